@@ -1,0 +1,292 @@
+/* vkformer: Transformer inference on Vulkan compute shaders.
+ *
+ * The whole public interface. A complete small program:
+ *
+ *     #include <stdio.h>
+ *     #include <vkformer/vkformer.h>
+ *
+ *     int main(void) {
+ *         const char *text = "The cat sat on the mat.";
+ *         vkf_context *ctx = NULL;
+ *         vkf_device *dev = NULL;
+ *         vkf_model *model = NULL;
+ *         vkf_result *result = NULL;
+ *         vkf_status st = vkf_context_create(NULL, &ctx);
+ *         if (!st) st = vkf_device_open(ctx, NULL, &dev);
+ *         if (!st) st = vkf_model_open(dev, "models/en-es", &model);
+ *         if (!st) st = vkf_model_translate(model, &text, 1, NULL, &result);
+ *         if (!st) puts(vkf_result_text(result, 0));
+ *         else fprintf(stderr, "%s\n", vkf_context_message(ctx));
+ *         vkf_result_destroy(&result);
+ *         vkf_model_close(&model);
+ *         vkf_device_close(&dev);
+ *         vkf_context_destroy(&ctx);
+ *         return st != VKF_OK;
+ *     }
+ *
+ * Ownership is a tree: context > device > model > session; children go first. Results stand alone (they belong to the
+ * context). Every destroy/close takes the address of a handle, accepts NULL and sets the handle to NULL.
+ *
+ * Threads: one context and everything below it is used by one thread at a time. Contexts are independent of each other:
+ * several threads may have one each. There is no global state.
+ *
+ * Errors: functions that can fail return vkf_status. vkf_context_message() is the sentence of the first cause of the last
+ * call that failed: what was expected, what was found, where.
+ */
+#ifndef VKFORMER_VKFORMER_H
+#define VKFORMER_VKFORMER_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+#if defined(_WIN32) && defined(VKF_SHARED)
+#ifdef VKF_BUILD
+#define VKF_API __declspec(dllexport)
+#else
+#define VKF_API __declspec(dllimport)
+#endif
+#elif defined(__GNUC__)
+#define VKF_API __attribute__((visibility("default")))
+#else
+#define VKF_API
+#endif
+
+#define VKF_VERSION_MAJOR 0
+#define VKF_VERSION_MINOR 1
+#define VKF_VERSION_PATCH 0
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* ---- status ------------------------------------------------------------------------------------------------------ */
+
+typedef enum vkf_status {
+  VKF_OK = 0,
+  VKF_ERROR_ARGUMENT,      /* the caller passed something that is not allowed (ids outside the vocabulary, a wrong shape) */
+  VKF_ERROR_MEMORY,        /* out of host memory */
+  VKF_ERROR_DEVICE_MEMORY, /* out of device memory */
+  VKF_ERROR_FILE,          /* a file cannot be opened, read or written */
+  VKF_ERROR_FORMAT,        /* a file's content is not what its format says */
+  VKF_ERROR_UNSUPPORTED,   /* valid, but not supported; the message names it */
+  VKF_ERROR_NO_DEVICE,     /* no Vulkan loader, no device, or none that matches */
+  VKF_ERROR_DEVICE,        /* a Vulkan call failed */
+  VKF_ERROR_DEVICE_LOST,   /* the device was lost: the session refuses further work, a new device may be opened */
+  VKF_ERROR_NUMERIC,       /* a logit is not finite */
+  VKF_ERROR_STOPPED        /* the token callback asked to stop; what was generated until then is in the result */
+} vkf_status;
+
+/* "0.1.0": the version of the library that is linked. */
+VKF_API const char *vkf_version(void);
+/* A short lower-case name ("out of device memory"); never NULL. */
+VKF_API const char *vkf_status_name(vkf_status status);
+
+/* ---- context ----------------------------------------------------------------------------------------------------- */
+
+typedef struct vkf_context vkf_context;
+typedef struct vkf_device vkf_device;
+typedef struct vkf_model vkf_model;
+typedef struct vkf_session vkf_session;
+typedef struct vkf_result vkf_result;
+
+typedef enum vkf_log_level { VKF_LOG_ERROR, VKF_LOG_WARNING, VKF_LOG_INFO, VKF_LOG_DEBUG } vkf_log_level;
+
+/* A line without its newline; valid during the call. May be called from the thread that called the library only. */
+typedef void (*vkf_log_fn)(void *user, vkf_log_level level, const char *line);
+
+/* Host memory. `reallocate` frees when `size` is 0, allocates when `old` is NULL; alignment as malloc's. */
+typedef struct vkf_allocator {
+  void *(*reallocate)(void *user, void *old, size_t size);
+  void *user;
+} vkf_allocator;
+
+typedef struct vkf_context_params {
+  vkf_log_fn log; /* NULL: silent */
+  void *log_user;
+  vkf_log_level log_level;         /* the least important level that is passed on */
+  const vkf_allocator *allocator;  /* NULL: malloc */
+  const char *const *icd_files;    /* additional Vulkan driver manifests, or NULL */
+  size_t n_icd_files;
+} vkf_context_params;
+
+/* params: NULL for silence and defaults. No Vulkan call is made before a device is listed or opened. */
+VKF_API vkf_status vkf_context_create(const vkf_context_params *params, vkf_context **out);
+VKF_API void vkf_context_destroy(vkf_context **ctx);
+/* The first cause of the last call that failed, "" if none did. Valid until the next call with this context. */
+VKF_API const char *vkf_context_message(const vkf_context *ctx);
+
+/* ---- devices ----------------------------------------------------------------------------------------------------- */
+
+typedef enum vkf_device_kind {
+  VKF_DEVICE_REF, /* the scalar path on the host; needs no Vulkan */
+  VKF_DEVICE_CPU, /* a Vulkan driver that computes on the CPU (lavapipe, SwiftShader) */
+  VKF_DEVICE_INTEGRATED,
+  VKF_DEVICE_DISCRETE,
+  VKF_DEVICE_VIRTUAL,
+  VKF_DEVICE_OTHER
+} vkf_device_kind;
+
+typedef struct vkf_device_info {
+  vkf_device_kind kind;
+  char name[256];        /* as the driver gives it */
+  char driver[256];      /* driver name and information */
+  char alias[16];        /* "ref", "lavapipe", "swiftshader", "gpu" or "cpu" */
+  uint8_t uuid[16];
+  uint32_t vendor_id, device_id, driver_version, api_version, driver_id;
+  uint64_t memory_bytes; /* the largest device-local heap; 0 for ref */
+  uint64_t max_storage_range_bytes, max_allocation_bytes;
+  uint32_t max_shared_bytes, max_invocations, max_storage_bindings;
+  uint32_t subgroup_size;
+  float timestamp_ns;    /* nanoseconds a tick; 0 without timestamps */
+  uint8_t has_float16, has_storage16, has_int64, has_buffer_address, has_subgroup_shuffle, has_subgroup_arithmetic,
+      has_cooperative_matrix;
+} vkf_device_info;
+
+/* The Vulkan devices, then ref as the last. A missing loader or driver is no error here: only ref is listed then. */
+VKF_API vkf_status vkf_context_list_devices(vkf_context *ctx, size_t *count);
+/* index < count. */
+VKF_API vkf_status vkf_context_device_info(vkf_context *ctx, size_t index, vkf_device_info *out);
+
+/* selector: NULL (the environment's VKF_DEVICE, else the best GPU, else a software driver), an index of the list, a UUID,
+ * "ref", "lavapipe", "swiftshader", "gpu", "cpu", or a case-insensitive part of a device's or driver's name; two matches
+ * are an error that lists them. */
+VKF_API vkf_status vkf_device_open(vkf_context *ctx, const char *selector, vkf_device **out);
+
+/* A device that the caller created (Vulkan 1.1 or newer) and keeps alive for longer than the vkf_device. `enabled` names
+ * the features and extensions that the caller enabled: nothing else is used. Queue access is serialised by the caller if
+ * the caller uses the queue, too. */
+typedef struct vkf_device_handles {
+  void *get_instance_proc_addr; /* PFN_vkGetInstanceProcAddr */
+  void *instance;               /* VkInstance */
+  void *physical_device;        /* VkPhysicalDevice */
+  void *device;                 /* VkDevice */
+  void *queue;                  /* VkQueue, with compute */
+  uint32_t queue_family;
+  const char *const *extensions; /* enabled device extensions */
+  size_t n_extensions;
+  const void *features; /* const VkPhysicalDeviceFeatures2 *, as given to vkCreateDevice; NULL: none */
+} vkf_device_handles;
+VKF_API vkf_status vkf_device_adopt(vkf_context *ctx, const vkf_device_handles *handles, vkf_device **out);
+
+VKF_API void vkf_device_close(vkf_device **dev);
+VKF_API const vkf_device_info *vkf_device_get_info(const vkf_device *dev);
+/* Bytes of device memory that this device holds now (0 after every model and session is closed) and at most. */
+VKF_API void vkf_device_memory(const vkf_device *dev, uint64_t *now_bytes, uint64_t *peak_bytes);
+
+/* ---- arrays ------------------------------------------------------------------------------------------------------ */
+
+typedef enum vkf_dtype { VKF_F32, VKF_F16, VKF_BF16, VKF_I32, VKF_I64, VKF_I8, VKF_U8, VKF_BOOL, VKF_F64, VKF_I16, VKF_DTYPE_COUNT } vkf_dtype;
+
+#define VKF_MAX_RANK 8
+
+/* A dense row-major array. `name` and `data` belong to whoever made the array. */
+typedef struct vkf_array {
+  const char *name;
+  vkf_dtype dtype;
+  size_t rank;
+  size_t shape[VKF_MAX_RANK];
+  void *data;
+} vkf_array;
+
+/* Named arrays in a safetensors file. The arrays read belong to the result. Writing replaces the file as a whole or leaves
+ * it as it was. */
+VKF_API vkf_status vkf_arrays_read(vkf_context *ctx, const char *path, vkf_result **out);
+VKF_API vkf_status vkf_arrays_write(vkf_context *ctx, const char *path, const vkf_array *arrays, size_t n);
+
+/* ---- models ------------------------------------------------------------------------------------------------------ */
+
+/* A folder in Hugging Face layout: config.json, model.safetensors (or shards with an index), and where they are
+ * generation_config.json and tokenizer.json. Weights are on the device when this returns. */
+VKF_API vkf_status vkf_model_open(vkf_device *dev, const char *folder, vkf_model **out);
+VKF_API void vkf_model_close(vkf_model **model);
+
+typedef struct vkf_model_info {
+  const char *family;     /* "marian", "transformer" */
+  const char *architecture; /* "encoder-decoder", "encoder", "decoder" */
+  uint32_t d_model, n_heads, d_ff, vocab, encoder_layers, decoder_layers, max_positions; /* 0 positions: unlimited */
+  uint64_t n_parameters;  /* tied tensors once */
+  uint64_t file_bytes, device_bytes;
+  uint8_t has_tokenizer, can_generate;
+  size_t n_unused;        /* tensors of the file that nothing asks for */
+} vkf_model_info;
+VKF_API void vkf_model_get_info(const vkf_model *model, vkf_model_info *out);
+/* i < n_unused. */
+VKF_API const char *vkf_model_unused_tensor(const vkf_model *model, size_t i);
+/* The plan of one pass over `batch` rows of `length` tokens as text, a line a block: dispatches, variants, barriers, flops,
+ * bytes. The text belongs to the result (vkf_result_text(result, 0)). */
+VKF_API vkf_status vkf_model_describe_plan(vkf_model *model, size_t batch, size_t length, vkf_result **out);
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+typedef struct vkf_run_params {
+  uint8_t hidden_states, attentions;
+} vkf_run_params;
+
+/* One forward pass. inputs: input_ids [B,S], attention_mask [B,S] (1 keep, 0 pad; default all 1), decoder_input_ids [B,T],
+ * decoder_attention_mask [B,T]; int32 or int64. The result's arrays are named and shaped as transformers' outputs: logits,
+ * encoder_last_hidden_state, encoder_hidden_states.N, decoder_hidden_states.N, encoder_attentions.N,
+ * decoder_attentions.N, cross_attentions.N, and last_hidden_state, hidden_states.N, attentions.N where there is one
+ * stack. params: NULL for last states and logits only. */
+VKF_API vkf_status vkf_model_run(vkf_model *model, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params, vkf_result **out);
+
+/* After each step: `row` of the batch got `token` (greedy), or the step ended (beams: token -1). Non-zero stops. */
+typedef int (*vkf_token_fn)(void *user, size_t row, int32_t token);
+
+typedef struct vkf_generate_params {
+  const char *config_json; /* keys as in generation_config.json, over the folder's own; NULL: none */
+  vkf_token_fn on_token;
+  void *user;
+} vkf_generate_params;
+
+/* inputs: input_ids [B,S] and attention_mask as above. Result: `sequences` [B*num_return_sequences, length] int32 and, with
+ * beams, `sequences_scores`. Every key of the configuration is applied or refused by name. */
+VKF_API vkf_status vkf_model_generate(vkf_model *model, const vkf_array *inputs, size_t n_inputs, const vkf_generate_params *params, vkf_result **out);
+
+/* Texts in UTF-8, in batches of the library's choosing; vkf_result_text(result, i) is the translation of texts[i], and the
+ * arrays are `sequences` and `sequences_scores` (beams). Needs a tokenizer in the folder. */
+VKF_API vkf_status vkf_model_translate(vkf_model *model, const char *const *texts, size_t n_texts, const vkf_generate_params *params, vkf_result **out);
+
+/* ids of a text with the special tokens that the tokenizer adds: array `ids` [n] int32. */
+VKF_API vkf_status vkf_model_tokenize(vkf_model *model, const char *text, vkf_result **out);
+/* Text of ids; special tokens are left out. */
+VKF_API vkf_status vkf_model_detokenize(vkf_model *model, const int32_t *ids, size_t n, vkf_result **out);
+
+/* ---- one op ------------------------------------------------------------------------------------------------------ */
+
+/* One op of the list on host arrays: "matmul" (x [M,K], w [N,K], bias [N], residual [M,N]; params {"activation":"relu"}),
+ * "attention" (q [B,T,H,K], k [B,S,H,K], v [B,S,H,V], mask [B,S]; params {"causal":true,"scale":0.125}), "norm" (x, weight, bias, residual;
+ * params {"eps":1e-5}), "log_softmax" (x). variant: NULL or a name of the variant table. The result has the array `out`. */
+VKF_API vkf_status vkf_device_run_op(vkf_device *dev, const char *op, const char *params_json, const vkf_array *inputs, size_t n_inputs, const char *variant, vkf_result **out);
+
+/* ---- validation -------------------------------------------------------------------------------------------------- */
+
+typedef struct vkf_validate_row {
+  const char *scope;   /* "op" or "block" */
+  const char *name;    /* the op, or the block ("decoder.0") */
+  const char *variant; /* of an op; "" for a block */
+  uint32_t n_cases;    /* cases, or nodes of a block */
+  double ratio;        /* the largest err / bound; over 1 (or NaN) is a fault */
+  double drift;        /* blocks: distance of the device's chain from ref's, over the largest magnitude; -1: none */
+} vkf_validate_row;
+
+/* Called for each row as it is ready; the strings are valid during the call. */
+typedef void (*vkf_validate_fn)(void *user, const vkf_validate_row *row);
+
+/* Every op of the list over its cases and every fitting variant (model NULL), and every node of the model's plans, full
+ * pass and cached step, each fed the inputs that the device had. worst: the largest err/bound. Exit status OK also when
+ * something is over its bound: judge by *worst. */
+VKF_API vkf_status vkf_device_validate(vkf_device *dev, vkf_model *model, vkf_validate_fn on_row, void *user, double *worst);
+
+/* ---- results ----------------------------------------------------------------------------------------------------- */
+
+VKF_API size_t vkf_result_count(const vkf_result *result);                             /* number of arrays */
+VKF_API const vkf_array *vkf_result_at(const vkf_result *result, size_t index);        /* NULL past the end */
+VKF_API const vkf_array *vkf_result_find(const vkf_result *result, const char *name);  /* NULL if there is none */
+VKF_API const char *vkf_result_text(const vkf_result *result, size_t index);           /* NULL past the end */
+VKF_API size_t vkf_result_text_count(const vkf_result *result);
+VKF_API void vkf_result_destroy(vkf_result **result);
+
+#ifdef __cplusplus
+}
+#endif
+#endif

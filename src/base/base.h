@@ -1,0 +1,122 @@
+/* base: what every room stands on: errors, log, host memory, arena, growing text, checked sizes.
+ *
+ * Owns the environment of one context (vkf_env): no global state anywhere. Knows nothing of tensors, files or Vulkan.
+ * Invariant: the message kept is that of the first cause since vkf_env_clear().
+ */
+#ifndef VKF_BASE_BASE_H
+#define VKF_BASE_BASE_H
+
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include <vkformer/vkformer.h>
+
+#if defined(__GNUC__)
+#define VKF_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define VKF_PRINTF(fmt, args)
+#endif
+
+#define VKF_COUNT(array) (sizeof(array) / sizeof((array)[0]))
+#define VKF_MIN(a, b) ((a) < (b) ? (a) : (b))
+#define VKF_MAX(a, b) ((a) > (b) ? (a) : (b))
+#define VKF_CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
+#define VKF_ROUND_UP(a, b) (VKF_CEIL_DIV(a, b) * (b))
+
+/* One fallible call. The function has `vkf_status st = VKF_OK;` and one label `done:` that cleans up and returns st. */
+#define VKF_TRY(call)           \
+  do {                          \
+    st = (call);                \
+    if (st != VKF_OK) goto done; \
+  } while (0)
+/* The same for a cause found here: VKF_FAIL(env, VKF_ERROR_FORMAT, "expected %u, found %u", a, b). */
+#define VKF_FAIL(env, status, ...)               \
+  do {                                           \
+    st = vkf_env_fail((env), (status), __VA_ARGS__); \
+    goto done;                                   \
+  } while (0)
+
+/* ---- environment ------------------------------------------------------------------------------------------------- */
+
+typedef struct vkf_env {
+  vkf_allocator allocator;
+  vkf_log_fn log;
+  void *log_user;
+  vkf_log_level log_level;
+  vkf_status first;     /* status of the first cause; VKF_OK: none */
+  char message[1024];   /* its sentence */
+  uint64_t n_allocations; /* calls that wanted memory, ever */
+  uint64_t fail_at;     /* fault injection: the allocation with this number (from 1) fails; 0: none */
+  uint64_t live_bytes;  /* host bytes held now through this environment */
+} vkf_env;
+
+void vkf_env_init(vkf_env *env, const vkf_context_params *params);
+/* Forgets the last failure; the public door calls it at the start of every call. */
+void vkf_env_clear(vkf_env *env);
+/* Records the first cause and returns `status`. */
+vkf_status vkf_env_fail(vkf_env *env, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
+/* Puts words before the message that stands ("model.safetensors: ..."); returns `status`. */
+vkf_status vkf_env_prefix(vkf_env *env, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
+void vkf_env_log(vkf_env *env, vkf_log_level level, const char *fmt, ...) VKF_PRINTF(3, 4);
+
+/* ---- host memory ------------------------------------------------------------------------------------------------- */
+
+/* NULL when out of memory (the failure is recorded) or when count*size overflows; zeroed. size 0 gives a valid pointer. */
+void *vkf_env_alloc(vkf_env *env, size_t count, size_t size);
+/* As realloc; the new part is not zeroed. On failure the old memory stays and NULL is returned. */
+void *vkf_env_realloc(vkf_env *env, void *old, size_t count, size_t size);
+void vkf_env_free(vkf_env *env, void *memory);
+char *vkf_env_strdup(vkf_env *env, const char *text);
+
+/* Memory that is freed all at once. Allocations are 16-byte aligned and zeroed. */
+typedef struct vkf_arena {
+  vkf_env *env;
+  struct vkf_arena_block *blocks;
+} vkf_arena;
+void vkf_arena_init(vkf_arena *arena, vkf_env *env);
+void vkf_arena_finish(vkf_arena *arena);
+void *vkf_arena_alloc(vkf_arena *arena, size_t count, size_t size); /* NULL: recorded */
+char *vkf_arena_strdup(vkf_arena *arena, const char *text);
+char *vkf_arena_printf(vkf_arena *arena, const char *fmt, ...) VKF_PRINTF(2, 3);
+
+/* A growing byte string, always followed by a zero byte. After a failed append `failed` stays set. */
+typedef struct vkf_text {
+  vkf_env *env;
+  char *data;
+  size_t size, capacity;
+  bool failed;
+} vkf_text;
+void vkf_text_init(vkf_text *text, vkf_env *env);
+void vkf_text_finish(vkf_text *text);
+void vkf_text_append(vkf_text *text, const char *bytes, size_t size);
+void vkf_text_printf(vkf_text *text, const char *fmt, ...) VKF_PRINTF(2, 3);
+/* VKF_ERROR_MEMORY if an append failed. */
+vkf_status vkf_text_status(const vkf_text *text);
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+
+/* false on overflow. */
+bool vkf_size_mul(size_t a, size_t b, size_t *out);
+bool vkf_size_add(size_t a, size_t b, size_t *out);
+
+size_t vkf_dtype_bytes(vkf_dtype dtype);
+const char *vkf_dtype_name(vkf_dtype dtype); /* "F32", as safetensors writes it */
+
+float vkf_f16_to_f32(uint16_t half);
+uint16_t vkf_f16_from_f32(float value); /* to nearest even */
+float vkf_bf16_to_f32(uint16_t bits);
+uint16_t vkf_bf16_from_f32(float value); /* to nearest even, NaN stays NaN */
+
+/* Counter-based random numbers: value = f(seed, stream, counter), no state. */
+uint64_t vkf_rng_u64(uint64_t seed, uint64_t stream, uint64_t counter);
+double vkf_rng_unit(uint64_t seed, uint64_t stream, uint64_t counter);   /* [0,1) */
+double vkf_rng_normal(uint64_t seed, uint64_t stream, uint64_t counter); /* mean 0, sigma 1 */
+
+uint64_t vkf_clock_ns(void); /* monotonic */
+
+/* true if `bytes` is well-formed UTF-8 (no surrogates, no overlong forms); *bad: offset of the first fault. */
+bool vkf_utf8_check(const char *bytes, size_t size, size_t *bad);
+
+#endif
