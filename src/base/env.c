@@ -1,0 +1,69 @@
+/* env: the first cause of a failure as a sentence, and the log.
+ *
+ * Owns vkf_env's message and log. Refuses to print: lines go to the caller's callback or nowhere.
+ * Invariant: once a cause is recorded, later causes do not replace it until vkf_env_clear().
+ */
+#include "base/base.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static void *reallocate_by_libc(void *user, void *old, size_t size) {
+  (void)user;
+  if (size == 0) {
+    free(old);
+    return NULL;
+  }
+  return realloc(old, size);
+}
+
+void vkf_env_init(vkf_env *env, const vkf_context_params *params) {
+  memset(env, 0, sizeof(*env));
+  env->allocator.reallocate = reallocate_by_libc;
+  if (params == NULL) return;
+  env->log = params->log;
+  env->log_user = params->log_user;
+  env->log_level = params->log_level;
+  if (params->allocator != NULL) env->allocator = *params->allocator;
+}
+
+void vkf_env_clear(vkf_env *env) {
+  env->first = VKF_OK;
+  env->message[0] = '\0';
+}
+
+vkf_status vkf_env_fail(vkf_env *env, vkf_status status, const char *fmt, ...) {
+  if (env->first != VKF_OK) return status;
+  /* A copy first: the arguments may point into the message itself. */
+  char sentence[sizeof(env->message)];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(sentence, sizeof(sentence), fmt, args);
+  va_end(args);
+  memcpy(env->message, sentence, strlen(sentence) + 1);
+  env->first = status;
+  return status;
+}
+
+vkf_status vkf_env_prefix(vkf_env *env, vkf_status status, const char *fmt, ...) {
+  char joined[sizeof(env->message)];
+  va_list args;
+  va_start(args, fmt);
+  int n = vsnprintf(joined, sizeof(joined), fmt, args);
+  va_end(args);
+  if (n < 0) return status;
+  if ((size_t)n < sizeof(joined)) snprintf(joined + n, sizeof(joined) - (size_t)n, "%s", env->message);
+  memcpy(env->message, joined, strlen(joined) + 1);
+  return status;
+}
+
+void vkf_env_log(vkf_env *env, vkf_log_level level, const char *fmt, ...) {
+  if (env->log == NULL || level > env->log_level) return;
+  char line[2048];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(line, sizeof(line), fmt, args);
+  va_end(args);
+  env->log(env->log_user, level, line);
+}

@@ -1,0 +1,59 @@
+/* text: a growing byte string.
+ *
+ * Owns its buffer. Refuses nothing: an append without memory sets `failed`, and later appends do nothing, so that a
+ * caller may append many times and look once. Invariant: data is NULL before the first append, then data[size] is 0.
+ */
+#include "base/base.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void vkf_text_init(vkf_text *text, vkf_env *env) {
+  memset(text, 0, sizeof(*text));
+  text->env = env;
+}
+
+void vkf_text_finish(vkf_text *text) {
+  vkf_env_free(text->env, text->data);
+  vkf_text_init(text, text->env);
+}
+
+/* Room for `size` more bytes and the zero byte. */
+static bool reserve(vkf_text *text, size_t size) {
+  if (text->failed) return false;
+  size_t need;
+  if (!vkf_size_add(text->size, size, &need) || !vkf_size_add(need, 1, &need)) need = SIZE_MAX;
+  if (need <= text->capacity) return true;
+  size_t capacity = need > SIZE_MAX / 2 ? need : VKF_MAX(VKF_MAX(need, 2 * text->capacity), 64);
+  char *data = vkf_env_realloc(text->env, text->data, capacity, 1);
+  if (data == NULL) {
+    text->failed = true;
+    return false;
+  }
+  text->data = data;
+  text->capacity = capacity;
+  return true;
+}
+
+void vkf_text_append(vkf_text *text, const char *bytes, size_t size) {
+  if (!reserve(text, size)) return;
+  if (size > 0) memcpy(text->data + text->size, bytes, size);
+  text->size += size;
+  text->data[text->size] = '\0';
+}
+
+void vkf_text_printf(vkf_text *text, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  int n = vsnprintf(NULL, 0, fmt, args);
+  va_end(args);
+  if (n < 0 || !reserve(text, (size_t)n)) return;
+  va_start(args, fmt);
+  vsnprintf(text->data + text->size, (size_t)n + 1, fmt, args);
+  va_end(args);
+  text->size += (size_t)n;
+}
+
+vkf_status vkf_text_status(const vkf_text *text) {
+  return text->failed ? VKF_ERROR_MEMORY : VKF_OK;
+}
