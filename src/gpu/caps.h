@@ -1,0 +1,65 @@
+/* Facts about a device, without any Vulkan type: what kernel selection and planning may know.
+ *
+ * Owns nothing. Filled by the room gpu from a physical device; tests of other rooms invent such structs by hand.
+ * Invariant: a fact says what may be used. A feature that the device has but that is not enabled on it is false here.
+ */
+#ifndef VKF_GPU_CAPS_H
+#define VKF_GPU_CAPS_H
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include <vkformer/vkformer.h>
+
+/* Values of vkf_caps.driver_id that other rooms name (VkDriverId, an enumeration that only grows). */
+#define VKF_DRIVER_ID_UNKNOWN 0
+#define VKF_DRIVER_ID_SWIFTSHADER 10
+#define VKF_DRIVER_ID_LAVAPIPE 13
+
+typedef struct vkf_caps {
+  /* Identity. */
+  vkf_device_kind kind;
+  bool is_cpu; /* kind == VKF_DEVICE_CPU */
+  char device_name[256], driver_name[256], driver_info[256];
+  uint8_t uuid[16];
+  uint32_t vendor_id, device_id, driver_id, driver_version, api_version; /* as Vulkan encodes them */
+  uint32_t
+      vector_bits; /* a CPU driver's vector width, from a name such as "llvmpipe (LLVM 15.0.6, 256 bits)"; 0: unknown */
+
+  /* Memory. */
+  uint64_t memory_bytes;             /* the largest device-local heap */
+  uint64_t max_allocation_bytes;     /* of one buffer */
+  uint64_t max_storage_range_bytes;  /* that one storage binding covers */
+  uint32_t storage_offset_alignment; /* of a storage binding's offset, bytes */
+  uint32_t texel_offset_alignment;   /* of a texel binding's offset, bytes */
+  uint32_t max_texel_elements;       /* of one texel binding */
+  bool host_visible;                 /* buffers of device memory are mapped: weights are written without a copy */
+
+  /* One dispatch. */
+  uint32_t max_shared_bytes;
+  uint32_t max_invocations;
+  uint32_t max_workgroup_size[3];
+  uint32_t max_workgroup_count[3];
+  uint32_t max_storage_bindings; /* per pipeline */
+  uint32_t max_texel_bindings;   /* per pipeline */
+  uint32_t max_push_bytes;
+
+  /* Subgroups in compute. Without size control a kernel may only rely on subgroup_size if subgroup_min == subgroup_max.
+   */
+  uint32_t subgroup_size;              /* the driver's default */
+  uint32_t subgroup_min, subgroup_max; /* both are subgroup_size where the driver does not say */
+  bool subgroup_size_control;          /* a pipeline may require a size in [subgroup_min, subgroup_max] */
+  bool subgroup_full;                  /* a pipeline may require full subgroups */
+  bool subgroup_basic, subgroup_vote, subgroup_ballot, subgroup_shuffle, subgroup_arithmetic;
+
+  /* Features. */
+  bool float16, int8, int16, int64; /* arithmetic */
+  bool storage16, storage8;         /* 16-bit and 8-bit members of storage buffers */
+  bool buffer_address;              /* buffer references */
+  bool coopmat;                     /* VK_KHR_cooperative_matrix */
+  bool timestamps;
+  float timestamp_ns; /* nanoseconds a tick; 0 without timestamps */
+  uint32_t timestamp_bits;
+} vkf_caps;
+
+#endif

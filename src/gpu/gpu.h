@@ -1,0 +1,233 @@
+/* gpu: the only room that calls Vulkan: instance, devices, buffers, pipelines, recorded blocks, submission, hazard
+ * check.
+ *
+ * Refuses to know what an op or a kernel is, and which Vulkan types exist: they stand in gpu/vk.h, inside this room.
+ * Vulkan is called through tables kept by instance and by device; no symbol of Vulkan is linked or defined, and nothing
+ * is global, so a host may use its own loader, or volk, beside this. Invariant: barriers are derived here from the byte
+ * ranges that dispatches declare; nobody else places one.
+ *
+ * Ownership: instance > device > buffers, pipelines and blocks; children go first (pipelines go with the device).
+ * Threads: everything below one vkf_env is used by one thread at a time. A queue has a lock, so that two devices
+ * adopted on the same queue through the same vkf_gpu_device are safe; a caller who shares a queue serialises it
+ * (vkformer.h).
+ */
+#ifndef VKF_GPU_GPU_H
+#define VKF_GPU_GPU_H
+
+#include "base/base.h"
+#include "gpu/caps.h"
+
+typedef struct vkf_gpu_instance vkf_gpu_instance;
+typedef struct vkf_gpu_device vkf_gpu_device;
+typedef struct vkf_gpu_buffer vkf_gpu_buffer;
+typedef struct vkf_gpu_pipeline vkf_gpu_pipeline;
+typedef struct vkf_gpu_block vkf_gpu_block;
+
+/* ---- instance: the loader and the list of devices ------------------------------------------------------------------
+ */
+
+typedef struct vkf_gpu_instance_params {
+  const char *const *icd_files; /* additional driver manifests */
+  size_t n_icd_files;
+  const char *loader; /* file name of the Vulkan loader; NULL: the platform's own */
+  bool validation;    /* the Khronos validation layer; also asked for by VKF_VALIDATION=1 in the environment */
+} vkf_gpu_instance_params;
+
+/* Opens the loader and lists the devices with Vulkan 1.1 or newer and a compute queue. VKF_ERROR_NO_DEVICE without a
+ * loader (the message names `--device ref`); no device at all is not an error: the list is empty.
+ * The loader reads additional manifests from the environment variable VK_ADD_DRIVER_FILES (VK_DRIVER_FILES where the
+ * user has set that one), which is changed during this call and put back. */
+vkf_status vkf_gpu_instance_create(vkf_env *env, const vkf_gpu_instance_params *params, vkf_gpu_instance **out);
+void vkf_gpu_instance_destroy(vkf_gpu_instance **instance);
+size_t vkf_gpu_instance_count(const vkf_gpu_instance *instance);
+/* index < count; valid as long as the instance. */
+const vkf_caps *vkf_gpu_instance_caps(const vkf_gpu_instance *instance, size_t index);
+
+/* ---- device --------------------------------------------------------------------------------------------------------
+ */
+
+typedef struct vkf_gpu_device_params {
+  bool staged;      /* never map device memory: data moves as on a discrete GPU (for tests) */
+  bool hazard_log;  /* log dispatches, barriers, submits and host accesses from the start */
+  uint64_t wait_ns; /* a submit that takes longer counts as lost; 0: 10 minutes */
+} vkf_gpu_device_params;
+
+/* params: NULL for defaults. */
+vkf_status vkf_gpu_device_create(vkf_gpu_instance *instance, size_t index, const vkf_gpu_device_params *params,
+                                 vkf_gpu_device **out);
+/* A device that the caller made and keeps; only what `handles` names as enabled is used. */
+vkf_status vkf_gpu_device_adopt(vkf_env *env, const vkf_device_handles *handles, const vkf_gpu_device_params *params,
+                                vkf_gpu_device **out);
+/* Waits for what is pending. Buffers and blocks have been destroyed before. */
+void vkf_gpu_device_destroy(vkf_gpu_device **device);
+const vkf_caps *vkf_gpu_device_caps(const vkf_gpu_device *device);
+vkf_env *vkf_gpu_device_env(vkf_gpu_device *device);
+/* Bytes of device memory held now and at most (staging included). */
+void vkf_gpu_device_memory(const vkf_gpu_device *device, uint64_t *now_bytes, uint64_t *peak_bytes);
+/* Pipelines made so far and the time that took. */
+void vkf_gpu_device_pipelines(const vkf_gpu_device *device, size_t *count, uint64_t *ns);
+/* Warnings and errors of the validation layer since the instance was made; 0 where it is not enabled. */
+uint64_t vkf_gpu_validation_messages(const vkf_gpu_device *device);
+/* True where messages are counted: the layer is enabled. */
+bool vkf_gpu_validation_enabled(const vkf_gpu_device *device);
+
+/* ---- buffers -------------------------------------------------------------------------------------------------------
+ */
+
+typedef enum vkf_gpu_memory {
+  VKF_GPU_MEMORY_DEVICE,  /* weights, activations: device-local; mapped where caps.host_visible says so */
+  VKF_GPU_MEMORY_UPLOAD,  /* written by the host, read by kernels and indirect dispatches; always mapped, coherent */
+  VKF_GPU_MEMORY_READBACK /* written by kernels, read by the host; always mapped, coherent, cached where that exists */
+} vkf_gpu_memory;
+
+/* bytes > 0. name: for messages and labels, copied. The contents are undefined. VKF_ERROR_DEVICE_MEMORY says what was
+ * asked for and what is held. Usable as storage buffer, texel buffer, source of indirect dispatches and, where
+ * caps.buffer_address, by its address. */
+vkf_status vkf_gpu_buffer_create(vkf_gpu_device *device, const char *name, vkf_gpu_memory memory, uint64_t bytes,
+                                 vkf_gpu_buffer **out);
+/* Waits first if a submit is pending. */
+void vkf_gpu_buffer_destroy(vkf_gpu_buffer **buffer);
+uint64_t vkf_gpu_buffer_bytes(const vkf_gpu_buffer *buffer);
+const char *vkf_gpu_buffer_name(const vkf_gpu_buffer *buffer);
+/* The device address; 0 without caps.buffer_address. */
+uint64_t vkf_gpu_buffer_address(const vkf_gpu_buffer *buffer);
+/* NULL if the host does not see it. Whoever reads or writes through it calls vkf_gpu_buffer_touch() first. */
+void *vkf_gpu_buffer_mapped(const vkf_gpu_buffer *buffer);
+
+typedef enum vkf_gpu_mode { VKF_GPU_READ = 1, VKF_GPU_WRITE = 2, VKF_GPU_READ_WRITE = 3 } vkf_gpu_mode;
+
+/* Tells the hazard log that the host is about to read or write [offset, offset + bytes) through the mapped pointer. */
+void vkf_gpu_buffer_touch(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, vkf_gpu_mode mode);
+/* Copies between host memory and a buffer of any kind. The caller has waited for submits that use the range; buffers
+ * that are not mapped go through staging, and the copy has ended when this returns. */
+vkf_status vkf_gpu_buffer_write(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes);
+vkf_status vkf_gpu_buffer_read(vkf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t bytes);
+/* offset and bytes are multiples of 4. */
+vkf_status vkf_gpu_buffer_fill(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, uint32_t pattern);
+
+/* ---- pipelines -----------------------------------------------------------------------------------------------------
+ */
+
+typedef enum vkf_gpu_binding_kind {
+  VKF_GPU_BINDING_STORAGE,
+  VKF_GPU_BINDING_TEXEL_F32X4, /* samplerBuffer over rgba32f */
+  VKF_GPU_BINDING_TEXEL_F16X4  /* samplerBuffer over rgba16f */
+} vkf_gpu_binding_kind;
+
+#define VKF_GPU_MAX_BINDINGS 16
+
+typedef struct vkf_gpu_pipeline_params {
+  const char *name;     /* of the SPIR-V module: with constants and subgroup_size the key of the cache */
+  const uint32_t *code; /* SPIR-V, entry point "main" */
+  size_t code_bytes;
+  const uint32_t *constants; /* specialization constants with the ids 0 .. n_constants-1, 4 bytes each */
+  uint32_t n_constants;
+  uint32_t n_bindings;               /* bindings 0 .. n_bindings-1 of set 0 */
+  const vkf_gpu_binding_kind *kinds; /* [n_bindings]; NULL: all are storage buffers */
+  uint32_t push_bytes;
+  uint32_t subgroup_size; /* required size; 0: the driver's choice */
+  bool subgroup_full;     /* require full subgroups; the workgroup's x is a multiple of the subgroup size */
+} vkf_gpu_pipeline_params;
+
+/* Made at the first call with these parameters, found at later ones; belongs to the device. */
+vkf_status vkf_gpu_pipeline_get(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, vkf_gpu_pipeline **out);
+
+/* ---- blocks: recorded once, submitted often ------------------------------------------------------------------------
+ */
+
+typedef enum vkf_gpu_timing { VKF_GPU_TIMING_NONE, VKF_GPU_TIMING_BLOCK, VKF_GPU_TIMING_DISPATCH } vkf_gpu_timing;
+
+typedef struct vkf_gpu_block_params {
+  const char *label;
+  vkf_gpu_timing timing;   /* ignored without caps.timestamps */
+  uint32_t max_dispatches; /* with VKF_GPU_TIMING_DISPATCH: those after this many are not timed; 0: 256 */
+} vkf_gpu_block_params;
+
+typedef struct vkf_gpu_binding {
+  vkf_gpu_buffer *buffer;
+  uint64_t offset, bytes; /* bytes 0: to the end of the buffer */
+} vkf_gpu_binding;
+
+/* A byte range [begin, end) of a buffer that a dispatch reads or writes, through a binding or an address. */
+typedef struct vkf_gpu_access {
+  vkf_gpu_buffer *buffer;
+  uint64_t begin, end;
+  vkf_gpu_mode mode;
+} vkf_gpu_access;
+
+typedef struct vkf_gpu_dispatch {
+  const char *label; /* for messages, labels and times; copied */
+  vkf_gpu_pipeline *pipeline;
+  const vkf_gpu_binding *bindings; /* [n_bindings], as many as the pipeline has */
+  uint32_t n_bindings;
+  const void *push; /* [push_bytes], as many as the pipeline has */
+  uint32_t push_bytes;
+  uint32_t grid[3];            /* workgroups, where grid_buffer is NULL */
+  vkf_gpu_buffer *grid_buffer; /* else three uint32 at grid_offset (a multiple of 4), read when the block runs */
+  uint64_t grid_offset;
+  const vkf_gpu_access *accesses; /* every byte that it may read or write; the grid is added by the recorder */
+  uint32_t n_accesses;
+} vkf_gpu_dispatch;
+
+/* Begins recording. A block's commands start with a barrier against all that was submitted before. */
+vkf_status vkf_gpu_block_begin(vkf_gpu_device *device, const vkf_gpu_block_params *params, vkf_gpu_block **out);
+/* A barrier is recorded before it only if it conflicts with a dispatch since the last barrier. Arguments are checked
+ * (VKF_ERROR_ARGUMENT names the dispatch). */
+vkf_status vkf_gpu_block_dispatch(vkf_gpu_block *block, const vkf_gpu_dispatch *dispatch);
+vkf_status vkf_gpu_block_end(vkf_gpu_block *block);
+/* Waits first if the block is pending. */
+void vkf_gpu_block_destroy(vkf_gpu_block **block);
+
+typedef struct vkf_gpu_block_info {
+  const char *label;
+  uint32_t n_dispatches, n_barriers; /* the barrier at the start is counted */
+  uint64_t n_submits;
+} vkf_gpu_block_info;
+void vkf_gpu_block_get_info(const vkf_gpu_block *block, vkf_gpu_block_info *out);
+/* Device time of the last run, after it was waited for; 0 if it was not timed. */
+vkf_status vkf_gpu_block_time(vkf_gpu_block *block, uint64_t *ns);
+/* Of one dispatch (VKF_GPU_TIMING_DISPATCH): from the end of the one before it to its own end. */
+vkf_status vkf_gpu_block_dispatch_time(vkf_gpu_block *block, uint32_t index, const char **label, uint64_t *ns);
+
+/* ---- submission ----------------------------------------------------------------------------------------------------
+ */
+
+/* One vkQueueSubmit of the blocks in this order, then a barrier that shows their writes to the host. serial (may be
+ * NULL): what to wait for. A block that is pending, or twice in the list, is refused with VKF_ERROR_ARGUMENT. */
+vkf_status vkf_gpu_submit(vkf_gpu_device *device, vkf_gpu_block *const *blocks, size_t n_blocks, uint64_t *serial);
+/* Waits until submit `serial` and all before it have ended. */
+vkf_status vkf_gpu_wait(vkf_gpu_device *device, uint64_t serial);
+vkf_status vkf_gpu_wait_all(vkf_gpu_device *device);
+/* After VKF_ERROR_DEVICE_LOST everything except destroying refuses with that status. */
+bool vkf_gpu_device_is_lost(const vkf_gpu_device *device);
+
+/* ---- hazards -------------------------------------------------------------------------------------------------------
+ */
+
+/* Two accesses to the same bytes, one of them a write, without anything that orders them. */
+typedef struct vkf_gpu_hazard {
+  bool found;
+  char text[512]; /* a sentence with both names, the buffer and the bytes; "" if not found */
+} vkf_gpu_hazard;
+
+/* Starts (with an empty log) or ends logging. Only blocks that are recorded while it is on can be submitted while it
+ * is. */
+void vkf_gpu_hazard_log(vkf_gpu_device *device, bool on);
+/* Replays the log: every submit with its blocks, every host access, every wait, in order. The rules are stricter than
+ * Vulkan's in one point: a fence orders the host after the device, never one submit after another. */
+vkf_status vkf_gpu_hazard_check(vkf_gpu_device *device, vkf_gpu_hazard *out);
+
+/* ---- fault injection (tests) ---------------------------------------------------------------------------------------
+ */
+
+#define VKF_GPU_SKIP_HOST_BARRIER UINT32_MAX
+
+typedef struct vkf_gpu_faults {
+  uint64_t fail_allocation; /* the device allocation with this number from now (from 1) fails; 0: none */
+  uint64_t lose_submit;     /* the submit with this number from now loses the device; 0: none */
+  uint32_t skip_barrier;    /* the barrier recorded as this number from now is left out; 0: none;
+                             * VKF_GPU_SKIP_HOST_BARRIER: submits end without the barrier to the host */
+} vkf_gpu_faults;
+void vkf_gpu_inject(vkf_gpu_device *device, const vkf_gpu_faults *faults);
+
+#endif
