@@ -1,0 +1,21 @@
+# The flags of our own targets, and of nothing else.
+#
+# -ffp-contract=off: the scalar path is the judge, so it computes what its source says on every compiler.
+function(vkf_flags target)
+  set_target_properties(${target} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF C_VISIBILITY_PRESET hidden
+                                             VISIBILITY_INLINES_HIDDEN ON)
+  if(MSVC)
+    target_compile_options(${target} PRIVATE /W3 $<$<BOOL:${VKF_WERROR}>:/WX>)
+    return()
+  endif()
+  target_compile_options(
+    ${target} PRIVATE $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -ffp-contract=off>
+                      $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra> $<$<BOOL:${VKF_WERROR}>:-Werror>)
+  if(VKF_SANITIZE)
+    target_compile_options(${target} PRIVATE -fsanitize=${VKF_SANITIZE} -fno-omit-frame-pointer -fno-sanitize-recover=all)
+    get_target_property(type ${target} TYPE)
+    if(NOT type STREQUAL "OBJECT_LIBRARY")
+      target_link_options(${target} PUBLIC -fsanitize=${VKF_SANITIZE})
+    endif()
+  endif()
+endfunction()

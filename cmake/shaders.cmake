@@ -1,0 +1,92 @@
+# GLSL to SPIR-V to one C file: VKF_SHADERS_C.
+#
+# shaders/manifest.cmake sets VKF_SHADERS, a list of rows "name|source.comp|defines|feature":
+#   name     what vkf_kern_spirv_table calls it
+#   source   relative to shaders/, which is also the include path
+#   defines  separated by spaces, "TYPE=vec4 HALF"; may be empty
+#   feature  a GLSL extension that the compiler must know (GL_KHR_cooperative_matrix); the row is left out, with a line that
+#            says so, where it does not. May be missing.
+set(VKF_SHADERS "")
+if(EXISTS ${PROJECT_SOURCE_DIR}/shaders/manifest.cmake)
+  include(${PROJECT_SOURCE_DIR}/shaders/manifest.cmake)
+  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
+               ${PROJECT_SOURCE_DIR}/shaders/manifest.cmake)
+endif()
+
+set(spirv_dir ${PROJECT_BINARY_DIR}/spirv)
+file(MAKE_DIRECTORY ${spirv_dir})
+execute_process(COMMAND ${VKF_GLSLANG} --help OUTPUT_VARIABLE glslang_help ERROR_QUIET)
+string(FIND "${glslang_help}" "--depfile" has_depfile)
+# Without depfiles every shader depends on every included file.
+file(GLOB_RECURSE shader_headers CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/shaders/*.glsl ${PROJECT_SOURCE_DIR}/shaders/*.h)
+
+# Does the compiler (and the validator) know a GLSL extension? Cached as VKF_GLSL_<extension>.
+function(vkf_probe_extension extension)
+  if(DEFINED VKF_GLSL_${extension})
+    return()
+  endif()
+  set(probe ${spirv_dir}/probe_${extension}.comp)
+  file(WRITE ${probe} "#version 450\n#extension ${extension} : require\nlayout(local_size_x = 1) in;\nvoid main() {}\n")
+  execute_process(COMMAND ${VKF_GLSLANG} -V --target-env vulkan1.1 ${probe} -o ${probe}.spv
+                  RESULT_VARIABLE failed OUTPUT_QUIET ERROR_QUIET)
+  if(failed)
+    set(VKF_GLSL_${extension} OFF CACHE INTERNAL "")
+  else()
+    set(VKF_GLSL_${extension} ON CACHE INTERNAL "")
+  endif()
+endfunction()
+
+set(spirv_files "")
+set(spirv_names "")
+foreach(row IN LISTS VKF_SHADERS)
+  string(REPLACE "|" ";" row "${row}||")
+  list(GET row 0 name)
+  list(GET row 1 source)
+  list(GET row 2 defines)
+  list(GET row 3 feature)
+  if(name IN_LIST spirv_names)
+    message(FATAL_ERROR "shaders/manifest.cmake: two rows are called ${name}")
+  endif()
+  if(feature)
+    vkf_probe_extension(${feature})
+    if(NOT VKF_GLSL_${feature})
+      message(STATUS "shader ${name} is left out: ${VKF_GLSLANG} does not know ${feature}")
+      continue()
+    endif()
+  endif()
+  separate_arguments(defines UNIX_COMMAND "${defines}")
+  list(TRANSFORM defines PREPEND -D)
+  set(spv ${spirv_dir}/${name}.spv)
+  set(validate "")
+  if(VKF_SPIRV_VAL)
+    set(validate COMMAND ${VKF_SPIRV_VAL} --target-env vulkan1.1 ${spv})
+  endif()
+  if(has_depfile GREATER -1)
+    set(included DEPFILE ${spv}.d)
+    set(write_depfile --depfile ${spv}.d)
+  else()
+    set(included ${shader_headers})
+    set(write_depfile "")
+  endif()
+  add_custom_command(
+    OUTPUT ${spv}
+    COMMAND ${VKF_GLSLANG} --quiet -V --target-env vulkan1.1 -I${PROJECT_SOURCE_DIR}/shaders ${defines} ${write_depfile} -o
+            ${spv} ${PROJECT_SOURCE_DIR}/shaders/${source} ${validate}
+    DEPENDS ${PROJECT_SOURCE_DIR}/shaders/${source} ${included}
+    COMMENT "shader ${name}"
+    VERBATIM)
+  list(APPEND spirv_names ${name})
+  list(APPEND spirv_files ${spv})
+endforeach()
+
+# The list is a file of its own: the command line would grow with the number of shaders.
+set(VKF_SHADERS_C ${PROJECT_BINARY_DIR}/generated/kern_spirv.c)
+set(spirv_list ${spirv_dir}/list.txt)
+list(JOIN spirv_files "\n" spirv_lines)
+file(CONFIGURE OUTPUT ${spirv_list} CONTENT "${spirv_lines}\n" @ONLY)
+add_custom_command(
+  OUTPUT ${VKF_SHADERS_C}
+  COMMAND ${CMAKE_COMMAND} -D LIST=${spirv_list} -D OUTPUT=${VKF_SHADERS_C} -P ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+  DEPENDS ${spirv_files} ${spirv_list} ${PROJECT_SOURCE_DIR}/cmake/embed.cmake
+  COMMENT "embedding the shaders"
+  VERBATIM)

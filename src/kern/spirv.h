@@ -1,0 +1,22 @@
+/* spirv: the compiled shaders, embedded in the library.
+ *
+ * The build writes the table from shaders/manifest.cmake (cmake/embed.cmake); the data are constant and live as long as
+ * the program. A name of the manifest may be missing here where the shader compiler did not know a feature it needs.
+ */
+#ifndef VKF_KERN_SPIRV_H
+#define VKF_KERN_SPIRV_H
+
+#include <stddef.h>
+#include <stdint.h>
+
+struct vkf_kern_spirv {
+  const char *name;      /* as in the manifest */
+  const uint32_t *words; /* SPIR-V in the host's byte order */
+  size_t n_words;
+};
+
+/* vkf_kern_spirv_count rows in the order of the manifest, then one whose name is NULL. */
+extern const struct vkf_kern_spirv vkf_kern_spirv_table[];
+extern const size_t vkf_kern_spirv_count;
+
+#endif
