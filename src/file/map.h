@@ -1,0 +1,26 @@
+/* map: the bytes of a file, read-only.
+ *
+ * Maps the file where the system can, and reads it into memory where it cannot (a pipe, a file system without maps).
+ * Refuses folders. Invariant: the bytes do not move between open and close. Whoever shortens a file while it is mapped
+ * makes reading it a fault: files of a model are replaced, not edited in place.
+ */
+#ifndef VKF_FILE_MAP_H
+#define VKF_FILE_MAP_H
+
+#include "base/base.h"
+
+typedef struct vkf_file_map {
+  vkf_env *env;
+  const uint8_t *data; /* never NULL while open */
+  size_t bytes;
+  bool is_mapped; /* false: data is memory of env */
+} vkf_file_map;
+
+/* VKF_ERROR_FILE, with the path and the system's reason, if the file cannot be opened or read. */
+vkf_status vkf_file_map_open(vkf_env *env, const char *path, vkf_file_map *map);
+/* The same, always by reading. */
+vkf_status vkf_file_map_read(vkf_env *env, const char *path, vkf_file_map *map);
+/* Also for a map that is all zero bytes, or whose opening failed. */
+void vkf_file_map_close(vkf_file_map *map);
+
+#endif
