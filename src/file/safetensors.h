@@ -1,0 +1,58 @@
+/* safetensors: named arrays in one file or in the shards of a model folder.
+ *
+ * Format: 8 bytes header length (little-endian), that many bytes of JSON {name: {dtype, shape, data_offsets}}, then the
+ * data (github.com/huggingface/safetensors). Everything is validated when the file is opened. Refuses headers over
+ * 100 MB, offsets outside the data or not equal to the shape's bytes, overlapping tensors, duplicate names, also across
+ * shards, and an index that does not agree with its shards. Invariant: a tensor that can be found can be read.
+ */
+#ifndef VKF_FILE_SAFETENSORS_H
+#define VKF_FILE_SAFETENSORS_H
+
+#include "base/base.h"
+
+/* Belongs to the vkf_file_tensors it comes from. */
+typedef struct vkf_file_tensor {
+  const char *name;
+  const char *file; /* path of the file that holds it, for messages */
+  vkf_dtype dtype;
+  size_t rank;
+  size_t shape[VKF_MAX_RANK];
+  size_t n_elements;
+  const void *data; /* row-major, little-endian; may be unaligned */
+  size_t bytes;
+} vkf_file_tensor;
+
+typedef struct vkf_file_tensors vkf_file_tensors;
+
+/* path: a .safetensors file, an .index.json file, or a folder with model.safetensors or model.safetensors.index.json
+ * (the first one wins). */
+vkf_status vkf_file_tensors_open(vkf_env *env, const char *path, vkf_file_tensors **out);
+void vkf_file_tensors_close(vkf_file_tensors **tensors);
+
+size_t vkf_file_tensors_count(const vkf_file_tensors *tensors);
+/* index < count; in the order of their names (strcmp). */
+const vkf_file_tensor *vkf_file_tensors_at(const vkf_file_tensors *tensors, size_t index);
+/* NULL if there is none. */
+const vkf_file_tensor *vkf_file_tensors_find(const vkf_file_tensors *tensors, const char *name);
+/* VKF_ERROR_FORMAT with the name and the path if there is none. */
+vkf_status vkf_file_tensors_get(const vkf_file_tensors *tensors, const char *name, const vkf_file_tensor **out);
+/* The same, and the tensor has this rank and shape: else VKF_ERROR_FORMAT with both shapes. */
+vkf_status vkf_file_tensors_get_shaped(const vkf_file_tensors *tensors, const char *name, size_t rank,
+                                       const size_t *shape, const vkf_file_tensor **out);
+/* Bytes of all files. */
+uint64_t vkf_file_tensors_file_bytes(const vkf_file_tensors *tensors);
+/* What open was given. */
+const char *vkf_file_tensors_path(const vkf_file_tensors *tensors);
+
+/* "[2,3]" appended; "[]" for a scalar. */
+void vkf_file_shape_print(vkf_text *out, size_t rank, const size_t *shape);
+
+/* out[n_elements] from F32, F16, BF16 (exact) or F64 (rounded to nearest); other types are VKF_ERROR_UNSUPPORTED. */
+vkf_status vkf_file_tensor_to_f32(vkf_env *env, const vkf_file_tensor *tensor, float *out);
+
+/* Replaces the file at `path` as a whole (file/write.h). Header entries and data stand in the order given, without
+ * holes; the data start at a multiple of 8. The same arrays give the same bytes. VKF_ERROR_ARGUMENT for a missing,
+ * reserved or repeated name, an unknown dtype, a rank over VKF_MAX_RANK. */
+vkf_status vkf_file_tensors_write(vkf_env *env, const char *path, const vkf_array *arrays, size_t n);
+
+#endif

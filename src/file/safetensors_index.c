@@ -1,0 +1,85 @@
+/* safetensors_index: what a path means, and the index file of a sharded model.
+ *
+ * Refuses shard names that are more than a file name: an index never reaches outside its folder.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <string.h>
+#include <sys/stat.h>
+
+#include "file/internal.h"
+#include "file/json.h"
+
+#define ONE_FILE "model.safetensors"
+#define INDEX_FILE "model.safetensors.index.json"
+
+static bool ends_with(const char *text, const char *end) {
+  size_t n = strlen(text), m = strlen(end);
+  return n >= m && strcmp(text + n - m, end) == 0;
+}
+
+vkf_status vkf_file_place_find(vkf_arena *arena, const char *path, vkf_file_place *out) {
+  struct stat facts;
+  if (stat(path, &facts) != 0 || !S_ISDIR(facts.st_mode)) {
+    /* A missing file is reported by whoever opens it. */
+    out->path = vkf_arena_strdup(arena, path);
+    out->is_index = ends_with(path, ".index.json");
+    return out->path == NULL ? VKF_ERROR_MEMORY : VKF_OK;
+  }
+  const char *slash = ends_with(path, "/") ? "" : "/";
+  static const char *const names[] = {ONE_FILE, INDEX_FILE};
+  for (size_t i = 0; i < VKF_COUNT(names); i++) {
+    out->path = vkf_arena_printf(arena, "%s%s%s", path, slash, names[i]);
+    if (out->path == NULL) return VKF_ERROR_MEMORY;
+    out->is_index = i == 1;
+    if (stat(out->path, &facts) == 0) return VKF_OK;
+  }
+  return vkf_env_fail(arena->env, VKF_ERROR_FILE,
+                      "%s: expected " ONE_FILE " or " INDEX_FILE " in this folder, found neither", path);
+}
+
+/* The index of the path of `shard` in index->files, where it is added if it is new; files has room. */
+static vkf_status file_index(vkf_file_index *index, const char *path, const char *shard, size_t *out) {
+  const char *slash = strrchr(path, '/');
+  int folder = slash == NULL ? 0 : (int)(slash - path) + 1;
+  const char *file = vkf_arena_printf(&index->arena, "%.*s%s", folder, path, shard);
+  if (file == NULL) return VKF_ERROR_MEMORY;
+  size_t i = 0;
+  while (i < index->n_files && strcmp(index->files[i], file) != 0) i++;
+  if (i == index->n_files) index->files[index->n_files++] = file;
+  *out = i;
+  return VKF_OK;
+}
+
+vkf_status vkf_file_index_read(vkf_env *env, const char *path, vkf_file_index *out) {
+  vkf_status st = VKF_OK;
+  vkf_file_json *document = NULL;
+  vkf_file_value root, map;
+  memset(out, 0, sizeof(*out));
+  vkf_arena_init(&out->arena, env);
+  VKF_TRY(vkf_file_json_read(env, path, &document));
+  VKF_TRY(vkf_file_json_as_object(vkf_file_json_root(document), &root));
+  VKF_TRY(vkf_file_json_get_object(root, "weight_map", &map));
+  size_t n = vkf_file_json_count(map);
+  out->files = vkf_arena_alloc(&out->arena, n, sizeof(*out->files));
+  out->names = vkf_arena_alloc(&out->arena, n, sizeof(*out->names));
+  out->file_of = vkf_arena_alloc(&out->arena, n, sizeof(*out->file_of));
+  if (out->files == NULL || out->names == NULL || out->file_of == NULL) VKF_TRY(VKF_ERROR_MEMORY);
+  for (size_t i = 0; i < n; i++) {
+    const char *shard;
+    out->names[i] = vkf_arena_strdup(&out->arena, vkf_file_json_key(map, i));
+    if (out->names[i] == NULL) VKF_TRY(VKF_ERROR_MEMORY);
+    VKF_TRY(vkf_file_json_get_string(map, out->names[i], &shard));
+    if (shard[0] == '\0' || strpbrk(shard, "/\\") != NULL || strcmp(shard, "..") == 0)
+      VKF_FAIL(env, VKF_ERROR_FORMAT, "%s: tensor \"%s\": expected the name of a file in the same folder, found \"%s\"",
+               path, out->names[i], shard);
+    VKF_TRY(file_index(out, path, shard, &out->file_of[i]));
+  }
+  out->n_names = n;
+done:
+  vkf_file_json_destroy(&document);
+  return st;
+}
+
+void vkf_file_index_finish(vkf_file_index *index) {
+  vkf_arena_finish(&index->arena);
+}

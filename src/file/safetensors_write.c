@@ -1,0 +1,126 @@
+/* safetensors_write: conversion to f32 and the writer of safetensors.h. */
+#include <jansson.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "file/safetensors.h"
+#include "file/write.h"
+
+void vkf_file_shape_print(vkf_text *out, size_t rank, const size_t *shape) {
+  vkf_text_append(out, "[", 1);
+  for (size_t i = 0; i < rank; i++) vkf_text_printf(out, "%s%zu", i == 0 ? "" : ",", shape[i]);
+  vkf_text_append(out, "]", 1);
+}
+
+/* memcpy, since the data of a file may stand at any address. */
+vkf_status vkf_file_tensor_to_f32(vkf_env *env, const vkf_file_tensor *t, float *out) {
+  const char *data = t->data;
+  uint16_t half;
+  double wide;
+  switch (t->dtype) {
+    case VKF_F32:
+      if (t->bytes > 0) memcpy(out, data, t->bytes);
+      return VKF_OK;
+    case VKF_F16:
+    case VKF_BF16:
+      for (size_t i = 0; i < t->n_elements; i++) {
+        memcpy(&half, data + i * sizeof(half), sizeof(half));
+        out[i] = t->dtype == VKF_F16 ? vkf_f16_to_f32(half) : vkf_bf16_to_f32(half);
+      }
+      return VKF_OK;
+    case VKF_F64:
+      for (size_t i = 0; i < t->n_elements; i++) {
+        memcpy(&wide, data + i * sizeof(wide), sizeof(wide));
+        out[i] = (float)wide;
+      }
+      return VKF_OK;
+    default:
+      return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED,
+                          "%s: tensor \"%s\": expected dtype F32, F16, BF16 or F64, found %s", t->file, t->name,
+                          vkf_dtype_name(t->dtype));
+  }
+}
+
+/* ---- writing ----------------------------------------------------------------------------------------------------- */
+
+static vkf_status array_bytes(vkf_env *env, const char *path, const vkf_array *a, size_t *bytes) {
+  if (a->name == NULL || a->name[0] == '\0' || strcmp(a->name, "__metadata__") == 0 ||
+      !vkf_utf8_check(a->name, strlen(a->name), NULL))
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
+                        "%s: an array needs a name that is UTF-8, not empty and not \"__metadata__\"", path);
+  *bytes = vkf_dtype_bytes(a->dtype);
+  if (*bytes == 0)
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "%s: array \"%s\": unknown dtype %d", path, a->name, (int)a->dtype);
+  if (a->rank > VKF_MAX_RANK)
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "%s: array \"%s\": expected at most %d dimensions, found %zu", path,
+                        a->name, VKF_MAX_RANK, a->rank);
+  for (size_t i = 0; i < a->rank; i++)
+    if (!vkf_size_mul(*bytes, a->shape[i], bytes))
+      return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "%s: array \"%s\": the product of its shape overflows", path,
+                          a->name);
+  if (*bytes > 0 && a->data == NULL)
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "%s: array \"%s\": expected %zu bytes of data, found NULL", path,
+                        a->name, *bytes);
+  return VKF_OK;
+}
+
+/* The header's entry of one array; NULL without memory. */
+static json_t *array_entry(const vkf_array *a, size_t begin, size_t end) {
+  json_t *shape = json_array();
+  for (size_t i = 0; i < a->rank; i++) {
+    if (json_array_append_new(shape, json_integer((json_int_t)a->shape[i])) != 0) {
+      json_decref(shape);
+      return NULL;
+    }
+  }
+  return json_pack("{s:s, s:o, s:[I,I]}", "dtype", vkf_dtype_name(a->dtype), "shape", shape, "data_offsets",
+                   (json_int_t)begin, (json_int_t)end);
+}
+
+/* header: the length, the JSON and the spaces that bring the data to a multiple of 8. parts[1 + i]: array i. */
+static vkf_status build(vkf_env *env, const char *path, const vkf_array *arrays, size_t n, vkf_text *header,
+                        vkf_file_part *parts) {
+  vkf_status st = VKF_OK;
+  size_t begin = 0, end = 0;
+  char *dump = NULL;
+  uint8_t length[8];
+  json_t *root = json_object();
+  for (size_t i = 0; i < n; i++, begin = end) {
+    const vkf_array *a = &arrays[i];
+    VKF_TRY(array_bytes(env, path, a, &parts[1 + i].bytes));
+    parts[1 + i].data = a->data;
+    if (json_object_get(root, a->name) != NULL)
+      VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: two arrays are called \"%s\"", path, a->name);
+    if (!vkf_size_add(begin, parts[1 + i].bytes, &end) || end > INT64_MAX)
+      VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: the arrays' bytes overflow", path);
+    if (json_object_set_new(root, a->name, array_entry(a, begin, end)) != 0)
+      VKF_FAIL(env, VKF_ERROR_MEMORY, "%s: out of host memory while writing the header", path);
+  }
+  dump = json_dumps(root, JSON_COMPACT);
+  if (dump == NULL) VKF_FAIL(env, VKF_ERROR_MEMORY, "%s: out of host memory while writing the header", path);
+  size_t n_dump = strlen(dump), n_header = VKF_ROUND_UP(n_dump, 8);
+  for (int i = 0; i < 8; i++) length[i] = (uint8_t)((uint64_t)n_header >> 8 * i);
+  vkf_text_append(header, (const char *)length, sizeof(length));
+  vkf_text_append(header, dump, n_dump);
+  vkf_text_append(header, "       ", n_header - n_dump);
+  VKF_TRY(vkf_text_status(header));
+  parts[0] = (vkf_file_part){header->data, header->size};
+done:
+  free(dump);
+  json_decref(root);
+  return st;
+}
+
+vkf_status vkf_file_tensors_write(vkf_env *env, const char *path, const vkf_array *arrays, size_t n) {
+  vkf_status st = VKF_OK;
+  vkf_text header;
+  vkf_text_init(&header, env);
+  vkf_file_part *parts = vkf_env_alloc(env, n + 1, sizeof(*parts));
+  if (parts == NULL) VKF_TRY(VKF_ERROR_MEMORY);
+  VKF_TRY(build(env, path, arrays, n, &header, parts));
+  VKF_TRY(vkf_file_write(env, path, parts, n + 1));
+done:
+  vkf_env_free(env, parts);
+  vkf_text_finish(&header);
+  return st;
+}
