@@ -1,8 +1,8 @@
 /* memory: counted allocations, and arenas on top of them.
  *
- * Owns the header in front of every allocation, which remembers its size. Refuses sizes that overflow.
- * Invariant: env->live_bytes is the sum of the sizes asked for and not yet freed; a failed call changes nothing but
- * n_allocations and the recorded cause.
+ * Owns the header in front of every allocation, which remembers its size. Refuses sizes that overflow or that no object
+ * can have (over PTRDIFF_MAX). Invariant: env->live_bytes is the sum of the sizes asked for and not yet freed; a failed
+ * call changes nothing but n_allocations and the recorded cause.
  */
 #include "base/base.h"
 
@@ -21,7 +21,8 @@ static size_t size_of(const void *memory) {
 
 void *vkf_env_realloc(vkf_env *env, void *old, size_t count, size_t size) {
   size_t want, whole;
-  if (!vkf_size_mul(count, size, &want) || !vkf_size_add(VKF_MAX(want, 1), HEADER_BYTES, &whole)) {
+  if (!vkf_size_mul(count, size, &want) || !vkf_size_add(VKF_MAX(want, 1), HEADER_BYTES, &whole) ||
+      whole > PTRDIFF_MAX) {
     vkf_env_fail(env, VKF_ERROR_MEMORY, "out of host memory: %zu elements of %zu bytes do not fit in the address space",
                  count, size);
     return NULL;

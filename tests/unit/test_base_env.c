@@ -1,0 +1,173 @@
+/* The environment: first cause, prefix, log levels; memory with fault injection; arena; text. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+
+static void first_cause_is_kept(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  assert_string_equal(env.message, "");
+  assert_int_equal(vkf_env_fail(&env, VKF_ERROR_FORMAT, "expected %d, found %d", 3, 4), VKF_ERROR_FORMAT);
+  assert_int_equal(vkf_env_fail(&env, VKF_ERROR_MEMORY, "later"), VKF_ERROR_MEMORY);
+  assert_string_equal(env.message, "expected 3, found 4");
+  assert_int_equal(env.first, VKF_ERROR_FORMAT);
+  assert_int_equal(vkf_env_prefix(&env, VKF_ERROR_FORMAT, "%s: ", "a.json"), VKF_ERROR_FORMAT);
+  assert_string_equal(env.message, "a.json: expected 3, found 4");
+  vkf_env_clear(&env);
+  assert_string_equal(env.message, "");
+  vkf_env_fail(&env, VKF_ERROR_FILE, "new");
+  assert_string_equal(env.message, "new");
+}
+
+static void long_messages_are_cut(void **state) {
+  (void)state;
+  vkf_env env;
+  char text[3000];
+  memset(text, 'x', sizeof(text));
+  text[sizeof(text) - 1] = '\0';
+  vkf_env_init(&env, NULL);
+  vkf_env_fail(&env, VKF_ERROR_FILE, "%s", text);
+  assert_int_equal(strlen(env.message), sizeof(env.message) - 1);
+  vkf_env_prefix(&env, VKF_ERROR_FILE, "%s", "before: ");
+  assert_int_equal(strlen(env.message), sizeof(env.message) - 1);
+  assert_memory_equal(env.message, "before: xxx", 11);
+  vkf_env_prefix(&env, VKF_ERROR_FILE, "%s", text);
+  assert_int_equal(strlen(env.message), sizeof(env.message) - 1);
+}
+
+static void count_lines(void *user, vkf_log_level level, const char *line) {
+  (void)level;
+  (*(int *)user)++;
+  assert_string_equal(line, "line 7");
+}
+
+static void log_passes_what_is_important(void **state) {
+  (void)state;
+  vkf_env env;
+  int n = 0;
+  vkf_context_params params = {.log = count_lines, .log_user = &n, .log_level = VKF_LOG_INFO};
+  vkf_env_init(&env, &params);
+  vkf_env_log(&env, VKF_LOG_DEBUG, "line %d", 7);
+  assert_int_equal(n, 0);
+  vkf_env_log(&env, VKF_LOG_INFO, "line %d", 7);
+  vkf_env_log(&env, VKF_LOG_ERROR, "line %d", 7);
+  assert_int_equal(n, 2);
+}
+
+static void memory_is_counted_and_zeroed(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  unsigned char *a = vkf_env_alloc(&env, 10, 7);
+  assert_non_null(a);
+  assert_int_equal((uintptr_t)a % 16, 0);
+  for (int i = 0; i < 70; i++) assert_int_equal(a[i], 0);
+  memset(a, 5, 70);
+  assert_int_equal(env.live_bytes, 70);
+  a = vkf_env_realloc(&env, a, 1, 200);
+  assert_int_equal(env.live_bytes, 200);
+  for (int i = 0; i < 70; i++) assert_int_equal(a[i], 5);
+  a = vkf_env_realloc(&env, a, 1, 30);
+  assert_int_equal(env.live_bytes, 30);
+  char *b = vkf_env_strdup(&env, "hello");
+  assert_string_equal(b, "hello");
+  void *empty = vkf_env_alloc(&env, 0, 4);
+  assert_non_null(empty);
+  assert_int_equal(env.n_allocations, 5);
+  vkf_env_free(&env, empty);
+  vkf_env_free(&env, b);
+  vkf_env_free(&env, a);
+  vkf_env_free(&env, NULL);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+static void memory_failures_are_recorded(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  char *a = vkf_env_strdup(&env, "stays");
+  env.fail_at = env.n_allocations + 1;
+  assert_null(vkf_env_realloc(&env, a, 100, 1));
+  assert_int_equal(env.first, VKF_ERROR_MEMORY);
+  assert_string_equal(a, "stays");
+  assert_int_equal(env.live_bytes, 6);
+  vkf_env_clear(&env);
+  assert_null(vkf_env_alloc(&env, SIZE_MAX / 2, 3));
+  assert_int_equal(env.first, VKF_ERROR_MEMORY);
+  assert_null(vkf_env_alloc(&env, SIZE_MAX, 1));
+  vkf_env_free(&env, a);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+static void arena_gives_aligned_zeroed_memory(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_arena arena;
+  vkf_env_init(&env, NULL);
+  vkf_arena_init(&arena, &env);
+  unsigned char *pieces[300];
+  /* Sizes 0..89700: small ones share a block, large ones get their own. */
+  for (size_t i = 0; i < VKF_COUNT(pieces); i++) {
+    pieces[i] = vkf_arena_alloc(&arena, i, 300);
+    assert_non_null(pieces[i]);
+    assert_int_equal((uintptr_t)pieces[i] % 16, 0);
+    for (size_t j = 0; j < i * 300; j++)
+      if (pieces[i][j] != 0) fail_msg("piece %zu is not zero at %zu", i, j);
+    memset(pieces[i], (int)(i % 251) + 1, i * 300);
+  }
+  for (size_t i = 0; i < VKF_COUNT(pieces); i++)
+    for (size_t j = 0; j < i * 300; j += 50)
+      if (pieces[i][j] != i % 251 + 1) fail_msg("piece %zu was overwritten at %zu", i, j);
+  assert_string_equal(vkf_arena_strdup(&arena, "abc"), "abc");
+  assert_string_equal(vkf_arena_printf(&arena, "%s-%d", "abc", 12), "abc-12");
+  assert_null(vkf_arena_alloc(&arena, SIZE_MAX, 2));
+  assert_null(vkf_arena_alloc(&arena, SIZE_MAX, 1));
+  assert_null(vkf_arena_alloc(&arena, SIZE_MAX - 64, 1));
+  assert_int_equal(env.first, VKF_ERROR_MEMORY);
+  vkf_arena_finish(&arena);
+  vkf_arena_finish(&arena);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+static void text_grows_and_remembers_failure(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_text text;
+  vkf_env_init(&env, NULL);
+  vkf_text_init(&text, &env);
+  vkf_text_append(&text, "", 0);
+  assert_string_equal(text.data, "");
+  for (int i = 0; i < 1000; i++) vkf_text_printf(&text, "%03d,", i);
+  assert_int_equal(text.size, 4000);
+  assert_int_equal(strlen(text.data), 4000);
+  assert_memory_equal(text.data + 4 * 999, "999,", 4);
+  assert_int_equal(vkf_text_status(&text), VKF_OK);
+  env.fail_at = env.n_allocations + 1;
+  while (!text.failed) vkf_text_append(&text, "0123456789", 10);
+  size_t size = text.size;
+  vkf_text_append(&text, "x", 1);
+  assert_int_equal(text.size, size);
+  assert_int_equal(vkf_text_status(&text), VKF_ERROR_MEMORY);
+  vkf_text_finish(&text);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(first_cause_is_kept),
+      cmocka_unit_test(long_messages_are_cut),
+      cmocka_unit_test(log_passes_what_is_important),
+      cmocka_unit_test(memory_is_counted_and_zeroed),
+      cmocka_unit_test(memory_failures_are_recorded),
+      cmocka_unit_test(arena_gives_aligned_zeroed_memory),
+      cmocka_unit_test(text_grows_and_remembers_failure),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

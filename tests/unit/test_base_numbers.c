@@ -1,0 +1,150 @@
+/* Numbers: conversions against their definition, checked sizes, random numbers, UTF-8. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "base/base.h"
+
+static void checked_sizes(void **state) {
+  (void)state;
+  size_t out = 1;
+  assert_true(vkf_size_mul(SIZE_MAX / 3, 3, &out));
+  assert_true(out == SIZE_MAX / 3 * 3);
+  assert_false(vkf_size_mul(SIZE_MAX / 3 + 1, 3, &out));
+  assert_true(vkf_size_mul(SIZE_MAX, 0, &out));
+  assert_int_equal(out, 0);
+  assert_true(vkf_size_mul(0, SIZE_MAX, &out));
+  assert_true(vkf_size_add(SIZE_MAX - 1, 1, &out));
+  assert_false(vkf_size_add(SIZE_MAX, 1, &out));
+}
+
+static void dtypes(void **state) {
+  (void)state;
+  assert_int_equal(vkf_dtype_bytes(VKF_BF16), 2);
+  assert_int_equal(vkf_dtype_bytes(VKF_I64), 8);
+  assert_int_equal(vkf_dtype_bytes(VKF_DTYPE_COUNT), 0);
+  assert_string_equal(vkf_dtype_name(VKF_F32), "F32");
+  assert_string_equal(vkf_dtype_name(VKF_BOOL), "BOOL");
+  for (int d = 0; d < VKF_DTYPE_COUNT; d++) assert_true(vkf_dtype_bytes((vkf_dtype)d) > 0);
+}
+
+/* The value of a finite half, from the definition in IEEE 754. */
+static double half_value(uint32_t h) {
+  int exponent = (int)(h >> 10 & 31);
+  double magnitude = exponent == 0 ? ldexp(h & 1023, -24) : ldexp(1024 + (h & 1023), exponent - 25);
+  return h & 0x8000 ? -magnitude : magnitude;
+}
+
+static void every_half(void **state) {
+  (void)state;
+  for (uint32_t h = 0; h < 65536; h++) {
+    float f = vkf_f16_to_f32((uint16_t)h);
+    uint16_t back = vkf_f16_from_f32(f);
+    if ((h & 0x7c00) == 0x7c00) {
+      if ((h & 1023) != 0 ? !(isnan(f) && (back & 0x7fff) > 0x7c00) : !(isinf(f) && back == h))
+        fail_msg("half %04x: not finite, but gives %g and %04x", h, (double)f, back);
+    } else if ((double)f != half_value(h) || back != h) {
+      fail_msg("half %04x: %g and %04x", h, (double)f, back);
+    }
+  }
+}
+
+/* Between two neighbours: below the middle the lower one, above it the upper one, at the middle the even one. */
+static void halves_round_to_nearest_even(void **state) {
+  (void)state;
+  for (uint32_t h = 0; h < 0x7c00; h++) {
+    double lower = half_value(h), upper = h == 0x7bff ? 65536.0 : half_value(h + 1);
+    float middle = (float)((lower + upper) / 2);
+    uint16_t even = (uint16_t)(h + (h & 1));
+    if (vkf_f16_from_f32(middle) != even) fail_msg("middle above %04x is not even", h);
+    if (vkf_f16_from_f32(nextafterf(middle, 0)) != h) fail_msg("below the middle above %04x", h);
+    if (vkf_f16_from_f32(nextafterf(middle, INFINITY)) != h + 1) fail_msg("above the middle above %04x", h);
+    if (vkf_f16_from_f32(-middle) != (even | 0x8000)) fail_msg("negative middle above %04x", h);
+  }
+  assert_int_equal(vkf_f16_from_f32(1e30f), 0x7c00);
+  assert_int_equal(vkf_f16_from_f32(-INFINITY), 0xfc00);
+  assert_int_equal(vkf_f16_from_f32(-0.0f), 0x8000);
+}
+
+static void bfloats(void **state) {
+  (void)state;
+  assert_int_equal(vkf_bf16_from_f32(1.0f), 0x3f80);
+  assert_int_equal(vkf_bf16_from_f32(1.0f + 0x1p-8f), 0x3f80);            /* the middle goes to the even one */
+  assert_int_equal(vkf_bf16_from_f32(1.0f + 0x1p-7f + 0x1p-8f), 0x3f82);  /* here, too */
+  assert_int_equal(vkf_bf16_from_f32(1.0f + 0x1p-8f + 0x1p-20f), 0x3f81); /* above the middle */
+  assert_int_equal(vkf_bf16_from_f32(3.4028235e38f), 0x7f80);             /* rounds to infinity */
+  assert_true(isnan(vkf_bf16_to_f32(vkf_bf16_from_f32(NAN))));
+  for (uint32_t b = 0; b < 0x7f80; b++) assert_int_equal(vkf_bf16_from_f32(vkf_bf16_to_f32((uint16_t)b)), b);
+}
+
+static void random_numbers(void **state) {
+  (void)state;
+  assert_true(vkf_rng_u64(1, 2, 3) == vkf_rng_u64(1, 2, 3));
+  assert_true(vkf_rng_u64(1, 2, 3) != vkf_rng_u64(1, 2, 4));
+  assert_true(vkf_rng_u64(1, 2, 3) != vkf_rng_u64(1, 3, 3));
+  assert_true(vkf_rng_u64(1, 2, 3) != vkf_rng_u64(2, 2, 3));
+  enum { N = 20000 };
+  double sum = 0, squares = 0, unit = 0;
+  for (uint64_t i = 0; i < N; i++) {
+    double u = vkf_rng_unit(5, 6, i), n = vkf_rng_normal(5, 6, i);
+    assert_true(u >= 0 && u < 1);
+    unit += u;
+    sum += n;
+    squares += n * n;
+  }
+  /* Five standard errors of each mean. */
+  assert_true(fabs(unit / N - 0.5) < 5 * sqrt(1.0 / 12 / N));
+  assert_true(fabs(sum / N) < 5 * sqrt(1.0 / N));
+  assert_true(fabs(squares / N - 1) < 5 * sqrt(2.0 / N));
+}
+
+static void clock_moves_forward(void **state) {
+  (void)state;
+  uint64_t start = vkf_clock_ns(), now = start;
+  for (int i = 0; i < 100000000 && now == start; i++) now = vkf_clock_ns();
+  assert_true(now > start);
+}
+
+static void utf8(void **state) {
+  (void)state;
+  static const struct {
+    const char *bytes;
+    int bad; /* -1: well-formed */
+  } cases[] = {
+      {"", -1},
+      {"plain", -1},
+      {"\xc3\xb1\xe2\x82\xac\xf0\x9f\x98\x80", -1},
+      {"a\x80", 1},            /* a continuation alone */
+      {"ab\xc0\xaf", 2},       /* overlong */
+      {"\xe0\x80\x80", 0},     /* overlong */
+      {"x\xed\xa0\x80", 1},    /* a surrogate */
+      {"\xf4\x90\x80\x80", 0}, /* over U+10FFFF */
+      {"ok\xe2\x82", 2},       /* cut */
+      {"ok\xff", 2},
+  };
+  for (size_t i = 0; i < VKF_COUNT(cases); i++) {
+    size_t bad = 99;
+    bool good = vkf_utf8_check(cases[i].bytes, strlen(cases[i].bytes), &bad);
+    assert_int_equal(good, cases[i].bad < 0);
+    if (!good) assert_int_equal(bad, cases[i].bad);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(checked_sizes),
+      cmocka_unit_test(dtypes),
+      cmocka_unit_test(every_half),
+      cmocka_unit_test(halves_round_to_nearest_even),
+      cmocka_unit_test(bfloats),
+      cmocka_unit_test(random_numbers),
+      cmocka_unit_test(clock_moves_forward),
+      cmocka_unit_test(utf8),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
