@@ -1,0 +1,299 @@
+/* internal: what the files of the room text share.
+ *
+ * A tokenizer is a handful of lists of steps. Each stage has its own file with one table of the kinds it knows; loading
+ * looks a step's type up in that table and refuses what is not there. Between the stages stand lists of pieces.
+ */
+#ifndef VKF_TEXT_INTERNAL_H
+#define VKF_TEXT_INTERNAL_H
+
+#include "text/tokenizer.h"
+
+#include <jansson.h>
+
+/* Bytes that belong to someone else; data may be NULL where size is 0. */
+typedef struct vkf_text_string {
+  const char *data;
+  size_t size;
+} vkf_text_string;
+
+bool vkf_text_string_equal(vkf_text_string a, vkf_text_string b);
+
+/* ---- characters (unicode.c); texts are well-formed UTF-8, checked at the door -------------------------------------- */
+
+/* The character at `at`; *next is the offset behind it. */
+uint32_t vkf_text_char_at(vkf_text_string text, size_t at, size_t *next);
+/* The offset of the character that ends at `at`, at > 0. */
+size_t vkf_text_char_before(vkf_text_string text, size_t at);
+size_t vkf_text_char_count(vkf_text_string text);
+void vkf_text_append_char(vkf_text *out, uint32_t code);
+
+bool vkf_text_is_white(uint32_t code);              /* property White_Space */
+bool vkf_text_is_control(uint32_t code);            /* Cc, Cf, Co, but not tab, line feed and carriage return */
+bool vkf_text_is_punctuation(uint32_t code);        /* category P, and ASCII's symbols */
+bool vkf_text_is_number(uint32_t code);             /* category N */
+bool vkf_text_is_mark(uint32_t code);               /* category M */
+bool vkf_text_is_nonspacing_mark(uint32_t code);    /* category Mn */
+bool vkf_text_is_word(uint32_t code);               /* \w of UTS #18: Alphabetic, M, Nd, Pc, Join_Control */
+bool vkf_text_is_ideograph(uint32_t code);          /* the CJK blocks that BERT splits into single characters */
+
+/* The printable character that stands for a byte in byte-level vocabularies, as GPT-2 has it, and back (-1: none). */
+uint32_t vkf_text_byte_to_char(uint8_t byte);
+int vkf_text_char_to_byte(uint32_t code);
+
+/* ---- pieces (pieces.c) -------------------------------------------------------------------------------------------- */
+
+typedef struct vkf_text_piece {
+  size_t offset, size; /* in the bytes of the list */
+  int32_t id;          /* an added token that is found already, or -1: text still to be worked on */
+  bool first;          /* begins where the whole text begins */
+} vkf_text_piece;
+
+/* A growing list of pieces. As with vkf_text, a failed push is remembered in bytes.failed and looked at once. */
+typedef struct vkf_text_pieces {
+  vkf_text bytes;
+  vkf_text_piece *at;
+  size_t n, capacity;
+} vkf_text_pieces;
+
+void vkf_text_pieces_init(vkf_text_pieces *pieces, vkf_env *env);
+void vkf_text_pieces_finish(vkf_text_pieces *pieces);
+void vkf_text_pieces_clear(vkf_text_pieces *pieces);
+void vkf_text_pieces_push(vkf_text_pieces *pieces, vkf_text_string text, int32_t id, bool first);
+vkf_text_string vkf_text_pieces_get(const vkf_text_pieces *pieces, size_t i);
+
+/* ---- ranges and patterns (ranges.c, pattern.c) --------------------------------------------------------------------- */
+
+/* Consecutive ranges that cover a text; each is a match of something or what lies between two matches. */
+typedef struct vkf_text_range {
+  size_t start, end;
+  bool match;
+} vkf_text_range;
+
+typedef struct vkf_text_ranges {
+  vkf_env *env;
+  vkf_text_range *at;
+  size_t n, capacity;
+} vkf_text_ranges;
+
+void vkf_text_ranges_init(vkf_text_ranges *ranges, vkf_env *env);
+void vkf_text_ranges_finish(vkf_text_ranges *ranges);
+vkf_status vkf_text_ranges_push(vkf_text_ranges *ranges, size_t start, size_t end, bool match);
+/* Every character for which `is` holds is one match. */
+vkf_status vkf_text_ranges_of_chars(vkf_text_ranges *ranges, vkf_text_string text, bool (*is)(uint32_t code));
+
+typedef enum vkf_text_behavior {
+  VKF_TEXT_REMOVED,              /* matches are left out */
+  VKF_TEXT_ISOLATED,             /* every range is a piece */
+  VKF_TEXT_CONTIGUOUS,           /* neighbours of one sort are one piece */
+  VKF_TEXT_MERGED_WITH_PREVIOUS, /* a match belongs to the piece before it */
+  VKF_TEXT_MERGED_WITH_NEXT
+} vkf_text_behavior;
+
+/* Cuts a text into the pieces that the ranges and the behaviour say; empty ones are left out. Changes the ranges. */
+void vkf_text_ranges_cut(vkf_text_ranges *ranges, vkf_text_string text, vkf_text_behavior behavior, bool first,
+                         vkf_text_pieces *out);
+
+/* What Replace and Split look for: a literal text or a regular expression. */
+typedef struct vkf_text_pattern vkf_text_pattern;
+vkf_status vkf_text_pattern_create(vkf_env *env, vkf_arena *arena, vkf_text_string text, bool is_regex,
+                                   vkf_text_pattern **out);
+/* Frees what the regular expression holds; the pattern itself belongs to the arena. */
+void vkf_text_pattern_finish(vkf_text_pattern *pattern);
+vkf_status vkf_text_pattern_ranges(vkf_text_pattern *pattern, vkf_text_string text, vkf_text_ranges *out);
+/* Appends `text` with every match replaced by `content`. */
+vkf_status vkf_text_pattern_replace(vkf_text_pattern *pattern, vkf_text_string text, vkf_text_string content,
+                                    vkf_text *out);
+
+/* ---- loading (load.c) ---------------------------------------------------------------------------------------------- */
+
+typedef struct vkf_text_pattern_list vkf_text_pattern_list;
+
+/* What reading a file needs. stage and type name the step at hand, for messages. */
+typedef struct vkf_text_loader {
+  vkf_env *env;
+  vkf_arena *arena;
+  vkf_text_pattern_list **patterns; /* of the tokenizer, which frees them */
+  const char *stage, *type;
+} vkf_text_loader;
+
+struct vkf_text_pattern_list {
+  vkf_text_pattern *pattern;
+  vkf_text_pattern_list *next;
+};
+
+typedef struct vkf_text_step vkf_text_step;
+typedef struct vkf_text_charsmap vkf_text_charsmap;
+
+/* Appends the normalized text. */
+typedef vkf_status (*vkf_text_normalize_fn)(const vkf_text_step *step, vkf_text_string text, vkf_text *out);
+/* Appends the pieces of one piece. */
+typedef vkf_status (*vkf_text_split_fn)(const vkf_text_step *step, vkf_text_string text, bool first,
+                                        vkf_text_pieces *out);
+/* Makes a list of pieces out of another. */
+typedef vkf_status (*vkf_text_decode_fn)(const vkf_text_step *step, const vkf_text_pieces *in, vkf_text_pieces *out);
+
+/* One row of a stage's table. */
+typedef struct vkf_text_kind {
+  const char *type;
+  vkf_status (*load)(vkf_text_loader *loader, const json_t *json, vkf_text_step *step); /* NULL: no options */
+  vkf_text_normalize_fn normalize; /* the one function of the stage; a post-processor needs none */
+  vkf_text_split_fn split;
+  vkf_text_decode_fn decode;
+} vkf_text_kind;
+
+typedef enum vkf_text_prepend { VKF_TEXT_PREPEND_ALWAYS, VKF_TEXT_PREPEND_FIRST, VKF_TEXT_PREPEND_NEVER } vkf_text_prepend;
+
+struct vkf_text_step {
+  const vkf_text_kind *kind;
+  vkf_text_step *next;
+  vkf_env *env;
+  vkf_text_pattern *pattern; /* Replace, Split, ByteLevel with its regular expression */
+  vkf_text_string content;   /* Replace, Prepend; Metaspace, Strip, CharDelimiterSplit: a character; WordPiece, BPEDecoder */
+  union {
+    struct { bool clean, ideographs, strip_accents, lowercase; } bert;
+    struct { bool left, right; } strip;
+    struct { bool prefix_space; } bytes;
+    struct { vkf_text_prepend prepend; bool split; } metaspace;
+    struct { vkf_text_behavior behavior; bool invert; } split;
+    struct { size_t start, stop; } trim;
+    struct { bool cleanup; } wordpiece;
+    struct { const vkf_text_charsmap *map; } precompiled;
+    struct { const int32_t *ids; size_t n; } around; /* post-processor: ids with one -1 where the text's ids stand */
+  } u;
+};
+
+/* Reads null, one step or a Sequence of steps (nested ones are laid flat); *out: the first of the list. */
+vkf_status vkf_text_load_steps(vkf_text_loader *loader, const char *stage, const char *sequence_key,
+                               const vkf_text_kind *kinds, size_t n_kinds, const json_t *json, vkf_text_step **out);
+
+/* A field of an object. Null and absent are the same: the fallback, or an error where there is none. */
+vkf_status vkf_text_load_string(vkf_text_loader *loader, const json_t *json, const char *key, vkf_text_string *out);
+vkf_status vkf_text_load_char(vkf_text_loader *loader, const json_t *json, const char *key, vkf_text_string *out);
+vkf_status vkf_text_load_bool(vkf_text_loader *loader, const json_t *json, const char *key, bool fallback, bool *out);
+vkf_status vkf_text_load_size(vkf_text_loader *loader, const json_t *json, const char *key, size_t fallback, size_t *out);
+/* {"String": ...} or {"Regex": ...} under `pattern`. */
+vkf_status vkf_text_load_pattern(vkf_text_loader *loader, const json_t *json, vkf_text_pattern **out);
+vkf_status vkf_text_load_regex(vkf_text_loader *loader, vkf_text_string text, vkf_text_pattern **out);
+vkf_status vkf_text_load_literal(vkf_text_loader *loader, vkf_text_string text, vkf_text_pattern **out);
+vkf_status vkf_text_load_copy(vkf_text_loader *loader, const char *data, size_t size, vkf_text_string *out);
+/* The options of Metaspace, which is a pre-tokenizer and a decoder. */
+vkf_status vkf_text_load_metaspace(vkf_text_loader *loader, const json_t *json, vkf_text_step *step);
+/* VKF_ERROR_FORMAT: "<stage> "<type>": " and the rest. */
+vkf_status vkf_text_load_fail(vkf_text_loader *loader, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
+
+/* ---- the stages ---------------------------------------------------------------------------------------------------- */
+
+vkf_status vkf_text_load_normalizers(vkf_text_loader *loader, const json_t *json, vkf_text_step **out);
+vkf_status vkf_text_normalize(const vkf_text_step *steps, vkf_env *env, vkf_text_string text, vkf_text *out);
+
+vkf_status vkf_text_charsmap_create(vkf_text_loader *loader, vkf_text_string base64, const vkf_text_charsmap **out);
+void vkf_text_charsmap_apply(const vkf_text_charsmap *map, vkf_text_string text, vkf_text *out);
+
+vkf_status vkf_text_load_pretokenizers(vkf_text_loader *loader, const json_t *json, vkf_text_step **out);
+/* Runs all steps over `pieces`, in place. */
+vkf_status vkf_text_pretokenize(const vkf_text_step *steps, vkf_text_pieces *pieces);
+
+vkf_status vkf_text_load_postprocessors(vkf_text_loader *loader, const json_t *json, size_t vocab_size,
+                                        vkf_text_step **out);
+vkf_status vkf_text_postprocess(const vkf_text_step *steps, const vkf_text_ids *body, vkf_text_ids *out);
+
+vkf_status vkf_text_load_decoders(vkf_text_loader *loader, const json_t *json, vkf_text_step **out);
+/* Runs all steps over `pieces`, in place. */
+vkf_status vkf_text_decode_steps(const vkf_text_step *steps, vkf_text_pieces *pieces);
+
+/* ---- vocabulary (vocab.c) ------------------------------------------------------------------------------------------ */
+
+/* Ids above this are taken for a damaged file. */
+#define VKF_TEXT_MAX_IDS 4000000
+
+/* Pieces by id, and ids by piece through a table of open addressing. All memory is the arena's. */
+typedef struct vkf_text_vocab {
+  vkf_text_string *pieces; /* [size], zero-terminated each; data NULL: no piece has this id */
+  size_t size;             /* the largest id plus one */
+  uint32_t *slots;         /* [n_slots] id + 1, 0: free; n_slots is a power of two */
+  size_t n_slots;
+  size_t longest; /* bytes of the longest piece */
+} vkf_text_vocab;
+
+#define VKF_TEXT_HASH_START 14695981039346656037u
+/* One byte of the hash (FNV-1a), so that all beginnings of a text are hashed in one walk. */
+static inline uint64_t vkf_text_hash_byte(uint64_t hash, char byte) {
+  return (hash ^ (uint8_t)byte) * 1099511628211u;
+}
+
+vkf_status vkf_text_vocab_init(vkf_text_vocab *vocab, vkf_text_loader *loader, size_t size, size_t n_pieces);
+/* id < size. Of two equal pieces the later one is found. */
+vkf_status vkf_text_vocab_add(vkf_text_vocab *vocab, vkf_text_loader *loader, size_t id, const char *data, size_t size);
+int32_t vkf_text_vocab_find(const vkf_text_vocab *vocab, vkf_text_string piece);
+int32_t vkf_text_vocab_find_hashed(const vkf_text_vocab *vocab, vkf_text_string piece, uint64_t hash);
+
+/* ---- models (model.c, bpe.c, unigram.c) ---------------------------------------------------------------------------- */
+
+typedef struct vkf_text_merge {
+  uint64_t pair; /* left << 32 | right, plus one; 0: free */
+  uint32_t rank;
+  int32_t id;
+} vkf_text_merge;
+
+typedef struct vkf_text_model vkf_text_model;
+struct vkf_text_model {
+  vkf_env *env;
+  vkf_text_vocab vocab;
+  /* Appends the ids of one word, which is not empty. */
+  vkf_status (*encode)(vkf_text_model *model, vkf_text_string word, vkf_text_ids *out);
+  int32_t unk_id;         /* -1: none */
+  bool unk_missing;       /* the file names an unknown token that the vocabulary does not have */
+  int32_t byte_ids[256];  /* of <0x00> ... <0xFF>; -1: none. Only where byte_fallback is on */
+  bool byte_fallback, fuse_unk, ignore_merges;
+  vkf_text_string prefix; /* of a piece that continues a word */
+  vkf_text_string suffix; /* of a piece that ends a word */
+  vkf_text_merge *merges; /* BPE: [n_merge_slots], a power of two, open addressing */
+  size_t n_merge_slots;
+  const double *scores;   /* Unigram: [vocab.size] */
+  double unk_score;
+  size_t max_chars;       /* WordPiece: a longer word is unknown */
+  void *scratch;          /* kept between calls; vkf_text_model_finish frees it */
+  size_t scratch_bytes;
+};
+
+vkf_status vkf_text_model_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json);
+void vkf_text_model_finish(vkf_text_model *model);
+/* At least `bytes` of scratch memory, not zeroed; NULL: recorded. */
+void *vkf_text_model_scratch(vkf_text_model *model, size_t bytes);
+/* {"piece": id, ...} under `vocab`. */
+vkf_status vkf_text_model_load_vocab(vkf_text_model *model, vkf_text_loader *loader, const json_t *json);
+/* unk_token: null and absent mean none. One that the vocabulary lacks is an error when it is needed. */
+vkf_status vkf_text_model_load_unknown(vkf_text_model *model, vkf_text_loader *loader, const json_t *json);
+vkf_status vkf_text_model_append_unknown(vkf_text_model *model, vkf_text_string word, vkf_text_ids *out);
+/* Fills byte_ids from the vocabulary. */
+void vkf_text_model_find_bytes(vkf_text_model *model);
+
+vkf_status vkf_text_bpe_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json);
+vkf_status vkf_text_unigram_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json);
+
+/* ---- added tokens (added.c) ---------------------------------------------------------------------------------------- */
+
+typedef struct vkf_text_added_token {
+  vkf_text_string content, pattern; /* as written, and as looked for (normalized where `normalized`) */
+  int32_t id;
+  bool special, single_word, lstrip, rstrip, normalized;
+} vkf_text_added_token;
+
+/* Tokens ordered by first byte, then from long to short. */
+typedef struct vkf_text_added_set {
+  const vkf_text_added_token **tokens;
+  size_t start[257]; /* of each first byte */
+} vkf_text_added_set;
+
+typedef struct vkf_text_added {
+  vkf_text_added_token *tokens;
+  size_t n;
+  vkf_text_added_set raw, normalized;
+} vkf_text_added;
+
+vkf_status vkf_text_added_load(vkf_text_added *added, vkf_text_loader *loader, const json_t *json,
+                               const vkf_text_vocab *vocab, const vkf_text_step *normalizers);
+/* Cuts the tokens of a set out of a text: pieces with ids between pieces of text. */
+void vkf_text_added_cut(const vkf_text_added_set *set, vkf_text_string text, bool first, vkf_text_pieces *out);
+
+#endif

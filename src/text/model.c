@@ -1,0 +1,169 @@
+/* model: which model a file has, its vocabulary, and the two simple models: WordPiece and word level.
+ *
+ * Refuses other types by name, ids that are no ids, and an unknown token that the vocabulary does not have.
+ */
+#include "text/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+void *vkf_text_model_scratch(vkf_text_model *model, size_t bytes) {
+  if (bytes > model->scratch_bytes) {
+    void *grown = vkf_env_realloc(model->env, model->scratch, VKF_MAX(bytes, 2 * model->scratch_bytes), 1);
+    if (grown == NULL) return NULL;
+    model->scratch = grown;
+    model->scratch_bytes = VKF_MAX(bytes, 2 * model->scratch_bytes);
+  }
+  return model->scratch;
+}
+
+void vkf_text_model_finish(vkf_text_model *model) {
+  if (model->env == NULL) return;
+  vkf_env_free(model->env, model->scratch);
+  model->scratch = NULL;
+  model->scratch_bytes = 0;
+}
+
+void vkf_text_model_find_bytes(vkf_text_model *model) {
+  for (int byte = 0; byte < 256; byte++) {
+    char name[8];
+    snprintf(name, sizeof(name), "<0x%02X>", (unsigned)byte & 0xFF);
+    model->byte_ids[byte] = vkf_text_vocab_find(&model->vocab, (vkf_text_string){name, 6});
+  }
+}
+
+vkf_status vkf_text_model_load_vocab(vkf_text_model *model, vkf_text_loader *loader, const json_t *json) {
+  vkf_status st = VKF_OK;
+  json_t *vocab = json_object_get(json, "vocab"), *value;
+  const char *key;
+  size_t size = 0;
+  if (!json_is_object(vocab)) return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "\"vocab\" should be an object");
+  json_object_foreach(vocab, key, value) {
+    json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
+    if (id < 0 || id >= VKF_TEXT_MAX_IDS) {
+      return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "the id of \"%s\" should be a number from 0 to %d", key,
+                                VKF_TEXT_MAX_IDS - 1);
+    }
+    size = VKF_MAX(size, (size_t)id + 1);
+  }
+  VKF_TRY(vkf_text_vocab_init(&model->vocab, loader, size, json_object_size(vocab)));
+  json_object_foreach(vocab, key, value) {
+    VKF_TRY(vkf_text_vocab_add(&model->vocab, loader, (size_t)json_integer_value(value), key, strlen(key)));
+  }
+done:
+  return st;
+}
+
+vkf_status vkf_text_model_load_unknown(vkf_text_model *model, vkf_text_loader *loader, const json_t *json) {
+  const json_t *field = json_object_get(json, "unk_token");
+  if (field == NULL || json_is_null(field)) return VKF_OK;
+  vkf_text_string unk;
+  vkf_status st = vkf_text_load_string(loader, json, "unk_token", &unk);
+  if (st != VKF_OK) return st;
+  model->unk_id = vkf_text_vocab_find(&model->vocab, unk);
+  model->unk_missing = model->unk_id < 0;
+  return VKF_OK;
+}
+
+vkf_status vkf_text_model_append_unknown(vkf_text_model *model, vkf_text_string word, vkf_text_ids *out) {
+  if (model->unk_id < 0) {
+    return vkf_env_fail(model->env, VKF_ERROR_ARGUMENT,
+                        "the vocabulary has no token for \"%.*s\", and the tokenizer no unknown token",
+                        (int)VKF_MIN(word.size, 100), word.data);
+  }
+  return vkf_text_ids_append(out, &model->unk_id, 1);
+}
+
+/* ---- word level ---------------------------------------------------------------------------------------------------- */
+
+static vkf_status word_encode(vkf_text_model *model, vkf_text_string word, vkf_text_ids *out) {
+  int32_t id = vkf_text_vocab_find(&model->vocab, word);
+  return id < 0 ? vkf_text_model_append_unknown(model, word, out) : vkf_text_ids_append(out, &id, 1);
+}
+
+static vkf_status word_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json) {
+  model->encode = word_encode;
+  vkf_status st = vkf_text_model_load_vocab(model, loader, json);
+  return st == VKF_OK ? vkf_text_model_load_unknown(model, loader, json) : st;
+}
+
+/* ---- WordPiece ----------------------------------------------------------------------------------------------------- */
+
+/* The longest piece at `start`, shrunk character by character; -1: none. The candidate stands in scratch behind the prefix. */
+static int32_t wordpiece_longest(const vkf_text_model *model, vkf_text_string word, size_t start, char *scratch,
+                                 size_t *end) {
+  size_t n_prefix = start > 0 ? model->prefix.size : 0;
+  if (n_prefix > 0) memcpy(scratch, model->prefix.data, n_prefix);
+  memcpy(scratch + n_prefix, word.data + start, word.size - start);
+  for (*end = word.size; *end > start; *end = vkf_text_char_before(word, *end)) {
+    size_t size = n_prefix + *end - start;
+    if (size > model->vocab.longest) continue;
+    int32_t id = vkf_text_vocab_find(&model->vocab, (vkf_text_string){scratch, size});
+    if (id >= 0) return id;
+  }
+  return -1;
+}
+
+/* Greedy, longest piece first; a word with a part that no piece covers is unknown as a whole. */
+static vkf_status wordpiece_encode(vkf_text_model *model, vkf_text_string word, vkf_text_ids *out) {
+  if (vkf_text_char_count(word) > model->max_chars) return vkf_text_model_append_unknown(model, word, out);
+  char *scratch = vkf_text_model_scratch(model, model->prefix.size + word.size);
+  if (scratch == NULL) return VKF_ERROR_MEMORY;
+  size_t before = out->n;
+  for (size_t start = 0, end; start < word.size; start = end) {
+    int32_t id = wordpiece_longest(model, word, start, scratch, &end);
+    if (id < 0) {
+      out->n = before;
+      return vkf_text_model_append_unknown(model, word, out);
+    }
+    vkf_status st = vkf_text_ids_append(out, &id, 1);
+    if (st != VKF_OK) return st;
+  }
+  return VKF_OK;
+}
+
+static vkf_status wordpiece_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json) {
+  vkf_status st = VKF_OK;
+  VKF_TRY(word_load(model, loader, json));
+  model->encode = wordpiece_encode;
+  VKF_TRY(vkf_text_load_string(loader, json, "continuing_subword_prefix", &model->prefix));
+  VKF_TRY(vkf_text_load_size(loader, json, "max_input_chars_per_word", 100, &model->max_chars));
+done:
+  return st;
+}
+
+/* ---- the table ----------------------------------------------------------------------------------------------------- */
+
+static const struct {
+  const char *type;
+  vkf_status (*load)(vkf_text_model *model, vkf_text_loader *loader, const json_t *json);
+} MODELS[] = {
+    {"BPE", vkf_text_bpe_load},
+    {"Unigram", vkf_text_unigram_load},
+    {"WordPiece", wordpiece_load},
+    {"WordLevel", word_load},
+};
+
+/* Files of older versions do not name the type; the fields tell. */
+static const char *type_of(const json_t *json) {
+  const json_t *type = json_object_get(json, "type");
+  if (type != NULL) return json_string_value(type);
+  if (json_object_get(json, "merges") != NULL) return "BPE";
+  if (json_object_get(json, "max_input_chars_per_word") != NULL) return "WordPiece";
+  return json_is_array(json_object_get(json, "vocab")) ? "Unigram" : "WordLevel";
+}
+
+vkf_status vkf_text_model_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json) {
+  loader->stage = "model";
+  loader->type = NULL;
+  model->env = loader->env;
+  model->unk_id = -1;
+  const char *type = json_is_object(json) ? type_of(json) : NULL;
+  if (type == NULL) return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "\"model\" should be an object with a type");
+  for (size_t i = 0; i < VKF_COUNT(MODELS); i++) {
+    if (strcmp(MODELS[i].type, type) != 0) continue;
+    loader->type = MODELS[i].type;
+    return MODELS[i].load(model, loader, json);
+  }
+  return vkf_env_fail(loader->env, VKF_ERROR_UNSUPPORTED, "model of type \"%s\" is not supported", type);
+}

@@ -1,0 +1,193 @@
+/* tokenizer: the pipeline as a whole, and the door of the room.
+ *
+ * Owns the arena that holds everything loaded, and the few things outside it (regular expressions, scratch memory).
+ * Texts and ids are checked here; the stages behind trust them.
+ */
+#include "text/internal.h"
+
+#include <string.h>
+
+struct vkf_text_tokenizer {
+  vkf_env *env;
+  vkf_arena arena;
+  vkf_text_pattern_list *patterns;
+  vkf_text_model model;
+  vkf_text_added added;
+  vkf_text_step *normalizers, *pretokenizers, *postprocessors, *decoders;
+  vkf_text_string *pieces; /* [n_pieces] by id, the model's and the added ones; data NULL: none */
+  bool *special;           /* [n_pieces] */
+  size_t n_pieces;
+};
+
+/* ---- life ---------------------------------------------------------------------------------------------------------- */
+
+static vkf_status join_pieces(vkf_text_tokenizer *tokenizer) {
+  const vkf_text_vocab *vocab = &tokenizer->model.vocab;
+  size_t n = vocab->size;
+  for (size_t i = 0; i < tokenizer->added.n; i++) n = VKF_MAX(n, (size_t)tokenizer->added.tokens[i].id + 1);
+  tokenizer->n_pieces = n;
+  tokenizer->pieces = vkf_arena_alloc(&tokenizer->arena, n, sizeof(*tokenizer->pieces));
+  tokenizer->special = vkf_arena_alloc(&tokenizer->arena, n, sizeof(*tokenizer->special));
+  if (tokenizer->pieces == NULL || tokenizer->special == NULL) return VKF_ERROR_MEMORY;
+  for (size_t i = 0; i < vocab->size; i++) tokenizer->pieces[i] = vocab->pieces[i];
+  for (size_t i = 0; i < tokenizer->added.n; i++) {
+    const vkf_text_added_token *token = &tokenizer->added.tokens[i];
+    tokenizer->pieces[token->id] = token->content;
+    tokenizer->special[token->id] = token->special;
+  }
+  return VKF_OK;
+}
+
+static vkf_status load(vkf_text_tokenizer *tokenizer, const json_t *json) {
+  vkf_status st = VKF_OK;
+  vkf_text_loader loader = {.env = tokenizer->env, .arena = &tokenizer->arena, .patterns = &tokenizer->patterns};
+  VKF_TRY(vkf_text_model_load(&tokenizer->model, &loader, json_object_get(json, "model")));
+  VKF_TRY(vkf_text_load_normalizers(&loader, json_object_get(json, "normalizer"), &tokenizer->normalizers));
+  VKF_TRY(vkf_text_added_load(&tokenizer->added, &loader, json_object_get(json, "added_tokens"),
+                              &tokenizer->model.vocab, tokenizer->normalizers));
+  VKF_TRY(join_pieces(tokenizer));
+  VKF_TRY(vkf_text_load_pretokenizers(&loader, json_object_get(json, "pre_tokenizer"), &tokenizer->pretokenizers));
+  VKF_TRY(vkf_text_load_postprocessors(&loader, json_object_get(json, "post_processor"), tokenizer->n_pieces,
+                                       &tokenizer->postprocessors));
+  VKF_TRY(vkf_text_load_decoders(&loader, json_object_get(json, "decoder"), &tokenizer->decoders));
+done:
+  return st;
+}
+
+vkf_status vkf_text_tokenizer_create(vkf_env *env, const char *json, size_t size, const char *name,
+                                     vkf_text_tokenizer **out) {
+  vkf_status st = VKF_OK;
+  json_t *root = NULL;
+  json_error_t error;
+  vkf_text_tokenizer *tokenizer = vkf_env_alloc(env, 1, sizeof(*tokenizer));
+  if (tokenizer == NULL) return VKF_ERROR_MEMORY;
+  tokenizer->env = env;
+  vkf_arena_init(&tokenizer->arena, env);
+  root = json_loadb(json, size, JSON_ALLOW_NUL, &error);
+  if (root == NULL)
+    VKF_FAIL(env, VKF_ERROR_FORMAT, "no JSON, line %d, column %d: %s", error.line, error.column, error.text);
+  if (!json_is_object(root)) VKF_FAIL(env, VKF_ERROR_FORMAT, "expected a JSON object, found another value");
+  VKF_TRY(load(tokenizer, root));
+  *out = tokenizer;
+  tokenizer = NULL;
+done:
+  json_decref(root);
+  vkf_text_tokenizer_destroy(&tokenizer);
+  return st == VKF_OK ? st : vkf_env_prefix(env, st, "%s: ", name);
+}
+
+void vkf_text_tokenizer_destroy(vkf_text_tokenizer **tokenizer) {
+  vkf_text_tokenizer *dead = tokenizer != NULL ? *tokenizer : NULL;
+  if (dead == NULL) return;
+  for (vkf_text_pattern_list *link = dead->patterns; link != NULL; link = link->next)
+    vkf_text_pattern_finish(link->pattern);
+  vkf_text_model_finish(&dead->model);
+  vkf_arena_finish(&dead->arena);
+  vkf_env_free(dead->env, dead);
+  *tokenizer = NULL;
+}
+
+/* ---- encoding ------------------------------------------------------------------------------------------------------ */
+
+/* Text to pieces that are added tokens or normalized text. */
+static vkf_status cut_and_normalize(const vkf_text_tokenizer *tokenizer, vkf_text_string text, vkf_text_pieces *out) {
+  vkf_status st = VKF_OK;
+  vkf_text_pieces raw;
+  vkf_text plain;
+  vkf_text_pieces_init(&raw, tokenizer->env);
+  vkf_text_init(&plain, tokenizer->env);
+  vkf_text_added_cut(&tokenizer->added.raw, text, true, &raw);
+  VKF_TRY(vkf_text_status(&raw.bytes));
+  for (size_t i = 0; i < raw.n; i++) {
+    vkf_text_piece piece = raw.at[i];
+    if (piece.id >= 0) {
+      vkf_text_pieces_push(out, vkf_text_pieces_get(&raw, i), piece.id, piece.first);
+      continue;
+    }
+    plain.size = 0;
+    VKF_TRY(vkf_text_normalize(tokenizer->normalizers, tokenizer->env, vkf_text_pieces_get(&raw, i), &plain));
+    vkf_text_added_cut(&tokenizer->added.normalized, (vkf_text_string){plain.data, plain.size}, piece.first, out);
+  }
+  VKF_TRY(vkf_text_status(&out->bytes));
+done:
+  vkf_text_finish(&plain);
+  vkf_text_pieces_finish(&raw);
+  return st;
+}
+
+vkf_status vkf_text_tokenizer_encode(vkf_text_tokenizer *tokenizer, const char *utf8, size_t size, bool add_special,
+                                     vkf_text_ids *out) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = tokenizer->env;
+  size_t bad = 0, before = out->n;
+  if (size > INT32_MAX / 8) return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "the text of %zu bytes is too long", size);
+  if (!vkf_utf8_check(utf8, size, &bad))
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "the text should be UTF-8, and is not from byte %zu on", bad);
+  vkf_text_pieces pieces;
+  vkf_text_ids body;
+  vkf_text_pieces_init(&pieces, env);
+  vkf_text_ids_init(&body, env);
+  VKF_TRY(cut_and_normalize(tokenizer, (vkf_text_string){utf8, size}, &pieces));
+  VKF_TRY(vkf_text_pretokenize(tokenizer->pretokenizers, &pieces));
+  for (size_t i = 0; i < pieces.n; i++) {
+    vkf_text_piece piece = pieces.at[i];
+    if (piece.id >= 0) VKF_TRY(vkf_text_ids_append(&body, &piece.id, 1));
+    else if (piece.size > 0)
+      VKF_TRY(tokenizer->model.encode(&tokenizer->model, vkf_text_pieces_get(&pieces, i), &body));
+  }
+  if (add_special) VKF_TRY(vkf_text_postprocess(tokenizer->postprocessors, &body, out));
+  else VKF_TRY(vkf_text_ids_append(out, body.ids, body.n));
+done:
+  if (st != VKF_OK) out->n = before;
+  vkf_text_ids_finish(&body);
+  vkf_text_pieces_finish(&pieces);
+  return st;
+}
+
+/* ---- decoding ------------------------------------------------------------------------------------------------------ */
+
+vkf_status vkf_text_tokenizer_decode(vkf_text_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip_special,
+                                     vkf_text *out) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = tokenizer->env;
+  vkf_text_pieces pieces;
+  vkf_text_pieces_init(&pieces, env);
+  for (size_t i = 0; i < n; i++) {
+    if (vkf_text_tokenizer_piece(tokenizer, ids[i]) == NULL) {
+      VKF_FAIL(env, VKF_ERROR_ARGUMENT, "token id %d is outside the vocabulary of %zu tokens", ids[i],
+               tokenizer->n_pieces);
+    }
+    if (skip_special && tokenizer->special[ids[i]]) continue;
+    vkf_text_pieces_push(&pieces, tokenizer->pieces[ids[i]], -1, pieces.n == 0);
+  }
+  VKF_TRY(vkf_text_status(&pieces.bytes));
+  VKF_TRY(vkf_text_decode_steps(tokenizer->decoders, &pieces));
+  if (tokenizer->decoders != NULL) {
+    vkf_text_append(out, pieces.bytes.data, pieces.bytes.size);
+  } else {
+    for (size_t i = 0; i < pieces.n; i++) { /* without a decoder: words with a space between them */
+      if (i > 0) vkf_text_append(out, " ", 1);
+      vkf_text_append(out, pieces.bytes.data + pieces.at[i].offset, pieces.at[i].size);
+    }
+  }
+  VKF_TRY(vkf_text_status(out));
+done:
+  vkf_text_pieces_finish(&pieces);
+  return st;
+}
+
+/* ---- vocabulary ---------------------------------------------------------------------------------------------------- */
+
+size_t vkf_text_tokenizer_vocab_size(const vkf_text_tokenizer *tokenizer) { return tokenizer->n_pieces; }
+
+int32_t vkf_text_tokenizer_find(const vkf_text_tokenizer *tokenizer, const char *piece) {
+  vkf_text_string want = {piece, strlen(piece)};
+  for (size_t i = 0; i < tokenizer->added.n; i++) {
+    if (vkf_text_string_equal(tokenizer->added.tokens[i].content, want)) return tokenizer->added.tokens[i].id;
+  }
+  return vkf_text_vocab_find(&tokenizer->model.vocab, want);
+}
+
+const char *vkf_text_tokenizer_piece(const vkf_text_tokenizer *tokenizer, int32_t id) {
+  return id >= 0 && (size_t)id < tokenizer->n_pieces ? tokenizer->pieces[id].data : NULL;
+}

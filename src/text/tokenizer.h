@@ -1,0 +1,56 @@
+/* tokenizer: text to token ids and back, as a tokenizer.json describes it.
+ *
+ * Owns everything that the file says: added tokens, normalizers, pre-tokenizers, the model (BPE, Unigram, WordPiece, word
+ * level), post-processors and decoders. Encoding runs them in this order:
+ *
+ *     text > added tokens cut out > normalizers > normalized added tokens cut out > pre-tokenizers > model > post-processors
+ *
+ * Refuses, at load and by name, every step and option that it does not compute. `truncation` and `padding` of the file are
+ * not applied: whoever batches texts decides about both.
+ * Invariant: an id that comes out of encode is one that decode knows.
+ *
+ * Threads: one tokenizer is used by one thread at a time, since it keeps scratch memory between calls.
+ */
+#ifndef VKF_TEXT_TOKENIZER_H
+#define VKF_TEXT_TOKENIZER_H
+
+#include "base/base.h"
+
+typedef struct vkf_text_tokenizer vkf_text_tokenizer;
+
+/* A growing list of token ids. */
+typedef struct vkf_text_ids {
+  vkf_env *env;
+  int32_t *ids;
+  size_t n, capacity;
+} vkf_text_ids;
+
+void vkf_text_ids_init(vkf_text_ids *ids, vkf_env *env);
+void vkf_text_ids_finish(vkf_text_ids *ids);
+vkf_status vkf_text_ids_append(vkf_text_ids *ids, const int32_t *more, size_t n);
+
+/* json: the whole content of a tokenizer.json, not kept; name: how messages call it. VKF_ERROR_FORMAT where the file is
+ * not what it should be, VKF_ERROR_UNSUPPORTED with the name of a step or option that is not supported. */
+vkf_status vkf_text_tokenizer_create(vkf_env *env, const char *json, size_t size, const char *name,
+                                     vkf_text_tokenizer **out);
+void vkf_text_tokenizer_destroy(vkf_text_tokenizer **tokenizer);
+
+/* Appends the ids of a text; add_special: with the tokens of the post-processors. VKF_ERROR_ARGUMENT for invalid UTF-8
+ * (the message gives the offset in bytes) and for a word without a token where the model has no unknown token. After an
+ * error `out` is as it was. */
+vkf_status vkf_text_tokenizer_encode(vkf_text_tokenizer *tokenizer, const char *utf8, size_t size, bool add_special,
+                                     vkf_text_ids *out);
+
+/* Appends the text of ids; skip_special: without the special tokens. Bytes that make no UTF-8 become U+FFFD.
+ * VKF_ERROR_ARGUMENT for an id outside the vocabulary. After an error `out` is as it was, or `failed`. */
+vkf_status vkf_text_tokenizer_decode(vkf_text_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip_special,
+                                     vkf_text *out);
+
+/* The largest id plus one, added tokens included. */
+size_t vkf_text_tokenizer_vocab_size(const vkf_text_tokenizer *tokenizer);
+/* The id of a piece as the vocabulary writes it, or -1. */
+int32_t vkf_text_tokenizer_find(const vkf_text_tokenizer *tokenizer, const char *piece);
+/* The piece of an id, as long as the tokenizer lives; NULL where there is none. */
+const char *vkf_text_tokenizer_piece(const vkf_text_tokenizer *tokenizer, int32_t id);
+
+#endif

@@ -1,0 +1,112 @@
+/* unigram: the unigram language model (Kudo 2018, "Subword Regularization"), the most likely segmentation.
+ *
+ * The score of a segmentation is the sum of its pieces' log-probabilities. The best one from each byte to the end is not
+ * needed: the best one that ends at each byte is found from left to right (Viterbi) and then followed back.
+ * A character without a piece costs the lowest score minus 10 and is unknown; neighbours that are unknown become one.
+ * Refuses a vocabulary that is no list of [piece, score].
+ */
+#include "text/internal.h"
+
+#include <float.h>
+#include <string.h>
+
+#define UNKNOWN_PENALTY 10.0
+
+/* The best segmentation of what lies before a byte: where its last piece starts (-1: none yet) and which it is. */
+typedef struct node {
+  double score;
+  int32_t start, id;
+} node;
+
+static void offer(node *end, size_t start, int32_t id, double score) {
+  if (end->start < 0 || score > end->score) *end = (node){score, (int32_t)start, id};
+}
+
+static void find_best(const vkf_text_model *model, vkf_text_string word, node *nodes) {
+  nodes[0] = (node){0, 0, -1};
+  for (size_t i = 1; i <= word.size; i++) nodes[i] = (node){0, -1, -1};
+  for (size_t at = 0, next; at < word.size; at = next) {
+    vkf_text_char_at(word, at, &next);
+    bool single = false; /* a piece is this one character */
+    uint64_t hash = VKF_TEXT_HASH_START;
+    size_t longest = VKF_MIN(model->vocab.longest, word.size - at);
+    for (size_t n = 1; n <= longest; n++) {
+      hash = vkf_text_hash_byte(hash, word.data[at + n - 1]);
+      int32_t id = vkf_text_vocab_find_hashed(&model->vocab, (vkf_text_string){word.data + at, n}, hash);
+      if (id < 0) continue;
+      offer(&nodes[at + n], at, id, model->scores[id] + nodes[at].score);
+      single |= at + n == next;
+    }
+    if (!single) offer(&nodes[next], at, model->unk_id, model->unk_score + nodes[at].score);
+  }
+}
+
+/* One piece of the best segmentation, or a run of unknown ones: its token, its bytes' tokens, or the unknown token. */
+static vkf_status append_piece(vkf_text_model *model, vkf_text_string piece, vkf_text_ids *out) {
+  int32_t id = vkf_text_vocab_find(&model->vocab, piece);
+  if (id >= 0) return vkf_text_ids_append(out, &id, 1);
+  bool bytes = model->byte_fallback;
+  for (size_t i = 0; i < piece.size && bytes; i++) bytes = model->byte_ids[(uint8_t)piece.data[i]] >= 0;
+  if (!bytes) return vkf_text_model_append_unknown(model, piece, out);
+  vkf_status st = VKF_OK;
+  for (size_t i = 0; i < piece.size && st == VKF_OK; i++)
+    st = vkf_text_ids_append(out, &model->byte_ids[(uint8_t)piece.data[i]], 1);
+  return st;
+}
+
+static vkf_status unigram_encode(vkf_text_model *model, vkf_text_string word, vkf_text_ids *out) {
+  size_t bytes;
+  if (!vkf_size_mul(word.size + 1, sizeof(node), &bytes)) bytes = SIZE_MAX;
+  node *nodes = vkf_text_model_scratch(model, bytes);
+  if (nodes == NULL) return VKF_ERROR_MEMORY;
+  find_best(model, word, nodes);
+  /* Followed back from the end, the links are turned: then nodes[start].start is where the piece at `start` ends, and
+   * nodes[start].id which it is. */
+  node from = {0, -1, -1};
+  for (int32_t end = (int32_t)word.size; end >= 0;) {
+    node link = nodes[end];
+    nodes[end] = from;
+    from = (node){0, end, link.id};
+    if (end == 0) break;
+    end = link.start;
+  }
+  vkf_status st = VKF_OK;
+  for (size_t start = 0, end; start < word.size && st == VKF_OK; start = end) {
+    bool unknown = nodes[start].id == model->unk_id;
+    end = (size_t)nodes[start].start;
+    while (unknown && end < word.size && nodes[end].id == model->unk_id) end = (size_t)nodes[end].start;
+    st = append_piece(model, (vkf_text_string){word.data + start, end - start}, out);
+  }
+  return st;
+}
+
+vkf_status vkf_text_unigram_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json) {
+  vkf_status st = VKF_OK;
+  model->encode = unigram_encode;
+  const json_t *vocab = json_object_get(json, "vocab"), *unk = json_object_get(json, "unk_id");
+  size_t size = json_array_size(vocab);
+  if (size == 0 || size > VKF_TEXT_MAX_IDS)
+    return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "\"vocab\" should be a list of 1 to %d pieces", VKF_TEXT_MAX_IDS);
+  if (json_is_integer(unk)) {
+    if (json_integer_value(unk) < 0 || json_integer_value(unk) >= (json_int_t)size)
+      return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "\"unk_id\" is outside the vocabulary of %zu pieces", size);
+    model->unk_id = (int32_t)json_integer_value(unk);
+  }
+  double *scores = vkf_arena_alloc(loader->arena, size, sizeof(*scores)), lowest = DBL_MAX;
+  if (scores == NULL) return VKF_ERROR_MEMORY;
+  VKF_TRY(vkf_text_vocab_init(&model->vocab, loader, size, size));
+  for (size_t i = 0; i < size; i++) {
+    const json_t *row = json_array_get(vocab, i), *piece = json_array_get(row, 0), *score = json_array_get(row, 1);
+    if (!json_is_string(piece) || !json_is_number(score))
+      return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "piece %zu of \"vocab\" should be [piece, score]", i);
+    VKF_TRY(vkf_text_vocab_add(&model->vocab, loader, i, json_string_value(piece), json_string_length(piece)));
+    scores[i] = json_number_value(score);
+    lowest = VKF_MIN(lowest, scores[i]);
+  }
+  model->scores = scores;
+  model->unk_score = lowest - UNKNOWN_PENALTY;
+  VKF_TRY(vkf_text_load_bool(loader, json, "byte_fallback", false, &model->byte_fallback));
+  if (model->byte_fallback) vkf_text_model_find_bytes(model);
+done:
+  return st;
+}
