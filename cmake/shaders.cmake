@@ -4,8 +4,8 @@
 #   name     what vkf_kern_spirv_table calls it
 #   source   relative to shaders/, which is also the include path
 #   defines  separated by spaces, "TYPE=vec4 HALF"; may be empty
-#   feature  a GLSL extension that the compiler must know (GL_KHR_cooperative_matrix); the row is left out, with a line that
-#            says so, where it does not. May be missing.
+#   feature  a GLSL extension that the compiler must know, for example GL_EXT_integer_dot_product, or COOPMAT for
+#            GL_KHR_cooperative_matrix; the row is left out, with a line that says so, where it does not. May be missing.
 set(VKF_SHADERS "")
 if(EXISTS ${PROJECT_SOURCE_DIR}/shaders/manifest.cmake)
   include(${PROJECT_SOURCE_DIR}/shaders/manifest.cmake)
@@ -46,6 +46,9 @@ foreach(row IN LISTS VKF_SHADERS)
   list(GET row 3 feature)
   if(name IN_LIST spirv_names)
     message(FATAL_ERROR "shaders/manifest.cmake: two rows are called ${name}")
+  endif()
+  if(feature STREQUAL "COOPMAT")
+    set(feature GL_KHR_cooperative_matrix)
   endif()
   if(feature)
     vkf_probe_extension(${feature})
