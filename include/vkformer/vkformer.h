@@ -30,8 +30,8 @@
  * Threads: one context and everything below it is used by one thread at a time. Contexts are independent of each other:
  * several threads may have one each. There is no global state.
  *
- * Errors: functions that can fail return vkf_status. vkf_context_message() is the sentence of the first cause of the last
- * call that failed: what was expected, what was found, where.
+ * Errors: functions that can fail return vkf_status. vkf_context_message() is the sentence of the first cause of the
+ * last call that failed: what was expected, what was found, where.
  */
 #ifndef VKFORMER_VKFORMER_H
 #define VKFORMER_VKFORMER_H
@@ -63,8 +63,8 @@ extern "C" {
 
 typedef enum vkf_status {
   VKF_OK = 0,
-  VKF_ERROR_ARGUMENT,      /* the caller passed something that is not allowed (ids outside the vocabulary, a wrong shape) */
-  VKF_ERROR_MEMORY,        /* out of host memory */
+  VKF_ERROR_ARGUMENT, /* the caller passed something that is not allowed (ids outside the vocabulary, a wrong shape) */
+  VKF_ERROR_MEMORY,   /* out of host memory */
   VKF_ERROR_DEVICE_MEMORY, /* out of device memory */
   VKF_ERROR_FILE,          /* a file cannot be opened, read or written */
   VKF_ERROR_FORMAT,        /* a file's content is not what its format says */
@@ -103,9 +103,9 @@ typedef struct vkf_allocator {
 typedef struct vkf_context_params {
   vkf_log_fn log; /* NULL: silent */
   void *log_user;
-  vkf_log_level log_level;         /* the least important level that is passed on */
-  const vkf_allocator *allocator;  /* NULL: malloc */
-  const char *const *icd_files;    /* additional Vulkan driver manifests, or NULL */
+  vkf_log_level log_level;        /* the least important level that is passed on */
+  const vkf_allocator *allocator; /* NULL: malloc */
+  const char *const *icd_files;   /* additional Vulkan driver manifests, or NULL */
   size_t n_icd_files;
 } vkf_context_params;
 
@@ -128,16 +128,16 @@ typedef enum vkf_device_kind {
 
 typedef struct vkf_device_info {
   vkf_device_kind kind;
-  char name[256];        /* as the driver gives it */
-  char driver[256];      /* driver name and information */
-  char alias[16];        /* "ref", "lavapipe", "swiftshader", "gpu" or "cpu" */
+  char name[256];   /* as the driver gives it */
+  char driver[256]; /* driver name and information */
+  char alias[16];   /* "ref", "lavapipe", "swiftshader", "gpu" or "cpu" */
   uint8_t uuid[16];
   uint32_t vendor_id, device_id, driver_version, api_version, driver_id;
   uint64_t memory_bytes; /* the largest device-local heap; 0 for ref */
   uint64_t max_storage_range_bytes, max_allocation_bytes;
   uint32_t max_shared_bytes, max_invocations, max_storage_bindings;
   uint32_t subgroup_size;
-  float timestamp_ns;    /* nanoseconds a tick; 0 without timestamps */
+  float timestamp_ns; /* nanoseconds a tick; 0 without timestamps */
   uint8_t has_float16, has_storage16, has_int64, has_buffer_address, has_subgroup_shuffle, has_subgroup_arithmetic,
       has_cooperative_matrix;
 } vkf_device_info;
@@ -147,14 +147,14 @@ VKF_API vkf_status vkf_context_list_devices(vkf_context *ctx, size_t *count);
 /* index < count. */
 VKF_API vkf_status vkf_context_device_info(vkf_context *ctx, size_t index, vkf_device_info *out);
 
-/* selector: NULL (the environment's VKF_DEVICE, else the best GPU, else a software driver), an index of the list, a UUID,
- * "ref", "lavapipe", "swiftshader", "gpu", "cpu", or a case-insensitive part of a device's or driver's name; two matches
- * are an error that lists them. */
+/* selector: NULL (the environment's VKF_DEVICE, else the best GPU, else a software driver), an index of the list, a
+ * UUID, "ref", "lavapipe", "swiftshader", "gpu", "cpu", or a case-insensitive part of a device's or driver's name; two
+ * matches are an error that lists them. */
 VKF_API vkf_status vkf_device_open(vkf_context *ctx, const char *selector, vkf_device **out);
 
-/* A device that the caller created (Vulkan 1.1 or newer) and keeps alive for longer than the vkf_device. `enabled` names
- * the features and extensions that the caller enabled: nothing else is used. Queue access is serialised by the caller if
- * the caller uses the queue, too. */
+/* A device that the caller created (Vulkan 1.1 or newer) and keeps alive for longer than the vkf_device. `enabled`
+ * names the features and extensions that the caller enabled: nothing else is used. Queue access is serialised by the
+ * caller if the caller uses the queue, too. */
 typedef struct vkf_device_handles {
   void *get_instance_proc_addr; /* PFN_vkGetInstanceProcAddr */
   void *instance;               /* VkInstance */
@@ -175,7 +175,19 @@ VKF_API void vkf_device_memory(const vkf_device *dev, uint64_t *now_bytes, uint6
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
-typedef enum vkf_dtype { VKF_F32, VKF_F16, VKF_BF16, VKF_I32, VKF_I64, VKF_I8, VKF_U8, VKF_BOOL, VKF_F64, VKF_I16, VKF_DTYPE_COUNT } vkf_dtype;
+typedef enum vkf_dtype {
+  VKF_F32,
+  VKF_F16,
+  VKF_BF16,
+  VKF_I32,
+  VKF_I64,
+  VKF_I8,
+  VKF_U8,
+  VKF_BOOL,
+  VKF_F64,
+  VKF_I16,
+  VKF_DTYPE_COUNT
+} vkf_dtype;
 
 #define VKF_MAX_RANK 8
 
@@ -188,8 +200,8 @@ typedef struct vkf_array {
   void *data;
 } vkf_array;
 
-/* Named arrays in a safetensors file. The arrays read belong to the result. Writing replaces the file as a whole or leaves
- * it as it was. */
+/* Named arrays in a safetensors file. The arrays read belong to the result. Writing replaces the file as a whole or
+ * leaves it as it was. */
 VKF_API vkf_status vkf_arrays_read(vkf_context *ctx, const char *path, vkf_result **out);
 VKF_API vkf_status vkf_arrays_write(vkf_context *ctx, const char *path, const vkf_array *arrays, size_t n);
 
@@ -201,19 +213,19 @@ VKF_API vkf_status vkf_model_open(vkf_device *dev, const char *folder, vkf_model
 VKF_API void vkf_model_close(vkf_model **model);
 
 typedef struct vkf_model_info {
-  const char *family;     /* "marian", "transformer" */
+  const char *family;       /* "marian", "transformer" */
   const char *architecture; /* "encoder-decoder", "encoder", "decoder" */
   uint32_t d_model, n_heads, d_ff, vocab, encoder_layers, decoder_layers, max_positions; /* 0 positions: unlimited */
-  uint64_t n_parameters;  /* tied tensors once */
+  uint64_t n_parameters;                                                                 /* tied tensors once */
   uint64_t file_bytes, device_bytes;
   uint8_t has_tokenizer, can_generate;
-  size_t n_unused;        /* tensors of the file that nothing asks for */
+  size_t n_unused; /* tensors of the file that nothing asks for */
 } vkf_model_info;
 VKF_API void vkf_model_get_info(const vkf_model *model, vkf_model_info *out);
 /* i < n_unused. */
 VKF_API const char *vkf_model_unused_tensor(const vkf_model *model, size_t i);
-/* The plan of one pass over `batch` rows of `length` tokens as text, a line a block: dispatches, variants, barriers, flops,
- * bytes. The text belongs to the result (vkf_result_text(result, 0)). */
+/* The plan of one pass over `batch` rows of `length` tokens as text, a line a block: dispatches, variants, barriers,
+ * flops, bytes. The text belongs to the result (vkf_result_text(result, 0)). */
 VKF_API vkf_status vkf_model_describe_plan(vkf_model *model, size_t batch, size_t length, vkf_result **out);
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
@@ -222,12 +234,13 @@ typedef struct vkf_run_params {
   uint8_t hidden_states, attentions;
 } vkf_run_params;
 
-/* One forward pass. inputs: input_ids [B,S], attention_mask [B,S] (1 keep, 0 pad; default all 1), decoder_input_ids [B,T],
- * decoder_attention_mask [B,T]; int32 or int64. The result's arrays are named and shaped as transformers' outputs: logits,
- * encoder_last_hidden_state, encoder_hidden_states.N, decoder_hidden_states.N, encoder_attentions.N,
+/* One forward pass. inputs: input_ids [B,S], attention_mask [B,S] (1 keep, 0 pad; default all 1), decoder_input_ids
+ * [B,T], decoder_attention_mask [B,T]; int32 or int64. The result's arrays are named and shaped as transformers'
+ * outputs: logits, encoder_last_hidden_state, encoder_hidden_states.N, decoder_hidden_states.N, encoder_attentions.N,
  * decoder_attentions.N, cross_attentions.N, and last_hidden_state, hidden_states.N, attentions.N where there is one
  * stack. params: NULL for last states and logits only. */
-VKF_API vkf_status vkf_model_run(vkf_model *model, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params, vkf_result **out);
+VKF_API vkf_status vkf_model_run(vkf_model *model, const vkf_array *inputs, size_t n_inputs,
+                                 const vkf_run_params *params, vkf_result **out);
 
 /* After each step: `row` of the batch got `token` (greedy), or the step ended (beams: token -1). Non-zero stops. */
 typedef int (*vkf_token_fn)(void *user, size_t row, int32_t token);
@@ -238,13 +251,15 @@ typedef struct vkf_generate_params {
   void *user;
 } vkf_generate_params;
 
-/* inputs: input_ids [B,S] and attention_mask as above. Result: `sequences` [B*num_return_sequences, length] int32 and, with
- * beams, `sequences_scores`. Every key of the configuration is applied or refused by name. */
-VKF_API vkf_status vkf_model_generate(vkf_model *model, const vkf_array *inputs, size_t n_inputs, const vkf_generate_params *params, vkf_result **out);
+/* inputs: input_ids [B,S] and attention_mask as above. Result: `sequences` [B*num_return_sequences, length] int32 and,
+ * with beams, `sequences_scores`. Every key of the configuration is applied or refused by name. */
+VKF_API vkf_status vkf_model_generate(vkf_model *model, const vkf_array *inputs, size_t n_inputs,
+                                      const vkf_generate_params *params, vkf_result **out);
 
-/* Texts in UTF-8, in batches of the library's choosing; vkf_result_text(result, i) is the translation of texts[i], and the
- * arrays are `sequences` and `sequences_scores` (beams). Needs a tokenizer in the folder. */
-VKF_API vkf_status vkf_model_translate(vkf_model *model, const char *const *texts, size_t n_texts, const vkf_generate_params *params, vkf_result **out);
+/* Texts in UTF-8, in batches of the library's choosing; vkf_result_text(result, i) is the translation of texts[i], and
+ * the arrays are `sequences` and `sequences_scores` (beams). Needs a tokenizer in the folder. */
+VKF_API vkf_status vkf_model_translate(vkf_model *model, const char *const *texts, size_t n_texts,
+                                       const vkf_generate_params *params, vkf_result **out);
 
 /* ids of a text with the special tokens that the tokenizer adds: array `ids` [n] int32. */
 VKF_API vkf_status vkf_model_tokenize(vkf_model *model, const char *text, vkf_result **out);
@@ -253,10 +268,12 @@ VKF_API vkf_status vkf_model_detokenize(vkf_model *model, const int32_t *ids, si
 
 /* ---- one op ------------------------------------------------------------------------------------------------------ */
 
-/* One op of the list on host arrays: "matmul" (x [M,K], w [N,K], bias [N], residual [M,N]; params {"activation":"relu"}),
- * "attention" (q [B,T,H,K], k [B,S,H,K], v [B,S,H,V], mask [B,S]; params {"causal":true,"scale":0.125}), "norm" (x, weight, bias, residual;
- * params {"eps":1e-5}), "log_softmax" (x). variant: NULL or a name of the variant table. The result has the array `out`. */
-VKF_API vkf_status vkf_device_run_op(vkf_device *dev, const char *op, const char *params_json, const vkf_array *inputs, size_t n_inputs, const char *variant, vkf_result **out);
+/* One op of the list on host arrays: "matmul" (x [M,K], w [N,K], bias [N], residual [M,N]; params
+ * {"activation":"relu"}), "attention" (q [B,T,H,K], k [B,S,H,K], v [B,S,H,V], mask [B,S]; params
+ * {"causal":true,"scale":0.125}), "norm" (x, weight, bias, residual; params {"eps":1e-5}), "log_softmax" (x). variant:
+ * NULL or a name of the variant table. The result has the array `out`. */
+VKF_API vkf_status vkf_device_run_op(vkf_device *dev, const char *op, const char *params_json, const vkf_array *inputs,
+                                     size_t n_inputs, const char *variant, vkf_result **out);
 
 /* ---- validation -------------------------------------------------------------------------------------------------- */
 
@@ -275,14 +292,15 @@ typedef void (*vkf_validate_fn)(void *user, const vkf_validate_row *row);
 /* Every op of the list over its cases and every fitting variant (model NULL), and every node of the model's plans, full
  * pass and cached step, each fed the inputs that the device had. worst: the largest err/bound. Exit status OK also when
  * something is over its bound: judge by *worst. */
-VKF_API vkf_status vkf_device_validate(vkf_device *dev, vkf_model *model, vkf_validate_fn on_row, void *user, double *worst);
+VKF_API vkf_status vkf_device_validate(vkf_device *dev, vkf_model *model, vkf_validate_fn on_row, void *user,
+                                       double *worst);
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-VKF_API size_t vkf_result_count(const vkf_result *result);                             /* number of arrays */
-VKF_API const vkf_array *vkf_result_at(const vkf_result *result, size_t index);        /* NULL past the end */
-VKF_API const vkf_array *vkf_result_find(const vkf_result *result, const char *name);  /* NULL if there is none */
-VKF_API const char *vkf_result_text(const vkf_result *result, size_t index);           /* NULL past the end */
+VKF_API size_t vkf_result_count(const vkf_result *result);                            /* number of arrays */
+VKF_API const vkf_array *vkf_result_at(const vkf_result *result, size_t index);       /* NULL past the end */
+VKF_API const vkf_array *vkf_result_find(const vkf_result *result, const char *name); /* NULL if there is none */
+VKF_API const char *vkf_result_text(const vkf_result *result, size_t index);          /* NULL past the end */
 VKF_API size_t vkf_result_text_count(const vkf_result *result);
 VKF_API void vkf_result_destroy(vkf_result **result);
 

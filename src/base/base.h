@@ -22,20 +22,20 @@
 #define VKF_COUNT(array) (sizeof(array) / sizeof((array)[0]))
 #define VKF_MIN(a, b) ((a) < (b) ? (a) : (b))
 #define VKF_MAX(a, b) ((a) > (b) ? (a) : (b))
-#define VKF_CEIL_DIV(a, b) (((a) + (b) - 1) / (b))
+#define VKF_CEIL_DIV(a, b) (((a) + (b)-1) / (b))
 #define VKF_ROUND_UP(a, b) (VKF_CEIL_DIV(a, b) * (b))
 
 /* One fallible call. The function has `vkf_status st = VKF_OK;` and one label `done:` that cleans up and returns st. */
-#define VKF_TRY(call)           \
-  do {                          \
-    st = (call);                \
+#define VKF_TRY(call)            \
+  do {                           \
+    st = (call);                 \
     if (st != VKF_OK) goto done; \
   } while (0)
 /* The same for a cause found here: VKF_FAIL(env, VKF_ERROR_FORMAT, "expected %u, found %u", a, b). */
-#define VKF_FAIL(env, status, ...)               \
-  do {                                           \
+#define VKF_FAIL(env, status, ...)                   \
+  do {                                               \
     st = vkf_env_fail((env), (status), __VA_ARGS__); \
-    goto done;                                   \
+    goto done;                                       \
   } while (0)
 
 /* ---- environment ------------------------------------------------------------------------------------------------- */
@@ -45,11 +45,11 @@ typedef struct vkf_env {
   vkf_log_fn log;
   void *log_user;
   vkf_log_level log_level;
-  vkf_status first;     /* status of the first cause; VKF_OK: none */
-  char message[1024];   /* its sentence */
+  vkf_status first;       /* status of the first cause; VKF_OK: none */
+  char message[1024];     /* its sentence */
   uint64_t n_allocations; /* calls that wanted memory, ever */
-  uint64_t fail_at;     /* fault injection: the allocation with this number (from 1) fails; 0: none */
-  uint64_t live_bytes;  /* host bytes held now through this environment */
+  uint64_t fail_at;       /* fault injection: the allocation with this number (from 1) fails; 0: none */
+  uint64_t live_bytes;    /* host bytes held now through this environment */
 } vkf_env;
 
 void vkf_env_init(vkf_env *env, const vkf_context_params *params);
@@ -63,7 +63,8 @@ void vkf_env_log(vkf_env *env, vkf_log_level level, const char *fmt, ...) VKF_PR
 
 /* ---- host memory ------------------------------------------------------------------------------------------------- */
 
-/* NULL when out of memory (the failure is recorded) or when count*size overflows; zeroed. size 0 gives a valid pointer. */
+/* NULL when out of memory (the failure is recorded) or when count*size overflows; zeroed. size 0 gives a valid pointer.
+ */
 void *vkf_env_alloc(vkf_env *env, size_t count, size_t size);
 /* As realloc; the new part is not zeroed. On failure the old memory stays and NULL is returned. */
 void *vkf_env_realloc(vkf_env *env, void *old, size_t count, size_t size);

@@ -1,0 +1,94 @@
+/* The backend seam: how a plan is made ready and run, on Vulkan (room vkop) or by the scalar path (room ref).
+ *
+ * A backend's table of functions is all that the engine knows of it. Data cross it as rows: dense row-major host arrays
+ * at actual sizes, whatever layout the backend keeps inside.
+ */
+#ifndef VKF_OP_BACKEND_H
+#define VKF_OP_BACKEND_H
+
+#include "op/plan.h"
+
+typedef struct vkf_backend vkf_backend; /* one device */
+typedef struct vkf_weights vkf_weights; /* a model's weights on it */
+typedef struct vkf_state vkf_state;     /* a session's caches on it */
+typedef struct vkf_program vkf_program; /* a plan made ready on it */
+
+typedef enum vkf_weight_use {
+  VKF_WEIGHT_VECTOR = 0, /* biases, norm scales: used as they are */
+  VKF_WEIGHT_MATMUL = 1, /* [N,K]; a backend may repack */
+  VKF_WEIGHT_TABLE = 2   /* rows by id; with MATMUL as well: tied, kept once */
+} vkf_weight_use;
+
+typedef struct vkf_weight_info {
+  const char *name;
+  uint32_t rank, shape[2]; /* [n] or [N,K] */
+  uint32_t use;            /* vkf_weight_use bits */
+} vkf_weight_info;
+
+typedef struct vkf_weight_source {
+  void *user;
+  uint32_t n_weights;
+  const vkf_weight_info *infos;
+  /* Writes weight `index` as float32 rows into dst. */
+  vkf_status (*load)(void *user, uint32_t index, float *dst);
+} vkf_weight_source;
+
+typedef struct vkf_program_options {
+  bool keep_all; /* every slot stays readable after a run (validation) */
+  bool timing;
+  const char
+      *variant; /* force this variant for its op wherever it fits; NULL: none. VKF_ERROR_ARGUMENT if it fits nowhere */
+} vkf_program_options;
+
+typedef struct vkf_block_stats {
+  const char *name;
+  uint32_t n_dispatches, n_barriers, n_records;
+  uint64_t n_submits;
+  uint64_t ns; /* device time of the last run, 0 unknown */
+} vkf_block_stats;
+
+/* How results of this backend round: what the derived bound of a node depends on. */
+typedef struct vkf_rounding {
+  double u;                           /* unit roundoff of the accumulator, 2^-24 */
+  uint32_t n_partial;                 /* partial sums per element; 1: ascending */
+  uint32_t key_block;                 /* keys per step of the online softmax */
+  double exp_ulp_base, exp_ulp_slope; /* |error of exp(x)| <= (base + slope |x|) ulp (Vulkan: 3 + 2|x|) */
+  double log_abs;                     /* absolute error of log(x) on [0.5, 2] (Vulkan: 2^-21), log_ulp elsewhere (3) */
+  double log_ulp;
+  double div_ulp;   /* of a/b (Vulkan: 2.5) */
+  double rsqrt_ulp; /* of inversesqrt (Vulkan: 2) */
+} vkf_rounding;
+
+typedef struct vkf_backend_table {
+  const char *name;
+  void (*destroy)(vkf_backend **);
+  vkf_status (*weights_create)(vkf_backend *, const vkf_weight_source *, vkf_weights **);
+  void (*weights_destroy)(vkf_weights **);
+  uint64_t (*weights_bytes)(const vkf_weights *);
+  /* slots: the VKF_SLOT_STATE slots of a plan, each index once; every plan that uses the state has the same extents. */
+  vkf_status (*state_create)(vkf_backend *, const vkf_plan *, vkf_state **);
+  void (*state_destroy)(vkf_state **);
+  /* The plan (and the weights and the state, NULL where it has none) must outlive the program. */
+  vkf_status (*program_create)(vkf_backend *, const vkf_plan *, vkf_weights *, vkf_state *, const vkf_program_options *,
+                               vkf_program **);
+  void (*program_destroy)(vkf_program **);
+  uint64_t (*program_bytes)(const vkf_program *);
+  /* data: dense at the actual sizes `dims` for packed slots, at capacity strides for the others. */
+  vkf_status (*write)(vkf_program *, uint32_t slot, const vkf_dims *dims, const void *data);
+  /* Dense at actual sizes for every slot. */
+  vkf_status (*read)(vkf_program *, uint32_t slot, const vkf_dims *dims, void *data);
+  /* Blocks [first, first + n) in order; returns when they are done. */
+  vkf_status (*run)(vkf_program *, const vkf_dims *dims, uint32_t first, uint32_t n);
+  void (*block_stats)(const vkf_program *, uint32_t block, vkf_block_stats *out);
+  /* The variant's name and rounding of a node, as chosen. */
+  const char *(*node_variant)(const vkf_program *, uint32_t node, vkf_rounding *rounding);
+  /* Fills every temporary with NaN (validation, tests). */
+  vkf_status (*poison)(vkf_program *);
+} vkf_backend_table;
+
+struct vkf_backend {
+  const vkf_backend_table *table;
+  vkf_env *env;
+};
+
+#endif

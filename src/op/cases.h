@@ -1,0 +1,44 @@
+/* Cases: the shapes, data and seeds on which an op is validated, tested, timed and tuned. One registry, many readers.
+ *
+ * A case is a plan of one node with its data, so that it runs on the production path of any backend.
+ */
+#ifndef VKF_OP_CASES_H
+#define VKF_OP_CASES_H
+
+#include "op/backend.h"
+
+typedef enum vkf_case_data {
+  VKF_DATA_NORMAL,  /* mean 0, sigma 1 */
+  VKF_DATA_HALVES,  /* multiples of 1/2 in [-4, 4]: exact in any order of summation */
+  VKF_DATA_ONE_SIGN /* positive: roundings align */
+} vkf_case_data;
+
+/* A row of src/op/cases_<op>.c. */
+typedef struct vkf_case {
+  const char *name; /* unique within the op: "m77 n33 k17 gelu residual" */
+  vkf_op op;
+  vkf_params params;
+  vkf_sizes sizes;    /* actual */
+  vkf_sizes capacity; /* all 0: the actual sizes */
+  uint32_t inputs;    /* bit i: optional input i is present */
+  vkf_case_data data;
+  uint64_t seed;
+} vkf_case;
+
+/* All cases of an op. */
+const vkf_case *vkf_op_cases(vkf_op op, size_t *n);
+
+/* A case made concrete. */
+typedef struct vkf_case_run {
+  vkf_plan plan;
+  vkf_dims dims;
+  vkf_weight_source weights; /* n_weights 0: none */
+  void *const *data; /* [plan.n_slots]: input, constant and state contents before the run, laid out as backend.write
+                      * wants them; NULL for outputs and weights. Temporaries that are read have data, too: they
+                      * are declared VKF_SLOT_TEMP and written by backend.write before the run. */
+  vkf_arena arena;
+} vkf_case_run;
+vkf_status vkf_case_make(vkf_env *env, const vkf_case *c, vkf_case_run *out);
+void vkf_case_finish(vkf_case_run *run);
+
+#endif

@@ -1,0 +1,46 @@
+/* One node on the host: the call that the scalar reference computes, and the judgement of somebody else's result.
+ *
+ * A view is a strided host array. The reference computes in double, writes float32 results, and on request the exact
+ * value and the derived bound of |computed - exact| for a given rounding (docs/numerics.md).
+ */
+#ifndef VKF_OP_JUDGE_H
+#define VKF_OP_JUDGE_H
+
+#include "op/backend.h"
+
+typedef struct vkf_view {
+  void *data; /* float or int32_t; NULL: absent */
+  uint32_t rank;
+  uint32_t extent[VKF_MAX_SLOT_RANK]; /* actual */
+  size_t stride[VKF_MAX_SLOT_RANK];   /* in elements */
+} vkf_view;
+
+typedef struct vkf_call {
+  vkf_op op;
+  const char *name;
+  const vkf_params *params;
+  const vkf_dims *dims;
+  vkf_view in[VKF_MAX_INPUTS];
+  vkf_view out[VKF_MAX_OUTPUTS]; /* written */
+  /* Judging: NULL, or arrays laid out as out[i] (same strides, as many elements as its storage). An element that this
+   * node does not write keeps what the caller put there (bound -1). */
+  const vkf_rounding *rounding;
+  double *exact[VKF_MAX_OUTPUTS];
+  double *bound[VKF_MAX_OUTPUTS];
+} vkf_call;
+
+typedef struct vkf_judgement {
+  uint64_t n;   /* elements judged */
+  double ratio; /* the largest err/bound; infinite for a wrong special value or a miss where the bound is 0 */
+  double max_error;
+  uint64_t worst; /* element of the worst */
+  double worst_got, worst_exact, worst_bound;
+  uint32_t worst_out;
+} vkf_judgement;
+
+/* Judges `got` (laid out as call->out[o]) against exact and bound: |got - exact| <= bound; where the exact value is NaN
+ * or infinite, got must be the same. int32 outputs must be equal. Comparisons are written so that NaN fails. */
+void vkf_judge(const vkf_call *call, uint32_t o, const void *got, const double *exact, const double *bound,
+               vkf_judgement *j);
+
+#endif

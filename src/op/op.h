@@ -1,0 +1,196 @@
+/* op: what a Transformer is computed with: ops, their parameters, dimensions, shapes and costs.
+ *
+ * Owns the vocabulary that every backend shares; knows no backend. Pure data and pure functions.
+ * Invariant: capacities are fixed when a plan is built, actual sizes (vkf_dims) are known only when it runs.
+ */
+#ifndef VKF_OP_OP_H
+#define VKF_OP_OP_H
+
+#include "base/base.h"
+#include "op/op_list.h"
+
+typedef enum vkf_op {
+#define X(NAME, name) VKF_OP_##NAME,
+  VKF_OP_LIST(X)
+#undef X
+      VKF_OP_COUNT
+} vkf_op;
+
+const char *vkf_op_name(vkf_op op);
+/* VKF_OP_COUNT if there is none. */
+vkf_op vkf_op_find(const char *name);
+
+/* ---- dimensions ---------------------------------------------------------------------------------------------------
+ */
+
+/* What may differ from one run of a plan to the next. The values stand in the step buffer in this order
+ * (shaders/shared/step.h). */
+typedef enum vkf_dim {
+  VKF_DIM_ONE,   /* 1 */
+  VKF_DIM_ZERO,  /* 0 */
+  VKF_DIM_B,     /* source sentences */
+  VKF_DIM_S,     /* source length */
+  VKF_DIM_BS,    /* source rows, B*S */
+  VKF_DIM_R,     /* target sequences (B * beams) */
+  VKF_DIM_T,     /* target tokens of this run */
+  VKF_DIM_RT,    /* target rows, R*T */
+  VKF_DIM_PAST,  /* target tokens in the cache before this run */
+  VKF_DIM_KEYS,  /* PAST + T */
+  VKF_DIM_BEAMS, /* R / B */
+  VKF_DIM_OUT,   /* rows that reach the head */
+  VKF_DIM_COUNT
+} vkf_dim;
+
+typedef struct vkf_dims {
+  uint32_t v[VKF_DIM_COUNT];
+} vkf_dims;
+
+/* The free sizes; vkf_dims_make() fills in the products. Also the capacities that a plan is built for. */
+typedef struct vkf_sizes {
+  uint32_t B, S, R, T, past, out;
+} vkf_sizes;
+vkf_dims vkf_dims_make(const vkf_sizes *sizes);
+
+/* One extent of a shape: a number (dim VKF_DIM_ONE) times a dimension. */
+typedef struct vkf_extent {
+  vkf_dim dim;  /* VKF_DIM_ONE: the extent is fixed */
+  uint32_t cap; /* the extent at capacity; it alone makes strides */
+} vkf_extent;
+
+/* ---- parameters ---------------------------------------------------------------------------------------------------
+ */
+
+#define VKF_MAX_INPUTS 6
+#define VKF_MAX_OUTPUTS 2
+
+typedef enum vkf_activation {
+  VKF_ACT_NONE,
+  VKF_ACT_RELU,
+  VKF_ACT_GELU,
+  VKF_ACT_GELU_TANH,
+  VKF_ACT_SWISH,
+  VKF_ACT_COUNT
+} vkf_activation;
+const char *vkf_activation_name(vkf_activation act);
+
+/* out[r] = table[ids[r]] * scale + positions_table[positions[r]] + types_table[types[r]]; left to right, each rounded.
+ */
+typedef struct vkf_embed_params {
+  vkf_dim rows;
+  uint32_t width, n_ids, n_positions, n_types; /* table heights; 0: absent */
+  float scale;
+} vkf_embed_params;
+enum {
+  VKF_EMBED_IDS,
+  VKF_EMBED_TABLE,
+  VKF_EMBED_POSITIONS,
+  VKF_EMBED_POSITION_TABLE,
+  VKF_EMBED_TYPES,
+  VKF_EMBED_TYPE_TABLE
+};
+
+/* out = act(x w^T + bias) + residual; x [rows,K] w [N,K] bias [N] residual, out [rows,N]. */
+typedef struct vkf_matmul_params {
+  vkf_dim rows;
+  uint32_t n, k;
+  vkf_activation activation;
+} vkf_matmul_params;
+enum { VKF_MATMUL_X, VKF_MATMUL_W, VKF_MATMUL_BIAS, VKF_MATMUL_RESIDUAL };
+
+/* Scaled dot-product attention (Vaswani et al. 2017, equation 1) over head-major keys and values.
+ * q: rows [seqs*queries, >= q_column + H*K], head h at columns q_column + h*K.
+ * k [kv seqs][Hkv][keys][K], v [kv seqs][Hkv][keys][V] by capacity strides; query head h uses kv head h / (H/Hkv).
+ * mask int32 [mask seqs][keys]: 0 takes a key out. bias float [1 or H][queries][keys], added to the scaled scores.
+ * ancestry int32 [seqs][keys]: the sequence whose cache holds key s of sequence r (beams); absent: sequence r / shared.
+ * causal: query t sees keys 0 .. past+t; window > 0: only the last `window` of them.
+ * A query without any key gives zeros. out: rows [seqs*queries, H*V]. */
+typedef struct vkf_attention_params {
+  vkf_dim seqs, queries, keys, past; /* past: VKF_DIM_ZERO where there is no cache */
+  vkf_dim shared; /* sequences per row of k, v and mask: VKF_DIM_BEAMS in cross-attention, else ONE */
+  uint32_t n_heads, n_kv_heads, key_width, value_width;
+  uint32_t q_column;
+  uint32_t window;
+  bool causal;
+  bool bias_per_head;
+  float scale;
+} vkf_attention_params;
+enum {
+  VKF_ATTENTION_Q,
+  VKF_ATTENTION_K,
+  VKF_ATTENTION_V,
+  VKF_ATTENTION_MASK,
+  VKF_ATTENTION_BIAS,
+  VKF_ATTENTION_ANCESTRY
+};
+/* attention_weights has the same parameters and inputs (v absent); out float [seqs][H][queries][keys], capacity
+ * strides. */
+
+typedef enum vkf_norm_kind { VKF_NORM_LAYER, VKF_NORM_RMS } vkf_norm_kind;
+/* y = x + residual (before) ; out = (y - mean) / sqrt(var + eps) * weight + bias (Ba et al. 2016), or y / rms * weight.
+ */
+typedef struct vkf_norm_params {
+  vkf_dim rows;
+  uint32_t width;
+  vkf_norm_kind kind;
+  float eps;
+} vkf_norm_params;
+enum { VKF_NORM_X, VKF_NORM_RESIDUAL, VKF_NORM_WEIGHT, VKF_NORM_BIAS };
+
+/* Row r = seq*tokens + t: columns k_column.. to k_cache[seq][h][past+t][:], v_column.. to v_cache. */
+typedef struct vkf_append_params {
+  vkf_dim seqs, tokens, past;
+  uint32_t n_heads, key_width, value_width, k_column, v_column;
+} vkf_append_params;
+enum { VKF_APPEND_X };
+enum { VKF_APPEND_K, VKF_APPEND_V }; /* outputs */
+
+/* out[i] = x[index[i]], i < rows. */
+typedef struct vkf_gather_params {
+  vkf_dim rows, x_rows;
+  uint32_t width;
+} vkf_gather_params;
+enum { VKF_GATHER_X, VKF_GATHER_INDEX };
+
+typedef struct vkf_log_softmax_params {
+  vkf_dim rows;
+  uint32_t width;
+} vkf_log_softmax_params;
+enum { VKF_LOG_SOFTMAX_X };
+
+/* Edits of row r are edits[offsets[r]] .. edits[offsets[r+1]-1], applied in order to a copy of x. An edit is four
+ * int32: kind, id, float bits of value, 0. */
+typedef enum vkf_edit_kind {
+  VKF_EDIT_SET,     /* x[id] = value */
+  VKF_EDIT_ADD,     /* x[id] += value */
+  VKF_EDIT_PENALTY, /* x[id] = x[id] < 0 ? x[id] * value : x[id] / value */
+  VKF_EDIT_FILL     /* every x = value */
+} vkf_edit_kind;
+typedef struct vkf_edit_params {
+  vkf_dim rows;
+  uint32_t width, max_edits; /* capacity of the list, all rows together */
+} vkf_edit_params;
+enum { VKF_EDIT_X, VKF_EDIT_OFFSETS, VKF_EDIT_EDITS };
+
+/* values [rows,k] descending, ids [rows,k]; equal values: the lower id first; NaN counts as larger than every number.
+ */
+typedef struct vkf_top_k_params {
+  vkf_dim rows;
+  uint32_t width, k; /* 1 <= k <= width */
+} vkf_top_k_params;
+enum { VKF_TOP_K_X };
+enum { VKF_TOP_K_VALUES, VKF_TOP_K_IDS }; /* outputs */
+
+typedef union vkf_params {
+  vkf_embed_params embed;
+  vkf_matmul_params matmul;
+  vkf_attention_params attention;
+  vkf_attention_params attention_weights;
+  vkf_norm_params norm;
+  vkf_append_params append;
+  vkf_gather_params gather;
+  vkf_log_softmax_params log_softmax;
+  vkf_edit_params edit;
+  vkf_top_k_params top_k;
+} vkf_params;
+
+#endif

@@ -1,0 +1,107 @@
+/* A plan: nodes (an op, its parameters, its slots) in blocks. Pure data, built by the room model for a capacity, walked
+ * by a backend. It knows no backend; a backend annotates the slots of its own copy of the slot table.
+ *
+ * Invariant: slots and nodes are checked once, by vkf_plan_check(), before any backend sees them: every input of a node
+ * is written before it is read, shapes agree, ranks and widths are those that the op's shape rule gives.
+ */
+#ifndef VKF_OP_PLAN_H
+#define VKF_OP_PLAN_H
+
+#include "op/op.h"
+
+#define VKF_NO_SLOT UINT32_MAX
+#define VKF_MAX_SLOT_RANK 4
+
+typedef enum vkf_slot_kind {
+  VKF_SLOT_TEMP,     /* lives from its first to its last node */
+  VKF_SLOT_WEIGHT,   /* of the model: `index` into its weights */
+  VKF_SLOT_CONSTANT, /* made on the host with the plan: `data` */
+  VKF_SLOT_STATE,    /* outlives a run, shared by the plans of a session: `index` says which */
+  VKF_SLOT_INPUT     /* written by the host before a run: `index` is a vkf_input */
+} vkf_slot_kind;
+
+typedef enum vkf_input {
+  VKF_INPUT_IDS,              /* int32 [BS] */
+  VKF_INPUT_POSITIONS,        /* int32 [BS] */
+  VKF_INPUT_TYPES,            /* int32 [BS] */
+  VKF_INPUT_MASK,             /* int32 [B][S], capacity strides */
+  VKF_INPUT_TARGET_IDS,       /* int32 [RT] */
+  VKF_INPUT_TARGET_POSITIONS, /* int32 [RT] */
+  VKF_INPUT_TARGET_MASK,      /* int32 [R][KEYS], capacity strides */
+  VKF_INPUT_ANCESTRY,         /* int32 [R][KEYS], capacity strides */
+  VKF_INPUT_OUT_ROWS,         /* int32 [OUT]: which target rows reach the head */
+  VKF_INPUT_EDIT_OFFSETS,     /* int32 [OUT+1] */
+  VKF_INPUT_EDITS,            /* int32 [max_edits][4] */
+  VKF_INPUT_COUNT
+} vkf_input;
+
+typedef struct vkf_slot {
+  const char *name; /* "decoder.0.self.q", unique in the plan */
+  vkf_slot_kind kind;
+  vkf_dtype dtype; /* VKF_F32 or VKF_I32 */
+  uint32_t rank;
+  vkf_extent extent[VKF_MAX_SLOT_RANK]; /* rank 2 [rows, width]: packed rows; the last extent is always fixed there */
+  uint32_t index;
+  const void *data;   /* of a constant: dense at capacity */
+  const char *output; /* not NULL: read by the host after the run under this name; never overwritten */
+} vkf_slot;
+
+typedef struct vkf_node {
+  vkf_op op;
+  const char *name; /* "decoder.0.self.qkv" */
+  vkf_params params;
+  uint32_t in[VKF_MAX_INPUTS]; /* slots, VKF_NO_SLOT: absent */
+  uint32_t out[VKF_MAX_OUTPUTS];
+} vkf_node;
+
+typedef struct vkf_block {
+  const char *name; /* "embed", "encoder.0", "decoder.5", "head" */
+  uint32_t first_node, n_nodes;
+} vkf_block;
+
+typedef struct vkf_plan {
+  const vkf_slot *slots;
+  uint32_t n_slots;
+  const vkf_node *nodes;
+  uint32_t n_nodes;
+  const vkf_block *blocks;
+  uint32_t n_blocks;
+  vkf_sizes capacity;
+} vkf_plan;
+
+/* The shape of node.out[o] that the op's rule gives from its parameters; used to make slots and to check them. */
+vkf_status vkf_op_shape(vkf_env *env, const vkf_plan *plan, const vkf_node *node, uint32_t o, uint32_t *rank,
+                        vkf_extent extent[VKF_MAX_SLOT_RANK], vkf_dtype *dtype);
+/* VKF_ERROR_ARGUMENT names the node and what was expected and found. */
+vkf_status vkf_plan_check(vkf_env *env, const vkf_plan *plan);
+/* Slot by name; VKF_NO_SLOT if there is none. */
+uint32_t vkf_plan_find_slot(const vkf_plan *plan, const char *name);
+/* Slot of a kind with an index (inputs, states, weights); VKF_NO_SLOT if there is none. */
+uint32_t vkf_plan_find_index(const vkf_plan *plan, vkf_slot_kind kind, uint32_t index);
+
+/* Elements at capacity, and the actual extent i (extents at `dims`). */
+uint64_t vkf_slot_elements(const vkf_slot *slot);
+uint32_t vkf_slot_extent(const vkf_slot *slot, uint32_t i, const vkf_dims *dims);
+
+/* Cost of a node at actual sizes: flops as the field counts them (2MNK), bytes that must move at least once. */
+typedef struct vkf_cost {
+  double flops, bytes;
+} vkf_cost;
+vkf_cost vkf_op_cost(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims);
+
+/* ---- memory plan ---------------------------------------------------------------------------------------------------
+ */
+
+/* What a backend says of a temporary slot, and where the memory plan puts it. */
+typedef struct vkf_placement {
+  uint64_t bytes, alignment; /* in: 0 bytes: not placed */
+  bool pinned;               /* in: shares its bytes with no other slot */
+  uint64_t offset;           /* out */
+} vkf_placement;
+
+/* Places the temporaries of a plan in one pool so that slots whose lives overlap never overlap in memory.
+ * placements [plan->n_slots]. A slot with an output name is pinned. keep_all: every slot is pinned (validation). */
+vkf_status vkf_plan_place(vkf_env *env, const vkf_plan *plan, bool keep_all, vkf_placement *placements,
+                          uint64_t *pool_bytes);
+
+#endif
