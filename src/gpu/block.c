@@ -1,0 +1,258 @@
+/* Blocks: recording of dispatches, with barriers derived from the bytes they say they read and write.
+ *
+ * Owns a command buffer, its descriptor sets, its query pool and the list of accesses since the last barrier. Refuses
+ * arguments outside the device's limits or a buffer's bytes. Invariant: before a dispatch is recorded, nothing in the
+ * list conflicts with it (same bytes, one of the two a write); a barrier empties the list.
+ */
+#include <string.h>
+
+#include "gpu/block.h"
+
+#define DEFAULT_TIMED 256u
+
+/* ---- barriers ------------------------------------------------------------------------------------------------------
+ */
+
+static bool conflicts(const vkf_gpu_block *block, const vkf_gpu_access *access) {
+  for (size_t i = 0; i < block->n_recent; ++i) {
+    const vkf_gpu_recent *r = &block->recent[i];
+    if (r->buffer == access->buffer->id && r->begin < access->end && access->begin < r->end &&
+        ((r->mode | access->mode) & VKF_GPU_WRITE))
+      return true;
+  }
+  return false;
+}
+
+static vkf_status remember(vkf_gpu_block *block, const vkf_gpu_access *access) {
+  if (block->n_recent == block->recent_capacity) {
+    size_t capacity = VKF_MAX(32, 2 * block->recent_capacity);
+    vkf_gpu_recent *recent = vkf_env_realloc(block->device->env, block->recent, capacity, sizeof(*recent));
+    if (!recent) return VKF_ERROR_MEMORY;
+    block->recent = recent;
+    block->recent_capacity = capacity;
+  }
+  block->recent[block->n_recent++] = (vkf_gpu_recent){access->buffer->id, access->begin, access->end, access->mode};
+  return VKF_OK;
+}
+
+static void barrier(vkf_gpu_block *block) {
+  vkf_gpu_record_barrier(block->device, block->commands, VKF_GPU_BY_COMPUTE | VKF_GPU_BY_INDIRECT,
+                         block->logged ? &block->log : NULL);
+  block->n_barriers++;
+  block->n_recent = 0;
+}
+
+/* The read of the grid by the dispatch itself. */
+static vkf_gpu_access grid_access(const vkf_gpu_dispatch *dispatch) {
+  return (vkf_gpu_access){.buffer = dispatch->grid_buffer,
+                          .begin = dispatch->grid_offset,
+                          .end = dispatch->grid_offset + 12,
+                          .mode = VKF_GPU_READ};
+}
+
+static vkf_status order(vkf_gpu_block *block, const vkf_gpu_dispatch *dispatch) {
+  vkf_status st = VKF_OK;
+  vkf_gpu_access grid = grid_access(dispatch);
+  bool needed = dispatch->grid_buffer && conflicts(block, &grid);
+  for (uint32_t i = 0; i < dispatch->n_accesses && !needed; ++i) needed = conflicts(block, &dispatch->accesses[i]);
+  if (needed) barrier(block);
+  for (uint32_t i = 0; i < dispatch->n_accesses; ++i) VKF_TRY(remember(block, &dispatch->accesses[i]));
+  if (dispatch->grid_buffer) VKF_TRY(remember(block, &grid));
+  if (block->logged) {
+    vkf_gpu_log_dispatch(&block->log, block->label, dispatch->label);
+    for (uint32_t i = 0; i < dispatch->n_accesses; ++i)
+      vkf_gpu_log_access(&block->log, VKF_GPU_BY_COMPUTE, &dispatch->accesses[i]);
+    if (dispatch->grid_buffer) vkf_gpu_log_access(&block->log, VKF_GPU_BY_INDIRECT, &grid);
+  }
+done:
+  return st;
+}
+
+/* ---- checks --------------------------------------------------------------------------------------------------------
+ */
+
+#define REFUSE(...) VKF_FAIL(block->device->env, VKF_ERROR_ARGUMENT, __VA_ARGS__)
+#define U(value) ((unsigned long long)(value))
+
+static vkf_status check_binding(vkf_gpu_block *block, const vkf_gpu_dispatch *d, uint32_t i) {
+  vkf_status st = VKF_OK;
+  const vkf_caps *caps = &block->device->caps;
+  const vkf_gpu_binding *b = &d->bindings[i];
+  vkf_gpu_binding_kind kind = d->pipeline->layout->kinds[i];
+  bool storage = kind == VKF_GPU_BINDING_STORAGE;
+  if (!b->buffer) REFUSE("%s/%s: expected a buffer at binding %u, found none", block->label, d->label, i);
+  uint64_t all = b->buffer->bytes;
+  if (b->offset >= all || b->bytes > all - b->offset)
+    REFUSE("%s/%s: binding %u: expected a range within the %llu bytes of %s, found %llu bytes from byte %llu",
+           block->label, d->label, i, U(all), b->buffer->name, U(b->bytes), U(b->offset));
+  uint64_t bytes = b->bytes ? b->bytes : all - b->offset;
+  uint64_t alignment = storage ? caps->storage_offset_alignment : caps->texel_offset_alignment;
+  if (alignment > 0 && b->offset % alignment != 0)
+    REFUSE("%s/%s: binding %u: expected an offset in %s that is a multiple of %llu bytes, found %llu", block->label,
+           d->label, i, b->buffer->name, U(alignment), U(b->offset));
+  if (storage && bytes > caps->max_storage_range_bytes)
+    REFUSE("%s/%s: binding %u: expected at most %llu bytes of %s, found %llu", block->label, d->label, i,
+           U(caps->max_storage_range_bytes), b->buffer->name, U(bytes));
+  uint64_t texel_bytes = kind == VKF_GPU_BINDING_TEXEL_F16X4 ? 8 : 16;
+  if (!storage && (bytes % texel_bytes != 0 || bytes / texel_bytes > caps->max_texel_elements))
+    REFUSE("%s/%s: binding %u: expected at most %u whole texels of %llu bytes of %s, found %llu bytes", block->label,
+           d->label, i, caps->max_texel_elements, U(texel_bytes), b->buffer->name, U(bytes));
+done:
+  return st;
+}
+
+static vkf_status check(vkf_gpu_block *block, const vkf_gpu_dispatch *d) {
+  vkf_status st = VKF_OK;
+  const vkf_caps *caps = &block->device->caps;
+  const vkf_gpu_layout *layout = d->pipeline->layout;
+  VKF_TRY(vkf_gpu_device_alive(block->device));
+  if (block->state != VKF_GPU_BLOCK_RECORDING)
+    REFUSE("%s/%s: expected a block that is being recorded, found one that has ended", block->label, d->label);
+  if (d->n_bindings != layout->n_bindings || d->push_bytes != layout->push_bytes)
+    REFUSE("%s/%s: the pipeline %s expects %u bindings and %u push bytes, found %u and %u", block->label, d->label,
+           d->pipeline->name, layout->n_bindings, layout->push_bytes, d->n_bindings, d->push_bytes);
+  for (uint32_t i = 0; i < d->n_bindings; ++i) VKF_TRY(check_binding(block, d, i));
+  for (uint32_t i = 0; i < d->n_accesses; ++i) {
+    const vkf_gpu_access *a = &d->accesses[i];
+    if (!a->buffer || a->begin >= a->end || a->end > a->buffer->bytes || !(a->mode & VKF_GPU_READ_WRITE))
+      REFUSE("%s/%s: access %u: expected a range within %s (%llu bytes), found bytes %llu to %llu", block->label,
+             d->label, i, a->buffer ? a->buffer->name : "no buffer", U(a->buffer ? a->buffer->bytes : 0), U(a->begin),
+             U(a->end));
+  }
+  if (d->grid_buffer) {
+    uint64_t all = d->grid_buffer->bytes;
+    if (d->grid_offset % 4 != 0 || all < 12 || d->grid_offset > all - 12)
+      REFUSE("%s/%s: expected a grid of 12 bytes at a multiple of 4 in the %llu bytes of %s, found byte %llu",
+             block->label, d->label, U(all), d->grid_buffer->name, U(d->grid_offset));
+    goto done;
+  }
+  for (int i = 0; i < 3; ++i)
+    if (d->grid[i] > caps->max_workgroup_count[i])
+      REFUSE("%s/%s: expected a grid of at most %u workgroups in dimension %d, found %u", block->label, d->label,
+             caps->max_workgroup_count[i], i, d->grid[i]);
+done:
+  return st;
+}
+
+/* ---- recording -----------------------------------------------------------------------------------------------------
+ */
+
+static vkf_status begin_timing(vkf_gpu_block *block, const vkf_gpu_block_params *params) {
+  vkf_status st = VKF_OK;
+  vkf_gpu_device *device = block->device;
+  if (!device->caps.timestamps || params->timing == VKF_GPU_TIMING_NONE) return VKF_OK;
+  block->timing = params->timing;
+  if (params->timing == VKF_GPU_TIMING_DISPATCH)
+    block->max_timed = params->max_dispatches ? params->max_dispatches : DEFAULT_TIMED;
+  block->timed_labels = vkf_env_alloc(device->env, block->max_timed, sizeof(*block->timed_labels));
+  if (!block->timed_labels) return VKF_ERROR_MEMORY;
+  VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
+                                .queryType = VK_QUERY_TYPE_TIMESTAMP,
+                                .queryCount = 2 + block->max_timed};
+  VKF_VK(device, CreateQueryPool, device->handle, &info, NULL, &block->queries);
+done:
+  return st;
+}
+
+static void timestamp(vkf_gpu_block *block, uint32_t query) {
+  if (block->queries)
+    block->device->vk.CmdWriteTimestamp(block->commands, VK_PIPELINE_STAGE_BOTTOM_OF_PIPE_BIT, block->queries, query);
+}
+
+vkf_status vkf_gpu_block_begin(vkf_gpu_device *device, const vkf_gpu_block_params *params, vkf_gpu_block **out) {
+  vkf_status st = VKF_OK;
+  *out = NULL;
+  VKF_TRY(vkf_gpu_device_alive(device));
+  vkf_gpu_block *block = vkf_env_alloc(device->env, 1, sizeof(*block));
+  if (!block) return VKF_ERROR_MEMORY;
+  block->device = device;
+  block->logged = device->logging;
+  vkf_gpu_log_init(&block->log, device->env);
+  vkf_arena_init(&block->labels, device->env);
+  block->label = vkf_env_strdup(device->env, params->label);
+  if (!block->label) {
+    vkf_gpu_block_destroy(&block);
+    return VKF_ERROR_MEMORY;
+  }
+  st = begin_timing(block, params);
+  if (st == VKF_OK) st = vkf_gpu_commands_create(device, &block->commands);
+  if (st == VKF_OK) st = vkf_gpu_commands_begin(device, block->commands, 0);
+  if (st != VKF_OK) {
+    vkf_gpu_block_destroy(&block);
+    return st;
+  }
+  if (device->vk.CmdBeginDebugUtilsLabelEXT) {
+    VkDebugUtilsLabelEXT label = {.sType = VK_STRUCTURE_TYPE_DEBUG_UTILS_LABEL_EXT, .pLabelName = block->label};
+    device->vk.CmdBeginDebugUtilsLabelEXT(block->commands, &label);
+  }
+  if (block->queries) device->vk.CmdResetQueryPool(block->commands, block->queries, 0, 2 + block->max_timed);
+  barrier(block);
+  timestamp(block, 0);
+  *out = block;
+done:
+  return st;
+}
+
+vkf_status vkf_gpu_block_dispatch(vkf_gpu_block *block, const vkf_gpu_dispatch *dispatch) {
+  vkf_status st = VKF_OK;
+  const vkf_vk_device *vk = &block->device->vk;
+  const vkf_gpu_pipeline *pipeline = dispatch->pipeline;
+  VkDescriptorSet set;
+  VKF_TRY(check(block, dispatch));
+  VKF_TRY(vkf_gpu_sets_make(block->device, &block->sets, dispatch, &set));
+  VKF_TRY(order(block, dispatch));
+  vk->CmdBindPipeline(block->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->handle);
+  if (set)
+    vk->CmdBindDescriptorSets(block->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->layout->pipeline, 0, 1, &set,
+                              0, NULL);
+  if (dispatch->push_bytes > 0)
+    vk->CmdPushConstants(block->commands, pipeline->layout->pipeline, VK_SHADER_STAGE_COMPUTE_BIT, 0,
+                         dispatch->push_bytes, dispatch->push);
+  if (dispatch->grid_buffer)
+    vk->CmdDispatchIndirect(block->commands, dispatch->grid_buffer->handle, dispatch->grid_offset);
+  else
+    vk->CmdDispatch(block->commands, dispatch->grid[0], dispatch->grid[1], dispatch->grid[2]);
+  if (block->n_dispatches < block->max_timed) {
+    timestamp(block, 2 + block->n_dispatches);
+    block->timed_labels[block->n_dispatches] = vkf_arena_strdup(&block->labels, dispatch->label);
+    if (!block->timed_labels[block->n_dispatches]) VKF_TRY(VKF_ERROR_MEMORY);
+  }
+  block->n_dispatches++;
+done:
+  /* An ended block that is offered another dispatch stays what it was. */
+  if (st != VKF_OK && block->state == VKF_GPU_BLOCK_RECORDING) block->state = VKF_GPU_BLOCK_FAILED;
+  return st;
+}
+
+vkf_status vkf_gpu_block_end(vkf_gpu_block *block) {
+  vkf_status st = VKF_OK;
+  vkf_gpu_device *device = block->device;
+  VKF_TRY(vkf_gpu_device_alive(device));
+  if (block->state != VKF_GPU_BLOCK_RECORDING)
+    REFUSE("%s: expected a block that is being recorded, found one that has ended or failed", block->label);
+  if (block->queries) timestamp(block, 1);
+  if (device->vk.CmdEndDebugUtilsLabelEXT) device->vk.CmdEndDebugUtilsLabelEXT(block->commands);
+  block->state = VKF_GPU_BLOCK_FAILED;
+  VKF_VK(device, EndCommandBuffer, block->commands);
+  if (block->log.status != VKF_OK) VKF_TRY(block->log.status);
+  block->state = VKF_GPU_BLOCK_READY;
+done:
+  return st;
+}
+
+void vkf_gpu_block_destroy(vkf_gpu_block **block) {
+  vkf_gpu_block *it = *block;
+  *block = NULL;
+  if (!it) return;
+  vkf_gpu_device *device = it->device;
+  if (it->pending_serial > device->completed) vkf_gpu_queue_drain(device);
+  if (it->commands) device->vk.FreeCommandBuffers(device->handle, device->commands, 1, &it->commands);
+  if (it->queries) device->vk.DestroyQueryPool(device->handle, it->queries, NULL);
+  vkf_gpu_sets_finish(device, &it->sets);
+  vkf_gpu_log_finish(&it->log);
+  vkf_arena_finish(&it->labels);
+  vkf_env_free(device->env, it->timed_labels);
+  vkf_env_free(device->env, it->recent);
+  vkf_env_free(device->env, it->label);
+  vkf_env_free(device->env, it);
+}

@@ -1,0 +1,184 @@
+/* Buffers: one VkBuffer with memory of its own each, mapped where the host sees it.
+ *
+ * Owns handles and memory, and the count of bytes held. Refuses ranges past the end. Invariant: the device's byte count
+ * is what its live buffers were given, staging included; when the last other buffer goes, staging goes, too.
+ */
+#include <string.h>
+
+#include "gpu/vk.h"
+
+static vkf_status out_of_memory(vkf_gpu_buffer *buffer, const char *why) {
+  const vkf_gpu_device *device = buffer->device;
+  return vkf_env_fail(device->env, VKF_ERROR_DEVICE_MEMORY,
+                      "out of device memory: %llu bytes wanted for %s on %s, which holds %llu bytes (%s)",
+                      (unsigned long long)buffer->bytes, buffer->name, device->caps.device_name,
+                      (unsigned long long)device->now_bytes, why);
+}
+
+static vkf_status create_handle(vkf_gpu_buffer *buffer) {
+  vkf_status st = VKF_OK;
+  vkf_gpu_device *device = buffer->device;
+  VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                             .size = buffer->bytes,
+                             .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
+                                      VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
+                                      VK_BUFFER_USAGE_TRANSFER_DST_BIT,
+                             .sharingMode = VK_SHARING_MODE_EXCLUSIVE};
+  if (device->caps.buffer_address) info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
+  VkResult r = device->vk.CreateBuffer(device->handle, &info, NULL, &buffer->handle);
+  if (r == VK_ERROR_OUT_OF_DEVICE_MEMORY) return out_of_memory(buffer, vkf_gpu_result_name(r));
+  VKF_TRY(vkf_gpu_device_result(device, r, "vkCreateBuffer"));
+done:
+  return st;
+}
+
+static vkf_status allocate(vkf_gpu_buffer *buffer, vkf_gpu_memory memory, bool *mapped) {
+  vkf_status st = VKF_OK;
+  vkf_gpu_device *device = buffer->device;
+  VkMemoryRequirements need;
+  device->vk.GetBufferMemoryRequirements(device->handle, buffer->handle, &need);
+  uint32_t type = vkf_gpu_memory_type(&device->memory_properties, need.memoryTypeBits, device->caps.kind, memory);
+  if (type == UINT32_MAX)
+    VKF_FAIL(device->env, VKF_ERROR_UNSUPPORTED, "expected a memory type for %s on %s, found none", buffer->name,
+             device->caps.device_name);
+  VkMemoryPropertyFlags flags = device->memory_properties.memoryTypes[type].propertyFlags;
+  *mapped = (flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) && (flags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT) &&
+            (memory != VKF_GPU_MEMORY_DEVICE || device->caps.host_visible);
+
+  VkMemoryAllocateFlagsInfo address = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+                                       .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
+  VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+                               .pNext = device->caps.buffer_address ? &address : NULL,
+                               .allocationSize = need.size,
+                               .memoryTypeIndex = type};
+  VkResult r = VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  bool injected = device->faults.fail_allocation != 0 && --device->faults.fail_allocation == 0;
+  if (!injected) r = device->vk.AllocateMemory(device->handle, &info, NULL, &buffer->memory);
+  if (r == VK_ERROR_OUT_OF_DEVICE_MEMORY || r == VK_ERROR_TOO_MANY_OBJECTS)
+    return out_of_memory(buffer, vkf_gpu_result_name(r));
+  VKF_TRY(vkf_gpu_device_result(device, r, "vkAllocateMemory"));
+  buffer->allocated_bytes = need.size;
+  device->now_bytes += need.size;
+  device->peak_bytes = VKF_MAX(device->peak_bytes, device->now_bytes);
+done:
+  return st;
+}
+
+vkf_status vkf_gpu_buffer_create(vkf_gpu_device *device, const char *name, vkf_gpu_memory memory, uint64_t bytes,
+                                 vkf_gpu_buffer **out) {
+  vkf_status st = VKF_OK;
+  vkf_gpu_buffer *buffer = NULL;
+  bool mapped = false;
+  *out = NULL;
+  VKF_TRY(vkf_gpu_device_alive(device));
+  if (bytes == 0) VKF_FAIL(device->env, VKF_ERROR_ARGUMENT, "expected a size over 0 for the buffer %s, found 0", name);
+  buffer = vkf_env_alloc(device->env, 1, sizeof(*buffer));
+  if (!buffer) return VKF_ERROR_MEMORY;
+  buffer->device = device;
+  buffer->bytes = bytes;
+  buffer->id = ++device->last_buffer_id;
+  device->n_buffers++;
+  buffer->name = vkf_env_strdup(device->env, name);
+  if (!buffer->name) VKF_TRY(VKF_ERROR_MEMORY);
+  if (bytes > device->caps.max_allocation_bytes)
+    VKF_TRY(out_of_memory(buffer, "more than the device gives to one allocation"));
+  VKF_TRY(create_handle(buffer));
+  VKF_TRY(allocate(buffer, memory, &mapped));
+  VKF_VK(device, BindBufferMemory, device->handle, buffer->handle, buffer->memory, 0);
+  if (mapped) VKF_VK(device, MapMemory, device->handle, buffer->memory, 0, VK_WHOLE_SIZE, 0, &buffer->mapped);
+  if (device->caps.buffer_address) {
+    VkBufferDeviceAddressInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = buffer->handle};
+    buffer->address = device->vk.GetBufferDeviceAddress(device->handle, &info);
+  }
+  *out = buffer;
+done:
+  if (st != VKF_OK) vkf_gpu_buffer_destroy(&buffer);
+  return st;
+}
+
+void vkf_gpu_buffer_destroy(vkf_gpu_buffer **buffer) {
+  vkf_gpu_buffer *it = *buffer;
+  *buffer = NULL;
+  if (!it) return;
+  vkf_gpu_device *device = it->device;
+  vkf_gpu_queue_drain(device);
+  if (it->handle) device->vk.DestroyBuffer(device->handle, it->handle, NULL);
+  if (it->memory) device->vk.FreeMemory(device->handle, it->memory, NULL); /* unmaps, too */
+  device->now_bytes -= it->allocated_bytes;
+  device->n_buffers--;
+  vkf_env_free(device->env, it->name);
+  vkf_env_free(device->env, it);
+  uint32_t n_staging = (device->staging.upload != NULL) + (device->staging.readback != NULL);
+  if (n_staging > 0 && device->n_buffers == n_staging) vkf_gpu_staging_release(device);
+}
+
+uint64_t vkf_gpu_buffer_bytes(const vkf_gpu_buffer *buffer) {
+  return buffer->bytes;
+}
+
+const char *vkf_gpu_buffer_name(const vkf_gpu_buffer *buffer) {
+  return buffer->name;
+}
+
+uint64_t vkf_gpu_buffer_address(const vkf_gpu_buffer *buffer) {
+  return buffer->address;
+}
+
+void *vkf_gpu_buffer_mapped(const vkf_gpu_buffer *buffer) {
+  return buffer->mapped;
+}
+
+/* ---- contents ------------------------------------------------------------------------------------------------------
+ */
+
+void vkf_gpu_buffer_touch(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, vkf_gpu_mode mode) {
+  if (buffer->device->logging && bytes > 0)
+    vkf_gpu_log_access(&buffer->device->log, VKF_GPU_BY_HOST,
+                       &(vkf_gpu_access){.buffer = buffer, .begin = offset, .end = offset + bytes, .mode = mode});
+}
+
+static vkf_status check_range(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes) {
+  if (offset <= buffer->bytes && bytes <= buffer->bytes - offset) return vkf_gpu_device_alive(buffer->device);
+  return vkf_env_fail(buffer->device->env, VKF_ERROR_ARGUMENT,
+                      "expected a range within the %llu bytes of %s, found %llu bytes from byte %llu",
+                      (unsigned long long)buffer->bytes, buffer->name, (unsigned long long)bytes,
+                      (unsigned long long)offset);
+}
+
+vkf_status vkf_gpu_buffer_write(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes) {
+  vkf_status st = VKF_OK;
+  VKF_TRY(check_range(buffer, offset, bytes));
+  if (bytes == 0) return VKF_OK;
+  if (!buffer->mapped) return vkf_gpu_staging_write(buffer, offset, data, bytes);
+  vkf_gpu_buffer_touch(buffer, offset, bytes, VKF_GPU_WRITE);
+  memcpy((char *)buffer->mapped + offset, data, bytes);
+done:
+  return st;
+}
+
+vkf_status vkf_gpu_buffer_read(vkf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t bytes) {
+  vkf_status st = VKF_OK;
+  VKF_TRY(check_range(buffer, offset, bytes));
+  if (bytes == 0) return VKF_OK;
+  if (!buffer->mapped) return vkf_gpu_staging_read(buffer, offset, data, bytes);
+  vkf_gpu_buffer_touch(buffer, offset, bytes, VKF_GPU_READ);
+  memcpy(data, (const char *)buffer->mapped + offset, bytes);
+done:
+  return st;
+}
+
+vkf_status vkf_gpu_buffer_fill(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, uint32_t pattern) {
+  vkf_status st = VKF_OK;
+  VKF_TRY(check_range(buffer, offset, bytes));
+  if (offset % 4 != 0 || bytes % 4 != 0)
+    VKF_FAIL(buffer->device->env, VKF_ERROR_ARGUMENT,
+             "expected a fill of whole words of %s, found %llu bytes from byte %llu", buffer->name,
+             (unsigned long long)bytes, (unsigned long long)offset);
+  if (bytes == 0) return VKF_OK;
+  if (!buffer->mapped) return vkf_gpu_staging_fill(buffer, offset, bytes, pattern);
+  vkf_gpu_buffer_touch(buffer, offset, bytes, VKF_GPU_WRITE);
+  uint32_t *words = (uint32_t *)buffer->mapped + offset / 4;
+  for (uint64_t i = 0; i < bytes / 4; ++i) words[i] = pattern;
+done:
+  return st;
+}

@@ -1,0 +1,217 @@
+/* Facts of a physical device: identity, limits, subgroups, and the choice of memory types.
+ *
+ * Owns nothing. Features stand in features.c. Invariant: api_version is what may be used, the lower one of the device's
+ * and the instance's.
+ */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/vk.h"
+
+_Static_assert(VKF_DRIVER_ID_SWIFTSHADER == VK_DRIVER_ID_GOOGLE_SWIFTSHADER, "as Vulkan numbers it");
+_Static_assert(VKF_DRIVER_ID_LAVAPIPE == VK_DRIVER_ID_MESA_LLVMPIPE, "as Vulkan numbers it");
+
+bool vkf_gpu_extensions_have(const vkf_gpu_extensions *extensions, const char *name) {
+  for (size_t i = 0; i < extensions->n; ++i)
+    if (strcmp(extensions->names[i], name) == 0) return true;
+  return false;
+}
+
+vkf_status vkf_gpu_extensions_list(vkf_env *env, const vkf_vk_instance *vk, VkPhysicalDevice handle,
+                                   vkf_gpu_extensions *out) {
+  vkf_status st = VKF_OK;
+  uint32_t n = 0;
+  memset(out, 0, sizeof(*out));
+  VkResult r = vk->EnumerateDeviceExtensionProperties(handle, NULL, &n, NULL);
+  if (r == VK_SUCCESS) {
+    out->properties = vkf_env_alloc(env, n, sizeof(*out->properties));
+    out->names = vkf_env_alloc(env, n, sizeof(*out->names));
+    if (!out->properties || !out->names) VKF_TRY(VKF_ERROR_MEMORY);
+    r = vk->EnumerateDeviceExtensionProperties(handle, NULL, &n, out->properties);
+  }
+  if (r < 0)
+    VKF_FAIL(env, VKF_ERROR_DEVICE, "vkEnumerateDeviceExtensionProperties returned %s", vkf_gpu_result_name(r));
+  out->n = n;
+  for (uint32_t i = 0; i < n; ++i) out->names[i] = out->properties[i].extensionName;
+done:
+  if (st != VKF_OK) vkf_gpu_extensions_finish(env, out);
+  return st;
+}
+
+void vkf_gpu_extensions_finish(vkf_env *env, vkf_gpu_extensions *extensions) {
+  vkf_env_free(env, extensions->names);
+  vkf_env_free(env, extensions->properties);
+  memset(extensions, 0, sizeof(*extensions));
+}
+
+/* "llvmpipe (LLVM 15.0.6, 256 bits)": the number before " bits". */
+uint32_t vkf_gpu_caps_vector_bits(const char *device_name) {
+  const char *end = strstr(device_name, " bits");
+  if (!end) return 0;
+  const char *begin = end;
+  while (begin > device_name && isdigit((unsigned char)begin[-1])) --begin;
+  return begin == end ? 0 : (uint32_t)strtoul(begin, NULL, 10);
+}
+
+static vkf_device_kind kind_of(VkPhysicalDeviceType type) {
+  switch (type) {
+    case VK_PHYSICAL_DEVICE_TYPE_CPU:
+      return VKF_DEVICE_CPU;
+    case VK_PHYSICAL_DEVICE_TYPE_INTEGRATED_GPU:
+      return VKF_DEVICE_INTEGRATED;
+    case VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU:
+      return VKF_DEVICE_DISCRETE;
+    case VK_PHYSICAL_DEVICE_TYPE_VIRTUAL_GPU:
+      return VKF_DEVICE_VIRTUAL;
+    default:
+      return VKF_DEVICE_OTHER;
+  }
+}
+
+static void fill_limits(vkf_caps *caps, const VkPhysicalDeviceLimits *limits) {
+  caps->max_storage_range_bytes = limits->maxStorageBufferRange;
+  caps->storage_offset_alignment = (uint32_t)limits->minStorageBufferOffsetAlignment;
+  caps->texel_offset_alignment = (uint32_t)limits->minTexelBufferOffsetAlignment;
+  caps->max_texel_elements = limits->maxTexelBufferElements;
+  caps->max_shared_bytes = limits->maxComputeSharedMemorySize;
+  caps->max_invocations = limits->maxComputeWorkGroupInvocations;
+  for (int i = 0; i < 3; ++i) {
+    caps->max_workgroup_size[i] = limits->maxComputeWorkGroupSize[i];
+    caps->max_workgroup_count[i] = limits->maxComputeWorkGroupCount[i];
+  }
+  uint32_t resources = limits->maxPerStageResources;
+  caps->max_storage_bindings = VKF_MIN(limits->maxPerStageDescriptorStorageBuffers, resources);
+  caps->max_storage_bindings = VKF_MIN(caps->max_storage_bindings, VKF_GPU_MAX_BINDINGS);
+  caps->max_texel_bindings = VKF_MIN(limits->maxPerStageDescriptorSampledImages, resources);
+  caps->max_texel_bindings = VKF_MIN(caps->max_texel_bindings, VKF_GPU_MAX_BINDINGS);
+  caps->max_push_bytes = limits->maxPushConstantsSize;
+}
+
+static void fill_memory(vkf_caps *caps, const VkPhysicalDeviceMemoryProperties *memory) {
+  for (uint32_t i = 0; i < memory->memoryHeapCount; ++i)
+    if (memory->memoryHeaps[i].flags & VK_MEMORY_HEAP_DEVICE_LOCAL_BIT)
+      caps->memory_bytes = VKF_MAX(caps->memory_bytes, memory->memoryHeaps[i].size);
+  uint32_t type = vkf_gpu_memory_type(memory, UINT32_MAX, caps->kind, VKF_GPU_MEMORY_DEVICE);
+  const VkMemoryPropertyFlags mapped = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  caps->host_visible = type != UINT32_MAX && (memory->memoryTypes[type].propertyFlags & mapped) == mapped;
+}
+
+static void fill_subgroups(vkf_caps *caps, const VkPhysicalDeviceSubgroupProperties *subgroup,
+                           const VkPhysicalDeviceSubgroupSizeControlProperties *sizes) {
+  caps->subgroup_size = caps->subgroup_min = caps->subgroup_max = subgroup->subgroupSize;
+  if (sizes->minSubgroupSize > 0) {
+    caps->subgroup_min = sizes->minSubgroupSize;
+    caps->subgroup_max = sizes->maxSubgroupSize;
+  }
+  if (!(subgroup->supportedStages & VK_SHADER_STAGE_COMPUTE_BIT)) return;
+  VkSubgroupFeatureFlags operations = subgroup->supportedOperations;
+  caps->subgroup_basic = operations & VK_SUBGROUP_FEATURE_BASIC_BIT;
+  caps->subgroup_vote = operations & VK_SUBGROUP_FEATURE_VOTE_BIT;
+  caps->subgroup_ballot = operations & VK_SUBGROUP_FEATURE_BALLOT_BIT;
+  caps->subgroup_shuffle = operations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
+  caps->subgroup_arithmetic = operations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;
+}
+
+static void fill_timestamps(vkf_caps *caps, const vkf_vk_instance *vk, VkPhysicalDevice handle, uint32_t queue_family,
+                            float period_ns) {
+  VkQueueFamilyProperties families[32];
+  uint32_t n = VKF_COUNT(families);
+  vk->GetPhysicalDeviceQueueFamilyProperties(handle, &n, families);
+  if (queue_family >= n) return;
+  caps->timestamp_bits = families[queue_family].timestampValidBits;
+  caps->timestamps = caps->timestamp_bits > 0 && period_ns > 0;
+  caps->timestamp_ns = caps->timestamps ? period_ns : 0;
+}
+
+void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint32_t instance_version,
+                       const vkf_gpu_extensions *extensions, uint32_t queue_family, vkf_caps *out) {
+  VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+  VkPhysicalDeviceIDProperties id = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_ID_PROPERTIES};
+  VkPhysicalDeviceMaintenance3Properties allocation = {.sType =
+                                                           VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_3_PROPERTIES};
+  VkPhysicalDeviceSubgroupProperties subgroup = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_PROPERTIES};
+  VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
+  VkPhysicalDeviceSubgroupSizeControlProperties sizes = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
+  VkPhysicalDeviceMemoryProperties memory;
+
+  vk->GetPhysicalDeviceProperties2(handle, &properties);
+  uint32_t version = VKF_MIN(properties.properties.apiVersion, instance_version);
+  properties.pNext = &id;
+  id.pNext = &allocation;
+  allocation.pNext = &subgroup;
+  void **tail = &subgroup.pNext;
+  if (version >= VK_API_VERSION_1_2 || vkf_gpu_extensions_have(extensions, VK_KHR_DRIVER_PROPERTIES_EXTENSION_NAME)) {
+    *tail = &driver;
+    tail = &driver.pNext;
+  }
+  if (version >= VK_API_VERSION_1_3 || vkf_gpu_extensions_have(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
+    *tail = &sizes;
+  vk->GetPhysicalDeviceProperties2(handle, &properties);
+  vk->GetPhysicalDeviceMemoryProperties(handle, &memory);
+
+  const VkPhysicalDeviceProperties *p = &properties.properties;
+  memset(out, 0, sizeof(*out));
+  out->kind = kind_of(p->deviceType);
+  out->is_cpu = out->kind == VKF_DEVICE_CPU;
+  snprintf(out->device_name, sizeof(out->device_name), "%s", p->deviceName);
+  snprintf(out->driver_name, sizeof(out->driver_name), "%s", driver.driverName);
+  snprintf(out->driver_info, sizeof(out->driver_info), "%s", driver.driverInfo);
+  memcpy(out->uuid, id.deviceUUID, sizeof(out->uuid));
+  out->vendor_id = p->vendorID;
+  out->device_id = p->deviceID;
+  out->driver_id = (uint32_t)driver.driverID;
+  out->driver_version = p->driverVersion;
+  out->api_version = version;
+  out->vector_bits = vkf_gpu_caps_vector_bits(p->deviceName);
+  out->max_allocation_bytes = allocation.maxMemoryAllocationSize;
+  fill_limits(out, &p->limits);
+  fill_memory(out, &memory);
+  fill_subgroups(out, &subgroup, &sizes);
+  fill_timestamps(out, vk, handle, queue_family, p->limits.timestampPeriod);
+}
+
+/* The type with every flag of `required` and the most points: a wanted flag gives 2, an unwanted one takes 1. */
+static uint32_t best_type(const VkPhysicalDeviceMemoryProperties *properties, uint32_t allowed,
+                          VkMemoryPropertyFlags required, VkMemoryPropertyFlags wanted,
+                          VkMemoryPropertyFlags unwanted) {
+  uint32_t best = UINT32_MAX;
+  int best_points = 0;
+  for (uint32_t i = 0; i < properties->memoryTypeCount; ++i) {
+    VkMemoryPropertyFlags flags = properties->memoryTypes[i].propertyFlags;
+    if (!(allowed >> i & 1) || (flags & required) != required) continue;
+    /* Protected and device-coherent memory need features that are not enabled. */
+    if (flags & (VK_MEMORY_PROPERTY_PROTECTED_BIT | VK_MEMORY_PROPERTY_DEVICE_COHERENT_BIT_AMD)) continue;
+    int points = 0;
+    for (uint32_t bit = 1; bit <= VK_MEMORY_PROPERTY_LAZILY_ALLOCATED_BIT; bit <<= 1)
+      points += (flags & wanted & bit ? 2 : 0) - (flags & unwanted & bit ? 1 : 0);
+    if (best == UINT32_MAX || points > best_points) {
+      best = i;
+      best_points = points;
+    }
+  }
+  return best;
+}
+
+uint32_t vkf_gpu_memory_type(const VkPhysicalDeviceMemoryProperties *properties, uint32_t allowed, vkf_device_kind kind,
+                             vkf_gpu_memory memory) {
+  const VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT, cached = VK_MEMORY_PROPERTY_HOST_CACHED_BIT,
+                              mapped = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  uint32_t type = UINT32_MAX;
+  switch (memory) {
+    case VKF_GPU_MEMORY_DEVICE:
+      /* Where host and device share their memory, the host writes weights in place. */
+      if (kind == VKF_DEVICE_CPU || kind == VKF_DEVICE_INTEGRATED)
+        type = best_type(properties, allowed, local | mapped, cached, 0);
+      if (type == UINT32_MAX) type = best_type(properties, allowed, local, 0, mapped | cached);
+      if (type == UINT32_MAX) type = best_type(properties, allowed, 0, mapped, 0);
+      return type;
+    case VKF_GPU_MEMORY_UPLOAD:
+      return best_type(properties, allowed, mapped, local, cached);
+    case VKF_GPU_MEMORY_READBACK:
+      return best_type(properties, allowed, mapped, cached, local);
+  }
+  return type;
+}

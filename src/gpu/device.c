@@ -1,0 +1,230 @@
+/* Device: made here with the features that kernels use, or adopted from a caller; its state, its errors.
+ *
+ * Owns the VkDevice if it was made here, and always the queue's command pool, pipelines and log. Refuses work once the
+ * device is lost. Invariant: caps names exactly the features that are enabled on the handle.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "gpu/vk.h"
+
+#define DEFAULT_WAIT_NS (600ull * 1000 * 1000 * 1000)
+
+const char *vkf_gpu_result_name(VkResult result) {
+  switch ((int)result) {
+#define NAME(value) \
+  case value:       \
+    return #value;
+    NAME(VK_SUCCESS)
+    NAME(VK_NOT_READY)
+    NAME(VK_TIMEOUT)
+    NAME(VK_INCOMPLETE)
+    NAME(VK_ERROR_OUT_OF_HOST_MEMORY)
+    NAME(VK_ERROR_OUT_OF_DEVICE_MEMORY)
+    NAME(VK_ERROR_INITIALIZATION_FAILED)
+    NAME(VK_ERROR_DEVICE_LOST)
+    NAME(VK_ERROR_MEMORY_MAP_FAILED)
+    NAME(VK_ERROR_LAYER_NOT_PRESENT)
+    NAME(VK_ERROR_EXTENSION_NOT_PRESENT)
+    NAME(VK_ERROR_FEATURE_NOT_PRESENT)
+    NAME(VK_ERROR_INCOMPATIBLE_DRIVER)
+    NAME(VK_ERROR_TOO_MANY_OBJECTS)
+    NAME(VK_ERROR_FRAGMENTED_POOL)
+    NAME(VK_ERROR_OUT_OF_POOL_MEMORY)
+    NAME(VK_ERROR_INVALID_EXTERNAL_HANDLE)
+    NAME(VK_ERROR_UNKNOWN)
+#undef NAME
+    default:
+      return "an unknown VkResult";
+  }
+}
+
+vkf_status vkf_gpu_device_result(vkf_gpu_device *device, VkResult result, const char *what) {
+  if (result == VK_SUCCESS) return VKF_OK;
+  vkf_status st = VKF_ERROR_DEVICE;
+  if (result == VK_ERROR_OUT_OF_HOST_MEMORY) st = VKF_ERROR_MEMORY;
+  if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY) st = VKF_ERROR_DEVICE_MEMORY;
+  if (result == VK_ERROR_DEVICE_LOST) {
+    st = VKF_ERROR_DEVICE_LOST;
+    device->lost = true;
+  }
+  return vkf_env_fail(device->env, st, "%s returned %s on the device %s, which holds %llu bytes", what,
+                      vkf_gpu_result_name(result), device->caps.device_name, (unsigned long long)device->now_bytes);
+}
+
+vkf_status vkf_gpu_device_alive(vkf_gpu_device *device) {
+  if (!device->lost) return VKF_OK;
+  return vkf_env_fail(device->env, VKF_ERROR_DEVICE_LOST,
+                      "the device %s was lost; close what was made on it and open it again", device->caps.device_name);
+}
+
+/* ---- making --------------------------------------------------------------------------------------------------------
+ */
+
+/* What made and adopted devices have in common; handle, queue and caps are set. */
+static vkf_status init(vkf_gpu_device *device, bool has_labels) {
+  vkf_status st = VKF_OK;
+  VKF_TRY(vkf_gpu_table_load_device(device, has_labels));
+  VKF_TRY(vkf_gpu_queue_init(device));
+done:
+  return st;
+}
+
+static vkf_gpu_device *allocate(vkf_env *env, const vkf_gpu_device_params *params) {
+  vkf_gpu_device *device = vkf_env_alloc(env, 1, sizeof(*device));
+  if (!device) return NULL;
+  device->env = env;
+  device->wait_ns = params && params->wait_ns ? params->wait_ns : DEFAULT_WAIT_NS;
+  device->logging = params && params->hazard_log;
+  vkf_gpu_log_init(&device->log, env);
+  pthread_mutex_init(&device->queue_lock, NULL);
+  return device;
+}
+
+static vkf_status create_handle(vkf_gpu_device *device, const vkf_gpu_adapter *adapter) {
+  vkf_status st = VKF_OK;
+  const vkf_vk_instance *vk = &device->instance->vk;
+  const char *names[VKF_GPU_MAX_EXTENSIONS];
+  vkf_gpu_extensions offered;
+  vkf_gpu_features features;
+  VKF_TRY(vkf_gpu_extensions_list(device->env, vk, adapter->handle, &offered));
+  vkf_gpu_features_link(&features, device->caps.api_version, &offered);
+  vkf_gpu_features_from_caps(&features, &device->caps);
+
+  const float priority = 1;
+  VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
+                                   .queueFamilyIndex = adapter->queue_family,
+                                   .queueCount = 1,
+                                   .pQueuePriorities = &priority};
+  VkDeviceCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+      .pNext = &features.core,
+      .queueCreateInfoCount = 1,
+      .pQueueCreateInfos = &queue,
+      .enabledExtensionCount = (uint32_t)vkf_gpu_features_extensions(&device->caps, &offered, names),
+      .ppEnabledExtensionNames = names};
+  VkResult r = vk->CreateDevice(adapter->handle, &info, NULL, &device->handle);
+  vkf_gpu_extensions_finish(device->env, &offered);
+  VKF_TRY(vkf_gpu_device_result(device, r, "vkCreateDevice"));
+  device->owned = true;
+done:
+  return st;
+}
+
+vkf_status vkf_gpu_device_create(vkf_gpu_instance *instance, size_t index, const vkf_gpu_device_params *params,
+                                 vkf_gpu_device **out) {
+  vkf_status st = VKF_OK;
+  *out = NULL;
+  if (index >= instance->n_adapters)
+    return vkf_env_fail(instance->env, VKF_ERROR_NO_DEVICE, "expected a device index below %zu, found %zu",
+                        instance->n_adapters, index);
+  const vkf_gpu_adapter *adapter = &instance->adapters[index];
+  vkf_gpu_device *device = allocate(instance->env, params);
+  if (!device) return VKF_ERROR_MEMORY;
+  device->instance = instance;
+  device->caps = adapter->caps;
+  device->queue_family = adapter->queue_family;
+  device->get_device_proc_addr = instance->vk.GetDeviceProcAddr;
+  instance->vk.GetPhysicalDeviceMemoryProperties(adapter->handle, &device->memory_properties);
+  if (params && params->staged) device->caps.host_visible = false;
+  VKF_TRY(create_handle(device, adapter));
+  VKF_TRY(init(device, instance->debug_utils));
+  device->vk.GetDeviceQueue(device->handle, device->queue_family, 0, &device->queue);
+  *out = device;
+done:
+  if (st != VKF_OK) vkf_gpu_device_destroy(&device);
+  return st;
+}
+
+/* Facts of the caller's device: limits of the hardware, features as the caller enabled them. */
+static void adopt_caps(vkf_gpu_device *device, const vkf_vk_instance *vk, const vkf_device_handles *handles) {
+  VkPhysicalDevice physical = handles->physical_device;
+  vkf_gpu_extensions enabled = {.n = handles->n_extensions, .names = (const char **)handles->extensions};
+  vkf_gpu_features features;
+  vkf_gpu_caps_fill(vk, physical, VK_API_VERSION_1_3, &enabled, handles->queue_family, &device->caps);
+  vkf_gpu_features_from_chain(&features, handles->features);
+  vkf_gpu_features_to_caps(&features, &device->caps);
+  vk->GetPhysicalDeviceMemoryProperties(physical, &device->memory_properties);
+}
+
+vkf_status vkf_gpu_device_adopt(vkf_env *env, const vkf_device_handles *handles, const vkf_gpu_device_params *params,
+                                vkf_gpu_device **out) {
+  vkf_status st = VKF_OK;
+  vkf_vk_instance vk;
+  PFN_vkGetInstanceProcAddr get;
+  *out = NULL;
+  if (!handles->get_instance_proc_addr || !handles->instance || !handles->physical_device || !handles->device ||
+      !handles->queue || (handles->n_extensions > 0 && !handles->extensions))
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
+                        "expected every handle of the device to adopt, found one that is NULL");
+  vkf_gpu_device *device = allocate(env, params);
+  if (!device) return VKF_ERROR_MEMORY;
+  memcpy(&get, &handles->get_instance_proc_addr, sizeof(get));
+  VKF_TRY(vkf_gpu_table_load_instance(env, get, handles->instance, &vk));
+  adopt_caps(device, &vk, handles);
+  if (device->caps.api_version < VK_API_VERSION_1_1)
+    VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "expected a device with Vulkan 1.1 or newer, found %s with %u.%u",
+             device->caps.device_name, VK_API_VERSION_MAJOR(device->caps.api_version),
+             VK_API_VERSION_MINOR(device->caps.api_version));
+  if (params && params->staged) device->caps.host_visible = false;
+  device->handle = handles->device;
+  device->queue = handles->queue;
+  device->queue_family = handles->queue_family;
+  device->get_device_proc_addr = vk.GetDeviceProcAddr;
+  VKF_TRY(init(device, false));
+  *out = device;
+done:
+  if (st != VKF_OK) vkf_gpu_device_destroy(&device);
+  return st;
+}
+
+void vkf_gpu_device_destroy(vkf_gpu_device **device) {
+  vkf_gpu_device *it = *device;
+  *device = NULL;
+  if (!it) return;
+  vkf_gpu_queue_drain(it);
+  vkf_gpu_staging_release(it);
+  vkf_gpu_pipelines_finish(it);
+  vkf_gpu_queue_finish(it);
+  if (it->owned && it->vk.DestroyDevice) it->vk.DestroyDevice(it->handle, NULL);
+  vkf_gpu_log_finish(&it->log);
+  pthread_mutex_destroy(&it->queue_lock);
+  vkf_env_free(it->env, it);
+}
+
+/* ---- looking -------------------------------------------------------------------------------------------------------
+ */
+
+const vkf_caps *vkf_gpu_device_caps(const vkf_gpu_device *device) {
+  return &device->caps;
+}
+
+vkf_env *vkf_gpu_device_env(vkf_gpu_device *device) {
+  return device->env;
+}
+
+void vkf_gpu_device_memory(const vkf_gpu_device *device, uint64_t *now_bytes, uint64_t *peak_bytes) {
+  if (now_bytes) *now_bytes = device->now_bytes;
+  if (peak_bytes) *peak_bytes = device->peak_bytes;
+}
+
+void vkf_gpu_device_pipelines(const vkf_gpu_device *device, size_t *count, uint64_t *ns) {
+  if (count) *count = device->n_pipelines;
+  if (ns) *ns = device->pipelines_ns;
+}
+
+uint64_t vkf_gpu_validation_messages(const vkf_gpu_device *device) {
+  return device->instance ? device->instance->n_messages : 0;
+}
+
+bool vkf_gpu_validation_enabled(const vkf_gpu_device *device) {
+  return device->instance && device->instance->messenger != VK_NULL_HANDLE;
+}
+
+bool vkf_gpu_device_is_lost(const vkf_gpu_device *device) {
+  return device->lost;
+}
+
+void vkf_gpu_inject(vkf_gpu_device *device, const vkf_gpu_faults *faults) {
+  device->faults = *faults;
+}

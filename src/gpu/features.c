@@ -1,0 +1,153 @@
+/* Features by name: what a device offers, what a caller enabled, and what is asked for when a device is made here.
+ *
+ * Owns nothing. Refuses to enable what no kernel uses: robust buffer access above all, which halves the speed of some
+ * drivers. Invariant: facts -> features -> facts is the identity, so what caps says is what is enabled.
+ */
+#include <string.h>
+
+#include "gpu/vk.h"
+
+/* Extensions behind features, and the version in which each became part of Vulkan (0: never). */
+typedef enum feature_extension {
+  EXT_8BIT,
+  EXT_FLOAT16,
+  EXT_ADDRESS,
+  EXT_SIZE_CONTROL,
+  EXT_PORTABILITY
+} feature_extension;
+
+static const struct {
+  const char *name;
+  uint32_t built_in;
+} extension_rows[] = {
+    [EXT_8BIT] = {VK_KHR_8BIT_STORAGE_EXTENSION_NAME, VK_API_VERSION_1_2},
+    [EXT_FLOAT16] = {VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME, VK_API_VERSION_1_2},
+    [EXT_ADDRESS] = {VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME, VK_API_VERSION_1_2},
+    [EXT_SIZE_CONTROL] = {VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VK_API_VERSION_1_3},
+    [EXT_PORTABILITY] = {"VK_KHR_portability_subset", 0}, /* a device that offers it demands that it is enabled */
+};
+
+static bool known(feature_extension extension, uint32_t version, const vkf_gpu_extensions *extensions) {
+  uint32_t built_in = extension_rows[extension].built_in;
+  return (built_in && version >= built_in) || vkf_gpu_extensions_have(extensions, extension_rows[extension].name);
+}
+
+void vkf_gpu_features_link(vkf_gpu_features *features, uint32_t api_version, const vkf_gpu_extensions *extensions) {
+  memset(features, 0, sizeof(*features));
+  features->core.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2;
+  features->storage16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES;
+  features->storage8.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES;
+  features->float16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES;
+  features->address.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES;
+  features->size_control.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES;
+
+  features->core.pNext = &features->storage16;
+  void **tail = &features->storage16.pNext;
+#define LINK(extension, member)                    \
+  if (known(extension, api_version, extensions)) { \
+    *tail = &features->member;                     \
+    tail = &features->member.pNext;                \
+  }
+  LINK(EXT_8BIT, storage8)
+  LINK(EXT_FLOAT16, float16)
+  LINK(EXT_ADDRESS, address)
+  LINK(EXT_SIZE_CONTROL, size_control)
+#undef LINK
+}
+
+void vkf_gpu_features_to_caps(const vkf_gpu_features *features, vkf_caps *caps) {
+  caps->int64 = features->core.features.shaderInt64;
+  caps->int16 = features->core.features.shaderInt16;
+  caps->storage16 = features->storage16.storageBuffer16BitAccess;
+  caps->storage8 = features->storage8.storageBuffer8BitAccess;
+  caps->float16 = features->float16.shaderFloat16;
+  caps->int8 = features->float16.shaderInt8;
+  caps->buffer_address = features->address.bufferDeviceAddress;
+  caps->subgroup_size_control = features->size_control.subgroupSizeControl;
+  caps->subgroup_full = features->size_control.computeFullSubgroups;
+}
+
+void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps) {
+  features->core.features.shaderInt64 = caps->int64;
+  features->core.features.shaderInt16 = caps->int16;
+  features->storage16.storageBuffer16BitAccess = caps->storage16;
+  features->storage8.storageBuffer8BitAccess = caps->storage8;
+  features->float16.shaderFloat16 = caps->float16;
+  features->float16.shaderInt8 = caps->int8;
+  features->address.bufferDeviceAddress = caps->buffer_address;
+  features->size_control.subgroupSizeControl = caps->subgroup_size_control;
+  features->size_control.computeFullSubgroups = caps->subgroup_full;
+}
+
+/* A caller may have used the structs of single extensions or those that gather a version. */
+static void take_struct(vkf_gpu_features *features, const VkBaseInStructure *s) {
+  switch ((int)s->sType) {
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2:
+      features->core.features = ((const VkPhysicalDeviceFeatures2 *)s)->features;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES:
+      features->storage16.storageBuffer16BitAccess =
+          ((const VkPhysicalDevice16BitStorageFeatures *)s)->storageBuffer16BitAccess;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES:
+      features->storage8.storageBuffer8BitAccess =
+          ((const VkPhysicalDevice8BitStorageFeatures *)s)->storageBuffer8BitAccess;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES:
+      features->float16.shaderFloat16 = ((const VkPhysicalDeviceShaderFloat16Int8Features *)s)->shaderFloat16;
+      features->float16.shaderInt8 = ((const VkPhysicalDeviceShaderFloat16Int8Features *)s)->shaderInt8;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES:
+      features->address.bufferDeviceAddress =
+          ((const VkPhysicalDeviceBufferDeviceAddressFeatures *)s)->bufferDeviceAddress;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES: {
+      const VkPhysicalDeviceSubgroupSizeControlFeatures *f = (const void *)s;
+      features->size_control.subgroupSizeControl = f->subgroupSizeControl;
+      features->size_control.computeFullSubgroups = f->computeFullSubgroups;
+      break;
+    }
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES:
+      features->storage16.storageBuffer16BitAccess =
+          ((const VkPhysicalDeviceVulkan11Features *)s)->storageBuffer16BitAccess;
+      break;
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES: {
+      const VkPhysicalDeviceVulkan12Features *f = (const void *)s;
+      features->storage8.storageBuffer8BitAccess = f->storageBuffer8BitAccess;
+      features->float16.shaderFloat16 = f->shaderFloat16;
+      features->float16.shaderInt8 = f->shaderInt8;
+      features->address.bufferDeviceAddress = f->bufferDeviceAddress;
+      break;
+    }
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES: {
+      const VkPhysicalDeviceVulkan13Features *f = (const void *)s;
+      features->size_control.subgroupSizeControl = f->subgroupSizeControl;
+      features->size_control.computeFullSubgroups = f->computeFullSubgroups;
+      break;
+    }
+    default:
+      break;
+  }
+}
+
+void vkf_gpu_features_from_chain(vkf_gpu_features *features, const void *chain) {
+  memset(features, 0, sizeof(*features));
+  for (const VkBaseInStructure *s = chain; s; s = s->pNext) take_struct(features, s);
+}
+
+size_t vkf_gpu_features_extensions(const vkf_caps *caps, const vkf_gpu_extensions *offered, const char **names) {
+  const bool used[] = {
+      [EXT_8BIT] = caps->storage8,
+      [EXT_FLOAT16] = caps->float16 || caps->int8,
+      [EXT_ADDRESS] = caps->buffer_address,
+      [EXT_SIZE_CONTROL] = caps->subgroup_size_control || caps->subgroup_full,
+      [EXT_PORTABILITY] = true,
+  };
+  size_t n = 0;
+  for (size_t i = 0; i < VKF_COUNT(used); ++i) {
+    uint32_t built_in = extension_rows[i].built_in;
+    if (!used[i] || (built_in && caps->api_version >= built_in)) continue;
+    if (vkf_gpu_extensions_have(offered, extension_rows[i].name)) names[n++] = extension_rows[i].name;
+  }
+  return n;
+}

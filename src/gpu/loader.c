@@ -1,0 +1,143 @@
+/* Loader and tables: opens the Vulkan loader at run time and looks functions up.
+ *
+ * Owns the library handle. Refuses to link Vulkan, and to leave the environment changed: the variable of additional
+ * driver manifests is put back as it was, so that no child process inherits it.
+ */
+#define _POSIX_C_SOURCE 200809L
+#include <stdlib.h>
+#include <string.h>
+
+#include "gpu/vk.h"
+
+#ifdef _WIN32
+#include <windows.h>
+#define MANIFEST_SEPARATOR ";"
+static void *open_library(const char *name) {
+  return (void *)LoadLibraryA(name);
+}
+static void *find_symbol(void *library, const char *name) {
+  return (void *)GetProcAddress((HMODULE)library, name);
+}
+static void close_library(void *library) {
+  FreeLibrary((HMODULE)library);
+}
+static void set_variable(const char *name, const char *value) {
+  _putenv_s(name, value ? value : "");
+}
+static const char *const default_names[] = {"vulkan-1.dll"};
+#else
+#include <dlfcn.h>
+#define MANIFEST_SEPARATOR ":"
+static void *open_library(const char *name) {
+  return dlopen(name, RTLD_NOW | RTLD_LOCAL);
+}
+static void *find_symbol(void *library, const char *name) {
+  return dlsym(library, name);
+}
+static void close_library(void *library) {
+  dlclose(library);
+}
+static void set_variable(const char *name, const char *value) {
+  if (value)
+    setenv(name, value, 1);
+  else
+    unsetenv(name);
+}
+#ifdef __APPLE__
+static const char *const default_names[] = {"libvulkan.1.dylib", "libvulkan.dylib", "libMoltenVK.dylib"};
+#else
+static const char *const default_names[] = {"libvulkan.so.1", "libvulkan.so"};
+#endif
+#endif
+
+vkf_status vkf_gpu_loader_open(vkf_env *env, const char *name, vkf_gpu_loader *out) {
+  memset(out, 0, sizeof(*out));
+  size_t n_names = name ? 1 : VKF_COUNT(default_names);
+  for (size_t i = 0; i < n_names && !out->library; ++i) out->library = open_library(name ? name : default_names[i]);
+  if (!out->library)
+    return vkf_env_fail(env, VKF_ERROR_NO_DEVICE,
+                        "expected a Vulkan loader, found none (tried to open %s); install one, or compute on the host "
+                        "with `--device ref`",
+                        name ? name : default_names[0]);
+  void *symbol = find_symbol(out->library, "vkGetInstanceProcAddr");
+  memcpy(&out->get_instance_proc_addr, &symbol, sizeof(symbol)); /* C has no cast from object to function pointer */
+  if (!symbol) {
+    vkf_gpu_loader_close(out);
+    return vkf_env_fail(
+        env, VKF_ERROR_NO_DEVICE,
+        "expected vkGetInstanceProcAddr in the Vulkan loader %s, found no such function; compute on the "
+        "host with `--device ref`",
+        name ? name : default_names[0]);
+  }
+  return VKF_OK;
+}
+
+void vkf_gpu_loader_close(vkf_gpu_loader *loader) {
+  if (loader->library) close_library(loader->library);
+  memset(loader, 0, sizeof(*loader));
+}
+
+vkf_status vkf_gpu_manifests_push(vkf_env *env, const char *const *files, size_t n_files, vkf_gpu_manifests *out) {
+  memset(out, 0, sizeof(*out));
+  if (n_files == 0) return VKF_OK;
+  /* The first two replace the loader's own search and make it ignore the third. */
+  static const char *const variables[] = {"VK_DRIVER_FILES", "VK_ICD_FILENAMES", "VK_ADD_DRIVER_FILES"};
+  size_t v = 0;
+  while (v + 1 < VKF_COUNT(variables) && !getenv(variables[v])) ++v;
+
+  vkf_status st = VKF_OK;
+  vkf_text text;
+  vkf_text_init(&text, env);
+  const char *before = getenv(variables[v]);
+  if (before) vkf_text_printf(&text, "%s", before);
+  for (size_t i = 0; i < n_files; ++i)
+    vkf_text_printf(&text, "%s%s", text.size > 0 ? MANIFEST_SEPARATOR : "", files[i]);
+  VKF_TRY(vkf_text_status(&text));
+  if (before && !(out->before = vkf_env_strdup(env, before))) VKF_TRY(VKF_ERROR_MEMORY);
+  out->variable = variables[v];
+  set_variable(out->variable, text.data);
+done:
+  vkf_text_finish(&text);
+  return st;
+}
+
+void vkf_gpu_manifests_pop(vkf_env *env, vkf_gpu_manifests *manifests) {
+  if (manifests->variable) set_variable(manifests->variable, manifests->before);
+  vkf_env_free(env, manifests->before);
+  memset(manifests, 0, sizeof(*manifests));
+}
+
+vkf_status vkf_gpu_table_load_instance(vkf_env *env, PFN_vkGetInstanceProcAddr get, VkInstance handle,
+                                       vkf_vk_instance *out) {
+#define LOAD(name)                                   \
+  out->name = (PFN_vk##name)get(handle, "vk" #name); \
+  if (!out->name)                                    \
+    return vkf_env_fail(env, VKF_ERROR_DEVICE, "expected vk" #name " in the Vulkan instance, found no such function");
+  VKF_VK_INSTANCE_FUNCTIONS(LOAD)
+#undef LOAD
+  return VKF_OK;
+}
+
+vkf_status vkf_gpu_table_load_device(vkf_gpu_device *device, bool has_labels) {
+  PFN_vkGetDeviceProcAddr get = device->get_device_proc_addr;
+  vkf_vk_device *vk = &device->vk;
+#define LOAD(name)                                          \
+  vk->name = (PFN_vk##name)get(device->handle, "vk" #name); \
+  if (!vk->name)                                            \
+    return vkf_env_fail(device->env, VKF_ERROR_DEVICE,      \
+                        "expected vk" #name " in the device %s, found no such function", device->caps.device_name);
+  VKF_VK_DEVICE_FUNCTIONS(LOAD)
+#undef LOAD
+  if (device->caps.buffer_address) {
+    vk->GetBufferDeviceAddress = (PFN_vkGetBufferDeviceAddress)get(device->handle, "vkGetBufferDeviceAddress");
+    if (!vk->GetBufferDeviceAddress) /* an instance or a device of Vulkan 1.1 */
+      vk->GetBufferDeviceAddress = (PFN_vkGetBufferDeviceAddress)get(device->handle, "vkGetBufferDeviceAddressKHR");
+    device->caps.buffer_address = vk->GetBufferDeviceAddress != NULL;
+  }
+  if (has_labels) {
+    vk->CmdBeginDebugUtilsLabelEXT =
+        (PFN_vkCmdBeginDebugUtilsLabelEXT)get(device->handle, "vkCmdBeginDebugUtilsLabelEXT");
+    vk->CmdEndDebugUtilsLabelEXT = (PFN_vkCmdEndDebugUtilsLabelEXT)get(device->handle, "vkCmdEndDebugUtilsLabelEXT");
+  }
+  return VKF_OK;
+}

@@ -1,0 +1,201 @@
+/* Pipelines: made from SPIR-V and specialization constants, kept by name.
+ *
+ * Owns pipelines and layouts; they live as long as the device. Refuses what the device's limits do not allow, before
+ * the driver is asked. Invariant: one pipeline for a name, constants and subgroup size; one layout for kinds of
+ * bindings and push bytes.
+ */
+#include <string.h>
+
+#include "gpu/vk.h"
+
+static VkDescriptorType descriptor_type(vkf_gpu_binding_kind kind) {
+  return kind == VKF_GPU_BINDING_STORAGE ? VK_DESCRIPTOR_TYPE_STORAGE_BUFFER : VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER;
+}
+
+static vkf_gpu_binding_kind kind_of(const vkf_gpu_pipeline_params *params, uint32_t binding) {
+  return params->kinds ? params->kinds[binding] : VKF_GPU_BINDING_STORAGE;
+}
+
+/* ---- layouts -------------------------------------------------------------------------------------------------------
+ */
+
+static bool layout_fits(const vkf_gpu_layout *layout, const vkf_gpu_pipeline_params *params) {
+  if (layout->n_bindings != params->n_bindings || layout->push_bytes != params->push_bytes) return false;
+  for (uint32_t i = 0; i < params->n_bindings; ++i)
+    if (layout->kinds[i] != kind_of(params, i)) return false;
+  return true;
+}
+
+static void destroy_layout(vkf_gpu_device *device, vkf_gpu_layout *layout) {
+  if (!layout) return;
+  if (layout->pipeline) device->vk.DestroyPipelineLayout(device->handle, layout->pipeline, NULL);
+  if (layout->set) device->vk.DestroyDescriptorSetLayout(device->handle, layout->set, NULL);
+  vkf_env_free(device->env, layout);
+}
+
+static vkf_status get_layout(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, vkf_gpu_layout **out) {
+  vkf_status st = VKF_OK;
+  VkDescriptorSetLayoutBinding bindings[VKF_GPU_MAX_BINDINGS];
+  for (vkf_gpu_layout *it = device->layouts; it; it = it->next)
+    if (layout_fits(it, params)) {
+      *out = it;
+      return VKF_OK;
+    }
+  vkf_gpu_layout *layout = vkf_env_alloc(device->env, 1, sizeof(*layout));
+  if (!layout) return VKF_ERROR_MEMORY;
+  layout->n_bindings = params->n_bindings;
+  layout->push_bytes = params->push_bytes;
+  for (uint32_t i = 0; i < params->n_bindings; ++i) {
+    layout->kinds[i] = kind_of(params, i);
+    bindings[i] = (VkDescriptorSetLayoutBinding){.binding = i,
+                                                 .descriptorType = descriptor_type(layout->kinds[i]),
+                                                 .descriptorCount = 1,
+                                                 .stageFlags = VK_SHADER_STAGE_COMPUTE_BIT};
+  }
+  VkDescriptorSetLayoutCreateInfo set = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
+                                         .bindingCount = params->n_bindings,
+                                         .pBindings = bindings};
+  VKF_VK(device, CreateDescriptorSetLayout, device->handle, &set, NULL, &layout->set);
+  VkPushConstantRange push = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = params->push_bytes};
+  VkPipelineLayoutCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
+                                     .setLayoutCount = 1,
+                                     .pSetLayouts = &layout->set,
+                                     .pushConstantRangeCount = params->push_bytes > 0,
+                                     .pPushConstantRanges = &push};
+  VKF_VK(device, CreatePipelineLayout, device->handle, &info, NULL, &layout->pipeline);
+  layout->next = device->layouts;
+  device->layouts = layout;
+  *out = layout;
+done:
+  if (st != VKF_OK) destroy_layout(device, layout);
+  return st;
+}
+
+/* ---- pipelines -----------------------------------------------------------------------------------------------------
+ */
+
+static vkf_status check(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params) {
+  vkf_status st = VKF_OK;
+  const vkf_caps *caps = &device->caps;
+  uint32_t storage = 0, texel = 0;
+  VKF_TRY(vkf_gpu_device_alive(device));
+  if (params->n_bindings > VKF_GPU_MAX_BINDINGS)
+    VKF_FAIL(device->env, VKF_ERROR_UNSUPPORTED, "%s: expected at most %u bindings, found %u", params->name,
+             (unsigned)VKF_GPU_MAX_BINDINGS, params->n_bindings);
+  for (uint32_t i = 0; i < params->n_bindings; ++i) kind_of(params, i) == VKF_GPU_BINDING_STORAGE ? ++storage : ++texel;
+  if (storage > caps->max_storage_bindings || texel > caps->max_texel_bindings)
+    VKF_FAIL(device->env, VKF_ERROR_UNSUPPORTED,
+             "%s: expected at most %u storage and %u texel bindings on %s, found %u and %u", params->name,
+             caps->max_storage_bindings, caps->max_texel_bindings, caps->device_name, storage, texel);
+  if (params->push_bytes > caps->max_push_bytes || params->push_bytes % 4 != 0)
+    VKF_FAIL(device->env, VKF_ERROR_UNSUPPORTED,
+             "%s: expected push constants of a multiple of 4 and at most %u bytes on %s, found %u", params->name,
+             caps->max_push_bytes, caps->device_name, params->push_bytes);
+  bool fixed = caps->subgroup_min == caps->subgroup_max && params->subgroup_size == caps->subgroup_min;
+  bool chosen = caps->subgroup_size_control && params->subgroup_size >= caps->subgroup_min &&
+                params->subgroup_size <= caps->subgroup_max;
+  if (params->subgroup_size != 0 && !fixed && !chosen)
+    VKF_FAIL(device->env, VKF_ERROR_UNSUPPORTED, "%s: expected a subgroup size from %u to %u (%s) on %s, found %u",
+             params->name, caps->subgroup_min, caps->subgroup_max,
+             caps->subgroup_size_control ? "to be chosen" : "not to be chosen", caps->device_name,
+             params->subgroup_size);
+  if (params->subgroup_full && !caps->subgroup_full)
+    VKF_FAIL(device->env, VKF_ERROR_UNSUPPORTED, "%s: full subgroups cannot be required on %s", params->name,
+             caps->device_name);
+done:
+  return st;
+}
+
+static bool is_same(const vkf_gpu_pipeline *pipeline, const vkf_gpu_pipeline_params *params) {
+  return pipeline->n_constants == params->n_constants && pipeline->subgroup_size == params->subgroup_size &&
+         pipeline->subgroup_full == params->subgroup_full && strcmp(pipeline->name, params->name) == 0 &&
+         (params->n_constants == 0 ||
+          memcmp(pipeline->constants, params->constants, params->n_constants * sizeof(uint32_t)) == 0);
+}
+
+static void destroy_pipeline(vkf_gpu_device *device, vkf_gpu_pipeline *pipeline) {
+  if (pipeline->handle) device->vk.DestroyPipeline(device->handle, pipeline->handle, NULL);
+  vkf_env_free(device->env, pipeline->name);
+  vkf_env_free(device->env, pipeline->constants);
+  vkf_env_free(device->env, pipeline);
+}
+
+static vkf_status create_handle(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params,
+                                vkf_gpu_pipeline *pipeline) {
+  vkf_status st = VKF_OK;
+  VkShaderModule module = VK_NULL_HANDLE;
+  VkSpecializationMapEntry *entries = vkf_env_alloc(device->env, params->n_constants, sizeof(*entries));
+  if (!entries) return VKF_ERROR_MEMORY;
+  for (uint32_t i = 0; i < params->n_constants; ++i)
+    entries[i] = (VkSpecializationMapEntry){.constantID = i, .offset = i * 4, .size = 4};
+  VkSpecializationInfo constants = {.mapEntryCount = params->n_constants,
+                                    .pMapEntries = entries,
+                                    .dataSize = params->n_constants * sizeof(uint32_t),
+                                    .pData = params->constants};
+  VkShaderModuleCreateInfo code = {
+      .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = params->code_bytes, .pCode = params->code};
+  VKF_VK(device, CreateShaderModule, device->handle, &code, NULL, &module);
+
+  VkPipelineShaderStageRequiredSubgroupSizeCreateInfo required = {
+      .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
+      .requiredSubgroupSize = params->subgroup_size};
+  VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
+                                      .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
+                                                .stage = VK_SHADER_STAGE_COMPUTE_BIT,
+                                                .module = module,
+                                                .pName = "main",
+                                                .pSpecializationInfo = params->n_constants ? &constants : NULL},
+                                      .layout = pipeline->layout->pipeline};
+  if (params->subgroup_size != 0 && device->caps.subgroup_size_control) info.stage.pNext = &required;
+  if (params->subgroup_full) info.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
+  VKF_VK(device, CreateComputePipelines, device->handle, VK_NULL_HANDLE, 1, &info, NULL, &pipeline->handle);
+done:
+  if (module) device->vk.DestroyShaderModule(device->handle, module, NULL);
+  vkf_env_free(device->env, entries);
+  return st == VKF_OK ? st : vkf_env_prefix(device->env, st, "pipeline %s: ", params->name);
+}
+
+vkf_status vkf_gpu_pipeline_get(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, vkf_gpu_pipeline **out) {
+  vkf_status st = VKF_OK;
+  *out = NULL;
+  for (vkf_gpu_pipeline *it = device->pipelines; it; it = it->next)
+    if (is_same(it, params)) {
+      *out = it;
+      return VKF_OK;
+    }
+  vkf_gpu_pipeline *pipeline = NULL;
+  VKF_TRY(check(device, params));
+  pipeline = vkf_env_alloc(device->env, 1, sizeof(*pipeline));
+  if (!pipeline) return VKF_ERROR_MEMORY;
+  pipeline->name = vkf_env_strdup(device->env, params->name);
+  pipeline->constants = vkf_env_alloc(device->env, params->n_constants, sizeof(uint32_t));
+  if (!pipeline->name || !pipeline->constants) VKF_TRY(VKF_ERROR_MEMORY);
+  if (params->n_constants > 0) memcpy(pipeline->constants, params->constants, params->n_constants * sizeof(uint32_t));
+  pipeline->n_constants = params->n_constants;
+  pipeline->subgroup_size = params->subgroup_size;
+  pipeline->subgroup_full = params->subgroup_full;
+  VKF_TRY(get_layout(device, params, &pipeline->layout));
+  uint64_t begin = vkf_clock_ns();
+  VKF_TRY(create_handle(device, params, pipeline));
+  device->pipelines_ns += vkf_clock_ns() - begin;
+  device->n_pipelines++;
+  pipeline->next = device->pipelines;
+  device->pipelines = pipeline;
+  *out = pipeline;
+done:
+  if (st != VKF_OK && pipeline) destroy_pipeline(device, pipeline);
+  return st;
+}
+
+void vkf_gpu_pipelines_finish(vkf_gpu_device *device) {
+  for (vkf_gpu_pipeline *it = device->pipelines, *next; it; it = next) {
+    next = it->next;
+    destroy_pipeline(device, it);
+  }
+  for (vkf_gpu_layout *it = device->layouts, *next; it; it = next) {
+    next = it->next;
+    destroy_layout(device, it);
+  }
+  device->pipelines = NULL;
+  device->layouts = NULL;
+}

@@ -1,0 +1,101 @@
+/* Descriptor sets of a block: made while it is recorded, gone with it.
+ *
+ * Owns descriptor pools and buffer views. Refuses nothing: dispatches are checked before they come here. Invariant: a
+ * pool counts what is left in it, so that no driver is asked for more than it promised.
+ */
+#include "gpu/vk.h"
+
+static vkf_status add_pool(vkf_gpu_device *device, vkf_gpu_sets *sets) {
+  vkf_status st = VKF_OK;
+  vkf_gpu_set_pool *pool = vkf_env_alloc(device->env, 1, sizeof(*pool));
+  if (!pool) return VKF_ERROR_MEMORY;
+  pool->sets = 16u << VKF_MIN(sets->n_pools, 6u);
+  uint32_t n_descriptors = pool->sets * VKF_GPU_MAX_BINDINGS;
+  VkDescriptorPoolSize sizes[] = {
+      {.type = VK_DESCRIPTOR_TYPE_STORAGE_BUFFER, .descriptorCount = n_descriptors},
+      {.type = VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER, .descriptorCount = n_descriptors},
+  };
+  VkDescriptorPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_POOL_CREATE_INFO,
+                                     .maxSets = pool->sets,
+                                     .poolSizeCount = VKF_COUNT(sizes),
+                                     .pPoolSizes = sizes};
+  VKF_VK(device, CreateDescriptorPool, device->handle, &info, NULL, &pool->handle);
+  pool->next = sets->pools;
+  sets->pools = pool;
+  sets->n_pools++;
+done:
+  if (st != VKF_OK) vkf_env_free(device->env, pool);
+  return st;
+}
+
+static vkf_status add_view(vkf_gpu_device *device, vkf_gpu_sets *sets, vkf_gpu_binding_kind kind,
+                           const VkDescriptorBufferInfo *range, VkBufferView *out) {
+  vkf_status st = VKF_OK;
+  if (sets->n_views == sets->view_capacity) {
+    size_t capacity = VKF_MAX(8, 2 * sets->view_capacity);
+    VkBufferView *views = vkf_env_realloc(device->env, sets->views, capacity, sizeof(*views));
+    if (!views) return VKF_ERROR_MEMORY;
+    sets->views = views;
+    sets->view_capacity = capacity;
+  }
+  VkBufferViewCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
+      .buffer = range->buffer,
+      .format = kind == VKF_GPU_BINDING_TEXEL_F16X4 ? VK_FORMAT_R16G16B16A16_SFLOAT : VK_FORMAT_R32G32B32A32_SFLOAT,
+      .offset = range->offset,
+      .range = range->range};
+  VKF_VK(device, CreateBufferView, device->handle, &info, NULL, out);
+  sets->views[sets->n_views++] = *out;
+done:
+  return st;
+}
+
+vkf_status vkf_gpu_sets_make(vkf_gpu_device *device, vkf_gpu_sets *sets, const vkf_gpu_dispatch *dispatch,
+                             VkDescriptorSet *out) {
+  vkf_status st = VKF_OK;
+  const vkf_gpu_layout *layout = dispatch->pipeline->layout;
+  VkDescriptorBufferInfo ranges[VKF_GPU_MAX_BINDINGS];
+  VkBufferView views[VKF_GPU_MAX_BINDINGS];
+  VkWriteDescriptorSet writes[VKF_GPU_MAX_BINDINGS];
+  *out = VK_NULL_HANDLE;
+  if (layout->n_bindings == 0) return VKF_OK;
+  if (!sets->pools || sets->pools->sets == 0) VKF_TRY(add_pool(device, sets));
+  vkf_gpu_set_pool *pool = sets->pools;
+  VkDescriptorSetAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
+                                      .descriptorPool = pool->handle,
+                                      .descriptorSetCount = 1,
+                                      .pSetLayouts = &layout->set};
+  VKF_VK(device, AllocateDescriptorSets, device->handle, &info, out);
+  pool->sets--;
+
+  for (uint32_t i = 0; i < layout->n_bindings; ++i) {
+    const vkf_gpu_binding *binding = &dispatch->bindings[i];
+    bool storage = layout->kinds[i] == VKF_GPU_BINDING_STORAGE;
+    ranges[i].buffer = binding->buffer->handle;
+    ranges[i].offset = binding->offset;
+    ranges[i].range = binding->bytes ? binding->bytes : binding->buffer->bytes - binding->offset;
+    if (!storage) VKF_TRY(add_view(device, sets, layout->kinds[i], &ranges[i], &views[i]));
+    writes[i] = (VkWriteDescriptorSet){
+        .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
+        .dstSet = *out,
+        .dstBinding = i,
+        .descriptorCount = 1,
+        .descriptorType = storage ? VK_DESCRIPTOR_TYPE_STORAGE_BUFFER : VK_DESCRIPTOR_TYPE_UNIFORM_TEXEL_BUFFER,
+        .pBufferInfo = storage ? &ranges[i] : NULL,
+        .pTexelBufferView = storage ? NULL : &views[i]};
+  }
+  device->vk.UpdateDescriptorSets(device->handle, layout->n_bindings, writes, 0, NULL);
+done:
+  return st;
+}
+
+void vkf_gpu_sets_finish(vkf_gpu_device *device, vkf_gpu_sets *sets) {
+  for (size_t i = 0; i < sets->n_views; ++i) device->vk.DestroyBufferView(device->handle, sets->views[i], NULL);
+  vkf_env_free(device->env, sets->views);
+  for (vkf_gpu_set_pool *pool = sets->pools, *next; pool; pool = next) {
+    next = pool->next;
+    device->vk.DestroyDescriptorPool(device->handle, pool->handle, NULL);
+    vkf_env_free(device->env, pool);
+  }
+  *sets = (vkf_gpu_sets){0};
+}

@@ -1,0 +1,130 @@
+/* Staging: moves bytes between the host and buffers that it does not see.
+ *
+ * Owns one upload and one readback buffer of two halves each, and two command buffers. Refuses to leave a copy running:
+ * each call ends when its copies have ended. Invariant: while the device copies one half, the host fills the other.
+ */
+#include <string.h>
+
+#include "gpu/vk.h"
+
+#define HALF_BYTES (4ull << 20)
+
+typedef struct copy_range {
+  vkf_gpu_buffer *from, *to;
+  uint64_t from_offset, to_offset, bytes;
+} copy_range;
+
+static vkf_status ensure(vkf_gpu_device *device, vkf_gpu_buffer **buffer, const char *name, vkf_gpu_memory memory) {
+  vkf_status st = VKF_OK;
+  for (int i = 0; i < 2; ++i)
+    if (!device->staging.commands[i]) VKF_TRY(vkf_gpu_commands_create(device, &device->staging.commands[i]));
+  if (!*buffer) VKF_TRY(vkf_gpu_buffer_create(device, name, memory, 2 * HALF_BYTES, buffer));
+done:
+  return st;
+}
+
+void vkf_gpu_staging_release(vkf_gpu_device *device) {
+  vkf_gpu_buffer *upload = device->staging.upload, *readback = device->staging.readback;
+  device->staging.upload = device->staging.readback = NULL;
+  vkf_gpu_buffer_destroy(&upload);
+  vkf_gpu_buffer_destroy(&readback);
+}
+
+/* The start of a transfer's commands and its events; submitted by end(). */
+static vkf_status begin(vkf_gpu_device *device, VkCommandBuffer commands, const char *name) {
+  vkf_status st = VKF_OK;
+  vkf_gpu_log *log = device->logging ? &device->log : NULL;
+  VKF_TRY(vkf_gpu_commands_begin(device, commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT));
+  vkf_gpu_submit_log_begin(device);
+  vkf_gpu_record_barrier(device, commands, VKF_GPU_BY_TRANSFER, log);
+  if (log) vkf_gpu_log_dispatch(log, "staging", name);
+done:
+  return st;
+}
+
+static void note(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, vkf_gpu_mode mode) {
+  vkf_gpu_access access = {.buffer = buffer, .begin = offset, .end = offset + bytes, .mode = mode};
+  if (buffer->device->logging) vkf_gpu_log_access(&buffer->device->log, VKF_GPU_BY_TRANSFER, &access);
+}
+
+static vkf_status end(vkf_gpu_device *device, VkCommandBuffer commands, uint64_t *serial) {
+  vkf_status st = VKF_OK;
+  vkf_gpu_submit_log_end(device);
+  VKF_VK(device, EndCommandBuffer, commands);
+  VKF_TRY(vkf_gpu_submit_commands(device, &commands, 1, serial));
+done:
+  return st;
+}
+
+static vkf_status copy(VkCommandBuffer commands, const char *name, const copy_range *range, uint64_t *serial) {
+  vkf_status st = VKF_OK;
+  vkf_gpu_device *device = range->from->device;
+  VkBufferCopy region = {.srcOffset = range->from_offset, .dstOffset = range->to_offset, .size = range->bytes};
+  VKF_TRY(begin(device, commands, name));
+  device->vk.CmdCopyBuffer(commands, range->from->handle, range->to->handle, 1, &region);
+  note(range->from, range->from_offset, range->bytes, VKF_GPU_READ);
+  note(range->to, range->to_offset, range->bytes, VKF_GPU_WRITE);
+  VKF_TRY(end(device, commands, serial));
+done:
+  return st;
+}
+
+vkf_status vkf_gpu_staging_write(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes) {
+  vkf_status st = VKF_OK;
+  vkf_gpu_device *device = buffer->device;
+  uint64_t serials[2] = {0, 0};
+  VKF_TRY(ensure(device, &device->staging.upload, "staging.upload", VKF_GPU_MEMORY_UPLOAD));
+  vkf_gpu_buffer *upload = device->staging.upload;
+  for (uint64_t done_bytes = 0, half = 0; done_bytes < bytes; half ^= 1) {
+    uint64_t n = VKF_MIN(bytes - done_bytes, HALF_BYTES);
+    VKF_TRY(vkf_gpu_wait(device, serials[half]));
+    VKF_TRY(vkf_gpu_buffer_write(upload, half * HALF_BYTES, (const char *)data + done_bytes, n));
+    copy_range range = {upload, buffer, half * HALF_BYTES, offset + done_bytes, n};
+    VKF_TRY(copy(device->staging.commands[half], "upload", &range, &serials[half]));
+    done_bytes += n;
+  }
+  VKF_TRY(vkf_gpu_wait_all(device));
+done:
+  if (st != VKF_OK) vkf_gpu_queue_drain(device); /* the other half may still be copied */
+  return st;
+}
+
+vkf_status vkf_gpu_staging_read(vkf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t bytes) {
+  vkf_status st = VKF_OK;
+  vkf_gpu_device *device = buffer->device;
+  uint64_t serials[2] = {0, 0};
+  VKF_TRY(ensure(device, &device->staging.readback, "staging.readback", VKF_GPU_MEMORY_READBACK));
+  vkf_gpu_buffer *readback = device->staging.readback;
+  uint64_t n_parts = VKF_CEIL_DIV(bytes, HALF_BYTES);
+  /* Part i is copied to its half while the host reads part i - 1 from the other. */
+  for (uint64_t i = 0; i <= n_parts; ++i) {
+    if (i < n_parts) {
+      copy_range range = {buffer, readback, offset + i * HALF_BYTES, i % 2 * HALF_BYTES,
+                          VKF_MIN(bytes - i * HALF_BYTES, HALF_BYTES)};
+      VKF_TRY(copy(device->staging.commands[i % 2], "readback", &range, &serials[i % 2]));
+    }
+    if (i > 0) {
+      uint64_t at = (i - 1) * HALF_BYTES;
+      VKF_TRY(vkf_gpu_wait(device, serials[(i - 1) % 2]));
+      VKF_TRY(
+          vkf_gpu_buffer_read(readback, (i - 1) % 2 * HALF_BYTES, (char *)data + at, VKF_MIN(bytes - at, HALF_BYTES)));
+    }
+  }
+done:
+  if (st != VKF_OK) vkf_gpu_queue_drain(device);
+  return st;
+}
+
+vkf_status vkf_gpu_staging_fill(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, uint32_t pattern) {
+  vkf_status st = VKF_OK;
+  vkf_gpu_device *device = buffer->device;
+  VkCommandBuffer *commands = &device->staging.commands[0];
+  if (!*commands) VKF_TRY(vkf_gpu_commands_create(device, commands));
+  VKF_TRY(begin(device, *commands, "fill"));
+  device->vk.CmdFillBuffer(*commands, buffer->handle, offset, bytes, pattern);
+  note(buffer, offset, bytes, VKF_GPU_WRITE);
+  VKF_TRY(end(device, *commands, NULL));
+  VKF_TRY(vkf_gpu_wait_all(device));
+done:
+  return st;
+}

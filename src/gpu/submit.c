@@ -1,0 +1,93 @@
+/* Running blocks: one submit of several, and the times of their last run.
+ *
+ * Owns nothing beyond the call. Refuses a block that is pending or twice in one submit, since its commands may be
+ * executed once at a time. Invariant: a block is pending from its submit until the host has waited for it.
+ */
+#include "gpu/block.h"
+
+static vkf_status check(vkf_gpu_device *device, const vkf_gpu_block *block) {
+  vkf_status st = VKF_OK;
+  if (block->device != device)
+    VKF_FAIL(device->env, VKF_ERROR_ARGUMENT, "%s: expected a block of the device it is submitted to", block->label);
+  if (block->state != VKF_GPU_BLOCK_READY)
+    VKF_FAIL(device->env, VKF_ERROR_ARGUMENT, "%s: expected a block whose recording has ended", block->label);
+  if (block->listed || block->pending_serial > device->completed)
+    VKF_FAIL(device->env, VKF_ERROR_ARGUMENT,
+             "%s: expected a block that does not run, found one that was submitted and not waited for", block->label);
+  if (device->logging && !block->logged)
+    VKF_FAIL(device->env, VKF_ERROR_ARGUMENT,
+             "%s: expected a block recorded while the hazard log was on, found an older one", block->label);
+done:
+  return st;
+}
+
+vkf_status vkf_gpu_submit(vkf_gpu_device *device, vkf_gpu_block *const *blocks, size_t n_blocks, uint64_t *serial) {
+  vkf_status st = VKF_OK;
+  VkCommandBuffer *commands = NULL;
+  size_t n_listed = 0;
+  VKF_TRY(vkf_gpu_device_alive(device));
+  commands = vkf_env_alloc(device->env, n_blocks, sizeof(*commands));
+  if (!commands) return VKF_ERROR_MEMORY;
+  for (; n_listed < n_blocks; ++n_listed) {
+    VKF_TRY(check(device, blocks[n_listed]));
+    blocks[n_listed]->listed = true;
+    commands[n_listed] = blocks[n_listed]->commands;
+  }
+  vkf_gpu_submit_log_begin(device);
+  for (size_t i = 0; i < n_blocks && device->logging; ++i) vkf_gpu_log_append_all(&device->log, &blocks[i]->log);
+  vkf_gpu_submit_log_end(device);
+  VKF_TRY(vkf_gpu_submit_commands(device, commands, (uint32_t)n_blocks, serial));
+  for (size_t i = 0; i < n_blocks; ++i) {
+    blocks[i]->pending_serial = device->submitted;
+    blocks[i]->n_submits++;
+  }
+done:
+  for (size_t i = 0; i < n_listed; ++i) blocks[i]->listed = false;
+  vkf_env_free(device->env, commands);
+  return st;
+}
+
+void vkf_gpu_block_get_info(const vkf_gpu_block *block, vkf_gpu_block_info *out) {
+  *out = (vkf_gpu_block_info){.label = block->label,
+                              .n_dispatches = block->n_dispatches,
+                              .n_barriers = block->n_barriers,
+                              .n_submits = block->n_submits};
+}
+
+/* ---- times ---------------------------------------------------------------------------------------------------------
+ */
+
+/* The time between two queries of the last run. */
+static vkf_status between(vkf_gpu_block *block, uint32_t from, uint32_t to, uint64_t *ns) {
+  vkf_status st = VKF_OK;
+  vkf_gpu_device *device = block->device;
+  uint64_t ticks[2];
+  const uint32_t queries[2] = {from, to};
+  VKF_TRY(vkf_gpu_device_alive(device));
+  if (block->n_submits == 0 || block->pending_serial > device->completed)
+    VKF_FAIL(device->env, VKF_ERROR_ARGUMENT, "%s: expected a block that has run and was waited for", block->label);
+  for (int i = 0; i < 2; ++i)
+    VKF_VK(device, GetQueryPoolResults, device->handle, block->queries, queries[i], 1, sizeof(ticks[i]), &ticks[i],
+           sizeof(ticks[i]), VK_QUERY_RESULT_64_BIT);
+  uint32_t bits = device->caps.timestamp_bits;
+  uint64_t mask = bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
+  *ns = (uint64_t)((double)((ticks[1] - ticks[0]) & mask) * device->caps.timestamp_ns);
+done:
+  return st;
+}
+
+vkf_status vkf_gpu_block_time(vkf_gpu_block *block, uint64_t *ns) {
+  *ns = 0;
+  return block->queries ? between(block, 0, 1, ns) : VKF_OK;
+}
+
+vkf_status vkf_gpu_block_dispatch_time(vkf_gpu_block *block, uint32_t index, const char **label, uint64_t *ns) {
+  *label = "";
+  *ns = 0;
+  if (index >= block->n_dispatches)
+    return vkf_env_fail(block->device->env, VKF_ERROR_ARGUMENT, "%s: expected a dispatch index below %u, found %u",
+                        block->label, block->n_dispatches, index);
+  if (!block->queries || index >= block->max_timed) return VKF_OK;
+  *label = block->timed_labels[index];
+  return between(block, index == 0 ? 0 : 1 + index, 2 + index, ns);
+}

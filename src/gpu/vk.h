@@ -1,0 +1,346 @@
+/* Inside the room gpu: Vulkan's types, the function tables, and the structs behind the handles of gpu.h.
+ *
+ * No other room includes this file. The tables are our own and not volk's: volk.c defines Vulkan's names as global
+ * pointers, which serve one device per process and collide in a static link with a host's own volk or loader.
+ * Compiles with Vulkan headers from 1.3.239 on.
+ */
+#ifndef VKF_GPU_VK_H
+#define VKF_GPU_VK_H
+
+#define VK_NO_PROTOTYPES
+#include <vulkan/vulkan_core.h>
+
+#include <pthread.h>
+
+#include "gpu/gpu.h"
+
+/* ---- function tables -----------------------------------------------------------------------------------------------
+ */
+
+#define VKF_VK_INSTANCE_FUNCTIONS(X)        \
+  X(DestroyInstance)                        \
+  X(EnumeratePhysicalDevices)               \
+  X(EnumerateDeviceExtensionProperties)     \
+  X(GetPhysicalDeviceProperties2)           \
+  X(GetPhysicalDeviceFeatures2)             \
+  X(GetPhysicalDeviceMemoryProperties)      \
+  X(GetPhysicalDeviceQueueFamilyProperties) \
+  X(CreateDevice)                           \
+  X(GetDeviceProcAddr)
+
+#define VKF_VK_DEVICE_FUNCTIONS(X) \
+  X(DestroyDevice)                 \
+  X(GetDeviceQueue)                \
+  X(QueueSubmit)                   \
+  X(AllocateMemory)                \
+  X(FreeMemory)                    \
+  X(MapMemory)                     \
+  X(CreateBuffer)                  \
+  X(DestroyBuffer)                 \
+  X(GetBufferMemoryRequirements)   \
+  X(BindBufferMemory)              \
+  X(CreateBufferView)              \
+  X(DestroyBufferView)             \
+  X(CreateShaderModule)            \
+  X(DestroyShaderModule)           \
+  X(CreateDescriptorSetLayout)     \
+  X(DestroyDescriptorSetLayout)    \
+  X(CreatePipelineLayout)          \
+  X(DestroyPipelineLayout)         \
+  X(CreateComputePipelines)        \
+  X(DestroyPipeline)               \
+  X(CreateDescriptorPool)          \
+  X(DestroyDescriptorPool)         \
+  X(AllocateDescriptorSets)        \
+  X(UpdateDescriptorSets)          \
+  X(CreateCommandPool)             \
+  X(DestroyCommandPool)            \
+  X(AllocateCommandBuffers)        \
+  X(FreeCommandBuffers)            \
+  X(BeginCommandBuffer)            \
+  X(EndCommandBuffer)              \
+  X(CmdBindPipeline)               \
+  X(CmdBindDescriptorSets)         \
+  X(CmdPushConstants)              \
+  X(CmdDispatch)                   \
+  X(CmdDispatchIndirect)           \
+  X(CmdPipelineBarrier)            \
+  X(CmdCopyBuffer)                 \
+  X(CmdFillBuffer)                 \
+  X(CreateFence)                   \
+  X(DestroyFence)                  \
+  X(ResetFences)                   \
+  X(WaitForFences)                 \
+  X(CreateQueryPool)               \
+  X(DestroyQueryPool)              \
+  X(CmdResetQueryPool)             \
+  X(CmdWriteTimestamp)             \
+  X(GetQueryPoolResults)
+
+#define VKF_VK_MEMBER(name) PFN_vk##name name;
+typedef struct vkf_vk_instance {
+  VKF_VK_INSTANCE_FUNCTIONS(VKF_VK_MEMBER)
+} vkf_vk_instance;
+typedef struct vkf_vk_device {
+  VKF_VK_DEVICE_FUNCTIONS(VKF_VK_MEMBER)
+  /* NULL where the device or the instance does not have them. */
+  PFN_vkGetBufferDeviceAddress GetBufferDeviceAddress;
+  PFN_vkCmdBeginDebugUtilsLabelEXT CmdBeginDebugUtilsLabelEXT;
+  PFN_vkCmdEndDebugUtilsLabelEXT CmdEndDebugUtilsLabelEXT;
+} vkf_vk_device;
+#undef VKF_VK_MEMBER
+
+/* VKF_ERROR_DEVICE names the function that is missing. */
+vkf_status vkf_gpu_table_load_instance(vkf_env *env, PFN_vkGetInstanceProcAddr get, VkInstance handle,
+                                       vkf_vk_instance *out);
+vkf_status vkf_gpu_table_load_device(vkf_gpu_device *device, bool has_labels);
+
+/* One Vulkan call on a device: VKF_VK(device, CreateFence, device->handle, &info, NULL, &fence); leaves by `done:`. */
+#define VKF_VK(device, name, ...) VKF_TRY(vkf_gpu_device_result((device), (device)->vk.name(__VA_ARGS__), "vk" #name))
+/* Records a failure and returns its status; a lost device becomes the device's state. */
+vkf_status vkf_gpu_device_result(vkf_gpu_device *device, VkResult result, const char *what);
+const char *vkf_gpu_result_name(VkResult result);
+/* VKF_ERROR_DEVICE_LOST if the device is lost. */
+vkf_status vkf_gpu_device_alive(vkf_gpu_device *device);
+
+/* ---- loader and instance -------------------------------------------------------------------------------------------
+ */
+
+typedef struct vkf_gpu_loader {
+  void *library;
+  PFN_vkGetInstanceProcAddr get_instance_proc_addr;
+} vkf_gpu_loader;
+/* name: NULL for the platform's own. VKF_ERROR_NO_DEVICE if there is none. */
+vkf_status vkf_gpu_loader_open(vkf_env *env, const char *name, vkf_gpu_loader *out);
+void vkf_gpu_loader_close(vkf_gpu_loader *loader);
+
+/* The environment variable of additional manifests, set between push and pop. */
+typedef struct vkf_gpu_manifests {
+  const char *variable; /* NULL: nothing was changed */
+  char *before;         /* its value, NULL: it was not set */
+} vkf_gpu_manifests;
+vkf_status vkf_gpu_manifests_push(vkf_env *env, const char *const *files, size_t n_files, vkf_gpu_manifests *out);
+void vkf_gpu_manifests_pop(vkf_env *env, vkf_gpu_manifests *manifests);
+
+typedef struct vkf_gpu_adapter {
+  VkPhysicalDevice handle;
+  uint32_t queue_family;
+  vkf_caps caps;
+} vkf_gpu_adapter;
+
+struct vkf_gpu_instance {
+  vkf_env *env;
+  vkf_gpu_loader loader;
+  VkInstance handle;
+  vkf_vk_instance vk;
+  uint32_t api_version; /* that the instance was made for */
+  bool validation, debug_utils;
+  VkDebugUtilsMessengerEXT messenger;
+  uint64_t n_messages;
+  size_t n_adapters;
+  vkf_gpu_adapter *adapters;
+};
+
+/* ---- facts and features --------------------------------------------------------------------------------------------
+ */
+
+/* The names of extensions that a device offers, or that a caller enabled. */
+typedef struct vkf_gpu_extensions {
+  size_t n;
+  const char **names;
+  VkExtensionProperties *properties; /* behind the names, if they came from the device */
+} vkf_gpu_extensions;
+bool vkf_gpu_extensions_have(const vkf_gpu_extensions *extensions, const char *name);
+vkf_status vkf_gpu_extensions_list(vkf_env *env, const vkf_vk_instance *vk, VkPhysicalDevice handle,
+                                   vkf_gpu_extensions *out);
+void vkf_gpu_extensions_finish(vkf_env *env, vkf_gpu_extensions *extensions);
+
+/* Features by name, linked to one pNext chain. Only structs that the device knows are linked. */
+typedef struct vkf_gpu_features {
+  VkPhysicalDeviceFeatures2 core;
+  VkPhysicalDevice16BitStorageFeatures storage16;
+  VkPhysicalDevice8BitStorageFeatures storage8;
+  VkPhysicalDeviceShaderFloat16Int8Features float16;
+  VkPhysicalDeviceBufferDeviceAddressFeatures address;
+  VkPhysicalDeviceSubgroupSizeControlFeatures size_control;
+} vkf_gpu_features;
+/* What the device with this version and these extensions may be asked for: all false, linked. */
+void vkf_gpu_features_link(vkf_gpu_features *features, uint32_t api_version, const vkf_gpu_extensions *extensions);
+void vkf_gpu_features_to_caps(const vkf_gpu_features *features, vkf_caps *caps);
+/* Enables what the facts name and nothing else. */
+void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps);
+/* The features among ours that stand in the chain a caller gave to vkCreateDevice. */
+void vkf_gpu_features_from_chain(vkf_gpu_features *features, const void *chain);
+/* Adds the names of the extensions that stand behind the features, where the version has them not built in. */
+size_t vkf_gpu_features_extensions(const vkf_caps *caps, const vkf_gpu_extensions *offered, const char **names);
+#define VKF_GPU_MAX_EXTENSIONS 8
+
+/* Everything of caps but the features. */
+void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint32_t instance_version,
+                       const vkf_gpu_extensions *extensions, uint32_t queue_family, vkf_caps *out);
+/* A CPU driver's vector width from its device name; 0: the name does not say. */
+uint32_t vkf_gpu_caps_vector_bits(const char *device_name);
+/* The memory type among `allowed` for a use; UINT32_MAX: none. */
+uint32_t vkf_gpu_memory_type(const VkPhysicalDeviceMemoryProperties *properties, uint32_t allowed, vkf_device_kind kind,
+                             vkf_gpu_memory memory);
+
+/* ---- hazard log ----------------------------------------------------------------------------------------------------
+ */
+
+/* Who makes an access; a barrier orders all that came before it on the device against those named in its mask. */
+enum { VKF_GPU_BY_COMPUTE = 1, VKF_GPU_BY_INDIRECT = 2, VKF_GPU_BY_TRANSFER = 4, VKF_GPU_BY_HOST = 8 };
+
+typedef enum vkf_gpu_event_kind {
+  VKF_GPU_EVENT_SUBMIT,   /* what follows belongs to this submit; serial */
+  VKF_GPU_EVENT_BARRIER,  /* by: the mask */
+  VKF_GPU_EVENT_DISPATCH, /* block, name; the accesses that follow, except those by the host, are its own */
+  VKF_GPU_EVENT_ACCESS,   /* by, mode, buffer, begin, end, buffer_name */
+  VKF_GPU_EVENT_WAIT      /* the host waited for all submits up to serial */
+} vkf_gpu_event_kind;
+
+typedef struct vkf_gpu_event {
+  vkf_gpu_event_kind kind;
+  uint32_t by;
+  vkf_gpu_mode mode;
+  uint64_t buffer, begin, end, serial;
+  const char *block, *name, *buffer_name; /* NULL or strings of the log */
+} vkf_gpu_event;
+
+/* A list of events with the strings they name. */
+typedef struct vkf_gpu_log {
+  vkf_env *env;
+  vkf_arena names;
+  vkf_gpu_event *events;
+  size_t n, capacity;
+  vkf_status status; /* of the first append that failed: then the log is not whole */
+} vkf_gpu_log;
+void vkf_gpu_log_init(vkf_gpu_log *log, vkf_env *env);
+void vkf_gpu_log_finish(vkf_gpu_log *log);
+/* Copies the names of the event. */
+void vkf_gpu_log_append(vkf_gpu_log *log, const vkf_gpu_event *event);
+void vkf_gpu_log_append_all(vkf_gpu_log *log, const vkf_gpu_log *other);
+void vkf_gpu_log_dispatch(vkf_gpu_log *log, const char *block, const char *name);
+void vkf_gpu_log_access(vkf_gpu_log *log, uint32_t by, const vkf_gpu_access *access);
+
+/* ---- device --------------------------------------------------------------------------------------------------------
+ */
+
+#define VKF_GPU_MAX_PENDING 8
+
+typedef struct vkf_gpu_layout {
+  uint32_t n_bindings, push_bytes;
+  vkf_gpu_binding_kind kinds[VKF_GPU_MAX_BINDINGS];
+  VkDescriptorSetLayout set;
+  VkPipelineLayout pipeline;
+  struct vkf_gpu_layout *next;
+} vkf_gpu_layout;
+
+struct vkf_gpu_pipeline {
+  char *name;
+  uint32_t *constants;
+  uint32_t n_constants, subgroup_size;
+  bool subgroup_full;
+  vkf_gpu_layout *layout;
+  VkPipeline handle;
+  struct vkf_gpu_pipeline *next;
+};
+
+/* Two halves of host memory that transfers pass through when a buffer is not mapped. */
+typedef struct vkf_gpu_staging {
+  vkf_gpu_buffer *upload, *readback; /* made when first needed, gone with the last buffer */
+  VkCommandBuffer commands[2];
+} vkf_gpu_staging;
+
+struct vkf_gpu_device {
+  vkf_env *env;
+  vkf_gpu_instance *instance; /* NULL: adopted */
+  vkf_vk_device vk;
+  PFN_vkGetDeviceProcAddr get_device_proc_addr;
+  VkDevice handle;
+  bool owned; /* made here, to be destroyed here */
+  VkQueue queue;
+  uint32_t queue_family;
+  pthread_mutex_t queue_lock;
+  VkPhysicalDeviceMemoryProperties memory_properties;
+  vkf_caps caps;
+  uint64_t wait_ns;
+  bool lost;
+
+  uint64_t now_bytes, peak_bytes;
+  uint32_t n_buffers;      /* those of staging included */
+  uint64_t last_buffer_id; /* ids are never used again */
+  vkf_gpu_staging staging;
+
+  VkCommandPool commands;
+  VkCommandBuffer host_barrier;        /* the last commands of every submit */
+  VkFence fences[VKF_GPU_MAX_PENDING]; /* of submit s: s % VKF_GPU_MAX_PENDING */
+  uint64_t submitted, completed;       /* serials; completed: waited for */
+
+  vkf_gpu_layout *layouts;
+  vkf_gpu_pipeline *pipelines;
+  size_t n_pipelines;
+  uint64_t pipelines_ns;
+
+  bool logging;
+  vkf_gpu_log log;
+  vkf_gpu_faults faults; /* counted down */
+};
+
+struct vkf_gpu_buffer {
+  vkf_gpu_device *device;
+  char *name;
+  uint64_t id, bytes, allocated_bytes, address;
+  VkBuffer handle;
+  VkDeviceMemory memory;
+  void *mapped;
+};
+
+/* ---- a block's descriptor sets -------------------------------------------------------------------------------------
+ */
+
+typedef struct vkf_gpu_set_pool {
+  VkDescriptorPool handle;
+  uint32_t sets; /* left; there are descriptors for each of them to have all its bindings of one kind */
+  struct vkf_gpu_set_pool *next;
+} vkf_gpu_set_pool;
+
+typedef struct vkf_gpu_sets {
+  vkf_gpu_set_pool *pools; /* the newest first; only that one is used */
+  uint32_t n_pools;
+  VkBufferView *views;
+  size_t n_views, view_capacity;
+} vkf_gpu_sets;
+
+/* A descriptor set for the bindings of a dispatch, after they were checked; VK_NULL_HANDLE for a pipeline without any.
+ */
+vkf_status vkf_gpu_sets_make(vkf_gpu_device *device, vkf_gpu_sets *sets, const vkf_gpu_dispatch *dispatch,
+                             VkDescriptorSet *out);
+void vkf_gpu_sets_finish(vkf_gpu_device *device, vkf_gpu_sets *sets);
+
+/* Frees the staging buffers. */
+void vkf_gpu_staging_release(vkf_gpu_device *device);
+vkf_status vkf_gpu_staging_write(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes);
+vkf_status vkf_gpu_staging_read(vkf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t bytes);
+vkf_status vkf_gpu_staging_fill(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, uint32_t pattern);
+
+/* Between begin and end stand the events of what is about to be submitted; nothing happens unless the log is on. */
+void vkf_gpu_submit_log_begin(vkf_gpu_device *device);
+void vkf_gpu_submit_log_end(vkf_gpu_device *device);
+/* Submits command buffers, then the barrier to the host. */
+vkf_status vkf_gpu_submit_commands(vkf_gpu_device *device, const VkCommandBuffer *commands, uint32_t n,
+                                   uint64_t *serial);
+/* Records a barrier of everything before it against `by`, and its event in `log` (NULL: none), unless fault injection
+ * leaves it out. */
+void vkf_gpu_record_barrier(vkf_gpu_device *device, VkCommandBuffer commands, uint32_t by, vkf_gpu_log *log);
+
+vkf_status vkf_gpu_commands_create(vkf_gpu_device *device, VkCommandBuffer *out);
+/* flags: VkCommandBufferUsageFlags. */
+vkf_status vkf_gpu_commands_begin(vkf_gpu_device *device, VkCommandBuffer commands, uint32_t flags);
+/* Waits for what runs, also on a lost device, before its resources are destroyed. */
+void vkf_gpu_queue_drain(vkf_gpu_device *device);
+/* Of a device that is being made: command pool, fences, the barrier to the host. */
+vkf_status vkf_gpu_queue_init(vkf_gpu_device *device);
+void vkf_gpu_queue_finish(vkf_gpu_device *device);
+void vkf_gpu_pipelines_finish(vkf_gpu_device *device);
+
+#endif
