@@ -28,14 +28,13 @@ typedef struct vkf_case {
 /* All cases of an op. */
 const vkf_case *vkf_op_cases(vkf_op op, size_t *n);
 
-/* A case made concrete. */
+/* A case made concrete: every activation that the node reads is a VKF_SLOT_CONSTANT (its data stand in the slot), index
+ * inputs (ids, mask, edits, ...) too; only weights are VKF_SLOT_WEIGHT; outputs are VKF_SLOT_TEMP with an output name.
+ */
 typedef struct vkf_case_run {
   vkf_plan plan;
   vkf_dims dims;
   vkf_weight_source weights; /* n_weights 0: none */
-  void *const *data; /* [plan.n_slots]: input, constant and state contents before the run, laid out as backend.write
-                      * wants them; NULL for outputs and weights. Temporaries that are read have data, too: they
-                      * are declared VKF_SLOT_TEMP and written by backend.write before the run. */
   vkf_arena arena;
 } vkf_case_run;
 vkf_status vkf_case_make(vkf_env *env, const vkf_case *c, vkf_case_run *out);

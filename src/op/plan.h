@@ -15,7 +15,8 @@
 typedef enum vkf_slot_kind {
   VKF_SLOT_TEMP,     /* lives from its first to its last node */
   VKF_SLOT_WEIGHT,   /* of the model: `index` into its weights */
-  VKF_SLOT_CONSTANT, /* made on the host with the plan: `data` */
+  VKF_SLOT_CONSTANT, /* made on the host with the plan: `data`, dense at capacity; a float matrix may be read as rows of
+                        any op */
   VKF_SLOT_STATE,    /* outlives a run, shared by the plans of a session: `index` says which */
   VKF_SLOT_INPUT     /* written by the host before a run: `index` is a vkf_input */
 } vkf_slot_kind;

@@ -1,0 +1,110 @@
+/* kern: the kernel variants as data, and the pure functions that choose among them.
+ *
+ * Sees op and gpu/caps.h only, so it is tested with invented devices. One table (variants.c), a row a tiling strategy;
+ * name, specialization constants, shared bytes, grid and the reason why a variant does not fit are computed from the
+ * row. Invariant: picking depends on nothing but its arguments.
+ */
+#ifndef VKF_KERN_KERN_H
+#define VKF_KERN_KERN_H
+
+#include "gpu/caps.h"
+#include "op/backend.h"
+
+/* How a [N,K] weight lies on the device. Chosen once a weight, at load (vkf_kern_weight_layout). */
+typedef enum vkf_weight_layout {
+  VKF_LAYOUT_W_ROWS,   /* [N][K] */
+  VKF_LAYOUT_W_LANE,   /* [N/C][K/4][C][4], C columns a group (the device's lane constant), N and K padded with zeros */
+  VKF_LAYOUT_W_DIRECT, /* [N/C][K/2][C][2], C columns a group: one 64-bit load a lane, N and K padded with zeros */
+  VKF_LAYOUT_W_COUNT
+} vkf_weight_layout;
+typedef struct vkf_weight_packing {
+  vkf_weight_layout layout;
+  uint32_t columns; /* C; 1 for rows */
+  uint32_t k_align; /* K is padded to a multiple of this (1 for rows) */
+} vkf_weight_packing;
+
+/* Activations: rows [M][K], panels [ceil(M/32)][K][32], or both (bits). */
+enum { VKF_LAYOUT_ROWS = 1, VKF_LAYOUT_PANELS = 2 };
+#define VKF_PANEL_ROWS 32
+
+typedef enum vkf_access_kind { VKF_ACCESS_STORAGE, VKF_ACCESS_ADDRESS, VKF_ACCESS_TEXEL } vkf_access_kind;
+
+/* Which partial sums make an output element, as a function of K (or of the keys) alone. */
+typedef enum vkf_order_class { VKF_ORDER_ASCENDING, VKF_ORDER_FAST, VKF_ORDER_COUNT } vkf_order_class;
+
+/* What a node asks of a kernel, at capacity (to pick) or at actual sizes (to compute the grid). Unused numbers are 0.
+ */
+typedef struct vkf_problem {
+  vkf_op op;
+  uint32_t m, n, k;           /* matmul; rows m of width n elsewhere; attention: m queries, n keys, k key width */
+  uint32_t v;                 /* attention: value width; top_k: k */
+  uint32_t batch, heads;      /* attention, append: sequences and heads */
+  vkf_weight_packing packing; /* of the weight operand */
+  vkf_order_class order;      /* what the run asks for */
+} vkf_problem;
+
+/* A row of the one table. Zero means "does not apply". */
+typedef struct vkf_variant {
+  vkf_op op;
+  const char *family; /* "naive", "shared", "lane", "direct", "row", "subgroup", ... */
+  const char *module; /* SPIR-V module of the manifest */
+  struct {
+    uint32_t bm, bn, bk, tm, tn, vec;
+  } tile;
+  uint32_t workgroup;     /* invocations */
+  uint32_t subgroup;      /* the subgroup size that it is written for: required, or it does not fit; 0: any */
+  uint32_t needs;         /* vkf_need bits */
+  vkf_access_kind access; /* of its x and w operands */
+  vkf_weight_layout weights;
+  uint32_t x_layout; /* VKF_LAYOUT_ROWS or VKF_LAYOUT_PANELS, of its main input */
+  vkf_order_class order;
+  uint32_t n_partial; /* partial sums an element: 1 for ascending */
+} vkf_variant;
+
+enum vkf_need {
+  VKF_NEED_SHUFFLE = 1,
+  VKF_NEED_BROADCAST = 2,
+  VKF_NEED_ARITHMETIC = 4,
+  VKF_NEED_ADDRESS = 8,
+  VKF_NEED_INT64 = 16,
+  VKF_NEED_TEXEL = 32,
+  VKF_NEED_GPU = 64,    /* never chosen by default on a CPU driver; fits when forced */
+  VKF_NEED_SHARED = 128 /* uses shared memory and barriers */
+};
+
+const vkf_variant *vkf_kern_variants(size_t *n);
+/* By computed name ("matmul-lane-m16n4-w8"); NULL if there is none. */
+const vkf_variant *vkf_kern_find(const char *name);
+/* Writes the name, computed from the row's fields, and returns it. */
+const char *vkf_kern_name(const vkf_variant *variant, char *buffer, size_t size);
+
+/* NULL if the variant can run the problem on the device, else the reason why not, written into `why`. */
+const char *vkf_kern_fit(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps, char *why,
+                         size_t size);
+
+/* The best variant that fits; forced: its name or NULL. NULL if nothing fits (why says so). With `why` also the reason
+ * of the choice. */
+const vkf_variant *vkf_kern_pick(const vkf_problem *problem, const vkf_caps *caps, const vkf_variant *forced, char *why,
+                                 size_t size);
+
+/* The packing in which a [n,k] weight should lie on this device (a forced matmul variant decides). */
+vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, uint32_t n, uint32_t k, const vkf_variant *forced);
+/* Floats that a packed weight takes; element (row, column) of the packing for tests and repacking. */
+size_t vkf_kern_packed_elements(const vkf_weight_packing *p, uint32_t n, uint32_t k);
+size_t vkf_kern_packed_index(const vkf_weight_packing *p, uint32_t n, uint32_t k, uint32_t row, uint32_t column);
+void vkf_kern_pack(const vkf_weight_packing *p, uint32_t n, uint32_t k, const float *rows, float *packed);
+
+/* The order class for a device and run: ascending on CPU drivers. */
+vkf_order_class vkf_kern_order(const vkf_caps *caps, bool batch_invariant);
+
+#define VKF_MAX_CONSTANTS 24
+/* Specialization constants 0..n-1 that every kernel of this op shares (shaders/shared/constants.h); returns n. */
+uint32_t vkf_kern_constants(const vkf_variant *variant, const vkf_problem *problem,
+                            uint32_t constants[VKF_MAX_CONSTANTS]);
+uint32_t vkf_kern_shared_bytes(const vkf_variant *variant, const vkf_problem *problem);
+/* Workgroups for the actual problem; an empty problem gives {0,0,0}. */
+void vkf_kern_grid(const vkf_variant *variant, const vkf_problem *actual, uint32_t grid[3]);
+/* How this variant rounds on this device (bounds). */
+void vkf_kern_rounding(const vkf_variant *variant, const vkf_problem *problem, vkf_rounding *out);
+
+#endif

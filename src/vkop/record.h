@@ -1,0 +1,54 @@
+/* The seam between the ops' recorders and the program that runs them.
+ *
+ * An op's recorder says what one dispatch needs (variant, operands in the order of the shader's bindings, push
+ * constants); the program places slots, binds, derives grids and records. No recorder calls the room gpu.
+ *
+ * Binding 0 of every shader is the step buffer (shaders/shared/step.h: the vkf_dims), bindings 1.. are the operands in
+ * order. Push constants begin with uvec2 at[VKF_MAX_OPERANDS], which the program fills in:
+ *   input by storage buffer   at.x = first element of the layout that the kernel reads (in 4-byte elements)
+ *   input by texel buffer     at.x = first texel (16 bytes)
+ *   input by address          at   = its 64-bit device address (low, high); its binding is left out of the layout
+ *   output                    at.x = first element of the rows, at.y = first element of the panels, 0xffffffff: not
+ * kept followed by the op's own parameters (shaders/shared/<op>.h).
+ */
+#ifndef VKF_VKOP_RECORD_H
+#define VKF_VKOP_RECORD_H
+
+#include "kern/kern.h"
+
+#define VKF_MAX_OPERANDS 8
+#define VKF_MAX_PUSH_BYTES 128
+
+typedef struct vkf_operand {
+  uint32_t slot; /* VKF_NO_SLOT: absent; its binding gets the step buffer */
+  bool write;    /* else read */
+  bool read;     /* also read (append keeps what it does not write) */
+  vkf_access_kind access;
+  uint32_t layout; /* inputs: VKF_LAYOUT_ROWS or VKF_LAYOUT_PANELS */
+} vkf_operand;
+
+typedef struct vkf_dispatch {
+  vkf_operand operands[VKF_MAX_OPERANDS];
+  uint32_t n_operands;
+  uint32_t constants[VKF_MAX_CONSTANTS];
+  uint32_t n_constants;
+  uint8_t params[VKF_MAX_PUSH_BYTES - VKF_MAX_OPERANDS * 8];
+  uint32_t params_bytes;
+} vkf_dispatch;
+
+/* What a recorder may look at. */
+typedef struct vkf_record_view {
+  const vkf_plan *plan;
+  const vkf_node *node;
+  const vkf_variant *variant;         /* as picked */
+  const vkf_problem *problem;         /* at capacity */
+  const vkf_weight_packing *packings; /* [plan->n_slots]: of weight slots */
+} vkf_record_view;
+
+#define X(NAME, name)                                                                                               \
+  void vkf_vkop_problem_##name(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out); \
+  void vkf_vkop_record_##name(const vkf_record_view *view, vkf_dispatch *out);
+VKF_OP_LIST(X)
+#undef X
+
+#endif
