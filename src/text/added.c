@@ -1,15 +1,16 @@
 /* added: tokens that are cut out of the text before the model sees it.
  *
- * Those that are not `normalized` are looked for in the raw text, the others in the normalized text, by their normalized
- * content. At each place the longest one wins. single_word tokens match between non-word characters only; lstrip and
- * rstrip take the white space beside them. Refuses an id that the vocabulary gives to another piece.
+ * Those that are not `normalized` are looked for in the raw text, the others in the normalized text, by their
+ * normalized content. At each place the longest one wins. single_word tokens match between non-word characters only;
+ * lstrip and rstrip take the white space beside them. Refuses an id that the vocabulary gives to another piece.
  */
 #include "text/internal.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- looking for them ---------------------------------------------------------------------------------------------- */
+/* ---- looking for them ----------------------------------------------------------------------------------------------
+ */
 
 static const vkf_text_added_token *match_at(const vkf_text_added_set *set, vkf_text_string text, size_t at) {
   uint8_t byte = (uint8_t)text.data[at];
@@ -63,7 +64,8 @@ void vkf_text_added_cut(const vkf_text_added_set *set, vkf_text_string text, boo
     vkf_text_pieces_push(out, (vkf_text_string){text.data + done, text.size - done}, -1, first && done == 0);
 }
 
-/* ---- loading ------------------------------------------------------------------------------------------------------- */
+/* ---- loading -------------------------------------------------------------------------------------------------------
+ */
 
 static vkf_status load_token(vkf_text_loader *loader, const json_t *json, const vkf_text_vocab *vocab,
                              vkf_text_added_token *token) {
@@ -82,7 +84,8 @@ static vkf_status load_token(vkf_text_loader *loader, const json_t *json, const 
   }
   token->id = (int32_t)id;
   int32_t known = vkf_text_vocab_find(vocab, token->content);
-  bool taken = id < vocab->size && vocab->pieces[id].data != NULL && !vkf_text_string_equal(vocab->pieces[id], token->content);
+  bool taken =
+      id < vocab->size && vocab->pieces[id].data != NULL && !vkf_text_string_equal(vocab->pieces[id], token->content);
   if ((known >= 0 && known != token->id) || taken) {
     return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "\"%s\" has the id %zu, which is not what the vocabulary says",
                               token->content.data, id);

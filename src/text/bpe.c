@@ -1,20 +1,24 @@
 /* bpe: byte-pair encoding (Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units").
  *
- * A word starts as its characters; then the adjacent pair with the lowest rank, the leftmost of equals, becomes one piece,
- * until no pair has a rank. Pairs wait in a binary heap; an entry whose pair has changed since is passed over.
+ * A word starts as its characters; then the adjacent pair with the lowest rank, the leftmost of equals, becomes one
+ * piece, until no pair has a rank. Pairs wait in a binary heap; an entry whose pair has changed since is passed over.
  * Refuses dropout, which is for training, and merges that name pieces outside the vocabulary.
  */
 #include "text/internal.h"
 
 #include <string.h>
 
-/* ---- merges -------------------------------------------------------------------------------------------------------- */
+/* ---- merges --------------------------------------------------------------------------------------------------------
+ */
 
-static uint64_t pair_of(int32_t left, int32_t right) { return ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) + 1; }
+static uint64_t pair_of(int32_t left, int32_t right) {
+  return ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) + 1;
+}
 
 static size_t merge_slot(const vkf_text_model *model, uint64_t pair) {
   size_t slot = ((pair * 0x9E3779B97F4A7C15u) >> 32) & (model->n_merge_slots - 1);
-  while (model->merges[slot].pair != 0 && model->merges[slot].pair != pair) slot = (slot + 1) & (model->n_merge_slots - 1);
+  while (model->merges[slot].pair != 0 && model->merges[slot].pair != pair)
+    slot = (slot + 1) & (model->n_merge_slots - 1);
   return slot;
 }
 
@@ -61,7 +65,8 @@ static vkf_status add_merge(vkf_text_model *model, vkf_text_loader *loader, size
   return VKF_OK;
 }
 
-/* ---- one word ------------------------------------------------------------------------------------------------------ */
+/* ---- one word ------------------------------------------------------------------------------------------------------
+ */
 
 /* Symbols form a list by index; a symbol that went into its left neighbour has id -1. */
 typedef struct symbol {
@@ -80,7 +85,9 @@ typedef struct word_state {
   size_t n_symbols, n_heap;
 } word_state;
 
-static bool comes_before(candidate a, candidate b) { return a.rank != b.rank ? a.rank < b.rank : a.at < b.at; }
+static bool comes_before(candidate a, candidate b) {
+  return a.rank != b.rank ? a.rank < b.rank : a.at < b.at;
+}
 
 static void heap_push(word_state *word, int32_t at) {
   const symbol *left = &word->symbols[at];
@@ -152,8 +159,8 @@ static bool add_bytes(word_state *word, vkf_text_string bytes) {
   return true;
 }
 
-/* Splits a word into the symbols that merging starts from. A character without a piece becomes its bytes, or the unknown
- * token (one for a run of them with fuse_unk), or nothing where there is none, as in the files' own library. */
+/* Splits a word into the symbols that merging starts from. A character without a piece becomes its bytes, or the
+ * unknown token (one for a run of them with fuse_unk), or nothing where there is none, as in the files' own library. */
 static vkf_status start_word(word_state *word, vkf_text_string text) {
   const vkf_text_model *model = word->model;
   vkf_status st = VKF_OK;
@@ -172,8 +179,9 @@ static vkf_status start_word(word_state *word, vkf_text_string text) {
     }
     if (model->byte_fallback && add_bytes(word, (vkf_text_string){text.data + at, next - at})) continue;
     if (model->unk_missing) {
-      VKF_FAIL(model->env, VKF_ERROR_ARGUMENT, "the vocabulary has no token for \"%.*s\", and not the unknown token either",
-               (int)(next - at), text.data + at);
+      VKF_FAIL(model->env, VKF_ERROR_ARGUMENT,
+               "the vocabulary has no token for \"%.*s\", and not the unknown token either", (int)(next - at),
+               text.data + at);
     }
     if (model->unk_id < 0) continue;
     if (unknown && !model->fuse_unk) add_symbol(word, model->unk_id);
@@ -205,7 +213,8 @@ static vkf_status bpe_encode(vkf_text_model *model, vkf_text_string text, vkf_te
   return st;
 }
 
-/* ---- loading ------------------------------------------------------------------------------------------------------- */
+/* ---- loading -------------------------------------------------------------------------------------------------------
+ */
 
 static vkf_status load_optional_string(vkf_text_loader *loader, const json_t *json, const char *key,
                                        vkf_text_string *out) {
@@ -233,8 +242,7 @@ vkf_status vkf_text_bpe_load(vkf_text_model *model, vkf_text_loader *loader, con
   while (model->n_merge_slots < 2 * json_array_size(merges)) model->n_merge_slots *= 2;
   model->merges = vkf_arena_alloc(loader->arena, model->n_merge_slots, sizeof(*model->merges));
   if (model->merges == NULL) return VKF_ERROR_MEMORY;
-  for (size_t i = 0; i < json_array_size(merges); i++)
-    VKF_TRY(add_merge(model, loader, i, json_array_get(merges, i)));
+  for (size_t i = 0; i < json_array_size(merges); i++) VKF_TRY(add_merge(model, loader, i, json_array_get(merges, i)));
 done:
   return st;
 }

@@ -2,10 +2,9 @@
  *
  * The table is base64 of: the trie's size in bytes (u32, little-endian), the trie as a double array of u32 units (the
  * layout of darts-clone), then the replacements, each ended by a zero byte. A unit holds a label in its low 8 bits (and
- * bit 31), the flag "a value hangs here" in bit 8, and the offset to its children from bit 10 on, shifted left by 8 more
- * where bit 9 is set. A value is an offset into the replacements.
- * Refuses a table that is cut short. Every index is checked against the size, so a damaged trie matches less and reads
- * nothing outside.
+ * bit 31), the flag "a value hangs here" in bit 8, and the offset to its children from bit 10 on, shifted left by 8
+ * more where bit 9 is set. A value is an offset into the replacements. Refuses a table that is cut short. Every index
+ * is checked against the size, so a damaged trie matches less and reads nothing outside.
  */
 #include "text/internal.h"
 
@@ -73,7 +72,9 @@ static bool unit_at(const vkf_text_charsmap *map, size_t index, uint32_t *out) {
   return true;
 }
 
-static size_t offset_of(uint32_t unit) { return (size_t)(unit >> 10) << ((unit & (1u << 9)) >> 6); }
+static size_t offset_of(uint32_t unit) {
+  return (size_t)(unit >> 10) << ((unit & (1u << 9)) >> 6);
+}
 
 /* Appends what replaces the shortest beginning of `text` that the table has; false: it has none. */
 static bool append_replacement(const vkf_text_charsmap *map, vkf_text_string text, vkf_text *out) {

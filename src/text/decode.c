@@ -9,7 +9,9 @@
 
 #define REPLACEMENT "\xEF\xBF\xBD" /* U+FFFD */
 
-static vkf_text_string whole_of(const vkf_text *text) { return (vkf_text_string){text->data, text->size}; }
+static vkf_text_string whole_of(const vkf_text *text) {
+  return (vkf_text_string){text->data, text->size};
+}
 
 static bool starts_with(vkf_text_string text, vkf_text_string prefix) {
   return text.size >= prefix.size && memcmp(text.data, prefix.data, prefix.size) == 0;
@@ -27,13 +29,17 @@ static void append_replaced(vkf_text *out, vkf_text_string text, vkf_text_string
   }
 }
 
-/* ---- bytes --------------------------------------------------------------------------------------------------------- */
+/* ---- bytes ---------------------------------------------------------------------------------------------------------
+ */
 
 /* The length of the longest beginning of `text` that could still have become a character, at least 1 (Unicode 15,
  * section 3.9, "maximal subpart"). Only for text that does not begin with a whole character. */
 static size_t broken_length(vkf_text_string text) {
   uint8_t lead = (uint8_t)text.data[0], low = 0x80, high = 0xBF;
-  size_t length = lead >= 0xC2 && lead <= 0xDF ? 2 : lead >= 0xE0 && lead <= 0xEF ? 3 : lead >= 0xF0 && lead <= 0xF4 ? 4 : 1;
+  size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2
+                  : lead >= 0xE0 && lead <= 0xEF ? 3
+                  : lead >= 0xF0 && lead <= 0xF4 ? 4
+                                                 : 1;
   if (lead == 0xE0) low = 0xA0;
   if (lead == 0xED) high = 0x9F;
   if (lead == 0xF0) low = 0x90;
@@ -50,8 +56,10 @@ static void append_lossy(vkf_text *out, vkf_text_string bytes) {
     vkf_text_string rest = {bytes.data + at, bytes.size - at};
     utf8proc_int32_t code;
     utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)rest.data, (utf8proc_ssize_t)rest.size, &code);
-    if (n > 0) vkf_text_append(out, rest.data, (size_t)n);
-    else vkf_text_append(out, REPLACEMENT, 3);
+    if (n > 0)
+      vkf_text_append(out, rest.data, (size_t)n);
+    else
+      vkf_text_append(out, REPLACEMENT, 3);
     at += n > 0 ? (size_t)n : broken_length(rest);
   }
 }
@@ -119,7 +127,8 @@ static vkf_status byte_fallback(const vkf_text_step *step, const vkf_text_pieces
   return st;
 }
 
-/* ---- words --------------------------------------------------------------------------------------------------------- */
+/* ---- words ---------------------------------------------------------------------------------------------------------
+ */
 
 static vkf_status metaspace(const vkf_text_step *step, const vkf_text_pieces *in, vkf_text_pieces *out) {
   const vkf_text_string space = {" ", 1}, nothing = {"", 0};
@@ -144,9 +153,9 @@ static vkf_status load_wordpiece(vkf_text_loader *loader, const json_t *json, vk
 
 /* Takes back the spaces that English spelling does not have, one rule after the other; works between two buffers. */
 static void clean_up(vkf_text *text, vkf_text *spare) {
-  static const char *const RULES[][2] = {{" .", "."},     {" ?", "?"},   {" !", "!"},           {" ,", ","},
-                                         {" ' ", "'"},    {" n't", "n't"}, {" 'm", "'m"},       {" do not", " don't"},
-                                         {" 's", "'s"},   {" 've", "'ve"}, {" 're", "'re"}};
+  static const char *const RULES[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
+                                         {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
+                                         {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   for (size_t i = 0; i < VKF_COUNT(RULES); i++) {
     spare->size = 0;
     append_replaced(spare, whole_of(text), (vkf_text_string){RULES[i][0], strlen(RULES[i][0])},
@@ -199,7 +208,8 @@ static vkf_status bpe(const vkf_text_step *step, const vkf_text_pieces *in, vkf_
   return st;
 }
 
-/* ---- any text ------------------------------------------------------------------------------------------------------ */
+/* ---- any text ------------------------------------------------------------------------------------------------------
+ */
 
 static vkf_status fuse(const vkf_text_step *step, const vkf_text_pieces *in, vkf_text_pieces *out) {
   (void)step;

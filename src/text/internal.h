@@ -18,7 +18,8 @@ typedef struct vkf_text_string {
 
 bool vkf_text_string_equal(vkf_text_string a, vkf_text_string b);
 
-/* ---- characters (unicode.c); texts are well-formed UTF-8, checked at the door -------------------------------------- */
+/* ---- characters (unicode.c); texts are well-formed UTF-8, checked at the door --------------------------------------
+ */
 
 /* The character at `at`; *next is the offset behind it. */
 uint32_t vkf_text_char_at(vkf_text_string text, size_t at, size_t *next);
@@ -27,20 +28,21 @@ size_t vkf_text_char_before(vkf_text_string text, size_t at);
 size_t vkf_text_char_count(vkf_text_string text);
 void vkf_text_append_char(vkf_text *out, uint32_t code);
 
-bool vkf_text_is_white(uint32_t code);              /* property White_Space */
-bool vkf_text_is_control(uint32_t code);            /* Cc, Cf, Co, but not tab, line feed and carriage return */
-bool vkf_text_is_punctuation(uint32_t code);        /* category P, and ASCII's symbols */
-bool vkf_text_is_number(uint32_t code);             /* category N */
-bool vkf_text_is_mark(uint32_t code);               /* category M */
-bool vkf_text_is_nonspacing_mark(uint32_t code);    /* category Mn */
-bool vkf_text_is_word(uint32_t code);               /* \w of UTS #18: Alphabetic, M, Nd, Pc, Join_Control */
-bool vkf_text_is_ideograph(uint32_t code);          /* the CJK blocks that BERT splits into single characters */
+bool vkf_text_is_white(uint32_t code);           /* property White_Space */
+bool vkf_text_is_control(uint32_t code);         /* Cc, Cf, Co, but not tab, line feed and carriage return */
+bool vkf_text_is_punctuation(uint32_t code);     /* category P, and ASCII's symbols */
+bool vkf_text_is_number(uint32_t code);          /* category N */
+bool vkf_text_is_mark(uint32_t code);            /* category M */
+bool vkf_text_is_nonspacing_mark(uint32_t code); /* category Mn */
+bool vkf_text_is_word(uint32_t code);            /* \w of UTS #18: Alphabetic, M, Nd, Pc, Join_Control */
+bool vkf_text_is_ideograph(uint32_t code);       /* the CJK blocks that BERT splits into single characters */
 
 /* The printable character that stands for a byte in byte-level vocabularies, as GPT-2 has it, and back (-1: none). */
 uint32_t vkf_text_byte_to_char(uint8_t byte);
 int vkf_text_char_to_byte(uint32_t code);
 
-/* ---- pieces (pieces.c) -------------------------------------------------------------------------------------------- */
+/* ---- pieces (pieces.c) --------------------------------------------------------------------------------------------
+ */
 
 typedef struct vkf_text_piece {
   size_t offset, size; /* in the bytes of the list */
@@ -61,7 +63,8 @@ void vkf_text_pieces_clear(vkf_text_pieces *pieces);
 void vkf_text_pieces_push(vkf_text_pieces *pieces, vkf_text_string text, int32_t id, bool first);
 vkf_text_string vkf_text_pieces_get(const vkf_text_pieces *pieces, size_t i);
 
-/* ---- ranges and patterns (ranges.c, pattern.c) --------------------------------------------------------------------- */
+/* ---- ranges and patterns (ranges.c, pattern.c) ---------------------------------------------------------------------
+ */
 
 /* Consecutive ranges that cover a text; each is a match of something or what lies between two matches. */
 typedef struct vkf_text_range {
@@ -104,7 +107,8 @@ vkf_status vkf_text_pattern_ranges(vkf_text_pattern *pattern, vkf_text_string te
 vkf_status vkf_text_pattern_replace(vkf_text_pattern *pattern, vkf_text_string text, vkf_text_string content,
                                     vkf_text *out);
 
-/* ---- loading (load.c) ---------------------------------------------------------------------------------------------- */
+/* ---- loading (load.c) ----------------------------------------------------------------------------------------------
+ */
 
 typedef struct vkf_text_pattern_list vkf_text_pattern_list;
 
@@ -141,24 +145,50 @@ typedef struct vkf_text_kind {
   vkf_text_decode_fn decode;
 } vkf_text_kind;
 
-typedef enum vkf_text_prepend { VKF_TEXT_PREPEND_ALWAYS, VKF_TEXT_PREPEND_FIRST, VKF_TEXT_PREPEND_NEVER } vkf_text_prepend;
+typedef enum vkf_text_prepend {
+  VKF_TEXT_PREPEND_ALWAYS,
+  VKF_TEXT_PREPEND_FIRST,
+  VKF_TEXT_PREPEND_NEVER
+} vkf_text_prepend;
 
 struct vkf_text_step {
   const vkf_text_kind *kind;
   vkf_text_step *next;
   vkf_env *env;
   vkf_text_pattern *pattern; /* Replace, Split, ByteLevel with its regular expression */
-  vkf_text_string content;   /* Replace, Prepend; Metaspace, Strip, CharDelimiterSplit: a character; WordPiece, BPEDecoder */
+  vkf_text_string
+      content; /* Replace, Prepend; Metaspace, Strip, CharDelimiterSplit: a character; WordPiece, BPEDecoder */
   union {
-    struct { bool clean, ideographs, strip_accents, lowercase; } bert;
-    struct { bool left, right; } strip;
-    struct { bool prefix_space; } bytes;
-    struct { vkf_text_prepend prepend; bool split; } metaspace;
-    struct { vkf_text_behavior behavior; bool invert; } split;
-    struct { size_t start, stop; } trim;
-    struct { bool cleanup; } wordpiece;
-    struct { const vkf_text_charsmap *map; } precompiled;
-    struct { const int32_t *ids; size_t n; } around; /* post-processor: ids with one -1 where the text's ids stand */
+    struct {
+      bool clean, ideographs, strip_accents, lowercase;
+    } bert;
+    struct {
+      bool left, right;
+    } strip;
+    struct {
+      bool prefix_space;
+    } bytes;
+    struct {
+      vkf_text_prepend prepend;
+      bool split;
+    } metaspace;
+    struct {
+      vkf_text_behavior behavior;
+      bool invert;
+    } split;
+    struct {
+      size_t start, stop;
+    } trim;
+    struct {
+      bool cleanup;
+    } wordpiece;
+    struct {
+      const vkf_text_charsmap *map;
+    } precompiled;
+    struct {
+      const int32_t *ids;
+      size_t n;
+    } around; /* post-processor: ids with one -1 where the text's ids stand */
   } u;
 };
 
@@ -170,7 +200,8 @@ vkf_status vkf_text_load_steps(vkf_text_loader *loader, const char *stage, const
 vkf_status vkf_text_load_string(vkf_text_loader *loader, const json_t *json, const char *key, vkf_text_string *out);
 vkf_status vkf_text_load_char(vkf_text_loader *loader, const json_t *json, const char *key, vkf_text_string *out);
 vkf_status vkf_text_load_bool(vkf_text_loader *loader, const json_t *json, const char *key, bool fallback, bool *out);
-vkf_status vkf_text_load_size(vkf_text_loader *loader, const json_t *json, const char *key, size_t fallback, size_t *out);
+vkf_status vkf_text_load_size(vkf_text_loader *loader, const json_t *json, const char *key, size_t fallback,
+                              size_t *out);
 /* {"String": ...} or {"Regex": ...} under `pattern`. */
 vkf_status vkf_text_load_pattern(vkf_text_loader *loader, const json_t *json, vkf_text_pattern **out);
 vkf_status vkf_text_load_regex(vkf_text_loader *loader, vkf_text_string text, vkf_text_pattern **out);
@@ -181,7 +212,8 @@ vkf_status vkf_text_load_metaspace(vkf_text_loader *loader, const json_t *json, 
 /* VKF_ERROR_FORMAT: "<stage> "<type>": " and the rest. */
 vkf_status vkf_text_load_fail(vkf_text_loader *loader, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
 
-/* ---- the stages ---------------------------------------------------------------------------------------------------- */
+/* ---- the stages ----------------------------------------------------------------------------------------------------
+ */
 
 vkf_status vkf_text_load_normalizers(vkf_text_loader *loader, const json_t *json, vkf_text_step **out);
 vkf_status vkf_text_normalize(const vkf_text_step *steps, vkf_env *env, vkf_text_string text, vkf_text *out);
@@ -201,7 +233,8 @@ vkf_status vkf_text_load_decoders(vkf_text_loader *loader, const json_t *json, v
 /* Runs all steps over `pieces`, in place. */
 vkf_status vkf_text_decode_steps(const vkf_text_step *steps, vkf_text_pieces *pieces);
 
-/* ---- vocabulary (vocab.c) ------------------------------------------------------------------------------------------ */
+/* ---- vocabulary (vocab.c) ------------------------------------------------------------------------------------------
+ */
 
 /* Ids above this are taken for a damaged file. */
 #define VKF_TEXT_MAX_IDS 4000000
@@ -227,7 +260,8 @@ vkf_status vkf_text_vocab_add(vkf_text_vocab *vocab, vkf_text_loader *loader, si
 int32_t vkf_text_vocab_find(const vkf_text_vocab *vocab, vkf_text_string piece);
 int32_t vkf_text_vocab_find_hashed(const vkf_text_vocab *vocab, vkf_text_string piece, uint64_t hash);
 
-/* ---- models (model.c, bpe.c, unigram.c) ---------------------------------------------------------------------------- */
+/* ---- models (model.c, bpe.c, unigram.c) ----------------------------------------------------------------------------
+ */
 
 typedef struct vkf_text_merge {
   uint64_t pair; /* left << 32 | right, plus one; 0: free */
@@ -241,18 +275,18 @@ struct vkf_text_model {
   vkf_text_vocab vocab;
   /* Appends the ids of one word, which is not empty. */
   vkf_status (*encode)(vkf_text_model *model, vkf_text_string word, vkf_text_ids *out);
-  int32_t unk_id;         /* -1: none */
-  bool unk_missing;       /* the file names an unknown token that the vocabulary does not have */
-  int32_t byte_ids[256];  /* of <0x00> ... <0xFF>; -1: none. Only where byte_fallback is on */
+  int32_t unk_id;        /* -1: none */
+  bool unk_missing;      /* the file names an unknown token that the vocabulary does not have */
+  int32_t byte_ids[256]; /* of <0x00> ... <0xFF>; -1: none. Only where byte_fallback is on */
   bool byte_fallback, fuse_unk, ignore_merges;
   vkf_text_string prefix; /* of a piece that continues a word */
   vkf_text_string suffix; /* of a piece that ends a word */
   vkf_text_merge *merges; /* BPE: [n_merge_slots], a power of two, open addressing */
   size_t n_merge_slots;
-  const double *scores;   /* Unigram: [vocab.size] */
+  const double *scores; /* Unigram: [vocab.size] */
   double unk_score;
-  size_t max_chars;       /* WordPiece: a longer word is unknown */
-  void *scratch;          /* kept between calls; vkf_text_model_finish frees it */
+  size_t max_chars; /* WordPiece: a longer word is unknown */
+  void *scratch;    /* kept between calls; vkf_text_model_finish frees it */
   size_t scratch_bytes;
 };
 
@@ -271,7 +305,8 @@ void vkf_text_model_find_bytes(vkf_text_model *model);
 vkf_status vkf_text_bpe_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json);
 vkf_status vkf_text_unigram_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json);
 
-/* ---- added tokens (added.c) ---------------------------------------------------------------------------------------- */
+/* ---- added tokens (added.c) ----------------------------------------------------------------------------------------
+ */
 
 typedef struct vkf_text_added_token {
   vkf_text_string content, pattern; /* as written, and as looked for (normalized where `normalized`) */

@@ -56,7 +56,8 @@ vkf_status vkf_text_load_size(vkf_text_loader *loader, const json_t *json, const
   const json_t *field = json_object_get(json, key);
   *out = fallback;
   if (field == NULL || json_is_null(field)) return VKF_OK;
-  if (!json_is_integer(field) || json_integer_value(field) < 0) return wrong_field(loader, key, "a number of 0 or more");
+  if (!json_is_integer(field) || json_integer_value(field) < 0)
+    return wrong_field(loader, key, "a number of 0 or more");
   *out = (size_t)json_integer_value(field);
   return VKF_OK;
 }
@@ -101,15 +102,20 @@ vkf_status vkf_text_load_metaspace(vkf_text_loader *loader, const json_t *json, 
   VKF_TRY(vkf_text_load_bool(loader, json, "add_prefix_space", true, &prefix_space));
   const char *scheme = json_string_value(json_object_get(json, "prepend_scheme"));
   if (scheme == NULL) scheme = prefix_space ? "always" : "never";
-  if (strcmp(scheme, "always") == 0) step->u.metaspace.prepend = VKF_TEXT_PREPEND_ALWAYS;
-  else if (strcmp(scheme, "first") == 0) step->u.metaspace.prepend = VKF_TEXT_PREPEND_FIRST;
-  else if (strcmp(scheme, "never") == 0) step->u.metaspace.prepend = VKF_TEXT_PREPEND_NEVER;
-  else st = vkf_text_load_fail(loader, VKF_ERROR_UNSUPPORTED, "prepend_scheme \"%s\" is not supported", scheme);
+  if (strcmp(scheme, "always") == 0)
+    step->u.metaspace.prepend = VKF_TEXT_PREPEND_ALWAYS;
+  else if (strcmp(scheme, "first") == 0)
+    step->u.metaspace.prepend = VKF_TEXT_PREPEND_FIRST;
+  else if (strcmp(scheme, "never") == 0)
+    step->u.metaspace.prepend = VKF_TEXT_PREPEND_NEVER;
+  else
+    st = vkf_text_load_fail(loader, VKF_ERROR_UNSUPPORTED, "prepend_scheme \"%s\" is not supported", scheme);
 done:
   return st;
 }
 
-/* ---- lists of steps ------------------------------------------------------------------------------------------------ */
+/* ---- lists of steps ------------------------------------------------------------------------------------------------
+ */
 
 typedef struct step_reader {
   vkf_text_loader *loader;

@@ -74,7 +74,8 @@ vkf_status vkf_text_model_append_unknown(vkf_text_model *model, vkf_text_string 
   return vkf_text_ids_append(out, &model->unk_id, 1);
 }
 
-/* ---- word level ---------------------------------------------------------------------------------------------------- */
+/* ---- word level ----------------------------------------------------------------------------------------------------
+ */
 
 static vkf_status word_encode(vkf_text_model *model, vkf_text_string word, vkf_text_ids *out) {
   int32_t id = vkf_text_vocab_find(&model->vocab, word);
@@ -87,9 +88,11 @@ static vkf_status word_load(vkf_text_model *model, vkf_text_loader *loader, cons
   return st == VKF_OK ? vkf_text_model_load_unknown(model, loader, json) : st;
 }
 
-/* ---- WordPiece ----------------------------------------------------------------------------------------------------- */
+/* ---- WordPiece -----------------------------------------------------------------------------------------------------
+ */
 
-/* The longest piece at `start`, shrunk character by character; -1: none. The candidate stands in scratch behind the prefix. */
+/* The longest piece at `start`, shrunk character by character; -1: none. The candidate stands in scratch behind the
+ * prefix. */
 static int32_t wordpiece_longest(const vkf_text_model *model, vkf_text_string word, size_t start, char *scratch,
                                  size_t *end) {
   size_t n_prefix = start > 0 ? model->prefix.size : 0;
@@ -132,7 +135,8 @@ done:
   return st;
 }
 
-/* ---- the table ----------------------------------------------------------------------------------------------------- */
+/* ---- the table -----------------------------------------------------------------------------------------------------
+ */
 
 static const struct {
   const char *type;

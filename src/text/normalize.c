@@ -7,7 +7,8 @@
 #include <string.h>
 #include <utf8proc.h>
 
-/* ---- Unicode's normal forms ---------------------------------------------------------------------------------------- */
+/* ---- Unicode's normal forms ----------------------------------------------------------------------------------------
+ */
 
 static bool is_ascii(vkf_text_string text) {
   for (size_t i = 0; i < text.size; i++) {
@@ -56,11 +57,14 @@ static vkf_status nfkd(const vkf_text_step *step, vkf_text_string text, vkf_text
   return normal_form(step->env, text, UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT, out);
 }
 
-/* ---- character by character ---------------------------------------------------------------------------------------- */
+/* ---- character by character ----------------------------------------------------------------------------------------
+ */
 
 static void append_lowercase(vkf_text *out, uint32_t code) {
-  if (code == 0x130) vkf_text_append(out, "i\xCC\x87", 3); /* the one character that becomes two: i and a dot above */
-  else vkf_text_append_char(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)code));
+  if (code == 0x130)
+    vkf_text_append(out, "i\xCC\x87", 3); /* the one character that becomes two: i and a dot above */
+  else
+    vkf_text_append_char(out, (uint32_t)utf8proc_tolower((utf8proc_int32_t)code));
 }
 
 static vkf_status lowercase(const vkf_text_step *step, vkf_text_string text, vkf_text *out) {
@@ -98,7 +102,8 @@ static vkf_status byte_level(const vkf_text_step *step, vkf_text_string text, vk
   return vkf_text_status(out);
 }
 
-/* ---- BERT ---------------------------------------------------------------------------------------------------------- */
+/* ---- BERT ----------------------------------------------------------------------------------------------------------
+ */
 
 static vkf_status load_bert(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
   vkf_status st = VKF_OK;
@@ -136,8 +141,10 @@ static vkf_status bert(const vkf_text_step *step, vkf_text_string text, vkf_text
   for (size_t at = 0; at < chars.size;) {
     uint32_t code = vkf_text_char_at(chars, at, &at);
     if (step->u.bert.strip_accents && vkf_text_is_nonspacing_mark(code)) continue;
-    if (step->u.bert.lowercase) append_lowercase(out, code);
-    else vkf_text_append_char(out, code);
+    if (step->u.bert.lowercase)
+      append_lowercase(out, code);
+    else
+      vkf_text_append_char(out, code);
   }
   VKF_TRY(vkf_text_status(out));
 done:
@@ -146,7 +153,8 @@ done:
   return st;
 }
 
-/* ---- with options -------------------------------------------------------------------------------------------------- */
+/* ---- with options --------------------------------------------------------------------------------------------------
+ */
 
 static vkf_status load_strip(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
   vkf_status st = vkf_text_load_bool(loader, json, "strip_left", true, &step->u.strip.left);

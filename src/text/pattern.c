@@ -1,7 +1,7 @@
 /* pattern: literal texts and regular expressions.
  *
- * tokenizer.json has regular expressions in Oniguruma's Ruby syntax; PCRE2 runs them. The two agree on most of what such
- * files use; translate() rewrites the rest (\s, \w, \v, \uHHHH, {,n}) and refuses what PCRE2 would read as
+ * tokenizer.json has regular expressions in Oniguruma's Ruby syntax; PCRE2 runs them. The two agree on most of what
+ * such files use; translate() rewrites the rest (\s, \w, \v, \uHHHH, {,n}) and refuses what PCRE2 would read as
  * something else (\h, \b, nested classes, && in a class, the flags m and s). Texts are well-formed UTF-8.
  */
 #include "text/internal.h"
@@ -19,22 +19,35 @@ struct vkf_text_pattern {
   pcre2_match_data *match;
 };
 
-static void *allocate(size_t size, void *user) { return vkf_env_realloc(user, NULL, size, 1); }
+static void *allocate(size_t size, void *user) {
+  return vkf_env_realloc(user, NULL, size, 1);
+}
 
-static void release(void *memory, void *user) { vkf_env_free(user, memory); }
+static void release(void *memory, void *user) {
+  vkf_env_free(user, memory);
+}
 
-/* ---- Oniguruma's syntax to PCRE2's --------------------------------------------------------------------------------- */
+/* ---- Oniguruma's syntax to PCRE2's ---------------------------------------------------------------------------------
+ */
 
-#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}\\x{200c}\\x{200d}"
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 
 /* One escape: text.data[at] is the character after the backslash. Returns how many characters it took, 0: refused. */
 static size_t translate_escape(vkf_text_string text, size_t at, bool in_class, vkf_text *out) {
   char c = text.data[at];
   switch (c) {
-    case 's': vkf_text_printf(out, "\\p{White_Space}"); return 1;
-    case 'S': vkf_text_printf(out, "\\P{White_Space}"); return 1;
-    case 'v': vkf_text_printf(out, "\\x0b"); return 1;
-    case 'w': vkf_text_printf(out, in_class ? WORD : "[" WORD "]"); return 1;
+    case 's':
+      vkf_text_printf(out, "\\p{White_Space}");
+      return 1;
+    case 'S':
+      vkf_text_printf(out, "\\P{White_Space}");
+      return 1;
+    case 'v':
+      vkf_text_printf(out, "\\x0b");
+      return 1;
+    case 'w':
+      vkf_text_printf(out, in_class ? WORD : "[" WORD "]");
+      return 1;
     case 'W':
       if (in_class) return 0;
       vkf_text_printf(out, "[^" WORD "]");
@@ -120,7 +133,8 @@ static bool translate(vkf_text_string text, vkf_text *out, const char **why) {
   return true;
 }
 
-/* ---- life ---------------------------------------------------------------------------------------------------------- */
+/* ---- life ----------------------------------------------------------------------------------------------------------
+ */
 
 static vkf_status compile(vkf_text_pattern *pattern, vkf_text_string text) {
   vkf_status st = VKF_OK;
@@ -135,15 +149,14 @@ static vkf_status compile(vkf_text_pattern *pattern, vkf_text_string text) {
   VKF_TRY(vkf_text_status(&regex));
 
   pattern->general = pcre2_general_context_create(allocate, release, env);
-  pcre2_compile_context *context =
-      pattern->general == NULL ? NULL : pcre2_compile_context_create(pattern->general);
+  pcre2_compile_context *context = pattern->general == NULL ? NULL : pcre2_compile_context_create(pattern->general);
   if (context == NULL) VKF_FAIL(env, VKF_ERROR_MEMORY, "out of host memory for a regular expression");
   pcre2_set_newline(context, PCRE2_NEWLINE_LF);
   int error = 0;
   PCRE2_SIZE offset = 0;
-  pattern->code = pcre2_compile((PCRE2_SPTR)(regex.data != NULL ? regex.data : ""), regex.size,
-                                PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &offset,
-                                context);
+  pattern->code =
+      pcre2_compile((PCRE2_SPTR)(regex.data != NULL ? regex.data : ""), regex.size,
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &offset, context);
   pcre2_compile_context_free(context);
   if (pattern->code == NULL) {
     if (error == PCRE2_ERROR_HEAP_FAILED || env->first == VKF_ERROR_MEMORY)
@@ -184,14 +197,16 @@ void vkf_text_pattern_finish(vkf_text_pattern *pattern) {
   pattern->general = NULL;
 }
 
-/* ---- matching ------------------------------------------------------------------------------------------------------ */
+/* ---- matching ------------------------------------------------------------------------------------------------------
+ */
 
 static vkf_status match_error(vkf_text_pattern *pattern, int error) {
-  if (error == PCRE2_ERROR_NOMEMORY) return vkf_env_fail(pattern->env, VKF_ERROR_MEMORY, "out of host memory for a match");
+  if (error == PCRE2_ERROR_NOMEMORY)
+    return vkf_env_fail(pattern->env, VKF_ERROR_MEMORY, "out of host memory for a match");
   char words[160] = "";
   pcre2_get_error_message(error, (PCRE2_UCHAR *)words, sizeof(words));
-  return vkf_env_fail(pattern->env, VKF_ERROR_ARGUMENT, "a regular expression of the tokenizer gives up on this text: %s",
-                      words);
+  return vkf_env_fail(pattern->env, VKF_ERROR_ARGUMENT,
+                      "a regular expression of the tokenizer gives up on this text: %s", words);
 }
 
 /* The first match at or after `from`; *start = SIZE_MAX: none. */
@@ -242,8 +257,10 @@ vkf_status vkf_text_pattern_replace(vkf_text_pattern *pattern, vkf_text_string t
   VKF_TRY(vkf_text_pattern_ranges(pattern, text, &ranges));
   for (size_t i = 0; i < ranges.n; i++) {
     vkf_text_range r = ranges.at[i];
-    if (r.match) vkf_text_append(out, content.data, content.size);
-    else vkf_text_append(out, text.data + r.start, r.end - r.start);
+    if (r.match)
+      vkf_text_append(out, content.data, content.size);
+    else
+      vkf_text_append(out, text.data + r.start, r.end - r.start);
   }
   VKF_TRY(vkf_text_status(out));
 done:

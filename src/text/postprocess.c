@@ -49,8 +49,10 @@ static vkf_status load_template(vkf_text_loader *loader, const json_t *json, vkf
   size_t at = 0;
   for (size_t i = 0; i < json_array_size(single); i++) {
     VKF_TRY(ids_of_piece(loader, specials, json_array_get(single, i), &list));
-    if (list == NULL) ids[at++] = -1;
-    else VKF_TRY(load_ids(loader, list, ids, &at));
+    if (list == NULL)
+      ids[at++] = -1;
+    else
+      VKF_TRY(load_ids(loader, list, ids, &at));
   }
   step->u.around.ids = ids;
   step->u.around.n = n;
@@ -99,8 +101,7 @@ static const vkf_text_kind KINDS[] = {
 
 vkf_status vkf_text_load_postprocessors(vkf_text_loader *loader, const json_t *json, size_t vocab_size,
                                         vkf_text_step **out) {
-  vkf_status st =
-      vkf_text_load_steps(loader, "post-processor", "processors", KINDS, VKF_COUNT(KINDS), json, out);
+  vkf_status st = vkf_text_load_steps(loader, "post-processor", "processors", KINDS, VKF_COUNT(KINDS), json, out);
   for (const vkf_text_step *step = *out; st == VKF_OK && step != NULL; step = step->next) {
     for (size_t i = 0; i < step->u.around.n; i++) {
       int32_t id = step->u.around.ids[i];
@@ -123,8 +124,10 @@ vkf_status vkf_text_postprocess(const vkf_text_step *steps, const vkf_text_ids *
     next.n = 0;
     for (size_t i = 0; i < steps->u.around.n; i++) {
       const int32_t *id = &steps->u.around.ids[i];
-      if (*id < 0) VKF_TRY(vkf_text_ids_append(&next, now.ids, now.n));
-      else VKF_TRY(vkf_text_ids_append(&next, id, 1));
+      if (*id < 0)
+        VKF_TRY(vkf_text_ids_append(&next, now.ids, now.n));
+      else
+        VKF_TRY(vkf_text_ids_append(&next, id, 1));
     }
     vkf_text_ids swap = now;
     now = next;

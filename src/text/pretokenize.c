@@ -6,10 +6,12 @@
 
 #include <string.h>
 
-/* GPT-2's rule: contractions, then runs of letters, of digits, of neither, each with one space before it, then space. */
+/* GPT-2's rule: contractions, then runs of letters, of digits, of neither, each with one space before it, then space.
+ */
 #define GPT2_REGEX "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
-/* ---- cutting by a class of characters ------------------------------------------------------------------------------ */
+/* ---- cutting by a class of characters ------------------------------------------------------------------------------
+ */
 
 static vkf_status cut_chars(const vkf_text_step *step, vkf_text_string text, bool (*is)(uint32_t code),
                             vkf_text_behavior behavior, bool first, vkf_text_pieces *out) {
@@ -50,8 +52,10 @@ static vkf_status whitespace(const vkf_text_step *step, vkf_text_string text, bo
     sort = WHITE;
     if (at < text.size) {
       uint32_t code = vkf_text_char_at(text, at, &next);
-      if (vkf_text_is_word(code)) sort = WORD;
-      else if (!vkf_text_is_white(code)) sort = OTHER;
+      if (vkf_text_is_word(code))
+        sort = WORD;
+      else if (!vkf_text_is_white(code))
+        sort = OTHER;
     }
     if (sort == last) continue;
     if (last != WHITE)
@@ -61,7 +65,8 @@ static vkf_status whitespace(const vkf_text_step *step, vkf_text_string text, bo
   return VKF_OK;
 }
 
-static vkf_status load_behavior(vkf_text_loader *loader, const json_t *json, const char *fallback, vkf_text_step *step) {
+static vkf_status load_behavior(vkf_text_loader *loader, const json_t *json, const char *fallback,
+                                vkf_text_step *step) {
   static const char *const NAMES[] = {"Removed", "Isolated", "Contiguous", "MergedWithPrevious", "MergedWithNext"};
   const json_t *field = json_object_get(json, "behavior");
   const char *name = field == NULL ? fallback : json_string_value(field);
@@ -92,7 +97,8 @@ static vkf_status digits(const vkf_text_step *step, vkf_text_string text, bool f
   return cut_chars(step, text, vkf_text_is_number, step->u.split.behavior, first, out);
 }
 
-/* ---- cutting by a pattern ------------------------------------------------------------------------------------------ */
+/* ---- cutting by a pattern ------------------------------------------------------------------------------------------
+ */
 
 static vkf_status cut_pattern(const vkf_text_step *step, vkf_text_string text, vkf_text_behavior behavior, bool invert,
                               bool first, vkf_text_pieces *out) {
@@ -145,8 +151,10 @@ static vkf_status byte_level(const vkf_text_step *step, vkf_text_string text, bo
   vkf_text_append(&whole, text.data, text.size);
   VKF_TRY(vkf_text_status(&whole));
   text = (vkf_text_string){whole.data, whole.size};
-  if (step->pattern != NULL) VKF_TRY(cut_pattern(step, text, VKF_TEXT_ISOLATED, false, first, &words));
-  else vkf_text_pieces_push(&words, text, -1, first);
+  if (step->pattern != NULL)
+    VKF_TRY(cut_pattern(step, text, VKF_TEXT_ISOLATED, false, first, &words));
+  else
+    vkf_text_pieces_push(&words, text, -1, first);
   VKF_TRY(vkf_text_status(&words.bytes));
   for (size_t i = 0; i < words.n; i++) {
     vkf_text_string word = vkf_text_pieces_get(&words, i);
@@ -178,13 +186,17 @@ static vkf_status metaspace(const vkf_text_step *step, vkf_text_string text, boo
                 (step->u.metaspace.prepend == VKF_TEXT_PREPEND_FIRST && first);
   if (wanted && !marked) vkf_text_append(&whole, mark.data, mark.size);
   for (size_t i = 0; i < text.size; i++) {
-    if (text.data[i] == ' ') vkf_text_append(&whole, mark.data, mark.size);
-    else vkf_text_append(&whole, text.data + i, 1);
+    if (text.data[i] == ' ')
+      vkf_text_append(&whole, mark.data, mark.size);
+    else
+      vkf_text_append(&whole, text.data + i, 1);
   }
   VKF_TRY(vkf_text_status(&whole));
   text = (vkf_text_string){whole.data, whole.size};
-  if (step->u.metaspace.split) VKF_TRY(cut_pattern(step, text, VKF_TEXT_MERGED_WITH_NEXT, false, first, out));
-  else vkf_text_pieces_push(out, text, -1, first);
+  if (step->u.metaspace.split)
+    VKF_TRY(cut_pattern(step, text, VKF_TEXT_MERGED_WITH_NEXT, false, first, out));
+  else
+    vkf_text_pieces_push(out, text, -1, first);
 done:
   vkf_text_finish(&whole);
   return st;
@@ -215,8 +227,10 @@ vkf_status vkf_text_pretokenize(const vkf_text_step *steps, vkf_text_pieces *pie
     for (size_t i = 0; i < pieces->n; i++) {
       vkf_text_piece piece = pieces->at[i];
       vkf_text_string text = vkf_text_pieces_get(pieces, i);
-      if (piece.id >= 0) vkf_text_pieces_push(&next, text, piece.id, piece.first);
-      else if (piece.size > 0) VKF_TRY(steps->kind->split(steps, text, piece.first, &next));
+      if (piece.id >= 0)
+        vkf_text_pieces_push(&next, text, piece.id, piece.first);
+      else if (piece.size > 0)
+        VKF_TRY(steps->kind->split(steps, text, piece.first, &next));
     }
     VKF_TRY(vkf_text_status(&next.bytes));
     vkf_text_pieces swap = *pieces;

@@ -52,8 +52,10 @@ static void merge(vkf_text_ranges *ranges, vkf_text_behavior behavior) {
     kept = ranges->n;
     for (size_t i = ranges->n; i-- > 0;) {
       bool match = at[i].match;
-      if (match && !next_is_match && kept < ranges->n) at[kept].start = at[i].start;
-      else at[--kept] = at[i];
+      if (match && !next_is_match && kept < ranges->n)
+        at[kept].start = at[i].start;
+      else
+        at[--kept] = at[i];
       next_is_match = match;
     }
     memmove(at, at + kept, (ranges->n - kept) * sizeof(*at));
@@ -65,8 +67,10 @@ static void merge(vkf_text_ranges *ranges, vkf_text_behavior behavior) {
     bool match = at[i].match, join = false;
     if (kept > 0 && behavior == VKF_TEXT_CONTIGUOUS) join = match == previous_is_match;
     if (kept > 0 && behavior == VKF_TEXT_MERGED_WITH_PREVIOUS) join = match && !previous_is_match;
-    if (join) at[kept - 1].end = at[i].end;
-    else at[kept++] = at[i];
+    if (join)
+      at[kept - 1].end = at[i].end;
+    else
+      at[kept++] = at[i];
     previous_is_match = match;
   }
   ranges->n = kept;

@@ -19,7 +19,8 @@ struct vkf_text_tokenizer {
   size_t n_pieces;
 };
 
-/* ---- life ---------------------------------------------------------------------------------------------------------- */
+/* ---- life ----------------------------------------------------------------------------------------------------------
+ */
 
 static vkf_status join_pieces(vkf_text_tokenizer *tokenizer) {
   const vkf_text_vocab *vocab = &tokenizer->model.vocab;
@@ -87,7 +88,8 @@ void vkf_text_tokenizer_destroy(vkf_text_tokenizer **tokenizer) {
   *tokenizer = NULL;
 }
 
-/* ---- encoding ------------------------------------------------------------------------------------------------------ */
+/* ---- encoding ------------------------------------------------------------------------------------------------------
+ */
 
 /* Text to pieces that are added tokens or normalized text. */
 static vkf_status cut_and_normalize(const vkf_text_tokenizer *tokenizer, vkf_text_string text, vkf_text_pieces *out) {
@@ -131,12 +133,15 @@ vkf_status vkf_text_tokenizer_encode(vkf_text_tokenizer *tokenizer, const char *
   VKF_TRY(vkf_text_pretokenize(tokenizer->pretokenizers, &pieces));
   for (size_t i = 0; i < pieces.n; i++) {
     vkf_text_piece piece = pieces.at[i];
-    if (piece.id >= 0) VKF_TRY(vkf_text_ids_append(&body, &piece.id, 1));
+    if (piece.id >= 0)
+      VKF_TRY(vkf_text_ids_append(&body, &piece.id, 1));
     else if (piece.size > 0)
       VKF_TRY(tokenizer->model.encode(&tokenizer->model, vkf_text_pieces_get(&pieces, i), &body));
   }
-  if (add_special) VKF_TRY(vkf_text_postprocess(tokenizer->postprocessors, &body, out));
-  else VKF_TRY(vkf_text_ids_append(out, body.ids, body.n));
+  if (add_special)
+    VKF_TRY(vkf_text_postprocess(tokenizer->postprocessors, &body, out));
+  else
+    VKF_TRY(vkf_text_ids_append(out, body.ids, body.n));
 done:
   if (st != VKF_OK) out->n = before;
   vkf_text_ids_finish(&body);
@@ -144,7 +149,8 @@ done:
   return st;
 }
 
-/* ---- decoding ------------------------------------------------------------------------------------------------------ */
+/* ---- decoding ------------------------------------------------------------------------------------------------------
+ */
 
 vkf_status vkf_text_tokenizer_decode(vkf_text_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip_special,
                                      vkf_text *out) {
@@ -176,9 +182,12 @@ done:
   return st;
 }
 
-/* ---- vocabulary ---------------------------------------------------------------------------------------------------- */
+/* ---- vocabulary ----------------------------------------------------------------------------------------------------
+ */
 
-size_t vkf_text_tokenizer_vocab_size(const vkf_text_tokenizer *tokenizer) { return tokenizer->n_pieces; }
+size_t vkf_text_tokenizer_vocab_size(const vkf_text_tokenizer *tokenizer) {
+  return tokenizer->n_pieces;
+}
 
 int32_t vkf_text_tokenizer_find(const vkf_text_tokenizer *tokenizer, const char *piece) {
   vkf_text_string want = {piece, strlen(piece)};

@@ -1,13 +1,14 @@
 /* tokenizer: text to token ids and back, as a tokenizer.json describes it.
  *
- * Owns everything that the file says: added tokens, normalizers, pre-tokenizers, the model (BPE, Unigram, WordPiece, word
- * level), post-processors and decoders. Encoding runs them in this order:
+ * Owns everything that the file says: added tokens, normalizers, pre-tokenizers, the model (BPE, Unigram, WordPiece,
+ * word level), post-processors and decoders. Encoding runs them in this order:
  *
- *     text > added tokens cut out > normalizers > normalized added tokens cut out > pre-tokenizers > model > post-processors
+ *     text > added tokens cut out > normalizers > normalized added tokens cut out > pre-tokenizers > model >
+ * post-processors
  *
- * Refuses, at load and by name, every step and option that it does not compute. `truncation` and `padding` of the file are
- * not applied: whoever batches texts decides about both.
- * Invariant: an id that comes out of encode is one that decode knows.
+ * Refuses, at load and by name, every step and option that it does not compute. `truncation` and `padding` of the file
+ * are not applied: whoever batches texts decides about both. Invariant: an id that comes out of encode is one that
+ * decode knows.
  *
  * Threads: one tokenizer is used by one thread at a time, since it keeps scratch memory between calls.
  */

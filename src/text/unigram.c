@@ -1,8 +1,8 @@
 /* unigram: the unigram language model (Kudo 2018, "Subword Regularization"), the most likely segmentation.
  *
- * The score of a segmentation is the sum of its pieces' log-probabilities. The best one from each byte to the end is not
- * needed: the best one that ends at each byte is found from left to right (Viterbi) and then followed back.
- * A character without a piece costs the lowest score minus 10 and is unknown; neighbours that are unknown become one.
+ * The score of a segmentation is the sum of its pieces' log-probabilities. The best one from each byte to the end is
+ * not needed: the best one that ends at each byte is found from left to right (Viterbi) and then followed back. A
+ * character without a piece costs the lowest score minus 10 and is unknown; neighbours that are unknown become one.
  * Refuses a vocabulary that is no list of [piece, score].
  */
 #include "text/internal.h"
@@ -86,7 +86,8 @@ vkf_status vkf_text_unigram_load(vkf_text_model *model, vkf_text_loader *loader,
   const json_t *vocab = json_object_get(json, "vocab"), *unk = json_object_get(json, "unk_id");
   size_t size = json_array_size(vocab);
   if (size == 0 || size > VKF_TEXT_MAX_IDS)
-    return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "\"vocab\" should be a list of 1 to %d pieces", VKF_TEXT_MAX_IDS);
+    return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "\"vocab\" should be a list of 1 to %d pieces",
+                              VKF_TEXT_MAX_IDS);
   if (json_is_integer(unk)) {
     if (json_integer_value(unk) < 0 || json_integer_value(unk) >= (json_int_t)size)
       return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "\"unk_id\" is outside the vocabulary of %zu pieces", size);

@@ -6,7 +6,9 @@
 
 #include <string.h>
 
-static size_t slot_of(const vkf_text_vocab *vocab, uint64_t hash) { return (hash ^ (hash >> 32)) & (vocab->n_slots - 1); }
+static size_t slot_of(const vkf_text_vocab *vocab, uint64_t hash) {
+  return (hash ^ (hash >> 32)) & (vocab->n_slots - 1);
+}
 
 vkf_status vkf_text_vocab_init(vkf_text_vocab *vocab, vkf_text_loader *loader, size_t size, size_t n_pieces) {
   memset(vocab, 0, sizeof(*vocab));
@@ -19,10 +21,12 @@ vkf_status vkf_text_vocab_init(vkf_text_vocab *vocab, vkf_text_loader *loader, s
   return VKF_OK;
 }
 
-vkf_status vkf_text_vocab_add(vkf_text_vocab *vocab, vkf_text_loader *loader, size_t id, const char *data, size_t size) {
+vkf_status vkf_text_vocab_add(vkf_text_vocab *vocab, vkf_text_loader *loader, size_t id, const char *data,
+                              size_t size) {
   vkf_text_string *piece = &vocab->pieces[id];
   if (piece->data != NULL)
-    return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "id %zu belongs to \"%s\" and to \"%s\"", id, piece->data, data);
+    return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "id %zu belongs to \"%s\" and to \"%s\"", id, piece->data,
+                              data);
   vkf_status st = vkf_text_load_copy(loader, data, size, piece);
   if (st != VKF_OK) return st;
   vocab->longest = VKF_MAX(vocab->longest, size);

@@ -1,0 +1,406 @@
+/* The stages of a tokenizer one by one: what each kind of step makes of a text. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "text/internal.h"
+
+/* A loader with its own memory. */
+typedef struct bench {
+  vkf_env env;
+  vkf_arena arena;
+  vkf_text_pattern_list *patterns;
+  vkf_text_loader loader;
+} bench;
+
+static void bench_init(bench *b) {
+  memset(b, 0, sizeof(*b));
+  vkf_env_init(&b->env, NULL);
+  vkf_arena_init(&b->arena, &b->env);
+  b->loader = (vkf_text_loader){.env = &b->env, .arena = &b->arena, .patterns = &b->patterns};
+}
+
+static void bench_finish(bench *b) {
+  for (vkf_text_pattern_list *link = b->patterns; link != NULL; link = link->next)
+    vkf_text_pattern_finish(link->pattern);
+  vkf_arena_finish(&b->arena);
+  assert_int_equal(b->env.live_bytes, 0);
+}
+
+static vkf_text_string string_of(const char *text) {
+  return (vkf_text_string){text, strlen(text)};
+}
+
+static json_t *json_of(const char *text) {
+  json_t *json = json_loads(text, 0, NULL);
+  if (json == NULL) fail_msg("no JSON: %s", text);
+  return json;
+}
+
+/* Pieces with a bar between them. */
+static void assert_pieces(const vkf_text_pieces *pieces, const char *want, const char *what) {
+  char got[512] = "";
+  size_t n = 0;
+  for (size_t i = 0; i < pieces->n; i++) {
+    vkf_text_string piece = vkf_text_pieces_get(pieces, i);
+    n += (size_t)snprintf(got + n, sizeof(got) - n, "%s%.*s", i > 0 ? "|" : "", (int)piece.size, piece.data);
+  }
+  if (strcmp(got, want) != 0) fail_msg("%s: expected \"%s\", found \"%s\"", what, want, got);
+}
+
+static void assert_normalized(const char *step, const char *text, const char *want) {
+  bench b;
+  bench_init(&b);
+  json_t *json = json_of(step);
+  vkf_text_step *steps;
+  vkf_text out;
+  vkf_text_init(&out, &b.env);
+  if (vkf_text_load_normalizers(&b.loader, json, &steps) != VKF_OK) fail_msg("%s", b.env.message);
+  assert_int_equal(vkf_text_normalize(steps, &b.env, string_of(text), &out), VKF_OK);
+  if (strcmp(out.data, want) != 0) fail_msg("%s of \"%s\": expected \"%s\", found \"%s\"", step, text, want, out.data);
+  vkf_text_finish(&out);
+  json_decref(json);
+  bench_finish(&b);
+}
+
+static void assert_pretokenized(const char *step, const char *text, const char *want) {
+  bench b;
+  bench_init(&b);
+  json_t *json = json_of(step);
+  vkf_text_step *steps;
+  vkf_text_pieces pieces;
+  vkf_text_pieces_init(&pieces, &b.env);
+  vkf_text_pieces_push(&pieces, string_of(text), -1, true);
+  if (vkf_text_load_pretokenizers(&b.loader, json, &steps) != VKF_OK) fail_msg("%s", b.env.message);
+  assert_int_equal(vkf_text_pretokenize(steps, &pieces), VKF_OK);
+  assert_pieces(&pieces, want, step);
+  vkf_text_pieces_finish(&pieces);
+  json_decref(json);
+  bench_finish(&b);
+}
+
+/* text: pieces with a bar between them. */
+static void assert_decoded(const char *step, const char *text, const char *want) {
+  bench b;
+  bench_init(&b);
+  json_t *json = json_of(step);
+  vkf_text_step *steps;
+  vkf_text_pieces pieces;
+  vkf_text_pieces_init(&pieces, &b.env);
+  for (const char *at = text; at != NULL;) {
+    const char *bar = strchr(at, '|');
+    vkf_text_pieces_push(&pieces, (vkf_text_string){at, bar != NULL ? (size_t)(bar - at) : strlen(at)}, -1, false);
+    at = bar != NULL ? bar + 1 : NULL;
+  }
+  if (vkf_text_load_decoders(&b.loader, json, &steps) != VKF_OK) fail_msg("%s", b.env.message);
+  assert_int_equal(vkf_text_decode_steps(steps, &pieces), VKF_OK);
+  assert_pieces(&pieces, want, step);
+  vkf_text_pieces_finish(&pieces);
+  json_decref(json);
+  bench_finish(&b);
+}
+
+/* ---- normalizers ---------------------------------------------------------------------------------------------------
+ */
+
+static void normal_forms(void **state) {
+  (void)state;
+  assert_normalized("{\"type\":\"NFC\"}", "cafe\u0301 \ufb01", "caf\u00e9 \ufb01");
+  assert_normalized("{\"type\":\"NFD\"}", "caf\u00e9 \ufb01", "cafe\u0301 \ufb01");
+  assert_normalized("{\"type\":\"NFKC\"}", "cafe\u0301 \ufb01 \u00bd", "caf\u00e9 fi 1\u20442");
+  assert_normalized("{\"type\":\"NFKD\"}", "caf\u00e9 \ufb01", "cafe\u0301 fi");
+  assert_normalized("{\"type\":\"NFC\"}", "", "");
+}
+
+static void characters(void **state) {
+  (void)state;
+  assert_normalized("{\"type\":\"Lowercase\"}", "\u0130STANBUL \u00c9\u03a3", "i\u0307stanbul \u00e9\u03c3");
+  assert_normalized("{\"type\":\"StripAccents\"}", "cafe\u0301 caf\u00e9", "cafe caf\u00e9");
+  assert_normalized("{\"type\":\"Nmt\"}",
+                    "a\x01"
+                    "b\tc\u200bd",
+                    "ab c d");
+  assert_normalized("{\"type\":\"ByteLevel\"}", "a \u00e9", "a\u0120\u00c3\u00a9");
+  assert_normalized("{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":false}",
+                    " \u2003"
+                    "a ",
+                    "a ");
+  assert_normalized("{\"type\":\"Strip\",\"strip_left\":false,\"strip_right\":true}", " a\t\u00a0", " a");
+  assert_normalized("{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true}", " \t ", "");
+  assert_normalized("{\"type\":\"Prepend\",\"prepend\":\"_\"}", "a", "_a");
+  assert_normalized("{\"type\":\"Prepend\",\"prepend\":\"_\"}", "", "");
+  assert_normalized("{\"type\":\"Replace\",\"pattern\":{\"String\":\".\"},\"content\":\"dot\"}", "a.b.", "adotbdot");
+  assert_normalized("{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"\\\\s+\"},\"content\":\"_\"}", "a \u2003b", "a_b");
+}
+
+static void bert_options(void **state) {
+  (void)state;
+  assert_normalized(
+      "{\"type\":\"BertNormalizer\",\"clean_text\":true,\"handle_chinese_chars\":true,"
+      "\"strip_accents\":null,\"lowercase\":true}",
+      "\u00c9t\u00e9\ta\u4f60\ufffd\u200e", "ete a \u4f60 ");
+  assert_normalized(
+      "{\"type\":\"BertNormalizer\",\"clean_text\":false,\"handle_chinese_chars\":false,"
+      "\"strip_accents\":null,\"lowercase\":false}",
+      "\u00c9t\u00e9\ta\u4f60", "\u00c9t\u00e9\ta\u4f60");
+  assert_normalized("{\"type\":\"BertNormalizer\",\"lowercase\":true,\"strip_accents\":false}", "\u00c9", "\u00e9");
+  assert_normalized("{\"type\":\"BertNormalizer\",\"lowercase\":false,\"strip_accents\":true}", "\u00c9", "E");
+}
+
+/* A sequence runs in order, and a nested one too. */
+static void sequences(void **state) {
+  (void)state;
+  assert_normalized(
+      "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Prepend\",\"prepend\":\"A\"},"
+      "{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"Lowercase\"}]},"
+      "{\"type\":\"Prepend\",\"prepend\":\"B\"}]}",
+      "X", "Bax");
+  assert_normalized("{\"type\":\"Sequence\",\"normalizers\":[]}", "X", "X");
+}
+
+/* ---- the precompiled table -----------------------------------------------------------------------------------------
+ */
+
+static void put_u32(uint8_t *at, uint32_t value) {
+  for (int i = 0; i < 4; i++) at[i] = (uint8_t)(value >> (8 * i));
+}
+
+static void base64_encode(const uint8_t *bytes, size_t size, char *out) {
+  static const char DIGITS[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+  for (size_t i = 0; i < size; i += 3) { /* size is a multiple of 3 */
+    uint32_t bits = (uint32_t)bytes[i] << 16 | (uint32_t)bytes[i + 1] << 8 | bytes[i + 2];
+    for (int k = 18; k >= 0; k -= 6) *out++ = DIGITS[bits >> k & 63];
+  }
+  *out = '\0';
+}
+
+/* A trie with one key, whose unit for byte i lies in block i + 1 of 256 units, and the value in the block behind. */
+static void charsmap_of(const char *key, const char *replacement, size_t cut_bytes, char *base64) {
+  static uint8_t bytes[4 + 4 * 256 * 8 + 32];
+  memset(bytes, 0, sizeof(bytes));
+  size_t n = strlen(key), n_units = 256 * (n + 2), at = 256;
+  put_u32(bytes, (uint32_t)(4 * n_units));
+  put_u32(bytes + 4, 256u << 10);
+  for (size_t i = 0; i < n; i++) {
+    uint8_t byte = (uint8_t)key[i];
+    at ^= byte;
+    size_t base = 256 * (i + 2 <= n ? i + 2 : n + 1), offset = at ^ base;
+    put_u32(bytes + 4 + 4 * at, (uint32_t)offset << 10 | (i + 1 == n ? 1u << 8 : 0) | byte);
+    at = base;
+  }
+  put_u32(bytes + 4 + 4 * at, 1u << 31 | 1); /* the replacement stands behind one zero byte */
+  memcpy(bytes + 4 + 4 * n_units + 1, replacement, strlen(replacement) + 1);
+  base64_encode(bytes, (4 + 4 * n_units + 1 + strlen(replacement) + 1 - cut_bytes + 2) / 3 * 3, base64);
+}
+
+static void precompiled_table(void **state) {
+  (void)state;
+  static char base64[20000], step[21000];
+  charsmap_of("\ufb01", "fi", 0, base64);
+  snprintf(step, sizeof(step), "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"%s\"}", base64);
+  assert_normalized(step, "\ufb01ne \ufb01 \ufb02", "fine fi \ufb02");
+  charsmap_of("e\u0301", "\u00e9", 0, base64); /* a cluster of two characters */
+  snprintf(step, sizeof(step), "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"%s\"}", base64);
+  assert_normalized(step, "cafe\u0301 e", "caf\u00e9 e");
+  charsmap_of("a", "", 0, base64);
+  snprintf(step, sizeof(step), "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"%s\"}", base64);
+  assert_normalized(step, "banana", "bnn");
+}
+
+static void damaged_tables(void **state) {
+  (void)state;
+  static char base64[20000], step[21000];
+  charsmap_of("a", "b", 0, base64);
+  base64[400] = '\0'; /* the trie is longer than what is there */
+  const char *const tables[] = {base64, "", "AAAA", "*AAA"};
+  for (size_t i = 0; i < VKF_COUNT(tables); i++) {
+    bench b;
+    bench_init(&b);
+    snprintf(step, sizeof(step), "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"%s\"}", tables[i]);
+    json_t *json = json_of(step);
+    vkf_text_step *steps;
+    assert_int_equal(vkf_text_load_normalizers(&b.loader, json, &steps), VKF_ERROR_FORMAT);
+    assert_non_null(strstr(b.env.message, "precompiled_charsmap"));
+    json_decref(json);
+    bench_finish(&b);
+  }
+}
+
+/* ---- pre-tokenizers ------------------------------------------------------------------------------------------------
+ */
+
+static void behaviors(void **state) {
+  (void)state;
+  static const char *const rows[][2] = {{"Removed", "the|final|countdown"},
+                                        {"Isolated", "the|-|final|-|-|countdown"},
+                                        {"MergedWithPrevious", "the-|final-|-|countdown"},
+                                        {"MergedWithNext", "the|-final|-|-countdown"},
+                                        {"Contiguous", "the|-|final|--|countdown"}};
+  char step[200];
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    snprintf(step, sizeof(step),
+             "{\"type\":\"Split\",\"pattern\":{\"String\":\"-\"},\"behavior\":\"%s\",\"invert\":false}", rows[i][0]);
+    assert_pretokenized(step, "the-final--countdown", rows[i][1]);
+  }
+  assert_pretokenized(
+      "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"[a-z]+\"},\"behavior\":\"Removed\",\"invert\":true}",
+      "the-final--countdown", "the|final|countdown");
+  assert_pretokenized(
+      "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"(?=b)\"},\"behavior\":\"Isolated\",\"invert\":false}", "abab",
+      "a|ba|b");
+  assert_pretokenized("{\"type\":\"CharDelimiterSplit\",\"delimiter\":\"|\"}", "ab|c", "ab|c");
+  assert_pretokenized("{\"type\":\"CharDelimiterSplit\",\"delimiter\":\"x\"}", "abxxc", "ab|c");
+}
+
+static void classes_of_characters(void **state) {
+  (void)state;
+  assert_pretokenized("{\"type\":\"Whitespace\"}", "Hey man, h\u00e9!?  x_1 \u4f60", "Hey|man|,|h\u00e9|!?|x_1|\u4f60");
+  assert_pretokenized("{\"type\":\"WhitespaceSplit\"}", " Hey  man,\u00a0x\u200b", "Hey|man,|x\u200b");
+  assert_pretokenized("{\"type\":\"BertPreTokenizer\"}", "Hey, it's $5--\u00bfs\u00ed?",
+                      "Hey|,|it|'|s|$|5|-|-|\u00bf|s\u00ed|?");
+  assert_pretokenized("{\"type\":\"Digits\",\"individual_digits\":false}", "a12b\u00b23",
+                      "a|12|b|\u00b2"
+                      "3");
+  assert_pretokenized("{\"type\":\"Digits\",\"individual_digits\":true}", "a12b", "a|1|2|b");
+  assert_pretokenized("{\"type\":\"Punctuation\"}", "a?! b", "a|?|!| b");
+  assert_pretokenized("{\"type\":\"Punctuation\",\"behavior\":\"Contiguous\"}", "a?! b", "a|?!| b");
+  assert_pretokenized(
+      "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"WhitespaceSplit\"},"
+      "{\"type\":\"Digits\",\"individual_digits\":true}]}",
+      "a1 2b", "a|1|2|b");
+}
+
+static void byte_level(void **state) {
+  (void)state;
+  assert_pretokenized("{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true}", "it's  \u00e9 1a\n",
+                      "it|'s|\u0120|\u0120\u00c3\u00a9|\u0120"
+                      "1|a|\u010a");
+  assert_pretokenized("{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"use_regex\":true}", "a",
+                      "\u0120"
+                      "a");
+  assert_pretokenized("{\"type\":\"ByteLevel\",\"add_prefix_space\":true,\"use_regex\":false}", "a b",
+                      "\u0120"
+                      "a\u0120"
+                      "b");
+  assert_pretokenized("{\"type\":\"ByteLevel\",\"add_prefix_space\":true}", " a",
+                      "\u0120"
+                      "a");
+}
+
+static void byte_alphabet(void **state) {
+  (void)state;
+  for (int byte = 0; byte < 256; byte++) {
+    uint32_t code = vkf_text_byte_to_char((uint8_t)byte);
+    assert_true(code > 32 && code != 127 && code < 324);
+    assert_int_equal(vkf_text_char_to_byte(code), byte);
+  }
+  assert_int_equal(vkf_text_byte_to_char(' '), 0x120);
+  assert_int_equal(vkf_text_byte_to_char(173), 0x143);
+  assert_int_equal(vkf_text_char_to_byte(' '), -1);
+  assert_int_equal(vkf_text_char_to_byte(324), -1);
+}
+
+static void metaspace(void **state) {
+  (void)state;
+  assert_pretokenized("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\",\"split\":true}",
+                      "a  b", "_a|_|_b");
+  assert_pretokenized("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\",\"split\":true}",
+                      " a", "_a");
+  assert_pretokenized("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"never\",\"split\":true}",
+                      "a b", "a|_b");
+  assert_pretokenized("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"add_prefix_space\":true,\"split\":false}", "a b",
+                      "_a_b");
+  assert_pretokenized("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"add_prefix_space\":false}", "a b", "a|_b");
+  /* "first": the piece where the text begins gets the mark, a later one does not. */
+  assert_pretokenized(
+      "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},"
+      "{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"first\"}]}",
+      "a1b", "_a|1|b");
+}
+
+/* What Ruby's regular expressions mean, where PCRE2 would read something else. */
+static void regular_expressions(void **state) {
+  (void)state;
+  static const char *const rows[][3] = {{"\\\\w+", "a\u0301\u4f60_1-b", "a\u0301\u4f60_1|-|b"},
+                                        {"[\\\\w]+", "e\u0301-b", "e\u0301|-|b"},
+                                        {"\\\\W", "a b", "a| |b"},
+                                        {"[^\\\\s]+", "a\u2003b", "a|\u2003|b"},
+                                        {"\\\\u0062", "abc", "a|b|c"},
+                                        {"x{,2}y", "axxyb", "a|xxy|b"},
+                                        {"^b", "a\nb", "a\n|b"},
+                                        {"(?i:'S)", "it's", "it|'s"},
+                                        {"[[:digit:]]+", "a12", "a|12"},
+                                        {"a++b", "aab", "aab"}};
+  char step[200];
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    snprintf(step, sizeof(step), "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"%s\"},\"behavior\":\"Isolated\"}",
+             rows[i][0]);
+    assert_pretokenized(step, rows[i][1], rows[i][2]);
+  }
+  static const char *const refused[] = {"\\\\h",   "a\\\\b",  "[a[bc]]", "[a&&b]", "(?m:.)",
+                                        "(?i-s)x", "a{1,2}+", "[\\\\W]", "(",      "\\\\p{NoSuchThing}"};
+  for (size_t i = 0; i < VKF_COUNT(refused); i++) {
+    bench b;
+    bench_init(&b);
+    snprintf(step, sizeof(step), "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"%s\"},\"behavior\":\"Isolated\"}",
+             refused[i]);
+    json_t *json = json_of(step);
+    vkf_text_step *steps;
+    if (vkf_text_load_pretokenizers(&b.loader, json, &steps) != VKF_ERROR_UNSUPPORTED)
+      fail_msg("taken: %s", refused[i]);
+    assert_non_null(strstr(b.env.message, "pre-tokenizer \"Split\": the regular expression"));
+    json_decref(json);
+    bench_finish(&b);
+  }
+}
+
+/* ---- decoders ------------------------------------------------------------------------------------------------------
+ */
+
+static void decoders(void **state) {
+  (void)state;
+  assert_decoded("{\"type\":\"ByteLevel\"}",
+                 "\u0120"
+                 "a|\u00c3|\u00a9",
+                 " a\u00e9");
+  assert_decoded("{\"type\":\"ByteLevel\"}", "\u00e2\u0124|a",
+                 "\ufffd"
+                 "a"); /* E2 82: one beginning of a character */
+  assert_decoded("{\"type\":\"ByteLevel\"}", "\u00e2|\u00ed\u0142", "\ufffd\ufffd\ufffd"); /* E2, ED, A0 */
+  assert_decoded("{\"type\":\"ByteLevel\"}", "\u4f60|a",
+                 "\u4f60"
+                 "a"); /* no character of the byte alphabet */
+  assert_decoded("{\"type\":\"ByteFallback\"}", "a|<0xC3>|<0xA9>|b", "a|\u00e9|b");
+  assert_decoded("{\"type\":\"ByteFallback\"}", "<0xC3>|<0xC3>|b|<0x41>|<0x4>", "\ufffd|\ufffd|b|A|<0x4>");
+  assert_decoded("{\"type\":\"Fuse\"}", "a|b", "ab");
+  assert_decoded("{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}", "  a |b", " a |b");
+  assert_decoded("{\"type\":\"Strip\",\"content\":\"_\",\"start\":0,\"stop\":2}", "a___|_|", "a_||");
+  assert_decoded("{\"type\":\"Replace\",\"pattern\":{\"String\":\"_\"},\"content\":\" \"}", "_a|b_", " a|b ");
+  assert_decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\"}", "_a|_b", "a| b");
+  assert_decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"never\"}", "_a|_b", " a| b");
+  assert_decoded("{\"type\":\"BPEDecoder\",\"suffix\":\"</w>\"}", "a|b</w>|c</w>", "a|b |c");
+  assert_decoded("{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":false}", "##a|b|##c|.", "##a| b|c| .");
+  assert_decoded("{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true}", "a|n't|.", "a|n't|.");
+  assert_decoded(
+      "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},"
+      "{\"type\":\"Strip\",\"content\":\"a\",\"start\":1,\"stop\":0}]}",
+      "a|ab", "ab");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(normal_forms),      cmocka_unit_test(characters),
+      cmocka_unit_test(bert_options),      cmocka_unit_test(sequences),
+      cmocka_unit_test(precompiled_table), cmocka_unit_test(damaged_tables),
+      cmocka_unit_test(behaviors),         cmocka_unit_test(classes_of_characters),
+      cmocka_unit_test(byte_level),        cmocka_unit_test(byte_alphabet),
+      cmocka_unit_test(metaspace),         cmocka_unit_test(regular_expressions),
+      cmocka_unit_test(decoders),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,448 @@
+/* Whole tokenizers: recorded ids and texts of every kind, added tokens, models' corners, bad input, lack of memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "text/tokenizer.h"
+
+/* ---- recorded ids --------------------------------------------------------------------------------------------------
+ */
+
+static char *read_file(const char *path, size_t *size) {
+  FILE *file = fopen(path, "rb");
+  if (file == NULL) fail_msg("cannot open %s", path);
+  fseek(file, 0, SEEK_END);
+  *size = (size_t)ftell(file);
+  rewind(file);
+  char *data = malloc(*size + 1);
+  assert_int_equal(fread(data, 1, *size, file), *size);
+  fclose(file);
+  data[*size] = '\0';
+  return data;
+}
+
+static vkf_text_tokenizer *open_tokenizer(vkf_env *env, const char *path) {
+  vkf_text_tokenizer *tokenizer = NULL;
+  size_t size;
+  char *json = read_file(path, &size);
+  if (vkf_text_tokenizer_create(env, json, size, path, &tokenizer) != VKF_OK) fail_msg("%s", env->message);
+  free(json);
+  return tokenizer;
+}
+
+static void assert_ids(vkf_text_tokenizer *tokenizer, vkf_env *env, const json_t *line, const char *text_key,
+                       const char *ids_key, bool add_special) {
+  const json_t *text = json_object_get(line, text_key), *want = json_object_get(line, ids_key);
+  assert_non_null(text);
+  assert_true(json_is_array(want));
+  vkf_text_ids ids;
+  vkf_text_ids_init(&ids, env);
+  if (vkf_text_tokenizer_encode(tokenizer, json_string_value(text), json_string_length(text), add_special, &ids) !=
+      VKF_OK)
+    fail_msg("%s", env->message);
+  bool same = ids.n == json_array_size(want);
+  for (size_t i = 0; i < ids.n && same; i++) same = ids.ids[i] == json_integer_value(json_array_get(want, i));
+  if (!same) fail_msg("other ids than recorded for \"%s\"", json_string_value(text));
+  vkf_text_ids_finish(&ids);
+}
+
+static void assert_text(vkf_text_tokenizer *tokenizer, vkf_env *env, const json_t *line, const char *ids_key,
+                        const char *text_key) {
+  const json_t *list = json_object_get(line, ids_key), *want = json_object_get(line, text_key);
+  int32_t ids[1000];
+  assert_true(json_is_array(list) && json_array_size(list) <= VKF_COUNT(ids));
+  for (size_t i = 0; i < json_array_size(list); i++) ids[i] = (int32_t)json_integer_value(json_array_get(list, i));
+  vkf_text text;
+  vkf_text_init(&text, env);
+  if (vkf_text_tokenizer_decode(tokenizer, ids, json_array_size(list), true, &text) != VKF_OK)
+    fail_msg("%s", env->message);
+  vkf_text_append(&text, "", 0);
+  if (text.size != json_string_length(want) || memcmp(text.data, json_string_value(want), text.size) != 0)
+    fail_msg("expected the text \"%s\", found \"%s\"", json_string_value(want), text.data);
+  vkf_text_finish(&text);
+}
+
+static void vectors_of_every_kind(void **state) {
+  (void)state;
+  static const char *const kinds[] = {"byte-level-bpe", "regex-byte-bpe",  "byte-fallback-bpe", "unigram",
+                                      "word-level",     "wordpiece-cased", "wordpiece-uncased"};
+  for (size_t k = 0; k < VKF_COUNT(kinds); k++) {
+    vkf_env env;
+    vkf_env_init(&env, NULL);
+    char path[512];
+    snprintf(path, sizeof(path), VKF_SOURCE_DIR "/tests/data/tokenizers/%s/tokenizer.json", kinds[k]);
+    vkf_text_tokenizer *tokenizer = open_tokenizer(&env, path);
+    snprintf(path, sizeof(path), VKF_SOURCE_DIR "/tests/data/tokenizers/%s/vectors.jsonl", kinds[k]);
+    size_t size, n_lines = 0;
+    char *lines = read_file(path, &size);
+    for (char *line = strtok(lines, "\n"); line != NULL; line = strtok(NULL, "\n"), n_lines++) {
+      json_t *json = json_loads(line, JSON_ALLOW_NUL, NULL);
+      assert_ids(tokenizer, &env, json, "text", "ids", true);
+      assert_ids(tokenizer, &env, json, "text", "ids_plain", false);
+      assert_text(tokenizer, &env, json, "ids", "decoded");
+      json_decref(json);
+    }
+    assert_int_equal(n_lines, 40);
+    free(lines);
+    vkf_text_tokenizer_destroy(&tokenizer);
+    assert_null(tokenizer);
+    assert_int_equal(env.live_bytes, 0);
+  }
+}
+
+/* The model that comes with the project. */
+static void shipped_model(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  vkf_text_tokenizer *tokenizer = open_tokenizer(&env, VKF_SOURCE_DIR "/models/en-es/tokenizer.json");
+  assert_int_equal(vkf_text_tokenizer_vocab_size(tokenizer), 8000);
+  assert_int_equal(vkf_text_tokenizer_find(tokenizer, "</s>"), 1);
+  assert_string_equal(vkf_text_tokenizer_piece(tokenizer, 1), "</s>");
+  size_t size, n_lines = 0;
+  char *lines = read_file(VKF_SOURCE_DIR "/models/en-es/golden.jsonl", &size);
+  for (char *line = strtok(lines, "\n"); line != NULL; line = strtok(NULL, "\n"), n_lines++) {
+    json_t *json = json_loads(line, 0, NULL);
+    assert_ids(tokenizer, &env, json, "source", "input_ids", true);
+    assert_text(tokenizer, &env, json, "greedy", "greedy_text");
+    assert_text(tokenizer, &env, json, "beam4", "beam4_text");
+    json_decref(json);
+  }
+  assert_int_equal(n_lines, 40);
+  free(lines);
+  vkf_text_tokenizer_destroy(&tokenizer);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+/* ---- small tokenizers ----------------------------------------------------------------------------------------------
+ */
+
+static vkf_status create(vkf_env *env, const char *json, vkf_text_tokenizer **out) {
+  vkf_env_init(env, NULL);
+  *out = NULL;
+  return vkf_text_tokenizer_create(env, json, strlen(json), "tokenizer.json", out);
+}
+
+/* The ids as text: "1 2 3". */
+static void assert_encoded(const char *json, const char *text, const char *want) {
+  vkf_env env;
+  vkf_text_tokenizer *tokenizer;
+  if (create(&env, json, &tokenizer) != VKF_OK) fail_msg("%s", env.message);
+  vkf_text_ids ids;
+  vkf_text_ids_init(&ids, &env);
+  if (vkf_text_tokenizer_encode(tokenizer, text, strlen(text), true, &ids) != VKF_OK) fail_msg("%s", env.message);
+  char got[200] = "";
+  size_t n = 0;
+  for (size_t i = 0; i < ids.n; i++)
+    n += (size_t)snprintf(got + n, sizeof(got) - n, "%s%d", i > 0 ? " " : "", ids.ids[i]);
+  if (strcmp(got, want) != 0) fail_msg("\"%s\": expected ids %s, found %s", text, want, got);
+  vkf_text_ids_finish(&ids);
+  vkf_text_tokenizer_destroy(&tokenizer);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+#define WORDS                                                                                                       \
+  "\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"?\",\"vocab\":{\"?\":0,\"a\":1,\"b\":2,\" \":3,\"  b\":4,\"a " \
+  "\":5,\"xb\":6,\"A\":7}}"
+#define ADDED(fields) "{\"added_tokens\":[{\"id\":9,\"content\":\"<m>\"," fields "}]," WORDS "}"
+
+static void added_tokens(void **state) {
+  (void)state;
+  assert_encoded(ADDED("\"special\":true"), "a<m>b<m>", "1 9 2 9");
+  assert_encoded(ADDED("\"special\":true"), "a <m>  b", "5 9 4");
+  assert_encoded(ADDED("\"special\":true,\"lstrip\":true"), "a <m>  b", "1 9 4");
+  assert_encoded(ADDED("\"special\":true,\"rstrip\":true"), "a <m>  b", "5 9 2");
+  assert_encoded(ADDED("\"special\":true,\"single_word\":true"), "a<m>b", "0");
+  assert_encoded(ADDED("\"special\":true,\"single_word\":true"), "a <m>  b", "5 9 4");
+  /* The longest at a place wins, whichever comes first in the file. */
+  assert_encoded(
+      "{\"added_tokens\":[{\"id\":9,\"content\":\"<m\",\"special\":true},"
+      "{\"id\":10,\"content\":\"<m>\",\"special\":true}]," WORDS "}",
+      "<m><m", "10 9");
+  /* A normalized token is found in the normalized text, another one in the raw text only. */
+  assert_encoded(
+      "{\"normalizer\":{\"type\":\"Lowercase\"},\"added_tokens\":[{\"id\":9,\"content\":\"<M>\","
+      "\"normalized\":true}]," WORDS "}",
+      "A<m>B<M>", "1 9 2 9");
+  assert_encoded(
+      "{\"normalizer\":{\"type\":\"Lowercase\"},\"added_tokens\":[{\"id\":9,\"content\":\"<M>\","
+      "\"normalized\":false}]," WORDS "}",
+      "A<M>B", "1 9 2");
+  assert_encoded(
+      "{\"normalizer\":{\"type\":\"Lowercase\"},\"added_tokens\":[{\"id\":9,\"content\":\"<M>\","
+      "\"normalized\":false}]," WORDS "}",
+      "<m>", "0");
+}
+
+static void post_processors(void **state) {
+  (void)state;
+  static const char bert[] =
+      "{\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"b\",2],\"cls\":[\"a\",1]}," WORDS "}";
+  assert_encoded(bert, "b", "1 2 2");
+  assert_encoded(bert, "", "1 2");
+  assert_encoded(
+      "{\"post_processor\":{\"type\":\"RobertaProcessing\",\"sep\":[\"b\",2],\"cls\":[\"a\",1],"
+      "\"trim_offsets\":true,\"add_prefix_space\":true}," WORDS "}",
+      "a", "1 1 2");
+  assert_encoded(
+      "{\"post_processor\":{\"type\":\"Sequence\",\"processors\":[{\"type\":\"ByteLevel\"},"
+      "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\",\"type_id\":0}},"
+      "{\"Sequence\":{\"id\":\"A\",\"type_id\":0}}],\"special_tokens\":{\"x\":{\"id\":\"x\",\"ids\":[5,6]}}},"
+      "{\"type\":\"BertProcessing\",\"sep\":[\"b\",2],\"cls\":[\"a\",1]}]}," WORDS "}",
+      "a", "1 5 6 1 2");
+}
+
+#define BPE(fields)                                                          \
+  "{\"model\":{\"type\":\"BPE\"," fields                                     \
+  ",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"bc\":4,\"abc\":5,\"?\":6," \
+  "\"<0xC3>\":7,\"<0xA9>\":8},\"merges\":[\"b c\",\"a b\",\"a bc\"]}}"
+
+static void byte_pairs(void **state) {
+  (void)state;
+  assert_encoded(BPE("\"unk_token\":null"), "abc", "5");
+  assert_encoded(BPE("\"unk_token\":null"), "aab", "0 3");
+  assert_encoded(BPE("\"unk_token\":null"), "bcbcab", "4 4 3");
+  assert_encoded(BPE("\"unk_token\":null"), "axxb", "3"); /* characters without a piece vanish, and a meets b */
+  assert_encoded(BPE("\"unk_token\":\"?\""), "axyb", "0 6 6 1");
+  assert_encoded(BPE("\"unk_token\":\"?\",\"fuse_unk\":true"), "axyb", "0 6 1");
+  assert_encoded(BPE("\"unk_token\":\"?\",\"byte_fallback\":true"), "a\u00e9\u00ea", "0 7 8 6");
+  /* The same two merges in the other order of rank. */
+  assert_encoded(
+      "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"bc\":4},"
+      "\"merges\":[[\"a\",\"b\"],[\"b\",\"c\"]]}}",
+      "abc", "3 2");
+  /* A whole word of the vocabulary that no merge makes. */
+  assert_encoded(
+      "{\"model\":{\"type\":\"BPE\",\"ignore_merges\":true,\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[]}}", "ab",
+      "2");
+  assert_encoded("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"ab\":2},\"merges\":[]}}", "ab", "0 1");
+  /* A prefix within words and a suffix at their end. */
+  assert_encoded(
+      "{\"model\":{\"type\":\"BPE\",\"continuing_subword_prefix\":\"#\",\"end_of_word_suffix\":\"$\","
+      "\"vocab\":{\"a\":0,\"#b\":1,\"#c$\":2,\"ab\":3,\"abc$\":4},\"merges\":[\"a #b\",\"ab #c$\"]}}",
+      "abc", "4");
+}
+
+static void most_likely_pieces(void **state) {
+  (void)state;
+  static const char json[] =
+      "{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"byte_fallback\":%s,\"vocab\":[[\"?\",0],[\"a\",-1],[\"b\",-1],"
+      "[\"ab\",-3],[\"aa\",-1.5],[\"bab\",-2],[\"<0xC3>\",-9],[\"<0xA9>\",-9]]}}";
+  char plain[400], bytes[400];
+  snprintf(plain, sizeof(plain), json, "false");
+  snprintf(bytes, sizeof(bytes), json, "true");
+  assert_encoded(plain, "ab", "1 2");     /* -2 beats -3 */
+  assert_encoded(plain, "aaa", "1 4");    /* the first of two segmentations with -2.5 */
+  assert_encoded(plain, "abab", "1 5");   /* -3 beats a b a b */
+  assert_encoded(plain, "axyb", "1 0 2"); /* neighbours that are unknown are one */
+  assert_encoded(bytes, "a\u00e9", "1 6 7");
+  assert_encoded(bytes, "a\u00ea", "1 0");
+}
+
+static void word_pieces(void **state) {
+  (void)state;
+  static const char json[] =
+      "{\"pre_tokenizer\":{\"type\":\"WhitespaceSplit\"},\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"?\","
+      "\"continuing_subword_prefix\":\"##\",\"max_input_chars_per_word\":4,"
+      "\"vocab\":{\"?\":0,\"a\":1,\"##b\":2,\"ab\":3,\"##bc\":4,\"\u00e9\":5}}}";
+  assert_encoded(json, "abbc a \u00e9b", "3 4 1 5 2");
+  assert_encoded(json, "abx abbbb \u00e9bbb", "0 0 5 2 2 2");
+}
+
+/* ---- bad input -----------------------------------------------------------------------------------------------------
+ */
+
+#define MODEL "\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"a\",\"vocab\":{\"a\":0}}"
+
+static void malformed_files(void **state) {
+  (void)state;
+  static const struct {
+    const char *json;
+    vkf_status status;
+    const char *says;
+  } rows[] = {
+      {"", VKF_ERROR_FORMAT, "tokenizer.json: no JSON, line 1"},
+      {"{\"model\":", VKF_ERROR_FORMAT, "no JSON"},
+      {"[]", VKF_ERROR_FORMAT, "expected a JSON object"},
+      {"{}", VKF_ERROR_FORMAT, "\"model\" should be an object"},
+      {"{\"model\":{\"type\":\"Neural\"}}", VKF_ERROR_UNSUPPORTED,
+       "tokenizer.json: model of type \"Neural\" is not supported"},
+      {"{\"normalizer\":{\"type\":\"X\"}," MODEL "}", VKF_ERROR_UNSUPPORTED,
+       "tokenizer.json: normalizer of type \"X\" is not supported"},
+      {"{\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFC\"},{\"type\":\"Y\"}]}," MODEL "}",
+       VKF_ERROR_UNSUPPORTED, "normalizer of type \"Y\" is not supported"},
+      {"{\"normalizer\":{\"type\":\"Sequence\"}," MODEL "}", VKF_ERROR_FORMAT, "\"normalizers\" should be a list"},
+      {"{\"normalizer\":{\"type\":\"Prepend\"}," MODEL "}", VKF_ERROR_FORMAT,
+       "normalizer \"Prepend\": \"prepend\" should be a string"},
+      {"{\"normalizer\":{\"type\":\"Strip\",\"strip_left\":1}," MODEL "}", VKF_ERROR_FORMAT,
+       "\"strip_left\" should be true"},
+      {"{\"normalizer\":7," MODEL "}", VKF_ERROR_FORMAT, "normalizer: a step should be an object"},
+      {"{\"pre_tokenizer\":{\"type\":\"UnicodeScripts\"}," MODEL "}", VKF_ERROR_UNSUPPORTED,
+       "pre-tokenizer of type \"UnicodeScripts\" is not supported"},
+      {"{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"ab\"}," MODEL "}", VKF_ERROR_FORMAT,
+       "one character"},
+      {"{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"a\",\"prepend_scheme\":\"last\"}," MODEL "}",
+       VKF_ERROR_UNSUPPORTED, "prepend_scheme \"last\""},
+      {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":\"Odd\"}," MODEL "}",
+       VKF_ERROR_UNSUPPORTED, "behavior \"Odd\""},
+      {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":5}," MODEL "}", VKF_ERROR_FORMAT, "\"pattern\" should be"},
+      {"{\"post_processor\":{\"type\":\"Z\"}," MODEL "}", VKF_ERROR_UNSUPPORTED, "post-processor of type \"Z\""},
+      {"{\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"b\",2],\"cls\":[\"a\",0]}," MODEL "}",
+       VKF_ERROR_FORMAT, "id 2 is outside the vocabulary of 1 tokens"},
+      {"{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":\"B\"}}]}," MODEL "}",
+       VKF_ERROR_FORMAT, "names \"B\""},
+      {"{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}]}," MODEL
+       "}",
+       VKF_ERROR_FORMAT, "ids of \"x\""},
+      {"{\"decoder\":{\"type\":\"CTC\"}," MODEL "}", VKF_ERROR_UNSUPPORTED, "decoder of type \"CTC\" is not supported"},
+      {"{\"added_tokens\":[{\"id\":5}]," MODEL "}", VKF_ERROR_FORMAT, "\"content\" should be a string"},
+      {"{\"added_tokens\":[{\"content\":\"x\"}]," MODEL "}", VKF_ERROR_FORMAT, "the id of \"x\""},
+      {"{\"added_tokens\":[{\"content\":\"x\",\"id\":0}]," MODEL "}", VKF_ERROR_FORMAT, "\"x\" has the id 0"},
+      {"{\"added_tokens\":[{\"content\":\"a\",\"id\":1}]," MODEL "}", VKF_ERROR_FORMAT, "\"a\" has the id 1"},
+      {"{\"added_tokens\":5," MODEL "}", VKF_ERROR_FORMAT, "\"added_tokens\" should be a list"},
+      {"{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":-1}}}", VKF_ERROR_FORMAT, "the id of \"a\""},
+      {"{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":99999999999}}}", VKF_ERROR_FORMAT, "the id of \"a\""},
+      {"{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":1,\"b\":1}}}", VKF_ERROR_FORMAT, "id 1 belongs to"},
+      {"{\"model\":{\"type\":\"WordLevel\",\"vocab\":[]}}", VKF_ERROR_FORMAT, "\"vocab\" should be an object"},
+      {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0}}}", VKF_ERROR_FORMAT, "\"merges\" should be a list"},
+      {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"aa\"]}}", VKF_ERROR_FORMAT,
+       "merge 0 should be two pieces"},
+      {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[[\"a\",1]]}}", VKF_ERROR_FORMAT,
+       "merge 0 should be two"},
+      {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0},\"merges\":[\"a a\"]}}", VKF_ERROR_FORMAT,
+       "should join pieces"},
+      {"{\"model\":{\"type\":\"BPE\",\"dropout\":0.1,\"vocab\":{},\"merges\":[]}}", VKF_ERROR_UNSUPPORTED, "dropout"},
+      {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[]}}", VKF_ERROR_FORMAT, "\"vocab\" should be a list"},
+      {"{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\"]]}}", VKF_ERROR_FORMAT, "piece 0 of \"vocab\""},
+      {"{\"model\":{\"type\":\"Unigram\",\"unk_id\":1,\"vocab\":[[\"a\",0]]}}", VKF_ERROR_FORMAT,
+       "\"unk_id\" is outside"},
+  };
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    vkf_env env;
+    vkf_text_tokenizer *tokenizer;
+    vkf_status status = create(&env, rows[i].json, &tokenizer);
+    if (status != rows[i].status || strstr(env.message, rows[i].says) == NULL)
+      fail_msg("%s: status %d, message \"%s\"", rows[i].json, status, env.message);
+    assert_null(tokenizer);
+    assert_int_equal(env.live_bytes, 0);
+  }
+}
+
+static void bad_texts_and_ids(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_text_tokenizer *tokenizer;
+  assert_int_equal(create(&env, "{\"model\":{\"type\":\"WordLevel\",\"vocab\":{\"a\":0,\"b\":2}}}", &tokenizer),
+                   VKF_OK);
+  vkf_text_ids ids;
+  vkf_text_ids_init(&ids, &env);
+  assert_int_equal(vkf_text_tokenizer_encode(tokenizer, "a", 1, true, &ids), VKF_OK);
+  assert_int_equal(vkf_text_tokenizer_encode(tokenizer, "ab\xC3(", 4, true, &ids), VKF_ERROR_ARGUMENT);
+  assert_non_null(strstr(env.message, "byte 2"));
+  vkf_env_clear(&env);
+  assert_int_equal(vkf_text_tokenizer_encode(tokenizer, "c", 1, true, &ids), VKF_ERROR_ARGUMENT);
+  assert_non_null(strstr(env.message, "no token for \"c\""));
+  assert_int_equal(ids.n, 1);
+  vkf_text_ids_finish(&ids);
+
+  vkf_text text;
+  vkf_text_init(&text, &env);
+  static const int32_t bad[] = {-1, 1, 3, INT32_MAX};
+  for (size_t i = 0; i < VKF_COUNT(bad); i++) {
+    const int32_t two[] = {0, bad[i]};
+    char want[100];
+    snprintf(want, sizeof(want), "token id %d is outside the vocabulary of 3 tokens", bad[i]);
+    vkf_env_clear(&env);
+    assert_int_equal(vkf_text_tokenizer_decode(tokenizer, two, 2, true, &text), VKF_ERROR_ARGUMENT);
+    assert_string_equal(env.message, want);
+    assert_int_equal(text.size, 0);
+    assert_null(vkf_text_tokenizer_piece(tokenizer, bad[i]));
+  }
+  assert_int_equal(vkf_text_tokenizer_find(tokenizer, "c"), -1);
+  assert_int_equal(vkf_text_tokenizer_find(tokenizer, "b"), 2);
+  vkf_text_finish(&text);
+  vkf_text_tokenizer_destroy(&tokenizer);
+  vkf_text_tokenizer_destroy(&tokenizer);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+/* ---- lack of memory ------------------------------------------------------------------------------------------------
+ */
+
+/* Creates, encodes and decodes with one allocation failing. */
+static vkf_status one_round(const char *json, uint64_t fail_at, uint64_t *n_allocations) {
+  static const char text[] = "caf\u00e9 <m> cafe\u0301, 1a [x] y";
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  env.fail_at = fail_at;
+  vkf_text_tokenizer *tokenizer = NULL;
+  vkf_text_ids ids;
+  vkf_text out;
+  vkf_text_ids_init(&ids, &env);
+  vkf_text_init(&out, &env);
+  vkf_status st = vkf_text_tokenizer_create(&env, json, strlen(json), "tokenizer.json", &tokenizer);
+  if (st == VKF_OK) st = vkf_text_tokenizer_encode(tokenizer, text, sizeof(text) - 1, true, &ids);
+  if (st == VKF_OK) assert_true(ids.n > 3);
+  if (st == VKF_OK) st = vkf_text_tokenizer_decode(tokenizer, ids.ids, ids.n, false, &out);
+  if (st != VKF_OK) assert_int_equal(env.first, VKF_ERROR_MEMORY);
+  vkf_text_finish(&out);
+  vkf_text_ids_finish(&ids);
+  vkf_text_tokenizer_destroy(&tokenizer);
+  assert_int_equal(env.live_bytes, 0);
+  *n_allocations = env.n_allocations;
+  return st;
+}
+
+static void lack_of_memory(void **state) {
+  (void)state;
+  static const char *const files[] = {
+      "{\"added_tokens\":[{\"id\":20,\"content\":\"<m>\",\"special\":true},{\"id\":21,\"content\":\"[X]\","
+      "\"normalized\":true}],"
+      "\"normalizer\":{\"type\":\"Sequence\",\"normalizers\":[{\"type\":\"NFD\"},{\"type\":\"BertNormalizer\"},"
+      "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"\\\\s+\"},\"content\":\" \"}]},"
+      "\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"BertPreTokenizer\"},{\"type\":"
+      "\"Digits\"}]},"
+      "\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"b\",1],\"cls\":[\"a\",0]},"
+      "\"decoder\":{\"type\":\"WordPiece\",\"prefix\":\"##\",\"cleanup\":true},"
+      "\"model\":{\"type\":\"WordPiece\",\"unk_token\":\"?\",\"continuing_subword_prefix\":\"##\","
+      "\"vocab\":{\"a\":0,\"b\":1,\"?\":2,\"cafe\":3,\",\":4}}}",
+      "{\"pre_tokenizer\":{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Split\",\"pattern\":{\"Regex\":\"\\\\w+"
+      "\"},"
+      "\"behavior\":\"MergedWithNext\"},{\"type\":\"ByteLevel\"}]},"
+      "\"decoder\":{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Replace\",\"pattern\":{\"String\":\"a\"},"
+      "\"content\":\"b\"},"
+      "{\"type\":\"ByteFallback\"},{\"type\":\"ByteLevel\"}]},"
+      "\"model\":{\"type\":\"BPE\",\"end_of_word_suffix\":\"$\",\"unk_token\":\"?\",\"vocab\":{\"a\":0,\"c\":1,\"ca\":"
+      "2,\"?\":3},"
+      "\"merges\":[\"c a\"]}}",
+      "{\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\"},\"decoder\":{\"type\":\"Sequence\","
+      "\"decoders\":["
+      "{\"type\":\"Metaspace\",\"replacement\":\"_\"},{\"type\":\"BPEDecoder\",\"suffix\":\"a\"},{\"type\":\"Fuse\"}]},"
+      "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",0],[\"_c\",-1],[\"a\",-2]]}}"};
+  for (size_t i = 0; i < VKF_COUNT(files); i++) {
+    uint64_t n = 0, ignored;
+    assert_int_equal(one_round(files[i], 0, &n), VKF_OK);
+    assert_true(n > 20);
+    for (uint64_t at = 1; at <= n; at++) {
+      vkf_status st = one_round(files[i], at, &ignored);
+      if (st != VKF_ERROR_MEMORY) fail_msg("file %zu, allocation %u: status %d", i, (unsigned)at, st);
+    }
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(vectors_of_every_kind), cmocka_unit_test(shipped_model),   cmocka_unit_test(added_tokens),
+      cmocka_unit_test(post_processors),       cmocka_unit_test(byte_pairs),      cmocka_unit_test(most_likely_pieces),
+      cmocka_unit_test(word_pieces),           cmocka_unit_test(malformed_files), cmocka_unit_test(bad_texts_and_ids),
+      cmocka_unit_test(lack_of_memory),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
