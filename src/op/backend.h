@@ -62,7 +62,8 @@ typedef struct vkf_rounding {
 typedef struct vkf_backend_table {
   const char *name;
   void (*destroy)(vkf_backend **);
-  vkf_status (*weights_create)(vkf_backend *, const vkf_weight_source *, vkf_weights **);
+  /* variant: forced for what reads the weights (it may decide how they lie), NULL: none. */
+  vkf_status (*weights_create)(vkf_backend *, const vkf_weight_source *, const char *variant, vkf_weights **);
   void (*weights_destroy)(vkf_weights **);
   uint64_t (*weights_bytes)(const vkf_weights *);
   /* slots: the VKF_SLOT_STATE slots of a plan, each index once; every plan that uses the state has the same extents. */

@@ -3,13 +3,12 @@
  * An op's recorder says what one dispatch needs (variant, operands in the order of the shader's bindings, push
  * constants); the program places slots, binds, derives grids and records. No recorder calls the room gpu.
  *
- * Binding 0 of every shader is the step buffer (shaders/shared/step.h: the vkf_dims), bindings 1.. are the operands in
- * order. Push constants begin with uvec2 at[VKF_MAX_OPERANDS], which the program fills in:
- *   input by storage buffer   at.x = first element of the layout that the kernel reads (in 4-byte elements)
- *   input by texel buffer     at.x = first texel (16 bytes)
- *   input by address          at   = its 64-bit device address (low, high); its binding is left out of the layout
- *   output                    at.x = first element of the rows, at.y = first element of the panels, 0xffffffff: not
- * kept followed by the op's own parameters (shaders/shared/<op>.h).
+ * Binding 0 of every shader is the step buffer (shaders/shared/step.h: the vkf_dims), binding 1 + i is operand i,
+ * present or not. Push constants begin with uvec2 at[VKF_MAX_OPERANDS], which the program fills in: input by storage
+ * buffer   at.x = first element of the layout that the kernel reads (in 4-byte elements) input by texel buffer     at.x
+ * = first texel (16 bytes) input by address          at   = its 64-bit device address (low, high); its binding is not
+ * declared by the shader output                    at.x = first element of the rows, at.y = first element of the
+ * panels, 0xffffffff: not kept followed by the op's own parameters (shaders/shared/<op>.h).
  */
 #ifndef VKF_VKOP_RECORD_H
 #define VKF_VKOP_RECORD_H
