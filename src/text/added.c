@@ -9,8 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- looking for them ----------------------------------------------------------------------------------------------
- */
+/* ---- looking for them -------------------------------------------------------------------------------------------- */
 
 static const vkf_text_added_token *match_at(const vkf_text_added_set *set, vkf_text_string text, size_t at) {
   uint8_t byte = (uint8_t)text.data[at];
@@ -64,8 +63,7 @@ void vkf_text_added_cut(const vkf_text_added_set *set, vkf_text_string text, boo
     vkf_text_pieces_push(out, (vkf_text_string){text.data + done, text.size - done}, -1, first && done == 0);
 }
 
-/* ---- loading -------------------------------------------------------------------------------------------------------
- */
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
 
 static vkf_status load_token(vkf_text_loader *loader, const json_t *json, const vkf_text_vocab *vocab,
                              vkf_text_added_token *token) {

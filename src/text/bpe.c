@@ -8,8 +8,7 @@
 
 #include <string.h>
 
-/* ---- merges --------------------------------------------------------------------------------------------------------
- */
+/* ---- merges ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t pair_of(int32_t left, int32_t right) {
   return ((uint64_t)(uint32_t)left << 32 | (uint32_t)right) + 1;
@@ -65,8 +64,7 @@ static vkf_status add_merge(vkf_text_model *model, vkf_text_loader *loader, size
   return VKF_OK;
 }
 
-/* ---- one word ------------------------------------------------------------------------------------------------------
- */
+/* ---- one word ---------------------------------------------------------------------------------------------------- */
 
 /* Symbols form a list by index; a symbol that went into its left neighbour has id -1. */
 typedef struct symbol {
@@ -91,7 +89,7 @@ static bool comes_before(candidate a, candidate b) {
 
 static void heap_push(word_state *word, int32_t at) {
   const symbol *left = &word->symbols[at];
-  if (at < 0 || left->next < 0) return;
+  if (left->next < 0) return;
   const vkf_text_merge *merge = find_merge(word->model, left->id, word->symbols[left->next].id);
   if (merge == NULL) return;
   candidate c = {merge->rank, at, merge->id};
@@ -213,8 +211,7 @@ static vkf_status bpe_encode(vkf_text_model *model, vkf_text_string text, vkf_te
   return st;
 }
 
-/* ---- loading -------------------------------------------------------------------------------------------------------
- */
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
 
 static vkf_status load_optional_string(vkf_text_loader *loader, const json_t *json, const char *key,
                                        vkf_text_string *out) {

@@ -29,8 +29,7 @@ static void append_replaced(vkf_text *out, vkf_text_string text, vkf_text_string
   }
 }
 
-/* ---- bytes ---------------------------------------------------------------------------------------------------------
- */
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 /* The length of the longest beginning of `text` that could still have become a character, at least 1 (Unicode 15,
  * section 3.9, "maximal subpart"). Only for text that does not begin with a whole character. */
@@ -127,8 +126,7 @@ static vkf_status byte_fallback(const vkf_text_step *step, const vkf_text_pieces
   return st;
 }
 
-/* ---- words ---------------------------------------------------------------------------------------------------------
- */
+/* ---- words ------------------------------------------------------------------------------------------------------- */
 
 static vkf_status metaspace(const vkf_text_step *step, const vkf_text_pieces *in, vkf_text_pieces *out) {
   const vkf_text_string space = {" ", 1}, nothing = {"", 0};
@@ -208,8 +206,7 @@ static vkf_status bpe(const vkf_text_step *step, const vkf_text_pieces *in, vkf_
   return st;
 }
 
-/* ---- any text ------------------------------------------------------------------------------------------------------
- */
+/* ---- any text ---------------------------------------------------------------------------------------------------- */
 
 static vkf_status fuse(const vkf_text_step *step, const vkf_text_pieces *in, vkf_text_pieces *out) {
   (void)step;

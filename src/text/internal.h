@@ -18,8 +18,7 @@ typedef struct vkf_text_string {
 
 bool vkf_text_string_equal(vkf_text_string a, vkf_text_string b);
 
-/* ---- characters (unicode.c); texts are well-formed UTF-8, checked at the door --------------------------------------
- */
+/* ---- characters (unicode.c); texts are well-formed UTF-8, checked at the door ------------------------------------ */
 
 /* The character at `at`; *next is the offset behind it. */
 uint32_t vkf_text_char_at(vkf_text_string text, size_t at, size_t *next);
@@ -41,8 +40,7 @@ bool vkf_text_is_ideograph(uint32_t code);       /* the CJK blocks that BERT spl
 uint32_t vkf_text_byte_to_char(uint8_t byte);
 int vkf_text_char_to_byte(uint32_t code);
 
-/* ---- pieces (pieces.c) --------------------------------------------------------------------------------------------
- */
+/* ---- pieces (pieces.c) ------------------------------------------------------------------------------------------- */
 
 typedef struct vkf_text_piece {
   size_t offset, size; /* in the bytes of the list */
@@ -63,8 +61,7 @@ void vkf_text_pieces_clear(vkf_text_pieces *pieces);
 void vkf_text_pieces_push(vkf_text_pieces *pieces, vkf_text_string text, int32_t id, bool first);
 vkf_text_string vkf_text_pieces_get(const vkf_text_pieces *pieces, size_t i);
 
-/* ---- ranges and patterns (ranges.c, pattern.c) ---------------------------------------------------------------------
- */
+/* ---- ranges and patterns (ranges.c, pattern.c) ------------------------------------------------------------------- */
 
 /* Consecutive ranges that cover a text; each is a match of something or what lies between two matches. */
 typedef struct vkf_text_range {
@@ -107,8 +104,7 @@ vkf_status vkf_text_pattern_ranges(vkf_text_pattern *pattern, vkf_text_string te
 vkf_status vkf_text_pattern_replace(vkf_text_pattern *pattern, vkf_text_string text, vkf_text_string content,
                                     vkf_text *out);
 
-/* ---- loading (load.c) ----------------------------------------------------------------------------------------------
- */
+/* ---- loading (load.c) -------------------------------------------------------------------------------------------- */
 
 typedef struct vkf_text_pattern_list vkf_text_pattern_list;
 
@@ -156,8 +152,9 @@ struct vkf_text_step {
   vkf_text_step *next;
   vkf_env *env;
   vkf_text_pattern *pattern; /* Replace, Split, ByteLevel with its regular expression */
-  vkf_text_string
-      content; /* Replace, Prepend; Metaspace, Strip, CharDelimiterSplit: a character; WordPiece, BPEDecoder */
+  /* What Replace and Prepend put in; the character of Metaspace, Strip and CharDelimiterSplit; the prefix of WordPiece
+   * and the suffix of BPEDecoder. */
+  vkf_text_string content;
   union {
     struct {
       bool clean, ideographs, strip_accents, lowercase;
@@ -212,8 +209,7 @@ vkf_status vkf_text_load_metaspace(vkf_text_loader *loader, const json_t *json, 
 /* VKF_ERROR_FORMAT: "<stage> "<type>": " and the rest. */
 vkf_status vkf_text_load_fail(vkf_text_loader *loader, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
 
-/* ---- the stages ----------------------------------------------------------------------------------------------------
- */
+/* ---- the stages -------------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_text_load_normalizers(vkf_text_loader *loader, const json_t *json, vkf_text_step **out);
 vkf_status vkf_text_normalize(const vkf_text_step *steps, vkf_env *env, vkf_text_string text, vkf_text *out);
@@ -233,8 +229,7 @@ vkf_status vkf_text_load_decoders(vkf_text_loader *loader, const json_t *json, v
 /* Runs all steps over `pieces`, in place. */
 vkf_status vkf_text_decode_steps(const vkf_text_step *steps, vkf_text_pieces *pieces);
 
-/* ---- vocabulary (vocab.c) ------------------------------------------------------------------------------------------
- */
+/* ---- vocabulary (vocab.c) ---------------------------------------------------------------------------------------- */
 
 /* Ids above this are taken for a damaged file. */
 #define VKF_TEXT_MAX_IDS 4000000
@@ -260,8 +255,7 @@ vkf_status vkf_text_vocab_add(vkf_text_vocab *vocab, vkf_text_loader *loader, si
 int32_t vkf_text_vocab_find(const vkf_text_vocab *vocab, vkf_text_string piece);
 int32_t vkf_text_vocab_find_hashed(const vkf_text_vocab *vocab, vkf_text_string piece, uint64_t hash);
 
-/* ---- models (model.c, bpe.c, unigram.c) ----------------------------------------------------------------------------
- */
+/* ---- models (model.c, bpe.c, unigram.c) -------------------------------------------------------------------------- */
 
 typedef struct vkf_text_merge {
   uint64_t pair; /* left << 32 | right, plus one; 0: free */
@@ -305,8 +299,7 @@ void vkf_text_model_find_bytes(vkf_text_model *model);
 vkf_status vkf_text_bpe_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json);
 vkf_status vkf_text_unigram_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json);
 
-/* ---- added tokens (added.c) ----------------------------------------------------------------------------------------
- */
+/* ---- added tokens (added.c) -------------------------------------------------------------------------------------- */
 
 typedef struct vkf_text_added_token {
   vkf_text_string content, pattern; /* as written, and as looked for (normalized where `normalized`) */

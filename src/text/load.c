@@ -98,10 +98,11 @@ vkf_status vkf_text_load_metaspace(vkf_text_loader *loader, const json_t *json, 
   bool prefix_space;
   VKF_TRY(vkf_text_load_char(loader, json, "replacement", &step->content));
   VKF_TRY(vkf_text_load_bool(loader, json, "split", true, &step->u.metaspace.split));
-  /* Files of older versions have add_prefix_space and no scheme. */
+  /* Files of older versions have add_prefix_space and no scheme; false wins over a scheme. */
   VKF_TRY(vkf_text_load_bool(loader, json, "add_prefix_space", true, &prefix_space));
   const char *scheme = json_string_value(json_object_get(json, "prepend_scheme"));
-  if (scheme == NULL) scheme = prefix_space ? "always" : "never";
+  if (!prefix_space) scheme = "never";
+  if (scheme == NULL) scheme = "always";
   if (strcmp(scheme, "always") == 0)
     step->u.metaspace.prepend = VKF_TEXT_PREPEND_ALWAYS;
   else if (strcmp(scheme, "first") == 0)
@@ -114,8 +115,7 @@ done:
   return st;
 }
 
-/* ---- lists of steps ------------------------------------------------------------------------------------------------
- */
+/* ---- lists of steps ---------------------------------------------------------------------------------------------- */
 
 typedef struct step_reader {
   vkf_text_loader *loader;

@@ -74,8 +74,7 @@ vkf_status vkf_text_model_append_unknown(vkf_text_model *model, vkf_text_string 
   return vkf_text_ids_append(out, &model->unk_id, 1);
 }
 
-/* ---- word level ----------------------------------------------------------------------------------------------------
- */
+/* ---- word level -------------------------------------------------------------------------------------------------- */
 
 static vkf_status word_encode(vkf_text_model *model, vkf_text_string word, vkf_text_ids *out) {
   int32_t id = vkf_text_vocab_find(&model->vocab, word);
@@ -88,8 +87,7 @@ static vkf_status word_load(vkf_text_model *model, vkf_text_loader *loader, cons
   return st == VKF_OK ? vkf_text_model_load_unknown(model, loader, json) : st;
 }
 
-/* ---- WordPiece -----------------------------------------------------------------------------------------------------
- */
+/* ---- WordPiece --------------------------------------------------------------------------------------------------- */
 
 /* The longest piece at `start`, shrunk character by character; -1: none. The candidate stands in scratch behind the
  * prefix. */
@@ -135,8 +133,7 @@ done:
   return st;
 }
 
-/* ---- the table -----------------------------------------------------------------------------------------------------
- */
+/* ---- the table --------------------------------------------------------------------------------------------------- */
 
 static const struct {
   const char *type;

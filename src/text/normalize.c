@@ -4,11 +4,9 @@
  */
 #include "text/internal.h"
 
-#include <string.h>
 #include <utf8proc.h>
 
-/* ---- Unicode's normal forms ----------------------------------------------------------------------------------------
- */
+/* ---- Unicode's normal forms -------------------------------------------------------------------------------------- */
 
 static bool is_ascii(vkf_text_string text) {
   for (size_t i = 0; i < text.size; i++) {
@@ -57,8 +55,7 @@ static vkf_status nfkd(const vkf_text_step *step, vkf_text_string text, vkf_text
   return normal_form(step->env, text, UTF8PROC_DECOMPOSE | UTF8PROC_COMPAT, out);
 }
 
-/* ---- character by character ----------------------------------------------------------------------------------------
- */
+/* ---- character by character -------------------------------------------------------------------------------------- */
 
 static void append_lowercase(vkf_text *out, uint32_t code) {
   if (code == 0x130)
@@ -102,8 +99,7 @@ static vkf_status byte_level(const vkf_text_step *step, vkf_text_string text, vk
   return vkf_text_status(out);
 }
 
-/* ---- BERT ----------------------------------------------------------------------------------------------------------
- */
+/* ---- BERT -------------------------------------------------------------------------------------------------------- */
 
 static vkf_status load_bert(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
   vkf_status st = VKF_OK;
@@ -153,8 +149,7 @@ done:
   return st;
 }
 
-/* ---- with options --------------------------------------------------------------------------------------------------
- */
+/* ---- with options ------------------------------------------------------------------------------------------------ */
 
 static vkf_status load_strip(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
   vkf_status st = vkf_text_load_bool(loader, json, "strip_left", true, &step->u.strip.left);

@@ -27,8 +27,7 @@ static void release(void *memory, void *user) {
   vkf_env_free(user, memory);
 }
 
-/* ---- Oniguruma's syntax to PCRE2's ---------------------------------------------------------------------------------
- */
+/* ---- Oniguruma's syntax to PCRE2's ------------------------------------------------------------------------------- */
 
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
 
@@ -133,8 +132,7 @@ static bool translate(vkf_text_string text, vkf_text *out, const char **why) {
   return true;
 }
 
-/* ---- life ----------------------------------------------------------------------------------------------------------
- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static vkf_status compile(vkf_text_pattern *pattern, vkf_text_string text) {
   vkf_status st = VKF_OK;
@@ -197,8 +195,7 @@ void vkf_text_pattern_finish(vkf_text_pattern *pattern) {
   pattern->general = NULL;
 }
 
-/* ---- matching ------------------------------------------------------------------------------------------------------
- */
+/* ---- matching ---------------------------------------------------------------------------------------------------- */
 
 static vkf_status match_error(vkf_text_pattern *pattern, int error) {
   if (error == PCRE2_ERROR_NOMEMORY)

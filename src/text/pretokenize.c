@@ -10,8 +10,7 @@
  */
 #define GPT2_REGEX "'s|'t|'re|'ve|'m|'ll|'d| ?\\p{L}+| ?\\p{N}+| ?[^\\s\\p{L}\\p{N}]+|\\s+(?!\\S)|\\s+"
 
-/* ---- cutting by a class of characters ------------------------------------------------------------------------------
- */
+/* ---- cutting by a class of characters ---------------------------------------------------------------------------- */
 
 static vkf_status cut_chars(const vkf_text_step *step, vkf_text_string text, bool (*is)(uint32_t code),
                             vkf_text_behavior behavior, bool first, vkf_text_pieces *out) {
@@ -97,8 +96,7 @@ static vkf_status digits(const vkf_text_step *step, vkf_text_string text, bool f
   return cut_chars(step, text, vkf_text_is_number, step->u.split.behavior, first, out);
 }
 
-/* ---- cutting by a pattern ------------------------------------------------------------------------------------------
- */
+/* ---- cutting by a pattern ---------------------------------------------------------------------------------------- */
 
 static vkf_status cut_pattern(const vkf_text_step *step, vkf_text_string text, vkf_text_behavior behavior, bool invert,
                               bool first, vkf_text_pieces *out) {

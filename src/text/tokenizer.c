@@ -19,8 +19,7 @@ struct vkf_text_tokenizer {
   size_t n_pieces;
 };
 
-/* ---- life ----------------------------------------------------------------------------------------------------------
- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static vkf_status join_pieces(vkf_text_tokenizer *tokenizer) {
   const vkf_text_vocab *vocab = &tokenizer->model.vocab;
@@ -88,8 +87,7 @@ void vkf_text_tokenizer_destroy(vkf_text_tokenizer **tokenizer) {
   *tokenizer = NULL;
 }
 
-/* ---- encoding ------------------------------------------------------------------------------------------------------
- */
+/* ---- encoding ---------------------------------------------------------------------------------------------------- */
 
 /* Text to pieces that are added tokens or normalized text. */
 static vkf_status cut_and_normalize(const vkf_text_tokenizer *tokenizer, vkf_text_string text, vkf_text_pieces *out) {
@@ -149,8 +147,7 @@ done:
   return st;
 }
 
-/* ---- decoding ------------------------------------------------------------------------------------------------------
- */
+/* ---- decoding ---------------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_text_tokenizer_decode(vkf_text_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip_special,
                                      vkf_text *out) {
@@ -182,8 +179,7 @@ done:
   return st;
 }
 
-/* ---- vocabulary ----------------------------------------------------------------------------------------------------
- */
+/* ---- vocabulary -------------------------------------------------------------------------------------------------- */
 
 size_t vkf_text_tokenizer_vocab_size(const vkf_text_tokenizer *tokenizer) {
   return tokenizer->n_pieces;

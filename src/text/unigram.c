@@ -1,14 +1,13 @@
 /* unigram: the unigram language model (Kudo 2018, "Subword Regularization"), the most likely segmentation.
  *
- * The score of a segmentation is the sum of its pieces' log-probabilities. The best one from each byte to the end is
- * not needed: the best one that ends at each byte is found from left to right (Viterbi) and then followed back. A
- * character without a piece costs the lowest score minus 10 and is unknown; neighbours that are unknown become one.
- * Refuses a vocabulary that is no list of [piece, score].
+ * The score of a segmentation is the sum of its pieces' log-probabilities. The best one that ends at each byte is found
+ * from left to right (Viterbi), then the one that ends with the word is followed back. A character without a piece
+ * costs the lowest score minus 10 and is unknown; neighbours that are unknown become one. Refuses a vocabulary that is
+ * no list of [piece, score].
  */
 #include "text/internal.h"
 
 #include <float.h>
-#include <string.h>
 
 #define UNKNOWN_PENALTY 10.0
 
@@ -56,25 +55,19 @@ static vkf_status append_piece(vkf_text_model *model, vkf_text_string piece, vkf
 
 static vkf_status unigram_encode(vkf_text_model *model, vkf_text_string word, vkf_text_ids *out) {
   size_t bytes;
-  if (!vkf_size_mul(word.size + 1, sizeof(node), &bytes)) bytes = SIZE_MAX;
+  if (!vkf_size_mul(word.size + 1, sizeof(node) + sizeof(int32_t), &bytes)) bytes = SIZE_MAX;
   node *nodes = vkf_text_model_scratch(model, bytes);
   if (nodes == NULL) return VKF_ERROR_MEMORY;
   find_best(model, word, nodes);
-  /* Followed back from the end, the links are turned: then nodes[start].start is where the piece at `start` ends, and
-   * nodes[start].id which it is. */
-  node from = {0, -1, -1};
-  for (int32_t end = (int32_t)word.size; end >= 0;) {
-    node link = nodes[end];
-    nodes[end] = from;
-    from = (node){0, end, link.id};
-    if (end == 0) break;
-    end = link.start;
-  }
+  /* Followed back from the end: ends[k] ... ends[word.size - 1] are the ends of the pieces from left to right. */
+  int32_t *ends = (int32_t *)(nodes + word.size + 1);
+  size_t k = word.size;
+  for (int32_t end = (int32_t)word.size; end > 0; end = nodes[end].start) ends[--k] = end;
   vkf_status st = VKF_OK;
-  for (size_t start = 0, end; start < word.size && st == VKF_OK; start = end) {
-    bool unknown = nodes[start].id == model->unk_id;
-    end = (size_t)nodes[start].start;
-    while (unknown && end < word.size && nodes[end].id == model->unk_id) end = (size_t)nodes[end].start;
+  for (size_t start = 0, end; k < word.size && st == VKF_OK; start = end) {
+    end = (size_t)ends[k++];
+    while (nodes[end].id == model->unk_id && k < word.size && nodes[ends[k]].id == model->unk_id)
+      end = (size_t)ends[k++];
     st = append_piece(model, (vkf_text_string){word.data + start, end - start}, out);
   }
   return st;

@@ -105,8 +105,7 @@ static void assert_decoded(const char *step, const char *text, const char *want)
   bench_finish(&b);
 }
 
-/* ---- normalizers ---------------------------------------------------------------------------------------------------
- */
+/* ---- normalizers ------------------------------------------------------------------------------------------------- */
 
 static void normal_forms(void **state) {
   (void)state;
@@ -163,8 +162,7 @@ static void sequences(void **state) {
   assert_normalized("{\"type\":\"Sequence\",\"normalizers\":[]}", "X", "X");
 }
 
-/* ---- the precompiled table -----------------------------------------------------------------------------------------
- */
+/* ---- the precompiled table --------------------------------------------------------------------------------------- */
 
 static void put_u32(uint8_t *at, uint32_t value) {
   for (int i = 0; i < 4; i++) at[i] = (uint8_t)(value >> (8 * i));
@@ -231,8 +229,7 @@ static void damaged_tables(void **state) {
   }
 }
 
-/* ---- pre-tokenizers ------------------------------------------------------------------------------------------------
- */
+/* ---- pre-tokenizers ---------------------------------------------------------------------------------------------- */
 
 static void behaviors(void **state) {
   (void)state;
@@ -316,6 +313,10 @@ static void metaspace(void **state) {
   assert_pretokenized("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"add_prefix_space\":true,\"split\":false}", "a b",
                       "_a_b");
   assert_pretokenized("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"add_prefix_space\":false}", "a b", "a|_b");
+  assert_pretokenized(
+      "{\"type\":\"Metaspace\",\"replacement\":\"_\",\"add_prefix_space\":false,"
+      "\"prepend_scheme\":\"always\"}",
+      "a b", "a|_b");
   /* "first": the piece where the text begins gets the mark, a later one does not. */
   assert_pretokenized(
       "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},"
@@ -359,8 +360,7 @@ static void regular_expressions(void **state) {
   }
 }
 
-/* ---- decoders ------------------------------------------------------------------------------------------------------
- */
+/* ---- decoders ---------------------------------------------------------------------------------------------------- */
 
 static void decoders(void **state) {
   (void)state;

@@ -12,8 +12,7 @@
 
 #include "text/tokenizer.h"
 
-/* ---- recorded ids --------------------------------------------------------------------------------------------------
- */
+/* ---- recorded ids ------------------------------------------------------------------------------------------------ */
 
 static char *read_file(const char *path, size_t *size) {
   FILE *file = fopen(path, "rb");
@@ -121,8 +120,7 @@ static void shipped_model(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* ---- small tokenizers ----------------------------------------------------------------------------------------------
- */
+/* ---- small tokenizers -------------------------------------------------------------------------------------------- */
 
 static vkf_status create(vkf_env *env, const char *json, vkf_text_tokenizer **out) {
   vkf_env_init(env, NULL);
@@ -256,8 +254,7 @@ static void word_pieces(void **state) {
   assert_encoded(json, "abx abbbb \u00e9bbb", "0 0 5 2 2 2");
 }
 
-/* ---- bad input -----------------------------------------------------------------------------------------------------
- */
+/* ---- bad input --------------------------------------------------------------------------------------------------- */
 
 #define MODEL "\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"a\",\"vocab\":{\"a\":0}}"
 
@@ -373,8 +370,7 @@ static void bad_texts_and_ids(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* ---- lack of memory ------------------------------------------------------------------------------------------------
- */
+/* ---- lack of memory ---------------------------------------------------------------------------------------------- */
 
 /* Creates, encodes and decodes with one allocation failing. */
 static vkf_status one_round(const char *json, uint64_t fail_at, uint64_t *n_allocations) {
