@@ -1,0 +1,109 @@
+/* model: a model folder as data, and the plans that compute it.
+ *
+ * Owns the mapping from config.json and tensor names to one block description (src/model/internal.h; a family is a file
+ * family_<name>.c) and the builder that turns the description into plans. Knows no device: weights are handed over as
+ * float32 rows through vkf_weight_source. Refuses, by name, what it does not compute: unknown families, options that
+ * would change results, tensors that are missing or have another dtype or shape.
+ * Invariant: an open net can build every plan of its architecture, and every plan has passed vkf_plan_check().
+ * Threads: as vkf_env; a built plan is not changed any more and does not refer to its net.
+ */
+#ifndef VKF_MODEL_MODEL_H
+#define VKF_MODEL_MODEL_H
+
+#include "op/backend.h"
+
+typedef struct vkf_net vkf_net;
+
+typedef enum vkf_architecture {
+  VKF_ARCHITECTURE_ENCODER_DECODER, /* stages ENCODE and DECODE */
+  VKF_ARCHITECTURE_ENCODER,         /* stage ENCODE */
+  VKF_ARCHITECTURE_DECODER          /* stage DECODE */
+} vkf_architecture;
+const char *vkf_model_architecture_name(vkf_architecture architecture); /* "encoder-decoder", "encoder", "decoder" */
+
+/* Strings belong to the net. Where there are two stacks, n_heads and d_ff are the encoder's. */
+typedef struct vkf_net_info {
+  const char *folder;
+  const char *family; /* "marian", "transformer" */
+  vkf_architecture architecture;
+  uint32_t d_model, n_heads, d_ff;
+  uint32_t vocab;        /* ids of the encoder, or of the only stack */
+  uint32_t target_vocab; /* ids of the decoder; the width of the logits */
+  uint32_t encoder_layers, decoder_layers;
+  uint32_t max_positions;                           /* 0: unlimited */
+  int32_t pad_id, bos_id, eos_id, decoder_start_id; /* of config.json; -1: none */
+  bool has_head;                                    /* there are logits */
+  uint64_t n_parameters;                            /* numbers in the tensors that are used, tied ones once */
+  uint64_t file_bytes;
+  size_t n_unused; /* tensors of the files that nothing asks for */
+  const char *const *unused;
+} vkf_net_info;
+
+/* folder: config.json and model.safetensors, or its shards. Reads headers only, not the weights.
+ * VKF_ERROR_FILE, VKF_ERROR_FORMAT (missing or wrong keys and tensors), VKF_ERROR_UNSUPPORTED (by name). */
+vkf_status vkf_model_net_open(vkf_env *env, const char *folder, vkf_net **out);
+void vkf_model_net_close(vkf_net **net);
+const vkf_net_info *vkf_model_net_info(const vkf_net *net);
+/* The weights that plans refer to by index. The source is valid until the net is closed; its load() reads the files. */
+void vkf_model_net_weights(vkf_net *net, vkf_weight_source *out);
+
+/* ---- plans ------------------------------------------------------------------------------------------------------- */
+
+/* ENCODE: source ids to the encoder's last states, in the dimensions B and S. Blocks "embed", "encoder.0" ...,
+ *   "encoder.norm" (where there is a final norm), then "cross" (encoder-decoders: the cross keys and values of every
+ *   decoder layer into the state) or "head" (encoders with a head, over all BS rows).
+ *   Inputs IDS, POSITIONS (where there are positions), MASK (if asked for).
+ * DECODE: target ids to logits or candidates, in the dimensions R, T, PAST (and B, S for the cross keys). Blocks
+ *   "embed", "decoder.0" ..., "head" (final norm, gather, logits, log-softmax, edits, top-k, whatever there is of it).
+ *   A full pass is PAST 0 and T the length; a cached step is T 1.
+ *   Inputs TARGET_IDS, TARGET_POSITIONS, TARGET_MASK, ANCESTRY, MASK (of the source, for cross-attention), OUT_ROWS,
+ *   EDIT_OFFSETS, EDITS, each where it is asked for. */
+typedef enum vkf_stage { VKF_STAGE_ENCODE, VKF_STAGE_DECODE } vkf_stage;
+
+/* The `index` of a VKF_SLOT_STATE: the caches of a decoder layer, named "state.decoder.<layer>.self.k" and so on.
+ * self: [R][kv heads][past+T][width], cross: [B][kv heads][S][width], extents at capacity: all plans that share a state
+ * must be built with the same B, S, R and past+T. */
+typedef enum vkf_state_part {
+  VKF_STATE_SELF_K,
+  VKF_STATE_SELF_V,
+  VKF_STATE_CROSS_K,
+  VKF_STATE_CROSS_V,
+  VKF_STATE_PARTS
+} vkf_state_part;
+#define VKF_STATE_INDEX(layer, part) ((layer)*VKF_STATE_PARTS + (part))
+
+/* Output names (S states, A attentions; [L+1] and [L] of them) as transformers has them:
+ *   encoder-decoder, ENCODE   encoder_last_hidden_state, encoder_hidden_states.N, encoder_attentions.N
+ *   encoder-decoder, DECODE   decoder_hidden_states.N, decoder_attentions.N, cross_attentions.N
+ *   one stack                 last_hidden_state, hidden_states.N, attentions.N
+ * hidden_states.0 are the embeddings, the last ones are those after the final norm. A slot has one name: the last of
+ * hidden_states.N is not repeated where it is the last_hidden_state (vkf_model_second_name() gives its other name).
+ * States are packed rows [rows, D]; attentions are [sequences][H][queries][keys]. */
+typedef struct vkf_plan_request {
+  vkf_stage stage;
+  vkf_sizes capacity;     /* past: cached positions beyond T, so that a cache holds past + T; out: rows of the head */
+  bool hidden_states;     /* output them, and last_hidden_state where the table above has it */
+  bool last_hidden_state; /* output it alone; nothing in DECODE of an encoder-decoder */
+  bool attentions;        /* output them */
+  bool mask;              /* padding mask of the source: VKF_INPUT_MASK */
+  bool target_mask;       /* padding mask of the target keys: VKF_INPUT_TARGET_MASK */
+  bool ancestry;          /* beams: VKF_INPUT_ANCESTRY */
+  bool gather_out;        /* the head sees the rows VKF_INPUT_OUT_ROWS; else all rows, and VKF_DIM_OUT must equal
+                             their number */
+  bool logits;            /* output "logits" [rows, V], as they leave the head, before the three that follow */
+  bool log_softmax;
+  uint32_t max_edits; /* 0: no edits; they come after the log-softmax */
+  uint32_t top_k;     /* 0: none; else outputs "top_values" [rows, top_k] and "top_ids". At most target_vocab. If 0 and
+                         there are edits or a log-softmax, their result is the output "scores" [rows, V] */
+} vkf_plan_request;
+
+/* VKF_ERROR_ARGUMENT for a stage that the architecture does not have, or for sizes of 0. */
+vkf_status vkf_model_plan_build(const vkf_net *net, const vkf_plan_request *request, vkf_plan **out);
+void vkf_model_plan_destroy(vkf_plan **plan);
+/* The other name of an output: "encoder_hidden_states.6" of "encoder_last_hidden_state". NULL: it has one name. */
+const char *vkf_model_second_name(const vkf_net *net, const char *output);
+
+/* Position ids of [rows][length] tokens that follow `past` cached ones, into out. */
+void vkf_model_positions(const vkf_net *net, uint32_t rows, uint32_t length, uint32_t past, int32_t *out);
+
+#endif
