@@ -119,7 +119,7 @@ vkf_status vkf_text_tokenizer_encode(vkf_text_tokenizer *tokenizer, const char *
                                      vkf_text_ids *out) {
   vkf_status st = VKF_OK;
   vkf_env *env = tokenizer->env;
-  size_t bad = 0, before = out->n;
+  size_t bad = 0;
   if (size > INT32_MAX / 8) return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "the text of %zu bytes is too long", size);
   if (!vkf_utf8_check(utf8, size, &bad))
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "the text should be UTF-8, and is not from byte %zu on", bad);
@@ -141,7 +141,6 @@ vkf_status vkf_text_tokenizer_encode(vkf_text_tokenizer *tokenizer, const char *
   else
     VKF_TRY(vkf_text_ids_append(out, body.ids, body.n));
 done:
-  if (st != VKF_OK) out->n = before;
   vkf_text_ids_finish(&body);
   vkf_text_pieces_finish(&pieces);
   return st;

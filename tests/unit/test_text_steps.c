@@ -121,7 +121,7 @@ static void characters(void **state) {
   assert_normalized("{\"type\":\"Lowercase\"}", "\u0130STANBUL \u00c9\u03a3", "i\u0307stanbul \u00e9\u03c3");
   assert_normalized("{\"type\":\"StripAccents\"}", "cafe\u0301 caf\u00e9", "cafe caf\u00e9");
   assert_normalized("{\"type\":\"Nmt\"}",
-                    "a\x01"
+                    "a\x01\x0b"
                     "b\tc\u200bd",
                     "ab c d");
   assert_normalized("{\"type\":\"ByteLevel\"}", "a \u00e9", "a\u0120\u00c3\u00a9");
@@ -257,7 +257,7 @@ static void behaviors(void **state) {
 static void classes_of_characters(void **state) {
   (void)state;
   assert_pretokenized("{\"type\":\"Whitespace\"}", "Hey man, h\u00e9!?  x_1 \u4f60", "Hey|man|,|h\u00e9|!?|x_1|\u4f60");
-  assert_pretokenized("{\"type\":\"WhitespaceSplit\"}", " Hey  man,\u00a0x\u200b", "Hey|man,|x\u200b");
+  assert_pretokenized("{\"type\":\"WhitespaceSplit\"}", " Hey  man,\u00a0x\u200b\u3000", "Hey|man,|x\u200b");
   assert_pretokenized("{\"type\":\"BertPreTokenizer\"}", "Hey, it's $5--\u00bfs\u00ed?",
                       "Hey|,|it|'|s|$|5|-|-|\u00bf|s\u00ed|?");
   assert_pretokenized("{\"type\":\"Digits\",\"individual_digits\":false}", "a12b\u00b23",
@@ -331,6 +331,8 @@ static void regular_expressions(void **state) {
                                         {"[\\\\w]+", "e\u0301-b", "e\u0301|-|b"},
                                         {"\\\\W", "a b", "a| |b"},
                                         {"[^\\\\s]+", "a\u2003b", "a|\u2003|b"},
+                                        {"\\\\s", "a\u180e b", "a\u180e| |b"},
+                                        {"\\\\v", "a\u2028\x0b", "a\u2028|\x0b"},
                                         {"\\\\u0062", "abc", "a|b|c"},
                                         {"x{,2}y", "axxyb", "a|xxy|b"},
                                         {"^b", "a\nb", "a\n|b"},

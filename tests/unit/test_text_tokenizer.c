@@ -179,6 +179,28 @@ static void added_tokens(void **state) {
       "<m>", "0");
 }
 
+static void special_tokens_in_texts(void **state) {
+  (void)state;
+  static const char json[] =
+      "{\"added_tokens\":[{\"id\":9,\"content\":\"<m>\",\"special\":true},"
+      "{\"id\":10,\"content\":\"<n>\",\"special\":false}]," WORDS "}";
+  static const int32_t ids[] = {9, 1, 10, 9, 2};
+  vkf_env env;
+  vkf_text_tokenizer *tokenizer;
+  assert_int_equal(create(&env, json, &tokenizer), VKF_OK);
+  assert_int_equal(vkf_text_tokenizer_vocab_size(tokenizer), 11);
+  assert_int_equal(vkf_text_tokenizer_find(tokenizer, "<n>"), 10);
+  assert_string_equal(vkf_text_tokenizer_piece(tokenizer, 9), "<m>");
+  vkf_text text;
+  vkf_text_init(&text, &env);
+  assert_int_equal(vkf_text_tokenizer_decode(tokenizer, ids, VKF_COUNT(ids), true, &text), VKF_OK);
+  assert_string_equal(text.data, "a <n> b");
+  assert_int_equal(vkf_text_tokenizer_decode(tokenizer, ids, VKF_COUNT(ids), false, &text), VKF_OK);
+  assert_string_equal(text.data, "a <n> b<m> a <n> <m> b");
+  vkf_text_finish(&text);
+  vkf_text_tokenizer_destroy(&tokenizer);
+}
+
 static void post_processors(void **state) {
   (void)state;
   static const char bert[] =
@@ -211,6 +233,8 @@ static void byte_pairs(void **state) {
   assert_encoded(BPE("\"unk_token\":\"?\""), "axyb", "0 6 6 1");
   assert_encoded(BPE("\"unk_token\":\"?\",\"fuse_unk\":true"), "axyb", "0 6 1");
   assert_encoded(BPE("\"unk_token\":\"?\",\"byte_fallback\":true"), "a\u00e9\u00ea", "0 7 8 6");
+  /* The leftmost of two pairs with one rank. */
+  assert_encoded("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"aa\":1},\"merges\":[\"a a\"]}}", "aaa", "1 0");
   /* The same two merges in the other order of rank. */
   assert_encoded(
       "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"bc\":4},"
@@ -299,6 +323,8 @@ static void malformed_files(void **state) {
        "}",
        VKF_ERROR_FORMAT, "ids of \"x\""},
       {"{\"decoder\":{\"type\":\"CTC\"}," MODEL "}", VKF_ERROR_UNSUPPORTED, "decoder of type \"CTC\" is not supported"},
+      {"{\"decoder\":{\"type\":\"Strip\",\"content\":\" \",\"start\":-1}," MODEL "}", VKF_ERROR_FORMAT,
+       "decoder \"Strip\": \"start\" should be a number of 0 or more"},
       {"{\"added_tokens\":[{\"id\":5}]," MODEL "}", VKF_ERROR_FORMAT, "\"content\" should be a string"},
       {"{\"added_tokens\":[{\"content\":\"x\"}]," MODEL "}", VKF_ERROR_FORMAT, "the id of \"x\""},
       {"{\"added_tokens\":[{\"content\":\"x\",\"id\":0}]," MODEL "}", VKF_ERROR_FORMAT, "\"x\" has the id 0"},
@@ -435,10 +461,10 @@ static void lack_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(vectors_of_every_kind), cmocka_unit_test(shipped_model),   cmocka_unit_test(added_tokens),
-      cmocka_unit_test(post_processors),       cmocka_unit_test(byte_pairs),      cmocka_unit_test(most_likely_pieces),
-      cmocka_unit_test(word_pieces),           cmocka_unit_test(malformed_files), cmocka_unit_test(bad_texts_and_ids),
-      cmocka_unit_test(lack_of_memory),
+      cmocka_unit_test(vectors_of_every_kind),   cmocka_unit_test(shipped_model),   cmocka_unit_test(added_tokens),
+      cmocka_unit_test(special_tokens_in_texts), cmocka_unit_test(post_processors), cmocka_unit_test(byte_pairs),
+      cmocka_unit_test(most_likely_pieces),      cmocka_unit_test(word_pieces),     cmocka_unit_test(malformed_files),
+      cmocka_unit_test(bad_texts_and_ids),       cmocka_unit_test(lack_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
