@@ -1,0 +1,90 @@
+/* What the files of vkop share: where weights, states and slots lie on the device. */
+#ifndef VKF_VKOP_INTERNAL_H
+#define VKF_VKOP_INTERNAL_H
+
+#include "vkop/record.h"
+#include "vkop/vkop.h"
+
+/* Bytes after every slot and weight that a kernel may read (never use): uniform loads run a little ahead. */
+#define VKF_GUARD_BYTES 256
+#define VKF_PLACE_ALIGNMENT 256
+#define VKF_NO_PANELS UINT32_MAX
+
+typedef struct vkop_backend {
+  vkf_backend base;
+  vkf_gpu_device *device;
+  vkf_order_class order;
+} vkop_backend;
+
+/* A region of a buffer and the layouts that it holds. */
+typedef struct vkop_place {
+  vkf_gpu_buffer *buffer;
+  uint64_t offset, bytes; /* rows, panels and guard */
+  uint64_t panels_offset; /* from `offset`, where the panels begin */
+  uint32_t layouts;       /* VKF_LAYOUT_ROWS | VKF_LAYOUT_PANELS */
+} vkop_place;
+
+struct vkf_weights {
+  vkop_backend *backend;
+  uint32_t n;
+  vkf_weight_info *infos;
+  vkf_weight_packing *packings;
+  vkop_place *places;
+  vkf_gpu_buffer **pools;
+  uint32_t n_pools;
+  uint64_t bytes;
+};
+
+struct vkf_state {
+  vkop_backend *backend;
+  vkf_gpu_buffer *pool;
+  uint32_t n; /* highest state index + 1 */
+  vkop_place *places;
+};
+
+typedef struct vkop_node {
+  const vkf_variant *variant;
+  const char *variant_name;
+  vkf_problem problem; /* at capacity */
+  vkf_dispatch dispatch;
+} vkop_node;
+
+typedef struct vkop_block {
+  vkf_gpu_block *gpu;
+} vkop_block;
+
+struct vkf_program {
+  vkop_backend *backend;
+  const vkf_plan *plan;
+  vkf_weights *weights;
+  vkf_state *state;
+  vkf_arena arena;
+  vkop_place *places;           /* [n_slots] */
+  vkf_weight_packing *packings; /* [n_slots] */
+  vkop_node *nodes;             /* [n_nodes] */
+  vkop_block *blocks;           /* [n_blocks] */
+  vkf_gpu_buffer *step;         /* the dims, then the input slots */
+  vkf_gpu_buffer *grids;        /* three uint32 a node */
+  vkf_gpu_buffer *constants, *temps, *results;
+  vkf_dims grid_dims; /* what the grids were computed for */
+  bool grids_valid;
+  bool timing;
+};
+
+/* What node `node` asks of its kernel at these sizes (slots.c). */
+void vkf_vkop_problem(const vkf_program *program, uint32_t node, const vkf_dims *dims, vkf_problem *out);
+/* True where actual sizes, not capacities, make the strides: rank 1, and matrices of fixed width. */
+bool vkf_vkop_slot_packed(const vkf_slot *slot);
+/* Picks variants, records dispatches as data, decides layouts and places every slot (slots.c). */
+vkf_status vkf_vkop_prepare(vkf_program *program, const vkf_program_options *options);
+/* weights.c, transfer.c */
+vkf_status vkf_vkop_weights_create(vkf_backend *, const vkf_weight_source *, const char *variant, vkf_weights **);
+void vkf_vkop_weights_destroy(vkf_weights **);
+uint64_t vkf_vkop_weights_bytes(const vkf_weights *);
+vkf_status vkf_vkop_state_create(vkf_backend *, const vkf_plan *, vkf_state **);
+void vkf_vkop_state_destroy(vkf_state **);
+vkf_status vkf_vkop_write(vkf_program *, uint32_t slot, const vkf_dims *dims, const void *data);
+vkf_status vkf_vkop_read(vkf_program *, uint32_t slot, const vkf_dims *dims, void *data);
+vkf_status vkf_vkop_poison(vkf_program *);
+
+#endif

@@ -1,0 +1,245 @@
+/* A program: a plan whose blocks are recorded on a device, and its runs.
+ *
+ * Recording happens once; a run writes the actual sizes into the step buffer, the grids where they changed, and submits
+ * the blocks. Nothing is allocated in a run. Barriers are not made here: the recorder of the room gpu derives them from
+ * the byte ranges that each dispatch declares.
+ */
+#include <string.h>
+
+#include "kern/spirv.h"
+#include "vkop/internal.h"
+
+static const struct vkf_kern_spirv *find_module(const char *name) {
+  for (size_t i = 0; i < vkf_kern_spirv_count; i++)
+    if (!strcmp(vkf_kern_spirv_table[i].name, name)) return &vkf_kern_spirv_table[i];
+  return NULL;
+}
+
+static vkf_status get_pipeline(vkf_program *p, const vkop_node *k, vkf_gpu_pipeline **out) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = p->backend->base.env;
+  const vkf_caps *caps = vkf_gpu_device_caps(p->backend->device);
+  const struct vkf_kern_spirv *module = find_module(k->variant->module);
+  vkf_gpu_binding_kind kinds[1 + VKF_MAX_OPERANDS] = {VKF_GPU_BINDING_STORAGE};
+  if (!module) VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "shader module %s is not in this build", k->variant->module);
+  for (uint32_t o = 0; o < k->dispatch.n_operands; o++)
+    kinds[1 + o] =
+        k->dispatch.operands[o].access == VKF_ACCESS_TEXEL ? VKF_GPU_BINDING_TEXEL_F32X4 : VKF_GPU_BINDING_STORAGE;
+  vkf_gpu_pipeline_params params = {.name = module->name,
+                                    .code = module->words,
+                                    .code_bytes = module->n_words * 4,
+                                    .constants = k->dispatch.constants,
+                                    .n_constants = k->dispatch.n_constants,
+                                    .n_bindings = 1 + k->dispatch.n_operands,
+                                    .kinds = kinds,
+                                    .push_bytes = VKF_MAX_OPERANDS * 8 + k->dispatch.params_bytes};
+  if (k->variant->subgroup && caps->subgroup_size_control && caps->subgroup_min != caps->subgroup_max)
+    params.subgroup_size = k->variant->subgroup;
+  VKF_TRY(vkf_gpu_pipeline_get(p->backend->device, &params, out));
+done:
+  return st;
+}
+
+/* Where an operand begins, as the shader wants to know it (record.h). */
+static void operand_at(const vkf_operand *operand, const vkop_place *place, uint32_t at[2]) {
+  uint64_t first = operand->layout == VKF_LAYOUT_PANELS && !operand->write ? place->panels_offset : 0;
+  if (operand->write) {
+    at[0] = place->layouts & VKF_LAYOUT_ROWS ? 0 : VKF_NO_PANELS;
+    at[1] = place->layouts & VKF_LAYOUT_PANELS ? (uint32_t)(place->panels_offset / 4) : VKF_NO_PANELS;
+  } else if (operand->access == VKF_ACCESS_ADDRESS) {
+    uint64_t address = vkf_gpu_buffer_address(place->buffer) + place->offset + first;
+    at[0] = (uint32_t)address;
+    at[1] = (uint32_t)(address >> 32);
+  } else {
+    at[0] = (uint32_t)(first / (operand->access == VKF_ACCESS_TEXEL ? 16 : 4));
+    at[1] = 0;
+  }
+}
+
+static vkf_status record_node(vkf_program *p, uint32_t index, vkf_gpu_block *block) {
+  vkf_status st = VKF_OK;
+  const vkop_node *k = &p->nodes[index];
+  vkf_gpu_binding bindings[1 + VKF_MAX_OPERANDS];
+  vkf_gpu_access accesses[1 + VKF_MAX_OPERANDS];
+  uint32_t push[VKF_MAX_PUSH_BYTES / 4] = {0}, n_accesses = 0;
+  vkf_gpu_pipeline *pipeline = NULL;
+  const vkf_gpu_binding step = {p->step, 0, sizeof(vkf_dims)};
+  VKF_TRY(get_pipeline(p, k, &pipeline));
+  bindings[0] = step;
+  accesses[n_accesses++] = (vkf_gpu_access){p->step, 0, sizeof(vkf_dims), VKF_GPU_READ};
+  for (uint32_t o = 0; o < k->dispatch.n_operands; o++) {
+    const vkf_operand *operand = &k->dispatch.operands[o];
+    bindings[1 + o] = step;
+    if (operand->slot == VKF_NO_SLOT) continue;
+    const vkop_place *place = &p->places[operand->slot];
+    if (operand->access != VKF_ACCESS_ADDRESS)
+      bindings[1 + o] = (vkf_gpu_binding){place->buffer, place->offset, place->bytes};
+    operand_at(operand, place, &push[2 * o]);
+    accesses[n_accesses++] =
+        (vkf_gpu_access){place->buffer, place->offset, place->offset + place->bytes,
+                         operand->write ? (operand->read ? VKF_GPU_READ_WRITE : VKF_GPU_WRITE) : VKF_GPU_READ};
+  }
+  memcpy(push + 2 * VKF_MAX_OPERANDS, k->dispatch.params, k->dispatch.params_bytes);
+  vkf_gpu_dispatch dispatch = {.label = p->plan->nodes[index].name,
+                               .pipeline = pipeline,
+                               .bindings = bindings,
+                               .n_bindings = 1 + k->dispatch.n_operands,
+                               .push = push,
+                               .push_bytes = VKF_MAX_OPERANDS * 8 + k->dispatch.params_bytes,
+                               .grid_buffer = p->grids,
+                               .grid_offset = (uint64_t)index * 12,
+                               .accesses = accesses,
+                               .n_accesses = n_accesses};
+  VKF_TRY(vkf_gpu_block_dispatch(block, &dispatch));
+done:
+  return st;
+}
+
+static vkf_status record_block(vkf_program *p, uint32_t index) {
+  vkf_status st = VKF_OK;
+  const vkf_block *b = &p->plan->blocks[index];
+  vkf_gpu_block_params params = {b->name, p->timing ? VKF_GPU_TIMING_BLOCK : VKF_GPU_TIMING_NONE, 0};
+  VKF_TRY(vkf_gpu_block_begin(p->backend->device, &params, &p->blocks[index].gpu));
+  for (uint32_t n = b->first_node; n < b->first_node + b->n_nodes; n++)
+    VKF_TRY(record_node(p, n, p->blocks[index].gpu));
+  VKF_TRY(vkf_gpu_block_end(p->blocks[index].gpu));
+done:
+  return st;
+}
+
+static void program_destroy(vkf_program **program) {
+  vkf_program *p = *program;
+  if (!p) return;
+  vkf_env *env = p->backend->base.env;
+  for (uint32_t i = 0; p->blocks && i < p->plan->n_blocks; i++) vkf_gpu_block_destroy(&p->blocks[i].gpu);
+  vkf_gpu_buffer **buffers[] = {&p->step, &p->grids, &p->constants, &p->temps, &p->results};
+  for (size_t i = 0; i < VKF_COUNT(buffers); i++) vkf_gpu_buffer_destroy(buffers[i]);
+  vkf_arena_finish(&p->arena);
+  vkf_env_free(env, p);
+  *program = NULL;
+}
+
+static vkf_status program_create(vkf_backend *backend, const vkf_plan *plan, vkf_weights *weights, vkf_state *state,
+                                 const vkf_program_options *options, vkf_program **out) {
+  vkf_status st = VKF_OK;
+  const vkf_program_options defaults = {0};
+  vkf_dims capacity = vkf_dims_make(&plan->capacity);
+  vkf_program *p = vkf_env_alloc(backend->env, 1, sizeof *p);
+  if (!p) VKF_FAIL(backend->env, VKF_ERROR_MEMORY, "no memory for a program");
+  p->backend = (vkop_backend *)backend;
+  p->plan = plan;
+  p->weights = weights;
+  p->state = state;
+  vkf_arena_init(&p->arena, backend->env);
+  if (!options) options = &defaults;
+  p->timing = options->timing;
+  p->places = vkf_arena_alloc(&p->arena, plan->n_slots, sizeof *p->places);
+  p->packings = vkf_arena_alloc(&p->arena, plan->n_slots, sizeof *p->packings);
+  p->nodes = vkf_arena_alloc(&p->arena, plan->n_nodes, sizeof *p->nodes);
+  p->blocks = vkf_arena_alloc(&p->arena, plan->n_blocks, sizeof *p->blocks);
+  if (!p->places || !p->packings || !p->nodes || !p->blocks)
+    VKF_FAIL(backend->env, VKF_ERROR_MEMORY, "no memory for a program");
+  VKF_TRY(vkf_vkop_prepare(p, options));
+  for (uint32_t i = 0; i < plan->n_slots; i++)
+    if (plan->slots[i].kind == VKF_SLOT_CONSTANT) VKF_TRY(vkf_vkop_write(p, i, &capacity, plan->slots[i].data));
+  for (uint32_t i = 0; i < plan->n_blocks; i++) VKF_TRY(record_block(p, i));
+done:
+  if (st) program_destroy(&p);
+  *out = p;
+  return st;
+}
+
+static uint64_t program_bytes(const vkf_program *p) {
+  const vkf_gpu_buffer *buffers[] = {p->step, p->grids, p->constants, p->temps, p->results};
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < VKF_COUNT(buffers); i++) bytes += buffers[i] ? vkf_gpu_buffer_bytes(buffers[i]) : 0;
+  return bytes;
+}
+
+static void write_grids(vkf_program *p, const vkf_dims *dims) {
+  uint32_t *grids = vkf_gpu_buffer_mapped(p->grids);
+  vkf_gpu_buffer_touch(p->grids, 0, vkf_gpu_buffer_bytes(p->grids), VKF_GPU_WRITE);
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
+    vkf_problem actual;
+    vkf_vkop_problem(p, i, dims, &actual);
+    vkf_kern_grid(p->nodes[i].variant, &actual, &grids[3 * i]);
+  }
+  p->grid_dims = *dims;
+  p->grids_valid = true;
+}
+
+static vkf_status run(vkf_program *p, const vkf_dims *dims, uint32_t first, uint32_t n) {
+  enum { MAX_BLOCKS = 256 };
+  vkf_status st = VKF_OK;
+  vkf_gpu_block *blocks[MAX_BLOCKS];
+  uint64_t serial = 0;
+  if (!p->grids_valid || memcmp(dims, &p->grid_dims, sizeof *dims)) {
+    vkf_gpu_buffer_touch(p->step, 0, sizeof *dims, VKF_GPU_WRITE);
+    memcpy(vkf_gpu_buffer_mapped(p->step), dims, sizeof *dims);
+    write_grids(p, dims);
+  }
+  for (uint32_t done_blocks = 0; done_blocks < n;) {
+    uint32_t count = VKF_MIN(n - done_blocks, (uint32_t)MAX_BLOCKS);
+    for (uint32_t i = 0; i < count; i++) blocks[i] = p->blocks[first + done_blocks + i].gpu;
+    VKF_TRY(vkf_gpu_submit(p->backend->device, blocks, count, &serial));
+    done_blocks += count;
+  }
+  VKF_TRY(vkf_gpu_wait(p->backend->device, serial));
+done:
+  return st;
+}
+
+static void block_stats(const vkf_program *p, uint32_t block, vkf_block_stats *out) {
+  vkf_gpu_block_info info;
+  vkf_gpu_block_get_info(p->blocks[block].gpu, &info);
+  *out = (vkf_block_stats){p->plan->blocks[block].name, info.n_dispatches, info.n_barriers, 1, info.n_submits, 0};
+  if (p->timing && vkf_gpu_block_time(p->blocks[block].gpu, &out->ns)) out->ns = 0;
+}
+
+static const char *node_variant(const vkf_program *p, uint32_t node, vkf_rounding *rounding) {
+  if (rounding) vkf_kern_rounding(p->nodes[node].variant, &p->nodes[node].problem, rounding);
+  return p->nodes[node].variant_name;
+}
+
+static void backend_destroy(vkf_backend **backend) {
+  if (*backend) vkf_env_free((*backend)->env, *backend);
+  *backend = NULL;
+}
+
+static const vkf_backend_table vkop_table = {
+    .name = "vulkan",
+    .destroy = backend_destroy,
+    .weights_create = vkf_vkop_weights_create,
+    .weights_destroy = vkf_vkop_weights_destroy,
+    .weights_bytes = vkf_vkop_weights_bytes,
+    .state_create = vkf_vkop_state_create,
+    .state_destroy = vkf_vkop_state_destroy,
+    .program_create = program_create,
+    .program_destroy = program_destroy,
+    .program_bytes = program_bytes,
+    .write = vkf_vkop_write,
+    .read = vkf_vkop_read,
+    .run = run,
+    .block_stats = block_stats,
+    .node_variant = node_variant,
+    .poison = vkf_vkop_poison,
+};
+
+vkf_status vkf_vkop_backend_create(vkf_gpu_device *device, vkf_backend **out) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = vkf_gpu_device_env(device);
+  vkop_backend *b = vkf_env_alloc(env, 1, sizeof *b);
+  *out = NULL;
+  if (!b) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for a backend");
+  b->base.table = &vkop_table;
+  b->base.env = env;
+  b->device = device;
+  b->order = vkf_kern_order(vkf_gpu_device_caps(device), false);
+  *out = &b->base;
+done:
+  return st;
+}
+
+vkf_gpu_device *vkf_vkop_backend_device(vkf_backend *backend) {
+  return ((vkop_backend *)backend)->device;
+}

@@ -1,0 +1,182 @@
+/* Preparing a program: variants are picked, dispatches are made as data, slots get layouts and places.
+ *
+ * The order is the one that keeps rooms apart: recorders say which layout each operand is read in; a slot holds the
+ * union of what its readers want; only then are bytes known and memory planned.
+ */
+#include <string.h>
+
+#include "vkop/internal.h"
+
+typedef void (*problem_fn)(const vkf_plan *, const vkf_node *, const vkf_dims *, vkf_problem *);
+typedef void (*record_fn)(const vkf_record_view *, vkf_dispatch *);
+static const struct {
+  problem_fn problem;
+  record_fn record;
+} op_table[VKF_OP_COUNT] = {
+#define X(NAME, name) {vkf_vkop_problem_##name, vkf_vkop_record_##name},
+    VKF_OP_LIST(X)
+#undef X
+};
+
+void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims, vkf_problem *out) {
+  const vkf_node *n = &p->plan->nodes[node];
+  memset(out, 0, sizeof *out);
+  op_table[n->op].problem(p->plan, n, dims, out);
+  out->op = n->op;
+  out->packing = p->nodes[node].problem.packing;
+  out->order = p->backend->order;
+}
+
+bool vkf_vkop_slot_packed(const vkf_slot *slot) {
+  return slot->rank == 1 || (slot->rank == 2 && slot->extent[1].dim == VKF_DIM_ONE);
+}
+
+/* The packing of the weight that a node multiplies with (or looks up), plain rows if it has none. */
+static vkf_weight_packing node_packing(const vkf_program *p, const vkf_node *n) {
+  vkf_weight_packing rows = {VKF_LAYOUT_W_ROWS, 1, 1};
+  if (n->op != VKF_OP_MATMUL && n->op != VKF_OP_EMBED) return rows;
+  uint32_t slot = n->in[n->op == VKF_OP_MATMUL ? VKF_MATMUL_W : VKF_EMBED_TABLE];
+  return slot == VKF_NO_SLOT ? rows : p->packings[slot];
+}
+
+static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *forced, uint32_t *n_forced) {
+  vkf_status st = VKF_OK;
+  char why[256] = "", name[128];
+  const vkf_node *n = &p->plan->nodes[i];
+  vkop_node *k = &p->nodes[i];
+  const vkf_caps *caps = vkf_gpu_device_caps(p->backend->device);
+  vkf_dims capacity = vkf_dims_make(&p->plan->capacity);
+  k->problem.packing = node_packing(p, n);
+  vkf_vkop_problem(p, i, &capacity, &k->problem);
+  if (forced && forced->op == n->op && !vkf_kern_fit(forced, &k->problem, caps, why, sizeof why)) {
+    k->variant = forced;
+    ++*n_forced;
+  } else {
+    k->variant = vkf_kern_pick(&k->problem, caps, NULL, why, sizeof why);
+  }
+  if (!k->variant)
+    VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED, "no kernel of %s fits node %s on %s: %s", vkf_op_name(n->op),
+             n->name, caps->device_name, why);
+  k->variant_name = vkf_arena_strdup(&p->arena, vkf_kern_name(k->variant, name, sizeof name));
+  if (!k->variant_name) return VKF_ERROR_MEMORY;
+  vkf_env_log(p->backend->base.env, VKF_LOG_DEBUG, "%s: %s (%s)", n->name, k->variant_name, why);
+  vkf_record_view view = {p->plan, n, k->variant, &k->problem, p->packings};
+  op_table[n->op].record(&view, &k->dispatch);
+done:
+  return st;
+}
+
+static uint64_t slot_rows_bytes(const vkf_slot *s) {
+  return vkf_slot_elements(s) * vkf_dtype_bytes(s->dtype);
+}
+
+/* Layouts that the readers of each slot want; rows for whoever leaves the device or is read by nobody. */
+static void collect_layouts(vkf_program *p) {
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
+    const vkf_dispatch *d = &p->nodes[i].dispatch;
+    for (uint32_t o = 0; o < d->n_operands; o++)
+      if (d->operands[o].slot != VKF_NO_SLOT && !d->operands[o].write)
+        p->places[d->operands[o].slot].layouts |= d->operands[o].layout;
+  }
+  for (uint32_t s = 0; s < p->plan->n_slots; s++) {
+    if (p->plan->slots[s].output || !p->places[s].layouts || p->plan->slots[s].kind != VKF_SLOT_TEMP)
+      p->places[s].layouts |= VKF_LAYOUT_ROWS;
+  }
+}
+
+static void size_place(const vkf_slot *slot, vkop_place *place, uint64_t alignment) {
+  uint64_t bytes = 0;
+  if (place->layouts & VKF_LAYOUT_ROWS) bytes = VKF_ROUND_UP(slot_rows_bytes(slot), alignment);
+  place->panels_offset = bytes;
+  if (place->layouts & VKF_LAYOUT_PANELS)
+    bytes += VKF_ROUND_UP(slot->extent[0].cap, VKF_PANEL_ROWS) * (uint64_t)slot->extent[1].cap * 4;
+  place->bytes = VKF_ROUND_UP(bytes + VKF_GUARD_BYTES, alignment);
+}
+
+/* Small results are written where the host can read them without a copy. */
+static bool is_small_result(const vkf_slot *slot) {
+  return slot->kind == VKF_SLOT_TEMP && slot->output && slot_rows_bytes(slot) <= (1u << 20);
+}
+
+static vkf_status make_pool(vkf_program *p, const char *name, vkf_gpu_memory memory, uint64_t bytes,
+                            vkf_gpu_buffer **out) {
+  vkf_status st = VKF_OK;
+  if (bytes) VKF_TRY(vkf_gpu_buffer_create(p->backend->device, name, memory, bytes, out));
+done:
+  return st;
+}
+
+static vkf_status place_slots(vkf_program *p, bool keep_all) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = p->backend->base.env;
+  const vkf_caps *caps = vkf_gpu_device_caps(p->backend->device);
+  uint64_t align = VKF_MAX(VKF_PLACE_ALIGNMENT, caps->storage_offset_alignment);
+  uint64_t step = align, constants = 0, results = 0, temps = 0; /* the dims come first in the step buffer */
+  vkf_placement *temp = vkf_env_alloc(env, p->plan->n_slots, sizeof *temp);
+  if (!temp) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory to place %u slots", p->plan->n_slots);
+  for (uint32_t i = 0; i < p->plan->n_slots; i++) {
+    const vkf_slot *slot = &p->plan->slots[i];
+    vkop_place *place = &p->places[i];
+    uint64_t *bump = slot->kind == VKF_SLOT_INPUT      ? &step
+                     : slot->kind == VKF_SLOT_CONSTANT ? &constants
+                     : is_small_result(slot)           ? &results
+                                                       : NULL;
+    if (slot->kind == VKF_SLOT_WEIGHT)
+      *place = p->weights->places[slot->index];
+    else if (slot->kind == VKF_SLOT_STATE)
+      *place = p->state->places[slot->index];
+    else
+      size_place(slot, place, align);
+    if (place->bytes > caps->max_storage_range_bytes)
+      VKF_FAIL(env, VKF_ERROR_DEVICE_MEMORY,
+               "%s takes %llu bytes, expected at most %llu: one storage binding of %s; a smaller batch or length fits",
+               slot->name, (unsigned long long)place->bytes, (unsigned long long)caps->max_storage_range_bytes,
+               caps->device_name);
+    if (bump) {
+      place->offset = *bump;
+      *bump += place->bytes;
+    } else if (slot->kind == VKF_SLOT_TEMP) {
+      temp[i] = (vkf_placement){place->bytes, align, false, 0};
+    }
+  }
+  VKF_TRY(vkf_plan_place(env, p->plan, keep_all, temp, &temps));
+  VKF_TRY(make_pool(p, "step", VKF_GPU_MEMORY_UPLOAD, step, &p->step));
+  VKF_TRY(make_pool(p, "grids", VKF_GPU_MEMORY_UPLOAD, (uint64_t)VKF_MAX(p->plan->n_nodes, 1) * 12, &p->grids));
+  VKF_TRY(make_pool(p, "constants", VKF_GPU_MEMORY_DEVICE, constants, &p->constants));
+  VKF_TRY(make_pool(p, "results", VKF_GPU_MEMORY_READBACK, results, &p->results));
+  VKF_TRY(make_pool(p, "activations", VKF_GPU_MEMORY_DEVICE, temps, &p->temps));
+  for (uint32_t i = 0; i < p->plan->n_slots; i++) {
+    const vkf_slot *slot = &p->plan->slots[i];
+    vkop_place *place = &p->places[i];
+    if (slot->kind == VKF_SLOT_INPUT) place->buffer = p->step;
+    if (slot->kind == VKF_SLOT_CONSTANT) place->buffer = p->constants;
+    if (slot->kind != VKF_SLOT_TEMP) continue;
+    place->buffer = is_small_result(slot) ? p->results : p->temps;
+    if (place->buffer == p->temps) place->offset = temp[i].offset;
+  }
+done:
+  vkf_env_free(env, temp);
+  return st;
+}
+
+vkf_status vkf_vkop_prepare(vkf_program *p, const vkf_program_options *options) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = p->backend->base.env;
+  const vkf_variant *forced = options->variant ? vkf_kern_find(options->variant) : NULL;
+  uint32_t n_forced = 0;
+  if (options->variant && !forced)
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "no kernel variant is called \"%s\" (vkformer kernels lists them)",
+             options->variant);
+  for (uint32_t i = 0; i < p->plan->n_slots; i++) {
+    const vkf_slot *slot = &p->plan->slots[i];
+    p->packings[i] = slot->kind == VKF_SLOT_WEIGHT ? p->weights->packings[slot->index]
+                                                   : (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1};
+  }
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++) VKF_TRY(pick_variant(p, i, forced, &n_forced));
+  if (forced && !n_forced)
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "kernel variant %s fits no node of the plan", options->variant);
+  collect_layouts(p);
+  VKF_TRY(place_slots(p, options->keep_all));
+done:
+  return st;
+}

@@ -1,0 +1,17 @@
+/* vkop: the Vulkan backend. Each node of a plan becomes a dispatch of a kernel variant.
+ *
+ * Owns packed weights, slot layouts and places, recorded blocks. Refuses to know what a model is.
+ * Invariant: a block is recorded once, when its program is created; a run writes the step buffer and the grids, nothing
+ * else.
+ */
+#ifndef VKF_VKOP_VKOP_H
+#define VKF_VKOP_VKOP_H
+
+#include "gpu/gpu.h"
+#include "kern/kern.h"
+
+/* The device is the caller's and must outlive the backend. */
+vkf_status vkf_vkop_backend_create(vkf_gpu_device *device, vkf_backend **out);
+vkf_gpu_device *vkf_vkop_backend_device(vkf_backend *backend);
+
+#endif

@@ -1,0 +1,168 @@
+/* Weights and states on the device: packed once, at load, into pools.
+ *
+ * A weight lies in the packing that the kernels of this device like best; one that is both a table and a matmul operand
+ * (tied embeddings) lies there once. States start as zeros.
+ */
+#include <string.h>
+
+#include "vkop/internal.h"
+
+/* Pools are as large as this or as their one weight; small enough for devices that limit an allocation. */
+#define POOL_BYTES (UINT64_C(64) << 20)
+
+static vkf_weight_packing choose_packing(const vkop_backend *b, const vkf_weight_info *info,
+                                         const vkf_variant *forced) {
+  vkf_weight_packing rows = {VKF_LAYOUT_W_ROWS, 1, 1};
+  if (!(info->use & VKF_WEIGHT_MATMUL) || info->rank != 2) return rows;
+  return vkf_kern_weight_packing(vkf_gpu_device_caps(b->device), info->shape[0], info->shape[1], forced);
+}
+
+static uint64_t weight_bytes(const vkf_weight_info *info, const vkf_weight_packing *packing) {
+  uint64_t n = info->rank == 2 ? vkf_kern_packed_elements(packing, info->shape[0], info->shape[1]) : info->shape[0];
+  return n * 4 + VKF_GUARD_BYTES;
+}
+
+/* Places all weights; creates the pools. */
+static vkf_status place_weights(vkf_weights *w) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = w->backend->base.env;
+  const vkf_caps *caps = vkf_gpu_device_caps(w->backend->device);
+  uint64_t align = VKF_MAX(VKF_PLACE_ALIGNMENT, caps->storage_offset_alignment), used = 0, pool_start = 0;
+  uint32_t *pool_of = vkf_env_alloc(env, w->n, sizeof *pool_of);
+  uint64_t *pool_bytes = vkf_env_alloc(env, w->n, sizeof *pool_bytes);
+  if (!pool_of || !pool_bytes) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for the list of %u weights", w->n);
+  for (uint32_t i = 0; i < w->n; i++) {
+    uint64_t bytes = VKF_ROUND_UP(weight_bytes(&w->infos[i], &w->packings[i]), align);
+    if (bytes > caps->max_storage_range_bytes || bytes > caps->max_allocation_bytes)
+      VKF_FAIL(
+          env, VKF_ERROR_UNSUPPORTED, "weight %s takes %llu bytes, expected at most %llu: one storage binding of %s",
+          w->infos[i].name, (unsigned long long)bytes,
+          (unsigned long long)VKF_MIN(caps->max_storage_range_bytes, caps->max_allocation_bytes), caps->device_name);
+    if (w->n_pools == 0 || used + bytes - pool_start > VKF_MIN(POOL_BYTES, caps->max_allocation_bytes)) {
+      pool_start = used;
+      w->n_pools++;
+    }
+    pool_of[i] = w->n_pools - 1;
+    w->places[i] = (vkop_place){NULL, used - pool_start, bytes, 0, VKF_LAYOUT_ROWS};
+    pool_bytes[pool_of[i]] = used - pool_start + bytes;
+    used += bytes;
+  }
+  w->pools = vkf_env_alloc(env, VKF_MAX(w->n_pools, 1), sizeof *w->pools);
+  if (!w->pools) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for the list of weight pools");
+  for (uint32_t p = 0; p < w->n_pools; p++)
+    VKF_TRY(vkf_gpu_buffer_create(w->backend->device, "weights", VKF_GPU_MEMORY_DEVICE, pool_bytes[p], &w->pools[p]));
+  for (uint32_t i = 0; i < w->n; i++) w->places[i].buffer = w->pools[pool_of[i]];
+  w->bytes = used;
+done:
+  vkf_env_free(env, pool_of);
+  vkf_env_free(env, pool_bytes);
+  return st;
+}
+
+static vkf_status upload_weight(vkf_weights *w, const vkf_weight_source *source, uint32_t i) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = w->backend->base.env;
+  const vkf_weight_info *info = &w->infos[i];
+  uint32_t n = info->shape[0], k = info->rank == 2 ? info->shape[1] : 1;
+  const vkop_place *place = &w->places[i];
+  float *rows = vkf_env_alloc(env, (size_t)n * k, sizeof *rows), *packed = NULL;
+  const float *from = rows;
+  size_t elements = (size_t)n * k;
+  if (!rows) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for weight %s", info->name);
+  VKF_TRY(source->load(source->user, i, rows));
+  if (w->packings[i].layout != VKF_LAYOUT_W_ROWS) {
+    elements = vkf_kern_packed_elements(&w->packings[i], n, k);
+    packed = vkf_env_alloc(env, elements, sizeof *packed);
+    if (!packed) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory to pack weight %s", info->name);
+    vkf_kern_pack(&w->packings[i], n, k, rows, packed);
+    from = packed;
+  }
+  VKF_TRY(vkf_gpu_buffer_write(place->buffer, place->offset, from, elements * 4));
+  VKF_TRY(vkf_gpu_buffer_fill(place->buffer, place->offset + elements * 4, place->bytes - elements * 4, 0));
+done:
+  vkf_env_free(env, rows);
+  vkf_env_free(env, packed);
+  return st;
+}
+
+vkf_status vkf_vkop_weights_create(vkf_backend *backend, const vkf_weight_source *source, const char *variant,
+                                   vkf_weights **out) {
+  vkf_status st = VKF_OK;
+  vkop_backend *b = (vkop_backend *)backend;
+  const vkf_variant *forced = variant ? vkf_kern_find(variant) : NULL;
+  vkf_weights *w = vkf_env_alloc(backend->env, 1, sizeof *w);
+  if (!w) VKF_FAIL(backend->env, VKF_ERROR_MEMORY, "no memory for the weights");
+  w->backend = b;
+  w->n = source->n_weights;
+  w->infos = vkf_env_alloc(backend->env, w->n, sizeof *w->infos);
+  w->packings = vkf_env_alloc(backend->env, w->n, sizeof *w->packings);
+  w->places = vkf_env_alloc(backend->env, w->n, sizeof *w->places);
+  if (!w->infos || !w->packings || !w->places)
+    VKF_FAIL(backend->env, VKF_ERROR_MEMORY, "no memory for the list of %u weights", w->n);
+  for (uint32_t i = 0; i < w->n; i++) {
+    w->infos[i] = source->infos[i];
+    w->packings[i] = choose_packing(b, &w->infos[i], forced);
+  }
+  VKF_TRY(place_weights(w));
+  for (uint32_t i = 0; i < w->n; i++) VKF_TRY(upload_weight(w, source, i));
+done:
+  if (st) vkf_vkop_weights_destroy(&w);
+  *out = w;
+  return st;
+}
+
+void vkf_vkop_weights_destroy(vkf_weights **weights) {
+  vkf_weights *w = *weights;
+  if (!w) return;
+  vkf_env *env = w->backend->base.env;
+  for (uint32_t p = 0; w->pools && p < w->n_pools; p++) vkf_gpu_buffer_destroy(&w->pools[p]);
+  vkf_env_free(env, w->pools);
+  vkf_env_free(env, w->infos);
+  vkf_env_free(env, w->packings);
+  vkf_env_free(env, w->places);
+  vkf_env_free(env, w);
+  *weights = NULL;
+}
+
+uint64_t vkf_vkop_weights_bytes(const vkf_weights *weights) {
+  return weights->bytes;
+}
+
+vkf_status vkf_vkop_state_create(vkf_backend *backend, const vkf_plan *plan, vkf_state **out) {
+  vkf_status st = VKF_OK;
+  vkop_backend *b = (vkop_backend *)backend;
+  uint64_t used = 0;
+  vkf_state *s = vkf_env_alloc(backend->env, 1, sizeof *s);
+  if (!s) VKF_FAIL(backend->env, VKF_ERROR_MEMORY, "no memory for a session's state");
+  s->backend = b;
+  for (uint32_t i = 0; i < plan->n_slots; i++)
+    if (plan->slots[i].kind == VKF_SLOT_STATE) s->n = VKF_MAX(s->n, plan->slots[i].index + 1);
+  s->places = vkf_env_alloc(backend->env, s->n, sizeof *s->places);
+  if (!s->places) VKF_FAIL(backend->env, VKF_ERROR_MEMORY, "no memory for a session's state");
+  for (uint32_t i = 0; i < plan->n_slots; i++) {
+    const vkf_slot *slot = &plan->slots[i];
+    if (slot->kind != VKF_SLOT_STATE || s->places[slot->index].bytes) continue;
+    uint64_t bytes = VKF_ROUND_UP(vkf_slot_elements(slot) * 4 + VKF_GUARD_BYTES, VKF_PLACE_ALIGNMENT);
+    s->places[slot->index] = (vkop_place){NULL, used, bytes, 0, VKF_LAYOUT_ROWS};
+    used += bytes;
+  }
+  if (used) {
+    VKF_TRY(vkf_gpu_buffer_create(b->device, "state", VKF_GPU_MEMORY_DEVICE, used, &s->pool));
+    VKF_TRY(vkf_gpu_buffer_fill(s->pool, 0, used, 0));
+  }
+  for (uint32_t i = 0; i < s->n; i++) s->places[i].buffer = s->pool;
+done:
+  if (st) vkf_vkop_state_destroy(&s);
+  *out = s;
+  return st;
+}
+
+void vkf_vkop_state_destroy(vkf_state **state) {
+  vkf_state *s = *state;
+  if (!s) return;
+  vkf_env *env = s->backend->base.env;
+  vkf_gpu_buffer_destroy(&s->pool);
+  vkf_env_free(env, s->places);
+  vkf_env_free(env, s);
+  *state = NULL;
+}
