@@ -143,6 +143,8 @@ typedef struct vkf_gpu_block_params {
   uint32_t max_dispatches; /* with VKF_GPU_TIMING_DISPATCH: those after this many are not timed; 0: 256 */
 } vkf_gpu_block_params;
 
+/* Bind the bytes that the dispatch accesses and no more: the validation layer takes a whole binding as accessed, and
+ * would see hazards between neighbours. */
 typedef struct vkf_gpu_binding {
   vkf_gpu_buffer *buffer;
   uint64_t offset, bytes; /* bytes 0: to the end of the buffer */

@@ -172,7 +172,7 @@ void vkf_gpu_queue_drain(vkf_gpu_device *device) {
   while (device->completed < device->submitted) {
     device->completed++;
     VkFence fence = device->fences[device->completed % VKF_GPU_MAX_PENDING];
-    if (device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, device->wait_ns) == VK_SUCCESS)
+    if (device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, UINT64_MAX) == VK_SUCCESS)
       device->vk.ResetFences(device->handle, 1, &fence);
   }
   if (device->logging && device->submitted > 0)

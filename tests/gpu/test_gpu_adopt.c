@@ -1,0 +1,151 @@
+/* A device that the test makes by itself, as a host program would: it is used, with what was enabled and nothing else,
+ * and lives on after we are done. */
+#include "fixture.h"
+
+#include "gpu/vk.h"
+
+/* A host program with a loader, an instance and a device of its own. */
+typedef struct host {
+  vkf_gpu_loader loader;
+  vkf_vk_instance vk;
+  VkInstance instance;
+  VkPhysicalDevice physical;
+  VkDevice device;
+  vkf_device_handles handles;
+} host;
+
+/* The physical device of the driver that the tests run on. */
+static VkPhysicalDevice find_physical(host *h) {
+  const char *name = getenv("VKF_DEVICE");
+  VkPhysicalDevice devices[16];
+  uint32_t n = VKF_COUNT(devices);
+  assert_true(h->vk.EnumeratePhysicalDevices(h->instance, &n, devices) >= 0);
+  for (uint32_t i = 0; i < n; ++i) {
+    VkPhysicalDeviceProperties2 p = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+    h->vk.GetPhysicalDeviceProperties2(devices[i], &p);
+    bool swiftshader = strstr(p.properties.deviceName, "SwiftShader") != NULL;
+    if (!name || swiftshader == (strcmp(name, "swiftshader") == 0)) return devices[i];
+  }
+  fail_msg("no device");
+  return VK_NULL_HANDLE;
+}
+
+static void open_host(host *h, vkf_env *env, const VkPhysicalDeviceFeatures2 *features) {
+  memset(h, 0, sizeof(*h));
+  ok(env, vkf_gpu_loader_open(env, NULL, &h->loader));
+  PFN_vkGetInstanceProcAddr get = h->loader.get_instance_proc_addr;
+  PFN_vkCreateInstance create = (PFN_vkCreateInstance)get(NULL, "vkCreateInstance");
+  VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_2};
+  VkInstanceCreateInfo instance = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
+  assert_int_equal(create(&instance, NULL, &h->instance), VK_SUCCESS);
+  ok(env, vkf_gpu_table_load_instance(env, get, h->instance, &h->vk));
+  h->physical = find_physical(h);
+  const float priority = 1;
+  VkDeviceQueueCreateInfo queue = {
+      .sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO, .queueCount = 1, .pQueuePriorities = &priority};
+  VkDeviceCreateInfo device = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+                               .pNext = features,
+                               .queueCreateInfoCount = 1,
+                               .pQueueCreateInfos = &queue};
+  assert_int_equal(h->vk.CreateDevice(h->physical, &device, NULL, &h->device), VK_SUCCESS);
+  PFN_vkGetDeviceQueue get_queue = (PFN_vkGetDeviceQueue)h->vk.GetDeviceProcAddr(h->device, "vkGetDeviceQueue");
+  VkQueue handle;
+  get_queue(h->device, 0, 0, &handle);
+  h->handles = (vkf_device_handles){.instance = h->instance,
+                                    .physical_device = h->physical,
+                                    .device = h->device,
+                                    .queue = handle,
+                                    .queue_family = 0,
+                                    .features = features};
+  memcpy(&h->handles.get_instance_proc_addr, &get, sizeof(get));
+}
+
+static void close_host(host *h) {
+  /* The device is still ours to use. */
+  PFN_vkDeviceWaitIdle wait = (PFN_vkDeviceWaitIdle)h->vk.GetDeviceProcAddr(h->device, "vkDeviceWaitIdle");
+  assert_int_equal(wait(h->device), VK_SUCCESS);
+  PFN_vkDestroyDevice destroy = (PFN_vkDestroyDevice)h->vk.GetDeviceProcAddr(h->device, "vkDestroyDevice");
+  destroy(h->device, NULL);
+  h->vk.DestroyInstance(h->instance, NULL);
+  vkf_gpu_loader_close(&h->loader);
+}
+
+static void a_device_is_borrowed(void **state) {
+  (void)state;
+  gpu fixture = {0}, *g = &fixture;
+  host h;
+  init_env(&g->env, false);
+  open_host(&h, &g->env, NULL);
+  for (int round = 0; round < 2; ++round) {
+    enum { N = 100 };
+    OK(vkf_gpu_device_adopt(&g->env, &h.handles, NULL, &g->device));
+    const vkf_caps *caps = vkf_gpu_device_caps(g->device);
+    assert_true(caps->is_cpu && caps->max_invocations >= 128);
+    /* No feature was enabled, so none is there. */
+    assert_false(caps->int64 || caps->int16 || caps->int8 || caps->float16 || caps->storage16 || caps->storage8 ||
+                 caps->buffer_address || caps->subgroup_size_control || caps->subgroup_full);
+    vkf_gpu_buffer *a = make_buffer(g, "a", VKF_GPU_MEMORY_DEVICE, N * 4);
+    vkf_gpu_buffer *b = make_buffer(g, "b", VKF_GPU_MEMORY_READBACK, N * 4);
+    assert_int_equal(vkf_gpu_buffer_address(a), 0);
+    write_counting(g, a, N);
+    scale_dispatch s;
+    vkf_gpu_block *block = begin_block(g, "borrowed");
+    OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "scale", a, b, N, 5, 1)->d));
+    OK(vkf_gpu_block_end(block));
+    submit_and_wait(g, &block, 1);
+    expect_scaled(g, b, N, 5, 1);
+    vkf_gpu_block_destroy(&block);
+    vkf_gpu_buffer_destroy(&a);
+    vkf_gpu_buffer_destroy(&b);
+    uint64_t now;
+    vkf_gpu_device_memory(g->device, &now, NULL);
+    assert_int_equal(now, 0);
+    vkf_gpu_device_destroy(&g->device);
+  }
+  close_host(&h);
+  assert_int_equal(g->env.live_bytes, 0);
+}
+
+static void enabled_features_are_seen(void **state) {
+  (void)state;
+  gpu fixture = {0}, *g = &fixture;
+  init_env(&g->env, false);
+  open_instance(g, false);
+  bool offered = vkf_gpu_instance_caps(g->instance, find_device(g->instance))->buffer_address;
+  vkf_gpu_instance_destroy(&g->instance);
+  if (!offered) skip();
+  VkPhysicalDeviceVulkan12Features v12 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES,
+                                          .bufferDeviceAddress = VK_TRUE};
+  VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &v12};
+  host h;
+  open_host(&h, &g->env, &features);
+  OK(vkf_gpu_device_adopt(&g->env, &h.handles, NULL, &g->device));
+  const vkf_caps *caps = vkf_gpu_device_caps(g->device);
+  assert_true(caps->buffer_address);
+  assert_false(caps->int8 || caps->storage16);
+  vkf_gpu_buffer *buffer = make_buffer(g, "a", VKF_GPU_MEMORY_DEVICE, 64);
+  assert_true(vkf_gpu_buffer_address(buffer) != 0);
+  vkf_gpu_buffer_destroy(&buffer);
+  vkf_gpu_device_destroy(&g->device);
+  close_host(&h);
+  assert_int_equal(g->env.live_bytes, 0);
+}
+
+static void half_a_device_is_refused(void **state) {
+  (void)state;
+  gpu fixture = {0}, *g = &fixture;
+  init_env(&g->env, false);
+  vkf_device_handles handles = {.instance = (void *)1};
+  REFUSED(VKF_ERROR_ARGUMENT, "NULL", vkf_gpu_device_adopt(&g->env, &handles, NULL, &g->device));
+  assert_null(g->device);
+  assert_int_equal(g->env.live_bytes, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(a_device_is_borrowed),
+      cmocka_unit_test(enabled_features_are_seen),
+      cmocka_unit_test(half_a_device_is_refused),
+  };
+  return RUN(tests);
+}
