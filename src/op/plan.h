@@ -31,8 +31,8 @@ typedef enum vkf_input {
   VKF_INPUT_TARGET_MASK,      /* int32 [R][KEYS], capacity strides */
   VKF_INPUT_ANCESTRY,         /* int32 [R][KEYS], capacity strides */
   VKF_INPUT_OUT_ROWS,         /* int32 [OUT]: which target rows reach the head */
-  VKF_INPUT_EDIT_OFFSETS,     /* int32 [OUT+1] */
-  VKF_INPUT_EDITS,            /* int32 [max_edits][4] */
+  VKF_INPUT_EDIT_OFFSETS,     /* int32 [capacity of OUT + 1]: a fixed extent */
+  VKF_INPUT_EDITS,            /* int32 [max_edits][4], both fixed */
   VKF_INPUT_COUNT
 } vkf_input;
 
@@ -83,6 +83,8 @@ uint32_t vkf_plan_find_index(const vkf_plan *plan, vkf_slot_kind kind, uint32_t 
 /* Elements at capacity, and the actual extent i (extents at `dims`). */
 uint64_t vkf_slot_elements(const vkf_slot *slot);
 uint32_t vkf_slot_extent(const vkf_slot *slot, uint32_t i, const vkf_dims *dims);
+/* Rank 1, or rank 2 with a fixed width: the strides are the same at capacity and at actual sizes. */
+bool vkf_slot_packed(const vkf_slot *slot);
 
 /* Cost of a node at actual sizes: flops as the field counts them (2MNK), bytes that must move at least once. */
 typedef struct vkf_cost {

@@ -1,0 +1,117 @@
+/* cost: flops and bytes of a node at actual sizes.
+ *
+ * Flops as the field counts them (a product and its addition are 2; what is not a sum of products counts an operation
+ * each). Bytes are those that must move at least once: every operand read once, every result written once.
+ */
+#include "op/shape.h"
+
+static double extent(const vkf_plan *plan, uint32_t slot, const vkf_dims *dims) {
+  if (slot == VKF_NO_SLOT) return 0;
+  double n = 1;
+  const vkf_slot *s = &plan->slots[slot];
+  for (uint32_t i = 0; i < s->rank; i++) n *= vkf_slot_extent(s, i, dims);
+  return n;
+}
+
+/* 4 bytes for each actual element of every operand. */
+static double all_bytes(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+  double n = 0;
+  for (uint32_t i = 0; i < VKF_MAX_INPUTS; i++) n += extent(plan, node->in[i], dims);
+  for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) n += extent(plan, node->out[o], dims);
+  return 4 * n;
+}
+
+vkf_cost vkf_op_cost_embed(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+  (void)plan;
+  const vkf_embed_params *p = &node->params.embed;
+  double n = (double)dims->v[p->rows] * p->width;
+  int tables = 1 + (p->n_positions > 0) + (p->n_types > 0);
+  return (vkf_cost){.flops = n * tables, .bytes = 4 * (n * (tables + 1) + (double)dims->v[p->rows] * tables)};
+}
+
+vkf_cost vkf_op_cost_matmul(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+  const vkf_matmul_params *p = &node->params.matmul;
+  return (vkf_cost){2.0 * dims->v[p->rows] * p->n * p->k, all_bytes(plan, node, dims)};
+}
+
+/* Pairs of a query and a key that it may see. */
+static double visible_pairs(const vkf_attention_params *p, const vkf_dims *dims) {
+  double n = 0;
+  uint32_t keys = dims->v[p->keys];
+  for (uint32_t t = 0; t < dims->v[p->queries]; t++) {
+    uint32_t seen = p->causal ? VKF_MIN(keys, dims->v[p->past] + t + 1) : keys;
+    n += p->window > 0 ? VKF_MIN(seen, p->window) : seen;
+  }
+  return n * dims->v[p->seqs] * p->n_heads;
+}
+
+static double kv_elements(const vkf_attention_params *p, const vkf_dims *dims, uint32_t width) {
+  uint32_t seqs = p->shared == VKF_DIM_BEAMS ? dims->v[VKF_DIM_B] : dims->v[p->seqs];
+  return (double)seqs * dims->v[p->keys] * p->n_kv_heads * width;
+}
+
+static double query_elements(const vkf_attention_params *p, const vkf_dims *dims, uint32_t width) {
+  return (double)dims->v[p->seqs] * dims->v[p->queries] * p->n_heads * width;
+}
+
+vkf_cost vkf_op_cost_attention(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+  const vkf_attention_params *p = &node->params.attention;
+  double n = query_elements(p, dims, p->key_width + p->value_width) +
+             kv_elements(p, dims, p->key_width + p->value_width) + extent(plan, node->in[VKF_ATTENTION_MASK], dims) +
+             extent(plan, node->in[VKF_ATTENTION_BIAS], dims) + extent(plan, node->in[VKF_ATTENTION_ANCESTRY], dims);
+  return (vkf_cost){2.0 * visible_pairs(p, dims) * (p->key_width + p->value_width), 4 * n};
+}
+
+vkf_cost vkf_op_cost_attention_weights(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+  const vkf_attention_params *p = &node->params.attention_weights;
+  double n = query_elements(p, dims, p->key_width) + kv_elements(p, dims, p->key_width) +
+             query_elements(p, dims, dims->v[p->keys]) + extent(plan, node->in[VKF_ATTENTION_MASK], dims) +
+             extent(plan, node->in[VKF_ATTENTION_BIAS], dims) + extent(plan, node->in[VKF_ATTENTION_ANCESTRY], dims);
+  return (vkf_cost){2.0 * visible_pairs(p, dims) * p->key_width, 4 * n};
+}
+
+vkf_cost vkf_op_cost_norm(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+  const vkf_norm_params *p = &node->params.norm;
+  int ops = (p->kind == VKF_NORM_LAYER ? 5 : 3) + (node->in[VKF_NORM_RESIDUAL] != VKF_NO_SLOT) +
+            (node->in[VKF_NORM_WEIGHT] != VKF_NO_SLOT) + (node->in[VKF_NORM_BIAS] != VKF_NO_SLOT);
+  return (vkf_cost){(double)ops * dims->v[p->rows] * p->width, all_bytes(plan, node, dims)};
+}
+
+vkf_cost vkf_op_cost_append(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+  (void)plan;
+  const vkf_append_params *p = &node->params.append;
+  double n = (double)dims->v[p->seqs] * dims->v[p->tokens] * p->n_heads * (p->key_width + p->value_width);
+  return (vkf_cost){0, 8 * n};
+}
+
+vkf_cost vkf_op_cost_gather(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+  (void)plan;
+  const vkf_gather_params *p = &node->params.gather;
+  return (vkf_cost){0, 4.0 * dims->v[p->rows] * (2.0 * p->width + 1)};
+}
+
+vkf_cost vkf_op_cost_log_softmax(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+  const vkf_log_softmax_params *p = &node->params.log_softmax;
+  return (vkf_cost){5.0 * dims->v[p->rows] * p->width, all_bytes(plan, node, dims)};
+}
+
+vkf_cost vkf_op_cost_edit(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+  (void)plan;
+  const vkf_edit_params *p = &node->params.edit;
+  return (vkf_cost){0, 8.0 * dims->v[p->rows] * p->width};
+}
+
+vkf_cost vkf_op_cost_top_k(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+  const vkf_top_k_params *p = &node->params.top_k;
+  return (vkf_cost){(double)dims->v[p->rows] * p->width, all_bytes(plan, node, dims)};
+}
+
+static vkf_cost (*const costs[VKF_OP_COUNT])(const vkf_plan *, const vkf_node *, const vkf_dims *) = {
+#define X(NAME, name) vkf_op_cost_##name,
+    VKF_OP_LIST(X)
+#undef X
+};
+
+vkf_cost vkf_op_cost(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+  return costs[node->op](plan, node, dims);
+}

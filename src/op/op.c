@@ -1,0 +1,50 @@
+/* op: names and dimensions.
+ *
+ * Owns the words for ops and activations and the products among the dimensions. Invariant: every array here is made of
+ * the one list, so a new row of it needs no line in this file.
+ */
+#include "op/op.h"
+
+#include <string.h>
+
+static const char *const names[VKF_OP_COUNT] = {
+#define X(NAME, name) #name,
+    VKF_OP_LIST(X)
+#undef X
+};
+
+static const char *const activations[VKF_ACT_COUNT] = {
+    [VKF_ACT_NONE] = "none",           [VKF_ACT_RELU] = "relu",   [VKF_ACT_GELU] = "gelu",
+    [VKF_ACT_GELU_TANH] = "gelu_tanh", [VKF_ACT_SWISH] = "swish",
+};
+
+const char *vkf_op_name(vkf_op op) {
+  return (unsigned)op < VKF_OP_COUNT ? names[op] : "?";
+}
+
+vkf_op vkf_op_find(const char *name) {
+  for (unsigned i = 0; i < VKF_OP_COUNT; i++) {
+    if (strcmp(names[i], name) == 0) return (vkf_op)i;
+  }
+  return VKF_OP_COUNT;
+}
+
+const char *vkf_activation_name(vkf_activation act) {
+  return (unsigned)act < VKF_ACT_COUNT ? activations[act] : "?";
+}
+
+vkf_dims vkf_dims_make(const vkf_sizes *sizes) {
+  vkf_dims dims = {{0}};
+  dims.v[VKF_DIM_ONE] = 1;
+  dims.v[VKF_DIM_B] = sizes->B;
+  dims.v[VKF_DIM_S] = sizes->S;
+  dims.v[VKF_DIM_BS] = sizes->B * sizes->S;
+  dims.v[VKF_DIM_R] = sizes->R;
+  dims.v[VKF_DIM_T] = sizes->T;
+  dims.v[VKF_DIM_RT] = sizes->R * sizes->T;
+  dims.v[VKF_DIM_PAST] = sizes->past;
+  dims.v[VKF_DIM_KEYS] = sizes->past + sizes->T;
+  dims.v[VKF_DIM_BEAMS] = sizes->B > 0 ? sizes->R / sizes->B : 0;
+  dims.v[VKF_DIM_OUT] = sizes->out;
+  return dims;
+}

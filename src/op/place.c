@@ -1,0 +1,101 @@
+/* place: the memory plan of the temporaries.
+ *
+ * Greedy by size, first fit: the largest slot first, each at the lowest aligned offset that is free during its whole
+ * life (Pisarchyk and Lee, Efficient memory management for deep neural net inference, 2020). Reads nothing of a slot
+ * but its life and what the backend says of it. Invariant: two slots with overlapping lives never share a byte.
+ */
+#include "op/plan.h"
+
+#include <stdlib.h>
+
+typedef struct life {
+  uint32_t slot, first, last; /* nodes, both included */
+  uint64_t bytes, offset;
+} life;
+
+static int larger_first(const void *a, const void *b) {
+  const life *x = a, *y = b;
+  if (x->bytes != y->bytes) return x->bytes > y->bytes ? -1 : 1;
+  return x->slot < y->slot ? -1 : 1;
+}
+
+static int lower_first(const void *a, const void *b) {
+  const life *const *x = a, *const *y = b;
+  return (*x)->offset < (*y)->offset ? -1 : (*x)->offset > (*y)->offset;
+}
+
+static void extend(life *l, uint32_t node) {
+  if (node < l->first) l->first = node;
+  if (node > l->last) l->last = node;
+}
+
+/* lives [n_slots], indexed by slot. A slot that no node touches gets the whole plan, which is safe. */
+static void find_lives(const vkf_plan *plan, bool keep_all, const vkf_placement *placements, life *lives) {
+  for (uint32_t s = 0; s < plan->n_slots; s++) lives[s] = (life){.slot = s, .first = UINT32_MAX};
+  for (uint32_t n = 0; n < plan->n_nodes; n++) {
+    const vkf_node *node = &plan->nodes[n];
+    for (uint32_t i = 0; i < VKF_MAX_INPUTS; i++) {
+      if (node->in[i] != VKF_NO_SLOT) extend(&lives[node->in[i]], n);
+    }
+    for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) {
+      if (node->out[o] != VKF_NO_SLOT) extend(&lives[node->out[o]], n);
+    }
+  }
+  for (uint32_t s = 0; s < plan->n_slots; s++) {
+    bool pinned = keep_all || placements[s].pinned || plan->slots[s].output;
+    if (pinned || lives[s].first == UINT32_MAX) {
+      lives[s].first = 0;
+      lives[s].last = UINT32_MAX;
+    }
+  }
+}
+
+/* Places `l` among the n placed ones; busy [n] is scratch. false: offsets overflow. */
+static bool place_one(life *l, uint64_t alignment, life *placed, uint32_t n, const life **busy) {
+  uint32_t n_busy = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    if (placed[i].first <= l->last && l->first <= placed[i].last) busy[n_busy++] = &placed[i];
+  }
+  qsort(busy, n_busy, sizeof(*busy), lower_first);
+  l->offset = 0;
+  for (uint32_t i = 0; i < n_busy; i++) {
+    if (busy[i]->offset >= l->offset && busy[i]->offset - l->offset >= l->bytes) break;
+    uint64_t end = busy[i]->offset + busy[i]->bytes;
+    if (end > l->offset) l->offset = VKF_ROUND_UP(end, alignment);
+  }
+  return l->offset <= UINT64_MAX / 4 && l->bytes <= UINT64_MAX / 4;
+}
+
+vkf_status vkf_plan_place(vkf_env *env, const vkf_plan *plan, bool keep_all, vkf_placement *placements,
+                          uint64_t *pool_bytes) {
+  vkf_status st = VKF_OK;
+  uint32_t n = 0;
+  *pool_bytes = 0;
+  life *lives = vkf_env_alloc(env, plan->n_slots, sizeof(*lives));
+  const life **busy = vkf_env_alloc(env, plan->n_slots, sizeof(*busy));
+  if (!lives || !busy) {
+    st = VKF_ERROR_MEMORY;
+    goto done;
+  }
+  find_lives(plan, keep_all, placements, lives);
+  for (uint32_t s = 0; s < plan->n_slots; s++) {
+    placements[s].offset = 0;
+    if (plan->slots[s].kind != VKF_SLOT_TEMP || placements[s].bytes == 0) continue;
+    lives[n] = lives[s];
+    lives[n++].bytes = placements[s].bytes;
+  }
+  qsort(lives, n, sizeof(*lives), larger_first);
+  for (uint32_t i = 0; i < n; i++) {
+    vkf_placement *p = &placements[lives[i].slot];
+    if (!place_one(&lives[i], VKF_MAX(p->alignment, 1), lives, i, busy)) {
+      VKF_FAIL(env, VKF_ERROR_DEVICE_MEMORY, "slot %s: the activations need more than 2^62 bytes",
+               plan->slots[lives[i].slot].name);
+    }
+    p->offset = lives[i].offset;
+    *pool_bytes = VKF_MAX(*pool_bytes, p->offset + p->bytes);
+  }
+done:
+  vkf_env_free(env, busy);
+  vkf_env_free(env, lives);
+  return st;
+}

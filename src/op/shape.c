@@ -1,0 +1,317 @@
+/* shape: what every op wants of its operands, and which parameters it allows.
+ *
+ * One function per op of the list. Pure: depends on the parameters and the capacity alone, so that the builder of a
+ * plan can ask before it has made the slots.
+ */
+#include "op/shape.h"
+
+#include "op/backend.h"
+
+static vkf_extent fixed(uint32_t n) {
+  return (vkf_extent){VKF_DIM_ONE, n};
+}
+
+static vkf_extent along(vkf_dim dim, const vkf_dims *cap) {
+  return (vkf_extent){dim, cap->v[dim]};
+}
+
+static vkf_operand_shape vector(const char *name, vkf_dtype dtype, vkf_extent n) {
+  return (vkf_operand_shape){.name = name, .dtype = dtype, .rank = 1, .extent = {n}};
+}
+
+static vkf_operand_shape matrix(const char *name, vkf_dtype dtype, vkf_extent n, vkf_extent m) {
+  return (vkf_operand_shape){.name = name, .dtype = dtype, .rank = 2, .extent = {n, m}};
+}
+
+static vkf_operand_shape weight(vkf_operand_shape shape, uint32_t use) {
+  shape.weight_use = use | VKF_WEIGHT_OPERAND;
+  return shape;
+}
+
+static vkf_operand_shape optional(vkf_operand_shape shape) {
+  shape.optional = true;
+  return shape;
+}
+
+static vkf_operand_shape loose(vkf_operand_shape shape) {
+  shape.loose = true;
+  return shape;
+}
+
+static vkf_status positive(vkf_env *env, const char *node, const char *what, uint32_t value) {
+  if (value > 0) return VKF_OK;
+  return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s: expected a positive %s, found 0", node, what);
+}
+
+vkf_status vkf_op_shape_embed(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
+                              vkf_op_shapes *out) {
+  const vkf_embed_params *p = &params->embed;
+  vkf_status st = VKF_OK;
+  VKF_TRY(positive(env, node, "width", p->width));
+  VKF_TRY(positive(env, node, "number of ids", p->n_ids));
+  vkf_extent rows = along(p->rows, cap), width = fixed(p->width);
+  out->in[VKF_EMBED_IDS] = vector("ids", VKF_I32, rows);
+  out->in[VKF_EMBED_TABLE] = weight(matrix("table", VKF_F32, fixed(p->n_ids), width), VKF_WEIGHT_TABLE);
+  if (p->n_positions > 0) {
+    out->in[VKF_EMBED_POSITIONS] = vector("positions", VKF_I32, rows);
+    out->in[VKF_EMBED_POSITION_TABLE] =
+        weight(matrix("position table", VKF_F32, fixed(p->n_positions), width), VKF_WEIGHT_TABLE);
+  }
+  if (p->n_types > 0) {
+    out->in[VKF_EMBED_TYPES] = vector("types", VKF_I32, rows);
+    out->in[VKF_EMBED_TYPE_TABLE] = weight(matrix("type table", VKF_F32, fixed(p->n_types), width), VKF_WEIGHT_TABLE);
+  }
+  out->out[0] = matrix("out", VKF_F32, rows, width);
+done:
+  return st;
+}
+
+vkf_status vkf_op_shape_matmul(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
+                               vkf_op_shapes *out) {
+  const vkf_matmul_params *p = &params->matmul;
+  vkf_status st = VKF_OK;
+  VKF_TRY(positive(env, node, "N", p->n));
+  VKF_TRY(positive(env, node, "K", p->k));
+  if ((unsigned)p->activation >= VKF_ACT_COUNT) {
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: there is no activation %d", node, (int)p->activation);
+  }
+  vkf_extent rows = along(p->rows, cap), n = fixed(p->n);
+  out->in[VKF_MATMUL_X] = matrix("x", VKF_F32, rows, fixed(p->k));
+  out->in[VKF_MATMUL_W] = weight(matrix("w", VKF_F32, n, fixed(p->k)), VKF_WEIGHT_MATMUL);
+  out->in[VKF_MATMUL_BIAS] = optional(weight(vector("bias", VKF_F32, n), VKF_WEIGHT_VECTOR));
+  out->in[VKF_MATMUL_RESIDUAL] = optional(matrix("residual", VKF_F32, rows, n));
+  out->out[0] = matrix("out", VKF_F32, rows, n);
+done:
+  return st;
+}
+
+static vkf_status attention_params(vkf_env *env, const char *node, const vkf_attention_params *p) {
+  vkf_status st = VKF_OK;
+  VKF_TRY(positive(env, node, "number of heads", p->n_heads));
+  VKF_TRY(positive(env, node, "number of key and value heads", p->n_kv_heads));
+  VKF_TRY(positive(env, node, "key width", p->key_width));
+  VKF_TRY(positive(env, node, "value width", p->value_width));
+  if (p->n_heads % p->n_kv_heads != 0) {
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: %u heads cannot be shared out among %u key and value heads", node,
+             p->n_heads, p->n_kv_heads);
+  }
+  if (p->window > 0 && !p->causal) {
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: a window of %u keys needs a causal mask", node, p->window);
+  }
+  if (p->past != VKF_DIM_ZERO && p->past != VKF_DIM_PAST) {
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected the past to be PAST or ZERO, found dimension %d", node,
+             (int)p->past);
+  }
+  if (p->shared != VKF_DIM_ONE && !(p->shared == VKF_DIM_BEAMS && p->seqs == VKF_DIM_R)) {
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: keys are shared by BEAMS of R sequences or by ONE, found dimension %d",
+             node, (int)p->shared);
+  }
+done:
+  return st;
+}
+
+/* The rows of q: seqs times queries as one dimension. */
+static vkf_extent query_rows(const vkf_attention_params *p, const vkf_dims *cap) {
+  vkf_dim rows = p->queries == VKF_DIM_ONE                         ? p->seqs
+                 : p->seqs == VKF_DIM_B && p->queries == VKF_DIM_S ? VKF_DIM_BS
+                 : p->seqs == VKF_DIM_R && p->queries == VKF_DIM_T ? VKF_DIM_RT
+                                                                   : VKF_DIM_ZERO;
+  return along(rows, cap);
+}
+
+static vkf_status attention_inputs(vkf_env *env, const char *node, const vkf_attention_params *p, const vkf_dims *cap,
+                                   vkf_op_shapes *out) {
+  vkf_status st = VKF_OK;
+  VKF_TRY(attention_params(env, node, p));
+  vkf_extent rows = query_rows(p, cap);
+  if (rows.dim == VKF_DIM_ZERO) {
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT,
+             "node %s: expected B sequences of S queries or R of T, found dimensions %d and %d", node, (int)p->seqs,
+             (int)p->queries);
+  }
+  vkf_extent kv_seqs = along(p->shared == VKF_DIM_BEAMS ? VKF_DIM_B : p->seqs, cap), keys = along(p->keys, cap);
+  out->in[VKF_ATTENTION_Q] = loose(matrix("q", VKF_F32, rows, fixed(p->q_column + p->n_heads * p->key_width)));
+  out->in[VKF_ATTENTION_K] = (vkf_operand_shape){
+      .name = "k",
+      .rank = 4,
+      .extent = {kv_seqs, fixed(p->n_kv_heads), keys, fixed(p->key_width)},
+      .loose = true,
+  };
+  out->in[VKF_ATTENTION_MASK] = optional(loose(matrix("mask", VKF_I32, kv_seqs, keys)));
+  out->in[VKF_ATTENTION_BIAS] = (vkf_operand_shape){
+      .name = "bias",
+      .rank = 3,
+      .extent = {fixed(p->bias_per_head ? p->n_heads : 1), along(p->queries, cap), keys},
+      .optional = true,
+      .loose = true,
+  };
+  out->in[VKF_ATTENTION_ANCESTRY] = optional(loose(matrix("ancestry", VKF_I32, along(p->seqs, cap), keys)));
+done:
+  return st;
+}
+
+vkf_status vkf_op_shape_attention(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
+                                  vkf_op_shapes *out) {
+  const vkf_attention_params *p = &params->attention;
+  vkf_status st = VKF_OK;
+  VKF_TRY(attention_inputs(env, node, p, cap, out));
+  out->in[VKF_ATTENTION_V] = out->in[VKF_ATTENTION_K];
+  out->in[VKF_ATTENTION_V].name = "v";
+  out->in[VKF_ATTENTION_V].extent[3] = fixed(p->value_width);
+  out->out[0] = matrix("out", VKF_F32, query_rows(p, cap), fixed(p->n_heads * p->value_width));
+done:
+  return st;
+}
+
+vkf_status vkf_op_shape_attention_weights(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
+                                          vkf_op_shapes *out) {
+  const vkf_attention_params *p = &params->attention_weights;
+  vkf_status st = VKF_OK;
+  VKF_TRY(attention_inputs(env, node, p, cap, out));
+  out->out[0] = (vkf_operand_shape){
+      .name = "out",
+      .rank = 4,
+      .extent = {along(p->seqs, cap), fixed(p->n_heads), along(p->queries, cap), along(p->keys, cap)},
+  };
+done:
+  return st;
+}
+
+vkf_status vkf_op_shape_norm(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
+                             vkf_op_shapes *out) {
+  const vkf_norm_params *p = &params->norm;
+  vkf_status st = VKF_OK;
+  VKF_TRY(positive(env, node, "width", p->width));
+  if (!(p->eps >= 0)) {
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected an eps of 0 or more, found %g", node, (double)p->eps);
+  }
+  vkf_extent rows = along(p->rows, cap), width = fixed(p->width);
+  out->in[VKF_NORM_X] = matrix("x", VKF_F32, rows, width);
+  out->in[VKF_NORM_RESIDUAL] = optional(matrix("residual", VKF_F32, rows, width));
+  out->in[VKF_NORM_WEIGHT] = optional(weight(vector("weight", VKF_F32, width), VKF_WEIGHT_VECTOR));
+  out->in[VKF_NORM_BIAS] = optional(weight(vector("bias", VKF_F32, width), VKF_WEIGHT_VECTOR));
+  out->out[0] = matrix("out", VKF_F32, rows, width);
+done:
+  return st;
+}
+
+vkf_status vkf_op_shape_append(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
+                               vkf_op_shapes *out) {
+  const vkf_append_params *p = &params->append;
+  vkf_status st = VKF_OK;
+  VKF_TRY(positive(env, node, "number of heads", p->n_heads));
+  VKF_TRY(positive(env, node, "key width", p->key_width));
+  VKF_TRY(positive(env, node, "value width", p->value_width));
+  vkf_dim rows = p->seqs == VKF_DIM_B && p->tokens == VKF_DIM_S   ? VKF_DIM_BS
+                 : p->seqs == VKF_DIM_R && p->tokens == VKF_DIM_T ? VKF_DIM_RT
+                                                                  : VKF_DIM_ZERO;
+  if (rows == VKF_DIM_ZERO) {
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected B sequences of S tokens or R of T, found dimensions %d and %d",
+             node, (int)p->seqs, (int)p->tokens);
+  }
+  if (p->past != VKF_DIM_ZERO && (p->past != VKF_DIM_PAST || p->tokens != VKF_DIM_T)) {
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected the past to be ZERO, or PAST for T tokens, found dimension %d",
+             node, (int)p->past);
+  }
+  uint32_t k_end = p->k_column + p->n_heads * p->key_width, v_end = p->v_column + p->n_heads * p->value_width;
+  vkf_extent keys = along(p->past == VKF_DIM_ZERO ? p->tokens : VKF_DIM_KEYS, cap);
+  out->in[VKF_APPEND_X] = loose(matrix("x", VKF_F32, along(rows, cap), fixed(VKF_MAX(k_end, v_end))));
+  for (int o = VKF_APPEND_K; o <= VKF_APPEND_V; o++) {
+    out->out[o] = (vkf_operand_shape){
+        .name = o == VKF_APPEND_K ? "k" : "v",
+        .rank = 4,
+        .extent = {along(p->seqs, cap), fixed(p->n_heads), keys,
+                   fixed(o == VKF_APPEND_K ? p->key_width : p->value_width)},
+        .loose = true,
+    };
+  }
+done:
+  return st;
+}
+
+vkf_status vkf_op_shape_gather(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
+                               vkf_op_shapes *out) {
+  const vkf_gather_params *p = &params->gather;
+  vkf_status st = VKF_OK;
+  VKF_TRY(positive(env, node, "width", p->width));
+  out->in[VKF_GATHER_X] = matrix("x", VKF_F32, along(p->x_rows, cap), fixed(p->width));
+  out->in[VKF_GATHER_INDEX] = vector("index", VKF_I32, along(p->rows, cap));
+  out->out[0] = matrix("out", VKF_F32, along(p->rows, cap), fixed(p->width));
+done:
+  return st;
+}
+
+vkf_status vkf_op_shape_log_softmax(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
+                                    vkf_op_shapes *out) {
+  const vkf_log_softmax_params *p = &params->log_softmax;
+  vkf_status st = VKF_OK;
+  VKF_TRY(positive(env, node, "width", p->width));
+  out->in[VKF_LOG_SOFTMAX_X] = matrix("x", VKF_F32, along(p->rows, cap), fixed(p->width));
+  out->out[0] = matrix("out", VKF_F32, along(p->rows, cap), fixed(p->width));
+done:
+  return st;
+}
+
+/* The list of offsets is one longer than the rows: a fixed extent, since extents are numbers or dimensions. */
+vkf_status vkf_op_shape_edit(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
+                             vkf_op_shapes *out) {
+  const vkf_edit_params *p = &params->edit;
+  vkf_status st = VKF_OK;
+  VKF_TRY(positive(env, node, "width", p->width));
+  VKF_TRY(positive(env, node, "number of edits", p->max_edits));
+  out->in[VKF_EDIT_X] = matrix("x", VKF_F32, along(p->rows, cap), fixed(p->width));
+  out->in[VKF_EDIT_OFFSETS] = loose(vector("offsets", VKF_I32, fixed(cap->v[p->rows] + 1)));
+  out->in[VKF_EDIT_EDITS] = loose(matrix("edits", VKF_I32, fixed(p->max_edits), fixed(4)));
+  out->out[0] = matrix("out", VKF_F32, along(p->rows, cap), fixed(p->width));
+done:
+  return st;
+}
+
+vkf_status vkf_op_shape_top_k(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
+                              vkf_op_shapes *out) {
+  const vkf_top_k_params *p = &params->top_k;
+  vkf_status st = VKF_OK;
+  VKF_TRY(positive(env, node, "width", p->width));
+  if (p->k < 1 || p->k > p->width) {
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected k from 1 to the width %u, found %u", node, p->width, p->k);
+  }
+  vkf_extent rows = along(p->rows, cap);
+  out->in[VKF_TOP_K_X] = matrix("x", VKF_F32, rows, fixed(p->width));
+  out->out[VKF_TOP_K_VALUES] = matrix("values", VKF_F32, rows, fixed(p->k));
+  out->out[VKF_TOP_K_IDS] = matrix("ids", VKF_I32, rows, fixed(p->k));
+done:
+  return st;
+}
+
+/* ---- through the list -------------------------------------------------------------------------------------------- */
+
+typedef vkf_status (*shape_fn)(vkf_env *, const char *, const vkf_params *, const vkf_dims *, vkf_op_shapes *);
+static const shape_fn shapes[VKF_OP_COUNT] = {
+#define X(NAME, name) vkf_op_shape_##name,
+    VKF_OP_LIST(X)
+#undef X
+};
+
+vkf_status vkf_op_shapes_of(vkf_env *env, const vkf_plan *plan, const vkf_node *node, vkf_op_shapes *out) {
+  if ((unsigned)node->op >= VKF_OP_COUNT) {
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s: there is no op %d", node->name, (int)node->op);
+  }
+  vkf_dims cap = vkf_dims_make(&plan->capacity);
+  *out = (vkf_op_shapes){0};
+  return shapes[node->op](env, node->name, &node->params, &cap, out);
+}
+
+vkf_status vkf_op_shape(vkf_env *env, const vkf_plan *plan, const vkf_node *node, uint32_t o, uint32_t *rank,
+                        vkf_extent extent[VKF_MAX_SLOT_RANK], vkf_dtype *dtype) {
+  vkf_op_shapes all;
+  vkf_status st = VKF_OK;
+  VKF_TRY(vkf_op_shapes_of(env, plan, node, &all));
+  if (o >= VKF_MAX_OUTPUTS || !all.out[o].name) {
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: op %s has no output %u", node->name, vkf_op_name(node->op), o);
+  }
+  *rank = all.out[o].rank;
+  *dtype = all.out[o].dtype;
+  for (uint32_t i = 0; i < VKF_MAX_SLOT_RANK; i++) extent[i] = all.out[o].extent[i];
+done:
+  return st;
+}
