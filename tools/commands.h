@@ -1,0 +1,13 @@
+/* The one list of commands, in the order in which `vkformer --help` prints them. */
+#ifndef VKFORMER_TOOLS_COMMANDS_H
+#define VKFORMER_TOOLS_COMMANDS_H
+
+#include "program.h"
+
+#define TOOL_COMMANDS(X) X(translate) X(run) X(generate) X(validate) X(devices) X(info) X(tokenize)
+
+#define X(name) extern const tool_command tool_##name;
+TOOL_COMMANDS(X)
+#undef X
+
+#endif

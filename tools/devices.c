@@ -1,0 +1,91 @@
+/* devices: what there is to compute on. */
+#include "program.h"
+
+static const char *kind_name(vkf_device_kind kind) {
+  static const char *const names[] = {"scalar", "software", "integrated", "discrete", "virtual", "other"};
+  return (size_t)kind < sizeof names / sizeof names[0] ? names[kind] : "other";
+}
+
+static void uuid_text(const uint8_t uuid[16], char text[37]) {
+  for (int i = 0, at = 0; i < 16; i++) {
+    if (i == 4 || i == 6 || i == 8 || i == 10) text[at++] = '-';
+    at += snprintf(text + at, 3, "%02x", uuid[i]);
+  }
+}
+
+static json_t *device_json(size_t index, const vkf_device_info *d) {
+  char uuid[37];
+  uuid_text(d->uuid, uuid);
+  json_t *facts = json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "index", (json_int_t)index,
+                            "name", d->name, "driver", d->driver, "alias", d->alias, "kind", kind_name(d->kind), "uuid",
+                            uuid, "vendor_id", (json_int_t)d->vendor_id, "device_id", (json_int_t)d->device_id,
+                            "driver_version", (json_int_t)d->driver_version, "api_version", (json_int_t)d->api_version,
+                            "driver_id", (json_int_t)d->driver_id);
+  json_t *limits = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:f}", "memory_bytes", (json_int_t)d->memory_bytes,
+                             "max_storage_range_bytes", (json_int_t)d->max_storage_range_bytes, "max_allocation_bytes",
+                             (json_int_t)d->max_allocation_bytes, "max_shared_bytes", (json_int_t)d->max_shared_bytes,
+                             "max_invocations", (json_int_t)d->max_invocations, "max_storage_bindings",
+                             (json_int_t)d->max_storage_bindings, "subgroup_size", (json_int_t)d->subgroup_size,
+                             "timestamp_ns", (double)d->timestamp_ns);
+  json_t *features = json_pack("{s:b, s:b, s:b, s:b, s:b, s:b, s:b}", "float16", d->has_float16, "storage16",
+                               d->has_storage16, "int64", d->has_int64, "buffer_address", d->has_buffer_address,
+                               "subgroup_shuffle", d->has_subgroup_shuffle, "subgroup_arithmetic",
+                               d->has_subgroup_arithmetic, "cooperative_matrix", d->has_cooperative_matrix);
+  if (facts) json_object_update(facts, limits);
+  if (facts) json_object_set(facts, "has", features);
+  json_decref(limits);
+  json_decref(features);
+  return facts;
+}
+
+static void print_device(size_t index, const vkf_device_info *d) {
+  char memory[32] = "-";
+  if (d->memory_bytes)
+    snprintf(memory, sizeof memory, "%.1f GiB", (double)d->memory_bytes / (1024.0 * 1024.0 * 1024.0));
+  printf("%5zu  %-12s %-10s %10s  %s (%s)\n", index, d->alias, kind_name(d->kind), memory, d->name, d->driver);
+}
+
+static int run_devices(const tool_args *args) {
+  tool_session session;
+  size_t n_devices = 0;
+  json_t *list = json_array();
+  int exit_code = tool_session_open_context(&session, args);
+  if (exit_code == TOOL_OK) {
+    vkf_status status = vkf_context_list_devices(session.context, &n_devices);
+    if (status != VKF_OK) exit_code = tool_session_fail(&session, status, NULL);
+  }
+  if (exit_code == TOOL_OK && !args->json)
+    printf("%5s  %-12s %-10s %10s  %s\n", "index", "alias", "kind", "memory", "name (driver)");
+  for (size_t i = 0; i < n_devices && exit_code == TOOL_OK; i++) {
+    vkf_device_info info;
+    vkf_status status = vkf_context_device_info(session.context, i, &info);
+    if (status != VKF_OK) {
+      exit_code = tool_session_fail(&session, status, NULL);
+    } else if (args->json) {
+      json_array_append_new(list, device_json(i, &info));
+    } else {
+      print_device(i, &info);
+    }
+  }
+  if (exit_code == TOOL_OK && args->json) exit_code = tool_print_json(json_incref(list));
+  json_decref(list);
+  tool_session_close(&session);
+  return exit_code;
+}
+
+static const tool_option options[] = {
+    {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "every fact about every device, as JSON"},
+};
+static const tool_option_group group = TOOL_GROUP("Options", options);
+
+const tool_command tool_devices = {
+    .name = "devices",
+    .summary = "List the devices to compute on",
+    .usage = "[OPTION]...",
+    .text =
+        "--device takes an index, an alias or a part of a name of this list. `ref` is the scalar path on\n"
+        "the host and needs no Vulkan.",
+    .examples = "  vkformer devices\n",
+    .groups = {&group, &tool_common_options},
+    .run = run_devices,
+};

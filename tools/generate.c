@@ -1,0 +1,63 @@
+/* generate: ids in, ids out, by greedy or beam search. */
+#include <stdlib.h>
+
+#include "program.h"
+
+static int on_token(void *user, size_t row, int32_t token) {
+  tool_session *session = user;
+  (void)token;
+  if (row == 0) tool_progress(session, "step %zu", ++session->n_steps);
+  return 0;
+}
+
+static int run_generate(const tool_args *args) {
+  tool_session session = {0};
+  vkf_result *inputs = NULL, *result = NULL;
+  char *config = NULL;
+  if (!args->inputs || !args->outputs) {
+    return tool_usage_error("generate", "expected --inputs FILE and --outputs FILE, found %s",
+                            args->inputs ? "no --outputs" : "no --inputs");
+  }
+  int exit_code = tool_generation_config(args, &config);
+  if (exit_code == TOOL_OK) exit_code = tool_session_open(&session, args, args->device, args->operands[0]);
+  if (exit_code == TOOL_OK) exit_code = tool_read_arrays(&session, args->inputs, &inputs);
+  vkf_array *arrays = exit_code == TOOL_OK ? tool_arrays(inputs) : NULL;
+  if (exit_code == TOOL_OK && !arrays) exit_code = TOOL_FAILED;
+  if (exit_code == TOOL_OK) {
+    vkf_generate_params params = {
+        .config_json = config, .on_token = session.terminal ? on_token : NULL, .user = &session};
+    vkf_status status = vkf_model_generate(session.model, arrays, vkf_result_count(inputs), &params, &result);
+    if (status != VKF_OK) exit_code = tool_session_fail(&session, status, args->inputs);
+  }
+  if (exit_code == TOOL_OK) exit_code = tool_write_arrays(&session, args->outputs, result);
+  free(arrays);
+  vkf_result_destroy(&result);
+  vkf_result_destroy(&inputs);
+  tool_session_close(&session);
+  free(config);
+  return exit_code;
+}
+
+static const tool_option options[] = {
+    {"inputs", 'i', TOOL_TEXT, offsetof(tool_args, inputs), "FILE",
+     "safetensors: input_ids and attention_mask; int32 or int64"},
+    {"outputs", 'o', TOOL_TEXT, offsetof(tool_args, outputs), "FILE",
+     "safetensors: sequences and, with beams, sequences_scores;\nwritten as a whole or not at all"},
+    {"generation-config", 'g', TOOL_TEXT, offsetof(tool_args, generation_config), "FILE",
+     "JSON, keys as in generation_config.json;\nthe options below go over it"},
+    {"num-return-sequences", 0, TOOL_KEY_WHOLE, 0, "N", "give this many of the best beams of a row"},
+};
+static const tool_option_group group = TOOL_GROUP("Options", options);
+
+const tool_command tool_generate = {
+    .name = "generate",
+    .summary = "Generate token ids from given tensors",
+    .usage = "MODEL --inputs FILE --outputs FILE [OPTION]...",
+    .text = "What it gives is what transformers' generate gives for the same configuration.",
+    .examples = "  vkformer generate models/en-es --inputs in.safetensors --outputs out.safetensors --num-beams 4\n",
+    .groups = {&group, &tool_generation_options, &tool_common_options},
+    .min_operands = 1,
+    .max_operands = 1,
+    .operand = "MODEL, a model folder",
+    .run = run_generate,
+};

@@ -1,0 +1,139 @@
+/* info: what a model folder holds, the shapes of one pass, and its plan. */
+#include <stdlib.h>
+#include <string.h>
+
+#include "program.h"
+
+enum { DEFAULT_LENGTH = 16 };
+
+/* 7643136 as "7,643,136" in `text`. */
+static const char *grouped(uint64_t number, char text[32]) {
+  char digits[24];
+  int n = snprintf(digits, sizeof digits, "%llu", (unsigned long long)number), at = 0;
+  for (int i = 0; i < n; i++) {
+    if (i > 0 && (n - i) % 3 == 0) text[at++] = ',';
+    text[at++] = digits[i];
+  }
+  text[at] = 0;
+  return text;
+}
+
+static void print_summary(const char *folder, const vkf_model_info *m, const vkf_device_info *device) {
+  char a[32];
+  printf("%s\n", folder);
+  printf("  family          %s, %s\n", m->family, m->architecture);
+  printf("  layers          ");
+  if (m->encoder_layers) printf("%u encoder%s", m->encoder_layers, m->decoder_layers ? ", " : "\n");
+  if (m->decoder_layers) printf("%u decoder\n", m->decoder_layers);
+  printf("  width           %u, %u heads, feed-forward %u\n", m->d_model, m->n_heads, m->d_ff);
+  printf("  vocabulary      %u\n", m->vocab);
+  if (m->max_positions) {
+    printf("  positions       %u\n", m->max_positions);
+  } else {
+    printf("  positions       unlimited\n");
+  }
+  printf("  parameters      %s\n", grouped(m->n_parameters, a));
+  printf("  file            %s bytes\n", grouped(m->file_bytes, a));
+  printf("  on the device   %s bytes (%s)\n", grouped(m->device_bytes, a), device->name);
+  printf("  tokenizer       %s\n", m->has_tokenizer ? "yes" : "no");
+  printf("  generates       %s\n", m->can_generate ? "yes" : "no");
+}
+
+/* rank extents, the zeros at the end left out. */
+static void print_shape(const char *name, size_t n0, size_t n1, size_t n2, size_t n3) {
+  printf("  %-28s [%zu,%zu", name, n0, n1);
+  if (n2) printf(",%zu", n2);
+  if (n3) printf(",%zu", n3);
+  puts("]");
+}
+
+static void print_stack(const char *stack, const vkf_model_info *m, size_t batch, size_t length) {
+  size_t width = m->d_model, heads = m->n_heads;
+  char name[64];
+  snprintf(name, sizeof name, "%s ids", stack);
+  print_shape(name, batch, length, 0, 0);
+  print_shape("  embedded", batch, length, width, 0);
+  if (heads && width % heads == 0) {
+    print_shape("  q, k, v by head", batch, heads, length, width / heads);
+    print_shape("  scores (never stored)", batch, heads, length, length);
+  }
+  if (m->d_ff) print_shape("  feed-forward", batch, length, m->d_ff, 0);
+  print_shape("  states", batch, length, width, 0);
+}
+
+static void print_shapes(const vkf_model_info *m, size_t batch, size_t length) {
+  printf("\nshapes of one pass, %zu row%s of %zu tokens\n", batch, batch == 1 ? "" : "s", length);
+  bool both = m->encoder_layers && m->decoder_layers;
+  if (m->encoder_layers) print_stack("encoder", m, batch, length);
+  if (m->decoder_layers) print_stack("decoder", m, batch, length);
+  if (both) print_shape("  cross scores (as above)", batch, m->n_heads, length, length);
+  if (m->vocab && m->decoder_layers) print_shape("logits", batch, length, m->vocab, 0);
+}
+
+static json_t *info_json(const vkf_model *model, const char *folder, const vkf_model_info *m) {
+  json_t *unused = json_array();
+  for (size_t i = 0; i < m->n_unused; i++)
+    json_array_append_new(unused, json_string(vkf_model_unused_tensor(model, i)));
+  return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:o}", "folder", folder,
+                   "family", m->family, "architecture", m->architecture, "d_model", (json_int_t)m->d_model, "n_heads",
+                   (json_int_t)m->n_heads, "d_ff", (json_int_t)m->d_ff, "vocab", (json_int_t)m->vocab, "encoder_layers",
+                   (json_int_t)m->encoder_layers, "decoder_layers", (json_int_t)m->decoder_layers, "max_positions",
+                   (json_int_t)m->max_positions, "n_parameters", (json_int_t)m->n_parameters, "file_bytes",
+                   (json_int_t)m->file_bytes, "device_bytes", (json_int_t)m->device_bytes, "has_tokenizer",
+                   m->has_tokenizer, "can_generate", m->can_generate, "unused_tensors", unused);
+}
+
+static int print_plan(tool_session *session, size_t batch, size_t length) {
+  vkf_result *plan = NULL;
+  vkf_status status = vkf_model_describe_plan(session->model, batch, length, &plan);
+  if (status != VKF_OK) return tool_session_fail(session, status, NULL);
+  const char *text = vkf_result_text(plan, 0);
+  size_t n = strlen(text);
+  printf("\nplan\n%s%s", text, n > 0 && text[n - 1] == '\n' ? "" : "\n");
+  vkf_result_destroy(&plan);
+  return TOOL_OK;
+}
+
+static int run_info(const tool_args *args) {
+  tool_session session = {0};
+  const char *folder = args->operands[0];
+  int exit_code = tool_session_open(&session, args, args->device, folder);
+  if (exit_code == TOOL_OK) {
+    size_t batch = args->batch_size ? args->batch_size : 1;
+    size_t length = args->length ? args->length : DEFAULT_LENGTH;
+    vkf_model_info info;
+    vkf_model_get_info(session.model, &info);
+    if (args->json) {
+      exit_code = tool_print_json(info_json(session.model, folder, &info));
+    } else {
+      print_summary(folder, &info, vkf_device_get_info(session.device));
+      for (size_t i = 0; i < info.n_unused; i++)
+        printf("  unused tensor   %s\n", vkf_model_unused_tensor(session.model, i));
+      print_shapes(&info, batch, length);
+      if (args->plan) exit_code = print_plan(&session, batch, length);
+    }
+  }
+  tool_session_close(&session);
+  return exit_code;
+}
+
+static const tool_option options[] = {
+    {"plan", 'p', TOOL_FLAG, offsetof(tool_args, plan), NULL,
+     "a line a block: dispatches, variants, barriers, flops, bytes"},
+    {"batch-size", 'b', TOOL_SIZE, offsetof(tool_args, batch_size), "N", "rows of the pass; default 1"},
+    {"length", 'l', TOOL_SIZE, offsetof(tool_args, length), "N", "tokens of a row; default 16"},
+    {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "the summary as JSON"},
+};
+static const tool_option_group group = TOOL_GROUP("Options", options);
+
+const tool_command tool_info = {
+    .name = "info",
+    .summary = "Describe a model folder: parameters, bytes, shapes, plan",
+    .usage = "MODEL [OPTION]...",
+    .examples = "  vkformer info models/en-es --plan\n",
+    .groups = {&group, &tool_common_options},
+    .min_operands = 1,
+    .max_operands = 1,
+    .operand = "MODEL, a model folder",
+    .run = run_info,
+};

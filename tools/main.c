@@ -1,0 +1,72 @@
+/* vkformer: the program. Finds the command, parses its arguments, runs it.
+ *
+ * Exit codes: 0 done, 1 failed (a sentence on standard error says why), 2 the command line cannot be understood.
+ */
+#include <string.h>
+
+#include "commands.h"
+
+#define X(name) &tool_##name,
+static const tool_command *const commands[] = {TOOL_COMMANDS(X)};
+#undef X
+enum { N_COMMANDS = sizeof(commands) / sizeof(commands[0]) };
+
+static const tool_command *find(const char *name) {
+  for (size_t i = 0; i < N_COMMANDS; i++) {
+    if (strcmp(commands[i]->name, name) == 0) return commands[i];
+  }
+  return NULL;
+}
+
+static void print_help(FILE *file) {
+  fputs(
+      "Usage: vkformer COMMAND [OPTION]... [ARGUMENT]...\n\n"
+      "Transformer models on Vulkan compute shaders, on any GPU and on software drivers.\n\n"
+      "Commands:\n",
+      file);
+  for (size_t i = 0; i < N_COMMANDS; i++) fprintf(file, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
+  fputs(
+      "\n`vkformer COMMAND --help` explains a command; `vkformer --version` prints the version.\n\n"
+      "Example:\n"
+      "  vkformer translate \"The cat sat on the mat because it was tired.\"\n",
+      file);
+}
+
+static int run(const tool_command *command, int argc, char **argv) {
+  tool_args args;
+  int exit_code = tool_args_parse(command, argc, argv, &args);
+  if (exit_code == TOOL_OK) {
+    if (args.help) {
+      tool_command_help(command, stdout);
+    } else {
+      exit_code = command->run(&args);
+    }
+  }
+  tool_args_finish(&args);
+  int flushed = tool_flush();
+  return exit_code != TOOL_OK ? exit_code : flushed;
+}
+
+int main(int argc, char **argv) {
+  if (argc < 2) {
+    print_help(stderr);
+    return TOOL_USAGE;
+  }
+  const char *name = argv[1];
+  if (strcmp(name, "--help") == 0 || strcmp(name, "-h") == 0 || (strcmp(name, "help") == 0 && argc == 2)) {
+    print_help(stdout);
+    return tool_flush();
+  }
+  if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
+    printf("vkformer %s\n", vkf_version());
+    return tool_flush();
+  }
+  bool help = strcmp(name, "help") == 0;
+  const tool_command *command = find(help ? argv[2] : name);
+  if (!command) return tool_usage_error(NULL, "expected a command, found '%s'", help ? argv[2] : name);
+  if (help) {
+    tool_command_help(command, stdout);
+    return tool_flush();
+  }
+  return run(command, argc - 1, argv + 1);
+}

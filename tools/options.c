@@ -1,0 +1,232 @@
+/* options: command lines in GNU style, read by the tables of the commands.
+ *
+ * Refuses what a table does not say: an unknown or ambiguous option, a missing value, a value of the wrong
+ * kind, too few or too many operands. Each is a usage error that names the option, what was expected and what was
+ * found.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <math.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program.h"
+
+enum { MAX_OPTIONS = 48, FIRST_VALUE = 256 };
+
+static const tool_option common_options[] = {
+    {"device", 'd', TOOL_TEXT, offsetof(tool_args, device), "D",
+     "an index, a UUID, part of a device's or driver's name,\nor one of lavapipe, swiftshader, gpu, cpu, ref"},
+    {"icd", 0, TOOL_ICD, offsetof(tool_args, icd_files), "FILE", "one more Vulkan driver manifest; repeatable"},
+    {"verbose", 'v', TOOL_FLAG, offsetof(tool_args, verbose), NULL, "say what is chosen and why; -vv says more"},
+    {"help", 'h', TOOL_FLAG, offsetof(tool_args, help), NULL, "this text"},
+};
+const tool_option_group tool_common_options = TOOL_GROUP("Common options", common_options);
+
+static const tool_option generation_options[] = {
+    {"num-beams", 0, TOOL_KEY_WHOLE, 0, "N", "beams; 1 is greedy"},
+    {"max-new-tokens", 0, TOOL_KEY_WHOLE, 0, "N", "stop after N tokens"},
+    {"min-new-tokens", 0, TOOL_KEY_WHOLE, 0, "N", "do not end before N tokens"},
+    {"length-penalty", 0, TOOL_KEY_NUMBER, 0, "X", "a beam's score is its sum / length^X"},
+    {"early-stopping", 0, TOOL_KEY_RULE, 0, "RULE", "when beams end: true, false or never"},
+    {"repetition-penalty", 0, TOOL_KEY_NUMBER, 0, "X", "over 1: tokens that were there are less likely"},
+    {"no-repeat-ngram-size", 0, TOOL_KEY_WHOLE, 0, "N", "no N tokens in a row come twice"},
+};
+const tool_option_group tool_generation_options =
+    TOOL_GROUP("Generation (over the keys of generation_config.json)", generation_options);
+
+/* ---- one value --------------------------------------------------------------------------------------------------- */
+
+static bool parse_whole(const char *text, long minimum, long *out) {
+  char *end = NULL;
+  errno = 0;
+  *out = strtol(text, &end, 10);
+  return errno == 0 && end != text && *end == 0 && *out >= minimum;
+}
+
+static bool parse_number(const char *text, double *out) {
+  char *end = NULL;
+  *out = strtod(text, &end);
+  return end != text && *end == 0 && isfinite(*out);
+}
+
+/* The option's value as JSON, NULL if it is none. */
+static json_t *parse_key(tool_option_kind kind, const char *text) {
+  long whole = 0;
+  double number = 0;
+  if (kind == TOOL_KEY_WHOLE) return parse_whole(text, 0, &whole) ? json_integer(whole) : NULL;
+  if (kind == TOOL_KEY_NUMBER) return parse_number(text, &number) ? json_real(number) : NULL;
+  if (strcmp(text, "true") == 0) return json_true();
+  if (strcmp(text, "false") == 0) return json_false();
+  return strcmp(text, "never") == 0 ? json_string(text) : NULL;
+}
+
+static const char *expected(tool_option_kind kind) {
+  switch (kind) {
+    case TOOL_SIZE:
+      return "a whole number of at least 1";
+    case TOOL_KEY_WHOLE:
+      return "a whole number of at least 0";
+    case TOOL_KEY_NUMBER:
+      return "a number";
+    default:
+      return "true, false or never";
+  }
+}
+
+static int set_key(tool_args *args, const tool_option *option, json_t *value) {
+  char key[64];
+  snprintf(key, sizeof key, "%s", option->name);
+  for (char *c = key; *c; c++) {
+    if (*c == '-') *c = '_';
+  }
+  if (!args->config) args->config = json_object();
+  return json_object_set_new(args->config, key, value) == 0 ? TOOL_OK : tool_error("out of memory");
+}
+
+static int add_icd(tool_args *args, const char *file) {
+  const char **files = realloc(args->icd_files, (args->n_icd_files + 1) * sizeof *files);
+  if (!files) return tool_error("out of memory");
+  files[args->n_icd_files++] = file;
+  args->icd_files = files;
+  return TOOL_OK;
+}
+
+/* text: NULL for a flag. */
+static int set_option(const tool_command *command, const tool_option *option, const char *text, tool_args *args) {
+  void *member = (char *)args + option->offset;
+  long whole = 0;
+  json_t *value = NULL;
+  switch (option->kind) {
+    case TOOL_FLAG:
+      ++*(int *)member;
+      return TOOL_OK;
+    case TOOL_TEXT:
+      *(const char **)member = text;
+      return TOOL_OK;
+    case TOOL_ICD:
+      return add_icd(args, text);
+    case TOOL_SIZE:
+      if (!parse_whole(text, 1, &whole)) break;
+      *(size_t *)member = (size_t)whole;
+      return TOOL_OK;
+    default:
+      value = parse_key(option->kind, text);
+      if (!value) break;
+      return set_key(args, option, value);
+  }
+  return tool_usage_error(command->name, "--%s: expected %s, found '%s'", option->name, expected(option->kind), text);
+}
+
+/* ---- the command line -------------------------------------------------------------------------------------------- */
+
+/* A command's options in the forms that getopt_long reads. */
+typedef struct parser {
+  const tool_option *options[MAX_OPTIONS];
+  struct option longs[MAX_OPTIONS + 1];
+  char shorts[2 * MAX_OPTIONS + 2];
+  int n_options;
+} parser;
+
+static void parser_init(parser *p, const tool_command *command) {
+  memset(p, 0, sizeof *p);
+  char *letter = p->shorts;
+  *letter++ = ':'; /* getopt tells a missing value from an unknown option */
+  for (int g = 0; g < TOOL_MAX_GROUPS && command->groups[g]; g++) {
+    const tool_option_group *group = command->groups[g];
+    for (size_t i = 0; i < group->n_options && p->n_options < MAX_OPTIONS; i++) {
+      const tool_option *option = &group->options[i];
+      bool has_value = option->kind != TOOL_FLAG;
+      p->options[p->n_options] = option;
+      p->longs[p->n_options] = (struct option){option->name, has_value, NULL, FIRST_VALUE + p->n_options};
+      p->n_options++;
+      if (option->letter) {
+        *letter++ = option->letter;
+        if (has_value) *letter++ = ':';
+      }
+    }
+  }
+}
+
+static const tool_option *parser_find(const parser *p, int value) {
+  if (value >= FIRST_VALUE) return p->options[value - FIRST_VALUE];
+  for (int i = 0; i < p->n_options; i++) {
+    if (value && p->options[i]->letter == value) return p->options[i];
+  }
+  return NULL;
+}
+
+/* What getopt could not read, by the value that it left in optopt. */
+static int report_bad(const parser *p, const tool_command *command, int result, char *const *argv) {
+  const tool_option *option = parser_find(p, optopt);
+  if (option && result == ':') {
+    return tool_usage_error(command->name, "--%s: expected %s after it, found nothing", option->name, option->value);
+  }
+  if (option)
+    return tool_usage_error(command->name, "--%s: expected no value, found '%s'", option->name, argv[optind - 1]);
+  if (optopt) return tool_usage_error(command->name, "expected an option of the command, found '-%c'", optopt);
+  return tool_usage_error(command->name, "expected an option of the command, found '%s'", argv[optind - 1]);
+}
+
+static int check_operands(const tool_command *command, const tool_args *args) {
+  if (args->help) return TOOL_OK;
+  if (args->n_operands < command->min_operands) {
+    return tool_usage_error(command->name, "expected %s, found nothing", command->operand);
+  }
+  if (args->n_operands > command->max_operands) {
+    return tool_usage_error(
+        command->name, "expected %s%s, found '%s' as well", command->max_operands ? "no more than " : "",
+        command->max_operands ? command->operand : "no arguments", args->operands[command->max_operands]);
+  }
+  return TOOL_OK;
+}
+
+int tool_args_parse(const tool_command *command, int argc, char **argv, tool_args *args) {
+  memset(args, 0, sizeof *args);
+  parser p;
+  parser_init(&p, command);
+  opterr = 0;
+  optind = 1;
+  int value = 0;
+  while ((value = getopt_long(argc, argv, p.shorts, p.longs, NULL)) != -1) {
+    if (value == '?' || value == ':') return report_bad(&p, command, value, argv);
+    int exit_code = set_option(command, parser_find(&p, value), optarg, args);
+    if (exit_code != TOOL_OK) return exit_code;
+  }
+  args->operands = argv + optind;
+  args->n_operands = (size_t)(argc - optind);
+  return check_operands(command, args);
+}
+
+void tool_args_finish(tool_args *args) {
+  free((void *)args->icd_files);
+  json_decref(args->config);
+  memset(args, 0, sizeof *args);
+}
+
+/* ---- help -------------------------------------------------------------------------------------------------------- */
+
+static void print_option(const tool_option *option, FILE *file) {
+  enum { COLUMN = 32 };
+  char left[COLUMN + 32];
+  int n = snprintf(left, sizeof left, "  %c%c%c --%s%s%s", option->letter ? '-' : ' ',
+                   option->letter ? option->letter : ' ', option->letter ? ',' : ' ', option->name,
+                   option->value ? " " : "", option->value ? option->value : "");
+  fprintf(file, "%s%*s", left, n < COLUMN ? COLUMN - n : 1, "");
+  for (const char *c = option->help; *c; c++) {
+    fputc(*c, file);
+    if (*c == '\n') fprintf(file, "%*s", COLUMN, "");
+  }
+  fputc('\n', file);
+}
+
+void tool_command_help(const tool_command *command, FILE *file) {
+  fprintf(file, "Usage: vkformer %s %s\n\n%s.\n", command->name, command->usage, command->summary);
+  if (command->text) fprintf(file, "%s\n", command->text);
+  for (int g = 0; g < TOOL_MAX_GROUPS && command->groups[g]; g++) {
+    fprintf(file, "\n%s:\n", command->groups[g]->title);
+    for (size_t i = 0; i < command->groups[g]->n_options; i++) print_option(&command->groups[g]->options[i], file);
+  }
+  fprintf(file, "\nExample:\n%s", command->examples);
+}

@@ -1,0 +1,141 @@
+/* program: what the commands of vkformer share: arguments, the open context, output.
+ *
+ * The program uses the public header of the library and nothing else of it. A command is one file with one row in
+ * commands.h; its options are tables, so parsing and help read the same lines. Invariant: a command writes its results
+ * to standard output or to the file it was given, everything else goes to standard error and begins with "vkformer: ".
+ */
+#ifndef VKFORMER_TOOLS_PROGRAM_H
+#define VKFORMER_TOOLS_PROGRAM_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include <jansson.h>
+#include <vkformer/vkformer.h>
+
+#if defined(__GNUC__)
+#define TOOL_PRINTF(fmt, args) __attribute__((format(printf, fmt, args)))
+#else
+#define TOOL_PRINTF(fmt, args)
+#endif
+
+/* Exit codes. */
+enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
+
+/* ---- arguments --------------------------------------------------------------------------------------------------- */
+
+/* What the command line said: one member an option, whichever command has it. */
+typedef struct tool_args {
+  const char *device;
+  const char **icd_files;
+  size_t n_icd_files;
+  int verbose, help;
+  const char *model, *inputs, *outputs, *generation_config, *json_file;
+  int json, plan, decode, hidden_states, attentions;
+  size_t batch_size, length; /* 0: not given */
+  json_t *config;            /* generation keys given as options; an object */
+  char **operands;
+  size_t n_operands;
+} tool_args;
+
+typedef enum tool_option_kind {
+  TOOL_FLAG,       /* int, counted */
+  TOOL_TEXT,       /* const char * */
+  TOOL_SIZE,       /* size_t, at least 1 */
+  TOOL_ICD,        /* appended to icd_files */
+  TOOL_KEY_WHOLE,  /* a key of generation_config.json: a whole number */
+  TOOL_KEY_NUMBER, /* a number */
+  TOOL_KEY_RULE    /* true, false or never */
+} tool_option_kind;
+
+typedef struct tool_option {
+  const char *name; /* of a generation key: the key with '-' for '_' */
+  char letter;      /* 0: none */
+  tool_option_kind kind;
+  size_t offset; /* of the member of tool_args */
+  const char *value, *help;
+} tool_option;
+
+typedef struct tool_option_group {
+  const char *title;
+  const tool_option *options;
+  size_t n_options;
+} tool_option_group;
+
+#define TOOL_GROUP(title, options) \
+  { title, options, sizeof(options) / sizeof((options)[0]) }
+#define TOOL_MAX_GROUPS 3
+
+typedef struct tool_command {
+  const char *name, *summary; /* summary: one line of `vkformer --help` */
+  const char *usage;          /* what follows the name */
+  const char *text;           /* a paragraph; may be NULL */
+  const char *examples;       /* whole lines */
+  const tool_option_group *groups[TOOL_MAX_GROUPS];
+  size_t min_operands, max_operands;
+  const char *operand; /* for messages: "MODEL, a model folder" */
+  int (*run)(const tool_args *args);
+} tool_command;
+
+extern const tool_option_group tool_common_options, tool_generation_options;
+
+/* argv[0] is the command's name. TOOL_OK, or TOOL_USAGE after a message. `args` needs finishing either way. */
+int tool_args_parse(const tool_command *command, int argc, char **argv, tool_args *args);
+void tool_args_finish(tool_args *args);
+void tool_command_help(const tool_command *command, FILE *file);
+
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
+
+/* "vkformer: sentence" on standard error; return TOOL_FAILED and TOOL_USAGE. */
+int tool_error(const char *fmt, ...) TOOL_PRINTF(1, 2);
+int tool_usage_error(const char *command, const char *fmt, ...) TOOL_PRINTF(2, 3);
+
+/* ---- session: context, device, model ----------------------------------------------------------------------------- */
+
+typedef struct tool_session {
+  vkf_context *context;
+  vkf_device *device;
+  vkf_model *model;
+  bool terminal;     /* standard error is one: progress is shown */
+  bool line_is_open; /* a progress line stands there */
+  size_t n_steps;    /* decoding steps so far, for progress */
+} tool_session;
+
+/* Opens the context, then (device not NULL) that device, then (folder not NULL) the model; "" opens the default device.
+ * TOOL_OK, or TOOL_FAILED after a message. Close the session either way. */
+int tool_session_open(tool_session *session, const tool_args *args, const char *device, const char *folder);
+int tool_session_open_context(tool_session *session, const tool_args *args);
+int tool_session_open_device(tool_session *session, const char *device);
+int tool_session_open_model(tool_session *session, const char *folder);
+void tool_session_close(tool_session *session);
+/* Tells the library's message of the call that failed, after the words of `where` (NULL: none). TOOL_FAILED. */
+int tool_session_fail(tool_session *session, vkf_status status, const char *where);
+
+/* A line that is written over and over on a terminal, and nothing elsewhere. */
+void tool_progress(tool_session *session, const char *fmt, ...) TOOL_PRINTF(2, 3);
+void tool_progress_end(tool_session *session);
+double tool_seconds(void); /* monotonic */
+
+/* args->model, or the model shipped with vkformer, written to `path`. TOOL_FAILED after a message. */
+int tool_find_model(const tool_args *args, char *path, size_t size);
+
+/* ---- files and output -------------------------------------------------------------------------------------------- */
+
+/* The arrays of `result` in one piece, to free(); they still belong to it. NULL after a message. */
+vkf_array *tool_arrays(const vkf_result *result);
+int tool_read_arrays(tool_session *session, const char *path, vkf_result **out);
+/* The arrays of `result` to a safetensors file. */
+int tool_write_arrays(tool_session *session, const char *path, const vkf_result *result);
+/* The whole file or nothing. Takes `json`, which may be NULL (out of memory). */
+int tool_write_json(const char *path, json_t *json);
+/* To standard output, indented. Takes `json` as above. */
+int tool_print_json(json_t *json);
+/* Pushes out standard output; TOOL_FAILED after a message if something did not arrive. */
+int tool_flush(void);
+/* A number, or null where JSON has none (NaN, infinite). */
+json_t *tool_json_real(double value);
+/* The configuration that options and --generation-config ask for, to free(); NULL in *out: nothing. */
+int tool_generation_config(const tool_args *args, char **out);
+
+#endif

@@ -1,0 +1,53 @@
+/* run: one forward pass on given tensors. */
+#include <stdlib.h>
+
+#include "program.h"
+
+static int run_run(const tool_args *args) {
+  tool_session session = {0};
+  vkf_result *inputs = NULL, *result = NULL;
+  if (!args->inputs || !args->outputs) {
+    return tool_usage_error("run", "expected --inputs FILE and --outputs FILE, found %s",
+                            args->inputs ? "no --outputs" : "no --inputs");
+  }
+  int exit_code = tool_session_open(&session, args, args->device, args->operands[0]);
+  if (exit_code == TOOL_OK) exit_code = tool_read_arrays(&session, args->inputs, &inputs);
+  vkf_array *arrays = exit_code == TOOL_OK ? tool_arrays(inputs) : NULL;
+  if (exit_code == TOOL_OK && !arrays) exit_code = TOOL_FAILED;
+  if (exit_code == TOOL_OK) {
+    vkf_run_params params = {.hidden_states = args->hidden_states > 0, .attentions = args->attentions > 0};
+    vkf_status status = vkf_model_run(session.model, arrays, vkf_result_count(inputs), &params, &result);
+    if (status != VKF_OK) exit_code = tool_session_fail(&session, status, args->inputs);
+  }
+  if (exit_code == TOOL_OK) exit_code = tool_write_arrays(&session, args->outputs, result);
+  free(arrays);
+  vkf_result_destroy(&result);
+  vkf_result_destroy(&inputs);
+  tool_session_close(&session);
+  return exit_code;
+}
+
+static const tool_option options[] = {
+    {"inputs", 'i', TOOL_TEXT, offsetof(tool_args, inputs), "FILE",
+     "safetensors: input_ids, attention_mask, decoder_input_ids,\ndecoder_attention_mask; int32 or int64"},
+    {"outputs", 'o', TOOL_TEXT, offsetof(tool_args, outputs), "FILE", "safetensors, written as a whole or not at all"},
+    {"output-hidden-states", 0, TOOL_FLAG, offsetof(tool_args, hidden_states), NULL,
+     "the states after each layer, too"},
+    {"output-attentions", 0, TOOL_FLAG, offsetof(tool_args, attentions), NULL, "the attention weights, too"},
+};
+static const tool_option_group group = TOOL_GROUP("Options", options);
+
+const tool_command tool_run = {
+    .name = "run",
+    .summary = "Run one forward pass on given tensors",
+    .usage = "MODEL --inputs FILE --outputs FILE [OPTION]...",
+    .text =
+        "Outputs have the names, shapes and meaning that transformers gives them: logits,\n"
+        "encoder_last_hidden_state, decoder_hidden_states.N, cross_attentions.N and so on.",
+    .examples = "  vkformer run models/en-es --inputs in.safetensors --outputs out.safetensors --output-attentions\n",
+    .groups = {&group, &tool_common_options},
+    .min_operands = 1,
+    .max_operands = 1,
+    .operand = "MODEL, a model folder",
+    .run = run_run,
+};

@@ -1,0 +1,152 @@
+/* session: opens what a command works on, and tells on standard error what goes wrong, what is chosen and how far it
+ * is.
+ *
+ * Invariant: one failure, one sentence. The library's log lines arrive here, too; a progress line is cleared before
+ * them.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "program.h"
+
+/* ---- messages ---------------------------------------------------------------------------------------------------- */
+
+static void say(const char *fmt, va_list args) {
+  fflush(stdout); /* results and messages keep their order where both go to one place */
+  fputs("vkformer: ", stderr);
+  vfprintf(stderr, fmt, args);
+  fputc('\n', stderr);
+}
+
+int tool_error(const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  say(fmt, args);
+  va_end(args);
+  return TOOL_FAILED;
+}
+
+int tool_usage_error(const char *command, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  say(fmt, args);
+  va_end(args);
+  fprintf(stderr, "See `vkformer %s%s--help`.\n", command ? command : "", command ? " " : "");
+  return TOOL_USAGE;
+}
+
+int tool_session_fail(tool_session *session, vkf_status status, const char *where) {
+  tool_progress_end(session);
+  const char *message = session->context ? vkf_context_message(session->context) : "";
+  if (!message[0]) message = vkf_status_name(status);
+  return where ? tool_error("%s: %s", where, message) : tool_error("%s", message);
+}
+
+/* ---- progress ---------------------------------------------------------------------------------------------------- */
+
+void tool_progress(tool_session *session, const char *fmt, ...) {
+  if (!session->terminal) return;
+  va_list args;
+  va_start(args, fmt);
+  fputs("\r\033[K", stderr);
+  vfprintf(stderr, fmt, args);
+  fflush(stderr);
+  va_end(args);
+  session->line_is_open = true;
+}
+
+void tool_progress_end(tool_session *session) {
+  if (session->line_is_open) fputs("\r\033[K", stderr);
+  session->line_is_open = false;
+}
+
+double tool_seconds(void) {
+  struct timespec now;
+  clock_gettime(CLOCK_MONOTONIC, &now);
+  return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+/* ---- context, device, model -------------------------------------------------------------------------------------- */
+
+/* A failure is told by tool_session_fail(), so the library's own line about it is not needed. */
+static void on_log(void *user, vkf_log_level level, const char *line) {
+  if (level == VKF_LOG_ERROR) return;
+  tool_progress_end(user);
+  fprintf(stderr, "vkformer: %s\n", line);
+}
+
+int tool_session_open_context(tool_session *session, const tool_args *args) {
+  memset(session, 0, sizeof *session);
+  session->terminal = isatty(STDERR_FILENO) == 1;
+  vkf_context_params params = {0};
+  params.log = on_log;
+  params.log_user = session;
+  params.log_level = args->verbose > 1 ? VKF_LOG_DEBUG : args->verbose ? VKF_LOG_INFO : VKF_LOG_WARNING;
+  params.icd_files = args->icd_files;
+  params.n_icd_files = args->n_icd_files;
+  vkf_status status = vkf_context_create(&params, &session->context);
+  return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
+}
+
+int tool_session_open_device(tool_session *session, const char *device) {
+  vkf_status status = vkf_device_open(session->context, device && device[0] ? device : NULL, &session->device);
+  return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
+}
+
+int tool_session_open_model(tool_session *session, const char *folder) {
+  vkf_status status = vkf_model_open(session->device, folder, &session->model);
+  return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
+}
+
+int tool_session_open(tool_session *session, const tool_args *args, const char *device, const char *folder) {
+  int exit_code = tool_session_open_context(session, args);
+  if (exit_code == TOOL_OK) exit_code = tool_session_open_device(session, device);
+  if (exit_code == TOOL_OK && folder) exit_code = tool_session_open_model(session, folder);
+  return exit_code;
+}
+
+void tool_session_close(tool_session *session) {
+  tool_progress_end(session);
+  vkf_model_close(&session->model);
+  vkf_device_close(&session->device);
+  vkf_context_destroy(&session->context);
+}
+
+/* ---- the shipped model ------------------------------------------------------------------------------------------- */
+
+/* The folder of this executable in `path`; false if the system does not say. */
+static bool executable_folder(char *path, size_t size) {
+  ssize_t n = readlink("/proc/self/exe", path, size - 1);
+  if (n <= 0) return false;
+  path[n] = 0;
+  char *slash = strrchr(path, '/');
+  if (!slash) return false;
+  *slash = 0;
+  return true;
+}
+
+int tool_find_model(const tool_args *args, char *path, size_t size) {
+  char folder[2048];
+  if (args->model)
+    return snprintf(path, size, "%s", args->model) < (int)size ? TOOL_OK : tool_error("--model: too long a name");
+  if (!executable_folder(folder, sizeof folder)) folder[0] = 0;
+  /* Beside the build folder, in the share folder of the same prefix, in the prefix of the build, in its sources. */
+  static const char *const beside[] = {"/../models/en-es", "/../share/vkformer/models/en-es"};
+  static const char *const fixed[] = {VKF_DATA_DIR "/models/en-es", VKF_MODELS_DIR "/en-es"};
+  for (int i = 0; i < 4; i++) {
+    char config[4096];
+    int n = i < 2 ? snprintf(path, size, "%s%s", folder, beside[i]) : snprintf(path, size, "%s", fixed[i - 2]);
+    if (n >= (int)size || (i < 2 && !folder[0])) continue;
+    snprintf(config, sizeof config, "%s/config.json", path);
+    if (access(config, R_OK) == 0) return TOOL_OK;
+  }
+  return tool_error(
+      "expected the model that comes with vkformer beside the program or in %s, found none: name a folder with --model "
+      "DIR",
+      fixed[0]);
+}

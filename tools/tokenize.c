@@ -1,0 +1,81 @@
+/* tokenize: text to token ids and back. */
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program.h"
+
+static int encode(tool_session *session, const char *text) {
+  vkf_result *result = NULL;
+  vkf_status status = vkf_model_tokenize(session->model, text, &result);
+  if (status != VKF_OK) return tool_session_fail(session, status, NULL);
+  const vkf_array *ids = vkf_result_find(result, "ids");
+  for (size_t i = 0; i < ids->shape[0]; i++) printf("%s%d", i ? " " : "", ((const int32_t *)ids->data)[i]);
+  putchar('\n');
+  vkf_result_destroy(&result);
+  return TOOL_OK;
+}
+
+static int parse_id(const char *text, int32_t *id) {
+  char *end = NULL;
+  errno = 0;
+  long number = strtol(text, &end, 10);
+  if (errno || end == text || *end || number < 0 || number > INT32_MAX) {
+    return tool_usage_error("tokenize", "--decode: expected a token id, found '%s'", text);
+  }
+  *id = (int32_t)number;
+  return TOOL_OK;
+}
+
+static int decode(tool_session *session, char *const *operands, size_t n) {
+  int32_t *ids = calloc(n, sizeof *ids);
+  vkf_result *result = NULL;
+  int exit_code = ids ? TOOL_OK : tool_error("out of memory");
+  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) exit_code = parse_id(operands[i], &ids[i]);
+  if (exit_code == TOOL_OK) {
+    vkf_status status = vkf_model_detokenize(session->model, ids, n, &result);
+    if (status == VKF_OK) {
+      puts(vkf_result_text(result, 0));
+    } else {
+      exit_code = tool_session_fail(session, status, NULL);
+    }
+  }
+  vkf_result_destroy(&result);
+  free(ids);
+  return exit_code;
+}
+
+static int run_tokenize(const tool_args *args) {
+  tool_session session = {0};
+  char folder[4096];
+  int exit_code = tool_find_model(args, folder, sizeof folder);
+  /* No kernel runs here, so the scalar path does. */
+  if (exit_code == TOOL_OK) exit_code = tool_session_open(&session, args, args->device ? args->device : "ref", folder);
+  if (exit_code == TOOL_OK && args->decode) exit_code = decode(&session, args->operands, args->n_operands);
+  for (size_t i = 0; i < args->n_operands && !args->decode && exit_code == TOOL_OK; i++) {
+    exit_code = encode(&session, args->operands[i]);
+  }
+  tool_session_close(&session);
+  return exit_code;
+}
+
+static const tool_option options[] = {
+    {"model", 'm', TOOL_TEXT, offsetof(tool_args, model), "DIR", "a model folder; default: the English-Spanish model"},
+    {"decode", 0, TOOL_FLAG, offsetof(tool_args, decode), NULL, "the arguments are ids of one text: print that text"},
+};
+static const tool_option_group group = TOOL_GROUP("Options", options);
+
+const tool_command tool_tokenize = {
+    .name = "tokenize",
+    .summary = "Turn texts into token ids, or ids into text",
+    .usage = "[OPTION]... TEXT...",
+    .text = "One line of ids is printed for each text, with the special tokens that the tokenizer adds.",
+    .examples =
+        "  vkformer tokenize \"The cat sat on the mat.\"\n"
+        "  vkformer tokenize --decode 382 1351 1873 16 1\n",
+    .groups = {&group, &tool_common_options},
+    .min_operands = 1,
+    .max_operands = (size_t)-1,
+    .operand = "TEXT",
+    .run = run_tokenize,
+};
