@@ -39,10 +39,9 @@ typedef struct vkf_generation_config {
   uint32_t n_bad_words;
   int32_t bos, pad, decoder_start, forced_bos; /* VKF_NO_TOKEN: none */
 
-  /* What was read and is not supported. */
-  bool refused[VKF_GENERATION_MAX_KEYS]; /* by row of the key table */
-  const char *unknown;                   /* the first key that is in no table, or NULL */
-  const char *source;                    /* where the last refused or unknown key stood */
+  /* What was read and is not supported: where it stood, by row of the key table; NULL: not refused. */
+  const char *refused[VKF_GENERATION_MAX_KEYS];
+  const char *unknown, *unknown_source; /* the first key that is in no table and where it stood, or NULL */
   vkf_env *env;
   vkf_arena arena; /* lists and names that this configuration read itself */
 } vkf_generation_config;
