@@ -24,7 +24,7 @@
  *         return st != VKF_OK;
  *     }
  *
- * Ownership is a tree: context > device > model > session; children go first. Results stand alone (they belong to the
+ * Ownership is a tree: context > device > model; children go first. Results stand alone (they belong to the
  * context). Every destroy/close takes the address of a handle, accepts NULL and sets the handle to NULL.
  *
  * Threads: one context and everything below it is used by one thread at a time. Contexts are independent of each other:
@@ -71,7 +71,7 @@ typedef enum vkf_status {
   VKF_ERROR_UNSUPPORTED,   /* valid, but not supported; the message names it */
   VKF_ERROR_NO_DEVICE,     /* no Vulkan loader, no device, or none that matches */
   VKF_ERROR_DEVICE,        /* a Vulkan call failed */
-  VKF_ERROR_DEVICE_LOST,   /* the device was lost: the session refuses further work, a new device may be opened */
+  VKF_ERROR_DEVICE_LOST,   /* the device was lost: everything on it refuses further work, a new device may be opened */
   VKF_ERROR_NUMERIC,       /* a logit is not finite */
   VKF_ERROR_STOPPED        /* the token callback asked to stop; what was generated until then is in the result */
 } vkf_status;
@@ -86,7 +86,6 @@ VKF_API const char *vkf_status_name(vkf_status status);
 typedef struct vkf_context vkf_context;
 typedef struct vkf_device vkf_device;
 typedef struct vkf_model vkf_model;
-typedef struct vkf_session vkf_session;
 typedef struct vkf_result vkf_result;
 
 typedef enum vkf_log_level { VKF_LOG_ERROR, VKF_LOG_WARNING, VKF_LOG_INFO, VKF_LOG_DEBUG } vkf_log_level;
@@ -170,7 +169,7 @@ VKF_API vkf_status vkf_device_adopt(vkf_context *ctx, const vkf_device_handles *
 
 VKF_API void vkf_device_close(vkf_device **dev);
 VKF_API const vkf_device_info *vkf_device_get_info(const vkf_device *dev);
-/* Bytes of device memory that this device holds now (0 after every model and session is closed) and at most. */
+/* Bytes of device memory that this device holds now (0 after every model is closed) and at most. */
 VKF_API void vkf_device_memory(const vkf_device *dev, uint64_t *now_bytes, uint64_t *peak_bytes);
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */

@@ -1,0 +1,56 @@
+/* Arrays that callers hand in, and the safetensors files that they come from and go to. */
+#include <string.h>
+
+#include "engine/engine.h"
+#include "file/safetensors.h"
+
+const vkf_array *vkf_engine_array_find(const vkf_array *arrays, size_t n, const char *name) {
+  for (size_t i = 0; i < n; i++)
+    if (arrays[i].name && !strcmp(arrays[i].name, name)) return &arrays[i];
+  return NULL;
+}
+
+static vkf_status convert_ids(vkf_env *env, const vkf_array *a, int32_t *out) {
+  size_t n = a->shape[0] * a->shape[1];
+  for (size_t i = 0; i < n; i++) {
+    int64_t value = a->dtype == VKF_I64 ? ((const int64_t *)a->data)[i] : ((const int32_t *)a->data)[i];
+    if (value < INT32_MIN || value > INT32_MAX)
+      return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "%s[%zu,%zu] is %lld, expected a number of 32 bits", a->name,
+                          i / a->shape[1], i % a->shape[1], (long long)value);
+    out[i] = (int32_t)value;
+  }
+  return VKF_OK;
+}
+
+vkf_status vkf_engine_array_ids(vkf_env *env, const vkf_array *arrays, size_t n, const char *name, bool optional,
+                                size_t shape[2], bool shape_given, int32_t **out) {
+  vkf_status st = VKF_OK;
+  const vkf_array *a = vkf_engine_array_find(arrays, n, name);
+  *out = NULL;
+  if (!a) {
+    if (!optional) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected an input called %s, found none", name);
+    goto done;
+  }
+  if (a->dtype != VKF_I32 && a->dtype != VKF_I64)
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: expected I32 or I64, found %s", name, vkf_dtype_name(a->dtype));
+  if (a->rank != 2)
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: expected 2 dimensions [batch, length], found %zu", name, a->rank);
+  if (shape_given && (a->shape[0] != shape[0] || a->shape[1] != shape[1]))
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: expected shape [%zu, %zu], found [%zu, %zu]", name, shape[0], shape[1],
+             a->shape[0], a->shape[1]);
+  if (!a->shape[0] || !a->shape[1] || a->shape[0] > UINT32_MAX / a->shape[1])
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: expected at least one row of at least one token, found shape [%zu, %zu]",
+             name, a->shape[0], a->shape[1]);
+  if (!a->data) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: expected data, found NULL", name);
+  *out = vkf_env_alloc(env, a->shape[0] * a->shape[1], sizeof **out);
+  if (!*out) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for %s", name);
+  VKF_TRY(convert_ids(env, a, *out));
+  shape[0] = a->shape[0];
+  shape[1] = a->shape[1];
+done:
+  if (st) {
+    vkf_env_free(env, *out);
+    *out = NULL;
+  }
+  return st;
+}

@@ -1,0 +1,117 @@
+/* Contexts: the environment, and the list of devices. No Vulkan call is made before somebody asks for a device. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+
+const char *vkf_version(void) {
+#define TEXT2(x) #x
+#define TEXT(x) TEXT2(x)
+  return TEXT(VKF_VERSION_MAJOR) "." TEXT(VKF_VERSION_MINOR) "." TEXT(VKF_VERSION_PATCH);
+}
+
+const char *vkf_status_name(vkf_status status) {
+  switch (status) {
+    case VKF_OK:
+      return "ok";
+    case VKF_ERROR_ARGUMENT:
+      return "bad argument";
+    case VKF_ERROR_MEMORY:
+      return "out of memory";
+    case VKF_ERROR_DEVICE_MEMORY:
+      return "out of device memory";
+    case VKF_ERROR_FILE:
+      return "file error";
+    case VKF_ERROR_FORMAT:
+      return "bad file content";
+    case VKF_ERROR_UNSUPPORTED:
+      return "not supported";
+    case VKF_ERROR_NO_DEVICE:
+      return "no device";
+    case VKF_ERROR_DEVICE:
+      return "device error";
+    case VKF_ERROR_DEVICE_LOST:
+      return "device lost";
+    case VKF_ERROR_NUMERIC:
+      return "not a finite number";
+    case VKF_ERROR_STOPPED:
+      return "stopped";
+  }
+  return "unknown status";
+}
+
+vkf_status vkf_context_create(const vkf_context_params *params, vkf_context **out) {
+  vkf_status st = VKF_OK;
+  vkf_env env;
+  vkf_context *ctx = NULL;
+  if (!out) return VKF_ERROR_ARGUMENT;
+  *out = NULL;
+  vkf_env_init(&env, params);
+  ctx = vkf_env_alloc(&env, 1, sizeof *ctx);
+  if (!ctx) return VKF_ERROR_MEMORY;
+  ctx->env = env;
+  if (params && params->n_icd_files) {
+    ctx->icd_files = vkf_env_alloc(&ctx->env, params->n_icd_files, sizeof *ctx->icd_files);
+    if (!ctx->icd_files) VKF_FAIL(&ctx->env, VKF_ERROR_MEMORY, "no memory for the list of driver manifests");
+    for (size_t i = 0; i < params->n_icd_files; i++) {
+      ctx->icd_files[i] = vkf_env_strdup(&ctx->env, params->icd_files[i]);
+      if (!ctx->icd_files[i]) VKF_FAIL(&ctx->env, VKF_ERROR_MEMORY, "no memory for the list of driver manifests");
+      ctx->n_icd_files = i + 1;
+    }
+  }
+done:
+  if (st) vkf_context_destroy(&ctx);
+  *out = ctx;
+  return st;
+}
+
+void vkf_context_destroy(vkf_context **context) {
+  if (!context || !*context) return;
+  vkf_context *ctx = *context;
+  vkf_gpu_instance_destroy(&ctx->instance);
+  for (size_t i = 0; i < ctx->n_icd_files; i++) vkf_env_free(&ctx->env, ctx->icd_files[i]);
+  vkf_env_free(&ctx->env, ctx->icd_files);
+  vkf_env env = ctx->env;
+  vkf_env_free(&env, ctx);
+  *context = NULL;
+}
+
+const char *vkf_context_message(const vkf_context *ctx) {
+  return ctx ? ctx->env.message : "";
+}
+
+vkf_status vkf_engine_instance(vkf_context *ctx) {
+  if (ctx->looked) return VKF_OK;
+  const vkf_gpu_instance_params params = {.icd_files = (const char *const *)ctx->icd_files,
+                                          .n_icd_files = ctx->n_icd_files};
+  vkf_status st = vkf_gpu_instance_create(&ctx->env, &params, &ctx->instance);
+  if (st == VKF_ERROR_NO_DEVICE) { /* no loader: the list is ref alone, and whoever wants Vulkan hears why */
+    snprintf(ctx->no_loader, sizeof ctx->no_loader, "%s", ctx->env.message);
+    vkf_env_clear(&ctx->env);
+    st = VKF_OK;
+  }
+  ctx->looked = st == VKF_OK;
+  return st;
+}
+
+vkf_status vkf_context_list_devices(vkf_context *ctx, size_t *count) {
+  vkf_status st = VKF_OK;
+  vkf_env_clear(&ctx->env);
+  VKF_TRY(vkf_engine_instance(ctx));
+  *count = 1 + (ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0);
+done:
+  return st;
+}
+
+vkf_status vkf_context_device_info(vkf_context *ctx, size_t index, vkf_device_info *out) {
+  vkf_status st = VKF_OK;
+  size_t n;
+  vkf_env_clear(&ctx->env);
+  VKF_TRY(vkf_engine_instance(ctx));
+  n = ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0;
+  if (index > n) VKF_FAIL(&ctx->env, VKF_ERROR_ARGUMENT, "expected a device index below %zu, found %zu", n + 1, index);
+  vkf_engine_fill_info(index < n ? vkf_gpu_instance_caps(ctx->instance, index) : NULL, out);
+done:
+  return st;
+}

@@ -1,0 +1,271 @@
+/* Devices: choosing one by a selector, opening and adopting it, and its backend. */
+#include <ctype.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "engine/engine.h"
+#include "ref/ref.h"
+#include "vkop/vkop.h"
+
+static const char *alias_of(const vkf_caps *caps) {
+  if (!caps) return "ref";
+  if (caps->driver_id == VKF_DRIVER_ID_LAVAPIPE) return "lavapipe";
+  if (caps->driver_id == VKF_DRIVER_ID_SWIFTSHADER) return "swiftshader";
+  return caps->is_cpu ? "cpu" : "gpu";
+}
+
+void vkf_engine_fill_info(const vkf_caps *caps, vkf_device_info *out) {
+  *out = (vkf_device_info){.kind = VKF_DEVICE_REF};
+  snprintf(out->alias, sizeof out->alias, "%s", alias_of(caps));
+  if (!caps) {
+    snprintf(out->name, sizeof out->name, "scalar reference");
+    snprintf(out->driver, sizeof out->driver, "vkformer %s", vkf_version());
+    return;
+  }
+  out->kind = caps->kind;
+  snprintf(out->name, sizeof out->name, "%s", caps->device_name);
+  snprintf(out->driver, sizeof out->driver, "%.120s %.120s", caps->driver_name, caps->driver_info);
+  memcpy(out->uuid, caps->uuid, sizeof out->uuid);
+  out->vendor_id = caps->vendor_id;
+  out->device_id = caps->device_id;
+  out->driver_version = caps->driver_version;
+  out->api_version = caps->api_version;
+  out->driver_id = caps->driver_id;
+  out->memory_bytes = caps->memory_bytes;
+  out->max_storage_range_bytes = caps->max_storage_range_bytes;
+  out->max_allocation_bytes = caps->max_allocation_bytes;
+  out->max_shared_bytes = caps->max_shared_bytes;
+  out->max_invocations = caps->max_invocations;
+  out->max_storage_bindings = caps->max_storage_bindings;
+  out->subgroup_size = caps->subgroup_size;
+  out->timestamp_ns = caps->timestamp_ns;
+  out->has_float16 = caps->float16;
+  out->has_storage16 = caps->storage16;
+  out->has_int64 = caps->int64;
+  out->has_buffer_address = caps->buffer_address;
+  out->has_subgroup_shuffle = caps->subgroup_shuffle;
+  out->has_subgroup_arithmetic = caps->subgroup_arithmetic;
+  out->has_cooperative_matrix = caps->coopmat;
+}
+
+/* ---- selectors ---- */
+
+static bool contains(const char *text, const char *part) {
+  size_t n = strlen(part);
+  for (; *text; text++) {
+    size_t i = 0;
+    while (i < n && text[i] && tolower((unsigned char)text[i]) == tolower((unsigned char)part[i])) i++;
+    if (i == n) return true;
+  }
+  return false;
+}
+
+static bool equal(const char *a, const char *b) {
+  return strlen(a) == strlen(b) && contains(a, b);
+}
+
+/* Hexadecimal, dashes allowed. */
+static bool parse_uuid(const char *text, uint8_t uuid[16]) {
+  size_t n = 0;
+  for (; *text; text++) {
+    if (*text == '-') continue;
+    if (!isxdigit((unsigned char)*text) || n == 32) return false;
+    int digit = isdigit((unsigned char)*text) ? *text - '0' : tolower((unsigned char)*text) - 'a' + 10;
+    uuid[n / 2] = (uint8_t)(n % 2 ? uuid[n / 2] << 4 | digit : digit);
+    n++;
+  }
+  return n == 32;
+}
+
+/* Larger is better; among software drivers lavapipe, the fastest. */
+static int score(const vkf_caps *caps) {
+  switch (caps->kind) {
+    case VKF_DEVICE_DISCRETE:
+      return 6;
+    case VKF_DEVICE_INTEGRATED:
+      return 5;
+    case VKF_DEVICE_VIRTUAL:
+      return 4;
+    case VKF_DEVICE_OTHER:
+      return 3;
+    default:
+      return caps->driver_id == VKF_DRIVER_ID_LAVAPIPE ? 2 : 1;
+  }
+}
+
+/* The best device for which want_cpu/want_gpu and the alias (may be NULL) hold; SIZE_MAX if there is none. */
+static size_t best_device(const vkf_context *ctx, bool want_gpu, bool want_cpu, const char *alias) {
+  size_t best = SIZE_MAX, n = ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0;
+  for (size_t i = 0; i < n; i++) {
+    const vkf_caps *caps = vkf_gpu_instance_caps(ctx->instance, i);
+    if (!(caps->is_cpu ? want_cpu : want_gpu) || (alias && strcmp(alias, alias_of(caps)))) continue;
+    if (best == SIZE_MAX || score(caps) > score(vkf_gpu_instance_caps(ctx->instance, best))) best = i;
+  }
+  return best;
+}
+
+static vkf_status no_device(vkf_context *ctx, const char *selector) {
+  vkf_text list;
+  vkf_status st;
+  size_t n = ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0;
+  if (!ctx->instance) return vkf_env_fail(&ctx->env, VKF_ERROR_NO_DEVICE, "%s", ctx->no_loader);
+  if (!n)
+    return vkf_env_fail(&ctx->env, VKF_ERROR_NO_DEVICE,
+                        "no Vulkan device was found; --device ref computes without one");
+  vkf_text_init(&list, &ctx->env);
+  for (size_t i = 0; i < n; i++)
+    vkf_text_printf(&list, "%zu: %s, ", i, vkf_gpu_instance_caps(ctx->instance, i)->device_name);
+  st = vkf_env_fail(&ctx->env, VKF_ERROR_NO_DEVICE, "no device matches \"%s\"; there are %s%zu: ref", selector,
+                    list.data ? list.data : "", n);
+  vkf_text_finish(&list);
+  return st;
+}
+
+/* A part of a name: one match, or an error that lists what there is. */
+static vkf_status find_by_name(vkf_context *ctx, const char *selector, size_t *index) {
+  vkf_status st = VKF_OK;
+  size_t n = ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0, n_found = 0;
+  vkf_text found;
+  vkf_text_init(&found, &ctx->env);
+  for (size_t i = 0; i < n; i++) {
+    const vkf_caps *caps = vkf_gpu_instance_caps(ctx->instance, i);
+    if (!contains(caps->device_name, selector) && !contains(caps->driver_name, selector) &&
+        !contains(caps->driver_info, selector))
+      continue;
+    vkf_text_printf(&found, "%s%zu: %s (%s)", n_found++ ? ", " : "", i, caps->device_name, caps->driver_name);
+    *index = i;
+  }
+  if (n_found == 0) VKF_TRY(no_device(ctx, selector));
+  if (n_found > 1)
+    VKF_FAIL(&ctx->env, VKF_ERROR_NO_DEVICE, "\"%s\" matches %zu devices: %s; expected one", selector, n_found,
+             found.data ? found.data : "");
+done:
+  vkf_text_finish(&found);
+  return st;
+}
+
+/* *index: of the list, its length for ref. */
+static vkf_status select_device(vkf_context *ctx, const char *selector, size_t *index) {
+  static const struct {
+    const char *name, *alias;
+    bool gpu, cpu;
+  } aliases[] = {{"lavapipe", "lavapipe", false, true},
+                 {"swiftshader", "swiftshader", false, true},
+                 {"gpu", NULL, true, false},
+                 {"cpu", NULL, false, true}};
+  vkf_status st = VKF_OK;
+  size_t n = ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0;
+  uint8_t uuid[16] = {0};
+  char *end = NULL;
+  if (!selector) {
+    *index = best_device(ctx, true, true, NULL);
+    if (*index == SIZE_MAX) VKF_TRY(no_device(ctx, ""));
+    if (vkf_gpu_instance_caps(ctx->instance, *index)->is_cpu)
+      vkf_env_log(&ctx->env, VKF_LOG_WARNING, "no GPU was found: computing on the CPU with %s",
+                  vkf_gpu_instance_caps(ctx->instance, *index)->device_name);
+    goto done;
+  }
+  for (size_t i = 0; i < VKF_COUNT(aliases); i++) {
+    if (!equal(selector, aliases[i].name)) continue;
+    *index = best_device(ctx, aliases[i].gpu, aliases[i].cpu, aliases[i].alias);
+    if (*index == SIZE_MAX) VKF_TRY(no_device(ctx, selector));
+    goto done;
+  }
+  if (parse_uuid(selector, uuid)) {
+    for (size_t i = 0; i < n; i++)
+      if (!memcmp(vkf_gpu_instance_caps(ctx->instance, i)->uuid, uuid, sizeof uuid)) {
+        *index = i;
+        goto done;
+      }
+    VKF_TRY(no_device(ctx, selector));
+  }
+  if (isdigit((unsigned char)*selector)) {
+    unsigned long value = strtoul(selector, &end, 10);
+    if (!*end) {
+      if (value > n) VKF_TRY(no_device(ctx, selector));
+      *index = value;
+      goto done;
+    }
+  }
+  VKF_TRY(find_by_name(ctx, selector, index));
+done:
+  return st;
+}
+
+/* ---- opening ---- */
+
+static vkf_status device_alloc(vkf_context *ctx, vkf_device **out) {
+  *out = vkf_env_alloc(&ctx->env, 1, sizeof **out);
+  if (!*out) return vkf_env_fail(&ctx->env, VKF_ERROR_MEMORY, "no memory for a device");
+  (*out)->ctx = ctx;
+  return VKF_OK;
+}
+
+vkf_status vkf_device_open(vkf_context *ctx, const char *selector, vkf_device **out) {
+  vkf_status st = VKF_OK;
+  vkf_device *dev = NULL;
+  size_t index = 0;
+  *out = NULL;
+  vkf_env_clear(&ctx->env);
+  if (!selector || !*selector) selector = getenv("VKF_DEVICE");
+  if (selector && !*selector) selector = NULL;
+  bool ref = selector && equal(selector, "ref");
+  if (!ref) {
+    VKF_TRY(vkf_engine_instance(ctx));
+    VKF_TRY(select_device(ctx, selector, &index));
+    ref = index == (ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0);
+  }
+  VKF_TRY(device_alloc(ctx, &dev));
+  vkf_engine_fill_info(ref ? NULL : vkf_gpu_instance_caps(ctx->instance, index), &dev->info);
+  if (ref) {
+    VKF_TRY(vkf_ref_backend_create(&ctx->env, &dev->backend));
+  } else {
+    VKF_TRY(vkf_gpu_device_create(ctx->instance, index, NULL, &dev->gpu));
+    VKF_TRY(vkf_vkop_backend_create(dev->gpu, &dev->backend));
+  }
+  vkf_env_log(&ctx->env, VKF_LOG_INFO, "device: %s (%s), chosen %s%s", dev->info.name, dev->info.driver,
+              selector ? "by " : "as the best one", selector ? selector : "");
+done:
+  if (st) vkf_device_close(&dev);
+  *out = dev;
+  return st;
+}
+
+vkf_status vkf_device_adopt(vkf_context *ctx, const vkf_device_handles *handles, vkf_device **out) {
+  vkf_status st = VKF_OK;
+  vkf_device *dev = NULL;
+  *out = NULL;
+  vkf_env_clear(&ctx->env);
+  if (!handles || !handles->get_instance_proc_addr || !handles->instance || !handles->physical_device ||
+      !handles->device || !handles->queue)
+    VKF_FAIL(
+        &ctx->env, VKF_ERROR_ARGUMENT,
+        "expected an instance, a physical device, a device, a queue and vkGetInstanceProcAddr, found NULL among them");
+  VKF_TRY(device_alloc(ctx, &dev));
+  VKF_TRY(vkf_gpu_device_adopt(&ctx->env, handles, NULL, &dev->gpu));
+  VKF_TRY(vkf_vkop_backend_create(dev->gpu, &dev->backend));
+  vkf_engine_fill_info(vkf_gpu_device_caps(dev->gpu), &dev->info);
+done:
+  if (st) vkf_device_close(&dev);
+  *out = dev;
+  return st;
+}
+
+void vkf_device_close(vkf_device **device) {
+  if (!device || !*device) return;
+  vkf_device *dev = *device;
+  if (dev->backend) dev->backend->table->destroy(&dev->backend);
+  vkf_gpu_device_destroy(&dev->gpu);
+  vkf_env_free(&dev->ctx->env, dev);
+  *device = NULL;
+}
+
+const vkf_device_info *vkf_device_get_info(const vkf_device *dev) {
+  return &dev->info;
+}
+
+void vkf_device_memory(const vkf_device *dev, uint64_t *now_bytes, uint64_t *peak_bytes) {
+  *now_bytes = *peak_bytes = 0;
+  if (dev->gpu) vkf_gpu_device_memory(dev->gpu, now_bytes, peak_bytes);
+}

@@ -1,0 +1,59 @@
+/* engine: the room that sees all and implements the public header.
+ *
+ * Owns contexts, devices, opened models with their programs, and results. Preconditions of callers are checked here,
+ * once. Invariant: every public call begins with vkf_env_clear(), so the message is that of the last call that failed.
+ */
+#ifndef VKF_ENGINE_ENGINE_H
+#define VKF_ENGINE_ENGINE_H
+
+#include "gpu/gpu.h"
+#include "model/model.h"
+#include "op/backend.h"
+#include "op/judge.h"
+#include "text/tokenizer.h"
+
+struct vkf_context {
+  vkf_env env;
+  vkf_gpu_instance *instance; /* NULL before the first look, or where there is no loader */
+  bool looked;                /* instance creation was tried */
+  char no_loader[512];        /* why there is no instance */
+  char **icd_files;
+  size_t n_icd_files;
+};
+
+struct vkf_device {
+  vkf_context *ctx;
+  vkf_gpu_device *gpu; /* NULL: ref */
+  vkf_backend *backend;
+  vkf_device_info info;
+};
+
+struct vkf_result {
+  vkf_env *env;
+  vkf_array *arrays;
+  size_t n_arrays;
+  char **texts;
+  size_t n_texts;
+};
+
+/* The Vulkan instance, made at the first call; NULL and VKF_OK where there is no loader (ctx->no_loader says why). */
+vkf_status vkf_engine_instance(vkf_context *ctx);
+void vkf_engine_fill_info(const vkf_caps *caps, vkf_device_info *out);
+
+/* ---- results (result.c) ---- */
+vkf_status vkf_engine_result_create(vkf_env *env, vkf_result **out);
+/* Adds an array with memory of its own; *data (may be NULL): where to write its elements. */
+vkf_status vkf_engine_result_add(vkf_result *result, const char *name, vkf_dtype dtype, size_t rank,
+                                 const size_t *shape, void **data);
+/* Adds a text of its own; NULL counts as "". */
+vkf_status vkf_engine_result_add_text(vkf_result *result, const char *text);
+
+/* ---- arrays that callers give (arrays.c) ---- */
+/* NULL if there is none of that name. */
+const vkf_array *vkf_engine_array_find(const vkf_array *arrays, size_t n, const char *name);
+/* int32 or int64 array of rank 2 as int32; `expected` (may be NULL) gives the wanted shape. The memory is the caller's
+ * (vkf_env_free). Without the array: *out NULL if optional, else VKF_ERROR_ARGUMENT. */
+vkf_status vkf_engine_array_ids(vkf_env *env, const vkf_array *arrays, size_t n, const char *name, bool optional,
+                                size_t shape[2], bool shape_given, int32_t **out);
+
+#endif

@@ -1,0 +1,260 @@
+/* generate: the search of the host over decoding steps of the device.
+ *
+ * The encoder and the cross keys and values run once a batch; a step writes ids, positions, beam order and edits, runs
+ * the decoder's blocks as they were recorded, and reads back candidates. Beams are reordered by an ancestry table,
+ * never by moving caches: ancestry[r][s] says which row's cache holds the key that row r has at position s.
+ */
+#include <string.h>
+
+#include "engine/opened.h"
+#include "engine/search.h"
+
+typedef struct stepper_state {
+  vkf_model *m;
+  vkf_capacity *capacity;
+  vkf_need_sizes caps;
+  vkf_plan_request request; /* of the decoder's programs; T is set a step */
+  uint32_t B, S, R, past;
+  const int32_t *source_mask;
+  int32_t *ancestry, *ancestry_next; /* [R][keys cap]; NULL: no beams */
+  int32_t *key_mask;                 /* [R][keys cap]; NULL: no padding in the prompt */
+  int32_t *out_rows, *positions;     /* [R], [R][T] */
+  float *values;                     /* [R][k] */
+  int32_t *ids;
+  const vkf_ready *last; /* the program whose lasting inputs are written */
+} stepper_state;
+
+/* Row r goes on as what row order[r] was. */
+static void reorder(stepper_state *s, const uint32_t *order) {
+  size_t stride = s->caps.keys;
+  if (!s->ancestry || !order) return;
+  for (uint32_t r = 0; r < s->R; r++)
+    memcpy(s->ancestry_next + r * stride, s->ancestry + order[r] * stride, stride * sizeof *s->ancestry);
+  int32_t *swap = s->ancestry;
+  s->ancestry = s->ancestry_next;
+  s->ancestry_next = swap;
+}
+
+/* Inputs that stay the same over the steps of one program. */
+static vkf_status write_lasting(stepper_state *s, const vkf_ready *ready, const vkf_dims *dims) {
+  vkf_status st = VKF_OK;
+  if (s->last == ready) goto done;
+  VKF_TRY(vkf_engine_write_mask(s->m, ready, VKF_INPUT_MASK, dims, s->B, s->S, s->source_mask));
+  if (s->key_mask) VKF_TRY(vkf_engine_write_input(&s->m->programs, ready, VKF_INPUT_TARGET_MASK, dims, s->key_mask));
+  s->last = ready;
+done:
+  return st;
+}
+
+static vkf_status write_step(stepper_state *s, const vkf_ready *ready, const vkf_dims *dims,
+                             const vkf_step_request *step) {
+  vkf_status st = VKF_OK;
+  const vkf_programs *p = &s->m->programs;
+  uint32_t T = step->n_tokens;
+  vkf_model_positions(s->m->net, s->R, T, s->past, s->positions);
+  VKF_TRY(vkf_engine_write_input(p, ready, VKF_INPUT_TARGET_IDS, dims, step->tokens));
+  VKF_TRY(vkf_engine_write_input(p, ready, VKF_INPUT_TARGET_POSITIONS, dims, s->positions));
+  if (s->ancestry) {
+    for (uint32_t r = 0; r < s->R; r++)
+      for (uint32_t t = 0; t < T; t++) s->ancestry[(size_t)r * s->caps.keys + s->past + t] = (int32_t)r;
+    VKF_TRY(vkf_engine_write_input(p, ready, VKF_INPUT_ANCESTRY, dims, s->ancestry));
+  }
+  for (uint32_t r = 0; r < s->R; r++) s->out_rows[r] = (int32_t)(r * T + T - 1);
+  VKF_TRY(vkf_engine_write_input(p, ready, VKF_INPUT_OUT_ROWS, dims, s->out_rows));
+  if (s->request.max_edits) {
+    uint32_t slot = ready->slots[VKF_INPUT_EDITS], n = step->edit_offsets[s->R];
+    if (n > s->request.max_edits)
+      VKF_FAIL(s->m->env, VKF_ERROR_ARGUMENT, "a step has %u edits of logits, expected at most %u", n,
+               s->request.max_edits);
+    VKF_TRY(vkf_engine_write_input(p, ready, VKF_INPUT_EDIT_OFFSETS, dims, step->edit_offsets));
+    if (n) VKF_TRY(p->backend->table->write(ready->program, slot, dims, step->edits));
+  }
+done:
+  return st;
+}
+
+static vkf_status step(void *user, const vkf_step_request *step, const float **values, const int32_t **ids) {
+  vkf_status st = VKF_OK;
+  stepper_state *s = user;
+  const vkf_backend_table *backend = s->m->programs.backend->table;
+  const vkf_ready *ready = NULL;
+  vkf_sizes sizes = {.B = s->B, .S = s->S, .R = s->R, .T = step->n_tokens, .past = s->past, .out = s->R};
+  vkf_dims dims = vkf_dims_make(&sizes);
+  s->request.capacity.T = step->n_tokens == 1 ? 1 : VKF_MIN(vkf_engine_round_length(step->n_tokens), s->caps.keys);
+  s->request.gather_out = step->n_tokens != 1;
+  VKF_TRY(vkf_engine_program_get(&s->m->programs, s->capacity, &s->request, &ready));
+  reorder(s, step->order);
+  VKF_TRY(write_lasting(s, ready, &dims));
+  VKF_TRY(write_step(s, ready, &dims, step));
+  VKF_TRY(vkf_engine_run_ready(&s->m->programs, ready, &dims));
+  VKF_TRY(backend->read(ready->program, vkf_plan_find_slot(ready->plan, "top_values"), &dims, s->values));
+  VKF_TRY(backend->read(ready->program, vkf_plan_find_slot(ready->plan, "top_ids"), &dims, s->ids));
+  s->past += step->n_tokens;
+  *values = s->values;
+  *ids = s->ids;
+done:
+  return st;
+}
+
+/* Memory of the steps: allocated once. */
+static vkf_status state_init(stepper_state *s, bool beams, const int32_t *prompt_mask, uint32_t n_prompt, uint32_t k) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = s->m->env;
+  size_t cells = (size_t)s->caps.R * s->caps.keys;
+  s->out_rows = vkf_env_alloc(env, s->R, sizeof *s->out_rows);
+  s->positions = vkf_env_alloc(env, (size_t)s->R * VKF_MAX(n_prompt, 1), sizeof *s->positions);
+  s->values = vkf_env_alloc(env, (size_t)s->R * k, sizeof *s->values);
+  s->ids = vkf_env_alloc(env, (size_t)s->R * k, sizeof *s->ids);
+  if (!s->out_rows || !s->positions || !s->values || !s->ids)
+    VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for decoding steps");
+  if (beams) {
+    s->ancestry = vkf_env_alloc(env, cells, sizeof *s->ancestry);
+    s->ancestry_next = vkf_env_alloc(env, cells, sizeof *s->ancestry);
+    if (!s->ancestry || !s->ancestry_next) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for the order of beams");
+  }
+  if (prompt_mask) {
+    s->key_mask = vkf_env_alloc(env, cells, sizeof *s->key_mask);
+    if (!s->key_mask) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for the prompt's mask");
+    for (size_t i = 0; i < cells; i++) s->key_mask[i] = 1;
+    for (uint32_t r = 0; r < s->R; r++)
+      for (uint32_t t = 0; t < n_prompt; t++)
+        s->key_mask[(size_t)r * s->caps.keys + t] = prompt_mask[(size_t)(r / (s->R / s->B)) * n_prompt + t] != 0;
+  }
+done:
+  return st;
+}
+
+static void state_finish(stepper_state *s) {
+  void *all[] = {s->ancestry, s->ancestry_next, s->key_mask, s->out_rows, s->positions, s->values, s->ids};
+  for (size_t i = 0; i < VKF_COUNT(all); i++) vkf_env_free(s->m->env, all[i]);
+}
+
+/* The length limit: the configuration's, else transformers' default of 20 new ids, or for translations the model's
+ * positions. */
+static uint64_t length_limit(const vkf_model *m, const vkf_generate_input *in, uint32_t prompt) {
+  enum { DEFAULT_NEW = 20, UNLIMITED_TRANSLATION = 512 };
+  uint64_t positions = vkf_model_net_info(m->net)->max_positions, fallback = prompt + DEFAULT_NEW;
+  if (in->translate) fallback = positions ? positions : UNLIMITED_TRANSLATION;
+  if (positions) fallback = VKF_MIN(fallback, positions);
+  return vkf_engine_generation_length(in->config, prompt, fallback);
+}
+
+static vkf_status run_encoder(stepper_state *s, const vkf_encode_input *source) {
+  vkf_status st = VKF_OK;
+  const vkf_ready *ready = NULL;
+  vkf_sizes sizes = {.B = s->B, .S = s->S, .R = s->R, .T = 1, .out = s->B * s->S};
+  vkf_dims dims = vkf_dims_make(&sizes);
+  vkf_plan_request request = {
+      .stage = VKF_STAGE_ENCODE, .capacity = {.T = 1, .out = s->caps.B * s->caps.S}, .mask = true};
+  VKF_TRY(vkf_engine_program_get(&s->m->programs, s->capacity, &request, &ready));
+  VKF_TRY(vkf_engine_encode(s->m, ready, &dims, source));
+done:
+  return st;
+}
+
+vkf_status vkf_engine_generate(vkf_model *m, const vkf_generate_input *in, vkf_generated *out) {
+  vkf_status st = VKF_OK;
+  const vkf_net_info *info = vkf_model_net_info(m->net);
+  bool encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
+  stepper_state s = {
+      .m = m, .B = in->source.B, .S = encoder ? in->source.S : 1, .source_mask = encoder ? in->source.mask : NULL};
+  uint32_t n_prompt = encoder ? 1 : in->source.S;
+  memset(out, 0, sizeof *out);
+  if (info->architecture == VKF_ARCHITECTURE_ENCODER || !info->has_head)
+    VKF_FAIL(m->env, VKF_ERROR_UNSUPPORTED, "a model of family %s (%s) without a language model head cannot generate",
+             info->family, vkf_model_architecture_name(info->architecture));
+  VKF_TRY(vkf_engine_generation_check(in->config, info->target_vocab));
+  VKF_TRY(vkf_engine_check_ids(m, "input_ids", in->source.ids, in->source.B, in->source.S,
+                               encoder ? info->vocab : info->target_vocab));
+  s.R = vkf_engine_search_rows(in->config, s.B);
+  uint64_t limit = length_limit(m, in, n_prompt);
+  if (limit > UINT32_MAX / 2)
+    VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected a length limit below 2^31, found %llu", (unsigned long long)limit);
+  VKF_TRY(vkf_engine_capacity_get(&m->programs, &(vkf_need_sizes){s.B, s.S, s.R, (uint32_t)limit}, &s.capacity));
+  s.caps = vkf_engine_capacity_sizes(s.capacity);
+  bool beams = in->config->num_beams > 1;
+  uint32_t k = vkf_engine_search_k(in->config, info->target_vocab),
+           edits = vkf_engine_max_edits(in->config, (uint32_t)limit, in->source.S);
+  if (edits > UINT32_MAX / 2 / VKF_MAX(s.caps.R, 1))
+    VKF_FAIL(m->env, VKF_ERROR_ARGUMENT,
+             "the configuration needs %u edits of logits a row, more than this engine plans for", edits);
+  s.request = (vkf_plan_request){.stage = VKF_STAGE_DECODE,
+                                 .capacity = {.T = 1, .out = s.caps.R},
+                                 .mask = encoder,
+                                 .target_mask = !encoder && in->source.mask,
+                                 .ancestry = beams,
+                                 .log_softmax = beams,
+                                 .max_edits = edits ? vkf_engine_round_length(edits) * s.caps.R : 0,
+                                 .top_k = k};
+  VKF_TRY(state_init(&s, beams, encoder ? NULL : in->source.mask, n_prompt, k));
+  if (encoder) VKF_TRY(run_encoder(&s, &in->source));
+  const vkf_stepper stepper = {
+      .user = &s, .n_vocab = info->target_vocab, .n_rows = s.R, .log_probs = beams, .step = step};
+  const vkf_search_input search = {.B = s.B,
+                                   .prompt = encoder ? NULL : in->source.ids,
+                                   .prompt_mask = encoder ? NULL : in->source.mask,
+                                   .n_prompt = n_prompt,
+                                   .source = encoder ? in->source.ids : NULL,
+                                   .n_source = encoder ? in->source.S : 0,
+                                   .max_length = limit,
+                                   .n_positions = info->max_positions,
+                                   .on_token = in->on_token,
+                                   .user = in->user};
+  VKF_TRY(vkf_engine_search(m->env, in->config, &stepper, &search, out));
+done:
+  state_finish(&s);
+  return st;
+}
+
+/* The folder's configuration with the caller's keys over it. */
+static vkf_status derive_config(vkf_model *m, const vkf_generate_params *params, vkf_generation_config *config) {
+  vkf_engine_generation_derive(config, &m->generation);
+  return vkf_engine_generation_apply(config, "the given generation config", params ? params->config_json : NULL);
+}
+
+static vkf_status add_sequences(vkf_result *result, const vkf_generated *g) {
+  vkf_status st = VKF_OK;
+  void *data = NULL;
+  VKF_TRY(vkf_engine_result_add(result, "sequences", VKF_I32, 2, (size_t[]){g->n_rows, g->length}, &data));
+  memcpy(data, g->sequences, (size_t)g->n_rows * g->length * sizeof *g->sequences);
+  if (g->scores) {
+    VKF_TRY(vkf_engine_result_add(result, "sequences_scores", VKF_F32, 1, (size_t[]){g->n_rows}, &data));
+    memcpy(data, g->scores, g->n_rows * sizeof *g->scores);
+  }
+done:
+  return st;
+}
+
+vkf_status vkf_model_generate(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_generate_params *params,
+                              vkf_result **out) {
+  vkf_status st = VKF_OK;
+  size_t shape[2] = {0, 0};
+  int32_t *ids = NULL, *mask = NULL;
+  vkf_generation_config config;
+  vkf_generated generated = {0};
+  vkf_result *result = NULL;
+  bool stopped = false;
+  *out = NULL;
+  vkf_env_clear(m->env);
+  VKF_TRY(derive_config(m, params, &config));
+  VKF_TRY(vkf_engine_array_ids(m->env, inputs, n_inputs, "input_ids", false, shape, false, &ids));
+  VKF_TRY(vkf_engine_array_ids(m->env, inputs, n_inputs, "attention_mask", true, shape, true, &mask));
+  st = vkf_engine_generate(m,
+                           &(vkf_generate_input){.source = {(uint32_t)shape[0], (uint32_t)shape[1], ids, mask},
+                                                 .config = &config,
+                                                 .on_token = params ? params->on_token : NULL,
+                                                 .user = params ? params->user : NULL},
+                           &generated);
+  stopped = st == VKF_ERROR_STOPPED;
+  if (!stopped) VKF_TRY(st);
+  VKF_TRY(vkf_engine_result_create(m->env, &result));
+  VKF_TRY(add_sequences(result, &generated));
+done:
+  vkf_env_free(m->env, ids);
+  vkf_env_free(m->env, mask);
+  vkf_engine_generated_finish(&generated);
+  vkf_engine_generation_finish(&config);
+  if (st) vkf_result_destroy(&result);
+  *out = result;
+  return st ? st : stopped ? VKF_ERROR_STOPPED : VKF_OK;
+}

@@ -1,0 +1,203 @@
+/* Opening a model folder on a device, and what can be said of it. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/opened.h"
+#include "file/map.h"
+
+static vkf_status open_tokenizer(vkf_model *m, const char *folder) {
+  vkf_status st = VKF_OK;
+  vkf_text path;
+  vkf_file_map map = {0};
+  vkf_text_init(&path, m->env);
+  vkf_text_printf(&path, "%s/tokenizer.json", folder);
+  VKF_TRY(vkf_text_status(&path));
+  st = vkf_file_map_open(m->env, path.data, &map);
+  if (st == VKF_ERROR_FILE) { /* a model without a tokenizer can still be run on ids */
+    m->no_tokenizer = vkf_env_strdup(m->env, m->env->message);
+    if (!m->no_tokenizer) goto done;
+    vkf_env_clear(m->env);
+    st = VKF_OK;
+    goto done;
+  }
+  VKF_TRY(st);
+  VKF_TRY(vkf_text_tokenizer_create(m->env, (const char *)map.data, map.bytes, path.data, &m->tokenizer));
+done:
+  vkf_file_map_close(&map);
+  vkf_text_finish(&path);
+  return st;
+}
+
+vkf_status vkf_model_open(vkf_device *dev, const char *folder, vkf_model **out) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = &dev->ctx->env;
+  vkf_model *m = NULL;
+  vkf_weight_source source;
+  *out = NULL;
+  vkf_env_clear(env);
+  if (!folder) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected a model folder, found NULL");
+  m = vkf_env_alloc(env, 1, sizeof *m);
+  if (!m) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for a model");
+  m->dev = dev;
+  m->env = env;
+  vkf_engine_generation_init(&m->generation, env);
+  VKF_TRY(vkf_model_net_open(env, folder, &m->net));
+  VKF_TRY(vkf_engine_generation_read(&m->generation, folder));
+  VKF_TRY(open_tokenizer(m, folder));
+  vkf_model_net_weights(m->net, &source);
+  VKF_TRY(dev->backend->table->weights_create(dev->backend, &source, NULL, &m->weights));
+  vkf_engine_programs_init(&m->programs, env, dev->backend, m->net, m->weights);
+  for (size_t i = 0; i < vkf_model_net_info(m->net)->n_unused; i++)
+    vkf_env_log(env, VKF_LOG_INFO, "%s: tensor %s is not used", folder, vkf_model_net_info(m->net)->unused[i]);
+done:
+  if (st) vkf_model_close(&m);
+  *out = m;
+  return st;
+}
+
+void vkf_model_close(vkf_model **model) {
+  if (!model || !*model) return;
+  vkf_model *m = *model;
+  if (m->programs.env) {
+    vkf_engine_programs_report(&m->programs);
+    vkf_engine_programs_finish(&m->programs);
+  }
+  if (m->weights) m->dev->backend->table->weights_destroy(&m->weights);
+  vkf_text_tokenizer_destroy(&m->tokenizer);
+  vkf_engine_generation_finish(&m->generation);
+  vkf_model_net_close(&m->net);
+  vkf_env_free(m->env, m->no_tokenizer);
+  vkf_env_free(m->env, m);
+  *model = NULL;
+}
+
+void vkf_model_get_info(const vkf_model *m, vkf_model_info *out) {
+  const vkf_net_info *info = vkf_model_net_info(m->net);
+  *out = (vkf_model_info){.family = info->family,
+                          .architecture = vkf_model_architecture_name(info->architecture),
+                          .d_model = info->d_model,
+                          .n_heads = info->n_heads,
+                          .d_ff = info->d_ff,
+                          .vocab = info->vocab,
+                          .encoder_layers = info->encoder_layers,
+                          .decoder_layers = info->decoder_layers,
+                          .max_positions = info->max_positions,
+                          .n_parameters = info->n_parameters,
+                          .file_bytes = info->file_bytes,
+                          .device_bytes = m->dev->backend->table->weights_bytes(m->weights),
+                          .has_tokenizer = m->tokenizer != NULL,
+                          .can_generate = info->architecture != VKF_ARCHITECTURE_ENCODER && info->has_head,
+                          .n_unused = info->n_unused};
+}
+
+const char *vkf_model_unused_tensor(const vkf_model *m, size_t i) {
+  const vkf_net_info *info = vkf_model_net_info(m->net);
+  return i < info->n_unused ? info->unused[i] : NULL;
+}
+
+/* ---- text ---- */
+
+static vkf_status need_tokenizer(const vkf_model *m) {
+  return m->tokenizer ? VKF_OK
+                      : vkf_env_fail(m->env, VKF_ERROR_UNSUPPORTED, "this needs a tokenizer: %s", m->no_tokenizer);
+}
+
+vkf_status vkf_model_tokenize(vkf_model *m, const char *text, vkf_result **out) {
+  vkf_status st = VKF_OK;
+  vkf_result *r = NULL;
+  vkf_text_ids ids;
+  void *data = NULL;
+  *out = NULL;
+  vkf_env_clear(m->env);
+  vkf_text_ids_init(&ids, m->env);
+  VKF_TRY(need_tokenizer(m));
+  if (!text) VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected a text, found NULL");
+  VKF_TRY(vkf_text_tokenizer_encode(m->tokenizer, text, strlen(text), true, &ids));
+  VKF_TRY(vkf_engine_result_create(m->env, &r));
+  VKF_TRY(vkf_engine_result_add(r, "ids", VKF_I32, 1, (size_t[]){ids.n}, &data));
+  if (ids.n) memcpy(data, ids.ids, ids.n * sizeof *ids.ids);
+  for (size_t i = 0; i < ids.n; i++)
+    VKF_TRY(vkf_engine_result_add_text(r, vkf_text_tokenizer_piece(m->tokenizer, ids.ids[i])));
+done:
+  vkf_text_ids_finish(&ids);
+  if (st) vkf_result_destroy(&r);
+  *out = r;
+  return st;
+}
+
+vkf_status vkf_model_detokenize(vkf_model *m, const int32_t *ids, size_t n, vkf_result **out) {
+  vkf_status st = VKF_OK;
+  vkf_result *r = NULL;
+  vkf_text text;
+  *out = NULL;
+  vkf_env_clear(m->env);
+  vkf_text_init(&text, m->env);
+  VKF_TRY(need_tokenizer(m));
+  VKF_TRY(vkf_text_tokenizer_decode(m->tokenizer, ids, n, true, &text));
+  VKF_TRY(vkf_text_status(&text));
+  VKF_TRY(vkf_engine_result_create(m->env, &r));
+  VKF_TRY(vkf_engine_result_add_text(r, text.data));
+done:
+  vkf_text_finish(&text);
+  if (st) vkf_result_destroy(&r);
+  *out = r;
+  return st;
+}
+
+/* ---- what every run needs ---- */
+
+vkf_status vkf_engine_check_ids(const vkf_model *m, const char *name, const int32_t *ids, size_t B, size_t length,
+                                uint32_t vocab) {
+  uint32_t max = vkf_model_net_info(m->net)->max_positions;
+  if (max && length > max)
+    return vkf_env_fail(m->env, VKF_ERROR_ARGUMENT, "%s: expected at most %u tokens, the model's positions, found %zu",
+                        name, max, length);
+  for (size_t i = 0; i < B * length; i++)
+    if (ids[i] < 0 || (uint32_t)ids[i] >= vocab)
+      return vkf_env_fail(m->env, VKF_ERROR_ARGUMENT, "%s[%zu,%zu] is %d, expected an id of the vocabulary, 0 to %u",
+                          name, i / length, i % length, (int)ids[i], vocab - 1);
+  return VKF_OK;
+}
+
+vkf_status vkf_engine_write_mask(vkf_model *m, const vkf_ready *ready, vkf_input input, const vkf_dims *dims,
+                                 uint32_t rows, uint32_t length, const int32_t *mask) {
+  vkf_status st = VKF_OK;
+  int32_t *strided = NULL;
+  if (ready->slots[input] == VKF_NO_SLOT) goto done;
+  const vkf_slot *slot = &ready->plan->slots[ready->slots[input]];
+  uint32_t stride = slot->extent[1].cap;
+  strided = vkf_env_alloc(m->env, vkf_slot_elements(slot), sizeof *strided);
+  if (!strided) VKF_FAIL(m->env, VKF_ERROR_MEMORY, "no memory for a mask");
+  for (uint32_t r = 0; r < rows; r++)
+    for (uint32_t s = 0; s < stride; s++)
+      strided[(size_t)r * stride + s] = s < length ? (mask ? mask[(size_t)r * length + s] != 0 : 1) : !mask;
+  VKF_TRY(vkf_engine_write_input(&m->programs, ready, input, dims, strided));
+done:
+  vkf_env_free(m->env, strided);
+  return st;
+}
+
+vkf_status vkf_engine_write_positions(vkf_model *m, const vkf_ready *ready, vkf_input input, const vkf_dims *dims,
+                                      uint32_t rows, uint32_t length, uint32_t past) {
+  vkf_status st = VKF_OK;
+  int32_t *positions = NULL;
+  if (ready->slots[input] == VKF_NO_SLOT) goto done;
+  positions = vkf_env_alloc(m->env, (size_t)rows * length, sizeof *positions);
+  if (!positions) VKF_FAIL(m->env, VKF_ERROR_MEMORY, "no memory for positions");
+  vkf_model_positions(m->net, rows, length, past, positions);
+  VKF_TRY(vkf_engine_write_input(&m->programs, ready, input, dims, positions));
+done:
+  vkf_env_free(m->env, positions);
+  return st;
+}
+
+vkf_status vkf_engine_encode(vkf_model *m, const vkf_ready *ready, const vkf_dims *dims,
+                             const vkf_encode_input *input) {
+  vkf_status st = VKF_OK;
+  VKF_TRY(vkf_engine_write_input(&m->programs, ready, VKF_INPUT_IDS, dims, input->ids));
+  VKF_TRY(vkf_engine_write_positions(m, ready, VKF_INPUT_POSITIONS, dims, input->B, input->S, 0));
+  VKF_TRY(vkf_engine_write_mask(m, ready, VKF_INPUT_MASK, dims, input->B, input->S, input->mask));
+  VKF_TRY(vkf_engine_run_ready(&m->programs, ready, dims));
+done:
+  return st;
+}

@@ -1,0 +1,51 @@
+/* An opened model: what run, generate, translate and validate share. */
+#ifndef VKF_ENGINE_OPENED_H
+#define VKF_ENGINE_OPENED_H
+
+#include "engine/generation_config.h"
+#include "engine/programs.h"
+#include "engine/search.h"
+
+struct vkf_model {
+  vkf_device *dev;
+  vkf_env *env;
+  vkf_net *net;
+  vkf_weights *weights;
+  vkf_text_tokenizer *tokenizer; /* NULL: the folder has none */
+  char *no_tokenizer;            /* why there is none */
+  vkf_generation_config generation;
+  vkf_programs programs;
+};
+
+/* Ids [B][length] in [0, vocab) and length within the model's positions; `name` for messages. */
+vkf_status vkf_engine_check_ids(const vkf_model *model, const char *name, const int32_t *ids, size_t B, size_t length,
+                                uint32_t vocab);
+
+/* A batch of source sentences on its way through the encoder. */
+typedef struct vkf_encode_input {
+  uint32_t B, S;
+  const int32_t *ids;  /* [B][S] */
+  const int32_t *mask; /* [B][S] of 0 and 1, NULL: all 1 */
+} vkf_encode_input;
+/* Writes ids, positions and mask and runs the ENCODE program. */
+vkf_status vkf_engine_encode(vkf_model *model, const vkf_ready *ready, const vkf_dims *dims,
+                             const vkf_encode_input *input);
+/* Writes a [rows][length] mask where the plan reads it, at capacity strides; NULL: all 1. */
+vkf_status vkf_engine_write_mask(vkf_model *model, const vkf_ready *ready, vkf_input input, const vkf_dims *dims,
+                                 uint32_t rows, uint32_t length, const int32_t *mask);
+/* Position ids of rows x length tokens. */
+vkf_status vkf_engine_write_positions(vkf_model *model, const vkf_ready *ready, vkf_input input, const vkf_dims *dims,
+                                      uint32_t rows, uint32_t length, uint32_t past);
+
+/* generate on ids; the public doors add arrays and texts. */
+typedef struct vkf_generate_input {
+  vkf_encode_input source; /* the prompt where there is no encoder */
+  const vkf_generation_config *config;
+  bool translate; /* without a limit in the configuration: up to the model's positions */
+  vkf_token_fn on_token;
+  void *user;
+} vkf_generate_input;
+
+vkf_status vkf_engine_generate(vkf_model *model, const vkf_generate_input *input, vkf_generated *out);
+
+#endif

@@ -1,0 +1,204 @@
+/* The cache of capacities, states and programs of an open model. */
+#include "engine/programs.h"
+
+#include <string.h>
+
+/* What idle capacities may hold together; one that is in use may hold more. */
+#define CACHE_BYTES (UINT64_C(1) << 30)
+
+typedef struct program_entry {
+  struct program_entry *next;
+  vkf_plan_request request;
+  vkf_ready ready;
+} program_entry;
+
+struct vkf_capacity {
+  vkf_capacity *next;
+  vkf_need_sizes sizes;
+  vkf_state *state; /* NULL where the model has none */
+  uint64_t state_bytes;
+  program_entry *entries;
+};
+
+uint32_t vkf_engine_round_rows(uint32_t n) {
+  uint32_t r = 1;
+  if (n > 32) return VKF_ROUND_UP(n, 32);
+  while (r < n) r *= 2;
+  return r;
+}
+
+uint32_t vkf_engine_round_length(uint32_t n) {
+  return n <= 8 ? 8 : n <= 16 ? 16 : VKF_ROUND_UP(n, 32);
+}
+
+void vkf_engine_programs_init(vkf_programs *p, vkf_env *env, vkf_backend *backend, vkf_net *net, vkf_weights *weights) {
+  *p = (vkf_programs){.env = env, .backend = backend, .net = net, .weights = weights, .max_bytes = CACHE_BYTES};
+}
+
+static void entry_destroy(vkf_programs *p, program_entry **entry) {
+  if (!*entry) return;
+  if ((*entry)->ready.program) p->backend->table->program_destroy(&(*entry)->ready.program);
+  vkf_model_plan_destroy(&(*entry)->ready.plan);
+  vkf_env_free(p->env, *entry);
+  *entry = NULL;
+}
+
+static void capacity_destroy(vkf_programs *p, vkf_capacity **capacity) {
+  vkf_capacity *c = *capacity;
+  if (!c) return;
+  while (c->entries) {
+    program_entry *next = c->entries->next;
+    entry_destroy(p, &c->entries);
+    c->entries = next;
+  }
+  if (c->state) p->backend->table->state_destroy(&c->state);
+  vkf_env_free(p->env, c);
+  *capacity = NULL;
+}
+
+void vkf_engine_programs_finish(vkf_programs *p) {
+  while (p->capacities) {
+    vkf_capacity *next = p->capacities->next;
+    capacity_destroy(p, &p->capacities);
+    p->capacities = next;
+  }
+}
+
+static uint64_t capacity_bytes(const vkf_programs *p, const vkf_capacity *c) {
+  uint64_t bytes = c->state_bytes;
+  for (const program_entry *e = c->entries; e; e = e->next) bytes += p->backend->table->program_bytes(e->ready.program);
+  return bytes;
+}
+
+/* Keeps the most recently used capacities that fit under the bound; the first one always. */
+static void evict(vkf_programs *p) {
+  uint64_t bytes = 0;
+  for (vkf_capacity **c = &p->capacities; *c;) {
+    bytes += capacity_bytes(p, *c);
+    if (bytes > p->max_bytes && c != &p->capacities) {
+      vkf_capacity *next = (*c)->next;
+      capacity_destroy(p, c);
+      *c = next;
+    } else {
+      c = &(*c)->next;
+    }
+  }
+}
+
+static vkf_sizes plan_sizes(const vkf_capacity *c, uint32_t T, uint32_t out) {
+  return (vkf_sizes){.B = c->sizes.B, .S = c->sizes.S, .R = c->sizes.R, .T = T, .past = c->sizes.keys - T, .out = out};
+}
+
+static vkf_status make_state(vkf_programs *p, vkf_capacity *c) {
+  vkf_status st = VKF_OK;
+  vkf_plan *plan = NULL;
+  vkf_plan_request request = {.stage = VKF_STAGE_DECODE, .capacity = plan_sizes(c, 1, c->sizes.R), .mask = true};
+  if (vkf_model_net_info(p->net)->architecture == VKF_ARCHITECTURE_ENCODER) goto done;
+  VKF_TRY(vkf_model_plan_build(p->net, &request, &plan));
+  VKF_TRY(p->backend->table->state_create(p->backend, plan, &c->state));
+  for (uint32_t i = 0; i < plan->n_slots; i++)
+    if (plan->slots[i].kind == VKF_SLOT_STATE) c->state_bytes += vkf_slot_elements(&plan->slots[i]) * 4;
+done:
+  vkf_model_plan_destroy(&plan);
+  return st;
+}
+
+vkf_status vkf_engine_capacity_get(vkf_programs *p, const vkf_need_sizes *need, vkf_capacity **out) {
+  vkf_status st = VKF_OK;
+  vkf_capacity *c = NULL;
+  vkf_need_sizes sizes = {vkf_engine_round_rows(need->B), vkf_engine_round_length(need->S), 0,
+                          vkf_engine_round_length(need->keys)};
+  uint32_t max = vkf_model_net_info(p->net)->max_positions;
+  if (max) { /* positions end: so do capacities */
+    sizes.S = VKF_MIN(sizes.S, max);
+    sizes.keys = VKF_MIN(sizes.keys, max);
+  }
+  sizes.R = sizes.B * VKF_CEIL_DIV(need->R, VKF_MAX(need->B, 1));
+  *out = NULL;
+  for (vkf_capacity **at = &p->capacities; *at; at = &(*at)->next) {
+    if (memcmp(&(*at)->sizes, &sizes, sizeof sizes)) continue;
+    c = *at;
+    *at = c->next;
+    break;
+  }
+  if (!c) {
+    evict(p);
+    c = vkf_env_alloc(p->env, 1, sizeof *c);
+    if (!c) VKF_FAIL(p->env, VKF_ERROR_MEMORY, "no memory for a capacity");
+    c->sizes = sizes;
+    VKF_TRY(make_state(p, c));
+  }
+  c->next = p->capacities;
+  p->capacities = c;
+  *out = c;
+  return VKF_OK;
+done:
+  capacity_destroy(p, &c);
+  return st;
+}
+
+vkf_need_sizes vkf_engine_capacity_sizes(const vkf_capacity *capacity) {
+  return capacity->sizes;
+}
+
+static bool same_request(const vkf_plan_request *a, const vkf_plan_request *b) {
+  return a->stage == b->stage && !memcmp(&a->capacity, &b->capacity, sizeof a->capacity) &&
+         a->hidden_states == b->hidden_states && a->last_hidden_state == b->last_hidden_state &&
+         a->attentions == b->attentions && a->mask == b->mask && a->target_mask == b->target_mask &&
+         a->ancestry == b->ancestry && a->gather_out == b->gather_out && a->logits == b->logits &&
+         a->log_softmax == b->log_softmax && a->max_edits == b->max_edits && a->top_k == b->top_k;
+}
+
+vkf_status vkf_engine_program_get(vkf_programs *p, vkf_capacity *c, const vkf_plan_request *wanted,
+                                  const vkf_ready **out) {
+  vkf_status st = VKF_OK;
+  program_entry *e = NULL;
+  const vkf_program_options options = {0};
+  vkf_plan_request request = *wanted;
+  request.capacity = plan_sizes(c, wanted->capacity.T ? wanted->capacity.T : 1, wanted->capacity.out);
+  for (e = c->entries; e; e = e->next) {
+    if (!same_request(&e->request, &request)) continue;
+    *out = &e->ready;
+    return VKF_OK;
+  }
+  e = vkf_env_alloc(p->env, 1, sizeof *e);
+  if (!e) VKF_FAIL(p->env, VKF_ERROR_MEMORY, "no memory for a program");
+  e->request = request;
+  VKF_TRY(vkf_model_plan_build(p->net, &request, &e->ready.plan));
+  VKF_TRY(
+      p->backend->table->program_create(p->backend, e->ready.plan, p->weights, c->state, &options, &e->ready.program));
+  for (uint32_t i = 0; i < VKF_INPUT_COUNT; i++)
+    e->ready.slots[i] = vkf_plan_find_index(e->ready.plan, VKF_SLOT_INPUT, i);
+  e->next = c->entries;
+  c->entries = e;
+  *out = &e->ready;
+  e = NULL;
+done:
+  if (e) entry_destroy(p, &e);
+  return st;
+}
+
+vkf_status vkf_engine_write_input(const vkf_programs *p, const vkf_ready *ready, vkf_input input, const vkf_dims *dims,
+                                  const void *data) {
+  if (ready->slots[input] == VKF_NO_SLOT) return VKF_OK;
+  return p->backend->table->write(ready->program, ready->slots[input], dims, data);
+}
+
+vkf_status vkf_engine_run_ready(const vkf_programs *p, const vkf_ready *ready, const vkf_dims *dims) {
+  return p->backend->table->run(ready->program, dims, 0, ready->plan->n_blocks);
+}
+
+void vkf_engine_programs_report(const vkf_programs *p) {
+  if (p->env->log_level < VKF_LOG_INFO) return;
+  for (const vkf_capacity *c = p->capacities; c; c = c->next)
+    for (const program_entry *e = c->entries; e; e = e->next)
+      for (uint32_t b = 0; b < e->ready.plan->n_blocks; b++) {
+        vkf_block_stats s;
+        p->backend->table->block_stats(e->ready.program, b, &s);
+        vkf_env_log(p->env, VKF_LOG_INFO,
+                    "%s B%u S%u R%u T%u: %s: %u dispatches, %u barriers, recorded %u, submitted %llu",
+                    e->request.stage == VKF_STAGE_ENCODE ? "encode" : "decode", e->request.capacity.B,
+                    e->request.capacity.S, e->request.capacity.R, e->request.capacity.T, s.name, s.n_dispatches,
+                    s.n_barriers, s.n_records, (unsigned long long)s.n_submits);
+      }
+}

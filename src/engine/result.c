@@ -1,0 +1,72 @@
+/* Results: named arrays and texts that outlive the call that made them. They own everything they point to. */
+#include <string.h>
+
+#include "engine/engine.h"
+
+vkf_status vkf_engine_result_create(vkf_env *env, vkf_result **out) {
+  *out = vkf_env_alloc(env, 1, sizeof **out);
+  if (!*out) return vkf_env_fail(env, VKF_ERROR_MEMORY, "no memory for a result");
+  (*out)->env = env;
+  return VKF_OK;
+}
+
+vkf_status vkf_engine_result_add(vkf_result *result, const char *name, vkf_dtype dtype, size_t rank,
+                                 const size_t *shape, void **data) {
+  vkf_env *env = result->env;
+  size_t n = 1;
+  vkf_array array = {.dtype = dtype, .rank = rank};
+  for (size_t i = 0; i < rank; i++) {
+    array.shape[i] = shape[i];
+    if (!vkf_size_mul(n, shape[i], &n))
+      return vkf_env_fail(env, VKF_ERROR_MEMORY, "array %s is larger than memory", name);
+  }
+  vkf_array *arrays = vkf_env_realloc(env, result->arrays, result->n_arrays + 1, sizeof *arrays);
+  if (!arrays) return VKF_ERROR_MEMORY;
+  result->arrays = arrays;
+  array.name = vkf_env_strdup(env, name);
+  array.data = vkf_env_alloc(env, n, vkf_dtype_bytes(dtype));
+  result->arrays[result->n_arrays++] = array;
+  if (!array.name || !array.data) return vkf_env_fail(env, VKF_ERROR_MEMORY, "no memory for array %s", name);
+  if (data) *data = array.data;
+  return VKF_OK;
+}
+
+vkf_status vkf_engine_result_add_text(vkf_result *result, const char *text) {
+  char **texts = vkf_env_realloc(result->env, result->texts, result->n_texts + 1, sizeof *texts);
+  if (!texts) return VKF_ERROR_MEMORY;
+  result->texts = texts;
+  texts[result->n_texts] = vkf_env_strdup(result->env, text ? text : "");
+  if (!texts[result->n_texts]) return VKF_ERROR_MEMORY;
+  result->n_texts++;
+  return VKF_OK;
+}
+
+size_t vkf_result_count(const vkf_result *result) {
+  return result ? result->n_arrays : 0;
+}
+const vkf_array *vkf_result_at(const vkf_result *result, size_t index) {
+  return result && index < result->n_arrays ? &result->arrays[index] : NULL;
+}
+const vkf_array *vkf_result_find(const vkf_result *result, const char *name) {
+  return result ? vkf_engine_array_find(result->arrays, result->n_arrays, name) : NULL;
+}
+const char *vkf_result_text(const vkf_result *result, size_t index) {
+  return result && index < result->n_texts ? result->texts[index] : NULL;
+}
+size_t vkf_result_text_count(const vkf_result *result) {
+  return result ? result->n_texts : 0;
+}
+
+void vkf_result_destroy(vkf_result **result) {
+  if (!result || !*result) return;
+  vkf_result *r = *result;
+  for (size_t i = 0; i < r->n_arrays; i++) {
+    vkf_env_free(r->env, (void *)(uintptr_t)r->arrays[i].name);
+    vkf_env_free(r->env, r->arrays[i].data);
+  }
+  for (size_t i = 0; i < r->n_texts; i++) vkf_env_free(r->env, r->texts[i]);
+  vkf_env_free(r->env, r->arrays);
+  vkf_env_free(r->env, r->texts);
+  vkf_env_free(r->env, r);
+  *result = NULL;
+}

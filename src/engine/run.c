@@ -1,0 +1,151 @@
+/* run: one forward pass on given tensors, with outputs named and shaped as transformers has them. */
+#include <string.h>
+
+#include "engine/opened.h"
+
+/* The inputs of a run, checked; the memory is the run's. */
+typedef struct run_inputs {
+  size_t source[2], target[2]; /* [B,S], [R,T]; target is 0 without a decoder */
+  int32_t *ids, *mask, *target_ids, *target_mask;
+} run_inputs;
+
+static void inputs_finish(vkf_env *env, run_inputs *in) {
+  vkf_env_free(env, in->ids);
+  vkf_env_free(env, in->mask);
+  vkf_env_free(env, in->target_ids);
+  vkf_env_free(env, in->target_mask);
+}
+
+static vkf_status refuse_unknown(vkf_env *env, const vkf_array *inputs, size_t n, bool decoder) {
+  static const char *const known[] = {"input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"};
+  for (size_t i = 0; i < n; i++) {
+    bool found = false;
+    for (size_t k = 0; k < (decoder ? 4u : 2u); k++)
+      found = found || (inputs[i].name && !strcmp(inputs[i].name, known[k]));
+    if (!found)
+      return vkf_env_fail(
+          env, VKF_ERROR_ARGUMENT, "this model has no input called %s; expected input_ids, attention_mask%s",
+          inputs[i].name ? inputs[i].name : "NULL", decoder ? ", decoder_input_ids, decoder_attention_mask" : "");
+  }
+  return VKF_OK;
+}
+
+static vkf_status inputs_init(vkf_model *m, const vkf_array *arrays, size_t n, run_inputs *in) {
+  vkf_status st = VKF_OK;
+  const vkf_net_info *info = vkf_model_net_info(m->net);
+  bool two = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
+  VKF_TRY(refuse_unknown(m->env, arrays, n, two));
+  VKF_TRY(vkf_engine_array_ids(m->env, arrays, n, "input_ids", false, in->source, false, &in->ids));
+  VKF_TRY(vkf_engine_array_ids(m->env, arrays, n, "attention_mask", true, in->source, true, &in->mask));
+  VKF_TRY(vkf_engine_check_ids(m, "input_ids", in->ids, in->source[0], in->source[1],
+                               info->architecture == VKF_ARCHITECTURE_DECODER ? info->target_vocab : info->vocab));
+  if (!two) goto done;
+  VKF_TRY(vkf_engine_array_ids(m->env, arrays, n, "decoder_input_ids", false, in->target, false, &in->target_ids));
+  if (in->target[0] != in->source[0])
+    VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "decoder_input_ids: expected %zu rows, as input_ids has, found %zu",
+             in->source[0], in->target[0]);
+  VKF_TRY(vkf_engine_array_ids(m->env, arrays, n, "decoder_attention_mask", true, in->target, true, &in->target_mask));
+  VKF_TRY(
+      vkf_engine_check_ids(m, "decoder_input_ids", in->target_ids, in->target[0], in->target[1], info->target_vocab));
+done:
+  return st;
+}
+
+/* Reads a slot into the result; packed rows become [rows, length, width]. */
+static vkf_status take_output(vkf_model *m, const vkf_ready *ready, uint32_t slot, const vkf_dims *dims, uint32_t rows,
+                              vkf_result *result) {
+  vkf_status st = VKF_OK;
+  const vkf_slot *s = &ready->plan->slots[slot];
+  size_t shape[VKF_MAX_SLOT_RANK + 1], rank = 0;
+  void *data = NULL;
+  if (s->rank == 2) shape[rank++] = rows;
+  for (uint32_t i = 0; i < s->rank; i++) shape[rank++] = vkf_slot_extent(s, i, dims);
+  if (s->rank == 2) shape[1] /= rows;
+  VKF_TRY(vkf_engine_result_add(result, s->output, s->dtype, rank, shape, &data));
+  VKF_TRY(m->dev->backend->table->read(ready->program, slot, dims, data));
+  const char *second = vkf_model_second_name(m->net, s->output);
+  if (second) {
+    void *copy = NULL;
+    VKF_TRY(vkf_engine_result_add(result, second, s->dtype, rank, shape, &copy));
+    memcpy(copy, result->arrays[result->n_arrays - 2].data, shape[0] * shape[1] * shape[2] * vkf_dtype_bytes(s->dtype));
+  }
+done:
+  return st;
+}
+
+static vkf_status take_outputs(vkf_model *m, const vkf_ready *ready, const vkf_dims *dims, uint32_t rows,
+                               vkf_result *result) {
+  vkf_status st = VKF_OK;
+  for (uint32_t i = 0; i < ready->plan->n_slots; i++)
+    if (ready->plan->slots[i].output) VKF_TRY(take_output(m, ready, i, dims, rows, result));
+done:
+  return st;
+}
+
+static vkf_status run_decode(vkf_model *m, vkf_capacity *capacity, const vkf_plan_request *request,
+                             const vkf_sizes *sizes, const int32_t *ids, const int32_t *source_mask,
+                             const int32_t *target_mask, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  const vkf_ready *ready = NULL;
+  vkf_dims dims = vkf_dims_make(sizes);
+  VKF_TRY(vkf_engine_program_get(&m->programs, capacity, request, &ready));
+  VKF_TRY(vkf_engine_write_input(&m->programs, ready, VKF_INPUT_TARGET_IDS, &dims, ids));
+  VKF_TRY(vkf_engine_write_positions(m, ready, VKF_INPUT_TARGET_POSITIONS, &dims, sizes->R, sizes->T, 0));
+  VKF_TRY(vkf_engine_write_mask(m, ready, VKF_INPUT_MASK, &dims, sizes->B, sizes->S, source_mask));
+  VKF_TRY(vkf_engine_write_mask(m, ready, VKF_INPUT_TARGET_MASK, &dims, sizes->R, sizes->T, target_mask));
+  VKF_TRY(vkf_engine_run_ready(&m->programs, ready, &dims));
+  VKF_TRY(take_outputs(m, ready, &dims, sizes->R, result));
+done:
+  return st;
+}
+
+vkf_status vkf_model_run(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params,
+                         vkf_result **out) {
+  vkf_status st = VKF_OK;
+  const vkf_run_params defaults = {0};
+  const vkf_net_info *info = vkf_model_net_info(m->net);
+  run_inputs in = {0};
+  vkf_capacity *capacity = NULL;
+  const vkf_ready *ready = NULL;
+  vkf_result *result = NULL;
+  *out = NULL;
+  vkf_env_clear(m->env);
+  if (!params) params = &defaults;
+  VKF_TRY(inputs_init(m, inputs, n_inputs, &in));
+  VKF_TRY(vkf_engine_result_create(m->env, &result));
+  bool decoder_only = info->architecture == VKF_ARCHITECTURE_DECODER;
+  uint32_t B = (uint32_t)in.source[0], S = (uint32_t)in.source[1], T = decoder_only ? S : (uint32_t)in.target[1];
+  VKF_TRY(
+      vkf_engine_capacity_get(&m->programs, &(vkf_need_sizes){B, decoder_only ? 1 : S, B, VKF_MAX(T, 1)}, &capacity));
+  vkf_need_sizes caps = vkf_engine_capacity_sizes(capacity);
+  vkf_plan_request request = {.stage = VKF_STAGE_ENCODE,
+                              .capacity = {.T = 1, .out = caps.B * caps.S},
+                              .hidden_states = params->hidden_states,
+                              .last_hidden_state = true,
+                              .attentions = params->attentions,
+                              .mask = true,
+                              .logits = info->has_head};
+  if (!decoder_only) {
+    vkf_plan_request encode = request;
+    if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER) encode.logits = false;
+    vkf_sizes sizes = {.B = B, .S = S, .R = B, .T = 1, .out = B * S};
+    vkf_dims dims = vkf_dims_make(&sizes);
+    VKF_TRY(vkf_engine_program_get(&m->programs, capacity, &encode, &ready));
+    VKF_TRY(vkf_engine_encode(m, ready, &dims, &(vkf_encode_input){B, S, in.ids, in.mask}));
+    VKF_TRY(take_outputs(m, ready, &dims, B, result));
+  }
+  if (info->architecture != VKF_ARCHITECTURE_ENCODER) {
+    vkf_sizes sizes = {.B = B, .S = decoder_only ? 1 : S, .R = B, .T = T, .out = B * T};
+    request.stage = VKF_STAGE_DECODE;
+    request.capacity = (vkf_sizes){.T = caps.keys, .out = caps.R * caps.keys};
+    request.mask = !decoder_only;
+    request.target_mask = (decoder_only ? in.mask : in.target_mask) != NULL;
+    VKF_TRY(run_decode(m, capacity, &request, &sizes, decoder_only ? in.ids : in.target_ids, in.mask,
+                       decoder_only ? in.mask : in.target_mask, result));
+  }
+done:
+  inputs_finish(m->env, &in);
+  if (st) vkf_result_destroy(&result);
+  *out = result;
+  return st;
+}
