@@ -72,7 +72,7 @@ typedef enum vkf_state_part {
 } vkf_state_part;
 #define VKF_STATE_INDEX(layer, part) ((layer)*VKF_STATE_PARTS + (part))
 
-/* Output names (S states, A attentions; [L+1] and [L] of them) as transformers has them:
+/* Output names as transformers has them:
  *   encoder-decoder, ENCODE   encoder_last_hidden_state, encoder_hidden_states.N, encoder_attentions.N
  *   encoder-decoder, DECODE   decoder_hidden_states.N, decoder_attentions.N, cross_attentions.N
  *   one stack                 last_hidden_state, hidden_states.N, attentions.N

@@ -1,0 +1,86 @@
+/* config: keys of config.json, with messages that name the file and the key. See internal.h. */
+#include <math.h>
+#include <string.h>
+
+#include "model/internal.h"
+
+#define MAX_SIZE (1 << 24)
+
+static vkf_status size_from(vkf_net *net, const char *key, int64_t value, uint32_t *out) {
+  if (value < 1 || value > MAX_SIZE)
+    return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected 1 .. %d as %s, found %lld", net->config_path,
+                        MAX_SIZE, key, (long long)value);
+  *out = (uint32_t)value;
+  return VKF_OK;
+}
+
+vkf_status vkf_model_get_size(vkf_net *net, vkf_file_value config, const char *key, uint32_t *out) {
+  int64_t value = 0;
+  vkf_status st = vkf_file_json_get_int64(config, key, &value);
+  return st != VKF_OK ? st : size_from(net, key, value, out);
+}
+
+vkf_status vkf_model_find_size(vkf_net *net, vkf_file_value config, const char *key, uint32_t fallback, uint32_t *out) {
+  int64_t value = 0;
+  vkf_status st = vkf_file_json_find_int64(config, key, fallback, &value);
+  return st != VKF_OK ? st : size_from(net, key, value, out);
+}
+
+vkf_status vkf_model_find_token(vkf_net *net, vkf_file_value config, const char *key, int32_t fallback, int32_t *out) {
+  int64_t value = 0;
+  vkf_status st = vkf_file_json_find_int64(config, key, fallback, &value);
+  if (st != VKF_OK) return st;
+  if (value < -1 || value > MAX_SIZE)
+    return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected a token id as %s, found %lld", net->config_path, key,
+                        (long long)value);
+  *out = (int32_t)value;
+  return VKF_OK;
+}
+
+vkf_status vkf_model_find_activation(vkf_net *net, vkf_file_value config, const char *key, const char *fallback,
+                                     vkf_activation *out) {
+  static const struct {
+    const char *name;
+    vkf_activation activation;
+  } names[] = {{"relu", VKF_ACT_RELU},          {"gelu", VKF_ACT_GELU},
+               {"gelu_new", VKF_ACT_GELU_TANH}, {"gelu_pytorch_tanh", VKF_ACT_GELU_TANH},
+               {"swish", VKF_ACT_SWISH},        {"silu", VKF_ACT_SWISH}};
+  const char *name = NULL;
+  vkf_status st = vkf_file_json_find_string(config, key, fallback, &name);
+  if (st != VKF_OK) return st;
+  for (size_t i = 0; i < VKF_COUNT(names); i++) {
+    if (strcmp(name, names[i].name) != 0) continue;
+    *out = names[i].activation;
+    return VKF_OK;
+  }
+  return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED,
+                      "%s: expected relu, gelu, gelu_new, gelu_pytorch_tanh, swish or silu as %s, found \"%s\"",
+                      net->config_path, key, name);
+}
+
+vkf_status vkf_model_only_bool(vkf_net *net, vkf_file_value config, const char *key, bool only) {
+  bool value = only;
+  vkf_status st = vkf_file_json_find_bool(config, key, only, &value);
+  if (st != VKF_OK) return st;
+  if (value != only)
+    return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: %s %s is not supported", net->config_path, key,
+                        value ? "true" : "false");
+  return VKF_OK;
+}
+
+vkf_status vkf_model_only_absent(vkf_net *net, vkf_file_value config, const char *key) {
+  vkf_file_kind kind = vkf_file_json_kind(vkf_file_json_member(config, key));
+  if (kind == VKF_FILE_ABSENT || kind == VKF_FILE_NULL) return VKF_OK;
+  return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: %s is not supported", net->config_path, key);
+}
+
+vkf_status vkf_model_split_heads(vkf_net *net, vkf_model_stack *stack, const char *key) {
+  uint32_t d_model = net->info.d_model;
+  if (d_model % stack->n_heads != 0)
+    return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected a divisor of d_model %u as %s, found %u",
+                        net->config_path, d_model, key, stack->n_heads);
+  stack->n_kv_heads = stack->n_heads;
+  stack->key_width = stack->value_width = d_model / stack->n_heads;
+  stack->scale = (float)(1 / sqrt(stack->key_width));
+  return VKF_OK;
+}

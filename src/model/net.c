@@ -1,0 +1,129 @@
+/* net: a model folder opened: config.json mapped by its family, tensors claimed and checked. See model.h. */
+#include <string.h>
+
+#include "model/internal.h"
+
+typedef struct family {
+  const char *model_type;
+  vkf_status (*map)(vkf_net *net, vkf_file_value config);
+} family;
+
+static const family families[] = {
+#define X(name) {#name, vkf_model_map_##name},
+    VKF_MODEL_FAMILIES(X)
+#undef X
+};
+
+const char *vkf_model_architecture_name(vkf_architecture architecture) {
+  switch (architecture) {
+    case VKF_ARCHITECTURE_ENCODER_DECODER:
+      return "encoder-decoder";
+    case VKF_ARCHITECTURE_ENCODER:
+      return "encoder";
+    case VKF_ARCHITECTURE_DECODER:
+      return "decoder";
+  }
+  return "?";
+}
+
+static vkf_status find_family(vkf_net *net, vkf_file_value config, const family **out) {
+  vkf_status st = VKF_OK;
+  vkf_text known;
+  vkf_text_init(&known, net->env);
+  const char *model_type = NULL;
+  VKF_TRY(vkf_file_json_get_string(config, "model_type", &model_type));
+  for (size_t i = 0; i < VKF_COUNT(families); i++) {
+    if (strcmp(families[i].model_type, model_type) == 0) {
+      *out = &families[i];
+      goto done;
+    }
+    vkf_text_printf(&known, "%s%s", i == 0 ? "" : ", ", families[i].model_type);
+  }
+  VKF_TRY(vkf_text_status(&known));
+  VKF_FAIL(net->env, VKF_ERROR_UNSUPPORTED, "%s: expected one of %s as model_type, found \"%s\"", net->config_path,
+           known.data, model_type);
+done:
+  vkf_text_finish(&known);
+  return st;
+}
+
+/* What the rest of the engine asks of a net, from what the family has filled in. */
+static vkf_status finish_info(vkf_net *net) {
+  vkf_net_info *info = &net->info;
+  vkf_arena *arena = &net->arena;
+  bool has_encoder = net->encoder.n_layers > 0, has_decoder = net->decoder.n_layers > 0;
+  const vkf_model_stack *first = has_encoder ? &net->encoder : &net->decoder;
+  const vkf_model_stack *last = has_decoder ? &net->decoder : &net->encoder;
+  bool is_pair = first != last;
+  info->architecture = is_pair       ? VKF_ARCHITECTURE_ENCODER_DECODER
+                       : has_encoder ? VKF_ARCHITECTURE_ENCODER
+                                     : VKF_ARCHITECTURE_DECODER;
+  info->n_heads = first->n_heads;
+  info->d_ff = first->d_ff;
+  info->vocab = first->vocab;
+  info->target_vocab = last->vocab;
+  info->encoder_layers = net->encoder.n_layers;
+  info->decoder_layers = net->decoder.n_layers;
+  info->file_bytes = vkf_file_tensors_file_bytes(net->tensors);
+  const char **names = net->names[has_encoder ? VKF_STAGE_ENCODE : VKF_STAGE_DECODE];
+  const char *prefix = is_pair ? "encoder_" : "";
+  names[0] = vkf_arena_printf(arena, "%slast_hidden_state", prefix);
+  names[1] = vkf_arena_printf(arena, "%shidden_states.%u", prefix, first->n_layers);
+  if (names[0] == NULL || names[1] == NULL) return VKF_ERROR_MEMORY;
+  return vkf_model_list_unused(net);
+}
+
+static vkf_status map_folder(vkf_net *net, const char *folder, vkf_file_json **config) {
+  vkf_status st = VKF_OK;
+  const family *found = NULL;
+  net->info.folder = vkf_arena_strdup(&net->arena, folder);
+  net->config_path = vkf_arena_printf(&net->arena, "%s/config.json", folder);
+  if (net->info.folder == NULL || net->config_path == NULL) return VKF_ERROR_MEMORY;
+  VKF_TRY(vkf_file_json_read(net->env, net->config_path, config));
+  vkf_file_value root = vkf_file_json_root(*config);
+  VKF_TRY(vkf_file_json_as_object(root, &root));
+  VKF_TRY(find_family(net, root, &found));
+  net->info.family = found->model_type;
+  VKF_TRY(vkf_model_only_absent(net, root, "quantization_config"));
+  VKF_TRY(vkf_file_tensors_open(net->env, folder, &net->tensors));
+  net->used = vkf_arena_alloc(&net->arena, vkf_file_tensors_count(net->tensors), sizeof *net->used);
+  if (net->used == NULL) return VKF_ERROR_MEMORY;
+  VKF_TRY(found->map(net, root));
+  VKF_TRY(finish_info(net));
+done:
+  return st;
+}
+
+vkf_status vkf_model_net_open(vkf_env *env, const char *folder, vkf_net **out) {
+  *out = NULL;
+  vkf_net *net = vkf_env_alloc(env, 1, sizeof *net);
+  if (net == NULL) return VKF_ERROR_MEMORY;
+  net->env = env;
+  vkf_arena_init(&net->arena, env);
+  vkf_file_json *config = NULL;
+  vkf_status st = map_folder(net, folder, &config);
+  vkf_file_json_destroy(&config);
+  if (st != VKF_OK) vkf_model_net_close(&net);
+  *out = net;
+  return st;
+}
+
+void vkf_model_net_close(vkf_net **net) {
+  if (*net == NULL) return;
+  vkf_env *env = (*net)->env;
+  vkf_file_tensors_close(&(*net)->tensors);
+  vkf_env_free(env, (*net)->infos);
+  vkf_env_free(env, (*net)->weights);
+  vkf_arena_finish(&(*net)->arena);
+  vkf_env_free(env, *net);
+  *net = NULL;
+}
+
+const vkf_net_info *vkf_model_net_info(const vkf_net *net) {
+  return &net->info;
+}
+
+void vkf_model_net_weights(vkf_net *net, vkf_weight_source *out) {
+  *out =
+      (vkf_weight_source){.user = net, .n_weights = net->n_weights, .infos = net->infos, .load = vkf_model_load_weight};
+}

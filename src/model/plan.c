@@ -1,0 +1,201 @@
+/* plan: the stages of a net as blocks of nodes, for a capacity. Reads only the block description.
+ *
+ * Owns built plans. Refuses requests that the architecture cannot meet. Invariant: a plan that leaves here has passed
+ * vkf_plan_check().
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "model/layers.h"
+
+typedef struct owned_plan {
+  vkf_plan plan; /* first, so that a vkf_plan * is one of these */
+  vkf_env *env;
+  vkf_arena arena;
+} owned_plan;
+
+/* ---- blocks ------------------------------------------------------------------------------------------------------ */
+
+static void cross_states(const vkf_model_stage *s, const vkf_model_stack *decoder, uint32_t x) {
+  char name[32];
+  vkf_model_block(s->b, "cross");
+  for (uint32_t i = 0; i < decoder->n_layers; i++) {
+    snprintf(name, sizeof name, "%u.kv", i);
+    uint32_t kv = vkf_model_matmul(s, name, s->rows, x, &decoder->layers[i].cross.kv, VKF_ACT_NONE, VKF_NO_SLOT);
+    snprintf(name, sizeof name, "%u.append", i);
+    vkf_model_append(s, name, kv, 0, VKF_DIM_ZERO, decoder, vkf_model_state(i, VKF_STATE_CROSS_K),
+                     vkf_model_state(i, VKF_STATE_CROSS_V));
+  }
+}
+
+static bool wants_head(const vkf_plan_request *request) {
+  return request->logits || request->log_softmax || request->max_edits > 0 || request->top_k > 0;
+}
+
+/* Logits of rows x, and what is asked for of log-softmax, edits and top-k, in this order. */
+static void logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
+  vkf_model_builder *b = s->b;
+  const vkf_plan_request *request = b->request;
+  uint32_t width = b->net->info.target_vocab;
+  uint32_t y = vkf_model_matmul(s, "logits", rows, x, &b->net->head, VKF_ACT_NONE, VKF_NO_SLOT);
+  if (request->logits) vkf_model_output(b, y, "logits");
+  if (request->log_softmax) {
+    vkf_model_node node = {.op = VKF_OP_LOG_SOFTMAX,
+                           .name = "log_softmax",
+                           .params.log_softmax = {.rows = rows, .width = width},
+                           .in = {vkf_model_slot(y)}};
+    y = vkf_model_add_node(b, &node);
+  }
+  if (request->max_edits > 0) {
+    vkf_model_node node = {.op = VKF_OP_EDIT,
+                           .name = "edit",
+                           .params.edit = {.rows = rows, .width = width, .max_edits = request->max_edits},
+                           .in = {[VKF_EDIT_X] = vkf_model_slot(y),
+                                  [VKF_EDIT_OFFSETS] = vkf_model_input(VKF_INPUT_EDIT_OFFSETS, true),
+                                  [VKF_EDIT_EDITS] = vkf_model_input(VKF_INPUT_EDITS, true)}};
+    y = vkf_model_add_node(b, &node);
+  }
+  if (request->top_k > 0) {
+    vkf_model_node node = {.op = VKF_OP_TOP_K,
+                           .name = "top_k",
+                           .params.top_k = {.rows = rows, .width = width, .k = request->top_k},
+                           .in = {vkf_model_slot(y)}};
+    uint32_t values = vkf_model_add_node(b, &node);
+    vkf_model_output(b, values, "top_values");
+    vkf_model_output(b, values + 1, "top_ids");
+  } else if (request->log_softmax || request->max_edits > 0) {
+    vkf_model_output(b, y, "scores");
+  }
+}
+
+/* ---- stages ------------------------------------------------------------------------------------------------------ */
+
+static void build_encode(vkf_model_builder *b) {
+  const vkf_net *net = b->net;
+  bool is_pair = net->info.architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
+  vkf_model_stage s = {.b = b, .stack = &net->encoder, .seqs = VKF_DIM_B, .tokens = VKF_DIM_S, .rows = VKF_DIM_BS};
+  s.keys = VKF_DIM_S;
+  s.past = VKF_DIM_ZERO;
+  s.prefix = is_pair ? "encoder_" : "";
+  uint32_t x = vkf_model_layers(&s);
+  if (s.stack->has_final_norm) {
+    vkf_model_block(b, "encoder.norm");
+    x = vkf_model_norm_rows(&s, NULL, x, &s.stack->final_norm);
+    vkf_model_output_state(&s, s.stack->n_layers, x);
+  }
+  if (is_pair) cross_states(&s, &net->decoder, x);
+  if (!wants_head(b->request)) return;
+  vkf_model_block(b, "head");
+  logits(&s, s.rows, x);
+}
+
+static void build_decode(vkf_model_builder *b) {
+  const vkf_net *net = b->net;
+  const vkf_plan_request *request = b->request;
+  vkf_model_stage s = {.b = b, .stack = &net->decoder, .seqs = VKF_DIM_R, .tokens = VKF_DIM_T, .rows = VKF_DIM_RT};
+  s.keys = VKF_DIM_KEYS;
+  s.past = VKF_DIM_PAST;
+  s.is_target = true;
+  s.prefix = net->info.architecture == VKF_ARCHITECTURE_ENCODER_DECODER ? "decoder_" : "";
+  uint32_t x = vkf_model_layers(&s);
+  if (s.stack->has_final_norm || wants_head(request)) vkf_model_block(b, "head");
+  if (s.stack->has_final_norm) {
+    x = vkf_model_norm_rows(&s, "norm", x, &s.stack->final_norm);
+    vkf_model_output_state(&s, s.stack->n_layers, x);
+  }
+  if (!wants_head(request)) return;
+  vkf_dim rows = VKF_DIM_RT;
+  if (request->gather_out) {
+    rows = VKF_DIM_OUT;
+    vkf_model_node node = {
+        .op = VKF_OP_GATHER,
+        .name = "gather",
+        .params.gather = {.rows = rows, .x_rows = s.rows, .width = net->info.d_model},
+        .in = {[VKF_GATHER_X] = vkf_model_slot(x), [VKF_GATHER_INDEX] = vkf_model_input(VKF_INPUT_OUT_ROWS, true)}};
+    x = vkf_model_add_node(b, &node);
+  }
+  logits(&s, rows, x);
+}
+
+/* ---- requests ---------------------------------------------------------------------------------------------------- */
+
+/* Sizes that the stage needs, and `out` where the request does not say it. */
+static vkf_status check_sizes(const vkf_net *net, const vkf_plan_request *request, vkf_sizes *sizes) {
+  bool is_target = request->stage == VKF_STAGE_DECODE;
+  bool has_source = !is_target || net->info.architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
+  if ((has_source && (sizes->B == 0 || sizes->S == 0)) || (is_target && (sizes->R == 0 || sizes->T == 0)))
+    return vkf_env_fail(net->env, VKF_ERROR_ARGUMENT, "plan: expected positive sizes, found B %u S %u R %u T %u",
+                        sizes->B, sizes->S, sizes->R, sizes->T);
+  uint64_t source = (uint64_t)sizes->B * sizes->S, target = (uint64_t)sizes->R * sizes->T;
+  uint64_t keys = (uint64_t)sizes->past + sizes->T;
+  if (source > INT32_MAX || target > INT32_MAX || keys > INT32_MAX)
+    return vkf_env_fail(net->env, VKF_ERROR_ARGUMENT,
+                        "plan: expected less than 2^31 rows, found B %u S %u R %u T %u past %u", sizes->B, sizes->S,
+                        sizes->R, sizes->T, sizes->past);
+  if (!request->gather_out) sizes->out = (uint32_t)(is_target ? target : source);
+  if (request->gather_out && (sizes->out == 0 || sizes->out > target))
+    return vkf_env_fail(net->env, VKF_ERROR_ARGUMENT, "plan: expected 1 .. %llu rows of the head, found %u",
+                        (unsigned long long)target, sizes->out);
+  return VKF_OK;
+}
+
+static vkf_status check_request(const vkf_net *net, const vkf_plan_request *request) {
+  bool is_target = request->stage == VKF_STAGE_DECODE;
+  const char *name = vkf_model_architecture_name(net->info.architecture);
+  if ((is_target ? net->decoder.n_layers : net->encoder.n_layers) == 0)
+    return vkf_env_fail(net->env, VKF_ERROR_ARGUMENT, "plan: %s: a model of architecture %s has no such stage",
+                        is_target ? "decode" : "encode", name);
+  bool has_head = net->info.has_head && (is_target || net->decoder.n_layers == 0);
+  if (wants_head(request) && !has_head)
+    return vkf_env_fail(net->env, VKF_ERROR_ARGUMENT, "plan: logits were asked for, but this stage of %s has no head",
+                        net->info.folder);
+  if (request->gather_out && !is_target)
+    return vkf_env_fail(net->env, VKF_ERROR_ARGUMENT, "plan: rows of the head can be chosen in the stage decode only");
+  return VKF_OK;
+}
+
+vkf_status vkf_model_plan_build(const vkf_net *net, const vkf_plan_request *request, vkf_plan **out) {
+  vkf_status st = VKF_OK;
+  vkf_sizes sizes = request->capacity;
+  owned_plan *owned = NULL;
+  *out = NULL;
+  VKF_TRY(check_request(net, request));
+  VKF_TRY(check_sizes(net, request, &sizes));
+  owned = vkf_env_alloc(net->env, 1, sizeof *owned);
+  if (owned == NULL) return VKF_ERROR_MEMORY;
+  owned->env = net->env;
+  owned->plan.capacity = sizes;
+  vkf_arena_init(&owned->arena, net->env);
+  vkf_model_builder b = {.net = net, .request = request, .arena = &owned->arena, .plan = &owned->plan};
+  if (request->stage == VKF_STAGE_ENCODE)
+    build_encode(&b);
+  else
+    build_decode(&b);
+  VKF_TRY(b.st);
+  VKF_TRY(vkf_plan_check(net->env, &owned->plan));
+  *out = &owned->plan;
+  return VKF_OK;
+done:
+  if (owned != NULL) {
+    vkf_plan *plan = &owned->plan;
+    vkf_model_plan_destroy(&plan);
+  }
+  return st;
+}
+
+void vkf_model_plan_destroy(vkf_plan **plan) {
+  if (*plan == NULL) return;
+  owned_plan *owned = (owned_plan *)*plan;
+  vkf_env_free(owned->env, (void *)owned->plan.slots);
+  vkf_env_free(owned->env, (void *)owned->plan.nodes);
+  vkf_env_free(owned->env, (void *)owned->plan.blocks);
+  vkf_arena_finish(&owned->arena);
+  vkf_env_free(owned->env, owned);
+  *plan = NULL;
+}
+
+const char *vkf_model_second_name(const vkf_net *net, const char *output) {
+  for (size_t i = 0; i < 2; i++)
+    if (net->names[i][0] != NULL && strcmp(net->names[i][0], output) == 0) return net->names[i][1];
+  return NULL;
+}
