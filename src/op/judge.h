@@ -29,6 +29,19 @@ typedef struct vkf_call {
   double *bound[VKF_MAX_OUTPUTS];
 } vkf_call;
 
+/* The views of a node: actual extents at `dims`, strides from the capacities. bases [plan->n_slots]: where each slot's
+ * data begin (host). VKF_ERROR_ARGUMENT where an actual extent is over its capacity. */
+vkf_status vkf_call_from_plan(vkf_env *env, const vkf_plan *plan, uint32_t node, const vkf_dims *dims,
+                              void *const *bases, vkf_call *out);
+/* true where output o of the op holds int32. */
+bool vkf_call_is_integer(vkf_op op, uint32_t o);
+/* Offset of an element of a view, in elements; index has `rank` entries. */
+size_t vkf_view_offset(const vkf_view *view, const uint32_t *index);
+/* Steps index to the next element in row-major order; false after the last. Begin with zeros, and only where
+ * vkf_view_elements is not 0. */
+bool vkf_view_next(const vkf_view *view, uint32_t *index);
+uint64_t vkf_view_elements(const vkf_view *view);
+
 typedef struct vkf_judgement {
   uint64_t n;   /* elements judged */
   double ratio; /* the largest err/bound; infinite for a wrong special value or a miss where the bound is 0 */
@@ -39,7 +52,8 @@ typedef struct vkf_judgement {
 } vkf_judgement;
 
 /* Judges `got` (laid out as call->out[o]) against exact and bound: |got - exact| <= bound; where the exact value is NaN
- * or infinite, got must be the same. int32 outputs must be equal. Comparisons are written so that NaN fails. */
+ * or infinite, got must be the same. int32 outputs must be equal. Elements with a negative bound are not judged. Adds
+ * to *j, which begins as zeros. Comparisons are written so that NaN fails. */
 void vkf_judge(const vkf_call *call, uint32_t o, const void *got, const double *exact, const double *bound,
                vkf_judgement *j);
 

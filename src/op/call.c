@@ -1,0 +1,63 @@
+/* call: one node of a plan as views on host arrays.
+ *
+ * Owns the walk over a strided view. Refuses actual extents over the capacity. Invariant: strides come from capacities
+ * alone, so one array serves every run.
+ */
+#include "op/judge.h"
+
+static vkf_status make_view(vkf_env *env, const vkf_node *node, const vkf_slot *slot, const vkf_dims *dims, void *data,
+                            vkf_view *view) {
+  size_t stride = 1;
+  *view = (vkf_view){.data = data, .rank = slot->rank};
+  for (uint32_t i = slot->rank; i-- > 0;) {
+    view->extent[i] = vkf_slot_extent(slot, i, dims);
+    view->stride[i] = stride;
+    stride *= slot->extent[i].cap;
+    if (view->extent[i] > slot->extent[i].cap) {
+      return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s, slot %s: extent %u is %u, over its capacity of %u",
+                          node->name, slot->name, i, view->extent[i], slot->extent[i].cap);
+    }
+  }
+  return VKF_OK;
+}
+
+vkf_status vkf_call_from_plan(vkf_env *env, const vkf_plan *plan, uint32_t node, const vkf_dims *dims,
+                              void *const *bases, vkf_call *out) {
+  const vkf_node *n = &plan->nodes[node];
+  vkf_status st = VKF_OK;
+  *out = (vkf_call){.op = n->op, .name = n->name, .params = &n->params, .dims = dims};
+  for (uint32_t i = 0; i < VKF_MAX_INPUTS; i++) {
+    uint32_t s = n->in[i];
+    if (s != VKF_NO_SLOT) VKF_TRY(make_view(env, n, &plan->slots[s], dims, bases[s], &out->in[i]));
+  }
+  for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) {
+    uint32_t s = n->out[o];
+    if (s != VKF_NO_SLOT) VKF_TRY(make_view(env, n, &plan->slots[s], dims, bases[s], &out->out[o]));
+  }
+done:
+  return st;
+}
+
+bool vkf_call_is_integer(vkf_op op, uint32_t o) {
+  return op == VKF_OP_TOP_K && o == VKF_TOP_K_IDS;
+}
+
+size_t vkf_view_offset(const vkf_view *view, const uint32_t *index) {
+  size_t offset = 0;
+  for (uint32_t i = 0; i < view->rank; i++) offset += index[i] * view->stride[i];
+  return offset;
+}
+
+bool vkf_view_next(const vkf_view *view, uint32_t *index) {
+  for (uint32_t i = view->rank; i-- > 0;) {
+    if (++index[i] < view->extent[i]) return true;
+    index[i] = 0;
+  }
+  return false;
+}
+
+uint64_t vkf_view_elements(const vkf_view *view) {
+  uint64_t n = view->rank > 0;
+  for (uint32_t i = 0; i < view->rank; i++) n *= view->extent[i];
+  return n;
+}

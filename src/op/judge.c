@@ -1,0 +1,46 @@
+/* judge: whether a computed result lies within its derived bound.
+ *
+ * Owns the comparison and nothing of how exact values and bounds come about (room ref). Invariant: a NaN that should
+ * not be there, or one that is missing, can never pass.
+ */
+#include "op/judge.h"
+
+#include <float.h>
+#include <math.h>
+
+/* err/bound of one element; *error: its distance from the exact value. */
+static double ratio_of(double got, double exact, double bound, double *error) {
+  *error = 0;
+  if (isnan(exact)) return isnan(got) ? 0 : INFINITY;
+  if (isinf(exact)) return got == exact ? 0 : INFINITY;
+  /* Where the exact value with its bound leaves the range of float32, infinity is the right rounding. */
+  if (isinf(got) && fabs(exact) + bound >= (double)FLT_MAX && (got > 0) == (exact > 0)) return 0;
+  *error = fabs(got - exact);
+  if (*error == 0) return 0;
+  if (!(bound > 0)) return INFINITY;
+  double ratio = *error / bound;
+  return ratio <= DBL_MAX ? ratio : INFINITY; /* NaN becomes infinite, too */
+}
+
+void vkf_judge(const vkf_call *call, uint32_t o, const void *got, const double *exact, const double *bound,
+               vkf_judgement *j) {
+  const vkf_view *view = &call->out[o];
+  bool integer = vkf_call_is_integer(call->op, o);
+  uint32_t index[VKF_MAX_SLOT_RANK] = {0};
+  if (vkf_view_elements(view) == 0) return;
+  do {
+    size_t at = vkf_view_offset(view, index);
+    if (bound[at] < 0) continue;
+    double value = integer ? (double)((const int32_t *)got)[at] : (double)((const float *)got)[at];
+    double error, ratio = ratio_of(value, exact[at], bound[at], &error);
+    j->n++;
+    if (!(error <= j->max_error)) j->max_error = error;
+    if (j->n > 1 && !(ratio > j->ratio)) continue;
+    j->ratio = ratio;
+    j->worst = at;
+    j->worst_out = o;
+    j->worst_got = value;
+    j->worst_exact = exact[at];
+    j->worst_bound = bound[at];
+  } while (vkf_view_next(view, index));
+}

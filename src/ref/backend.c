@@ -1,0 +1,301 @@
+/* backend: plans run by the references, node by node.
+ *
+ * Owns float32 rows of the weights, and for every slot an array at capacity; nothing shares memory and nothing is
+ * optimised. Invariant: what crosses the seam is as op/backend.h says, so the engine cannot tell it from a device.
+ */
+#include <string.h>
+
+#include "ref/ref.h"
+
+struct vkf_weights {
+  vkf_env *env;
+  uint32_t n;
+  float **rows;
+  uint64_t bytes;
+};
+
+struct vkf_state {
+  vkf_env *env;
+  uint32_t n; /* the highest index + 1 */
+  void **arrays;
+};
+
+struct vkf_program {
+  vkf_env *env;
+  const vkf_plan *plan;
+  void **bases; /* of every slot; constants, weights and states belong to others */
+  uint64_t bytes;
+  bool timing;
+  vkf_block_stats *stats;
+};
+
+static bool owned(const vkf_slot *slot) {
+  return slot->kind == VKF_SLOT_TEMP || slot->kind == VKF_SLOT_INPUT;
+}
+
+static void backend_destroy(vkf_backend **backend) {
+  if (!*backend) return;
+  vkf_env_free((*backend)->env, *backend);
+  *backend = NULL;
+}
+
+/* ---- weights ----------------------------------------------------------------------------------------------------- */
+
+static void weights_destroy(vkf_weights **weights) {
+  vkf_weights *w = *weights;
+  if (!w) return;
+  for (uint32_t i = 0; w->rows && i < w->n; i++) vkf_env_free(w->env, w->rows[i]);
+  vkf_env_free(w->env, w->rows);
+  vkf_env_free(w->env, w);
+  *weights = NULL;
+}
+
+static vkf_status weights_create(vkf_backend *backend, const vkf_weight_source *source, vkf_weights **out) {
+  vkf_env *env = backend->env;
+  vkf_status st = VKF_ERROR_MEMORY;
+  vkf_weights *w = vkf_env_alloc(env, 1, sizeof(*w));
+  if (!w) goto done;
+  *w = (vkf_weights){.env = env, .n = source->n_weights};
+  w->rows = vkf_env_alloc(env, w->n, sizeof(*w->rows));
+  if (!w->rows) goto done;
+  for (uint32_t i = 0; i < w->n; i++) {
+    const vkf_weight_info *info = &source->infos[i];
+    size_t n = info->shape[0];
+    if (info->rank == 2 && !vkf_size_mul(n, info->shape[1], &n)) n = SIZE_MAX;
+    st = VKF_ERROR_MEMORY;
+    w->rows[i] = vkf_env_alloc(env, n, sizeof(float));
+    if (!w->rows[i]) goto done;
+    w->bytes += n * sizeof(float);
+    VKF_TRY(source->load(source->user, i, w->rows[i]));
+  }
+  st = VKF_OK;
+done:
+  if (st != VKF_OK) weights_destroy(&w);
+  *out = w;
+  return st;
+}
+
+static uint64_t weights_bytes(const vkf_weights *weights) {
+  return weights->bytes;
+}
+
+/* ---- state ------------------------------------------------------------------------------------------------------- */
+
+static void state_destroy(vkf_state **state) {
+  vkf_state *s = *state;
+  if (!s) return;
+  for (uint32_t i = 0; s->arrays && i < s->n; i++) vkf_env_free(s->env, s->arrays[i]);
+  vkf_env_free(s->env, s->arrays);
+  vkf_env_free(s->env, s);
+  *state = NULL;
+}
+
+static vkf_status state_create(vkf_backend *backend, const vkf_plan *plan, vkf_state **out) {
+  vkf_env *env = backend->env;
+  vkf_status st = VKF_ERROR_MEMORY;
+  vkf_state *s = vkf_env_alloc(env, 1, sizeof(*s));
+  if (!s) goto done;
+  s->env = env;
+  for (uint32_t i = 0; i < plan->n_slots; i++) {
+    if (plan->slots[i].kind == VKF_SLOT_STATE) s->n = VKF_MAX(s->n, plan->slots[i].index + 1);
+  }
+  s->arrays = vkf_env_alloc(env, s->n, sizeof(*s->arrays));
+  if (!s->arrays) goto done;
+  for (uint32_t i = 0; i < plan->n_slots; i++) {
+    const vkf_slot *slot = &plan->slots[i];
+    if (slot->kind != VKF_SLOT_STATE || s->arrays[slot->index]) continue;
+    s->arrays[slot->index] = vkf_env_alloc(env, vkf_slot_elements(slot), 4);
+    if (!s->arrays[slot->index]) goto done;
+  }
+  st = VKF_OK;
+done:
+  if (st != VKF_OK) state_destroy(&s);
+  *out = s;
+  return st;
+}
+
+/* ---- programs ---------------------------------------------------------------------------------------------------- */
+
+static void program_destroy(vkf_program **program) {
+  vkf_program *p = *program;
+  if (!p) return;
+  for (uint32_t i = 0; p->bases && i < p->plan->n_slots; i++) {
+    if (owned(&p->plan->slots[i])) vkf_env_free(p->env, p->bases[i]);
+  }
+  vkf_env_free(p->env, p->bases);
+  vkf_env_free(p->env, p->stats);
+  vkf_env_free(p->env, p);
+  *program = NULL;
+}
+
+/* Where the data of a slot lie; allocates those that belong to the program. */
+static vkf_status bind_slot(vkf_program *p, uint32_t index, vkf_weights *weights, vkf_state *state) {
+  const vkf_slot *slot = &p->plan->slots[index];
+  vkf_env *env = p->env;
+  vkf_status st = VKF_OK;
+  switch (slot->kind) {
+    case VKF_SLOT_CONSTANT:
+      p->bases[index] = (void *)slot->data;
+      break;
+    case VKF_SLOT_WEIGHT:
+      if (!weights || slot->index >= weights->n) {
+        VKF_FAIL(env, VKF_ERROR_ARGUMENT, "slot %s: expected a weight below %u, found %u", slot->name,
+                 weights ? weights->n : 0, slot->index);
+      }
+      p->bases[index] = weights->rows[slot->index];
+      break;
+    case VKF_SLOT_STATE:
+      if (!state || slot->index >= state->n || !state->arrays[slot->index]) {
+        VKF_FAIL(env, VKF_ERROR_ARGUMENT, "slot %s: the state has no cache %u", slot->name, slot->index);
+      }
+      p->bases[index] = state->arrays[slot->index];
+      break;
+    default:
+      p->bases[index] = vkf_env_alloc(env, vkf_slot_elements(slot), 4);
+      if (!p->bases[index]) return VKF_ERROR_MEMORY;
+      p->bytes += vkf_slot_elements(slot) * 4;
+  }
+done:
+  return st;
+}
+
+static vkf_status program_create(vkf_backend *backend, const vkf_plan *plan, vkf_weights *weights, vkf_state *state,
+                                 const vkf_program_options *options, vkf_program **out) {
+  vkf_env *env = backend->env;
+  vkf_status st = VKF_ERROR_MEMORY;
+  vkf_program *p = vkf_env_alloc(env, 1, sizeof(*p));
+  if (!p) goto done;
+  *p = (vkf_program){.env = env, .plan = plan, .timing = options && options->timing};
+  if (options && options->variant && strcmp(options->variant, "ref") != 0) {
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "the scalar path has the one variant \"ref\", found \"%s\"", options->variant);
+  }
+  p->bases = vkf_env_alloc(env, plan->n_slots, sizeof(*p->bases));
+  p->stats = vkf_env_alloc(env, plan->n_blocks, sizeof(*p->stats));
+  if (!p->bases || !p->stats) goto done;
+  for (uint32_t i = 0; i < plan->n_slots; i++) VKF_TRY(bind_slot(p, i, weights, state));
+  for (uint32_t b = 0; b < plan->n_blocks; b++) {
+    p->stats[b] = (vkf_block_stats){.name = plan->blocks[b].name, .n_dispatches = plan->blocks[b].n_nodes};
+  }
+  st = VKF_OK;
+done:
+  if (st != VKF_OK) program_destroy(&p);
+  *out = p;
+  return st;
+}
+
+static uint64_t program_bytes(const vkf_program *program) {
+  return program->bytes;
+}
+
+/* Calls the copy of one innermost run of a slot for each of them: `dense` counts actual elements, `at` strided ones. */
+static vkf_status copy_slot(vkf_program *p, uint32_t slot, const vkf_dims *dims, char *dense, bool to_slot) {
+  const vkf_slot *s = &p->plan->slots[slot];
+  char *base = p->bases[slot];
+  vkf_view view = {.rank = s->rank};
+  size_t stride = 1;
+  for (uint32_t i = s->rank; i-- > 0;) {
+    view.extent[i] = vkf_slot_extent(s, i, dims);
+    view.stride[i] = stride;
+    stride *= s->extent[i].cap;
+    if (view.extent[i] > s->extent[i].cap) {
+      return vkf_env_fail(p->env, VKF_ERROR_ARGUMENT, "slot %s: extent %u is %u, over its capacity of %u", s->name, i,
+                          view.extent[i], s->extent[i].cap);
+    }
+  }
+  if (vkf_view_elements(&view) == 0) return VKF_OK;
+  size_t run = (size_t)view.extent[s->rank - 1] * 4;
+  vkf_view outer = view;
+  outer.extent[s->rank - 1] = 1;
+  uint32_t index[VKF_MAX_SLOT_RANK] = {0};
+  do {
+    char *at = base + 4 * vkf_view_offset(&outer, index);
+    memcpy(to_slot ? at : dense, to_slot ? dense : at, run);
+    dense += run;
+  } while (vkf_view_next(&outer, index));
+  return VKF_OK;
+}
+
+static vkf_status program_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, const void *data) {
+  const vkf_slot *s = &p->plan->slots[slot];
+  if (s->kind == VKF_SLOT_CONSTANT || s->kind == VKF_SLOT_WEIGHT) {
+    return vkf_env_fail(p->env, VKF_ERROR_ARGUMENT, "slot %s cannot be written", s->name);
+  }
+  if (vkf_slot_packed(s)) return copy_slot(p, slot, dims, (char *)data, true);
+  memcpy(p->bases[slot], data, vkf_slot_elements(s) * 4);
+  return VKF_OK;
+}
+
+static vkf_status program_read(vkf_program *p, uint32_t slot, const vkf_dims *dims, void *data) {
+  return copy_slot(p, slot, dims, data, false);
+}
+
+static vkf_status program_run(vkf_program *p, const vkf_dims *dims, uint32_t first, uint32_t n) {
+  vkf_status st = VKF_OK;
+  for (uint32_t b = first; b < first + n; b++) {
+    const vkf_block *block = &p->plan->blocks[b];
+    uint64_t begin = p->timing ? vkf_clock_ns() : 0;
+    for (uint32_t i = block->first_node; i < block->first_node + block->n_nodes; i++) {
+      vkf_call call;
+      VKF_TRY(vkf_call_from_plan(p->env, p->plan, i, dims, p->bases, &call));
+      VKF_TRY(vkf_ref_run(p->env, &call));
+    }
+    p->stats[b].n_submits++;
+    p->stats[b].ns = p->timing ? vkf_clock_ns() - begin : 0;
+  }
+done:
+  return st;
+}
+
+static void program_block_stats(const vkf_program *p, uint32_t block, vkf_block_stats *out) {
+  *out = p->stats[block];
+}
+
+/* Double sums rounded once: far inside the bound of any device that rounds like this. */
+static const char *program_node_variant(const vkf_program *p, uint32_t node, vkf_rounding *rounding) {
+  (void)p;
+  (void)node;
+  *rounding = (vkf_rounding){.u = 0x1p-24,
+                             .n_partial = 1,
+                             .key_block = 1024,
+                             .exp_ulp_base = 1,
+                             .log_abs = 0x1p-24,
+                             .log_ulp = 1,
+                             .div_ulp = 0.5,
+                             .rsqrt_ulp = 1};
+  return "ref";
+}
+
+static vkf_status program_poison(vkf_program *p) {
+  for (uint32_t i = 0; i < p->plan->n_slots; i++) {
+    const vkf_slot *slot = &p->plan->slots[i];
+    if (slot->kind == VKF_SLOT_TEMP) memset(p->bases[i], 0xff, vkf_slot_elements(slot) * 4);
+  }
+  return VKF_OK;
+}
+
+static const vkf_backend_table table = {
+    .name = "ref",
+    .destroy = backend_destroy,
+    .weights_create = weights_create,
+    .weights_destroy = weights_destroy,
+    .weights_bytes = weights_bytes,
+    .state_create = state_create,
+    .state_destroy = state_destroy,
+    .program_create = program_create,
+    .program_destroy = program_destroy,
+    .program_bytes = program_bytes,
+    .write = program_write,
+    .read = program_read,
+    .run = program_run,
+    .block_stats = program_block_stats,
+    .node_variant = program_node_variant,
+    .poison = program_poison,
+};
+
+vkf_status vkf_ref_backend_create(vkf_env *env, vkf_backend **out) {
+  vkf_backend *backend = vkf_env_alloc(env, 1, sizeof(*backend));
+  *out = backend;
+  if (!backend) return VKF_ERROR_MEMORY;
+  *backend = (vkf_backend){.table = &table, .env = env};
+  return VKF_OK;
+}

@@ -1,0 +1,59 @@
+/* What the references share: access to views, the storing of results, and the pieces of the bounds.
+ *
+ * Notation of docs/numerics.md: u unit roundoff, gamma(n) = n u / (1 - n u) bounds the relative error of a product of n
+ * factors (1 + d), |d| <= u (Higham 2002, lemma 3.1).
+ */
+#ifndef VKF_REF_INTERNAL_H
+#define VKF_REF_INTERNAL_H
+
+#include <math.h>
+
+#include "ref/ref.h"
+
+/* What an operation may lose where its result is below the normal numbers (devices may flush them). */
+#define VKF_TINY 0x1p-126
+
+static inline const float *vkf_ref_row(const vkf_view *view, size_t row) {
+  return (const float *)view->data + row * view->stride[0];
+}
+static inline const int32_t *vkf_ref_ints(const vkf_view *view, size_t row) {
+  return (const int32_t *)view->data + row * view->stride[0];
+}
+
+/* Stores element `at` of output o: rounded once, and for the judge. */
+static inline void vkf_ref_store(const vkf_call *call, uint32_t o, size_t at, double exact, double bound) {
+  ((float *)call->out[o].data)[at] = (float)exact;
+  if (call->exact[o]) call->exact[o][at] = exact;
+  if (call->bound[o]) call->bound[o][at] = bound;
+}
+
+/* The same for a result that is defined in float32, step by step: nothing may differ from it. */
+static inline void vkf_ref_store_same(const vkf_call *call, uint32_t o, size_t at, float value) {
+  ((float *)call->out[o].data)[at] = value;
+  if (call->exact[o]) call->exact[o][at] = (double)value;
+  if (call->bound[o]) call->bound[o][at] = 0;
+}
+
+static inline bool vkf_ref_judging(const vkf_call *call) {
+  return call->rounding != NULL;
+}
+
+/* n u / (1 - n u); infinite where n u reaches 1. */
+double vkf_ref_gamma(double n, double u);
+/* The longest chain of roundings from a term of a sum of n products to the result, with p partial sums. Never over n,
+ * whatever the order. */
+double vkf_ref_depth(const vkf_rounding *r, uint64_t n);
+/* Relative error of exp of an argument of magnitude x. */
+double vkf_ref_exp_error(const vkf_rounding *r, double x);
+/* Relative error of a division. */
+double vkf_ref_div_error(const vkf_rounding *r);
+
+/* An activation of an exact sum, and the bound of its computed value where the sum is off by at most `error`. */
+double vkf_ref_activate(vkf_activation act, double x);
+double vkf_ref_activate_bound(vkf_activation act, double x, double error, const vkf_rounding *r);
+
+/* Fails unless 0 <= index < n: "node X: id 512 of row 3, expected 0 to 511". */
+vkf_status vkf_ref_check_index(vkf_env *env, const vkf_call *call, const char *what, size_t row, int32_t index,
+                               uint32_t n);
+
+#endif

@@ -1,0 +1,100 @@
+/* ref: the table of the references and the pieces that their bounds are made of (docs/numerics.md). */
+#include "ref/internal.h"
+
+#include "op/math_bounds.h"
+
+static vkf_status (*const references[VKF_OP_COUNT])(vkf_env *, const vkf_call *) = {
+#define X(NAME, name) vkf_ref_##name,
+    VKF_OP_LIST(X)
+#undef X
+};
+
+vkf_status vkf_ref_run(vkf_env *env, const vkf_call *call) {
+  return references[call->op](env, call);
+}
+
+double vkf_ref_gamma(double n, double u) {
+  return n * u < 1 ? n * u / (1 - n * u) : INFINITY;
+}
+
+double vkf_ref_depth(const vkf_rounding *r, uint64_t n) {
+  uint64_t p = VKF_MAX(r->n_partial, 1u);
+  uint64_t chain = VKF_CEIL_DIV(n, p) + p - 1;
+  return (double)VKF_MIN(n, chain);
+}
+
+/* One ulp of a result is at most 2 u of it. */
+double vkf_ref_exp_error(const vkf_rounding *r, double x) {
+  return 2 * r->u * (r->exp_ulp_base + r->exp_ulp_slope * fabs(x));
+}
+
+double vkf_ref_div_error(const vkf_rounding *r) {
+  return 2 * r->u * r->div_ulp;
+}
+
+vkf_status vkf_ref_check_index(vkf_env *env, const vkf_call *call, const char *what, size_t row, int32_t index,
+                               uint32_t n) {
+  if (index >= 0 && (uint32_t)index < n) return VKF_OK;
+  return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s: %s %d of row %zu, expected 0 to %u", call->name, what, index,
+                      row, n - 1);
+}
+
+/* ---- activations ------------------------------------------------------------------------------------------------- */
+
+static double logistic(double x) {
+  return 1 / (1 + exp(-x));
+}
+
+/* Hendrycks and Gimpel 2016, Gaussian error linear units: x Phi(x), and its approximation by tanh; Ramachandran et al.
+ * 2017, Searching for activation functions: x sigma(x). */
+double vkf_ref_activate(vkf_activation act, double x) {
+  switch (act) {
+    case VKF_ACT_RELU:
+      return x < 0 ? 0 : x; /* NaN stays */
+    case VKF_ACT_GELU:
+      return x * 0.5 * erfc(-x * 0.70710678118654752440);
+    case VKF_ACT_GELU_TANH:
+      return x * logistic(2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x));
+    case VKF_ACT_SWISH:
+      return x * logistic(x);
+    default:
+      return x;
+  }
+}
+
+/* Largest slope of each activation, rounded up. */
+static double lipschitz(vkf_activation act) {
+  switch (act) {
+    case VKF_ACT_GELU:
+    case VKF_ACT_GELU_TANH:
+      return 1.13;
+    case VKF_ACT_SWISH:
+      return 1.1;
+    default:
+      return 1;
+  }
+}
+
+/* Error of the gate g in x g(x), computed at the exact x. */
+static double gate_bound(vkf_activation act, double x, const vkf_rounding *r) {
+  double u = r->u, division = vkf_ref_div_error(r);
+  switch (act) {
+    case VKF_ACT_GELU: /* (1 + erf(x / sqrt 2)) / 2: argument 2 roundings, |z erf'(z)| <= 0.4840; the sum one of <= 2 */
+      return 0.5 * (VKF_ERF_ABS + 2 * u * 0.484) + u;
+    case VKF_ACT_GELU_TANH: /* sigma(w): |w sigma'(w)| <= 0.224, sigma' <= 1/4; argument 8 roundings */
+      return 2 * u * (0.25 * r->exp_ulp_base + 0.224 * r->exp_ulp_slope) + 0.224 * vkf_ref_gamma(8, u) + 2 * u +
+             division + VKF_CLAMP_ABS;
+    case VKF_ACT_SWISH:
+      return logistic(x) * (logistic(-x) * vkf_ref_exp_error(r, x) + u + division) + VKF_CLAMP_ABS;
+    default:
+      return 0;
+  }
+}
+
+double vkf_ref_activate_bound(vkf_activation act, double x, double error, const vkf_rounding *r) {
+  double through = lipschitz(act) * error;
+  if (act == VKF_ACT_NONE || act == VKF_ACT_RELU) return through;
+  double y = fabs(vkf_ref_activate(act, x)) + through;
+  return through + (fabs(x) + error) * gate_bound(act, x, r) * (1 + 4 * r->u) + vkf_ref_gamma(2, r->u) * y +
+         4 * VKF_TINY;
+}

@@ -1,0 +1,217 @@
+/* attention: softmax(q k^T scale + masks) v (Vaswani et al. 2017, equation 1), and the softmax alone.
+ *
+ * One query of one head at a time: its scores, their softmax, the weighted sum of the values. A key that is masked out,
+ * or whose score is minus infinity, is no key; a query without any key gives zeros.
+ */
+#include "ref/internal.h"
+
+/* One query of one head. Arrays over the keys. */
+typedef struct query {
+  const vkf_call *call;
+  const vkf_attention_params *p;
+  uint32_t seq, t, head, n_keys;
+  double *score, *score_error; /* error bounds while judging */
+  double *weight;              /* exp(score - max) */
+  double *weight_error;        /* relative, of the computed weight */
+  bool *seen;
+  double max, max_error, sum, sum_error;
+} query;
+
+static uint32_t kv_seq(const query *q, uint32_t key) {
+  const vkf_view *ancestry = &q->call->in[VKF_ATTENTION_ANCESTRY];
+  uint32_t shared = q->call->dims->v[q->p->shared];
+  uint32_t seq = ancestry->data ? (uint32_t)vkf_ref_ints(ancestry, q->seq)[key] : q->seq;
+  return seq / VKF_MAX(shared, 1u);
+}
+
+static const float *kv_row(const query *q, int input, uint32_t key) {
+  const vkf_view *v = &q->call->in[input];
+  uint32_t head = q->head / (q->p->n_heads / q->p->n_kv_heads);
+  return (const float *)v->data + kv_seq(q, key) * v->stride[0] + head * v->stride[1] + key * v->stride[2];
+}
+
+static bool sees(const query *q, uint32_t key) {
+  const vkf_attention_params *p = q->p;
+  const vkf_view *mask = &q->call->in[VKF_ATTENTION_MASK];
+  uint32_t last = q->call->dims->v[p->past] + q->t, shared = VKF_MAX(q->call->dims->v[p->shared], 1u);
+  if (p->causal && key > last) return false;
+  if (p->causal && p->window > 0 && key + p->window <= last) return false;
+  return !mask->data || vkf_ref_ints(mask, q->seq / shared)[key] != 0;
+}
+
+/* score = scale (q . k) + bias, and its error. */
+static void find_scores(query *q) {
+  const vkf_call *call = q->call;
+  const vkf_attention_params *p = q->p;
+  const vkf_view *bias = &call->in[VKF_ATTENTION_BIAS];
+  const float *x = vkf_ref_row(&call->in[VKF_ATTENTION_Q], (size_t)q->seq * call->dims->v[p->queries] + q->t);
+  x += p->q_column + (size_t)q->head * p->key_width;
+  for (uint32_t s = 0; s < q->n_keys; s++) {
+    q->seen[s] = sees(q, s);
+    if (!q->seen[s]) continue;
+    const float *k = kv_row(q, VKF_ATTENTION_K, s);
+    double sum = 0, magnitude = 0, scale = (double)p->scale;
+    for (uint32_t i = 0; i < p->key_width; i++) sum += (double)x[i] * k[i];
+    q->score[s] = scale * sum;
+    if (bias->data) {
+      size_t head = p->bias_per_head ? q->head : 0;
+      q->score[s] +=
+          (double)((const float *)bias->data)[head * bias->stride[0] + q->t * bias->stride[1] + s * bias->stride[2]];
+    }
+    if (!vkf_ref_judging(call)) continue;
+    const vkf_rounding *r = call->rounding;
+    for (uint32_t i = 0; i < p->key_width; i++) magnitude += fabs((double)x[i] * k[i]);
+    double error = vkf_ref_gamma(p->key_width + 1, r->u) * fabs(scale) * magnitude + (p->key_width + 2) * VKF_TINY;
+    if (bias->data) error += r->u * (fabs(q->score[s]) + error);
+    q->score_error[s] = isfinite(q->score[s]) ? error : 0;
+  }
+}
+
+/* weight = exp(score - max) and their sum. false: no key. */
+static bool find_weights(query *q) {
+  bool any = false;
+  q->max = -INFINITY;
+  q->max_error = q->sum = 0;
+  for (uint32_t s = 0; s < q->n_keys; s++) {
+    q->weight[s] = 0;
+    if (!q->seen[s] || q->score[s] == -INFINITY) continue;
+    any = true; /* a NaN, too: it must not be lost */
+    if (q->score[s] > q->max) q->max = q->score[s];
+  }
+  for (uint32_t s = 0; any && s < q->n_keys; s++) {
+    if (!q->seen[s] || q->score[s] == -INFINITY) continue;
+    q->weight[s] = exp(q->score[s] - q->max);
+    q->sum += q->weight[s];
+  }
+  return any;
+}
+
+/* Relative errors of the computed weights, and the absolute one of their sum: docs/numerics.md, attention. */
+static void bound_weights(query *q) {
+  const vkf_rounding *r = q->call->rounding;
+  double rescalings = ceil((double)q->n_keys / VKF_MAX(r->key_block, 1u)) + VKF_MAX(r->n_partial, 1u) - 1;
+  /* The computed maximum lies between that of score - error and that of score + error. */
+  for (uint32_t s = 0; s < q->n_keys; s++) {
+    if (!q->seen[s]) continue;
+    double off = q->score[s] == q->max ? q->score_error[s] : q->score[s] + q->score_error[s] - q->max;
+    q->max_error = VKF_MAX(q->max_error, off);
+  }
+  double sum = 0, error = 0;
+  for (uint32_t s = 0; s < q->n_keys; s++) {
+    q->weight_error[s] = 0;
+    if (q->weight[s] == 0) continue;
+    double t = q->max - q->score[s] + q->score_error[s] + q->max_error;
+    double logarithm =
+        q->score_error[s] + r->u * t + vkf_ref_exp_error(r, t) + rescalings * (2 * r->u * r->exp_ulp_base + r->u);
+    q->weight_error[s] = expm1(logarithm * (1 + 1e-4)); /* 1e-4: terms of the second order in u */
+    error += q->weight[s] * q->weight_error[s] + (rescalings + 2) * VKF_TINY;
+    sum += q->weight[s] * (1 + q->weight_error[s]);
+  }
+  q->sum_error = error + vkf_ref_gamma(vkf_ref_depth(r, q->n_keys) + 1, r->u) * sum;
+}
+
+static void store_weights(const query *q, bool any) {
+  const vkf_call *call = q->call;
+  const vkf_view *out = &call->out[0];
+  size_t at = q->seq * out->stride[0] + q->head * out->stride[1] + q->t * out->stride[2];
+  for (uint32_t s = 0; s < q->n_keys; s++) {
+    double value = any ? q->weight[s] / q->sum : 0, bound = 0;
+    if (value != 0 && vkf_ref_judging(call)) {
+      double left = q->sum - q->sum_error;
+      double off = q->weight[s] * q->weight_error[s] + value * q->sum_error + VKF_TINY;
+      bound = left > 0 ? off / left + vkf_ref_div_error(call->rounding) * (value + off / left) : 2;
+      bound = VKF_MIN(bound + VKF_TINY, 1 + 1e-3); /* both lie in [0, 1], but for roundings */
+    }
+    vkf_ref_store(call, 0, at + s, value, bound);
+  }
+}
+
+/* out = sum(weight v) / sum(weight); acc [V]: exact; acc_error [V]: absolute error of the computed numerator;
+ * largest [V]: of |v|, which bounds any weighted mean. */
+static void store_values(const query *q, bool any, double *acc, double *acc_error, double *largest) {
+  const vkf_call *call = q->call;
+  uint32_t width = q->p->value_width;
+  size_t row = (size_t)q->seq * call->dims->v[q->p->queries] + q->t;
+  size_t at = row * call->out[0].stride[0] + (size_t)q->head * width;
+  for (uint32_t i = 0; i < width; i++) acc[i] = acc_error[i] = largest[i] = 0;
+  double gamma =
+      vkf_ref_judging(call) ? vkf_ref_gamma(vkf_ref_depth(call->rounding, q->n_keys) + 2, call->rounding->u) : 0;
+  for (uint32_t s = 0; any && s < q->n_keys; s++) {
+    if (!q->seen[s] || q->score[s] == -INFINITY) continue;
+    const float *v = kv_row(q, VKF_ATTENTION_V, s);
+    for (uint32_t i = 0; i < width; i++) acc[i] += q->weight[s] * (double)v[i];
+    if (!vkf_ref_judging(call)) continue;
+    double own = q->weight[s] * (q->weight_error[s] + gamma * (1 + q->weight_error[s])) + 4 * VKF_TINY;
+    for (uint32_t i = 0; i < width; i++) {
+      acc_error[i] += own * fabs(v[i]) + 4 * VKF_TINY;
+      largest[i] = VKF_MAX(largest[i], fabs((double)v[i]));
+    }
+  }
+  for (uint32_t i = 0; i < width; i++) {
+    double value = any ? acc[i] / q->sum : 0, bound = 0;
+    if (any && vkf_ref_judging(call)) {
+      double left = q->sum - q->sum_error;
+      double off = left > 0 ? (acc_error[i] + fabs(value) * q->sum_error) / left : INFINITY;
+      bound = off + (vkf_ref_div_error(call->rounding) + call->rounding->u) * (fabs(value) + off) + VKF_TINY;
+      bound = VKF_MIN(bound, 2 * largest[i] * (1 + 1e-3) + VKF_TINY);
+    }
+    vkf_ref_store(call, 0, at + i, value, bound);
+  }
+}
+
+static vkf_status check_ancestry(vkf_env *env, const vkf_call *call, const vkf_attention_params *p) {
+  const vkf_view *ancestry = &call->in[VKF_ATTENTION_ANCESTRY];
+  for (uint32_t r = 0; ancestry->data && r < call->dims->v[p->seqs]; r++) {
+    for (uint32_t s = 0; s < call->dims->v[p->keys]; s++) {
+      vkf_status st =
+          vkf_ref_check_index(env, call, "ancestor", r, vkf_ref_ints(ancestry, r)[s], call->dims->v[p->seqs]);
+      if (st != VKF_OK) return st;
+    }
+  }
+  return VKF_OK;
+}
+
+/* Both ops; with values: attention, without: attention_weights. */
+static vkf_status run(vkf_env *env, const vkf_call *call, const vkf_attention_params *p, bool values) {
+  vkf_status st = VKF_OK;
+  query q = {.call = call, .p = p, .n_keys = call->dims->v[p->keys]};
+  double *numbers = vkf_env_alloc(env, 4 * (size_t)q.n_keys + 3 * (size_t)p->value_width, sizeof(double));
+  bool *seen = vkf_env_alloc(env, q.n_keys, sizeof(bool));
+  if (!numbers || !seen) {
+    st = VKF_ERROR_MEMORY;
+    goto done;
+  }
+  q.score = numbers;
+  q.score_error = q.score + q.n_keys;
+  q.weight = q.score_error + q.n_keys;
+  q.weight_error = q.weight + q.n_keys;
+  q.seen = seen;
+  double *acc = q.weight_error + q.n_keys;
+  VKF_TRY(check_ancestry(env, call, p));
+  for (q.seq = 0; q.seq < call->dims->v[p->seqs]; q.seq++) {
+    for (q.t = 0; q.t < call->dims->v[p->queries]; q.t++) {
+      for (q.head = 0; q.head < p->n_heads; q.head++) {
+        find_scores(&q);
+        bool any = find_weights(&q);
+        if (any && vkf_ref_judging(call)) bound_weights(&q);
+        if (values) {
+          store_values(&q, any, acc, acc + p->value_width, acc + 2 * p->value_width);
+        } else {
+          store_weights(&q, any);
+        }
+      }
+    }
+  }
+done:
+  vkf_env_free(env, seen);
+  vkf_env_free(env, numbers);
+  return st;
+}
+
+vkf_status vkf_ref_attention(vkf_env *env, const vkf_call *call) {
+  return run(env, call, &call->params->attention, true);
+}
+
+vkf_status vkf_ref_attention_weights(vkf_env *env, const vkf_call *call) {
+  return run(env, call, &call->params->attention_weights, false);
+}

@@ -1,0 +1,72 @@
+/* matmul: out = act(x w^T + bias) + residual. */
+#include "ref/internal.h"
+
+/* Multiples of 1/2: their products are multiples of 1/4, so a sum below 2^22 is exact in any order. */
+static bool all_halves(const vkf_view *view, uint32_t rows, uint32_t width) {
+  for (uint32_t r = 0; r < rows; r++) {
+    const float *row = vkf_ref_row(view, r);
+    for (uint32_t i = 0; i < width; i++) {
+      if (!(fabsf(row[i]) <= 0x1p20f) || floorf(2 * row[i]) != 2 * row[i]) return false;
+    }
+  }
+  return true;
+}
+
+/* Four accumulators, so that the processor need not wait for each addition; double has 29 bits to spare. */
+static double dot(const float *restrict x, const float *restrict w, uint32_t k) {
+  double sum[4] = {0};
+  uint32_t i = 0;
+  for (; i + 4 <= k; i += 4) {
+    sum[0] += (double)x[i] * w[i];
+    sum[1] += (double)x[i + 1] * w[i + 1];
+    sum[2] += (double)x[i + 2] * w[i + 2];
+    sum[3] += (double)x[i + 3] * w[i + 3];
+  }
+  for (; i < k; i++) sum[0] += (double)x[i] * w[i];
+  return sum[0] + sum[1] + (sum[2] + sum[3]);
+}
+
+static double dot_magnitudes(const float *x, const float *w, uint32_t k) {
+  double sum = 0;
+  for (uint32_t i = 0; i < k; i++) sum += fabs((double)x[i] * w[i]);
+  return sum;
+}
+
+/* |computed - exact| of act(sum) + residual; magnitude: the sum of |terms|, bias included. */
+static double element_bound(const vkf_call *call, bool halves, double sum, double magnitude, double result,
+                            bool residual) {
+  const vkf_matmul_params *p = &call->params->matmul;
+  const vkf_rounding *r = call->rounding;
+  bool exact = halves && magnitude < 0x1p22;
+  double error = exact ? 0 : vkf_ref_gamma(vkf_ref_depth(r, p->k) + 2, r->u) * magnitude + (p->k + 2) * VKF_TINY;
+  double bound = vkf_ref_activate_bound(p->activation, sum, error, r);
+  if (residual && !(exact && bound == 0 && floor(4 * result) == 4 * result && fabs(result) < 0x1p22)) {
+    bound += r->u * (fabs(result) + bound) + VKF_TINY;
+  }
+  return bound;
+}
+
+vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
+  (void)env;
+  const vkf_matmul_params *p = &call->params->matmul;
+  const vkf_view *x = &call->in[VKF_MATMUL_X], *w = &call->in[VKF_MATMUL_W], *out = &call->out[0];
+  const float *bias = call->in[VKF_MATMUL_BIAS].data;
+  const vkf_view *residual = &call->in[VKF_MATMUL_RESIDUAL];
+  uint32_t rows = call->dims->v[p->rows];
+  bool judging = vkf_ref_judging(call);
+  bool halves = judging && all_halves(x, rows, p->k) && all_halves(w, p->n, p->k) &&
+                (!bias || all_halves(&(vkf_view){.data = (void *)bias}, 1, p->n));
+  for (uint32_t m = 0; m < rows; m++) {
+    for (uint32_t n = 0; n < p->n; n++) {
+      double sum = dot(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k) + (bias ? (double)bias[n] : 0);
+      double result = vkf_ref_activate(p->activation, sum), bound = 0;
+      if (residual->data) result += (double)vkf_ref_row(residual, m)[n];
+      if (judging) {
+        double magnitude = dot_magnitudes(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k) + (bias ? fabs(bias[n]) : 0);
+        bound = element_bound(call, halves, sum, magnitude, result, residual->data != NULL);
+      }
+      vkf_ref_store(call, 0, m * out->stride[0] + n, result, bound);
+    }
+  }
+  return VKF_OK;
+}

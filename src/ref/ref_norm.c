@@ -1,0 +1,88 @@
+/* norm: layer norm (Ba et al. 2016, Layer normalization) and root mean square norm (Zhang and Sennrich 2019). */
+#include "ref/internal.h"
+
+/* One row, exactly: y = x + residual, its mean (0 for RMS) and mean square about it. */
+typedef struct row_state {
+  const float *x, *residual;
+  uint32_t width;
+  double mean, variance;
+} row_state;
+
+static double y_at(const row_state *s, uint32_t i) {
+  return (double)s->x[i] + (s->residual ? (double)s->residual[i] : 0);
+}
+
+static void exact_moments(row_state *s, vkf_norm_kind kind) {
+  double sum = 0, squares = 0;
+  for (uint32_t i = 0; i < s->width; i++) sum += y_at(s, i);
+  s->mean = kind == VKF_NORM_LAYER ? sum / s->width : 0;
+  for (uint32_t i = 0; i < s->width; i++) {
+    double c = y_at(s, i) - s->mean;
+    squares += c * c;
+  }
+  s->variance = squares / s->width;
+}
+
+/* Errors of the computed row: the shift that all elements share, and the relative error of 1/sqrt(var + eps). */
+typedef struct row_error {
+  double mean, scale;
+  double y_u; /* u where y itself is a rounded sum, else 0 */
+} row_error;
+
+/* Rounding of one centred element, apart from the shared shift. */
+static double element_error(const row_state *s, const row_error *e, uint32_t i, vkf_norm_kind kind, double u) {
+  double y = y_at(s, i), own = e->y_u * fabs(y);
+  return kind == VKF_NORM_LAYER ? own + u * (fabs(y - s->mean) + e->mean + own) + VKF_TINY : own;
+}
+
+static row_error bound_moments(const row_state *s, const vkf_norm_params *p, const vkf_rounding *r) {
+  row_error e = {.y_u = s->residual ? r->u : 0};
+  double chain = vkf_ref_depth(r, s->width) + 1 + ceil(2 * r->div_ulp); /* the sum, then a division by the width */
+  if (p->kind == VKF_NORM_LAYER) {
+    double magnitude = 0;
+    for (uint32_t i = 0; i < s->width; i++) magnitude += fabs(y_at(s, i));
+    e.mean = vkf_ref_gamma(chain + (s->residual ? 1 : 0), r->u) * magnitude / s->width + s->width * VKF_TINY;
+  }
+  /* Computed c = c + shift + own: the shared shift drops out of the first order, since the c sum to zero. */
+  double first = 0, second = 0;
+  for (uint32_t i = 0; i < s->width; i++) {
+    double own = element_error(s, &e, i, p->kind, r->u);
+    first += 2 * fabs(y_at(s, i) - s->mean) * own;
+    second += (e.mean + own) * (e.mean + own);
+  }
+  double off = (first + second) / s->width;
+  double eps = (double)p->eps, total = s->variance + eps;
+  off += vkf_ref_gamma(chain + 1, r->u) * (s->variance + off) + r->u * (total + off) + VKF_TINY;
+  double low = VKF_MAX(total - off, eps * (1 - 4 * r->u)), high = total + off;
+  double spread = low > 0 ? VKF_MAX(sqrt(total / low) - 1, 1 - sqrt(total / high)) : INFINITY;
+  e.scale = (1 + spread) * (1 + 2 * r->u * r->rsqrt_ulp) - 1;
+  return e;
+}
+
+vkf_status vkf_ref_norm(vkf_env *env, const vkf_call *call) {
+  (void)env;
+  const vkf_norm_params *p = &call->params->norm;
+  const vkf_view *residual = &call->in[VKF_NORM_RESIDUAL];
+  const float *weight = call->in[VKF_NORM_WEIGHT].data, *bias = call->in[VKF_NORM_BIAS].data;
+  for (uint32_t row = 0; row < call->dims->v[p->rows]; row++) {
+    row_state s = {.x = vkf_ref_row(&call->in[VKF_NORM_X], row),
+                   .residual = residual->data ? vkf_ref_row(residual, row) : NULL,
+                   .width = p->width};
+    exact_moments(&s, p->kind);
+    double scale = 1 / sqrt(s.variance + (double)p->eps);
+    row_error e = {0};
+    if (vkf_ref_judging(call)) e = bound_moments(&s, p, call->rounding);
+    for (uint32_t i = 0; i < p->width; i++) {
+      double c = y_at(&s, i) - s.mean, w = weight ? (double)weight[i] : 1, result = c * scale * w;
+      double bound = 0;
+      if (vkf_ref_judging(call)) {
+        double off = e.mean + element_error(&s, &e, i, p->kind, call->rounding->u);
+        double high = (fabs(c) + off) * scale * (1 + e.scale) * (1 + vkf_ref_gamma(2, call->rounding->u));
+        bound = fabs(w) * (high - fabs(c) * scale) + 2 * VKF_TINY * (1 + fabs(w));
+        if (bias) bound += call->rounding->u * (fabs(result + (double)bias[i]) + bound);
+      }
+      vkf_ref_store(call, 0, row * call->out[0].stride[0] + i, result + (bias ? (double)bias[i] : 0), bound);
+    }
+  }
+  return VKF_OK;
+}

@@ -1,0 +1,216 @@
+/* Ops on rows: embed, append, gather, log-softmax, edit, top-k. What moves or selects gives the same bits everywhere.
+ */
+#include "ref/internal.h"
+
+#include <string.h>
+
+/* Each step is a float32 operation: the result is defined to the bit. */
+vkf_status vkf_ref_embed(vkf_env *env, const vkf_call *call) {
+  const vkf_embed_params *p = &call->params->embed;
+  const int32_t *ids = call->in[VKF_EMBED_IDS].data, *positions = call->in[VKF_EMBED_POSITIONS].data;
+  const int32_t *types = call->in[VKF_EMBED_TYPES].data;
+  vkf_status st = VKF_OK;
+  for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
+    VKF_TRY(vkf_ref_check_index(env, call, "id", r, ids[r], p->n_ids));
+    if (p->n_positions > 0) VKF_TRY(vkf_ref_check_index(env, call, "position", r, positions[r], p->n_positions));
+    if (p->n_types > 0) VKF_TRY(vkf_ref_check_index(env, call, "type", r, types[r], p->n_types));
+    const float *row = vkf_ref_row(&call->in[VKF_EMBED_TABLE], (size_t)ids[r]);
+    const float *place =
+        p->n_positions > 0 ? vkf_ref_row(&call->in[VKF_EMBED_POSITION_TABLE], (size_t)positions[r]) : NULL;
+    const float *type = p->n_types > 0 ? vkf_ref_row(&call->in[VKF_EMBED_TYPE_TABLE], (size_t)types[r]) : NULL;
+    for (uint32_t i = 0; i < p->width; i++) {
+      float y = row[i] * p->scale;
+      if (place) y = y + place[i];
+      if (type) y = y + type[i];
+      vkf_ref_store_same(call, 0, r * call->out[0].stride[0] + i, y);
+    }
+  }
+done:
+  return st;
+}
+
+static void append_one(const vkf_call *call, uint32_t o, uint32_t column, uint32_t width) {
+  const vkf_append_params *p = &call->params->append;
+  const vkf_view *out = &call->out[o];
+  uint32_t tokens = call->dims->v[p->tokens], past = call->dims->v[p->past];
+  for (uint32_t seq = 0; seq < call->dims->v[p->seqs]; seq++) {
+    for (uint32_t t = 0; t < tokens; t++) {
+      const float *x = vkf_ref_row(&call->in[VKF_APPEND_X], (size_t)seq * tokens + t) + column;
+      for (uint32_t i = 0; i < p->n_heads * width; i++) {
+        size_t at = seq * out->stride[0] + i / width * out->stride[1] + (past + t) * out->stride[2] + i % width;
+        vkf_ref_store_same(call, o, at, x[i]);
+      }
+    }
+  }
+}
+
+vkf_status vkf_ref_append(vkf_env *env, const vkf_call *call) {
+  (void)env;
+  const vkf_append_params *p = &call->params->append;
+  append_one(call, VKF_APPEND_K, p->k_column, p->key_width);
+  append_one(call, VKF_APPEND_V, p->v_column, p->value_width);
+  return VKF_OK;
+}
+
+vkf_status vkf_ref_gather(vkf_env *env, const vkf_call *call) {
+  const vkf_gather_params *p = &call->params->gather;
+  const int32_t *index = call->in[VKF_GATHER_INDEX].data;
+  vkf_status st = VKF_OK;
+  for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
+    VKF_TRY(vkf_ref_check_index(env, call, "index", r, index[r], call->dims->v[p->x_rows]));
+    const float *x = vkf_ref_row(&call->in[VKF_GATHER_X], (size_t)index[r]);
+    for (uint32_t i = 0; i < p->width; i++) vkf_ref_store_same(call, 0, r * call->out[0].stride[0] + i, x[i]);
+  }
+done:
+  return st;
+}
+
+/* ---- log-softmax ------------------------------------------------------------------------------------------------- */
+
+/* Error of log(sum of exp(x - max)) where the sum is z, by the relative errors of its terms. */
+static double bound_log_sum(const vkf_rounding *r, const float *x, uint32_t width, double max, double z) {
+  double error = 0, sum = 0;
+  for (uint32_t i = 0; i < width; i++) {
+    double t = max - (double)x[i];
+    if (!(t < INFINITY)) continue; /* exp(-inf) is exact */
+    double own = expm1((r->u * t + vkf_ref_exp_error(r, t)) * (1 + 1e-4)), w = exp(-t);
+    error += w * own + 2 * VKF_TINY;
+    sum += w * (1 + own);
+  }
+  double relative = (error + vkf_ref_gamma(vkf_ref_depth(r, width), r->u) * sum) / z;
+  if (!(relative < 1)) return INFINITY;
+  double through = -log1p(-relative), y = log(z) + through;
+  double near_one = z * (1 - relative) <= 2 ? r->log_abs : 0; /* the computed sum may lie in [0.5, 2] */
+  return through + VKF_MAX(near_one, 2 * r->u * r->log_ulp * y);
+}
+
+/* out = (x - max) - log(sum of exp(x - max)). */
+vkf_status vkf_ref_log_softmax(vkf_env *env, const vkf_call *call) {
+  (void)env;
+  const vkf_log_softmax_params *p = &call->params->log_softmax;
+  for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
+    const float *x = vkf_ref_row(&call->in[VKF_LOG_SOFTMAX_X], r);
+    double max = -INFINITY, sum = 0, log_error = 0;
+    for (uint32_t i = 0; i < p->width; i++) {
+      if ((double)x[i] > max) max = (double)x[i];
+    }
+    for (uint32_t i = 0; i < p->width; i++) sum += exp((double)x[i] - max);
+    double log_sum = log(sum);
+    if (vkf_ref_judging(call)) log_error = bound_log_sum(call->rounding, x, p->width, max, sum);
+    for (uint32_t i = 0; i < p->width; i++) {
+      double t = (double)x[i] - max, result = t - log_sum, bound = 0;
+      if (vkf_ref_judging(call)) {
+        bound = call->rounding->u * fabs(t) + log_error;
+        bound += call->rounding->u * (fabs(result) + bound) + VKF_TINY;
+      }
+      vkf_ref_store(call, 0, r * call->out[0].stride[0] + i, result, bound);
+    }
+  }
+  return VKF_OK;
+}
+
+/* ---- edit -------------------------------------------------------------------------------------------------------- */
+
+/* One edit of a value and of the bound on its error: moves are exact, the rest is one rounding each. */
+static void edit_value(vkf_edit_kind kind, double value, const vkf_rounding *r, double *x, double *bound) {
+  double u = r ? r->u : 0, by = fabs(value);
+  switch (kind) {
+    case VKF_EDIT_ADD:
+      *x += value;
+      *bound += u * (fabs(*x) + *bound) + (r ? VKF_TINY : 0);
+      break;
+    case VKF_EDIT_PENALTY:
+      if (*x < 0) {
+        *x *= value;
+        *bound = *bound * by + u * (fabs(*x) + *bound * by) + (r ? VKF_TINY : 0);
+      } else {
+        *x /= value;
+        *bound = *bound / by + (r ? vkf_ref_div_error(r) * (fabs(*x) + *bound / by) + VKF_TINY : 0);
+      }
+      break;
+    default: /* SET and FILL */
+      *x = value;
+      *bound = 0;
+  }
+}
+
+/* x [width] and bound [width]: the row, edited in order. */
+static vkf_status edit_row(vkf_env *env, const vkf_call *call, uint32_t row, double *x, double *bound) {
+  const vkf_edit_params *p = &call->params->edit;
+  const int32_t *offsets = call->in[VKF_EDIT_OFFSETS].data;
+  vkf_status st = VKF_OK;
+  for (int32_t e = offsets[row]; e < offsets[row + 1]; e++) {
+    VKF_TRY(vkf_ref_check_index(env, call, "edit", row, e, p->max_edits));
+    const int32_t *edit = vkf_ref_ints(&call->in[VKF_EDIT_EDITS], (size_t)e);
+    VKF_TRY(vkf_ref_check_index(env, call, "kind of edit", row, edit[0], VKF_EDIT_FILL + 1));
+    float value;
+    memcpy(&value, &edit[2], sizeof(value));
+    if (edit[0] == VKF_EDIT_FILL) {
+      for (uint32_t i = 0; i < p->width; i++)
+        edit_value(VKF_EDIT_FILL, (double)value, call->rounding, &x[i], &bound[i]);
+      continue;
+    }
+    VKF_TRY(vkf_ref_check_index(env, call, "edited id", row, edit[1], p->width));
+    edit_value((vkf_edit_kind)edit[0], (double)value, call->rounding, &x[edit[1]], &bound[edit[1]]);
+  }
+done:
+  return st;
+}
+
+vkf_status vkf_ref_edit(vkf_env *env, const vkf_call *call) {
+  const vkf_edit_params *p = &call->params->edit;
+  vkf_status st = VKF_OK;
+  double *x = vkf_env_alloc(env, 2 * (size_t)p->width, sizeof(double));
+  if (!x) return VKF_ERROR_MEMORY;
+  double *bound = x + p->width;
+  for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
+    const float *row = vkf_ref_row(&call->in[VKF_EDIT_X], r);
+    for (uint32_t i = 0; i < p->width; i++) {
+      x[i] = (double)row[i];
+      bound[i] = 0;
+    }
+    VKF_TRY(edit_row(env, call, r, x, bound));
+    for (uint32_t i = 0; i < p->width; i++) {
+      vkf_ref_store(call, 0, r * call->out[0].stride[0] + i, x[i], bound[i]);
+    }
+  }
+done:
+  vkf_env_free(env, x);
+  return st;
+}
+
+/* ---- top-k ------------------------------------------------------------------------------------------------------- */
+
+/* Whether a stands before b: larger, NaN largest of all, equal values by the lower id. */
+static bool before(const float *x, uint32_t a, uint32_t b) {
+  bool nan_a = isnan(x[a]), nan_b = isnan(x[b]);
+  if (nan_a != nan_b) return nan_a;
+  if (!nan_a && x[a] != x[b]) return x[a] > x[b];
+  return a < b;
+}
+
+/* Keeps the best k so far in order; most elements fail the first comparison. */
+vkf_status vkf_ref_top_k(vkf_env *env, const vkf_call *call) {
+  const vkf_top_k_params *p = &call->params->top_k;
+  uint32_t *best = vkf_env_alloc(env, p->k, sizeof(*best));
+  if (!best) return VKF_ERROR_MEMORY;
+  for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
+    const float *x = vkf_ref_row(&call->in[VKF_TOP_K_X], r);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < p->width; i++) {
+      if (n == p->k && !before(x, i, best[n - 1])) continue;
+      uint32_t at = n < p->k ? n++ : n - 1;
+      for (; at > 0 && before(x, i, best[at - 1]); at--) best[at] = best[at - 1];
+      best[at] = i;
+    }
+    for (uint32_t i = 0; i < p->k; i++) {
+      size_t at = r * call->out[VKF_TOP_K_IDS].stride[0] + i;
+      vkf_ref_store_same(call, VKF_TOP_K_VALUES, r * call->out[VKF_TOP_K_VALUES].stride[0] + i, x[best[i]]);
+      ((int32_t *)call->out[VKF_TOP_K_IDS].data)[at] = (int32_t)best[i];
+      if (call->exact[VKF_TOP_K_IDS]) call->exact[VKF_TOP_K_IDS][at] = best[i];
+      if (call->bound[VKF_TOP_K_IDS]) call->bound[VKF_TOP_K_IDS][at] = 0;
+    }
+  }
+  vkf_env_free(env, best);
+  return VKF_OK;
+}
