@@ -97,7 +97,6 @@ static void report(replay *it, const vkf_gpu_event *access, const segment *s, co
 static void check_stamp(replay *it, const vkf_gpu_event *access, const segment *s, const stamp *before, bool wrote) {
   if (it->out->found || before->time == 0) return;
   bool host = access->by == VKF_GPU_BY_HOST;
-  if (!host && before->time == it->time) return; /* one dispatch: its own affair */
   if (host && before->serial > it->waited) {
     report(it, access, s, before, wrote, "wait for that submit");
     return;
@@ -137,7 +136,8 @@ static void apply_access(replay *it, const vkf_gpu_event *access) {
   }
 }
 
-/* A dispatch and its accesses, events[first ..]: all are checked before the first is applied. */
+/* A dispatch, events[0], and its accesses. All are checked before the first is applied: what a dispatch does to bytes
+ * that it accesses twice is its own affair. */
 static vkf_status replay_dispatch(replay *it, const vkf_gpu_event *events, size_t n) {
   vkf_status st = VKF_OK;
   it->time++;

@@ -1,6 +1,8 @@
 /* Blocks: indirect grids, submitting again, derived barriers, refusals, times. */
 #include "fixture.h"
 
+#include "gpu/block.h"
+
 enum { N = 256 };
 
 typedef struct buffers {
@@ -68,6 +70,7 @@ static void barriers_are_derived(void **state) {
   open_gpu(g, NULL);
   buffers it;
   make_buffers(g, &it);
+  vkf_gpu_buffer *spare = make_buffer(g, "spare", VKF_GPU_MEMORY_DEVICE, N * 4);
   scale_dispatch s;
   vkf_gpu_block *block = begin_block(g, "block");
   assert_int_equal(count_barriers(block), 1);
@@ -94,12 +97,13 @@ static void barriers_are_derived(void **state) {
   /* A grid that a dispatch wrote. */
   OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "7", it.a, it.grid, 3, 1, 0)->d));
   assert_int_equal(count_barriers(block), 4);
-  scale_init(g, &s, "8", it.a, it.c, 3, 1, 0);
+  scale_init(g, &s, "8", it.a, spare, 3, 1, 0);
   s.d.grid_buffer = it.grid;
   OK(vkf_gpu_block_dispatch(block, &s.d));
   assert_int_equal(count_barriers(block), 5);
   OK(vkf_gpu_block_end(block));
   vkf_gpu_block_destroy(&block);
+  vkf_gpu_buffer_destroy(&spare);
   destroy_buffers(&it);
   close_gpu(g);
 }
@@ -175,6 +179,45 @@ static void a_pending_block_is_refused(void **state) {
   vkf_gpu_block_destroy(&block); /* pending: waits */
   expect_scaled(g, it.b, N, 2, 0);
   destroy_buffers(&it);
+  close_gpu(g);
+}
+
+/* Drivers may give more sets than a pool promised, but need not: pools are added in time. */
+static void pools_give_what_they_promised(void **state) {
+  (void)state;
+  gpu fixture, *g = &fixture;
+  open_gpu(g, NULL);
+  buffers it;
+  make_buffers(g, &it);
+  vkf_gpu_block *block = begin_block(g, "many");
+  for (uint32_t i = 0; i < 40; ++i) {
+    scale_dispatch s;
+    OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "scale", it.a, it.b, N, 2, 0)->d));
+  }
+  assert_int_equal(block->sets.n_pools, 2); /* of 16 and 32 sets */
+  assert_int_equal(block->sets.pools->sets, 8);
+  OK(vkf_gpu_block_end(block));
+  submit_and_wait(g, &block, 1);
+  expect_scaled(g, it.b, N, 2, 0);
+  vkf_gpu_block_destroy(&block);
+  destroy_buffers(&it);
+  close_gpu(g);
+}
+
+/* A buffer that a pending block uses lives until that has ended; the layer would tell. */
+static void a_buffer_in_use_is_waited_for(void **state) {
+  (void)state;
+  gpu fixture, *g = &fixture;
+  open_gpu(g, NULL);
+  buffers it;
+  make_buffers(g, &it);
+  scale_dispatch s;
+  vkf_gpu_block *block = begin_block(g, "pending");
+  OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "scale", it.a, it.b, N, 2, 0)->d));
+  OK(vkf_gpu_block_end(block));
+  OK(vkf_gpu_submit(g->device, &block, 1, NULL));
+  destroy_buffers(&it);
+  vkf_gpu_block_destroy(&block);
   close_gpu(g);
 }
 
@@ -325,6 +368,8 @@ int main(void) {
       cmocka_unit_test(blocks_run_in_order),
       cmocka_unit_test(many_submits_in_flight),
       cmocka_unit_test(a_pending_block_is_refused),
+      cmocka_unit_test(a_buffer_in_use_is_waited_for),
+      cmocka_unit_test(pools_give_what_they_promised),
       cmocka_unit_test(arguments_are_checked),
       cmocka_unit_test(times_are_measured),
       cmocka_unit_test(host_memory_runs_out),
