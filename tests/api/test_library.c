@@ -1,0 +1,207 @@
+/* The public interface from inside a program, on the device that VKF_DEVICE names: an op by hand, a callback that
+ * stops, a device that has its memory back, two contexts, results that outlive what made them.
+ */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include <vkformer/vkformer.h>
+
+#define MODEL VKF_SOURCE_DIR "/models/en-es"
+static const char *const cat = "The cat sat on the mat because it was tired.";
+
+typedef struct fixture {
+  vkf_context *context;
+  vkf_device *device;
+} fixture;
+
+#define OK(call)                                                           \
+  do {                                                                     \
+    if ((call) != VKF_OK) fail_msg("%s", vkf_context_message(f->context)); \
+  } while (0)
+
+static int open_device(void **state) {
+  static fixture f;
+  memset(&f, 0, sizeof f);
+  *state = &f;
+  if (vkf_context_create(NULL, &f.context) != VKF_OK) return -1;
+  if (vkf_device_open(f.context, NULL, &f.device) != VKF_OK) {
+    fprintf(stderr, "%s\n", vkf_context_message(f.context));
+    return -1;
+  }
+  return 0;
+}
+
+/* Whatever a test did: what it closed, the device has back. */
+static int close_device(void **state) {
+  fixture *f = *state;
+  uint64_t now = 0, peak = 0;
+  vkf_device_memory(f->device, &now, &peak);
+  if (now != 0)
+    fprintf(stderr, "expected 0 bytes on the device after everything was closed, found %llu\n",
+            (unsigned long long)now);
+  vkf_device_close(&f->device);
+  vkf_context_destroy(&f->context);
+  assert_null(f->device);
+  assert_null(f->context);
+  return now == 0 ? 0 : -1;
+}
+
+static void assert_near(const float *got, const float *expected, size_t n, float tolerance) {
+  for (size_t i = 0; i < n; i++) {
+    if (!(got[i] - expected[i] <= tolerance && expected[i] - got[i] <= tolerance)) {
+      fail_msg("element %zu: expected %.7g, found %.7g", i, expected[i], got[i]);
+    }
+  }
+}
+
+/* Three words of width 4, attention with one head: the scores are [[2,12,8],[12,8,16],[8,16,16]] / 2. */
+static void test_attention_by_hand(void **state) {
+  fixture *f = *state;
+  static float q[] = {2, 0, 1, 1, 0, 4, 2, 2, 2, 2, 2, 2}, k[] = {0, 2, 1, 1, 4, 0, 2, 2, 2, 2, 2, 2},
+               v[] = {2, 1, 0, 1, 0, 2, 4, 2, 2, 2, 2, 2};
+  static const float expected[] = {0.248799f, 1.9941f,  3.739402f, 1.9941f,   1.968248f, 1.88269f,
+                                   1.797132f, 1.88269f, 1.009075f, 1.990925f, 2.972776f, 1.990925f};
+  const vkf_array inputs[] = {
+      {"q", VKF_F32, 4, {1, 3, 1, 4}, q}, {"k", VKF_F32, 4, {1, 3, 1, 4}, k}, {"v", VKF_F32, 4, {1, 3, 1, 4}, v}};
+  vkf_result *result = NULL;
+  OK(vkf_device_run_op(f->device, "attention", "{\"scale\": 0.5}", inputs, 3, NULL, &result));
+  const vkf_array *out = vkf_result_find(result, "out");
+  assert_non_null(out);
+  assert_int_equal(out->dtype, VKF_F32);
+  assert_near(out->data, expected, 12, 1e-5f); /* the numbers above have six digits */
+  vkf_result_destroy(&result);
+}
+
+static void test_matmul_is_exact_on_halves(void **state) {
+  fixture *f = *state;
+  static float x[] = {1, 2.5f, -3, 0.5f, 0, 4}, w[] = {2, 0, 1, -1, 1, 0.5f}, bias[] = {0.5f, -7};
+  /* x w^T + bias, then relu */
+  static const float expected[] = {0, 0, 5.5f, 0};
+  const vkf_array inputs[] = {
+      {"x", VKF_F32, 2, {2, 3}, x}, {"w", VKF_F32, 2, {2, 3}, w}, {"bias", VKF_F32, 1, {2}, bias}};
+  vkf_result *result = NULL;
+  OK(vkf_device_run_op(f->device, "matmul", "{\"activation\": \"relu\"}", inputs, 3, NULL, &result));
+  assert_memory_equal(vkf_result_find(result, "out")->data, expected, sizeof expected);
+  vkf_result_destroy(&result);
+}
+
+static void expect_refused(fixture *f, vkf_status status, const char *words) {
+  assert_int_not_equal(status, VKF_OK);
+  if (!strstr(vkf_context_message(f->context), words))
+    fail_msg("'%s' is not in '%s'", words, vkf_context_message(f->context));
+}
+
+static void test_ops_are_refused_by_name(void **state) {
+  fixture *f = *state;
+  static float x[6], w[8];
+  const vkf_array inputs[] = {{"x", VKF_F32, 2, {2, 3}, x}, {"w", VKF_F32, 2, {2, 4}, w}};
+  vkf_result *result = NULL;
+  expect_refused(f, vkf_device_run_op(f->device, "nosuch", NULL, inputs, 2, NULL, &result), "nosuch");
+  expect_refused(f, vkf_device_run_op(f->device, "matmul", NULL, inputs, 2, NULL, &result), "w");
+  expect_refused(f, vkf_device_run_op(f->device, "matmul", NULL, inputs, 1, NULL, &result), "w");
+  assert_null(result);
+}
+
+typedef struct counter {
+  int calls, stop_at;
+} counter;
+
+static int count(void *user, size_t row, int32_t token) {
+  counter *c = user;
+  (void)row;
+  (void)token;
+  return ++c->calls == c->stop_at;
+}
+
+static void test_the_callback_sees_every_token_and_stops(void **state) {
+  fixture *f = *state;
+  vkf_model *model = NULL;
+  vkf_result *whole = NULL, *part = NULL;
+  counter all = {0, -1}, three = {0, 3};
+  vkf_generate_params params = {"{\"num_beams\": 1}", count, &all};
+  OK(vkf_model_open(f->device, MODEL, &model));
+  OK(vkf_model_translate(model, &cat, 1, &params, &whole));
+  const vkf_array *ids = vkf_result_find(whole, "sequences");
+  assert_int_equal(all.calls, ids->shape[1] - 1); /* all but the start token */
+  params.user = &three;
+  assert_int_equal(vkf_model_translate(model, &cat, 1, &params, &part), VKF_ERROR_STOPPED);
+  assert_int_equal(three.calls, 3);
+  const vkf_array *some = vkf_result_find(part, "sequences");
+  assert_int_equal(some->shape[1], 4);
+  assert_memory_equal(some->data, ids->data, 4 * sizeof(int32_t));
+  vkf_model_close(&model);
+  /* Results stand alone. */
+  assert_string_equal(vkf_result_text(whole, 0), " El gato se sent\xc3\xb3 en la mata porque estaba cansado.");
+  vkf_result_destroy(&part);
+  vkf_result_destroy(&whole);
+}
+
+static void test_models_side_by_side(void **state) {
+  fixture *f = *state;
+  vkf_model *models[2] = {NULL, NULL};
+  vkf_result *results[2] = {NULL, NULL};
+  uint64_t now = 0, peak = 0;
+  for (int i = 0; i < 2; i++) OK(vkf_model_open(f->device, MODEL, &models[i]));
+  for (int i = 0; i < 2; i++) OK(vkf_model_translate(models[i], &cat, 1, NULL, &results[i]));
+  assert_string_equal(vkf_result_text(results[0], 0), vkf_result_text(results[1], 0));
+  vkf_device_memory(f->device, &now, &peak);
+  if (vkf_device_get_info(f->device)->kind != VKF_DEVICE_REF) assert_true(now > 0 && peak >= now);
+  for (int i = 0; i < 2; i++) {
+    vkf_result_destroy(&results[i]);
+    vkf_model_close(&models[i]);
+  }
+}
+
+static void test_contexts_are_independent(void **state) {
+  fixture *f = *state;
+  vkf_context *other = NULL;
+  vkf_device *device = NULL;
+  assert_int_equal(vkf_context_create(NULL, &other), VKF_OK);
+  assert_int_equal(vkf_device_open(other, "no such device", &device), VKF_ERROR_NO_DEVICE);
+  assert_null(device);
+  assert_true(strstr(vkf_context_message(other), "no such device") != NULL);
+  assert_string_equal(vkf_context_message(f->context), "");
+  vkf_context_destroy(&other);
+}
+
+static void test_nothing_is_destroyed_twice(void **state) {
+  (void)state;
+  vkf_context *context = NULL;
+  vkf_device *device = NULL;
+  vkf_model *model = NULL;
+  vkf_result *result = NULL;
+  vkf_result_destroy(&result);
+  vkf_model_close(&model);
+  vkf_device_close(&device);
+  vkf_context_destroy(&context);
+  assert_string_equal(vkf_version(), "0.1.0");
+}
+
+int main(void) {
+#define TEST(name) cmocka_unit_test_setup_teardown(name, open_device, close_device)
+  const struct CMUnitTest tests[] = {
+      TEST(test_attention_by_hand),
+      TEST(test_matmul_is_exact_on_halves),
+      TEST(test_ops_are_refused_by_name),
+      TEST(test_the_callback_sees_every_token_and_stops),
+      TEST(test_models_side_by_side),
+      TEST(test_contexts_are_independent),
+      cmocka_unit_test(test_nothing_is_destroyed_twice),
+  };
+  vkf_context *context = NULL;
+  vkf_device *device = NULL;
+  if (vkf_context_create(NULL, &context) != VKF_OK) return 1;
+  bool missing = vkf_device_open(context, NULL, &device) == VKF_ERROR_NO_DEVICE;
+  vkf_device_close(&device);
+  vkf_context_destroy(&context);
+  if (missing) return getenv("VKF_REQUIRE_DRIVERS") ? 1 : 77;
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,366 @@
+/* The program from outside: what it prints, where, and how it exits. Each row is a shell command with its exit code, a
+ * piece of standard output and a piece of standard error.
+ *
+ * In a command $V is the program, $M the shipped model, $G the golden folders, $B the build folder and $T a fresh
+ * folder with damaged copies of a golden model. VKF_DEVICE names the driver under test.
+ */
+#define _XOPEN_SOURCE 700
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+#include <math.h>
+
+#include <cmocka.h>
+
+#include <vkformer/vkformer.h>
+
+typedef struct row {
+  const char *command;
+  int exit_code;
+  const char *out, *err; /* NULL: anything; "": nothing */
+} row;
+
+static char folder[] = "/tmp/vkformer-program-XXXXXX";
+
+/* ---- running a row ----------------------------------------------------------------------------------------------- */
+
+static void read_file(const char *name, char *text, size_t size) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  size_t n = fread(text, 1, size - 1, file);
+  text[n] = 0;
+  fclose(file);
+}
+
+static int run(const char *command) {
+  char line[4096];
+  assert_true(snprintf(line, sizeof line, "( %s ) >$T/out 2>$T/err </dev/null", command) < (int)sizeof line);
+  int status = system(line);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000;
+}
+
+static int holds(const char *text, const char *piece) {
+  return !piece || (piece[0] ? strstr(text, piece) != NULL : text[0] == 0);
+}
+
+static void check_rows(const row *rows, size_t n) {
+  static char out[1 << 16], err[1 << 16];
+  for (size_t i = 0; i < n; i++) {
+    int exit_code = run(rows[i].command);
+    read_file("out", out, sizeof out);
+    read_file("err", err, sizeof err);
+    if (exit_code != rows[i].exit_code || !holds(out, rows[i].out) || !holds(err, rows[i].err)) {
+      fail_msg("%s\nexpected exit %d, out '%s', err '%s'\nfound exit %d\n--- out\n%s--- err\n%s---", rows[i].command,
+               rows[i].exit_code, rows[i].out ? rows[i].out : "...", rows[i].err ? rows[i].err : "...", exit_code, out,
+               err);
+    }
+  }
+}
+#define CHECK(rows) check_rows(rows, sizeof(rows) / sizeof((rows)[0]))
+
+/* ---- damaged models and inputs ----------------------------------------------------------------------------------- */
+
+static void ok(vkf_context *context, vkf_status status) {
+  if (status != VKF_OK) fail_msg("%s", vkf_context_message(context));
+}
+
+static void write_arrays(vkf_context *context, const char *name, const vkf_array *arrays, size_t n) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  ok(context, vkf_arrays_write(context, path, arrays, n));
+}
+
+static vkf_array *find_array(vkf_array *arrays, size_t n, const char *name) {
+  for (size_t i = 0; i < n; i++) {
+    if (strcmp(arrays[i].name, name) == 0) return &arrays[i];
+  }
+  fail_msg("the golden model has no tensor %s", name);
+  return NULL;
+}
+
+/* Copies of the golden encoder-decoder with one fault each. */
+static void make_models(vkf_context *context) {
+  enum { MAX_ARRAYS = 128 };
+  static vkf_array arrays[MAX_ARRAYS];
+  vkf_result *model = NULL;
+  char path[512];
+  snprintf(path, sizeof path, "%s/tests/golden/transformer-postln-relu/model.safetensors", VKF_SOURCE_DIR);
+  ok(context, vkf_arrays_read(context, path, &model));
+  size_t n = vkf_result_count(model);
+  assert_in_range(n, 2, MAX_ARRAYS - 1);
+  for (size_t i = 0; i < n; i++) arrays[i] = *vkf_result_at(model, i);
+
+  float number = 1;
+  arrays[n] = (vkf_array){.name = "nobody.asks", .dtype = VKF_F32, .rank = 1, .shape = {1}, .data = &number};
+  write_arrays(context, "extra/model.safetensors", arrays, n + 1);
+
+  vkf_array *tensor = find_array(arrays, n, "core.decoder.layers.1.linear2.weight");
+  size_t swap = tensor->shape[0];
+  tensor->shape[0] = tensor->shape[1];
+  tensor->shape[1] = swap;
+  write_arrays(context, "shape/model.safetensors", arrays, n);
+  tensor->shape[1] = tensor->shape[0];
+  tensor->shape[0] = swap;
+
+  float *bias = find_array(arrays, n, "core.decoder.layers.1.norm3.bias")->data;
+  float kept = bias[0];
+  bias[0] = NAN;
+  write_arrays(context, "nan/model.safetensors", arrays, n);
+  bias[0] = kept;
+
+  *tensor = arrays[n - 1];
+  write_arrays(context, "missing/model.safetensors", arrays, n - 1);
+  vkf_result_destroy(&model);
+}
+
+static void make_inputs(vkf_context *context) {
+  static int32_t ids[100], outside[4] = {5, 6, 7000, 8}, target[3] = {1, 9, 10};
+  static float numbers[4];
+  for (int i = 0; i < 100; i++) ids[i] = 3 + i % 50;
+  vkf_array in[2] = {{.name = "input_ids", .dtype = VKF_I32, .rank = 2, .shape = {1, 4}, .data = ids},
+                     {.name = "decoder_input_ids", .dtype = VKF_I32, .rank = 2, .shape = {1, 3}, .data = target}};
+  write_arrays(context, "in.safetensors", in, 2);
+  write_arrays(context, "no_target.safetensors", in, 1);
+  write_arrays(context, "no_ids.safetensors", in + 1, 1);
+  in[0].data = outside;
+  write_arrays(context, "outside.safetensors", in, 2);
+  in[0].data = ids;
+  in[0].shape[1] = 100;
+  write_arrays(context, "long.safetensors", in, 2);
+  in[0].shape[1] = 4;
+  in[0].rank = 1;
+  in[0].shape[0] = 4;
+  write_arrays(context, "rank.safetensors", in, 2);
+  in[0] = (vkf_array){.name = "input_ids", .dtype = VKF_F32, .rank = 2, .shape = {1, 4}, .data = numbers};
+  write_arrays(context, "floats.safetensors", in, 2);
+}
+
+static int prepare(void **state) {
+  (void)state;
+  vkf_context *context = NULL;
+  if (!mkdtemp(folder)) return -1;
+  setenv("T", folder, 1);
+  setenv("B", VKF_BINARY_DIR, 1);
+  setenv("V", VKF_BINARY_DIR "/vkformer", 1);
+  setenv("M", VKF_SOURCE_DIR "/models/en-es", 1);
+  setenv("G", VKF_SOURCE_DIR "/tests/golden", 1);
+  if (system("for d in extra shape nan missing type truncated huge none; do "
+             "mkdir $T/$d && cp $G/transformer-postln-relu/config.json $T/$d && chmod u+w $T/$d/*; done\n"
+             "sed -i 's/\"transformer\"/\"perceptron\"/' $T/type/config.json\n"
+             "cp $G/transformer-postln-relu/model.safetensors $T/type\n"
+             "head -c 40000 $G/transformer-postln-relu/model.safetensors > $T/truncated/model.safetensors\n"
+             "printf '\\377\\377\\377\\377\\377\\377\\377\\177{}' > $T/huge/model.safetensors\n"
+             "mkdir $T/loader && : > $T/loader/libvulkan.so.1\n"
+             "echo '{\"do_sample\": true}' > $T/sample.json; echo '{\"nosuch_key\": 3}' > $T/key.json\n"
+             "echo '[1]' > $T/array.json; echo '{\"num_beams\": 2' > $T/broken.json") != 0) {
+    return -1;
+  }
+  ok(NULL, vkf_context_create(NULL, &context));
+  make_models(context);
+  make_inputs(context);
+  vkf_context_destroy(&context);
+  return 0;
+}
+
+static int clean(void **state) {
+  (void)state;
+  return system("rm -rf $T");
+}
+
+/* ---- the rows ---------------------------------------------------------------------------------------------------- */
+
+static void test_help(void **state) {
+  (void)state;
+  static const row rows[] = {
+      {"$V --help", 0, "Commands:", ""},
+      {"$V --version", 0, "vkformer ", ""},
+      {"$V help run", 0, "Usage: vkformer run MODEL", ""},
+      {"for c in $($V --help | sed -n '/^Commands/,/^$/s/^  \\([a-z]*\\) .*/\\1/p'); do "
+       "$V $c --help > $T/help || exit 1; for w in \"Usage: vkformer $c\" --device --icd Example:; do "
+       "grep -q -e \"$w\" $T/help || { echo \"$c: no $w\"; exit 1; }; done; echo $c; done",
+       0, "translate\nrun\ngenerate\nvalidate\ndevices\ninfo\n", ""},
+  };
+  CHECK(rows);
+}
+
+static void test_usage(void **state) {
+  (void)state;
+  static const row rows[] = {
+      {"$V", 2, "", "Usage: vkformer COMMAND"},
+      {"$V trnslate", 2, "", "expected a command, found 'trnslate'"},
+      {"$V translate --nosuch", 2, "", "found '--nosuch'"},
+      {"$V translate -x", 2, "", "found '-x'"},
+      {"$V translate --model", 2, "", "--model: expected DIR"},
+      {"$V translate --json=1 a", 2, "", "--json: expected no value"},
+      {"$V translate --num-beams four a", 2, "", "--num-beams: expected a whole number of at least 0, found 'four'"},
+      {"$V translate --batch-size 0 a", 2, "", "--batch-size: expected a whole number of at least 1, found '0'"},
+      {"$V translate --length-penalty nan a", 2, "", "--length-penalty: expected a number, found 'nan'"},
+      {"$V translate --early-stopping maybe a", 2, "", "expected true, false or never, found 'maybe'"},
+      {"$V run", 2, "", "expected MODEL, a model folder, found nothing"},
+      {"$V run $M", 2, "", "found no --inputs"},
+      {"$V run $M --inputs a", 2, "", "found no --outputs"},
+      {"$V generate $M more --inputs a --outputs b", 2, "", "found 'more' as well"},
+      {"$V devices more", 2, "", "expected no arguments, found 'more'"},
+      {"$V info", 2, "", "expected MODEL, a model folder, found nothing"},
+      {"$V tokenize", 2, "", "expected TEXT, found nothing"},
+      {"$V tokenize --decode five", 2, "", "expected a token id, found 'five'"},
+  };
+  CHECK(rows);
+}
+
+static void test_devices(void **state) {
+  (void)state;
+  static const row rows[] = {
+      {"$V devices", 0, "ref", ""},
+      {"$V devices --json", 0, "\"subgroup_size\"", ""},
+      {"$V translate --device nosuch a", 1, "", "nosuch"},
+      {"$V translate --device 99 a", 1, "", "99"},
+      {"env -u VKF_DEVICE VK_DRIVER_FILES=/none.json VK_ICD_FILENAMES=/none.json $V translate a", 1, "",
+       "--device ref"},
+      {"env -u VKF_DEVICE LD_LIBRARY_PATH=$T/loader $V translate a", 1, "", "--device ref"},
+      {"LD_LIBRARY_PATH=$T/loader $V devices", 0, "ref", ""},
+      {"LD_LIBRARY_PATH=$T/loader $V info $G/marian --device ref", 0, "marian", ""},
+      {"env -u VKF_DEVICE $V info $G/marian", 0, "marian", "computing on the CPU"},
+      {"$V info $G/marian -v", 0, "marian", "device: "},
+  };
+  CHECK(rows);
+}
+
+static void test_models(void **state) {
+  (void)state;
+  static const row rows[] = {
+      {"$V info $T/nosuch", 1, "", "nosuch"},
+      {"$V info $T/none", 1, "", "model.safetensors"},
+      {"$V info $T/type", 1, "", "perceptron"},
+      {"$V info $T/truncated", 1, "", "model.safetensors"},
+      {"$V info $T/huge", 1, "", "model.safetensors"},
+      {"$V info $T/missing", 1, "", "core.decoder.layers.1.linear2.weight"},
+      {"$V info $T/shape", 1, "", "core.decoder.layers.1.linear2.weight"},
+      {"$V info $T/extra", 0, "unused tensor   nobody.asks", ""},
+      {"$V info $M", 0, "7,643,136", ""},
+      {"$V info $M --batch-size 32 --length 100", 0, "[32,4,100,64]", ""},
+      {"$V info $M --json", 0, "\"n_parameters\": 7643136", ""},
+      {"$V info $M --plan", 0, "encoder.0", ""},
+  };
+  CHECK(rows);
+}
+
+static void test_run_and_generate(void **state) {
+  (void)state;
+  static const row rows[] = {
+      {"$V run $G/transformer-postln-relu -i $T/in.safetensors -o $T/o --output-hidden-states --output-attentions", 0,
+       "", ""},
+      {"grep -c cross_attentions.1 $T/o && grep -c encoder_hidden_states.0 $T/o && rm $T/o", 0, NULL, ""},
+      {"$V generate $G/transformer-postln-relu -i $T/in.safetensors -o $T/o --num-beams 2 --max-new-tokens 5", 0, "",
+       ""},
+      {"grep -c sequences_scores $T/o && rm $T/o", 0, NULL, ""},
+      {"$V run $G/transformer-postln-relu -i $T/nosuch.safetensors -o $T/o", 1, "", "nosuch.safetensors"},
+      {"$V run $G/transformer-postln-relu -i $T/no_ids.safetensors -o $T/o", 1, "", "input_ids"},
+      {"$V run $G/transformer-postln-relu -i $T/no_target.safetensors -o $T/o", 1, "", "decoder_input_ids"},
+      {"$V run $G/transformer-postln-relu -i $T/outside.safetensors -o $T/o", 1, "", "7000"},
+      {"$V generate $G/transformer-postln-relu -i $T/outside.safetensors -o $T/o", 1, "", "7000"},
+      {"$V run $G/transformer-postln-relu -i $T/rank.safetensors -o $T/o", 1, "", "input_ids"},
+      {"$V run $G/transformer-postln-relu -i $T/floats.safetensors -o $T/o", 1, "", "input_ids"},
+      {"$V run $G/marian -i $T/long.safetensors -o $T/o", 1, "", "64"},
+      {"$V generate $T/nan -i $T/in.safetensors -o $T/o --max-new-tokens 3", 1, "", "finite"},
+      {"$V generate $G/marian -i $T/in.safetensors -o $T/o -g $T/sample.json", 1, "", "do_sample"},
+      {"$V generate $G/marian -i $T/in.safetensors -o $T/o -g $T/key.json", 1, "", "nosuch_key"},
+      {"$V generate $G/marian -i $T/in.safetensors -o $T/o -g $T/array.json", 1, "",
+       "array.json: expected a JSON object"},
+      {"$V generate $G/marian -i $T/in.safetensors -o $T/o -g $T/broken.json", 1, "", "broken.json: line 2"},
+      {"$V generate $G/marian -i $T/in.safetensors -o $T/o -g $T/nosuch.json", 1, "", "nosuch.json"},
+      {"$V generate $G/marian -i $T/in.safetensors -o $T/o --num-beams 0", 1, "", "num_beams"},
+      {"test -e $T/o", 1, "", ""},
+      {"$V run $G/transformer-postln-relu -i $T/in.safetensors -o $T/nosuch/o", 1, "", "nosuch/o"},
+  };
+  CHECK(rows);
+}
+
+static void test_translate(void **state) {
+  (void)state;
+  static const row rows[] = {
+      {"$V translate \"The animal didn't cross the street because it was too tired.\"", 0,
+       "El animal no cruz\xc3\xb3 la calle porque estaba demasiado cansado.\n", ""},
+      {"$V translate --model $M --num-beams 4 --json \"The animal didn't cross the street because it was too tired.\"",
+       0, "\"ids\":[489,4518,318,4022,305,328,2771,1963,677,1148,2361,16,1],\"score\":-0.16", ""},
+      {"$V translate --num-beams 1 --json \"The animal didn't cross the street because it was too tired.\"", 0,
+       "\"ids\":[489,4518,318,1156,87,5569,328,2771,1963,677,1148,2361,16,1],\"score\":null", ""},
+      {"$V translate ''", 0, "\n", ""},
+      {"$V translate --json ''", 0, "{\"source\":\"\",\"translation\":\"\",\"ids\":[],\"score\":null}\n", ""},
+      {"printf '' | $V translate", 0, "", ""},
+      {"printf 'I am here.\\n\\nThe cat sat on the mat because it was tired.\\r\\nWe like it.' > $T/lines; for b in 1 "
+       "2 32; do "
+       "$V translate -b $b < $T/lines > $T/b$b || exit 1; done; cmp $T/b1 $T/b2 && cmp $T/b1 $T/b32 && "
+       "wc -l < $T/b1 && sed -n 2p $T/b1 | wc -c && sed -n 3p $T/b1",
+       0, "4\n1\nEl gato se sent\xc3\xb3 en la mata porque estaba cansado.\n", ""},
+      {"printf 'I am here.\\n\\377\\nWe like it.\\n' | $V translate > $T/one; s=$?; wc -l < $T/one; exit $s", 1, "1\n",
+       "line 2: "},
+      {"printf 'I am here.\\nWe\\000like it.\\n' | $V translate", 1, NULL, "line 2: expected text, found a zero byte"},
+      {"$V translate --model $T/nosuch a", 1, "", "nosuch"},
+      {"$V translate --model $G/marian a", 1, "", "tokenizer"},
+      {"$V translate a > /dev/full", 1, "", "standard output: cannot be written: "},
+      {"$V translate \"$(yes word | head -n 400 | tr '\\n' ' ')\"", 1, "", "128"},
+      {"$V tokenize 'The cat sat on the mat because it was tired.'", 0,
+       "382 1351 1873 402 303 1058 1790 416 391 1809 16 1\n", ""},
+      {"$V tokenize --decode 489 2217 342 3969 1", 0, "El gato se sent\xc3\xb3\n", ""},
+  };
+  CHECK(rows);
+}
+
+static void test_examples(void **state) {
+  (void)state;
+  static const row rows[] = {
+      {"for x in $B/example_translate $B/example_translate_cxx; do test -x $x || { echo \"$x is not built\" >&2; "
+       "continue; }; "
+       "$x $M 'I am here.' > $T/x || exit 1; $V translate 'I am here.' > $T/v; sed 's/^ //' $T/x | cmp - $T/v || exit "
+       "1; done; "
+       "test -x $B/example_translate",
+       0, "", NULL},
+      {"$B/example_translate $T/nosuch a", 1, "", "nosuch"},
+      {"$B/example_translate", 2, "", "usage"},
+  };
+  CHECK(rows);
+}
+
+static void test_validate(void **state) {
+  (void)state;
+  static const row rows[] = {
+      {"$V validate $G/transformer-lm-postln --json $T/v.json", 0, ": passed", ""},
+      {"grep -c '\"scope\": \"block\"' $T/v.json && grep -c '\"passed\": true' $T/v.json", 0, NULL, ""},
+      {"$V validate $T/nosuch", 1, "", "nosuch"},
+  };
+  CHECK(rows);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_help),
+      cmocka_unit_test(test_usage),
+      cmocka_unit_test(test_devices),
+      cmocka_unit_test(test_models),
+      cmocka_unit_test(test_run_and_generate),
+      cmocka_unit_test(test_translate),
+      cmocka_unit_test(test_examples),
+      cmocka_unit_test(test_validate),
+  };
+  /* The driver under test may be missing: a skip, or a failure where it is required. */
+  const char *driver = getenv("VKF_DEVICE");
+  char command[512];
+  if (driver) {
+    snprintf(command, sizeof command, "%s/vkformer devices --json | grep -q '\"alias\": \"%s\"'", VKF_BINARY_DIR,
+             driver);
+    if (system(command) != 0) {
+      fprintf(stderr, "expected the driver %s, found none\n", driver);
+      return getenv("VKF_REQUIRE_DRIVERS") ? 1 : 77;
+    }
+  }
+  return cmocka_run_group_tests_name("program", tests, prepare, clean);
+}
