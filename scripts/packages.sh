@@ -1,0 +1,35 @@
+# Sourced by the scripts: which packages are needed, and how they are installed where they are missing.
+#
+# Debian 12 and newer, Ubuntu 24.04 and newer. Nothing is installed, and nothing downloaded, where all of them are there.
+
+packages_build="gcc g++ libc6-dev make cmake pkg-config libvulkan-dev glslang-tools spirv-tools
+  libjansson-dev libpcre2-dev libutf8proc-dev"
+packages_run="libvulkan1 mesa-vulkan-drivers"
+packages_test="libcmocka-dev libvulkan-volk-dev vulkan-validationlayers"
+package_swiftshader="chromium-common" # Debian has SwiftShader in it; Ubuntu has no package with SwiftShader
+
+say() { printf '%s\n' "$*" >&2; }
+
+is_installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
+
+# install_packages NAME...
+install_packages() {
+  local missing="" name sudo=""
+  command -v dpkg-query >/dev/null || {
+    say "This is no Debian or Ubuntu: expected these packages, or what is called so here: $*"
+    return 0
+  }
+  for name in "$@"; do is_installed "$name" || missing="$missing $name"; done
+  [ -n "$missing" ] || return 0
+  if [ "$(id -u)" != 0 ]; then
+    command -v sudo >/dev/null || { say "Install as root first:$missing"; return 1; }
+    sudo=sudo
+  fi
+  say "Installing:$missing"
+  $sudo apt-get update -qq >&2
+  # shellcheck disable=SC2086
+  $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >&2
+}
+
+# true where the distribution has a package of this name
+has_package() { apt-cache show "$1" 2>/dev/null | grep -q '^Filename:'; }
