@@ -1,0 +1,50 @@
+// What the attention kernels share: operands, which keys a query sees, and the scaled score of a pair.
+// Operands: q (rows), k, v [seq][head][capacity][width], mask [seq][stride], score bias, ancestry, out.
+layout(BINDING(0)) readonly buffer Q { float q_data[]; };
+layout(BINDING(1)) readonly buffer K { float k_data[]; };
+layout(BINDING(2)) readonly buffer V { float v_data[]; };
+layout(BINDING(3)) readonly buffer Mask { int mask[]; };
+layout(BINDING(4)) readonly buffer ScoreBias { float score_bias[]; };
+layout(BINDING(5)) readonly buffer Ancestry { uint ancestry[]; };
+layout(constant_id = VKF_C_HEADS) const uint HEADS = 1;
+layout(constant_id = VKF_C_KV_HEADS) const uint KV_HEADS = 1;
+layout(constant_id = VKF_C_KEY_WIDTH) const uint KEY_WIDTH = 64;
+layout(constant_id = VKF_C_VALUE_WIDTH) const uint VALUE_WIDTH = 64;
+layout(constant_id = VKF_C_HAS_MASK) const uint HAS_MASK = 0;
+layout(constant_id = VKF_C_HAS_SCORE_BIAS) const uint HAS_SCORE_BIAS = 0;
+layout(constant_id = VKF_C_HAS_ANCESTRY) const uint HAS_ANCESTRY = 0;
+layout(constant_id = VKF_C_CAUSAL) const uint CAUSAL = 0;
+
+const float LOWEST = -3.402823466e38; // where a running maximum starts: finite, so that no difference is NaN
+
+// The place of this invocation: query t of sequence seq in head. shared_by sequences have one row of k, v and mask.
+struct Place {
+  uint seq, head, t, keys, past, shared_by;
+};
+
+Place place_of(uint t) {
+  return Place(gl_WorkGroupID.z, gl_WorkGroupID.y, t, dim[p.keys], dim[p.past], dim[p.shared_by]);
+}
+
+// Keys that may be seen by the queries up to t: later ones need no look.
+uint keys_until(Place a, uint t) { return CAUSAL != 0 ? min(a.keys, a.past + t + 1) : a.keys; }
+
+bool sees(Place a, uint s) {
+  if (s >= a.keys) return false;
+  if (CAUSAL != 0 && s > a.past + a.t) return false;
+  if (p.window != 0 && s + p.window <= a.past + a.t) return false;
+  return HAS_MASK == 0 || mask[at[3].x + a.seq / a.shared_by * p.mask_stride + s] != 0;
+}
+
+// The row of k and v that holds key s: times the width it is the first element.
+uint key_row(Place a, uint s) {
+  const uint from = HAS_ANCESTRY != 0 ? ancestry[at[5].x + a.seq * p.ancestry_stride + s] : a.seq / a.shared_by;
+  return (from * KV_HEADS + a.head / (HEADS / KV_HEADS)) * p.key_capacity + s;
+}
+
+// The score from the sum of products: scaled, with the additive bias.
+float scaled(Place a, uint s, float products) {
+  if (HAS_SCORE_BIAS == 0) return products * p.scale;
+  const uint plane = HAS_SCORE_BIAS == 2 ? a.head : 0;
+  return mad(products, p.scale, score_bias[at[4].x + (plane * p.bias_queries + a.t) * p.bias_keys + s]);
+}

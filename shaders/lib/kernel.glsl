@@ -1,0 +1,24 @@
+// The beginning of every kernel: sizes of this run, push constants, the constants of its variant.
+// The including file defines PARAMS, a struct of shared/params.h, and OUT, the index of its (first) output operand.
+#extension GL_EXT_control_flow_attributes : require
+#include "shared/constants.h"
+#include "shared/params.h"
+#include "shared/step.h"
+
+layout(local_size_x_id = VKF_C_WORKGROUP) in;
+layout(constant_id = VKF_C_LANES) const uint LANES = 1;
+layout(constant_id = VKF_C_BM) const uint BM = 1;
+layout(constant_id = VKF_C_BN) const uint BN = 1;
+layout(constant_id = VKF_C_BK) const uint BK = 1;
+layout(constant_id = VKF_C_TM) const uint TM = 1;
+layout(constant_id = VKF_C_TN) const uint TN = 1;
+
+layout(set = 0, binding = 0, std430) readonly buffer Step { uint dim[VKF_STEP_DIMS]; };
+layout(push_constant, std430) uniform Push {
+  uvec2 at[VKF_PUSH_OPERANDS];
+  PARAMS p;
+};
+// Operand o has binding o + 1.
+#define BINDING(o) set = 0, binding = (o) + 1, std430
+
+#include "lib/math.glsl"

@@ -1,0 +1,65 @@
+// Arithmetic that every kernel does in the same way. No built-in sin, cos, pow or tanh: drivers differ too much.
+#include "shared/math.h"
+
+// The one multiply-add of all sums, so that every variant rounds alike on a device.
+float mad(float a, float b, float c) { return fma(a, b, c); }
+
+// By bits: a compiler may assume that a comparison never sees NaN.
+bool is_nan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; }
+
+// exp of a difference to a maximum: exactly 0 far below it, NaN for NaN.
+float exp_below(float x) { return is_nan(x) ? x : x < VKF_EXP_MIN ? 0.0 : exp(x); }
+
+// Two polynomials (interpolation at Chebyshev nodes): x + x P(x^2) on [0,1), Q(x - 2.5) on [1,4); 1 beyond.
+float erf_f32(float x) {
+  const float t = abs(x), s = x * x, u = t - 2.5;
+  if (t < 1.0) {
+    float y = 7.87587487e-05;
+    y = mad(y, s, -0.00080168643);
+    y = mad(y, s, 0.00518908724);
+    y = mad(y, s, -0.0268542115);
+    y = mad(y, s, 0.112835944);
+    y = mad(y, s, -0.37612626);
+    y = mad(y, s, 0.128379166);
+    return mad(y, x, x);
+  }
+  float y = 8.83796645e-07;
+  y = mad(y, u, 4.87990064e-07);
+  y = mad(y, u, -1.56674851e-05);
+  y = mad(y, u, 1.78376249e-05);
+  y = mad(y, u, 8.09334233e-05);
+  y = mad(y, u, -0.000270835997);
+  y = mad(y, u, 0.00025899912);
+  y = mad(y, u, 0.000560654385);
+  y = mad(y, u, -0.00279777893);
+  y = mad(y, u, 0.00610891636);
+  y = mad(y, u, -0.00862251408);
+  y = mad(y, u, 0.00835182425);
+  y = mad(y, u, -0.00544570247);
+  y = mad(y, u, 0.00217818026);
+  y = mad(y, u, 0.999593019);
+  return (x < 0.0 ? -1.0 : 1.0) * (t < 4.0 ? y : 1.0);
+}
+
+// x times the logistic function of z.
+float times_logistic(float x, float z) {
+  precise float y = x / (1.0 + exp(min(-z, VKF_EXP_MAX)));
+  return y;
+}
+
+// ReLU by a test that lets NaN pass. GELU (Hendrycks and Gimpel 2016): x Phi(x) with erf, or its approximation
+// x/2 (1 + tanh(w)), w = sqrt(2/pi) (x + 0.044715 x^3), which is x times the logistic function of 2w. Swish:
+// Ramachandran et al. 2017.
+float activate(uint kind, float x) {
+  if (kind == VKF_A_RELU) return x < 0.0 ? 0.0 : x;
+  if (kind == VKF_A_GELU) {
+    precise float y = 0.5 * x * (1.0 + erf_f32(x * 0.707106781));
+    return y;
+  }
+  if (kind == VKF_A_GELU_TANH) {
+    precise float w = 1.59576912 * (x + 0.044715 * x * x * x);
+    return times_logistic(x, w);
+  }
+  if (kind == VKF_A_SWISH) return times_logistic(x, x);
+  return x;
+}

@@ -1,0 +1,18 @@
+// The one way out of a kernel: an element of the result goes to rows, to panels [ceil(M/32)][width][32], or to both,
+// whichever the slot keeps.
+layout(BINDING(OUT)) buffer Out { float out_data[]; };
+
+uint panel_index(uint row, uint column, uint width) {
+  return ((row / VKF_PANEL) * width + column) * VKF_PANEL + row % VKF_PANEL;
+}
+
+void store(uint row, uint column, uint width, float value) {
+  if (at[OUT].x != VKF_ABSENT) out_data[at[OUT].x + row * width + column] = value;
+  if (at[OUT].y != VKF_ABSENT) out_data[at[OUT].y + panel_index(row, column, width)] = value;
+}
+
+// An element that this invocation has stored.
+float stored(uint row, uint column, uint width) {
+  return at[OUT].x != VKF_ABSENT ? out_data[at[OUT].x + row * width + column]
+                                 : out_data[at[OUT].y + panel_index(row, column, width)];
+}

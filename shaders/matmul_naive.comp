@@ -1,0 +1,21 @@
+// out = act(x w^T + bias) + residual, an element an invocation: any size, any packing of w. Operands: x (rows), w,
+// bias, residual, out. A workgroup computes WORKGROUP columns of one row; k ascending, one accumulator.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define PARAMS vkf_push_matmul
+#define OUT 4
+#include "lib/kernel.glsl"
+#include "lib/epilogue.glsl"
+#include "lib/weights.glsl"
+
+layout(BINDING(0)) readonly buffer X { float x[]; };
+layout(BINDING(1)) readonly buffer W { float w[]; };
+
+void main() {
+  const uint row = gl_WorkGroupID.y, column = gl_GlobalInvocationID.x;
+  if (row >= dim[p.rows] || column >= p.n) return;
+  float sum = 0.0;
+  for (uint k = 0; k < p.k; k++)
+    sum = mad(x[at[0].x + row * p.k + k], w[at[1].x + weight_index(column, k, p.k)], sum);
+  finish(row, column, sum);
+}

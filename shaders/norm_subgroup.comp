@@ -1,0 +1,27 @@
+// As norm.comp, a row a subgroup: lane l adds up columns l, l + LANES, ..., then the subgroup adds the partial sums.
+// The workgroup is one subgroup of exactly LANES.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#define PARAMS vkf_push_norm
+#define OUT 4
+#include "lib/kernel.glsl"
+#include "lib/norm.glsl"
+
+void main() {
+  const uint row = gl_WorkGroupID.x, lane = gl_LocalInvocationID.x;
+  if (row >= dim[p.rows]) return;
+  float mean = 0.0;
+  if (IS_RMS == 0) {
+    float sum = 0.0;
+    for (uint c = lane; c < p.width; c += LANES) sum += element(row, c);
+    mean = subgroupAdd(sum) / float(p.width);
+  }
+  float squares = 0.0;
+  for (uint c = lane; c < p.width; c += LANES) {
+    const float d = element(row, c) - mean;
+    squares = mad(d, d, squares);
+  }
+  const float factor = inversesqrt(subgroupAdd(squares) / float(p.width) + p.eps);
+  for (uint c = lane; c < p.width; c += LANES) normed(row, c, mean, factor);
+}

@@ -1,0 +1,75 @@
+/* Ids of the specialization constants, and the numbers that host code and kernels must agree on. Read by C and GLSL.
+ *
+ * Ids 0 to VKF_C_COMMON-1 come from the row of the variant table and the weight's packing (vkf_kern_constants), the
+ * others from the op's recorder. */
+#ifndef VKF_SHARED_CONSTANTS_H
+#define VKF_SHARED_CONSTANTS_H
+
+#define VKF_C_WORKGROUP 0 /* invocations of a workgroup */
+#define VKF_C_LANES 1     /* the subgroup size that the kernel is written for; 0: any */
+#define VKF_C_BM 2        /* tile of a workgroup: rows, columns, depth */
+#define VKF_C_BN 3
+#define VKF_C_BK 4
+#define VKF_C_TM 5 /* tile of an invocation: rows, columns */
+#define VKF_C_TN 6
+#define VKF_C_W_LAYOUT 7  /* packing of the weight: VKF_W_* */
+#define VKF_C_W_COLUMNS 8 /* its columns a group */
+#define VKF_C_W_K_ALIGN 9 /* its K is padded to a multiple of this */
+#define VKF_C_COMMON 10
+
+/* matmul */
+#define VKF_C_ACTIVATION 10
+#define VKF_C_HAS_BIAS 11
+#define VKF_C_HAS_RESIDUAL 12
+/* embed */
+#define VKF_C_HAS_TABLE 10
+#define VKF_C_HAS_POSITIONS 11
+#define VKF_C_HAS_TYPES 12
+/* attention, attention_weights */
+#define VKF_C_HEADS 10
+#define VKF_C_KV_HEADS 11
+#define VKF_C_KEY_WIDTH 12
+#define VKF_C_VALUE_WIDTH 13
+#define VKF_C_HAS_MASK 14
+#define VKF_C_HAS_SCORE_BIAS 15 /* 0: none; 1: one for all heads; 2: one a head */
+#define VKF_C_HAS_ANCESTRY 16
+#define VKF_C_CAUSAL 17
+/* norm */
+#define VKF_C_IS_RMS 10
+#define VKF_C_NORM_HAS_RESIDUAL 11
+#define VKF_C_NORM_HAS_WEIGHT 12
+#define VKF_C_NORM_HAS_BIAS 13
+/* append */
+#define VKF_C_APPEND_HEADS 10
+#define VKF_C_APPEND_KEY_WIDTH 11   /* 0: keys are not kept */
+#define VKF_C_APPEND_VALUE_WIDTH 12 /* 0: values are not kept */
+/* edit: the kinds, as in vkf_edit_kind */
+#define VKF_EDIT_KIND_SET 0
+#define VKF_EDIT_KIND_ADD 1
+#define VKF_EDIT_KIND_PENALTY 2
+#define VKF_EDIT_KIND_FILL 3
+
+/* How weights lie: as vkf_weight_layout. */
+#define VKF_W_ROWS 0
+#define VKF_W_LANE 1
+#define VKF_W_DIRECT 2
+
+/* As vkf_activation. */
+#define VKF_A_NONE 0
+#define VKF_A_RELU 1
+#define VKF_A_GELU 2
+#define VKF_A_GELU_TANH 3
+#define VKF_A_SWISH 4
+
+/* Rows of a panel, as VKF_PANEL_ROWS; an offset that says "this layout is not kept". */
+#define VKF_PANEL 32
+#define VKF_ABSENT 0xffffffffu
+
+/* Keys per step of the online softmax, from key 0, in every kernel: part of the order of summation. */
+#define VKF_KEY_BLOCK 16
+/* The largest head width that attention takes. */
+#define VKF_MAX_HEAD_WIDTH 256
+/* Partial sums of a row reduced by a workgroup (log_softmax): the invocations of that workgroup. */
+#define VKF_ROW_PARTIALS 64
+
+#endif

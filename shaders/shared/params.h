@@ -1,0 +1,60 @@
+/* Push constants: where the operands begin, then the parameters of one op. Read by C and GLSL.
+ *
+ * Members that are called as a dimension (rows, queries, ...) are indices into the step buffer; strides and capacities
+ * are in elements. */
+#ifndef VKF_SHARED_PARAMS_H
+#define VKF_SHARED_PARAMS_H
+
+#include "shared/types.h"
+
+#define VKF_PUSH_OPERANDS 8
+
+struct vkf_push_embed {
+  VKF_UINT rows, width;
+  VKF_UINT n_ids, n_positions, n_types; /* heights of the tables */
+  VKF_FLOAT scale;
+};
+
+struct vkf_push_matmul {
+  VKF_UINT rows, n, k;
+};
+
+struct vkf_push_attention {
+  VKF_UINT seqs, queries, keys, past, shared_by;
+  VKF_UINT q_stride, q_column;
+  VKF_UINT key_capacity; /* of k and v */
+  VKF_UINT mask_stride, ancestry_stride;
+  VKF_UINT bias_queries, bias_keys; /* capacities of the bias */
+  VKF_UINT out_queries, out_keys;   /* capacities of the weights */
+  VKF_UINT window;
+  VKF_FLOAT scale;
+};
+
+struct vkf_push_norm {
+  VKF_UINT rows, width;
+  VKF_FLOAT eps;
+};
+
+struct vkf_push_append {
+  VKF_UINT seqs, tokens, past;
+  VKF_UINT x_stride, k_column, v_column;
+  VKF_UINT k_capacity, v_capacity;
+};
+
+struct vkf_push_gather {
+  VKF_UINT rows, x_rows, width;
+};
+
+struct vkf_push_rows { /* log_softmax */
+  VKF_UINT rows, width;
+};
+
+struct vkf_push_edit {
+  VKF_UINT rows, width, max_edits;
+};
+
+struct vkf_push_top_k {
+  VKF_UINT rows, width, k;
+};
+
+#endif

@@ -1,0 +1,79 @@
+/* What a launch of a variant needs, computed from its row: constants, shared bytes, grid; and how it rounds. */
+#include <string.h>
+
+#include "kern/kern.h"
+#include "shared/constants.h"
+#include "shared/step.h"
+
+/* The numbers that shaders and host share must be the same. */
+_Static_assert(VKF_STEP_DIMS == VKF_DIM_COUNT, "shared/step.h and vkf_dim");
+_Static_assert(VKF_W_ROWS == (int)VKF_LAYOUT_W_ROWS && VKF_W_LANE == (int)VKF_LAYOUT_W_LANE &&
+                   VKF_W_DIRECT == (int)VKF_LAYOUT_W_DIRECT,
+               "shared/constants.h and vkf_weight_layout");
+_Static_assert(VKF_A_NONE == (int)VKF_ACT_NONE && VKF_A_RELU == (int)VKF_ACT_RELU && VKF_A_GELU == (int)VKF_ACT_GELU &&
+                   VKF_A_GELU_TANH == (int)VKF_ACT_GELU_TANH && VKF_A_SWISH == (int)VKF_ACT_SWISH,
+               "shared/constants.h and vkf_activation");
+_Static_assert(VKF_EDIT_KIND_SET == (int)VKF_EDIT_SET && VKF_EDIT_KIND_ADD == (int)VKF_EDIT_ADD &&
+                   VKF_EDIT_KIND_PENALTY == (int)VKF_EDIT_PENALTY && VKF_EDIT_KIND_FILL == (int)VKF_EDIT_FILL,
+               "shared/constants.h and vkf_edit_kind");
+_Static_assert(VKF_PANEL == VKF_PANEL_ROWS, "shared/constants.h and VKF_PANEL_ROWS");
+_Static_assert(VKF_C_COMMON <= VKF_MAX_CONSTANTS, "too many constants");
+
+uint32_t vkf_kern_constants(const vkf_variant *v, const vkf_problem *problem, uint32_t c[VKF_MAX_CONSTANTS]) {
+  c[VKF_C_WORKGROUP] = v->workgroup;
+  c[VKF_C_LANES] = v->subgroup;
+  c[VKF_C_BM] = v->tile.bm;
+  c[VKF_C_BN] = v->tile.bn;
+  c[VKF_C_BK] = v->tile.bk;
+  c[VKF_C_TM] = v->tile.tm;
+  c[VKF_C_TN] = v->tile.tn;
+  c[VKF_C_W_LAYOUT] = problem->packing.layout;
+  c[VKF_C_W_COLUMNS] = problem->packing.columns;
+  c[VKF_C_W_K_ALIGN] = problem->packing.k_align;
+  return VKF_C_COMMON;
+}
+
+uint32_t vkf_kern_shared_bytes(const vkf_variant *v, const vkf_problem *problem) {
+  (void)problem;
+  if (!(v->needs & VKF_NEED_SHARED)) return 0;
+  if (v->op == VKF_OP_MATMUL) return v->tile.bk * (v->tile.bm + v->tile.bn + 2) * 4;
+  return v->workgroup * (v->op == VKF_OP_TOP_K ? 8 : 4);
+}
+
+void vkf_kern_grid(const vkf_variant *v, const vkf_problem *p, uint32_t grid[3]) {
+  uint32_t g[3] = {p->m, 1, 1};
+  switch (v->op) {
+    case VKF_OP_MATMUL:
+      g[0] = VKF_CEIL_DIV(p->n, v->tile.bn);
+      g[1] = VKF_CEIL_DIV(p->m, v->tile.bm);
+      break;
+    case VKF_OP_ATTENTION:
+    case VKF_OP_ATTENTION_WEIGHTS:
+      g[0] = VKF_CEIL_DIV(p->m, v->workgroup);
+      g[1] = p->heads;
+      g[2] = p->batch;
+      break;
+    case VKF_OP_NORM:
+      if (!v->subgroup) g[0] = VKF_CEIL_DIV(p->m, v->workgroup);
+      break;
+    default:
+      break;
+  }
+  if (!g[0] || !g[1] || !g[2]) memset(g, 0, sizeof g);
+  memcpy(grid, g, sizeof g);
+}
+
+void vkf_kern_rounding(const vkf_variant *v, const vkf_problem *problem, vkf_rounding *out) {
+  (void)problem;
+  /* float32 accumulators; functions as accurate as Vulkan promises (Vulkan 1.3, appendix "Precision and operation of
+   * SPIR-V instructions"). */
+  *out = (vkf_rounding){.u = 0x1p-24,
+                        .n_partial = v->n_partial,
+                        .key_block = VKF_KEY_BLOCK,
+                        .exp_ulp_base = 3,
+                        .exp_ulp_slope = 2,
+                        .log_abs = 0x1p-21,
+                        .log_ulp = 3,
+                        .div_ulp = 2.5,
+                        .rsqrt_ulp = 2};
+}

@@ -1,0 +1,212 @@
+/* Which variant fits a problem, and which one is best by default: pure functions of table, device facts and problem.
+ *
+ * The defaults are a table of rules; no other line of the library asks what a driver is called. Among variants of the
+ * best rule the one with the least work per useful element wins, then the earlier row.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "kern/kern.h"
+#include "shared/constants.h"
+
+/* ---- fit ----------------------------------------------------------------------------------------------------------
+ */
+
+/* Storage buffers that the kernels of an op bind: the step buffer and the operands. */
+static uint32_t storage_bindings(const vkf_variant *v) {
+  static const uint32_t operands[VKF_OP_COUNT] = {
+      [VKF_OP_EMBED] = 7, [VKF_OP_MATMUL] = 5, [VKF_OP_ATTENTION] = 7, [VKF_OP_ATTENTION_WEIGHTS] = 7,
+      [VKF_OP_NORM] = 5,  [VKF_OP_APPEND] = 3, [VKF_OP_GATHER] = 3,    [VKF_OP_LOG_SOFTMAX] = 2,
+      [VKF_OP_EDIT] = 4,  [VKF_OP_TOP_K] = 3,
+  };
+  return 1 + operands[v->op] - (v->access == VKF_ACCESS_TEXEL ? 2 : 0);
+}
+
+static bool has_subgroup(const vkf_caps *caps, uint32_t lanes) {
+  if (caps->subgroup_size_control) return caps->subgroup_min <= lanes && lanes <= caps->subgroup_max;
+  return caps->subgroup_size == lanes && caps->subgroup_min == caps->subgroup_max;
+}
+
+static const char *missing_need(uint32_t needs, const vkf_caps *caps) {
+  if (needs & VKF_NEED_SHUFFLE && !caps->subgroup_shuffle) return "subgroup shuffle";
+  if (needs & VKF_NEED_BROADCAST && !caps->subgroup_ballot) return "subgroup broadcast";
+  if (needs & VKF_NEED_ARITHMETIC && !caps->subgroup_arithmetic) return "subgroup arithmetic";
+  if (needs & VKF_NEED_ADDRESS && !caps->buffer_address) return "buffer addresses";
+  if (needs & VKF_NEED_INT64 && !caps->int64) return "64-bit integers";
+  if (needs & VKF_NEED_TEXEL && caps->max_texel_bindings < 2) return "texel buffers";
+  return NULL;
+}
+
+#define REFUSE(...)                   \
+  do {                                \
+    snprintf(why, size, __VA_ARGS__); \
+    return why;                       \
+  } while (0)
+
+static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
+                              size_t size) {
+  const char *missing = missing_need(v->needs, caps);
+  uint32_t grid[3], shared = vkf_kern_shared_bytes(v, p);
+  if (missing) REFUSE("the device has no %s", missing);
+  if (v->subgroup && !has_subgroup(caps, v->subgroup))
+    REFUSE("written for subgroups of %u, the device has %u to %u%s", v->subgroup, caps->subgroup_min,
+           caps->subgroup_max, caps->subgroup_size_control ? "" : " and its own choice");
+  if (v->workgroup > caps->max_invocations || v->workgroup > caps->max_workgroup_size[0])
+    REFUSE("a workgroup has %u invocations, the device allows %u", v->workgroup,
+           VKF_MIN(caps->max_invocations, caps->max_workgroup_size[0]));
+  if (shared > caps->max_shared_bytes)
+    REFUSE("takes %u bytes of shared memory, the device has %u", shared, caps->max_shared_bytes);
+  if (storage_bindings(v) > caps->max_storage_bindings)
+    REFUSE("binds %u storage buffers, the device allows %u", storage_bindings(v), caps->max_storage_bindings);
+  vkf_kern_grid(v, p, grid);
+  for (int i = 0; i < 3; i++)
+    if (grid[i] > caps->max_workgroup_count[i])
+      REFUSE("takes %u workgroups in dimension %d, the device allows %u", grid[i], i, caps->max_workgroup_count[i]);
+  return NULL;
+}
+
+static vkf_weight_packing packing_of(const vkf_variant *v) {
+  vkf_weight_packing p = {VKF_LAYOUT_W_ROWS, 1, 1};
+  if (v->weights == VKF_LAYOUT_W_LANE) p = (vkf_weight_packing){VKF_LAYOUT_W_LANE, v->tile.bn, 4};
+  if (v->weights == VKF_LAYOUT_W_DIRECT) p = (vkf_weight_packing){VKF_LAYOUT_W_DIRECT, v->tile.bn, 2};
+  return p;
+}
+
+static const char *fit_matmul(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
+                              size_t size) {
+  static const char *const names[] = {"rows", "lane", "direct"};
+  const vkf_weight_packing own = packing_of(v);
+  if (v->weights == VKF_LAYOUT_W_COUNT) return NULL;
+  if (p->packing.layout != own.layout || p->packing.columns != own.columns)
+    REFUSE("reads weights packed as %s by %u, this one is packed as %s by %u", names[own.layout], own.columns,
+           names[p->packing.layout], p->packing.columns);
+  if (v->x_layout == VKF_LAYOUT_ROWS && v->tile.vec > 1 && p->k % v->tile.vec)
+    REFUSE("K is a multiple of %u, here it is %u", v->tile.vec, p->k);
+  if (v->needs & VKF_NEED_TEXEL) {
+    /* An x that is kept in rows and panels takes two parts of one view. */
+    const uint64_t x = (uint64_t)VKF_ROUND_UP(p->m, VKF_PANEL_ROWS) * p->k / 2 + 64;
+    const uint64_t w = vkf_kern_packed_elements(&own, p->n, p->k) / 4 + 64;
+    if (VKF_MAX(x, w) > caps->max_texel_elements)
+      REFUSE("takes a texel buffer of %llu elements, the device allows %u", (unsigned long long)VKF_MAX(x, w),
+             caps->max_texel_elements);
+  }
+  return NULL;
+}
+
+const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
+  const char *reason;
+  if (v->op != p->op) REFUSE("a kernel of %s, not of %s", vkf_op_name(v->op), vkf_op_name(p->op));
+  if (p->order == VKF_ORDER_ASCENDING && v->order != VKF_ORDER_ASCENDING)
+    REFUSE("adds up in another order than this run asks for");
+  if ((p->op == VKF_OP_ATTENTION || p->op == VKF_OP_ATTENTION_WEIGHTS) && VKF_MAX(p->k, p->v) > VKF_MAX_HEAD_WIDTH)
+    REFUSE("takes head widths up to %u, here it is %u", VKF_MAX_HEAD_WIDTH, VKF_MAX(p->k, p->v));
+  reason = fit_device(v, p, caps, why, size);
+  if (!reason && v->op == VKF_OP_MATMUL) reason = fit_matmul(v, p, caps, why, size);
+  return reason;
+}
+
+/* ---- defaults -----------------------------------------------------------------------------------------------------
+ */
+
+typedef enum device_class { ANY_DEVICE, ANY_CPU, ANY_GPU } device_class;
+
+/* Rules of preference, best first. A variant goes by the first rule that names its op and family and its device; one
+ * that no rule names stands behind all that one does. */
+static const struct rule {
+  vkf_op op;
+  const char *family;
+  device_class device;
+  const char *reason;
+} rules[] = {
+    {VKF_OP_MATMUL, "lane", ANY_CPU, "a software driver: loads by lane, handed on in the subgroup"},
+    {VKF_OP_MATMUL, "shared", ANY_GPU, "a GPU: tiles in shared memory"},
+    {VKF_OP_MATMUL, "naive", ANY_DEVICE, "nothing faster fits"},
+    {VKF_OP_NORM, "subgroup", ANY_GPU, "a GPU: a row a subgroup"},
+    {VKF_OP_NORM, "lane", ANY_DEVICE, "one accumulator a row"},
+    {VKF_OP_ATTENTION, "lane", ANY_DEVICE, "a query a lane"},
+};
+
+static size_t rule_of(const vkf_variant *v, const vkf_caps *caps) {
+  for (size_t i = 0; i < VKF_COUNT(rules); i++) {
+    if (rules[i].op != v->op || strcmp(rules[i].family, v->family)) continue;
+    if (rules[i].device == ANY_DEVICE || (rules[i].device == ANY_CPU) == caps->is_cpu) return i;
+  }
+  return VKF_COUNT(rules);
+}
+
+/* Work per useful element, in loads a multiply-add; lower is better. */
+static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  if (v->op == VKF_OP_MATMUL) {
+    const double rows = VKF_ROUND_UP((double)VKF_CEIL_DIV(p->m, v->tile.bm) * v->tile.bm, 1);
+    const double columns = (double)VKF_CEIL_DIV(p->n, v->tile.bn) * v->tile.bn;
+    return rows * columns * (1.0 / v->tile.tm + 1.0 / v->tile.tn + 2.0 / v->tile.bm + 2.0 / v->tile.bn);
+  }
+  /* A software driver works off a workgroup lane by lane, so a small one wastes less; a GPU wants full subgroups. */
+  if (v->subgroup) return caps->subgroup_size == v->subgroup ? 0 : 1;
+  if (v->op == VKF_OP_ATTENTION || v->op == VKF_OP_ATTENTION_WEIGHTS || v->op == VKF_OP_NORM)
+    return caps->is_cpu ? v->workgroup : 1.0 / v->workgroup;
+  return 0;
+}
+
+const vkf_variant *vkf_kern_pick(const vkf_problem *p, const vkf_caps *caps, const vkf_variant *forced, char *why,
+                                 size_t size) {
+  const vkf_variant *best = NULL;
+  size_t best_rule = 0;
+  double best_effort = 0;
+  char text[256];
+  uint32_t n_fit = 0;
+  if (forced && forced->op == p->op) {
+    if (vkf_kern_fit(forced, p, caps, text, sizeof text)) {
+      if (why) snprintf(why, size, "%s", text);
+      return NULL;
+    }
+    if (why) snprintf(why, size, "forced");
+    return forced;
+  }
+  if (why) snprintf(why, size, "no kernel of %s", vkf_op_name(p->op));
+  size_t n;
+  const vkf_variant *table = vkf_kern_variants(&n);
+  for (const vkf_variant *v = table; v < table + n; v++) {
+    if (v->op != p->op || (v->needs & VKF_NEED_GPU && caps->is_cpu)) continue;
+    if (vkf_kern_fit(v, p, caps, text, sizeof text)) {
+      if (why && !best) snprintf(why, size, "%s: %s", v->family, text);
+      continue;
+    }
+    const size_t rule = rule_of(v, caps);
+    const double e = effort(v, p, caps);
+    n_fit++;
+    if (best && (rule > best_rule || (rule == best_rule && e >= best_effort))) continue;
+    best = v;
+    best_rule = rule;
+    best_effort = e;
+  }
+  if (best && why)
+    snprintf(why, size, "%s; best of %u that fit",
+             best_rule < VKF_COUNT(rules) ? rules[best_rule].reason : "the kernel of this op", n_fit);
+  return best;
+}
+
+vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, uint32_t n, uint32_t k, const vkf_variant *forced) {
+  enum { NOMINAL_ROWS = 64 }; /* a packing serves every M: small ones share it with this one */
+  vkf_weight_packing best_packing = {VKF_LAYOUT_W_ROWS, 1, 1};
+  size_t best_rule = VKF_COUNT(rules) + 1, n_variants;
+  const vkf_variant *table = vkf_kern_variants(&n_variants);
+  for (const vkf_variant *v = table; v < table + n_variants; v++) {
+    vkf_problem p = {.op = VKF_OP_MATMUL, .m = NOMINAL_ROWS, .n = n, .k = k, .order = VKF_ORDER_FAST};
+    char why[256];
+    const bool is_forced = v == forced;
+    if (v->op != VKF_OP_MATMUL || (v->needs & VKF_NEED_GPU && caps->is_cpu && !is_forced)) continue;
+    p.packing = packing_of(v);
+    if (vkf_kern_fit(v, &p, caps, why, sizeof why)) continue;
+    if (is_forced) return p.packing;
+    if (rule_of(v, caps) < best_rule) {
+      best_rule = rule_of(v, caps);
+      best_packing = p.packing;
+    }
+  }
+  return best_packing;
+}
+
+vkf_order_class vkf_kern_order(const vkf_caps *caps, bool batch_invariant) {
+  return caps->is_cpu || batch_invariant ? VKF_ORDER_ASCENDING : VKF_ORDER_FAST;
+}

@@ -1,0 +1,122 @@
+/* The one table of kernel variants, and their names.
+ *
+ * A row is a tiling strategy. Its name, constants, shared bytes, grid and fit are computed from it and never typed
+ * again. The order of the rows decides between variants that are otherwise equal. Unused fields are left out.
+ */
+#include <stdio.h>
+#include <string.h>
+
+#include "kern/kern.h"
+#include "shared/constants.h"
+
+#define ROWS VKF_LAYOUT_ROWS
+#define PANELS VKF_LAYOUT_PANELS
+
+/* A row of an op whose kernel gives a workgroup of `size` to a row of its result. */
+#define BY_ROW(op_, module_, size) \
+  { .op = op_, .family = "row", .module = module_, .workgroup = size, .x_layout = ROWS, .n_partial = 1 }
+
+#define SHARED(bm_, bn_, bk_, t)                                                                                     \
+  {                                                                                                                  \
+    .op = VKF_OP_MATMUL, .family = "shared", .module = "matmul_shared", .tile = {bm_, bn_, bk_, t, t, 1},            \
+    .workgroup = (bm_) * (bn_) / ((t) * (t)), .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .weights = VKF_LAYOUT_W_ROWS, \
+    .x_layout = ROWS, .n_partial = 1                                                                                 \
+  }
+
+/* A workgroup is one subgroup of `lanes`; it computes tm rows of lanes * tn columns. */
+#define LANE(lanes, tm_, tn_, module_, access_, need)                                                         \
+  {                                                                                                           \
+    .op = VKF_OP_MATMUL, .family = "lane", .module = module_, .tile = {tm_, (lanes) * (tn_), 4, tm_, tn_, 4}, \
+    .workgroup = lanes, .subgroup = lanes, .needs = need, .access = access_, .weights = VKF_LAYOUT_W_LANE,    \
+    .x_layout = ROWS, .n_partial = 1                                                                          \
+  }
+#define LANE_TEXEL(lanes, tm) \
+  LANE(lanes, tm, 4, "matmul_lane_texel", VKF_ACCESS_TEXEL, VKF_NEED_SHUFFLE | VKF_NEED_TEXEL)
+#define LANE_SHUFFLE(lanes, tm) LANE(lanes, tm, 4, "matmul_lane", VKF_ACCESS_STORAGE, VKF_NEED_SHUFFLE)
+#define LANE_BROADCAST(tm) LANE(4, tm, 4, "matmul_lane_broadcast", VKF_ACCESS_STORAGE, VKF_NEED_BROADCAST)
+
+#define ATTENTION(op_, module_, size) \
+  { .op = op_, .family = "lane", .module = module_, .workgroup = size, .x_layout = ROWS, .n_partial = 1 }
+
+#define NORM_LANE(size) \
+  { .op = VKF_OP_NORM, .family = "lane", .module = "norm", .workgroup = size, .x_layout = ROWS, .n_partial = 1 }
+#define NORM_SUBGROUP(lanes)                                                                                   \
+  {                                                                                                            \
+    .op = VKF_OP_NORM, .family = "subgroup", .module = "norm_subgroup", .workgroup = lanes, .subgroup = lanes, \
+    .needs = VKF_NEED_ARITHMETIC, .x_layout = ROWS, .order = VKF_ORDER_FAST, .n_partial = lanes                \
+  }
+
+static const vkf_variant table[] = {
+    BY_ROW(VKF_OP_EMBED, "embed", 64),
+    LANE_TEXEL(8, 16),
+    LANE_TEXEL(8, 8),
+    LANE_TEXEL(8, 4),
+    LANE_TEXEL(8, 1),
+    LANE_SHUFFLE(8, 16),
+    LANE_SHUFFLE(8, 8),
+    LANE_SHUFFLE(8, 4),
+    LANE_SHUFFLE(8, 1),
+    LANE_BROADCAST(16),
+    LANE_BROADCAST(4),
+    SHARED(64, 64, 16, 4),
+    SHARED(32, 32, 16, 4),
+    {.op = VKF_OP_MATMUL,
+     .family = "naive",
+     .module = "matmul_naive",
+     .tile = {1, 64, 1, 1, 1, 1},
+     .workgroup = 64,
+     .weights = VKF_LAYOUT_W_COUNT, /* any */
+     .x_layout = ROWS,
+     .n_partial = 1},
+    ATTENTION(VKF_OP_ATTENTION, "attention", 8),
+    ATTENTION(VKF_OP_ATTENTION, "attention", 32),
+    ATTENTION(VKF_OP_ATTENTION_WEIGHTS, "attention_weights", 8),
+    ATTENTION(VKF_OP_ATTENTION_WEIGHTS, "attention_weights", 32),
+    NORM_SUBGROUP(8),
+    NORM_SUBGROUP(16),
+    NORM_SUBGROUP(32),
+    NORM_SUBGROUP(64),
+    NORM_LANE(8),
+    NORM_LANE(32),
+    BY_ROW(VKF_OP_APPEND, "append", 64),
+    BY_ROW(VKF_OP_GATHER, "gather", 64),
+    {.op = VKF_OP_LOG_SOFTMAX,
+     .family = "row",
+     .module = "log_softmax",
+     .workgroup = VKF_ROW_PARTIALS,
+     .needs = VKF_NEED_SHARED,
+     .x_layout = ROWS,
+     .n_partial = VKF_ROW_PARTIALS},
+    BY_ROW(VKF_OP_EDIT, "edit", 64),
+    {.op = VKF_OP_TOP_K,
+     .family = "row",
+     .module = "top_k",
+     .workgroup = VKF_ROW_PARTIALS,
+     .needs = VKF_NEED_SHARED,
+     .x_layout = ROWS,
+     .n_partial = 1},
+};
+
+const vkf_variant *vkf_kern_variants(size_t *n) {
+  *n = VKF_COUNT(table);
+  return table;
+}
+
+const char *vkf_kern_name(const vkf_variant *v, char *buffer, size_t size) {
+  char tile[48] = "", lanes[16] = "";
+  if (v->tile.tm) snprintf(tile, sizeof tile, "-m%un%u", v->tile.tm, v->tile.tn);
+  if (v->needs & VKF_NEED_SHARED && v->tile.bm)
+    snprintf(tile, sizeof tile, "-%ux%ux%u-m%un%u", v->tile.bm, v->tile.bn, v->tile.bk, v->tile.tm, v->tile.tn);
+  if (v->subgroup) snprintf(lanes, sizeof lanes, "-w%u", v->subgroup);
+  if (!v->subgroup && !v->tile.bm) snprintf(lanes, sizeof lanes, "-%u", v->workgroup);
+  snprintf(buffer, size, "%s-%s%s%s%s", vkf_op_name(v->op), v->family, tile, lanes,
+           v->access == VKF_ACCESS_TEXEL ? "-texel" : "");
+  return buffer;
+}
+
+const vkf_variant *vkf_kern_find(const char *name) {
+  char own[128];
+  for (size_t i = 0; i < VKF_COUNT(table); i++)
+    if (!strcmp(vkf_kern_name(&table[i], own, sizeof own), name)) return &table[i];
+  return NULL;
+}

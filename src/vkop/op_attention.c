@@ -1,0 +1,118 @@
+/* Recorders of attention, attention_weights and append: the ops on head-major keys and values. */
+#include "vkop/op_common.h"
+
+VKF_PUSH_FITS(vkf_push_attention);
+VKF_PUSH_FITS(vkf_push_append);
+
+/* ---- attention, attention_weights ---------------------------------------------------------------------------------
+ */
+
+static void attention_problem(const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
+  const vkf_attention_params *p = &node->params.attention;
+  *out = (vkf_problem){.op = node->op,
+                       .m = dims->v[p->queries],
+                       .n = dims->v[p->keys],
+                       .k = p->key_width,
+                       .v = p->value_width,
+                       .batch = dims->v[p->seqs],
+                       .heads = p->n_heads,
+                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1}};
+}
+
+static void attention_record(const vkf_record_view *view, vkf_dispatch *out) {
+  const vkf_attention_params *p = &view->node->params.attention;
+  const vkf_plan *plan = view->plan;
+  const uint32_t *in = view->node->in, to = view->node->out[0];
+  const bool weights = view->node->op == VKF_OP_ATTENTION_WEIGHTS;
+  const struct vkf_push_attention push = {
+      .seqs = p->seqs,
+      .queries = p->queries,
+      .keys = p->keys,
+      .past = p->past,
+      .shared_by = p->shared,
+      .q_stride = vkf_vkop_cap(plan, in[VKF_ATTENTION_Q], 1),
+      .q_column = p->q_column,
+      .key_capacity = vkf_vkop_cap(plan, in[VKF_ATTENTION_K], 2),
+      .mask_stride = vkf_vkop_cap(plan, in[VKF_ATTENTION_MASK], 1),
+      .ancestry_stride = vkf_vkop_cap(plan, in[VKF_ATTENTION_ANCESTRY], 1),
+      .bias_queries = vkf_vkop_cap(plan, in[VKF_ATTENTION_BIAS], 1),
+      .bias_keys = vkf_vkop_cap(plan, in[VKF_ATTENTION_BIAS], 2),
+      .out_queries = weights ? vkf_vkop_cap(plan, to, 2) : 0,
+      .out_keys = weights ? vkf_vkop_cap(plan, to, 3) : 0,
+      .window = p->window,
+      .scale = p->scale,
+  };
+  vkf_vkop_dispatch_begin(view, out);
+  for (int i = VKF_ATTENTION_Q; i <= VKF_ATTENTION_ANCESTRY; i++) vkf_vkop_dispatch_read(out, in[i]);
+  vkf_vkop_dispatch_write(out, to);
+  out->operands[out->n_operands - 1].read = weights; /* scores stand there before the weights do */
+  out->constants[VKF_C_HEADS] = p->n_heads;
+  out->constants[VKF_C_KV_HEADS] = p->n_kv_heads;
+  out->constants[VKF_C_KEY_WIDTH] = p->key_width;
+  out->constants[VKF_C_VALUE_WIDTH] = p->value_width;
+  out->constants[VKF_C_HAS_MASK] = vkf_vkop_has(in[VKF_ATTENTION_MASK]);
+  out->constants[VKF_C_HAS_SCORE_BIAS] = vkf_vkop_has(in[VKF_ATTENTION_BIAS]) ? 1 + p->bias_per_head : 0;
+  out->constants[VKF_C_HAS_ANCESTRY] = vkf_vkop_has(in[VKF_ATTENTION_ANCESTRY]);
+  out->constants[VKF_C_CAUSAL] = p->causal;
+  out->n_constants = VKF_C_CAUSAL + 1;
+  vkf_vkop_dispatch_params(out, &push, sizeof push);
+}
+
+void vkf_vkop_problem_attention(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
+  (void)plan;
+  attention_problem(node, dims, out);
+}
+
+void vkf_vkop_record_attention(const vkf_record_view *view, vkf_dispatch *out) {
+  attention_record(view, out);
+}
+
+void vkf_vkop_problem_attention_weights(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims,
+                                        vkf_problem *out) {
+  (void)plan;
+  attention_problem(node, dims, out);
+}
+
+void vkf_vkop_record_attention_weights(const vkf_record_view *view, vkf_dispatch *out) {
+  attention_record(view, out);
+}
+
+/* ---- append -------------------------------------------------------------------------------------------------------
+ */
+
+void vkf_vkop_problem_append(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
+  (void)plan;
+  const vkf_append_params *p = &node->params.append;
+  *out = (vkf_problem){.op = node->op,
+                       .m = dims->v[p->seqs] * dims->v[p->tokens],
+                       .n = p->n_heads * (p->key_width + p->value_width),
+                       .batch = dims->v[p->seqs],
+                       .heads = p->n_heads,
+                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1}};
+}
+
+void vkf_vkop_record_append(const vkf_record_view *view, vkf_dispatch *out) {
+  const vkf_append_params *p = &view->node->params.append;
+  const uint32_t x = view->node->in[VKF_APPEND_X], *to = view->node->out;
+  const struct vkf_push_append push = {
+      .seqs = p->seqs,
+      .tokens = p->tokens,
+      .past = p->past,
+      .x_stride = vkf_vkop_cap(view->plan, x, 1),
+      .k_column = p->k_column,
+      .v_column = p->v_column,
+      .k_capacity = vkf_vkop_cap(view->plan, to[VKF_APPEND_K], 2),
+      .v_capacity = vkf_vkop_cap(view->plan, to[VKF_APPEND_V], 2),
+  };
+  vkf_vkop_dispatch_begin(view, out);
+  vkf_vkop_dispatch_read(out, x);
+  for (int i = VKF_APPEND_K; i <= VKF_APPEND_V; i++) {
+    vkf_vkop_dispatch_write(out, to[i]);
+    out->operands[out->n_operands - 1].read = true;
+  }
+  out->constants[VKF_C_APPEND_HEADS] = p->n_heads;
+  out->constants[VKF_C_APPEND_KEY_WIDTH] = vkf_vkop_has(to[VKF_APPEND_K]) ? p->key_width : 0;
+  out->constants[VKF_C_APPEND_VALUE_WIDTH] = vkf_vkop_has(to[VKF_APPEND_V]) ? p->value_width : 0;
+  out->n_constants = VKF_C_APPEND_VALUE_WIDTH + 1;
+  vkf_vkop_dispatch_params(out, &push, sizeof push);
+}

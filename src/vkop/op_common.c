@@ -1,0 +1,21 @@
+/* What the recorders of the ops share: a dispatch is put together operand by operand. */
+#include "vkop/op_common.h"
+
+void vkf_vkop_dispatch_begin(const vkf_record_view *view, vkf_dispatch *out) {
+  memset(out, 0, sizeof *out);
+  out->n_constants = vkf_kern_constants(view->variant, view->problem, out->constants);
+}
+
+void vkf_vkop_dispatch_read(vkf_dispatch *out, uint32_t slot) {
+  out->operands[out->n_operands++] =
+      (vkf_operand){.slot = slot, .access = VKF_ACCESS_STORAGE, .layout = VKF_LAYOUT_ROWS};
+}
+
+void vkf_vkop_dispatch_write(vkf_dispatch *out, uint32_t slot) {
+  out->operands[out->n_operands++] = (vkf_operand){.slot = slot, .write = true, .access = VKF_ACCESS_STORAGE};
+}
+
+void vkf_vkop_dispatch_params(vkf_dispatch *out, const void *params, size_t bytes) {
+  memcpy(out->params, params, bytes);
+  out->params_bytes = (uint32_t)bytes;
+}

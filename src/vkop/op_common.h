@@ -1,0 +1,30 @@
+/* What the recorders of the ops share. */
+#ifndef VKF_VKOP_OP_COMMON_H
+#define VKF_VKOP_OP_COMMON_H
+
+#include <string.h>
+
+#include "shared/constants.h"
+#include "shared/params.h"
+#include "vkop/record.h"
+
+_Static_assert(VKF_PUSH_OPERANDS == VKF_MAX_OPERANDS, "shared/params.h and record.h");
+#define VKF_PUSH_FITS(type) \
+  _Static_assert(sizeof(struct type) <= VKF_MAX_PUSH_BYTES - VKF_MAX_OPERANDS * 8, "push constants of " #type)
+
+/* Starts a dispatch with the constants that come from the variant and the packing of its weight. */
+void vkf_vkop_dispatch_begin(const vkf_record_view *view, vkf_dispatch *out);
+/* The next operand: read through a storage buffer as rows, or written. */
+void vkf_vkop_dispatch_read(vkf_dispatch *out, uint32_t slot);
+void vkf_vkop_dispatch_write(vkf_dispatch *out, uint32_t slot);
+void vkf_vkop_dispatch_params(vkf_dispatch *out, const void *params, size_t bytes);
+
+static inline uint32_t vkf_vkop_has(uint32_t slot) {
+  return slot != VKF_NO_SLOT;
+}
+/* Extent i of a slot at capacity; 0 where there is no slot. */
+static inline uint32_t vkf_vkop_cap(const vkf_plan *plan, uint32_t slot, uint32_t i) {
+  return slot == VKF_NO_SLOT ? 0 : plan->slots[slot].extent[i].cap;
+}
+
+#endif

@@ -1,0 +1,27 @@
+/* Recorder of matmul: x and w are read as the variant wants them. */
+#include "vkop/op_common.h"
+
+VKF_PUSH_FITS(vkf_push_matmul);
+
+void vkf_vkop_problem_matmul(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
+  (void)plan;
+  const vkf_matmul_params *p = &node->params.matmul;
+  *out =
+      (vkf_problem){.op = node->op, .m = dims->v[p->rows], .n = p->n, .k = p->k, .packing = {VKF_LAYOUT_W_ROWS, 1, 1}};
+}
+
+void vkf_vkop_record_matmul(const vkf_record_view *view, vkf_dispatch *out) {
+  const vkf_matmul_params *p = &view->node->params.matmul;
+  const uint32_t *in = view->node->in;
+  const struct vkf_push_matmul push = {p->rows, p->n, p->k};
+  vkf_vkop_dispatch_begin(view, out);
+  for (int i = VKF_MATMUL_X; i <= VKF_MATMUL_RESIDUAL; i++) vkf_vkop_dispatch_read(out, in[i]);
+  vkf_vkop_dispatch_write(out, view->node->out[0]);
+  out->operands[VKF_MATMUL_X].access = out->operands[VKF_MATMUL_W].access = view->variant->access;
+  out->operands[VKF_MATMUL_X].layout = view->variant->x_layout;
+  out->constants[VKF_C_ACTIVATION] = p->activation;
+  out->constants[VKF_C_HAS_BIAS] = vkf_vkop_has(in[VKF_MATMUL_BIAS]);
+  out->constants[VKF_C_HAS_RESIDUAL] = vkf_vkop_has(in[VKF_MATMUL_RESIDUAL]);
+  out->n_constants = VKF_C_HAS_RESIDUAL + 1;
+  vkf_vkop_dispatch_params(out, &push, sizeof push);
+}

@@ -1,0 +1,135 @@
+/* Recorders of the ops that work row by row: embed, norm, gather, log_softmax, edit, top_k. */
+#include "vkop/op_common.h"
+
+VKF_PUSH_FITS(vkf_push_embed);
+VKF_PUSH_FITS(vkf_push_norm);
+VKF_PUSH_FITS(vkf_push_gather);
+VKF_PUSH_FITS(vkf_push_rows);
+VKF_PUSH_FITS(vkf_push_edit);
+VKF_PUSH_FITS(vkf_push_top_k);
+
+static void rows_problem(vkf_op op, vkf_dim rows, uint32_t width, const vkf_dims *dims, vkf_problem *out) {
+  *out = (vkf_problem){.op = op, .m = dims->v[rows], .n = width, .packing = {VKF_LAYOUT_W_ROWS, 1, 1}};
+}
+
+/* ---- embed --------------------------------------------------------------------------------------------------------
+ */
+
+void vkf_vkop_problem_embed(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
+  (void)plan;
+  rows_problem(node->op, node->params.embed.rows, node->params.embed.width, dims, out);
+}
+
+void vkf_vkop_record_embed(const vkf_record_view *view, vkf_dispatch *out) {
+  const vkf_embed_params *p = &view->node->params.embed;
+  const uint32_t *in = view->node->in;
+  const struct vkf_push_embed push = {p->rows, p->width, p->n_ids, p->n_positions, p->n_types, p->scale};
+  vkf_vkop_dispatch_begin(view, out);
+  for (int i = VKF_EMBED_IDS; i <= VKF_EMBED_TYPE_TABLE; i++) vkf_vkop_dispatch_read(out, in[i]);
+  vkf_vkop_dispatch_write(out, view->node->out[0]);
+  if (vkf_vkop_has(in[VKF_EMBED_TABLE])) {
+    const vkf_weight_packing *packing = &view->packings[in[VKF_EMBED_TABLE]];
+    out->constants[VKF_C_W_LAYOUT] = packing->layout;
+    out->constants[VKF_C_W_COLUMNS] = packing->columns;
+    out->constants[VKF_C_W_K_ALIGN] = packing->k_align;
+  }
+  out->constants[VKF_C_HAS_TABLE] = vkf_vkop_has(in[VKF_EMBED_TABLE]);
+  out->constants[VKF_C_HAS_POSITIONS] = vkf_vkop_has(in[VKF_EMBED_POSITION_TABLE]);
+  out->constants[VKF_C_HAS_TYPES] = vkf_vkop_has(in[VKF_EMBED_TYPE_TABLE]);
+  out->n_constants = VKF_C_HAS_TYPES + 1;
+  vkf_vkop_dispatch_params(out, &push, sizeof push);
+}
+
+/* ---- norm ---------------------------------------------------------------------------------------------------------
+ */
+
+void vkf_vkop_problem_norm(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
+  (void)plan;
+  rows_problem(node->op, node->params.norm.rows, node->params.norm.width, dims, out);
+}
+
+void vkf_vkop_record_norm(const vkf_record_view *view, vkf_dispatch *out) {
+  const vkf_norm_params *p = &view->node->params.norm;
+  const uint32_t *in = view->node->in;
+  const struct vkf_push_norm push = {p->rows, p->width, p->eps};
+  vkf_vkop_dispatch_begin(view, out);
+  for (int i = VKF_NORM_X; i <= VKF_NORM_BIAS; i++) vkf_vkop_dispatch_read(out, in[i]);
+  vkf_vkop_dispatch_write(out, view->node->out[0]);
+  out->constants[VKF_C_IS_RMS] = p->kind == VKF_NORM_RMS;
+  out->constants[VKF_C_NORM_HAS_RESIDUAL] = vkf_vkop_has(in[VKF_NORM_RESIDUAL]);
+  out->constants[VKF_C_NORM_HAS_WEIGHT] = vkf_vkop_has(in[VKF_NORM_WEIGHT]);
+  out->constants[VKF_C_NORM_HAS_BIAS] = vkf_vkop_has(in[VKF_NORM_BIAS]);
+  out->n_constants = VKF_C_NORM_HAS_BIAS + 1;
+  vkf_vkop_dispatch_params(out, &push, sizeof push);
+}
+
+/* ---- gather -------------------------------------------------------------------------------------------------------
+ */
+
+void vkf_vkop_problem_gather(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
+  (void)plan;
+  rows_problem(node->op, node->params.gather.rows, node->params.gather.width, dims, out);
+}
+
+void vkf_vkop_record_gather(const vkf_record_view *view, vkf_dispatch *out) {
+  const vkf_gather_params *p = &view->node->params.gather;
+  const struct vkf_push_gather push = {p->rows, p->x_rows, p->width};
+  vkf_vkop_dispatch_begin(view, out);
+  vkf_vkop_dispatch_read(out, view->node->in[VKF_GATHER_X]);
+  vkf_vkop_dispatch_read(out, view->node->in[VKF_GATHER_INDEX]);
+  vkf_vkop_dispatch_write(out, view->node->out[0]);
+  vkf_vkop_dispatch_params(out, &push, sizeof push);
+}
+
+/* ---- log_softmax --------------------------------------------------------------------------------------------------
+ */
+
+void vkf_vkop_problem_log_softmax(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
+  (void)plan;
+  rows_problem(node->op, node->params.log_softmax.rows, node->params.log_softmax.width, dims, out);
+}
+
+void vkf_vkop_record_log_softmax(const vkf_record_view *view, vkf_dispatch *out) {
+  const vkf_log_softmax_params *p = &view->node->params.log_softmax;
+  const struct vkf_push_rows push = {p->rows, p->width};
+  vkf_vkop_dispatch_begin(view, out);
+  vkf_vkop_dispatch_read(out, view->node->in[VKF_LOG_SOFTMAX_X]);
+  vkf_vkop_dispatch_write(out, view->node->out[0]);
+  vkf_vkop_dispatch_params(out, &push, sizeof push);
+}
+
+/* ---- edit ---------------------------------------------------------------------------------------------------------
+ */
+
+void vkf_vkop_problem_edit(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
+  (void)plan;
+  rows_problem(node->op, node->params.edit.rows, node->params.edit.width, dims, out);
+}
+
+void vkf_vkop_record_edit(const vkf_record_view *view, vkf_dispatch *out) {
+  const vkf_edit_params *p = &view->node->params.edit;
+  const struct vkf_push_edit push = {p->rows, p->width, p->max_edits};
+  vkf_vkop_dispatch_begin(view, out);
+  for (int i = VKF_EDIT_X; i <= VKF_EDIT_EDITS; i++) vkf_vkop_dispatch_read(out, view->node->in[i]);
+  vkf_vkop_dispatch_write(out, view->node->out[0]);
+  vkf_vkop_dispatch_params(out, &push, sizeof push);
+}
+
+/* ---- top_k --------------------------------------------------------------------------------------------------------
+ */
+
+void vkf_vkop_problem_top_k(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
+  (void)plan;
+  rows_problem(node->op, node->params.top_k.rows, node->params.top_k.width, dims, out);
+  out->v = node->params.top_k.k;
+}
+
+void vkf_vkop_record_top_k(const vkf_record_view *view, vkf_dispatch *out) {
+  const vkf_top_k_params *p = &view->node->params.top_k;
+  const struct vkf_push_top_k push = {p->rows, p->width, p->k};
+  vkf_vkop_dispatch_begin(view, out);
+  vkf_vkop_dispatch_read(out, view->node->in[VKF_TOP_K_X]);
+  vkf_vkop_dispatch_write(out, view->node->out[VKF_TOP_K_VALUES]);
+  vkf_vkop_dispatch_write(out, view->node->out[VKF_TOP_K_IDS]);
+  vkf_vkop_dispatch_params(out, &push, sizeof push);
+}
