@@ -93,6 +93,14 @@ static int print_batch(translation *t, size_t first, size_t n, const vkf_result 
   return exit_code == TOOL_OK ? tool_flush() : exit_code;
 }
 
+/* The library counts within its call and begins with "text 1"; the user's own number takes its place. */
+static int fail_text(translation *t, vkf_status status) {
+  const char *message = vkf_context_message(t->session.context);
+  if (strncmp(message, "text 1", 6) != 0) return tool_session_fail(&t->session, status, NULL);
+  tool_progress_end(&t->session);
+  return tool_error("%s %zu%s", t->args->n_operands ? "text" : "line", t->n_done + 1, message + 6);
+}
+
 static int translate_range(translation *t, size_t first, size_t n) {
   const char **texts = calloc(n ? n : 1, sizeof *texts);
   if (!texts) return tool_error("out of memory");
@@ -111,9 +119,7 @@ static int translate_range(translation *t, size_t first, size_t n) {
     exit_code = translate_range(t, first, n / 2);
     if (exit_code == TOOL_OK) exit_code = translate_range(t, first + n / 2, n - n / 2);
   } else {
-    char where[64];
-    snprintf(where, sizeof where, "%s %zu", t->args->n_operands ? "text" : "line", t->n_done + 1);
-    exit_code = tool_session_fail(&t->session, status, n == 1 ? where : NULL);
+    exit_code = n == 1 ? fail_text(t, status) : tool_session_fail(&t->session, status, NULL);
   }
   vkf_result_destroy(&result);
   return exit_code;
