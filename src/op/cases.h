@@ -8,9 +8,15 @@
 #include "op/backend.h"
 
 typedef enum vkf_case_data {
-  VKF_DATA_NORMAL,  /* mean 0, sigma 1 */
-  VKF_DATA_HALVES,  /* multiples of 1/2 in [-4, 4]: exact in any order of summation */
-  VKF_DATA_ONE_SIGN /* positive: roundings align */
+  VKF_DATA_NORMAL,   /* mean 0, sigma 1 */
+  VKF_DATA_HALVES,   /* multiples of 1/2 in [-4, 4]: exact in any order of summation */
+  VKF_DATA_ONE_SIGN, /* in [1/2, 1): roundings align */
+  VKF_DATA_OFFSET,   /* activations of mean 10000, sigma 1; the rest as NORMAL */
+  VKF_DATA_LARGE,    /* activations of sigma 100: scores of 10000; the rest as NORMAL */
+  VKF_DATA_CONSTANT, /* every activation 2.5; the rest as NORMAL */
+  VKF_DATA_TIES,     /* 0, 1 or 2: many equal values */
+  VKF_DATA_SPECIAL,  /* as NORMAL, but one activation in 16 is NaN, an infinity or -0 */
+  VKF_DATA_COUNT
 } vkf_case_data;
 
 /* A row of src/op/cases_<op>.c. */
@@ -27,10 +33,14 @@ typedef struct vkf_case {
 
 /* All cases of an op. */
 const vkf_case *vkf_op_cases(vkf_op op, size_t *n);
+#define X(NAME, name) const vkf_case *vkf_op_cases_##name(size_t *n);
+VKF_OP_LIST(X)
+#undef X
 
 /* A case made concrete: every activation that the node reads is a VKF_SLOT_CONSTANT (its data stand in the slot), index
  * inputs (ids, mask, edits, ...) too; only weights are VKF_SLOT_WEIGHT; outputs are VKF_SLOT_TEMP with an output name.
- */
+ * What lies between the actual sizes and the capacity is NaN. Of the mask's rows every fourth holds no key; of the
+ * additive bias one entry in 16 is minus infinity. */
 typedef struct vkf_case_run {
   vkf_plan plan;
   vkf_dims dims;

@@ -48,10 +48,12 @@ vkf_status vkf_op_shape_embed(vkf_env *env, const char *node, const vkf_params *
   const vkf_embed_params *p = &params->embed;
   vkf_status st = VKF_OK;
   VKF_TRY(positive(env, node, "width", p->width));
-  VKF_TRY(positive(env, node, "number of ids", p->n_ids));
+  VKF_TRY(positive(env, node, "number of rows in all tables", p->n_ids + p->n_positions + p->n_types));
   vkf_extent rows = along(p->rows, cap), width = fixed(p->width);
-  out->in[VKF_EMBED_IDS] = vector("ids", VKF_I32, rows);
-  out->in[VKF_EMBED_TABLE] = weight(matrix("table", VKF_F32, fixed(p->n_ids), width), VKF_WEIGHT_TABLE);
+  if (p->n_ids > 0) {
+    out->in[VKF_EMBED_IDS] = vector("ids", VKF_I32, rows);
+    out->in[VKF_EMBED_TABLE] = weight(matrix("table", VKF_F32, fixed(p->n_ids), width), VKF_WEIGHT_TABLE);
+  }
   if (p->n_positions > 0) {
     out->in[VKF_EMBED_POSITIONS] = vector("positions", VKF_I32, rows);
     out->in[VKF_EMBED_POSITION_TABLE] =

@@ -1,7 +1,7 @@
 /* ref: the table of the references and the pieces that their bounds are made of (docs/numerics.md). */
 #include "ref/internal.h"
 
-#include "op/math_bounds.h"
+#include "shared/math.h"
 
 static vkf_status (*const references[VKF_OP_COUNT])(vkf_env *, const vkf_call *) = {
 #define X(NAME, name) vkf_ref_##name,
@@ -83,9 +83,9 @@ static double gate_bound(vkf_activation act, double x, const vkf_rounding *r) {
       return 0.5 * (VKF_ERF_ABS + 2 * u * 0.484) + u;
     case VKF_ACT_GELU_TANH: /* sigma(w): |w sigma'(w)| <= 0.224, sigma' <= 1/4; argument 8 roundings */
       return 2 * u * (0.25 * r->exp_ulp_base + 0.224 * r->exp_ulp_slope) + 0.224 * vkf_ref_gamma(8, u) + 2 * u +
-             division + VKF_CLAMP_ABS;
+             division + exp(-VKF_EXP_MAX);
     case VKF_ACT_SWISH:
-      return logistic(x) * (logistic(-x) * vkf_ref_exp_error(r, x) + u + division) + VKF_CLAMP_ABS;
+      return logistic(x) * (logistic(-x) * vkf_ref_exp_error(r, x) + u + division) + exp(-VKF_EXP_MAX);
     default:
       return 0;
   }

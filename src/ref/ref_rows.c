@@ -4,22 +4,28 @@
 
 #include <string.h>
 
+/* The row of a table that in[index][r] names; NULL in *row where the op has no such table. */
+static vkf_status table_row(vkf_env *env, const vkf_call *call, int index, uint32_t r, uint32_t height,
+                            const char *what, const float **row) {
+  *row = NULL;
+  if (height == 0) return VKF_OK;
+  int32_t id = ((const int32_t *)call->in[index].data)[r];
+  vkf_status st = vkf_ref_check_index(env, call, what, r, id, height);
+  if (st == VKF_OK) *row = vkf_ref_row(&call->in[index + 1], (size_t)id);
+  return st;
+}
+
 /* Each step is a float32 operation: the result is defined to the bit. */
 vkf_status vkf_ref_embed(vkf_env *env, const vkf_call *call) {
   const vkf_embed_params *p = &call->params->embed;
-  const int32_t *ids = call->in[VKF_EMBED_IDS].data, *positions = call->in[VKF_EMBED_POSITIONS].data;
-  const int32_t *types = call->in[VKF_EMBED_TYPES].data;
   vkf_status st = VKF_OK;
   for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
-    VKF_TRY(vkf_ref_check_index(env, call, "id", r, ids[r], p->n_ids));
-    if (p->n_positions > 0) VKF_TRY(vkf_ref_check_index(env, call, "position", r, positions[r], p->n_positions));
-    if (p->n_types > 0) VKF_TRY(vkf_ref_check_index(env, call, "type", r, types[r], p->n_types));
-    const float *row = vkf_ref_row(&call->in[VKF_EMBED_TABLE], (size_t)ids[r]);
-    const float *place =
-        p->n_positions > 0 ? vkf_ref_row(&call->in[VKF_EMBED_POSITION_TABLE], (size_t)positions[r]) : NULL;
-    const float *type = p->n_types > 0 ? vkf_ref_row(&call->in[VKF_EMBED_TYPE_TABLE], (size_t)types[r]) : NULL;
+    const float *token, *place, *type;
+    VKF_TRY(table_row(env, call, VKF_EMBED_IDS, r, p->n_ids, "id", &token));
+    VKF_TRY(table_row(env, call, VKF_EMBED_POSITIONS, r, p->n_positions, "position", &place));
+    VKF_TRY(table_row(env, call, VKF_EMBED_TYPES, r, p->n_types, "type", &type));
     for (uint32_t i = 0; i < p->width; i++) {
-      float y = row[i] * p->scale;
+      float y = token ? token[i] * p->scale : 0;
       if (place) y = y + place[i];
       if (type) y = y + type[i];
       vkf_ref_store_same(call, 0, r * call->out[0].stride[0] + i, y);
