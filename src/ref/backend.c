@@ -50,7 +50,9 @@ static void weights_destroy(vkf_weights **weights) {
   *weights = NULL;
 }
 
-static vkf_status weights_create(vkf_backend *backend, const vkf_weight_source *source, vkf_weights **out) {
+static vkf_status weights_create(vkf_backend *backend, const vkf_weight_source *source, const char *variant,
+                                 vkf_weights **out) {
+  (void)variant; /* program_create judges it: there is one way for a weight to lie */
   vkf_env *env = backend->env;
   vkf_status st = VKF_ERROR_MEMORY;
   vkf_weights *w = vkf_env_alloc(env, 1, sizeof(*w));
