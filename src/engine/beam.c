@@ -5,7 +5,7 @@
 #include <string.h>
 
 /* Takes a hypothesis out of a ranking without removing it; large beside any sum of log-probabilities. */
-#define OUT_OF_RANK -1.0e9f
+#define OUT_OF_RANK (-1.0e9f)
 
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
@@ -56,7 +56,7 @@ vkf_status vkf_engine_beams_init(vkf_beams *s, vkf_env *env, const vkf_generatio
                    .length = prompt,
                    .max_length = max_length,
                    .capacity = capacity};
-  size_t n_rows = (size_t)B * s->n_beams;
+  size_t n_rows = (size_t)B * s->n_beams, n_candidates = (size_t)B * s->n_keep;
   VKF_TRY(init_pool(env, &s->running, n_rows, capacity));
   VKF_TRY(init_pool(env, &s->finished, n_rows, capacity));
   VKF_TRY(init_pool(env, &s->spare, n_rows, capacity));
@@ -64,7 +64,7 @@ vkf_status vkf_engine_beams_init(vkf_beams *s, vkf_env *env, const vkf_generatio
   s->cursors = vkf_env_alloc(env, s->n_beams, sizeof(*s->cursors));
   s->picked = vkf_env_alloc(env, s->n_beams, sizeof(*s->picked));
   s->ranks = vkf_env_alloc(env, (size_t)s->n_beams + s->n_keep, sizeof(*s->ranks));
-  s->candidates = vkf_env_alloc(env, s->n_keep, sizeof(*s->candidates));
+  s->candidates = vkf_env_alloc(env, n_candidates, sizeof(*s->candidates));
   s->open = vkf_env_alloc(env, B, sizeof(*s->open));
   if (s->order == NULL || s->cursors == NULL || s->picked == NULL || s->ranks == NULL || s->candidates == NULL ||
       s->open == NULL)
@@ -102,8 +102,9 @@ static void pick_best(vkf_beams *s, uint32_t n) {
   }
 }
 
-/* candidates[n_keep] of sentence b, descending: the rows' lists merged; of equals the lower row first. */
+/* The candidates of sentence b, descending: the rows' lists merged; of equals the lower row first. */
 static void merge_rows(vkf_beams *s, uint32_t b, const float *values, const int32_t *ids, uint32_t k) {
+  vkf_beam_candidate *candidates = s->candidates + (size_t)b * s->n_keep;
   memset(s->cursors, 0, s->n_beams * sizeof(*s->cursors));
   for (uint32_t i = 0; i < s->n_keep; i++) {
     vkf_beam_candidate best = {0};
@@ -119,7 +120,7 @@ static void merge_rows(vkf_beams *s, uint32_t b, const float *values, const int3
     }
     s->cursors[best.row - b * s->n_beams]++;
     best.ends = s->length + 1 >= s->max_length || vkf_engine_id_in(&s->config->eos, best.id);
-    s->candidates[i] = best;
+    candidates[i] = best;
   }
 }
 
@@ -141,15 +142,11 @@ static void copy_candidate(const vkf_beams *s, uint32_t row, const vkf_beam_cand
   s->spare.finished[row] = finished;
 }
 
-/* The rows of one sentence go back from `spare`; its next state must not be seen by the other pool's update. */
-static void take_spare(const vkf_beams *s, vkf_beam_pool *pool, uint32_t b) {
-  for (uint32_t row = b * s->n_beams; row < (b + 1) * s->n_beams; row++) {
-    memcpy(pool->tokens + (size_t)row * s->capacity, s->spare.tokens + (size_t)row * s->capacity,
-           s->spare.lengths[row] * sizeof(*pool->tokens));
-    pool->scores[row] = s->spare.scores[row];
-    pool->lengths[row] = s->spare.lengths[row];
-    pool->finished[row] = s->spare.finished[row];
-  }
+/* What was written to `spare` is the pool now. */
+static void swap_spare(vkf_beams *s, vkf_beam_pool *pool) {
+  vkf_beam_pool old = *pool;
+  *pool = s->spare;
+  s->spare = old;
 }
 
 static bool all_finished(const vkf_beams *s, uint32_t first_sentence, uint32_t n_sentences) {
@@ -166,13 +163,14 @@ static float divisor(const vkf_beams *s, uint32_t n_generated) {
 static void update_finished(vkf_beams *s, uint32_t b) {
   uint32_t first = b * s->n_beams;
   bool full = s->config->early_stopping == VKF_EARLY_STOPPING_TRUE && all_finished(s, b, 1);
+  const vkf_beam_candidate *candidates = s->candidates + (size_t)b * s->n_keep;
   float by = divisor(s, s->length + 1 - s->prompt);
   memcpy(s->ranks, s->finished.scores + first, s->n_beams * sizeof(*s->ranks));
   for (uint32_t i = 0; i < s->n_keep; i++) {
-    float score = s->candidates[i].score / by;
+    float score = candidates[i].score / by;
     if (full) score += OUT_OF_RANK;
     if (!s->open[b]) score += OUT_OF_RANK;
-    if (!s->candidates[i].ends || i >= s->n_beams) score += OUT_OF_RANK;
+    if (!candidates[i].ends || i >= s->n_beams) score += OUT_OF_RANK;
     s->ranks[s->n_beams + i] = score;
   }
   pick_best(s, s->n_beams + s->n_keep);
@@ -181,25 +179,24 @@ static void update_finished(vkf_beams *s, uint32_t b) {
     if (at < s->n_beams) {
       copy_row(s, first + i, &s->finished, first + at);
     } else {
-      const vkf_beam_candidate *c = &s->candidates[at - s->n_beams];
+      const vkf_beam_candidate *c = &candidates[at - s->n_beams];
       copy_candidate(s, first + i, c, s->ranks[at], c->ends && at - s->n_beams < s->n_beams);
     }
   }
-  take_spare(s, &s->finished, b);
 }
 
 /* Running hypotheses: the best candidates that do not end. */
 static void update_running(vkf_beams *s, uint32_t b) {
+  const vkf_beam_candidate *candidates = s->candidates + (size_t)b * s->n_keep;
   uint32_t first = b * s->n_beams;
   for (uint32_t i = 0; i < s->n_keep; i++)
-    s->ranks[i] = s->candidates[i].score + (s->candidates[i].ends ? OUT_OF_RANK : 0.0f);
+    s->ranks[i] = candidates[i].score + (candidates[i].ends ? OUT_OF_RANK : 0.0f);
   pick_best(s, s->n_keep);
   for (uint32_t i = 0; i < s->n_beams; i++) {
-    const vkf_beam_candidate *c = &s->candidates[s->picked[i]];
+    const vkf_beam_candidate *c = &candidates[s->picked[i]];
     copy_candidate(s, first + i, c, s->ranks[s->picked[i]], false);
     s->order[first + i] = c->row;
   }
-  take_spare(s, &s->running, b);
 }
 
 /* Can the best running hypothesis of sentence b still beat its worst finished one? Once no, always no. */
@@ -217,12 +214,12 @@ static void update_open(vkf_beams *s, uint32_t b) {
 
 bool vkf_engine_beams_step(vkf_beams *s, const float *values, const int32_t *ids, uint32_t k) {
   bool all_end = true, any_open = false;
-  for (uint32_t b = 0; b < s->B; b++) {
-    merge_rows(s, b, values, ids, k);
-    for (uint32_t i = 0; i < s->n_keep; i++) all_end &= s->candidates[i].ends;
-    update_finished(s, b);
-    update_running(s, b);
-  }
+  for (uint32_t b = 0; b < s->B; b++) merge_rows(s, b, values, ids, k);
+  for (size_t i = 0; i < (size_t)s->B * s->n_keep; i++) all_end &= s->candidates[i].ends;
+  for (uint32_t b = 0; b < s->B; b++) update_finished(s, b);
+  swap_spare(s, &s->finished);
+  for (uint32_t b = 0; b < s->B; b++) update_running(s, b);
+  swap_spare(s, &s->running);
   s->length++;
   for (uint32_t b = 0; b < s->B; b++) {
     update_open(s, b);
@@ -245,6 +242,6 @@ void vkf_engine_beams_stop(vkf_beams *s) {
       s->spare.scores[first + i] = s->ranks[at];
       s->spare.finished[first + i] = true;
     }
-    take_spare(s, &s->finished, b);
   }
+  swap_spare(s, &s->finished);
 }

@@ -34,7 +34,7 @@ typedef struct vkf_beams {
   uint32_t *cursors;                      /* [n_beams] */
   uint32_t *picked;                       /* [n_beams] */
   float *ranks;                           /* [n_beams + n_keep] */
-  vkf_beam_candidate *candidates;         /* [n_keep] */
+  vkf_beam_candidate *candidates;         /* [B][n_keep] */
   bool *open;                             /* [B]: a running hypothesis may still beat a finished one */
 } vkf_beams;
 
