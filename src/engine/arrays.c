@@ -54,3 +54,31 @@ done:
   }
   return st;
 }
+
+/* ---- files ---- */
+
+vkf_status vkf_arrays_read(vkf_context *ctx, const char *path, vkf_result **out) {
+  vkf_status st = VKF_OK;
+  vkf_file_tensors *tensors = NULL;
+  vkf_result *result = NULL;
+  *out = NULL;
+  vkf_env_clear(&ctx->env);
+  VKF_TRY(vkf_file_tensors_open(&ctx->env, path, &tensors));
+  VKF_TRY(vkf_engine_result_create(&ctx->env, &result));
+  for (size_t i = 0; i < vkf_file_tensors_count(tensors); i++) {
+    const vkf_file_tensor *t = vkf_file_tensors_at(tensors, i);
+    void *data = NULL;
+    VKF_TRY(vkf_engine_result_add(result, t->name, t->dtype, t->rank, t->shape, &data));
+    if (t->bytes) memcpy(data, t->data, t->bytes);
+  }
+done:
+  vkf_file_tensors_close(&tensors);
+  if (st) vkf_result_destroy(&result);
+  *out = result;
+  return st;
+}
+
+vkf_status vkf_arrays_write(vkf_context *ctx, const char *path, const vkf_array *arrays, size_t n) {
+  vkf_env_clear(&ctx->env);
+  return vkf_file_tensors_write(&ctx->env, path, arrays, n);
+}

@@ -19,6 +19,8 @@ typedef struct stepper_state {
   int32_t *ancestry, *ancestry_next; /* [R][keys cap]; NULL: no beams */
   int32_t *key_mask;                 /* [R][keys cap]; NULL: no padding in the prompt */
   int32_t *out_rows, *positions;     /* [R], [R][T] */
+  vkf_edit *edits;                   /* [max_edits]; NULL: none */
+  uint32_t *edit_offsets;            /* [R cap + 1] */
   float *values;                     /* [R][k] */
   int32_t *ids;
   const vkf_ready *last; /* the program whose lasting inputs are written */
@@ -62,12 +64,14 @@ static vkf_status write_step(stepper_state *s, const vkf_ready *ready, const vkf
   for (uint32_t r = 0; r < s->R; r++) s->out_rows[r] = (int32_t)(r * T + T - 1);
   VKF_TRY(vkf_engine_write_input(p, ready, VKF_INPUT_OUT_ROWS, dims, s->out_rows));
   if (s->request.max_edits) {
-    uint32_t slot = ready->slots[VKF_INPUT_EDITS], n = step->edit_offsets[s->R];
+    uint32_t n = step->edit_offsets[s->R];
     if (n > s->request.max_edits)
       VKF_FAIL(s->m->env, VKF_ERROR_ARGUMENT, "a step has %u edits of logits, expected at most %u", n,
                s->request.max_edits);
-    VKF_TRY(vkf_engine_write_input(p, ready, VKF_INPUT_EDIT_OFFSETS, dims, step->edit_offsets));
-    if (n) VKF_TRY(p->backend->table->write(ready->program, slot, dims, step->edits));
+    memcpy(s->edits, step->edits, n * sizeof *s->edits);
+    memcpy(s->edit_offsets, step->edit_offsets, (s->R + 1) * sizeof *s->edit_offsets);
+    VKF_TRY(vkf_engine_write_input(p, ready, VKF_INPUT_EDIT_OFFSETS, dims, s->edit_offsets));
+    VKF_TRY(vkf_engine_write_input(p, ready, VKF_INPUT_EDITS, dims, s->edits));
   }
 done:
   return st;
@@ -112,6 +116,11 @@ static vkf_status state_init(stepper_state *s, bool beams, const int32_t *prompt
     s->ancestry_next = vkf_env_alloc(env, cells, sizeof *s->ancestry);
     if (!s->ancestry || !s->ancestry_next) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for the order of beams");
   }
+  if (s->request.max_edits) {
+    s->edits = vkf_env_alloc(env, s->request.max_edits, sizeof *s->edits);
+    s->edit_offsets = vkf_env_alloc(env, (size_t)s->caps.R + 1, sizeof *s->edit_offsets);
+    if (!s->edits || !s->edit_offsets) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for edits of logits");
+  }
   if (prompt_mask) {
     s->key_mask = vkf_env_alloc(env, cells, sizeof *s->key_mask);
     if (!s->key_mask) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for the prompt's mask");
@@ -125,7 +134,8 @@ done:
 }
 
 static void state_finish(stepper_state *s) {
-  void *all[] = {s->ancestry, s->ancestry_next, s->key_mask, s->out_rows, s->positions, s->values, s->ids};
+  void *all[] = {s->ancestry, s->ancestry_next, s->key_mask, s->out_rows, s->positions,
+                 s->edits,    s->edit_offsets,  s->values,   s->ids};
   for (size_t i = 0; i < VKF_COUNT(all); i++) vkf_env_free(s->m->env, all[i]);
 }
 

@@ -30,6 +30,7 @@ typedef struct vkf_programs {
   vkf_weights *weights;
   vkf_capacity *capacities; /* most recently used first */
   uint64_t max_bytes;
+  bool keep_all; /* every slot of every program stays readable (validation) */
 } vkf_programs;
 
 void vkf_engine_programs_init(vkf_programs *programs, vkf_env *env, vkf_backend *backend, vkf_net *net,
@@ -41,7 +42,7 @@ vkf_status vkf_engine_capacity_get(vkf_programs *programs, const vkf_need_sizes 
 /* The sizes that it was made for. */
 vkf_need_sizes vkf_engine_capacity_sizes(const vkf_capacity *capacity);
 /* The program of a request, of which capacity.T and capacity.out are used (rounded up by the caller's needs) and the
- * other sizes are the capacity's. options: NULL for the usual, cached ones. */
+ * other sizes are the capacity's. */
 vkf_status vkf_engine_program_get(vkf_programs *programs, vkf_capacity *capacity, const vkf_plan_request *request,
                                   const vkf_ready **out);
 /* The largest of 1, 2, 4 .. 32, then multiples of 32, that holds n: rows. Lengths: 8, 16, 32, then multiples of 32. */

@@ -1,0 +1,93 @@
+/* The plan of one pass as text, a line a block: what a person asks `vkformer info --plan` for. */
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/opened.h"
+
+static const char *shape_text(const vkf_slot *s, const vkf_dims *dims, char *buffer, size_t size) {
+  size_t used = 0;
+  buffer[0] = 0;
+  for (uint32_t i = 0; i < s->rank && used < size; i++)
+    used += (size_t)snprintf(buffer + used, size - used, "%s%u", i ? "," : "", vkf_slot_extent(s, i, dims));
+  return buffer;
+}
+
+static void describe_block(vkf_text *text, const vkf_programs *p, const vkf_ready *ready, const vkf_dims *dims,
+                           uint32_t index) {
+  const vkf_plan *plan = ready->plan;
+  const vkf_block *b = &plan->blocks[index];
+  vkf_block_stats stats;
+  double flops = 0, bytes = 0;
+  p->backend->table->block_stats(ready->program, index, &stats);
+  for (uint32_t n = b->first_node; n < b->first_node + b->n_nodes; n++) {
+    vkf_cost cost = vkf_op_cost(plan, &plan->nodes[n], dims);
+    flops += cost.flops;
+    bytes += cost.bytes;
+  }
+  vkf_text_printf(text, "%-14s %3u dispatches %3u barriers %10.3f Mflop %10.3f MB\n", b->name, stats.n_dispatches,
+                  stats.n_barriers, flops / 1e6, bytes / 1e6);
+  for (uint32_t n = b->first_node; n < b->first_node + b->n_nodes; n++) {
+    char shape[64];
+    const vkf_slot *out = &plan->slots[plan->nodes[n].out[0]];
+    const char *variant = p->backend->table->node_variant(ready->program, n, NULL);
+    vkf_text_printf(text, "  %-36s [%s]  %s\n", plan->nodes[n].name, shape_text(out, dims, shape, sizeof shape),
+                    variant ? variant : "");
+  }
+}
+
+static vkf_status describe_stage(vkf_model *m, vkf_text *text, vkf_capacity *capacity, const vkf_plan_request *request,
+                                 const vkf_sizes *sizes) {
+  vkf_status st = VKF_OK;
+  const vkf_ready *ready = NULL;
+  vkf_dims dims = vkf_dims_make(sizes);
+  VKF_TRY(vkf_engine_program_get(&m->programs, capacity, request, &ready));
+  for (uint32_t b = 0; b < ready->plan->n_blocks; b++) describe_block(text, &m->programs, ready, &dims, b);
+  vkf_text_printf(text, "%s memory: %.3f MB\n", request->stage == VKF_STAGE_ENCODE ? "encode" : "decode",
+                  (double)m->programs.backend->table->program_bytes(ready->program) / 1e6);
+done:
+  return st;
+}
+
+vkf_status vkf_model_describe_plan(vkf_model *m, size_t batch, size_t length, vkf_result **out) {
+  vkf_status st = VKF_OK;
+  const vkf_net_info *info = vkf_model_net_info(m->net);
+  vkf_result *result = NULL;
+  vkf_capacity *capacity = NULL;
+  vkf_text text;
+  *out = NULL;
+  vkf_env_clear(m->env);
+  vkf_text_init(&text, m->env);
+  if (!batch || !length || batch > UINT32_MAX / 2 / length)
+    VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected a batch and a length of at least 1, found %zu and %zu", batch,
+             length);
+  if (info->max_positions && length > info->max_positions)
+    VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected a length of at most %u, the model's positions, found %zu",
+             info->max_positions, length);
+  uint32_t B = (uint32_t)batch, N = (uint32_t)length;
+  bool decoder_only = info->architecture == VKF_ARCHITECTURE_DECODER,
+       two = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
+  VKF_TRY(vkf_engine_capacity_get(&m->programs, &(vkf_need_sizes){B, decoder_only ? 1 : N, B, N}, &capacity));
+  vkf_need_sizes caps = vkf_engine_capacity_sizes(capacity);
+  vkf_sizes sizes = {.B = B, .S = decoder_only ? 1 : N, .R = B, .T = N, .out = B * N};
+  vkf_plan_request request = {.stage = VKF_STAGE_ENCODE,
+                              .capacity = {.T = 1, .out = caps.B * caps.S},
+                              .last_hidden_state = true,
+                              .mask = true,
+                              .logits = info->has_head && !two};
+  if (!decoder_only) VKF_TRY(describe_stage(m, &text, capacity, &request, &sizes));
+  if (info->architecture != VKF_ARCHITECTURE_ENCODER) {
+    request.stage = VKF_STAGE_DECODE;
+    request.capacity = (vkf_sizes){.T = caps.keys, .out = caps.R * caps.keys};
+    request.mask = two;
+    request.logits = info->has_head;
+    VKF_TRY(describe_stage(m, &text, capacity, &request, &sizes));
+  }
+  VKF_TRY(vkf_text_status(&text));
+  VKF_TRY(vkf_engine_result_create(m->env, &result));
+  VKF_TRY(vkf_engine_result_add_text(result, text.data));
+done:
+  vkf_text_finish(&text);
+  if (st) vkf_result_destroy(&result);
+  *out = result;
+  return st;
+}

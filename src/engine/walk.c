@@ -1,0 +1,137 @@
+#include "engine/walk.h"
+
+#include <math.h>
+#include <string.h>
+
+#include "ref/ref.h"
+
+/* A dense array at actual sizes, spread to capacity strides. */
+static void spread(const vkf_slot *s, const vkf_dims *dims, const char *from, char *to) {
+  uint32_t extent[VKF_MAX_SLOT_RANK], index[VKF_MAX_SLOT_RANK] = {0};
+  size_t element = vkf_dtype_bytes(s->dtype), n_rows = 1;
+  for (uint32_t i = 0; i < s->rank; i++) extent[i] = vkf_slot_extent(s, i, dims);
+  for (uint32_t i = 0; i + 1 < s->rank; i++) n_rows *= extent[i];
+  size_t bytes = extent[s->rank - 1] * element;
+  for (size_t row = 0; row < n_rows; row++) {
+    size_t at = 0;
+    for (uint32_t i = 0; i + 1 < s->rank; i++) at = (at + index[i]) * s->extent[i + 1].cap;
+    memcpy(to + at * element, from + row * bytes, bytes);
+    for (uint32_t i = s->rank - 1; i-- > 0;) {
+      if (++index[i] < extent[i]) break;
+      index[i] = 0;
+    }
+  }
+}
+
+static vkf_status copy_slot(vkf_walk *w, uint32_t i, const vkf_weight_source *weights) {
+  vkf_status st = VKF_OK;
+  const vkf_slot *s = &w->plan->slots[i];
+  void *dense = NULL;
+  if (s->kind == VKF_SLOT_CONSTANT) {
+    w->bases[i] = (void *)(uintptr_t)s->data; /* only read */
+    goto done;
+  }
+  w->bases[i] = vkf_env_alloc(w->env, vkf_slot_elements(s), vkf_dtype_bytes(s->dtype));
+  w->owned[i] = true;
+  if (!w->bases[i]) VKF_FAIL(w->env, VKF_ERROR_MEMORY, "no memory to look at %s", s->name);
+  if (s->kind == VKF_SLOT_WEIGHT) {
+    VKF_TRY(weights->load(weights->user, s->index, w->bases[i]));
+    goto done;
+  }
+  dense = vkf_env_alloc(w->env, vkf_slot_elements(s), vkf_dtype_bytes(s->dtype));
+  if (!dense) VKF_FAIL(w->env, VKF_ERROR_MEMORY, "no memory to look at %s", s->name);
+  VKF_TRY(w->backend->table->read(w->program, i, w->dims, dense));
+  spread(s, w->dims, dense, w->bases[i]);
+done:
+  vkf_env_free(w->env, dense);
+  return st;
+}
+
+vkf_status vkf_engine_walk_init(vkf_walk *w, vkf_env *env, vkf_backend *backend, const vkf_plan *plan,
+                                vkf_program *program, const vkf_dims *dims, const vkf_weight_source *weights) {
+  vkf_status st = VKF_OK;
+  *w = (vkf_walk){.env = env, .backend = backend, .plan = plan, .program = program, .dims = dims};
+  w->bases = vkf_env_alloc(env, plan->n_slots, sizeof *w->bases);
+  w->owned = vkf_env_alloc(env, plan->n_slots, sizeof *w->owned);
+  if (!w->bases || !w->owned) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory to look at a run");
+  for (uint32_t i = 0; i < plan->n_slots; i++) VKF_TRY(copy_slot(w, i, weights));
+done:
+  return st;
+}
+
+void vkf_engine_walk_finish(vkf_walk *w) {
+  if (!w->env) return;
+  for (uint32_t i = 0; w->bases && w->owned && i < w->plan->n_slots; i++)
+    if (w->owned[i]) vkf_env_free(w->env, w->bases[i]);
+  vkf_env_free(w->env, w->bases);
+  vkf_env_free(w->env, w->owned);
+  w->env = NULL;
+}
+
+/* Memory for the reference's own result of one output. */
+typedef struct scratch {
+  void *value;
+  double *exact, *bound;
+} scratch;
+
+static vkf_status scratch_init(vkf_env *env, uint64_t n, scratch *s) {
+  s->value = vkf_env_alloc(env, n, 4);
+  s->exact = vkf_env_alloc(env, n, sizeof *s->exact);
+  s->bound = vkf_env_alloc(env, n, sizeof *s->bound);
+  if (!s->value || !s->exact || !s->bound) return vkf_env_fail(env, VKF_ERROR_MEMORY, "no memory to judge a node");
+  for (uint64_t i = 0; i < n; i++) s->bound[i] = -1;
+  return VKF_OK;
+}
+
+vkf_status vkf_engine_walk_node(vkf_walk *w, uint32_t index, vkf_judgement *j) {
+  vkf_status st = VKF_OK;
+  const vkf_node *node = &w->plan->nodes[index];
+  scratch s[VKF_MAX_OUTPUTS] = {{0}};
+  vkf_rounding rounding;
+  vkf_call call;
+  VKF_TRY(vkf_call_from_plan(w->env, w->plan, index, w->dims, w->bases, &call));
+  w->backend->table->node_variant(w->program, index, &rounding);
+  call.rounding = &rounding;
+  for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) {
+    if (node->out[o] == VKF_NO_SLOT) continue;
+    VKF_TRY(scratch_init(w->env, vkf_slot_elements(&w->plan->slots[node->out[o]]), &s[o]));
+    call.out[o].data = s[o].value;
+    call.exact[o] = s[o].exact;
+    call.bound[o] = s[o].bound;
+  }
+  VKF_TRY(vkf_ref_run(w->env, &call));
+  for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++)
+    if (node->out[o] != VKF_NO_SLOT) vkf_judge(&call, o, w->bases[node->out[o]], s[o].exact, s[o].bound, j);
+done:
+  for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) {
+    vkf_env_free(w->env, s[o].value);
+    vkf_env_free(w->env, s[o].exact);
+    vkf_env_free(w->env, s[o].bound);
+  }
+  return st;
+}
+
+double vkf_engine_walk_drift(const vkf_walk *w, const vkf_walk *other, uint32_t slot) {
+  const vkf_slot *s = &w->plan->slots[slot];
+  const float *a = w->bases[slot], *b = other->bases[slot];
+  uint32_t extent[VKF_MAX_SLOT_RANK], index[VKF_MAX_SLOT_RANK] = {0};
+  double distance = 0, magnitude = 0;
+  if (s->dtype != VKF_F32) return -1;
+  for (uint32_t i = 0; i < s->rank; i++)
+    if (!(extent[i] = vkf_slot_extent(s, i, w->dims))) return -1;
+  for (bool more = true; more;) {
+    size_t at = 0;
+    for (uint32_t i = 0; i < s->rank; i++) at = at * s->extent[i].cap + index[i];
+    double d = fabs((double)a[at] - b[at]);
+    if (!(d <= distance)) distance = d; /* NaN stays */
+    magnitude = VKF_MAX(magnitude, fabs((double)b[at]));
+    more = false;
+    for (uint32_t i = s->rank; i-- > 0 && !more;) {
+      if (++index[i] < extent[i])
+        more = true;
+      else
+        index[i] = 0;
+    }
+  }
+  return magnitude > 0 ? distance / magnitude : distance;
+}

@@ -1,0 +1,28 @@
+/* walk: a program that has run, judged node by node. The reference computes each node from the inputs that the device
+ * really had, so a ratio over 1 is the fault of that node and of no other. */
+#ifndef VKF_ENGINE_WALK_H
+#define VKF_ENGINE_WALK_H
+
+#include "op/judge.h"
+
+/* Host copies of all slots of a program after a run. */
+typedef struct vkf_walk {
+  vkf_env *env;
+  vkf_backend *backend;
+  const vkf_plan *plan;
+  vkf_program *program; /* made with keep_all */
+  const vkf_dims *dims;
+  void **bases; /* [n_slots], capacity strides */
+  bool *owned;  /* [n_slots] */
+} vkf_walk;
+
+/* weights: of the plan, may have no weight. */
+vkf_status vkf_engine_walk_init(vkf_walk *walk, vkf_env *env, vkf_backend *backend, const vkf_plan *plan,
+                                vkf_program *program, const vkf_dims *dims, const vkf_weight_source *weights);
+void vkf_engine_walk_finish(vkf_walk *walk);
+/* Adds node `index` to *j. */
+vkf_status vkf_engine_walk_node(vkf_walk *walk, uint32_t index, vkf_judgement *j);
+/* Distance of slot `slot` from the same slot of another walk over the largest magnitude of that one. */
+double vkf_engine_walk_drift(const vkf_walk *walk, const vkf_walk *other, uint32_t slot);
+
+#endif
