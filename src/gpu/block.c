@@ -10,8 +10,7 @@
 
 #define DEFAULT_TIMED 256u
 
-/* ---- barriers ------------------------------------------------------------------------------------------------------
- */
+/* ---- barriers ---------------------------------------------------------------------------------------------------- */
 
 static bool conflicts(const vkf_gpu_block *block, const vkf_gpu_access *access) {
   for (size_t i = 0; i < block->n_recent; ++i) {
@@ -68,8 +67,7 @@ done:
   return st;
 }
 
-/* ---- checks --------------------------------------------------------------------------------------------------------
- */
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
 
 #define REFUSE(...) VKF_FAIL(block->device->env, VKF_ERROR_ARGUMENT, __VA_ARGS__)
 #define U(value) ((unsigned long long)(value))
@@ -134,8 +132,7 @@ done:
   return st;
 }
 
-/* ---- recording -----------------------------------------------------------------------------------------------------
- */
+/* ---- recording --------------------------------------------------------------------------------------------------- */
 
 static vkf_status begin_timing(vkf_gpu_block *block, const vkf_gpu_block_params *params) {
   vkf_status st = VKF_OK;

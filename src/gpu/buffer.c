@@ -128,8 +128,7 @@ void *vkf_gpu_buffer_mapped(const vkf_gpu_buffer *buffer) {
   return buffer->mapped;
 }
 
-/* ---- contents ------------------------------------------------------------------------------------------------------
- */
+/* ---- contents ---------------------------------------------------------------------------------------------------- */
 
 void vkf_gpu_buffer_touch(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, vkf_gpu_mode mode) {
   if (buffer->device->logging && bytes > 0)

@@ -56,7 +56,7 @@ typedef struct vkf_caps {
   bool float16, int8, int16, int64; /* arithmetic */
   bool storage16, storage8;         /* 16-bit and 8-bit members of storage buffers */
   bool buffer_address;              /* buffer references */
-  bool coopmat;                     /* VK_KHR_cooperative_matrix */
+  bool coopmat;                     /* cooperative matrices: not enabled by room gpu, so false on its devices */
   bool timestamps;
   float timestamp_ns; /* nanoseconds a tick; 0 without timestamps */
   uint32_t timestamp_bits;

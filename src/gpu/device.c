@@ -58,8 +58,7 @@ vkf_status vkf_gpu_device_alive(vkf_gpu_device *device) {
                       "the device %s was lost; close what was made on it and open it again", device->caps.device_name);
 }
 
-/* ---- making --------------------------------------------------------------------------------------------------------
- */
+/* ---- making ------------------------------------------------------------------------------------------------------ */
 
 /* What made and adopted devices have in common; handle, queue and caps are set. */
 static vkf_status init(vkf_gpu_device *device, bool has_labels) {
@@ -192,8 +191,7 @@ void vkf_gpu_device_destroy(vkf_gpu_device **device) {
   vkf_env_free(it->env, it);
 }
 
-/* ---- looking -------------------------------------------------------------------------------------------------------
- */
+/* ---- looking ----------------------------------------------------------------------------------------------------- */
 
 const vkf_caps *vkf_gpu_device_caps(const vkf_gpu_device *device) {
   return &device->caps;

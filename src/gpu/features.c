@@ -27,6 +27,8 @@ static const struct {
     [EXT_PORTABILITY] = {"VK_KHR_portability_subset", 0}, /* a device that offers it demands that it is enabled */
 };
 
+_Static_assert(VKF_COUNT(extension_rows) <= VKF_GPU_MAX_EXTENSIONS, "room for all names");
+
 static bool known(feature_extension extension, uint32_t version, const vkf_gpu_extensions *extensions) {
   uint32_t built_in = extension_rows[extension].built_in;
   return (built_in && version >= built_in) || vkf_gpu_extensions_have(extensions, extension_rows[extension].name);

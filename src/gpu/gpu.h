@@ -23,8 +23,7 @@ typedef struct vkf_gpu_buffer vkf_gpu_buffer;
 typedef struct vkf_gpu_pipeline vkf_gpu_pipeline;
 typedef struct vkf_gpu_block vkf_gpu_block;
 
-/* ---- instance: the loader and the list of devices ------------------------------------------------------------------
- */
+/* ---- instance: the loader and the list of devices ---------------------------------------------------------------- */
 
 typedef struct vkf_gpu_instance_params {
   const char *const *icd_files; /* additional driver manifests */
@@ -43,8 +42,7 @@ size_t vkf_gpu_instance_count(const vkf_gpu_instance *instance);
 /* index < count; valid as long as the instance. */
 const vkf_caps *vkf_gpu_instance_caps(const vkf_gpu_instance *instance, size_t index);
 
-/* ---- device --------------------------------------------------------------------------------------------------------
- */
+/* ---- device ------------------------------------------------------------------------------------------------------ */
 
 typedef struct vkf_gpu_device_params {
   bool staged;      /* never map device memory: data moves as on a discrete GPU (for tests) */
@@ -71,8 +69,7 @@ uint64_t vkf_gpu_validation_messages(const vkf_gpu_device *device);
 /* True where messages are counted: the layer is enabled. */
 bool vkf_gpu_validation_enabled(const vkf_gpu_device *device);
 
-/* ---- buffers -------------------------------------------------------------------------------------------------------
- */
+/* ---- buffers ----------------------------------------------------------------------------------------------------- */
 
 typedef enum vkf_gpu_memory {
   VKF_GPU_MEMORY_DEVICE,  /* weights, activations: device-local; mapped where caps.host_visible says so */
@@ -105,8 +102,7 @@ vkf_status vkf_gpu_buffer_read(vkf_gpu_buffer *buffer, uint64_t offset, void *da
 /* offset and bytes are multiples of 4. */
 vkf_status vkf_gpu_buffer_fill(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, uint32_t pattern);
 
-/* ---- pipelines -----------------------------------------------------------------------------------------------------
- */
+/* ---- pipelines --------------------------------------------------------------------------------------------------- */
 
 typedef enum vkf_gpu_binding_kind {
   VKF_GPU_BINDING_STORAGE,
@@ -132,8 +128,7 @@ typedef struct vkf_gpu_pipeline_params {
 /* Made at the first call with these parameters, found at later ones; belongs to the device. */
 vkf_status vkf_gpu_pipeline_get(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, vkf_gpu_pipeline **out);
 
-/* ---- blocks: recorded once, submitted often ------------------------------------------------------------------------
- */
+/* ---- blocks: recorded once, submitted often ---------------------------------------------------------------------- */
 
 typedef enum vkf_gpu_timing { VKF_GPU_TIMING_NONE, VKF_GPU_TIMING_BLOCK, VKF_GPU_TIMING_DISPATCH } vkf_gpu_timing;
 
@@ -191,8 +186,7 @@ vkf_status vkf_gpu_block_time(vkf_gpu_block *block, uint64_t *ns);
 /* Of one dispatch (VKF_GPU_TIMING_DISPATCH): from the end of the one before it to its own end. */
 vkf_status vkf_gpu_block_dispatch_time(vkf_gpu_block *block, uint32_t index, const char **label, uint64_t *ns);
 
-/* ---- submission ----------------------------------------------------------------------------------------------------
- */
+/* ---- submission -------------------------------------------------------------------------------------------------- */
 
 /* One vkQueueSubmit of the blocks in this order, then a barrier that shows their writes to the host. serial (may be
  * NULL): what to wait for. A block that is pending, or twice in the list, is refused with VKF_ERROR_ARGUMENT. */
@@ -203,8 +197,7 @@ vkf_status vkf_gpu_wait_all(vkf_gpu_device *device);
 /* After VKF_ERROR_DEVICE_LOST everything except destroying refuses with that status. */
 bool vkf_gpu_device_is_lost(const vkf_gpu_device *device);
 
-/* ---- hazards -------------------------------------------------------------------------------------------------------
- */
+/* ---- hazards ----------------------------------------------------------------------------------------------------- */
 
 /* Two accesses to the same bytes, one of them a write, without anything that orders them. */
 typedef struct vkf_gpu_hazard {
@@ -219,8 +212,7 @@ void vkf_gpu_hazard_log(vkf_gpu_device *device, bool on);
  * Vulkan's in one point: a fence orders the host after the device, never one submit after another. */
 vkf_status vkf_gpu_hazard_check(vkf_gpu_device *device, vkf_gpu_hazard *out);
 
-/* ---- fault injection (tests) ---------------------------------------------------------------------------------------
- */
+/* ---- fault injection (tests) ------------------------------------------------------------------------------------- */
 
 #define VKF_GPU_SKIP_HOST_BARRIER UINT32_MAX
 

@@ -39,8 +39,7 @@ typedef struct replay {
   vkf_gpu_hazard *out;
 } replay;
 
-/* ---- the map -------------------------------------------------------------------------------------------------------
- */
+/* ---- the map ----------------------------------------------------------------------------------------------------- */
 
 static vkf_status add_segment(replay *it, const segment *s) {
   if (it->n == it->capacity) {
@@ -78,8 +77,7 @@ static bool covers(const vkf_gpu_event *access, const segment *s) {
   return s->buffer == access->buffer && s->begin >= access->begin && s->end <= access->end;
 }
 
-/* ---- the rules -----------------------------------------------------------------------------------------------------
- */
+/* ---- the rules --------------------------------------------------------------------------------------------------- */
 
 static void report(replay *it, const vkf_gpu_event *access, const segment *s, const stamp *before, bool before_wrote,
                    const char *missing) {

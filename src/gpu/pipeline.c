@@ -16,8 +16,7 @@ static vkf_gpu_binding_kind kind_of(const vkf_gpu_pipeline_params *params, uint3
   return params->kinds ? params->kinds[binding] : VKF_GPU_BINDING_STORAGE;
 }
 
-/* ---- layouts -------------------------------------------------------------------------------------------------------
- */
+/* ---- layouts ----------------------------------------------------------------------------------------------------- */
 
 static bool layout_fits(const vkf_gpu_layout *layout, const vkf_gpu_pipeline_params *params) {
   if (layout->n_bindings != params->n_bindings || layout->push_bytes != params->push_bytes) return false;
@@ -71,8 +70,7 @@ done:
   return st;
 }
 
-/* ---- pipelines -----------------------------------------------------------------------------------------------------
- */
+/* ---- pipelines --------------------------------------------------------------------------------------------------- */
 
 static vkf_status check(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params) {
   vkf_status st = VKF_OK;

@@ -12,8 +12,7 @@
 /* How long one call waits before the limit is looked at again. */
 #define WAIT_SLICE_NS (1000ull * 1000 * 1000)
 
-/* ---- commands ------------------------------------------------------------------------------------------------------
- */
+/* ---- commands ---------------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_gpu_commands_create(vkf_gpu_device *device, VkCommandBuffer *out) {
   vkf_status st = VKF_OK;
@@ -68,8 +67,7 @@ void vkf_gpu_record_barrier(vkf_gpu_device *device, VkCommandBuffer commands, ui
   if (log) vkf_gpu_log_append(log, &(vkf_gpu_event){.kind = VKF_GPU_EVENT_BARRIER, .by = by});
 }
 
-/* ---- life ----------------------------------------------------------------------------------------------------------
- */
+/* ---- life -------------------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_gpu_queue_init(vkf_gpu_device *device) {
   vkf_status st = VKF_OK;
@@ -94,8 +92,7 @@ void vkf_gpu_queue_finish(vkf_gpu_device *device) {
   if (device->commands) device->vk.DestroyCommandPool(device->handle, device->commands, NULL);
 }
 
-/* ---- submitting and waiting ----------------------------------------------------------------------------------------
- */
+/* ---- submitting and waiting -------------------------------------------------------------------------------------- */
 
 void vkf_gpu_submit_log_begin(vkf_gpu_device *device) {
   if (device->logging)

@@ -54,8 +54,7 @@ void vkf_gpu_block_get_info(const vkf_gpu_block *block, vkf_gpu_block_info *out)
                               .n_submits = block->n_submits};
 }
 
-/* ---- times ---------------------------------------------------------------------------------------------------------
- */
+/* ---- times ------------------------------------------------------------------------------------------------------- */
 
 /* The time between two queries of the last run. */
 static vkf_status between(vkf_gpu_block *block, uint32_t from, uint32_t to, uint64_t *ns) {

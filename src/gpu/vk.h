@@ -14,8 +14,7 @@
 
 #include "gpu/gpu.h"
 
-/* ---- function tables -----------------------------------------------------------------------------------------------
- */
+/* ---- function tables --------------------------------------------------------------------------------------------- */
 
 #define VKF_VK_INSTANCE_FUNCTIONS(X)        \
   X(DestroyInstance)                        \
@@ -103,8 +102,7 @@ const char *vkf_gpu_result_name(VkResult result);
 /* VKF_ERROR_DEVICE_LOST if the device is lost. */
 vkf_status vkf_gpu_device_alive(vkf_gpu_device *device);
 
-/* ---- loader and instance -------------------------------------------------------------------------------------------
- */
+/* ---- loader and instance ----------------------------------------------------------------------------------------- */
 
 typedef struct vkf_gpu_loader {
   void *library;
@@ -141,8 +139,7 @@ struct vkf_gpu_instance {
   vkf_gpu_adapter *adapters;
 };
 
-/* ---- facts and features --------------------------------------------------------------------------------------------
- */
+/* ---- facts and features ------------------------------------------------------------------------------------------ */
 
 /* The names of extensions that a device offers, or that a caller enabled. */
 typedef struct vkf_gpu_extensions {
@@ -184,8 +181,7 @@ uint32_t vkf_gpu_caps_vector_bits(const char *device_name);
 uint32_t vkf_gpu_memory_type(const VkPhysicalDeviceMemoryProperties *properties, uint32_t allowed, vkf_device_kind kind,
                              vkf_gpu_memory memory);
 
-/* ---- hazard log ----------------------------------------------------------------------------------------------------
- */
+/* ---- hazard log -------------------------------------------------------------------------------------------------- */
 
 /* Who makes an access; a barrier orders all that came before it on the device against those named in its mask. */
 enum { VKF_GPU_BY_COMPUTE = 1, VKF_GPU_BY_INDIRECT = 2, VKF_GPU_BY_TRANSFER = 4, VKF_GPU_BY_HOST = 8 };
@@ -222,8 +218,7 @@ void vkf_gpu_log_append_all(vkf_gpu_log *log, const vkf_gpu_log *other);
 void vkf_gpu_log_dispatch(vkf_gpu_log *log, const char *block, const char *name);
 void vkf_gpu_log_access(vkf_gpu_log *log, uint32_t by, const vkf_gpu_access *access);
 
-/* ---- device --------------------------------------------------------------------------------------------------------
- */
+/* ---- device ------------------------------------------------------------------------------------------------------ */
 
 #define VKF_GPU_MAX_PENDING 8
 
@@ -295,8 +290,7 @@ struct vkf_gpu_buffer {
   void *mapped;
 };
 
-/* ---- a block's descriptor sets -------------------------------------------------------------------------------------
- */
+/* ---- a block's descriptor sets ----------------------------------------------------------------------------------- */
 
 typedef struct vkf_gpu_set_pool {
   VkDescriptorPool handle;
