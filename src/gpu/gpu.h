@@ -1,15 +1,15 @@
-/* gpu: the only room that calls Vulkan: instance, devices, buffers, pipelines, recorded blocks, submission, hazard
- * check.
+/* gpu: the only room that calls Vulkan: instance, devices, buffers, pipelines, blocks, submission, hazard check.
  *
- * Refuses to know what an op or a kernel is, and which Vulkan types exist: they stand in gpu/vk.h, inside this room.
- * Vulkan is called through tables kept by instance and by device; no symbol of Vulkan is linked or defined, and nothing
- * is global, so a host may use its own loader, or volk, beside this. Invariant: barriers are derived here from the byte
- * ranges that dispatches declare; nobody else places one.
+ * Refuses to know what an op or a kernel is. Vulkan's types stand in gpu/vk.h, inside this room. Vulkan is called
+ * through tables kept by instance and by device: no symbol of Vulkan is linked or defined, and nothing is global, so a
+ * host may use a loader or a volk of its own beside this.
+ *
+ * Invariant: barriers are derived here from the byte ranges that dispatches declare; nobody else places one.
  *
  * Ownership: instance > device > buffers, pipelines and blocks; children go first (pipelines go with the device).
- * Threads: everything below one vkf_env is used by one thread at a time. A queue has a lock, so that two devices
- * adopted on the same queue through the same vkf_gpu_device are safe; a caller who shares a queue serialises it
- * (vkformer.h).
+ *
+ * Threads: everything below one vkf_env is used by one thread at a time. A device locks its queue around a submit; a
+ * caller who gave us a queue and uses it, too, serialises that (vkformer.h).
  */
 #ifndef VKF_GPU_GPU_H
 #define VKF_GPU_GPU_H
