@@ -1,0 +1,255 @@
+/* The plans of every golden folder, run by the scalar path, against what PyTorch computed: all states, attentions and
+ * logits of a full pass, and the logits of cached steps. Capacities are larger than the sizes, so strides are tried. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "file/safetensors.h"
+#include "model/model.h"
+#include "ref/ref.h"
+
+/* Of the largest magnitude of the expected tensor: float32 sums in another order, over a few layers. */
+#define TOLERANCE 1e-4
+
+static vkf_env env;
+
+typedef struct side {
+  vkf_plan *plan;
+  vkf_program *program;
+} side;
+
+typedef struct model {
+  vkf_net *net;
+  const vkf_net_info *info;
+  vkf_file_tensors *expected;
+  vkf_backend *backend;
+  vkf_weights *weights;
+  vkf_state *state;
+  side encode, decode;
+  vkf_sizes sizes; /* of the full pass */
+  const int32_t *mask, *source, *target;
+} model;
+
+static void ok(vkf_status st) {
+  if (st != VKF_OK) print_error("%s\n", env.message);
+  assert_int_equal(st, VKF_OK);
+}
+
+/* ---- a model made ready ------------------------------------------------------------------------------------------ */
+
+static const int32_t *ids(const model *m, const char *name, uint32_t *rows, uint32_t *length) {
+  const vkf_file_tensor *t = NULL;
+  ok(vkf_file_tensors_get(m->expected, name, &t));
+  assert_int_equal(t->dtype, VKF_I32);
+  assert_int_equal(t->rank, 2);
+  *rows = (uint32_t)t->shape[0];
+  *length = (uint32_t)t->shape[1];
+  return t->data;
+}
+
+static void make_side(model *m, vkf_stage stage, vkf_sizes capacity, side *s) {
+  bool is_last = stage == VKF_STAGE_DECODE || m->info->architecture == VKF_ARCHITECTURE_ENCODER;
+  vkf_plan_request request = {.stage = stage,
+                              .capacity = capacity,
+                              .hidden_states = true,
+                              .attentions = true,
+                              .mask = true,
+                              .logits = is_last && m->info->has_head};
+  ok(vkf_model_plan_build(m->net, &request, &s->plan));
+}
+
+static void open_model(model *m, const char *name) {
+  char path[256];
+  *m = (model){0};
+  vkf_env_init(&env, NULL);
+  snprintf(path, sizeof path, VKF_SOURCE_DIR "/tests/golden/%s", name);
+  ok(vkf_model_net_open(&env, path, &m->net));
+  m->info = vkf_model_net_info(m->net);
+  snprintf(path, sizeof path, VKF_SOURCE_DIR "/tests/golden/%s/expected.safetensors", name);
+  ok(vkf_file_tensors_open(&env, path, &m->expected));
+  vkf_sizes *z = &m->sizes;
+  bool is_pair = m->info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
+  if (m->info->architecture == VKF_ARCHITECTURE_DECODER) {
+    m->target = ids(m, "input_ids", &z->R, &z->T);
+    z->B = z->R;
+  } else {
+    m->source = ids(m, "input_ids", &z->B, &z->S);
+    m->mask = ids(m, "attention_mask", &z->B, &z->S);
+  }
+  if (is_pair) m->target = ids(m, "decoder_input_ids", &z->R, &z->T);
+  vkf_sizes capacity = {z->B + 1, z->S + 3, z->R + 1, z->T + 2, 4, 0};
+  ok(vkf_ref_backend_create(&env, &m->backend));
+  const vkf_backend_table *t = m->backend->table;
+  vkf_weight_source weights;
+  vkf_model_net_weights(m->net, &weights);
+  ok(t->weights_create(m->backend, &weights, NULL, &m->weights));
+  if (m->source) make_side(m, VKF_STAGE_ENCODE, capacity, &m->encode);
+  if (m->target) make_side(m, VKF_STAGE_DECODE, capacity, &m->decode);
+  if (m->target) ok(t->state_create(m->backend, m->decode.plan, &m->state));
+  if (m->source) ok(t->program_create(m->backend, m->encode.plan, m->weights, m->state, NULL, &m->encode.program));
+  if (m->target) ok(t->program_create(m->backend, m->decode.plan, m->weights, m->state, NULL, &m->decode.program));
+}
+
+static void close_model(model *m) {
+  const vkf_backend_table *t = m->backend->table;
+  t->program_destroy(&m->encode.program);
+  t->program_destroy(&m->decode.program);
+  t->state_destroy(&m->state);
+  t->weights_destroy(&m->weights);
+  t->destroy(&m->backend);
+  vkf_model_plan_destroy(&m->encode.plan);
+  vkf_model_plan_destroy(&m->decode.plan);
+  vkf_file_tensors_close(&m->expected);
+  vkf_model_net_close(&m->net);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+/* ---- runs -------------------------------------------------------------------------------------------------------- */
+
+static void write_input(model *m, side *s, vkf_input input, const vkf_dims *dims, const int32_t *data) {
+  uint32_t slot = vkf_plan_find_index(s->plan, VKF_SLOT_INPUT, input);
+  if (slot != VKF_NO_SLOT) ok(m->backend->table->write(s->program, slot, dims, data));
+}
+
+/* The mask of the source at capacity strides; what lies beyond is garbage that nothing may read. */
+static void write_mask(model *m, side *s, const vkf_dims *dims) {
+  uint32_t slot = vkf_plan_find_index(s->plan, VKF_SLOT_INPUT, VKF_INPUT_MASK);
+  if (slot == VKF_NO_SLOT) return;
+  const vkf_sizes *z = &m->sizes;
+  uint32_t stride = s->plan->slots[slot].extent[1].cap;
+  int32_t *wide = malloc(vkf_slot_elements(&s->plan->slots[slot]) * sizeof *wide);
+  memset(wide, 0x55, vkf_slot_elements(&s->plan->slots[slot]) * sizeof *wide);
+  for (uint32_t b = 0; b < z->B; b++) memcpy(wide + b * stride, m->mask + b * z->S, z->S * sizeof *wide);
+  ok(m->backend->table->write(s->program, slot, dims, wide));
+  free(wide);
+}
+
+static void run_side(model *m, side *s, bool is_target, vkf_sizes sizes, const int32_t *rows_ids) {
+  vkf_dims dims = vkf_dims_make(&sizes);
+  uint32_t rows = is_target ? sizes.R : sizes.B, length = is_target ? sizes.T : sizes.S;
+  int32_t *positions = malloc((size_t)rows * length * sizeof *positions);
+  vkf_model_positions(m->net, rows, length, is_target ? sizes.past : 0, positions);
+  ok(m->backend->table->poison(s->program));
+  write_input(m, s, is_target ? VKF_INPUT_TARGET_IDS : VKF_INPUT_IDS, &dims, rows_ids);
+  write_input(m, s, is_target ? VKF_INPUT_TARGET_POSITIONS : VKF_INPUT_POSITIONS, &dims, positions);
+  write_mask(m, s, &dims);
+  ok(m->backend->table->run(s->program, &dims, 0, s->plan->n_blocks));
+  free(positions);
+}
+
+/* The last axis of row `row` of the output against the expected numbers. */
+static double compare_row(const float *got, const float *expected, size_t n) {
+  double worst = 0;
+  for (size_t i = 0; i < n; i++) {
+    double error = fabs((double)got[i] - expected[i]);
+    if (!(error <= worst)) worst = error;
+  }
+  return worst;
+}
+
+/* Every expected tensor of floats is an output under its name, or under its other name. Rows of padding tokens of the
+ * source are left out of the comparison. */
+static size_t compare_side(model *m, side *s, bool is_source) {
+  vkf_sizes sizes = m->sizes;
+  vkf_dims dims = vkf_dims_make(&sizes);
+  size_t n_compared = 0;
+  for (uint32_t i = 0; i < s->plan->n_slots; i++) {
+    const char *name = s->plan->slots[i].output;
+    if (name == NULL) continue;
+    float *got = malloc(vkf_slot_elements(&s->plan->slots[i]) * sizeof *got);
+    ok(m->backend->table->read(s->program, i, &dims, got));
+    const char *names[2] = {name, vkf_model_second_name(m->net, name)};
+    for (int k = 0; k < 2; k++) {
+      const vkf_file_tensor *t = names[k] ? vkf_file_tensors_find(m->expected, names[k]) : NULL;
+      if (t == NULL) continue; /* not every oracle has attentions */
+      const float *expected = t->data;
+      size_t width = t->shape[t->rank - 1], length = t->shape[t->rank - 2], rows = t->n_elements / width;
+      double largest = 0, worst = 0;
+      for (size_t e = 0; e < t->n_elements; e++) largest = fmax(largest, fabs(expected[e]));
+      for (size_t r = 0; r < rows; r++) {
+        size_t sentence = r / (rows / t->shape[0]);
+        if (is_source && !m->mask[sentence * length + r % length]) continue;
+        double error = compare_row(got + r * width, expected + r * width, width);
+        if (!(error <= worst)) worst = error;
+      }
+      if (!(worst <= TOLERANCE * largest)) print_error("%s: error %g of %g\n", names[k], worst, largest);
+      assert_true(worst <= TOLERANCE * largest);
+      n_compared++;
+    }
+    free(got);
+  }
+  return n_compared;
+}
+
+static size_t expected_floats(const model *m) {
+  size_t n = 0;
+  for (size_t i = 0; i < vkf_file_tensors_count(m->expected); i++)
+    n += vkf_file_tensors_at(m->expected, i)->dtype == VKF_F32;
+  return n;
+}
+
+/* Teacher forcing, one token at a time over the cache, gives the logits of the full pass. */
+static void compare_steps(model *m) {
+  const vkf_file_tensor *logits = NULL;
+  ok(vkf_file_tensors_get(m->expected, "logits", &logits));
+  const vkf_sizes full = m->sizes;
+  uint32_t slot = vkf_plan_find_slot(m->decode.plan, "head.logits");
+  assert_int_not_equal(slot, VKF_NO_SLOT);
+  size_t width = logits->shape[2];
+  int32_t *column = malloc(full.R * sizeof *column);
+  float *got = malloc(full.R * width * sizeof *got);
+  double largest = 0;
+  for (size_t e = 0; e < logits->n_elements; e++) largest = fmax(largest, fabs(((const float *)logits->data)[e]));
+  for (uint32_t t = 0; t < full.T; t++) {
+    vkf_sizes sizes = full;
+    sizes.T = 1;
+    sizes.past = t;
+    for (uint32_t r = 0; r < full.R; r++) column[r] = m->target[r * full.T + t];
+    run_side(m, &m->decode, true, sizes, column);
+    vkf_dims dims = vkf_dims_make(&sizes);
+    ok(m->backend->table->read(m->decode.program, slot, &dims, got));
+    for (uint32_t r = 0; r < full.R; r++) {
+      const float *expected = (const float *)logits->data + (r * full.T + t) * width;
+      assert_true(compare_row(got + r * width, expected, width) <= TOLERANCE * largest);
+    }
+  }
+  free(column);
+  free(got);
+}
+
+static void folder(void **state) {
+  model m;
+  open_model(&m, *state);
+  size_t n = 0;
+  if (m.source) {
+    run_side(&m, &m.encode, false, m.sizes, m.source);
+    n += compare_side(&m, &m.encode, true);
+  }
+  if (m.target) {
+    run_side(&m, &m.decode, true, m.sizes, m.target);
+    n += compare_side(&m, &m.decode, false);
+    compare_steps(&m);
+  }
+  assert_int_equal(n, expected_floats(&m));
+  close_model(&m);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_prestate(folder, "marian"),
+      cmocka_unit_test_prestate(folder, "transformer-block-plain"),
+      cmocka_unit_test_prestate(folder, "transformer-block-sentence"),
+      cmocka_unit_test_prestate(folder, "transformer-encoder-learned"),
+      cmocka_unit_test_prestate(folder, "transformer-lm-postln"),
+      cmocka_unit_test_prestate(folder, "transformer-postln-relu"),
+      cmocka_unit_test_prestate(folder, "transformer-preln-gelu"),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
