@@ -28,8 +28,8 @@ void main() {
       const uint ki = at[1].x + key_row(me, s0 + j) * KEY_WIDTH;
       float sum = 0.0;
       for (uint d = 0; d < KEY_WIDTH; d++) sum = mad(q[d], k_data[ki + d], sum);
-      seen[j] = sees(me, s0 + j);
       score[j] = scaled(me, s0 + j, sum);
+      seen[j] = sees(me, s0 + j) && is_key(score[j]);
       if (seen[j]) risen = max(risen, score[j]);
     }
     const float factor = risen == top ? 1.0 : exp_below(top - risen);

@@ -27,7 +27,7 @@ void main() {
     top = max(top, score);
   }
   for (uint s = 0; s < me.keys; s++)
-    if (sees(me, s)) total += exp_below(weights[out0 + s] - top);
+    if (sees(me, s) && is_key(weights[out0 + s])) total += exp_below(weights[out0 + s] - top);
   for (uint s = 0; s < me.keys; s++)
-    weights[out0 + s] = sees(me, s) && total != 0.0 ? exp_below(weights[out0 + s] - top) / total : 0.0;
+    weights[out0 + s] = sees(me, s) && is_key(weights[out0 + s]) && total != 0.0 ? exp_below(weights[out0 + s] - top) / total : 0.0;
 }

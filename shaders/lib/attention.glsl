@@ -15,6 +15,9 @@ layout(constant_id = VKF_C_HAS_SCORE_BIAS) const uint HAS_SCORE_BIAS = 0;
 layout(constant_id = VKF_C_HAS_ANCESTRY) const uint HAS_ANCESTRY = 0;
 layout(constant_id = VKF_C_CAUSAL) const uint CAUSAL = 0;
 
+// A key with a score of minus infinity is no key.
+bool is_key(float score) { return floatBitsToUint(score) != 0xff800000u; }
+
 const float LOWEST = -3.402823466e38; // where a running maximum starts: finite, so that no difference is NaN
 
 // The place of this invocation: query t of sequence seq in head. shared_by sequences have one row of k, v and mask.
@@ -38,8 +41,8 @@ bool sees(Place a, uint s) {
 
 // The row of k and v that holds key s: times the width it is the first element.
 uint key_row(Place a, uint s) {
-  const uint from = HAS_ANCESTRY != 0 ? ancestry[at[5].x + a.seq * p.ancestry_stride + s] : a.seq / a.shared_by;
-  return (from * KV_HEADS + a.head / (HEADS / KV_HEADS)) * p.key_capacity + s;
+  const uint from = HAS_ANCESTRY != 0 ? ancestry[at[5].x + a.seq * p.ancestry_stride + s] : a.seq;
+  return (from / a.shared_by * KV_HEADS + a.head / (HEADS / KV_HEADS)) * p.key_capacity + s;
 }
 
 // The score from the sum of products: scaled, with the additive bias.
