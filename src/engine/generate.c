@@ -91,8 +91,8 @@ static vkf_status step(void *user, const vkf_step_request *step, const float **v
   VKF_TRY(write_lasting(s, ready, &dims));
   VKF_TRY(write_step(s, ready, &dims, step));
   VKF_TRY(vkf_engine_run_ready(&s->m->programs, ready, &dims));
-  VKF_TRY(backend->read(ready->program, vkf_plan_find_slot(ready->plan, "top_values"), &dims, s->values));
-  VKF_TRY(backend->read(ready->program, vkf_plan_find_slot(ready->plan, "top_ids"), &dims, s->ids));
+  VKF_TRY(backend->read(ready->program, vkf_plan_find_output(ready->plan, "top_values"), &dims, s->values));
+  VKF_TRY(backend->read(ready->program, vkf_plan_find_output(ready->plan, "top_ids"), &dims, s->ids));
   s->past += step->n_tokens;
   *values = s->values;
   *ids = s->ids;

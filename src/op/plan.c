@@ -18,6 +18,13 @@ uint32_t vkf_plan_find_slot(const vkf_plan *plan, const char *name) {
   return VKF_NO_SLOT;
 }
 
+uint32_t vkf_plan_find_output(const vkf_plan *plan, const char *output) {
+  for (uint32_t i = 0; i < plan->n_slots; i++) {
+    if (plan->slots[i].output && strcmp(plan->slots[i].output, output) == 0) return i;
+  }
+  return VKF_NO_SLOT;
+}
+
 uint32_t vkf_plan_find_index(const vkf_plan *plan, vkf_slot_kind kind, uint32_t index) {
   for (uint32_t i = 0; i < plan->n_slots; i++) {
     if (plan->slots[i].kind == kind && plan->slots[i].index == index) return i;

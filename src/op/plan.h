@@ -77,6 +77,8 @@ vkf_status vkf_op_shape(vkf_env *env, const vkf_plan *plan, const vkf_node *node
 vkf_status vkf_plan_check(vkf_env *env, const vkf_plan *plan);
 /* Slot by name; VKF_NO_SLOT if there is none. */
 uint32_t vkf_plan_find_slot(const vkf_plan *plan, const char *name);
+/* Slot that the host reads under this name; VKF_NO_SLOT if there is none. */
+uint32_t vkf_plan_find_output(const vkf_plan *plan, const char *output);
 /* Slot of a kind with an index (inputs, states, weights); VKF_NO_SLOT if there is none. */
 uint32_t vkf_plan_find_index(const vkf_plan *plan, vkf_slot_kind kind, uint32_t index);
 
