@@ -1,0 +1,70 @@
+/* Cases of matmul: one and few rows (decoding), sizes around tiles of 16, 32 and 64, primes, widths that are no
+ * multiple of 4, every activation, all data kinds that a sum can suffer from. */
+#include "op/cases.h"
+
+enum {
+  plain = 0,
+  bias = 1 << VKF_MATMUL_BIAS,
+  residual = 1 << VKF_MATMUL_RESIDUAL,
+  both = bias | residual,
+};
+
+#define MATMUL(M, N, K, ACT, INPUTS, DATA, SEED)                                             \
+  {                                                                                          \
+    .name = "m" #M " n" #N " k" #K " " #ACT " " #INPUTS " " #DATA, .op = VKF_OP_MATMUL,      \
+    .params = {.matmul = {.rows = VKF_DIM_BS, .n = N, .k = K, .activation = VKF_ACT_##ACT}}, \
+    .sizes = {.B = 1, .S = M}, .inputs = (INPUTS), .data = VKF_DATA_##DATA, .seed = SEED,    \
+  }
+
+static const vkf_case cases[] = {
+    MATMUL(1, 1, 1, NONE, plain, NORMAL, 1),
+    MATMUL(1, 1, 17, NONE, both, NORMAL, 2),
+    MATMUL(1, 64, 64, NONE, plain, HALVES, 3),
+    MATMUL(2, 3, 5, NONE, bias, HALVES, 4),
+    MATMUL(3, 7, 13, RELU, both, HALVES, 5),
+    MATMUL(15, 17, 16, RELU, bias, NORMAL, 6),
+    MATMUL(16, 16, 16, NONE, both, HALVES, 7),
+    MATMUL(17, 15, 31, NONE, residual, NORMAL, 8),
+    MATMUL(31, 33, 32, GELU, bias, NORMAL, 9),
+    MATMUL(32, 32, 32, NONE, plain, HALVES, 10),
+    MATMUL(33, 31, 33, GELU_TANH, bias, NORMAL, 11),
+    MATMUL(63, 65, 64, SWISH, bias, NORMAL, 12),
+    MATMUL(64, 64, 64, NONE, both, ONE_SIGN, 13),
+    MATMUL(65, 63, 63, NONE, bias, HALVES, 14),
+    MATMUL(5, 129, 127, NONE, bias, NORMAL, 15),
+    MATMUL(127, 5, 129, GELU, both, NORMAL, 16),
+    MATMUL(1, 257, 96, RELU, bias, NORMAL, 17),
+    MATMUL(4, 511, 65, NONE, bias, HALVES, 18),
+    MATMUL(8, 32, 511, NONE, residual, NORMAL, 19),
+    MATMUL(8, 32, 2048, NONE, plain, ONE_SIGN, 20),
+    MATMUL(3, 40, 2049, NONE, bias, HALVES, 21),
+    MATMUL(77, 33, 17, GELU, both, NORMAL, 22),
+    MATMUL(7, 1000, 18, NONE, plain, NORMAL, 23),
+    MATMUL(13, 6, 1021, GELU_TANH, both, NORMAL, 24),
+    MATMUL(9, 66, 70, SWISH, both, LARGE, 25),
+    MATMUL(6, 19, 23, GELU, bias, LARGE, 26),
+    MATMUL(6, 19, 23, GELU_TANH, bias, LARGE, 27),
+    MATMUL(11, 34, 62, RELU, both, SPECIAL, 28),
+    MATMUL(2, 8, 4, NONE, bias, SPECIAL, 29),
+    {.name = "m21 of capacity 48, n50 k30",
+     .op = VKF_OP_MATMUL,
+     .params = {.matmul = {.rows = VKF_DIM_BS, .n = 50, .k = 30, .activation = VKF_ACT_RELU}},
+     .sizes = {.B = 3, .S = 7},
+     .capacity = {.B = 4, .S = 12},
+     .inputs = both,
+     .data = VKF_DATA_NORMAL,
+     .seed = 30},
+    {.name = "head: 3 rows of capacity 8, n203 k64",
+     .op = VKF_OP_MATMUL,
+     .params = {.matmul = {.rows = VKF_DIM_OUT, .n = 203, .k = 64}},
+     .sizes = {.B = 1, .R = 3, .T = 1, .out = 3},
+     .capacity = {.B = 2, .R = 8, .T = 1, .out = 8},
+     .inputs = bias,
+     .data = VKF_DATA_HALVES,
+     .seed = 31},
+};
+
+const vkf_case *vkf_op_cases_matmul(size_t *n) {
+  *n = VKF_COUNT(cases);
+  return cases;
+}
