@@ -278,19 +278,28 @@ static void as_the_rules_written_again(void **state) {
 
 /* ---- worked examples --------------------------------------------------------------------------------------------- */
 
-/* Ids: 0 start, 1 a, 2 b, 3 the end. Made so that the log-softmax changes nothing (each row sums to 1 but for
- * rounding): the unused id 4 takes what is left. */
-static void script(const int32_t *history, uint32_t length, uint32_t n_vocab, float *scores) {
-  static const double first[] = {-20, -1.0, -2.0, -1.5}, later[] = {-20, -1.0, -3.0, -0.75};
-  const double *p = length == 1 ? first : later;
+/* Ids: 0 start, 1 a, 2 b, 3 the end; log-probabilities of the first id and of every later one. The other ids share what
+ * is left to 1, so that a log-softmax changes nothing but rounding. */
+static void script_of(const double *p, uint32_t n_vocab, float *scores) {
   double rest = 1;
-  (void)history;
-  assert_int_equal(n_vocab, 5 + 11);
   for (uint32_t v = 0; v < 4; v++) {
     rest -= exp(p[v]);
     scores[v] = (float)p[v];
   }
-  for (uint32_t v = 4; v < n_vocab; v++) scores[v] = (float)log(rest / (n_vocab - 4)); /* -4.3 first, -4.9 later */
+  for (uint32_t v = 4; v < n_vocab; v++) scores[v] = (float)log(rest / (n_vocab - 4));
+}
+
+static void script(const int32_t *history, uint32_t length, uint32_t n_vocab, float *scores) {
+  static const double first[] = {-20, -1.0, -2.0, -1.5}, later[] = {-20, -1.0, -3.0, -0.75};
+  (void)history;
+  script_of(length == 1 ? first : later, n_vocab, scores);
+}
+
+/* Going on is cheaper than ending. */
+static void long_script(const int32_t *history, uint32_t length, uint32_t n_vocab, float *scores) {
+  static const double first[] = {-20, -1.0, -5.0, -1.5}, later[] = {-20, -0.5, -5.0, -1.2};
+  (void)history;
+  script_of(length == 1 ? first : later, n_vocab, scores);
 }
 
 /* Two beams. Step 1 keeps a -1, b -2 and finishes "end" at -1.5. Step 2 finishes "a end" at -1.75 and keeps "a a" -2,
@@ -346,6 +355,17 @@ static void never_judges_at_the_limit(void **state) {
   assert_int_equal(r->model.n_steps, 2);
   EXPECT_ROW(r, 0, 0, 3);
   assert_true(fabsf(r->out.scores[0] + 1.5f) < 1e-5f);
+  end(r);
+  r = begin(
+      long_script, 16, 1,
+      "{\"num_beams\":2,\"num_return_sequences\":2,\"early_stopping\":\"never\",\"eos_token_id\":3,\"pad_token_id\":4,"
+      "\"bos_token_id\":0,\"max_new_tokens\":10,\"length_penalty\":-1.0}");
+  /* so the present length is the most favourable one: after step 2, "a a" -1.5*2 against "a end" -2.2*2; after step 3,
+   * -2*3 against the same */
+  assert_int_equal(go(r), VKF_OK);
+  assert_int_equal(r->model.n_steps, 3);
+  EXPECT_ROW(r, 1, 0, 1, 3);
+  assert_true(fabsf(r->out.scores[1] + 4.4f) < 1e-5f);
   end(r);
 }
 
