@@ -26,7 +26,7 @@ void main() {
   barrier();
   sum = 0.0;
   for (uint i = 0; i < VKF_ROW_PARTIALS; i++) sum += partial[i];
-  precise float shift = log(sum);
+  precise float shift = log_of(sum);
   for (uint c = lane; c < p.width; c += VKF_ROW_PARTIALS) {
     precise float y = x[from + c] - top;
     store(row, c, p.width, y - shift);

@@ -22,6 +22,6 @@ void main() {
     const float d = element(row, c) - mean;
     squares = mad(d, d, squares);
   }
-  const float factor = inversesqrt(squares / float(p.width) + p.eps);
+  const float factor = inversesqrt_of(squares / float(p.width) + p.eps);
   for (uint c = 0; c < p.width; c++) normed(row, c, mean, factor);
 }

@@ -22,6 +22,6 @@ void main() {
     const float d = element(row, c) - mean;
     squares = mad(d, d, squares);
   }
-  const float factor = inversesqrt(subgroupAdd(squares) / float(p.width) + p.eps);
+  const float factor = inversesqrt_of(subgroupAdd(squares) / float(p.width) + p.eps);
   for (uint c = lane; c < p.width; c += LANES) normed(row, c, mean, factor);
 }

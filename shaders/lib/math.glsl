@@ -10,6 +10,10 @@ bool is_nan(float x) { return (floatBitsToUint(x) & 0x7fffffffu) > 0x7f800000u; 
 // exp of a difference to a maximum: exactly 0 far below it, NaN for NaN.
 float exp_below(float x) { return is_nan(x) ? x : x < VKF_EXP_MIN ? 0.0 : exp(x); }
 
+// Drivers differ in what log and inversesqrt make of NaN.
+float log_of(float x) { return is_nan(x) ? x : log(x); }
+float inversesqrt_of(float x) { return is_nan(x) ? x : inversesqrt(x); }
+
 // Two polynomials (interpolation at Chebyshev nodes): x + x P(x^2) on [0,1), Q(x - 2.5) on [1,4); 1 beyond. Absolute error
 // at 12 million points of [-6, 6] against double: 8.2e-8 with fused multiply-add, 9.1e-8 without (VKF_ERF_ABS).
 float erf_f32(float x) {

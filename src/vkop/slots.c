@@ -20,10 +20,11 @@ static const struct {
 
 void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims, vkf_problem *out) {
   const vkf_node *n = &p->plan->nodes[node];
+  const vkf_weight_packing packing = p->nodes[node].problem.packing; /* out may be that problem */
   memset(out, 0, sizeof *out);
   op_table[n->op].problem(p->plan, n, dims, out);
   out->op = n->op;
-  out->packing = p->nodes[node].problem.packing;
+  out->packing = packing;
   out->order = p->backend->order;
 }
 
