@@ -26,19 +26,18 @@ const char *vkf_model_architecture_name(vkf_architecture architecture) {
   return "?";
 }
 
+/* *out: NULL before. */
 static vkf_status find_family(vkf_net *net, vkf_file_value config, const family **out) {
   vkf_status st = VKF_OK;
   vkf_text known;
   vkf_text_init(&known, net->env);
   const char *model_type = NULL;
   VKF_TRY(vkf_file_json_get_string(config, "model_type", &model_type));
-  for (size_t i = 0; i < VKF_COUNT(families); i++) {
-    if (strcmp(families[i].model_type, model_type) == 0) {
-      *out = &families[i];
-      goto done;
-    }
+  for (size_t i = 0; i < VKF_COUNT(families); i++)
+    if (strcmp(families[i].model_type, model_type) == 0) *out = &families[i];
+  if (*out != NULL) goto done;
+  for (size_t i = 0; i < VKF_COUNT(families); i++)
     vkf_text_printf(&known, "%s%s", i == 0 ? "" : ", ", families[i].model_type);
-  }
   VKF_TRY(vkf_text_status(&known));
   VKF_FAIL(net->env, VKF_ERROR_UNSUPPORTED, "%s: expected one of %s as model_type, found \"%s\"", net->config_path,
            known.data, model_type);
