@@ -46,9 +46,9 @@ float erf_f32(float x) {
   return (x < 0.0 ? -1.0 : 1.0) * (t < 4.0 ? y : 1.0);
 }
 
-// x times the logistic function of z.
+// x times the logistic function of z. The clamp lies a little higher than the bounds count on, for the error of exp.
 float times_logistic(float x, float z) {
-  precise float y = x / (1.0 + exp(min(-z, VKF_EXP_MAX)));
+  precise float y = x / (1.0 + exp(min(-z, VKF_EXP_MAX + 1.0)));
   return y;
 }
 

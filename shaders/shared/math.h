@@ -8,7 +8,7 @@
 #define VKF_ERF_ABS 1.0e-7
 /* Below this argument exp counts as zero (the smallest subnormal float is exp(-103.28)). */
 #define VKF_EXP_MIN -104.0
-/* Logistic functions clamp the argument of exp to this, so that it stays finite. */
+/* Logistic functions clamp the argument of exp to this or a little more, so that it stays finite. */
 #define VKF_EXP_MAX 80.0
 
 #endif
