@@ -18,26 +18,25 @@ static const struct {
 #undef X
 };
 
-void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims, vkf_problem *out) {
-  const vkf_node *n = &p->plan->nodes[node];
-  const vkf_weight_packing packing = p->nodes[node].problem.packing; /* out may be that problem */
-  memset(out, 0, sizeof *out);
-  op_table[n->op].problem(p->plan, n, dims, out);
-  out->op = n->op;
-  out->packing = packing;
-  out->order = p->backend->order;
-}
-
-bool vkf_vkop_slot_packed(const vkf_slot *slot) {
-  return slot->rank == 1 || (slot->rank == 2 && slot->extent[1].dim == VKF_DIM_ONE);
-}
-
 /* The packing of the weight that a node multiplies with (or looks up), plain rows if it has none. */
 static vkf_weight_packing node_packing(const vkf_program *p, const vkf_node *n) {
   vkf_weight_packing rows = {VKF_LAYOUT_W_ROWS, 1, 1};
   if (n->op != VKF_OP_MATMUL && n->op != VKF_OP_EMBED) return rows;
   uint32_t slot = n->in[n->op == VKF_OP_MATMUL ? VKF_MATMUL_W : VKF_EMBED_TABLE];
   return slot == VKF_NO_SLOT ? rows : p->packings[slot];
+}
+
+void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims, vkf_problem *out) {
+  const vkf_node *n = &p->plan->nodes[node];
+  memset(out, 0, sizeof *out);
+  op_table[n->op].problem(p->plan, n, dims, out);
+  out->op = n->op;
+  out->packing = node_packing(p, n);
+  out->order = p->backend->order;
+}
+
+bool vkf_vkop_slot_packed(const vkf_slot *slot) {
+  return slot->rank == 1 || (slot->rank == 2 && slot->extent[1].dim == VKF_DIM_ONE);
 }
 
 static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *forced, uint32_t *n_forced) {
@@ -47,7 +46,6 @@ static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *fo
   vkop_node *k = &p->nodes[i];
   const vkf_caps *caps = vkf_gpu_device_caps(p->backend->device);
   vkf_dims capacity = vkf_dims_make(&p->plan->capacity);
-  k->problem.packing = node_packing(p, n);
   vkf_vkop_problem(p, i, &capacity, &k->problem);
   if (forced && forced->op == n->op && !vkf_kern_fit(forced, &k->problem, caps, why, sizeof why)) {
     k->variant = forced;
