@@ -1,5 +1,8 @@
 /* The plans of every golden folder, run by the scalar path, against what PyTorch computed: all states, attentions and
- * logits of a full pass, and the logits of cached steps. Capacities are larger than the sizes, so strides are tried. */
+ * logits of a full pass, and the logits of cached steps. Capacities are larger than the sizes, so strides are tried.
+ * The same folders are rewritten in other forms (heads not tied, embeddings apart, sinusoids stored, biases of zeros):
+ * the numbers stay. */
+#define _POSIX_C_SOURCE 200809L
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -8,15 +11,19 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
+#include "file/map.h"
 #include "file/safetensors.h"
-#include "model/model.h"
+#include "file/write.h"
+#include "model/internal.h"
 #include "ref/ref.h"
 
 /* Of the largest magnitude of the expected tensor: float32 sums in another order, over a few layers. */
 #define TOLERANCE 1e-4
+#define GOLDEN VKF_SOURCE_DIR "/tests/golden/"
 
 static vkf_env env;
 
@@ -65,14 +72,16 @@ static void make_side(model *m, vkf_stage stage, vkf_sizes capacity, side *s) {
   ok(vkf_model_plan_build(m->net, &request, &s->plan));
 }
 
-static void open_model(model *m, const char *name) {
+/* folder: what computes; NULL: the golden folder itself. */
+static void open_model(model *m, const char *golden, const char *folder) {
   char path[256];
   *m = (model){0};
   vkf_env_init(&env, NULL);
-  snprintf(path, sizeof path, VKF_SOURCE_DIR "/tests/golden/%s", name);
-  ok(vkf_model_net_open(&env, path, &m->net));
+  snprintf(path, sizeof path, GOLDEN "%s", golden);
+  ok(vkf_model_net_open(&env, folder ? folder : path, &m->net));
   m->info = vkf_model_net_info(m->net);
-  snprintf(path, sizeof path, VKF_SOURCE_DIR "/tests/golden/%s/expected.safetensors", name);
+  assert_int_equal(m->info->n_unused, 0);
+  snprintf(path, sizeof path, GOLDEN "%s/expected.safetensors", golden);
   ok(vkf_file_tensors_open(&env, path, &m->expected));
   vkf_sizes *z = &m->sizes;
   bool is_pair = m->info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
@@ -224,9 +233,9 @@ static void compare_steps(model *m) {
   free(got);
 }
 
-static void folder(void **state) {
+static void compare(const char *golden, const char *folder) {
   model m;
-  open_model(&m, *state);
+  open_model(&m, golden, folder);
   size_t n = 0;
   if (m.source) {
     run_side(&m, &m.encode, false, m.sizes, m.source);
@@ -241,15 +250,120 @@ static void folder(void **state) {
   close_model(&m);
 }
 
+static void golden(void **state) {
+  compare(*state, NULL);
+}
+
+/* ---- rewritten folders ------------------------------------------------------------------------------------------- */
+
+/* A tensor that is added: the numbers of another one, or these. */
+typedef struct addition {
+  const char *name, *copy_of;
+  float *data;
+  size_t rank, shape[2];
+} addition;
+
+/* One form of a golden folder: a word of its config.json replaced, a tensor left out, others added. */
+static void put_form(const char *folder, const char *golden_name, const char *from, const char *to, const char *drop,
+                     const addition *additions, size_t n_additions) {
+  char path[256];
+  vkf_file_map map;
+  vkf_array arrays[128];
+  vkf_file_tensors *tensors = NULL;
+  size_t n = 0;
+  snprintf(path, sizeof path, GOLDEN "%s/config.json", golden_name);
+  ok(vkf_file_map_open(&env, path, &map));
+  char *text = malloc(map.bytes + 1);
+  memcpy(text, map.data, map.bytes);
+  text[map.bytes] = 0;
+  char *at = strstr(text, from);
+  assert_non_null(at);
+  vkf_file_part parts[3] = {
+      {text, (size_t)(at - text)}, {to, strlen(to)}, {at + strlen(from), strlen(at + strlen(from))}};
+  snprintf(path, sizeof path, "%s/config.json", folder);
+  ok(vkf_file_write(&env, path, parts, 3));
+  snprintf(path, sizeof path, GOLDEN "%s", golden_name);
+  ok(vkf_file_tensors_open(&env, path, &tensors));
+  for (size_t i = 0; i < vkf_file_tensors_count(tensors); i++) {
+    const vkf_file_tensor *t = vkf_file_tensors_at(tensors, i);
+    vkf_array a = {.name = t->name, .dtype = t->dtype, .rank = t->rank, .data = (void *)(uintptr_t)t->data};
+    memcpy(a.shape, t->shape, sizeof a.shape);
+    if (drop == NULL || strcmp(drop, t->name) != 0) arrays[n++] = a;
+    for (size_t k = 0; k < n_additions; k++) {
+      if (additions[k].copy_of == NULL || strcmp(additions[k].copy_of, t->name) != 0) continue;
+      a.name = additions[k].name;
+      arrays[n++] = a;
+    }
+  }
+  for (size_t k = 0; k < n_additions; k++) {
+    const addition *add = &additions[k];
+    if (add->copy_of != NULL) continue;
+    arrays[n++] = (vkf_array){add->name, VKF_F32, add->rank, {add->shape[0], add->shape[1]}, add->data};
+  }
+  assert_true(n < VKF_COUNT(arrays));
+  snprintf(path, sizeof path, "%s/model.safetensors", folder);
+  ok(vkf_file_tensors_write(&env, path, arrays, n));
+  vkf_file_tensors_close(&tensors);
+  vkf_file_map_close(&map);
+  free(text);
+}
+#define FORM(golden_name, from, to, drop, ...)                                      \
+  do {                                                                              \
+    const addition additions[] = {__VA_ARGS__};                                     \
+    put_form(folder, golden_name, from, to, drop, additions, VKF_COUNT(additions)); \
+    compare(golden_name, folder);                                                   \
+  } while (0)
+
+static void rewritten(void **state) {
+  (void)state;
+  char folder[] = "/tmp/vkf-golden-XXXXXX", path[64];
+  assert_non_null(mkdtemp(folder));
+  vkf_env_init(&env, NULL);
+  const char *tied = "\"tie_word_embeddings\": true", *apart = "\"tie_word_embeddings\": false";
+  FORM("transformer-postln-relu", tied, apart, NULL, {"lm_head.weight", "embed.weight", NULL, 0, {0}});
+  FORM("marian", tied, apart, NULL, {"lm_head.weight", "model.shared.weight", NULL, 0, {0}});
+  FORM("marian", "\"share_encoder_decoder_embeddings\": true", "\"share_encoder_decoder_embeddings\": false",
+       "model.shared.weight", {"model.encoder.embed_tokens.weight", "model.shared.weight", NULL, 0, {0}},
+       {"model.decoder.embed_tokens.weight", "model.shared.weight", NULL, 0, {0}});
+  static float sines[64 * 64], zeros[1000], ones[32];
+  vkf_model_sinusoids(VKF_POSITION_HALVES, 64, 64, sines);
+  FORM("marian", "\"marian\"", "\"marian\"", NULL, {"model.encoder.embed_positions.weight", NULL, sines, 2, {64, 64}},
+       {"model.decoder.embed_positions.weight", NULL, sines, 2, {64, 64}});
+  FORM("transformer-lm-postln", "\"attention_bias\": false", "\"attention_bias\": true", NULL,
+       {"layers.0.self_attn.in_proj_bias", NULL, zeros, 1, {192, 0}},
+       {"layers.1.self_attn.in_proj_bias", NULL, zeros, 1, {192, 0}},
+       {"layers.2.self_attn.in_proj_bias", NULL, zeros, 1, {192, 0}},
+       {"layers.3.self_attn.in_proj_bias", NULL, zeros, 1, {192, 0}},
+       {"layers.0.self_attn.out_proj.bias", NULL, zeros, 1, {64, 0}},
+       {"layers.1.self_attn.out_proj.bias", NULL, zeros, 1, {64, 0}},
+       {"layers.2.self_attn.out_proj.bias", NULL, zeros, 1, {64, 0}},
+       {"layers.3.self_attn.out_proj.bias", NULL, zeros, 1, {64, 0}});
+  for (size_t i = 0; i < VKF_COUNT(ones); i++) ones[i] = 1;
+  FORM("transformer-block-plain", "\"norm_affine\": false", "\"norm_affine\": true", NULL,
+       {"layers.0.norm1.weight", NULL, ones, 1, {32, 0}}, {"layers.0.norm1.bias", NULL, zeros, 1, {32, 0}},
+       {"layers.0.norm2.weight", NULL, ones, 1, {32, 0}}, {"layers.0.norm2.bias", NULL, zeros, 1, {32, 0}});
+  FORM("transformer-block-plain", "\"ffn_bias\": false", "\"ffn_bias\": true", NULL,
+       {"layers.0.linear1.bias", NULL, zeros, 1, {128, 0}}, {"layers.0.linear2.bias", NULL, zeros, 1, {32, 0}});
+  vkf_model_sinusoids(VKF_POSITION_INTERLEAVED, 64, 32, sines);
+  FORM("transformer-block-plain", "\"sinusoidal\"", "\"learned\"", NULL,
+       {"positions.weight", NULL, sines, 2, {64, 32}});
+  snprintf(path, sizeof path, "%s/config.json", folder);
+  unlink(path);
+  snprintf(path, sizeof path, "%s/model.safetensors", folder);
+  unlink(path);
+  assert_int_equal(rmdir(folder), 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test_prestate(folder, "marian"),
-      cmocka_unit_test_prestate(folder, "transformer-block-plain"),
-      cmocka_unit_test_prestate(folder, "transformer-block-sentence"),
-      cmocka_unit_test_prestate(folder, "transformer-encoder-learned"),
-      cmocka_unit_test_prestate(folder, "transformer-lm-postln"),
-      cmocka_unit_test_prestate(folder, "transformer-postln-relu"),
-      cmocka_unit_test_prestate(folder, "transformer-preln-gelu"),
+      cmocka_unit_test_prestate(golden, "marian"),
+      cmocka_unit_test_prestate(golden, "transformer-block-plain"),
+      cmocka_unit_test_prestate(golden, "transformer-block-sentence"),
+      cmocka_unit_test_prestate(golden, "transformer-encoder-learned"),
+      cmocka_unit_test_prestate(golden, "transformer-lm-postln"),
+      cmocka_unit_test_prestate(golden, "transformer-postln-relu"),
+      cmocka_unit_test_prestate(golden, "transformer-preln-gelu"),
+      cmocka_unit_test(rewritten),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
