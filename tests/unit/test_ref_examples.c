@@ -1,0 +1,375 @@
+/* The scalar path against worked numbers and properties: norm, softmax, attention by hand, masks, seeded weights. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/calls.h"
+
+static vkf_env env;
+
+static int setup(void **state) {
+  (void)state;
+  vkf_env_init(&env, NULL);
+  return 0;
+}
+
+static void assert_near(const float *got, const double *want, size_t n, double within) {
+  for (size_t i = 0; i < n; i++) {
+    if (!(fabs((double)got[i] - want[i]) <= within)) fail_msg("element %zu: %.9g, expected %.9g", i, got[i], want[i]);
+  }
+}
+
+/* Layer norm of rows x width without residual; scale and shift may be NULL. */
+static void layer_norm(const float *x, uint32_t rows, uint32_t width, const float *scale, const float *shift,
+                       float *y) {
+  vkf_params params = {.norm = {.rows = VKF_DIM_BS, .width = width, .eps = 1e-5f}};
+  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .S = rows});
+  vkf_call call = {.op = VKF_OP_NORM, .name = "norm", .params = &params, .dims = &dims};
+  call.in[VKF_NORM_X] = VIEW(x, rows, width);
+  call.in[VKF_NORM_WEIGHT] = VIEW(scale, width);
+  call.in[VKF_NORM_BIAS] = VIEW(shift, width);
+  call.out[0] = VIEW(y, rows, width);
+  assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
+}
+
+static void layer_norm_of_123(void **state) {
+  (void)state;
+  const float x[] = {1, 2, 3, 2, 3, 4};
+  const double want[] = {-1.224736, 0, 1.224736, -1.224736, 0, 1.224736};
+  float y[6];
+  layer_norm(x, 2, 3, NULL, NULL, y);
+  assert_near(y, want, 6, 6e-7);
+  assert_near(&(float){(y[0] * y[0] + y[2] * y[2]) / 3}, (double[]){0.999985}, 1, 1e-6);
+}
+
+static void a_constant_row_gives_beta(void **state) {
+  (void)state;
+  const float x[] = {7, 7, 7, 7, 7}, scale[] = {1, 2, 3, 4, 5}, beta[] = {-1, 0.5f, 0, 3, 9};
+  float y[5];
+  layer_norm(x, 1, 5, scale, beta, y);
+  assert_memory_equal(y, beta, sizeof(beta));
+}
+
+/* Scores as one query against keys of width 1: the softmax of any row, by the op that everybody uses. */
+static void softmax(const float *scores, uint32_t n, float *weights) {
+  const float one = 1;
+  vkf_params params = {.attention_weights = {.seqs = VKF_DIM_R,
+                                             .queries = VKF_DIM_T,
+                                             .keys = VKF_DIM_S,
+                                             .past = VKF_DIM_ZERO,
+                                             .shared = VKF_DIM_ONE,
+                                             .n_heads = 1,
+                                             .n_kv_heads = 1,
+                                             .key_width = 1,
+                                             .value_width = 1,
+                                             .scale = 1}};
+  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .R = 1, .T = 1, .S = n});
+  vkf_call call = {.op = VKF_OP_ATTENTION_WEIGHTS, .name = "softmax", .params = &params, .dims = &dims};
+  call.in[VKF_ATTENTION_Q] = VIEW(&one, 1, 1);
+  call.in[VKF_ATTENTION_K] = VIEW(scores, 1, 1, n, 1);
+  call.out[0] = VIEW(weights, 1, 1, 1, n);
+  assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
+}
+
+static void softmax_is_stable_and_shift_invariant(void **state) {
+  (void)state;
+  const double want[] = {0.090031, 0.244728, 0.665241};
+  float y[3];
+  softmax((float[]){100, 101, 102}, 3, y);
+  assert_near(y, want, 3, 6e-7);
+  softmax((float[]){1000, 1001, 1002}, 3, y);
+  assert_near(y, want, 3, 6e-7);
+  softmax((float[]){20, 1, -15}, 3, y);
+  assert_near(y, (double[]){1}, 1, 1e-7);
+  assert_near(&y[1], (double[]){5.6e-9}, 1, 1e-10);
+  assert_near(&y[2], (double[]){6.3e-16}, 1, 1e-17);
+}
+
+static void log_softmax_is_the_log_of_softmax(void **state) {
+  (void)state;
+  const float x[] = {100, 101, 102, 0, -3, 5};
+  float y[6], weights[3];
+  vkf_params params = {.log_softmax = {.rows = VKF_DIM_OUT, .width = 3}};
+  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.out = 2});
+  vkf_call call = {.op = VKF_OP_LOG_SOFTMAX, .name = "log-softmax", .params = &params, .dims = &dims};
+  call.in[0] = VIEW(x, 2, 3);
+  call.out[0] = VIEW(y, 2, 3);
+  assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
+  for (int row = 0; row < 2; row++) {
+    softmax(x + 3 * row, 3, weights);
+    for (int i = 0; i < 3; i++) assert_near(&(float){expf(y[3 * row + i])}, (double[]){weights[i]}, 1, 3e-7);
+  }
+}
+
+/* ---- attention by hand ------------------------------------------------------------------------------------------- */
+
+static const float X[3][4] = {{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}};
+static const float WQ[4][4] = {{1, 0, 1, 0}, {0, 1, 0, 1}, {1, 0, 0, 1}, {0, 1, 1, 0}};
+static const float WK[4][4] = {{0, 1, 1, 0}, {1, 0, 0, 1}, {0, 1, 0, 1}, {1, 0, 1, 0}};
+static const float WV[4][4] = {{1, 0, 0, 1}, {0, 1, 1, 0}, {1, 1, 0, 0}, {0, 0, 1, 1}};
+
+/* X W: the op takes the weight as [N,K], so W goes in transposed. */
+static void project(const float w[4][4], float out[3][4]) {
+  float transposed[4][4];
+  for (int i = 0; i < 16; i++) transposed[i % 4][i / 4] = w[i / 4][i % 4];
+  vkf_params params = {.matmul = {.rows = VKF_DIM_BS, .n = 4, .k = 4}};
+  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .S = 3});
+  vkf_call call = {.op = VKF_OP_MATMUL, .name = "project", .params = &params, .dims = &dims};
+  call.in[VKF_MATMUL_X] = VIEW(X, 3, 4);
+  call.in[VKF_MATMUL_W] = VIEW(transposed, 4, 4);
+  call.out[0] = VIEW(out, 3, 4);
+  assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
+}
+
+/* One head, n tokens; v and mask may be NULL: without v the weights [n][n], else the output [n][width]. */
+static void attend(uint32_t n, uint32_t width, const float *q, const float *k, const float *v, const int32_t *mask,
+                   bool causal, float scale, float *out) {
+  vkf_params params = {.attention = {.seqs = VKF_DIM_B,
+                                     .queries = VKF_DIM_S,
+                                     .keys = VKF_DIM_S,
+                                     .past = VKF_DIM_ZERO,
+                                     .shared = VKF_DIM_ONE,
+                                     .n_heads = 1,
+                                     .n_kv_heads = 1,
+                                     .key_width = width,
+                                     .value_width = width,
+                                     .causal = causal,
+                                     .scale = scale}};
+  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .S = n});
+  vkf_call call = {.op = v ? VKF_OP_ATTENTION : VKF_OP_ATTENTION_WEIGHTS, .name = "attend", .params = &params};
+  call.dims = &dims;
+  call.in[VKF_ATTENTION_Q] = VIEW(q, n, width);
+  call.in[VKF_ATTENTION_K] = VIEW(k, 1, 1, n, width);
+  call.in[VKF_ATTENTION_V] = VIEW(v, 1, 1, n, width);
+  call.in[VKF_ATTENTION_MASK] = VIEW(mask, 1, n);
+  call.out[0] = v ? VIEW(out, n, width) : VIEW(out, 1, 1, n, n);
+  assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
+}
+
+static void attention_by_hand(void **state) {
+  (void)state;
+  const float q_want[3][4] = {{2, 0, 1, 1}, {0, 4, 2, 2}, {2, 2, 2, 2}};
+  const float k_want[3][4] = {{0, 2, 1, 1}, {4, 0, 2, 2}, {2, 2, 2, 2}};
+  const float v_want[3][4] = {{2, 1, 0, 1}, {0, 2, 4, 2}, {2, 2, 2, 2}};
+  const double weights[9] = {0.0059, 0.875601, 0.1185, 0.11731, 0.015876, 0.866813, 0.009075, 0.495463, 0.495463};
+  const double outputs[12] = {0.248799, 1.9941,  3.739402, 1.9941,   1.968248, 1.88269,
+                              1.797132, 1.88269, 1.009075, 1.990925, 2.972776, 1.990925};
+  float q[3][4], k[3][4], v[3][4], got[12];
+  project(WQ, q);
+  project(WK, k);
+  project(WV, v);
+  assert_memory_equal(q, q_want, sizeof(q));
+  assert_memory_equal(k, k_want, sizeof(k));
+  assert_memory_equal(v, v_want, sizeof(v));
+  attend(3, 4, *q, *k, NULL, NULL, false, 0.5f, got);
+  assert_near(got, weights, 9, 6e-7);
+  attend(3, 4, *q, *k, *v, NULL, false, 0.5f, got);
+  assert_near(got, outputs, 12, 6e-7);
+  attend(3, 4, *q, *k, NULL, NULL, false, 1, got);
+  assert_near(got, (double[]){0.000045, 0.98197, 0.017985}, 3, 6e-7);
+}
+
+static void every_row_of_weights_sums_to_one(void **state) {
+  (void)state;
+  float x[7][5], weights[7][7];
+  const int32_t mask[7] = {1, 1, 0, 1, 1, 0, 1};
+  for (int i = 0; i < 35; i++) x[i / 5][i % 5] = (float)vkf_rng_normal(3, 1, (uint64_t)i);
+  attend(7, 5, *x, *x, NULL, mask, false, 1, *weights);
+  for (int t = 0; t < 7; t++) {
+    double sum = 0;
+    for (int s = 0; s < 7; s++) sum += (double)weights[t][s];
+    assert_true(fabs(sum - 1) < 1e-6);
+    assert_true(weights[t][2] == 0 && weights[t][5] == 0);
+    assert_true(weights[t][0] > 0);
+  }
+}
+
+static void causal_weights_are_lower_triangular(void **state) {
+  (void)state;
+  float x[4][3], weights[4][4];
+  for (int i = 0; i < 12; i++) x[i / 3][i % 3] = (float)vkf_rng_normal(4, 1, (uint64_t)i);
+  attend(4, 3, *x, *x, NULL, NULL, true, 1, *weights);
+  for (int t = 0; t < 4; t++) {
+    for (int s = 0; s < 4; s++) assert_true(s > t ? weights[t][s] == 0 : weights[t][s] > 0);
+  }
+  assert_true(weights[0][0] == 1);
+}
+
+/* Additive -1e9, additive -inf and a 0/1 mask agree; where no key is left ours gives zeros. */
+static void the_three_kinds_of_mask_agree(void **state) {
+  (void)state;
+  float x[4][3], v[4][3], by_mask[12], by_bias[12];
+  const int32_t mask[4] = {1, 0, 1, 0}, nothing[4] = {0};
+  for (int i = 0; i < 12; i++) {
+    x[i / 3][i % 3] = (float)vkf_rng_normal(5, 1, (uint64_t)i);
+    v[i / 3][i % 3] = (float)vkf_rng_normal(5, 2, (uint64_t)i);
+  }
+  attend(4, 3, *x, *x, *v, mask, false, 1, by_mask);
+  for (int kind = 0; kind < 2; kind++) {
+    float bias[16];
+    for (int i = 0; i < 16; i++) bias[i] = mask[i % 4] ? 0 : kind ? -INFINITY : -1e9f;
+    vkf_params params = {.attention = {.seqs = VKF_DIM_B,
+                                       .queries = VKF_DIM_S,
+                                       .keys = VKF_DIM_S,
+                                       .past = VKF_DIM_ZERO,
+                                       .shared = VKF_DIM_ONE,
+                                       .n_heads = 1,
+                                       .n_kv_heads = 1,
+                                       .key_width = 3,
+                                       .value_width = 3,
+                                       .scale = 1}};
+    vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .S = 4});
+    vkf_call call = {.op = VKF_OP_ATTENTION, .name = "bias", .params = &params, .dims = &dims};
+    call.in[VKF_ATTENTION_Q] = VIEW(x, 4, 3);
+    call.in[VKF_ATTENTION_K] = VIEW(x, 1, 1, 4, 3);
+    call.in[VKF_ATTENTION_V] = VIEW(v, 1, 1, 4, 3);
+    call.in[VKF_ATTENTION_BIAS] = VIEW(bias, 1, 4, 4);
+    call.out[0] = VIEW(by_bias, 4, 3);
+    assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
+    assert_memory_equal(by_mask, by_bias, sizeof(by_mask));
+    for (int i = 0; i < 16; i++) bias[i] = -INFINITY;
+    assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
+    for (int i = 0; i < 12; i++) assert_true(by_bias[i] == 0);
+  }
+  attend(4, 3, *x, *x, *v, nothing, false, 1, by_mask);
+  for (int i = 0; i < 12; i++) assert_true(by_mask[i] == 0);
+}
+
+/* Without positions self-attention commutes with a permutation of the tokens. */
+static void attention_commutes_with_permutation(void **state) {
+  (void)state;
+  static const int order[5] = {3, 0, 4, 1, 2};
+  float x[5][4], shuffled[5][4], y[5][4], z[5][4];
+  for (int i = 0; i < 20; i++) x[i / 4][i % 4] = (float)vkf_rng_normal(6, 1, (uint64_t)i);
+  for (int r = 0; r < 5; r++) memcpy(shuffled[r], x[order[r]], sizeof(x[0]));
+  attend(5, 4, *x, *x, *x, NULL, false, 0.5f, *y);
+  attend(5, 4, *shuffled, *shuffled, *shuffled, NULL, false, 0.5f, *z);
+  for (int r = 0; r < 5; r++) {
+    for (int i = 0; i < 4; i++) assert_near(&z[r][i], (double[]){(double)y[order[r]][i]}, 1, 1e-6);
+  }
+}
+
+/* Q, then K: numpy.random.seed(42), randn(6, 8) each. */
+static const float seeded[2][6][8] = {
+    {{0.49671415f, -0.1382643f, 0.64768854f, 1.5230299f, -0.23415337f, -0.23413696f, 1.5792128f, 0.76743473f},
+     {-0.46947439f, 0.54256004f, -0.46341769f, -0.46572975f, 0.24196227f, -1.9132802f, -1.7249178f, -0.56228753f},
+     {-1.0128311f, 0.31424733f, -0.90802408f, -1.4123037f, 1.4656488f, -0.2257763f, 0.067528205f, -1.4247482f},
+     {-0.54438272f, 0.11092259f, -1.1509936f, 0.37569802f, -0.60063869f, -0.29169375f, -0.60170661f, 1.8522782f},
+     {-0.013497225f, -1.0577109f, 0.82254491f, -1.2208436f, 0.2088636f, -1.9596701f, -1.328186f, 0.19686124f},
+     {0.73846658f, 0.17136828f, -0.11564828f, -0.3011037f, -1.478522f, -0.71984421f, -0.46063877f, 1.0571222f}},
+    {{0.34361829f, -1.7630402f, 0.32408397f, -0.38508228f, -0.676922f, 0.61167629f, 1.0309995f, 0.93128012f},
+     {-0.83921752f, -0.30921238f, 0.33126343f, 0.97554513f, -0.47917424f, -0.18565898f, -1.106335f, -1.1962066f},
+     {0.81252582f, 1.35624f, -0.072010122f, 1.0035329f, 0.36163603f, -0.64511975f, 0.36139561f, 1.5380366f},
+     {-0.035826039f, 1.5646437f, -2.6197451f, 0.8219025f, 0.087047068f, -0.29900735f, 0.091760777f, -1.9875689f},
+     {-0.21967189f, 0.35711257f, 1.477894f, -0.51827022f, -0.8084936f, -0.50175704f, 0.91540212f, 0.32875111f},
+     {-0.5297602f, 0.51326743f, 0.097077549f, 0.96864499f, -0.70205309f, -0.32766215f, -0.39210815f, -1.4635149f}},
+};
+
+static void seeded_weights(void **state) {
+  (void)state;
+  const double row2[6] = {0.020202, 0.254283, 0.098425, 0.338703, 0.071598, 0.216788};
+  const double causal2[6] = {0.0736, 0.9264, 0, 0, 0, 0};
+  const double last[6] = {0.207391, 0.101618, 0.277878, 0.075452, 0.22787, 0.109791};
+  float full[6][6], causal[6][6];
+  attend(6, 8, *seeded[0], *seeded[1], NULL, NULL, false, 0.35355339f, *full);
+  attend(6, 8, *seeded[0], *seeded[1], NULL, NULL, true, 0.35355339f, *causal);
+  assert_near(full[1], row2, 6, 6e-7);
+  assert_near(causal[1], causal2, 6, 6e-6);
+  for (int s = 2; s < 6; s++) assert_true(causal[1][s] == 0);
+  assert_near(full[5], last, 6, 6e-7);
+  assert_near(causal[5], last, 6, 6e-7);
+}
+
+/* ---- selection --------------------------------------------------------------------------------------------------- */
+
+static void top_k_orders_ties_and_nan(void **state) {
+  (void)state;
+  const float x[6] = {2, 5, NAN, 5, 1, 2};
+  const int32_t want[6] = {2, 1, 3, 0, 5, 4};
+  float values[6];
+  int32_t ids[6];
+  for (uint32_t k = 1; k <= 6; k++) {
+    vkf_params params = {.top_k = {.rows = VKF_DIM_OUT, .width = 6, .k = k}};
+    vkf_dims dims = vkf_dims_make(&(vkf_sizes){.out = 1});
+    vkf_call call = {.op = VKF_OP_TOP_K, .name = "top-k", .params = &params, .dims = &dims};
+    call.in[0] = VIEW(x, 1, 6);
+    call.out[VKF_TOP_K_VALUES] = VIEW(values, 1, k);
+    call.out[VKF_TOP_K_IDS] = VIEW(ids, 1, k);
+    assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
+    assert_memory_equal(ids, want, k * sizeof(*ids));
+    assert_true(isnan(values[0]));
+    for (uint32_t i = 1; i < k; i++) assert_true(values[i] == x[ids[i]]);
+  }
+}
+
+static void edits_apply_in_order(void **state) {
+  (void)state;
+  const float x[4] = {1, -2, 3, 4};
+  const float two = 2, half = 0.5f, low = -INFINITY;
+  int32_t edits[5][4] = {{VKF_EDIT_PENALTY, 0}, {VKF_EDIT_PENALTY, 1}, {VKF_EDIT_ADD, 0}, {VKF_EDIT_SET, 3}, {0}};
+  const int32_t offsets[2] = {0, 4};
+  const float want[4] = {1, -4, 3, -INFINITY};
+  float y[4];
+  memcpy(&edits[0][2], &two, 4);
+  memcpy(&edits[1][2], &two, 4);
+  memcpy(&edits[2][2], &half, 4);
+  memcpy(&edits[3][2], &low, 4);
+  vkf_params params = {.edit = {.rows = VKF_DIM_OUT, .width = 4, .max_edits = 5}};
+  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.out = 1});
+  vkf_call call = {.op = VKF_OP_EDIT, .name = "edit", .params = &params, .dims = &dims};
+  call.in[VKF_EDIT_X] = VIEW(x, 1, 4);
+  call.in[VKF_EDIT_OFFSETS] = VIEW(offsets, 2);
+  call.in[VKF_EDIT_EDITS] = VIEW(edits, 5, 4);
+  call.out[0] = VIEW(y, 1, 4);
+  assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
+  assert_memory_equal(y, want, sizeof(want));
+  edits[3][1] = 4;
+  assert_int_equal(vkf_ref_run(&env, &call), VKF_ERROR_ARGUMENT);
+  assert_string_equal(env.message, "node edit: edited id 4 of row 0, expected 0 to 3");
+}
+
+/* A row of one-hot times the table is the lookup; an id outside the table is named. */
+static void embed_looks_up_scales_and_adds(void **state) {
+  (void)state;
+  const float table[3][2] = {{1, 2}, {3, 4}, {5, 6}}, places[2][2] = {{0.5f, 0.25f}, {-1, 1}};
+  int32_t ids[2] = {2, 0}, positions[2] = {1, 0};
+  const float want[4] = {9, 13, 2.5f, 4.25f};
+  float y[4];
+  vkf_params params = {.embed = {.rows = VKF_DIM_BS, .width = 2, .n_ids = 3, .n_positions = 2, .scale = 2}};
+  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .S = 2});
+  vkf_call call = {.op = VKF_OP_EMBED, .name = "embed", .params = &params, .dims = &dims};
+  call.in[VKF_EMBED_IDS] = VIEW(ids, 2);
+  call.in[VKF_EMBED_TABLE] = VIEW(table, 3, 2);
+  call.in[VKF_EMBED_POSITIONS] = VIEW(positions, 2);
+  call.in[VKF_EMBED_POSITION_TABLE] = VIEW(places, 2, 2);
+  call.out[0] = VIEW(y, 2, 2);
+  assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
+  assert_memory_equal(y, want, sizeof(want));
+  positions[1] = 2;
+  assert_int_equal(vkf_ref_run(&env, &call), VKF_ERROR_ARGUMENT);
+  assert_string_equal(env.message, "node embed: position 2 of row 1, expected 0 to 1");
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test_setup(layer_norm_of_123, setup),
+      cmocka_unit_test_setup(a_constant_row_gives_beta, setup),
+      cmocka_unit_test_setup(softmax_is_stable_and_shift_invariant, setup),
+      cmocka_unit_test_setup(log_softmax_is_the_log_of_softmax, setup),
+      cmocka_unit_test_setup(attention_by_hand, setup),
+      cmocka_unit_test_setup(every_row_of_weights_sums_to_one, setup),
+      cmocka_unit_test_setup(causal_weights_are_lower_triangular, setup),
+      cmocka_unit_test_setup(the_three_kinds_of_mask_agree, setup),
+      cmocka_unit_test_setup(attention_commutes_with_permutation, setup),
+      cmocka_unit_test_setup(seeded_weights, setup),
+      cmocka_unit_test_setup(top_k_orders_ties_and_nan, setup),
+      cmocka_unit_test_setup(edits_apply_in_order, setup),
+      cmocka_unit_test_setup(embed_looks_up_scales_and_adds, setup),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
