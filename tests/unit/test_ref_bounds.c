@@ -1,0 +1,374 @@
+/* The derived bounds against float32 as a device computes it: never exceeded, not loose, and exceeded by real faults.
+ */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "support/calls.h"
+
+static vkf_env env;
+
+typedef struct result {
+  float *y; /* of the reference, then of the float32 computation */
+  double *exact, *bound;
+  size_t n;
+} result;
+
+/* Runs the reference; y, exact and bound are filled. */
+static result judge_call(vkf_call *call, const vkf_rounding *rounding) {
+  result r = {.n = vkf_view_elements(&call->out[0])};
+  r.y = calloc(r.n, sizeof(float));
+  r.exact = calloc(r.n, sizeof(double));
+  r.bound = calloc(r.n, sizeof(double));
+  call->out[0].data = r.y;
+  call->exact[0] = r.exact;
+  call->bound[0] = r.bound;
+  call->rounding = rounding;
+  vkf_env_init(&env, NULL);
+  assert_int_equal(vkf_ref_run(&env, call), VKF_OK);
+  return r;
+}
+
+static double ratio_of(const vkf_call *call, const result *r) {
+  vkf_judgement j = {0};
+  vkf_judge(call, 0, r->y, r->exact, r->bound, &j);
+  assert_int_equal(j.n, r->n);
+  return j.ratio;
+}
+
+static void finish(result *r) {
+  free(r->y);
+  free(r->exact);
+  free(r->bound);
+}
+
+static float *random_floats(size_t n, uint64_t stream, double mean, double sigma) {
+  float *x = calloc(n, sizeof(*x));
+  for (size_t i = 0; i < n; i++) x[i] = (float)(mean + sigma * vkf_rng_normal(7, stream, i));
+  return x;
+}
+
+/* Positive numbers that all round the same way as often as not. */
+static float *positive_floats(size_t n, uint64_t stream) {
+  float *x = calloc(n, sizeof(*x));
+  for (size_t i = 0; i < n; i++) x[i] = (float)(0.5 + vkf_rng_unit(7, stream, i) / 2);
+  return x;
+}
+
+/* ---- matmul ------------------------------------------------------------------------------------------------------ */
+
+enum { M = 12, N = 20 };
+
+static float float_dot(const float *x, const float *w, uint32_t k, uint32_t partial) {
+  float total = 0;
+  for (uint32_t p = 0; p < partial; p++) {
+    float sum = 0;
+    for (uint32_t i = p; i < k; i += partial) sum += x[i] * w[i];
+    total += sum;
+  }
+  return total;
+}
+
+static float float_activation(vkf_activation act, float x) {
+  switch (act) {
+    case VKF_ACT_RELU:
+      return x < 0 ? 0 : x;
+    case VKF_ACT_GELU:
+      return 0.5f * x * (1 + erff(x * 0.707106781f));
+    case VKF_ACT_GELU_TANH:
+      return x / (1 + expf(fminf(-1.59576912f * (x + 0.044715f * x * x * x), 80)));
+    case VKF_ACT_SWISH:
+      return x / (1 + expf(fminf(-x, 80)));
+    default:
+      return x;
+  }
+}
+
+static vkf_call matmul_call(const float *x, const float *w, const float *bias, const float *residual, uint32_t k,
+                            vkf_activation act, vkf_params *params, vkf_dims *dims) {
+  *params = (vkf_params){.matmul = {.rows = VKF_DIM_BS, .n = N, .k = k, .activation = act}};
+  *dims = vkf_dims_make(&(vkf_sizes){.B = 1, .S = M});
+  vkf_call call = {.op = VKF_OP_MATMUL, .name = "matmul", .params = params, .dims = dims};
+  call.in[VKF_MATMUL_X] = VIEW(x, M, k);
+  call.in[VKF_MATMUL_W] = VIEW(w, N, k);
+  call.in[VKF_MATMUL_BIAS] = VIEW(bias, N);
+  call.in[VKF_MATMUL_RESIDUAL] = VIEW(residual, M, N);
+  call.out[0] = VIEW(NULL, M, N);
+  return call;
+}
+
+/* The largest err/bound of the float32 computation. */
+static double matmul_ratio(uint32_t k, bool one_sign, vkf_activation act, uint32_t partial, double sigma) {
+  float *x = one_sign ? positive_floats(M * k, 1) : random_floats(M * k, 1, 0, sigma);
+  float *w = one_sign ? positive_floats(N * k, 2) : random_floats(N * k, 2, 0, 1);
+  float *bias = random_floats(N, 3, 0, 1), *residual = random_floats(M * N, 4, 0, 1);
+  vkf_params params;
+  vkf_dims dims;
+  vkf_rounding rounding = vulkan_rounding(partial, 32);
+  vkf_call call = matmul_call(x, w, bias, residual, k, act, &params, &dims);
+  result r = judge_call(&call, &rounding);
+  for (uint32_t i = 0; i < M * N; i++) {
+    float sum = float_dot(x + i / N * k, w + i % N * k, k, partial) + bias[i % N];
+    r.y[i] = float_activation(act, sum) + residual[i];
+  }
+  double ratio = ratio_of(&call, &r);
+  finish(&r);
+  free(x);
+  free(w);
+  free(bias);
+  free(residual);
+  return ratio;
+}
+
+static void matmul_in_float_is_within_its_bound(void **state) {
+  (void)state;
+  static const uint32_t widths[] = {1, 5, 64, 512, 2048};
+  for (int act = 0; act < VKF_ACT_COUNT; act++) {
+    for (size_t i = 0; i < VKF_COUNT(widths); i++) {
+      for (uint32_t partial = 1; partial <= 32; partial *= 8) {
+        assert_true(matmul_ratio(widths[i], false, (vkf_activation)act, partial, 1) <= 1);
+        assert_true(matmul_ratio(widths[i], false, (vkf_activation)act, partial, 0.05) <= 1);
+        assert_true(matmul_ratio(widths[i], true, (vkf_activation)act, partial, 1) <= 1);
+      }
+    }
+  }
+}
+
+static void matmul_bound_is_not_loose(void **state) {
+  (void)state;
+  assert_true(matmul_ratio(64, true, VKF_ACT_NONE, 1, 1) >= 0.05);
+  assert_true(matmul_ratio(512, true, VKF_ACT_NONE, 1, 1) >= 0.02);
+  assert_true(matmul_ratio(2048, true, VKF_ACT_NONE, 1, 1) >= 0.01);
+  assert_true(matmul_ratio(2048, true, VKF_ACT_NONE, 32, 1) >= 0.01);
+}
+
+static void a_dropped_product_is_over_the_bound(void **state) {
+  (void)state;
+  enum { K = 512 };
+  float *x = random_floats(M * K, 1, 0, 1), *w = random_floats(N * K, 2, 0, 1);
+  vkf_params params;
+  vkf_dims dims;
+  vkf_rounding rounding = vulkan_rounding(1, 32);
+  vkf_call call = matmul_call(x, w, NULL, NULL, K, VKF_ACT_NONE, &params, &dims);
+  result r = judge_call(&call, &rounding);
+  uint32_t seen = 0;
+  for (uint32_t i = 0; i < M * N; i++) {
+    uint32_t gone = i % K;
+    double without = r.exact[i] - (double)x[i / N * K + gone] * (double)w[i % N * K + gone];
+    seen += fabs(without - r.exact[i]) > r.bound[i];
+  }
+  assert_true(seen >= M * N * 9 / 10);
+  finish(&r);
+  free(x);
+  free(w);
+}
+
+/* ---- attention --------------------------------------------------------------------------------------------------- */
+
+enum { KEYS = 150, WIDTH = 24, VALUE = 10 };
+
+/* One query after the other by the online softmax in blocks (Milakov and Gimelshein 2018). */
+static void float_attention(const float *q, const float *k, const float *v, float scale, uint32_t block, float *out) {
+  float o[VALUE] = {0}, score[KEYS], top = -3.4e38f, total = 0;
+  for (uint32_t s0 = 0; s0 < KEYS; s0 += block) {
+    uint32_t end = VKF_MIN(s0 + block, (uint32_t)KEYS);
+    float risen = top;
+    for (uint32_t s = s0; s < end; s++) {
+      score[s] = float_dot(q, k + s * WIDTH, WIDTH, 1) * scale;
+      risen = fmaxf(risen, score[s]);
+    }
+    float factor = expf(top - risen);
+    top = risen;
+    total *= factor;
+    for (int i = 0; i < VALUE; i++) o[i] *= factor;
+    for (uint32_t s = s0; s < end; s++) {
+      float e = expf(score[s] - top);
+      total += e;
+      for (int i = 0; i < VALUE; i++) o[i] += e * v[s * VALUE + i];
+    }
+  }
+  for (int i = 0; i < VALUE; i++) out[i] = o[i] / total;
+}
+
+/* The largest err/bound over 30 queries; factor: a fault in the scale. */
+static double attention_ratio(double sigma, bool one_sign, uint32_t block, float factor) {
+  enum { QUERIES = 30 };
+  float *q = random_floats(QUERIES * WIDTH, 1, 0, sigma), *k = random_floats(KEYS * WIDTH, 2, 0, sigma);
+  float *v = one_sign ? positive_floats(KEYS * VALUE, 3) : random_floats(KEYS * VALUE, 3, 0, 1);
+  vkf_params params = {.attention = {.seqs = VKF_DIM_R,
+                                     .queries = VKF_DIM_T,
+                                     .keys = VKF_DIM_S,
+                                     .past = VKF_DIM_ZERO,
+                                     .shared = VKF_DIM_ONE,
+                                     .n_heads = 1,
+                                     .n_kv_heads = 1,
+                                     .key_width = WIDTH,
+                                     .value_width = VALUE,
+                                     .scale = 0.2f}};
+  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .R = 1, .T = QUERIES, .S = KEYS});
+  vkf_rounding rounding = vulkan_rounding(1, block);
+  vkf_call call = {.op = VKF_OP_ATTENTION, .name = "attention", .params = &params, .dims = &dims};
+  call.in[VKF_ATTENTION_Q] = VIEW(q, QUERIES, WIDTH);
+  call.in[VKF_ATTENTION_K] = VIEW(k, 1, 1, KEYS, WIDTH);
+  call.in[VKF_ATTENTION_V] = VIEW(v, 1, 1, KEYS, VALUE);
+  call.out[0] = VIEW(NULL, QUERIES, VALUE);
+  result r = judge_call(&call, &rounding);
+  for (int t = 0; t < QUERIES; t++) float_attention(q + t * WIDTH, k, v, 0.2f * factor, block, r.y + t * VALUE);
+  double ratio = ratio_of(&call, &r);
+  finish(&r);
+  free(q);
+  free(k);
+  free(v);
+  return ratio;
+}
+
+static void attention_in_float_is_within_its_bound(void **state) {
+  (void)state;
+  static const double sigmas[] = {0.1, 1, 3, 100};
+  static const uint32_t blocks[] = {1, 16, 32, 1024};
+  for (size_t i = 0; i < VKF_COUNT(sigmas); i++) {
+    for (size_t b = 0; b < VKF_COUNT(blocks); b++) {
+      assert_true(attention_ratio(sigmas[i], false, blocks[b], 1) <= 1);
+      assert_true(attention_ratio(sigmas[i], true, blocks[b], 1) <= 1);
+    }
+  }
+}
+
+static void attention_bound_is_not_loose(void **state) {
+  (void)state;
+  assert_true(attention_ratio(1, true, 32, 1) >= 0.002);
+}
+
+static void a_wrong_scale_is_over_the_bound(void **state) {
+  (void)state;
+  assert_true(attention_ratio(1, false, 32, 1.001f) > 1);
+  assert_true(attention_ratio(1, false, 1, 1.01f) > 1);
+}
+
+/* ---- norm -------------------------------------------------------------------------------------------------------- */
+
+enum { ROWS = 20 };
+
+static float norm_element(const float *x, uint32_t i, const float *residual) {
+  return residual ? x[i] + residual[i] : x[i];
+}
+
+/* Two passes, one accumulator; fault: mean square minus squared mean. */
+static void float_norm(const float *x, const float *residual, const float *w, const float *b, uint32_t width, bool rms,
+                       bool fault, float *y) {
+  float sum = 0, squares = 0;
+  for (uint32_t i = 0; i < width; i++) sum += norm_element(x, i, residual);
+  float mean = rms ? 0 : sum / (float)width;
+  for (uint32_t i = 0; i < width; i++) {
+    float d = norm_element(x, i, residual) - (fault ? 0 : mean);
+    squares += d * d;
+  }
+  float variance = squares / (float)width - (fault ? mean * mean : 0);
+  float factor = 1 / sqrtf(variance + 1e-5f);
+  for (uint32_t i = 0; i < width; i++) y[i] = (norm_element(x, i, residual) - mean) * factor * w[i] + b[i];
+}
+
+static double norm_ratio(uint32_t width, double mean, bool rms, bool with_residual, bool fault) {
+  float *x = random_floats(ROWS * width, 1, mean, 1), *w = random_floats(width, 2, 1, 0.3);
+  float *b = random_floats(width, 3, 0, 1), *residual = with_residual ? random_floats(ROWS * width, 4, 0, 1) : NULL;
+  vkf_params params = {.norm = {.rows = VKF_DIM_BS, .width = width, .eps = 1e-5f}};
+  params.norm.kind = rms ? VKF_NORM_RMS : VKF_NORM_LAYER;
+  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .S = ROWS});
+  vkf_rounding rounding = vulkan_rounding(1, 32);
+  vkf_call call = {.op = VKF_OP_NORM, .name = "norm", .params = &params, .dims = &dims};
+  call.in[VKF_NORM_X] = VIEW(x, ROWS, width);
+  call.in[VKF_NORM_RESIDUAL] = VIEW(residual, ROWS, width);
+  call.in[VKF_NORM_WEIGHT] = VIEW(w, width);
+  call.in[VKF_NORM_BIAS] = VIEW(b, width);
+  call.out[0] = VIEW(NULL, ROWS, width);
+  result r = judge_call(&call, &rounding);
+  for (uint32_t row = 0; row < ROWS; row++) {
+    const float *rest = residual ? residual + row * width : NULL;
+    float_norm(x + row * width, rest, w, b, width, rms, fault, r.y + row * width);
+  }
+  double ratio = ratio_of(&call, &r);
+  finish(&r);
+  free(x);
+  free(w);
+  free(b);
+  free(residual);
+  return ratio;
+}
+
+static void norm_in_float_is_within_its_bound(void **state) {
+  (void)state;
+  static const uint32_t widths[] = {1, 3, 64, 511, 2048};
+  static const double means[] = {0, 1, 10000};
+  for (size_t i = 0; i < VKF_COUNT(widths); i++) {
+    for (size_t m = 0; m < VKF_COUNT(means); m++) {
+      for (int kind = 0; kind < 4; kind++) {
+        assert_true(norm_ratio(widths[i], means[m], kind & 1, kind & 2, false) <= 1);
+      }
+    }
+  }
+  assert_true(norm_ratio(64, 0, false, true, false) >= 0.01);
+}
+
+/* E[x^2] - E[x]^2 at mean 10000 and sigma 1 loses everything, and the judge says so. */
+static void the_wrong_variance_is_over_the_bound(void **state) {
+  (void)state;
+  assert_true(norm_ratio(64, 10000, false, false, true) > 1);
+}
+
+/* ---- log-softmax ------------------------------------------------------------------------------------------------- */
+
+static double log_softmax_ratio(uint32_t width, double mean, double sigma, float fault) {
+  float *x = random_floats(ROWS * width, 1, mean, sigma);
+  vkf_params params = {.log_softmax = {.rows = VKF_DIM_OUT, .width = width}};
+  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.out = ROWS});
+  vkf_rounding rounding = vulkan_rounding(1, 32);
+  vkf_call call = {.op = VKF_OP_LOG_SOFTMAX, .name = "log-softmax", .params = &params, .dims = &dims};
+  call.in[0] = VIEW(x, ROWS, width);
+  call.out[0] = VIEW(NULL, ROWS, width);
+  result r = judge_call(&call, &rounding);
+  for (uint32_t row = 0; row < ROWS; row++) {
+    const float *from = x + row * width;
+    float top = from[0], sum = 0;
+    for (uint32_t i = 1; i < width; i++) top = fmaxf(top, from[i]);
+    for (uint32_t i = 0; i < width; i++) sum += expf(from[i] - top);
+    float shift = logf(sum * (1 + fault));
+    for (uint32_t i = 0; i < width; i++) r.y[row * width + i] = from[i] - top - shift;
+  }
+  double ratio = ratio_of(&call, &r);
+  finish(&r);
+  free(x);
+  return ratio;
+}
+
+static void log_softmax_in_float_is_within_its_bound(void **state) {
+  (void)state;
+  static const uint32_t widths[] = {1, 2, 33, 1000, 8192};
+  for (size_t i = 0; i < VKF_COUNT(widths); i++) {
+    assert_true(log_softmax_ratio(widths[i], 0, 1, 0) <= 1);
+    assert_true(log_softmax_ratio(widths[i], 10000, 1, 0) <= 1);
+    assert_true(log_softmax_ratio(widths[i], 0, 30, 0) <= 1);
+  }
+  assert_true(log_softmax_ratio(33, 0, 1, 0) >= 0.01);
+  assert_true(log_softmax_ratio(33, 0, 1, 1e-4f) > 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(matmul_in_float_is_within_its_bound),
+      cmocka_unit_test(matmul_bound_is_not_loose),
+      cmocka_unit_test(a_dropped_product_is_over_the_bound),
+      cmocka_unit_test(attention_in_float_is_within_its_bound),
+      cmocka_unit_test(attention_bound_is_not_loose),
+      cmocka_unit_test(a_wrong_scale_is_over_the_bound),
+      cmocka_unit_test(norm_in_float_is_within_its_bound),
+      cmocka_unit_test(the_wrong_variance_is_over_the_bound),
+      cmocka_unit_test(log_softmax_in_float_is_within_its_bound),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
