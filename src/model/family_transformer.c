@@ -175,7 +175,7 @@ vkf_status vkf_model_map_transformer(vkf_net *net, vkf_file_value config) {
   vkf_status st = VKF_OK;
   vkf_net_info *info = &net->info;
   vkf_model_stack common = {0};
-  vkf_architecture architecture;
+  vkf_architecture architecture = VKF_ARCHITECTURE_ENCODER_DECODER;
   VKF_TRY(refuse_unknown_keys(net, config));
   VKF_TRY(find_architecture(net, config, &architecture));
   bool is_pair = architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
