@@ -1,0 +1,150 @@
+/* The memory plan: random plans, in which slots that live at the same time never share a byte. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "op/plan.h"
+
+enum { SLOTS = 60, NODES = 40 };
+
+typedef struct random_plan {
+  vkf_plan plan;
+  vkf_slot slots[SLOTS];
+  vkf_node nodes[NODES];
+  vkf_placement placements[SLOTS];
+} random_plan;
+
+static uint32_t pick(uint64_t seed, uint64_t what, uint64_t i, uint32_t n) {
+  return (uint32_t)(vkf_rng_u64(seed, what, i) % n);
+}
+
+/* Nodes with an output and up to 3 inputs; the ops do not matter to the memory plan. */
+static void make_plan(random_plan *p, uint64_t seed) {
+  static const uint64_t alignments[] = {0, 1, 4, 48, 256};
+  memset(p, 0, sizeof(*p));
+  for (uint32_t s = 0; s < SLOTS; s++) {
+    p->slots[s] = (vkf_slot){.name = "slot", .rank = 1};
+    if (pick(seed, 1, s, 10) == 0) p->slots[s].kind = VKF_SLOT_INPUT;
+    if (pick(seed, 2, s, 12) == 0) p->slots[s].output = "output";
+    p->placements[s].bytes = pick(seed, 3, s, 8) == 0 ? 0 : 1 + pick(seed, 4, s, 5000);
+    p->placements[s].alignment = alignments[pick(seed, 5, s, VKF_COUNT(alignments))];
+    p->placements[s].pinned = pick(seed, 6, s, 15) == 0;
+  }
+  for (uint32_t n = 0; n < NODES; n++) {
+    for (uint32_t i = 0; i < VKF_MAX_INPUTS; i++) {
+      p->nodes[n].in[i] = i < 3 && pick(seed, 7 + i, n, 2) ? pick(seed, 10 + i, n, SLOTS) : VKF_NO_SLOT;
+    }
+    p->nodes[n].out[0] = n % SLOTS;
+    p->nodes[n].out[1] = VKF_NO_SLOT;
+  }
+  p->plan = (vkf_plan){.slots = p->slots, .n_slots = SLOTS, .nodes = p->nodes, .n_nodes = NODES};
+}
+
+static bool touches(const vkf_node *node, uint32_t slot) {
+  for (uint32_t i = 0; i < VKF_MAX_INPUTS; i++) {
+    if (node->in[i] == slot) return true;
+  }
+  return node->out[0] == slot || node->out[1] == slot;
+}
+
+/* Alive from the first node that touches it to the last; pinned or untouched: always. */
+static bool alive(const random_plan *p, uint32_t slot, uint32_t node, bool keep_all) {
+  if (keep_all || p->placements[slot].pinned || p->slots[slot].output) return true;
+  bool before = false, after = false, any = false;
+  for (uint32_t n = 0; n < NODES; n++) {
+    if (!touches(&p->nodes[n], slot)) continue;
+    any = true;
+    before = before || n <= node;
+    after = after || n >= node;
+  }
+  return !any || (before && after);
+}
+
+static bool placed(const random_plan *p, uint32_t slot) {
+  return p->slots[slot].kind == VKF_SLOT_TEMP && p->placements[slot].bytes > 0;
+}
+
+static void check_plan(const random_plan *p, bool keep_all, uint64_t pool_bytes) {
+  for (uint32_t a = 0; a < SLOTS; a++) {
+    const vkf_placement *x = &p->placements[a];
+    if (!placed(p, a)) continue;
+    assert_true(x->offset + x->bytes <= pool_bytes);
+    assert_int_equal(x->offset % VKF_MAX(x->alignment, 1), 0);
+    for (uint32_t b = 0; b < a; b++) {
+      const vkf_placement *y = &p->placements[b];
+      bool apart = x->offset + x->bytes <= y->offset || y->offset + y->bytes <= x->offset;
+      if (apart || !placed(p, b)) continue;
+      for (uint32_t n = 0; n < NODES; n++) assert_false(alive(p, a, n, keep_all) && alive(p, b, n, keep_all));
+    }
+  }
+}
+
+static void lives_never_overlap_in_memory(void **state) {
+  (void)state;
+  static random_plan p;
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  for (uint64_t seed = 0; seed < 100; seed++) {
+    uint64_t shared_bytes, all_bytes, sum = 0;
+    make_plan(&p, seed);
+    assert_int_equal(vkf_plan_place(&env, &p.plan, false, p.placements, &shared_bytes), VKF_OK);
+    check_plan(&p, false, shared_bytes);
+    assert_int_equal(vkf_plan_place(&env, &p.plan, true, p.placements, &all_bytes), VKF_OK);
+    check_plan(&p, true, all_bytes);
+    for (uint32_t s = 0; s < SLOTS; s++) sum += placed(&p, s) ? p.placements[s].bytes : 0;
+    assert_true(all_bytes >= sum);
+    assert_true(shared_bytes < all_bytes);
+  }
+  assert_int_equal(env.live_bytes, 0);
+}
+
+/* a > b > c > d in a chain of equal sizes: two places are enough. */
+static void a_chain_needs_two_places(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_slot slots[6];
+  vkf_node nodes[6];
+  vkf_placement placements[6];
+  uint64_t bytes;
+  vkf_env_init(&env, NULL);
+  for (uint32_t i = 0; i < 6; i++) {
+    slots[i] = (vkf_slot){.name = "x", .rank = 1};
+    placements[i] = (vkf_placement){.bytes = 100, .alignment = 4};
+    nodes[i] = (vkf_node){.out = {i, VKF_NO_SLOT}};
+    for (uint32_t k = 0; k < VKF_MAX_INPUTS; k++) nodes[i].in[k] = VKF_NO_SLOT;
+    if (i > 0) nodes[i].in[0] = i - 1;
+  }
+  vkf_plan plan = {.slots = slots, .n_slots = 6, .nodes = nodes, .n_nodes = 6};
+  assert_int_equal(vkf_plan_place(&env, &plan, false, placements, &bytes), VKF_OK);
+  assert_int_equal(bytes, 200);
+  slots[0].output = "kept";
+  assert_int_equal(vkf_plan_place(&env, &plan, false, placements, &bytes), VKF_OK);
+  assert_int_equal(bytes, 300);
+}
+
+static void every_allocation_may_fail(void **state) {
+  (void)state;
+  static random_plan p;
+  uint64_t bytes;
+  make_plan(&p, 1);
+  for (uint64_t at = 1; at <= 2; at++) {
+    vkf_env env;
+    vkf_env_init(&env, NULL);
+    env.fail_at = at;
+    assert_int_equal(vkf_plan_place(&env, &p.plan, false, p.placements, &bytes), VKF_ERROR_MEMORY);
+    assert_int_equal(env.live_bytes, 0);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(lives_never_overlap_in_memory),
+      cmocka_unit_test(a_chain_needs_two_places),
+      cmocka_unit_test(every_allocation_may_fail),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
