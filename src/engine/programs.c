@@ -153,7 +153,7 @@ vkf_status vkf_engine_program_get(vkf_programs *p, vkf_capacity *c, const vkf_pl
                                   const vkf_ready **out) {
   vkf_status st = VKF_OK;
   program_entry *e = NULL;
-  const vkf_program_options options = {.keep_all = p->keep_all};
+  const vkf_program_options options = {.keep_all = p->keep_all, .timing = p->env->log_level >= VKF_LOG_DEBUG};
   vkf_plan_request request = *wanted;
   request.capacity = plan_sizes(c, wanted->capacity.T ? wanted->capacity.T : 1, wanted->capacity.out);
   for (e = c->entries; e; e = e->next) {
@@ -196,9 +196,9 @@ void vkf_engine_programs_report(const vkf_programs *p) {
         vkf_block_stats s;
         p->backend->table->block_stats(e->ready.program, b, &s);
         vkf_env_log(p->env, VKF_LOG_INFO,
-                    "%s B%u S%u R%u T%u: %s: %u dispatches, %u barriers, recorded %u, submitted %llu",
+                    "%s B%u S%u R%u T%u: %s: %u dispatches, %u barriers, recorded %u, submitted %llu, last run %.3f ms",
                     e->request.stage == VKF_STAGE_ENCODE ? "encode" : "decode", e->request.capacity.B,
                     e->request.capacity.S, e->request.capacity.R, e->request.capacity.T, s.name, s.n_dispatches,
-                    s.n_barriers, s.n_records, (unsigned long long)s.n_submits);
+                    s.n_barriers, s.n_records, (unsigned long long)s.n_submits, (double)s.ns / 1e6);
       }
 }
