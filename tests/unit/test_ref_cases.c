@@ -215,6 +215,24 @@ static void data_depend_on_the_row_alone(void **state) {
   close_case(&other);
 }
 
+static void every_allocation_of_a_case_may_fail(void **state) {
+  (void)state;
+  size_t n;
+  const vkf_case *c = vkf_op_cases(VKF_OP_ATTENTION, &n) + 14;
+  vkf_env env;
+  vkf_case_run run;
+  vkf_env_init(&env, NULL);
+  assert_int_equal(vkf_case_make(&env, c, &run), VKF_OK);
+  vkf_case_finish(&run);
+  uint64_t last = env.n_allocations;
+  for (uint64_t at = 1; at <= last; at++) {
+    vkf_env_init(&env, NULL);
+    env.fail_at = at;
+    assert_int_equal(vkf_case_make(&env, c, &run), VKF_ERROR_MEMORY);
+    assert_int_equal(env.live_bytes, 0);
+  }
+}
+
 /* The case's plan on the backend gives what the op alone gives. */
 static void backend_runs_every_case(void **state) {
   (void)state;
@@ -255,6 +273,7 @@ int main(void) {
       cmocka_unit_test(moves_have_bound_zero),
       cmocka_unit_test(names_are_unique),
       cmocka_unit_test(data_depend_on_the_row_alone),
+      cmocka_unit_test(every_allocation_of_a_case_may_fail),
       cmocka_unit_test(backend_runs_every_case),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
