@@ -205,7 +205,7 @@ static vkf_status make_attention(one_op *o) {
                          .out = 1};
   const float *k_heads = head_major(o, k), *v_heads = head_major(o, v);
   if (!k_heads || !v_heads) VKF_FAIL(o->env, VKF_ERROR_MEMORY, "no memory for keys and values");
-  vkf_extent seqs = {VKF_DIM_B, (uint32_t)B}, keys = {VKF_DIM_S, (uint32_t)S};
+  vkf_extent seqs = {VKF_DIM_R, (uint32_t)B}, keys = {VKF_DIM_S, (uint32_t)S};
   o->node.in[VKF_ATTENTION_Q] = add_slot(o, "q", VKF_SLOT_CONSTANT, VKF_F32, 2,
                                          (vkf_extent[]){{VKF_DIM_RT, (uint32_t)(B * T)}, fixed(H * K)}, q->data);
   o->node.in[VKF_ATTENTION_K] =
@@ -215,7 +215,7 @@ static vkf_status make_attention(one_op *o) {
   if (mask)
     o->node.in[VKF_ATTENTION_MASK] =
         add_slot(o, "mask", VKF_SLOT_CONSTANT, VKF_I32, 2, (vkf_extent[]){seqs, keys}, mask->data);
-  o->node.params.attention = (vkf_attention_params){.seqs = VKF_DIM_B,
+  o->node.params.attention = (vkf_attention_params){.seqs = VKF_DIM_R,
                                                     .queries = VKF_DIM_T,
                                                     .keys = VKF_DIM_S,
                                                     .past = VKF_DIM_PAST,

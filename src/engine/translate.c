@@ -26,6 +26,7 @@ typedef struct translation {
   vkf_generation_config config;
   const vkf_generate_params *params;
   size_t first; /* of the batch that is on its way */
+  bool stopped; /* by the callback; sentences that were not begun have no target */
 } translation;
 
 static int by_length(const void *a, const void *b) {
@@ -102,13 +103,15 @@ static vkf_status translate_batch(translation *t, size_t first, uint32_t B) {
       ids[(size_t)b * S + i] = i < s->n ? s->ids[i] : t->config.pad == VKF_NO_TOKEN ? 0 : t->config.pad;
     }
   t->first = first;
-  VKF_TRY(vkf_engine_generate(t->m,
-                              &(vkf_generate_input){.source = {B, S, ids, mask},
-                                                    .config = &t->config,
-                                                    .translate = true,
-                                                    .on_token = t->params && t->params->on_token ? on_token : NULL,
-                                                    .user = t},
-                              &g));
+  st = vkf_engine_generate(t->m,
+                           &(vkf_generate_input){.source = {B, S, ids, mask},
+                                                 .config = &t->config,
+                                                 .translate = true,
+                                                 .on_token = t->params && t->params->on_token ? on_token : NULL,
+                                                 .user = t},
+                           &g);
+  t->stopped = st == VKF_ERROR_STOPPED; /* what there is until then is kept */
+  if (!t->stopped) VKF_TRY(st);
   for (uint32_t b = 0; b < B; b++) VKF_TRY(keep_target(t, &t->sentences[first + b], &g, b));
 done:
   vkf_engine_generated_finish(&g);
@@ -177,7 +180,7 @@ vkf_status vkf_model_translate(vkf_model *m, const char *const *texts, size_t n_
   VKF_TRY(tokenize(&t, texts));
   qsort(t.sentences, t.n, sizeof *t.sentences, by_length);
   uint32_t batch = VKF_MAX(BATCH_ROWS / VKF_MAX(t.config.num_beams, 1), 1);
-  for (size_t first = 0; first < t.n; first += batch)
+  for (size_t first = 0; first < t.n && !t.stopped; first += batch)
     VKF_TRY(translate_batch(&t, first, (uint32_t)VKF_MIN((size_t)batch, t.n - first)));
   qsort(t.sentences, t.n, sizeof *t.sentences, by_index);
   VKF_TRY(vkf_engine_result_create(m->env, &result));
@@ -191,5 +194,5 @@ done:
   vkf_engine_generation_finish(&t.config);
   if (st) vkf_result_destroy(&result);
   *out = result;
-  return st;
+  return st ? st : t.stopped ? VKF_ERROR_STOPPED : VKF_OK;
 }
