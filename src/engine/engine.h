@@ -16,7 +16,7 @@ struct vkf_context {
   vkf_env env;
   vkf_gpu_instance *instance; /* NULL before the first look, or where there is no loader */
   bool looked;                /* instance creation was tried */
-  char no_loader[512];        /* why there is no instance */
+  char no_loader[1024];       /* why there is no instance */
   char **icd_files;
   size_t n_icd_files;
 };
