@@ -200,6 +200,36 @@ static void causal_weights_are_lower_triangular(void **state) {
   assert_true(weights[0][0] == 1);
 }
 
+/* Query t sees keys t - window + 1 .. t; a window of one returns the values themselves. */
+static void a_window_sees_the_last_keys(void **state) {
+  (void)state;
+  float x[5][2], weights[5][5];
+  for (int i = 0; i < 10; i++) x[i / 2][i % 2] = (float)vkf_rng_normal(8, 1, (uint64_t)i);
+  for (int window = 1; window <= 5; window++) {
+    vkf_params params = {.attention_weights = {.seqs = VKF_DIM_B,
+                                               .queries = VKF_DIM_S,
+                                               .keys = VKF_DIM_S,
+                                               .past = VKF_DIM_ZERO,
+                                               .shared = VKF_DIM_ONE,
+                                               .n_heads = 1,
+                                               .n_kv_heads = 1,
+                                               .key_width = 2,
+                                               .value_width = 2,
+                                               .causal = true,
+                                               .window = (uint32_t)window,
+                                               .scale = 1}};
+    vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .S = 5});
+    vkf_call call = {.op = VKF_OP_ATTENTION_WEIGHTS, .name = "window", .params = &params, .dims = &dims};
+    call.in[VKF_ATTENTION_Q] = VIEW(x, 5, 2);
+    call.in[VKF_ATTENTION_K] = VIEW(x, 1, 1, 5, 2);
+    call.out[0] = VIEW(weights, 1, 1, 5, 5);
+    assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
+    for (int t = 0; t < 5; t++) {
+      for (int s = 0; s < 5; s++) assert_true((weights[t][s] > 0) == (s <= t && s > t - window));
+    }
+  }
+}
+
 /* Additive -1e9, additive -inf and a 0/1 mask agree; where no key is left ours gives zeros. */
 static void the_three_kinds_of_mask_agree(void **state) {
   (void)state;
@@ -289,21 +319,21 @@ static void seeded_weights(void **state) {
 
 static void top_k_orders_ties_and_nan(void **state) {
   (void)state;
-  const float x[6] = {2, 5, NAN, 5, 1, 2};
-  const int32_t want[6] = {2, 1, 3, 0, 5, 4};
-  float values[6];
-  int32_t ids[6];
-  for (uint32_t k = 1; k <= 6; k++) {
-    vkf_params params = {.top_k = {.rows = VKF_DIM_OUT, .width = 6, .k = k}};
+  const float x[7] = {2, 5, NAN, 5, 1, 2, NAN};
+  const int32_t want[7] = {2, 6, 1, 3, 0, 5, 4};
+  float values[7];
+  int32_t ids[7];
+  for (uint32_t k = 1; k <= 7; k++) {
+    vkf_params params = {.top_k = {.rows = VKF_DIM_OUT, .width = 7, .k = k}};
     vkf_dims dims = vkf_dims_make(&(vkf_sizes){.out = 1});
     vkf_call call = {.op = VKF_OP_TOP_K, .name = "top-k", .params = &params, .dims = &dims};
-    call.in[0] = VIEW(x, 1, 6);
+    call.in[0] = VIEW(x, 1, 7);
     call.out[VKF_TOP_K_VALUES] = VIEW(values, 1, k);
     call.out[VKF_TOP_K_IDS] = VIEW(ids, 1, k);
     assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
     assert_memory_equal(ids, want, k * sizeof(*ids));
     assert_true(isnan(values[0]));
-    for (uint32_t i = 1; i < k; i++) assert_true(values[i] == x[ids[i]]);
+    for (uint32_t i = 2; i < k; i++) assert_true(values[i] == x[ids[i]]);
   }
 }
 
@@ -364,6 +394,7 @@ int main(void) {
       cmocka_unit_test_setup(attention_by_hand, setup),
       cmocka_unit_test_setup(every_row_of_weights_sums_to_one, setup),
       cmocka_unit_test_setup(causal_weights_are_lower_triangular, setup),
+      cmocka_unit_test_setup(a_window_sees_the_last_keys, setup),
       cmocka_unit_test_setup(the_three_kinds_of_mask_agree, setup),
       cmocka_unit_test_setup(attention_commutes_with_permutation, setup),
       cmocka_unit_test_setup(seeded_weights, setup),
