@@ -147,7 +147,8 @@ static vkf_status make_norm(one_op *o) {
   VKF_TRY(vkf_file_json_find_bool(o->params, "rms", false, &rms));
   if (!(eps >= 0) || !isfinite((float)eps))
     VKF_FAIL(o->env, VKF_ERROR_ARGUMENT, "eps: expected a number of at least 0, found %g", eps);
-  o->node.params.norm = (vkf_norm_params){VKF_DIM_R, (uint32_t)x[1], rms ? VKF_NORM_RMS : VKF_NORM_LAYER, (float)eps};
+  o->node.params.norm = (vkf_norm_params){
+      .rows = VKF_DIM_R, .width = (uint32_t)x[1], .kind = rms ? VKF_NORM_RMS : VKF_NORM_LAYER, .eps = (float)eps};
   set_out(o, x[0], x[1]);
 done:
   return st;

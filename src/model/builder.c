@@ -11,6 +11,7 @@ static const char *const input_names[VKF_INPUT_COUNT] = {
     [VKF_INPUT_POSITIONS] = "input.positions",
     [VKF_INPUT_TYPES] = "input.types",
     [VKF_INPUT_MASK] = "input.mask",
+    [VKF_INPUT_PIXELS] = "input.pixels",
     [VKF_INPUT_TARGET_IDS] = "input.target_ids",
     [VKF_INPUT_TARGET_POSITIONS] = "input.target_positions",
     [VKF_INPUT_TARGET_MASK] = "input.target_mask",

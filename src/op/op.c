@@ -14,8 +14,11 @@ static const char *const names[VKF_OP_COUNT] = {
 };
 
 static const char *const activations[VKF_ACT_COUNT] = {
-    [VKF_ACT_NONE] = "none",           [VKF_ACT_RELU] = "relu",   [VKF_ACT_GELU] = "gelu",
-    [VKF_ACT_GELU_TANH] = "gelu_tanh", [VKF_ACT_SWISH] = "swish",
+    [VKF_ACT_NONE] = "none",       [VKF_ACT_RELU] = "relu",
+    [VKF_ACT_GELU] = "gelu",       [VKF_ACT_GELU_TANH] = "gelu_tanh",
+    [VKF_ACT_SWISH] = "swish",     [VKF_ACT_TANH] = "tanh",
+    [VKF_ACT_SIGMOID] = "sigmoid", [VKF_ACT_QUICK_GELU] = "quick_gelu",
+    [VKF_ACT_RELU2] = "relu2",
 };
 
 const char *vkf_op_name(vkf_op op) {

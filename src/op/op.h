@@ -69,6 +69,10 @@ typedef enum vkf_activation {
   VKF_ACT_GELU,
   VKF_ACT_GELU_TANH,
   VKF_ACT_SWISH,
+  VKF_ACT_TANH,
+  VKF_ACT_SIGMOID,
+  VKF_ACT_QUICK_GELU, /* x sigmoid(1.702 x) */
+  VKF_ACT_RELU2,      /* the square of ReLU */
   VKF_ACT_COUNT
 } vkf_activation;
 const char *vkf_activation_name(vkf_activation act);
@@ -89,11 +93,12 @@ enum {
   VKF_EMBED_TYPE_TABLE
 };
 
-/* out = act(x w^T + bias) + residual; x [rows,K] w [N,K] bias [N] residual, out [rows,N]. */
+/* out = act(scale x w^T + bias) + residual; x [rows,K] w [N,K] bias [N] residual, out [rows,N]. */
 typedef struct vkf_matmul_params {
   vkf_dim rows;
   uint32_t n, k;
   vkf_activation activation;
+  float scale; /* of the sum; 0: 1 */
 } vkf_matmul_params;
 enum { VKF_MATMUL_X, VKF_MATMUL_W, VKF_MATMUL_BIAS, VKF_MATMUL_RESIDUAL };
 
@@ -127,12 +132,15 @@ enum {
 
 typedef enum vkf_norm_kind { VKF_NORM_LAYER, VKF_NORM_RMS } vkf_norm_kind;
 /* y = x + residual (before) ; out = (y - mean) / sqrt(var + eps) * weight + bias (Ba et al. 2016), or y / rms * weight.
- */
+ * groups > 1 (0 is 1): each of the first `groups` times `width` columns of a row is normed among its own `width`;
+ * weight and bias are [groups*width], so heads of queries and heads of keys may have different ones (their weights
+ * repeated). The `rest` columns behind them pass as y. x, residual and out have groups*width + rest columns. */
 typedef struct vkf_norm_params {
   vkf_dim rows;
   uint32_t width;
   vkf_norm_kind kind;
   float eps;
+  uint32_t groups, rest;
 } vkf_norm_params;
 enum { VKF_NORM_X, VKF_NORM_RESIDUAL, VKF_NORM_WEIGHT, VKF_NORM_BIAS };
 
@@ -180,6 +188,64 @@ typedef struct vkf_top_k_params {
 enum { VKF_TOP_K_X };
 enum { VKF_TOP_K_VALUES, VKF_TOP_K_IDS }; /* outputs */
 
+/* Rotary positions (Su et al. 2021, RoFormer): rows of queries, keys and values with the heads of q and k rotated, all
+ * other columns copied. x [rows, >= width] positions int32 [rows] table [n_positions, rotary], out [rows, width].
+ * Heads are head_width wide, n_heads from q_column on and n_kv_heads from k_column on (0 heads: none). Of a head the
+ * first `rotary` columns turn (even, at most head_width): pair i < rotary/2 is columns i and i + rotary/2 (HALVES) or
+ * 2i and 2i + 1 (INTERLEAVED). Row p of the table holds for each pair i its cosine at 2i and its sine at 2i + 1, in
+ * both layouts alike; frequencies, their scaling and an attention factor (in both numbers) are the host's business. (a,
+ * b) becomes (a cos - b sin, b cos + a sin). */
+typedef enum vkf_rope_pairs { VKF_ROPE_HALVES, VKF_ROPE_INTERLEAVED } vkf_rope_pairs;
+typedef struct vkf_rope_params {
+  vkf_dim rows;
+  uint32_t width; /* of out */
+  uint32_t n_heads, q_column, n_kv_heads, k_column, head_width, rotary;
+  uint32_t n_positions;
+  vkf_rope_pairs pairs;
+} vkf_rope_params;
+enum { VKF_ROPE_X, VKF_ROPE_POSITIONS, VKF_ROPE_TABLE };
+
+/* Gated linear unit (Shazeer 2020, GLU variants improve Transformer): out[r][i] = act(x[r][gate_column + i]) *
+ * x[r][up_column + i], i < width. x [rows, >= both ends], out [rows, width]. */
+typedef struct vkf_gate_params {
+  vkf_dim rows;
+  uint32_t width, gate_column, up_column;
+  vkf_activation activation;
+} vkf_gate_params;
+enum { VKF_GATE_X };
+
+/* Relative position bias (Raffel et al. 2020, T5), the additive bias of attention with bias_per_head:
+ * out[h][t][s] = table[buckets[clamp(s - (past + t), -n_before, n_after) + n_before]][h].
+ * table [n_buckets, n_heads] a weight; buckets int32 [n_before + 1 + n_after], made by the host: the bucket of each
+ * distance of a key from its query, where distances beyond the ends share the bucket of the end.
+ * out float [n_heads][queries][keys], capacity strides. */
+typedef struct vkf_relative_bias_params {
+  vkf_dim queries, keys, past; /* past: VKF_DIM_ZERO where there is no cache */
+  uint32_t n_heads, n_buckets, n_before, n_after;
+} vkf_relative_bias_params;
+enum { VKF_RELATIVE_BIAS_TABLE, VKF_RELATIVE_BIAS_BUCKETS };
+
+/* Image patches as rows (Dosovitskiy et al. 2021): x [B, channels*height*width], out [BS, channels*patch_height*
+ * patch_width]. Row t of a sequence is patch t - leading, patches in row-major order, its columns in the order of a
+ * convolution's weight [channels][patch_height][patch_width]. The `leading` rows before the patches (class tokens) and
+ * rows behind the last patch are zeros, so that a matmul without bias gives zeros there: its residual may hold, from an
+ * embed, class tokens or the convolution's bias, and positions. Pixels that fill no patch are left out. */
+typedef struct vkf_patches_params {
+  uint32_t channels, height, width, patch_height, patch_width, leading;
+} vkf_patches_params;
+enum { VKF_PATCHES_X };
+
+/* One row a sequence: out[seq] = the mean or the largest, column by column, of its rows with a nonzero mask (all rows
+ * without a mask). x [seqs*tokens, width] mask int32 [seqs][tokens] by capacity strides, out [seqs, width]. A sequence
+ * without any row gives zeros. MAX: NaN counts as larger than every number. */
+typedef enum vkf_pool_kind { VKF_POOL_MEAN, VKF_POOL_MAX } vkf_pool_kind;
+typedef struct vkf_pool_params {
+  vkf_dim seqs, tokens; /* B and S, or R and T */
+  uint32_t width;
+  vkf_pool_kind kind;
+} vkf_pool_params;
+enum { VKF_POOL_X, VKF_POOL_MASK };
+
 typedef union vkf_params {
   vkf_embed_params embed;
   vkf_matmul_params matmul;
@@ -191,6 +257,11 @@ typedef union vkf_params {
   vkf_log_softmax_params log_softmax;
   vkf_edit_params edit;
   vkf_top_k_params top_k;
+  vkf_rope_params rope;
+  vkf_gate_params gate;
+  vkf_relative_bias_params relative_bias;
+  vkf_patches_params patches;
+  vkf_pool_params pool;
 } vkf_params;
 
 #endif

@@ -26,6 +26,7 @@ typedef enum vkf_input {
   VKF_INPUT_POSITIONS,        /* int32 [BS] */
   VKF_INPUT_TYPES,            /* int32 [BS] */
   VKF_INPUT_MASK,             /* int32 [B][S], capacity strides */
+  VKF_INPUT_PIXELS,           /* float [B, channels*height*width] */
   VKF_INPUT_TARGET_IDS,       /* int32 [RT] */
   VKF_INPUT_TARGET_POSITIONS, /* int32 [RT] */
   VKF_INPUT_TARGET_MASK,      /* int32 [R][KEYS], capacity strides */

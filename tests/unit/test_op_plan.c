@@ -50,14 +50,14 @@ static void make_small(small *p) {
   }
   p->nodes[0].op = VKF_OP_MATMUL;
   p->nodes[0].name = "linear.h";
-  p->nodes[0].params.matmul = (vkf_matmul_params){VKF_DIM_BS, 6, 8, VKF_ACT_RELU};
+  p->nodes[0].params.matmul = (vkf_matmul_params){.rows = VKF_DIM_BS, .n = 6, .k = 8, .activation = VKF_ACT_RELU};
   p->nodes[0].in[VKF_MATMUL_X] = 0;
   p->nodes[0].in[VKF_MATMUL_W] = 1;
   p->nodes[0].in[VKF_MATMUL_BIAS] = 2;
   p->nodes[0].out[0] = 3;
   p->nodes[1].op = VKF_OP_NORM;
   p->nodes[1].name = "norm.y";
-  p->nodes[1].params.norm = (vkf_norm_params){VKF_DIM_BS, 6, VKF_NORM_LAYER, 1e-5f};
+  p->nodes[1].params.norm = (vkf_norm_params){.rows = VKF_DIM_BS, .width = 6, .eps = 1e-5f};
   p->nodes[1].in[VKF_NORM_X] = 3;
   p->nodes[1].out[0] = 4;
   p->plan = (vkf_plan){p->slots, 5, p->nodes, 2, p->blocks, 2, {.B = 3, .S = 4}};
