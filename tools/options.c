@@ -66,6 +66,8 @@ static const char *expected(tool_option_kind kind) {
   switch (kind) {
     case TOOL_SIZE:
       return "a whole number of at least 1";
+    case TOOL_NUMBER:
+      return "a number over 0";
     case TOOL_KEY_WHOLE:
       return "a whole number of at least 0";
     case TOOL_KEY_NUMBER:
@@ -97,6 +99,7 @@ static int add_icd(tool_args *args, const char *file) {
 static int set_option(const tool_command *command, const tool_option *option, const char *text, tool_args *args) {
   void *member = (char *)args + option->offset;
   long whole = 0;
+  double number = 0;
   json_t *value = NULL;
   switch (option->kind) {
     case TOOL_FLAG:
@@ -110,6 +113,10 @@ static int set_option(const tool_command *command, const tool_option *option, co
     case TOOL_SIZE:
       if (!parse_whole(text, 1, &whole)) break;
       *(size_t *)member = (size_t)whole;
+      return TOOL_OK;
+    case TOOL_NUMBER:
+      if (!parse_number(text, &number) || !(number > 0)) break;
+      *(double *)member = number;
       return TOOL_OK;
     default:
       value = parse_key(option->kind, text);

@@ -31,9 +31,10 @@ typedef struct tool_args {
   const char **icd_files;
   size_t n_icd_files;
   int verbose, help;
-  const char *model, *inputs, *outputs, *generation_config, *json_file;
+  const char *model, *inputs, *outputs, *generation_config, *json_file, *variant;
   int json, plan, decode, hidden_states, attentions;
   size_t batch_size, length; /* 0: not given */
+  double seconds;            /* 0: not given */
   json_t *config;            /* generation keys given as options; an object */
   char **operands;
   size_t n_operands;
@@ -43,6 +44,7 @@ typedef enum tool_option_kind {
   TOOL_FLAG,       /* int, counted */
   TOOL_TEXT,       /* const char * */
   TOOL_SIZE,       /* size_t, at least 1 */
+  TOOL_NUMBER,     /* double, over 0 */
   TOOL_ICD,        /* appended to icd_files */
   TOOL_KEY_WHOLE,  /* a key of generation_config.json: a whole number */
   TOOL_KEY_NUMBER, /* a number */

@@ -294,6 +294,42 @@ typedef void (*vkf_validate_fn)(void *user, const vkf_validate_row *row);
 VKF_API vkf_status vkf_device_validate(vkf_device *dev, vkf_model *model, vkf_validate_fn on_row, void *user,
                                        double *worst);
 
+/* ---- kernels and their speed ------------------------------------------------------------------------------------- */
+
+/* A problem is a text: "matmul:M,N,K", "attention:QUERIES,KEYS,HEADS,WIDTH", "norm:ROWS,WIDTH",
+ * "log_softmax:ROWS,WIDTH", "top_k:ROWS,WIDTH,K". */
+
+typedef struct vkf_kernel_info {
+  const char *op, *name; /* the name is computed from the row of the variant table */
+  const char *reason;    /* why it does not fit the problem on this device; NULL: it fits */
+  const char *order;     /* order class: "ascending" or "fast" */
+  uint32_t workgroup, shared_bytes;
+  uint8_t picked; /* what a run takes when nothing is forced; its reason is in `why` */
+  const char *why;
+} vkf_kernel_info;
+typedef void (*vkf_kernel_fn)(void *user, const vkf_kernel_info *kernel);
+/* Every kernel variant of the problem's op, in the order of the table. The strings are valid during the call. */
+VKF_API vkf_status vkf_device_list_kernels(vkf_device *dev, const char *problem, vkf_kernel_fn on_kernel, void *user);
+
+typedef struct vkf_bench_params {
+  const char *variant; /* NULL: every one that fits; else names separated by commas, timed in turns */
+  double seconds;      /* of timing a variant; 0: 0.5 */
+} vkf_bench_params;
+
+typedef struct vkf_bench_row {
+  const char *problem, *variant;
+  const char *clock; /* "device" (timestamps) or "submit" (from the submit to its fence) */
+  uint32_t n_runs;
+  double min_ns, median_ns, p90_ns;
+  double flops, bytes; /* of one run, as the field counts them */
+  double ratio;        /* err/bound, measured before timing; rows over 1 are not timed: n_runs 0 */
+  uint32_t workgroup, shared_bytes;
+} vkf_bench_row;
+typedef void (*vkf_bench_fn)(void *user, const vkf_bench_row *row);
+/* Verifies each variant against its bound, refuses to time a wrong one, then times all in turns, run by run. */
+VKF_API vkf_status vkf_device_bench(vkf_device *dev, const char *problem, const vkf_bench_params *params,
+                                    vkf_bench_fn on_row, void *user);
+
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
 VKF_API size_t vkf_result_count(const vkf_result *result);                            /* number of arrays */

@@ -1,0 +1,131 @@
+#include "engine/problem.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MAX_NUMBERS 4
+
+static vkf_params matmul(const uint32_t *n) {
+  return (vkf_params){.matmul = {VKF_DIM_R, n[1], n[2], VKF_ACT_NONE}};
+}
+
+static vkf_params attention(const uint32_t *n) {
+  return (vkf_params){.attention = {.seqs = VKF_DIM_R,
+                                    .queries = VKF_DIM_T,
+                                    .keys = VKF_DIM_S,
+                                    .past = VKF_DIM_ZERO,
+                                    .shared = VKF_DIM_ONE,
+                                    .n_heads = n[2],
+                                    .n_kv_heads = n[2],
+                                    .key_width = n[3],
+                                    .value_width = n[3],
+                                    .scale = (float)(1 / sqrt((double)n[3]))}};
+}
+
+static vkf_params norm(const uint32_t *n) {
+  return (vkf_params){.norm = {VKF_DIM_R, n[1], VKF_NORM_LAYER, 1e-5f}};
+}
+static vkf_params log_softmax(const uint32_t *n) {
+  return (vkf_params){.log_softmax = {VKF_DIM_R, n[1]}};
+}
+static vkf_params top_k(const uint32_t *n) {
+  return (vkf_params){.top_k = {VKF_DIM_R, n[1], n[2]}};
+}
+
+static const struct {
+  vkf_op op;
+  uint32_t n_numbers;
+  const char *form;
+  vkf_params (*params)(const uint32_t *numbers);
+  uint32_t inputs; /* optional inputs that are present */
+} forms[] = {
+    {VKF_OP_MATMUL, 3, "matmul:M,N,K", matmul, 1u << VKF_MATMUL_BIAS},
+    {VKF_OP_ATTENTION, 4, "attention:QUERIES,KEYS,HEADS,WIDTH", attention, 0},
+    {VKF_OP_NORM, 2, "norm:ROWS,WIDTH", norm, 1u << VKF_NORM_WEIGHT | 1u << VKF_NORM_BIAS},
+    {VKF_OP_LOG_SOFTMAX, 2, "log_softmax:ROWS,WIDTH", log_softmax, 0},
+    {VKF_OP_TOP_K, 3, "top_k:ROWS,WIDTH,K", top_k, 0},
+};
+
+/* Numbers from 1 to 2^24, separated by commas; how many there are, 0 if that is not what the text is. */
+static uint32_t parse_numbers(const char *text, uint32_t numbers[MAX_NUMBERS]) {
+  uint32_t n = 0;
+  while (n < MAX_NUMBERS) {
+    char *end = NULL;
+    if (*text < '1' || *text > '9') return 0;
+    unsigned long value = strtoul(text, &end, 10);
+    if (value > 1ul << 24) return 0;
+    numbers[n++] = (uint32_t)value;
+    if (!*end) return n;
+    if (*end != ',') return 0;
+    text = end + 1;
+  }
+  return 0;
+}
+
+static vkf_status bad_problem(vkf_env *env, const char *text) {
+  vkf_text list;
+  vkf_status st;
+  vkf_text_init(&list, env);
+  for (size_t i = 0; i < VKF_COUNT(forms); i++) vkf_text_printf(&list, "%s%s", i ? ", " : "", forms[i].form);
+  st = vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected a problem of the form %s, found %s", list.data ? list.data : "",
+                    text ? text : "NULL");
+  vkf_text_finish(&list);
+  return st;
+}
+
+vkf_status vkf_engine_problem_parse(vkf_env *env, const char *text, vkf_case *out) {
+  for (size_t i = 0; text && i < VKF_COUNT(forms); i++) {
+    uint32_t n[MAX_NUMBERS];
+    size_t name = strlen(vkf_op_name(forms[i].op));
+    if (strncmp(text, vkf_op_name(forms[i].op), name) || text[name] != ':') continue;
+    if (parse_numbers(text + name + 1, n) != forms[i].n_numbers) break;
+    vkf_sizes sizes = {.B = 1, .S = 1, .R = n[0], .T = 1, .out = 1};
+    if (forms[i].op == VKF_OP_ATTENTION) sizes = (vkf_sizes){.B = 1, .S = n[1], .R = 1, .T = n[0], .out = 1};
+    *out = (vkf_case){.name = text,
+                      .op = forms[i].op,
+                      .params = forms[i].params(n),
+                      .sizes = sizes,
+                      .inputs = forms[i].inputs,
+                      .seed = 1};
+    return VKF_OK;
+  }
+  return bad_problem(env, text);
+}
+
+void vkf_engine_problem_of(const vkf_case *c, const vkf_caps *caps, const vkf_variant *variant, vkf_problem *out) {
+  vkf_dims dims = vkf_dims_make(&c->sizes);
+  const vkf_params *p = &c->params;
+  *out = (vkf_problem){
+      .op = c->op, .m = dims.v[VKF_DIM_R], .packing = {VKF_LAYOUT_W_ROWS, 1, 1}, .order = vkf_kern_order(caps, false)};
+  switch (c->op) {
+    case VKF_OP_MATMUL:
+      out->n = p->matmul.n;
+      out->k = p->matmul.k;
+      out->packing = vkf_kern_weight_packing(caps, out->n, out->k, variant);
+      break;
+    case VKF_OP_ATTENTION:
+      *out = (vkf_problem){.op = c->op,
+                           .m = c->sizes.T,
+                           .n = c->sizes.S,
+                           .k = p->attention.key_width,
+                           .v = p->attention.value_width,
+                           .batch = c->sizes.R,
+                           .heads = p->attention.n_heads,
+                           .packing = out->packing,
+                           .order = out->order};
+      break;
+    case VKF_OP_NORM:
+      out->n = p->norm.width;
+      break;
+    case VKF_OP_LOG_SOFTMAX:
+      out->n = p->log_softmax.width;
+      break;
+    case VKF_OP_TOP_K:
+      out->n = p->top_k.width;
+      out->v = p->top_k.k;
+      break;
+    default:
+      break;
+  }
+}

@@ -1,0 +1,13 @@
+/* problem: "matmul:128,512,512" as a case of the op, for listing kernels and timing them. */
+#ifndef VKF_ENGINE_PROBLEM_H
+#define VKF_ENGINE_PROBLEM_H
+
+#include "kern/kern.h"
+#include "op/cases.h"
+
+/* VKF_ERROR_ARGUMENT says what forms there are. */
+vkf_status vkf_engine_problem_parse(vkf_env *env, const char *text, vkf_case *out);
+/* What a variant is asked for when it computes this case; its weight lies as it likes. */
+void vkf_engine_problem_of(const vkf_case *c, const vkf_caps *caps, const vkf_variant *variant, vkf_problem *out);
+
+#endif
