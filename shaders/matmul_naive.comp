@@ -14,8 +14,12 @@ layout(BINDING(1)) readonly buffer W { float w[]; };
 void main() {
   const uint row = gl_WorkGroupID.y, column = gl_GlobalInvocationID.x;
   if (row >= dim[p.rows] || column >= p.n) return;
+  const uint xi = at[0].x + row * p.k, wi = at[1].x, K = p.k;
   float sum = 0.0;
-  for (uint k = 0; k < p.k; k++)
-    sum = mad(x[at[0].x + row * p.k + k], w[at[1].x + weight_index(column, k, p.k)], sum);
+  if (W_LAYOUT == VKF_W_ROWS) {
+    for (uint k = 0; k < K; k++) sum = mad(x[xi + k], w[wi + column * K + k], sum);
+  } else {
+    for (uint k = 0; k < K; k++) sum = mad(x[xi + k], w[wi + weight_index(column, k, K)], sum);
+  }
   finish(row, column, sum);
 }

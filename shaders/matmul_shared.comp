@@ -14,11 +14,14 @@ layout(BINDING(1)) readonly buffer W { float w[]; };
 shared float x_slice[BK * (BM + 1)];
 shared float w_slice[BK * (BN + 1)];
 
+// Literal sizes: see matmul_lane.comp.
+#define MAX_TILE 4
+
 void main() {
   const uint M = dim[p.rows], lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
   const uint row0 = gl_WorkGroupID.y * BM, column0 = gl_WorkGroupID.x * BN;
   const uint tx = lane % (BN / TN), ty = lane / (BN / TN);
-  float sums[TM * TN];
+  float sums[MAX_TILE * MAX_TILE];
   [[unroll]] for (uint i = 0; i < TM * TN; i++) sums[i] = 0.0;
   for (uint k0 = 0; k0 < p.k; k0 += BK) {
     for (uint e = lane; e < BM * BK; e += lanes) {
@@ -31,7 +34,7 @@ void main() {
     }
     barrier();
     for (uint k = 0; k < BK; k++) {
-      float a[TM], b[TN];
+      float a[MAX_TILE], b[MAX_TILE];
       [[unroll]] for (uint i = 0; i < TM; i++) a[i] = x_slice[k * (BM + 1) + ty * TM + i];
       [[unroll]] for (uint j = 0; j < TN; j++) b[j] = w_slice[k * (BN + 1) + tx + j * (BN / TN)];
       [[unroll]] for (uint i = 0; i < TM; i++) {

@@ -33,10 +33,11 @@ Place place_of(uint t) {
 uint keys_until(Place a, uint t) { return CAUSAL != 0 ? min(a.keys, a.past + t + 1) : a.keys; }
 
 bool sees(Place a, uint s) {
-  if (s >= a.keys) return false;
-  if (CAUSAL != 0 && s > a.past + a.t) return false;
-  if (p.window != 0 && s + p.window <= a.past + a.t) return false;
-  return HAS_MASK == 0 || mask[at[3].x + a.seq / a.shared_by * p.mask_stride + s] != 0;
+  bool seen = s < a.keys;
+  if (CAUSAL != 0) seen = seen && s <= a.past + a.t;
+  if (CAUSAL != 0) seen = seen && (p.window == 0 || s + p.window > a.past + a.t);
+  if (HAS_MASK != 0) seen = seen && mask[at[3].x + a.seq / a.shared_by * p.mask_stride + s] != 0;
+  return seen;
 }
 
 // The row of k and v that holds key s: times the width it is the first element.
@@ -47,7 +48,10 @@ uint key_row(Place a, uint s) {
 
 // The score from the sum of products: scaled, with the additive bias.
 float scaled(Place a, uint s, float products) {
-  if (HAS_SCORE_BIAS == 0) return products * p.scale;
-  const uint plane = HAS_SCORE_BIAS == 2 ? a.head : 0;
-  return mad(products, p.scale, score_bias[at[4].x + (plane * p.bias_queries + a.t) * p.bias_keys + s]);
+  float score = products * p.scale;
+  if (HAS_SCORE_BIAS != 0) {
+    const uint plane = HAS_SCORE_BIAS == 2 ? a.head : 0;
+    score = mad(products, p.scale, score_bias[at[4].x + (plane * p.bias_queries + a.t) * p.bias_keys + s]);
+  }
+  return score;
 }

@@ -1,4 +1,4 @@
-// The end of every matmul: bias, activation, residual, store. Each step is rounded, so all variants give the same bits.
+// The end of every matmul: scale, bias, activation, residual, store. Each step is rounded, so all variants give the same bits.
 #include "lib/store.glsl"
 layout(BINDING(2)) readonly buffer Bias { float bias_data[]; };
 layout(BINDING(3)) readonly buffer Residual { float residual_data[]; };
@@ -7,7 +7,7 @@ layout(constant_id = VKF_C_HAS_BIAS) const uint HAS_BIAS = 0;
 layout(constant_id = VKF_C_HAS_RESIDUAL) const uint HAS_RESIDUAL = 0;
 
 void finish(uint row, uint column, float sum) {
-  precise float y = sum;
+  precise float y = sum * p.scale;
   if (HAS_BIAS != 0) y += bias_data[at[2].x + column];
   y = activate(ACTIVATION, y);
   if (HAS_RESIDUAL != 0) y += residual_data[at[3].x + row * p.n + column];

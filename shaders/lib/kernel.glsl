@@ -6,12 +6,17 @@
 #include "shared/step.h"
 
 layout(local_size_x_id = VKF_C_WORKGROUP) in;
-layout(constant_id = VKF_C_LANES) const uint LANES = 1;
 layout(constant_id = VKF_C_BM) const uint BM = 1;
 layout(constant_id = VKF_C_BN) const uint BN = 1;
 layout(constant_id = VKF_C_BK) const uint BK = 1;
-layout(constant_id = VKF_C_TM) const uint TM = 1;
 layout(constant_id = VKF_C_TN) const uint TN = 1;
+// SwiftShader unrolls loops before it knows specialization constants: kernels that it needs fast get these as macros.
+#ifndef LANES
+layout(constant_id = VKF_C_LANES) const uint LANES = 1;
+#endif
+#ifndef TM
+layout(constant_id = VKF_C_TM) const uint TM = 1;
+#endif
 
 layout(set = 0, binding = 0, std430) readonly buffer Step { uint dim[VKF_STEP_DIMS]; };
 layout(push_constant, std430) uniform Push {

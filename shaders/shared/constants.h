@@ -60,6 +60,10 @@
 #define VKF_A_GELU 2
 #define VKF_A_GELU_TANH 3
 #define VKF_A_SWISH 4
+#define VKF_A_TANH 5
+#define VKF_A_SIGMOID 6
+#define VKF_A_QUICK_GELU 7
+#define VKF_A_RELU2 8
 
 /* Rows of a panel, as VKF_PANEL_ROWS; an offset that says "this layout is not kept". */
 #define VKF_PANEL 32

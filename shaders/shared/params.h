@@ -17,6 +17,7 @@ struct vkf_push_embed {
 
 struct vkf_push_matmul {
   VKF_UINT rows, n, k;
+  VKF_FLOAT scale; /* of the sum */
 };
 
 struct vkf_push_attention {

@@ -11,7 +11,9 @@ _Static_assert(VKF_W_ROWS == (int)VKF_LAYOUT_W_ROWS && VKF_W_LANE == (int)VKF_LA
                    VKF_W_DIRECT == (int)VKF_LAYOUT_W_DIRECT,
                "shared/constants.h and vkf_weight_layout");
 _Static_assert(VKF_A_NONE == (int)VKF_ACT_NONE && VKF_A_RELU == (int)VKF_ACT_RELU && VKF_A_GELU == (int)VKF_ACT_GELU &&
-                   VKF_A_GELU_TANH == (int)VKF_ACT_GELU_TANH && VKF_A_SWISH == (int)VKF_ACT_SWISH,
+                   VKF_A_GELU_TANH == (int)VKF_ACT_GELU_TANH && VKF_A_SWISH == (int)VKF_ACT_SWISH &&
+                   VKF_A_TANH == (int)VKF_ACT_TANH && VKF_A_SIGMOID == (int)VKF_ACT_SIGMOID &&
+                   VKF_A_QUICK_GELU == (int)VKF_ACT_QUICK_GELU && VKF_A_RELU2 == (int)VKF_ACT_RELU2,
                "shared/constants.h and vkf_activation");
 _Static_assert(VKF_EDIT_KIND_SET == (int)VKF_EDIT_SET && VKF_EDIT_KIND_ADD == (int)VKF_EDIT_ADD &&
                    VKF_EDIT_KIND_PENALTY == (int)VKF_EDIT_PENALTY && VKF_EDIT_KIND_FILL == (int)VKF_EDIT_FILL,

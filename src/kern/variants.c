@@ -33,7 +33,8 @@
 #define LANE_TEXEL(lanes, tm) \
   LANE(lanes, tm, 4, "matmul_lane_texel", VKF_ACCESS_TEXEL, VKF_NEED_SHUFFLE | VKF_NEED_TEXEL)
 #define LANE_SHUFFLE(lanes, tm) LANE(lanes, tm, 4, "matmul_lane", VKF_ACCESS_STORAGE, VKF_NEED_SHUFFLE)
-#define LANE_BROADCAST(tm) LANE(4, tm, 4, "matmul_lane_broadcast", VKF_ACCESS_STORAGE, VKF_NEED_BROADCAST)
+/* TM is part of the module here: a macro of the shader. */
+#define LANE_BROADCAST(tm) LANE(4, tm, 4, "matmul_lane_broadcast_m" #tm, VKF_ACCESS_STORAGE, VKF_NEED_BROADCAST)
 
 #define ATTENTION(op_, module_, size) \
   { .op = op_, .family = "lane", .module = module_, .workgroup = size, .x_layout = ROWS, .n_partial = 1 }
@@ -58,6 +59,7 @@ static const vkf_variant table[] = {
     LANE_SHUFFLE(8, 1),
     LANE_BROADCAST(16),
     LANE_BROADCAST(4),
+    LANE_BROADCAST(1),
     SHARED(64, 64, 16, 4),
     SHARED(32, 32, 16, 4),
     {.op = VKF_OP_MATMUL,
