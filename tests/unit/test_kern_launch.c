@@ -1,0 +1,133 @@
+/* Packings, grids, constants, shared bytes and rounding: what is computed from a row of the variant table. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kern/kern.h"
+#include "shared/constants.h"
+
+/* Each element lies where the index says, no two share a place, and the rest is zero. */
+static void check_packing(vkf_weight_packing p, uint32_t n, uint32_t k, size_t elements) {
+  assert_int_equal(vkf_kern_packed_elements(&p, n, k), elements);
+  float *rows = calloc((size_t)n * k, sizeof *rows), *packed = malloc(elements * sizeof *packed);
+  for (size_t i = 0; i < (size_t)n * k; i++) rows[i] = (float)(i + 1);
+  memset(packed, 0xff, elements * sizeof *packed);
+  vkf_kern_pack(&p, n, k, rows, packed);
+  size_t zeros = 0;
+  for (size_t i = 0; i < elements; i++) zeros += packed[i] == 0;
+  assert_int_equal(zeros, elements - (size_t)n * k);
+  for (uint32_t r = 0; r < n; r++)
+    for (uint32_t c = 0; c < k; c++)
+      assert_true(packed[vkf_kern_packed_index(&p, n, k, r, c)] == rows[(size_t)r * k + c]);
+  free(rows);
+  free(packed);
+}
+
+static void packing_keeps_every_element(void **state) {
+  (void)state;
+  check_packing((vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1}, 5, 7, 35);
+  check_packing((vkf_weight_packing){VKF_LAYOUT_W_LANE, 32, 4}, 70, 13, 96 * 16);
+  check_packing((vkf_weight_packing){VKF_LAYOUT_W_LANE, 16, 4}, 16, 8, 128);
+  check_packing((vkf_weight_packing){VKF_LAYOUT_W_DIRECT, 8, 2}, 9, 5, 16 * 6);
+}
+
+/* The order that the kernels count on: groups of columns, then k in packs, then columns, then k in the pack. */
+static void packing_has_the_documented_order(void **state) {
+  (void)state;
+  const vkf_weight_packing lane = {VKF_LAYOUT_W_LANE, 32, 4}, direct = {VKF_LAYOUT_W_DIRECT, 8, 2};
+  assert_int_equal(vkf_kern_packed_index(&lane, 64, 12, 0, 3), 3);
+  assert_int_equal(vkf_kern_packed_index(&lane, 64, 12, 1, 0), 4);
+  assert_int_equal(vkf_kern_packed_index(&lane, 64, 12, 0, 4), 128);
+  assert_int_equal(vkf_kern_packed_index(&lane, 64, 12, 32, 0), 384);
+  assert_int_equal(vkf_kern_packed_index(&lane, 64, 10, 32, 0), 384); /* K padded to 12 */
+  assert_int_equal(vkf_kern_packed_index(&direct, 16, 6, 3, 5), 2 * 16 + 3 * 2 + 1);
+  assert_int_equal(vkf_kern_packed_index(&direct, 16, 6, 8, 0), 48);
+}
+
+static vkf_problem problem(vkf_op op, uint32_t m, uint32_t n) {
+  return (vkf_problem){
+      .op = op, .m = m, .n = n, .k = 64, .v = 64, .batch = 3, .heads = 2, .packing = {VKF_LAYOUT_W_LANE, 32, 4}};
+}
+
+/* The grid covers the result, wastes less than a tile, and an empty problem has none. */
+static void grid_covers(void **state) {
+  (void)state;
+  size_t n_variants;
+  const vkf_variant *table = vkf_kern_variants(&n_variants);
+  static const uint32_t sizes[] = {1, 2, 7, 31, 32, 33, 64, 65, 511};
+  for (const vkf_variant *v = table; v < table + n_variants; v++) {
+    for (size_t i = 0; i < VKF_COUNT(sizes); i++) {
+      const vkf_problem p = problem(v->op, sizes[i], sizes[VKF_COUNT(sizes) - 1 - i]);
+      uint32_t grid[3];
+      vkf_kern_grid(v, &p, grid);
+      const bool attention = v->op == VKF_OP_ATTENTION || v->op == VKF_OP_ATTENTION_WEIGHTS;
+      if (v->op == VKF_OP_MATMUL) {
+        assert_true(grid[0] * v->tile.bn >= p.n && (grid[0] - 1) * v->tile.bn < p.n);
+        assert_true(grid[1] * v->tile.bm >= p.m && (grid[1] - 1) * v->tile.bm < p.m);
+      } else if (attention) {
+        assert_true(grid[0] * v->workgroup >= p.m && (grid[0] - 1) * v->workgroup < p.m);
+        assert_int_equal(grid[1], 2);
+      } else {
+        assert_true(grid[0] == p.m || (grid[0] * v->workgroup >= p.m && (grid[0] - 1) * v->workgroup < p.m));
+        assert_int_equal(grid[1], 1);
+      }
+      assert_int_equal(grid[2], attention ? 3 : 1);
+    }
+    const vkf_problem empty = problem(v->op, 0, 64);
+    uint32_t grid[3] = {9, 9, 9};
+    vkf_kern_grid(v, &empty, grid);
+    assert_true(!grid[0] && !grid[1] && !grid[2]);
+  }
+}
+
+static void constants_come_from_the_row(void **state) {
+  (void)state;
+  const vkf_variant *v = vkf_kern_find("matmul-shared-64x64x16-m4n4");
+  const vkf_problem p = problem(VKF_OP_MATMUL, 64, 64);
+  uint32_t c[VKF_MAX_CONSTANTS];
+  assert_int_equal(vkf_kern_constants(v, &p, c), VKF_C_COMMON);
+  assert_int_equal(c[VKF_C_WORKGROUP], 256);
+  assert_int_equal(c[VKF_C_BM], 64);
+  assert_int_equal(c[VKF_C_BK], 16);
+  assert_int_equal(c[VKF_C_TM], 4);
+  assert_int_equal(c[VKF_C_W_LAYOUT], VKF_W_LANE);
+  assert_int_equal(c[VKF_C_W_COLUMNS], 32);
+  assert_int_equal(vkf_kern_shared_bytes(v, &p), 16 * (65 + 65) * 4);
+  assert_int_equal(vkf_kern_shared_bytes(vkf_kern_find("matmul-naive-m1n1"), &p), 0);
+  v = vkf_kern_find("matmul-lane-m8n4-w8");
+  vkf_kern_constants(v, &p, c);
+  assert_int_equal(c[VKF_C_LANES], 8);
+  assert_int_equal(c[VKF_C_WORKGROUP], 8);
+}
+
+/* A bound must know how many partial sums an element has. */
+static void rounding_counts_partial_sums(void **state) {
+  (void)state;
+  vkf_rounding r;
+  const vkf_problem p = problem(VKF_OP_MATMUL, 64, 64);
+  vkf_kern_rounding(vkf_kern_find("matmul-naive-m1n1"), &p, &r);
+  assert_int_equal(r.n_partial, 1);
+  assert_true(r.u == 0x1p-24);
+  vkf_kern_rounding(vkf_kern_find("norm-subgroup-w16"), &p, &r);
+  assert_int_equal(r.n_partial, 16);
+  vkf_kern_rounding(vkf_kern_find("attention-lane-8"), &p, &r);
+  assert_int_equal(r.key_block, VKF_KEY_BLOCK);
+  size_t n;
+  const vkf_variant *table = vkf_kern_variants(&n);
+  for (size_t i = 0; i < n; i++) assert_true(table[i].n_partial >= 1);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(packing_keeps_every_element),
+      cmocka_unit_test(packing_has_the_documented_order),
+      cmocka_unit_test(grid_covers),
+      cmocka_unit_test(constants_come_from_the_row),
+      cmocka_unit_test(rounding_counts_partial_sums),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

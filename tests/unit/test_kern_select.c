@@ -1,0 +1,278 @@
+/* Names, fit and choice of kernel variants on invented devices. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kern/kern.h"
+#include "kern/spirv.h"
+#include "shared/constants.h"
+
+static vkf_caps a_device(void) {
+  return (vkf_caps){.kind = VKF_DEVICE_OTHER,
+                    .max_storage_range_bytes = 128u << 20,
+                    .max_shared_bytes = 16384,
+                    .max_invocations = 128,
+                    .max_workgroup_size = {128, 128, 64},
+                    .max_workgroup_count = {65535, 65535, 65535},
+                    .max_storage_bindings = 8,
+                    .max_push_bytes = 128,
+                    .subgroup_size = 1,
+                    .subgroup_min = 1,
+                    .subgroup_max = 1};
+}
+
+/* The least that Vulkan 1.1 promises, but for eight storage buffers. */
+static vkf_caps tiny(void) {
+  return a_device();
+}
+
+static vkf_caps with_subgroups(vkf_caps c, uint32_t lanes) {
+  c.subgroup_size = c.subgroup_min = c.subgroup_max = lanes;
+  c.subgroup_basic = c.subgroup_vote = c.subgroup_ballot = c.subgroup_shuffle = c.subgroup_arithmetic = true;
+  return c;
+}
+
+static vkf_caps swiftshader(void) {
+  vkf_caps c = with_subgroups(a_device(), 4);
+  c.kind = VKF_DEVICE_CPU;
+  c.is_cpu = true;
+  c.driver_id = VKF_DRIVER_ID_SWIFTSHADER;
+  c.max_invocations = c.max_workgroup_size[0] = 256;
+  c.max_texel_bindings = 16;
+  c.max_texel_elements = 65536;
+  return c;
+}
+
+static vkf_caps lavapipe(void) {
+  vkf_caps c = with_subgroups(a_device(), 8);
+  c.kind = VKF_DEVICE_CPU;
+  c.is_cpu = true;
+  c.driver_id = VKF_DRIVER_ID_LAVAPIPE;
+  c.driver_version = 1;
+  c.max_shared_bytes = 32768;
+  c.max_invocations = c.max_workgroup_size[0] = 1024;
+  c.max_texel_bindings = 16;
+  c.max_texel_elements = 1u << 27;
+  c.subgroup_size_control = c.buffer_address = c.int64 = true;
+  return c;
+}
+
+static vkf_caps nvidia(void) {
+  vkf_caps c = with_subgroups(a_device(), 32);
+  c.kind = VKF_DEVICE_DISCRETE;
+  c.max_shared_bytes = 49152;
+  c.max_invocations = c.max_workgroup_size[0] = 1024;
+  c.max_texel_bindings = 16;
+  c.max_texel_elements = 1u << 27;
+  c.subgroup_size_control = c.buffer_address = c.int64 = true;
+  return c;
+}
+
+static vkf_problem matmul(const vkf_caps *caps, uint32_t m, uint32_t n, uint32_t k) {
+  return (vkf_problem){.op = VKF_OP_MATMUL,
+                       .m = m,
+                       .n = n,
+                       .k = k,
+                       .packing = vkf_kern_weight_packing(caps, n, k, NULL),
+                       .order = vkf_kern_order(caps, false)};
+}
+
+static vkf_problem any(vkf_op op, vkf_order_class order) {
+  return (vkf_problem){.op = op,
+                       .m = 5,
+                       .n = 70,
+                       .k = 64,
+                       .v = 64,
+                       .batch = 2,
+                       .heads = 3,
+                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1},
+                       .order = order};
+}
+
+static const vkf_variant *pick(const vkf_problem *p, const vkf_caps *caps) {
+  char why[256] = "";
+  const vkf_variant *v = vkf_kern_pick(p, caps, NULL, why, sizeof why);
+  assert_true(strlen(why) > 0);
+  return v;
+}
+
+static void names_are_unique_and_found(void **state) {
+  (void)state;
+  size_t n;
+  const vkf_variant *table = vkf_kern_variants(&n);
+  char name[128], other[128];
+  for (size_t i = 0; i < n; i++) {
+    vkf_kern_name(&table[i], name, sizeof name);
+    assert_ptr_equal(vkf_kern_find(name), &table[i]);
+    assert_memory_equal(name, vkf_op_name(table[i].op), strlen(vkf_op_name(table[i].op)));
+    for (size_t j = 0; j < i; j++) assert_string_not_equal(name, vkf_kern_name(&table[j], other, sizeof other));
+  }
+  assert_null(vkf_kern_find("matmul-lane-m3n4-w8"));
+  assert_non_null(vkf_kern_find("matmul-lane-m16n4-w8-texel"));
+}
+
+/* A module that the build does not have would be found only when a device runs it. */
+static void modules_are_built(void **state) {
+  (void)state;
+  size_t n, m;
+  const vkf_variant *table = vkf_kern_variants(&n);
+  for (size_t i = 0; i < n; i++) {
+    for (m = 0; m < vkf_kern_spirv_count && strcmp(vkf_kern_spirv_table[m].name, table[i].module); m++)
+      ;
+    assert_true(m < vkf_kern_spirv_count);
+  }
+}
+
+/* Every op has a kernel on every device, in either order class. */
+static void every_op_runs_everywhere(void **state) {
+  (void)state;
+  const vkf_caps devices[] = {tiny(), swiftshader(), lavapipe(), nvidia()};
+  for (size_t d = 0; d < VKF_COUNT(devices); d++) {
+    for (int op = 0; op < VKF_OP_COUNT; op++) {
+      for (int order = 0; order < VKF_ORDER_COUNT; order++) {
+        const vkf_problem p = any((vkf_op)op, (vkf_order_class)order);
+        const vkf_variant *v = pick(&p, &devices[d]);
+        assert_non_null(v);
+        assert_int_equal(v->op, op);
+        if (order == VKF_ORDER_ASCENDING) assert_int_equal(v->order, VKF_ORDER_ASCENDING);
+      }
+    }
+  }
+}
+
+static void assert_family(const vkf_caps *caps, uint32_t m, uint32_t n, uint32_t k, const char *family) {
+  const vkf_problem p = matmul(caps, m, n, k);
+  assert_string_equal(pick(&p, caps)->family, family);
+}
+
+static void defaults_follow_the_device(void **state) {
+  (void)state;
+  const vkf_caps small = tiny(), sw = swiftshader(), lvp = lavapipe(), gpu = nvidia();
+  assert_family(&small, 77, 512, 512, "shared");
+  assert_family(&sw, 77, 512, 512, "lane");
+  assert_family(&lvp, 77, 512, 512, "lane");
+  assert_family(&gpu, 77, 512, 512, "shared");
+  assert_family(&sw, 77, 512, 511, "naive"); /* lane loads four k at a time */
+  assert_family(&gpu, 77, 512, 511, "shared");
+  vkf_problem p = matmul(&sw, 77, 512, 512);
+  assert_int_equal(pick(&p, &sw)->subgroup, 4);
+  p = matmul(&lvp, 77, 512, 512);
+  assert_int_equal(pick(&p, &lvp)->access, VKF_ACCESS_TEXEL);
+  assert_int_equal(pick(&p, &lvp)->tile.tm, 16);
+  p = matmul(&lvp, 1, 512, 512); /* decoding: no rows for nothing */
+  assert_int_equal(pick(&p, &lvp)->tile.tm, 1);
+  p = matmul(&small, 77, 512, 512); /* 64x64 takes 256 invocations */
+  assert_int_equal(pick(&p, &small)->tile.bm, 32);
+  p = any(VKF_OP_NORM, VKF_ORDER_FAST);
+  assert_string_equal(pick(&p, &gpu)->family, "subgroup");
+  assert_int_equal(pick(&p, &gpu)->subgroup, 32);
+  p.order = VKF_ORDER_ASCENDING;
+  assert_string_equal(pick(&p, &gpu)->family, "lane");
+}
+
+/* One packing serves every M: small and large kernels share it, and so the bits of a row do not depend on M. */
+static void packing_serves_every_m(void **state) {
+  (void)state;
+  const vkf_caps devices[] = {tiny(), swiftshader(), lavapipe(), nvidia()};
+  for (size_t d = 0; d < VKF_COUNT(devices); d++) {
+    const vkf_problem large = matmul(&devices[d], 512, 96, 64);
+    const char *family = pick(&large, &devices[d])->family;
+    for (uint32_t m = 1; m < 70; m++) {
+      const vkf_problem p = matmul(&devices[d], m, 96, 64);
+      assert_string_equal(pick(&p, &devices[d])->family, family);
+    }
+  }
+}
+
+static void refused(const char *name, const vkf_problem *p, const vkf_caps *caps, const char *reason) {
+  char why[256] = "";
+  const vkf_variant *v = vkf_kern_find(name);
+  assert_non_null(v);
+  assert_ptr_equal(vkf_kern_fit(v, p, caps, why, sizeof why), why);
+  if (!strstr(why, reason)) fail_msg("%s: \"%s\" does not say \"%s\"", name, why, reason);
+}
+
+static void fit_says_why_not(void **state) {
+  (void)state;
+  vkf_caps c = lavapipe();
+  vkf_problem p = matmul(&c, 77, 512, 512), rows = p;
+  char why[256];
+  rows.packing = (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1};
+  assert_null(vkf_kern_fit(vkf_kern_find("matmul-lane-m16n4-w8"), &p, &c, why, sizeof why));
+  refused("norm-lane-8", &p, &c, "a kernel of norm, not of matmul");
+  refused("matmul-lane-m16n4-w8", &rows, &c, "packed as lane by 32");
+  refused("matmul-lane-m16n4-w4", &p, &c, "subgroups of 4");
+  p.k = 510;
+  refused("matmul-lane-m16n4-w8", &p, &c, "a multiple of 4");
+  p.k = 512;
+  c.subgroup_shuffle = false;
+  refused("matmul-lane-m16n4-w8", &p, &c, "subgroup shuffle");
+  c = lavapipe();
+  c.subgroup_size_control = false;
+  c.subgroup_min = 4; /* the driver may choose another size */
+  refused("matmul-lane-m16n4-w8", &p, &c, "subgroups of 8");
+  c = lavapipe();
+  c.max_texel_elements = 65536;
+  refused("matmul-lane-m16n4-w8-texel", &p, &c, "texel buffer of 65600");
+  p.n = 256;
+  assert_null(vkf_kern_fit(vkf_kern_find("matmul-lane-m16n4-w8-texel"), &p, &c, why, sizeof why));
+  c.max_storage_bindings = 5;
+  refused("matmul-naive-m1n1", &rows, &c, "6 storage buffers");
+  c = tiny();
+  refused("matmul-shared-64x64x16-m4n4", &rows, &c, "256 invocations");
+  c.max_invocations = c.max_workgroup_size[0] = 256;
+  assert_null(vkf_kern_fit(vkf_kern_find("matmul-shared-64x64x16-m4n4"), &rows, &c, why, sizeof why));
+  c.max_shared_bytes = 8192;
+  refused("matmul-shared-64x64x16-m4n4", &rows, &c, "8320 bytes of shared memory");
+  rows.m = 70000;
+  refused("matmul-naive-m1n1", &rows, &c, "70000 workgroups");
+  vkf_problem norm = any(VKF_OP_NORM, VKF_ORDER_ASCENDING);
+  c = nvidia();
+  refused("norm-subgroup-w32", &norm, &c, "another order");
+  vkf_problem wide = any(VKF_OP_ATTENTION, VKF_ORDER_FAST);
+  wide.v = VKF_MAX_HEAD_WIDTH + 1;
+  refused("attention-lane-8", &wide, &c, "up to 256, here it is 257");
+}
+
+static void forced_variant_is_taken_or_refused(void **state) {
+  (void)state;
+  const vkf_caps c = lavapipe();
+  const vkf_variant *shared = vkf_kern_find("matmul-shared-32x32x16-m4n4");
+  vkf_problem p = matmul(&c, 77, 512, 512), norm = any(VKF_OP_NORM, VKF_ORDER_ASCENDING);
+  char why[256] = "";
+  /* The weight must lie as the forced variant reads it; never by default on a software driver, but when forced. */
+  assert_null(vkf_kern_pick(&p, &c, shared, why, sizeof why));
+  assert_non_null(strstr(why, "packed as"));
+  p.packing = vkf_kern_weight_packing(&c, 512, 512, shared);
+  assert_int_equal(p.packing.layout, VKF_LAYOUT_W_ROWS);
+  assert_string_equal(pick(&p, &c)->family, "naive");
+  assert_ptr_equal(vkf_kern_pick(&p, &c, shared, why, sizeof why), shared);
+  assert_string_equal(why, "forced");
+  /* Of another op: no say. */
+  assert_string_equal(vkf_kern_pick(&norm, &c, shared, why, sizeof why)->family, "lane");
+}
+
+static void order_follows_the_device(void **state) {
+  (void)state;
+  const vkf_caps sw = swiftshader(), gpu = nvidia();
+  assert_int_equal(vkf_kern_order(&sw, false), VKF_ORDER_ASCENDING);
+  assert_int_equal(vkf_kern_order(&gpu, false), VKF_ORDER_FAST);
+  assert_int_equal(vkf_kern_order(&gpu, true), VKF_ORDER_ASCENDING);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(names_are_unique_and_found),
+      cmocka_unit_test(modules_are_built),
+      cmocka_unit_test(every_op_runs_everywhere),
+      cmocka_unit_test(defaults_follow_the_device),
+      cmocka_unit_test(packing_serves_every_m),
+      cmocka_unit_test(fit_says_why_not),
+      cmocka_unit_test(forced_variant_is_taken_or_refused),
+      cmocka_unit_test(order_follows_the_device),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
