@@ -1,0 +1,81 @@
+/* translate with the shipped model: the ids, texts and scores that PyTorch gives for the sentences of golden.jsonl,
+ * greedy and with 4 beams.
+ */
+#include "support/golden.h"
+
+#include <jansson.h>
+
+#define MODEL VKF_SOURCE_DIR "/models/en-es"
+enum { MAX_LINES = 256 };
+
+typedef struct lines {
+  json_t *entries[MAX_LINES];
+  const char *sources[MAX_LINES];
+  size_t n;
+} lines;
+
+static void read_lines(lines *l) {
+  static char text[1 << 16];
+  FILE *file = fopen(MODEL "/golden.jsonl", "rb");
+  assert_non_null(file);
+  for (l->n = 0; fgets(text, sizeof text, file); l->n++) {
+    assert_in_range(l->n, 0, MAX_LINES - 1);
+    l->entries[l->n] = json_loads(text, 0, NULL);
+    assert_non_null(l->entries[l->n]);
+    l->sources[l->n] = json_string_value(json_object_get(l->entries[l->n], "source"));
+  }
+  fclose(file);
+  assert_true(l->n > 0);
+}
+
+/* ids: without the start token, the end included. A row of `sequences` begins with the start and is padded. */
+static void compare_ids(const char *source, const int32_t *row, size_t length, const json_t *ids) {
+  size_t n = json_array_size(ids);
+  assert_true(n > 0 && n < length);
+  for (size_t i = 0; i < n; i++) {
+    int expected = (int)json_integer_value(json_array_get(ids, i));
+    if (row[1 + i] != expected) fail_msg("%s: id %zu: expected %d, found %d", source, i, expected, (int)row[1 + i]);
+  }
+  int pad = row[0]; /* Marian starts with the padding id */
+  for (size_t i = n + 1; i < length; i++)
+    if (row[i] != pad) fail_msg("%s: expected %zu ids, found %d after them", source, n, (int)row[i]);
+}
+
+static void compare_all(driver *d, const char *config, const char *ids_key, const char *text_key,
+                        const char *score_key) {
+  static lines l;
+  vkf_model *model = NULL;
+  vkf_result *found = NULL;
+  const vkf_generate_params params = {.config_json = config};
+  read_lines(&l);
+  driver_ok(d, vkf_model_open(d->device, MODEL, &model));
+  driver_ok(d, vkf_model_translate(model, l.sources, l.n, &params, &found));
+  const vkf_array *sequences = vkf_result_find(found, "sequences"),
+                  *scores = vkf_result_find(found, "sequences_scores");
+  assert_non_null(sequences);
+  assert_int_equal(sequences->shape[0], l.n);
+  assert_int_equal(vkf_result_text_count(found), l.n);
+  for (size_t i = 0; i < l.n; i++) {
+    const json_t *entry = l.entries[i];
+    compare_ids(l.sources[i], (const int32_t *)sequences->data + i * sequences->shape[1], sequences->shape[1],
+                json_object_get(entry, ids_key));
+    assert_string_equal(vkf_result_text(found, i), json_string_value(json_object_get(entry, text_key)));
+    if (!score_key) continue;
+    assert_non_null(scores);
+    golden_expect_score(l.sources[i], i, ((const float *)scores->data)[i],
+                        json_real_value(json_object_get(entry, score_key)));
+  }
+  vkf_result_destroy(&found);
+  vkf_model_close(&model);
+  for (size_t i = 0; i < l.n; i++) json_decref(l.entries[i]);
+}
+
+static void test_greedy(void **state) {
+  compare_all(*state, "{\"num_beams\": 1}", "greedy", "greedy_text", NULL);
+}
+
+static void test_four_beams(void **state) {
+  compare_all(*state, "{\"num_beams\": 4}", "beam4", "beam4_text", "beam4_score");
+}
+
+DRIVER_MAIN(DRIVER_TEST(test_greedy), DRIVER_TEST(test_four_beams))

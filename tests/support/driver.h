@@ -1,0 +1,102 @@
+/* A device of the public interface for the tests that run once per driver: the one that VKF_DEVICE names, with the
+ * validation layer on wherever it is installed.
+ *
+ * driver_close() holds the test to silence of the layer and to an empty device. Only the count of the layer's messages
+ * is read behind the public interface.
+ */
+#ifndef VKF_TESTS_SUPPORT_DRIVER_H
+#define VKF_TESTS_SUPPORT_DRIVER_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "engine/engine.h"
+
+typedef struct driver {
+  vkf_context *context;
+  vkf_device *device;
+} driver;
+
+static inline void driver_print(void *user, vkf_log_level level, const char *line) {
+  (void)user;
+  (void)level;
+  fprintf(stderr, "%s\n", line);
+}
+
+static inline vkf_status driver_try(driver *d, bool validation, vkf_log_fn log) {
+  const vkf_context_params params = {.log = log, .log_level = VKF_LOG_WARNING};
+  if (validation)
+    setenv("VKF_VALIDATION", "1", 1);
+  else
+    unsetenv("VKF_VALIDATION");
+  if (vkf_context_create(&params, &d->context) != VKF_OK) return VKF_ERROR_MEMORY;
+  return vkf_device_open(d->context, NULL, &d->device);
+}
+
+/* The message stands in the assertion that fails. */
+static inline void driver_ok(const driver *d, vkf_status status) {
+  if (status != VKF_OK) fail_msg("%s: %s", vkf_status_name(status), vkf_context_message(d->context));
+}
+
+/* With validation where the layer is installed. */
+static inline vkf_status driver_try_any(driver *d, vkf_log_fn log) {
+  vkf_status status = driver_try(d, true, log);
+  if (status != VKF_ERROR_UNSUPPORTED) return status;
+  vkf_context_destroy(&d->context);
+  return driver_try(d, false, log);
+}
+
+static inline void driver_open(driver *d) {
+  memset(d, 0, sizeof *d);
+  driver_ok(d, driver_try_any(d, driver_print));
+}
+
+/* Everything on it was closed, and the layer said nothing. */
+static inline void driver_close(driver *d) {
+  uint64_t now = 1, peak = 0, messages = d->device->gpu ? vkf_gpu_validation_messages(d->device->gpu) : 0;
+  vkf_device_memory(d->device, &now, &peak);
+  vkf_device_close(&d->device);
+  vkf_context_destroy(&d->context);
+  assert_int_equal(messages, 0);
+  assert_int_equal(now, 0);
+}
+
+/* 0: the driver is there; else what main() returns: a skip (77), a failure where VKF_REQUIRE_DRIVERS is set. */
+static inline int driver_missing(void) {
+  driver d = {NULL, NULL};
+  vkf_status status = driver_try_any(&d, NULL);
+  if (status != VKF_OK) fprintf(stderr, "%s\n", vkf_context_message(d.context));
+  vkf_device_close(&d.device);
+  vkf_context_destroy(&d.context);
+  if (status != VKF_ERROR_NO_DEVICE) return 0; /* whatever else it is, the tests say it */
+  return getenv("VKF_REQUIRE_DRIVERS") ? 1 : 77;
+}
+
+static inline int driver_setup(void **state) {
+  static driver d;
+  driver_open(&d);
+  *state = &d;
+  return 0;
+}
+
+static inline int driver_teardown(void **state) {
+  driver_close(*state);
+  return 0;
+}
+#define DRIVER_TEST(name) cmocka_unit_test_setup_teardown(name, driver_setup, driver_teardown)
+#define DRIVER_MAIN(...)                                                  \
+  int main(void) {                                                        \
+    const struct CMUnitTest tests[] = {__VA_ARGS__};                      \
+    int missing = driver_missing();                                       \
+    return missing ? missing : cmocka_run_group_tests(tests, NULL, NULL); \
+  }
+
+#endif

@@ -1,0 +1,87 @@
+/* The golden folders: a model each, with expected.safetensors (inputs and what PyTorch computed from them) and, where
+ * the model generates, generation.json. A new folder is found by walking; nothing here knows their names.
+ */
+#ifndef VKF_TESTS_SUPPORT_GOLDEN_H
+#define VKF_TESTS_SUPPORT_GOLDEN_H
+
+#include <dirent.h>
+
+#include "support/driver.h"
+
+#define GOLDEN_DIR VKF_SOURCE_DIR "/tests/golden"
+enum { GOLDEN_MAX_INPUTS = 8, GOLDEN_PATH = 512 };
+
+static inline const char *golden_path(char path[GOLDEN_PATH], const char *folder, const char *file) {
+  assert_true(snprintf(path, GOLDEN_PATH, "%s/%s/%s", GOLDEN_DIR, folder, file) < GOLDEN_PATH);
+  return path;
+}
+
+static inline int golden_is_folder(const struct dirent *entry) {
+  char path[GOLDEN_PATH];
+  FILE *file = entry->d_name[0] == '.' ? NULL : fopen(golden_path(path, entry->d_name, "expected.safetensors"), "rb");
+  if (file) fclose(file);
+  return file != NULL;
+}
+
+/* Calls visit for each folder, in the order of names; there is at least one. */
+static inline void golden_each(driver *d, void (*visit)(driver *d, const char *folder)) {
+  struct dirent **entries = NULL;
+  int n = scandir(GOLDEN_DIR, &entries, golden_is_folder, alphasort);
+  assert_in_range(n, 1, 1000);
+  for (int i = 0; i < n; i++) {
+    print_message("  %s\n", entries[i]->d_name);
+    visit(d, entries[i]->d_name);
+    free(entries[i]);
+  }
+  free(entries);
+}
+
+static inline void golden_open(driver *d, const char *folder, vkf_model **model, vkf_result **expected) {
+  char path[GOLDEN_PATH];
+  driver_ok(d, vkf_model_open(d->device, golden_path(path, folder, "."), model));
+  driver_ok(d, vkf_arrays_read(d->context, golden_path(path, folder, "expected.safetensors"), expected));
+}
+
+/* What a model returns is called so in transformers; everything else in expected.safetensors is an input. */
+static inline bool golden_is_output(const char *name) {
+  static const char *const pieces[] = {"hidden_state", "attentions", "logits", "pooler_output", "generated_"};
+  for (size_t i = 0; i < sizeof pieces / sizeof *pieces; i++)
+    if (strstr(name, pieces[i])) return true;
+  return false;
+}
+
+/* The inputs; their data stay the result's. */
+static inline size_t golden_inputs(const vkf_result *expected, vkf_array inputs[GOLDEN_MAX_INPUTS]) {
+  size_t n = 0;
+  for (size_t i = 0; i < vkf_result_count(expected); i++) {
+    const vkf_array *a = vkf_result_at(expected, i);
+    if (golden_is_output(a->name)) continue;
+    assert_in_range(n, 0, GOLDEN_MAX_INPUTS - 1);
+    inputs[n++] = *a;
+  }
+  return n;
+}
+
+static inline void golden_expect_ids(const char *what, const vkf_array *found, const int32_t *expected, size_t rows,
+                                     size_t length) {
+  assert_non_null(found);
+  assert_int_equal(found->dtype, VKF_I32);
+  if (found->rank != 2 || found->shape[0] != rows || found->shape[1] != length)
+    fail_msg("%s: expected ids of shape [%zu,%zu], found [%zu,%zu]", what, rows, length, found->shape[0],
+             found->shape[1]);
+  const int32_t *ids = found->data;
+  for (size_t i = 0; i < rows * length; i++)
+    if (ids[i] != expected[i])
+      fail_msg("%s: row %zu, id %zu: expected %d, found %d", what, i / length, i % length, (int)expected[i],
+               (int)ids[i]);
+}
+
+/* Scores are rounded to six decimals in the files, and to float32 by both sides; a wrong rule is off by far more. */
+#define GOLDEN_SCORE_TOLERANCE 1e-3
+static inline void golden_expect_score(const char *what, size_t row, double found, double expected) {
+  double difference = found - expected;
+  if (!(difference <= GOLDEN_SCORE_TOLERANCE && difference >= -GOLDEN_SCORE_TOLERANCE))
+    fail_msg("%s: score of row %zu: expected %.6f, found %.6f", what, row, expected, found);
+}
+
+#endif
