@@ -127,8 +127,10 @@ static vkf_status make_matmul(one_op *o) {
   for (uint32_t a = 0; a < VKF_ACT_COUNT; a++)
     if (!strcmp(activation, vkf_activation_name(a))) p->activation = a;
   if (p->activation == VKF_ACT_COUNT)
-    VKF_FAIL(o->env, VKF_ERROR_ARGUMENT, "activation: expected none, relu, gelu, gelu_tanh or swish, found \"%s\"",
-             activation);
+    VKF_FAIL(
+        o->env, VKF_ERROR_ARGUMENT,
+        "activation: expected none, relu, gelu, gelu_tanh, swish, tanh, sigmoid, quick_gelu or relu2, found \"%s\"",
+        activation);
   set_out(o, x[0], w->shape[0]);
 done:
   return st;

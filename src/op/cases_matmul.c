@@ -16,6 +16,13 @@ enum {
     .sizes = {.B = 1, .S = M}, .inputs = (INPUTS), .data = VKF_DATA_##DATA, .seed = SEED,    \
   }
 
+#define SCALED(M, N, K, SCALE, INPUTS, DATA, SEED)                                                            \
+  {                                                                                                           \
+    .name = "m" #M " n" #N " k" #K " scale " #SCALE " " #INPUTS " " #DATA, .op = VKF_OP_MATMUL,               \
+    .params = {.matmul = {.rows = VKF_DIM_BS, .n = N, .k = K, .scale = SCALE##f}}, .sizes = {.B = 1, .S = M}, \
+    .inputs = (INPUTS), .data = VKF_DATA_##DATA, .seed = SEED,                                                \
+  }
+
 static const vkf_case cases[] = {
     MATMUL(1, 1, 1, NONE, plain, NORMAL, 1),
     MATMUL(1, 1, 17, NONE, both, NORMAL, 2),
@@ -54,6 +61,18 @@ static const vkf_case cases[] = {
     MATMUL(31, 1, 4, NONE, residual, HALVES, 37),
     MATMUL(9, 129, 100, RELU, both, SPECIAL, 38),
     MATMUL(3, 8, 8192, NONE, plain, ONE_SIGN, 39),
+    MATMUL(9, 21, 40, TANH, bias, NORMAL, 40),
+    MATMUL(5, 33, 7, TANH, both, LARGE, 41),
+    MATMUL(3, 70, 64, TANH, plain, ONE_SIGN, 42),
+    MATMUL(11, 17, 36, SIGMOID, bias, NORMAL, 43),
+    MATMUL(4, 9, 5, SIGMOID, bias, LARGE, 44),
+    MATMUL(17, 35, 68, QUICK_GELU, both, NORMAL, 45),
+    MATMUL(6, 19, 23, QUICK_GELU, bias, LARGE, 46),
+    MATMUL(13, 31, 44, RELU2, both, NORMAL, 47),
+    MATMUL(7, 12, 15, RELU2, bias, SPECIAL, 48),
+    SCALED(9, 37, 52, 0.125, plain, NORMAL, 49),
+    SCALED(5, 65, 31, 0.0441941738, both, NORMAL, 50),
+    SCALED(3, 8, 64, 12.0, bias, ONE_SIGN, 51),
     {.name = "m21 of capacity 48, n50 k30",
      .op = VKF_OP_MATMUL,
      .params = {.matmul = {.rows = VKF_DIM_BS, .n = 50, .k = 30, .activation = VKF_ACT_RELU}},

@@ -46,7 +46,7 @@ static double logistic(double x) {
 }
 
 /* Hendrycks and Gimpel 2016, Gaussian error linear units: x Phi(x), and its approximation by tanh; Ramachandran et al.
- * 2017, Searching for activation functions: x sigma(x). */
+ * 2017, Searching for activation functions: x sigma(x); So et al. 2021, Primer: the square of ReLU. */
 double vkf_ref_activate(vkf_activation act, double x) {
   switch (act) {
     case VKF_ACT_RELU:
@@ -57,6 +57,14 @@ double vkf_ref_activate(vkf_activation act, double x) {
       return x * logistic(2 * 0.79788456080286535588 * (x + 0.044715 * x * x * x));
     case VKF_ACT_SWISH:
       return x * logistic(x);
+    case VKF_ACT_TANH:
+      return tanh(x);
+    case VKF_ACT_SIGMOID:
+      return logistic(x);
+    case VKF_ACT_QUICK_GELU:
+      return x * logistic(1.702 * x);
+    case VKF_ACT_RELU2:
+      return x < 0 ? 0 : x * x;
     default:
       return x;
   }
@@ -69,10 +77,18 @@ static double lipschitz(vkf_activation act) {
     case VKF_ACT_GELU_TANH:
       return 1.13;
     case VKF_ACT_SWISH:
+    case VKF_ACT_QUICK_GELU:
       return 1.1;
+    case VKF_ACT_SIGMOID:
+      return 0.25;
     default:
       return 1;
   }
+}
+
+/* Error of 1 / (1 + exp(-x)), computed with a clamped argument. */
+static double logistic_bound(double x, const vkf_rounding *r) {
+  return logistic(x) * (logistic(-x) * vkf_ref_exp_error(r, x) + r->u + vkf_ref_div_error(r)) + exp(-VKF_EXP_MAX);
 }
 
 /* Error of the gate g in x g(x), computed at the exact x. */
@@ -85,15 +101,35 @@ static double gate_bound(vkf_activation act, double x, const vkf_rounding *r) {
       return 2 * u * (0.25 * r->exp_ulp_base + 0.224 * r->exp_ulp_slope) + 0.224 * vkf_ref_gamma(8, u) + 2 * u +
              division + exp(-VKF_EXP_MAX);
     case VKF_ACT_SWISH:
-      return logistic(x) * (logistic(-x) * vkf_ref_exp_error(r, x) + u + division) + exp(-VKF_EXP_MAX);
+      return logistic_bound(x, r);
+    case VKF_ACT_QUICK_GELU: /* argument 2 roundings */
+      return logistic_bound(1.702 * x, r) + 0.224 * vkf_ref_gamma(2, u);
     default:
       return 0;
   }
 }
 
+/* (1 - e)/(1 + e), e = exp(-2|x|) with its own error; three roundings behind it. */
+static double tanh_bound(double x, double error, const vkf_rounding *r) {
+  double e = exp(-2 * VKF_MAX(fabs(x) - error, 0)), slope = 2 / ((1 + e) * (1 + e));
+  double own = e * vkf_ref_exp_error(r, 2 * (fabs(x) + error));
+  return error +
+         (slope * own + (vkf_ref_gamma(2, r->u) + vkf_ref_div_error(r)) * (fabs(tanh(x)) + error + own)) * (1 + 1e-4) +
+         4 * VKF_TINY;
+}
+
+/* The square of an x off by `error`: nothing below zero. */
+static double relu2_bound(double x, double error, const vkf_rounding *r) {
+  double low = VKF_MAX(x, 0), high = x + error > 0 ? x + error : 0;
+  return (high - low) * (high + low) + r->u * high * high + VKF_TINY;
+}
+
 double vkf_ref_activate_bound(vkf_activation act, double x, double error, const vkf_rounding *r) {
   double through = lipschitz(act) * error;
   if (act == VKF_ACT_NONE || act == VKF_ACT_RELU) return through;
+  if (act == VKF_ACT_TANH) return tanh_bound(x, error, r);
+  if (act == VKF_ACT_SIGMOID) return through + logistic_bound(x, r) + 4 * VKF_TINY;
+  if (act == VKF_ACT_RELU2) return relu2_bound(x, error, r);
   double y = fabs(vkf_ref_activate(act, x)) + through;
   return through + (fabs(x) + error) * gate_bound(act, x, r) * (1 + 4 * r->u) + vkf_ref_gamma(2, r->u) * y +
          4 * VKF_TINY;

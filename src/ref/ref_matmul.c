@@ -1,4 +1,4 @@
-/* matmul: out = act(x w^T + bias) + residual. */
+/* matmul: out = act(scale x w^T + bias) + residual. */
 #include "ref/internal.h"
 
 /* Multiples of 1/2: their products are multiples of 1/4, so a sum below 2^22 is exact in any order. */
@@ -37,8 +37,10 @@ static double element_bound(const vkf_call *call, bool halves, double sum, doubl
                             bool residual) {
   const vkf_matmul_params *p = &call->params->matmul;
   const vkf_rounding *r = call->rounding;
-  bool exact = halves && magnitude < 0x1p22;
-  double error = exact ? 0 : vkf_ref_gamma(vkf_ref_depth(r, p->k) + 2, r->u) * magnitude + (p->k + 2) * VKF_TINY;
+  bool exact = halves && magnitude < 0x1p22 && p->scale == 0;
+  double chain = vkf_ref_depth(r, p->k) + (p->scale == 0 ? 2 : 3),
+         tiny = (p->k + 2) * (1 + fabs((double)p->scale)) * VKF_TINY;
+  double error = exact ? 0 : vkf_ref_gamma(chain, r->u) * magnitude + tiny;
   double bound = vkf_ref_activate_bound(p->activation, sum, error, r);
   if (residual && !(exact && bound == 0 && floor(4 * result) == 4 * result && fabs(result) < 0x1p22)) {
     bound += r->u * (fabs(result) + bound) + VKF_TINY;
@@ -54,15 +56,17 @@ vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
   const vkf_view *residual = &call->in[VKF_MATMUL_RESIDUAL];
   uint32_t rows = call->dims->v[p->rows];
   bool judging = vkf_ref_judging(call);
+  double scale = p->scale == 0 ? 1 : (double)p->scale;
   bool halves = judging && all_halves(x, rows, p->k) && all_halves(w, p->n, p->k) &&
                 (!bias || all_halves(&(vkf_view){.data = (void *)bias}, 1, p->n));
   for (uint32_t n = 0; n < p->n; n++) { /* outside: a row of w is read once, the rows of x stay in the cache */
     for (uint32_t m = 0; m < rows; m++) {
-      double sum = dot(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k) + (bias ? (double)bias[n] : 0);
+      double sum = scale * dot(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k) + (bias ? (double)bias[n] : 0);
       double result = vkf_ref_activate(p->activation, sum), bound = 0;
       if (residual->data) result += (double)vkf_ref_row(residual, m)[n];
       if (judging) {
-        double magnitude = dot_magnitudes(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k) + (bias ? fabs(bias[n]) : 0);
+        double magnitude =
+            fabs(scale) * dot_magnitudes(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k) + (bias ? fabs(bias[n]) : 0);
         bound = element_bound(call, halves, sum, magnitude, result, residual->data != NULL);
       }
       vkf_ref_store(call, 0, m * out->stride[0] + n, result, bound);

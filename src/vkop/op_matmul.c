@@ -13,7 +13,7 @@ void vkf_vkop_problem_matmul(const vkf_plan *plan, const vkf_node *node, const v
 void vkf_vkop_record_matmul(const vkf_record_view *view, vkf_dispatch *out) {
   const vkf_matmul_params *p = &view->node->params.matmul;
   const uint32_t *in = view->node->in;
-  const struct vkf_push_matmul push = {p->rows, p->n, p->k};
+  const struct vkf_push_matmul push = {p->rows, p->n, p->k, p->scale == 0 ? 1 : p->scale};
   vkf_vkop_dispatch_begin(view, out);
   for (int i = VKF_MATMUL_X; i <= VKF_MATMUL_RESIDUAL; i++) vkf_vkop_dispatch_read(out, in[i]);
   vkf_vkop_dispatch_write(out, view->node->out[0]);
