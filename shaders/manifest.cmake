@@ -9,6 +9,8 @@ set(VKF_SHADERS
   "matmul_lane_broadcast_m16|matmul_lane.comp|BROADCAST TM=16"
   "matmul_lane_broadcast_m4|matmul_lane.comp|BROADCAST TM=4"
   "matmul_lane_broadcast_m1|matmul_lane.comp|BROADCAST TM=1"
+  "matmul_direct|matmul_direct.comp|"
+  "matmul_direct_rows|matmul_direct.comp|X_ROWS"
   "attention|attention.comp|"
   "attention_weights|attention_weights.comp|"
   "norm|norm.comp|"
@@ -18,4 +20,9 @@ set(VKF_SHADERS
   "log_softmax|log_softmax.comp|"
   "edit|edit.comp|"
   "top_k|top_k.comp|"
+  "rope|rope.comp|"
+  "gate|gate.comp|"
+  "relative_bias|relative_bias.comp|"
+  "patches|patches.comp|"
+  "pool|pool.comp|"
 )

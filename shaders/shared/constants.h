@@ -43,6 +43,10 @@
 #define VKF_C_APPEND_HEADS 10
 #define VKF_C_APPEND_KEY_WIDTH 11   /* 0: keys are not kept */
 #define VKF_C_APPEND_VALUE_WIDTH 12 /* 0: values are not kept */
+/* gate: VKF_C_ACTIVATION */
+/* pool */
+#define VKF_C_POOL_HAS_MASK 10
+#define VKF_C_POOL_IS_MAX 11
 /* edit: the kinds, as in vkf_edit_kind */
 #define VKF_EDIT_KIND_SET 0
 #define VKF_EDIT_KIND_ADD 1

@@ -34,6 +34,7 @@ struct vkf_push_attention {
 struct vkf_push_norm {
   VKF_UINT rows, width;
   VKF_FLOAT eps;
+  VKF_UINT groups, row_width;
 };
 
 struct vkf_push_append {
@@ -56,6 +57,32 @@ struct vkf_push_edit {
 
 struct vkf_push_top_k {
   VKF_UINT rows, width, k;
+};
+
+struct vkf_push_rope {
+  VKF_UINT rows, width, x_stride;
+  VKF_UINT q_column, q_width, k_column, k_width; /* where the heads lie: first column and number of columns */
+  VKF_UINT head_width, rotary, n_positions;
+  VKF_UINT interleaved;
+};
+
+struct vkf_push_gate {
+  VKF_UINT rows, width, x_stride, gate_column, up_column;
+};
+
+struct vkf_push_relative_bias {
+  VKF_UINT queries, keys, past;
+  VKF_UINT n_heads, n_before, n_after;
+  VKF_UINT out_queries, out_keys; /* capacities */
+};
+
+struct vkf_push_patches {
+  VKF_UINT rows, tokens;
+  VKF_UINT channels, height, width, patch_height, patch_width, leading;
+};
+
+struct vkf_push_pool {
+  VKF_UINT seqs, tokens, width, mask_stride;
 };
 
 #endif

@@ -38,7 +38,7 @@ typedef struct vkf_problem {
   vkf_op op;
   uint32_t m, n, k;           /* matmul; rows m of width n elsewhere; attention: m queries, n keys, k key width */
   uint32_t v;                 /* attention: value width; top_k: k */
-  uint32_t batch, heads;      /* attention, append: sequences and heads */
+  uint32_t batch, heads;      /* attention, append, relative_bias: sequences and heads */
   vkf_weight_packing packing; /* of the weight operand */
   vkf_order_class order;      /* what the run asks for */
 } vkf_problem;

@@ -15,9 +15,10 @@
 /* Storage buffers that the kernels of an op bind: the step buffer and the operands. */
 static uint32_t storage_bindings(const vkf_variant *v) {
   static const uint32_t operands[VKF_OP_COUNT] = {
-      [VKF_OP_EMBED] = 7, [VKF_OP_MATMUL] = 5, [VKF_OP_ATTENTION] = 7, [VKF_OP_ATTENTION_WEIGHTS] = 7,
-      [VKF_OP_NORM] = 5,  [VKF_OP_APPEND] = 3, [VKF_OP_GATHER] = 3,    [VKF_OP_LOG_SOFTMAX] = 2,
-      [VKF_OP_EDIT] = 4,  [VKF_OP_TOP_K] = 3,
+      [VKF_OP_EMBED] = 7,         [VKF_OP_MATMUL] = 5,  [VKF_OP_ATTENTION] = 7, [VKF_OP_ATTENTION_WEIGHTS] = 7,
+      [VKF_OP_NORM] = 5,          [VKF_OP_APPEND] = 3,  [VKF_OP_GATHER] = 3,    [VKF_OP_LOG_SOFTMAX] = 2,
+      [VKF_OP_EDIT] = 4,          [VKF_OP_TOP_K] = 3,   [VKF_OP_ROPE] = 4,      [VKF_OP_GATE] = 2,
+      [VKF_OP_RELATIVE_BIAS] = 3, [VKF_OP_PATCHES] = 2, [VKF_OP_POOL] = 3,
   };
   return 1 + operands[v->op] - (v->access == VKF_ACCESS_TEXEL ? 2 : 0);
 }
@@ -108,7 +109,24 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
 /* ---- defaults -----------------------------------------------------------------------------------------------------
  */
 
-typedef enum device_class { ANY_DEVICE, ANY_CPU, ANY_GPU } device_class;
+typedef enum device_class { ANY_DEVICE, ANY_CPU, ANY_GPU, UNIFORM_LAVAPIPE } device_class;
+
+/* lavapipe from Mesa 26 on turns loads at uniform addresses into scalar loads; 22.3 does not. Between them nothing was
+ * measured, and the lane kernels are the safe choice. */
+#define UNIFORM_LAVAPIPE_VERSION (26u << 22)
+
+static bool is_of(const vkf_caps *caps, device_class device) {
+  switch (device) {
+    case ANY_CPU:
+      return caps->is_cpu;
+    case ANY_GPU:
+      return !caps->is_cpu;
+    case UNIFORM_LAVAPIPE:
+      return caps->driver_id == VKF_DRIVER_ID_LAVAPIPE && caps->driver_version >= UNIFORM_LAVAPIPE_VERSION;
+    default:
+      return true;
+  }
+}
 
 /* Rules of preference, best first. A variant goes by the first rule that names its op and family and its device; one
  * that no rule names stands behind all that one does. */
@@ -118,6 +136,7 @@ static const struct rule {
   device_class device;
   const char *reason;
 } rules[] = {
+    {VKF_OP_MATMUL, "direct", UNIFORM_LAVAPIPE, "this lavapipe loads uniform addresses for nothing"},
     {VKF_OP_MATMUL, "lane", ANY_CPU, "a software driver: loads by lane, handed on in the subgroup"},
     {VKF_OP_MATMUL, "shared", ANY_GPU, "a GPU: tiles in shared memory"},
     {VKF_OP_MATMUL, "naive", ANY_DEVICE, "nothing faster fits"},
@@ -129,7 +148,7 @@ static const struct rule {
 static size_t rule_of(const vkf_variant *v, const vkf_caps *caps) {
   for (size_t i = 0; i < VKF_COUNT(rules); i++) {
     if (rules[i].op != v->op || strcmp(rules[i].family, v->family)) continue;
-    if (rules[i].device == ANY_DEVICE || (rules[i].device == ANY_CPU) == caps->is_cpu) return i;
+    if (is_of(caps, rules[i].device)) return i;
   }
   return VKF_COUNT(rules);
 }

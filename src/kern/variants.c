@@ -36,6 +36,16 @@
 /* TM is part of the module here: a macro of the shader. */
 #define LANE_BROADCAST(tm) LANE(4, tm, 4, "matmul_lane_broadcast_m" #tm, VKF_ACCESS_STORAGE, VKF_NEED_BROADCAST)
 
+/* A lane owns one column; x by address, in panels or (few rows) in rows. */
+#define DIRECT(lanes, tm_, module_, layout, vec_)                                                       \
+  {                                                                                                     \
+    .op = VKF_OP_MATMUL, .family = "direct", .module = module_, .tile = {tm_, lanes, 16, tm_, 1, vec_}, \
+    .workgroup = lanes, .subgroup = lanes, .needs = VKF_NEED_ADDRESS, .access = VKF_ACCESS_ADDRESS,     \
+    .weights = VKF_LAYOUT_W_DIRECT, .x_layout = layout, .n_partial = 1                                  \
+  }
+#define DIRECT_PANELS(lanes, tm) DIRECT(lanes, tm, "matmul_direct", PANELS, 1)
+#define DIRECT_ROWS(lanes, tm) DIRECT(lanes, tm, "matmul_direct_rows", ROWS, 4)
+
 #define ATTENTION(op_, module_, size) \
   { .op = op_, .family = "lane", .module = module_, .workgroup = size, .x_layout = ROWS, .n_partial = 1 }
 
@@ -49,6 +59,16 @@
 
 static const vkf_variant table[] = {
     BY_ROW(VKF_OP_EMBED, "embed", 64),
+    DIRECT_PANELS(8, 32),
+    DIRECT_PANELS(8, 16),
+    DIRECT_PANELS(8, 8),
+    DIRECT_ROWS(8, 4),
+    DIRECT_ROWS(8, 1),
+    DIRECT_PANELS(16, 32),
+    DIRECT_PANELS(16, 16),
+    DIRECT_PANELS(16, 8),
+    DIRECT_ROWS(16, 4),
+    DIRECT_ROWS(16, 1),
     LANE_TEXEL(8, 16),
     LANE_TEXEL(8, 8),
     LANE_TEXEL(8, 4),
@@ -97,6 +117,11 @@ static const vkf_variant table[] = {
      .needs = VKF_NEED_SHARED,
      .x_layout = ROWS,
      .n_partial = 1},
+    BY_ROW(VKF_OP_ROPE, "rope", 64),
+    BY_ROW(VKF_OP_GATE, "gate", 64),
+    BY_ROW(VKF_OP_RELATIVE_BIAS, "relative_bias", 64),
+    BY_ROW(VKF_OP_PATCHES, "patches", 64),
+    BY_ROW(VKF_OP_POOL, "pool", 64),
 };
 
 const vkf_variant *vkf_kern_variants(size_t *n) {
