@@ -14,10 +14,11 @@ static vkf_status open_tokenizer(vkf_model *m, const char *folder) {
   VKF_TRY(vkf_text_status(&path));
   st = vkf_file_map_open(m->env, path.data, &map);
   if (st == VKF_ERROR_FILE) { /* a model without a tokenizer can still be run on ids */
-    m->no_tokenizer = vkf_env_strdup(m->env, m->env->message);
-    if (!m->no_tokenizer) goto done;
-    vkf_env_clear(m->env);
-    st = VKF_OK;
+    char why[sizeof m->env->message];
+    memcpy(why, m->env->message, sizeof why);
+    vkf_env_clear(m->env); /* a copy that fails is the first cause */
+    m->no_tokenizer = vkf_env_strdup(m->env, why);
+    st = m->no_tokenizer ? VKF_OK : VKF_ERROR_MEMORY;
     goto done;
   }
   VKF_TRY(st);
@@ -177,25 +178,45 @@ done:
   return st;
 }
 
-vkf_status vkf_engine_write_positions(vkf_model *m, const vkf_ready *ready, vkf_input input, const vkf_dims *dims,
-                                      uint32_t rows, uint32_t length, uint32_t past) {
+vkf_status vkf_engine_write_positions(vkf_model *m, const vkf_ready *ready, const vkf_dims *dims,
+                                      const vkf_model_tokens *tokens) {
   vkf_status st = VKF_OK;
   int32_t *positions = NULL;
+  vkf_input input = tokens->stage == VKF_STAGE_DECODE ? VKF_INPUT_TARGET_POSITIONS : VKF_INPUT_POSITIONS;
   if (ready->slots[input] == VKF_NO_SLOT) goto done;
-  positions = vkf_env_alloc(m->env, (size_t)rows * length, sizeof *positions);
+  positions = vkf_env_alloc(m->env, (size_t)tokens->rows * tokens->length, sizeof *positions);
   if (!positions) VKF_FAIL(m->env, VKF_ERROR_MEMORY, "no memory for positions");
-  vkf_model_positions(m->net, rows, length, past, positions);
+  vkf_model_positions(m->net, tokens, positions);
   VKF_TRY(vkf_engine_write_input(&m->programs, ready, input, dims, positions));
 done:
   vkf_env_free(m->env, positions);
   return st;
 }
 
+/* Token types, and the rows that a pooled head sees: the first of each sequence. */
+static vkf_status write_types(vkf_model *m, const vkf_ready *ready, const vkf_dims *dims,
+                              const vkf_encode_input *input) {
+  vkf_status st = VKF_OK;
+  int32_t *zeros = NULL, *first = NULL;
+  first = vkf_env_alloc(m->env, input->B, sizeof *first);
+  if (!input->types) zeros = vkf_env_alloc(m->env, (size_t)input->B * input->S, sizeof *zeros);
+  if (!first || (!input->types && !zeros)) VKF_FAIL(m->env, VKF_ERROR_MEMORY, "no memory for token types");
+  for (uint32_t r = 0; r < input->B; r++) first[r] = (int32_t)(r * input->S);
+  VKF_TRY(vkf_engine_write_input(&m->programs, ready, VKF_INPUT_OUT_ROWS, dims, first));
+  VKF_TRY(vkf_engine_write_input(&m->programs, ready, VKF_INPUT_TYPES, dims, input->types ? input->types : zeros));
+done:
+  vkf_env_free(m->env, zeros);
+  vkf_env_free(m->env, first);
+  return st;
+}
+
 vkf_status vkf_engine_encode(vkf_model *m, const vkf_ready *ready, const vkf_dims *dims,
                              const vkf_encode_input *input) {
   vkf_status st = VKF_OK;
+  const vkf_model_tokens tokens = {.stage = VKF_STAGE_ENCODE, .rows = input->B, .length = input->S, .ids = input->ids};
   VKF_TRY(vkf_engine_write_input(&m->programs, ready, VKF_INPUT_IDS, dims, input->ids));
-  VKF_TRY(vkf_engine_write_positions(m, ready, VKF_INPUT_POSITIONS, dims, input->B, input->S, 0));
+  VKF_TRY(vkf_engine_write_positions(m, ready, dims, &tokens));
+  VKF_TRY(write_types(m, ready, dims, input));
   VKF_TRY(vkf_engine_write_mask(m, ready, VKF_INPUT_MASK, dims, input->B, input->S, input->mask));
   VKF_TRY(vkf_engine_run_ready(&m->programs, ready, dims));
 done:

@@ -20,7 +20,7 @@ static const char tiny_config[] =
 
 typedef struct tiny_tensors {
   vkf_array arrays[TINY_TENSORS];
-  char names[TINY_TENSORS][64];
+  char names[TINY_TENSORS][80];
   float data[TINY_TENSORS][TINY_NUMBERS];
   size_t n;
 } tiny_tensors;
