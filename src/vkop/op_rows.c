@@ -46,12 +46,14 @@ void vkf_vkop_record_embed(const vkf_record_view *view, vkf_dispatch *out) {
 void vkf_vkop_problem_norm(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
   rows_problem(node->op, node->params.norm.rows, node->params.norm.width, dims, out);
+  out->m *= VKF_MAX(node->params.norm.groups, 1u);
 }
 
 void vkf_vkop_record_norm(const vkf_record_view *view, vkf_dispatch *out) {
   const vkf_norm_params *p = &view->node->params.norm;
   const uint32_t *in = view->node->in;
-  const struct vkf_push_norm push = {p->rows, p->width, p->eps};
+  const uint32_t groups = VKF_MAX(p->groups, 1u);
+  const struct vkf_push_norm push = {p->rows, p->width, p->eps, groups, groups * p->width + p->rest};
   vkf_vkop_dispatch_begin(view, out);
   for (int i = VKF_NORM_X; i <= VKF_NORM_BIAS; i++) vkf_vkop_dispatch_read(out, in[i]);
   vkf_vkop_dispatch_write(out, view->node->out[0]);
