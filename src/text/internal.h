@@ -221,8 +221,9 @@ vkf_status vkf_text_load_pretokenizers(vkf_text_loader *loader, const json_t *js
 /* Runs all steps over `pieces`, in place. */
 vkf_status vkf_text_pretokenize(const vkf_text_step *steps, vkf_text_pieces *pieces);
 
-vkf_status vkf_text_load_postprocessors(vkf_text_loader *loader, const json_t *json, size_t vocab_size,
-                                        vkf_text_step **out);
+/* Refuses ids that are no token: pieces[id].data NULL, or id >= n_pieces. */
+vkf_status vkf_text_load_postprocessors(vkf_text_loader *loader, const json_t *json, const vkf_text_string *pieces,
+                                        size_t n_pieces, vkf_text_step **out);
 vkf_status vkf_text_postprocess(const vkf_text_step *steps, const vkf_text_ids *body, vkf_text_ids *out);
 
 vkf_status vkf_text_load_decoders(vkf_text_loader *loader, const json_t *json, vkf_text_step **out);

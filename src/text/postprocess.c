@@ -99,16 +99,16 @@ static const vkf_text_kind KINDS[] = {
     {.type = "ByteLevel", .load = load_nothing},
 };
 
-vkf_status vkf_text_load_postprocessors(vkf_text_loader *loader, const json_t *json, size_t vocab_size,
-                                        vkf_text_step **out) {
+vkf_status vkf_text_load_postprocessors(vkf_text_loader *loader, const json_t *json, const vkf_text_string *pieces,
+                                        size_t n_pieces, vkf_text_step **out) {
   vkf_status st = vkf_text_load_steps(loader, "post-processor", "processors", KINDS, VKF_COUNT(KINDS), json, out);
   for (const vkf_text_step *step = *out; st == VKF_OK && step != NULL; step = step->next) {
     for (size_t i = 0; i < step->u.around.n; i++) {
       int32_t id = step->u.around.ids[i];
-      if (id < 0 || (size_t)id < vocab_size) continue;
+      if (id < 0 || ((size_t)id < n_pieces && pieces[id].data != NULL)) continue;
       loader->type = step->kind->type;
-      return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "id %d is outside the vocabulary of %zu tokens", id,
-                                vocab_size);
+      return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "id %d is no token of the vocabulary, whose ids end at %zu",
+                                id, n_pieces);
     }
   }
   return st;

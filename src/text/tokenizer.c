@@ -47,8 +47,8 @@ static vkf_status load(vkf_text_tokenizer *tokenizer, const json_t *json) {
                               &tokenizer->model.vocab, tokenizer->normalizers));
   VKF_TRY(join_pieces(tokenizer));
   VKF_TRY(vkf_text_load_pretokenizers(&loader, json_object_get(json, "pre_tokenizer"), &tokenizer->pretokenizers));
-  VKF_TRY(vkf_text_load_postprocessors(&loader, json_object_get(json, "post_processor"), tokenizer->n_pieces,
-                                       &tokenizer->postprocessors));
+  VKF_TRY(vkf_text_load_postprocessors(&loader, json_object_get(json, "post_processor"), tokenizer->pieces,
+                                       tokenizer->n_pieces, &tokenizer->postprocessors));
   VKF_TRY(vkf_text_load_decoders(&loader, json_object_get(json, "decoder"), &tokenizer->decoders));
 done:
   return st;

@@ -316,7 +316,10 @@ static void malformed_files(void **state) {
       {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":5}," MODEL "}", VKF_ERROR_FORMAT, "\"pattern\" should be"},
       {"{\"post_processor\":{\"type\":\"Z\"}," MODEL "}", VKF_ERROR_UNSUPPORTED, "post-processor of type \"Z\""},
       {"{\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"b\",2],\"cls\":[\"a\",0]}," MODEL "}",
-       VKF_ERROR_FORMAT, "id 2 is outside the vocabulary of 1 tokens"},
+       VKF_ERROR_FORMAT, "id 2 is no token of the vocabulary, whose ids end at 1"},
+      {"{\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"b\",1],\"cls\":[\"a\",0]},"
+       "\"model\":{\"type\":\"WordLevel\",\"unk_token\":\"a\",\"vocab\":{\"a\":0,\"c\":2}}}",
+       VKF_ERROR_FORMAT, "id 1 is no token of the vocabulary, whose ids end at 3"},
       {"{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"Sequence\":{\"id\":\"B\"}}]}," MODEL "}",
        VKF_ERROR_FORMAT, "names \"B\""},
       {"{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}]}," MODEL
