@@ -53,7 +53,15 @@ static vkf_status write_step(stepper_state *s, const vkf_ready *ready, const vkf
   vkf_status st = VKF_OK;
   const vkf_programs *p = &s->m->programs;
   uint32_t T = step->n_tokens;
-  vkf_model_positions(s->m->net, s->R, T, s->past, s->positions);
+  const vkf_model_tokens tokens = {.stage = VKF_STAGE_DECODE,
+                                   .rows = s->R,
+                                   .length = T,
+                                   .past = s->past,
+                                   .ids = step->tokens,
+                                   .mask = s->key_mask,
+                                   .mask_stride = s->caps.keys,
+                                   .continues = true};
+  vkf_model_positions(s->m->net, &tokens, s->positions);
   VKF_TRY(vkf_engine_write_input(p, ready, VKF_INPUT_TARGET_IDS, dims, step->tokens));
   VKF_TRY(vkf_engine_write_input(p, ready, VKF_INPUT_TARGET_POSITIONS, dims, s->positions));
   if (s->ancestry) {
@@ -250,7 +258,7 @@ vkf_status vkf_model_generate(vkf_model *m, const vkf_array *inputs, size_t n_in
   VKF_TRY(vkf_engine_array_ids(m->env, inputs, n_inputs, "input_ids", false, shape, false, &ids));
   VKF_TRY(vkf_engine_array_ids(m->env, inputs, n_inputs, "attention_mask", true, shape, true, &mask));
   st = vkf_engine_generate(m,
-                           &(vkf_generate_input){.source = {(uint32_t)shape[0], (uint32_t)shape[1], ids, mask},
+                           &(vkf_generate_input){.source = {(uint32_t)shape[0], (uint32_t)shape[1], ids, mask, NULL},
                                                  .config = &config,
                                                  .on_token = params ? params->on_token : NULL,
                                                  .user = params ? params->user : NULL},

@@ -24,18 +24,19 @@ vkf_status vkf_engine_check_ids(const vkf_model *model, const char *name, const 
 /* A batch of source sentences on its way through the encoder. */
 typedef struct vkf_encode_input {
   uint32_t B, S;
-  const int32_t *ids;  /* [B][S] */
-  const int32_t *mask; /* [B][S] of 0 and 1, NULL: all 1 */
+  const int32_t *ids;   /* [B][S] */
+  const int32_t *mask;  /* [B][S] of 0 and 1, NULL: all 1 */
+  const int32_t *types; /* [B][S], NULL: all 0 */
 } vkf_encode_input;
-/* Writes ids, positions and mask and runs the ENCODE program. */
+/* Writes ids, positions, types and mask and runs the ENCODE program. */
 vkf_status vkf_engine_encode(vkf_model *model, const vkf_ready *ready, const vkf_dims *dims,
                              const vkf_encode_input *input);
 /* Writes a [rows][length] mask where the plan reads it, at capacity strides; NULL: all 1. */
 vkf_status vkf_engine_write_mask(vkf_model *model, const vkf_ready *ready, vkf_input input, const vkf_dims *dims,
                                  uint32_t rows, uint32_t length, const int32_t *mask);
-/* Position ids of rows x length tokens. */
-vkf_status vkf_engine_write_positions(vkf_model *model, const vkf_ready *ready, vkf_input input, const vkf_dims *dims,
-                                      uint32_t rows, uint32_t length, uint32_t past);
+/* Position ids of these tokens. */
+vkf_status vkf_engine_write_positions(vkf_model *model, const vkf_ready *ready, const vkf_dims *dims,
+                                      const vkf_model_tokens *tokens);
 
 /* generate on ids; the public doors add arrays and texts. */
 typedef struct vkf_generate_input {

@@ -6,27 +6,44 @@
 /* The inputs of a run, checked; the memory is the run's. */
 typedef struct run_inputs {
   size_t source[2], target[2]; /* [B,S], [R,T]; target is 0 without a decoder */
-  int32_t *ids, *mask, *target_ids, *target_mask;
+  int32_t *ids, *mask, *types, *target_ids, *target_mask;
 } run_inputs;
 
 static void inputs_finish(vkf_env *env, run_inputs *in) {
   vkf_env_free(env, in->ids);
   vkf_env_free(env, in->mask);
+  vkf_env_free(env, in->types);
   vkf_env_free(env, in->target_ids);
   vkf_env_free(env, in->target_mask);
 }
 
-static vkf_status refuse_unknown(vkf_env *env, const vkf_array *inputs, size_t n, bool decoder) {
-  static const char *const known[] = {"input_ids", "attention_mask", "decoder_input_ids", "decoder_attention_mask"};
+/* The names that an architecture takes, separated by ", ". */
+static const char *known_inputs(const vkf_net_info *info) {
+  if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER)
+    return "input_ids, attention_mask, decoder_input_ids, decoder_attention_mask";
+  return info->n_types > 0 ? "input_ids, attention_mask, token_type_ids" : "input_ids, attention_mask";
+}
+
+static vkf_status refuse_unknown(vkf_env *env, const vkf_array *inputs, size_t n, const char *known) {
   for (size_t i = 0; i < n; i++) {
-    bool found = false;
-    for (size_t k = 0; k < (decoder ? 4u : 2u); k++)
-      found = found || (inputs[i].name && !strcmp(inputs[i].name, known[k]));
-    if (!found)
-      return vkf_env_fail(
-          env, VKF_ERROR_ARGUMENT, "this model has no input called %s; expected input_ids, attention_mask%s",
-          inputs[i].name ? inputs[i].name : "NULL", decoder ? ", decoder_input_ids, decoder_attention_mask" : "");
+    const char *name = inputs[i].name ? inputs[i].name : "NULL", *at = known;
+    size_t length = strlen(name);
+    while (at && (strncmp(at, name, length) || (at[length] && at[length] != ','))) {
+      at = strstr(at, ", ");
+      if (at) at += 2;
+    }
+    if (!at)
+      return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "this model has no input called %s; expected %s", name, known);
   }
+  return VKF_OK;
+}
+
+static vkf_status check_types(vkf_model *m, const run_inputs *in) {
+  uint32_t n_types = vkf_model_net_info(m->net)->n_types;
+  for (size_t i = 0; in->types && i < in->source[0] * in->source[1]; i++)
+    if (in->types[i] < 0 || (uint32_t)in->types[i] >= n_types)
+      return vkf_env_fail(m->env, VKF_ERROR_ARGUMENT, "token_type_ids[%zu,%zu] is %d, expected 0 to %u",
+                          i / in->source[1], i % in->source[1], (int)in->types[i], n_types - 1);
   return VKF_OK;
 }
 
@@ -34,11 +51,14 @@ static vkf_status inputs_init(vkf_model *m, const vkf_array *arrays, size_t n, r
   vkf_status st = VKF_OK;
   const vkf_net_info *info = vkf_model_net_info(m->net);
   bool two = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
-  VKF_TRY(refuse_unknown(m->env, arrays, n, two));
+  VKF_TRY(refuse_unknown(m->env, arrays, n, known_inputs(info)));
   VKF_TRY(vkf_engine_array_ids(m->env, arrays, n, "input_ids", false, in->source, false, &in->ids));
   VKF_TRY(vkf_engine_array_ids(m->env, arrays, n, "attention_mask", true, in->source, true, &in->mask));
   VKF_TRY(vkf_engine_check_ids(m, "input_ids", in->ids, in->source[0], in->source[1],
                                info->architecture == VKF_ARCHITECTURE_DECODER ? info->target_vocab : info->vocab));
+  if (info->n_types > 0)
+    VKF_TRY(vkf_engine_array_ids(m->env, arrays, n, "token_type_ids", true, in->source, true, &in->types));
+  VKF_TRY(check_types(m, in));
   if (!two) goto done;
   VKF_TRY(vkf_engine_array_ids(m->env, arrays, n, "decoder_input_ids", false, in->target, false, &in->target_ids));
   if (in->target[0] != in->source[0])
@@ -58,9 +78,10 @@ static vkf_status take_output(vkf_model *m, const vkf_ready *ready, uint32_t slo
   const vkf_slot *s = &ready->plan->slots[slot];
   size_t shape[VKF_MAX_SLOT_RANK + 1], rank = 0;
   void *data = NULL;
-  if (s->rank == 2) shape[rank++] = rows;
+  bool is_split = s->rank == 2 && s->extent[0].dim != VKF_DIM_B; /* B: one row a sequence */
+  if (is_split) shape[rank++] = rows;
   for (uint32_t i = 0; i < s->rank; i++) shape[rank++] = vkf_slot_extent(s, i, dims);
-  if (s->rank == 2) shape[1] /= rows;
+  if (is_split) shape[1] /= rows;
   VKF_TRY(vkf_engine_result_add(result, s->output, s->dtype, rank, shape, &data));
   VKF_TRY(m->dev->backend->table->read(ready->program, slot, dims, data));
   const char *second = vkf_model_second_name(m->net, s->output);
@@ -90,7 +111,13 @@ static vkf_status run_decode(vkf_model *m, vkf_capacity *capacity, const vkf_pla
   vkf_dims dims = vkf_dims_make(sizes);
   VKF_TRY(vkf_engine_program_get(&m->programs, capacity, request, &ready));
   VKF_TRY(vkf_engine_write_input(&m->programs, ready, VKF_INPUT_TARGET_IDS, &dims, ids));
-  VKF_TRY(vkf_engine_write_positions(m, ready, VKF_INPUT_TARGET_POSITIONS, &dims, sizes->R, sizes->T, 0));
+  const vkf_model_tokens tokens = {.stage = VKF_STAGE_DECODE,
+                                   .rows = sizes->R,
+                                   .length = sizes->T,
+                                   .ids = ids,
+                                   .mask = target_mask,
+                                   .mask_stride = sizes->T};
+  VKF_TRY(vkf_engine_write_positions(m, ready, &dims, &tokens));
   VKF_TRY(vkf_engine_write_mask(m, ready, VKF_INPUT_MASK, &dims, sizes->B, sizes->S, source_mask));
   VKF_TRY(vkf_engine_write_mask(m, ready, VKF_INPUT_TARGET_MASK, &dims, sizes->R, sizes->T, target_mask));
   VKF_TRY(vkf_engine_run_ready(&m->programs, ready, &dims));
@@ -131,7 +158,7 @@ vkf_status vkf_model_run(vkf_model *m, const vkf_array *inputs, size_t n_inputs,
     vkf_sizes sizes = {.B = B, .S = S, .R = B, .T = 1, .out = B * S};
     vkf_dims dims = vkf_dims_make(&sizes);
     VKF_TRY(vkf_engine_program_get(&m->programs, capacity, &encode, &ready));
-    VKF_TRY(vkf_engine_encode(m, ready, &dims, &(vkf_encode_input){B, S, in.ids, in.mask}));
+    VKF_TRY(vkf_engine_encode(m, ready, &dims, &(vkf_encode_input){B, S, in.ids, in.mask, in.types}));
     VKF_TRY(take_outputs(m, ready, &dims, B, result));
   }
   if (info->architecture != VKF_ARCHITECTURE_ENCODER) {

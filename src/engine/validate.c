@@ -163,12 +163,12 @@ static vkf_status run_pass(side *s, const pass *p, const vkf_ready *ready, const
   VKF_TRY(programs->backend->table->poison(ready->program));
   if (p->request.stage == VKF_STAGE_ENCODE) {
     fill_ids(ids, B * S, info->vocab, 1);
-    VKF_TRY(vkf_engine_encode(m, ready, dims, &(vkf_encode_input){B, S, ids, mask}));
+    VKF_TRY(vkf_engine_encode(m, ready, dims, &(vkf_encode_input){B, S, ids, mask, NULL}));
     goto done;
   }
   uint32_t length = p->sizes.T, past = p->sizes.past;
   fill_ids(ids, (size_t)R * length, info->target_vocab, 2 + past);
-  vkf_model_positions(m->net, R, length, past, positions);
+  vkf_model_positions(m->net, &(vkf_model_tokens){VKF_STAGE_DECODE, R, length, past, ids, NULL, 0, false}, positions);
   ancestry = vkf_env_alloc(m->env, (size_t)caps.R * caps.keys, sizeof *ancestry);
   if (!ancestry) VKF_FAIL(m->env, VKF_ERROR_MEMORY, "no memory for the order of beams");
   for (uint32_t r = 0; r < R; r++) {

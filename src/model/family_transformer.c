@@ -109,7 +109,8 @@ static vkf_status stack_numbers(vkf_net *net, vkf_file_value config, vkf_model_s
   VKF_TRY(vkf_file_json_find_bool(config, "norm_first", false, &stack->norm_first));
   VKF_TRY(vkf_file_json_find_bool(config, "norm_affine", true, &stack->norm_affine));
   VKF_TRY(vkf_file_json_find_bool(config, "final_norm", stack->norm_first, &stack->has_final_norm));
-  VKF_TRY(vkf_file_json_find_bool(config, "attention_bias", true, &stack->attention_bias));
+  VKF_TRY(vkf_file_json_find_bool(config, "attention_bias", true, &stack->qkv_bias));
+  stack->out_bias = stack->qkv_bias;
   VKF_TRY(vkf_file_json_find_bool(config, "ffn_bias", true, &stack->ffn_bias));
   VKF_TRY(vkf_file_json_find_double(config, "layer_norm_eps", 1e-5, &eps));
   VKF_TRY(vkf_file_json_find_bool(config, "scale_embedding", false, &is_scaled));
@@ -134,15 +135,15 @@ static vkf_status embeddings(vkf_net *net, vkf_file_value config, bool is_pair, 
   VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE | (is_tied ? VKF_WEIGHT_MATMUL : 0), "embed.weight", vocab, width,
                                "embed.weight", &stack->table));
   if (!net->info.has_head) goto done;
-  net->head = (vkf_model_linear){stack->table, VKF_NO_WEIGHT};
+  net->head.out.weight = stack->table;
   if (is_tied)
     vkf_model_mark_known(net, "lm_head.weight");
   else
-    VKF_TRY(
-        vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, "lm_head.weight", vocab, width, "head.weight", &net->head.weight));
+    VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, "lm_head.weight", vocab, width, "head.weight",
+                                 &net->head.out.weight));
   if (has_bias) {
     vkf_model_source bias = {.tensor = "lm_head.bias", .rows = vocab, .n_rows = vocab};
-    VKF_TRY(vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &bias, 1, &net->head.bias, "head.bias"));
+    VKF_TRY(vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &bias, 1, &net->head.out.bias, "head.bias"));
   }
 done:
   return st;
@@ -174,7 +175,7 @@ done:
 vkf_status vkf_model_map_transformer(vkf_net *net, vkf_file_value config) {
   vkf_status st = VKF_OK;
   vkf_net_info *info = &net->info;
-  vkf_model_stack common = {0};
+  vkf_model_stack common = vkf_model_no_stack;
   vkf_architecture architecture = VKF_ARCHITECTURE_ENCODER_DECODER;
   VKF_TRY(refuse_unknown_keys(net, config));
   VKF_TRY(find_architecture(net, config, &architecture));

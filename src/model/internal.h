@@ -29,48 +29,103 @@ typedef struct vkf_model_attention {
   vkf_model_linear kv; /* cross-attention only: keys and values */
   vkf_model_linear out;
   vkf_model_norm norm;
+  uint32_t head_norm; /* of the heads of queries and keys, where the stack has them: [(H + Hkv) K] */
 } vkf_model_attention;
 
 typedef struct vkf_model_layer {
   vkf_model_attention self, cross; /* cross: where the stack has cross-attention */
-  vkf_model_linear ffn_in, ffn_out;
+  vkf_model_linear ffn_in;         /* [F,D]; gated: the rows of the gate, then those that it is multiplied with */
+  vkf_model_linear ffn_out;
   vkf_model_norm ffn_norm;
+  uint32_t window; /* keys that a query sees; 0: all */
 } vkf_model_layer;
 
 typedef enum vkf_model_position_kind {
   VKF_POSITION_NONE,
   VKF_POSITION_LEARNED,
   VKF_POSITION_INTERLEAVED, /* sinusoids: even columns sines, odd columns cosines (Vaswani et al. 2017, section 3.5) */
-  VKF_POSITION_HALVES       /* the same numbers, all sines first */
+  VKF_POSITION_HALVES,      /* the same numbers, all sines first */
+  VKF_POSITION_STRETCHED,   /* halves with the exponents i / (D/2 - 1), so that the last one is 1 (tensor2tensor) */
+  VKF_POSITION_ROTARY       /* queries and keys are turned, nothing is added */
 } vkf_model_position_kind;
+
+/* What a token's position id is, before the stack's offset is added. */
+typedef enum vkf_model_position_ids {
+  VKF_POSITION_IDS_COUNT,   /* its number in the row; among the unmasked ones when a masked prompt is continued */
+  VKF_POSITION_IDS_MASK,    /* its number among the unmasked ones; masked: -1 */
+  VKF_POSITION_IDS_NON_PADS /* its number, from 1, among the ids that are no pad; pads: 0 */
+} vkf_model_position_ids;
+
+/* Rotary positions (Su et al. 2021). See rotary.c. */
+typedef struct vkf_model_rotary {
+  uint32_t width;      /* columns of a head that turn; 0: none */
+  double *frequencies; /* [width/2] radians a position */
+  double factor;       /* of sines and cosines */
+} vkf_model_rotary;
+
+/* Biases of scores by distance (Raffel et al. 2020), one table for all layers. */
+typedef struct vkf_model_relative {
+  uint32_t table;                   /* [n_buckets, H] */
+  uint32_t n_buckets, max_distance; /* n_buckets 0: none */
+} vkf_model_relative;
 
 typedef struct vkf_model_stack {
   const char *name; /* "encoder", "decoder" */
   uint32_t n_layers, vocab, d_ff;
+  uint32_t n_stored; /* layers in the files, each of which computes n_layers / n_stored in turn; 0: all */
   uint32_t n_heads, n_kv_heads, key_width, value_width;
   float scale; /* of the scores */
   bool causal, has_cross;
-  bool attention_bias, ffn_bias;
+  bool qkv_bias, out_bias, ffn_bias;
   vkf_activation activation;
+  bool is_gated;    /* activation(gate) * in */
   bool norm_first;  /* x + f(norm(x)), else norm(x + f(x)) */
+  bool is_parallel; /* norm_first: x + f(norm(x)) + g(norm'(x)) */
   bool norm_affine; /* of the layers' norms; the final norm has its tensors wherever they are stored */
   bool has_final_norm;
+  bool has_head_norm; /* queries and keys are normed, head by head */
   vkf_norm_kind norm_kind;
   float norm_eps;
   float embed_scale;
   vkf_model_position_kind positions;
+  vkf_model_position_ids position_ids;
+  uint32_t position_offset;
   uint32_t n_positions;           /* rows of the learned table */
   uint32_t table, position_table; /* weights; position_table where positions are learned */
+  uint32_t n_types, type_table;   /* 0: no token types */
+  vkf_model_norm embed_norm;      /* VKF_NO_WEIGHT: none, as with all that follow */
+  vkf_model_linear embed_in;      /* from the width of the table to D; positions are added where their width is */
+  vkf_model_linear embed_out;     /* from D to the width of the table, after the last layer */
+  vkf_model_linear patches;       /* images: [D, channels*height*width], in the place of ids; no bias */
+  vkf_patches_params patch;
+  vkf_model_rotary rotary;
+  vkf_model_relative relative;
   vkf_model_layer *layers;
   vkf_model_norm final_norm;
 } vkf_model_stack;
+/* All weights absent, all numbers 0. */
+extern const vkf_model_stack vkf_model_no_stack;
+
+/* From the last states to logits. */
+typedef struct vkf_model_head {
+  bool first_token;       /* of each sequence; else every row */
+  vkf_model_linear dense; /* VKF_NO_WEIGHT: none; then its activation and norm */
+  vkf_activation activation;
+  vkf_model_norm norm;
+  float norm_eps;
+  const char *dense_output; /* an output where there are no logits: "pooler_output" */
+  vkf_model_linear out;     /* where info.has_head */
+  float scale;              /* of the logits before their bias; 0: 1 */
+} vkf_model_head;
 
 /* ---- the net ----------------------------------------------------------------------------------------------------- */
 
-/* Rows [first_row, first_row + n_rows) of a tensor; a vector counts as n_rows rows of one number. */
+/* n_rows rows of a tensor; a vector counts as rows of one number. They begin at first_row; after each group_rows of
+ * them the next ones begin group_stride rows later. */
 typedef struct vkf_model_part {
   const vkf_file_tensor *tensor;
-  size_t first_row, n_rows;
+  size_t first_row, n_rows, group_rows, group_stride;
+  bool is_transposed; /* stored as [columns, rows] */
 } vkf_model_part;
 
 #define VKF_MODEL_MAX_PARTS 3
@@ -84,24 +139,29 @@ struct vkf_net {
   vkf_arena arena;
   vkf_net_info info;
   const char *config_path;
+  const char *base; /* prefix that stored names may lack: "model."; set by the family before it claims tensors */
   vkf_file_tensors *tensors;
   bool *used; /* [tensors] claimed or known to be of no use */
   vkf_weight_info *infos;
   vkf_model_weight *weights;
   uint32_t n_weights, weights_capacity;
   vkf_model_stack encoder, decoder; /* n_layers 0: there is none */
-  vkf_model_linear head;            /* where info.has_head */
-  const char *names[2][2];          /* by stage: the last states, their other name (vkf_model_second_name) */
+  vkf_model_head head;
+  bool is_last_apart;      /* hidden_states.N end before the final norm, last_hidden_state comes after it */
+  const char *names[2][2]; /* by stage: the last states, their other name (vkf_model_second_name) */
 };
 
 /* ---- families ---------------------------------------------------------------------------------------------------- */
 
-/* X(model_type): the one list. */
+/* X(model_type, name of the function that maps it): the one list. */
 #define VKF_MODEL_FAMILIES(X) \
-  X(marian)                   \
-  X(transformer)
+  X("bart", bart)             \
+  X("m2m_100", bart)          \
+  X("marian", marian)         \
+  X("mbart", bart)            \
+  X("transformer", transformer)
 
-#define X(name) vkf_status vkf_model_map_##name(vkf_net *net, vkf_file_value config);
+#define X(type, name) vkf_status vkf_model_map_##name(vkf_net *net, vkf_file_value config);
 VKF_MODEL_FAMILIES(X)
 #undef X
 
@@ -128,11 +188,16 @@ vkf_status vkf_model_split_heads(vkf_net *net, vkf_model_stack *stack, const cha
 /* Which tensors a weight is made of. */
 typedef struct vkf_model_source {
   const char *tensor;
-  uint32_t rows;              /* of the whole tensor */
-  uint32_t first_row, n_rows; /* of the part */
-  bool is_flat_matrix;        /* a vector that is stored as [1, rows] */
+  uint32_t rows;                     /* of the whole tensor */
+  uint32_t first_row, n_rows;        /* of the part */
+  uint32_t group_rows, group_stride; /* 0: the rows follow each other; see vkf_model_part */
+  bool is_transposed;                /* stored as [columns, rows] */
+  size_t stored_rank, stored[4];     /* a shape of other rank with the same numbers; 0: as it is */
 } vkf_model_source;
 
+/* A tensor is looked for under its name, and where that is not stored: without net->base, with "gamma" and "beta" for
+ * "weight" and "bias". NULL: there is none. */
+const vkf_file_tensor *vkf_model_find_tensor(const vkf_net *net, const char *name);
 bool vkf_model_has_tensor(const vkf_net *net, const char *name);
 /* The first of the names that is stored; the first of all if none is. */
 const char *vkf_model_first_of(const vkf_net *net, const char *const *names, size_t n);
@@ -144,6 +209,12 @@ vkf_status vkf_model_add_matrix(vkf_net *net, uint32_t use, const char *tensor, 
                                 const char *name, uint32_t *out);
 /* Tensors that are stored but say nothing new (tied twice): not listed as unused. */
 void vkf_model_mark_known(vkf_net *net, const char *name);
+/* A linear layer from `columns` to `rows`, stem + "weight" and, if it is there, stem + "bias". */
+vkf_status vkf_model_add_linear(vkf_net *net, const char *stem, uint32_t rows, uint32_t columns, const char *name,
+                                vkf_model_linear *out);
+/* A layer norm of this width, stem + "weight" and, for layer norms, stem + "bias". */
+vkf_status vkf_model_add_norm(vkf_net *net, const char *stem, uint32_t width, vkf_norm_kind kind, const char *name,
+                              vkf_model_norm *out);
 /* Fills info.unused. */
 vkf_status vkf_model_list_unused(vkf_net *net);
 vkf_status vkf_model_load_weight(void *net, uint32_t index, float *dst);
@@ -153,19 +224,50 @@ vkf_status vkf_model_load_weight(void *net, uint32_t index, float *dst);
 /* Stems, to which "weight" and "bias" are appended. */
 typedef struct vkf_model_attention_names {
   const char *q, *k, *v; /* three tensors, or */
-  const char *packed;    /* one with the rows of all three */
+  const char *packed;    /* one with the rows of all three: all queries, then all keys, then all values */
+  bool packed_by_head;   /* or those of the first head, then those of the second */
   const char *out, *norm;
+  const char *q_norm, *k_norm; /* where the stack has norms of heads */
 } vkf_model_attention_names;
 
 typedef struct vkf_model_stack_names {
   const char *layers; /* "model.encoder.layers.": then the number and a dot, then the stems below */
   vkf_model_attention_names self, cross;
+  const char *ffn_gate; /* where the stack is gated */
   const char *ffn_in, *ffn_out, *ffn_norm;
   const char *final_norm; /* a whole stem */
+  bool is_transposed;     /* matrices of the layers are stored as [K,N] */
 } vkf_model_stack_names;
 
 /* Claims the tensors of all layers and of the final norm; the numbers of the stack are set before. */
 vkf_status vkf_model_claim_stack(vkf_net *net, vkf_model_stack *stack, const vkf_model_stack_names *names);
+
+/* ---- embeddings.c: what is common to families ---------------------------------------------------------------------
+ */
+
+/* pad_token_id, bos_token_id and eos_token_id (the first, if it is a list), -1 where they are missing. */
+vkf_status vkf_model_find_tokens(vkf_net *net, vkf_file_value config);
+/* Numbers, tables and head of an encoder-decoder with BART's keys and names: widths, layers and heads of both stacks,
+ * embeddings shared or apart, a head that is tied or not, final_logits_bias. The stacks' names are set here. */
+vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config);
+/* The table of a stack's only embeddings and its head: tied to it, or the tensor `head` (where it differs, or where
+ * the folder ties nothing). */
+vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, vkf_model_stack *stack,
+                                          const char *table, uint32_t width, bool is_tied_by_default, const char *head);
+/* Which head the first of `architectures` asks for, by its ending. */
+typedef enum vkf_model_head_kind {
+  VKF_HEAD_NONE,                    /* BertModel */
+  VKF_HEAD_MASKED_LM,               /* BertForMaskedLM, BertForPreTraining */
+  VKF_HEAD_CAUSAL_LM,               /* GPT2LMHeadModel, LlamaForCausalLM, T5ForConditionalGeneration */
+  VKF_HEAD_SEQUENCE_CLASSIFICATION, /* also of images */
+  VKF_HEAD_TOKEN_CLASSIFICATION,
+  VKF_HEAD_KINDS
+} vkf_model_head_kind;
+/* kinds: bits 1 << kind that the family has. Without `architectures`: fallback. VKF_ERROR_UNSUPPORTED by name. */
+vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kinds, vkf_model_head_kind fallback,
+                               vkf_model_head_kind *out);
+/* "classifier." with as many rows as it has. */
+vkf_status vkf_model_claim_classifier(vkf_net *net, const char *stem, uint32_t columns);
 
 /* ---- positions.c ------------------------------------------------------------------------------------------------- */
 

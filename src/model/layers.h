@@ -17,13 +17,14 @@ typedef struct vkf_model_stage {
 /* The blocks "embed" and "<stack>.0" and so on. Gives the states after the last layer, before a final norm; they are an
  * output only if none follows. */
 uint32_t vkf_model_layers(const vkf_model_stage *s);
-/* States i as an output, if they are asked for; n_layers: the last, after the final norm. */
-void vkf_model_output_state(const vkf_model_stage *s, uint32_t i, uint32_t x);
+/* The last states, after the final norm, as an output, if they are asked for. */
+void vkf_model_output_last(const vkf_model_stage *s, uint32_t x);
 
 /* Single nodes, named after the block and `name` (NULL: as the block). */
 uint32_t vkf_model_matmul(const vkf_model_stage *s, const char *name, vkf_dim rows, uint32_t x,
                           const vkf_model_linear *linear, vkf_activation activation, uint32_t residual);
-uint32_t vkf_model_norm_rows(const vkf_model_stage *s, const char *name, uint32_t x, const vkf_model_norm *weights);
+uint32_t vkf_model_norm_rows(const vkf_model_stage *s, const char *name, vkf_dim rows, uint32_t x,
+                             const vkf_model_norm *weights);
 /* Keys and values from the columns of `x` that begin at k_column into k and v (NONE: new temporaries, one after the
  * other). heads: whose widths. */
 uint32_t vkf_model_append(const vkf_model_stage *s, const char *name, uint32_t x, uint32_t k_column, vkf_dim past,

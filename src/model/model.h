@@ -24,15 +24,18 @@ const char *vkf_model_architecture_name(vkf_architecture architecture); /* "enco
 /* Strings belong to the net. Where there are two stacks, n_heads and d_ff are the encoder's. */
 typedef struct vkf_net_info {
   const char *folder;
-  const char *family; /* "marian", "transformer" */
+  const char *family; /* model_type: "marian", "transformer" */
   vkf_architecture architecture;
   uint32_t d_model, n_heads, d_ff;
   uint32_t vocab;        /* ids of the encoder, or of the only stack */
-  uint32_t target_vocab; /* ids of the decoder; the width of the logits */
+  uint32_t target_vocab; /* the width of the logits; ids of a decoder */
   uint32_t encoder_layers, decoder_layers;
   uint32_t max_positions;                           /* 0: unlimited */
   int32_t pad_id, bos_id, eos_id, decoder_start_id; /* of config.json; -1: none */
   bool has_head;                                    /* there are logits */
+  bool is_pooled;                                   /* they are one row a sequence: [B, V] */
+  uint32_t n_types;                                 /* of token_type_ids; 0: there are none */
+  uint32_t image[3];                                /* channels, height, width of images in the place of ids; 0: none */
   uint64_t n_parameters;                            /* numbers in the tensors that are used, tied ones once */
   uint64_t file_bytes;
   size_t n_unused; /* tensors of the files that nothing asks for */
@@ -103,7 +106,16 @@ void vkf_model_plan_destroy(vkf_plan **plan);
 /* The other name of an output: "encoder_hidden_states.6" of "encoder_last_hidden_state". NULL: it has one name. */
 const char *vkf_model_second_name(const vkf_net *net, const char *output);
 
-/* Position ids of [rows][length] tokens that follow `past` cached ones, into out. */
-void vkf_model_positions(const vkf_net *net, uint32_t rows, uint32_t length, uint32_t past, int32_t *out);
+/* What position ids depend on: [rows][length] tokens that follow `past` cached ones. */
+typedef struct vkf_model_tokens {
+  vkf_stage stage;
+  uint32_t rows, length, past;
+  const int32_t *ids;  /* [rows][length] */
+  const int32_t *mask; /* [rows][mask_stride >= past + length], 0: no token; NULL: all are */
+  size_t mask_stride;
+  bool continues; /* as transformers' generate counts: masked tokens of the prompt not */
+} vkf_model_tokens;
+/* Into out [rows][length]. */
+void vkf_model_positions(const vkf_net *net, const vkf_model_tokens *tokens, int32_t *out);
 
 #endif

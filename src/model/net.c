@@ -9,9 +9,26 @@ typedef struct family {
 } family;
 
 static const family families[] = {
-#define X(name) {#name, vkf_model_map_##name},
+#define X(type, name) {type, vkf_model_map_##name},
     VKF_MODEL_FAMILIES(X)
 #undef X
+};
+
+const vkf_model_stack vkf_model_no_stack = {
+    .table = VKF_NO_WEIGHT,
+    .position_table = VKF_NO_WEIGHT,
+    .type_table = VKF_NO_WEIGHT,
+    .embed_norm = {VKF_NO_WEIGHT, VKF_NO_WEIGHT},
+    .embed_in = {VKF_NO_WEIGHT, VKF_NO_WEIGHT},
+    .embed_out = {VKF_NO_WEIGHT, VKF_NO_WEIGHT},
+    .patches = {VKF_NO_WEIGHT, VKF_NO_WEIGHT},
+    .relative = {.table = VKF_NO_WEIGHT},
+    .final_norm = {VKF_NO_WEIGHT, VKF_NO_WEIGHT},
+};
+static const vkf_model_head no_head = {
+    .dense = {VKF_NO_WEIGHT, VKF_NO_WEIGHT},
+    .norm = {VKF_NO_WEIGHT, VKF_NO_WEIGHT},
+    .out = {VKF_NO_WEIGHT, VKF_NO_WEIGHT},
 };
 
 const char *vkf_model_architecture_name(vkf_architecture architecture) {
@@ -60,15 +77,15 @@ static vkf_status finish_info(vkf_net *net) {
   info->n_heads = first->n_heads;
   info->d_ff = first->d_ff;
   info->vocab = first->vocab;
-  info->target_vocab = last->vocab;
+  info->target_vocab = info->has_head ? net->infos[net->head.out.weight].shape[0] : last->vocab;
   info->encoder_layers = net->encoder.n_layers;
   info->decoder_layers = net->decoder.n_layers;
   info->file_bytes = vkf_file_tensors_file_bytes(net->tensors);
   const char **names = net->names[has_encoder ? VKF_STAGE_ENCODE : VKF_STAGE_DECODE];
   const char *prefix = is_pair ? "encoder_" : "";
   names[0] = vkf_arena_printf(arena, "%slast_hidden_state", prefix);
-  names[1] = vkf_arena_printf(arena, "%shidden_states.%u", prefix, first->n_layers);
-  if (names[0] == NULL || names[1] == NULL) return VKF_ERROR_MEMORY;
+  if (!net->is_last_apart) names[1] = vkf_arena_printf(arena, "%shidden_states.%u", prefix, first->n_layers);
+  if (names[0] == NULL || (names[1] == NULL && !net->is_last_apart)) return VKF_ERROR_MEMORY;
   return vkf_model_list_unused(net);
 }
 
@@ -98,6 +115,8 @@ vkf_status vkf_model_net_open(vkf_env *env, const char *folder, vkf_net **out) {
   vkf_net *net = vkf_env_alloc(env, 1, sizeof *net);
   if (net == NULL) return VKF_ERROR_MEMORY;
   net->env = env;
+  net->encoder = net->decoder = vkf_model_no_stack;
+  net->head = no_head;
   vkf_arena_init(&net->arena, env);
   vkf_file_json *config = NULL;
   vkf_status st = map_folder(net, folder, &config);

@@ -32,12 +32,32 @@ static bool wants_head(const vkf_plan_request *request) {
   return request->logits || request->log_softmax || request->max_edits > 0 || request->top_k > 0;
 }
 
+static uint32_t gather(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
+  vkf_model_node node = {
+      .op = VKF_OP_GATHER,
+      .name = "gather",
+      .params.gather = {.rows = rows, .x_rows = s->rows, .width = s->b->net->info.d_model},
+      .in = {[VKF_GATHER_X] = vkf_model_slot(x), [VKF_GATHER_INDEX] = vkf_model_input(VKF_INPUT_OUT_ROWS, true)}};
+  return vkf_model_add_node(s->b, &node);
+}
+
+/* What stands between the last states and the logits. */
+static uint32_t before_logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
+  const vkf_model_head *head = &s->b->net->head;
+  if (s->stack->embed_out.weight != VKF_NO_WEIGHT)
+    x = vkf_model_matmul(s, "out", rows, x, &s->stack->embed_out, VKF_ACT_NONE, VKF_NO_SLOT);
+  if (head->dense.weight != VKF_NO_WEIGHT)
+    x = vkf_model_matmul(s, "dense", rows, x, &head->dense, head->activation, VKF_NO_SLOT);
+  if (head->norm.weight != VKF_NO_WEIGHT) x = vkf_model_norm_rows(s, "dense.norm", rows, x, &head->norm);
+  return x;
+}
+
 /* Logits of rows x, and what is asked for of log-softmax, edits and top-k, in this order. */
 static void logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
   vkf_model_builder *b = s->b;
   const vkf_plan_request *request = b->request;
   uint32_t width = b->net->info.target_vocab;
-  uint32_t y = vkf_model_matmul(s, "logits", rows, x, &b->net->head, VKF_ACT_NONE, VKF_NO_SLOT);
+  uint32_t y = vkf_model_matmul(s, "logits", rows, x, &b->net->head.out, VKF_ACT_NONE, VKF_NO_SLOT);
   if (request->logits) vkf_model_output(b, y, "logits");
   if (request->log_softmax) {
     vkf_model_node node = {.op = VKF_OP_LOG_SOFTMAX,
@@ -80,13 +100,19 @@ static void build_encode(vkf_model_builder *b) {
   uint32_t x = vkf_model_layers(&s);
   if (s.stack->has_final_norm) {
     vkf_model_block(b, "encoder.norm");
-    x = vkf_model_norm_rows(&s, NULL, x, &s.stack->final_norm);
-    vkf_model_output_state(&s, s.stack->n_layers, x);
+    x = vkf_model_norm_rows(&s, NULL, s.rows, x, &s.stack->final_norm);
+    vkf_model_output_last(&s, x);
   }
   if (is_pair) cross_states(&s, &net->decoder, x);
-  if (!wants_head(b->request)) return;
+  const vkf_model_head *head = &net->head;
+  bool is_pooled = head->dense_output != NULL && (b->request->last_hidden_state || b->request->hidden_states);
+  if (is_pair || (!is_pooled && !wants_head(b->request))) return;
   vkf_model_block(b, "head");
-  logits(&s, s.rows, x);
+  vkf_dim rows = head->first_token ? VKF_DIM_B : s.rows;
+  if (head->first_token) x = gather(&s, rows, x);
+  x = before_logits(&s, rows, x);
+  if (is_pooled) vkf_model_output(b, x, "%s", head->dense_output);
+  if (wants_head(b->request)) logits(&s, rows, x);
 }
 
 static void build_decode(vkf_model_builder *b) {
@@ -100,20 +126,16 @@ static void build_decode(vkf_model_builder *b) {
   uint32_t x = vkf_model_layers(&s);
   if (s.stack->has_final_norm || wants_head(request)) vkf_model_block(b, "head");
   if (s.stack->has_final_norm) {
-    x = vkf_model_norm_rows(&s, "norm", x, &s.stack->final_norm);
-    vkf_model_output_state(&s, s.stack->n_layers, x);
+    x = vkf_model_norm_rows(&s, "norm", s.rows, x, &s.stack->final_norm);
+    vkf_model_output_last(&s, x);
   }
   if (!wants_head(request)) return;
   vkf_dim rows = VKF_DIM_RT;
   if (request->gather_out) {
     rows = VKF_DIM_OUT;
-    vkf_model_node node = {
-        .op = VKF_OP_GATHER,
-        .name = "gather",
-        .params.gather = {.rows = rows, .x_rows = s.rows, .width = net->info.d_model},
-        .in = {[VKF_GATHER_X] = vkf_model_slot(x), [VKF_GATHER_INDEX] = vkf_model_input(VKF_INPUT_OUT_ROWS, true)}};
-    x = vkf_model_add_node(b, &node);
+    x = gather(&s, rows, x);
   }
+  x = before_logits(&s, rows, x);
   logits(&s, rows, x);
 }
 

@@ -4,21 +4,45 @@
 #include "model/internal.h"
 
 void vkf_model_sinusoids(vkf_model_position_kind kind, uint32_t n, uint32_t width, float *table) {
-  uint32_t n_sines = VKF_CEIL_DIV(width, 2);
+  bool is_stretched = kind == VKF_POSITION_STRETCHED; /* an odd last column has neither sine nor cosine there: 0 */
+  uint32_t n_sines = is_stretched ? width / 2 : VKF_CEIL_DIV(width, 2);
   for (uint32_t position = 0; position < n; position++) {
     float *row = table + (size_t)position * width;
     for (uint32_t c = 0; c < width; c++) {
       uint32_t pair = c / 2;
-      double angle = position / pow(10000, 2.0 * pair / width);
+      double exponent = is_stretched ? pair / VKF_MAX(n_sines - 1.0, 1.0) : 2.0 * pair / width;
+      double angle = position / pow(10000, exponent);
       bool is_cosine = c % 2 == 1;
-      uint32_t column = kind == VKF_POSITION_HALVES ? pair + (is_cosine ? n_sines : 0) : c;
+      uint32_t column = kind == VKF_POSITION_INTERLEAVED ? c : pair + (is_cosine ? n_sines : 0);
       row[column] = (float)(is_cosine ? cos(angle) : sin(angle));
+      if (is_stretched && pair == n_sines) row[c] = 0;
     }
   }
 }
 
-void vkf_model_positions(const vkf_net *net, uint32_t rows, uint32_t length, uint32_t past, int32_t *out) {
-  (void)net;
-  for (uint32_t r = 0; r < rows; r++)
-    for (uint32_t t = 0; t < length; t++) *out++ = (int32_t)(past + t);
+/* The number of the token in its row, by the stack's rule; `past` tokens are cached. */
+static int64_t number(const vkf_net *net, const vkf_model_stack *stack, const vkf_model_tokens *tokens, size_t row,
+                      uint32_t t) {
+  const int32_t *mask = tokens->mask != NULL ? tokens->mask + row * tokens->mask_stride : NULL;
+  const int32_t *ids = tokens->ids + row * tokens->length;
+  bool reads_mask = stack->position_ids == VKF_POSITION_IDS_MASK || tokens->continues;
+  int64_t n = (int64_t)tokens->past + t;
+  if (stack->position_ids == VKF_POSITION_IDS_NON_PADS) {
+    if (ids[t] == net->info.pad_id) return 0;
+    n = tokens->past;
+    for (uint32_t i = 0; i <= t; i++) n += ids[i] != net->info.pad_id;
+  } else if (mask != NULL && reads_mask) {
+    uint32_t last = tokens->past + t;
+    if (mask[last] == 0) return -1;
+    n = -1;
+    for (uint32_t i = 0; i <= last; i++) n += mask[i] != 0;
+  }
+  return n;
+}
+
+void vkf_model_positions(const vkf_net *net, const vkf_model_tokens *tokens, int32_t *out) {
+  const vkf_model_stack *stack = tokens->stage == VKF_STAGE_DECODE ? &net->decoder : &net->encoder;
+  for (size_t r = 0; r < tokens->rows; r++)
+    for (uint32_t t = 0; t < tokens->length; t++)
+      *out++ = (int32_t)VKF_MAX(number(net, stack, tokens, r, t) + (int64_t)stack->position_offset, 0);
 }

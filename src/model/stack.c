@@ -10,27 +10,29 @@ typedef struct claimer {
   vkf_net *net;
   const vkf_model_stack *stack;
   const char *prefix; /* of the tensors */
+  bool is_transposed; /* matrices are */
   char block[48];     /* "encoder.0" */
   char names[VKF_MODEL_MAX_PARTS][256];
 } claimer;
 
-/* The parts of one linear: stems, and rows of each. A packed tensor is one part with a window of rows. */
+/* The parts of one linear layer: `tensor` is a stem here. */
 typedef struct linear_parts {
-  const char *stems[VKF_MODEL_MAX_PARTS];
-  uint32_t n_rows[VKF_MODEL_MAX_PARTS];
+  vkf_model_source sources[VKF_MODEL_MAX_PARTS];
   size_t n;
-  uint32_t first_row, all_rows; /* of a packed tensor; all_rows 0: each part is a whole tensor */
 } linear_parts;
+
+static vkf_model_source whole(const char *stem, uint32_t rows) {
+  return (vkf_model_source){.tensor = stem, .rows = rows, .n_rows = rows};
+}
 
 static vkf_status add(claimer *c, const linear_parts *parts, const char *kind, uint32_t use, uint32_t columns,
                       const char *name, uint32_t *out) {
   vkf_model_source sources[VKF_MODEL_MAX_PARTS] = {{0}};
   for (size_t i = 0; i < parts->n; i++) {
-    snprintf(c->names[i], sizeof c->names[i], "%s%s%s", c->prefix, parts->stems[i], kind);
-    sources[i] = (vkf_model_source){.tensor = c->names[i],
-                                    .rows = parts->all_rows > 0 ? parts->all_rows : parts->n_rows[i],
-                                    .first_row = parts->first_row,
-                                    .n_rows = parts->n_rows[i]};
+    snprintf(c->names[i], sizeof c->names[i], "%s%s%s", c->prefix, parts->sources[i].tensor, kind);
+    sources[i] = parts->sources[i];
+    sources[i].tensor = c->names[i];
+    sources[i].is_transposed = c->is_transposed;
   }
   return vkf_model_add_weight(c->net, use, columns, sources, parts->n, out, "%s.%s.%s", c->block, name, kind);
 }
@@ -46,11 +48,46 @@ static vkf_status linear(claimer *c, linear_parts parts, uint32_t columns, bool 
 static vkf_status norm(claimer *c, bool is_affine, const char *stem, const char *name, vkf_model_norm *out) {
   *out = (vkf_model_norm){VKF_NO_WEIGHT, VKF_NO_WEIGHT};
   if (!is_affine) return VKF_OK;
-  linear_parts parts = {.stems = {stem}, .n_rows = {c->net->info.d_model}, .n = 1};
+  linear_parts parts = {{whole(stem, c->net->info.d_model)}, 1};
   vkf_status st = add(c, &parts, "weight", VKF_WEIGHT_VECTOR, 0, name, &out->weight);
   if (st == VKF_OK && c->stack->norm_kind == VKF_NORM_LAYER)
     st = add(c, &parts, "bias", VKF_WEIGHT_VECTOR, 0, name, &out->bias);
   return st;
+}
+
+/* The same scale for every head of the queries, and one for every head of the keys. */
+static vkf_status head_norm(claimer *c, const vkf_model_attention_names *names, const char *name, uint32_t *out) {
+  const vkf_model_stack *s = c->stack;
+  vkf_model_source q = whole(names->q_norm, s->key_width), k = whole(names->k_norm, s->key_width);
+  q.group_rows = k.group_rows = s->key_width; /* a stride of 0 repeats them */
+  q.n_rows = s->n_heads * s->key_width;
+  k.n_rows = s->n_kv_heads * s->key_width;
+  return add(c, &(linear_parts){{q, k}, 2}, "weight", VKF_WEIGHT_VECTOR, 0, name, out);
+}
+
+/* Queries, keys and values, wherever they are stored. */
+static linear_parts qkv_parts(const vkf_model_stack *s, const vkf_model_attention_names *names) {
+  uint32_t rows[3] = {s->n_heads * s->key_width, s->n_kv_heads * s->key_width, s->n_kv_heads * s->value_width};
+  uint32_t widths[3] = {s->key_width, s->key_width, s->value_width};
+  const char *stems[3] = {names->q, names->k, names->v};
+  linear_parts parts = {.n = 3};
+  uint32_t before = 0, before_in_head = 0;
+  for (size_t i = 0; i < 3; i++) {
+    vkf_model_source source = whole(stems[i], rows[i]);
+    if (names->packed != NULL) {
+      source.tensor = names->packed;
+      source.rows = rows[0] + rows[1] + rows[2];
+      source.first_row = names->packed_by_head ? before_in_head : before;
+    }
+    if (names->packed_by_head) {
+      source.group_rows = widths[i];
+      source.group_stride = widths[0] + widths[1] + widths[2];
+    }
+    before += rows[i];
+    before_in_head += widths[i];
+    parts.sources[i] = source;
+  }
+  return parts;
 }
 
 static vkf_status attention(claimer *c, const vkf_model_attention_names *names, bool is_cross, const char *name,
@@ -58,27 +95,19 @@ static vkf_status attention(claimer *c, const vkf_model_attention_names *names, 
   vkf_status st = VKF_OK;
   const vkf_model_stack *s = c->stack;
   uint32_t d_model = c->net->info.d_model;
-  uint32_t q = s->n_heads * s->key_width, k = s->n_kv_heads * s->key_width, v = s->n_kv_heads * s->value_width;
-  uint32_t all = q + k + v;
-  linear_parts qkv_parts, q_parts, kv_parts;
-  if (names->packed != NULL) {
-    qkv_parts = (linear_parts){.stems = {names->packed}, .n_rows = {all}, .n = 1, .all_rows = all};
-    q_parts = (linear_parts){.stems = {names->packed}, .n_rows = {q}, .n = 1, .all_rows = all};
-    kv_parts = (linear_parts){.stems = {names->packed}, .n_rows = {k + v}, .n = 1, .first_row = q, .all_rows = all};
-  } else {
-    qkv_parts = (linear_parts){.stems = {names->q, names->k, names->v}, .n_rows = {q, k, v}, .n = 3};
-    q_parts = (linear_parts){.stems = {names->q}, .n_rows = {q}, .n = 1};
-    kv_parts = (linear_parts){.stems = {names->k, names->v}, .n_rows = {k, v}, .n = 2};
-  }
-  linear_parts out_parts = {.stems = {names->out}, .n_rows = {d_model}, .n = 1};
+  linear_parts all = qkv_parts(s, names);
+  linear_parts q = {{all.sources[0]}, 1}, kv = {{all.sources[1], all.sources[2]}, 2};
+  linear_parts out_parts = {{whole(names->out, d_model)}, 1};
   char part_name[32];
-  bool bias = s->attention_bias;
   snprintf(part_name, sizeof part_name, "%s.%s", name, is_cross ? "q" : "qkv");
-  VKF_TRY(linear(c, is_cross ? q_parts : qkv_parts, d_model, bias, part_name, &out->q));
+  VKF_TRY(linear(c, is_cross ? q : all, d_model, s->qkv_bias, part_name, &out->q));
   snprintf(part_name, sizeof part_name, "%s.kv", name);
-  if (is_cross) VKF_TRY(linear(c, kv_parts, d_model, bias, part_name, &out->kv));
+  if (is_cross) VKF_TRY(linear(c, kv, d_model, s->qkv_bias, part_name, &out->kv));
+  snprintf(part_name, sizeof part_name, "%s.head_norm", name);
+  out->head_norm = VKF_NO_WEIGHT;
+  if (s->has_head_norm) VKF_TRY(head_norm(c, names, part_name, &out->head_norm));
   snprintf(part_name, sizeof part_name, "%s.out", name);
-  VKF_TRY(linear(c, out_parts, s->n_heads * s->value_width, bias, part_name, &out->out));
+  VKF_TRY(linear(c, out_parts, s->n_heads * s->value_width, s->out_bias, part_name, &out->out));
   snprintf(part_name, sizeof part_name, "%s.norm", name);
   VKF_TRY(norm(c, s->norm_affine, names->norm, part_name, &out->norm));
 done:
@@ -89,11 +118,12 @@ static vkf_status layer(claimer *c, const vkf_model_stack_names *names, vkf_mode
   vkf_status st = VKF_OK;
   const vkf_model_stack *s = c->stack;
   uint32_t d_model = c->net->info.d_model;
-  linear_parts in = {.stems = {names->ffn_in}, .n_rows = {s->d_ff}, .n = 1};
-  linear_parts back = {.stems = {names->ffn_out}, .n_rows = {d_model}, .n = 1};
+  linear_parts in = {{whole(names->ffn_in, s->d_ff)}, 1};
+  linear_parts gated = {{whole(names->ffn_gate, s->d_ff), whole(names->ffn_in, s->d_ff)}, 2};
+  linear_parts back = {{whole(names->ffn_out, d_model)}, 1};
   VKF_TRY(attention(c, &names->self, false, "self", &out->self));
   if (s->has_cross) VKF_TRY(attention(c, &names->cross, true, "cross", &out->cross));
-  VKF_TRY(linear(c, in, d_model, s->ffn_bias, "ffn.in", &out->ffn_in));
+  VKF_TRY(linear(c, s->is_gated ? gated : in, d_model, s->ffn_bias, "ffn.in", &out->ffn_in));
   VKF_TRY(linear(c, back, s->d_ff, s->ffn_bias, "ffn.out", &out->ffn_out));
   VKF_TRY(norm(c, s->norm_affine, names->ffn_norm, "ffn.norm", &out->ffn_norm));
 done:
@@ -103,11 +133,18 @@ done:
 vkf_status vkf_model_claim_stack(vkf_net *net, vkf_model_stack *stack, const vkf_model_stack_names *names) {
   vkf_status st = VKF_OK;
   char prefix[128];
-  claimer c = {.net = net, .stack = stack, .prefix = prefix};
+  claimer c = {.net = net, .stack = stack, .prefix = prefix, .is_transposed = names->is_transposed};
+  uint32_t n_stored = stack->n_stored > 0 ? stack->n_stored : stack->n_layers;
   stack->layers = vkf_arena_alloc(&net->arena, stack->n_layers, sizeof *stack->layers);
   if (stack->layers == NULL) return VKF_ERROR_MEMORY;
-  for (uint32_t i = 0; i < stack->n_layers; i++) {
-    snprintf(prefix, sizeof prefix, "%s%u.", names->layers, i);
+  for (uint32_t i = 0, last = UINT32_MAX; i < stack->n_layers; i++) {
+    uint32_t stored = (uint32_t)((uint64_t)i * n_stored / stack->n_layers);
+    if (stored == last) {
+      stack->layers[i] = stack->layers[i - 1];
+      continue;
+    }
+    last = stored;
+    snprintf(prefix, sizeof prefix, "%s%u.", names->layers, stored);
     snprintf(c.block, sizeof c.block, "%s.%u", stack->name, i);
     VKF_TRY(layer(&c, names, &stack->layers[i]));
   }

@@ -7,8 +7,35 @@
 
 #include "model/internal.h"
 
+/* Buffers that transformers writes or once wrote beside the parameters: their endings. */
+static const char *const buffers[] = {
+    ".attn.bias",          ".attn.masked_bias", ".attention.bias", ".attention.masked_bias", "embeddings.position_ids",
+    ".rotary_emb.inv_freq"};
+
+/* The name, or what older versions of transformers called it. */
+static const vkf_file_tensor *find_stored(const vkf_net *net, const char *name) {
+  static const char *const endings[][2] = {{".weight", ".gamma"}, {".bias", ".beta"}};
+  const vkf_file_tensor *found = vkf_file_tensors_find(net->tensors, name);
+  size_t length = strlen(name);
+  for (size_t i = 0; i < VKF_COUNT(endings) && found == NULL; i++) {
+    size_t ending = strlen(endings[i][0]);
+    char old[256];
+    if (length < ending || strcmp(name + length - ending, endings[i][0]) != 0) continue;
+    snprintf(old, sizeof old, "%.*s%s", (int)(length - ending), name, endings[i][1]);
+    found = vkf_file_tensors_find(net->tensors, old);
+  }
+  return found;
+}
+
+const vkf_file_tensor *vkf_model_find_tensor(const vkf_net *net, const char *name) {
+  const vkf_file_tensor *found = find_stored(net, name);
+  size_t base = net->base != NULL ? strlen(net->base) : 0;
+  if (found == NULL && base > 0 && strncmp(name, net->base, base) == 0) found = find_stored(net, name + base);
+  return found;
+}
+
 bool vkf_model_has_tensor(const vkf_net *net, const char *name) {
-  return vkf_file_tensors_find(net->tensors, name) != NULL;
+  return vkf_model_find_tensor(net, name) != NULL;
 }
 
 const char *vkf_model_first_of(const vkf_net *net, const char *const *names, size_t n) {
@@ -27,15 +54,21 @@ static bool mark(vkf_net *net, const vkf_file_tensor *tensor) {
 }
 
 void vkf_model_mark_known(vkf_net *net, const char *name) {
-  const vkf_file_tensor *tensor = vkf_file_tensors_find(net->tensors, name);
+  const vkf_file_tensor *tensor = vkf_model_find_tensor(net, name);
   if (tensor != NULL) mark(net, tensor);
 }
 
 static vkf_status claim(vkf_net *net, const vkf_model_source *source, uint32_t columns, vkf_model_part *out) {
-  size_t matrix[2] = {source->rows, columns}, vector[1] = {source->rows}, flat[2] = {1, source->rows};
-  const size_t *shape = columns > 0 ? matrix : source->is_flat_matrix ? flat : vector;
-  size_t rank = shape == vector ? 1 : 2;
-  vkf_status st = vkf_file_tensors_get_shaped(net->tensors, source->tensor, rank, shape, &out->tensor);
+  size_t shape[2] = {source->rows, columns}, rank = columns > 0 ? 2 : 1;
+  if (source->is_transposed && columns > 0) {
+    shape[0] = columns;
+    shape[1] = source->rows;
+  }
+  const vkf_file_tensor *found = vkf_model_find_tensor(net, source->tensor);
+  const char *name = found != NULL ? found->name : source->tensor;
+  bool has_other_shape = source->stored_rank > 0;
+  vkf_status st = vkf_file_tensors_get_shaped(net->tensors, name, has_other_shape ? source->stored_rank : rank,
+                                              has_other_shape ? source->stored : shape, &out->tensor);
   if (st != VKF_OK) return st;
   vkf_dtype dtype = out->tensor->dtype;
   if (dtype != VKF_F32 && dtype != VKF_F16 && dtype != VKF_BF16 && dtype != VKF_F64)
@@ -43,6 +76,9 @@ static vkf_status claim(vkf_net *net, const vkf_model_source *source, uint32_t c
                         out->tensor->file, source->tensor, vkf_dtype_name(dtype));
   out->first_row = source->first_row;
   out->n_rows = source->n_rows;
+  out->group_rows = source->group_rows > 0 ? source->group_rows : source->n_rows;
+  out->group_stride = source->group_stride;
+  out->is_transposed = source->is_transposed && columns > 0;
   if (mark(net, out->tensor)) net->info.n_parameters += out->tensor->n_elements;
   return VKF_OK;
 }
@@ -91,13 +127,76 @@ vkf_status vkf_model_add_matrix(vkf_net *net, uint32_t use, const char *tensor, 
   return vkf_model_add_weight(net, use, columns, &source, 1, out, "%s", name);
 }
 
+vkf_status vkf_model_add_linear(vkf_net *net, const char *stem, uint32_t rows, uint32_t columns, const char *name,
+                                vkf_model_linear *out) {
+  char tensor[256];
+  vkf_model_source source = {.tensor = tensor, .rows = rows, .n_rows = rows};
+  *out = (vkf_model_linear){VKF_NO_WEIGHT, VKF_NO_WEIGHT};
+  snprintf(tensor, sizeof tensor, "%sweight", stem);
+  vkf_status st = vkf_model_add_weight(net, VKF_WEIGHT_MATMUL, columns, &source, 1, &out->weight, "%s.weight", name);
+  snprintf(tensor, sizeof tensor, "%sbias", stem);
+  if (st != VKF_OK || !vkf_model_has_tensor(net, tensor)) return st;
+  return vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &source, 1, &out->bias, "%s.bias", name);
+}
+
+vkf_status vkf_model_add_norm(vkf_net *net, const char *stem, uint32_t width, vkf_norm_kind kind, const char *name,
+                              vkf_model_norm *out) {
+  char tensor[256];
+  vkf_model_source source = {.tensor = tensor, .rows = width, .n_rows = width};
+  *out = (vkf_model_norm){VKF_NO_WEIGHT, VKF_NO_WEIGHT};
+  snprintf(tensor, sizeof tensor, "%sweight", stem);
+  vkf_status st = vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &source, 1, &out->weight, "%s.weight", name);
+  if (st != VKF_OK || kind != VKF_NORM_LAYER) return st;
+  snprintf(tensor, sizeof tensor, "%sbias", stem);
+  return vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &source, 1, &out->bias, "%s.bias", name);
+}
+
+static bool is_buffer(const char *name) {
+  size_t length = strlen(name);
+  for (size_t i = 0; i < VKF_COUNT(buffers); i++) {
+    size_t ending = strlen(buffers[i]);
+    if (length >= ending && strcmp(name + length - ending, buffers[i]) == 0) return true;
+  }
+  return false;
+}
+
 vkf_status vkf_model_list_unused(vkf_net *net) {
   size_t n = vkf_file_tensors_count(net->tensors);
   const char **unused = vkf_arena_alloc(&net->arena, n, sizeof *unused);
   if (unused == NULL) return VKF_ERROR_MEMORY;
-  for (size_t i = 0; i < n; i++)
-    if (!net->used[i]) unused[net->info.n_unused++] = vkf_file_tensors_at(net->tensors, i)->name;
+  for (size_t i = 0; i < n; i++) {
+    const char *name = vkf_file_tensors_at(net->tensors, i)->name;
+    if (!net->used[i] && !is_buffer(name)) unused[net->info.n_unused++] = name;
+  }
   net->info.unused = unused;
+  return VKF_OK;
+}
+
+/* The whole tensor is read and its columns become rows. */
+static vkf_status load_transposed(const vkf_net *net, const vkf_model_part *part, uint32_t columns, float *dst) {
+  size_t all_rows = part->tensor->n_elements / columns;
+  float *stored = vkf_env_alloc(net->env, part->tensor->n_elements, sizeof *stored);
+  if (stored == NULL) return VKF_ERROR_MEMORY;
+  vkf_status st = vkf_file_tensor_to_f32(net->env, part->tensor, stored);
+  if (st == VKF_OK)
+    for (size_t r = 0; r < part->n_rows; r++)
+      for (uint32_t c = 0; c < columns; c++) *dst++ = stored[c * all_rows + part->first_row + r];
+  vkf_env_free(net->env, stored);
+  return st;
+}
+
+static vkf_status load_part(const vkf_net *net, const vkf_model_part *part, uint32_t columns, float *dst) {
+  if (part->is_transposed) return load_transposed(net, part, columns, dst);
+  size_t element = vkf_dtype_bytes(part->tensor->dtype);
+  for (size_t row = 0; row < part->n_rows; row += part->group_rows) {
+    vkf_file_tensor rows = *part->tensor;
+    size_t first = part->first_row + row / part->group_rows * part->group_stride;
+    rows.data = (const char *)rows.data + first * columns * element;
+    rows.n_elements = part->group_rows * columns;
+    rows.bytes = rows.n_elements * element;
+    vkf_status st = vkf_file_tensor_to_f32(net->env, &rows, dst + row * columns);
+    if (st != VKF_OK) return st;
+  }
   return VKF_OK;
 }
 
@@ -106,15 +205,9 @@ vkf_status vkf_model_load_weight(void *user, uint32_t index, float *dst) {
   const vkf_model_weight *weight = &net->weights[index];
   uint32_t columns = net->infos[index].rank == 2 ? net->infos[index].shape[1] : 1;
   for (uint32_t i = 0; i < weight->n_parts; i++) {
-    const vkf_model_part *part = &weight->parts[i];
-    vkf_file_tensor rows = *part->tensor;
-    size_t element = vkf_dtype_bytes(rows.dtype);
-    rows.data = (const char *)rows.data + part->first_row * columns * element;
-    rows.n_elements = part->n_rows * columns;
-    rows.bytes = rows.n_elements * element;
-    vkf_status st = vkf_file_tensor_to_f32(net->env, &rows, dst);
+    vkf_status st = load_part(net, &weight->parts[i], columns, dst);
     if (st != VKF_OK) return st;
-    dst += rows.n_elements;
+    dst += weight->parts[i].n_rows * columns;
   }
   return VKF_OK;
 }

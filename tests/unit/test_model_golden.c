@@ -144,7 +144,12 @@ static void run_side(model *m, side *s, bool is_target, vkf_sizes sizes, const i
   vkf_dims dims = vkf_dims_make(&sizes);
   uint32_t rows = is_target ? sizes.R : sizes.B, length = is_target ? sizes.T : sizes.S;
   int32_t *positions = malloc((size_t)rows * length * sizeof *positions);
-  vkf_model_positions(m->net, rows, length, is_target ? sizes.past : 0, positions);
+  const vkf_model_tokens tokens = {.stage = is_target ? VKF_STAGE_DECODE : VKF_STAGE_ENCODE,
+                                   .rows = rows,
+                                   .length = length,
+                                   .past = is_target ? sizes.past : 0,
+                                   .ids = rows_ids};
+  vkf_model_positions(m->net, &tokens, positions);
   ok(m->backend->table->poison(s->program));
   write_input(m, s, is_target ? VKF_INPUT_TARGET_IDS : VKF_INPUT_IDS, &dims, rows_ids);
   write_input(m, s, is_target ? VKF_INPUT_TARGET_POSITIONS : VKF_INPUT_POSITIONS, &dims, positions);

@@ -217,7 +217,7 @@ static void refused_configs(void **state) {
   (void)state;
   put_tensors("marian", &(change){0});
   put_config("marian", "\"marian\"", "\"gpt5\"");
-  REFUSED(VKF_ERROR_UNSUPPORTED, "config.json", "model_type", "marian, transformer", "\"gpt5\"");
+  REFUSED(VKF_ERROR_UNSUPPORTED, "config.json", "model_type", ", marian, ", "\"gpt5\"");
   put_config("marian", "\"model_type\": \"marian\",", "");
   REFUSED(VKF_ERROR_FORMAT, "config.json", "model_type");
   put_config("marian", "\"swish\"", "\"mish\"");

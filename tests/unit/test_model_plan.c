@@ -124,7 +124,7 @@ static void position_ids(void **state) {
   (void)state;
   vkf_net *net = open_net(GOLDEN "marian");
   int32_t ids[6];
-  vkf_model_positions(net, 2, 3, 5, ids);
+  vkf_model_positions(net, &(vkf_model_tokens){.rows = 2, .length = 3, .past = 5, .ids = ids}, ids);
   for (int i = 0; i < 6; i++) assert_int_equal(ids[i], 5 + i % 3);
   vkf_model_net_close(&net);
 }

@@ -1,0 +1,189 @@
+/* embeddings: tables, heads and token ids in the ways that several families share. See internal.h.
+ *
+ * What is tied is one weight, whether it is stored once or twice. */
+#include <math.h>
+#include <string.h>
+
+#include "model/internal.h"
+
+vkf_status vkf_model_find_tokens(vkf_net *net, vkf_file_value config) {
+  vkf_status st = VKF_OK;
+  vkf_file_value eos = vkf_file_json_member(config, "eos_token_id");
+  int64_t first = -1;
+  VKF_TRY(vkf_model_find_token(net, config, "pad_token_id", -1, &net->info.pad_id));
+  VKF_TRY(vkf_model_find_token(net, config, "bos_token_id", -1, &net->info.bos_id));
+  net->info.decoder_start_id = -1;
+  if (vkf_file_json_kind(eos) != VKF_FILE_ARRAY) {
+    VKF_TRY(vkf_model_find_token(net, config, "eos_token_id", -1, &net->info.eos_id));
+  } else {
+    if (vkf_file_json_count(eos) > 0) VKF_TRY(vkf_file_json_as_int64(vkf_file_json_at(eos, 0), &first));
+    if (first < -1 || first > INT32_MAX)
+      VKF_FAIL(net->env, VKF_ERROR_FORMAT, "%s: expected token ids as eos_token_id, found %lld", net->config_path,
+               (long long)first);
+    net->info.eos_id = (int32_t)first;
+  }
+done:
+  return st;
+}
+
+/* ---- heads ------------------------------------------------------------------------------------------------------- */
+
+vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kinds, vkf_model_head_kind fallback,
+                               vkf_model_head_kind *out) {
+  static const struct {
+    const char *ending;
+    vkf_model_head_kind kind;
+  } endings[] = {{"LMHeadModel", VKF_HEAD_CAUSAL_LM},
+                 {"ForCausalLM", VKF_HEAD_CAUSAL_LM},
+                 {"ForConditionalGeneration", VKF_HEAD_CAUSAL_LM},
+                 {"MTModel", VKF_HEAD_CAUSAL_LM},
+                 {"ForMaskedLM", VKF_HEAD_MASKED_LM},
+                 {"ForPreTraining", VKF_HEAD_MASKED_LM},
+                 {"ForSequenceClassification", VKF_HEAD_SEQUENCE_CLASSIFICATION},
+                 {"ForImageClassification", VKF_HEAD_SEQUENCE_CLASSIFICATION},
+                 {"ForTokenClassification", VKF_HEAD_TOKEN_CLASSIFICATION},
+                 {"Model", VKF_HEAD_NONE}};
+  vkf_status st = VKF_OK;
+  vkf_file_value names = {0};
+  const char *name = NULL;
+  VKF_TRY(vkf_file_json_find_array(config, "architectures", &names));
+  *out = fallback;
+  if (vkf_file_json_count(names) == 0) goto done;
+  VKF_TRY(vkf_file_json_as_string(vkf_file_json_at(names, 0), &name));
+  for (size_t i = 0; i < VKF_COUNT(endings); i++) {
+    size_t length = strlen(name), ending = strlen(endings[i].ending);
+    if (length < ending || strcmp(name + length - ending, endings[i].ending) != 0) continue;
+    if ((kinds >> endings[i].kind & 1) == 0) break;
+    *out = endings[i].kind;
+    goto done;
+  }
+  VKF_FAIL(net->env, VKF_ERROR_UNSUPPORTED, "%s: the architecture \"%s\" is not supported for model_type %s",
+           net->config_path, name, net->info.family);
+done:
+  return st;
+}
+
+vkf_status vkf_model_claim_classifier(vkf_net *net, const char *stem, uint32_t columns) {
+  vkf_status st = VKF_OK;
+  vkf_text name;
+  vkf_text_init(&name, net->env);
+  vkf_text_printf(&name, "%sweight", stem);
+  VKF_TRY(vkf_text_status(&name));
+  const vkf_file_tensor *tensor = vkf_model_find_tensor(net, name.data);
+  uint32_t n_labels =
+      tensor != NULL && tensor->rank == 2 && tensor->shape[0] < UINT32_MAX ? (uint32_t)tensor->shape[0] : 1;
+  VKF_TRY(vkf_model_add_linear(net, stem, n_labels, columns, "head", &net->head.out));
+  net->info.has_head = true;
+done:
+  vkf_text_finish(&name);
+  return st;
+}
+
+vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, vkf_model_stack *stack,
+                                          const char *table, uint32_t width, bool is_tied_by_default,
+                                          const char *head) {
+  vkf_status st = VKF_OK;
+  vkf_model_head_kind kind;
+  bool is_tied = is_tied_by_default;
+  uint32_t kinds = 1u << VKF_HEAD_NONE | 1u << VKF_HEAD_CAUSAL_LM | 1u << VKF_HEAD_MASKED_LM;
+  VKF_TRY(vkf_model_find_head(net, config, kinds, VKF_HEAD_CAUSAL_LM, &kind));
+  VKF_TRY(vkf_file_json_find_bool(config, "tie_word_embeddings", is_tied_by_default, &is_tied));
+  net->info.has_head = kind != VKF_HEAD_NONE;
+  uint32_t use = VKF_WEIGHT_TABLE | (is_tied && net->info.has_head ? VKF_WEIGHT_MATMUL : 0);
+  const char *const either[] = {table, head}; /* what is tied may be stored under either name */
+  const char *stored = vkf_model_first_of(net, either, is_tied ? 2 : 1);
+  VKF_TRY(vkf_model_add_matrix(net, use, stored, stack->vocab, width, "embed.weight", &stack->table));
+  net->head.out.weight = stack->table;
+  if (is_tied || !net->info.has_head)
+    vkf_model_mark_known(net, head);
+  else
+    VKF_TRY(
+        vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, head, stack->vocab, width, "head.weight", &net->head.out.weight));
+done:
+  return st;
+}
+
+/* ---- encoder-decoders with the names of BART --------------------------------------------------------------------- */
+
+static vkf_status pair_embeddings(vkf_net *net, vkf_file_value config) {
+  static const char *const shared[] = {"model.shared.weight", "model.decoder.embed_tokens.weight",
+                                       "model.encoder.embed_tokens.weight", "lm_head.weight"};
+  static const char *const apart[] = {"model.decoder.embed_tokens.weight", "lm_head.weight"};
+  vkf_status st = VKF_OK;
+  vkf_model_stack *encoder = &net->encoder, *decoder = &net->decoder;
+  uint32_t width = net->info.d_model;
+  bool is_shared = true, is_tied = true;
+  VKF_TRY(vkf_file_json_find_bool(config, "share_encoder_decoder_embeddings", true, &is_shared));
+  VKF_TRY(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
+  uint32_t use = VKF_WEIGHT_TABLE | (is_tied ? VKF_WEIGHT_MATMUL : 0);
+  if (is_shared) {
+    decoder->vocab = encoder->vocab;
+    const char *tensor = vkf_model_first_of(net, shared, VKF_COUNT(shared) - (is_tied ? 0 : 1));
+    VKF_TRY(vkf_model_add_matrix(net, use, tensor, encoder->vocab, width, "embed.weight", &encoder->table));
+    decoder->table = encoder->table;
+    for (size_t i = 0; i < VKF_COUNT(shared) - 1; i++) vkf_model_mark_known(net, shared[i]);
+  } else {
+    const char *tensor = vkf_model_first_of(net, apart, is_tied ? 2 : 1);
+    VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "model.encoder.embed_tokens.weight", encoder->vocab, width,
+                                 "encoder.embed.weight", &encoder->table));
+    VKF_TRY(vkf_model_add_matrix(net, use, tensor, decoder->vocab, width, "decoder.embed.weight", &decoder->table));
+  }
+  net->head.out.weight = decoder->table;
+  if (is_tied)
+    vkf_model_mark_known(net, "lm_head.weight");
+  else
+    VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, "lm_head.weight", decoder->vocab, width, "head.weight",
+                                 &net->head.out.weight));
+  if (vkf_model_has_tensor(net, "final_logits_bias")) {
+    vkf_model_source bias = {.tensor = "final_logits_bias",
+                             .rows = decoder->vocab,
+                             .n_rows = decoder->vocab,
+                             .stored_rank = 2,
+                             .stored = {1, decoder->vocab}};
+    VKF_TRY(vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &bias, 1, &net->head.out.bias, "head.bias"));
+  }
+done:
+  return st;
+}
+
+static vkf_status pair_stack(vkf_net *net, vkf_file_value config, const char *const keys[3], vkf_model_stack *stack) {
+  vkf_status st = VKF_OK;
+  bool is_scaled = false;
+  VKF_TRY(vkf_model_get_size(net, config, keys[0], &stack->n_layers));
+  VKF_TRY(vkf_model_get_size(net, config, keys[1], &stack->n_heads));
+  VKF_TRY(vkf_model_get_size(net, config, keys[2], &stack->d_ff));
+  VKF_TRY(vkf_model_split_heads(net, stack, keys[1]));
+  VKF_TRY(vkf_model_find_activation(net, config, "activation_function", "gelu", &stack->activation));
+  VKF_TRY(vkf_file_json_find_bool(config, "scale_embedding", false, &is_scaled));
+  stack->qkv_bias = stack->out_bias = stack->ffn_bias = stack->norm_affine = true;
+  stack->norm_eps = 1e-5f;
+  stack->embed_scale = is_scaled ? (float)sqrt(net->info.d_model) : 1;
+done:
+  return st;
+}
+
+vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config) {
+  static const char *const encoder_keys[] = {"encoder_layers", "encoder_attention_heads", "encoder_ffn_dim"};
+  static const char *const decoder_keys[] = {"decoder_layers", "decoder_attention_heads", "decoder_ffn_dim"};
+  vkf_status st = VKF_OK;
+  vkf_net_info *info = &net->info;
+  vkf_model_stack *encoder = &net->encoder, *decoder = &net->decoder;
+  vkf_model_head_kind kind;
+  net->base = "model.";
+  VKF_TRY(vkf_model_only_bool(net, config, "is_encoder_decoder", true));
+  VKF_TRY(vkf_model_find_head(net, config, 1u << VKF_HEAD_NONE | 1u << VKF_HEAD_CAUSAL_LM, VKF_HEAD_CAUSAL_LM, &kind));
+  VKF_TRY(vkf_model_get_size(net, config, "d_model", &info->d_model));
+  VKF_TRY(vkf_model_find_tokens(net, config));
+  VKF_TRY(vkf_model_find_token(net, config, "decoder_start_token_id", -1, &info->decoder_start_id));
+  VKF_TRY(pair_stack(net, config, encoder_keys, encoder));
+  VKF_TRY(pair_stack(net, config, decoder_keys, decoder));
+  VKF_TRY(vkf_model_get_size(net, config, "vocab_size", &encoder->vocab));
+  VKF_TRY(vkf_model_find_size(net, config, "decoder_vocab_size", encoder->vocab, &decoder->vocab));
+  encoder->name = "encoder";
+  decoder->name = "decoder";
+  decoder->causal = decoder->has_cross = true;
+  VKF_TRY(pair_embeddings(net, config));
+  info->has_head = kind != VKF_HEAD_NONE;
+done:
+  return st;
+}

@@ -1,0 +1,94 @@
+/* bart: BART, mBART and M2M-100 (NLLB) as transformers computes them (Lewis et al. 2020, Liu et al. 2020, Fan et al.
+ * 2021).
+ *
+ * BART is post-norm and norms its embeddings; mBART is pre-norm and does so too, with norms after both stacks; M2M-100
+ * is pre-norm with sinusoids whose positions skip pads. Learned positions begin at row 2.
+ * Keys that cannot matter here: dropouts, layerdrops, init_std, use_cache, dtype, id2label, num_labels, is_decoder.
+ */
+#include <string.h>
+
+#include "model/internal.h"
+
+#define ATTENTION(module, norm_stem)                                                                    \
+  {                                                                                                     \
+    .q = module ".q_proj.", .k = module ".k_proj.", .v = module ".v_proj.", .out = module ".out_proj.", \
+    .norm = norm_stem                                                                                   \
+  }
+static const vkf_model_stack_names encoder_names = {
+    .layers = "model.encoder.layers.",
+    .self = ATTENTION("self_attn", "self_attn_layer_norm."),
+    .ffn_in = "fc1.",
+    .ffn_out = "fc2.",
+    .ffn_norm = "final_layer_norm.",
+    .final_norm = "model.encoder.layer_norm.",
+};
+static const vkf_model_stack_names decoder_names = {
+    .layers = "model.decoder.layers.",
+    .self = ATTENTION("self_attn", "self_attn_layer_norm."),
+    .cross = ATTENTION("encoder_attn", "encoder_attn_layer_norm."),
+    .ffn_in = "fc1.",
+    .ffn_out = "fc2.",
+    .ffn_norm = "final_layer_norm.",
+    .final_norm = "model.decoder.layer_norm.",
+};
+
+/* Where the stacks of the three differ. */
+typedef struct variant {
+  const char *model_type;
+  bool norm_first; /* and a final norm */
+  bool embed_norm;
+  bool is_learned;
+} variant;
+static const variant variants[] = {
+    {"bart", false, true, true},
+    {"mbart", true, true, true},
+    {"m2m_100", true, false, false},
+};
+
+static vkf_status map_stack(vkf_net *net, const variant *v, vkf_model_stack *stack, const char *prefix,
+                            const vkf_model_stack_names *names) {
+  enum { POSITION_OFFSET = 2 };
+  vkf_status st = VKF_OK;
+  const char *table = vkf_arena_printf(&net->arena, "%sembed_positions.weight", prefix);
+  const char *norm = vkf_arena_printf(&net->arena, "%slayernorm_embedding.", prefix);
+  const char *table_name = vkf_arena_printf(&net->arena, "%s.positions.weight", stack->name);
+  const char *norm_name = vkf_arena_printf(&net->arena, "%s.embed.norm", stack->name);
+  if (table == NULL || norm == NULL || table_name == NULL || norm_name == NULL) return VKF_ERROR_MEMORY;
+  stack->norm_first = stack->has_final_norm = v->norm_first;
+  if (v->is_learned) {
+    stack->positions = VKF_POSITION_LEARNED;
+    stack->position_offset = POSITION_OFFSET;
+    stack->n_positions = net->info.max_positions + POSITION_OFFSET;
+    VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, table, stack->n_positions, net->info.d_model, table_name,
+                                 &stack->position_table));
+  } else {
+    stack->positions = VKF_POSITION_STRETCHED;
+    stack->position_ids = VKF_POSITION_IDS_NON_PADS;
+    stack->position_offset = (uint32_t)net->info.pad_id;
+    vkf_model_mark_known(net, vkf_arena_printf(&net->arena, "%sembed_positions.weights", prefix));
+  }
+  if (v->embed_norm)
+    VKF_TRY(vkf_model_add_norm(net, norm, net->info.d_model, VKF_NORM_LAYER, norm_name, &stack->embed_norm));
+  VKF_TRY(vkf_model_claim_stack(net, stack, names));
+done:
+  return st;
+}
+
+vkf_status vkf_model_map_bart(vkf_net *net, vkf_file_value config) {
+  vkf_status st = VKF_OK;
+  const variant *v = variants;
+  while (strcmp(v->model_type, net->info.family) != 0) v++;
+  /* of old configurations of BART */
+  VKF_TRY(vkf_model_only_bool(net, config, "normalize_before", v->norm_first));
+  VKF_TRY(vkf_model_only_bool(net, config, "normalize_embedding", v->embed_norm));
+  VKF_TRY(vkf_model_only_bool(net, config, "add_final_layer_norm", v->norm_first));
+  VKF_TRY(vkf_model_only_bool(net, config, "static_position_embeddings", !v->is_learned));
+  VKF_TRY(vkf_model_claim_pair(net, config));
+  if (v->is_learned) VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &net->info.max_positions));
+  if (!v->is_learned && net->info.pad_id < 0)
+    VKF_FAIL(net->env, VKF_ERROR_FORMAT, "%s: expected a pad_token_id, on which positions depend", net->config_path);
+  VKF_TRY(map_stack(net, v, &net->encoder, "model.encoder.", &encoder_names));
+  VKF_TRY(map_stack(net, v, &net->decoder, "model.decoder.", &decoder_names));
+done:
+  return st;
+}
