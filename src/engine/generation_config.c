@@ -1,9 +1,10 @@
 /* generation_config: see generation_config.h. One table says of every key what it is and where its value goes. */
+#define _POSIX_C_SOURCE 200809L
 #include "engine/generation_config.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 
 typedef enum key_kind {
   KEY_COUNT,  /* uint32_t, at least `least` */
@@ -328,9 +329,8 @@ vkf_status vkf_engine_generation_read(vkf_generation_config *config, const char 
   reader model = {config, vkf_arena_printf(&config->arena, "%s/config.json", folder)};
   reader generation = {config, vkf_arena_printf(&config->arena, "%s/generation_config.json", folder)};
   if (model.source == NULL || generation.source == NULL) return VKF_ERROR_MEMORY;
-  FILE *file = fopen(generation.source, "rb");
-  bool is_there = file != NULL || errno != ENOENT; /* what is there and cannot be read is an error below */
-  if (file != NULL) fclose(file);
+  struct stat facts;
+  bool is_there = stat(generation.source, &facts) == 0 || errno != ENOENT; /* what cannot be read is an error below */
 
   VKF_TRY(vkf_file_json_read(config->env, model.source, &document));
   if (!is_there) {

@@ -11,12 +11,17 @@
 
 #define FIRST_READ_BYTES (64 * 1024)
 
+/* Never waits for somebody to open the other end of a pipe: a pipe that nobody writes to reads as empty. */
 static vkf_status open_file(vkf_env *env, const char *path, int *fd, struct stat *facts) {
-  *fd = open(path, O_RDONLY | O_CLOEXEC);
+  *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (*fd < 0) return vkf_env_fail(env, VKF_ERROR_FILE, "%s: cannot be opened: %s", path, strerror(errno));
   if (fstat(*fd, facts) != 0)
     return vkf_env_fail(env, VKF_ERROR_FILE, "%s: cannot be examined: %s", path, strerror(errno));
   if (S_ISDIR(facts->st_mode)) return vkf_env_fail(env, VKF_ERROR_FILE, "%s: expected a file, found a folder", path);
+  if (!S_ISREG(facts->st_mode) && !S_ISFIFO(facts->st_mode))
+    return vkf_env_fail(env, VKF_ERROR_FILE, "%s: expected a file or a pipe, found a device", path);
+  if (fcntl(*fd, F_SETFL, 0) != 0)
+    return vkf_env_fail(env, VKF_ERROR_FILE, "%s: cannot be read: %s", path, strerror(errno));
   return VKF_OK;
 }
 
@@ -67,7 +72,10 @@ static vkf_status open_either(vkf_env *env, const char *path, bool may_map, vkf_
     }
   }
   VKF_TRY(read_all(env, path, fd, promised, map));
+  if (map->bytes == 0 && S_ISFIFO(facts.st_mode))
+    VKF_FAIL(env, VKF_ERROR_FILE, "%s: expected bytes from a pipe, found nobody who writes to it", path);
 done:
+  if (st != VKF_OK) vkf_file_map_close(map);
   if (fd >= 0) close(fd);
   return st;
 }

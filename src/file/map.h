@@ -1,8 +1,9 @@
 /* map: the bytes of a file, read-only.
  *
  * Maps the file where the system can, and reads it into memory where it cannot (a pipe, a file system without maps).
- * Refuses folders. Invariant: the bytes do not move between open and close. Whoever shortens a file while it is mapped
- * makes reading it a fault: files of a model are replaced, not edited in place.
+ * Refuses folders, devices and pipes that nobody writes to. Invariant: the bytes do not move between open and close.
+ * Whoever shortens a file while it is mapped makes reading it a fault: files of a model are replaced, not edited in
+ * place.
  */
 #ifndef VKF_FILE_MAP_H
 #define VKF_FILE_MAP_H

@@ -6,6 +6,9 @@
 
 #include "model/internal.h"
 
+/* Far over every model, and little memory: a number of layers is believed before a tensor of theirs is seen. */
+#define MAX_LAYERS 4096
+
 typedef struct claimer {
   vkf_net *net;
   const vkf_model_stack *stack;
@@ -135,6 +138,9 @@ vkf_status vkf_model_claim_stack(vkf_net *net, vkf_model_stack *stack, const vkf
   char prefix[128];
   claimer c = {.net = net, .stack = stack, .prefix = prefix, .is_transposed = names->is_transposed};
   uint32_t n_stored = stack->n_stored > 0 ? stack->n_stored : stack->n_layers;
+  if (stack->n_layers > MAX_LAYERS)
+    return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected at most %d layers in the %s, found %u",
+                        net->config_path, MAX_LAYERS, stack->name, stack->n_layers);
   stack->layers = vkf_arena_alloc(&net->arena, stack->n_layers, sizeof *stack->layers);
   if (stack->layers == NULL) return VKF_ERROR_MEMORY;
   for (uint32_t i = 0, last = UINT32_MAX; i < stack->n_layers; i++) {
