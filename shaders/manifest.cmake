@@ -20,4 +20,9 @@ set(VKF_SHADERS
   "log_softmax|log_softmax.comp|"
   "edit|edit.comp|"
   "top_k|top_k.comp|"
+  "rope|rope.comp|"
+  "gate|gate.comp|"
+  "relative_bias|relative_bias.comp|"
+  "patches|patches.comp|"
+  "pool|pool.comp|"
 )

@@ -1,4 +1,4 @@
-// As norm.comp, a row a subgroup: lane l adds up columns l, l + LANES, ..., then the subgroup adds the partial sums.
+// As norm.comp, a row (or group) a subgroup: lane l adds up columns l, l + LANES, ..., then the subgroup adds the partial sums.
 // The workgroup is one subgroup of exactly LANES.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -9,19 +9,21 @@
 #include "lib/norm.glsl"
 
 void main() {
-  const uint row = gl_WorkGroupID.x, lane = gl_LocalInvocationID.x;
+  const uint row = gl_WorkGroupID.x / p.groups, group = gl_WorkGroupID.x % p.groups, lane = gl_LocalInvocationID.x;
+  const uint first = group * p.width, end = first + p.width;
   if (row >= dim[p.rows]) return;
   float mean = 0.0;
   if (IS_RMS == 0) {
     float sum = 0.0;
-    for (uint c = lane; c < p.width; c += LANES) sum += element(row, c);
+    for (uint c = first + lane; c < end; c += LANES) sum += element(row, c);
     mean = subgroupAdd(sum) / float(p.width);
   }
   float squares = 0.0;
-  for (uint c = lane; c < p.width; c += LANES) {
+  for (uint c = first + lane; c < end; c += LANES) {
     const float d = element(row, c) - mean;
     squares = mad(d, d, squares);
   }
   const float factor = inversesqrt_of(subgroupAdd(squares) / float(p.width) + p.eps);
-  for (uint c = lane; c < p.width; c += LANES) normed(row, c, mean, factor);
+  for (uint c = first + lane; c < end; c += LANES) normed(row, c, mean, factor);
+  pass(row, group, lane, LANES);
 }

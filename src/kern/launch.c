@@ -55,6 +55,9 @@ void vkf_kern_grid(const vkf_variant *v, const vkf_problem *p, uint32_t grid[3])
       g[1] = p->heads;
       g[2] = p->batch;
       break;
+    case VKF_OP_RELATIVE_BIAS:
+      g[1] = p->heads;
+      break;
     case VKF_OP_NORM:
       if (!v->subgroup) g[0] = VKF_CEIL_DIV(p->m, v->workgroup);
       break;

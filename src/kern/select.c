@@ -15,9 +15,10 @@
 /* Storage buffers that the kernels of an op bind: the step buffer and the operands. */
 static uint32_t storage_bindings(const vkf_variant *v) {
   static const uint32_t operands[VKF_OP_COUNT] = {
-      [VKF_OP_EMBED] = 7, [VKF_OP_MATMUL] = 5, [VKF_OP_ATTENTION] = 7, [VKF_OP_ATTENTION_WEIGHTS] = 7,
-      [VKF_OP_NORM] = 5,  [VKF_OP_APPEND] = 3, [VKF_OP_GATHER] = 3,    [VKF_OP_LOG_SOFTMAX] = 2,
-      [VKF_OP_EDIT] = 4,  [VKF_OP_TOP_K] = 3,
+      [VKF_OP_EMBED] = 7, [VKF_OP_MATMUL] = 5,  [VKF_OP_ATTENTION] = 7, [VKF_OP_ATTENTION_WEIGHTS] = 7,
+      [VKF_OP_NORM] = 5,  [VKF_OP_APPEND] = 3,  [VKF_OP_GATHER] = 3,    [VKF_OP_LOG_SOFTMAX] = 2,
+      [VKF_OP_EDIT] = 4,  [VKF_OP_TOP_K] = 3,   [VKF_OP_ROPE] = 4,      [VKF_OP_RELATIVE_BIAS] = 3,
+      [VKF_OP_GATE] = 2,  [VKF_OP_PATCHES] = 2, [VKF_OP_POOL] = 3,
   };
   return 1 + operands[v->op] - (v->access == VKF_ACCESS_TEXEL ? 2 : 0);
 }

@@ -117,6 +117,11 @@ static const vkf_variant table[] = {
      .needs = VKF_NEED_SHARED,
      .x_layout = ROWS,
      .n_partial = 1},
+    BY_ROW(VKF_OP_ROPE, "rope", 64),
+    BY_ROW(VKF_OP_GATE, "gate", 64),
+    BY_ROW(VKF_OP_RELATIVE_BIAS, "relative_bias", 64),
+    BY_ROW(VKF_OP_PATCHES, "patches", 64),
+    BY_ROW(VKF_OP_POOL, "pool", 64),
 };
 
 const vkf_variant *vkf_kern_variants(size_t *n) {

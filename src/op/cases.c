@@ -55,6 +55,10 @@ static uint32_t index_range(const vkf_case *c, const vkf_dims *dims, uint32_t in
                                             : c->params.embed.n_types;
     case VKF_OP_GATHER:
       return dims->v[c->params.gather.x_rows];
+    case VKF_OP_ROPE:
+      return c->params.rope.n_positions;
+    case VKF_OP_RELATIVE_BIAS:
+      return c->params.relative_bias.n_buckets;
     default: /* ancestry */
       return dims->v[c->params.attention.seqs];
   }
@@ -66,7 +70,8 @@ static bool is_attention(vkf_op op) {
 
 /* Element `at` of an int32 input; row: its index along the first extent. */
 static int32_t integer(const vkf_case *c, const vkf_dims *dims, uint32_t input, uint32_t row, uint64_t at) {
-  if (is_attention(c->op) && input == VKF_ATTENTION_MASK) return row % 4 != 3 && below(c, input, at, 4) != 0;
+  bool mask = (is_attention(c->op) && input == VKF_ATTENTION_MASK) || (c->op == VKF_OP_POOL && input == VKF_POOL_MASK);
+  if (mask) return row % 4 != 3 && below(c, input, at, 4) != 0;
   return (int32_t)below(c, input, at, VKF_MAX(index_range(c, dims, input), 1u));
 }
 
@@ -107,6 +112,7 @@ static void fill_input(const vkf_case *c, const vkf_dims *dims, uint32_t input, 
     view.stride[i] = stride;
   }
   bool bias = is_attention(c->op) && input == VKF_ATTENTION_BIAS;
+  bool activation = !bias && !(c->op == VKF_OP_ROPE && input == VKF_ROPE_TABLE);
   for (uint64_t i = 0; slot->dtype == VKF_F32 && i < n; i++) ((float *)data)[i] = NAN;
   uint32_t index[VKF_MAX_SLOT_RANK] = {0};
   if (vkf_view_elements(&view) == 0) return;
@@ -118,7 +124,7 @@ static void fill_input(const vkf_case *c, const vkf_dims *dims, uint32_t input, 
     } else if (bias && below(c, 50, at, 16) == 0) {
       ((float *)data)[to] = -INFINITY;
     } else {
-      ((float *)data)[to] = number(c, input, at, !bias);
+      ((float *)data)[to] = number(c, input, at, activation);
     }
     at++;
   } while (vkf_view_next(&view, index));

@@ -18,6 +18,19 @@ enum {
     .sizes = {.B = 1, .S = ROWS}, .inputs = (INPUTS), .data = VKF_DATA_##DATA, .seed = SEED,          \
   }
 
+/* Groups of WIDTH columns, then REST columns that pass. */
+#define GROUPED(ROWS, WIDTH, GROUPS, REST, KIND, INPUTS, DATA, SEED)                                               \
+  {                                                                                                                \
+    .name = #KIND " " #ROWS " rows of " #GROUPS "x" #WIDTH " and " #REST " " #INPUTS " " #DATA, .op = VKF_OP_NORM, \
+    .params = {.norm = {.rows = VKF_DIM_BS,                                                                        \
+                        .width = WIDTH,                                                                            \
+                        .kind = VKF_NORM_##KIND,                                                                   \
+                        .eps = 1e-6f,                                                                              \
+                        .groups = GROUPS,                                                                          \
+                        .rest = REST}},                                                                            \
+    .sizes = {.B = 1, .S = ROWS}, .inputs = (INPUTS), .data = VKF_DATA_##DATA, .seed = SEED,                       \
+  }
+
 static const vkf_case cases[] = {
     NORM(1, 1, LAYER, 1e-5, affine, NORMAL, 1),
     NORM(1, 3, LAYER, 1e-5, bare, NORMAL, 2),
@@ -42,6 +55,13 @@ static const vkf_case cases[] = {
     NORM(5, 96, RMS, 1e-6, bare, OFFSET, 21),
     NORM(4, 30, RMS, 1e-6, all, LARGE, 22),
     NORM(4, 30, RMS, 1e-6, scale, SPECIAL, 23),
+    GROUPED(5, 16, 4, 0, RMS, scale, NORMAL, 25),
+    GROUPED(7, 17, 3, 17, RMS, scale, NORMAL, 26),
+    GROUPED(33, 8, 6, 16, RMS, scale, ONE_SIGN, 27),
+    GROUPED(4, 64, 5, 192, RMS, bare, NORMAL, 28),
+    GROUPED(3, 9, 2, 5, LAYER, all, NORMAL, 29),
+    GROUPED(6, 12, 1, 30, LAYER, affine, OFFSET, 30),
+    GROUPED(2, 5, 3, 7, RMS, scale | residual, SPECIAL, 31),
     {.name = "LAYER 10 rows of capacity 35, width 48",
      .op = VKF_OP_NORM,
      .params = {.norm = {.rows = VKF_DIM_RT, .width = 48, .eps = 1e-5f}},

@@ -74,7 +74,8 @@ vkf_cost vkf_op_cost_norm(const vkf_plan *plan, const vkf_node *node, const vkf_
   const vkf_norm_params *p = &node->params.norm;
   int ops = (p->kind == VKF_NORM_LAYER ? 5 : 3) + (node->in[VKF_NORM_RESIDUAL] != VKF_NO_SLOT) +
             (node->in[VKF_NORM_WEIGHT] != VKF_NO_SLOT) + (node->in[VKF_NORM_BIAS] != VKF_NO_SLOT);
-  return (vkf_cost){(double)ops * dims->v[p->rows] * p->width, all_bytes(plan, node, dims)};
+  double n = (double)VKF_MAX(p->groups, 1u) * p->width;
+  return (vkf_cost){ops * dims->v[p->rows] * n, all_bytes(plan, node, dims)};
 }
 
 vkf_cost vkf_op_cost_append(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
@@ -104,6 +105,34 @@ vkf_cost vkf_op_cost_edit(const vkf_plan *plan, const vkf_node *node, const vkf_
 vkf_cost vkf_op_cost_top_k(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
   const vkf_top_k_params *p = &node->params.top_k;
   return (vkf_cost){(double)dims->v[p->rows] * p->width, all_bytes(plan, node, dims)};
+}
+
+/* Of the table only the rows of these positions are read. */
+vkf_cost vkf_op_cost_rope(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+  (void)plan;
+  const vkf_rope_params *p = &node->params.rope;
+  double rows = dims->v[p->rows], turned = (double)(p->n_heads + p->n_kv_heads) * p->rotary;
+  return (vkf_cost){3 * rows * turned, 4 * rows * (2.0 * p->width + p->rotary + 1)};
+}
+
+vkf_cost vkf_op_cost_gate(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+  (void)plan;
+  const vkf_gate_params *p = &node->params.gate;
+  double n = (double)dims->v[p->rows] * p->width;
+  return (vkf_cost){2 * n, 12 * n};
+}
+
+vkf_cost vkf_op_cost_relative_bias(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+  return (vkf_cost){0, all_bytes(plan, node, dims)};
+}
+
+vkf_cost vkf_op_cost_patches(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+  return (vkf_cost){0, all_bytes(plan, node, dims)};
+}
+
+vkf_cost vkf_op_cost_pool(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+  const vkf_pool_params *p = &node->params.pool;
+  return (vkf_cost){(double)dims->v[p->seqs] * dims->v[p->tokens] * p->width, all_bytes(plan, node, dims)};
 }
 
 static vkf_cost (*const costs[VKF_OP_COUNT])(const vkf_plan *, const vkf_node *, const vkf_dims *) = {

@@ -7,16 +7,21 @@
 #ifndef VKF_OP_OP_LIST_H
 #define VKF_OP_OP_LIST_H
 
-#define VKF_OP_LIST(X)                                                                               \
-  X(EMBED, embed)                         /* ids > rows of a table, scaled, plus positions */        \
-  X(MATMUL, matmul)                       /* x w^T + bias, activation, residual */                   \
-  X(ATTENTION, attention)                 /* softmax(q k^T scale + masks) v, no score matrix kept */ \
-  X(ATTENTION_WEIGHTS, attention_weights) /* the softmax of the same scores, for looking at */       \
-  X(NORM, norm)                           /* layer norm or RMS norm of rows */                       \
-  X(APPEND, append)                       /* key and value columns of rows > head-major caches */    \
-  X(GATHER, gather)                       /* rows by index */                                        \
-  X(LOG_SOFTMAX, log_softmax)             /* of rows */                                              \
-  X(EDIT, edit)                           /* set, add or scale single logits, fill rows */           \
-  X(TOP_K, top_k)                         /* the k largest of a row with their ids, ties to the lowest id */
+#define VKF_OP_LIST(X)                                                                                       \
+  X(EMBED, embed)                         /* ids > rows of a table, scaled, plus positions */                \
+  X(MATMUL, matmul)                       /* x w^T + bias, activation, residual */                           \
+  X(ATTENTION, attention)                 /* softmax(q k^T scale + masks) v, no score matrix kept */         \
+  X(ATTENTION_WEIGHTS, attention_weights) /* the softmax of the same scores, for looking at */               \
+  X(NORM, norm)                           /* layer norm or RMS norm of rows */                               \
+  X(APPEND, append)                       /* key and value columns of rows > head-major caches */            \
+  X(GATHER, gather)                       /* rows by index */                                                \
+  X(LOG_SOFTMAX, log_softmax)             /* of rows */                                                      \
+  X(EDIT, edit)                           /* set, add or scale single logits, fill rows */                   \
+  X(TOP_K, top_k)                         /* the k largest of a row with their ids, ties to the lowest id */ \
+  X(ROPE, rope)                           /* rotary positions of the heads in rows */                        \
+  X(GATE, gate)                           /* activation of one half of a row times the other half */         \
+  X(RELATIVE_BIAS, relative_bias)         /* the additive bias of attention by bucketed distances */         \
+  X(PATCHES, patches)                     /* images > rows of patches */                                     \
+  X(POOL, pool)                           /* mean or maximum over the tokens of a sequence */
 
 #endif

@@ -1,47 +1,11 @@
 /* shape: what every op wants of its operands, and which parameters it allows.
  *
- * One function per op of the list. Pure: depends on the parameters and the capacity alone, so that the builder of a
- * plan can ask before it has made the slots.
+ * One function per op of the list, those of positions, gates, patches and pooling in shape_rows.c. Pure: depends on the
+ * parameters and the capacity alone, so that the builder of a plan can ask before it has made the slots.
  */
 #include "op/shape.h"
 
-#include "op/backend.h"
-
-static vkf_extent fixed(uint32_t n) {
-  return (vkf_extent){VKF_DIM_ONE, n};
-}
-
-static vkf_extent along(vkf_dim dim, const vkf_dims *cap) {
-  return (vkf_extent){dim, cap->v[dim]};
-}
-
-static vkf_operand_shape vector(const char *name, vkf_dtype dtype, vkf_extent n) {
-  return (vkf_operand_shape){.name = name, .dtype = dtype, .rank = 1, .extent = {n}};
-}
-
-static vkf_operand_shape matrix(const char *name, vkf_dtype dtype, vkf_extent n, vkf_extent m) {
-  return (vkf_operand_shape){.name = name, .dtype = dtype, .rank = 2, .extent = {n, m}};
-}
-
-static vkf_operand_shape weight(vkf_operand_shape shape, uint32_t use) {
-  shape.weight_use = use | VKF_WEIGHT_OPERAND;
-  return shape;
-}
-
-static vkf_operand_shape optional(vkf_operand_shape shape) {
-  shape.optional = true;
-  return shape;
-}
-
-static vkf_operand_shape loose(vkf_operand_shape shape) {
-  shape.loose = true;
-  return shape;
-}
-
-static vkf_status positive(vkf_env *env, const char *node, const char *what, uint32_t value) {
-  if (value > 0) return VKF_OK;
-  return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s: expected a positive %s, found 0", node, what);
-}
+#include "op/operand.h"
 
 vkf_status vkf_op_shape_embed(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
                               vkf_op_shapes *out) {
@@ -187,11 +151,12 @@ vkf_status vkf_op_shape_norm(vkf_env *env, const char *node, const vkf_params *p
   if (!(p->eps >= 0)) {
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected an eps of 0 or more, found %g", node, (double)p->eps);
   }
-  vkf_extent rows = along(p->rows, cap), width = fixed(p->width);
+  uint32_t n = VKF_MAX(p->groups, 1u) * p->width;
+  vkf_extent rows = along(p->rows, cap), width = fixed(n + p->rest), normed = fixed(n);
   out->in[VKF_NORM_X] = matrix("x", VKF_F32, rows, width);
   out->in[VKF_NORM_RESIDUAL] = optional(matrix("residual", VKF_F32, rows, width));
-  out->in[VKF_NORM_WEIGHT] = optional(weight(vector("weight", VKF_F32, width), VKF_WEIGHT_VECTOR));
-  out->in[VKF_NORM_BIAS] = optional(weight(vector("bias", VKF_F32, width), VKF_WEIGHT_VECTOR));
+  out->in[VKF_NORM_WEIGHT] = optional(weight(vector("weight", VKF_F32, normed), VKF_WEIGHT_VECTOR));
+  out->in[VKF_NORM_BIAS] = optional(weight(vector("bias", VKF_F32, normed), VKF_WEIGHT_VECTOR));
   out->out[0] = matrix("out", VKF_F32, rows, width);
 done:
   return st;

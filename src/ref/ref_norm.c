@@ -59,30 +59,52 @@ static row_error bound_moments(const row_state *s, const vkf_norm_params *p, con
   return e;
 }
 
+/* Columns [first, first + width) of a row, normed among themselves. */
+static void norm_group(const vkf_call *call, const row_state *s, size_t to, uint32_t first) {
+  const vkf_norm_params *p = &call->params->norm;
+  const float *weight = call->in[VKF_NORM_WEIGHT].data, *bias = call->in[VKF_NORM_BIAS].data;
+  double scale = 1 / sqrt(s->variance + (double)p->eps);
+  row_error e = {0};
+  if (vkf_ref_judging(call)) e = bound_moments(s, p, call->rounding);
+  for (uint32_t i = 0; i < p->width; i++) {
+    double c = y_at(s, i) - s->mean, w = weight ? (double)weight[first + i] : 1, result = c * scale * w;
+    double shift = bias ? (double)bias[first + i] : 0, bound = 0;
+    if (vkf_ref_judging(call)) {
+      double off = e.mean + element_error(s, &e, i, p->kind, call->rounding->u);
+      double high = (fabs(c) + off) * scale * (1 + e.scale) * (1 + vkf_ref_gamma(2, call->rounding->u));
+      bound = fabs(w) * (high - fabs(c) * scale) + 2 * VKF_TINY * (1 + fabs(w));
+      if (bias) bound += call->rounding->u * (fabs(result + shift) + bound);
+    }
+    vkf_ref_store(call, 0, to + first + i, result + shift, bound);
+  }
+}
+
+/* The columns behind the groups: y itself. */
+static void pass_rest(const vkf_call *call, const float *x, const float *residual, size_t to, uint32_t first) {
+  const vkf_norm_params *p = &call->params->norm;
+  for (uint32_t i = first; i < first + p->rest; i++) {
+    if (residual)
+      vkf_ref_store_same(call, 0, to + i, x[i] + residual[i]);
+    else
+      vkf_ref_store_same(call, 0, to + i, x[i]);
+  }
+}
+
 vkf_status vkf_ref_norm(vkf_env *env, const vkf_call *call) {
   (void)env;
   const vkf_norm_params *p = &call->params->norm;
-  const vkf_view *residual = &call->in[VKF_NORM_RESIDUAL];
-  const float *weight = call->in[VKF_NORM_WEIGHT].data, *bias = call->in[VKF_NORM_BIAS].data;
+  const vkf_view *residual_view = &call->in[VKF_NORM_RESIDUAL];
+  uint32_t n = VKF_MAX(p->groups, 1u) * p->width;
   for (uint32_t row = 0; row < call->dims->v[p->rows]; row++) {
-    row_state s = {.x = vkf_ref_row(&call->in[VKF_NORM_X], row),
-                   .residual = residual->data ? vkf_ref_row(residual, row) : NULL,
-                   .width = p->width};
-    exact_moments(&s, p->kind);
-    double scale = 1 / sqrt(s.variance + (double)p->eps);
-    row_error e = {0};
-    if (vkf_ref_judging(call)) e = bound_moments(&s, p, call->rounding);
-    for (uint32_t i = 0; i < p->width; i++) {
-      double c = y_at(&s, i) - s.mean, w = weight ? (double)weight[i] : 1, result = c * scale * w;
-      double bound = 0;
-      if (vkf_ref_judging(call)) {
-        double off = e.mean + element_error(&s, &e, i, p->kind, call->rounding->u);
-        double high = (fabs(c) + off) * scale * (1 + e.scale) * (1 + vkf_ref_gamma(2, call->rounding->u));
-        bound = fabs(w) * (high - fabs(c) * scale) + 2 * VKF_TINY * (1 + fabs(w));
-        if (bias) bound += call->rounding->u * (fabs(result + (double)bias[i]) + bound);
-      }
-      vkf_ref_store(call, 0, row * call->out[0].stride[0] + i, result + (bias ? (double)bias[i] : 0), bound);
+    const float *x = vkf_ref_row(&call->in[VKF_NORM_X], row);
+    const float *residual = residual_view->data ? vkf_ref_row(residual_view, row) : NULL;
+    size_t to = row * call->out[0].stride[0];
+    for (uint32_t first = 0; first < n; first += p->width) {
+      row_state s = {.x = x + first, .residual = residual ? residual + first : NULL, .width = p->width};
+      exact_moments(&s, p->kind);
+      norm_group(call, &s, to, first);
     }
+    pass_rest(call, x, residual, to, n);
   }
   return VKF_OK;
 }

@@ -73,7 +73,7 @@ static void grid_covers(void **state) {
         assert_int_equal(grid[1], 2);
       } else {
         assert_true(grid[0] == p.m || (grid[0] * v->workgroup >= p.m && (grid[0] - 1) * v->workgroup < p.m));
-        assert_int_equal(grid[1], 1);
+        assert_int_equal(grid[1], v->op == VKF_OP_RELATIVE_BIAS ? 2 : 1); /* heads */
       }
       assert_int_equal(grid[2], attention ? 3 : 1);
     }

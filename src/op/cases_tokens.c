@@ -1,0 +1,120 @@
+/* Cases of gate, patches and pool: odd sizes, every activation, halves in either order and apart; patches that are no
+ * squares, images with pixels left over, class tokens; masks that leave a sequence without any row. */
+#include "op/cases.h"
+
+#define GATE(ROWS, F, GCOL, UCOL, ACT, DATA, SEED)                                     \
+  {                                                                                    \
+    .name = #ACT " " #ROWS "x" #F " at " #GCOL " " #UCOL " " #DATA, .op = VKF_OP_GATE, \
+    .params = {.gate = {.rows = VKF_DIM_BS,                                            \
+                        .width = F,                                                    \
+                        .gate_column = GCOL,                                           \
+                        .up_column = UCOL,                                             \
+                        .activation = VKF_ACT_##ACT}},                                 \
+    .sizes = {.B = 1, .S = ROWS}, .data = VKF_DATA_##DATA, .seed = SEED,               \
+  }
+
+static const vkf_case gate_cases[] = {
+    GATE(1, 1, 0, 1, SWISH, NORMAL, 1),
+    GATE(3, 5, 0, 5, SWISH, NORMAL, 2),
+    GATE(7, 17, 17, 0, SWISH, NORMAL, 3),
+    GATE(16, 64, 0, 64, SWISH, ONE_SIGN, 4),
+    GATE(33, 65, 0, 65, SWISH, LARGE, 5),
+    GATE(15, 31, 0, 31, GELU_TANH, NORMAL, 6),
+    GATE(17, 33, 33, 0, GELU_TANH, LARGE, 7),
+    GATE(5, 40, 0, 40, GELU, NORMAL, 8),
+    GATE(4, 11, 3, 20, GELU, ONE_SIGN, 9),
+    GATE(9, 63, 0, 63, RELU, NORMAL, 10),
+    GATE(6, 24, 0, 24, RELU, SPECIAL, 11),
+    GATE(8, 13, 0, 13, SIGMOID, NORMAL, 12),
+    GATE(2, 129, 0, 129, NONE, HALVES, 13),
+    GATE(11, 6, 0, 6, QUICK_GELU, NORMAL, 14),
+    GATE(10, 7, 0, 7, TANH, NORMAL, 15),
+    GATE(12, 9, 9, 0, RELU2, NORMAL, 16),
+    GATE(2, 1000, 0, 1000, SWISH, NORMAL, 17),
+    {.name = "SWISH 6 target rows of capacity 35",
+     .op = VKF_OP_GATE,
+     .params = {.gate = {.rows = VKF_DIM_RT, .width = 48, .up_column = 48, .activation = VKF_ACT_SWISH}},
+     .sizes = {.B = 1, .R = 3, .T = 2},
+     .capacity = {.B = 1, .R = 7, .T = 5},
+     .data = VKF_DATA_NORMAL,
+     .seed = 18},
+};
+
+const vkf_case *vkf_op_cases_gate(size_t *n) {
+  *n = VKF_COUNT(gate_cases);
+  return gate_cases;
+}
+
+/* ---- patches ----------------------------------------------------------------------------------------------------- */
+
+/* IMAGES of C x H x W in patches of PH x PW, TOKENS rows each. */
+#define PATCHES(IMAGES, C, H, W, PH, PW, LEADING, TOKENS, DATA, SEED)                                          \
+  {                                                                                                            \
+    .name = #IMAGES " of " #C "x" #H "x" #W " in " #PH "x" #PW ", " #LEADING " leading of " #TOKENS " " #DATA, \
+    .op = VKF_OP_PATCHES,                                                                                      \
+    .params = {.patches = {.channels = C,                                                                      \
+                           .height = H,                                                                        \
+                           .width = W,                                                                         \
+                           .patch_height = PH,                                                                 \
+                           .patch_width = PW,                                                                  \
+                           .leading = LEADING}},                                                               \
+    .sizes = {.B = IMAGES, .S = TOKENS}, .capacity = {.B = IMAGES + 1, .S = TOKENS}, .data = VKF_DATA_##DATA,  \
+    .seed = SEED,                                                                                              \
+  }
+
+static const vkf_case patches_cases[] = {
+    PATCHES(1, 1, 1, 1, 1, 1, 0, 1, NORMAL, 1),     PATCHES(1, 1, 2, 2, 1, 1, 0, 4, NORMAL, 2),
+    PATCHES(1, 3, 4, 4, 2, 2, 1, 5, NORMAL, 3),     PATCHES(2, 3, 30, 30, 15, 15, 1, 5, NORMAL, 4),
+    PATCHES(3, 3, 8, 12, 4, 4, 1, 7, NORMAL, 5),    PATCHES(2, 1, 9, 6, 3, 2, 0, 9, NORMAL, 6),
+    PATCHES(1, 2, 7, 9, 2, 4, 1, 7, NORMAL, 7),     PATCHES(2, 3, 16, 16, 8, 8, 2, 6, NORMAL, 8),
+    PATCHES(1, 3, 32, 32, 16, 16, 1, 8, NORMAL, 9), PATCHES(4, 3, 6, 6, 2, 3, 1, 7, SPECIAL, 10),
+    PATCHES(1, 5, 3, 17, 3, 1, 0, 17, NORMAL, 11),  PATCHES(2, 1, 14, 14, 7, 7, 3, 7, NORMAL, 12),
+    PATCHES(1, 4, 31, 5, 1, 5, 1, 32, NORMAL, 13),  PATCHES(5, 2, 4, 4, 4, 4, 1, 2, NORMAL, 14),
+    PATCHES(2, 3, 28, 28, 4, 4, 1, 50, NORMAL, 15), PATCHES(1, 3, 5, 5, 2, 2, 1, 12, NORMAL, 16),
+};
+
+const vkf_case *vkf_op_cases_patches(size_t *n) {
+  *n = VKF_COUNT(patches_cases);
+  return patches_cases;
+}
+
+/* ---- pool -------------------------------------------------------------------------------------------------------- */
+
+#define POOL(SEQS, TOKENS, WIDTH, KIND, MASKED, DATA, SEED)                                                \
+  {                                                                                                        \
+    .name = #KIND " " #SEQS " of " #TOKENS "x" #WIDTH " mask " #MASKED " " #DATA, .op = VKF_OP_POOL,       \
+    .params = {.pool = {.seqs = VKF_DIM_B, .tokens = VKF_DIM_S, .width = WIDTH, .kind = VKF_POOL_##KIND}}, \
+    .sizes = {.B = SEQS, .S = TOKENS}, .capacity = {.B = SEQS + 2, .S = TOKENS + 5},                       \
+    .inputs = (MASKED) << VKF_POOL_MASK, .data = VKF_DATA_##DATA, .seed = SEED,                            \
+  }
+
+static const vkf_case pool_cases[] = {
+    POOL(1, 1, 1, MEAN, 0, NORMAL, 1),
+    POOL(1, 1, 1, MEAN, 1, NORMAL, 2),
+    POOL(5, 7, 17, MEAN, 1, NORMAL, 3),
+    POOL(3, 16, 32, MEAN, 0, NORMAL, 4),
+    POOL(8, 33, 65, MEAN, 1, ONE_SIGN, 5),
+    POOL(4, 15, 64, MEAN, 1, OFFSET, 6),
+    POOL(2, 128, 31, MEAN, 1, NORMAL, 7),
+    POOL(6, 5, 257, MEAN, 1, LARGE, 8),
+    POOL(4, 9, 12, MEAN, 1, SPECIAL, 9),
+    POOL(1, 1, 5, MAX, 0, NORMAL, 10),
+    POOL(5, 7, 17, MAX, 1, NORMAL, 11),
+    POOL(9, 31, 33, MAX, 1, NORMAL, 12),
+    POOL(4, 9, 12, MAX, 1, SPECIAL, 13),
+    POOL(3, 17, 6, MAX, 0, SPECIAL, 14),
+    POOL(2, 65, 40, MAX, 1, TIES, 15),
+    {.name = "MEAN 3 target sequences of 4 tokens, capacity 5 of 6",
+     .op = VKF_OP_POOL,
+     .params = {.pool = {.seqs = VKF_DIM_R, .tokens = VKF_DIM_T, .width = 20}},
+     .sizes = {.B = 1, .R = 3, .T = 4},
+     .capacity = {.B = 1, .R = 5, .T = 6},
+     .inputs = 1 << VKF_POOL_MASK,
+     .data = VKF_DATA_NORMAL,
+     .seed = 16},
+};
+
+const vkf_case *vkf_op_cases_pool(size_t *n) {
+  *n = VKF_COUNT(pool_cases);
+  return pool_cases;
+}

@@ -1,0 +1,44 @@
+/* The pieces that shape rules are made of; for the files shape*.c only. */
+#ifndef VKF_OP_OPERAND_H
+#define VKF_OP_OPERAND_H
+
+#include "op/backend.h"
+#include "op/shape.h"
+
+static inline vkf_extent fixed(uint32_t n) {
+  return (vkf_extent){VKF_DIM_ONE, n};
+}
+
+static inline vkf_extent along(vkf_dim dim, const vkf_dims *cap) {
+  return (vkf_extent){dim, cap->v[dim]};
+}
+
+static inline vkf_operand_shape vector(const char *name, vkf_dtype dtype, vkf_extent n) {
+  return (vkf_operand_shape){.name = name, .dtype = dtype, .rank = 1, .extent = {n}};
+}
+
+static inline vkf_operand_shape matrix(const char *name, vkf_dtype dtype, vkf_extent n, vkf_extent m) {
+  return (vkf_operand_shape){.name = name, .dtype = dtype, .rank = 2, .extent = {n, m}};
+}
+
+static inline vkf_operand_shape weight(vkf_operand_shape shape, uint32_t use) {
+  shape.weight_use = use | VKF_WEIGHT_OPERAND;
+  return shape;
+}
+
+static inline vkf_operand_shape optional(vkf_operand_shape shape) {
+  shape.optional = true;
+  return shape;
+}
+
+static inline vkf_operand_shape loose(vkf_operand_shape shape) {
+  shape.loose = true;
+  return shape;
+}
+
+static inline vkf_status positive(vkf_env *env, const char *node, const char *what, uint32_t value) {
+  if (value > 0) return VKF_OK;
+  return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s: expected a positive %s, found 0", node, what);
+}
+
+#endif

@@ -1,0 +1,73 @@
+/* What knows positions: rotary positions (Su et al. 2021, RoFormer) and the relative bias of T5 (Raffel et al. 2020).
+ */
+#include "ref/internal.h"
+
+/* ---- rope -------------------------------------------------------------------------------------------------------- */
+
+/* The pair (a, b) of columns i and k: a cos - b sin at i, b cos + a sin at k. Two products and a sum each. */
+static void turn(const vkf_call *call, const float *x, size_t to, uint32_t i, uint32_t k, double cosine, double sine) {
+  double a = (double)x[i], b = (double)x[k], bound_a = 0, bound_b = 0;
+  if (vkf_ref_judging(call)) {
+    double two = vkf_ref_gamma(2, call->rounding->u);
+    bound_a = two * (fabs(a * cosine) + fabs(b * sine)) + 3 * VKF_TINY;
+    bound_b = two * (fabs(b * cosine) + fabs(a * sine)) + 3 * VKF_TINY;
+  }
+  vkf_ref_store(call, 0, to + i, a * cosine - b * sine, bound_a);
+  vkf_ref_store(call, 0, to + k, b * cosine + a * sine, bound_b);
+}
+
+/* The heads of a row from `column` on. */
+static void turn_heads(const vkf_call *call, const float *x, size_t to, const float *angles, uint32_t column,
+                       uint32_t n_heads) {
+  const vkf_rope_params *p = &call->params->rope;
+  uint32_t half = p->rotary / 2;
+  for (uint32_t h = 0; h < n_heads; h++) {
+    uint32_t first = column + h * p->head_width;
+    for (uint32_t pair = 0; pair < half; pair++) {
+      bool interleaved = p->pairs == VKF_ROPE_INTERLEAVED;
+      uint32_t i = first + (interleaved ? 2 * pair : pair), k = i + (interleaved ? 1 : half);
+      turn(call, x, to, i, k, (double)angles[2 * pair], (double)angles[2 * pair + 1]);
+    }
+  }
+}
+
+vkf_status vkf_ref_rope(vkf_env *env, const vkf_call *call) {
+  const vkf_rope_params *p = &call->params->rope;
+  const int32_t *positions = call->in[VKF_ROPE_POSITIONS].data;
+  vkf_status st = VKF_OK;
+  for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
+    VKF_TRY(vkf_ref_check_index(env, call, "position", r, positions[r], p->n_positions));
+    const float *x = vkf_ref_row(&call->in[VKF_ROPE_X], r);
+    const float *angles = vkf_ref_row(&call->in[VKF_ROPE_TABLE], (size_t)positions[r]);
+    size_t to = r * call->out[0].stride[0];
+    for (uint32_t i = 0; i < p->width; i++) vkf_ref_store_same(call, 0, to + i, x[i]);
+    turn_heads(call, x, to, angles, p->q_column, p->n_heads);
+    turn_heads(call, x, to, angles, p->k_column, p->n_kv_heads);
+  }
+done:
+  return st;
+}
+
+/* ---- relative bias ----------------------------------------------------------------------------------------------- */
+
+vkf_status vkf_ref_relative_bias(vkf_env *env, const vkf_call *call) {
+  const vkf_relative_bias_params *p = &call->params->relative_bias;
+  const int32_t *buckets = call->in[VKF_RELATIVE_BIAS_BUCKETS].data;
+  const vkf_view *out = &call->out[0];
+  int64_t before = p->n_before, after = p->n_after;
+  vkf_status st = VKF_OK;
+  for (uint32_t t = 0; t < call->dims->v[p->queries]; t++) {
+    int64_t query = (int64_t)call->dims->v[p->past] + t;
+    for (uint32_t s = 0; s < call->dims->v[p->keys]; s++) {
+      int64_t distance = VKF_MIN(VKF_MAX(s - query, -before), after);
+      int32_t bucket = buckets[distance + before];
+      VKF_TRY(vkf_ref_check_index(env, call, "bucket", (size_t)(distance + before), bucket, p->n_buckets));
+      const float *biases = vkf_ref_row(&call->in[VKF_RELATIVE_BIAS_TABLE], (size_t)bucket);
+      for (uint32_t h = 0; h < p->n_heads; h++) {
+        vkf_ref_store_same(call, 0, h * out->stride[0] + t * out->stride[1] + s, biases[h]);
+      }
+    }
+  }
+done:
+  return st;
+}

@@ -1,0 +1,95 @@
+/* gate, patches and pool: halves of a row, images as rows, rows of a sequence as one. */
+#include "ref/internal.h"
+
+/* ---- gate -------------------------------------------------------------------------------------------------------- */
+
+vkf_status vkf_ref_gate(vkf_env *env, const vkf_call *call) {
+  (void)env;
+  const vkf_gate_params *p = &call->params->gate;
+  const vkf_rounding *r = call->rounding;
+  for (uint32_t row = 0; row < call->dims->v[p->rows]; row++) {
+    const float *x = vkf_ref_row(&call->in[VKF_GATE_X], row);
+    for (uint32_t i = 0; i < p->width; i++) {
+      double gate = (double)x[p->gate_column + i], up = (double)x[p->up_column + i], bound = 0;
+      double result = vkf_ref_activate(p->activation, gate) * up;
+      if (vkf_ref_judging(call)) {
+        bound = fabs(up) * vkf_ref_activate_bound(p->activation, gate, 0, r);
+        bound += r->u * (fabs(result) + bound) + VKF_TINY;
+      }
+      vkf_ref_store(call, 0, row * call->out[0].stride[0] + i, result, bound);
+    }
+  }
+  return VKF_OK;
+}
+
+/* ---- patches ----------------------------------------------------------------------------------------------------- */
+
+vkf_status vkf_ref_patches(vkf_env *env, const vkf_call *call) {
+  (void)env;
+  const vkf_patches_params *p = &call->params->patches;
+  uint32_t tokens = call->dims->v[VKF_DIM_S], across = p->width / p->patch_width;
+  uint32_t n_patches = p->height / p->patch_height * across;
+  for (uint32_t row = 0; row < call->dims->v[VKF_DIM_BS]; row++) {
+    const float *x = vkf_ref_row(&call->in[VKF_PATCHES_X], row / tokens);
+    uint32_t t = row % tokens, patch = t - p->leading;
+    bool is_patch = t >= p->leading && patch < n_patches;
+    size_t to = row * call->out[0].stride[0];
+    for (uint32_t c = 0; c < p->channels; c++) {
+      for (uint32_t i = 0; i < p->patch_height; i++) {
+        for (uint32_t j = 0; j < p->patch_width; j++, to++) {
+          uint32_t y = patch / across * p->patch_height + i, left = patch % across * p->patch_width + j;
+          vkf_ref_store_same(call, 0, to, is_patch ? x[((size_t)c * p->height + y) * p->width + left] : 0);
+        }
+      }
+    }
+  }
+  return VKF_OK;
+}
+
+/* ---- pool -------------------------------------------------------------------------------------------------------- */
+
+/* Column c of a sequence: its sum and magnitude or its maximum over the rows that count. */
+typedef struct pooled {
+  double sum, magnitude;
+  float max;
+  uint32_t n;
+} pooled;
+
+static pooled pool_column(const vkf_call *call, uint32_t seq, uint32_t c) {
+  const vkf_pool_params *p = &call->params->pool;
+  uint32_t tokens = call->dims->v[p->tokens];
+  pooled out = {0};
+  for (uint32_t t = 0; t < tokens; t++) {
+    const vkf_view *mask = &call->in[VKF_POOL_MASK];
+    if (mask->data && vkf_ref_ints(mask, seq)[t] == 0) continue;
+    float x = vkf_ref_row(&call->in[VKF_POOL_X], (size_t)seq * tokens + t)[c];
+    out.sum += (double)x;
+    out.magnitude += fabs((double)x);
+    if (out.n == 0 || isnan(x) || x > out.max) out.max = x;
+    out.n++;
+  }
+  return out;
+}
+
+vkf_status vkf_ref_pool(vkf_env *env, const vkf_call *call) {
+  (void)env;
+  const vkf_pool_params *p = &call->params->pool;
+  const vkf_rounding *r = call->rounding;
+  for (uint32_t seq = 0; seq < call->dims->v[p->seqs]; seq++) {
+    for (uint32_t c = 0; c < p->width; c++) {
+      size_t to = seq * call->out[0].stride[0] + c;
+      pooled column = pool_column(call, seq, c);
+      if (column.n == 0 || p->kind == VKF_POOL_MAX) {
+        vkf_ref_store_same(call, 0, to, column.n == 0 ? 0 : column.max);
+        continue;
+      }
+      double mean = column.sum / column.n, bound = 0;
+      if (vkf_ref_judging(call)) {
+        bound = vkf_ref_gamma(vkf_ref_depth(r, column.n), r->u) * column.magnitude / column.n + VKF_TINY;
+        bound += vkf_ref_div_error(r) * (fabs(mean) + bound) + VKF_TINY;
+      }
+      vkf_ref_store(call, 0, to, mean, bound);
+    }
+  }
+  return VKF_OK;
+}

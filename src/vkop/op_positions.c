@@ -1,0 +1,64 @@
+/* Recorders of rope and relative_bias. */
+#include "vkop/op_common.h"
+
+VKF_PUSH_FITS(vkf_push_rope);
+VKF_PUSH_FITS(vkf_push_relative_bias);
+
+void vkf_vkop_problem_rope(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
+  (void)plan;
+  const vkf_rope_params *p = &node->params.rope;
+  *out = (vkf_problem){.op = node->op, .m = dims->v[p->rows], .n = p->width, .packing = {VKF_LAYOUT_W_ROWS, 1, 1}};
+}
+
+void vkf_vkop_record_rope(const vkf_record_view *view, vkf_dispatch *out) {
+  const vkf_rope_params *p = &view->node->params.rope;
+  const uint32_t *in = view->node->in;
+  const struct vkf_push_rope push = {
+      .rows = p->rows,
+      .width = p->width,
+      .x_stride = vkf_vkop_cap(view->plan, in[VKF_ROPE_X], 1),
+      .q_column = p->q_column,
+      .q_width = p->n_heads * p->head_width,
+      .k_column = p->k_column,
+      .k_width = p->n_kv_heads * p->head_width,
+      .head_width = p->head_width,
+      .rotary = p->rotary,
+      .n_positions = p->n_positions,
+      .interleaved = p->pairs == VKF_ROPE_INTERLEAVED,
+  };
+  vkf_vkop_dispatch_begin(view, out);
+  for (int i = VKF_ROPE_X; i <= VKF_ROPE_TABLE; i++) vkf_vkop_dispatch_read(out, in[i]);
+  vkf_vkop_dispatch_write(out, view->node->out[0]);
+  vkf_vkop_dispatch_params(out, &push, sizeof push);
+}
+
+void vkf_vkop_problem_relative_bias(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims,
+                                    vkf_problem *out) {
+  (void)plan;
+  const vkf_relative_bias_params *p = &node->params.relative_bias;
+  *out = (vkf_problem){.op = node->op,
+                       .m = dims->v[p->queries],
+                       .n = dims->v[p->keys],
+                       .heads = p->n_heads,
+                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1}};
+}
+
+void vkf_vkop_record_relative_bias(const vkf_record_view *view, vkf_dispatch *out) {
+  const vkf_relative_bias_params *p = &view->node->params.relative_bias;
+  const uint32_t *in = view->node->in, to = view->node->out[0];
+  const struct vkf_push_relative_bias push = {
+      .queries = p->queries,
+      .keys = p->keys,
+      .past = p->past,
+      .n_heads = p->n_heads,
+      .n_before = p->n_before,
+      .n_after = p->n_after,
+      .out_queries = vkf_vkop_cap(view->plan, to, 1),
+      .out_keys = vkf_vkop_cap(view->plan, to, 2),
+  };
+  vkf_vkop_dispatch_begin(view, out);
+  vkf_vkop_dispatch_read(out, in[VKF_RELATIVE_BIAS_TABLE]);
+  vkf_vkop_dispatch_read(out, in[VKF_RELATIVE_BIAS_BUCKETS]);
+  vkf_vkop_dispatch_write(out, to);
+  vkf_vkop_dispatch_params(out, &push, sizeof push);
+}
