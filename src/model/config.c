@@ -42,9 +42,18 @@ vkf_status vkf_model_find_activation(vkf_net *net, vkf_file_value config, const 
   static const struct {
     const char *name;
     vkf_activation activation;
-  } names[] = {{"relu", VKF_ACT_RELU},          {"gelu", VKF_ACT_GELU},
-               {"gelu_new", VKF_ACT_GELU_TANH}, {"gelu_pytorch_tanh", VKF_ACT_GELU_TANH},
-               {"swish", VKF_ACT_SWISH},        {"silu", VKF_ACT_SWISH}};
+  } names[] = {{"relu", VKF_ACT_RELU},
+               {"gelu", VKF_ACT_GELU},
+               {"gelu_new", VKF_ACT_GELU_TANH},
+               {"gelu_pytorch_tanh", VKF_ACT_GELU_TANH},
+               {"gelu_fast", VKF_ACT_GELU_TANH},
+               {"gelu_python", VKF_ACT_GELU},
+               {"tanh", VKF_ACT_TANH},
+               {"sigmoid", VKF_ACT_SIGMOID},
+               {"quick_gelu", VKF_ACT_QUICK_GELU},
+               {"relu2", VKF_ACT_RELU2},
+               {"swish", VKF_ACT_SWISH},
+               {"silu", VKF_ACT_SWISH}};
   const char *name = NULL;
   vkf_status st = vkf_file_json_find_string(config, key, fallback, &name);
   if (st != VKF_OK) return st;
@@ -72,6 +81,33 @@ vkf_status vkf_model_only_absent(vkf_net *net, vkf_file_value config, const char
   vkf_file_kind kind = vkf_file_json_kind(vkf_file_json_member(config, key));
   if (kind == VKF_FILE_ABSENT || kind == VKF_FILE_NULL) return VKF_OK;
   return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: %s is not supported", net->config_path, key);
+}
+
+vkf_status vkf_model_only_string(vkf_net *net, vkf_file_value config, const char *key, const char *only) {
+  const char *value = NULL;
+  vkf_status st = vkf_file_json_find_string(config, key, only, &value);
+  if (st != VKF_OK) return st;
+  if (strcmp(value, only) != 0)
+    return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: %s \"%s\" is not supported", net->config_path, key,
+                        value);
+  return VKF_OK;
+}
+
+vkf_status vkf_model_find_number(vkf_net *net, vkf_file_value config, const char *key, double fallback, double least,
+                                 double most, double *out) {
+  vkf_status st = vkf_file_json_find_double(config, key, fallback, out);
+  if (st != VKF_OK) return st;
+  if (!(*out >= least && *out <= most))
+    return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected %g .. %g as %s, found %g", net->config_path, least,
+                        most, key, *out);
+  return VKF_OK;
+}
+
+vkf_status vkf_model_find_epsilon(vkf_net *net, vkf_file_value config, const char *key, double fallback, float *out) {
+  double value = 0;
+  vkf_status st = vkf_model_find_number(net, config, key, fallback, 0, 1, &value);
+  *out = (float)value;
+  return st;
 }
 
 vkf_status vkf_model_split_heads(vkf_net *net, vkf_model_stack *stack, const char *key) {

@@ -1,8 +1,7 @@
-/* embeddings: tables, heads and token ids in the ways that several families share. See internal.h.
+/* embeddings: token ids and tables in the ways that several families share. See internal.h.
  *
  * What is tied is one weight, whether it is stored once or twice. */
 #include <math.h>
-#include <string.h>
 
 #include "model/internal.h"
 
@@ -22,83 +21,6 @@ vkf_status vkf_model_find_tokens(vkf_net *net, vkf_file_value config) {
                (long long)first);
     net->info.eos_id = (int32_t)first;
   }
-done:
-  return st;
-}
-
-/* ---- heads ------------------------------------------------------------------------------------------------------- */
-
-vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kinds, vkf_model_head_kind fallback,
-                               vkf_model_head_kind *out) {
-  static const struct {
-    const char *ending;
-    vkf_model_head_kind kind;
-  } endings[] = {{"LMHeadModel", VKF_HEAD_CAUSAL_LM},
-                 {"ForCausalLM", VKF_HEAD_CAUSAL_LM},
-                 {"ForConditionalGeneration", VKF_HEAD_CAUSAL_LM},
-                 {"MTModel", VKF_HEAD_CAUSAL_LM},
-                 {"ForMaskedLM", VKF_HEAD_MASKED_LM},
-                 {"ForPreTraining", VKF_HEAD_MASKED_LM},
-                 {"ForSequenceClassification", VKF_HEAD_SEQUENCE_CLASSIFICATION},
-                 {"ForImageClassification", VKF_HEAD_SEQUENCE_CLASSIFICATION},
-                 {"ForTokenClassification", VKF_HEAD_TOKEN_CLASSIFICATION},
-                 {"Model", VKF_HEAD_NONE}};
-  vkf_status st = VKF_OK;
-  vkf_file_value names = {0};
-  const char *name = NULL;
-  VKF_TRY(vkf_file_json_find_array(config, "architectures", &names));
-  *out = fallback;
-  if (vkf_file_json_count(names) == 0) goto done;
-  VKF_TRY(vkf_file_json_as_string(vkf_file_json_at(names, 0), &name));
-  for (size_t i = 0; i < VKF_COUNT(endings); i++) {
-    size_t length = strlen(name), ending = strlen(endings[i].ending);
-    if (length < ending || strcmp(name + length - ending, endings[i].ending) != 0) continue;
-    if ((kinds >> endings[i].kind & 1) == 0) break;
-    *out = endings[i].kind;
-    goto done;
-  }
-  VKF_FAIL(net->env, VKF_ERROR_UNSUPPORTED, "%s: the architecture \"%s\" is not supported for model_type %s",
-           net->config_path, name, net->info.family);
-done:
-  return st;
-}
-
-vkf_status vkf_model_claim_classifier(vkf_net *net, const char *stem, uint32_t columns) {
-  vkf_status st = VKF_OK;
-  vkf_text name;
-  vkf_text_init(&name, net->env);
-  vkf_text_printf(&name, "%sweight", stem);
-  VKF_TRY(vkf_text_status(&name));
-  const vkf_file_tensor *tensor = vkf_model_find_tensor(net, name.data);
-  uint32_t n_labels =
-      tensor != NULL && tensor->rank == 2 && tensor->shape[0] < UINT32_MAX ? (uint32_t)tensor->shape[0] : 1;
-  VKF_TRY(vkf_model_add_linear(net, stem, n_labels, columns, "head", &net->head.out));
-  net->info.has_head = true;
-done:
-  vkf_text_finish(&name);
-  return st;
-}
-
-vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, vkf_model_stack *stack,
-                                          const char *table, uint32_t width, bool is_tied_by_default,
-                                          const char *head) {
-  vkf_status st = VKF_OK;
-  vkf_model_head_kind kind;
-  bool is_tied = is_tied_by_default;
-  uint32_t kinds = 1u << VKF_HEAD_NONE | 1u << VKF_HEAD_CAUSAL_LM | 1u << VKF_HEAD_MASKED_LM;
-  VKF_TRY(vkf_model_find_head(net, config, kinds, VKF_HEAD_CAUSAL_LM, &kind));
-  VKF_TRY(vkf_file_json_find_bool(config, "tie_word_embeddings", is_tied_by_default, &is_tied));
-  net->info.has_head = kind != VKF_HEAD_NONE;
-  uint32_t use = VKF_WEIGHT_TABLE | (is_tied && net->info.has_head ? VKF_WEIGHT_MATMUL : 0);
-  const char *const either[] = {table, head}; /* what is tied may be stored under either name */
-  const char *stored = vkf_model_first_of(net, either, is_tied ? 2 : 1);
-  VKF_TRY(vkf_model_add_matrix(net, use, stored, stack->vocab, width, "embed.weight", &stack->table));
-  net->head.out.weight = stack->table;
-  if (is_tied || !net->info.has_head)
-    vkf_model_mark_known(net, head);
-  else
-    VKF_TRY(
-        vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, head, stack->vocab, width, "head.weight", &net->head.out.weight));
 done:
   return st;
 }

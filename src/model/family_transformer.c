@@ -100,7 +100,6 @@ done:
 static vkf_status stack_numbers(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
   vkf_status st = VKF_OK;
   bool is_scaled = false;
-  double eps = 0;
   VKF_TRY(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
   VKF_TRY(vkf_model_get_size(net, config, "nhead", &stack->n_heads));
   VKF_TRY(vkf_model_get_size(net, config, "dim_feedforward", &stack->d_ff));
@@ -112,11 +111,8 @@ static vkf_status stack_numbers(vkf_net *net, vkf_file_value config, vkf_model_s
   VKF_TRY(vkf_file_json_find_bool(config, "attention_bias", true, &stack->qkv_bias));
   stack->out_bias = stack->qkv_bias;
   VKF_TRY(vkf_file_json_find_bool(config, "ffn_bias", true, &stack->ffn_bias));
-  VKF_TRY(vkf_file_json_find_double(config, "layer_norm_eps", 1e-5, &eps));
+  VKF_TRY(vkf_model_find_epsilon(net, config, "layer_norm_eps", 1e-5, &stack->norm_eps));
   VKF_TRY(vkf_file_json_find_bool(config, "scale_embedding", false, &is_scaled));
-  if (!(eps >= 0 && eps <= 1))
-    VKF_FAIL(net->env, VKF_ERROR_FORMAT, "%s: expected 0 .. 1 as layer_norm_eps, found %g", net->config_path, eps);
-  stack->norm_eps = (float)eps;
   stack->embed_scale = is_scaled ? (float)sqrt(net->info.d_model) : 1;
 done:
   return st;

@@ -112,7 +112,6 @@ typedef struct vkf_model_head {
   vkf_model_linear dense; /* VKF_NO_WEIGHT: none; then its activation and norm */
   vkf_activation activation;
   vkf_model_norm norm;
-  float norm_eps;
   const char *dense_output; /* an output where there are no logits: "pooler_output" */
   vkf_model_linear out;     /* where info.has_head */
   float scale;              /* of the logits before their bias; 0: 1 */
@@ -154,13 +153,19 @@ struct vkf_net {
 /* ---- families ---------------------------------------------------------------------------------------------------- */
 
 /* X(model_type, name of the function that maps it): the one list. */
-#define VKF_MODEL_FAMILIES(X) \
-  X("bart", bart)             \
-  X("m2m_100", bart)          \
-  X("marian", marian)         \
-  X("mbart", bart)            \
-  X("transformer", transformer)
+#define VKF_MODEL_FAMILIES(X)   \
+  X("albert", albert)           \
+  X("bart", bart)               \
+  X("bert", bert)               \
+  X("distilbert", distilbert)   \
+  X("m2m_100", bart)            \
+  X("marian", marian)           \
+  X("mbart", bart)              \
+  X("roberta", roberta)         \
+  X("transformer", transformer) \
+  X("xlm-roberta", roberta)
 
+/* Some map several types: declared more than once. */
 #define X(type, name) vkf_status vkf_model_map_##name(vkf_net *net, vkf_file_value config);
 VKF_MODEL_FAMILIES(X)
 #undef X
@@ -178,6 +183,13 @@ vkf_status vkf_model_find_activation(vkf_net *net, vkf_file_value config, const 
                                      vkf_activation *out);
 /* VKF_ERROR_UNSUPPORTED if the key is there and is not `only`. */
 vkf_status vkf_model_only_bool(vkf_net *net, vkf_file_value config, const char *key, bool only);
+/* The same for strings. */
+vkf_status vkf_model_only_string(vkf_net *net, vkf_file_value config, const char *key, const char *only);
+/* least .. most; `fallback` where the key is missing or null. */
+vkf_status vkf_model_find_number(vkf_net *net, vkf_file_value config, const char *key, double fallback, double least,
+                                 double most, double *out);
+/* The same, 0 .. 1. */
+vkf_status vkf_model_find_epsilon(vkf_net *net, vkf_file_value config, const char *key, double fallback, float *out);
 /* VKF_ERROR_UNSUPPORTED if the key is there and not null. */
 vkf_status vkf_model_only_absent(vkf_net *net, vkf_file_value config, const char *key);
 /* Head widths D/H and the scale 1/sqrt(D/H) of a stack whose heads share D evenly. */
@@ -242,7 +254,8 @@ typedef struct vkf_model_stack_names {
 /* Claims the tensors of all layers and of the final norm; the numbers of the stack are set before. */
 vkf_status vkf_model_claim_stack(vkf_net *net, vkf_model_stack *stack, const vkf_model_stack_names *names);
 
-/* ---- embeddings.c: what is common to families ---------------------------------------------------------------------
+/* ---- heads.c, embeddings.c: what is common to families
+ * ---------------------------------------------------------------------
  */
 
 /* pad_token_id, bos_token_id and eos_token_id (the first, if it is a list), -1 where they are missing. */
@@ -266,8 +279,18 @@ typedef enum vkf_model_head_kind {
 /* kinds: bits 1 << kind that the family has. Without `architectures`: fallback. VKF_ERROR_UNSUPPORTED by name. */
 vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kinds, vkf_model_head_kind fallback,
                                vkf_model_head_kind *out);
-/* "classifier." with as many rows as it has. */
-vkf_status vkf_model_claim_classifier(vkf_net *net, const char *stem, uint32_t columns);
+/* The heads of an encoder: stems, or names of tensors where they end in "weight" or "bias". NULL: there is none. */
+typedef struct vkf_model_encoder_heads {
+  const char *dense, *norm;   /* of the masked language model */
+  const char *table, *bias;   /* its projection: stored where it is not tied; the bias */
+  const char *bias_again;     /* the name under which the bias may be stored twice */
+  const char *pooler;         /* of the first token, in the base model */
+  const char *sequence_dense; /* of the first token, where sequences are classified */
+  vkf_activation sequence_activation;
+  const char *sequence, *token; /* classifiers */
+} vkf_model_encoder_heads;
+/* The head that `architectures` asks for. */
+vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, const vkf_model_encoder_heads *names);
 
 /* ---- positions.c ------------------------------------------------------------------------------------------------- */
 

@@ -1,0 +1,83 @@
+/* albert: as transformers computes it (Lan et al. 2020). BERT with narrow embeddings, which a linear layer widens, and
+ * with layers that share their weights.
+ *
+ * Keys that cannot matter here: dropouts, initializer_range, dtype, net_structure_type, gap_size, num_memory_blocks,
+ * down_scale_factor (transformers reads none of the last four).
+ */
+#include "model/internal.h"
+
+static const vkf_model_stack_names names = {
+    .layers = "albert.encoder.albert_layer_groups.",
+    .self = {.q = "albert_layers.0.attention.query.",
+             .k = "albert_layers.0.attention.key.",
+             .v = "albert_layers.0.attention.value.",
+             .out = "albert_layers.0.attention.dense.",
+             .norm = "albert_layers.0.attention.LayerNorm."},
+    .ffn_in = "albert_layers.0.ffn.",
+    .ffn_out = "albert_layers.0.ffn_output.",
+    .ffn_norm = "albert_layers.0.full_layer_layer_norm.",
+};
+static const vkf_model_encoder_heads heads = {
+    .dense = "predictions.dense.",
+    .norm = "predictions.LayerNorm.",
+    .table = "predictions.decoder.weight",
+    .bias = "predictions.bias",
+    .bias_again = "predictions.decoder.bias",
+    .pooler = "albert.pooler.",
+    .sequence_dense = "albert.pooler.",
+    .sequence_activation = VKF_ACT_TANH,
+    .sequence = "classifier.",
+    .token = "classifier.",
+};
+
+static vkf_status embeddings(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
+  vkf_status st = VKF_OK;
+  uint32_t width = 0;
+  VKF_TRY(vkf_model_find_size(net, config, "embedding_size", 128, &width));
+  VKF_TRY(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
+  VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &stack->n_positions));
+  VKF_TRY(vkf_model_find_size(net, config, "type_vocab_size", 2, &stack->n_types));
+  VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "albert.embeddings.word_embeddings.weight", stack->vocab, width,
+                               "embed.weight", &stack->table));
+  VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "albert.embeddings.position_embeddings.weight",
+                               stack->n_positions, width, "positions.weight", &stack->position_table));
+  VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "albert.embeddings.token_type_embeddings.weight", stack->n_types,
+                               width, "types.weight", &stack->type_table));
+  VKF_TRY(
+      vkf_model_add_norm(net, "albert.embeddings.LayerNorm.", width, VKF_NORM_LAYER, "embed.norm", &stack->embed_norm));
+  VKF_TRY(vkf_model_add_linear(net, "albert.encoder.embedding_hidden_mapping_in.", net->info.d_model, width, "embed.in",
+                               &stack->embed_in));
+  stack->positions = VKF_POSITION_LEARNED;
+  stack->embed_scale = 1;
+  net->info.max_positions = stack->n_positions;
+  net->info.n_types = stack->n_types;
+done:
+  return st;
+}
+
+vkf_status vkf_model_map_albert(vkf_net *net, vkf_file_value config) {
+  vkf_status st = VKF_OK;
+  vkf_model_stack *stack = &net->encoder;
+  uint32_t inner = 0;
+  net->base = "albert.";
+  stack->name = "encoder";
+  VKF_TRY(vkf_model_only_string(net, config, "position_embedding_type", "absolute"));
+  VKF_TRY(vkf_model_find_size(net, config, "inner_group_num", 1, &inner));
+  if (inner != 1)
+    VKF_FAIL(net->env, VKF_ERROR_UNSUPPORTED, "%s: inner_group_num %u is not supported", net->config_path, inner);
+  VKF_TRY(vkf_model_get_size(net, config, "hidden_size", &net->info.d_model));
+  VKF_TRY(vkf_model_get_size(net, config, "num_hidden_layers", &stack->n_layers));
+  VKF_TRY(vkf_model_find_size(net, config, "num_hidden_groups", 1, &stack->n_stored));
+  VKF_TRY(vkf_model_get_size(net, config, "num_attention_heads", &stack->n_heads));
+  VKF_TRY(vkf_model_get_size(net, config, "intermediate_size", &stack->d_ff));
+  VKF_TRY(vkf_model_split_heads(net, stack, "num_attention_heads"));
+  VKF_TRY(vkf_model_find_activation(net, config, "hidden_act", "gelu_new", &stack->activation));
+  VKF_TRY(vkf_model_find_epsilon(net, config, "layer_norm_eps", 1e-12, &stack->norm_eps));
+  VKF_TRY(vkf_model_find_tokens(net, config));
+  stack->qkv_bias = stack->out_bias = stack->ffn_bias = stack->norm_affine = true;
+  VKF_TRY(embeddings(net, config, stack));
+  VKF_TRY(vkf_model_claim_stack(net, stack, &names));
+  VKF_TRY(vkf_model_claim_encoder_head(net, config, &heads));
+done:
+  return st;
+}

@@ -1,0 +1,116 @@
+/* bert: BERT and RoBERTa (XLM-R) as transformers computes them (Devlin et al. 2019, Liu et al. 2019).
+ *
+ * Post-norm encoders with learned positions, token types and a norm of the embeddings. RoBERTa counts positions from
+ * the pad's id on and skips pads.
+ * Keys that cannot matter here: dropouts, initializer_range, use_cache, dtype, id2label, num_labels, pruned_heads.
+ */
+#include "model/internal.h"
+
+#define STACK_NAMES(base)                                                                        \
+  {                                                                                              \
+    .layers = base ".encoder.layer.",                                                            \
+    .self = {.q = "attention.self.query.",                                                       \
+             .k = "attention.self.key.",                                                         \
+             .v = "attention.self.value.",                                                       \
+             .out = "attention.output.dense.",                                                   \
+             .norm = "attention.output.LayerNorm."},                                             \
+    .ffn_in = "intermediate.dense.", .ffn_out = "output.dense.", .ffn_norm = "output.LayerNorm." \
+  }
+static const vkf_model_stack_names bert_names = STACK_NAMES("bert");
+static const vkf_model_stack_names roberta_names = STACK_NAMES("roberta");
+
+static const vkf_model_encoder_heads bert_heads = {
+    .dense = "cls.predictions.transform.dense.",
+    .norm = "cls.predictions.transform.LayerNorm.",
+    .table = "cls.predictions.decoder.weight",
+    .bias = "cls.predictions.bias",
+    .bias_again = "cls.predictions.decoder.bias",
+    .pooler = "bert.pooler.dense.",
+    .sequence_dense = "bert.pooler.dense.",
+    .sequence_activation = VKF_ACT_TANH,
+    .sequence = "classifier.",
+    .token = "classifier.",
+};
+static const vkf_model_encoder_heads roberta_heads = {
+    .dense = "lm_head.dense.",
+    .norm = "lm_head.layer_norm.",
+    .table = "lm_head.decoder.weight",
+    .bias = "lm_head.bias",
+    .bias_again = "lm_head.decoder.bias",
+    .pooler = "roberta.pooler.dense.",
+    .sequence_dense = "classifier.dense.",
+    .sequence_activation = VKF_ACT_TANH,
+    .sequence = "classifier.out_proj.",
+    .token = "classifier.",
+};
+
+/* prefix: of the tensors of the embeddings. */
+static vkf_status embeddings(vkf_net *net, vkf_file_value config, const char *prefix, vkf_model_stack *stack) {
+  vkf_status st = VKF_OK;
+  vkf_arena *arena = &net->arena;
+  uint32_t width = net->info.d_model;
+  const char *words = vkf_arena_printf(arena, "%sword_embeddings.weight", prefix);
+  const char *positions = vkf_arena_printf(arena, "%sposition_embeddings.weight", prefix);
+  const char *types = vkf_arena_printf(arena, "%stoken_type_embeddings.weight", prefix);
+  const char *norm = vkf_arena_printf(arena, "%sLayerNorm.", prefix);
+  if (words == NULL || positions == NULL || types == NULL || norm == NULL) return VKF_ERROR_MEMORY;
+  VKF_TRY(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
+  VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &stack->n_positions));
+  VKF_TRY(vkf_model_find_size(net, config, "type_vocab_size", 2, &stack->n_types));
+  VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, words, stack->vocab, width, "embed.weight", &stack->table));
+  VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, positions, stack->n_positions, width, "positions.weight",
+                               &stack->position_table));
+  VKF_TRY(
+      vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, types, stack->n_types, width, "types.weight", &stack->type_table));
+  VKF_TRY(vkf_model_add_norm(net, norm, width, VKF_NORM_LAYER, "embed.norm", &stack->embed_norm));
+  stack->positions = VKF_POSITION_LEARNED;
+  stack->embed_scale = 1;
+  net->info.max_positions = stack->n_positions;
+  net->info.n_types = stack->n_types;
+done:
+  return st;
+}
+
+static vkf_status map(vkf_net *net, vkf_file_value config, const char *prefix, const vkf_model_stack_names *names) {
+  vkf_status st = VKF_OK;
+  vkf_model_stack *stack = &net->encoder;
+  stack->name = "encoder";
+  VKF_TRY(vkf_model_only_bool(net, config, "is_decoder", false));
+  VKF_TRY(vkf_model_only_bool(net, config, "add_cross_attention", false));
+  VKF_TRY(vkf_model_only_string(net, config, "position_embedding_type", "absolute"));
+  VKF_TRY(vkf_model_get_size(net, config, "hidden_size", &net->info.d_model));
+  VKF_TRY(vkf_model_get_size(net, config, "num_hidden_layers", &stack->n_layers));
+  VKF_TRY(vkf_model_get_size(net, config, "num_attention_heads", &stack->n_heads));
+  VKF_TRY(vkf_model_get_size(net, config, "intermediate_size", &stack->d_ff));
+  VKF_TRY(vkf_model_split_heads(net, stack, "num_attention_heads"));
+  VKF_TRY(vkf_model_find_activation(net, config, "hidden_act", "gelu", &stack->activation));
+  VKF_TRY(vkf_model_find_epsilon(net, config, "layer_norm_eps", 1e-12, &stack->norm_eps));
+  VKF_TRY(vkf_model_find_tokens(net, config));
+  stack->qkv_bias = stack->out_bias = stack->ffn_bias = stack->norm_affine = true;
+  VKF_TRY(embeddings(net, config, prefix, stack));
+  VKF_TRY(vkf_model_claim_stack(net, stack, names));
+done:
+  return st;
+}
+
+vkf_status vkf_model_map_bert(vkf_net *net, vkf_file_value config) {
+  net->base = "bert.";
+  vkf_status st = map(net, config, "bert.embeddings.", &bert_names);
+  return st != VKF_OK ? st : vkf_model_claim_encoder_head(net, config, &bert_heads);
+}
+
+vkf_status vkf_model_map_roberta(vkf_net *net, vkf_file_value config) {
+  vkf_status st = VKF_OK;
+  vkf_net_info *info = &net->info;
+  net->base = "roberta.";
+  VKF_TRY(map(net, config, "roberta.embeddings.", &roberta_names));
+  if (info->pad_id < 0 || (uint32_t)info->pad_id + 1 >= net->encoder.n_positions)
+    VKF_FAIL(net->env, VKF_ERROR_FORMAT, "%s: expected a pad_token_id below max_position_embeddings - 1, found %d",
+             net->config_path, (int)info->pad_id);
+  net->encoder.position_ids = VKF_POSITION_IDS_NON_PADS;
+  net->encoder.position_offset = (uint32_t)info->pad_id;
+  info->max_positions -= (uint32_t)info->pad_id + 1;
+  VKF_TRY(vkf_model_claim_encoder_head(net, config, &roberta_heads));
+done:
+  return st;
+}
