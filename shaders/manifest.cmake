@@ -12,6 +12,8 @@ set(VKF_SHADERS
   "matmul_direct|matmul_direct.comp|"
   "matmul_direct_rows|matmul_direct.comp|X_ROWS"
   "attention|attention.comp|"
+  "attention_keys|attention_keys.comp|"
+  "attention_keys_texel|attention_keys.comp|TEXEL"
   "attention_weights|attention_weights.comp|"
   "norm|norm.comp|"
   "norm_subgroup|norm_subgroup.comp|"

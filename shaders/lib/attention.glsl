@@ -1,8 +1,10 @@
 // What the attention kernels share: operands, which keys a query sees, and the scaled score of a pair.
 // Operands: q (rows), k, v [seq][head][capacity][width], mask [seq][stride], score bias, ancestry, out.
 layout(BINDING(0)) readonly buffer Q { float q_data[]; };
+#ifndef KEYS_AND_VALUES_ELSEWHERE
 layout(BINDING(1)) readonly buffer K { float k_data[]; };
 layout(BINDING(2)) readonly buffer V { float v_data[]; };
+#endif
 layout(BINDING(3)) readonly buffer Mask { int mask[]; };
 layout(BINDING(4)) readonly buffer ScoreBias { float score_bias[]; };
 layout(BINDING(5)) readonly buffer Ancestry { uint ancestry[]; };

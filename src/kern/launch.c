@@ -39,6 +39,7 @@ uint32_t vkf_kern_shared_bytes(const vkf_variant *v, const vkf_problem *problem)
   (void)problem;
   if (!(v->needs & VKF_NEED_SHARED)) return 0;
   if (v->op == VKF_OP_MATMUL) return v->tile.bk * (v->tile.bm + v->tile.bn + 2) * 4;
+  if (v->op == VKF_OP_ATTENTION) return VKF_MAX_HEAD_WIDTH * 4 + VKF_KEY_BLOCK * 12;
   return v->workgroup * (v->op == VKF_OP_TOP_K ? 8 : 4);
 }
 
@@ -51,7 +52,7 @@ void vkf_kern_grid(const vkf_variant *v, const vkf_problem *p, uint32_t grid[3])
       break;
     case VKF_OP_ATTENTION:
     case VKF_OP_ATTENTION_WEIGHTS:
-      g[0] = VKF_CEIL_DIV(p->m, v->workgroup);
+      g[0] = v->needs & VKF_NEED_SHARED ? p->m : VKF_CEIL_DIV(p->m, v->workgroup); /* a query a workgroup, or a lane */
       g[1] = p->heads;
       g[2] = p->batch;
       break;

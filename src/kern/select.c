@@ -15,9 +15,9 @@
 /* Storage buffers that the kernels of an op bind: the step buffer and the operands. */
 static uint32_t storage_bindings(const vkf_variant *v) {
   static const uint32_t operands[VKF_OP_COUNT] = {
-      [VKF_OP_EMBED] = 7, [VKF_OP_MATMUL] = 5,  [VKF_OP_ATTENTION] = 7, [VKF_OP_ATTENTION_WEIGHTS] = 7,
-      [VKF_OP_NORM] = 5,  [VKF_OP_APPEND] = 3,  [VKF_OP_GATHER] = 3,    [VKF_OP_LOG_SOFTMAX] = 2,
-      [VKF_OP_EDIT] = 4,  [VKF_OP_TOP_K] = 3,   [VKF_OP_ROPE] = 4,      [VKF_OP_RELATIVE_BIAS] = 3,
+      [VKF_OP_EMBED] = 7, [VKF_OP_MATMUL] = 5, [VKF_OP_ATTENTION] = 7, [VKF_OP_ATTENTION_WEIGHTS] = 7,
+      [VKF_OP_NORM] = 5,  [VKF_OP_APPEND] = 3, [VKF_OP_GATHER] = 3,    [VKF_OP_LOG_SOFTMAX] = 2,
+      [VKF_OP_EDIT] = 4,  [VKF_OP_TOP_K] = 3,  [VKF_OP_ROPE] = 4,      [VKF_OP_RELATIVE_BIAS] = 3,
       [VKF_OP_GATE] = 2,  [VKF_OP_PATCHES] = 2, [VKF_OP_POOL] = 3,
   };
   return 1 + operands[v->op] - (v->access == VKF_ACCESS_TEXEL ? 2 : 0);
@@ -101,6 +101,12 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
     REFUSE("adds up in another order than this run asks for");
   if ((p->op == VKF_OP_ATTENTION || p->op == VKF_OP_ATTENTION_WEIGHTS) && VKF_MAX(p->k, p->v) > VKF_MAX_HEAD_WIDTH)
     REFUSE("takes head widths up to %u, here it is %u", VKF_MAX_HEAD_WIDTH, VKF_MAX(p->k, p->v));
+  if (p->op == VKF_OP_ATTENTION && v->tile.vec > 1 && (p->k % v->tile.vec || p->v % v->tile.vec))
+    REFUSE("head widths are multiples of %u, here they are %u and %u", v->tile.vec, p->k, p->v);
+  /* How large a cache is the problem does not say: whatever a storage binding can hold must fit. */
+  if (p->op == VKF_OP_ATTENTION && v->needs & VKF_NEED_TEXEL &&
+      (uint64_t)caps->max_texel_elements * 16 < caps->max_storage_range_bytes)
+    REFUSE("texel buffers end at %u elements", caps->max_texel_elements);
   reason = fit_device(v, p, caps, why, size);
   if (!reason && v->op == VKF_OP_MATMUL) reason = fit_matmul(v, p, caps, why, size);
   return reason;
@@ -142,7 +148,7 @@ static const struct rule {
     {VKF_OP_MATMUL, "naive", ANY_DEVICE, "nothing faster fits"},
     {VKF_OP_NORM, "subgroup", ANY_GPU, "a GPU: a row a subgroup"},
     {VKF_OP_NORM, "lane", ANY_DEVICE, "one accumulator a row"},
-    {VKF_OP_ATTENTION, "lane", ANY_DEVICE, "a query a lane"},
+    {VKF_OP_ATTENTION, "keys", ANY_GPU, "a GPU: a query a workgroup"},
 };
 
 static size_t rule_of(const vkf_variant *v, const vkf_caps *caps) {
@@ -156,12 +162,15 @@ static size_t rule_of(const vkf_variant *v, const vkf_caps *caps) {
 /* Work per useful element, in loads a multiply-add; lower is better. */
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   if (v->op == VKF_OP_MATMUL) {
-    const double rows = VKF_ROUND_UP((double)VKF_CEIL_DIV(p->m, v->tile.bm) * v->tile.bm, 1);
+    const double rows = (double)VKF_CEIL_DIV(p->m, v->tile.bm) * v->tile.bm;
     const double columns = (double)VKF_CEIL_DIV(p->n, v->tile.bn) * v->tile.bn;
     return rows * columns * (1.0 / v->tile.tm + 1.0 / v->tile.tn + 2.0 / v->tile.bm + 2.0 / v->tile.bn);
   }
   /* A software driver works off a workgroup lane by lane, so a small one wastes less; a GPU wants full subgroups. */
   if (v->subgroup) return caps->subgroup_size == v->subgroup ? 0 : 1;
+  /* Measured on software drivers: a query costs three quarters as much in a full workgroup of queries as alone. */
+  if (v->op == VKF_OP_ATTENTION && v->needs & VKF_NEED_SHARED) return p->m;
+  if (v->op == VKF_OP_ATTENTION && caps->is_cpu) return 0.75 * VKF_CEIL_DIV(p->m, v->workgroup) * v->workgroup;
   if (v->op == VKF_OP_ATTENTION || v->op == VKF_OP_ATTENTION_WEIGHTS || v->op == VKF_OP_NORM)
     return caps->is_cpu ? v->workgroup : 1.0 / v->workgroup;
   return 0;
@@ -201,7 +210,7 @@ const vkf_variant *vkf_kern_pick(const vkf_problem *p, const vkf_caps *caps, con
   }
   if (best && why)
     snprintf(why, size, "%s; best of %u that fit",
-             best_rule < VKF_COUNT(rules) ? rules[best_rule].reason : "the kernel of this op", n_fit);
+             best_rule < VKF_COUNT(rules) ? rules[best_rule].reason : "least work for the size", n_fit);
   return best;
 }
 

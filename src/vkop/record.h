@@ -8,7 +8,7 @@
  * buffer   at.x = first element of the layout that the kernel reads (in 4-byte elements) input by texel buffer     at.x
  * = first texel (16 bytes) input by address          at   = its 64-bit device address (low, high); its binding is not
  * declared by the shader output                    at.x = first element of the rows, at.y = first element of the
- * panels, 0xffffffff: not kept followed by the op's own parameters (shaders/shared/<op>.h).
+ * panels, 0xffffffff: not kept followed by the op's own parameters (shaders/shared/params.h).
  */
 #ifndef VKF_VKOP_RECORD_H
 #define VKF_VKOP_RECORD_H

@@ -166,6 +166,17 @@ static void defaults_follow_the_device(void **state) {
   assert_int_equal(pick(&p, &lvp)->tile.tm, 1);
   p = matmul(&small, 77, 512, 512); /* 64x64 takes 256 invocations */
   assert_int_equal(pick(&p, &small)->tile.bm, 32);
+  p = any(VKF_OP_ATTENTION, VKF_ORDER_ASCENDING);
+  p.m = 1; /* decoding */
+  assert_string_equal(pick(&p, &lvp)->family, "keys");
+  assert_int_equal(pick(&p, &lvp)->access, VKF_ACCESS_TEXEL);
+  assert_int_equal(pick(&p, &sw)->access, VKF_ACCESS_STORAGE); /* few texels */
+  p.m = 48;
+  assert_string_equal(pick(&p, &lvp)->family, "lane");
+  assert_string_equal(pick(&p, &gpu)->family, "keys");
+  p.m = 1;
+  p.k = 17;
+  assert_string_equal(pick(&p, &lvp)->family, "lane");
   p = any(VKF_OP_NORM, VKF_ORDER_FAST);
   assert_string_equal(pick(&p, &gpu)->family, "subgroup");
   assert_int_equal(pick(&p, &gpu)->subgroup, 32);
@@ -235,6 +246,8 @@ static void fit_says_why_not(void **state) {
   vkf_problem wide = any(VKF_OP_ATTENTION, VKF_ORDER_FAST);
   wide.v = VKF_MAX_HEAD_WIDTH + 1;
   refused("attention-lane-8", &wide, &c, "up to 256, here it is 257");
+  wide.v = 66;
+  refused("attention-keys-16", &wide, &c, "multiples of 4, here they are 64 and 66");
 }
 
 static void forced_variant_is_taken_or_refused(void **state) {

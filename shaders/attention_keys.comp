@@ -1,0 +1,85 @@
+// As attention.comp, a query a workgroup of VKF_KEY_BLOCK: first a lane is a key of the block and finds its score, then a
+// lane is four columns of the values (and every 64th after them) and adds up all keys of the block. Weights go from lane
+// to lane through shared memory. Head widths are multiples of 4. The bits are those of attention.comp.
+// TEXEL reads k and v through texel buffers.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define PARAMS vkf_push_attention
+#define OUT 6
+#include "lib/kernel.glsl"
+#include "lib/store.glsl"
+#define KEYS_AND_VALUES_ELSEWHERE
+#include "lib/attention.glsl"
+
+#ifdef TEXEL
+layout(set = 0, binding = 2) uniform samplerBuffer k4;
+layout(set = 0, binding = 3) uniform samplerBuffer v4;
+#define LOAD(buffer, i) texelFetch(buffer, int(i))
+#define FIRST(o) at[o].x
+#else
+layout(BINDING(1)) readonly buffer K4 { vec4 k4[]; };
+layout(BINDING(2)) readonly buffer V4 { vec4 v4[]; };
+#define LOAD(buffer, i) buffer[i]
+#define FIRST(o) (at[o].x / 4)
+#endif
+#define MAX_CHUNKS 4
+const uint CHUNKS = (VALUE_WIDTH + 4 * VKF_KEY_BLOCK - 1) / (4 * VKF_KEY_BLOCK);
+shared vec4 q4[VKF_MAX_HEAD_WIDTH / 4];
+shared float scores[VKF_KEY_BLOCK], weights[VKF_KEY_BLOCK];
+shared uint rows[VKF_KEY_BLOCK]; // of the keys that the query sees; else VKF_ABSENT
+
+void main() {
+  const Place me = place_of(gl_WorkGroupID.x);
+  const uint lane = gl_LocalInvocationID.x, row = me.seq * dim[p.queries] + me.t, end = keys_until(me, me.t);
+  const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;
+  for (uint d = lane; d < KEY_WIDTH / 4; d += VKF_KEY_BLOCK)
+    q4[d] = vec4(q_data[qi + 4 * d], q_data[qi + 4 * d + 1], q_data[qi + 4 * d + 2], q_data[qi + 4 * d + 3]);
+  vec4 o[MAX_CHUNKS];
+  [[unroll]] for (uint c = 0; c < MAX_CHUNKS; c++) o[c] = vec4(0.0);
+  float top = LOWEST, total = 0.0;
+  barrier();
+  for (uint s0 = 0; s0 < end; s0 += VKF_KEY_BLOCK) {
+    float score = LOWEST;
+    uint own_row = VKF_ABSENT;
+    if (sees(me, s0 + lane)) {
+      own_row = key_row(me, s0 + lane);
+      const uint ki = FIRST(1) + own_row * (KEY_WIDTH / 4);
+      float sum = 0.0;
+      for (uint d = 0; d < KEY_WIDTH / 4; d++) {
+        const vec4 a = q4[d], b = LOAD(k4, ki + d);
+        sum = mad(a.w, b.w, mad(a.z, b.z, mad(a.y, b.y, mad(a.x, b.x, sum))));
+      }
+      score = scaled(me, s0 + lane, sum);
+      if (!is_key(score)) own_row = VKF_ABSENT;
+    }
+    scores[lane] = score;
+    rows[lane] = own_row;
+    barrier();
+    float risen = top;
+    for (uint j = 0; j < VKF_KEY_BLOCK; j++)
+      if (rows[j] != VKF_ABSENT) risen = max(risen, scores[j]);
+    const float factor = risen == top ? 1.0 : exp_below(top - risen);
+    top = risen;
+    weights[lane] = exp_below(score - top);
+    total *= factor;
+    [[unroll]] for (uint c = 0; c < MAX_CHUNKS; c++) o[c] *= factor;
+    barrier();
+    for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
+      if (rows[j] == VKF_ABSENT) continue;
+      const uint vi = FIRST(2) + rows[j] * (VALUE_WIDTH / 4);
+      total += weights[j];
+      [[unroll]] for (uint c = 0; c < MAX_CHUNKS; c++) {
+        const uint d = lane + c * VKF_KEY_BLOCK;
+        if (c < CHUNKS && d < VALUE_WIDTH / 4) o[c] = fma(vec4(weights[j]), LOAD(v4, vi + d), o[c]);
+      }
+    }
+    barrier();
+  }
+  [[unroll]] for (uint c = 0; c < MAX_CHUNKS; c++) {
+    const uint d = lane + c * VKF_KEY_BLOCK;
+    if (c < CHUNKS && d < VALUE_WIDTH / 4) {
+      [[unroll]] for (uint i = 0; i < 4; i++)
+        store(row, me.head * VALUE_WIDTH + 4 * d + i, HEADS * VALUE_WIDTH, total == 0.0 ? 0.0 : o[c][i] / total);
+    }
+  }
+}
