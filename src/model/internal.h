@@ -158,9 +158,11 @@ struct vkf_net {
   X("bart", bart)               \
   X("bert", bert)               \
   X("distilbert", distilbert)   \
+  X("gpt2", gpt2)               \
   X("m2m_100", bart)            \
   X("marian", marian)           \
   X("mbart", bart)              \
+  X("opt", opt)                 \
   X("roberta", roberta)         \
   X("transformer", transformer) \
   X("xlm-roberta", roberta)
