@@ -171,7 +171,8 @@ static void halves_are_exact(void **state) {
 
 static void moves_have_bound_zero(void **state) {
   (void)state;
-  static const vkf_op ops[] = {VKF_OP_EMBED, VKF_OP_APPEND, VKF_OP_GATHER, VKF_OP_TOP_K};
+  static const vkf_op ops[] = {VKF_OP_EMBED, VKF_OP_APPEND,        VKF_OP_GATHER,
+                               VKF_OP_TOP_K, VKF_OP_RELATIVE_BIAS, VKF_OP_PATCHES};
   vkf_rounding rounding = vulkan_rounding(1, 32);
   for (size_t k = 0; k < VKF_COUNT(ops); k++) {
     size_t n;
