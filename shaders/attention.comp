@@ -2,22 +2,45 @@
 // keys in blocks of VKF_KEY_BLOCK from key 0, any head width up to VKF_MAX_HEAD_WIDTH. Operands: lib/attention.glsl, out.
 // A key that a query does not see leaves all its sums untouched, and a maximum that did not rise rescales by exactly 1,
 // so padding, the cache and the batch leave no trace in the bits. A query without any key gives zeros.
+// VEC4 loads four elements at a time (head widths are multiples of 4), TEXEL k and v through texel buffers.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_attention
 #define OUT 6
 #include "lib/kernel.glsl"
 #include "lib/store.glsl"
+#ifdef VEC4
+#define KEYS_AND_VALUES_ELSEWHERE
+#endif
 #include "lib/attention.glsl"
+
+#ifdef VEC4
+#include "lib/keys_values.glsl"
+#define STEP 4
+#define PIECE vec4
+#define KEY(row, d) LOAD(k4, FIRST(1) + (row) * (KEY_WIDTH / 4) + (d))
+#define VALUE(row, d) LOAD(v4, FIRST(2) + (row) * (VALUE_WIDTH / 4) + (d))
+vec4 query(uint i) { return vec4(q_data[i], q_data[i + 1], q_data[i + 2], q_data[i + 3]); }
+float products(vec4 a, vec4 b, float sum) {
+  return mad(a.w, b.w, mad(a.z, b.z, mad(a.y, b.y, mad(a.x, b.x, sum))));
+}
+#else
+#define STEP 1
+#define PIECE float
+#define KEY(row, d) k_data[at[1].x + (row) * KEY_WIDTH + (d)]
+#define VALUE(row, d) v_data[at[2].x + (row) * VALUE_WIDTH + (d)]
+float query(uint i) { return q_data[i]; }
+float products(float a, float b, float sum) { return mad(a, b, sum); }
+#endif
 
 void main() {
   const uint T = dim[p.queries], t0 = gl_WorkGroupID.x * gl_WorkGroupSize.x;
   const Place me = place_of(min(t0 + gl_LocalInvocationID.x, T - 1));
   const uint row = me.seq * T + me.t, end = keys_until(me, min(t0 + gl_WorkGroupSize.x, T) - 1);
-  float q[KEY_WIDTH], o[VALUE_WIDTH];
-  for (uint d = 0; d < KEY_WIDTH; d++)
-    q[d] = q_data[at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH + d];
-  for (uint d = 0; d < VALUE_WIDTH; d++) o[d] = 0.0;
+  const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;
+  PIECE q[VKF_MAX_HEAD_WIDTH / STEP], o[VKF_MAX_HEAD_WIDTH / STEP];
+  for (uint d = 0; d < KEY_WIDTH / STEP; d++) q[d] = query(qi + d * STEP);
+  for (uint d = 0; d < VALUE_WIDTH / STEP; d++) o[d] = PIECE(0.0);
   float top = LOWEST, total = 0.0;
   for (uint s0 = 0; s0 < end; s0 += VKF_KEY_BLOCK) {
     const uint n = min(end - s0, VKF_KEY_BLOCK);
@@ -25,9 +48,9 @@ void main() {
     bool seen[VKF_KEY_BLOCK];
     float risen = top;
     for (uint j = 0; j < n; j++) {
-      const uint ki = at[1].x + key_row(me, s0 + j) * KEY_WIDTH;
+      const uint from = key_row(me, s0 + j);
       float sum = 0.0;
-      for (uint d = 0; d < KEY_WIDTH; d++) sum = mad(q[d], k_data[ki + d], sum);
+      for (uint d = 0; d < KEY_WIDTH / STEP; d++) sum = products(q[d], KEY(from, d), sum);
       score[j] = scaled(me, s0 + j, sum);
       seen[j] = sees(me, s0 + j) && is_key(score[j]);
       if (seen[j]) risen = max(risen, score[j]);
@@ -35,16 +58,22 @@ void main() {
     const float factor = risen == top ? 1.0 : exp_below(top - risen);
     top = risen;
     total *= factor;
-    for (uint d = 0; d < VALUE_WIDTH; d++) o[d] *= factor;
+    for (uint d = 0; d < VALUE_WIDTH / STEP; d++) o[d] *= factor;
     for (uint j = 0; j < n; j++) {
       if (!seen[j]) continue;
       const float e = exp_below(score[j] - top);
-      const uint vi = at[2].x + key_row(me, s0 + j) * VALUE_WIDTH;
+      const uint from = key_row(me, s0 + j);
       total += e;
-      for (uint d = 0; d < VALUE_WIDTH; d++) o[d] = mad(e, v_data[vi + d], o[d]);
+      for (uint d = 0; d < VALUE_WIDTH / STEP; d++) o[d] = fma(PIECE(e), VALUE(from, d), o[d]);
     }
   }
   if (t0 + gl_LocalInvocationID.x >= T) return;
-  for (uint d = 0; d < VALUE_WIDTH; d++)
-    store(row, me.head * VALUE_WIDTH + d, HEADS * VALUE_WIDTH, total == 0.0 ? 0.0 : o[d] / total);
+  for (uint d = 0; d < VALUE_WIDTH; d++) {
+#ifdef VEC4
+    const float y = o[d / 4][d % 4];
+#else
+    const float y = o[d];
+#endif
+    store(row, me.head * VALUE_WIDTH + d, HEADS * VALUE_WIDTH, total == 0.0 ? 0.0 : y / total);
+  }
 }

@@ -11,17 +11,7 @@
 #define KEYS_AND_VALUES_ELSEWHERE
 #include "lib/attention.glsl"
 
-#ifdef TEXEL
-layout(set = 0, binding = 2) uniform samplerBuffer k4;
-layout(set = 0, binding = 3) uniform samplerBuffer v4;
-#define LOAD(buffer, i) texelFetch(buffer, int(i))
-#define FIRST(o) at[o].x
-#else
-layout(BINDING(1)) readonly buffer K4 { vec4 k4[]; };
-layout(BINDING(2)) readonly buffer V4 { vec4 v4[]; };
-#define LOAD(buffer, i) buffer[i]
-#define FIRST(o) (at[o].x / 4)
-#endif
+#include "lib/keys_values.glsl"
 #define MAX_CHUNKS 4
 const uint CHUNKS = (VALUE_WIDTH + 4 * VKF_KEY_BLOCK - 1) / (4 * VKF_KEY_BLOCK);
 shared vec4 q4[VKF_MAX_HEAD_WIDTH / 4];

@@ -12,6 +12,8 @@ set(VKF_SHADERS
   "matmul_direct|matmul_direct.comp|"
   "matmul_direct_rows|matmul_direct.comp|X_ROWS"
   "attention|attention.comp|"
+  "attention_vec4|attention.comp|VEC4"
+  "attention_vec4_texel|attention.comp|VEC4 TEXEL"
   "attention_keys|attention_keys.comp|"
   "attention_keys_texel|attention_keys.comp|TEXEL"
   "attention_weights|attention_weights.comp|"

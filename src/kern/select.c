@@ -15,9 +15,9 @@
 /* Storage buffers that the kernels of an op bind: the step buffer and the operands. */
 static uint32_t storage_bindings(const vkf_variant *v) {
   static const uint32_t operands[VKF_OP_COUNT] = {
-      [VKF_OP_EMBED] = 7, [VKF_OP_MATMUL] = 5, [VKF_OP_ATTENTION] = 7, [VKF_OP_ATTENTION_WEIGHTS] = 7,
-      [VKF_OP_NORM] = 5,  [VKF_OP_APPEND] = 3, [VKF_OP_GATHER] = 3,    [VKF_OP_LOG_SOFTMAX] = 2,
-      [VKF_OP_EDIT] = 4,  [VKF_OP_TOP_K] = 3,  [VKF_OP_ROPE] = 4,      [VKF_OP_RELATIVE_BIAS] = 3,
+      [VKF_OP_EMBED] = 7, [VKF_OP_MATMUL] = 5,  [VKF_OP_ATTENTION] = 7, [VKF_OP_ATTENTION_WEIGHTS] = 7,
+      [VKF_OP_NORM] = 5,  [VKF_OP_APPEND] = 3,  [VKF_OP_GATHER] = 3,    [VKF_OP_LOG_SOFTMAX] = 2,
+      [VKF_OP_EDIT] = 4,  [VKF_OP_TOP_K] = 3,   [VKF_OP_ROPE] = 4,      [VKF_OP_RELATIVE_BIAS] = 3,
       [VKF_OP_GATE] = 2,  [VKF_OP_PATCHES] = 2, [VKF_OP_POOL] = 3,
   };
   return 1 + operands[v->op] - (v->access == VKF_ACCESS_TEXEL ? 2 : 0);
@@ -159,6 +159,14 @@ static size_t rule_of(const vkf_variant *v, const vkf_caps *caps) {
   return VKF_COUNT(rules);
 }
 
+/* In queries of the kernel with a query a workgroup, as measured on software drivers. */
+static double attention_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  const bool texel = v->access == VKF_ACCESS_TEXEL && caps->is_cpu;
+  if (v->needs & VKF_NEED_SHARED) return (texel ? 0.63 : 1.0) * p->m;
+  const double eight_queries = v->tile.vec > 1 ? (texel ? 0.6 : 3.0) : 4.5;
+  return VKF_CEIL_DIV(p->m, v->workgroup) * v->workgroup / 8 * eight_queries;
+}
+
 /* Work per useful element, in loads a multiply-add; lower is better. */
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   if (v->op == VKF_OP_MATMUL) {
@@ -168,10 +176,8 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
   }
   /* A software driver works off a workgroup lane by lane, so a small one wastes less; a GPU wants full subgroups. */
   if (v->subgroup) return caps->subgroup_size == v->subgroup ? 0 : 1;
-  /* Measured on software drivers: a query costs three quarters as much in a full workgroup of queries as alone. */
-  if (v->op == VKF_OP_ATTENTION && v->needs & VKF_NEED_SHARED) return p->m;
-  if (v->op == VKF_OP_ATTENTION && caps->is_cpu) return 0.75 * VKF_CEIL_DIV(p->m, v->workgroup) * v->workgroup;
-  if (v->op == VKF_OP_ATTENTION || v->op == VKF_OP_ATTENTION_WEIGHTS || v->op == VKF_OP_NORM)
+  if (v->op == VKF_OP_ATTENTION) return attention_effort(v, p, caps);
+  if (v->op == VKF_OP_ATTENTION_WEIGHTS || v->op == VKF_OP_NORM)
     return caps->is_cpu ? v->workgroup : 1.0 / v->workgroup;
   return 0;
 }

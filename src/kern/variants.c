@@ -49,6 +49,13 @@
 #define ATTENTION(op_, module_, size) \
   { .op = op_, .family = "lane", .module = module_, .workgroup = size, .x_layout = ROWS, .n_partial = 1 }
 
+/* A query a lane, four elements at a time. */
+#define ATTENTION_VEC4(size, module_, access_, need)                                                                   \
+  {                                                                                                                    \
+    .op = VKF_OP_ATTENTION, .family = "vec4", .module = module_, .tile = {.vec = 4}, .workgroup = size, .needs = need, \
+    .access = access_, .x_layout = ROWS, .n_partial = 1                                                                \
+  }
+
 /* A query a workgroup; access: of the keys and values. */
 #define ATTENTION_KEYS(module_, access_, need)                                                                   \
   {                                                                                                              \
@@ -97,8 +104,10 @@ static const vkf_variant table[] = {
      .weights = VKF_LAYOUT_W_COUNT, /* any */
      .x_layout = ROWS,
      .n_partial = 1},
-    ATTENTION_KEYS("attention_keys_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL),
     ATTENTION_KEYS("attention_keys", VKF_ACCESS_STORAGE, 0),
+    ATTENTION_KEYS("attention_keys_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL),
+    ATTENTION_VEC4(8, "attention_vec4", VKF_ACCESS_STORAGE, 0),
+    ATTENTION_VEC4(8, "attention_vec4_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL),
     ATTENTION(VKF_OP_ATTENTION, "attention", 8),
     ATTENTION(VKF_OP_ATTENTION, "attention", 32),
     ATTENTION(VKF_OP_ATTENTION_WEIGHTS, "attention_weights", 8),

@@ -168,12 +168,14 @@ static void defaults_follow_the_device(void **state) {
   assert_int_equal(pick(&p, &small)->tile.bm, 32);
   p = any(VKF_OP_ATTENTION, VKF_ORDER_ASCENDING);
   p.m = 1; /* decoding */
-  assert_string_equal(pick(&p, &lvp)->family, "keys");
+  assert_string_equal(pick(&p, &sw)->family, "keys");
   assert_int_equal(pick(&p, &lvp)->access, VKF_ACCESS_TEXEL);
   assert_int_equal(pick(&p, &sw)->access, VKF_ACCESS_STORAGE); /* few texels */
   p.m = 48;
-  assert_string_equal(pick(&p, &lvp)->family, "lane");
+  assert_string_equal(pick(&p, &lvp)->family, "vec4");
+  assert_string_equal(pick(&p, &sw)->family, "vec4");
   assert_string_equal(pick(&p, &gpu)->family, "keys");
+  assert_int_equal(pick(&p, &gpu)->access, VKF_ACCESS_STORAGE);
   p.m = 1;
   p.k = 17;
   assert_string_equal(pick(&p, &lvp)->family, "lane");
