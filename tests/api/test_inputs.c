@@ -1,0 +1,161 @@
+/* What run, generate and translate refuse at the public door: each with a sentence that names the input, what was
+ * expected and what was found, and with the model as usable as before.
+ */
+#include "support/driver.h"
+
+#define GOLDEN VKF_SOURCE_DIR "/tests/golden/marian"
+#define SHIPPED VKF_SOURCE_DIR "/models/en-es"
+enum { N_ARRAYS = 4 };
+
+static int32_t ids[130] = {5, 6, 7, 8, 9, 10}, outside[] = {5, 6, 7, 150, 9, 10}, negative[] = {5, -1, 7, 8, 9, 10};
+static int64_t large[] = {5, 6, (int64_t)1 << 40, 8, 9, 10};
+static float numbers[6];
+
+#define IDS(name, rows, length, data) \
+  { name, VKF_I32, 2, {rows, length}, data }
+#define SOURCE IDS("input_ids", 2, 3, ids)
+#define TARGET IDS("decoder_input_ids", 2, 3, ids)
+
+typedef struct row {
+  vkf_array inputs[N_ARRAYS]; /* up to the first without a name */
+  vkf_status status;
+  const char *words;
+} row;
+
+/* Refused by run, and by generate where it reads them. */
+static const row of_both[] = {
+    {{TARGET}, VKF_ERROR_ARGUMENT, "expected an input called input_ids, found none"},
+    {{IDS("input_ids", 2, 3, outside), TARGET},
+     VKF_ERROR_ARGUMENT,
+     "input_ids[1,0] is 150, expected an id of the vocabulary, 0 to 149"},
+    {{IDS("input_ids", 2, 3, negative), TARGET}, VKF_ERROR_ARGUMENT, "input_ids[0,1] is -1, expected an id"},
+    {{{"input_ids", VKF_I64, 2, {2, 3}, large}, TARGET},
+     VKF_ERROR_ARGUMENT,
+     "input_ids[0,2] is 1099511627776, expected a number of 32 bits"},
+    {{{"input_ids", VKF_F32, 2, {2, 3}, numbers}, TARGET},
+     VKF_ERROR_ARGUMENT,
+     "input_ids: expected I32 or I64, found F32"},
+    {{{"input_ids", VKF_I32, 1, {6}, ids}, TARGET},
+     VKF_ERROR_ARGUMENT,
+     "input_ids: expected 2 dimensions [batch, length], found 1"},
+    {{IDS("input_ids", 0, 3, ids), TARGET}, VKF_ERROR_ARGUMENT, "at least one token, found shape [0, 3]"},
+    {{IDS("input_ids", 2, 3, NULL), TARGET}, VKF_ERROR_ARGUMENT, "input_ids: expected data, found NULL"},
+    {{IDS("input_ids", 2, 65, ids), TARGET},
+     VKF_ERROR_ARGUMENT,
+     "input_ids: expected at most 64 tokens, the model's positions, found 65"},
+    {{SOURCE, IDS("attention_mask", 2, 2, ids), TARGET},
+     VKF_ERROR_ARGUMENT,
+     "attention_mask: expected shape [2, 3], found [2, 2]"},
+    {{SOURCE, {"attention_mask", VKF_F32, 2, {2, 3}, numbers}, TARGET}, VKF_ERROR_ARGUMENT, "attention_mask: expected"},
+};
+static const row of_run[] = {
+    {{SOURCE}, VKF_ERROR_ARGUMENT, "expected an input called decoder_input_ids, found none"},
+    {{SOURCE, IDS("decoder_input_ids", 1, 3, ids)},
+     VKF_ERROR_ARGUMENT,
+     "decoder_input_ids: expected 2 rows, as input_ids has, found 1"},
+    {{SOURCE, IDS("decoder_input_ids", 2, 3, outside)}, VKF_ERROR_ARGUMENT, "decoder_input_ids[1,0] is 150"},
+    {{SOURCE, IDS("decoder_input_ids", 2, 65, ids)}, VKF_ERROR_ARGUMENT, "decoder_input_ids: expected at most 64"},
+    {{SOURCE, TARGET, IDS("decoder_attention_mask", 2, 4, ids)},
+     VKF_ERROR_ARGUMENT,
+     "decoder_attention_mask: expected shape [2, 3], found [2, 4]"},
+    {{SOURCE, TARGET, IDS("pixel_values", 2, 3, ids)}, VKF_ERROR_ARGUMENT, "no input called pixel_values"},
+};
+
+static void expect(const driver *d, const char *who, vkf_status found, vkf_status expected, const char *words,
+                   const vkf_result *result) {
+  const char *message = vkf_context_message(d->context);
+  if (found != expected || !strstr(message, words))
+    fail_msg("%s: expected %s and '%s', found %s and '%s'", who, vkf_status_name(expected), words,
+             vkf_status_name(found), message);
+  assert_null(result);
+}
+
+static size_t count(const row *r) {
+  size_t n = 0;
+  while (n < N_ARRAYS && r->inputs[n].name) n++;
+  return n;
+}
+
+static void refuse_in_run(driver *d, vkf_model *model, const row *rows, size_t n) {
+  for (size_t i = 0; i < n; i++) {
+    vkf_result *result = NULL;
+    vkf_status status = vkf_model_run(model, rows[i].inputs, count(&rows[i]), NULL, &result);
+    expect(d, "run", status, rows[i].status, rows[i].words, result);
+  }
+}
+
+static void test_run_and_generate(void **state) {
+  driver *d = *state;
+  vkf_model *model = NULL;
+  vkf_result *result = NULL;
+  const vkf_array good[] = {SOURCE, TARGET};
+  driver_ok(d, vkf_model_open(d->device, GOLDEN, &model));
+  refuse_in_run(d, model, of_both, VKF_COUNT(of_both));
+  refuse_in_run(d, model, of_run, VKF_COUNT(of_run));
+  for (size_t i = 0; i < VKF_COUNT(of_both); i++) {
+    vkf_status status = vkf_model_generate(model, of_both[i].inputs, count(&of_both[i]), NULL, &result);
+    expect(d, "generate", status, of_both[i].status, of_both[i].words, result);
+  }
+  driver_ok(d, vkf_model_run(model, good, 2, NULL, &result)); /* nothing of it lasts */
+  assert_string_equal(vkf_context_message(d->context), "");
+  vkf_result_destroy(&result);
+  vkf_model_close(&model);
+}
+
+static void test_generation_keys(void **state) {
+  static const struct {
+    const char *config;
+    vkf_status status;
+    const char *words;
+  } rows[] = {
+      {"{\"num_beams\": 0}", VKF_ERROR_FORMAT, "key \"num_beams\": expected 1 to 2147483647, found 0"},
+      {"{\"num_beams\": \"two\"}", VKF_ERROR_FORMAT, "num_beams"},
+      {"{\"num_beams\": 2, \"num_return_sequences\": 3}", VKF_ERROR_ARGUMENT, "num_return_sequences"},
+      {"{\"do_sample\": true}", VKF_ERROR_UNSUPPORTED, "do_sample"},
+      {"{\"no_such_key\": 1}", VKF_ERROR_UNSUPPORTED, "no_such_key"},
+      {"{\"eos_token_id\": 150}", VKF_ERROR_ARGUMENT, "eos_token_id"},
+      {"[1]", VKF_ERROR_FORMAT, "expected"},
+      {"{", VKF_ERROR_FORMAT, "line 1"},
+  };
+  driver *d = *state;
+  vkf_model *model = NULL;
+  const vkf_array source = SOURCE;
+  driver_ok(d, vkf_model_open(d->device, GOLDEN, &model));
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    vkf_result *result = NULL;
+    const vkf_generate_params params = {.config_json = rows[i].config};
+    vkf_status status = vkf_model_generate(model, &source, 1, &params, &result);
+    expect(d, rows[i].config, status, rows[i].status, rows[i].words, result);
+  }
+  vkf_model_close(&model);
+}
+
+static void test_texts(void **state) {
+  static char many[4096];
+  const char *const second_empty[] = {"I am here.", " \t"}, *const second_null[] = {"I am here.", NULL},
+                    *const not_utf8[] = {"I am here.", "We \xff it."}, *const too_long[] = {many};
+  const struct {
+    const char *const *texts;
+    size_t n;
+    const char *words;
+  } rows[] = {
+      {NULL, 1, "expected at least one text, found none"},
+      {second_empty, 0, "expected at least one text, found none"},
+      {second_empty, 2, "text 2 is empty, expected at least one word"},
+      {second_null, 2, "text 2 is empty, expected at least one word"},
+      {not_utf8, 2, "text 2: the text should be UTF-8, and is not from byte 3 on"},
+      {too_long, 1, "expected at most 128, the model's positions"},
+  };
+  driver *d = *state;
+  vkf_model *model = NULL;
+  for (size_t i = 0; i + 5 < sizeof many; i += 5) memcpy(many + i, "word ", 6);
+  driver_ok(d, vkf_model_open(d->device, SHIPPED, &model));
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    vkf_result *result = NULL;
+    vkf_status status = vkf_model_translate(model, rows[i].texts, rows[i].n, NULL, &result);
+    expect(d, "translate", status, VKF_ERROR_ARGUMENT, rows[i].words, result);
+  }
+  vkf_model_close(&model);
+}
+
+DRIVER_MAIN(DRIVER_TEST(test_run_and_generate), DRIVER_TEST(test_generation_keys), DRIVER_TEST(test_texts))

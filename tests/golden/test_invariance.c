@@ -1,0 +1,144 @@
+/* The same sentence gives the same bits: alone, as one of a batch of 32, beside padding, and step by step from the
+ * cache as in one full pass. Software drivers sum in one order for every shape (docs/architecture.md), so nothing here
+ * has a tolerance.
+ */
+#include "engine/opened.h"
+#include "support/driver.h"
+
+enum { S = 9, WIDE = 21, T = 6, BATCH = 32, ROW = 13 };
+
+static const char *const folders[] = {VKF_SOURCE_DIR "/models/en-es", VKF_SOURCE_DIR "/tests/golden/marian"};
+
+/* Any ids do; those of row ROW are the sentence's in every batch. */
+static int32_t id_at(uint32_t row, uint32_t i, uint32_t vocab) {
+  return (int32_t)(3 + vkf_rng_u64(11, row, i) % (vocab - 3));
+}
+
+typedef struct batch {
+  uint32_t rows, width; /* of the source */
+  uint32_t at;          /* the sentence's row */
+  int32_t ids[BATCH * WIDE], mask[BATCH * WIDE], target[BATCH * T];
+} batch;
+
+/* The sentence at row `at`; the other rows have lengths of their own; what is behind a length is padding. */
+static void fill(batch *b, uint32_t rows, uint32_t width, uint32_t at, uint32_t vocab) {
+  *b = (batch){.rows = rows, .width = width, .at = at};
+  for (uint32_t r = 0; r < rows; r++) {
+    uint32_t seed = r == at ? ROW : 100 + r, length = r == at ? S : 1 + r * 7 % width;
+    for (uint32_t i = 0; i < width; i++) {
+      b->ids[r * width + i] = id_at(seed, i, vocab);
+      b->mask[r * width + i] = i < length;
+    }
+    for (uint32_t t = 0; t < T; t++) b->target[r * T + t] = id_at(seed, 1000 + t, vocab);
+  }
+}
+
+static vkf_result *run(driver *d, vkf_model *model, batch *b) {
+  vkf_result *result = NULL;
+  const vkf_array inputs[] = {
+      {.name = "input_ids", .dtype = VKF_I32, .rank = 2, .shape = {b->rows, b->width}, .data = b->ids},
+      {.name = "attention_mask", .dtype = VKF_I32, .rank = 2, .shape = {b->rows, b->width}, .data = b->mask},
+      {.name = "decoder_input_ids", .dtype = VKF_I32, .rank = 2, .shape = {b->rows, T}, .data = b->target}};
+  driver_ok(d, vkf_model_run(model, inputs, 3, NULL, &result));
+  return result;
+}
+
+static void expect_bits(const char *what, const float *found, const float *expected, size_t n) {
+  for (size_t i = 0; i < n; i++)
+    if (memcmp(&found[i], &expected[i], sizeof *found))
+      fail_msg("%s: element %zu is %.9g, expected %.9g, bit for bit", what, i, found[i], expected[i]);
+}
+
+/* The sentence's rows of an array [rows, length, width], of which `keep` positions are its own. */
+static void expect_row(const char *what, const batch *b, const vkf_result *found, const vkf_result *alone,
+                       const char *name, size_t keep) {
+  const vkf_array *f = vkf_result_find(found, name), *a = vkf_result_find(alone, name);
+  assert_true(f && a && f->rank == 3 && f->shape[2] == a->shape[2]);
+  expect_bits(what, (const float *)f->data + b->at * f->shape[1] * f->shape[2], a->data, keep * f->shape[2]);
+}
+
+static void test_batch_and_padding(void **state) {
+  static batch one, other;
+  static const struct {
+    const char *what;
+    uint32_t rows, width, at;
+  } batches[] = {{"beside padding", 1, WIDE, 0},
+                 {"in a batch of 32", BATCH, S, ROW},
+                 {"in a wide batch of 32", BATCH, WIDE, ROW},
+                 {"last of three", 3, S + 1, 2}};
+  driver *d = *state;
+  for (size_t f = 0; f < sizeof folders / sizeof *folders; f++) {
+    vkf_model *model = NULL;
+    vkf_model_info info;
+    driver_ok(d, vkf_model_open(d->device, folders[f], &model));
+    vkf_model_get_info(model, &info);
+    fill(&one, 1, S, 0, info.vocab);
+    vkf_result *alone = run(d, model, &one);
+    for (size_t i = 0; i < sizeof batches / sizeof *batches; i++) {
+      fill(&other, batches[i].rows, batches[i].width, batches[i].at, info.vocab);
+      vkf_result *found = run(d, model, &other);
+      expect_row(batches[i].what, &other, found, alone, "encoder_last_hidden_state", S);
+      expect_row(batches[i].what, &other, found, alone, "logits", T);
+      vkf_result_destroy(&found);
+    }
+    vkf_result_destroy(&alone);
+    vkf_model_close(&model);
+  }
+}
+
+static const vkf_ready *program(driver *d, vkf_model *m, vkf_capacity *capacity, const vkf_plan_request *request) {
+  const vkf_ready *ready = NULL;
+  driver_ok(d, vkf_engine_program_get(&m->programs, capacity, request, &ready));
+  return ready;
+}
+
+/* The programs of generate, by hand: their candidates are cut to a few, the logits are whole. */
+static void run_steps(driver *d, vkf_model *m, const batch *b, float *logits, uint32_t vocab) {
+  vkf_capacity *capacity = NULL;
+  driver_ok(d, vkf_engine_capacity_get(&m->programs, &(vkf_need_sizes){b->rows, b->width, b->rows, T}, &capacity));
+  vkf_need_sizes caps = vkf_engine_capacity_sizes(capacity);
+  vkf_plan_request request = {.stage = VKF_STAGE_ENCODE, .capacity = {.T = 1, .out = caps.B * caps.S}, .mask = true};
+  vkf_sizes sizes = {.B = b->rows, .S = b->width, .R = b->rows, .T = 1, .out = b->rows * b->width};
+  vkf_dims dims = vkf_dims_make(&sizes);
+  const vkf_ready *ready = program(d, m, capacity, &request);
+  driver_ok(d, vkf_engine_encode(m, ready, &dims, &(vkf_encode_input){b->rows, b->width, b->ids, b->mask, NULL}));
+  request =
+      (vkf_plan_request){.stage = VKF_STAGE_DECODE, .capacity = {.T = 1, .out = caps.R}, .mask = true, .logits = true};
+  ready = program(d, m, capacity, &request);
+  for (uint32_t t = 0; t < T; t++) {
+    sizes = (vkf_sizes){.B = b->rows, .S = b->width, .R = b->rows, .T = 1, .past = t, .out = b->rows};
+    dims = vkf_dims_make(&sizes);
+    driver_ok(d, vkf_engine_write_input(&m->programs, ready, VKF_INPUT_TARGET_IDS, &dims, &b->target[t]));
+    const vkf_model_tokens tokens = {
+        .stage = VKF_STAGE_DECODE, .rows = b->rows, .length = 1, .past = t, .ids = &b->target[t]};
+    driver_ok(d, vkf_engine_write_positions(m, ready, &dims, &tokens));
+    driver_ok(d, vkf_engine_write_mask(m, ready, VKF_INPUT_MASK, &dims, b->rows, b->width, b->mask));
+    driver_ok(d, vkf_engine_run_ready(&m->programs, ready, &dims));
+    driver_ok(d, m->programs.backend->table->read(ready->program, vkf_plan_find_output(ready->plan, "logits"), &dims,
+                                                  logits + (size_t)t * vocab));
+  }
+}
+
+static void test_cached_steps_and_full_pass(void **state) {
+  static batch one;
+  driver *d = *state;
+  for (size_t f = 0; f < sizeof folders / sizeof *folders; f++) {
+    vkf_model *model = NULL;
+    vkf_model_info info;
+    driver_ok(d, vkf_model_open(d->device, folders[f], &model));
+    vkf_model_get_info(model, &info);
+    fill(&one, 1, S, 0, info.vocab);
+    float *logits = malloc((size_t)T * info.vocab * sizeof *logits);
+    assert_non_null(logits);
+    vkf_result *full = run(d, model, &one);
+    run_steps(d, model, &one, logits, info.vocab);
+    const vkf_array *expected = vkf_result_find(full, "logits");
+    assert_true(expected && expected->shape[1] == T && expected->shape[2] == info.vocab);
+    expect_bits("cached steps", logits, expected->data, (size_t)T * info.vocab);
+    vkf_result_destroy(&full);
+    free(logits);
+    vkf_model_close(&model);
+  }
+}
+
+DRIVER_MAIN(DRIVER_TEST(test_batch_and_padding), DRIVER_TEST(test_cached_steps_and_full_pass))
