@@ -160,6 +160,18 @@ uint32_t vkf_model_add_constant(vkf_model_builder *b, const char *name, uint32_t
   return push_slot(b, slot);
 }
 
+uint32_t vkf_model_add_indices(vkf_model_builder *b, const char *name, uint32_t n, int32_t **data) {
+  *data = has_failed(b) ? NULL : vkf_arena_alloc(b->arena, n, sizeof **data);
+  if (*data == NULL && !has_failed(b)) b->st = VKF_ERROR_MEMORY;
+  vkf_slot slot = {.name = name,
+                   .kind = VKF_SLOT_CONSTANT,
+                   .dtype = VKF_I32,
+                   .rank = 1,
+                   .extent = {{VKF_DIM_ONE, n}},
+                   .data = *data};
+  return push_slot(b, slot);
+}
+
 void vkf_model_output(vkf_model_builder *b, uint32_t slot, const char *fmt, ...) {
   if (has_failed(b) || b->slots[slot].output != NULL) return;
   va_list args;

@@ -46,6 +46,8 @@ typedef struct vkf_model_node {
 uint32_t vkf_model_add_node(vkf_model_builder *b, const vkf_model_node *node);
 /* A float table that is made now: rows of `width`, not yet filled. *data: where to. */
 uint32_t vkf_model_add_constant(vkf_model_builder *b, const char *name, uint32_t rows, uint32_t width, float **data);
+/* The same for int32 [n]. */
+uint32_t vkf_model_add_indices(vkf_model_builder *b, const char *name, uint32_t n, int32_t **data);
 /* The host reads this slot after the run, under this name. A slot has one name: the first. */
 void vkf_model_output(vkf_model_builder *b, uint32_t slot, const char *fmt, ...) VKF_PRINTF(3, 4);
 

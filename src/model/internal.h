@@ -159,10 +159,15 @@ struct vkf_net {
   X("bert", bert)               \
   X("distilbert", distilbert)   \
   X("gpt2", gpt2)               \
+  X("gpt_neox", gpt_neox)       \
+  X("llama", llama)             \
   X("m2m_100", bart)            \
   X("marian", marian)           \
   X("mbart", bart)              \
+  X("mistral", llama)           \
   X("opt", opt)                 \
+  X("qwen2", llama)             \
+  X("qwen3", llama)             \
   X("roberta", roberta)         \
   X("transformer", transformer) \
   X("xlm-roberta", roberta)
@@ -298,5 +303,17 @@ vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, con
 
 /* table [n][width]: sinusoids of the positions 0 .. n-1, computed in double. */
 void vkf_model_sinusoids(vkf_model_position_kind kind, uint32_t n, uint32_t width, float *table);
+
+/* ---- rotary.c ---------------------------------------------------------------------------------------------------- */
+
+/* The stack's rotary positions, from rope_parameters (transformers 5), or rope_theta and rope_scaling (4). theta and
+ * part: where the folder says nothing. The head widths are set before. */
+vkf_status vkf_model_find_rotary(vkf_net *net, vkf_file_value config, double theta, double part,
+                                 vkf_model_stack *stack);
+/* table [n][width]: of each position and pair its cosine and sine. */
+void vkf_model_rotations(const vkf_model_rotary *rotary, uint32_t n, float *table);
+/* out [max_distance + 1], or [2 max_distance + 1] in both directions: buckets of the distances of a key from its query,
+ * -max_distance first (Raffel et al. 2020, appendix; the formula of T5's code). */
+void vkf_model_buckets(const vkf_model_relative *relative, bool both_directions, int32_t *out);
 
 #endif

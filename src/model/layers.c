@@ -80,6 +80,42 @@ static uint32_t head_norm(const vkf_model_stage *s, const char *name, uint32_t q
   return vkf_model_add_node(s->b, &node);
 }
 
+/* The heads of queries and keys turned; values pass. */
+static uint32_t rotate(const vkf_model_stage *s, const char *name, uint32_t qkv) {
+  const vkf_model_stack *stack = s->stack;
+  uint32_t q = stack->n_heads * stack->key_width, k = stack->n_kv_heads * stack->key_width;
+  vkf_dims capacity = vkf_dims_make(&s->b->plan->capacity);
+  vkf_model_node node = {
+      .op = VKF_OP_ROPE,
+      .name = name,
+      .params.rope = {.rows = s->rows,
+                      .width = q + k + stack->n_kv_heads * stack->value_width,
+                      .n_heads = stack->n_heads,
+                      .n_kv_heads = stack->n_kv_heads,
+                      .k_column = q,
+                      .head_width = stack->key_width,
+                      .rotary = stack->rotary.width,
+                      .n_positions = capacity.v[s->keys],
+                      .pairs = VKF_ROPE_HALVES},
+      .in = {[VKF_ROPE_X] = vkf_model_slot(qkv),
+             [VKF_ROPE_POSITIONS] =
+                 vkf_model_input(s->is_target ? VKF_INPUT_TARGET_POSITIONS : VKF_INPUT_POSITIONS, true),
+             [VKF_ROPE_TABLE] = vkf_model_slot(s->turns)},
+  };
+  return vkf_model_add_node(s->b, &node);
+}
+
+/* activation(gate) * in, of columns that hold the gate first. */
+static uint32_t gate(const vkf_model_stage *s, const char *name, uint32_t x) {
+  const vkf_model_stack *stack = s->stack;
+  vkf_model_node node = {
+      .op = VKF_OP_GATE,
+      .name = name,
+      .params.gate = {.rows = s->rows, .width = stack->d_ff, .up_column = stack->d_ff, .activation = stack->activation},
+      .in = {[VKF_GATE_X] = vkf_model_slot(x)}};
+  return vkf_model_add_node(s->b, &node);
+}
+
 /* The attention node, and beside it, if they are asked for, its weights as an output. */
 static uint32_t attention(const vkf_model_stage *s, const char *name, const char *output, uint32_t layer,
                           const vkf_attention_params *params, const vkf_model_operand in[VKF_MAX_INPUTS]) {
@@ -124,6 +160,7 @@ static vkf_attention_params attention_params(const vkf_model_stage *s) {
 static uint32_t self_qkv(const vkf_model_stage *s, const vkf_model_attention *weights, uint32_t x) {
   uint32_t qkv = vkf_model_matmul(s, "self.qkv", s->rows, x, &weights->q, VKF_ACT_NONE, VKF_NO_SLOT);
   if (s->stack->has_head_norm) qkv = head_norm(s, "self.head_norm", qkv, weights->head_norm);
+  if (s->turns != VKF_NO_SLOT) qkv = rotate(s, "self.rope", qkv);
   return qkv;
 }
 
@@ -148,12 +185,14 @@ static uint32_t self_attention(const vkf_model_stage *s, uint32_t i, uint32_t x)
   params.past = s->past;
   params.causal = stack->causal;
   params.window = stack->layers[i].window;
+  params.bias_per_head = s->relative != VKF_NO_SLOT;
   vkf_model_operand in[VKF_MAX_INPUTS] = {
       [VKF_ATTENTION_Q] = vkf_model_slot(qkv),
       [VKF_ATTENTION_K] = k,
       [VKF_ATTENTION_V] = v,
       [VKF_ATTENTION_MASK] = s->is_target ? vkf_model_input(VKF_INPUT_TARGET_MASK, request->target_mask)
                                           : vkf_model_input(VKF_INPUT_MASK, request->mask),
+      [VKF_ATTENTION_BIAS] = vkf_model_slot(s->relative),
       [VKF_ATTENTION_ANCESTRY] = vkf_model_input(VKF_INPUT_ANCESTRY, s->is_target && request->ancestry),
   };
   char output[32];
@@ -186,7 +225,9 @@ static uint32_t cross_attention(const vkf_model_stage *s, uint32_t i, uint32_t x
 static uint32_t feed_forward(const vkf_model_stage *s, uint32_t i, uint32_t x, uint32_t y) {
   const vkf_model_layer *weights = &s->stack->layers[i];
   uint32_t h = before(s, "ffn.norm", x, &weights->ffn_norm);
-  uint32_t f = vkf_model_matmul(s, "ffn.in", s->rows, h, &weights->ffn_in, s->stack->activation, VKF_NO_SLOT);
+  vkf_activation activation = s->stack->is_gated ? VKF_ACT_NONE : s->stack->activation;
+  uint32_t f = vkf_model_matmul(s, "ffn.in", s->rows, h, &weights->ffn_in, activation, VKF_NO_SLOT);
+  if (s->stack->is_gated) f = gate(s, "ffn.gate", f);
   uint32_t sum = vkf_model_matmul(s, "ffn.out", s->rows, f, &weights->ffn_out, VKF_ACT_NONE, y);
   return after(s, "ffn.norm", sum, &weights->ffn_norm);
 }
@@ -238,20 +279,18 @@ static uint32_t embed_rows(const vkf_model_stage *s, const char *name, vkf_embed
 }
 
 /* Positions are added where their width is: before or after the way from the table's width to D. */
-static uint32_t embed(const vkf_model_stage *s) {
+static uint32_t embed_ids(const vkf_model_stage *s) {
   const vkf_model_stack *stack = s->stack;
-  const vkf_net *net = s->b->net;
   uint32_t n_positions, position_width, added = VKF_NO_SLOT;
-  vkf_model_block(s->b, "embed");
   vkf_model_operand positions = position_table(s, &n_positions, &position_width), none = {0};
-  vkf_embed_params ids = {.width = net->infos[stack->table].shape[1],
+  vkf_embed_params ids = {.width = s->b->net->infos[stack->table].shape[1],
                           .n_ids = stack->vocab,
                           .n_types = stack->n_types,
                           .scale = stack->embed_scale};
   bool is_late = n_positions > 0 && position_width != ids.width;
+  vkf_embed_params late = {.width = position_width, .n_positions = n_positions};
   if (is_late)
-    added =
-        embed_rows(s, "positions", (vkf_embed_params){.width = position_width, .n_positions = n_positions}, positions);
+    added = embed_rows(s, "positions", late, positions);
   else
     ids.n_positions = n_positions;
   bool is_alone = stack->embed_norm.weight == VKF_NO_WEIGHT && stack->embed_in.weight == VKF_NO_WEIGHT;
@@ -260,6 +299,51 @@ static uint32_t embed(const vkf_model_stage *s) {
   if (stack->embed_in.weight != VKF_NO_WEIGHT)
     x = vkf_model_matmul(s, "in", s->rows, x, &stack->embed_in, VKF_ACT_NONE, added);
   return x;
+}
+
+/* Patches in the place of ids: type 0 is the class token, type 1 the bias of the patches. */
+static uint32_t embed_patches(const vkf_model_stage *s) {
+  const vkf_model_stack *stack = s->stack;
+  uint32_t n_positions, width;
+  vkf_model_operand positions = position_table(s, &n_positions, &width);
+  vkf_embed_params params = {.width = width, .n_positions = n_positions, .n_types = stack->n_types};
+  uint32_t added = embed_rows(s, "positions", params, positions);
+  vkf_model_node node = {.op = VKF_OP_PATCHES,
+                         .name = "patches",
+                         .params.patches = stack->patch,
+                         .in = {[VKF_PATCHES_X] = vkf_model_input(VKF_INPUT_PIXELS, true)}};
+  uint32_t x = vkf_model_add_node(s->b, &node);
+  return vkf_model_matmul(s, "in", s->rows, x, &stack->patches, VKF_ACT_NONE, added);
+}
+
+/* What all layers read: the table of rotary positions, and the bias of the scores. */
+static void shared_slots(vkf_model_stage *s) {
+  const vkf_model_stack *stack = s->stack;
+  const vkf_model_relative *relative = &stack->relative;
+  vkf_dims capacity = vkf_dims_make(&s->b->plan->capacity);
+  s->turns = s->relative = VKF_NO_SLOT;
+  if (stack->rotary.width > 0) {
+    float *data;
+    s->turns = vkf_model_add_constant(s->b, "rotations", capacity.v[s->keys], stack->rotary.width, &data);
+    if (data != NULL) vkf_model_rotations(&stack->rotary, capacity.v[s->keys], data);
+  }
+  if (relative->n_buckets == 0) return;
+  int32_t *buckets;
+  uint32_t n_before = relative->max_distance, n_after = stack->causal ? 0 : n_before;
+  uint32_t indices = vkf_model_add_indices(s->b, "buckets", n_before + 1 + n_after, &buckets);
+  if (buckets != NULL) vkf_model_buckets(relative, !stack->causal, buckets);
+  vkf_model_node node = {.op = VKF_OP_RELATIVE_BIAS,
+                         .name = "relative",
+                         .params.relative_bias = {.queries = s->tokens,
+                                                  .keys = s->keys,
+                                                  .past = s->past,
+                                                  .n_heads = stack->n_heads,
+                                                  .n_buckets = relative->n_buckets,
+                                                  .n_before = n_before,
+                                                  .n_after = n_after},
+                         .in = {[VKF_RELATIVE_BIAS_TABLE] = vkf_model_weight_slot(relative->table),
+                                [VKF_RELATIVE_BIAS_BUCKETS] = vkf_model_slot(indices)}};
+  s->relative = vkf_model_add_node(s->b, &node);
 }
 
 static void output_hidden(const vkf_model_stage *s, uint32_t i, uint32_t x) {
@@ -275,9 +359,11 @@ void vkf_model_output_last(const vkf_model_stage *s, uint32_t x) {
     output_hidden(s, s->stack->n_layers, x);
 }
 
-uint32_t vkf_model_layers(const vkf_model_stage *s) {
+uint32_t vkf_model_layers(vkf_model_stage *s) {
   const vkf_model_stack *stack = s->stack;
-  uint32_t x = embed(s);
+  vkf_model_block(s->b, "embed");
+  shared_slots(s);
+  uint32_t x = stack->patches.weight != VKF_NO_WEIGHT ? embed_patches(s) : embed_ids(s);
   output_hidden(s, 0, x);
   for (uint32_t i = 0; i < stack->n_layers; i++) {
     vkf_model_block(s->b, "%s.%u", stack->name, i);

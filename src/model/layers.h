@@ -12,11 +12,13 @@ typedef struct vkf_model_stage {
   vkf_dim keys, past;         /* of the self-attention */
   bool is_target;             /* keys and values are in the state, not temporary */
   const char *prefix;         /* of output names: "encoder_", "decoder_", "" */
+  uint32_t turns;             /* table of rotary positions; VKF_NO_SLOT: none; both made by vkf_model_layers() */
+  uint32_t relative;          /* bias of the scores; VKF_NO_SLOT: none */
 } vkf_model_stage;
 
 /* The blocks "embed" and "<stack>.0" and so on. Gives the states after the last layer, before a final norm; they are an
  * output only if none follows. */
-uint32_t vkf_model_layers(const vkf_model_stage *s);
+uint32_t vkf_model_layers(vkf_model_stage *s);
 /* The last states, after the final norm, as an output, if they are asked for. */
 void vkf_model_output_last(const vkf_model_stage *s, uint32_t x);
 

@@ -57,7 +57,17 @@ static void logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
   vkf_model_builder *b = s->b;
   const vkf_plan_request *request = b->request;
   uint32_t width = b->net->info.target_vocab;
-  uint32_t y = vkf_model_matmul(s, "logits", rows, x, &b->net->head.out, VKF_ACT_NONE, VKF_NO_SLOT);
+  const vkf_model_linear *out = &b->net->head.out;
+  const uint32_t *shape = b->net->infos[out->weight].shape;
+  vkf_model_node product = {
+      .op = VKF_OP_MATMUL,
+      .name = "logits",
+      .params.matmul = {.rows = rows, .n = shape[0], .k = shape[1], .scale = b->net->head.scale},
+      .in = {[VKF_MATMUL_X] = vkf_model_slot(x),
+             [VKF_MATMUL_W] = vkf_model_weight_slot(out->weight),
+             [VKF_MATMUL_BIAS] = vkf_model_weight_slot(out->bias)},
+  };
+  uint32_t y = vkf_model_add_node(b, &product);
   if (request->logits) vkf_model_output(b, y, "logits");
   if (request->log_softmax) {
     vkf_model_node node = {.op = VKF_OP_LOG_SOFTMAX,

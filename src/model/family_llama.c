@@ -1,0 +1,123 @@
+/* llama: Llama, Mistral, Qwen2 and Qwen3 as transformers computes them (Touvron et al. 2023, Jiang et al. 2023, Yang et
+ * al. 2024 and 2025).
+ *
+ * Pre-norm decoders with RMS norms, rotary positions, grouped queries and a gated feed-forward layer. They differ in
+ * biases, in norms of heads and in which layers see a window only.
+ * Keys that cannot matter here: attention_dropout, initializer_range, use_cache, pretraining_tp, rope_interleaved (its
+ * false), dtype.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "model/internal.h"
+
+static const vkf_model_stack_names names = {
+    .layers = "model.layers.",
+    .self = {.q = "self_attn.q_proj.",
+             .k = "self_attn.k_proj.",
+             .v = "self_attn.v_proj.",
+             .out = "self_attn.o_proj.",
+             .norm = "input_layernorm.",
+             .q_norm = "self_attn.q_norm.",
+             .k_norm = "self_attn.k_norm."},
+    .ffn_gate = "mlp.gate_proj.",
+    .ffn_in = "mlp.up_proj.",
+    .ffn_out = "mlp.down_proj.",
+    .ffn_norm = "post_attention_layernorm.",
+    .final_norm = "model.norm.",
+};
+
+typedef struct variant {
+  const char *model_type;
+  bool reads_bias; /* attention_bias, else qkv_bias stands */
+  bool qkv_bias;
+  bool has_head_norm;
+  enum { WINDOW_NONE, WINDOW_ALL, WINDOW_SOME } window;
+  uint32_t head_width; /* without head_dim; 0: D/H */
+} variant;
+static const variant variants[] = {
+    {"llama", true, false, false, WINDOW_NONE, 0},
+    {"mistral", false, false, false, WINDOW_ALL, 0},
+    {"qwen2", false, true, false, WINDOW_SOME, 0},
+    {"qwen3", true, false, true, WINDOW_SOME, 128},
+};
+
+static vkf_status heads(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack *stack) {
+  vkf_status st = VKF_OK;
+  uint32_t d_model = net->info.d_model;
+  VKF_TRY(vkf_model_get_size(net, config, "num_attention_heads", &stack->n_heads));
+  VKF_TRY(vkf_model_find_size(net, config, "num_key_value_heads", stack->n_heads, &stack->n_kv_heads));
+  if (stack->n_heads % stack->n_kv_heads != 0)
+    VKF_FAIL(net->env, VKF_ERROR_FORMAT,
+             "%s: expected a divisor of num_attention_heads %u as num_key_value_heads, "
+             "found %u",
+             net->config_path, stack->n_heads, stack->n_kv_heads);
+  uint32_t usual = v->head_width > 0 ? v->head_width : VKF_MAX(d_model / stack->n_heads, 1u);
+  VKF_TRY(vkf_model_find_size(net, config, "head_dim", usual, &stack->key_width));
+  stack->value_width = stack->key_width;
+  stack->scale = (float)(1 / sqrt(stack->key_width));
+done:
+  return st;
+}
+
+/* Which layers see a window: all, those that layer_types names, or those from max_window_layers on. */
+static vkf_status windows(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack *stack) {
+  vkf_status st = VKF_OK;
+  vkf_file_value types, size = vkf_file_json_member(config, "sliding_window");
+  uint32_t window = 0, first = 0;
+  bool is_used = v->window == WINDOW_ALL;
+  if (v->window == WINDOW_NONE) goto done;
+  VKF_TRY(vkf_file_json_find_array(config, "layer_types", &types));
+  if (v->window == WINDOW_SOME) VKF_TRY(vkf_file_json_find_bool(config, "use_sliding_window", false, &is_used));
+  if (v->window == WINDOW_SOME) {
+    int64_t stored = 28;
+    VKF_TRY(vkf_file_json_find_int64(config, "max_window_layers", stored, &stored));
+    first = (uint32_t)VKF_MIN(VKF_MAX(stored, 0), (int64_t)stack->n_layers);
+  }
+  if (!is_used || vkf_file_json_kind(size) == VKF_FILE_NULL) goto done;
+  VKF_TRY(vkf_model_find_size(net, config, "sliding_window", 4096, &window));
+  for (uint32_t i = 0; i < stack->n_layers; i++) {
+    const char *type = i >= first ? "sliding_attention" : "full_attention";
+    if (i < vkf_file_json_count(types)) VKF_TRY(vkf_file_json_as_string(vkf_file_json_at(types, i), &type));
+    if (strcmp(type, "sliding_attention") == 0)
+      stack->layers[i].window = window;
+    else if (strcmp(type, "full_attention") != 0)
+      VKF_FAIL(net->env, VKF_ERROR_UNSUPPORTED, "%s: layer_types \"%s\" is not supported", net->config_path, type);
+  }
+done:
+  return st;
+}
+
+vkf_status vkf_model_map_llama(vkf_net *net, vkf_file_value config) {
+  vkf_status st = VKF_OK;
+  vkf_model_stack *stack = &net->decoder;
+  const variant *v = variants;
+  while (strcmp(v->model_type, net->info.family) != 0) v++;
+  net->base = "model.";
+  stack->name = "decoder";
+  VKF_TRY(vkf_model_get_size(net, config, "hidden_size", &net->info.d_model));
+  VKF_TRY(vkf_model_get_size(net, config, "num_hidden_layers", &stack->n_layers));
+  VKF_TRY(vkf_model_get_size(net, config, "intermediate_size", &stack->d_ff));
+  VKF_TRY(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
+  VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &net->info.max_positions));
+  VKF_TRY(heads(net, config, v, stack));
+  VKF_TRY(vkf_model_find_activation(net, config, "hidden_act", "silu", &stack->activation));
+  VKF_TRY(vkf_model_find_epsilon(net, config, "rms_norm_eps", 1e-6, &stack->norm_eps));
+  VKF_TRY(vkf_model_find_tokens(net, config));
+  VKF_TRY(vkf_model_find_rotary(net, config, 10000, 1, stack));
+  stack->qkv_bias = v->qkv_bias;
+  if (v->reads_bias) VKF_TRY(vkf_file_json_find_bool(config, "attention_bias", false, &stack->qkv_bias));
+  stack->out_bias = v->reads_bias && stack->qkv_bias;
+  if (strcmp(v->model_type, "llama") == 0)
+    VKF_TRY(vkf_file_json_find_bool(config, "mlp_bias", false, &stack->ffn_bias));
+  stack->causal = stack->norm_first = stack->has_final_norm = stack->norm_affine = stack->is_gated = true;
+  stack->has_head_norm = v->has_head_norm;
+  stack->norm_kind = VKF_NORM_RMS;
+  stack->embed_scale = 1;
+  VKF_TRY(vkf_model_claim_language_model(net, config, stack, "model.embed_tokens.weight", net->info.d_model, false,
+                                         "lm_head.weight"));
+  VKF_TRY(vkf_model_claim_stack(net, stack, &names));
+  VKF_TRY(windows(net, config, v, stack));
+done:
+  return st;
+}

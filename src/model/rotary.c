@@ -1,0 +1,156 @@
+/* rotary: frequencies of rotary positions with their scalings, and buckets of relative positions. Computed in double.
+ *
+ * Su et al. 2021 (RoFormer); linear scaling: Chen et al. 2023; yarn: Peng et al. 2023; llama3: the rule of Llama 3.1.
+ * Refuses other scalings by name.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "model/internal.h"
+
+#define PI 3.14159265358979323846
+
+/* What scalings read. */
+typedef struct scaling {
+  vkf_file_value keys; /* rope_parameters or rope_scaling */
+  double theta, factor;
+  double original; /* positions that the model was trained for first */
+  uint32_t width;
+} scaling;
+
+static void scale_linear(const scaling *s, double *frequencies) {
+  for (uint32_t i = 0; i < s->width / 2; i++) frequencies[i] /= s->factor;
+}
+
+/* Long waves are stretched, short ones stay, between the two it is blended. */
+static vkf_status scale_llama3(vkf_net *net, const scaling *s, double *frequencies) {
+  vkf_status st = VKF_OK;
+  double low = 0, high = 0;
+  VKF_TRY(vkf_model_find_number(net, s->keys, "low_freq_factor", 1, 1e-6, 1e6, &low));
+  VKF_TRY(vkf_model_find_number(net, s->keys, "high_freq_factor", 4, 1e-6, 1e6, &high));
+  if (!(low < high))
+    VKF_FAIL(net->env, VKF_ERROR_FORMAT, "%s: expected low_freq_factor below high_freq_factor, found %g and %g",
+             net->config_path, low, high);
+  for (uint32_t i = 0; i < s->width / 2; i++) {
+    double wave = 2 * PI / frequencies[i], scaled = frequencies[i] / s->factor;
+    double blend = (s->original / wave - low) / (high - low);
+    if (wave > s->original / low)
+      frequencies[i] = scaled;
+    else if (wave >= s->original / high)
+      frequencies[i] = (1 - blend) * scaled + blend * frequencies[i];
+  }
+done:
+  return st;
+}
+
+static double yarn_factor(double factor, double scale) {
+  return factor <= 1 ? 1 : 0.1 * scale * log(factor) + 1;
+}
+
+/* The pair whose wave turns n times over the original positions. */
+static double yarn_pair(const scaling *s, double n) {
+  return s->width * log(s->original / (n * 2 * PI)) / (2 * log(s->theta));
+}
+
+static vkf_status scale_yarn(vkf_net *net, const scaling *s, double *frequencies, double *factor) {
+  vkf_status st = VKF_OK;
+  double fast = 0, slow = 0, scale = 0, scale_all = 0;
+  bool is_truncated = true;
+  VKF_TRY(vkf_model_find_number(net, s->keys, "beta_fast", 32, 1e-6, 1e6, &fast));
+  VKF_TRY(vkf_model_find_number(net, s->keys, "beta_slow", 1, 1e-6, 1e6, &slow));
+  VKF_TRY(vkf_model_find_number(net, s->keys, "mscale", 0, 0, 1e6, &scale));
+  VKF_TRY(vkf_model_find_number(net, s->keys, "mscale_all_dim", 0, 0, 1e6, &scale_all));
+  VKF_TRY(vkf_file_json_find_bool(s->keys, "truncate", true, &is_truncated));
+  bool has_scales = scale > 0 && scale_all > 0;
+  double usual =
+      has_scales ? yarn_factor(s->factor, scale) / yarn_factor(s->factor, scale_all) : yarn_factor(s->factor, 1);
+  VKF_TRY(vkf_model_find_number(net, s->keys, "attention_factor", usual, 1e-6, 1e6, factor));
+  double first = yarn_pair(s, fast), last = yarn_pair(s, slow);
+  if (is_truncated) {
+    first = floor(first);
+    last = ceil(last);
+  }
+  first = fmax(first, 0);
+  last = fmin(last, s->width - 1.0);
+  if (first == last) last += 0.001;
+  for (uint32_t i = 0; i < s->width / 2; i++) {
+    double stretched = fmin(fmax((i - first) / (last - first), 0), 1);
+    frequencies[i] = frequencies[i] / s->factor * stretched + frequencies[i] * (1 - stretched);
+  }
+done:
+  return st;
+}
+
+static vkf_status apply(vkf_net *net, const scaling *s, const char *type, vkf_model_rotary *rotary) {
+  if (strcmp(type, "default") == 0) return VKF_OK;
+  if (strcmp(type, "llama3") == 0) return scale_llama3(net, s, rotary->frequencies);
+  if (strcmp(type, "yarn") == 0) return scale_yarn(net, s, rotary->frequencies, &rotary->factor);
+  if (strcmp(type, "linear") != 0)
+    return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: %s.rope_type \"%s\" is not supported", net->config_path,
+                        s->keys.path, type);
+  scale_linear(s, rotary->frequencies);
+  return VKF_OK;
+}
+
+vkf_status vkf_model_find_rotary(vkf_net *net, vkf_file_value config, double theta, double part,
+                                 vkf_model_stack *stack) {
+  vkf_status st = VKF_OK;
+  vkf_model_rotary *rotary = &stack->rotary;
+  vkf_file_value parameters;
+  scaling s = {0};
+  const char *type = NULL;
+  double positions = VKF_MAX(net->info.max_positions, 1u);
+  VKF_TRY(vkf_file_json_find_object(config, "rope_parameters", &parameters));
+  s.keys = parameters;
+  if (vkf_file_json_kind(parameters) == VKF_FILE_ABSENT)
+    VKF_TRY(vkf_file_json_find_object(config, "rope_scaling", &s.keys));
+  VKF_TRY(vkf_model_find_number(net, config, "rope_theta", theta, 1, 1e15, &theta));
+  VKF_TRY(vkf_model_find_number(net, parameters, "rope_theta", theta, 1, 1e15, &s.theta));
+  VKF_TRY(vkf_model_find_number(net, config, "partial_rotary_factor", part, 0, 1, &part));
+  VKF_TRY(vkf_model_find_number(net, parameters, "partial_rotary_factor", part, 0, 1, &part));
+  VKF_TRY(vkf_file_json_find_string(s.keys, "type", "default", &type));
+  VKF_TRY(vkf_file_json_find_string(s.keys, "rope_type", type, &type));
+  VKF_TRY(vkf_model_find_number(net, config, "original_max_position_embeddings", positions, 1, 1e9, &positions));
+  VKF_TRY(vkf_model_find_number(net, s.keys, "original_max_position_embeddings", positions, 1, 1e9, &s.original));
+  VKF_TRY(vkf_model_find_number(net, s.keys, "factor", VKF_MAX(net->info.max_positions, 1u) / s.original, 1e-6, 1e6,
+                                &s.factor));
+  s.width = (uint32_t)(stack->key_width * part);
+  if (s.width == 0 || s.width % 2 != 0)
+    VKF_FAIL(net->env, VKF_ERROR_FORMAT, "%s: expected an even number of columns that turn, found %u of a head of %u",
+             net->config_path, s.width, stack->key_width);
+  rotary->width = s.width;
+  rotary->factor = 1;
+  rotary->frequencies = vkf_arena_alloc(&net->arena, s.width / 2, sizeof *rotary->frequencies);
+  if (rotary->frequencies == NULL) return VKF_ERROR_MEMORY;
+  for (uint32_t i = 0; i < s.width / 2; i++) rotary->frequencies[i] = pow(s.theta, -2.0 * i / s.width);
+  VKF_TRY(apply(net, &s, type, rotary));
+  stack->positions = VKF_POSITION_ROTARY;
+done:
+  return st;
+}
+
+void vkf_model_rotations(const vkf_model_rotary *rotary, uint32_t n, float *table) {
+  for (uint32_t position = 0; position < n; position++)
+    for (uint32_t i = 0; i < rotary->width / 2; i++) {
+      double angle = position * rotary->frequencies[i];
+      *table++ = (float)(cos(angle) * rotary->factor);
+      *table++ = (float)(sin(angle) * rotary->factor);
+    }
+}
+
+/* In float32 and in this order, as the models were trained: at a border another rounding is another bucket. */
+static int32_t bucket(uint32_t distance, uint32_t n_buckets, uint32_t max_distance) {
+  uint32_t n_exact = n_buckets / 2;
+  if (distance < n_exact) return (int32_t)distance;
+  float part = logf((float)distance / (float)n_exact) / (float)log((double)max_distance / n_exact);
+  return (int32_t)VKF_MIN(n_exact + (uint32_t)(part * (float)(n_buckets - n_exact)), n_buckets - 1);
+}
+
+void vkf_model_buckets(const vkf_model_relative *relative, bool both_directions, int32_t *out) {
+  int64_t last = both_directions ? relative->max_distance : 0;
+  uint32_t n_buckets = both_directions ? relative->n_buckets / 2 : relative->n_buckets;
+  for (int64_t d = -(int64_t)relative->max_distance; d <= last; d++) {
+    int32_t behind = d > 0 ? (int32_t)n_buckets : 0;
+    *out++ = behind + bucket((uint32_t)(d < 0 ? -d : d), n_buckets, relative->max_distance);
+  }
+}
