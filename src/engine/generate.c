@@ -257,12 +257,13 @@ vkf_status vkf_model_generate(vkf_model *m, const vkf_array *inputs, size_t n_in
   VKF_TRY(derive_config(m, params, &config));
   VKF_TRY(vkf_engine_array_ids(m->env, inputs, n_inputs, "input_ids", false, shape, false, &ids));
   VKF_TRY(vkf_engine_array_ids(m->env, inputs, n_inputs, "attention_mask", true, shape, true, &mask));
-  st = vkf_engine_generate(m,
-                           &(vkf_generate_input){.source = {(uint32_t)shape[0], (uint32_t)shape[1], ids, mask, NULL},
-                                                 .config = &config,
-                                                 .on_token = params ? params->on_token : NULL,
-                                                 .user = params ? params->user : NULL},
-                           &generated);
+  st = vkf_engine_generate(
+      m,
+      &(vkf_generate_input){.source = {(uint32_t)shape[0], (uint32_t)shape[1], ids, mask, NULL, NULL},
+                            .config = &config,
+                            .on_token = params ? params->on_token : NULL,
+                            .user = params ? params->user : NULL},
+      &generated);
   stopped = st == VKF_ERROR_STOPPED;
   if (!stopped) VKF_TRY(st);
   VKF_TRY(vkf_engine_result_create(m->env, &result));

@@ -197,15 +197,19 @@ done:
 static vkf_status write_types(vkf_model *m, const vkf_ready *ready, const vkf_dims *dims,
                               const vkf_encode_input *input) {
   vkf_status st = VKF_OK;
-  int32_t *zeros = NULL, *first = NULL;
+  size_t n = (size_t)input->B * input->S;
+  int32_t *types = NULL, *first = NULL;
   first = vkf_env_alloc(m->env, input->B, sizeof *first);
-  if (!input->types) zeros = vkf_env_alloc(m->env, (size_t)input->B * input->S, sizeof *zeros);
-  if (!first || (!input->types && !zeros)) VKF_FAIL(m->env, VKF_ERROR_MEMORY, "no memory for token types");
+  types = vkf_env_alloc(m->env, n, sizeof *types); /* zeros */
+  if (!first || !types) VKF_FAIL(m->env, VKF_ERROR_MEMORY, "no memory for token types");
   for (uint32_t r = 0; r < input->B; r++) first[r] = (int32_t)(r * input->S);
+  if (input->types) memcpy(types, input->types, n * sizeof *types);
+  if (input->pixels) /* a class token, then patches */
+    for (size_t i = 0; i < n; i++) types[i] = i % input->S != 0;
   VKF_TRY(vkf_engine_write_input(&m->programs, ready, VKF_INPUT_OUT_ROWS, dims, first));
-  VKF_TRY(vkf_engine_write_input(&m->programs, ready, VKF_INPUT_TYPES, dims, input->types ? input->types : zeros));
+  VKF_TRY(vkf_engine_write_input(&m->programs, ready, VKF_INPUT_TYPES, dims, types));
 done:
-  vkf_env_free(m->env, zeros);
+  vkf_env_free(m->env, types);
   vkf_env_free(m->env, first);
   return st;
 }
@@ -215,6 +219,7 @@ vkf_status vkf_engine_encode(vkf_model *m, const vkf_ready *ready, const vkf_dim
   vkf_status st = VKF_OK;
   const vkf_model_tokens tokens = {.stage = VKF_STAGE_ENCODE, .rows = input->B, .length = input->S, .ids = input->ids};
   VKF_TRY(vkf_engine_write_input(&m->programs, ready, VKF_INPUT_IDS, dims, input->ids));
+  VKF_TRY(vkf_engine_write_input(&m->programs, ready, VKF_INPUT_PIXELS, dims, input->pixels));
   VKF_TRY(vkf_engine_write_positions(m, ready, dims, &tokens));
   VKF_TRY(write_types(m, ready, dims, input));
   VKF_TRY(vkf_engine_write_mask(m, ready, VKF_INPUT_MASK, dims, input->B, input->S, input->mask));

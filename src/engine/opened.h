@@ -27,8 +27,9 @@ typedef struct vkf_encode_input {
   const int32_t *ids;   /* [B][S] */
   const int32_t *mask;  /* [B][S] of 0 and 1, NULL: all 1 */
   const int32_t *types; /* [B][S], NULL: all 0 */
+  const float *pixels;  /* of images, in the place of ids: [B][channels*height*width] */
 } vkf_encode_input;
-/* Writes ids, positions, types and mask and runs the ENCODE program. */
+/* Writes ids or pixels, positions, types and mask and runs the ENCODE program. */
 vkf_status vkf_engine_encode(vkf_model *model, const vkf_ready *ready, const vkf_dims *dims,
                              const vkf_encode_input *input);
 /* Writes a [rows][length] mask where the plan reads it, at capacity strides; NULL: all 1. */

@@ -7,6 +7,7 @@
 typedef struct run_inputs {
   size_t source[2], target[2]; /* [B,S], [R,T]; target is 0 without a decoder */
   int32_t *ids, *mask, *types, *target_ids, *target_mask;
+  const float *pixels; /* the caller's */
 } run_inputs;
 
 static void inputs_finish(vkf_env *env, run_inputs *in) {
@@ -19,6 +20,7 @@ static void inputs_finish(vkf_env *env, run_inputs *in) {
 
 /* The names that an architecture takes, separated by ", ". */
 static const char *known_inputs(const vkf_net_info *info) {
+  if (info->image[0] > 0) return "pixel_values";
   if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER)
     return "input_ids, attention_mask, decoder_input_ids, decoder_attention_mask";
   return info->n_types > 0 ? "input_ids, attention_mask, token_type_ids" : "input_ids, attention_mask";
@@ -47,11 +49,31 @@ static vkf_status check_types(vkf_model *m, const run_inputs *in) {
   return VKF_OK;
 }
 
+/* Images [B, channels, height, width] of the model's size, as its preprocessor leaves them. */
+static vkf_status pixels_init(vkf_model *m, const vkf_array *arrays, size_t n, run_inputs *in) {
+  const vkf_net_info *info = vkf_model_net_info(m->net);
+  const vkf_array *a = vkf_engine_array_find(arrays, n, "pixel_values");
+  if (!a) return vkf_env_fail(m->env, VKF_ERROR_ARGUMENT, "expected an input called pixel_values, found none");
+  if (a->dtype != VKF_F32 || a->rank != 4 || !a->data || !a->shape[0] || a->shape[0] > UINT16_MAX ||
+      a->shape[1] != info->image[0] || a->shape[2] != info->image[1] || a->shape[3] != info->image[2])
+    return vkf_env_fail(m->env, VKF_ERROR_ARGUMENT,
+                        "pixel_values: expected F32 of shape [1 to 65535, %u, %u, %u], found %s of %zu dimensions",
+                        info->image[0], info->image[1], info->image[2], vkf_dtype_name(a->dtype), a->rank);
+  in->pixels = a->data;
+  in->source[0] = a->shape[0];
+  in->source[1] = info->max_positions;
+  return VKF_OK;
+}
+
 static vkf_status inputs_init(vkf_model *m, const vkf_array *arrays, size_t n, run_inputs *in) {
   vkf_status st = VKF_OK;
   const vkf_net_info *info = vkf_model_net_info(m->net);
   bool two = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
   VKF_TRY(refuse_unknown(m->env, arrays, n, known_inputs(info)));
+  if (info->image[0] > 0) {
+    VKF_TRY(pixels_init(m, arrays, n, in));
+    goto done;
+  }
   VKF_TRY(vkf_engine_array_ids(m->env, arrays, n, "input_ids", false, in->source, false, &in->ids));
   VKF_TRY(vkf_engine_array_ids(m->env, arrays, n, "attention_mask", true, in->source, true, &in->mask));
   VKF_TRY(vkf_engine_check_ids(m, "input_ids", in->ids, in->source[0], in->source[1],
@@ -158,7 +180,7 @@ vkf_status vkf_model_run(vkf_model *m, const vkf_array *inputs, size_t n_inputs,
     vkf_sizes sizes = {.B = B, .S = S, .R = B, .T = 1, .out = B * S};
     vkf_dims dims = vkf_dims_make(&sizes);
     VKF_TRY(vkf_engine_program_get(&m->programs, capacity, &encode, &ready));
-    VKF_TRY(vkf_engine_encode(m, ready, &dims, &(vkf_encode_input){B, S, in.ids, in.mask, in.types}));
+    VKF_TRY(vkf_engine_encode(m, ready, &dims, &(vkf_encode_input){B, S, in.ids, in.mask, in.types, in.pixels}));
     VKF_TRY(take_outputs(m, ready, &dims, B, result));
   }
   if (info->architecture != VKF_ARCHITECTURE_ENCODER) {

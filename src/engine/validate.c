@@ -163,7 +163,7 @@ static vkf_status run_pass(side *s, const pass *p, const vkf_ready *ready, const
   VKF_TRY(programs->backend->table->poison(ready->program));
   if (p->request.stage == VKF_STAGE_ENCODE) {
     fill_ids(ids, B * S, info->vocab, 1);
-    VKF_TRY(vkf_engine_encode(m, ready, dims, &(vkf_encode_input){B, S, ids, mask, NULL}));
+    VKF_TRY(vkf_engine_encode(m, ready, dims, &(vkf_encode_input){B, S, ids, mask, NULL, NULL}));
     goto done;
   }
   uint32_t length = p->sizes.T, past = p->sizes.past;

@@ -165,11 +165,14 @@ struct vkf_net {
   X("marian", marian)           \
   X("mbart", bart)              \
   X("mistral", llama)           \
+  X("mt5", t5)                  \
   X("opt", opt)                 \
   X("qwen2", llama)             \
   X("qwen3", llama)             \
   X("roberta", roberta)         \
+  X("t5", t5)                   \
   X("transformer", transformer) \
+  X("vit", vit)                 \
   X("xlm-roberta", roberta)
 
 /* Some map several types: declared more than once. */

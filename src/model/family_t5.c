@@ -1,0 +1,137 @@
+/* t5: T5 1.0 and 1.1 (mT5, FLAN) as transformers computes them (Raffel et al. 2020; Shazeer 2020 for the gates).
+ *
+ * Pre-norm with RMS norms, no biases, scores that are not scaled, and positions as biases of the scores. Widths of
+ * heads are set apart from D.
+ * Keys that cannot matter here: dropouts, initializer_factor, n_positions, use_cache, task_specific_params, dtype, and
+ * dense_act_fn and is_gated_act, which feed_forward_proj says.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "model/internal.h"
+
+#define ATTENTION(layer, module)                                                                          \
+  {                                                                                                       \
+    .q = layer module ".q.", .k = layer module ".k.", .v = layer module ".v.", .out = layer module ".o.", \
+    .norm = layer "layer_norm."                                                                           \
+  }
+/* The names of the feed-forward layer are set with the number of its sub-layer and its gate. */
+static const vkf_model_stack_names encoder_names = {
+    .layers = "encoder.block.",
+    .self = ATTENTION("layer.0.", "SelfAttention"),
+    .ffn_gate = "layer.1.DenseReluDense.wi_0.",
+    .ffn_in = "layer.1.DenseReluDense.wi_1.",
+    .ffn_out = "layer.1.DenseReluDense.wo.",
+    .ffn_norm = "layer.1.layer_norm.",
+    .final_norm = "encoder.final_layer_norm.",
+};
+static const vkf_model_stack_names decoder_names = {
+    .layers = "decoder.block.",
+    .self = ATTENTION("layer.0.", "SelfAttention"),
+    .cross = ATTENTION("layer.1.", "EncDecAttention"),
+    .ffn_gate = "layer.2.DenseReluDense.wi_0.",
+    .ffn_in = "layer.2.DenseReluDense.wi_1.",
+    .ffn_out = "layer.2.DenseReluDense.wo.",
+    .ffn_norm = "layer.2.layer_norm.",
+    .final_norm = "decoder.final_layer_norm.",
+};
+
+/* "relu", "gated-gelu" (which means the tanh form), "gated-silu". */
+static vkf_status find_feed_forward(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
+  static const char gated[] = "gated-";
+  static const struct {
+    const char *name;
+    vkf_activation activation;
+  } names[] = {
+      {"relu", VKF_ACT_RELU}, {"gelu", VKF_ACT_GELU}, {"gelu_new", VKF_ACT_GELU_TANH}, {"silu", VKF_ACT_SWISH}};
+  const char *text = NULL;
+  vkf_status st = vkf_file_json_find_string(config, "feed_forward_proj", "relu", &text);
+  if (st != VKF_OK) return st;
+  stack->is_gated = strncmp(text, gated, sizeof gated - 1) == 0;
+  const char *name = stack->is_gated ? text + sizeof gated - 1 : text;
+  for (size_t i = 0; i < VKF_COUNT(names); i++) {
+    if (strcmp(name, names[i].name) != 0) continue;
+    stack->activation = names[i].activation;
+    if (strcmp(text, "gated-gelu") == 0) stack->activation = VKF_ACT_GELU_TANH;
+    return VKF_OK;
+  }
+  return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: feed_forward_proj \"%s\" is not supported",
+                      net->config_path, text);
+}
+
+static vkf_status numbers(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
+  vkf_status st = VKF_OK;
+  VKF_TRY(vkf_model_get_size(net, config, "num_layers", &stack->n_layers));
+  VKF_TRY(vkf_model_get_size(net, config, "num_heads", &stack->n_heads));
+  VKF_TRY(vkf_model_get_size(net, config, "d_kv", &stack->key_width));
+  VKF_TRY(vkf_model_get_size(net, config, "d_ff", &stack->d_ff));
+  VKF_TRY(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
+  VKF_TRY(find_feed_forward(net, config, stack));
+  VKF_TRY(vkf_model_find_epsilon(net, config, "layer_norm_epsilon", 1e-6, &stack->norm_eps));
+  VKF_TRY(vkf_model_find_size(net, config, "relative_attention_num_buckets", 32, &stack->relative.n_buckets));
+  VKF_TRY(vkf_model_find_size(net, config, "relative_attention_max_distance", 128, &stack->relative.max_distance));
+  if (stack->relative.n_buckets < 4 || stack->relative.max_distance <= stack->relative.n_buckets / 2)
+    VKF_FAIL(
+        net->env, VKF_ERROR_FORMAT,
+        "%s: expected at least 4 relative_attention_num_buckets and a relative_attention_max_distance over half of "
+        "them, found %u and %u",
+        net->config_path, stack->relative.n_buckets, stack->relative.max_distance);
+  stack->n_kv_heads = stack->n_heads;
+  stack->value_width = stack->key_width;
+  stack->scale = stack->embed_scale = 1;
+  stack->norm_kind = VKF_NORM_RMS;
+  stack->norm_first = stack->norm_affine = stack->has_final_norm = true;
+done:
+  return st;
+}
+
+static vkf_status embeddings(vkf_net *net, vkf_file_value config) {
+  static const char *const names[] = {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
+  vkf_status st = VKF_OK;
+  bool is_tied = true, is_scaled = true;
+  vkf_model_stack *encoder = &net->encoder;
+  VKF_TRY(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
+  is_scaled = is_tied;
+  VKF_TRY(vkf_file_json_find_bool(config, "scale_decoder_outputs", is_tied, &is_scaled));
+  VKF_TRY(vkf_model_claim_language_model(net, config, encoder, vkf_model_first_of(net, names, VKF_COUNT(names)),
+                                         net->info.d_model, true, "lm_head.weight"));
+  for (size_t i = 0; i < VKF_COUNT(names); i++) vkf_model_mark_known(net, names[i]);
+  net->decoder.table = encoder->table;
+  if (is_scaled) net->head.scale = (float)(1 / sqrt(net->info.d_model));
+done:
+  return st;
+}
+
+static vkf_status map_stack(vkf_net *net, vkf_model_stack *stack, vkf_model_stack_names names, const char *relative) {
+  const char *plain = vkf_arena_printf(&net->arena, "layer.%d.DenseReluDense.wi.", stack->has_cross ? 2 : 1);
+  const char *name = vkf_arena_printf(&net->arena, "%s.relative.weight", stack->name);
+  if (plain == NULL || name == NULL) return VKF_ERROR_MEMORY;
+  if (!stack->is_gated) names.ffn_in = plain;
+  vkf_status st = vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, relative, stack->relative.n_buckets, stack->n_heads, name,
+                                       &stack->relative.table);
+  return st != VKF_OK ? st : vkf_model_claim_stack(net, stack, &names);
+}
+
+vkf_status vkf_model_map_t5(vkf_net *net, vkf_file_value config) {
+  vkf_status st = VKF_OK;
+  vkf_model_stack *encoder = &net->encoder, *decoder = &net->decoder;
+  VKF_TRY(vkf_model_only_bool(net, config, "is_encoder_decoder", true));
+  VKF_TRY(vkf_model_get_size(net, config, "d_model", &net->info.d_model));
+  VKF_TRY(vkf_model_find_tokens(net, config));
+  VKF_TRY(vkf_model_find_token(net, config, "decoder_start_token_id", net->info.pad_id, &net->info.decoder_start_id));
+  VKF_TRY(numbers(net, config, encoder));
+  VKF_TRY(numbers(net, config, decoder));
+  encoder->name = "encoder";
+  decoder->name = "decoder";
+  decoder->causal = decoder->has_cross = true;
+  VKF_TRY(vkf_model_find_size(net, config, "num_decoder_layers", encoder->n_layers, &decoder->n_layers));
+  VKF_TRY(embeddings(net, config));
+  VKF_TRY(
+      map_stack(net, encoder, encoder_names, "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"));
+  VKF_TRY(
+      map_stack(net, decoder, decoder_names, "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"));
+  /* in old folders, never read */
+  vkf_model_mark_known(net, "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight");
+done:
+  return st;
+}

@@ -1,0 +1,89 @@
+/* vit: as transformers computes it (Dosovitskiy et al. 2021). A pre-norm encoder of image patches behind a class token,
+ * with learned positions, and a classifier of the class token.
+ *
+ * Keys that cannot matter here: dropouts, initializer_range, encoder_stride (of masked images), dtype.
+ */
+#include "model/internal.h"
+
+static const vkf_model_stack_names names = {
+    .layers = "vit.encoder.layer.",
+    .self = {.q = "attention.attention.query.",
+             .k = "attention.attention.key.",
+             .v = "attention.attention.value.",
+             .out = "attention.output.dense.",
+             .norm = "layernorm_before."},
+    .ffn_in = "intermediate.dense.",
+    .ffn_out = "output.dense.",
+    .ffn_norm = "layernorm_after.",
+    .final_norm = "vit.layernorm.",
+};
+static const vkf_model_encoder_heads heads = {.pooler = "vit.pooler.dense.", .sequence = "classifier."};
+
+/* Patches as rows of a matrix; the class token and the convolution's bias are the rows of a table of types. */
+static vkf_status embeddings(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
+  vkf_status st = VKF_OK;
+  uint32_t image = 0, patch = 0, channels = 0, width = net->info.d_model;
+  VKF_TRY(vkf_model_find_size(net, config, "image_size", 224, &image));
+  VKF_TRY(vkf_model_find_size(net, config, "patch_size", 16, &patch));
+  VKF_TRY(vkf_model_find_size(net, config, "num_channels", 3, &channels));
+  if (patch > image || image > 1u << 14 || channels > 64)
+    VKF_FAIL(net->env, VKF_ERROR_FORMAT,
+             "%s: expected patches that fit into images of up to 16384 pixels of 64 "
+             "channels, found %u, %u and %u",
+             net->config_path, patch, image, channels);
+  uint32_t n_tokens = 1 + (image / patch) * (image / patch), columns = channels * patch * patch;
+  vkf_model_source kernel = {.tensor = "vit.embeddings.patch_embeddings.projection.weight",
+                             .rows = width,
+                             .n_rows = width,
+                             .stored_rank = 4,
+                             .stored = {width, channels, patch, patch}};
+  vkf_model_source types[] = {
+      {.tensor = "vit.embeddings.cls_token", .rows = 1, .n_rows = 1, .stored_rank = 3, .stored = {1, 1, width}},
+      {.tensor = "vit.embeddings.patch_embeddings.projection.bias",
+       .rows = 1,
+       .n_rows = 1,
+       .stored_rank = 1,
+       .stored = {width}}};
+  vkf_model_source positions = {.tensor = "vit.embeddings.position_embeddings",
+                                .rows = n_tokens,
+                                .n_rows = n_tokens,
+                                .stored_rank = 3,
+                                .stored = {1, n_tokens, width}};
+  VKF_TRY(vkf_model_add_weight(net, VKF_WEIGHT_MATMUL, columns, &kernel, 1, &stack->patches.weight, "patches.weight"));
+  VKF_TRY(vkf_model_add_weight(net, VKF_WEIGHT_TABLE, width, types, 2, &stack->type_table, "types.weight"));
+  VKF_TRY(
+      vkf_model_add_weight(net, VKF_WEIGHT_TABLE, width, &positions, 1, &stack->position_table, "positions.weight"));
+  vkf_model_mark_known(net, "vit.embeddings.mask_token");
+  stack->patch = (vkf_patches_params){channels, image, image, patch, patch, 1};
+  stack->positions = VKF_POSITION_LEARNED;
+  stack->n_positions = net->info.max_positions = n_tokens;
+  stack->n_types = 2;
+  net->info.image[0] = channels;
+  net->info.image[1] = net->info.image[2] = image;
+done:
+  return st;
+}
+
+vkf_status vkf_model_map_vit(vkf_net *net, vkf_file_value config) {
+  vkf_status st = VKF_OK;
+  vkf_model_stack *stack = &net->encoder;
+  net->base = "vit.";
+  stack->name = "encoder";
+  VKF_TRY(vkf_model_only_string(net, config, "pooler_act", "tanh"));
+  VKF_TRY(vkf_model_get_size(net, config, "hidden_size", &net->info.d_model));
+  VKF_TRY(vkf_model_get_size(net, config, "num_hidden_layers", &stack->n_layers));
+  VKF_TRY(vkf_model_get_size(net, config, "num_attention_heads", &stack->n_heads));
+  VKF_TRY(vkf_model_get_size(net, config, "intermediate_size", &stack->d_ff));
+  VKF_TRY(vkf_model_split_heads(net, stack, "num_attention_heads"));
+  VKF_TRY(vkf_model_find_activation(net, config, "hidden_act", "gelu", &stack->activation));
+  VKF_TRY(vkf_model_find_epsilon(net, config, "layer_norm_eps", 1e-12, &stack->norm_eps));
+  VKF_TRY(vkf_file_json_find_bool(config, "qkv_bias", true, &stack->qkv_bias));
+  stack->out_bias = stack->ffn_bias = stack->norm_affine = stack->norm_first = stack->has_final_norm = true;
+  net->info.pad_id = net->info.bos_id = net->info.eos_id = net->info.decoder_start_id = -1;
+  net->is_last_apart = true;
+  VKF_TRY(embeddings(net, config, stack));
+  VKF_TRY(vkf_model_claim_stack(net, stack, &names));
+  VKF_TRY(vkf_model_claim_encoder_head(net, config, &heads));
+done:
+  return st;
+}
