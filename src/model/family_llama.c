@@ -63,19 +63,18 @@ done:
 /* Which layers see a window: all, those that layer_types names, or those from max_window_layers on. */
 static vkf_status windows(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack *stack) {
   vkf_status st = VKF_OK;
-  vkf_file_value types, size = vkf_file_json_member(config, "sliding_window");
-  uint32_t window = 0, first = 0;
+  vkf_file_value types;
+  uint32_t window = 0;
+  int64_t first = 0;
   bool is_used = v->window == WINDOW_ALL;
   if (v->window == WINDOW_NONE) goto done;
   VKF_TRY(vkf_file_json_find_array(config, "layer_types", &types));
-  if (v->window == WINDOW_SOME) VKF_TRY(vkf_file_json_find_bool(config, "use_sliding_window", false, &is_used));
   if (v->window == WINDOW_SOME) {
-    int64_t stored = 28;
-    VKF_TRY(vkf_file_json_find_int64(config, "max_window_layers", stored, &stored));
-    first = (uint32_t)VKF_MIN(VKF_MAX(stored, 0), (int64_t)stack->n_layers);
+    VKF_TRY(vkf_file_json_find_bool(config, "use_sliding_window", false, &is_used));
+    VKF_TRY(vkf_file_json_find_int64(config, "max_window_layers", 28, &first));
   }
-  if (!is_used || vkf_file_json_kind(size) == VKF_FILE_NULL) goto done;
-  VKF_TRY(vkf_model_find_size(net, config, "sliding_window", 4096, &window));
+  is_used = is_used && vkf_file_json_kind(vkf_file_json_member(config, "sliding_window")) != VKF_FILE_NULL;
+  if (is_used) VKF_TRY(vkf_model_find_size(net, config, "sliding_window", 4096, &window));
   for (uint32_t i = 0; i < stack->n_layers; i++) {
     const char *type = i >= first ? "sliding_attention" : "full_attention";
     if (i < vkf_file_json_count(types)) VKF_TRY(vkf_file_json_as_string(vkf_file_json_at(types, i), &type));

@@ -1,0 +1,399 @@
+/* Golden folders rewritten as the Hub has them: configurations of transformers 4, tensors without the base's prefix,
+ * old names of norms, tied tensors stored twice, buffers, F16 and BF16, shards. What is read is the same, bit for bit:
+ * every weight, every node of every plan and every table made for it. And options that are refused, by name. */
+#define _POSIX_C_SOURCE 200809L
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "file/safetensors.h"
+#include "model/internal.h"
+
+#define GOLDEN VKF_SOURCE_DIR "/tests/golden/"
+enum { MAX_TENSORS = 256 };
+
+static vkf_env env;
+static char folder[64], other[64]; /* where forms are written */
+
+static const char *const goldens[] = {"albert",
+                                      "bart",
+                                      "bert",
+                                      "bert-model-pooled",
+                                      "bert-sequence-classification",
+                                      "distilbert",
+                                      "gpt-neox",
+                                      "gpt2",
+                                      "llama",
+                                      "llama-linear-rope",
+                                      "llama-yarn",
+                                      "llama3-rope",
+                                      "m2m100",
+                                      "marian",
+                                      "mbart",
+                                      "mistral-sliding",
+                                      "opt",
+                                      "qwen2",
+                                      "qwen3",
+                                      "roberta",
+                                      "roberta-token-classification",
+                                      "t5",
+                                      "t5-v1.1-gated",
+                                      "vit"};
+
+typedef struct form {
+  bool version4, no_base, old_norms, twice, buffers, shards;
+  vkf_dtype dtype; /* of all tensors */
+} form;
+
+static void ok(vkf_status st) {
+  if (st != VKF_OK) print_error("%s\n", env.message);
+  assert_int_equal(st, VKF_OK);
+}
+
+static const char *join(char path[256], const char *dir, const char *file) {
+  assert_true(snprintf(path, 256, "%s/%s", dir, file) < 256);
+  return path;
+}
+
+/* ---- configurations ---------------------------------------------------------------------------------------------- */
+
+static void move(json_t *from, const char *key, json_t *to, const char *name) {
+  json_t *value = json_object_get(from, key);
+  if (value == NULL) return;
+  json_object_set(to, name, value);
+  json_object_del(from, key);
+}
+
+/* rope_parameters become rope_theta and rope_scaling, or what GPT-NeoX called them. */
+static void to_version4(json_t *config) {
+  bool is_neox = strcmp(json_string_value(json_object_get(config, "model_type")), "gpt_neox") == 0;
+  move(config, "dtype", config, "torch_dtype");
+  json_object_set_new(config, "transformers_version", json_string("4.36.0"));
+  json_t *rope = json_incref(json_object_get(config, "rope_parameters"));
+  if (rope == NULL) return;
+  json_object_del(config, "rope_parameters");
+  move(rope, "rope_theta", config, is_neox ? "rotary_emb_base" : "rope_theta");
+  move(rope, "partial_rotary_factor", config, is_neox ? "rotary_pct" : "partial_rotary_factor");
+  const char *type = json_string_value(json_object_get(rope, "rope_type"));
+  bool is_old = strcmp(type, "linear") == 0;
+  if (strcmp(type, "default") == 0) {
+    json_object_set_new(config, "rope_scaling", json_null());
+  } else {
+    if (is_old) move(rope, "rope_type", rope, "type");
+    json_object_set(config, "rope_scaling", rope);
+  }
+  json_decref(rope);
+}
+
+static json_t *read_config(const char *golden) {
+  char dir[256], path[256];
+  json_t *config = json_load_file(join(path, join(dir, GOLDEN, golden), "config.json"), 0, NULL);
+  assert_non_null(config);
+  return config;
+}
+
+static void write_config(const char *dir, const json_t *config) {
+  char path[256];
+  assert_int_equal(json_dump_file(config, join(path, dir, "config.json"), JSON_INDENT(2)), 0);
+}
+
+/* ---- tensors ----------------------------------------------------------------------------------------------------- */
+
+typedef struct tensors {
+  vkf_array arrays[MAX_TENSORS];
+  char names[MAX_TENSORS][160];
+  size_t n;
+} tensors;
+
+static void add(tensors *t, const char *name, vkf_dtype dtype, size_t rank, const size_t *shape, const void *data) {
+  assert_true(t->n < MAX_TENSORS);
+  vkf_array *a = &t->arrays[t->n];
+  snprintf(t->names[t->n], sizeof t->names[0], "%s", name);
+  *a = (vkf_array){.name = t->names[t->n], .dtype = dtype, .rank = rank, .data = (void *)(uintptr_t)data};
+  memcpy(a->shape, shape, rank * sizeof *shape);
+  t->n++;
+}
+
+static const vkf_array *find(const tensors *t, const char *name) {
+  for (size_t i = 0; i < t->n; i++)
+    if (strcmp(t->names[i], name) == 0) return &t->arrays[i];
+  return NULL;
+}
+
+/* What is tied, under its second name: where the folder has `only_with`. */
+static void add_twice(tensors *t) {
+  static const struct {
+    const char *name, *copy_of, *only_with;
+  } rows[] = {
+      {"lm_head.weight", "model.shared.weight", "model.shared.weight"},
+      {"model.encoder.embed_tokens.weight", "model.shared.weight", "model.shared.weight"},
+      {"model.decoder.embed_tokens.weight", "model.shared.weight", "model.shared.weight"},
+      {"lm_head.weight", "shared.weight", "shared.weight"},
+      {"encoder.embed_tokens.weight", "shared.weight", "shared.weight"},
+      {"decoder.embed_tokens.weight", "shared.weight", "shared.weight"},
+      {"lm_head.weight", "transformer.wte.weight", "transformer.wte.weight"},
+      {"lm_head.weight", "model.decoder.embed_tokens.weight", "model.decoder.embed_positions.weight"},
+      {"lm_head.weight", "model.embed_tokens.weight", "model.embed_tokens.weight"},
+      {"cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight", "cls.predictions.bias"},
+      {"cls.predictions.decoder.bias", "cls.predictions.bias", "cls.predictions.bias"},
+      {"lm_head.decoder.weight", "roberta.embeddings.word_embeddings.weight", "lm_head.bias"},
+      {"lm_head.decoder.bias", "lm_head.bias", "lm_head.bias"},
+      {"vocab_projector.weight", "distilbert.embeddings.word_embeddings.weight", "vocab_projector.bias"},
+      {"predictions.decoder.weight", "albert.embeddings.word_embeddings.weight", "predictions.bias"},
+      {"predictions.decoder.bias", "predictions.bias", "predictions.bias"},
+  };
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    const vkf_array *a = find(t, rows[i].copy_of);
+    if (a == NULL || find(t, rows[i].only_with) == NULL || find(t, rows[i].name) != NULL) continue;
+    add(t, rows[i].name, a->dtype, a->rank, a->shape, a->data);
+  }
+}
+
+static void add_buffers(tensors *t) {
+  static const float data[4];
+  static const int64_t ids[4] = {0, 1, 2, 3};
+  static const size_t four[2] = {1, 4};
+  add(t, "h.0.attn.bias", VKF_F32, 2, four, data);
+  add(t, "transformer.h.1.attn.masked_bias", VKF_F32, 2, four, data);
+  add(t, "gpt_neox.layers.0.attention.bias", VKF_F32, 2, four, data);
+  add(t, "gpt_neox.layers.0.attention.rotary_emb.inv_freq", VKF_F32, 2, four, data);
+  add(t, "embeddings.position_ids", VKF_I64, 2, four, ids);
+}
+
+static void rename_one(char name[160], const form *f) {
+  static const char *const bases[] = {"model.",  "bert.",        "roberta.",  "distilbert.",
+                                      "albert.", "transformer.", "gpt_neox.", "vit."};
+  static const char *const norms[][2] = {{"LayerNorm.weight", "LayerNorm.gamma"}, {"LayerNorm.bias", "LayerNorm.beta"}};
+  for (size_t i = 0; i < VKF_COUNT(bases) && f->no_base; i++) {
+    size_t length = strlen(bases[i]);
+    if (strncmp(name, bases[i], length) != 0) continue;
+    memmove(name, name + length, strlen(name + length) + 1);
+    break;
+  }
+  for (size_t i = 0; i < VKF_COUNT(norms) && f->old_norms; i++) {
+    char *at = strstr(name, norms[i][0]);
+    if (at != NULL) memcpy(at, norms[i][1], strlen(norms[i][1]) + 1);
+  }
+}
+
+/* The numbers as half of their bits; *decoded: as float32 again. */
+static void narrow(vkf_array *a, vkf_dtype dtype, float **decoded) {
+  size_t n = 1;
+  for (size_t i = 0; i < a->rank; i++) n *= a->shape[i];
+  uint16_t *half = malloc(n * sizeof *half);
+  *decoded = malloc(n * sizeof **decoded);
+  for (size_t i = 0; i < n; i++) {
+    uint32_t bits;
+    memcpy(&bits, (const float *)a->data + i, sizeof bits);
+    /* F16: the sign, an exponent below 31 and ten bits of it, whatever number that is */
+    half[i] = (uint16_t)(dtype == VKF_BF16 ? bits >> 16 : (bits >> 16 & 0x8000) | (bits >> 13 & 0x3bff));
+  }
+  vkf_file_tensor t = {.dtype = dtype, .n_elements = n, .data = half, .bytes = n * sizeof *half, .name = a->name};
+  ok(vkf_file_tensor_to_f32(&env, &t, *decoded));
+  a->dtype = dtype;
+  a->data = half;
+}
+
+static void write_shards(const char *dir, const tensors *t) {
+  char path[256];
+  const char *const files[2] = {"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"};
+  size_t half = t->n / 2;
+  json_t *index = json_object(), *map = json_object();
+  ok(vkf_file_tensors_write(&env, join(path, dir, files[0]), t->arrays, half));
+  ok(vkf_file_tensors_write(&env, join(path, dir, files[1]), t->arrays + half, t->n - half));
+  for (size_t i = 0; i < t->n; i++) json_object_set_new(map, t->names[i], json_string(files[i >= half]));
+  json_object_set_new(index, "weight_map", map);
+  assert_int_equal(json_dump_file(index, join(path, dir, "model.safetensors.index.json"), 0), 0);
+  json_decref(index);
+}
+
+static void clear_folder(const char *dir) {
+  static const char *const files[] = {"config.json", "model.safetensors", "model-00001-of-00002.safetensors",
+                                      "model-00002-of-00002.safetensors", "model.safetensors.index.json"};
+  char path[256];
+  for (size_t i = 0; i < VKF_COUNT(files); i++) unlink(join(path, dir, files[i]));
+}
+
+/* Into `folder`; the same numbers as they were, or as F16 and BF16 have them, into `other`. */
+static void write_form(const char *golden, const form *f) {
+  static tensors plain, t;
+  char path[256];
+  float *decoded[MAX_TENSORS] = {NULL};
+  vkf_file_tensors *stored = NULL;
+  json_t *config = read_config(golden);
+  clear_folder(folder);
+  clear_folder(other);
+  write_config(other, config);
+  ok(vkf_file_tensors_open(&env, join(path, GOLDEN, golden), &stored));
+  plain.n = t.n = 0;
+  for (size_t i = 0; i < vkf_file_tensors_count(stored); i++) {
+    const vkf_file_tensor *s = vkf_file_tensors_at(stored, i);
+    add(&plain, s->name, s->dtype, s->rank, s->shape, s->data);
+    add(&t, s->name, s->dtype, s->rank, s->shape, s->data);
+    if (f->dtype == VKF_F32) continue;
+    narrow(&t.arrays[i], f->dtype, &decoded[i]);
+    plain.arrays[i].data = decoded[i];
+  }
+  if (f->twice && json_is_true(json_object_get(config, "tie_word_embeddings"))) add_twice(&t);
+  for (size_t i = 0; i < t.n; i++) rename_one(t.names[i], f);
+  if (f->buffers) add_buffers(&t);
+  if (f->version4) to_version4(config);
+  write_config(folder, config);
+  ok(vkf_file_tensors_write(&env, join(path, other, "model.safetensors"), plain.arrays, plain.n));
+  if (f->shards)
+    write_shards(folder, &t);
+  else
+    ok(vkf_file_tensors_write(&env, join(path, folder, "model.safetensors"), t.arrays, t.n));
+  for (size_t i = 0; i < plain.n && f->dtype != VKF_F32; i++) {
+    free(decoded[i]);
+    free(t.arrays[i].data);
+  }
+  vkf_file_tensors_close(&stored);
+  json_decref(config);
+}
+
+/* ---- what is the same -------------------------------------------------------------------------------------------- */
+
+static void same_weights(vkf_net *a, vkf_net *b) {
+  vkf_weight_source x, y;
+  vkf_model_net_weights(a, &x);
+  vkf_model_net_weights(b, &y);
+  assert_int_equal(x.n_weights, y.n_weights);
+  for (uint32_t i = 0; i < x.n_weights; i++) {
+    const vkf_weight_info *info = &x.infos[i];
+    assert_string_equal(info->name, y.infos[i].name);
+    assert_int_equal(info->use, y.infos[i].use);
+    assert_memory_equal(info->shape, y.infos[i].shape, sizeof info->shape);
+    size_t n = (size_t)info->shape[0] * info->shape[1];
+    float *p = malloc(n * sizeof *p), *q = malloc(n * sizeof *q);
+    ok(x.load(x.user, i, p));
+    ok(y.load(y.user, i, q));
+    assert_memory_equal(p, q, n * sizeof *p);
+    free(p);
+    free(q);
+  }
+}
+
+static void same_plan(vkf_net *a, vkf_net *b, vkf_stage stage) {
+  uint32_t images = vkf_model_net_info(a)->max_positions, S = vkf_model_net_info(a)->image[0] > 0 ? images : 5;
+  vkf_plan_request request = {.stage = stage,
+                              .capacity = {.B = 2, .S = S, .R = 2, .T = 9, .past = 3},
+                              .hidden_states = true,
+                              .attentions = true,
+                              .mask = true};
+  bool is_last = stage == VKF_STAGE_DECODE || vkf_model_net_info(a)->architecture == VKF_ARCHITECTURE_ENCODER;
+  request.logits = is_last && vkf_model_net_info(a)->has_head;
+  vkf_plan *p = NULL, *q = NULL;
+  ok(vkf_model_plan_build(a, &request, &p));
+  ok(vkf_model_plan_build(b, &request, &q));
+  assert_int_equal(p->n_nodes, q->n_nodes);
+  assert_int_equal(p->n_slots, q->n_slots);
+  for (uint32_t i = 0; i < p->n_nodes; i++) {
+    assert_string_equal(p->nodes[i].name, q->nodes[i].name);
+    assert_memory_equal(&p->nodes[i].params, &q->nodes[i].params, sizeof p->nodes[i].params);
+    assert_memory_equal(p->nodes[i].in, q->nodes[i].in, sizeof p->nodes[i].in);
+  }
+  for (uint32_t i = 0; i < p->n_slots; i++) {
+    assert_int_equal(p->slots[i].index, q->slots[i].index);
+    if (p->slots[i].kind != VKF_SLOT_CONSTANT) continue;
+    assert_memory_equal(p->slots[i].data, q->slots[i].data, vkf_slot_elements(&p->slots[i]) * sizeof(float));
+  }
+  vkf_model_plan_destroy(&p);
+  vkf_model_plan_destroy(&q);
+}
+
+static void same_nets(const char *golden, const form *f) {
+  vkf_net *a = NULL, *b = NULL;
+  write_form(golden, f);
+  ok(vkf_model_net_open(&env, other, &a));
+  ok(vkf_model_net_open(&env, folder, &b));
+  const vkf_net_info *x = vkf_model_net_info(a), *y = vkf_model_net_info(b);
+  for (size_t i = 0; i < y->n_unused; i++) print_error("%s: unused: %s\n", golden, y->unused[i]);
+  assert_int_equal(y->n_unused, 0);
+  assert_int_equal(x->n_parameters, y->n_parameters);
+  assert_int_equal(x->max_positions, y->max_positions);
+  assert_int_equal(x->decoder_start_id, y->decoder_start_id);
+  same_weights(a, b);
+  if (x->architecture != VKF_ARCHITECTURE_DECODER) same_plan(a, b, VKF_STAGE_ENCODE);
+  if (x->architecture != VKF_ARCHITECTURE_ENCODER) same_plan(a, b, VKF_STAGE_DECODE);
+  vkf_model_net_close(&a);
+  vkf_model_net_close(&b);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+static void every_form(void **state) {
+  (void)state;
+  static const form forms[] = {
+      {.dtype = VKF_F32, .version4 = true},
+      {.dtype = VKF_F32, .no_base = true},
+      {.dtype = VKF_F32, .old_norms = true},
+      {.dtype = VKF_F32, .twice = true},
+      {.dtype = VKF_F32, .buffers = true},
+      {.dtype = VKF_F32, .shards = true},
+      {.dtype = VKF_F16},
+      {.dtype = VKF_BF16},
+      {.dtype = VKF_BF16, .version4 = true, .old_norms = true, .twice = true, .buffers = true, .shards = true},
+      {.dtype = VKF_F16, .version4 = true, .no_base = true, .old_norms = true, .buffers = true, .shards = true},
+  };
+  for (size_t i = 0; i < VKF_COUNT(goldens); i++)
+    for (size_t k = 0; k < VKF_COUNT(forms); k++) same_nets(goldens[i], &forms[k]);
+}
+
+/* ---- what is refused --------------------------------------------------------------------------------------------- */
+
+static void refused(const char *golden, const char *object, const char *key, const char *json, const char *part) {
+  form f = {.dtype = VKF_F32};
+  vkf_net *net = NULL;
+  write_form(golden, &f);
+  json_t *config = read_config(golden), *value = json_loads(json, JSON_DECODE_ANY, NULL);
+  assert_non_null(value);
+  json_object_set_new(object != NULL ? json_object_get(config, object) : config, key, value);
+  write_config(folder, config);
+  json_decref(config);
+  assert_int_equal(vkf_model_net_open(&env, folder, &net), VKF_ERROR_UNSUPPORTED);
+  assert_null(net);
+  if (strstr(env.message, part) == NULL) print_error("%s\n", env.message);
+  assert_non_null(strstr(env.message, part));
+  vkf_env_clear(&env);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+static void options_are_refused_by_name(void **state) {
+  (void)state;
+  refused("llama3-rope", "rope_parameters", "rope_type", "\"longrope\"", "rope_parameters.rope_type \"longrope\"");
+  refused("llama", "rope_parameters", "rope_type", "\"dynamic\"", "\"dynamic\"");
+  refused("llama", NULL, "hidden_act", "\"mish\"", "\"mish\"");
+  refused("llama", NULL, "architectures", "[\"LlamaForSequenceClassification\"]", "LlamaForSequenceClassification");
+  refused("qwen2", NULL, "layer_types", "[\"chunked_attention\", \"full_attention\"]", "chunked_attention");
+  refused("bert", NULL, "architectures", "[\"BertForQuestionAnswering\"]", "BertForQuestionAnswering");
+  refused("bert", NULL, "is_decoder", "true", "is_decoder");
+  refused("bert", NULL, "position_embedding_type", "\"relative_key\"", "position_embedding_type \"relative_key\"");
+  refused("albert", NULL, "inner_group_num", "2", "inner_group_num 2");
+  refused("gpt2", NULL, "add_cross_attention", "true", "add_cross_attention");
+  refused("gpt2", NULL, "scale_attn_by_inverse_layer_idx", "true", "scale_attn_by_inverse_layer_idx");
+  refused("t5", NULL, "feed_forward_proj", "\"gated-elu\"", "feed_forward_proj \"gated-elu\"");
+  refused("vit", NULL, "pooler_act", "\"relu\"", "pooler_act \"relu\"");
+  refused("bart", NULL, "normalize_before", "true", "normalize_before");
+}
+
+int main(void) {
+  vkf_env_init(&env, NULL);
+  strcpy(folder, "/tmp/vkf-forms-XXXXXX");
+  strcpy(other, "/tmp/vkf-forms-XXXXXX");
+  if (mkdtemp(folder) == NULL || mkdtemp(other) == NULL) return 1;
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_form), cmocka_unit_test(options_are_refused_by_name)};
+  int failed = cmocka_run_group_tests(tests, NULL, NULL);
+  clear_folder(folder);
+  clear_folder(other);
+  rmdir(folder);
+  rmdir(other);
+  return failed;
+}
