@@ -120,6 +120,11 @@ typedef struct pass {
   vkf_sizes sizes;
 } pass;
 
+/* The length of the source: of images, what they have. */
+static uint32_t source_length(const vkf_net_info *info) {
+  return info->image[0] > 0 ? info->max_positions : S;
+}
+
 static vkf_status side_init(side *s, const vkf_model *model, vkf_backend *backend) {
   vkf_status st = VKF_OK;
   vkf_weight_source source;
@@ -129,7 +134,8 @@ static vkf_status side_init(side *s, const vkf_model *model, vkf_backend *backen
   VKF_TRY(backend->table->weights_create(backend, &source, NULL, &s->model.weights));
   vkf_engine_programs_init(&s->model.programs, model->env, backend, model->net, s->model.weights);
   s->model.programs.keep_all = true;
-  VKF_TRY(vkf_engine_capacity_get(&s->model.programs, &(vkf_need_sizes){B, S, R, T + 1}, &s->capacity));
+  VKF_TRY(vkf_engine_capacity_get(
+      &s->model.programs, &(vkf_need_sizes){B, source_length(vkf_model_net_info(model->net)), R, T + 1}, &s->capacity));
 done:
   return st;
 }
@@ -143,6 +149,26 @@ static void side_finish(side *s) {
 
 static void fill_ids(int32_t *ids, size_t n, uint32_t vocab, uint64_t stream) {
   for (size_t i = 0; i < n; i++) ids[i] = (int32_t)(vkf_rng_u64(7, stream, i) % vocab);
+}
+
+/* The encoder on given ids, or on noise as images. */
+static vkf_status run_encode(vkf_model *m, const vkf_ready *ready, const vkf_dims *dims, const int32_t *mask) {
+  vkf_status st = VKF_OK;
+  const vkf_net_info *info = vkf_model_net_info(m->net);
+  int32_t ids[B * S];
+  float *pixels = NULL;
+  if (info->image[0] == 0) {
+    fill_ids(ids, B * S, info->vocab, 1);
+    return vkf_engine_encode(m, ready, dims, &(vkf_encode_input){.B = B, .S = S, .ids = ids, .mask = mask});
+  }
+  size_t n = (size_t)B * info->image[0] * info->image[1] * info->image[2];
+  pixels = vkf_env_alloc(m->env, n, sizeof *pixels);
+  if (!pixels) VKF_FAIL(m->env, VKF_ERROR_MEMORY, "no memory for images");
+  for (size_t i = 0; i < n; i++) pixels[i] = (float)(vkf_rng_u64(7, 1, i) % 512) / 256 - 1;
+  VKF_TRY(vkf_engine_encode(m, ready, dims, &(vkf_encode_input){.B = B, .S = source_length(info), .pixels = pixels}));
+done:
+  vkf_env_free(m->env, pixels);
+  return st;
 }
 
 /* Writes the inputs of a pass and runs it. */
@@ -162,8 +188,7 @@ static vkf_status run_pass(side *s, const pass *p, const vkf_ready *ready, const
   vkf_edit all_edits[8] = {{0}};
   VKF_TRY(programs->backend->table->poison(ready->program));
   if (p->request.stage == VKF_STAGE_ENCODE) {
-    fill_ids(ids, B * S, info->vocab, 1);
-    VKF_TRY(vkf_engine_encode(m, ready, dims, &(vkf_encode_input){B, S, ids, mask, NULL, NULL}));
+    VKF_TRY(run_encode(m, ready, dims, mask));
     goto done;
   }
   uint32_t length = p->sizes.T, past = p->sizes.past;
@@ -256,7 +281,7 @@ static vkf_status validate_model(validation *v, const vkf_model *model) {
         .mask = true,
         .attentions = true,
         .logits = info->has_head && !two},
-       {.B = B, .S = S, .R = R, .T = 1, .out = B * S}},
+       {.B = B, .S = source_length(info), .R = R, .T = 1, .out = B * source_length(info)}},
       {"full",
        {.stage = VKF_STAGE_DECODE,
         .capacity = {.T = T, .out = caps.R * T},

@@ -62,9 +62,10 @@ vkf_status vkf_model_find_activation(vkf_net *net, vkf_file_value config, const 
     *out = names[i].activation;
     return VKF_OK;
   }
-  return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED,
-                      "%s: expected relu, gelu, gelu_new, gelu_pytorch_tanh, swish or silu as %s, found \"%s\"",
-                      net->config_path, key, name);
+  return vkf_env_fail(
+      net->env, VKF_ERROR_UNSUPPORTED,
+      "%s: expected a supported activation (relu, gelu, gelu_new, silu, tanh and others) as %s, found \"%s\"",
+      net->config_path, key, name);
 }
 
 vkf_status vkf_model_only_bool(vkf_net *net, vkf_file_value config, const char *key, bool only) {

@@ -122,7 +122,8 @@ vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, con
   if (names->dense != NULL) kinds |= 1u << VKF_HEAD_MASKED_LM;
   if (names->sequence != NULL) kinds |= 1u << VKF_HEAD_SEQUENCE_CLASSIFICATION;
   if (names->token != NULL) kinds |= 1u << VKF_HEAD_TOKEN_CLASSIFICATION;
-  VKF_TRY(vkf_model_find_head(net, config, kinds, VKF_HEAD_NONE, &kind));
+  bool has_bias = names->bias != NULL && vkf_model_has_tensor(net, names->bias);
+  VKF_TRY(vkf_model_find_head(net, config, kinds, has_bias ? VKF_HEAD_MASKED_LM : VKF_HEAD_NONE, &kind));
   if (kind == VKF_HEAD_MASKED_LM) VKF_TRY(claim_masked_lm(net, config, names));
   if (kind == VKF_HEAD_TOKEN_CLASSIFICATION) VKF_TRY(claim_classifier(net, names->token, d_model));
   if (kind == VKF_HEAD_SEQUENCE_CLASSIFICATION) {

@@ -95,7 +95,7 @@ typedef struct vkf_model_stack {
   uint32_t n_types, type_table;   /* 0: no token types */
   vkf_model_norm embed_norm;      /* VKF_NO_WEIGHT: none, as with all that follow */
   vkf_model_linear embed_in;      /* from the width of the table to D; positions are added where their width is */
-  vkf_model_linear embed_out;     /* from D to the width of the table, after the last layer */
+  vkf_model_linear embed_out;     /* from D to the width of the table, after the final norm */
   vkf_model_linear patches;       /* images: [D, channels*height*width], in the place of ids; no bias */
   vkf_patches_params patch;
   vkf_model_rotary rotary;
@@ -157,6 +157,7 @@ struct vkf_net {
   X("albert", albert)           \
   X("bart", bart)               \
   X("bert", bert)               \
+  X("camembert", roberta)       \
   X("distilbert", distilbert)   \
   X("gpt2", gpt2)               \
   X("gpt_neox", gpt_neox)       \

@@ -372,6 +372,6 @@ uint32_t vkf_model_layers(vkf_model_stage *s) {
     x = feed_forward(s, i, stack->is_parallel ? x : y, y);
     if (i + 1 < stack->n_layers || s->b->net->is_last_apart) output_hidden(s, i + 1, x);
   }
-  if (!stack->has_final_norm) vkf_model_output_last(s, x);
+  if (!stack->has_final_norm && stack->embed_out.weight == VKF_NO_WEIGHT) vkf_model_output_last(s, x);
   return x;
 }

@@ -33,10 +33,14 @@ static bool wants_head(const vkf_plan_request *request) {
 }
 
 static uint32_t gather(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
+  const vkf_net *net = s->b->net;
+  uint32_t narrow = s->stack->embed_out.weight;
   vkf_model_node node = {
       .op = VKF_OP_GATHER,
       .name = "gather",
-      .params.gather = {.rows = rows, .x_rows = s->rows, .width = s->b->net->info.d_model},
+      .params.gather = {.rows = rows,
+                        .x_rows = s->rows,
+                        .width = narrow == VKF_NO_WEIGHT ? net->info.d_model : net->infos[narrow].shape[0]},
       .in = {[VKF_GATHER_X] = vkf_model_slot(x), [VKF_GATHER_INDEX] = vkf_model_input(VKF_INPUT_OUT_ROWS, true)}};
   return vkf_model_add_node(s->b, &node);
 }
@@ -44,8 +48,6 @@ static uint32_t gather(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
 /* What stands between the last states and the logits. */
 static uint32_t before_logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
   const vkf_model_head *head = &s->b->net->head;
-  if (s->stack->embed_out.weight != VKF_NO_WEIGHT)
-    x = vkf_model_matmul(s, "out", rows, x, &s->stack->embed_out, VKF_ACT_NONE, VKF_NO_SLOT);
   if (head->dense.weight != VKF_NO_WEIGHT)
     x = vkf_model_matmul(s, "dense", rows, x, &head->dense, head->activation, VKF_NO_SLOT);
   if (head->norm.weight != VKF_NO_WEIGHT) x = vkf_model_norm_rows(s, "dense.norm", rows, x, &head->norm);
@@ -134,11 +136,11 @@ static void build_decode(vkf_model_builder *b) {
   s.is_target = true;
   s.prefix = net->info.architecture == VKF_ARCHITECTURE_ENCODER_DECODER ? "decoder_" : "";
   uint32_t x = vkf_model_layers(&s);
-  if (s.stack->has_final_norm || wants_head(request)) vkf_model_block(b, "head");
-  if (s.stack->has_final_norm) {
-    x = vkf_model_norm_rows(&s, "norm", s.rows, x, &s.stack->final_norm);
-    vkf_model_output_last(&s, x);
-  }
+  bool is_narrowed = s.stack->embed_out.weight != VKF_NO_WEIGHT;
+  if (s.stack->has_final_norm || is_narrowed || wants_head(request)) vkf_model_block(b, "head");
+  if (s.stack->has_final_norm) x = vkf_model_norm_rows(&s, "norm", s.rows, x, &s.stack->final_norm);
+  if (is_narrowed) x = vkf_model_matmul(&s, "out", s.rows, x, &s.stack->embed_out, VKF_ACT_NONE, VKF_NO_SLOT);
+  if (s.stack->has_final_norm || is_narrowed) vkf_model_output_last(&s, x);
   if (!wants_head(request)) return;
   vkf_dim rows = VKF_DIM_RT;
   if (request->gather_out) {

@@ -4,18 +4,19 @@
 #include "model/internal.h"
 
 void vkf_model_sinusoids(vkf_model_position_kind kind, uint32_t n, uint32_t width, float *table) {
-  bool is_stretched = kind == VKF_POSITION_STRETCHED; /* an odd last column has neither sine nor cosine there: 0 */
+  bool is_stretched = kind == VKF_POSITION_STRETCHED; /* an odd last column stays 0 there */
   uint32_t n_sines = is_stretched ? width / 2 : VKF_CEIL_DIV(width, 2);
+  uint32_t n_columns = is_stretched ? 2 * n_sines : width;
   for (uint32_t position = 0; position < n; position++) {
     float *row = table + (size_t)position * width;
-    for (uint32_t c = 0; c < width; c++) {
+    row[width - 1] = 0;
+    for (uint32_t c = 0; c < n_columns; c++) {
       uint32_t pair = c / 2;
       double exponent = is_stretched ? pair / VKF_MAX(n_sines - 1.0, 1.0) : 2.0 * pair / width;
       double angle = position / pow(10000, exponent);
       bool is_cosine = c % 2 == 1;
       uint32_t column = kind == VKF_POSITION_INTERLEAVED ? c : pair + (is_cosine ? n_sines : 0);
       row[column] = (float)(is_cosine ? cos(angle) : sin(angle));
-      if (is_stretched && pair == n_sines) row[c] = 0;
     }
   }
 }
