@@ -84,7 +84,7 @@ def main():
         print(f"  {e['source']}\n    {gap}\n    found    {f['ids']}\n    expected {e[key]}")
     if all("references" in e for e in expected):
         score = bleu([f["translation"] for f in found], [e["references"] for e in expected])
-        print(f"{what}: BLEU {score:.1f} on {len(expected)} sentences")
+        print(f"{what}: BLEU {score:.2f} on {len(expected)} sentences")
     return 0 if same >= 0.995 * len(expected) else 1
 
 
