@@ -29,7 +29,8 @@ static int run_run(const tool_args *args) {
 
 static const tool_option options[] = {
     {"inputs", 'i', TOOL_TEXT, offsetof(tool_args, inputs), "FILE",
-     "safetensors: input_ids, attention_mask, decoder_input_ids,\ndecoder_attention_mask; int32 or int64"},
+     "safetensors: input_ids, attention_mask, decoder_input_ids,\ndecoder_attention_mask, token_type_ids; int32 or "
+     "int64;\npixel_values of images; float32"},
     {"outputs", 'o', TOOL_TEXT, offsetof(tool_args, outputs), "FILE", "safetensors, written as a whole or not at all"},
     {"output-hidden-states", 0, TOOL_FLAG, offsetof(tool_args, hidden_states), NULL,
      "the states after each layer, too"},

@@ -234,10 +234,11 @@ typedef struct vkf_run_params {
 } vkf_run_params;
 
 /* One forward pass. inputs: input_ids [B,S], attention_mask [B,S] (1 keep, 0 pad; default all 1), decoder_input_ids
- * [B,T], decoder_attention_mask [B,T]; int32 or int64. The result's arrays are named and shaped as transformers'
- * outputs: logits, encoder_last_hidden_state, encoder_hidden_states.N, decoder_hidden_states.N, encoder_attentions.N,
- * decoder_attentions.N, cross_attentions.N, and last_hidden_state, hidden_states.N, attentions.N where there is one
- * stack. params: NULL for last states and logits only. */
+ * [B,T], decoder_attention_mask [B,T], token_type_ids [B,S] (default all 0), each where the model has it; int32 or
+ * int64; models of images have pixel_values [B,channels,height,width] (float32) alone. The result's arrays are named
+ * and shaped as transformers' outputs: logits, pooler_output, encoder_last_hidden_state, encoder_hidden_states.N,
+ * decoder_hidden_states.N, encoder_attentions.N, decoder_attentions.N, cross_attentions.N, and last_hidden_state,
+ * hidden_states.N, attentions.N where there is one stack. params: NULL for last states and logits only. */
 VKF_API vkf_status vkf_model_run(vkf_model *model, const vkf_array *inputs, size_t n_inputs,
                                  const vkf_run_params *params, vkf_result **out);
 

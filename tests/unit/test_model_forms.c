@@ -14,6 +14,8 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include <vkformer/vkformer.h>
+
 #include "file/safetensors.h"
 #include "model/internal.h"
 
@@ -347,6 +349,85 @@ static void every_form(void **state) {
     for (size_t k = 0; k < VKF_COUNT(forms); k++) same_nets(goldens[i], &forms[k]);
 }
 
+/* ---- other shapes, the same results ------------------------------------------------------------------------------ */
+
+/* OPT with embeddings of twice D: the table beside zeros, the ways in and out that drop and add them. */
+static json_t *widen_opt(json_t *config, tensors *t) {
+  enum { D = 64, V = 160 };
+  static float table[V][2 * D], in[D][2 * D], out[2 * D][D];
+  vkf_array *stored = (vkf_array *)(uintptr_t)find(t, "model.decoder.embed_tokens.weight");
+  for (size_t r = 0; r < V; r++) memcpy(table[r], (const float *)stored->data + r * D, D * sizeof(float));
+  for (size_t i = 0; i < D; i++) in[i][i] = out[i][i] = 1;
+  stored->shape[1] = 2 * D;
+  stored->data = table;
+  add(t, "model.decoder.project_in.weight", VKF_F32, 2, (size_t[]){D, 2 * D}, in);
+  add(t, "model.decoder.project_out.weight", VKF_F32, 2, (size_t[]){2 * D, D}, out);
+  json_object_set_new(config, "word_embed_proj_dim", json_integer(2 * D));
+  return config;
+}
+
+/* ALBERT with as many groups as layers, all alike. */
+static json_t *group_albert(json_t *config, tensors *t) {
+  static const char group0[] = "albert.encoder.albert_layer_groups.0.";
+  size_t n = t->n;
+  for (size_t i = 0; i < n; i++) {
+    if (strncmp(t->names[i], group0, sizeof group0 - 1) != 0) continue;
+    for (int g = 1; g < 3; g++) {
+      char name[160];
+      snprintf(name, sizeof name, "albert.encoder.albert_layer_groups.%d.%.100s", g, t->names[i] + sizeof group0 - 1);
+      add(t, name, VKF_F32, t->arrays[i].rank, t->arrays[i].shape, t->arrays[i].data);
+    }
+  }
+  json_object_set_new(config, "num_hidden_groups", json_integer(3));
+  return config;
+}
+
+static void same_logits(const char *golden, json_t *(*change)(json_t *config, tensors *t)) {
+  static tensors t;
+  static const int32_t ids[2][6] = {{5, 9, 14, 2, 77, 31}, {8, 8, 1, 60, 3, 100}};
+  const vkf_array input = {
+      .name = "input_ids", .dtype = VKF_I32, .rank = 2, .shape = {2, 6}, .data = (void *)(uintptr_t)ids};
+  char path[256];
+  vkf_file_tensors *stored = NULL;
+  vkf_context *context = NULL;
+  vkf_device *device = NULL;
+  vkf_result *results[2];
+  json_t *config = read_config(golden);
+  clear_folder(folder);
+  ok(vkf_file_tensors_open(&env, join(path, GOLDEN, golden), &stored));
+  t.n = 0;
+  for (size_t i = 0; i < vkf_file_tensors_count(stored); i++) {
+    const vkf_file_tensor *s = vkf_file_tensors_at(stored, i);
+    add(&t, s->name, s->dtype, s->rank, s->shape, s->data);
+  }
+  write_config(folder, change(config, &t));
+  ok(vkf_file_tensors_write(&env, join(path, folder, "model.safetensors"), t.arrays, t.n));
+  vkf_file_tensors_close(&stored);
+  json_decref(config);
+  assert_int_equal(vkf_context_create(NULL, &context), VKF_OK);
+  assert_int_equal(vkf_device_open(context, "ref", &device), VKF_OK);
+  for (int i = 0; i < 2; i++) {
+    vkf_model *model = NULL;
+    vkf_status st = vkf_model_open(device, i == 0 ? join(path, GOLDEN, golden) : folder, &model);
+    if (st == VKF_OK) st = vkf_model_run(model, &input, 1, NULL, &results[i]);
+    if (st != VKF_OK) print_error("%s\n", vkf_context_message(context));
+    assert_int_equal(st, VKF_OK);
+    vkf_model_close(&model);
+  }
+  const vkf_array *a = vkf_result_find(results[0], "logits"), *b = vkf_result_find(results[1], "logits");
+  assert_memory_equal(a->shape, b->shape, sizeof a->shape);
+  assert_memory_equal(a->data, b->data, a->shape[0] * a->shape[1] * a->shape[2] * sizeof(float));
+  for (int i = 0; i < 2; i++) vkf_result_destroy(&results[i]);
+  vkf_device_close(&device);
+  vkf_context_destroy(&context);
+}
+
+static void other_shapes(void **state) {
+  (void)state;
+  same_logits("opt", widen_opt);
+  same_logits("albert", group_albert);
+}
+
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 static void refused(const char *golden, const char *object, const char *key, const char *json, const char *part) {
@@ -389,7 +470,8 @@ int main(void) {
   strcpy(folder, "/tmp/vkf-forms-XXXXXX");
   strcpy(other, "/tmp/vkf-forms-XXXXXX");
   if (mkdtemp(folder) == NULL || mkdtemp(other) == NULL) return 1;
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_form), cmocka_unit_test(options_are_refused_by_name)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_form), cmocka_unit_test(other_shapes),
+                                     cmocka_unit_test(options_are_refused_by_name)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   clear_folder(folder);
   clear_folder(other);
