@@ -52,6 +52,7 @@ vkf_status vkf_model_find_activation(vkf_net *net, vkf_file_value config, const 
                {"sigmoid", VKF_ACT_SIGMOID},
                {"quick_gelu", VKF_ACT_QUICK_GELU},
                {"relu2", VKF_ACT_RELU2},
+               {"linear", VKF_ACT_NONE},
                {"swish", VKF_ACT_SWISH},
                {"silu", VKF_ACT_SWISH}};
   const char *name = NULL;

@@ -85,8 +85,11 @@ vkf_status vkf_model_map_bart(vkf_net *net, vkf_file_value config) {
   VKF_TRY(vkf_model_only_bool(net, config, "static_position_embeddings", !v->is_learned));
   VKF_TRY(vkf_model_claim_pair(net, config));
   if (v->is_learned) VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &net->info.max_positions));
-  if (!v->is_learned && net->info.pad_id < 0)
-    VKF_FAIL(net->env, VKF_ERROR_FORMAT, "%s: expected a pad_token_id, on which positions depend", net->config_path);
+  if (!v->is_learned && (net->info.pad_id < 0 || (uint32_t)net->info.pad_id >= net->encoder.vocab))
+    VKF_FAIL(net->env, VKF_ERROR_FORMAT,
+             "%s: expected an id of the vocabulary as pad_token_id, on which positions "
+             "depend, found %d",
+             net->config_path, (int)net->info.pad_id);
   VKF_TRY(map_stack(net, v, &net->encoder, "model.encoder.", &encoder_names));
   VKF_TRY(map_stack(net, v, &net->decoder, "model.decoder.", &decoder_names));
 done:

@@ -21,16 +21,17 @@ static const vkf_model_encoder_heads heads = {.pooler = "vit.pooler.dense.", .se
 
 /* Patches as rows of a matrix; the class token and the convolution's bias are the rows of a table of types. */
 static vkf_status embeddings(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
+  enum { MAX_IMAGE = 4096, MAX_PATCH = 256, MAX_CHANNELS = 64 };
   vkf_status st = VKF_OK;
   uint32_t image = 0, patch = 0, channels = 0, width = net->info.d_model;
   VKF_TRY(vkf_model_find_size(net, config, "image_size", 224, &image));
   VKF_TRY(vkf_model_find_size(net, config, "patch_size", 16, &patch));
   VKF_TRY(vkf_model_find_size(net, config, "num_channels", 3, &channels));
-  if (patch > image || image > 1u << 14 || channels > 64)
+  if (patch > image || image > MAX_IMAGE || channels > MAX_CHANNELS || patch > MAX_PATCH)
     VKF_FAIL(net->env, VKF_ERROR_FORMAT,
-             "%s: expected patches that fit into images of up to 16384 pixels of 64 "
-             "channels, found %u, %u and %u",
-             net->config_path, patch, image, channels);
+             "%s: expected patches that fit into images, of at most %d pixels a side, images of %d and %d channels, "
+             "found %u, %u and %u",
+             net->config_path, MAX_PATCH, MAX_IMAGE, MAX_CHANNELS, patch, image, channels);
   uint32_t n_tokens = 1 + (image / patch) * (image / patch), columns = channels * patch * patch;
   vkf_model_source kernel = {.tensor = "vit.embeddings.patch_embeddings.projection.weight",
                              .rows = width,

@@ -8,6 +8,7 @@
 
 /* Far over every model, and little memory: a number of layers is believed before a tensor of theirs is seen. */
 #define MAX_LAYERS 4096
+#define MAX_WIDTH (1 << 24) /* of all heads together: sums of three such widths are numbers of 32 bits */
 
 typedef struct claimer {
   vkf_net *net;
@@ -141,6 +142,9 @@ vkf_status vkf_model_claim_stack(vkf_net *net, vkf_model_stack *stack, const vkf
   if (stack->n_layers > MAX_LAYERS)
     return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected at most %d layers in the %s, found %u",
                         net->config_path, MAX_LAYERS, stack->name, stack->n_layers);
+  if ((uint64_t)stack->n_heads * VKF_MAX(stack->key_width, stack->value_width) > MAX_WIDTH)
+    return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected heads of at most %d numbers together, found %u of %u",
+                        net->config_path, MAX_WIDTH, stack->n_heads, VKF_MAX(stack->key_width, stack->value_width));
   stack->layers = vkf_arena_alloc(&net->arena, stack->n_layers, sizeof *stack->layers);
   if (stack->layers == NULL) return VKF_ERROR_MEMORY;
   for (uint32_t i = 0, last = UINT32_MAX; i < stack->n_layers; i++) {

@@ -51,7 +51,7 @@ static const char *const goldens[] = {"albert",
                                       "vit"};
 
 typedef struct form {
-  bool version4, no_base, old_norms, twice, buffers, shards;
+  bool version4, no_base, old_norms, twice, moved, buffers, shards;
   vkf_dtype dtype; /* of all tensors */
 } form;
 
@@ -159,6 +159,15 @@ static void add_twice(tensors *t) {
   }
 }
 
+/* What is tied, under the head's name alone. */
+static void move_tied(tensors *t) {
+  static const char *const tables[] = {"model.shared.weight", "shared.weight", "transformer.wte.weight",
+                                       "model.embed_tokens.weight", "model.decoder.embed_tokens.weight"};
+  for (size_t i = 0; i < t->n; i++)
+    for (size_t k = 0; k < VKF_COUNT(tables); k++)
+      if (strcmp(t->names[i], tables[k]) == 0) strcpy(t->names[i], "lm_head.weight");
+}
+
 static void add_buffers(tensors *t) {
   static const float data[4];
   static const int64_t ids[4] = {0, 1, 2, 3};
@@ -244,7 +253,9 @@ static void write_form(const char *golden, const form *f) {
     narrow(&t.arrays[i], f->dtype, &decoded[i]);
     plain.arrays[i].data = decoded[i];
   }
-  if (f->twice && json_is_true(json_object_get(config, "tie_word_embeddings"))) add_twice(&t);
+  bool is_tied = json_is_true(json_object_get(config, "tie_word_embeddings"));
+  if (f->twice && is_tied) add_twice(&t);
+  if (f->moved && is_tied) move_tied(&t);
   for (size_t i = 0; i < t.n; i++) rename_one(t.names[i], f);
   if (f->buffers) add_buffers(&t);
   if (f->version4) to_version4(config);
@@ -338,6 +349,7 @@ static void every_form(void **state) {
       {.dtype = VKF_F32, .no_base = true},
       {.dtype = VKF_F32, .old_norms = true},
       {.dtype = VKF_F32, .twice = true},
+      {.dtype = VKF_F32, .moved = true},
       {.dtype = VKF_F32, .buffers = true},
       {.dtype = VKF_F32, .shards = true},
       {.dtype = VKF_F16},
