@@ -364,7 +364,22 @@ static void rewritten(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test_prestate(golden, "bart"),
+      cmocka_unit_test_prestate(golden, "gpt-neox"),
+      cmocka_unit_test_prestate(golden, "gpt2"),
+      cmocka_unit_test_prestate(golden, "llama"),
+      cmocka_unit_test_prestate(golden, "llama-linear-rope"),
+      cmocka_unit_test_prestate(golden, "llama-yarn"),
+      cmocka_unit_test_prestate(golden, "llama3-rope"),
+      cmocka_unit_test_prestate(golden, "m2m100"),
       cmocka_unit_test_prestate(golden, "marian"),
+      cmocka_unit_test_prestate(golden, "mbart"),
+      cmocka_unit_test_prestate(golden, "mistral-sliding"),
+      cmocka_unit_test_prestate(golden, "opt"),
+      cmocka_unit_test_prestate(golden, "qwen2"),
+      cmocka_unit_test_prestate(golden, "qwen3"),
+      cmocka_unit_test_prestate(golden, "t5"),
+      cmocka_unit_test_prestate(golden, "t5-v1.1-gated"),
       cmocka_unit_test_prestate(golden, "transformer-block-plain"),
       cmocka_unit_test_prestate(golden, "transformer-block-sentence"),
       cmocka_unit_test_prestate(golden, "transformer-encoder-learned"),
