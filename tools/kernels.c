@@ -4,6 +4,7 @@
 typedef struct listing {
   json_t *rows;
   int json;
+  bool has_rows;
 } listing;
 
 static void on_kernel(void *user, const vkf_kernel_info *kernel) {
@@ -16,6 +17,8 @@ static void on_kernel(void *user, const vkf_kernel_info *kernel) {
                            kernel->picked, "why", kernel->why));
     return;
   }
+  if (!l->has_rows) printf("  %-34s %-9s %5s %6s\n", "kernel", "order", "group", "shared");
+  l->has_rows = true;
   printf("%s %-34s %-9s %5u %6u  %s%s\n", kernel->picked ? "*" : " ", kernel->name, kernel->order, kernel->workgroup,
          kernel->shared_bytes, kernel->reason ? "does not fit: " : "fits", kernel->reason ? kernel->reason : "");
   if (kernel->picked && kernel->why) printf("    taken: %s\n", kernel->why);
@@ -26,7 +29,6 @@ static int run_kernels(const tool_args *args) {
   listing l = {.rows = json_array(), .json = args->json};
   int exit_code = tool_session_open(&session, args, args->device ? args->device : "", NULL);
   if (exit_code == TOOL_OK) {
-    if (!l.json) printf("  %-34s %-9s %5s %6s\n", "kernel", "order", "group", "shared");
     vkf_status status = vkf_device_list_kernels(session.device, args->operands[0], on_kernel, &l);
     if (status != VKF_OK)
       exit_code = tool_session_fail(&session, status, NULL);

@@ -316,6 +316,19 @@ static void test_translate(void **state) {
   CHECK(rows);
 }
 
+static void test_kernels_and_bench(void **state) {
+  (void)state;
+  static const row rows[] = {
+      {"$V kernels matmul:77,512,512", 0, "taken: ", ""},
+      {"$V kernels matmul:77,512,512 --json", 0, "\"picked\": true", ""},
+      {"$V kernels", 2, "", "found nothing"},
+      {"$V kernels nosuch:1,2", 1, "", "nosuch"},
+      {"$V bench norm:8,64 --seconds 0.01", 0, "norm-", ""},
+      {"$V bench norm:8 --seconds 0.01", 1, NULL, "norm:8"},
+  };
+  CHECK(rows);
+}
+
 static void test_examples(void **state) {
   (void)state;
   static const row rows[] = {
@@ -349,6 +362,7 @@ int main(void) {
       cmocka_unit_test(test_models),
       cmocka_unit_test(test_run_and_generate),
       cmocka_unit_test(test_translate),
+      cmocka_unit_test(test_kernels_and_bench),
       cmocka_unit_test(test_examples),
       cmocka_unit_test(test_validate),
   };
