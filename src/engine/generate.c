@@ -21,7 +21,8 @@ typedef struct stepper_state {
   int32_t *out_rows, *positions;     /* [R], [R][T] */
   vkf_edit *edits;                   /* [max_edits]; NULL: none */
   uint32_t *edit_offsets;            /* [R cap + 1] */
-  float *values;                     /* [R][k] */
+  const char *output;                /* of the plan, in `values`: all scores; NULL: candidates */
+  float *values;                     /* [R][k], or [R][V] */
   int32_t *ids;
   const vkf_ready *last; /* the program whose lasting inputs are written */
 } stepper_state;
@@ -99,8 +100,9 @@ static vkf_status step(void *user, const vkf_step_request *step, const float **v
   VKF_TRY(write_lasting(s, ready, &dims));
   VKF_TRY(write_step(s, ready, &dims, step));
   VKF_TRY(vkf_engine_run_ready(&s->m->programs, ready, &dims));
-  VKF_TRY(backend->read(ready->program, vkf_plan_find_output(ready->plan, "top_values"), &dims, s->values));
-  VKF_TRY(backend->read(ready->program, vkf_plan_find_output(ready->plan, "top_ids"), &dims, s->ids));
+  const char *values_name = s->output ? s->output : "top_values";
+  VKF_TRY(backend->read(ready->program, vkf_plan_find_output(ready->plan, values_name), &dims, s->values));
+  if (!s->output) VKF_TRY(backend->read(ready->program, vkf_plan_find_output(ready->plan, "top_ids"), &dims, s->ids));
   s->past += step->n_tokens;
   *values = s->values;
   *ids = s->ids;
@@ -108,15 +110,16 @@ done:
   return st;
 }
 
-/* Memory of the steps: allocated once. */
-static vkf_status state_init(stepper_state *s, bool beams, const int32_t *prompt_mask, uint32_t n_prompt, uint32_t k) {
+/* Memory of the steps: allocated once. width: of a row of values. */
+static vkf_status state_init(stepper_state *s, bool beams, const int32_t *prompt_mask, uint32_t n_prompt,
+                             uint32_t width) {
   vkf_status st = VKF_OK;
   vkf_env *env = s->m->env;
   size_t cells = (size_t)s->caps.R * s->caps.keys;
   s->out_rows = vkf_env_alloc(env, s->R, sizeof *s->out_rows);
   s->positions = vkf_env_alloc(env, (size_t)s->R * VKF_MAX(n_prompt, 1), sizeof *s->positions);
-  s->values = vkf_env_alloc(env, (size_t)s->R * k, sizeof *s->values);
-  s->ids = vkf_env_alloc(env, (size_t)s->R * k, sizeof *s->ids);
+  s->values = vkf_env_alloc(env, (size_t)s->R * width, sizeof *s->values);
+  s->ids = vkf_env_alloc(env, s->output ? 1 : (size_t)s->R * width, sizeof *s->ids);
   if (!s->out_rows || !s->positions || !s->values || !s->ids)
     VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for decoding steps");
   if (beams) {
@@ -203,8 +206,10 @@ vkf_status vkf_engine_generate(vkf_model *m, const vkf_generate_input *in, vkf_g
                                  .ancestry = beams,
                                  .log_softmax = beams,
                                  .max_edits = edits ? vkf_engine_round_length(edits) * s.caps.R : 0,
-                                 .top_k = k};
-  VKF_TRY(state_init(&s, beams, encoder ? NULL : in->source.mask, n_prompt, k));
+                                 .top_k = k,
+                                 .logits = k == 0 && edits == 0};
+  if (k == 0) s.output = edits ? "scores" : "logits";
+  VKF_TRY(state_init(&s, beams, encoder ? NULL : in->source.mask, n_prompt, k ? k : info->target_vocab));
   if (encoder) VKF_TRY(run_encoder(&s, &in->source));
   const vkf_stepper stepper = {
       .user = &s, .n_vocab = info->target_vocab, .n_rows = s.R, .log_probs = beams, .step = step};
@@ -215,6 +220,7 @@ vkf_status vkf_engine_generate(vkf_model *m, const vkf_generate_input *in, vkf_g
                                    .source = encoder ? in->source.ids : NULL,
                                    .n_source = encoder ? in->source.S : 0,
                                    .max_length = limit,
+                                   .lines = in->lines,
                                    .n_positions = info->max_positions,
                                    .on_token = in->on_token,
                                    .user = in->user};
@@ -243,11 +249,26 @@ done:
   return st;
 }
 
+/* As transformers' generate: without a mask, pads in the ids are masked, unless the pad ends sequences too. */
+static vkf_status infer_mask(vkf_model *m, const vkf_generation_config *config, const int32_t *ids, size_t n,
+                             int32_t **mask) {
+  bool has_pads = false;
+  for (size_t i = 0; i < config->eos.n; i++)
+    if (config->eos.ids[i] == config->pad) return VKF_OK;
+  for (size_t i = 0; i < n && config->pad != VKF_NO_TOKEN; i++) has_pads = has_pads || ids[i] == config->pad;
+  if (!has_pads) return VKF_OK;
+  *mask = vkf_env_alloc(m->env, n, sizeof **mask);
+  if (!*mask) return vkf_env_fail(m->env, VKF_ERROR_MEMORY, "no memory for a mask");
+  for (size_t i = 0; i < n; i++) (*mask)[i] = ids[i] != config->pad;
+  return VKF_OK;
+}
+
 vkf_status vkf_model_generate(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_generate_params *params,
                               vkf_result **out) {
   vkf_status st = VKF_OK;
   size_t shape[2] = {0, 0};
   int32_t *ids = NULL, *mask = NULL;
+  uint64_t *lines = NULL;
   vkf_generation_config config;
   vkf_generated generated = {0};
   vkf_result *result = NULL;
@@ -257,10 +278,15 @@ vkf_status vkf_model_generate(vkf_model *m, const vkf_array *inputs, size_t n_in
   VKF_TRY(derive_config(m, params, &config));
   VKF_TRY(vkf_engine_array_ids(m->env, inputs, n_inputs, "input_ids", false, shape, false, &ids));
   VKF_TRY(vkf_engine_array_ids(m->env, inputs, n_inputs, "attention_mask", true, shape, true, &mask));
+  if (!mask) VKF_TRY(infer_mask(m, &config, ids, shape[0] * shape[1], &mask));
+  lines = vkf_env_alloc(m->env, shape[0], sizeof *lines);
+  if (!lines) VKF_FAIL(m->env, VKF_ERROR_MEMORY, "no memory for the lines of a batch");
+  for (size_t b = 0; b < shape[0]; b++) lines[b] = b + (params ? params->first_line : 0);
   st = vkf_engine_generate(
       m,
       &(vkf_generate_input){.source = {(uint32_t)shape[0], (uint32_t)shape[1], ids, mask, NULL, NULL},
                             .config = &config,
+                            .lines = lines,
                             .on_token = params ? params->on_token : NULL,
                             .user = params ? params->user : NULL},
       &generated);
@@ -271,6 +297,7 @@ vkf_status vkf_model_generate(vkf_model *m, const vkf_array *inputs, size_t n_in
 done:
   vkf_env_free(m->env, ids);
   vkf_env_free(m->env, mask);
+  vkf_env_free(m->env, lines);
   vkf_engine_generated_finish(&generated);
   vkf_engine_generation_finish(&config);
   if (st) vkf_result_destroy(&result);

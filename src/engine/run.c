@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/opened.h"
+#include "file/safetensors.h"
 
 /* The inputs of a run, checked; the memory is the run's. */
 typedef struct run_inputs {
@@ -53,16 +54,25 @@ static vkf_status check_types(vkf_model *m, const run_inputs *in) {
 static vkf_status pixels_init(vkf_model *m, const vkf_array *arrays, size_t n, run_inputs *in) {
   const vkf_net_info *info = vkf_model_net_info(m->net);
   const vkf_array *a = vkf_engine_array_find(arrays, n, "pixel_values");
+  vkf_status st = VKF_OK;
+  vkf_text shape;
   if (!a) return vkf_env_fail(m->env, VKF_ERROR_ARGUMENT, "expected an input called pixel_values, found none");
   if (a->dtype != VKF_F32 || a->rank != 4 || !a->data || !a->shape[0] || a->shape[0] > UINT16_MAX ||
       a->shape[1] != info->image[0] || a->shape[2] != info->image[1] || a->shape[3] != info->image[2])
-    return vkf_env_fail(m->env, VKF_ERROR_ARGUMENT,
-                        "pixel_values: expected F32 of shape [1 to 65535, %u, %u, %u], found %s of %zu dimensions",
-                        info->image[0], info->image[1], info->image[2], vkf_dtype_name(a->dtype), a->rank);
+    goto wrong;
   in->pixels = a->data;
   in->source[0] = a->shape[0];
   in->source[1] = info->max_positions;
   return VKF_OK;
+wrong:
+  vkf_text_init(&shape, m->env);
+  vkf_file_shape_print(&shape, a->rank, a->shape);
+  VKF_TRY(vkf_text_status(&shape));
+  VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "pixel_values: expected F32 of shape [1 to 65535,%u,%u,%u], found %s of %s",
+           info->image[0], info->image[1], info->image[2], vkf_dtype_name(a->dtype), shape.data);
+done:
+  vkf_text_finish(&shape);
+  return st;
 }
 
 static vkf_status inputs_init(vkf_model *m, const vkf_array *arrays, size_t n, run_inputs *in) {

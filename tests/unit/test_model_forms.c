@@ -440,6 +440,72 @@ static void other_shapes(void **state) {
   same_logits("albert", group_albert);
 }
 
+/* ---- positions --------------------------------------------------------------------------------------------------- */
+
+static void expect_positions(const char *golden, const vkf_model_tokens *tokens, const int32_t expected[4]) {
+  char path[256];
+  vkf_net *net = NULL;
+  int32_t found[4];
+  ok(vkf_model_net_open(&env, join(path, GOLDEN, golden), &net));
+  vkf_model_positions(net, tokens, found);
+  assert_memory_equal(found, expected, sizeof found);
+  vkf_model_net_close(&net);
+}
+
+/* As transformers counts them: from the rows of a table on, over pads, over what a mask takes out. */
+static void positions_by_family(void **state) {
+  (void)state;
+  static const int32_t ids[4] = {1, 7, 1, 9}, mask[4] = {0, 1, 1, 1};
+  vkf_model_tokens encode = {.stage = VKF_STAGE_ENCODE, .rows = 1, .length = 4, .ids = ids}, decode = encode;
+  decode.stage = VKF_STAGE_DECODE;
+  decode.mask = mask;
+  decode.mask_stride = 4;
+  expect_positions("bert", &encode, (int32_t[]){0, 1, 2, 3});
+  expect_positions("roberta", &encode, (int32_t[]){1, 2, 1, 3}); /* 1 is the pad */
+  expect_positions("bart", &encode, (int32_t[]){2, 3, 4, 5});
+  expect_positions("m2m100", &encode, (int32_t[]){1, 2, 1, 3});
+  expect_positions("opt", &decode, (int32_t[]){1, 2, 3, 4});
+  expect_positions("gpt2", &decode, (int32_t[]){0, 1, 2, 3});
+  decode.continues = true;
+  expect_positions("gpt2", &decode, (int32_t[]){0, 0, 1, 2});
+  expect_positions("llama", &decode, (int32_t[]){0, 0, 1, 2});
+  /* one cached token before two rows of two */
+  vkf_model_tokens step = {.stage = VKF_STAGE_DECODE, .rows = 2, .length = 2, .past = 1, .ids = ids, .mask_stride = 3};
+  static const int32_t keys[6] = {0, 1, 1, 1, 1, 1};
+  expect_positions("m2m100", &step, (int32_t[]){1, 3, 1, 3});
+  expect_positions("bart", &step, (int32_t[]){3, 4, 3, 4});
+  step.mask = keys;
+  step.continues = true;
+  expect_positions("gpt2", &step, (int32_t[]){0, 1, 1, 2});
+  expect_positions("opt", &step, (int32_t[]){2, 3, 3, 4});
+}
+
+/* Width 5: two sines, two cosines, a zero; the exponents are 0 and 1. */
+static void stretched_sinusoids(void **state) {
+  (void)state;
+  float table[2][5];
+  vkf_model_sinusoids(VKF_POSITION_STRETCHED, 2, 5, &table[0][0]);
+  const float expected[2][5] = {{0, 0, 1, 1, 0}, {0.841470985f, 1e-4f, 0.540302306f, 0.999999995f, 0}};
+  for (int p = 0; p < 2; p++)
+    for (int c = 0; c < 5; c++) assert_float_equal(table[p][c], expected[p][c], 1e-7f);
+}
+
+/* The buckets of T5: exact up to half of them, then logarithmic, the last one from max_distance on. */
+static void relative_buckets(void **state) {
+  (void)state;
+  const vkf_model_relative relative = {.n_buckets = 32, .max_distance = 128};
+  int32_t both[257], back[129];
+  vkf_model_buckets(&relative, true, both);
+  vkf_model_buckets(&relative, false, back);
+  static const int32_t rows[][3] = {{0, 0, 0},     {-1, 1, 1},     {1, 17, 0},    {-7, 7, 7},
+                                    {-8, 8, 8},    {-15, 9, 15},   {-16, 10, 16}, {16, 26, 0},
+                                    {-64, 14, 26}, {-128, 15, 31}, {128, 31, 0}};
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    assert_int_equal(both[128 + rows[i][0]], rows[i][1]);
+    if (rows[i][0] <= 0) assert_int_equal(back[128 + rows[i][0]], rows[i][2]);
+  }
+}
+
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 static void refused(const char *golden, const char *object, const char *key, const char *json, const char *part) {
@@ -482,8 +548,10 @@ int main(void) {
   strcpy(folder, "/tmp/vkf-forms-XXXXXX");
   strcpy(other, "/tmp/vkf-forms-XXXXXX");
   if (mkdtemp(folder) == NULL || mkdtemp(other) == NULL) return 1;
-  const struct CMUnitTest tests[] = {cmocka_unit_test(every_form), cmocka_unit_test(other_shapes),
-                                     cmocka_unit_test(options_are_refused_by_name)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_form),          cmocka_unit_test(other_shapes),
+      cmocka_unit_test(positions_by_family), cmocka_unit_test(stretched_sinusoids),
+      cmocka_unit_test(relative_buckets),    cmocka_unit_test(options_are_refused_by_name)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   clear_folder(folder);
   clear_folder(other);
