@@ -242,17 +242,22 @@ typedef struct vkf_run_params {
 VKF_API vkf_status vkf_model_run(vkf_model *model, const vkf_array *inputs, size_t n_inputs,
                                  const vkf_run_params *params, vkf_result **out);
 
-/* After each step: `row` of the batch got `token` (greedy), or the step ended (beams: token -1). Non-zero stops. */
+/* After each step: `row` of the batch got `token` (greedy, sampling), or the step ended (beams: token -1). Non-zero
+ * stops. */
 typedef int (*vkf_token_fn)(void *user, size_t row, int32_t token);
 
 typedef struct vkf_generate_params {
   const char *config_json; /* keys as in generation_config.json, over the folder's own; NULL: none */
   vkf_token_fn on_token;
   void *user;
+  uint64_t
+      first_line; /* do_sample: row r draws the random numbers of line first_line + r, in whatever batch it stands */
 } vkf_generate_params;
 
 /* inputs: input_ids [B,S] and attention_mask as above. Result: `sequences` [B*num_return_sequences, length] int32 and,
- * with beams, `sequences_scores`. Every key of the configuration is applied or refused by name. */
+ * with beams, `sequences_scores`. Every key of the configuration is applied or refused by name; one key more than
+ * transformers has is "seed" (default 0), from which do_sample draws: the same seed, line and prompt give the same ids.
+ */
 VKF_API vkf_status vkf_model_generate(vkf_model *model, const vkf_array *inputs, size_t n_inputs,
                                       const vkf_generate_params *params, vkf_result **out);
 

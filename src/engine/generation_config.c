@@ -3,6 +3,7 @@
 #include "engine/generation_config.h"
 
 #include <errno.h>
+#include <math.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -11,10 +12,12 @@ typedef enum key_kind {
   KEY_REAL,   /* double */
   KEY_FACTOR, /* double over 0 */
   KEY_EARLY,
-  KEY_ID,        /* int32_t */
-  KEY_IDS,       /* vkf_id_list, also written as one id */
-  KEY_WORDS,     /* bad_words, n_bad_words */
-  KEY_NUMBER,    /* a number that only sampling reads */
+  KEY_ID,    /* int32_t */
+  KEY_IDS,   /* vkf_id_list, also written as one id */
+  KEY_WORDS, /* bad_words, n_bad_words */
+  KEY_BOOL,
+  KEY_SEED,      /* uint64_t */
+  KEY_SAMPLING,  /* not supported with do_sample, unless the number `least` */
   KEY_FREE,      /* changes no id: bookkeeping, caches, what is returned */
   KEY_NO_FALSE,  /* not supported, unless false */
   KEY_NO_NUMBER, /* not supported, unless the number `least` */
@@ -51,15 +54,17 @@ static const key_row keys[] = {
     {"suppress_tokens", KEY_IDS, AT(suppress), 0},
     {"begin_suppress_tokens", KEY_IDS, AT(begin_suppress), 0},
     {"bad_words_ids", KEY_WORDS, 0, 0},
-    /* read by sampling only, and do_sample is refused */
-    {"temperature", KEY_NUMBER, 0, 0},
-    {"top_k", KEY_NUMBER, 0, 0},
-    {"top_p", KEY_NUMBER, 0, 0},
-    {"min_p", KEY_NUMBER, 0, 0},
-    {"top_h", KEY_NUMBER, 0, 0},
-    {"typical_p", KEY_NUMBER, 0, 0},
-    {"epsilon_cutoff", KEY_NUMBER, 0, 0},
-    {"eta_cutoff", KEY_NUMBER, 0, 0},
+    {"do_sample", KEY_BOOL, AT(do_sample), 0},
+    /* read by sampling only: their ranges are checked where do_sample is true */
+    {"temperature", KEY_REAL, AT(temperature), 0},
+    {"top_k", KEY_REAL, AT(top_k), 0},
+    {"top_p", KEY_REAL, AT(top_p), 0},
+    {"min_p", KEY_REAL, AT(min_p), 0},
+    {"seed", KEY_SEED, AT(seed), 0},
+    {"top_h", KEY_SAMPLING, 0, 0},
+    {"typical_p", KEY_SAMPLING, 0, 1},
+    {"epsilon_cutoff", KEY_SAMPLING, 0, 0},
+    {"eta_cutoff", KEY_SAMPLING, 0, 0},
     {"transformers_version", KEY_FREE, 0, 0},
     {"_from_model_config", KEY_FREE, 0, 0},
     {"_commit_hash", KEY_FREE, 0, 0},
@@ -83,7 +88,6 @@ static const key_row keys[] = {
     {"max_matching_ngram_size", KEY_FREE, 0, 0},
     {"assistant_lookbehind", KEY_FREE, 0, 0},
     {"target_lookbehind", KEY_FREE, 0, 0},
-    {"do_sample", KEY_NO_FALSE, 0, 0},
     {"renormalize_logits", KEY_NO_FALSE, 0, 0},
     {"remove_invalid_values", KEY_NO_FALSE, 0, 0},
     {"low_memory", KEY_NO_FALSE, 0, 0},
@@ -123,6 +127,9 @@ void vkf_engine_generation_init(vkf_generation_config *config, vkf_env *env) {
                                     .length_penalty = 1.0,
                                     .repetition_penalty = 1.0,
                                     .encoder_repetition_penalty = 1.0,
+                                    .temperature = 1.0,
+                                    .top_k = 50,
+                                    .top_p = 1.0,
                                     .bos = VKF_NO_TOKEN,
                                     .pad = VKF_NO_TOKEN,
                                     .decoder_start = VKF_NO_TOKEN,
@@ -212,6 +219,16 @@ static vkf_status read_real(reader *r, const key_row *key, vkf_file_value value,
   return VKF_OK;
 }
 
+static vkf_status read_seed(reader *r, vkf_file_value value, uint64_t *out) {
+  int64_t seed = 0;
+  vkf_status st = vkf_file_json_as_int64(value, &seed);
+  if (st == VKF_OK && seed < 0)
+    st = vkf_env_fail(r->config->env, VKF_ERROR_FORMAT, "%s: key \"%s\": expected a number of at least 0, found %lld",
+                      r->source, value.path, (long long)seed);
+  if (st == VKF_OK) *out = (uint64_t)seed;
+  return st;
+}
+
 static vkf_status read_early(reader *r, vkf_file_value value, vkf_early_stopping *out) {
   const char *word = "";
   bool yes = false;
@@ -235,6 +252,8 @@ static void reset(vkf_generation_config *config, const key_row *key) {
   static const size_t sizes[] = {[KEY_COUNT] = sizeof(uint32_t),
                                  [KEY_REAL] = sizeof(double),
                                  [KEY_FACTOR] = sizeof(double),
+                                 [KEY_BOOL] = sizeof(bool),
+                                 [KEY_SEED] = sizeof(uint64_t),
                                  [KEY_ID] = sizeof(int32_t),
                                  [KEY_EARLY] = sizeof(vkf_early_stopping),
                                  [KEY_IDS] = sizeof(vkf_id_list)};
@@ -268,14 +287,17 @@ static vkf_status read_key(reader *r, const key_row *key, vkf_file_value value) 
       return read_ids(r, value, field);
     case KEY_WORDS:
       return read_words(r, value);
-    case KEY_NUMBER:
-      return vkf_file_json_as_double(value, &number);
+    case KEY_BOOL:
+      return vkf_file_json_as_bool(value, field);
+    case KEY_SEED:
+      return read_seed(r, value, field);
     case KEY_FREE:
       return VKF_OK;
     case KEY_NO_FALSE:
       st = vkf_file_json_as_bool(value, &yes);
       neutral = !yes;
       break;
+    case KEY_SAMPLING:
     case KEY_NO_NUMBER:
       st = vkf_file_json_as_double(value, &number);
       neutral = number == key->least;
@@ -385,20 +407,45 @@ static vkf_status check_ids(const vkf_generation_config *config, uint32_t n_voca
 
 static const char *neutral_text(const key_row *key) {
   if (key->kind == KEY_NO_FALSE) return "false";
-  if (key->kind == KEY_NO_NUMBER) return key->least == 1 ? "1" : "0";
+  if (key->kind == KEY_NO_NUMBER || key->kind == KEY_SAMPLING) return key->least == 1 ? "1" : "0";
   return "null";
+}
+
+static vkf_status check_sampling(const vkf_generation_config *c) {
+  const struct {
+    const char *name, *expected;
+    double value;
+    bool fits;
+  } rows[] = {
+      {"temperature", "a number over 0", c->temperature, c->temperature > 0},
+      {"top_k", "a whole number of at least 0", c->top_k, c->top_k >= 0 && c->top_k == floor(c->top_k)},
+      {"top_p", "a number from 0 to 1", c->top_p, c->top_p >= 0 && c->top_p <= 1},
+      {"min_p", "a number from 0 to 1", c->min_p, c->min_p >= 0 && c->min_p <= 1},
+  };
+  if (c->num_beams > 1)
+    return vkf_env_fail(c->env, VKF_ERROR_UNSUPPORTED,
+                        "generation configuration: \"do_sample\" with num_beams %u is not supported: expected 1 beam",
+                        c->num_beams);
+  for (size_t i = 0; i < VKF_COUNT(rows); i++)
+    if (!rows[i].fits)
+      return vkf_env_fail(c->env, VKF_ERROR_ARGUMENT, "generation configuration: \"%s\": expected %s, found %g",
+                          rows[i].name, rows[i].expected, rows[i].value);
+  return VKF_OK;
 }
 
 vkf_status vkf_engine_generation_check(const vkf_generation_config *config, uint32_t n_vocab) {
   vkf_env *env = config->env;
   for (size_t i = 0; i < VKF_COUNT(keys); i++)
-    if (config->refused[i] != NULL)
+    if (config->refused[i] != NULL && (keys[i].kind != KEY_SAMPLING || config->do_sample))
       return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "%s: \"%s\" is not supported: expected no such key, or %s",
                           config->refused[i], keys[i].name, neutral_text(&keys[i]));
   if (config->unknown != NULL)
     return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "%s: \"%s\" is not supported: no such key is known",
                         config->unknown_source, config->unknown);
-  if (config->num_return_sequences > config->num_beams)
+  if (config->do_sample) {
+    vkf_status st = check_sampling(config);
+    if (st != VKF_OK) return st;
+  } else if (config->num_return_sequences > config->num_beams)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
                         "generation configuration: expected num_return_sequences of at most num_beams %u, found %u",
                         config->num_beams, config->num_return_sequences);

@@ -43,7 +43,8 @@ vkf_status vkf_engine_write_positions(vkf_model *model, const vkf_ready *ready, 
 typedef struct vkf_generate_input {
   vkf_encode_input source; /* the prompt where there is no encoder */
   const vkf_generation_config *config;
-  bool translate; /* without a limit in the configuration: up to the model's positions */
+  const uint64_t *lines; /* [B]: the number of each row for random numbers; NULL: 0, 1, .. */
+  bool translate;        /* without a limit in the configuration: up to the model's positions */
   vkf_token_fn on_token;
   void *user;
 } vkf_generate_input;

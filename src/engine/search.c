@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/beam.h"
+#include "engine/sample.h"
 
 typedef struct search {
   vkf_env *env;
@@ -19,17 +20,25 @@ typedef struct search {
   vkf_edit *edits;
   uint32_t *edit_offsets; /* [R+1] */
   vkf_processors processors;
-  vkf_beams beams; /* num_beams > 1 */
-  int32_t *greedy; /* [B][capacity], else */
-  bool *has_ended; /* [B], greedy */
-  uint32_t length; /* ids in every sequence now */
+  vkf_beams beams;                  /* num_beams > 1 */
+  int32_t *greedy;                  /* [R][capacity], else */
+  bool *has_ended;                  /* [R], no beams */
+  vkf_sample_candidate *candidates; /* [n_vocab], sampling */
+  int32_t *drawn;                   /* [R], sampling */
+  uint32_t length;                  /* ids in every sequence now */
 } search;
 
+/* Rows of one sentence. */
+static uint32_t rows_each(const vkf_generation_config *config) {
+  return config->do_sample ? config->num_return_sequences : config->num_beams;
+}
+
 uint32_t vkf_engine_search_rows(const vkf_generation_config *config, uint32_t B) {
-  return B * config->num_beams;
+  return B * rows_each(config);
 }
 
 uint32_t vkf_engine_search_k(const vkf_generation_config *config, uint32_t n_vocab) {
+  if (config->do_sample) return 0;
   if (config->num_beams == 1) return 1;
   return (uint32_t)VKF_MIN(vkf_engine_beams_keep(config), n_vocab);
 }
@@ -39,7 +48,7 @@ uint32_t vkf_engine_search_k(const vkf_generation_config *config, uint32_t n_voc
 static vkf_status check_input(search *s) {
   const vkf_generation_config *c = s->config;
   const vkf_search_input *in = s->input;
-  uint64_t n_rows = (uint64_t)in->B * c->num_beams;
+  uint64_t n_rows = (uint64_t)in->B * rows_each(c);
   bool log_probs = c->num_beams > 1;
   if (in->B == 0 || n_rows != s->stepper->n_rows || s->stepper->log_probs != log_probs)
     return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT, "search: expected a stepper of %llu rows with %s, found %u with %s",
@@ -86,11 +95,16 @@ static vkf_status allocate(search *s) {
   s->edits = vkf_env_alloc(s->env, n_edits, sizeof(*s->edits));
   s->edit_offsets = vkf_env_alloc(s->env, (size_t)s->R + 1, sizeof(*s->edit_offsets));
   s->starts = vkf_env_alloc(s->env, in->B, sizeof(*s->starts));
-  s->has_ended = vkf_env_alloc(s->env, in->B, sizeof(*s->has_ended));
+  s->has_ended = vkf_env_alloc(s->env, s->R, sizeof(*s->has_ended));
   bool ok =
       s->tokens != NULL && s->edits != NULL && s->edit_offsets != NULL && s->starts != NULL && s->has_ended != NULL;
   if (in->prompt_mask != NULL) ok &= (s->mask = vkf_env_alloc(s->env, n_prompt, sizeof(*s->mask))) != NULL;
   if (s->config->num_beams == 1) ok &= (s->greedy = vkf_env_alloc(s->env, n_greedy, sizeof(*s->greedy))) != NULL;
+  if (s->config->do_sample) {
+    s->candidates = vkf_env_alloc(s->env, s->stepper->n_vocab, sizeof(*s->candidates));
+    s->drawn = vkf_env_alloc(s->env, s->R, sizeof(*s->drawn));
+    ok &= s->candidates != NULL && s->drawn != NULL;
+  }
   return ok ? VKF_OK : VKF_ERROR_MEMORY;
 }
 
@@ -104,7 +118,7 @@ static vkf_status start(search *s) {
   for (uint32_t b = 0; b < in->B; b++) s->starts[b] = c->decoder_start != VKF_NO_TOKEN ? c->decoder_start : c->bos;
   s->prompts = in->prompt != NULL ? in->prompt : s->starts;
   for (uint32_t r = 0; r < s->R; r++) {
-    size_t from = (size_t)(r / c->num_beams) * s->prompt, to = (size_t)r * s->prompt;
+    size_t from = (size_t)(r / rows_each(c)) * s->prompt, to = (size_t)r * s->prompt;
     memcpy(s->tokens + to, s->prompts + from, s->prompt * sizeof(*s->tokens));
     if (s->mask != NULL) memcpy(s->mask + to, in->prompt_mask + from, s->prompt * sizeof(*s->mask));
     if (s->greedy != NULL)
@@ -125,6 +139,8 @@ static void finish(search *s) {
   vkf_env_free(s->env, s->edit_offsets);
   vkf_env_free(s->env, s->greedy);
   vkf_env_free(s->env, s->has_ended);
+  vkf_env_free(s->env, s->candidates);
+  vkf_env_free(s->env, s->drawn);
   if (s->processors.env != NULL) vkf_engine_processors_finish(&s->processors);
   if (s->beams.env != NULL) vkf_engine_beams_finish(&s->beams);
 }
@@ -140,7 +156,7 @@ static void write_edits(search *s) {
   const int32_t *sources = in->source != NULL ? in->source : s->prompts;
   uint32_t n_source = in->source != NULL ? in->n_source : s->prompt, n = 0;
   for (uint32_t r = 0; r < s->R; r++) {
-    const int32_t *source = sources + (size_t)(r / s->config->num_beams) * n_source;
+    const int32_t *source = sources + (size_t)(r / rows_each(s->config)) * n_source;
     s->edit_offsets[r] = n;
     n += vkf_engine_processors_edit(&s->processors, history(s, r), s->length, source, n_source, s->edits + n);
   }
@@ -148,13 +164,14 @@ static void write_edits(search *s) {
 }
 
 static vkf_status check_scores(const search *s, const float *values, const int32_t *ids) {
-  for (size_t i = 0; i < (size_t)s->R * s->k; i++) {
+  uint32_t width = s->k > 0 ? s->k : s->stepper->n_vocab;
+  for (size_t i = 0; i < (size_t)s->R * width; i++) {
     if (!isnan(values[i]) && !(isinf(values[i]) && values[i] > 0)) continue;
-    uint32_t row = (uint32_t)(i / s->k);
+    uint32_t row = (uint32_t)(i / width);
     return vkf_env_fail(s->env, VKF_ERROR_NUMERIC,
                         "sentence %u, beam %u, step %u: expected finite scores, found %s for id %d",
-                        row / s->config->num_beams, row % s->config->num_beams, s->length - s->prompt,
-                        isnan(values[i]) ? "NaN" : "infinity", ids[i]);
+                        row / rows_each(s->config), row % rows_each(s->config), s->length - s->prompt,
+                        isnan(values[i]) ? "NaN" : "infinity", s->k > 0 ? ids[i] : (int32_t)(i % width));
   }
   return VKF_OK;
 }
@@ -180,19 +197,35 @@ static vkf_status ask(search *s, const float **values, const int32_t **ids) {
   return st != VKF_OK ? st : check_scores(s, *values, *ids);
 }
 
-/* The best id of every row; a row that has ended is filled up. *stop: the callback wants no more. Returns whether the
+/* One id for every row, drawn from its scores [R][n_vocab]. */
+static vkf_status draw(search *s, const float *scores) {
+  const vkf_generation_config *c = s->config;
+  uint32_t step = s->length - s->prompt, each = rows_each(c), n_vocab = s->stepper->n_vocab;
+  for (uint32_t r = 0; r < s->R; r++) {
+    uint64_t line = s->input->lines != NULL ? s->input->lines[r / each] : r / each;
+    double unit = vkf_engine_sample_unit(c->seed, line, r % each, step);
+    s->drawn[r] = vkf_engine_sample(c, scores + (size_t)r * n_vocab, n_vocab, unit, s->candidates);
+    if (s->drawn[r] == VKF_NO_TOKEN)
+      return vkf_env_fail(s->env, VKF_ERROR_NUMERIC,
+                          "sentence %u, step %u: expected an id with a finite score, but every id is forbidden",
+                          r / each, step);
+  }
+  return VKF_OK;
+}
+
+/* ids: what every row got; a row that has ended is filled up. *stop: the callback wants no more. Returns whether the
  * search goes on. */
-static bool step_greedy(search *s, const int32_t *ids, bool *stop) {
+static bool step_rows(search *s, const int32_t *ids, bool *stop) {
   const vkf_generation_config *c = s->config;
   int32_t fill = c->pad != VKF_NO_TOKEN || c->eos.n == 0 ? c->pad : c->eos.ids[0];
   bool goes_on = false;
-  for (uint32_t b = 0; b < s->input->B; b++) {
-    int32_t id = s->has_ended[b] ? fill : ids[b];
-    s->greedy[(size_t)b * s->capacity + s->length] = id;
-    if (s->has_ended[b]) continue;
-    s->has_ended[b] = vkf_engine_id_in(&c->eos, id);
-    goes_on |= !s->has_ended[b];
-    if (!*stop && s->input->on_token != NULL) *stop = s->input->on_token(s->input->user, b, id) != 0;
+  for (uint32_t r = 0; r < s->R; r++) {
+    int32_t id = s->has_ended[r] ? fill : ids[r];
+    s->greedy[(size_t)r * s->capacity + s->length] = id;
+    if (s->has_ended[r]) continue;
+    s->has_ended[r] = vkf_engine_id_in(&c->eos, id);
+    goes_on |= !s->has_ended[r];
+    if (!*stop && s->input->on_token != NULL) *stop = s->input->on_token(s->input->user, r, id) != 0;
   }
   s->length++;
   return goes_on && s->length < s->max_length;
@@ -230,7 +263,7 @@ static vkf_status write_result(search *s, vkf_generated *out) {
   if (s->greedy == NULL) out->scores = vkf_env_alloc(s->env, out->n_rows, sizeof(*out->scores));
   if (out->sequences == NULL || (s->greedy == NULL && out->scores == NULL)) return VKF_ERROR_MEMORY;
   for (uint32_t i = 0; i < out->n_rows; i++) {
-    uint32_t row = i / n_return * c->num_beams + i % n_return;
+    uint32_t row = i / n_return * rows_each(c) + i % n_return;
     const int32_t *tokens = (s->greedy != NULL ? s->greedy : s->beams.finished.tokens) + (size_t)row * s->capacity;
     uint32_t length = s->greedy != NULL ? s->length : s->beams.finished.lengths[row];
     int32_t *to = out->sequences + (size_t)i * out->length;
@@ -252,7 +285,9 @@ vkf_status vkf_engine_search(vkf_env *env, const vkf_generation_config *config, 
     const float *values = NULL;
     const int32_t *ids = NULL;
     VKF_TRY(ask(&s, &values, &ids));
-    goes_on = s.greedy != NULL ? step_greedy(&s, ids, &stop) : step_beams(&s, values, ids, &stop);
+    if (config->do_sample) VKF_TRY(draw(&s, values));
+    if (config->do_sample) ids = s.drawn;
+    goes_on = s.greedy != NULL ? step_rows(&s, ids, &stop) : step_beams(&s, values, ids, &stop);
   }
   VKF_TRY(write_result(&s, out));
   if (stop) VKF_FAIL(env, VKF_ERROR_STOPPED, "the token callback asked to stop after %u ids", s.length - s.prompt);

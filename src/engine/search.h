@@ -1,7 +1,7 @@
-/* search: greedy and beam search over a model that answers with its best candidates.
+/* search: greedy decoding, sampling and beam search over a model that answers with candidates.
  *
  * Pure host code: keeps the hypotheses, sends ids, beam order and edits, receives candidates. The rules are those of
- * transformers 5.12 (generation/utils.py, _sample without sampling and _beam_search). Refuses candidates that are NaN
+ * transformers 5.12 (generation/utils.py, _sample and _beam_search). Refuses candidates that are NaN
  * or +inf. Invariant: after the first step nothing is allocated.
  */
 #ifndef VKF_ENGINE_SEARCH_H
@@ -17,16 +17,17 @@ typedef struct vkf_step_request {
   const uint32_t *order;        /* [R]: row r continues what row order[r] was after the last step; NULL: itself */
   const vkf_edit *edits;        /* row r has edits[edit_offsets[r]] .. edits[edit_offsets[r+1]-1] */
   const uint32_t *edit_offsets; /* [R+1] */
-  uint32_t k;                   /* candidates wanted per row */
+  uint32_t k;                   /* candidates wanted per row; 0: all scores, by id (sampling) */
 } vkf_step_request;
 
 /* The model behind the search. step() gives, per row, the k largest edited scores of the id after the row's last token:
- * values [R][k] descending and their ids; equal values: the lower id first; valid until the next step. */
+ * values [R][k] descending and their ids; equal values: the lower id first; valid until the next step. k 0: all scores
+ * [R][n_vocab], and no ids. */
 typedef struct vkf_stepper {
   void *user;
   uint32_t n_vocab;
-  uint32_t n_rows; /* R = B * num_beams; the beams of a sentence are neighbours */
-  bool log_probs;  /* scores are float32 log-softmax values (beams), not logits (greedy) */
+  uint32_t n_rows; /* R = B * num_beams, or sampling: B * num_return_sequences; rows of a sentence are neighbours */
+  bool log_probs;  /* scores are float32 log-softmax values (beams), not logits */
   vkf_status (*step)(void *user, const vkf_step_request *request, const float **values, const int32_t **ids);
 } vkf_stepper;
 
@@ -38,8 +39,10 @@ typedef struct vkf_search_input {
   const int32_t *source; /* [B][n_source]: what the encoder read; NULL for decoders */
   uint32_t n_source;
   uint64_t max_length;   /* ids of the longest sequence, prompt included: vkf_engine_generation_length() */
+  const uint64_t *lines; /* [B]: number of each sentence for random numbers; NULL: 0, 1, .. */
   uint64_t n_positions;  /* ids that the model can be fed in one sequence; 0: no limit */
-  vkf_token_fn on_token; /* NULL: none. Greedy: for every row that goes on; beams: once a step, row 0, token -1 */
+  vkf_token_fn
+      on_token; /* NULL: none. Without beams: for every row that goes on; beams: once a step, row 0, token -1 */
   void *user;
 } vkf_search_input;
 
@@ -51,7 +54,7 @@ typedef struct vkf_generated {
   float *scores;      /* [n_rows] with beams, else NULL */
 } vkf_generated;
 
-/* Rows and candidates per row that the search will ask the stepper for. */
+/* Rows and candidates per row (0: all scores) that the search will ask the stepper for. */
 uint32_t vkf_engine_search_rows(const vkf_generation_config *config, uint32_t B);
 uint32_t vkf_engine_search_k(const vkf_generation_config *config, uint32_t n_vocab);
 

@@ -95,17 +95,20 @@ static vkf_status translate_batch(translation *t, size_t first, uint32_t B) {
   vkf_generated g = {0};
   int32_t *ids = vkf_env_alloc(env, (size_t)B * S, sizeof *ids),
           *mask = vkf_env_alloc(env, (size_t)B * S, sizeof *mask);
-  if (!ids || !mask) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for a batch of %u texts", B);
+  uint64_t *lines = vkf_env_alloc(env, B, sizeof *lines);
+  if (!ids || !mask || !lines) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for a batch of %u texts", B);
   for (uint32_t b = 0; b < B; b++)
     for (uint32_t i = 0; i < S; i++) {
       const sentence *s = &t->sentences[first + b];
       mask[(size_t)b * S + i] = i < s->n;
       ids[(size_t)b * S + i] = i < s->n ? s->ids[i] : t->config.pad == VKF_NO_TOKEN ? 0 : t->config.pad;
     }
+  for (uint32_t b = 0; b < B; b++) lines[b] = t->sentences[first + b].index + (t->params ? t->params->first_line : 0);
   t->first = first;
   st = vkf_engine_generate(t->m,
                            &(vkf_generate_input){.source = {B, S, ids, mask},
                                                  .config = &t->config,
+                                                 .lines = lines,
                                                  .translate = true,
                                                  .on_token = t->params && t->params->on_token ? on_token : NULL,
                                                  .user = t},
@@ -117,6 +120,7 @@ done:
   vkf_engine_generated_finish(&g);
   vkf_env_free(env, ids);
   vkf_env_free(env, mask);
+  vkf_env_free(env, lines);
   return st;
 }
 

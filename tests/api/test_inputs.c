@@ -111,7 +111,7 @@ static void test_generation_keys(void **state) {
       {"{\"num_beams\": 0}", VKF_ERROR_FORMAT, "key \"num_beams\": expected 1 to 2147483647, found 0"},
       {"{\"num_beams\": \"two\"}", VKF_ERROR_FORMAT, "num_beams"},
       {"{\"num_beams\": 2, \"num_return_sequences\": 3}", VKF_ERROR_ARGUMENT, "num_return_sequences"},
-      {"{\"do_sample\": true}", VKF_ERROR_UNSUPPORTED, "do_sample"},
+      {"{\"do_sample\": true, \"num_beams\": 2}", VKF_ERROR_UNSUPPORTED, "do_sample"},
       {"{\"no_such_key\": 1}", VKF_ERROR_UNSUPPORTED, "no_such_key"},
       {"{\"eos_token_id\": 150}", VKF_ERROR_ARGUMENT, "eos_token_id"},
       {"[1]", VKF_ERROR_FORMAT, "expected"},

@@ -160,7 +160,7 @@ static int prepare(void **state) {
              "printf '\\377\\377\\377\\377\\377\\377\\377\\177{}' > $T/huge/model.safetensors\n"
              "mkdir $T/loader && for n in libvulkan.so libvulkan.so.1; do " /* a library, but no loader */
              "cp $(ldd $V | sed -n 's/.*libm[.]so.* => \\([^ ]*\\).*/\\1/p') $T/loader/$n || exit 1; done\n"
-             "echo '{\"do_sample\": true}' > $T/sample.json; echo '{\"nosuch_key\": 3}' > $T/key.json\n"
+             "echo '{\"do_sample\": true, \"num_beams\": 2}' > $T/sample.json; echo '{\"nosuch_key\": 3}' > $T/key.json\n"
              "echo '[1]' > $T/array.json; echo '{\"num_beams\": 2' > $T/broken.json") != 0) {
     return -1;
   }

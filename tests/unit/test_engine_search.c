@@ -68,7 +68,7 @@ static vkf_status step(void *user, const vkf_step_request *request, const float 
   static int32_t old[MAX_ROWS][MAX_T];
   if (f->n_steps++ == 0) f->allocations_at_first = env.n_allocations;
   f->allocations_at_last = env.n_allocations;
-  assert_true(request->k >= 1 && request->k <= f->n_vocab);
+  assert_true(request->k <= f->n_vocab);
   if (f->n_steps > 1) assert_int_equal(request->n_tokens, 1);
   if (f->n_steps > 1) assert_null(request->mask);
   f->had_mask |= request->mask != NULL;
@@ -83,6 +83,7 @@ static vkf_status step(void *user, const vkf_step_request *request, const float 
     apply_edits(x, f->n_vocab, request->edits + request->edit_offsets[r],
                 request->edits + request->edit_offsets[r + 1]);
     if (f->fault_step == f->n_steps && r == 1) x[3] = f->fault;
+    if (request->k == 0) memcpy(f->values + r * f->n_vocab, x, f->n_vocab * sizeof *x);
     bool taken[MAX_V] = {false};
     for (uint32_t i = 0; i < request->k; i++) {
       uint32_t best = MAX_V;
@@ -571,7 +572,8 @@ static void every_allocation_may_fail(void **state) {
   (void)state;
   static const char *const options[] = {
       "{\"bos_token_id\":1,\"eos_token_id\":3,\"max_new_tokens\":5}",
-      "{\"bos_token_id\":1,\"eos_token_id\":3,\"max_new_tokens\":5,\"num_beams\":3,\"repetition_penalty\":2.0}"};
+      "{\"bos_token_id\":1,\"eos_token_id\":3,\"max_new_tokens\":5,\"num_beams\":3,\"repetition_penalty\":2.0}",
+      "{\"bos_token_id\":1,\"eos_token_id\":3,\"max_new_tokens\":5,\"do_sample\":true,\"num_return_sequences\":2}"};
   for (size_t i = 0; i < VKF_COUNT(options); i++) {
     bool done = false;
     for (uint64_t n = 1; !done; n++) {
