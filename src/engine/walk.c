@@ -5,24 +5,6 @@
 
 #include "ref/ref.h"
 
-/* A dense array at actual sizes, spread to capacity strides. */
-static void spread(const vkf_slot *s, const vkf_dims *dims, const char *from, char *to) {
-  uint32_t extent[VKF_MAX_SLOT_RANK], index[VKF_MAX_SLOT_RANK] = {0};
-  size_t element = vkf_dtype_bytes(s->dtype), n_rows = 1;
-  for (uint32_t i = 0; i < s->rank; i++) extent[i] = vkf_slot_extent(s, i, dims);
-  for (uint32_t i = 0; i + 1 < s->rank; i++) n_rows *= extent[i];
-  size_t bytes = extent[s->rank - 1] * element;
-  for (size_t row = 0; row < n_rows; row++) {
-    size_t at = 0;
-    for (uint32_t i = 0; i + 1 < s->rank; i++) at = (at + index[i]) * s->extent[i + 1].cap;
-    memcpy(to + at * element, from + row * bytes, bytes);
-    for (uint32_t i = s->rank - 1; i-- > 0;) {
-      if (++index[i] < extent[i]) break;
-      index[i] = 0;
-    }
-  }
-}
-
 static vkf_status copy_slot(vkf_walk *w, uint32_t i, const vkf_weight_source *weights) {
   vkf_status st = VKF_OK;
   const vkf_slot *s = &w->plan->slots[i];
@@ -41,7 +23,7 @@ static vkf_status copy_slot(vkf_walk *w, uint32_t i, const vkf_weight_source *we
   dense = vkf_env_alloc(w->env, vkf_slot_elements(s), vkf_dtype_bytes(s->dtype));
   if (!dense) VKF_FAIL(w->env, VKF_ERROR_MEMORY, "no memory to look at %s", s->name);
   VKF_TRY(w->backend->table->read(w->program, i, w->dims, dense));
-  spread(s, w->dims, dense, w->bases[i]);
+  VKF_TRY(vkf_slot_spread(w->env, s, w->dims, dense, w->bases[i]));
 done:
   vkf_env_free(w->env, dense);
   return st;
@@ -83,7 +65,8 @@ static vkf_status scratch_init(vkf_env *env, uint64_t n, scratch *s) {
   return VKF_OK;
 }
 
-vkf_status vkf_engine_walk_node(vkf_walk *w, uint32_t index, vkf_judgement *j) {
+/* exact and bound of output `kept`, at capacity, are copied out where exact is not NULL. */
+static vkf_status judge(vkf_walk *w, uint32_t index, vkf_judgement *j, uint32_t kept, double *exact, double *bound) {
   vkf_status st = VKF_OK;
   const vkf_node *node = &w->plan->nodes[index];
   scratch s[VKF_MAX_OUTPUTS] = {{0}};
@@ -102,6 +85,11 @@ vkf_status vkf_engine_walk_node(vkf_walk *w, uint32_t index, vkf_judgement *j) {
   VKF_TRY(vkf_ref_run(w->env, &call));
   for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++)
     if (node->out[o] != VKF_NO_SLOT) vkf_judge(&call, o, w->bases[node->out[o]], s[o].exact, s[o].bound, j);
+  if (exact) {
+    uint64_t n = vkf_slot_elements(&w->plan->slots[node->out[kept]]);
+    memcpy(exact, s[kept].exact, n * sizeof *exact);
+    memcpy(bound, s[kept].bound, n * sizeof *bound);
+  }
 done:
   for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) {
     vkf_env_free(w->env, s[o].value);
@@ -109,6 +97,15 @@ done:
     vkf_env_free(w->env, s[o].bound);
   }
   return st;
+}
+
+vkf_status vkf_engine_walk_node(vkf_walk *w, uint32_t index, vkf_judgement *j) {
+  return judge(w, index, j, 0, NULL, NULL);
+}
+
+vkf_status vkf_engine_walk_values(vkf_walk *w, uint32_t index, uint32_t o, double *exact, double *bound) {
+  vkf_judgement j = {0};
+  return judge(w, index, &j, o, exact, bound);
 }
 
 double vkf_engine_walk_drift(const vkf_walk *w, const vkf_walk *other, uint32_t slot) {

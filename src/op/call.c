@@ -3,10 +3,11 @@
  * Owns the walk over a strided view. Refuses actual extents over the capacity. Invariant: strides come from capacities
  * alone, so one array serves every run.
  */
+#include <string.h>
+
 #include "op/judge.h"
 
-static vkf_status make_view(vkf_env *env, const vkf_node *node, const vkf_slot *slot, const vkf_dims *dims, void *data,
-                            vkf_view *view) {
+static vkf_status make_view(vkf_env *env, const vkf_slot *slot, const vkf_dims *dims, void *data, vkf_view *view) {
   size_t stride = 1;
   *view = (vkf_view){.data = data, .rank = slot->rank};
   for (uint32_t i = slot->rank; i-- > 0;) {
@@ -14,11 +15,37 @@ static vkf_status make_view(vkf_env *env, const vkf_node *node, const vkf_slot *
     view->stride[i] = stride;
     stride *= slot->extent[i].cap;
     if (view->extent[i] > slot->extent[i].cap) {
-      return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s, slot %s: extent %u is %u, over its capacity of %u",
-                          node->name, slot->name, i, view->extent[i], slot->extent[i].cap);
+      return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: extent %u is %u, over its capacity of %u", slot->name, i,
+                          view->extent[i], slot->extent[i].cap);
     }
   }
   return VKF_OK;
+}
+
+/* One innermost run at a time; both arrays have elements of 4 bytes. */
+static vkf_status copy_runs(vkf_env *env, const vkf_slot *slot, const vkf_dims *dims, char *strided, char *dense,
+                            bool spread) {
+  vkf_view outer;
+  uint32_t index[VKF_MAX_SLOT_RANK] = {0};
+  vkf_status st = make_view(env, slot, dims, strided, &outer);
+  if (st != VKF_OK || vkf_view_elements(&outer) == 0) return st;
+  size_t run = (size_t)outer.extent[slot->rank - 1] * 4;
+  outer.extent[slot->rank - 1] = 1;
+  do {
+    char *at = strided + 4 * vkf_view_offset(&outer, index);
+    memcpy(spread ? at : dense, spread ? dense : at, run);
+    dense += run;
+  } while (vkf_view_next(&outer, index));
+  return VKF_OK;
+}
+
+vkf_status vkf_slot_spread(vkf_env *env, const vkf_slot *slot, const vkf_dims *dims, const void *dense, void *strided) {
+  return copy_runs(env, slot, dims, strided, (char *)(uintptr_t)dense, true);
+}
+
+vkf_status vkf_slot_compact(vkf_env *env, const vkf_slot *slot, const vkf_dims *dims, const void *strided,
+                            void *dense) {
+  return copy_runs(env, slot, dims, (char *)(uintptr_t)strided, dense, false);
 }
 
 vkf_status vkf_call_from_plan(vkf_env *env, const vkf_plan *plan, uint32_t node, const vkf_dims *dims,
@@ -28,11 +55,11 @@ vkf_status vkf_call_from_plan(vkf_env *env, const vkf_plan *plan, uint32_t node,
   *out = (vkf_call){.op = n->op, .name = n->name, .params = &n->params, .dims = dims};
   for (uint32_t i = 0; i < VKF_MAX_INPUTS; i++) {
     uint32_t s = n->in[i];
-    if (s != VKF_NO_SLOT) VKF_TRY(make_view(env, n, &plan->slots[s], dims, bases[s], &out->in[i]));
+    if (s != VKF_NO_SLOT) VKF_TRY(make_view(env, &plan->slots[s], dims, bases[s], &out->in[i]));
   }
   for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) {
     uint32_t s = n->out[o];
-    if (s != VKF_NO_SLOT) VKF_TRY(make_view(env, n, &plan->slots[s], dims, bases[s], &out->out[o]));
+    if (s != VKF_NO_SLOT) VKF_TRY(make_view(env, &plan->slots[s], dims, bases[s], &out->out[o]));
   }
 done:
   return st;

@@ -189,46 +189,18 @@ static uint64_t program_bytes(const vkf_program *program) {
   return program->bytes;
 }
 
-/* Calls the copy of one innermost run of a slot for each of them: `dense` counts actual elements, `at` strided ones. */
-static vkf_status copy_slot(vkf_program *p, uint32_t slot, const vkf_dims *dims, char *dense, bool to_slot) {
-  const vkf_slot *s = &p->plan->slots[slot];
-  char *base = p->bases[slot];
-  vkf_view view = {.rank = s->rank};
-  size_t stride = 1;
-  for (uint32_t i = s->rank; i-- > 0;) {
-    view.extent[i] = vkf_slot_extent(s, i, dims);
-    view.stride[i] = stride;
-    stride *= s->extent[i].cap;
-    if (view.extent[i] > s->extent[i].cap) {
-      return vkf_env_fail(p->env, VKF_ERROR_ARGUMENT, "slot %s: extent %u is %u, over its capacity of %u", s->name, i,
-                          view.extent[i], s->extent[i].cap);
-    }
-  }
-  if (vkf_view_elements(&view) == 0) return VKF_OK;
-  size_t run = (size_t)view.extent[s->rank - 1] * 4;
-  vkf_view outer = view;
-  outer.extent[s->rank - 1] = 1;
-  uint32_t index[VKF_MAX_SLOT_RANK] = {0};
-  do {
-    char *at = base + 4 * vkf_view_offset(&outer, index);
-    memcpy(to_slot ? at : dense, to_slot ? dense : at, run);
-    dense += run;
-  } while (vkf_view_next(&outer, index));
-  return VKF_OK;
-}
-
 static vkf_status program_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, const void *data) {
   const vkf_slot *s = &p->plan->slots[slot];
   if (s->kind == VKF_SLOT_CONSTANT || s->kind == VKF_SLOT_WEIGHT) {
     return vkf_env_fail(p->env, VKF_ERROR_ARGUMENT, "slot %s cannot be written", s->name);
   }
-  if (vkf_slot_packed(s)) return copy_slot(p, slot, dims, (char *)data, true);
+  if (vkf_slot_packed(s)) return vkf_slot_spread(p->env, s, dims, data, p->bases[slot]);
   memcpy(p->bases[slot], data, vkf_slot_elements(s) * 4);
   return VKF_OK;
 }
 
 static vkf_status program_read(vkf_program *p, uint32_t slot, const vkf_dims *dims, void *data) {
-  return copy_slot(p, slot, dims, data, false);
+  return vkf_slot_compact(p->env, &p->plan->slots[slot], dims, p->bases[slot], data);
 }
 
 static vkf_status program_run(vkf_program *p, const vkf_dims *dims, uint32_t first, uint32_t n) {

@@ -73,8 +73,6 @@ struct vkf_program {
 
 /* What node `node` asks of its kernel at these sizes (slots.c). */
 void vkf_vkop_problem(const vkf_program *program, uint32_t node, const vkf_dims *dims, vkf_problem *out);
-/* True where actual sizes, not capacities, make the strides: rank 1, and matrices of fixed width. */
-bool vkf_vkop_slot_packed(const vkf_slot *slot);
 /* Picks variants, records dispatches as data, decides layouts and places every slot (slots.c). */
 vkf_status vkf_vkop_prepare(vkf_program *program, const vkf_program_options *options);
 /* weights.c, transfer.c */

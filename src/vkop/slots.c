@@ -35,10 +35,6 @@ void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims,
   out->order = p->backend->order;
 }
 
-bool vkf_vkop_slot_packed(const vkf_slot *slot) {
-  return slot->rank == 1 || (slot->rank == 2 && slot->extent[1].dim == VKF_DIM_ONE);
-}
-
 static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *forced, uint32_t *n_forced) {
   vkf_status st = VKF_OK;
   char why[256] = "", name[128];

@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "op/judge.h"
 #include "vkop/internal.h"
 
 static uint64_t packed_elements(const vkf_slot *slot, const vkf_dims *dims) {
@@ -33,7 +34,7 @@ vkf_status vkf_vkop_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, c
   vkf_status st = VKF_OK;
   const vkf_slot *s = &p->plan->slots[slot];
   const vkop_place *place = &p->places[slot];
-  uint64_t elements = vkf_vkop_slot_packed(s) ? packed_elements(s, dims) : vkf_slot_elements(s);
+  uint64_t elements = vkf_slot_packed(s) ? packed_elements(s, dims) : vkf_slot_elements(s);
   if (!elements) goto done;
   if (place->layouts & VKF_LAYOUT_ROWS)
     VKF_TRY(vkf_gpu_buffer_write(place->buffer, place->offset, data, elements * vkf_dtype_bytes(s->dtype)));
@@ -41,23 +42,6 @@ vkf_status vkf_vkop_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, c
     VKF_TRY(write_panels(p, place, vkf_slot_extent(s, 0, dims), s->extent[1].cap, data));
 done:
   return st;
-}
-
-/* Copies the actual part of an array with capacity strides to dense rows, innermost extent at a time. */
-static void compact(const vkf_slot *s, const vkf_dims *dims, const char *from, char *to) {
-  uint32_t extent[VKF_MAX_SLOT_RANK], index[VKF_MAX_SLOT_RANK] = {0};
-  size_t element = vkf_dtype_bytes(s->dtype), n_rows = 1;
-  for (uint32_t i = 0; i < s->rank; i++) extent[i] = vkf_slot_extent(s, i, dims);
-  for (uint32_t i = 0; i + 1 < s->rank; i++) n_rows *= extent[i];
-  for (size_t row = 0; row < n_rows; row++) {
-    size_t at = 0, bytes = extent[s->rank - 1] * element;
-    for (uint32_t i = 0; i + 1 < s->rank; i++) at = (at + index[i]) * s->extent[i + 1].cap;
-    memcpy(to + row * bytes, from + at * element, bytes);
-    for (uint32_t i = s->rank - 1; i-- > 0;) {
-      if (++index[i] < extent[i]) break;
-      index[i] = 0;
-    }
-  }
 }
 
 vkf_status vkf_vkop_read(vkf_program *p, uint32_t slot, const vkf_dims *dims, void *data) {
@@ -68,9 +52,9 @@ vkf_status vkf_vkop_read(vkf_program *p, uint32_t slot, const vkf_dims *dims, vo
   uint64_t actual = packed_elements(s, dims);
   char *all = NULL;
   if (!actual) goto done;
-  if (vkf_vkop_slot_packed(s) && (place->layouts & VKF_LAYOUT_ROWS)) {
+  if (vkf_slot_packed(s) && (place->layouts & VKF_LAYOUT_ROWS)) {
     VKF_TRY(vkf_gpu_buffer_read(place->buffer, place->offset, data, actual * vkf_dtype_bytes(s->dtype)));
-  } else if (vkf_vkop_slot_packed(s)) {
+  } else if (vkf_slot_packed(s)) {
     size_t rows = vkf_slot_extent(s, 0, dims), width = s->extent[1].cap,
            elements = VKF_ROUND_UP(rows, VKF_PANEL_ROWS) * width;
     all = vkf_env_alloc(env, elements, 4);
@@ -85,7 +69,7 @@ vkf_status vkf_vkop_read(vkf_program *p, uint32_t slot, const vkf_dims *dims, vo
     all = vkf_env_alloc(env, bytes, 1);
     if (!all) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory to read %s", s->name);
     VKF_TRY(vkf_gpu_buffer_read(place->buffer, place->offset, all, bytes));
-    compact(s, dims, all, data);
+    VKF_TRY(vkf_slot_compact(env, s, dims, all, data));
   }
 done:
   vkf_env_free(env, all);
