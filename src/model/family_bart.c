@@ -51,9 +51,11 @@ static vkf_status map_stack(vkf_net *net, const variant *v, vkf_model_stack *sta
   vkf_status st = VKF_OK;
   const char *table = vkf_arena_printf(&net->arena, "%sembed_positions.weight", prefix);
   const char *norm = vkf_arena_printf(&net->arena, "%slayernorm_embedding.", prefix);
+  const char *stored = vkf_arena_printf(&net->arena, "%sembed_positions.weights", prefix); /* sinusoids, of old */
   const char *table_name = vkf_arena_printf(&net->arena, "%s.positions.weight", stack->name);
   const char *norm_name = vkf_arena_printf(&net->arena, "%s.embed.norm", stack->name);
-  if (table == NULL || norm == NULL || table_name == NULL || norm_name == NULL) return VKF_ERROR_MEMORY;
+  if (table == NULL || norm == NULL || stored == NULL || table_name == NULL || norm_name == NULL)
+    return VKF_ERROR_MEMORY;
   stack->norm_first = stack->has_final_norm = v->norm_first;
   if (v->is_learned) {
     stack->positions = VKF_POSITION_LEARNED;
@@ -65,7 +67,7 @@ static vkf_status map_stack(vkf_net *net, const variant *v, vkf_model_stack *sta
     stack->positions = VKF_POSITION_STRETCHED;
     stack->position_ids = VKF_POSITION_IDS_NON_PADS;
     stack->position_offset = (uint32_t)net->info.pad_id;
-    vkf_model_mark_known(net, vkf_arena_printf(&net->arena, "%sembed_positions.weights", prefix));
+    vkf_model_mark_known(net, stored);
   }
   if (v->embed_norm)
     VKF_TRY(vkf_model_add_norm(net, norm, net->info.d_model, VKF_NORM_LAYER, norm_name, &stack->embed_norm));

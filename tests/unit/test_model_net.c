@@ -322,7 +322,23 @@ static void tied_and_optional_tensors(void **state) {
 
 static void no_allocation_is_missed(void **state) {
   (void)state;
-  const char *names[] = {GOLDEN "marian", GOLDEN "transformer-lm-postln"};
+  const char *names[] = {GOLDEN "marian",
+                         GOLDEN "transformer-lm-postln",
+                         GOLDEN "albert",
+                         GOLDEN "bart",
+                         GOLDEN "bert",
+                         GOLDEN "bert-model-pooled",
+                         GOLDEN "bert-sequence-classification",
+                         GOLDEN "distilbert",
+                         GOLDEN "gpt-neox",
+                         GOLDEN "gpt2",
+                         GOLDEN "llama-yarn",
+                         GOLDEN "m2m100",
+                         GOLDEN "opt",
+                         GOLDEN "qwen3",
+                         GOLDEN "roberta",
+                         GOLDEN "t5",
+                         GOLDEN "vit"};
   for (size_t i = 0; i < VKF_COUNT(names); i++) {
     vkf_env_init(&env, NULL);
     for (uint64_t fail_at = 1;; fail_at++) {

@@ -308,9 +308,11 @@ static void refused_requests(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
+/* golden: a folder with a decoder. */
 static void no_allocation_is_missed(void **state) {
-  (void)state;
-  vkf_net *net = open_net(GOLDEN "transformer-preln-gelu");
+  char path[256];
+  snprintf(path, sizeof path, GOLDEN "%s", (const char *)*state);
+  vkf_net *net = open_net(path);
   uint64_t before = env.live_bytes;
   vkf_plan_request request = {.stage = VKF_STAGE_DECODE, .capacity = {1, 4, 2, 3, 0, 6}, .logits = true, .top_k = 3};
   for (uint64_t n = 1;; n++) {
@@ -340,7 +342,11 @@ int main(void) {
       cmocka_unit_test(fusions),
       cmocka_unit_test(one_stack),
       cmocka_unit_test(refused_requests),
-      cmocka_unit_test(no_allocation_is_missed),
+      cmocka_unit_test_prestate(no_allocation_is_missed, "transformer-preln-gelu"),
+      cmocka_unit_test_prestate(no_allocation_is_missed, "gpt2"),
+      cmocka_unit_test_prestate(no_allocation_is_missed, "qwen3"),
+      cmocka_unit_test_prestate(no_allocation_is_missed, "t5"),
+      cmocka_unit_test_prestate(no_allocation_is_missed, "m2m100"),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
