@@ -3,31 +3,6 @@
 #include <string.h>
 
 #include "engine/opened.h"
-#include "file/map.h"
-
-static vkf_status open_tokenizer(vkf_model *m, const char *folder) {
-  vkf_status st = VKF_OK;
-  vkf_text path;
-  vkf_file_map map = {0};
-  vkf_text_init(&path, m->env);
-  vkf_text_printf(&path, "%s/tokenizer.json", folder);
-  VKF_TRY(vkf_text_status(&path));
-  st = vkf_file_map_open(m->env, path.data, &map);
-  if (st == VKF_ERROR_FILE) { /* a model without a tokenizer can still be run on ids */
-    char why[sizeof m->env->message];
-    memcpy(why, m->env->message, sizeof why);
-    vkf_env_clear(m->env); /* a copy that fails is the first cause */
-    m->no_tokenizer = vkf_env_strdup(m->env, why);
-    st = m->no_tokenizer ? VKF_OK : VKF_ERROR_MEMORY;
-    goto done;
-  }
-  VKF_TRY(st);
-  VKF_TRY(vkf_text_tokenizer_create(m->env, (const char *)map.data, map.bytes, path.data, &m->tokenizer));
-done:
-  vkf_file_map_close(&map);
-  vkf_text_finish(&path);
-  return st;
-}
 
 vkf_status vkf_model_open(vkf_device *dev, const char *folder, vkf_model **out) {
   vkf_status st = VKF_OK;
@@ -44,7 +19,7 @@ vkf_status vkf_model_open(vkf_device *dev, const char *folder, vkf_model **out) 
   vkf_engine_generation_init(&m->generation, env);
   VKF_TRY(vkf_model_net_open(env, folder, &m->net));
   VKF_TRY(vkf_engine_generation_read(&m->generation, folder));
-  VKF_TRY(open_tokenizer(m, folder));
+  VKF_TRY(vkf_engine_open_tokenizer(m, folder));
   vkf_model_net_weights(m->net, &source);
   VKF_TRY(dev->backend->table->weights_create(dev->backend, &source, NULL, &m->weights));
   vkf_engine_programs_init(&m->programs, env, dev->backend, m->net, m->weights);

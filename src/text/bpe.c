@@ -42,10 +42,8 @@ static bool read_merge(const json_t *json, vkf_text_string *left, vkf_text_strin
   return true;
 }
 
-static vkf_status add_merge(vkf_text_model *model, vkf_text_loader *loader, size_t rank, const json_t *json) {
-  vkf_text_string left, right;
-  if (!read_merge(json, &left, &right))
-    return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "merge %zu should be two pieces", rank);
+vkf_status vkf_text_bpe_add_merge(vkf_text_model *model, vkf_text_loader *loader, size_t rank, vkf_text_string left,
+                                  vkf_text_string right) {
   /* The right piece loses the prefix that it carries as a piece within a word. */
   size_t skip = VKF_MIN(model->prefix.size, right.size), size = left.size + right.size - skip;
   char *joined = vkf_text_model_scratch(model, size + 1);
@@ -62,6 +60,13 @@ static vkf_status add_merge(vkf_text_model *model, vkf_text_loader *loader, size
   uint64_t pair = pair_of(a, b);
   model->merges[merge_slot(model, pair)] = (vkf_text_merge){.pair = pair, .rank = (uint32_t)rank, .id = id};
   return VKF_OK;
+}
+
+static vkf_status add_merge(vkf_text_model *model, vkf_text_loader *loader, size_t rank, const json_t *json) {
+  vkf_text_string left, right;
+  if (!read_merge(json, &left, &right))
+    return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "merge %zu should be two pieces", rank);
+  return vkf_text_bpe_add_merge(model, loader, rank, left, right);
 }
 
 /* ---- one word ---------------------------------------------------------------------------------------------------- */
@@ -220,9 +225,16 @@ static vkf_status load_optional_string(vkf_text_loader *loader, const json_t *js
   return vkf_text_load_string(loader, json, key, out);
 }
 
+vkf_status vkf_text_bpe_init(vkf_text_model *model, vkf_text_loader *loader, size_t n_merges) {
+  model->encode = bpe_encode;
+  model->n_merge_slots = 16;
+  while (model->n_merge_slots < 2 * n_merges) model->n_merge_slots *= 2;
+  model->merges = vkf_arena_alloc(loader->arena, model->n_merge_slots, sizeof(*model->merges));
+  return model->merges == NULL ? VKF_ERROR_MEMORY : VKF_OK;
+}
+
 vkf_status vkf_text_bpe_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json) {
   vkf_status st = VKF_OK;
-  model->encode = bpe_encode;
   const json_t *merges = json_object_get(json, "merges");
   if (json_number_value(json_object_get(json, "dropout")) > 0)
     return vkf_text_load_fail(loader, VKF_ERROR_UNSUPPORTED, "dropout is not supported");
@@ -235,10 +247,7 @@ vkf_status vkf_text_bpe_load(vkf_text_model *model, vkf_text_loader *loader, con
   VKF_TRY(load_optional_string(loader, json, "continuing_subword_prefix", &model->prefix));
   VKF_TRY(load_optional_string(loader, json, "end_of_word_suffix", &model->suffix));
   if (model->byte_fallback) vkf_text_model_find_bytes(model);
-  model->n_merge_slots = 16;
-  while (model->n_merge_slots < 2 * json_array_size(merges)) model->n_merge_slots *= 2;
-  model->merges = vkf_arena_alloc(loader->arena, model->n_merge_slots, sizeof(*model->merges));
-  if (model->merges == NULL) return VKF_ERROR_MEMORY;
+  VKF_TRY(vkf_text_bpe_init(model, loader, json_array_size(merges)));
   for (size_t i = 0; i < json_array_size(merges); i++) VKF_TRY(add_merge(model, loader, i, json_array_get(merges, i)));
 done:
   return st;

@@ -46,24 +46,36 @@ static uint32_t read_u32(const uint8_t *at) {
   return at[0] | (uint32_t)at[1] << 8 | (uint32_t)at[2] << 16 | (uint32_t)at[3] << 24;
 }
 
-vkf_status vkf_text_charsmap_create(vkf_text_loader *loader, vkf_text_string base64, const vkf_text_charsmap **out) {
-  vkf_text_charsmap *map = vkf_arena_alloc(loader->arena, 1, sizeof(*map));
-  uint8_t *bytes = vkf_arena_alloc(loader->arena, base64.size / 4 * 3 + 4, 1); /* a zero byte follows what is decoded */
-  if (map == NULL || bytes == NULL) return VKF_ERROR_MEMORY;
-  size_t size = base64_decode(base64, bytes);
-  if (size == SIZE_MAX) return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "precompiled_charsmap is not base64");
+/* bytes: [size + 1], the last one zero. */
+static vkf_status init_map(vkf_text_loader *loader, const uint8_t *bytes, size_t size, const vkf_text_charsmap **out) {
   size_t trie_bytes = size < 4 ? 0 : read_u32(bytes);
   if (size < 4 || trie_bytes > size - 4 || trie_bytes % 4 != 0 || trie_bytes == 0) {
     return vkf_text_load_fail(loader, VKF_ERROR_FORMAT,
                               "precompiled_charsmap of %zu bytes should hold a trie, and says that it has %zu bytes",
                               size, trie_bytes);
   }
+  vkf_text_charsmap *map = vkf_arena_alloc(loader->arena, 1, sizeof(*map));
+  if (map == NULL) return VKF_ERROR_MEMORY;
   map->units = bytes + 4;
   map->n_units = trie_bytes / 4;
   map->replacements = (const char *)bytes + 4 + trie_bytes;
   map->n_bytes = size - 4 - trie_bytes + 1;
   *out = map;
   return VKF_OK;
+}
+
+vkf_status vkf_text_charsmap_create(vkf_text_loader *loader, vkf_text_string base64, const vkf_text_charsmap **out) {
+  uint8_t *bytes = vkf_arena_alloc(loader->arena, base64.size / 4 * 3 + 4, 1); /* a zero byte follows what is decoded */
+  if (bytes == NULL) return VKF_ERROR_MEMORY;
+  size_t size = base64_decode(base64, bytes);
+  if (size == SIZE_MAX) return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "precompiled_charsmap is not base64");
+  return init_map(loader, bytes, size, out);
+}
+
+vkf_status vkf_text_charsmap_init(vkf_text_loader *loader, vkf_text_string bytes, const vkf_text_charsmap **out) {
+  vkf_text_string copy;
+  vkf_status st = vkf_text_load_copy(loader, bytes.data, bytes.size, &copy);
+  return st == VKF_OK ? init_map(loader, (const uint8_t *)copy.data, copy.size, out) : st;
 }
 
 static bool unit_at(const vkf_text_charsmap *map, size_t index, uint32_t *out) {
@@ -76,25 +88,40 @@ static size_t offset_of(uint32_t unit) {
   return (size_t)(unit >> 10) << ((unit & (1u << 9)) >> 6);
 }
 
-/* Appends what replaces the shortest beginning of `text` that the table has; false: it has none. */
-static bool append_replacement(const vkf_text_charsmap *map, vkf_text_string text, vkf_text *out) {
+/* The replacement of the shortest or the longest beginning of `text` that the table has, and that beginning's size. */
+static bool find_replacement(const vkf_text_charsmap *map, vkf_text_string text, bool longest, size_t *size,
+                             vkf_text_string *out) {
   uint32_t unit = 0, leaf = 0;
   size_t at = 0;
+  bool found = false;
   if (!unit_at(map, 0, &unit)) return false;
   at ^= offset_of(unit);
-  for (size_t i = 0; i < text.size; i++) {
+  for (size_t i = 0; i < text.size && (longest || !found); i++) {
     uint8_t byte = (uint8_t)text.data[i];
     at ^= byte;
-    if (byte == 0 || !unit_at(map, at, &unit) || (unit & (1u << 31 | 0xFFu)) != byte) return false;
+    if (byte == 0 || !unit_at(map, at, &unit) || (unit & (1u << 31 | 0xFFu)) != byte) break;
     at ^= offset_of(unit);
     if ((unit >> 8 & 1) == 0) continue;
     size_t value = unit_at(map, at, &leaf) ? leaf & ~(1u << 31) : map->n_bytes;
-    if (value >= map->n_bytes) return false;
+    if (value >= map->n_bytes) break;
     const char *replacement = map->replacements + value;
-    vkf_text_append(out, replacement, strlen(replacement)); /* the last byte of all is zero */
-    return true;
+    *out = (vkf_text_string){replacement, strlen(replacement)}; /* the last byte of all is zero */
+    *size = i + 1;
+    found = true;
   }
-  return false;
+  return found;
+}
+
+bool vkf_text_charsmap_longest(const vkf_text_charsmap *map, vkf_text_string text, size_t *size, vkf_text_string *out) {
+  return find_replacement(map, text, true, size, out);
+}
+
+static bool append_replacement(const vkf_text_charsmap *map, vkf_text_string text, vkf_text *out) {
+  vkf_text_string replacement;
+  size_t size;
+  if (!find_replacement(map, text, false, &size, &replacement)) return false;
+  vkf_text_append(out, replacement.data, replacement.size);
+  return true;
 }
 
 /* Grapheme clusters of up to five bytes are looked up as a whole first, then every character by itself. */

@@ -183,6 +183,13 @@ struct vkf_text_step {
       const vkf_text_charsmap *map;
     } precompiled;
     struct {
+      bool dummy_prefix, remove_extra;
+      const vkf_text_charsmap *map;   /* NULL: none */
+      const vkf_text_string *symbols; /* [n_symbols] that normalizing leaves alone */
+      size_t n_symbols;
+      vkf_text_string unknown; /* the piece that is decoded to `content` */
+    } spm;
+    struct {
       const int32_t *ids;
       size_t n;
     } around; /* post-processor: ids with one -1 where the text's ids stand */
@@ -215,6 +222,10 @@ vkf_status vkf_text_load_normalizers(vkf_text_loader *loader, const json_t *json
 vkf_status vkf_text_normalize(const vkf_text_step *steps, vkf_env *env, vkf_text_string text, vkf_text *out);
 
 vkf_status vkf_text_charsmap_create(vkf_text_loader *loader, vkf_text_string base64, const vkf_text_charsmap **out);
+/* The same table as bytes; they are copied. */
+vkf_status vkf_text_charsmap_init(vkf_text_loader *loader, vkf_text_string bytes, const vkf_text_charsmap **out);
+/* What replaces the longest beginning of `text` that the table has, and that beginning's size; false: it has none. */
+bool vkf_text_charsmap_longest(const vkf_text_charsmap *map, vkf_text_string text, size_t *size, vkf_text_string *out);
 void vkf_text_charsmap_apply(const vkf_text_charsmap *map, vkf_text_string text, vkf_text *out);
 
 vkf_status vkf_text_load_pretokenizers(vkf_text_loader *loader, const json_t *json, vkf_text_step **out);
@@ -300,6 +311,13 @@ void vkf_text_model_find_bytes(vkf_text_model *model);
 vkf_status vkf_text_bpe_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json);
 vkf_status vkf_text_unigram_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json);
 
+/* Without a tokenizer.json, for a model that has its vocabulary. First init, with an upper limit, then the merges. */
+vkf_status vkf_text_bpe_init(vkf_text_model *model, vkf_text_loader *loader, size_t n_merges);
+vkf_status vkf_text_bpe_add_merge(vkf_text_model *model, vkf_text_loader *loader, size_t rank, vkf_text_string left,
+                                  vkf_text_string right);
+/* scores: [vocab.size], the arena's. */
+void vkf_text_unigram_init(vkf_text_model *model, const double *scores, double lowest);
+
 /* ---- added tokens (added.c) -------------------------------------------------------------------------------------- */
 
 typedef struct vkf_text_added_token {
@@ -324,5 +342,29 @@ vkf_status vkf_text_added_load(vkf_text_added *added, vkf_text_loader *loader, c
                                const vkf_text_vocab *vocab, const vkf_text_step *normalizers);
 /* Cuts the tokens of a set out of a text: pieces with ids between pieces of text. */
 void vkf_text_added_cut(const vkf_text_added_set *set, vkf_text_string text, bool first, vkf_text_pieces *out);
+
+/* ---- the tokenizer (tokenizer.c, older.c) ------------------------------------------------------------------------ */
+
+struct vkf_text_tokenizer {
+  vkf_env *env;
+  vkf_arena arena;
+  vkf_text_pattern_list *patterns;
+  vkf_text_model model;
+  const int32_t *remap; /* [model.vocab.size] the token of the model's piece; NULL: the same number */
+  vkf_text_vocab names; /* the tokens: the model's vocabulary, or what `remap` leads to */
+  vkf_text_added added;
+  vkf_text_step *normalizers, *pretokenizers, *postprocessors, *decoders;
+  vkf_text_string *pieces; /* [n_pieces] by id, the model's and the added ones; data NULL: none */
+  bool *special;           /* [n_pieces] */
+  size_t n_pieces;
+};
+
+/* Everything from the content of a tokenizer.json. */
+vkf_status vkf_text_tokenizer_load(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader, const json_t *json);
+/* added_tokens, pre_tokenizer and post_processor; model, names, normalizers and decoders are there. */
+vkf_status vkf_text_tokenizer_load_tokens(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader, const json_t *json);
+/* The same from the older files of `files`. */
+vkf_status vkf_text_tokenizer_load_older(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader,
+                                         const vkf_text_files *files);
 
 #endif

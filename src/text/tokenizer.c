@@ -7,22 +7,10 @@
 
 #include <string.h>
 
-struct vkf_text_tokenizer {
-  vkf_env *env;
-  vkf_arena arena;
-  vkf_text_pattern_list *patterns;
-  vkf_text_model model;
-  vkf_text_added added;
-  vkf_text_step *normalizers, *pretokenizers, *postprocessors, *decoders;
-  vkf_text_string *pieces; /* [n_pieces] by id, the model's and the added ones; data NULL: none */
-  bool *special;           /* [n_pieces] */
-  size_t n_pieces;
-};
-
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static vkf_status join_pieces(vkf_text_tokenizer *tokenizer) {
-  const vkf_text_vocab *vocab = &tokenizer->model.vocab;
+  const vkf_text_vocab *vocab = &tokenizer->names;
   size_t n = vocab->size;
   for (size_t i = 0; i < tokenizer->added.n; i++) n = VKF_MAX(n, (size_t)tokenizer->added.tokens[i].id + 1);
   tokenizer->n_pieces = n;
@@ -38,42 +26,60 @@ static vkf_status join_pieces(vkf_text_tokenizer *tokenizer) {
   return VKF_OK;
 }
 
-static vkf_status load(vkf_text_tokenizer *tokenizer, const json_t *json) {
+vkf_status vkf_text_tokenizer_load_tokens(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader, const json_t *json) {
   vkf_status st = VKF_OK;
-  vkf_text_loader loader = {.env = tokenizer->env, .arena = &tokenizer->arena, .patterns = &tokenizer->patterns};
-  VKF_TRY(vkf_text_model_load(&tokenizer->model, &loader, json_object_get(json, "model")));
-  VKF_TRY(vkf_text_load_normalizers(&loader, json_object_get(json, "normalizer"), &tokenizer->normalizers));
-  VKF_TRY(vkf_text_added_load(&tokenizer->added, &loader, json_object_get(json, "added_tokens"),
-                              &tokenizer->model.vocab, tokenizer->normalizers));
+  VKF_TRY(vkf_text_added_load(&tokenizer->added, loader, json_object_get(json, "added_tokens"), &tokenizer->names,
+                              tokenizer->normalizers));
   VKF_TRY(join_pieces(tokenizer));
-  VKF_TRY(vkf_text_load_pretokenizers(&loader, json_object_get(json, "pre_tokenizer"), &tokenizer->pretokenizers));
-  VKF_TRY(vkf_text_load_postprocessors(&loader, json_object_get(json, "post_processor"), tokenizer->pieces,
+  VKF_TRY(vkf_text_load_pretokenizers(loader, json_object_get(json, "pre_tokenizer"), &tokenizer->pretokenizers));
+  VKF_TRY(vkf_text_load_postprocessors(loader, json_object_get(json, "post_processor"), tokenizer->pieces,
                                        tokenizer->n_pieces, &tokenizer->postprocessors));
-  VKF_TRY(vkf_text_load_decoders(&loader, json_object_get(json, "decoder"), &tokenizer->decoders));
 done:
+  return st;
+}
+
+vkf_status vkf_text_tokenizer_load(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader, const json_t *json) {
+  vkf_status st = VKF_OK;
+  VKF_TRY(vkf_text_model_load(&tokenizer->model, loader, json_object_get(json, "model")));
+  tokenizer->names = tokenizer->model.vocab;
+  VKF_TRY(vkf_text_load_normalizers(loader, json_object_get(json, "normalizer"), &tokenizer->normalizers));
+  VKF_TRY(vkf_text_tokenizer_load_tokens(tokenizer, loader, json));
+  VKF_TRY(vkf_text_load_decoders(loader, json_object_get(json, "decoder"), &tokenizer->decoders));
+done:
+  return st;
+}
+
+static vkf_status load_json(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader, const vkf_text_file *file) {
+  vkf_status st = VKF_OK;
+  json_error_t error;
+  json_t *root = json_loadb(file->data, file->size, JSON_ALLOW_NUL, &error);
+  if (root == NULL)
+    VKF_FAIL(loader->env, VKF_ERROR_FORMAT, "no JSON, line %d, column %d: %s", error.line, error.column, error.text);
+  if (!json_is_object(root)) VKF_FAIL(loader->env, VKF_ERROR_FORMAT, "expected a JSON object, found another value");
+  VKF_TRY(vkf_text_tokenizer_load(tokenizer, loader, root));
+done:
+  json_decref(root);
+  return st == VKF_OK ? st : vkf_env_prefix(loader->env, st, "%s: ", file->name);
+}
+
+vkf_status vkf_text_tokenizer_create_from(vkf_env *env, const vkf_text_files *files, vkf_text_tokenizer **out) {
+  vkf_text_tokenizer *tokenizer = vkf_env_alloc(env, 1, sizeof(*tokenizer));
+  if (tokenizer == NULL) return VKF_ERROR_MEMORY;
+  tokenizer->env = env;
+  vkf_arena_init(&tokenizer->arena, env);
+  vkf_text_loader loader = {.env = env, .arena = &tokenizer->arena, .patterns = &tokenizer->patterns};
+  vkf_status st = files->tokenizer.data != NULL ? load_json(tokenizer, &loader, &files->tokenizer)
+                                                : vkf_text_tokenizer_load_older(tokenizer, &loader, files);
+  if (st == VKF_OK)
+    *out = tokenizer;
+  else
+    vkf_text_tokenizer_destroy(&tokenizer);
   return st;
 }
 
 vkf_status vkf_text_tokenizer_create(vkf_env *env, const char *json, size_t size, const char *name,
                                      vkf_text_tokenizer **out) {
-  vkf_status st = VKF_OK;
-  json_t *root = NULL;
-  json_error_t error;
-  vkf_text_tokenizer *tokenizer = vkf_env_alloc(env, 1, sizeof(*tokenizer));
-  if (tokenizer == NULL) return VKF_ERROR_MEMORY;
-  tokenizer->env = env;
-  vkf_arena_init(&tokenizer->arena, env);
-  root = json_loadb(json, size, JSON_ALLOW_NUL, &error);
-  if (root == NULL)
-    VKF_FAIL(env, VKF_ERROR_FORMAT, "no JSON, line %d, column %d: %s", error.line, error.column, error.text);
-  if (!json_is_object(root)) VKF_FAIL(env, VKF_ERROR_FORMAT, "expected a JSON object, found another value");
-  VKF_TRY(load(tokenizer, root));
-  *out = tokenizer;
-  tokenizer = NULL;
-done:
-  json_decref(root);
-  vkf_text_tokenizer_destroy(&tokenizer);
-  return st == VKF_OK ? st : vkf_env_prefix(env, st, "%s: ", name);
+  return vkf_text_tokenizer_create_from(env, &(vkf_text_files){.tokenizer = {json, size, name}}, out);
 }
 
 void vkf_text_tokenizer_destroy(vkf_text_tokenizer **tokenizer) {
@@ -115,6 +121,13 @@ done:
   return st;
 }
 
+static vkf_status encode_piece(vkf_text_tokenizer *tokenizer, vkf_text_string text, vkf_text_ids *out) {
+  size_t before = out->n;
+  vkf_status st = tokenizer->model.encode(&tokenizer->model, text, out);
+  for (size_t i = before; i < out->n && tokenizer->remap != NULL; i++) out->ids[i] = tokenizer->remap[out->ids[i]];
+  return st;
+}
+
 vkf_status vkf_text_tokenizer_encode(vkf_text_tokenizer *tokenizer, const char *utf8, size_t size, bool add_special,
                                      vkf_text_ids *out) {
   vkf_status st = VKF_OK;
@@ -134,7 +147,7 @@ vkf_status vkf_text_tokenizer_encode(vkf_text_tokenizer *tokenizer, const char *
     if (piece.id >= 0)
       VKF_TRY(vkf_text_ids_append(&body, &piece.id, 1));
     else if (piece.size > 0)
-      VKF_TRY(tokenizer->model.encode(&tokenizer->model, vkf_text_pieces_get(&pieces, i), &body));
+      VKF_TRY(encode_piece(tokenizer, vkf_text_pieces_get(&pieces, i), &body));
   }
   if (add_special)
     VKF_TRY(vkf_text_postprocess(tokenizer->postprocessors, &body, out));
@@ -189,7 +202,11 @@ int32_t vkf_text_tokenizer_find(const vkf_text_tokenizer *tokenizer, const char 
   for (size_t i = 0; i < tokenizer->added.n; i++) {
     if (vkf_text_string_equal(tokenizer->added.tokens[i].content, want)) return tokenizer->added.tokens[i].id;
   }
-  return vkf_text_vocab_find(&tokenizer->model.vocab, want);
+  int32_t id = vkf_text_vocab_find(&tokenizer->names, want);
+  for (size_t i = 0; i < tokenizer->n_pieces && id < 0; i++) { /* pieces that text never becomes */
+    if (tokenizer->special[i] && vkf_text_string_equal(tokenizer->pieces[i], want)) id = (int32_t)i;
+  }
+  return id;
 }
 
 const char *vkf_text_tokenizer_piece(const vkf_text_tokenizer *tokenizer, int32_t id) {

@@ -34,6 +34,29 @@ vkf_status vkf_text_ids_append(vkf_text_ids *ids, const int32_t *more, size_t n)
  * not what it should be, VKF_ERROR_UNSUPPORTED with the name of a step or option that is not supported. */
 vkf_status vkf_text_tokenizer_create(vkf_env *env, const char *json, size_t size, const char *name,
                                      vkf_text_tokenizer **out);
+
+/* A file's bytes, and how messages call it. data NULL: the folder has no such file. */
+typedef struct vkf_text_file {
+  const char *data;
+  size_t size;
+  const char *name;
+} vkf_text_file;
+
+/* The files of a model folder that say how its texts are read. */
+typedef struct vkf_text_files {
+  vkf_text_file tokenizer;        /* tokenizer.json; where it is, the others are not looked at */
+  vkf_text_file tokenizer_config; /* tokenizer_config.json */
+  vkf_text_file config;           /* config.json, for model_type where there is no tokenizer_class */
+  vkf_text_file spm, target_spm;  /* spiece.model, tokenizer.model, ..., or source.spm and target.spm */
+  vkf_text_file vocab, merges;    /* vocab.json, merges.txt */
+  vkf_text_file words;            /* vocab.txt */
+} vkf_text_files;
+
+/* From tokenizer.json, or from the older files in the way of the tokenizer_class: byte-level BPE (vocab, merges),
+ * WordPiece (words), SentencePiece (spm), Marian (spm, target_spm, vocab). Nothing is kept. Errors as above; a class
+ * that is not known is VKF_ERROR_UNSUPPORTED, by name. A SentencePiece model of no known class is read as it is: no
+ * tokens are added, and none looks different from text. VKF_ERROR_FILE: these files make no tokenizer. */
+vkf_status vkf_text_tokenizer_create_from(vkf_env *env, const vkf_text_files *files, vkf_text_tokenizer **out);
 void vkf_text_tokenizer_destroy(vkf_text_tokenizer **tokenizer);
 
 /* Appends the ids of a text; add_special: with the tokens of the post-processors. VKF_ERROR_ARGUMENT for invalid UTF-8

@@ -73,9 +73,14 @@ static vkf_status unigram_encode(vkf_text_model *model, vkf_text_string word, vk
   return st;
 }
 
+void vkf_text_unigram_init(vkf_text_model *model, const double *scores, double lowest) {
+  model->encode = unigram_encode;
+  model->scores = scores;
+  model->unk_score = lowest - UNKNOWN_PENALTY;
+}
+
 vkf_status vkf_text_unigram_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json) {
   vkf_status st = VKF_OK;
-  model->encode = unigram_encode;
   const json_t *vocab = json_object_get(json, "vocab"), *unk = json_object_get(json, "unk_id");
   size_t size = json_array_size(vocab);
   if (size == 0 || size > VKF_TEXT_MAX_IDS)
@@ -97,8 +102,7 @@ vkf_status vkf_text_unigram_load(vkf_text_model *model, vkf_text_loader *loader,
     scores[i] = json_number_value(score);
     lowest = VKF_MIN(lowest, scores[i]);
   }
-  model->scores = scores;
-  model->unk_score = lowest - UNKNOWN_PENALTY;
+  vkf_text_unigram_init(model, scores, lowest);
   VKF_TRY(vkf_text_load_bool(loader, json, "byte_fallback", false, &model->byte_fallback));
   if (model->byte_fallback) vkf_text_model_find_bytes(model);
 done:

@@ -1,0 +1,86 @@
+/* The files of a folder that make a tokenizer, opened and handed over together. Files that are not there are none. */
+#include <string.h>
+
+#include "engine/opened.h"
+#include "file/map.h"
+
+enum { MAX_FILES = 12 };
+
+typedef struct opened_files {
+  vkf_env *env;
+  const char *folder;
+  vkf_file_map maps[MAX_FILES];
+  vkf_text paths[MAX_FILES];
+  size_t n;
+} opened_files;
+
+static void close_files(opened_files *files) {
+  for (size_t i = 0; i < files->n; i++) {
+    vkf_file_map_close(&files->maps[i]);
+    vkf_text_finish(&files->paths[i]);
+  }
+}
+
+/* Leaves `out` as it is where the folder has no such file. */
+static vkf_status open_file(opened_files *files, const char *name, vkf_text_file *out) {
+  vkf_status st = VKF_OK;
+  size_t i = files->n++;
+  vkf_text *path = &files->paths[i];
+  vkf_text_init(path, files->env);
+  vkf_text_printf(path, "%s/%s", files->folder, name);
+  VKF_TRY(vkf_text_status(path));
+  st = vkf_file_map_open(files->env, path->data, &files->maps[i]);
+  if (st == VKF_ERROR_FILE) {
+    vkf_env_clear(files->env);
+    return VKF_OK;
+  }
+  VKF_TRY(st);
+  *out = (vkf_text_file){(const char *)files->maps[i].data, files->maps[i].bytes, path->data};
+done:
+  return st;
+}
+
+/* The names under which folders have a SentencePiece model. */
+static vkf_status open_spm(opened_files *files, vkf_text_files *out) {
+  static const char *const names[] = {"source.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model"};
+  vkf_status st = VKF_OK;
+  for (size_t i = 0; i < VKF_COUNT(names) && !out->spm.data; i++) VKF_TRY(open_file(files, names[i], &out->spm));
+done:
+  return st;
+}
+
+static vkf_status open_older(opened_files *files, vkf_text_files *out) {
+  vkf_status st = VKF_OK;
+  VKF_TRY(open_file(files, "tokenizer_config.json", &out->tokenizer_config));
+  VKF_TRY(open_file(files, "config.json", &out->config));
+  VKF_TRY(open_spm(files, out));
+  VKF_TRY(open_file(files, "target.spm", &out->target_spm));
+  VKF_TRY(open_file(files, "vocab.json", &out->vocab));
+  VKF_TRY(open_file(files, "merges.txt", &out->merges));
+  VKF_TRY(open_file(files, "vocab.txt", &out->words));
+done:
+  return st;
+}
+
+vkf_status vkf_engine_open_tokenizer(vkf_model *m, const char *folder) {
+  vkf_status st = VKF_OK;
+  opened_files opened = {.env = m->env, .folder = folder};
+  vkf_text_files files = {0};
+  VKF_TRY(open_file(&opened, "tokenizer.json", &files.tokenizer));
+  if (!files.tokenizer.data) VKF_TRY(open_older(&opened, &files));
+  st = vkf_text_tokenizer_create_from(m->env, &files, &m->tokenizer);
+  /* A model can be run on ids without its tokenizer, so what is absent or of an unknown class is told when texts come.
+   */
+  if (st == VKF_ERROR_FILE || (st == VKF_ERROR_UNSUPPORTED && !files.tokenizer.data)) {
+    vkf_text why;
+    vkf_text_init(&why, m->env);
+    vkf_text_printf(&why, "%s: %s", folder, m->env->message);
+    vkf_env_clear(m->env); /* a copy that fails is the first cause */
+    m->no_tokenizer = why.data ? vkf_env_strdup(m->env, why.data) : NULL;
+    vkf_text_finish(&why);
+    st = m->no_tokenizer ? VKF_OK : vkf_env_fail(m->env, VKF_ERROR_MEMORY, "no memory for a message");
+  }
+done:
+  close_files(&opened);
+  return st;
+}

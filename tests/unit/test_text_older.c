@@ -1,0 +1,363 @@
+/* Tokenizers of folders without a tokenizer.json: recorded ids, what each class adds, damage, lack of memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "text/tokenizer.h"
+
+/* ---- recorded ids ------------------------------------------------------------------------------------------------ */
+
+static vkf_text_file read_file(const char *kind, const char *name) {
+  char path[512];
+  snprintf(path, sizeof path, VKF_SOURCE_DIR "/tests/data/tokenizers/%s/%s", kind, name);
+  FILE *file = fopen(path, "rb");
+  if (!file) fail_msg("cannot open %s", path);
+  fseek(file, 0, SEEK_END);
+  size_t size = (size_t)ftell(file);
+  rewind(file);
+  char *data = malloc(size + 1);
+  assert_int_equal(fread(data, 1, size, file), size);
+  fclose(file);
+  data[size] = '\0';
+  return (vkf_text_file){data, size, name};
+}
+
+static void assert_line(vkf_text_tokenizer *tokenizer, vkf_env *env, const json_t *line) {
+  const json_t *text = json_object_get(line, "text"), *want = json_object_get(line, "ids_plain");
+  const json_t *decoded = json_object_get(line, "decoded");
+  vkf_text_ids ids;
+  vkf_text back;
+  vkf_text_ids_init(&ids, env);
+  vkf_text_init(&back, env);
+  assert_true(json_is_array(want));
+  assert_int_equal(vkf_text_tokenizer_encode(tokenizer, json_string_value(text), json_string_length(text), false, &ids),
+                   VKF_OK);
+  bool same = ids.n == json_array_size(want);
+  for (size_t i = 0; i < ids.n && same; i++) same = ids.ids[i] == json_integer_value(json_array_get(want, i));
+  if (!same) fail_msg("other ids than recorded for \"%s\"", json_string_value(text));
+  assert_int_equal(vkf_text_tokenizer_decode(tokenizer, ids.ids, ids.n, true, &back), VKF_OK);
+  vkf_text_append(&back, "", 0);
+  assert_string_equal(back.data, json_string_value(decoded));
+  vkf_text_finish(&back);
+  vkf_text_ids_finish(&ids);
+}
+
+static void recorded_sentencepiece(void **state) {
+  (void)state;
+  static const char *const kinds[] = {"sentencepiece-bpe", "sentencepiece-unigram"};
+  for (size_t k = 0; k < VKF_COUNT(kinds); k++) {
+    vkf_env env;
+    vkf_env_init(&env, NULL);
+    vkf_text_tokenizer *tokenizer = NULL;
+    vkf_text_files files = {.spm = read_file(kinds[k], "spiece.model")};
+    vkf_text_file vectors = read_file(kinds[k], "vectors.jsonl");
+    if (vkf_text_tokenizer_create_from(&env, &files, &tokenizer) != VKF_OK) fail_msg("%s", env.message);
+    assert_int_equal(vkf_text_tokenizer_vocab_size(tokenizer), 1200);
+    assert_int_equal(vkf_text_tokenizer_find(tokenizer, "</s>"), 1);
+    size_t n_lines = 0;
+    for (char *line = strtok((char *)vectors.data, "\n"); line; line = strtok(NULL, "\n"), n_lines++) {
+      json_t *json = json_loads(line, JSON_ALLOW_NUL, NULL);
+      assert_line(tokenizer, &env, json);
+      json_decref(json);
+    }
+    assert_int_equal(n_lines, 40);
+    vkf_text_tokenizer_destroy(&tokenizer);
+    assert_int_equal(env.live_bytes, 0);
+    free((char *)vectors.data);
+    free((char *)files.spm.data);
+  }
+}
+
+/* ---- small files ------------------------------------------------------------------------------------------------- */
+
+typedef struct bytes {
+  char data[1024];
+  size_t n;
+} bytes;
+
+static void put(bytes *out, const void *data, size_t n) {
+  assert_true(out->n + n <= sizeof out->data);
+  memcpy(out->data + out->n, data, n);
+  out->n += n;
+}
+
+/* A field that is a message or a string, shorter than 128 bytes. */
+static void put_field(bytes *out, int number, const void *data, size_t n) {
+  const unsigned char head[] = {(unsigned char)(number << 3 | 2), (unsigned char)n};
+  put(out, head, 2);
+  put(out, data, n);
+}
+
+static void put_piece(bytes *out, const char *text, float score, unsigned char type) {
+  bytes piece = {.n = 0};
+  uint32_t bits;
+  memcpy(&bits, &score, 4);
+  const unsigned char tail[] = {0x15, bits & 255, bits >> 8 & 255, bits >> 16 & 255, bits >> 24, 0x18, type};
+  put_field(&piece, 1, text, strlen(text));
+  put(&piece, tail, sizeof tail);
+  put_field(out, 1, piece.data, piece.n);
+}
+
+enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
+#define MARK "\xE2\x96\x81"
+static const unsigned char unigram[] = {0x18, 1}, bpe[] = {0x18, 2};
+
+/* <unk> 0, <s> 1, </s> 2, then pieces; a trainer_spec ends it. */
+static bytes small_spm(const unsigned char *trainer, size_t n_trainer) {
+  bytes out = {.n = 0};
+  put_piece(&out, "<unk>", 0, UNKNOWN);
+  put_piece(&out, "<s>", 0, CONTROL);
+  put_piece(&out, "</s>", 0, CONTROL);
+  put_piece(&out, MARK, -3, NORMAL);
+  put_piece(&out, "a", -4, NORMAL);
+  put_piece(&out, "b", -5, NORMAL);
+  put_piece(&out, "ab", -1, NORMAL);
+  put_piece(&out, MARK "a", -2, NORMAL);
+  put_field(&out, 2, trainer, n_trainer);
+  return out;
+}
+
+static vkf_text_file file_of(const char *text, const char *name) {
+  return (vkf_text_file){text, strlen(text), name};
+}
+
+static vkf_text_file file_of_bytes(const bytes *b, const char *name) {
+  return (vkf_text_file){b->data, b->n, name};
+}
+
+static void print_ids(char *out, size_t size, const vkf_text_ids *ids) {
+  size_t n = 0;
+  out[0] = 0;
+  for (size_t i = 0; i < ids->n && n < size; i++)
+    n += (size_t)snprintf(out + n, size - n, "%s%d", i ? " " : "", (int)ids->ids[i]);
+}
+
+static void assert_round(const vkf_text_files *files, const char *text, const char *ids_want, const char *back_want) {
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  vkf_text_tokenizer *tokenizer = NULL;
+  vkf_text_ids ids;
+  vkf_text back;
+  char got[200];
+  vkf_text_ids_init(&ids, &env);
+  vkf_text_init(&back, &env);
+  if (vkf_text_tokenizer_create_from(&env, files, &tokenizer) != VKF_OK) fail_msg("%s", env.message);
+  assert_int_equal(vkf_text_tokenizer_encode(tokenizer, text, strlen(text), true, &ids), VKF_OK);
+  print_ids(got, sizeof got, &ids);
+  assert_string_equal(got, ids_want);
+  assert_int_equal(vkf_text_tokenizer_decode(tokenizer, ids.ids, ids.n, true, &back), VKF_OK);
+  vkf_text_append(&back, "", 0);
+  assert_string_equal(back.data, back_want);
+  vkf_text_finish(&back);
+  vkf_text_ids_finish(&ids);
+  vkf_text_tokenizer_destroy(&tokenizer);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+/* "ab ab": _ab is no piece, so "ab" wins over "_a" by its score, in both models. */
+static void sentencepiece_classes(void **state) {
+  (void)state;
+  bytes one = small_spm(unigram, 2), two = small_spm(bpe, 2);
+  vkf_text_files files = {.spm = file_of_bytes(&one, "spiece.model")};
+  assert_round(&files, " ab  a<s>", "3 6 7 0", "ab a \xE2\x81\x87 "); /* no class: <s> is text, a run of it unknown */
+  files.tokenizer_config = file_of("{\"tokenizer_class\":\"T5Tokenizer\",\"extra_ids\":2}", "tokenizer_config.json");
+  assert_round(&files, "ab</s>a", "3 6 2 7 2", "ab a");
+  assert_round(&files, "<extra_id_0><extra_id_1>", "9 8 2", "");
+  files.spm = file_of_bytes(&two, "tokenizer.model");
+  files.tokenizer_config = (vkf_text_file){0};
+  files.config = file_of("{\"model_type\":\"llama\"}", "config.json");
+  assert_round(&files, "ab a", "1 3 6 7", "ab a");
+  files.tokenizer_config = file_of(
+      "{\"tokenizer_class\":\"LlamaTokenizer\",\"add_bos_token\":false,\"add_eos_token\":"
+      "true,\"eos_token\":{\"content\":\"</s>\"},\"additional_special_tokens\":[\"<t>\"],"
+      "\"added_tokens_decoder\":{\"11\":{\"content\":\"<x>\",\"special\":false}}}",
+      "tokenizer_config.json");
+  assert_round(&files, "a<x>b<t>", "7 11 3 5 12 2", "a<x> b");
+}
+
+static void marian(void **state) {
+  (void)state;
+  bytes source = small_spm(unigram, 2), target = small_spm(unigram, 2);
+  vkf_text_files files = {
+      .spm = file_of_bytes(&source, "source.spm"),
+      .target_spm = file_of_bytes(&target, "target.spm"),
+      .config = file_of("{\"model_type\":\"marian\"}", "config.json"),
+      .vocab = file_of("{\"</s>\":0,\"<unk>\":1,\"" MARK "a\":2,\"" MARK "\":3,\"ab\":4,\">>es<<\":5,\"<pad>\":6}",
+                       "vocab.json")};
+  assert_round(&files, ">>es<< ab a", "5 3 4 2 0", "ab a");
+  assert_round(&files, "a b", "2 3 1 0", "a "); /* "b" is no entry of vocab.json */
+}
+
+static const char vocab_json[] =
+    "{\"<s>\":0,\"</s>\":1,\"<unk>\":2,\"<pad>\":3,\"<mask>\":4,\"a\":5,\"b\":6,\"ab\":7,\"\xC4\xA0\":8,"
+    "\"\xC4\xA0"
+    "ab\":9,\"<|endoftext|>\":10}";
+static const char merges_txt[] = "#version: 0.2\na b\n\xC4\xA0 ab\r\n\n";
+static const char vocab_txt[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nab\n##b\nAb\n";
+
+static void byte_level_and_wordpiece(void **state) {
+  (void)state;
+  vkf_text_files files = {.vocab = file_of(vocab_json, "vocab.json"), .merges = file_of(merges_txt, "merges.txt")};
+  assert_round(&files, "ab ab<|endoftext|>", "7 9 10", "ab ab");
+  files.tokenizer_config =
+      file_of("{\"tokenizer_class\":\"RobertaTokenizerFast\",\"add_prefix_space\":true}", "tokenizer_config.json");
+  assert_round(&files, "ab <mask>", "0 9 4 1", " ab");
+  vkf_text_files words = {.words = file_of(vocab_txt, "vocab.txt")};
+  assert_round(&words, "ABB [MASK] q", "2 5 6 4 1 3", "abb");
+  words.tokenizer_config =
+      file_of("{\"tokenizer_class\":\"BertTokenizer\",\"do_lower_case\":false}", "tokenizer_config.json");
+  assert_round(&words, "Ab ab", "2 7 5 3", "Ab ab");
+}
+
+/* ---- refusals ---------------------------------------------------------------------------------------------------- */
+
+static void assert_refused(const vkf_text_files *files, vkf_status want, const char *words) {
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  vkf_text_tokenizer *tokenizer = NULL;
+  assert_int_equal(vkf_text_tokenizer_create_from(&env, files, &tokenizer), want);
+  assert_null(tokenizer);
+  if (!strstr(env.message, words)) fail_msg("expected \"%s\" in \"%s\"", words, env.message);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+static void refused_by_name(void **state) {
+  (void)state;
+  vkf_text_files files = {0};
+  assert_refused(&files, VKF_ERROR_FILE, "tokenizer.json");
+  const struct {
+    unsigned char trainer[3];
+    size_t n;
+    const char *words;
+  } trainers[] = {
+      {{0x18, 3}, 2, "\"word\""}, {{0x18, 4}, 2, "\"char\""}, {{0xC0, 1, 1}, 3, "treat_whitespace_as_suffix"}};
+  for (size_t i = 0; i < VKF_COUNT(trainers); i++) {
+    bytes spm = small_spm(trainers[i].trainer, trainers[i].n);
+    files.spm = file_of_bytes(&spm, "spiece.model");
+    assert_refused(&files, VKF_ERROR_UNSUPPORTED, trainers[i].words);
+  }
+  bytes spm = small_spm(bpe, 2);
+  put_piece(&spm, "user", 0, USER_DEFINED);
+  files.spm = file_of_bytes(&spm, "spiece.model");
+  assert_refused(&files, VKF_ERROR_UNSUPPORTED, "USER_DEFINED");
+  spm = small_spm(unigram, 2);
+  put_piece(&spm, "unused", 0, UNUSED);
+  files.spm = file_of_bytes(&spm, "spiece.model");
+  assert_refused(&files, VKF_ERROR_UNSUPPORTED, "UNUSED");
+  spm = small_spm(unigram, 2);
+  put_piece(&spm, "<0xG1>", 0, BYTE);
+  files.spm = file_of_bytes(&spm, "spiece.model");
+  assert_refused(&files, VKF_ERROR_FORMAT, "BYTE");
+  spm = small_spm(unigram, 2);
+  put_piece(&spm, "<unk2>", 0, UNKNOWN);
+  files.spm = file_of_bytes(&spm, "spiece.model");
+  assert_refused(&files, VKF_ERROR_FORMAT, "found 2");
+  files.config = file_of("{\"model_type\":\"mbart\"}", "config.json");
+  assert_refused(&files, VKF_ERROR_UNSUPPORTED, "mbart");
+  files = (vkf_text_files){.vocab = file_of(vocab_json, "vocab.json")};
+  assert_refused(&files, VKF_ERROR_FILE, "merges.txt");
+  files.merges = file_of("a\n", "merges.txt");
+  assert_refused(&files, VKF_ERROR_FORMAT, "merge 0");
+  files = (vkf_text_files){.words = file_of("a\n\xFF\n", "vocab.txt")};
+  assert_refused(&files, VKF_ERROR_FORMAT, "line 2");
+  files.words = file_of("a\n[UNK]\n", "vocab.txt");
+  assert_refused(&files, VKF_ERROR_FORMAT, "cls_token");
+}
+
+/* Each beginning of a file, and each of its bytes changed: a tokenizer or a sentence, never a crash. */
+static void damaged_sentencepiece(void **state) {
+  (void)state;
+  bytes whole = small_spm(unigram, 2);
+  size_t n_refused = 0;
+  for (size_t i = 0; i < 2 * whole.n; i++) {
+    vkf_env env;
+    vkf_env_init(&env, NULL);
+    bytes spm = whole;
+    if (i < whole.n)
+      spm.n = i;
+    else
+      spm.data[i - whole.n] = (char)(spm.data[i - whole.n] ^ 0x85);
+    char *exact = malloc(spm.n + 1); /* so that a sanitizer sees a byte too many */
+    memcpy(exact, spm.data, spm.n);
+    vkf_text_files files = {.spm = {exact, spm.n, "spiece.model"}};
+    vkf_text_tokenizer *tokenizer = NULL;
+    vkf_text_ids ids;
+    vkf_text_ids_init(&ids, &env);
+    if (vkf_text_tokenizer_create_from(&env, &files, &tokenizer) != VKF_OK) {
+      assert_null(tokenizer);
+      assert_non_null(strstr(env.message, "spiece.model"));
+      n_refused++;
+    } else {
+      assert_int_equal(vkf_text_tokenizer_encode(tokenizer, "ab a", 4, true, &ids), VKF_OK);
+    }
+    vkf_text_ids_finish(&ids);
+    vkf_text_tokenizer_destroy(&tokenizer);
+    assert_int_equal(env.live_bytes, 0);
+    free(exact);
+  }
+  assert_true(n_refused > whole.n);
+}
+
+/* ---- lack of memory ---------------------------------------------------------------------------------------------- */
+
+static vkf_status one_round(const vkf_text_files *files, uint64_t fail_at, uint64_t *n_allocations) {
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  env.fail_at = fail_at;
+  vkf_text_tokenizer *tokenizer = NULL;
+  vkf_text_ids ids;
+  vkf_text out;
+  vkf_text_ids_init(&ids, &env);
+  vkf_text_init(&out, &env);
+  vkf_status st = vkf_text_tokenizer_create_from(&env, files, &tokenizer);
+  if (st == VKF_OK) st = vkf_text_tokenizer_encode(tokenizer, "ab a q", 6, true, &ids);
+  if (st == VKF_OK) st = vkf_text_tokenizer_decode(tokenizer, ids.ids, ids.n, false, &out);
+  if (st != VKF_OK) assert_int_equal(env.first, VKF_ERROR_MEMORY);
+  vkf_text_finish(&out);
+  vkf_text_ids_finish(&ids);
+  vkf_text_tokenizer_destroy(&tokenizer);
+  assert_int_equal(env.live_bytes, 0);
+  *n_allocations = env.n_allocations;
+  return st;
+}
+
+static void lack_of_memory(void **state) {
+  (void)state;
+  bytes one = small_spm(unigram, 2), two = small_spm(bpe, 2);
+  put_piece(&one, "user", 0, USER_DEFINED);
+  const vkf_text_files folders[] = {
+      {.spm = file_of_bytes(&one, "spiece.model"), .config = file_of("{\"model_type\":\"t5\"}", "config.json")},
+      {.spm = file_of_bytes(&two, "spiece.model")},
+      {.spm = file_of_bytes(&one, "source.spm"),
+       .target_spm = file_of_bytes(&one, "target.spm"),
+       .config = file_of("{\"model_type\":\"marian\"}", "config.json"),
+       .vocab = file_of("{\"</s>\":0,\"<unk>\":1,\"ab\":2}", "vocab.json")},
+      {.vocab = file_of(vocab_json, "vocab.json"), .merges = file_of(merges_txt, "merges.txt")},
+      {.words = file_of(vocab_txt, "vocab.txt")}};
+  for (size_t i = 0; i < VKF_COUNT(folders); i++) {
+    uint64_t n, ignored;
+    assert_int_equal(one_round(&folders[i], 0, &n), VKF_OK);
+    assert_true(n > 5);
+    for (uint64_t at = 1; at <= n; at++) assert_int_equal(one_round(&folders[i], at, &ignored), VKF_ERROR_MEMORY);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(recorded_sentencepiece),
+      cmocka_unit_test(sentencepiece_classes),
+      cmocka_unit_test(marian),
+      cmocka_unit_test(byte_level_and_wordpiece),
+      cmocka_unit_test(refused_by_name),
+      cmocka_unit_test(damaged_sentencepiece),
+      cmocka_unit_test(lack_of_memory),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
