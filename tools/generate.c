@@ -1,7 +1,7 @@
-/* generate: ids in, ids out, by greedy or beam search. */
+/* generate: what follows a prompt, by greedy or beam search or by chance; on texts, or on ids in files. */
 #include <stdlib.h>
 
-#include "program.h"
+#include "generate.h"
 
 static int on_token(void *user, size_t row, int32_t token) {
   tool_session *session = user;
@@ -10,16 +10,10 @@ static int on_token(void *user, size_t row, int32_t token) {
   return 0;
 }
 
-static int run_generate(const tool_args *args) {
+static int generate_ids(const tool_args *args, const char *config) {
   tool_session session = {0};
   vkf_result *inputs = NULL, *result = NULL;
-  char *config = NULL;
-  if (!args->inputs || !args->outputs) {
-    return tool_usage_error("generate", "expected --inputs FILE and --outputs FILE, found %s",
-                            args->inputs ? "no --outputs" : "no --inputs");
-  }
-  int exit_code = tool_generation_config(args, &config);
-  if (exit_code == TOOL_OK) exit_code = tool_session_open(&session, args, args->device, args->operands[0]);
+  int exit_code = tool_session_open(&session, args, args->device, args->operands[0]);
   if (exit_code == TOOL_OK) exit_code = tool_read_arrays(&session, args->inputs, &inputs);
   vkf_array *arrays = exit_code == TOOL_OK ? tool_arrays(inputs) : NULL;
   if (exit_code == TOOL_OK && !arrays) exit_code = TOOL_FAILED;
@@ -34,27 +28,52 @@ static int run_generate(const tool_args *args) {
   vkf_result_destroy(&result);
   vkf_result_destroy(&inputs);
   tool_session_close(&session);
+  return exit_code;
+}
+
+static int run_generate(const tool_args *args) {
+  char *config = NULL;
+  bool files = args->inputs || args->outputs;
+  if (files && (!args->inputs || !args->outputs || args->prompts.n > 0)) {
+    return tool_usage_error("generate", "expected --inputs FILE and --outputs FILE, found %s",
+                            !args->inputs    ? "no --inputs"
+                            : !args->outputs ? "no --outputs"
+                                             : "--prompt as well");
+  }
+  if (args->chat) return tool_error("--chat: chat templates are not supported: expected the whole prompt as text");
+  int exit_code = tool_generation_config(args, &config);
+  if (exit_code == TOOL_OK) exit_code = files ? generate_ids(args, config) : tool_generate_text(args, config);
   free(config);
   return exit_code;
 }
 
 static const tool_option options[] = {
+    {"prompt", 'p', TOOL_TEXTS, offsetof(tool_args, prompts), "TEXT",
+     "repeatable; without it and --inputs each line of standard input"},
+    {"stop", 0, TOOL_TEXTS, offsetof(tool_args, stops), "TEXT", "end before this text; repeatable"},
+    {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "a JSON line for each text: prompt, text, ids, score"},
+    {"chat", 0, TOOL_FLAG, offsetof(tool_args, chat), NULL, "refused: chat templates are not supported"},
     {"inputs", 'i', TOOL_TEXT, offsetof(tool_args, inputs), "FILE",
      "safetensors: input_ids and attention_mask; int32 or int64"},
     {"outputs", 'o', TOOL_TEXT, offsetof(tool_args, outputs), "FILE",
      "safetensors: sequences and, with beams, sequences_scores;\nwritten as a whole or not at all"},
     {"generation-config", 'g', TOOL_TEXT, offsetof(tool_args, generation_config), "FILE",
      "JSON, keys as in generation_config.json;\nthe options below go over it"},
-    {"num-return-sequences", 0, TOOL_KEY_WHOLE, 0, "N", "give this many of the best beams of a row"},
+    {"num-return-sequences", 0, TOOL_KEY_WHOLE, 0, "N", "give this many sequences of a row"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
 const tool_command tool_generate = {
     .name = "generate",
-    .summary = "Generate token ids from given tensors",
-    .usage = "MODEL --inputs FILE --outputs FILE [OPTION]...",
-    .text = "What it gives is what transformers' generate gives for the same configuration.",
-    .examples = "  vkformer generate models/en-es --inputs in.safetensors --outputs out.safetensors --num-beams 4\n",
+    .summary = "Generate what follows a prompt",
+    .usage =
+        "MODEL [--prompt TEXT]... [OPTION]...\n   or: vkformer generate MODEL --inputs FILE --outputs FILE [OPTION]...",
+    .text =
+        "The text is shown as it grows. What greedy and beam search give is what transformers' generate\n"
+        "gives for the same configuration; with --do-sample it depends on seed, line and prompt alone.",
+    .examples =
+        "  vkformer generate gpt2 --prompt \"Once upon a time\" --do-sample --top-p 0.9 --seed 1\n"
+        "  vkformer generate models/en-es --inputs in.safetensors --outputs out.safetensors --num-beams 4\n",
     .groups = {&group, &tool_generation_options, &tool_common_options},
     .min_operands = 1,
     .max_operands = 1,

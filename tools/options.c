@@ -32,6 +32,12 @@ static const tool_option generation_options[] = {
     {"early-stopping", 0, TOOL_KEY_RULE, 0, "RULE", "when beams end: true, false or never"},
     {"repetition-penalty", 0, TOOL_KEY_NUMBER, 0, "X", "over 1: tokens that were there are less likely"},
     {"no-repeat-ngram-size", 0, TOOL_KEY_WHOLE, 0, "N", "no N tokens in a row come twice"},
+    {"do-sample", 0, TOOL_KEY_TRUE, 0, NULL, "draw tokens by chance; the next five are for it"},
+    {"temperature", 0, TOOL_KEY_NUMBER, 0, "X", "divides the scores"},
+    {"top-k", 0, TOOL_KEY_WHOLE, 0, "N", "only the N best tokens; 0: all; default 50"},
+    {"top-p", 0, TOOL_KEY_NUMBER, 0, "X", "only the best tokens that hold X of the probability"},
+    {"min-p", 0, TOOL_KEY_NUMBER, 0, "X", "only tokens with X times the best one's probability"},
+    {"seed", 0, TOOL_KEY_WHOLE, 0, "N", "the same seed and line give the same text; default 0"},
 };
 const tool_option_group tool_generation_options =
     TOOL_GROUP("Generation (over the keys of generation_config.json)", generation_options);
@@ -87,6 +93,14 @@ static int set_key(tool_args *args, const tool_option *option, json_t *value) {
   return json_object_set_new(args->config, key, value) == 0 ? TOOL_OK : tool_error("out of memory");
 }
 
+static int add_text(tool_texts *texts, const char *text) {
+  const char **at = realloc(texts->at, (texts->n + 1) * sizeof *at);
+  if (!at) return tool_error("out of memory");
+  at[texts->n++] = text;
+  texts->at = at;
+  return TOOL_OK;
+}
+
 static int add_icd(tool_args *args, const char *file) {
   const char **files = realloc(args->icd_files, (args->n_icd_files + 1) * sizeof *files);
   if (!files) return tool_error("out of memory");
@@ -110,6 +124,10 @@ static int set_option(const tool_command *command, const tool_option *option, co
       return TOOL_OK;
     case TOOL_ICD:
       return add_icd(args, text);
+    case TOOL_TEXTS:
+      return add_text(member, text);
+    case TOOL_KEY_TRUE:
+      return set_key(args, option, json_true());
     case TOOL_SIZE:
       if (!parse_whole(text, 1, &whole)) break;
       *(size_t *)member = (size_t)whole;
@@ -144,7 +162,7 @@ static void parser_init(parser *p, const tool_command *command) {
     const tool_option_group *group = command->groups[g];
     for (size_t i = 0; i < group->n_options && p->n_options < MAX_OPTIONS; i++) {
       const tool_option *option = &group->options[i];
-      bool has_value = option->kind != TOOL_FLAG;
+      bool has_value = option->kind != TOOL_FLAG && option->kind != TOOL_KEY_TRUE;
       p->options[p->n_options] = option;
       p->longs[p->n_options] = (struct option){option->name, has_value, NULL, FIRST_VALUE + p->n_options};
       p->n_options++;
@@ -208,6 +226,8 @@ int tool_args_parse(const tool_command *command, int argc, char **argv, tool_arg
 
 void tool_args_finish(tool_args *args) {
   free((void *)args->icd_files);
+  free((void *)args->prompts.at);
+  free((void *)args->stops.at);
   json_decref(args->config);
   memset(args, 0, sizeof *args);
 }

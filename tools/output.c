@@ -52,6 +52,20 @@ int tool_print_json(json_t *json) {
   return failed ? tool_error("standard output: cannot be written: %s", strerror(errno)) : TOOL_OK;
 }
 
+int tool_print_json_line(json_t *json) {
+  if (!json) return tool_error("out of memory");
+  json_dumpf(json, stdout, JSON_COMPACT);
+  putchar('\n');
+  json_decref(json);
+  return tool_flush();
+}
+
+json_t *tool_folder_json(const char *folder, const char *name) {
+  char path[4200];
+  int n = snprintf(path, sizeof path, "%s/%s", folder, name);
+  return n < (int)sizeof path ? json_load_file(path, 0, NULL) : NULL;
+}
+
 int tool_flush(void) {
   if (fflush(stdout) == 0 && !ferror(stdout)) return TOOL_OK;
   int cause = errno;

@@ -25,6 +25,12 @@ enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
+/* The values of a repeatable option. */
+typedef struct tool_texts {
+  const char **at;
+  size_t n;
+} tool_texts;
+
 /* What the command line said: one member an option, whichever command has it. */
 typedef struct tool_args {
   const char *device;
@@ -32,10 +38,16 @@ typedef struct tool_args {
   size_t n_icd_files;
   int verbose, help;
   const char *model, *inputs, *outputs, *generation_config, *json_file, *variant;
+  const char *params, *file;
+  int trace, list;
   int json, plan, decode, hidden_states, attentions;
   size_t batch_size, length; /* 0: not given */
   double seconds;            /* 0: not given */
-  json_t *config;            /* generation keys given as options; an object */
+  tool_texts prompts, stops;
+  const char *pooling;
+  int chat, normalize, similarity;
+  size_t top;     /* 0: not given */
+  json_t *config; /* generation keys given as options; an object */
   char **operands;
   size_t n_operands;
 } tool_args;
@@ -46,9 +58,11 @@ typedef enum tool_option_kind {
   TOOL_SIZE,       /* size_t, at least 1 */
   TOOL_NUMBER,     /* double, over 0 */
   TOOL_ICD,        /* appended to icd_files */
+  TOOL_TEXTS,      /* tool_texts, appended */
   TOOL_KEY_WHOLE,  /* a key of generation_config.json: a whole number */
   TOOL_KEY_NUMBER, /* a number */
-  TOOL_KEY_RULE    /* true, false or never */
+  TOOL_KEY_RULE,   /* true, false or never */
+  TOOL_KEY_TRUE    /* true, written without a value */
 } tool_option_kind;
 
 typedef struct tool_option {
@@ -122,6 +136,26 @@ double tool_seconds(void); /* monotonic */
 /* args->model, or the model shipped with vkformer, written to `path`. TOOL_FAILED after a message. */
 int tool_find_model(const tool_args *args, char *path, size_t size);
 
+/* The file or folder `name` that comes with vkformer ("models/en-es", "tour/tour.json"), written to `path`; `probe` is
+ * added to look whether it is there. TOOL_FAILED without a message. */
+int tool_find_shipped(const char *name, const char *probe, char *path, size_t size);
+
+/* ---- arrays and JSON (arrays.c) ---------------------------------------------------------------------------------- */
+
+/* Nested lists of numbers as an array: int32 where `integers`, else float32; its data are to free(). The name is not
+ * copied. TOOL_FAILED after a message that begins with the name. */
+int tool_array_from_json(const json_t *json, const char *name, bool integers, vkf_array *out);
+json_t *tool_array_to_json(const vkf_array *array);
+/* int32 where an op wants it: ids, positions and masks. */
+bool tool_array_is_integer(const char *name);
+size_t tool_array_elements(const vkf_array *array);
+/* Element i of a float32, float64 or int32 array. */
+double tool_array_value(const vkf_array *array, size_t i);
+/* The largest |array - exact| / bound; infinite where something is not finite that ought to be. */
+double tool_worst_ratio(const vkf_array *array, const vkf_array *exact, const vkf_array *bound);
+/* As a matrix, rows of the last dimension, indented; wide and long ones are shortened. */
+void tool_array_print(const vkf_array *array);
+
 /* ---- files and output -------------------------------------------------------------------------------------------- */
 
 /* The arrays of `result` in one piece, to free(); they still belong to it. NULL after a message. */
@@ -137,6 +171,22 @@ int tool_print_json(json_t *json);
 int tool_flush(void);
 /* A number, or null where JSON has none (NaN, infinite). */
 json_t *tool_json_real(double value);
+/* A line of JSON to standard output, at once. Takes `json` as above. */
+int tool_print_json_line(json_t *json);
+/* FOLDER/NAME, a JSON file; NULL where it cannot be read. */
+json_t *tool_folder_json(const char *folder, const char *name);
+
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
+
+/* Called for each text; index from 0. Not TOOL_OK ends. */
+typedef int (*tool_text_fn)(void *user, size_t index, const char *text);
+/* These texts, or where there are none the lines of standard input. */
+int tool_each_text(const char *const *texts, size_t n, tool_text_fn on_text, void *user);
+/* The ids of a text, told apart by `index` in messages; pieces are the texts of *out. */
+int tool_tokenize_text(tool_session *session, size_t index, const char *text, vkf_result **out);
+/* One forward pass over the ids that tool_tokenize_text gave. */
+int tool_run_ids(tool_session *session, size_t index, const vkf_result *tokens, vkf_result **out);
+
 /* The configuration that options and --generation-config ask for, to free(); NULL in *out: nothing. */
 int tool_generation_config(const tool_args *args, char **out);
 

@@ -1,0 +1,10 @@
+/* generate: the half that works on texts. */
+#ifndef VKFORMER_TOOLS_GENERATE_H
+#define VKFORMER_TOOLS_GENERATE_H
+
+#include "program.h"
+
+/* The prompts of the options, or the lines of standard input. config: keys of generation_config.json or NULL. */
+int tool_generate_text(const tool_args *args, const char *config);
+
+#endif
