@@ -12,6 +12,9 @@
 #define ONE_FILE "model.safetensors"
 #define INDEX_FILE "model.safetensors.index.json"
 
+/* PyTorch's own files, which are programs for a small machine. */
+static const char *const PICKLES[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
+
 static bool ends_with(const char *text, const char *end) {
   size_t n = strlen(text), m = strlen(end);
   return n >= m && strcmp(text + n - m, end) == 0;
@@ -32,6 +35,16 @@ vkf_status vkf_file_place_find(vkf_arena *arena, const char *path, vkf_file_plac
     if (out->path == NULL) return VKF_ERROR_MEMORY;
     out->is_index = i == 1;
     if (stat(out->path, &facts) == 0) return VKF_OK;
+  }
+  for (size_t i = 0; i < VKF_COUNT(PICKLES); i++) {
+    const char *pickle = vkf_arena_printf(arena, "%s%s%s", path, slash, PICKLES[i]);
+    if (pickle == NULL) return VKF_ERROR_MEMORY;
+    if (stat(pickle, &facts) == 0)
+      return vkf_env_fail(arena->env, VKF_ERROR_FILE,
+                          "%s: expected " ONE_FILE
+                          " in this folder, found %s, which is not read; "
+                          "\"scripts/convert %s\" of the sources makes the one of the other",
+                          path, PICKLES[i], path);
   }
   return vkf_env_fail(arena->env, VKF_ERROR_FILE,
                       "%s: expected " ONE_FILE " or " INDEX_FILE " in this folder, found neither", path);

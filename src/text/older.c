@@ -277,6 +277,7 @@ static vkf_status read_words(older *o) {
   o->vocab = json_object();
   if (o->vocab == NULL) return no_memory(o);
   for (size_t number = 1; next_line(&rest, &line); number++) {
+    if (number > VKF_TEXT_MAX_IDS) return bad_line(o, file, number, "the end, there are too many pieces");
     if (!vkf_utf8_check(line.data, line.size, NULL) || memchr(line.data, 0, line.size) != NULL)
       return bad_line(o, file, number, "a piece in UTF-8");
     vkf_text_string key;
@@ -401,6 +402,19 @@ done:
 
 /* ---- which files ------------------------------------------------------------------------------------------------- */
 
+#define MAX_FILE_BYTES ((size_t)1 << 30)
+
+/* Larger files are holes, or something else. */
+static vkf_status check_sizes(vkf_env *env, const vkf_text_files *files) {
+  const vkf_text_file *all[] = {&files->spm, &files->target_spm, &files->vocab, &files->merges, &files->words};
+  for (size_t i = 0; i < VKF_COUNT(all); i++) {
+    if (all[i]->data != NULL && all[i]->size > MAX_FILE_BYTES)
+      return vkf_env_fail(env, VKF_ERROR_FORMAT, "%s: expected at most %zu bytes, found %zu", all[i]->name,
+                          MAX_FILE_BYTES, all[i]->size);
+  }
+  return VKF_OK;
+}
+
 static vkf_status need(older *o, const vkf_text_file *file, const char *name) {
   if (file->data != NULL) return VKF_OK;
   return vkf_env_fail(o->loader->env, VKF_ERROR_FILE,
@@ -434,6 +448,7 @@ vkf_status vkf_text_tokenizer_load_older(vkf_text_tokenizer *tokenizer, vkf_text
     VKF_FAIL(
         loader->env, VKF_ERROR_FILE,
         "expected tokenizer.json, a SentencePiece model, vocab.json and merges.txt, or vocab.txt; found none of them");
+  VKF_TRY(check_sizes(loader->env, files));
   VKF_TRY(read_object(&o, &files->tokenizer_config, &o.config));
   VKF_TRY(find_class(&o));
   if (o.row == NULL && files->spm.data == NULL) /* the classes that these files began with */

@@ -53,6 +53,7 @@ static uint64_t read_fixed(message *m, size_t size) {
 static bool next_field(message *m, field *out) {
   if (m->at == m->end || m->damaged) return false;
   uint64_t key = read_varint(m), size = 0;
+  if (key >> 3 == 0) m->damaged = true; /* no field has the number 0: a file of zeros ends here */
   *out = (field){.number = (uint32_t)(key >> 3), .wire = key & 7};
   if (out->wire == 0) {
     out->value = read_varint(m);

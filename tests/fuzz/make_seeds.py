@@ -91,6 +91,44 @@ def tokenizer():
     dictionary("tokenizer", [p.relative_to(ROOT) for p in sorted((ROOT / "src/text").glob("*.c"))])
 
 
+def fields(data):
+    """The fields of a protobuf message: (number, all bytes of the field, its content)."""
+    at = 0
+
+    def varint():
+        nonlocal at
+        value = shift = 0
+        while True:
+            byte = data[at]
+            at += 1
+            value |= (byte & 127) << shift
+            shift += 7
+            if byte < 128:
+                return value
+
+    while at < len(data):
+        start, key = at, varint()
+        size = varint() if key & 7 in (0, 2) else 4
+        begin = at
+        if key & 7 != 0:
+            at += size
+        yield key >> 3, data[start:at], data[begin:at]
+
+
+def sentencepiece():
+    for path in sorted((ROOT / "tests/data/tokenizers").glob("*/spiece.model")):
+        parts = list(fields(path.read_bytes()))
+        pieces = [raw for number, raw, _ in parts if number == 1]
+        trainer = b"".join(raw for number, raw, _ in parts if number == 2)
+        some = b"".join(pieces[:8] + pieces[-40:] + pieces[300:340])
+        put("sentencepiece", path.parent.name, some + trainer)
+        # A trie of one leaf: "A" becomes "b".
+        trie = struct.pack("<4I", 12, 1 << 10, 0x41 | 1 << 8 | 3 << 10, 1 << 31) + b"b\0"
+        for flags in (b"", b"\x18\0\x20\0\x28\0"):
+            content = b"\x12" + bytes([len(trie)]) + trie + flags
+            put("sentencepiece", f"{path.parent.name}-charsmap{len(flags)}", some + trainer + b"\x1a" + bytes([len(content)]) + content)
+
+
 def generation():
     for path in sorted(ROOT.glob("tests/golden/*/generation.json")):
         for i, row in enumerate(json.loads(path.read_text())):
@@ -99,5 +137,5 @@ def generation():
     dictionary("generation", ["src/engine/generation_config.c"])
 
 
-for make in (safetensors, config, tokenizer, generation):
+for make in (safetensors, config, tokenizer, sentencepiece, generation):
     make()

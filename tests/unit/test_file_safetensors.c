@@ -213,6 +213,12 @@ static void refuses_what_is_no_safetensors_file(void **state) {
   assert_int_equal(vkf_file_tensors_open(&env, folder, &ts), VKF_ERROR_FILE);
   assert_non_null(strstr(env.message, "found neither"));
   vkf_env_clear(&env);
+  put_file("pytorch_model.bin", "PK", 2);
+  assert_int_equal(vkf_file_tensors_open(&env, folder, &ts), VKF_ERROR_FILE);
+  assert_non_null(strstr(env.message, "found pytorch_model.bin, which is not read"));
+  assert_non_null(strstr(env.message, "scripts/convert"));
+  vkf_env_clear(&env);
+  remove(in_folder("pytorch_model.bin"));
   assert_null(ts);
 }
 

@@ -269,6 +269,8 @@ static void refused_by_name(void **state) {
   assert_refused(&files, VKF_ERROR_FORMAT, "line 2");
   files.words = file_of("a\n[UNK]\n", "vocab.txt");
   assert_refused(&files, VKF_ERROR_FORMAT, "cls_token");
+  files.words.size = ((size_t)1 << 30) + 1; /* never read */
+  assert_refused(&files, VKF_ERROR_FORMAT, "at most 1073741824 bytes");
 }
 
 /* Each beginning of a file, and each of its bytes changed: a tokenizer or a sentence, never a crash. */
