@@ -64,7 +64,10 @@ static size_t settled(const tool_args *args, const char *text) {
   return keep;
 }
 
+/* A decoder may take back bytes that were a character (more bytes came that fit none): what follows them begins with a
+ * whole character all the same. */
 static void show(writer *w, const char *text, size_t n) {
+  while (w->n_shown < n && ((unsigned char)text[w->n_shown] & 0xc0) == 0x80) w->n_shown++;
   if (n <= w->n_shown) return;
   fwrite(text + w->n_shown, 1, n - w->n_shown, stdout);
   fflush(stdout);

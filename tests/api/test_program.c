@@ -184,10 +184,10 @@ static void test_help(void **state) {
       {"$V --help", 0, "Commands:", ""},
       {"$V --version", 0, "vkformer ", ""},
       {"$V help run", 0, "Usage: vkformer run MODEL", ""},
-      {"for c in $($V --help | sed -n '/^Commands/,/^$/s/^  \\([a-z]*\\) .*/\\1/p'); do "
+      {"for c in $($V --help | sed -n '/^Commands/,/^$/s/^  \\([a-z-]*\\) .*/\\1/p'); do "
        "$V $c --help > $T/help || exit 1; for w in \"Usage: vkformer $c\" --device --icd Example:; do "
        "grep -q -e \"$w\" $T/help || { echo \"$c: no $w\"; exit 1; }; done; echo $c; done",
-       0, "translate\nrun\ngenerate\nvalidate\ndevices\ninfo\n", ""},
+       0, "translate\nrun\ngenerate\nfill-mask\nembed\nclassify\nvalidate\ndevices\ninfo\n", ""},
   };
   CHECK(rows);
 }

@@ -1,0 +1,357 @@
+/* The commands on texts from outside: generate with prompts, fill-mask, classify and embed on golden models, which get
+ * a word-level tokenizer: id N is the word wN.
+ *
+ * In a command $V is the program, $T a fresh folder with the models gpt2, marian, bert, labels (a label a text) and
+ * words (a label a word). VKF_DEVICE names the driver under test.
+ */
+#define _XOPEN_SOURCE 700
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include <vkformer/vkformer.h>
+
+static char folder[] = "/tmp/vkformer-text-XXXXXX", out[1 << 16], err[1 << 16];
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+static void read_file(const char *name, char *text, size_t size) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", folder, name);
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  size_t n = fread(text, 1, size - 1, file);
+  text[n] = 0;
+  fclose(file);
+}
+
+/* Runs it and reads what it wrote to `out` and `err`; returns its exit code. */
+static int run(const char *command) {
+  char line[4096];
+  assert_true(snprintf(line, sizeof line, "( %s ) >$T/out 2>$T/err </dev/null", command) < (int)sizeof line);
+  int status = system(line);
+  read_file("out", out, sizeof out);
+  read_file("err", err, sizeof err);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000;
+}
+
+static void must_print(const char *command, const char *expected) {
+  if (run(command) != 0 || strcmp(out, expected) != 0 || err[0]) {
+    fail_msg("%s\nexpected '%s'\nfound '%s'\nerr '%s'", command, expected, out, err);
+  }
+}
+
+static void must_fail(const char *command, int exit_code, const char *words) {
+  int found = run(command);
+  if (found != exit_code || !strstr(err, words)) fail_msg("%s: exit %d, %s, expected %s", command, found, err, words);
+}
+
+/* Line `index` of what a command printed, as JSON: to json_decref(). */
+static json_t *line_of(const char *command, int index) {
+  if (run(command) != 0) fail_msg("%s\n%s", command, err);
+  char *line = out;
+  for (int i = 0; i < index && line; i++) line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL;
+  json_t *json = line ? json_loads(line, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
+  if (!json) fail_msg("%s\nexpected JSON in line %d, found '%s'", command, index, out);
+  return json;
+}
+
+/* ---- models ------------------------------------------------------------------------------------------------------ */
+
+/* Words w0 .. but those that `named` gives, "ID NAME" each; these are special tokens. decoder, post: JSON. */
+static void write_tokenizer(const char *model, int n, const char *const *named, int n_named, const char *decoder,
+                            const char *post) {
+  char path[256], word[32];
+  json_t *root = json_pack("{s:s, s:[], s:n, s:{s:s}, s:{s:s, s:{}, s:s}}", "version", "1.0", "added_tokens",
+                           "normalizer", "pre_tokenizer", "type", "WhitespaceSplit", "model", "type", "WordLevel",
+                           "vocab", "unk_token", strchr(named[0], ' ') + 1);
+  assert_non_null(root);
+  json_t *vocab = json_object_get(json_object_get(root, "model"), "vocab");
+  for (int id = 0; id < n; id++) {
+    const char *name = NULL;
+    for (int k = 0; k < n_named; k++)
+      if (atoi(named[k]) == id) name = strchr(named[k], ' ') + 1;
+    snprintf(word, sizeof word, "w%d", id);
+    json_object_set_new(vocab, name ? name : word, json_integer(id));
+    if (name && name[0] != '<' && name[0] != '[') name = NULL;
+    if (name && strncmp(name, "<0x", 3) != 0)
+      json_array_append_new(json_object_get(root, "added_tokens"),
+                            json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", id, "content", name, "single_word",
+                                      0, "lstrip", 0, "rstrip", 0, "normalized", 0, "special", 1));
+  }
+  json_object_set_new(root, "decoder", decoder ? json_loads(decoder, 0, NULL) : json_null());
+  json_object_set_new(root, "post_processor", post ? json_loads(post, 0, NULL) : json_null());
+  snprintf(path, sizeof path, "%s/%s/tokenizer.json", folder, model);
+  assert_int_equal(json_dump_file(root, path, 0), 0);
+  json_decref(root);
+}
+
+static int prepare(void **state) {
+  static const char *const end[] = {"0 <unk>", "158 <eos>"}, *const start[] = {"0 <pad>", "36 <eos>"};
+  static const char *const bytes[] = {"0 <unk>", "158 <eos>", "125 <0xC3>", "30 <0xA9>"};
+  static const char *const bert[] = {"0 [PAD]", "1 [UNK]", "2 [CLS]", "3 [SEP]", "4 [MASK]"};
+  static const char *const post =
+      "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"[CLS]\",\"type_id\":0}},{\"Sequence\":"
+      "{\"id\":\"A\",\"type_id\":0}},{\"SpecialToken\":{\"id\":\"[SEP]\",\"type_id\":0}}],\"pair\":[{\"Sequence\":"
+      "{\"id\":\"A\",\"type_id\":0}},{\"Sequence\":{\"id\":\"B\",\"type_id\":0}}],\"special_tokens\":{\"[CLS]\":{"
+      "\"id\":"
+      "\"[CLS]\",\"ids\":[2],\"tokens\":[\"[CLS]\"]},\"[SEP]\":{\"id\":\"[SEP]\",\"ids\":[3],\"tokens\":[\"[SEP]\"]}}}";
+  (void)state;
+  if (!mkdtemp(folder)) return -1;
+  setenv("T", folder, 1);
+  setenv("V", VKF_BINARY_DIR "/vkformer", 1);
+  setenv("G", VKF_SOURCE_DIR "/tests/golden", 1);
+  if (system("cp -r $G/gpt2 $T/gpt2 && cp -r $G/gpt2 $T/bytes && cp -r $G/marian $T/marian && cp -r $G/bert $T/bert && "
+             "cp -r $G/bert-sequence-classification $T/labels && cp -r $G/roberta-token-classification $T/words && "
+             "chmod -R u+w $T") != 0)
+    return -1;
+  write_tokenizer("gpt2", 160, end, 2, NULL, NULL);
+  write_tokenizer("bytes", 160, bytes, 4,
+                  "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}]}", NULL);
+  write_tokenizer("marian", 150, start, 2, NULL, NULL);
+  write_tokenizer("bert", 120, bert, 5, NULL, post);
+  write_tokenizer("labels", 120, bert, 5, NULL, post);
+  write_tokenizer("words", 120, bert, 5, NULL, post);
+  return 0;
+}
+
+static int clean(void **state) {
+  (void)state;
+  return system("rm -rf $T");
+}
+
+/* ---- generate ---------------------------------------------------------------------------------------------------- */
+
+static void test_prompts(void **state) {
+  (void)state;
+  must_print("$V generate $T/gpt2 --prompt 'w5 w6 w7' --max-new-tokens 6", " w125 w30 w30 w30 w30 w30\n");
+  must_print("printf 'w5 w6 w7\\nw5 w6 w7' | $V generate $T/gpt2 --max-new-tokens 2", " w125 w30\n w125 w30\n");
+  must_print("$V generate $T/gpt2 -p 'w5 w6 w7' --max-new-tokens 2 --json",
+             "{\"prompt\":\"w5 w6 w7\",\"text\":\" w125 w30\",\"ids\":[125,30],\"score\":null}\n");
+  must_print("$V generate $T/gpt2 -p 'w5 w6 w7' --max-new-tokens 6 --stop w9 --stop 'w30 w30'", " w125 \n");
+  must_print("$V generate $T/gpt2 -p 'w5 w6 w7' --max-new-tokens 3 --stop w300", " w125 w30 w30\n");
+  json_t *stopped = line_of("$V generate $T/gpt2 -p 'w5 w6 w7' --max-new-tokens 6 --json --stop w30", 0);
+  assert_string_equal(json_string_value(json_object_get(stopped, "text")), " w125 ");
+  assert_int_equal(json_array_size(json_object_get(stopped, "ids")), 2); /* it ended there */
+  json_decref(stopped);
+}
+
+/* A character of two tokens is shown when it is complete. */
+static void test_whole_characters(void **state) {
+  (void)state;
+  must_print("$V generate $T/bytes -p 'w5 w6 w7' --max-new-tokens 2", "\xc3\xa9\n");
+  must_print("$V generate $T/bytes -p 'w5 w6 w7' --max-new-tokens 1", "\xef\xbf\xbd\n");
+}
+
+static void test_beams_and_encoder(void **state) {
+  (void)state;
+  static const char beams[] =
+      "$V generate $T/marian -p 'w5 w6 w7 <eos>' --num-beams 3 --num-return-sequences 2 --max-new-tokens 6 --json";
+  json_t *first = line_of(beams, 0), *second = line_of(beams, 1);
+  double a = json_real_value(json_object_get(first, "score")), b = json_real_value(json_object_get(second, "score"));
+  assert_true(a < 0 && b <= a);
+  assert_int_equal(json_array_size(json_object_get(first, "ids")), 6);
+  json_decref(first);
+  json_decref(second);
+}
+
+/* What is drawn depends on seed and line, not on what else is asked for. */
+static void test_sampling(void **state) {
+  (void)state;
+  static const char options[] = "--do-sample --seed 3 --max-new-tokens 6 --json";
+  char command[512];
+  snprintf(command, sizeof command, "printf 'w5 w6\\nw9\\nw9' | $V generate $T/gpt2 %s", options);
+  json_t *second = line_of(command, 1), *third = line_of(command, 2);
+  snprintf(command, sizeof command, "printf 'w50\\nw9\\n' | $V generate $T/gpt2 %s", options);
+  json_t *again = line_of(command, 1);
+  assert_true(json_equal(second, again));
+  assert_false(json_equal(second, third)); /* another line */
+  snprintf(command, sizeof command, "printf 'w50\\nw9\\n' | $V generate $T/gpt2 %s --seed 4", options);
+  json_t *other = line_of(command, 1);
+  assert_false(json_equal(second, other));
+  json_decref(second);
+  json_decref(third);
+  json_decref(again);
+  json_decref(other);
+  must_print("$V generate $T/gpt2 -p 'w5 w6 w7' --do-sample --top-k 1 --max-new-tokens 3", " w125 w30 w30\n");
+}
+
+static void test_refused(void **state) {
+  (void)state;
+  must_fail("$V generate $T/gpt2 --chat -p a", 1, "chat templates are not supported");
+  must_fail("$V generate $T/gpt2 -p \"$(yes w5 | head -97 | tr '\\n' ' ')\"", 1,
+            "prompt 1: input_ids: expected at most 96 tokens, the model's positions, found 97");
+  must_fail("$V generate $T/gpt2 -p w5 --do-sample --temperature 0", 1, "\"temperature\": expected a number over 0");
+  must_fail("$V generate $T/gpt2 -p w5 -i a -o b", 2, "found --prompt as well");
+  must_fail("$V generate $T/gpt2 -p ''", 1, "text 1: expected at least one token");
+  must_fail("$V generate $T/bert -p w5", 1, "cannot generate");
+  must_fail("$V fill-mask $T/bert w5", 1, "text 1: expected the tokenizer's mask");
+  must_fail("$V fill-mask $T/labels '[MASK]'", 1, "masked language model");
+  must_fail("$V classify $T/bert w5", 1, "classification head");
+  must_fail("$V embed $T/bert w5 --pooling sum", 2, "--pooling: expected mean, cls, max or last, found 'sum'");
+}
+
+/* ---- what a forward pass says ------------------------------------------------------------------------------------ */
+
+static void ok(vkf_context *context, vkf_status status) {
+  if (status != VKF_OK) fail_msg("%s", vkf_context_message(context));
+}
+
+/* One output of a model for [CLS] w5 w6 [MASK] [SEP], copied: to free(). */
+static float *forward(const char *model, const char *name, size_t *width) {
+  static int32_t ids[5] = {2, 5, 6, 4, 3};
+  char path[256];
+  vkf_context *context = NULL;
+  vkf_device *device = NULL;
+  vkf_model *opened = NULL;
+  vkf_result *result = NULL;
+  vkf_array input = {.name = "input_ids", .dtype = VKF_I32, .rank = 2, .shape = {1, 5}, .data = ids};
+  snprintf(path, sizeof path, "%s/%s", folder, model);
+  ok(NULL, vkf_context_create(NULL, &context));
+  ok(context, vkf_device_open(context, NULL, &device));
+  ok(context, vkf_model_open(device, path, &opened));
+  ok(context, vkf_model_run(opened, &input, 1, NULL, &result));
+  const vkf_array *array = vkf_result_find(result, name);
+  assert_non_null(array);
+  size_t n = 1;
+  for (size_t i = 0; i < array->rank; i++) n *= array->shape[i];
+  *width = array->shape[array->rank - 1];
+  float *copy = calloc(n, sizeof *copy);
+  assert_non_null(copy);
+  memcpy(copy, array->data, n * sizeof *copy);
+  vkf_result_destroy(&result);
+  vkf_model_close(&opened);
+  vkf_device_close(&device);
+  vkf_context_destroy(&context);
+  return copy;
+}
+
+static size_t best_of(const float *logits, size_t n) {
+  size_t best = 0;
+  for (size_t i = 1; i < n; i++)
+    if (logits[i] > logits[best]) best = i;
+  return best;
+}
+
+static double softmax_of(const float *logits, size_t n, size_t at) {
+  double sum = 0;
+  for (size_t i = 0; i < n; i++) sum += exp((double)logits[i] - logits[at]);
+  return 1 / sum;
+}
+
+static void check_score(const json_t *object, const char *key, double expected) {
+  double score = json_real_value(json_object_get(object, key));
+  if (fabs(score - expected) > 1e-9) fail_msg("expected %.12g, found %.12g", expected, score);
+}
+
+static void test_fill_mask(void **state) {
+  (void)state;
+  size_t n = 0;
+  float *logits = forward("bert", "logits", &n);
+  size_t best = best_of(logits + 3 * n, n);
+  json_t *line = line_of("$V fill-mask $T/bert 'w5 w6 [MASK]' --top-k 2 --json", 0);
+  char text[64];
+  assert_int_equal(json_integer_value(json_object_get(line, "id")), best);
+  assert_int_equal(json_integer_value(json_object_get(line, "position")), 3);
+  snprintf(text, sizeof text, "w5 w6 w%zu", best);
+  assert_string_equal(json_string_value(json_object_get(line, "text")), text);
+  check_score(line, "score", softmax_of(logits + 3 * n, n, best));
+  json_decref(line);
+  assert_int_equal(run("test $($V fill-mask $T/bert 'w5 [MASK] [MASK]' -k 3 --json | wc -l) = 6"), 0);
+  free(logits);
+}
+
+static void test_classify(void **state) {
+  (void)state;
+  size_t n = 0;
+  char name[32];
+  float *logits = forward("labels", "logits", &n);
+  json_t *line = line_of("$V classify $T/labels 'w5 w6 [MASK]' --json", 0), *labels = json_object_get(line, "labels");
+  assert_int_equal(json_array_size(labels), n);
+  snprintf(name, sizeof name, "LABEL_%zu", best_of(logits, n));
+  assert_string_equal(json_string_value(json_object_get(json_array_get(labels, 0), "label")), name);
+  check_score(json_array_get(labels, 0), "score", softmax_of(logits, n, best_of(logits, n)));
+  json_decref(line);
+  free(logits);
+
+  logits = forward("words", "logits", &n);
+  line = line_of("$V classify $T/words 'w5 w6 [MASK]' --json", 0);
+  json_t *words = json_object_get(line, "words");
+  assert_int_equal(json_array_size(words), 2); /* special tokens are no words */
+  for (size_t i = 0; i < 2; i++) {
+    const float *row = logits + (i + 1) * n;
+    snprintf(name, sizeof name, "LABEL_%zu", best_of(row, n));
+    assert_string_equal(json_string_value(json_object_get(json_array_get(words, i), "label")), name);
+    assert_string_equal(json_string_value(json_object_get(json_array_get(words, i), "word")), i ? "w6" : "w5");
+    check_score(json_array_get(words, i), "score", softmax_of(row, n, best_of(row, n)));
+  }
+  json_decref(line);
+  free(logits);
+}
+
+static void check_embedding(const char *command, const double *expected, size_t n) {
+  json_t *line = line_of(command, 0), *vector = json_object_get(line, "embedding");
+  assert_int_equal(json_array_size(vector), n);
+  for (size_t i = 0; i < n; i++) {
+    double found = json_real_value(json_array_get(vector, i));
+    if (fabs(found - expected[i]) > 1e-9) fail_msg("%s: [%zu] %.12g, expected %.12g", command, i, found, expected[i]);
+  }
+  json_decref(line);
+}
+
+static void test_embed(void **state) {
+  (void)state;
+  enum { MAX_WIDTH = 256, S = 5 };
+  static double mean[MAX_WIDTH], first[MAX_WIDTH], last[MAX_WIDTH], top[MAX_WIDTH], unit[MAX_WIDTH];
+  double length = 0;
+  size_t n = 0;
+  float *states = forward("bert", "last_hidden_state", &n);
+  assert_in_range(n, 1, MAX_WIDTH);
+  for (size_t d = 0; d < n; d++) {
+    top[d] = -INFINITY;
+    for (size_t t = 0; t < S; t++) mean[d] += states[t * n + d] / (double)S;
+    for (size_t t = 0; t < S; t++) top[d] = fmax(top[d], states[t * n + d]);
+    first[d] = states[d];
+    last[d] = states[(S - 1) * n + d];
+    length += mean[d] * mean[d];
+  }
+  for (size_t d = 0; d < n; d++) unit[d] = mean[d] / sqrt(length);
+  check_embedding("$V embed $T/bert 'w5 w6 [MASK]'", mean, n);
+  check_embedding("echo 'w5 w6 [MASK]' | $V embed $T/bert --pooling cls", first, n);
+  check_embedding("$V embed $T/bert --pooling last 'w5 w6 [MASK]'", last, n);
+  check_embedding("$V embed $T/bert --normalize 'w5 w6 [MASK]'", unit, n);
+  assert_int_equal(run("mkdir $T/bert/1_Pooling && echo '{\"pooling_mode_max_tokens\": true, "
+                       "\"pooling_mode_mean_tokens\": false}' > $T/bert/1_Pooling/config.json"),
+                   0);
+  check_embedding("$V embed $T/bert 'w5 w6 [MASK]'", top, n);
+  json_t *line = line_of("printf 'w5\\nw5\\nw9 w8\\n' | $V embed $T/bert --similarity", 0);
+  const json_t *row = json_object_get(line, "similarity");
+  assert_int_equal(json_array_size(row), 3);
+  assert_true(fabs(json_real_value(json_array_get(row, 1)) - 1) < 1e-12);
+  assert_true(json_real_value(json_array_get(row, 2)) < 0.9999);
+  json_decref(line);
+  assert_int_equal(run("echo '[{\"type\": \"sentence_transformers.models.Dense\"}]' > $T/bert/modules.json"), 0);
+  must_fail("$V embed $T/bert w5", 1, "module \"Dense\" is not supported");
+  assert_int_equal(run("rm $T/bert/modules.json"), 0);
+  free(states);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_prompts),           cmocka_unit_test(test_whole_characters),
+      cmocka_unit_test(test_beams_and_encoder), cmocka_unit_test(test_sampling),
+      cmocka_unit_test(test_refused),           cmocka_unit_test(test_fill_mask),
+      cmocka_unit_test(test_classify),          cmocka_unit_test(test_embed),
+  };
+  return cmocka_run_group_tests(tests, prepare, clean);
+}

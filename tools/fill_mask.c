@@ -1,0 +1,122 @@
+/* fill-mask: what a masked language model puts in the place of each mask of a text. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program.h"
+
+enum { DEFAULT_TOP = 5 };
+
+typedef struct filler {
+  tool_session session;
+  const tool_args *args;
+} filler;
+
+/* The pieces by which tokenizers of masked language models write the mask. */
+static bool is_mask(const char *piece) {
+  return strcmp(piece, "[MASK]") == 0 || strcmp(piece, "<mask>") == 0;
+}
+
+/* The most probable id that is not taken. */
+static size_t find_best(const float *logits, size_t n, const bool *taken) {
+  size_t best = n;
+  for (size_t i = 0; i < n; i++)
+    if (!taken[i] && (best == n || logits[i] > logits[best])) best = i;
+  return best;
+}
+
+static double log_sum(const float *logits, size_t n) {
+  double top = logits[0], sum = 0;
+  for (size_t i = 1; i < n; i++) top = fmax(top, logits[i]);
+  for (size_t i = 0; i < n; i++) sum += exp(logits[i] - top);
+  return top + log(sum);
+}
+
+/* One candidate; ids [n] have it in the place of the mask. */
+static int print_candidate(filler *f, const char *source, size_t at, int32_t id, double probability, const int32_t *ids,
+                           size_t n) {
+  vkf_result *token = NULL, *text = NULL;
+  vkf_status status = vkf_model_detokenize(f->session.model, &id, 1, &token);
+  if (status == VKF_OK) status = vkf_model_detokenize(f->session.model, ids, n, &text);
+  int exit_code = status == VKF_OK ? TOOL_OK : tool_session_fail(&f->session, status, NULL);
+  if (exit_code == TOOL_OK && f->args->json) {
+    exit_code = tool_print_json_line(json_pack("{s:s, s:I, s:f, s:I, s:s, s:s}", "source", source, "position",
+                                               (json_int_t)at, "score", probability, "id", (json_int_t)id, "token",
+                                               vkf_result_text(token, 0), "text", vkf_result_text(text, 0)));
+  } else if (exit_code == TOOL_OK) {
+    printf("%.4f  %-16s %s\n", probability, vkf_result_text(token, 0), vkf_result_text(text, 0));
+  }
+  vkf_result_destroy(&token);
+  vkf_result_destroy(&text);
+  return exit_code;
+}
+
+/* The candidates for the mask at `at`; ids are as they were afterwards. */
+static int fill(filler *f, const char *source, int32_t *ids, size_t n, size_t at, const float *logits, size_t n_vocab) {
+  size_t top = f->args->top ? f->args->top : DEFAULT_TOP;
+  bool *taken = calloc(n_vocab, sizeof *taken);
+  if (!taken) return tool_error("out of memory");
+  double all = log_sum(logits, n_vocab);
+  int32_t mask = ids[at];
+  int exit_code = TOOL_OK;
+  for (size_t i = 0; i < top && i < n_vocab && exit_code == TOOL_OK; i++) {
+    size_t best = find_best(logits, n_vocab, taken);
+    taken[best] = true;
+    ids[at] = (int32_t)best;
+    exit_code = print_candidate(f, source, at, (int32_t)best, exp(logits[best] - all), ids, n);
+  }
+  ids[at] = mask;
+  free(taken);
+  return exit_code;
+}
+
+static int on_text(void *user, size_t index, const char *text) {
+  filler *f = user;
+  vkf_result *tokens = NULL, *result = NULL;
+  size_t n_masks = 0;
+  int exit_code = tool_tokenize_text(&f->session, index, text, &tokens);
+  if (exit_code == TOOL_OK) exit_code = tool_run_ids(&f->session, index, tokens, &result);
+  const vkf_array *ids = vkf_result_find(tokens, "ids"), *logits = vkf_result_find(result, "logits");
+  if (exit_code == TOOL_OK && (!logits || logits->rank != 3 || logits->shape[1] != ids->shape[0]))
+    exit_code = tool_error("expected a model with a masked language model head, found none");
+  for (size_t i = 0; exit_code == TOOL_OK && i < ids->shape[0]; i++) {
+    if (!is_mask(vkf_result_text(tokens, i))) continue;
+    if (n_masks++ > 0 && !f->args->json) putchar('\n');
+    exit_code = fill(f, text, ids->data, ids->shape[0], i, (const float *)logits->data + i * logits->shape[2],
+                     logits->shape[2]);
+  }
+  if (exit_code == TOOL_OK && n_masks == 0)
+    exit_code = tool_error("text %zu: expected the tokenizer's mask, [MASK] or <mask>, found none", index + 1);
+  vkf_result_destroy(&tokens);
+  vkf_result_destroy(&result);
+  return exit_code;
+}
+
+static int run_fill_mask(const tool_args *args) {
+  filler f = {.args = args};
+  int exit_code = tool_session_open(&f.session, args, args->device, args->operands[0]);
+  if (exit_code == TOOL_OK)
+    exit_code = tool_each_text((const char *const *)args->operands + 1, args->n_operands - 1, on_text, &f);
+  tool_session_close(&f.session);
+  return exit_code;
+}
+
+static const tool_option options[] = {
+    {"top-k", 'k', TOOL_SIZE, offsetof(tool_args, top), "N", "candidates for each mask; default 5"},
+    {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
+     "a JSON line for each candidate: source, position, score, id,\ntoken, text"},
+};
+static const tool_option_group group = TOOL_GROUP("Options", options);
+
+const tool_command tool_fill_mask = {
+    .name = "fill-mask",
+    .summary = "Fill the masks of texts, or of the lines of standard input",
+    .usage = "MODEL [OPTION]... [TEXT]...",
+    .text = "A mask is written as the model's tokenizer writes it: [MASK] or <mask>.",
+    .examples = "  vkformer fill-mask bert-base-uncased \"Paris is the [MASK] of France.\" --top-k 3\n",
+    .groups = {&group, &tool_common_options},
+    .min_operands = 1,
+    .max_operands = (size_t)-1,
+    .operand = "MODEL, a model folder",
+    .run = run_fill_mask,
+};
