@@ -5,15 +5,34 @@
 
 #include "program.h"
 
-static int encode(tool_session *session, const char *text) {
+/* {"ids": [...], "pieces": [...]} */
+static int print_json(const vkf_array *ids, const vkf_result *result) {
+  json_t *numbers = json_array(), *pieces = json_array();
+  for (size_t i = 0; i < ids->shape[0]; i++) {
+    json_array_append_new(numbers, json_integer(((const int32_t *)ids->data)[i]));
+    json_array_append_new(pieces, json_string(vkf_result_text(result, i)));
+  }
+  json_t *line = json_pack("{s:o, s:o}", "ids", numbers, "pieces", pieces);
+  int exit_code = line && json_dumpf(line, stdout, JSON_COMPACT) == 0 ? TOOL_OK : tool_error("out of memory");
+  putchar('\n');
+  json_decref(line);
+  return exit_code;
+}
+
+static int encode(tool_session *session, const char *text, bool json) {
   vkf_result *result = NULL;
   vkf_status status = vkf_model_tokenize(session->model, text, &result);
   if (status != VKF_OK) return tool_session_fail(session, status, NULL);
   const vkf_array *ids = vkf_result_find(result, "ids");
-  for (size_t i = 0; i < ids->shape[0]; i++) printf("%s%d", i ? " " : "", ((const int32_t *)ids->data)[i]);
-  putchar('\n');
+  int exit_code = TOOL_OK;
+  if (json) {
+    exit_code = print_json(ids, result);
+  } else {
+    for (size_t i = 0; i < ids->shape[0]; i++) printf("%s%d", i ? " " : "", ((const int32_t *)ids->data)[i]);
+    putchar('\n');
+  }
   vkf_result_destroy(&result);
-  return TOOL_OK;
+  return exit_code;
 }
 
 static int parse_id(const char *text, int32_t *id) {
@@ -53,7 +72,7 @@ static int run_tokenize(const tool_args *args) {
   if (exit_code == TOOL_OK) exit_code = tool_session_open(&session, args, args->device ? args->device : "ref", folder);
   if (exit_code == TOOL_OK && args->decode) exit_code = decode(&session, args->operands, args->n_operands);
   for (size_t i = 0; i < args->n_operands && !args->decode && exit_code == TOOL_OK; i++) {
-    exit_code = encode(&session, args->operands[i]);
+    exit_code = encode(&session, args->operands[i], args->json);
   }
   tool_session_close(&session);
   return exit_code;
@@ -62,6 +81,7 @@ static int run_tokenize(const tool_args *args) {
 static const tool_option options[] = {
     {"model", 'm', TOOL_TEXT, offsetof(tool_args, model), "DIR", "a model folder; default: the English-Spanish model"},
     {"decode", 0, TOOL_FLAG, offsetof(tool_args, decode), NULL, "the arguments are ids of one text: print that text"},
+    {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "ids and pieces of each text, one JSON object a line"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
