@@ -101,7 +101,8 @@ static void run_steps(driver *d, vkf_model *m, const batch *b, float *logits, ui
   vkf_sizes sizes = {.B = b->rows, .S = b->width, .R = b->rows, .T = 1, .out = b->rows * b->width};
   vkf_dims dims = vkf_dims_make(&sizes);
   const vkf_ready *ready = program(d, m, capacity, &request);
-  driver_ok(d, vkf_engine_encode(m, ready, &dims, &(vkf_encode_input){b->rows, b->width, b->ids, b->mask, NULL}));
+  const vkf_encode_input source = {.B = b->rows, .S = b->width, .ids = b->ids, .mask = b->mask};
+  driver_ok(d, vkf_engine_encode(m, ready, &dims, &source));
   request =
       (vkf_plan_request){.stage = VKF_STAGE_DECODE, .capacity = {.T = 1, .out = caps.R}, .mask = true, .logits = true};
   ready = program(d, m, capacity, &request);
