@@ -13,6 +13,8 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/models/en-es)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/models DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer)
 endif()
 
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/tour DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer)
+
 # A static libvkformer leaves its dependencies to whoever links it: the package names them.
 set(VKF_STATIC ON)
 if(BUILD_SHARED_LIBS)

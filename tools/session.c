@@ -130,23 +130,28 @@ static bool executable_folder(char *path, size_t size) {
   return true;
 }
 
-int tool_find_model(const tool_args *args, char *path, size_t size) {
+int tool_find_shipped(const char *name, const char *probe, char *path, size_t size) {
   char folder[2048];
-  if (args->model)
-    return snprintf(path, size, "%s", args->model) < (int)size ? TOOL_OK : tool_error("--model: too long a name");
   if (!executable_folder(folder, sizeof folder)) folder[0] = 0;
   /* Beside the build folder, in the share folder of the same prefix, in the prefix of the build, in its sources. */
-  static const char *const beside[] = {"/../models/en-es", "/../share/vkformer/models/en-es"};
-  static const char *const fixed[] = {VKF_DATA_DIR "/models/en-es", VKF_MODELS_DIR "/en-es"};
+  static const char *const beside[] = {"/..", "/../share/vkformer"};
+  static const char *const fixed[] = {VKF_DATA_DIR, VKF_SOURCE_DIR};
   for (int i = 0; i < 4; i++) {
-    char config[4096];
-    int n = i < 2 ? snprintf(path, size, "%s%s", folder, beside[i]) : snprintf(path, size, "%s", fixed[i - 2]);
+    char file[4096];
+    int n = snprintf(path, size, "%s%s/%s", i < 2 ? folder : "", i < 2 ? beside[i] : fixed[i - 2], name);
     if (n >= (int)size || (i < 2 && !folder[0])) continue;
-    snprintf(config, sizeof config, "%s/config.json", path);
-    if (access(config, R_OK) == 0) return TOOL_OK;
+    snprintf(file, sizeof file, "%s%s", path, probe);
+    if (access(file, R_OK) == 0) return TOOL_OK;
   }
+  return TOOL_FAILED;
+}
+
+int tool_find_model(const tool_args *args, char *path, size_t size) {
+  if (args->model)
+    return snprintf(path, size, "%s", args->model) < (int)size ? TOOL_OK : tool_error("--model: too long a name");
+  if (tool_find_shipped("models/en-es", "/config.json", path, size) == TOOL_OK) return TOOL_OK;
   return tool_error(
       "expected the model that comes with vkformer beside the program or in %s, found none: name a folder with --model "
       "DIR",
-      fixed[0]);
+      VKF_DATA_DIR "/models/en-es");
 }

@@ -273,10 +273,29 @@ VKF_API vkf_status vkf_model_detokenize(vkf_model *model, const int32_t *ids, si
 
 /* ---- one op ------------------------------------------------------------------------------------------------------ */
 
-/* One op of the list on host arrays: "matmul" (x [M,K], w [N,K], bias [N], residual [M,N]; params
- * {"activation":"relu"}), "attention" (q [B,T,H,K], k [B,S,H,K], v [B,S,H,V], mask [B,S]; params
- * {"causal":true,"scale":0.125}), "norm" (x, weight, bias, residual; params {"eps":1e-5}), "log_softmax" (x). variant:
- * NULL or a name of the variant table. The result has the array `out`. */
+/* One op, or one block, on host arrays: a plan of one node or a few, on the path that models take. Arrays are float32;
+ * ids, positions and masks int32 (1 keep, 0 take out). Weights are [out,in]. Of x [B,T,D] the batch may be left out.
+ *
+ *   matmul                x [M,K], w [N,K], bias [N], residual [M,N]; params activation, scale
+ *   norm, layer_norm      x [M,N], residual, weight [N], bias [N]; eps (1e-5), rms (norm)
+ *   softmax, log_softmax  x [M,N], mask [M,N] (softmax)
+ *   top_k                 x [M,N]; k; results out (values) and ids
+ *   gate                  x [M,2N]: activation ("swish") of the first half times the second
+ *   embed                 ids [M], table [V,D], positions [M], position_table [P,D]; scale
+ *   positional_encoding   positions [M]; width, layout ("interleaved", "halves")
+ *   rope                  x [M,heads*K], positions [M]; heads, base (10000), pairs ("halves", "interleaved")
+ *   patches               x [B,C,H,W]; patch
+ *   attention             q [B,T,H,K], k [B,S,G,K], v [B,S,G,V], mask [B,S], bias [1 or H,T,S]; causal, scale
+ *   attention_weights     the same without v: the result is [B,H,T,S]
+ *   multi_head_attention  x, memory [B,S,M] (absent: x), mask, wq, wk, wv, wo, bq, bk, bv, bo; heads, kv_heads, causal
+ *   ffn                   x, w1, b1, w2, b2, wg, bg (with wg: gated); activation ("relu", gated "swish")
+ *   encoder_block         those of both, norm1_weight, norm1_bias, norm2_weight, norm2_bias; norm ("post", "pre"), eps, rms
+ *   decoder_block         the same with self_wq and so on, cross_wq and so on, memory, mask (of the memory), self_mask and
+ *                         norm3_weight, norm3_bias
+ *
+ * Every op has the parameter "trace": true, which adds every intermediate in the order of the plan, and for each float
+ * array NAME the arrays NAME.exact and NAME.bound (float64): what its inputs give exactly, and how far a right kernel
+ * may be from it. variant: NULL or a name of the variant table. The result has the array `out`. */
 VKF_API vkf_status vkf_device_run_op(vkf_device *dev, const char *op, const char *params_json, const vkf_array *inputs,
                                      size_t n_inputs, const char *variant, vkf_result **out);
 

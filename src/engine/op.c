@@ -107,7 +107,7 @@ static vkf_status add_slot(vkf_op_build *o, vkf_result *result, const char *name
   return o->st ? o->st : vkf_engine_result_add(result, full, dtype, rank, shape, data);
 }
 
-/* Each node in the order of the plan: its first output, the exact values of it and their bounds. */
+/* Each node in the order of the plan: its outputs, their exact values and the bounds. */
 static vkf_status add_trace(vkf_op_build *o, vkf_walk *walk, vkf_result *result) {
   vkf_status st = VKF_OK;
   for (uint32_t n = 0; n < o->plan.n_nodes; n++) {
@@ -117,10 +117,8 @@ static vkf_status add_trace(vkf_op_build *o, vkf_walk *walk, vkf_result *result)
       if (slot == VKF_NO_SLOT) continue;
       const vkf_op_output *output = find_output(o, slot);
       const char *name = output ? output->name : o->slots[slot].name;
-      if (!output) {
-        VKF_TRY(add_slot(o, result, name, "", slot, o->slots[slot].dtype, &data));
-        memcpy(data, walk->bases[slot], vkf_slot_elements(&o->slots[slot]) * 4);
-      }
+      VKF_TRY(add_slot(o, result, name, "", slot, o->slots[slot].dtype, &data));
+      memcpy(data, walk->bases[slot], vkf_slot_elements(&o->slots[slot]) * 4);
       if (o->slots[slot].dtype != VKF_F32) continue;
       VKF_TRY(add_slot(o, result, name, ".exact", slot, VKF_F64, &exact));
       VKF_TRY(add_slot(o, result, name, ".bound", slot, VKF_F64, &bound));
@@ -145,7 +143,7 @@ static vkf_status run_plan(vkf_op_build *o, vkf_backend *backend, const char *va
   VKF_TRY(b->weights_create(backend, &source, variant, &weights));
   VKF_TRY(b->program_create(backend, &o->plan, weights, NULL, &options, &program));
   VKF_TRY(b->run(program, &dims, 0, 1));
-  for (size_t i = 0; i < o->n_outputs; i++) {
+  for (size_t i = 0; i < o->n_outputs && !o->trace; i++) { /* a trace has them too */
     uint32_t slot = o->outputs[i].slot;
     VKF_TRY(add_slot(o, result, o->outputs[i].name, "", slot, o->slots[slot].dtype, &data));
     VKF_TRY(b->read(program, slot, &dims, data));

@@ -78,7 +78,10 @@ static void attention(vkf_op_build *o, bool weights) {
                                       .bias_per_head = bias && bias->shape[0] > 1,
                                       .scale = (float)vkf_engine_op_number(o, "scale", 1 / sqrt((double)K))}};
   if (weights || o->trace) {
+    uint32_t v_slot = in[VKF_ATTENTION_V];
+    in[VKF_ATTENTION_V] = VKF_NO_SLOT;
     uint32_t w = vkf_engine_op_node(o, VKF_OP_ATTENTION_WEIGHTS, "weights", NULL, &p, in, VKF_MAX_INPUTS);
+    in[VKF_ATTENTION_V] = v_slot;
     if (weights) vkf_engine_op_output(o, "out", w, 4, SHAPE(B, H, T, S));
   }
   if (weights) return;

@@ -1,0 +1,11 @@
+#!/bin/sh
+# A wrong number in the cases must be found: exit code 1, the line that says which, and N - 1 of N.
+# Arguments: the program, tour.json, where to write the cases with the wrong number.
+sed 's/"expect": \[\[1, 6, 4\]/"expect": [[1, 6, 4.001]/' "$2" > "$3" || exit 2
+if cmp -s "$2" "$3"; then echo "no number was planted"; exit 2; fi
+out=$("$1" tour scores --file "$3")
+code=$?
+echo "$out"
+right=$("$1" tour scores | sed -n '$s/.* of \([0-9]*\) reproduced/\1/p')
+[ "$code" -eq 1 ] && echo "$out" | grep -q "WRONG scaled is" &&
+  [ "$(echo "$out" | tail -1)" = "$((right - 1)) of $right reproduced" ]

@@ -1,0 +1,188 @@
+/* tour: the worked examples, properties and concepts of the Transformer, computed on a device and compared.
+ *
+ * Invariant: the last line is `N of N reproduced` over all devices, and the exit code is 0 only where both are equal.
+ */
+#include "tour.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *tour_text(const json_t *step, const char *key, const char *fallback) {
+  const char *text = json_string_value(json_object_get(step, key));
+  return text ? text : fallback;
+}
+
+void tour_check(tour *t, bool passed, const char *fmt, ...) {
+  va_list args;
+  t->n_checks++;
+  t->n_reproduced += passed;
+  printf("    %s ", passed ? "ok   " : "WRONG");
+  va_start(args, fmt);
+  vprintf(fmt, args);
+  va_end(args);
+  putchar('\n');
+}
+
+/* ---- values ------------------------------------------------------------------------------------------------------ */
+
+const vkf_array *tour_find(const tour *t, const char *name) {
+  for (const tour_value *v = t->values; v; v = v->next)
+    if (strcmp(v->name, name) == 0) return &v->array;
+  tool_error("topic %s: expected a value called %s, found none", t->topic, name);
+  return NULL;
+}
+
+int tour_set(tour *t, const char *name, const vkf_array *array) {
+  tour_value *v = calloc(1, sizeof *v);
+  char *copy = malloc(strlen(name) + 1);
+  if (!v || !copy) {
+    free(v);
+    free(copy);
+    free(array->data);
+    return tool_error("out of memory");
+  }
+  strcpy(copy, name);
+  *v = (tour_value){copy, *array, t->values}; /* the newest of a name is found first */
+  t->values = v;
+  return TOOL_OK;
+}
+
+void tour_clear(tour *t) {
+  for (tour_value *v = t->values, *next; v; v = next) {
+    next = v->next;
+    free(v->array.data);
+    free(v->name);
+    free(v);
+  }
+  t->values = NULL;
+}
+
+/* ---- topics ------------------------------------------------------------------------------------------------------ */
+
+static json_t *load(const tool_args *args) {
+  char path[4096];
+  json_error_t error;
+  if (args->file) {
+    snprintf(path, sizeof path, "%s", args->file);
+  } else if (tool_find_shipped("tour/tour.json", "", path, sizeof path) != TOOL_OK) {
+    tool_error("expected tour/tour.json beside the program or in %s, found none: name it with --file FILE",
+               VKF_DATA_DIR);
+    return NULL;
+  }
+  json_t *file = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
+  if (!file) {
+    tool_error("%s: line %d: %s", path, error.line, error.text);
+  } else if (!json_is_array(json_object_get(file, "topics"))) {
+    tool_error("%s: expected an object with the list topics", path);
+    json_decref(file);
+    file = NULL;
+  }
+  return file;
+}
+
+static bool wanted(const tool_args *args, const char *name) {
+  for (size_t i = 0; i < args->n_operands; i++)
+    if (strcmp(args->operands[i], name) == 0) return true;
+  return args->n_operands == 0;
+}
+
+static int check_topics(const tool_args *args, const json_t *topics) {
+  for (size_t o = 0; o < args->n_operands; o++) {
+    bool found = false;
+    for (size_t i = 0; i < json_array_size(topics); i++)
+      found |= strcmp(tour_text(json_array_get(topics, i), "name", ""), args->operands[o]) == 0;
+    if (!found) return tool_error("expected a topic of `vkformer tour --list`, found '%s'", args->operands[o]);
+  }
+  return TOOL_OK;
+}
+
+static int run_topic(tour *t, const json_t *topic) {
+  int exit_code = TOOL_OK;
+  const json_t *steps = json_object_get(topic, "steps");
+  t->topic = tour_text(topic, "name", "?");
+  printf("\n== %s: %s\n   %s\n", t->topic, tour_text(topic, "title", ""), tour_text(topic, "text", ""));
+  for (size_t i = 0; exit_code == TOOL_OK && i < json_array_size(steps); i++) {
+    exit_code = tour_step(t, json_array_get(steps, i));
+    if (exit_code != TOOL_OK) tool_error("topic %s: step %zu cannot be done", t->topic, i + 1);
+  }
+  tour_clear(t);
+  fflush(stdout);
+  return exit_code;
+}
+
+/* A step that cannot be done counts as a check that fails, and the tour goes on with the next topic. */
+static int tour_device(tour *t, const json_t *topics, const char *device) {
+  int exit_code = tool_session_open_device(&t->session, device);
+  vkf_status status = exit_code == TOOL_OK ? vkf_device_open(t->session.context, "ref", &t->ref) : VKF_OK;
+  if (status != VKF_OK) exit_code = tool_session_fail(&t->session, status, NULL);
+  if (exit_code == TOOL_OK) {
+    const vkf_device_info *info = vkf_device_get_info(t->session.device);
+    printf("Computed on %s (%s)\n", info->name, info->driver);
+    for (size_t i = 0; i < json_array_size(topics); i++) {
+      const json_t *topic = json_array_get(topics, i);
+      if (!wanted(t->args, tour_text(topic, "name", ""))) continue;
+      if (run_topic(t, topic) != TOOL_OK) t->n_checks++;
+    }
+  }
+  vkf_model_close(&t->session.model);
+  vkf_device_close(&t->ref);
+  vkf_device_close(&t->session.device);
+  return exit_code;
+}
+
+static int tour_all(tour *t, const json_t *topics) {
+  size_t n = 0;
+  vkf_status status = vkf_context_list_devices(t->session.context, &n);
+  int exit_code = status == VKF_OK ? TOOL_OK : tool_session_fail(&t->session, status, NULL);
+  for (size_t i = 0; status == VKF_OK && i < n; i++) {
+    char index[32];
+    snprintf(index, sizeof index, "%zu", i);
+    if (tour_device(t, topics, index) != TOOL_OK) exit_code = TOOL_FAILED;
+  }
+  return exit_code;
+}
+
+static int run_tour(const tool_args *args) {
+  tour t = {.args = args};
+  json_t *file = load(args);
+  if (!file) return TOOL_FAILED;
+  const json_t *topics = json_object_get(file, "topics");
+  int exit_code = check_topics(args, topics);
+  if (exit_code == TOOL_OK && args->list) {
+    for (size_t i = 0; i < json_array_size(topics); i++) {
+      const json_t *topic = json_array_get(topics, i);
+      printf("%-14s %s\n", tour_text(topic, "name", ""), tour_text(topic, "title", ""));
+    }
+  } else if (exit_code == TOOL_OK) {
+    exit_code = tool_session_open_context(&t.session, args);
+    bool all = args->device && strcmp(args->device, "all") == 0;
+    if (exit_code == TOOL_OK) exit_code = all ? tour_all(&t, topics) : tour_device(&t, topics, args->device);
+    printf("\n%zu of %zu reproduced\n", t.n_reproduced, t.n_checks);
+    if (t.n_reproduced != t.n_checks || t.n_checks == 0) exit_code = TOOL_FAILED;
+    tool_session_close(&t.session);
+  }
+  json_decref(file);
+  return exit_code;
+}
+
+static const tool_option options[] = {
+    {"list", 'l', TOOL_FLAG, offsetof(tool_args, list), NULL, "the topics"},
+    {"model", 'm', TOOL_TEXT, offsetof(tool_args, model), "DIR", "another model than the one that comes with vkformer"},
+    {"file", 0, TOOL_TEXT, offsetof(tool_args, file), "FILE", "other cases than those that come with vkformer"},
+};
+static const tool_option_group group = TOOL_GROUP("Options", options);
+
+const tool_command tool_tour = {
+    .name = "tour",
+    .summary = "Walk through the Transformer: every worked example, computed and compared",
+    .usage = "[TOPIC]... [OPTION]...",
+    .text =
+        "Each step prints its equation, the device's result, the scalar path's, the exact one and err/bound.\n"
+        "The last line is `N of N reproduced`; the exit code is 1 where the two numbers differ.",
+    .examples = "  vkformer tour softmax scores --device lavapipe\n  vkformer tour --device all\n",
+    .groups = {&group, &tool_common_options},
+    .max_operands = 64,
+    .operand = "64 topics",
+    .run = run_tour,
+};

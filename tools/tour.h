@@ -1,0 +1,41 @@
+/* tour: what the files of `vkformer tour` share. The cases are data (tour/tour.json): every step names its equation,
+ * its inputs and what must come out; the steps know no number. */
+#ifndef VKFORMER_TOOLS_TOUR_H
+#define VKFORMER_TOOLS_TOUR_H
+
+#include "program.h"
+
+/* A named array of the topic at hand. */
+typedef struct tour_value {
+  char *name;
+  vkf_array array; /* data of its own; name not set */
+  struct tour_value *next;
+} tour_value;
+
+typedef struct tour {
+  tool_session session;
+  vkf_device *ref;  /* the scalar path, beside the device */
+  char model[4096]; /* folder of the shipped model; "" before a step needs it */
+  const tool_args *args;
+  tour_value *values;
+  const char *topic;
+  size_t n_checks, n_reproduced;
+} tour;
+
+/* One step of a topic. TOOL_FAILED after a message where the step itself cannot be done (its data are wrong, the device
+ * fails); a number that is not reproduced is counted, not a failure of the step. */
+int tour_step(tour *t, const json_t *step);
+/* A step with the key "model". */
+int tour_model_step(tour *t, const json_t *step);
+/* Counts one check and prints its line. */
+void tour_check(tour *t, bool passed, const char *fmt, ...) TOOL_PRINTF(3, 4);
+/* NULL after a message. */
+const vkf_array *tour_find(const tour *t, const char *name);
+/* Takes array->data. */
+int tour_set(tour *t, const char *name, const vkf_array *array);
+void tour_clear(tour *t);
+/* Compares with the step's "expect" and "within", if it has them. */
+int tour_expect(tour *t, const json_t *step, const char *name, const vkf_array *got);
+const char *tour_text(const json_t *step, const char *key, const char *fallback);
+
+#endif
