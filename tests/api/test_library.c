@@ -1,6 +1,7 @@
 /* The public interface from inside a program, on the device that VKF_DEVICE names: an op by hand, a callback that
  * stops, a device that has its memory back, two contexts, results that outlive what made them.
  */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -93,6 +94,29 @@ static void test_matmul_is_exact_on_halves(void **state) {
   vkf_result_destroy(&result);
 }
 
+/* A pre-norm block whose output projections are zero passes its input, bit by bit; the trace has what is inside. */
+static void test_a_block_with_its_trace(void **state) {
+  fixture *f = *state;
+  static float x[] = {1, 2, -3, 0.5f, 0, 4, 7, -1}, w[16] = {1, 2, 3, 4, -1}, zero[16];
+  const vkf_array inputs[] = {{"x", VKF_F32, 2, {2, 4}, x},     {"wq", VKF_F32, 2, {4, 4}, w},
+                              {"wk", VKF_F32, 2, {4, 4}, w},    {"wv", VKF_F32, 2, {4, 4}, w},
+                              {"wo", VKF_F32, 2, {4, 4}, zero}, {"w1", VKF_F32, 2, {4, 4}, w},
+                              {"w2", VKF_F32, 2, {4, 4}, zero}};
+  static const char params[] = "{\"heads\": 2, \"norm\": \"pre\", \"trace\": true}";
+  vkf_result *result = NULL;
+  OK(vkf_device_run_op(f->device, "encoder_block", params, inputs, 7, NULL, &result));
+  assert_memory_equal(vkf_result_find(result, "out")->data, x, sizeof x);
+  const vkf_array *weights = vkf_result_find(result, "weights");
+  assert_int_equal(weights->rank, 4);
+  for (int row = 0; row < 4; row++) {
+    const float *at = (const float *)weights->data + 2 * row;
+    if (!(fabsf(at[0] + at[1] - 1) < 1e-6f)) fail_msg("row %d: %g and %g", row, at[0], at[1]);
+  }
+  assert_int_equal(vkf_result_find(result, "weights.exact")->dtype, VKF_F64);
+  assert_int_equal(vkf_result_find(result, "weights.bound")->dtype, VKF_F64);
+  vkf_result_destroy(&result);
+}
+
 static void expect_refused(fixture *f, vkf_status status, const char *words) {
   assert_int_not_equal(status, VKF_OK);
   if (!strstr(vkf_context_message(f->context), words))
@@ -107,6 +131,15 @@ static void test_ops_are_refused_by_name(void **state) {
   expect_refused(f, vkf_device_run_op(f->device, "nosuch", NULL, inputs, 2, NULL, &result), "nosuch");
   expect_refused(f, vkf_device_run_op(f->device, "matmul", NULL, inputs, 2, NULL, &result), "w");
   expect_refused(f, vkf_device_run_op(f->device, "matmul", NULL, inputs, 1, NULL, &result), "w");
+  const vkf_array attention[] = {{"x", VKF_F32, 2, {2, 3}, x},
+                                 {"wq", VKF_F32, 2, {2, 3}, x},
+                                 {"wk", VKF_F32, 2, {2, 3}, x},
+                                 {"wv", VKF_F32, 2, {2, 3}, x},
+                                 {"wo", VKF_F32, 2, {2, 2}, w}};
+  static const char *const name = "multi_head_attention";
+  expect_refused(f, vkf_device_run_op(f->device, name, "{\"heads\": 3}", attention, 5, NULL, &result), "wq has 2 rows");
+  expect_refused(f, vkf_device_run_op(f->device, name, "{\"head\": 3}", attention, 5, NULL, &result), "called head");
+  expect_refused(f, vkf_device_run_op(f->device, "top_k", "{\"k\": 4}", attention, 1, NULL, &result), "found 4");
   assert_null(result);
 }
 
@@ -126,7 +159,7 @@ static void test_the_callback_sees_every_token_and_stops(void **state) {
   vkf_model *model = NULL;
   vkf_result *whole = NULL, *part = NULL;
   counter all = {0, -1}, three = {0, 3};
-  vkf_generate_params params = {"{\"num_beams\": 1}", count, &all};
+  vkf_generate_params params = {.config_json = "{\"num_beams\": 1}", .on_token = count, .user = &all};
   OK(vkf_model_open(f->device, MODEL, &model));
   OK(vkf_model_translate(model, &cat, 1, &params, &whole));
   const vkf_array *ids = vkf_result_find(whole, "sequences");
@@ -190,6 +223,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       TEST(test_attention_by_hand),
       TEST(test_matmul_is_exact_on_halves),
+      TEST(test_a_block_with_its_trace),
       TEST(test_ops_are_refused_by_name),
       TEST(test_the_callback_sees_every_token_and_stops),
       TEST(test_models_side_by_side),
