@@ -4,8 +4,9 @@
 
 #include "program.h"
 
-#define TOOL_COMMANDS(X) \
-  X(translate) X(run) X(generate) X(fill_mask) X(embed) X(classify) X(validate) X(devices) X(info) X(tokenize) X(kernels) X(bench) X(op) X(tour)
+#define TOOL_COMMANDS(X)                                                                                       \
+  X(translate) X(run) X(generate) X(fill_mask) X(embed) X(classify) X(validate) X(devices) X(info) X(tokenize) \
+  X(kernels) X(bench) X(op) X(tour)
 
 #define X(name) extern const tool_command tool_##name;
 TOOL_COMMANDS(X)

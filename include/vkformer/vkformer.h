@@ -289,9 +289,10 @@ VKF_API vkf_status vkf_model_detokenize(vkf_model *model, const int32_t *ids, si
  *   attention_weights     the same without v: the result is [B,H,T,S]
  *   multi_head_attention  x, memory [B,S,M] (absent: x), mask, wq, wk, wv, wo, bq, bk, bv, bo; heads, kv_heads, causal
  *   ffn                   x, w1, b1, w2, b2, wg, bg (with wg: gated); activation ("relu", gated "swish")
- *   encoder_block         those of both, norm1_weight, norm1_bias, norm2_weight, norm2_bias; norm ("post", "pre"), eps, rms
- *   decoder_block         the same with self_wq and so on, cross_wq and so on, memory, mask (of the memory), self_mask and
- *                         norm3_weight, norm3_bias
+ *   encoder_block         those of both, norm1_weight, norm1_bias, norm2_weight, norm2_bias; norm ("post", "pre"), eps,
+ *                         rms
+ *   decoder_block         the same with self_wq and so on, cross_wq and so on, memory, mask (of the memory), self_mask
+ *                         and norm3_weight, norm3_bias
  *
  * Every op has the parameter "trace": true, which adds every intermediate in the order of the plan, and for each float
  * array NAME the arrays NAME.exact and NAME.bound (float64): what its inputs give exactly, and how far a right kernel
