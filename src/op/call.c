@@ -62,7 +62,7 @@ vkf_status vkf_call_from_plan(vkf_env *env, const vkf_plan *plan, uint32_t node,
     if (s != VKF_NO_SLOT) VKF_TRY(make_view(env, &plan->slots[s], dims, bases[s], &out->out[o]));
   }
 done:
-  return st;
+  return st == VKF_OK ? st : vkf_env_prefix(env, st, "node %s, ", n->name);
 }
 
 bool vkf_call_is_integer(vkf_op op, uint32_t o) {
