@@ -342,24 +342,13 @@ static void lost_while_generating(void **state) {
 /* ------------------------------------------------------------------------------------------------------------------ */
 
 static int make_folder(void **state) {
-  static tiny_tensors tensors;
-  vkf_context *context = NULL;
   (void)state;
-  if (!mkdtemp(folder) || vkf_context_create(NULL, &context) != VKF_OK) return -1;
-  tiny_tensors_init(&tensors);
-  vkf_status st = tiny_put_tensors(context, folder, &tensors);
-  vkf_context_destroy(&context);
-  return st == VKF_OK && tiny_put(folder, "config.json", tiny_config, strlen(tiny_config)) ? 0 : -1;
+  return tiny_folder_make(folder);
 }
 
 static int remove_folder(void **state) {
-  char path[128];
   (void)state;
-  snprintf(path, sizeof path, "%s/config.json", folder);
-  unlink(path);
-  snprintf(path, sizeof path, "%s/model.safetensors", folder);
-  unlink(path);
-  return rmdir(folder);
+  return tiny_folder_remove(folder);
 }
 
 int main(void) {

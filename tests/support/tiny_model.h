@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <vkformer/vkformer.h>
 
@@ -78,6 +79,26 @@ static inline vkf_status tiny_put_tensors(vkf_context *context, const char *fold
   char path[512];
   snprintf(path, sizeof path, "%s/model.safetensors", folder);
   return vkf_arrays_write(context, path, t->arrays, t->n);
+}
+
+/* The model in a folder of its own; `folder` is a template for mkdtemp. 0, or -1. */
+static inline int tiny_folder_make(char *folder) {
+  static tiny_tensors tensors;
+  vkf_context *context = NULL;
+  if (!mkdtemp(folder) || vkf_context_create(NULL, &context) != VKF_OK) return -1;
+  tiny_tensors_init(&tensors);
+  vkf_status st = tiny_put_tensors(context, folder, &tensors);
+  vkf_context_destroy(&context);
+  return st == VKF_OK && tiny_put(folder, "config.json", tiny_config, strlen(tiny_config)) ? 0 : -1;
+}
+
+static inline int tiny_folder_remove(const char *folder) {
+  char path[128];
+  snprintf(path, sizeof path, "%s/config.json", folder);
+  unlink(path);
+  snprintf(path, sizeof path, "%s/model.safetensors", folder);
+  unlink(path);
+  return rmdir(folder);
 }
 
 #endif
