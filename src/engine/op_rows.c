@@ -3,7 +3,6 @@
 #include <string.h>
 
 #include "engine/op.h"
-#include "model/internal.h"
 
 #define IN(...) (uint32_t[]){__VA_ARGS__}, sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)
 #define SHAPE(...) \

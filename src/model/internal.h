@@ -40,15 +40,6 @@ typedef struct vkf_model_layer {
   uint32_t window; /* keys that a query sees; 0: all */
 } vkf_model_layer;
 
-typedef enum vkf_model_position_kind {
-  VKF_POSITION_NONE,
-  VKF_POSITION_LEARNED,
-  VKF_POSITION_INTERLEAVED, /* sinusoids: even columns sines, odd columns cosines (Vaswani et al. 2017, section 3.5) */
-  VKF_POSITION_HALVES,      /* the same numbers, all sines first */
-  VKF_POSITION_STRETCHED,   /* halves with the exponents i / (D/2 - 1), so that the last one is 1 (tensor2tensor) */
-  VKF_POSITION_ROTARY       /* queries and keys are turned, nothing is added */
-} vkf_model_position_kind;
-
 /* What a token's position id is, before the stack's offset is added. */
 typedef enum vkf_model_position_ids {
   VKF_POSITION_IDS_COUNT,   /* its number in the row; among the unmasked ones when a masked prompt is continued */
@@ -302,11 +293,6 @@ typedef struct vkf_model_encoder_heads {
 } vkf_model_encoder_heads;
 /* The head that `architectures` asks for. */
 vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, const vkf_model_encoder_heads *names);
-
-/* ---- positions.c ------------------------------------------------------------------------------------------------- */
-
-/* table [n][width]: sinusoids of the positions 0 .. n-1, computed in double. */
-void vkf_model_sinusoids(vkf_model_position_kind kind, uint32_t n, uint32_t width, float *table);
 
 /* ---- rotary.c ---------------------------------------------------------------------------------------------------- */
 

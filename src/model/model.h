@@ -118,4 +118,16 @@ typedef struct vkf_model_tokens {
 /* Into out [rows][length]. */
 void vkf_model_positions(const vkf_net *net, const vkf_model_tokens *tokens, int32_t *out);
 
+typedef enum vkf_model_position_kind {
+  VKF_POSITION_NONE,
+  VKF_POSITION_LEARNED,
+  VKF_POSITION_INTERLEAVED, /* sinusoids: even columns sines, odd columns cosines (Vaswani et al. 2017, section 3.5) */
+  VKF_POSITION_HALVES,      /* the same numbers, all sines first */
+  VKF_POSITION_STRETCHED,   /* halves with the exponents i / (D/2 - 1), so that the last one is 1 (tensor2tensor) */
+  VKF_POSITION_ROTARY       /* queries and keys are turned, nothing is added */
+} vkf_model_position_kind;
+
+/* table [n][width]: sinusoids of the positions 0 .. n-1, computed in double. */
+void vkf_model_sinusoids(vkf_model_position_kind kind, uint32_t n, uint32_t width, float *table);
+
 #endif

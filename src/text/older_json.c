@@ -1,0 +1,96 @@
+/* older_json: vocab.json with merges.txt, and vocab.txt, written as the tokenizer.json that they amount to. */
+#include "text/older.h"
+
+#include <string.h>
+
+/* The next line of a text, without its end; false: there is none. */
+static bool next_line(vkf_text_string *rest, vkf_text_string *line) {
+  if (rest->size == 0) return false;
+  const char *end = memchr(rest->data, '\n', rest->size);
+  line->data = rest->data;
+  line->size = end != NULL ? (size_t)(end - rest->data) : rest->size;
+  size_t used = line->size + (end != NULL);
+  *rest = (vkf_text_string){rest->data + used, rest->size - used};
+  if (line->size > 0 && line->data[line->size - 1] == '\r') line->size--;
+  return true;
+}
+
+static vkf_status bad_line(vkf_text_older *o, const vkf_text_file *file, size_t number, const char *expected) {
+  return vkf_env_fail(o->loader->env, VKF_ERROR_FORMAT, "%s: line %zu should be %s", file->name, number, expected);
+}
+
+static vkf_status read_merges(vkf_text_older *o, json_t *merges) {
+  const vkf_text_file *file = &o->files->merges;
+  vkf_text_string rest = {file->data, file->size}, line;
+  for (size_t number = 1; next_line(&rest, &line); number++) {
+    bool version = number == 1 && line.size >= 8 && memcmp(line.data, "#version", 8) == 0;
+    if (version || line.size == 0) continue;
+    json_t *text = json_stringn(line.data, line.size);
+    if (text == NULL) return bad_line(o, file, number, "two pieces in UTF-8");
+    if (json_array_append_new(merges, text) != 0) return vkf_text_older_no_memory(o);
+  }
+  return VKF_OK;
+}
+
+/* A piece on each line; the line's number is its id. */
+static vkf_status read_words(vkf_text_older *o) {
+  const vkf_text_file *file = &o->files->words;
+  vkf_text_string rest = {file->data, file->size}, line;
+  o->vocab = json_object();
+  if (o->vocab == NULL) return vkf_text_older_no_memory(o);
+  for (size_t number = 1; next_line(&rest, &line); number++) {
+    if (number > VKF_TEXT_MAX_IDS) return bad_line(o, file, number, "the end, there are too many pieces");
+    if (!vkf_utf8_check(line.data, line.size, NULL) || memchr(line.data, 0, line.size) != NULL)
+      return bad_line(o, file, number, "a piece in UTF-8");
+    vkf_text_string key;
+    vkf_status st = vkf_text_load_copy(o->loader, line.data, line.size, &key);
+    if (st != VKF_OK) return st;
+    if (json_object_set_new(o->vocab, key.data, json_integer((json_int_t)number - 1)) != 0)
+      return vkf_text_older_no_memory(o);
+    o->next_id = number;
+  }
+  return VKF_OK;
+}
+
+static int config_flag(const vkf_text_older *o, const char *key, bool fallback) {
+  const json_t *field = json_object_get(o->config, key);
+  return json_is_boolean(field) ? json_is_true(field) : fallback;
+}
+
+/* NULL: no memory. */
+static json_t *bpe_json(vkf_text_older *o, json_t *merges) {
+  int prefix = config_flag(o, "add_prefix_space", false);
+  return json_pack("{s:O, s:O, s:{s:s, s:O, s:O}, s:{s:s, s:b}, s:{s:s}}", "added_tokens", o->added, "post_processor",
+                   o->post, "model", "type", "BPE", "vocab", o->vocab, "merges", merges, "pre_tokenizer", "type",
+                   "ByteLevel", "add_prefix_space", prefix, "decoder", "type", "ByteLevel");
+}
+
+static json_t *wordpiece_json(vkf_text_older *o) {
+  const json_t *accents = json_object_get(o->config, "strip_accents");
+  json_t *strip = json_is_boolean(accents) ? json_boolean(json_is_true(accents)) : json_null();
+  const char *unk = vkf_text_older_special_token(o, VKF_OLDER_UNK);
+  return json_pack("{s:O, s:O, s:{s:s, s:O, s:s, s:s}, s:{s:s, s:b, s:b, s:o}, s:{s:s}, s:{s:s, s:s, s:b}}",
+                   "added_tokens", o->added, "post_processor", o->post, "model", "type", "WordPiece", "vocab", o->vocab,
+                   "unk_token", unk ? unk : "[UNK]", "continuing_subword_prefix", "##", "normalizer", "type",
+                   "BertNormalizer", "lowercase", config_flag(o, "do_lower_case", true), "handle_chinese_chars",
+                   config_flag(o, "tokenize_chinese_chars", true), "strip_accents", strip, "pre_tokenizer", "type",
+                   "BertPreTokenizer", "decoder", "type", "WordPiece", "prefix", "##", "cleanup", 1);
+}
+
+vkf_status vkf_text_older_load_json(vkf_text_tokenizer *tokenizer, vkf_text_older *o) {
+  vkf_status st = VKF_OK;
+  json_t *merges = json_array(), *root = NULL;
+  if (o->row->form == VKF_OLDER_BYTE_BPE)
+    VKF_TRY(read_merges(o, merges));
+  else
+    VKF_TRY(read_words(o));
+  VKF_TRY(vkf_text_older_add_tokens(o));
+  VKF_TRY(vkf_text_older_make_postprocessor(o));
+  root = o->row->form == VKF_OLDER_BYTE_BPE ? bpe_json(o, merges) : wordpiece_json(o);
+  if (root == NULL) VKF_TRY(vkf_text_older_no_memory(o));
+  VKF_TRY(vkf_text_tokenizer_load(tokenizer, o->loader, root));
+done:
+  json_decref(root);
+  json_decref(merges);
+  return st;
+}
