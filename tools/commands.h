@@ -4,9 +4,11 @@
 
 #include "program.h"
 
-#define TOOL_COMMANDS(X)                                                                                       \
-  X(translate) X(run) X(generate) X(fill_mask) X(embed) X(classify) X(validate) X(devices) X(info) X(tokenize) \
+/* clang-format off */
+#define TOOL_COMMANDS(X)                                                                                            \
+  X(translate) X(run) X(generate) X(fill_mask) X(embed) X(classify) X(validate) X(devices) X(info) X(init) X(tokenize) \
   X(kernels) X(bench) X(op) X(tour)
+/* clang-format on */
 
 #define X(name) extern const tool_command tool_##name;
 TOOL_COMMANDS(X)

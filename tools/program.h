@@ -38,7 +38,7 @@ typedef struct tool_args {
   size_t n_icd_files;
   int verbose, help;
   const char *model, *inputs, *outputs, *generation_config, *json_file, *variant;
-  const char *params, *file;
+  const char *params, *file, *output, *dtype;
   int trace, list;
   int json, plan, decode, hidden_states, attentions;
   size_t batch_size, length; /* 0: not given */

@@ -211,6 +211,23 @@ VKF_API vkf_status vkf_arrays_write(vkf_context *ctx, const char *path, const vk
 VKF_API vkf_status vkf_model_open(vkf_device *dev, const char *folder, vkf_model **out);
 VKF_API void vkf_model_close(vkf_model **model);
 
+/* Non-zero stops. */
+typedef int (*vkf_progress_fn)(void *user, uint64_t done_bytes, uint64_t all_bytes);
+
+typedef struct vkf_make_params {
+  uint64_t seed;
+  vkf_dtype dtype;             /* VKF_F32, VKF_F16 or VKF_BF16 */
+  vkf_progress_fn on_progress; /* now and then while numbers are written; NULL: none */
+  void *user;
+} vkf_make_params;
+
+/* A new folder with this config.json and random weights, of any supported family and size. Scales of norms are 1,
+ * biases 0, all else is nearly normal with the configuration's initializer_range (or init_std; else 0.02) as deviation.
+ * The same configuration, seed and dtype give the same bytes. `folder` must not be there, or be empty; it appears as a
+ * whole or not at all. params: NULL for seed 0 and float32. */
+VKF_API vkf_status vkf_model_make_folder(vkf_context *ctx, const char *config_path, const char *folder,
+                                         const vkf_make_params *params);
+
 typedef struct vkf_model_info {
   const char *family;       /* "marian", "transformer" */
   const char *architecture; /* "encoder-decoder", "encoder", "decoder" */

@@ -47,6 +47,15 @@ void vkf_model_close(vkf_model **model) {
   *model = NULL;
 }
 
+vkf_status vkf_model_make_folder(vkf_context *ctx, const char *config_path, const char *folder,
+                                 const vkf_make_params *params) {
+  static const vkf_make_params defaults = {.dtype = VKF_F32};
+  vkf_env_clear(&ctx->env);
+  if (!config_path || !folder)
+    return vkf_env_fail(&ctx->env, VKF_ERROR_ARGUMENT, "expected a config.json and a folder, found NULL");
+  return vkf_model_folder_make(&ctx->env, config_path, folder, params ? params : &defaults);
+}
+
 void vkf_model_get_info(const vkf_model *m, vkf_model_info *out) {
   const vkf_net_info *info = vkf_model_net_info(m->net);
   *out = (vkf_model_info){.family = info->family,

@@ -55,4 +55,11 @@ vkf_status vkf_file_tensor_to_f32(vkf_env *env, const vkf_file_tensor *tensor, f
  * reserved or repeated name, an unknown dtype, a rank over VKF_MAX_RANK. */
 vkf_status vkf_file_tensors_write(vkf_env *env, const char *path, const vkf_array *arrays, size_t n);
 
+/* Writes the elements first .. first + n of array `index` to dst. */
+typedef vkf_status (*vkf_file_fill_fn)(void *user, size_t index, size_t first, size_t n, void *dst);
+/* The same for arrays that are not in memory, whose data are not looked at: `fill` is asked for them in their order,
+ * a MiB at a time. Its status ends the writing. */
+vkf_status vkf_file_tensors_write_filled(vkf_env *env, const char *path, const vkf_array *arrays, size_t n,
+                                         vkf_file_fill_fn fill, void *user);
+
 #endif

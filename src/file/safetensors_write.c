@@ -43,7 +43,7 @@ vkf_status vkf_file_tensor_to_f32(vkf_env *env, const vkf_file_tensor *t, float 
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-static vkf_status array_bytes(vkf_env *env, const char *path, const vkf_array *a, size_t *bytes) {
+static vkf_status array_bytes(vkf_env *env, const char *path, const vkf_array *a, bool has_data, size_t *bytes) {
   if (a->name == NULL || a->name[0] == '\0' || strcmp(a->name, "__metadata__") == 0 ||
       !vkf_utf8_check(a->name, strlen(a->name), NULL))
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
@@ -58,7 +58,7 @@ static vkf_status array_bytes(vkf_env *env, const char *path, const vkf_array *a
     if (!vkf_size_mul(*bytes, a->shape[i], bytes))
       return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "%s: array \"%s\": the product of its shape overflows", path,
                           a->name);
-  if (*bytes > 0 && a->data == NULL)
+  if (has_data && *bytes > 0 && a->data == NULL)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "%s: array \"%s\": expected %zu bytes of data, found NULL", path,
                         a->name, *bytes);
   return VKF_OK;
@@ -78,8 +78,8 @@ static json_t *array_entry(const vkf_array *a, size_t begin, size_t end) {
 }
 
 /* header: the length, the JSON and the spaces that bring the data to a multiple of 8. parts[1 + i]: array i. */
-static vkf_status build(vkf_env *env, const char *path, const vkf_array *arrays, size_t n, vkf_text *header,
-                        vkf_file_part *parts) {
+static vkf_status build(vkf_env *env, const char *path, const vkf_array *arrays, size_t n, bool has_data,
+                        vkf_text *header, vkf_file_part *parts) {
   vkf_status st = VKF_OK;
   size_t begin = 0, end = 0;
   char *dump = NULL;
@@ -87,7 +87,7 @@ static vkf_status build(vkf_env *env, const char *path, const vkf_array *arrays,
   json_t *root = json_object();
   for (size_t i = 0; i < n; i++, begin = end) {
     const vkf_array *a = &arrays[i];
-    VKF_TRY(array_bytes(env, path, a, &parts[1 + i].bytes));
+    VKF_TRY(array_bytes(env, path, a, has_data, &parts[1 + i].bytes));
     parts[1 + i].data = a->data;
     if (json_object_get(root, a->name) != NULL)
       VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: two arrays are called \"%s\"", path, a->name);
@@ -117,10 +117,42 @@ vkf_status vkf_file_tensors_write(vkf_env *env, const char *path, const vkf_arra
   vkf_text_init(&header, env);
   vkf_file_part *parts = vkf_env_alloc(env, n + 1, sizeof(*parts));
   if (parts == NULL) VKF_TRY(VKF_ERROR_MEMORY);
-  VKF_TRY(build(env, path, arrays, n, &header, parts));
+  VKF_TRY(build(env, path, arrays, n, true, &header, parts));
   VKF_TRY(vkf_file_write(env, path, parts, n + 1));
 done:
   vkf_env_free(env, parts);
   vkf_text_finish(&header);
+  return st;
+}
+
+vkf_status vkf_file_tensors_write_filled(vkf_env *env, const char *path, const vkf_array *arrays, size_t n,
+                                         vkf_file_fill_fn fill, void *user) {
+  enum { PIECE_BYTES = 1 << 20 };
+  vkf_status st = VKF_OK;
+  vkf_text header;
+  vkf_file_writer writer;
+  vkf_text_init(&header, env);
+  void *piece = NULL;
+  vkf_file_part *parts = NULL;
+  VKF_TRY(vkf_file_writer_open(env, path, &writer));
+  piece = vkf_env_alloc(env, PIECE_BYTES, 1);
+  parts = vkf_env_alloc(env, n + 1, sizeof(*parts));
+  if (parts == NULL || piece == NULL) VKF_TRY(VKF_ERROR_MEMORY);
+  VKF_TRY(build(env, path, arrays, n, false, &header, parts));
+  VKF_TRY(vkf_file_writer_append(&writer, parts[0].data, parts[0].bytes));
+  for (size_t i = 0; i < n; i++) {
+    size_t element = vkf_dtype_bytes(arrays[i].dtype), n_elements = parts[1 + i].bytes / element;
+    for (size_t first = 0, count; first < n_elements; first += count) {
+      count = VKF_MIN(n_elements - first, PIECE_BYTES / element);
+      VKF_TRY(fill(user, i, first, count, piece));
+      VKF_TRY(vkf_file_writer_append(&writer, piece, count * element));
+    }
+  }
+  VKF_TRY(vkf_file_writer_commit(&writer));
+done:
+  vkf_env_free(env, parts);
+  vkf_env_free(env, piece);
+  vkf_text_finish(&header);
+  vkf_file_writer_finish(&writer);
   return st;
 }

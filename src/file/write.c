@@ -9,19 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static vkf_status write_part(vkf_env *env, const char *path, int fd, const vkf_file_part *part) {
-  const char *data = part->data;
-  size_t left = part->bytes;
-  while (left > 0) {
-    ssize_t n = write(fd, data, left);
-    if (n < 0 && errno == EINTR) continue;
-    if (n < 0) return vkf_env_fail(env, VKF_ERROR_FILE, "%s: cannot be written: %s", path, strerror(errno));
-    data += n;
-    left -= (size_t)n;
-  }
-  return VKF_OK;
-}
-
 /* A new file beside `path`; its name is left in `temporary`. mkstemp would ignore the user's umask. */
 static vkf_status create_temporary(vkf_env *env, const char *path, vkf_text *temporary, int *fd) {
   for (int attempt = 0; attempt < 100; attempt++) {
@@ -53,30 +40,59 @@ static void sync_folder(vkf_env *env, const char *path) {
   vkf_text_finish(&folder);
 }
 
-vkf_status vkf_file_write(vkf_env *env, const char *path, const vkf_file_part *parts, size_t n_parts) {
+vkf_status vkf_file_writer_open(vkf_env *env, const char *path, vkf_file_writer *writer) {
   vkf_status st = VKF_OK;
-  int fd = -1;
-  bool created = false;
   struct stat facts;
-  vkf_text temporary;
-  vkf_text_init(&temporary, env);
+  *writer = (vkf_file_writer){.env = env, .path = path, .fd = -1};
+  vkf_text_init(&writer->temporary, env);
   if (stat(path, &facts) == 0 && !S_ISREG(facts.st_mode))
     VKF_FAIL(env, VKF_ERROR_FILE, "%s: expected a regular file to replace, found something else", path);
-  VKF_TRY(create_temporary(env, path, &temporary, &fd));
-  created = true;
-  for (size_t i = 0; i < n_parts; i++) VKF_TRY(write_part(env, path, fd, &parts[i]));
-  if (fsync(fd) != 0 && errno != EINVAL && errno != ENOTSUP)
-    VKF_FAIL(env, VKF_ERROR_FILE, "%s: cannot be written: %s", path, strerror(errno));
-  int closed = close(fd);
-  fd = -1;
-  if (closed != 0) VKF_FAIL(env, VKF_ERROR_FILE, "%s: cannot be written: %s", path, strerror(errno));
-  if (rename(temporary.data, path) != 0)
-    VKF_FAIL(env, VKF_ERROR_FILE, "%s: cannot be replaced: %s", path, strerror(errno));
-  created = false;
-  sync_folder(env, path);
+  VKF_TRY(create_temporary(env, path, &writer->temporary, &writer->fd));
+  writer->is_created = true;
 done:
-  if (fd >= 0) close(fd);
-  if (created) unlink(temporary.data);
-  vkf_text_finish(&temporary);
+  return st;
+}
+
+vkf_status vkf_file_writer_append(vkf_file_writer *w, const void *data, size_t bytes) {
+  const char *next = data;
+  while (bytes > 0) {
+    ssize_t n = write(w->fd, next, bytes);
+    if (n < 0 && errno == EINTR) continue;
+    if (n < 0) return vkf_env_fail(w->env, VKF_ERROR_FILE, "%s: cannot be written: %s", w->path, strerror(errno));
+    next += n;
+    bytes -= (size_t)n;
+  }
+  return VKF_OK;
+}
+
+vkf_status vkf_file_writer_commit(vkf_file_writer *w) {
+  vkf_status st = VKF_OK;
+  if (fsync(w->fd) != 0 && errno != EINVAL && errno != ENOTSUP)
+    VKF_FAIL(w->env, VKF_ERROR_FILE, "%s: cannot be written: %s", w->path, strerror(errno));
+  int closed = close(w->fd);
+  w->fd = -1;
+  if (closed != 0) VKF_FAIL(w->env, VKF_ERROR_FILE, "%s: cannot be written: %s", w->path, strerror(errno));
+  if (rename(w->temporary.data, w->path) != 0)
+    VKF_FAIL(w->env, VKF_ERROR_FILE, "%s: cannot be replaced: %s", w->path, strerror(errno));
+  w->is_created = false;
+  sync_folder(w->env, w->path);
+done:
+  return st;
+}
+
+void vkf_file_writer_finish(vkf_file_writer *w) {
+  if (w->fd >= 0) close(w->fd);
+  if (w->is_created) unlink(w->temporary.data);
+  vkf_text_finish(&w->temporary);
+}
+
+vkf_status vkf_file_write(vkf_env *env, const char *path, const vkf_file_part *parts, size_t n_parts) {
+  vkf_status st = VKF_OK;
+  vkf_file_writer writer;
+  VKF_TRY(vkf_file_writer_open(env, path, &writer));
+  for (size_t i = 0; i < n_parts; i++) VKF_TRY(vkf_file_writer_append(&writer, parts[i].data, parts[i].bytes));
+  VKF_TRY(vkf_file_writer_commit(&writer));
+done:
+  vkf_file_writer_finish(&writer);
   return st;
 }

@@ -27,7 +27,7 @@ done:
 
 /* ---- encoder-decoders with the names of BART --------------------------------------------------------------------- */
 
-static vkf_status pair_embeddings(vkf_net *net, vkf_file_value config) {
+static vkf_status pair_embeddings(vkf_net *net, vkf_file_value config, bool has_logits_bias) {
   static const char *const shared[] = {"model.shared.weight", "model.decoder.embed_tokens.weight",
                                        "model.encoder.embed_tokens.weight", "lm_head.weight"};
   static const char *const apart[] = {"model.decoder.embed_tokens.weight", "lm_head.weight"};
@@ -56,7 +56,7 @@ static vkf_status pair_embeddings(vkf_net *net, vkf_file_value config) {
   else
     VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, "lm_head.weight", decoder->vocab, width, "head.weight",
                                  &net->head.out.weight));
-  if (vkf_model_has_tensor(net, "final_logits_bias")) {
+  if (vkf_model_has_tensor(net, "final_logits_bias", has_logits_bias)) {
     vkf_model_source bias = {.tensor = "final_logits_bias",
                              .rows = decoder->vocab,
                              .n_rows = decoder->vocab,
@@ -84,7 +84,7 @@ done:
   return st;
 }
 
-vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config) {
+vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config, bool has_logits_bias) {
   static const char *const encoder_keys[] = {"encoder_layers", "encoder_attention_heads", "encoder_ffn_dim"};
   static const char *const decoder_keys[] = {"decoder_layers", "decoder_attention_heads", "decoder_ffn_dim"};
   vkf_status st = VKF_OK;
@@ -104,8 +104,8 @@ vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config) {
   encoder->name = "encoder";
   decoder->name = "decoder";
   decoder->causal = decoder->has_cross = true;
-  VKF_TRY(pair_embeddings(net, config));
   info->has_head = kind != VKF_HEAD_NONE;
+  VKF_TRY(pair_embeddings(net, config, has_logits_bias && info->has_head));
 done:
   return st;
 }

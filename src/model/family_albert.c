@@ -45,8 +45,8 @@ static vkf_status embeddings(vkf_net *net, vkf_file_value config, vkf_model_stac
                                width, "types.weight", &stack->type_table));
   VKF_TRY(
       vkf_model_add_norm(net, "albert.embeddings.LayerNorm.", width, VKF_NORM_LAYER, "embed.norm", &stack->embed_norm));
-  VKF_TRY(vkf_model_add_linear(net, "albert.encoder.embedding_hidden_mapping_in.", net->info.d_model, width, "embed.in",
-                               &stack->embed_in));
+  VKF_TRY(vkf_model_add_linear(net, "albert.encoder.embedding_hidden_mapping_in.", net->info.d_model, width, true,
+                               "embed.in", &stack->embed_in));
   stack->positions = VKF_POSITION_LEARNED;
   stack->embed_scale = 1;
   net->info.max_positions = stack->n_positions;

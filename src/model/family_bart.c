@@ -38,11 +38,12 @@ typedef struct variant {
   bool norm_first; /* and a final norm */
   bool embed_norm;
   bool is_learned;
+  bool has_logits_bias; /* folders that transformers writes do */
 } variant;
 static const variant variants[] = {
-    {"bart", false, true, true},
-    {"mbart", true, true, true},
-    {"m2m_100", true, false, false},
+    {"bart", false, true, true, true},
+    {"mbart", true, true, true, true},
+    {"m2m_100", true, false, false, false},
 };
 
 static vkf_status map_stack(vkf_net *net, const variant *v, vkf_model_stack *stack, const char *prefix,
@@ -85,7 +86,7 @@ vkf_status vkf_model_map_bart(vkf_net *net, vkf_file_value config) {
   VKF_TRY(vkf_model_only_bool(net, config, "normalize_embedding", v->embed_norm));
   VKF_TRY(vkf_model_only_bool(net, config, "add_final_layer_norm", v->norm_first));
   VKF_TRY(vkf_model_only_bool(net, config, "static_position_embeddings", !v->is_learned));
-  VKF_TRY(vkf_model_claim_pair(net, config));
+  VKF_TRY(vkf_model_claim_pair(net, config, v->has_logits_bias));
   if (v->is_learned) VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &net->info.max_positions));
   if (!v->is_learned && (net->info.pad_id < 0 || (uint32_t)net->info.pad_id >= net->encoder.vocab))
     VKF_FAIL(net->env, VKF_ERROR_FORMAT,

@@ -47,7 +47,7 @@ done:
 /* Sinusoids that are stored are read, as transformers does; each side has its own name for them. */
 static vkf_status positions(vkf_net *net, vkf_model_stack *stack, const char *tensor, const char *name) {
   stack->positions = VKF_POSITION_HALVES;
-  if (!vkf_model_has_tensor(net, tensor)) return VKF_OK;
+  if (!vkf_model_has_tensor(net, tensor, false)) return VKF_OK;
   stack->positions = VKF_POSITION_LEARNED;
   stack->n_positions = net->info.max_positions;
   return vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, tensor, stack->n_positions, net->info.d_model, name,
@@ -59,7 +59,7 @@ vkf_status vkf_model_map_marian(vkf_net *net, vkf_file_value config) {
   vkf_net_info *info = &net->info;
   VKF_TRY(refuse_unsupported(net, config));
   VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &info->max_positions));
-  VKF_TRY(vkf_model_claim_pair(net, config));
+  VKF_TRY(vkf_model_claim_pair(net, config, true));
   if (info->decoder_start_id < 0) info->decoder_start_id = info->pad_id;
   VKF_TRY(positions(net, &net->encoder, "model.encoder.embed_positions.weight", "encoder.positions.weight"));
   VKF_TRY(positions(net, &net->decoder, "model.decoder.embed_positions.weight", "decoder.positions.weight"));

@@ -22,10 +22,10 @@ static const vkf_model_stack_names names = {
 static vkf_status project(vkf_net *net, vkf_model_stack *stack, uint32_t width) {
   vkf_status st = VKF_OK;
   if (width == net->info.d_model) goto done;
-  VKF_TRY(
-      vkf_model_add_linear(net, "model.decoder.project_in.", net->info.d_model, width, "embed.in", &stack->embed_in));
-  VKF_TRY(
-      vkf_model_add_linear(net, "model.decoder.project_out.", width, net->info.d_model, "head.in", &stack->embed_out));
+  VKF_TRY(vkf_model_add_linear(net, "model.decoder.project_in.", net->info.d_model, width, false, "embed.in",
+                               &stack->embed_in));
+  VKF_TRY(vkf_model_add_linear(net, "model.decoder.project_out.", width, net->info.d_model, false, "head.in",
+                               &stack->embed_out));
 done:
   return st;
 }

@@ -125,7 +125,7 @@ static vkf_status embeddings(vkf_net *net, vkf_file_value config, bool is_pair, 
   bool is_tied = false, has_bias = false;
   VKF_TRY(vkf_file_json_find_bool(config, "lm_head", is_pair, &net->info.has_head));
   VKF_TRY(vkf_file_json_find_bool(config, "tie_word_embeddings", is_pair, &is_tied));
-  VKF_TRY(vkf_file_json_find_bool(config, "lm_head_bias", !is_pair || vkf_model_has_tensor(net, "lm_head.bias"),
+  VKF_TRY(vkf_file_json_find_bool(config, "lm_head_bias", !is_pair || vkf_model_has_tensor(net, "lm_head.bias", false),
                                   &has_bias));
   is_tied = is_tied && net->info.has_head;
   VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE | (is_tied ? VKF_WEIGHT_MATMUL : 0), "embed.weight", vocab, width,

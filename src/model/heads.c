@@ -66,17 +66,29 @@ done:
 
 /* ---- encoders ---------------------------------------------------------------------------------------------------- */
 
+/* What a folder that is still to be made has, as transformers counts: id2label, num_labels, or 2. */
+static vkf_status count_labels(vkf_net *net, vkf_file_value config, uint32_t *out) {
+  vkf_file_value labels;
+  vkf_status st = vkf_file_json_find_object(config, "id2label", &labels);
+  if (st != VKF_OK) return st;
+  *out = (uint32_t)vkf_file_json_count(labels);
+  return *out > 0 ? VKF_OK : vkf_model_find_size(net, config, "num_labels", 2, out);
+}
+
 /* As many classes as the tensor has rows. */
-static vkf_status claim_classifier(vkf_net *net, const char *stem, uint32_t columns) {
+static vkf_status claim_classifier(vkf_net *net, vkf_file_value config, const char *stem, uint32_t columns) {
   vkf_status st = VKF_OK;
   vkf_text name;
   vkf_text_init(&name, net->env);
   vkf_text_printf(&name, "%sweight", stem);
   VKF_TRY(vkf_text_status(&name));
   const vkf_file_tensor *tensor = vkf_model_find_tensor(net, name.data);
-  uint32_t n_labels =
-      tensor != NULL && tensor->rank == 2 && tensor->shape[0] < UINT32_MAX ? (uint32_t)tensor->shape[0] : 1;
-  VKF_TRY(vkf_model_add_linear(net, stem, n_labels, columns, "head", &net->head.out));
+  uint32_t n_labels = 1;
+  if (net->tensors == NULL)
+    VKF_TRY(count_labels(net, config, &n_labels));
+  else if (tensor != NULL && tensor->rank == 2 && tensor->shape[0] < UINT32_MAX)
+    n_labels = (uint32_t)tensor->shape[0];
+  VKF_TRY(vkf_model_add_linear(net, stem, n_labels, columns, true, "head", &net->head.out));
   net->info.has_head = true;
 done:
   vkf_text_finish(&name);
@@ -87,7 +99,7 @@ done:
 static vkf_status claim_dense(vkf_net *net, const char *stem, uint32_t rows, vkf_activation activation) {
   if (stem == NULL) return VKF_OK;
   net->head.activation = activation;
-  return vkf_model_add_linear(net, stem, rows, net->info.d_model, "head.dense", &net->head.dense);
+  return vkf_model_add_linear(net, stem, rows, net->info.d_model, true, "head.dense", &net->head.dense);
 }
 
 static vkf_status claim_masked_lm(vkf_net *net, vkf_file_value config, const vkf_model_encoder_heads *names) {
@@ -122,19 +134,19 @@ vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, con
   if (names->dense != NULL) kinds |= 1u << VKF_HEAD_MASKED_LM;
   if (names->sequence != NULL) kinds |= 1u << VKF_HEAD_SEQUENCE_CLASSIFICATION;
   if (names->token != NULL) kinds |= 1u << VKF_HEAD_TOKEN_CLASSIFICATION;
-  bool has_bias = names->bias != NULL && vkf_model_has_tensor(net, names->bias);
+  bool has_bias = names->bias != NULL && vkf_model_has_tensor(net, names->bias, false);
   VKF_TRY(vkf_model_find_head(net, config, kinds, has_bias ? VKF_HEAD_MASKED_LM : VKF_HEAD_NONE, &kind));
   if (kind == VKF_HEAD_MASKED_LM) VKF_TRY(claim_masked_lm(net, config, names));
-  if (kind == VKF_HEAD_TOKEN_CLASSIFICATION) VKF_TRY(claim_classifier(net, names->token, d_model));
+  if (kind == VKF_HEAD_TOKEN_CLASSIFICATION) VKF_TRY(claim_classifier(net, config, names->token, d_model));
   if (kind == VKF_HEAD_SEQUENCE_CLASSIFICATION) {
     head->first_token = net->info.is_pooled = true;
     VKF_TRY(claim_dense(net, names->sequence_dense, d_model, names->sequence_activation));
-    VKF_TRY(claim_classifier(net, names->sequence, d_model));
+    VKF_TRY(claim_classifier(net, config, names->sequence, d_model));
   }
   if (kind == VKF_HEAD_NONE && names->pooler != NULL) {
     const char *weight = vkf_arena_printf(&net->arena, "%sweight", names->pooler);
     if (weight == NULL) return VKF_ERROR_MEMORY;
-    if (!vkf_model_has_tensor(net, weight)) goto done; /* saved without it */
+    if (!vkf_model_has_tensor(net, weight, true)) goto done; /* saved without it */
     head->first_token = true;
     head->dense_output = "pooler_output";
     VKF_TRY(claim_dense(net, names->pooler, d_model, VKF_ACT_TANH));

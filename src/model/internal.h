@@ -131,7 +131,9 @@ struct vkf_net {
   const char *config_path;
   const char *base; /* prefix that stored names may lack: "model."; set by the family before it claims tensors */
   vkf_file_tensors *tensors;
-  bool *used; /* [tensors] claimed or known to be of no use */
+  bool *used;               /* [tensors] claimed or known to be of no use */
+  vkf_file_tensor **wanted; /* [n_wanted] tensors NULL: a folder that is still to be made, and what it needs (make.c) */
+  uint32_t n_wanted, wanted_capacity;
   vkf_weight_info *infos;
   vkf_model_weight *weights;
   uint32_t n_weights, weights_capacity;
@@ -171,6 +173,12 @@ struct vkf_net {
 #define X(type, name) vkf_status vkf_model_map_##name(vkf_net *net, vkf_file_value config);
 VKF_MODEL_FAMILIES(X)
 #undef X
+
+/* ---- net.c, make.c: a folder that is still to be made -------------------------------------------------------------
+ */
+
+/* A configuration mapped without weights: the families claim what they would read, and vkf_net.wanted has it. */
+vkf_status vkf_model_net_want(vkf_env *env, const char *config_path, vkf_net **out);
 
 /* ---- config.c: keys of config.json ------------------------------------------------------------------------------- */
 
@@ -212,7 +220,8 @@ typedef struct vkf_model_source {
 /* A tensor is looked for under its name, and where that is not stored: without net->base, with "gamma" and "beta" for
  * "weight" and "bias". NULL: there is none. */
 const vkf_file_tensor *vkf_model_find_tensor(const vkf_net *net, const char *name);
-bool vkf_model_has_tensor(const vkf_net *net, const char *name);
+/* is_usual: the answer for a folder that is still to be made. */
+bool vkf_model_has_tensor(const vkf_net *net, const char *name, bool is_usual);
 /* The first of the names that is stored; the first of all if none is. */
 const char *vkf_model_first_of(const vkf_net *net, const char *const *names, size_t n);
 /* Adds a weight. columns 0: a vector, else [rows of all sources, columns]. Checks presence, dtype and shape. */
@@ -223,15 +232,19 @@ vkf_status vkf_model_add_matrix(vkf_net *net, uint32_t use, const char *tensor, 
                                 const char *name, uint32_t *out);
 /* Tensors that are stored but say nothing new (tied twice): not listed as unused. */
 void vkf_model_mark_known(vkf_net *net, const char *name);
-/* A linear layer from `columns` to `rows`, stem + "weight" and, if it is there, stem + "bias". */
-vkf_status vkf_model_add_linear(vkf_net *net, const char *stem, uint32_t rows, uint32_t columns, const char *name,
-                                vkf_model_linear *out);
+/* A linear layer from `columns` to `rows`, stem + "weight" and, if it is there (or has_bias, in a folder that is still
+ * to be made), stem + "bias". */
+vkf_status vkf_model_add_linear(vkf_net *net, const char *stem, uint32_t rows, uint32_t columns, bool has_bias,
+                                const char *name, vkf_model_linear *out);
 /* A layer norm of this width, stem + "weight" and, for layer norms, stem + "bias". */
 vkf_status vkf_model_add_norm(vkf_net *net, const char *stem, uint32_t width, vkf_norm_kind kind, const char *name,
                               vkf_model_norm *out);
 /* Fills info.unused. */
 vkf_status vkf_model_list_unused(vkf_net *net);
 vkf_status vkf_model_load_weight(void *net, uint32_t index, float *dst);
+/* The same of a folder that is still to be made: the tensor of this name and shape is wanted. */
+vkf_status vkf_model_want_tensor(vkf_net *net, const char *name, size_t rank, const size_t *shape,
+                                 const vkf_file_tensor **out);
 
 /* ---- stack.c: the layers of a stack by name ---------------------------------------------------------------------- */
 
@@ -263,8 +276,9 @@ vkf_status vkf_model_claim_stack(vkf_net *net, vkf_model_stack *stack, const vkf
 /* pad_token_id, bos_token_id and eos_token_id (the first, if it is a list), -1 where they are missing. */
 vkf_status vkf_model_find_tokens(vkf_net *net, vkf_file_value config);
 /* Numbers, tables and head of an encoder-decoder with BART's keys and names: widths, layers and heads of both stacks,
- * embeddings shared or apart, a head that is tied or not, final_logits_bias. The stacks' names are set here. */
-vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config);
+ * embeddings shared or apart, a head that is tied or not, final_logits_bias (in folders that are still to be made: if
+ * has_logits_bias). The stacks' names are set here. */
+vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config, bool has_logits_bias);
 /* The table of a stack's only embeddings and its head: tied to it, or the tensor `head` (where it differs, or where
  * the folder ties nothing). */
 vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, vkf_model_stack *stack,

@@ -50,6 +50,16 @@ const vkf_net_info *vkf_model_net_info(const vkf_net *net);
 /* The weights that plans refer to by index. The source is valid until the net is closed; its load() reads the files. */
 void vkf_model_net_weights(vkf_net *net, vkf_weight_source *out);
 
+/* ---- folders of random weights (make.c) -------------------------------------------------------------------------- */
+
+/* A folder with this config.json, byte for byte, and model.safetensors with the tensors that its family claims, of
+ * random numbers: vectors are ones, biases zeros, all else is nearly normal with the config's initializer_range (or
+ * init_std; else 0.02) as deviation. The same configuration, seed and dtype give the same bytes. The folder appears as
+ * a whole or not at all; one that exists must be empty. VKF_ERROR_ARGUMENT for a dtype that is not F32, F16 or BF16,
+ * VKF_ERROR_STOPPED if on_progress wants that. */
+vkf_status vkf_model_folder_make(vkf_env *env, const char *config_path, const char *folder,
+                                 const vkf_make_params *params);
+
 /* ---- plans ------------------------------------------------------------------------------------------------------- */
 
 /* ENCODE: source ids to the encoder's last states, in the dimensions B and S. Blocks "embed", "encoder.0" ...,

@@ -80,37 +80,40 @@ static vkf_status finish_info(vkf_net *net) {
   info->target_vocab = info->has_head ? net->infos[net->head.out.weight].shape[0] : last->vocab;
   info->encoder_layers = net->encoder.n_layers;
   info->decoder_layers = net->decoder.n_layers;
-  info->file_bytes = vkf_file_tensors_file_bytes(net->tensors);
+  info->file_bytes = net->tensors != NULL ? vkf_file_tensors_file_bytes(net->tensors) : 0;
   const char **names = net->names[has_encoder ? VKF_STAGE_ENCODE : VKF_STAGE_DECODE];
   const char *prefix = is_pair ? "encoder_" : "";
   names[0] = vkf_arena_printf(arena, "%slast_hidden_state", prefix);
   if (!net->is_last_apart) names[1] = vkf_arena_printf(arena, "%shidden_states.%u", prefix, first->n_layers);
   if (names[0] == NULL || (names[1] == NULL && !net->is_last_apart)) return VKF_ERROR_MEMORY;
-  return vkf_model_list_unused(net);
+  return net->tensors != NULL ? vkf_model_list_unused(net) : VKF_OK;
 }
 
-static vkf_status map_folder(vkf_net *net, const char *folder, vkf_file_json **config) {
+/* folder: NULL: it is still to be made. */
+static vkf_status map_config(vkf_net *net, const char *folder, vkf_file_json **config) {
   vkf_status st = VKF_OK;
   const family *found = NULL;
-  net->info.folder = vkf_arena_strdup(&net->arena, folder);
-  net->config_path = vkf_arena_printf(&net->arena, "%s/config.json", folder);
-  if (net->info.folder == NULL || net->config_path == NULL) return VKF_ERROR_MEMORY;
   VKF_TRY(vkf_file_json_read(net->env, net->config_path, config));
   vkf_file_value root = vkf_file_json_root(*config);
   VKF_TRY(vkf_file_json_as_object(root, &root));
   VKF_TRY(find_family(net, root, &found));
   net->info.family = found->model_type;
   VKF_TRY(vkf_model_only_absent(net, root, "quantization_config"));
-  VKF_TRY(vkf_file_tensors_open(net->env, folder, &net->tensors));
-  net->used = vkf_arena_alloc(&net->arena, vkf_file_tensors_count(net->tensors), sizeof *net->used);
-  if (net->used == NULL) return VKF_ERROR_MEMORY;
+  if (folder != NULL) {
+    VKF_TRY(vkf_file_tensors_open(net->env, folder, &net->tensors));
+    net->used = vkf_arena_alloc(&net->arena, vkf_file_tensors_count(net->tensors), sizeof *net->used);
+    if (net->used == NULL) return VKF_ERROR_MEMORY;
+  }
   VKF_TRY(found->map(net, root));
   VKF_TRY(finish_info(net));
 done:
   return st;
 }
 
-vkf_status vkf_model_net_open(vkf_env *env, const char *folder, vkf_net **out) {
+/* config_path: NULL: that of the folder. */
+static vkf_status open_net(vkf_env *env, const char *config_path, const char *folder, vkf_net **out) {
+  vkf_status st = VKF_OK;
+  vkf_file_json *config = NULL;
   *out = NULL;
   vkf_net *net = vkf_env_alloc(env, 1, sizeof *net);
   if (net == NULL) return VKF_ERROR_MEMORY;
@@ -118,12 +121,24 @@ vkf_status vkf_model_net_open(vkf_env *env, const char *folder, vkf_net **out) {
   net->encoder = net->decoder = vkf_model_no_stack;
   net->head = no_head;
   vkf_arena_init(&net->arena, env);
-  vkf_file_json *config = NULL;
-  vkf_status st = map_folder(net, folder, &config);
+  net->info.folder = vkf_arena_strdup(&net->arena, folder != NULL ? folder : "");
+  net->config_path = config_path != NULL ? vkf_arena_strdup(&net->arena, config_path)
+                                         : vkf_arena_printf(&net->arena, "%s/config.json", folder);
+  if (net->info.folder == NULL || net->config_path == NULL) VKF_TRY(VKF_ERROR_MEMORY);
+  VKF_TRY(map_config(net, folder, &config));
+done:
   vkf_file_json_destroy(&config);
   if (st != VKF_OK) vkf_model_net_close(&net);
   *out = net;
   return st;
+}
+
+vkf_status vkf_model_net_open(vkf_env *env, const char *folder, vkf_net **out) {
+  return open_net(env, NULL, folder, out);
+}
+
+vkf_status vkf_model_net_want(vkf_env *env, const char *config_path, vkf_net **out) {
+  return open_net(env, config_path, NULL, out);
 }
 
 void vkf_model_net_close(vkf_net **net) {
@@ -132,6 +147,7 @@ void vkf_model_net_close(vkf_net **net) {
   vkf_file_tensors_close(&(*net)->tensors);
   vkf_env_free(env, (*net)->infos);
   vkf_env_free(env, (*net)->weights);
+  vkf_env_free(env, (*net)->wanted);
   vkf_arena_finish(&(*net)->arena);
   vkf_env_free(env, *net);
   *net = NULL;

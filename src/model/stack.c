@@ -160,7 +160,7 @@ vkf_status vkf_model_claim_stack(vkf_net *net, vkf_model_stack *stack, const vkf
   }
   if (stack->has_final_norm) {
     snprintf(prefix, sizeof prefix, "%sweight", names->final_norm);
-    bool is_affine = stack->norm_affine || vkf_model_has_tensor(net, prefix);
+    bool is_affine = stack->norm_affine || vkf_model_has_tensor(net, prefix, false);
     prefix[0] = 0;
     snprintf(c.block, sizeof c.block, "%s", stack->name);
     VKF_TRY(norm(&c, is_affine, names->final_norm, "norm", &stack->final_norm));

@@ -28,19 +28,20 @@ static const vkf_file_tensor *find_stored(const vkf_net *net, const char *name) 
 }
 
 const vkf_file_tensor *vkf_model_find_tensor(const vkf_net *net, const char *name) {
+  if (net->tensors == NULL) return NULL;
   const vkf_file_tensor *found = find_stored(net, name);
   size_t base = net->base != NULL ? strlen(net->base) : 0;
   if (found == NULL && base > 0 && strncmp(name, net->base, base) == 0) found = find_stored(net, name + base);
   return found;
 }
 
-bool vkf_model_has_tensor(const vkf_net *net, const char *name) {
-  return vkf_model_find_tensor(net, name) != NULL;
+bool vkf_model_has_tensor(const vkf_net *net, const char *name, bool is_usual) {
+  return net->tensors != NULL ? vkf_model_find_tensor(net, name) != NULL : is_usual;
 }
 
 const char *vkf_model_first_of(const vkf_net *net, const char *const *names, size_t n) {
   for (size_t i = 0; i < n; i++)
-    if (vkf_model_has_tensor(net, names[i])) return names[i];
+    if (vkf_model_has_tensor(net, names[i], i == 0)) return names[i];
   return names[0];
 }
 
@@ -66,9 +67,10 @@ static vkf_status claim(vkf_net *net, const vkf_model_source *source, uint32_t c
   }
   const vkf_file_tensor *found = vkf_model_find_tensor(net, source->tensor);
   const char *name = found != NULL ? found->name : source->tensor;
-  bool has_other_shape = source->stored_rank > 0;
-  vkf_status st = vkf_file_tensors_get_shaped(net->tensors, name, has_other_shape ? source->stored_rank : rank,
-                                              has_other_shape ? source->stored : shape, &out->tensor);
+  const size_t *stored = source->stored_rank > 0 ? source->stored : shape;
+  if (source->stored_rank > 0) rank = source->stored_rank;
+  vkf_status st = net->tensors != NULL ? vkf_file_tensors_get_shaped(net->tensors, name, rank, stored, &out->tensor)
+                                       : vkf_model_want_tensor(net, name, rank, stored, &out->tensor);
   if (st != VKF_OK) return st;
   vkf_dtype dtype = out->tensor->dtype;
   if (dtype != VKF_F32 && dtype != VKF_F16 && dtype != VKF_BF16 && dtype != VKF_F64)
@@ -79,7 +81,7 @@ static vkf_status claim(vkf_net *net, const vkf_model_source *source, uint32_t c
   out->group_rows = source->group_rows > 0 ? source->group_rows : source->n_rows;
   out->group_stride = source->group_stride;
   out->is_transposed = source->is_transposed && columns > 0;
-  if (mark(net, out->tensor)) net->info.n_parameters += out->tensor->n_elements;
+  if (net->tensors != NULL && mark(net, out->tensor)) net->info.n_parameters += out->tensor->n_elements;
   return VKF_OK;
 }
 
@@ -127,15 +129,15 @@ vkf_status vkf_model_add_matrix(vkf_net *net, uint32_t use, const char *tensor, 
   return vkf_model_add_weight(net, use, columns, &source, 1, out, "%s", name);
 }
 
-vkf_status vkf_model_add_linear(vkf_net *net, const char *stem, uint32_t rows, uint32_t columns, const char *name,
-                                vkf_model_linear *out) {
+vkf_status vkf_model_add_linear(vkf_net *net, const char *stem, uint32_t rows, uint32_t columns, bool has_bias,
+                                const char *name, vkf_model_linear *out) {
   char tensor[256];
   vkf_model_source source = {.tensor = tensor, .rows = rows, .n_rows = rows};
   *out = (vkf_model_linear){VKF_NO_WEIGHT, VKF_NO_WEIGHT};
   snprintf(tensor, sizeof tensor, "%sweight", stem);
   vkf_status st = vkf_model_add_weight(net, VKF_WEIGHT_MATMUL, columns, &source, 1, &out->weight, "%s.weight", name);
   snprintf(tensor, sizeof tensor, "%sbias", stem);
-  if (st != VKF_OK || !vkf_model_has_tensor(net, tensor)) return st;
+  if (st != VKF_OK || !vkf_model_has_tensor(net, tensor, has_bias)) return st;
   return vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &source, 1, &out->bias, "%s.bias", name);
 }
 

@@ -344,6 +344,25 @@ static void test_examples(void **state) {
   CHECK(rows);
 }
 
+/* A folder made of a configuration is a model like others. */
+static void test_init(void **state) {
+  (void)state;
+  static const row rows[] = {
+      {"$V init $G/llama/config.json -o $T/made --seed 3", 0, "", ""},
+      {"cmp $G/llama/config.json $T/made/config.json && $V info $T/made", 0, "112,960", ""},
+      {"$V run $T/made -i $T/no_target.safetensors -o $T/made.out", 0, "", ""},
+      {"$V validate $T/made", 0, ": passed", ""},
+      {"$V init $G/llama/config.json -o $T/made", 1, "", "expected a new or empty folder, found files in it"},
+      {"mkdir $T/bare && $V init $G/llama/config.json -o $T/bare/ --dtype bfloat16 && $V info $T/bare", 0, "112,960",
+       ""},
+      {"$V init $G/llama/config.json", 2, "", "expected --output DIR"},
+      {"$V init $G/llama/config.json -o $T/other --dtype int8", 2, "", "found 'int8'"},
+      {"$V init $G/llama -o $T/other", 1, "", "expected a file, found a folder"},
+      {"$V init", 2, "", "expected CONFIG.json"},
+  };
+  CHECK(rows);
+}
+
 static void test_validate(void **state) {
   (void)state;
   static const row rows[] = {
@@ -365,6 +384,7 @@ int main(void) {
       cmocka_unit_test(test_kernels_and_bench),
       cmocka_unit_test(test_examples),
       cmocka_unit_test(test_validate),
+      cmocka_unit_test(test_init),
   };
   /* The driver under test may be missing: a skip, or a failure where it is required. */
   const char *driver = getenv("VKF_DEVICE");

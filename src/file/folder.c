@@ -1,0 +1,79 @@
+/* folder: see folder.h. */
+#define _POSIX_C_SOURCE 200809L
+#include "file/folder.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
+#include <unistd.h>
+
+static bool is_dot(const char *name) {
+  return strcmp(name, ".") == 0 || strcmp(name, "..") == 0;
+}
+
+/* The target is not there, or is an empty folder. */
+static vkf_status check_target(vkf_env *env, const char *path) {
+  vkf_status st = VKF_OK;
+  DIR *dir = opendir(path);
+  if (dir == NULL && errno != ENOENT)
+    VKF_FAIL(env, VKF_ERROR_FILE, "%s: expected a new or empty folder: %s", path, strerror(errno));
+  for (struct dirent *entry = dir != NULL ? readdir(dir) : NULL; entry != NULL; entry = readdir(dir))
+    if (!is_dot(entry->d_name))
+      VKF_FAIL(env, VKF_ERROR_FILE, "%s: expected a new or empty folder, found files in it (%s)", path, entry->d_name);
+done:
+  if (dir != NULL) closedir(dir);
+  return st;
+}
+
+vkf_status vkf_file_folder_open(vkf_env *env, const char *path, vkf_file_folder *folder) {
+  vkf_status st = VKF_OK;
+  size_t length = strlen(path);
+  while (length > 1 && path[length - 1] == '/') length--;
+  folder->env = env;
+  folder->is_created = false;
+  vkf_text_init(&folder->path, env);
+  vkf_text_init(&folder->temporary, env);
+  vkf_text_append(&folder->path, path, length);
+  VKF_TRY(vkf_text_status(&folder->path));
+  VKF_TRY(check_target(env, folder->path.data));
+  vkf_text_printf(&folder->temporary, "%s.%ld-%llx.tmp", folder->path.data, (long)getpid(),
+                  (unsigned long long)vkf_clock_ns());
+  VKF_TRY(vkf_text_status(&folder->temporary));
+  if (mkdir(folder->temporary.data, 0777) != 0)
+    VKF_FAIL(env, VKF_ERROR_FILE, "%s: cannot be made: %s", folder->path.data, strerror(errno));
+  folder->is_created = true;
+done:
+  return st;
+}
+
+vkf_status vkf_file_folder_reserve(vkf_file_folder *folder, uint64_t bytes) {
+  struct statvfs facts;
+  if (statvfs(folder->temporary.data, &facts) != 0) return VKF_OK; /* writing will tell */
+  if (bytes / facts.f_frsize < facts.f_bavail) return VKF_OK;
+  return vkf_env_fail(folder->env, VKF_ERROR_FILE, "%s: expected room for %llu bytes, found %llu", folder->path.data,
+                      (unsigned long long)bytes, (unsigned long long)facts.f_bavail * facts.f_frsize);
+}
+
+void vkf_file_folder_join(const vkf_file_folder *folder, const char *name, vkf_text *out) {
+  vkf_text_printf(out, "%s/%s", folder->temporary.data, name);
+}
+
+vkf_status vkf_file_folder_commit(vkf_file_folder *folder) {
+  if (rename(folder->temporary.data, folder->path.data) != 0)
+    return vkf_env_fail(folder->env, VKF_ERROR_FILE, "%s: cannot be made: %s", folder->path.data, strerror(errno));
+  folder->is_created = false;
+  return VKF_OK;
+}
+
+void vkf_file_folder_finish(vkf_file_folder *folder) {
+  DIR *dir = folder->is_created ? opendir(folder->temporary.data) : NULL;
+  for (struct dirent *entry = dir != NULL ? readdir(dir) : NULL; entry != NULL; entry = readdir(dir))
+    if (!is_dot(entry->d_name)) unlinkat(dirfd(dir), entry->d_name, 0);
+  if (dir != NULL) closedir(dir);
+  if (folder->is_created) rmdir(folder->temporary.data);
+  vkf_text_finish(&folder->temporary);
+  vkf_text_finish(&folder->path);
+}

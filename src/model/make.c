@@ -1,0 +1,151 @@
+/* make: folders of random weights. See model.h.
+ *
+ * The names and shapes are those that the families claim: a net without files notes what is asked of it. */
+#include <math.h>
+#include <string.h>
+
+#include "file/folder.h"
+#include "file/map.h"
+#include "file/write.h"
+#include "model/internal.h"
+
+vkf_status vkf_model_want_tensor(vkf_net *net, const char *name, size_t rank, const size_t *shape,
+                                 const vkf_file_tensor **out) {
+  for (uint32_t i = 0; i < net->n_wanted; i++) {
+    *out = net->wanted[i];
+    if (strcmp((*out)->name, name) != 0) continue;
+    if ((*out)->rank == rank && memcmp((*out)->shape, shape, rank * sizeof *shape) == 0) return VKF_OK;
+    return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: tensor \"%s\" would need two shapes", net->config_path, name);
+  }
+  if (net->n_wanted == net->wanted_capacity) {
+    uint32_t capacity = VKF_MAX(64u, 2 * net->wanted_capacity);
+    vkf_file_tensor **grown = vkf_env_realloc(net->env, net->wanted, capacity, sizeof *grown);
+    if (grown == NULL) return VKF_ERROR_MEMORY;
+    net->wanted = grown;
+    net->wanted_capacity = capacity;
+  }
+  vkf_file_tensor *t = vkf_arena_alloc(&net->arena, 1, sizeof *t);
+  if (t == NULL) return VKF_ERROR_MEMORY;
+  *t = (vkf_file_tensor){.file = net->config_path, .dtype = VKF_F32, .rank = rank, .n_elements = 1};
+  t->name = vkf_arena_strdup(&net->arena, name);
+  if (t->name == NULL) return VKF_ERROR_MEMORY;
+  memcpy(t->shape, shape, rank * sizeof *shape);
+  for (size_t i = 0; i < rank; i++)
+    if (!vkf_size_mul(t->n_elements, shape[i], &t->n_elements))
+      return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: tensor \"%s\" would be too large", net->config_path, name);
+  net->info.n_parameters += t->n_elements;
+  net->wanted[net->n_wanted++] = t;
+  *out = t;
+  return VKF_OK;
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+
+typedef struct maker {
+  vkf_env *env;
+  const vkf_array *arrays;
+  const vkf_make_params *params;
+  double deviation;
+  uint64_t done_bytes, all_bytes;
+} maker;
+
+static bool ends_with(const char *name, const char *ending) {
+  size_t length = strlen(name), n = strlen(ending);
+  return length >= n && strcmp(name + length - n, ending) == 0;
+}
+
+/* The sum of four uniform numbers of 16 bits: mean 0, deviation 1, within 3.47, near enough to a normal one, and cheap.
+ */
+static double nearly_normal(uint64_t bits) {
+  double sum = (double)((bits & 0xffff) + (bits >> 16 & 0xffff) + (bits >> 32 & 0xffff) + (bits >> 48));
+  return (sum - 2 * 65535.0) / sqrt((65536.0 * 65536.0 - 1) / 3);
+}
+
+static vkf_status fill(void *user, size_t index, size_t first, size_t n, void *dst) {
+  maker *m = user;
+  const vkf_array *a = &m->arrays[index];
+  bool is_bias = ends_with(a->name, "bias"), is_constant = is_bias || a->rank == 1;
+  uint16_t *halves = dst;
+  float *floats = dst;
+  for (size_t i = 0; i < n; i++) {
+    float value = is_bias ? 0 : 1;
+    if (!is_constant) value = (float)(m->deviation * nearly_normal(vkf_rng_u64(m->params->seed, index, first + i)));
+    if (a->dtype == VKF_F32)
+      floats[i] = value;
+    else
+      halves[i] = a->dtype == VKF_F16 ? vkf_f16_from_f32(value) : vkf_bf16_from_f32(value);
+  }
+  m->done_bytes += n * vkf_dtype_bytes(a->dtype);
+  const vkf_make_params *p = m->params;
+  if (p->on_progress == NULL || p->on_progress(p->user, m->done_bytes, m->all_bytes) == 0) return VKF_OK;
+  return vkf_env_fail(m->env, VKF_ERROR_STOPPED, "the progress callback asked to stop after %llu bytes",
+                      (unsigned long long)m->done_bytes);
+}
+
+static vkf_status find_deviation(vkf_net *net, const vkf_file_map *config, double *out) {
+  vkf_status st = VKF_OK;
+  vkf_file_json *json = NULL;
+  VKF_TRY(vkf_file_json_parse(net->env, net->config_path, (const char *)config->data, config->bytes, &json));
+  VKF_TRY(vkf_model_find_number(net, vkf_file_json_root(json), "init_std", 0.02, 0, 10, out));
+  VKF_TRY(vkf_model_find_number(net, vkf_file_json_root(json), "initializer_range", *out, 0, 10, out));
+done:
+  vkf_file_json_destroy(&json);
+  return st;
+}
+
+/* ---- the folder -------------------------------------------------------------------------------------------------- */
+
+/* A base model, which has no head, is stored without the prefix of its names. */
+static const char *stored_name(const vkf_net *net, const char *name) {
+  size_t base = net->base != NULL && !net->info.has_head ? strlen(net->base) : 0;
+  return strncmp(name, net->base != NULL ? net->base : "", base) == 0 ? name + base : name;
+}
+
+static vkf_status write_weights(const vkf_net *net, maker *m, const char *path) {
+  vkf_array *arrays = vkf_env_alloc(net->env, net->n_wanted, sizeof *arrays);
+  if (arrays == NULL) return VKF_ERROR_MEMORY;
+  for (uint32_t i = 0; i < net->n_wanted; i++) {
+    const vkf_file_tensor *t = net->wanted[i];
+    arrays[i] = (vkf_array){.name = stored_name(net, t->name), .dtype = m->params->dtype, .rank = t->rank};
+    memcpy(arrays[i].shape, t->shape, sizeof t->shape);
+  }
+  m->arrays = arrays;
+  vkf_status st = vkf_file_tensors_write_filled(net->env, path, arrays, net->n_wanted, fill, m);
+  vkf_env_free(net->env, arrays);
+  return st;
+}
+
+vkf_status vkf_model_folder_make(vkf_env *env, const char *config_path, const char *folder,
+                                 const vkf_make_params *params) {
+  vkf_status st = VKF_OK;
+  vkf_net *net = NULL;
+  vkf_file_map config = {0};
+  vkf_file_folder made = {0};
+  vkf_text config_copy, weights;
+  maker m = {.env = env, .params = params};
+  vkf_text_init(&config_copy, env);
+  vkf_text_init(&weights, env);
+  if (params->dtype != VKF_F32 && params->dtype != VKF_F16 && params->dtype != VKF_BF16)
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected F32, F16 or BF16 as dtype of the weights, found %s",
+             vkf_dtype_name(params->dtype));
+  VKF_TRY(vkf_file_map_read(env, config_path, &config));
+  VKF_TRY(vkf_model_net_want(env, config_path, &net));
+  VKF_TRY(find_deviation(net, &config, &m.deviation));
+  m.all_bytes = net->info.n_parameters * vkf_dtype_bytes(params->dtype);
+  VKF_TRY(vkf_file_folder_open(env, folder, &made));
+  VKF_TRY(vkf_file_folder_reserve(&made, m.all_bytes));
+  vkf_file_folder_join(&made, "config.json", &config_copy);
+  vkf_file_folder_join(&made, "model.safetensors", &weights);
+  VKF_TRY(vkf_text_status(&config_copy));
+  VKF_TRY(vkf_text_status(&weights));
+  VKF_TRY(vkf_file_write(env, config_copy.data, &(vkf_file_part){config.data, config.bytes}, 1));
+  VKF_TRY(write_weights(net, &m, weights.data));
+  VKF_TRY(vkf_file_folder_commit(&made));
+done:
+  vkf_text_finish(&weights);
+  vkf_text_finish(&config_copy);
+  vkf_file_folder_finish(&made);
+  vkf_file_map_close(&config);
+  vkf_model_net_close(&net);
+  return st;
+}

@@ -1,0 +1,232 @@
+/* Folders of random weights: of each golden configuration the tensors that its model.safetensors has, by name and
+ * shape, so that what transformers writes is the judge of what we make; the numbers; and what is refused. */
+#include <dirent.h>
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "file/map.h"
+#include "file/safetensors.h"
+#include "model/model.h"
+
+#define GOLDEN VKF_SOURCE_DIR "/tests/golden/"
+static char folder[64];
+static const char llama[] = GOLDEN "llama/config.json";
+
+static const char *join(const char *dir, const char *file, char path[512]) {
+  assert_true(snprintf(path, 512, "%s/%s", dir, file) < 512);
+  return path;
+}
+
+static void ok(vkf_env *env, vkf_status st) {
+  if (st != VKF_OK) print_error("%s\n", env->message);
+  assert_int_equal(st, VKF_OK);
+}
+
+static void empty(const char *dir) {
+  char path[512];
+  unlink(join(dir, "config.json", path));
+  unlink(join(dir, "model.safetensors", path));
+}
+
+/* Files and folders in `dir`. */
+static int count(const char *dir) {
+  int n = -2;
+  DIR *d = opendir(dir);
+  assert_non_null(d);
+  while (readdir(d) != NULL) n++;
+  closedir(d);
+  return n;
+}
+
+static int prepare(void **state) {
+  (void)state;
+  strcpy(folder, "/tmp/vkformer-make-XXXXXX");
+  return mkdtemp(folder) != NULL ? 0 : -1;
+}
+
+static int clean(void **state) {
+  (void)state;
+  empty(folder);
+  return rmdir(folder);
+}
+
+/* ---- names and shapes -------------------------------------------------------------------------------------------- */
+
+static void check_family(const char *golden) {
+  char path[512], config[512];
+  vkf_env env;
+  vkf_net *net = NULL;
+  vkf_file_tensors *expected = NULL, *found = NULL;
+  vkf_env_init(&env, NULL);
+  ok(&env, vkf_file_tensors_open(&env, join(GOLDEN, golden, path), &expected));
+  join(path, "config.json", config);
+  ok(&env, vkf_model_folder_make(&env, config, folder, &(vkf_make_params){.seed = 1}));
+  ok(&env, vkf_file_tensors_open(&env, folder, &found));
+  for (size_t i = 0; i < vkf_file_tensors_count(expected); i++) {
+    const vkf_file_tensor *e = vkf_file_tensors_at(expected, i), *f = vkf_file_tensors_find(found, e->name);
+    if (f == NULL) fail_msg("%s: expected a tensor %s", golden, e->name);
+    if (f->rank != e->rank || memcmp(f->shape, e->shape, e->rank * sizeof *e->shape) != 0)
+      fail_msg("%s: %s has another shape", golden, e->name);
+  }
+  for (size_t i = 0; i < vkf_file_tensors_count(found); i++)
+    if (vkf_file_tensors_find(expected, vkf_file_tensors_at(found, i)->name) == NULL)
+      fail_msg("%s: did not expect %s", golden, vkf_file_tensors_at(found, i)->name);
+  ok(&env, vkf_model_net_open(&env, folder, &net));
+  assert_int_equal(vkf_model_net_info(net)->n_unused, 0);
+  vkf_model_net_close(&net);
+  vkf_file_tensors_close(&found);
+  vkf_file_tensors_close(&expected);
+  empty(folder);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+static int is_model(const struct dirent *entry) {
+  char path[512], dir[512];
+  return entry->d_name[0] != '.' && access(join(join(GOLDEN, entry->d_name, dir), "config.json", path), R_OK) == 0;
+}
+
+static void test_families(void **state) {
+  (void)state;
+  struct dirent **entries = NULL;
+  int n = scandir(GOLDEN, &entries, is_model, alphasort);
+  assert_in_range(n, 20, 1000);
+  for (int i = 0; i < n; i++) {
+    check_family(entries[i]->d_name);
+    free(entries[i]);
+  }
+  free(entries);
+}
+
+/* ---- numbers ----------------------------------------------------------------------------------------------------- */
+
+static void make(vkf_env *env, uint64_t seed, vkf_dtype dtype, vkf_file_tensors **out) {
+  empty(folder);
+  ok(env, vkf_model_folder_make(env, llama, folder, &(vkf_make_params){.seed = seed, .dtype = dtype}));
+  ok(env, vkf_file_tensors_open(env, folder, out));
+}
+
+/* Mean 0 and deviation 0.02, initializer_range, within 5 standard errors; the scales of norms are 1. */
+static void test_numbers(void **state) {
+  (void)state;
+  static float table[160 * 64], again[160 * 64], scale[64];
+  vkf_env env;
+  vkf_file_tensors *tensors = NULL;
+  const vkf_file_tensor *t = NULL;
+  vkf_env_init(&env, NULL);
+  make(&env, 7, VKF_F32, &tensors);
+  ok(&env, vkf_file_tensors_get_shaped(tensors, "model.embed_tokens.weight", 2, (size_t[]){160, 64}, &t));
+  ok(&env, vkf_file_tensor_to_f32(&env, t, table));
+  double sum = 0, squares = 0, n = 160 * 64;
+  for (size_t i = 0; i < 160 * 64; i++) {
+    sum += table[i];
+    squares += table[i] * table[i];
+  }
+  assert_true(fabs(sum / n) < 5 * 0.02 / sqrt(n));
+  assert_true(fabs(sqrt(squares / n) / 0.02 - 1) < 5 / sqrt(2 * n));
+  ok(&env, vkf_file_tensors_get_shaped(tensors, "model.norm.weight", 1, (size_t[]){64}, &t));
+  ok(&env, vkf_file_tensor_to_f32(&env, t, scale));
+  for (size_t i = 0; i < 64; i++) assert_true(scale[i] == 1);
+  vkf_file_tensors_close(&tensors);
+
+  make(&env, 7, VKF_BF16, &tensors);
+  ok(&env, vkf_file_tensors_get(tensors, "model.embed_tokens.weight", &t));
+  assert_int_equal(t->dtype, VKF_BF16);
+  ok(&env, vkf_file_tensor_to_f32(&env, t, again));
+  for (size_t i = 0; i < 160 * 64; i++) assert_true(again[i] == vkf_bf16_to_f32(vkf_bf16_from_f32(table[i])));
+  vkf_file_tensors_close(&tensors);
+
+  make(&env, 8, VKF_F32, &tensors);
+  ok(&env, vkf_file_tensors_get(tensors, "model.embed_tokens.weight", &t));
+  assert_memory_not_equal(t->data, table, sizeof table);
+  vkf_file_tensors_close(&tensors);
+  make(&env, 7, VKF_F32, &tensors);
+  ok(&env, vkf_file_tensors_get(tensors, "model.embed_tokens.weight", &t));
+  assert_memory_equal(t->data, table, sizeof table);
+  vkf_file_tensors_close(&tensors);
+  empty(folder);
+}
+
+/* ---- refusals and failures --------------------------------------------------------------------------------------- */
+
+static void refuse(const char *config, const char *target, vkf_dtype dtype, vkf_status status, const char *words) {
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  vkf_status st = vkf_model_folder_make(&env, config, target, &(vkf_make_params){.dtype = dtype});
+  if (st != status || strstr(env.message, words) == NULL)
+    fail_msg("expected %d and '%s', found %d and '%s'", status, words, st, env.message);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+static void test_refusals(void **state) {
+  (void)state;
+  char path[512], inner[600];
+  FILE *file = fopen(join(folder, "config.json", path), "w");
+  assert_non_null(file);
+  fputs("{\"model_type\": \"mamba\"}", file);
+  fclose(file);
+  snprintf(inner, sizeof inner, "%s/no/such", folder);
+  refuse(llama, folder, VKF_F32, VKF_ERROR_FILE, "expected a new or empty folder, found files in it (config.json)");
+  refuse(llama, path, VKF_F32, VKF_ERROR_FILE, "expected a new or empty folder");
+  refuse(llama, inner, VKF_F32, VKF_ERROR_FILE, "No such file or directory");
+  refuse(llama, folder, VKF_I32, VKF_ERROR_ARGUMENT, "expected F32, F16 or BF16");
+  snprintf(inner, sizeof inner, "%s/new", folder);
+  refuse(path, inner, VKF_F32, VKF_ERROR_UNSUPPORTED, "found \"mamba\"");
+  file = fopen(path, "w");
+  fputs(
+      "{\"model_type\": \"gpt2\", \"n_embd\": 1000000, \"n_layer\": 1000, \"n_head\": 1, \"vocab_size\": 1000000,"
+      "\"n_positions\": 1}",
+      file);
+  fclose(file);
+  refuse(path, inner, VKF_F32, VKF_ERROR_FILE, "expected room for");
+  refuse(inner, inner, VKF_F32, VKF_ERROR_FILE, "cannot be opened");
+  assert_int_equal(count(folder), 1);
+  empty(folder);
+}
+
+static int stop_early(void *user, uint64_t done, uint64_t all) {
+  (void)user;
+  assert_in_range(done, 1, all);
+  return 2 * done > all;
+}
+
+/* A folder that was not finished is not there. */
+static void test_whole_or_nothing(void **state) {
+  (void)state;
+  vkf_env env;
+  char inner[600];
+  snprintf(inner, sizeof inner, "%s/new", folder);
+  vkf_env_init(&env, NULL);
+  vkf_make_params params = {.on_progress = stop_early};
+  assert_int_equal(vkf_model_folder_make(&env, llama, inner, &params), VKF_ERROR_STOPPED);
+  assert_int_equal(count(folder), 0);
+  params.on_progress = NULL;
+  vkf_status st = VKF_ERROR_MEMORY;
+  for (uint64_t at = 1; st != VKF_OK; at++) {
+    vkf_env_init(&env, NULL);
+    env.fail_at = at;
+    st = vkf_model_folder_make(&env, llama, inner, &params);
+    assert_int_equal(env.live_bytes, 0);
+    if (st == VKF_OK) break;
+    assert_int_equal(st, VKF_ERROR_MEMORY);
+    assert_int_equal(count(folder), 0);
+  }
+  assert_int_equal(count(inner), 2);
+  empty(inner);
+  assert_int_equal(rmdir(inner), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_families), cmocka_unit_test(test_numbers),
+                                     cmocka_unit_test(test_refusals), cmocka_unit_test(test_whole_or_nothing)};
+  return cmocka_run_group_tests(tests, prepare, clean);
+}

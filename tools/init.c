@@ -1,0 +1,61 @@
+/* init: a model folder of random weights. */
+#include <string.h>
+
+#include "program.h"
+
+static int on_progress(void *user, uint64_t done, uint64_t all) {
+  if (done % (16 << 20) < (1 << 20) || done == all)
+    tool_progress(user, "%.0f of %.0f MB", (double)done / 1e6, (double)all / 1e6);
+  return 0;
+}
+
+static int find_dtype(const char *name, vkf_dtype *out) {
+  static const struct {
+    const char *name;
+    vkf_dtype dtype;
+  } rows[] = {{"float32", VKF_F32}, {"float16", VKF_F16}, {"bfloat16", VKF_BF16}};
+  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+    if (strcmp(name, rows[i].name) != 0) continue;
+    *out = rows[i].dtype;
+    return TOOL_OK;
+  }
+  return tool_usage_error("init", "--dtype: expected float32, float16 or bfloat16, found '%s'", name);
+}
+
+static int run_init(const tool_args *args) {
+  tool_session session = {0};
+  vkf_make_params params = {.on_progress = on_progress, .user = &session};
+  if (!args->output) return tool_usage_error("init", "expected --output DIR, found nothing");
+  if (find_dtype(args->dtype ? args->dtype : "float32", &params.dtype) != TOOL_OK) return TOOL_USAGE;
+  params.seed = (uint64_t)json_integer_value(json_object_get(args->config, "seed"));
+  int exit_code = tool_session_open_context(&session, args);
+  if (exit_code == TOOL_OK) {
+    vkf_status status = vkf_model_make_folder(session.context, args->operands[0], args->output, &params);
+    if (status != VKF_OK) exit_code = tool_session_fail(&session, status, NULL);
+  }
+  tool_session_close(&session);
+  return exit_code;
+}
+
+static const tool_option options[] = {
+    {"output", 'o', TOOL_TEXT, offsetof(tool_args, output), "DIR", "the folder to make: new, or empty"},
+    {"seed", 0, TOOL_KEY_WHOLE, 0, "N", "of the random numbers; the same seed gives the same bytes; default 0"},
+    {"dtype", 0, TOOL_TEXT, offsetof(tool_args, dtype), "T", "float32 (default), float16 or bfloat16"},
+};
+static const tool_option_group group = TOOL_GROUP("Options", options);
+
+const tool_command tool_init = {
+    .name = "init",
+    .summary = "Make a model folder of random weights",
+    .usage = "CONFIG.json --output DIR [OPTION]...",
+    .text =
+        "Any supported family and size, for benchmarks, bug reports and studies: the folder has the tensors that the\n"
+        "family reads. Scales of norms are 1, biases 0, all else is random, as wide as the configuration's\n"
+        "initializer_range or init_std says.",
+    .examples = "  vkformer init models/en-es/config.json -o /tmp/random --seed 7\n  vkformer info /tmp/random\n",
+    .groups = {&group, &tool_common_options},
+    .min_operands = 1,
+    .max_operands = 1,
+    .operand = "CONFIG.json, the configuration of the new model",
+    .run = run_init,
+};
