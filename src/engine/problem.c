@@ -7,7 +7,7 @@
 #define MAX_NUMBERS 4
 
 static vkf_params matmul(const uint32_t *n) {
-  return (vkf_params){.matmul = {VKF_DIM_R, n[1], n[2], VKF_ACT_NONE}};
+  return (vkf_params){.matmul = {.rows = VKF_DIM_R, .n = n[1], .k = n[2]}};
 }
 
 static vkf_params attention(const uint32_t *n) {
@@ -24,7 +24,7 @@ static vkf_params attention(const uint32_t *n) {
 }
 
 static vkf_params norm(const uint32_t *n) {
-  return (vkf_params){.norm = {VKF_DIM_R, n[1], VKF_NORM_LAYER, 1e-5f}};
+  return (vkf_params){.norm = {.rows = VKF_DIM_R, .width = n[1], .kind = VKF_NORM_LAYER, .eps = 1e-5f}};
 }
 static vkf_params log_softmax(const uint32_t *n) {
   return (vkf_params){.log_softmax = {VKF_DIM_R, n[1]}};

@@ -106,7 +106,7 @@ static vkf_status translate_batch(translation *t, size_t first, uint32_t B) {
   for (uint32_t b = 0; b < B; b++) lines[b] = t->sentences[first + b].index + (t->params ? t->params->first_line : 0);
   t->first = first;
   st = vkf_engine_generate(t->m,
-                           &(vkf_generate_input){.source = {B, S, ids, mask},
+                           &(vkf_generate_input){.source = {.B = B, .S = S, .ids = ids, .mask = mask},
                                                  .config = &t->config,
                                                  .lines = lines,
                                                  .translate = true,
