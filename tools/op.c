@@ -64,12 +64,18 @@ static bool ends_with(const char *text, const char *end) {
   return n >= m && strcmp(text + n - m, end) == 0;
 }
 
+static double largest(const vkf_array *a) {
+  double most = 0;
+  for (size_t i = 0; i < tool_array_elements(a); i++) most = fmax(most, tool_array_value(a, i));
+  return most;
+}
+
 /* The arrays in the order in which they were computed; exact values and bounds as one number. */
 static void print_trace(const vkf_result *result) {
   for (size_t i = 0; i < vkf_result_count(result); i++) {
     const vkf_array *a = vkf_result_at(result, i);
     char name[256];
-    if (ends_with(a->name, ".exact") || ends_with(a->name, ".bound")) continue;
+    if (ends_with(a->name, ".exact") || ends_with(a->name, ".bound") || ends_with(a->name, ".error")) continue;
     printf("%s [", a->name);
     for (size_t d = 0; d < a->rank; d++) printf("%s%zu", d ? "," : "", a->shape[d]);
     snprintf(name, sizeof name, "%s.exact", a->name);
@@ -77,7 +83,10 @@ static void print_trace(const vkf_result *result) {
     snprintf(name, sizeof name, "%s.bound", a->name);
     const vkf_array *bound = vkf_result_find(result, name);
     printf("]");
+    snprintf(name, sizeof name, "%s.error", a->name);
+    const vkf_array *error = vkf_result_find(result, name);
     if (exact && bound) printf("  err/bound %.3g", tool_worst_ratio(a, exact, bound));
+    if (error) printf(", the whole chain within %.2g", largest(error));
     putchar('\n');
     tool_array_print(a);
   }

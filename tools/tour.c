@@ -26,24 +26,26 @@ void tour_check(tour *t, bool passed, const char *fmt, ...) {
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
 
-const vkf_array *tour_find(const tour *t, const char *name) {
+const tour_value *tour_find(const tour *t, const char *name) {
   for (const tour_value *v = t->values; v; v = v->next)
-    if (strcmp(v->name, name) == 0) return &v->array;
+    if (strcmp(v->name, name) == 0) return v;
   tool_error("topic %s: expected a value called %s, found none", t->topic, name);
   return NULL;
 }
 
-int tour_set(tour *t, const char *name, const vkf_array *array) {
+int tour_set(tour *t, const char *name, const vkf_array *array, float *errors) {
   tour_value *v = calloc(1, sizeof *v);
   char *copy = malloc(strlen(name) + 1);
-  if (!v || !copy) {
+  if (!errors) errors = calloc(tool_array_elements(array) + 1, sizeof *errors);
+  if (!v || !copy || !errors) {
     free(v);
     free(copy);
+    free(errors);
     free(array->data);
     return tool_error("out of memory");
   }
   strcpy(copy, name);
-  *v = (tour_value){copy, *array, t->values}; /* the newest of a name is found first */
+  *v = (tour_value){copy, *array, errors, t->values}; /* the newest of a name is found first */
   t->values = v;
   return TOOL_OK;
 }
@@ -52,6 +54,7 @@ void tour_clear(tour *t) {
   for (tour_value *v = t->values, *next; v; v = next) {
     next = v->next;
     free(v->array.data);
+    free(v->errors);
     free(v->name);
     free(v);
   }

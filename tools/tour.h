@@ -5,10 +5,12 @@
 
 #include "program.h"
 
-/* A named array of the topic at hand. */
+/* A named array of the topic at hand, and how far each number may be from the one that is meant: derived bounds,
+ * carried from step to step (docs/numerics.md, chains). */
 typedef struct tour_value {
   char *name;
   vkf_array array; /* data of its own; name not set */
+  float *errors;   /* as many as array has elements; zeros for integers */
   struct tour_value *next;
 } tour_value;
 
@@ -30,12 +32,16 @@ int tour_model_step(tour *t, const json_t *step);
 /* Counts one check and prints its line. */
 void tour_check(tour *t, bool passed, const char *fmt, ...) TOOL_PRINTF(3, 4);
 /* NULL after a message. */
-const vkf_array *tour_find(const tour *t, const char *name);
-/* Takes array->data. */
-int tour_set(tour *t, const char *name, const vkf_array *array);
+const tour_value *tour_find(const tour *t, const char *name);
+/* Takes array->data and errors; NULL: none are off. */
+int tour_set(tour *t, const char *name, const vkf_array *array, float *errors);
 void tour_clear(tour *t);
-/* Compares with the step's "expect" and "within", if it has them. */
-int tour_expect(tour *t, const json_t *step, const char *name, const vkf_array *got);
+/* A step with the key "view". */
+int tour_view(tour *t, const json_t *step);
+/* A new array of float32 or int32, zeroed. */
+int tour_make(vkf_array *a, vkf_dtype dtype, size_t rank, const size_t *shape);
+/* Compares with the step's "expect", if it has it. errors: of `got`; NULL: none. */
+int tour_expect(tour *t, const json_t *step, const char *name, const vkf_array *got, const float *errors);
 const char *tour_text(const json_t *step, const char *key, const char *fallback);
 
 #endif

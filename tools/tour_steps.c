@@ -3,13 +3,15 @@
  *   {"let": NAME, "value": [[...]]}                an input
  *   {"op": OP, "in": {INPUT: NAME}, "as": NAME}    an op on the device; "params", "result" (default "out"), "equation";
  *                                                  "refused": a piece of the message with which it must be refused
- *   {"view": KIND, "of": NAME, "as": NAME}         the same numbers placed otherwise: transpose, rows, columns,
- * reshape, join (of: a list, side by side); or row_sums, row_norms
- *   {"same": [NAME, NAME], "within": X}            two values agree
+ *   {"view": KIND, "of": NAME, "as": NAME}         the same numbers placed otherwise (tour_views.c)
+ *   {"same": [NAME, NAME]}                         two values agree as far as their errors let them; "bits": true: to
+ * the bit; "differ": TEXT: they do not, and the largest difference is this
  *   {"shape": NAME, "is": [...]}                   a value has this shape
  *   {"fill": NAME, "shape": [...], "value": X}     an array of one number
  *   {"count": [[WHAT, FACTOR, ...], ...]}          sum of products
- * Each but `same`, `shape` and `let` takes "expect" and "within"; exact zeros are expected as such with "zeros": true.
+ *
+ * An op and a view take "expect". A text in it is a number as it was printed, "0.244728": off by half a unit of its
+ * last digit at most; a number is exact. No step names a tolerance: every value carries the bound of its error.
  */
 #include <math.h>
 #include <stdlib.h>
@@ -29,56 +31,91 @@ static bool small(const vkf_array *a) {
   return tool_array_elements(a) <= 144;
 }
 
-int tour_expect(tour *t, const json_t *step, const char *name, const vkf_array *got) {
+/* One value against what it should be. */
+typedef struct comparison {
+  const vkf_array *got;
+  const float *errors;
+  size_t n;
+  bool passed;
+  double worst, allowed; /* the largest of each */
+} comparison;
+
+/* A number as it was printed, and half a unit of its last digit. */
+static double printed_number(const char *text, double *half) {
+  const char *point = strchr(text, '.'), *exponent = strpbrk(text, "eE"),
+             *end = exponent ? exponent : text + strlen(text);
+  *half = 0.5 * pow(10, (exponent ? atoi(exponent + 1) : 0) - (point ? (double)(end - point - 1) : 0));
+  return strtod(text, NULL);
+}
+
+static void compare_leaves(const json_t *expect, comparison *c) {
+  double half = 0, want = 0;
+  if (json_is_array(expect)) {
+    for (size_t i = 0; i < json_array_size(expect); i++) compare_leaves(json_array_get(expect, i), c);
+    return;
+  }
+  want = json_is_string(expect) ? printed_number(json_string_value(expect), &half) : json_number_value(expect);
+  if (c->n < tool_array_elements(c->got)) {
+    double allowed = half + (c->errors ? (double)c->errors[c->n] : 0);
+    double error = fabs(tool_array_value(c->got, c->n) - want);
+    if (!(error <= allowed)) c->passed = false;
+    if (!(error <= c->worst)) c->worst = error;
+    c->allowed = fmax(c->allowed, allowed);
+  }
+  c->n++;
+}
+
+/* The first elements of a longer result may be expected alone. */
+int tour_expect(tour *t, const json_t *step, const char *name, const vkf_array *got, const float *errors) {
   const json_t *expect = json_object_get(step, "expect");
-  double within = json_number_value(json_object_get(step, "within")), worst = 0;
-  bool zeros = json_is_true(json_object_get(step, "zeros")), passed = true;
-  vkf_array want;
+  comparison c = {.got = got, .errors = errors, .passed = true};
   if (!expect) return TOOL_OK;
-  if (tool_array_from_json(expect, name, got->dtype == VKF_I32, &want) != TOOL_OK) return TOOL_FAILED;
-  size_t n = tool_array_elements(&want); /* the first elements of a longer result may be expected alone */
-  if (n > tool_array_elements(got)) {
-    tour_check(t, false, "%s: %zu numbers expected, %zu found", name, n, tool_array_elements(got));
-    free(want.data);
-    return TOOL_OK;
-  }
-  for (size_t i = 0; i < n; i++) {
-    double value = tool_array_value(got, i), error = fabs(value - tool_array_value(&want, i));
-    if (!(error <= within) || (zeros && tool_array_value(&want, i) == 0 && value != 0)) passed = false;
-    if (!(error <= worst)) worst = error;
-  }
-  free(want.data);
-  tour_check(t, passed, "%s is what was worked out by hand (%zu numbers, off by at most %.2g, allowed %.2g)", name, n,
-             worst, within);
+  compare_leaves(expect, &c);
+  if (c.n > tool_array_elements(got) || c.n == 0)
+    tour_check(t, false, "%s: %zu numbers expected, %zu found", name, c.n, tool_array_elements(got));
+  else
+    tour_check(t, c.passed, "%s is what was worked out by hand (%zu numbers, off by at most %.2g, allowed %.2g)", name,
+               c.n, c.worst, c.allowed);
   return TOOL_OK;
 }
 
 /* ---- ops --------------------------------------------------------------------------------------------------------- */
 
-static int gather_inputs(tour *t, const json_t *step, vkf_array *inputs, size_t *n) {
+typedef struct op_inputs {
+  vkf_array arrays[2 * MAX_INPUTS];
+  char error_names[MAX_INPUTS][64];
+  size_t n;
+} op_inputs;
+
+static int gather_inputs(tour *t, const json_t *step, op_inputs *in) {
   const char *key;
   json_t *value;
-  *n = 0;
+  size_t n_errors = 0;
+  in->n = 0;
   json_object_foreach(json_object_get(step, "in"), key, value) {
-    const vkf_array *a = json_is_string(value) ? tour_find(t, json_string_value(value)) : NULL;
-    if (!a || *n == MAX_INPUTS) return TOOL_FAILED;
-    inputs[*n] = *a;
-    inputs[(*n)++].name = key;
+    const tour_value *v = json_is_string(value) ? tour_find(t, json_string_value(value)) : NULL;
+    if (!v || n_errors == MAX_INPUTS) return TOOL_FAILED;
+    vkf_array *a = &in->arrays[in->n++];
+    *a = v->array;
+    a->name = key;
+    if (a->dtype != VKF_F32) continue;
+    snprintf(in->error_names[n_errors], sizeof in->error_names[0], "%s.error", key);
+    in->arrays[in->n] = *a;
+    in->arrays[in->n].name = in->error_names[n_errors++];
+    in->arrays[in->n++].data = v->errors;
   }
   return TOOL_OK;
 }
 
-static int run_on(tour *t, vkf_device *device, const json_t *step, bool trace, vkf_result **result,
-                  vkf_status *status) {
-  vkf_array inputs[MAX_INPUTS];
-  size_t n;
+static int run_on(tour *t, vkf_device *device, const json_t *step, vkf_result **result, vkf_status *status) {
+  op_inputs in;
   *status = VKF_OK;
-  if (gather_inputs(t, step, inputs, &n) != TOOL_OK) return TOOL_FAILED;
+  if (gather_inputs(t, step, &in) != TOOL_OK) return TOOL_FAILED;
   json_t *given = json_object_get(step, "params"), *params = given ? json_copy(given) : json_object();
-  if (trace) json_object_set_new(params, "trace", json_true());
+  json_object_set_new(params, "trace", json_true());
   char *text = json_dumps(params, JSON_COMPACT);
   json_decref(params);
-  *status = vkf_device_run_op(device, tour_text(step, "op", ""), text, inputs, n, NULL, result);
+  *status = vkf_device_run_op(device, tour_text(step, "op", ""), text, in.arrays, in.n, NULL, result);
   free(text);
   return TOOL_OK;
 }
@@ -103,34 +140,44 @@ static void compare(tour *t, const char *name, const vkf_array *got, const vkf_a
              tool_array_value(got, worst), tool_array_value(ref, worst), tool_array_value(exact, worst), ratio);
 }
 
-static int copy_value(tour *t, const char *name, const vkf_array *from) {
-  vkf_array a = *from;
-  size_t bytes = tool_array_elements(from) * 4;
-  a.data = malloc(bytes);
-  if (!a.data) return tool_error("out of memory");
-  memcpy(a.data, from->data, bytes);
-  return tour_set(t, name, &a);
+static void *copy_of(const void *from, size_t n) {
+  void *copy = malloc(n * 4 + 4);
+  if (copy) memcpy(copy, from, n * 4);
+  return copy;
+}
+
+/* errors: NULL for integers. */
+static int keep_result(tour *t, const char *name, const vkf_array *got, const vkf_array *errors) {
+  vkf_array a = *got;
+  float *copy = errors ? copy_of(errors->data, tool_array_elements(got)) : NULL;
+  a.data = copy_of(got->data, tool_array_elements(got));
+  if (a.data && (copy || !errors)) return tour_set(t, name, &a, copy);
+  free(a.data);
+  free(copy);
+  return tool_error("out of memory");
 }
 
 static int check_result(tour *t, const json_t *step, const vkf_result *result, const vkf_result *ref) {
   const char *output = tour_text(step, "result", "out"), *name = tour_text(step, "as", output);
   const vkf_array *got = vkf_result_find(result, output);
+  char key[128];
+  snprintf(key, sizeof key, "%s.error", output);
+  const vkf_array *errors = vkf_result_find(result, key);
   if (!got) return tool_error("op %s has no result called %s", tour_text(step, "op", ""), output);
   printf("  %s = %s  ", name, tour_text(step, "equation", tour_text(step, "op", "")));
   print_shape(got);
   putchar('\n');
   if (small(got)) tool_array_print(got);
-  if (got->dtype == VKF_F32) compare(t, name, got, ref ? vkf_result_find(ref, output) : NULL, result, output);
-  int exit_code = tour_expect(t, step, name, got);
-  return exit_code == TOOL_OK ? copy_value(t, name, got) : exit_code;
+  if (got->dtype == VKF_F32) compare(t, name, got, vkf_result_find(ref, output), result, output);
+  int exit_code = tour_expect(t, step, name, got, errors ? errors->data : NULL);
+  return exit_code == TOOL_OK ? keep_result(t, name, got, errors) : exit_code;
 }
 
 static int step_op(tour *t, const json_t *step) {
   vkf_result *result = NULL, *ref = NULL;
   vkf_status status;
   const char *refused = tour_text(step, "refused", NULL);
-  bool judged = !json_is_false(json_object_get(step, "judged"));
-  int exit_code = run_on(t, t->session.device, step, judged, &result, &status);
+  int exit_code = run_on(t, t->session.device, step, &result, &status);
   if (exit_code != TOOL_OK) return exit_code;
   if (refused) {
     const char *message = vkf_context_message(t->session.context);
@@ -138,7 +185,7 @@ static int step_op(tour *t, const json_t *step) {
   } else if (status != VKF_OK) {
     exit_code = tool_session_fail(&t->session, status, tour_text(step, "op", ""));
   } else {
-    if (judged) exit_code = run_on(t, t->ref, step, true, &ref, &status);
+    exit_code = run_on(t, t->ref, step, &ref, &status);
     if (status != VKF_OK) exit_code = tool_session_fail(&t->session, status, "ref");
     if (exit_code == TOOL_OK) exit_code = check_result(t, step, result, ref);
   }
@@ -147,129 +194,23 @@ static int step_op(tour *t, const json_t *step) {
   return exit_code;
 }
 
-/* ---- views ------------------------------------------------------------------------------------------------------- */
-
-/* A new array of float32 or int32; its elements are 4 bytes. */
-static int make(vkf_array *a, vkf_dtype dtype, size_t rank, const size_t *shape) {
-  *a = (vkf_array){.dtype = dtype, .rank = rank};
-  memcpy(a->shape, shape, rank * sizeof *shape);
-  a->data = calloc(tool_array_elements(a) + 1, 4);
-  return a->data ? TOOL_OK : tool_error("out of memory");
-}
-
-static size_t last(const vkf_array *a) {
-  return a->shape[a->rank - 1];
-}
-
-static size_t number_at(const json_t *list, size_t i) {
-  return (size_t)json_integer_value(json_array_get(list, i));
-}
-
-static int view_rows(const vkf_array *a, const json_t *list, vkf_array *out) {
-  size_t width = last(a), n = json_array_size(list);
-  if (make(out, a->dtype, 2, (size_t[]){n, width}) != TOOL_OK) return TOOL_FAILED;
-  for (size_t r = 0; r < n; r++) {
-    if ((number_at(list, r) + 1) * width > tool_array_elements(a)) return tool_error("rows: there is no such row");
-    memcpy((float *)out->data + r * width, (const float *)a->data + number_at(list, r) * width, width * 4);
-  }
-  return TOOL_OK;
-}
-
-static int view_columns(const vkf_array *a, const json_t *range, vkf_array *out) {
-  size_t width = last(a), rows = tool_array_elements(a) / width, from = number_at(range, 0), n = number_at(range, 1);
-  if (from + n > width) return tool_error("columns: there are no such columns");
-  if (make(out, a->dtype, 2, (size_t[]){rows, n}) != TOOL_OK) return TOOL_FAILED;
-  for (size_t r = 0; r < rows; r++)
-    memcpy((float *)out->data + r * n, (const float *)a->data + r * width + from, n * 4);
-  return TOOL_OK;
-}
-
-static int view_transpose(const vkf_array *a, vkf_array *out) {
-  size_t n = last(a), m = tool_array_elements(a) / n;
-  if (make(out, a->dtype, 2, (size_t[]){n, m}) != TOOL_OK) return TOOL_FAILED;
-  for (size_t i = 0; i < m * n; i++) memcpy((float *)out->data + i % n * m + i / n, (const float *)a->data + i, 4);
-  return TOOL_OK;
-}
-
-static int view_reshape(const vkf_array *a, const json_t *list, vkf_array *out) {
-  size_t shape[VKF_MAX_RANK] = {1}, n = 1, rank = json_array_size(list);
-  if (rank < 1 || rank > VKF_MAX_RANK) return tool_error("reshape: expected 1 to %d extents", VKF_MAX_RANK);
-  for (size_t i = 0; i < rank; i++) n *= shape[i] = number_at(list, i);
-  if (n != tool_array_elements(a)) return tool_error("reshape: expected %zu elements", tool_array_elements(a));
-  if (make(out, a->dtype, rank, shape) != TOOL_OK) return TOOL_FAILED;
-  memcpy(out->data, a->data, n * 4);
-  return TOOL_OK;
-}
-
-/* Side by side. */
-static int view_join(tour *t, const json_t *names, vkf_array *out) {
-  size_t rows = 0, width = 0, at = 0;
-  for (int pass = 0; pass < 2; pass++) {
-    for (size_t i = 0; i < json_array_size(names); i++) {
-      const vkf_array *a = tour_find(t, json_string_value(json_array_get(names, i)));
-      if (!a) return TOOL_FAILED;
-      size_t w = last(a);
-      rows = tool_array_elements(a) / w;
-      for (size_t r = 0; pass && r < rows; r++)
-        memcpy((float *)out->data + r * width + at, (const float *)a->data + r * w, w * 4);
-      pass ? (at += w) : (width += w);
-    }
-    if (!pass && make(out, VKF_F32, 2, (size_t[]){rows, width}) != TOOL_OK) return TOOL_FAILED;
-  }
-  return TOOL_OK;
-}
-
-/* Row by row, in double: the sum or the length of a row. */
-static int view_fold(const vkf_array *a, bool norms, vkf_array *out) {
-  size_t width = last(a), rows = tool_array_elements(a) / width;
-  if (make(out, VKF_F32, 1, &rows) != TOOL_OK) return TOOL_FAILED;
-  for (size_t r = 0; r < rows; r++) {
-    double sum = 0;
-    for (size_t c = 0; c < width; c++) {
-      double x = tool_array_value(a, r * width + c);
-      sum += norms ? x * x : x;
-    }
-    ((float *)out->data)[r] = (float)(norms ? sqrt(sum) : sum);
-  }
-  return TOOL_OK;
-}
-
-static int step_view(tour *t, const json_t *step) {
-  const char *kind = tour_text(step, "view", ""), *name = tour_text(step, "as", kind);
-  const json_t *of = json_object_get(step, "of"), *by = json_object_get(step, "by");
-  const vkf_array *a = json_is_string(of) ? tour_find(t, json_string_value(of)) : NULL;
-  vkf_array out = {0};
-  int exit_code;
-  if (json_is_string(of) && !a) return TOOL_FAILED;
-  if (!a)
-    exit_code = strcmp(kind, "join") == 0 ? view_join(t, of, &out) : TOOL_FAILED;
-  else if (strcmp(kind, "rows") == 0)
-    exit_code = view_rows(a, by, &out);
-  else if (strcmp(kind, "columns") == 0)
-    exit_code = view_columns(a, by, &out);
-  else if (strcmp(kind, "transpose") == 0)
-    exit_code = view_transpose(a, &out);
-  else if (strcmp(kind, "reshape") == 0)
-    exit_code = view_reshape(a, by, &out);
-  else if (strcmp(kind, "row_sums") == 0 || strcmp(kind, "row_norms") == 0)
-    exit_code = view_fold(a, strcmp(kind, "row_norms") == 0, &out);
-  else
-    exit_code = tool_error("there is no view called %s", kind);
-  if (exit_code == TOOL_OK && json_object_get(step, "expect")) {
-    printf("  %s = %s of %s\n", name, kind, tour_text(step, "of", "several"));
-    tool_array_print(&out);
-    exit_code = tour_expect(t, step, name, &out);
-  }
-  if (exit_code == TOOL_OK) return tour_set(t, name, &out);
-  free(out.data);
-  return exit_code;
-}
-
 /* ---- inputs and checks ------------------------------------------------------------------------------------------- */
+
+/* What float32 makes of the numbers of the file. */
+static void rounding_errors(const json_t *value, const vkf_array *a, float *errors, size_t *at) {
+  if (json_is_array(value)) {
+    for (size_t i = 0; i < json_array_size(value); i++) rounding_errors(json_array_get(value, i), a, errors, at);
+    return;
+  }
+  errors[*at] = nextafterf((float)fabs(json_number_value(value) - tool_array_value(a, *at)), INFINITY);
+  if (json_number_value(value) == tool_array_value(a, *at)) errors[*at] = 0;
+  (*at)++;
+}
 
 static int step_let(tour *t, const json_t *step) {
   const char *name = tour_text(step, "let", "");
   vkf_array a;
+  size_t at = 0;
   bool integers = json_is_true(json_object_get(step, "integers"));
   int exit_code = tool_array_from_json(json_object_get(step, "value"), name, integers, &a);
   if (exit_code != TOOL_OK) return exit_code;
@@ -277,45 +218,66 @@ static int step_let(tour *t, const json_t *step) {
   print_shape(&a);
   putchar('\n');
   if (small(&a)) tool_array_print(&a);
-  return tour_set(t, name, &a);
+  float *errors = calloc(tool_array_elements(&a) + 1, sizeof *errors);
+  if (errors && !integers) rounding_errors(json_object_get(step, "value"), &a, errors, &at);
+  if (errors) return tour_set(t, name, &a, errors);
+  free(a.data);
+  return tool_error("out of memory");
 }
 
 /* An array of the same number everywhere. */
 static int step_fill(tour *t, const json_t *step) {
-  const json_t *list = json_object_get(step, "shape");
-  size_t shape[VKF_MAX_RANK] = {1}, rank = json_array_size(list);
+  const json_t *list = json_object_get(step, "shape"), *value = json_object_get(step, "value");
+  size_t shape[VKF_MAX_RANK] = {1}, rank = json_array_size(list), n = 1;
   vkf_array a;
   if (rank < 1 || rank > VKF_MAX_RANK) return tool_error("fill: expected a shape");
-  for (size_t i = 0; i < rank; i++) shape[i] = number_at(list, i);
-  if (make(&a, VKF_F32, rank, shape) != TOOL_OK) return TOOL_FAILED;
-  double value = json_number_value(json_object_get(step, "value"));
-  for (size_t i = 0; i < tool_array_elements(&a); i++) ((float *)a.data)[i] = (float)value;
-  return tour_set(t, tour_text(step, "fill", ""), &a);
+  for (size_t i = 0; i < rank; i++) n *= shape[i] = (size_t)json_integer_value(json_array_get(list, i));
+  if (tour_make(&a, VKF_F32, rank, shape) != TOOL_OK) return TOOL_FAILED;
+  float *errors = calloc(n + 1, sizeof *errors);
+  for (size_t i = 0, at = 0; errors && i < n; i++, at = i) {
+    ((float *)a.data)[i] = (float)json_number_value(value);
+    rounding_errors(value, &a, errors, &at);
+  }
+  if (errors) return tour_set(t, tour_text(step, "fill", ""), &a, errors);
+  free(a.data);
+  return tool_error("out of memory");
 }
 
+/* Two values agree where their errors let them meet. "differ": they are further apart than that. */
 static int step_same(tour *t, const json_t *step) {
   const json_t *names = json_object_get(step, "same");
-  const vkf_array *a = tour_find(t, json_string_value(json_array_get(names, 0)));
-  const vkf_array *b = tour_find(t, json_string_value(json_array_get(names, 1)));
-  double within = json_number_value(json_object_get(step, "within")), worst = 0;
-  bool differ = json_is_true(json_object_get(step, "differ"));
+  const tour_value *a = tour_find(t, json_string_value(json_array_get(names, 0)));
+  const tour_value *b = tour_find(t, json_string_value(json_array_get(names, 1)));
+  const char *text = tour_text(step, "text", "the same"), *differ = tour_text(step, "differ", NULL);
+  double worst = 0, allowed = 0, half = 0;
+  bool bits = json_is_true(json_object_get(step, "bits"));
   if (!a || !b) return TOOL_FAILED;
-  bool fits = tool_array_elements(a) == tool_array_elements(b);
-  for (size_t i = 0; fits && i < tool_array_elements(a); i++) {
-    double error = fabs(tool_array_value(a, i) - tool_array_value(b, i));
+  bool same = tool_array_elements(&a->array) == tool_array_elements(&b->array);
+  if (!same) return tool_error("same: the values have different sizes");
+  for (size_t i = 0; i < tool_array_elements(&a->array); i++) {
+    double error = fabs(tool_array_value(&a->array, i) - tool_array_value(&b->array, i));
+    double meet = bits ? 0 : (double)a->errors[i] + (double)b->errors[i];
+    if (!(error <= meet)) same = false;
     if (!(error <= worst)) worst = error;
+    allowed = fmax(allowed, meet);
   }
-  tour_check(t, fits && (worst <= within) != differ, "%s (off by %.2g, %s %.2g)", tour_text(step, "text", "the same"),
-             worst, differ ? "more than" : "allowed", within);
+  if (differ) {
+    double by = printed_number(differ, &half);
+    tour_check(t, !same && fabs(worst - by) <= half + allowed, "%s (off by up to %.6g, expected %s)", text, worst,
+               differ);
+  } else {
+    tour_check(t, same, "%s (off by %.2g, allowed %.2g)", text, worst, allowed);
+  }
   return TOOL_OK;
 }
 
 static int step_shape(tour *t, const json_t *step) {
-  const vkf_array *a = tour_find(t, tour_text(step, "shape", ""));
+  const tour_value *v = tour_find(t, tour_text(step, "shape", ""));
   const json_t *is = json_object_get(step, "is");
-  if (!a) return TOOL_FAILED;
-  bool same = a->rank == json_array_size(is);
-  for (size_t i = 0; same && i < a->rank; i++) same = a->shape[i] == number_at(is, i);
+  if (!v) return TOOL_FAILED;
+  bool same = v->array.rank == json_array_size(is);
+  for (size_t i = 0; same && i < v->array.rank; i++)
+    same = v->array.shape[i] == (size_t)json_integer_value(json_array_get(is, i));
   tour_check(t, same, "%s has the shape that was expected", tour_text(step, "shape", ""));
   return TOOL_OK;
 }
@@ -343,7 +305,7 @@ int tour_step(tour *t, const json_t *step) {
   static const struct {
     const char *key;
     int (*run)(tour *, const json_t *);
-  } kinds[] = {{"let", step_let},   {"op", step_op},       {"view", step_view},   {"same", step_same},
+  } kinds[] = {{"let", step_let},   {"op", step_op},       {"view", tour_view},   {"same", step_same},
                {"fill", step_fill}, {"count", step_count}, {"shape", step_shape}, {"model", tour_model_step}};
   const char *say = tour_text(step, "say", NULL);
   if (say) printf("  %s\n", say);

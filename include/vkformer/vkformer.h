@@ -313,7 +313,10 @@ VKF_API vkf_status vkf_model_detokenize(vkf_model *model, const int32_t *ids, si
  *
  * Every op has the parameter "trace": true, which adds every intermediate in the order of the plan, and for each float
  * array NAME the arrays NAME.exact and NAME.bound (float64): what its inputs give exactly, and how far a right kernel
- * may be from it. variant: NULL or a name of the variant table. The result has the array `out`. */
+ * may be from it; and NAME.error (float32): how far it may be from the exact result of the whole chain. For that an
+ * input NAME may come with NAME.error, how far each of its numbers may be from the one that is meant (absent: 0).
+ * variant: NULL or a name of the variant table. The result has the array `out`.
+ */
 VKF_API vkf_status vkf_device_run_op(vkf_device *dev, const char *op, const char *params_json, const vkf_array *inputs,
                                      size_t n_inputs, const char *variant, vkf_result **out);
 

@@ -43,10 +43,9 @@ static const struct {
      BLOCK_PARAMS},
 };
 
-static bool has_word(const char *words, const char *word) {
-  size_t n = strlen(word);
-  for (const char *at = words; n && (at = strstr(at, word)); at++)
-    if (at > words && at[-1] == ' ' && at[n] == ' ') return true;
+static bool has_word(const char *words, const char *word, size_t n) {
+  for (const char *at = words; n && (at = strchr(at, word[0])); at++)
+    if (at > words && at[-1] == ' ' && strncmp(at, word, n) == 0 && at[n] == ' ') return true;
   return false;
 }
 
@@ -64,20 +63,30 @@ static int find_op(vkf_env *env, const char *name) {
   return -1;
 }
 
+/* A traced op takes the errors of its inputs, too: NAME.error. */
+static bool has_input(const vkf_op_build *o, int i, const char *name) {
+  const char *end = name ? strrchr(name, '.') : NULL;
+  if (!name) return false;
+  return has_word(public_ops[i].inputs, name,
+                  end && o->trace && !strcmp(end, ".error") ? (size_t)(end - name) : strlen(name));
+}
+
 static vkf_status check_names(vkf_op_build *o, int i) {
   for (size_t a = 0; a < o->n_inputs; a++)
-    if (!o->inputs[a].name || !has_word(public_ops[i].inputs, o->inputs[a].name))
+    if (!has_input(o, i, o->inputs[a].name))
       return vkf_env_fail(o->env, VKF_ERROR_ARGUMENT, "%s has no input called %s; expected%s", public_ops[i].name,
                           o->inputs[a].name ? o->inputs[a].name : "NULL", public_ops[i].inputs);
-  for (size_t k = 0; k < vkf_file_json_count(o->params); k++)
-    if (!has_word(public_ops[i].params, vkf_file_json_key(o->params, k)))
+  for (size_t k = 0; k < vkf_file_json_count(o->params); k++) {
+    const char *key = vkf_file_json_key(o->params, k);
+    if (!has_word(public_ops[i].params, key, strlen(key)))
       return vkf_env_fail(o->env, VKF_ERROR_ARGUMENT, "%s has no parameter called %s; expected%s", public_ops[i].name,
-                          vkf_file_json_key(o->params, k), public_ops[i].params);
+                          key, public_ops[i].params);
+  }
   return VKF_OK;
 }
 
-static vkf_status load_weight(void *user, uint32_t index, float *dst) {
-  const vkf_op_weight *w = &((const vkf_op_build *)user)->parts[index];
+vkf_status vkf_engine_op_load(void *build, uint32_t index, float *dst) {
+  const vkf_op_weight *w = &((const vkf_op_build *)build)->parts[index];
   for (size_t i = 0; i < VKF_OP_MAX_PARTS && w->part[i]; dst += w->n_elements[i++])
     memcpy(dst, w->part[i], w->n_elements[i] * sizeof *dst);
   return VKF_OK;
@@ -107,13 +116,13 @@ static vkf_status add_slot(vkf_op_build *o, vkf_result *result, const char *name
   return o->st ? o->st : vkf_engine_result_add(result, full, dtype, rank, shape, data);
 }
 
-/* Each node in the order of the plan: its outputs, their exact values and the bounds. */
-static vkf_status add_trace(vkf_op_build *o, vkf_walk *walk, vkf_result *result) {
+/* Each node in the order of the plan: its outputs, their exact values, the bounds and the errors of the whole chain. */
+static vkf_status add_trace(vkf_op_build *o, vkf_walk *walk, vkf_op_errors *errors, vkf_result *result) {
   vkf_status st = VKF_OK;
   for (uint32_t n = 0; n < o->plan.n_nodes; n++) {
     for (uint32_t i = 0; i < VKF_MAX_OUTPUTS; i++) {
       uint32_t slot = o->nodes[n].out[i];
-      void *data = NULL, *exact = NULL, *bound = NULL;
+      void *data = NULL, *exact = NULL, *bound = NULL, *error = NULL;
       if (slot == VKF_NO_SLOT) continue;
       const vkf_op_output *output = find_output(o, slot);
       const char *name = output ? output->name : o->slots[slot].name;
@@ -122,17 +131,21 @@ static vkf_status add_trace(vkf_op_build *o, vkf_walk *walk, vkf_result *result)
       if (o->slots[slot].dtype != VKF_F32) continue;
       VKF_TRY(add_slot(o, result, name, ".exact", slot, VKF_F64, &exact));
       VKF_TRY(add_slot(o, result, name, ".bound", slot, VKF_F64, &bound));
+      VKF_TRY(add_slot(o, result, name, ".error", slot, VKF_F32, &error));
       VKF_TRY(vkf_engine_walk_values(walk, n, i, exact, bound));
+      VKF_TRY(vkf_engine_op_errors_node(errors, n, walk->dims, walk->bases, i, bound));
+      memcpy(error, errors->slots[slot], vkf_slot_elements(&o->slots[slot]) * sizeof(float));
     }
   }
 done:
   return st;
 }
 
-static vkf_status run_plan(vkf_op_build *o, vkf_backend *backend, const char *variant, vkf_result *result) {
+static vkf_status run_plan(vkf_op_build *o, vkf_backend *backend, const char *variant, vkf_op_errors *errors,
+                           vkf_result *result) {
   vkf_status st = VKF_OK;
   const vkf_backend_table *b = backend->table;
-  const vkf_weight_source source = {o, o->n_weights, o->weights, load_weight};
+  const vkf_weight_source source = {o, o->n_weights, o->weights, vkf_engine_op_load};
   const vkf_program_options options = {.keep_all = o->trace, .variant = variant};
   vkf_weights *weights = NULL;
   vkf_program *program = NULL;
@@ -150,7 +163,7 @@ static vkf_status run_plan(vkf_op_build *o, vkf_backend *backend, const char *va
   }
   if (!o->trace) goto done;
   VKF_TRY(vkf_engine_walk_init(&walk, o->env, backend, &o->plan, program, &dims, &source));
-  VKF_TRY(add_trace(o, &walk, result));
+  VKF_TRY(add_trace(o, &walk, errors, result));
 done:
   vkf_engine_walk_finish(&walk);
   if (program) b->program_destroy(&program);
@@ -164,6 +177,7 @@ vkf_status vkf_device_run_op(vkf_device *dev, const char *op, const char *params
   vkf_env *env = &dev->ctx->env;
   vkf_file_json *json = NULL;
   vkf_result *result = NULL;
+  vkf_op_errors errors = {0};
   *out = NULL;
   vkf_env_clear(env);
   vkf_op_build *o = vkf_env_alloc(env, 1, sizeof *o);
@@ -175,18 +189,21 @@ vkf_status vkf_device_run_op(vkf_device *dev, const char *op, const char *params
   if (i < 0) VKF_TRY(VKF_ERROR_ARGUMENT);
   VKF_TRY(vkf_file_json_parse(env, "the op's parameters", params_json, strlen(params_json), &json));
   VKF_TRY(vkf_file_json_as_object(vkf_file_json_root(json), &o->params));
+  o->trace = vkf_engine_op_flag(o, "trace");
+  VKF_TRY(o->st);
   VKF_TRY(check_names(o, i));
   o->plan.slots = o->slots;
   o->plan.nodes = o->nodes;
-  o->trace = vkf_engine_op_flag(o, "trace");
   public_ops[i].build(o);
   VKF_TRY(o->st);
   o->block = (vkf_block){op, 0, o->plan.n_nodes};
   o->plan.blocks = &o->block;
   o->plan.n_blocks = 1;
+  if (o->trace) VKF_TRY(vkf_engine_op_errors_init(&errors, o, public_ops[i].build));
   VKF_TRY(vkf_engine_result_create(env, &result));
-  VKF_TRY(run_plan(o, dev->backend, variant, result));
+  VKF_TRY(run_plan(o, dev->backend, variant, &errors, result));
 done:
+  vkf_engine_op_errors_finish(&errors);
   vkf_file_json_destroy(&json);
   vkf_arena_finish(&o->arena);
   vkf_env_free(env, o);

@@ -30,7 +30,8 @@ typedef struct vkf_op_build {
   const vkf_array *inputs;
   size_t n_inputs;
   vkf_file_value params;
-  bool trace; /* intermediates are read, too */
+  bool trace;  /* intermediates are read, too */
+  bool errors; /* the inputs are errors of inputs: what is no input is its own rounding error (op_errors.c) */
   vkf_arena arena;
   vkf_slot slots[VKF_OP_MAX_SLOTS];
   vkf_node nodes[VKF_OP_MAX_NODES];
@@ -77,6 +78,22 @@ uint32_t vkf_engine_op_node(vkf_op_build *o, vkf_op op, const char *name, const 
 void vkf_engine_op_output(vkf_op_build *o, const char *name, uint32_t slot, size_t rank, const size_t *shape);
 /* The name behind a prefix, kept in the arena. */
 const char *vkf_engine_op_name(vkf_op_build *o, const char *prefix, const char *name);
+
+/* op_errors.c: error bounds carried along the plan of a traced run.
+ *
+ * `plan` is built like o by the same function of the table, but over the errors of the inputs: NAME.error, or zeros. */
+typedef struct vkf_op_errors {
+  vkf_op_build *plan;
+  float **slots; /* [n_slots] at capacity; NULL: int32 */
+} vkf_op_errors;
+
+vkf_status vkf_engine_op_errors_init(vkf_op_errors *e, const vkf_op_build *o, void (*build)(vkf_op_build *));
+void vkf_engine_op_errors_finish(vkf_op_errors *e);
+/* The errors of output `out` of node `index`, from those of its inputs and, at capacity, its own bounds. The outputs of
+ * a node in ascending order. bases: the values of all slots, at capacity. */
+vkf_status vkf_engine_op_errors_node(vkf_op_errors *e, uint32_t index, const vkf_dims *dims, void *const *bases,
+                                     uint32_t out, const double *bound);
+vkf_status vkf_engine_op_load(void *build, uint32_t index, float *dst);
 
 static inline vkf_extent vkf_engine_op_fixed(size_t n) {
   return (vkf_extent){VKF_DIM_ONE, (uint32_t)n};

@@ -106,7 +106,7 @@ void vkf_engine_op_softmax(vkf_op_build *o) {
   vkf_engine_op_expect(o, mask, 2, x->shape);
   float *ones = vkf_arena_alloc(&o->arena, M, sizeof *ones);
   if (!ones) o->st = VKF_ERROR_MEMORY; /* recorded by the arena */
-  for (size_t i = 0; ones && i < M; i++) ones[i] = 1;
+  for (size_t i = 0; ones && i < M; i++) ones[i] = o->errors ? 0 : 1;
   o->plan.capacity = (vkf_sizes){.B = (uint32_t)M, .S = (uint32_t)N, .R = (uint32_t)M, .T = 1, .out = 1};
   vkf_extent rows = {VKF_DIM_R, (uint32_t)M}, keys = {VKF_DIM_S, (uint32_t)N}, one = vkf_engine_op_fixed(1);
   uint32_t in[VKF_ATTENTION_MASK + 1];

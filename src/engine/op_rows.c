@@ -38,12 +38,13 @@ void vkf_engine_op_matmul(vkf_op_build *o) {
   uint32_t w = vkf_engine_op_weight(o, &name, &n, 1, width, VKF_WEIGHT_MATMUL);
   uint32_t bias = vkf_engine_op_vector(o, "bias", n);
   uint32_t residual = vkf_engine_op_rows(o, "residual", true, VKF_DIM_R, rows, n);
+  float scale = (float)vkf_engine_op_number(o, "scale", 1);
+  if (scale == 0) vkf_engine_op_fail(o, "scale: expected a number other than 0");
   const vkf_params p = {.matmul = {.rows = VKF_DIM_R,
                                    .n = (uint32_t)n,
                                    .k = (uint32_t)width,
                                    .activation = vkf_engine_op_activation(o, "none"),
-                                   .scale = (float)vkf_engine_op_number(o, "scale", 1)}};
-  if (p.matmul.scale == 0) vkf_engine_op_fail(o, "scale: expected a number other than 0");
+                                   .scale = scale == 1 ? 0 : scale}};
   give(o, "out", vkf_engine_op_node(o, VKF_OP_MATMUL, "matmul", NULL, &p, IN(in, w, bias, residual)), x, n);
 }
 
@@ -158,6 +159,13 @@ static float *table_alloc(vkf_op_build *o, size_t n, size_t width) {
   return table;
 }
 
+/* Makes a table of sines and cosines the table of their errors: rounded once, from an angle that double has to a
+ * relative 2^-50. */
+static void rounding_of_table(float *table, size_t n, size_t width) {
+  for (size_t i = 0; table && i < n * width; i++)
+    table[i] = (float)(0x1p-24 * (1 + 0x1p-10) * fabs((double)table[i]) + 0x1p-50 * (double)(i / width + 1));
+}
+
 /* Sinusoids: the table is the host's business, as for models; the device looks up. */
 void vkf_engine_op_positional_encoding(vkf_op_build *o) {
   static const char *const layouts[] = {"interleaved", "halves"};
@@ -170,6 +178,7 @@ void vkf_engine_op_positional_encoding(vkf_op_build *o) {
   float *data = table_alloc(o, n, width);
   if (!data) return;
   vkf_model_sinusoids(halves ? VKF_POSITION_HALVES : VKF_POSITION_INTERLEAVED, (uint32_t)n, (uint32_t)width, data);
+  if (o->errors) rounding_of_table(data, n, width);
   uint32_t index = o->n_weights++;
   static const char *const name = "sinusoids";
   o->weights[index] = (vkf_weight_info){name, 2, {(uint32_t)n, (uint32_t)width}, VKF_WEIGHT_TABLE};
@@ -206,6 +215,7 @@ void vkf_engine_op_rope(vkf_op_build *o) {
       data[p * K + 2 * i] = (float)cos(angle);
       data[p * K + 2 * i + 1] = (float)sin(angle);
     }
+  if (o->errors) rounding_of_table(data, n, K);
   uint32_t table = vkf_engine_op_constant(o, "angles", VKF_F32, 2,
                                           (vkf_extent[]){vkf_engine_op_fixed(n), vkf_engine_op_fixed(K)}, data);
   const vkf_params p = {.rope = {.rows = VKF_DIM_R,

@@ -51,6 +51,11 @@ double vkf_ref_div_error(const vkf_rounding *r);
 /* An activation of an exact sum, and the bound of its computed value where the sum is off by at most `error`. */
 double vkf_ref_activate(vkf_activation act, double x);
 double vkf_ref_activate_bound(vkf_activation act, double x, double error, const vkf_rounding *r);
+/* How far an activation can move where x does by at most `error`. */
+double vkf_ref_activate_spread(vkf_activation act, double x, double error);
+
+/* vkf_ref_spread of attention and of its weights. */
+vkf_status vkf_ref_attention_spread(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *out);
 
 /* Fails unless 0 <= index < n: "node X: id 512 of row 3, expected 0 to 511". */
 vkf_status vkf_ref_check_index(vkf_env *env, const vkf_call *call, const char *what, size_t row, int32_t index,

@@ -159,6 +159,69 @@ static void store_values(const query *q, bool any, double *acc, double *acc_erro
   }
 }
 
+/* ---- spread ------------------------------------------------------------------------------------------------------ */
+
+/* How far the scores move: e is the same query over the errors. The scale is a number rounded to float32, and exact
+ * where it is a power of two. */
+static void spread_scores(query *q, const query *e) {
+  const vkf_attention_params *p = q->p;
+  const vkf_view *bias = &e->call->in[VKF_ATTENTION_BIAS];
+  size_t row = (size_t)q->seq * q->call->dims->v[p->queries] + q->t,
+         column = p->q_column + (size_t)q->head * p->key_width;
+  const float *x = vkf_ref_row(&q->call->in[VKF_ATTENTION_Q], row) + column;
+  const float *x_error = vkf_ref_row(&e->call->in[VKF_ATTENTION_Q], row) + column;
+  int exponent;
+  double scale_error = fabs(frexp((double)p->scale, &exponent)) == 0.5 ? 0 : 0x1p-24;
+  for (uint32_t s = 0; s < q->n_keys; s++) {
+    const float *k = kv_row(q, VKF_ATTENTION_K, s), *k_error = kv_row(e, VKF_ATTENTION_K, s);
+    double sum = 0, error = 0;
+    for (uint32_t i = 0; i < p->key_width; i++) {
+      sum += (double)x[i] * k[i];
+      error += fabs((double)x[i]) * (double)k_error[i] + (double)x_error[i] * (fabs((double)k[i]) + (double)k_error[i]);
+    }
+    q->score_error[s] = fabs((double)p->scale) * (error + scale_error * (fabs(sum) + error));
+    if (bias->data)
+      q->score_error[s] += (double)((const float *)bias->data)[(p->bias_per_head ? q->head : 0) * bias->stride[0] +
+                                                               q->t * bias->stride[1] + s * bias->stride[2]];
+  }
+}
+
+/* A weight w exp(d) / sum(w exp(d)) with |d| at most the errors of the scores; the values move as well. */
+static void spread_query(query *q, query *e, bool values, double *acc, float *out) {
+  const vkf_call *call = q->call;
+  const vkf_view *to = &call->out[0];
+  double high = 0, low = 0;
+  e->seq = q->seq, e->t = q->t, e->head = q->head;
+  spread_scores(q, e);
+  bool any = find_weights(q);
+  for (uint32_t s = 0; s < q->n_keys; s++) {
+    if (q->weight[s] == 0) continue; /* its error may be anything */
+    high += q->weight[s] * exp(q->score_error[s]);
+    low += q->weight[s] * exp(-q->score_error[s]);
+  }
+  for (uint32_t s = 0; s < q->n_keys; s++) {
+    double w = any ? q->weight[s] / q->sum : 0, grow = exp(q->score_error[s]) * q->sum / low - 1,
+           shrink = 1 - exp(-q->score_error[s]) * q->sum / high;
+    q->weight_error[s] = w > 0 ? w * VKF_MAX(grow, shrink) : 0;
+    if (!values)
+      out[q->seq * to->stride[0] + q->head * to->stride[1] + q->t * to->stride[2] + s] = vkf_ref_up(q->weight_error[s]);
+  }
+  if (!values) return;
+  uint32_t width = q->p->value_width;
+  for (uint32_t i = 0; i < width; i++) acc[i] = 0;
+  for (uint32_t s = 0; s < q->n_keys; s++) {
+    if (q->weight[s] == 0) continue;
+    const float *v = kv_row(q, VKF_ATTENTION_V, s), *v_error = kv_row(e, VKF_ATTENTION_V, s);
+    for (uint32_t i = 0; i < width; i++)
+      acc[i] +=
+          q->weight_error[s] * fabs((double)v[i]) + (q->weight[s] / q->sum + q->weight_error[s]) * (double)v_error[i];
+  }
+  size_t at = ((size_t)q->seq * call->dims->v[q->p->queries] + q->t) * to->stride[0] + (size_t)q->head * width;
+  for (uint32_t i = 0; i < width; i++) out[at + i] = vkf_ref_up(acc[i]);
+}
+
+/* ------------------------------------------------------------------------------------------------------------------ */
+
 static vkf_status check_ancestry(vkf_env *env, const vkf_call *call, const vkf_attention_params *p) {
   const vkf_view *ancestry = &call->in[VKF_ATTENTION_ANCESTRY];
   for (uint32_t r = 0; ancestry->data && r < call->dims->v[p->seqs]; r++) {
@@ -171,10 +234,13 @@ static vkf_status check_ancestry(vkf_env *env, const vkf_call *call, const vkf_a
   return VKF_OK;
 }
 
-/* Both ops; with values: attention, without: attention_weights. */
-static vkf_status run(vkf_env *env, const vkf_call *call, const vkf_attention_params *p, bool values) {
+/* Both ops; with values: attention, without: attention_weights. errors, if not NULL: the call over the errors of the
+ * inputs; then only how far the result moves is computed, into `spread`. */
+static vkf_status run(vkf_env *env, const vkf_call *call, const vkf_attention_params *p, bool values,
+                      const vkf_call *errors, float *spread) {
   vkf_status st = VKF_OK;
   query q = {.call = call, .p = p, .n_keys = call->dims->v[p->keys]};
+  query e = {.call = errors, .p = p, .n_keys = q.n_keys};
   double *numbers = vkf_env_alloc(env, 4 * (size_t)q.n_keys + 3 * (size_t)p->value_width, sizeof(double));
   bool *seen = vkf_env_alloc(env, q.n_keys, sizeof(bool));
   if (!numbers || !seen) {
@@ -192,6 +258,10 @@ static vkf_status run(vkf_env *env, const vkf_call *call, const vkf_attention_pa
     for (q.t = 0; q.t < call->dims->v[p->queries]; q.t++) {
       for (q.head = 0; q.head < p->n_heads; q.head++) {
         find_scores(&q);
+        if (errors) {
+          spread_query(&q, &e, values, acc, spread);
+          continue;
+        }
         bool any = find_weights(&q);
         if (any && vkf_ref_judging(call)) bound_weights(&q);
         if (values) {
@@ -209,9 +279,19 @@ done:
 }
 
 vkf_status vkf_ref_attention(vkf_env *env, const vkf_call *call) {
-  return run(env, call, &call->params->attention, true);
+  return run(env, call, &call->params->attention, true, NULL, NULL);
 }
 
 vkf_status vkf_ref_attention_weights(vkf_env *env, const vkf_call *call) {
-  return run(env, call, &call->params->attention_weights, false);
+  return run(env, call, &call->params->attention_weights, false, NULL, NULL);
+}
+
+vkf_status vkf_ref_attention_spread(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *out) {
+  vkf_call plain = *call, e = *call;
+  plain.rounding = NULL;
+  e.in[VKF_ATTENTION_Q] = errors[VKF_ATTENTION_Q];
+  e.in[VKF_ATTENTION_K] = errors[VKF_ATTENTION_K];
+  e.in[VKF_ATTENTION_V] = errors[VKF_ATTENTION_V];
+  e.in[VKF_ATTENTION_BIAS] = errors[VKF_ATTENTION_BIAS];
+  return run(env, &plain, &call->params->attention, call->op == VKF_OP_ATTENTION, &e, out);
 }

@@ -15,6 +15,8 @@
 
 #include <vkformer/vkformer.h>
 
+#include "support/worked.h"
+
 #define MODEL VKF_SOURCE_DIR "/models/en-es"
 static const char *const cat = "The cat sat on the mat because it was tired.";
 
@@ -55,30 +57,36 @@ static int close_device(void **state) {
   return now == 0 ? 0 : -1;
 }
 
-static void assert_near(const float *got, const float *expected, size_t n, float tolerance) {
-  for (size_t i = 0; i < n; i++) {
-    if (!(got[i] - expected[i] <= tolerance && expected[i] - got[i] <= tolerance)) {
-      fail_msg("element %zu: expected %.7g, found %.7g", i, expected[i], got[i]);
-    }
-  }
-}
-
-/* Three words of width 4, attention with one head: the scores are [[2,12,8],[12,8,16],[8,16,16]] / 2. */
+/* Three words of width 4, attention with one head: the worked numbers, as far as their digits and the error of the
+ * result say. Errors of the inputs make that error larger, and no other number. */
 static void test_attention_by_hand(void **state) {
   fixture *f = *state;
-  static float q[] = {2, 0, 1, 1, 0, 4, 2, 2, 2, 2, 2, 2}, k[] = {0, 2, 1, 1, 4, 0, 2, 2, 2, 2, 2, 2},
-               v[] = {2, 1, 0, 1, 0, 2, 4, 2, 2, 2, 2, 2};
-  static const float expected[] = {0.248799f, 1.9941f,  3.739402f, 1.9941f,   1.968248f, 1.88269f,
-                                   1.797132f, 1.88269f, 1.009075f, 1.990925f, 2.972776f, 1.990925f};
-  const vkf_array inputs[] = {
-      {"q", VKF_F32, 4, {1, 3, 1, 4}, q}, {"k", VKF_F32, 4, {1, 3, 1, 4}, k}, {"v", VKF_F32, 4, {1, 3, 1, 4}, v}};
-  vkf_result *result = NULL;
-  OK(vkf_device_run_op(f->device, "attention", "{\"scale\": 0.5}", inputs, 3, NULL, &result));
-  const vkf_array *out = vkf_result_find(result, "out");
-  assert_non_null(out);
-  assert_int_equal(out->dtype, VKF_F32);
-  assert_near(out->data, expected, 12, 1e-5f); /* the numbers above have six digits */
-  vkf_result_destroy(&result);
+  float q[12], k[12], v[12], off[12];
+  const worked want = worked_get("attention", "output"), values = worked_get("qkv", "V");
+  worked_input("scores", "Q", q, 12);
+  worked_input("scores", "K", k, 12);
+  for (int i = 0; i < 12; i++) v[i] = (float)values.value[i], off[i] = 0.01f;
+  const vkf_array inputs[] = {{"q", VKF_F32, 4, {1, 3, 1, 4}, q},
+                              {"k", VKF_F32, 4, {1, 3, 1, 4}, k},
+                              {"v", VKF_F32, 4, {1, 3, 1, 4}, v},
+                              {"v.error", VKF_F32, 4, {1, 3, 1, 4}, off}};
+  const float *errors[2];
+  vkf_result *results[2] = {NULL, NULL};
+  for (size_t i = 0; i < 2; i++) {
+    OK(vkf_device_run_op(f->device, "attention", "{\"scale\": 0.5, \"trace\": true}", inputs, 3 + i, NULL,
+                         &results[i]));
+    const float *out = vkf_result_find(results[i], "out")->data;
+    errors[i] = vkf_result_find(results[i], "out.error")->data;
+    for (int e = 0; e < 12; e++)
+      if (!(fabs((double)out[e] - want.value[e]) <= want.half[e] + (double)errors[i][e]))
+        fail_msg("element %d: %.9g, expected %.9g", e, (double)out[e], want.value[e]);
+  }
+  for (int e = 0; e < 12; e++) { /* the weights of a row sum to one */
+    double added = (double)errors[1][e] - (double)errors[0][e];
+    assert_true((double)errors[0][e] < 1e-4 && added > 0.0099 && added < 0.0101);
+  }
+  vkf_result_destroy(&results[0]);
+  vkf_result_destroy(&results[1]);
 }
 
 static void test_matmul_is_exact_on_halves(void **state) {
@@ -114,6 +122,7 @@ static void test_a_block_with_its_trace(void **state) {
   }
   assert_int_equal(vkf_result_find(result, "weights.exact")->dtype, VKF_F64);
   assert_int_equal(vkf_result_find(result, "weights.bound")->dtype, VKF_F64);
+  assert_int_equal(vkf_result_find(result, "weights.error")->dtype, VKF_F32);
   vkf_result_destroy(&result);
 }
 
@@ -139,6 +148,13 @@ static void test_ops_are_refused_by_name(void **state) {
   static const char *const name = "multi_head_attention";
   expect_refused(f, vkf_device_run_op(f->device, name, "{\"heads\": 3}", attention, 5, NULL, &result), "wq has 2 rows");
   expect_refused(f, vkf_device_run_op(f->device, name, "{\"head\": 3}", attention, 5, NULL, &result), "called head");
+  static float negative[] = {0, 0, -1, 0, 0, 0};
+  const vkf_array errors[] = {{"x", VKF_F32, 2, {2, 3}, x}, {"x.error", VKF_F32, 2, {2, 3}, negative}};
+  const vkf_array narrow[] = {{"x", VKF_F32, 2, {2, 3}, x}, {"x.error", VKF_F32, 2, {2, 2}, negative}};
+  static const char *const trace = "{\"trace\": true}";
+  expect_refused(f, vkf_device_run_op(f->device, "norm", NULL, errors, 2, NULL, &result), "no input called x.error");
+  expect_refused(f, vkf_device_run_op(f->device, "norm", trace, errors, 2, NULL, &result), "at least 0, found -1");
+  expect_refused(f, vkf_device_run_op(f->device, "norm", trace, narrow, 2, NULL, &result), "of the shape of x");
   expect_refused(f, vkf_device_run_op(f->device, "top_k", "{\"k\": 4}", attention, 1, NULL, &result), "found 4");
   assert_null(result);
 }

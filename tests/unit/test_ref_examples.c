@@ -9,6 +9,7 @@
 #include <cmocka.h>
 
 #include "support/calls.h"
+#include "support/worked.h"
 
 static vkf_env env;
 
@@ -39,19 +40,19 @@ static void layer_norm(const float *x, uint32_t rows, uint32_t width, const floa
 
 static void layer_norm_of_123(void **state) {
   (void)state;
-  const float x[] = {1, 2, 3, 2, 3, 4};
-  const double want[] = {-1.224736, 0, 1.224736, -1.224736, 0, 1.224736};
-  float y[6];
+  float x[6], y[6];
+  worked_input("norm", "x", x, 6);
   layer_norm(x, 2, 3, NULL, NULL, y);
-  assert_near(y, want, 6, 6e-7);
-  assert_near(&(float){(y[0] * y[0] + y[2] * y[2]) / 3}, (double[]){0.999985}, 1, 1e-6);
+  assert_worked("norm", "y", y, 6);
 }
 
 static void a_constant_row_gives_beta(void **state) {
   (void)state;
-  const float x[] = {7, 7, 7, 7, 7}, scale[] = {1, 2, 3, 4, 5}, beta[] = {-1, 0.5f, 0, 3, 9};
-  float y[5];
-  layer_norm(x, 1, 5, scale, beta, y);
+  float x[3], scale[3], beta[3], y[3];
+  worked_input("norm", "constant", x, 3);
+  worked_input("norm", "gamma", scale, 3);
+  worked_input("norm", "beta", beta, 3);
+  layer_norm(x, 1, 3, scale, beta, y);
   assert_memory_equal(y, beta, sizeof(beta));
 }
 
@@ -78,16 +79,14 @@ static void softmax(const float *scores, uint32_t n, float *weights) {
 
 static void softmax_is_stable_and_shift_invariant(void **state) {
   (void)state;
-  const double want[] = {0.090031, 0.244728, 0.665241};
-  float y[3];
-  softmax((float[]){100, 101, 102}, 3, y);
-  assert_near(y, want, 3, 6e-7);
-  softmax((float[]){1000, 1001, 1002}, 3, y);
-  assert_near(y, want, 3, 6e-7);
-  softmax((float[]){20, 1, -15}, 3, y);
-  assert_near(y, (double[]){1}, 1, 1e-7);
-  assert_near(&y[1], (double[]){5.6e-9}, 1, 1e-10);
-  assert_near(&y[2], (double[]){6.3e-16}, 1, 1e-17);
+  float x[6], y[6], steep[3], s[3];
+  worked_input("softmax", "x", x, 6);
+  softmax(x, 3, y);
+  softmax(x + 3, 3, y + 3);
+  assert_worked("softmax", "w", y, 6);
+  worked_input("softmax", "steep", steep, 3);
+  softmax(steep, 3, s);
+  assert_worked("softmax", "s", s, 3);
 }
 
 static void log_softmax_is_the_log_of_softmax(void **state) {
@@ -108,19 +107,16 @@ static void log_softmax_is_the_log_of_softmax(void **state) {
 
 /* ---- attention by hand ------------------------------------------------------------------------------------------- */
 
-static const float X[3][4] = {{1, 0, 1, 0}, {0, 2, 0, 2}, {1, 1, 1, 1}};
-static const float WQ[4][4] = {{1, 0, 1, 0}, {0, 1, 0, 1}, {1, 0, 0, 1}, {0, 1, 1, 0}};
-static const float WK[4][4] = {{0, 1, 1, 0}, {1, 0, 0, 1}, {0, 1, 0, 1}, {1, 0, 1, 0}};
-static const float WV[4][4] = {{1, 0, 0, 1}, {0, 1, 1, 0}, {1, 1, 0, 0}, {0, 0, 1, 1}};
-
 /* X W: the op takes the weight as [N,K], so W goes in transposed. */
-static void project(const float w[4][4], float out[3][4]) {
-  float transposed[4][4];
+static void project(const char *name, float out[3][4]) {
+  float x[3][4], w[4][4], transposed[4][4];
+  worked_input("qkv", "X", *x, 12);
+  worked_input("qkv", name, *w, 16);
   for (int i = 0; i < 16; i++) transposed[i % 4][i / 4] = w[i / 4][i % 4];
   vkf_params params = {.matmul = {.rows = VKF_DIM_BS, .n = 4, .k = 4}};
   vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .S = 3});
   vkf_call call = {.op = VKF_OP_MATMUL, .name = "project", .params = &params, .dims = &dims};
-  call.in[VKF_MATMUL_X] = VIEW(X, 3, 4);
+  call.in[VKF_MATMUL_X] = VIEW(x, 3, 4);
   call.in[VKF_MATMUL_W] = VIEW(transposed, 4, 4);
   call.out[0] = VIEW(out, 3, 4);
   assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
@@ -153,25 +149,19 @@ static void attend(uint32_t n, uint32_t width, const float *q, const float *k, c
 
 static void attention_by_hand(void **state) {
   (void)state;
-  const float q_want[3][4] = {{2, 0, 1, 1}, {0, 4, 2, 2}, {2, 2, 2, 2}};
-  const float k_want[3][4] = {{0, 2, 1, 1}, {4, 0, 2, 2}, {2, 2, 2, 2}};
-  const float v_want[3][4] = {{2, 1, 0, 1}, {0, 2, 4, 2}, {2, 2, 2, 2}};
-  const double weights[9] = {0.0059, 0.875601, 0.1185, 0.11731, 0.015876, 0.866813, 0.009075, 0.495463, 0.495463};
-  const double outputs[12] = {0.248799, 1.9941,  3.739402, 1.9941,   1.968248, 1.88269,
-                              1.797132, 1.88269, 1.009075, 1.990925, 2.972776, 1.990925};
   float q[3][4], k[3][4], v[3][4], got[12];
-  project(WQ, q);
-  project(WK, k);
-  project(WV, v);
-  assert_memory_equal(q, q_want, sizeof(q));
-  assert_memory_equal(k, k_want, sizeof(k));
-  assert_memory_equal(v, v_want, sizeof(v));
+  project("W_Q", q);
+  project("W_K", k);
+  project("W_V", v);
+  assert_worked("qkv", "Q", *q, 12);
+  assert_worked("qkv", "K", *k, 12);
+  assert_worked("qkv", "V", *v, 12);
   attend(3, 4, *q, *k, NULL, NULL, false, 0.5f, got);
-  assert_near(got, weights, 9, 6e-7);
+  assert_worked("scores", "weights", got, 9);
   attend(3, 4, *q, *k, *v, NULL, false, 0.5f, got);
-  assert_near(got, outputs, 12, 6e-7);
+  assert_worked("attention", "output", got, 12);
   attend(3, 4, *q, *k, NULL, NULL, false, 1, got);
-  assert_near(got, (double[]){0.000045, 0.98197, 0.017985}, 3, 6e-7);
+  assert_worked("scores", "unscaled_weights", got, 3);
 }
 
 static void every_row_of_weights_sums_to_one(void **state) {
@@ -284,35 +274,18 @@ static void attention_commutes_with_permutation(void **state) {
   }
 }
 
-/* Q, then K: numpy.random.seed(42), randn(6, 8) each. */
-static const float seeded[2][6][8] = {
-    {{0.49671415f, -0.1382643f, 0.64768854f, 1.5230299f, -0.23415337f, -0.23413696f, 1.5792128f, 0.76743473f},
-     {-0.46947439f, 0.54256004f, -0.46341769f, -0.46572975f, 0.24196227f, -1.9132802f, -1.7249178f, -0.56228753f},
-     {-1.0128311f, 0.31424733f, -0.90802408f, -1.4123037f, 1.4656488f, -0.2257763f, 0.067528205f, -1.4247482f},
-     {-0.54438272f, 0.11092259f, -1.1509936f, 0.37569802f, -0.60063869f, -0.29169375f, -0.60170661f, 1.8522782f},
-     {-0.013497225f, -1.0577109f, 0.82254491f, -1.2208436f, 0.2088636f, -1.9596701f, -1.328186f, 0.19686124f},
-     {0.73846658f, 0.17136828f, -0.11564828f, -0.3011037f, -1.478522f, -0.71984421f, -0.46063877f, 1.0571222f}},
-    {{0.34361829f, -1.7630402f, 0.32408397f, -0.38508228f, -0.676922f, 0.61167629f, 1.0309995f, 0.93128012f},
-     {-0.83921752f, -0.30921238f, 0.33126343f, 0.97554513f, -0.47917424f, -0.18565898f, -1.106335f, -1.1962066f},
-     {0.81252582f, 1.35624f, -0.072010122f, 1.0035329f, 0.36163603f, -0.64511975f, 0.36139561f, 1.5380366f},
-     {-0.035826039f, 1.5646437f, -2.6197451f, 0.8219025f, 0.087047068f, -0.29900735f, 0.091760777f, -1.9875689f},
-     {-0.21967189f, 0.35711257f, 1.477894f, -0.51827022f, -0.8084936f, -0.50175704f, 0.91540212f, 0.32875111f},
-     {-0.5297602f, 0.51326743f, 0.097077549f, 0.96864499f, -0.70205309f, -0.32766215f, -0.39210815f, -1.4635149f}},
-};
-
+/* numpy.random.seed(42), randn(6, 8) each. */
 static void seeded_weights(void **state) {
   (void)state;
-  const double row2[6] = {0.020202, 0.254283, 0.098425, 0.338703, 0.071598, 0.216788};
-  const double causal2[6] = {0.0736, 0.9264, 0, 0, 0, 0};
-  const double last[6] = {0.207391, 0.101618, 0.277878, 0.075452, 0.22787, 0.109791};
-  float full[6][6], causal[6][6];
-  attend(6, 8, *seeded[0], *seeded[1], NULL, NULL, false, 0.35355339f, *full);
-  attend(6, 8, *seeded[0], *seeded[1], NULL, NULL, true, 0.35355339f, *causal);
-  assert_near(full[1], row2, 6, 6e-7);
-  assert_near(causal[1], causal2, 6, 6e-6);
-  for (int s = 2; s < 6; s++) assert_true(causal[1][s] == 0);
-  assert_near(full[5], last, 6, 6e-7);
-  assert_near(causal[5], last, 6, 6e-7);
+  float q[6][8], k[6][8], full[6][6], causal[6][6];
+  worked_input("masks", "Q", *q, 48);
+  worked_input("masks", "K", *k, 48);
+  attend(6, 8, *q, *k, NULL, NULL, false, 0.35355339f, *full);
+  attend(6, 8, *q, *k, NULL, NULL, true, 0.35355339f, *causal);
+  assert_worked("masks", "full_2", full[1], 6);
+  assert_worked("masks", "causal_2", causal[1], 6);
+  assert_worked("masks", "full_6", full[5], 6);
+  assert_worked("masks", "causal_6", causal[5], 6);
 }
 
 /* ---- selection --------------------------------------------------------------------------------------------------- */

@@ -1,0 +1,240 @@
+/* spread: how far the exact result of a node can move where its inputs are off by known errors.
+ *
+ * With the derived bound of the node itself this carries an error bound from node to node (docs/numerics.md, chains).
+ * Errors are float32, laid out as the values, and rounded up.
+ */
+#include "ref/internal.h"
+
+/* Row `row` of the errors of input i, as of its values. */
+static const float *error_row(const vkf_view *errors, int i, size_t row) {
+  return vkf_ref_row(&errors[i], row);
+}
+
+/* Of a product a b, both off. */
+static double product(double a, double a_error, double b, double b_error) {
+  return fabs(a) * b_error + a_error * fabs(b) + a_error * b_error;
+}
+
+static void spread_matmul(const vkf_call *call, const vkf_view *errors, float *out) {
+  const vkf_matmul_params *p = &call->params->matmul;
+  const float *bias = call->in[VKF_MATMUL_BIAS].data;
+  double scale = p->scale == 0 ? 1 : (double)p->scale;
+  for (uint32_t m = 0; m < call->dims->v[p->rows]; m++) {
+    const float *x = vkf_ref_row(&call->in[VKF_MATMUL_X], m), *x_error = error_row(errors, VKF_MATMUL_X, m);
+    for (uint32_t n = 0; n < p->n; n++) {
+      const float *w = vkf_ref_row(&call->in[VKF_MATMUL_W], n), *w_error = error_row(errors, VKF_MATMUL_W, n);
+      double sum = 0, error = 0;
+      for (uint32_t i = 0; i < p->k; i++) {
+        sum += (double)x[i] * w[i];
+        error += product((double)x[i], (double)x_error[i], (double)w[i], (double)w_error[i]);
+      }
+      sum = scale * sum + (bias ? (double)bias[n] : 0);
+      error = fabs(scale) * error + (bias ? (double)((const float *)errors[VKF_MATMUL_BIAS].data)[n] : 0);
+      error = vkf_ref_activate_spread(p->activation, sum, error);
+      if (call->in[VKF_MATMUL_RESIDUAL].data) error += (double)error_row(errors, VKF_MATMUL_RESIDUAL, m)[n];
+      out[m * call->out[0].stride[0] + n] = vkf_ref_up(error);
+    }
+  }
+}
+
+/* Of element i of a row to be normed, with its residual. */
+static double norm_error(const float *x_error, const float *residual_error, uint32_t i) {
+  return (double)x_error[i] + (residual_error ? (double)residual_error[i] : 0);
+}
+
+/* c / s with c = y - mean and s = sqrt(mean(c^2) + eps), which is a length of c: where c moves by d, s moves by the
+ * length of d at most. x: value, residual and their errors. */
+static void spread_norm_group(const vkf_call *call, const vkf_view *errors, const float *x[4], uint32_t first,
+                              float *out) {
+  const vkf_norm_params *p = &call->params->norm;
+  const float *weight = call->in[VKF_NORM_WEIGHT].data, *weight_error = errors[VKF_NORM_WEIGHT].data;
+  const float *bias_error = errors[VKF_NORM_BIAS].data;
+  double mean = 0, mean_error = 0, square = 0, square_error = 0;
+  for (uint32_t i = first; i < first + p->width && p->kind == VKF_NORM_LAYER; i++) {
+    mean += ((double)x[0][i] + (x[1] ? (double)x[1][i] : 0)) / p->width;
+    mean_error += norm_error(x[2], x[3], i) / p->width;
+  }
+  for (uint32_t i = first; i < first + p->width; i++) {
+    double c = (double)x[0][i] + (x[1] ? (double)x[1][i] : 0) - mean, error = norm_error(x[2], x[3], i) + mean_error;
+    square += c * c / p->width;
+    square_error += error * error / p->width;
+  }
+  double s = sqrt(square + (double)p->eps); /* eps is a number rounded to float32 */
+  double s_error = sqrt(square_error) + (s > 0 ? 0x1p-24 * (double)p->eps / s : 0);
+  double low = VKF_MAX(s - s_error, sqrt((double)p->eps));
+  for (uint32_t i = first; i < first + p->width; i++) {
+    double c = (double)x[0][i] + (x[1] ? (double)x[1][i] : 0) - mean, normed = s > 0 ? c / s : 0;
+    double error = norm_error(x[2], x[3], i) + mean_error > 0 || s_error > 0
+                       ? (norm_error(x[2], x[3], i) + mean_error + fabs(normed) * s_error) / low
+                       : 0;
+    if (weight) error = product(normed, error, (double)weight[i], (double)weight_error[i]);
+    out[i] = vkf_ref_up(error + (bias_error ? (double)bias_error[i] : 0));
+  }
+}
+
+static void spread_norm(const vkf_call *call, const vkf_view *errors, float *out) {
+  const vkf_norm_params *p = &call->params->norm;
+  bool residual = call->in[VKF_NORM_RESIDUAL].data != NULL;
+  uint32_t n = VKF_MAX(p->groups, 1u) * p->width;
+  for (uint32_t row = 0; row < call->dims->v[p->rows]; row++) {
+    const float *x[4] = {
+        vkf_ref_row(&call->in[VKF_NORM_X], row), residual ? vkf_ref_row(&call->in[VKF_NORM_RESIDUAL], row) : NULL,
+        error_row(errors, VKF_NORM_X, row), residual ? error_row(errors, VKF_NORM_RESIDUAL, row) : NULL};
+    float *to = out + row * call->out[0].stride[0];
+    for (uint32_t first = 0; first < n; first += p->width) spread_norm_group(call, errors, x, first, to);
+    for (uint32_t i = n; i < n + p->rest; i++) { /* defined as one float32 operation */
+      double error = norm_error(x[2], x[3], i), y = residual ? (double)x[0][i] + (double)x[1][i] : 0;
+      to[i] = vkf_ref_up(error + 0x1p-24 * (fabs(y) + (residual ? error : 0)));
+    }
+  }
+}
+
+/* The op is defined in float32, step by step: each step rounds. */
+static void spread_embed(const vkf_call *call, const vkf_view *errors, float *out) {
+  const vkf_embed_params *p = &call->params->embed;
+  const uint32_t heights[3] = {p->n_ids, p->n_positions, p->n_types};
+  for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
+    for (uint32_t i = 0; i < p->width; i++) {
+      double y = 0, error = 0;
+      bool first = true;
+      for (int table = 0; table < 3; table++) {
+        if (heights[table] == 0) continue;
+        size_t row = (size_t)((const int32_t *)call->in[2 * table].data)[r];
+        double scale = table == 0 ? (double)p->scale : 1;
+        y += scale * (double)vkf_ref_row(&call->in[2 * table + 1], row)[i];
+        error += fabs(scale) * (double)error_row(errors, 2 * table + 1, row)[i];
+        if (!first || scale != 1) error += 0x1p-24 * (fabs(y) + error) + VKF_TINY;
+        first = false;
+      }
+      out[r * call->out[0].stride[0] + i] = vkf_ref_up(error);
+    }
+  }
+}
+
+/* The log of a sum of exp moves by as much as the sum's terms let it. */
+static void spread_log_softmax(const vkf_call *call, const vkf_view *errors, float *out) {
+  const vkf_log_softmax_params *p = &call->params->log_softmax;
+  for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
+    const float *x = vkf_ref_row(&call->in[VKF_LOG_SOFTMAX_X], r), *error = error_row(errors, VKF_LOG_SOFTMAX_X, r);
+    double max = -INFINITY, sum = 0, high = 0, low = 0;
+    for (uint32_t i = 0; i < p->width; i++) max = VKF_MAX(max, (double)x[i]);
+    for (uint32_t i = 0; i < p->width; i++) {
+      double w = exp((double)x[i] - max);
+      sum += w;
+      high += w * exp((double)error[i]);
+      low += w * exp(-(double)error[i]);
+    }
+    double shift = VKF_MAX(log(high / sum), -log(low / sum));
+    for (uint32_t i = 0; i < p->width; i++) out[r * call->out[0].stride[0] + i] = vkf_ref_up((double)error[i] + shift);
+  }
+}
+
+/* The n-th largest moves by no more than the largest error. */
+static void spread_top_k(const vkf_call *call, const vkf_view *errors, float *out) {
+  const vkf_top_k_params *p = &call->params->top_k;
+  for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
+    const float *error = error_row(errors, VKF_TOP_K_X, r);
+    float largest = 0;
+    for (uint32_t i = 0; i < p->width; i++) largest = VKF_MAX(largest, error[i]);
+    for (uint32_t i = 0; i < p->k; i++) out[r * call->out[VKF_TOP_K_VALUES].stride[0] + i] = largest;
+  }
+}
+
+static void spread_gate(const vkf_call *call, const vkf_view *errors, float *out) {
+  const vkf_gate_params *p = &call->params->gate;
+  for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
+    const float *x = vkf_ref_row(&call->in[VKF_GATE_X], r), *error = error_row(errors, VKF_GATE_X, r);
+    for (uint32_t i = 0; i < p->width; i++) {
+      uint32_t g = p->gate_column + i, h = p->up_column + i;
+      double act = vkf_ref_activate(p->activation, (double)x[g]);
+      double act_error = vkf_ref_activate_spread(p->activation, (double)x[g], (double)error[g]);
+      out[r * call->out[0].stride[0] + i] = vkf_ref_up(product(act, act_error, (double)x[h], (double)error[h]));
+    }
+  }
+}
+
+/* The column beside which column i of a head turns: *pair its cosine's in the table; itself where it does not turn. */
+static uint32_t partner(const vkf_rope_params *p, uint32_t i, uint32_t *pair) {
+  uint32_t half = p->rotary / 2;
+  if (i >= p->rotary) return i;
+  *pair = p->pairs == VKF_ROPE_HALVES ? i % half : i / 2;
+  return p->pairs == VKF_ROPE_HALVES ? (i + half) % p->rotary : i ^ 1;
+}
+
+static uint32_t head_begin(const vkf_rope_params *p, uint32_t column) {
+  const uint32_t begin[2] = {p->q_column, p->k_column}, n[2] = {p->n_heads, p->n_kv_heads};
+  for (int i = 0; i < 2; i++)
+    if (column >= begin[i] && column < begin[i] + n[i] * p->head_width)
+      return column - (column - begin[i]) % p->head_width;
+  return UINT32_MAX;
+}
+
+static void spread_rope(const vkf_call *call, const vkf_view *errors, float *out) {
+  const vkf_rope_params *p = &call->params->rope;
+  const int32_t *positions = call->in[VKF_ROPE_POSITIONS].data;
+  for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
+    const float *x = vkf_ref_row(&call->in[VKF_ROPE_X], r), *error = error_row(errors, VKF_ROPE_X, r);
+    const float *table = vkf_ref_row(&call->in[VKF_ROPE_TABLE], (size_t)positions[r]);
+    const float *table_error = error_row(errors, VKF_ROPE_TABLE, (size_t)positions[r]);
+    for (uint32_t c = 0; c < p->width; c++) {
+      uint32_t begin = head_begin(p, c), pair = 0,
+               other = begin == UINT32_MAX ? c : begin + partner(p, c - begin, &pair);
+      double moved = (double)error[c];
+      if (other != c)
+        moved = product((double)x[c], (double)error[c], (double)table[2 * pair], (double)table_error[2 * pair]) +
+                product((double)x[other], (double)error[other], (double)table[2 * pair + 1],
+                        (double)table_error[2 * pair + 1]);
+      out[r * call->out[0].stride[0] + c] = vkf_ref_up(moved);
+    }
+  }
+}
+
+/* What moves numbers, or takes a mean or a largest, does the same to their errors. */
+static vkf_status spread_moves(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *const *out) {
+  vkf_call moves = *call;
+  vkf_status st = VKF_OK;
+  moves.rounding = NULL;
+  for (int i = 0; i < VKF_MAX_INPUTS; i++)
+    if (errors[i].data) moves.in[i] = errors[i];
+  for (int o = 0; o < VKF_MAX_OUTPUTS; o++) {
+    moves.out[o].data = out[o];
+    moves.exact[o] = moves.bound[o] = NULL;
+  }
+  VKF_TRY(vkf_ref_run(env, &moves));
+  for (int o = 0; o < VKF_MAX_OUTPUTS; o++) {
+    uint32_t index[VKF_MAX_SLOT_RANK] = {0};
+    if (!out[o] || vkf_view_elements(&moves.out[o]) == 0) continue;
+    do {
+      float *at = out[o] + vkf_view_offset(&moves.out[o], index);
+      *at = vkf_ref_up((double)*at);
+    } while (vkf_view_next(&moves.out[o], index));
+  }
+done:
+  return st;
+}
+
+vkf_status vkf_ref_spread(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *const *out) {
+  switch (call->op) {
+    case VKF_OP_MATMUL:
+      return spread_matmul(call, errors, out[0]), VKF_OK;
+    case VKF_OP_NORM:
+      return spread_norm(call, errors, out[0]), VKF_OK;
+    case VKF_OP_ATTENTION:
+    case VKF_OP_ATTENTION_WEIGHTS:
+      return vkf_ref_attention_spread(env, call, errors, out[0]);
+    case VKF_OP_EMBED:
+      return spread_embed(call, errors, out[0]), VKF_OK;
+    case VKF_OP_LOG_SOFTMAX:
+      return spread_log_softmax(call, errors, out[0]), VKF_OK;
+    case VKF_OP_TOP_K:
+      return spread_top_k(call, errors, out[VKF_TOP_K_VALUES]), VKF_OK;
+    case VKF_OP_GATE:
+      return spread_gate(call, errors, out[0]), VKF_OK;
+    case VKF_OP_ROPE:
+      return spread_rope(call, errors, out[0]), VKF_OK;
+    case VKF_OP_EDIT:
+      return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "node %s: errors are not carried through edits", call->name);
+    default:
+      return spread_moves(env, call, errors, out);
+  }
+}

@@ -1,0 +1,187 @@
+/* How far a result moves when its inputs do: over the cases of every op, inputs are moved by known amounts; no exact
+ * result may move further than vkf_ref_spread says, and in every op some come near. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "op/cases.h"
+#include "support/calls.h"
+
+enum { MOST_WORK = 3000000, MAX_SLOTS = 16 };
+
+static vkf_env env;
+
+/* Values, errors and moved values of all slots of a case, at capacity. */
+typedef struct moved {
+  void *bases[MAX_SLOTS], *moved[MAX_SLOTS], *errors[MAX_SLOTS];
+} moved;
+
+static uint64_t elements_of(const vkf_case_run *run, uint32_t slot) {
+  return vkf_slot_elements(&run->plan.slots[slot]);
+}
+
+/* Every float input is moved by up to `part` of itself, up or down. */
+static void move_inputs(const vkf_case_run *run, double part, moved *m) {
+  assert_true(run->plan.n_slots <= MAX_SLOTS);
+  for (uint32_t i = 0; i < run->plan.n_slots; i++) {
+    const vkf_slot *s = &run->plan.slots[i];
+    uint64_t n = elements_of(run, i);
+    float *value = test_calloc(n, 4), *there = test_calloc(n, 4), *error = test_calloc(n, 4);
+    if (s->kind == VKF_SLOT_WEIGHT)
+      assert_int_equal(run->weights.load(run->weights.user, s->index, value), VKF_OK);
+    else if (s->data)
+      memcpy(value, s->data, n * 4);
+    memcpy(there, value, n * 4);
+    for (uint64_t k = 0; s->dtype == VKF_F32 && k < n; k++) {
+      if (!isfinite(value[k])) continue; /* what no op reads, and keys that are taken out */
+      there[k] = (float)((double)value[k] * (1 + part * (2 * vkf_rng_unit(31, i, k) - 1)));
+      error[k] = nextafterf(fabsf(there[k] - value[k]), INFINITY);
+    }
+    m->bases[i] = value;
+    m->moved[i] = there;
+    m->errors[i] = error;
+  }
+}
+
+static void finish(const vkf_case_run *run, moved *m) {
+  for (uint32_t i = 0; i < run->plan.n_slots; i++) {
+    test_free(m->bases[i]);
+    test_free(m->moved[i]);
+    test_free(m->errors[i]);
+  }
+}
+
+/* The exact results of the node over these values; -1 in bound where it writes nothing. */
+static void compute(const vkf_case_run *run, void *const *bases, double **exact, double **bound) {
+  vkf_rounding rounding = vulkan_rounding(1, 64);
+  vkf_call call;
+  assert_int_equal(vkf_call_from_plan(&env, &run->plan, 0, &run->dims, bases, &call), VKF_OK);
+  call.rounding = &rounding;
+  for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) {
+    uint32_t slot = run->plan.nodes[0].out[o];
+    if (slot == VKF_NO_SLOT) continue;
+    uint64_t n = elements_of(run, slot);
+    call.exact[o] = exact[o] = test_calloc(n, sizeof **exact);
+    call.bound[o] = bound[o] = test_calloc(n, sizeof **bound);
+    for (uint64_t i = 0; i < n; i++) bound[o][i] = -1;
+  }
+  assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
+}
+
+/* vkf_ref_spread at these values, for these errors of the slots. */
+static void spread_of(const vkf_case_run *run, void *const *bases, void *const *slots, float **spread) {
+  vkf_call call, errors;
+  assert_int_equal(vkf_call_from_plan(&env, &run->plan, 0, &run->dims, bases, &call), VKF_OK);
+  assert_int_equal(vkf_call_from_plan(&env, &run->plan, 0, &run->dims, slots, &errors), VKF_OK);
+  for (uint32_t i = 0; i < VKF_MAX_INPUTS; i++) {
+    uint32_t slot = run->plan.nodes[0].in[i];
+    if (slot != VKF_NO_SLOT && run->plan.slots[slot].dtype != VKF_F32) errors.in[i].data = NULL;
+  }
+  for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) {
+    uint32_t slot = run->plan.nodes[0].out[o];
+    if (slot != VKF_NO_SLOT) spread[o] = test_calloc(elements_of(run, slot), sizeof **spread);
+  }
+  assert_int_equal(vkf_ref_spread(&env, &call, errors.in, spread), VKF_OK);
+}
+
+/* The largest move over what was allowed; fails where it is over 1. An op that is defined with roundings (embed) rounds
+ * at the moved inputs once more: that is what it spreads there without any error. */
+static double check(const vkf_case *c, double part) {
+  vkf_case_run run;
+  moved m = {0};
+  void *zeros[MAX_SLOTS] = {NULL};
+  double *before[VKF_MAX_OUTPUTS] = {NULL}, *after[VKF_MAX_OUTPUTS] = {NULL}, *bound[VKF_MAX_OUTPUTS] = {NULL},
+         *unused[VKF_MAX_OUTPUTS] = {NULL}, nearest = 0;
+  float *spread[VKF_MAX_OUTPUTS] = {NULL}, *own[VKF_MAX_OUTPUTS] = {NULL};
+  assert_int_equal(vkf_case_make(&env, c, &run), VKF_OK);
+  move_inputs(&run, part, &m);
+  for (uint32_t i = 0; i < run.plan.n_slots; i++) zeros[i] = test_calloc(elements_of(&run, i), sizeof(float));
+  compute(&run, m.bases, before, bound);
+  compute(&run, m.moved, after, unused);
+  spread_of(&run, m.bases, m.errors, spread);
+  spread_of(&run, m.moved, zeros, own);
+  for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) {
+    if (!before[o] || vkf_call_is_integer(c->op, o)) continue;
+    for (uint64_t i = 0; i < elements_of(&run, run.plan.nodes[0].out[o]); i++) {
+      double off = fabs(after[o][i] - before[o][i]), allowed = (double)spread[o][i] + (double)own[o][i];
+      if (bound[o][i] < 0 || off == 0) continue;
+      if (!(off <= allowed))
+        fail_msg("%s, %s, element %llu: moved by %.9g, allowed %.9g", vkf_op_name(c->op), c->name,
+                 (unsigned long long)i, off, allowed);
+      nearest = fmax(nearest, off / allowed);
+    }
+  }
+  for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) {
+    if (!before[o]) continue;
+    test_free(before[o]);
+    test_free(after[o]);
+    test_free(bound[o]);
+    test_free(unused[o]);
+    test_free(spread[o]);
+    test_free(own[o]);
+  }
+  for (uint32_t i = 0; i < run.plan.n_slots; i++) test_free(zeros[i]);
+  finish(&run, &m);
+  vkf_case_finish(&run);
+  return nearest;
+}
+
+static void no_result_moves_further(void **state) {
+  (void)state;
+  vkf_env_init(&env, NULL);
+  for (uint32_t op = 0; op < VKF_OP_COUNT; op++) {
+    size_t n;
+    const vkf_case *cases = vkf_op_cases(op, &n);
+    double nearest = 0;
+    for (size_t i = 0; i < n && op != VKF_OP_EDIT; i++) {
+      vkf_case_run run;
+
+      if (cases[i].data != VKF_DATA_NORMAL) continue;
+      assert_int_equal(vkf_case_make(&env, &cases[i], &run), VKF_OK);
+      vkf_cost cost = vkf_op_cost(&run.plan, run.plan.nodes, &run.dims);
+      vkf_case_finish(&run);
+      if (cost.flops > MOST_WORK) continue;
+      nearest = fmax(nearest, check(&cases[i], 1e-3));
+      nearest = fmax(nearest, check(&cases[i], 0.5));
+    }
+    if (op != VKF_OP_EDIT && nearest < 0.05) fail_msg("%s: moved by %.3g of what is allowed", vkf_op_name(op), nearest);
+  }
+}
+
+/* Products of positive numbers, all moved up: the whole of the first order. */
+static void one_sign_uses_all_of_it(void **state) {
+  (void)state;
+  enum { K = 64 };
+  float x[K], w[K], error[K], out = 0;
+  double moved_sum = 0, sum = 0;
+  for (int i = 0; i < K; i++) {
+    x[i] = 0.5f + (float)i / K;
+    w[i] = 1 + (float)(i % 7);
+    error[i] = 0x1p-10f;
+    sum += (double)x[i] * w[i];
+    moved_sum += ((double)x[i] + (double)error[i]) * ((double)w[i] + (double)error[i]);
+  }
+  vkf_params params = {.matmul = {.rows = VKF_DIM_BS, .n = 1, .k = K}};
+  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .S = 1});
+  vkf_call call = {.op = VKF_OP_MATMUL, .name = "one sign", .params = &params, .dims = &dims};
+  vkf_view errors[VKF_MAX_INPUTS] = {[VKF_MATMUL_X] = VIEW(error, 1, K), [VKF_MATMUL_W] = VIEW(error, 1, K)};
+  call.in[VKF_MATMUL_X] = VIEW(x, 1, K);
+  call.in[VKF_MATMUL_W] = VIEW(w, 1, K);
+  call.out[0] = VIEW(&out, 1, 1);
+  vkf_env_init(&env, NULL);
+  assert_int_equal(vkf_ref_spread(&env, &call, errors, (float *[VKF_MAX_OUTPUTS]){&out}), VKF_OK);
+  assert_true(moved_sum - sum <= (double)out);
+  assert_true(moved_sum - sum >= 0.9999 * (double)out);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(no_result_moves_further),
+                                     cmocka_unit_test(one_sign_uses_all_of_it)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
