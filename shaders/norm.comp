@@ -1,29 +1,35 @@
 // Layer norm (Ba et al. 2016) or RMS norm (Zhang and Sennrich 2019) of rows, after an optional sum with a residual; a
-// row (or a group of its columns) a lane, one accumulator a sum, columns ascending. Operands: x, residual, weight, bias, out.
+// row (or a group of its columns) a workgroup, sums as lib/partials.glsl says. Operands: x, residual, weight, bias, out.
 // Two passes: the mean is taken out before squares are added.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_norm
 #define OUT 4
 #include "lib/kernel.glsl"
+#include "lib/partials.glsl"
 #include "lib/norm.glsl"
 
+layout(BINDING(0)) readonly buffer X { float x[]; };
+
+float at_column(uint row, uint column) { return element(row, column, x[at[0].x + row * p.row_width + column]); }
+
 void main() {
-  const uint row = gl_GlobalInvocationID.x / p.groups, group = gl_GlobalInvocationID.x % p.groups;
+  const uint row = gl_WorkGroupID.x / p.groups, group = gl_WorkGroupID.x % p.groups, lane = gl_LocalInvocationID.x;
   const uint first = group * p.width, end = first + p.width;
-  if (row >= dim[p.rows]) return;
   float mean = 0.0;
   if (IS_RMS == 0) {
     float sum = 0.0;
-    for (uint c = first; c < end; c++) sum += element(row, c);
-    mean = sum / float(p.width);
+    for (uint c = first + lane; c < end; c += VKF_ROW_PARTIALS) sum += at_column(row, c);
+    mean = total_of(sum) / float(p.width);
   }
   float squares = 0.0;
-  for (uint c = first; c < end; c++) {
-    const float d = element(row, c) - mean;
+  for (uint c = first + lane; c < end; c += VKF_ROW_PARTIALS) {
+    const float d = at_column(row, c) - mean;
     squares = mad(d, d, squares);
   }
-  const float factor = inversesqrt_of(squares / float(p.width) + p.eps);
-  for (uint c = first; c < end; c++) normed(row, c, mean, factor);
-  pass(row, group, 0, 1);
+  const float factor = inversesqrt_of(total_of(squares) / float(p.width) + p.eps);
+  for (uint c = first + lane; c < end; c += VKF_ROW_PARTIALS) normed(row, c, at_column(row, c), mean, factor);
+  if (group == 0)
+    for (uint c = p.groups * p.width + lane; c < p.row_width; c += VKF_ROW_PARTIALS)
+      store(row, c, p.row_width, at_column(row, c));
 }

@@ -16,3 +16,15 @@ float stored(uint row, uint column, uint width) {
   return at[OUT].x != VKF_ABSENT ? out_data[at[OUT].x + row * width + column]
                                  : out_data[at[OUT].y + panel_index(row, column, width)];
 }
+
+// Four columns of a row side by side.
+void store4(uint row, uint column, uint width, vec4 value) {
+  if (at[OUT].x != VKF_ABSENT) {
+    const uint i = at[OUT].x + row * width + column;
+    [[unroll]] for (uint c = 0; c < 4; c++) out_data[i + c] = value[c];
+  }
+  if (at[OUT].y != VKF_ABSENT) {
+    const uint i = at[OUT].y + panel_index(row, column, width);
+    [[unroll]] for (uint c = 0; c < 4; c++) out_data[i + c * VKF_PANEL] = value[c];
+  }
+}

@@ -79,5 +79,7 @@
 #define VKF_MAX_HEAD_WIDTH 256
 /* Partial sums of a row reduced by a workgroup (log_softmax): the invocations of that workgroup. */
 #define VKF_ROW_PARTIALS 64
+/* The largest k of the top-k kernels that keep a list in every lane. */
+#define VKF_MAX_LANES_K 32
 
 #endif

@@ -29,7 +29,9 @@ enum { VKF_LAYOUT_ROWS = 1, VKF_LAYOUT_PANELS = 2 };
 
 typedef enum vkf_access_kind { VKF_ACCESS_STORAGE, VKF_ACCESS_ADDRESS, VKF_ACCESS_TEXEL } vkf_access_kind;
 
-/* Which partial sums make an output element, as a function of K (or of the keys) alone. */
+/* Which partial sums make an output element, as a function of K (or of the keys, or of a row's width) alone. ASCENDING:
+ * one accumulator, k ascending; rows (norm, log_softmax): VKF_ROW_PARTIALS interleaved ones and their tree, whatever
+ * the subgroup (shaders/lib/partials.glsl). FAST: whichever the variant has. */
 typedef enum vkf_order_class { VKF_ORDER_ASCENDING, VKF_ORDER_FAST, VKF_ORDER_COUNT } vkf_order_class;
 
 /* What a node asks of a kernel, at capacity (to pick) or at actual sizes (to compute the grid). Unused numbers are 0.

@@ -40,7 +40,7 @@ uint32_t vkf_kern_shared_bytes(const vkf_variant *v, const vkf_problem *problem)
   if (!(v->needs & VKF_NEED_SHARED)) return 0;
   if (v->op == VKF_OP_MATMUL) return v->tile.bk * (v->tile.bm + v->tile.bn + 2) * 4;
   if (v->op == VKF_OP_ATTENTION) return VKF_MAX_HEAD_WIDTH * 4 + VKF_KEY_BLOCK * 12;
-  return v->workgroup * (v->op == VKF_OP_TOP_K ? 8 : 4);
+  return v->workgroup * (v->op == VKF_OP_NORM ? 4 : 8);
 }
 
 void vkf_kern_grid(const vkf_variant *v, const vkf_problem *p, uint32_t grid[3]) {
@@ -58,9 +58,6 @@ void vkf_kern_grid(const vkf_variant *v, const vkf_problem *p, uint32_t grid[3])
       break;
     case VKF_OP_RELATIVE_BIAS:
       g[1] = p->heads;
-      break;
-    case VKF_OP_NORM:
-      if (!v->subgroup) g[0] = VKF_CEIL_DIV(p->m, v->workgroup);
       break;
     default:
       break;

@@ -20,7 +20,8 @@ static uint32_t storage_bindings(const vkf_variant *v) {
       [VKF_OP_EDIT] = 4,  [VKF_OP_TOP_K] = 3,   [VKF_OP_ROPE] = 4,      [VKF_OP_RELATIVE_BIAS] = 3,
       [VKF_OP_GATE] = 2,  [VKF_OP_PATCHES] = 2, [VKF_OP_POOL] = 3,
   };
-  return 1 + operands[v->op] - (v->access == VKF_ACCESS_TEXEL ? 2 : 0);
+  const bool two = v->op == VKF_OP_MATMUL || v->op == VKF_OP_ATTENTION; /* x and w, or k and v */
+  return 1 + operands[v->op] - (v->access == VKF_ACCESS_TEXEL ? 1 + two : 0);
 }
 
 static bool has_subgroup(const vkf_caps *caps, uint32_t lanes) {
@@ -94,6 +95,17 @@ static const char *fit_matmul(const vkf_variant *v, const vkf_problem *p, const 
   return NULL;
 }
 
+/* Rows that are read through texel buffers, four columns each. */
+static const char *fit_row_texels(const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
+  const uint64_t texels =
+      (uint64_t)VKF_ROUND_UP(p->m, VKF_PANEL_ROWS) * VKF_MAX(p->n, p->k) / 2 + 64; /* rows and panels */
+  if (p->n % 4 || p->k % 4) REFUSE("widths are multiples of 4, here they are %u and %u", p->n, p->k);
+  if (texels > caps->max_texel_elements)
+    REFUSE("takes a texel buffer of %llu elements, the device allows %u", (unsigned long long)texels,
+           caps->max_texel_elements);
+  return NULL;
+}
+
 const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
   const char *reason;
   if (v->op != p->op) REFUSE("a kernel of %s, not of %s", vkf_op_name(v->op), vkf_op_name(p->op));
@@ -103,12 +115,16 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
     REFUSE("takes head widths up to %u, here it is %u", VKF_MAX_HEAD_WIDTH, VKF_MAX(p->k, p->v));
   if (p->op == VKF_OP_ATTENTION && v->tile.vec > 1 && (p->k % v->tile.vec || p->v % v->tile.vec))
     REFUSE("head widths are multiples of %u, here they are %u and %u", v->tile.vec, p->k, p->v);
+  if (p->op == VKF_OP_TOP_K && !strcmp(v->family, "lanes") && p->v > VKF_MAX_LANES_K)
+    REFUSE("takes k up to %u, here it is %u", VKF_MAX_LANES_K, p->v);
   /* How large a cache is the problem does not say: whatever a storage binding can hold must fit. */
   if (p->op == VKF_OP_ATTENTION && v->needs & VKF_NEED_TEXEL &&
       (uint64_t)caps->max_texel_elements * 16 < caps->max_storage_range_bytes)
     REFUSE("texel buffers end at %u elements", caps->max_texel_elements);
   reason = fit_device(v, p, caps, why, size);
   if (!reason && v->op == VKF_OP_MATMUL) reason = fit_matmul(v, p, caps, why, size);
+  if (!reason && v->op != VKF_OP_MATMUL && v->op != VKF_OP_ATTENTION && v->access == VKF_ACCESS_TEXEL)
+    reason = fit_row_texels(p, caps, why, size);
   return reason;
 }
 
@@ -147,7 +163,12 @@ static const struct rule {
     {VKF_OP_MATMUL, "shared", ANY_GPU, "a GPU: tiles in shared memory"},
     {VKF_OP_MATMUL, "naive", ANY_DEVICE, "nothing faster fits"},
     {VKF_OP_NORM, "subgroup", ANY_GPU, "a GPU: a row a subgroup"},
-    {VKF_OP_NORM, "lane", ANY_DEVICE, "one accumulator a row"},
+    {VKF_OP_NORM, "lanes", ANY_CPU, "a software driver: a row a subgroup, no shared memory"},
+    {VKF_OP_LOG_SOFTMAX, "lanes", ANY_CPU, "a software driver: a row a subgroup, no shared memory"},
+    {VKF_OP_TOP_K, "lanes", ANY_CPU, "a software driver: a row a subgroup, no shared memory"},
+    {VKF_OP_NORM, "row", ANY_DEVICE, "partial sums in shared memory"},
+    {VKF_OP_LOG_SOFTMAX, "row", ANY_DEVICE, "partial sums in shared memory"},
+    {VKF_OP_TOP_K, "row", ANY_DEVICE, "the best of each invocation in shared memory"},
     {VKF_OP_ATTENTION, "keys", ANY_GPU, "a GPU: a query a workgroup"},
 };
 
@@ -177,8 +198,7 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
   /* A software driver works off a workgroup lane by lane, so a small one wastes less; a GPU wants full subgroups. */
   if (v->subgroup) return caps->subgroup_size == v->subgroup ? 0 : 1;
   if (v->op == VKF_OP_ATTENTION) return attention_effort(v, p, caps);
-  if (v->op == VKF_OP_ATTENTION_WEIGHTS || v->op == VKF_OP_NORM)
-    return caps->is_cpu ? v->workgroup : 1.0 / v->workgroup;
+  if (v->op == VKF_OP_ATTENTION_WEIGHTS) return caps->is_cpu ? v->workgroup : 1.0 / v->workgroup;
   return 0;
 }
 

@@ -63,13 +63,30 @@
     .needs = VKF_NEED_SHARED | (need), .access = access_, .x_layout = ROWS, .n_partial = 1                       \
   }
 
-#define NORM_LANE(size) \
-  { .op = VKF_OP_NORM, .family = "lane", .module = "norm", .workgroup = size, .x_layout = ROWS, .n_partial = 1 }
 #define NORM_SUBGROUP(lanes)                                                                                   \
   {                                                                                                            \
     .op = VKF_OP_NORM, .family = "subgroup", .module = "norm_subgroup", .workgroup = lanes, .subgroup = lanes, \
     .needs = VKF_NEED_ARITHMETIC, .x_layout = ROWS, .order = VKF_ORDER_FAST, .n_partial = lanes                \
   }
+
+/* A row a workgroup of VKF_ROW_PARTIALS, which works through shared memory. */
+#define BY_WORKGROUP(op_, module_, partials)                                                                \
+  {                                                                                                         \
+    .op = op_, .family = "row", .module = module_, .workgroup = VKF_ROW_PARTIALS, .needs = VKF_NEED_SHARED, \
+    .x_layout = ROWS, .n_partial = partials                                                                 \
+  }
+/* A row a subgroup, which is the workgroup; its bits are those of BY_WORKGROUP. access: of the row. */
+#define BY_LANES(op_, lanes, module_, access_, need, partials)                                     \
+  {                                                                                                \
+    .op = op_, .family = "lanes", .module = module_, .workgroup = lanes, .subgroup = lanes,        \
+    .needs = VKF_NEED_SHUFFLE | (need), .access = access_, .x_layout = ROWS, .n_partial = partials \
+  }
+#define ROW_AND_LANES(op, name, need, partials)                                                   \
+  BY_LANES(op, 8, name "_lanes_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL | (need), partials),      \
+      BY_LANES(op, 8, name "_lanes", VKF_ACCESS_STORAGE, need, partials),                         \
+      BY_LANES(op, 16, name "_lanes_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL | (need), partials), \
+      BY_LANES(op, 16, name "_lanes", VKF_ACCESS_STORAGE, need, partials),                        \
+      BY_LANES(op, 4, name "_lanes_w4", VKF_ACCESS_STORAGE, need, partials), BY_WORKGROUP(op, name, partials)
 
 static const vkf_variant table[] = {
     BY_ROW(VKF_OP_EMBED, "embed", 64),
@@ -116,25 +133,12 @@ static const vkf_variant table[] = {
     NORM_SUBGROUP(16),
     NORM_SUBGROUP(32),
     NORM_SUBGROUP(64),
-    NORM_LANE(8),
-    NORM_LANE(32),
+    ROW_AND_LANES(VKF_OP_NORM, "norm", 0, VKF_ROW_PARTIALS),
     BY_ROW(VKF_OP_APPEND, "append", 64),
     BY_ROW(VKF_OP_GATHER, "gather", 64),
-    {.op = VKF_OP_LOG_SOFTMAX,
-     .family = "row",
-     .module = "log_softmax",
-     .workgroup = VKF_ROW_PARTIALS,
-     .needs = VKF_NEED_SHARED,
-     .x_layout = ROWS,
-     .n_partial = VKF_ROW_PARTIALS},
+    ROW_AND_LANES(VKF_OP_LOG_SOFTMAX, "log_softmax", 0, VKF_ROW_PARTIALS),
     BY_ROW(VKF_OP_EDIT, "edit", 64),
-    {.op = VKF_OP_TOP_K,
-     .family = "row",
-     .module = "top_k",
-     .workgroup = VKF_ROW_PARTIALS,
-     .needs = VKF_NEED_SHARED,
-     .x_layout = ROWS,
-     .n_partial = 1},
+    ROW_AND_LANES(VKF_OP_TOP_K, "top_k", VKF_NEED_BROADCAST, 1),
     BY_ROW(VKF_OP_ROPE, "rope", 64),
     BY_ROW(VKF_OP_GATE, "gate", 64),
     BY_ROW(VKF_OP_RELATIVE_BIAS, "relative_bias", 64),

@@ -47,6 +47,7 @@ void vkf_vkop_problem_norm(const vkf_plan *plan, const vkf_node *node, const vkf
   (void)plan;
   rows_problem(node->op, node->params.norm.rows, node->params.norm.width, dims, out);
   out->m *= VKF_MAX(node->params.norm.groups, 1u);
+  out->k = VKF_MAX(node->params.norm.groups, 1u) * node->params.norm.width + node->params.norm.rest;
 }
 
 void vkf_vkop_record_norm(const vkf_record_view *view, vkf_dispatch *out) {
@@ -56,6 +57,8 @@ void vkf_vkop_record_norm(const vkf_record_view *view, vkf_dispatch *out) {
   const struct vkf_push_norm push = {p->rows, p->width, p->eps, groups, groups * p->width + p->rest};
   vkf_vkop_dispatch_begin(view, out);
   for (int i = VKF_NORM_X; i <= VKF_NORM_BIAS; i++) vkf_vkop_dispatch_read(out, in[i]);
+  for (int i = VKF_NORM_X; i <= VKF_NORM_BIAS; i++)
+    if (i != VKF_NORM_RESIDUAL) out->operands[i].access = view->variant->access;
   vkf_vkop_dispatch_write(out, view->node->out[0]);
   out->constants[VKF_C_IS_RMS] = p->kind == VKF_NORM_RMS;
   out->constants[VKF_C_NORM_HAS_RESIDUAL] = vkf_vkop_has(in[VKF_NORM_RESIDUAL]);
@@ -96,6 +99,7 @@ void vkf_vkop_record_log_softmax(const vkf_record_view *view, vkf_dispatch *out)
   const struct vkf_push_rows push = {p->rows, p->width};
   vkf_vkop_dispatch_begin(view, out);
   vkf_vkop_dispatch_read(out, view->node->in[VKF_LOG_SOFTMAX_X]);
+  out->operands[VKF_LOG_SOFTMAX_X].access = view->variant->access;
   vkf_vkop_dispatch_write(out, view->node->out[0]);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
@@ -131,6 +135,7 @@ void vkf_vkop_record_top_k(const vkf_record_view *view, vkf_dispatch *out) {
   const struct vkf_push_top_k push = {p->rows, p->width, p->k};
   vkf_vkop_dispatch_begin(view, out);
   vkf_vkop_dispatch_read(out, view->node->in[VKF_TOP_K_X]);
+  out->operands[VKF_TOP_K_X].access = view->variant->access;
   vkf_vkop_dispatch_write(out, view->node->out[VKF_TOP_K_VALUES]);
   vkf_vkop_dispatch_write(out, view->node->out[VKF_TOP_K_IDS]);
   vkf_vkop_dispatch_params(out, &push, sizeof push);

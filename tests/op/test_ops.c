@@ -3,7 +3,8 @@
  *
  * A case runs on the variant that is chosen for it; a forced variant runs one case in STRIDE, the next variant the ones
  * beside them, because drivers compile almost every case anew (lavapipe takes seconds for a large tile).
- * VKF_OP_CASES=all in the environment runs them all, as `vkformer validate` does.
+ * VKF_OP_CASES=all in the environment runs them all, as `vkformer validate` does; VKF_OP_CASES=norm,top_k all those of
+ * some ops and no others.
  */
 #include "engine/walk.h"
 #include "kern/kern.h"
@@ -76,9 +77,20 @@ static void explain(const vkf_variant *v, const char *name, const vkf_caps *caps
   print_message("  %s does not run here: %s\n", name, reason);
 }
 
+/* Is the op among those that VKF_OP_CASES asks for? */
+static bool is_asked(vkf_op op) {
+  const char *asked = getenv("VKF_OP_CASES");
+  size_t n = strlen(vkf_op_name(op));
+  if (!asked || !*asked || !strcmp(asked, "all")) return true;
+  for (const char *at = asked; (at = strstr(at, vkf_op_name(op))); at++)
+    if ((at == asked || at[-1] == ',') && (at[n] == ',' || !at[n])) return true;
+  return false;
+}
+
 static void test_every_case(void **state) {
   for (uint32_t op = 0; op < VKF_OP_COUNT; op++) {
     size_t n = 0;
+    if (!is_asked(op)) continue;
     const vkf_case *cases = vkf_op_cases(op, &n);
     assert_true(n > 0);
     for (size_t i = 0; i < n; i++) judge(*state, &cases[i], NULL);
@@ -88,12 +100,13 @@ static void test_every_case(void **state) {
 static void test_every_variant(void **state) {
   driver *d = *state;
   const char *asked = getenv("VKF_OP_CASES");
-  size_t n = 0, n_cases = 0, stride = asked && !strcmp(asked, "all") ? 1 : STRIDE;
+  size_t n = 0, n_cases = 0, stride = asked && *asked ? 1 : STRIDE;
   const vkf_variant *variants = vkf_kern_variants(&n);
   char name[96];
   for (size_t i = 0; i < n; i++) {
     const vkf_case *cases = vkf_op_cases(variants[i].op, &n_cases);
     size_t n_ran = 0;
+    if (!is_asked(variants[i].op)) continue;
     vkf_kern_name(&variants[i], name, sizeof name);
     for (size_t c = i % stride; c < n_cases; c += stride) n_ran += judge(d, &cases[c], name);
     for (size_t c = 0; c < n_cases && !n_ran; c++) n_ran += judge(d, &cases[c], name);
@@ -156,4 +169,34 @@ static void test_half_integers_are_exact(void **state) {
   ref->table->destroy(&ref);
 }
 
-DRIVER_MAIN(DRIVER_TEST(test_every_case), DRIVER_TEST(test_every_variant), DRIVER_TEST(test_half_integers_are_exact))
+/* Within order class ascending a variant changes speed and never bits. */
+static void test_a_class_has_one_set_of_bits(void **state) {
+  driver *d = *state;
+  const vkf_op ops[] = {VKF_OP_NORM, VKF_OP_LOG_SOFTMAX, VKF_OP_ATTENTION};
+  size_t n = 0, n_compared = 0;
+  const vkf_variant *variants = vkf_kern_variants(&n);
+  for (size_t o = 0; o < VKF_COUNT(ops); o++) {
+    size_t n_cases = 0, n_expected = 0, n_found = 0;
+    const vkf_case *cases = vkf_op_cases(ops[o], &n_cases);
+    for (size_t c = 0; c < n_cases; c += 3) {
+      float *expected = first_output(d, d->device->backend, &cases[c], NULL, &n_expected);
+      for (size_t i = c % 2; i < n; i += 2) {
+        char name[96];
+        if (variants[i].op != ops[o] || variants[i].order != VKF_ORDER_ASCENDING) continue;
+        float *found =
+            first_output(d, d->device->backend, &cases[c], vkf_kern_name(&variants[i], name, sizeof name), &n_found);
+        if (!found) continue;
+        n_compared++;
+        if (n_found != n_expected || memcmp(found, expected, n_found * sizeof *found))
+          fail_msg("%s, case \"%s\": not the bits of the variant that is chosen", name, cases[c].name);
+        free(found);
+      }
+      free(expected);
+    }
+  }
+  print_message("  %zu pairs of variants have equal bits\n", n_compared);
+  assert_true(n_compared >= 10);
+}
+
+DRIVER_MAIN(DRIVER_TEST(test_every_case), DRIVER_TEST(test_every_variant), DRIVER_TEST(test_half_integers_are_exact),
+            DRIVER_TEST(test_a_class_has_one_set_of_bits))

@@ -183,7 +183,27 @@ static void defaults_follow_the_device(void **state) {
   assert_string_equal(pick(&p, &gpu)->family, "subgroup");
   assert_int_equal(pick(&p, &gpu)->subgroup, 32);
   p.order = VKF_ORDER_ASCENDING;
-  assert_string_equal(pick(&p, &gpu)->family, "lane");
+  assert_string_equal(pick(&p, &gpu)->family, "row");
+}
+
+/* Rows on software drivers: never through shared memory, through texels where the rows fit, at the device's width. */
+static void rows_follow_the_device(void **state) {
+  (void)state;
+  const vkf_op ops[] = {VKF_OP_NORM, VKF_OP_LOG_SOFTMAX, VKF_OP_TOP_K};
+  const vkf_caps small = tiny(), sw = swiftshader(), lvp = lavapipe();
+  for (size_t i = 0; i < VKF_COUNT(ops); i++) {
+    vkf_problem p = {.op = ops[i], .m = 32, .n = 8000, .v = ops[i] == VKF_OP_TOP_K ? 8 : 0};
+    assert_string_equal(pick(&p, &lvp)->family, "lanes");
+    assert_int_equal(pick(&p, &lvp)->access, VKF_ACCESS_TEXEL);
+    assert_int_equal(pick(&p, &lvp)->subgroup, 8);
+    assert_int_equal(pick(&p, &sw)->subgroup, 4);
+    assert_string_equal(pick(&p, &small)->family, "row");
+    p.n = 8001; /* texels hold four columns */
+    assert_string_equal(pick(&p, &lvp)->family, "lanes");
+    assert_int_equal(pick(&p, &lvp)->access, VKF_ACCESS_STORAGE);
+  }
+  vkf_problem p = {.op = VKF_OP_TOP_K, .m = 1, .n = 8000, .v = VKF_MAX_LANES_K + 1};
+  assert_string_equal(pick(&p, &lvp)->family, "row");
 }
 
 /* One packing serves every M: small and large kernels share it, and so the bits of a row do not depend on M. */
@@ -215,7 +235,7 @@ static void fit_says_why_not(void **state) {
   char why[256];
   rows.packing = (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1};
   assert_null(vkf_kern_fit(vkf_kern_find("matmul-lane-m16n4-w8"), &p, &c, why, sizeof why));
-  refused("norm-lane-8", &p, &c, "a kernel of norm, not of matmul");
+  refused("norm-row-64", &p, &c, "a kernel of norm, not of matmul");
   refused("matmul-lane-m16n4-w8", &rows, &c, "packed as lane by 32");
   refused("matmul-lane-m16n4-w4", &p, &c, "subgroups of 4");
   p.k = 510;
@@ -245,6 +265,13 @@ static void fit_says_why_not(void **state) {
   vkf_problem norm = any(VKF_OP_NORM, VKF_ORDER_ASCENDING);
   c = nvidia();
   refused("norm-subgroup-w32", &norm, &c, "another order");
+  vkf_problem row = {.op = VKF_OP_TOP_K, .m = 4, .n = 1001, .v = VKF_MAX_LANES_K};
+  c = lavapipe();
+  refused("top_k-lanes-w8-texel", &row, &c, "multiples of 4, here they are 1001");
+  row.n = 1u << 24;
+  refused("top_k-lanes-w8-texel", &row, &c, "texel buffer of");
+  row.v++;
+  refused("top_k-lanes-w8", &row, &c, "k up to 32, here it is 33");
   vkf_problem wide = any(VKF_OP_ATTENTION, VKF_ORDER_FAST);
   wide.v = VKF_MAX_HEAD_WIDTH + 1;
   refused("attention-lane-8", &wide, &c, "up to 256, here it is 257");
@@ -267,7 +294,7 @@ static void forced_variant_is_taken_or_refused(void **state) {
   assert_ptr_equal(vkf_kern_pick(&p, &c, shared, why, sizeof why), shared);
   assert_string_equal(why, "forced");
   /* Of another op: no say. */
-  assert_string_equal(vkf_kern_pick(&norm, &c, shared, why, sizeof why)->family, "lane");
+  assert_string_equal(vkf_kern_pick(&norm, &c, shared, why, sizeof why)->family, "lanes");
 }
 
 static void order_follows_the_device(void **state) {
@@ -280,13 +307,10 @@ static void order_follows_the_device(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(names_are_unique_and_found),
-      cmocka_unit_test(modules_are_built),
-      cmocka_unit_test(every_op_runs_everywhere),
-      cmocka_unit_test(defaults_follow_the_device),
-      cmocka_unit_test(packing_serves_every_m),
-      cmocka_unit_test(fit_says_why_not),
-      cmocka_unit_test(forced_variant_is_taken_or_refused),
+      cmocka_unit_test(names_are_unique_and_found), cmocka_unit_test(modules_are_built),
+      cmocka_unit_test(every_op_runs_everywhere),   cmocka_unit_test(defaults_follow_the_device),
+      cmocka_unit_test(rows_follow_the_device),     cmocka_unit_test(packing_serves_every_m),
+      cmocka_unit_test(fit_says_why_not),           cmocka_unit_test(forced_variant_is_taken_or_refused),
       cmocka_unit_test(order_follows_the_device),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

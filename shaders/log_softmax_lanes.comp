@@ -1,0 +1,42 @@
+// As log_softmax.comp, the same bits, a row a subgroup and no shared memory. Operands: x, out.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#define PARAMS vkf_push_rows
+#define OUT 1
+#define BY_LANES
+#include "lib/kernel.glsl"
+#include "lib/lanes.glsl"
+#include "lib/partials.glsl"
+#include "lib/store.glsl"
+
+vec4 exp_below4(vec4 v) { return vec4(exp_below(v.x), exp_below(v.y), exp_below(v.z), exp_below(v.w)); }
+
+void main() {
+  const uint row = gl_WorkGroupID.x, own = 4 * gl_SubgroupInvocationID, begin = begin_at(row * p.width);
+  const uint whole = p.width / VKF_ROW_PARTIALS * VKF_ROW_PARTIALS;
+  vec4 top4 = vec4(-3.402823466e38);
+  for (uint c = own; c < whole; c += 4 * LANES) top4 = max(top4, four(begin, c));
+  for (uint c = whole + own; c < p.width; c += 4 * LANES) top4 = max(top4, four_until(begin, c, p.width, top4.x));
+  float top = max(max(top4.x, top4.y), max(top4.z, top4.w));
+  [[unroll]] for (uint n = 1; n < LANES; n *= 2) top = max(top, subgroupShuffleXor(top, n));
+  vec4 parts[MAX_PIECES]; // NaN gets in here, since max drops it
+  [[unroll]] for (uint h = 0; h < PIECES; h++) parts[h] = vec4(0.0);
+  for (uint c = own; c < whole; c += VKF_ROW_PARTIALS) {
+    [[unroll]] for (uint h = 0; h < PIECES; h++) parts[h] += exp_below4(four(begin, c + h * 4 * LANES) - top);
+  }
+  const float nothing = uintBitsToFloat(0xff800000u); // exp of it is 0
+  [[unroll]] for (uint h = 0; h < PIECES; h++)
+    parts[h] += exp_below4(four_until(begin, whole + own + h * 4 * LANES, p.width, nothing) - top);
+  precise float shift = log_of(total_of(parts));
+  const uint fours = p.width / 4 * 4;
+  for (uint c = own; c < fours; c += 4 * LANES) {
+    precise vec4 y = four(begin, c) - top;
+    store4(row, c, p.width, y - shift);
+  }
+  for (uint c = fours + own / 4; c < p.width; c += LANES) {
+    precise float y = one(begin, c) - top;
+    store(row, c, p.width, y - shift);
+  }
+}

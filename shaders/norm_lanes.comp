@@ -1,0 +1,84 @@
+// As norm.comp, the same bits, a row (or group) a subgroup and no shared memory. Operands: x, residual, weight, bias, out.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_shuffle : require
+#define PARAMS vkf_push_norm
+#define OUT 4
+#define BY_LANES
+#include "lib/kernel.glsl"
+#include "lib/lanes.glsl"
+#include "lib/partials.glsl"
+#include "lib/norm.glsl"
+
+#ifdef TEXEL
+vec4 weights(uint c) { return texelFetch(weight4, int(at[2].x + c / 4)); }
+vec4 biases(uint c) { return texelFetch(bias4, int(at[3].x + c / 4)); }
+#else
+vec4 weights(uint c) { return vec4(WEIGHT(c), WEIGHT(c + 1), WEIGHT(c + 2), WEIGHT(c + 3)); }
+vec4 biases(uint c) { return vec4(BIAS(c), BIAS(c + 1), BIAS(c + 2), BIAS(c + 3)); }
+#endif
+
+// A group begins at column `first` of its row, its x at `begin`. Four elements of it; `none` behind its end.
+vec4 elements(uint row, uint first, uint begin, uint c) {
+  vec4 v = four(begin, c);
+  if (HAS_RESIDUAL != 0) {
+    [[unroll]] for (uint i = 0; i < 4; i++) v[i] = element(row, first + c + i, v[i]);
+  }
+  return v;
+}
+vec4 elements_until(uint row, uint first, uint begin, uint c, float none) {
+  vec4 v = four_until(begin, c, p.width, none);
+  if (HAS_RESIDUAL != 0) {
+    [[unroll]] for (uint i = 0; i < 4; i++)
+      if (c + i < p.width) v[i] = element(row, first + c + i, v[i]);
+  }
+  return v;
+}
+
+void main() {
+  const uint row = gl_WorkGroupID.x / p.groups, group = gl_WorkGroupID.x % p.groups, lane = gl_SubgroupInvocationID;
+  const uint first = group * p.width, begin = begin_at(row * p.row_width + first), own = 4 * lane;
+  const uint whole = p.width / VKF_ROW_PARTIALS * VKF_ROW_PARTIALS;
+  vec4 parts[MAX_PIECES];
+  float mean = 0.0;
+  if (IS_RMS == 0) {
+    [[unroll]] for (uint h = 0; h < PIECES; h++) parts[h] = vec4(0.0);
+    for (uint c0 = own; c0 < whole; c0 += VKF_ROW_PARTIALS) {
+      [[unroll]] for (uint h = 0; h < PIECES; h++) parts[h] += elements(row, first, begin, c0 + 4 * h * LANES);
+    }
+    if (whole < p.width) {
+      [[unroll]] for (uint h = 0; h < PIECES; h++)
+        parts[h] += elements_until(row, first, begin, whole + own + 4 * h * LANES, 0.0);
+    }
+    mean = total_of(parts) / float(p.width);
+  }
+  [[unroll]] for (uint h = 0; h < PIECES; h++) parts[h] = vec4(0.0);
+  for (uint c0 = own; c0 < whole; c0 += VKF_ROW_PARTIALS) {
+    [[unroll]] for (uint h = 0; h < PIECES; h++) {
+      const vec4 d = elements(row, first, begin, c0 + 4 * h * LANES) - mean;
+      parts[h] = fma(d, d, parts[h]);
+    }
+  }
+  if (whole < p.width) {
+    [[unroll]] for (uint h = 0; h < PIECES; h++) {
+      const vec4 d = elements_until(row, first, begin, whole + own + 4 * h * LANES, mean) - mean;
+      parts[h] = fma(d, d, parts[h]);
+    }
+  }
+  const float factor = inversesqrt_of(total_of(parts) / float(p.width) + p.eps);
+  const uint fours = p.width / 4 * 4;
+  for (uint c = own; c < fours; c += 4 * LANES) {
+    precise vec4 y = (elements(row, first, begin, c) - mean) * factor;
+    if (HAS_WEIGHT != 0) y = y * weights(first + c);
+    if (HAS_BIAS != 0) y = y + biases(first + c);
+    store4(row, first + c, p.row_width, y);
+  }
+  for (uint c = fours + lane; c < p.width; c += LANES)
+    normed(row, first + c, element(row, first + c, one(begin, c)), mean, factor);
+  if (group == 0) {
+    const uint rest = p.groups * p.width;
+    for (uint c = rest + lane; c < p.row_width; c += LANES)
+      store(row, c, p.row_width, element(row, c, one(begin_at(row * p.row_width), c)));
+  }
+}
