@@ -51,6 +51,8 @@ static const tool_option options[] = {
     {"prompt", 'p', TOOL_TEXTS, offsetof(tool_args, prompts), "TEXT",
      "repeatable; without it and --inputs each line of standard input"},
     {"stop", 0, TOOL_TEXTS, offsetof(tool_args, stops), "TEXT", "end before this text; repeatable"},
+    TOOL_SOURCE_LANG,
+    TOOL_TARGET_LANG,
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "a JSON line for each text: prompt, text, ids, score"},
     {"chat", 0, TOOL_FLAG, offsetof(tool_args, chat), NULL, "refused: chat templates are not supported"},
     {"inputs", 'i', TOOL_TEXT, offsetof(tool_args, inputs), "FILE",

@@ -44,7 +44,7 @@ typedef struct tool_args {
   size_t batch_size, length; /* 0: not given */
   double seconds;            /* 0: not given */
   tool_texts prompts, stops;
-  const char *pooling;
+  const char *pooling, *source_lang, *target_lang;
   int chat, normalize, similarity;
   size_t top;     /* 0: not given */
   json_t *config; /* generation keys given as options; an object */
@@ -82,6 +82,16 @@ typedef struct tool_option_group {
 #define TOOL_GROUP(title, options) \
   { title, options, sizeof(options) / sizeof((options)[0]) }
 #define TOOL_MAX_GROUPS 3
+#define TOOL_SOURCE_LANG                                                               \
+  {                                                                                    \
+    "source-lang", 0, TOOL_TEXT, offsetof(tool_args, source_lang), "LANG",             \
+        "multilingual models: the language of the texts, such as\nen_XX, eng_Latn, fr" \
+  }
+#define TOOL_TARGET_LANG                                                   \
+  {                                                                        \
+    "target-lang", 0, TOOL_TEXT, offsetof(tool_args, target_lang), "LANG", \
+        "multilingual models: the language to translate into"              \
+  }
 
 typedef struct tool_command {
   const char *name, *summary; /* summary: one line of `vkformer --help` */
@@ -118,8 +128,8 @@ typedef struct tool_session {
   size_t n_steps;    /* decoding steps so far, for progress */
 } tool_session;
 
-/* Opens the context, then (device not NULL) that device, then (folder not NULL) the model; "" opens the default device.
- * TOOL_OK, or TOOL_FAILED after a message. Close the session either way. */
+/* Opens the context, then (device not NULL) that device, then (folder not NULL) the model with the languages of the
+ * options; "" opens the default device. TOOL_OK, or TOOL_FAILED after a message. Close the session either way. */
 int tool_session_open(tool_session *session, const tool_args *args, const char *device, const char *folder);
 int tool_session_open_context(tool_session *session, const tool_args *args);
 int tool_session_open_device(tool_session *session, const char *device);

@@ -103,10 +103,17 @@ int tool_session_open_model(tool_session *session, const char *folder) {
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }
 
+static int set_languages(tool_session *session, const tool_args *args) {
+  if (!args->source_lang && !args->target_lang) return TOOL_OK;
+  vkf_status status = vkf_model_set_languages(session->model, args->source_lang, args->target_lang);
+  return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
+}
+
 int tool_session_open(tool_session *session, const tool_args *args, const char *device, const char *folder) {
   int exit_code = tool_session_open_context(session, args);
   if (exit_code == TOOL_OK) exit_code = tool_session_open_device(session, device);
   if (exit_code == TOOL_OK && folder) exit_code = tool_session_open_model(session, folder);
+  if (exit_code == TOOL_OK && folder) exit_code = set_languages(session, args);
   return exit_code;
 }
 

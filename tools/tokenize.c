@@ -80,6 +80,8 @@ static int run_tokenize(const tool_args *args) {
 
 static const tool_option options[] = {
     {"model", 'm', TOOL_TEXT, offsetof(tool_args, model), "DIR", "a model folder; default: the English-Spanish model"},
+    TOOL_SOURCE_LANG,
+    TOOL_TARGET_LANG,
     {"decode", 0, TOOL_FLAG, offsetof(tool_args, decode), NULL, "the arguments are ids of one text: print that text"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "ids and pieces of each text, one JSON object a line"},
 };

@@ -221,6 +221,8 @@ static int run_translate(const tool_args *args) {
 static const tool_option options[] = {
     {"model", 'm', TOOL_TEXT, offsetof(tool_args, model), "DIR", "a model folder; default: the English-Spanish model"},
     {"batch-size", 'b', TOOL_SIZE, offsetof(tool_args, batch_size), "N", "lines translated together; default 32"},
+    TOOL_SOURCE_LANG,
+    TOOL_TARGET_LANG,
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
      "a JSON line for each text: source, translation, ids, score"},
 };

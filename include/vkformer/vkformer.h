@@ -283,6 +283,12 @@ VKF_API vkf_status vkf_model_generate(vkf_model *model, const vkf_array *inputs,
 VKF_API vkf_status vkf_model_translate(vkf_model *model, const char *const *texts, size_t n_texts,
                                        const vkf_generate_params *params, vkf_result **out);
 
+/* Multilingual models: the languages of the texts from now on, named as transformers' tokenizers name them ("en_XX",
+ * "eng_Latn", "fr"); NULL leaves one as it is. The source language's token is put where the tokenizer has it; the target
+ * language becomes forced_bos_token_id, or with Marian the token before the text. VKF_ERROR_ARGUMENT for a language
+ * that the tokenizer does not have (the message lists some that it has), or for a tokenizer without languages. */
+VKF_API vkf_status vkf_model_set_languages(vkf_model *model, const char *source, const char *target);
+
 /* ids of a text with the special tokens that the tokenizer adds: array `ids` [n] int32. */
 VKF_API vkf_status vkf_model_tokenize(vkf_model *model, const char *text, vkf_result **out);
 /* Text of ids; special tokens are left out. */

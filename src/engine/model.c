@@ -87,6 +87,18 @@ static vkf_status need_tokenizer(const vkf_model *m) {
                       : vkf_env_fail(m->env, VKF_ERROR_UNSUPPORTED, "this needs a tokenizer: %s", m->no_tokenizer);
 }
 
+vkf_status vkf_model_set_languages(vkf_model *m, const char *source, const char *target) {
+  vkf_status st = VKF_OK;
+  int32_t begin = VKF_NO_TOKEN;
+  vkf_env_clear(m->env);
+  VKF_TRY(need_tokenizer(m));
+  if (source != NULL) VKF_TRY(vkf_text_tokenizer_set_source_language(m->tokenizer, source));
+  if (target != NULL) VKF_TRY(vkf_text_tokenizer_set_target_language(m->tokenizer, target, &begin));
+  if (begin != VKF_NO_TOKEN) m->generation.forced_bos = begin;
+done:
+  return st;
+}
+
 vkf_status vkf_model_tokenize(vkf_model *m, const char *text, vkf_result **out) {
   vkf_status st = VKF_OK;
   vkf_result *r = NULL;

@@ -51,8 +51,6 @@ done:
 
 static vkf_status open_older(opened_files *files, vkf_text_files *out) {
   vkf_status st = VKF_OK;
-  VKF_TRY(open_file(files, "tokenizer_config.json", &out->tokenizer_config));
-  VKF_TRY(open_file(files, "config.json", &out->config));
   VKF_TRY(open_spm(files, out));
   VKF_TRY(open_file(files, "target.spm", &out->target_spm));
   VKF_TRY(open_file(files, "vocab.json", &out->vocab));
@@ -67,6 +65,8 @@ vkf_status vkf_engine_open_tokenizer(vkf_model *m, const char *folder) {
   opened_files opened = {.env = m->env, .folder = folder};
   vkf_text_files files = {0};
   VKF_TRY(open_file(&opened, "tokenizer.json", &files.tokenizer));
+  VKF_TRY(open_file(&opened, "tokenizer_config.json", &files.tokenizer_config));
+  VKF_TRY(open_file(&opened, "config.json", &files.config));
   if (!files.tokenizer.data) VKF_TRY(open_older(&opened, &files));
   st = vkf_text_tokenizer_create_from(m->env, &files, &m->tokenizer);
   /* A model can be run on ids without its tokenizer, so what is absent or of an unknown class is told when texts come.

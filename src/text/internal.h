@@ -200,6 +200,8 @@ struct vkf_text_step {
 vkf_status vkf_text_load_steps(vkf_text_loader *loader, const char *stage, const char *sequence_key,
                                const vkf_text_kind *kinds, size_t n_kinds, const json_t *json, vkf_text_step **out);
 
+/* The object in a file; an absent file is an empty one. A new reference, or NULL. */
+vkf_status vkf_text_load_object(vkf_text_loader *loader, const vkf_text_file *file, json_t **out);
 /* A field of an object. Null and absent are the same: the fallback, or an error where there is none. */
 vkf_status vkf_text_load_string(vkf_text_loader *loader, const json_t *json, const char *key, vkf_text_string *out);
 vkf_status vkf_text_load_char(vkf_text_loader *loader, const json_t *json, const char *key, vkf_text_string *out);
@@ -343,6 +345,27 @@ vkf_status vkf_text_added_load(vkf_text_added *added, vkf_text_loader *loader, c
 /* Cuts the tokens of a set out of a text: pieces with ids between pieces of text. */
 void vkf_text_added_cut(const vkf_text_added_set *set, vkf_text_string text, bool first, vkf_text_pieces *out);
 
+/* ---- languages (languages.c) --------------------------------------------------------------------------------------
+ */
+
+/* How the token of a language is written. */
+typedef enum vkf_text_language_form {
+  VKF_TEXT_LANGUAGE_NONE,        /* no language */
+  VKF_TEXT_LANGUAGE_CODE,        /* en_XX, eng_Latn */
+  VKF_TEXT_LANGUAGE_UNDERSCORES, /* __en__ */
+  VKF_TEXT_LANGUAGE_ARROWS       /* >>en<< */
+} vkf_text_language_form;
+vkf_text_language_form vkf_text_language_form_of(vkf_text_string token);
+
+typedef struct vkf_text_languages {
+  vkf_text_language_form form;
+  int32_t *source; /* where a template of the post-processors has the source language; NULL: nowhere */
+  int32_t before;  /* what is put before every text with special tokens: the target language; 0: nothing */
+} vkf_text_languages;
+
+/* "BertTokenizerFast" is of the class "Bert". */
+bool vkf_text_is_class(const char *name, const char *wanted);
+
 /* ---- the tokenizer (tokenizer.c, older.c) ------------------------------------------------------------------------ */
 
 struct vkf_text_tokenizer {
@@ -354,6 +377,7 @@ struct vkf_text_tokenizer {
   vkf_text_vocab names; /* the tokens: the model's vocabulary, or what `remap` leads to */
   vkf_text_added added;
   vkf_text_step *normalizers, *pretokenizers, *postprocessors, *decoders;
+  vkf_text_languages languages;
   vkf_text_string *pieces; /* [n_pieces] by id, the model's and the added ones; data NULL: none */
   bool *special;           /* [n_pieces] */
   size_t n_pieces;
@@ -366,5 +390,7 @@ vkf_status vkf_text_tokenizer_load_tokens(vkf_text_tokenizer *tokenizer, vkf_tex
 /* The same from the older files of `files`. */
 vkf_status vkf_text_tokenizer_load_older(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader,
                                          const vkf_text_files *files);
+/* The languages of a tokenizer that is otherwise complete. */
+vkf_status vkf_text_languages_load(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader, const vkf_text_files *files);
 
 #endif

@@ -30,6 +30,20 @@ vkf_status vkf_text_load_copy(vkf_text_loader *loader, const char *data, size_t 
   return VKF_OK;
 }
 
+vkf_status vkf_text_load_object(vkf_text_loader *loader, const vkf_text_file *file, json_t **out) {
+  json_error_t error;
+  *out = file->data != NULL ? json_loadb(file->data, file->size, 0, &error) : json_object();
+  /* model_max_length is often 10^30, which is no integer of jansson's. */
+  if (*out == NULL && file->data != NULL && json_error_code(&error) == json_error_numeric_overflow)
+    *out = json_loadb(file->data, file->size, JSON_DECODE_INT_AS_REAL, &error);
+  if (json_is_object(*out)) return VKF_OK;
+  if (file->data == NULL) return vkf_env_fail(loader->env, VKF_ERROR_MEMORY, "no memory for a tokenizer");
+  if (*out == NULL)
+    return vkf_env_fail(loader->env, VKF_ERROR_FORMAT, "%s: no JSON, line %d, column %d: %s", file->name, error.line,
+                        error.column, error.text);
+  return vkf_env_fail(loader->env, VKF_ERROR_FORMAT, "%s: expected a JSON object, found another value", file->name);
+}
+
 vkf_status vkf_text_load_string(vkf_text_loader *loader, const json_t *json, const char *key, vkf_text_string *out) {
   const json_t *field = json_object_get(json, key);
   if (!json_is_string(field)) return wrong_field(loader, key, "a string");

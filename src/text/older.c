@@ -24,41 +24,27 @@ static const vkf_text_older_class CLASSES[] = {
     {"Llama", "llama", VKF_OLDER_SENTENCEPIECE, {"<unk>", "<s>", "</s>"}, VKF_OLDER_BOS, -1},
     {"Llama", "mistral", VKF_OLDER_SENTENCEPIECE, {"<unk>", "<s>", "</s>"}, VKF_OLDER_BOS, -1},
     {"Marian", "marian", VKF_OLDER_MARIAN, {"<unk>", NULL, "</s>", NULL, "<pad>"}, -1, VKF_OLDER_EOS},
+    {"MBart", "mbart", VKF_OLDER_FAIRSEQ, ROBERTA_TOKENS, -1, VKF_OLDER_EOS},
+    {"MBart50", "mbart", VKF_OLDER_FAIRSEQ, ROBERTA_TOKENS, -1, VKF_OLDER_EOS},
+    {"XLMRoberta", "xlm-roberta", VKF_OLDER_FAIRSEQ, ROBERTA_TOKENS, VKF_OLDER_CLS, VKF_OLDER_SEP},
+    {"M2M100", "m2m_100", VKF_OLDER_M2M, {"<unk>", "<s>", "</s>", "</s>", "<pad>"}, -1, VKF_OLDER_EOS},
 };
 
 vkf_status vkf_text_older_no_memory(vkf_text_older *o) {
   return vkf_env_fail(o->loader->env, VKF_ERROR_MEMORY, "no memory for a tokenizer");
 }
 
-vkf_status vkf_text_older_read_object(vkf_text_older *o, const vkf_text_file *file, json_t **out) {
-  json_error_t error;
-  *out = file->data != NULL ? json_loadb(file->data, file->size, 0, &error) : json_object();
-  if (json_is_object(*out)) return VKF_OK;
-  if (file->data == NULL) return vkf_text_older_no_memory(o);
-  if (*out == NULL)
-    return vkf_env_fail(o->loader->env, VKF_ERROR_FORMAT, "%s: no JSON, line %d, column %d: %s", file->name, error.line,
-                        error.column, error.text);
-  return vkf_env_fail(o->loader->env, VKF_ERROR_FORMAT, "%s: expected a JSON object, found another value", file->name);
-}
-
 /* ---- the class --------------------------------------------------------------------------------------------------- */
-
-/* "BertTokenizerFast" is "Bert". */
-static bool is_class(const char *name, const char *wanted) {
-  size_t n = strlen(wanted);
-  if (strncmp(name, wanted, n) != 0) return false;
-  return strcmp(name + n, "Tokenizer") == 0 || strcmp(name + n, "TokenizerFast") == 0;
-}
 
 /* o->row stays NULL where neither file names one. */
 static vkf_status find_class(vkf_text_older *o) {
   vkf_status st = VKF_OK;
   json_t *config = NULL;
-  VKF_TRY(vkf_text_older_read_object(o, &o->files->config, &config));
+  VKF_TRY(vkf_text_load_object(o->loader, &o->files->config, &config));
   const char *class_name = json_string_value(json_object_get(o->config, "tokenizer_class"));
   const char *model_type = json_string_value(json_object_get(config, "model_type"));
   for (size_t i = 0; i < VKF_COUNT(CLASSES) && o->row == NULL; i++) {
-    bool found = class_name != NULL ? is_class(class_name, CLASSES[i].class_name)
+    bool found = class_name != NULL ? vkf_text_is_class(class_name, CLASSES[i].class_name)
                                     : model_type != NULL && strcmp(model_type, CLASSES[i].model_type) == 0;
     if (found) o->row = &CLASSES[i];
   }
@@ -97,17 +83,18 @@ static vkf_status need(vkf_text_older *o, const vkf_text_file *file, const char 
 static vkf_status load_class(vkf_text_tokenizer *tokenizer, vkf_text_older *o) {
   vkf_status st = VKF_OK;
   const vkf_text_files *files = o->files;
-  if (o->row->form == VKF_OLDER_BYTE_BPE || o->row->form == VKF_OLDER_MARIAN) {
+  vkf_text_older_form form = o->row->form;
+  if (form == VKF_OLDER_BYTE_BPE || form == VKF_OLDER_MARIAN || form == VKF_OLDER_M2M) {
     VKF_TRY(need(o, &files->vocab, "vocab.json"));
-    VKF_TRY(vkf_text_older_read_object(o, &files->vocab, &o->vocab));
+    VKF_TRY(vkf_text_load_object(o->loader, &files->vocab, &o->vocab));
     o->next_id = json_object_size(o->vocab);
   }
-  if (o->row->form == VKF_OLDER_BYTE_BPE) VKF_TRY(need(o, &files->merges, "merges.txt"));
-  if (o->row->form == VKF_OLDER_WORDPIECE) VKF_TRY(need(o, &files->words, "vocab.txt"));
-  if (o->row->form == VKF_OLDER_MARIAN) VKF_TRY(need(o, &files->target_spm, "target.spm"));
-  if (o->row->form == VKF_OLDER_MARIAN) VKF_TRY(need(o, &files->spm, "source.spm"));
-  if (o->row->form == VKF_OLDER_SENTENCEPIECE) VKF_TRY(need(o, &files->spm, "a SentencePiece model"));
-  bool json = o->row->form == VKF_OLDER_BYTE_BPE || o->row->form == VKF_OLDER_WORDPIECE;
+  if (form == VKF_OLDER_BYTE_BPE) VKF_TRY(need(o, &files->merges, "merges.txt"));
+  if (form == VKF_OLDER_WORDPIECE) VKF_TRY(need(o, &files->words, "vocab.txt"));
+  if (form == VKF_OLDER_MARIAN) VKF_TRY(need(o, &files->target_spm, "target.spm"));
+  if (form == VKF_OLDER_MARIAN) VKF_TRY(need(o, &files->spm, "source.spm"));
+  bool json = form == VKF_OLDER_BYTE_BPE || form == VKF_OLDER_WORDPIECE;
+  if (!json) VKF_TRY(need(o, &files->spm, "a SentencePiece model"));
   VKF_TRY(json ? vkf_text_older_load_json(tokenizer, o) : vkf_text_older_load_spm(tokenizer, o));
 done:
   return st;
@@ -122,7 +109,7 @@ vkf_status vkf_text_tokenizer_load_older(vkf_text_tokenizer *tokenizer, vkf_text
         loader->env, VKF_ERROR_FILE,
         "expected tokenizer.json, a SentencePiece model, vocab.json and merges.txt, or vocab.txt; found none of them");
   VKF_TRY(check_sizes(loader->env, files));
-  VKF_TRY(vkf_text_older_read_object(&o, &files->tokenizer_config, &o.config));
+  VKF_TRY(vkf_text_load_object(o.loader, &files->tokenizer_config, &o.config));
   VKF_TRY(find_class(&o));
   if (o.row == NULL && files->spm.data == NULL) /* the classes that these files began with */
     o.row = &CLASSES[files->vocab.data != NULL ? 4 : 0];

@@ -20,7 +20,9 @@ typedef enum vkf_text_older_form {
   VKF_OLDER_BYTE_BPE,
   VKF_OLDER_WORDPIECE,
   VKF_OLDER_SENTENCEPIECE,
-  VKF_OLDER_MARIAN
+  VKF_OLDER_MARIAN,  /* source.spm and target.spm, ids in vocab.json */
+  VKF_OLDER_M2M,     /* one SentencePiece model, ids in vocab.json, then languages */
+  VKF_OLDER_FAIRSEQ, /* one SentencePiece model, ids in fairseq's order, then languages and the mask */
 } vkf_text_older_form;
 
 /* A class of tokenizers. */
@@ -45,8 +47,6 @@ typedef struct vkf_text_older {
 
 /* older.c */
 vkf_status vkf_text_older_no_memory(vkf_text_older *o);
-/* The object in a file; an absent file is an empty one. */
-vkf_status vkf_text_older_read_object(vkf_text_older *o, const vkf_text_file *file, json_t **out);
 
 /* older_tokens.c */
 /* The id of a piece of the vocabulary; false: there is none. */
@@ -57,6 +57,16 @@ const char *vkf_text_older_special_token(const vkf_text_older *o, int which);
 vkf_status vkf_text_older_add_tokens(vkf_text_older *o);
 /* Makes o->post, which puts the class's tokens around a text. */
 vkf_status vkf_text_older_make_postprocessor(vkf_text_older *o);
+
+/* A token of this id, unless it is there already. */
+vkf_status vkf_text_older_add_token(vkf_text_older *o, const char *token, size_t id, bool lstrip);
+
+/* older_languages.c */
+/* M2M and FAIRSEQ: puts the tokens of the class's languages into o->vocab, as the class numbers them. FAIRSEQ: makes
+ * o->vocab first. */
+vkf_status vkf_text_older_number_pieces(vkf_text_older *o);
+/* Adds the languages that are in o->vocab to o->added. */
+vkf_status vkf_text_older_add_languages(vkf_text_older *o);
 
 /* older_json.c: byte-level BPE and WordPiece. */
 vkf_status vkf_text_older_load_json(vkf_text_tokenizer *tokenizer, vkf_text_older *o);

@@ -7,8 +7,8 @@ static vkf_status read_spm(vkf_text_older *o, const vkf_text_file *file, vkf_tex
   return vkf_text_spm_read(o->loader, (vkf_text_string){file->data, file->size}, out);
 }
 
-/* Marian: pieces from source.spm become the ids that vocab.json gives them. */
-static vkf_status load_marian_ids(vkf_text_tokenizer *tokenizer, vkf_text_older *o) {
+/* Pieces of the SentencePiece model become the ids that o->vocab gives them. */
+static vkf_status load_ids(vkf_text_tokenizer *tokenizer, vkf_text_older *o) {
   vkf_status st = VKF_OK;
   vkf_text_model names = {.env = o->loader->env};
   size_t unk;
@@ -16,10 +16,11 @@ static vkf_status load_marian_ids(vkf_text_tokenizer *tokenizer, vkf_text_older 
   json_t *json = json_pack("{s:O}", "vocab", o->vocab);
   int32_t *remap = vkf_arena_alloc(o->loader->arena, o->spm->n_pieces, sizeof(*remap));
   if (json == NULL || remap == NULL) VKF_TRY(vkf_text_older_no_memory(o));
-  o->loader->stage = o->files->vocab.name;
+  const char *name = o->files->vocab.data != NULL ? o->files->vocab.name : o->files->spm.name;
+  o->loader->stage = name;
   VKF_TRY(vkf_text_model_load_vocab(&names, o->loader, json)); /* every id is checked */
   if (unk_token == NULL || !vkf_text_older_find_id(o, unk_token, &unk))
-    VKF_FAIL(o->loader->env, VKF_ERROR_FORMAT, "%s: the unknown token \"%s\" is missing", o->files->vocab.name,
+    VKF_FAIL(o->loader->env, VKF_ERROR_FORMAT, "%s: the unknown token \"%s\" is missing", name,
              unk_token ? unk_token : "");
   for (size_t i = 0; i < o->spm->n_pieces; i++) {
     int32_t id = i == o->spm->unk_id ? -1 : vkf_text_vocab_find(&names.vocab, tokenizer->model.vocab.pieces[i]);
@@ -43,16 +44,18 @@ vkf_status vkf_text_older_load_spm(vkf_text_tokenizer *tokenizer, vkf_text_older
   vkf_text_spm spm, target;
   json_t *root = NULL;
   bool marian = o->row != NULL && o->row->form == VKF_OLDER_MARIAN;
+  bool numbered = o->row != NULL && o->row->form != VKF_OLDER_SENTENCEPIECE;
   VKF_TRY(read_spm(o, &o->files->spm, &spm));
   o->spm = &spm;
   o->next_id = spm.n_pieces;
   VKF_TRY(vkf_text_spm_load_model(o->loader, &spm, &tokenizer->model));
   VKF_TRY(vkf_text_spm_load_normalizer(o->loader, &spm, &tokenizer->normalizers));
   tokenizer->names = tokenizer->model.vocab;
-  if (marian) {
-    VKF_TRY(load_marian_ids(tokenizer, o));
-    VKF_TRY(read_spm(o, &o->files->target_spm, &target));
+  if (numbered) {
+    VKF_TRY(vkf_text_older_number_pieces(o));
+    VKF_TRY(load_ids(tokenizer, o));
   }
+  if (marian) VKF_TRY(read_spm(o, &o->files->target_spm, &target));
   VKF_TRY(vkf_text_spm_load_decoders(o->loader, marian ? &target : &spm, &tokenizer->decoders));
   if (o->row != NULL) {
     VKF_TRY(vkf_text_older_add_tokens(o));
@@ -61,7 +64,7 @@ vkf_status vkf_text_older_load_spm(vkf_text_tokenizer *tokenizer, vkf_text_older
   root = json_pack("{s:O, s:O*}", "added_tokens", o->added, "post_processor", o->post);
   if (root == NULL) VKF_TRY(vkf_text_older_no_memory(o));
   VKF_TRY(vkf_text_tokenizer_load_tokens(tokenizer, o->loader, root));
-  if (!marian) mark_control_pieces(tokenizer, &spm);
+  if (!numbered) mark_control_pieces(tokenizer, &spm);
 done:
   json_decref(root);
   return st;

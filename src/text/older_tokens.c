@@ -28,7 +28,7 @@ const char *vkf_text_older_special_token(const vkf_text_older *o, int which) {
   return json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
 }
 
-static vkf_status add_token(vkf_text_older *o, const char *token, size_t id, bool lstrip) {
+vkf_status vkf_text_older_add_token(vkf_text_older *o, const char *token, size_t id, bool lstrip) {
   for (size_t i = 0; i < json_array_size(o->added); i++) {
     const char *known = json_string_value(json_object_get(json_array_get(o->added, i), "content"));
     if (known != NULL && strcmp(known, token) == 0) return VKF_OK;
@@ -68,29 +68,16 @@ static vkf_status add_decoder_tokens(vkf_text_older *o) {
 /* The sentinels of T5: <extra_id_0> is the last id. */
 static vkf_status add_extra_ids(vkf_text_older *o) {
   const json_t *field = json_object_get(o->config, "extra_ids");
-  json_int_t n = json_is_integer(field) ? json_integer_value(field) : 100;
+  json_int_t n = json_is_number(field) ? (json_int_t)VKF_MAX(VKF_MIN(json_number_value(field), 1000.0), 0.0) : 100;
   if (strcmp(o->row->model_type, "t5") != 0 || json_object_get(o->config, "added_tokens_decoder") != NULL)
     return VKF_OK;
   vkf_status st = VKF_OK;
-  for (json_int_t i = VKF_MIN(n, 1000) - 1; i >= 0 && st == VKF_OK; i--) {
+  for (json_int_t i = n - 1; i >= 0 && st == VKF_OK; i--) {
     char name[40];
     snprintf(name, sizeof(name), "<extra_id_%d>", (int)i);
-    st = add_token(o, name, o->next_id, false);
+    st = vkf_text_older_add_token(o, name, o->next_id, false);
   }
   return st;
-}
-
-/* The codes that say which language is wanted, ">>es<<". */
-static vkf_status add_language_codes(vkf_text_older *o) {
-  const char *key;
-  json_t *id;
-  json_object_foreach(o->vocab, key, id) {
-    size_t n = strlen(key);
-    if (n < 5 || strncmp(key, ">>", 2) != 0 || strcmp(key + n - 2, "<<") != 0 || !json_is_integer(id)) continue;
-    vkf_status st = add_token(o, key, (size_t)json_integer_value(id), false);
-    if (st != VKF_OK) return st;
-  }
-  return VKF_OK;
 }
 
 vkf_status vkf_text_older_add_tokens(vkf_text_older *o) {
@@ -101,14 +88,15 @@ vkf_status vkf_text_older_add_tokens(vkf_text_older *o) {
   for (int which = 0; which < VKF_OLDER_N_SPECIAL; which++) {
     const char *token = vkf_text_older_special_token(o, which);
     if (token != NULL && vkf_text_older_find_id(o, token, &id))
-      VKF_TRY(add_token(o, token, id, which == VKF_OLDER_MASK && o->row->form == VKF_OLDER_BYTE_BPE));
+      VKF_TRY(vkf_text_older_add_token(o, token, id, which == VKF_OLDER_MASK && o->row->form != VKF_OLDER_WORDPIECE));
   }
   VKF_TRY(add_extra_ids(o));
   json_array_foreach(json_object_get(o->config, "additional_special_tokens"), i, more) {
     const char *token = json_string_value(json_is_object(more) ? json_object_get(more, "content") : more);
-    if (token != NULL) VKF_TRY(add_token(o, token, vkf_text_older_find_id(o, token, &id) ? id : o->next_id, false));
+    if (token != NULL)
+      VKF_TRY(vkf_text_older_add_token(o, token, vkf_text_older_find_id(o, token, &id) ? id : o->next_id, false));
   }
-  if (o->row->form == VKF_OLDER_MARIAN) VKF_TRY(add_language_codes(o));
+  VKF_TRY(vkf_text_older_add_languages(o));
 done:
   return st;
 }

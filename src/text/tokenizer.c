@@ -70,6 +70,7 @@ vkf_status vkf_text_tokenizer_create_from(vkf_env *env, const vkf_text_files *fi
   vkf_text_loader loader = {.env = env, .arena = &tokenizer->arena, .patterns = &tokenizer->patterns};
   vkf_status st = files->tokenizer.data != NULL ? load_json(tokenizer, &loader, &files->tokenizer)
                                                 : vkf_text_tokenizer_load_older(tokenizer, &loader, files);
+  if (st == VKF_OK) st = vkf_text_languages_load(tokenizer, &loader, files);
   if (st == VKF_OK)
     *out = tokenizer;
   else
@@ -140,6 +141,8 @@ vkf_status vkf_text_tokenizer_encode(vkf_text_tokenizer *tokenizer, const char *
   vkf_text_ids body;
   vkf_text_pieces_init(&pieces, env);
   vkf_text_ids_init(&body, env);
+  if (add_special && tokenizer->languages.before > 0)
+    VKF_TRY(vkf_text_ids_append(&body, &tokenizer->languages.before, 1));
   VKF_TRY(cut_and_normalize(tokenizer, (vkf_text_string){utf8, size}, &pieces));
   VKF_TRY(vkf_text_pretokenize(tokenizer->pretokenizers, &pieces));
   for (size_t i = 0; i < pieces.n; i++) {

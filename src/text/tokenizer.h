@@ -44,7 +44,7 @@ typedef struct vkf_text_file {
 
 /* The files of a model folder that say how its texts are read. */
 typedef struct vkf_text_files {
-  vkf_text_file tokenizer;        /* tokenizer.json; where it is, the others are not looked at */
+  vkf_text_file tokenizer;        /* tokenizer.json; where it is, only the next two are looked at, too: languages */
   vkf_text_file tokenizer_config; /* tokenizer_config.json */
   vkf_text_file config;           /* config.json, for model_type where there is no tokenizer_class */
   vkf_text_file spm, target_spm;  /* spiece.model, tokenizer.model, ..., or source.spm and target.spm */
@@ -53,7 +53,8 @@ typedef struct vkf_text_files {
 } vkf_text_files;
 
 /* From tokenizer.json, or from the older files in the way of the tokenizer_class: byte-level BPE (vocab, merges),
- * WordPiece (words), SentencePiece (spm), Marian (spm, target_spm, vocab). Nothing is kept. Errors as above; a class
+ * WordPiece (words), SentencePiece (spm), Marian (spm, target_spm, vocab), mBART and XLM-R (spm), M2M-100 (spm, vocab).
+ * Nothing is kept. Errors as above; a class
  * that is not known is VKF_ERROR_UNSUPPORTED, by name. A SentencePiece model of no known class is read as it is: no
  * tokens are added, and none looks different from text. VKF_ERROR_FILE: these files make no tokenizer. */
 vkf_status vkf_text_tokenizer_create_from(vkf_env *env, const vkf_text_files *files, vkf_text_tokenizer **out);
@@ -76,5 +77,13 @@ size_t vkf_text_tokenizer_vocab_size(const vkf_text_tokenizer *tokenizer);
 int32_t vkf_text_tokenizer_find(const vkf_text_tokenizer *tokenizer, const char *piece);
 /* The piece of an id, as long as the tokenizer lives; NULL where there is none. */
 const char *vkf_text_tokenizer_piece(const vkf_text_tokenizer *tokenizer, int32_t id);
+
+/* Multilingual tokenizers: the language of the texts from now on, as transformers' tokenizers call it ("en_XX",
+ * "eng_Latn", "fr"). VKF_ERROR_ARGUMENT for one that the tokenizer does not have; the message lists some that it has.
+ */
+vkf_status vkf_text_tokenizer_set_source_language(vkf_text_tokenizer *tokenizer, const char *name);
+/* The language to translate into. *begin: the id with which translations begin (forced_bos_token_id), or -1: the
+ * language's token stands before the source text from now on (Marian). */
+vkf_status vkf_text_tokenizer_set_target_language(vkf_text_tokenizer *tokenizer, const char *name, int32_t *begin);
 
 #endif

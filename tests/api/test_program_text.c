@@ -1,8 +1,8 @@
 /* The commands on texts from outside: generate with prompts, fill-mask, classify and embed on golden models, which get
  * a word-level tokenizer: id N is the word wN.
  *
- * In a command $V is the program, $T a fresh folder with the models gpt2, marian, bert, labels (a label a text) and
- * words (a label a word). VKF_DEVICE names the driver under test.
+ * In a command $V is the program, $T a fresh folder with the models gpt2, marian, mbart, bert, labels (a label a text)
+ * and words (a label a word). VKF_DEVICE names the driver under test.
  */
 #define _XOPEN_SOURCE 700
 #include <setjmp.h>
@@ -83,7 +83,7 @@ static void write_tokenizer(const char *model, int n, const char *const *named, 
       if (atoi(named[k]) == id) name = strchr(named[k], ' ') + 1;
     snprintf(word, sizeof word, "w%d", id);
     json_object_set_new(vocab, name ? name : word, json_integer(id));
-    if (name && name[0] != '<' && name[0] != '[') name = NULL;
+    if (name && name[0] != '<' && name[0] != '[' && !strchr(name, '_')) name = NULL;
     if (name && strncmp(name, "<0x", 3) != 0)
       json_array_append_new(json_object_get(root, "added_tokens"),
                             json_pack("{s:i, s:s, s:b, s:b, s:b, s:b, s:b}", "id", id, "content", name, "single_word",
@@ -99,6 +99,7 @@ static void write_tokenizer(const char *model, int n, const char *const *named, 
 static int prepare(void **state) {
   static const char *const end[] = {"0 <unk>", "158 <eos>"}, *const start[] = {"0 <pad>", "36 <eos>"};
   static const char *const bytes[] = {"0 <unk>", "158 <eos>", "125 <0xC3>", "30 <0xA9>"};
+  static const char *const mbart[] = {"3 <unk>", "2 </s>", "17 en_XX", "18 fr_XX"};
   static const char *const bert[] = {"0 [PAD]", "1 [UNK]", "2 [CLS]", "3 [SEP]", "4 [MASK]"};
   static const char *const post =
       "{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"[CLS]\",\"type_id\":0}},{\"Sequence\":"
@@ -111,14 +112,17 @@ static int prepare(void **state) {
   setenv("T", folder, 1);
   setenv("V", VKF_BINARY_DIR "/vkformer", 1);
   setenv("G", VKF_SOURCE_DIR "/tests/golden", 1);
-  if (system("cp -r $G/gpt2 $T/gpt2 && cp -r $G/gpt2 $T/bytes && cp -r $G/marian $T/marian && cp -r $G/bert $T/bert && "
-             "cp -r $G/bert-sequence-classification $T/labels && cp -r $G/roberta-token-classification $T/words && "
-             "chmod -R u+w $T") != 0)
+  if (system(
+          "cp -r $G/gpt2 $T/gpt2 && cp -r $G/gpt2 $T/bytes && cp -r $G/marian $T/marian && cp -r $G/mbart $T/mbart && "
+          "cp -r $G/bert $T/bert && "
+          "cp -r $G/bert-sequence-classification $T/labels && cp -r $G/roberta-token-classification $T/words && "
+          "chmod -R u+w $T && echo '{\"tokenizer_class\": \"MBartTokenizer\"}' > $T/mbart/tokenizer_config.json") != 0)
     return -1;
   write_tokenizer("gpt2", 160, end, 2, NULL, NULL);
   write_tokenizer("bytes", 160, bytes, 4,
                   "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"ByteFallback\"},{\"type\":\"Fuse\"}]}", NULL);
   write_tokenizer("marian", 150, start, 2, NULL, NULL);
+  write_tokenizer("mbart", 150, mbart, 4, NULL, NULL);
   write_tokenizer("bert", 120, bert, 5, NULL, post);
   write_tokenizer("labels", 120, bert, 5, NULL, post);
   write_tokenizer("words", 120, bert, 5, NULL, post);
@@ -163,6 +167,34 @@ static void test_beams_and_encoder(void **state) {
   assert_int_equal(json_array_size(json_object_get(first, "ids")), 6);
   json_decref(first);
   json_decref(second);
+}
+
+/* The source language stands in the text, the target language begins the translation. */
+static void test_languages(void **state) {
+  (void)state;
+  must_print("$V tokenize -m $T/mbart 'w5 w6'", "5 6 2 17\n");
+  must_print("$V tokenize -m $T/mbart 'w5 w6' --source-lang fr_XX", "5 6 2 18\n");
+  assert_int_equal(run("echo '{\"forced_bos_token_id\": 18}' > $T/forced"), 0);
+  json_t *wanted = line_of("$V generate $T/mbart --json --num-beams 2 --max-new-tokens 6 -g $T/forced -p 'w5 w6'", 0);
+  json_t *named =
+      line_of("$V translate -m $T/mbart --json --num-beams 2 --max-new-tokens 6 --target-lang fr_XX 'w5 w6'", 0);
+  json_t *prompt =
+      line_of("$V generate $T/mbart --json --num-beams 2 --max-new-tokens 6 --target-lang fr_XX -p 'w5 w6'", 0);
+  json_t *other = line_of(
+      "$V translate -m $T/mbart --json --num-beams 2 --max-new-tokens 6 --target-lang fr_XX "
+      "--source-lang fr_XX 'w5 w6'",
+      0);
+  assert_int_equal(json_integer_value(json_array_get(json_object_get(named, "ids"), 0)), 18);
+  assert_true(json_equal(wanted, prompt));
+  assert_true(json_equal(json_object_get(prompt, "ids"), json_object_get(named, "ids")));
+  assert_int_equal(json_array_size(json_object_get(named, "ids")), 6);
+  assert_false(json_equal(other, named));
+  json_decref(wanted);
+  json_decref(named);
+  json_decref(prompt);
+  json_decref(other);
+  must_fail("$V translate -m $T/mbart --target-lang fr w5", 1, "such as fr_XX, en_XX; found \"fr\"");
+  must_fail("$V generate $T/gpt2 --source-lang fr -p w5", 1, "this model's tokenizer has no languages");
 }
 
 /* What is drawn depends on seed and line, not on what else is asked for. */
@@ -348,10 +380,15 @@ static void test_embed(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_prompts),           cmocka_unit_test(test_whole_characters),
-      cmocka_unit_test(test_beams_and_encoder), cmocka_unit_test(test_sampling),
-      cmocka_unit_test(test_refused),           cmocka_unit_test(test_fill_mask),
-      cmocka_unit_test(test_classify),          cmocka_unit_test(test_embed),
+      cmocka_unit_test(test_prompts),
+      cmocka_unit_test(test_whole_characters),
+      cmocka_unit_test(test_beams_and_encoder),
+      cmocka_unit_test(test_sampling),
+      cmocka_unit_test(test_languages),
+      cmocka_unit_test(test_refused),
+      cmocka_unit_test(test_fill_mask),
+      cmocka_unit_test(test_classify),
+      cmocka_unit_test(test_embed),
   };
   return cmocka_run_group_tests(tests, prepare, clean);
 }

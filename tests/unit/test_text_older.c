@@ -259,8 +259,8 @@ static void refused_by_name(void **state) {
   put_piece(&spm, "<unk2>", 0, UNKNOWN);
   files.spm = file_of_bytes(&spm, "spiece.model");
   assert_refused(&files, VKF_ERROR_FORMAT, "found 2");
-  files.config = file_of("{\"model_type\":\"mbart\"}", "config.json");
-  assert_refused(&files, VKF_ERROR_UNSUPPORTED, "mbart");
+  files.config = file_of("{\"model_type\":\"camembert\"}", "config.json");
+  assert_refused(&files, VKF_ERROR_UNSUPPORTED, "camembert");
   files = (vkf_text_files){.vocab = file_of(vocab_json, "vocab.json")};
   assert_refused(&files, VKF_ERROR_FILE, "merges.txt");
   files.merges = file_of("a\n", "merges.txt");

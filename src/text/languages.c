@@ -1,0 +1,205 @@
+/* languages: the tokens that say from which language into which a text is translated.
+ *
+ * A source language stands before or behind the text, a target language begins the translation; Marian's target stands
+ * before the text. SCHEMES says where the tokenizers of transformers have them, whatever the template of a
+ * tokenizer.json says; with a class that is not in the table the language in the template is the source language.
+ */
+#include "text/internal.h"
+
+#include <stdio.h>
+#include <string.h>
+
+typedef struct scheme {
+  const char *class_name, *model_type; /* model_type: where there is no class */
+  vkf_text_language_form form;
+  bool is_first; /* the source language stands before the text and the end behind it; else: end, language */
+  const char *source;
+} scheme;
+
+static const scheme SCHEMES[] = {
+    {"MBart", "mbart", VKF_TEXT_LANGUAGE_CODE, false, "en_XX"},
+    {"MBart50", NULL, VKF_TEXT_LANGUAGE_CODE, true, "en_XX"},
+    {"Nllb", NULL, VKF_TEXT_LANGUAGE_CODE, true, "eng_Latn"},
+    {"M2M100", "m2m_100", VKF_TEXT_LANGUAGE_UNDERSCORES, true, "en"},
+    {"Marian", "marian", VKF_TEXT_LANGUAGE_ARROWS, true, NULL},
+};
+
+/* ---- tokens ------------------------------------------------------------------------------------------------------ */
+
+/* How many of the characters from `at` on are in [first, last]. */
+static size_t span(vkf_text_string text, size_t at, char first, char last) {
+  size_t n = 0;
+  while (at + n < text.size && text.data[at + n] >= first && text.data[at + n] <= last) n++;
+  return n;
+}
+
+static bool is_code(vkf_text_string t) {
+  size_t lower = span(t, 0, 'a', 'z');
+  if (lower < 2 || lower > 3 || lower == t.size || t.data[lower] != '_') return false;
+  size_t upper = span(t, lower + 1, 'A', 'Z'), rest = t.size - lower - 1;
+  return (upper == 2 && rest == 2) || (upper == 1 && rest == 4 && span(t, lower + 2, 'a', 'z') == 3);
+}
+
+vkf_text_language_form vkf_text_language_form_of(vkf_text_string t) {
+  if (is_code(t)) return VKF_TEXT_LANGUAGE_CODE;
+  if (t.size < 5) return VKF_TEXT_LANGUAGE_NONE;
+  const char *end = t.data + t.size - 2;
+  if (memcmp(t.data, "__", 2) == 0 && memcmp(end, "__", 2) == 0 && span(t, 2, 'a', 'z') == t.size - 4)
+    return VKF_TEXT_LANGUAGE_UNDERSCORES;
+  return memcmp(t.data, ">>", 2) == 0 && memcmp(end, "<<", 2) == 0 ? VKF_TEXT_LANGUAGE_ARROWS : VKF_TEXT_LANGUAGE_NONE;
+}
+
+static bool is_language(const vkf_text_tokenizer *t, size_t id) {
+  if (t->pieces[id].data == NULL || vkf_text_language_form_of(t->pieces[id]) != t->languages.form) return false;
+  return t->special[id] || t->languages.form == VKF_TEXT_LANGUAGE_ARROWS;
+}
+
+/* What people call the language of a token. */
+static vkf_text_string name_of(const vkf_text_tokenizer *t, size_t id) {
+  size_t around = t->languages.form == VKF_TEXT_LANGUAGE_CODE ? 0 : 2;
+  return (vkf_text_string){t->pieces[id].data + around, t->pieces[id].size - 2 * around};
+}
+
+/* The token of a language, by its name or as it is written; -1: none. */
+static int32_t find_language(const vkf_text_tokenizer *t, const char *name) {
+  vkf_text_string want = {name, strlen(name)};
+  for (size_t id = 0; id < t->n_pieces && t->languages.form != VKF_TEXT_LANGUAGE_NONE; id++) {
+    if (!is_language(t, id)) continue;
+    if (vkf_text_string_equal(name_of(t, id), want) || vkf_text_string_equal(t->pieces[id], want)) return (int32_t)id;
+  }
+  return -1;
+}
+
+/* ---- loading ----------------------------------------------------------------------------------------------------- */
+
+bool vkf_text_is_class(const char *name, const char *wanted) {
+  size_t n = strlen(wanted);
+  if (strncmp(name, wanted, n) != 0) return false;
+  return strcmp(name + n, "Tokenizer") == 0 || strcmp(name + n, "TokenizerFast") == 0;
+}
+
+static const scheme *find_scheme(const json_t *tokenizer_config, const json_t *config) {
+  const char *class_name = json_string_value(json_object_get(tokenizer_config, "tokenizer_class"));
+  const char *model_type = json_string_value(json_object_get(config, "model_type"));
+  for (size_t i = 0; i < VKF_COUNT(SCHEMES); i++) {
+    const scheme *s = &SCHEMES[i];
+    if (class_name != NULL && vkf_text_is_class(class_name, s->class_name)) return s;
+    if (class_name == NULL && model_type != NULL && s->model_type != NULL && strcmp(model_type, s->model_type) == 0)
+      return s;
+  }
+  return NULL;
+}
+
+/* A template of these ids in the place of the post-processors; NULL: no memory. */
+static int32_t *set_template(vkf_text_tokenizer *t, vkf_arena *arena, const int32_t *ids, size_t n) {
+  int32_t *copy = vkf_arena_alloc(arena, n, sizeof(*copy));
+  vkf_text_step *step = vkf_arena_alloc(arena, 1, sizeof(*step));
+  if (copy == NULL || step == NULL) return NULL;
+  memcpy(copy, ids, n * sizeof(*ids));
+  step->u.around.ids = copy;
+  step->u.around.n = n;
+  t->postprocessors = step;
+  return copy;
+}
+
+/* The template of a class. */
+static vkf_status load_scheme(vkf_text_tokenizer *t, vkf_arena *arena, const scheme *s, const json_t *config) {
+  const json_t *eos = json_object_get(config, "eos_token");
+  const char *eos_name = json_string_value(json_is_object(eos) ? json_object_get(eos, "content") : eos);
+  const char *source = json_string_value(json_object_get(config, "src_lang"));
+  int32_t end = vkf_text_tokenizer_find(t, eos_name != NULL ? eos_name : "</s>");
+  t->languages.form = s->form;
+  if (s->form == VKF_TEXT_LANGUAGE_ARROWS || end < 0) return VKF_OK;
+  int32_t language = find_language(t, source != NULL ? source : s->source);
+  if (language < 0) return VKF_OK;
+  bool is_first = s->is_first && !json_is_true(json_object_get(config, "legacy_behaviour"));
+  const int32_t first[] = {language, -1, end}, last[] = {-1, end, language};
+  int32_t *ids = set_template(t, arena, is_first ? first : last, 3);
+  t->languages.source = ids != NULL ? &ids[is_first ? 0 : 2] : NULL;
+  return ids != NULL ? VKF_OK : VKF_ERROR_MEMORY;
+}
+
+/* The language that stands in a template of the file. */
+static vkf_status find_in_template(vkf_text_tokenizer *t, vkf_arena *arena) {
+  for (vkf_text_step *step = t->postprocessors; step != NULL; step = step->next) {
+    for (size_t i = 0; i < step->u.around.n; i++) {
+      int32_t id = step->u.around.ids[i];
+      if (id < 0) continue;
+      vkf_text_language_form form = vkf_text_language_form_of(t->pieces[id]);
+      if (form == VKF_TEXT_LANGUAGE_NONE || form == VKF_TEXT_LANGUAGE_ARROWS || !t->special[id]) continue;
+      int32_t *copy = vkf_arena_alloc(arena, step->u.around.n, sizeof(*copy));
+      if (copy == NULL) return VKF_ERROR_MEMORY;
+      memcpy(copy, step->u.around.ids, step->u.around.n * sizeof(*copy));
+      step->u.around.ids = copy;
+      t->languages.form = form;
+      t->languages.source = &copy[i];
+      return VKF_OK;
+    }
+  }
+  return VKF_OK;
+}
+
+vkf_status vkf_text_languages_load(vkf_text_tokenizer *t, vkf_text_loader *loader, const vkf_text_files *files) {
+  vkf_status st = VKF_OK;
+  json_t *tokenizer_config = NULL, *config = NULL;
+  VKF_TRY(vkf_text_load_object(loader, &files->tokenizer_config, &tokenizer_config));
+  VKF_TRY(vkf_text_load_object(loader, &files->config, &config));
+  const scheme *s = find_scheme(tokenizer_config, config);
+  if (s != NULL) VKF_TRY(load_scheme(t, loader->arena, s, tokenizer_config));
+  if (t->languages.source == NULL && t->languages.form != VKF_TEXT_LANGUAGE_ARROWS)
+    VKF_TRY(find_in_template(t, loader->arena));
+done:
+  json_decref(config);
+  json_decref(tokenizer_config);
+  return st;
+}
+
+/* ---- choosing ---------------------------------------------------------------------------------------------------- */
+
+/* Some languages of the tokenizer in quotes, those that begin as `name` first. */
+static void list_some(const vkf_text_tokenizer *t, const char *name, char *out, size_t size) {
+  enum { MOST = 8 };
+  size_t n = 0, n_listed = 0;
+  out[0] = 0;
+  for (int pass = 0; pass < 2; pass++)
+    for (size_t id = 0; id < t->n_pieces && n_listed < MOST; id++) {
+      if (!is_language(t, id)) continue;
+      vkf_text_string language = name_of(t, id);
+      bool is_like = strncmp(language.data, name, 2) == 0;
+      if (is_like != (pass == 0) || n + language.size + 3 > size) continue;
+      n += (size_t)snprintf(out + n, size - n, "%s%.*s", n_listed++ > 0 ? ", " : "", (int)language.size, language.data);
+    }
+}
+
+static vkf_status get_language(const vkf_text_tokenizer *t, const char *which, const char *name, int32_t *id) {
+  char some[200] = "";
+  *id = find_language(t, name);
+  if (*id >= 0) return VKF_OK;
+  if (t->languages.form != VKF_TEXT_LANGUAGE_NONE) list_some(t, name, some, sizeof(some));
+  if (some[0] == 0)
+    return vkf_env_fail(t->env, VKF_ERROR_ARGUMENT, "%s language \"%s\": this model's tokenizer has no languages",
+                        which, name);
+  return vkf_env_fail(t->env, VKF_ERROR_ARGUMENT,
+                      "%s language: expected one of the tokenizer's, such as %s; found \"%s\"", which, some, name);
+}
+
+vkf_status vkf_text_tokenizer_set_source_language(vkf_text_tokenizer *t, const char *name) {
+  int32_t id;
+  vkf_status st = get_language(t, "source", name, &id);
+  if (st != VKF_OK) return st;
+  if (t->languages.source == NULL)
+    return vkf_env_fail(t->env, VKF_ERROR_ARGUMENT,
+                        "source language \"%s\": this model's tokenizer marks target languages only", name);
+  *t->languages.source = id;
+  return VKF_OK;
+}
+
+vkf_status vkf_text_tokenizer_set_target_language(vkf_text_tokenizer *t, const char *name, int32_t *begin) {
+  int32_t id;
+  vkf_status st = get_language(t, "target", name, &id);
+  if (st != VKF_OK) return st;
+  bool is_before = t->languages.form == VKF_TEXT_LANGUAGE_ARROWS;
+  if (is_before) t->languages.before = id;
+  *begin = is_before ? -1 : id;
+  return VKF_OK;
+}

@@ -1,0 +1,92 @@
+/* older_languages: the tokens of languages, which the older files of multilingual models do not have.
+ *
+ * Their numbers follow the vocabulary's, in the order in which fairseq had the languages: that order is the format.
+ */
+#include "text/older.h"
+
+#include <stdio.h>
+#include <string.h>
+
+/* Names with a space behind each. */
+static const char MBART[] =
+    "ar_AR cs_CZ de_DE en_XX es_XX et_EE fi_FI fr_XX gu_IN hi_IN it_IT ja_XX kk_KZ ko_KR lt_LT lv_LV my_MM ne_NP nl_XX "
+    "ro_RO ru_RU si_LK tr_TR vi_VN zh_CN ";
+static const char MBART50[] =
+    "af_ZA az_AZ bn_IN fa_IR he_IL hr_HR id_ID ka_GE km_KH mk_MK ml_IN mn_MN mr_IN pl_PL ps_AF pt_XX sv_SE sw_KE ta_IN "
+    "te_IN th_TH tl_XX uk_UA ur_PK xh_ZA gl_ES sl_SI "; /* after those of MBART */
+static const char M2M100[] =
+    "af am ar ast az ba be bg bn br bs ca ceb cs cy da de el en es et fa ff fi fr fy ga gd gl gu ha he hi hr ht hu hy "
+    "id ig ilo is it ja jv ka kk km kn ko lb lg ln lo lt lv mg mk ml mn mr ms my ne nl no ns oc or pa pl ps pt ro ru "
+    "sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu ";
+static const char WMT21[] = "en ha is ja cs ru zh de ";
+
+static vkf_status put(vkf_text_older *o, const char *token, size_t id) {
+  if (json_object_get(o->vocab, token) != NULL) return VKF_OK; /* the file has it */
+  if (json_object_set_new(o->vocab, token, json_integer((json_int_t)id)) != 0) return vkf_text_older_no_memory(o);
+  return VKF_OK;
+}
+
+/* Each name between two `around`, from *id on. */
+static vkf_status put_names(vkf_text_older *o, const char *names, const char *around, size_t *id) {
+  vkf_status st = VKF_OK;
+  char token[32];
+  for (size_t n; st == VKF_OK && (n = strcspn(names, " ")) > 0; names += n + 1) {
+    snprintf(token, sizeof(token), "%s%.*s%s", around, (int)n, names, around);
+    st = put(o, token, (*id)++);
+  }
+  return st;
+}
+
+static vkf_status number_m2m(vkf_text_older *o) {
+  const char *codes = json_string_value(json_object_get(o->config, "language_codes"));
+  size_t id = json_object_size(o->vocab);
+  if (codes != NULL && strcmp(codes, "m2m100") != 0 && strcmp(codes, "wmt21") != 0)
+    return vkf_env_fail(o->loader->env, VKF_ERROR_UNSUPPORTED, "%s: language_codes \"%s\" is not supported",
+                        o->files->tokenizer_config.name, codes);
+  return put_names(o, codes != NULL && strcmp(codes, "wmt21") == 0 ? WMT21 : M2M100, "__", &id);
+}
+
+/* <s> <pad> </s> <unk>, then the pieces behind <unk> <s> </s>, which are one id further than in the file. */
+static vkf_status number_fairseq(vkf_text_older *o) {
+  static const char *const first[] = {"<s>", "<pad>", "</s>", "<unk>"};
+  vkf_status st = VKF_OK;
+  size_t id = o->spm->n_pieces + 1;
+  o->vocab = json_object();
+  if (o->vocab == NULL) return vkf_text_older_no_memory(o);
+  if (o->spm->n_pieces < 3 || o->spm->unk_id != 0)
+    return vkf_env_fail(o->loader->env, VKF_ERROR_FORMAT,
+                        "%s: expected the pieces <unk>, <s> and </s> first, found <unk> with the id %zu of %zu",
+                        o->files->spm.name, o->spm->unk_id, o->spm->n_pieces);
+  for (size_t i = 0; i < VKF_COUNT(first); i++) VKF_TRY(put(o, first[i], i));
+  for (size_t i = 3; i < o->spm->n_pieces; i++) {
+    vkf_text_string piece;
+    VKF_TRY(vkf_text_load_copy(o->loader, o->spm->pieces[i].text.data, o->spm->pieces[i].text.size, &piece));
+    VKF_TRY(put(o, piece.data, i + 1));
+  }
+  if (strncmp(o->row->class_name, "MBart", 5) == 0) VKF_TRY(put_names(o, MBART, "", &id));
+  if (strcmp(o->row->class_name, "MBart50") == 0) VKF_TRY(put_names(o, MBART50, "", &id));
+  VKF_TRY(put(o, "<mask>", id));
+done:
+  return st;
+}
+
+vkf_status vkf_text_older_number_pieces(vkf_text_older *o) {
+  if (o->row->form == VKF_OLDER_M2M) return number_m2m(o);
+  return o->row->form == VKF_OLDER_FAIRSEQ ? number_fairseq(o) : VKF_OK;
+}
+
+vkf_status vkf_text_older_add_languages(vkf_text_older *o) {
+  const char *key;
+  json_t *id;
+  json_object_foreach(o->vocab, key, id) {
+    vkf_text_language_form form = vkf_text_language_form_of((vkf_text_string){key, strlen(key)});
+    bool is_language = (o->row->form == VKF_OLDER_MARIAN && form == VKF_TEXT_LANGUAGE_ARROWS) ||
+                       (o->row->form == VKF_OLDER_M2M && form == VKF_TEXT_LANGUAGE_UNDERSCORES) ||
+                       (o->row->form == VKF_OLDER_FAIRSEQ && form == VKF_TEXT_LANGUAGE_CODE &&
+                        (size_t)json_integer_value(id) > o->spm->n_pieces);
+    if (!is_language || !json_is_integer(id)) continue;
+    vkf_status st = vkf_text_older_add_token(o, key, (size_t)json_integer_value(id), false);
+    if (st != VKF_OK) return st;
+  }
+  return VKF_OK;
+}

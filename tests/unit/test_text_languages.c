@@ -1,0 +1,227 @@
+/* Multilingual tokenizers: ids as transformers' classes give them from the same files, languages that are not there,
+ * templates of tokenizer.json, Marian's tokens before the text, lack of memory. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "text/tokenizer.h"
+
+static vkf_text_file read_file(const char *name) {
+  char path[512];
+  snprintf(path, sizeof path, VKF_SOURCE_DIR "/tests/data/tokenizers/languages/%s", name);
+  FILE *file = fopen(path, "rb");
+  if (!file) fail_msg("cannot open %s", path);
+  fseek(file, 0, SEEK_END);
+  size_t size = (size_t)ftell(file);
+  rewind(file);
+  char *data = malloc(size + 1);
+  assert_int_equal(fread(data, 1, size, file), size);
+  fclose(file);
+  data[size] = '\0';
+  return (vkf_text_file){data, size, name};
+}
+
+static vkf_text_file file_of(const char *text, const char *name) {
+  return (vkf_text_file){text, strlen(text), name};
+}
+
+static vkf_text_tokenizer *open_files(vkf_env *env, const vkf_text_files *files) {
+  vkf_text_tokenizer *tokenizer = NULL;
+  vkf_env_init(env, NULL);
+  if (vkf_text_tokenizer_create_from(env, files, &tokenizer) != VKF_OK) fail_msg("%s", env->message);
+  return tokenizer;
+}
+
+static void close_tokenizer(vkf_env *env, vkf_text_tokenizer *tokenizer) {
+  vkf_text_tokenizer_destroy(&tokenizer);
+  assert_int_equal(env->live_bytes, 0);
+}
+
+/* The ids of a text as "1 2 3". */
+static void assert_ids(vkf_text_tokenizer *tokenizer, vkf_env *env, const char *text, const char *want) {
+  char got[400] = "";
+  size_t n = 0;
+  vkf_text_ids ids;
+  vkf_text_ids_init(&ids, env);
+  assert_int_equal(vkf_text_tokenizer_encode(tokenizer, text, strlen(text), true, &ids), VKF_OK);
+  for (size_t i = 0; i < ids.n; i++)
+    n += (size_t)snprintf(got + n, sizeof got - n, "%s%d", i ? " " : "", (int)ids.ids[i]);
+  vkf_text_ids_finish(&ids);
+  assert_string_equal(got, want);
+}
+
+static vkf_text_files files_of(const char *class_name, char *config, size_t size) {
+  snprintf(config, size,
+           "{\"tokenizer_class\": \"%sTokenizer\", \"model_max_length\": 1000000000000000019884624838656}", class_name);
+  vkf_text_files files = {.spm = read_file("sentencepiece.bpe.model"),
+                          .tokenizer_config = file_of(config, "tokenizer_config.json")};
+  if (strcmp(class_name, "M2M100") == 0) files.vocab = read_file("vocab.json");
+  return files;
+}
+
+static void free_files(vkf_text_files *files) {
+  free((char *)files->spm.data);
+  free((char *)files->vocab.data);
+}
+
+static void assert_line(const json_t *line) {
+  char config[200], want[400] = "";
+  const char *class_name, *text, *language = NULL;
+  json_t *ids, *id;
+  size_t i, n = 0;
+  assert_int_equal(json_unpack((json_t *)line, "{s:s, s:s, s:o, s?s}", "class", &class_name, "text", &text, "ids", &ids,
+                               "language", &language),
+                   0);
+  json_array_foreach(ids, i, id) n +=
+      (size_t)snprintf(want + n, sizeof want - n, "%s%d", i ? " " : "", (int)json_integer_value(id));
+  vkf_env env;
+  vkf_text_files files = files_of(class_name, config, sizeof config);
+  vkf_text_tokenizer *tokenizer = open_files(&env, &files);
+  if (language) assert_int_equal(vkf_text_tokenizer_set_source_language(tokenizer, language), VKF_OK);
+  assert_ids(tokenizer, &env, text, want);
+  close_tokenizer(&env, tokenizer);
+  free_files(&files);
+}
+
+static void recorded(void **state) {
+  (void)state;
+  vkf_text_file vectors = read_file("vectors.jsonl");
+  size_t n_lines = 0;
+  for (char *line = strtok((char *)vectors.data, "\n"); line; line = strtok(NULL, "\n"), n_lines++) {
+    json_t *json = json_loads(line, 0, NULL);
+    if (json_is_null(json_object_get(json, "language"))) json_object_del(json, "language");
+    assert_line(json);
+    json_decref(json);
+  }
+  assert_int_equal(n_lines, 53);
+  free((char *)vectors.data);
+}
+
+/* The numbers that transformers gives these languages, and the sentence about one that is not there. */
+static void targets(void **state) {
+  (void)state;
+  static const struct {
+    const char *class_name, *language;
+    int32_t id;
+    const char *unknown, *message;
+  } rows[] = {
+      {"MBart", "ar_AR", 151, "fr", "such as fr_XX, ar_AR, cs_CZ, de_DE, en_XX, es_XX, et_EE, fi_FI; found \"fr\""},
+      {"MBart50", "sl_SI", 202, "xx_XX", "found \"xx_XX\""},
+      {"M2M100", "zu", 250, "fr_XX", "such as fr, af, am, "},
+      {"M2M100", "__af__", 151, "", "found \"\""},
+      {"XLMRoberta", NULL, 0, "fr", "no languages"},
+  };
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    vkf_env env;
+    char config[200];
+    int32_t begin = -2;
+    vkf_text_files files = files_of(rows[i].class_name, config, sizeof config);
+    vkf_text_tokenizer *tokenizer = open_files(&env, &files);
+    if (rows[i].language) {
+      assert_int_equal(vkf_text_tokenizer_set_target_language(tokenizer, rows[i].language, &begin), VKF_OK);
+      assert_int_equal(begin, rows[i].id);
+    }
+    assert_int_equal(vkf_text_tokenizer_set_target_language(tokenizer, rows[i].unknown, &begin), VKF_ERROR_ARGUMENT);
+    if (!strstr(env.message, rows[i].message)) fail_msg("%s", env.message);
+    vkf_env_clear(&env);
+    assert_int_equal(vkf_text_tokenizer_set_source_language(tokenizer, rows[i].unknown), VKF_ERROR_ARGUMENT);
+    close_tokenizer(&env, tokenizer);
+    free_files(&files);
+  }
+}
+
+/* A tokenizer.json with a language behind the text: so it stays without a class; NLLB's class has it before the text,
+ * or behind with legacy_behaviour. */
+static void templates(void **state) {
+  (void)state;
+  static const char json[] =
+      "{\"added_tokens\": [{\"id\": 2, \"content\": \"</s>\", \"special\": true},"
+      "{\"id\": 3, \"content\": \"eng_Latn\", \"special\": true}, {\"id\": 4, \"content\": \"zho_Hans\", \"special\": "
+      "true}],"
+      "\"pre_tokenizer\": {\"type\": \"Whitespace\"},"
+      "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"Sequence\": {\"id\": \"A\"}},"
+      "{\"SpecialToken\": {\"id\": \"</s>\"}}, {\"SpecialToken\": {\"id\": \"eng_Latn\"}}],"
+      "\"special_tokens\": {\"</s>\": {\"ids\": [2]}, \"eng_Latn\": {\"ids\": [3]}}},"
+      "\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"<unk>\": 0, \"a\": 1}, \"unk_token\": \"<unk>\"}}";
+  static const struct {
+    const char *config, *before, *after; /* ids without and with a language */
+  } rows[] = {
+      {"{}", "1 2 3", "1 2 4"},
+      {"{\"tokenizer_class\": \"NllbTokenizer\"}", "3 1 2", "4 1 2"},
+      {"{\"tokenizer_class\": \"NllbTokenizerFast\", \"src_lang\": \"zho_Hans\"}", "4 1 2", "4 1 2"},
+      {"{\"tokenizer_class\": \"NllbTokenizer\", \"legacy_behaviour\": true}", "1 2 3", "1 2 4"},
+  };
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    vkf_env env;
+    int32_t begin;
+    vkf_text_files files = {.tokenizer = file_of(json, "tokenizer.json"),
+                            .tokenizer_config = file_of(rows[i].config, "tokenizer_config.json")};
+    vkf_text_tokenizer *tokenizer = open_files(&env, &files);
+    assert_ids(tokenizer, &env, "a", rows[i].before);
+    assert_int_equal(vkf_text_tokenizer_set_source_language(tokenizer, "zho_Hans"), VKF_OK);
+    assert_ids(tokenizer, &env, "a", rows[i].after);
+    assert_int_equal(vkf_text_tokenizer_set_target_language(tokenizer, "eng_Latn", &begin), VKF_OK);
+    assert_int_equal(begin, 3);
+    close_tokenizer(&env, tokenizer);
+  }
+}
+
+/* Marian: the target language stands before the text; its token may also be written there. */
+static void marian(void **state) {
+  (void)state;
+  vkf_env env;
+  int32_t begin = 0;
+  vkf_text_files files = {
+      .spm = read_file("sentencepiece.bpe.model"),
+      .target_spm = read_file("sentencepiece.bpe.model"),
+      .vocab = file_of("{\"</s>\":0,\"<unk>\":1,\">>fr<<\":2,\">>es<<\":3,\"\xE2\x96\x81\":4}", "v"),
+      .config = file_of("{\"model_type\":\"marian\"}", "config.json")};
+  vkf_text_tokenizer *tokenizer = open_files(&env, &files);
+  assert_ids(tokenizer, &env, ">>es<< Z", "3 4 1 0");
+  assert_int_equal(vkf_text_tokenizer_set_source_language(tokenizer, "fr"), VKF_ERROR_ARGUMENT);
+  if (!strstr(env.message, "target languages only")) fail_msg("%s", env.message);
+  vkf_env_clear(&env);
+  assert_int_equal(vkf_text_tokenizer_set_target_language(tokenizer, "fr", &begin), VKF_OK);
+  assert_int_equal(begin, -1);
+  assert_ids(tokenizer, &env, "Z", "2 4 1 0");
+  close_tokenizer(&env, tokenizer);
+  free((char *)files.spm.data);
+  free((char *)files.target_spm.data);
+}
+
+static void lack_of_memory(void **state) {
+  (void)state;
+  static const char *const classes[] = {"MBart50", "M2M100"};
+  for (size_t i = 0; i < VKF_COUNT(classes); i++) {
+    char config[200];
+    vkf_text_files files = files_of(classes[i], config, sizeof config);
+    vkf_status st = VKF_ERROR_MEMORY;
+    uint64_t at = 0;
+    for (; st != VKF_OK; at++) {
+      vkf_env env;
+      vkf_env_init(&env, NULL);
+      env.fail_at = at + 1;
+      vkf_text_tokenizer *tokenizer = NULL;
+      st = vkf_text_tokenizer_create_from(&env, &files, &tokenizer);
+      if (st != VKF_OK) assert_int_equal(env.first, VKF_ERROR_MEMORY);
+      close_tokenizer(&env, tokenizer);
+    }
+    assert_true(at > 2);
+    free_files(&files);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(recorded), cmocka_unit_test(targets),        cmocka_unit_test(templates),
+      cmocka_unit_test(marian),   cmocka_unit_test(lack_of_memory),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
