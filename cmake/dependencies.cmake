@@ -1,11 +1,15 @@
 # What vkformer is built from. Each is found in the distribution or, for the Vulkan parts, first in VULKAN_SDK.
 #
+# libpng and libjpeg are optional: without them vkformer says so when it is given an image.
+#
 # Defines vkf_dependencies (what the library links), vkf_vulkan (Vulkan's headers, for our own sources), VKF_GLSLANG and
 # VKF_SPIRV_VAL.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson>=2.11)
 pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8>=10.32)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc>=2.2)
+pkg_check_modules(PNG IMPORTED_TARGET libpng>=1.6)
+pkg_check_modules(JPEG IMPORTED_TARGET libjpeg)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 
@@ -34,6 +38,18 @@ target_link_libraries(vkf_dependencies INTERFACE PkgConfig::JANSSON PkgConfig::P
 if(UNIX)
   target_link_libraries(vkf_dependencies INTERFACE m)
 endif()
+set(vkf_packages "jansson libpcre2-8 libutf8proc") # for who links a static libvkformer
+foreach(format PNG JPEG)
+  option(VKF_${format} "read ${format} images, where the library is there" ON)
+  if(VKF_${format} AND ${format}_FOUND)
+    target_link_libraries(vkf_dependencies INTERFACE PkgConfig::${format})
+    target_compile_definitions(vkf_dependencies INTERFACE VKF_HAS_${format})
+    string(TOLOWER " lib${format}" package)
+    string(APPEND vkf_packages ${package})
+  elseif(VKF_${format})
+    message(STATUS "vkformer will read no ${format} images: the library is not there")
+  endif()
+endforeach()
 
 # Our room gpu keeps function tables of its own and opens the loader at run time: headers are all it needs of Vulkan.
 add_library(vkf_vulkan INTERFACE)

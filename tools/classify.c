@@ -1,4 +1,4 @@
-/* classify: labels of texts and of the words of a text, with the names that config.json gives them.
+/* classify: labels of texts, of the words of a text and of images, with the names that config.json gives them.
  *
  * Scores are what transformers' pipelines give: softmax over the labels; the sigmoid of each where a text may have
  * several labels or there is but one; the logit itself for a regression.
@@ -14,6 +14,7 @@ typedef struct classifier {
   const tool_args *args;
   json_t *config;
   bool tokens; /* a label for every word */
+  bool images; /* the texts are names of image files */
 } classifier;
 
 typedef struct labelled {
@@ -63,6 +64,7 @@ static json_t *label_json(const classifier *c, labelled l) {
 
 /* ---- a text ------------------------------------------------------------------------------------------------------ */
 
+/* An image is printed as a text, which is its name here. */
 static int print_text(classifier *c, const char *text, const float *logits, size_t n) {
   size_t top = c->args->top && c->args->top < n ? c->args->top : n;
   char space[32];
@@ -74,7 +76,7 @@ static int print_text(classifier *c, const char *text, const float *logits, size
   if (c->args->json) {
     json_t *list = json_array();
     for (size_t i = 0; i < top; i++) json_array_append_new(list, label_json(c, all[i]));
-    exit_code = tool_print_json_line(json_pack("{s:s, s:o}", "text", text, "labels", list));
+    exit_code = tool_print_json_line(json_pack("{s:s, s:o}", c->images ? "image" : "text", text, "labels", list));
   } else {
     for (size_t i = 0; i < top; i++)
       printf("%s%s %.4f", i ? "  " : "", label_name(c, all[i].label, space, sizeof space), all[i].score);
@@ -164,11 +166,20 @@ static int print_words(classifier *c, const char *source, const vkf_result *toke
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
+/* One forward pass over an image. */
+static int run_image(classifier *c, const char *path, vkf_result **out) {
+  vkf_result *pixels = NULL;
+  vkf_status status = vkf_model_read_images(c->session.model, &path, 1, &pixels);
+  if (status == VKF_OK) status = vkf_model_run(c->session.model, vkf_result_at(pixels, 0), 1, NULL, out);
+  vkf_result_destroy(&pixels);
+  return status == VKF_OK ? TOOL_OK : tool_session_fail(&c->session, status, NULL);
+}
+
 static int on_text(void *user, size_t index, const char *text) {
   classifier *c = user;
   vkf_result *tokens = NULL, *result = NULL;
-  int exit_code = tool_tokenize_text(&c->session, index, text, &tokens);
-  if (exit_code == TOOL_OK) exit_code = tool_run_ids(&c->session, index, tokens, &result);
+  int exit_code = c->images ? run_image(c, text, &result) : tool_tokenize_text(&c->session, index, text, &tokens);
+  if (exit_code == TOOL_OK && !c->images) exit_code = tool_run_ids(&c->session, index, tokens, &result);
   const vkf_array *logits = vkf_result_find(result, "logits");
   if (exit_code == TOOL_OK && (!logits || logits->rank != (c->tokens ? 3u : 2u))) {
     exit_code = tool_error("%s: expected a model with a classification head, found none", c->args->operands[0]);
@@ -187,6 +198,9 @@ static int run_classify(const tool_args *args) {
     c.config = tool_folder_json(args->operands[0], "config.json");
     const char *name = json_string_value(json_array_get(json_object_get(c.config, "architectures"), 0));
     c.tokens = name && strstr(name, "ForTokenClassification");
+    vkf_model_info info;
+    vkf_model_get_info(c.session.model, &info);
+    c.images = info.image[0] > 0;
     exit_code = tool_each_text((const char *const *)args->operands + 1, args->n_operands - 1, on_text, &c);
   }
   json_decref(c.config);
@@ -195,19 +209,22 @@ static int run_classify(const tool_args *args) {
 }
 
 static const tool_option options[] = {
-    {"top-k", 'k', TOOL_SIZE, offsetof(tool_args, top), "N", "only the best N labels of a text"},
-    {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "a JSON line for each text: text and labels, or words"},
+    {"top-k", 'k', TOOL_SIZE, offsetof(tool_args, top), "N", "only the best N labels of a text or image"},
+    {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "a JSON line for each: text or image, and labels or words"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
 const tool_command tool_classify = {
     .name = "classify",
-    .summary = "Label texts or their words, or the lines of standard input",
-    .usage = "MODEL [OPTION]... [TEXT]...",
+    .summary = "Label texts, their words, or images",
+    .usage = "MODEL [OPTION]... [TEXT|IMAGE]...",
     .text =
-        "A line of labels and scores is printed for each text, best first; where the model labels tokens,\n"
-        "a line for each word, labelled as its first token is.",
-    .examples = "  vkformer classify distilbert-sst2 \"A wonderful film.\"\n",
+        "A line of labels and scores is printed for each text, or line of standard input, best first; where the\n"
+        "model labels tokens, a line for each word, labelled as its first token is. For a model of images the\n"
+        "arguments, or lines, are the names of PNG and JPEG files.",
+    .examples =
+        "  vkformer classify distilbert-sst2 \"A wonderful film.\"\n"
+        "  vkformer classify vit-base-patch16-224 --top-k 3 photo.jpg\n",
     .groups = {&group, &tool_common_options},
     .min_operands = 1,
     .max_operands = (size_t)-1,

@@ -43,7 +43,7 @@ typedef struct tool_args {
   int json, plan, decode, hidden_states, attentions;
   size_t batch_size, length; /* 0: not given */
   double seconds;            /* 0: not given */
-  tool_texts prompts, stops;
+  tool_texts prompts, stops, images;
   const char *pooling, *source_lang, *target_lang;
   int chat, normalize, similarity;
   size_t top;     /* 0: not given */

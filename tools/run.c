@@ -3,15 +3,22 @@
 
 #include "program.h"
 
+static int read_inputs(tool_session *session, const tool_args *args, vkf_result **out) {
+  if (args->inputs) return tool_read_arrays(session, args->inputs, out);
+  vkf_status status = vkf_model_read_images(session->model, args->images.at, args->images.n, out);
+  return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
+}
+
 static int run_run(const tool_args *args) {
   tool_session session = {0};
   vkf_result *inputs = NULL, *result = NULL;
-  if (!args->inputs || !args->outputs) {
+  if (!(args->inputs || args->images.n) || !args->outputs) {
     return tool_usage_error("run", "expected --inputs FILE and --outputs FILE, found %s",
-                            args->inputs ? "no --outputs" : "no --inputs");
+                            args->inputs || args->images.n ? "no --outputs" : "no --inputs");
   }
+  if (args->inputs && args->images.n) return tool_usage_error("run", "expected --inputs or --image, found both");
   int exit_code = tool_session_open(&session, args, args->device, args->operands[0]);
-  if (exit_code == TOOL_OK) exit_code = tool_read_arrays(&session, args->inputs, &inputs);
+  if (exit_code == TOOL_OK) exit_code = read_inputs(&session, args, &inputs);
   vkf_array *arrays = exit_code == TOOL_OK ? tool_arrays(inputs) : NULL;
   if (exit_code == TOOL_OK && !arrays) exit_code = TOOL_FAILED;
   if (exit_code == TOOL_OK) {
@@ -31,6 +38,9 @@ static const tool_option options[] = {
     {"inputs", 'i', TOOL_TEXT, offsetof(tool_args, inputs), "FILE",
      "safetensors: input_ids, attention_mask, decoder_input_ids,\ndecoder_attention_mask, token_type_ids; int32 or "
      "int64;\npixel_values of images; float32"},
+    {"image", 0, TOOL_TEXTS, offsetof(tool_args, images), "FILE",
+     "instead of pixel_values a PNG or JPEG image, prepared as the\nfolder's preprocessor_config.json says; "
+     "repeatable"},
     {"outputs", 'o', TOOL_TEXT, offsetof(tool_args, outputs), "FILE", "safetensors, written as a whole or not at all"},
     {"output-hidden-states", 0, TOOL_FLAG, offsetof(tool_args, hidden_states), NULL,
      "the states after each layer, too"},

@@ -235,7 +235,8 @@ typedef struct vkf_model_info {
   uint64_t n_parameters;                                                                 /* tied tensors once */
   uint64_t file_bytes, device_bytes;
   uint8_t has_tokenizer, can_generate;
-  size_t n_unused; /* tensors of the file that nothing asks for */
+  size_t n_unused;   /* tensors of the file that nothing asks for */
+  uint32_t image[3]; /* channels, height, width of pixel_values in the place of ids; 0: the model takes ids */
 } vkf_model_info;
 VKF_API void vkf_model_get_info(const vkf_model *model, vkf_model_info *out);
 /* i < n_unused. */
@@ -258,6 +259,10 @@ typedef struct vkf_run_params {
  * hidden_states.N, attentions.N where there is one stack. params: NULL for last states and logits only. */
 VKF_API vkf_status vkf_model_run(vkf_model *model, const vkf_array *inputs, size_t n_inputs,
                                  const vkf_run_params *params, vkf_result **out);
+
+/* Image files (PNG, JPEG) as the folder's preprocessor_config.json wants them, in the arithmetic of Pillow: the array
+ * pixel_values [n,channels,height,width] for vkf_model_run(). For models of images. */
+VKF_API vkf_status vkf_model_read_images(vkf_model *model, const char *const *paths, size_t n, vkf_result **out);
 
 /* After each step: `row` of the batch got `token` (greedy, sampling), or the step ended (beams: token -1). Non-zero
  * stops. */

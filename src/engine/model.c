@@ -72,7 +72,8 @@ void vkf_model_get_info(const vkf_model *m, vkf_model_info *out) {
                           .device_bytes = m->dev->backend->table->weights_bytes(m->weights),
                           .has_tokenizer = m->tokenizer != NULL,
                           .can_generate = info->architecture != VKF_ARCHITECTURE_ENCODER && info->has_head,
-                          .n_unused = info->n_unused};
+                          .n_unused = info->n_unused,
+                          .image = {info->image[0], info->image[1], info->image[2]}};
 }
 
 const char *vkf_model_unused_tensor(const vkf_model *m, size_t i) {

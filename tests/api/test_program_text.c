@@ -1,8 +1,8 @@
 /* The commands on texts from outside: generate with prompts, fill-mask, classify and embed on golden models, which get
  * a word-level tokenizer: id N is the word wN.
  *
- * In a command $V is the program, $T a fresh folder with the models gpt2, marian, mbart, bert, labels (a label a text)
- * and words (a label a word). VKF_DEVICE names the driver under test.
+ * In a command $V is the program, $T a fresh folder with the models gpt2, marian, mbart, bert, labels (a label a text),
+ * words (a label a word) and vit (images; $I is the folder of tests/images). VKF_DEVICE names the driver under test.
  */
 #define _XOPEN_SOURCE 700
 #include <setjmp.h>
@@ -112,9 +112,10 @@ static int prepare(void **state) {
   setenv("T", folder, 1);
   setenv("V", VKF_BINARY_DIR "/vkformer", 1);
   setenv("G", VKF_SOURCE_DIR "/tests/golden", 1);
+  setenv("I", VKF_SOURCE_DIR "/tests/images", 1);
   if (system(
           "cp -r $G/gpt2 $T/gpt2 && cp -r $G/gpt2 $T/bytes && cp -r $G/marian $T/marian && cp -r $G/mbart $T/mbart && "
-          "cp -r $G/bert $T/bert && "
+          "cp -r $G/bert $T/bert && cp -r $G/vit $T/vit && "
           "cp -r $G/bert-sequence-classification $T/labels && cp -r $G/roberta-token-classification $T/words && "
           "chmod -R u+w $T && echo '{\"tokenizer_class\": \"MBartTokenizer\"}' > $T/mbart/tokenizer_config.json") != 0)
     return -1;
@@ -341,6 +342,35 @@ static void check_embedding(const char *command, const double *expected, size_t 
   json_decref(line);
 }
 
+/* The scores are those of transformers, with its Pillow image processor. */
+static void test_images(void **state) {
+  (void)state;
+  static const char *const with = "printf '{\"size\": 32}' > $T/vit/preprocessor_config.json";
+  must_fail("$V classify $T/vit $I/rgb.png", 1, "vit/preprocessor_config.json: cannot be opened");
+  must_print(with, "");
+  if (run("$V classify $T/vit -k 1 $I/rgb.png") != 0 && strstr(err, "built without")) {
+    print_message("no images: %s", err);
+    return;
+  }
+  must_print("$V classify $T/vit -k 3 $I/chroma.jpg $I/rgb.png",
+             "LABEL_9 0.2151  LABEL_6 0.1812  LABEL_4 0.1455\nLABEL_9 0.3731  LABEL_6 0.2083  LABEL_0 0.1340\n");
+  json_t *line = line_of("ls $I/rgb.png | $V classify $T/vit --json", 0);
+  assert_non_null(strstr(json_string_value(json_object_get(line, "image")), "/rgb.png"));
+  assert_int_equal(json_array_size(json_object_get(line, "labels")), 10);
+  json_decref(line);
+  must_print("$V run $T/vit --image $I/rgb.png --image $I/chroma.jpg -o $T/vit.out", "");
+  must_fail("$V run $T/vit --image $I/rgb.png -i $T/vit.out -o $T/vit.out", 2, "expected --inputs or --image");
+  must_fail("$V run $T/gpt2 --image $I/rgb.png -o $T/vit.out", 1, "found a model of token ids");
+  must_fail("$V classify $T/vit $T/vit.out", 1, "vit.out: expected a PNG or JPEG image, found something else");
+  must_fail("head -c 300 $I/rgb.png > $T/cut.png; $V classify $T/vit $T/cut.png", 1,
+            "cut.png: the PNG image cannot be");
+  must_fail("$V classify $T/vit $I/cmyk.jpg", 1, "CMYK");
+  must_print("printf '{\"size\": 33}' > $T/vit/preprocessor_config.json", "");
+  must_fail("$V classify $T/vit $I/rgb.png", 1, "expected images of 32 x 32, as the model has them, found 33 x 33");
+  must_print("printf '{\"do_pad\": true}' > $T/vit/preprocessor_config.json", "");
+  must_fail("$V classify $T/vit $I/rgb.png", 1, "\"do_pad\" is not supported");
+}
+
 static void test_embed(void **state) {
   (void)state;
   enum { MAX_WIDTH = 256, S = 5 };
@@ -389,6 +419,7 @@ int main(void) {
       cmocka_unit_test(test_fill_mask),
       cmocka_unit_test(test_classify),
       cmocka_unit_test(test_embed),
+      cmocka_unit_test(test_images),
   };
   return cmocka_run_group_tests(tests, prepare, clean);
 }
