@@ -1,11 +1,13 @@
 # GLSL to SPIR-V to one C file: VKF_SHADERS_C.
 #
-# shaders/manifest.cmake sets VKF_SHADERS, a list of rows "name|source.comp|defines|feature":
+# shaders/manifest.cmake sets VKF_SHADERS, a list of rows "name|source.comp|defines|feature|formats":
 #   name     what vkf_kern_spirv_table calls it
 #   source   relative to shaders/, which is also the include path
 #   defines  separated by spaces, "TYPE=vec4 HALF"; may be empty
 #   feature  a GLSL extension that the compiler must know, for example GL_EXT_integer_dot_product, or COOPMAT for
 #            GL_KHR_cooperative_matrix; the row is left out, with a line that says so, where it does not. May be missing.
+#   formats  storage formats beside f32 in which it reads weights, keys or values, separated by spaces: each gives one more
+#            module, name_<format>, with FORMAT defined as VKF_S_<FORMAT> of shared/constants.h. May be missing.
 set(VKF_SHADERS "")
 if(EXISTS ${PROJECT_SOURCE_DIR}/shaders/manifest.cmake)
   include(${PROJECT_SOURCE_DIR}/shaders/manifest.cmake)
@@ -38,7 +40,24 @@ endfunction()
 
 set(spirv_files "")
 set(spirv_names "")
+# A row a module.
+set(shader_rows "")
 foreach(row IN LISTS VKF_SHADERS)
+  string(REPLACE "|" ";" fields "${row}|||")
+  list(GET fields 0 name)
+  list(GET fields 1 source)
+  list(GET fields 2 defines)
+  list(GET fields 3 feature)
+  list(GET fields 4 formats)
+  list(APPEND shader_rows "${name}|${source}|${defines}|${feature}")
+  separate_arguments(formats UNIX_COMMAND "${formats}")
+  foreach(format IN LISTS formats)
+    string(TOUPPER ${format} upper)
+    list(APPEND shader_rows "${name}_${format}|${source}|${defines} FORMAT=VKF_S_${upper}|${feature}")
+  endforeach()
+endforeach()
+
+foreach(row IN LISTS shader_rows)
   string(REPLACE "|" ";" row "${row}||")
   list(GET row 0 name)
   list(GET row 1 source)

@@ -1,5 +1,5 @@
 // Rows of a table by id, scaled, plus rows of a position table and of a type table; a workgroup writes a row.
-// Operands: ids, table (in any packing), positions, position table, types, type table, out.
+// Operands: ids, table (in any packing and FORMAT), positions, position table, types, type table, out, scales of the table.
 // Every step is rounded and none is contracted: the result is bit-equal to the reference. An id outside of its table
 // reads row 0 (the host refuses such ids before).
 #version 450
@@ -11,7 +11,7 @@
 #include "lib/weights.glsl"
 
 layout(BINDING(0)) readonly buffer Ids { uint ids[]; };
-layout(BINDING(1)) readonly buffer Table { float table[]; };
+layout(BINDING(1)) readonly buffer Table { WORD table[]; };
 layout(BINDING(2)) readonly buffer Positions { uint positions[]; };
 layout(BINDING(3)) readonly buffer PositionTable { float position_table[]; };
 layout(BINDING(4)) readonly buffer Types { uint types[]; };
@@ -19,6 +19,19 @@ layout(BINDING(5)) readonly buffer TypeTable { float type_table[]; };
 layout(constant_id = VKF_C_HAS_TABLE) const uint HAS_TABLE = 1;
 layout(constant_id = VKF_C_HAS_POSITIONS) const uint HAS_POSITIONS = 0;
 layout(constant_id = VKF_C_HAS_TYPES) const uint HAS_TYPES = 0;
+
+#ifdef ROW_SCALES
+layout(BINDING(OUT + 1)) readonly buffer Scales { float scales[]; };
+#endif
+
+float entry(uint id, uint c) {
+  const uint i = weight_index(id, c, p.width);
+  precise float x = unpack(table[at[1].x + i / PER_WORD], i % PER_WORD);
+#ifdef ROW_SCALES
+  x = x * scales[at[OUT + 1].x + id]; // exact
+#endif
+  return x;
+}
 
 uint within(uint id, uint n) { return id < n ? id : 0; }
 
@@ -31,7 +44,7 @@ void main() {
   if (HAS_TYPES != 0) type = within(types[at[4].x + row], p.n_types);
   for (uint c = gl_LocalInvocationID.x; c < p.width; c += gl_WorkGroupSize.x) {
     precise float y = 0.0;
-    if (HAS_TABLE != 0) y = table[at[1].x + weight_index(id, c, p.width)] * p.scale;
+    if (HAS_TABLE != 0) y = entry(id, c) * p.scale;
     if (HAS_POSITIONS != 0) y = y + position_table[at[3].x + position * p.width + c];
     if (HAS_TYPES != 0) y = y + type_table[at[5].x + type * p.width + c];
     store(row, c, p.width, y);

@@ -1,16 +1,17 @@
 # Every compute shader that the build compiles and embeds, a row each: "name|source.comp|defines|feature".
 # cmake/shaders.cmake explains the columns. A define is only for what changes SPIR-V types or extensions.
+set(WEIGHTS "f16 bf16 int8") # what a kernel of weights reads beside f32
 set(VKF_SHADERS
-  "embed|embed.comp|"
-  "matmul_naive|matmul_naive.comp|"
-  "matmul_shared|matmul_shared.comp|"
-  "matmul_lane|matmul_lane.comp|"
-  "matmul_lane_texel|matmul_lane.comp|TEXEL"
-  "matmul_lane_broadcast_m16|matmul_lane.comp|BROADCAST TM=16"
-  "matmul_lane_broadcast_m4|matmul_lane.comp|BROADCAST TM=4"
-  "matmul_lane_broadcast_m1|matmul_lane.comp|BROADCAST TM=1"
-  "matmul_direct|matmul_direct.comp|"
-  "matmul_direct_rows|matmul_direct.comp|X_ROWS"
+  "embed|embed.comp|||${WEIGHTS}"
+  "matmul_naive|matmul_naive.comp|||${WEIGHTS}"
+  "matmul_shared|matmul_shared.comp|||${WEIGHTS}"
+  "matmul_lane|matmul_lane.comp|||${WEIGHTS}"
+  "matmul_lane_texel|matmul_lane.comp|TEXEL||${WEIGHTS}"
+  "matmul_lane_broadcast_m16|matmul_lane.comp|BROADCAST TM=16||${WEIGHTS}"
+  "matmul_lane_broadcast_m4|matmul_lane.comp|BROADCAST TM=4||${WEIGHTS}"
+  "matmul_lane_broadcast_m1|matmul_lane.comp|BROADCAST TM=1||${WEIGHTS}"
+  "matmul_direct|matmul_direct.comp|||${WEIGHTS}"
+  "matmul_direct_rows|matmul_direct.comp|X_ROWS||${WEIGHTS}"
   "attention|attention.comp|"
   "attention_vec4|attention.comp|VEC4"
   "attention_vec4_texel|attention.comp|VEC4 TEXEL"

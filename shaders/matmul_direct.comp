@@ -1,6 +1,6 @@
 // out = act(x w^T + bias) + residual by buffer references: a workgroup is one subgroup of LANES and computes TM rows, a
 // lane one column of them. x is read at addresses that are the same for all lanes, which recent lavapipe turns into
-// scalar loads folded into the multiply-add; w (VKF_W_DIRECT) two k a lane and load. Operands: x, w, bias, residual, out.
+// scalar loads folded into the multiply-add; w (VKF_W_DIRECT) 64 bits a lane and load. Operands: x, w, bias, residual, out.
 // x lies in panels (TM divides 32), with X_ROWS in rows (K a multiple of 4, few rows). k ascending in steps of DEPTH and
 // a rest, one accumulator an element.
 #version 450
@@ -23,7 +23,8 @@ struct Slice { vec4 v[DEPTH * VKF_PANEL / 4]; };
 #endif
 layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Slices { Slice slice[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Floats { float f[]; };
-layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Pairs { vec2 pair[]; };
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Packs { WORDS_OF_64 pack[]; };
+#define PACK (2 * PER_WORD) // k in a load
 
 uvec2 advance(uvec2 address, uint bytes) {
   uint carry;
@@ -43,8 +44,8 @@ uvec2 advance(uvec2 address, uint bytes) {
 void main() {
   const uint M = dim[p.rows], lane = gl_LocalInvocationID.x, column = gl_WorkGroupID.x * LANES + lane;
   const uint row0 = gl_WorkGroupID.y * TM, slices = p.k / DEPTH;
-  Pairs w = Pairs(at[1]);
-  uint wi = gl_WorkGroupID.x * ((p.k + 1) / 2) * LANES + lane, s = 0;
+  Packs w = Packs(at[1]);
+  uint wi = gl_WorkGroupID.x * ((p.k + PACK - 1) / PACK) * LANES + lane, s = 0;
 #ifdef X_ROWS
   uvec2 x[MAX_TM];
   [[unroll]] for (uint i = 0; i < TM; i++) x[i] = advance(at[0], min(row0 + i, M - 1) * p.k * 4);
@@ -55,16 +56,19 @@ void main() {
   [[unroll]] for (uint i = 0; i < TM; i++) sums[i] = 0.0;
   if (slices != 0) {
     do {
-      [[unroll]] for (uint k = 0; k < DEPTH; k += 2) {
-        const vec2 b = w.pair[wi + k / 2 * LANES];
-        [[unroll]] for (uint i = 0; i < TM; i++) sums[i] = mad(X(i, k), b.x, sums[i]);
-        [[unroll]] for (uint i = 0; i < TM; i++) sums[i] = mad(X(i, k + 1), b.y, sums[i]);
+      [[unroll]] for (uint k = 0; k < DEPTH; k += PACK) {
+        const WORDS_OF_64 words = w.pack[wi + k / PACK * LANES];
+        [[unroll]] for (uint j = 0; j < PACK; j++) {
+          const float b = unpack(words[j / PER_WORD], j % PER_WORD);
+          [[unroll]] for (uint i = 0; i < TM; i++) sums[i] = mad(X(i, k + j), b, sums[i]);
+        }
       }
-      wi += DEPTH / 2 * LANES;
+      wi += DEPTH / PACK * LANES;
     } while (++s < slices);
   }
   for (uint k = slices * DEPTH; k < p.k; k++) {
-    const float b = w.pair[wi + (k - slices * DEPTH) / 2 * LANES][k % 2];
+    const WORDS_OF_64 words = w.pack[wi + (k - slices * DEPTH) / PACK * LANES];
+    const float b = unpack(words[k / PER_WORD % 2], k % PER_WORD);
     [[unroll]] for (uint i = 0; i < TM; i++) sums[i] = mad(X_REST(i, k), b, sums[i]);
   }
   if (column >= p.n) return;

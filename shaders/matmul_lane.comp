@@ -1,7 +1,7 @@
 // out = act(x w^T + bias) + residual without shared memory: a workgroup is one subgroup of LANES and computes TM rows of
 // 4 LANES columns. A lane loads four k of one row of x at a time and all lanes get them from it; lane l owns the columns
 // l + j LANES, j < 4. Operands: x (rows), w (VKF_W_LANE), bias, residual, out. k ascending, one accumulator an element.
-// TEXEL reads x and w through texel buffers. BROADCAST hands values on by subgroupBroadcast (four lanes), else by
+// TEXEL reads x and w through texel buffers; w four k of a column a texel, in any FORMAT. BROADCAST hands values on by subgroupBroadcast (four lanes), else by
 // subgroupShuffle. K is a multiple of 4; rows past M repeat the last.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -19,14 +19,22 @@
 
 #ifdef TEXEL
 layout(set = 0, binding = 1) uniform samplerBuffer x4;
+#if FORMAT == VKF_S_F32
 layout(set = 0, binding = 2) uniform samplerBuffer w4;
-#define LOAD(buffer, i) texelFetch(buffer, int(i))
-#define FIRST(o) at[o].x
+#else
+layout(set = 0, binding = 2) uniform usamplerBuffer w4;
+#endif
+#define LOAD_X(i) texelFetch(x4, int(i))
+#define LOAD_W(i) unpack4(WORDS_OF_4(texelFetch(w4, int(i))))
+#define FIRST_X at[0].x
+#define FIRST_W at[1].x
 #else
 layout(BINDING(0)) readonly buffer X { vec4 x4[]; };
-layout(BINDING(1)) readonly buffer W { vec4 w4[]; };
-#define LOAD(buffer, i) buffer[i]
-#define FIRST(o) (at[o].x / 4)
+layout(BINDING(1)) readonly buffer W { WORDS_OF_4 w4[]; };
+#define LOAD_X(i) x4[i]
+#define LOAD_W(i) unpack4(w4[i])
+#define FIRST_X (at[0].x / 4)
+#define FIRST_W (at[1].x / 4 * PER_WORD)
 #endif
 
 #define MAX_TM 16
@@ -60,12 +68,12 @@ void main() {
   vec4 sums[MAX_TM];
   uint xi[MAX_GROUPS];
   [[unroll]] for (uint i = 0; i < TM; i++) sums[i] = vec4(0.0);
-  [[unroll]] for (uint g = 0; g < GROUPS; g++) xi[g] = FIRST(0) + min(row0 + g * LANES + lane, M - 1) * k4;
-  uint wi = FIRST(1) + column0 * k4 + lane, k = 0;
+  [[unroll]] for (uint g = 0; g < GROUPS; g++) xi[g] = FIRST_X + min(row0 + g * LANES + lane, M - 1) * k4;
+  uint wi = FIRST_W + column0 * k4 + lane, k = 0;
   do {
     vec4 x_now[MAX_GROUPS], w_now[4];
-    [[unroll]] for (uint g = 0; g < GROUPS; g++) x_now[g] = LOAD(x4, xi[g] + k);
-    [[unroll]] for (uint j = 0; j < 4; j++) w_now[j] = LOAD(w4, wi + j * LANES);
+    [[unroll]] for (uint g = 0; g < GROUPS; g++) x_now[g] = LOAD_X(xi[g] + k);
+    [[unroll]] for (uint j = 0; j < 4; j++) w_now[j] = LOAD_W(wi + j * LANES);
     wi += LANES * 4;
     AT_K(x)
     AT_K(y)

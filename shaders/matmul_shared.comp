@@ -9,7 +9,8 @@
 #include "lib/epilogue.glsl"
 
 layout(BINDING(0)) readonly buffer X { float x[]; };
-layout(BINDING(1)) readonly buffer W { float w[]; };
+layout(BINDING(1)) readonly buffer W { WORD w[]; };
+float weight(uint i) { return unpack(w[at[1].x + i / PER_WORD], i % PER_WORD); }
 // One element more a slice than it needs: neighbours of a column lie in different banks.
 shared float x_slice[BK * (BM + 1)];
 shared float w_slice[BK * (BN + 1)];
@@ -30,7 +31,7 @@ void main() {
     }
     for (uint e = lane; e < BN * BK; e += lanes) {
       const uint column = column0 + e / BK, k = k0 + e % BK;
-      w_slice[e % BK * (BN + 1) + e / BK] = column < p.n && k < p.k ? w[at[1].x + column * p.k + k] : 0.0;
+      w_slice[e % BK * (BN + 1) + e / BK] = column < p.n && k < p.k ? weight(column * p.k + k) : 0.0;
     }
     barrier();
     for (uint k = 0; k < BK; k++) {

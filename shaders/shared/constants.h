@@ -14,7 +14,7 @@
 #define VKF_C_TN 6
 #define VKF_C_W_LAYOUT 7  /* packing of the weight: VKF_W_* */
 #define VKF_C_W_COLUMNS 8 /* its columns a group */
-#define VKF_C_W_K_ALIGN 9 /* its K is padded to a multiple of this */
+#define VKF_C_W_K_ALIGN 9 /* its k a pack; K is padded to a multiple of this */
 #define VKF_C_COMMON 10
 
 /* matmul */
@@ -57,6 +57,12 @@
 #define VKF_W_ROWS 0
 #define VKF_W_LANE 1
 #define VKF_W_DIRECT 2
+
+/* How weights, keys and values are stored: as vkf_format. FORMAT is one of these in a kernel that reads them. */
+#define VKF_S_F32 0
+#define VKF_S_F16 1
+#define VKF_S_BF16 2
+#define VKF_S_INT8 3
 
 /* As vkf_activation. */
 #define VKF_A_NONE 0

@@ -181,7 +181,7 @@ void vkf_engine_op_positional_encoding(vkf_op_build *o) {
   if (o->errors) rounding_of_table(data, n, width);
   uint32_t index = o->n_weights++;
   static const char *const name = "sinusoids";
-  o->weights[index] = (vkf_weight_info){name, 2, {(uint32_t)n, (uint32_t)width}, VKF_WEIGHT_TABLE};
+  o->weights[index] = (vkf_weight_info){name, 2, {(uint32_t)n, (uint32_t)width}, VKF_WEIGHT_TABLE, VKF_FORMAT_F32};
   o->parts[index] = (vkf_op_weight){{data}, {n * width}};
   uint32_t table = vkf_engine_op_constant(o, name, VKF_F32, 2,
                                           (vkf_extent[]){vkf_engine_op_fixed(n), vkf_engine_op_fixed(width)}, data);

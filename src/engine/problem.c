@@ -37,21 +37,28 @@ static const struct {
   vkf_op op;
   uint32_t n_numbers;
   const char *form;
+  bool has_format;
   vkf_params (*params)(const uint32_t *numbers);
   uint32_t inputs; /* optional inputs that are present */
 } forms[] = {
-    {VKF_OP_MATMUL, 3, "matmul:M,N,K", matmul, 1u << VKF_MATMUL_BIAS},
-    {VKF_OP_ATTENTION, 4, "attention:QUERIES,KEYS,HEADS,WIDTH", attention, 0},
-    {VKF_OP_NORM, 2, "norm:ROWS,WIDTH", norm, 1u << VKF_NORM_WEIGHT | 1u << VKF_NORM_BIAS},
-    {VKF_OP_LOG_SOFTMAX, 2, "log_softmax:ROWS,WIDTH", log_softmax, 0},
-    {VKF_OP_TOP_K, 3, "top_k:ROWS,WIDTH,K", top_k, 0},
+    {VKF_OP_MATMUL, 3, "matmul:M,N,K[,FORMAT]", true, matmul, 1u << VKF_MATMUL_BIAS},
+    {VKF_OP_ATTENTION, 4, "attention:QUERIES,KEYS,HEADS,WIDTH", false, attention, 0},
+    {VKF_OP_NORM, 2, "norm:ROWS,WIDTH", false, norm, 1u << VKF_NORM_WEIGHT | 1u << VKF_NORM_BIAS},
+    {VKF_OP_LOG_SOFTMAX, 2, "log_softmax:ROWS,WIDTH", false, log_softmax, 0},
+    {VKF_OP_TOP_K, 3, "top_k:ROWS,WIDTH,K", false, top_k, 0},
 };
 
-/* Numbers from 1 to 2^24, separated by commas; how many there are, 0 if that is not what the text is. */
-static uint32_t parse_numbers(const char *text, uint32_t numbers[MAX_NUMBERS]) {
+/* Numbers from 1 to 2^24, separated by commas, and (format not NULL) a format in the end; how many numbers there are, 0
+ * if that is not what the text is. */
+static uint32_t parse_numbers(const char *text, uint32_t numbers[MAX_NUMBERS], vkf_format *format) {
   uint32_t n = 0;
   while (n < MAX_NUMBERS) {
     char *end = NULL;
+    const vkf_format found = vkf_format_find(text);
+    if (n && format && found < VKF_FORMAT_COUNT) {
+      *format = found;
+      return n;
+    }
     if (*text < '1' || *text > '9') return 0;
     unsigned long value = strtoul(text, &end, 10);
     if (value > 1ul << 24) return 0;
@@ -79,7 +86,8 @@ vkf_status vkf_engine_problem_parse(vkf_env *env, const char *text, vkf_case *ou
     uint32_t n[MAX_NUMBERS];
     size_t name = strlen(vkf_op_name(forms[i].op));
     if (strncmp(text, vkf_op_name(forms[i].op), name) || text[name] != ':') continue;
-    if (parse_numbers(text + name + 1, n) != forms[i].n_numbers) break;
+    vkf_format format = VKF_FORMAT_F32;
+    if (parse_numbers(text + name + 1, n, forms[i].has_format ? &format : NULL) != forms[i].n_numbers) break;
     vkf_sizes sizes = {.B = 1, .S = 1, .R = n[0], .T = 1, .out = 1};
     if (forms[i].op == VKF_OP_ATTENTION) sizes = (vkf_sizes){.B = 1, .S = n[1], .R = 1, .T = n[0], .out = 1};
     *out = (vkf_case){.name = text,
@@ -87,6 +95,7 @@ vkf_status vkf_engine_problem_parse(vkf_env *env, const char *text, vkf_case *ou
                       .params = forms[i].params(n),
                       .sizes = sizes,
                       .inputs = forms[i].inputs,
+                      .format = format,
                       .seed = 1};
     return VKF_OK;
   }
@@ -96,13 +105,15 @@ vkf_status vkf_engine_problem_parse(vkf_env *env, const char *text, vkf_case *ou
 void vkf_engine_problem_of(const vkf_case *c, const vkf_caps *caps, const vkf_variant *variant, vkf_problem *out) {
   vkf_dims dims = vkf_dims_make(&c->sizes);
   const vkf_params *p = &c->params;
-  *out = (vkf_problem){
-      .op = c->op, .m = dims.v[VKF_DIM_R], .packing = {VKF_LAYOUT_W_ROWS, 1, 1}, .order = vkf_kern_order(caps, false)};
+  *out = (vkf_problem){.op = c->op,
+                       .m = dims.v[VKF_DIM_R],
+                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32},
+                       .order = vkf_kern_order(caps, false)};
   switch (c->op) {
     case VKF_OP_MATMUL:
       out->n = p->matmul.n;
       out->k = p->matmul.k;
-      out->packing = vkf_kern_weight_packing(caps, out->n, out->k, variant);
+      out->packing = vkf_kern_weight_packing(caps, out->n, out->k, c->format, variant);
       break;
     case VKF_OP_ATTENTION:
       *out = (vkf_problem){.op = c->op,

@@ -17,7 +17,7 @@ static vkf_status copy_slot(vkf_walk *w, uint32_t i, const vkf_weight_source *we
   w->owned[i] = true;
   if (!w->bases[i]) VKF_FAIL(w->env, VKF_ERROR_MEMORY, "no memory to look at %s", s->name);
   if (s->kind == VKF_SLOT_WEIGHT) {
-    VKF_TRY(weights->load(weights->user, s->index, w->bases[i]));
+    VKF_TRY(vkf_weight_load(w->env, weights, s->index, w->bases[i]));
     goto done;
   }
   dense = vkf_env_alloc(w->env, vkf_slot_elements(s), vkf_dtype_bytes(s->dtype));

@@ -91,7 +91,7 @@ static vkf_status check_binding(vkf_gpu_block *block, const vkf_gpu_dispatch *d,
   if (storage && bytes > caps->max_storage_range_bytes)
     REFUSE("%s/%s: binding %u: expected at most %llu bytes of %s, found %llu", block->label, d->label, i,
            U(caps->max_storage_range_bytes), b->buffer->name, U(bytes));
-  uint64_t texel_bytes = kind == VKF_GPU_BINDING_TEXEL_F16X4 ? 8 : 16;
+  uint64_t texel_bytes = storage ? 0 : vkf_gpu_texel_get(kind).bytes;
   if (!storage && (bytes % texel_bytes != 0 || bytes / texel_bytes > caps->max_texel_elements))
     REFUSE("%s/%s: binding %u: expected at most %u whole texels of %llu bytes of %s, found %llu bytes", block->label,
            d->label, i, caps->max_texel_elements, U(texel_bytes), b->buffer->name, U(bytes));

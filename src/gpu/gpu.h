@@ -107,7 +107,8 @@ vkf_status vkf_gpu_buffer_fill(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t
 typedef enum vkf_gpu_binding_kind {
   VKF_GPU_BINDING_STORAGE,
   VKF_GPU_BINDING_TEXEL_F32X4, /* samplerBuffer over rgba32f */
-  VKF_GPU_BINDING_TEXEL_F16X4  /* samplerBuffer over rgba16f */
+  VKF_GPU_BINDING_TEXEL_U32X2, /* usamplerBuffer over rg32ui */
+  VKF_GPU_BINDING_TEXEL_U32    /* usamplerBuffer over r32ui */
 } vkf_gpu_binding_kind;
 
 #define VKF_GPU_MAX_BINDINGS 16

@@ -5,6 +5,15 @@
  */
 #include "gpu/vk.h"
 
+vkf_gpu_texel vkf_gpu_texel_get(vkf_gpu_binding_kind kind) {
+  static const vkf_gpu_texel texels[] = {
+      [VKF_GPU_BINDING_TEXEL_F32X4] = {VK_FORMAT_R32G32B32A32_SFLOAT, 16},
+      [VKF_GPU_BINDING_TEXEL_U32X2] = {VK_FORMAT_R32G32_UINT, 8},
+      [VKF_GPU_BINDING_TEXEL_U32] = {VK_FORMAT_R32_UINT, 4},
+  };
+  return texels[kind];
+}
+
 static vkf_status add_pool(vkf_gpu_device *device, vkf_gpu_sets *sets) {
   vkf_status st = VKF_OK;
   vkf_gpu_set_pool *pool = vkf_env_alloc(device->env, 1, sizeof(*pool));
@@ -38,12 +47,11 @@ static vkf_status add_view(vkf_gpu_device *device, vkf_gpu_sets *sets, vkf_gpu_b
     sets->views = views;
     sets->view_capacity = capacity;
   }
-  VkBufferViewCreateInfo info = {
-      .sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
-      .buffer = range->buffer,
-      .format = kind == VKF_GPU_BINDING_TEXEL_F16X4 ? VK_FORMAT_R16G16B16A16_SFLOAT : VK_FORMAT_R32G32B32A32_SFLOAT,
-      .offset = range->offset,
-      .range = range->range};
+  VkBufferViewCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
+                                 .buffer = range->buffer,
+                                 .format = vkf_gpu_texel_get(kind).format,
+                                 .offset = range->offset,
+                                 .range = range->range};
   VKF_VK(device, CreateBufferView, device->handle, &info, NULL, out);
   sets->views[sets->n_views++] = *out;
 done:

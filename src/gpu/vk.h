@@ -307,6 +307,13 @@ typedef struct vkf_gpu_sets {
 
 /* A descriptor set for the bindings of a dispatch, after they were checked; VK_NULL_HANDLE for a pipeline without any.
  */
+/* What a texel binding reads. kind: not VKF_GPU_BINDING_STORAGE. */
+typedef struct vkf_gpu_texel {
+  VkFormat format;
+  uint32_t bytes;
+} vkf_gpu_texel;
+vkf_gpu_texel vkf_gpu_texel_get(vkf_gpu_binding_kind kind);
+
 vkf_status vkf_gpu_sets_make(vkf_gpu_device *device, vkf_gpu_sets *sets, const vkf_gpu_dispatch *dispatch,
                              VkDescriptorSet *out);
 void vkf_gpu_sets_finish(vkf_gpu_device *device, vkf_gpu_sets *sets);

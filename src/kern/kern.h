@@ -14,17 +14,18 @@
 typedef enum vkf_weight_layout {
   VKF_LAYOUT_W_ROWS,   /* [N][K] */
   VKF_LAYOUT_W_LANE,   /* [N/C][K/4][C][4], C columns a group (the device's lane constant), N and K padded with zeros */
-  VKF_LAYOUT_W_DIRECT, /* [N/C][K/2][C][2], C columns a group: one 64-bit load a lane, N and K padded with zeros */
+  VKF_LAYOUT_W_DIRECT, /* [N/C][K/P][C][P], C columns a group, P elements in 64 bits, N and K padded with zeros */
   VKF_LAYOUT_W_COUNT
 } vkf_weight_layout;
 typedef struct vkf_weight_packing {
   vkf_weight_layout layout;
-  uint32_t columns; /* C; 1 for rows */
-  uint32_t k_align; /* K is padded to a multiple of this (1 for rows) */
+  uint32_t columns;  /* C; 1 for rows */
+  uint32_t k_align;  /* k a pack: K is padded to a multiple of this (1 for rows) */
+  vkf_format format; /* of the elements; scales follow them, a float32 a row of the padded N */
 } vkf_weight_packing;
 
 /* Activations: rows [M][K], panels [ceil(M/32)][K][32], or both (bits). */
-enum { VKF_LAYOUT_ROWS = 1, VKF_LAYOUT_PANELS = 2 };
+enum { VKF_LAYOUT_ROWS = 1, VKF_LAYOUT_PANELS = 2, VKF_LAYOUT_SCALES = 4 /* of a weight: the scales of its rows */ };
 #define VKF_PANEL_ROWS 32
 
 typedef enum vkf_access_kind { VKF_ACCESS_STORAGE, VKF_ACCESS_ADDRESS, VKF_ACCESS_TEXEL } vkf_access_kind;
@@ -41,7 +42,7 @@ typedef struct vkf_problem {
   uint32_t m, n, k;           /* matmul; rows m of width n elsewhere; attention: m queries, n keys, k key width */
   uint32_t v;                 /* attention: value width; top_k: k */
   uint32_t batch, heads;      /* attention, append, relative_bias: sequences and heads */
-  vkf_weight_packing packing; /* of the weight operand */
+  vkf_weight_packing packing; /* of the weight operand; attention, append: its format is that of keys and values */
   vkf_order_class order;      /* what the run asks for */
 } vkf_problem;
 
@@ -61,6 +62,7 @@ typedef struct vkf_variant {
   uint32_t x_layout; /* VKF_LAYOUT_ROWS or VKF_LAYOUT_PANELS, of its main input */
   vkf_order_class order;
   uint32_t n_partial; /* partial sums an element: 1 for ascending */
+  uint32_t formats;   /* bits of vkf_format that it reads beside float32 */
 } vkf_variant;
 
 enum vkf_need {
@@ -80,6 +82,9 @@ const vkf_variant *vkf_kern_find(const char *name);
 /* Writes the name, computed from the row's fields, and returns it. */
 const char *vkf_kern_name(const vkf_variant *variant, char *buffer, size_t size);
 
+/* Writes the name of the SPIR-V module that reads the problem's format, and returns it. */
+const char *vkf_kern_module(const vkf_variant *variant, const vkf_problem *problem, char *buffer, size_t size);
+
 /* NULL if the variant can run the problem on the device, else the reason why not, written into `why`. */
 const char *vkf_kern_fit(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps, char *why,
                          size_t size);
@@ -89,12 +94,17 @@ const char *vkf_kern_fit(const vkf_variant *variant, const vkf_problem *problem,
 const vkf_variant *vkf_kern_pick(const vkf_problem *problem, const vkf_caps *caps, const vkf_variant *forced, char *why,
                                  size_t size);
 
-/* The packing in which a [n,k] weight should lie on this device (a forced matmul variant decides). */
-vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, uint32_t n, uint32_t k, const vkf_variant *forced);
-/* Floats that a packed weight takes; element (row, column) of the packing for tests and repacking. */
+/* The packing in which a [n,k] weight of this format should lie on this device (a forced matmul variant decides). */
+vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, uint32_t n, uint32_t k, vkf_format format,
+                                           const vkf_variant *forced);
+/* Elements of a packed weight, padding included; element (row, column) of the packing for tests and repacking. */
 size_t vkf_kern_packed_elements(const vkf_weight_packing *p, uint32_t n, uint32_t k);
 size_t vkf_kern_packed_index(const vkf_weight_packing *p, uint32_t n, uint32_t k, uint32_t row, uint32_t column);
-void vkf_kern_pack(const vkf_weight_packing *p, uint32_t n, uint32_t k, const float *rows, float *packed);
+/* Bytes of the elements (whole words of 16 bytes), which is where the scales begin; and bytes of all. */
+size_t vkf_kern_scales_offset(const vkf_weight_packing *p, uint32_t n, uint32_t k);
+size_t vkf_kern_packed_bytes(const vkf_weight_packing *p, uint32_t n, uint32_t k);
+/* rows: as vkf_format_round() leaves them. packed: vkf_kern_packed_bytes(). */
+void vkf_kern_pack(const vkf_weight_packing *p, uint32_t n, uint32_t k, const float *rows, void *packed);
 
 /* The order class for a device and run: ascending on CPU drivers. */
 vkf_order_class vkf_kern_order(const vkf_caps *caps, bool batch_invariant);

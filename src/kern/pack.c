@@ -4,10 +4,6 @@
 
 #include "kern/kern.h"
 
-static uint32_t depth(vkf_weight_layout layout) {
-  return layout == VKF_LAYOUT_W_LANE ? 4 : layout == VKF_LAYOUT_W_DIRECT ? 2 : 1;
-}
-
 size_t vkf_kern_packed_elements(const vkf_weight_packing *p, uint32_t n, uint32_t k) {
   if (p->layout == VKF_LAYOUT_W_ROWS) return (size_t)n * k;
   return (size_t)VKF_ROUND_UP(n, p->columns) * VKF_ROUND_UP(k, p->k_align);
@@ -16,13 +12,34 @@ size_t vkf_kern_packed_elements(const vkf_weight_packing *p, uint32_t n, uint32_
 size_t vkf_kern_packed_index(const vkf_weight_packing *p, uint32_t n, uint32_t k, uint32_t row, uint32_t column) {
   (void)n;
   if (p->layout == VKF_LAYOUT_W_ROWS) return (size_t)row * k + column;
-  const uint32_t v = depth(p->layout);
-  const size_t padded = VKF_ROUND_UP(k, p->k_align);
+  const uint32_t v = p->k_align;
+  const size_t padded = VKF_ROUND_UP(k, v);
   return (row / p->columns * padded + column / v * v) * p->columns + row % p->columns * v + column % v;
 }
 
-void vkf_kern_pack(const vkf_weight_packing *p, uint32_t n, uint32_t k, const float *rows, float *packed) {
-  memset(packed, 0, vkf_kern_packed_elements(p, n, k) * sizeof *packed);
-  for (uint32_t r = 0; r < n; r++)
-    for (uint32_t c = 0; c < k; c++) packed[vkf_kern_packed_index(p, n, k, r, c)] = rows[(size_t)r * k + c];
+size_t vkf_kern_scales_offset(const vkf_weight_packing *p, uint32_t n, uint32_t k) {
+  const size_t per_word = 128 / vkf_format_get(p->format)->bits;
+  return VKF_CEIL_DIV(vkf_kern_packed_elements(p, n, k), per_word) * 16;
+}
+
+size_t vkf_kern_packed_bytes(const vkf_weight_packing *p, uint32_t n, uint32_t k) {
+  const size_t scales = vkf_format_get(p->format)->row_scales ? VKF_ROUND_UP(n, p->columns) : 0;
+  return vkf_kern_scales_offset(p, n, k) + scales * sizeof(float);
+}
+
+void vkf_kern_pack(const vkf_weight_packing *p, uint32_t n, uint32_t k, const float *rows, void *packed) {
+  const vkf_format_row *f = vkf_format_get(p->format);
+  const uint32_t per_word = 32 / f->bits;
+  uint32_t *words = packed;
+  float *scales = (float *)((char *)packed + vkf_kern_scales_offset(p, n, k));
+  memset(packed, 0, vkf_kern_packed_bytes(p, n, k));
+  for (uint32_t r = 0; r < n; r++) {
+    const float *row = rows + (size_t)r * k;
+    const float scale = f->row_scales ? f->scale(row, k) : 0;
+    for (uint32_t c = 0; c < k; c++) {
+      const size_t i = vkf_kern_packed_index(p, n, k, r, c);
+      words[i / per_word] |= f->encode(row[c], scale) << i % per_word * f->bits;
+    }
+    if (f->row_scales) scales[r] = scale;
+  }
 }

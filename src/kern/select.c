@@ -12,8 +12,8 @@
 /* ---- fit ----------------------------------------------------------------------------------------------------------
  */
 
-/* Storage buffers that the kernels of an op bind: the step buffer and the operands. */
-static uint32_t storage_bindings(const vkf_variant *v) {
+/* Storage buffers that the kernels of an op bind: the step buffer, the operands, the scales of a weight. */
+static uint32_t storage_bindings(const vkf_variant *v, const vkf_problem *p) {
   static const uint32_t operands[VKF_OP_COUNT] = {
       [VKF_OP_EMBED] = 7, [VKF_OP_MATMUL] = 5,  [VKF_OP_ATTENTION] = 7, [VKF_OP_ATTENTION_WEIGHTS] = 7,
       [VKF_OP_NORM] = 5,  [VKF_OP_APPEND] = 3,  [VKF_OP_GATHER] = 3,    [VKF_OP_LOG_SOFTMAX] = 2,
@@ -21,7 +21,8 @@ static uint32_t storage_bindings(const vkf_variant *v) {
       [VKF_OP_GATE] = 2,  [VKF_OP_PATCHES] = 2, [VKF_OP_POOL] = 3,
   };
   const bool two = v->op == VKF_OP_MATMUL || v->op == VKF_OP_ATTENTION; /* x and w, or k and v */
-  return 1 + operands[v->op] - (v->access == VKF_ACCESS_TEXEL ? 1 + two : 0);
+  return 1 + operands[v->op] - (v->access == VKF_ACCESS_TEXEL ? 1 + two : 0) +
+         vkf_format_get(p->packing.format)->row_scales;
 }
 
 static bool has_subgroup(const vkf_caps *caps, uint32_t lanes) {
@@ -58,8 +59,8 @@ static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const 
            VKF_MIN(caps->max_invocations, caps->max_workgroup_size[0]));
   if (shared > caps->max_shared_bytes)
     REFUSE("takes %u bytes of shared memory, the device has %u", shared, caps->max_shared_bytes);
-  if (storage_bindings(v) > caps->max_storage_bindings)
-    REFUSE("binds %u storage buffers, the device allows %u", storage_bindings(v), caps->max_storage_bindings);
+  if (storage_bindings(v, p) > caps->max_storage_bindings)
+    REFUSE("binds %u storage buffers, the device allows %u", storage_bindings(v, p), caps->max_storage_bindings);
   vkf_kern_grid(v, p, grid);
   for (int i = 0; i < 3; i++)
     if (grid[i] > caps->max_workgroup_count[i])
@@ -67,17 +68,18 @@ static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const 
   return NULL;
 }
 
-static vkf_weight_packing packing_of(const vkf_variant *v) {
-  vkf_weight_packing p = {VKF_LAYOUT_W_ROWS, 1, 1};
-  if (v->weights == VKF_LAYOUT_W_LANE) p = (vkf_weight_packing){VKF_LAYOUT_W_LANE, v->tile.bn, 4};
-  if (v->weights == VKF_LAYOUT_W_DIRECT) p = (vkf_weight_packing){VKF_LAYOUT_W_DIRECT, v->tile.bn, 2};
+static vkf_weight_packing packing_of(const vkf_variant *v, vkf_format format) {
+  const uint32_t in_64_bits = 64 / vkf_format_get(format)->bits;
+  vkf_weight_packing p = {VKF_LAYOUT_W_ROWS, 1, 1, format};
+  if (v->weights == VKF_LAYOUT_W_LANE) p = (vkf_weight_packing){VKF_LAYOUT_W_LANE, v->tile.bn, 4, format};
+  if (v->weights == VKF_LAYOUT_W_DIRECT) p = (vkf_weight_packing){VKF_LAYOUT_W_DIRECT, v->tile.bn, in_64_bits, format};
   return p;
 }
 
 static const char *fit_matmul(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                               size_t size) {
   static const char *const names[] = {"rows", "lane", "direct"};
-  const vkf_weight_packing own = packing_of(v);
+  const vkf_weight_packing own = packing_of(v, p->packing.format);
   if (v->weights == VKF_LAYOUT_W_COUNT) return NULL;
   if (p->packing.layout != own.layout || p->packing.columns != own.columns)
     REFUSE("reads weights packed as %s by %u, this one is packed as %s by %u", names[own.layout], own.columns,
@@ -87,7 +89,8 @@ static const char *fit_matmul(const vkf_variant *v, const vkf_problem *p, const 
   if (v->needs & VKF_NEED_TEXEL) {
     /* An x that is kept in rows and panels takes two parts of one view. */
     const uint64_t x = (uint64_t)VKF_ROUND_UP(p->m, VKF_PANEL_ROWS) * p->k / 2 + 64;
-    const uint64_t w = vkf_kern_packed_elements(&own, p->n, p->k) / 4 + 64;
+    const uint64_t texel = vkf_format_get(own.format)->bits / 8 * 4;
+    const uint64_t w = vkf_kern_packed_bytes(&own, p->n, p->k) / texel + 1024 / texel;
     if (VKF_MAX(x, w) > caps->max_texel_elements)
       REFUSE("takes a texel buffer of %llu elements, the device allows %u", (unsigned long long)VKF_MAX(x, w),
              caps->max_texel_elements);
@@ -121,6 +124,8 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
   if (p->op == VKF_OP_ATTENTION && v->needs & VKF_NEED_TEXEL &&
       (uint64_t)caps->max_texel_elements * 16 < caps->max_storage_range_bytes)
     REFUSE("texel buffers end at %u elements", caps->max_texel_elements);
+  if (p->packing.format != VKF_FORMAT_F32 && !(v->formats >> p->packing.format & 1))
+    REFUSE("does not read numbers stored as %s", vkf_format_get(p->packing.format)->name);
   reason = fit_device(v, p, caps, why, size);
   if (!reason && v->op == VKF_OP_MATMUL) reason = fit_matmul(v, p, caps, why, size);
   if (!reason && v->op != VKF_OP_MATMUL && v->op != VKF_OP_ATTENTION && v->access == VKF_ACCESS_TEXEL)
@@ -240,9 +245,10 @@ const vkf_variant *vkf_kern_pick(const vkf_problem *p, const vkf_caps *caps, con
   return best;
 }
 
-vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, uint32_t n, uint32_t k, const vkf_variant *forced) {
+vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, uint32_t n, uint32_t k, vkf_format format,
+                                           const vkf_variant *forced) {
   enum { NOMINAL_ROWS = 64 }; /* a packing serves every M: small ones share it with this one */
-  vkf_weight_packing best_packing = {VKF_LAYOUT_W_ROWS, 1, 1};
+  vkf_weight_packing best_packing = {VKF_LAYOUT_W_ROWS, 1, 1, format};
   size_t best_rule = VKF_COUNT(rules) + 1, n_variants;
   const vkf_variant *table = vkf_kern_variants(&n_variants);
   for (const vkf_variant *v = table; v < table + n_variants; v++) {
@@ -250,7 +256,7 @@ vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, uint32_t n, uin
     char why[256];
     const bool is_forced = v == forced;
     if (v->op != VKF_OP_MATMUL || (v->needs & VKF_NEED_GPU && caps->is_cpu && !is_forced)) continue;
-    p.packing = packing_of(v);
+    p.packing = packing_of(v, format);
     if (vkf_kern_fit(v, &p, caps, why, sizeof why)) continue;
     if (is_forced) return p.packing;
     if (rule_of(v, caps) < best_rule) {

@@ -11,6 +11,8 @@
 
 #define ROWS VKF_LAYOUT_ROWS
 #define PANELS VKF_LAYOUT_PANELS
+/* Weights that a kernel reads beside float32, where the manifest lists them all. */
+#define ALL_FORMATS (1u << VKF_FORMAT_F16 | 1u << VKF_FORMAT_BF16 | 1u << VKF_FORMAT_INT8)
 
 /* A row of an op whose kernel gives a workgroup of `size` to a row of its result. */
 #define BY_ROW(op_, module_, size) \
@@ -20,7 +22,7 @@
   {                                                                                                                  \
     .op = VKF_OP_MATMUL, .family = "shared", .module = "matmul_shared", .tile = {bm_, bn_, bk_, t, t, 1},            \
     .workgroup = (bm_) * (bn_) / ((t) * (t)), .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .weights = VKF_LAYOUT_W_ROWS, \
-    .x_layout = ROWS, .n_partial = 1                                                                                 \
+    .x_layout = ROWS, .n_partial = 1, .formats = ALL_FORMATS                                                         \
   }
 
 /* A workgroup is one subgroup of `lanes`; it computes tm rows of lanes * tn columns. */
@@ -28,7 +30,7 @@
   {                                                                                                           \
     .op = VKF_OP_MATMUL, .family = "lane", .module = module_, .tile = {tm_, (lanes) * (tn_), 4, tm_, tn_, 4}, \
     .workgroup = lanes, .subgroup = lanes, .needs = need, .access = access_, .weights = VKF_LAYOUT_W_LANE,    \
-    .x_layout = ROWS, .n_partial = 1                                                                          \
+    .x_layout = ROWS, .n_partial = 1, .formats = ALL_FORMATS                                                  \
   }
 #define LANE_TEXEL(lanes, tm) \
   LANE(lanes, tm, 4, "matmul_lane_texel", VKF_ACCESS_TEXEL, VKF_NEED_SHUFFLE | VKF_NEED_TEXEL)
@@ -41,7 +43,7 @@
   {                                                                                                     \
     .op = VKF_OP_MATMUL, .family = "direct", .module = module_, .tile = {tm_, lanes, 16, tm_, 1, vec_}, \
     .workgroup = lanes, .subgroup = lanes, .needs = VKF_NEED_ADDRESS, .access = VKF_ACCESS_ADDRESS,     \
-    .weights = VKF_LAYOUT_W_DIRECT, .x_layout = layout, .n_partial = 1                                  \
+    .weights = VKF_LAYOUT_W_DIRECT, .x_layout = layout, .n_partial = 1, .formats = ALL_FORMATS          \
   }
 #define DIRECT_PANELS(lanes, tm) DIRECT(lanes, tm, "matmul_direct", PANELS, 1)
 #define DIRECT_ROWS(lanes, tm) DIRECT(lanes, tm, "matmul_direct_rows", ROWS, 4)
@@ -89,7 +91,13 @@
       BY_LANES(op, 4, name "_lanes_w4", VKF_ACCESS_STORAGE, need, partials), BY_WORKGROUP(op, name, partials)
 
 static const vkf_variant table[] = {
-    BY_ROW(VKF_OP_EMBED, "embed", 64),
+    {.op = VKF_OP_EMBED,
+     .family = "row",
+     .module = "embed",
+     .workgroup = 64,
+     .x_layout = ROWS,
+     .n_partial = 1,
+     .formats = ALL_FORMATS},
     DIRECT_PANELS(8, 32),
     DIRECT_PANELS(8, 16),
     DIRECT_PANELS(8, 8),
@@ -120,7 +128,8 @@ static const vkf_variant table[] = {
      .workgroup = 64,
      .weights = VKF_LAYOUT_W_COUNT, /* any */
      .x_layout = ROWS,
-     .n_partial = 1},
+     .n_partial = 1,
+     .formats = ALL_FORMATS},
     ATTENTION_KEYS("attention_keys", VKF_ACCESS_STORAGE, 0),
     ATTENTION_KEYS("attention_keys_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL),
     ATTENTION_VEC4(8, "attention_vec4", VKF_ACCESS_STORAGE, 0),
@@ -160,6 +169,12 @@ const char *vkf_kern_name(const vkf_variant *v, char *buffer, size_t size) {
   if (!v->subgroup && !v->tile.bm) snprintf(lanes, sizeof lanes, "-%u", v->workgroup);
   snprintf(buffer, size, "%s-%s%s%s%s", vkf_op_name(v->op), v->family, tile, lanes,
            v->access == VKF_ACCESS_TEXEL ? "-texel" : "");
+  return buffer;
+}
+
+const char *vkf_kern_module(const vkf_variant *v, const vkf_problem *p, char *buffer, size_t size) {
+  const bool own = p->packing.format != VKF_FORMAT_F32;
+  snprintf(buffer, size, "%s%s%s", v->module, own ? "_" : "", own ? vkf_format_get(p->packing.format)->name : "");
   return buffer;
 }
 

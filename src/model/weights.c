@@ -153,6 +153,22 @@ vkf_status vkf_model_add_norm(vkf_net *net, const char *stem, uint32_t width, vk
   return vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &source, 1, &out->bias, "%s.bias", name);
 }
 
+/* Of the parts in the file, if it is one for all. */
+static vkf_format stored_format(const vkf_model_weight *weight) {
+  vkf_dtype dtype = weight->parts[0].tensor->dtype;
+  for (uint32_t i = 1; i < weight->n_parts; i++)
+    if (weight->parts[i].tensor->dtype != dtype) return VKF_FORMAT_F32;
+  return dtype == VKF_F16 ? VKF_FORMAT_F16 : dtype == VKF_BF16 ? VKF_FORMAT_BF16 : VKF_FORMAT_F32;
+}
+
+void vkf_model_net_store(vkf_net *net, vkf_format format) {
+  for (uint32_t i = 0; i < net->n_weights; i++) {
+    const bool is_table = i == net->encoder.table || i == net->decoder.table;
+    if (!is_table && !(net->infos[i].use & VKF_WEIGHT_MATMUL)) continue;
+    net->infos[i].format = format == VKF_FORMAT_COUNT ? stored_format(&net->weights[i]) : format;
+  }
+}
+
 static bool is_buffer(const char *name) {
   size_t length = strlen(name);
   for (size_t i = 0; i < VKF_COUNT(buffers); i++) {

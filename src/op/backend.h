@@ -23,15 +23,19 @@ typedef struct vkf_weight_info {
   const char *name;
   uint32_t rank, shape[2]; /* [n] or [N,K] */
   uint32_t use;            /* vkf_weight_use bits */
+  vkf_format format;       /* how it is stored on the device */
 } vkf_weight_info;
 
 typedef struct vkf_weight_source {
   void *user;
   uint32_t n_weights;
   const vkf_weight_info *infos;
-  /* Writes weight `index` as float32 rows into dst. */
+  /* Writes weight `index` as float32 rows into dst. Whoever stores or judges asks vkf_weight_load() instead. */
   vkf_status (*load)(void *user, uint32_t index, float *dst);
 } vkf_weight_source;
+
+/* Weight `index` as float32 rows, rounded to what its format stores; refused as by vkf_format_round(). */
+vkf_status vkf_weight_load(vkf_env *env, const vkf_weight_source *source, uint32_t index, float *dst);
 
 typedef struct vkf_program_options {
   bool keep_all; /* every slot stays readable after a run (validation) */
@@ -51,6 +55,7 @@ typedef struct vkf_block_stats {
 typedef struct vkf_rounding {
   double u;                           /* unit roundoff of the accumulator, 2^-24 */
   uint32_t n_partial;                 /* partial sums per element; 1: ascending */
+  bool scaled_rows;                   /* a sum is multiplied with the scale of its weight's row in the end */
   uint32_t key_block;                 /* keys per step of the online softmax */
   double exp_ulp_base, exp_ulp_slope; /* |error of exp(x)| <= (base + slope |x|) ulp (Vulkan: 3 + 2|x|) */
   double log_abs;                     /* absolute error of log(x) on [0.5, 2] (Vulkan: 2^-21), log_ulp elsewhere (3) */

@@ -170,10 +170,12 @@ static vkf_status add_input(maker *m, uint32_t i, const vkf_operand_shape *shape
   vkf_slot *slot = &m->slots[s];
   if (shape->weight_use) {
     slot->index = run->weights.n_weights;
+    if (shape->stored) slot->format = m->c->format;
     m->infos[run->weights.n_weights++] = (vkf_weight_info){.name = shape->name,
                                                            .rank = shape->rank,
                                                            .shape = {shape->extent[0].cap, shape->extent[1].cap},
-                                                           .use = shape->weight_use & ~(uint32_t)VKF_WEIGHT_OPERAND};
+                                                           .use = shape->weight_use & ~(uint32_t)VKF_WEIGHT_OPERAND,
+                                                           .format = slot->format};
     return VKF_OK;
   }
   void *data = vkf_arena_alloc(&run->arena, vkf_slot_elements(slot), 4);

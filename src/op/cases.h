@@ -28,6 +28,7 @@ typedef struct vkf_case {
   vkf_sizes capacity; /* all 0: the actual sizes */
   uint32_t inputs;    /* bit i: optional input i is present */
   vkf_case_data data;
+  vkf_format format; /* of the operands that may be stored in any */
   uint64_t seed;
 } vkf_case;
 

@@ -13,12 +13,20 @@ static double extent(const vkf_plan *plan, uint32_t slot, const vkf_dims *dims) 
   return n;
 }
 
-/* 4 bytes for each actual element of every operand. */
+/* Of the numbers of an operand as its slot stores them; scales too. */
+static double stored_bytes(const vkf_plan *plan, uint32_t slot, const vkf_dims *dims) {
+  if (slot == VKF_NO_SLOT) return 0;
+  const vkf_slot *s = &plan->slots[slot];
+  const vkf_format_row *f = vkf_format_get(s->format);
+  return extent(plan, slot, dims) * f->bits / 8 + (f->row_scales ? 4.0 * vkf_slot_extent(s, 0, dims) : 0);
+}
+
+/* Every actual element of every operand. */
 static double all_bytes(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
   double n = 0;
-  for (uint32_t i = 0; i < VKF_MAX_INPUTS; i++) n += extent(plan, node->in[i], dims);
-  for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) n += extent(plan, node->out[o], dims);
-  return 4 * n;
+  for (uint32_t i = 0; i < VKF_MAX_INPUTS; i++) n += stored_bytes(plan, node->in[i], dims);
+  for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) n += stored_bytes(plan, node->out[o], dims);
+  return n;
 }
 
 vkf_cost vkf_op_cost_embed(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {

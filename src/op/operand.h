@@ -26,6 +26,11 @@ static inline vkf_operand_shape weight(vkf_operand_shape shape, uint32_t use) {
   return shape;
 }
 
+static inline vkf_operand_shape stored(vkf_operand_shape shape) {
+  shape.stored = true;
+  return shape;
+}
+
 static inline vkf_operand_shape optional(vkf_operand_shape shape) {
   shape.optional = true;
   return shape;

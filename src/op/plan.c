@@ -55,6 +55,10 @@ static vkf_status check_slot(vkf_env *env, const vkf_slot *s, uint32_t index) {
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: expected F32 or I32, found %s", s->name,
                         vkf_dtype_name(s->dtype));
   }
+  if (s->format != VKF_FORMAT_F32 && (s->dtype != VKF_F32 || s->kind != VKF_SLOT_WEIGHT)) {
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: expected f32, found %s: only weights are stored so", s->name,
+                        vkf_format_get(s->format)->name);
+  }
   if (s->rank < 1 || s->rank > VKF_MAX_SLOT_RANK) {
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: expected a rank from 1 to %d, found %u", s->name,
                         VKF_MAX_SLOT_RANK, s->rank);
@@ -131,6 +135,9 @@ static vkf_status check_operand(vkf_env *env, const vkf_node *node, const vkf_sl
   vkf_status st = VKF_OK;
   bool fits = slot->dtype == want->dtype && slot->rank == want->rank;
   for (uint32_t i = 0; fits && i < slot->rank; i++) fits = extent_fits(slot, &want->extent[i], i, want->loose);
+  if (slot->format != VKF_FORMAT_F32 && !want->stored)
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s (%s): expected %s in slot %s as f32, found %s", node->name,
+                        vkf_op_name(node->op), want->name, slot->name, vkf_format_get(slot->format)->name);
   if (fits) return VKF_OK;
   vkf_text text;
   vkf_text_init(&text, env);

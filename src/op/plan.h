@@ -7,6 +7,7 @@
 #ifndef VKF_OP_PLAN_H
 #define VKF_OP_PLAN_H
 
+#include "op/format.h"
 #include "op/op.h"
 
 #define VKF_NO_SLOT UINT32_MAX
@@ -46,6 +47,7 @@ typedef struct vkf_slot {
   uint32_t index;
   const void *data;   /* of a constant: dense at capacity */
   const char *output; /* not NULL: read by the host after the run under this name; never overwritten */
+  vkf_format format;  /* how a device stores a weight or state; the host has float32 whatever it is */
 } vkf_slot;
 
 typedef struct vkf_node {

@@ -16,7 +16,7 @@ vkf_status vkf_op_shape_embed(vkf_env *env, const char *node, const vkf_params *
   vkf_extent rows = along(p->rows, cap), width = fixed(p->width);
   if (p->n_ids > 0) {
     out->in[VKF_EMBED_IDS] = vector("ids", VKF_I32, rows);
-    out->in[VKF_EMBED_TABLE] = weight(matrix("table", VKF_F32, fixed(p->n_ids), width), VKF_WEIGHT_TABLE);
+    out->in[VKF_EMBED_TABLE] = stored(weight(matrix("table", VKF_F32, fixed(p->n_ids), width), VKF_WEIGHT_TABLE));
   }
   if (p->n_positions > 0) {
     out->in[VKF_EMBED_POSITIONS] = vector("positions", VKF_I32, rows);
@@ -43,7 +43,7 @@ vkf_status vkf_op_shape_matmul(vkf_env *env, const char *node, const vkf_params 
   }
   vkf_extent rows = along(p->rows, cap), n = fixed(p->n);
   out->in[VKF_MATMUL_X] = matrix("x", VKF_F32, rows, fixed(p->k));
-  out->in[VKF_MATMUL_W] = weight(matrix("w", VKF_F32, n, fixed(p->k)), VKF_WEIGHT_MATMUL);
+  out->in[VKF_MATMUL_W] = stored(weight(matrix("w", VKF_F32, n, fixed(p->k)), VKF_WEIGHT_MATMUL));
   out->in[VKF_MATMUL_BIAS] = optional(weight(vector("bias", VKF_F32, n), VKF_WEIGHT_VECTOR));
   out->in[VKF_MATMUL_RESIDUAL] = optional(matrix("residual", VKF_F32, rows, n));
   out->out[0] = matrix("out", VKF_F32, rows, n);

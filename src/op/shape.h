@@ -13,6 +13,7 @@ typedef struct vkf_operand_shape {
   vkf_extent extent[VKF_MAX_SLOT_RANK];
   bool optional;
   bool loose;          /* capacities may be larger: caches, masks, rows that hold more columns than the op reads */
+  bool stored;         /* it is read in whatever storage format its slot has */
   uint32_t weight_use; /* of an input that is usually a weight: vkf_weight_use bits, with WEIGHT_OPERAND; else 0 */
 } vkf_operand_shape;
 enum { VKF_WEIGHT_OPERAND = 8 };

@@ -68,7 +68,7 @@ static vkf_status weights_create(vkf_backend *backend, const vkf_weight_source *
     w->rows[i] = vkf_env_alloc(env, n, sizeof(float));
     if (!w->rows[i]) goto done;
     w->bytes += n * sizeof(float);
-    VKF_TRY(source->load(source->user, i, w->rows[i]));
+    VKF_TRY(vkf_weight_load(env, source, i, w->rows[i]));
   }
   st = VKF_OK;
 done:

@@ -32,14 +32,21 @@ static double dot_magnitudes(const float *x, const float *w, uint32_t k) {
   return sum;
 }
 
-/* |computed - exact| of act(sum) + residual; magnitude: the sum of |terms|, bias included. */
-static double element_bound(const vkf_call *call, bool halves, double sum, double magnitude, double result,
-                            bool residual) {
+static double largest_of(const float *row, uint32_t n) {
+  double largest = 0;
+  for (uint32_t i = 0; i < n; i++) largest = VKF_MAX(largest, fabs((double)row[i]));
+  return largest;
+}
+
+/* |computed - exact| of act(sum) + residual; magnitude: the sum of |terms|, bias included; largest: of the row of w,
+ * which is no smaller than the scale of the row, 0 without one. */
+static double element_bound(const vkf_call *call, bool halves, double sum, double magnitude, double largest,
+                            double result, bool residual) {
   const vkf_matmul_params *p = &call->params->matmul;
   const vkf_rounding *r = call->rounding;
   bool exact = halves && magnitude < 0x1p22 && p->scale == 0;
-  double chain = vkf_ref_depth(r, p->k) + (p->scale == 0 ? 2 : 3),
-         tiny = (p->k + 2) * (1 + fabs((double)p->scale)) * VKF_TINY;
+  double chain = vkf_ref_depth(r, p->k) + (p->scale == 0 ? 2 : 3) + r->scaled_rows,
+         tiny = (p->k + 2) * (1 + fabs((double)p->scale)) * (1 + largest) * VKF_TINY;
   double error = exact ? 0 : vkf_ref_gamma(chain, r->u) * magnitude + tiny;
   double bound = vkf_ref_activate_bound(p->activation, sum, error, r);
   if (residual && !(exact && bound == 0 && floor(4 * result) == 4 * result && fabs(result) < 0x1p22)) {
@@ -60,6 +67,7 @@ vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
   bool halves = judging && all_halves(x, rows, p->k) && all_halves(w, p->n, p->k) &&
                 (!bias || all_halves(&(vkf_view){.data = (void *)bias}, 1, p->n));
   for (uint32_t n = 0; n < p->n; n++) { /* outside: a row of w is read once, the rows of x stay in the cache */
+    double largest = judging && call->rounding->scaled_rows ? largest_of(vkf_ref_row(w, n), p->k) : 0;
     for (uint32_t m = 0; m < rows; m++) {
       double sum = scale * dot(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k) + (bias ? (double)bias[n] : 0);
       double result = vkf_ref_activate(p->activation, sum), bound = 0;
@@ -67,7 +75,7 @@ vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
       if (judging) {
         double magnitude =
             fabs(scale) * dot_magnitudes(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k) + (bias ? fabs(bias[n]) : 0);
-        bound = element_bound(call, halves, sum, magnitude, result, residual->data != NULL);
+        bound = element_bound(call, halves, sum, magnitude, largest, result, residual->data != NULL);
       }
       vkf_ref_store(call, 0, m * out->stride[0] + n, result, bound);
     }

@@ -20,7 +20,7 @@ typedef struct vkop_backend {
 typedef struct vkop_place {
   vkf_gpu_buffer *buffer;
   uint64_t offset, bytes; /* rows, panels and guard */
-  uint64_t panels_offset; /* from `offset`, where the panels begin */
+  uint64_t panels_offset; /* from `offset`, where the panels begin; of a weight: its scales */
   uint32_t layouts;       /* VKF_LAYOUT_ROWS | VKF_LAYOUT_PANELS */
 } vkop_place;
 

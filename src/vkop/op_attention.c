@@ -16,7 +16,7 @@ static void attention_problem(const vkf_node *node, const vkf_dims *dims, vkf_pr
                        .v = p->value_width,
                        .batch = dims->v[p->seqs],
                        .heads = p->n_heads,
-                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1}};
+                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}};
 }
 
 static void attention_record(const vkf_record_view *view, vkf_dispatch *out) {
@@ -89,7 +89,7 @@ void vkf_vkop_problem_append(const vkf_plan *plan, const vkf_node *node, const v
                        .n = p->n_heads * (p->key_width + p->value_width),
                        .batch = dims->v[p->seqs],
                        .heads = p->n_heads,
-                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1}};
+                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}};
 }
 
 void vkf_vkop_record_append(const vkf_record_view *view, vkf_dispatch *out) {

@@ -15,6 +15,12 @@ void vkf_vkop_dispatch_write(vkf_dispatch *out, uint32_t slot) {
   out->operands[out->n_operands++] = (vkf_operand){.slot = slot, .write = true, .access = VKF_ACCESS_STORAGE};
 }
 
+void vkf_vkop_dispatch_scales(const vkf_record_view *view, vkf_dispatch *out, uint32_t slot) {
+  if (!vkf_format_get(view->problem->packing.format)->row_scales) return;
+  vkf_vkop_dispatch_read(out, slot);
+  out->operands[out->n_operands - 1].layout = VKF_LAYOUT_SCALES;
+}
+
 void vkf_vkop_dispatch_params(vkf_dispatch *out, const void *params, size_t bytes) {
   memcpy(out->params, params, bytes);
   out->params_bytes = (uint32_t)bytes;

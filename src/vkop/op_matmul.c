@@ -6,8 +6,11 @@ VKF_PUSH_FITS(vkf_push_matmul);
 void vkf_vkop_problem_matmul(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
   const vkf_matmul_params *p = &node->params.matmul;
-  *out =
-      (vkf_problem){.op = node->op, .m = dims->v[p->rows], .n = p->n, .k = p->k, .packing = {VKF_LAYOUT_W_ROWS, 1, 1}};
+  *out = (vkf_problem){.op = node->op,
+                       .m = dims->v[p->rows],
+                       .n = p->n,
+                       .k = p->k,
+                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}};
 }
 
 void vkf_vkop_record_matmul(const vkf_record_view *view, vkf_dispatch *out) {
@@ -17,7 +20,9 @@ void vkf_vkop_record_matmul(const vkf_record_view *view, vkf_dispatch *out) {
   vkf_vkop_dispatch_begin(view, out);
   for (int i = VKF_MATMUL_X; i <= VKF_MATMUL_RESIDUAL; i++) vkf_vkop_dispatch_read(out, in[i]);
   vkf_vkop_dispatch_write(out, view->node->out[0]);
+  vkf_vkop_dispatch_scales(view, out, in[VKF_MATMUL_W]);
   out->operands[VKF_MATMUL_X].access = out->operands[VKF_MATMUL_W].access = view->variant->access;
+  out->operands[VKF_MATMUL_W].format = view->problem->packing.format;
   out->operands[VKF_MATMUL_X].layout = view->variant->x_layout;
   out->constants[VKF_C_ACTIVATION] = p->activation;
   out->constants[VKF_C_HAS_BIAS] = vkf_vkop_has(in[VKF_MATMUL_BIAS]);

@@ -7,7 +7,8 @@ VKF_PUSH_FITS(vkf_push_relative_bias);
 void vkf_vkop_problem_rope(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
   const vkf_rope_params *p = &node->params.rope;
-  *out = (vkf_problem){.op = node->op, .m = dims->v[p->rows], .n = p->width, .packing = {VKF_LAYOUT_W_ROWS, 1, 1}};
+  *out = (vkf_problem){
+      .op = node->op, .m = dims->v[p->rows], .n = p->width, .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}};
 }
 
 void vkf_vkop_record_rope(const vkf_record_view *view, vkf_dispatch *out) {
@@ -40,7 +41,7 @@ void vkf_vkop_problem_relative_bias(const vkf_plan *plan, const vkf_node *node, 
                        .m = dims->v[p->queries],
                        .n = dims->v[p->keys],
                        .heads = p->n_heads,
-                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1}};
+                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}};
 }
 
 void vkf_vkop_record_relative_bias(const vkf_record_view *view, vkf_dispatch *out) {

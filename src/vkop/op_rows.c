@@ -9,7 +9,7 @@ VKF_PUSH_FITS(vkf_push_edit);
 VKF_PUSH_FITS(vkf_push_top_k);
 
 static void rows_problem(vkf_op op, vkf_dim rows, uint32_t width, const vkf_dims *dims, vkf_problem *out) {
-  *out = (vkf_problem){.op = op, .m = dims->v[rows], .n = width, .packing = {VKF_LAYOUT_W_ROWS, 1, 1}};
+  *out = (vkf_problem){.op = op, .m = dims->v[rows], .n = width, .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}};
 }
 
 /* ---- embed --------------------------------------------------------------------------------------------------------
@@ -27,12 +27,7 @@ void vkf_vkop_record_embed(const vkf_record_view *view, vkf_dispatch *out) {
   vkf_vkop_dispatch_begin(view, out);
   for (int i = VKF_EMBED_IDS; i <= VKF_EMBED_TYPE_TABLE; i++) vkf_vkop_dispatch_read(out, in[i]);
   vkf_vkop_dispatch_write(out, view->node->out[0]);
-  if (vkf_vkop_has(in[VKF_EMBED_TABLE])) {
-    const vkf_weight_packing *packing = &view->packings[in[VKF_EMBED_TABLE]];
-    out->constants[VKF_C_W_LAYOUT] = packing->layout;
-    out->constants[VKF_C_W_COLUMNS] = packing->columns;
-    out->constants[VKF_C_W_K_ALIGN] = packing->k_align;
-  }
+  vkf_vkop_dispatch_scales(view, out, in[VKF_EMBED_TABLE]);
   out->constants[VKF_C_HAS_TABLE] = vkf_vkop_has(in[VKF_EMBED_TABLE]);
   out->constants[VKF_C_HAS_POSITIONS] = vkf_vkop_has(in[VKF_EMBED_POSITION_TABLE]);
   out->constants[VKF_C_HAS_TYPES] = vkf_vkop_has(in[VKF_EMBED_TYPE_TABLE]);

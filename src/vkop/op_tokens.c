@@ -6,7 +6,7 @@ VKF_PUSH_FITS(vkf_push_patches);
 VKF_PUSH_FITS(vkf_push_pool);
 
 static void rows_problem(vkf_op op, uint32_t rows, uint32_t width, vkf_problem *out) {
-  *out = (vkf_problem){.op = op, .m = rows, .n = width, .packing = {VKF_LAYOUT_W_ROWS, 1, 1}};
+  *out = (vkf_problem){.op = op, .m = rows, .n = width, .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}};
 }
 
 /* ---- gate -------------------------------------------------------------------------------------------------------- */

@@ -15,16 +15,26 @@ static const struct vkf_kern_spirv *find_module(const char *name) {
   return NULL;
 }
 
+/* Four elements a texel. */
+static vkf_gpu_binding_kind texel_kind(vkf_format format) {
+  const uint32_t bits = vkf_format_get(format)->bits;
+  return bits == 32   ? VKF_GPU_BINDING_TEXEL_F32X4
+         : bits == 16 ? VKF_GPU_BINDING_TEXEL_U32X2
+                      : VKF_GPU_BINDING_TEXEL_U32;
+}
+
 static vkf_status get_pipeline(vkf_program *p, const vkop_node *k, vkf_gpu_pipeline **out) {
   vkf_status st = VKF_OK;
   vkf_env *env = p->backend->base.env;
   const vkf_caps *caps = vkf_gpu_device_caps(p->backend->device);
-  const struct vkf_kern_spirv *module = find_module(k->variant->module);
+  char name[64];
+  const struct vkf_kern_spirv *module = find_module(vkf_kern_module(k->variant, &k->problem, name, sizeof name));
   vkf_gpu_binding_kind kinds[1 + VKF_MAX_OPERANDS] = {VKF_GPU_BINDING_STORAGE};
-  if (!module) VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "shader module %s is not in this build", k->variant->module);
-  for (uint32_t o = 0; o < k->dispatch.n_operands; o++)
-    kinds[1 + o] =
-        k->dispatch.operands[o].access == VKF_ACCESS_TEXEL ? VKF_GPU_BINDING_TEXEL_F32X4 : VKF_GPU_BINDING_STORAGE;
+  if (!module) VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "shader module %s is not in this build", name);
+  for (uint32_t o = 0; o < k->dispatch.n_operands; o++) {
+    const vkf_operand *operand = &k->dispatch.operands[o];
+    kinds[1 + o] = operand->access == VKF_ACCESS_TEXEL ? texel_kind(operand->format) : VKF_GPU_BINDING_STORAGE;
+  }
   vkf_gpu_pipeline_params params = {.name = module->name,
                                     .code = module->words,
                                     .code_bytes = module->n_words * 4,
@@ -42,7 +52,7 @@ done:
 
 /* Where an operand begins, as the shader wants to know it (record.h). */
 static void operand_at(const vkf_operand *operand, const vkop_place *place, uint32_t at[2]) {
-  uint64_t first = operand->layout == VKF_LAYOUT_PANELS && !operand->write ? place->panels_offset : 0;
+  uint64_t first = operand->layout != VKF_LAYOUT_ROWS && !operand->write ? place->panels_offset : 0;
   if (operand->write) {
     at[0] = place->layouts & VKF_LAYOUT_ROWS ? 0 : VKF_NO_PANELS;
     at[1] = place->layouts & VKF_LAYOUT_PANELS ? (uint32_t)(place->panels_offset / 4) : VKF_NO_PANELS;

@@ -23,7 +23,8 @@ typedef struct vkf_operand {
   bool write;    /* else read */
   bool read;     /* also read (append keeps what it does not write) */
   vkf_access_kind access;
-  uint32_t layout; /* inputs: VKF_LAYOUT_ROWS or VKF_LAYOUT_PANELS */
+  uint32_t layout;   /* inputs: VKF_LAYOUT_ROWS or VKF_LAYOUT_PANELS; of a weight: ROWS or VKF_LAYOUT_SCALES */
+  vkf_format format; /* of a weight, of keys and values */
 } vkf_operand;
 
 typedef struct vkf_dispatch {
@@ -39,9 +40,8 @@ typedef struct vkf_dispatch {
 typedef struct vkf_record_view {
   const vkf_plan *plan;
   const vkf_node *node;
-  const vkf_variant *variant;         /* as picked */
-  const vkf_problem *problem;         /* at capacity */
-  const vkf_weight_packing *packings; /* [plan->n_slots]: of weight slots */
+  const vkf_variant *variant; /* as picked */
+  const vkf_problem *problem; /* at capacity */
 } vkf_record_view;
 
 #define X(NAME, name)                                                                                               \

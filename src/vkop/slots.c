@@ -20,7 +20,7 @@ static const struct {
 
 /* The packing of the weight that a node multiplies with (or looks up), plain rows if it has none. */
 static vkf_weight_packing node_packing(const vkf_program *p, const vkf_node *n) {
-  vkf_weight_packing rows = {VKF_LAYOUT_W_ROWS, 1, 1};
+  vkf_weight_packing rows = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32};
   if (n->op != VKF_OP_MATMUL && n->op != VKF_OP_EMBED) return rows;
   uint32_t slot = n->in[n->op == VKF_OP_MATMUL ? VKF_MATMUL_W : VKF_EMBED_TABLE];
   return slot == VKF_NO_SLOT ? rows : p->packings[slot];
@@ -55,7 +55,7 @@ static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *fo
   k->variant_name = vkf_arena_strdup(&p->arena, vkf_kern_name(k->variant, name, sizeof name));
   if (!k->variant_name) return VKF_ERROR_MEMORY;
   vkf_env_log(p->backend->base.env, VKF_LOG_DEBUG, "%s: %s (%s)", n->name, k->variant_name, why);
-  vkf_record_view view = {p->plan, n, k->variant, &k->problem, p->packings};
+  vkf_record_view view = {p->plan, n, k->variant, &k->problem};
   op_table[n->op].record(&view, &k->dispatch);
 done:
   return st;
@@ -165,7 +165,7 @@ vkf_status vkf_vkop_prepare(vkf_program *p, const vkf_program_options *options) 
   for (uint32_t i = 0; i < p->plan->n_slots; i++) {
     const vkf_slot *slot = &p->plan->slots[i];
     p->packings[i] = slot->kind == VKF_SLOT_WEIGHT ? p->weights->packings[slot->index]
-                                                   : (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1};
+                                                   : (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32};
   }
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) VKF_TRY(pick_variant(p, i, forced, &n_forced));
   if (forced && !n_forced)

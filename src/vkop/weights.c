@@ -12,14 +12,13 @@
 
 static vkf_weight_packing choose_packing(const vkop_backend *b, const vkf_weight_info *info,
                                          const vkf_variant *forced) {
-  vkf_weight_packing rows = {VKF_LAYOUT_W_ROWS, 1, 1};
+  vkf_weight_packing rows = {VKF_LAYOUT_W_ROWS, 1, 1, info->format};
   if (!(info->use & VKF_WEIGHT_MATMUL) || info->rank != 2) return rows;
-  return vkf_kern_weight_packing(vkf_gpu_device_caps(b->device), info->shape[0], info->shape[1], forced);
+  return vkf_kern_weight_packing(vkf_gpu_device_caps(b->device), info->shape[0], info->shape[1], info->format, forced);
 }
 
-static uint64_t weight_bytes(const vkf_weight_info *info, const vkf_weight_packing *packing) {
-  uint64_t n = info->rank == 2 ? vkf_kern_packed_elements(packing, info->shape[0], info->shape[1]) : info->shape[0];
-  return n * 4 + VKF_GUARD_BYTES;
+static uint32_t columns_of(const vkf_weight_info *info) {
+  return info->rank == 2 ? info->shape[1] : 1;
 }
 
 /* Places all weights; creates the pools. */
@@ -32,18 +31,21 @@ static vkf_status place_weights(vkf_weights *w) {
   uint64_t *pool_bytes = vkf_env_alloc(env, w->n, sizeof *pool_bytes);
   if (!pool_of || !pool_bytes) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for the list of %u weights", w->n);
   for (uint32_t i = 0; i < w->n; i++) {
-    uint64_t bytes = VKF_ROUND_UP(weight_bytes(&w->infos[i], &w->packings[i]), align);
+    const vkf_weight_info *info = &w->infos[i];
+    uint64_t scales = vkf_kern_scales_offset(&w->packings[i], info->shape[0], columns_of(info));
+    uint64_t bytes = vkf_kern_packed_bytes(&w->packings[i], info->shape[0], columns_of(info));
+    bytes = VKF_ROUND_UP(bytes + VKF_GUARD_BYTES, align);
     if (bytes > caps->max_storage_range_bytes || bytes > caps->max_allocation_bytes)
       VKF_FAIL(
           env, VKF_ERROR_UNSUPPORTED, "weight %s takes %llu bytes, expected at most %llu: one storage binding of %s",
-          w->infos[i].name, (unsigned long long)bytes,
+          info->name, (unsigned long long)bytes,
           (unsigned long long)VKF_MIN(caps->max_storage_range_bytes, caps->max_allocation_bytes), caps->device_name);
     if (w->n_pools == 0 || used + bytes - pool_start > VKF_MIN(POOL_BYTES, caps->max_allocation_bytes)) {
       pool_start = used;
       w->n_pools++;
     }
     pool_of[i] = w->n_pools - 1;
-    w->places[i] = (vkop_place){NULL, used - pool_start, bytes, 0, VKF_LAYOUT_ROWS};
+    w->places[i] = (vkop_place){NULL, used - pool_start, bytes, scales, VKF_LAYOUT_ROWS};
     pool_bytes[pool_of[i]] = used - pool_start + bytes;
     used += bytes;
   }
@@ -63,22 +65,23 @@ static vkf_status upload_weight(vkf_weights *w, const vkf_weight_source *source,
   vkf_status st = VKF_OK;
   vkf_env *env = w->backend->base.env;
   const vkf_weight_info *info = &w->infos[i];
-  uint32_t n = info->shape[0], k = info->rank == 2 ? info->shape[1] : 1;
+  const vkf_weight_packing *packing = &w->packings[i];
+  uint32_t n = info->shape[0], k = columns_of(info);
   const vkop_place *place = &w->places[i];
-  float *rows = vkf_env_alloc(env, (size_t)n * k, sizeof *rows), *packed = NULL;
-  const float *from = rows;
-  size_t elements = (size_t)n * k;
+  float *rows = vkf_env_alloc(env, (size_t)n * k, sizeof *rows);
+  void *packed = NULL, *from = rows;
+  size_t bytes = vkf_kern_packed_bytes(packing, n, k);
   if (!rows) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for weight %s", info->name);
-  VKF_TRY(source->load(source->user, i, rows));
-  if (w->packings[i].layout != VKF_LAYOUT_W_ROWS) {
-    elements = vkf_kern_packed_elements(&w->packings[i], n, k);
-    packed = vkf_env_alloc(env, elements, sizeof *packed);
+  VKF_TRY(vkf_weight_load(env, source, i, rows));
+  if (packing->layout != VKF_LAYOUT_W_ROWS || packing->format != VKF_FORMAT_F32) {
+    from = packed = vkf_env_alloc(env, bytes, 1);
     if (!packed) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory to pack weight %s", info->name);
-    vkf_kern_pack(&w->packings[i], n, k, rows, packed);
-    from = packed;
+    vkf_kern_pack(packing, n, k, rows, packed);
+  } else {
+    bytes = (size_t)n * k * sizeof *rows;
   }
-  VKF_TRY(vkf_gpu_buffer_write(place->buffer, place->offset, from, elements * 4));
-  VKF_TRY(vkf_gpu_buffer_fill(place->buffer, place->offset + elements * 4, place->bytes - elements * 4, 0));
+  VKF_TRY(vkf_gpu_buffer_write(place->buffer, place->offset, from, bytes));
+  VKF_TRY(vkf_gpu_buffer_fill(place->buffer, place->offset + bytes, place->bytes - bytes, 0));
 done:
   vkf_env_free(env, rows);
   vkf_env_free(env, packed);

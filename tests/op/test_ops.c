@@ -66,11 +66,11 @@ static bool judge(driver *d, const vkf_case *c, const char *variant) {
 }
 
 /* A variant that did not run must have a reason that a plain problem shows. */
-static void explain(const vkf_variant *v, const char *name, const vkf_caps *caps) {
+static void explain(const vkf_variant *v, const char *name, vkf_format format, const vkf_caps *caps) {
   vkf_problem problem = {.op = v->op, .m = 32, .n = 64, .k = 64, .v = 64, .batch = 1, .heads = 1};
   problem.order = vkf_kern_order(caps, false);
   char why[256] = "";
-  problem.packing = vkf_kern_weight_packing(caps, 64, 64, v);
+  problem.packing = vkf_kern_weight_packing(caps, 64, 64, format, v);
   if (v->op == VKF_OP_TOP_K) problem.v = 4;
   const char *reason = vkf_kern_fit(v, &problem, caps, why, sizeof why);
   if (!reason) fail_msg("%s fits a plain problem and no case reached it", name);
@@ -111,7 +111,43 @@ static void test_every_variant(void **state) {
     for (size_t c = i % stride; c < n_cases; c += stride) n_ran += judge(d, &cases[c], name);
     for (size_t c = 0; c < n_cases && !n_ran; c++) n_ran += judge(d, &cases[c], name);
     if (n_ran) print_message("  %s: %zu cases\n", name, n_ran);
-    if (!n_ran) explain(&variants[i], name, vkf_gpu_device_caps(d->device->gpu));
+    if (!n_ran) explain(&variants[i], name, VKF_FORMAT_F32, vkf_gpu_device_caps(d->device->gpu));
+  }
+}
+
+/* Weights in every other format: a share of the cases on the variant that is chosen, one case on each variant; the
+ * formats take turns (VKF_OP_CASES=all: every format on all of them). */
+static void test_every_format(void **state) {
+  driver *d = *state;
+  static const vkf_op ops[] = {VKF_OP_MATMUL, VKF_OP_EMBED};
+  const char *asked = getenv("VKF_OP_CASES");
+  const bool all = asked && !strcmp(asked, "all");
+  size_t n = 0, n_cases = 0;
+  const vkf_variant *variants = vkf_kern_variants(&n);
+  for (size_t o = 0; o < VKF_COUNT(ops); o++) {
+    const vkf_case *cases = vkf_op_cases(ops[o], &n_cases);
+    for (size_t i = 0; i < n_cases; i++) {
+      for (uint32_t f = 1; f < VKF_FORMAT_COUNT; f++) {
+        vkf_case c = cases[i];
+        c.format = (vkf_format)f;
+        if (all || i % (2 * VKF_FORMAT_COUNT) == f) judge(d, &c, NULL);
+      }
+    }
+  }
+  for (size_t i = 0; i < n; i++) {
+    const vkf_case *cases = vkf_op_cases(variants[i].op, &n_cases);
+    for (uint32_t f = 1; f < VKF_FORMAT_COUNT; f++) {
+      size_t n_ran = 0;
+      char name[96];
+      if (!(variants[i].formats >> f & 1) || !(all || 1 + i % (VKF_FORMAT_COUNT - 1) == f)) continue;
+      vkf_kern_name(&variants[i], name, sizeof name);
+      for (size_t at = 0; at < n_cases && (all || !n_ran); at++) {
+        vkf_case c = cases[(i * 7 + f * 5 + at) % n_cases];
+        c.format = (vkf_format)f;
+        n_ran += judge(d, &c, name);
+      }
+      if (!n_ran) explain(&variants[i], name, (vkf_format)f, vkf_gpu_device_caps(d->device->gpu));
+    }
   }
 }
 
@@ -198,5 +234,5 @@ static void test_a_class_has_one_set_of_bits(void **state) {
   assert_true(n_compared >= 10);
 }
 
-DRIVER_MAIN(DRIVER_TEST(test_every_case), DRIVER_TEST(test_every_variant), DRIVER_TEST(test_half_integers_are_exact),
-            DRIVER_TEST(test_a_class_has_one_set_of_bits))
+DRIVER_MAIN(DRIVER_TEST(test_every_case), DRIVER_TEST(test_every_variant), DRIVER_TEST(test_every_format),
+            DRIVER_TEST(test_half_integers_are_exact), DRIVER_TEST(test_a_class_has_one_set_of_bits))

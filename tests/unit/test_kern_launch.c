@@ -10,35 +10,57 @@
 #include "kern/kern.h"
 #include "shared/constants.h"
 
-/* Each element lies where the index says, no two share a place, and the rest is zero. */
-static void check_packing(vkf_weight_packing p, uint32_t n, uint32_t k, size_t elements) {
+/* Each element lies where the index says, no two share a place, the rest is zero, the scales follow. */
+static void check_packing(vkf_weight_packing p, uint32_t n, uint32_t k, size_t elements, size_t bytes) {
+  const vkf_format_row *f = vkf_format_get(p.format);
+  const uint32_t per_word = 32 / f->bits, all = f->bits == 32 ? UINT32_MAX : (1u << f->bits) - 1;
   assert_int_equal(vkf_kern_packed_elements(&p, n, k), elements);
-  float *rows = calloc((size_t)n * k, sizeof *rows), *packed = malloc(elements * sizeof *packed);
-  for (size_t i = 0; i < (size_t)n * k; i++) rows[i] = (float)(i + 1);
-  memset(packed, 0xff, elements * sizeof *packed);
+  assert_int_equal(vkf_kern_packed_bytes(&p, n, k), bytes);
+  float *rows = calloc((size_t)n * k, sizeof *rows);
+  uint32_t *packed = malloc(bytes);
+  const float *scales = (const float *)((const char *)packed + vkf_kern_scales_offset(&p, n, k));
+  for (size_t i = 0; i < (size_t)n * k; i++) rows[i] = (float)(i % 125 + 3); /* is there in every row of the cases */
+  memset(packed, 0xff, bytes);
   vkf_kern_pack(&p, n, k, rows, packed);
   size_t zeros = 0;
-  for (size_t i = 0; i < elements; i++) zeros += packed[i] == 0;
+  for (size_t i = 0; i < elements; i++) zeros += (packed[i / per_word] >> i % per_word * f->bits & all) == 0;
   assert_int_equal(zeros, elements - (size_t)n * k);
-  for (uint32_t r = 0; r < n; r++)
-    for (uint32_t c = 0; c < k; c++)
-      assert_true(packed[vkf_kern_packed_index(&p, n, k, r, c)] == rows[(size_t)r * k + c]);
+  for (uint32_t r = 0; r < n; r++) {
+    const float scale = f->row_scales ? f->scale(&rows[(size_t)r * k], k) : 0;
+    if (f->row_scales) assert_true(scales[r] == scale);
+    for (uint32_t c = 0; c < k; c++) {
+      const size_t i = vkf_kern_packed_index(&p, n, k, r, c);
+      const uint32_t bits = packed[i / per_word] >> i % per_word * f->bits & all;
+      assert_int_equal(bits, f->encode(rows[(size_t)r * k + c], scale));
+    }
+  }
   free(rows);
   free(packed);
 }
 
 static void packing_keeps_every_element(void **state) {
   (void)state;
-  check_packing((vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1}, 5, 7, 35);
-  check_packing((vkf_weight_packing){VKF_LAYOUT_W_LANE, 32, 4}, 70, 13, 96 * 16);
-  check_packing((vkf_weight_packing){VKF_LAYOUT_W_LANE, 16, 4}, 16, 8, 128);
-  check_packing((vkf_weight_packing){VKF_LAYOUT_W_DIRECT, 8, 2}, 9, 5, 16 * 6);
+  check_packing((vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}, 5, 7, 35, 36 * 4);
+  check_packing((vkf_weight_packing){VKF_LAYOUT_W_LANE, 32, 4, VKF_FORMAT_F32}, 70, 13, 96 * 16, 96 * 16 * 4);
+  check_packing((vkf_weight_packing){VKF_LAYOUT_W_LANE, 16, 4, VKF_FORMAT_F32}, 16, 8, 128, 512);
+  check_packing((vkf_weight_packing){VKF_LAYOUT_W_DIRECT, 8, 2, VKF_FORMAT_F32}, 9, 5, 16 * 6, 16 * 6 * 4);
+}
+
+static void packing_in_fewer_bits(void **state) {
+  (void)state;
+  check_packing((vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F16}, 5, 7, 35, 80);
+  check_packing((vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_INT8}, 5, 7, 35, 48 + 5 * 4);
+  check_packing((vkf_weight_packing){VKF_LAYOUT_W_LANE, 32, 4, VKF_FORMAT_BF16}, 70, 13, 96 * 16, 96 * 16 * 2);
+  check_packing((vkf_weight_packing){VKF_LAYOUT_W_LANE, 32, 4, VKF_FORMAT_INT8}, 70, 13, 96 * 16, 96 * 16 + 96 * 4);
+  check_packing((vkf_weight_packing){VKF_LAYOUT_W_DIRECT, 8, 4, VKF_FORMAT_F16}, 9, 5, 16 * 8, 16 * 8 * 2);
+  check_packing((vkf_weight_packing){VKF_LAYOUT_W_DIRECT, 8, 8, VKF_FORMAT_INT8}, 9, 5, 16 * 8, 16 * 8 + 16 * 4);
 }
 
 /* The order that the kernels count on: groups of columns, then k in packs, then columns, then k in the pack. */
 static void packing_has_the_documented_order(void **state) {
   (void)state;
-  const vkf_weight_packing lane = {VKF_LAYOUT_W_LANE, 32, 4}, direct = {VKF_LAYOUT_W_DIRECT, 8, 2};
+  const vkf_weight_packing lane = {VKF_LAYOUT_W_LANE, 32, 4, VKF_FORMAT_F32},
+                           direct = {VKF_LAYOUT_W_DIRECT, 8, 2, VKF_FORMAT_F32};
   assert_int_equal(vkf_kern_packed_index(&lane, 64, 12, 0, 3), 3);
   assert_int_equal(vkf_kern_packed_index(&lane, 64, 12, 1, 0), 4);
   assert_int_equal(vkf_kern_packed_index(&lane, 64, 12, 0, 4), 128);
@@ -49,8 +71,14 @@ static void packing_has_the_documented_order(void **state) {
 }
 
 static vkf_problem problem(vkf_op op, uint32_t m, uint32_t n) {
-  return (vkf_problem){
-      .op = op, .m = m, .n = n, .k = 64, .v = 64, .batch = 3, .heads = 2, .packing = {VKF_LAYOUT_W_LANE, 32, 4}};
+  return (vkf_problem){.op = op,
+                       .m = m,
+                       .n = n,
+                       .k = 64,
+                       .v = 64,
+                       .batch = 3,
+                       .heads = 2,
+                       .packing = {VKF_LAYOUT_W_LANE, 32, 4, VKF_FORMAT_F32}};
 }
 
 /* The grid covers the result, wastes less than a tile, and an empty problem has none. */
@@ -124,11 +152,9 @@ static void rounding_counts_partial_sums(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(packing_keeps_every_element),
-      cmocka_unit_test(packing_has_the_documented_order),
-      cmocka_unit_test(grid_covers),
-      cmocka_unit_test(constants_come_from_the_row),
-      cmocka_unit_test(rounding_counts_partial_sums),
+      cmocka_unit_test(packing_keeps_every_element),      cmocka_unit_test(packing_in_fewer_bits),
+      cmocka_unit_test(packing_has_the_documented_order), cmocka_unit_test(grid_covers),
+      cmocka_unit_test(constants_come_from_the_row),      cmocka_unit_test(rounding_counts_partial_sums),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

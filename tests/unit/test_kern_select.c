@@ -76,7 +76,7 @@ static vkf_problem matmul(const vkf_caps *caps, uint32_t m, uint32_t n, uint32_t
                        .m = m,
                        .n = n,
                        .k = k,
-                       .packing = vkf_kern_weight_packing(caps, n, k, NULL),
+                       .packing = vkf_kern_weight_packing(caps, n, k, VKF_FORMAT_F32, NULL),
                        .order = vkf_kern_order(caps, false)};
 }
 
@@ -88,7 +88,7 @@ static vkf_problem any(vkf_op op, vkf_order_class order) {
                        .v = 64,
                        .batch = 2,
                        .heads = 3,
-                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1},
+                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32},
                        .order = order};
 }
 
@@ -233,7 +233,7 @@ static void fit_says_why_not(void **state) {
   vkf_caps c = lavapipe();
   vkf_problem p = matmul(&c, 77, 512, 512), rows = p;
   char why[256];
-  rows.packing = (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1};
+  rows.packing = (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32};
   assert_null(vkf_kern_fit(vkf_kern_find("matmul-lane-m16n4-w8"), &p, &c, why, sizeof why));
   refused("norm-row-64", &p, &c, "a kernel of norm, not of matmul");
   refused("matmul-lane-m16n4-w8", &rows, &c, "packed as lane by 32");
@@ -288,7 +288,7 @@ static void forced_variant_is_taken_or_refused(void **state) {
   /* The weight must lie as the forced variant reads it; never by default on a software driver, but when forced. */
   assert_null(vkf_kern_pick(&p, &c, shared, why, sizeof why));
   assert_non_null(strstr(why, "packed as"));
-  p.packing = vkf_kern_weight_packing(&c, 512, 512, shared);
+  p.packing = vkf_kern_weight_packing(&c, 512, 512, VKF_FORMAT_F32, shared);
   assert_int_equal(p.packing.layout, VKF_LAYOUT_W_ROWS);
   assert_string_equal(pick(&p, &c)->family, "naive");
   assert_ptr_equal(vkf_kern_pick(&p, &c, shared, why, sizeof why), shared);

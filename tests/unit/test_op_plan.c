@@ -38,11 +38,12 @@ static void make_small(small *p) {
   memset(p, 0, sizeof(*p));
   vkf_env_init(&p->env, NULL);
   vkf_extent rows = {VKF_DIM_BS, 12};
-  p->slots[0] = (vkf_slot){"x", VKF_SLOT_STATE, VKF_F32, 2, {rows, {VKF_DIM_ONE, 8}}, 0, NULL, NULL};
-  p->slots[1] = (vkf_slot){"w", VKF_SLOT_WEIGHT, VKF_F32, 2, {{VKF_DIM_ONE, 6}, {VKF_DIM_ONE, 8}}, 0, NULL, NULL};
-  p->slots[2] = (vkf_slot){"b", VKF_SLOT_WEIGHT, VKF_F32, 1, {{VKF_DIM_ONE, 6}}, 1, NULL, NULL};
-  p->slots[3] = (vkf_slot){"h", VKF_SLOT_TEMP, VKF_F32, 2, {rows, {VKF_DIM_ONE, 6}}, 0, NULL, NULL};
-  p->slots[4] = (vkf_slot){"y", VKF_SLOT_TEMP, VKF_F32, 2, {rows, {VKF_DIM_ONE, 6}}, 0, NULL, "y"};
+  p->slots[0] = (vkf_slot){"x", VKF_SLOT_STATE, VKF_F32, 2, {rows, {VKF_DIM_ONE, 8}}, 0, NULL, NULL, VKF_FORMAT_F32};
+  p->slots[1] =
+      (vkf_slot){"w", VKF_SLOT_WEIGHT, VKF_F32, 2, {{VKF_DIM_ONE, 6}, {VKF_DIM_ONE, 8}}, 0, NULL, NULL, VKF_FORMAT_F32};
+  p->slots[2] = (vkf_slot){"b", VKF_SLOT_WEIGHT, VKF_F32, 1, {{VKF_DIM_ONE, 6}}, 1, NULL, NULL, VKF_FORMAT_F32};
+  p->slots[3] = (vkf_slot){"h", VKF_SLOT_TEMP, VKF_F32, 2, {rows, {VKF_DIM_ONE, 6}}, 0, NULL, NULL, VKF_FORMAT_F32};
+  p->slots[4] = (vkf_slot){"y", VKF_SLOT_TEMP, VKF_F32, 2, {rows, {VKF_DIM_ONE, 6}}, 0, NULL, "y", VKF_FORMAT_F32};
   for (int n = 0; n < 2; n++) {
     for (int i = 0; i < VKF_MAX_INPUTS; i++) p->nodes[n].in[i] = VKF_NO_SLOT;
     p->nodes[n].out[1] = VKF_NO_SLOT;

@@ -24,15 +24,19 @@ static void make_decoder(decoder *d, uint32_t tokens) {
   memset(d, 0, sizeof(*d));
   const uint32_t keys = LENGTH + 2;
   vkf_extent rows = {VKF_DIM_RT, R * tokens}, seqs = {VKF_DIM_R, R}, cache = {VKF_DIM_KEYS, keys};
-  d->slots[IDS] = (vkf_slot){"ids", VKF_SLOT_INPUT, VKF_I32, 1, {rows}, VKF_INPUT_TARGET_IDS, NULL, NULL};
-  d->slots[TABLE] =
-      (vkf_slot){"table", VKF_SLOT_WEIGHT, VKF_F32, 2, {{VKF_DIM_ONE, 9}, {VKF_DIM_ONE, 3 * D}}, 0, NULL, NULL};
-  d->slots[QKV] = (vkf_slot){"qkv", VKF_SLOT_TEMP, VKF_F32, 2, {rows, {VKF_DIM_ONE, 3 * D}}, 0, NULL, NULL};
+  d->slots[IDS] =
+      (vkf_slot){"ids", VKF_SLOT_INPUT, VKF_I32, 1, {rows}, VKF_INPUT_TARGET_IDS, NULL, NULL, VKF_FORMAT_F32};
+  d->slots[TABLE] = (vkf_slot){"table", VKF_SLOT_WEIGHT, VKF_F32, 2, {{VKF_DIM_ONE, 9}, {VKF_DIM_ONE, 3 * D}}, 0, NULL,
+                               NULL,    VKF_FORMAT_F32};
+  d->slots[QKV] =
+      (vkf_slot){"qkv", VKF_SLOT_TEMP, VKF_F32, 2, {rows, {VKF_DIM_ONE, 3 * D}}, 0, NULL, NULL, VKF_FORMAT_F32};
   for (uint32_t i = 0; i < 2; i++) {
     d->slots[CACHE_K + i] = (vkf_slot){
-        i ? "v" : "k", VKF_SLOT_STATE, VKF_F32, 4, {seqs, {VKF_DIM_ONE, H}, cache, {VKF_DIM_ONE, K}}, i, NULL, NULL};
+        i ? "v" : "k", VKF_SLOT_STATE, VKF_F32,       4, {seqs, {VKF_DIM_ONE, H}, cache, {VKF_DIM_ONE, K}}, i,
+        NULL,          NULL,           VKF_FORMAT_F32};
   }
-  d->slots[OUT] = (vkf_slot){"out", VKF_SLOT_TEMP, VKF_F32, 2, {rows, {VKF_DIM_ONE, D}}, 0, NULL, "out"};
+  d->slots[OUT] =
+      (vkf_slot){"out", VKF_SLOT_TEMP, VKF_F32, 2, {rows, {VKF_DIM_ONE, D}}, 0, NULL, "out", VKF_FORMAT_F32};
   for (int n = 0; n < 3; n++) {
     for (int i = 0; i < VKF_MAX_INPUTS; i++) d->nodes[n].in[i] = VKF_NO_SLOT;
     d->nodes[n].out[1] = VKF_NO_SLOT;
@@ -77,7 +81,7 @@ static vkf_status load(void *user, uint32_t index, float *dst) {
   return VKF_OK;
 }
 
-static const vkf_weight_info infos[] = {{"table", 2, {9, 3 * D}, VKF_WEIGHT_TABLE}};
+static const vkf_weight_info infos[] = {{"table", 2, {9, 3 * D}, VKF_WEIGHT_TABLE, VKF_FORMAT_F32}};
 static const vkf_weight_source source = {NULL, 1, infos, load};
 static const int32_t tokens[R][LENGTH] = {{0, 4, 8, 2, 2, 7}, {5, 1, 3, 3, 6, 0}};
 

@@ -1,0 +1,41 @@
+// Numbers as they are stored, FORMAT one of VKF_S_*: words, and what they hold. No feature of the device is needed: 16- and
+// 8-bit numbers are taken out of 32-bit words. Scales are left to whoever uses the numbers.
+#ifndef FORMAT_GLSL
+#define FORMAT_GLSL
+#ifndef FORMAT
+#define FORMAT VKF_S_F32
+#endif
+
+#if FORMAT == VKF_S_F32
+#define PER_WORD 1
+#define WORD float
+#define WORDS_OF_4 vec4
+#define WORDS_OF_64 vec2
+float unpack(float word, uint i) { return word; }
+vec4 unpack4(vec4 words) { return words; }
+#elif FORMAT == VKF_S_F16
+#define PER_WORD 2
+#define WORD uint
+#define WORDS_OF_64 uvec2
+#define WORDS_OF_4 uvec2
+float unpack(uint word, uint i) { return unpackHalf2x16(word >> i * 16).x; }
+vec4 unpack4(uvec2 words) { return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y)); }
+#elif FORMAT == VKF_S_BF16
+#define PER_WORD 2
+#define WORD uint
+#define WORDS_OF_64 uvec2
+#define WORDS_OF_4 uvec2
+float unpack(uint word, uint i) { return uintBitsToFloat(word >> i * 16 << 16); }
+vec4 unpack4(uvec2 words) {
+  return uintBitsToFloat(uvec4(words.x << 16, words.x & 0xffff0000u, words.y << 16, words.y & 0xffff0000u));
+}
+#elif FORMAT == VKF_S_INT8
+#define PER_WORD 4
+#define WORD uint
+#define WORDS_OF_64 uvec2
+#define WORDS_OF_4 uint
+#define ROW_SCALES
+float unpack(uint word, uint i) { return float(int(word << (24 - i * 8)) >> 24); }
+vec4 unpack4(uint words) { return vec4(ivec4(uvec4(words << 24, words << 16, words << 8, words)) >> 24); }
+#endif
+#endif

@@ -1,0 +1,44 @@
+/* format: how numbers are stored: weights on a device, keys and values in a cache.
+ *
+ * One table (format.c), a row a format; packing, sizes, shaders and the scalar path read it and know no format by
+ * themselves. Whoever computes gets float32 back and adds up in float32. Invariant: what is decoded is exact in
+ * float32, and encoding it again gives the same bits, so everybody who asks sees the same stored numbers.
+ */
+#ifndef VKF_OP_FORMAT_H
+#define VKF_OP_FORMAT_H
+
+#include "base/base.h"
+
+typedef enum vkf_format {
+  VKF_FORMAT_F32,
+  VKF_FORMAT_F16,  /* IEEE 754 binary16 */
+  VKF_FORMAT_BF16, /* the upper half of a float32 */
+  VKF_FORMAT_INT8, /* -127 .. 127 times a scale a row */
+  VKF_FORMAT_COUNT
+} vkf_format;
+
+typedef struct vkf_format_row {
+  const char *name;
+  uint32_t bits;   /* of an element; divides 32 */
+  bool row_scales; /* a float32 a row, with which its elements are multiplied */
+  bool caches;     /* keys and values may be kept so */
+  double unit;     /* largest error of rounding: relative to the number, with scales to the largest of its row */
+  double largest;  /* magnitude that can be stored */
+  float (*scale)(const float *row, size_t n);   /* NULL without row_scales */
+  uint32_t (*encode)(float value, float scale); /* to nearest even; the lower `bits` bits */
+  float (*decode)(uint32_t bits, float scale);
+} vkf_format_row;
+
+/* format < VKF_FORMAT_COUNT. */
+const vkf_format_row *vkf_format_get(vkf_format format);
+/* By name ("bf16"); VKF_FORMAT_COUNT if there is none. */
+vkf_format vkf_format_find(const char *name);
+/* The names, "f32, f16, bf16 or int8", of all formats or of those for caches. Returns buffer. */
+const char *vkf_format_names(bool caches, char *buffer, size_t size);
+
+/* Rounds rows [n][k] to what the format stores, in place. VKF_ERROR_UNSUPPORTED names the tensor and the first number
+ * that the format cannot hold: one that is finite and would become infinite; with scales every one that is not finite.
+ */
+vkf_status vkf_format_round(vkf_env *env, const char *name, vkf_format format, float *rows, size_t n, size_t k);
+
+#endif

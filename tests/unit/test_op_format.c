@@ -1,0 +1,119 @@
+/* The table of storage formats: rounding to nearest even, what is refused, what is kept. */
+#include <math.h>
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "op/backend.h"
+
+enum { N = 7, K = 33 };
+
+static void fill(float *rows) {
+  for (uint64_t i = 0; i < N * K; i++) rows[i] = (float)vkf_rng_normal(3, 1, i);
+  for (uint32_t c = 0; c < K; c++) rows[2 * K + c] = 0;          /* a row of zeros */
+  for (uint32_t c = 0; c < K; c++) rows[3 * K + c] *= 1e-7f;     /* subnormal as f16 */
+  for (uint32_t c = 0; c < K; c++) rows[4 * K + c] *= 0x1p-130f; /* subnormal as float32 */
+}
+
+static void names(void **state) {
+  (void)state;
+  char text[64];
+  for (uint32_t f = 0; f < VKF_FORMAT_COUNT; f++)
+    assert_int_equal(vkf_format_find(vkf_format_get((vkf_format)f)->name), f);
+  assert_int_equal(vkf_format_find("f8"), VKF_FORMAT_COUNT);
+  assert_string_equal(vkf_format_names(false, text, sizeof text), "f32, f16, bf16 or int8");
+  assert_string_equal(vkf_format_names(true, text, sizeof text), "f32 or f16");
+}
+
+/* No number is further from its stored one than the table says, and storing it again changes nothing. */
+static void rounding_is_within_the_unit(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  for (uint32_t f = 0; f < VKF_FORMAT_COUNT; f++) {
+    const vkf_format_row *row = vkf_format_get((vkf_format)f);
+    float exact[N * K], stored[N * K], again[N * K];
+    fill(exact);
+    memcpy(stored, exact, sizeof exact);
+    assert_int_equal(vkf_format_round(&env, "w", (vkf_format)f, stored, N, K), VKF_OK);
+    memcpy(again, stored, sizeof again);
+    assert_int_equal(vkf_format_round(&env, "w", (vkf_format)f, again, N, K), VKF_OK);
+    assert_memory_equal(stored, again, sizeof again);
+    size_t changed = 0;
+    for (int r = 0; r < N; r++) {
+      double largest = 0;
+      for (int c = 0; c < K; c++) largest = fmax(largest, fabs((double)exact[r * K + c]));
+      for (int c = 0; c < K; c++) {
+        double x = exact[r * K + c], error = fabs(x - stored[r * K + c]);
+        double smallest = f == VKF_FORMAT_F16 ? 0x1p-25 : 0x1p-110; /* half a step of the subnormal numbers */
+        assert_true(error <= row->unit * (row->row_scales ? largest : fabs(x)) + smallest);
+        changed += error > 0;
+      }
+    }
+    assert_true(f == VKF_FORMAT_F32 ? changed == 0 : changed > N * K / 2);
+  }
+}
+
+/* The middle between two neighbours goes to the even one. */
+static void halfway_goes_to_even(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  float f16[] = {1 + 0x1p-11f, 1 + 3 * 0x1p-11f, -(1 + 0x1p-11f)}, bf16[] = {1 + 0x1p-8f, 1 + 3 * 0x1p-8f};
+  float int8[] = {127, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f};
+  static const float f16_want[] = {1, 1 + 0x1p-9f, -1}, bf16_want[] = {1, 1 + 0x1p-6f};
+  static const float int8_want[] = {127, 0, 2, 2, 0, -2};
+  assert_int_equal(vkf_format_round(&env, "w", VKF_FORMAT_F16, f16, 1, 3), VKF_OK);
+  assert_int_equal(vkf_format_round(&env, "w", VKF_FORMAT_BF16, bf16, 1, 2), VKF_OK);
+  assert_int_equal(vkf_format_round(&env, "w", VKF_FORMAT_INT8, int8, 1, 6), VKF_OK);
+  for (int i = 0; i < 3; i++) assert_true(f16[i] == f16_want[i]);
+  for (int i = 0; i < 2; i++) assert_true(bf16[i] == bf16_want[i]);
+  for (int i = 0; i < 6; i++) assert_true(int8[i] == int8_want[i]);
+}
+
+static void refused(vkf_format format, float value, const char *part) {
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  float rows[6] = {1, 2, 3, 4, value, 5};
+  assert_int_equal(vkf_format_round(&env, "decoder.weight", format, rows, 2, 3), VKF_ERROR_UNSUPPORTED);
+  assert_non_null(strstr(env.message, "\"decoder.weight\": element [1,1]"));
+  if (!strstr(env.message, part)) fail_msg("%s does not say %s", env.message, part);
+}
+
+static void out_of_range_is_refused(void **state) {
+  (void)state;
+  refused(VKF_FORMAT_F16, 65520, "65504");
+  refused(VKF_FORMAT_F16, -1e30f, "65504");
+  refused(VKF_FORMAT_BF16, 0x1.fffffep127f, "bf16");
+  refused(VKF_FORMAT_INT8, INFINITY, "finite numbers");
+  refused(VKF_FORMAT_INT8, NAN, "finite numbers");
+}
+
+/* What the format can hold is kept: infinities, NaN, the sign of zero, the largest number. */
+static void special_values_are_kept(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  for (uint32_t f = VKF_FORMAT_F16; f <= VKF_FORMAT_BF16; f++) {
+    float rows[] = {NAN, INFINITY, -INFINITY, -0.0f, f == VKF_FORMAT_F16 ? 65519 : 0x1.fep127f};
+    assert_int_equal(vkf_format_round(&env, "w", (vkf_format)f, rows, 1, 5), VKF_OK);
+    assert_true(isnan(rows[0]) && rows[1] == INFINITY && rows[2] == -INFINITY && rows[3] == 0 && signbit(rows[3]));
+    assert_true((double)rows[4] == vkf_format_get((vkf_format)f)->largest);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(names),
+      cmocka_unit_test(rounding_is_within_the_unit),
+      cmocka_unit_test(halfway_goes_to_even),
+      cmocka_unit_test(out_of_range_is_refused),
+      cmocka_unit_test(special_values_are_kept),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
