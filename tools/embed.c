@@ -3,6 +3,7 @@
  * 1_Pooling/config.json and modules.json, where the folder has them, say how; options go over them. A pooling or module
  * that is not computed here is refused by name.
  */
+#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -25,7 +26,7 @@ typedef struct embedder {
   const tool_args *args;
   pooling mode;
   bool normalize;
-  size_t width, n, capacity; /* of what --similarity keeps */
+  size_t width, n, capacity; /* of what --similarity and --output keep */
   double *vectors;           /* [n][width] */
   json_t *texts;             /* [n] */
 } embedder;
@@ -138,11 +139,49 @@ static int add_text(embedder *e, const char *text, const vkf_array *states) {
   double *vector = next_vector(e, states->shape[2]);
   if (!vector) return TOOL_FAILED;
   pool(e, states->data, states->shape[1], states->shape[2], vector);
-  if (!e->args->similarity)
+  if (!e->args->similarity && !e->args->output)
     return tool_print_json_line(json_pack("{s:s, s:o}", "text", text, "embedding", numbers(vector, e->width)));
   json_array_append_new(e->texts, json_string(text));
   e->n++;
   return TOOL_OK;
+}
+
+/* NumPy's format, version 1.0: a line that says what follows, then [n][width] numbers of 32 bits, little-endian. */
+static bool write_npy(const embedder *e, FILE *file) {
+  static const uint8_t magic[] = {0x93, 'N', 'U', 'M', 'P', 'Y', 1, 0};
+  enum { HEADER = 128, BEFORE = sizeof magic + 2 };
+  char header[HEADER];
+  memset(header, ' ', sizeof header);
+  memcpy(header, magic, sizeof magic);
+  header[sizeof magic] = HEADER - BEFORE;
+  header[sizeof magic + 1] = 0;
+  int n = snprintf(header + BEFORE, sizeof header - BEFORE,
+                   "{'descr': '<f4', 'fortran_order': False, 'shape': (%zu, %zu), }", e->n, e->width);
+  header[BEFORE + n] = ' ';
+  header[HEADER - 1] = '\n';
+  fwrite(header, 1, sizeof header, file);
+  for (size_t i = 0; i < e->n * e->width; i++) {
+    float value = (float)e->vectors[i];
+    uint32_t bits;
+    memcpy(&bits, &value, sizeof bits);
+    const uint8_t bytes[4] = {(uint8_t)bits, (uint8_t)(bits >> 8), (uint8_t)(bits >> 16), (uint8_t)(bits >> 24)};
+    fwrite(bytes, 1, sizeof bytes, file);
+  }
+  return !ferror(file);
+}
+
+/* The whole file or nothing. */
+static int save_vectors(const embedder *e) {
+  char part[4096];
+  const char *path = e->args->output;
+  if (snprintf(part, sizeof part, "%s.part", path) >= (int)sizeof part) return tool_error("%s: too long a name", path);
+  FILE *file = fopen(part, "wb");
+  bool is_written = file && write_npy(e, file);
+  if (file && fclose(file) != 0) is_written = false;
+  if (is_written && rename(part, path) == 0) return TOOL_OK;
+  int exit_code = tool_error("%s: cannot be written: %s", path, strerror(errno));
+  if (file) remove(part);
+  return exit_code;
 }
 
 /* A line for each text: its cosine to every text. */
@@ -177,12 +216,15 @@ static int on_text(void *user, size_t index, const char *text) {
 }
 
 static int run_embed(const tool_args *args) {
-  embedder e = {.args = args, .texts = json_array()};
+  embedder e = {.args = args};
+  if (args->output && args->similarity)
+    return tool_usage_error("embed", "expected --output or --similarity, found both");
+  e.texts = json_array();
   int exit_code = configure(&e);
   if (exit_code == TOOL_OK) exit_code = tool_session_open(&e.session, args, args->device, args->operands[0]);
   if (exit_code == TOOL_OK)
     exit_code = tool_each_text((const char *const *)args->operands + 1, args->n_operands - 1, on_text, &e);
-  if (exit_code == TOOL_OK) exit_code = print_similarity(&e);
+  if (exit_code == TOOL_OK) exit_code = args->output ? save_vectors(&e) : print_similarity(&e);
   json_decref(e.texts);
   free(e.vectors);
   tool_session_close(&e.session);
@@ -195,6 +237,8 @@ static const tool_option options[] = {
     {"normalize", 0, TOOL_FLAG, offsetof(tool_args, normalize), NULL, "vectors of length 1"},
     {"similarity", 0, TOOL_FLAG, offsetof(tool_args, similarity), NULL,
      "instead of vectors the cosine of each text to every text"},
+    {"output", 'o', TOOL_TEXT, offsetof(tool_args, output), "FILE",
+     "the vectors as a float32 array [texts,width] in NumPy's\nformat (.npy), instead of JSON lines"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 

@@ -40,6 +40,7 @@ typedef struct tool_args {
   const char *model, *inputs, *outputs, *generation_config, *json_file, *variant;
   const char *params, *file, *output, *dtype;
   int trace, list;
+  int allow_not_finite;
   int json, plan, decode, hidden_states, attentions;
   size_t batch_size, length; /* 0: not given */
   double seconds;            /* 0: not given */

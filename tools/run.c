@@ -22,7 +22,9 @@ static int run_run(const tool_args *args) {
   vkf_array *arrays = exit_code == TOOL_OK ? tool_arrays(inputs) : NULL;
   if (exit_code == TOOL_OK && !arrays) exit_code = TOOL_FAILED;
   if (exit_code == TOOL_OK) {
-    vkf_run_params params = {.hidden_states = args->hidden_states > 0, .attentions = args->attentions > 0};
+    vkf_run_params params = {.hidden_states = args->hidden_states > 0,
+                             .attentions = args->attentions > 0,
+                             .allow_not_finite = args->allow_not_finite > 0};
     vkf_status status = vkf_model_run(session.model, arrays, vkf_result_count(inputs), &params, &result);
     if (status != VKF_OK) exit_code = tool_session_fail(&session, status, args->inputs);
   }
@@ -45,6 +47,8 @@ static const tool_option options[] = {
     {"output-hidden-states", 0, TOOL_FLAG, offsetof(tool_args, hidden_states), NULL,
      "the states after each layer, too"},
     {"output-attentions", 0, TOOL_FLAG, offsetof(tool_args, attentions), NULL, "the attention weights, too"},
+    {"allow-not-finite", 0, TOOL_FLAG, offsetof(tool_args, allow_not_finite), NULL,
+     "write outputs also where they have NaN or infinities,\nwhich is an error otherwise"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 

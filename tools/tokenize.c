@@ -19,9 +19,9 @@ static int print_json(const vkf_array *ids, const vkf_result *result) {
   return exit_code;
 }
 
-static int encode(tool_session *session, const char *text, bool json) {
+static int encode(tool_session *session, vkf_tokenizer *tokenizer, const char *text, bool json) {
   vkf_result *result = NULL;
-  vkf_status status = vkf_model_tokenize(session->model, text, &result);
+  vkf_status status = vkf_tokenizer_encode(tokenizer, text, &result);
   if (status != VKF_OK) return tool_session_fail(session, status, NULL);
   const vkf_array *ids = vkf_result_find(result, "ids");
   int exit_code = TOOL_OK;
@@ -46,13 +46,13 @@ static int parse_id(const char *text, int32_t *id) {
   return TOOL_OK;
 }
 
-static int decode(tool_session *session, char *const *operands, size_t n) {
+static int decode(tool_session *session, vkf_tokenizer *tokenizer, char *const *operands, size_t n) {
   int32_t *ids = calloc(n, sizeof *ids);
   vkf_result *result = NULL;
   int exit_code = ids ? TOOL_OK : tool_error("out of memory");
   for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) exit_code = parse_id(operands[i], &ids[i]);
   if (exit_code == TOOL_OK) {
-    vkf_status status = vkf_model_detokenize(session->model, ids, n, &result);
+    vkf_status status = vkf_tokenizer_decode(tokenizer, ids, n, &result);
     if (status == VKF_OK) {
       puts(vkf_result_text(result, 0));
     } else {
@@ -66,20 +66,27 @@ static int decode(tool_session *session, char *const *operands, size_t n) {
 
 static int run_tokenize(const tool_args *args) {
   tool_session session = {0};
+  vkf_tokenizer *tokenizer = NULL;
   char folder[4096];
   int exit_code = tool_find_model(args, folder, sizeof folder);
-  /* No kernel runs here, so the scalar path does. */
-  if (exit_code == TOOL_OK) exit_code = tool_session_open(&session, args, args->device ? args->device : "ref", folder);
-  if (exit_code == TOOL_OK && args->decode) exit_code = decode(&session, args->operands, args->n_operands);
-  for (size_t i = 0; i < args->n_operands && !args->decode && exit_code == TOOL_OK; i++) {
-    exit_code = encode(&session, args->operands[i], args->json);
+  if (exit_code == TOOL_OK) exit_code = tool_session_open_context(&session, args);
+  if (exit_code == TOOL_OK) {
+    vkf_status status = vkf_tokenizer_open(session.context, folder, &tokenizer);
+    if (status == VKF_OK) status = vkf_tokenizer_set_languages(tokenizer, args->source_lang, args->target_lang);
+    if (status != VKF_OK) exit_code = tool_session_fail(&session, status, NULL);
   }
+  if (exit_code == TOOL_OK && args->decode) exit_code = decode(&session, tokenizer, args->operands, args->n_operands);
+  for (size_t i = 0; i < args->n_operands && !args->decode && exit_code == TOOL_OK; i++) {
+    exit_code = encode(&session, tokenizer, args->operands[i], args->json);
+  }
+  vkf_tokenizer_close(&tokenizer);
   tool_session_close(&session);
   return exit_code;
 }
 
 static const tool_option options[] = {
-    {"model", 'm', TOOL_TEXT, offsetof(tool_args, model), "DIR", "a model folder; default: the English-Spanish model"},
+    {"model", 'm', TOOL_TEXT, offsetof(tool_args, model), "DIR",
+     "a folder with a tokenizer, also without weights; default:\nthe English-Spanish model"},
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
     {"decode", 0, TOOL_FLAG, offsetof(tool_args, decode), NULL, "the arguments are ids of one text: print that text"},

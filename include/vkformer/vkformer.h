@@ -72,7 +72,7 @@ typedef enum vkf_status {
   VKF_ERROR_NO_DEVICE,     /* no Vulkan loader, no device, or none that matches */
   VKF_ERROR_DEVICE,        /* a Vulkan call failed */
   VKF_ERROR_DEVICE_LOST,   /* the device was lost: everything on it refuses further work, a new device may be opened */
-  VKF_ERROR_NUMERIC,       /* a logit is not finite */
+  VKF_ERROR_NUMERIC,       /* a logit or an output is not finite */
   VKF_ERROR_STOPPED        /* the token callback asked to stop; what was generated until then is in the result */
 } vkf_status;
 
@@ -249,6 +249,7 @@ VKF_API vkf_status vkf_model_describe_plan(vkf_model *model, size_t batch, size_
 
 typedef struct vkf_run_params {
   uint8_t hidden_states, attentions;
+  uint8_t allow_not_finite; /* else VKF_ERROR_NUMERIC names the first output that has a NaN or an infinity */
 } vkf_run_params;
 
 /* One forward pass. inputs: input_ids [B,S], attention_mask [B,S] (1 keep, 0 pad; default all 1), decoder_input_ids
@@ -289,15 +290,25 @@ VKF_API vkf_status vkf_model_translate(vkf_model *model, const char *const *text
                                        const vkf_generate_params *params, vkf_result **out);
 
 /* Multilingual models: the languages of the texts from now on, named as transformers' tokenizers name them ("en_XX",
- * "eng_Latn", "fr"); NULL leaves one as it is. The source language's token is put where the tokenizer has it; the target
- * language becomes forced_bos_token_id, or with Marian the token before the text. VKF_ERROR_ARGUMENT for a language
- * that the tokenizer does not have (the message lists some that it has), or for a tokenizer without languages. */
+ * "eng_Latn", "fr"); NULL leaves one as it is. The source language's token is put where the tokenizer has it; the
+ * target language becomes forced_bos_token_id, or with Marian the token before the text. VKF_ERROR_ARGUMENT for a
+ * language that the tokenizer does not have (the message lists some that it has), or for a tokenizer without languages.
+ */
 VKF_API vkf_status vkf_model_set_languages(vkf_model *model, const char *source, const char *target);
 
 /* ids of a text with the special tokens that the tokenizer adds: array `ids` [n] int32. */
 VKF_API vkf_status vkf_model_tokenize(vkf_model *model, const char *text, vkf_result **out);
 /* Text of ids; special tokens are left out. */
 VKF_API vkf_status vkf_model_detokenize(vkf_model *model, const int32_t *ids, size_t n, vkf_result **out);
+
+/* The same by a tokenizer alone: a folder with tokenizer files needs no weights. It belongs to the context. */
+typedef struct vkf_tokenizer vkf_tokenizer;
+VKF_API vkf_status vkf_tokenizer_open(vkf_context *ctx, const char *folder, vkf_tokenizer **out);
+VKF_API void vkf_tokenizer_close(vkf_tokenizer **tokenizer);
+/* As vkf_model_set_languages(), vkf_model_tokenize() and vkf_model_detokenize(). */
+VKF_API vkf_status vkf_tokenizer_set_languages(vkf_tokenizer *tokenizer, const char *source, const char *target);
+VKF_API vkf_status vkf_tokenizer_encode(vkf_tokenizer *tokenizer, const char *text, vkf_result **out);
+VKF_API vkf_status vkf_tokenizer_decode(vkf_tokenizer *tokenizer, const int32_t *ids, size_t n, vkf_result **out);
 
 /* ---- one op ------------------------------------------------------------------------------------------------------ */
 

@@ -19,7 +19,7 @@ vkf_status vkf_model_open(vkf_device *dev, const char *folder, vkf_model **out) 
   vkf_engine_generation_init(&m->generation, env);
   VKF_TRY(vkf_model_net_open(env, folder, &m->net));
   VKF_TRY(vkf_engine_generation_read(&m->generation, folder));
-  VKF_TRY(vkf_engine_open_tokenizer(m, folder));
+  VKF_TRY(vkf_engine_open_tokenizer(env, folder, &m->tokenizer, &m->no_tokenizer));
   vkf_model_net_weights(m->net, &source);
   VKF_TRY(dev->backend->table->weights_create(dev->backend, &source, NULL, &m->weights));
   vkf_engine_programs_init(&m->programs, env, dev->backend, m->net, m->weights);
@@ -79,67 +79,6 @@ void vkf_model_get_info(const vkf_model *m, vkf_model_info *out) {
 const char *vkf_model_unused_tensor(const vkf_model *m, size_t i) {
   const vkf_net_info *info = vkf_model_net_info(m->net);
   return i < info->n_unused ? info->unused[i] : NULL;
-}
-
-/* ---- text ---- */
-
-static vkf_status need_tokenizer(const vkf_model *m) {
-  return m->tokenizer ? VKF_OK
-                      : vkf_env_fail(m->env, VKF_ERROR_UNSUPPORTED, "this needs a tokenizer: %s", m->no_tokenizer);
-}
-
-vkf_status vkf_model_set_languages(vkf_model *m, const char *source, const char *target) {
-  vkf_status st = VKF_OK;
-  int32_t begin = VKF_NO_TOKEN;
-  vkf_env_clear(m->env);
-  VKF_TRY(need_tokenizer(m));
-  if (source != NULL) VKF_TRY(vkf_text_tokenizer_set_source_language(m->tokenizer, source));
-  if (target != NULL) VKF_TRY(vkf_text_tokenizer_set_target_language(m->tokenizer, target, &begin));
-  if (begin != VKF_NO_TOKEN) m->generation.forced_bos = begin;
-done:
-  return st;
-}
-
-vkf_status vkf_model_tokenize(vkf_model *m, const char *text, vkf_result **out) {
-  vkf_status st = VKF_OK;
-  vkf_result *r = NULL;
-  vkf_text_ids ids;
-  void *data = NULL;
-  *out = NULL;
-  vkf_env_clear(m->env);
-  vkf_text_ids_init(&ids, m->env);
-  VKF_TRY(need_tokenizer(m));
-  if (!text) VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected a text, found NULL");
-  VKF_TRY(vkf_text_tokenizer_encode(m->tokenizer, text, strlen(text), true, &ids));
-  VKF_TRY(vkf_engine_result_create(m->env, &r));
-  VKF_TRY(vkf_engine_result_add(r, "ids", VKF_I32, 1, (size_t[]){ids.n}, &data));
-  if (ids.n) memcpy(data, ids.ids, ids.n * sizeof *ids.ids);
-  for (size_t i = 0; i < ids.n; i++)
-    VKF_TRY(vkf_engine_result_add_text(r, vkf_text_tokenizer_piece(m->tokenizer, ids.ids[i])));
-done:
-  vkf_text_ids_finish(&ids);
-  if (st) vkf_result_destroy(&r);
-  *out = r;
-  return st;
-}
-
-vkf_status vkf_model_detokenize(vkf_model *m, const int32_t *ids, size_t n, vkf_result **out) {
-  vkf_status st = VKF_OK;
-  vkf_result *r = NULL;
-  vkf_text text;
-  *out = NULL;
-  vkf_env_clear(m->env);
-  vkf_text_init(&text, m->env);
-  VKF_TRY(need_tokenizer(m));
-  VKF_TRY(vkf_text_tokenizer_decode(m->tokenizer, ids, n, true, &text));
-  VKF_TRY(vkf_text_status(&text));
-  VKF_TRY(vkf_engine_result_create(m->env, &r));
-  VKF_TRY(vkf_engine_result_add_text(r, text.data));
-done:
-  vkf_text_finish(&text);
-  if (st) vkf_result_destroy(&r);
-  *out = r;
-  return st;
 }
 
 /* ---- what every run needs ---- */

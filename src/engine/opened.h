@@ -17,8 +17,9 @@ struct vkf_model {
   vkf_programs programs;
 };
 
-/* The tokenizer of a folder; a folder without one is no error, and no_tokenizer then says what was looked for. */
-vkf_status vkf_engine_open_tokenizer(vkf_model *model, const char *folder);
+/* The tokenizer of a folder; a folder without one is no error, and *why (the caller's) then says what was looked for.
+ */
+vkf_status vkf_engine_open_tokenizer(vkf_env *env, const char *folder, vkf_text_tokenizer **out, char **why);
 
 /* Ids [B][length] in [0, vocab) and length within the model's positions; `name` for messages. */
 vkf_status vkf_engine_check_ids(const vkf_model *model, const char *name, const int32_t *ids, size_t B, size_t length,

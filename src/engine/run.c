@@ -1,4 +1,5 @@
 /* run: one forward pass on given tensors, with outputs named and shaped as transformers has them. */
+#include <math.h>
 #include <string.h>
 
 #include "engine/opened.h"
@@ -135,6 +136,20 @@ done:
   return st;
 }
 
+static vkf_status check_finite(vkf_env *env, const vkf_result *result) {
+  for (size_t i = 0; i < result->n_arrays; i++) {
+    const vkf_array *a = &result->arrays[i];
+    const float *numbers = a->data;
+    size_t n = 1;
+    for (size_t k = 0; k < a->rank; k++) n *= a->shape[k];
+    for (size_t k = 0; k < n && a->dtype == VKF_F32; k++)
+      if (!isfinite(numbers[k]))
+        return vkf_env_fail(env, VKF_ERROR_NUMERIC, "%s: expected finite numbers, found %g as element %zu of %zu",
+                            a->name, (double)numbers[k], k, n);
+  }
+  return VKF_OK;
+}
+
 static vkf_status run_decode(vkf_model *m, vkf_capacity *capacity, const vkf_plan_request *request,
                              const vkf_sizes *sizes, const int32_t *ids, const int32_t *source_mask,
                              const int32_t *target_mask, vkf_result *result) {
@@ -202,6 +217,7 @@ vkf_status vkf_model_run(vkf_model *m, const vkf_array *inputs, size_t n_inputs,
     VKF_TRY(run_decode(m, capacity, &request, &sizes, decoder_only ? in.ids : in.target_ids, in.mask,
                        decoder_only ? in.mask : in.target_mask, result));
   }
+  if (!params->allow_not_finite) VKF_TRY(check_finite(m->env, result));
 done:
   inputs_finish(m->env, &in);
   if (st) vkf_result_destroy(&result);

@@ -60,25 +60,25 @@ done:
   return st;
 }
 
-vkf_status vkf_engine_open_tokenizer(vkf_model *m, const char *folder) {
+vkf_status vkf_engine_open_tokenizer(vkf_env *env, const char *folder, vkf_text_tokenizer **out, char **no_tokenizer) {
   vkf_status st = VKF_OK;
-  opened_files opened = {.env = m->env, .folder = folder};
+  opened_files opened = {.env = env, .folder = folder};
   vkf_text_files files = {0};
   VKF_TRY(open_file(&opened, "tokenizer.json", &files.tokenizer));
   VKF_TRY(open_file(&opened, "tokenizer_config.json", &files.tokenizer_config));
   VKF_TRY(open_file(&opened, "config.json", &files.config));
   if (!files.tokenizer.data) VKF_TRY(open_older(&opened, &files));
-  st = vkf_text_tokenizer_create_from(m->env, &files, &m->tokenizer);
+  st = vkf_text_tokenizer_create_from(env, &files, out);
   /* A model can be run on ids without its tokenizer, so what is absent or of an unknown class is told when texts come.
    */
   if (st == VKF_ERROR_FILE || (st == VKF_ERROR_UNSUPPORTED && !files.tokenizer.data)) {
     vkf_text why;
-    vkf_text_init(&why, m->env);
-    vkf_text_printf(&why, "%s: %s", folder, m->env->message);
-    vkf_env_clear(m->env); /* a copy that fails is the first cause */
-    m->no_tokenizer = why.data ? vkf_env_strdup(m->env, why.data) : NULL;
+    vkf_text_init(&why, env);
+    vkf_text_printf(&why, "%s: %s", folder, env->message);
+    vkf_env_clear(env); /* a copy that fails is the first cause */
+    *no_tokenizer = why.data ? vkf_env_strdup(env, why.data) : NULL;
     vkf_text_finish(&why);
-    st = m->no_tokenizer ? VKF_OK : vkf_env_fail(m->env, VKF_ERROR_MEMORY, "no memory for a message");
+    st = *no_tokenizer ? VKF_OK : vkf_env_fail(env, VKF_ERROR_MEMORY, "no memory for a message");
   }
 done:
   close_files(&opened);

@@ -271,6 +271,9 @@ static void test_run_and_generate(void **state) {
       {"$V run $G/transformer-postln-relu -i $T/rank.safetensors -o $T/o", 1, "", "input_ids"},
       {"$V run $G/transformer-postln-relu -i $T/floats.safetensors -o $T/o", 1, "", "input_ids"},
       {"$V run $G/marian -i $T/long.safetensors -o $T/o", 1, "", "64"},
+      {"$V run $T/nan -i $T/in.safetensors -o $T/notthere", 1, "", "expected finite numbers, found "},
+      {"test -e $T/notthere", 1, "", ""},
+      {"$V run $T/nan -i $T/in.safetensors -o $T/there --allow-not-finite && test -s $T/there", 0, "", ""},
       {"$V generate $T/nan -i $T/in.safetensors -o $T/o --max-new-tokens 3", 1, "", "finite"},
       {"$V generate $G/marian -i $T/in.safetensors -o $T/o -g $T/sample.json", 1, "", "do_sample"},
       {"$V generate $G/marian -i $T/in.safetensors -o $T/o -g $T/key.json", 1, "", "nosuch_key"},
@@ -311,6 +314,9 @@ static void test_translate(void **state) {
       {"$V translate \"$(yes word | head -n 400 | tr '\\n' ' ')\"", 1, "", "128"},
       {"$V tokenize 'The cat sat on the mat because it was tired.'", 0,
        "382 1351 1873 402 303 1058 1790 416 391 1809 16 1\n", ""},
+      {"mkdir $T/words && cp $M/tokenizer.json $T/words && $V tokenize -m $T/words 'The cat sat on the mat.'", 0,
+       "382 1351 1873 402 303 1058 16 1\n", ""},
+      {"$V tokenize -m $T/nosuch a", 1, "", "this needs a tokenizer: "},
       {"$V tokenize --decode 489 2217 342 3969 1", 0, "El gato se sent\xc3\xb3\n", ""},
   };
   CHECK(rows);

@@ -371,6 +371,33 @@ static void test_images(void **state) {
   must_fail("$V classify $T/vit $I/rgb.png", 1, "\"do_pad\" is not supported");
 }
 
+/* The same numbers as the JSON lines have, behind the header of a .npy file. */
+static void test_embed_npy(void **state) {
+  (void)state;
+  static const char shape[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 64), }";
+  char bytes[128 + 2 * 64 * sizeof(float) + 2], path[256];
+  must_print("$V embed $T/bert 'w5 w6' 'w7' -o $T/v.npy", "");
+  snprintf(path, sizeof path, "%s/v.npy", folder);
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  assert_int_equal(fread(bytes, 1, sizeof bytes, file), sizeof bytes - 2);
+  fclose(file);
+  assert_memory_equal(bytes, "\x93NUMPY\x01\x00\x76\x00", 10);
+  assert_memory_equal(bytes + 10, shape, sizeof shape - 1);
+  assert_int_equal(bytes[127], '\n');
+  for (int i = 0; i < 2; i++) {
+    json_t *line = line_of(i ? "$V embed $T/bert 'w7'" : "$V embed $T/bert 'w5 w6'", 0);
+    for (int k = 0; k < 64; k++) {
+      float value;
+      memcpy(&value, bytes + 128 + (64 * i + k) * sizeof value, sizeof value);
+      assert_true(value == (float)json_number_value(json_array_get(json_object_get(line, "embedding"), k)));
+    }
+    json_decref(line);
+  }
+  must_fail("$V embed $T/bert w5 -o $T/no/such.npy", 1, "such.npy: cannot be written: No such file");
+  must_fail("$V embed $T/bert w5 -o $T/v.npy --similarity", 2, "expected --output or --similarity");
+}
+
 static void test_embed(void **state) {
   (void)state;
   enum { MAX_WIDTH = 256, S = 5 };
@@ -419,6 +446,7 @@ int main(void) {
       cmocka_unit_test(test_fill_mask),
       cmocka_unit_test(test_classify),
       cmocka_unit_test(test_embed),
+      cmocka_unit_test(test_embed_npy),
       cmocka_unit_test(test_images),
   };
   return cmocka_run_group_tests(tests, prepare, clean);
