@@ -137,5 +137,10 @@ def generation():
     dictionary("generation", ["src/engine/generation_config.c"])
 
 
-for make in (safetensors, config, tokenizer, sentencepiece, generation):
+def image():
+    for path in sorted((ROOT / "tests/images").glob("*.[pj][np]g")):
+        put("image", path.name, path.read_bytes())
+
+
+for make in (safetensors, config, tokenizer, sentencepiece, generation, image):
     make()
