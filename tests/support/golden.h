@@ -1,5 +1,6 @@
 /* The golden folders: a model each, with expected.safetensors (inputs and what PyTorch computed from them) and, where
- * the model generates, generation.json. A new folder is found by walking; nothing here knows their names.
+ * the model generates, generation.json. A new folder is found by walking; nothing here knows their names. VKF_GOLDEN=NAME
+ * in the environment takes one of them alone.
  */
 #ifndef VKF_TESTS_SUPPORT_GOLDEN_H
 #define VKF_TESTS_SUPPORT_GOLDEN_H
@@ -18,6 +19,8 @@ static inline const char *golden_path(char path[GOLDEN_PATH], const char *folder
 
 static inline int golden_is_folder(const struct dirent *entry) {
   char path[GOLDEN_PATH];
+  const char *asked = getenv("VKF_GOLDEN");
+  if (asked && strcmp(asked, entry->d_name)) return 0;
   FILE *file = entry->d_name[0] == '.' ? NULL : fopen(golden_path(path, entry->d_name, "expected.safetensors"), "rb");
   if (file) fclose(file);
   return file != NULL;
