@@ -1,87 +1,92 @@
-/* bench: kernel variants timed against each other, each verified against its bound first. */
-#include <math.h>
+/* bench: kernels and whole models, verified first and then timed. */
+#include <string.h>
 
-#include "program.h"
+#include "bench.h"
 
-typedef struct table {
-  json_t *rows;
-  int json;
-  bool wrong; /* a variant was over its bound */
-} table;
+static const struct kind {
+  const char *name;
+  int (*run)(bench *b);
+} kinds[] = {
+#define X(name) {#name, bench_##name},
+    BENCH_KINDS(X)
+#undef X
+};
 
-static void on_row(void *user, const vkf_bench_row *row) {
-  table *t = user;
-  double gflops = row->n_runs ? row->flops / row->median_ns : 0, gbytes = row->n_runs ? row->bytes / row->median_ns : 0;
-  t->wrong = t->wrong || !(row->ratio <= 1);
-  json_array_append_new(
-      t->rows,
-      json_pack("{s:s, s:s, s:s, s:i, s:f, s:f, s:f, s:f, s:f, s:f, s:f, s:o, s:i, s:i}", "problem", row->problem,
-                "variant", row->variant, "clock", row->clock, "runs", (int)row->n_runs, "min_us", row->min_ns / 1e3,
-                "median_us", row->median_ns / 1e3, "p90_us", row->p90_ns / 1e3, "flops", row->flops, "bytes",
-                row->bytes, "gflops", gflops, "gbytes", gbytes, "ratio", tool_json_real(row->ratio), "workgroup",
-                (int)row->workgroup, "shared_bytes", (int)row->shared_bytes));
-  if (t->json) return;
-  if (!(row->ratio <= 1)) {
-    printf("%-34s WRONG: err/bound %.3g, not timed\n", row->variant, row->ratio);
-    return;
+static int run_operand(bench *b, const char *operand) {
+  if (strchr(operand, ':')) return bench_problem(b, operand);
+  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+    if (strcmp(kinds[i].name, operand) == 0) return kinds[i].run(b);
+  char known[256] = "";
+  for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++) {
+    if (i > 0) strcat(known, ", ");
+    strcat(known, kinds[i].name);
   }
-  printf("%-34s %6u %11.1f %11.1f %11.1f %9.2f %8.2f %10.2e\n", row->variant, row->n_runs, row->min_ns / 1e3,
-         row->median_ns / 1e3, row->p90_ns / 1e3, gflops, gbytes, row->ratio);
-}
-
-static int bench_problem(tool_session *session, const tool_args *args, const char *problem, table *t) {
-  const vkf_bench_params params = {.variant = args->variant, .seconds = args->seconds};
-  if (!t->json) {
-    printf("%s\n%-34s %6s %11s %11s %11s %9s %8s %10s\n", problem, "variant", "runs", "min us", "median us", "p90 us",
-           "GFLOP/s", "GB/s", "err/bound");
-    fflush(stdout);
-  }
-  tool_progress(session, "%s ...", problem);
-  vkf_status status = vkf_device_bench(session->device, problem, &params, on_row, t);
-  tool_progress_end(session);
-  return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, problem);
+  return tool_usage_error("bench", "expected one of %s, or a problem such as matmul:128,512,512; found '%s'", known,
+                          operand);
 }
 
 static int run_bench(const tool_args *args) {
-  tool_session session;
-  table t = {.rows = json_array(), .json = args->json};
-  int exit_code = tool_session_open(&session, args, args->device ? args->device : "", NULL);
+  bench b = {.args = args, .rows = json_array()};
+  int exit_code = tool_session_open(&b.session, args, args->device ? args->device : "", NULL);
   if (exit_code == TOOL_OK) {
-    const vkf_device_info *info = vkf_device_get_info(session.device);
-    if (!t.json) printf("%s (%s)\n", info->name, info->driver);
+    const vkf_device_info *info = vkf_device_get_info(b.session.device);
+    if (!args->json) printf("%s (%s)\n", info->name, info->driver);
     for (size_t i = 0; i < args->n_operands && exit_code == TOOL_OK; i++)
-      exit_code = bench_problem(&session, args, args->operands[i], &t);
-    if (exit_code == TOOL_OK && t.json)
-      exit_code = tool_print_json(json_pack("{s:s, s:s, s:s, s:O}", "device", info->name, "driver", info->driver,
-                                            "version", vkf_version(), "rows", t.rows));
-    if (exit_code == TOOL_OK && t.wrong) exit_code = TOOL_FAILED;
+      exit_code = run_operand(&b, args->operands[i]);
+    if (exit_code == TOOL_OK) exit_code = bench_print(&b);
+    if (exit_code == TOOL_OK && b.wrong) exit_code = TOOL_FAILED;
   }
-  json_decref(t.rows);
-  tool_session_close(&session);
+  json_decref(b.rows);
+  tool_session_close(&b.session);
   return exit_code;
 }
 
 static const tool_option options[] = {
     {"variant", 0, TOOL_TEXT, offsetof(tool_args, variant), "NAME[,NAME]",
      "time these; without it every one that fits"},
-    {"seconds", 0, TOOL_NUMBER, offsetof(tool_args, seconds), "X", "of timing a variant (0.5)"},
+    {"seconds", 0, TOOL_NUMBER, offsetof(tool_args, seconds), "X", "of timing a row (kernels 0.5, models 2)"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "print JSON"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
+static const tool_option sizes[] = {
+    {"m", 0, TOOL_SIZES, offsetof(tool_args, m), "N[,N]",
+     "rows: of matmul, norm, softmax, top_k; queries of attention"},
+    {"n", 0, TOOL_SIZES, offsetof(tool_args, n), "N[,N]", "columns, width; keys of attention"},
+    {"k", 0, TOOL_SIZES, offsetof(tool_args, k), "N[,N]", "depth of matmul, k of top_k, width of an attention head"},
+    {"model", 0, TOOL_TEXT, offsetof(tool_args, model), "DIR", "a model folder, in the place of the sizes below"},
+    {"layers", 0, TOOL_SIZE, offsetof(tool_args, layers), "N", "encoder 6, decoder 8"},
+    {"d-model", 0, TOOL_SIZE, offsetof(tool_args, d_model), "N", "512"},
+    {"heads", 0, TOOL_SIZE, offsetof(tool_args, heads), "N", "8"},
+    {"d-ff", 0, TOOL_SIZE, offsetof(tool_args, d_ff), "N", "encoder 2048, decoder 1408"},
+    {"vocab", 0, TOOL_SIZE, offsetof(tool_args, vocab), "N", "4096"},
+    {"norm", 0, TOOL_TEXT, offsetof(tool_args, norm), "WHERE", "of the encoder's layers: post or pre; post"},
+    {"activation", 0, TOOL_TEXT, offsetof(tool_args, activation), "NAME",
+     "of the encoder's layers, as in config.json; gelu"},
+    {"batch", 0, TOOL_SIZES, offsetof(tool_args, batches), "N[,N]", "sequences; 1"},
+    {"length", 0, TOOL_SIZES, offsetof(tool_args, lengths), "N[,N]", "tokens of a sequence, of a prompt; 128"},
+    {"tokens", 0, TOOL_SIZE, offsetof(tool_args, top), "N", "the decoder makes N tokens; 32"},
+};
+static const tool_option_group size_group = TOOL_GROUP("Sizes", sizes);
+
 const tool_command tool_bench = {
     .name = "bench",
-    .summary = "Time kernel variants against each other, each verified first",
-    .usage = "PROBLEM... [OPTION]...",
+    .summary = "Time kernels and models, each verified first",
+    .usage = "KIND|PROBLEM... [OPTION]...",
     .text =
-        "PROBLEM as in `vkformer kernels`. Variants take turns run by run, so that drift of the machine's speed\n"
-        "slows all of them alike; quote medians. A variant over its error bound is reported and not timed.",
+        "KIND is matmul, softmax, attention, norm or top_k: every kernel that fits, over all sizes that are given;\n"
+        "or encoder or decoder: a model with random weights and the sizes below. PROBLEM as in `vkformer kernels`.\n"
+        "Kernels take turns run by run, so that drift of the machine's speed slows all of them alike; quote medians.\n"
+        "What is over its error bound is reported and not timed; a model's bound is that of its first layer, and of\n"
+        "all that is not a layer, at up to 128 tokens. `clock` says what was measured: the device's own time stamps,\n"
+        "or the time from the call to its end. The decoder's rows are the prompt (until the first token) and a step.",
     .examples =
-        "  vkformer bench matmul:128,512,512 --device lavapipe\n"
-        "  vkformer bench attention:128,128,8,64 norm:1024,512 --json\n",
-    .groups = {&group, &tool_common_options},
+        "  vkformer bench matmul --m 1,128,1024 --n 2048 --k 512 --device lavapipe\n"
+        "  vkformer bench attention:128,128,8,64 norm:1024,512 --json\n"
+        "  vkformer bench encoder --layers 6 --d-model 512 --d-ff 2048 --batch 1,8 --length 128\n",
+    .groups = {&group, &size_group, &tool_common_options},
     .min_operands = 1,
     .max_operands = 64,
-    .operand = "at least one problem",
+    .operand = "what to time",
     .run = run_bench,
 };

@@ -19,6 +19,8 @@ static const tool_option common_options[] = {
     {"device", 'd', TOOL_TEXT, offsetof(tool_args, device), "D",
      "an index, a UUID, part of a device's or driver's name,\nor one of lavapipe, swiftshader, gpu, cpu, ref"},
     {"icd", 0, TOOL_ICD, offsetof(tool_args, icd_files), "FILE", "one more Vulkan driver manifest; repeatable"},
+    {"profile", 0, TOOL_MAYBE_TEXT, offsetof(tool_args, profile), "[=FILE]",
+     "time every node of what runs: a table on standard error,\nand a trace for chrome://tracing in FILE"},
     {"verbose", 'v', TOOL_FLAG, offsetof(tool_args, verbose), NULL, "say what is chosen and why; -vv says more"},
     {"help", 'h', TOOL_FLAG, offsetof(tool_args, help), NULL, "this text"},
 };
@@ -57,6 +59,19 @@ static bool parse_number(const char *text, double *out) {
   return end != text && *end == 0 && isfinite(*out);
 }
 
+static bool parse_sizes(const char *text, tool_sizes *out) {
+  char *end = NULL;
+  for (out->n = 0; out->n < TOOL_MAX_SIZES; text = end + 1) {
+    errno = 0;
+    long size = strtol(text, &end, 10);
+    if (errno != 0 || end == text || size < 1) return false;
+    out->at[out->n++] = (size_t)size;
+    if (*end == 0) return true;
+    if (*end != ',') return false;
+  }
+  return false;
+}
+
 /* The option's value as JSON, NULL if it is none. */
 static json_t *parse_key(tool_option_kind kind, const char *text) {
   long whole = 0;
@@ -72,6 +87,8 @@ static const char *expected(tool_option_kind kind) {
   switch (kind) {
     case TOOL_SIZE:
       return "a whole number of at least 1";
+    case TOOL_SIZES:
+      return "whole numbers of at least 1, separated by commas";
     case TOOL_NUMBER:
       return "a number over 0";
     case TOOL_KEY_WHOLE:
@@ -122,6 +139,9 @@ static int set_option(const tool_command *command, const tool_option *option, co
     case TOOL_TEXT:
       *(const char **)member = text;
       return TOOL_OK;
+    case TOOL_MAYBE_TEXT:
+      *(const char **)member = text ? text : "";
+      return TOOL_OK;
     case TOOL_ICD:
       return add_icd(args, text);
     case TOOL_TEXTS:
@@ -131,6 +151,9 @@ static int set_option(const tool_command *command, const tool_option *option, co
     case TOOL_SIZE:
       if (!parse_whole(text, 1, &whole)) break;
       *(size_t *)member = (size_t)whole;
+      return TOOL_OK;
+    case TOOL_SIZES:
+      if (!parse_sizes(text, member)) break;
       return TOOL_OK;
     case TOOL_NUMBER:
       if (!parse_number(text, &number) || !(number > 0)) break;
@@ -164,7 +187,8 @@ static void parser_init(parser *p, const tool_command *command) {
       const tool_option *option = &group->options[i];
       bool has_value = option->kind != TOOL_FLAG && option->kind != TOOL_KEY_TRUE;
       p->options[p->n_options] = option;
-      p->longs[p->n_options] = (struct option){option->name, has_value, NULL, FIRST_VALUE + p->n_options};
+      int argument = option->kind == TOOL_MAYBE_TEXT ? optional_argument : has_value ? required_argument : no_argument;
+      p->longs[p->n_options] = (struct option){option->name, argument, NULL, FIRST_VALUE + p->n_options};
       p->n_options++;
       if (option->letter) {
         *letter++ = option->letter;
@@ -240,7 +264,7 @@ static void print_option(const tool_option *option, FILE *file) {
   char left[COLUMN + 32];
   int n = snprintf(left, sizeof left, "  %c%c%c --%s%s%s", option->letter ? '-' : ' ',
                    option->letter ? option->letter : ' ', option->letter ? ',' : ' ', option->name,
-                   option->value ? " " : "", option->value ? option->value : "");
+                   option->value && option->kind != TOOL_MAYBE_TEXT ? " " : "", option->value ? option->value : "");
   fprintf(file, "%s%*s", left, n < COLUMN ? COLUMN - n : 1, "");
   for (const char *c = option->help; *c; c++) {
     fputc(*c, file);

@@ -31,12 +31,20 @@ typedef struct tool_texts {
   size_t n;
 } tool_texts;
 
+/* A list of sizes: "1,128,1024". */
+#define TOOL_MAX_SIZES 32
+typedef struct tool_sizes {
+  size_t at[TOOL_MAX_SIZES];
+  size_t n; /* 0: not given */
+} tool_sizes;
+
 /* What the command line said: one member an option, whichever command has it. */
 typedef struct tool_args {
   const char *device;
   const char **icd_files;
   size_t n_icd_files;
   int verbose, help;
+  const char *profile; /* NULL: none; "": a table alone; else the file of the trace */
   const char *model, *inputs, *outputs, *generation_config, *json_file, *variant;
   const char *params, *file, *output, *dtype;
   int trace, list;
@@ -45,6 +53,10 @@ typedef struct tool_args {
   size_t batch_size, length; /* 0: not given */
   double seconds;            /* 0: not given */
   tool_texts prompts, stops, images;
+  tool_sizes m, n, k, batches, lengths;
+  size_t layers, d_model, heads, d_ff, vocab; /* 0: not given */
+  const char *norm, *activation;
+  tool_texts prompts, stops;
   const char *pooling, *source_lang, *target_lang;
   int chat, normalize, similarity;
   size_t top;     /* 0: not given */
@@ -56,7 +68,9 @@ typedef struct tool_args {
 typedef enum tool_option_kind {
   TOOL_FLAG,       /* int, counted */
   TOOL_TEXT,       /* const char * */
+  TOOL_MAYBE_TEXT, /* const char *, "" without a value; the value stands behind '=' */
   TOOL_SIZE,       /* size_t, at least 1 */
+  TOOL_SIZES,      /* tool_sizes */
   TOOL_NUMBER,     /* double, over 0 */
   TOOL_ICD,        /* appended to icd_files */
   TOOL_TEXTS,      /* tool_texts, appended */
@@ -124,9 +138,10 @@ typedef struct tool_session {
   vkf_context *context;
   vkf_device *device;
   vkf_model *model;
-  bool terminal;     /* standard error is one: progress is shown */
-  bool line_is_open; /* a progress line stands there */
-  size_t n_steps;    /* decoding steps so far, for progress */
+  bool terminal;       /* standard error is one: progress is shown */
+  bool line_is_open;   /* a progress line stands there */
+  size_t n_steps;      /* decoding steps so far, for progress */
+  const char *profile; /* as in tool_args */
 } tool_session;
 
 /* Opens the context, then (device not NULL) that device, then (folder not NULL) the model with the languages of the
@@ -150,6 +165,10 @@ int tool_find_model(const tool_args *args, char *path, size_t size);
 /* The file or folder `name` that comes with vkformer ("models/en-es", "tour/tour.json"), written to `path`; `probe` is
  * added to look whether it is there. TOOL_FAILED without a message. */
 int tool_find_shipped(const char *name, const char *probe, char *path, size_t size);
+
+/* What ran on this device so far, as a table on standard error; path not "": the trace, for chrome://tracing.
+ * TOOL_FAILED after a message (profile.c). */
+int tool_profile_write(const vkf_device *device, const char *path);
 
 /* ---- arrays and JSON (arrays.c) ---------------------------------------------------------------------------------- */
 

@@ -82,6 +82,7 @@ static void on_log(void *user, vkf_log_level level, const char *line) {
 
 int tool_session_open_context(tool_session *session, const tool_args *args) {
   memset(session, 0, sizeof *session);
+  session->profile = args->profile;
   session->terminal = isatty(STDERR_FILENO) == 1;
   vkf_context_params params = {0};
   params.log = on_log;
@@ -95,6 +96,8 @@ int tool_session_open_context(tool_session *session, const tool_args *args) {
 
 int tool_session_open_device(tool_session *session, const char *device) {
   vkf_status status = vkf_device_open(session->context, device && device[0] ? device : NULL, &session->device);
+  if (status == VKF_OK && session->profile)
+    status = vkf_device_profile_begin(session->device, session->profile[0] != 0);
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }
 
@@ -120,6 +123,7 @@ int tool_session_open(tool_session *session, const tool_args *args, const char *
 void tool_session_close(tool_session *session) {
   tool_progress_end(session);
   vkf_model_close(&session->model);
+  if (session->profile && session->device) tool_profile_write(session->device, session->profile);
   vkf_device_close(&session->device);
   vkf_context_destroy(&session->context);
 }

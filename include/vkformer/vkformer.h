@@ -362,6 +362,52 @@ typedef void (*vkf_validate_fn)(void *user, const vkf_validate_row *row);
 VKF_API vkf_status vkf_device_validate(vkf_device *dev, vkf_model *model, vkf_validate_fn on_row, void *user,
                                        double *worst);
 
+/* One plan that a call ran. */
+typedef struct vkf_pass_info {
+  const char *stage;   /* "encode" or "decode" */
+  uint32_t n_tokens;   /* rows times tokens that went in */
+  double flops, bytes; /* of one run: as the field counts them; what must move at least once */
+  double ratio;        /* the largest err/bound; over 1 (or NaN) is a fault */
+} vkf_pass_info;
+typedef void (*vkf_pass_fn)(void *user, const vkf_pass_info *pass);
+
+typedef struct vkf_judge_params {
+  const vkf_generate_params *generate; /* NULL: vkf_model_run, else vkf_model_generate */
+  uint8_t cost_only;                   /* nothing is judged: ratios are 0 */
+} vkf_judge_params;
+
+/* Runs the inputs and judges them at the very sizes of that call: in each plan, the first time that it runs, every node
+ * of the first layer of each stack and of what stands before and after the layers. About a second for 10^9 flops. */
+VKF_API vkf_status vkf_model_judge(vkf_model *model, const vkf_array *inputs, size_t n_inputs,
+                                   const vkf_judge_params *params, vkf_pass_fn on_pass, void *user);
+
+/* ---- profiles ---------------------------------------------------------------------------------------------------- */
+
+/* A node of a plan, all its runs together. */
+typedef struct vkf_profile_row {
+  const char *block, *node, *op, *variant; /* "encoder.0", "encoder.0.self.qkv", "matmul", "matmul-direct-m32n1-w8" */
+  const char *clock;                       /* "device" (time stamps) or "submit" (nodes were submitted one by one) */
+  uint64_t n_runs;
+  double ns, flops, bytes; /* of all runs */
+} vkf_profile_row;
+typedef void (*vkf_profile_fn)(void *user, const vkf_profile_row *row);
+
+/* One run of a node, where it lies in time: from the first run on; by device time stamps nodes of one run follow each
+ * other, and their run ends when the host has seen its end. */
+typedef struct vkf_profile_event {
+  const vkf_profile_row *row; /* its sums */
+  double begin_ns, ns, flops, bytes;
+} vkf_profile_event;
+typedef void (*vkf_profile_event_fn)(void *user, const vkf_profile_event *event);
+
+/* Times every node that runs on this device from now on; call it before models are opened. keep_events: also each run
+ * of a node, up to 2^20 of them. */
+VKF_API vkf_status vkf_device_profile_begin(vkf_device *dev, uint8_t keep_events);
+/* The rows so far, in the order of their first runs, then the events (on_event NULL: not these). Nothing without
+ * vkf_device_profile_begin(). The strings are valid during the call. */
+VKF_API void vkf_device_profile_read(const vkf_device *dev, vkf_profile_fn on_row, vkf_profile_event_fn on_event,
+                                     void *user);
+
 /* ---- kernels and their speed ------------------------------------------------------------------------------------- */
 
 /* A problem is a text: "matmul:M,N,K", "attention:QUERIES,KEYS,HEADS,WIDTH", "norm:ROWS,WIDTH",

@@ -132,7 +132,7 @@ static vkf_status add_candidate(bench *b, const vkf_case *problem, const vkf_var
                            .workgroup = variant->workgroup,
                            .shared_bytes = vkf_kern_shared_bytes(variant, &p)};
   VKF_TRY(b->backend->table->weights_create(b->backend, &b->run.weights, c->name, &c->weights));
-  const vkf_program_options options = {.keep_all = true, .timing = true, .variant = c->name};
+  const vkf_program_options options = {.keep_all = true, .timing = VKF_TIMING_BLOCKS, .variant = c->name};
   VKF_TRY(b->backend->table->program_create(b->backend, &b->run.plan, c->weights, NULL, &options, &c->program));
   VKF_TRY(verify(b, problem, c));
 done:

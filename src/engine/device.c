@@ -255,6 +255,7 @@ done:
 void vkf_device_close(vkf_device **device) {
   if (!device || !*device) return;
   vkf_device *dev = *device;
+  vkf_engine_profile_destroy(&dev->profile);
   if (dev->backend) dev->backend->table->destroy(&dev->backend);
   vkf_gpu_device_destroy(&dev->gpu);
   vkf_env_free(&dev->ctx->env, dev);

@@ -21,9 +21,12 @@ struct vkf_context {
   size_t n_icd_files;
 };
 
+typedef struct vkf_profile vkf_profile;
+
 struct vkf_device {
   vkf_context *ctx;
-  vkf_gpu_device *gpu; /* NULL: ref */
+  vkf_profile *profile; /* NULL: runs are not profiled */
+  vkf_gpu_device *gpu;  /* NULL: ref */
   vkf_backend *backend;
   vkf_device_info info;
 };
@@ -39,6 +42,9 @@ struct vkf_result {
 /* The Vulkan instance, made at the first call; NULL and VKF_OK where there is no loader (ctx->no_loader says why). */
 vkf_status vkf_engine_instance(vkf_context *ctx);
 void vkf_engine_fill_info(const vkf_caps *caps, vkf_device_info *out);
+
+/* ---- profiles (profile.c) ---- */
+void vkf_engine_profile_destroy(vkf_profile **profile);
 
 /* ---- results (result.c) ---- */
 vkf_status vkf_engine_result_create(vkf_env *env, vkf_result **out);

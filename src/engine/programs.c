@@ -153,7 +153,8 @@ vkf_status vkf_engine_program_get(vkf_programs *p, vkf_capacity *c, const vkf_pl
                                   const vkf_ready **out) {
   vkf_status st = VKF_OK;
   program_entry *e = NULL;
-  const vkf_program_options options = {.keep_all = p->keep_all, .timing = p->env->log_level >= VKF_LOG_DEBUG};
+  const vkf_program_options options = {
+      .keep_all = p->keep_all, .timing = p->env->log_level >= VKF_LOG_DEBUG ? VKF_TIMING_BLOCKS : VKF_TIMING_NONE};
   vkf_plan_request request = *wanted;
   request.capacity = plan_sizes(c, wanted->capacity.T ? wanted->capacity.T : 1, wanted->capacity.out);
   for (e = c->entries; e; e = e->next) {

@@ -22,8 +22,8 @@ vkf_status vkf_engine_walk_init(vkf_walk *walk, vkf_env *env, vkf_backend *backe
 void vkf_engine_walk_finish(vkf_walk *walk);
 /* Adds node `index` to *j. */
 vkf_status vkf_engine_walk_node(vkf_walk *walk, uint32_t index, vkf_judgement *j);
-/* The exact values of output o of node `index` for the inputs that the device had, and the bounds of its errors; as many
- * as the slot has at capacity. */
+/* The exact values of output o of node `index` for the inputs that the device had, and the bounds of its errors; as
+ * many as the slot has at capacity. */
 vkf_status vkf_engine_walk_values(vkf_walk *walk, uint32_t index, uint32_t o, double *exact, double *bound);
 /* Distance of slot `slot` from the same slot of another walk over the largest magnitude of that one. */
 double vkf_engine_walk_drift(const vkf_walk *walk, const vkf_walk *other, uint32_t slot);

@@ -37,9 +37,11 @@ typedef struct vkf_weight_source {
 /* Weight `index` as float32 rows, rounded to what its format stores; refused as by vkf_format_round(). */
 vkf_status vkf_weight_load(vkf_env *env, const vkf_weight_source *source, uint32_t index, float *dst);
 
+typedef enum vkf_timing { VKF_TIMING_NONE, VKF_TIMING_BLOCKS, VKF_TIMING_NODES } vkf_timing;
+
 typedef struct vkf_program_options {
-  bool keep_all; /* every slot stays readable after a run (validation) */
-  bool timing;
+  bool keep_all;     /* every slot stays readable after a run (validation) */
+  vkf_timing timing; /* what is timed at least */
   const char
       *variant; /* force this variant for its op wherever it fits; NULL: none. VKF_ERROR_ARGUMENT if it fits nowhere */
 } vkf_program_options;
@@ -88,13 +90,25 @@ typedef struct vkf_backend_table {
   void (*block_stats)(const vkf_program *, uint32_t block, vkf_block_stats *out);
   /* The variant's name and rounding of a node, as chosen. */
   const char *(*node_variant)(const vkf_program *, uint32_t node, vkf_rounding *rounding);
+  /* The time of a node in its last run, of programs with VKF_TIMING_NODES, after its block has run. Gives the clock:
+   * "device" (time stamps) or "submit" (each node was submitted alone, and waited for). */
+  const char *(*node_time)(const vkf_program *, uint32_t node, uint64_t *ns);
   /* Fills every temporary with NaN (validation, tests). */
   vkf_status (*poison)(vkf_program *);
 } vkf_backend_table;
 
+/* Somebody who looks at every run. A failure is the run's. */
+typedef struct vkf_observer {
+  vkf_status (*on_run)(void *user, vkf_program *program, const vkf_plan *plan, const vkf_dims *dims, uint32_t first,
+                       uint32_t n); /* blocks [first, first + n) have run */
+  void *user;
+  vkf_timing timing; /* programs made while it is set time this at least */
+} vkf_observer;
+
 struct vkf_backend {
   const vkf_backend_table *table;
   vkf_env *env;
+  const vkf_observer *observer; /* NULL: nobody; whoever sets it puts back what was there */
 };
 
 #endif

@@ -25,7 +25,8 @@ struct vkf_program {
   const vkf_plan *plan;
   void **bases; /* of every slot; constants, weights and states belong to others */
   uint64_t bytes;
-  bool timing;
+  vkf_backend *backend;
+  uint64_t *node_ns; /* of the last run */
   vkf_block_stats *stats;
 };
 
@@ -126,6 +127,7 @@ static void program_destroy(vkf_program **program) {
   }
   vkf_env_free(p->env, p->bases);
   vkf_env_free(p->env, p->stats);
+  vkf_env_free(p->env, p->node_ns);
   vkf_env_free(p->env, p);
   *program = NULL;
 }
@@ -167,13 +169,14 @@ static vkf_status program_create(vkf_backend *backend, const vkf_plan *plan, vkf
   vkf_status st = VKF_ERROR_MEMORY;
   vkf_program *p = vkf_env_alloc(env, 1, sizeof(*p));
   if (!p) goto done;
-  *p = (vkf_program){.env = env, .plan = plan, .timing = options && options->timing};
+  *p = (vkf_program){.env = env, .plan = plan, .backend = backend};
   if (options && options->variant && strcmp(options->variant, "ref") != 0) {
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "the scalar path has the one variant \"ref\", found \"%s\"", options->variant);
   }
   p->bases = vkf_env_alloc(env, plan->n_slots, sizeof(*p->bases));
   p->stats = vkf_env_alloc(env, plan->n_blocks, sizeof(*p->stats));
-  if (!p->bases || !p->stats) goto done;
+  p->node_ns = vkf_env_alloc(env, plan->n_nodes, sizeof(*p->node_ns));
+  if (!p->bases || !p->stats || !p->node_ns) goto done;
   for (uint32_t i = 0; i < plan->n_slots; i++) VKF_TRY(bind_slot(p, i, weights, state));
   for (uint32_t b = 0; b < plan->n_blocks; b++) {
     p->stats[b] = (vkf_block_stats){.name = plan->blocks[b].name, .n_dispatches = plan->blocks[b].n_nodes};
@@ -207,17 +210,27 @@ static vkf_status program_run(vkf_program *p, const vkf_dims *dims, uint32_t fir
   vkf_status st = VKF_OK;
   for (uint32_t b = first; b < first + n; b++) {
     const vkf_block *block = &p->plan->blocks[b];
-    uint64_t begin = p->timing ? vkf_clock_ns() : 0;
+    uint64_t begin = vkf_clock_ns(), last = begin;
     for (uint32_t i = block->first_node; i < block->first_node + block->n_nodes; i++) {
       vkf_call call;
       VKF_TRY(vkf_call_from_plan(p->env, p->plan, i, dims, p->bases, &call));
       VKF_TRY(vkf_ref_run(p->env, &call));
+      uint64_t now = vkf_clock_ns();
+      p->node_ns[i] = now - last;
+      last = now;
     }
     p->stats[b].n_submits++;
-    p->stats[b].ns = p->timing ? vkf_clock_ns() - begin : 0;
+    p->stats[b].ns = last - begin;
   }
+  if (p->backend->observer)
+    VKF_TRY(p->backend->observer->on_run(p->backend->observer->user, p, p->plan, dims, first, n));
 done:
   return st;
+}
+
+static const char *program_node_time(const vkf_program *p, uint32_t node, uint64_t *ns) {
+  *ns = p->node_ns[node];
+  return "submit";
 }
 
 static void program_block_stats(const vkf_program *p, uint32_t block, vkf_block_stats *out) {
@@ -263,6 +276,7 @@ static const vkf_backend_table table = {
     .run = program_run,
     .block_stats = program_block_stats,
     .node_variant = program_node_variant,
+    .node_time = program_node_time,
     .poison = program_poison,
 };
 

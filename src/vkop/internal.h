@@ -42,15 +42,23 @@ struct vkf_state {
   vkop_place *places;
 };
 
+/* A piece of a block that is recorded and submitted as one: the whole block, or one node (VKF_TIMING_NODES on devices
+ * without time stamps). */
+typedef struct vkop_piece {
+  vkf_gpu_block *gpu;
+  uint64_t ns; /* from the submit to the end of the last run, where pieces are nodes */
+} vkop_piece;
+
 typedef struct vkop_node {
   const vkf_variant *variant;
   const char *variant_name;
   vkf_problem problem; /* at capacity */
   vkf_dispatch dispatch;
+  uint32_t piece, first_dispatch, n_dispatches; /* where it is recorded */
 } vkop_node;
 
 typedef struct vkop_block {
-  vkf_gpu_block *gpu;
+  uint32_t first_piece, n_pieces;
 } vkop_block;
 
 struct vkf_program {
@@ -63,12 +71,15 @@ struct vkf_program {
   vkf_weight_packing *packings; /* [n_slots] */
   vkop_node *nodes;             /* [n_nodes] */
   vkop_block *blocks;           /* [n_blocks] */
-  vkf_gpu_buffer *step;         /* the dims, then the input slots */
-  vkf_gpu_buffer *grids;        /* three uint32 a node */
+  vkop_piece *pieces;           /* of all blocks, in their order */
+  uint32_t n_pieces;
+  vkf_gpu_buffer *step;  /* the dims, then the input slots */
+  vkf_gpu_buffer *grids; /* three uint32 a node */
   vkf_gpu_buffer *constants, *temps, *results;
   vkf_dims grid_dims; /* what the grids were computed for */
   bool grids_valid;
-  bool timing;
+  vkf_timing timing;
+  bool is_apart; /* pieces are nodes, submitted one by one */
 };
 
 /* What node `node` asks of its kernel at these sizes (slots.c). */

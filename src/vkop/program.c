@@ -105,14 +105,33 @@ done:
   return st;
 }
 
+static vkf_status piece_begin(vkf_program *p, const vkf_block *block) {
+  static const vkf_gpu_timing timings[] = {VKF_GPU_TIMING_NONE, VKF_GPU_TIMING_BLOCK, VKF_GPU_TIMING_DISPATCH};
+  const vkf_gpu_block_params params = {block->name, timings[p->timing], 4 * block->n_nodes};
+  return vkf_gpu_block_begin(p->backend->device, &params, &p->pieces[p->n_pieces].gpu);
+}
+
 static vkf_status record_block(vkf_program *p, uint32_t index) {
   vkf_status st = VKF_OK;
   const vkf_block *b = &p->plan->blocks[index];
-  vkf_gpu_block_params params = {b->name, p->timing ? VKF_GPU_TIMING_BLOCK : VKF_GPU_TIMING_NONE, 0};
-  VKF_TRY(vkf_gpu_block_begin(p->backend->device, &params, &p->blocks[index].gpu));
-  for (uint32_t n = b->first_node; n < b->first_node + b->n_nodes; n++)
-    VKF_TRY(record_node(p, n, p->blocks[index].gpu));
-  VKF_TRY(vkf_gpu_block_end(p->blocks[index].gpu));
+  vkf_gpu_block_info info;
+  p->blocks[index].first_piece = p->n_pieces;
+  for (uint32_t n = b->first_node; n < b->first_node + b->n_nodes; n++) {
+    vkop_node *node = &p->nodes[n];
+    if (p->is_apart || n == b->first_node) {
+      VKF_TRY(piece_begin(p, b));
+      p->n_pieces++;
+    }
+    vkf_gpu_block *gpu = p->pieces[p->n_pieces - 1].gpu;
+    vkf_gpu_block_get_info(gpu, &info);
+    node->piece = p->n_pieces - 1;
+    node->first_dispatch = info.n_dispatches;
+    VKF_TRY(record_node(p, n, gpu));
+    vkf_gpu_block_get_info(gpu, &info);
+    node->n_dispatches = info.n_dispatches - node->first_dispatch;
+    if (p->is_apart || n + 1 == b->first_node + b->n_nodes) VKF_TRY(vkf_gpu_block_end(gpu));
+  }
+  p->blocks[index].n_pieces = p->n_pieces - p->blocks[index].first_piece;
 done:
   return st;
 }
@@ -121,7 +140,7 @@ static void program_destroy(vkf_program **program) {
   vkf_program *p = *program;
   if (!p) return;
   vkf_env *env = p->backend->base.env;
-  for (uint32_t i = 0; p->blocks && i < p->plan->n_blocks; i++) vkf_gpu_block_destroy(&p->blocks[i].gpu);
+  for (uint32_t i = 0; p->pieces && i < p->plan->n_nodes; i++) vkf_gpu_block_destroy(&p->pieces[i].gpu);
   vkf_gpu_buffer **buffers[] = {&p->step, &p->grids, &p->constants, &p->temps, &p->results};
   for (size_t i = 0; i < VKF_COUNT(buffers); i++) vkf_gpu_buffer_destroy(buffers[i]);
   vkf_arena_finish(&p->arena);
@@ -143,11 +162,14 @@ static vkf_status program_create(vkf_backend *backend, const vkf_plan *plan, vkf
   vkf_arena_init(&p->arena, backend->env);
   if (!options) options = &defaults;
   p->timing = options->timing;
+  if (backend->observer) p->timing = VKF_MAX(p->timing, backend->observer->timing);
+  p->is_apart = p->timing == VKF_TIMING_NODES && !vkf_gpu_device_caps(p->backend->device)->timestamps;
   p->places = vkf_arena_alloc(&p->arena, plan->n_slots, sizeof *p->places);
   p->packings = vkf_arena_alloc(&p->arena, plan->n_slots, sizeof *p->packings);
   p->nodes = vkf_arena_alloc(&p->arena, plan->n_nodes, sizeof *p->nodes);
   p->blocks = vkf_arena_alloc(&p->arena, plan->n_blocks, sizeof *p->blocks);
-  if (!p->places || !p->packings || !p->nodes || !p->blocks)
+  p->pieces = vkf_arena_alloc(&p->arena, plan->n_nodes, sizeof *p->pieces);
+  if (!p->places || !p->packings || !p->nodes || !p->blocks || !p->pieces)
     VKF_FAIL(backend->env, VKF_ERROR_MEMORY, "no memory for a program");
   VKF_TRY(vkf_vkop_prepare(p, options));
   for (uint32_t i = 0; i < plan->n_slots; i++)
@@ -178,32 +200,70 @@ static void write_grids(vkf_program *p, const vkf_dims *dims) {
   p->grids_valid = true;
 }
 
-static vkf_status run(vkf_program *p, const vkf_dims *dims, uint32_t first, uint32_t n) {
-  enum { MAX_BLOCKS = 256 };
+/* Pieces [first, end), one submit or a few; then the last one is waited for. */
+static vkf_status submit_pieces(vkf_program *p, uint32_t first, uint32_t end) {
+  enum { MAX_PIECES = 256 };
   vkf_status st = VKF_OK;
-  vkf_gpu_block *blocks[MAX_BLOCKS];
+  vkf_gpu_block *gpu[MAX_PIECES];
   uint64_t serial = 0;
-  if (!p->grids_valid || memcmp(dims, &p->grid_dims, sizeof *dims)) {
-    vkf_gpu_buffer_touch(p->step, 0, sizeof *dims, VKF_GPU_WRITE);
-    memcpy(vkf_gpu_buffer_mapped(p->step), dims, sizeof *dims);
-    write_grids(p, dims);
-  }
-  for (uint32_t done_blocks = 0; done_blocks < n;) {
-    uint32_t count = VKF_MIN(n - done_blocks, (uint32_t)MAX_BLOCKS);
-    for (uint32_t i = 0; i < count; i++) blocks[i] = p->blocks[first + done_blocks + i].gpu;
-    VKF_TRY(vkf_gpu_submit(p->backend->device, blocks, count, &serial));
-    done_blocks += count;
+  while (first < end) {
+    uint32_t count = VKF_MIN(end - first, (uint32_t)MAX_PIECES);
+    for (uint32_t i = 0; i < count; i++) gpu[i] = p->pieces[first + i].gpu;
+    VKF_TRY(vkf_gpu_submit(p->backend->device, gpu, count, &serial));
+    first += count;
   }
   VKF_TRY(vkf_gpu_wait(p->backend->device, serial));
 done:
   return st;
 }
 
+static vkf_status run(vkf_program *p, const vkf_dims *dims, uint32_t first, uint32_t n) {
+  vkf_status st = VKF_OK;
+  if (!n) return VKF_OK;
+  if (!p->grids_valid || memcmp(dims, &p->grid_dims, sizeof *dims)) {
+    vkf_gpu_buffer_touch(p->step, 0, sizeof *dims, VKF_GPU_WRITE);
+    memcpy(vkf_gpu_buffer_mapped(p->step), dims, sizeof *dims);
+    write_grids(p, dims);
+  }
+  const vkop_block *last = &p->blocks[first + n - 1];
+  uint32_t begin = p->blocks[first].first_piece, end = last->first_piece + last->n_pieces;
+  if (!p->is_apart) VKF_TRY(submit_pieces(p, begin, end));
+  for (uint32_t i = begin; p->is_apart && i < end; i++) {
+    uint64_t start = vkf_clock_ns();
+    VKF_TRY(submit_pieces(p, i, i + 1));
+    p->pieces[i].ns = vkf_clock_ns() - start;
+  }
+  const vkf_observer *observer = p->backend->base.observer;
+  if (observer) VKF_TRY(observer->on_run(observer->user, p, p->plan, dims, first, n));
+done:
+  return st;
+}
+
 static void block_stats(const vkf_program *p, uint32_t block, vkf_block_stats *out) {
-  vkf_gpu_block_info info;
-  vkf_gpu_block_get_info(p->blocks[block].gpu, &info);
-  *out = (vkf_block_stats){p->plan->blocks[block].name, info.n_dispatches, info.n_barriers, 1, info.n_submits, 0};
-  if (p->timing && vkf_gpu_block_time(p->blocks[block].gpu, &out->ns)) out->ns = 0;
+  const vkop_block *b = &p->blocks[block];
+  *out = (vkf_block_stats){.name = p->plan->blocks[block].name, .n_records = 1};
+  for (uint32_t i = b->first_piece; i < b->first_piece + b->n_pieces; i++) {
+    vkf_gpu_block_info info;
+    uint64_t ns = p->pieces[i].ns;
+    vkf_gpu_block_get_info(p->pieces[i].gpu, &info);
+    if (p->timing && !p->is_apart && vkf_gpu_block_time(p->pieces[i].gpu, &ns)) ns = 0;
+    out->n_dispatches += info.n_dispatches;
+    out->n_barriers += info.n_barriers;
+    out->n_submits = VKF_MAX(out->n_submits, info.n_submits);
+    out->ns += ns;
+  }
+}
+
+static const char *node_time(const vkf_program *p, uint32_t index, uint64_t *ns) {
+  const vkop_node *node = &p->nodes[index];
+  const vkop_piece *piece = &p->pieces[node->piece];
+  *ns = p->is_apart ? piece->ns : 0;
+  for (uint32_t d = 0; d < node->n_dispatches && !p->is_apart; d++) {
+    const char *label;
+    uint64_t part;
+    if (!vkf_gpu_block_dispatch_time(piece->gpu, node->first_dispatch + d, &label, &part)) *ns += part;
+  }
+  return p->is_apart ? "submit" : "device";
 }
 
 static const char *node_variant(const vkf_program *p, uint32_t node, vkf_rounding *rounding) {
@@ -232,6 +292,7 @@ static const vkf_backend_table vkop_table = {
     .run = run,
     .block_stats = block_stats,
     .node_variant = node_variant,
+    .node_time = node_time,
     .poison = vkf_vkop_poison,
 };
 

@@ -1,0 +1,162 @@
+/* profile: the time of every node that a device runs, summed by node.
+ *
+ * Owns the sums and, where they are wanted, the single runs. It looks at runs through the backend's observer and
+ * changes nothing but that nodes are timed. Invariant: a row's strings are its own, since plans and programs go.
+ */
+#include <string.h>
+
+#include "engine/engine.h"
+
+enum { MAX_EVENTS = 1 << 20, N_HEADS = 1 << 10 };
+
+typedef struct row {
+  struct row *next_of_hash, *next; /* next: in the order of the first runs */
+  vkf_profile_row sums;
+} row;
+
+typedef struct event {
+  const row *row;
+  double begin_ns, ns, flops, bytes;
+} event;
+
+struct vkf_profile {
+  vkf_env *env;
+  vkf_backend *backend;
+  vkf_observer observer;
+  vkf_arena arena;
+  row *heads[N_HEADS], *first, **last;
+  bool keep_events;
+  event *events;
+  size_t n_events, events_capacity;
+  uint64_t begin_ns; /* when the first run ended less its time */
+};
+
+static uint32_t hash_of(const char *const *texts, size_t n) {
+  uint32_t hash = 2166136261u; /* FNV-1a */
+  for (size_t i = 0; i < n; i++)
+    for (const char *c = texts[i]; *c; c++) hash = (hash ^ (unsigned char)*c) * 16777619u;
+  return hash;
+}
+
+/* The row of a node, made at its first run. */
+static vkf_status get_row(vkf_profile *p, const vkf_profile_row *key, row **out) {
+  vkf_status st = VKF_OK;
+  const char *const texts[] = {key->block, key->node, key->variant};
+  row **head = &p->heads[hash_of(texts, VKF_COUNT(texts)) % N_HEADS];
+  for (row *r = *head; r; r = r->next_of_hash) {
+    if (strcmp(r->sums.block, key->block) || strcmp(r->sums.node, key->node) || strcmp(r->sums.variant, key->variant))
+      continue;
+    *out = r;
+    return VKF_OK;
+  }
+  row *r = vkf_arena_alloc(&p->arena, 1, sizeof *r);
+  if (!r) VKF_FAIL(p->env, VKF_ERROR_MEMORY, "no memory for a profile");
+  r->sums = *key;
+  r->sums.block = vkf_arena_strdup(&p->arena, key->block);
+  r->sums.node = vkf_arena_strdup(&p->arena, key->node);
+  r->sums.variant = vkf_arena_strdup(&p->arena, key->variant);
+  if (!r->sums.block || !r->sums.node || !r->sums.variant)
+    VKF_FAIL(p->env, VKF_ERROR_MEMORY, "no memory for a profile");
+  r->next_of_hash = *head;
+  *head = r;
+  *p->last = r;
+  p->last = &r->next;
+  *out = r;
+done:
+  return st;
+}
+
+static vkf_status add_event(vkf_profile *p, const event *e) {
+  if (!p->keep_events || p->n_events == MAX_EVENTS) return VKF_OK;
+  if (p->n_events == p->events_capacity) {
+    size_t capacity = VKF_MAX(p->events_capacity * 2, (size_t)1024);
+    event *events = vkf_env_realloc(p->env, p->events, capacity, sizeof *events);
+    if (!events) return vkf_env_fail(p->env, VKF_ERROR_MEMORY, "no memory for the events of a profile");
+    p->events = events;
+    p->events_capacity = capacity;
+  }
+  p->events[p->n_events++] = *e;
+  return VKF_OK;
+}
+
+static vkf_status add_node(vkf_profile *p, vkf_program *program, const vkf_plan *plan, const vkf_dims *dims,
+                           uint32_t block, uint32_t node, double *at_ns) {
+  vkf_status st = VKF_OK;
+  uint64_t ns = 0;
+  vkf_rounding rounding;
+  row *r = NULL;
+  vkf_cost cost = vkf_op_cost(plan, &plan->nodes[node], dims);
+  const vkf_profile_row key = {.block = plan->blocks[block].name,
+                               .node = plan->nodes[node].name,
+                               .op = vkf_op_name(plan->nodes[node].op),
+                               .variant = p->backend->table->node_variant(program, node, &rounding),
+                               .clock = p->backend->table->node_time(program, node, &ns)};
+  VKF_TRY(get_row(p, &key, &r));
+  r->sums.n_runs++;
+  r->sums.ns += (double)ns;
+  r->sums.flops += cost.flops;
+  r->sums.bytes += cost.bytes;
+  VKF_TRY(add_event(p, &(event){r, *at_ns, (double)ns, cost.flops, cost.bytes}));
+  *at_ns += (double)ns;
+done:
+  return st;
+}
+
+static vkf_status on_run(void *user, vkf_program *program, const vkf_plan *plan, const vkf_dims *dims, uint32_t first,
+                         uint32_t n) {
+  vkf_status st = VKF_OK;
+  vkf_profile *p = user;
+  uint64_t now = vkf_clock_ns(), sum = 0;
+  for (uint32_t b = first; b < first + n; b++)
+    for (uint32_t i = 0; i < plan->blocks[b].n_nodes; i++) {
+      uint64_t ns = 0;
+      p->backend->table->node_time(program, plan->blocks[b].first_node + i, &ns);
+      sum += ns;
+    }
+  if (!p->begin_ns) p->begin_ns = now - VKF_MIN(sum, now);
+  double at = (double)(now - p->begin_ns) - (double)sum;
+  for (uint32_t b = first; b < first + n; b++)
+    for (uint32_t i = 0; i < plan->blocks[b].n_nodes; i++)
+      VKF_TRY(add_node(p, program, plan, dims, b, plan->blocks[b].first_node + i, &at));
+done:
+  return st;
+}
+
+vkf_status vkf_device_profile_begin(vkf_device *dev, uint8_t keep_events) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = &dev->ctx->env;
+  vkf_env_clear(env);
+  if (dev->profile) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected a device that is not profiled yet");
+  vkf_profile *p = vkf_env_alloc(env, 1, sizeof *p);
+  if (!p) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for a profile");
+  p->env = env;
+  p->backend = dev->backend;
+  p->keep_events = keep_events != 0;
+  p->last = &p->first;
+  p->observer = (vkf_observer){.on_run = on_run, .user = p, .timing = VKF_TIMING_NODES};
+  vkf_arena_init(&p->arena, env);
+  dev->backend->observer = &p->observer;
+  dev->profile = p;
+done:
+  return st;
+}
+
+void vkf_device_profile_read(const vkf_device *dev, vkf_profile_fn on_row, vkf_profile_event_fn on_event, void *user) {
+  const vkf_profile *p = dev->profile;
+  if (!p) return;
+  for (const row *r = p->first; r; r = r->next) on_row(user, &r->sums);
+  for (size_t i = 0; i < p->n_events && on_event; i++) {
+    const event *e = &p->events[i];
+    on_event(user, &(vkf_profile_event){&e->row->sums, e->begin_ns, e->ns, e->flops, e->bytes});
+  }
+}
+
+void vkf_engine_profile_destroy(vkf_profile **profile) {
+  vkf_profile *p = *profile;
+  if (!p) return;
+  p->backend->observer = NULL;
+  vkf_arena_finish(&p->arena);
+  vkf_env_free(p->env, p->events);
+  vkf_env_free(p->env, p);
+  *profile = NULL;
+}

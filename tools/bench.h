@@ -1,0 +1,38 @@
+/* bench: what the files of the command share: the kinds, and rows of results.
+ *
+ * A kind measures something and adds rows; bench_rows.c prints them and keeps them as JSON. Invariant: a row over its
+ * bound is never timed, and makes the exit code TOOL_FAILED.
+ */
+#ifndef VKFORMER_TOOLS_BENCH_H
+#define VKFORMER_TOOLS_BENCH_H
+
+#include "program.h"
+
+typedef struct bench {
+  const tool_args *args;
+  tool_session session;
+  json_t *rows;
+  bool wrong;        /* a row was over its bound */
+  char problem[160]; /* of the rows that were printed last */
+} bench;
+
+/* The one list of kinds, in the order of the help. A kind returns TOOL_OK or, after a message, TOOL_FAILED. */
+#define BENCH_KINDS(X) X(matmul) X(softmax) X(attention) X(norm) X(top_k) X(encoder) X(decoder)
+#define X(name) int bench_##name(bench *b);
+BENCH_KINDS(X)
+#undef X
+
+/* A problem as `vkformer kernels` spells it. */
+int bench_problem(bench *b, const char *problem);
+
+/* Prints a row and keeps it; more (NULL: nothing; taken): further members of the JSON row. */
+void bench_add(bench *b, const vkf_bench_row *row, json_t *more);
+/* Sorts the times of row->n_runs runs and sets the minimum, the median and the 90th percentile. */
+void bench_summarize(vkf_bench_row *row, double *ns);
+/* The whole document, as JSON where that was asked for. */
+int bench_print(bench *b);
+
+/* The sizes of an option, or this one. */
+tool_sizes bench_sizes(const tool_sizes *given, size_t fallback);
+
+#endif

@@ -1,0 +1,58 @@
+/* bench: the kernels of one op against each other, over ranges of shapes. */
+#include "bench.h"
+
+static void on_row(void *user, const vkf_bench_row *row) {
+  bench_add(user, row, NULL);
+}
+
+int bench_problem(bench *b, const char *problem) {
+  const vkf_bench_params params = {.variant = b->args->variant, .seconds = b->args->seconds};
+  tool_progress(&b->session, "%s ...", problem);
+  vkf_status status = vkf_device_bench(b->session.device, problem, &params, on_row, b);
+  return status == VKF_OK ? TOOL_OK : tool_session_fail(&b->session, status, problem);
+}
+
+/* Every combination of the sizes, the first changing slowest; those of `n_used` are part of the problem. */
+static int each_problem(bench *b, const char *op, const tool_sizes *sizes, int n_used) {
+  size_t at[4] = {0};
+  for (;;) {
+    char problem[128];
+    int length = snprintf(problem, sizeof problem, "%s:", op);
+    for (int i = 0; i < n_used; i++)
+      length += snprintf(problem + length, sizeof problem - (size_t)length, "%s%zu", i ? "," : "", sizes[i].at[at[i]]);
+    int exit_code = bench_problem(b, problem);
+    if (exit_code != TOOL_OK) return exit_code;
+    int i = n_used - 1;
+    while (i >= 0 && ++at[i] == sizes[i].n) at[i--] = 0;
+    if (i < 0) return TOOL_OK;
+  }
+}
+
+int bench_matmul(bench *b) {
+  const tool_args *a = b->args;
+  return each_problem(b, "matmul",
+                      (tool_sizes[]){bench_sizes(&a->m, 128), bench_sizes(&a->n, 512), bench_sizes(&a->k, 512)}, 3);
+}
+
+int bench_softmax(bench *b) {
+  return each_problem(b, "log_softmax", (tool_sizes[]){bench_sizes(&b->args->m, 128), bench_sizes(&b->args->n, 4096)},
+                      2);
+}
+
+int bench_norm(bench *b) {
+  return each_problem(b, "norm", (tool_sizes[]){bench_sizes(&b->args->m, 1024), bench_sizes(&b->args->n, 512)}, 2);
+}
+
+int bench_top_k(bench *b) {
+  const tool_args *a = b->args;
+  return each_problem(b, "top_k",
+                      (tool_sizes[]){bench_sizes(&a->m, 1), bench_sizes(&a->n, 4096), bench_sizes(&a->k, 8)}, 3);
+}
+
+int bench_attention(bench *b) {
+  const tool_args *a = b->args;
+  size_t heads = a->heads ? a->heads : 8;
+  const tool_sizes one = {.at = {heads}, .n = 1};
+  return each_problem(b, "attention",
+                      (tool_sizes[]){bench_sizes(&a->m, 128), bench_sizes(&a->n, 128), one, bench_sizes(&a->k, 64)}, 4);
+}

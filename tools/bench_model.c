@@ -1,0 +1,238 @@
+/* bench: whole models, as a program that uses the library sees them: from the call to its end. */
+#define _XOPEN_SOURCE 700
+#include <ftw.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "bench.h"
+
+enum { MIN_RUNS = 5, MAX_RUNS = 4096, JUDGED_TOKENS = 128, JUDGED_NEW = 2 };
+
+/* ---- a folder with random weights -------------------------------------------------------------------------------- */
+
+static size_t or_else(size_t given, size_t fallback) {
+  return given ? given : fallback;
+}
+
+static json_t *encoder_config(const tool_args *a) {
+  return json_pack("{s:s, s:s, s:i, s:i, s:i, s:i, s:i, s:s, s:b}", "model_type", "transformer", "architecture",
+                   "encoder", "vocab_size", (int)or_else(a->vocab, 4096), "d_model", (int)or_else(a->d_model, 512),
+                   "nhead", (int)or_else(a->heads, 8), "dim_feedforward", (int)or_else(a->d_ff, 2048), "num_layers",
+                   (int)or_else(a->layers, 6), "activation", a->activation ? a->activation : "gelu", "norm_first",
+                   a->norm && strcmp(a->norm, "pre") == 0);
+}
+
+static json_t *decoder_config(const tool_args *a) {
+  return json_pack("{s:s, s:i, s:i, s:i, s:i, s:i, s:s, s:i, s:f, s:n}", "model_type", "llama", "vocab_size",
+                   (int)or_else(a->vocab, 4096), "hidden_size", (int)or_else(a->d_model, 512), "num_attention_heads",
+                   (int)or_else(a->heads, 8), "intermediate_size", (int)or_else(a->d_ff, 1408), "num_hidden_layers",
+                   (int)or_else(a->layers, 8), "hidden_act", "silu", "max_position_embeddings", 1 << 16, "rms_norm_eps",
+                   1e-5, "eos_token_id");
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *at) {
+  (void)status;
+  (void)type;
+  (void)at;
+  return remove(path);
+}
+
+/* Opens the model that the arguments ask for. Its files are not needed any more once it is open. */
+static int open_model(bench *b, json_t *config) {
+  const char *parent = getenv("TMPDIR");
+  char folder[512], path[640], model[640];
+  if (b->args->model) {
+    json_decref(config);
+    return tool_session_open_model(&b->session, b->args->model);
+  }
+  snprintf(folder, sizeof folder, "%.480s/vkformer-bench-XXXXXX", parent && parent[0] ? parent : "/tmp");
+  if (!mkdtemp(folder)) {
+    json_decref(config);
+    return tool_error("%s: cannot be created", folder);
+  }
+  snprintf(path, sizeof path, "%s/config.json", folder);
+  snprintf(model, sizeof model, "%s/model", folder);
+  int exit_code = tool_write_json(path, config);
+  if (exit_code == TOOL_OK) {
+    tool_progress(&b->session, "weights ...");
+    vkf_status status = vkf_model_make_folder(b->session.context, path, model, NULL);
+    exit_code =
+        status == VKF_OK ? tool_session_open_model(&b->session, model) : tool_session_fail(&b->session, status, NULL);
+  }
+  nftw(folder, remove_entry, 8, FTW_DEPTH | FTW_PHYS);
+  return exit_code;
+}
+
+/* ---- one size ---------------------------------------------------------------------------------------------------- */
+
+/* A batch of random ids. */
+typedef struct batch {
+  vkf_array ids;
+  size_t n_sequences, length;
+} batch;
+
+static int batch_init(batch *out, size_t n_sequences, size_t length, size_t vocab) {
+  int32_t *ids = malloc(n_sequences * length * sizeof *ids);
+  uint32_t random = 1;
+  if (!ids) return tool_error("out of memory");
+  for (size_t i = 0; i < n_sequences * length; i++) {
+    random = random * 1664525u + 1013904223u; /* Numerical Recipes' generator: any ids do */
+    ids[i] = (int32_t)((random >> 8) % vocab);
+  }
+  *out = (batch){{"input_ids", VKF_I32, 2, {n_sequences, length}, ids}, n_sequences, length};
+  return TOOL_OK;
+}
+
+/* The passes of a call: the last one is a step, all before it are the prompt. */
+typedef struct passes {
+  vkf_pass_info prompt, step;
+  size_t n;
+  double ratio;
+} passes;
+
+static void on_pass(void *user, const vkf_pass_info *pass) {
+  passes *p = user;
+  if (p->n++ > 0) {
+    p->prompt.flops += p->step.flops;
+    p->prompt.bytes += p->step.bytes;
+  }
+  p->step = *pass;
+  p->ratio = pass->ratio <= p->ratio ? p->ratio : pass->ratio; /* NaN stays */
+}
+
+/* Judges a small batch and counts the flops of the whole one. */
+static int judge(bench *b, const batch *all, const vkf_generate_params *generate, passes *out) {
+  vkf_judge_params params = {.generate = generate};
+  vkf_generate_params few = {.config_json = "{\"max_new_tokens\": 2}"};
+  size_t length = all->length < JUDGED_TOKENS ? all->length : JUDGED_TOKENS;
+  batch small;
+  passes judged = {0};
+  *out = (passes){0};
+  if (batch_init(&small, 1, length, 16) != TOOL_OK) return TOOL_FAILED;
+  if (generate) params.generate = &few;
+  tool_progress(&b->session, "verifying ...");
+  vkf_status status = vkf_model_judge(b->session.model, &small.ids, 1, &params, on_pass, &judged);
+  free(small.ids.data);
+  params.cost_only = 1;
+  if (status == VKF_OK) status = vkf_model_judge(b->session.model, &all->ids, 1, &params, on_pass, out);
+  out->ratio = judged.ratio;
+  if (out->n == 1) out->prompt = out->step;
+  return status == VKF_OK ? TOOL_OK : tool_session_fail(&b->session, status, "verifying");
+}
+
+/* When tokens came. */
+typedef struct watch {
+  double last;
+  double *prompt_ns, *step_ns; /* [MAX_RUNS] */
+  uint32_t n_prompts, n_steps;
+  bool began;
+} watch;
+
+static int on_token(void *user, size_t row, int32_t token) {
+  watch *w = user;
+  (void)token;
+  if (row != 0) return 0;
+  double now = tool_seconds(), ns = (now - w->last) * 1e9;
+  if (!w->began && w->n_prompts < MAX_RUNS) w->prompt_ns[w->n_prompts++] = ns;
+  if (w->began && w->n_steps < MAX_RUNS) w->step_ns[w->n_steps++] = ns;
+  w->began = true;
+  w->last = now;
+  return 0;
+}
+
+/* A call, from its begin to its end; its times are in *w. */
+static vkf_status call(bench *b, const batch *all, const vkf_generate_params *generate, watch *w) {
+  vkf_result *result = NULL;
+  vkf_status status;
+  w->last = tool_seconds();
+  w->began = false;
+  if (generate) {
+    status = vkf_model_generate(b->session.model, &all->ids, 1, generate, &result);
+  } else {
+    status = vkf_model_run(b->session.model, &all->ids, 1, NULL, &result);
+    if (w->n_prompts < MAX_RUNS) w->prompt_ns[w->n_prompts++] = (tool_seconds() - w->last) * 1e9;
+  }
+  vkf_result_destroy(&result);
+  return status;
+}
+
+/* Calls until the time is over; those of the first fifth of it warm up and do not count. */
+static int time_calls(bench *b, const batch *all, const vkf_generate_params *generate, watch *w) {
+  double seconds = b->args->seconds > 0 ? b->args->seconds : 2, begin = tool_seconds();
+  vkf_status status = VKF_OK;
+  do status = call(b, all, generate, w);
+  while (status == VKF_OK && tool_seconds() - begin < seconds / 5);
+  w->n_prompts = w->n_steps = 0;
+  for (begin = tool_seconds();
+       status == VKF_OK && w->n_prompts < MAX_RUNS && (w->n_prompts < MIN_RUNS || tool_seconds() - begin < seconds);)
+    status = call(b, all, generate, w);
+  return status == VKF_OK ? TOOL_OK : tool_session_fail(&b->session, status, NULL);
+}
+
+static void add_row(bench *b, const char *problem, const char *name, const vkf_pass_info *pass, double ratio,
+                    double *ns, uint32_t n, size_t n_tokens) {
+  vkf_bench_row row = {.problem = problem,
+                       .variant = name,
+                       .clock = "call",
+                       .flops = pass->flops,
+                       .bytes = pass->bytes,
+                       .ratio = ratio,
+                       .n_runs = n};
+  bench_summarize(&row, ns);
+  bench_add(b, &row, n ? json_pack("{s:f}", "tokens_per_s", (double)n_tokens * 1e9 / row.median_ns) : NULL);
+}
+
+static int time_size(bench *b, const char *kind, size_t n_sequences, size_t length,
+                     const vkf_generate_params *generate) {
+  vkf_model_info info;
+  batch all;
+  passes p;
+  watch w = {.prompt_ns = calloc(MAX_RUNS, sizeof(double)), .step_ns = calloc(MAX_RUNS, sizeof(double))};
+  char problem[160];
+  vkf_model_get_info(b->session.model, &info);
+  snprintf(problem, sizeof problem, "%s %s layers %u d_model %u heads %u d_ff %u vocab %u batch %zu length %zu", kind,
+           info.family, info.encoder_layers + info.decoder_layers, info.d_model, info.n_heads, info.d_ff, info.vocab,
+           n_sequences, length);
+  int exit_code =
+      w.prompt_ns && w.step_ns ? batch_init(&all, n_sequences, length, info.vocab) : tool_error("out of memory");
+  if (exit_code != TOOL_OK) goto done;
+  vkf_generate_params watched = {.on_token = on_token, .user = &w};
+  if (generate) watched.config_json = generate->config_json;
+  exit_code = judge(b, &all, generate, &p);
+  tool_progress(&b->session, "%s ...", problem);
+  if (exit_code == TOOL_OK && p.ratio <= 1) exit_code = time_calls(b, &all, generate ? &watched : NULL, &w);
+  if (exit_code == TOOL_OK) {
+    add_row(b, problem, generate ? "prompt" : "whole", &p.prompt, p.ratio, w.prompt_ns, w.n_prompts,
+            n_sequences * length);
+    if (generate) add_row(b, problem, "step", &p.step, p.ratio, w.step_ns, w.n_steps, n_sequences);
+  }
+  free(all.ids.data);
+done:
+  free(w.prompt_ns);
+  free(w.step_ns);
+  return exit_code;
+}
+
+static int bench_model(bench *b, const char *kind, json_t *config, const vkf_generate_params *generate) {
+  const tool_sizes batches = bench_sizes(&b->args->batches, 1), lengths = bench_sizes(&b->args->lengths, 128);
+  int exit_code = open_model(b, config);
+  for (size_t i = 0; i < batches.n; i++)
+    for (size_t j = 0; j < lengths.n && exit_code == TOOL_OK; j++)
+      exit_code = time_size(b, kind, batches.at[i], lengths.at[j], generate);
+  vkf_model_close(&b->session.model);
+  return exit_code;
+}
+
+int bench_encoder(bench *b) {
+  if (b->args->norm && strcmp(b->args->norm, "pre") != 0 && strcmp(b->args->norm, "post") != 0)
+    return tool_usage_error("bench", "--norm: expected post or pre, found '%s'", b->args->norm);
+  return bench_model(b, "encoder", encoder_config(b->args), NULL);
+}
+
+int bench_decoder(bench *b) {
+  char config[64];
+  snprintf(config, sizeof config, "{\"max_new_tokens\": %zu}", or_else(b->args->top, 32) + 1);
+  const vkf_generate_params generate = {.config_json = config};
+  return bench_model(b, "decoder", decoder_config(b->args), &generate);
+}
