@@ -331,6 +331,20 @@ static void test_kernels_and_bench(void **state) {
       {"$V kernels nosuch:1,2", 1, "", "nosuch"},
       {"$V bench norm:8,64 --seconds 0.01", 0, "norm-", ""},
       {"$V bench norm:8 --seconds 0.01", 1, NULL, "norm:8"},
+      {"$V bench norm --m 1,3 --n 8,16 --seconds 0.01 | grep -c ^norm:", 0, "4\n", ""},
+      {"$V bench norm --m 1,x", 2, "", "separated by commas, found '1,x'"},
+      {"$V bench nosuch", 2, NULL, "expected one of matmul, "},
+      {"$V bench encoder --layers 2 --d-model 16 --heads 2 --d-ff 24 --vocab 20 --length 3,5 --seconds 0.01 | grep -c "
+       "tokens/s",
+       0, "2\n", ""},
+      {"$V bench decoder --layers 2 --d-model 16 --heads 2 --d-ff 24 --vocab 20 --batch 2 --length 9 --tokens 2 "
+       "--seconds 0.01 --json | grep -c 'err\\|\"ratio\": 0.[0-9]*\\|tokens_per_s\": [1-9]'",
+       0, "4\n", ""},
+      {"$V bench encoder --norm side", 2, NULL, "--norm: expected post or pre"},
+      {"$V bench encoder --d-model 15 --heads 2", 1, NULL, "config.json"},
+      {"ls -d ${TMPDIR:-/tmp}/vkformer-bench-* 2>/dev/null", 2, "", ""}, /* nothing is left */
+      {"$V translate 'I am here.' --profile=$T/trace.json", 0, NULL, "decoder.2"},
+      {"grep -c '\"ph\": \"X\"' $T/trace.json | grep -v '^0'", 0, NULL, ""},
   };
   CHECK(rows);
 }
