@@ -56,7 +56,6 @@ typedef struct tool_args {
   tool_sizes m, n, k, batches, lengths;
   size_t layers, d_model, heads, d_ff, vocab; /* 0: not given */
   const char *norm, *activation;
-  tool_texts prompts, stops;
   const char *pooling, *source_lang, *target_lang;
   int chat, normalize, similarity;
   size_t top;     /* 0: not given */
