@@ -138,6 +138,39 @@ static void every_barrier_is_needed(void **state) {
   assert_int_equal(n, 8);
 }
 
+/* What was read may be overwritten only behind a barrier, where nothing else made one. */
+static void a_write_waits_for_the_reads_before_it(void **state) {
+  (void)state;
+  for (uint32_t skip = 0; skip <= 2; skip += 2) {
+    run it;
+    open_run(&it, false, 0);
+    gpu *g = &it.g;
+    const uint32_t grid[3] = {N / 8, 1, 1};
+    vkf_gpu_block_info info;
+    if (skip) g->env.log = NULL; /* the layer may speak of what is planted */
+    vkf_gpu_inject(g->device, &(vkf_gpu_faults){.skip_barrier = skip});
+    vkf_gpu_block *block = begin_block(g, "reuse");
+    pass(&it, block, "read", it.activations, 0, it.activations, N);
+    pass(&it, block, "overwrite", it.activations, 2 * N, it.activations, 0);
+    OK(vkf_gpu_block_end(block));
+    vkf_gpu_block_get_info(block, &info);
+    assert_int_equal(info.n_barriers, 2);
+    OK(vkf_gpu_buffer_write(it.grid, 0, grid, sizeof(grid)));
+    submit_and_wait(g, &block, 1);
+    if (skip)
+      expect_hazard(&it, "overwrite writes", "reuse/read read before");
+    else
+      assert_string_equal(check(&it).text, "");
+    vkf_gpu_block_destroy(&block);
+    if (skip) {
+      close_planted(&it);
+    } else {
+      close_run(&it);
+      close_gpu(g);
+    }
+  }
+}
+
 static void the_barrier_to_the_host_is_needed(void **state) {
   (void)state;
   run it;
@@ -241,6 +274,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(whole_steps_are_clean),
       cmocka_unit_test(every_barrier_is_needed),
+      cmocka_unit_test(a_write_waits_for_the_reads_before_it),
       cmocka_unit_test(the_barrier_to_the_host_is_needed),
       cmocka_unit_test(the_barrier_of_a_copy_is_needed),
       cmocka_unit_test(the_host_must_wait),

@@ -296,6 +296,25 @@ static void script(const int32_t *history, uint32_t length, uint32_t n_vocab, fl
   script_of(length == 1 ? first : later, n_vocab, scores);
 }
 
+/* Two beginnings as good as each other, whatever follows. */
+static void tied_script(const int32_t *history, uint32_t length, uint32_t n_vocab, float *scores) {
+  static const double first[] = {-20, -1.0, -1.0, -20}, later[] = {-20, -2.0, -3.0, -0.5};
+  (void)history;
+  script_of(length == 1 ? first : later, n_vocab, scores);
+}
+
+static void of_equals_the_lower_row_comes_first(void **state) {
+  (void)state;
+  run *r = begin(tied_script, 16, 1,
+                 "{\"num_beams\":2,\"num_return_sequences\":2,\"early_stopping\":true,\"eos_token_id\":3,"
+                 "\"pad_token_id\":4,\"decoder_start_token_id\":0,\"max_new_tokens\":10}");
+  assert_int_equal(go(r), VKF_OK);
+  assert_true(r->out.scores[0] == r->out.scores[1]);
+  EXPECT_ROW(r, 0, 0, 1, 3);
+  EXPECT_ROW(r, 1, 0, 2, 3);
+  end(r);
+}
+
 /* Going on is cheaper than ending. */
 static void long_script(const int32_t *history, uint32_t length, uint32_t n_vocab, float *scores) {
   static const double first[] = {-20, -1.0, -5.0, -1.5}, later[] = {-20, -0.5, -5.0, -1.2};
@@ -594,6 +613,7 @@ int main(void) {
   vkf_env_init(&env, NULL);
   const struct CMUnitTest tests[] = {cmocka_unit_test(as_the_rules_written_again),
                                      cmocka_unit_test(three_rules_of_stopping),
+                                     cmocka_unit_test(of_equals_the_lower_row_comes_first),
                                      cmocka_unit_test(never_judges_at_the_limit),
                                      cmocka_unit_test(the_limit_finishes_everything),
                                      cmocka_unit_test(padding_of_beams),

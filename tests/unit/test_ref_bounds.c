@@ -301,6 +301,49 @@ static void large_scores_are_within_their_bound(void **state) {
   assert_true(attention_ratio(20, 0.1, true, 32, 1, true) <= 1);
 }
 
+/* Dot products as unlucky as a device may be: every operation off by u, up for even keys and down for odd ones, whose
+ * values are opposite. The weights follow, and the errors of the scores are nearly all of the bound. */
+static void unlucky_scores_use_up_the_bound(void **state) {
+  (void)state;
+  enum { N_KEYS = 16, K = 64 };
+  float q[K], k[N_KEYS * K], v[N_KEYS], weights[N_KEYS];
+  double total = 0, out = 0;
+  for (int i = 0; i < K; i++) q[i] = 4 + (float)(i % 5);
+  for (int i = 0; i < N_KEYS * K; i++) k[i] = 5;
+  for (int s = 0; s < N_KEYS; s++) v[s] = s % 2 ? -1 : 1;
+  vkf_params params = {.attention = {.seqs = VKF_DIM_R,
+                                     .queries = VKF_DIM_T,
+                                     .keys = VKF_DIM_S,
+                                     .past = VKF_DIM_ZERO,
+                                     .shared = VKF_DIM_ONE,
+                                     .n_heads = 1,
+                                     .n_kv_heads = 1,
+                                     .key_width = K,
+                                     .value_width = 1,
+                                     .scale = 1}};
+  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .R = 1, .T = 1, .S = N_KEYS});
+  vkf_rounding rounding = vulkan_rounding(1, 1024);
+  vkf_call call = {.op = VKF_OP_ATTENTION, .name = "attention", .params = &params, .dims = &dims};
+  call.in[VKF_ATTENTION_Q] = VIEW(q, 1, K);
+  call.in[VKF_ATTENTION_K] = VIEW(k, 1, 1, N_KEYS, K);
+  call.in[VKF_ATTENTION_V] = VIEW(v, 1, 1, N_KEYS, 1);
+  call.out[0] = VIEW(NULL, 1, 1);
+  result r = judge_call(&call, &rounding);
+  for (int s = 0; s < N_KEYS; s++) {
+    double sum = 0, off = 1 + (s % 2 ? -1 : 1) * 0.99 * 0x1p-24;
+    for (int i = 0; i < K; i++) sum = (sum + (double)q[i] * (double)k[s * K + i] * off) * off;
+    weights[s] = (float)exp(sum - 1910); /* what the sum is */
+  }
+  for (int s = 0; s < N_KEYS; s++) {
+    total += (double)weights[s];
+    out += (double)weights[s] * (double)v[s];
+  }
+  r.y[0] = (float)(out / total);
+  double ratio = ratio_of(&call, &r);
+  assert_true(ratio <= 1 && ratio > 0.1);
+  finish(&r);
+}
+
 static void attention_bound_is_not_loose(void **state) {
   (void)state;
   assert_true(attention_ratio(0, 1, true, 32, 1, true) >= 0.002);
@@ -428,6 +471,7 @@ int main(void) {
       cmocka_unit_test(attention_in_float_is_within_its_bound),
       cmocka_unit_test(large_scores_are_within_their_bound),
       cmocka_unit_test(attention_bound_is_not_loose),
+      cmocka_unit_test(unlucky_scores_use_up_the_bound),
       cmocka_unit_test(a_wrong_scale_is_over_the_bound),
       cmocka_unit_test(norm_in_float_is_within_its_bound),
       cmocka_unit_test(the_wrong_variance_is_over_the_bound),
