@@ -10,6 +10,8 @@ set(VKF_SHADERS
   "matmul_lane_broadcast_m16|matmul_lane.comp|BROADCAST TM=16||${WEIGHTS}"
   "matmul_lane_broadcast_m4|matmul_lane.comp|BROADCAST TM=4||${WEIGHTS}"
   "matmul_lane_broadcast_m1|matmul_lane.comp|BROADCAST TM=1||${WEIGHTS}"
+  "matmul_pick_w8|matmul_pick.comp|LANES=8||${WEIGHTS}"
+  "matmul_pick_w16|matmul_pick.comp|LANES=16||${WEIGHTS}"
   "matmul_direct|matmul_direct.comp|||${WEIGHTS}"
   "matmul_direct_rows|matmul_direct.comp|X_ROWS||${WEIGHTS}"
   "attention|attention.comp|"

@@ -42,10 +42,10 @@ uvec2 advance(uvec2 address, uint bytes) {
 #endif
 
 void main() {
-  const uint M = dim[p.rows], lane = gl_LocalInvocationID.x, column = gl_WorkGroupID.x * LANES + lane;
-  const uint row0 = gl_WorkGroupID.y * TM, slices = p.k / DEPTH;
+  const uint M = dim[p.rows], lane = gl_LocalInvocationID.x, column = gl_WorkGroupID.y * LANES + lane;
+  const uint row0 = gl_WorkGroupID.x * TM, slices = p.k / DEPTH;
   Packs w = Packs(at[1]);
-  uint wi = gl_WorkGroupID.x * ((p.k + PACK - 1) / PACK) * LANES + lane, s = 0;
+  uint wi = gl_WorkGroupID.y * ((p.k + PACK - 1) / PACK) * LANES + lane, s = 0;
 #ifdef X_ROWS
   uvec2 x[MAX_TM];
   [[unroll]] for (uint i = 0; i < TM; i++) x[i] = advance(at[0], min(row0 + i, M - 1) * p.k * 4);

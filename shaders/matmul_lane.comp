@@ -64,7 +64,7 @@ vec4 mad4(float a, vec4 b, vec4 c) { return fma(vec4(a), b, c); }
 
 void main() {
   const uint M = dim[p.rows], lane = gl_SubgroupInvocationID, k4 = p.k / 4;
-  const uint row0 = gl_WorkGroupID.y * TM, column0 = gl_WorkGroupID.x * LANES * 4;
+  const uint row0 = gl_WorkGroupID.x * TM, column0 = gl_WorkGroupID.y * LANES * 4;
   vec4 sums[MAX_TM];
   uint xi[MAX_GROUPS];
   [[unroll]] for (uint i = 0; i < TM; i++) sums[i] = vec4(0.0);

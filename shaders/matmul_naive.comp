@@ -14,7 +14,7 @@ layout(BINDING(1)) readonly buffer W { WORD w[]; };
 float weight(uint i) { return unpack(w[at[1].x + i / PER_WORD], i % PER_WORD); }
 
 void main() {
-  const uint row = gl_WorkGroupID.y, column = gl_GlobalInvocationID.x;
+  const uint row = gl_WorkGroupID.x, column = gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x;
   if (row >= dim[p.rows] || column >= p.n) return;
   const uint xi = at[0].x + row * p.k, K = p.k;
   float sum = 0.0;

@@ -20,7 +20,7 @@ shared float w_slice[BK * (BN + 1)];
 
 void main() {
   const uint M = dim[p.rows], lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
-  const uint row0 = gl_WorkGroupID.y * BM, column0 = gl_WorkGroupID.x * BN;
+  const uint row0 = gl_WorkGroupID.x * BM, column0 = gl_WorkGroupID.y * BN;
   const uint tx = lane % (BN / TN), ty = lane / (BN / TN);
   float sums[MAX_TILE * MAX_TILE];
   [[unroll]] for (uint i = 0; i < TM * TN; i++) sums[i] = 0.0;

@@ -57,6 +57,7 @@
 #define VKF_W_ROWS 0
 #define VKF_W_LANE 1
 #define VKF_W_DIRECT 2
+#define VKF_W_COLUMNS 3
 
 /* How weights, keys and values are stored: as vkf_format. FORMAT is one of these in a kernel that reads them. */
 #define VKF_S_F32 0

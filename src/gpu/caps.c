@@ -46,6 +46,10 @@ void vkf_gpu_extensions_finish(vkf_env *env, vkf_gpu_extensions *extensions) {
   memset(extensions, 0, sizeof(*extensions));
 }
 
+/* lavapipe from Mesa 26 on turns loads at uniform addresses into scalar loads; 22.3 does not. Between them nothing was
+ * measured. */
+#define UNIFORM_LOADS_LAVAPIPE (26u << 22)
+
 /* "llvmpipe (LLVM 15.0.6, 256 bits)": the number before " bits". */
 uint32_t vkf_gpu_caps_vector_bits(const char *device_name) {
   const char *end = strstr(device_name, " bits");
@@ -166,6 +170,7 @@ void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint3
   out->driver_version = p->driverVersion;
   out->api_version = version;
   out->vector_bits = vkf_gpu_caps_vector_bits(p->deviceName);
+  out->uniform_loads = out->driver_id == VKF_DRIVER_ID_LAVAPIPE && p->driverVersion >= UNIFORM_LOADS_LAVAPIPE;
   out->max_allocation_bytes = allocation.maxMemoryAllocationSize;
   fill_limits(out, &p->limits);
   fill_memory(out, &memory);

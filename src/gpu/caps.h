@@ -26,6 +26,9 @@ typedef struct vkf_caps {
   uint32_t
       vector_bits; /* a CPU driver's vector width, from a name such as "llvmpipe (LLVM 15.0.6, 256 bits)"; 0: unknown */
 
+  /* A CPU driver that makes scalar loads of loads at addresses that are the same for all lanes. */
+  bool uniform_loads;
+
   /* Memory. */
   uint64_t memory_bytes;             /* the largest device-local heap */
   uint64_t max_allocation_bytes;     /* of one buffer */

@@ -15,6 +15,7 @@ typedef enum vkf_weight_layout {
   VKF_LAYOUT_W_ROWS,   /* [N][K] */
   VKF_LAYOUT_W_LANE,   /* [N/C][K/4][C][4], C columns a group (the device's lane constant), N and K padded with zeros */
   VKF_LAYOUT_W_DIRECT, /* [N/C][K/P][C][P], C columns a group, P elements in 64 bits, N and K padded with zeros */
+  VKF_LAYOUT_W_COLUMNS, /* [N/C][K/P][C][P], C columns a group, P elements in 32 bits, N and K padded with zeros */
   VKF_LAYOUT_W_COUNT
 } vkf_weight_layout;
 typedef struct vkf_weight_packing {
@@ -72,8 +73,9 @@ enum vkf_need {
   VKF_NEED_ADDRESS = 8,
   VKF_NEED_INT64 = 16,
   VKF_NEED_TEXEL = 32,
-  VKF_NEED_GPU = 64,    /* never chosen by default on a CPU driver; fits when forced */
-  VKF_NEED_SHARED = 128 /* uses shared memory and barriers */
+  VKF_NEED_GPU = 64,     /* never chosen by default on a CPU driver; fits when forced */
+  VKF_NEED_SHARED = 128, /* uses shared memory and barriers */
+  VKF_NEED_UNIFORM = 256 /* a CPU driver with scalar loads at uniform addresses: others compile it for minutes */
 };
 
 const vkf_variant *vkf_kern_variants(size_t *n);

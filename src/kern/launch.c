@@ -8,7 +8,7 @@
 /* The numbers that shaders and host share must be the same. */
 _Static_assert(VKF_STEP_DIMS == VKF_DIM_COUNT, "shared/step.h and vkf_dim");
 _Static_assert(VKF_W_ROWS == (int)VKF_LAYOUT_W_ROWS && VKF_W_LANE == (int)VKF_LAYOUT_W_LANE &&
-                   VKF_W_DIRECT == (int)VKF_LAYOUT_W_DIRECT,
+                   VKF_W_DIRECT == (int)VKF_LAYOUT_W_DIRECT && VKF_W_COLUMNS == (int)VKF_LAYOUT_W_COLUMNS,
                "shared/constants.h and vkf_weight_layout");
 _Static_assert(VKF_S_F32 == (int)VKF_FORMAT_F32 && VKF_S_F16 == (int)VKF_FORMAT_F16 &&
                    VKF_S_BF16 == (int)VKF_FORMAT_BF16 && VKF_S_INT8 == (int)VKF_FORMAT_INT8,
@@ -50,8 +50,8 @@ void vkf_kern_grid(const vkf_variant *v, const vkf_problem *p, uint32_t grid[3])
   uint32_t g[3] = {p->m, 1, 1};
   switch (v->op) {
     case VKF_OP_MATMUL:
-      g[0] = VKF_CEIL_DIV(p->n, v->tile.bn);
-      g[1] = VKF_CEIL_DIV(p->m, v->tile.bm);
+      g[0] = VKF_CEIL_DIV(p->m, v->tile.bm); /* neighbours share columns: their w stays in the cache */
+      g[1] = VKF_CEIL_DIV(p->n, v->tile.bn);
       break;
     case VKF_OP_ATTENTION:
     case VKF_OP_ATTENTION_WEIGHTS:

@@ -35,6 +35,7 @@ static const char *missing_need(uint32_t needs, const vkf_caps *caps) {
   if (needs & VKF_NEED_BROADCAST && !caps->subgroup_ballot) return "subgroup broadcast";
   if (needs & VKF_NEED_ARITHMETIC && !caps->subgroup_arithmetic) return "subgroup arithmetic";
   if (needs & VKF_NEED_ADDRESS && !caps->buffer_address) return "buffer addresses";
+  if (needs & VKF_NEED_UNIFORM && !caps->uniform_loads) return "scalar loads at uniform addresses";
   if (needs & VKF_NEED_INT64 && !caps->int64) return "64-bit integers";
   if (needs & VKF_NEED_TEXEL && caps->max_texel_bindings < 2) return "texel buffers";
   return NULL;
@@ -69,16 +70,18 @@ static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const 
 }
 
 static vkf_weight_packing packing_of(const vkf_variant *v, vkf_format format) {
-  const uint32_t in_64_bits = 64 / vkf_format_get(format)->bits;
+  const uint32_t in_64_bits = 64 / vkf_format_get(format)->bits, in_32_bits = in_64_bits / 2;
   vkf_weight_packing p = {VKF_LAYOUT_W_ROWS, 1, 1, format};
   if (v->weights == VKF_LAYOUT_W_LANE) p = (vkf_weight_packing){VKF_LAYOUT_W_LANE, v->tile.bn, 4, format};
+  if (v->weights == VKF_LAYOUT_W_COLUMNS)
+    p = (vkf_weight_packing){VKF_LAYOUT_W_COLUMNS, v->tile.bn, in_32_bits, format};
   if (v->weights == VKF_LAYOUT_W_DIRECT) p = (vkf_weight_packing){VKF_LAYOUT_W_DIRECT, v->tile.bn, in_64_bits, format};
   return p;
 }
 
 static const char *fit_matmul(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                               size_t size) {
-  static const char *const names[] = {"rows", "lane", "direct"};
+  static const char *const names[] = {"rows", "lane", "direct", "columns"};
   const vkf_weight_packing own = packing_of(v, p->packing.format);
   if (v->weights == VKF_LAYOUT_W_COUNT) return NULL;
   if (p->packing.layout != own.layout || p->packing.columns != own.columns)
@@ -136,11 +139,7 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
 /* ---- defaults -----------------------------------------------------------------------------------------------------
  */
 
-typedef enum device_class { ANY_DEVICE, ANY_CPU, ANY_GPU, UNIFORM_LAVAPIPE } device_class;
-
-/* lavapipe from Mesa 26 on turns loads at uniform addresses into scalar loads; 22.3 does not. Between them nothing was
- * measured, and the lane kernels are the safe choice. */
-#define UNIFORM_LAVAPIPE_VERSION (26u << 22)
+typedef enum device_class { ANY_DEVICE, ANY_CPU, ANY_GPU, UNIFORM_LOADS } device_class;
 
 static bool is_of(const vkf_caps *caps, device_class device) {
   switch (device) {
@@ -148,8 +147,8 @@ static bool is_of(const vkf_caps *caps, device_class device) {
       return caps->is_cpu;
     case ANY_GPU:
       return !caps->is_cpu;
-    case UNIFORM_LAVAPIPE:
-      return caps->driver_id == VKF_DRIVER_ID_LAVAPIPE && caps->driver_version >= UNIFORM_LAVAPIPE_VERSION;
+    case UNIFORM_LOADS:
+      return caps->uniform_loads;
     default:
       return true;
   }
@@ -163,7 +162,8 @@ static const struct rule {
   device_class device;
   const char *reason;
 } rules[] = {
-    {VKF_OP_MATMUL, "direct", UNIFORM_LAVAPIPE, "this lavapipe loads uniform addresses for nothing"},
+    {VKF_OP_MATMUL, "pick", UNIFORM_LOADS, "this lavapipe makes vector loads of loads at uniform addresses"},
+    {VKF_OP_MATMUL, "direct", UNIFORM_LOADS, "this lavapipe loads uniform addresses for nothing"},
     {VKF_OP_MATMUL, "lane", ANY_CPU, "a software driver: loads by lane, handed on in the subgroup"},
     {VKF_OP_MATMUL, "shared", ANY_GPU, "a GPU: tiles in shared memory"},
     {VKF_OP_MATMUL, "naive", ANY_DEVICE, "nothing faster fits"},

@@ -48,6 +48,14 @@
 #define DIRECT_PANELS(lanes, tm) DIRECT(lanes, tm, "matmul_direct", PANELS, 1)
 #define DIRECT_ROWS(lanes, tm) DIRECT(lanes, tm, "matmul_direct_rows", ROWS, 4)
 
+/* A lane owns two columns, one of each vector; x and w by address. */
+#define PICK(lanes, tm_)                                                                                               \
+  {                                                                                                                    \
+    .op = VKF_OP_MATMUL, .family = "pick", .module = "matmul_pick_w" #lanes, .tile = {tm_, (lanes)*2, 32, tm_, 2, 1},  \
+    .workgroup = lanes, .subgroup = lanes, .needs = VKF_NEED_ADDRESS | VKF_NEED_UNIFORM, .access = VKF_ACCESS_ADDRESS, \
+    .weights = VKF_LAYOUT_W_COLUMNS, .x_layout = ROWS, .n_partial = 1, .formats = ALL_FORMATS                          \
+  }
+
 #define ATTENTION(op_, module_, size) \
   { .op = op_, .family = "lane", .module = module_, .workgroup = size, .x_layout = ROWS, .n_partial = 1 }
 
@@ -98,11 +106,15 @@ static const vkf_variant table[] = {
      .x_layout = ROWS,
      .n_partial = 1,
      .formats = ALL_FORMATS},
-    DIRECT_PANELS(8, 32),
-    DIRECT_PANELS(8, 16),
-    DIRECT_PANELS(8, 8),
-    DIRECT_ROWS(8, 4),
-    DIRECT_ROWS(8, 1),
+    PICK(8, 6),
+    PICK(8, 4),
+    PICK(8, 2),
+    PICK(8, 1),
+    PICK(16, 12),
+    PICK(16, 6),
+    PICK(16, 4),
+    PICK(16, 2),
+    PICK(16, 1),
     DIRECT_PANELS(16, 32),
     DIRECT_PANELS(16, 16),
     DIRECT_PANELS(16, 8),

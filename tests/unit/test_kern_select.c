@@ -60,6 +60,12 @@ static vkf_caps lavapipe(void) {
   return c;
 }
 
+static vkf_caps newer_lavapipe(void) {
+  vkf_caps c = lavapipe();
+  c.uniform_loads = true;
+  return c;
+}
+
 static vkf_caps nvidia(void) {
   vkf_caps c = with_subgroups(a_device(), 32);
   c.kind = VKF_DEVICE_DISCRETE;
@@ -150,10 +156,11 @@ static void assert_family(const vkf_caps *caps, uint32_t m, uint32_t n, uint32_t
 
 static void defaults_follow_the_device(void **state) {
   (void)state;
-  const vkf_caps small = tiny(), sw = swiftshader(), lvp = lavapipe(), gpu = nvidia();
+  const vkf_caps small = tiny(), sw = swiftshader(), lvp = lavapipe(), newer = newer_lavapipe(), gpu = nvidia();
   assert_family(&small, 77, 512, 512, "shared");
   assert_family(&sw, 77, 512, 512, "lane");
   assert_family(&lvp, 77, 512, 512, "lane");
+  assert_family(&newer, 77, 512, 511, "pick");
   assert_family(&gpu, 77, 512, 512, "shared");
   assert_family(&sw, 77, 512, 511, "naive"); /* lane loads four k at a time */
   assert_family(&gpu, 77, 512, 511, "shared");
@@ -238,6 +245,7 @@ static void fit_says_why_not(void **state) {
   refused("norm-row-64", &p, &c, "a kernel of norm, not of matmul");
   refused("matmul-lane-m16n4-w8", &rows, &c, "packed as lane by 32");
   refused("matmul-lane-m16n4-w4", &p, &c, "subgroups of 4");
+  refused("matmul-pick-m6n2-w8", &p, &c, "scalar loads at uniform addresses");
   p.k = 510;
   refused("matmul-lane-m16n4-w8", &p, &c, "a multiple of 4");
   p.k = 512;
