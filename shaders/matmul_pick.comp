@@ -14,8 +14,7 @@
 #include "lib/kernel.glsl"
 #include "lib/epilogue.glsl"
 
-// Inside buffers, so the compiler freezes them: macros, not specialization constants (LANES too).
-#define DEPTH 32
+// Inside buffers, so the compiler freezes them: macros, not specialization constants (DEPTH, LANES).
 #define MAX_TM 12
 struct Step_x { float at[DEPTH]; };
 struct Step_w { WORD at[DEPTH / PER_WORD * 2 * LANES]; };

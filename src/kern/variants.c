@@ -48,12 +48,14 @@
 #define DIRECT_PANELS(lanes, tm) DIRECT(lanes, tm, "matmul_direct", PANELS, 1)
 #define DIRECT_ROWS(lanes, tm) DIRECT(lanes, tm, "matmul_direct_rows", ROWS, 4)
 
-/* A lane owns two columns, one of each vector; x and w by address. */
-#define PICK(lanes, tm_)                                                                                               \
-  {                                                                                                                    \
-    .op = VKF_OP_MATMUL, .family = "pick", .module = "matmul_pick_w" #lanes, .tile = {tm_, (lanes)*2, 32, tm_, 2, 1},  \
-    .workgroup = lanes, .subgroup = lanes, .needs = VKF_NEED_ADDRESS | VKF_NEED_UNIFORM, .access = VKF_ACCESS_ADDRESS, \
-    .weights = VKF_LAYOUT_W_COLUMNS, .x_layout = ROWS, .n_partial = 1, .formats = ALL_FORMATS                          \
+/* A lane owns two columns, one of each vector; x and w by address. The deeper the step, the fewer
+ * turns of the loop: as deep as 12 vectors of sums (8 lanes) or 24 (16) give 768 multiply-adds to compile. */
+#define PICK(lanes, tm_, depth)                                                                                  \
+  {                                                                                                              \
+    .op = VKF_OP_MATMUL, .family = "pick", .module = "matmul_pick_w" #lanes,                                     \
+    .tile = {tm_, (lanes)*2, depth, tm_, 2, 1}, .workgroup = lanes, .subgroup = lanes,                           \
+    .needs = VKF_NEED_ADDRESS | VKF_NEED_UNIFORM, .access = VKF_ACCESS_ADDRESS, .weights = VKF_LAYOUT_W_COLUMNS, \
+    .x_layout = ROWS, .n_partial = 1, .formats = ALL_FORMATS                                                     \
   }
 
 #define ATTENTION(op_, module_, size) \
@@ -106,15 +108,15 @@ static const vkf_variant table[] = {
      .x_layout = ROWS,
      .n_partial = 1,
      .formats = ALL_FORMATS},
-    PICK(8, 6),
-    PICK(8, 4),
-    PICK(8, 2),
-    PICK(8, 1),
-    PICK(16, 12),
-    PICK(16, 6),
-    PICK(16, 4),
-    PICK(16, 2),
-    PICK(16, 1),
+    PICK(8, 6, 64),
+    PICK(8, 4, 64),
+    PICK(8, 2, 64),
+    PICK(8, 1, 64),
+    PICK(16, 12, 32),
+    PICK(16, 6, 32),
+    PICK(16, 4, 32),
+    PICK(16, 2, 32),
+    PICK(16, 1, 32),
     DIRECT_PANELS(16, 32),
     DIRECT_PANELS(16, 16),
     DIRECT_PANELS(16, 8),
