@@ -3,6 +3,8 @@
 
 #include "generate.h"
 
+enum { MAX_TOP = 1000 }; /* of --top-logprobs */
+
 static int on_token(void *user, size_t row, int32_t token) {
   tool_session *session = user;
   (void)token;
@@ -18,8 +20,10 @@ static int generate_ids(const tool_args *args, const char *config) {
   vkf_array *arrays = exit_code == TOOL_OK ? tool_arrays(inputs) : NULL;
   if (exit_code == TOOL_OK && !arrays) exit_code = TOOL_FAILED;
   if (exit_code == TOOL_OK) {
-    vkf_generate_params params = {
-        .config_json = config, .on_token = session.terminal ? on_token : NULL, .user = &session};
+    vkf_generate_params params = {.config_json = config,
+                                  .on_token = session.terminal ? on_token : NULL,
+                                  .user = &session,
+                                  .top_logprobs = (uint32_t)args->top};
     vkf_status status = vkf_model_generate(session.model, arrays, vkf_result_count(inputs), &params, &result);
     if (status != VKF_OK) exit_code = tool_session_fail(&session, status, args->inputs);
   }
@@ -40,8 +44,13 @@ static int run_generate(const tool_args *args) {
                             : !args->outputs ? "no --outputs"
                                              : "--prompt as well");
   }
+  if (args->top && !files && !args->json)
+    return tool_usage_error("generate", "--top-logprobs: expected --json or --outputs as well, found neither");
+  if (args->top > MAX_TOP)
+    return tool_usage_error("generate", "--top-logprobs: expected at most %d, found %zu", MAX_TOP, args->top);
   if (args->chat) return tool_error("--chat: chat templates are not supported: expected the whole prompt as text");
   int exit_code = tool_generation_config(args, &config);
+  if (exit_code == TOOL_OK) tool_warn_sampling(args, config, args->operands[0]);
   if (exit_code == TOOL_OK) exit_code = files ? generate_ids(args, config) : tool_generate_text(args, config);
   free(config);
   return exit_code;
@@ -53,6 +62,12 @@ static const tool_option options[] = {
     {"stop", 0, TOOL_TEXTS, offsetof(tool_args, stops), "TEXT", "end before this text; repeatable"},
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
+    {"batch-size", 'b', TOOL_SIZE, offsetof(tool_args, batch_size), "N",
+     "prompts of equal length that are generated together;\nthe texts stay the same; default 1, shown while they grow"},
+    {"top-logprobs", 0, TOOL_SIZE, offsetof(tool_args, top), "N",
+     "with --json or --outputs: the N most likely tokens at each\nstep, by log-softmax of the logits before "
+     "penalties,\n"
+     "temperature and other options; not with beams"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "a JSON line for each text: prompt, text, ids, score"},
     {"chat", 0, TOOL_FLAG, offsetof(tool_args, chat), NULL, "refused: chat templates are not supported"},
     {"inputs", 'i', TOOL_TEXT, offsetof(tool_args, inputs), "FILE",

@@ -1,33 +1,51 @@
-/* generate on texts: prompts in, what follows them out, shown while it grows.
+/* generate on texts: prompts in, what follows them out.
  *
- * A prompt is generated alone, so that its text can be shown at once; the random numbers count from its line, so its
- * place among other prompts changes nothing. Text is shown up to the last character that is complete and that no stop
- * string could still take back.
+ * Without --batch-size a prompt is generated alone and its text shown while it grows, up to the last character that is
+ * complete and that no stop string could still take back. With it, prompts are collected, those of equal length (in
+ * tokens) share a batch, and the texts come in the order of the prompts. Nothing is padded and random numbers count
+ * from a prompt's line, so that its place among other prompts changes nothing.
  */
+#define _POSIX_C_SOURCE 200809L
 #include <stdlib.h>
 #include <string.h>
 
 #include "generate.h"
 
+enum { BATCHES_AHEAD = 8 }; /* prompts are collected for so many batches, so that equal lengths meet */
+
+typedef struct prompt {
+  size_t index; /* among all prompts */
+  char *source;
+  int32_t *ids; /* [n_ids]: the prompt's, then (decoders) or instead of them what was generated */
+  size_t n_prompt, n_ids, capacity;
+  size_t begin;   /* of the text of all ids: where the continuation begins */
+  size_t n_shown; /* bytes of the continuation that were written */
+  bool stopped;   /* a stop string was found after n_ids */
+  char *out;      /* what is to be printed, of out_size bytes; NULL: it failed */
+  size_t out_size;
+} prompt;
+
 typedef struct writer {
   tool_session *session;
   const tool_args *args;
   const char *folder, *config;
-  const char *source; /* the prompt's text */
-  int32_t *ids;       /* [n_ids]: the prompt of a decoder, then what was generated */
-  size_t n_ids, n_prompt, capacity;
-  size_t begin;    /* of the text of all ids: where the continuation begins */
-  size_t n_shown;  /* bytes of the continuation on standard output */
-  bool streams;    /* one sequence, and not as JSON */
-  bool is_decoder; /* the continuation follows the prompt's own ids */
-  int exit_code;   /* of the callback */
+  json_t *end_ids;
+  prompt *prompts; /* [capacity]: collected */
+  size_t n, capacity;
+  prompt **batch; /* the rows of the batch on its way */
+  size_t n_batch;
+  bool is_decoder;   /* the continuation follows the prompt's own ids */
+  bool has_one_each; /* one sequence a prompt */
+  bool streams;      /* it is shown while it grows */
+  FILE *to;
+  int exit_code; /* of the callback */
   vkf_result *text;
 } writer;
 
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
 /* The continuation as text: valid until the next call. NULL after a message. */
-static const char *continuation(writer *w, const int32_t *ids, size_t n) {
+static const char *continuation(writer *w, const prompt *p, const int32_t *ids, size_t n) {
   vkf_result_destroy(&w->text);
   vkf_status status = vkf_model_detokenize(w->session->model, ids, n, &w->text);
   if (status != VKF_OK) {
@@ -35,7 +53,7 @@ static const char *continuation(writer *w, const int32_t *ids, size_t n) {
     return NULL;
   }
   const char *text = vkf_result_text(w->text, 0);
-  return text + (w->begin < strlen(text) ? w->begin : strlen(text));
+  return text + (p->begin < strlen(text) ? p->begin : strlen(text));
 }
 
 /* Where the first stop string begins, or the end of the text; *found: there is one. */
@@ -66,54 +84,45 @@ static size_t settled(const tool_args *args, const char *text) {
 
 /* A decoder may take back bytes that were a character (more bytes came that fit none): what follows them begins with a
  * whole character all the same. */
-static void show(writer *w, const char *text, size_t n) {
-  while (w->n_shown < n && ((unsigned char)text[w->n_shown] & 0xc0) == 0x80) w->n_shown++;
-  if (n <= w->n_shown) return;
-  fwrite(text + w->n_shown, 1, n - w->n_shown, stdout);
-  fflush(stdout);
-  w->n_shown = n;
+static void show(prompt *p, const char *text, size_t n, FILE *to) {
+  while (p->n_shown < n && ((unsigned char)text[p->n_shown] & 0xc0) == 0x80) p->n_shown++;
+  if (n <= p->n_shown) return;
+  fwrite(text + p->n_shown, 1, n - p->n_shown, to);
+  fflush(to);
+  p->n_shown = n;
 }
 
-static bool append_id(writer *w, int32_t id) {
-  if (w->n_ids == w->capacity) {
-    size_t capacity = 2 * w->capacity + 64;
-    int32_t *ids = realloc(w->ids, capacity * sizeof *ids);
+static bool append_id(prompt *p, int32_t id) {
+  if (p->n_ids == p->capacity) {
+    size_t capacity = 2 * p->capacity + 64;
+    int32_t *ids = realloc(p->ids, capacity * sizeof *ids);
     if (!ids) return false;
-    w->ids = ids;
-    w->capacity = capacity;
+    p->ids = ids;
+    p->capacity = capacity;
   }
-  w->ids[w->n_ids++] = id;
+  p->ids[p->n_ids++] = id;
   return true;
 }
 
+/* A batch ends when every row has found a stop string, or at its ends. */
 static int on_token(void *user, size_t row, int32_t token) {
   writer *w = user;
-  bool stops = false;
-  if (token < 0 || row > 0) return 0; /* beams: shown when they are done */
-  const char *text = append_id(w, token) ? continuation(w, w->ids, w->n_ids) : NULL;
+  if (token < 0 || !w->has_one_each) return 0; /* cut when they are done */
+  prompt *p = w->batch[row];
+  if (p->stopped) return 0;
+  const char *text = append_id(p, token) ? continuation(w, p, p->ids, p->n_ids) : NULL;
   if (!text) {
     w->exit_code = TOOL_FAILED;
     return 1;
   }
-  size_t end = find_stop(w->args, text, &stops);
-  if (w->streams) show(w, text, stops ? end : settled(w->args, text));
-  return stops;
+  size_t end = find_stop(w->args, text, &p->stopped);
+  if (w->streams) show(p, text, p->stopped ? end : settled(w->args, text), stdout);
+  for (size_t i = 0; i < w->n_batch; i++)
+    if (!w->batch[i]->stopped) return 0;
+  return 1;
 }
 
 /* ---- one sequence ------------------------------------------------------------------------------------------------ */
-
-/* A key of the given configuration, else of the folder's; a new reference or NULL. */
-static json_t *config_value(const writer *w, const char *key) {
-  json_t *sources[] = {w->config ? json_loads(w->config, 0, NULL) : NULL,
-                       tool_folder_json(w->folder, "generation_config.json"),
-                       tool_folder_json(w->folder, "config.json")};
-  json_t *value = NULL;
-  for (size_t i = 0; i < 3; i++) {
-    if (!value) value = json_incref(json_object_get(sources[i], key));
-    json_decref(sources[i]);
-  }
-  return value;
-}
 
 static bool is_end(const json_t *end_ids, int32_t id) {
   if (json_is_integer(end_ids)) return json_integer_value(end_ids) == id;
@@ -129,84 +138,198 @@ static size_t row_length(const int32_t *row, size_t begin, size_t n, const json_
   return n;
 }
 
-static int print_row(writer *w, const vkf_result *result, size_t row, const json_t *end_ids) {
+/* {"id", "token", "logprob"} */
+static json_t *token_json(const writer *w, int32_t id, double logprob) {
+  const char *piece = vkf_model_piece(w->session->model, id);
+  return json_pack("{s:i, s:s, s:o}", "id", id, "token", piece ? piece : "", "logprob", tool_json_real(logprob));
+}
+
+/* Of the first n generated tokens of a row: each with its most likely rivals; NULL without --top-logprobs. */
+static json_t *logprobs_json(const writer *w, const vkf_result *result, size_t row, size_t n) {
+  const vkf_array *top = vkf_result_find(result, "top_ids"), *chosen = vkf_result_find(result, "logprobs");
+  const vkf_array *sequences = vkf_result_find(result, "sequences"), *values = vkf_result_find(result, "top_logprobs");
+  if (!top || !chosen || !values) return NULL;
+  size_t length = sequences->shape[1], begin = length - top->shape[1], n_top = top->shape[2];
+  json_t *list = json_array();
+  for (size_t t = 0; t < n && t < top->shape[1]; t++) {
+    size_t at = row * top->shape[1] + t;
+    json_t *rivals = json_array();
+    for (size_t i = 0; i < n_top; i++)
+      json_array_append_new(rivals, token_json(w, ((const int32_t *)top->data)[at * n_top + i],
+                                               ((const float *)values->data)[at * n_top + i]));
+    json_t *token =
+        token_json(w, ((const int32_t *)sequences->data)[row * length + begin + t], ((const float *)chosen->data)[at]);
+    json_object_set_new(token, "top", rivals);
+    json_array_append_new(list, token);
+  }
+  return list;
+}
+
+static int print_row(writer *w, prompt *p, const vkf_result *result, size_t row) {
   const vkf_array *sequences = vkf_result_find(result, "sequences"),
                   *scores = vkf_result_find(result, "sequences_scores");
   const int32_t *ids = (const int32_t *)sequences->data + row * sequences->shape[1];
-  size_t begin = w->is_decoder ? w->n_prompt : 1, n = row_length(ids, begin, sequences->shape[1], end_ids);
+  size_t begin = w->is_decoder ? p->n_prompt : 1, n = row_length(ids, begin, sequences->shape[1], w->end_ids);
   bool stops = false;
-  const char *text = w->is_decoder ? continuation(w, ids, n) : continuation(w, ids + begin, n - begin);
+  if (p->stopped) n = begin + p->n_ids - (w->is_decoder ? p->n_prompt : 0); /* the batch may have gone on */
+  const char *text = w->is_decoder ? continuation(w, p, ids, n) : continuation(w, p, ids + begin, n - begin);
   if (!text) return TOOL_FAILED;
   size_t end = find_stop(w->args, text, &stops);
   if (!w->args->json) {
-    show(w, text, end);
-    w->n_shown = 0;
-    putchar('\n');
-    return tool_flush();
+    show(p, text, end, w->to);
+    p->n_shown = 0;
+    fputc('\n', w->to);
+    return TOOL_OK;
   }
   json_t *list = json_array();
   for (size_t i = begin; i < n; i++) json_array_append_new(list, json_integer(ids[i]));
-  return tool_print_json_line(json_pack("{s:s, s:s%, s:o, s:o}", "prompt", w->source, "text", text, end, "ids", list,
-                                        "score",
-                                        scores ? tool_json_real(((const float *)scores->data)[row]) : json_null()));
+  json_t *score = scores ? tool_json_real(((const float *)scores->data)[row]) : json_null();
+  json_t *line = json_pack("{s:s, s:s%, s:o, s:o, s:o*}", "prompt", p->source, "text", text, end, "ids", list, "score",
+                           score, "logprobs", logprobs_json(w, result, row, n - begin));
+  if (!line) return tool_error("out of memory");
+  json_dumpf(line, w->to, JSON_COMPACT);
+  fputc('\n', w->to);
+  json_decref(line);
+  return TOOL_OK;
 }
 
-static int generate(writer *w, size_t index, const vkf_array *ids) {
+/* The rows of one prompt, to standard output or (collected) to its own text. */
+static int print_prompt(writer *w, size_t b, const vkf_result *result) {
+  prompt *p = w->batch[b];
+  size_t each = vkf_result_find(result, "sequences")->shape[0] / w->n_batch;
+  int exit_code = TOOL_OK;
+  w->to = w->streams ? stdout : open_memstream(&p->out, &p->out_size);
+  if (!w->to) return tool_error("out of memory");
+  for (size_t r = 0; r < each && exit_code == TOOL_OK; r++) exit_code = print_row(w, p, result, b * each + r);
+  if (w->streams) return exit_code == TOOL_OK ? tool_flush() : exit_code;
+  if (fclose(w->to) != 0 && exit_code == TOOL_OK) exit_code = tool_error("out of memory");
+  if (exit_code == TOOL_OK) return TOOL_OK;
+  free(p->out);
+  p->out = NULL;
+  return exit_code;
+}
+
+/* ---- a batch ----------------------------------------------------------------------------------------------------- */
+
+/* The prompts of w->batch, which are of one length. */
+static int generate_batch(writer *w) {
+  size_t n = w->batch[0]->n_prompt;
   char where[32];
   vkf_result *result = NULL;
-  vkf_array input = {.name = "input_ids", .dtype = VKF_I32, .rank = 2, .shape = {1, ids->shape[0]}, .data = ids->data};
-  vkf_generate_params params = {.config_json = w->config, .on_token = on_token, .user = w, .first_line = index};
-  snprintf(where, sizeof where, "prompt %zu", index + 1);
-  vkf_status status = vkf_model_generate(w->session->model, &input, 1, &params, &result);
-  int exit_code = w->exit_code;
+  int32_t *ids = malloc(w->n_batch * n * sizeof *ids);
+  uint64_t *lines = malloc(w->n_batch * sizeof *lines);
+  int exit_code = ids && lines ? TOOL_OK : tool_error("out of memory");
+  for (size_t b = 0; b < w->n_batch && exit_code == TOOL_OK; b++) {
+    memcpy(ids + b * n, w->batch[b]->ids, n * sizeof *ids);
+    lines[b] = w->batch[b]->index;
+    if (!w->is_decoder) w->batch[b]->n_ids = 0;
+  }
+  vkf_array input = {.name = "input_ids", .dtype = VKF_I32, .rank = 2, .shape = {w->n_batch, n}, .data = ids};
+  vkf_generate_params params = {.config_json = w->config,
+                                .on_token = on_token,
+                                .user = w,
+                                .lines = lines,
+                                .top_logprobs = (uint32_t)w->args->top};
+  snprintf(where, sizeof where, "prompt %zu", w->batch[0]->index + 1);
+  vkf_status status =
+      exit_code == TOOL_OK ? vkf_model_generate(w->session->model, &input, 1, &params, &result) : VKF_OK;
+  if (exit_code == TOOL_OK) exit_code = w->exit_code;
   if (exit_code == TOOL_OK && status != VKF_OK && status != VKF_ERROR_STOPPED)
     exit_code = tool_session_fail(w->session, status, where);
-  json_t *end_ids = config_value(w, "eos_token_id");
-  size_t n_rows = exit_code == TOOL_OK ? vkf_result_find(result, "sequences")->shape[0] : 0;
-  for (size_t r = 0; r < n_rows && exit_code == TOOL_OK; r++) exit_code = print_row(w, result, r, end_ids);
-  json_decref(end_ids);
+  for (size_t b = 0; b < w->n_batch && exit_code == TOOL_OK; b++) exit_code = print_prompt(w, b, result);
+  free(lines);
+  free(ids);
   vkf_result_destroy(&result);
   return exit_code;
 }
 
+static int by_length(const void *a, const void *b) {
+  const prompt *x = *(prompt *const *)a, *y = *(prompt *const *)b;
+  if (x->n_prompt != y->n_prompt) return x->n_prompt < y->n_prompt ? -1 : 1;
+  return x->index < y->index ? -1 : 1;
+}
+
+/* Every collected prompt, the shorter ones first; then what they gave, in their order, up to the first that failed. */
+static int flush_prompts(writer *w) {
+  size_t most = w->args->batch_size ? w->args->batch_size : 1, n = w->n;
+  prompt **order = malloc((n ? n : 1) * sizeof(prompt *));
+  int exit_code = order ? TOOL_OK : tool_error("out of memory");
+  for (size_t i = 0; order && i < n; i++) order[i] = &w->prompts[i];
+  if (order) qsort(order, n, sizeof(prompt *), by_length);
+  for (size_t i = 0; i < n && exit_code == TOOL_OK; i += w->n_batch) {
+    w->batch = order + i;
+    w->n_batch = 1;
+    while (i + w->n_batch < n && w->n_batch < most && order[i + w->n_batch]->n_prompt == order[i]->n_prompt)
+      w->n_batch++;
+    exit_code = generate_batch(w);
+  }
+  for (size_t i = 0; i < n && w->prompts[i].out; i++) fwrite(w->prompts[i].out, 1, w->prompts[i].out_size, stdout);
+  for (size_t i = 0; i < n; i++) {
+    free(w->prompts[i].source);
+    free(w->prompts[i].ids);
+    free(w->prompts[i].out);
+  }
+  free(order);
+  w->n = 0;
+  return exit_code == TOOL_OK ? tool_flush() : exit_code;
+}
+
 /* ---- prompts ----------------------------------------------------------------------------------------------------- */
+
+/* The ids of a prompt, and where in the text of all ids the continuation will begin. */
+static int read_prompt(writer *w, prompt *p, const vkf_result *tokens) {
+  const vkf_array *ids = vkf_result_find(tokens, "ids");
+  p->n_prompt = ids->shape[0];
+  for (size_t i = 0; i < p->n_prompt; i++)
+    if (!append_id(p, ((const int32_t *)ids->data)[i])) return tool_error("out of memory");
+  if (!w->is_decoder) return TOOL_OK;
+  const char *text = continuation(w, p, p->ids, p->n_ids);
+  p->begin = text ? strlen(text) : 0;
+  return text ? TOOL_OK : TOOL_FAILED;
+}
 
 static int on_prompt(void *user, size_t index, const char *text) {
   writer *w = user;
   vkf_result *tokens = NULL;
-  int exit_code = tool_tokenize_text(w->session, index, text, &tokens);
-  if (exit_code != TOOL_OK) return exit_code;
-  const vkf_array *ids = vkf_result_find(tokens, "ids");
-  w->source = text;
-  w->n_ids = w->begin = w->n_shown = 0;
-  w->n_prompt = ids->shape[0];
-  for (size_t i = 0; w->is_decoder && i < w->n_prompt && exit_code == TOOL_OK; i++)
-    if (!append_id(w, ((const int32_t *)ids->data)[i])) exit_code = tool_error("out of memory");
-  if (w->is_decoder && exit_code == TOOL_OK) {
-    const char *prompt = continuation(w, w->ids, w->n_ids);
-    if (!prompt) exit_code = TOOL_FAILED;
-    w->begin = prompt ? strlen(prompt) : 0;
-  }
-  if (exit_code == TOOL_OK) exit_code = generate(w, index, ids);
-  vkf_result_destroy(&w->text);
+  prompt *p = &w->prompts[w->n];
+  *p = (prompt){.index = index, .source = strdup(text)};
+  w->n++;
+  int exit_code = p->source ? tool_tokenize_text(w->session, index, text, &tokens) : tool_error("out of memory");
+  if (exit_code == TOOL_OK) exit_code = read_prompt(w, p, tokens);
   vkf_result_destroy(&tokens);
+  if (exit_code == TOOL_OK) return w->n == w->capacity ? flush_prompts(w) : TOOL_OK;
+  free(p->source); /* what stands before it is generated all the same */
+  free(p->ids);
+  w->n--;
+  flush_prompts(w);
+  return exit_code;
+}
+
+static int generate(writer *w) {
+  vkf_model_info info;
+  vkf_model_get_info(w->session->model, &info);
+  json_t *n_rows = tool_config_value(w->config, w->folder, "num_return_sequences");
+  w->is_decoder = strcmp(info.architecture, "decoder") == 0;
+  w->has_one_each = json_integer_value(n_rows) < 2;
+  w->streams = !w->args->json && w->has_one_each && !w->args->batch_size;
+  w->end_ids = tool_config_value(w->config, w->folder, "eos_token_id");
+  w->capacity = w->args->batch_size ? w->args->batch_size * BATCHES_AHEAD : 1;
+  w->prompts = calloc(w->capacity, sizeof *w->prompts);
+  int exit_code = w->prompts ? TOOL_OK : tool_error("out of memory");
+  if (exit_code == TOOL_OK) exit_code = tool_each_text(w->args->prompts.at, w->args->prompts.n, on_prompt, w);
+  if (exit_code == TOOL_OK) exit_code = flush_prompts(w);
+  json_decref(n_rows);
+  json_decref(w->end_ids);
+  vkf_result_destroy(&w->text);
+  free(w->prompts);
   return exit_code;
 }
 
 int tool_generate_text(const tool_args *args, const char *config) {
   tool_session session = {0};
-  vkf_model_info info;
   writer w = {.session = &session, .args = args, .folder = args->operands[0], .config = config};
   int exit_code = tool_session_open(&session, args, args->device, w.folder);
-  if (exit_code == TOOL_OK) {
-    vkf_model_get_info(session.model, &info);
-    json_t *n_rows = config_value(&w, "num_return_sequences");
-    w.is_decoder = strcmp(info.architecture, "decoder") == 0;
-    w.streams = !args->json && json_integer_value(n_rows) < 2;
-    json_decref(n_rows);
-    exit_code = tool_each_text(args->prompts.at, args->prompts.n, on_prompt, &w);
-  }
-  free(w.ids);
+  if (exit_code == TOOL_OK) exit_code = generate(&w);
   tool_session_close(&session);
   return exit_code;
 }

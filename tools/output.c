@@ -103,3 +103,24 @@ int tool_generation_config(const tool_args *args, char **out) {
   json_decref(config);
   return failed ? tool_error("out of memory") : TOOL_OK;
 }
+
+json_t *tool_config_value(const char *config, const char *folder, const char *key) {
+  json_t *sources[] = {config ? json_loads(config, 0, NULL) : NULL, tool_folder_json(folder, "generation_config.json"),
+                       tool_folder_json(folder, "config.json")};
+  json_t *value = NULL;
+  for (size_t i = 0; i < 3; i++) {
+    if (!value) value = json_incref(json_object_get(sources[i], key));
+    json_decref(sources[i]);
+  }
+  return value;
+}
+
+void tool_warn_sampling(const tool_args *args, const char *config, const char *folder) {
+  static const char *const keys[][2] = {
+      {"temperature", "temperature"}, {"top_k", "top-k"}, {"top_p", "top-p"}, {"min_p", "min-p"}, {"seed", "seed"}};
+  json_t *draws = tool_config_value(config, folder, "do_sample");
+  for (size_t i = 0; i < sizeof keys / sizeof keys[0] && !json_is_true(draws); i++)
+    if (json_object_get(args->config, keys[i][0]))
+      fprintf(stderr, "vkformer: --%s has no effect without --do-sample: the best token is taken\n", keys[i][1]);
+  json_decref(draws);
+}

@@ -218,5 +218,9 @@ int tool_run_ids(tool_session *session, size_t index, const vkf_result *tokens, 
 
 /* The configuration that options and --generation-config ask for, to free(); NULL in *out: nothing. */
 int tool_generation_config(const tool_args *args, char **out);
+/* A key of this configuration (JSON or NULL), else of the folder's; a new reference or NULL. */
+json_t *tool_config_value(const char *config, const char *folder, const char *key);
+/* Says which options of sampling have no effect, where nothing is drawn. */
+void tool_warn_sampling(const tool_args *args, const char *config, const char *folder);
 
 #endif

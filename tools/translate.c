@@ -177,20 +177,13 @@ static int translate_operands(translation *t) {
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* eos_token_id of the folder, a number or a list of them: in generation_config.json, else in config.json. */
+/* eos_token_id, a number or a list of them. */
 static void read_end_ids(translation *t) {
-  static const char *const files[] = {"generation_config.json", "config.json"};
-  for (int f = 0; f < 2 && t->n_end_ids == 0; f++) {
-    char path[4200];
-    snprintf(path, sizeof path, "%s/%s", t->folder, files[f]);
-    json_t *config = json_load_file(path, 0, NULL);
-    json_t *ids = json_object_get(config, "eos_token_id");
-    if (json_is_integer(ids)) t->end_ids[t->n_end_ids++] = (int)json_integer_value(ids);
-    for (size_t i = 0; i < json_array_size(ids) && i < MAX_END_IDS; i++) {
-      t->end_ids[t->n_end_ids++] = (int)json_integer_value(json_array_get(ids, i));
-    }
-    json_decref(config);
-  }
+  json_t *ids = tool_config_value(t->params.config_json, t->folder, "eos_token_id");
+  if (json_is_integer(ids)) t->end_ids[t->n_end_ids++] = (int)json_integer_value(ids);
+  for (size_t i = 0; i < json_array_size(ids) && i < MAX_END_IDS; i++)
+    t->end_ids[t->n_end_ids++] = (int)json_integer_value(json_array_get(ids, i));
+  json_decref(ids);
 }
 
 static int translate(translation *t, char *config) {
@@ -200,6 +193,7 @@ static int translate(translation *t, char *config) {
   t->texts = calloc(t->capacity, sizeof *t->texts);
   if (!t->texts) return tool_error("out of memory");
   if (t->args->json) read_end_ids(t);
+  tool_warn_sampling(t->args, config, t->folder);
   int exit_code = t->args->n_operands ? translate_operands(t) : translate_input(t);
   for (size_t i = 0; i < t->n_texts; i++) free(t->texts[i]);
   free(t->texts);

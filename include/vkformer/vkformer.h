@@ -275,11 +275,16 @@ typedef struct vkf_generate_params {
   void *user;
   uint64_t
       first_line; /* do_sample: row r draws the random numbers of line first_line + r, in whatever batch it stands */
+  const uint64_t *lines; /* do_sample, vkf_model_generate: the line of each row, over first_line; NULL: see there */
+  uint32_t top_logprobs; /* vkf_model_generate without beams: of each token this many most likely ids; 0: none */
 } vkf_generate_params;
 
 /* inputs: input_ids [B,S] and attention_mask as above. Result: `sequences` [B*num_return_sequences, length] int32 and,
- * with beams, `sequences_scores`. Every key of the configuration is applied or refused by name; one key more than
- * transformers has is "seed" (default 0), from which do_sample draws: the same seed, line and prompt give the same ids.
+ * with beams, `sequences_scores`; with top_logprobs N also `logprobs` [rows, steps] of the generated tokens, `top_ids`
+ * and `top_logprobs` [rows, steps, N] (float32; -1 and 0 behind a row's end): the log-softmax of the logits as the
+ * model gives them, before penalties, temperature and what else the configuration does to them. Every key of the
+ * configuration is applied or refused by name; one key more than transformers has is "seed" (default 0), from which
+ * do_sample draws: the same seed, line and prompt give the same ids.
  */
 VKF_API vkf_status vkf_model_generate(vkf_model *model, const vkf_array *inputs, size_t n_inputs,
                                       const vkf_generate_params *params, vkf_result **out);
@@ -298,6 +303,8 @@ VKF_API vkf_status vkf_model_set_languages(vkf_model *model, const char *source,
 
 /* ids of a text with the special tokens that the tokenizer adds: array `ids` [n] int32. */
 VKF_API vkf_status vkf_model_tokenize(vkf_model *model, const char *text, vkf_result **out);
+/* The piece of an id as the vocabulary writes it, as long as the model is open; NULL: there is none. */
+VKF_API const char *vkf_model_piece(const vkf_model *model, int32_t id);
 /* Text of ids; special tokens are left out. */
 VKF_API vkf_status vkf_model_detokenize(vkf_model *model, const int32_t *ids, size_t n, vkf_result **out);
 

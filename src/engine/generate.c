@@ -24,6 +24,9 @@ typedef struct stepper_state {
   const char *output;                /* of the plan, in `values`: all scores; NULL: candidates */
   float *values;                     /* [R][k], or [R][V] */
   int32_t *ids;
+  float *logits;          /* [R][V]: of the last step, for `logprobs`; may be `values`; NULL: not asked for */
+  vkf_logprobs *logprobs; /* NULL: not asked for */
+  const vkf_generate_input *in;
   const vkf_ready *last; /* the program whose lasting inputs are written */
 } stepper_state;
 
@@ -103,6 +106,8 @@ static vkf_status step(void *user, const vkf_step_request *step, const float **v
   const char *values_name = s->output ? s->output : "top_values";
   VKF_TRY(backend->read(ready->program, vkf_plan_find_output(ready->plan, values_name), &dims, s->values));
   if (!s->output) VKF_TRY(backend->read(ready->program, vkf_plan_find_output(ready->plan, "top_ids"), &dims, s->ids));
+  if (s->logits && s->logits != s->values)
+    VKF_TRY(backend->read(ready->program, vkf_plan_find_output(ready->plan, "logits"), &dims, s->logits));
   s->past += step->n_tokens;
   *values = s->values;
   *ids = s->ids;
@@ -144,7 +149,29 @@ done:
   return st;
 }
 
+static vkf_status init_logprobs(stepper_state *s, uint32_t n_vocab, uint32_t steps) {
+  vkf_env *env = s->m->env;
+  const vkf_generate_input *in = s->in;
+  if (!in->top_logprobs) return VKF_OK;
+  if (in->config->num_beams > 1)
+    return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "top_logprobs with num_beams %u is not supported: expected 1 beam",
+                        in->config->num_beams);
+  s->logprobs = in->logprobs;
+  s->logits = s->output && strcmp(s->output, "logits") == 0 ? s->values
+                                                            : vkf_env_alloc(env, (size_t)s->R * n_vocab, sizeof(float));
+  if (!s->logits) return VKF_ERROR_MEMORY;
+  return vkf_engine_logprobs_init(s->logprobs, env, s->R, n_vocab, in->top_logprobs, steps);
+}
+
+/* After a step, while its logits are there. */
+static int on_token(void *user, size_t row, int32_t token) {
+  stepper_state *s = user;
+  if (s->logprobs) vkf_engine_logprobs_add(s->logprobs, (uint32_t)row, token, s->logits + row * s->logprobs->n_vocab);
+  return s->in->on_token ? s->in->on_token(s->in->user, row, token) : 0;
+}
+
 static void state_finish(stepper_state *s) {
+  if (s->logits != s->values) vkf_env_free(s->m->env, s->logits);
   void *all[] = {s->ancestry, s->ancestry_next, s->key_mask, s->out_rows, s->positions,
                  s->edits,    s->edit_offsets,  s->values,   s->ids};
   for (size_t i = 0; i < VKF_COUNT(all); i++) vkf_env_free(s->m->env, all[i]);
@@ -177,8 +204,11 @@ vkf_status vkf_engine_generate(vkf_model *m, const vkf_generate_input *in, vkf_g
   vkf_status st = VKF_OK;
   const vkf_net_info *info = vkf_model_net_info(m->net);
   bool encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
-  stepper_state s = {
-      .m = m, .B = in->source.B, .S = encoder ? in->source.S : 1, .source_mask = encoder ? in->source.mask : NULL};
+  stepper_state s = {.m = m,
+                     .in = in,
+                     .B = in->source.B,
+                     .S = encoder ? in->source.S : 1,
+                     .source_mask = encoder ? in->source.mask : NULL};
   uint32_t n_prompt = encoder ? 1 : in->source.S;
   memset(out, 0, sizeof *out);
   if (info->architecture == VKF_ARCHITECTURE_ENCODER || !info->has_head)
@@ -207,9 +237,10 @@ vkf_status vkf_engine_generate(vkf_model *m, const vkf_generate_input *in, vkf_g
                                  .log_softmax = beams,
                                  .max_edits = edits ? vkf_engine_round_length(edits) * s.caps.R : 0,
                                  .top_k = k,
-                                 .logits = k == 0 && edits == 0};
+                                 .logits = in->top_logprobs > 0 || (k == 0 && edits == 0)};
   if (k == 0) s.output = edits ? "scores" : "logits";
   VKF_TRY(state_init(&s, beams, encoder ? NULL : in->source.mask, n_prompt, k ? k : info->target_vocab));
+  VKF_TRY(init_logprobs(&s, info->target_vocab, (uint32_t)limit - VKF_MIN(n_prompt, (uint32_t)limit)));
   if (encoder) VKF_TRY(run_encoder(&s, &in->source));
   const vkf_stepper stepper = {
       .user = &s, .n_vocab = info->target_vocab, .n_rows = s.R, .log_probs = beams, .step = step};
@@ -222,8 +253,8 @@ vkf_status vkf_engine_generate(vkf_model *m, const vkf_generate_input *in, vkf_g
                                    .max_length = limit,
                                    .lines = in->lines,
                                    .n_positions = info->max_positions,
-                                   .on_token = in->on_token,
-                                   .user = in->user};
+                                   .on_token = s.logprobs || in->on_token ? on_token : NULL,
+                                   .user = &s};
   VKF_TRY(vkf_engine_search(m->env, in->config, &stepper, &search, out));
 done:
   state_finish(&s);
@@ -271,6 +302,7 @@ vkf_status vkf_model_generate(vkf_model *m, const vkf_array *inputs, size_t n_in
   uint64_t *lines = NULL;
   vkf_generation_config config;
   vkf_generated generated = {0};
+  vkf_logprobs logprobs = {0};
   vkf_result *result = NULL;
   bool stopped = false;
   *out = NULL;
@@ -281,12 +313,15 @@ vkf_status vkf_model_generate(vkf_model *m, const vkf_array *inputs, size_t n_in
   if (!mask) VKF_TRY(infer_mask(m, &config, ids, shape[0] * shape[1], &mask));
   lines = vkf_env_alloc(m->env, shape[0], sizeof *lines);
   if (!lines) VKF_FAIL(m->env, VKF_ERROR_MEMORY, "no memory for the lines of a batch");
-  for (size_t b = 0; b < shape[0]; b++) lines[b] = b + (params ? params->first_line : 0);
+  for (size_t b = 0; b < shape[0]; b++)
+    lines[b] = params && params->lines ? params->lines[b] : b + (params ? params->first_line : 0);
   st = vkf_engine_generate(
       m,
       &(vkf_generate_input){.source = {(uint32_t)shape[0], (uint32_t)shape[1], ids, mask, NULL, NULL},
                             .config = &config,
                             .lines = lines,
+                            .top_logprobs = params ? params->top_logprobs : 0,
+                            .logprobs = &logprobs,
                             .on_token = params ? params->on_token : NULL,
                             .user = params ? params->user : NULL},
       &generated);
@@ -294,7 +329,9 @@ vkf_status vkf_model_generate(vkf_model *m, const vkf_array *inputs, size_t n_in
   if (!stopped) VKF_TRY(st);
   VKF_TRY(vkf_engine_result_create(m->env, &result));
   VKF_TRY(add_sequences(result, &generated));
+  if (logprobs.env) VKF_TRY(vkf_engine_logprobs_write(&logprobs, result));
 done:
+  vkf_engine_logprobs_finish(&logprobs);
   vkf_env_free(m->env, ids);
   vkf_env_free(m->env, mask);
   vkf_env_free(m->env, lines);

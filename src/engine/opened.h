@@ -3,6 +3,7 @@
 #define VKF_ENGINE_OPENED_H
 
 #include "engine/generation_config.h"
+#include "engine/logprobs.h"
 #include "engine/programs.h"
 #include "engine/search.h"
 
@@ -47,8 +48,10 @@ vkf_status vkf_engine_write_positions(vkf_model *model, const vkf_ready *ready, 
 typedef struct vkf_generate_input {
   vkf_encode_input source; /* the prompt where there is no encoder */
   const vkf_generation_config *config;
-  const uint64_t *lines; /* [B]: the number of each row for random numbers; NULL: 0, 1, .. */
-  bool translate;        /* without a limit in the configuration: up to the model's positions */
+  const uint64_t *lines;  /* [B]: the number of each row for random numbers; NULL: 0, 1, .. */
+  uint32_t top_logprobs;  /* over 0: `logprobs` is filled, see vkf_engine_logprobs_add() */
+  vkf_logprobs *logprobs; /* the caller finishes it */
+  bool translate;         /* without a limit in the configuration: up to the model's positions */
   vkf_token_fn on_token;
   void *user;
 } vkf_generate_input;

@@ -78,6 +78,10 @@ vkf_status vkf_model_tokenize(vkf_model *m, const char *text, vkf_result **out) 
   return st != VKF_OK ? st : encode(m->env, m->tokenizer, text, out);
 }
 
+const char *vkf_model_piece(const vkf_model *m, int32_t id) {
+  return m->tokenizer ? vkf_text_tokenizer_piece(m->tokenizer, id) : NULL;
+}
+
 vkf_status vkf_model_detokenize(vkf_model *m, const int32_t *ids, size_t n, vkf_result **out) {
   *out = NULL;
   vkf_env_clear(m->env);

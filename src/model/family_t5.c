@@ -91,8 +91,8 @@ static vkf_status embeddings(vkf_net *net, vkf_file_value config) {
   bool is_tied = true, is_scaled = true;
   vkf_model_stack *encoder = &net->encoder;
   VKF_TRY(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
-  is_scaled = is_tied;
-  VKF_TRY(vkf_file_json_find_bool(config, "scale_decoder_outputs", is_tied, &is_scaled));
+  bool scales = is_tied && strcmp(net->info.family, "mt5") != 0; /* mT5's states go to the head as they are */
+  VKF_TRY(vkf_file_json_find_bool(config, "scale_decoder_outputs", scales, &is_scaled));
   VKF_TRY(vkf_model_claim_language_model(net, config, encoder, vkf_model_first_of(net, names, VKF_COUNT(names)),
                                          net->info.d_model, true, "lm_head.weight"));
   for (size_t i = 0; i < VKF_COUNT(names); i++) vkf_model_mark_known(net, names[i]);

@@ -135,6 +135,54 @@ static int clean(void **state) {
   return system("rm -rf $T");
 }
 
+/* ---- what a forward pass says ------------------------------------------------------------------------------------ */
+
+static void ok(vkf_context *context, vkf_status status) {
+  if (status != VKF_OK) fail_msg("%s", vkf_context_message(context));
+}
+
+/* One output of a model for [CLS] w5 w6 [MASK] [SEP], copied: to free(). */
+static float *forward(const char *model, const char *name, size_t *width) {
+  static int32_t ids[5] = {2, 5, 6, 4, 3};
+  char path[256];
+  vkf_context *context = NULL;
+  vkf_device *device = NULL;
+  vkf_model *opened = NULL;
+  vkf_result *result = NULL;
+  vkf_array input = {.name = "input_ids", .dtype = VKF_I32, .rank = 2, .shape = {1, 5}, .data = ids};
+  snprintf(path, sizeof path, "%s/%s", folder, model);
+  ok(NULL, vkf_context_create(NULL, &context));
+  ok(context, vkf_device_open(context, NULL, &device));
+  ok(context, vkf_model_open(device, path, &opened));
+  ok(context, vkf_model_run(opened, &input, 1, NULL, &result));
+  const vkf_array *array = vkf_result_find(result, name);
+  assert_non_null(array);
+  size_t n = 1;
+  for (size_t i = 0; i < array->rank; i++) n *= array->shape[i];
+  *width = array->shape[array->rank - 1];
+  float *copy = calloc(n, sizeof *copy);
+  assert_non_null(copy);
+  memcpy(copy, array->data, n * sizeof *copy);
+  vkf_result_destroy(&result);
+  vkf_model_close(&opened);
+  vkf_device_close(&device);
+  vkf_context_destroy(&context);
+  return copy;
+}
+
+static size_t best_of(const float *logits, size_t n) {
+  size_t best = 0;
+  for (size_t i = 1; i < n; i++)
+    if (logits[i] > logits[best]) best = i;
+  return best;
+}
+
+static double softmax_of(const float *logits, size_t n, size_t at) {
+  double sum = 0;
+  for (size_t i = 0; i < n; i++) sum += exp((double)logits[i] - logits[at]);
+  return 1 / sum;
+}
+
 /* ---- generate ---------------------------------------------------------------------------------------------------- */
 
 static void test_prompts(void **state) {
@@ -168,6 +216,66 @@ static void test_beams_and_encoder(void **state) {
   assert_int_equal(json_array_size(json_object_get(first, "ids")), 6);
   json_decref(first);
   json_decref(second);
+}
+
+/* Prompts together give what each gives alone: greedy, drawn, with stop strings, and whatever their lengths. */
+static void test_batches(void **state) {
+  (void)state;
+  static const char *const options[] = {
+      "--max-new-tokens 6",
+      "--max-new-tokens 6 --json --top-logprobs 2",
+      "--do-sample --seed 5 --json",
+      "--max-new-tokens 8 --stop 'w30 w30' --json",
+      "--num-beams 3 --num-return-sequences 2 --json",
+      "--do-sample --num-return-sequences 2 --max-new-tokens 5 --repetition-penalty 1.3"};
+  char command[1024];
+  for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+    snprintf(command, sizeof command,
+             "printf 'w5 w6 w7\\nw9\\nw8 w7 w6\\nw10 w11\\nw12\\nw5 w6 w8\\n' > $T/prompts; "
+             "for b in '' '-b 1' '-b 2' '-b 32'; do $V generate $T/gpt2 %s $b < $T/prompts > \"$T/batch$b\" || exit 1; "
+             "done; "
+             "cmp $T/batch \"$T/batch-b 1\" && cmp $T/batch \"$T/batch-b 2\" && cmp $T/batch \"$T/batch-b 32\"; "
+             "test $? = 0 && wc -l < $T/batch",
+             options[i]);
+    must_print(command, strstr(options[i], "return") ? "12\n" : "6\n");
+  }
+  int exit_code = run("printf 'w5\\nw6 w6\\n\\nw7\\n' | $V generate $T/gpt2 -b 4 --max-new-tokens 1");
+  assert_int_equal(exit_code, 1); /* what comes before the line that is refused is there */
+  assert_int_equal(strspn(out, "w0123456789 ") + 1 < strlen(out), 1);
+  assert_non_null(strstr(err, "text 3: expected at least one token"));
+}
+
+/* Log-probabilities are those of the logits of a forward pass, whatever is done to choose a token. */
+static void test_top_logprobs(void **state) {
+  (void)state;
+  size_t n = 0;
+  float *logits = forward("gpt2", "logits", &n); /* of 2 5 6 4 3 */
+  const float *last = logits + 4 * n;
+  size_t best = best_of(last, n);
+  static const char *const options[] = {"", "--repetition-penalty 3", "--do-sample --temperature 3 --seed 9"};
+  for (size_t i = 0; i < 3; i++) {
+    char command[300];
+    snprintf(command, sizeof command,
+             "$V generate $T/gpt2 -p 'w2 w5 w6 w4 w3' --json --top-logprobs 3 --max-new-tokens 4 %s", options[i]);
+    json_t *line = line_of(command, 0), *list = json_object_get(line, "logprobs"), *first = json_array_get(list, 0);
+    json_t *top = json_object_get(first, "top"), *id = json_object_get(first, "id");
+    assert_int_equal(json_array_size(list), json_array_size(json_object_get(line, "ids")));
+    assert_int_equal(json_array_size(top), 3);
+    assert_int_equal(json_integer_value(json_object_get(json_array_get(top, 0), "id")), best);
+    assert_true(json_equal(id, json_array_get(json_object_get(line, "ids"), 0)));
+    double sum = 0, wanted;
+    for (size_t k = 0; k < n; k++) sum += exp((double)last[k] - last[best]);
+    wanted = -log(sum);
+    double found = json_real_value(json_object_get(json_array_get(top, 0), "logprob"));
+    if (fabs(found - wanted) > 1e-6 * fabs(wanted)) fail_msg("expected %.9g, found %.9g", wanted, found);
+    wanted += (double)last[json_integer_value(id)] - last[best];
+    found = json_real_value(json_object_get(first, "logprob"));
+    if (fabs(found - wanted) > 1e-6 * fabs(wanted)) fail_msg("expected %.9g, found %.9g", wanted, found);
+    json_decref(line);
+  }
+  free(logits);
+  must_fail("$V generate $T/gpt2 -p w5 --top-logprobs 2", 2, "--top-logprobs: expected --json or --outputs");
+  must_fail("$V generate $T/gpt2 -p w5 --top-logprobs 2 --json --num-beams 2", 1, "num_beams 2 is not supported");
 }
 
 /* The source language stands in the text, the target language begins the translation. */
@@ -225,6 +333,9 @@ static void test_refused(void **state) {
   must_fail("$V generate $T/gpt2 -p \"$(yes w5 | head -97 | tr '\\n' ' ')\"", 1,
             "prompt 1: input_ids: expected at most 96 tokens, the model's positions, found 97");
   must_fail("$V generate $T/gpt2 -p w5 --do-sample --temperature 0", 1, "\"temperature\": expected a number over 0");
+  assert_int_equal(run("$V generate $T/gpt2 -p w5 --top-k 5 --seed 1 --max-new-tokens 1"), 0);
+  assert_non_null(strstr(err, "--top-k has no effect without --do-sample"));
+  assert_non_null(strstr(err, "--seed has no effect"));
   must_fail("$V generate $T/gpt2 -p w5 -i a -o b", 2, "found --prompt as well");
   must_fail("$V generate $T/gpt2 -p ''", 1, "text 1: expected at least one token");
   must_fail("$V generate $T/bert -p w5", 1, "cannot generate");
@@ -234,53 +345,8 @@ static void test_refused(void **state) {
   must_fail("$V embed $T/bert w5 --pooling sum", 2, "--pooling: expected mean, cls, max or last, found 'sum'");
 }
 
-/* ---- what a forward pass says ------------------------------------------------------------------------------------ */
-
-static void ok(vkf_context *context, vkf_status status) {
-  if (status != VKF_OK) fail_msg("%s", vkf_context_message(context));
-}
-
-/* One output of a model for [CLS] w5 w6 [MASK] [SEP], copied: to free(). */
-static float *forward(const char *model, const char *name, size_t *width) {
-  static int32_t ids[5] = {2, 5, 6, 4, 3};
-  char path[256];
-  vkf_context *context = NULL;
-  vkf_device *device = NULL;
-  vkf_model *opened = NULL;
-  vkf_result *result = NULL;
-  vkf_array input = {.name = "input_ids", .dtype = VKF_I32, .rank = 2, .shape = {1, 5}, .data = ids};
-  snprintf(path, sizeof path, "%s/%s", folder, model);
-  ok(NULL, vkf_context_create(NULL, &context));
-  ok(context, vkf_device_open(context, NULL, &device));
-  ok(context, vkf_model_open(device, path, &opened));
-  ok(context, vkf_model_run(opened, &input, 1, NULL, &result));
-  const vkf_array *array = vkf_result_find(result, name);
-  assert_non_null(array);
-  size_t n = 1;
-  for (size_t i = 0; i < array->rank; i++) n *= array->shape[i];
-  *width = array->shape[array->rank - 1];
-  float *copy = calloc(n, sizeof *copy);
-  assert_non_null(copy);
-  memcpy(copy, array->data, n * sizeof *copy);
-  vkf_result_destroy(&result);
-  vkf_model_close(&opened);
-  vkf_device_close(&device);
-  vkf_context_destroy(&context);
-  return copy;
-}
-
-static size_t best_of(const float *logits, size_t n) {
-  size_t best = 0;
-  for (size_t i = 1; i < n; i++)
-    if (logits[i] > logits[best]) best = i;
-  return best;
-}
-
-static double softmax_of(const float *logits, size_t n, size_t at) {
-  double sum = 0;
-  for (size_t i = 0; i < n; i++) sum += exp((double)logits[i] - logits[at]);
-  return 1 / sum;
-}
+/* ---- other commands -----------------------------------------------------------------------------------------------
+ */
 
 static void check_score(const json_t *object, const char *key, double expected) {
   double score = json_real_value(json_object_get(object, key));
@@ -442,6 +508,8 @@ int main(void) {
       cmocka_unit_test(test_beams_and_encoder),
       cmocka_unit_test(test_sampling),
       cmocka_unit_test(test_languages),
+      cmocka_unit_test(test_batches),
+      cmocka_unit_test(test_top_logprobs),
       cmocka_unit_test(test_refused),
       cmocka_unit_test(test_fill_mask),
       cmocka_unit_test(test_classify),
