@@ -1,61 +1,121 @@
-/* kernels: the variants of an op, which of them fit a problem on a device, and which one is taken. */
+/* kernels: the variants of an op, which of them fit a problem on a device, how they rank, and why. */
+#include <stdlib.h>
+#include <string.h>
+
 #include "program.h"
+
+typedef struct kernel {
+  char name[96], why[512];
+  const char *order; /* a literal of the library */
+  uint32_t rank, workgroup, shared_bytes;
+  bool fits, candidate;
+  size_t row; /* of the table */
+} kernel;
 
 typedef struct listing {
   json_t *rows;
-  int json;
-  bool has_rows;
+  const char *problem;
+  kernel *kernels;
+  size_t n, capacity;
 } listing;
 
-static void on_kernel(void *user, const vkf_kernel_info *kernel) {
+static void on_kernel(void *user, const vkf_kernel_info *k) {
   listing *l = user;
-  if (l->json) {
-    json_array_append_new(
-        l->rows, json_pack("{s:s, s:s, s:b, s:s?, s:s, s:i, s:i, s:b, s:s?}", "op", kernel->op, "name", kernel->name,
-                           "fits", kernel->reason == NULL, "reason", kernel->reason, "order", kernel->order,
-                           "workgroup", (int)kernel->workgroup, "shared_bytes", (int)kernel->shared_bytes, "picked",
-                           kernel->picked, "why", kernel->why));
-    return;
+  json_array_append_new(
+      l->rows, json_pack("{s:s, s:s, s:s, s:b, s:s?, s:s, s:i, s:i, s:b, s:i, s:f, s:s?}", "problem", l->problem, "op",
+                         k->op, "name", k->name, "fits", k->reason == NULL, "reason", k->reason, "order", k->order,
+                         "workgroup", (int)k->workgroup, "shared_bytes", (int)k->shared_bytes, "picked", k->picked,
+                         "rank", (int)k->rank, "tuned_us", k->tuned_ns / 1e3, "why", k->why));
+  if (l->n == l->capacity) {
+    size_t capacity = l->capacity ? 2 * l->capacity : 64;
+    kernel *grown = realloc(l->kernels, capacity * sizeof *grown);
+    if (!grown) return; /* the rows of the table are then too few; JSON has them */
+    l->kernels = grown;
+    l->capacity = capacity;
   }
-  if (!l->has_rows) printf("  %-34s %-9s %5s %6s\n", "kernel", "order", "group", "shared");
-  l->has_rows = true;
-  printf("%s %-34s %-9s %5u %6u  %s%s\n", kernel->picked ? "*" : " ", kernel->name, kernel->order, kernel->workgroup,
-         kernel->shared_bytes, kernel->reason ? "does not fit: " : "fits", kernel->reason ? kernel->reason : "");
-  if (kernel->picked && kernel->why) printf("    taken: %s\n", kernel->why);
+  kernel *to = &l->kernels[l->n++];
+  *to = (kernel){.order = k->order,
+                 .rank = k->rank,
+                 .workgroup = k->workgroup,
+                 .shared_bytes = k->shared_bytes,
+                 .fits = !k->reason,
+                 .candidate = k->candidate,
+                 .row = l->n};
+  snprintf(to->name, sizeof to->name, "%s", k->name);
+  snprintf(to->why, sizeof to->why, "%s", k->reason ? k->reason : k->why ? k->why : "");
 }
+
+/* Ranked ones by rank, then what fits with another packing, then what does not fit; the table's order within each. */
+static int before(const void *a, const void *b) {
+  const kernel *x = a, *y = b;
+  uint32_t i = x->rank ? x->rank : 0x10000u + !x->candidate + 2u * !x->fits;
+  uint32_t j = y->rank ? y->rank : 0x10000u + !y->candidate + 2u * !y->fits;
+  return i != j ? (i > j) - (i < j) : (x->row > y->row) - (x->row < y->row);
+}
+
+static void print_kernels(const listing *l) {
+  printf("%s\n%5s  %-34s %-9s %5s %6s\n", l->problem, "rank", "kernel", "order", "group", "shared");
+  for (size_t i = 0; i < l->n; i++) {
+    const kernel *k = &l->kernels[i];
+    char rank[16] = "-";
+    if (k->rank) snprintf(rank, sizeof rank, "%s%u", k->rank == 1 ? "* " : "", k->rank);
+    printf("%5s  %-34s %-9s %5u %6u  %s: %s\n", rank, k->name, k->order, k->workgroup, k->shared_bytes,
+           k->fits ? "fits" : "does not fit", k->why);
+  }
+}
+
+static int list_problem(tool_session *session, const tool_args *args, const char *problem, json_t *rows) {
+  listing l = {.rows = rows, .problem = problem};
+  vkf_status status = vkf_device_list_kernels(session->device, problem, on_kernel, &l);
+  if (status == VKF_OK && !args->json) {
+    qsort(l.kernels, l.n, sizeof *l.kernels, before);
+    print_kernels(&l);
+  }
+  free(l.kernels);
+  return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, problem);
+}
+
+/* One problem of each form, where none is given. */
+static const char *const usual[] = {"matmul:128,512,512", "attention:128,128,8,64", "norm:128,512",
+                                    "log_softmax:4,8000", "top_k:4,8000,8"};
 
 static int run_kernels(const tool_args *args) {
   tool_session session;
-  listing l = {.rows = json_array(), .json = args->json};
+  json_t *rows = json_array();
+  size_t n = args->problems.n + args->n_operands;
   int exit_code = tool_session_open(&session, args, args->device ? args->device : "", NULL);
-  if (exit_code == TOOL_OK) {
-    vkf_status status = vkf_device_list_kernels(session.device, args->operands[0], on_kernel, &l);
-    if (status != VKF_OK)
-      exit_code = tool_session_fail(&session, status, NULL);
-    else if (l.json)
-      exit_code = tool_print_json(json_incref(l.rows));
-  }
-  json_decref(l.rows);
+  for (size_t i = 0; i < args->problems.n && exit_code == TOOL_OK; i++)
+    exit_code = list_problem(&session, args, args->problems.at[i], rows);
+  for (size_t i = 0; i < args->n_operands && exit_code == TOOL_OK; i++)
+    exit_code = list_problem(&session, args, args->operands[i], rows);
+  for (size_t i = 0; !n && i < sizeof usual / sizeof usual[0] && exit_code == TOOL_OK; i++)
+    exit_code = list_problem(&session, args, usual[i], rows);
+  if (exit_code == TOOL_OK && args->json) exit_code = tool_print_json(json_incref(rows));
+  json_decref(rows);
   tool_session_close(&session);
   return exit_code;
 }
 
 static const tool_option options[] = {
+    {"problem", 0, TOOL_TEXTS, offsetof(tool_args, problems), "PROBLEM", "the same as the argument; repeatable"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "print JSON"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
 const tool_command tool_kernels = {
     .name = "kernels",
-    .summary = "List the kernel variants of a problem and say which fit and why",
-    .usage = "PROBLEM [OPTION]...",
+    .summary = "List the kernel variants of a problem, how they rank and why",
+    .usage = "[PROBLEM]... [OPTION]...",
     .text =
         "PROBLEM is matmul:M,N,K, attention:QUERIES,KEYS,HEADS,WIDTH, norm:ROWS,WIDTH,\n"
-        "log_softmax:ROWS,WIDTH or top_k:ROWS,WIDTH,K. The variant marked * is the one that runs take.",
-    .examples = "  vkformer kernels matmul:77,512,512 --device lavapipe\n",
+        "log_softmax:ROWS,WIDTH or top_k:ROWS,WIDTH,K; without one, one of each is shown. Runs take the variant\n"
+        "marked *. Ranked are those that read the packing in which this device keeps its weights; what was measured\n"
+        "(`vkformer tune`) decides, else the defaults do.",
+    .examples =
+        "  vkformer kernels matmul:77,512,512 --device lavapipe\n"
+        "  vkformer kernels --device swiftshader\n",
     .groups = {&group, &tool_common_options},
-    .min_operands = 1,
-    .max_operands = 1,
-    .operand = "one problem",
+    .max_operands = 64,
+    .operand = "64 problems",
     .run = run_kernels,
 };

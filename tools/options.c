@@ -253,6 +253,7 @@ void tool_args_finish(tool_args *args) {
   free((void *)args->prompts.at);
   free((void *)args->stops.at);
   free((void *)args->images.at);
+  free((void *)args->problems.at);
   json_decref(args->config);
   memset(args, 0, sizeof *args);
 }

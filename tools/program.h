@@ -51,11 +51,13 @@ typedef struct tool_args {
   int allow_not_finite;
   int json, plan, decode, hidden_states, attentions;
   size_t batch_size, length; /* 0: not given */
-  double seconds;            /* 0: not given */
-  tool_texts prompts, stops, images;
+  double seconds, limit;     /* 0: not given */
+  tool_texts prompts, stops, images, problems;
   tool_sizes m, n, k, batches, lengths;
   size_t layers, d_model, heads, d_ff, vocab; /* 0: not given */
   const char *norm, *activation;
+  const char *level, *export_file, *import_file;
+  int worker;
   const char *pooling, *source_lang, *target_lang;
   int chat, normalize, similarity;
   size_t top;     /* 0: not given */

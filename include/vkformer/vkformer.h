@@ -106,6 +106,11 @@ typedef struct vkf_context_params {
   const vkf_allocator *allocator; /* NULL: malloc */
   const char *const *icd_files;   /* additional Vulkan driver manifests, or NULL */
   size_t n_icd_files;
+  /* Where measured times of kernels are kept from run to run (`vkformer tune`, and a measurement of some milliseconds at
+   * the first opening of a device whose facts do not decide). NULL: the environment's VKF_CACHE_DIR, else
+   * $XDG_CACHE_HOME/vkformer, else ~/.cache/vkformer; "": nowhere. A cache that is damaged, not this user's or not to be
+   * written is no error. */
+  const char *cache_folder;
 } vkf_context_params;
 
 /* params: NULL for silence and defaults. No Vulkan call is made before a device is listed or opened. */
@@ -425,12 +430,34 @@ typedef struct vkf_kernel_info {
   const char *reason;    /* why it does not fit the problem on this device; NULL: it fits */
   const char *order;     /* order class: "ascending" or "fast" */
   uint32_t workgroup, shared_bytes;
-  uint8_t picked; /* what a run takes when nothing is forced; its reason is in `why` */
-  const char *why;
+  uint8_t picked;    /* what a run takes when nothing is forced */
+  uint8_t candidate; /* a run may take it without being forced to, if the weight is packed for it */
+  uint32_t rank;     /* among those that read the packing that the device's weights have; 1: picked, 0: not among them */
+  double tuned_ns;   /* measured by `vkformer tune` for this problem or its neighbour; 0: not measured */
+  const char *why;   /* why it stands there; NULL: it does not fit */
 } vkf_kernel_info;
 typedef void (*vkf_kernel_fn)(void *user, const vkf_kernel_info *kernel);
 /* Every kernel variant of the problem's op, in the order of the table. The strings are valid during the call. */
 VKF_API vkf_status vkf_device_list_kernels(vkf_device *dev, const char *problem, vkf_kernel_fn on_kernel, void *user);
+
+/* The problems of one pass of the model over `batch` rows of `length` tokens and of the steps that decode from it, each
+ * once. */
+typedef void (*vkf_problem_fn)(void *user, const char *problem);
+VKF_API vkf_status vkf_model_list_problems(vkf_model *model, size_t batch, size_t length, vkf_problem_fn on_problem,
+                                           void *user);
+
+/* Measured times decide which kernels models take that are opened on the device from then on. */
+typedef struct vkf_kernel_time {
+  const char *problem, *kernel;
+  double ns;
+} vkf_kernel_time;
+/* Keeps verified times of this device, in the cache folder as well where there is one that can be written. */
+VKF_API vkf_status vkf_device_store_times(vkf_device *dev, const vkf_kernel_time *times, size_t n);
+/* What is known of this device, as a file for other machines; VKF_ERROR_ARGUMENT if nothing is. */
+VKF_API vkf_status vkf_device_export_times(vkf_device *dev, const char *path);
+/* Takes in such a file, of whatever device: its own times count first, then those of its architecture, then those of its
+ * vendor. Times of other kernels than this library's are left out. *n_times (may be NULL): how many were taken in. */
+VKF_API vkf_status vkf_device_import_times(vkf_device *dev, const char *path, size_t *n_times);
 
 typedef struct vkf_bench_params {
   const char *variant; /* NULL: every one that fits; else names separated by commas, timed in turns */

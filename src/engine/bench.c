@@ -1,4 +1,4 @@
-/* Kernels listed, verified and timed.
+/* Kernels verified and timed.
  *
  * Every variant runs the production path on the same case. A result over its bound is reported and never timed. Timing
  * goes round by round over all variants, so that a machine whose speed drifts slows all of them alike.
@@ -10,41 +10,6 @@
 #include "engine/engine.h"
 #include "engine/problem.h"
 #include "engine/walk.h"
-
-static const char *order_name(vkf_order_class order) {
-  return order == VKF_ORDER_ASCENDING ? "ascending" : "fast";
-}
-
-vkf_status vkf_device_list_kernels(vkf_device *dev, const char *problem, vkf_kernel_fn on_kernel, void *user) {
-  vkf_status st = VKF_OK;
-  vkf_env *env = &dev->ctx->env;
-  size_t n = 0;
-  const vkf_variant *variants = vkf_kern_variants(&n);
-  char name[128], reason[256], why[256];
-  vkf_case c;
-  vkf_problem p;
-  vkf_env_clear(env);
-  VKF_TRY(vkf_engine_problem_parse(env, problem, &c));
-  if (!dev->gpu) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "the scalar path has no kernels; expected a Vulkan device");
-  const vkf_caps *caps = vkf_gpu_device_caps(dev->gpu);
-  vkf_engine_problem_of(&c, caps, NULL, &p);
-  const vkf_variant *picked = vkf_kern_pick(&p, caps, NULL, why, sizeof why);
-  for (size_t i = 0; i < n; i++) {
-    if (variants[i].op != c.op) continue;
-    vkf_engine_problem_of(&c, caps, &variants[i], &p);
-    vkf_kernel_info info = {.op = vkf_op_name(c.op),
-                            .name = vkf_kern_name(&variants[i], name, sizeof name),
-                            .reason = vkf_kern_fit(&variants[i], &p, caps, reason, sizeof reason),
-                            .order = order_name(variants[i].order),
-                            .workgroup = variants[i].workgroup,
-                            .shared_bytes = vkf_kern_shared_bytes(&variants[i], &p),
-                            .picked = &variants[i] == picked,
-                            .why = &variants[i] == picked ? why : NULL};
-    on_kernel(user, &info);
-  }
-done:
-  return st;
-}
 
 /* ---- timing ------------------------------------------------------------------------------------------------------ */
 
@@ -116,7 +81,7 @@ static vkf_status add_candidate(bench *b, const vkf_case *problem, const vkf_var
   candidate *c = &b->candidates[b->n];
   vkf_problem p;
   char why[256];
-  vkf_engine_problem_of(problem, b->caps, variant, &p);
+  vkf_engine_problem_of(problem, b->caps, NULL, variant, &p);
   if (b->n == MAX_CANDIDATES || vkf_kern_fit(variant, &p, b->caps, why, sizeof why)) goto done;
   vkf_kern_name(variant, c->name, sizeof c->name);
   b->n++;

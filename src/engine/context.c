@@ -3,6 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/cache.h"
 #include "engine/engine.h"
 
 const char *vkf_version(void) {
@@ -60,6 +61,7 @@ vkf_status vkf_context_create(const vkf_context_params *params, vkf_context **ou
       ctx->n_icd_files = i + 1;
     }
   }
+  VKF_TRY(vkf_engine_cache_folder(&ctx->env, params ? params->cache_folder : NULL, &ctx->cache_folder));
 done:
   if (st) vkf_context_destroy(&ctx);
   *out = ctx;
@@ -72,6 +74,7 @@ void vkf_context_destroy(vkf_context **context) {
   vkf_gpu_instance_destroy(&ctx->instance);
   for (size_t i = 0; i < ctx->n_icd_files; i++) vkf_env_free(&ctx->env, ctx->icd_files[i]);
   vkf_env_free(&ctx->env, ctx->icd_files);
+  vkf_env_free(&ctx->env, ctx->cache_folder);
   vkf_env env = ctx->env;
   vkf_env_free(&env, ctx);
   *context = NULL;

@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "engine/tuned.h"
 #include "ref/ref.h"
 #include "vkop/vkop.h"
 
@@ -223,6 +224,7 @@ vkf_status vkf_device_open(vkf_context *ctx, const char *selector, vkf_device **
   } else {
     VKF_TRY(vkf_gpu_device_create(ctx->instance, index, NULL, &dev->gpu));
     VKF_TRY(vkf_vkop_backend_create(dev->gpu, &dev->backend));
+    VKF_TRY(vkf_engine_tuned_open(dev));
   }
   vkf_env_log(&ctx->env, VKF_LOG_INFO, "device: %s (%s), chosen %s%s", dev->info.name, dev->info.driver,
               selector ? "by " : "as the best one", selector ? selector : "");
@@ -245,6 +247,7 @@ vkf_status vkf_device_adopt(vkf_context *ctx, const vkf_device_handles *handles,
   VKF_TRY(device_alloc(ctx, &dev));
   VKF_TRY(vkf_gpu_device_adopt(&ctx->env, handles, NULL, &dev->gpu));
   VKF_TRY(vkf_vkop_backend_create(dev->gpu, &dev->backend));
+  VKF_TRY(vkf_engine_tuned_open(dev));
   vkf_engine_fill_info(vkf_gpu_device_caps(dev->gpu), &dev->info);
 done:
   if (st) vkf_device_close(&dev);
@@ -257,6 +260,7 @@ void vkf_device_close(vkf_device **device) {
   vkf_device *dev = *device;
   vkf_engine_profile_destroy(&dev->profile);
   if (dev->backend) dev->backend->table->destroy(&dev->backend);
+  vkf_engine_tuned_close(dev);
   vkf_gpu_device_destroy(&dev->gpu);
   vkf_env_free(&dev->ctx->env, dev);
   *device = NULL;

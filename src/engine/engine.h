@@ -19,9 +19,11 @@ struct vkf_context {
   char no_loader[1024];       /* why there is no instance */
   char **icd_files;
   size_t n_icd_files;
+  char *cache_folder; /* of tuned results (cache.h); NULL: none is kept */
 };
 
 typedef struct vkf_profile vkf_profile;
+typedef struct vkf_device_tuned vkf_device_tuned; /* tuned.h */
 
 struct vkf_device {
   vkf_context *ctx;
@@ -29,6 +31,7 @@ struct vkf_device {
   vkf_gpu_device *gpu;  /* NULL: ref */
   vkf_backend *backend;
   vkf_device_info info;
+  vkf_device_tuned *tuned; /* NULL: ref */
 };
 
 struct vkf_result {

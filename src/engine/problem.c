@@ -1,8 +1,11 @@
 #include "engine/problem.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+#include "vkop/vkop.h"
 
 #define MAX_NUMBERS 4
 
@@ -102,41 +105,35 @@ vkf_status vkf_engine_problem_parse(vkf_env *env, const char *text, vkf_case *ou
   return bad_problem(env, text);
 }
 
-void vkf_engine_problem_of(const vkf_case *c, const vkf_caps *caps, const vkf_variant *variant, vkf_problem *out) {
-  vkf_dims dims = vkf_dims_make(&c->sizes);
-  const vkf_params *p = &c->params;
-  *out = (vkf_problem){.op = c->op,
-                       .m = dims.v[VKF_DIM_R],
-                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32},
-                       .order = vkf_kern_order(caps, false)};
-  switch (c->op) {
+void vkf_engine_problem_of(const vkf_case *c, const vkf_caps *caps, const vkf_tuned *tuned, const vkf_variant *variant,
+                           vkf_problem *out) {
+  const vkf_dims dims = vkf_dims_make(&c->sizes);
+  const vkf_node node = {.op = c->op, .params = c->params};
+  vkf_vkop_node_problem(NULL, &node, &dims, out); /* the ops of `forms` need no plan */
+  out->order = vkf_kern_order(caps, false);
+  if (c->op == VKF_OP_MATMUL) out->packing = vkf_kern_weight_packing(caps, tuned, out->n, out->k, c->format, variant);
+}
+
+bool vkf_engine_problem_text(const vkf_problem *p, char *text, size_t size) {
+  const char *op = vkf_op_name(p->op);
+  switch (p->op) {
     case VKF_OP_MATMUL:
-      out->n = p->matmul.n;
-      out->k = p->matmul.k;
-      out->packing = vkf_kern_weight_packing(caps, out->n, out->k, c->format, variant);
-      break;
+      snprintf(text, size, "%s:%u,%u,%u%s%s", op, p->m, p->n, p->k, p->packing.format ? "," : "",
+               p->packing.format ? vkf_format_get(p->packing.format)->name : "");
+      return true;
     case VKF_OP_ATTENTION:
-      *out = (vkf_problem){.op = c->op,
-                           .m = c->sizes.T,
-                           .n = c->sizes.S,
-                           .k = p->attention.key_width,
-                           .v = p->attention.value_width,
-                           .batch = c->sizes.R,
-                           .heads = p->attention.n_heads,
-                           .packing = out->packing,
-                           .order = out->order};
-      break;
+      snprintf(text, size, "%s:%u,%u,%u,%u", op, p->m, p->n, p->heads * p->batch, p->k);
+      return p->k == p->v && p->packing.format == VKF_FORMAT_F32;
     case VKF_OP_NORM:
-      out->n = p->norm.width;
-      break;
+      snprintf(text, size, "%s:%u,%u", op, p->m, p->n);
+      return p->k == p->n; /* norms of parts of a row have no form */
     case VKF_OP_LOG_SOFTMAX:
-      out->n = p->log_softmax.width;
-      break;
+      snprintf(text, size, "%s:%u,%u", op, p->m, p->n);
+      return true;
     case VKF_OP_TOP_K:
-      out->n = p->top_k.width;
-      out->v = p->top_k.k;
-      break;
+      snprintf(text, size, "%s:%u,%u,%u", op, p->m, p->n, p->v);
+      return true;
     default:
-      break;
+      return false;
   }
 }

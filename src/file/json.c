@@ -55,6 +55,20 @@ void vkf_file_json_destroy(vkf_file_json **document) {
   *document = NULL;
 }
 
+static int append(const char *bytes, size_t n, void *out) {
+  vkf_text_append(out, bytes, n);
+  return 0;
+}
+
+void vkf_file_json_quote(vkf_text *out, const char *text) {
+  json_t *string = json_string(text);
+  if (string)
+    json_dump_callback(string, append, out, JSON_ENCODE_ANY);
+  else
+    vkf_text_append(out, "\"\"", 2);
+  json_decref(string);
+}
+
 /* ---- walking ----------------------------------------------------------------------------------------------------- */
 
 vkf_file_value vkf_file_json_root(vkf_file_json *document) {

@@ -36,6 +36,9 @@ vkf_status vkf_file_json_parse(vkf_env *env, const char *source, const char *byt
                                vkf_file_json **out);
 void vkf_file_json_destroy(vkf_file_json **document);
 
+/* Appends a text as a JSON string, with its quotes. Bytes that are no UTF-8 make it "". */
+void vkf_file_json_quote(vkf_text *out, const char *text);
+
 vkf_file_value vkf_file_json_root(vkf_file_json *document);
 vkf_file_kind vkf_file_json_kind(vkf_file_value value);
 /* The value of a key; absent if there is none or if `object` is no object. */

@@ -47,6 +47,9 @@ typedef struct vkf_problem {
   vkf_order_class order;      /* what the run asks for */
 } vkf_problem;
 
+/* Measured times (kern/tuned.h); NULL wherever it is asked for: none. */
+typedef struct vkf_tuned vkf_tuned;
+
 /* A row of the one table. Zero means "does not apply". */
 typedef struct vkf_variant {
   vkf_op op;
@@ -91,14 +94,40 @@ const char *vkf_kern_module(const vkf_variant *variant, const vkf_problem *probl
 const char *vkf_kern_fit(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps, char *why,
                          size_t size);
 
+/* How a variant that fits stands among those of its op; the smaller is the better, field by field. */
+typedef struct vkf_kern_rank {
+  const vkf_variant *variant;
+  const struct vkf_tuned_time *time; /* measured for this problem or its neighbour; NULL: after all that were */
+  size_t rule;                       /* of the table of defaults */
+  double effort;                     /* work per useful element */
+} vkf_kern_rank;
+
+/* False, and why not, if the variant does not fit or is none that runs pick by themselves (kernels for GPUs on a CPU
+ * driver). */
+bool vkf_kern_rank_of(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps,
+                      const vkf_tuned *tuned, vkf_kern_rank *out, char *why, size_t size);
+/* Of two variants of one problem; equal ones stand in the order of the table. */
+bool vkf_kern_is_better(const vkf_kern_rank *a, const vkf_kern_rank *b);
+/* Why it stands there, into `why`. */
+const char *vkf_kern_reason(const vkf_kern_rank *rank, char *why, size_t size);
+
 /* The best variant that fits; forced: its name or NULL. NULL if nothing fits (why says so). With `why` also the reason
  * of the choice. */
-const vkf_variant *vkf_kern_pick(const vkf_problem *problem, const vkf_caps *caps, const vkf_variant *forced, char *why,
-                                 size_t size);
+const vkf_variant *vkf_kern_pick(const vkf_problem *problem, const vkf_caps *caps, const vkf_tuned *tuned,
+                                 const vkf_variant *forced, char *why, size_t size);
 
-/* The packing in which a [n,k] weight of this format should lie on this device (a forced matmul variant decides). */
-vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, uint32_t n, uint32_t k, vkf_format format,
-                                           const vkf_variant *forced);
+/* The packing in which a [n,k] weight of this format should lie on this device: that of the forced matmul variant, else
+ * that whose kernels were fastest where they were measured (for this n and k, else for all), else that of the defaults.
+ */
+vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, const vkf_tuned *tuned, uint32_t n, uint32_t k,
+                                           vkf_format format, const vkf_variant *forced);
+#define VKF_MAX_DOUBT 3
+/* The variants, one a packing, whose order the defaults guess and a short measurement should decide, and the problem to
+ * measure; returns how many, 0: facts decide on this device. */
+uint32_t vkf_kern_doubt(const vkf_caps *caps, vkf_problem *problem, const vkf_variant *variants[VKF_MAX_DOUBT]);
+/* A number that changes with every row of the table and every word of its shaders: what was tuned for another one is
+ * not used. */
+uint64_t vkf_kern_checksum(void);
 /* Elements of a packed weight, padding included; element (row, column) of the packing for tests and repacking. */
 size_t vkf_kern_packed_elements(const vkf_weight_packing *p, uint32_t n, uint32_t k);
 size_t vkf_kern_packed_index(const vkf_weight_packing *p, uint32_t n, uint32_t k, uint32_t row, uint32_t column);

@@ -1,12 +1,12 @@
-/* Which variant fits a problem, and which one is best by default: pure functions of table, device facts and problem.
+/* Which variant fits a problem, and which one is best: pure functions of table, device facts, tuned times and problem.
  *
- * The defaults are a table of rules; no other line of the library asks what a driver is called. Among variants of the
- * best rule the one with the least work per useful element wins, then the earlier row.
+ * What was measured decides. The defaults are a table of rules; no other line of the library asks what a driver is
+ * called. Among variants of the best rule the one with the least work per useful element wins, then the earlier row.
  */
 #include <stdio.h>
 #include <string.h>
 
-#include "kern/kern.h"
+#include "kern/tuned.h"
 #include "shared/constants.h"
 
 /* ---- fit ----------------------------------------------------------------------------------------------------------
@@ -207,11 +207,37 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
   return 0;
 }
 
-const vkf_variant *vkf_kern_pick(const vkf_problem *p, const vkf_caps *caps, const vkf_variant *forced, char *why,
-                                 size_t size) {
-  const vkf_variant *best = NULL;
-  size_t best_rule = 0;
-  double best_effort = 0;
+bool vkf_kern_rank_of(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, const vkf_tuned *tuned,
+                      vkf_kern_rank *out, char *why, size_t size) {
+  if (vkf_kern_fit(v, p, caps, why, size)) return false;
+  if (v->needs & VKF_NEED_GPU && caps->is_cpu) {
+    snprintf(why, size, "a kernel for GPUs: on a CPU driver only when it is forced");
+    return false;
+  }
+  *out = (vkf_kern_rank){v, vkf_kern_tuned_find(tuned, vkf_kern_tuned_near(tuned, p), v), rule_of(v, caps),
+                         effort(v, p, caps)};
+  return true;
+}
+
+bool vkf_kern_is_better(const vkf_kern_rank *a, const vkf_kern_rank *b) {
+  if (!a->time != !b->time) return a->time != NULL;
+  if (a->time && a->time->ns != b->time->ns) return a->time->ns < b->time->ns;
+  if (a->rule != b->rule) return a->rule < b->rule;
+  if (a->effort != b->effort) return a->effort < b->effort;
+  return a->variant < b->variant;
+}
+
+const char *vkf_kern_reason(const vkf_kern_rank *rank, char *why, size_t size) {
+  if (rank->time)
+    snprintf(why, size, "%.1f us, measured on %s", rank->time->ns / 1e3, rank->time->from);
+  else
+    snprintf(why, size, "%s", rank->rule < VKF_COUNT(rules) ? rules[rank->rule].reason : "least work for the size");
+  return why;
+}
+
+const vkf_variant *vkf_kern_pick(const vkf_problem *p, const vkf_caps *caps, const vkf_tuned *tuned,
+                                 const vkf_variant *forced, char *why, size_t size) {
+  vkf_kern_rank best = {0}, rank;
   char text[256];
   uint32_t n_fit = 0;
   if (forced && forced->op == p->op) {
@@ -226,30 +252,25 @@ const vkf_variant *vkf_kern_pick(const vkf_problem *p, const vkf_caps *caps, con
   size_t n;
   const vkf_variant *table = vkf_kern_variants(&n);
   for (const vkf_variant *v = table; v < table + n; v++) {
-    if (v->op != p->op || (v->needs & VKF_NEED_GPU && caps->is_cpu)) continue;
-    if (vkf_kern_fit(v, p, caps, text, sizeof text)) {
-      if (why && !best) snprintf(why, size, "%s: %s", v->family, text);
+    if (v->op != p->op) continue;
+    if (!vkf_kern_rank_of(v, p, caps, tuned, &rank, text, sizeof text)) {
+      if (why && !best.variant) snprintf(why, size, "%s: %s", v->family, text);
       continue;
     }
-    const size_t rule = rule_of(v, caps);
-    const double e = effort(v, p, caps);
     n_fit++;
-    if (best && (rule > best_rule || (rule == best_rule && e >= best_effort))) continue;
-    best = v;
-    best_rule = rule;
-    best_effort = e;
+    if (!best.variant || vkf_kern_is_better(&rank, &best)) best = rank;
   }
-  if (best && why)
-    snprintf(why, size, "%s; best of %u that fit",
-             best_rule < VKF_COUNT(rules) ? rules[best_rule].reason : "least work for the size", n_fit);
-  return best;
+  if (best.variant && why)
+    snprintf(why, size, "%s; best of %u that fit", vkf_kern_reason(&best, text, sizeof text), n_fit);
+  return best.variant;
 }
 
-vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, uint32_t n, uint32_t k, vkf_format format,
-                                           const vkf_variant *forced) {
+vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, const vkf_tuned *tuned, uint32_t n, uint32_t k,
+                                           vkf_format format, const vkf_variant *forced) {
   enum { NOMINAL_ROWS = 64 }; /* a packing serves every M: small ones share it with this one */
   vkf_weight_packing best_packing = {VKF_LAYOUT_W_ROWS, 1, 1, format};
   size_t best_rule = VKF_COUNT(rules) + 1, n_variants;
+  double best_slowdown = 0;
   const vkf_variant *table = vkf_kern_variants(&n_variants);
   for (const vkf_variant *v = table; v < table + n_variants; v++) {
     vkf_problem p = {.op = VKF_OP_MATMUL, .m = NOMINAL_ROWS, .n = n, .k = k, .order = VKF_ORDER_FAST};
@@ -259,12 +280,46 @@ vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, uint32_t n, uin
     p.packing = packing_of(v, format);
     if (vkf_kern_fit(v, &p, caps, why, sizeof why)) continue;
     if (is_forced) return p.packing;
-    if (rule_of(v, caps) < best_rule) {
-      best_rule = rule_of(v, caps);
-      best_packing = p.packing;
-    }
+    double slowdown = vkf_kern_tuned_slowdown(tuned, n, k, &p.packing);
+    if (slowdown <= 0) slowdown = vkf_kern_tuned_slowdown(tuned, 0, 0, &p.packing);
+    if (slowdown > 0 ? best_slowdown > 0 && slowdown >= best_slowdown
+                     : best_slowdown > 0 || rule_of(v, caps) >= best_rule)
+      continue;
+    best_rule = rule_of(v, caps);
+    best_packing = p.packing;
+    best_slowdown = slowdown;
   }
   return best_packing;
+}
+
+/* The best variant of a family by the defaults, when its weight lies as it likes. */
+static const vkf_variant *best_of_family(const char *family, vkf_problem *p, const vkf_caps *caps) {
+  vkf_kern_rank best = {0}, rank;
+  char why[256];
+  size_t n;
+  const vkf_variant *table = vkf_kern_variants(&n);
+  for (const vkf_variant *v = table; v < table + n; v++) {
+    if (v->op != p->op || strcmp(v->family, family)) continue;
+    p->packing = packing_of(v, VKF_FORMAT_F32);
+    if (!vkf_kern_rank_of(v, p, caps, NULL, &rank, why, sizeof why)) continue;
+    if (!best.variant || vkf_kern_is_better(&rank, &best)) best = rank;
+  }
+  return best.variant;
+}
+
+uint32_t vkf_kern_doubt(const vkf_caps *caps, vkf_problem *p, const vkf_variant *variants[VKF_MAX_DOUBT]) {
+  static const char *const families[VKF_MAX_DOUBT] = {"pick", "direct", "lane"};
+  uint32_t n = 0;
+  *p = (vkf_problem){.op = VKF_OP_MATMUL, .m = 64, .n = 256, .k = 256, .order = vkf_kern_order(caps, false)};
+  /* Whether loads at uniform addresses beat texel loads hangs on the processor's vector unit and on the driver's
+   * version: the direct kernels won on a 512-bit one, the lane kernels on a 256-bit one. Mesa 22.3 has no such loads;
+   * between it and 26 nothing was measured. */
+  if (caps->driver_id != VKF_DRIVER_ID_LAVAPIPE || caps->driver_version < 23u << 22) return 0;
+  for (size_t i = 0; i < VKF_MAX_DOUBT; i++) {
+    variants[n] = best_of_family(families[i], p, caps);
+    n += variants[n] != NULL;
+  }
+  return n > 1 ? n : 0;
 }
 
 vkf_order_class vkf_kern_order(const vkf_caps *caps, bool batch_invariant) {

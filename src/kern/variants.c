@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "kern/kern.h"
+#include "kern/spirv.h"
 #include "shared/constants.h"
 
 #define ROWS VKF_LAYOUT_ROWS
@@ -197,4 +198,18 @@ const vkf_variant *vkf_kern_find(const char *name) {
   for (size_t i = 0; i < VKF_COUNT(table); i++)
     if (!strcmp(vkf_kern_name(&table[i], own, sizeof own), name)) return &table[i];
   return NULL;
+}
+
+static uint64_t mix(uint64_t sum, uint64_t value) {
+  return (sum ^ value) * UINT64_C(0x100000001b3); /* FNV-1a, a word at a time */
+}
+
+uint64_t vkf_kern_checksum(void) {
+  char name[128];
+  uint64_t sum = UINT64_C(0xcbf29ce484222325);
+  for (size_t i = 0; i < VKF_COUNT(table); i++)
+    for (const char *c = vkf_kern_name(&table[i], name, sizeof name); *c; c++) sum = mix(sum, (uint8_t)*c);
+  for (size_t i = 0; i < vkf_kern_spirv_count; i++)
+    for (size_t w = 0; w < vkf_kern_spirv_table[i].n_words; w++) sum = mix(sum, vkf_kern_spirv_table[i].words[w]);
+  return sum;
 }

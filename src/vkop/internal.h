@@ -14,6 +14,7 @@ typedef struct vkop_backend {
   vkf_backend base;
   vkf_gpu_device *device;
   vkf_order_class order;
+  const vkf_tuned *tuned; /* NULL: none */
 } vkop_backend;
 
 /* A region of a buffer and the layouts that it holds. */

@@ -26,11 +26,15 @@ static vkf_weight_packing node_packing(const vkf_program *p, const vkf_node *n) 
   return slot == VKF_NO_SLOT ? rows : p->packings[slot];
 }
 
+void vkf_vkop_node_problem(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
+  memset(out, 0, sizeof *out);
+  op_table[node->op].problem(plan, node, dims, out);
+  out->op = node->op;
+}
+
 void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims, vkf_problem *out) {
   const vkf_node *n = &p->plan->nodes[node];
-  memset(out, 0, sizeof *out);
-  op_table[n->op].problem(p->plan, n, dims, out);
-  out->op = n->op;
+  vkf_vkop_node_problem(p->plan, n, dims, out);
   out->packing = node_packing(p, n);
   out->order = p->backend->order;
 }
@@ -47,7 +51,7 @@ static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *fo
     k->variant = forced;
     ++*n_forced;
   } else {
-    k->variant = vkf_kern_pick(&k->problem, caps, NULL, why, sizeof why);
+    k->variant = vkf_kern_pick(&k->problem, caps, p->backend->tuned, NULL, why, sizeof why);
   }
   if (!k->variant)
     VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED, "no kernel of %s fits node %s on %s: %s", vkf_op_name(n->op),

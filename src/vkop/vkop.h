@@ -12,6 +12,10 @@
 
 /* The device is the caller's and must outlive the backend. */
 vkf_status vkf_vkop_backend_create(vkf_gpu_device *device, vkf_backend **out);
+/* What weights and programs that are created from now on go by; outlives the backend or is replaced. NULL: none. */
+void vkf_vkop_backend_tune(vkf_backend *backend, const vkf_tuned *tuned);
+/* What a node asks of a kernel at these sizes; a weight as plain rows. */
+void vkf_vkop_node_problem(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out);
 vkf_gpu_device *vkf_vkop_backend_device(vkf_backend *backend);
 
 #endif

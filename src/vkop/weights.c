@@ -14,7 +14,8 @@ static vkf_weight_packing choose_packing(const vkop_backend *b, const vkf_weight
                                          const vkf_variant *forced) {
   vkf_weight_packing rows = {VKF_LAYOUT_W_ROWS, 1, 1, info->format};
   if (!(info->use & VKF_WEIGHT_MATMUL) || info->rank != 2) return rows;
-  return vkf_kern_weight_packing(vkf_gpu_device_caps(b->device), info->shape[0], info->shape[1], info->format, forced);
+  return vkf_kern_weight_packing(vkf_gpu_device_caps(b->device), b->tuned, info->shape[0], info->shape[1], info->format,
+                                 forced);
 }
 
 static uint32_t columns_of(const vkf_weight_info *info) {

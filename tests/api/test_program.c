@@ -325,9 +325,12 @@ static void test_translate(void **state) {
 static void test_kernels_and_bench(void **state) {
   (void)state;
   static const row rows[] = {
-      {"$V kernels matmul:77,512,512", 0, "taken: ", ""},
+      {"$V kernels matmul:77,512,512", 0, "  * 1  matmul-", ""},
       {"$V kernels matmul:77,512,512 --json", 0, "\"picked\": true", ""},
-      {"$V kernels", 2, "", "found nothing"},
+      {"$V kernels", 0, "top_k:4,8000,8", ""},
+      {"$V kernels --problem norm:8,64 --device ref", 1, "", "no kernels"},
+      {"$V tune --level nosuch", 2, "", "quick or full"},
+      {"$V tune nosuch", 1, "", "nosuch"},
       {"$V kernels nosuch:1,2", 1, "", "nosuch"},
       {"$V bench norm:8,64 --seconds 0.01", 0, "norm-", ""},
       {"$V bench norm:8 --seconds 0.01", 1, NULL, "norm:8"},

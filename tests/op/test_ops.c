@@ -70,7 +70,7 @@ static void explain(const vkf_variant *v, const char *name, vkf_format format, c
   vkf_problem problem = {.op = v->op, .m = 32, .n = 64, .k = 64, .v = 64, .batch = 1, .heads = 1};
   problem.order = vkf_kern_order(caps, false);
   char why[256] = "";
-  problem.packing = vkf_kern_weight_packing(caps, 64, 64, format, v);
+  problem.packing = vkf_kern_weight_packing(caps, NULL, 64, 64, format, v);
   if (v->op == VKF_OP_TOP_K) problem.v = 4;
   const char *reason = vkf_kern_fit(v, &problem, caps, why, sizeof why);
   if (!reason) fail_msg("%s fits a plain problem and no case reached it", name);

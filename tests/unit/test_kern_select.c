@@ -82,7 +82,7 @@ static vkf_problem matmul(const vkf_caps *caps, uint32_t m, uint32_t n, uint32_t
                        .m = m,
                        .n = n,
                        .k = k,
-                       .packing = vkf_kern_weight_packing(caps, n, k, VKF_FORMAT_F32, NULL),
+                       .packing = vkf_kern_weight_packing(caps, NULL, n, k, VKF_FORMAT_F32, NULL),
                        .order = vkf_kern_order(caps, false)};
 }
 
@@ -100,7 +100,7 @@ static vkf_problem any(vkf_op op, vkf_order_class order) {
 
 static const vkf_variant *pick(const vkf_problem *p, const vkf_caps *caps) {
   char why[256] = "";
-  const vkf_variant *v = vkf_kern_pick(p, caps, NULL, why, sizeof why);
+  const vkf_variant *v = vkf_kern_pick(p, caps, NULL, NULL, why, sizeof why);
   assert_true(strlen(why) > 0);
   return v;
 }
@@ -294,15 +294,15 @@ static void forced_variant_is_taken_or_refused(void **state) {
   vkf_problem p = matmul(&c, 77, 512, 512), norm = any(VKF_OP_NORM, VKF_ORDER_ASCENDING);
   char why[256] = "";
   /* The weight must lie as the forced variant reads it; never by default on a software driver, but when forced. */
-  assert_null(vkf_kern_pick(&p, &c, shared, why, sizeof why));
+  assert_null(vkf_kern_pick(&p, &c, NULL, shared, why, sizeof why));
   assert_non_null(strstr(why, "packed as"));
-  p.packing = vkf_kern_weight_packing(&c, 512, 512, VKF_FORMAT_F32, shared);
+  p.packing = vkf_kern_weight_packing(&c, NULL, 512, 512, VKF_FORMAT_F32, shared);
   assert_int_equal(p.packing.layout, VKF_LAYOUT_W_ROWS);
   assert_string_equal(pick(&p, &c)->family, "naive");
-  assert_ptr_equal(vkf_kern_pick(&p, &c, shared, why, sizeof why), shared);
+  assert_ptr_equal(vkf_kern_pick(&p, &c, NULL, shared, why, sizeof why), shared);
   assert_string_equal(why, "forced");
   /* Of another op: no say. */
-  assert_string_equal(vkf_kern_pick(&norm, &c, shared, why, sizeof why)->family, "lanes");
+  assert_string_equal(vkf_kern_pick(&norm, &c, NULL, shared, why, sizeof why)->family, "lanes");
 }
 
 static void order_follows_the_device(void **state) {

@@ -1,0 +1,283 @@
+/* tuned: see tuned.h. The file in the cache folder is read, changed and written under its lock. */
+#include "engine/tuned.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/cache.h"
+#include "engine/problem.h"
+#include "file/map.h"
+#include "file/write.h"
+#include "vkop/vkop.h"
+
+#define FILE_NAME "tuned.json"
+
+struct vkf_device_tuned {
+  vkf_tuned_key key;
+  vkf_tuned_file file;
+  vkf_arena arena; /* of the rows */
+  vkf_tuned rows;
+};
+
+/* ---- which times count ------------------------------------------------------------------------------------------- */
+
+/* The larger the better; 0: not at all. */
+static uint32_t worth(vkf_tuned_match match, bool probed) {
+  if (probed) return match == VKF_MATCH_DEVICE ? 2 : 0;
+  return match == VKF_MATCH_DEVICE ? 4 : match == VKF_MATCH_ARCHITECTURE ? 3 : match == VKF_MATCH_VENDOR ? 1 : 0;
+}
+
+static const char *source_name(uint32_t worth, const char *device, vkf_arena *arena) {
+  if (worth == 4) return "this device";
+  if (worth == 2) return "this device, by a short probe";
+  return vkf_arena_printf(arena, "%s, of the same %s", device, worth == 3 ? "architecture" : "vendor");
+}
+
+/* The row that an entry stands for; false where it names a problem or a kernel that this library does not have. */
+static bool to_row(vkf_env *env, const vkf_tuned_entry *entry, const vkf_caps *caps, vkf_tuned_time *out) {
+  vkf_case c;
+  bool ok = vkf_engine_problem_parse(env, entry->problem, &c) == VKF_OK;
+  vkf_env_clear(env);
+  out->variant = ok ? vkf_kern_find(entry->kernel) : NULL;
+  if (!out->variant || out->variant->op != c.op) return false;
+  vkf_engine_problem_of(&c, caps, NULL, out->variant, &out->problem);
+  out->ns = (double)entry->ns;
+  return true;
+}
+
+vkf_status vkf_engine_tuned_resolve(const vkf_tuned_file *file, const vkf_tuned_key *key, const vkf_caps *caps,
+                                    vkf_arena *arena, vkf_tuned *out) {
+  uint32_t best[VKF_OP_COUNT] = {0}, *worths = NULL;
+  size_t n = 0, n_rows = 0;
+  *out = (vkf_tuned){0};
+  for (size_t s = 0; s < file->n_sections; s++) n += file->sections[s].n_entries;
+  vkf_tuned_time *rows = vkf_arena_alloc(arena, VKF_MAX(n, 1), sizeof *rows);
+  worths = vkf_arena_alloc(arena, VKF_MAX(n, 1), sizeof *worths);
+  if (!rows || !worths) return VKF_ERROR_MEMORY;
+  for (size_t s = 0; s < file->n_sections; s++) {
+    const vkf_tuned_section *section = &file->sections[s];
+    const vkf_tuned_match match = vkf_engine_tuned_match(&section->key, key);
+    for (size_t i = 0; match && i < section->n_entries; i++) {
+      const uint32_t w = worth(match, section->entries[i].probed);
+      vkf_tuned_time *row = &rows[n_rows];
+      if (!w || !to_row(file->env, &section->entries[i], caps, row)) continue;
+      row->probed = section->entries[i].probed;
+      row->from = source_name(w, section->key.device, arena);
+      if (!row->from) return VKF_ERROR_MEMORY;
+      best[row->problem.op] = VKF_MAX(best[row->problem.op], w);
+      worths[n_rows++] = w;
+    }
+  }
+  for (size_t i = 0; i < n_rows; i++) /* of each op the rows of its best source */
+    if (worths[i] == best[rows[i].problem.op]) rows[out->n_times++] = rows[i];
+  out->times = rows;
+  return VKF_OK;
+}
+
+static vkf_status resolve(vkf_device *dev) {
+  vkf_status st = VKF_OK;
+  vkf_device_tuned *t = dev->tuned;
+  vkf_vkop_backend_tune(dev->backend, NULL);
+  vkf_arena_finish(&t->arena);
+  vkf_arena_init(&t->arena, &dev->ctx->env);
+  VKF_TRY(vkf_engine_tuned_resolve(&t->file, &t->key, vkf_gpu_device_caps(dev->gpu), &t->arena, &t->rows));
+  vkf_vkop_backend_tune(dev->backend, &t->rows);
+done:
+  return st;
+}
+
+/* ---- the file ---------------------------------------------------------------------------------------------------- */
+
+/* Adds what the cache holds to the device's rows. */
+static void read_cache(vkf_device *dev) {
+  vkf_env *env = &dev->ctx->env;
+  char *bytes = NULL;
+  size_t n_bytes = 0;
+  if (!dev->ctx->cache_folder) return;
+  vkf_engine_cache_read(env, dev->ctx->cache_folder, FILE_NAME, &bytes, &n_bytes);
+  if (bytes && vkf_engine_tuned_file_parse(&dev->tuned->file, FILE_NAME, bytes, n_bytes)) {
+    vkf_env_log(env, VKF_LOG_WARNING, "%s: tuned times are not used: %s", dev->ctx->cache_folder, env->message);
+    vkf_env_clear(env);
+  }
+  vkf_env_free(env, bytes);
+}
+
+static void write_cache(vkf_device *dev) {
+  vkf_env *env = &dev->ctx->env;
+  vkf_text text;
+  vkf_text_init(&text, env);
+  vkf_engine_tuned_file_prune(&dev->tuned->file, &dev->tuned->key);
+  if (vkf_engine_tuned_file_print(&dev->tuned->file, &text) == VKF_OK)
+    vkf_engine_cache_write(env, dev->ctx->cache_folder, FILE_NAME, text.data, text.size);
+  vkf_env_clear(env);
+  vkf_text_finish(&text);
+}
+
+/* Adds entries to what the cache holds now, which another process may have changed, and keeps both. */
+static vkf_status store(vkf_device *dev, const vkf_tuned_key *key, const vkf_tuned_entry *entries, size_t n) {
+  vkf_status st = VKF_OK;
+  const char *folder = dev->ctx->cache_folder;
+  int lock = folder ? vkf_engine_cache_lock(&dev->ctx->env, folder) : -1;
+  read_cache(dev);
+  for (size_t i = 0; i < n; i++) VKF_TRY(vkf_engine_tuned_file_add(&dev->tuned->file, key, &entries[i]));
+  if (folder) write_cache(dev);
+done:
+  vkf_engine_cache_unlock(lock);
+  return st;
+}
+
+/* ---- the probe --------------------------------------------------------------------------------------------------- */
+
+typedef struct probed {
+  vkf_tuned_entry entries[VKF_MAX_DOUBT];
+  size_t n;
+} probed;
+
+static void on_probe(void *user, const vkf_bench_row *row) {
+  probed *p = user;
+  if (!(row->ratio <= 1) || !row->n_runs || p->n == VKF_COUNT(p->entries)) return;
+  vkf_tuned_entry *e = &p->entries[p->n++];
+  *e = (vkf_tuned_entry){.ns = (uint64_t)VKF_MAX(row->median_ns, 1), .probed = true};
+  snprintf(e->problem, sizeof e->problem, "%s", row->problem);
+  snprintf(e->kernel, sizeof e->kernel, "%s", row->variant);
+}
+
+/* Times the kernels between which facts do not decide, unless something better is known. */
+static vkf_status probe(vkf_device *dev) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = &dev->ctx->env;
+  const vkf_variant *variants[VKF_MAX_DOUBT];
+  vkf_problem problem;
+  probed found = {.n = 0};
+  char text[64], names[512] = "", name[128];
+  const double seconds = 0.01;
+  const uint32_t n = dev->ctx->cache_folder ? vkf_kern_doubt(vkf_gpu_device_caps(dev->gpu), &problem, variants) : 0;
+  if (!n) return VKF_OK;
+  for (size_t i = 0; i < dev->tuned->rows.n_times; i++)
+    if (dev->tuned->rows.times[i].problem.op == problem.op) return VKF_OK;
+  if (!vkf_engine_cache_usable(env, dev->ctx->cache_folder)) return VKF_OK;
+  vkf_engine_problem_text(&problem, text, sizeof text);
+  for (uint32_t i = 0; i < n; i++)
+    snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? "," : "",
+             vkf_kern_name(variants[i], name, sizeof name));
+  vkf_env_log(env, VKF_LOG_INFO, "%s: timing %s once, to know which this device likes better", text, names);
+  VKF_TRY(vkf_device_bench(dev, text, &(vkf_bench_params){.variant = names, .seconds = seconds}, on_probe, &found));
+  VKF_TRY(store(dev, &dev->tuned->key, found.entries, found.n));
+  VKF_TRY(resolve(dev));
+done:
+  return st;
+}
+
+/* ---- doors ------------------------------------------------------------------------------------------------------- */
+
+vkf_status vkf_engine_tuned_open(vkf_device *dev) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = &dev->ctx->env;
+  dev->tuned = vkf_env_alloc(env, 1, sizeof *dev->tuned);
+  if (!dev->tuned) return VKF_ERROR_MEMORY;
+  vkf_arena_init(&dev->tuned->arena, env);
+  vkf_engine_tuned_file_init(&dev->tuned->file, env);
+  vkf_engine_tuned_key(vkf_gpu_device_caps(dev->gpu), &dev->tuned->key);
+  read_cache(dev);
+  VKF_TRY(resolve(dev));
+  VKF_TRY(probe(dev));
+done:
+  return st;
+}
+
+void vkf_engine_tuned_close(vkf_device *dev) {
+  if (!dev->tuned) return;
+  vkf_engine_tuned_file_finish(&dev->tuned->file);
+  vkf_arena_finish(&dev->tuned->arena);
+  vkf_env_free(&dev->ctx->env, dev->tuned);
+  dev->tuned = NULL;
+}
+
+const vkf_tuned *vkf_engine_tuned(const vkf_device *dev) {
+  return dev->tuned ? &dev->tuned->rows : NULL;
+}
+
+static vkf_status need_kernels(vkf_device *dev) {
+  vkf_env_clear(&dev->ctx->env);
+  if (dev->gpu) return VKF_OK;
+  return vkf_env_fail(&dev->ctx->env, VKF_ERROR_ARGUMENT,
+                      "the scalar path has no kernels to tune; expected a Vulkan device");
+}
+
+vkf_status vkf_device_store_times(vkf_device *dev, const vkf_kernel_time *times, size_t n) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = &dev->ctx->env;
+  vkf_tuned_entry *entries = NULL;
+  vkf_case c;
+  VKF_TRY(need_kernels(dev));
+  entries = vkf_env_alloc(env, n, sizeof *entries);
+  if (!entries) VKF_TRY(VKF_ERROR_MEMORY);
+  for (size_t i = 0; i < n; i++) {
+    VKF_TRY(vkf_engine_problem_parse(env, times[i].problem, &c));
+    const vkf_variant *variant = times[i].kernel ? vkf_kern_find(times[i].kernel) : NULL;
+    if (!variant || variant->op != c.op || !(times[i].ns >= 1) || !isfinite(times[i].ns))
+      VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: expected a kernel of its op and at least 1 ns, found %s and %g",
+               times[i].problem, times[i].kernel ? times[i].kernel : "NULL", times[i].ns);
+    snprintf(entries[i].problem, sizeof entries[i].problem, "%s", times[i].problem);
+    snprintf(entries[i].kernel, sizeof entries[i].kernel, "%s", times[i].kernel);
+    entries[i].ns = (uint64_t)times[i].ns;
+  }
+  VKF_TRY(store(dev, &dev->tuned->key, entries, n));
+  VKF_TRY(resolve(dev));
+done:
+  vkf_env_free(env, entries);
+  return st;
+}
+
+vkf_status vkf_device_export_times(vkf_device *dev, const char *path) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = &dev->ctx->env;
+  vkf_tuned_file one;
+  vkf_text text;
+  vkf_text_init(&text, env);
+  vkf_engine_tuned_file_init(&one, env);
+  VKF_TRY(need_kernels(dev));
+  for (size_t s = 0; s < dev->tuned->file.n_sections; s++) {
+    const vkf_tuned_section *section = &dev->tuned->file.sections[s];
+    if (vkf_engine_tuned_match(&section->key, &dev->tuned->key) != VKF_MATCH_DEVICE) continue;
+    for (size_t i = 0; i < section->n_entries; i++)
+      VKF_TRY(vkf_engine_tuned_file_add(&one, &section->key, &section->entries[i]));
+  }
+  if (!one.n_sections)
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: nothing was measured on %s yet (vkformer tune)", path, dev->info.name);
+  VKF_TRY(vkf_engine_tuned_file_print(&one, &text));
+  VKF_TRY(vkf_file_write(env, path, &(vkf_file_part){text.data, text.size}, 1));
+done:
+  vkf_engine_tuned_file_finish(&one);
+  vkf_text_finish(&text);
+  return st;
+}
+
+vkf_status vkf_device_import_times(vkf_device *dev, const char *path, size_t *n_times) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = &dev->ctx->env;
+  vkf_file_map map = {0};
+  vkf_tuned_file given;
+  size_t n = 0;
+  vkf_engine_tuned_file_init(&given, env);
+  VKF_TRY(need_kernels(dev));
+  VKF_TRY(vkf_file_map_read(env, path, &map));
+  VKF_TRY(vkf_engine_tuned_file_parse(&given, path, (const char *)map.data, map.bytes));
+  for (size_t s = 0; s < given.n_sections; s++) {
+    if (given.sections[s].key.table != dev->tuned->key.table) {
+      vkf_env_log(env, VKF_LOG_WARNING,
+                  "%s: times of %s are left out: they belong to other kernels than this library's", path,
+                  given.sections[s].key.device);
+      continue;
+    }
+    VKF_TRY(store(dev, &given.sections[s].key, given.sections[s].entries, given.sections[s].n_entries));
+    n += given.sections[s].n_entries;
+  }
+  VKF_TRY(resolve(dev));
+done:
+  if (n_times) *n_times = n;
+  vkf_engine_tuned_file_finish(&given);
+  vkf_file_map_close(&map);
+  return st;
+}

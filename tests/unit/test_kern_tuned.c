@@ -1,0 +1,179 @@
+/* Selection by tuned times on an invented device: what they decide, and what they leave to the defaults. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kern/tuned.h"
+
+static vkf_caps a_lavapipe(void) {
+  return (vkf_caps){.kind = VKF_DEVICE_CPU,
+                    .is_cpu = true,
+                    .driver_id = VKF_DRIVER_ID_LAVAPIPE,
+                    .driver_version = 26u << 22,
+                    .max_storage_range_bytes = 128u << 20,
+                    .max_shared_bytes = 32768,
+                    .max_invocations = 1024,
+                    .max_workgroup_size = {1024, 1024, 64},
+                    .max_workgroup_count = {65535, 65535, 65535},
+                    .max_storage_bindings = 8,
+                    .max_texel_bindings = 16,
+                    .max_texel_elements = 1u << 27,
+                    .max_push_bytes = 128,
+                    .subgroup_size = 8,
+                    .subgroup_min = 8,
+                    .subgroup_max = 8,
+                    .subgroup_ballot = true,
+                    .subgroup_shuffle = true,
+                    .subgroup_arithmetic = true,
+                    .subgroup_size_control = true,
+                    .buffer_address = true,
+                    .uniform_loads = true,
+                    .int64 = true};
+}
+
+static vkf_tuned_time row(const vkf_caps *caps, uint32_t m, uint32_t n, uint32_t k, const char *name, double ns) {
+  const vkf_variant *v = vkf_kern_find(name);
+  assert_non_null(v);
+  return (vkf_tuned_time){.problem = {.op = VKF_OP_MATMUL,
+                                      .m = m,
+                                      .n = n,
+                                      .k = k,
+                                      .packing = vkf_kern_weight_packing(caps, NULL, n, k, VKF_FORMAT_F32, v)},
+                          .variant = v,
+                          .ns = ns,
+                          .from = "here"};
+}
+
+static vkf_problem matmul(const vkf_caps *caps, const vkf_tuned *tuned, uint32_t m, uint32_t n, uint32_t k) {
+  return (vkf_problem){.op = VKF_OP_MATMUL,
+                       .m = m,
+                       .n = n,
+                       .k = k,
+                       .packing = vkf_kern_weight_packing(caps, tuned, n, k, VKF_FORMAT_F32, NULL),
+                       .order = VKF_ORDER_ASCENDING};
+}
+
+static const char *pick(const vkf_caps *caps, const vkf_tuned *tuned, uint32_t m, uint32_t n, uint32_t k) {
+  static char name[128];
+  char why[256];
+  const vkf_problem p = matmul(caps, tuned, m, n, k);
+  return vkf_kern_name(vkf_kern_pick(&p, caps, tuned, NULL, why, sizeof why), name, sizeof name);
+}
+
+static void the_packing_of_the_fastest_is_taken(void **state) {
+  (void)state;
+  const vkf_caps c = a_lavapipe();
+  const vkf_tuned_time rows[] = {
+      row(&c, 32, 256, 512, "matmul-pick-m6n2-w8", 2000), row(&c, 32, 256, 512, "matmul-lane-m16n4-w8-texel", 1000),
+      row(&c, 1, 512, 512, "matmul-pick-m1n2-w8", 100),   row(&c, 1, 512, 512, "matmul-lane-m1n4-w8-texel", 500),
+      row(&c, 32, 512, 512, "matmul-pick-m6n2-w8", 3000), row(&c, 32, 512, 512, "matmul-lane-m16n4-w8-texel", 1000)};
+  const vkf_tuned all = {rows, VKF_COUNT(rows)}, first = {rows, 2};
+  assert_int_equal(matmul(&c, NULL, 32, 256, 512).packing.layout, VKF_LAYOUT_W_COLUMNS); /* by the defaults */
+  /* This weight's own times; of 512 x 512 pick is 3 times slower once and 5 times faster once. */
+  assert_int_equal(matmul(&c, &all, 32, 256, 512).packing.layout, VKF_LAYOUT_W_LANE);
+  assert_int_equal(matmul(&c, &all, 32, 512, 512).packing.layout, VKF_LAYOUT_W_COLUMNS);
+  /* A weight that was not measured goes by those that were. */
+  assert_int_equal(matmul(&c, &first, 32, 128, 128).packing.layout, VKF_LAYOUT_W_LANE);
+  /* Nothing that was measured is there: the defaults. */
+  assert_int_equal(matmul(&c, &(vkf_tuned){rows, 0}, 32, 128, 126).packing.layout, VKF_LAYOUT_W_COLUMNS);
+  assert_true(vkf_kern_tuned_slowdown(&all, 256, 512, &rows[1].problem.packing) == 1);
+  assert_true(vkf_kern_tuned_slowdown(&all, 64, 64, &rows[1].problem.packing) == 0);
+}
+
+static void the_fastest_of_the_packing_is_taken(void **state) {
+  (void)state;
+  const vkf_caps c = a_lavapipe();
+  const vkf_tuned_time rows[] = {
+      row(&c, 32, 256, 512, "matmul-pick-m6n2-w8", 2000), row(&c, 32, 256, 512, "matmul-pick-m4n2-w8", 1500),
+      row(&c, 32, 256, 512, "matmul-lane-m16n4-w8-texel", 9000), row(&c, 1, 256, 512, "matmul-pick-m4n2-w8", 10),
+      row(&c, 1, 256, 512, "matmul-pick-m1n2-w8", 20)};
+  const vkf_tuned tuned = {rows, VKF_COUNT(rows)};
+  assert_string_equal(pick(&c, NULL, 32, 256, 512), "matmul-pick-m6n2-w8");
+  assert_string_equal(pick(&c, &tuned, 32, 256, 512), "matmul-pick-m4n2-w8");
+  assert_string_equal(pick(&c, &tuned, 20, 256, 512), "matmul-pick-m4n2-w8");        /* 32 is near */
+  assert_string_equal(pick(&c, &tuned, 64, 256, 512), pick(&c, NULL, 64, 256, 512)); /* nothing as large was measured */
+  assert_string_equal(pick(&c, &tuned, 2, 256, 512), pick(&c, NULL, 2, 256, 512));   /* few rows: only what is equal */
+  assert_string_equal(pick(&c, &tuned, 1, 256, 512), "matmul-pick-m4n2-w8");
+  assert_string_equal(pick(&c, &tuned, 32, 512, 512), pick(&c, NULL, 32, 512, 512)); /* another weight */
+}
+
+static void reasons_name_the_time(void **state) {
+  (void)state;
+  const vkf_caps c = a_lavapipe();
+  const vkf_tuned_time rows[] = {row(&c, 32, 256, 512, "matmul-pick-m4n2-w8", 1500)};
+  const vkf_tuned tuned = {rows, 1};
+  const vkf_problem p = matmul(&c, &tuned, 32, 256, 512);
+  char why[256] = "";
+  vkf_kern_rank measured, other;
+  assert_non_null(vkf_kern_pick(&p, &c, &tuned, NULL, why, sizeof why));
+  assert_non_null(strstr(why, "1.5 us, measured on here"));
+  assert_true(vkf_kern_rank_of(rows[0].variant, &p, &c, &tuned, &measured, why, sizeof why));
+  assert_true(vkf_kern_rank_of(vkf_kern_find("matmul-pick-m6n2-w8"), &p, &c, &tuned, &other, why, sizeof why));
+  assert_true(vkf_kern_is_better(&measured, &other));
+  assert_false(vkf_kern_is_better(&other, &measured));
+  assert_false(vkf_kern_rank_of(vkf_kern_find("matmul-lane-m16n4-w8"), &p, &c, &tuned, &other, why, sizeof why));
+  assert_non_null(strstr(why, "packed as lane"));
+}
+
+static void attention_goes_by_queries_and_keys(void **state) {
+  (void)state;
+  const vkf_caps c = a_lavapipe();
+  const vkf_variant *slow = vkf_kern_find("attention-lane-32");
+  const vkf_problem tuned_one = {.op = VKF_OP_ATTENTION, .m = 1, .n = 128, .k = 64, .v = 64, .batch = 1, .heads = 8};
+  const vkf_tuned_time rows[] = {{.problem = tuned_one, .variant = slow, .ns = 1, .from = "here"}};
+  const vkf_tuned tuned = {rows, 1};
+  vkf_problem p = tuned_one;
+  char why[256];
+  assert_ptr_equal(vkf_kern_pick(&p, &c, &tuned, NULL, why, sizeof why), slow);
+  p.batch = 4;
+  p.n = 96;
+  assert_ptr_equal(vkf_kern_pick(&p, &c, &tuned, NULL, why, sizeof why), slow);
+  p.n = 300;
+  assert_ptr_not_equal(vkf_kern_pick(&p, &c, &tuned, NULL, why, sizeof why), slow);
+  p = tuned_one;
+  p.m = 2;
+  assert_ptr_not_equal(vkf_kern_pick(&p, &c, &tuned, NULL, why, sizeof why), slow);
+}
+
+/* Where facts decide nothing is measured; where they do not, the best guess of each packing is. */
+static void only_what_is_in_doubt_is_probed(void **state) {
+  (void)state;
+  vkf_caps c = a_lavapipe();
+  vkf_problem p;
+  const vkf_variant *v[VKF_MAX_DOUBT];
+  assert_int_equal(vkf_kern_doubt(&c, &p, v), 2);
+  assert_string_equal(v[0]->family, "pick");
+  assert_string_equal(v[1]->family, "lane");
+  c.subgroup_size = c.subgroup_min = c.subgroup_max = 16;
+  assert_int_equal(vkf_kern_doubt(&c, &p, v), 2);
+  assert_string_equal(v[1]->family, "direct");
+  c = a_lavapipe();
+  /* The probe speaks for the packing alone. */
+  vkf_tuned_time rows[] = {row(&c, p.m, p.n, p.k, "matmul-pick-m6n2-w8", 2000),
+                           row(&c, p.m, p.n, p.k, "matmul-lane-m4n4-w8", 1000)};
+  rows[0].probed = rows[1].probed = true;
+  const vkf_tuned tuned = {rows, 2};
+  assert_string_equal(pick(&c, &tuned, p.m, p.n, p.k), "matmul-lane-m16n4-w8-texel");
+  c.uniform_loads = false; /* no pick kernel fits */
+  assert_int_equal(vkf_kern_doubt(&c, &p, v), 0);
+  c = a_lavapipe();
+  c.driver_version = 22u << 22 | 3 << 12;
+  assert_int_equal(vkf_kern_doubt(&c, &p, v), 0);
+  c = a_lavapipe();
+  c.driver_id = VKF_DRIVER_ID_SWIFTSHADER;
+  assert_int_equal(vkf_kern_doubt(&c, &p, v), 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_packing_of_the_fastest_is_taken),
+      cmocka_unit_test(the_fastest_of_the_packing_is_taken),
+      cmocka_unit_test(reasons_name_the_time),
+      cmocka_unit_test(attention_goes_by_queries_and_keys),
+      cmocka_unit_test(only_what_is_in_doubt_is_probed),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}

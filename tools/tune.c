@@ -1,0 +1,305 @@
+/* tune: measures every kernel that fits the problems of a model and keeps the times; runs then take the fastest.
+ *
+ * The measuring is done by a child, this program once more as `tune --worker`: a kernel that hangs on a CPU driver
+ * cannot be cancelled, but its process can. Invariant: a time is kept only of a kernel whose result was within its
+ * bound.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "program.h"
+#include "worker.h"
+
+typedef struct candidate {
+  char name[96];
+  uint32_t rank;
+  tool_measure result;
+  bool was_measured; /* the result is there and within its bound */
+} candidate;
+
+typedef struct problem {
+  char text[64];
+  candidate *candidates; /* those that runs may take; the one that they take now first */
+  size_t n;
+} problem;
+
+typedef struct tuning {
+  tool_session session;
+  const tool_args *args;
+  tool_worker worker;
+  problem *problems;
+  size_t n_problems, n_candidates, n_done;
+  double began, seconds, limit;
+  bool failed, wrong;
+} tuning;
+
+/* ---- what to measure --------------------------------------------------------------------------------------------- */
+
+static void on_problem(void *user, const char *text) {
+  tuning *t = user;
+  for (size_t i = 0; i < t->n_problems; i++)
+    if (!strcmp(t->problems[i].text, text)) return;
+  problem *grown = realloc(t->problems, (t->n_problems + 1) * sizeof *grown);
+  if (!grown) {
+    t->failed = true;
+    return;
+  }
+  t->problems = grown;
+  grown[t->n_problems] = (problem){.n = 0};
+  snprintf(grown[t->n_problems++].text, sizeof grown->text, "%s", text);
+}
+
+static void on_kernel(void *user, const vkf_kernel_info *kernel) {
+  tuning *t = user;
+  problem *p = &t->problems[t->n_problems - 1];
+  if (!kernel->candidate) return;
+  candidate *grown = realloc(p->candidates, (p->n + 1) * sizeof *grown);
+  if (!grown) {
+    t->failed = true;
+    return;
+  }
+  p->candidates = grown;
+  candidate *c = &grown[p->n++];
+  *c = (candidate){.rank = kernel->rank};
+  snprintf(c->name, sizeof c->name, "%s", kernel->name);
+  if (kernel->rank != 1) return;
+  candidate first = *c;
+  memmove(grown + 1, grown, (p->n - 1) * sizeof *grown);
+  grown[0] = first;
+}
+
+static int model_problems(tuning *t, bool full) {
+  static const struct {
+    size_t batch, length;
+    bool full; /* only at that level */
+  } sizes[] = {{1, 32, false}, {8, 32, false}, {1, 128, true}, {4, 64, true}, {32, 32, true}};
+  int exit_code = tool_session_open_model(&t->session, t->args->operands[0]);
+  for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && exit_code == TOOL_OK; i++) {
+    if (sizes[i].full && !full) continue;
+    vkf_status status = vkf_model_list_problems(t->session.model, sizes[i].batch, sizes[i].length, on_problem, t);
+    if (status != VKF_OK) exit_code = tool_session_fail(&t->session, status, NULL);
+  }
+  vkf_model_close(&t->session.model);
+  return exit_code;
+}
+
+/* Widths of a small Transformer. */
+static void usual_problems(tuning *t, bool full) {
+  static const unsigned rows[] = {1, 32, 128, 2, 4, 8, 16, 64, 512},
+                        widths[][2] = {{512, 512}, {2048, 512}, {512, 2048}};
+  const size_t n_rows = full ? sizeof rows / sizeof rows[0] : 3;
+  char text[64];
+  for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++)
+    for (size_t r = 0; r < n_rows; r++) {
+      snprintf(text, sizeof text, "matmul:%u,%u,%u", rows[r], widths[w][0], widths[w][1]);
+      on_problem(t, text);
+    }
+  for (size_t r = 0; r < n_rows; r++) {
+    snprintf(text, sizeof text, "attention:%u,%u,8,64", rows[r], rows[r] < 128 ? 128 : rows[r]);
+    on_problem(t, text);
+    snprintf(text, sizeof text, "norm:%u,512", rows[r]);
+    on_problem(t, text);
+  }
+}
+
+/* The problems with more than one candidate, and their number. */
+static int find_candidates(tuning *t) {
+  size_t n = t->n_problems;
+  problem *all = t->problems;
+  for (size_t i = 0; i < n; i++) {
+    const problem p = all[i];
+    t->n_problems = i + 1; /* on_kernel adds to the last one */
+    vkf_status status = vkf_device_list_kernels(t->session.device, p.text, on_kernel, t);
+    if (status != VKF_OK) return tool_session_fail(&t->session, status, p.text);
+  }
+  t->n_problems = 0;
+  for (size_t i = 0; i < n; i++) {
+    problem p = all[i];
+    all[i] = (problem){.n = 0};
+    if (p.n < 2)
+      free(p.candidates);
+    else
+      all[t->n_problems++] = p;
+    t->n_candidates += p.n < 2 ? 0 : p.n;
+  }
+  return t->failed ? tool_error("out of memory") : TOOL_OK;
+}
+
+static int collect(tuning *t) {
+  int exit_code = TOOL_OK;
+  const char *level = t->args->level ? t->args->level : "quick";
+  const bool full = strcmp(level, "full") == 0;
+  if (!full && strcmp(level, "quick") != 0)
+    return tool_usage_error("tune", "--level: expected quick or full, found '%s'", level);
+  t->seconds = t->args->seconds > 0 ? t->args->seconds : full ? 0.3 : 0.05;
+  t->limit = t->args->limit > 0 ? t->args->limit : 30;
+  for (size_t i = 0; i < t->args->problems.n; i++) on_problem(t, t->args->problems.at[i]);
+  if (t->args->n_operands)
+    exit_code = model_problems(t, full);
+  else if (!t->args->problems.n)
+    usual_problems(t, full);
+  return exit_code == TOOL_OK ? find_candidates(t) : exit_code;
+}
+
+/* ---- measuring --------------------------------------------------------------------------------------------------- */
+
+static double seconds_left(const tuning *t) {
+  return t->n_done ? (tool_seconds() - t->began) / (double)t->n_done * (double)(t->n_candidates - t->n_done) : 0;
+}
+
+static void complain(tuning *t, const problem *p, const tool_measure *m) {
+  if (m->outcome == TOOL_MEASURE_HUNG)
+    tool_error("%s: %s gave no answer within %g s and is left out", p->text, m->kernel, t->limit);
+  if (m->outcome == TOOL_MEASURE_DIED)
+    tool_error("%s: %s ended the process that measured it and is left out", p->text, m->kernel);
+  if (m->outcome == TOOL_MEASURE_FAILED) tool_error("%s: %s is left out: %s", p->text, m->kernel, m->message);
+  if (m->outcome == TOOL_MEASURE_WRONG)
+    tool_error("%s: %s is WRONG, err/bound %.3g, and is left out", p->text, m->kernel, m->ratio);
+  t->wrong = t->wrong || m->outcome == TOOL_MEASURE_WRONG;
+}
+
+static int measure(tuning *t, const problem *p, candidate *c) {
+  tool_progress(&t->session, "%zu of %zu: %s %s, %.0f s left", t->n_done + 1, t->n_candidates, p->text, c->name,
+                seconds_left(t));
+  c->result = (tool_measure){.kernel = c->name};
+  int exit_code = tool_worker_measure(&t->worker, p->text, &c->result, 1, t->seconds, t->limit);
+  tool_progress_end(&t->session);
+  t->n_done++;
+  if (exit_code == TOOL_OK) complain(t, p, &c->result);
+  c->was_measured = exit_code == TOOL_OK && c->result.outcome == TOOL_MEASURE_DONE;
+  return exit_code;
+}
+
+static const candidate *best_of(const problem *p) {
+  const candidate *best = NULL;
+  for (size_t i = 0; i < p->n; i++)
+    if (p->candidates[i].was_measured && (!best || p->candidates[i].result.ns < best->result.ns))
+      best = &p->candidates[i];
+  return best;
+}
+
+/* Those that are close to the best one once more, in turns, so that no drift of the machine decides between them. */
+static int run_off(tuning *t, problem *p) {
+  enum { MAX = 6 };
+  const double close_to = 1.25;
+  tool_measure again[MAX];
+  candidate *of[MAX];
+  size_t n = 0;
+  const candidate *best = best_of(p);
+  for (size_t i = 0; i < p->n && n < MAX; i++) {
+    if (!p->candidates[i].was_measured || p->candidates[i].result.ns > close_to * best->result.ns) continue;
+    of[n] = &p->candidates[i];
+    again[n++] = (tool_measure){.kernel = p->candidates[i].name};
+  }
+  if (n < 2) return TOOL_OK;
+  int exit_code = tool_worker_measure(&t->worker, p->text, again, n, t->seconds, t->limit);
+  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
+    complain(t, p, &again[i]);
+    of[i]->result = again[i];
+    of[i]->was_measured = again[i].outcome == TOOL_MEASURE_DONE;
+  }
+  return exit_code;
+}
+
+static int keep(tuning *t, const problem *p) {
+  vkf_kernel_time *times = calloc(p->n, sizeof *times);
+  size_t n = 0;
+  if (!times) return tool_error("out of memory");
+  for (size_t i = 0; i < p->n; i++)
+    if (p->candidates[i].was_measured)
+      times[n++] = (vkf_kernel_time){p->text, p->candidates[i].name, p->candidates[i].result.ns};
+  vkf_status status = vkf_device_store_times(t->session.device, times, n);
+  free(times);
+  return status == VKF_OK ? TOOL_OK : tool_session_fail(&t->session, status, p->text);
+}
+
+static int tune_problem(tuning *t, problem *p) {
+  const candidate *now = &p->candidates[0];
+  int exit_code = TOOL_OK;
+  for (size_t i = 0; i < p->n && exit_code == TOOL_OK; i++) exit_code = measure(t, p, &p->candidates[i]);
+  if (exit_code == TOOL_OK) exit_code = run_off(t, p);
+  const candidate *best = best_of(p);
+  if (exit_code != TOOL_OK || !best) return exit_code;
+  printf("%4zu/%zu %4.0f s left  %-26s %-34s %10.1f us", t->n_done, t->n_candidates, seconds_left(t), p->text,
+         best->name, best->result.ns / 1e3);
+  if (best != now && now->was_measured) printf("  %.2f x %s", now->result.ns / best->result.ns, now->name);
+  printf("\n");
+  fflush(stdout);
+  return keep(t, p);
+}
+
+static int tune_all(tuning *t) {
+  int exit_code = collect(t);
+  if (exit_code != TOOL_OK) return exit_code;
+  const vkf_device_info *info = vkf_device_get_info(t->session.device);
+  printf("%s (%s)\n%zu problems, %zu candidates, about %.0f s and what the driver takes to compile them\n", info->name,
+         info->driver, t->n_problems, t->n_candidates, (double)t->n_candidates * t->seconds);
+  fflush(stdout);
+  t->began = tool_seconds();
+  exit_code = tool_worker_init(&t->worker, &t->session, t->args);
+  for (size_t i = 0; i < t->n_problems && exit_code == TOOL_OK; i++) exit_code = tune_problem(t, &t->problems[i]);
+  tool_worker_finish(&t->worker);
+  return exit_code == TOOL_OK && t->wrong ? TOOL_FAILED : exit_code;
+}
+
+static int import_times(tuning *t, const char *path) {
+  size_t n = 0;
+  vkf_status status = vkf_device_import_times(t->session.device, path, &n);
+  if (status != VKF_OK) return tool_session_fail(&t->session, status, NULL);
+  printf("%zu times taken in from %s\n", n, path);
+  return TOOL_OK;
+}
+
+static int run_tune(const tool_args *args) {
+  tuning t = {.args = args};
+  int exit_code = tool_session_open(&t.session, args, args->device ? args->device : "", NULL);
+  if (exit_code == TOOL_OK && args->worker) {
+    exit_code = tool_worker_serve(&t.session);
+    tool_session_close(&t.session);
+    return exit_code;
+  }
+  const bool only_files = (args->import_file || args->export_file) && !args->n_operands && !args->problems.n;
+  if (exit_code == TOOL_OK && args->import_file) exit_code = import_times(&t, args->import_file);
+  if (exit_code == TOOL_OK && !only_files) exit_code = tune_all(&t);
+  if (args->export_file && exit_code == TOOL_OK) {
+    vkf_status status = vkf_device_export_times(t.session.device, args->export_file);
+    if (status != VKF_OK) exit_code = tool_session_fail(&t.session, status, NULL);
+  }
+  for (size_t i = 0; i < t.n_problems; i++) free(t.problems[i].candidates);
+  free(t.problems);
+  tool_session_close(&t.session);
+  return exit_code;
+}
+
+static const tool_option options[] = {
+    {"level", 0, TOOL_TEXT, offsetof(tool_args, level), "LEVEL", "quick (the default) or full: more sizes, longer"},
+    {"problem", 0, TOOL_TEXTS, offsetof(tool_args, problems), "PROBLEM",
+     "measure this one, as in `vkformer kernels`; repeatable"},
+    {"seconds", 0, TOOL_NUMBER, offsetof(tool_args, seconds), "X", "of timing a candidate (0.05, full 0.3)"},
+    {"limit", 0, TOOL_NUMBER, offsetof(tool_args, limit), "X", "seconds after which a candidate counts as hung (30)"},
+    {"export", 0, TOOL_TEXT, offsetof(tool_args, export_file), "FILE", "write what is known of the device"},
+    {"import", 0, TOOL_TEXT, offsetof(tool_args, import_file), "FILE", "take in such a file, also of another device"},
+    {"worker", 0, TOOL_FLAG, offsetof(tool_args, worker), NULL, "measure what standard input asks for; tune runs it"},
+};
+static const tool_option_group group = TOOL_GROUP("Options", options);
+
+const tool_command tool_tune = {
+    .name = "tune",
+    .summary = "Measure which kernels are fastest on a device, for a model or in general",
+    .usage = "[MODEL] [OPTION]...",
+    .text =
+        "Every kernel that fits a problem is checked against its error bound, then timed; runs take the fastest.\n"
+        "Times are kept in the cache folder ($VKF_CACHE_DIR, $XDG_CACHE_HOME/vkformer or ~/.cache/vkformer), for this\n"
+        "device, driver and processor. Of a device that was never tuned, times of its architecture or its vendor\n"
+        "count, where there are any. Speed changes by that, results do not.",
+    .examples =
+        "  vkformer tune models/en-es\n"
+        "  vkformer tune --export mine.json\n",
+    .groups = {&group, &tool_common_options},
+    .max_operands = 1,
+    .operand = "one MODEL",
+    .run = run_tune,
+};

@@ -1,0 +1,183 @@
+/* worker: see worker.h.
+ *
+ * A request is a line "PROBLEM KERNEL[,KERNEL] SECONDS"; the answer is a line "done KERNEL NS RATIO" or "wrong KERNEL
+ * RATIO" for each and a line "end", or a line "failed SENTENCE". When it is ready for the first request the child says
+ * "ready".
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "worker.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+/* ---- the child --------------------------------------------------------------------------------------------------- */
+
+static void on_row(void *user, const vkf_bench_row *row) {
+  (void)user;
+  if (row->ratio <= 1 && row->n_runs)
+    printf("done %s %.17g %.17g\n", row->variant, row->median_ns, row->ratio);
+  else
+    printf("wrong %s %.17g\n", row->variant, row->ratio);
+}
+
+int tool_worker_serve(tool_session *session) {
+  char line[2048], problem[128], kernels[1800];
+  double seconds = 0;
+  printf("ready\n");
+  fflush(stdout);
+  while (fgets(line, sizeof line, stdin)) {
+    if (sscanf(line, "%127s %1799s %lf", problem, kernels, &seconds) != 3)
+      return tool_error("tune --worker: expected PROBLEM KERNEL SECONDS, found %s", line);
+    const vkf_bench_params params = {.variant = kernels, .seconds = seconds};
+    vkf_status status = vkf_device_bench(session->device, problem, &params, on_row, NULL);
+    if (status == VKF_OK)
+      printf("end\n");
+    else
+      printf("failed %s\n", vkf_context_message(session->context));
+    fflush(stdout);
+  }
+  return TOOL_OK;
+}
+
+/* ---- the parent -------------------------------------------------------------------------------------------------- */
+
+/* Runs this program as `tune --worker`; never returns. The child of a tuner keeps no times of its own. */
+static void become_worker(const tool_worker *w, int in, int out) {
+  char *argv[64] = {"vkformer", "tune", "--worker", "--device", (char *)w->device};
+  size_t n = 5;
+  for (size_t i = 0; i < w->args->n_icd_files && n + 2 < sizeof argv / sizeof argv[0]; i++) {
+    argv[n++] = "--icd";
+    argv[n++] = (char *)w->args->icd_files[i];
+  }
+  setenv("VKF_CACHE_DIR", "", 1);
+  if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0) execv("/proc/self/exe", argv);
+  _exit(127);
+}
+
+static int start(tool_worker *w) {
+  int to[2] = {-1, -1}, from[2] = {-1, -1};
+  if (pipe(to) != 0 || pipe(from) != 0) return tool_error("a pipe cannot be made: %s", strerror(errno));
+  fcntl(to[1], F_SETFD, FD_CLOEXEC);
+  fcntl(from[0], F_SETFD, FD_CLOEXEC);
+  fflush(NULL);
+  w->pid = fork();
+  if (w->pid == 0) become_worker(w, to[0], from[1]);
+  close(to[0]);
+  close(from[1]);
+  w->to = to[1];
+  w->from = from[0];
+  w->n_line = 0;
+  return w->pid > 0 ? TOOL_OK : tool_error("a process cannot be started: %s", strerror(errno));
+}
+
+static void end(tool_worker *w, bool kill_it) {
+  if (w->pid <= 0) return;
+  close(w->to); /* the end of its input ends it */
+  close(w->from);
+  if (kill_it) kill(w->pid, SIGKILL);
+  while (waitpid(w->pid, NULL, 0) < 0 && errno == EINTR)
+    ;
+  w->pid = 0;
+}
+
+/* A line of the child's, until `deadline`. */
+static tool_outcome read_line(tool_worker *w, double deadline, char *line, size_t size) {
+  for (;;) {
+    char *newline = memchr(w->line, '\n', w->n_line);
+    if (newline) {
+      size_t n = (size_t)(newline - w->line);
+      snprintf(line, size, "%.*s", (int)n, w->line);
+      w->n_line -= n + 1;
+      memmove(w->line, newline + 1, w->n_line);
+      return TOOL_MEASURE_DONE;
+    }
+    if (w->n_line == sizeof w->line) return TOOL_MEASURE_DIED; /* no line is that long: it is not our child's */
+    const double left = deadline - tool_seconds();
+    struct pollfd wait = {.fd = w->from, .events = POLLIN};
+    if (left <= 0 || poll(&wait, 1, (int)(left * 1000) + 1) == 0) return TOOL_MEASURE_HUNG;
+    ssize_t n = read(w->from, w->line + w->n_line, sizeof w->line - w->n_line);
+    if (n == 0 || (n < 0 && errno != EINTR)) return TOOL_MEASURE_DIED;
+    if (n > 0) w->n_line += (size_t)n;
+  }
+}
+
+int tool_worker_init(tool_worker *w, tool_session *session, const tool_args *args) {
+  const vkf_device_info *own = vkf_device_get_info(session->device);
+  size_t n = 0;
+  *w = (tool_worker){.args = args};
+  signal(SIGPIPE, SIG_IGN); /* a child that died is found by reading */
+  vkf_status status = vkf_context_list_devices(session->context, &n);
+  for (size_t i = 0; i < n && status == VKF_OK; i++) {
+    vkf_device_info info;
+    status = vkf_context_device_info(session->context, i, &info);
+    if (status == VKF_OK && memcmp(&info, own, sizeof info) == 0) snprintf(w->device, sizeof w->device, "%zu", i);
+  }
+  return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
+}
+
+/* Takes in one line of an answer; false: it was the last. */
+static bool parse_answer(const char *line, tool_measure *kernels, size_t n) {
+  char name[128] = "";
+  double ns = 0, ratio = 0;
+  const bool is_done = sscanf(line, "done %127s %lf %lf", name, &ns, &ratio) == 3;
+  if (!is_done && sscanf(line, "wrong %127s %lf", name, &ratio) != 2) {
+    for (size_t i = 0; i < n; i++) snprintf(kernels[i].message, sizeof kernels[i].message, "%.255s", line);
+    return false;
+  }
+  for (size_t i = 0; i < n; i++) {
+    if (strcmp(kernels[i].kernel, name) != 0) continue;
+    kernels[i].outcome = is_done ? TOOL_MEASURE_DONE : TOOL_MEASURE_WRONG;
+    kernels[i].ns = ns;
+    kernels[i].ratio = ratio;
+  }
+  return true;
+}
+
+/* The answer to one request; how it ended. */
+static tool_outcome ask(tool_worker *w, const char *problem, tool_measure *kernels, size_t n, double seconds,
+                        double deadline) {
+  char request[2048], line[1024];
+  size_t size = (size_t)snprintf(request, sizeof request, "%s ", problem);
+  for (size_t i = 0; i < n && size < sizeof request; i++)
+    size += (size_t)snprintf(request + size, sizeof request - size, "%s%s", i ? "," : "", kernels[i].kernel);
+  if (size < sizeof request) size += (size_t)snprintf(request + size, sizeof request - size, " %.6f\n", seconds);
+  if (size >= sizeof request) return TOOL_MEASURE_FAILED;
+  if (write(w->to, request, size) != (ssize_t)size) return TOOL_MEASURE_DIED;
+  for (;;) {
+    tool_outcome outcome = read_line(w, deadline, line, sizeof line);
+    if (outcome != TOOL_MEASURE_DONE) return outcome;
+    if (!parse_answer(line, kernels, n)) return TOOL_MEASURE_DONE;
+  }
+}
+
+int tool_worker_measure(tool_worker *w, const char *problem, tool_measure *kernels, size_t n, double seconds,
+                        double limit) {
+  char line[1024];
+  const double deadline = tool_seconds() + limit;
+  tool_outcome outcome = TOOL_MEASURE_DONE;
+  for (size_t i = 0; i < n; i++) kernels[i] = (tool_measure){kernels[i].kernel, TOOL_MEASURE_FAILED, 0, 0, ""};
+  if (w->pid <= 0) {
+    if (start(w) != TOOL_OK) return TOOL_FAILED;
+    outcome = read_line(w, deadline, line, sizeof line);
+    if (outcome == TOOL_MEASURE_DIED) {
+      end(w, true);
+      return tool_error("the process that measures ended before it was ready");
+    }
+  }
+  if (outcome == TOOL_MEASURE_DONE) outcome = ask(w, problem, kernels, n, seconds, deadline);
+  if (outcome == TOOL_MEASURE_DONE) return TOOL_OK;
+  end(w, true);
+  for (size_t i = 0; i < n; i++) kernels[i].outcome = outcome;
+  return TOOL_OK;
+}
+
+void tool_worker_finish(tool_worker *w) {
+  end(w, false);
+}

@@ -1,0 +1,45 @@
+/* worker: a child that measures kernels, so that one that hangs or crashes takes nobody with it. */
+#ifndef VKFORMER_TOOLS_WORKER_H
+#define VKFORMER_TOOLS_WORKER_H
+
+#include <sys/types.h>
+
+#include "program.h"
+
+typedef enum tool_outcome {
+  TOOL_MEASURE_DONE,
+  TOOL_MEASURE_WRONG,  /* over its bound: not timed */
+  TOOL_MEASURE_FAILED, /* the library said why: message */
+  TOOL_MEASURE_HUNG,   /* no answer within the limit */
+  TOOL_MEASURE_DIED    /* the child ended */
+} tool_outcome;
+
+typedef struct tool_measure {
+  const char *kernel; /* asked for; the caller's */
+  tool_outcome outcome;
+  double ns, ratio; /* median; err/bound */
+  char message[256];
+} tool_measure;
+
+typedef struct tool_worker {
+  const tool_args *args;
+  char device[24]; /* index */
+  pid_t pid;       /* 0: none runs */
+  int to, from;    /* its standard input and output */
+  char line[1024]; /* read so far */
+  size_t n_line;
+} tool_worker;
+
+/* The child opens the session's device. Starts none yet. */
+int tool_worker_init(tool_worker *worker, tool_session *session, const tool_args *args);
+/* Measures kernels in turns. The child is started where none runs; one that hangs or died is gone afterwards. limit:
+ * seconds for all of them. TOOL_FAILED after a message if no child can be started. */
+int tool_worker_measure(tool_worker *worker, const char *problem, tool_measure *kernels, size_t n, double seconds,
+                        double limit);
+/* Ends the child. */
+void tool_worker_finish(tool_worker *worker);
+
+/* The child's side: answers standard input line by line on standard output. */
+int tool_worker_serve(tool_session *session);
+
+#endif
