@@ -78,27 +78,34 @@ foreach(row IN LISTS shader_rows)
   endif()
   separate_arguments(defines UNIX_COMMAND "${defines}")
   list(TRANSFORM defines PREPEND -D)
-  set(spv ${spirv_dir}/${name}.spv)
-  set(validate "")
-  if(VKF_SPIRV_VAL)
-    set(validate COMMAND ${VKF_SPIRV_VAL} --target-env vulkan1.1 ${spv})
-  endif()
-  if(has_depfile GREATER -1)
-    set(included DEPFILE ${spv}.d)
-    set(write_depfile --depfile ${spv}.d)
-  else()
-    set(included ${shader_headers})
-    set(write_depfile "")
-  endif()
-  add_custom_command(
-    OUTPUT ${spv}
-    COMMAND ${VKF_GLSLANG} --quiet -V --target-env vulkan1.1 -I${PROJECT_SOURCE_DIR}/shaders ${defines} ${write_depfile} -o
-            ${spv} ${PROJECT_SOURCE_DIR}/shaders/${source} ${validate}
-    DEPENDS ${PROJECT_SOURCE_DIR}/shaders/${source} ${included}
-    COMMENT "shader ${name}"
-    VERBATIM)
-  list(APPEND spirv_names ${name})
-  list(APPEND spirv_files ${spv})
+  # As it is, and as NAME_exact for the reproducible mode (shaders/lib/math.glsl).
+  foreach(mode "" "_exact")
+    set(exact "")
+    if(mode)
+      set(exact -DEXACT)
+    endif()
+    set(spv ${spirv_dir}/${name}${mode}.spv)
+    set(validate "")
+    if(VKF_SPIRV_VAL)
+      set(validate COMMAND ${VKF_SPIRV_VAL} --target-env vulkan1.1 ${spv})
+    endif()
+    if(has_depfile GREATER -1)
+      set(included DEPFILE ${spv}.d)
+      set(write_depfile --depfile ${spv}.d)
+    else()
+      set(included ${shader_headers})
+      set(write_depfile "")
+    endif()
+    add_custom_command(
+      OUTPUT ${spv}
+      COMMAND ${VKF_GLSLANG} --quiet -V --target-env vulkan1.1 -I${PROJECT_SOURCE_DIR}/shaders ${defines} ${exact} ${write_depfile} -o
+              ${spv} ${PROJECT_SOURCE_DIR}/shaders/${source} ${validate}
+      DEPENDS ${PROJECT_SOURCE_DIR}/shaders/${source} ${included}
+      COMMENT "shader ${name}${mode}"
+      VERBATIM)
+    list(APPEND spirv_names ${name}${mode})
+    list(APPEND spirv_files ${spv})
+  endforeach()
 endforeach()
 
 # The list is a file of its own: the command line would grow with the number of shaders.

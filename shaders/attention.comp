@@ -57,14 +57,14 @@ void main() {
     }
     const float factor = risen == top ? 1.0 : exp_below(top - risen);
     top = risen;
-    total *= factor;
-    for (uint d = 0; d < VALUE_WIDTH / STEP; d++) o[d] *= factor;
+    total = mul(total, factor);
+    for (uint d = 0; d < VALUE_WIDTH / STEP; d++) o[d] = mul(o[d], factor);
     for (uint j = 0; j < n; j++) {
       if (!seen[j]) continue;
       const float e = exp_below(score[j] - top);
       const uint from = key_row(me, s0 + j);
       total += e;
-      for (uint d = 0; d < VALUE_WIDTH / STEP; d++) o[d] = fma(PIECE(e), VALUE(from, d), o[d]);
+      for (uint d = 0; d < VALUE_WIDTH / STEP; d++) o[d] = mad(PIECE(e), VALUE(from, d), o[d]);
     }
   }
   if (t0 + gl_LocalInvocationID.x >= T) return;
@@ -74,6 +74,6 @@ void main() {
 #else
     const float y = o[d];
 #endif
-    store(row, me.head * VALUE_WIDTH + d, HEADS * VALUE_WIDTH, total == 0.0 ? 0.0 : y / total);
+    store(row, me.head * VALUE_WIDTH + d, HEADS * VALUE_WIDTH, total == 0.0 ? 0.0 : quotient(y, total));
   }
 }

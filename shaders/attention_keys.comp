@@ -51,8 +51,8 @@ void main() {
     const float factor = risen == top ? 1.0 : exp_below(top - risen);
     top = risen;
     weights[lane] = exp_below(score - top);
-    total *= factor;
-    [[unroll]] for (uint c = 0; c < MAX_CHUNKS; c++) o[c] *= factor;
+    total = mul(total, factor);
+    [[unroll]] for (uint c = 0; c < MAX_CHUNKS; c++) o[c] = mul(o[c], factor);
     barrier();
     for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
       if (rows[j] == VKF_ABSENT) continue;
@@ -60,7 +60,7 @@ void main() {
       total += weights[j];
       [[unroll]] for (uint c = 0; c < MAX_CHUNKS; c++) {
         const uint d = lane + c * VKF_KEY_BLOCK;
-        if (c < CHUNKS && d < VALUE_WIDTH / 4) o[c] = fma(vec4(weights[j]), LOAD(v4, vi + d), o[c]);
+        if (c < CHUNKS && d < VALUE_WIDTH / 4) o[c] = mad(weights[j], LOAD(v4, vi + d), o[c]);
       }
     }
     barrier();
@@ -69,7 +69,7 @@ void main() {
     const uint d = lane + c * VKF_KEY_BLOCK;
     if (c < CHUNKS && d < VALUE_WIDTH / 4) {
       [[unroll]] for (uint i = 0; i < 4; i++)
-        store(row, me.head * VALUE_WIDTH + 4 * d + i, HEADS * VALUE_WIDTH, total == 0.0 ? 0.0 : o[c][i] / total);
+        store(row, me.head * VALUE_WIDTH + 4 * d + i, HEADS * VALUE_WIDTH, total == 0.0 ? 0.0 : quotient(o[c][i], total));
     }
   }
 }

@@ -29,5 +29,5 @@ void main() {
   for (uint s = 0; s < me.keys; s++)
     if (sees(me, s) && is_key(weights[out0 + s])) total += exp_below(weights[out0 + s] - top);
   for (uint s = 0; s < me.keys; s++)
-    weights[out0 + s] = sees(me, s) && is_key(weights[out0 + s]) && total != 0.0 ? exp_below(weights[out0 + s] - top) / total : 0.0;
+    weights[out0 + s] = sees(me, s) && is_key(weights[out0 + s]) && total != 0.0 ? quotient(exp_below(weights[out0 + s] - top), total) : 0.0;
 }

@@ -15,8 +15,8 @@ layout(BINDING(2)) readonly buffer Edits { uint edits[]; };
 float edited(uint kind, float old, float value) {
   precise float y = value;
   if (kind == VKF_EDIT_KIND_ADD) y = old + value;
-  if (kind == VKF_EDIT_KIND_PENALTY) y = old < 0.0 ? old * value : old / value;
-  return y;
+  if (kind == VKF_EDIT_KIND_PENALTY) y = old < 0.0 ? mul(old, value) : quotient(old, value);
+  return flushed(y);
 }
 
 void main() {

@@ -44,7 +44,7 @@ void main() {
   if (HAS_TYPES != 0) type = within(types[at[4].x + row], p.n_types);
   for (uint c = gl_LocalInvocationID.x; c < p.width; c += gl_WorkGroupSize.x) {
     precise float y = 0.0;
-    if (HAS_TABLE != 0) y = entry(id, c) * p.scale;
+    if (HAS_TABLE != 0) y = mul(entry(id, c), p.scale);
     if (HAS_POSITIONS != 0) y = y + position_table[at[3].x + position * p.width + c];
     if (HAS_TYPES != 0) y = y + type_table[at[5].x + type * p.width + c];
     store(row, c, p.width, y);

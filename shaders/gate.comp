@@ -13,7 +13,7 @@ void main() {
   const uint row = gl_WorkGroupID.x, from = at[0].x + row * p.x_stride;
   if (row >= dim[p.rows]) return;
   for (uint c = gl_LocalInvocationID.x; c < p.width; c += gl_WorkGroupSize.x) {
-    precise float y = activate(ACTIVATION, x[from + p.gate_column + c]) * x[from + p.up_column + c];
+    precise float y = mul(activate(ACTIVATION, x[from + p.gate_column + c]), x[from + p.up_column + c]);
     store(row, c, p.width, y);
   }
 }

@@ -42,7 +42,7 @@ layout(BINDING(1)) readonly buffer W { WORDS_OF_4 w4[]; };
 const uint GROUPS = (TM + LANES - 1) / LANES; // rows of x that a lane holds
 
 // The value of lane l, row g * LANES + l, times the four columns of every lane.
-#define ROW(value, l) sums[g * LANES + l] = mad4(value, b, sums[g * LANES + l]);
+#define ROW(value, l) sums[g * LANES + l] = mad(value, b, sums[g * LANES + l]);
 #if defined(BROADCAST) && TM == 1
 #define ROWS(v) ROW(subgroupBroadcast(v, 0), 0)
 #elif defined(BROADCAST)
@@ -59,8 +59,6 @@ const uint GROUPS = (TM + LANES - 1) / LANES; // rows of x that a lane holds
     const vec4 b = vec4(w_now[0].c, w_now[1].c, w_now[2].c, w_now[3].c); \
     [[unroll]] for (uint g = 0; g < GROUPS; g++) { ROWS(x_now[g].c) }     \
   }
-
-vec4 mad4(float a, vec4 b, vec4 c) { return fma(vec4(a), b, c); }
 
 void main() {
   const uint M = dim[p.rows], lane = gl_SubgroupInvocationID, k4 = p.k / 4;

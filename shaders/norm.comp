@@ -20,14 +20,14 @@ void main() {
   if (IS_RMS == 0) {
     float sum = 0.0;
     for (uint c = first + lane; c < end; c += VKF_ROW_PARTIALS) sum += at_column(row, c);
-    mean = total_of(sum) / float(p.width);
+    mean = quotient(total_of(sum), float(p.width));
   }
   float squares = 0.0;
   for (uint c = first + lane; c < end; c += VKF_ROW_PARTIALS) {
     const float d = at_column(row, c) - mean;
     squares = mad(d, d, squares);
   }
-  const float factor = inversesqrt_of(total_of(squares) / float(p.width) + p.eps);
+  const float factor = inversesqrt_of(quotient(total_of(squares), float(p.width)) + p.eps);
   for (uint c = first + lane; c < end; c += VKF_ROW_PARTIALS) normed(row, c, at_column(row, c), mean, factor);
   if (group == 0)
     for (uint c = p.groups * p.width + lane; c < p.row_width; c += VKF_ROW_PARTIALS)

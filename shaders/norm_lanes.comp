@@ -51,26 +51,26 @@ void main() {
       [[unroll]] for (uint h = 0; h < PIECES; h++)
         parts[h] += elements_until(row, first, begin, whole + own + 4 * h * LANES, 0.0);
     }
-    mean = total_of(parts) / float(p.width);
+    mean = quotient(total_of(parts), float(p.width));
   }
   [[unroll]] for (uint h = 0; h < PIECES; h++) parts[h] = vec4(0.0);
   for (uint c0 = own; c0 < whole; c0 += VKF_ROW_PARTIALS) {
     [[unroll]] for (uint h = 0; h < PIECES; h++) {
       const vec4 d = elements(row, first, begin, c0 + 4 * h * LANES) - mean;
-      parts[h] = fma(d, d, parts[h]);
+      parts[h] = mad(d, d, parts[h]);
     }
   }
   if (whole < p.width) {
     [[unroll]] for (uint h = 0; h < PIECES; h++) {
       const vec4 d = elements_until(row, first, begin, whole + own + 4 * h * LANES, mean) - mean;
-      parts[h] = fma(d, d, parts[h]);
+      parts[h] = mad(d, d, parts[h]);
     }
   }
-  const float factor = inversesqrt_of(total_of(parts) / float(p.width) + p.eps);
+  const float factor = inversesqrt_of(quotient(total_of(parts), float(p.width)) + p.eps);
   const uint fours = p.width / 4 * 4;
   for (uint c = own; c < fours; c += 4 * LANES) {
-    precise vec4 y = (elements(row, first, begin, c) - mean) * factor;
-    if (HAS_WEIGHT != 0) y = y * weights(first + c);
+    precise vec4 y = mul(elements(row, first, begin, c) - mean, factor);
+    if (HAS_WEIGHT != 0) y = mul(y, weights(first + c));
     if (HAS_BIAS != 0) y = y + biases(first + c);
     store4(row, first + c, p.row_width, y);
   }

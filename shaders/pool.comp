@@ -27,6 +27,6 @@ void main() {
         pooled = value;
       n++;
     }
-    store(seq, c, p.width, IS_MAX == 0 && n > 0 ? pooled / float(n) : pooled);
+    store(seq, c, p.width, IS_MAX == 0 && n > 0 ? quotient(pooled, float(n)) : pooled);
   }
 }

@@ -29,7 +29,7 @@ void main() {
       const bool second = p.interleaved != 0 ? h % 2 != 0 : h >= half_width;
       const uint pair = p.interleaved != 0 ? h / 2 : h % half_width, step = p.interleaved != 0 ? 1 : half_width;
       const float cosine = table[angles + 2 * pair], sine = table[angles + 2 * pair + 1];
-      const float other = x[from + (second ? c - step : c + step)] * sine;
+      const float other = mul(x[from + (second ? c - step : c + step)], sine);
       y = mad(y, cosine, second ? other : -other);
     }
     store(row, c, p.width, y);

@@ -19,6 +19,8 @@ static const tool_option common_options[] = {
     {"device", 'd', TOOL_TEXT, offsetof(tool_args, device), "D",
      "an index, a UUID, part of a device's or driver's name,\nor one of lavapipe, swiftshader, gpu, cpu, ref"},
     {"icd", 0, TOOL_ICD, offsetof(tool_args, icd_files), "FILE", "one more Vulkan driver manifest; repeatable"},
+    {"deterministic", 0, TOOL_FLAG, offsetof(tool_args, deterministic), NULL,
+     "the same bits on every device, ref included; slower"},
     {"profile", 0, TOOL_MAYBE_TEXT, offsetof(tool_args, profile), "[=FILE]",
      "time every node of what runs: a table on standard error,\nand a trace for chrome://tracing in FILE"},
     {"verbose", 'v', TOOL_FLAG, offsetof(tool_args, verbose), NULL, "say what is chosen and why; -vv says more"},

@@ -90,6 +90,7 @@ int tool_session_open_context(tool_session *session, const tool_args *args) {
   params.log_level = args->verbose > 1 ? VKF_LOG_DEBUG : args->verbose ? VKF_LOG_INFO : VKF_LOG_WARNING;
   params.icd_files = args->icd_files;
   params.n_icd_files = args->n_icd_files;
+  params.deterministic = args->deterministic;
   vkf_status status = vkf_context_create(&params, &session->context);
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }

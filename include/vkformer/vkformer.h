@@ -111,6 +111,9 @@ typedef struct vkf_context_params {
    * $XDG_CACHE_HOME/vkformer, else ~/.cache/vkformer; "": nowhere. A cache that is damaged, not this user's or not to be
    * written is no error. */
   const char *cache_folder;
+  /* Not 0: the reproducible mode. Devices opened in this context give the same bits, whichever they are, "ref" included: one
+   * order of sums, no fused multiply-add, functions of our own, 0 in the place of what is nearer to 0 than 2^-100. Slower. */
+  int deterministic;
 } vkf_context_params;
 
 /* params: NULL for silence and defaults. No Vulkan call is made before a device is listed or opened. */

@@ -12,9 +12,9 @@ layout(BINDING(OUT + 1)) readonly buffer Scales { float scales[]; };
 
 void finish(uint row, uint column, float sum) {
 #ifdef ROW_SCALES
-  sum *= scales[at[OUT + 1].x + column];
+  sum = mul(sum, scales[at[OUT + 1].x + column]);
 #endif
-  precise float y = sum * p.scale;
+  precise float y = mul(sum, p.scale);
   if (HAS_BIAS != 0) y += bias_data[at[2].x + column];
   y = activate(ACTIVATION, y);
   if (HAS_RESIDUAL != 0) y += residual_data[at[3].x + row * p.n + column];

@@ -26,8 +26,8 @@ float element(uint row, uint column, float x) {
 }
 
 void normed(uint row, uint column, float element, float mean, float factor) {
-  precise float y = (element - mean) * factor;
-  if (HAS_WEIGHT != 0) y = y * WEIGHT(column);
+  precise float y = mul(element - mean, factor);
+  if (HAS_WEIGHT != 0) y = mul(y, WEIGHT(column));
   if (HAS_BIAS != 0) y = y + BIAS(column);
   store(row, column, p.row_width, y);
 }

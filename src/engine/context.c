@@ -52,6 +52,7 @@ vkf_status vkf_context_create(const vkf_context_params *params, vkf_context **ou
   ctx = vkf_env_alloc(&env, 1, sizeof *ctx);
   if (!ctx) return VKF_ERROR_MEMORY;
   ctx->env = env;
+  ctx->deterministic = params && params->deterministic;
   if (params && params->n_icd_files) {
     ctx->icd_files = vkf_env_alloc(&ctx->env, params->n_icd_files, sizeof *ctx->icd_files);
     if (!ctx->icd_files) VKF_FAIL(&ctx->env, VKF_ERROR_MEMORY, "no memory for the list of driver manifests");

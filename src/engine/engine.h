@@ -20,6 +20,7 @@ struct vkf_context {
   char **icd_files;
   size_t n_icd_files;
   char *cache_folder; /* of tuned results (cache.h); NULL: none is kept */
+  bool deterministic;
 };
 
 typedef struct vkf_profile vkf_profile;

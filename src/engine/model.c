@@ -20,6 +20,7 @@ vkf_status vkf_model_open(vkf_device *dev, const char *folder, vkf_model **out) 
   VKF_TRY(vkf_model_net_open(env, folder, &m->net));
   VKF_TRY(vkf_engine_generation_read(&m->generation, folder));
   VKF_TRY(vkf_engine_open_tokenizer(env, folder, &m->tokenizer, &m->no_tokenizer));
+  if (dev->backend->exact) vkf_model_net_flush_tiny(m->net);
   vkf_model_net_weights(m->net, &source);
   VKF_TRY(dev->backend->table->weights_create(dev->backend, &source, NULL, &m->weights));
   vkf_engine_programs_init(&m->programs, env, dev->backend, m->net, m->weights);

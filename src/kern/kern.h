@@ -45,6 +45,7 @@ typedef struct vkf_problem {
   uint32_t batch, heads;      /* attention, append, relative_bias: sequences and heads */
   vkf_weight_packing packing; /* of the weight operand; attention, append: its format is that of keys and values */
   vkf_order_class order;      /* what the run asks for */
+  bool exact;                 /* the reproducible mode */
 } vkf_problem;
 
 /* Measured times (kern/tuned.h); NULL wherever it is asked for: none. */

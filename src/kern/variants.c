@@ -189,7 +189,8 @@ const char *vkf_kern_name(const vkf_variant *v, char *buffer, size_t size) {
 
 const char *vkf_kern_module(const vkf_variant *v, const vkf_problem *p, char *buffer, size_t size) {
   const bool own = p->packing.format != VKF_FORMAT_F32;
-  snprintf(buffer, size, "%s%s%s", v->module, own ? "_" : "", own ? vkf_format_get(p->packing.format)->name : "");
+  snprintf(buffer, size, "%s%s%s%s", v->module, own ? "_" : "", own ? vkf_format_get(p->packing.format)->name : "",
+           p->exact ? "_exact" : "");
   return buffer;
 }
 

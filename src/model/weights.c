@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "model/internal.h"
+#include "shared/exact.h"
 
 /* Buffers that transformers writes or once wrote beside the parameters: their endings. */
 static const char *const buffers[] = {
@@ -223,9 +224,11 @@ vkf_status vkf_model_load_weight(void *user, uint32_t index, float *dst) {
   const vkf_model_weight *weight = &net->weights[index];
   uint32_t columns = net->infos[index].rank == 2 ? net->infos[index].shape[1] : 1;
   for (uint32_t i = 0; i < weight->n_parts; i++) {
+    const size_t n = (size_t)weight->parts[i].n_rows * columns;
     vkf_status st = load_part(net, &weight->parts[i], columns, dst);
     if (st != VKF_OK) return st;
-    dst += weight->parts[i].n_rows * columns;
+    for (size_t j = 0; net->flush_tiny && j < n; j++) dst[j] = vkf_exact_flush(dst[j]);
+    dst += n;
   }
   return VKF_OK;
 }

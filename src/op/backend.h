@@ -64,6 +64,7 @@ typedef struct vkf_rounding {
   double log_ulp;
   double div_ulp;   /* of a/b (Vulkan: 2.5) */
   double rsqrt_ulp; /* of inversesqrt (Vulkan: 2) */
+  double tiny;      /* what a result below the normal numbers may lose: 2^-126, in the reproducible mode 2^-100 */
 } vkf_rounding;
 
 typedef struct vkf_backend_table {
@@ -109,6 +110,7 @@ struct vkf_backend {
   const vkf_backend_table *table;
   vkf_env *env;
   const vkf_observer *observer; /* NULL: nobody; whoever sets it puts back what was there */
+  bool exact; /* the reproducible mode: set before anything is created from the backend */
 };
 
 #endif

@@ -214,6 +214,7 @@ static vkf_status program_run(vkf_program *p, const vkf_dims *dims, uint32_t fir
     for (uint32_t i = block->first_node; i < block->first_node + block->n_nodes; i++) {
       vkf_call call;
       VKF_TRY(vkf_call_from_plan(p->env, p->plan, i, dims, p->bases, &call));
+      call.fixed = p->backend->exact;
       VKF_TRY(vkf_ref_run(p->env, &call));
       uint64_t now = vkf_clock_ns();
       p->node_ns[i] = now - last;
@@ -248,7 +249,8 @@ static const char *program_node_variant(const vkf_program *p, uint32_t node, vkf
                              .log_abs = 0x1p-24,
                              .log_ulp = 1,
                              .div_ulp = 0.5,
-                             .rsqrt_ulp = 1};
+                             .rsqrt_ulp = 1,
+                             .tiny = 0x1p-126};
   return "ref";
 }
 

@@ -115,13 +115,13 @@ static double tanh_bound(double x, double error, const vkf_rounding *r) {
   double own = e * vkf_ref_exp_error(r, 2 * (fabs(x) + error));
   return error +
          (slope * own + (vkf_ref_gamma(2, r->u) + vkf_ref_div_error(r)) * (fabs(tanh(x)) + error + own)) * (1 + 1e-4) +
-         4 * VKF_TINY;
+         4 * r->tiny;
 }
 
 /* The square of an x off by `error`: nothing below zero. */
 static double relu2_bound(double x, double error, const vkf_rounding *r) {
   double low = VKF_MAX(x, 0), high = x + error > 0 ? x + error : 0;
-  return (high - low) * (high + low) + r->u * high * high + VKF_TINY;
+  return (high - low) * (high + low) + r->u * high * high + r->tiny;
 }
 
 double vkf_ref_activate_spread(vkf_activation act, double x, double error) {
@@ -133,9 +133,9 @@ double vkf_ref_activate_bound(vkf_activation act, double x, double error, const 
   double through = lipschitz(act) * error;
   if (act == VKF_ACT_NONE || act == VKF_ACT_RELU) return through;
   if (act == VKF_ACT_TANH) return tanh_bound(x, error, r);
-  if (act == VKF_ACT_SIGMOID) return through + logistic_bound(x, r) + 4 * VKF_TINY;
+  if (act == VKF_ACT_SIGMOID) return through + logistic_bound(x, r) + 4 * r->tiny;
   if (act == VKF_ACT_RELU2) return relu2_bound(x, error, r);
   double y = fabs(vkf_ref_activate(act, x)) + through;
   return through + (fabs(x) + error) * gate_bound(act, x, r) * (1 + 4 * r->u) + vkf_ref_gamma(2, r->u) * y +
-         4 * VKF_TINY;
+         4 * r->tiny;
 }

@@ -3,7 +3,10 @@
  * One query of one head at a time: its scores, their softmax, the weighted sum of the values. A key that is masked out,
  * or whose score is minus infinity, is no key; a query without any key gives zeros.
  */
+#include "ref/fixed.h"
 #include "ref/internal.h"
+
+#include <float.h>
 
 /* One query of one head. Arrays over the keys. */
 typedef struct query {
@@ -61,7 +64,7 @@ static void find_scores(query *q) {
     if (!vkf_ref_judging(call)) continue;
     const vkf_rounding *r = call->rounding;
     for (uint32_t i = 0; i < p->key_width; i++) magnitude += fabs((double)x[i] * k[i]);
-    double error = vkf_ref_gamma(p->key_width + 1, r->u) * fabs(scale) * magnitude + (p->key_width + 2) * VKF_TINY;
+    double error = vkf_ref_gamma(p->key_width + 1, r->u) * fabs(scale) * magnitude + (p->key_width + 2) * r->tiny;
     if (bias->data) error += r->u * (fabs(q->score[s]) + error);
     q->score_error[s] = isfinite(q->score[s]) ? error : 0;
   }
@@ -104,7 +107,7 @@ static void bound_weights(query *q) {
     double logarithm =
         q->score_error[s] + r->u * t + vkf_ref_exp_error(r, t) + rescalings * (2 * r->u * r->exp_ulp_base + r->u);
     q->weight_error[s] = expm1(logarithm * (1 + 1e-4)); /* 1e-4: terms of the second order in u */
-    error += q->weight[s] * q->weight_error[s] + (rescalings + 2) * VKF_TINY;
+    error += q->weight[s] * q->weight_error[s] + (rescalings + 2) * r->tiny;
     sum += q->weight[s] * (1 + q->weight_error[s]);
   }
   q->sum_error = error + vkf_ref_gamma(vkf_ref_depth(r, q->n_keys) + 1, r->u) * sum;
@@ -118,9 +121,9 @@ static void store_weights(const query *q, bool any) {
     double value = any ? q->weight[s] / q->sum : 0, bound = 0;
     if (value != 0 && vkf_ref_judging(call)) {
       double left = q->sum - q->sum_error;
-      double off = q->weight[s] * q->weight_error[s] + value * q->sum_error + VKF_TINY;
+      double off = q->weight[s] * q->weight_error[s] + value * q->sum_error + call->rounding->tiny;
       bound = left > 0 ? off / left + vkf_ref_div_error(call->rounding) * (value + off / left) : 2;
-      bound = VKF_MIN(bound + VKF_TINY, 1 + 1e-3); /* both lie in [0, 1], but for roundings */
+      bound = VKF_MIN(bound + call->rounding->tiny, 1 + 1e-3); /* both lie in [0, 1], but for roundings */
     }
     vkf_ref_store(call, 0, at + s, value, bound);
   }
@@ -141,9 +144,9 @@ static void store_values(const query *q, bool any, double *acc, double *acc_erro
     const float *v = kv_row(q, VKF_ATTENTION_V, s);
     for (uint32_t i = 0; i < width; i++) acc[i] += q->weight[s] * (double)v[i];
     if (!vkf_ref_judging(call)) continue;
-    double own = q->weight[s] * (q->weight_error[s] + gamma * (1 + q->weight_error[s])) + 4 * VKF_TINY;
+    double own = q->weight[s] * (q->weight_error[s] + gamma * (1 + q->weight_error[s])) + 4 * call->rounding->tiny;
     for (uint32_t i = 0; i < width; i++) {
-      acc_error[i] += own * fabs(v[i]) + 4 * VKF_TINY;
+      acc_error[i] += own * fabs(v[i]) + 4 * call->rounding->tiny;
       largest[i] = VKF_MAX(largest[i], fabs((double)v[i]));
     }
   }
@@ -152,8 +155,9 @@ static void store_values(const query *q, bool any, double *acc, double *acc_erro
     if (any && vkf_ref_judging(call)) {
       double left = q->sum - q->sum_error;
       double off = left > 0 ? (acc_error[i] + fabs(value) * q->sum_error) / left : INFINITY;
-      bound = off + (vkf_ref_div_error(call->rounding) + call->rounding->u) * (fabs(value) + off) + VKF_TINY;
-      bound = VKF_MIN(bound, 2 * largest[i] * (1 + 1e-3) + VKF_TINY);
+      bound =
+          off + (vkf_ref_div_error(call->rounding) + call->rounding->u) * (fabs(value) + off) + call->rounding->tiny;
+      bound = VKF_MIN(bound, 2 * largest[i] * (1 + 1e-3) + call->rounding->tiny);
     }
     vkf_ref_store(call, 0, at + i, value, bound);
   }
@@ -222,6 +226,76 @@ static void spread_query(query *q, query *e, bool values, double *acc, float *ou
 
 /* ------------------------------------------------------------------------------------------------------------------ */
 
+/* ---- the reproducible mode --------------------------------------------------------------------------------------- */
+
+static float fixed_score(const query *q, const float *x, uint32_t s) {
+  const vkf_view *bias = &q->call->in[VKF_ATTENTION_BIAS];
+  float products = fixed_dot(x, kv_row(q, VKF_ATTENTION_K, s), q->p->key_width);
+  if (!bias->data) return mul(products, q->p->scale);
+  size_t head = q->p->bias_per_head ? q->head : 0;
+  return mad(products, q->p->scale,
+             ((const float *)bias->data)[head * bias->stride[0] + q->t * bias->stride[1] + s * bias->stride[2]]);
+}
+
+/* The scores of all keys into score; whether a key has none into seen. */
+static void fixed_scores(query *q, float *score) {
+  const float *x = vkf_ref_row(&q->call->in[VKF_ATTENTION_Q], (size_t)q->seq * q->call->dims->v[q->p->queries] + q->t);
+  for (uint32_t s = 0; s < q->n_keys; s++) {
+    q->seen[s] = sees(q, s);
+    if (q->seen[s]) score[s] = fixed_score(q, x + q->p->q_column + (size_t)q->head * q->p->key_width, s);
+    if (q->seen[s] && score[s] == -INFINITY) q->seen[s] = false;
+  }
+}
+
+/* The online softmax of shaders/attention.comp: keys in blocks from key 0. out [V] holds the sums. */
+static void fixed_values(const query *q, const float *score, float *sum) {
+  uint32_t width = q->p->value_width;
+  size_t row = (size_t)q->seq * q->call->dims->v[q->p->queries] + q->t;
+  float top = -FLT_MAX, total = 0;
+  for (uint32_t i = 0; i < width; i++) sum[i] = 0;
+  for (uint32_t first = 0; first < q->n_keys; first += VKF_KEY_BLOCK) {
+    uint32_t end = VKF_MIN(first + VKF_KEY_BLOCK, q->n_keys);
+    float risen = top;
+    for (uint32_t s = first; s < end; s++) risen = q->seen[s] && score[s] > risen ? score[s] : risen;
+    float factor = risen == top ? 1 : exp_below(top - risen);
+    top = risen;
+    total = mul(total, factor);
+    for (uint32_t i = 0; i < width; i++) sum[i] = mul(sum[i], factor);
+    for (uint32_t s = first; s < end; s++) {
+      if (!q->seen[s]) continue;
+      const float *v = kv_row(q, VKF_ATTENTION_V, s);
+      float e = exp_below(score[s] - top);
+      total += e;
+      for (uint32_t i = 0; i < width; i++) sum[i] = mad(e, v[i], sum[i]);
+    }
+  }
+  size_t at = row * q->call->out[0].stride[0] + (size_t)q->head * width;
+  for (uint32_t i = 0; i < width; i++) vkf_ref_store_same(q->call, 0, at + i, total == 0 ? 0 : quotient(sum[i], total));
+}
+
+static void fixed_weights(const query *q, const float *score) {
+  const vkf_view *out = &q->call->out[0];
+  size_t at = q->seq * out->stride[0] + q->head * out->stride[1] + q->t * out->stride[2];
+  float top = -FLT_MAX, total = 0;
+  for (uint32_t s = 0; s < q->n_keys; s++) top = q->seen[s] && score[s] > top ? score[s] : top;
+  for (uint32_t s = 0; s < q->n_keys; s++) total += q->seen[s] ? exp_below(score[s] - top) : 0;
+  for (uint32_t s = 0; s < q->n_keys; s++) {
+    bool any = q->seen[s] && total != 0;
+    vkf_ref_store_same(q->call, 0, at + s, any ? quotient(exp_below(score[s] - top), total) : 0);
+  }
+}
+
+/* numbers: room for the scores and the sums of the values. */
+static void fixed_query(query *q, bool values, float *numbers) {
+  fixed_scores(q, numbers);
+  if (values)
+    fixed_values(q, numbers, numbers + q->n_keys);
+  else
+    fixed_weights(q, numbers);
+}
+
+/* ---- both modes -------------------------------------------------------------------------------------------------- */
+
 static vkf_status check_ancestry(vkf_env *env, const vkf_call *call, const vkf_attention_params *p) {
   const vkf_view *ancestry = &call->in[VKF_ATTENTION_ANCESTRY];
   for (uint32_t r = 0; ancestry->data && r < call->dims->v[p->seqs]; r++) {
@@ -257,6 +331,10 @@ static vkf_status run(vkf_env *env, const vkf_call *call, const vkf_attention_pa
   for (q.seq = 0; q.seq < call->dims->v[p->seqs]; q.seq++) {
     for (q.t = 0; q.t < call->dims->v[p->queries]; q.t++) {
       for (q.head = 0; q.head < p->n_heads; q.head++) {
+        if (call->fixed) {
+          fixed_query(&q, values, (float *)numbers);
+          continue;
+        }
         find_scores(&q);
         if (errors) {
           spread_query(&q, &e, values, acc, spread);

@@ -1,4 +1,5 @@
 /* matmul: out = act(scale x w^T + bias) + residual. */
+#include "ref/fixed.h"
 #include "ref/internal.h"
 
 /* Multiples of 1/2: their products are multiples of 1/4, so a sum below 2^22 is exact in any order. */
@@ -46,13 +47,22 @@ static double element_bound(const vkf_call *call, bool halves, double sum, doubl
   const vkf_rounding *r = call->rounding;
   bool exact = halves && magnitude < 0x1p22 && p->scale == 0;
   double chain = vkf_ref_depth(r, p->k) + (p->scale == 0 ? 2 : 3) + r->scaled_rows,
-         tiny = (p->k + 2) * (1 + fabs((double)p->scale)) * (1 + largest) * VKF_TINY;
+         tiny = (p->k + 2) * (1 + fabs((double)p->scale)) * (1 + largest) * r->tiny;
   double error = exact ? 0 : vkf_ref_gamma(chain, r->u) * magnitude + tiny;
   double bound = vkf_ref_activate_bound(p->activation, sum, error, r);
   if (residual && !(exact && bound == 0 && floor(4 * result) == 4 * result && fabs(result) < 0x1p22)) {
-    bound += r->u * (fabs(result) + bound) + VKF_TINY;
+    bound += r->u * (fabs(result) + bound) + r->tiny;
   }
   return bound;
+}
+
+static float fixed_element(const vkf_call *call, const float *x, uint32_t n, const float *residual) {
+  const vkf_matmul_params *p = &call->params->matmul;
+  const float *bias = call->in[VKF_MATMUL_BIAS].data;
+  float y = mul(fixed_dot(x, vkf_ref_row(&call->in[VKF_MATMUL_W], n), p->k), p->scale == 0 ? 1 : p->scale);
+  if (bias) y += bias[n];
+  y = activate(p->activation, y);
+  return residual ? y + residual[n] : y;
 }
 
 vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
@@ -69,6 +79,11 @@ vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
   for (uint32_t n = 0; n < p->n; n++) { /* outside: a row of w is read once, the rows of x stay in the cache */
     double largest = judging && call->rounding->scaled_rows ? largest_of(vkf_ref_row(w, n), p->k) : 0;
     for (uint32_t m = 0; m < rows; m++) {
+      if (call->fixed) {
+        const float *row = residual->data ? vkf_ref_row(residual, m) : NULL;
+        vkf_ref_store_same(call, 0, m * out->stride[0] + n, fixed_element(call, vkf_ref_row(x, m), n, row));
+        continue;
+      }
       double sum = scale * dot(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k) + (bias ? (double)bias[n] : 0);
       double result = vkf_ref_activate(p->activation, sum), bound = 0;
       if (residual->data) result += (double)vkf_ref_row(residual, m)[n];

@@ -1,4 +1,5 @@
 /* norm: layer norm (Ba et al. 2016, Layer normalization) and root mean square norm (Zhang and Sennrich 2019). */
+#include "ref/fixed.h"
 #include "ref/internal.h"
 
 /* One row, exactly: y = x + residual, its mean (0 for RMS) and mean square about it. */
@@ -30,9 +31,10 @@ typedef struct row_error {
 } row_error;
 
 /* Rounding of one centred element, apart from the shared shift. */
-static double element_error(const row_state *s, const row_error *e, uint32_t i, vkf_norm_kind kind, double u) {
+static double element_error(const row_state *s, const row_error *e, uint32_t i, vkf_norm_kind kind,
+                            const vkf_rounding *r) {
   double y = y_at(s, i), own = e->y_u * fabs(y);
-  return kind == VKF_NORM_LAYER ? own + u * (fabs(y - s->mean) + e->mean + own) + VKF_TINY : own;
+  return kind == VKF_NORM_LAYER ? own + r->u * (fabs(y - s->mean) + e->mean + own) + r->tiny : own;
 }
 
 static row_error bound_moments(const row_state *s, const vkf_norm_params *p, const vkf_rounding *r) {
@@ -41,18 +43,18 @@ static row_error bound_moments(const row_state *s, const vkf_norm_params *p, con
   if (p->kind == VKF_NORM_LAYER) {
     double magnitude = 0;
     for (uint32_t i = 0; i < s->width; i++) magnitude += fabs(y_at(s, i));
-    e.mean = vkf_ref_gamma(chain + (s->residual ? 1 : 0), r->u) * magnitude / s->width + s->width * VKF_TINY;
+    e.mean = vkf_ref_gamma(chain + (s->residual ? 1 : 0), r->u) * magnitude / s->width + s->width * r->tiny;
   }
   /* Computed c = c + shift + own: the shared shift drops out of the first order, since the c sum to zero. */
   double first = 0, second = 0;
   for (uint32_t i = 0; i < s->width; i++) {
-    double own = element_error(s, &e, i, p->kind, r->u);
+    double own = element_error(s, &e, i, p->kind, r);
     first += 2 * fabs(y_at(s, i) - s->mean) * own;
     second += (e.mean + own) * (e.mean + own);
   }
   double off = (first + second) / s->width;
   double eps = (double)p->eps, total = s->variance + eps;
-  off += vkf_ref_gamma(chain + 1, r->u) * (s->variance + off) + r->u * (total + off) + VKF_TINY;
+  off += vkf_ref_gamma(chain + 1, r->u) * (s->variance + off) + r->u * (total + off) + r->tiny;
   double low = VKF_MAX(total - off, eps * (1 - 4 * r->u)), high = total + off;
   double spread = low > 0 ? VKF_MAX(sqrt(total / low) - 1, 1 - sqrt(total / high)) : INFINITY;
   e.scale = (1 + spread) * (1 + 2 * r->u * r->rsqrt_ulp) - 1;
@@ -70,12 +72,38 @@ static void norm_group(const vkf_call *call, const row_state *s, size_t to, uint
     double c = y_at(s, i) - s->mean, w = weight ? (double)weight[first + i] : 1, result = c * scale * w;
     double shift = bias ? (double)bias[first + i] : 0, bound = 0;
     if (vkf_ref_judging(call)) {
-      double off = e.mean + element_error(s, &e, i, p->kind, call->rounding->u);
+      double off = e.mean + element_error(s, &e, i, p->kind, call->rounding);
       double high = (fabs(c) + off) * scale * (1 + e.scale) * (1 + vkf_ref_gamma(2, call->rounding->u));
-      bound = fabs(w) * (high - fabs(c) * scale) + 2 * VKF_TINY * (1 + fabs(w));
+      bound = fabs(w) * (high - fabs(c) * scale) + 2 * call->rounding->tiny * (1 + fabs(w));
       if (bias) bound += call->rounding->u * (fabs(result + shift) + bound);
     }
     vkf_ref_store(call, 0, to + first + i, result + shift, bound);
+  }
+}
+
+static float fixed_y(const row_state *s, uint32_t i) {
+  return s->residual ? s->x[i] + s->residual[i] : s->x[i];
+}
+
+static void fixed_group(const vkf_call *call, const row_state *s, size_t to, uint32_t first) {
+  const vkf_norm_params *p = &call->params->norm;
+  const float *weight = call->in[VKF_NORM_WEIGHT].data, *bias = call->in[VKF_NORM_BIAS].data;
+  float part[VKF_ROW_PARTIALS] = {0}, mean = 0;
+  if (p->kind == VKF_NORM_LAYER) {
+    for (uint32_t i = 0; i < p->width; i++) part[i % VKF_ROW_PARTIALS] += fixed_y(s, i);
+    mean = quotient(fixed_total(part), (float)p->width);
+    for (uint32_t i = 0; i < VKF_ROW_PARTIALS; i++) part[i] = 0;
+  }
+  for (uint32_t i = 0; i < p->width; i++) {
+    float c = fixed_y(s, i) - mean, *sum = &part[i % VKF_ROW_PARTIALS];
+    *sum = mad(c, c, *sum);
+  }
+  float factor = quotient(1, sqrtf(quotient(fixed_total(part), (float)p->width) + p->eps));
+  for (uint32_t i = 0; i < p->width; i++) {
+    float y = mul(fixed_y(s, i) - mean, factor);
+    if (weight) y = mul(y, weight[first + i]);
+    if (bias) y += bias[first + i];
+    vkf_ref_store_same(call, 0, to + first + i, y);
   }
 }
 
@@ -101,6 +129,10 @@ vkf_status vkf_ref_norm(vkf_env *env, const vkf_call *call) {
     size_t to = row * call->out[0].stride[0];
     for (uint32_t first = 0; first < n; first += p->width) {
       row_state s = {.x = x + first, .residual = residual ? residual + first : NULL, .width = p->width};
+      if (call->fixed) {
+        fixed_group(call, &s, to, first);
+        continue;
+      }
       exact_moments(&s, p->kind);
       norm_group(call, &s, to, first);
     }

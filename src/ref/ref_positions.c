@@ -1,16 +1,23 @@
 /* What knows positions: rotary positions (Su et al. 2021, RoFormer) and the relative bias of T5 (Raffel et al. 2020).
  */
+#include "ref/fixed.h"
 #include "ref/internal.h"
 
 /* ---- rope -------------------------------------------------------------------------------------------------------- */
 
 /* The pair (a, b) of columns i and k: a cos - b sin at i, b cos + a sin at k. Two products and a sum each. */
 static void turn(const vkf_call *call, const float *x, size_t to, uint32_t i, uint32_t k, double cosine, double sine) {
+  if (call->fixed) {
+    float c = (float)cosine, s = (float)sine;
+    vkf_ref_store_same(call, 0, to + i, mad(x[i], c, -mul(x[k], s)));
+    vkf_ref_store_same(call, 0, to + k, mad(x[k], c, mul(x[i], s)));
+    return;
+  }
   double a = (double)x[i], b = (double)x[k], bound_a = 0, bound_b = 0;
   if (vkf_ref_judging(call)) {
     double two = vkf_ref_gamma(2, call->rounding->u);
-    bound_a = two * (fabs(a * cosine) + fabs(b * sine)) + 3 * VKF_TINY;
-    bound_b = two * (fabs(b * cosine) + fabs(a * sine)) + 3 * VKF_TINY;
+    bound_a = two * (fabs(a * cosine) + fabs(b * sine)) + 3 * call->rounding->tiny;
+    bound_b = two * (fabs(b * cosine) + fabs(a * sine)) + 3 * call->rounding->tiny;
   }
   vkf_ref_store(call, 0, to + i, a * cosine - b * sine, bound_a);
   vkf_ref_store(call, 0, to + k, b * cosine + a * sine, bound_b);

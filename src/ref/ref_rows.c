@@ -1,7 +1,9 @@
 /* Ops on rows: embed, append, gather, log-softmax, edit, top-k. What moves or selects gives the same bits everywhere.
  */
+#include "ref/fixed.h"
 #include "ref/internal.h"
 
+#include <float.h>
 #include <string.h>
 
 /* The row of a table that in[index][r] names; NULL in *row where the op has no such table. */
@@ -26,6 +28,7 @@ vkf_status vkf_ref_embed(vkf_env *env, const vkf_call *call) {
     VKF_TRY(table_row(env, call, VKF_EMBED_TYPES, r, p->n_types, "type", &type));
     for (uint32_t i = 0; i < p->width; i++) {
       float y = token ? token[i] * p->scale : 0;
+      if (call->fixed) y = vkf_exact_flush(y);
       if (place) y = y + place[i];
       if (type) y = y + type[i];
       vkf_ref_store_same(call, 0, r * call->out[0].stride[0] + i, y);
@@ -80,7 +83,7 @@ static double bound_log_sum(const vkf_rounding *r, const float *x, uint32_t widt
     double t = max - (double)x[i];
     if (!(t < INFINITY)) continue; /* exp(-inf) is exact */
     double own = expm1((r->u * t + vkf_ref_exp_error(r, t)) * (1 + 1e-4)), w = exp(-t);
-    error += w * own + 2 * VKF_TINY;
+    error += w * own + 2 * r->tiny;
     sum += w * (1 + own);
   }
   double relative = (error + vkf_ref_gamma(vkf_ref_depth(r, width), r->u) * sum) / z;
@@ -90,11 +93,25 @@ static double bound_log_sum(const vkf_rounding *r, const float *x, uint32_t widt
   return through + VKF_MAX(near_one, 2 * r->u * r->log_ulp * y);
 }
 
+static void fixed_log_softmax(const vkf_call *call, uint32_t r) {
+  uint32_t width = call->params->log_softmax.width;
+  const float *x = vkf_ref_row(&call->in[VKF_LOG_SOFTMAX_X], r);
+  float part[VKF_ROW_PARTIALS] = {0}, max = -FLT_MAX;
+  for (uint32_t i = 0; i < width; i++) max = x[i] > max ? x[i] : max;
+  for (uint32_t i = 0; i < width; i++) part[i % VKF_ROW_PARTIALS] += exp_below(x[i] - max);
+  float shift = log_of(fixed_total(part));
+  for (uint32_t i = 0; i < width; i++) vkf_ref_store_same(call, 0, r * call->out[0].stride[0] + i, x[i] - max - shift);
+}
+
 /* out = (x - max) - log(sum of exp(x - max)). */
 vkf_status vkf_ref_log_softmax(vkf_env *env, const vkf_call *call) {
   (void)env;
   const vkf_log_softmax_params *p = &call->params->log_softmax;
   for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
+    if (call->fixed) {
+      fixed_log_softmax(call, r);
+      continue;
+    }
     const float *x = vkf_ref_row(&call->in[VKF_LOG_SOFTMAX_X], r);
     double max = -INFINITY, sum = 0, log_error = 0;
     for (uint32_t i = 0; i < p->width; i++) {
@@ -107,7 +124,7 @@ vkf_status vkf_ref_log_softmax(vkf_env *env, const vkf_call *call) {
       double t = (double)x[i] - max, result = t - log_sum, bound = 0;
       if (vkf_ref_judging(call)) {
         bound = call->rounding->u * fabs(t) + log_error;
-        bound += call->rounding->u * (fabs(result) + bound) + VKF_TINY;
+        bound += call->rounding->u * (fabs(result) + bound) + call->rounding->tiny;
       }
       vkf_ref_store(call, 0, r * call->out[0].stride[0] + i, result, bound);
     }
@@ -123,15 +140,15 @@ static void edit_value(vkf_edit_kind kind, double value, const vkf_rounding *r, 
   switch (kind) {
     case VKF_EDIT_ADD:
       *x += value;
-      *bound += u * (fabs(*x) + *bound) + (r ? VKF_TINY : 0);
+      *bound += u * (fabs(*x) + *bound) + (r ? r->tiny : 0);
       break;
     case VKF_EDIT_PENALTY:
       if (*x < 0) {
         *x *= value;
-        *bound = *bound * by + u * (fabs(*x) + *bound * by) + (r ? VKF_TINY : 0);
+        *bound = *bound * by + u * (fabs(*x) + *bound * by) + (r ? r->tiny : 0);
       } else {
         *x /= value;
-        *bound = *bound / by + (r ? vkf_ref_div_error(r) * (fabs(*x) + *bound / by) + VKF_TINY : 0);
+        *bound = *bound / by + (r ? vkf_ref_div_error(r) * (fabs(*x) + *bound / by) + r->tiny : 0);
       }
       break;
     default: /* SET and FILL */
@@ -158,6 +175,8 @@ static vkf_status edit_row(vkf_env *env, const vkf_call *call, uint32_t row, dou
     }
     VKF_TRY(vkf_ref_check_index(env, call, "edited id", row, edit[1], p->width));
     edit_value((vkf_edit_kind)edit[0], (double)value, call->rounding, &x[edit[1]], &bound[edit[1]]);
+    /* An operation of floats in double, rounded, is that operation in float. */
+    if (call->fixed) x[edit[1]] = (double)vkf_exact_flush((float)x[edit[1]]);
   }
 done:
   return st;

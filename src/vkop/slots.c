@@ -36,7 +36,8 @@ void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims,
   const vkf_node *n = &p->plan->nodes[node];
   vkf_vkop_node_problem(p->plan, n, dims, out);
   out->packing = node_packing(p, n);
-  out->order = p->backend->order;
+  out->order = p->backend->base.exact ? VKF_ORDER_ASCENDING : p->backend->order;
+  out->exact = p->backend->base.exact;
 }
 
 static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *forced, uint32_t *n_forced) {

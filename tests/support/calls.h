@@ -26,7 +26,8 @@ static inline vkf_rounding vulkan_rounding(uint32_t n_partial, uint32_t key_bloc
                         .log_abs = 0x1p-21,
                         .log_ulp = 3,
                         .div_ulp = 2.5,
-                        .rsqrt_ulp = 2};
+                        .rsqrt_ulp = 2,
+                        .tiny = 0x1p-126};
 }
 
 #endif

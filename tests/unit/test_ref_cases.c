@@ -121,7 +121,8 @@ static void every_case_is_within_its_bound(void **state) {
                          .log_abs = 0x1p-24,
                          .log_ulp = 1,
                          .div_ulp = 0.5,
-                         .rsqrt_ulp = 1};
+                         .rsqrt_ulp = 1,
+                         .tiny = 0x1p-126};
   each_case(check_itself, &narrow);
 }
 
