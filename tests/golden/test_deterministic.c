@@ -53,7 +53,8 @@ static size_t count_differences(const char *folder, const side *a, const side *b
 
 static void test_bits_of_the_scalar_path(void **state) {
   (void)state;
-  static const char *const folders[] = {"marian", "gpt-neox", "llama-yarn", "t5-v1.1-gated", "bert-model-pooled", "vit"};
+  static const char *const folders[] = {"marian",        "gpt-neox",          "llama-yarn",
+                                        "t5-v1.1-gated", "bert-model-pooled", "vit"};
   for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
     side own, ref;
     side_run(&own, folders[i], NULL, 1);
