@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
 """Holds vkformer's translations against the ids that PyTorch gave for the same sentences.
 
-usage: reference.py REFERENCE.jsonl [--program P] [--model M] [--device D] [--beams N] [--batch N] [--limit N] [--out F]
+usage: reference.py REFERENCE.jsonl [--program P] [--model M] [--device D] [--beams N] [--batch N] [--weights F] [--kv-cache F]
+                    [--limit N] [--out F]
 
 REFERENCE.jsonl has an object a line: source, greedy and beam4 (ids without the start token), greedy_margin (the smallest gap
 between the best and the second-best logit on the way), beam4_score and, for BLEU, references. Prints the share of
@@ -21,6 +22,8 @@ import time
 def translate(args, sources):
     command = [args.program, "translate", "--json", "--model", args.model, "--device", args.device,
                "--num-beams", str(args.beams), "--batch-size", str(args.batch)]
+    for option, value in (("--weights", args.weights), ("--kv-cache", args.kv_cache)):
+        command += [option, value] if value else []
     start = time.time()
     done = subprocess.run(command, input="".join(s + "\n" for s in sources), capture_output=True, text=True)
     if done.returncode != 0:
@@ -60,6 +63,8 @@ def main():
     parser.add_argument("--device", default="lavapipe")
     parser.add_argument("--beams", type=int, default=4, choices=[1, 4])
     parser.add_argument("--batch", type=int, default=32)
+    parser.add_argument("--weights", help="f32, f16, bf16, int8: as vkformer has it")
+    parser.add_argument("--kv-cache", help="f32, f16")
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--out")
     args = parser.parse_args()

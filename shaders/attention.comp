@@ -27,8 +27,8 @@ float products(vec4 a, vec4 b, float sum) {
 #else
 #define STEP 1
 #define PIECE float
-#define KEY(row, d) k_data[at[1].x + (row) * KEY_WIDTH + (d)]
-#define VALUE(row, d) v_data[at[2].x + (row) * VALUE_WIDTH + (d)]
+#define KEY(row, d) ELEMENT(k_data, 1, row, KEY_WIDTH, d)
+#define VALUE(row, d) ELEMENT(v_data, 2, row, VALUE_WIDTH, d)
 float query(uint i) { return q_data[i]; }
 float products(float a, float b, float sum) { return mad(a, b, sum); }
 #endif

@@ -19,9 +19,9 @@ void main() {
   float top = LOWEST, total = 0.0;
   for (uint s = 0; s < me.keys; s++) {
     if (!sees(me, s)) continue;
-    const uint ki = at[1].x + key_row(me, s) * KEY_WIDTH;
+    const uint from = key_row(me, s);
     float sum = 0.0;
-    for (uint d = 0; d < KEY_WIDTH; d++) sum = mad(q_data[qi + d], k_data[ki + d], sum);
+    for (uint d = 0; d < KEY_WIDTH; d++) sum = mad(q_data[qi + d], ELEMENT(k_data, 1, from, KEY_WIDTH, d), sum);
     const float score = scaled(me, s, sum);
     weights[out0 + s] = score;
     top = max(top, score);

@@ -1,6 +1,7 @@
 # Every compute shader that the build compiles and embeds, a row each: "name|source.comp|defines|feature".
 # cmake/shaders.cmake explains the columns. A define is only for what changes SPIR-V types or extensions.
 set(WEIGHTS "f16 bf16 int8") # what a kernel of weights reads beside f32
+set(CACHES "f16")            # what a kernel of keys and values does
 set(VKF_SHADERS
   "embed|embed.comp|||${WEIGHTS}"
   "matmul_naive|matmul_naive.comp|||${WEIGHTS}"
@@ -14,18 +15,18 @@ set(VKF_SHADERS
   "matmul_pick_w16|matmul_pick.comp|LANES=16 DEPTH=32||${WEIGHTS}"
   "matmul_direct|matmul_direct.comp|||${WEIGHTS}"
   "matmul_direct_rows|matmul_direct.comp|X_ROWS||${WEIGHTS}"
-  "attention|attention.comp|"
-  "attention_vec4|attention.comp|VEC4"
-  "attention_vec4_texel|attention.comp|VEC4 TEXEL"
-  "attention_keys|attention_keys.comp|"
-  "attention_keys_texel|attention_keys.comp|TEXEL"
-  "attention_weights|attention_weights.comp|"
+  "attention|attention.comp|||${CACHES}"
+  "attention_vec4|attention.comp|VEC4||${CACHES}"
+  "attention_vec4_texel|attention.comp|VEC4 TEXEL||${CACHES}"
+  "attention_keys|attention_keys.comp|||${CACHES}"
+  "attention_keys_texel|attention_keys.comp|TEXEL||${CACHES}"
+  "attention_weights|attention_weights.comp|||${CACHES}"
   "norm|norm.comp|"
   "norm_lanes|norm_lanes.comp|"
   "norm_lanes_texel|norm_lanes.comp|TEXEL"
   "norm_lanes_w4|norm_lanes.comp|LANES=4"
   "norm_subgroup|norm_subgroup.comp|"
-  "append|append.comp|"
+  "append|append.comp|||${CACHES}"
   "gather|gather.comp|"
   "log_softmax|log_softmax.comp|"
   "log_softmax_lanes|log_softmax_lanes.comp|"

@@ -35,6 +35,7 @@ static void print_summary(const char *folder, const vkf_model_info *m, const vkf
   printf("  parameters      %s\n", grouped(m->n_parameters, a));
   printf("  file            %s bytes\n", grouped(m->file_bytes, a));
   printf("  on the device   %s bytes (%s)\n", grouped(m->device_bytes, a), device->name);
+  printf("  stored as       %s weights, %s keys and values\n", m->weights, m->kv_cache);
   printf("  tokenizer       %s\n", m->has_tokenizer ? "yes" : "no");
   printf("  generates       %s\n", m->can_generate ? "yes" : "no");
 }
@@ -74,9 +75,10 @@ static json_t *info_json(const vkf_model *model, const char *folder, const vkf_m
   json_t *unused = json_array();
   for (size_t i = 0; i < m->n_unused; i++)
     json_array_append_new(unused, json_string(vkf_model_unused_tensor(model, i)));
-  return json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:o}", "folder", folder,
-                   "family", m->family, "architecture", m->architecture, "d_model", (json_int_t)m->d_model, "n_heads",
-                   (json_int_t)m->n_heads, "d_ff", (json_int_t)m->d_ff, "vocab", (json_int_t)m->vocab, "encoder_layers",
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:o}",
+                   "folder", folder, "family", m->family, "architecture", m->architecture, "weights", m->weights,
+                   "kv_cache", m->kv_cache, "d_model", (json_int_t)m->d_model, "n_heads", (json_int_t)m->n_heads,
+                   "d_ff", (json_int_t)m->d_ff, "vocab", (json_int_t)m->vocab, "encoder_layers",
                    (json_int_t)m->encoder_layers, "decoder_layers", (json_int_t)m->decoder_layers, "max_positions",
                    (json_int_t)m->max_positions, "n_parameters", (json_int_t)m->n_parameters, "file_bytes",
                    (json_int_t)m->file_bytes, "device_bytes", (json_int_t)m->device_bytes, "has_tokenizer",
@@ -131,7 +133,7 @@ const tool_command tool_info = {
     .summary = "Describe a model folder: parameters, bytes, shapes, plan",
     .usage = "MODEL [OPTION]...",
     .examples = "  vkformer info models/en-es --plan\n",
-    .groups = {&group, &tool_common_options},
+    .groups = {&group, &tool_model_options, &tool_common_options},
     .min_operands = 1,
     .max_operands = 1,
     .operand = "MODEL, a model folder",

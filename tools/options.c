@@ -28,6 +28,14 @@ static const tool_option common_options[] = {
 };
 const tool_option_group tool_common_options = TOOL_GROUP("Common options", common_options);
 
+static const tool_option model_options[] = {
+    {"weights", 0, TOOL_TEXT, offsetof(tool_args, weights), "FORMAT",
+     "matrices and embeddings as f32, f16, bf16, int8 (a scale\na row) or auto, as in the file (default)"},
+    {"kv-cache", 0, TOOL_TEXT, offsetof(tool_args, kv_cache), "FORMAT",
+     "keys and values of decoders as f32 (default) or f16"},
+};
+const tool_option_group tool_model_options = TOOL_GROUP("How the model is stored (sums are float32)", model_options);
+
 static const tool_option generation_options[] = {
     {"num-beams", 0, TOOL_KEY_WHOLE, 0, "N", "beams; 1 is greedy"},
     {"max-new-tokens", 0, TOOL_KEY_WHOLE, 0, "N", "stop after N tokens"},

@@ -47,6 +47,7 @@ typedef struct tool_args {
   const char *profile; /* NULL: none; "": a table alone; else the file of the trace */
   const char *model, *inputs, *outputs, *generation_config, *json_file, *variant;
   const char *params, *file, *output, *dtype;
+  const char *weights, *kv_cache;
   int trace, list;
   int allow_not_finite;
   int json, plan, decode, hidden_states, attentions;
@@ -97,7 +98,7 @@ typedef struct tool_option_group {
 
 #define TOOL_GROUP(title, options) \
   { title, options, sizeof(options) / sizeof((options)[0]) }
-#define TOOL_MAX_GROUPS 3
+#define TOOL_MAX_GROUPS 4
 #define TOOL_SOURCE_LANG                                                               \
   {                                                                                    \
     "source-lang", 0, TOOL_TEXT, offsetof(tool_args, source_lang), "LANG",             \
@@ -120,7 +121,7 @@ typedef struct tool_command {
   int (*run)(const tool_args *args);
 } tool_command;
 
-extern const tool_option_group tool_common_options, tool_generation_options;
+extern const tool_option_group tool_common_options, tool_generation_options, tool_model_options;
 
 /* argv[0] is the command's name. TOOL_OK, or TOOL_USAGE after a message. `args` needs finishing either way. */
 int tool_args_parse(const tool_command *command, int argc, char **argv, tool_args *args);
@@ -139,10 +140,11 @@ typedef struct tool_session {
   vkf_context *context;
   vkf_device *device;
   vkf_model *model;
-  bool terminal;       /* standard error is one: progress is shown */
-  bool line_is_open;   /* a progress line stands there */
-  size_t n_steps;      /* decoding steps so far, for progress */
-  const char *profile; /* as in tool_args */
+  vkf_model_params how; /* the model is opened so */
+  bool terminal;        /* standard error is one: progress is shown */
+  bool line_is_open;    /* a progress line stands there */
+  size_t n_steps;       /* decoding steps so far, for progress */
+  const char *profile;  /* as in tool_args */
 } tool_session;
 
 /* Opens the context, then (device not NULL) that device, then (folder not NULL) the model with the languages of the

@@ -60,7 +60,7 @@ const tool_command tool_run = {
         "Outputs have the names, shapes and meaning that transformers gives them: logits,\n"
         "encoder_last_hidden_state, decoder_hidden_states.N, cross_attentions.N and so on.",
     .examples = "  vkformer run models/en-es --inputs in.safetensors --outputs out.safetensors --output-attentions\n",
-    .groups = {&group, &tool_common_options},
+    .groups = {&group, &tool_model_options, &tool_common_options},
     .min_operands = 1,
     .max_operands = 1,
     .operand = "MODEL, a model folder",

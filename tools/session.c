@@ -83,6 +83,7 @@ static void on_log(void *user, vkf_log_level level, const char *line) {
 int tool_session_open_context(tool_session *session, const tool_args *args) {
   memset(session, 0, sizeof *session);
   session->profile = args->profile;
+  session->how = (vkf_model_params){.weights = args->weights, .kv_cache = args->kv_cache};
   session->terminal = isatty(STDERR_FILENO) == 1;
   vkf_context_params params = {0};
   params.log = on_log;
@@ -103,7 +104,7 @@ int tool_session_open_device(tool_session *session, const char *device) {
 }
 
 int tool_session_open_model(tool_session *session, const char *folder) {
-  vkf_status status = vkf_model_open(session->device, folder, &session->model);
+  vkf_status status = vkf_model_open_with(session->device, folder, &session->how, &session->model);
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }
 

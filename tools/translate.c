@@ -230,7 +230,7 @@ const tool_command tool_translate = {
     .examples =
         "  vkformer translate \"The cat sat on the mat because it was tired.\"\n"
         "  vkformer translate --num-beams 1 --device lavapipe < english.txt > spanish.txt\n",
-    .groups = {&group, &tool_generation_options, &tool_common_options},
+    .groups = {&group, &tool_generation_options, &tool_model_options, &tool_common_options},
     .max_operands = (size_t)-1,
     .run = run_translate,
 };

@@ -115,7 +115,7 @@ const tool_command tool_validate = {
         "Every node is judged on the inputs that the device really had. drift is the distance of the\n"
         "device's own chain from the scalar path's. --device all goes through every device of the list.",
     .examples = "  vkformer validate models/en-es --device all --json validation.json\n",
-    .groups = {&group, &tool_common_options},
+    .groups = {&group, &tool_model_options, &tool_common_options},
     .max_operands = 1,
     .operand = "one model folder",
     .run = run_validate,

@@ -214,9 +214,21 @@ VKF_API vkf_status vkf_arrays_write(vkf_context *ctx, const char *path, const vk
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
+/* How a model lies on the device. Sums are float32 whatever it is. */
+typedef struct vkf_model_params {
+  const char *weights; /* matrices and embeddings: "f32", "f16", "bf16", "int8" (a scale a row); NULL or "auto": as they
+                          are in the file */
+  const char *kv_cache; /* keys and values of decoders: "f32", "f16"; NULL: f32 */
+} vkf_model_params;
+
 /* A folder in Hugging Face layout: config.json, model.safetensors (or shards with an index), and where they are
  * generation_config.json and tokenizer.json. Weights are on the device when this returns. */
 VKF_API vkf_status vkf_model_open(vkf_device *dev, const char *folder, vkf_model **out);
+/* The same with parameters (NULL: the defaults). VKF_ERROR_UNSUPPORTED names a weight that its format cannot hold: over
+ * 65504 as f16, not finite as int8. With a cache in f16 a key or value that it cannot hold becomes NaN there, which
+ * generating finds in the scores and says. */
+VKF_API vkf_status vkf_model_open_with(vkf_device *dev, const char *folder, const vkf_model_params *params,
+                                       vkf_model **out);
 VKF_API void vkf_model_close(vkf_model **model);
 
 /* Non-zero stops. */
@@ -242,6 +254,7 @@ typedef struct vkf_model_info {
   uint32_t d_model, n_heads, d_ff, vocab, encoder_layers, decoder_layers, max_positions; /* 0 positions: unlimited */
   uint64_t n_parameters;                                                                 /* tied tensors once */
   uint64_t file_bytes, device_bytes;
+  const char *weights, *kv_cache; /* how they are stored: "f16"; weights "auto": each as in its file */
   uint8_t has_tokenizer, can_generate;
   size_t n_unused;   /* tensors of the file that nothing asks for */
   uint32_t image[3]; /* channels, height, width of pixel_values in the place of ids; 0: the model takes ids */

@@ -2,8 +2,12 @@
 // Operands: q (rows), k, v [seq][head][capacity][width], mask [seq][stride], score bias, ancestry, out.
 layout(BINDING(0)) readonly buffer Q { float q_data[]; };
 #ifndef KEYS_AND_VALUES_ELSEWHERE
-layout(BINDING(1)) readonly buffer K { float k_data[]; };
-layout(BINDING(2)) readonly buffer V { float v_data[]; };
+#include "lib/format.glsl"
+layout(BINDING(1)) readonly buffer K { WORD k_data[]; };
+layout(BINDING(2)) readonly buffer V { WORD v_data[]; };
+// Rows of whole words.
+#define ELEMENT(buffer, o, row, width, d)                                                              \
+  unpack(buffer[at[o].x + (row) * (((width) + PER_WORD - 1) / PER_WORD) + (d) / PER_WORD], (d) % PER_WORD)
 #endif
 layout(BINDING(3)) readonly buffer Mask { int mask[]; };
 layout(BINDING(4)) readonly buffer ScoreBias { float score_bias[]; };

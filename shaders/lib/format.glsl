@@ -20,6 +20,17 @@ vec4 unpack4(vec4 words) { return words; }
 #define WORDS_OF_4 uvec2
 float unpack(uint word, uint i) { return unpackHalf2x16(word >> i * 16).x; }
 vec4 unpack4(uvec2 words) { return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y)); }
+// The other way, to nearest even in whole numbers, because drivers round packHalf2x16 as they like. What is infinite or
+// would be is NaN: see vkf_format_cached.
+uint half_of(float value) {
+  const uint bits = floatBitsToUint(value), magnitude = bits & 0x7fffffffu, sign = bits >> 16 & 0x8000u;
+  const uint exponent = magnitude >> 23, fraction = magnitude & 0x7fffffu | 0x800000u;
+  if (magnitude >= 0x477ff000u) return sign | 0x7e00u;
+  if (exponent >= 113) return sign | (magnitude - (112u << 23) + 0xfffu + (magnitude >> 13 & 1)) >> 13;
+  if (exponent < 102) return sign;
+  const uint down = 126 - exponent;
+  return sign | (fraction + (1u << down - 1) - 1 + (fraction >> down & 1)) >> down;
+}
 #elif FORMAT == VKF_S_BF16
 #define PER_WORD 2
 #define WORD uint

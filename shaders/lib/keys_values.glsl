@@ -1,12 +1,18 @@
-// k and v four elements at a time, through texel buffers where TEXEL is defined.
+// k and v four elements at a time, in any FORMAT, through texel buffers where TEXEL is defined.
+#include "lib/format.glsl"
 #ifdef TEXEL
+#if FORMAT == VKF_S_F32
 layout(set = 0, binding = 2) uniform samplerBuffer k4;
 layout(set = 0, binding = 3) uniform samplerBuffer v4;
-#define LOAD(buffer, i) texelFetch(buffer, int(i))
+#else
+layout(set = 0, binding = 2) uniform usamplerBuffer k4;
+layout(set = 0, binding = 3) uniform usamplerBuffer v4;
+#endif
+#define LOAD(buffer, i) unpack4(WORDS_OF_4(texelFetch(buffer, int(i))))
 #define FIRST(o) at[o].x
 #else
-layout(BINDING(1)) readonly buffer K4 { vec4 k4[]; };
-layout(BINDING(2)) readonly buffer V4 { vec4 v4[]; };
-#define LOAD(buffer, i) buffer[i]
-#define FIRST(o) (at[o].x / 4)
+layout(BINDING(1)) readonly buffer K4 { WORDS_OF_4 k4[]; };
+layout(BINDING(2)) readonly buffer V4 { WORDS_OF_4 v4[]; };
+#define LOAD(buffer, i) unpack4(buffer[i])
+#define FIRST(o) (at[o].x / 4 * PER_WORD)
 #endif

@@ -255,7 +255,11 @@ vkf_status vkf_engine_generate(vkf_model *m, const vkf_generate_input *in, vkf_g
                                    .n_positions = info->max_positions,
                                    .on_token = s.logprobs || in->on_token ? on_token : NULL,
                                    .user = &s};
-  VKF_TRY(vkf_engine_search(m->env, in->config, &stepper, &search, out));
+  st = vkf_engine_search(m->env, in->config, &stepper, &search, out);
+  if (st == VKF_ERROR_NUMERIC && m->cache_format != VKF_FORMAT_F32)
+    vkf_env_prefix(m->env, st, "keys and values are kept as %s, which ends at %g (f32 does not): ",
+                   vkf_format_get(m->cache_format)->name, vkf_format_get(m->cache_format)->largest);
+  VKF_TRY(st);
 done:
   state_finish(&s);
   return st;

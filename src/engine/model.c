@@ -4,25 +4,52 @@
 
 #include "engine/opened.h"
 
+static const char *format_name(vkf_format format) {
+  return format == VKF_FORMAT_COUNT ? "auto" : vkf_format_get(format)->name;
+}
+
+/* A format by name; "auto" and NULL: `without`. */
+static vkf_status find_format(vkf_env *env, const char *what, const char *name, bool caches, vkf_format without,
+                              vkf_format *out) {
+  char names[64];
+  *out = without;
+  if (!name || (!caches && !strcmp(name, "auto"))) return VKF_OK;
+  *out = vkf_format_find(name);
+  if (*out < VKF_FORMAT_COUNT && (!caches || vkf_format_get(*out)->caches)) return VKF_OK;
+  return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "%s: expected %s%s, found \"%s\"", what, caches ? "" : "auto, ",
+                      vkf_format_names(caches, names, sizeof names), name);
+}
+
 vkf_status vkf_model_open(vkf_device *dev, const char *folder, vkf_model **out) {
+  return vkf_model_open_with(dev, folder, NULL, out);
+}
+
+vkf_status vkf_model_open_with(vkf_device *dev, const char *folder, const vkf_model_params *params, vkf_model **out) {
   vkf_status st = VKF_OK;
   vkf_env *env = &dev->ctx->env;
   vkf_model *m = NULL;
   vkf_weight_source source;
+  const vkf_model_params defaults = {0};
   *out = NULL;
   vkf_env_clear(env);
+  if (!params) params = &defaults;
   if (!folder) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected a model folder, found NULL");
   m = vkf_env_alloc(env, 1, sizeof *m);
   if (!m) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for a model");
   m->dev = dev;
   m->env = env;
   vkf_engine_generation_init(&m->generation, env);
+  VKF_TRY(find_format(env, "weights", params->weights, false, VKF_FORMAT_COUNT, &m->weight_format));
+  VKF_TRY(find_format(env, "cache of keys and values", params->kv_cache, true, VKF_FORMAT_F32, &m->cache_format));
   VKF_TRY(vkf_model_net_open(env, folder, &m->net));
+  vkf_model_net_store(m->net, m->weight_format, m->cache_format);
   VKF_TRY(vkf_engine_generation_read(&m->generation, folder));
   VKF_TRY(vkf_engine_open_tokenizer(env, folder, &m->tokenizer, &m->no_tokenizer));
   if (dev->backend->exact) vkf_model_net_flush_tiny(m->net);
   vkf_model_net_weights(m->net, &source);
   VKF_TRY(dev->backend->table->weights_create(dev->backend, &source, NULL, &m->weights));
+  vkf_env_log(env, VKF_LOG_INFO, "%s: weights take %.3f MB on the device (%s)", folder,
+              (double)dev->backend->table->weights_bytes(m->weights) / 1e6, format_name(m->weight_format));
   vkf_engine_programs_init(&m->programs, env, dev->backend, m->net, m->weights);
   for (size_t i = 0; i < vkf_model_net_info(m->net)->n_unused; i++)
     vkf_env_log(env, VKF_LOG_INFO, "%s: tensor %s is not used", folder, vkf_model_net_info(m->net)->unused[i]);
@@ -71,6 +98,8 @@ void vkf_model_get_info(const vkf_model *m, vkf_model_info *out) {
                           .n_parameters = info->n_parameters,
                           .file_bytes = info->file_bytes,
                           .device_bytes = m->dev->backend->table->weights_bytes(m->weights),
+                          .weights = format_name(m->weight_format),
+                          .kv_cache = format_name(m->cache_format),
                           .has_tokenizer = m->tokenizer != NULL,
                           .can_generate = info->architecture != VKF_ARCHITECTURE_ENCODER && info->has_head,
                           .n_unused = info->n_unused,

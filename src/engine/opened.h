@@ -12,8 +12,9 @@ struct vkf_model {
   vkf_env *env;
   vkf_net *net;
   vkf_weights *weights;
-  vkf_text_tokenizer *tokenizer; /* NULL: the folder has none */
-  char *no_tokenizer;            /* why there is none */
+  vkf_format weight_format, cache_format; /* as asked for; VKF_FORMAT_COUNT: as the file has it */
+  vkf_text_tokenizer *tokenizer;          /* NULL: the folder has none */
+  char *no_tokenizer;                     /* why there is none */
   vkf_generation_config generation;
   vkf_programs programs;
 };

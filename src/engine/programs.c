@@ -97,7 +97,9 @@ static vkf_status make_state(vkf_programs *p, vkf_capacity *c) {
   VKF_TRY(vkf_model_plan_build(p->net, &request, &plan));
   VKF_TRY(p->backend->table->state_create(p->backend, plan, &c->state));
   for (uint32_t i = 0; i < plan->n_slots; i++)
-    if (plan->slots[i].kind == VKF_SLOT_STATE) c->state_bytes += vkf_slot_elements(&plan->slots[i]) * 4;
+    if (plan->slots[i].kind == VKF_SLOT_STATE) c->state_bytes += vkf_slot_stored_bytes(&plan->slots[i]);
+  vkf_env_log(p->env, VKF_LOG_INFO, "keys and values of %u rows of %u tokens: %.3f MB", c->sizes.R, c->sizes.keys,
+              (double)c->state_bytes / 1e6);
 done:
   vkf_model_plan_destroy(&plan);
   return st;

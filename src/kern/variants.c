@@ -14,6 +14,8 @@
 #define PANELS VKF_LAYOUT_PANELS
 /* Weights that a kernel reads beside float32, where the manifest lists them all. */
 #define ALL_FORMATS (1u << VKF_FORMAT_F16 | 1u << VKF_FORMAT_BF16 | 1u << VKF_FORMAT_INT8)
+/* The same of keys and values. */
+#define CACHE_FORMATS (1u << VKF_FORMAT_F16)
 
 /* A row of an op whose kernel gives a workgroup of `size` to a row of its result. */
 #define BY_ROW(op_, module_, size) \
@@ -59,21 +61,24 @@
     .x_layout = ROWS, .n_partial = 1, .formats = ALL_FORMATS                                                     \
   }
 
-#define ATTENTION(op_, module_, size) \
-  { .op = op_, .family = "lane", .module = module_, .workgroup = size, .x_layout = ROWS, .n_partial = 1 }
+#define ATTENTION(op_, module_, size)                                                                    \
+  {                                                                                                      \
+    .op = op_, .family = "lane", .module = module_, .workgroup = size, .x_layout = ROWS, .n_partial = 1, \
+    .formats = CACHE_FORMATS                                                                             \
+  }
 
 /* A query a lane, four elements at a time. */
 #define ATTENTION_VEC4(size, module_, access_, need)                                                                   \
   {                                                                                                                    \
     .op = VKF_OP_ATTENTION, .family = "vec4", .module = module_, .tile = {.vec = 4}, .workgroup = size, .needs = need, \
-    .access = access_, .x_layout = ROWS, .n_partial = 1                                                                \
+    .access = access_, .x_layout = ROWS, .n_partial = 1, .formats = CACHE_FORMATS                                      \
   }
 
 /* A query a workgroup; access: of the keys and values. */
-#define ATTENTION_KEYS(module_, access_, need)                                                                   \
-  {                                                                                                              \
-    .op = VKF_OP_ATTENTION, .family = "keys", .module = module_, .tile = {.vec = 4}, .workgroup = VKF_KEY_BLOCK, \
-    .needs = VKF_NEED_SHARED | (need), .access = access_, .x_layout = ROWS, .n_partial = 1                       \
+#define ATTENTION_KEYS(module_, access_, need)                                                                       \
+  {                                                                                                                  \
+    .op = VKF_OP_ATTENTION, .family = "keys", .module = module_, .tile = {.vec = 4}, .workgroup = VKF_KEY_BLOCK,     \
+    .needs = VKF_NEED_SHARED | (need), .access = access_, .x_layout = ROWS, .n_partial = 1, .formats = CACHE_FORMATS \
   }
 
 #define NORM_SUBGROUP(lanes)                                                                                   \
@@ -158,7 +163,13 @@ static const vkf_variant table[] = {
     NORM_SUBGROUP(32),
     NORM_SUBGROUP(64),
     ROW_AND_LANES(VKF_OP_NORM, "norm", 0, VKF_ROW_PARTIALS),
-    BY_ROW(VKF_OP_APPEND, "append", 64),
+    {.op = VKF_OP_APPEND,
+     .family = "row",
+     .module = "append",
+     .workgroup = 64,
+     .x_layout = ROWS,
+     .n_partial = 1,
+     .formats = CACHE_FORMATS},
     BY_ROW(VKF_OP_GATHER, "gather", 64),
     ROW_AND_LANES(VKF_OP_LOG_SOFTMAX, "log_softmax", 0, VKF_ROW_PARTIALS),
     BY_ROW(VKF_OP_EDIT, "edit", 64),

@@ -107,6 +107,7 @@ static uint32_t resolve(vkf_model_builder *b, vkf_model_operand operand, const v
                    .rank = shape->rank,
                    .index = operand.index};
   if (operand.kind == VKF_SLOT_WEIGHT) slot.format = b->net->infos[operand.index].format;
+  if (operand.kind == VKF_SLOT_STATE) slot.format = b->net->cache_format;
   for (uint32_t i = 0; i < shape->rank; i++) slot.extent[i] = shape->extent[i];
   return push_slot(b, slot);
 }

@@ -137,6 +137,7 @@ struct vkf_net {
   vkf_weight_info *infos;
   vkf_model_weight *weights;
   uint32_t n_weights, weights_capacity;
+  vkf_format cache_format;
   vkf_model_stack encoder, decoder; /* n_layers 0: there is none */
   vkf_model_head head;
   bool flush_tiny;         /* loaded weights nearer to 0 than 2^-100 are 0 */

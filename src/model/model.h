@@ -47,10 +47,10 @@ typedef struct vkf_net_info {
 vkf_status vkf_model_net_open(vkf_env *env, const char *folder, vkf_net **out);
 void vkf_model_net_close(vkf_net **net);
 const vkf_net_info *vkf_model_net_info(const vkf_net *net);
-/* How weights are stored on a device: matrices that are multiplied with and tables of ids, in this format, or as
- * VKF_FORMAT_COUNT in the narrowest one that keeps what is in the file. All others are float32. Before weights and
- * plans are made. */
-void vkf_model_net_store(vkf_net *net, vkf_format format);
+/* How a device stores the model, before weights and plans are made: matrices that are multiplied with and tables of ids
+ * in `weights`, or with VKF_FORMAT_COUNT each in the narrowest format that keeps what is in the file; all others as
+ * float32. cache: of the states. */
+void vkf_model_net_store(vkf_net *net, vkf_format weights, vkf_format cache);
 /* The weights that plans refer to by index. The source is valid until the net is closed; its load() reads the files. */
 void vkf_model_net_weights(vkf_net *net, vkf_weight_source *out);
 /* From now on weights nearer to 0 than 2^-100 are loaded as 0, as the reproducible mode has it (shaders/shared/exact.h). */

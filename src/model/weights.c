@@ -162,11 +162,12 @@ static vkf_format stored_format(const vkf_model_weight *weight) {
   return dtype == VKF_F16 ? VKF_FORMAT_F16 : dtype == VKF_BF16 ? VKF_FORMAT_BF16 : VKF_FORMAT_F32;
 }
 
-void vkf_model_net_store(vkf_net *net, vkf_format format) {
+void vkf_model_net_store(vkf_net *net, vkf_format weights, vkf_format cache) {
+  net->cache_format = cache;
   for (uint32_t i = 0; i < net->n_weights; i++) {
     const bool is_table = i == net->encoder.table || i == net->decoder.table;
     if (!is_table && !(net->infos[i].use & VKF_WEIGHT_MATMUL)) continue;
-    net->infos[i].format = format == VKF_FORMAT_COUNT ? stored_format(&net->weights[i]) : format;
+    net->infos[i].format = weights == VKF_FORMAT_COUNT ? stored_format(&net->weights[i]) : weights;
   }
 }
 

@@ -9,7 +9,7 @@
 
 static vkf_status make_view(vkf_env *env, const vkf_slot *slot, const vkf_dims *dims, void *data, vkf_view *view) {
   size_t stride = 1;
-  *view = (vkf_view){.data = data, .rank = slot->rank};
+  *view = (vkf_view){.data = data, .rank = slot->rank, .format = slot->format};
   for (uint32_t i = slot->rank; i-- > 0;) {
     view->extent[i] = vkf_slot_extent(slot, i, dims);
     view->stride[i] = stride;

@@ -178,9 +178,13 @@ static vkf_status add_input(maker *m, uint32_t i, const vkf_operand_shape *shape
                                                            .format = slot->format};
     return VKF_OK;
   }
-  void *data = vkf_arena_alloc(&run->arena, vkf_slot_elements(slot), 4);
+  float *data = vkf_arena_alloc(&run->arena, vkf_slot_elements(slot), sizeof *data); /* or int32_t */
   if (!data) return VKF_ERROR_MEMORY;
   fill_input(m->c, &run->dims, i, slot, data);
+  if (shape->stored) {
+    slot->format = m->c->format;
+    for (uint64_t e = 0; e < vkf_slot_elements(slot); e++) data[e] = vkf_format_cached(slot->format, data[e]);
+  }
   slot->data = data;
   return VKF_OK;
 }
@@ -190,6 +194,7 @@ static vkf_status add_output(maker *m, uint32_t o, const vkf_operand_shape *shap
   if (!shape->name) return VKF_OK;
   uint32_t s = m->node.out[o] = add_slot(m, shape, VKF_SLOT_TEMP);
   m->slots[s].output = shape->name;
+  if (shape->stored) m->slots[s].format = m->c->format;
   m->slots[s].name = vkf_arena_printf(&m->run->arena, "result.%s", shape->name);
   return m->slots[s].name ? VKF_OK : VKF_ERROR_MEMORY;
 }

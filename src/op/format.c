@@ -108,6 +108,13 @@ vkf_status vkf_format_round(vkf_env *env, const char *name, vkf_format format, f
   return VKF_OK;
 }
 
+float vkf_format_cached(vkf_format format, float value) {
+  const vkf_format_row *f = &table[format];
+  if (format == VKF_FORMAT_F32) return value;
+  float kept = f->decode(f->encode(value, 0), 0);
+  return isfinite(kept) ? kept : NAN;
+}
+
 vkf_status vkf_weight_load(vkf_env *env, const vkf_weight_source *source, uint32_t index, float *dst) {
   vkf_status st = VKF_OK;
   const vkf_weight_info *info = &source->infos[index];

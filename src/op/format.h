@@ -41,4 +41,9 @@ const char *vkf_format_names(bool caches, char *buffer, size_t size);
  */
 vkf_status vkf_format_round(vkf_env *env, const char *name, vkf_format format, float *rows, size_t n, size_t k);
 
+/* A key or value as a cache in this format keeps it. In fewer bits a cache has no infinity: what is one, or would
+ * become one, is NaN, which reaches the scores of words and is found there (an infinite score would only take a key
+ * out). */
+float vkf_format_cached(vkf_format format, float value);
+
 #endif

@@ -13,6 +13,7 @@ typedef struct vkf_view {
   uint32_t rank;
   uint32_t extent[VKF_MAX_SLOT_RANK]; /* actual */
   size_t stride[VKF_MAX_SLOT_RANK];   /* in elements */
+  vkf_format format;                  /* what it is rounded to when it is written */
 } vkf_view;
 
 typedef struct vkf_call {

@@ -38,6 +38,11 @@ uint64_t vkf_slot_elements(const vkf_slot *slot) {
   return n;
 }
 
+uint64_t vkf_slot_stored_bytes(const vkf_slot *slot) {
+  uint32_t width = slot->extent[slot->rank - 1].cap, per_word = 32 / vkf_format_get(slot->format)->bits;
+  return width ? vkf_slot_elements(slot) / width * VKF_CEIL_DIV(width, per_word) * 4 : 0;
+}
+
 uint32_t vkf_slot_extent(const vkf_slot *slot, uint32_t i, const vkf_dims *dims) {
   const vkf_extent *e = &slot->extent[i];
   return e->dim == VKF_DIM_ONE ? e->cap : dims->v[e->dim];
@@ -55,9 +60,10 @@ static vkf_status check_slot(vkf_env *env, const vkf_slot *s, uint32_t index) {
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: expected F32 or I32, found %s", s->name,
                         vkf_dtype_name(s->dtype));
   }
-  if (s->format != VKF_FORMAT_F32 && (s->dtype != VKF_F32 || s->kind != VKF_SLOT_WEIGHT)) {
-    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: expected f32, found %s: only weights are stored so", s->name,
-                        vkf_format_get(s->format)->name);
+  const bool may = s->kind == VKF_SLOT_WEIGHT || (s->rank == 4 && vkf_format_get(s->format)->caches);
+  if (s->format != VKF_FORMAT_F32 && (s->dtype != VKF_F32 || !may)) {
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: expected f32, found %s, which it cannot be stored as",
+                        s->name, vkf_format_get(s->format)->name);
   }
   if (s->rank < 1 || s->rank > VKF_MAX_SLOT_RANK) {
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: expected a rank from 1 to %d, found %u", s->name,

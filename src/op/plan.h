@@ -47,7 +47,7 @@ typedef struct vkf_slot {
   uint32_t index;
   const void *data;   /* of a constant: dense at capacity */
   const char *output; /* not NULL: read by the host after the run under this name; never overwritten */
-  vkf_format format;  /* how a device stores a weight or state; the host has float32 whatever it is */
+  vkf_format format;  /* how a device stores a weight, or keys and values; the host has float32 whatever it is */
 } vkf_slot;
 
 typedef struct vkf_node {
@@ -87,6 +87,8 @@ uint32_t vkf_plan_find_index(const vkf_plan *plan, vkf_slot_kind kind, uint32_t 
 
 /* Elements at capacity, and the actual extent i (extents at `dims`). */
 uint64_t vkf_slot_elements(const vkf_slot *slot);
+/* Bytes at capacity as a device stores them, each row (last extent) in whole words of 4 bytes; without scales. */
+uint64_t vkf_slot_stored_bytes(const vkf_slot *slot);
 uint32_t vkf_slot_extent(const vkf_slot *slot, uint32_t i, const vkf_dims *dims);
 /* Rank 1, or rank 2 with a fixed width: the strides are the same at capacity and at actual sizes. */
 bool vkf_slot_packed(const vkf_slot *slot);

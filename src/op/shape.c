@@ -102,6 +102,7 @@ static vkf_status attention_inputs(vkf_env *env, const char *node, const vkf_att
       .rank = 4,
       .extent = {kv_seqs, fixed(p->n_kv_heads), keys, fixed(p->key_width)},
       .loose = true,
+      .stored = true,
   };
   out->in[VKF_ATTENTION_MASK] = optional(loose(matrix("mask", VKF_I32, kv_seqs, keys)));
   out->in[VKF_ATTENTION_BIAS] = (vkf_operand_shape){
@@ -190,6 +191,7 @@ vkf_status vkf_op_shape_append(vkf_env *env, const char *node, const vkf_params 
         .extent = {along(p->seqs, cap), fixed(p->n_heads), keys,
                    fixed(o == VKF_APPEND_K ? p->key_width : p->value_width)},
         .loose = true,
+        .stored = true,
     };
   }
 done:

@@ -47,7 +47,7 @@ static void append_one(const vkf_call *call, uint32_t o, uint32_t column, uint32
       const float *x = vkf_ref_row(&call->in[VKF_APPEND_X], (size_t)seq * tokens + t) + column;
       for (uint32_t i = 0; i < p->n_heads * width; i++) {
         size_t at = seq * out->stride[0] + i / width * out->stride[1] + (past + t) * out->stride[2] + i % width;
-        vkf_ref_store_same(call, o, at, x[i]);
+        vkf_ref_store_same(call, o, at, vkf_format_cached(out->format, x[i]));
       }
     }
   }

@@ -44,7 +44,10 @@ static void attention_record(const vkf_record_view *view, vkf_dispatch *out) {
   };
   vkf_vkop_dispatch_begin(view, out);
   for (int i = VKF_ATTENTION_Q; i <= VKF_ATTENTION_ANCESTRY; i++) vkf_vkop_dispatch_read(out, in[i]);
-  out->operands[VKF_ATTENTION_K].access = out->operands[VKF_ATTENTION_V].access = view->variant->access;
+  for (int i = VKF_ATTENTION_K; i <= VKF_ATTENTION_V; i++) {
+    out->operands[i].access = view->variant->access;
+    out->operands[i].format = view->problem->packing.format;
+  }
   vkf_vkop_dispatch_write(out, to);
   out->operands[out->n_operands - 1].read = weights; /* scores stand there before the weights do */
   out->constants[VKF_C_HEADS] = p->n_heads;

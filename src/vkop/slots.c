@@ -18,12 +18,14 @@ static const struct {
 #undef X
 };
 
-/* The packing of the weight that a node multiplies with (or looks up), plain rows if it has none. */
+/* The packing of the weight that a node multiplies with (or looks up); of keys and values their format. */
 static vkf_weight_packing node_packing(const vkf_program *p, const vkf_node *n) {
-  vkf_weight_packing rows = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32};
-  if (n->op != VKF_OP_MATMUL && n->op != VKF_OP_EMBED) return rows;
-  uint32_t slot = n->in[n->op == VKF_OP_MATMUL ? VKF_MATMUL_W : VKF_EMBED_TABLE];
-  return slot == VKF_NO_SLOT ? rows : p->packings[slot];
+  uint32_t slot = VKF_NO_SLOT;
+  if (n->op == VKF_OP_MATMUL) slot = n->in[VKF_MATMUL_W];
+  if (n->op == VKF_OP_EMBED) slot = n->in[VKF_EMBED_TABLE];
+  if (n->op == VKF_OP_ATTENTION || n->op == VKF_OP_ATTENTION_WEIGHTS) slot = n->in[VKF_ATTENTION_K];
+  if (n->op == VKF_OP_APPEND) slot = n->out[n->out[VKF_APPEND_K] == VKF_NO_SLOT ? VKF_APPEND_V : VKF_APPEND_K];
+  return slot == VKF_NO_SLOT ? (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32} : p->packings[slot];
 }
 
 void vkf_vkop_node_problem(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
@@ -66,10 +68,6 @@ done:
   return st;
 }
 
-static uint64_t slot_rows_bytes(const vkf_slot *s) {
-  return vkf_slot_elements(s) * vkf_dtype_bytes(s->dtype);
-}
-
 /* Layouts that the readers of each slot want; rows for whoever leaves the device or is read by nobody. */
 static void collect_layouts(vkf_program *p) {
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
@@ -86,7 +84,7 @@ static void collect_layouts(vkf_program *p) {
 
 static void size_place(const vkf_slot *slot, vkop_place *place, uint64_t alignment) {
   uint64_t bytes = 0;
-  if (place->layouts & VKF_LAYOUT_ROWS) bytes = VKF_ROUND_UP(slot_rows_bytes(slot), alignment);
+  if (place->layouts & VKF_LAYOUT_ROWS) bytes = VKF_ROUND_UP(vkf_slot_stored_bytes(slot), alignment);
   place->panels_offset = bytes;
   if (place->layouts & VKF_LAYOUT_PANELS)
     bytes += VKF_ROUND_UP(slot->extent[0].cap, VKF_PANEL_ROWS) * (uint64_t)slot->extent[1].cap * 4;
@@ -95,7 +93,7 @@ static void size_place(const vkf_slot *slot, vkop_place *place, uint64_t alignme
 
 /* Small results are written where the host can read them without a copy. */
 static bool is_small_result(const vkf_slot *slot) {
-  return slot->kind == VKF_SLOT_TEMP && slot->output && slot_rows_bytes(slot) <= (1u << 20);
+  return slot->kind == VKF_SLOT_TEMP && slot->output && vkf_slot_stored_bytes(slot) <= (1u << 20);
 }
 
 static vkf_status make_pool(vkf_program *p, const char *name, vkf_gpu_memory memory, uint64_t bytes,
@@ -170,7 +168,7 @@ vkf_status vkf_vkop_prepare(vkf_program *p, const vkf_program_options *options) 
   for (uint32_t i = 0; i < p->plan->n_slots; i++) {
     const vkf_slot *slot = &p->plan->slots[i];
     p->packings[i] = slot->kind == VKF_SLOT_WEIGHT ? p->weights->packings[slot->index]
-                                                   : (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32};
+                                                   : (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, slot->format};
   }
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) VKF_TRY(pick_variant(p, i, forced, &n_forced));
   if (forced && !n_forced)

@@ -30,12 +30,47 @@ done:
   return st;
 }
 
+/* Keys and values in fewer bits: rows of whole words on the device, float32 here. */
+static void to_words(const vkf_slot *slot, const float *numbers, uint32_t *words) {
+  const vkf_format_row *f = vkf_format_get(slot->format);
+  const uint32_t width = slot->extent[slot->rank - 1].cap, per_word = 32 / f->bits;
+  const uint64_t row_words = VKF_CEIL_DIV(width, per_word), n = vkf_slot_elements(slot);
+  memset(words, 0, vkf_slot_stored_bytes(slot));
+  for (uint64_t i = 0; i < n; i++)
+    words[i / width * row_words + i % width / per_word] |= f->encode(numbers[i], 0) << i % width % per_word * f->bits;
+}
+
+static void from_words(const vkf_slot *slot, const uint32_t *words, float *numbers) {
+  const vkf_format_row *f = vkf_format_get(slot->format);
+  const uint32_t width = slot->extent[slot->rank - 1].cap, per_word = 32 / f->bits;
+  const uint32_t mask = f->bits == 32 ? UINT32_MAX : (1u << f->bits) - 1;
+  const uint64_t row_words = VKF_CEIL_DIV(width, per_word), n = vkf_slot_elements(slot);
+  for (uint64_t i = 0; i < n; i++) {
+    const uint32_t word = words[i / width * row_words + i % width / per_word];
+    numbers[i] = f->decode(word >> i % width % per_word * f->bits & mask, 0);
+  }
+}
+
+static vkf_status write_stored(vkf_program *p, const vkf_slot *slot, const vkop_place *place, const float *data) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = p->backend->base.env;
+  const uint64_t bytes = vkf_slot_stored_bytes(slot);
+  uint32_t *words = vkf_env_alloc(env, bytes, 1);
+  if (!words) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory to write %s", slot->name);
+  to_words(slot, data, words);
+  VKF_TRY(vkf_gpu_buffer_write(place->buffer, place->offset, words, bytes));
+done:
+  vkf_env_free(env, words);
+  return st;
+}
+
 vkf_status vkf_vkop_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, const void *data) {
   vkf_status st = VKF_OK;
   const vkf_slot *s = &p->plan->slots[slot];
   const vkop_place *place = &p->places[slot];
   uint64_t elements = vkf_slot_packed(s) ? packed_elements(s, dims) : vkf_slot_elements(s);
   if (!elements) goto done;
+  if (s->format != VKF_FORMAT_F32) return write_stored(p, s, place, data);
   if (place->layouts & VKF_LAYOUT_ROWS)
     VKF_TRY(vkf_gpu_buffer_write(place->buffer, place->offset, data, elements * vkf_dtype_bytes(s->dtype)));
   if (place->layouts & VKF_LAYOUT_PANELS)
@@ -50,7 +85,7 @@ vkf_status vkf_vkop_read(vkf_program *p, uint32_t slot, const vkf_dims *dims, vo
   const vkf_slot *s = &p->plan->slots[slot];
   const vkop_place *place = &p->places[slot];
   uint64_t actual = packed_elements(s, dims);
-  char *all = NULL;
+  char *all = NULL, *stored = NULL;
   if (!actual) goto done;
   if (vkf_slot_packed(s) && (place->layouts & VKF_LAYOUT_ROWS)) {
     VKF_TRY(vkf_gpu_buffer_read(place->buffer, place->offset, data, actual * vkf_dtype_bytes(s->dtype)));
@@ -68,10 +103,14 @@ vkf_status vkf_vkop_read(vkf_program *p, uint32_t slot, const vkf_dims *dims, vo
     uint64_t bytes = vkf_slot_elements(s) * vkf_dtype_bytes(s->dtype);
     all = vkf_env_alloc(env, bytes, 1);
     if (!all) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory to read %s", s->name);
-    VKF_TRY(vkf_gpu_buffer_read(place->buffer, place->offset, all, bytes));
+    stored = s->format == VKF_FORMAT_F32 ? all : vkf_env_alloc(env, vkf_slot_stored_bytes(s), 1);
+    if (!stored) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory to read %s", s->name);
+    VKF_TRY(vkf_gpu_buffer_read(place->buffer, place->offset, stored, vkf_slot_stored_bytes(s)));
+    if (stored != all) from_words(s, (const uint32_t *)stored, (float *)all);
     VKF_TRY(vkf_slot_compact(env, s, dims, all, data));
   }
 done:
+  if (stored != all) vkf_env_free(env, stored);
   vkf_env_free(env, all);
   return st;
 }

@@ -146,7 +146,7 @@ vkf_status vkf_vkop_state_create(vkf_backend *backend, const vkf_plan *plan, vkf
   for (uint32_t i = 0; i < plan->n_slots; i++) {
     const vkf_slot *slot = &plan->slots[i];
     if (slot->kind != VKF_SLOT_STATE || s->places[slot->index].bytes) continue;
-    uint64_t bytes = VKF_ROUND_UP(vkf_slot_elements(slot) * 4 + VKF_GUARD_BYTES, VKF_PLACE_ALIGNMENT);
+    uint64_t bytes = VKF_ROUND_UP(vkf_slot_stored_bytes(slot) + VKF_GUARD_BYTES, VKF_PLACE_ALIGNMENT);
     s->places[slot->index] = (vkop_place){NULL, used, bytes, 0, VKF_LAYOUT_ROWS};
     used += bytes;
   }

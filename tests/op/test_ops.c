@@ -57,9 +57,9 @@ static bool judge(driver *d, const vkf_case *c, const char *variant) {
       d, vkf_engine_walk_init(&walk, &d->context->env, backend, &r.run.plan, r.program, &r.run.dims, &r.run.weights));
   driver_ok(d, vkf_engine_walk_node(&walk, 0, &j));
   if (!(j.ratio <= 1))
-    fail_msg("%s, %s, case \"%s\": element %llu of output %u is %.9g, expected %.9g within %.3g", vkf_op_name(c->op),
-             backend->table->node_variant(r.program, 0, NULL), c->name, (unsigned long long)j.worst, j.worst_out,
-             j.worst_got, j.worst_exact, j.worst_bound);
+    fail_msg("%s, %s, %s, case \"%s\": element %llu of output %u is %.9g, expected %.9g within %.3g",
+             vkf_op_name(c->op), backend->table->node_variant(r.program, 0, NULL), vkf_format_get(c->format)->name,
+             c->name, (unsigned long long)j.worst, j.worst_out, j.worst_got, j.worst_exact, j.worst_bound);
   vkf_engine_walk_finish(&walk);
   finish(backend, &r);
   return true;
@@ -115,40 +115,88 @@ static void test_every_variant(void **state) {
   }
 }
 
-/* Weights in every other format: a share of the cases on the variant that is chosen, one case on each variant; the
- * formats take turns (VKF_OP_CASES=all: every format on all of them). */
+static bool reads(const vkf_variant *v, vkf_op op, uint32_t format) {
+  return v->op == op && v->formats >> format & 1;
+}
+
+static bool any_reads(vkf_op op, uint32_t format) {
+  size_t n = 0;
+  const vkf_variant *v = vkf_kern_variants(&n);
+  while (n > 0 && !reads(&v[n - 1], op, format)) n--;
+  return n > 0;
+}
+
+/* Weights, keys and values in every other format: a share of the cases on the variant that is chosen, one case on each
+ * variant; the formats take turns (VKF_OP_CASES=all: every format on all of them). */
 static void test_every_format(void **state) {
   driver *d = *state;
-  static const vkf_op ops[] = {VKF_OP_MATMUL, VKF_OP_EMBED};
   const char *asked = getenv("VKF_OP_CASES");
   const bool all = asked && !strcmp(asked, "all");
-  size_t n = 0, n_cases = 0;
+  size_t n = 0, n_cases = 0, n_judged = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
-  for (size_t o = 0; o < VKF_COUNT(ops); o++) {
-    const vkf_case *cases = vkf_op_cases(ops[o], &n_cases);
-    for (size_t i = 0; i < n_cases; i++) {
-      for (uint32_t f = 1; f < VKF_FORMAT_COUNT; f++) {
+  for (uint32_t f = 1; f < VKF_FORMAT_COUNT; f++) {
+    for (uint32_t op = 0; op < VKF_OP_COUNT; op++) {
+      const vkf_case *cases = vkf_op_cases(op, &n_cases);
+      for (size_t i = 0; any_reads(op, f) && i < n_cases; i++) {
         vkf_case c = cases[i];
         c.format = (vkf_format)f;
-        if (all || i % (2 * VKF_FORMAT_COUNT) == f) judge(d, &c, NULL);
+        if (all || i % (2 * VKF_FORMAT_COUNT) == f) n_judged += judge(d, &c, NULL);
       }
     }
-  }
-  for (size_t i = 0; i < n; i++) {
-    const vkf_case *cases = vkf_op_cases(variants[i].op, &n_cases);
-    for (uint32_t f = 1; f < VKF_FORMAT_COUNT; f++) {
+    for (size_t i = 0; i < n; i++) {
+      const bool turn = any_reads(variants[i].op, VKF_FORMAT_INT8) ? 1 + i % (VKF_FORMAT_COUNT - 1) == f : true;
+      const vkf_case *cases = vkf_op_cases(variants[i].op, &n_cases);
       size_t n_ran = 0;
       char name[96];
-      if (!(variants[i].formats >> f & 1) || !(all || 1 + i % (VKF_FORMAT_COUNT - 1) == f)) continue;
+      if (!reads(&variants[i], variants[i].op, f) || !(all || turn)) continue;
       vkf_kern_name(&variants[i], name, sizeof name);
       for (size_t at = 0; at < n_cases && (all || !n_ran); at++) {
         vkf_case c = cases[(i * 7 + f * 5 + at) % n_cases];
         c.format = (vkf_format)f;
         n_ran += judge(d, &c, name);
       }
+      n_judged += n_ran;
       if (!n_ran) explain(&variants[i], name, (vkf_format)f, vkf_gpu_device_caps(d->device->gpu));
     }
   }
+  print_message("  %zu cases in other formats\n", n_judged);
+}
+
+/* What a cache in f16 keeps of any number, to the bit: ties, subnormal numbers, the largest, and what is too large. */
+static void test_cache_rounding(void **state) {
+  driver *d = *state;
+  size_t n_cases = 0;
+  vkf_case c = vkf_op_cases(VKF_OP_APPEND, &n_cases)[0];
+  vkf_backend *backend = d->device->backend;
+  const vkf_program_options options = {.keep_all = true};
+  vkf_case_run run;
+  vkf_program *program = NULL;
+  vkf_walk walk = {0};
+  vkf_judgement j = {0};
+  c.format = VKF_FORMAT_F16;
+  driver_ok(d, vkf_case_make(&d->context->env, &c, &run));
+  const vkf_slot *x = &run.plan.slots[run.plan.nodes[0].in[VKF_APPEND_X]];
+  float *data = (float *)(uintptr_t)x->data;
+  for (uint64_t round = 0; round < 24; round++) {
+    for (uint64_t i = 0; i < vkf_slot_elements(x); i++) {
+      uint32_t bits = (uint32_t)vkf_rng_u64(5, round, i);
+      bits = (bits & 0x807fffffu) | (100 + (bits >> 23 & 255) % 46) << 23; /* 2^-27 to 2^18 */
+      if (i % 3 == 0) bits = (bits & 0xffffe000u) | 0x1000u;               /* half way between two halves */
+      if (i % 61 == 7) bits = 0x477fefffu + (uint32_t)(round % 2); /* the last that is kept, the first that is not */
+      memcpy(&data[i], &bits, sizeof bits);
+    }
+    driver_ok(d, backend->table->program_create(backend, &run.plan, NULL, NULL, &options, &program));
+    driver_ok(d, backend->table->run(program, &run.dims, 0, 1));
+    driver_ok(d, vkf_engine_walk_init(&walk, &d->context->env, backend, &run.plan, program, &run.dims, &run.weights));
+    driver_ok(d, vkf_engine_walk_node(&walk, 0, &j));
+    if (!(j.ratio == 0))
+      fail_msg("round %u: element %u is %.9g, expected %.9g", (unsigned)round, (unsigned)j.worst, j.worst_got,
+               j.worst_exact);
+    vkf_engine_walk_finish(&walk);
+    backend->table->program_destroy(&program);
+  }
+  assert_true(j.n > 0);
+  vkf_case_finish(&run);
 }
 
 /* The first output of a case, dense, for the caller to free; NULL: the variant does not fit. */
@@ -235,4 +283,5 @@ static void test_a_class_has_one_set_of_bits(void **state) {
 }
 
 DRIVER_MAIN(DRIVER_TEST(test_every_case), DRIVER_TEST(test_every_variant), DRIVER_TEST(test_every_format),
-            DRIVER_TEST(test_half_integers_are_exact), DRIVER_TEST(test_a_class_has_one_set_of_bits))
+            DRIVER_TEST(test_cache_rounding), DRIVER_TEST(test_half_integers_are_exact),
+            DRIVER_TEST(test_a_class_has_one_set_of_bits))

@@ -107,6 +107,15 @@ static void special_values_are_kept(void **state) {
   }
 }
 
+/* A cache has no infinity: it would only take a key out. */
+static void caches_keep_no_infinity(void **state) {
+  (void)state;
+  assert_true(vkf_format_cached(VKF_FORMAT_F16, 65519) == 65504);
+  assert_true(isnan(vkf_format_cached(VKF_FORMAT_F16, 65520)) && isnan(vkf_format_cached(VKF_FORMAT_F16, -INFINITY)));
+  assert_true(vkf_format_cached(VKF_FORMAT_F16, 1 + 0x1p-11f) == 1);
+  assert_true(vkf_format_cached(VKF_FORMAT_F32, -INFINITY) == -INFINITY);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(names),
@@ -114,6 +123,7 @@ int main(void) {
       cmocka_unit_test(halfway_goes_to_even),
       cmocka_unit_test(out_of_range_is_refused),
       cmocka_unit_test(special_values_are_kept),
+      cmocka_unit_test(caches_keep_no_infinity),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
