@@ -438,8 +438,8 @@ VKF_API void vkf_device_profile_read(const vkf_device *dev, vkf_profile_fn on_ro
 
 /* ---- kernels and their speed ------------------------------------------------------------------------------------- */
 
-/* A problem is a text: "matmul:M,N,K", "attention:QUERIES,KEYS,HEADS,WIDTH", "norm:ROWS,WIDTH",
- * "log_softmax:ROWS,WIDTH", "top_k:ROWS,WIDTH,K". */
+/* A problem is a text: "matmul:M,N,K" (and ",FORMAT" of its weights), "attention:QUERIES,KEYS,HEADS,WIDTH",
+ * "norm:ROWS,WIDTH", "log_softmax:ROWS,WIDTH", "top_k:ROWS,WIDTH,K". */
 
 typedef struct vkf_kernel_info {
   const char *op, *name; /* the name is computed from the row of the variant table */
