@@ -15,6 +15,8 @@ endif()
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tour DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer)
 
+install(FILES ${PROJECT_SOURCE_DIR}/bench/explorer.html DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/bench)
+
 # A static libvkformer leaves its dependencies to whoever links it: the package names them.
 set(VKF_STATIC ON)
 if(BUILD_SHARED_LIBS)

@@ -42,4 +42,8 @@ set(VKF_SHADERS
   "relative_bias|relative_bias.comp|"
   "patches|patches.comp|"
   "pool|pool.comp|"
+  "bench_fma|bench_fma.comp|FUSED"
+  "bench_mul_add|bench_fma.comp|"
+  "bench_copy|bench_copy.comp|"
+  "bench_empty|bench_empty.comp|"
 )

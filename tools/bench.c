@@ -1,4 +1,5 @@
 /* bench: kernels and whole models, verified first and then timed. */
+#include <stdlib.h>
 #include <string.h>
 
 #include "bench.h"
@@ -25,18 +26,50 @@ static int run_operand(bench *b, const char *operand) {
                           operand);
 }
 
+static int run_kinds(bench *b) {
+  const tool_args *args = b->args;
+  const vkf_device_info *info = vkf_device_get_info(b->session.device);
+  int exit_code = args->shader ? bench_read_shader(b) : TOOL_OK;
+  if (exit_code == TOOL_OK && info->kind != VKF_DEVICE_REF) exit_code = bench_roofs(b);
+  if (!args->json && exit_code == TOOL_OK)
+    printf("%s (%s), vkformer %s %s\nroofs: %.1f GFLOP/s of multiply-adds, %.1f GB/s of copies\n", info->name,
+           info->driver, vkf_version(), bench_commit, b->peak_gflops, b->peak_gbytes);
+  for (size_t i = 0; i < args->n_operands && exit_code == TOOL_OK; i++) exit_code = run_operand(b, args->operands[i]);
+  return exit_code;
+}
+
+/* This run's document and those of other runs, on one page. */
+static int write_page(const bench *b) {
+  json_t *documents = json_array();
+  for (size_t i = 0; i < b->args->merges.n; i++) {
+    json_error_t error;
+    json_t *one = json_load_file(b->args->merges.at[i], 0, &error);
+    if (!json_is_array(json_object_get(one, "rows"))) {
+      json_decref(one);
+      json_decref(documents);
+      return tool_error("%s: expected the output of vkformer bench --json%s%s", b->args->merges.at[i], one ? "" : ": ",
+                        one ? "" : error.text);
+    }
+    json_array_append_new(documents, one);
+  }
+  if (json_array_size(b->rows) > 0) json_array_append_new(documents, bench_document(b));
+  return bench_write_html(b->args->html, documents);
+}
+
 static int run_bench(const tool_args *args) {
   bench b = {.args = args, .rows = json_array()};
-  int exit_code = tool_session_open(&b.session, args, args->device ? args->device : "", NULL);
-  if (exit_code == TOOL_OK) {
-    const vkf_device_info *info = vkf_device_get_info(b.session.device);
-    if (!args->json) printf("%s (%s)\n", info->name, info->driver);
-    for (size_t i = 0; i < args->n_operands && exit_code == TOOL_OK; i++)
-      exit_code = run_operand(&b, args->operands[i]);
-    if (exit_code == TOOL_OK) exit_code = bench_print(&b);
-    if (exit_code == TOOL_OK && b.wrong) exit_code = TOOL_FAILED;
+  bool is_page_alone = args->html && args->merges.n > 0 && args->n_operands == 0;
+  if (args->n_operands == 0 && !is_page_alone) {
+    json_decref(b.rows);
+    return tool_usage_error("bench", "expected what to time, found nothing");
   }
+  int exit_code = is_page_alone ? TOOL_OK : tool_session_open(&b.session, args, args->device ? args->device : "", NULL);
+  if (exit_code == TOOL_OK && !is_page_alone) exit_code = run_kinds(&b);
+  if (exit_code == TOOL_OK && args->json) exit_code = tool_print_json(bench_document(&b));
+  if (exit_code == TOOL_OK && args->html) exit_code = write_page(&b);
+  if (exit_code == TOOL_OK && b.wrong) exit_code = TOOL_FAILED;
   json_decref(b.rows);
+  free(b.shader);
   tool_session_close(&b.session);
   return exit_code;
 }
@@ -44,8 +77,19 @@ static int run_bench(const tool_args *args) {
 static const tool_option options[] = {
     {"variant", 0, TOOL_TEXT, offsetof(tool_args, variant), "NAME[,NAME]",
      "time these; without it every one that fits"},
+    {"filter", 0, TOOL_TEXT, offsetof(tool_args, filter), "TEXT", "time those with TEXT in their names"},
+    {"tile", 0, TOOL_TEXT, offsetof(tool_args, tile), "bm=N,tm=N",
+     "also with this tile, by specialization constants; refused with\nthe reason where no kernel can have it; several: "
+     "'TILE;TILE'"},
+    {"shader", 0, TOOL_TEXT, offsetof(tool_args, shader), "FILE",
+     "your own kernel, .comp or .spv, in the place of --variant NAME\n(docs/own-kernels.md); .comp needs "
+     "glslangValidator"},
+    {"cold", 0, TOOL_FLAG, offsetof(tool_args, cold), NULL, "operands out of cache: 256 MiB of copies in turn"},
+    {"sweep", 0, TOOL_FLAG, offsetof(tool_args, sweep), NULL, "many tiles, and 1 to 128 rows"},
     {"seconds", 0, TOOL_NUMBER, offsetof(tool_args, seconds), "X", "of timing a row (kernels 0.5, models 2)"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "print JSON"},
+    {"html", 0, TOOL_TEXT, offsetof(tool_args, html), "FILE", "write a page to explore the rows in"},
+    {"merge", 0, TOOL_TEXTS, offsetof(tool_args, merges), "FILE", "with the rows of this JSON on the page; repeatable"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
@@ -65,6 +109,7 @@ static const tool_option sizes[] = {
      "of the encoder's layers, as in config.json; gelu"},
     {"batch", 0, TOOL_SIZES, offsetof(tool_args, batches), "N[,N]", "sequences; 1"},
     {"length", 0, TOOL_SIZES, offsetof(tool_args, lengths), "N[,N]", "tokens of a sequence, of a prompt; 128"},
+    {"stdin", 0, TOOL_FLAG, offsetof(tool_args, stdin_), NULL, "translate the lines of standard input"},
     {"tokens", 0, TOOL_SIZE, offsetof(tool_args, top), "N", "the decoder makes N tokens; 32"},
 };
 static const tool_option_group size_group = TOOL_GROUP("Sizes", sizes);
@@ -74,18 +119,24 @@ const tool_command tool_bench = {
     .summary = "Time kernels and models, each verified first",
     .usage = "KIND|PROBLEM... [OPTION]...",
     .text =
-        "KIND is matmul, softmax, attention, norm or top_k: every kernel that fits, over all sizes that are given;\n"
-        "or encoder or decoder: a model with random weights and the sizes below. PROBLEM as in `vkformer kernels`.\n"
+        "KIND is matmul, softmax, attention, norm, top_k or ffn: every kernel that fits, over all sizes that are "
+        "given;\n"
+        "encoder or decoder: a model with random weights and the sizes below; translate: the sentences of "
+        "golden.jsonl;\n"
+        "peak or overhead: what the device can do, and what its steps cost. PROBLEM as in `vkformer kernels`.\n"
         "Kernels take turns run by run, so that drift of the machine's speed slows all of them alike; quote medians.\n"
         "What is over its error bound is reported and not timed; a model's bound is that of its first layer, and of\n"
-        "all that is not a layer, at up to 128 tokens. `clock` says what was measured: the device's own time stamps,\n"
-        "or the time from the call to its end. The decoder's rows are the prompt (until the first token) and a step.",
+        "all that is not a layer, at up to 128 tokens. `clock` says what was measured: the device's time stamps, from\n"
+        "submit to fence, or a call of the library. `roof` is the share of what the device's measured multiply-adds\n"
+        "and copies allow. The decoder's rows are the prompt (until the first token) and a step.",
     .examples =
         "  vkformer bench matmul --m 1,128,1024 --n 2048 --k 512 --device lavapipe\n"
         "  vkformer bench attention:128,128,8,64 norm:1024,512 --json\n"
+        "  vkformer bench matmul --variant matmul-shared-64x64x16-m4n4 --tile bm=32,bn=64\n"
+        "  vkformer bench matmul --sweep --html tiles.html --merge gpu.json\n"
         "  vkformer bench encoder --layers 6 --d-model 512 --d-ff 2048 --batch 1,8 --length 128\n",
     .groups = {&group, &size_group, &tool_common_options},
-    .min_operands = 1,
+    .min_operands = 0,
     .max_operands = 64,
     .operand = "what to time",
     .run = run_bench,

@@ -8,16 +8,23 @@
 
 #include "program.h"
 
+/* What `git describe` said when the build was configured. */
+extern const char bench_commit[];
+
 typedef struct bench {
   const tool_args *args;
   tool_session session;
   json_t *rows;
-  bool wrong;        /* a row was over its bound */
-  char problem[160]; /* of the rows that were printed last */
+  bool wrong;                      /* a row was over its bound */
+  char problem[160];               /* of the rows that were printed last */
+  double peak_gflops, peak_gbytes; /* of this device in this run; 0: not measured */
+  uint32_t *shader;                /* of --shader */
+  size_t n_shader_words;
 } bench;
 
 /* The one list of kinds, in the order of the help. A kind returns TOOL_OK or, after a message, TOOL_FAILED. */
-#define BENCH_KINDS(X) X(matmul) X(softmax) X(attention) X(norm) X(top_k) X(encoder) X(decoder)
+#define BENCH_KINDS(X) \
+  X(peak) X(matmul) X(softmax) X(attention) X(norm) X(top_k) X(ffn) X(encoder) X(decoder) X(translate) X(overhead)
 #define X(name) int bench_##name(bench *b);
 BENCH_KINDS(X)
 #undef X
@@ -25,12 +32,19 @@ BENCH_KINDS(X)
 /* A problem as `vkformer kernels` spells it. */
 int bench_problem(bench *b, const char *problem);
 
+/* Measures the roofs that shares are shares of. */
+int bench_roofs(bench *b);
+/* SPIR-V of --shader: read, or compiled from GLSL by glslangValidator or glslang. */
+int bench_read_shader(bench *b);
+/* bench/explorer.html with these documents in it, an array that is taken. */
+int bench_write_html(const char *path, json_t *documents);
+
 /* Prints a row and keeps it; more (NULL: nothing; taken): further members of the JSON row. */
 void bench_add(bench *b, const vkf_bench_row *row, json_t *more);
 /* Sorts the times of row->n_runs runs and sets the minimum, the median and the 90th percentile. */
 void bench_summarize(vkf_bench_row *row, double *ns);
-/* The whole document, as JSON where that was asked for. */
-int bench_print(bench *b);
+/* The whole run: device, driver, version, commit, roofs, rows. */
+json_t *bench_document(const bench *b);
 
 /* The sizes of an option, or this one. */
 tool_sizes bench_sizes(const tool_sizes *given, size_t fallback);

@@ -1,12 +1,30 @@
 /* bench: the kernels of one op against each other, over ranges of shapes. */
+#include <string.h>
+
 #include "bench.h"
+
+/* The tiles of a sweep; each kernel takes those that it can. */
+static const char sweep_tiles[] =
+    "bm=16,bn=16,bk=16,tm=2,tn=2;bm=32,bn=32,bk=8,tm=2,tn=2;bm=32,bn=32,bk=16,tm=2,tn=2;bm=32,bn=32,bk=32,tm=4,tn=4;"
+    "bm=32,bn=64,bk=16,tm=4,tn=4;bm=64,bn=32,bk=16,tm=4,tn=4;bm=64,bn=64,bk=8,tm=4,tn=4;bm=64,bn=64,bk=32,tm=4,tn=4;"
+    "tm=2;tm=4;tm=8;tm=12;tm=16;tm=32";
 
 static void on_row(void *user, const vkf_bench_row *row) {
   bench_add(user, row, NULL);
 }
 
 int bench_problem(bench *b, const char *problem) {
-  const vkf_bench_params params = {.variant = b->args->variant, .seconds = b->args->seconds};
+  const tool_args *a = b->args;
+  const vkf_bench_params params = {.variant = a->variant,
+                                   .seconds = a->seconds,
+                                   .filter = a->filter,
+                                   .tile = a->tile                                          ? a->tile
+                                           : a->sweep && strncmp(problem, "matmul", 6) == 0 ? sweep_tiles
+                                                                                            : NULL,
+                                   .shader = b->shader,
+                                   .n_shader_words = b->n_shader_words,
+                                   .shader_name = a->shader,
+                                   .cold = a->cold != 0};
   tool_progress(&b->session, "%s ...", problem);
   vkf_status status = vkf_device_bench(b->session.device, problem, &params, on_row, b);
   return status == VKF_OK ? TOOL_OK : tool_session_fail(&b->session, status, problem);
@@ -40,7 +58,7 @@ int bench_softmax(bench *b) {
 }
 
 int bench_norm(bench *b) {
-  return each_problem(b, "norm", (tool_sizes[]){bench_sizes(&b->args->m, 1024), bench_sizes(&b->args->n, 512)}, 2);
+  return each_problem(b, "norm", (tool_sizes[]){rows_of(b, 1024), bench_sizes(&b->args->n, 512)}, 2);
 }
 
 int bench_top_k(bench *b) {

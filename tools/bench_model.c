@@ -230,6 +230,99 @@ int bench_encoder(bench *b) {
   return bench_model(b, "encoder", encoder_config(b->args), NULL);
 }
 
+/* ---- translate --------------------------------------------------------------------------------------------------- */
+
+typedef struct texts {
+  char **at;
+  size_t n;
+} texts;
+
+static void texts_finish(texts *t) {
+  for (size_t i = 0; i < t->n; i++) free(t->at[i]);
+  free(t->at);
+}
+
+static int on_text(void *user, size_t index, const char *text) {
+  texts *t = user;
+  char **at = realloc(t->at, (index + 1) * sizeof *at);
+  if (at) t->at = at;
+  char *copy = at ? malloc(strlen(text) + 1) : NULL;
+  if (!copy) return tool_error("out of memory");
+  t->at[t->n++] = strcpy(copy, text);
+  return TOOL_OK;
+}
+
+/* The sources of golden.jsonl, the sentences that come with the shipped model. */
+static int golden_texts(const char *folder, texts *t) {
+  char path[4200], line[1 << 14];
+  snprintf(path, sizeof path, "%s/golden.jsonl", folder);
+  FILE *file = fopen(path, "r");
+  int exit_code = TOOL_OK;
+  if (!file)
+    return tool_error("%s: cannot be read; name texts on the command line's standard input with --stdin", path);
+  while (exit_code == TOOL_OK && fgets(line, sizeof line, file)) {
+    json_t *row = json_loads(line, 0, NULL);
+    const char *source = json_string_value(json_object_get(row, "source"));
+    if (source) exit_code = on_text(t, t->n, source);
+    json_decref(row);
+  }
+  fclose(file);
+  return exit_code;
+}
+
+static int time_translate(bench *b, const texts *t) {
+  static const char greedy[] = "{\"num_beams\": 1}";
+  const vkf_generate_params params = {.config_json = greedy};
+  double seconds = b->args->seconds > 0 ? b->args->seconds : 2, begin = tool_seconds(), start = begin;
+  double *ns = calloc(MAX_RUNS, sizeof *ns);
+  vkf_status status = ns ? VKF_OK : VKF_ERROR_MEMORY;
+  vkf_bench_row row = {.variant = "greedy, batches of 32", .clock = "call"};
+  char problem[160];
+  snprintf(problem, sizeof problem, "translate sentences %zu", t->n);
+  row.problem = problem;
+  for (bool warm = false; status == VKF_OK && row.n_runs < MAX_RUNS;) {
+    vkf_result *result = NULL;
+    start = tool_seconds();
+    status = vkf_model_translate(b->session.model, (const char *const *)t->at, t->n, &params, &result);
+    vkf_result_destroy(&result);
+    double now = tool_seconds();
+    if (warm) ns[row.n_runs++] = (now - start) * 1e9;
+    if (!warm) begin = now;
+    warm = true;
+    if (row.n_runs >= MIN_RUNS && now - begin > seconds) break;
+  }
+  if (status != VKF_OK) {
+    free(ns);
+    return tool_session_fail(&b->session, status, "translate");
+  }
+  bench_summarize(&row, ns);
+  free(ns);
+  bench_add(b, &row, json_pack("{s:f}", "sentences_per_s", (double)t->n * 1e9 / row.median_ns));
+  return TOOL_OK;
+}
+
+int bench_translate(bench *b) {
+  char folder[4096];
+  texts t = {0};
+  double worst = 0;
+  int exit_code = tool_find_model(b->args, folder, sizeof folder);
+  if (exit_code == TOOL_OK)
+    exit_code = b->args->stdin_ ? tool_each_text(NULL, 0, on_text, &t) : golden_texts(folder, &t);
+  if (exit_code == TOOL_OK && t.n == 0) exit_code = tool_error("expected at least one sentence, found none");
+  if (exit_code == TOOL_OK) exit_code = tool_session_open_model(&b->session, folder);
+  if (exit_code == TOOL_OK) {
+    tool_progress(&b->session, "verifying ...");
+    vkf_status status = vkf_device_validate(b->session.device, b->session.model, NULL, NULL, &worst);
+    if (status != VKF_OK) exit_code = tool_session_fail(&b->session, status, "verifying");
+  }
+  if (exit_code == TOOL_OK && !(worst <= 1))
+    exit_code = tool_error("translate: a node is over its bound (err/bound %.3g): not timed", worst);
+  if (exit_code == TOOL_OK) exit_code = time_translate(b, &t);
+  texts_finish(&t);
+  vkf_model_close(&b->session.model);
+  return exit_code;
+}
+
 int bench_decoder(bench *b) {
   char config[64];
   snprintf(config, sizeof config, "{\"max_new_tokens\": %zu}", or_else(b->args->top, 32) + 1);

@@ -13,7 +13,7 @@
 
 #include "program.h"
 
-enum { MAX_OPTIONS = 48, FIRST_VALUE = 256 };
+enum { MAX_OPTIONS = 64, FIRST_VALUE = 256 };
 
 static const tool_option common_options[] = {
     {"device", 'd', TOOL_TEXT, offsetof(tool_args, device), "D",
@@ -253,6 +253,8 @@ int tool_args_parse(const tool_command *command, int argc, char **argv, tool_arg
     int exit_code = set_option(command, parser_find(&p, value), optarg, args);
     if (exit_code != TOOL_OK) return exit_code;
   }
+  args->argc = argc;
+  args->argv = argv;
   args->operands = argv + optind;
   args->n_operands = (size_t)(argc - optind);
   return check_operands(command, args);
@@ -264,6 +266,7 @@ void tool_args_finish(tool_args *args) {
   free((void *)args->stops.at);
   free((void *)args->images.at);
   free((void *)args->problems.at);
+  free((void *)args->merges.at);
   json_decref(args->config);
   memset(args, 0, sizeof *args);
 }

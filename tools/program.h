@@ -59,12 +59,17 @@ typedef struct tool_args {
   const char *norm, *activation;
   const char *level, *export_file, *import_file;
   int worker;
+  const char *filter, *tile, *shader, *html;
+  int cold, sweep, stdin_;
+  tool_texts merges;
   const char *pooling, *source_lang, *target_lang;
   int chat, normalize, similarity;
   size_t top;     /* 0: not given */
   json_t *config; /* generation keys given as options; an object */
   char **operands;
   size_t n_operands;
+  char **argv; /* as given; [0] is the command's name */
+  int argc;
 } tool_args;
 
 typedef enum tool_option_kind {

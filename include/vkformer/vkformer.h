@@ -478,6 +478,13 @@ VKF_API vkf_status vkf_device_import_times(vkf_device *dev, const char *path, si
 typedef struct vkf_bench_params {
   const char *variant; /* NULL: every one that fits; else names separated by commas, timed in turns */
   double seconds;      /* of timing a variant; 0: 0.5 */
+  const char *filter;  /* NULL, or a part of the names of the variants */
+  const char *tile;    /* NULL, or tiles "bm=64,tm=4;bm=128" in the place of each variant's own, without compiling it again */
+  const uint32_t *shader; /* NULL, or SPIR-V that is timed beside `variant`, one name, whose place it takes: the same
+                             bindings, push constants, specialization constants, layouts, grid (docs/own-kernels.md) */
+  size_t n_shader_words;
+  const char *shader_name;
+  uint8_t cold; /* copies of the operands in turn, 256 MiB together, so that no cache holds them */
 } vkf_bench_params;
 
 typedef struct vkf_bench_row {
@@ -490,7 +497,9 @@ typedef struct vkf_bench_row {
   uint32_t workgroup, shared_bytes;
 } vkf_bench_row;
 typedef void (*vkf_bench_fn)(void *user, const vkf_bench_row *row);
-/* Verifies each variant against its bound, refuses to time a wrong one, then times all in turns, run by run. */
+/* Verifies each variant against its bound, refuses to time a wrong one, then times all in turns, run by run. Two more
+ * problems are "peak" (multiply-adds in registers, copies of memory) and "overhead" (submits, dispatches); "ffn:M,D,F" are
+ * the two matmuls x [M,D] to GELU [M,F] to [M,D]. */
 VKF_API vkf_status vkf_device_bench(vkf_device *dev, const char *problem, const vkf_bench_params *params,
                                     vkf_bench_fn on_row, void *user);
 

@@ -90,6 +90,10 @@ const char *vkf_kern_name(const vkf_variant *variant, char *buffer, size_t size)
 
 /* Writes the name of the SPIR-V module that reads the problem's format, and returns it. */
 const char *vkf_kern_module(const vkf_variant *variant, const vkf_problem *problem, char *buffer, size_t size);
+/* Whether the kernel takes its tile as specialization constants. */
+bool vkf_kern_tiles(const vkf_variant *variant);
+/* `base` with another tile: "bm=96,tm=8" changes those two. false: the kernel cannot have it, for the reason in `why`. */
+bool vkf_kern_tile(const vkf_variant *base, const char *tile, vkf_variant *out, char *why, size_t size);
 
 /* NULL if the variant can run the problem on the device, else the reason why not, written into `why`. */
 const char *vkf_kern_fit(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps, char *why,

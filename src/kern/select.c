@@ -271,15 +271,22 @@ vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, const vkf_tuned
   vkf_weight_packing best_packing = {VKF_LAYOUT_W_ROWS, 1, 1, format};
   size_t best_rule = VKF_COUNT(rules) + 1, n_variants;
   double best_slowdown = 0;
+  char why[256];
+  if (forced && forced->op == VKF_OP_MATMUL) { /* it need not be of the table */
+    const vkf_problem p = {.op = VKF_OP_MATMUL,
+                           .m = NOMINAL_ROWS,
+                           .n = n,
+                           .k = k,
+                           .packing = packing_of(forced, format),
+                           .order = VKF_ORDER_FAST};
+    if (!vkf_kern_fit(forced, &p, caps, why, sizeof why)) return p.packing;
+  }
   const vkf_variant *table = vkf_kern_variants(&n_variants);
   for (const vkf_variant *v = table; v < table + n_variants; v++) {
     vkf_problem p = {.op = VKF_OP_MATMUL, .m = NOMINAL_ROWS, .n = n, .k = k, .order = VKF_ORDER_FAST};
-    char why[256];
-    const bool is_forced = v == forced;
-    if (v->op != VKF_OP_MATMUL || (v->needs & VKF_NEED_GPU && caps->is_cpu && !is_forced)) continue;
+    if (v->op != VKF_OP_MATMUL || (v->needs & VKF_NEED_GPU && caps->is_cpu)) continue;
     p.packing = packing_of(v, format);
     if (vkf_kern_fit(v, &p, caps, why, sizeof why)) continue;
-    if (is_forced) return p.packing;
     double slowdown = vkf_kern_tuned_slowdown(tuned, n, k, &p.packing);
     if (slowdown <= 0) slowdown = vkf_kern_tuned_slowdown(tuned, 0, 0, &p.packing);
     if (slowdown > 0 ? best_slowdown > 0 && slowdown >= best_slowdown

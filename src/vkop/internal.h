@@ -10,11 +10,20 @@
 #define VKF_PLACE_ALIGNMENT 256
 #define VKF_NO_PANELS UINT32_MAX
 
+/* A variant beside the table (vkf_vkop_backend_add). */
+typedef struct vkop_extra {
+  struct vkop_extra *next;
+  vkf_variant row;
+  const uint32_t *words; /* NULL: the row's module */
+  size_t n_words;
+} vkop_extra;
+
 typedef struct vkop_backend {
   vkf_backend base;
   vkf_gpu_device *device;
   vkf_order_class order;
   const vkf_tuned *tuned; /* NULL: none */
+  vkop_extra *extras;
 } vkop_backend;
 
 /* A region of a buffer and the layouts that it holds. */

@@ -23,12 +23,25 @@ static vkf_gpu_binding_kind texel_kind(vkf_format format) {
                       : VKF_GPU_BINDING_TEXEL_U32;
 }
 
+/* The kernel that an added variant brings with it. */
+static const struct vkf_kern_spirv *find_own(const vkop_backend *b, const vkf_variant *v, struct vkf_kern_spirv *own) {
+  for (const vkop_extra *e = b->extras; e; e = e->next) {
+    if (&e->row != v || !e->words) continue;
+    *own = (struct vkf_kern_spirv){e->row.module, e->words, e->n_words};
+    return own;
+  }
+  return NULL;
+}
+
 static vkf_status get_pipeline(vkf_program *p, const vkop_node *k, vkf_gpu_pipeline **out) {
   vkf_status st = VKF_OK;
   vkf_env *env = p->backend->base.env;
   const vkf_caps *caps = vkf_gpu_device_caps(p->backend->device);
   char name[64];
-  const struct vkf_kern_spirv *module = find_module(vkf_kern_module(k->variant, &k->problem, name, sizeof name));
+  struct vkf_kern_spirv own;
+  const struct vkf_kern_spirv *module = find_own(p->backend, k->variant, &own);
+  vkf_kern_module(k->variant, &k->problem, name, sizeof name);
+  if (!module) module = find_module(name);
   vkf_gpu_binding_kind kinds[1 + VKF_MAX_OPERANDS] = {VKF_GPU_BINDING_STORAGE};
   if (!module) VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "shader module %s is not in this build", name);
   for (uint32_t o = 0; o < k->dispatch.n_operands; o++) {
@@ -271,7 +284,30 @@ static const char *node_variant(const vkf_program *p, uint32_t node, vkf_roundin
   return p->nodes[node].variant_name;
 }
 
+vkf_status vkf_vkop_backend_add(vkf_backend *backend, const vkf_variant *row, const uint32_t *words, size_t n_words) {
+  vkop_backend *b = (vkop_backend *)backend;
+  vkop_extra *e = vkf_env_alloc(backend->env, 1, sizeof *e);
+  if (!e) return vkf_env_fail(backend->env, VKF_ERROR_MEMORY, "no memory for a variant");
+  *e = (vkop_extra){.next = b->extras, .row = *row, .words = words, .n_words = n_words};
+  b->extras = e;
+  return VKF_OK;
+}
+
+const vkf_variant *vkf_vkop_find_variant(const vkf_backend *backend, const char *name) {
+  char own[128];
+  const vkf_variant *found = vkf_kern_find(name);
+  for (const vkop_extra *e = ((const vkop_backend *)backend)->extras; e && !found; e = e->next)
+    if (!strcmp(vkf_kern_name(&e->row, own, sizeof own), name)) found = &e->row;
+  return found;
+}
+
 static void backend_destroy(vkf_backend **backend) {
+  vkop_backend *b = (vkop_backend *)*backend;
+  while (b && b->extras) {
+    vkop_extra *next = b->extras->next;
+    vkf_env_free(b->base.env, b->extras);
+    b->extras = next;
+  }
   if (*backend) vkf_env_free((*backend)->env, *backend);
   *backend = NULL;
 }

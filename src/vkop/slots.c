@@ -160,7 +160,7 @@ done:
 vkf_status vkf_vkop_prepare(vkf_program *p, const vkf_program_options *options) {
   vkf_status st = VKF_OK;
   vkf_env *env = p->backend->base.env;
-  const vkf_variant *forced = options->variant ? vkf_kern_find(options->variant) : NULL;
+  const vkf_variant *forced = options->variant ? vkf_vkop_find_variant(&p->backend->base, options->variant) : NULL;
   uint32_t n_forced = 0;
   if (options->variant && !forced)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "no kernel variant is called \"%s\" (vkformer kernels lists them)",

@@ -93,7 +93,7 @@ vkf_status vkf_vkop_weights_create(vkf_backend *backend, const vkf_weight_source
                                    vkf_weights **out) {
   vkf_status st = VKF_OK;
   vkop_backend *b = (vkop_backend *)backend;
-  const vkf_variant *forced = variant ? vkf_kern_find(variant) : NULL;
+  const vkf_variant *forced = variant ? vkf_vkop_find_variant(backend, variant) : NULL;
   vkf_weights *w = vkf_env_alloc(backend->env, 1, sizeof *w);
   if (!w) VKF_FAIL(backend->env, VKF_ERROR_MEMORY, "no memory for the weights");
   w->backend = b;

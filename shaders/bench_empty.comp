@@ -1,0 +1,9 @@
+// Next to nothing: what a dispatch costs beside its work.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#include "shared/constants.h"
+layout(local_size_x_id = VKF_C_WORKGROUP) in;
+layout(set = 0, binding = 0, std430) writeonly buffer Out { uint last; };
+void main() {
+  if (gl_GlobalInvocationID.x == 0) last = 1;
+}

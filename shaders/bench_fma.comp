@@ -1,0 +1,31 @@
+// The roof of multiply-adds: sixteen independent sums an invocation, in registers. Each sum becomes 2 exactly, since
+// s <- s / 2 + 1 converges there in float32; the factors come with the push constants, so nothing is known beforehand.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_control_flow_attributes : require
+#include "shared/constants.h"
+layout(local_size_x_id = VKF_C_WORKGROUP) in;
+layout(push_constant, std430) uniform Push {
+  uint rounds;
+  float half_, one;
+};
+layout(set = 0, binding = 0, std430) writeonly buffer Out { float sums_of[]; };
+
+#ifdef FUSED
+#define STEP(s) fma(s, half_, one)
+#else
+#define STEP(s) (s * half_ + one)
+#endif
+
+void main() {
+  float s[16];
+  [[unroll]] for (uint i = 0; i < 16; i++) s[i] = float(gl_LocalInvocationID.x + i);
+  for (uint r = 0; r < rounds; r++) {
+    [[unroll]] for (uint k = 0; k < 8; k++) {
+      [[unroll]] for (uint i = 0; i < 16; i++) s[i] = STEP(s[i]);
+    }
+  }
+  float sum = 0.0;
+  [[unroll]] for (uint i = 0; i < 16; i++) sum += s[i];
+  sums_of[gl_GlobalInvocationID.x] = sum;
+}

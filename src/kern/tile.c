@@ -1,0 +1,80 @@
+/* tile: a row of the variant table with another tile, where its kernel takes tiles as specialization constants. */
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "kern/kern.h"
+
+/* Which numbers of a family's tile are free, and how far its kernels' own arrays reach (shaders/matmul_*.comp). */
+static const struct tiling {
+  const char *family;
+  bool shared;        /* bm, bn, bk, tm, tn are free; a workgroup is as large as they make it */
+  uint32_t max_tm[2]; /* x in panels, x in rows; 0: fixed */
+  const char *fixed;  /* modules with this in their names have their tile as a macro */
+} tilings[] = {
+    {"shared", true, {4, 4}, NULL},
+    {"lane", false, {0, 16}, "broadcast"},
+    {"direct", false, {32, 4}, NULL},
+};
+
+#define REFUSE(...)                   \
+  do {                                \
+    snprintf(why, size, __VA_ARGS__); \
+    return false;                     \
+  } while (0)
+
+/* "bm=96,tm=8" over the tile of *v. */
+static bool parse(const char *text, vkf_variant *v, char *why, size_t size) {
+  const struct {
+    const char *name;
+    uint32_t *at;
+  } fields[] = {
+      {"bm", &v->tile.bm}, {"bn", &v->tile.bn}, {"bk", &v->tile.bk}, {"tm", &v->tile.tm}, {"tn", &v->tile.tn}};
+  for (const char *at = text; *at;) {
+    size_t i = 0;
+    char *end = NULL;
+    while (i < VKF_COUNT(fields) && (strncmp(at, fields[i].name, 2) || at[2] != '=')) i++;
+    unsigned long value = i < VKF_COUNT(fields) ? strtoul(at + 3, &end, 10) : 0;
+    if (value < 1 || value > 1024 || (*end && *end != ','))
+      REFUSE("expected a tile such as bm=64,bn=64,bk=16,tm=4,tn=4 with numbers from 1 to 1024, found %s", text);
+    *fields[i].at = (uint32_t)value;
+    at = *end ? end + 1 : end;
+  }
+  return true;
+}
+
+static const struct tiling *find_tiling(const vkf_variant *v) {
+  for (size_t i = 0; i < VKF_COUNT(tilings) && v->op == VKF_OP_MATMUL; i++)
+    if (!strcmp(tilings[i].family, v->family) && !(tilings[i].fixed && strstr(v->module, tilings[i].fixed)))
+      return &tilings[i];
+  return NULL;
+}
+
+bool vkf_kern_tiles(const vkf_variant *v) {
+  return find_tiling(v) != NULL;
+}
+
+bool vkf_kern_tile(const vkf_variant *base, const char *text, vkf_variant *out, char *why, size_t size) {
+  const struct tiling *t = find_tiling(base);
+  *out = *base;
+  if (!t) REFUSE("the kernels of %s %s have their tile compiled in", vkf_op_name(base->op), base->family);
+  if (!parse(text, out, why, size)) return false;
+  uint32_t max = t->max_tm[base->x_layout == VKF_LAYOUT_ROWS];
+  if (out->tile.tm > max) REFUSE("tm is at most %u in %s kernels, found %u", max, t->family, out->tile.tm);
+  if (!t->shared) {
+    if (out->tile.bn != base->tile.bn || out->tile.bk != base->tile.bk || out->tile.tn != base->tile.tn)
+      REFUSE("of the tile of %s kernels tm alone is free (bm is the same)", t->family);
+    if (out->tile.bm != base->tile.bm && out->tile.bm != out->tile.tm)
+      REFUSE("bm is tm in %s kernels, found bm %u and tm %u", t->family, out->tile.bm, out->tile.tm);
+    if (base->x_layout == VKF_LAYOUT_PANELS && VKF_PANEL_ROWS % out->tile.tm)
+      REFUSE("tm divides %u where x lies in panels, found %u", VKF_PANEL_ROWS, out->tile.tm);
+    out->tile.bm = out->tile.tm;
+    return true;
+  }
+  if (out->tile.tn > max) REFUSE("tn is at most %u in %s kernels, found %u", max, t->family, out->tile.tn);
+  if (out->tile.bm % out->tile.tm || out->tile.bn % out->tile.tn)
+    REFUSE("tm divides bm and tn divides bn, found tm %u of %u and tn %u of %u", out->tile.tm, out->tile.bm,
+           out->tile.tn, out->tile.bn);
+  out->workgroup = out->tile.bm / out->tile.tm * (out->tile.bn / out->tile.tn);
+  return true;
+}

@@ -1,0 +1,29 @@
+#!/bin/sh
+# The verdicts of bench/compare on rows that are made up: a winner, none where spreads touch, none over a bound.
+# usage: compare.sh COMPARE
+set -eu
+folder=$(mktemp -d)
+trap 'rm -rf "$folder"' EXIT
+
+# name minimum median p90 ratio
+row() {
+  printf '{"problem":"matmul:1,2,3","variant":"%s","min_us":%s,"median_us":%s,"p90_us":%s,"ratio":%s,"runs":9}' "$@"
+}
+document() {
+  printf '{"device":"d","driver":"e","version":"0","rows":[%s]}' "$1"
+}
+document "$(row fast 10 11 12 0.5),$(row even 10 11 20 0.5),$(row slow 30 31 33 0.5),$(row wrong 10 11 12 0.5),$(row a 1 2 3 0.1)" \
+  > "$folder/a"
+document "$(row fast 20 22 24 0.5),$(row even 19 21 24 0.5),$(row slow 20 21 29 0.5),$(row wrong 1 1 1 1.5),$(row b 1 2 3 0.1)" \
+  > "$folder/b"
+
+found=$("$1" --json "$folder/a" "$folder/b" | sed -n 's/.*"\(a\|verdict\)": "\(.*\)".*/\2/p' | tr '\n' ' ')
+test "$found" = "fast A even even slow B wrong wrong " || { echo "verdicts: $found"; exit 1; }
+"$1" "$folder/a" "$folder/b" > "$folder/out"
+grep -q '0.500  fast: A wins' "$folder/out" || { echo "no winner is named"; exit 1; }
+grep -q 'even: no winner: the spreads overlap' "$folder/out" || { echo "a winner too many"; exit 1; }
+"$1" --best --json "$folder/a" "$folder/b" > "$folder/out"
+grep -q '"verdict": "even"' "$folder/out" || { echo "the best of each are a and b"; exit 1; }
+echo '[]' > "$folder/c"
+if "$1" "$folder/a" "$folder/c" 2> "$folder/err"; then echo "took a file without rows"; exit 1; fi
+grep -q 'expected the output of vkformer bench --json' "$folder/err"
