@@ -46,10 +46,32 @@ static int each_problem(bench *b, const char *op, const tool_sizes *sizes, int n
   }
 }
 
+static const tool_sizes sweep_rows = {.at = {1, 4, 16, 64, 128}, .n = 5};
+
+/* The rows of an op: given, those of a sweep, or one number. */
+static tool_sizes rows_of(const bench *b, size_t fallback) {
+  return b->args->sweep && b->args->m.n == 0 ? sweep_rows : bench_sizes(&b->args->m, fallback);
+}
+
 int bench_matmul(bench *b) {
   const tool_args *a = b->args;
-  return each_problem(b, "matmul",
-                      (tool_sizes[]){bench_sizes(&a->m, 128), bench_sizes(&a->n, 512), bench_sizes(&a->k, 512)}, 3);
+  return each_problem(b, "matmul", (tool_sizes[]){rows_of(b, 128), bench_sizes(&a->n, 512), bench_sizes(&a->k, 512)},
+                      3);
+}
+
+int bench_ffn(bench *b) {
+  const tool_args *a = b->args;
+  const tool_sizes width = {.at = {a->d_model ? a->d_model : 512}, .n = 1},
+                   hidden = {.at = {a->d_ff ? a->d_ff : 2048}, .n = 1};
+  return each_problem(b, "ffn", (tool_sizes[]){rows_of(b, 128), width, hidden}, 3);
+}
+
+int bench_peak(bench *b) {
+  return bench_problem(b, "peak");
+}
+
+int bench_overhead(bench *b) {
+  return bench_problem(b, "overhead");
 }
 
 int bench_softmax(bench *b) {
@@ -69,8 +91,7 @@ int bench_top_k(bench *b) {
 
 int bench_attention(bench *b) {
   const tool_args *a = b->args;
-  size_t heads = a->heads ? a->heads : 8;
-  const tool_sizes one = {.at = {heads}, .n = 1};
+  const tool_sizes heads = {.at = {a->heads ? a->heads : 8}, .n = 1};
   return each_problem(b, "attention",
-                      (tool_sizes[]){bench_sizes(&a->m, 128), bench_sizes(&a->n, 128), one, bench_sizes(&a->k, 64)}, 4);
+                      (tool_sizes[]){rows_of(b, 128), bench_sizes(&a->n, 128), heads, bench_sizes(&a->k, 64)}, 4);
 }

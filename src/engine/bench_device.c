@@ -10,7 +10,7 @@
 #include "kern/spirv.h"
 
 enum { WORKGROUP = 64, FMA_GROUPS = 512, FMA_ROUNDS = 64, SUMS = 16, STEPS = 8, COPIED = 16, MAX_CONTESTANTS = 5 };
-#define COPY_BYTES (UINT64_C(64) << 20)
+#define COPY_BYTES (UINT64_C(32) << 20)
 
 /* Something that is recorded once and timed. */
 typedef struct contestant {
@@ -186,8 +186,8 @@ static vkf_status make_overhead(contest *c) {
               {"a dispatch and its barrier, 32 groups", 32, 64, true},
               {"a dispatch and its barrier, 1024 groups", 1024, 64, true}};
   vkf_status st = VKF_OK;
-  VKF_TRY(vkf_gpu_buffer_create(c->device, "to", VKF_GPU_MEMORY_DEVICE, COPY_BYTES / 64, &c->to));
-  VKF_TRY(vkf_gpu_buffer_create(c->device, "from", VKF_GPU_MEMORY_DEVICE, COPY_BYTES / 64, &c->from));
+  VKF_TRY(vkf_gpu_buffer_create(c->device, "to", VKF_GPU_MEMORY_DEVICE, COPY_BYTES / 32, &c->to));
+  VKF_TRY(vkf_gpu_buffer_create(c->device, "from", VKF_GPU_MEMORY_DEVICE, COPY_BYTES / 32, &c->from));
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     contestant *x = add(c, "overhead", rows[i].name, rows[i].by_device);
     x->repeats = VKF_MAX(rows[i].n, 1u);

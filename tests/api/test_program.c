@@ -334,6 +334,13 @@ static void test_kernels_and_bench(void **state) {
       {"$V kernels nosuch:1,2", 1, "", "nosuch"},
       {"$V bench norm:8,64 --seconds 0.01", 0, "norm-", ""},
       {"$V bench norm:8 --seconds 0.01", 1, NULL, "norm:8"},
+      {"$V bench peak overhead --seconds 0.01 | grep -c 'copy\\|fma\\|submit and fence'", 0, "4\n", ""},
+      {"$V bench softmax --m 2 --n 24 --seconds 0.01", 0, "log_softmax-", ""},
+      {"$V bench attention --m 3 --n 5 --k 8 --heads 2 --seconds 0.01", 0, "attention-", ""},
+      {"$V bench ffn --m 3 --d-model 16 --d-ff 24 --filter naive --seconds 0.01", 0, "matmul-naive", ""},
+      {"$V bench ffn:3,16", 1, NULL, "expected a problem of the form ffn:M,D,F"},
+      {"$V bench matmul:5,12,16 --variant matmul-naive-m1n1 --cold --seconds 0.01 --json | grep 'command\\|commit'", 0,
+       "\"command\": \"vkformer bench matmul:5,12,16 --variant matmul-naive-m1n1 --cold --seconds 0.01\"", ""},
       {"$V bench norm --m 1,3 --n 8,16 --seconds 0.01 | grep -c ^norm:", 0, "4\n", ""},
       {"$V bench norm --m 1,x", 2, "", "separated by commas, found '1,x'"},
       {"$V bench nosuch", 2, NULL, "expected one of matmul, "},
@@ -348,6 +355,35 @@ static void test_kernels_and_bench(void **state) {
       {"ls -d ${TMPDIR:-/tmp}/vkformer-bench-* 2>/dev/null", 2, "", ""}, /* nothing is left */
       {"$V translate 'I am here.' --profile=$T/trace.json", 0, NULL, "decoder.2"},
       {"grep -c '\"ph\": \"X\"' $T/trace.json | grep -v '^0'", 0, NULL, ""},
+  };
+  CHECK(rows);
+}
+
+/* Tiles by specialization constants, and kernels from files in the place of ours. */
+static void test_bench_tiles(void **state) {
+  (void)state;
+  static const row rows[] = {
+      {"$V bench matmul:33,40,24 --variant matmul-shared-64x64x16-m4n4 --tile bm=32,bn=16,bk=8 --seconds 0.01", 0,
+       "matmul-shared-32x16x8-m4n4", ""},
+      {"$V bench matmul:33,40,24 --variant matmul-shared-64x64x16-m4n4 --tile bm=30", 1, NULL, "tm divides bm"},
+      {"$V bench matmul:33,40,24 --variant matmul-shared-64x64x16-m4n4 --tile tm=8", 1, NULL, "tm is at most 4"},
+      {"$V bench matmul:33,40,24 --variant matmul-shared-64x64x16-m4n4 --tile bm=1024,bn=1024", 1, NULL, "invocations"},
+      {"$V bench matmul:33,40,24 --variant matmul-naive-m1n1 --tile bm=32", 1, NULL, "tile compiled in"},
+      {"$V bench matmul:33,40,24 --tile side=3", 1, NULL, "expected a tile such as"},
+      {"cp $(dirname $V)/spirv/matmul_naive.spv $T/right.spv && $V bench matmul:5,12,16 --variant matmul-naive-m1n1 "
+       "--shader $T/right.spv --seconds 0.01 | grep -c '^matmul-.*e-'",
+       0, "2\n", ""},
+      {"cp $(dirname $V)/spirv/matmul_shared.spv $T/wrong.spv && $V bench matmul:5,12,16 --variant matmul-naive-m1n1 "
+       "--shader $T/wrong.spv --seconds 0.01",
+       1, "matmul-own-m1n1                          WRONG: err/bound", ""},
+      {"$V bench matmul:5,12,16 --shader $T/right.spv", 1, NULL, "expected the name of one variant"},
+      {"$V bench matmul:5,12,16 --variant matmul-naive-m1n1 --shader $T/model.txt", 1, NULL, "ends in .comp or .spv"},
+      {"echo nothing > $T/no.spv; $V bench matmul:5,12,16 --variant matmul-naive-m1n1 --shader $T/no.spv", 1, NULL,
+       "expected SPIR-V"},
+      {"$V bench norm --sweep --n 32 --seconds 0.01 --json > $T/rows.json && $V bench --merge $T/rows.json --merge "
+       "$T/rows.json --html $T/page.html && grep -c 'norm:128,32' $T/page.html",
+       0, "1\n", ""},
+      {"$V bench --merge $T/no.spv --html $T/other.html; code=$?; test -e $T/other.html || exit $code", 1, NULL, "no.spv"},
   };
   CHECK(rows);
 }
@@ -405,6 +441,7 @@ int main(void) {
       cmocka_unit_test(test_run_and_generate),
       cmocka_unit_test(test_translate),
       cmocka_unit_test(test_kernels_and_bench),
+      cmocka_unit_test(test_bench_tiles),
       cmocka_unit_test(test_examples),
       cmocka_unit_test(test_validate),
       cmocka_unit_test(test_init),
