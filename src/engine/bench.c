@@ -37,7 +37,7 @@ typedef struct bench {
   vkf_case_run run;
   candidate *candidates;
   uint32_t n;
-  uint32_t n_tiled; /* variants with another tile, whether they fit or not */
+  uint32_t n_tiled; /* variants with another tile that fit */
   char why[256];    /* of the last variant that was left out */
 } bench;
 
@@ -156,10 +156,11 @@ static vkf_status add_tiles(bench *b, const vkf_variant *base) {
       if (vkf_kern_tiles(base) || !b->why[0]) snprintf(b->why, sizeof b->why, "%s", why);
       continue;
     }
-    b->n_tiled++;
     if (!vkf_vkop_find_variant(b->backend, vkf_kern_name(&v, name, sizeof name)))
       VKF_TRY(vkf_vkop_backend_add(b->backend, &v, NULL, 0));
+    uint32_t before = b->n;
     VKF_TRY(add_candidate(b, vkf_vkop_find_variant(b->backend, name)));
+    b->n_tiled += b->n > before;
   }
 done:
   return st;

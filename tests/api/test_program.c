@@ -373,8 +373,9 @@ static void test_bench_tiles(void **state) {
       {"cp $(dirname $V)/spirv/matmul_naive.spv $T/right.spv && $V bench matmul:5,12,16 --variant matmul-naive-m1n1 "
        "--shader $T/right.spv --seconds 0.01 | grep -c '^matmul-.*e-'",
        0, "2\n", ""},
-      {"cp $(dirname $V)/spirv/matmul_shared.spv $T/wrong.spv && $V bench matmul:5,12,16 --variant matmul-naive-m1n1 "
-       "--shader $T/wrong.spv --seconds 0.01",
+      {"sed 's/k = 0; k < K/k = 1; k < K/' " VKF_SOURCE_DIR "/shaders/matmul_naive.comp > $T/wrong.comp && ! cmp -s "
+       "$T/wrong.comp " VKF_SOURCE_DIR "/shaders/matmul_naive.comp && $V bench matmul:5,12,16 --variant "
+       "matmul-naive-m1n1 --shader $T/wrong.comp --seconds 0.01",
        1, "matmul-own-m1n1                          WRONG: err/bound", ""},
       {"$V bench matmul:5,12,16 --shader $T/right.spv", 1, NULL, "expected the name of one variant"},
       {"$V bench matmul:5,12,16 --variant matmul-naive-m1n1 --shader $T/model.txt", 1, NULL, "ends in .comp or .spv"},
