@@ -30,10 +30,11 @@ static int run_kinds(bench *b) {
   const tool_args *args = b->args;
   const vkf_device_info *info = vkf_device_get_info(b->session.device);
   int exit_code = args->shader ? bench_read_shader(b) : TOOL_OK;
-  if (exit_code == TOOL_OK && info->kind != VKF_DEVICE_REF) exit_code = bench_roofs(b);
+  if (exit_code == TOOL_OK && info->kind != VKF_DEVICE_REF && !args->no_roofs) exit_code = bench_roofs(b);
   if (!args->json && exit_code == TOOL_OK)
-    printf("%s (%s), vkformer %s %s\nroofs: %.1f GFLOP/s of multiply-adds, %.1f GB/s of copies\n", info->name,
-           info->driver, vkf_version(), bench_commit, b->peak_gflops, b->peak_gbytes);
+    printf("%s (%s), vkformer %s %s\n", info->name, info->driver, vkf_version(), bench_commit);
+  if (!args->json && b->peak_gflops > 0)
+    printf("roofs: %.1f GFLOP/s of multiply-adds, %.1f GB/s of copies\n", b->peak_gflops, b->peak_gbytes);
   for (size_t i = 0; i < args->n_operands && exit_code == TOOL_OK; i++) exit_code = run_operand(b, args->operands[i]);
   return exit_code;
 }
@@ -87,6 +88,8 @@ static const tool_option options[] = {
     {"cold", 0, TOOL_FLAG, offsetof(tool_args, cold), NULL, "operands out of cache: 256 MiB of copies in turn"},
     {"sweep", 0, TOOL_FLAG, offsetof(tool_args, sweep), NULL, "many tiles, and 1 to 128 rows"},
     {"seconds", 0, TOOL_NUMBER, offsetof(tool_args, seconds), "X", "of timing a row (kernels 0.5, models 2)"},
+    {"no-roofs", 0, TOOL_FLAG, offsetof(tool_args, no_roofs), NULL,
+     "do not measure them: a second less, and no shares"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "print JSON"},
     {"html", 0, TOOL_TEXT, offsetof(tool_args, html), "FILE", "write a page to explore the rows in"},
     {"merge", 0, TOOL_TEXTS, offsetof(tool_args, merges), "FILE", "with the rows of this JSON on the page; repeatable"},

@@ -60,7 +60,7 @@ typedef struct tool_args {
   const char *level, *export_file, *import_file;
   int worker;
   const char *filter, *tile, *shader, *html;
-  int cold, sweep, stdin_;
+  int cold, sweep, stdin_, no_roofs;
   tool_texts merges;
   const char *pooling, *source_lang, *target_lang;
   int chat, normalize, similarity;

@@ -152,16 +152,17 @@ static int prepare(void **state) {
   setenv("V", VKF_BINARY_DIR "/vkformer", 1);
   setenv("M", VKF_SOURCE_DIR "/models/en-es", 1);
   setenv("G", VKF_SOURCE_DIR "/tests/golden", 1);
-  if (system("for d in extra shape nan missing type truncated huge none; do "
-             "mkdir $T/$d && cp $G/transformer-postln-relu/config.json $T/$d && chmod u+w $T/$d/*; done\n"
-             "sed -i 's/\"transformer\"/\"perceptron\"/' $T/type/config.json\n"
-             "cp $G/transformer-postln-relu/model.safetensors $T/type\n"
-             "head -c 40000 $G/transformer-postln-relu/model.safetensors > $T/truncated/model.safetensors\n"
-             "printf '\\377\\377\\377\\377\\377\\377\\377\\177{}' > $T/huge/model.safetensors\n"
-             "mkdir $T/loader && for n in libvulkan.so libvulkan.so.1; do " /* a library, but no loader */
-             "cp $(ldd $V | sed -n 's/.*libm[.]so.* => \\([^ ]*\\).*/\\1/p') $T/loader/$n || exit 1; done\n"
-             "echo '{\"do_sample\": true, \"num_beams\": 2}' > $T/sample.json; echo '{\"nosuch_key\": 3}' > $T/key.json\n"
-             "echo '[1]' > $T/array.json; echo '{\"num_beams\": 2' > $T/broken.json") != 0) {
+  if (system(
+          "for d in extra shape nan missing type truncated huge none; do "
+          "mkdir $T/$d && cp $G/transformer-postln-relu/config.json $T/$d && chmod u+w $T/$d/*; done\n"
+          "sed -i 's/\"transformer\"/\"perceptron\"/' $T/type/config.json\n"
+          "cp $G/transformer-postln-relu/model.safetensors $T/type\n"
+          "head -c 40000 $G/transformer-postln-relu/model.safetensors > $T/truncated/model.safetensors\n"
+          "printf '\\377\\377\\377\\377\\377\\377\\377\\177{}' > $T/huge/model.safetensors\n"
+          "mkdir $T/loader && for n in libvulkan.so libvulkan.so.1; do " /* a library, but no loader */
+          "cp $(ldd $V | sed -n 's/.*libm[.]so.* => \\([^ ]*\\).*/\\1/p') $T/loader/$n || exit 1; done\n"
+          "echo '{\"do_sample\": true, \"num_beams\": 2}' > $T/sample.json; echo '{\"nosuch_key\": 3}' > $T/key.json\n"
+          "echo '[1]' > $T/array.json; echo '{\"num_beams\": 2' > $T/broken.json") != 0) {
     return -1;
   }
   ok(NULL, vkf_context_create(NULL, &context));
@@ -332,24 +333,28 @@ static void test_kernels_and_bench(void **state) {
       {"$V tune --level nosuch", 2, "", "quick or full"},
       {"$V tune nosuch", 1, "", "nosuch"},
       {"$V kernels nosuch:1,2", 1, "", "nosuch"},
-      {"$V bench norm:8,64 --seconds 0.01", 0, "norm-", ""},
-      {"$V bench norm:8 --seconds 0.01", 1, NULL, "norm:8"},
-      {"$V bench peak overhead --seconds 0.01 | grep -c 'copy\\|fma\\|submit and fence'", 0, "4\n", ""},
-      {"$V bench softmax --m 2 --n 24 --seconds 0.01", 0, "log_softmax-", ""},
-      {"$V bench attention --m 3 --n 5 --k 8 --heads 2 --seconds 0.01", 0, "attention-", ""},
-      {"$V bench ffn --m 3 --d-model 16 --d-ff 24 --filter naive --seconds 0.01", 0, "matmul-naive", ""},
+      {"$V bench norm:8,64 --no-roofs --seconds 0.01", 0, "norm-", ""},
+      {"$V bench norm:8 --no-roofs --seconds 0.01", 1, NULL, "norm:8"},
+      {"$V bench peak overhead --no-roofs --seconds 0.01 | grep -c 'copy\\|fma\\|submit and fence'", 0, "4\n", ""},
+      {"$V bench softmax --m 2 --n 24 --no-roofs --seconds 0.01", 0, "log_softmax-", ""},
+      {"$V bench attention --m 3 --n 5 --k 8 --heads 2 --no-roofs --seconds 0.01", 0, "attention-", ""},
+      {"$V bench ffn --m 3 --d-model 16 --d-ff 24 --filter naive --no-roofs --seconds 0.01", 0, "matmul-naive", ""},
       {"$V bench ffn:3,16", 1, NULL, "expected a problem of the form ffn:M,D,F"},
-      {"$V bench matmul:5,12,16 --variant matmul-naive-m1n1 --cold --seconds 0.01 --json | grep 'command\\|commit'", 0,
-       "\"command\": \"vkformer bench matmul:5,12,16 --variant matmul-naive-m1n1 --cold --seconds 0.01\"", ""},
-      {"$V bench norm --m 1,3 --n 8,16 --seconds 0.01 | grep -c ^norm:", 0, "4\n", ""},
+      {"$V bench matmul:5,12,16 --variant matmul-naive-m1n1 --cold --no-roofs --seconds 0.01 --json | grep "
+       "'command\\|commit'",
+       0, "\"command\": \"vkformer bench matmul:5,12,16 --variant matmul-naive-m1n1 --cold --no-roofs --seconds 0.01\"",
+       ""},
+      {"$V bench norm --m 1,3 --n 8,16 --no-roofs --seconds 0.01 | grep -c ^norm:", 0, "4\n", ""},
       {"$V bench norm --m 1,x", 2, "", "separated by commas, found '1,x'"},
-      {"$V bench nosuch", 2, NULL, "expected one of matmul, "},
-      {"$V bench encoder --layers 2 --d-model 16 --heads 2 --d-ff 24 --vocab 20 --length 3,5 --seconds 0.01 | grep -c "
+      {"$V bench nosuch", 2, NULL, "expected one of peak, matmul, "},
+      {"$V bench encoder --layers 2 --d-model 16 --heads 2 --d-ff 24 --vocab 20 --length 3,5 --no-roofs --seconds 0.01 "
+       "| grep -c "
        "tokens/s",
        0, "2\n", ""},
       {"$V bench decoder --layers 2 --d-model 16 --heads 2 --d-ff 24 --vocab 20 --batch 2 --length 9 --tokens 2 "
-       "--seconds 0.01 --json | grep -c 'err\\|\"ratio\": 0.[0-9]*\\|tokens_per_s\": [1-9]'",
+       "--no-roofs --seconds 0.01 --json | grep -c 'err\\|\"ratio\": 0.[0-9]*\\|tokens_per_s\": [1-9]'",
        0, "4\n", ""},
+      {"echo 'I am here.' | $V bench translate --stdin --no-roofs --seconds 0.01", 0, "sentences/s", NULL},
       {"$V bench encoder --norm side", 2, NULL, "--norm: expected post or pre"},
       {"$V bench encoder --d-model 15 --heads 2", 1, NULL, "config.json"},
       {"ls -d ${TMPDIR:-/tmp}/vkformer-bench-* 2>/dev/null", 2, "", ""}, /* nothing is left */
@@ -363,28 +368,34 @@ static void test_kernels_and_bench(void **state) {
 static void test_bench_tiles(void **state) {
   (void)state;
   static const row rows[] = {
-      {"$V bench matmul:33,40,24 --variant matmul-shared-64x64x16-m4n4 --tile bm=32,bn=16,bk=8 --seconds 0.01", 0,
-       "matmul-shared-32x16x8-m4n4", ""},
-      {"$V bench matmul:33,40,24 --variant matmul-shared-64x64x16-m4n4 --tile bm=30", 1, NULL, "tm divides bm"},
-      {"$V bench matmul:33,40,24 --variant matmul-shared-64x64x16-m4n4 --tile tm=8", 1, NULL, "tm is at most 4"},
-      {"$V bench matmul:33,40,24 --variant matmul-shared-64x64x16-m4n4 --tile bm=1024,bn=1024", 1, NULL, "invocations"},
-      {"$V bench matmul:33,40,24 --variant matmul-naive-m1n1 --tile bm=32", 1, NULL, "tile compiled in"},
-      {"$V bench matmul:33,40,24 --tile side=3", 1, NULL, "expected a tile such as"},
+      {"$V bench matmul:33,40,24 --variant matmul-shared-64x64x16-m4n4 --tile bm=32,bn=16,bk=8 --no-roofs --seconds "
+       "0.01",
+       0, "matmul-shared-32x16x8-m4n4", ""},
+      {"$V bench matmul:33,40,24 --variant matmul-shared-64x64x16-m4n4 --no-roofs --tile bm=30", 1, NULL,
+       "tm divides bm"},
+      {"$V bench matmul:33,40,24 --variant matmul-shared-64x64x16-m4n4 --no-roofs --tile tm=8", 1, NULL,
+       "tm is at most 4"},
+      {"$V bench matmul:33,40,24 --variant matmul-shared-64x64x16-m4n4 --no-roofs --tile bm=1024,bn=1024", 1, NULL,
+       "invocations"},
+      {"$V bench matmul:33,40,24 --variant matmul-naive-m1n1 --no-roofs --tile bm=32", 1, NULL, "tile compiled in"},
+      {"$V bench matmul:33,40,24 --no-roofs --tile side=3", 1, NULL, "expected a tile such as"},
       {"cp $(dirname $V)/spirv/matmul_naive.spv $T/right.spv && $V bench matmul:5,12,16 --variant matmul-naive-m1n1 "
-       "--shader $T/right.spv --seconds 0.01 | grep -c '^matmul-.*e-'",
+       "--shader $T/right.spv --no-roofs --seconds 0.01 | grep -c '^matmul-.*e-'",
        0, "2\n", ""},
       {"sed 's/k = 0; k < K/k = 1; k < K/' " VKF_SOURCE_DIR "/shaders/matmul_naive.comp > $T/wrong.comp && ! cmp -s "
        "$T/wrong.comp " VKF_SOURCE_DIR "/shaders/matmul_naive.comp && $V bench matmul:5,12,16 --variant "
-       "matmul-naive-m1n1 --shader $T/wrong.comp --seconds 0.01",
+       "matmul-naive-m1n1 --shader $T/wrong.comp --no-roofs --seconds 0.01",
        1, "matmul-own-m1n1                          WRONG: err/bound", ""},
-      {"$V bench matmul:5,12,16 --shader $T/right.spv", 1, NULL, "expected the name of one variant"},
+      {"$V bench matmul:5,12,16 --no-roofs --shader $T/right.spv", 1, NULL, "expected the name of one variant"},
       {"$V bench matmul:5,12,16 --variant matmul-naive-m1n1 --shader $T/model.txt", 1, NULL, "ends in .comp or .spv"},
       {"echo nothing > $T/no.spv; $V bench matmul:5,12,16 --variant matmul-naive-m1n1 --shader $T/no.spv", 1, NULL,
        "expected SPIR-V"},
-      {"$V bench norm --sweep --n 32 --seconds 0.01 --json > $T/rows.json && $V bench --merge $T/rows.json --merge "
+      {"$V bench norm --sweep --n 32 --no-roofs --seconds 0.01 --json > $T/rows.json && $V bench --merge $T/rows.json "
+       "--merge "
        "$T/rows.json --html $T/page.html && grep -c 'norm:128,32' $T/page.html",
        0, "1\n", ""},
-      {"$V bench --merge $T/no.spv --html $T/other.html; code=$?; test -e $T/other.html || exit $code", 1, NULL, "no.spv"},
+      {"$V bench --merge $T/no.spv --html $T/other.html; code=$?; test -e $T/other.html || exit $code", 1, NULL,
+       "no.spv"},
   };
   CHECK(rows);
 }
