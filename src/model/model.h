@@ -94,6 +94,7 @@ typedef enum vkf_state_part {
 /* Output names as transformers has them:
  *   encoder-decoder, ENCODE   encoder_last_hidden_state, encoder_hidden_states.N, encoder_attentions.N
  *   encoder-decoder, DECODE   decoder_hidden_states.N, decoder_attentions.N, cross_attentions.N
+ *   the same without a head   last_hidden_state as well
  *   one stack                 last_hidden_state, hidden_states.N, attentions.N
  * hidden_states.0 are the embeddings, the last ones are those after the final norm. A slot has one name: the last of
  * hidden_states.N is not repeated where it is the last_hidden_state (vkf_model_second_name() gives its other name).
@@ -102,7 +103,7 @@ typedef struct vkf_plan_request {
   vkf_stage stage;
   vkf_sizes capacity;     /* past: cached positions beyond T, so that a cache holds past + T; out: rows of the head */
   bool hidden_states;     /* output them, and last_hidden_state where the table above has it */
-  bool last_hidden_state; /* output it alone; nothing in DECODE of an encoder-decoder */
+  bool last_hidden_state; /* output it alone; nothing in DECODE of an encoder-decoder with a head */
   bool attentions;        /* output them */
   bool mask;              /* padding mask of the source: VKF_INPUT_MASK */
   bool target_mask;       /* padding mask of the target keys: VKF_INPUT_TARGET_MASK */

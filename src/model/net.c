@@ -63,10 +63,19 @@ done:
   return st;
 }
 
+/* What transformers calls the states after the last layer of a stage, and their other name where they have one. */
+static vkf_status name_last_states(vkf_net *net, vkf_stage stage, const char *last_prefix, const char *prefix) {
+  const vkf_model_stack *stack = net->encoder.n_layers > 0 && stage == VKF_STAGE_ENCODE ? &net->encoder : &net->decoder;
+  const char **names = net->names[stage];
+  names[0] = vkf_arena_printf(&net->arena, "%slast_hidden_state", last_prefix);
+  if (!net->is_last_apart) names[1] = vkf_arena_printf(&net->arena, "%shidden_states.%u", prefix, stack->n_layers);
+  return names[0] == NULL || (names[1] == NULL && !net->is_last_apart) ? VKF_ERROR_MEMORY : VKF_OK;
+}
+
 /* What the rest of the engine asks of a net, from what the family has filled in. */
 static vkf_status finish_info(vkf_net *net) {
   vkf_net_info *info = &net->info;
-  vkf_arena *arena = &net->arena;
+  vkf_status st = VKF_OK;
   bool has_encoder = net->encoder.n_layers > 0, has_decoder = net->decoder.n_layers > 0;
   const vkf_model_stack *first = has_encoder ? &net->encoder : &net->decoder;
   const vkf_model_stack *last = has_decoder ? &net->decoder : &net->encoder;
@@ -81,12 +90,12 @@ static vkf_status finish_info(vkf_net *net) {
   info->encoder_layers = net->encoder.n_layers;
   info->decoder_layers = net->decoder.n_layers;
   info->file_bytes = net->tensors != NULL ? vkf_file_tensors_file_bytes(net->tensors) : 0;
-  const char **names = net->names[has_encoder ? VKF_STAGE_ENCODE : VKF_STAGE_DECODE];
   const char *prefix = is_pair ? "encoder_" : "";
-  names[0] = vkf_arena_printf(arena, "%slast_hidden_state", prefix);
-  if (!net->is_last_apart) names[1] = vkf_arena_printf(arena, "%shidden_states.%u", prefix, first->n_layers);
-  if (names[0] == NULL || (names[1] == NULL && !net->is_last_apart)) return VKF_ERROR_MEMORY;
-  return net->tensors != NULL ? vkf_model_list_unused(net) : VKF_OK;
+  VKF_TRY(name_last_states(net, has_encoder ? VKF_STAGE_ENCODE : VKF_STAGE_DECODE, prefix, prefix));
+  if (is_pair && !info->has_head) VKF_TRY(name_last_states(net, VKF_STAGE_DECODE, "", "decoder_"));
+  if (net->tensors != NULL) VKF_TRY(vkf_model_list_unused(net));
+done:
+  return st;
 }
 
 /* folder: NULL: it is still to be made. */
