@@ -226,7 +226,7 @@ vkf_status vkf_device_open(vkf_context *ctx, const char *selector, vkf_device **
     VKF_TRY(vkf_vkop_backend_create(dev->gpu, &dev->backend));
     VKF_TRY(vkf_engine_tuned_open(dev));
   }
-  dev->backend->exact = ctx->deterministic;
+  VKF_TRY(vkf_engine_exact_open(dev));
   vkf_env_log(&ctx->env, VKF_LOG_INFO, "device: %s (%s), chosen %s%s", dev->info.name, dev->info.driver,
               selector ? "by " : "as the best one", selector ? selector : "");
 done:
@@ -249,8 +249,8 @@ vkf_status vkf_device_adopt(vkf_context *ctx, const vkf_device_handles *handles,
   VKF_TRY(vkf_gpu_device_adopt(&ctx->env, handles, NULL, &dev->gpu));
   VKF_TRY(vkf_vkop_backend_create(dev->gpu, &dev->backend));
   VKF_TRY(vkf_engine_tuned_open(dev));
-  dev->backend->exact = ctx->deterministic;
   vkf_engine_fill_info(vkf_gpu_device_caps(dev->gpu), &dev->info);
+  VKF_TRY(vkf_engine_exact_open(dev));
 done:
   if (st) vkf_device_close(&dev);
   *out = dev;

@@ -45,6 +45,9 @@ struct vkf_result {
 
 /* The Vulkan instance, made at the first call; NULL and VKF_OK where there is no loader (ctx->no_loader says why). */
 vkf_status vkf_engine_instance(vkf_context *ctx);
+/* Puts the device into the reproducible mode if its context asks for it (exact.c). VKF_ERROR_UNSUPPORTED where its
+ * arithmetic does not give the scalar path's bits. */
+vkf_status vkf_engine_exact_open(vkf_device *dev);
 void vkf_engine_fill_info(const vkf_caps *caps, vkf_device_info *out);
 
 /* ---- profiles (profile.c) ---- */

@@ -1,0 +1,77 @@
+/* The reproducible mode's door: a device enters it only if its arithmetic gives the scalar path's bits.
+ *
+ * The mode needs a division and a square root that are rounded correctly, no fused multiply-add and no contraction.
+ * Vulkan promises none of that for division and root, so they are tried: one case of each op that is made of them runs
+ * on the device and on the scalar path. Refuses, by the op's name, a device whose bits differ.
+ */
+#include <string.h>
+
+#include "engine/engine.h"
+#include "op/cases.h"
+#include "ref/ref.h"
+
+/* The first case of an op with plain data; every op has one. */
+static const vkf_case *plain_case(vkf_op op) {
+  size_t n = 0;
+  const vkf_case *cases = vkf_op_cases(op, &n);
+  for (size_t i = 0; i < n; i++)
+    if (cases[i].data == VKF_DATA_NORMAL && cases[i].format == VKF_FORMAT_F32) return &cases[i];
+  return &cases[0];
+}
+
+/* Runs the case and reads its first output, *n elements; the memory is the caller's. */
+static vkf_status run_case(vkf_env *env, vkf_backend *backend, const vkf_case *c, uint32_t **out, size_t *n) {
+  vkf_status st = VKF_OK;
+  const vkf_backend_table *b = backend->table;
+  vkf_case_run run = {0};
+  vkf_weights *weights = NULL;
+  vkf_program *program = NULL;
+  *out = NULL;
+  VKF_TRY(vkf_case_make(env, c, &run));
+  if (run.weights.n_weights) VKF_TRY(b->weights_create(backend, &run.weights, NULL, &weights));
+  VKF_TRY(b->program_create(backend, &run.plan, weights, NULL, &(vkf_program_options){.keep_all = true}, &program));
+  VKF_TRY(b->run(program, &run.dims, 0, run.plan.n_blocks));
+  const uint32_t slot = run.plan.nodes[0].out[0];
+  *n = 1;
+  for (uint32_t i = 0; i < run.plan.slots[slot].rank; i++) *n *= vkf_slot_extent(&run.plan.slots[slot], i, &run.dims);
+  *out = vkf_env_alloc(env, *n, sizeof **out);
+  if (!*out) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for a result of %zu elements", *n);
+  VKF_TRY(b->read(program, slot, &run.dims, *out));
+done:
+  if (program) b->program_destroy(&program);
+  if (weights) b->weights_destroy(&weights);
+  vkf_case_finish(&run);
+  return st;
+}
+
+vkf_status vkf_engine_exact_open(vkf_device *dev) {
+  static const vkf_op ops[] = {VKF_OP_NORM, VKF_OP_GATE, VKF_OP_LOG_SOFTMAX, VKF_OP_ATTENTION};
+  vkf_status st = VKF_OK;
+  vkf_env *env = &dev->ctx->env;
+  vkf_backend *ref = NULL;
+  uint32_t *own = NULL, *expected = NULL;
+  size_t n = 0;
+  dev->backend->exact = dev->ctx->deterministic;
+  if (!dev->backend->exact || !dev->gpu) return VKF_OK;
+  VKF_TRY(vkf_ref_backend_create(env, &ref));
+  ref->exact = true;
+  for (size_t i = 0; i < VKF_COUNT(ops); i++) {
+    VKF_TRY(run_case(env, dev->backend, plain_case(ops[i]), &own, &n));
+    VKF_TRY(run_case(env, ref, plain_case(ops[i]), &expected, &n));
+    for (size_t e = 0; e < n; e++)
+      if (own[e] != expected[e])
+        VKF_FAIL(
+            env, VKF_ERROR_UNSUPPORTED,
+            "the reproducible mode: %s has other bits on %s than on the scalar path: element %zu is %08x, expected "
+            "%08x",
+            vkf_op_name(ops[i]), dev->info.name, e, own[e], expected[e]);
+    vkf_env_free(env, own);
+    vkf_env_free(env, expected);
+    own = expected = NULL;
+  }
+done:
+  vkf_env_free(env, own);
+  vkf_env_free(env, expected);
+  if (ref) ref->table->destroy(&ref);
+  return st;
+}
