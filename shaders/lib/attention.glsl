@@ -38,6 +38,12 @@ Place place_of(uint t) {
 // Keys that may be seen by the queries up to t: later ones need no look.
 uint keys_until(Place a, uint t) { return CAUSAL != 0 ? min(a.keys, a.past + t + 1) : a.keys; }
 
+// Where the first block of keys begins that the queries from t on may see.
+uint keys_from(Place a, uint t) {
+  const uint gone = CAUSAL != 0 && p.window != 0 && a.past + t + 1 > p.window ? a.past + t + 1 - p.window : 0;
+  return gone / VKF_KEY_BLOCK * VKF_KEY_BLOCK;
+}
+
 bool sees(Place a, uint s) {
   bool seen = s < a.keys;
   if (CAUSAL != 0) seen = seen && s <= a.past + a.t;

@@ -84,6 +84,8 @@
 #define VKF_KEY_BLOCK 16
 /* The largest head width that attention takes. */
 #define VKF_MAX_HEAD_WIDTH 256
+/* The largest head width of the kernel that unrolls over it. */
+#define VKF_MAX_UNIFORM_WIDTH 128
 /* Partial sums of a row reduced by a workgroup (log_softmax): the invocations of that workgroup. */
 #define VKF_ROW_PARTIALS 64
 /* The largest k of the top-k kernels that keep a list in every lane. */

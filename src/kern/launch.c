@@ -56,7 +56,9 @@ void vkf_kern_grid(const vkf_variant *v, const vkf_problem *p, uint32_t grid[3])
       break;
     case VKF_OP_ATTENTION:
     case VKF_OP_ATTENTION_WEIGHTS:
-      g[0] = v->needs & VKF_NEED_SHARED ? p->m : VKF_CEIL_DIV(p->m, v->workgroup); /* a query a workgroup, or a lane */
+      g[0] = v->needs & (VKF_NEED_SHUFFLE | VKF_NEED_SHARED)
+                 ? p->m
+                 : VKF_CEIL_DIV(p->m, v->workgroup); /* a query a workgroup, or a lane */
       g[1] = p->heads;
       g[2] = p->batch;
       break;

@@ -119,6 +119,8 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
     REFUSE("adds up in another order than this run asks for");
   if ((p->op == VKF_OP_ATTENTION || p->op == VKF_OP_ATTENTION_WEIGHTS) && VKF_MAX(p->k, p->v) > VKF_MAX_HEAD_WIDTH)
     REFUSE("takes head widths up to %u, here it is %u", VKF_MAX_HEAD_WIDTH, VKF_MAX(p->k, p->v));
+  if (!strcmp(v->family, "uniform") && VKF_MAX(p->k, p->v) > VKF_MAX_UNIFORM_WIDTH)
+    REFUSE("takes head widths up to %u, here it is %u", VKF_MAX_UNIFORM_WIDTH, VKF_MAX(p->k, p->v));
   if (p->op == VKF_OP_ATTENTION && v->tile.vec > 1 && (p->k % v->tile.vec || p->v % v->tile.vec))
     REFUSE("head widths are multiples of %u, here they are %u and %u", v->tile.vec, p->k, p->v);
   if (p->op == VKF_OP_TOP_K && !strcmp(v->family, "lanes") && p->v > VKF_MAX_LANES_K)
@@ -185,12 +187,23 @@ static size_t rule_of(const vkf_variant *v, const vkf_caps *caps) {
   return VKF_COUNT(rules);
 }
 
-/* In queries of the kernel with a query a workgroup, as measured on software drivers. */
+/* The time of a node as measured on software drivers, in queries of the best kernel for one. A kernel with a query a
+ * lane takes as long for one query as for eight. */
 static double attention_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  static const struct {
+    const char *family;
+    double texel, other;
+    uint32_t queries;
+  } times[] = {
+      {"few", 1, 1.6, 1}, {"uniform", 2.4, 2.4, 8}, {"vec4", 10, 10, 8}, {"keys", 3, 4, 1}, {"lane", 60, 60, 8}};
   const bool texel = v->access == VKF_ACCESS_TEXEL && caps->is_cpu;
-  if (v->needs & VKF_NEED_SHARED) return (texel ? 0.63 : 1.0) * p->m;
-  const double eight_queries = v->tile.vec > 1 ? (texel ? 0.6 : 3.0) : 4.5;
-  return VKF_CEIL_DIV(p->m, v->workgroup) * v->workgroup / 8 * eight_queries;
+  if (v->access == VKF_ACCESS_ADDRESS && !is_of(caps, UNIFORM_LAVAPIPE)) return 1e9; /* a load a lane */
+  for (size_t i = 0; i < VKF_COUNT(times); i++) {
+    if (strcmp(times[i].family, v->family)) continue;
+    const uint32_t at_once = times[i].queries == 1 ? 1 : v->workgroup;
+    return VKF_CEIL_DIV(p->m, at_once) * at_once * (texel ? times[i].texel : times[i].other) / times[i].queries;
+  }
+  return 1e9;
 }
 
 /* Work per useful element, in loads a multiply-add; lower is better. */
@@ -201,8 +214,8 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
     return rows * columns * (1.0 / v->tile.tm + 1.0 / v->tile.tn + 2.0 / v->tile.bm + 2.0 / v->tile.bn);
   }
   /* A software driver works off a workgroup lane by lane, so a small one wastes less; a GPU wants full subgroups. */
-  if (v->subgroup) return caps->subgroup_size == v->subgroup ? 0 : 1;
   if (v->op == VKF_OP_ATTENTION) return attention_effort(v, p, caps);
+  if (v->subgroup) return caps->subgroup_size == v->subgroup ? 0 : 1;
   if (v->op == VKF_OP_ATTENTION_WEIGHTS) return caps->is_cpu ? v->workgroup : 1.0 / v->workgroup;
   return 0;
 }

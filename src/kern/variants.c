@@ -81,6 +81,21 @@
     .needs = VKF_NEED_SHARED | (need), .access = access_, .x_layout = ROWS, .n_partial = 1, .formats = CACHE_FORMATS \
   }
 
+/* A query a subgroup, which is the workgroup; access: of the keys and values. */
+#define ATTENTION_FEW(lanes, module_, access_, need)                                                           \
+  {                                                                                                            \
+    .op = VKF_OP_ATTENTION, .family = "few", .module = module_, .tile = {.vec = 4}, .workgroup = lanes,        \
+    .subgroup = lanes, .needs = VKF_NEED_SHUFFLE | (need), .access = access_, .x_layout = ROWS, .n_partial = 1 \
+  }
+
+/* A query a lane, keys and values by addresses that all lanes share. */
+#define ATTENTION_UNIFORM(lanes)                                                                    \
+  {                                                                                                 \
+    .op = VKF_OP_ATTENTION, .family = "uniform", .module = "attention_uniform", .tile = {.vec = 4}, \
+    .workgroup = lanes, .subgroup = lanes, .needs = VKF_NEED_ADDRESS | VKF_NEED_BROADCAST,          \
+    .access = VKF_ACCESS_ADDRESS, .x_layout = ROWS, .n_partial = 1                                  \
+  }
+
 #define NORM_SUBGROUP(lanes)                                                                                   \
   {                                                                                                            \
     .op = VKF_OP_NORM, .family = "subgroup", .module = "norm_subgroup", .workgroup = lanes, .subgroup = lanes, \
@@ -152,6 +167,13 @@ static const vkf_variant table[] = {
      .formats = ALL_FORMATS},
     ATTENTION_KEYS("attention_keys", VKF_ACCESS_STORAGE, 0),
     ATTENTION_KEYS("attention_keys_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL),
+    ATTENTION_FEW(8, "attention_few_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL),
+    ATTENTION_FEW(8, "attention_few", VKF_ACCESS_STORAGE, 0),
+    ATTENTION_FEW(16, "attention_few_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL),
+    ATTENTION_FEW(16, "attention_few", VKF_ACCESS_STORAGE, 0),
+    ATTENTION_FEW(4, "attention_few_w4", VKF_ACCESS_STORAGE, 0),
+    ATTENTION_UNIFORM(8),
+    ATTENTION_UNIFORM(16),
     ATTENTION_VEC4(8, "attention_vec4", VKF_ACCESS_STORAGE, 0),
     ATTENTION_VEC4(8, "attention_vec4_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL),
     ATTENTION(VKF_OP_ATTENTION, "attention", 8),

@@ -175,14 +175,19 @@ static void defaults_follow_the_device(void **state) {
   assert_int_equal(pick(&p, &small)->tile.bm, 32);
   p = any(VKF_OP_ATTENTION, VKF_ORDER_ASCENDING);
   p.m = 1; /* decoding */
-  assert_string_equal(pick(&p, &sw)->family, "keys");
+  assert_string_equal(pick(&p, &sw)->family, "few");
+  assert_string_equal(pick(&p, &lvp)->family, "few");
+  assert_string_equal(pick(&p, &newer)->family, "few");
   assert_int_equal(pick(&p, &lvp)->access, VKF_ACCESS_TEXEL);
   assert_int_equal(pick(&p, &sw)->access, VKF_ACCESS_STORAGE); /* few texels */
   p.m = 48;
-  assert_string_equal(pick(&p, &lvp)->family, "vec4");
+  assert_string_equal(pick(&p, &lvp)->family, "few");
+  assert_string_equal(pick(&p, &newer)->family, "uniform");
   assert_string_equal(pick(&p, &sw)->family, "vec4");
   assert_string_equal(pick(&p, &gpu)->family, "keys");
   assert_int_equal(pick(&p, &gpu)->access, VKF_ACCESS_STORAGE);
+  p.k = 256; /* too wide to unroll */
+  assert_string_equal(pick(&p, &newer)->family, "few");
   p.m = 1;
   p.k = 17;
   assert_string_equal(pick(&p, &lvp)->family, "lane");

@@ -1,0 +1,116 @@
+// As attention.comp, the same bits, a query a lane and a workgroup of LANES of them, for drivers that load from addresses
+// which are the same for all lanes by one scalar load: rows of k and v are read by address. Everything is unrolled over
+// the keys of a block and the head's width, a multiple of 4 and at most VKF_MAX_UNIFORM_WIDTH. Blocks that no query sees are
+// skipped; where some lanes see a key and others do not, keys are taken one by one.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference_uvec2 : require
+#extension GL_KHR_shader_subgroup_ballot : require
+#define PARAMS vkf_push_attention
+#define OUT 6
+#include "lib/kernel.glsl"
+#include "lib/store.glsl"
+#define KEYS_AND_VALUES_ELSEWHERE
+#include "lib/attention.glsl"
+
+layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Rows { vec4 v[]; };
+
+Rows rows_at(uint operand, uint element) {
+  uint carry, high, low;
+  umulExtended(element, 4, high, low);
+  const uint sum = uaddCarry(at[operand].x, low, carry);
+  return Rows(uvec2(sum, at[operand].y + high + carry));
+}
+
+float q[VKF_MAX_UNIFORM_WIDTH], o[VKF_MAX_UNIFORM_WIDTH];
+float top = LOWEST, total = 0.0;
+
+void raise(float risen) {
+  const float factor = risen == top ? 1.0 : exp_below(top - risen);
+  top = risen;
+  total *= factor;
+  [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++) o[d] *= factor;
+}
+
+// A block that all lanes see whole. False: some score is none, and nothing was done.
+bool whole_block(Place me, uint s0, Rows k, Rows v) {
+  float score[VKF_KEY_BLOCK];
+  float risen = top;
+  bool all = true;
+  [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) score[j] = 0.0;
+  [[unroll]] for (uint d = 0; d < KEY_WIDTH / 4; d++) {
+    [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
+      const vec4 b = k.v[j * (KEY_WIDTH / 4) + d];
+      score[j] = mad(q[4 * d], b.x, score[j]);
+      score[j] = mad(q[4 * d + 1], b.y, score[j]);
+      score[j] = mad(q[4 * d + 2], b.z, score[j]);
+      score[j] = mad(q[4 * d + 3], b.w, score[j]);
+    }
+  }
+  [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
+    score[j] = scaled(me, s0 + j, score[j]);
+    all = all && is_key(score[j]);
+    risen = max(risen, score[j]);
+  }
+  if (subgroupBallot(!all).x != 0) return false;
+  raise(risen);
+  [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
+    score[j] = exp_below(score[j] - top);
+    total += score[j];
+  }
+  [[unroll]] for (uint d = 0; d < VALUE_WIDTH / 4; d++) {
+    [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
+      const vec4 b = v.v[j * (VALUE_WIDTH / 4) + d];
+      [[unroll]] for (uint i = 0; i < 4; i++) o[4 * d + i] = fma(score[j], b[i], o[4 * d + i]);
+    }
+  }
+  return true;
+}
+
+// A block whose keys are taken one by one.
+void ragged_block(Place me, Place first, uint s0, uint n) {
+  float score[VKF_KEY_BLOCK];
+  bool seen[VKF_KEY_BLOCK];
+  float risen = top;
+  for (uint j = 0; j < n; j++) {
+    Rows k = rows_at(1, key_row(first, s0 + j) * KEY_WIDTH);
+    float sum = 0.0;
+    [[unroll]] for (uint d = 0; d < KEY_WIDTH; d++) sum = mad(q[d], k.v[d / 4][d % 4], sum);
+    score[j] = scaled(me, s0 + j, sum);
+    seen[j] = sees(me, s0 + j) && is_key(score[j]);
+    if (seen[j]) risen = max(risen, score[j]);
+  }
+  raise(risen);
+  for (uint j = 0; j < n; j++) {
+    Rows v = rows_at(2, key_row(first, s0 + j) * VALUE_WIDTH);
+    if (!seen[j]) continue;
+    const float e = exp_below(score[j] - top);
+    total += e;
+    [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++) o[d] = fma(e, v.v[d / 4][d % 4], o[d]);
+  }
+}
+
+void main() {
+  const uint T = dim[p.queries], t0 = gl_WorkGroupID.x * LANES, lane = gl_LocalInvocationID.x;
+  const Place me = place_of(min(t0 + lane, T - 1)), first = place_of(t0);
+  const uint row = me.seq * T + me.t, end = keys_until(me, min(t0 + LANES, T) - 1);
+  const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;
+  [[unroll]] for (uint d = 0; d < KEY_WIDTH; d++) q[d] = q_data[qi + d];
+  [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++) o[d] = 0.0;
+  for (uint s0 = keys_from(first, t0); s0 < end; s0 += VKF_KEY_BLOCK) {
+    const uint n = min(end - s0, VKF_KEY_BLOCK);
+    uint n_seen = 0;
+    for (uint j = 0; j < n; j++) n_seen += uint(sees(me, s0 + j));
+    if (subgroupBallot(n_seen != 0).x == 0) continue;
+    bool is_done = false;
+    if (HAS_ANCESTRY == 0 && subgroupBallot(n_seen != VKF_KEY_BLOCK).x == 0) {
+      const uint from = key_row(first, s0);
+      is_done = whole_block(me, s0, rows_at(1, from * KEY_WIDTH), rows_at(2, from * VALUE_WIDTH));
+    }
+    if (!is_done) ragged_block(me, first, s0, n);
+  }
+  if (t0 + lane >= T) return;
+  [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++)
+    store(row, me.head * VALUE_WIDTH + d, HEADS * VALUE_WIDTH, total == 0.0 ? 0.0 : o[d] / total);
+}
