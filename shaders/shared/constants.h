@@ -47,6 +47,8 @@
 /* pool */
 #define VKF_C_POOL_HAS_MASK 10
 #define VKF_C_POOL_IS_MAX 11
+/* edit */
+#define VKF_C_EDIT_IN_PLACE 10
 /* edit: the kinds, as in vkf_edit_kind */
 #define VKF_EDIT_KIND_SET 0
 #define VKF_EDIT_KIND_ADD 1

@@ -197,7 +197,6 @@ static double attention_effort(const vkf_variant *v, const vkf_problem *p, const
   } times[] = {
       {"few", 1, 1.6, 1}, {"uniform", 2.4, 2.4, 8}, {"vec4", 10, 10, 8}, {"keys", 3, 4, 1}, {"lane", 60, 60, 8}};
   const bool texel = v->access == VKF_ACCESS_TEXEL && caps->is_cpu;
-  if (v->access == VKF_ACCESS_ADDRESS && !is_of(caps, UNIFORM_LAVAPIPE)) return 1e9; /* a load a lane */
   for (size_t i = 0; i < VKF_COUNT(times); i++) {
     if (strcmp(times[i].family, v->family)) continue;
     const uint32_t at_once = times[i].queries == 1 ? 1 : v->workgroup;

@@ -89,11 +89,11 @@
   }
 
 /* A query a lane, keys and values by addresses that all lanes share. */
-#define ATTENTION_UNIFORM(lanes)                                                                    \
-  {                                                                                                 \
-    .op = VKF_OP_ATTENTION, .family = "uniform", .module = "attention_uniform", .tile = {.vec = 4}, \
-    .workgroup = lanes, .subgroup = lanes, .needs = VKF_NEED_ADDRESS | VKF_NEED_BROADCAST,          \
-    .access = VKF_ACCESS_ADDRESS, .x_layout = ROWS, .n_partial = 1                                  \
+#define ATTENTION_UNIFORM(lanes)                                                                              \
+  {                                                                                                           \
+    .op = VKF_OP_ATTENTION, .family = "uniform", .module = "attention_uniform", .tile = {.vec = 4},           \
+    .workgroup = lanes, .subgroup = lanes, .needs = VKF_NEED_UNIFORM | VKF_NEED_ADDRESS | VKF_NEED_BROADCAST, \
+    .access = VKF_ACCESS_ADDRESS, .x_layout = ROWS, .n_partial = 1                                            \
   }
 
 #define NORM_SUBGROUP(lanes)                                                                                   \

@@ -2,7 +2,8 @@
  *
  * Greedy by size, first fit: the largest slot first, each at the lowest aligned offset that is free during its whole
  * life (Pisarchyk and Lee, Efficient memory management for deep neural net inference, 2020). Reads nothing of a slot
- * but its life and what the backend says of it. Invariant: two slots with overlapping lives never share a byte.
+ * but its life and what the backend says of it. Invariant: two slots with overlapping lives never share a byte,
+ * but for one that takes over the bytes of another.
  */
 #include "op/plan.h"
 
@@ -40,6 +41,12 @@ static void find_lives(const vkf_plan *plan, bool keep_all, const vkf_placement 
     for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) {
       if (node->out[o] != VKF_NO_SLOT) extend(&lives[node->out[o]], n);
     }
+  }
+  for (uint32_t s = plan->n_slots; s-- > 0;) { /* later slots first: a slot may take over one that did so itself */
+    if (!placements[s].takes_over) continue;
+    life *before = &lives[placements[s].takes_over - 1];
+    extend(before, lives[s].first);
+    extend(before, lives[s].last);
   }
   for (uint32_t s = 0; s < plan->n_slots; s++) {
     bool pinned = keep_all || placements[s].pinned || plan->slots[s].output;
@@ -80,7 +87,7 @@ vkf_status vkf_plan_place(vkf_env *env, const vkf_plan *plan, bool keep_all, vkf
   find_lives(plan, keep_all, placements, lives);
   for (uint32_t s = 0; s < plan->n_slots; s++) {
     placements[s].offset = 0;
-    if (plan->slots[s].kind != VKF_SLOT_TEMP || placements[s].bytes == 0) continue;
+    if (plan->slots[s].kind != VKF_SLOT_TEMP || placements[s].bytes == 0 || placements[s].takes_over) continue;
     lives[n] = lives[s];
     lives[n++].bytes = placements[s].bytes;
   }
@@ -94,6 +101,8 @@ vkf_status vkf_plan_place(vkf_env *env, const vkf_plan *plan, bool keep_all, vkf
     p->offset = lives[i].offset;
     *pool_bytes = VKF_MAX(*pool_bytes, p->offset + p->bytes);
   }
+  for (uint32_t s = 0; s < plan->n_slots; s++)
+    if (placements[s].takes_over) placements[s].offset = placements[placements[s].takes_over - 1].offset;
 done:
   vkf_env_free(env, busy);
   vkf_env_free(env, lives);

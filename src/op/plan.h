@@ -106,6 +106,7 @@ vkf_cost vkf_op_cost(const vkf_plan *plan, const vkf_node *node, const vkf_dims 
 typedef struct vkf_placement {
   uint64_t bytes, alignment; /* in: 0 bytes: not placed */
   bool pinned;               /* in: shares its bytes with no other slot */
+  uint32_t takes_over;       /* in: 1 + the slot whose bytes it goes on with (of the same size); 0: none */
   uint64_t offset;           /* out */
 } vkf_placement;
 

@@ -63,6 +63,7 @@ typedef struct vkop_node {
   const vkf_variant *variant;
   const char *variant_name;
   vkf_problem problem; /* at capacity */
+  bool in_place;       /* out[0] takes over the bytes of in[0] */
   vkf_dispatch dispatch;
   uint32_t piece, first_dispatch, n_dispatches; /* where it is recorded */
 } vkop_node;

@@ -113,6 +113,8 @@ void vkf_vkop_record_edit(const vkf_record_view *view, vkf_dispatch *out) {
   vkf_vkop_dispatch_begin(view, out);
   for (int i = VKF_EDIT_X; i <= VKF_EDIT_EDITS; i++) vkf_vkop_dispatch_read(out, view->node->in[i]);
   vkf_vkop_dispatch_write(out, view->node->out[0]);
+  out->constants[VKF_C_EDIT_IN_PLACE] = view->in_place;
+  out->n_constants = VKF_C_EDIT_IN_PLACE + 1;
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 

@@ -42,6 +42,7 @@ typedef struct vkf_record_view {
   const vkf_node *node;
   const vkf_variant *variant; /* as picked */
   const vkf_problem *problem; /* at capacity */
+  bool in_place;              /* the output takes over the bytes of input 0 */
 } vkf_record_view;
 
 #define X(NAME, name)                                                                                               \

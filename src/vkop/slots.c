@@ -42,6 +42,18 @@ void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims,
   out->exact = p->backend->base.exact;
 }
 
+/* May the node write over its first input? Only where nobody else reads that, neither another node nor the host. */
+static bool goes_in_place(const vkf_plan *plan, uint32_t index, bool keep_all) {
+  const vkf_node *n = &plan->nodes[index];
+  if (n->op != VKF_OP_EDIT || keep_all) return false;
+  const vkf_slot *from = &plan->slots[n->in[0]], *to = &plan->slots[n->out[0]];
+  if (from->kind != VKF_SLOT_TEMP || from->output || to->kind != VKF_SLOT_TEMP || to->output) return false;
+  for (uint32_t i = 0; i < plan->n_nodes; i++)
+    for (uint32_t o = 0; o < VKF_MAX_INPUTS; o++)
+      if (i != index && plan->nodes[i].in[o] == n->in[0]) return false;
+  return true;
+}
+
 static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *forced, uint32_t *n_forced) {
   vkf_status st = VKF_OK;
   char why[256] = "", name[128];
@@ -62,7 +74,7 @@ static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *fo
   k->variant_name = vkf_arena_strdup(&p->arena, vkf_kern_name(k->variant, name, sizeof name));
   if (!k->variant_name) return VKF_ERROR_MEMORY;
   vkf_env_log(p->backend->base.env, VKF_LOG_DEBUG, "%s: %s (%s)", n->name, k->variant_name, why);
-  vkf_record_view view = {p->plan, n, k->variant, &k->problem};
+  vkf_record_view view = {p->plan, n, k->variant, &k->problem, k->in_place};
   op_table[n->op].record(&view, &k->dispatch);
 done:
   return st;
@@ -134,9 +146,11 @@ static vkf_status place_slots(vkf_program *p, bool keep_all) {
       place->offset = *bump;
       *bump += place->bytes;
     } else if (slot->kind == VKF_SLOT_TEMP) {
-      temp[i] = (vkf_placement){place->bytes, align, false, 0};
+      temp[i] = (vkf_placement){.bytes = place->bytes, .alignment = align};
     }
   }
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++)
+    if (p->nodes[i].in_place) temp[p->plan->nodes[i].out[0]].takes_over = 1 + p->plan->nodes[i].in[0];
   VKF_TRY(vkf_plan_place(env, p->plan, keep_all, temp, &temps));
   VKF_TRY(make_pool(p, "step", VKF_GPU_MEMORY_UPLOAD, step, &p->step));
   VKF_TRY(make_pool(p, "grids", VKF_GPU_MEMORY_UPLOAD, (uint64_t)VKF_MAX(p->plan->n_nodes, 1) * 12, &p->grids));
@@ -170,7 +184,10 @@ vkf_status vkf_vkop_prepare(vkf_program *p, const vkf_program_options *options) 
     p->packings[i] = slot->kind == VKF_SLOT_WEIGHT ? p->weights->packings[slot->index]
                                                    : (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, slot->format};
   }
-  for (uint32_t i = 0; i < p->plan->n_nodes; i++) VKF_TRY(pick_variant(p, i, forced, &n_forced));
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
+    p->nodes[i].in_place = goes_in_place(p->plan, i, options->keep_all);
+    VKF_TRY(pick_variant(p, i, forced, &n_forced));
+  }
   if (forced && !n_forced)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "kernel variant %s fits no node of the plan", options->variant);
   collect_layouts(p);

@@ -126,6 +126,36 @@ static void a_chain_needs_two_places(void **state) {
   assert_int_equal(bytes, 300);
 }
 
+/* Two that go on with the bytes of the one before them take none, and live as one slot from its first to their last
+ * node. */
+static void a_slot_takes_over_another(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_slot slots[6];
+  vkf_node nodes[6];
+  vkf_placement placements[6];
+  uint64_t bytes;
+  vkf_env_init(&env, NULL);
+  for (uint32_t i = 0; i < 6; i++) {
+    slots[i] = (vkf_slot){.name = "x", .rank = 1};
+    placements[i] = (vkf_placement){.bytes = 100, .alignment = 4};
+    nodes[i] = (vkf_node){.out = {i, VKF_NO_SLOT}};
+    for (uint32_t k = 0; k < VKF_MAX_INPUTS; k++) nodes[i].in[k] = VKF_NO_SLOT;
+    if (i > 0) nodes[i].in[0] = i - 1;
+  }
+  placements[2].takes_over = 1 + 1;
+  placements[3].takes_over = 1 + 2;
+  nodes[5].in[1] = 3; /* so that slots 4 and 5 cannot have these bytes */
+  vkf_plan plan = {.slots = slots, .n_slots = 6, .nodes = nodes, .n_nodes = 6};
+  assert_int_equal(vkf_plan_place(&env, &plan, false, placements, &bytes), VKF_OK);
+  assert_int_equal(placements[2].offset, placements[1].offset);
+  assert_int_equal(placements[3].offset, placements[1].offset);
+  assert_true(placements[0].offset != placements[1].offset);
+  assert_true(placements[4].offset != placements[1].offset);
+  assert_true(placements[5].offset != placements[1].offset);
+  assert_int_equal(bytes, 300);
+}
+
 static void every_allocation_may_fail(void **state) {
   (void)state;
   static random_plan p;
@@ -144,6 +174,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lives_never_overlap_in_memory),
       cmocka_unit_test(a_chain_needs_two_places),
+      cmocka_unit_test(a_slot_takes_over_another),
       cmocka_unit_test(every_allocation_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
