@@ -49,8 +49,8 @@ void main() {
     risen = max(top, risen);
     const float factor = risen == top ? 1.0 : exp_below(top - risen);
     top = risen;
-    total *= factor;
-    [[unroll]] for (uint c = 0; c < CHUNKS; c++) o[c] *= factor;
+    total = mul(total, factor);
+    [[unroll]] for (uint c = 0; c < CHUNKS; c++) o[c] = mul(o[c], factor);
     [[unroll]] for (uint i = 0; i < KEYS; i++) {
       const float weight = exp_below(score[i] - top);
       [[unroll]] for (uint l = 0; l < LANES; l++) {
@@ -59,12 +59,14 @@ void main() {
         if (from == VKF_ABSENT) continue;
         total += w;
         [[unroll]] for (uint c = 0; c < CHUNKS; c++)
-          o[c] = fma(vec4(w), LOAD(v4, FIRST(2) + from * (VALUE_WIDTH / 4) + min(c * LANES + lane, VALUE_WIDTH / 4 - 1)), o[c]);
+          o[c] = mad(w, LOAD(v4, FIRST(2) + from * (VALUE_WIDTH / 4) + min(c * LANES + lane, VALUE_WIDTH / 4 - 1)), o[c]);
       }
     }
   }
   [[unroll]] for (uint c = 0; c < CHUNKS; c++) {
+    vec4 y = vec4(0.0);
+    [[unroll]] for (uint i = 0; i < 4; i++) y[i] = total == 0.0 ? 0.0 : quotient(o[c][i], total);
     if (c * LANES + lane < VALUE_WIDTH / 4)
-      store4(row, me.head * VALUE_WIDTH + 4 * (c * LANES + lane), HEADS * VALUE_WIDTH, total == 0.0 ? vec4(0.0) : o[c] / total);
+      store4(row, me.head * VALUE_WIDTH + 4 * (c * LANES + lane), HEADS * VALUE_WIDTH, y);
   }
 }

@@ -29,8 +29,8 @@ float top = LOWEST, total = 0.0;
 void raise(float risen) {
   const float factor = risen == top ? 1.0 : exp_below(top - risen);
   top = risen;
-  total *= factor;
-  [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++) o[d] *= factor;
+  total = mul(total, factor);
+  [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++) o[d] = mul(o[d], factor);
 }
 
 // A block that all lanes see whole. False: some score is none, and nothing was done.
@@ -62,7 +62,7 @@ bool whole_block(Place me, uint s0, Rows k, Rows v) {
   [[unroll]] for (uint d = 0; d < VALUE_WIDTH / 4; d++) {
     [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
       const vec4 b = v.v[j * (VALUE_WIDTH / 4) + d];
-      [[unroll]] for (uint i = 0; i < 4; i++) o[4 * d + i] = fma(score[j], b[i], o[4 * d + i]);
+      [[unroll]] for (uint i = 0; i < 4; i++) o[4 * d + i] = mad(score[j], b[i], o[4 * d + i]);
     }
   }
   return true;
@@ -87,7 +87,7 @@ void ragged_block(Place me, Place first, uint s0, uint n) {
     if (!seen[j]) continue;
     const float e = exp_below(score[j] - top);
     total += e;
-    [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++) o[d] = fma(e, v.v[d / 4][d % 4], o[d]);
+    [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++) o[d] = mad(e, v.v[d / 4][d % 4], o[d]);
   }
 }
 
@@ -112,5 +112,5 @@ void main() {
   }
   if (t0 + lane >= T) return;
   [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++)
-    store(row, me.head * VALUE_WIDTH + d, HEADS * VALUE_WIDTH, total == 0.0 ? 0.0 : o[d] / total);
+    store(row, me.head * VALUE_WIDTH + d, HEADS * VALUE_WIDTH, total == 0.0 ? 0.0 : quotient(o[d], total));
 }

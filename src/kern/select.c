@@ -119,6 +119,7 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
     REFUSE("adds up in another order than this run asks for");
   if ((p->op == VKF_OP_ATTENTION || p->op == VKF_OP_ATTENTION_WEIGHTS) && VKF_MAX(p->k, p->v) > VKF_MAX_HEAD_WIDTH)
     REFUSE("takes head widths up to %u, here it is %u", VKF_MAX_HEAD_WIDTH, VKF_MAX(p->k, p->v));
+  if (!strcmp(v->family, "uniform") && p->exact) REFUSE("is unrolled too far for the reproducible mode's arithmetic");
   if (!strcmp(v->family, "uniform") && VKF_MAX(p->k, p->v) > VKF_MAX_UNIFORM_WIDTH)
     REFUSE("takes head widths up to %u, here it is %u", VKF_MAX_UNIFORM_WIDTH, VKF_MAX(p->k, p->v));
   if (p->op == VKF_OP_ATTENTION && v->tile.vec > 1 && (p->k % v->tile.vec || p->v % v->tile.vec))
