@@ -14,11 +14,12 @@
 #define KEYS_AND_VALUES_ELSEWHERE
 #include "lib/attention.glsl"
 
-layout(buffer_reference, std430, buffer_reference_align = 16) readonly buffer Rows { vec4 v[]; };
+#include "lib/format.glsl"
+layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Rows { WORDS_OF_4 v[]; };
 
 Rows rows_at(uint operand, uint element) {
   uint carry, high, low;
-  umulExtended(element, 4, high, low);
+  umulExtended(element / PER_WORD, 4, high, low);
   const uint sum = uaddCarry(at[operand].x, low, carry);
   return Rows(uvec2(sum, at[operand].y + high + carry));
 }
@@ -41,7 +42,7 @@ bool whole_block(Place me, uint s0, Rows k, Rows v) {
   [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) score[j] = 0.0;
   [[unroll]] for (uint d = 0; d < KEY_WIDTH / 4; d++) {
     [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
-      const vec4 b = k.v[j * (KEY_WIDTH / 4) + d];
+      const vec4 b = unpack4(k.v[j * (KEY_WIDTH / 4) + d]);
       score[j] = mad(q[4 * d], b.x, score[j]);
       score[j] = mad(q[4 * d + 1], b.y, score[j]);
       score[j] = mad(q[4 * d + 2], b.z, score[j]);
@@ -61,7 +62,7 @@ bool whole_block(Place me, uint s0, Rows k, Rows v) {
   }
   [[unroll]] for (uint d = 0; d < VALUE_WIDTH / 4; d++) {
     [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
-      const vec4 b = v.v[j * (VALUE_WIDTH / 4) + d];
+      const vec4 b = unpack4(v.v[j * (VALUE_WIDTH / 4) + d]);
       [[unroll]] for (uint i = 0; i < 4; i++) o[4 * d + i] = mad(score[j], b[i], o[4 * d + i]);
     }
   }
@@ -76,7 +77,7 @@ void ragged_block(Place me, Place first, uint s0, uint n) {
   for (uint j = 0; j < n; j++) {
     Rows k = rows_at(1, key_row(first, s0 + j) * KEY_WIDTH);
     float sum = 0.0;
-    [[unroll]] for (uint d = 0; d < KEY_WIDTH; d++) sum = mad(q[d], k.v[d / 4][d % 4], sum);
+    [[unroll]] for (uint d = 0; d < KEY_WIDTH; d++) sum = mad(q[d], unpack4(k.v[d / 4])[d % 4], sum);
     score[j] = scaled(me, s0 + j, sum);
     seen[j] = sees(me, s0 + j) && is_key(score[j]);
     if (seen[j]) risen = max(risen, score[j]);
@@ -87,7 +88,7 @@ void ragged_block(Place me, Place first, uint s0, uint n) {
     if (!seen[j]) continue;
     const float e = exp_below(score[j] - top);
     total += e;
-    [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++) o[d] = mad(e, v.v[d / 4][d % 4], o[d]);
+    [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++) o[d] = mad(e, unpack4(v.v[d / 4])[d % 4], o[d]);
   }
 }
 

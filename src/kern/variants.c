@@ -82,10 +82,11 @@
   }
 
 /* A query a subgroup, which is the workgroup; access: of the keys and values. */
-#define ATTENTION_FEW(lanes, module_, access_, need)                                                           \
-  {                                                                                                            \
-    .op = VKF_OP_ATTENTION, .family = "few", .module = module_, .tile = {.vec = 4}, .workgroup = lanes,        \
-    .subgroup = lanes, .needs = VKF_NEED_SHUFFLE | (need), .access = access_, .x_layout = ROWS, .n_partial = 1 \
+#define ATTENTION_FEW(lanes, module_, access_, need)                                                            \
+  {                                                                                                             \
+    .op = VKF_OP_ATTENTION, .family = "few", .module = module_, .tile = {.vec = 4}, .workgroup = lanes,         \
+    .subgroup = lanes, .needs = VKF_NEED_SHUFFLE | (need), .access = access_, .x_layout = ROWS, .n_partial = 1, \
+    .formats = CACHE_FORMATS                                                                                    \
   }
 
 /* A query a lane, keys and values by addresses that all lanes share. */
@@ -93,7 +94,7 @@
   {                                                                                                           \
     .op = VKF_OP_ATTENTION, .family = "uniform", .module = "attention_uniform", .tile = {.vec = 4},           \
     .workgroup = lanes, .subgroup = lanes, .needs = VKF_NEED_UNIFORM | VKF_NEED_ADDRESS | VKF_NEED_BROADCAST, \
-    .access = VKF_ACCESS_ADDRESS, .x_layout = ROWS, .n_partial = 1                                            \
+    .access = VKF_ACCESS_ADDRESS, .x_layout = ROWS, .n_partial = 1, .formats = CACHE_FORMATS                  \
   }
 
 #define NORM_SUBGROUP(lanes)                                                                                   \
