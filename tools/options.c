@@ -30,7 +30,8 @@ const tool_option_group tool_common_options = TOOL_GROUP("Common options", commo
 
 static const tool_option model_options[] = {
     {"weights", 0, TOOL_TEXT, offsetof(tool_args, weights), "FORMAT",
-     "matrices and embeddings as f32, f16, bf16, int8 (a scale\na row) or auto, as in the file (default)"},
+     "matrices and embeddings as f32, f16, bf16, int8 (a scale\na row) or auto (default): f32 on\nsoftware drivers, "
+     "elsewhere as in the file"},
     {"kv-cache", 0, TOOL_TEXT, offsetof(tool_args, kv_cache), "FORMAT",
      "keys and values of decoders as f32 (default) or f16"},
 };

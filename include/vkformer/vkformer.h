@@ -106,13 +106,14 @@ typedef struct vkf_context_params {
   const vkf_allocator *allocator; /* NULL: malloc */
   const char *const *icd_files;   /* additional Vulkan driver manifests, or NULL */
   size_t n_icd_files;
-  /* Where measured times of kernels are kept from run to run (`vkformer tune`, and a measurement of some milliseconds at
-   * the first opening of a device whose facts do not decide). NULL: the environment's VKF_CACHE_DIR, else
-   * $XDG_CACHE_HOME/vkformer, else ~/.cache/vkformer; "": nowhere. A cache that is damaged, not this user's or not to be
-   * written is no error. */
+  /* Where measured times of kernels are kept from run to run (`vkformer tune`, and a measurement of some milliseconds
+   * at the first opening of a device whose facts do not decide). NULL: the environment's VKF_CACHE_DIR, else
+   * $XDG_CACHE_HOME/vkformer, else ~/.cache/vkformer; "": nowhere. A cache that is damaged, not this user's or not to
+   * be written is no error. */
   const char *cache_folder;
-  /* Not 0: the reproducible mode. Devices opened in this context give the same bits, whichever they are, "ref" included: one
-   * order of sums, no fused multiply-add, functions of our own, 0 in the place of what is nearer to 0 than 2^-100. Slower. */
+  /* Not 0: the reproducible mode. Devices opened in this context give the same bits, whichever they are, "ref"
+   * included: one order of sums, no fused multiply-add, functions of our own, 0 in the place of what is nearer to 0
+   * than 2^-100. Slower. */
   int deterministic;
 } vkf_context_params;
 
@@ -216,8 +217,8 @@ VKF_API vkf_status vkf_arrays_write(vkf_context *ctx, const char *path, const vk
 
 /* How a model lies on the device. Sums are float32 whatever it is. */
 typedef struct vkf_model_params {
-  const char *weights; /* matrices and embeddings: "f32", "f16", "bf16", "int8" (a scale a row); NULL or "auto": as they
-                          are in the file */
+  const char *weights;  /* matrices and embeddings: "f32", "f16", "bf16", "int8" (a scale a row); NULL or "auto": f32 on
+                           software drivers, elsewhere as in the file, which gives the same bits */
   const char *kv_cache; /* keys and values of decoders: "f32", "f16"; NULL: f32 */
 } vkf_model_params;
 
@@ -448,9 +449,9 @@ typedef struct vkf_kernel_info {
   uint32_t workgroup, shared_bytes;
   uint8_t picked;    /* what a run takes when nothing is forced */
   uint8_t candidate; /* a run may take it without being forced to, if the weight is packed for it */
-  uint32_t rank;     /* among those that read the packing that the device's weights have; 1: picked, 0: not among them */
-  double tuned_ns;   /* measured by `vkformer tune` for this problem or its neighbour; 0: not measured */
-  const char *why;   /* why it stands there; NULL: it does not fit */
+  uint32_t rank;   /* among those that read the packing that the device's weights have; 1: picked, 0: not among them */
+  double tuned_ns; /* measured by `vkformer tune` for this problem or its neighbour; 0: not measured */
+  const char *why; /* why it stands there; NULL: it does not fit */
 } vkf_kernel_info;
 typedef void (*vkf_kernel_fn)(void *user, const vkf_kernel_info *kernel);
 /* Every kernel variant of the problem's op, in the order of the table. The strings are valid during the call. */
@@ -471,8 +472,9 @@ typedef struct vkf_kernel_time {
 VKF_API vkf_status vkf_device_store_times(vkf_device *dev, const vkf_kernel_time *times, size_t n);
 /* What is known of this device, as a file for other machines; VKF_ERROR_ARGUMENT if nothing is. */
 VKF_API vkf_status vkf_device_export_times(vkf_device *dev, const char *path);
-/* Takes in such a file, of whatever device: its own times count first, then those of its architecture, then those of its
- * vendor. Times of other kernels than this library's are left out. *n_times (may be NULL): how many were taken in. */
+/* Takes in such a file, of whatever device: its own times count first, then those of its architecture, then those of
+ * its vendor. Times of other kernels than this library's are left out. *n_times (may be NULL): how many were taken in.
+ */
 VKF_API vkf_status vkf_device_import_times(vkf_device *dev, const char *path, size_t *n_times);
 
 typedef struct vkf_bench_params {

@@ -39,7 +39,15 @@ vkf_status vkf_model_open_with(vkf_device *dev, const char *folder, const vkf_mo
   m->dev = dev;
   m->env = env;
   vkf_engine_generation_init(&m->generation, env);
-  VKF_TRY(find_format(env, "weights", params->weights, false, VKF_FORMAT_COUNT, &m->weight_format));
+  /* Arithmetic is what limits software drivers: taking numbers apart costs more than their bytes. */
+  const bool computes = dev->info.kind == VKF_DEVICE_CPU || dev->info.kind == VKF_DEVICE_REF;
+  const vkf_format automatic = computes ? VKF_FORMAT_F32 : VKF_FORMAT_COUNT;
+  VKF_TRY(find_format(env, "weights", params->weights, false, automatic, &m->weight_format));
+  if (dev->ctx->deterministic && m->weight_format < VKF_FORMAT_COUNT && vkf_format_get(m->weight_format)->row_scales)
+    VKF_FAIL(env, VKF_ERROR_UNSUPPORTED,
+             "%s weights have no defined order of products with their scales: expected f32, "
+             "f16, bf16 or auto in the reproducible mode",
+             vkf_format_get(m->weight_format)->name);
   VKF_TRY(find_format(env, "cache of keys and values", params->kv_cache, true, VKF_FORMAT_F32, &m->cache_format));
   VKF_TRY(vkf_model_net_open(env, folder, &m->net));
   vkf_model_net_store(m->net, m->weight_format, m->cache_format);

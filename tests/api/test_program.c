@@ -232,6 +232,7 @@ static void test_devices(void **state) {
       {"LD_LIBRARY_PATH=$T/loader $V info $G/marian --device ref", 0, "marian", ""},
       {"env -u VKF_DEVICE $V info $G/marian", 0, "marian", "computing on the CPU"},
       {"$V info $G/marian -v", 0, "marian", "device: "},
+      {"$V info $G/marian --weights int8 --kv-cache f16", 0, "int8 weights, f16 keys and values", ""},
   };
   CHECK(rows);
 }
@@ -240,6 +241,9 @@ static void test_models(void **state) {
   (void)state;
   static const row rows[] = {
       {"$V info $T/nosuch", 1, "", "nosuch"},
+      {"$V info $G/marian --weights int4", 1, "", "expected auto, f32, f16, bf16 or int8, found"},
+      {"$V info $G/marian --kv-cache int8", 1, "", "expected f32 or f16, found"},
+      {"$V run $G/marian --weights int8 --deterministic --inputs $T/nosuch --outputs $T/o", 1, "", "reproducible mode"},
       {"$V info $T/none", 1, "", "model.safetensors"},
       {"$V info $T/type", 1, "", "perceptron"},
       {"$V info $T/truncated", 1, "", "model.safetensors"},
