@@ -21,6 +21,8 @@ static const tool_option common_options[] = {
     {"icd", 0, TOOL_ICD, offsetof(tool_args, icd_files), "FILE", "one more Vulkan driver manifest; repeatable"},
     {"deterministic", 0, TOOL_FLAG, offsetof(tool_args, deterministic), NULL,
      "the same bits on every device, ref included; slower"},
+    {"no-wide-vectors", 0, TOOL_FLAG, offsetof(tool_args, no_wide_vectors), NULL,
+     "leave lavapipe its usual vector width on processors with\nAVX-512"},
     {"profile", 0, TOOL_MAYBE_TEXT, offsetof(tool_args, profile), "[=FILE]",
      "time every node of what runs: a table on standard error,\nand a trace for chrome://tracing in FILE"},
     {"verbose", 'v', TOOL_FLAG, offsetof(tool_args, verbose), NULL, "say what is chosen and why; -vv says more"},

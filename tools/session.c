@@ -13,6 +13,7 @@
 #include <unistd.h>
 
 #include "program.h"
+#include "wide_vectors.h"
 
 /* ---- messages ---------------------------------------------------------------------------------------------------- */
 
@@ -92,6 +93,10 @@ int tool_session_open_context(tool_session *session, const tool_args *args) {
   params.icd_files = args->icd_files;
   params.n_icd_files = args->n_icd_files;
   params.deterministic = args->deterministic;
+  /* Before the driver is loaded: it reads the variable then. */
+  if (tool_wants_wide_vectors(tool_cpu_has_avx512(), getenv(TOOL_VECTOR_WIDTH), args->no_wide_vectors) &&
+      setenv(TOOL_VECTOR_WIDTH, "512", 0) != 0)
+    return tool_error("%s cannot be set", TOOL_VECTOR_WIDTH);
   vkf_status status = vkf_context_create(&params, &session->context);
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }

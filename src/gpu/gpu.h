@@ -126,6 +126,9 @@ typedef struct vkf_gpu_pipeline_params {
   bool subgroup_full;     /* require full subgroups; the workgroup's x is a multiple of the subgroup size */
 } vkf_gpu_pipeline_params;
 
+/* Makes those of the `n` that are not there yet, on one thread a core: drivers compile here. After a failure (the first
+ * one's is recorded) some of them may have been made; pointers in params are needed during the call alone. */
+vkf_status vkf_gpu_pipelines_make(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, size_t n);
 /* Made at the first call with these parameters, found at later ones; belongs to the device. */
 vkf_status vkf_gpu_pipeline_get(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, vkf_gpu_pipeline **out);
 

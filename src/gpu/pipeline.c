@@ -1,10 +1,14 @@
-/* Pipelines: made from SPIR-V and specialization constants, kept by name.
+/* Pipelines: made from SPIR-V and specialization constants, several at a time, kept by name.
  *
  * Owns pipelines and layouts; they live as long as the device. Refuses what the device's limits do not allow, before
  * the driver is asked. Invariant: one pipeline for a name, constants and subgroup size; one layout for kinds of
- * bindings and push bytes.
+ * bindings and push bytes. Threads live only inside vkf_gpu_pipelines_make and call nothing but the driver: the
+ * environment, the lists and the device's state are the caller's thread's.
  */
+#define _POSIX_C_SOURCE 200809L
+
 #include <string.h>
+#include <unistd.h>
 
 #include "gpu/vk.h"
 
@@ -118,70 +122,155 @@ static void destroy_pipeline(vkf_gpu_device *device, vkf_gpu_pipeline *pipeline)
   vkf_env_free(device->env, pipeline);
 }
 
-static vkf_status create_handle(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params,
-                                vkf_gpu_pipeline *pipeline) {
-  vkf_status st = VKF_OK;
+/* ---- making ------------------------------------------------------------------------------------------------------ */
+
+/* A pipeline to make; threads touch nothing else. */
+typedef struct job {
+  const vkf_gpu_pipeline_params *params;
+  vkf_gpu_pipeline *pipeline; /* NULL once it is in the device's list */
+  VkSpecializationMapEntry *entries;
+  VkResult result;
+  const char *what; /* the call that `result` is of */
+} job;
+
+/* What the threads share: each takes the next job until none is left. */
+typedef struct jobs {
+  const vkf_gpu_device *device;
+  job *at;
+  size_t n, next;
+  pthread_mutex_t lock; /* of next */
+} jobs;
+
+static void make(const vkf_gpu_device *device, job *j) {
+  const vkf_gpu_pipeline_params *params = j->params;
   VkShaderModule module = VK_NULL_HANDLE;
-  VkSpecializationMapEntry *entries = vkf_env_alloc(device->env, params->n_constants, sizeof(*entries));
-  if (!entries) return VKF_ERROR_MEMORY;
-  for (uint32_t i = 0; i < params->n_constants; ++i)
-    entries[i] = (VkSpecializationMapEntry){.constantID = i, .offset = i * 4, .size = 4};
   VkSpecializationInfo constants = {.mapEntryCount = params->n_constants,
-                                    .pMapEntries = entries,
+                                    .pMapEntries = j->entries,
                                     .dataSize = params->n_constants * sizeof(uint32_t),
                                     .pData = params->constants};
   VkShaderModuleCreateInfo code = {
       .sType = VK_STRUCTURE_TYPE_SHADER_MODULE_CREATE_INFO, .codeSize = params->code_bytes, .pCode = params->code};
-  VKF_VK(device, CreateShaderModule, device->handle, &code, NULL, &module);
-
   VkPipelineShaderStageRequiredSubgroupSizeCreateInfo required = {
       .sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_REQUIRED_SUBGROUP_SIZE_CREATE_INFO,
       .requiredSubgroupSize = params->subgroup_size};
+  j->what = "vkCreateShaderModule";
+  j->result = device->vk.CreateShaderModule(device->handle, &code, NULL, &module);
+  if (j->result != VK_SUCCESS) return;
   VkComputePipelineCreateInfo info = {.sType = VK_STRUCTURE_TYPE_COMPUTE_PIPELINE_CREATE_INFO,
                                       .stage = {.sType = VK_STRUCTURE_TYPE_PIPELINE_SHADER_STAGE_CREATE_INFO,
                                                 .stage = VK_SHADER_STAGE_COMPUTE_BIT,
                                                 .module = module,
                                                 .pName = "main",
                                                 .pSpecializationInfo = params->n_constants ? &constants : NULL},
-                                      .layout = pipeline->layout->pipeline};
+                                      .layout = j->pipeline->layout->pipeline};
   if (params->subgroup_size != 0 && device->caps.subgroup_size_control) info.stage.pNext = &required;
   if (params->subgroup_full) info.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
-  VKF_VK(device, CreateComputePipelines, device->handle, VK_NULL_HANDLE, 1, &info, NULL, &pipeline->handle);
-done:
-  if (module) device->vk.DestroyShaderModule(device->handle, module, NULL);
-  vkf_env_free(device->env, entries);
-  return st == VKF_OK ? st : vkf_env_prefix(device->env, st, "pipeline %s: ", params->name);
+  j->what = "vkCreateComputePipelines";
+  j->result = device->vk.CreateComputePipelines(device->handle, VK_NULL_HANDLE, 1, &info, NULL, &j->pipeline->handle);
+  device->vk.DestroyShaderModule(device->handle, module, NULL);
 }
 
-vkf_status vkf_gpu_pipeline_get(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, vkf_gpu_pipeline **out) {
+static void *work(void *user) {
+  jobs *all = user;
+  for (;;) {
+    pthread_mutex_lock(&all->lock);
+    const size_t i = all->next++;
+    pthread_mutex_unlock(&all->lock);
+    if (i >= all->n) return NULL;
+    make(all->device, &all->at[i]);
+  }
+}
+
+/* A thread a core and no more than there are jobs, this one among them; where one cannot be had, the others do it. */
+static void work_together(jobs *all) {
+  enum { MAX_THREADS = 16 };
+  pthread_t threads[MAX_THREADS];
+  const long cores = sysconf(_SC_NPROCESSORS_ONLN);
+  size_t wanted = cores < 1 ? 1 : VKF_MIN((size_t)cores, (size_t)MAX_THREADS), n = 0;
+  wanted = VKF_MIN(wanted, all->n);
+  pthread_mutex_init(&all->lock, NULL);
+  while (n + 1 < wanted && pthread_create(&threads[n], NULL, work, all) == 0) n++;
+  work(all);
+  while (n > 0) pthread_join(threads[--n], NULL);
+  pthread_mutex_destroy(&all->lock);
+}
+
+/* All of a job that needs the environment: memory and the layout. */
+static vkf_status begin_job(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, job *j) {
   vkf_status st = VKF_OK;
-  *out = NULL;
-  for (vkf_gpu_pipeline *it = device->pipelines; it; it = it->next)
-    if (is_same(it, params)) {
-      *out = it;
-      return VKF_OK;
-    }
-  vkf_gpu_pipeline *pipeline = NULL;
   VKF_TRY(check(device, params));
-  pipeline = vkf_env_alloc(device->env, 1, sizeof(*pipeline));
+  j->params = params;
+  vkf_gpu_pipeline *pipeline = j->pipeline = vkf_env_alloc(device->env, 1, sizeof(*pipeline));
   if (!pipeline) return VKF_ERROR_MEMORY;
   pipeline->name = vkf_env_strdup(device->env, params->name);
   pipeline->constants = vkf_env_alloc(device->env, params->n_constants, sizeof(uint32_t));
-  if (!pipeline->name || !pipeline->constants) VKF_TRY(VKF_ERROR_MEMORY);
+  j->entries = vkf_env_alloc(device->env, params->n_constants, sizeof(*j->entries));
+  if (!pipeline->name || !pipeline->constants || !j->entries) return VKF_ERROR_MEMORY;
+  for (uint32_t i = 0; i < params->n_constants; ++i)
+    j->entries[i] = (VkSpecializationMapEntry){.constantID = i, .offset = i * 4, .size = 4};
   if (params->n_constants > 0) memcpy(pipeline->constants, params->constants, params->n_constants * sizeof(uint32_t));
   pipeline->n_constants = params->n_constants;
   pipeline->subgroup_size = params->subgroup_size;
   pipeline->subgroup_full = params->subgroup_full;
   VKF_TRY(get_layout(device, params, &pipeline->layout));
-  uint64_t begin = vkf_clock_ns();
-  VKF_TRY(create_handle(device, params, pipeline));
-  device->pipelines_ns += vkf_clock_ns() - begin;
-  device->n_pipelines++;
-  pipeline->next = device->pipelines;
-  device->pipelines = pipeline;
-  *out = pipeline;
 done:
-  if (st != VKF_OK && pipeline) destroy_pipeline(device, pipeline);
+  return st;
+}
+
+static vkf_gpu_pipeline *find(const vkf_gpu_device *device, const vkf_gpu_pipeline_params *params) {
+  vkf_gpu_pipeline *it = device->pipelines;
+  while (it && !is_same(it, params)) it = it->next;
+  return it;
+}
+
+static bool is_wanted(const vkf_gpu_device *device, const jobs *all, const vkf_gpu_pipeline_params *params) {
+  for (size_t i = 0; i < all->n; ++i)
+    if (is_same(all->at[i].pipeline, params)) return false;
+  return !find(device, params);
+}
+
+/* What a job has made goes to the device, or its failure is recorded. */
+static vkf_status end_job(vkf_gpu_device *device, job *j) {
+  vkf_status st = vkf_gpu_device_result(device, j->result, j->what);
+  if (st != VKF_OK) return vkf_env_prefix(device->env, st, "pipeline %s: ", j->params->name);
+  device->n_pipelines++;
+  j->pipeline->next = device->pipelines;
+  device->pipelines = j->pipeline;
+  j->pipeline = NULL;
+  return VKF_OK;
+}
+
+vkf_status vkf_gpu_pipelines_make(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, size_t n) {
+  vkf_status st = VKF_OK;
+  jobs all = {.device = device, .at = vkf_env_alloc(device->env, n, sizeof(job))};
+  if (!all.at) return VKF_ERROR_MEMORY;
+  for (size_t i = 0; i < n; ++i) {
+    if (!is_wanted(device, &all, &params[i])) continue;
+    all.n++;
+    VKF_TRY(begin_job(device, &params[i], &all.at[all.n - 1]));
+  }
+  if (all.n == 0) goto done;
+  uint64_t begin = vkf_clock_ns();
+  work_together(&all);
+  device->pipelines_ns += vkf_clock_ns() - begin;
+  for (size_t i = 0; i < all.n; ++i) VKF_TRY(end_job(device, &all.at[i]));
+done:
+  for (size_t i = 0; i < all.n; ++i) {
+    vkf_env_free(device->env, all.at[i].entries);
+    if (all.at[i].pipeline) destroy_pipeline(device, all.at[i].pipeline);
+  }
+  vkf_env_free(device->env, all.at);
+  return st;
+}
+
+vkf_status vkf_gpu_pipeline_get(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, vkf_gpu_pipeline **out) {
+  vkf_status st = VKF_OK;
+  *out = find(device, params);
+  if (!*out) {
+    VKF_TRY(vkf_gpu_pipelines_make(device, params, 1));
+    *out = find(device, params);
+  }
+done:
   return st;
 }
 

@@ -29,16 +29,19 @@ size_t vkf_kern_packed_bytes(const vkf_weight_packing *p, uint32_t n, uint32_t k
 
 void vkf_kern_pack(const vkf_weight_packing *p, uint32_t n, uint32_t k, const float *rows, void *packed) {
   const vkf_format_row *f = vkf_format_get(p->format);
-  const uint32_t per_word = 32 / f->bits;
+  const uint32_t v = p->layout == VKF_LAYOUT_W_ROWS ? k : p->k_align; /* these lie side by side, then comes a jump */
+  const size_t jump = p->layout == VKF_LAYOUT_W_ROWS ? 1 : (size_t)(p->columns - 1) * v + 1;
   uint32_t *words = packed;
   float *scales = (float *)((char *)packed + vkf_kern_scales_offset(p, n, k));
   memset(packed, 0, vkf_kern_packed_bytes(p, n, k));
   for (uint32_t r = 0; r < n; r++) {
     const float *row = rows + (size_t)r * k;
     const float scale = f->row_scales ? f->scale(row, k) : 0;
-    for (uint32_t c = 0; c < k; c++) {
-      const size_t i = vkf_kern_packed_index(p, n, k, r, c);
-      words[i / per_word] |= f->encode(row[c], scale) << i % per_word * f->bits;
+    size_t bit = vkf_kern_packed_index(p, n, k, r, 0) * f->bits;
+    for (uint32_t c = 0, left = v; c < k; c++) {
+      words[bit / 32] |= f->encode(row[c], scale) << bit % 32;
+      bit += (--left ? 1 : jump) * f->bits;
+      if (!left) left = v;
     }
     if (f->row_scales) scales[r] = scale;
   }

@@ -65,6 +65,7 @@ typedef struct vkop_node {
   vkf_problem problem; /* at capacity */
   bool in_place;       /* out[0] takes over the bytes of in[0] */
   vkf_dispatch dispatch;
+  vkf_gpu_pipeline *pipeline;                   /* the device's */
   uint32_t piece, first_dispatch, n_dispatches; /* where it is recorded */
 } vkop_node;
 

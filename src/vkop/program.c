@@ -33,33 +33,50 @@ static const struct vkf_kern_spirv *find_own(const vkop_backend *b, const vkf_va
   return NULL;
 }
 
-static vkf_status get_pipeline(vkf_program *p, const vkop_node *k, vkf_gpu_pipeline **out) {
+/* What a node's pipeline is made from; *out points into the node and `kinds`. */
+static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, vkf_gpu_binding_kind *kinds,
+                                vkf_gpu_pipeline_params *out) {
   vkf_status st = VKF_OK;
-  vkf_env *env = p->backend->base.env;
   const vkf_caps *caps = vkf_gpu_device_caps(p->backend->device);
   char name[64];
   struct vkf_kern_spirv own;
   const struct vkf_kern_spirv *module = find_own(p->backend, k->variant, &own);
   vkf_kern_module(k->variant, &k->problem, name, sizeof name);
   if (!module) module = find_module(name);
-  vkf_gpu_binding_kind kinds[1 + VKF_MAX_OPERANDS] = {VKF_GPU_BINDING_STORAGE};
-  if (!module) VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "shader module %s is not in this build", name);
+  if (!module) VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED, "shader module %s is not in this build", name);
+  kinds[0] = VKF_GPU_BINDING_STORAGE;
   for (uint32_t o = 0; o < k->dispatch.n_operands; o++) {
     const vkf_operand *operand = &k->dispatch.operands[o];
     kinds[1 + o] = operand->access == VKF_ACCESS_TEXEL ? texel_kind(operand->format) : VKF_GPU_BINDING_STORAGE;
   }
-  vkf_gpu_pipeline_params params = {.name = module->name,
-                                    .code = module->words,
-                                    .code_bytes = module->n_words * 4,
-                                    .constants = k->dispatch.constants,
-                                    .n_constants = k->dispatch.n_constants,
-                                    .n_bindings = 1 + k->dispatch.n_operands,
-                                    .kinds = kinds,
-                                    .push_bytes = VKF_MAX_OPERANDS * 8 + k->dispatch.params_bytes};
+  *out = (vkf_gpu_pipeline_params){.name = module->name,
+                                   .code = module->words,
+                                   .code_bytes = module->n_words * 4,
+                                   .constants = k->dispatch.constants,
+                                   .n_constants = k->dispatch.n_constants,
+                                   .n_bindings = 1 + k->dispatch.n_operands,
+                                   .kinds = kinds,
+                                   .push_bytes = VKF_MAX_OPERANDS * 8 + k->dispatch.params_bytes};
   if (k->variant->subgroup && caps->subgroup_size_control && caps->subgroup_min != caps->subgroup_max)
-    params.subgroup_size = k->variant->subgroup;
-  VKF_TRY(vkf_gpu_pipeline_get(p->backend->device, &params, out));
+    out->subgroup_size = k->variant->subgroup;
 done:
+  return st;
+}
+
+/* All at once, so that the driver compiles them side by side; then every node finds its own. */
+static vkf_status make_pipelines(vkf_program *p) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = p->backend->base.env;
+  const uint32_t n = p->plan->n_nodes;
+  vkf_gpu_binding_kind(*kinds)[1 + VKF_MAX_OPERANDS] = vkf_env_alloc(env, n, sizeof *kinds);
+  vkf_gpu_pipeline_params *params = vkf_env_alloc(env, n, sizeof *params);
+  if (!kinds || !params) VKF_TRY(VKF_ERROR_MEMORY);
+  for (uint32_t i = 0; i < n; i++) VKF_TRY(want_pipeline(p, &p->nodes[i], kinds[i], &params[i]));
+  VKF_TRY(vkf_gpu_pipelines_make(p->backend->device, params, n));
+  for (uint32_t i = 0; i < n; i++) VKF_TRY(vkf_gpu_pipeline_get(p->backend->device, &params[i], &p->nodes[i].pipeline));
+done:
+  vkf_env_free(env, params);
+  vkf_env_free(env, kinds);
   return st;
 }
 
@@ -85,9 +102,7 @@ static vkf_status record_node(vkf_program *p, uint32_t index, vkf_gpu_block *blo
   vkf_gpu_binding bindings[1 + VKF_MAX_OPERANDS];
   vkf_gpu_access accesses[1 + VKF_MAX_OPERANDS];
   uint32_t push[VKF_MAX_PUSH_BYTES / 4] = {0}, n_accesses = 0;
-  vkf_gpu_pipeline *pipeline = NULL;
   const vkf_gpu_binding step = {p->step, 0, sizeof(vkf_dims)};
-  VKF_TRY(get_pipeline(p, k, &pipeline));
   bindings[0] = step;
   accesses[n_accesses++] = (vkf_gpu_access){p->step, 0, sizeof(vkf_dims), VKF_GPU_READ};
   for (uint32_t o = 0; o < k->dispatch.n_operands; o++) {
@@ -104,7 +119,7 @@ static vkf_status record_node(vkf_program *p, uint32_t index, vkf_gpu_block *blo
   }
   memcpy(push + 2 * VKF_MAX_OPERANDS, k->dispatch.params, k->dispatch.params_bytes);
   vkf_gpu_dispatch dispatch = {.label = p->plan->nodes[index].name,
-                               .pipeline = pipeline,
+                               .pipeline = k->pipeline,
                                .bindings = bindings,
                                .n_bindings = 1 + k->dispatch.n_operands,
                                .push = push,
@@ -187,6 +202,7 @@ static vkf_status program_create(vkf_backend *backend, const vkf_plan *plan, vkf
   VKF_TRY(vkf_vkop_prepare(p, options));
   for (uint32_t i = 0; i < plan->n_slots; i++)
     if (plan->slots[i].kind == VKF_SLOT_CONSTANT) VKF_TRY(vkf_vkop_write(p, i, &capacity, plan->slots[i].data));
+  VKF_TRY(make_pipelines(p));
   for (uint32_t i = 0; i < plan->n_blocks; i++) VKF_TRY(record_block(p, i));
 done:
   if (st) program_destroy(&p);

@@ -43,6 +43,41 @@ static void a_pipeline_is_made_once(void **state) {
   close_gpu(g);
 }
 
+static void many_are_made_at_once(void **state) {
+  (void)state;
+  enum { MANY = 40 };
+  gpu fixture, *g = &fixture;
+  open_gpu(g, NULL);
+  size_t n;
+  uint32_t constants[MANY][2];
+  vkf_gpu_pipeline_params params[MANY];
+  vkf_gpu_pipeline *there = scale_pipeline(g, 8, 0);
+  for (uint32_t i = 0; i < MANY; ++i) {
+    constants[i][0] = 8;
+    constants[i][1] = i / 2; /* each twice, and one that is there */
+    params[i] = (vkf_gpu_pipeline_params){.name = "scale",
+                                          .code = scale_spirv,
+                                          .code_bytes = sizeof(scale_spirv),
+                                          .constants = constants[i],
+                                          .n_constants = 2,
+                                          .n_bindings = 2,
+                                          .push_bytes = 8};
+  }
+  OK(vkf_gpu_pipelines_make(g->device, params, MANY));
+  OK(vkf_gpu_pipelines_make(g->device, params, 0));
+  vkf_gpu_device_pipelines(g->device, &n, NULL);
+  assert_int_equal(n, MANY / 2);
+  assert_ptr_equal(scale_pipeline(g, 8, 0), there);
+  for (uint32_t i = 1; i < MANY / 2; ++i) assert_ptr_not_equal(scale_pipeline(g, 8, i), scale_pipeline(g, 8, i - 1));
+  for (uint32_t i = 0; i < MANY; ++i) constants[i][1] += MANY;
+  constants[MANY - 1][1] += 1; /* not the one before it */
+  params[MANY - 1].push_bytes = 7;
+  REFUSED(VKF_ERROR_UNSUPPORTED, "push", vkf_gpu_pipelines_make(g->device, params, MANY));
+  vkf_gpu_device_pipelines(g->device, &n, NULL);
+  assert_int_equal(n, MANY / 2); /* what is refused is refused before the driver is asked for anything */
+  close_gpu(g);
+}
+
 static void limits_are_kept(void **state) {
   (void)state;
   gpu fixture, *g = &fixture;
@@ -169,6 +204,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(constants_reach_the_shader),
       cmocka_unit_test(a_pipeline_is_made_once),
+      cmocka_unit_test(many_are_made_at_once),
       cmocka_unit_test(limits_are_kept),
       cmocka_unit_test(the_subgroup_size_can_be_required),
       cmocka_unit_test(texels_are_read),

@@ -1,0 +1,43 @@
+/* When the program asks for vectors of 512 bits, and that it asks by what the processor says. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../../tools/wide_vectors.h"
+
+static void wide_vectors_need_the_processor_and_nobody_against(void **state) {
+  (void)state;
+  assert_true(tool_wants_wide_vectors(true, NULL, false));
+  assert_false(tool_wants_wide_vectors(false, NULL, false));
+  assert_false(tool_wants_wide_vectors(true, NULL, true));
+  assert_false(tool_wants_wide_vectors(true, "256", false)); /* what stands in the environment stays */
+  assert_false(tool_wants_wide_vectors(true, "", false));
+}
+
+/* The kernel's own list of what the processor has. */
+static void the_processor_is_asked(void **state) {
+  (void)state;
+  static char line[1 << 14];
+  FILE *file = fopen("/proc/cpuinfo", "r");
+  bool found = false, listed = false;
+  while (file && !found && fgets(line, sizeof line, file)) {
+    found = strncmp(line, "flags", 5) == 0;
+    listed = found && strstr(line, " avx512f") != NULL;
+  }
+  if (file) fclose(file);
+  if (!found) skip();
+  assert_int_equal(tool_cpu_has_avx512(), listed);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(wide_vectors_need_the_processor_and_nobody_against),
+      cmocka_unit_test(the_processor_is_asked),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
