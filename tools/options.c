@@ -19,6 +19,8 @@ static const tool_option common_options[] = {
     {"device", 'd', TOOL_TEXT, offsetof(tool_args, device), "D",
      "an index, a UUID, part of a device's or driver's name,\nor one of lavapipe, swiftshader, gpu, cpu, ref"},
     {"icd", 0, TOOL_ICD, offsetof(tool_args, icd_files), "FILE", "one more Vulkan driver manifest; repeatable"},
+    {"limits", 0, TOOL_TEXT, offsetof(tool_args, limits), "NAME|FILE",
+     "plan as on a smaller device: pi, mali, adreno or a JSON file"},
     {"deterministic", 0, TOOL_FLAG, offsetof(tool_args, deterministic), NULL,
      "the same bits on every device, ref included; slower"},
     {"no-wide-vectors", 0, TOOL_FLAG, offsetof(tool_args, no_wide_vectors), NULL,

@@ -40,7 +40,7 @@ typedef struct tool_sizes {
 
 /* What the command line said: one member an option, whichever command has it. */
 typedef struct tool_args {
-  const char *device;
+  const char *device, *limits;
   const char **icd_files;
   size_t n_icd_files;
   int verbose, deterministic, help, no_wide_vectors;

@@ -115,6 +115,9 @@ typedef struct vkf_context_params {
    * included: one order of sums, no fused multiply-add, functions of our own, 0 in the place of what is nearer to 0
    * than 2^-100. Slower. */
   int deterministic;
+  /* NULL, or how small a device is to be taken for: "pi", "mali", "adreno" (classes of small devices), or a JSON file with
+   * limits; docs/devices.md. Devices opened in this context plan as such a device would. */
+  const char *limits;
 } vkf_context_params;
 
 /* params: NULL for silence and defaults. No Vulkan call is made before a device is listed or opened. */

@@ -53,6 +53,10 @@ vkf_status vkf_context_create(const vkf_context_params *params, vkf_context **ou
   if (!ctx) return VKF_ERROR_MEMORY;
   ctx->env = env;
   ctx->deterministic = params && params->deterministic;
+  if (params && params->limits) {
+    ctx->limits = vkf_env_strdup(&ctx->env, params->limits);
+    if (!ctx->limits) VKF_FAIL(&ctx->env, VKF_ERROR_MEMORY, "no memory for the name of limits");
+  }
   if (params && params->n_icd_files) {
     ctx->icd_files = vkf_env_alloc(&ctx->env, params->n_icd_files, sizeof *ctx->icd_files);
     if (!ctx->icd_files) VKF_FAIL(&ctx->env, VKF_ERROR_MEMORY, "no memory for the list of driver manifests");
@@ -76,6 +80,7 @@ void vkf_context_destroy(vkf_context **context) {
   for (size_t i = 0; i < ctx->n_icd_files; i++) vkf_env_free(&ctx->env, ctx->icd_files[i]);
   vkf_env_free(&ctx->env, ctx->icd_files);
   vkf_env_free(&ctx->env, ctx->cache_folder);
+  vkf_env_free(&ctx->env, ctx->limits);
   vkf_env env = ctx->env;
   vkf_env_free(&env, ctx);
   *context = NULL;

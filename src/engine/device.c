@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "engine/engine.h"
+#include "engine/limits.h"
 #include "engine/tuned.h"
 #include "ref/ref.h"
 #include "vkop/vkop.h"
@@ -222,7 +223,10 @@ vkf_status vkf_device_open(vkf_context *ctx, const char *selector, vkf_device **
   if (ref) {
     VKF_TRY(vkf_ref_backend_create(&ctx->env, &dev->backend));
   } else {
-    VKF_TRY(vkf_gpu_device_create(ctx->instance, index, NULL, &dev->gpu));
+    vkf_caps caps = *vkf_gpu_instance_caps(ctx->instance, index);
+    if (ctx->limits) VKF_TRY(vkf_engine_limits_apply(&ctx->env, ctx->limits, &caps));
+    vkf_engine_fill_info(&caps, &dev->info);
+    VKF_TRY(vkf_gpu_device_create(ctx->instance, index, &(vkf_gpu_device_params){.caps = &caps}, &dev->gpu));
     VKF_TRY(vkf_vkop_backend_create(dev->gpu, &dev->backend));
     VKF_TRY(vkf_engine_tuned_open(dev));
   }

@@ -21,6 +21,7 @@ struct vkf_context {
   size_t n_icd_files;
   char *cache_folder; /* of tuned results (cache.h); NULL: none is kept */
   bool deterministic;
+  char *limits; /* limits.h; NULL: none */
 };
 
 typedef struct vkf_profile vkf_profile;

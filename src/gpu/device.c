@@ -121,7 +121,7 @@ vkf_status vkf_gpu_device_create(vkf_gpu_instance *instance, size_t index, const
   vkf_gpu_device *device = allocate(instance->env, params);
   if (!device) return VKF_ERROR_MEMORY;
   device->instance = instance;
-  device->caps = adapter->caps;
+  device->caps = params && params->caps ? *params->caps : adapter->caps;
   device->queue_family = adapter->queue_family;
   device->get_device_proc_addr = instance->vk.GetDeviceProcAddr;
   instance->vk.GetPhysicalDeviceMemoryProperties(adapter->handle, &device->memory_properties);
