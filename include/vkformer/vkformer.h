@@ -381,22 +381,33 @@ VKF_API vkf_status vkf_device_run_op(vkf_device *dev, const char *op, const char
 /* ---- validation -------------------------------------------------------------------------------------------------- */
 
 typedef struct vkf_validate_row {
-  const char *scope;   /* "op" or "block" */
-  const char *name;    /* the op, or the block ("decoder.0") */
-  const char *variant; /* of an op; "" for a block */
-  uint32_t n_cases;    /* cases, or nodes of a block */
+  const char *scope;   /* "case" and, after all its cases, "op"; "node" and, after all its nodes, "block" */
+  const char *name;    /* the op, or the pass and the block ("step decoder.0") */
+  const char *part;    /* of a case: its name, which tells the shape; of a node: its name; else "" */
+  const char *op;      /* "" for a block */
+  const char *variant; /* of the kernel; "" for a block, and for an op whose cases each have their own */
+  const char *format;  /* "f32", "f16", "bf16" or "int8": how weights, keys and values are stored; "" for blocks, nodes */
+  uint32_t n_cases;    /* 1, or how many cases or nodes it sums up */
+  uint64_t n_elements; /* judged */
+  double seconds;      /* of the runs of cases, as the host sees them, the wait included; 0 for blocks and nodes */
   double ratio;        /* the largest err / bound; over 1 (or NaN) is a fault */
-  double drift;        /* blocks: distance of the device's chain from ref's, over the largest magnitude; -1: none */
+  double drift;        /* of nodes and blocks: the device's chain from ref's, over the largest magnitude; -1: none */
 } vkf_validate_row;
 
 /* Called for each row as it is ready; the strings are valid during the call. */
 typedef void (*vkf_validate_fn)(void *user, const vkf_validate_row *row);
 
-/* Every op of the list over its cases and every fitting variant (model NULL), and every node of the model's plans, full
- * pass and cached step, each fed the inputs that the device had. worst: the largest err/bound. Exit status OK also when
- * something is over its bound: judge by *worst. */
-VKF_API vkf_status vkf_device_validate(vkf_device *dev, vkf_model *model, vkf_validate_fn on_row, void *user,
-                                       double *worst);
+typedef struct vkf_validate_params {
+  vkf_model *model; /* NULL: the ops; else every node of its plans, full pass and cached step */
+  uint8_t ops;      /* with a model: the ops as well, before it */
+  uint8_t quick;    /* of the ops one case of odd sizes each, in every format, on the kernel that is chosen for it */
+} vkf_validate_params;
+
+/* Ops over their cases and every fitting variant, and a model's nodes, each fed the inputs that the device had. params:
+ * NULL for every op. worst: the largest err/bound. Exit status OK also when something is over its bound: judge by
+ * *worst. */
+VKF_API vkf_status vkf_device_validate(vkf_device *dev, const vkf_validate_params *params, vkf_validate_fn on_row,
+                                       void *user, double *worst);
 
 /* One plan that a call ran. */
 typedef struct vkf_pass_info {

@@ -1,4 +1,4 @@
-/* validate: every op over its cases and every fitting variant, then every node of a model's plans.
+/* validate: every node of a model's plans.
  *
  * Memory is filled with NaN before each run, so that reading what was never written shows. A model is run as a full
  * pass and as a cached step of two beams, on the device and on the scalar path; blocks report err/bound of their nodes
@@ -9,102 +9,22 @@
 #include <string.h>
 
 #include "engine/opened.h"
+#include "engine/validate.h"
 #include "engine/walk.h"
-#include "kern/kern.h"
-#include "op/cases.h"
 #include "ref/ref.h"
 
-typedef struct validation {
-  vkf_env *env;
-  vkf_backend *backend;
-  vkf_validate_fn on_row;
-  void *user;
-  double worst;
-} validation;
-
-/* NaN counts as the worst. */
-static double worse(double a, double b) {
-  return a >= b ? a : b;
-}
-
-static void report(validation *v, const vkf_validate_row *row) {
-  v->worst = worse(v->worst, row->ratio);
+void vkf_engine_validate_report(vkf_vkf_validation *v, const vkf_validate_row *row) {
+  v->worst = VKF_MAX(v->worst, row->ratio);
   if (isnan(row->ratio)) v->worst = INFINITY;
   if (v->on_row) v->on_row(v->user, row);
 }
 
-/* ---- ops ---- */
-
-/* *ran: false where the variant does not fit the case. */
-static vkf_status run_case(validation *v, const vkf_case *c, const char *variant, vkf_judgement *j, bool *ran) {
-  vkf_status st = VKF_OK;
-  const vkf_backend_table *b = v->backend->table;
-  const vkf_program_options options = {.keep_all = true, .variant = variant};
-  vkf_case_run run = {0};
-  vkf_weights *weights = NULL;
-  vkf_program *program = NULL;
-  vkf_walk walk = {0};
-  *ran = false;
-  VKF_TRY(vkf_case_make(v->env, c, &run));
-  if (run.weights.n_weights) VKF_TRY(b->weights_create(v->backend, &run.weights, variant, &weights));
-  st = b->program_create(v->backend, &run.plan, weights, NULL, &options, &program);
-  if (st == VKF_ERROR_ARGUMENT && variant) { /* does not fit */
-    vkf_env_clear(v->env);
-    st = VKF_OK;
-    goto done;
-  }
-  VKF_TRY(st);
-  VKF_TRY(b->poison(program));
-  VKF_TRY(b->run(program, &run.dims, 0, run.plan.n_blocks));
-  VKF_TRY(vkf_engine_walk_init(&walk, v->env, v->backend, &run.plan, program, &run.dims, &run.weights));
-  VKF_TRY(vkf_engine_walk_node(&walk, 0, j));
-  *ran = true;
-done:
-  vkf_engine_walk_finish(&walk);
-  if (program) b->program_destroy(&program);
-  if (weights) b->weights_destroy(&weights);
-  vkf_case_finish(&run);
-  return st;
+void vkf_engine_validate_add(vkf_validate_row *sum, const vkf_validate_row *part) {
+  sum->n_cases++;
+  sum->n_elements += part->n_elements;
+  sum->seconds += part->seconds;
+  sum->ratio = isnan(part->ratio) ? INFINITY : VKF_MAX(sum->ratio, part->ratio);
 }
-
-static vkf_status validate_variant(validation *v, vkf_op op, const char *variant) {
-  vkf_status st = VKF_OK;
-  size_t n = 0;
-  const vkf_case *cases = vkf_op_cases(op, &n);
-  vkf_validate_row row = {.scope = "op", .name = vkf_op_name(op), .variant = variant ? variant : "", .drift = -1};
-  for (size_t i = 0; i < n; i++) {
-    vkf_judgement j = {0};
-    bool ran = false;
-    VKF_TRY(run_case(v, &cases[i], variant, &j, &ran));
-    if (!ran) continue;
-    row.n_cases++;
-    if (!(j.ratio <= 1))
-      vkf_env_log(v->env, VKF_LOG_WARNING,
-                  "%s %s, case \"%s\": element %llu of output %u is %.9g, expected %.9g within %.3g", row.name,
-                  row.variant, cases[i].name, (unsigned long long)j.worst, j.worst_out, j.worst_got, j.worst_exact,
-                  j.worst_bound);
-    row.ratio = isnan(j.ratio) ? INFINITY : worse(row.ratio, j.ratio);
-  }
-  if (row.n_cases) report(v, &row);
-done:
-  return st;
-}
-
-static vkf_status validate_ops(validation *v, bool ref) {
-  vkf_status st = VKF_OK;
-  size_t n = 0;
-  const vkf_variant *variants = vkf_kern_variants(&n);
-  char name[128];
-  for (uint32_t op = 0; op < VKF_OP_COUNT; op++) {
-    if (ref) VKF_TRY(validate_variant(v, op, NULL));
-    for (size_t i = 0; i < n && !ref; i++)
-      if (variants[i].op == op) VKF_TRY(validate_variant(v, op, vkf_kern_name(&variants[i], name, sizeof name)));
-  }
-done:
-  return st;
-}
-
-/* ---- a model ---- */
 
 enum { B = 2, S = 7, BEAMS = 2, T = 5, R = B * BEAMS };
 
@@ -217,32 +137,50 @@ done:
   return st;
 }
 
-static vkf_status judge_pass(validation *v, const pass *p, vkf_walk *dev, const vkf_walk *ref) {
+/* Judges a node and adds it to its block. */
+static vkf_status judge_node(vkf_validation *v, vkf_walk *dev, const vkf_walk *ref, uint32_t n, vkf_validate_row *block) {
+  vkf_status st = VKF_OK;
+  const vkf_node *node = &dev->plan->nodes[n];
+  const vkf_slot *out = &dev->plan->slots[node->out[0]];
+  vkf_judgement j = {0};
+  vkf_validate_row row = *block;
+  VKF_TRY(vkf_engine_walk_node(dev, n, &j));
+  row.scope = "node";
+  row.part = node->name;
+  row.op = vkf_op_name(node->op);
+  row.variant = dev->backend->table->node_variant(dev->program, n, NULL);
+  row.n_cases = 1;
+  row.n_elements = j.n;
+  row.seconds = 0;
+  row.ratio = j.ratio;
+  row.drift = -1;
+  if (!(j.ratio <= 1))
+    vkf_env_log(v->env, VKF_LOG_WARNING, "%s: node %s (%s): element %llu is %.9g, expected %.9g within %.3g", row.name,
+                row.part, row.variant, (unsigned long long)j.worst, j.worst_got, j.worst_exact, j.worst_bound);
+  if (out->kind == VKF_SLOT_TEMP && out->dtype == VKF_F32)
+    block->drift = row.drift = vkf_engine_walk_drift(dev, ref, node->out[0]);
+  vkf_engine_validate_add(block, &row);
+  vkf_engine_validate_report(v, &row);
+done:
+  return st;
+}
+
+static vkf_status judge_pass(vkf_validation *v, const pass *p, vkf_walk *dev, const vkf_walk *ref) {
   vkf_status st = VKF_OK;
   for (uint32_t b = 0; b < dev->plan->n_blocks; b++) {
     const vkf_block *block = &dev->plan->blocks[b];
     char name[96];
-    vkf_validate_row row = {.scope = "block", .name = name, .variant = "", .n_cases = block->n_nodes, .drift = -1};
+    vkf_validate_row row = {.scope = "block", .name = name, .part = "", .op = "", .variant = "", .format = "", .drift = -1};
     snprintf(name, sizeof name, "%s %s", p->name, block->name);
-    for (uint32_t n = block->first_node; n < block->first_node + block->n_nodes; n++) {
-      vkf_judgement j = {0};
-      VKF_TRY(vkf_engine_walk_node(dev, n, &j));
-      if (!(j.ratio <= 1))
-        vkf_env_log(v->env, VKF_LOG_WARNING, "%s: node %s (%s): element %llu is %.9g, expected %.9g within %.3g", name,
-                    dev->plan->nodes[n].name, dev->backend->table->node_variant(dev->program, n, NULL),
-                    (unsigned long long)j.worst, j.worst_got, j.worst_exact, j.worst_bound);
-      row.ratio = isnan(j.ratio) ? INFINITY : worse(row.ratio, j.ratio);
-      const vkf_slot *out = &dev->plan->slots[dev->plan->nodes[n].out[0]];
-      if (out->kind == VKF_SLOT_TEMP && out->dtype == VKF_F32)
-        row.drift = vkf_engine_walk_drift(dev, ref, dev->plan->nodes[n].out[0]);
-    }
-    report(v, &row);
+    for (uint32_t n = block->first_node; n < block->first_node + block->n_nodes; n++)
+      VKF_TRY(judge_node(v, dev, ref, n, &row));
+    vkf_engine_validate_report(v, &row);
   }
 done:
   return st;
 }
 
-static vkf_status validate_pass(validation *v, side sides[2], const pass *p) {
+static vkf_status validate_pass(vkf_validation *v, side sides[2], const pass *p) {
   vkf_status st = VKF_OK;
   vkf_walk walks[2] = {{0}, {0}};
   vkf_weight_source source;
@@ -261,7 +199,7 @@ done:
   return st;
 }
 
-static vkf_status validate_model(validation *v, const vkf_model *model) {
+static vkf_status validate_model(vkf_validation *v, const vkf_model *model) {
   vkf_status st = VKF_OK;
   vkf_backend *ref = NULL;
   side *sides = vkf_env_alloc(v->env, 2, sizeof *sides);
@@ -313,13 +251,20 @@ done:
   return st;
 }
 
-vkf_status vkf_device_validate(vkf_device *dev, vkf_model *model, vkf_validate_fn on_row, void *user, double *worst) {
+vkf_status vkf_device_validate(vkf_device *dev, const vkf_validate_params *params, vkf_validate_fn on_row, void *user,
+                               double *worst) {
   vkf_status st = VKF_OK;
-  validation v = {.env = &dev->ctx->env, .backend = dev->backend, .on_row = on_row, .user = user};
+  vkf_validation v = {.env = &dev->ctx->env, .backend = dev->backend, .on_row = on_row, .user = user};
+  const vkf_model *model = params ? params->model : NULL;
   vkf_env_clear(v.env);
   if (model && model->dev != dev)
     VKF_FAIL(v.env, VKF_ERROR_ARGUMENT, "expected a model that was opened on this device");
-  VKF_TRY(model ? validate_model(&v, model) : validate_ops(&v, dev->gpu == NULL));
+  if (params && params->quick) {
+    VKF_TRY(vkf_engine_validate_quick(&v));
+  } else if (!model || params->ops) {
+    VKF_TRY(vkf_engine_validate_ops(&v, dev->gpu == NULL));
+  }
+  if (model) VKF_TRY(validate_model(&v, model));
 done:
   *worst = v.worst;
   return st;

@@ -1,0 +1,168 @@
+/* validate: every op over its cases and every fitting variant, or one case each.
+ *
+ * Memory is filled with NaN before each run, so that reading what was never written shows. Invariant: a variant that
+ * runs no case has no row.
+ */
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "engine/validate.h"
+#include "engine/walk.h"
+#include "kern/kern.h"
+#include "op/cases.h"
+
+enum { TEXT = 160 };
+
+/* A case on a variant (NULL: the chosen one), judged into *row, whose texts are `name` and what lives longer. *ran: false
+ * where the variant does not fit the case. */
+static vkf_status run_case(vkf_validation *v, const vkf_case *c, const char *variant, vkf_validate_row *row,
+                           char name[TEXT], bool *ran) {
+  vkf_status st = VKF_OK;
+  const vkf_backend_table *b = v->backend->table;
+  const vkf_program_options options = {.keep_all = true, .variant = variant};
+  vkf_case_run run = {0};
+  vkf_weights *weights = NULL;
+  vkf_program *program = NULL;
+  vkf_walk walk = {0};
+  vkf_judgement j = {0};
+  *ran = false;
+  VKF_TRY(vkf_case_make(v->env, c, &run));
+  if (run.weights.n_weights) VKF_TRY(b->weights_create(v->backend, &run.weights, variant, &weights));
+  st = b->program_create(v->backend, &run.plan, weights, NULL, &options, &program);
+  if (st == VKF_ERROR_ARGUMENT && variant) { /* does not fit */
+    vkf_env_clear(v->env);
+    st = VKF_OK;
+    goto done;
+  }
+  VKF_TRY(st);
+  VKF_TRY(b->poison(program));
+  uint64_t begin = vkf_clock_ns();
+  VKF_TRY(b->run(program, &run.dims, 0, run.plan.n_blocks));
+  row->seconds = 1e-9 * (double)(vkf_clock_ns() - begin);
+  VKF_TRY(vkf_engine_walk_init(&walk, v->env, v->backend, &run.plan, program, &run.dims, &run.weights));
+  VKF_TRY(vkf_engine_walk_node(&walk, 0, &j));
+  snprintf(name, TEXT, "%s", b->node_variant(program, 0, NULL));
+  row->variant = name;
+  row->n_elements = j.n;
+  row->ratio = j.ratio;
+  if (!(j.ratio <= 1))
+    vkf_env_log(v->env, VKF_LOG_WARNING,
+                "%s %s in %s, case \"%s\": element %llu of output %u is %.9g, expected %.9g within %.3g", row->name,
+                name, row->format, c->name, (unsigned long long)j.worst, j.worst_out, j.worst_got, j.worst_exact,
+                j.worst_bound);
+  *ran = true;
+done:
+  vkf_engine_walk_finish(&walk);
+  if (program) b->program_destroy(&program);
+  if (weights) b->weights_destroy(&weights);
+  vkf_case_finish(&run);
+  return st;
+}
+
+/* Judges a case in a format, reports it and adds it to *sum. */
+static vkf_status judge_case(vkf_validation *v, const vkf_case *c, vkf_format format, const char *variant,
+                             vkf_validate_row *sum) {
+  vkf_status st = VKF_OK;
+  vkf_case formatted = *c;
+  char name[TEXT];
+  bool ran = false;
+  vkf_validate_row row = *sum;
+  formatted.format = format;
+  row.scope = "case";
+  row.part = c->name;
+  row.n_cases = 1;
+  VKF_TRY(run_case(v, &formatted, variant, &row, name, &ran));
+  if (!ran) goto done;
+  vkf_engine_validate_report(v, &row);
+  vkf_engine_validate_add(sum, &row);
+done:
+  return st;
+}
+
+static vkf_validate_row op_row(vkf_op op, vkf_format format, const char *variant) {
+  return (vkf_validate_row){.scope = "op",
+                            .name = vkf_op_name(op),
+                            .part = "",
+                            .op = vkf_op_name(op),
+                            .variant = variant ? variant : "",
+                            .format = vkf_format_get(format)->name,
+                            .drift = -1};
+}
+
+/* In a format: float32 over all cases; the others take turns. */
+static vkf_status validate_variant(vkf_validation *v, vkf_op op, vkf_format format, const char *variant) {
+  vkf_status st = VKF_OK;
+  size_t n = 0;
+  const vkf_case *cases = vkf_op_cases(op, &n);
+  vkf_validate_row row = op_row(op, format, variant);
+  for (size_t i = 0; i < n; i++)
+    if (format == VKF_FORMAT_F32 || i % VKF_FORMAT_COUNT == (size_t)format)
+      VKF_TRY(judge_case(v, &cases[i], format, variant, &row));
+  if (row.n_cases) vkf_engine_validate_report(v, &row);
+done:
+  return st;
+}
+
+/* Does a variant of the op read this format? */
+static bool is_read(vkf_op op, uint32_t format) {
+  size_t n = 0;
+  const vkf_variant *variants = vkf_kern_variants(&n);
+  for (size_t i = 0; i < n; i++)
+    if (variants[i].op == op && (variants[i].formats | 1u) >> format & 1) return true;
+  return false;
+}
+
+vkf_status vkf_engine_validate_ops(vkf_validation *v, bool ref) {
+  vkf_status st = VKF_OK;
+  size_t n = 0;
+  const vkf_variant *variants = vkf_kern_variants(&n);
+  char name[128];
+  for (uint32_t op = 0; op < VKF_OP_COUNT; op++) {
+    for (uint32_t f = 0; ref && f < VKF_FORMAT_COUNT; f++)
+      if (is_read(op, f)) VKF_TRY(validate_variant(v, op, (vkf_format)f, NULL));
+    for (size_t i = 0; i < n && !ref; i++)
+      for (uint32_t f = 0; variants[i].op == op && f < VKF_FORMAT_COUNT; f++)
+        if ((variants[i].formats | 1u) >> f & 1)
+          VKF_TRY(validate_variant(v, op, (vkf_format)f, vkf_kern_name(&variants[i], name, sizeof name)));
+  }
+done:
+  return st;
+}
+
+/* ---- one case each ---- */
+
+/* Is every extent of the result odd, and the result no single number? */
+static vkf_status is_odd(vkf_env *env, const vkf_case *c, bool *odd) {
+  vkf_status st = VKF_OK;
+  vkf_case_run run = {0};
+  uint64_t n = 1;
+  VKF_TRY(vkf_case_make(env, c, &run));
+  const vkf_slot *out = &run.plan.slots[run.plan.nodes[0].out[0]];
+  for (uint32_t i = 0; i < out->rank; i++) n *= vkf_slot_extent(out, i, &run.dims);
+  *odd = n > 1 && n % 2 == 1 && c->data == VKF_DATA_NORMAL;
+done:
+  vkf_case_finish(&run);
+  return st;
+}
+
+vkf_status vkf_engine_validate_quick(vkf_validation *v) {
+  vkf_status st = VKF_OK;
+  for (uint32_t op = 0; op < VKF_OP_COUNT; op++) {
+    size_t n = 0, last = 0;
+    const vkf_case *cases = vkf_op_cases(op, &n);
+    for (size_t i = 0; i < n; i++) {
+      bool odd = false;
+      VKF_TRY(is_odd(v->env, &cases[i], &odd));
+      if (odd) last = i;
+    }
+    for (uint32_t f = 0; f < VKF_FORMAT_COUNT; f++) {
+      vkf_validate_row row = op_row(op, (vkf_format)f, NULL);
+      if (!is_read(op, f)) continue;
+      VKF_TRY(judge_case(v, &cases[last], (vkf_format)f, NULL, &row));
+      vkf_engine_validate_report(v, &row);
+    }
+  }
+done:
+  return st;
+}
