@@ -16,6 +16,7 @@ endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tour DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer)
 
 install(FILES ${PROJECT_SOURCE_DIR}/bench/explorer.html DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/bench)
+install(FILES ${PROJECT_SOURCE_DIR}/tools/validation.html DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/tools)
 
 # A static libvkformer leaves its dependencies to whoever links it: the package names them.
 set(VKF_STATIC ON)

@@ -54,7 +54,7 @@ static int write_page(const bench *b) {
     json_array_append_new(documents, one);
   }
   if (json_array_size(b->rows) > 0) json_array_append_new(documents, bench_document(b));
-  return bench_write_html(b->args->html, documents);
+  return tool_write_page("bench/explorer.html", b->args->html, documents);
 }
 
 static int run_bench(const tool_args *args) {

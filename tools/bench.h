@@ -36,9 +36,6 @@ int bench_problem(bench *b, const char *problem);
 int bench_roofs(bench *b);
 /* SPIR-V of --shader: read, or compiled from GLSL by glslangValidator or glslang. */
 int bench_read_shader(bench *b);
-/* bench/explorer.html with these documents in it, an array that is taken. */
-int bench_write_html(const char *path, json_t *documents);
-
 /* Prints a row and keeps it; more (NULL: nothing; taken): further members of the JSON row. */
 void bench_add(bench *b, const vkf_bench_row *row, json_t *more);
 /* Sorts the times of row->n_runs runs and sets the minimum, the median and the 90th percentile. */

@@ -312,7 +312,8 @@ int bench_translate(bench *b) {
   if (exit_code == TOOL_OK) exit_code = tool_session_open_model(&b->session, folder);
   if (exit_code == TOOL_OK) {
     tool_progress(&b->session, "verifying ...");
-    vkf_status status = vkf_device_validate(b->session.device, b->session.model, NULL, NULL, &worst);
+    vkf_status status =
+        vkf_device_validate(b->session.device, &(vkf_validate_params){.model = b->session.model}, NULL, NULL, &worst);
     if (status != VKF_OK) exit_code = tool_session_fail(&b->session, status, "verifying");
   }
   if (exit_code == TOOL_OK && !(worst <= 1))

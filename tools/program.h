@@ -49,6 +49,8 @@ typedef struct tool_args {
   const char *params, *file, *output, *dtype;
   const char *weights, *kv_cache;
   int trace, list;
+  const char *report;
+  int quick, ops, merge;
   int allow_not_finite;
   int json, plan, decode, hidden_states, attentions;
   size_t batch_size, length; /* 0: not given */
@@ -203,6 +205,11 @@ int tool_read_arrays(tool_session *session, const char *path, vkf_result **out);
 int tool_write_arrays(tool_session *session, const char *path, const vkf_result *result);
 /* The whole file or nothing. Takes `json`, which may be NULL (out of memory). */
 int tool_write_json(const char *path, json_t *json);
+/* The page `name` that comes with vkformer, with the data in it, to a file. Takes `documents`. TOOL_FAILED after a
+ * message (page.c). */
+int tool_write_page(const char *name, const char *path, json_t *documents);
+/* A whole file, with a zero byte behind it, to free(); NULL after a message (page.c). */
+char *tool_read_file(const char *path, size_t *size);
 /* To standard output, indented. Takes `json` as above. */
 int tool_print_json(json_t *json);
 /* Pushes out standard output; TOOL_FAILED after a message if something did not arrive. */

@@ -5,33 +5,41 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-#include "program.h"
+#include "validate.h"
 
 typedef struct validation {
   tool_session *session;
-  json_t *rows;
+  json_t *rows; /* all of them */
   char worst_name[256];
   double worst; /* of the rows; NaN wins */
   double start;
 } validation;
 
 static json_t *row_json(const vkf_validate_row *row) {
-  return json_pack("{s:s, s:s, s:s, s:I, s:o, s:o}", "scope", row->scope, "name", row->name, "variant", row->variant,
-                   "cases", (json_int_t)row->n_cases, "ratio", tool_json_real(row->ratio), "drift",
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "scope", row->scope, "name", row->name,
+                   "part", row->part, "op", row->op, "variant", row->variant, "format", row->format, "cases",
+                   (json_int_t)row->n_cases, "elements", (json_int_t)row->n_elements, "seconds",
+                   tool_json_real(row->seconds), "ratio", tool_json_real(row->ratio), "drift",
                    row->drift < 0 ? json_null() : tool_json_real(row->drift));
+}
+
+static void print_row(const vkf_validate_row *row) {
+  char drift[32] = "-";
+  if (!(row->drift < 0)) snprintf(drift, sizeof drift, "%.2e", row->drift);
+  printf("%-6s %-20s %-40s %-6s %5u %10.3e %10s%s\n", row->scope, row->name, row->variant, row->format, row->n_cases,
+         fabs(row->ratio), drift, row->ratio <= 1 ? "" : "  OVER");
+  fflush(stdout);
 }
 
 static void on_row(void *user, const vkf_validate_row *row) {
   validation *v = user;
-  char drift[32] = "-";
-  if (!(row->drift < 0)) snprintf(drift, sizeof drift, "%.2e", row->drift);
+  bool is_sum = strcmp(row->scope, "op") == 0 || strcmp(row->scope, "block") == 0;
   tool_progress_end(v->session);
-  printf("%-6s %-20s %-40s %6u %10.3e %10s%s\n", row->scope, row->name, row->variant, row->n_cases, fabs(row->ratio),
-         drift, row->ratio <= 1 ? "" : "  OVER");
-  fflush(stdout);
+  if (is_sum) print_row(row);
   json_array_append_new(v->rows, row_json(row));
-  if (!(row->ratio <= v->worst) && !isnan(v->worst)) {
+  if (is_sum && !(row->ratio <= v->worst) && !isnan(v->worst)) {
     v->worst = row->ratio;
     snprintf(v->worst_name, sizeof v->worst_name, "%s %s%s%s", row->scope, row->name, row->variant[0] ? " " : "",
              row->variant);
@@ -41,11 +49,18 @@ static void on_row(void *user, const vkf_validate_row *row) {
 
 /* A device's verdict: a line, and an object appended to `devices`. */
 static int report(const validation *v, const vkf_device_info *info, double worst, json_t *devices) {
-  bool passed = worst <= 1;
+  bool passed = worst <= 1 && v->worst_name[0];
+  char date[32] = "";
+  time_t now = time(NULL);
+  strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
   printf("%s: worst err/bound %.3e (%s): %s\n\n", info->alias, fabs(worst), v->worst_name[0] ? v->worst_name : "no row",
          passed ? "passed" : "FAILED");
-  json_t *entry = json_pack("{s:s, s:s, s:s, s:o, s:b, s:O}", "device", info->name, "driver", info->driver, "alias",
-                            info->alias, "worst", tool_json_real(worst), "passed", passed, "rows", v->rows);
+  json_t *entry =
+      json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:f, s:o, s:b, s:n, s:O}", "device", info->name, "driver",
+                info->driver, "alias", info->alias, "driver_version", (json_int_t)info->driver_version, "vendor_id",
+                (json_int_t)info->vendor_id, "device_id", (json_int_t)info->device_id, "vkformer", vkf_version(),
+                "date", date, "seconds", tool_seconds() - v->start, "worst", tool_json_real(worst), "passed", passed,
+                "digest", "rows", v->rows);
   if (!entry || json_array_append_new(devices, entry) != 0) return tool_error("out of memory");
   return passed ? TOOL_OK : TOOL_FAILED;
 }
@@ -58,16 +73,26 @@ static int validate_device(tool_session *session, const tool_args *args, const c
   if (exit_code == TOOL_OK && args->n_operands) exit_code = tool_session_open_model(session, args->operands[0]);
   if (exit_code == TOOL_OK) {
     const vkf_device_info *info = vkf_device_get_info(session->device);
-    printf("%s (%s)\n%-6s %-20s %-40s %6s %10s %10s\n", info->name, info->driver, "scope", "name", "variant", "cases",
-           "err/bound", "drift");
+    printf("%s (%s)\n%-6s %-20s %-40s %-6s %5s %10s %10s\n", info->name, info->driver, "scope", "name", "variant",
+           "format", "cases", "err/bound", "drift");
     v.rows = json_array();
-    vkf_status status = vkf_device_validate(session->device, session->model, on_row, &v, &worst);
+    const vkf_validate_params params = {session->model, args->ops > 0, args->quick > 0};
+    vkf_status status = vkf_device_validate(session->device, &params, on_row, &v, &worst);
     tool_progress_end(session);
     exit_code = status == VKF_OK ? report(&v, info, worst, devices) : tool_session_fail(session, status, info->alias);
     json_decref(v.rows);
   }
   vkf_model_close(&session->model);
   vkf_device_close(&session->device);
+  return exit_code;
+}
+
+/* The device as before, and where a file is asked for its digest. */
+static int validate_one(tool_session *session, const tool_args *args, const char *device, json_t *devices) {
+  size_t n = json_array_size(devices);
+  int exit_code = validate_device(session, args, device, devices);
+  if (json_array_size(devices) > n && (args->json_file || args->report))
+    validate_digest(args, device, json_array_get(devices, n));
   return exit_code;
 }
 
@@ -79,44 +104,67 @@ static int validate_all(tool_session *session, const tool_args *args, json_t *de
   for (size_t i = 0; i < n_devices; i++) {
     char index[32];
     snprintf(index, sizeof index, "%zu", i);
-    if (validate_device(session, args, index, devices) != TOOL_OK) exit_code = TOOL_FAILED;
+    if (validate_one(session, args, index, devices) != TOOL_OK) exit_code = TOOL_FAILED;
   }
   return exit_code;
 }
 
-static int run_validate(const tool_args *args) {
+static int validate_here(const tool_args *args, json_t *devices) {
   tool_session session;
-  json_t *devices = json_array();
+  bool all = args->device && strcmp(args->device, "all") == 0;
   int exit_code = tool_session_open_context(&session, args);
-  if (exit_code == TOOL_OK) {
-    bool all = args->device && strcmp(args->device, "all") == 0;
-    exit_code = all ? validate_all(&session, args, devices) : validate_device(&session, args, args->device, devices);
-    if (args->json_file && json_array_size(devices) > 0) {
-      int written = tool_write_json(args->json_file, json_pack("{s:O}", "devices", devices));
-      if (exit_code == TOOL_OK) exit_code = written;
-    }
-  }
-  json_decref(devices);
+  if (exit_code == TOOL_OK)
+    exit_code = all ? validate_all(&session, args, devices) : validate_one(&session, args, args->device, devices);
   tool_session_close(&session);
   return exit_code;
 }
 
+static int run_validate(const tool_args *args) {
+  if (!args->merge && args->n_operands > 1)
+    return tool_usage_error("validate", "expected at most one model folder, found %zu", args->n_operands);
+  if (args->merge && (args->n_operands == 0 || (!args->report && !args->json_file)))
+    return tool_usage_error("validate", "--merge: expected files that --json wrote, and --report FILE or --json FILE");
+  json_t *devices = json_array();
+  int exit_code = args->merge ? validate_merge(args, devices) : validate_here(args, devices);
+  if (!validate_same_digests(devices)) exit_code = TOOL_FAILED;
+  if (args->json_file && json_array_size(devices) > 0 &&
+      tool_write_json(args->json_file, json_pack("{s:O}", "devices", devices)) != TOOL_OK)
+    exit_code = TOOL_FAILED;
+  if (args->report && json_array_size(devices) > 0 &&
+      tool_write_page("tools/validation.html", args->report, json_incref(devices)) != TOOL_OK)
+    exit_code = TOOL_FAILED;
+  json_decref(devices);
+  return exit_code;
+}
+
 static const tool_option options[] = {
-    {"json", 0, TOOL_TEXT, offsetof(tool_args, json_file), "FILE", "the table as JSON as well"},
+    {"quick", 0, TOOL_FLAG, offsetof(tool_args, quick), NULL,
+     "every op on one odd shape in every format, on the kernel that\nis chosen: a test for projects that embed "
+     "vkformer"},
+    {"ops", 0, TOOL_FLAG, offsetof(tool_args, ops), NULL, "with MODEL: every op as well"},
+    {"json", 0, TOOL_TEXT, offsetof(tool_args, json_file), "FILE", "every case and node as JSON, and a digest"},
+    {"report", 0, TOOL_TEXT, offsetof(tool_args, report), "FILE", "the same as a page that needs no other file"},
+    {"merge", 0, TOOL_FLAG, offsetof(tool_args, merge), NULL,
+     "judge nothing: the operands are files that --json wrote, whose\ndevices come together in --report or --json"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
 const tool_command tool_validate = {
     .name = "validate",
     .summary = "Judge every op, and every node of a model, against the scalar path",
-    .usage = "[MODEL] [OPTION]...",
+    .usage = "[MODEL] [OPTION]... | --merge FILE... --report FILE",
     .text =
         "err/bound is the largest error of an element over the bound derived for it; above 1 is a fault.\n"
         "Every node is judged on the inputs that the device really had. drift is the distance of the\n"
-        "device's own chain from the scalar path's. --device all goes through every device of the list.",
-    .examples = "  vkformer validate models/en-es --device all --json validation.json\n",
+        "device's own chain from the scalar path's. --device all goes through every device of the list.\n"
+        "The digest is of the logits of the shipped model in the reproducible mode: the same everywhere.\n"
+        "Exit 0: everything is within its bound, and the digests are the same.",
+    .examples =
+        "  vkformer validate models/en-es --device all --ops --report validation.html\n"
+        "  vkformer validate --quick\n"
+        "  vkformer validate --merge here.json there.json --report both.html\n",
     .groups = {&group, &tool_model_options, &tool_common_options},
-    .max_operands = 1,
-    .operand = "one model folder",
+    .max_operands = 64,
+    .operand = "a model folder, or files to merge",
     .run = run_validate,
 };

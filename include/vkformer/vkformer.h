@@ -385,8 +385,8 @@ typedef struct vkf_validate_row {
   const char *name;    /* the op, or the pass and the block ("step decoder.0") */
   const char *part;    /* of a case: its name, which tells the shape; of a node: its name; else "" */
   const char *op;      /* "" for a block */
-  const char *variant; /* of the kernel; "" for a block, and for an op whose cases each have their own */
-  const char *format;  /* "f32", "f16", "bf16" or "int8": how weights, keys and values are stored; "" for blocks, nodes */
+  const char *variant; /* of the kernel; "" on ref, for a block, and for an op whose cases each have their own */
+  const char *format;  /* how a case stores weights, keys and values ("f32", "int8"); "" for blocks and nodes */
   uint32_t n_cases;    /* 1, or how many cases or nodes it sums up */
   uint64_t n_elements; /* judged */
   double seconds;      /* of the runs of cases, as the host sees them, the wait included; 0 for blocks and nodes */

@@ -13,7 +13,7 @@
 #include "engine/walk.h"
 #include "ref/ref.h"
 
-void vkf_engine_validate_report(vkf_vkf_validation *v, const vkf_validate_row *row) {
+void vkf_engine_validate_report(vkf_validation *v, const vkf_validate_row *row) {
   v->worst = VKF_MAX(v->worst, row->ratio);
   if (isnan(row->ratio)) v->worst = INFINITY;
   if (v->on_row) v->on_row(v->user, row);
@@ -138,7 +138,8 @@ done:
 }
 
 /* Judges a node and adds it to its block. */
-static vkf_status judge_node(vkf_validation *v, vkf_walk *dev, const vkf_walk *ref, uint32_t n, vkf_validate_row *block) {
+static vkf_status judge_node(vkf_validation *v, vkf_walk *dev, const vkf_walk *ref, uint32_t n,
+                             vkf_validate_row *block) {
   vkf_status st = VKF_OK;
   const vkf_node *node = &dev->plan->nodes[n];
   const vkf_slot *out = &dev->plan->slots[node->out[0]];
@@ -148,7 +149,8 @@ static vkf_status judge_node(vkf_validation *v, vkf_walk *dev, const vkf_walk *r
   row.scope = "node";
   row.part = node->name;
   row.op = vkf_op_name(node->op);
-  row.variant = dev->backend->table->node_variant(dev->program, n, NULL);
+  const char *variant = dev->backend->table->node_variant(dev->program, n, NULL);
+  row.variant = variant ? variant : "";
   row.n_cases = 1;
   row.n_elements = j.n;
   row.seconds = 0;
@@ -170,7 +172,8 @@ static vkf_status judge_pass(vkf_validation *v, const pass *p, vkf_walk *dev, co
   for (uint32_t b = 0; b < dev->plan->n_blocks; b++) {
     const vkf_block *block = &dev->plan->blocks[b];
     char name[96];
-    vkf_validate_row row = {.scope = "block", .name = name, .part = "", .op = "", .variant = "", .format = "", .drift = -1};
+    vkf_validate_row row = {
+        .scope = "block", .name = name, .part = "", .op = "", .variant = "", .format = "", .drift = -1};
     snprintf(name, sizeof name, "%s %s", p->name, block->name);
     for (uint32_t n = block->first_node; n < block->first_node + block->n_nodes; n++)
       VKF_TRY(judge_node(v, dev, ref, n, &row));

@@ -14,8 +14,8 @@
 
 enum { TEXT = 160 };
 
-/* A case on a variant (NULL: the chosen one), judged into *row, whose texts are `name` and what lives longer. *ran: false
- * where the variant does not fit the case. */
+/* A case on a variant (NULL: the chosen one), judged into *row, whose texts are `name` and what lives longer. *ran:
+ * false where the variant does not fit the case. */
 static vkf_status run_case(vkf_validation *v, const vkf_case *c, const char *variant, vkf_validate_row *row,
                            char name[TEXT], bool *ran) {
   vkf_status st = VKF_OK;
@@ -42,7 +42,8 @@ static vkf_status run_case(vkf_validation *v, const vkf_case *c, const char *var
   row->seconds = 1e-9 * (double)(vkf_clock_ns() - begin);
   VKF_TRY(vkf_engine_walk_init(&walk, v->env, v->backend, &run.plan, program, &run.dims, &run.weights));
   VKF_TRY(vkf_engine_walk_node(&walk, 0, &j));
-  snprintf(name, TEXT, "%s", b->node_variant(program, 0, NULL));
+  const char *chosen = b->node_variant(program, 0, NULL); /* NULL: ref has none */
+  snprintf(name, TEXT, "%s", chosen ? chosen : "");
   row->variant = name;
   row->n_elements = j.n;
   row->ratio = j.ratio;

@@ -444,6 +444,22 @@ static void test_validate(void **state) {
       {"$V validate $G/transformer-lm-postln --json $T/v.json", 0, ": passed", ""},
       {"grep -c '\"scope\": \"block\"' $T/v.json && grep -c '\"passed\": true' $T/v.json", 0, NULL, ""},
       {"$V validate $T/nosuch", 1, "", "nosuch"},
+      {"$V validate --quick --json $T/q.json", 0, ": passed", ""},
+      {"for f in f32 f16 bf16 int8; do grep -c \"\\\"format\\\": \\\"$f\\\"\" $T/q.json || exit 1; done", 0, NULL, ""},
+      {"grep -c '\"digest\": \"[0-9a-f]\\{16\\}\"' $T/q.json", 0, "1\n", ""},
+      {"$V validate --device ref --quick --json $T/r.json --report $T/r.html", 0, ": passed", ""},
+      {"$V validate --merge $T/q.json $T/r.json --report $T/both.html --json $T/both.json", 0, ": passed", ""},
+      {"grep -c '\"passed\": true' $T/both.json && ! grep -q 'http[s]*://[^w]\\|src=' $T/both.html", 0, "2\n", ""},
+      {"sed 's/\"passed\": true/\"passed\": false/' $T/r.json > $T/f.json && $V validate --merge $T/q.json $T/f.json "
+       "--report $T/f.html",
+       1, ": FAILED", ""},
+      {"sed 's/\"digest\": \"..../\"digest\": \"zzzz/' $T/r.json > $T/d.json && $V validate --merge $T/q.json "
+       "$T/d.json "
+       "--report $T/d.html",
+       1, ": passed", "expected one digest"},
+      {"$V validate --merge $T/q.json $G/marian/config.json --report $T/n.html", 1, NULL, "validate --json wrote"},
+      {"$V validate --merge $T/q.json", 2, "", "--report FILE"},
+      {"$V validate a b", 2, "", "at most one model folder"},
   };
   CHECK(rows);
 }

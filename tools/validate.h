@@ -1,0 +1,15 @@
+/* validate: what validate.c and validate_merge.c share: "devices", an array of what --json writes for each. */
+#ifndef VKFORMER_TOOLS_VALIDATE_H
+#define VKFORMER_TOOLS_VALIDATE_H
+
+#include "program.h"
+
+/* Runs the shipped model on this device in the reproducible mode and puts a digest of the logits' bits into `entry`; a
+ * message and null where the device has no such mode. */
+void validate_digest(const tool_args *args, const char *device, json_t *entry);
+/* false, after a message, where two devices of one version of vkformer have different ones. */
+bool validate_same_digests(const json_t *devices);
+/* The devices of the files args->operands, each with a line. TOOL_FAILED where one failed, or after a message. */
+int validate_merge(const tool_args *args, json_t *devices);
+
+#endif

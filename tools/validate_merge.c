@@ -1,0 +1,110 @@
+/* validate: the digest of a device, and devices of several files together.
+ *
+ * The digest is FNV-1a in 64 bits over the bytes of the logits, little-endian, of fixed ids.
+ */
+#include <inttypes.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "validate.h"
+
+enum { B = 2, S = 9, T = 7 };
+
+static uint64_t digest_of(const vkf_array *array) {
+  uint64_t digest = 14695981039346656037u;
+  size_t n = tool_array_elements(array);
+  for (size_t i = 0; i < n; i++) {
+    uint32_t bits;
+    memcpy(&bits, (const float *)array->data + i, sizeof bits);
+    for (int b = 0; b < 32; b += 8) digest = (digest ^ (bits >> b & 255)) * 1099511628211u;
+  }
+  return digest;
+}
+
+void validate_digest(const tool_args *args, const char *device, json_t *entry) {
+  tool_args exact = *args;
+  tool_session session = {0};
+  char folder[4096], text[32];
+  int32_t ids[B * S], target_ids[B * T];
+  const vkf_array inputs[] = {
+      {.name = "input_ids", .dtype = VKF_I32, .rank = 2, .shape = {B, S}, .data = ids},
+      {.name = "decoder_input_ids", .dtype = VKF_I32, .rank = 2, .shape = {B, T}, .data = target_ids}};
+  vkf_result *result = NULL;
+  for (int i = 0; i < B * S; i++) ids[i] = 5 + 37 * i % 200;
+  for (int i = 0; i < B * T; i++) target_ids[i] = 5 + 53 * i % 200;
+  exact.deterministic = 1;
+  exact.model = exact.weights = exact.kv_cache = NULL;
+  if (tool_find_model(&exact, folder, sizeof folder) == TOOL_OK &&
+      tool_session_open(&session, &exact, device ? device : "", folder) == TOOL_OK) {
+    vkf_status status = vkf_model_run(session.model, inputs, 2, NULL, &result);
+    const vkf_array *logits = status == VKF_OK ? vkf_result_find(result, "logits") : NULL;
+    if (status != VKF_OK) tool_session_fail(&session, status, "digest");
+    if (logits) {
+      snprintf(text, sizeof text, "%016" PRIx64, digest_of(logits));
+      printf("%s: digest %s\n\n", vkf_device_get_info(session.device)->alias, text);
+      json_object_set_new(entry, "digest", json_string(text));
+    }
+    vkf_result_destroy(&result);
+  }
+  tool_session_close(&session);
+}
+
+static const char *member(const json_t *entry, const char *key) {
+  const char *text = json_string_value(json_object_get(entry, key));
+  return text ? text : "";
+}
+
+bool validate_same_digests(const json_t *devices) {
+  size_t i, k;
+  json_t *a, *b;
+  json_array_foreach(devices, i, a) {
+    json_array_foreach(devices, k, b) {
+      if (k <= i || !member(a, "digest")[0] || !member(b, "digest")[0]) continue;
+      if (strcmp(member(a, "vkformer"), member(b, "vkformer")) || !strcmp(member(a, "digest"), member(b, "digest")))
+        continue;
+      tool_error("expected one digest in the reproducible mode, found %s on %s and %s on %s", member(a, "digest"),
+                 member(a, "device"), member(b, "digest"), member(b, "device"));
+      return false;
+    }
+  }
+  return true;
+}
+
+/* Is it what report() in validate.c makes? */
+static bool is_device(const json_t *entry) {
+  size_t i;
+  json_t *row;
+  const json_t *rows = json_object_get(entry, "rows");
+  if (!member(entry, "device")[0] || !json_is_boolean(json_object_get(entry, "passed")) || !json_is_array(rows))
+    return false;
+  json_array_foreach(rows, i, row) {
+    if (!member(row, "scope")[0] || !member(row, "name")[0]) return false;
+  }
+  return true;
+}
+
+int validate_merge(const tool_args *args, json_t *devices) {
+  int exit_code = TOOL_OK;
+  for (size_t f = 0; f < args->n_operands; f++) {
+    size_t i;
+    json_t *entry;
+    json_t *file = json_load_file(args->operands[f], 0, NULL);
+    json_t *found = json_object_get(file, "devices");
+    bool is_right = json_array_size(found) > 0;
+    json_array_foreach(found, i, entry) {
+      is_right = is_right && is_device(entry);
+      if (!is_right) break;
+      bool passed = json_is_true(json_object_get(entry, "passed"));
+      printf("%s: %s (%s): digest %s: %s\n", args->operands[f], member(entry, "device"), member(entry, "driver"),
+             member(entry, "digest")[0] ? member(entry, "digest") : "none", passed ? "passed" : "FAILED");
+      if (!passed) exit_code = TOOL_FAILED;
+      json_array_append(devices, entry);
+    }
+    json_decref(file);
+    if (!is_right) {
+      json_array_clear(devices);
+      return tool_error("%s: expected a file that vkformer validate --json wrote", args->operands[f]);
+    }
+  }
+  return exit_code;
+}
