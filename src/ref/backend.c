@@ -242,7 +242,7 @@ static void program_block_stats(const vkf_program *p, uint32_t block, vkf_block_
 static const char *program_node_variant(const vkf_program *p, uint32_t node, vkf_rounding *rounding) {
   (void)p;
   (void)node;
-  *rounding = (vkf_rounding){.u = 0x1p-24,
+  if (rounding) *rounding = (vkf_rounding){.u = 0x1p-24,
                              .n_partial = 1,
                              .key_block = 1024,
                              .exp_ulp_base = 1,
