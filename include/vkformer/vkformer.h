@@ -115,8 +115,8 @@ typedef struct vkf_context_params {
    * included: one order of sums, no fused multiply-add, functions of our own, 0 in the place of what is nearer to 0
    * than 2^-100. Slower. */
   int deterministic;
-  /* NULL, or how small a device is to be taken for: "pi", "mali", "adreno" (classes of small devices), or a JSON file with
-   * limits; docs/devices.md. Devices opened in this context plan as such a device would. */
+  /* NULL, or how small a device is to be taken for: "pi", "mali", "adreno" (classes of small devices), or a JSON file
+   * with limits; docs/devices.md. Devices opened in this context plan as such a device would. */
   const char *limits;
 } vkf_context_params;
 
@@ -158,9 +158,9 @@ VKF_API vkf_status vkf_context_list_devices(vkf_context *ctx, size_t *count);
 /* index < count. */
 VKF_API vkf_status vkf_context_device_info(vkf_context *ctx, size_t index, vkf_device_info *out);
 
-/* Mesa's software driver lavapipe uses 256-bit vectors even on processors with AVX-512: a host that wants 512 bits there
- * sets LP_NATIVE_VECTOR_WIDTH=512 in the environment before it makes its first context, as the program vkformer does;
- * the library never changes the environment.
+/* Mesa's software driver lavapipe uses 256-bit vectors even on processors with AVX-512: a host that wants 512 bits
+ * there sets LP_NATIVE_VECTOR_WIDTH=512 in the environment before it makes its first context, as the program vkformer
+ * does; the library never changes the environment.
  *
  * selector: NULL (the environment's VKF_DEVICE, else the best GPU, else a software driver), an index of the list, a
  * UUID, "ref", "lavapipe", "swiftshader", "gpu", "cpu", or a case-insensitive part of a device's or driver's name; two
@@ -499,7 +499,8 @@ typedef struct vkf_bench_params {
   const char *variant; /* NULL: every one that fits; else names separated by commas, timed in turns */
   double seconds;      /* of timing a variant; 0: 0.5 */
   const char *filter;  /* NULL, or a part of the names of the variants */
-  const char *tile;    /* NULL, or tiles "bm=64,tm=4;bm=128" in the place of each variant's own, without compiling it again */
+  const char
+      *tile; /* NULL, or tiles "bm=64,tm=4;bm=128" in the place of each variant's own, without compiling it again */
   const uint32_t *shader; /* NULL, or SPIR-V that is timed beside `variant`, one name, whose place it takes: the same
                              bindings, push constants, specialization constants, layouts, grid (docs/own-kernels.md) */
   size_t n_shader_words;
@@ -518,8 +519,8 @@ typedef struct vkf_bench_row {
 } vkf_bench_row;
 typedef void (*vkf_bench_fn)(void *user, const vkf_bench_row *row);
 /* Verifies each variant against its bound, refuses to time a wrong one, then times all in turns, run by run. Two more
- * problems are "peak" (multiply-adds in registers, copies of memory) and "overhead" (submits, dispatches); "ffn:M,D,F" are
- * the two matmuls x [M,D] to GELU [M,F] to [M,D]. */
+ * problems are "peak" (multiply-adds in registers, copies of memory) and "overhead" (submits, dispatches); "ffn:M,D,F"
+ * are the two matmuls x [M,D] to GELU [M,F] to [M,D]. */
 VKF_API vkf_status vkf_device_bench(vkf_device *dev, const char *problem, const vkf_bench_params *params,
                                     vkf_bench_fn on_row, void *user);
 

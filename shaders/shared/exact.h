@@ -1,8 +1,8 @@
 /* The reproducible mode's arithmetic: products, exp and log that give the same bits on every device and in C.
  *
  * Made of + - * and / alone, each rounded on its own (`precise` in GLSL, -ffp-contract=off in C). What would lie below
- * 2^-100 is 0: drivers differ on subnormal numbers, and from there every sum is a multiple of 2^-123 and none is subnormal.
- * Functions have one return, at their end (see lib/math.glsl). Read by C and GLSL.
+ * 2^-100 is 0: drivers differ on subnormal numbers, and from there every sum is a multiple of 2^-123 and none is
+ * subnormal. Functions have one return, at their end (see lib/math.glsl). Read by C and GLSL.
  */
 #ifndef VKF_SHARED_EXACT_H
 #define VKF_SHARED_EXACT_H
@@ -36,8 +36,8 @@ static inline float vkf_exact_float(int32_t bits) {
 #endif
 
 #define VKF_EXACT_TINY 7.88860905e-31f /* 2^-100 */
-/* Largest errors, in units in the last place: 1.04 of exp at 11 million points of [-69.3, 88.7], 0.89 of log at 147 million
- * points of [2^-100, 2^127], against double. */
+/* Largest errors, in units in the last place: 1.04 of exp at 11 million points of [-69.3, 88.7], 0.89 of log at 147
+ * million points of [2^-100, 2^127], against double. */
 #define VKF_EXACT_EXP_ULP 1.1
 #define VKF_EXACT_LOG_ULP 1.0
 

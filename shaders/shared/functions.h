@@ -1,8 +1,8 @@
-/* Activations, and the functions that they are made of. Read by C and GLSL; the includer defines mul, mad, quotient and exp_of
- * for its mode (lib/math.glsl: the device's own or exact.h's; the scalar path's reproducible mode: exact.h's).
+/* Activations, and the functions that they are made of. Read by C and GLSL; the includer defines mul, mad, quotient and
+ * exp_of for its mode (lib/math.glsl: the device's own or exact.h's; the scalar path's reproducible mode: exact.h's).
  *
- * No built-in tanh or erf: drivers differ too much. Functions have one return, at their end: SwiftShader's compiler makes
- * branches of any other.
+ * No built-in tanh or erf: drivers differ too much. Functions have one return, at their end: SwiftShader's compiler
+ * makes branches of any other.
  */
 #ifndef VKF_SHARED_FUNCTIONS_H
 #define VKF_SHARED_FUNCTIONS_H
@@ -21,8 +21,9 @@ VKF_FN float exp_below(float x) {
   return is_nan(x) ? x : x < VKF_EXP_MIN ? 0.0f : exp_of(x);
 }
 
-/* Two polynomials (interpolation at Chebyshev nodes): x + x P(x^2) on [0,1), Q(x - 2.5) on [1,4); 1 beyond. Absolute error
- * at 12 million points of [-6, 6] against double: 8.2e-8 with fused multiply-add, 9.1e-8 without (VKF_ERF_ABS). */
+/* Two polynomials (interpolation at Chebyshev nodes): x + x P(x^2) on [0,1), Q(x - 2.5) on [1,4); 1 beyond. Absolute
+ * error at 12 million points of [-6, 6] against double: 8.2e-8 with fused multiply-add, 9.1e-8 without (VKF_ERF_ABS).
+ */
 VKF_FN float erf_f32(float x) {
   const float t = x < 0.0f ? -x : x, s = mul(x, x), u = t - 2.5f;
   float y;

@@ -1,5 +1,5 @@
-/* How far the functions of the shader library (lib/math.glsl) are from the true ones, and where they cut off. Read by the
- * kernels and by the derived bounds. */
+/* How far the functions of the shader library (lib/math.glsl) are from the true ones, and where they cut off. Read by
+ * the kernels and by the derived bounds. */
 #ifndef VKF_SHARED_MATH_H
 #define VKF_SHARED_MATH_H
 

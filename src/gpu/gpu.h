@@ -45,10 +45,10 @@ const vkf_caps *vkf_gpu_instance_caps(const vkf_gpu_instance *instance, size_t i
 /* ---- device ------------------------------------------------------------------------------------------------------ */
 
 typedef struct vkf_gpu_device_params {
-  bool staged;      /* never map device memory: data moves as on a discrete GPU (for tests) */
-  bool hazard_log;  /* log dispatches, barriers, submits and host accesses from the start */
+  bool staged;          /* never map device memory: data moves as on a discrete GPU (for tests) */
+  bool hazard_log;      /* log dispatches, barriers, submits and host accesses from the start */
   const vkf_caps *caps; /* facts lowered by the caller; NULL: those of the instance */
-  uint64_t wait_ns; /* a submit that takes longer counts as lost; 0: 10 minutes */
+  uint64_t wait_ns;     /* a submit that takes longer counts as lost; 0: 10 minutes */
 } vkf_gpu_device_params;
 
 /* params: NULL for defaults. */

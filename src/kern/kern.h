@@ -92,7 +92,8 @@ const char *vkf_kern_name(const vkf_variant *variant, char *buffer, size_t size)
 const char *vkf_kern_module(const vkf_variant *variant, const vkf_problem *problem, char *buffer, size_t size);
 /* Whether the kernel takes its tile as specialization constants. */
 bool vkf_kern_tiles(const vkf_variant *variant);
-/* `base` with another tile: "bm=96,tm=8" changes those two. false: the kernel cannot have it, for the reason in `why`. */
+/* `base` with another tile: "bm=96,tm=8" changes those two. false: the kernel cannot have it, for the reason in `why`.
+ */
 bool vkf_kern_tile(const vkf_variant *base, const char *tile, vkf_variant *out, char *why, size_t size);
 
 /* NULL if the variant can run the problem on the device, else the reason why not, written into `why`. */

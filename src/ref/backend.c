@@ -242,15 +242,16 @@ static void program_block_stats(const vkf_program *p, uint32_t block, vkf_block_
 static const char *program_node_variant(const vkf_program *p, uint32_t node, vkf_rounding *rounding) {
   (void)p;
   (void)node;
-  if (rounding) *rounding = (vkf_rounding){.u = 0x1p-24,
-                             .n_partial = 1,
-                             .key_block = 1024,
-                             .exp_ulp_base = 1,
-                             .log_abs = 0x1p-24,
-                             .log_ulp = 1,
-                             .div_ulp = 0.5,
-                             .rsqrt_ulp = 1,
-                             .tiny = 0x1p-126};
+  if (rounding)
+    *rounding = (vkf_rounding){.u = 0x1p-24,
+                               .n_partial = 1,
+                               .key_block = 1024,
+                               .exp_ulp_base = 1,
+                               .log_abs = 0x1p-24,
+                               .log_ulp = 1,
+                               .div_ulp = 0.5,
+                               .rsqrt_ulp = 1,
+                               .tiny = 0x1p-126};
   return "ref";
 }
 
