@@ -6,11 +6,7 @@
 #include "op/shape.h"
 
 static double extent(const vkf_plan *plan, uint32_t slot, const vkf_dims *dims) {
-  if (slot == VKF_NO_SLOT) return 0;
-  double n = 1;
-  const vkf_slot *s = &plan->slots[slot];
-  for (uint32_t i = 0; i < s->rank; i++) n *= vkf_slot_extent(s, i, dims);
-  return n;
+  return slot == VKF_NO_SLOT ? 0 : (double)vkf_slot_elements_at(&plan->slots[slot], dims);
 }
 
 /* Of the numbers of an operand as its slot stores them; scales too. */

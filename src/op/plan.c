@@ -38,6 +38,12 @@ uint64_t vkf_slot_elements(const vkf_slot *slot) {
   return n;
 }
 
+uint64_t vkf_slot_elements_at(const vkf_slot *slot, const vkf_dims *dims) {
+  uint64_t n = 1;
+  for (uint32_t i = 0; i < slot->rank; i++) n *= vkf_slot_extent(slot, i, dims);
+  return n;
+}
+
 uint64_t vkf_slot_stored_bytes(const vkf_slot *slot) {
   uint32_t width = slot->extent[slot->rank - 1].cap, per_word = 32 / vkf_format_get(slot->format)->bits;
   return width ? vkf_slot_elements(slot) / width * VKF_CEIL_DIV(width, per_word) * 4 : 0;

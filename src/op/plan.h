@@ -85,11 +85,12 @@ uint32_t vkf_plan_find_output(const vkf_plan *plan, const char *output);
 /* Slot of a kind with an index (inputs, states, weights); VKF_NO_SLOT if there is none. */
 uint32_t vkf_plan_find_index(const vkf_plan *plan, vkf_slot_kind kind, uint32_t index);
 
-/* Elements at capacity, and the actual extent i (extents at `dims`). */
+/* Elements at capacity, and those that are actual (extents at `dims`). */
 uint64_t vkf_slot_elements(const vkf_slot *slot);
+uint64_t vkf_slot_elements_at(const vkf_slot *slot, const vkf_dims *dims);
+uint32_t vkf_slot_extent(const vkf_slot *slot, uint32_t i, const vkf_dims *dims);
 /* Bytes at capacity as a device stores them, each row (last extent) in whole words of 4 bytes; without scales. */
 uint64_t vkf_slot_stored_bytes(const vkf_slot *slot);
-uint32_t vkf_slot_extent(const vkf_slot *slot, uint32_t i, const vkf_dims *dims);
 /* Rank 1, or rank 2 with a fixed width: the strides are the same at capacity and at actual sizes. */
 bool vkf_slot_packed(const vkf_slot *slot);
 

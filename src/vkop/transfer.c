@@ -8,12 +8,6 @@
 #include "op/judge.h"
 #include "vkop/internal.h"
 
-static uint64_t packed_elements(const vkf_slot *slot, const vkf_dims *dims) {
-  uint64_t n = 1;
-  for (uint32_t i = 0; i < slot->rank; i++) n *= vkf_slot_extent(slot, i, dims);
-  return n;
-}
-
 static vkf_status write_panels(vkf_program *p, const vkop_place *place, uint32_t rows, uint32_t width,
                                const float *data) {
   vkf_status st = VKF_OK;
@@ -68,7 +62,7 @@ vkf_status vkf_vkop_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, c
   vkf_status st = VKF_OK;
   const vkf_slot *s = &p->plan->slots[slot];
   const vkop_place *place = &p->places[slot];
-  uint64_t elements = vkf_slot_packed(s) ? packed_elements(s, dims) : vkf_slot_elements(s);
+  uint64_t elements = vkf_slot_packed(s) ? vkf_slot_elements_at(s, dims) : vkf_slot_elements(s);
   if (!elements) goto done;
   if (s->format != VKF_FORMAT_F32) return write_stored(p, s, place, data);
   if (place->layouts & VKF_LAYOUT_ROWS)
@@ -84,7 +78,7 @@ vkf_status vkf_vkop_read(vkf_program *p, uint32_t slot, const vkf_dims *dims, vo
   vkf_env *env = p->backend->base.env;
   const vkf_slot *s = &p->plan->slots[slot];
   const vkop_place *place = &p->places[slot];
-  uint64_t actual = packed_elements(s, dims);
+  uint64_t actual = vkf_slot_elements_at(s, dims);
   char *all = NULL, *stored = NULL;
   if (!actual) goto done;
   if (vkf_slot_packed(s) && (place->layouts & VKF_LAYOUT_ROWS)) {
