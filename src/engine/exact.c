@@ -6,8 +6,8 @@
  */
 #include <string.h>
 
+#include "engine/case_program.h"
 #include "engine/engine.h"
-#include "op/cases.h"
 #include "ref/ref.h"
 
 /* The first case of an op with plain data; every op has one. */
@@ -23,24 +23,17 @@ static const vkf_case *plain_case(vkf_op op) {
 static vkf_status run_case(vkf_env *env, vkf_backend *backend, const vkf_case *c, uint32_t **out, size_t *n) {
   vkf_status st = VKF_OK;
   const vkf_backend_table *b = backend->table;
-  vkf_case_run run = {0};
-  vkf_weights *weights = NULL;
-  vkf_program *program = NULL;
+  vkf_case_program p;
   *out = NULL;
-  VKF_TRY(vkf_case_make(env, c, &run));
-  if (run.weights.n_weights) VKF_TRY(b->weights_create(backend, &run.weights, NULL, &weights));
-  VKF_TRY(b->program_create(backend, &run.plan, weights, NULL, &(vkf_program_options){.keep_all = true}, &program));
-  VKF_TRY(b->run(program, &run.dims, 0, run.plan.n_blocks));
-  const uint32_t slot = run.plan.nodes[0].out[0];
-  *n = 1;
-  for (uint32_t i = 0; i < run.plan.slots[slot].rank; i++) *n *= vkf_slot_extent(&run.plan.slots[slot], i, &run.dims);
+  VKF_TRY(vkf_engine_case_program_init(backend, c, NULL, &p));
+  VKF_TRY(b->run(p.program, &p.run.dims, 0, p.run.plan.n_blocks));
+  const uint32_t slot = p.run.plan.nodes[0].out[0];
+  *n = vkf_slot_elements_at(&p.run.plan.slots[slot], &p.run.dims);
   *out = vkf_env_alloc(env, *n, sizeof **out);
   if (!*out) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for a result of %zu elements", *n);
-  VKF_TRY(b->read(program, slot, &run.dims, *out));
+  VKF_TRY(b->read(p.program, slot, &p.run.dims, *out));
 done:
-  if (program) b->program_destroy(&program);
-  if (weights) b->weights_destroy(&weights);
-  vkf_case_finish(&run);
+  vkf_engine_case_program_finish(&p);
   return st;
 }
 

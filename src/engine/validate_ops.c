@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "engine/case_program.h"
 #include "engine/validate.h"
 #include "engine/walk.h"
 #include "kern/kern.h"
-#include "op/cases.h"
 
 enum { TEXT = 160 };
 
@@ -20,30 +20,18 @@ static vkf_status run_case(vkf_validation *v, const vkf_case *c, const char *var
                            char name[TEXT], bool *ran) {
   vkf_status st = VKF_OK;
   const vkf_backend_table *b = v->backend->table;
-  const vkf_program_options options = {.keep_all = true, .variant = variant};
-  vkf_case_run run = {0};
-  vkf_weights *weights = NULL;
-  vkf_program *program = NULL;
+  vkf_case_program p;
   vkf_walk walk = {0};
   vkf_judgement j = {0};
-  *ran = false;
-  VKF_TRY(vkf_case_make(v->env, c, &run));
-  if (run.weights.n_weights) VKF_TRY(b->weights_create(v->backend, &run.weights, variant, &weights));
-  st = b->program_create(v->backend, &run.plan, weights, NULL, &options, &program);
-  if (st == VKF_ERROR_ARGUMENT && variant) { /* does not fit */
-    vkf_env_clear(v->env);
-    st = VKF_OK;
-    goto done;
-  }
-  VKF_TRY(st);
-  VKF_TRY(b->poison(program));
+  VKF_TRY(vkf_engine_case_program_init(v->backend, c, variant, &p));
+  *ran = p.program != NULL;
+  if (!*ran) goto done;
   uint64_t begin = vkf_clock_ns();
-  VKF_TRY(b->run(program, &run.dims, 0, run.plan.n_blocks));
+  VKF_TRY(b->run(p.program, &p.run.dims, 0, p.run.plan.n_blocks));
   row->seconds = 1e-9 * (double)(vkf_clock_ns() - begin);
-  VKF_TRY(vkf_engine_walk_init(&walk, v->env, v->backend, &run.plan, program, &run.dims, &run.weights));
+  VKF_TRY(vkf_engine_walk_init(&walk, v->env, v->backend, &p.run.plan, p.program, &p.run.dims, &p.run.weights));
   VKF_TRY(vkf_engine_walk_node(&walk, 0, &j));
-  const char *chosen = b->node_variant(program, 0, NULL); /* NULL: ref has none */
-  snprintf(name, TEXT, "%s", chosen ? chosen : "");
+  snprintf(name, TEXT, "%s", b->node_variant(p.program, 0, NULL));
   row->variant = name;
   row->n_elements = j.n;
   row->ratio = j.ratio;
@@ -52,12 +40,9 @@ static vkf_status run_case(vkf_validation *v, const vkf_case *c, const char *var
                 "%s %s in %s, case \"%s\": element %llu of output %u is %.9g, expected %.9g within %.3g", row->name,
                 name, row->format, c->name, (unsigned long long)j.worst, j.worst_out, j.worst_got, j.worst_exact,
                 j.worst_bound);
-  *ran = true;
 done:
   vkf_engine_walk_finish(&walk);
-  if (program) b->program_destroy(&program);
-  if (weights) b->weights_destroy(&weights);
-  vkf_case_finish(&run);
+  vkf_engine_case_program_finish(&p);
   return st;
 }
 
@@ -133,15 +118,15 @@ done:
 
 /* ---- one case each ---- */
 
-/* Is every extent of the result odd, and the result no single number? */
+/* Plain data, and every extent of the result odd (their product is) but not all 1? */
 static vkf_status is_odd(vkf_env *env, const vkf_case *c, bool *odd) {
   vkf_status st = VKF_OK;
   vkf_case_run run = {0};
-  uint64_t n = 1;
+  *odd = false;
+  if (c->data != VKF_DATA_NORMAL) goto done;
   VKF_TRY(vkf_case_make(env, c, &run));
-  const vkf_slot *out = &run.plan.slots[run.plan.nodes[0].out[0]];
-  for (uint32_t i = 0; i < out->rank; i++) n *= vkf_slot_extent(out, i, &run.dims);
-  *odd = n > 1 && n % 2 == 1 && c->data == VKF_DATA_NORMAL;
+  uint64_t n = vkf_slot_elements_at(&run.plan.slots[run.plan.nodes[0].out[0]], &run.dims);
+  *odd = n > 1 && n % 2 == 1;
 done:
   vkf_case_finish(&run);
   return st;

@@ -6,44 +6,23 @@
  * VKF_OP_CASES=all in the environment runs them all, as `vkformer validate` does; VKF_OP_CASES=norm,top_k all those of
  * some ops and no others.
  */
+#include "engine/case_program.h"
 #include "engine/walk.h"
 #include "kern/kern.h"
-#include "op/cases.h"
 #include "ref/ref.h"
 #include "support/driver.h"
 
 enum { STRIDE = 6 };
 
-/* A case made and run on the device, with a variant or (NULL) the one that is chosen. */
-typedef struct device_run {
-  vkf_case_run run;
-  vkf_weights *weights;
-  vkf_program *program;
-} device_run;
-
-static void finish(vkf_backend *backend, device_run *r) {
-  if (r->program) backend->table->program_destroy(&r->program);
-  if (r->weights) backend->table->weights_destroy(&r->weights);
-  vkf_case_finish(&r->run);
-}
-
-/* false: the variant does not fit, and there is nothing to finish. */
-static bool start(driver *d, vkf_backend *backend, const vkf_case *c, const char *variant, device_run *r) {
-  const vkf_backend_table *b = backend->table;
-  const vkf_program_options options = {.keep_all = true, .variant = variant};
-  memset(r, 0, sizeof *r);
-  driver_ok(d, vkf_case_make(&d->context->env, c, &r->run));
-  if (r->run.weights.n_weights) driver_ok(d, b->weights_create(backend, &r->run.weights, variant, &r->weights));
-  vkf_status status = b->program_create(backend, &r->run.plan, r->weights, NULL, &options, &r->program);
-  if (status == VKF_ERROR_ARGUMENT && variant) {
-    vkf_env_clear(&d->context->env);
-    finish(backend, r);
-    return false;
-  }
-  driver_ok(d, status);
-  driver_ok(d, b->poison(r->program));
-  driver_ok(d, b->run(r->program, &r->run.dims, 0, r->run.plan.n_blocks));
-  return true;
+/* Runs a case with a variant or (NULL) the one that is chosen. false: it does not fit, and there is nothing to finish.
+ */
+static bool start(driver *d, vkf_backend *backend, const vkf_case *c, const char *variant, vkf_case_program *r) {
+  driver_ok(d, vkf_engine_case_program_init(backend, c, variant, r));
+  if (r->program)
+    driver_ok(d, backend->table->run(r->program, &r->run.dims, 0, r->run.plan.n_blocks));
+  else
+    vkf_engine_case_program_finish(r);
+  return r->program;
 }
 
 /* false: the variant does not fit. */
@@ -51,7 +30,7 @@ static bool judge(driver *d, const vkf_case *c, const char *variant) {
   vkf_backend *backend = d->device->backend;
   vkf_judgement j = {0};
   vkf_walk walk = {0};
-  device_run r;
+  vkf_case_program r;
   if (!start(d, backend, c, variant, &r)) return false;
   driver_ok(
       d, vkf_engine_walk_init(&walk, &d->context->env, backend, &r.run.plan, r.program, &r.run.dims, &r.run.weights));
@@ -61,7 +40,7 @@ static bool judge(driver *d, const vkf_case *c, const char *variant) {
              vkf_op_name(c->op), backend->table->node_variant(r.program, 0, NULL), vkf_format_get(c->format)->name,
              c->name, (unsigned long long)j.worst, j.worst_out, j.worst_got, j.worst_exact, j.worst_bound);
   vkf_engine_walk_finish(&walk);
-  finish(backend, &r);
+  vkf_engine_case_program_finish(&r);
   return true;
 }
 
@@ -201,16 +180,14 @@ static void test_cache_rounding(void **state) {
 
 /* The first output of a case, dense, for the caller to free; NULL: the variant does not fit. */
 static float *first_output(driver *d, vkf_backend *backend, const vkf_case *c, const char *variant, size_t *n) {
-  device_run r;
+  vkf_case_program r;
   if (!start(d, backend, c, variant, &r)) return NULL;
   uint32_t slot = r.run.plan.nodes[0].out[0];
-  *n = 1;
-  for (uint32_t i = 0; i < r.run.plan.slots[slot].rank; i++)
-    *n *= vkf_slot_extent(&r.run.plan.slots[slot], i, &r.run.dims);
+  *n = vkf_slot_elements_at(&r.run.plan.slots[slot], &r.run.dims);
   float *out = malloc(*n * sizeof *out);
   assert_non_null(out);
   driver_ok(d, backend->table->read(r.program, slot, &r.run.dims, out));
-  finish(backend, &r);
+  vkf_engine_case_program_finish(&r);
   return out;
 }
 

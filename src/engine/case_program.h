@@ -1,0 +1,19 @@
+/* case_program: a case made ready on a backend as a model is: weights packed, kernels chosen, blocks recorded. */
+#ifndef VKF_ENGINE_CASE_PROGRAM_H
+#define VKF_ENGINE_CASE_PROGRAM_H
+
+#include "op/cases.h"
+
+typedef struct vkf_case_program {
+  vkf_backend *backend;
+  vkf_case_run run;
+  vkf_weights *weights;
+  vkf_program *program; /* keeps all slots; temporaries are NaN until it runs. NULL: the variant does not fit the case */
+} vkf_case_program;
+
+/* variant: forced, NULL: the one that is chosen. The caller finishes *out, after a failure too. */
+vkf_status vkf_engine_case_program_init(vkf_backend *backend, const vkf_case *c, const char *variant,
+                                        vkf_case_program *out);
+void vkf_engine_case_program_finish(vkf_case_program *p);
+
+#endif
