@@ -8,7 +8,7 @@ typedef struct vkf_case_program {
   vkf_backend *backend;
   vkf_case_run run;
   vkf_weights *weights;
-  vkf_program *program; /* keeps all slots; temporaries are NaN until it runs. NULL: the variant does not fit the case */
+  vkf_program *program; /* keeps all slots, NaN before it runs; NULL: the variant does not fit the case */
 } vkf_case_program;
 
 /* variant: forced, NULL: the one that is chosen. The caller finishes *out, after a failure too. */

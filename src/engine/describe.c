@@ -29,9 +29,8 @@ static void describe_block(vkf_text *text, const vkf_programs *p, const vkf_read
   for (uint32_t n = b->first_node; n < b->first_node + b->n_nodes; n++) {
     char shape[64];
     const vkf_slot *out = &plan->slots[plan->nodes[n].out[0]];
-    const char *variant = p->backend->table->node_variant(ready->program, n, NULL);
     vkf_text_printf(text, "  %-36s [%s]  %s\n", plan->nodes[n].name, shape_text(out, dims, shape, sizeof shape),
-                    variant ? variant : "");
+                    p->backend->table->node_variant(ready->program, n, NULL));
   }
 }
 

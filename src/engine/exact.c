@@ -4,8 +4,6 @@
  * Vulkan promises none of that for division and root, so they are tried: one case of each op that is made of them runs
  * on the device and on the scalar path. Refuses, by the op's name, a device whose bits differ.
  */
-#include <string.h>
-
 #include "engine/case_program.h"
 #include "engine/engine.h"
 #include "ref/ref.h"

@@ -34,14 +34,11 @@ static bool is_new(judging *j, const vkf_program *program) {
   return true;
 }
 
-static vkf_status judge_node(judging *j, vkf_walk *walk, uint32_t node, double *ratio) {
+static vkf_status judge_node(vkf_walk *walk, const char *block, uint32_t node, double *ratio) {
   vkf_status st = VKF_OK;
   vkf_judgement found = {0};
   VKF_TRY(vkf_engine_walk_node(walk, node, &found));
-  if (!(found.ratio <= 1))
-    vkf_env_log(j->model->env, VKF_LOG_WARNING, "%s (%s): element %llu is %.9g, expected %.9g within %.3g",
-                walk->plan->nodes[node].name, walk->backend->table->node_variant(walk->program, node, NULL),
-                (unsigned long long)found.worst, found.worst_got, found.worst_exact, found.worst_bound);
+  vkf_engine_walk_warn(walk, node, &found, block);
   *ratio = isnan(found.ratio) ? INFINITY : VKF_MAX(*ratio, found.ratio);
 done:
   return st;
@@ -57,7 +54,7 @@ static vkf_status judge_program(judging *j, vkf_program *program, const vkf_plan
   for (uint32_t b = 0; b < plan->n_blocks; b++) {
     const vkf_block *block = &plan->blocks[b];
     for (uint32_t n = block->first_node; n < block->first_node + block->n_nodes && !is_later_layer(block->name); n++)
-      VKF_TRY(judge_node(j, &walk, n, ratio));
+      VKF_TRY(judge_node(&walk, block->name, n, ratio));
   }
 done:
   vkf_engine_walk_finish(&walk);

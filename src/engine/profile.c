@@ -83,13 +83,12 @@ static vkf_status add_node(vkf_profile *p, vkf_program *program, const vkf_plan 
                            uint32_t block, uint32_t node, double *at_ns) {
   vkf_status st = VKF_OK;
   uint64_t ns = 0;
-  vkf_rounding rounding;
   row *r = NULL;
   vkf_cost cost = vkf_op_cost(plan, &plan->nodes[node], dims);
   const vkf_profile_row key = {.block = plan->blocks[block].name,
                                .node = plan->nodes[node].name,
                                .op = vkf_op_name(plan->nodes[node].op),
-                               .variant = p->backend->table->node_variant(program, node, &rounding),
+                               .variant = p->backend->table->node_variant(program, node, NULL),
                                .clock = p->backend->table->node_time(program, node, &ns)};
   VKF_TRY(get_row(p, &key, &r));
   r->sums.n_runs++;

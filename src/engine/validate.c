@@ -149,16 +149,13 @@ static vkf_status judge_node(vkf_validation *v, vkf_walk *dev, const vkf_walk *r
   row.scope = "node";
   row.part = node->name;
   row.op = vkf_op_name(node->op);
-  const char *variant = dev->backend->table->node_variant(dev->program, n, NULL);
-  row.variant = variant ? variant : "";
+  row.variant = dev->backend->table->node_variant(dev->program, n, NULL);
   row.n_cases = 1;
   row.n_elements = j.n;
   row.seconds = 0;
   row.ratio = j.ratio;
   row.drift = -1;
-  if (!(j.ratio <= 1))
-    vkf_env_log(v->env, VKF_LOG_WARNING, "%s: node %s (%s): element %llu is %.9g, expected %.9g within %.3g", row.name,
-                row.part, row.variant, (unsigned long long)j.worst, j.worst_got, j.worst_exact, j.worst_bound);
+  vkf_engine_walk_warn(dev, n, &j, row.name);
   if (out->kind == VKF_SLOT_TEMP && out->dtype == VKF_F32)
     block->drift = row.drift = vkf_engine_walk_drift(dev, ref, node->out[0]);
   vkf_engine_validate_add(block, &row);

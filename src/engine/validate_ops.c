@@ -3,66 +3,42 @@
  * Memory is filled with NaN before each run, so that reading what was never written shows. Invariant: a variant that
  * runs no case has no row.
  */
-#include <math.h>
-#include <stdio.h>
-#include <string.h>
-
 #include "engine/case_program.h"
 #include "engine/validate.h"
 #include "engine/walk.h"
 #include "kern/kern.h"
 
-enum { TEXT = 160 };
-
-/* A case on a variant (NULL: the chosen one), judged into *row, whose texts are `name` and what lives longer. *ran:
- * false where the variant does not fit the case. */
-static vkf_status run_case(vkf_validation *v, const vkf_case *c, const char *variant, vkf_validate_row *row,
-                           char name[TEXT], bool *ran) {
-  vkf_status st = VKF_OK;
-  const vkf_backend_table *b = v->backend->table;
-  vkf_case_program p;
-  vkf_walk walk = {0};
-  vkf_judgement j = {0};
-  VKF_TRY(vkf_engine_case_program_init(v->backend, c, variant, &p));
-  *ran = p.program != NULL;
-  if (!*ran) goto done;
-  uint64_t begin = vkf_clock_ns();
-  VKF_TRY(b->run(p.program, &p.run.dims, 0, p.run.plan.n_blocks));
-  row->seconds = 1e-9 * (double)(vkf_clock_ns() - begin);
-  VKF_TRY(vkf_engine_walk_init(&walk, v->env, v->backend, &p.run.plan, p.program, &p.run.dims, &p.run.weights));
-  VKF_TRY(vkf_engine_walk_node(&walk, 0, &j));
-  snprintf(name, TEXT, "%s", b->node_variant(p.program, 0, NULL));
-  row->variant = name;
-  row->n_elements = j.n;
-  row->ratio = j.ratio;
-  if (!(j.ratio <= 1))
-    vkf_env_log(v->env, VKF_LOG_WARNING,
-                "%s %s in %s, case \"%s\": element %llu of output %u is %.9g, expected %.9g within %.3g", row->name,
-                name, row->format, c->name, (unsigned long long)j.worst, j.worst_out, j.worst_got, j.worst_exact,
-                j.worst_bound);
-done:
-  vkf_engine_walk_finish(&walk);
-  vkf_engine_case_program_finish(&p);
-  return st;
-}
-
-/* Judges a case in a format, reports it and adds it to *sum. */
+/* Judges a case in a format on a variant (NULL: the chosen one), reports it and adds it to *sum; nothing where the
+ * variant does not fit. */
 static vkf_status judge_case(vkf_validation *v, const vkf_case *c, vkf_format format, const char *variant,
                              vkf_validate_row *sum) {
   vkf_status st = VKF_OK;
+  const vkf_backend_table *b = v->backend->table;
   vkf_case formatted = *c;
-  char name[TEXT];
-  bool ran = false;
+  vkf_case_program p;
+  vkf_walk walk = {0};
+  vkf_judgement j = {0};
   vkf_validate_row row = *sum;
   formatted.format = format;
+  VKF_TRY(vkf_engine_case_program_init(v->backend, &formatted, variant, &p));
+  if (!p.program) goto done;
+  uint64_t begin = vkf_clock_ns();
+  VKF_TRY(b->run(p.program, &p.run.dims, 0, p.run.plan.n_blocks));
+  row.seconds = 1e-9 * (double)(vkf_clock_ns() - begin);
+  VKF_TRY(vkf_engine_walk_init(&walk, v->env, v->backend, &p.run.plan, p.program, &p.run.dims, &p.run.weights));
+  VKF_TRY(vkf_engine_walk_node(&walk, 0, &j));
+  vkf_engine_walk_warn(&walk, 0, &j, row.format);
   row.scope = "case";
   row.part = c->name;
+  row.variant = b->node_variant(p.program, 0, NULL);
   row.n_cases = 1;
-  VKF_TRY(run_case(v, &formatted, variant, &row, name, &ran));
-  if (!ran) goto done;
+  row.n_elements = j.n;
+  row.ratio = j.ratio;
   vkf_engine_validate_report(v, &row);
   vkf_engine_validate_add(sum, &row);
 done:
+  vkf_engine_walk_finish(&walk);
+  vkf_engine_case_program_finish(&p);
   return st;
 }
 

@@ -103,6 +103,13 @@ vkf_status vkf_engine_walk_node(vkf_walk *w, uint32_t index, vkf_judgement *j) {
   return judge(w, index, j, 0, NULL, NULL);
 }
 
+void vkf_engine_walk_warn(const vkf_walk *w, uint32_t index, const vkf_judgement *j, const char *where) {
+  if (j->ratio <= 1) return;
+  vkf_env_log(w->env, VKF_LOG_WARNING, "%s: %s (%s): element %llu of output %u is %.9g, expected %.9g within %.3g",
+              where, w->plan->nodes[index].name, w->backend->table->node_variant(w->program, index, NULL),
+              (unsigned long long)j->worst, j->worst_out, j->worst_got, j->worst_exact, j->worst_bound);
+}
+
 vkf_status vkf_engine_walk_values(vkf_walk *w, uint32_t index, uint32_t o, double *exact, double *bound) {
   vkf_judgement j = {0};
   return judge(w, index, &j, o, exact, bound);

@@ -22,6 +22,8 @@ vkf_status vkf_engine_walk_init(vkf_walk *walk, vkf_env *env, vkf_backend *backe
 void vkf_engine_walk_finish(vkf_walk *walk);
 /* Adds node `index` to *j. */
 vkf_status vkf_engine_walk_node(vkf_walk *walk, uint32_t index, vkf_judgement *j);
+/* Logs a warning where j, of node `index` alone, is over its bound. where: what of the run the node belongs to. */
+void vkf_engine_walk_warn(const vkf_walk *walk, uint32_t index, const vkf_judgement *j, const char *where);
 /* The exact values of output o of node `index` for the inputs that the device had, and the bounds of its errors; as
  * many as the slot has at capacity. */
 vkf_status vkf_engine_walk_values(vkf_walk *walk, uint32_t index, uint32_t o, double *exact, double *bound);

@@ -89,7 +89,7 @@ typedef struct vkf_backend_table {
   /* Blocks [first, first + n) in order; returns when they are done. */
   vkf_status (*run)(vkf_program *, const vkf_dims *dims, uint32_t first, uint32_t n);
   void (*block_stats)(const vkf_program *, uint32_t block, vkf_block_stats *out);
-  /* The variant's name and rounding of a node, as chosen. */
+  /* The name of a node's variant (of ref: "ref") and, unless rounding is NULL, how it rounds. */
   const char *(*node_variant)(const vkf_program *, uint32_t node, vkf_rounding *rounding);
   /* The time of a node in its last run, of programs with VKF_TIMING_NODES, after its block has run. Gives the clock:
    * "device" (time stamps) or "submit" (each node was submitted alone, and waited for). */
