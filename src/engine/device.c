@@ -204,6 +204,21 @@ static vkf_status device_alloc(vkf_context *ctx, vkf_device **out) {
   return VKF_OK;
 }
 
+/* What made and adopted devices have in common; dev->gpu is set, NULL: ref. */
+static vkf_status device_init(vkf_device *dev) {
+  vkf_status st = VKF_OK;
+  vkf_engine_fill_info(dev->gpu ? vkf_gpu_device_caps(dev->gpu) : NULL, &dev->info);
+  if (dev->gpu) {
+    VKF_TRY(vkf_vkop_backend_create(dev->gpu, &dev->backend));
+    VKF_TRY(vkf_engine_tuned_open(dev));
+  } else {
+    VKF_TRY(vkf_ref_backend_create(&dev->ctx->env, &dev->backend));
+  }
+  VKF_TRY(vkf_engine_exact_open(dev));
+done:
+  return st;
+}
+
 vkf_status vkf_device_open(vkf_context *ctx, const char *selector, vkf_device **out) {
   vkf_status st = VKF_OK;
   vkf_device *dev = NULL;
@@ -219,18 +234,12 @@ vkf_status vkf_device_open(vkf_context *ctx, const char *selector, vkf_device **
     ref = index == (ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0);
   }
   VKF_TRY(device_alloc(ctx, &dev));
-  vkf_engine_fill_info(ref ? NULL : vkf_gpu_instance_caps(ctx->instance, index), &dev->info);
-  if (ref) {
-    VKF_TRY(vkf_ref_backend_create(&ctx->env, &dev->backend));
-  } else {
+  if (!ref) {
     vkf_caps caps = *vkf_gpu_instance_caps(ctx->instance, index);
     if (ctx->limits) VKF_TRY(vkf_engine_limits_apply(&ctx->env, ctx->limits, &caps));
-    vkf_engine_fill_info(&caps, &dev->info);
     VKF_TRY(vkf_gpu_device_create(ctx->instance, index, &(vkf_gpu_device_params){.caps = &caps}, &dev->gpu));
-    VKF_TRY(vkf_vkop_backend_create(dev->gpu, &dev->backend));
-    VKF_TRY(vkf_engine_tuned_open(dev));
   }
-  VKF_TRY(vkf_engine_exact_open(dev));
+  VKF_TRY(device_init(dev));
   vkf_env_log(&ctx->env, VKF_LOG_INFO, "device: %s (%s), chosen %s%s", dev->info.name, dev->info.driver,
               selector ? "by " : "as the best one", selector ? selector : "");
 done:
@@ -251,10 +260,7 @@ vkf_status vkf_device_adopt(vkf_context *ctx, const vkf_device_handles *handles,
         "expected an instance, a physical device, a device, a queue and vkGetInstanceProcAddr, found NULL among them");
   VKF_TRY(device_alloc(ctx, &dev));
   VKF_TRY(vkf_gpu_device_adopt(&ctx->env, handles, NULL, &dev->gpu));
-  VKF_TRY(vkf_vkop_backend_create(dev->gpu, &dev->backend));
-  VKF_TRY(vkf_engine_tuned_open(dev));
-  vkf_engine_fill_info(vkf_gpu_device_caps(dev->gpu), &dev->info);
-  VKF_TRY(vkf_engine_exact_open(dev));
+  VKF_TRY(device_init(dev));
 done:
   if (st) vkf_device_close(&dev);
   *out = dev;
