@@ -43,7 +43,7 @@ vkf_status vkf_model_open_with(vkf_device *dev, const char *folder, const vkf_mo
   const bool computes = dev->info.kind == VKF_DEVICE_CPU || dev->info.kind == VKF_DEVICE_REF;
   const vkf_format automatic = computes ? VKF_FORMAT_F32 : VKF_FORMAT_COUNT;
   VKF_TRY(find_format(env, "weights", params->weights, false, automatic, &m->weight_format));
-  if (dev->ctx->deterministic && m->weight_format < VKF_FORMAT_COUNT && vkf_format_get(m->weight_format)->row_scales)
+  if (dev->backend->exact && m->weight_format < VKF_FORMAT_COUNT && vkf_format_get(m->weight_format)->row_scales)
     VKF_FAIL(env, VKF_ERROR_UNSUPPORTED,
              "%s weights have no defined order of products with their scales: expected f32, "
              "f16, bf16 or auto in the reproducible mode",

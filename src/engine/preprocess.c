@@ -17,7 +17,7 @@ static const char *const read_keys[] = {
     "do_convert_rgb",    /* every image becomes RGB, as transformers' load_image() does it */
     /* say nothing about the numbers */
     "processor_class", "_valid_processor_keys", "return_tensors", "data_format", "input_data_format", "device",
-    "disable_grouping", "use_fast", "_name_or_path", "name_or_path", "do_pad", "pad_size"};
+    "disable_grouping", "use_fast", "_name_or_path", "name_or_path", "pad_size"};
 
 static bool is_read(const char *key) {
   for (size_t i = 0; i < VKF_COUNT(read_keys); i++)
@@ -33,8 +33,7 @@ static vkf_status refuse_unknown(vkf_env *env, vkf_file_value config, const char
     vkf_file_kind kind = vkf_file_json_kind(value);
     bool is_on = kind != VKF_FILE_NULL;
     if (kind == VKF_FILE_BOOL && vkf_file_json_as_bool(value, &is_on) != VKF_OK) return VKF_ERROR_FORMAT;
-    bool is_pad = strcmp(key, "do_pad") == 0;
-    if (is_on && (is_pad || !is_read(key)))
+    if (is_on && !is_read(key))
       return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "%s: \"%s\" is not supported", path, key);
   }
   return VKF_OK;

@@ -73,19 +73,6 @@ void vkf_kern_grid(const vkf_variant *v, const vkf_problem *p, uint32_t grid[3])
 }
 
 void vkf_kern_rounding(const vkf_variant *v, const vkf_problem *problem, vkf_rounding *out) {
-  if (problem->exact) { /* shared/exact.h */
-    *out = (vkf_rounding){.u = 0x1p-24,
-                          .n_partial = v->n_partial,
-                          .scaled_rows = vkf_format_get(problem->packing.format)->row_scales,
-                          .key_block = VKF_KEY_BLOCK,
-                          .exp_ulp_base = VKF_EXACT_EXP_ULP,
-                          .log_abs = 0x1p-24,
-                          .log_ulp = VKF_EXACT_LOG_ULP,
-                          .div_ulp = 0.5,
-                          .rsqrt_ulp = 1.5, /* of a root and a quotient */
-                          .tiny = 0x1p-100};
-    return;
-  }
   /* float32 accumulators; functions as accurate as Vulkan promises (Vulkan 1.3, appendix "Precision and operation of
    * SPIR-V instructions"). */
   *out = (vkf_rounding){.u = 0x1p-24,
@@ -99,4 +86,12 @@ void vkf_kern_rounding(const vkf_variant *v, const vkf_problem *problem, vkf_rou
                         .div_ulp = 2.5,
                         .rsqrt_ulp = 2,
                         .tiny = 0x1p-126};
+  if (!problem->exact) return;
+  out->exp_ulp_base = VKF_EXACT_EXP_ULP; /* shared/exact.h */
+  out->exp_ulp_slope = 0;
+  out->log_abs = 0x1p-24;
+  out->log_ulp = VKF_EXACT_LOG_ULP;
+  out->div_ulp = 0.5;
+  out->rsqrt_ulp = 1.5; /* of a root and a quotient */
+  out->tiny = 0x1p-100;
 }
