@@ -49,6 +49,8 @@ typedef struct vkf_op_build {
 const vkf_array *vkf_engine_op_input(vkf_op_build *o, const char *name, vkf_dtype dtype, size_t rank, bool optional);
 const vkf_array *vkf_engine_op_batch(vkf_op_build *o, const char *name, bool optional, size_t shape[3]);
 void vkf_engine_op_expect(vkf_op_build *o, const vkf_array *a, size_t rank, const size_t *shape);
+/* Zeroed, in the arena; NULL after a failure. */
+void *vkf_engine_op_alloc(vkf_op_build *o, size_t n, size_t size);
 void vkf_engine_op_fail(vkf_op_build *o, const char *fmt, ...) VKF_PRINTF(2, 3);
 
 /* Parameters of the op's JSON object. */
@@ -69,12 +71,19 @@ uint32_t vkf_engine_op_vectors(vkf_op_build *o, const char *const *names, const 
 /* Weights [n[i], width] below each other, as `use`. */
 uint32_t vkf_engine_op_weight(vkf_op_build *o, const char *const *names, const size_t *n, size_t n_parts, size_t width,
                               uint32_t use);
+/* A weight [rows, width] whose numbers, o->parts of the slot's index, are the caller's to set. */
+uint32_t vkf_engine_op_weight_slot(vkf_op_build *o, const char *name, size_t rows, size_t width, uint32_t use);
 /* The rows of a weight [rows, width] that must be there; 0 after a failure. */
 size_t vkf_engine_op_weight_rows(vkf_op_build *o, const char *name, size_t width);
 
 /* A node whose outputs are new temporaries called name and second; gives the first output, the second follows it. */
 uint32_t vkf_engine_op_node(vkf_op_build *o, vkf_op op, const char *name, const char *second, const vkf_params *params,
                             const uint32_t *in, size_t n_in);
+/* The same for a norm, with the parameters "eps" and "rms". */
+uint32_t vkf_engine_op_norm_node(vkf_op_build *o, const char *name, vkf_dim rows, size_t width, const uint32_t *in,
+                                 size_t n_in);
+/* The inputs of a node, as its last two arguments. */
+#define VKF_OP_IN(...) (uint32_t[]){__VA_ARGS__}, sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)
 void vkf_engine_op_output(vkf_op_build *o, const char *name, uint32_t slot, size_t rank, const size_t *shape);
 /* The name behind a prefix, kept in the arena. */
 const char *vkf_engine_op_name(vkf_op_build *o, const char *prefix, const char *name);

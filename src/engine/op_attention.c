@@ -4,18 +4,12 @@
 
 #include "engine/op.h"
 
-#define SHAPE(...) \
-  (size_t[]) {     \
-    __VA_ARGS__    \
-  }
-
 /* [B,S,H,K] as callers have it to [B][H][S][K]. */
 static float *head_major(vkf_op_build *o, const vkf_array *a) {
-  if (o->st || !a) return NULL;
+  if (!a) return NULL;
   size_t B = a->shape[0], S = a->shape[1], H = a->shape[2], K = a->shape[3];
-  float *out = vkf_arena_alloc(&o->arena, B * S * H * K, sizeof *out);
+  float *out = vkf_engine_op_alloc(o, B * S * H * K, sizeof *out);
   const float *in = a->data;
-  if (!out) o->st = VKF_ERROR_MEMORY; /* recorded by the arena */
   for (size_t b = 0; out && b < B; b++)
     for (size_t s = 0; s < S; s++)
       for (size_t h = 0; h < H; h++)
@@ -33,10 +27,10 @@ static void attention(vkf_op_build *o, bool weights) {
   if (o->st) return;
   size_t B = q->shape[0], T = q->shape[1], H = q->shape[2], K = q->shape[3], S = k->shape[1], kv = k->shape[2],
          V = v ? v->shape[3] : K;
-  vkf_engine_op_expect(o, k, 4, SHAPE(B, S, kv, K));
-  vkf_engine_op_expect(o, v, 4, SHAPE(B, S, kv, V));
-  vkf_engine_op_expect(o, mask, 2, SHAPE(B, S));
-  if (bias) vkf_engine_op_expect(o, bias, 3, SHAPE(bias->shape[0] == 1 ? 1 : H, T, S));
+  vkf_engine_op_expect(o, k, 4, (size_t[]){B, S, kv, K});
+  vkf_engine_op_expect(o, v, 4, (size_t[]){B, S, kv, V});
+  vkf_engine_op_expect(o, mask, 2, (size_t[]){B, S});
+  if (bias) vkf_engine_op_expect(o, bias, 3, (size_t[]){bias->shape[0] == 1 ? 1 : H, T, S});
   if (H % kv) vkf_engine_op_fail(o, "q has %zu heads, expected a multiple of the %zu heads of k", H, kv);
   if (causal && S < T)
     vkf_engine_op_fail(o, "causal attention expects at least as many keys as queries, found %zu keys and %zu queries",
@@ -82,11 +76,11 @@ static void attention(vkf_op_build *o, bool weights) {
     in[VKF_ATTENTION_V] = VKF_NO_SLOT;
     uint32_t w = vkf_engine_op_node(o, VKF_OP_ATTENTION_WEIGHTS, "weights", NULL, &p, in, VKF_MAX_INPUTS);
     in[VKF_ATTENTION_V] = v_slot;
-    if (weights) vkf_engine_op_output(o, "out", w, 4, SHAPE(B, H, T, S));
+    if (weights) vkf_engine_op_output(o, "out", w, 4, (size_t[]){B, H, T, S});
   }
   if (weights) return;
   uint32_t out = vkf_engine_op_node(o, VKF_OP_ATTENTION, "attention", NULL, &p, in, VKF_MAX_INPUTS);
-  vkf_engine_op_output(o, "out", out, 4, SHAPE(B, T, H, V));
+  vkf_engine_op_output(o, "out", out, 4, (size_t[]){B, T, H, V});
 }
 
 void vkf_engine_op_attention(vkf_op_build *o) {
@@ -104,8 +98,7 @@ void vkf_engine_op_softmax(vkf_op_build *o) {
   if (!x) return;
   size_t M = x->shape[0], N = x->shape[1];
   vkf_engine_op_expect(o, mask, 2, x->shape);
-  float *ones = vkf_arena_alloc(&o->arena, M, sizeof *ones);
-  if (!ones) o->st = VKF_ERROR_MEMORY; /* recorded by the arena */
+  float *ones = vkf_engine_op_alloc(o, M, sizeof *ones);
   for (size_t i = 0; ones && i < M; i++) ones[i] = o->errors ? 0 : 1;
   o->plan.capacity = (vkf_sizes){.B = (uint32_t)M, .S = (uint32_t)N, .R = (uint32_t)M, .T = 1, .out = 1};
   vkf_extent rows = {VKF_DIM_R, (uint32_t)M}, keys = {VKF_DIM_S, (uint32_t)N}, one = vkf_engine_op_fixed(1);
@@ -127,5 +120,5 @@ void vkf_engine_op_softmax(vkf_op_build *o) {
                                       .value_width = 1,
                                       .scale = 1}};
   uint32_t out = vkf_engine_op_node(o, VKF_OP_ATTENTION_WEIGHTS, "softmax", NULL, &p, in, VKF_COUNT(in));
-  vkf_engine_op_output(o, "out", out, 2, SHAPE(M, N));
+  vkf_engine_op_output(o, "out", out, 2, (size_t[]){M, N});
 }

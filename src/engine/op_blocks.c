@@ -9,8 +9,6 @@
 
 #include "engine/op.h"
 
-#define IN(...) (uint32_t[]){__VA_ARGS__}, sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)
-
 /* The sizes of x and of the memory, where there is one. */
 typedef struct streams {
   const vkf_array *array; /* x */
@@ -51,7 +49,7 @@ static uint32_t linear(vkf_op_build *o, const char *name, vkf_dim rows, uint32_t
   if (o->st) return VKF_NO_SLOT;
   const vkf_extent *shape = o->slots[w].extent;
   const vkf_params p = {.matmul = {.rows = rows, .n = shape[0].cap, .k = shape[1].cap, .activation = activation}};
-  return vkf_engine_op_node(o, VKF_OP_MATMUL, name, NULL, &p, IN(x, w, bias, residual));
+  return vkf_engine_op_node(o, VKF_OP_MATMUL, name, NULL, &p, VKF_OP_IN(x, w, bias, residual));
 }
 
 /* One multi-head attention: concat(heads) wo + residual. memory VKF_NO_SLOT: self-attention. The inputs' names begin
@@ -91,7 +89,7 @@ static uint32_t attend(vkf_op_build *o, const char *prefix, const streams *s, ui
                                         .value_width = V,
                                         .v_column = (uint32_t)kv[0]}};
   uint32_t k = vkf_engine_op_node(o, VKF_OP_APPEND, vkf_engine_op_name(o, prefix, "k"),
-                                  vkf_engine_op_name(o, prefix, "v"), &append, IN(kv_rows));
+                                  vkf_engine_op_name(o, prefix, "v"), &append, VKF_OP_IN(kv_rows));
   const vkf_params p = {.attention = {.seqs = VKF_DIM_R,
                                       .queries = VKF_DIM_T,
                                       .keys = keys.dim,
@@ -105,9 +103,9 @@ static uint32_t attend(vkf_op_build *o, const char *prefix, const streams *s, ui
                                       .scale = (float)(1 / sqrt((double)K))}};
   if (o->trace)
     vkf_engine_op_node(o, VKF_OP_ATTENTION_WEIGHTS, vkf_engine_op_name(o, prefix, "weights"), NULL, &p,
-                       IN(q, k, VKF_NO_SLOT, mask));
+                       VKF_OP_IN(q, k, VKF_NO_SLOT, mask));
   uint32_t heads = vkf_engine_op_node(o, VKF_OP_ATTENTION, vkf_engine_op_name(o, prefix, "concatenated"), NULL, &p,
-                                      IN(q, k, k + 1, mask));
+                                      VKF_OP_IN(q, k, k + 1, mask));
   if (residual != VKF_NO_SLOT && *width != s->x[2])
     vkf_engine_op_fail(o, "%s has %zu rows, expected the width %zu of x", n[3], *width, s->x[2]);
   return linear(o, vkf_engine_op_name(o, prefix, "projected"), VKF_DIM_RT, heads, wo, bo, residual, VKF_ACT_NONE);
@@ -131,7 +129,7 @@ static uint32_t feed_forward(vkf_op_build *o, const streams *s, uint32_t x, uint
   if (gated) {
     const vkf_params p = {
         .gate = {.rows = VKF_DIM_RT, .width = (uint32_t)F, .up_column = (uint32_t)F, .activation = activation}};
-    inner = vkf_engine_op_node(o, VKF_OP_GATE, "inner", NULL, &p, IN(inner));
+    inner = vkf_engine_op_node(o, VKF_OP_GATE, "inner", NULL, &p, VKF_OP_IN(inner));
   }
   if (residual != VKF_NO_SLOT && *width != s->x[2])
     vkf_engine_op_fail(o, "w2 has %zu rows, expected the width %zu of x", *width, s->x[2]);
@@ -140,15 +138,9 @@ static uint32_t feed_forward(vkf_op_build *o, const streams *s, uint32_t x, uint
 
 /* norm1, norm2, norm3: their weight and bias are norm1_weight, norm1_bias and so on. */
 static uint32_t norm(vkf_op_build *o, const char *name, const streams *s, uint32_t x) {
-  double eps = vkf_engine_op_number(o, "eps", 1e-5);
-  if (eps < 0) vkf_engine_op_fail(o, "eps: expected a number of at least 0, found %g", eps);
-  const vkf_params p = {.norm = {.rows = VKF_DIM_RT,
-                                 .width = (uint32_t)s->x[2],
-                                 .kind = vkf_engine_op_flag(o, "rms") ? VKF_NORM_RMS : VKF_NORM_LAYER,
-                                 .eps = (float)eps}};
   uint32_t weight = vkf_engine_op_vector(o, vkf_engine_op_name(o, name, "_weight"), s->x[2]);
   uint32_t bias = vkf_engine_op_vector(o, vkf_engine_op_name(o, name, "_bias"), s->x[2]);
-  return vkf_engine_op_node(o, VKF_OP_NORM, name, NULL, &p, IN(x, VKF_NO_SLOT, weight, bias));
+  return vkf_engine_op_norm_node(o, name, VKF_DIM_RT, s->x[2], VKF_OP_IN(x, VKF_NO_SLOT, weight, bias));
 }
 
 void vkf_engine_op_multi_head_attention(vkf_op_build *o) {

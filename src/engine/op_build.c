@@ -16,7 +16,7 @@ void vkf_engine_op_fail(vkf_op_build *o, const char *fmt, ...) {
   o->st = vkf_env_fail(o->env, VKF_ERROR_ARGUMENT, "%s", text);
 }
 
-static void *alloc(vkf_op_build *o, size_t n, size_t size) {
+void *vkf_engine_op_alloc(vkf_op_build *o, size_t n, size_t size) {
   void *memory = o->st ? NULL : vkf_arena_alloc(&o->arena, n, size);
   if (!memory && !o->st) o->st = VKF_ERROR_MEMORY; /* recorded by the arena */
   return memory;
@@ -24,7 +24,7 @@ static void *alloc(vkf_op_build *o, size_t n, size_t size) {
 
 const char *vkf_engine_op_name(vkf_op_build *o, const char *prefix, const char *name) {
   size_t n = strlen(prefix) + strlen(name) + 1;
-  char *text = alloc(o, n, 1);
+  char *text = vkf_engine_op_alloc(o, n, 1);
   if (!text) return "";
   snprintf(text, n, "%s%s", prefix, name);
   return text;
@@ -156,7 +156,7 @@ uint32_t vkf_engine_op_vectors(vkf_op_build *o, const char *const *names, const 
     any |= a[i] != NULL;
     total += n[i];
   }
-  float *data = any ? alloc(o, total, sizeof *data) : NULL; /* zeroed */
+  float *data = any ? vkf_engine_op_alloc(o, total, sizeof *data) : NULL; /* zeroed */
   for (size_t i = 0, at = 0; data && i < n_parts; at += n[i++])
     if (a[i]) memcpy(data + at, a[i]->data, n[i] * sizeof *data);
   return vkf_engine_op_constant(o, names[0], VKF_F32, 1, (vkf_extent[]){vkf_engine_op_fixed(total)}, data);
@@ -172,6 +172,16 @@ size_t vkf_engine_op_weight_rows(vkf_op_build *o, const char *name, size_t width
   return o->st ? 0 : w->shape[0];
 }
 
+uint32_t vkf_engine_op_weight_slot(vkf_op_build *o, const char *name, size_t rows, size_t width, uint32_t use) {
+  if (o->st) return VKF_NO_SLOT;
+  uint32_t slot = add_slot(o, name, VKF_SLOT_WEIGHT, VKF_F32, 2,
+                           (vkf_extent[]){vkf_engine_op_fixed(rows), vkf_engine_op_fixed(width)});
+  o->weights[o->n_weights] =
+      (vkf_weight_info){.name = name, .rank = 2, .shape = {(uint32_t)rows, (uint32_t)width}, .use = use};
+  o->slots[slot].index = o->n_weights++;
+  return slot;
+}
+
 uint32_t vkf_engine_op_weight(vkf_op_build *o, const char *const *names, const size_t *n, size_t n_parts, size_t width,
                               uint32_t use) {
   uint32_t index = o->n_weights;
@@ -183,14 +193,7 @@ uint32_t vkf_engine_op_weight(vkf_op_build *o, const char *const *names, const s
     o->parts[index].n_elements[i] = n[i] * width;
     total += n[i];
   }
-  if (o->st) return VKF_NO_SLOT;
-  o->weights[index] =
-      (vkf_weight_info){.name = names[0], .rank = 2, .shape = {(uint32_t)total, (uint32_t)width}, .use = use};
-  o->n_weights++;
-  uint32_t slot = add_slot(o, names[0], VKF_SLOT_WEIGHT, VKF_F32, 2,
-                           (vkf_extent[]){vkf_engine_op_fixed(total), vkf_engine_op_fixed(width)});
-  o->slots[slot].index = index;
-  return slot;
+  return vkf_engine_op_weight_slot(o, names[0], total, width, use);
 }
 
 /* ---- nodes ---- */
@@ -214,6 +217,17 @@ uint32_t vkf_engine_op_node(vkf_op_build *o, vkf_op op, const char *name, const 
   }
   o->plan.n_nodes++;
   return node->out[0];
+}
+
+uint32_t vkf_engine_op_norm_node(vkf_op_build *o, const char *name, vkf_dim rows, size_t width, const uint32_t *in,
+                                 size_t n_in) {
+  double eps = vkf_engine_op_number(o, "eps", 1e-5);
+  if (eps < 0) vkf_engine_op_fail(o, "eps: expected a number of at least 0, found %g", eps);
+  const vkf_params p = {.norm = {.rows = rows,
+                                 .width = (uint32_t)width,
+                                 .kind = vkf_engine_op_flag(o, "rms") ? VKF_NORM_RMS : VKF_NORM_LAYER,
+                                 .eps = (float)eps}};
+  return vkf_engine_op_node(o, VKF_OP_NORM, name, NULL, &p, in, n_in);
 }
 
 void vkf_engine_op_output(vkf_op_build *o, const char *name, uint32_t slot, size_t rank, const size_t *shape) {

@@ -4,12 +4,6 @@
 
 #include "engine/op.h"
 
-#define IN(...) (uint32_t[]){__VA_ARGS__}, sizeof((uint32_t[]){__VA_ARGS__}) / sizeof(uint32_t)
-#define SHAPE(...) \
-  (size_t[]) {     \
-    __VA_ARGS__    \
-  }
-
 /* The rows of x [M,N] or [B,T,N], which set the sizes: R rows. */
 static uint32_t take_x(vkf_op_build *o, size_t *rows, size_t *width, const vkf_array **x) {
   size_t shape[3];
@@ -45,7 +39,7 @@ void vkf_engine_op_matmul(vkf_op_build *o) {
                                    .k = (uint32_t)width,
                                    .activation = vkf_engine_op_activation(o, "none"),
                                    .scale = scale == 1 ? 0 : scale}};
-  give(o, "out", vkf_engine_op_node(o, VKF_OP_MATMUL, "matmul", NULL, &p, IN(in, w, bias, residual)), x, n);
+  give(o, "out", vkf_engine_op_node(o, VKF_OP_MATMUL, "matmul", NULL, &p, VKF_OP_IN(in, w, bias, residual)), x, n);
 }
 
 void vkf_engine_op_norm(vkf_op_build *o) {
@@ -54,13 +48,7 @@ void vkf_engine_op_norm(vkf_op_build *o) {
   uint32_t in = take_x(o, &rows, &width, &x),
            residual = vkf_engine_op_rows(o, "residual", true, VKF_DIM_R, rows, width);
   uint32_t weight = vkf_engine_op_vector(o, "weight", width), bias = vkf_engine_op_vector(o, "bias", width);
-  double eps = vkf_engine_op_number(o, "eps", 1e-5);
-  if (eps < 0) vkf_engine_op_fail(o, "eps: expected a number of at least 0, found %g", eps);
-  const vkf_params p = {.norm = {.rows = VKF_DIM_R,
-                                 .width = (uint32_t)width,
-                                 .kind = vkf_engine_op_flag(o, "rms") ? VKF_NORM_RMS : VKF_NORM_LAYER,
-                                 .eps = (float)eps}};
-  give(o, "out", vkf_engine_op_node(o, VKF_OP_NORM, "norm", NULL, &p, IN(in, residual, weight, bias)), x, width);
+  give(o, "out", vkf_engine_op_norm_node(o, "norm", VKF_DIM_R, width, VKF_OP_IN(in, residual, weight, bias)), x, width);
 }
 
 void vkf_engine_op_log_softmax(vkf_op_build *o) {
@@ -68,7 +56,7 @@ void vkf_engine_op_log_softmax(vkf_op_build *o) {
   size_t rows, width;
   uint32_t in = take_x(o, &rows, &width, &x);
   const vkf_params p = {.log_softmax = {VKF_DIM_R, (uint32_t)width}};
-  give(o, "out", vkf_engine_op_node(o, VKF_OP_LOG_SOFTMAX, "log_softmax", NULL, &p, IN(in)), x, width);
+  give(o, "out", vkf_engine_op_node(o, VKF_OP_LOG_SOFTMAX, "log_softmax", NULL, &p, VKF_OP_IN(in)), x, width);
 }
 
 void vkf_engine_op_top_k(vkf_op_build *o) {
@@ -76,7 +64,7 @@ void vkf_engine_op_top_k(vkf_op_build *o) {
   size_t rows, width;
   uint32_t in = take_x(o, &rows, &width, &x), k = vkf_engine_op_count(o, "k", 1);
   const vkf_params p = {.top_k = {VKF_DIM_R, (uint32_t)width, k}};
-  uint32_t values = vkf_engine_op_node(o, VKF_OP_TOP_K, "values", "top_k_ids", &p, IN(in));
+  uint32_t values = vkf_engine_op_node(o, VKF_OP_TOP_K, "values", "top_k_ids", &p, VKF_OP_IN(in));
   give(o, "out", values, x, k);
   give(o, "ids", values + 1, x, k);
 }
@@ -91,7 +79,7 @@ void vkf_engine_op_gate(vkf_op_build *o) {
                                  .width = (uint32_t)(width / 2),
                                  .up_column = (uint32_t)(width / 2),
                                  .activation = vkf_engine_op_activation(o, "swish")}};
-  give(o, "out", vkf_engine_op_node(o, VKF_OP_GATE, "gate", NULL, &p, IN(in)), x, width / 2);
+  give(o, "out", vkf_engine_op_node(o, VKF_OP_GATE, "gate", NULL, &p, VKF_OP_IN(in)), x, width / 2);
 }
 
 /* ---- tables ---- */
@@ -137,8 +125,9 @@ void vkf_engine_op_embed(vkf_op_build *o) {
                                   .n_ids = (uint32_t)n_ids,
                                   .n_positions = (uint32_t)n_positions,
                                   .scale = (float)vkf_engine_op_number(o, "scale", 1)}};
-  uint32_t out = vkf_engine_op_node(o, VKF_OP_EMBED, "embed", NULL, &p, IN(ids, table, positions, position_table));
-  vkf_engine_op_output(o, "out", out, 2, SHAPE(rows, width));
+  uint32_t out =
+      vkf_engine_op_node(o, VKF_OP_EMBED, "embed", NULL, &p, VKF_OP_IN(ids, table, positions, position_table));
+  vkf_engine_op_output(o, "out", out, 2, (size_t[]){rows, width});
 }
 
 /* The largest position + 1, at most 2^20. */
@@ -151,12 +140,6 @@ static size_t count_positions(vkf_op_build *o) {
     n = VKF_MAX(n, next);
   }
   return n;
-}
-
-static float *table_alloc(vkf_op_build *o, size_t n, size_t width) {
-  float *table = o->st ? NULL : vkf_arena_alloc(&o->arena, n * width, sizeof *table);
-  if (!table && !o->st) o->st = VKF_ERROR_MEMORY; /* recorded by the arena */
-  return table;
 }
 
 /* Makes a table of sines and cosines the table of their errors: rounded once, from an angle that double has to a
@@ -175,23 +158,16 @@ void vkf_engine_op_positional_encoding(vkf_op_build *o) {
   if (width > 1 << 14) vkf_engine_op_fail(o, "width: expected at most 16384, found %zu", width);
   o->plan.capacity = (vkf_sizes){.B = 1, .S = 1, .R = (uint32_t)rows, .T = 1, .out = 1};
   n = count_positions(o);
-  float *data = table_alloc(o, n, width);
+  float *data = vkf_engine_op_alloc(o, n * width, sizeof *data);
   if (!data) return;
   vkf_model_sinusoids(halves ? VKF_POSITION_HALVES : VKF_POSITION_INTERLEAVED, (uint32_t)n, (uint32_t)width, data);
   if (o->errors) rounding_of_table(data, n, width);
-  uint32_t index = o->n_weights++;
-  static const char *const name = "sinusoids";
-  o->weights[index] = (vkf_weight_info){name, 2, {(uint32_t)n, (uint32_t)width}, VKF_WEIGHT_TABLE, VKF_FORMAT_F32};
-  o->parts[index] = (vkf_op_weight){{data}, {n * width}};
-  uint32_t table = vkf_engine_op_constant(o, name, VKF_F32, 2,
-                                          (vkf_extent[]){vkf_engine_op_fixed(n), vkf_engine_op_fixed(width)}, data);
-  o->slots[table].kind = VKF_SLOT_WEIGHT;
-  o->slots[table].data = NULL;
-  o->slots[table].index = index;
+  uint32_t table = vkf_engine_op_weight_slot(o, "sinusoids", n, width, VKF_WEIGHT_TABLE);
+  o->parts[o->slots[table].index] = (vkf_op_weight){{data}, {n * width}};
   const vkf_params p = {.embed = {.rows = VKF_DIM_R, .width = (uint32_t)width, .n_positions = (uint32_t)n, .scale = 1}};
   uint32_t out = vkf_engine_op_node(o, VKF_OP_EMBED, "positional_encoding", NULL, &p,
-                                    IN(VKF_NO_SLOT, VKF_NO_SLOT, positions, table));
-  vkf_engine_op_output(o, "out", out, 2, SHAPE(rows, width));
+                                    VKF_OP_IN(VKF_NO_SLOT, VKF_NO_SLOT, positions, table));
+  vkf_engine_op_output(o, "out", out, 2, (size_t[]){rows, width});
 }
 
 /* Rotary positions of x [T, heads * K], angles position * base^(-2i/K). */
@@ -208,7 +184,7 @@ void vkf_engine_op_rope(vkf_op_build *o) {
     vkf_engine_op_fail(o, "x: expected %u heads of an even width, found a width of %zu", heads, width);
   if (!(base > 0)) vkf_engine_op_fail(o, "base: expected a number over 0, found %g", base);
   size_t n = count_positions(o);
-  float *data = table_alloc(o, n, K);
+  float *data = vkf_engine_op_alloc(o, n * K, sizeof *data);
   for (size_t p = 0; data && p < n; p++)
     for (size_t i = 0; i < K / 2; i++) {
       double angle = (double)p * pow(base, -2.0 * (double)i / (double)K);
@@ -225,7 +201,7 @@ void vkf_engine_op_rope(vkf_op_build *o) {
                                  .rotary = (uint32_t)K,
                                  .n_positions = (uint32_t)n,
                                  .pairs = layout ? VKF_ROPE_INTERLEAVED : VKF_ROPE_HALVES}};
-  give(o, "out", vkf_engine_op_node(o, VKF_OP_ROPE, "rope", NULL, &p, IN(in, positions, table)), x, width);
+  give(o, "out", vkf_engine_op_node(o, VKF_OP_ROPE, "rope", NULL, &p, VKF_OP_IN(in, positions, table)), x, width);
 }
 
 /* x [B,C,H,W] > rows of patches [B, n, C*P*P]. */
@@ -243,6 +219,6 @@ void vkf_engine_op_patches(vkf_op_build *o) {
                                     .width = (uint32_t)x->shape[3],
                                     .patch_height = P,
                                     .patch_width = P}};
-  uint32_t out = vkf_engine_op_node(o, VKF_OP_PATCHES, "patches", NULL, &p, IN(in));
-  vkf_engine_op_output(o, "out", out, 3, SHAPE(B, n, x->shape[1] * P * P));
+  uint32_t out = vkf_engine_op_node(o, VKF_OP_PATCHES, "patches", NULL, &p, VKF_OP_IN(in));
+  vkf_engine_op_output(o, "out", out, 3, (size_t[]){B, n, x->shape[1] * P * P});
 }
