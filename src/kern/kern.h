@@ -68,6 +68,8 @@ typedef struct vkf_variant {
   vkf_order_class order;
   uint32_t n_partial; /* partial sums an element: 1 for ascending */
   uint32_t formats;   /* bits of vkf_format that it reads beside float32 */
+  uint32_t max_width; /* attention: the widest head; top_k: the largest k; 0: any */
+  bool not_exact;     /* unrolled too far for the reproducible mode's arithmetic */
 } vkf_variant;
 
 enum vkf_need {
@@ -117,10 +119,9 @@ bool vkf_kern_is_better(const vkf_kern_rank *a, const vkf_kern_rank *b);
 /* Why it stands there, into `why`. */
 const char *vkf_kern_reason(const vkf_kern_rank *rank, char *why, size_t size);
 
-/* The best variant that fits; forced: its name or NULL. NULL if nothing fits (why says so). With `why` also the reason
- * of the choice. */
-const vkf_variant *vkf_kern_pick(const vkf_problem *problem, const vkf_caps *caps, const vkf_tuned *tuned,
-                                 const vkf_variant *forced, char *why, size_t size);
+/* The best variant that fits, NULL if there is none; why: the reason of the choice, or of there being none. */
+const vkf_variant *vkf_kern_pick(const vkf_problem *problem, const vkf_caps *caps, const vkf_tuned *tuned, char *why,
+                                 size_t size);
 
 /* The packing in which a [n,k] weight of this format should lie on this device: that of the forced matmul variant, else
  * that whose kernels were fastest where they were measured (for this n and k, else for all), else that of the defaults.

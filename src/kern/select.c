@@ -117,15 +117,12 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
   if (v->op != p->op) REFUSE("a kernel of %s, not of %s", vkf_op_name(v->op), vkf_op_name(p->op));
   if (p->order == VKF_ORDER_ASCENDING && v->order != VKF_ORDER_ASCENDING)
     REFUSE("adds up in another order than this run asks for");
-  if ((p->op == VKF_OP_ATTENTION || p->op == VKF_OP_ATTENTION_WEIGHTS) && VKF_MAX(p->k, p->v) > VKF_MAX_HEAD_WIDTH)
-    REFUSE("takes head widths up to %u, here it is %u", VKF_MAX_HEAD_WIDTH, VKF_MAX(p->k, p->v));
-  if (!strcmp(v->family, "uniform") && p->exact) REFUSE("is unrolled too far for the reproducible mode's arithmetic");
-  if (!strcmp(v->family, "uniform") && VKF_MAX(p->k, p->v) > VKF_MAX_UNIFORM_WIDTH)
-    REFUSE("takes head widths up to %u, here it is %u", VKF_MAX_UNIFORM_WIDTH, VKF_MAX(p->k, p->v));
+  if (p->exact && v->not_exact) REFUSE("is unrolled too far for the reproducible mode's arithmetic");
+  if (v->max_width && VKF_MAX(p->k, p->v) > v->max_width)
+    REFUSE("takes %s up to %u, here it is %u", p->op == VKF_OP_TOP_K ? "k" : "head widths", v->max_width,
+           VKF_MAX(p->k, p->v));
   if (p->op == VKF_OP_ATTENTION && v->tile.vec > 1 && (p->k % v->tile.vec || p->v % v->tile.vec))
     REFUSE("head widths are multiples of %u, here they are %u and %u", v->tile.vec, p->k, p->v);
-  if (p->op == VKF_OP_TOP_K && !strcmp(v->family, "lanes") && p->v > VKF_MAX_LANES_K)
-    REFUSE("takes k up to %u, here it is %u", VKF_MAX_LANES_K, p->v);
   /* How large a cache is the problem does not say: whatever a storage binding can hold must fit. */
   if (p->op == VKF_OP_ATTENTION && v->needs & VKF_NEED_TEXEL &&
       (uint64_t)caps->max_texel_elements * 16 < caps->max_storage_range_bytes)
@@ -248,33 +245,24 @@ const char *vkf_kern_reason(const vkf_kern_rank *rank, char *why, size_t size) {
   return why;
 }
 
-const vkf_variant *vkf_kern_pick(const vkf_problem *p, const vkf_caps *caps, const vkf_tuned *tuned,
-                                 const vkf_variant *forced, char *why, size_t size) {
+const vkf_variant *vkf_kern_pick(const vkf_problem *p, const vkf_caps *caps, const vkf_tuned *tuned, char *why,
+                                 size_t size) {
   vkf_kern_rank best = {0}, rank;
   char text[256];
   uint32_t n_fit = 0;
-  if (forced && forced->op == p->op) {
-    if (vkf_kern_fit(forced, p, caps, text, sizeof text)) {
-      if (why) snprintf(why, size, "%s", text);
-      return NULL;
-    }
-    if (why) snprintf(why, size, "forced");
-    return forced;
-  }
-  if (why) snprintf(why, size, "no kernel of %s", vkf_op_name(p->op));
+  snprintf(why, size, "no kernel of %s", vkf_op_name(p->op));
   size_t n;
   const vkf_variant *table = vkf_kern_variants(&n);
   for (const vkf_variant *v = table; v < table + n; v++) {
     if (v->op != p->op) continue;
     if (!vkf_kern_rank_of(v, p, caps, tuned, &rank, text, sizeof text)) {
-      if (why && !best.variant) snprintf(why, size, "%s: %s", v->family, text);
+      if (!best.variant) snprintf(why, size, "%s: %s", v->family, text);
       continue;
     }
     n_fit++;
     if (!best.variant || vkf_kern_is_better(&rank, &best)) best = rank;
   }
-  if (best.variant && why)
-    snprintf(why, size, "%s; best of %u that fit", vkf_kern_reason(&best, text, sizeof text), n_fit);
+  if (best.variant) snprintf(why, size, "%s; best of %u that fit", vkf_kern_reason(&best, text, sizeof text), n_fit);
   return best.variant;
 }
 

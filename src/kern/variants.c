@@ -64,21 +64,22 @@
 #define ATTENTION(op_, module_, size)                                                                    \
   {                                                                                                      \
     .op = op_, .family = "lane", .module = module_, .workgroup = size, .x_layout = ROWS, .n_partial = 1, \
-    .formats = CACHE_FORMATS                                                                             \
+    .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH                                            \
   }
 
 /* A query a lane, four elements at a time. */
 #define ATTENTION_VEC4(size, module_, access_, need)                                                                   \
   {                                                                                                                    \
     .op = VKF_OP_ATTENTION, .family = "vec4", .module = module_, .tile = {.vec = 4}, .workgroup = size, .needs = need, \
-    .access = access_, .x_layout = ROWS, .n_partial = 1, .formats = CACHE_FORMATS                                      \
+    .access = access_, .x_layout = ROWS, .n_partial = 1, .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH     \
   }
 
 /* A query a workgroup; access: of the keys and values. */
-#define ATTENTION_KEYS(module_, access_, need)                                                                       \
-  {                                                                                                                  \
-    .op = VKF_OP_ATTENTION, .family = "keys", .module = module_, .tile = {.vec = 4}, .workgroup = VKF_KEY_BLOCK,     \
-    .needs = VKF_NEED_SHARED | (need), .access = access_, .x_layout = ROWS, .n_partial = 1, .formats = CACHE_FORMATS \
+#define ATTENTION_KEYS(module_, access_, need)                                                                        \
+  {                                                                                                                   \
+    .op = VKF_OP_ATTENTION, .family = "keys", .module = module_, .tile = {.vec = 4}, .workgroup = VKF_KEY_BLOCK,      \
+    .needs = VKF_NEED_SHARED | (need), .access = access_, .x_layout = ROWS, .n_partial = 1, .formats = CACHE_FORMATS, \
+    .max_width = VKF_MAX_HEAD_WIDTH                                                                                   \
   }
 
 /* A query a subgroup, which is the workgroup; access: of the keys and values. */
@@ -86,7 +87,7 @@
   {                                                                                                             \
     .op = VKF_OP_ATTENTION, .family = "few", .module = module_, .tile = {.vec = 4}, .workgroup = lanes,         \
     .subgroup = lanes, .needs = VKF_NEED_SHUFFLE | (need), .access = access_, .x_layout = ROWS, .n_partial = 1, \
-    .formats = CACHE_FORMATS                                                                                    \
+    .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH                                                   \
   }
 
 /* A query a lane, keys and values by addresses that all lanes share. */
@@ -94,7 +95,8 @@
   {                                                                                                           \
     .op = VKF_OP_ATTENTION, .family = "uniform", .module = "attention_uniform", .tile = {.vec = 4},           \
     .workgroup = lanes, .subgroup = lanes, .needs = VKF_NEED_UNIFORM | VKF_NEED_ADDRESS | VKF_NEED_BROADCAST, \
-    .access = VKF_ACCESS_ADDRESS, .x_layout = ROWS, .n_partial = 1, .formats = CACHE_FORMATS                  \
+    .access = VKF_ACCESS_ADDRESS, .x_layout = ROWS, .n_partial = 1, .formats = CACHE_FORMATS,                 \
+    .max_width = VKF_MAX_UNIFORM_WIDTH, .not_exact = true                                                     \
   }
 
 #define NORM_SUBGROUP(lanes)                                                                                   \
@@ -110,17 +112,17 @@
     .x_layout = ROWS, .n_partial = partials                                                                 \
   }
 /* A row a subgroup, which is the workgroup; its bits are those of BY_WORKGROUP. access: of the row. */
-#define BY_LANES(op_, lanes, module_, access_, need, partials)                                     \
-  {                                                                                                \
-    .op = op_, .family = "lanes", .module = module_, .workgroup = lanes, .subgroup = lanes,        \
-    .needs = VKF_NEED_SHUFFLE | (need), .access = access_, .x_layout = ROWS, .n_partial = partials \
+#define BY_LANES(op_, lanes, module_, access_, need, partials, max)                                                  \
+  {                                                                                                                  \
+    .op = op_, .family = "lanes", .module = module_, .workgroup = lanes, .subgroup = lanes,                          \
+    .needs = VKF_NEED_SHUFFLE | (need), .access = access_, .x_layout = ROWS, .n_partial = partials, .max_width = max \
   }
-#define ROW_AND_LANES(op, name, need, partials)                                                   \
-  BY_LANES(op, 8, name "_lanes_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL | (need), partials),      \
-      BY_LANES(op, 8, name "_lanes", VKF_ACCESS_STORAGE, need, partials),                         \
-      BY_LANES(op, 16, name "_lanes_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL | (need), partials), \
-      BY_LANES(op, 16, name "_lanes", VKF_ACCESS_STORAGE, need, partials),                        \
-      BY_LANES(op, 4, name "_lanes_w4", VKF_ACCESS_STORAGE, need, partials), BY_WORKGROUP(op, name, partials)
+#define ROW_AND_LANES(op, name, need, partials, max)                                                   \
+  BY_LANES(op, 8, name "_lanes_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL | (need), partials, max),      \
+      BY_LANES(op, 8, name "_lanes", VKF_ACCESS_STORAGE, need, partials, max),                         \
+      BY_LANES(op, 16, name "_lanes_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL | (need), partials, max), \
+      BY_LANES(op, 16, name "_lanes", VKF_ACCESS_STORAGE, need, partials, max),                        \
+      BY_LANES(op, 4, name "_lanes_w4", VKF_ACCESS_STORAGE, need, partials, max), BY_WORKGROUP(op, name, partials)
 
 static const vkf_variant table[] = {
     {.op = VKF_OP_EMBED,
@@ -185,7 +187,7 @@ static const vkf_variant table[] = {
     NORM_SUBGROUP(16),
     NORM_SUBGROUP(32),
     NORM_SUBGROUP(64),
-    ROW_AND_LANES(VKF_OP_NORM, "norm", 0, VKF_ROW_PARTIALS),
+    ROW_AND_LANES(VKF_OP_NORM, "norm", 0, VKF_ROW_PARTIALS, 0),
     {.op = VKF_OP_APPEND,
      .family = "row",
      .module = "append",
@@ -194,9 +196,9 @@ static const vkf_variant table[] = {
      .n_partial = 1,
      .formats = CACHE_FORMATS},
     BY_ROW(VKF_OP_GATHER, "gather", 64),
-    ROW_AND_LANES(VKF_OP_LOG_SOFTMAX, "log_softmax", 0, VKF_ROW_PARTIALS),
+    ROW_AND_LANES(VKF_OP_LOG_SOFTMAX, "log_softmax", 0, VKF_ROW_PARTIALS, 0),
     BY_ROW(VKF_OP_EDIT, "edit", 64),
-    ROW_AND_LANES(VKF_OP_TOP_K, "top_k", VKF_NEED_BROADCAST, 1),
+    ROW_AND_LANES(VKF_OP_TOP_K, "top_k", VKF_NEED_BROADCAST, 1, VKF_MAX_LANES_K),
     BY_ROW(VKF_OP_ROPE, "rope", 64),
     BY_ROW(VKF_OP_GATE, "gate", 64),
     BY_ROW(VKF_OP_RELATIVE_BIAS, "relative_bias", 64),

@@ -66,7 +66,7 @@ static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *fo
     k->variant = forced;
     ++*n_forced;
   } else {
-    k->variant = vkf_kern_pick(&k->problem, caps, p->backend->tuned, NULL, why, sizeof why);
+    k->variant = vkf_kern_pick(&k->problem, caps, p->backend->tuned, why, sizeof why);
   }
   if (!k->variant)
     VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED, "no kernel of %s fits node %s on %s: %s", vkf_op_name(n->op),

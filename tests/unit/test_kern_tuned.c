@@ -60,7 +60,7 @@ static const char *pick(const vkf_caps *caps, const vkf_tuned *tuned, uint32_t m
   static char name[128];
   char why[256];
   const vkf_problem p = matmul(caps, tuned, m, n, k);
-  return vkf_kern_name(vkf_kern_pick(&p, caps, tuned, NULL, why, sizeof why), name, sizeof name);
+  return vkf_kern_name(vkf_kern_pick(&p, caps, tuned, why, sizeof why), name, sizeof name);
 }
 
 static void the_packing_of_the_fastest_is_taken(void **state) {
@@ -108,7 +108,7 @@ static void reasons_name_the_time(void **state) {
   const vkf_problem p = matmul(&c, &tuned, 32, 256, 512);
   char why[256] = "";
   vkf_kern_rank measured, other;
-  assert_non_null(vkf_kern_pick(&p, &c, &tuned, NULL, why, sizeof why));
+  assert_non_null(vkf_kern_pick(&p, &c, &tuned, why, sizeof why));
   assert_non_null(strstr(why, "1.5 us, measured on here"));
   assert_true(vkf_kern_rank_of(rows[0].variant, &p, &c, &tuned, &measured, why, sizeof why));
   assert_true(vkf_kern_rank_of(vkf_kern_find("matmul-pick-m6n2-w8"), &p, &c, &tuned, &other, why, sizeof why));
@@ -127,15 +127,15 @@ static void attention_goes_by_queries_and_keys(void **state) {
   const vkf_tuned tuned = {rows, 1};
   vkf_problem p = tuned_one;
   char why[256];
-  assert_ptr_equal(vkf_kern_pick(&p, &c, &tuned, NULL, why, sizeof why), slow);
+  assert_ptr_equal(vkf_kern_pick(&p, &c, &tuned, why, sizeof why), slow);
   p.batch = 4;
   p.n = 96;
-  assert_ptr_equal(vkf_kern_pick(&p, &c, &tuned, NULL, why, sizeof why), slow);
+  assert_ptr_equal(vkf_kern_pick(&p, &c, &tuned, why, sizeof why), slow);
   p.n = 300;
-  assert_ptr_not_equal(vkf_kern_pick(&p, &c, &tuned, NULL, why, sizeof why), slow);
+  assert_ptr_not_equal(vkf_kern_pick(&p, &c, &tuned, why, sizeof why), slow);
   p = tuned_one;
   p.m = 2;
-  assert_ptr_not_equal(vkf_kern_pick(&p, &c, &tuned, NULL, why, sizeof why), slow);
+  assert_ptr_not_equal(vkf_kern_pick(&p, &c, &tuned, why, sizeof why), slow);
 }
 
 /* Where facts decide nothing is measured; where they do not, the best guess of each packing is. */
