@@ -1,6 +1,6 @@
 /* The golden folders: a model each, with expected.safetensors (inputs and what PyTorch computed from them) and, where
- * the model generates, generation.json. A new folder is found by walking; nothing here knows their names. VKF_GOLDEN=NAME
- * in the environment takes one of them alone.
+ * the model generates, generation.json. A new folder is found by walking; nothing here knows their names. In the
+ * environment VKF_GOLDEN=NAME takes one of them alone, and VKF_GOLDEN_DIR=DIR the folders of another place.
  */
 #ifndef VKF_TESTS_SUPPORT_GOLDEN_H
 #define VKF_TESTS_SUPPORT_GOLDEN_H
@@ -9,11 +9,15 @@
 
 #include "support/driver.h"
 
-#define GOLDEN_DIR VKF_SOURCE_DIR "/tests/golden"
 enum { GOLDEN_MAX_INPUTS = 8, GOLDEN_PATH = 512 };
 
+static inline const char *golden_dir(void) {
+  const char *asked = getenv("VKF_GOLDEN_DIR");
+  return asked ? asked : VKF_SOURCE_DIR "/tests/golden";
+}
+
 static inline const char *golden_path(char path[GOLDEN_PATH], const char *folder, const char *file) {
-  assert_true(snprintf(path, GOLDEN_PATH, "%s/%s/%s", GOLDEN_DIR, folder, file) < GOLDEN_PATH);
+  assert_true(snprintf(path, GOLDEN_PATH, "%s/%s/%s", golden_dir(), folder, file) < GOLDEN_PATH);
   return path;
 }
 
@@ -29,7 +33,7 @@ static inline int golden_is_folder(const struct dirent *entry) {
 /* Calls visit for each folder, in the order of names; there is at least one. */
 static inline void golden_each(driver *d, void (*visit)(driver *d, const char *folder)) {
   struct dirent **entries = NULL;
-  int n = scandir(GOLDEN_DIR, &entries, golden_is_folder, alphasort);
+  int n = scandir(golden_dir(), &entries, golden_is_folder, alphasort);
   assert_in_range(n, 1, 1000);
   for (int i = 0; i < n; i++) {
     print_message("  %s\n", entries[i]->d_name);
