@@ -1,6 +1,6 @@
 /* A block with each matmul variant that reads panels: its activations are written as panels by one kernel (norm,
  * attention, matmul) and read as such by the next, with rows that do not fill the last panel. Every node within its
- * bound.
+ * bound. The kernels are for 16 lanes, so a software driver is asked for vectors of 512 bits.
  */
 #include <math.h>
 
@@ -65,9 +65,8 @@ static void a_block_in_panels(void **state) {
     vkf_result_destroy(&result);
     n_ran++;
   }
-  print_message("  %zu variants that read panels\n", n_ran);
   for (size_t i = 0; i < n; i++) test_free(inputs[i].data);
-  if (n_ran == 0) skip();
+  assert_true(n_ran > 0);
 }
 
 DRIVER_MAIN(DRIVER_TEST(a_block_in_panels))
