@@ -5,7 +5,6 @@
  * a line says how many were run. With VKF_SWEEP=full none is left out: every number up to EVERY_UP_TO, then every
  * prime.
  */
-#define _XOPEN_SOURCE 700
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

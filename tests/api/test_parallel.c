@@ -1,6 +1,5 @@
 /* Contexts side by side: eight threads with one each, on ref and on the device under test, and processes on their own;
  * all give what one alone gives. */
-#define _XOPEN_SOURCE 700
 #include <pthread.h>
 #include <setjmp.h>
 #include <stdarg.h>

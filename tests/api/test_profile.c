@@ -1,5 +1,4 @@
 /* Profiles: what is timed, on the device's clock and on the host's, and that looking changes no result. */
-#define _XOPEN_SOURCE 700
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>

@@ -4,78 +4,27 @@
  * In a command $V is the program, $M the shipped model, $G the golden folders, $B the build folder and $T a fresh
  * folder with damaged copies of a golden model. VKF_DEVICE names the driver under test.
  */
-#define _XOPEN_SOURCE 700
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 #include <math.h>
 
-#include <cmocka.h>
-
-#include <vkformer/vkformer.h>
+#include "support/program.h"
 
 typedef struct row {
   const char *command;
   int exit_code;
-  const char *out, *err; /* NULL: anything; "": nothing */
+  const char *out, *err; /* as program_must() has them */
 } row;
 
-static char folder[] = "/tmp/vkformer-program-XXXXXX";
-
-/* ---- running a row ----------------------------------------------------------------------------------------------- */
-
-static void read_file(const char *name, char *text, size_t size) {
-  char path[256];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *file = fopen(path, "rb");
-  assert_non_null(file);
-  size_t n = fread(text, 1, size - 1, file);
-  text[n] = 0;
-  fclose(file);
-}
-
-static int run(const char *command) {
-  char line[4096];
-  assert_true(snprintf(line, sizeof line, "( %s ) >$T/out 2>$T/err </dev/null", command) < (int)sizeof line);
-  int status = system(line);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000;
-}
-
-static int holds(const char *text, const char *piece) {
-  return !piece || (piece[0] ? strstr(text, piece) != NULL : text[0] == 0);
-}
-
 static void check_rows(const row *rows, size_t n) {
-  static char out[1 << 16], err[1 << 16];
-  for (size_t i = 0; i < n; i++) {
-    int exit_code = run(rows[i].command);
-    read_file("out", out, sizeof out);
-    read_file("err", err, sizeof err);
-    if (exit_code != rows[i].exit_code || !holds(out, rows[i].out) || !holds(err, rows[i].err)) {
-      fail_msg("%s\nexpected exit %d, out '%s', err '%s'\nfound exit %d\n--- out\n%s--- err\n%s---", rows[i].command,
-               rows[i].exit_code, rows[i].out ? rows[i].out : "...", rows[i].err ? rows[i].err : "...", exit_code, out,
-               err);
-    }
-  }
+  for (size_t i = 0; i < n; i++) program_must(rows[i].command, rows[i].exit_code, rows[i].out, rows[i].err);
 }
 #define CHECK(rows) check_rows(rows, sizeof(rows) / sizeof((rows)[0]))
 
 /* ---- damaged models and inputs ----------------------------------------------------------------------------------- */
 
-static void ok(vkf_context *context, vkf_status status) {
-  if (status != VKF_OK) fail_msg("%s", vkf_context_message(context));
-}
-
 static void write_arrays(vkf_context *context, const char *name, const vkf_array *arrays, size_t n) {
   char path[256];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  ok(context, vkf_arrays_write(context, path, arrays, n));
+  snprintf(path, sizeof path, "%s/%s", program_folder, name);
+  program_ok(context, vkf_arrays_write(context, path, arrays, n));
 }
 
 static vkf_array *find_array(vkf_array *arrays, size_t n, const char *name) {
@@ -93,7 +42,7 @@ static void make_models(vkf_context *context) {
   vkf_result *model = NULL;
   char path[512];
   snprintf(path, sizeof path, "%s/tests/golden/transformer-postln-relu/model.safetensors", VKF_SOURCE_DIR);
-  ok(context, vkf_arrays_read(context, path, &model));
+  program_ok(context, vkf_arrays_read(context, path, &model));
   size_t n = vkf_result_count(model);
   assert_in_range(n, 2, MAX_ARRAYS - 1);
   for (size_t i = 0; i < n; i++) arrays[i] = *vkf_result_at(model, i);
@@ -146,13 +95,9 @@ static void make_inputs(vkf_context *context) {
 static int prepare(void **state) {
   (void)state;
   vkf_context *context = NULL;
-  if (!mkdtemp(folder)) return -1;
-  setenv("T", folder, 1);
   setenv("B", VKF_BINARY_DIR, 1);
-  setenv("V", VKF_BINARY_DIR "/vkformer", 1);
   setenv("M", VKF_SOURCE_DIR "/models/en-es", 1);
-  setenv("G", VKF_SOURCE_DIR "/tests/golden", 1);
-  if (system(
+  if (program_setup(
           "for d in extra shape nan missing type truncated huge none; do "
           "mkdir $T/$d && cp $G/transformer-postln-relu/config.json $T/$d && chmod u+w $T/$d/*; done\n"
           "sed -i 's/\"transformer\"/\"perceptron\"/' $T/type/config.json\n"
@@ -162,19 +107,13 @@ static int prepare(void **state) {
           "mkdir $T/loader && for n in libvulkan.so libvulkan.so.1; do " /* a library, but no loader */
           "cp $(ldd $V | sed -n 's/.*libm[.]so.* => \\([^ ]*\\).*/\\1/p') $T/loader/$n || exit 1; done\n"
           "echo '{\"do_sample\": true, \"num_beams\": 2}' > $T/sample.json; echo '{\"nosuch_key\": 3}' > $T/key.json\n"
-          "echo '[1]' > $T/array.json; echo '{\"num_beams\": 2' > $T/broken.json") != 0) {
+          "echo '[1]' > $T/array.json; echo '{\"num_beams\": 2' > $T/broken.json") != 0)
     return -1;
-  }
-  ok(NULL, vkf_context_create(NULL, &context));
+  program_ok(NULL, vkf_context_create(NULL, &context));
   make_models(context);
   make_inputs(context);
   vkf_context_destroy(&context);
   return 0;
-}
-
-static int clean(void **state) {
-  (void)state;
-  return system("rm -rf $T");
 }
 
 /* ---- the rows ---------------------------------------------------------------------------------------------------- */
@@ -464,30 +403,7 @@ static void test_validate(void **state) {
   CHECK(rows);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_help),
-      cmocka_unit_test(test_usage),
-      cmocka_unit_test(test_devices),
-      cmocka_unit_test(test_models),
-      cmocka_unit_test(test_run_and_generate),
-      cmocka_unit_test(test_translate),
-      cmocka_unit_test(test_kernels_and_bench),
-      cmocka_unit_test(test_bench_tiles),
-      cmocka_unit_test(test_examples),
-      cmocka_unit_test(test_validate),
-      cmocka_unit_test(test_init),
-  };
-  /* The driver under test may be missing: a skip, or a failure where it is required. */
-  const char *driver = getenv("VKF_DEVICE");
-  char command[512];
-  if (driver) {
-    snprintf(command, sizeof command, "%s/vkformer devices --json | grep -q '\"alias\": \"%s\"'", VKF_BINARY_DIR,
-             driver);
-    if (system(command) != 0) {
-      fprintf(stderr, "expected the driver %s, found none\n", driver);
-      return getenv("VKF_REQUIRE_DRIVERS") ? 1 : 77;
-    }
-  }
-  return cmocka_run_group_tests_name("program", tests, prepare, clean);
-}
+PROGRAM_MAIN(prepare, cmocka_unit_test(test_help), cmocka_unit_test(test_usage), cmocka_unit_test(test_devices),
+             cmocka_unit_test(test_models), cmocka_unit_test(test_run_and_generate), cmocka_unit_test(test_translate),
+             cmocka_unit_test(test_kernels_and_bench), cmocka_unit_test(test_bench_tiles),
+             cmocka_unit_test(test_examples), cmocka_unit_test(test_validate), cmocka_unit_test(test_init))

@@ -4,65 +4,25 @@
  * In a command $V is the program, $T a fresh folder with the models gpt2, marian, mbart, bert, labels (a label a text),
  * words (a label a word) and vit (images; $I is the folder of tests/images). VKF_DEVICE names the driver under test.
  */
-#define _XOPEN_SOURCE 700
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
 #include <math.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#include <cmocka.h>
 #include <jansson.h>
 
-#include <vkformer/vkformer.h>
-
-static char folder[] = "/tmp/vkformer-text-XXXXXX", out[1 << 16], err[1 << 16];
-
-/* ---- running ----------------------------------------------------------------------------------------------------- */
-
-static void read_file(const char *name, char *text, size_t size) {
-  char path[256];
-  snprintf(path, sizeof path, "%s/%s", folder, name);
-  FILE *file = fopen(path, "rb");
-  assert_non_null(file);
-  size_t n = fread(text, 1, size - 1, file);
-  text[n] = 0;
-  fclose(file);
-}
-
-/* Runs it and reads what it wrote to `out` and `err`; returns its exit code. */
-static int run(const char *command) {
-  char line[4096];
-  assert_true(snprintf(line, sizeof line, "( %s ) >$T/out 2>$T/err </dev/null", command) < (int)sizeof line);
-  int status = system(line);
-  read_file("out", out, sizeof out);
-  read_file("err", err, sizeof err);
-  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000;
-}
+#include "support/program.h"
 
 static void must_print(const char *command, const char *expected) {
-  if (run(command) != 0 || strcmp(out, expected) != 0 || err[0]) {
-    fail_msg("%s\nexpected '%s'\nfound '%s'\nerr '%s'", command, expected, out, err);
+  if (program_run(command) != 0 || strcmp(program_out, expected) != 0 || program_err[0]) {
+    fail_msg("%s\nexpected '%s'\nfound '%s'\nerr '%s'", command, expected, program_out, program_err);
   }
-}
-
-static void must_fail(const char *command, int exit_code, const char *words) {
-  int found = run(command);
-  if (found != exit_code || !strstr(err, words)) fail_msg("%s: exit %d, %s, expected %s", command, found, err, words);
 }
 
 /* Line `index` of what a command printed, as JSON: to json_decref(). */
 static json_t *line_of(const char *command, int index) {
-  if (run(command) != 0) fail_msg("%s\n%s", command, err);
-  char *line = out;
+  if (program_run(command) != 0) fail_msg("%s\n%s", command, program_err);
+  char *line = program_out;
   for (int i = 0; i < index && line; i++) line = strchr(line, '\n') ? strchr(line, '\n') + 1 : NULL;
   json_t *json = line ? json_loads(line, JSON_DISABLE_EOF_CHECK, NULL) : NULL;
-  if (!json) fail_msg("%s\nexpected JSON in line %d, found '%s'", command, index, out);
+  if (!json) fail_msg("%s\nexpected JSON in line %d, found '%s'", command, index, program_out);
   return json;
 }
 
@@ -91,7 +51,7 @@ static void write_tokenizer(const char *model, int n, const char *const *named, 
   }
   json_object_set_new(root, "decoder", decoder ? json_loads(decoder, 0, NULL) : json_null());
   json_object_set_new(root, "post_processor", post ? json_loads(post, 0, NULL) : json_null());
-  snprintf(path, sizeof path, "%s/%s/tokenizer.json", folder, model);
+  snprintf(path, sizeof path, "%s/%s/tokenizer.json", program_folder, model);
   assert_int_equal(json_dump_file(root, path, 0), 0);
   json_decref(root);
 }
@@ -108,12 +68,8 @@ static int prepare(void **state) {
       "\"id\":"
       "\"[CLS]\",\"ids\":[2],\"tokens\":[\"[CLS]\"]},\"[SEP]\":{\"id\":\"[SEP]\",\"ids\":[3],\"tokens\":[\"[SEP]\"]}}}";
   (void)state;
-  if (!mkdtemp(folder)) return -1;
-  setenv("T", folder, 1);
-  setenv("V", VKF_BINARY_DIR "/vkformer", 1);
-  setenv("G", VKF_SOURCE_DIR "/tests/golden", 1);
   setenv("I", VKF_SOURCE_DIR "/tests/images", 1);
-  if (system(
+  if (program_setup(
           "cp -r $G/gpt2 $T/gpt2 && cp -r $G/gpt2 $T/bytes && cp -r $G/marian $T/marian && cp -r $G/mbart $T/mbart && "
           "cp -r $G/bert $T/bert && cp -r $G/vit $T/vit && "
           "cp -r $G/bert-sequence-classification $T/labels && cp -r $G/roberta-token-classification $T/words && "
@@ -130,16 +86,7 @@ static int prepare(void **state) {
   return 0;
 }
 
-static int clean(void **state) {
-  (void)state;
-  return system("rm -rf $T");
-}
-
 /* ---- what a forward pass says ------------------------------------------------------------------------------------ */
-
-static void ok(vkf_context *context, vkf_status status) {
-  if (status != VKF_OK) fail_msg("%s", vkf_context_message(context));
-}
 
 /* One output of a model for [CLS] w5 w6 [MASK] [SEP], copied: to free(). */
 static float *forward(const char *model, const char *name, size_t *width) {
@@ -150,11 +97,11 @@ static float *forward(const char *model, const char *name, size_t *width) {
   vkf_model *opened = NULL;
   vkf_result *result = NULL;
   vkf_array input = {.name = "input_ids", .dtype = VKF_I32, .rank = 2, .shape = {1, 5}, .data = ids};
-  snprintf(path, sizeof path, "%s/%s", folder, model);
-  ok(NULL, vkf_context_create(NULL, &context));
-  ok(context, vkf_device_open(context, NULL, &device));
-  ok(context, vkf_model_open(device, path, &opened));
-  ok(context, vkf_model_run(opened, &input, 1, NULL, &result));
+  snprintf(path, sizeof path, "%s/%s", program_folder, model);
+  program_ok(NULL, vkf_context_create(NULL, &context));
+  program_ok(context, vkf_device_open(context, NULL, &device));
+  program_ok(context, vkf_model_open(device, path, &opened));
+  program_ok(context, vkf_model_run(opened, &input, 1, NULL, &result));
   const vkf_array *array = vkf_result_find(result, name);
   assert_non_null(array);
   size_t n = 1;
@@ -239,10 +186,10 @@ static void test_batches(void **state) {
              options[i]);
     must_print(command, strstr(options[i], "return") ? "12\n" : "6\n");
   }
-  int exit_code = run("printf 'w5\\nw6 w6\\n\\nw7\\n' | $V generate $T/gpt2 -b 4 --max-new-tokens 1");
+  int exit_code = program_run("printf 'w5\\nw6 w6\\n\\nw7\\n' | $V generate $T/gpt2 -b 4 --max-new-tokens 1");
   assert_int_equal(exit_code, 1); /* what comes before the line that is refused is there */
-  assert_int_equal(strspn(out, "w0123456789 ") + 1 < strlen(out), 1);
-  assert_non_null(strstr(err, "text 3: expected at least one token"));
+  assert_int_equal(strspn(program_out, "w0123456789 ") + 1 < strlen(program_out), 1);
+  assert_non_null(strstr(program_err, "text 3: expected at least one token"));
 }
 
 /* Log-probabilities are those of the logits of a forward pass, whatever is done to choose a token. */
@@ -274,8 +221,9 @@ static void test_top_logprobs(void **state) {
     json_decref(line);
   }
   free(logits);
-  must_fail("$V generate $T/gpt2 -p w5 --top-logprobs 2", 2, "--top-logprobs: expected --json or --outputs");
-  must_fail("$V generate $T/gpt2 -p w5 --top-logprobs 2 --json --num-beams 2", 1, "num_beams 2 is not supported");
+  program_must("$V generate $T/gpt2 -p w5 --top-logprobs 2", 2, NULL, "--top-logprobs: expected --json or --outputs");
+  program_must("$V generate $T/gpt2 -p w5 --top-logprobs 2 --json --num-beams 2", 1, NULL,
+               "num_beams 2 is not supported");
 }
 
 /* The source language stands in the text, the target language begins the translation. */
@@ -283,7 +231,7 @@ static void test_languages(void **state) {
   (void)state;
   must_print("$V tokenize -m $T/mbart 'w5 w6'", "5 6 2 17\n");
   must_print("$V tokenize -m $T/mbart 'w5 w6' --source-lang fr_XX", "5 6 2 18\n");
-  assert_int_equal(run("echo '{\"forced_bos_token_id\": 18}' > $T/forced"), 0);
+  assert_int_equal(program_run("echo '{\"forced_bos_token_id\": 18}' > $T/forced"), 0);
   json_t *wanted = line_of("$V generate $T/mbart --json --num-beams 2 --max-new-tokens 6 -g $T/forced -p 'w5 w6'", 0);
   json_t *named =
       line_of("$V translate -m $T/mbart --json --num-beams 2 --max-new-tokens 6 --target-lang fr_XX 'w5 w6'", 0);
@@ -302,8 +250,8 @@ static void test_languages(void **state) {
   json_decref(named);
   json_decref(prompt);
   json_decref(other);
-  must_fail("$V translate -m $T/mbart --target-lang fr w5", 1, "such as fr_XX, en_XX; found \"fr\"");
-  must_fail("$V generate $T/gpt2 --source-lang fr -p w5", 1, "this model's tokenizer has no languages");
+  program_must("$V translate -m $T/mbart --target-lang fr w5", 1, NULL, "such as fr_XX, en_XX; found \"fr\"");
+  program_must("$V generate $T/gpt2 --source-lang fr -p w5", 1, NULL, "this model's tokenizer has no languages");
 }
 
 /* What is drawn depends on seed and line, not on what else is asked for. */
@@ -329,20 +277,21 @@ static void test_sampling(void **state) {
 
 static void test_refused(void **state) {
   (void)state;
-  must_fail("$V generate $T/gpt2 --chat -p a", 1, "chat templates are not supported");
-  must_fail("$V generate $T/gpt2 -p \"$(yes w5 | head -97 | tr '\\n' ' ')\"", 1,
-            "prompt 1: input_ids: expected at most 96 tokens, the model's positions, found 97");
-  must_fail("$V generate $T/gpt2 -p w5 --do-sample --temperature 0", 1, "\"temperature\": expected a number over 0");
-  assert_int_equal(run("$V generate $T/gpt2 -p w5 --top-k 5 --seed 1 --max-new-tokens 1"), 0);
-  assert_non_null(strstr(err, "--top-k has no effect without --do-sample"));
-  assert_non_null(strstr(err, "--seed has no effect"));
-  must_fail("$V generate $T/gpt2 -p w5 -i a -o b", 2, "found --prompt as well");
-  must_fail("$V generate $T/gpt2 -p ''", 1, "text 1: expected at least one token");
-  must_fail("$V generate $T/bert -p w5", 1, "cannot generate");
-  must_fail("$V fill-mask $T/bert w5", 1, "text 1: expected the tokenizer's mask");
-  must_fail("$V fill-mask $T/labels '[MASK]'", 1, "masked language model");
-  must_fail("$V classify $T/bert w5", 1, "classification head");
-  must_fail("$V embed $T/bert w5 --pooling sum", 2, "--pooling: expected mean, cls, max or last, found 'sum'");
+  program_must("$V generate $T/gpt2 --chat -p a", 1, NULL, "chat templates are not supported");
+  program_must("$V generate $T/gpt2 -p \"$(yes w5 | head -97 | tr '\\n' ' ')\"", 1, NULL,
+               "prompt 1: input_ids: expected at most 96 tokens, the model's positions, found 97");
+  program_must("$V generate $T/gpt2 -p w5 --do-sample --temperature 0", 1, NULL,
+               "\"temperature\": expected a number over 0");
+  assert_int_equal(program_run("$V generate $T/gpt2 -p w5 --top-k 5 --seed 1 --max-new-tokens 1"), 0);
+  assert_non_null(strstr(program_err, "--top-k has no effect without --do-sample"));
+  assert_non_null(strstr(program_err, "--seed has no effect"));
+  program_must("$V generate $T/gpt2 -p w5 -i a -o b", 2, NULL, "found --prompt as well");
+  program_must("$V generate $T/gpt2 -p ''", 1, NULL, "text 1: expected at least one token");
+  program_must("$V generate $T/bert -p w5", 1, NULL, "cannot generate");
+  program_must("$V fill-mask $T/bert w5", 1, NULL, "text 1: expected the tokenizer's mask");
+  program_must("$V fill-mask $T/labels '[MASK]'", 1, NULL, "masked language model");
+  program_must("$V classify $T/bert w5", 1, NULL, "classification head");
+  program_must("$V embed $T/bert w5 --pooling sum", 2, NULL, "--pooling: expected mean, cls, max or last, found 'sum'");
 }
 
 /* ---- other commands -----------------------------------------------------------------------------------------------
@@ -366,7 +315,7 @@ static void test_fill_mask(void **state) {
   assert_string_equal(json_string_value(json_object_get(line, "text")), text);
   check_score(line, "score", softmax_of(logits + 3 * n, n, best));
   json_decref(line);
-  assert_int_equal(run("test $($V fill-mask $T/bert 'w5 [MASK] [MASK]' -k 3 --json | wc -l) = 6"), 0);
+  assert_int_equal(program_run("test $($V fill-mask $T/bert 'w5 [MASK] [MASK]' -k 3 --json | wc -l) = 6"), 0);
   free(logits);
 }
 
@@ -412,10 +361,10 @@ static void check_embedding(const char *command, const double *expected, size_t 
 static void test_images(void **state) {
   (void)state;
   static const char *const with = "printf '{\"size\": 32}' > $T/vit/preprocessor_config.json";
-  must_fail("$V classify $T/vit $I/rgb.png", 1, "vit/preprocessor_config.json: cannot be opened");
+  program_must("$V classify $T/vit $I/rgb.png", 1, NULL, "vit/preprocessor_config.json: cannot be opened");
   must_print(with, "");
-  if (run("$V classify $T/vit -k 1 $I/rgb.png") != 0 && strstr(err, "built without")) {
-    print_message("no images: %s", err);
+  if (program_run("$V classify $T/vit -k 1 $I/rgb.png") != 0 && strstr(program_err, "built without")) {
+    print_message("no images: %s", program_err);
     return;
   }
   must_print("$V classify $T/vit -k 3 $I/chroma.jpg $I/rgb.png",
@@ -425,16 +374,17 @@ static void test_images(void **state) {
   assert_int_equal(json_array_size(json_object_get(line, "labels")), 10);
   json_decref(line);
   must_print("$V run $T/vit --image $I/rgb.png --image $I/chroma.jpg -o $T/vit.out", "");
-  must_fail("$V run $T/vit --image $I/rgb.png -i $T/vit.out -o $T/vit.out", 2, "expected --inputs or --image");
-  must_fail("$V run $T/gpt2 --image $I/rgb.png -o $T/vit.out", 1, "found a model of token ids");
-  must_fail("$V classify $T/vit $T/vit.out", 1, "vit.out: expected a PNG or JPEG image, found something else");
-  must_fail("head -c 300 $I/rgb.png > $T/cut.png; $V classify $T/vit $T/cut.png", 1,
-            "cut.png: the PNG image cannot be");
-  must_fail("$V classify $T/vit $I/cmyk.jpg", 1, "CMYK");
+  program_must("$V run $T/vit --image $I/rgb.png -i $T/vit.out -o $T/vit.out", 2, NULL, "expected --inputs or --image");
+  program_must("$V run $T/gpt2 --image $I/rgb.png -o $T/vit.out", 1, NULL, "found a model of token ids");
+  program_must("$V classify $T/vit $T/vit.out", 1, NULL, "vit.out: expected a PNG or JPEG image, found something else");
+  program_must("head -c 300 $I/rgb.png > $T/cut.png; $V classify $T/vit $T/cut.png", 1, NULL,
+               "cut.png: the PNG image cannot be");
+  program_must("$V classify $T/vit $I/cmyk.jpg", 1, NULL, "CMYK");
   must_print("printf '{\"size\": 33}' > $T/vit/preprocessor_config.json", "");
-  must_fail("$V classify $T/vit $I/rgb.png", 1, "expected images of 32 x 32, as the model has them, found 33 x 33");
+  program_must("$V classify $T/vit $I/rgb.png", 1, NULL,
+               "expected images of 32 x 32, as the model has them, found 33 x 33");
   must_print("printf '{\"do_pad\": true}' > $T/vit/preprocessor_config.json", "");
-  must_fail("$V classify $T/vit $I/rgb.png", 1, "\"do_pad\" is not supported");
+  program_must("$V classify $T/vit $I/rgb.png", 1, NULL, "\"do_pad\" is not supported");
 }
 
 /* The same numbers as the JSON lines have, behind the header of a .npy file. */
@@ -443,7 +393,7 @@ static void test_embed_npy(void **state) {
   static const char shape[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 64), }";
   char bytes[128 + 2 * 64 * sizeof(float) + 2], path[256];
   must_print("$V embed $T/bert 'w5 w6' 'w7' -o $T/v.npy", "");
-  snprintf(path, sizeof path, "%s/v.npy", folder);
+  snprintf(path, sizeof path, "%s/v.npy", program_folder);
   FILE *file = fopen(path, "rb");
   assert_non_null(file);
   assert_int_equal(fread(bytes, 1, sizeof bytes, file), sizeof bytes - 2);
@@ -460,8 +410,8 @@ static void test_embed_npy(void **state) {
     }
     json_decref(line);
   }
-  must_fail("$V embed $T/bert w5 -o $T/no/such.npy", 1, "such.npy: cannot be written: No such file");
-  must_fail("$V embed $T/bert w5 -o $T/v.npy --similarity", 2, "expected --output or --similarity");
+  program_must("$V embed $T/bert w5 -o $T/no/such.npy", 1, NULL, "such.npy: cannot be written: No such file");
+  program_must("$V embed $T/bert w5 -o $T/v.npy --similarity", 2, NULL, "expected --output or --similarity");
 }
 
 static void test_embed(void **state) {
@@ -485,8 +435,8 @@ static void test_embed(void **state) {
   check_embedding("echo 'w5 w6 [MASK]' | $V embed $T/bert --pooling cls", first, n);
   check_embedding("$V embed $T/bert --pooling last 'w5 w6 [MASK]'", last, n);
   check_embedding("$V embed $T/bert --normalize 'w5 w6 [MASK]'", unit, n);
-  assert_int_equal(run("mkdir $T/bert/1_Pooling && echo '{\"pooling_mode_max_tokens\": true, "
-                       "\"pooling_mode_mean_tokens\": false}' > $T/bert/1_Pooling/config.json"),
+  assert_int_equal(program_run("mkdir $T/bert/1_Pooling && echo '{\"pooling_mode_max_tokens\": true, "
+                               "\"pooling_mode_mean_tokens\": false}' > $T/bert/1_Pooling/config.json"),
                    0);
   check_embedding("$V embed $T/bert 'w5 w6 [MASK]'", top, n);
   json_t *line = line_of("printf 'w5\\nw5\\nw9 w8\\n' | $V embed $T/bert --similarity", 0);
@@ -495,27 +445,15 @@ static void test_embed(void **state) {
   assert_true(fabs(json_real_value(json_array_get(row, 1)) - 1) < 1e-12);
   assert_true(json_real_value(json_array_get(row, 2)) < 0.9999);
   json_decref(line);
-  assert_int_equal(run("echo '[{\"type\": \"sentence_transformers.models.Dense\"}]' > $T/bert/modules.json"), 0);
-  must_fail("$V embed $T/bert w5", 1, "module \"Dense\" is not supported");
-  assert_int_equal(run("rm $T/bert/modules.json"), 0);
+  assert_int_equal(program_run("echo '[{\"type\": \"sentence_transformers.models.Dense\"}]' > $T/bert/modules.json"),
+                   0);
+  program_must("$V embed $T/bert w5", 1, NULL, "module \"Dense\" is not supported");
+  assert_int_equal(program_run("rm $T/bert/modules.json"), 0);
   free(states);
 }
 
-int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_prompts),
-      cmocka_unit_test(test_whole_characters),
-      cmocka_unit_test(test_beams_and_encoder),
-      cmocka_unit_test(test_sampling),
-      cmocka_unit_test(test_languages),
-      cmocka_unit_test(test_batches),
-      cmocka_unit_test(test_top_logprobs),
-      cmocka_unit_test(test_refused),
-      cmocka_unit_test(test_fill_mask),
-      cmocka_unit_test(test_classify),
-      cmocka_unit_test(test_embed),
-      cmocka_unit_test(test_embed_npy),
-      cmocka_unit_test(test_images),
-  };
-  return cmocka_run_group_tests(tests, prepare, clean);
-}
+PROGRAM_MAIN(prepare, cmocka_unit_test(test_prompts), cmocka_unit_test(test_whole_characters),
+             cmocka_unit_test(test_beams_and_encoder), cmocka_unit_test(test_sampling),
+             cmocka_unit_test(test_languages), cmocka_unit_test(test_batches), cmocka_unit_test(test_top_logprobs),
+             cmocka_unit_test(test_refused), cmocka_unit_test(test_fill_mask), cmocka_unit_test(test_classify),
+             cmocka_unit_test(test_embed), cmocka_unit_test(test_embed_npy), cmocka_unit_test(test_images))

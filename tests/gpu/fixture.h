@@ -6,7 +6,6 @@
 #ifndef VKF_TESTS_GPU_FIXTURE_H
 #define VKF_TESTS_GPU_FIXTURE_H
 
-#define _XOPEN_SOURCE 700
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>

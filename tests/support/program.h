@@ -1,0 +1,97 @@
+/* The program from outside, for the tests that run it: shell commands with their exit codes and what they print.
+ *
+ * In a command $V is the program, $G the golden folders and $T a fresh folder, which goes when the tests have run.
+ */
+#ifndef VKF_TESTS_SUPPORT_PROGRAM_H
+#define VKF_TESTS_SUPPORT_PROGRAM_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include <vkformer/vkformer.h>
+
+static char program_folder[] = "/tmp/vkformer-test-XXXXXX"; /* $T */
+static char program_out[1 << 16], program_err[1 << 16];     /* what the last command printed */
+
+static inline void program_read(const char *name, char *text, size_t size) {
+  char path[256];
+  snprintf(path, sizeof path, "%s/%s", program_folder, name);
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  size_t n = fread(text, 1, size - 1, file);
+  text[n] = 0;
+  fclose(file);
+}
+
+/* Gives what the shell said of a command that wrote to $T/out and $T/err as an exit code. */
+static inline int program_ended(int status) {
+  program_read("out", program_out, sizeof program_out);
+  program_read("err", program_err, sizeof program_err);
+  return WIFEXITED(status) ? WEXITSTATUS(status) : 1000;
+}
+
+static inline int program_run(const char *command) {
+  char line[4096];
+  assert_true(snprintf(line, sizeof line, "( %s ) >$T/out 2>$T/err </dev/null", command) < (int)sizeof line);
+  return program_ended(system(line));
+}
+
+static inline int program_holds(const char *text, const char *piece) {
+  return !piece || (piece[0] ? strstr(text, piece) != NULL : text[0] == 0);
+}
+
+/* Pieces of what it prints; NULL: anything, "": nothing. */
+static inline void program_must(const char *command, int exit_code, const char *out, const char *err) {
+  int found = program_run(command);
+  if (found != exit_code || !program_holds(program_out, out) || !program_holds(program_err, err))
+    fail_msg("%s\nexpected exit %d, out '%s', err '%s'\nfound exit %d\n--- out\n%s--- err\n%s---", command, exit_code,
+             out ? out : "...", err ? err : "...", found, program_out, program_err);
+}
+
+static inline void program_ok(vkf_context *context, vkf_status status) {
+  if (status != VKF_OK) fail_msg("%s", vkf_context_message(context));
+}
+
+/* Sets the variables of commands and runs `script`, which fills $T; 0 where that went well. */
+static inline int program_setup(const char *script) {
+  if (!mkdtemp(program_folder)) return -1;
+  setenv("T", program_folder, 1);
+  setenv("V", VKF_BINARY_DIR "/vkformer", 1);
+  setenv("G", VKF_SOURCE_DIR "/tests/golden", 1);
+  return system(script);
+}
+
+static inline int program_teardown(void **state) {
+  (void)state;
+  return system("rm -rf $T");
+}
+
+/* 0: the driver under test is there; else what main() returns: a skip (77), a failure where VKF_REQUIRE_DRIVERS is
+ * set. */
+static inline int program_driver_missing(void) {
+  const char *driver = getenv("VKF_DEVICE");
+  char command[512];
+  if (!driver) return 0;
+  snprintf(command, sizeof command, "%s/vkformer devices --json | grep -q '\"alias\": \"%s\"'", VKF_BINARY_DIR, driver);
+  if (system(command) == 0) return 0;
+  fprintf(stderr, "expected the driver %s, found none\n", driver);
+  return getenv("VKF_REQUIRE_DRIVERS") ? 1 : 77;
+}
+
+#define PROGRAM_MAIN(prepare, ...)                                                       \
+  int main(void) {                                                                       \
+    const struct CMUnitTest tests[] = {__VA_ARGS__};                                     \
+    int missing = program_driver_missing();                                              \
+    return missing ? missing : cmocka_run_group_tests(tests, prepare, program_teardown); \
+  }
+
+#endif
