@@ -68,6 +68,9 @@ void vkf_env_log(vkf_env *env, vkf_log_level level, const char *fmt, ...) VKF_PR
 void *vkf_env_alloc(vkf_env *env, size_t count, size_t size);
 /* As realloc; the new part is not zeroed. On failure the old memory stays and NULL is returned. */
 void *vkf_env_realloc(vkf_env *env, void *old, size_t count, size_t size);
+/* `old` where its *capacity is enough for `need` elements; else moved, as by vkf_env_realloc, to at least twice as
+ * many. */
+void *vkf_env_grow(vkf_env *env, void *old, size_t *capacity, size_t need, size_t size);
 void vkf_env_free(vkf_env *env, void *memory);
 char *vkf_env_strdup(vkf_env *env, const char *text);
 

@@ -48,6 +48,15 @@ void *vkf_env_alloc(vkf_env *env, size_t count, size_t size) {
   return memory;
 }
 
+void *vkf_env_grow(vkf_env *env, void *old, size_t *capacity, size_t need, size_t size) {
+  enum { LEAST = 16 };
+  if (need <= *capacity) return old;
+  size_t more = *capacity > SIZE_MAX / 2 ? need : VKF_MAX(VKF_MAX(need, 2 * *capacity), LEAST);
+  void *moved = vkf_env_realloc(env, old, more, size);
+  if (moved != NULL) *capacity = more;
+  return moved;
+}
+
 void vkf_env_free(vkf_env *env, void *memory) {
   if (memory == NULL) return;
   env->live_bytes -= size_of(memory);

@@ -23,16 +23,10 @@ static bool reserve(vkf_text *text, size_t size) {
   if (text->failed) return false;
   size_t need;
   if (!vkf_size_add(text->size, size, &need) || !vkf_size_add(need, 1, &need)) need = SIZE_MAX;
-  if (need <= text->capacity) return true;
-  size_t capacity = need > SIZE_MAX / 2 ? need : VKF_MAX(VKF_MAX(need, 2 * text->capacity), 64);
-  char *data = vkf_env_realloc(text->env, text->data, capacity, 1);
-  if (data == NULL) {
-    text->failed = true;
-    return false;
-  }
-  text->data = data;
-  text->capacity = capacity;
-  return true;
+  char *data = vkf_env_grow(text->env, text->data, &text->capacity, need, 1);
+  text->failed = data == NULL;
+  if (data != NULL) text->data = data;
+  return !text->failed;
 }
 
 void vkf_text_append(vkf_text *text, const char *bytes, size_t size) {

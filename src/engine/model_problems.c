@@ -16,13 +16,9 @@ typedef struct posed {
 static vkf_status tell(posed *p, const char *text) {
   for (size_t i = 0; i < p->n; i++)
     if (!strcmp(p->texts[i], text)) return VKF_OK;
-  if (p->n == p->capacity) {
-    size_t capacity = VKF_MAX(64, 2 * p->capacity);
-    void *grown = vkf_env_realloc(p->model->env, p->texts, capacity, sizeof *p->texts);
-    if (!grown) return VKF_ERROR_MEMORY;
-    p->texts = grown;
-    p->capacity = capacity;
-  }
+  void *grown = vkf_env_grow(p->model->env, p->texts, &p->capacity, p->n + 1, sizeof *p->texts);
+  if (!grown) return VKF_ERROR_MEMORY;
+  p->texts = grown;
   memcpy(p->texts[p->n++], text, strlen(text) + 1);
   p->on_problem(p->user, text);
   return VKF_OK;

@@ -68,13 +68,9 @@ done:
 
 static vkf_status add_event(vkf_profile *p, const event *e) {
   if (!p->keep_events || p->n_events == MAX_EVENTS) return VKF_OK;
-  if (p->n_events == p->events_capacity) {
-    size_t capacity = VKF_MAX(p->events_capacity * 2, (size_t)1024);
-    event *events = vkf_env_realloc(p->env, p->events, capacity, sizeof *events);
-    if (!events) return vkf_env_fail(p->env, VKF_ERROR_MEMORY, "no memory for the events of a profile");
-    p->events = events;
-    p->events_capacity = capacity;
-  }
+  event *events = vkf_env_grow(p->env, p->events, &p->events_capacity, p->n_events + 1, sizeof *events);
+  if (!events) return VKF_ERROR_MEMORY;
+  p->events = events;
   p->events[p->n_events++] = *e;
   return VKF_OK;
 }

@@ -23,13 +23,10 @@ static bool conflicts(const vkf_gpu_block *block, const vkf_gpu_access *access) 
 }
 
 static vkf_status remember(vkf_gpu_block *block, const vkf_gpu_access *access) {
-  if (block->n_recent == block->recent_capacity) {
-    size_t capacity = VKF_MAX(32, 2 * block->recent_capacity);
-    vkf_gpu_recent *recent = vkf_env_realloc(block->device->env, block->recent, capacity, sizeof(*recent));
-    if (!recent) return VKF_ERROR_MEMORY;
-    block->recent = recent;
-    block->recent_capacity = capacity;
-  }
+  vkf_gpu_recent *recent =
+      vkf_env_grow(block->device->env, block->recent, &block->recent_capacity, block->n_recent + 1, sizeof(*recent));
+  if (!recent) return VKF_ERROR_MEMORY;
+  block->recent = recent;
   block->recent[block->n_recent++] = (vkf_gpu_recent){access->buffer->id, access->begin, access->end, access->mode};
   return VKF_OK;
 }

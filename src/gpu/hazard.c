@@ -42,13 +42,9 @@ typedef struct replay {
 /* ---- the map ----------------------------------------------------------------------------------------------------- */
 
 static vkf_status add_segment(replay *it, const segment *s) {
-  if (it->n == it->capacity) {
-    size_t capacity = VKF_MAX(64, 2 * it->capacity);
-    segment *segments = vkf_env_realloc(it->env, it->segments, capacity, sizeof(*segments));
-    if (!segments) return VKF_ERROR_MEMORY;
-    it->segments = segments;
-    it->capacity = capacity;
-  }
+  segment *segments = vkf_env_grow(it->env, it->segments, &it->capacity, it->n + 1, sizeof(*segments));
+  if (!segments) return VKF_ERROR_MEMORY;
+  it->segments = segments;
   it->segments[it->n++] = *s;
   return VKF_OK;
 }

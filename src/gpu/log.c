@@ -35,16 +35,12 @@ static const char *intern(vkf_gpu_log *log, const char *name) {
 
 void vkf_gpu_log_append(vkf_gpu_log *log, const vkf_gpu_event *event) {
   if (log->status != VKF_OK) return;
-  if (log->n == log->capacity) {
-    size_t capacity = VKF_MAX(64, 2 * log->capacity);
-    vkf_gpu_event *events = vkf_env_realloc(log->env, log->events, capacity, sizeof(*events));
-    if (!events) {
-      log->status = VKF_ERROR_MEMORY;
-      return;
-    }
-    log->events = events;
-    log->capacity = capacity;
+  vkf_gpu_event *events = vkf_env_grow(log->env, log->events, &log->capacity, log->n + 1, sizeof(*events));
+  if (!events) {
+    log->status = VKF_ERROR_MEMORY;
+    return;
   }
+  log->events = events;
   vkf_gpu_event copy = *event;
   copy.block = intern(log, event->block);
   copy.name = intern(log, event->name);

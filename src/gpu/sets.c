@@ -40,13 +40,9 @@ done:
 static vkf_status add_view(vkf_gpu_device *device, vkf_gpu_sets *sets, vkf_gpu_binding_kind kind,
                            const VkDescriptorBufferInfo *range, VkBufferView *out) {
   vkf_status st = VKF_OK;
-  if (sets->n_views == sets->view_capacity) {
-    size_t capacity = VKF_MAX(8, 2 * sets->view_capacity);
-    VkBufferView *views = vkf_env_realloc(device->env, sets->views, capacity, sizeof(*views));
-    if (!views) return VKF_ERROR_MEMORY;
-    sets->views = views;
-    sets->view_capacity = capacity;
-  }
+  VkBufferView *views = vkf_env_grow(device->env, sets->views, &sets->view_capacity, sets->n_views + 1, sizeof(*views));
+  if (!views) return VKF_ERROR_MEMORY;
+  sets->views = views;
   VkBufferViewCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_VIEW_CREATE_INFO,
                                  .buffer = range->buffer,
                                  .format = vkf_gpu_texel_get(kind).format,

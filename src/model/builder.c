@@ -46,13 +46,8 @@ static const char *made_v(vkf_model_builder *b, const char *fmt, va_list args) {
 /* Room for one more element of `size` bytes after n; the array, moved or not. NULL: failed, the old one stays. */
 static void *grown(vkf_model_builder *b, void *array, size_t n, size_t *capacity, size_t size) {
   if (has_failed(b)) return NULL;
-  if (n < *capacity) return array;
-  size_t more = VKF_MAX((size_t)64, 2 * n);
-  void *moved = vkf_env_realloc(b->net->env, array, more, size);
-  if (moved == NULL)
-    b->st = VKF_ERROR_MEMORY;
-  else
-    *capacity = more;
+  void *moved = vkf_env_grow(b->net->env, array, capacity, n + 1, size);
+  if (moved == NULL) b->st = VKF_ERROR_MEMORY;
   return moved;
 }
 

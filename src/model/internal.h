@@ -133,10 +133,12 @@ struct vkf_net {
   vkf_file_tensors *tensors;
   bool *used;               /* [tensors] claimed or known to be of no use */
   vkf_file_tensor **wanted; /* [n_wanted] tensors NULL: a folder that is still to be made, and what it needs (make.c) */
-  uint32_t n_wanted, wanted_capacity;
+  uint32_t n_wanted;
+  size_t wanted_capacity;
   vkf_weight_info *infos;
   vkf_model_weight *weights;
-  uint32_t n_weights, weights_capacity;
+  uint32_t n_weights;
+  size_t weights_capacity;
   vkf_format cache_format;
   vkf_model_stack encoder, decoder; /* n_layers 0: there is none */
   vkf_model_head head;

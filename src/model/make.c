@@ -17,13 +17,10 @@ vkf_status vkf_model_want_tensor(vkf_net *net, const char *name, size_t rank, co
     if ((*out)->rank == rank && memcmp((*out)->shape, shape, rank * sizeof *shape) == 0) return VKF_OK;
     return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: tensor \"%s\" would need two shapes", net->config_path, name);
   }
-  if (net->n_wanted == net->wanted_capacity) {
-    uint32_t capacity = VKF_MAX(64u, 2 * net->wanted_capacity);
-    vkf_file_tensor **grown = vkf_env_realloc(net->env, net->wanted, capacity, sizeof *grown);
-    if (grown == NULL) return VKF_ERROR_MEMORY;
-    net->wanted = grown;
-    net->wanted_capacity = capacity;
-  }
+  vkf_file_tensor **grown =
+      vkf_env_grow(net->env, net->wanted, &net->wanted_capacity, net->n_wanted + 1, sizeof *grown);
+  if (grown == NULL) return VKF_ERROR_MEMORY;
+  net->wanted = grown;
   vkf_file_tensor *t = vkf_arena_alloc(&net->arena, 1, sizeof *t);
   if (t == NULL) return VKF_ERROR_MEMORY;
   *t = (vkf_file_tensor){.file = net->config_path, .dtype = VKF_F32, .rank = rank, .n_elements = 1};

@@ -88,15 +88,14 @@ static vkf_status claim(vkf_net *net, const vkf_model_source *source, uint32_t c
 
 /* Room for one more weight. */
 static vkf_status grow(vkf_net *net) {
-  if (net->n_weights < net->weights_capacity) return VKF_OK;
-  uint32_t capacity = VKF_MAX(64u, 2 * net->weights_capacity);
-  vkf_weight_info *infos = vkf_env_realloc(net->env, net->infos, capacity, sizeof *infos);
+  size_t capacity = net->weights_capacity; /* of both arrays */
+  vkf_weight_info *infos = vkf_env_grow(net->env, net->infos, &capacity, net->n_weights + 1, sizeof *infos);
   if (infos == NULL) return VKF_ERROR_MEMORY;
   net->infos = infos;
-  vkf_model_weight *weights = vkf_env_realloc(net->env, net->weights, capacity, sizeof *weights);
+  vkf_model_weight *weights =
+      vkf_env_grow(net->env, net->weights, &net->weights_capacity, net->n_weights + 1, sizeof *weights);
   if (weights == NULL) return VKF_ERROR_MEMORY;
   net->weights = weights;
-  net->weights_capacity = capacity;
   return VKF_OK;
 }
 

@@ -8,13 +8,9 @@
 #include <string.h>
 
 void *vkf_text_model_scratch(vkf_text_model *model, size_t bytes) {
-  if (bytes > model->scratch_bytes) {
-    void *grown = vkf_env_realloc(model->env, model->scratch, VKF_MAX(bytes, 2 * model->scratch_bytes), 1);
-    if (grown == NULL) return NULL;
-    model->scratch = grown;
-    model->scratch_bytes = VKF_MAX(bytes, 2 * model->scratch_bytes);
-  }
-  return model->scratch;
+  void *grown = vkf_env_grow(model->env, model->scratch, &model->scratch_bytes, bytes, 1);
+  if (grown != NULL) model->scratch = grown;
+  return grown;
 }
 
 void vkf_text_model_finish(vkf_text_model *model) {

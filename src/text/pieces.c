@@ -25,16 +25,12 @@ void vkf_text_pieces_clear(vkf_text_pieces *pieces) {
 
 void vkf_text_pieces_push(vkf_text_pieces *pieces, vkf_text_string text, int32_t id, bool first) {
   if (pieces->bytes.failed) return;
-  if (pieces->n == pieces->capacity) {
-    size_t capacity = VKF_MAX(16, 2 * pieces->capacity);
-    vkf_text_piece *at = vkf_env_realloc(pieces->bytes.env, pieces->at, capacity, sizeof(*at));
-    if (at == NULL) {
-      pieces->bytes.failed = true;
-      return;
-    }
-    pieces->at = at;
-    pieces->capacity = capacity;
+  vkf_text_piece *at = vkf_env_grow(pieces->bytes.env, pieces->at, &pieces->capacity, pieces->n + 1, sizeof(*at));
+  if (at == NULL) {
+    pieces->bytes.failed = true;
+    return;
   }
+  pieces->at = at;
   pieces->at[pieces->n++] = (vkf_text_piece){.offset = pieces->bytes.size, .size = text.size, .id = id, .first = first};
   vkf_text_append(&pieces->bytes, text.data, text.size);
 }
@@ -54,13 +50,9 @@ void vkf_text_ids_finish(vkf_text_ids *ids) {
 }
 
 vkf_status vkf_text_ids_append(vkf_text_ids *ids, const int32_t *more, size_t n) {
-  if (n > ids->capacity - ids->n) {
-    size_t capacity = VKF_MAX(VKF_MAX(64, 2 * ids->capacity), ids->n + n);
-    int32_t *grown = vkf_env_realloc(ids->env, ids->ids, capacity, sizeof(*grown));
-    if (grown == NULL) return VKF_ERROR_MEMORY;
-    ids->ids = grown;
-    ids->capacity = capacity;
-  }
+  int32_t *grown = vkf_env_grow(ids->env, ids->ids, &ids->capacity, ids->n + n, sizeof(*grown));
+  if (grown == NULL && n > 0) return VKF_ERROR_MEMORY;
+  ids->ids = grown;
   if (n > 0) memcpy(ids->ids + ids->n, more, n * sizeof(*more));
   ids->n += n;
   return VKF_OK;

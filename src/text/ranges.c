@@ -17,13 +17,9 @@ void vkf_text_ranges_finish(vkf_text_ranges *ranges) {
 }
 
 vkf_status vkf_text_ranges_push(vkf_text_ranges *ranges, size_t start, size_t end, bool match) {
-  if (ranges->n == ranges->capacity) {
-    size_t capacity = VKF_MAX(16, 2 * ranges->capacity);
-    vkf_text_range *at = vkf_env_realloc(ranges->env, ranges->at, capacity, sizeof(*at));
-    if (at == NULL) return VKF_ERROR_MEMORY;
-    ranges->at = at;
-    ranges->capacity = capacity;
-  }
+  vkf_text_range *at = vkf_env_grow(ranges->env, ranges->at, &ranges->capacity, ranges->n + 1, sizeof(*at));
+  if (at == NULL) return VKF_ERROR_MEMORY;
+  ranges->at = at;
   ranges->at[ranges->n++] = (vkf_text_range){start, end, match};
   return VKF_OK;
 }

@@ -88,6 +88,30 @@ static void memory_is_counted_and_zeroed(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
+static void arrays_grow_twofold(void **state) {
+  (void)state;
+  vkf_env env;
+  size_t capacity = 0;
+  uint64_t *numbers = NULL;
+  vkf_env_init(&env, NULL);
+  for (uint64_t i = 0; i < 1000; i++) {
+    numbers = vkf_env_grow(&env, numbers, &capacity, i + 1, sizeof *numbers);
+    assert_non_null(numbers);
+    numbers[i] = i;
+  }
+  for (uint64_t i = 0; i < 1000; i++) assert_int_equal(numbers[i], i);
+  assert_in_range(capacity, 1000, 2000);
+  assert_in_range(env.n_allocations, 1, 10);
+  env.fail_at = env.n_allocations + 1;
+  assert_null(vkf_env_grow(&env, numbers, &capacity, 5000, sizeof *numbers));
+  assert_in_range(capacity, 1000, 2000);
+  assert_int_equal(numbers[999], 999);
+  numbers = vkf_env_grow(&env, numbers, &capacity, 5000, sizeof *numbers);
+  assert_int_equal(capacity, 5000);
+  vkf_env_free(&env, numbers);
+  assert_int_equal(env.live_bytes, 0);
+}
+
 static void memory_failures_are_recorded(void **state) {
   (void)state;
   vkf_env env;
@@ -165,6 +189,7 @@ int main(void) {
       cmocka_unit_test(long_messages_are_cut),
       cmocka_unit_test(log_passes_what_is_important),
       cmocka_unit_test(memory_is_counted_and_zeroed),
+      cmocka_unit_test(arrays_grow_twofold),
       cmocka_unit_test(memory_failures_are_recorded),
       cmocka_unit_test(arena_gives_aligned_zeroed_memory),
       cmocka_unit_test(text_grows_and_remembers_failure),
