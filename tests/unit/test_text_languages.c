@@ -1,36 +1,8 @@
 /* Multilingual tokenizers: ids as transformers' classes give them from the same files, languages that are not there,
  * templates of tokenizer.json, Marian's tokens before the text, lack of memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
+#include "support/tokenizers.h"
 
-#include <cmocka.h>
-#include <jansson.h>
-
-#include "text/tokenizer.h"
-
-static vkf_text_file read_file(const char *name) {
-  char path[512];
-  snprintf(path, sizeof path, VKF_SOURCE_DIR "/tests/data/tokenizers/languages/%s", name);
-  FILE *file = fopen(path, "rb");
-  if (!file) fail_msg("cannot open %s", path);
-  fseek(file, 0, SEEK_END);
-  size_t size = (size_t)ftell(file);
-  rewind(file);
-  char *data = malloc(size + 1);
-  assert_int_equal(fread(data, 1, size, file), size);
-  fclose(file);
-  data[size] = '\0';
-  return (vkf_text_file){data, size, name};
-}
-
-static vkf_text_file file_of(const char *text, const char *name) {
-  return (vkf_text_file){text, strlen(text), name};
-}
+#define FOLDER "tests/data/tokenizers/languages"
 
 static vkf_text_tokenizer *open_files(vkf_env *env, const vkf_text_files *files) {
   vkf_text_tokenizer *tokenizer = NULL;
@@ -60,9 +32,9 @@ static void assert_ids(vkf_text_tokenizer *tokenizer, vkf_env *env, const char *
 static vkf_text_files files_of(const char *class_name, char *config, size_t size) {
   snprintf(config, size,
            "{\"tokenizer_class\": \"%sTokenizer\", \"model_max_length\": 1000000000000000019884624838656}", class_name);
-  vkf_text_files files = {.spm = read_file("sentencepiece.bpe.model"),
+  vkf_text_files files = {.spm = read_file(FOLDER, "sentencepiece.bpe.model"),
                           .tokenizer_config = file_of(config, "tokenizer_config.json")};
-  if (strcmp(class_name, "M2M100") == 0) files.vocab = read_file("vocab.json");
+  if (strcmp(class_name, "M2M100") == 0) files.vocab = read_file(FOLDER, "vocab.json");
   return files;
 }
 
@@ -92,7 +64,7 @@ static void assert_line(const json_t *line) {
 
 static void recorded(void **state) {
   (void)state;
-  vkf_text_file vectors = read_file("vectors.jsonl");
+  vkf_text_file vectors = read_file(FOLDER, "vectors.jsonl");
   size_t n_lines = 0;
   for (char *line = strtok((char *)vectors.data, "\n"); line; line = strtok(NULL, "\n"), n_lines++) {
     json_t *json = json_loads(line, 0, NULL);
@@ -179,8 +151,8 @@ static void marian(void **state) {
   vkf_env env;
   int32_t begin = 0;
   vkf_text_files files = {
-      .spm = read_file("sentencepiece.bpe.model"),
-      .target_spm = read_file("sentencepiece.bpe.model"),
+      .spm = read_file(FOLDER, "sentencepiece.bpe.model"),
+      .target_spm = read_file(FOLDER, "sentencepiece.bpe.model"),
       .vocab = file_of("{\"</s>\":0,\"<unk>\":1,\">>fr<<\":2,\">>es<<\":3,\"\xE2\x96\x81\":4}", "v"),
       .config = file_of("{\"model_type\":\"marian\"}", "config.json")};
   vkf_text_tokenizer *tokenizer = open_files(&env, &files);

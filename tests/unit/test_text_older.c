@@ -1,33 +1,7 @@
 /* Tokenizers of folders without a tokenizer.json: recorded ids, what each class adds, damage, lack of memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-#include <jansson.h>
-
-#include "text/tokenizer.h"
+#include "support/tokenizers.h"
 
 /* ---- recorded ids ------------------------------------------------------------------------------------------------ */
-
-static vkf_text_file read_file(const char *kind, const char *name) {
-  char path[512];
-  snprintf(path, sizeof path, VKF_SOURCE_DIR "/tests/data/tokenizers/%s/%s", kind, name);
-  FILE *file = fopen(path, "rb");
-  if (!file) fail_msg("cannot open %s", path);
-  fseek(file, 0, SEEK_END);
-  size_t size = (size_t)ftell(file);
-  rewind(file);
-  char *data = malloc(size + 1);
-  assert_int_equal(fread(data, 1, size, file), size);
-  fclose(file);
-  data[size] = '\0';
-  return (vkf_text_file){data, size, name};
-}
 
 static void assert_line(vkf_text_tokenizer *tokenizer, vkf_env *env, const json_t *line) {
   const json_t *text = json_object_get(line, "text"), *want = json_object_get(line, "ids_plain");
@@ -51,13 +25,14 @@ static void assert_line(vkf_text_tokenizer *tokenizer, vkf_env *env, const json_
 
 static void recorded_sentencepiece(void **state) {
   (void)state;
-  static const char *const kinds[] = {"sentencepiece-bpe", "sentencepiece-unigram"};
-  for (size_t k = 0; k < VKF_COUNT(kinds); k++) {
+  static const char *const folders[] = {"tests/data/tokenizers/sentencepiece-bpe",
+                                        "tests/data/tokenizers/sentencepiece-unigram"};
+  for (size_t k = 0; k < VKF_COUNT(folders); k++) {
     vkf_env env;
     vkf_env_init(&env, NULL);
     vkf_text_tokenizer *tokenizer = NULL;
-    vkf_text_files files = {.spm = read_file(kinds[k], "spiece.model")};
-    vkf_text_file vectors = read_file(kinds[k], "vectors.jsonl");
+    vkf_text_files files = {.spm = read_file(folders[k], "spiece.model")};
+    vkf_text_file vectors = read_file(folders[k], "vectors.jsonl");
     if (vkf_text_tokenizer_create_from(&env, &files, &tokenizer) != VKF_OK) fail_msg("%s", env.message);
     assert_int_equal(vkf_text_tokenizer_vocab_size(tokenizer), 1200);
     assert_int_equal(vkf_text_tokenizer_find(tokenizer, "</s>"), 1);
@@ -122,10 +97,6 @@ static bytes small_spm(const unsigned char *trainer, size_t n_trainer) {
   put_piece(&out, MARK "a", -2, NORMAL);
   put_field(&out, 2, trainer, n_trainer);
   return out;
-}
-
-static vkf_text_file file_of(const char *text, const char *name) {
-  return (vkf_text_file){text, strlen(text), name};
 }
 
 static vkf_text_file file_of_bytes(const bytes *b, const char *name) {
@@ -309,27 +280,6 @@ static void damaged_sentencepiece(void **state) {
 
 /* ---- lack of memory ---------------------------------------------------------------------------------------------- */
 
-static vkf_status one_round(const vkf_text_files *files, uint64_t fail_at, uint64_t *n_allocations) {
-  vkf_env env;
-  vkf_env_init(&env, NULL);
-  env.fail_at = fail_at;
-  vkf_text_tokenizer *tokenizer = NULL;
-  vkf_text_ids ids;
-  vkf_text out;
-  vkf_text_ids_init(&ids, &env);
-  vkf_text_init(&out, &env);
-  vkf_status st = vkf_text_tokenizer_create_from(&env, files, &tokenizer);
-  if (st == VKF_OK) st = vkf_text_tokenizer_encode(tokenizer, "ab a q", 6, true, &ids);
-  if (st == VKF_OK) st = vkf_text_tokenizer_decode(tokenizer, ids.ids, ids.n, false, &out);
-  if (st != VKF_OK) assert_int_equal(env.first, VKF_ERROR_MEMORY);
-  vkf_text_finish(&out);
-  vkf_text_ids_finish(&ids);
-  vkf_text_tokenizer_destroy(&tokenizer);
-  assert_int_equal(env.live_bytes, 0);
-  *n_allocations = env.n_allocations;
-  return st;
-}
-
 static void lack_of_memory(void **state) {
   (void)state;
   bytes one = small_spm(unigram, 2), two = small_spm(bpe, 2);
@@ -343,12 +293,7 @@ static void lack_of_memory(void **state) {
        .vocab = file_of("{\"</s>\":0,\"<unk>\":1,\"ab\":2}", "vocab.json")},
       {.vocab = file_of(vocab_json, "vocab.json"), .merges = file_of(merges_txt, "merges.txt")},
       {.words = file_of(vocab_txt, "vocab.txt")}};
-  for (size_t i = 0; i < VKF_COUNT(folders); i++) {
-    uint64_t n, ignored;
-    assert_int_equal(one_round(&folders[i], 0, &n), VKF_OK);
-    assert_true(n > 5);
-    for (uint64_t at = 1; at <= n; at++) assert_int_equal(one_round(&folders[i], at, &ignored), VKF_ERROR_MEMORY);
-  }
+  for (size_t i = 0; i < VKF_COUNT(folders); i++) tokenizer_lacks_memory(&folders[i], "ab a q");
 }
 
 int main(void) {

@@ -1,38 +1,14 @@
 /* Whole tokenizers: recorded ids and texts of every kind, added tokens, models' corners, bad input, lack of memory. */
-#include <setjmp.h>
-#include <stdarg.h>
-#include <stddef.h>
-#include <stdint.h>
-#include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-
-#include <cmocka.h>
-#include <jansson.h>
-
-#include "text/tokenizer.h"
+#include "support/tokenizers.h"
 
 /* ---- recorded ids ------------------------------------------------------------------------------------------------ */
 
-static char *read_file(const char *path, size_t *size) {
-  FILE *file = fopen(path, "rb");
-  if (file == NULL) fail_msg("cannot open %s", path);
-  fseek(file, 0, SEEK_END);
-  *size = (size_t)ftell(file);
-  rewind(file);
-  char *data = malloc(*size + 1);
-  assert_int_equal(fread(data, 1, *size, file), *size);
-  fclose(file);
-  data[*size] = '\0';
-  return data;
-}
-
-static vkf_text_tokenizer *open_tokenizer(vkf_env *env, const char *path) {
+static vkf_text_tokenizer *open_tokenizer(vkf_env *env, const char *folder) {
   vkf_text_tokenizer *tokenizer = NULL;
-  size_t size;
-  char *json = read_file(path, &size);
-  if (vkf_text_tokenizer_create(env, json, size, path, &tokenizer) != VKF_OK) fail_msg("%s", env->message);
-  free(json);
+  vkf_text_file json = read_file(folder, "tokenizer.json");
+  if (vkf_text_tokenizer_create(env, json.data, json.size, json.name, &tokenizer) != VKF_OK)
+    fail_msg("%s: %s", folder, env->message);
+  free((char *)json.data);
   return tokenizer;
 }
 
@@ -75,12 +51,11 @@ static void vectors_of_every_kind(void **state) {
   for (size_t k = 0; k < VKF_COUNT(kinds); k++) {
     vkf_env env;
     vkf_env_init(&env, NULL);
-    char path[512];
-    snprintf(path, sizeof(path), VKF_SOURCE_DIR "/tests/data/tokenizers/%s/tokenizer.json", kinds[k]);
-    vkf_text_tokenizer *tokenizer = open_tokenizer(&env, path);
-    snprintf(path, sizeof(path), VKF_SOURCE_DIR "/tests/data/tokenizers/%s/vectors.jsonl", kinds[k]);
-    size_t size, n_lines = 0;
-    char *lines = read_file(path, &size);
+    char folder[64];
+    snprintf(folder, sizeof folder, "tests/data/tokenizers/%s", kinds[k]);
+    vkf_text_tokenizer *tokenizer = open_tokenizer(&env, folder);
+    size_t n_lines = 0;
+    char *lines = (char *)read_file(folder, "vectors.jsonl").data;
     for (char *line = strtok(lines, "\n"); line != NULL; line = strtok(NULL, "\n"), n_lines++) {
       json_t *json = json_loads(line, JSON_ALLOW_NUL, NULL);
       assert_ids(tokenizer, &env, json, "text", "ids", true);
@@ -101,12 +76,12 @@ static void shipped_model(void **state) {
   (void)state;
   vkf_env env;
   vkf_env_init(&env, NULL);
-  vkf_text_tokenizer *tokenizer = open_tokenizer(&env, VKF_SOURCE_DIR "/models/en-es/tokenizer.json");
+  vkf_text_tokenizer *tokenizer = open_tokenizer(&env, "models/en-es");
   assert_int_equal(vkf_text_tokenizer_vocab_size(tokenizer), 8000);
   assert_int_equal(vkf_text_tokenizer_find(tokenizer, "</s>"), 1);
   assert_string_equal(vkf_text_tokenizer_piece(tokenizer, 1), "</s>");
-  size_t size, n_lines = 0;
-  char *lines = read_file(VKF_SOURCE_DIR "/models/en-es/golden.jsonl", &size);
+  size_t n_lines = 0;
+  char *lines = (char *)read_file("models/en-es", "golden.jsonl").data;
   for (char *line = strtok(lines, "\n"); line != NULL; line = strtok(NULL, "\n"), n_lines++) {
     json_t *json = json_loads(line, 0, NULL);
     assert_ids(tokenizer, &env, json, "source", "input_ids", true);
@@ -401,30 +376,6 @@ static void bad_texts_and_ids(void **state) {
 
 /* ---- lack of memory ---------------------------------------------------------------------------------------------- */
 
-/* Creates, encodes and decodes with one allocation failing. */
-static vkf_status one_round(const char *json, uint64_t fail_at, uint64_t *n_allocations) {
-  static const char text[] = "caf\u00e9 <m> cafe\u0301, 1a [x] y";
-  vkf_env env;
-  vkf_env_init(&env, NULL);
-  env.fail_at = fail_at;
-  vkf_text_tokenizer *tokenizer = NULL;
-  vkf_text_ids ids;
-  vkf_text out;
-  vkf_text_ids_init(&ids, &env);
-  vkf_text_init(&out, &env);
-  vkf_status st = vkf_text_tokenizer_create(&env, json, strlen(json), "tokenizer.json", &tokenizer);
-  if (st == VKF_OK) st = vkf_text_tokenizer_encode(tokenizer, text, sizeof(text) - 1, true, &ids);
-  if (st == VKF_OK) assert_true(ids.n > 3);
-  if (st == VKF_OK) st = vkf_text_tokenizer_decode(tokenizer, ids.ids, ids.n, false, &out);
-  if (st != VKF_OK) assert_int_equal(env.first, VKF_ERROR_MEMORY);
-  vkf_text_finish(&out);
-  vkf_text_ids_finish(&ids);
-  vkf_text_tokenizer_destroy(&tokenizer);
-  assert_int_equal(env.live_bytes, 0);
-  *n_allocations = env.n_allocations;
-  return st;
-}
-
 static void lack_of_memory(void **state) {
   (void)state;
   static const char *const files[] = {
@@ -451,15 +402,9 @@ static void lack_of_memory(void **state) {
       "\"decoders\":["
       "{\"type\":\"Metaspace\",\"replacement\":\"_\"},{\"type\":\"BPEDecoder\",\"suffix\":\"a\"},{\"type\":\"Fuse\"}]},"
       "\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",0],[\"_c\",-1],[\"a\",-2]]}}"};
-  for (size_t i = 0; i < VKF_COUNT(files); i++) {
-    uint64_t n = 0, ignored;
-    assert_int_equal(one_round(files[i], 0, &n), VKF_OK);
-    assert_true(n > 20);
-    for (uint64_t at = 1; at <= n; at++) {
-      vkf_status st = one_round(files[i], at, &ignored);
-      if (st != VKF_ERROR_MEMORY) fail_msg("file %zu, allocation %u: status %d", i, (unsigned)at, st);
-    }
-  }
+  for (size_t i = 0; i < VKF_COUNT(files); i++)
+    tokenizer_lacks_memory(&(vkf_text_files){.tokenizer = file_of(files[i], "tokenizer.json")},
+                           "caf\u00e9 <m> cafe\u0301, 1a [x] y");
 }
 
 int main(void) {

@@ -1,0 +1,72 @@
+/* Files for tokenizers, and a tokenizer's life with one allocation failing. */
+#ifndef VKF_TESTS_SUPPORT_TOKENIZERS_H
+#define VKF_TESTS_SUPPORT_TOKENIZERS_H
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+#include <jansson.h>
+
+#include "text/tokenizer.h"
+
+static inline vkf_text_file file_of(const char *text, const char *name) {
+  return (vkf_text_file){text, strlen(text), name};
+}
+
+/* A file of the repository, a zero behind it; free() the data. */
+static inline vkf_text_file read_file(const char *folder, const char *name) {
+  char path[512];
+  snprintf(path, sizeof path, VKF_SOURCE_DIR "/%s/%s", folder, name);
+  FILE *file = fopen(path, "rb");
+  if (!file) fail_msg("cannot open %s", path);
+  fseek(file, 0, SEEK_END);
+  size_t size = (size_t)ftell(file);
+  rewind(file);
+  char *data = malloc(size + 1);
+  assert_int_equal(fread(data, 1, size, file), size);
+  fclose(file);
+  data[size] = '\0';
+  return (vkf_text_file){data, size, name};
+}
+
+static inline vkf_status tokenizer_life(const vkf_text_files *files, const char *text, uint64_t fail_at,
+                                        uint64_t *n_allocations) {
+  vkf_env env;
+  vkf_env_init(&env, NULL);
+  env.fail_at = fail_at;
+  vkf_text_tokenizer *tokenizer = NULL;
+  vkf_text_ids ids;
+  vkf_text out;
+  vkf_text_ids_init(&ids, &env);
+  vkf_text_init(&out, &env);
+  vkf_status st = vkf_text_tokenizer_create_from(&env, files, &tokenizer);
+  if (st == VKF_OK) st = vkf_text_tokenizer_encode(tokenizer, text, strlen(text), true, &ids);
+  if (st == VKF_OK) assert_true(ids.n > 1);
+  if (st == VKF_OK) st = vkf_text_tokenizer_decode(tokenizer, ids.ids, ids.n, false, &out);
+  if (st != VKF_OK) assert_int_equal(env.first, VKF_ERROR_MEMORY);
+  vkf_text_finish(&out);
+  vkf_text_ids_finish(&ids);
+  vkf_text_tokenizer_destroy(&tokenizer);
+  assert_int_equal(env.live_bytes, 0);
+  *n_allocations = env.n_allocations;
+  return st;
+}
+
+/* Creates, encodes and decodes, once for each allocation of it with that one failing. */
+static inline void tokenizer_lacks_memory(const vkf_text_files *files, const char *text) {
+  uint64_t n = 0, ignored;
+  assert_int_equal(tokenizer_life(files, text, 0, &n), VKF_OK);
+  assert_true(n > 5);
+  for (uint64_t at = 1; at <= n; at++) {
+    vkf_status st = tokenizer_life(files, text, at, &ignored);
+    if (st != VKF_ERROR_MEMORY) fail_msg("allocation %u: status %d", (unsigned)at, st);
+  }
+}
+
+#endif
