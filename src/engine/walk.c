@@ -118,24 +118,15 @@ vkf_status vkf_engine_walk_values(vkf_walk *w, uint32_t index, uint32_t o, doubl
 double vkf_engine_walk_drift(const vkf_walk *w, const vkf_walk *other, uint32_t slot) {
   const vkf_slot *s = &w->plan->slots[slot];
   const float *a = w->bases[slot], *b = other->bases[slot];
-  uint32_t extent[VKF_MAX_SLOT_RANK], index[VKF_MAX_SLOT_RANK] = {0};
+  const vkf_view view = vkf_slot_view(s, w->dims, w->bases[slot]);
+  uint32_t index[VKF_MAX_SLOT_RANK] = {0};
   double distance = 0, magnitude = 0;
-  if (s->dtype != VKF_F32) return -1;
-  for (uint32_t i = 0; i < s->rank; i++)
-    if (!(extent[i] = vkf_slot_extent(s, i, w->dims))) return -1;
-  for (bool more = true; more;) {
-    size_t at = 0;
-    for (uint32_t i = 0; i < s->rank; i++) at = at * s->extent[i].cap + index[i];
+  if (s->dtype != VKF_F32 || !vkf_view_elements(&view)) return -1;
+  do {
+    size_t at = vkf_view_offset(&view, index);
     double d = fabs((double)a[at] - b[at]);
     if (!(d <= distance)) distance = d; /* NaN stays */
     magnitude = VKF_MAX(magnitude, fabs((double)b[at]));
-    more = false;
-    for (uint32_t i = s->rank; i-- > 0 && !more;) {
-      if (++index[i] < extent[i])
-        more = true;
-      else
-        index[i] = 0;
-    }
-  }
+  } while (vkf_view_next(&view, index));
   return magnitude > 0 ? distance / magnitude : distance;
 }

@@ -7,18 +7,22 @@
 
 #include "op/judge.h"
 
-static vkf_status make_view(vkf_env *env, const vkf_slot *slot, const vkf_dims *dims, void *data, vkf_view *view) {
+vkf_view vkf_slot_view(const vkf_slot *slot, const vkf_dims *dims, void *data) {
+  vkf_view view = {.data = data, .rank = slot->rank, .format = slot->format};
   size_t stride = 1;
-  *view = (vkf_view){.data = data, .rank = slot->rank, .format = slot->format};
-  for (uint32_t i = slot->rank; i-- > 0;) {
-    view->extent[i] = vkf_slot_extent(slot, i, dims);
-    view->stride[i] = stride;
-    stride *= slot->extent[i].cap;
-    if (view->extent[i] > slot->extent[i].cap) {
+  for (uint32_t i = slot->rank; i-- > 0; stride *= slot->extent[i].cap) {
+    view.extent[i] = vkf_slot_extent(slot, i, dims);
+    view.stride[i] = stride;
+  }
+  return view;
+}
+
+static vkf_status make_view(vkf_env *env, const vkf_slot *slot, const vkf_dims *dims, void *data, vkf_view *view) {
+  *view = vkf_slot_view(slot, dims, data);
+  for (uint32_t i = 0; i < slot->rank; i++)
+    if (view->extent[i] > slot->extent[i].cap)
       return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: extent %u is %u, over its capacity of %u", slot->name, i,
                           view->extent[i], slot->extent[i].cap);
-    }
-  }
   return VKF_OK;
 }
 

@@ -105,12 +105,7 @@ static void fill_input(const vkf_case *c, const vkf_dims *dims, uint32_t input, 
     fill_edit_input(c, dims, input, slot->extent[0].cap, data);
     return;
   }
-  vkf_view view = {.rank = slot->rank};
-  size_t stride = 1;
-  for (uint32_t i = slot->rank; i-- > 0; stride *= slot->extent[i].cap) {
-    view.extent[i] = vkf_slot_extent(slot, i, dims);
-    view.stride[i] = stride;
-  }
+  const vkf_view view = vkf_slot_view(slot, dims, data);
   bool bias = is_attention(c->op) && input == VKF_ATTENTION_BIAS;
   bool activation = !bias && !(c->op == VKF_OP_ROPE && input == VKF_ROPE_TABLE);
   for (uint64_t i = 0; slot->dtype == VKF_F32 && i < n; i++) ((float *)data)[i] = NAN;

@@ -35,6 +35,8 @@ typedef struct vkf_call {
  * data begin (host). VKF_ERROR_ARGUMENT where an actual extent is over its capacity. */
 vkf_status vkf_call_from_plan(vkf_env *env, const vkf_plan *plan, uint32_t node, const vkf_dims *dims,
                               void *const *bases, vkf_call *out);
+/* The actual elements of an array with the slot's capacity strides. */
+vkf_view vkf_slot_view(const vkf_slot *slot, const vkf_dims *dims, void *data);
 /* Copies between a dense array at actual sizes and one with the slot's capacity strides. VKF_ERROR_ARGUMENT where an
  * actual extent is over its capacity. */
 vkf_status vkf_slot_spread(vkf_env *env, const vkf_slot *slot, const vkf_dims *dims, const void *dense, void *strided);
