@@ -30,14 +30,16 @@ int bench_problem(bench *b, const char *problem) {
   return status == VKF_OK ? TOOL_OK : tool_session_fail(&b->session, status, problem);
 }
 
-/* Every combination of the sizes, the first changing slowest; those of `n_used` are part of the problem. */
-static int each_problem(bench *b, const char *op, const tool_sizes *sizes, int n_used) {
+/* Every combination of the sizes, the first changing slowest; those of `n_used` are part of the problem, and in the end
+ * how its weights are stored. format: NULL for what has no weights, and for float32. */
+static int each_problem(bench *b, const char *op, const tool_sizes *sizes, int n_used, const char *format) {
   size_t at[4] = {0};
   for (;;) {
     char problem[128];
     int length = snprintf(problem, sizeof problem, "%s:", op);
     for (int i = 0; i < n_used; i++)
       length += snprintf(problem + length, sizeof problem - (size_t)length, "%s%zu", i ? "," : "", sizes[i].at[at[i]]);
+    if (format) snprintf(problem + length, sizeof problem - (size_t)length, ",%s", format);
     int exit_code = bench_problem(b, problem);
     if (exit_code != TOOL_OK) return exit_code;
     int i = n_used - 1;
@@ -55,15 +57,15 @@ static tool_sizes rows_of(const bench *b, size_t fallback) {
 
 int bench_matmul(bench *b) {
   const tool_args *a = b->args;
-  return each_problem(b, "matmul", (tool_sizes[]){rows_of(b, 128), bench_sizes(&a->n, 512), bench_sizes(&a->k, 512)},
-                      3);
+  return each_problem(b, "matmul", (tool_sizes[]){rows_of(b, 128), bench_sizes(&a->n, 512), bench_sizes(&a->k, 512)}, 3,
+                      a->weights);
 }
 
 int bench_ffn(bench *b) {
   const tool_args *a = b->args;
   const tool_sizes width = {.at = {a->d_model ? a->d_model : 512}, .n = 1},
                    hidden = {.at = {a->d_ff ? a->d_ff : 2048}, .n = 1};
-  return each_problem(b, "ffn", (tool_sizes[]){rows_of(b, 128), width, hidden}, 3);
+  return each_problem(b, "ffn", (tool_sizes[]){rows_of(b, 128), width, hidden}, 3, NULL);
 }
 
 int bench_peak(bench *b) {
@@ -76,22 +78,22 @@ int bench_overhead(bench *b) {
 
 int bench_softmax(bench *b) {
   return each_problem(b, "log_softmax", (tool_sizes[]){bench_sizes(&b->args->m, 128), bench_sizes(&b->args->n, 4096)},
-                      2);
+                      2, NULL);
 }
 
 int bench_norm(bench *b) {
-  return each_problem(b, "norm", (tool_sizes[]){rows_of(b, 1024), bench_sizes(&b->args->n, 512)}, 2);
+  return each_problem(b, "norm", (tool_sizes[]){rows_of(b, 1024), bench_sizes(&b->args->n, 512)}, 2, NULL);
 }
 
 int bench_top_k(bench *b) {
   const tool_args *a = b->args;
   return each_problem(b, "top_k",
-                      (tool_sizes[]){bench_sizes(&a->m, 1), bench_sizes(&a->n, 4096), bench_sizes(&a->k, 8)}, 3);
+                      (tool_sizes[]){bench_sizes(&a->m, 1), bench_sizes(&a->n, 4096), bench_sizes(&a->k, 8)}, 3, NULL);
 }
 
 int bench_attention(bench *b) {
   const tool_args *a = b->args;
   const tool_sizes heads = {.at = {a->heads ? a->heads : 8}, .n = 1};
   return each_problem(b, "attention",
-                      (tool_sizes[]){rows_of(b, 128), bench_sizes(&a->n, 128), heads, bench_sizes(&a->k, 64)}, 4);
+                      (tool_sizes[]){rows_of(b, 128), bench_sizes(&a->n, 128), heads, bench_sizes(&a->k, 64)}, 4, NULL);
 }

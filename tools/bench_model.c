@@ -170,17 +170,33 @@ static int time_calls(bench *b, const batch *all, const vkf_generate_params *gen
   return status == VKF_OK ? TOOL_OK : tool_session_fail(&b->session, status, NULL);
 }
 
+/* A row's variant: what was timed, and how numbers are stored where that is not float32. */
+static const char *stored_name(bench *b, const char *name, char *text, size_t size) {
+  vkf_model_info info;
+  vkf_model_get_info(b->session.model, &info);
+  const bool is_f32 = strcmp(info.weights, "f32") == 0, is_f32_cache = strcmp(info.kv_cache, "f32") == 0;
+  snprintf(text, size, "%s%s%s%s%s", name, is_f32 ? "" : ", weights ", is_f32 ? "" : info.weights,
+           is_f32_cache ? "" : ", cache ", is_f32_cache ? "" : info.kv_cache);
+  return text;
+}
+
 static void add_row(bench *b, const char *problem, const char *name, const vkf_pass_info *pass, double ratio,
                     double *ns, uint32_t n, size_t n_tokens) {
+  char variant[96];
+  vkf_model_info info;
+  vkf_model_get_info(b->session.model, &info);
   vkf_bench_row row = {.problem = problem,
-                       .variant = name,
+                       .variant = stored_name(b, name, variant, sizeof variant),
                        .clock = "call",
                        .flops = pass->flops,
                        .bytes = pass->bytes,
                        .ratio = ratio,
                        .n_runs = n};
   bench_summarize(&row, ns);
-  bench_add(b, &row, n ? json_pack("{s:f}", "tokens_per_s", (double)n_tokens * 1e9 / row.median_ns) : NULL);
+  bench_add(b, &row,
+            n ? json_pack("{s:f, s:I}", "tokens_per_s", (double)n_tokens * 1e9 / row.median_ns, "run_bytes",
+                          (json_int_t)info.run_bytes)
+              : NULL);
 }
 
 static int time_size(bench *b, const char *kind, size_t n_sequences, size_t length,
@@ -270,14 +286,15 @@ static int golden_texts(const char *folder, texts *t) {
   return exit_code;
 }
 
-static int time_translate(bench *b, const texts *t) {
+static int time_translate(bench *b, const texts *t, double ratio) {
   static const char greedy[] = "{\"num_beams\": 1}";
   const vkf_generate_params params = {.config_json = greedy};
   double seconds = b->args->seconds > 0 ? b->args->seconds : 2, begin = tool_seconds(), start = begin;
   double *ns = calloc(MAX_RUNS, sizeof *ns);
   vkf_status status = ns ? VKF_OK : VKF_ERROR_MEMORY;
-  vkf_bench_row row = {.variant = "greedy, batches of 32", .clock = "call"};
-  char problem[160];
+  char problem[160], variant[96];
+  vkf_bench_row row = {
+      .variant = stored_name(b, "greedy, batches of 32", variant, sizeof variant), .clock = "call", .ratio = ratio};
   snprintf(problem, sizeof problem, "translate sentences %zu", t->n);
   row.problem = problem;
   for (bool warm = false; status == VKF_OK && row.n_runs < MAX_RUNS;) {
@@ -318,7 +335,7 @@ int bench_translate(bench *b) {
   }
   if (exit_code == TOOL_OK && !(worst <= 1))
     exit_code = tool_error("translate: a node is over its bound (err/bound %.3g): not timed", worst);
-  if (exit_code == TOOL_OK) exit_code = time_translate(b, &t);
+  if (exit_code == TOOL_OK) exit_code = time_translate(b, &t, worst);
   texts_finish(&t);
   vkf_model_close(&b->session.model);
   return exit_code;

@@ -77,6 +77,12 @@ static json_t *row_json(const bench *b, const vkf_bench_row *row, double gflops,
                    "peak_share", row->n_runs ? share_of_roof(b, row, gflops, gbytes) : 0.0, "command", command);
 }
 
+/* A figure, or that there is none. */
+static const char *known(const char *format, double figure, char text[24]) {
+  snprintf(text, 24, figure > 0 ? format : "-", figure);
+  return text;
+}
+
 static void print_row(bench *b, const vkf_bench_row *row, double gflops, double gbytes, const json_t *more) {
   if (strcmp(b->problem, row->problem) != 0) {
     snprintf(b->problem, sizeof b->problem, "%s", row->problem);
@@ -87,13 +93,16 @@ static void print_row(bench *b, const vkf_bench_row *row, double gflops, double 
     printf("%-40s WRONG: err/bound %.3g, not timed\n", row->variant, row->ratio);
     return;
   }
-  printf("%-40s %6u %11.1f %11.1f %11.1f %9.2f %8.2f %5.0f%% %10.2e %s", row->variant, row->n_runs, row->min_ns / 1e3,
-         row->median_ns / 1e3, row->p90_ns / 1e3, gflops, gbytes, 100 * share_of_roof(b, row, gflops, gbytes),
-         row->ratio, row->clock);
+  char figures[3][24];
+  const double share = share_of_roof(b, row, gflops, gbytes);
+  printf("%-40s %6u %11.1f %11.1f %11.1f %9s %8s %6s %10.2e %s", row->variant, row->n_runs, row->min_ns / 1e3,
+         row->median_ns / 1e3, row->p90_ns / 1e3, known("%.2f", gflops, figures[0]), known("%.2f", gbytes, figures[1]),
+         known("%.0f%%", 100 * share, figures[2]), row->ratio, row->clock);
   const char *key;
   json_t *value;
   json_object_foreach((json_t *)(uintptr_t)more, key, value) {
     if (json_is_real(value)) printf("  %.1f %.*s/s", json_real_value(value), (int)strcspn(key, "_"), key);
+    if (json_is_integer(value)) printf("  %.1f MB", (double)json_integer_value(value) / 1e6);
   }
   putchar('\n');
   fflush(stdout);

@@ -3,10 +3,14 @@
  * The measuring is done by a child, this program once more as `tune --worker`: a kernel that hangs on a CPU driver
  * cannot be cancelled, but its process can. Invariant: a time is kept only of a kernel whose result was within its
  * bound.
+ *
+ * What a run would take now is measured first. What then takes several times as long as the best is run once only; and
+ * when a kernel reaches a roof of the device, which is measured first of all, those that read the same packing are not
+ * measured any more.
  */
 #define _POSIX_C_SOURCE 200809L
 
-#include <errno.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,8 +37,12 @@ typedef struct tuning {
   problem *problems;
   size_t n_problems, n_candidates, n_done;
   double began, seconds, limit;
+  double peak_gflops, peak_gbytes; /* the roofs; 0: not measured */
   bool failed, wrong;
 } tuning;
+
+enum { HOPELESS = 3 }; /* as many times as long as the best so far: not worth a second run */
+static const double AT_ROOF = 0.9;
 
 /* ---- what to measure --------------------------------------------------------------------------------------------- */
 
@@ -65,17 +73,19 @@ static void on_kernel(void *user, const vkf_kernel_info *kernel) {
   candidate *c = &grown[p->n++];
   *c = (candidate){.rank = kernel->rank};
   snprintf(c->name, sizeof c->name, "%s", kernel->name);
-  if (kernel->rank != 1) return;
-  candidate first = *c;
-  memmove(grown + 1, grown, (p->n - 1) * sizeof *grown);
-  grown[0] = first;
+}
+
+/* As they rank now; those that read another packing last. */
+static int by_rank(const void *a, const void *b) {
+  const uint32_t x = ((const candidate *)a)->rank - 1, y = ((const candidate *)b)->rank - 1; /* rank 0: the largest */
+  return (x > y) - (x < y);
 }
 
 static int model_problems(tuning *t, bool full) {
   static const struct {
     size_t batch, length;
     bool full; /* only at that level */
-  } sizes[] = {{1, 32, false}, {8, 32, false}, {1, 128, true}, {4, 64, true}, {32, 32, true}};
+  } sizes[] = {{1, 32, false}, {32, 32, false}, {8, 32, true}, {1, 128, true}, {4, 64, true}};
   int exit_code = tool_session_open_model(&t->session, t->args->operands[0]);
   for (size_t i = 0; i < sizeof sizes / sizeof sizes[0] && exit_code == TOOL_OK; i++) {
     if (sizes[i].full && !full) continue;
@@ -114,6 +124,7 @@ static int find_candidates(tuning *t) {
     t->n_problems = i + 1; /* on_kernel adds to the last one */
     vkf_status status = vkf_device_list_kernels(t->session.device, p.text, on_kernel, t);
     if (status != VKF_OK) return tool_session_fail(&t->session, status, p.text);
+    if (all[i].n) qsort(all[i].candidates, all[i].n, sizeof *all[i].candidates, by_rank);
   }
   t->n_problems = 0;
   for (size_t i = 0; i < n; i++) {
@@ -150,27 +161,39 @@ static double seconds_left(const tuning *t) {
   return t->n_done ? (tool_seconds() - t->began) / (double)t->n_done * (double)(t->n_candidates - t->n_done) : 0;
 }
 
-static void complain(tuning *t, const problem *p, const tool_measure *m) {
+static void complain(tuning *t, const char *problem, const tool_measure *m) {
   if (m->outcome == TOOL_MEASURE_HUNG)
-    tool_error("%s: %s gave no answer within %g s and is left out", p->text, m->kernel, t->limit);
+    tool_error("%s: %s gave no answer within %g s and is left out", problem, m->kernel, t->limit);
   if (m->outcome == TOOL_MEASURE_DIED)
-    tool_error("%s: %s ended the process that measured it and is left out", p->text, m->kernel);
-  if (m->outcome == TOOL_MEASURE_FAILED) tool_error("%s: %s is left out: %s", p->text, m->kernel, m->message);
+    tool_error("%s: %s ended the process that measured it and is left out", problem, m->kernel);
+  if (m->outcome == TOOL_MEASURE_FAILED) tool_error("%s: %s is left out: %s", problem, m->kernel, m->message);
   if (m->outcome == TOOL_MEASURE_WRONG)
-    tool_error("%s: %s is WRONG, err/bound %.3g, and is left out", p->text, m->kernel, m->ratio);
+    tool_error("%s: %s is WRONG, err/bound %.3g, and is left out", problem, m->kernel, m->ratio);
   t->wrong = t->wrong || m->outcome == TOOL_MEASURE_WRONG;
 }
 
-static int measure(tuning *t, const problem *p, candidate *c) {
-  tool_progress(&t->session, "%zu of %zu: %s %s, %.0f s left", t->n_done + 1, t->n_candidates, p->text, c->name,
-                seconds_left(t));
-  c->result = (tool_measure){.kernel = c->name};
-  int exit_code = tool_worker_measure(&t->worker, p->text, &c->result, 1, t->seconds, t->limit);
-  tool_progress_end(&t->session);
-  t->n_done++;
-  if (exit_code == TOOL_OK) complain(t, p, &c->result);
-  c->was_measured = exit_code == TOOL_OK && c->result.outcome == TOOL_MEASURE_DONE;
+/* The roofs, by the child: nothing runs on the device meanwhile. */
+static int measure_roofs(tuning *t) {
+  tool_measure roofs[] = {{.kernel = "fma"}, {.kernel = "multiply-add"}, {.kernel = "copy"}};
+  const size_t n = sizeof roofs / sizeof roofs[0];
+  int exit_code = tool_worker_measure(&t->worker, "peak", roofs, n, (tool_patience){t->seconds, t->limit, 0});
+  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
+    complain(t, "peak", &roofs[i]);
+    if (roofs[i].outcome != TOOL_MEASURE_DONE) continue;
+    if (roofs[i].flops > 0)
+      t->peak_gflops = fmax(t->peak_gflops, roofs[i].flops / roofs[i].ns);
+    else
+      t->peak_gbytes = fmax(t->peak_gbytes, roofs[i].bytes / roofs[i].ns);
+  }
   return exit_code;
+}
+
+/* The roof of copies is one of kernels that move as much as the copies do, so that caches help both alike. */
+static bool is_at_roof(const tuning *t, const tool_measure *m) {
+  const double copied = 64 << 20;
+  if (m->outcome != TOOL_MEASURE_DONE) return false;
+  return (t->peak_gflops > 0 && m->flops / m->ns > AT_ROOF * t->peak_gflops) ||
+         (t->peak_gbytes > 0 && m->bytes >= copied && m->bytes / m->ns > AT_ROOF * t->peak_gbytes);
 }
 
 static const candidate *best_of(const problem *p) {
@@ -181,10 +204,23 @@ static const candidate *best_of(const problem *p) {
   return best;
 }
 
+static int measure(tuning *t, const problem *p, candidate *c) {
+  const candidate *best = best_of(p);
+  tool_progress(&t->session, "%zu of %zu: %s %s, %.0f s left", t->n_done + 1, t->n_candidates, p->text, c->name,
+                seconds_left(t));
+  c->result = (tool_measure){.kernel = c->name};
+  int exit_code = tool_worker_measure(&t->worker, p->text, &c->result, 1,
+                                      (tool_patience){t->seconds, t->limit, best ? HOPELESS * best->result.ns : 0});
+  tool_progress_end(&t->session);
+  if (exit_code == TOOL_OK) complain(t, p->text, &c->result);
+  c->was_measured = exit_code == TOOL_OK && c->result.outcome == TOOL_MEASURE_DONE;
+  return exit_code;
+}
+
 /* Those that are close to the best one once more, in turns, so that no drift of the machine decides between them. */
 static int run_off(tuning *t, problem *p) {
   enum { MAX = 6 };
-  const double close_to = 1.25;
+  const double close_to = 2;
   tool_measure again[MAX];
   candidate *of[MAX];
   size_t n = 0;
@@ -195,9 +231,9 @@ static int run_off(tuning *t, problem *p) {
     again[n++] = (tool_measure){.kernel = p->candidates[i].name};
   }
   if (n < 2) return TOOL_OK;
-  int exit_code = tool_worker_measure(&t->worker, p->text, again, n, t->seconds, t->limit);
+  int exit_code = tool_worker_measure(&t->worker, p->text, again, n, (tool_patience){t->seconds, t->limit, 0});
   for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
-    complain(t, p, &again[i]);
+    complain(t, p->text, &again[i]);
     of[i]->result = again[i];
     of[i]->was_measured = again[i].outcome == TOOL_MEASURE_DONE;
   }
@@ -219,13 +255,20 @@ static int keep(tuning *t, const problem *p) {
 static int tune_problem(tuning *t, problem *p) {
   const candidate *now = &p->candidates[0];
   int exit_code = TOOL_OK;
-  for (size_t i = 0; i < p->n && exit_code == TOOL_OK; i++) exit_code = measure(t, p, &p->candidates[i]);
+  bool at_roof = false;
+  for (size_t i = 0; i < p->n && exit_code == TOOL_OK; i++) {
+    candidate *c = &p->candidates[i];
+    if (!at_roof || !c->rank) exit_code = measure(t, p, c);
+    at_roof = at_roof || is_at_roof(t, &c->result);
+    t->n_done++;
+  }
   if (exit_code == TOOL_OK) exit_code = run_off(t, p);
   const candidate *best = best_of(p);
   if (exit_code != TOOL_OK || !best) return exit_code;
   printf("%4zu/%zu %4.0f s left  %-26s %-34s %10.1f us", t->n_done, t->n_candidates, seconds_left(t), p->text,
          best->name, best->result.ns / 1e3);
   if (best != now && now->was_measured) printf("  %.2f x %s", now->result.ns / best->result.ns, now->name);
+  if (at_roof) printf("  at the roof");
   printf("\n");
   fflush(stdout);
   return keep(t, p);
@@ -238,8 +281,9 @@ static int tune_all(tuning *t) {
   printf("%s (%s)\n%zu problems, %zu candidates, about %.0f s and what the driver takes to compile them\n", info->name,
          info->driver, t->n_problems, t->n_candidates, (double)t->n_candidates * t->seconds);
   fflush(stdout);
-  t->began = tool_seconds();
   exit_code = tool_worker_init(&t->worker, &t->session, t->args);
+  if (exit_code == TOOL_OK && t->n_problems) exit_code = measure_roofs(t);
+  t->began = tool_seconds();
   for (size_t i = 0; i < t->n_problems && exit_code == TOOL_OK; i++) exit_code = tune_problem(t, &t->problems[i]);
   tool_worker_finish(&t->worker);
   return exit_code == TOOL_OK && t->wrong ? TOOL_FAILED : exit_code;
@@ -298,7 +342,7 @@ const tool_command tool_tune = {
     .examples =
         "  vkformer tune models/en-es\n"
         "  vkformer tune --export mine.json\n",
-    .groups = {&group, &tool_common_options},
+    .groups = {&group, &tool_model_options, &tool_common_options},
     .max_operands = 1,
     .operand = "one MODEL",
     .run = run_tune,

@@ -1,8 +1,8 @@
 /* worker: see worker.h.
  *
- * A request is a line "PROBLEM KERNEL[,KERNEL] SECONDS"; the answer is a line "done KERNEL NS RATIO" or "wrong KERNEL
- * RATIO" for each and a line "end", or a line "failed SENTENCE". When it is ready for the first request the child says
- * "ready".
+ * A request is a line "PROBLEM KERNEL[,KERNEL] SECONDS GIVE-UP-NS"; the answer is a line "done KERNEL NS RATIO FLOPS
+ * BYTES" or "wrong KERNEL RATIO" for each and a line "end", or a line "failed SENTENCE". When it is ready for the first
+ * request the child says "ready".
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -22,20 +22,19 @@
 static void on_row(void *user, const vkf_bench_row *row) {
   (void)user;
   if (row->ratio <= 1 && row->n_runs)
-    printf("done %s %.17g %.17g\n", row->variant, row->median_ns, row->ratio);
+    printf("done %s %.17g %.17g %.17g %.17g\n", row->variant, row->median_ns, row->ratio, row->flops, row->bytes);
   else
     printf("wrong %s %.17g\n", row->variant, row->ratio);
 }
 
 int tool_worker_serve(tool_session *session) {
   char line[2048], problem[128], kernels[1800];
-  double seconds = 0;
+  vkf_bench_params params = {.variant = kernels};
   printf("ready\n");
   fflush(stdout);
   while (fgets(line, sizeof line, stdin)) {
-    if (sscanf(line, "%127s %1799s %lf", problem, kernels, &seconds) != 3)
-      return tool_error("tune --worker: expected PROBLEM KERNEL SECONDS, found %s", line);
-    const vkf_bench_params params = {.variant = kernels, .seconds = seconds};
+    if (sscanf(line, "%127s %1799s %lf %lf", problem, kernels, &params.seconds, &params.give_up_ns) != 4)
+      return tool_error("tune --worker: expected PROBLEM KERNEL SECONDS GIVE-UP-NS, found %s", line);
     vkf_status status = vkf_device_bench(session->device, problem, &params, on_row, NULL);
     if (status == VKF_OK)
       printf("end\n");
@@ -125,29 +124,31 @@ int tool_worker_init(tool_worker *w, tool_session *session, const tool_args *arg
 /* Takes in one line of an answer; false: it was the last. */
 static bool parse_answer(const char *line, tool_measure *kernels, size_t n) {
   char name[128] = "";
-  double ns = 0, ratio = 0;
-  const bool is_done = sscanf(line, "done %127s %lf %lf", name, &ns, &ratio) == 3;
-  if (!is_done && sscanf(line, "wrong %127s %lf", name, &ratio) != 2) {
+  tool_measure m = {.outcome = TOOL_MEASURE_DONE};
+  if (sscanf(line, "done %127s %lf %lf %lf %lf", name, &m.ns, &m.ratio, &m.flops, &m.bytes) != 5)
+    m.outcome = TOOL_MEASURE_WRONG;
+  if (m.outcome == TOOL_MEASURE_WRONG && sscanf(line, "wrong %127s %lf", name, &m.ratio) != 2) {
     for (size_t i = 0; i < n; i++) snprintf(kernels[i].message, sizeof kernels[i].message, "%.255s", line);
     return false;
   }
   for (size_t i = 0; i < n; i++) {
     if (strcmp(kernels[i].kernel, name) != 0) continue;
-    kernels[i].outcome = is_done ? TOOL_MEASURE_DONE : TOOL_MEASURE_WRONG;
-    kernels[i].ns = ns;
-    kernels[i].ratio = ratio;
+    m.kernel = kernels[i].kernel;
+    kernels[i] = m;
   }
   return true;
 }
 
 /* The answer to one request; how it ended. */
-static tool_outcome ask(tool_worker *w, const char *problem, tool_measure *kernels, size_t n, double seconds,
+static tool_outcome ask(tool_worker *w, const char *problem, tool_measure *kernels, size_t n, tool_patience patience,
                         double deadline) {
   char request[2048], line[1024];
   size_t size = (size_t)snprintf(request, sizeof request, "%s ", problem);
   for (size_t i = 0; i < n && size < sizeof request; i++)
     size += (size_t)snprintf(request + size, sizeof request - size, "%s%s", i ? "," : "", kernels[i].kernel);
-  if (size < sizeof request) size += (size_t)snprintf(request + size, sizeof request - size, " %.6f\n", seconds);
+  if (size < sizeof request)
+    size +=
+        (size_t)snprintf(request + size, sizeof request - size, " %.6f %.0f\n", patience.seconds, patience.give_up_ns);
   if (size >= sizeof request) return TOOL_MEASURE_FAILED;
   if (write(w->to, request, size) != (ssize_t)size) return TOOL_MEASURE_DIED;
   for (;;) {
@@ -157,12 +158,12 @@ static tool_outcome ask(tool_worker *w, const char *problem, tool_measure *kerne
   }
 }
 
-int tool_worker_measure(tool_worker *w, const char *problem, tool_measure *kernels, size_t n, double seconds,
-                        double limit) {
+int tool_worker_measure(tool_worker *w, const char *problem, tool_measure *kernels, size_t n, tool_patience patience) {
   char line[1024];
-  const double deadline = tool_seconds() + limit;
+  const double deadline = tool_seconds() + patience.limit;
   tool_outcome outcome = TOOL_MEASURE_DONE;
-  for (size_t i = 0; i < n; i++) kernels[i] = (tool_measure){kernels[i].kernel, TOOL_MEASURE_FAILED, 0, 0, ""};
+  for (size_t i = 0; i < n; i++)
+    kernels[i] = (tool_measure){.kernel = kernels[i].kernel, .outcome = TOOL_MEASURE_FAILED};
   if (w->pid <= 0) {
     if (start(w) != TOOL_OK) return TOOL_FAILED;
     outcome = read_line(w, deadline, line, sizeof line);
@@ -171,7 +172,7 @@ int tool_worker_measure(tool_worker *w, const char *problem, tool_measure *kerne
       return tool_error("the process that measures ended before it was ready");
     }
   }
-  if (outcome == TOOL_MEASURE_DONE) outcome = ask(w, problem, kernels, n, seconds, deadline);
+  if (outcome == TOOL_MEASURE_DONE) outcome = ask(w, problem, kernels, n, patience, deadline);
   if (outcome == TOOL_MEASURE_DONE) return TOOL_OK;
   end(w, true);
   for (size_t i = 0; i < n; i++) kernels[i].outcome = outcome;

@@ -17,9 +17,17 @@ typedef enum tool_outcome {
 typedef struct tool_measure {
   const char *kernel; /* asked for; the caller's */
   tool_outcome outcome;
-  double ns, ratio; /* median; err/bound */
+  double ns, ratio;    /* median; err/bound */
+  double flops, bytes; /* of one run */
   char message[256];
 } tool_measure;
+
+/* How long to measure. */
+typedef struct tool_patience {
+  double seconds;    /* of timing a kernel */
+  double limit;      /* for all of a request, in seconds: a child that takes longer hangs */
+  double give_up_ns; /* a kernel whose first run takes longer is not run again; 0: none */
+} tool_patience;
 
 typedef struct tool_worker {
   const tool_args *args;
@@ -32,10 +40,10 @@ typedef struct tool_worker {
 
 /* The child opens the session's device. Starts none yet. */
 int tool_worker_init(tool_worker *worker, tool_session *session, const tool_args *args);
-/* Measures kernels in turns. The child is started where none runs; one that hangs or died is gone afterwards. limit:
- * seconds for all of them. TOOL_FAILED after a message if no child can be started. */
-int tool_worker_measure(tool_worker *worker, const char *problem, tool_measure *kernels, size_t n, double seconds,
-                        double limit);
+/* Measures kernels in turns. The child is started where none runs; one that hangs or died is gone afterwards.
+ * TOOL_FAILED after a message if no child can be started. */
+int tool_worker_measure(tool_worker *worker, const char *problem, tool_measure *kernels, size_t n,
+                        tool_patience patience);
 /* Ends the child. */
 void tool_worker_finish(tool_worker *worker);
 

@@ -261,7 +261,8 @@ typedef struct vkf_model_info {
   const char *architecture; /* "encoder-decoder", "encoder", "decoder" */
   uint32_t d_model, n_heads, d_ff, vocab, encoder_layers, decoder_layers, max_positions; /* 0 positions: unlimited */
   uint64_t n_parameters;                                                                 /* tied tensors once */
-  uint64_t file_bytes, device_bytes;
+  uint64_t file_bytes, device_bytes; /* of the weights, in the files and on the device */
+  uint64_t run_bytes; /* on the device, of the caches, intermediate values and results of the last run's sizes */
   const char *weights, *kv_cache; /* how they are stored: "f16"; weights "auto": each as in its file */
   uint8_t has_tokenizer, can_generate;
   size_t n_unused;   /* tensors of the file that nothing asks for */
@@ -475,8 +476,8 @@ typedef void (*vkf_kernel_fn)(void *user, const vkf_kernel_info *kernel);
 /* Every kernel variant of the problem's op, in the order of the table. The strings are valid during the call. */
 VKF_API vkf_status vkf_device_list_kernels(vkf_device *dev, const char *problem, vkf_kernel_fn on_kernel, void *user);
 
-/* The problems of one pass of the model over `batch` rows of `length` tokens and of the steps that decode from it, each
- * once. */
+/* The problems of one pass of the model over `batch` rows of `length` tokens and of the steps that decode from it,
+ * greedily and with the folder's number of beams, each once. */
 typedef void (*vkf_problem_fn)(void *user, const char *problem);
 VKF_API vkf_status vkf_model_list_problems(vkf_model *model, size_t batch, size_t length, vkf_problem_fn on_problem,
                                            void *user);
@@ -505,7 +506,8 @@ typedef struct vkf_bench_params {
                              bindings, push constants, specialization constants, layouts, grid (docs/own-kernels.md) */
   size_t n_shader_words;
   const char *shader_name;
-  uint8_t cold; /* copies of the operands in turn, 256 MiB together, so that no cache holds them */
+  uint8_t cold;      /* copies of the operands in turn, 256 MiB together, so that no cache holds them */
+  double give_up_ns; /* over 0: a variant whose first run takes longer is not run again, and that run is its time */
 } vkf_bench_params;
 
 typedef struct vkf_bench_row {

@@ -213,6 +213,7 @@ static vkf_status time_all(bench *b) {
   for (uint32_t i = 0; i < b->n; i++) {
     candidate *c = &b->candidates[i];
     VKF_TRY(vkf_engine_times_init(&c->times, b->env));
+    c->times.give_up_ns = b->params->give_up_ns;
     if (c->row.ratio <= 1) times[i] = c->times;
   }
   VKF_TRY(vkf_engine_times_take(times, b->n, b->params->seconds > 0 ? b->params->seconds : 0.5, time_run, b));

@@ -106,6 +106,7 @@ void vkf_model_get_info(const vkf_model *m, vkf_model_info *out) {
                           .n_parameters = info->n_parameters,
                           .file_bytes = info->file_bytes,
                           .device_bytes = m->dev->backend->table->weights_bytes(m->weights),
+                          .run_bytes = vkf_engine_programs_bytes(&m->programs),
                           .weights = format_name(m->weight_format),
                           .kv_cache = format_name(m->cache_format),
                           .has_tokenizer = m->tokenizer != NULL,

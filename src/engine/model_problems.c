@@ -67,8 +67,10 @@ vkf_status vkf_model_list_problems(vkf_model *m, size_t batch, size_t length, vk
   if (info->architecture == VKF_ARCHITECTURE_ENCODER) goto done;
   sizes.out = B;
   if (info->architecture == VKF_ARCHITECTURE_DECODER) VKF_TRY(tell_plan(&p, VKF_STAGE_DECODE, &sizes)); /* the prompt */
-  sizes = (vkf_sizes){.B = B, .S = N, .R = B * beams, .T = 1, .past = N - 1, .out = B * beams};
-  VKF_TRY(tell_plan(&p, VKF_STAGE_DECODE, &sizes));
+  for (uint32_t each = 1; each <= beams; each += VKF_MAX(beams - 1, 1)) { /* greedy, and the folder's beams */
+    sizes = (vkf_sizes){.B = B, .S = N, .R = B * each, .T = 1, .past = N - 1, .out = B * each};
+    VKF_TRY(tell_plan(&p, VKF_STAGE_DECODE, &sizes));
+  }
 done:
   vkf_env_free(m->env, p.texts);
   return st;

@@ -191,6 +191,10 @@ vkf_status vkf_engine_run_ready(const vkf_programs *p, const vkf_ready *ready, c
   return p->backend->table->run(ready->program, dims, 0, ready->plan->n_blocks);
 }
 
+uint64_t vkf_engine_programs_bytes(const vkf_programs *p) {
+  return p->capacities ? capacity_bytes(p, p->capacities) : 0;
+}
+
 void vkf_engine_programs_report(const vkf_programs *p) {
   if (p->env->log_level < VKF_LOG_INFO) return;
   for (const vkf_capacity *c = p->capacities; c; c = c->next)

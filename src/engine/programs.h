@@ -54,6 +54,8 @@ vkf_status vkf_engine_write_input(const vkf_programs *programs, const vkf_ready 
                                   const vkf_dims *dims, const void *data);
 /* Runs all blocks. */
 vkf_status vkf_engine_run_ready(const vkf_programs *programs, const vkf_ready *ready, const vkf_dims *dims);
+/* What the capacity that was used last holds on the device; 0: none was. */
+uint64_t vkf_engine_programs_bytes(const vkf_programs *programs);
 /* A line a block at INFO level: how often it was recorded and submitted. */
 void vkf_engine_programs_report(const vkf_programs *programs);
 

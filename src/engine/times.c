@@ -36,11 +36,12 @@ static vkf_status rounds(vkf_times *times, uint32_t n, double seconds, uint32_t 
     for (uint32_t i = 0; i < n; i++) {
       vkf_times *t = &times[i];
       double ns = 0;
-      if (!t->ns || round == VKF_TIMES_MAX || (round >= least && t->total_ns >= seconds * 1e9)) continue;
+      if (!t->ns || t->gave_up || round == VKF_TIMES_MAX || (round >= least && t->total_ns >= seconds * 1e9)) continue;
       VKF_TRY(run(user, i, &ns));
       again = true;
       t->total_ns += ns;
-      if (keep) t->ns[t->n++] = ns;
+      t->gave_up = !keep && round == 0 && t->give_up_ns > 0 && ns > t->give_up_ns;
+      if (keep || t->gave_up) t->ns[t->n++] = ns;
     }
   }
 done:

@@ -298,6 +298,11 @@ static void test_kernels_and_bench(void **state) {
        "--no-roofs --seconds 0.01 --json | grep -c 'err\\|\"ratio\": 0.[0-9]*\\|tokens_per_s\": [1-9]'",
        0, "4\n", ""},
       {"echo 'I am here.' | $V bench translate --stdin --no-roofs --seconds 0.01", 0, "sentences/s", NULL},
+      {"$V bench decoder --layers 1 --d-model 16 --heads 2 --d-ff 24 --vocab 20 --length 9 --tokens 2 --weights int8 "
+       "--kv-cache f16 --no-roofs --seconds 0.01 --json | grep -A22 'step, weights int8, cache f16' | grep run_bytes",
+       0, "run_bytes", ""},
+      {"$V bench matmul --m 3 --n 8 --k 16 --weights bf16 --filter naive --no-roofs --seconds 0.01", 0,
+       "matmul:3,8,16,bf16", ""},
       {"$V bench encoder --norm side", 2, NULL, "--norm: expected post or pre"},
       {"$V bench encoder --d-model 15 --heads 2", 1, NULL, "config.json"},
       {"ls -d ${TMPDIR:-/tmp}/vkformer-bench-* 2>/dev/null", 2, "", ""}, /* nothing is left */

@@ -110,7 +110,7 @@ static void a_child_that_hangs_is_left_behind(void **state) {
   int status = 0;
   assert_int_equal(waitpid(tuner, &status, 0), tuner);
   if (program_ended(status) || !strstr(program_err, "gave no answer within 3 s") || !strstr(program_out, "norm:8,64"))
-    fail_msg("expected one candidate left out, found status %d\n--- out\n%s--- err\n%s---", status, program_out,
+    fail_msg("expected what it measured left out, found status %d\n--- out\n%s--- err\n%s---", status, program_out,
              program_err);
   assert_int_equal(kill(child, 0), -1); /* it is gone */
 }
