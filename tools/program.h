@@ -49,8 +49,8 @@ typedef struct tool_args {
   const char *params, *file, *output, *dtype;
   const char *weights, *kv_cache;
   int trace, list;
-  const char *report;
-  int quick, ops, merge;
+  const char *report, *replay;
+  int quick, ops, merge, bisect;
   int allow_not_finite;
   int json, plan, decode, hidden_states, attentions;
   size_t batch_size, length; /* 0: not given */

@@ -87,8 +87,10 @@ static int validate_device(tool_session *session, const tool_args *args, const c
   return exit_code;
 }
 
-/* The device as before, and where a file is asked for its digest. */
+/* What is asked for on one device; where a file is, its digest as well. */
 static int validate_one(tool_session *session, const tool_args *args, const char *device, json_t *devices) {
+  if (args->bisect) return validate_bisect(session, args, device);
+  if (args->replay) return validate_replay(session, args, device);
   size_t n = json_array_size(devices);
   int exit_code = validate_device(session, args, device, devices);
   if (json_array_size(devices) > n && (args->json_file || args->report))
@@ -119,11 +121,25 @@ static int validate_here(const tool_args *args, json_t *devices) {
   return exit_code;
 }
 
-static int run_validate(const tool_args *args) {
+/* What cannot be asked for together. */
+static int check_args(const tool_args *args) {
+  const bool kept = args->json_file || args->report, alone = args->bisect || args->replay;
   if (!args->merge && args->n_operands > 1)
     return tool_usage_error("validate", "expected at most one model folder, found %zu", args->n_operands);
-  if (args->merge && (args->n_operands == 0 || (!args->report && !args->json_file)))
+  if (args->merge && (args->n_operands == 0 || !kept))
     return tool_usage_error("validate", "--merge: expected files that --json wrote, and --report FILE or --json FILE");
+  if (args->bisect && args->n_operands == 0)
+    return tool_usage_error("validate", "--bisect: expected a model folder, found none");
+  if (args->replay && args->n_operands > 0)
+    return tool_usage_error("validate", "--replay: expected no model folder, found %s", args->operands[0]);
+  if (alone && (kept || args->merge || args->quick || args->ops || (args->bisect && args->replay)))
+    return tool_usage_error("validate", "--%s goes without --quick, --ops, --json, --report, --merge and --%s",
+                            args->bisect ? "bisect" : "replay", args->bisect ? "replay" : "bisect");
+  return TOOL_OK;
+}
+
+static int run_validate(const tool_args *args) {
+  if (check_args(args) != TOOL_OK) return TOOL_USAGE;
   json_t *devices = json_array();
   int exit_code = args->merge ? validate_merge(args, devices) : validate_here(args, devices);
   if (!validate_same_digests(devices)) exit_code = TOOL_FAILED;
@@ -144,6 +160,13 @@ static const tool_option options[] = {
     {"ops", 0, TOOL_FLAG, offsetof(tool_args, ops), NULL, "with MODEL: every op as well"},
     {"json", 0, TOOL_TEXT, offsetof(tool_args, json_file), "FILE", "every case and node as JSON, and a digest"},
     {"report", 0, TOOL_TEXT, offsetof(tool_args, report), "FILE", "the same as a page that needs no other file"},
+    {"bisect", 0, TOOL_FLAG, offsetof(tool_args, bisect), NULL,
+     "the first node of MODEL over its bound: its op, kernel, tile and\nworst element, and a folder with it that "
+     "replays it"},
+    {"output", 'o', TOOL_TEXT, offsetof(tool_args, output), "NAME",
+     "of --bisect: the folder is NAME-DEVICE; default bisect"},
+    {"replay", 0, TOOL_TEXT, offsetof(tool_args, replay), "FOLDER",
+     "the node in such a folder, alone, on any device: exit 0 where\nit is right"},
     {"merge", 0, TOOL_FLAG, offsetof(tool_args, merge), NULL,
      "judge nothing: the operands are files that --json wrote, whose\ndevices come together in --report or --json"},
 };
@@ -152,7 +175,7 @@ static const tool_option_group group = TOOL_GROUP("Options", options);
 const tool_command tool_validate = {
     .name = "validate",
     .summary = "Judge every op, and every node of a model, against the scalar path",
-    .usage = "[MODEL] [OPTION]... | --merge FILE... --report FILE",
+    .usage = "[MODEL] [OPTION]... | MODEL --bisect | --replay FOLDER | --merge FILE... --report FILE",
     .text =
         "err/bound is the largest error of an element over the bound derived for it; above 1 is a fault.\n"
         "Every node is judged on the inputs that the device really had. drift is the distance of the\n"
@@ -162,6 +185,8 @@ const tool_command tool_validate = {
     .examples =
         "  vkformer validate models/en-es --device all --ops --report validation.html\n"
         "  vkformer validate --quick\n"
+        "  vkformer validate models/en-es --bisect --device swiftshader\n"
+        "  vkformer validate --replay bisect-swiftshader --device all\n"
         "  vkformer validate --merge here.json there.json --report both.html\n",
     .groups = {&group, &tool_model_options, &tool_common_options},
     .max_operands = 64,

@@ -410,6 +410,17 @@ typedef struct vkf_validate_params {
 VKF_API vkf_status vkf_device_validate(vkf_device *dev, const vkf_validate_params *params, vkf_validate_fn on_row,
                                        void *user, double *worst);
 
+/* The walk of vkf_device_validate() through a model's nodes, up to the first one that is over its bound. *fault: that
+ * node with the inputs that it had, NULL if there is none. Its text is JSON: "op", "params", "sizes", "capacity",
+ * "operands", "variant" and "worst", the element that is farthest over its bound (expected, found, error, bound, and of
+ * a matmul its tile). Its arrays are the operands by their names, and for each output NAME what it should have been,
+ * NAME.exact, and how far off it may be, NAME.bound (float64). */
+VKF_API vkf_status vkf_model_bisect(vkf_model *model, vkf_validate_fn on_row, void *user, vkf_result **fault);
+/* Runs such a node alone, on its variant where that fits this device, else on the one that is chosen here; *out is the
+ * same description of this run. VKF_ERROR_FORMAT or VKF_ERROR_ARGUMENT for a description or arrays that are no node. */
+VKF_API vkf_status vkf_device_replay(vkf_device *dev, const char *node_json, const vkf_array *arrays, size_t n_arrays,
+                                     vkf_result **out);
+
 /* One plan that a call ran. */
 typedef struct vkf_pass_info {
   const char *stage;   /* "encode" or "decode" */

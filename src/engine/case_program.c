@@ -1,26 +1,39 @@
 #include "engine/case_program.h"
 
-vkf_status vkf_engine_case_program_init(vkf_backend *backend, const vkf_case *c, const char *variant,
-                                        vkf_case_program *out) {
+static void destroy(vkf_case_program *p) {
+  if (p->program) p->backend->table->program_destroy(&p->program);
+  if (p->weights) p->backend->table->weights_destroy(&p->weights);
+}
+
+vkf_status vkf_engine_case_program_ready(vkf_case_program *p, vkf_backend *backend, const char *variant) {
   vkf_status st = VKF_OK;
   const vkf_backend_table *b = backend->table;
   const vkf_program_options options = {.keep_all = true, .variant = variant};
-  *out = (vkf_case_program){.backend = backend};
-  VKF_TRY(vkf_case_make(backend->env, c, &out->run));
-  VKF_TRY(b->weights_create(backend, &out->run.weights, variant, &out->weights));
-  st = b->program_create(backend, &out->run.plan, out->weights, NULL, &options, &out->program);
+  destroy(p);
+  p->backend = backend;
+  VKF_TRY(b->weights_create(backend, &p->run.weights, variant, &p->weights));
+  st = b->program_create(backend, &p->run.plan, p->weights, NULL, &options, &p->program);
   if (st == VKF_ERROR_ARGUMENT && variant) {
     vkf_env_clear(backend->env);
     return VKF_OK;
   }
   VKF_TRY(st);
-  VKF_TRY(b->poison(out->program));
+  VKF_TRY(b->poison(p->program));
+done:
+  return st;
+}
+
+vkf_status vkf_engine_case_program_init(vkf_backend *backend, const vkf_case *c, const char *variant,
+                                        vkf_case_program *out) {
+  vkf_status st = VKF_OK;
+  *out = (vkf_case_program){0};
+  VKF_TRY(vkf_case_make(backend->env, c, &out->run));
+  VKF_TRY(vkf_engine_case_program_ready(out, backend, variant));
 done:
   return st;
 }
 
 void vkf_engine_case_program_finish(vkf_case_program *p) {
-  if (p->program) p->backend->table->program_destroy(&p->program);
-  if (p->weights) p->backend->table->weights_destroy(&p->weights);
+  destroy(p);
   vkf_case_finish(&p->run);
 }

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "engine/opened.h"
+#include "engine/replay.h"
 #include "engine/validate.h"
 #include "engine/walk.h"
 #include "ref/ref.h"
@@ -138,7 +139,7 @@ done:
 }
 
 /* Judges a node and adds it to its block. */
-static vkf_status judge_node(vkf_validation *v, vkf_walk *dev, const vkf_walk *ref, uint32_t n,
+static vkf_status judge_node(vkf_validation *v, const pass *p, vkf_walk *dev, const vkf_walk *ref, uint32_t n,
                              vkf_validate_row *block) {
   vkf_status st = VKF_OK;
   const vkf_node *node = &dev->plan->nodes[n];
@@ -155,25 +156,26 @@ static vkf_status judge_node(vkf_validation *v, vkf_walk *dev, const vkf_walk *r
   row.seconds = 0;
   row.ratio = j.ratio;
   row.drift = -1;
-  vkf_engine_walk_warn(dev, n, &j, row.name);
+  if (!v->bisect) vkf_engine_walk_warn(dev, n, &j, row.name);
   if (out->kind == VKF_SLOT_TEMP && out->dtype == VKF_F32)
     block->drift = row.drift = vkf_engine_walk_drift(dev, ref, node->out[0]);
   vkf_engine_validate_add(block, &row);
   vkf_engine_validate_report(v, &row);
+  if (v->bisect && !(j.ratio <= 1)) VKF_TRY(vkf_engine_replay_write(v->dev, dev, n, &j, p->name, &v->fault));
 done:
   return st;
 }
 
 static vkf_status judge_pass(vkf_validation *v, const pass *p, vkf_walk *dev, const vkf_walk *ref) {
   vkf_status st = VKF_OK;
-  for (uint32_t b = 0; b < dev->plan->n_blocks; b++) {
+  for (uint32_t b = 0; b < dev->plan->n_blocks && !v->fault; b++) {
     const vkf_block *block = &dev->plan->blocks[b];
     char name[96];
     vkf_validate_row row = {
         .scope = "block", .name = name, .part = "", .op = "", .variant = "", .format = "", .drift = -1};
     snprintf(name, sizeof name, "%s %s", p->name, block->name);
-    for (uint32_t n = block->first_node; n < block->first_node + block->n_nodes; n++)
-      VKF_TRY(judge_node(v, dev, ref, n, &row));
+    for (uint32_t n = block->first_node; n < block->first_node + block->n_nodes && !v->fault; n++)
+      VKF_TRY(judge_node(v, p, dev, ref, n, &row));
     vkf_engine_validate_report(v, &row);
   }
 done:
@@ -239,7 +241,7 @@ static vkf_status validate_model(vkf_validation *v, const vkf_model *model) {
         .top_k = info->has_head ? VKF_MIN(2 * BEAMS, info->target_vocab) : 0},
        {.B = B, .S = two ? S : 1, .R = R, .T = 1, .past = T, .out = R}},
   };
-  for (size_t i = 0; i < VKF_COUNT(passes); i++) {
+  for (size_t i = 0; i < VKF_COUNT(passes) && !v->fault; i++) {
     bool encode = passes[i].request.stage == VKF_STAGE_ENCODE;
     if (encode ? info->architecture != VKF_ARCHITECTURE_DECODER : decodes) VKF_TRY(validate_pass(v, sides, &passes[i]));
   }
@@ -254,7 +256,7 @@ done:
 vkf_status vkf_device_validate(vkf_device *dev, const vkf_validate_params *params, vkf_validate_fn on_row, void *user,
                                double *worst) {
   vkf_status st = VKF_OK;
-  vkf_validation v = {.env = &dev->ctx->env, .backend = dev->backend, .on_row = on_row, .user = user};
+  vkf_validation v = {.env = &dev->ctx->env, .dev = dev, .backend = dev->backend, .on_row = on_row, .user = user};
   const vkf_model *model = params ? params->model : NULL;
   vkf_env_clear(v.env);
   if (model && model->dev != dev)
@@ -267,5 +269,16 @@ vkf_status vkf_device_validate(vkf_device *dev, const vkf_validate_params *param
   if (model) VKF_TRY(validate_model(&v, model));
 done:
   *worst = v.worst;
+  return st;
+}
+
+vkf_status vkf_model_bisect(vkf_model *model, vkf_validate_fn on_row, void *user, vkf_result **fault) {
+  vkf_device *dev = model->dev;
+  vkf_validation v = {
+      .env = model->env, .dev = dev, .backend = dev->backend, .on_row = on_row, .user = user, .bisect = true};
+  vkf_env_clear(v.env);
+  vkf_status st = validate_model(&v, model);
+  if (st) vkf_result_destroy(&v.fault);
+  *fault = v.fault;
   return st;
 }

@@ -6,10 +6,13 @@
 
 typedef struct vkf_validation {
   vkf_env *env;
-  vkf_backend *backend;
+  const vkf_device *dev;
+  vkf_backend *backend;   /* the device's */
   vkf_validate_fn on_row; /* may be NULL */
   void *user;
-  double worst; /* the largest ratio so far; infinite after one that is not a number */
+  double worst;      /* the largest ratio so far; infinite after one that is not a number */
+  bool bisect;       /* ends at the first node over its bound */
+  vkf_result *fault; /* that node (replay.h); NULL: none so far */
 } vkf_validation;
 
 void vkf_engine_validate_report(vkf_validation *v, const vkf_validate_row *row);

@@ -5,7 +5,7 @@
 
 #include "ref/ref.h"
 
-static vkf_status copy_slot(vkf_walk *w, uint32_t i, const vkf_weight_source *weights) {
+static vkf_status copy_slot(vkf_walk *w, uint32_t i) {
   vkf_status st = VKF_OK;
   const vkf_slot *s = &w->plan->slots[i];
   void *dense = NULL;
@@ -17,7 +17,7 @@ static vkf_status copy_slot(vkf_walk *w, uint32_t i, const vkf_weight_source *we
   w->owned[i] = true;
   if (!w->bases[i]) VKF_FAIL(w->env, VKF_ERROR_MEMORY, "no memory to look at %s", s->name);
   if (s->kind == VKF_SLOT_WEIGHT) {
-    VKF_TRY(vkf_weight_load(w->env, weights, s->index, w->bases[i]));
+    VKF_TRY(vkf_weight_load(w->env, w->weights, s->index, w->bases[i]));
     goto done;
   }
   dense = vkf_env_alloc(w->env, vkf_slot_elements(s), vkf_dtype_bytes(s->dtype));
@@ -32,11 +32,11 @@ done:
 vkf_status vkf_engine_walk_init(vkf_walk *w, vkf_env *env, vkf_backend *backend, const vkf_plan *plan,
                                 vkf_program *program, const vkf_dims *dims, const vkf_weight_source *weights) {
   vkf_status st = VKF_OK;
-  *w = (vkf_walk){.env = env, .backend = backend, .plan = plan, .program = program, .dims = dims};
+  *w = (vkf_walk){.env = env, .backend = backend, .plan = plan, .program = program, .dims = dims, .weights = weights};
   w->bases = vkf_env_alloc(env, plan->n_slots, sizeof *w->bases);
   w->owned = vkf_env_alloc(env, plan->n_slots, sizeof *w->owned);
   if (!w->bases || !w->owned) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory to look at a run");
-  for (uint32_t i = 0; i < plan->n_slots; i++) VKF_TRY(copy_slot(w, i, weights));
+  for (uint32_t i = 0; i < plan->n_slots; i++) VKF_TRY(copy_slot(w, i));
 done:
   return st;
 }

@@ -12,11 +12,12 @@ typedef struct vkf_walk {
   const vkf_plan *plan;
   vkf_program *program; /* made with keep_all */
   const vkf_dims *dims;
+  const vkf_weight_source *weights;
   void **bases; /* [n_slots], capacity strides */
   bool *owned;  /* [n_slots] */
 } vkf_walk;
 
-/* weights: of the plan, may have no weight. */
+/* weights: of the plan, may have no weight; it outlives the walk, as all that is given here. */
 vkf_status vkf_engine_walk_init(vkf_walk *walk, vkf_env *env, vkf_backend *backend, const vkf_plan *plan,
                                 vkf_program *program, const vkf_dims *dims, const vkf_weight_source *weights);
 void vkf_engine_walk_finish(vkf_walk *walk);

@@ -1,7 +1,7 @@
 /* op: names and dimensions.
  *
- * Owns the words for ops and activations and the products among the dimensions. Invariant: every array here is made of
- * the one list, so a new row of it needs no line in this file.
+ * Owns the words for ops, activations and dimensions and the products among the dimensions. Invariant: every array here
+ * is made of the one list, so a new row of it needs no line in this file.
  */
 #include "op/op.h"
 
@@ -21,6 +21,12 @@ static const char *const activations[VKF_ACT_COUNT] = {
     [VKF_ACT_RELU2] = "relu2",
 };
 
+static const char *const dimensions[VKF_DIM_COUNT] = {
+    [VKF_DIM_ONE] = "1",     [VKF_DIM_ZERO] = "0",    [VKF_DIM_B] = "B",         [VKF_DIM_S] = "S",
+    [VKF_DIM_BS] = "BS",     [VKF_DIM_R] = "R",       [VKF_DIM_T] = "T",         [VKF_DIM_RT] = "RT",
+    [VKF_DIM_PAST] = "PAST", [VKF_DIM_KEYS] = "KEYS", [VKF_DIM_BEAMS] = "BEAMS", [VKF_DIM_OUT] = "OUT",
+};
+
 const char *vkf_op_name(vkf_op op) {
   return (unsigned)op < VKF_OP_COUNT ? names[op] : "?";
 }
@@ -34,6 +40,10 @@ vkf_op vkf_op_find(const char *name) {
 
 const char *vkf_activation_name(vkf_activation act) {
   return (unsigned)act < VKF_ACT_COUNT ? activations[act] : "?";
+}
+
+const char *vkf_dim_name(vkf_dim dim) {
+  return (unsigned)dim < VKF_DIM_COUNT ? dimensions[dim] : "?";
 }
 
 vkf_dims vkf_dims_make(const vkf_sizes *sizes) {

@@ -40,6 +40,7 @@ typedef enum vkf_dim {
   VKF_DIM_OUT,   /* rows that reach the head */
   VKF_DIM_COUNT
 } vkf_dim;
+const char *vkf_dim_name(vkf_dim dim); /* "BS"; "1" and "0" for the numbers */
 
 typedef struct vkf_dims {
   uint32_t v[VKF_DIM_COUNT];

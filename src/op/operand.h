@@ -9,6 +9,12 @@ static inline vkf_extent fixed(uint32_t n) {
   return (vkf_extent){VKF_DIM_ONE, n};
 }
 
+/* first + n * width; UINT32_MAX, which no operand has, for whatever is larger. */
+static inline uint32_t reach(uint32_t first, uint32_t n, uint32_t width) {
+  uint64_t end = first + (uint64_t)n * width;
+  return end < UINT32_MAX ? (uint32_t)end : UINT32_MAX;
+}
+
 static inline vkf_extent along(vkf_dim dim, const vkf_dims *cap) {
   return (vkf_extent){dim, cap->v[dim]};
 }

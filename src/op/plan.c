@@ -125,11 +125,10 @@ done:
 /* ---- nodes ------------------------------------------------------------------------------------------------------- */
 
 static void append_extents(vkf_text *text, const vkf_extent *extent, uint32_t rank) {
-  static const char *const names[VKF_DIM_COUNT] = {"",  "0",  "B",    "S",    "BS",    "R",
-                                                   "T", "RT", "PAST", "KEYS", "BEAMS", "OUT"};
   for (uint32_t i = 0; i < rank; i++) {
-    const char *comma = i > 0 ? "," : "", *name = names[extent[i].dim];
-    vkf_text_printf(text, *name ? "%s%s=%u" : "%s%s%u", comma, name, extent[i].cap);
+    if (i > 0) vkf_text_append(text, ",", 1);
+    if (extent[i].dim != VKF_DIM_ONE) vkf_text_printf(text, "%s=", vkf_dim_name(extent[i].dim));
+    vkf_text_printf(text, "%u", extent[i].cap);
   }
 }
 

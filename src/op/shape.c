@@ -96,7 +96,7 @@ static vkf_status attention_inputs(vkf_env *env, const char *node, const vkf_att
              (int)p->queries);
   }
   vkf_extent kv_seqs = along(p->shared == VKF_DIM_BEAMS ? VKF_DIM_B : p->seqs, cap), keys = along(p->keys, cap);
-  out->in[VKF_ATTENTION_Q] = loose(matrix("q", VKF_F32, rows, fixed(p->q_column + p->n_heads * p->key_width)));
+  out->in[VKF_ATTENTION_Q] = loose(matrix("q", VKF_F32, rows, fixed(reach(p->q_column, p->n_heads, p->key_width))));
   out->in[VKF_ATTENTION_K] = (vkf_operand_shape){
       .name = "k",
       .rank = 4,
@@ -125,7 +125,7 @@ vkf_status vkf_op_shape_attention(vkf_env *env, const char *node, const vkf_para
   out->in[VKF_ATTENTION_V] = out->in[VKF_ATTENTION_K];
   out->in[VKF_ATTENTION_V].name = "v";
   out->in[VKF_ATTENTION_V].extent[3] = fixed(p->value_width);
-  out->out[0] = matrix("out", VKF_F32, query_rows(p, cap), fixed(p->n_heads * p->value_width));
+  out->out[0] = matrix("out", VKF_F32, query_rows(p, cap), fixed(reach(0, p->n_heads, p->value_width)));
 done:
   return st;
 }
@@ -152,8 +152,8 @@ vkf_status vkf_op_shape_norm(vkf_env *env, const char *node, const vkf_params *p
   if (!(p->eps >= 0)) {
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected an eps of 0 or more, found %g", node, (double)p->eps);
   }
-  uint32_t n = VKF_MAX(p->groups, 1u) * p->width;
-  vkf_extent rows = along(p->rows, cap), width = fixed(n + p->rest), normed = fixed(n);
+  uint32_t n = reach(0, VKF_MAX(p->groups, 1u), p->width);
+  vkf_extent rows = along(p->rows, cap), width = fixed(reach(n, 1, p->rest)), normed = fixed(n);
   out->in[VKF_NORM_X] = matrix("x", VKF_F32, rows, width);
   out->in[VKF_NORM_RESIDUAL] = optional(matrix("residual", VKF_F32, rows, width));
   out->in[VKF_NORM_WEIGHT] = optional(weight(vector("weight", VKF_F32, normed), VKF_WEIGHT_VECTOR));
@@ -181,7 +181,7 @@ vkf_status vkf_op_shape_append(vkf_env *env, const char *node, const vkf_params 
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected the past to be ZERO, or PAST for T tokens, found dimension %d",
              node, (int)p->past);
   }
-  uint32_t k_end = p->k_column + p->n_heads * p->key_width, v_end = p->v_column + p->n_heads * p->value_width;
+  uint32_t k_end = reach(p->k_column, p->n_heads, p->key_width), v_end = reach(p->v_column, p->n_heads, p->value_width);
   vkf_extent keys = along(p->past == VKF_DIM_ZERO ? p->tokens : VKF_DIM_KEYS, cap);
   out->in[VKF_APPEND_X] = loose(matrix("x", VKF_F32, along(rows, cap), fixed(VKF_MAX(k_end, v_end))));
   for (int o = VKF_APPEND_K; o <= VKF_APPEND_V; o++) {

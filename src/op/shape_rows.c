@@ -7,7 +7,7 @@ typedef struct columns {
 } columns;
 
 static columns heads_at(uint32_t column, uint32_t n, uint32_t width) {
-  return (columns){column, column + n * width};
+  return (columns){column, reach(column, n, width)};
 }
 
 vkf_status vkf_op_shape_rope(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
@@ -49,7 +49,7 @@ vkf_status vkf_op_shape_gate(vkf_env *env, const char *node, const vkf_params *p
   if ((unsigned)p->activation >= VKF_ACT_COUNT) {
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: there is no activation %d", node, (int)p->activation);
   }
-  vkf_extent rows = along(p->rows, cap), end = fixed(VKF_MAX(p->gate_column, p->up_column) + p->width);
+  vkf_extent rows = along(p->rows, cap), end = fixed(reach(VKF_MAX(p->gate_column, p->up_column), 1, p->width));
   out->in[VKF_GATE_X] = loose(matrix("x", VKF_F32, rows, end));
   out->out[0] = matrix("out", VKF_F32, rows, fixed(p->width));
 done:
@@ -68,7 +68,8 @@ vkf_status vkf_op_shape_relative_bias(vkf_env *env, const char *node, const vkf_
   }
   out->in[VKF_RELATIVE_BIAS_TABLE] =
       weight(matrix("table", VKF_F32, fixed(p->n_buckets), fixed(p->n_heads)), VKF_WEIGHT_TABLE);
-  out->in[VKF_RELATIVE_BIAS_BUCKETS] = vector("buckets", VKF_I32, fixed(p->n_before + 1 + p->n_after));
+  out->in[VKF_RELATIVE_BIAS_BUCKETS] =
+      vector("buckets", VKF_I32, fixed(reach(reach(1, 1, p->n_before), 1, p->n_after)));
   out->out[0] = (vkf_operand_shape){
       .name = "out",
       .rank = 3,
@@ -89,8 +90,10 @@ vkf_status vkf_op_shape_patches(vkf_env *env, const char *node, const vkf_params
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: patches of %u x %u do not fit into images of %u x %u", node,
              p->patch_height, p->patch_width, p->height, p->width);
   }
-  out->in[VKF_PATCHES_X] = matrix("x", VKF_F32, along(VKF_DIM_B, cap), fixed(p->channels * p->height * p->width));
-  out->out[0] = matrix("out", VKF_F32, along(VKF_DIM_BS, cap), fixed(p->channels * p->patch_height * p->patch_width));
+  out->in[VKF_PATCHES_X] =
+      matrix("x", VKF_F32, along(VKF_DIM_B, cap), fixed(reach(0, reach(0, p->channels, p->height), p->width)));
+  out->out[0] = matrix("out", VKF_F32, along(VKF_DIM_BS, cap),
+                       fixed(reach(0, reach(0, p->channels, p->patch_height), p->patch_width)));
 done:
   return st;
 }

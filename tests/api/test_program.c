@@ -404,6 +404,11 @@ static void test_validate(void **state) {
       {"$V validate --merge $T/q.json $G/marian/config.json --report $T/n.html", 1, NULL, "validate --json wrote"},
       {"$V validate --merge $T/q.json", 2, "", "--report FILE"},
       {"$V validate a b", 2, "", "at most one model folder"},
+      {"cd $T && $V validate $G/marian --bisect && ! ls -d bisect*", 0, "every node is within its bound", NULL},
+      {"mkdir $T/there-$VKF_DEVICE && $V validate $G/marian --bisect -o $T/there", 1, "", "is there already"},
+      {"$V validate --bisect", 2, "", "--bisect: expected a model folder"},
+      {"$V validate $G/marian --bisect --json $T/b.json", 2, "", "--bisect goes without"},
+      {"$V validate --replay $T/nosuch", 1, "", "nosuch/node.json: cannot be read"},
   };
   CHECK(rows);
 }

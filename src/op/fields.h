@@ -1,0 +1,33 @@
+/* fields: the parameters of the ops by name, so that a node can be written down and read again.
+ *
+ * One table (fields.c), a row a member of vkf_params. An op of the list without rows does not compile.
+ */
+#ifndef VKF_OP_FIELDS_H
+#define VKF_OP_FIELDS_H
+
+#include "op/op.h"
+
+typedef enum vkf_field_kind {
+  VKF_FIELD_COUNT,  /* uint32_t */
+  VKF_FIELD_FLAG,   /* bool */
+  VKF_FIELD_NUMBER, /* float */
+  /* enums, which have words */
+  VKF_FIELD_DIM,
+  VKF_FIELD_ACTIVATION,
+  VKF_FIELD_NORM,
+  VKF_FIELD_PAIRS,
+  VKF_FIELD_POOL
+} vkf_field_kind;
+
+typedef struct vkf_field {
+  const char *name; /* of the member: "n_heads" */
+  size_t offset;    /* in vkf_params */
+  vkf_field_kind kind;
+} vkf_field;
+
+/* op < VKF_OP_COUNT. */
+const vkf_field *vkf_op_fields(vkf_op op, size_t *n);
+/* The word of a value of an enum; NULL past its last. */
+const char *vkf_field_word(vkf_field_kind kind, uint32_t value);
+
+#endif

@@ -1,0 +1,203 @@
+/* validate --bisect and --replay: the first node of a model over its bound, kept in a folder, and run again from it.
+ *
+ * The folder has node.json (the node as the library writes it down, the device, the command that repeats it),
+ * arrays.safetensors (its inputs, what it gave and what it should have given) and README.txt, which says the same in
+ * words. Invariant: a folder that is there already is left alone.
+ */
+#define _XOPEN_SOURCE 700
+#include <errno.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "validate.h"
+
+/* ---- words ------------------------------------------------------------------------------------------------------- */
+
+/* "[3, 17]" */
+static const char *list_text(const json_t *list, char *text, size_t size) {
+  size_t n = 0;
+  snprintf(text, size, "[]");
+  for (size_t i = 0; i < json_array_size(list) && n < size; i++)
+    n += (size_t)snprintf(text + n, size - n, "%s%lld%s", i ? ", " : "[",
+                          (long long)json_integer_value(json_array_get(list, i)),
+                          i + 1 == json_array_size(list) ? "]" : "");
+  return text;
+}
+
+/* A number; what JSON has none for stands there as text. */
+static double number_of(const json_t *object, const char *key) {
+  const json_t *value = json_object_get(object, key);
+  return json_is_string(value) ? strtod(json_string_value(value), NULL) : json_number_value(value);
+}
+
+static const char *text_of(const json_t *object, const char *key) {
+  const char *text = json_string_value(json_object_get(object, key));
+  return text ? text : "";
+}
+
+static void print_node(const json_t *node, FILE *file) {
+  char element[64], shape[64];
+  const json_t *worst = json_object_get(node, "worst"), *tile = json_object_get(worst, "tile");
+  fprintf(file, "node      %s, in pass %s\n", text_of(node, "node"), text_of(node, "pass"));
+  fprintf(file, "op        %s\nvariant   %s\n", text_of(node, "op"), text_of(node, "variant"));
+  if (tile)
+    fprintf(file, "tile      %s, of tiles of %s\n", list_text(tile, element, sizeof element),
+            list_text(json_object_get(worst, "tile_shape"), shape, sizeof shape));
+  fprintf(file, "element   %s of %s %s\n", list_text(json_object_get(worst, "element"), element, sizeof element),
+          text_of(worst, "output"), list_text(json_object_get(worst, "shape"), shape, sizeof shape));
+  fprintf(file, "expected  %.9g\nfound     %.9g\nerror     %.3g\nbound     %.3g\nerr/bound %.3g\n",
+          number_of(worst, "expected"), number_of(worst, "found"), number_of(worst, "error"), number_of(worst, "bound"),
+          number_of(worst, "ratio"));
+}
+
+/* "within its bound" or "over its bound", and by how much. */
+static bool print_verdict(const json_t *node, const vkf_device_info *info) {
+  const double ratio = number_of(json_object_get(node, "worst"), "ratio");
+  printf("alone on %s (%s): err/bound %.3g, %s its bound\n", info->alias, text_of(node, "variant"), ratio,
+         ratio <= 1 ? "within" : "over");
+  return ratio <= 1;
+}
+
+/* ---- replay ------------------------------------------------------------------------------------------------------ */
+
+/* The node alone on the device that is open; *out: its description of this run, NULL after a failure. */
+static int replay_node(tool_session *session, const char *text, const vkf_result *arrays, json_t **out) {
+  vkf_result *again = NULL;
+  vkf_array *given = tool_arrays(arrays);
+  *out = NULL;
+  if (!given) return TOOL_FAILED;
+  vkf_status status = vkf_device_replay(session->device, text, given, vkf_result_count(arrays), &again);
+  int exit_code = status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
+  if (exit_code == TOOL_OK) *out = json_loads(vkf_result_text(again, 0), 0, NULL);
+  vkf_result_destroy(&again);
+  free(given);
+  return exit_code;
+}
+
+int validate_replay(tool_session *session, const tool_args *args, const char *device) {
+  char path[4096];
+  size_t size;
+  vkf_result *arrays = NULL;
+  json_t *was = NULL, *now = NULL;
+  snprintf(path, sizeof path, "%.4000s/node.json", args->replay);
+  char *text = tool_read_file(path, &size);
+  if (!text) return TOOL_FAILED;
+  snprintf(path, sizeof path, "%.4000s/arrays.safetensors", args->replay);
+  int exit_code = tool_session_open_device(session, device);
+  if (exit_code == TOOL_OK) exit_code = tool_read_arrays(session, path, &arrays);
+  if (exit_code == TOOL_OK) exit_code = replay_node(session, text, arrays, &now);
+  if (exit_code == TOOL_OK) {
+    was = json_loads(text, 0, NULL);
+    if (json_is_true(json_object_get(was, "deterministic")) && !args->deterministic)
+      fprintf(stderr, "vkformer: the node was found with --deterministic, which is not given\n");
+    print_node(now, stdout);
+    exit_code = print_verdict(now, vkf_device_get_info(session->device)) ? TOOL_OK : TOOL_FAILED;
+  }
+  json_decref(was);
+  json_decref(now);
+  free(text);
+  vkf_result_destroy(&arrays);
+  vkf_device_close(&session->device);
+  return exit_code;
+}
+
+/* ---- bisect ------------------------------------------------------------------------------------------------------ */
+
+static void make_command(const tool_args *args, const char *folder, const vkf_device_info *info, char *text,
+                         size_t size) {
+  size_t n = (size_t)snprintf(text, size, "vkformer validate --replay '%s' --device %s%s", folder, info->alias,
+                              args->deterministic ? " --deterministic" : "");
+  if (args->limits && n < size) n += (size_t)snprintf(text + n, size - n, " --limits '%s'", args->limits);
+  for (size_t i = 0; i < args->n_icd_files && n < size; i++)
+    n += (size_t)snprintf(text + n, size - n, " --icd '%s'", args->icd_files[i]);
+}
+
+static int write_readme(const char *folder, const json_t *node) {
+  char path[4096];
+  snprintf(path, sizeof path, "%.4000s/README.txt", folder);
+  FILE *file = fopen(path, "w");
+  if (!file) return tool_error("%s: cannot be written: %s", path, strerror(errno));
+  fprintf(file, "A node whose result is over its derived bound, found by vkformer %s on %s\n\n",
+          text_of(node, "vkformer"), text_of(node, "date"));
+  fprintf(file, "device    %s\ndriver    %s, version %lld\nmodel     %s\n", text_of(node, "device"),
+          text_of(node, "driver"), (long long)json_integer_value(json_object_get(node, "driver_version")),
+          text_of(node, "model"));
+  print_node(node, file);
+  fprintf(file,
+          "\nTo run it again, here or (with another --device) elsewhere:\n\n    %s\n\n"
+          "node.json has the op, its parameters, sizes and operands; arrays.safetensors the operands by their names, "
+          "and\nof each output NAME what the device gave (NAME), what its inputs give exactly (NAME.exact) and how far "
+          "a right\nresult may be from it (NAME.bound).\n",
+          text_of(node, "command"));
+  return fclose(file) == 0 ? TOOL_OK : tool_error("%s: cannot be written", path);
+}
+
+/* The three files; `node` gets what the program knows. */
+static int write_folder(tool_session *session, const tool_args *args, const char *folder, const vkf_result *fault,
+                        json_t *node) {
+  char path[4096], command[8192], date[32] = "";
+  const vkf_device_info *info = vkf_device_get_info(session->device);
+  time_t now = time(NULL);
+  strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+  make_command(args, folder, info, command, sizeof command);
+  json_t *more = json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s}", "device", info->name, "driver", info->driver,
+                           "driver_version", (json_int_t)info->driver_version, "vkformer", vkf_version(), "date", date,
+                           "model", args->operands[0], "command", command);
+  int failed = json_object_update(node, more);
+  json_decref(more);
+  if (failed) return tool_error("out of memory");
+  if (mkdir(folder, 0777) != 0) return tool_error("%s: cannot be made: %s", folder, strerror(errno));
+  snprintf(path, sizeof path, "%.4000s/arrays.safetensors", folder);
+  if (tool_write_arrays(session, path, fault) != TOOL_OK) return TOOL_FAILED;
+  snprintf(path, sizeof path, "%.4000s/node.json", folder);
+  if (tool_write_json(path, json_incref(node)) != TOOL_OK) return TOOL_FAILED;
+  return write_readme(folder, node);
+}
+
+static void on_row(void *user, const vkf_validate_row *row) {
+  if (strcmp(row->scope, "node") == 0) tool_progress(user, "%s", row->part);
+}
+
+/* Tells the fault, keeps it, and sees whether the node alone has it, too. */
+static int tell_fault(tool_session *session, const tool_args *args, const char *folder, const vkf_result *fault) {
+  json_t *node = json_loads(vkf_result_text(fault, 0), 0, NULL), *again = NULL;
+  print_node(node, stdout);
+  int exit_code = write_folder(session, args, folder, fault, node);
+  if (exit_code == TOOL_OK) printf("written to %s; to run it again:\n    %s\n", folder, text_of(node, "command"));
+  if (exit_code == TOOL_OK) exit_code = replay_node(session, vkf_result_text(fault, 0), fault, &again);
+  if (again && print_verdict(again, vkf_device_get_info(session->device)))
+    printf("what runs before or beside it in the model makes the fault, such as a missing barrier\n");
+  json_decref(node);
+  json_decref(again);
+  return TOOL_FAILED; /* a fault */
+}
+
+int validate_bisect(tool_session *session, const tool_args *args, const char *device) {
+  char folder[4096];
+  vkf_result *fault = NULL;
+  int exit_code = tool_session_open_device(session, device);
+  const vkf_device_info *info = exit_code == TOOL_OK ? vkf_device_get_info(session->device) : NULL;
+  if (info) {
+    snprintf(folder, sizeof folder, "%.4000s-%s", args->output ? args->output : "bisect", info->alias);
+    if (access(folder, F_OK) == 0) exit_code = tool_error("%s is there already: name another with --output", folder);
+  }
+  if (exit_code == TOOL_OK) exit_code = tool_session_open_model(session, args->operands[0]);
+  if (exit_code == TOOL_OK) {
+    vkf_status status = vkf_model_bisect(session->model, on_row, session, &fault);
+    tool_progress_end(session);
+    if (status != VKF_OK)
+      exit_code = tool_session_fail(session, status, info->alias);
+    else if (fault)
+      exit_code = tell_fault(session, args, folder, fault);
+    else
+      printf("%s: every node is within its bound; nothing was written\n", info->alias);
+  }
+  vkf_result_destroy(&fault);
+  vkf_model_close(&session->model);
+  vkf_device_close(&session->device);
+  return exit_code;
+}
