@@ -1,5 +1,4 @@
 /* info: what a model folder holds, the shapes of one pass, and its plan. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "program.h"

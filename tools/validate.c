@@ -3,7 +3,6 @@
  * Prints a row as soon as it is judged. Invariant: a ratio that is not a number counts as over its bound.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

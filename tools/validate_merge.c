@@ -3,7 +3,6 @@
  * The digest is FNV-1a in 64 bits over the bytes of the logits, little-endian, of fixed ids.
  */
 #include <inttypes.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "validate.h"

@@ -1,7 +1,5 @@
 /* Contexts: the environment, and the list of devices. No Vulkan call is made before somebody asks for a device. */
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 
 #include "engine/cache.h"
 #include "engine/engine.h"

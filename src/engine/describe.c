@@ -1,6 +1,5 @@
 /* The plan of one pass as text, a line a block: what a person asks `vkformer info --plan` for. */
 #include <stdio.h>
-#include <string.h>
 
 #include "engine/opened.h"
 

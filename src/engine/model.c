@@ -1,5 +1,4 @@
 /* Opening a model folder on a device, and what can be said of it. */
-#include <stdio.h>
 #include <string.h>
 
 #include "engine/opened.h"

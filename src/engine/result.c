@@ -1,6 +1,4 @@
 /* Results: named arrays and texts that outlive the call that made them. They own everything they point to. */
-#include <string.h>
-
 #include "engine/engine.h"
 
 vkf_status vkf_engine_result_create(vkf_env *env, vkf_result **out) {

@@ -68,7 +68,7 @@ vkf_status vkf_engine_open_tokenizer(vkf_env *env, const char *folder, vkf_text_
   VKF_TRY(open_file(&opened, "tokenizer_config.json", &files.tokenizer_config));
   VKF_TRY(open_file(&opened, "config.json", &files.config));
   if (!files.tokenizer.data) VKF_TRY(open_older(&opened, &files));
-  st = vkf_text_tokenizer_create_from(env, &files, out);
+  st = vkf_text_tokenizer_create(env, &files, out);
   /* A model can be run on ids without its tokenizer, so what is absent or of an unknown class is told when texts come.
    */
   if (st == VKF_ERROR_FILE || (st == VKF_ERROR_UNSUPPORTED && !files.tokenizer.data)) {

@@ -282,9 +282,6 @@ size_t vkf_file_tensors_count(const vkf_file_tensors *tensors) {
 const vkf_file_tensor *vkf_file_tensors_at(const vkf_file_tensors *tensors, size_t index) {
   return &tensors->list[index];
 }
-const char *vkf_file_tensors_path(const vkf_file_tensors *tensors) {
-  return tensors->path;
-}
 
 uint64_t vkf_file_tensors_file_bytes(const vkf_file_tensors *tensors) {
   uint64_t bytes = 0;

@@ -41,8 +41,6 @@ vkf_status vkf_file_tensors_get_shaped(const vkf_file_tensors *tensors, const ch
                                        const size_t *shape, const vkf_file_tensor **out);
 /* Bytes of all files. */
 uint64_t vkf_file_tensors_file_bytes(const vkf_file_tensors *tensors);
-/* What open was given. */
-const char *vkf_file_tensors_path(const vkf_file_tensors *tensors);
 
 /* "[2,3]" appended; "[]" for a scalar. */
 void vkf_file_shape_print(vkf_text *out, size_t rank, const size_t *shape);

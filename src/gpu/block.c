@@ -4,8 +4,6 @@
  * arguments outside the device's limits or a buffer's bytes. Invariant: before a dispatch is recorded, nothing in the
  * list conflicts with it (same bytes, one of the two a write); a barrier empties the list.
  */
-#include <string.h>
-
 #include "gpu/block.h"
 
 #define DEFAULT_TIMED 256u

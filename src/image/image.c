@@ -22,36 +22,6 @@ void vkf_image_finish(vkf_image *image) {
   *image = (vkf_image){0};
 }
 
-vkf_status vkf_image_decode(vkf_env *env, const char *source, const uint8_t *bytes, size_t n_bytes, vkf_image *out) {
-  static const uint8_t png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'}, jpeg[] = {0xff, 0xd8, 0xff};
-  vkf_status st = VKF_OK;
-  int orientation = 1;
-  *out = (vkf_image){.env = env};
-  if (n_bytes >= sizeof png && memcmp(bytes, png, sizeof png) == 0)
-    VKF_TRY(vkf_image_png(env, source, bytes, n_bytes, out, &orientation));
-  else if (n_bytes >= sizeof jpeg && memcmp(bytes, jpeg, sizeof jpeg) == 0)
-    VKF_TRY(vkf_image_jpeg(env, source, bytes, n_bytes, out, &orientation));
-  else
-    VKF_FAIL(env, VKF_ERROR_FORMAT, "%s: expected a PNG or JPEG image, found something else", source);
-  VKF_TRY(vkf_image_turn(out, orientation));
-done:
-  return st;
-}
-
-vkf_status vkf_image_crop(const vkf_image *image, uint32_t width, uint32_t height, vkf_image *out) {
-  vkf_status st = vkf_image_create(image->env, "crop", width, height, out);
-  if (st != VKF_OK) return st;
-  /* Where the image begins in the crop's coordinates; halves are rounded down, also below zero. */
-  int64_t left = ((int64_t)image->width - width) >> 1, top = ((int64_t)image->height - height) >> 1;
-  for (int64_t y = 0; y < height; y++) {
-    if (y + top < 0 || y + top >= image->height) continue;
-    for (int64_t x = 0; x < width; x++)
-      if (x + left >= 0 && x + left < image->width)
-        memcpy(out->pixels + 3 * (y * width + x), image->pixels + 3 * ((y + top) * image->width + x + left), 3);
-  }
-  return VKF_OK;
-}
-
 /* ---- orientation ------------------------------------------------------------------------------------------------- */
 
 static uint32_t number(const uint8_t *p, int n, bool is_little) {
@@ -77,7 +47,8 @@ int vkf_image_exif_orientation(const uint8_t *tiff, size_t n_bytes) {
   return 1;
 }
 
-vkf_status vkf_image_turn(vkf_image *image, int orientation) {
+/* Turns and mirrors an image in its place so that it stands upright. */
+static vkf_status turn(vkf_image *image, int orientation) {
   if (orientation == 1) return VKF_OK;
   vkf_image turned;
   bool is_swapped = orientation >= 5;                                         /* rows become columns */
@@ -96,5 +67,38 @@ vkf_status vkf_image_turn(vkf_image *image, int orientation) {
   }
   vkf_image_finish(image);
   *image = turned;
+  return VKF_OK;
+}
+
+/* ---- files and crops
+ * ------------------------------------------------------------------------------------------------- */
+
+vkf_status vkf_image_decode(vkf_env *env, const char *source, const uint8_t *bytes, size_t n_bytes, vkf_image *out) {
+  static const uint8_t png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'}, jpeg[] = {0xff, 0xd8, 0xff};
+  vkf_status st = VKF_OK;
+  int orientation = 1;
+  *out = (vkf_image){.env = env};
+  if (n_bytes >= sizeof png && memcmp(bytes, png, sizeof png) == 0)
+    VKF_TRY(vkf_image_png(env, source, bytes, n_bytes, out, &orientation));
+  else if (n_bytes >= sizeof jpeg && memcmp(bytes, jpeg, sizeof jpeg) == 0)
+    VKF_TRY(vkf_image_jpeg(env, source, bytes, n_bytes, out, &orientation));
+  else
+    VKF_FAIL(env, VKF_ERROR_FORMAT, "%s: expected a PNG or JPEG image, found something else", source);
+  VKF_TRY(turn(out, orientation));
+done:
+  return st;
+}
+
+vkf_status vkf_image_crop(const vkf_image *image, uint32_t width, uint32_t height, vkf_image *out) {
+  vkf_status st = vkf_image_create(image->env, "crop", width, height, out);
+  if (st != VKF_OK) return st;
+  /* Where the image begins in the crop's coordinates; halves are rounded down, also below zero. */
+  int64_t left = ((int64_t)image->width - width) >> 1, top = ((int64_t)image->height - height) >> 1;
+  for (int64_t y = 0; y < height; y++) {
+    if (y + top < 0 || y + top >= image->height) continue;
+    for (int64_t x = 0; x < width; x++)
+      if (x + left >= 0 && x + left < image->width)
+        memcpy(out->pixels + 3 * (y * width + x), image->pixels + 3 * ((y + top) * image->width + x + left), 3);
+  }
   return VKF_OK;
 }

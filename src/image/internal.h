@@ -15,7 +15,5 @@ vkf_status vkf_image_jpeg(vkf_env *env, const char *source, const uint8_t *bytes
 
 /* 1 .. 8, from the TIFF structure of EXIF (TIFF 6.0, section 2; EXIF 2.3, tag 0x0112); 1 where it says nothing. */
 int vkf_image_exif_orientation(const uint8_t *tiff, size_t n_bytes);
-/* Turns and mirrors an image in its place so that it stands upright. */
-vkf_status vkf_image_turn(vkf_image *image, int orientation);
 
 #endif

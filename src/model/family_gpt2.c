@@ -4,8 +4,6 @@
  * Keys that cannot matter here: dropouts, initializer_range, use_cache, summary_*, n_ctx, task_specific_params, dtype,
  * reorder_and_upcast_attn (the same sum in another order).
  */
-#include <math.h>
-
 #include "model/internal.h"
 
 static const vkf_model_stack_names names = {

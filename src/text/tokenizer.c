@@ -62,7 +62,7 @@ done:
   return st == VKF_OK ? st : vkf_env_prefix(loader->env, st, "%s: ", file->name);
 }
 
-vkf_status vkf_text_tokenizer_create_from(vkf_env *env, const vkf_text_files *files, vkf_text_tokenizer **out) {
+vkf_status vkf_text_tokenizer_create(vkf_env *env, const vkf_text_files *files, vkf_text_tokenizer **out) {
   vkf_text_tokenizer *tokenizer = vkf_env_alloc(env, 1, sizeof(*tokenizer));
   if (tokenizer == NULL) return VKF_ERROR_MEMORY;
   tokenizer->env = env;
@@ -76,11 +76,6 @@ vkf_status vkf_text_tokenizer_create_from(vkf_env *env, const vkf_text_files *fi
   else
     vkf_text_tokenizer_destroy(&tokenizer);
   return st;
-}
-
-vkf_status vkf_text_tokenizer_create(vkf_env *env, const char *json, size_t size, const char *name,
-                                     vkf_text_tokenizer **out) {
-  return vkf_text_tokenizer_create_from(env, &(vkf_text_files){.tokenizer = {json, size, name}}, out);
 }
 
 void vkf_text_tokenizer_destroy(vkf_text_tokenizer **tokenizer) {

@@ -30,11 +30,6 @@ void vkf_text_ids_init(vkf_text_ids *ids, vkf_env *env);
 void vkf_text_ids_finish(vkf_text_ids *ids);
 vkf_status vkf_text_ids_append(vkf_text_ids *ids, const int32_t *more, size_t n);
 
-/* json: the whole content of a tokenizer.json, not kept; name: how messages call it. VKF_ERROR_FORMAT where the file is
- * not what it should be, VKF_ERROR_UNSUPPORTED with the name of a step or option that is not supported. */
-vkf_status vkf_text_tokenizer_create(vkf_env *env, const char *json, size_t size, const char *name,
-                                     vkf_text_tokenizer **out);
-
 /* A file's bytes, and how messages call it. data NULL: the folder has no such file. */
 typedef struct vkf_text_file {
   const char *data;
@@ -54,10 +49,10 @@ typedef struct vkf_text_files {
 
 /* From tokenizer.json, or from the older files in the way of the tokenizer_class: byte-level BPE (vocab, merges),
  * WordPiece (words), SentencePiece (spm), Marian (spm, target_spm, vocab), mBART and XLM-R (spm), M2M-100 (spm, vocab).
- * Nothing is kept. Errors as above; a class
- * that is not known is VKF_ERROR_UNSUPPORTED, by name. A SentencePiece model of no known class is read as it is: no
- * tokens are added, and none looks different from text. VKF_ERROR_FILE: these files make no tokenizer. */
-vkf_status vkf_text_tokenizer_create_from(vkf_env *env, const vkf_text_files *files, vkf_text_tokenizer **out);
+ * Nothing is kept. VKF_ERROR_FORMAT where a file is not what it should be, VKF_ERROR_UNSUPPORTED with the name of a
+ * step, an option or a class that is not known. A SentencePiece model of no known class is read as it is: no tokens are
+ * added, and none looks different from text. VKF_ERROR_FILE: these files make no tokenizer. */
+vkf_status vkf_text_tokenizer_create(vkf_env *env, const vkf_text_files *files, vkf_text_tokenizer **out);
 void vkf_text_tokenizer_destroy(vkf_text_tokenizer **tokenizer);
 
 /* Appends the ids of a text; add_special: with the tokens of the post-processors. VKF_ERROR_ARGUMENT for invalid UTF-8

@@ -366,7 +366,3 @@ done:
 void vkf_vkop_backend_tune(vkf_backend *backend, const vkf_tuned *tuned) {
   ((vkop_backend *)backend)->tuned = tuned;
 }
-
-vkf_gpu_device *vkf_vkop_backend_device(vkf_backend *backend) {
-  return ((vkop_backend *)backend)->device;
-}

@@ -3,8 +3,6 @@
  * A weight lies in the packing that the kernels of this device like best; one that is both a table and a matmul operand
  * (tied embeddings) lies there once. States start as zeros.
  */
-#include <string.h>
-
 #include "vkop/internal.h"
 
 /* Pools are as large as this or as their one weight; small enough for devices that limit an allocation. */

@@ -45,7 +45,7 @@ static inline vkf_status tokenizer_life(const vkf_text_files *files, const char 
   vkf_text out;
   vkf_text_ids_init(&ids, &env);
   vkf_text_init(&out, &env);
-  vkf_status st = vkf_text_tokenizer_create_from(&env, files, &tokenizer);
+  vkf_status st = vkf_text_tokenizer_create(&env, files, &tokenizer);
   if (st == VKF_OK) st = vkf_text_tokenizer_encode(tokenizer, text, strlen(text), true, &ids);
   if (st == VKF_OK) assert_true(ids.n > 1);
   if (st == VKF_OK) st = vkf_text_tokenizer_decode(tokenizer, ids.ids, ids.n, false, &out);

@@ -5,7 +5,6 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>

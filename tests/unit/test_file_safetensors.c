@@ -15,7 +15,6 @@
 
 #include "file/map.h"
 #include "file/safetensors.h"
-#include "file/write.h"
 
 static vkf_env env;
 static char folder[64];

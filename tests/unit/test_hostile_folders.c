@@ -1,7 +1,6 @@
 /* Model folders made to break a reader, and output files whose writer dies: a sentence at once, never a crash, a wait
  * or half a file. Everything runs on ref: nothing here depends on a driver.
  */
-#include <errno.h>
 #include <fcntl.h>
 #include <math.h>
 #include <setjmp.h>

@@ -7,7 +7,7 @@
 static vkf_text_tokenizer *open_files(vkf_env *env, const vkf_text_files *files) {
   vkf_text_tokenizer *tokenizer = NULL;
   vkf_env_init(env, NULL);
-  if (vkf_text_tokenizer_create_from(env, files, &tokenizer) != VKF_OK) fail_msg("%s", env->message);
+  if (vkf_text_tokenizer_create(env, files, &tokenizer) != VKF_OK) fail_msg("%s", env->message);
   return tokenizer;
 }
 
@@ -181,7 +181,7 @@ static void lack_of_memory(void **state) {
       vkf_env_init(&env, NULL);
       env.fail_at = at + 1;
       vkf_text_tokenizer *tokenizer = NULL;
-      st = vkf_text_tokenizer_create_from(&env, &files, &tokenizer);
+      st = vkf_text_tokenizer_create(&env, &files, &tokenizer);
       if (st != VKF_OK) assert_int_equal(env.first, VKF_ERROR_MEMORY);
       close_tokenizer(&env, tokenizer);
     }

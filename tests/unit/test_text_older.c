@@ -33,7 +33,7 @@ static void recorded_sentencepiece(void **state) {
     vkf_text_tokenizer *tokenizer = NULL;
     vkf_text_files files = {.spm = read_file(folders[k], "spiece.model")};
     vkf_text_file vectors = read_file(folders[k], "vectors.jsonl");
-    if (vkf_text_tokenizer_create_from(&env, &files, &tokenizer) != VKF_OK) fail_msg("%s", env.message);
+    if (vkf_text_tokenizer_create(&env, &files, &tokenizer) != VKF_OK) fail_msg("%s", env.message);
     assert_int_equal(vkf_text_tokenizer_vocab_size(tokenizer), 1200);
     assert_int_equal(vkf_text_tokenizer_find(tokenizer, "</s>"), 1);
     size_t n_lines = 0;
@@ -119,7 +119,7 @@ static void assert_round(const vkf_text_files *files, const char *text, const ch
   char got[200];
   vkf_text_ids_init(&ids, &env);
   vkf_text_init(&back, &env);
-  if (vkf_text_tokenizer_create_from(&env, files, &tokenizer) != VKF_OK) fail_msg("%s", env.message);
+  if (vkf_text_tokenizer_create(&env, files, &tokenizer) != VKF_OK) fail_msg("%s", env.message);
   assert_int_equal(vkf_text_tokenizer_encode(tokenizer, text, strlen(text), true, &ids), VKF_OK);
   print_ids(got, sizeof got, &ids);
   assert_string_equal(got, ids_want);
@@ -193,7 +193,7 @@ static void assert_refused(const vkf_text_files *files, vkf_status want, const c
   vkf_env env;
   vkf_env_init(&env, NULL);
   vkf_text_tokenizer *tokenizer = NULL;
-  assert_int_equal(vkf_text_tokenizer_create_from(&env, files, &tokenizer), want);
+  assert_int_equal(vkf_text_tokenizer_create(&env, files, &tokenizer), want);
   assert_null(tokenizer);
   if (!strstr(env.message, words)) fail_msg("expected \"%s\" in \"%s\"", words, env.message);
   assert_int_equal(env.live_bytes, 0);
@@ -263,7 +263,7 @@ static void damaged_sentencepiece(void **state) {
     vkf_text_tokenizer *tokenizer = NULL;
     vkf_text_ids ids;
     vkf_text_ids_init(&ids, &env);
-    if (vkf_text_tokenizer_create_from(&env, &files, &tokenizer) != VKF_OK) {
+    if (vkf_text_tokenizer_create(&env, &files, &tokenizer) != VKF_OK) {
       assert_null(tokenizer);
       assert_non_null(strstr(env.message, "spiece.model"));
       n_refused++;

@@ -6,7 +6,7 @@
 static vkf_text_tokenizer *open_tokenizer(vkf_env *env, const char *folder) {
   vkf_text_tokenizer *tokenizer = NULL;
   vkf_text_file json = read_file(folder, "tokenizer.json");
-  if (vkf_text_tokenizer_create(env, json.data, json.size, json.name, &tokenizer) != VKF_OK)
+  if (vkf_text_tokenizer_create(env, &(vkf_text_files){.tokenizer = json}, &tokenizer) != VKF_OK)
     fail_msg("%s: %s", folder, env->message);
   free((char *)json.data);
   return tokenizer;
@@ -100,7 +100,7 @@ static void shipped_model(void **state) {
 static vkf_status create(vkf_env *env, const char *json, vkf_text_tokenizer **out) {
   vkf_env_init(env, NULL);
   *out = NULL;
-  return vkf_text_tokenizer_create(env, json, strlen(json), "tokenizer.json", out);
+  return vkf_text_tokenizer_create(env, &(vkf_text_files){.tokenizer = file_of(json, "tokenizer.json")}, out);
 }
 
 /* The ids as text: "1 2 3". */
