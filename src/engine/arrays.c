@@ -43,7 +43,7 @@ vkf_status vkf_engine_array_ids(vkf_env *env, const vkf_array *arrays, size_t n,
              name, a->shape[0], a->shape[1]);
   if (!a->data) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: expected data, found NULL", name);
   *out = vkf_env_alloc(env, a->shape[0] * a->shape[1], sizeof **out);
-  if (!*out) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for %s", name);
+  if (!*out) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(convert_ids(env, a, *out));
   shape[0] = a->shape[0];
   shape[1] = a->shape[1];

@@ -209,7 +209,7 @@ done:
 static vkf_status time_all(bench *b) {
   vkf_status st = VKF_OK;
   vkf_times *times = vkf_env_alloc(b->env, b->n, sizeof *times);
-  if (!times) VKF_FAIL(b->env, VKF_ERROR_MEMORY, "no memory for times");
+  if (!times) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t i = 0; i < b->n; i++) {
     candidate *c = &b->candidates[i];
     VKF_TRY(vkf_engine_times_init(&c->times, b->env));
@@ -260,7 +260,7 @@ vkf_status vkf_device_bench(vkf_device *dev, const char *problem, const vkf_benc
     b.op = c.op;
   }
   b.candidates = vkf_env_alloc(b.env, MAX_CANDIDATES, sizeof *b.candidates);
-  if (!b.candidates) VKF_FAIL(b.env, VKF_ERROR_MEMORY, "no memory for a benchmark");
+  if (!b.candidates) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(add_candidates(&b));
   VKF_TRY(time_all(&b));
   for (uint32_t i = 0; i < b.n; i++) on_row(user, &b.candidates[i].row);

@@ -56,7 +56,7 @@ static vkf_status build(vkf_env *env, uint32_t M, uint32_t D, uint32_t F, vkf_ca
   const vkf_sizes sizes = {.B = 1, .S = 1, .R = M, .T = 1, .out = 1};
   ffn *f = vkf_arena_alloc(&run->arena, 1, sizeof *f);
   float *x = vkf_arena_alloc(&run->arena, (size_t)M * D, sizeof *x);
-  if (!f || !x) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for a feed-forward part");
+  if (!f || !x) VKF_TRY(VKF_ERROR_MEMORY);
   fill(x, (size_t)M * D, 1, 1);
   set_rows(f, X, "x", VKF_SLOT_CONSTANT, M, D);
   set_rows(f, HIDDEN, "hidden", VKF_SLOT_TEMP, M, F);

@@ -53,14 +53,14 @@ vkf_status vkf_context_create(const vkf_context_params *params, vkf_context **ou
   ctx->deterministic = params && params->deterministic;
   if (params && params->limits) {
     ctx->limits = vkf_env_strdup(&ctx->env, params->limits);
-    if (!ctx->limits) VKF_FAIL(&ctx->env, VKF_ERROR_MEMORY, "no memory for the name of limits");
+    if (!ctx->limits) VKF_TRY(VKF_ERROR_MEMORY);
   }
   if (params && params->n_icd_files) {
     ctx->icd_files = vkf_env_alloc(&ctx->env, params->n_icd_files, sizeof *ctx->icd_files);
-    if (!ctx->icd_files) VKF_FAIL(&ctx->env, VKF_ERROR_MEMORY, "no memory for the list of driver manifests");
+    if (!ctx->icd_files) VKF_TRY(VKF_ERROR_MEMORY);
     for (size_t i = 0; i < params->n_icd_files; i++) {
       ctx->icd_files[i] = vkf_env_strdup(&ctx->env, params->icd_files[i]);
-      if (!ctx->icd_files[i]) VKF_FAIL(&ctx->env, VKF_ERROR_MEMORY, "no memory for the list of driver manifests");
+      if (!ctx->icd_files[i]) VKF_TRY(VKF_ERROR_MEMORY);
       ctx->n_icd_files = i + 1;
     }
   }

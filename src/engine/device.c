@@ -199,7 +199,7 @@ done:
 
 static vkf_status device_alloc(vkf_context *ctx, vkf_device **out) {
   *out = vkf_env_alloc(&ctx->env, 1, sizeof **out);
-  if (!*out) return vkf_env_fail(&ctx->env, VKF_ERROR_MEMORY, "no memory for a device");
+  if (!*out) return VKF_ERROR_MEMORY;
   (*out)->ctx = ctx;
   return VKF_OK;
 }

@@ -28,7 +28,7 @@ static vkf_status run_case(vkf_env *env, vkf_backend *backend, const vkf_case *c
   const uint32_t slot = p.run.plan.nodes[0].out[0];
   *n = vkf_slot_elements_at(&p.run.plan.slots[slot], &p.run.dims);
   *out = vkf_env_alloc(env, *n, sizeof **out);
-  if (!*out) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for a result of %zu elements", *n);
+  if (!*out) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(b->read(p.program, slot, &p.run.dims, *out));
 done:
   vkf_engine_case_program_finish(&p);

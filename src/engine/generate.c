@@ -125,21 +125,20 @@ static vkf_status state_init(stepper_state *s, bool beams, const int32_t *prompt
   s->positions = vkf_env_alloc(env, (size_t)s->R * VKF_MAX(n_prompt, 1), sizeof *s->positions);
   s->values = vkf_env_alloc(env, (size_t)s->R * width, sizeof *s->values);
   s->ids = vkf_env_alloc(env, s->output ? 1 : (size_t)s->R * width, sizeof *s->ids);
-  if (!s->out_rows || !s->positions || !s->values || !s->ids)
-    VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for decoding steps");
+  if (!s->out_rows || !s->positions || !s->values || !s->ids) VKF_TRY(VKF_ERROR_MEMORY);
   if (beams) {
     s->ancestry = vkf_env_alloc(env, cells, sizeof *s->ancestry);
     s->ancestry_next = vkf_env_alloc(env, cells, sizeof *s->ancestry);
-    if (!s->ancestry || !s->ancestry_next) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for the order of beams");
+    if (!s->ancestry || !s->ancestry_next) VKF_TRY(VKF_ERROR_MEMORY);
   }
   if (s->request.max_edits) {
     s->edits = vkf_env_alloc(env, s->request.max_edits, sizeof *s->edits);
     s->edit_offsets = vkf_env_alloc(env, (size_t)s->caps.R + 1, sizeof *s->edit_offsets);
-    if (!s->edits || !s->edit_offsets) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for edits of logits");
+    if (!s->edits || !s->edit_offsets) VKF_TRY(VKF_ERROR_MEMORY);
   }
   if (prompt_mask) {
     s->key_mask = vkf_env_alloc(env, cells, sizeof *s->key_mask);
-    if (!s->key_mask) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for the prompt's mask");
+    if (!s->key_mask) VKF_TRY(VKF_ERROR_MEMORY);
     for (size_t i = 0; i < cells; i++) s->key_mask[i] = 1;
     for (uint32_t r = 0; r < s->R; r++)
       for (uint32_t t = 0; t < n_prompt; t++)
@@ -293,7 +292,7 @@ static vkf_status infer_mask(vkf_model *m, const vkf_generation_config *config, 
   for (size_t i = 0; i < n && config->pad != VKF_NO_TOKEN; i++) has_pads = has_pads || ids[i] == config->pad;
   if (!has_pads) return VKF_OK;
   *mask = vkf_env_alloc(m->env, n, sizeof **mask);
-  if (!*mask) return vkf_env_fail(m->env, VKF_ERROR_MEMORY, "no memory for a mask");
+  if (!*mask) return VKF_ERROR_MEMORY;
   for (size_t i = 0; i < n; i++) (*mask)[i] = ids[i] != config->pad;
   return VKF_OK;
 }
@@ -316,7 +315,7 @@ vkf_status vkf_model_generate(vkf_model *m, const vkf_array *inputs, size_t n_in
   VKF_TRY(vkf_engine_array_ids(m->env, inputs, n_inputs, "attention_mask", true, shape, true, &mask));
   if (!mask) VKF_TRY(infer_mask(m, &config, ids, shape[0] * shape[1], &mask));
   lines = vkf_env_alloc(m->env, shape[0], sizeof *lines);
-  if (!lines) VKF_FAIL(m->env, VKF_ERROR_MEMORY, "no memory for the lines of a batch");
+  if (!lines) VKF_TRY(VKF_ERROR_MEMORY);
   for (size_t b = 0; b < shape[0]; b++)
     lines[b] = params && params->lines ? params->lines[b] : b + (params ? params->first_line : 0);
   st = vkf_engine_generate(

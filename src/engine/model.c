@@ -34,7 +34,7 @@ vkf_status vkf_model_open_with(vkf_device *dev, const char *folder, const vkf_mo
   if (!params) params = &defaults;
   if (!folder) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected a model folder, found NULL");
   m = vkf_env_alloc(env, 1, sizeof *m);
-  if (!m) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for a model");
+  if (!m) VKF_TRY(VKF_ERROR_MEMORY);
   m->dev = dev;
   m->env = env;
   vkf_engine_generation_init(&m->generation, env);
@@ -142,7 +142,7 @@ vkf_status vkf_engine_write_mask(vkf_model *m, const vkf_ready *ready, vkf_input
   const vkf_slot *slot = &ready->plan->slots[ready->slots[input]];
   uint32_t stride = slot->extent[1].cap;
   strided = vkf_env_alloc(m->env, vkf_slot_elements(slot), sizeof *strided);
-  if (!strided) VKF_FAIL(m->env, VKF_ERROR_MEMORY, "no memory for a mask");
+  if (!strided) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t r = 0; r < rows; r++)
     for (uint32_t s = 0; s < stride; s++)
       strided[(size_t)r * stride + s] = s < length ? (mask ? mask[(size_t)r * length + s] != 0 : 1) : !mask;
@@ -159,7 +159,7 @@ vkf_status vkf_engine_write_positions(vkf_model *m, const vkf_ready *ready, cons
   vkf_input input = tokens->stage == VKF_STAGE_DECODE ? VKF_INPUT_TARGET_POSITIONS : VKF_INPUT_POSITIONS;
   if (ready->slots[input] == VKF_NO_SLOT) goto done;
   positions = vkf_env_alloc(m->env, (size_t)tokens->rows * tokens->length, sizeof *positions);
-  if (!positions) VKF_FAIL(m->env, VKF_ERROR_MEMORY, "no memory for positions");
+  if (!positions) VKF_TRY(VKF_ERROR_MEMORY);
   vkf_model_positions(m->net, tokens, positions);
   VKF_TRY(vkf_engine_write_input(&m->programs, ready, input, dims, positions));
 done:
@@ -175,7 +175,7 @@ static vkf_status write_types(vkf_model *m, const vkf_ready *ready, const vkf_di
   int32_t *types = NULL, *first = NULL;
   first = vkf_env_alloc(m->env, input->B, sizeof *first);
   types = vkf_env_alloc(m->env, n, sizeof *types); /* zeros */
-  if (!first || !types) VKF_FAIL(m->env, VKF_ERROR_MEMORY, "no memory for token types");
+  if (!first || !types) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t r = 0; r < input->B; r++) first[r] = (int32_t)(r * input->S);
   if (input->types) memcpy(types, input->types, n * sizeof *types);
   if (input->pixels) /* a class token, then patches */

@@ -50,13 +50,12 @@ static vkf_status get_row(vkf_profile *p, const vkf_profile_row *key, row **out)
     return VKF_OK;
   }
   row *r = vkf_arena_alloc(&p->arena, 1, sizeof *r);
-  if (!r) VKF_FAIL(p->env, VKF_ERROR_MEMORY, "no memory for a profile");
+  if (!r) VKF_TRY(VKF_ERROR_MEMORY);
   r->sums = *key;
   r->sums.block = vkf_arena_strdup(&p->arena, key->block);
   r->sums.node = vkf_arena_strdup(&p->arena, key->node);
   r->sums.variant = vkf_arena_strdup(&p->arena, key->variant);
-  if (!r->sums.block || !r->sums.node || !r->sums.variant)
-    VKF_FAIL(p->env, VKF_ERROR_MEMORY, "no memory for a profile");
+  if (!r->sums.block || !r->sums.node || !r->sums.variant) VKF_TRY(VKF_ERROR_MEMORY);
   r->next_of_hash = *head;
   *head = r;
   *p->last = r;
@@ -123,7 +122,7 @@ vkf_status vkf_device_profile_begin(vkf_device *dev, uint8_t keep_events) {
   vkf_env_clear(env);
   if (dev->profile) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected a device that is not profiled yet");
   vkf_profile *p = vkf_env_alloc(env, 1, sizeof *p);
-  if (!p) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for a profile");
+  if (!p) VKF_TRY(VKF_ERROR_MEMORY);
   p->env = env;
   p->backend = dev->backend;
   p->keep_events = keep_events != 0;

@@ -126,7 +126,7 @@ vkf_status vkf_engine_capacity_get(vkf_programs *p, const vkf_need_sizes *need, 
   if (!c) {
     evict(p);
     c = vkf_env_alloc(p->env, 1, sizeof *c);
-    if (!c) VKF_FAIL(p->env, VKF_ERROR_MEMORY, "no memory for a capacity");
+    if (!c) VKF_TRY(VKF_ERROR_MEMORY);
     c->sizes = sizes;
     VKF_TRY(make_state(p, c));
   }
@@ -165,7 +165,7 @@ vkf_status vkf_engine_program_get(vkf_programs *p, vkf_capacity *c, const vkf_pl
     return VKF_OK;
   }
   e = vkf_env_alloc(p->env, 1, sizeof *e);
-  if (!e) VKF_FAIL(p->env, VKF_ERROR_MEMORY, "no memory for a program");
+  if (!e) VKF_TRY(VKF_ERROR_MEMORY);
   e->request = request;
   VKF_TRY(vkf_model_plan_build(p->net, &request, &e->ready.plan));
   VKF_TRY(

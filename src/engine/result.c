@@ -3,7 +3,7 @@
 
 vkf_status vkf_engine_result_create(vkf_env *env, vkf_result **out) {
   *out = vkf_env_alloc(env, 1, sizeof **out);
-  if (!*out) return vkf_env_fail(env, VKF_ERROR_MEMORY, "no memory for a result");
+  if (!*out) return VKF_ERROR_MEMORY;
   (*out)->env = env;
   return VKF_OK;
 }
@@ -24,7 +24,7 @@ vkf_status vkf_engine_result_add(vkf_result *result, const char *name, vkf_dtype
   array.name = vkf_env_strdup(env, name);
   array.data = vkf_env_alloc(env, n, vkf_dtype_bytes(dtype));
   result->arrays[result->n_arrays++] = array;
-  if (!array.name || !array.data) return vkf_env_fail(env, VKF_ERROR_MEMORY, "no memory for array %s", name);
+  if (!array.name || !array.data) return VKF_ERROR_MEMORY;
   if (data) *data = array.data;
   return VKF_OK;
 }

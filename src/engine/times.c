@@ -4,7 +4,7 @@
 
 vkf_status vkf_engine_times_init(vkf_times *t, vkf_env *env) {
   *t = (vkf_times){.ns = vkf_env_alloc(env, VKF_TIMES_MAX, sizeof *t->ns)};
-  return t->ns ? VKF_OK : vkf_env_fail(env, VKF_ERROR_MEMORY, "no memory for times");
+  return t->ns ? VKF_OK : VKF_ERROR_MEMORY;
 }
 
 void vkf_engine_times_finish(vkf_times *t, vkf_env *env) {

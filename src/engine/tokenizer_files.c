@@ -78,7 +78,7 @@ vkf_status vkf_engine_open_tokenizer(vkf_env *env, const char *folder, vkf_text_
     vkf_env_clear(env); /* a copy that fails is the first cause */
     *no_tokenizer = why.data ? vkf_env_strdup(env, why.data) : NULL;
     vkf_text_finish(&why);
-    st = *no_tokenizer ? VKF_OK : vkf_env_fail(env, VKF_ERROR_MEMORY, "no memory for a message");
+    st = *no_tokenizer ? VKF_OK : VKF_ERROR_MEMORY;
   }
 done:
   close_files(&opened);

@@ -61,7 +61,7 @@ static vkf_status tokenize(translation *t, const char *const *texts) {
                ids.n, max);
     s->n = (uint32_t)ids.n;
     s->ids = vkf_env_alloc(env, ids.n, sizeof *s->ids);
-    if (!s->ids) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for the ids of text %zu", i + 1);
+    if (!s->ids) VKF_TRY(VKF_ERROR_MEMORY);
     memcpy(s->ids, ids.ids, ids.n * sizeof *s->ids);
   }
 done:
@@ -81,7 +81,7 @@ static vkf_status keep_target(translation *t, sentence *s, const vkf_generated *
   while (n < g->length && !vkf_engine_id_in(&t->config.eos, ids[n])) n++;
   n = VKF_MIN(n + 1, g->length); /* the end token is kept */
   s->target = vkf_env_alloc(t->m->env, n, sizeof *s->target);
-  if (!s->target) return vkf_env_fail(t->m->env, VKF_ERROR_MEMORY, "no memory for a translation");
+  if (!s->target) return VKF_ERROR_MEMORY;
   memcpy(s->target, ids, n * sizeof *ids);
   s->n_target = n;
   s->score = g->scores ? g->scores[row] : 0;
@@ -96,7 +96,7 @@ static vkf_status translate_batch(translation *t, size_t first, uint32_t B) {
   int32_t *ids = vkf_env_alloc(env, (size_t)B * S, sizeof *ids),
           *mask = vkf_env_alloc(env, (size_t)B * S, sizeof *mask);
   uint64_t *lines = vkf_env_alloc(env, B, sizeof *lines);
-  if (!ids || !mask || !lines) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for a batch of %u texts", B);
+  if (!ids || !mask || !lines) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t b = 0; b < B; b++)
     for (uint32_t i = 0; i < S; i++) {
       const sentence *s = &t->sentences[first + b];
@@ -180,7 +180,7 @@ vkf_status vkf_model_translate(vkf_model *m, const char *const *texts, size_t n_
              "translate gives one translation a text, num_return_sequences asks for %u; generate gives them all",
              t.config.num_return_sequences);
   t.sentences = vkf_env_alloc(m->env, n_texts, sizeof *t.sentences);
-  if (!t.sentences) VKF_FAIL(m->env, VKF_ERROR_MEMORY, "no memory for %zu texts", n_texts);
+  if (!t.sentences) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(tokenize(&t, texts));
   qsort(t.sentences, t.n, sizeof *t.sentences, by_length);
   uint32_t batch = VKF_MAX(BATCH_ROWS / VKF_MAX(t.config.num_beams, 1), 1);

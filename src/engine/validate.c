@@ -84,7 +84,7 @@ static vkf_status run_encode(vkf_model *m, const vkf_ready *ready, const vkf_dim
   }
   size_t n = (size_t)B * info->image[0] * info->image[1] * info->image[2];
   pixels = vkf_env_alloc(m->env, n, sizeof *pixels);
-  if (!pixels) VKF_FAIL(m->env, VKF_ERROR_MEMORY, "no memory for images");
+  if (!pixels) VKF_TRY(VKF_ERROR_MEMORY);
   for (size_t i = 0; i < n; i++) pixels[i] = (float)(vkf_rng_u64(7, 1, i) % 512) / 256 - 1;
   VKF_TRY(vkf_engine_encode(m, ready, dims, &(vkf_encode_input){.B = B, .S = source_length(info), .pixels = pixels}));
 done:
@@ -116,7 +116,7 @@ static vkf_status run_pass(side *s, const pass *p, const vkf_ready *ready, const
   fill_ids(ids, (size_t)R * length, info->target_vocab, 2 + past);
   vkf_model_positions(m->net, &(vkf_model_tokens){VKF_STAGE_DECODE, R, length, past, ids, NULL, 0, false}, positions);
   ancestry = vkf_env_alloc(m->env, (size_t)caps.R * caps.keys, sizeof *ancestry);
-  if (!ancestry) VKF_FAIL(m->env, VKF_ERROR_MEMORY, "no memory for the order of beams");
+  if (!ancestry) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t r = 0; r < R; r++) {
     out_rows[r] = (int32_t)(r * length + length - 1);
     for (uint32_t t = 0; t < past + length; t++)
@@ -208,7 +208,7 @@ static vkf_status validate_model(vkf_validation *v, const vkf_model *model) {
   const vkf_net_info *info = vkf_model_net_info(model->net);
   bool two = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER,
        decodes = info->architecture != VKF_ARCHITECTURE_ENCODER;
-  if (!sides) VKF_FAIL(v->env, VKF_ERROR_MEMORY, "no memory to validate a model");
+  if (!sides) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(vkf_ref_backend_create(v->env, &ref));
   VKF_TRY(side_init(&sides[0], model, v->backend));
   VKF_TRY(side_init(&sides[1], model, ref));

@@ -15,13 +15,13 @@ static vkf_status copy_slot(vkf_walk *w, uint32_t i) {
   }
   w->bases[i] = vkf_env_alloc(w->env, vkf_slot_elements(s), vkf_dtype_bytes(s->dtype));
   w->owned[i] = true;
-  if (!w->bases[i]) VKF_FAIL(w->env, VKF_ERROR_MEMORY, "no memory to look at %s", s->name);
+  if (!w->bases[i]) VKF_TRY(VKF_ERROR_MEMORY);
   if (s->kind == VKF_SLOT_WEIGHT) {
     VKF_TRY(vkf_weight_load(w->env, w->weights, s->index, w->bases[i]));
     goto done;
   }
   dense = vkf_env_alloc(w->env, vkf_slot_elements(s), vkf_dtype_bytes(s->dtype));
-  if (!dense) VKF_FAIL(w->env, VKF_ERROR_MEMORY, "no memory to look at %s", s->name);
+  if (!dense) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(w->backend->table->read(w->program, i, w->dims, dense));
   VKF_TRY(vkf_slot_spread(w->env, s, w->dims, dense, w->bases[i]));
 done:
@@ -35,7 +35,7 @@ vkf_status vkf_engine_walk_init(vkf_walk *w, vkf_env *env, vkf_backend *backend,
   *w = (vkf_walk){.env = env, .backend = backend, .plan = plan, .program = program, .dims = dims, .weights = weights};
   w->bases = vkf_env_alloc(env, plan->n_slots, sizeof *w->bases);
   w->owned = vkf_env_alloc(env, plan->n_slots, sizeof *w->owned);
-  if (!w->bases || !w->owned) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory to look at a run");
+  if (!w->bases || !w->owned) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t i = 0; i < plan->n_slots; i++) VKF_TRY(copy_slot(w, i));
 done:
   return st;
@@ -60,7 +60,7 @@ static vkf_status scratch_init(vkf_env *env, uint64_t n, scratch *s) {
   s->value = vkf_env_alloc(env, n, 4);
   s->exact = vkf_env_alloc(env, n, sizeof *s->exact);
   s->bound = vkf_env_alloc(env, n, sizeof *s->bound);
-  if (!s->value || !s->exact || !s->bound) return vkf_env_fail(env, VKF_ERROR_MEMORY, "no memory to judge a node");
+  if (!s->value || !s->exact || !s->bound) return VKF_ERROR_MEMORY;
   for (uint64_t i = 0; i < n; i++) s->bound[i] = -1;
   return VKF_OK;
 }

@@ -227,8 +227,8 @@ vkf_status vkf_text_spm_load_decoders(vkf_text_loader *loader, const vkf_text_sp
   vkf_text_string unknown = spm->pieces[spm->unk_id].text;
   vkf_text_step *step = vkf_arena_alloc(loader->arena, 1, sizeof(*step));
   json_t *bytes = json_pack("{s:s}", "type", "ByteFallback");
-  if (step == NULL) VKF_FAIL(loader->env, VKF_ERROR_MEMORY, "no memory for a decoder");
-  if (bytes == NULL) VKF_FAIL(loader->env, VKF_ERROR_MEMORY, "no memory for a decoder");
+  if (step == NULL) VKF_TRY(VKF_ERROR_MEMORY);
+  if (bytes == NULL) VKF_TRY(VKF_ERROR_MEMORY);
   step->kind = &KIND;
   step->env = loader->env;
   step->u.spm.dummy_prefix = spm->dummy_prefix;

@@ -182,7 +182,7 @@ static vkf_status program_create(vkf_backend *backend, const vkf_plan *plan, vkf
   const vkf_program_options defaults = {0};
   vkf_dims capacity = vkf_dims_make(&plan->capacity);
   vkf_program *p = vkf_env_alloc(backend->env, 1, sizeof *p);
-  if (!p) VKF_FAIL(backend->env, VKF_ERROR_MEMORY, "no memory for a program");
+  if (!p) VKF_TRY(VKF_ERROR_MEMORY);
   p->backend = (vkop_backend *)backend;
   p->plan = plan;
   p->weights = weights;
@@ -197,8 +197,7 @@ static vkf_status program_create(vkf_backend *backend, const vkf_plan *plan, vkf
   p->nodes = vkf_arena_alloc(&p->arena, plan->n_nodes, sizeof *p->nodes);
   p->blocks = vkf_arena_alloc(&p->arena, plan->n_blocks, sizeof *p->blocks);
   p->pieces = vkf_arena_alloc(&p->arena, plan->n_nodes, sizeof *p->pieces);
-  if (!p->places || !p->packings || !p->nodes || !p->blocks || !p->pieces)
-    VKF_FAIL(backend->env, VKF_ERROR_MEMORY, "no memory for a program");
+  if (!p->places || !p->packings || !p->nodes || !p->blocks || !p->pieces) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(vkf_vkop_prepare(p, options));
   for (uint32_t i = 0; i < plan->n_slots; i++)
     if (plan->slots[i].kind == VKF_SLOT_CONSTANT) VKF_TRY(vkf_vkop_write(p, i, &capacity, plan->slots[i].data));
@@ -303,7 +302,7 @@ static const char *node_variant(const vkf_program *p, uint32_t node, vkf_roundin
 vkf_status vkf_vkop_backend_add(vkf_backend *backend, const vkf_variant *row, const uint32_t *words, size_t n_words) {
   vkop_backend *b = (vkop_backend *)backend;
   vkop_extra *e = vkf_env_alloc(backend->env, 1, sizeof *e);
-  if (!e) return vkf_env_fail(backend->env, VKF_ERROR_MEMORY, "no memory for a variant");
+  if (!e) return VKF_ERROR_MEMORY;
   *e = (vkop_extra){.next = b->extras, .row = *row, .words = words, .n_words = n_words};
   b->extras = e;
   return VKF_OK;
@@ -353,7 +352,7 @@ vkf_status vkf_vkop_backend_create(vkf_gpu_device *device, vkf_backend **out) {
   vkf_env *env = vkf_gpu_device_env(device);
   vkop_backend *b = vkf_env_alloc(env, 1, sizeof *b);
   *out = NULL;
-  if (!b) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for a backend");
+  if (!b) VKF_TRY(VKF_ERROR_MEMORY);
   b->base.table = &vkop_table;
   b->base.env = env;
   b->device = device;

@@ -123,7 +123,7 @@ static vkf_status place_slots(vkf_program *p, bool keep_all) {
   uint64_t align = VKF_MAX(VKF_PLACE_ALIGNMENT, caps->storage_offset_alignment);
   uint64_t step = align, constants = 0, results = 0, temps = 0; /* the dims come first in the step buffer */
   vkf_placement *temp = vkf_env_alloc(env, p->plan->n_slots, sizeof *temp);
-  if (!temp) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory to place %u slots", p->plan->n_slots);
+  if (!temp) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t i = 0; i < p->plan->n_slots; i++) {
     const vkf_slot *slot = &p->plan->slots[i];
     vkop_place *place = &p->places[i];

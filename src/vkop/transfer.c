@@ -14,7 +14,7 @@ static vkf_status write_panels(vkf_program *p, const vkop_place *place, uint32_t
   vkf_env *env = p->backend->base.env;
   size_t panels = VKF_CEIL_DIV((size_t)rows, VKF_PANEL_ROWS), elements = panels * VKF_PANEL_ROWS * width;
   float *packed = vkf_env_alloc(env, elements, sizeof *packed);
-  if (!packed) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory to pack %u rows into panels", rows);
+  if (!packed) VKF_TRY(VKF_ERROR_MEMORY);
   for (size_t r = 0; r < rows; r++)
     for (size_t c = 0; c < width; c++)
       packed[(r / VKF_PANEL_ROWS * width + c) * VKF_PANEL_ROWS + r % VKF_PANEL_ROWS] = data[r * width + c];
@@ -50,7 +50,7 @@ static vkf_status write_stored(vkf_program *p, const vkf_slot *slot, const vkop_
   vkf_env *env = p->backend->base.env;
   const uint64_t bytes = vkf_slot_stored_bytes(slot);
   uint32_t *words = vkf_env_alloc(env, bytes, 1);
-  if (!words) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory to write %s", slot->name);
+  if (!words) VKF_TRY(VKF_ERROR_MEMORY);
   to_words(slot, data, words);
   VKF_TRY(vkf_gpu_buffer_write(place->buffer, place->offset, words, bytes));
 done:
@@ -87,7 +87,7 @@ vkf_status vkf_vkop_read(vkf_program *p, uint32_t slot, const vkf_dims *dims, vo
     size_t rows = vkf_slot_extent(s, 0, dims), width = s->extent[1].cap,
            elements = VKF_ROUND_UP(rows, VKF_PANEL_ROWS) * width;
     all = vkf_env_alloc(env, elements, 4);
-    if (!all) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory to read %s", s->name);
+    if (!all) VKF_TRY(VKF_ERROR_MEMORY);
     VKF_TRY(vkf_gpu_buffer_read(place->buffer, place->offset + place->panels_offset, all, elements * 4));
     for (size_t r = 0; r < rows; r++)
       for (size_t c = 0; c < width; c++)
@@ -96,9 +96,9 @@ vkf_status vkf_vkop_read(vkf_program *p, uint32_t slot, const vkf_dims *dims, vo
   } else {
     uint64_t bytes = vkf_slot_elements(s) * vkf_dtype_bytes(s->dtype);
     all = vkf_env_alloc(env, bytes, 1);
-    if (!all) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory to read %s", s->name);
+    if (!all) VKF_TRY(VKF_ERROR_MEMORY);
     stored = s->format == VKF_FORMAT_F32 ? all : vkf_env_alloc(env, vkf_slot_stored_bytes(s), 1);
-    if (!stored) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory to read %s", s->name);
+    if (!stored) VKF_TRY(VKF_ERROR_MEMORY);
     VKF_TRY(vkf_gpu_buffer_read(place->buffer, place->offset, stored, vkf_slot_stored_bytes(s)));
     if (stored != all) from_words(s, (const uint32_t *)stored, (float *)all);
     VKF_TRY(vkf_slot_compact(env, s, dims, all, data));

@@ -28,7 +28,7 @@ static vkf_status place_weights(vkf_weights *w) {
   uint64_t align = VKF_MAX(VKF_PLACE_ALIGNMENT, caps->storage_offset_alignment), used = 0, pool_start = 0;
   uint32_t *pool_of = vkf_env_alloc(env, w->n, sizeof *pool_of);
   uint64_t *pool_bytes = vkf_env_alloc(env, w->n, sizeof *pool_bytes);
-  if (!pool_of || !pool_bytes) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for the list of %u weights", w->n);
+  if (!pool_of || !pool_bytes) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t i = 0; i < w->n; i++) {
     const vkf_weight_info *info = &w->infos[i];
     uint64_t scales = vkf_kern_scales_offset(&w->packings[i], info->shape[0], columns_of(info));
@@ -49,7 +49,7 @@ static vkf_status place_weights(vkf_weights *w) {
     used += bytes;
   }
   w->pools = vkf_env_alloc(env, VKF_MAX(w->n_pools, 1), sizeof *w->pools);
-  if (!w->pools) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for the list of weight pools");
+  if (!w->pools) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t p = 0; p < w->n_pools; p++)
     VKF_TRY(vkf_gpu_buffer_create(w->backend->device, "weights", VKF_GPU_MEMORY_DEVICE, pool_bytes[p], &w->pools[p]));
   for (uint32_t i = 0; i < w->n; i++) w->places[i].buffer = w->pools[pool_of[i]];
@@ -70,11 +70,11 @@ static vkf_status upload_weight(vkf_weights *w, const vkf_weight_source *source,
   float *rows = vkf_env_alloc(env, (size_t)n * k, sizeof *rows);
   void *packed = NULL, *from = rows;
   size_t bytes = vkf_kern_packed_bytes(packing, n, k);
-  if (!rows) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory for weight %s", info->name);
+  if (!rows) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(vkf_weight_load(env, source, i, rows));
   if (packing->layout != VKF_LAYOUT_W_ROWS || packing->format != VKF_FORMAT_F32) {
     from = packed = vkf_env_alloc(env, bytes, 1);
-    if (!packed) VKF_FAIL(env, VKF_ERROR_MEMORY, "no memory to pack weight %s", info->name);
+    if (!packed) VKF_TRY(VKF_ERROR_MEMORY);
     vkf_kern_pack(packing, n, k, rows, packed);
   } else {
     bytes = (size_t)n * k * sizeof *rows;
@@ -93,14 +93,13 @@ vkf_status vkf_vkop_weights_create(vkf_backend *backend, const vkf_weight_source
   vkop_backend *b = (vkop_backend *)backend;
   const vkf_variant *forced = variant ? vkf_vkop_find_variant(backend, variant) : NULL;
   vkf_weights *w = vkf_env_alloc(backend->env, 1, sizeof *w);
-  if (!w) VKF_FAIL(backend->env, VKF_ERROR_MEMORY, "no memory for the weights");
+  if (!w) VKF_TRY(VKF_ERROR_MEMORY);
   w->backend = b;
   w->n = source->n_weights;
   w->infos = vkf_env_alloc(backend->env, w->n, sizeof *w->infos);
   w->packings = vkf_env_alloc(backend->env, w->n, sizeof *w->packings);
   w->places = vkf_env_alloc(backend->env, w->n, sizeof *w->places);
-  if (!w->infos || !w->packings || !w->places)
-    VKF_FAIL(backend->env, VKF_ERROR_MEMORY, "no memory for the list of %u weights", w->n);
+  if (!w->infos || !w->packings || !w->places) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t i = 0; i < w->n; i++) {
     w->infos[i] = source->infos[i];
     w->packings[i] = choose_packing(b, &w->infos[i], forced);
@@ -135,12 +134,12 @@ vkf_status vkf_vkop_state_create(vkf_backend *backend, const vkf_plan *plan, vkf
   vkop_backend *b = (vkop_backend *)backend;
   uint64_t used = 0;
   vkf_state *s = vkf_env_alloc(backend->env, 1, sizeof *s);
-  if (!s) VKF_FAIL(backend->env, VKF_ERROR_MEMORY, "no memory for a session's state");
+  if (!s) VKF_TRY(VKF_ERROR_MEMORY);
   s->backend = b;
   for (uint32_t i = 0; i < plan->n_slots; i++)
     if (plan->slots[i].kind == VKF_SLOT_STATE) s->n = VKF_MAX(s->n, plan->slots[i].index + 1);
   s->places = vkf_env_alloc(backend->env, s->n, sizeof *s->places);
-  if (!s->places) VKF_FAIL(backend->env, VKF_ERROR_MEMORY, "no memory for a session's state");
+  if (!s->places) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t i = 0; i < plan->n_slots; i++) {
     const vkf_slot *slot = &plan->slots[i];
     if (slot->kind != VKF_SLOT_STATE || s->places[slot->index].bytes) continue;
