@@ -73,12 +73,13 @@ vkf_status vkf_engine_open_tokenizer(vkf_env *env, const char *folder, vkf_text_
    */
   if (st == VKF_ERROR_FILE || (st == VKF_ERROR_UNSUPPORTED && !files.tokenizer.data)) {
     vkf_text why;
+    char message[sizeof env->message];
+    memcpy(message, env->message, sizeof message);
+    vkf_env_clear(env); /* what fails from here on is the first cause */
     vkf_text_init(&why, env);
-    vkf_text_printf(&why, "%s: %s", folder, env->message);
-    vkf_env_clear(env); /* a copy that fails is the first cause */
-    *no_tokenizer = why.data ? vkf_env_strdup(env, why.data) : NULL;
-    vkf_text_finish(&why);
-    st = *no_tokenizer ? VKF_OK : VKF_ERROR_MEMORY;
+    vkf_text_printf(&why, "%s: %s", folder, message);
+    *no_tokenizer = why.data;
+    st = vkf_text_status(&why);
   }
 done:
   close_files(&opened);
