@@ -188,6 +188,23 @@ VKF_API const vkf_device_info *vkf_device_get_info(const vkf_device *dev);
 /* Bytes of device memory that this device holds now (0 after every model is closed) and at most. */
 VKF_API void vkf_device_memory(const vkf_device *dev, uint64_t *now_bytes, uint64_t *peak_bytes);
 
+/* Whether what the driver claims was found to hold. Tried at the first opening of a device whose results can be kept in
+ * the cache folder, in some milliseconds; what failed is not used, and a warning says so each time. */
+typedef enum vkf_check_state {
+  VKF_CHECK_ABSENT,   /* not claimed */
+  VKF_CHECK_NOT_DONE, /* not tried; the text says why */
+  VKF_CHECK_PASSED,
+  VKF_CHECK_FAILED /* the text says what was expected and found */
+} vkf_check_state;
+typedef struct vkf_claim_info {
+  const char *name, *title; /* "subgroup_shuffle", "subgroup shuffle" */
+  vkf_check_state state;
+  const char *text; /* "" if there is nothing to say */
+} vkf_claim_info;
+typedef void (*vkf_claim_fn)(void *user, const vkf_claim_info *claim);
+/* Tries what was not tried yet, and tells every claim; none of ref. The strings are valid during the call. */
+VKF_API vkf_status vkf_device_check_claims(vkf_device *dev, vkf_claim_fn on_claim, void *user);
+
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
 typedef enum vkf_dtype {

@@ -6,6 +6,7 @@
 
 #include "engine/engine.h"
 #include "engine/limits.h"
+#include "engine/probe.h"
 #include "engine/tuned.h"
 #include "ref/ref.h"
 #include "vkop/vkop.h"
@@ -207,14 +208,17 @@ static vkf_status device_alloc(vkf_context *ctx, vkf_device **out) {
 /* What made and adopted devices have in common; dev->gpu is set, NULL: ref. */
 static vkf_status device_init(vkf_device *dev) {
   vkf_status st = VKF_OK;
-  vkf_engine_fill_info(dev->gpu ? vkf_gpu_device_caps(dev->gpu) : NULL, &dev->info);
   if (dev->gpu) {
-    VKF_TRY(vkf_vkop_backend_create(dev->gpu, &dev->backend));
     VKF_TRY(vkf_engine_tuned_open(dev));
+    VKF_TRY(vkf_engine_probe_claims(dev, false));
+    VKF_TRY(vkf_vkop_backend_create(dev->gpu, &dev->backend));
+    VKF_TRY(vkf_engine_tuned_use(dev));
+    VKF_TRY(vkf_engine_probe_kernels(dev));
   } else {
     VKF_TRY(vkf_ref_backend_create(&dev->ctx->env, &dev->backend));
   }
-  VKF_TRY(vkf_engine_exact_open(dev));
+  vkf_engine_fill_info(dev->gpu ? vkf_gpu_device_caps(dev->gpu) : NULL, &dev->info);
+  VKF_TRY(vkf_engine_probe_reproducible(dev));
 done:
   return st;
 }

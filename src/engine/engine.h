@@ -6,6 +6,7 @@
 #ifndef VKF_ENGINE_ENGINE_H
 #define VKF_ENGINE_ENGINE_H
 
+#include "engine/claims.h"
 #include "gpu/gpu.h"
 #include "model/model.h"
 #include "op/backend.h"
@@ -33,7 +34,8 @@ struct vkf_device {
   vkf_gpu_device *gpu;  /* NULL: ref */
   vkf_backend *backend;
   vkf_device_info info;
-  vkf_device_tuned *tuned; /* NULL: ref */
+  vkf_device_tuned *tuned;                  /* NULL: ref */
+  vkf_claim_result claims[VKF_CLAIM_COUNT]; /* probe.h; none of ref */
 };
 
 struct vkf_result {
@@ -46,9 +48,6 @@ struct vkf_result {
 
 /* The Vulkan instance, made at the first call; NULL and VKF_OK where there is no loader (ctx->no_loader says why). */
 vkf_status vkf_engine_instance(vkf_context *ctx);
-/* Puts the device into the reproducible mode if its context asks for it (exact.c). VKF_ERROR_UNSUPPORTED where its
- * arithmetic does not give the scalar path's bits. */
-vkf_status vkf_engine_exact_open(vkf_device *dev);
 void vkf_engine_fill_info(const vkf_caps *caps, vkf_device_info *out);
 
 /* ---- profiles (profile.c) ---- */

@@ -40,7 +40,8 @@ vkf_status vkf_model_open_with(vkf_device *dev, const char *folder, const vkf_mo
   vkf_engine_generation_init(&m->generation, env);
   /* Arithmetic is what limits software drivers: taking numbers apart costs more than their bytes. */
   const bool computes = dev->info.kind == VKF_DEVICE_CPU || dev->info.kind == VKF_DEVICE_REF;
-  const vkf_format automatic = computes ? VKF_FORMAT_F32 : VKF_FORMAT_COUNT;
+  const bool no_half = dev->gpu && vkf_gpu_device_caps(dev->gpu)->refuted >> VKF_CLAIM_HALF & 1;
+  const vkf_format automatic = computes || no_half ? VKF_FORMAT_F32 : VKF_FORMAT_COUNT;
   VKF_TRY(find_format(env, "weights", params->weights, false, automatic, &m->weight_format));
   if (dev->backend->exact && m->weight_format < VKF_FORMAT_COUNT && vkf_format_get(m->weight_format)->row_scales)
     VKF_FAIL(env, VKF_ERROR_UNSUPPORTED,

@@ -75,7 +75,7 @@ vkf_status vkf_engine_tuned_resolve(const vkf_tuned_file *file, const vkf_tuned_
   return VKF_OK;
 }
 
-static vkf_status resolve(vkf_device *dev) {
+vkf_status vkf_engine_tuned_use(vkf_device *dev) {
   vkf_status st = VKF_OK;
   vkf_device_tuned *t = dev->tuned;
   vkf_vkop_backend_tune(dev->backend, NULL);
@@ -114,65 +114,32 @@ static void write_cache(vkf_device *dev) {
   vkf_text_finish(&text);
 }
 
-/* Adds entries to what the cache holds now, which another process may have changed, and keeps both. */
-static vkf_status store(vkf_device *dev, const vkf_tuned_key *key, const vkf_tuned_entry *entries, size_t n) {
+/* Times and findings of one device. */
+typedef struct news {
+  const vkf_tuned_key *key;
+  const vkf_tuned_entry *entries;
+  const vkf_tuned_claim *claims;
+  size_t n_entries, n_claims;
+} news;
+
+/* Adds them to what the cache holds now, which another process may have changed, and keeps both. */
+static vkf_status store(vkf_device *dev, const news *n) {
   vkf_status st = VKF_OK;
   const char *folder = dev->ctx->cache_folder;
+  vkf_tuned_file *file = &dev->tuned->file;
   int lock = folder ? vkf_engine_cache_lock(&dev->ctx->env, folder) : -1;
   read_cache(dev);
-  for (size_t i = 0; i < n; i++) VKF_TRY(vkf_engine_tuned_file_add(&dev->tuned->file, key, &entries[i]));
+  for (size_t i = 0; i < n->n_claims; i++) VKF_TRY(vkf_engine_tuned_file_claim(file, n->key, &n->claims[i]));
+  for (size_t i = 0; i < n->n_entries; i++) VKF_TRY(vkf_engine_tuned_file_add(file, n->key, &n->entries[i]));
   if (folder) write_cache(dev);
 done:
   vkf_engine_cache_unlock(lock);
   return st;
 }
 
-/* ---- the probe --------------------------------------------------------------------------------------------------- */
-
-typedef struct probed {
-  vkf_tuned_entry entries[VKF_MAX_DOUBT];
-  size_t n;
-} probed;
-
-static void on_probe(void *user, const vkf_bench_row *row) {
-  probed *p = user;
-  if (!(row->ratio <= 1) || !row->n_runs || p->n == VKF_COUNT(p->entries)) return;
-  vkf_tuned_entry *e = &p->entries[p->n++];
-  *e = (vkf_tuned_entry){.ns = (uint64_t)VKF_MAX(row->median_ns, 1), .probed = true};
-  snprintf(e->problem, sizeof e->problem, "%s", row->problem);
-  snprintf(e->kernel, sizeof e->kernel, "%s", row->variant);
-}
-
-/* Times the kernels between which facts do not decide, unless something better is known. */
-static vkf_status probe(vkf_device *dev) {
-  vkf_status st = VKF_OK;
-  vkf_env *env = &dev->ctx->env;
-  const vkf_variant *variants[VKF_MAX_DOUBT];
-  vkf_problem problem;
-  probed found = {.n = 0};
-  char text[64], names[512] = "", name[128];
-  const double seconds = 0.01;
-  const uint32_t n = dev->ctx->cache_folder ? vkf_kern_doubt(vkf_gpu_device_caps(dev->gpu), &problem, variants) : 0;
-  if (!n) return VKF_OK;
-  for (size_t i = 0; i < dev->tuned->rows.n_times; i++)
-    if (dev->tuned->rows.times[i].problem.op == problem.op) return VKF_OK;
-  if (!vkf_engine_cache_usable(env, dev->ctx->cache_folder)) return VKF_OK;
-  vkf_engine_problem_text(&problem, text, sizeof text);
-  for (uint32_t i = 0; i < n; i++)
-    snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", i ? "," : "",
-             vkf_kern_name(variants[i], name, sizeof name));
-  vkf_env_log(env, VKF_LOG_INFO, "%s: timing %s once, to know which this device likes better", text, names);
-  VKF_TRY(vkf_device_bench(dev, text, &(vkf_bench_params){.variant = names, .seconds = seconds}, on_probe, &found));
-  VKF_TRY(store(dev, &dev->tuned->key, found.entries, found.n));
-  VKF_TRY(resolve(dev));
-done:
-  return st;
-}
-
 /* ---- doors ------------------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_engine_tuned_open(vkf_device *dev) {
-  vkf_status st = VKF_OK;
   vkf_env *env = &dev->ctx->env;
   dev->tuned = vkf_env_alloc(env, 1, sizeof *dev->tuned);
   if (!dev->tuned) return VKF_ERROR_MEMORY;
@@ -180,10 +147,7 @@ vkf_status vkf_engine_tuned_open(vkf_device *dev) {
   vkf_engine_tuned_file_init(&dev->tuned->file, env);
   vkf_engine_tuned_key(vkf_gpu_device_caps(dev->gpu), &dev->tuned->key);
   read_cache(dev);
-  VKF_TRY(resolve(dev));
-  VKF_TRY(probe(dev));
-done:
-  return st;
+  return VKF_OK;
 }
 
 void vkf_engine_tuned_close(vkf_device *dev) {
@@ -192,6 +156,18 @@ void vkf_engine_tuned_close(vkf_device *dev) {
   vkf_arena_finish(&dev->tuned->arena);
   vkf_env_free(&dev->ctx->env, dev->tuned);
   dev->tuned = NULL;
+}
+
+vkf_status vkf_engine_tuned_keep_times(vkf_device *dev, const vkf_tuned_entry *entries, size_t n) {
+  return store(dev, &(news){.key = &dev->tuned->key, .entries = entries, .n_entries = n});
+}
+
+vkf_status vkf_engine_tuned_keep_claims(vkf_device *dev, const vkf_tuned_claim *claims, size_t n) {
+  return store(dev, &(news){.key = &dev->tuned->key, .claims = claims, .n_claims = n});
+}
+
+const char *vkf_engine_tuned_found(const vkf_device *dev, const char *claim) {
+  return vkf_engine_tuned_file_found(&dev->tuned->file, &dev->tuned->key, claim);
 }
 
 const vkf_tuned *vkf_engine_tuned(const vkf_device *dev) {
@@ -223,8 +199,8 @@ vkf_status vkf_device_store_times(vkf_device *dev, const vkf_kernel_time *times,
     snprintf(entries[i].kernel, sizeof entries[i].kernel, "%s", times[i].kernel);
     entries[i].ns = (uint64_t)times[i].ns;
   }
-  VKF_TRY(store(dev, &dev->tuned->key, entries, n));
-  VKF_TRY(resolve(dev));
+  VKF_TRY(vkf_engine_tuned_keep_times(dev, entries, n));
+  VKF_TRY(vkf_engine_tuned_use(dev));
 done:
   vkf_env_free(env, entries);
   return st;
@@ -271,10 +247,12 @@ vkf_status vkf_device_import_times(vkf_device *dev, const char *path, size_t *n_
                   given.sections[s].key.device);
       continue;
     }
-    VKF_TRY(store(dev, &given.sections[s].key, given.sections[s].entries, given.sections[s].n_entries));
+    VKF_TRY(store(dev, &(news){.key = &given.sections[s].key,
+                               .entries = given.sections[s].entries,
+                               .n_entries = given.sections[s].n_entries}));
     n += given.sections[s].n_entries;
   }
-  VKF_TRY(resolve(dev));
+  VKF_TRY(vkf_engine_tuned_use(dev));
 done:
   if (n_times) *n_times = n;
   vkf_engine_tuned_file_finish(&given);

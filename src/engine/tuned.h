@@ -10,10 +10,16 @@
 #include "engine/tuned_file.h"
 #include "kern/tuned.h"
 
-/* dev->gpu and dev->backend are there. A cache that cannot be used is no error. Where facts do not decide between two
- * kernels and nothing was measured yet, both are timed, if the result can be kept. */
+/* Reads the cache; dev->gpu is there, with facts as the driver gives them. A cache that cannot be used is no error. */
 vkf_status vkf_engine_tuned_open(vkf_device *dev);
 void vkf_engine_tuned_close(vkf_device *dev);
+/* The backend goes by what is known from now on. */
+vkf_status vkf_engine_tuned_use(vkf_device *dev);
+/* Adds to what is known of this device, in the cache as well where there is one. */
+vkf_status vkf_engine_tuned_keep_times(vkf_device *dev, const vkf_tuned_entry *entries, size_t n);
+vkf_status vkf_engine_tuned_keep_claims(vkf_device *dev, const vkf_tuned_claim *claims, size_t n);
+/* NULL: it was not tried. Valid until something is kept. */
+const char *vkf_engine_tuned_found(const vkf_device *dev, const char *claim);
 /* NULL: nothing is known. */
 const vkf_tuned *vkf_engine_tuned(const vkf_device *dev);
 

@@ -65,8 +65,13 @@ void vkf_engine_tuned_file_init(vkf_tuned_file *file, vkf_env *env) {
   *file = (vkf_tuned_file){.env = env};
 }
 
+static void finish_section(vkf_env *env, vkf_tuned_section *section) {
+  vkf_env_free(env, section->claims);
+  vkf_env_free(env, section->entries);
+}
+
 void vkf_engine_tuned_file_finish(vkf_tuned_file *file) {
-  for (size_t i = 0; i < file->n_sections; i++) vkf_env_free(file->env, file->sections[i].entries);
+  for (size_t i = 0; i < file->n_sections; i++) finish_section(file->env, &file->sections[i]);
   vkf_env_free(file->env, file->sections);
   vkf_engine_tuned_file_init(file, file->env);
 }
@@ -97,6 +102,31 @@ vkf_status vkf_engine_tuned_file_add(vkf_tuned_file *file, const vkf_tuned_key *
   return VKF_OK;
 }
 
+vkf_status vkf_engine_tuned_file_claim(vkf_tuned_file *file, const vkf_tuned_key *key, const vkf_tuned_claim *claim) {
+  vkf_tuned_section *s = get_section(file, key);
+  if (!s) return VKF_ERROR_MEMORY;
+  for (size_t i = 0; i < s->n_claims; i++) {
+    if (strcmp(s->claims[i].claim, claim->claim) != 0) continue;
+    s->claims[i] = *claim;
+    return VKF_OK;
+  }
+  vkf_tuned_claim *grown = vkf_env_realloc(file->env, s->claims, s->n_claims + 1, sizeof *grown);
+  if (!grown) return VKF_ERROR_MEMORY;
+  s->claims = grown;
+  s->claims[s->n_claims++] = *claim;
+  return VKF_OK;
+}
+
+const char *vkf_engine_tuned_file_found(const vkf_tuned_file *file, const vkf_tuned_key *key, const char *claim) {
+  for (size_t s = 0; s < file->n_sections; s++) {
+    const vkf_tuned_section *section = &file->sections[s];
+    if (!same_key(&section->key, key)) continue;
+    for (size_t i = 0; i < section->n_claims; i++)
+      if (!strcmp(section->claims[i].claim, claim)) return section->claims[i].found;
+  }
+  return NULL;
+}
+
 void vkf_engine_tuned_file_prune(vkf_tuned_file *file, const vkf_tuned_key *key) {
   size_t kept = 0;
   for (size_t i = 0; i < file->n_sections; i++) {
@@ -104,7 +134,7 @@ void vkf_engine_tuned_file_prune(vkf_tuned_file *file, const vkf_tuned_key *key)
     const bool is_older = now.table != key->table;
     now.table = key->table;
     if (is_older && same_key(&now, key))
-      vkf_env_free(file->env, file->sections[i].entries);
+      finish_section(file->env, &file->sections[i]);
     else
       file->sections[kept++] = file->sections[i];
   }
@@ -163,12 +193,30 @@ done:
   return st;
 }
 
+/* Files of times alone have none. */
+static vkf_status read_claims(vkf_tuned_file *file, const vkf_tuned_key *key, vkf_file_value device) {
+  vkf_status st = VKF_OK;
+  vkf_tuned_claim claim;
+  vkf_file_value claims;
+  if (vkf_file_json_kind(vkf_file_json_member(device, "claims")) == VKF_FILE_ABSENT) return VKF_OK;
+  VKF_TRY(vkf_file_json_get_array(device, "claims", &claims));
+  for (size_t i = 0; i < vkf_file_json_count(claims); i++) {
+    vkf_file_value row = vkf_file_json_at(claims, i);
+    VKF_TRY(get_text(row, "claim", claim.claim, sizeof claim.claim));
+    VKF_TRY(get_text(row, "found", claim.found, sizeof claim.found));
+    VKF_TRY(vkf_engine_tuned_file_claim(file, key, &claim));
+  }
+done:
+  return st;
+}
+
 static vkf_status read_device(vkf_tuned_file *file, const char *source, vkf_file_value device) {
   vkf_status st = VKF_OK;
   vkf_tuned_key key;
   vkf_tuned_entry entry;
   vkf_file_value times;
   VKF_TRY(read_key(device, &key));
+  VKF_TRY(read_claims(file, &key, device));
   VKF_TRY(vkf_file_json_get_array(device, "times", &times));
   for (size_t i = 0; i < vkf_file_json_count(times); i++) {
     VKF_TRY(read_entry(file->env, source, vkf_file_json_at(times, i), &entry));
@@ -192,9 +240,13 @@ vkf_status vkf_engine_tuned_file_parse(vkf_tuned_file *file, const char *source,
   VKF_TRY(vkf_file_json_get_array(vkf_file_json_root(json), "devices", &devices));
   for (size_t i = 0; i < vkf_file_json_count(devices); i++)
     VKF_TRY(read_device(&read, source, vkf_file_json_at(devices, i)));
-  for (size_t s = 0; s < read.n_sections; s++)
-    for (size_t i = 0; i < read.sections[s].n_entries; i++)
-      VKF_TRY(vkf_engine_tuned_file_add(file, &read.sections[s].key, &read.sections[s].entries[i]));
+  for (size_t s = 0; s < read.n_sections; s++) {
+    const vkf_tuned_section *section = &read.sections[s];
+    for (size_t i = 0; i < section->n_claims; i++)
+      VKF_TRY(vkf_engine_tuned_file_claim(file, &section->key, &section->claims[i]));
+    for (size_t i = 0; i < section->n_entries; i++)
+      VKF_TRY(vkf_engine_tuned_file_add(file, &section->key, &section->entries[i]));
+  }
 done:
   vkf_engine_tuned_file_finish(&read);
   vkf_file_json_destroy(&json);
@@ -212,7 +264,19 @@ static void print_key(const vkf_tuned_key *k, vkf_text *out) {
   vkf_text_printf(out, "     \"driver_version\": %u, \"subgroup_size\": %u, \"table\": \"%016llx\", \"cpu\": ",
                   k->driver_version, k->subgroup_size, (unsigned long long)k->table);
   vkf_file_json_quote(out, k->cpu);
-  vkf_text_printf(out, ",\n     \"threads\": %u, \"vector_bits\": %u,\n     \"times\": [", k->threads, k->vector_bits);
+  vkf_text_printf(out, ",\n     \"threads\": %u, \"vector_bits\": %u", k->threads, k->vector_bits);
+}
+
+static void print_claims(const vkf_tuned_section *section, vkf_text *out) {
+  if (section->n_claims) vkf_text_printf(out, ",\n     \"claims\": [");
+  for (size_t i = 0; i < section->n_claims; i++) {
+    vkf_text_printf(out, "%s\n       {\"claim\": ", i ? "," : "");
+    vkf_file_json_quote(out, section->claims[i].claim);
+    vkf_text_printf(out, ", \"found\": ");
+    vkf_file_json_quote(out, section->claims[i].found);
+    vkf_text_printf(out, "}");
+  }
+  if (section->n_claims) vkf_text_printf(out, "]");
 }
 
 vkf_status vkf_engine_tuned_file_print(const vkf_tuned_file *file, vkf_text *out) {
@@ -221,6 +285,8 @@ vkf_status vkf_engine_tuned_file_print(const vkf_tuned_file *file, vkf_text *out
     const vkf_tuned_section *section = &file->sections[s];
     if (s) vkf_text_printf(out, ",");
     print_key(&section->key, out);
+    print_claims(section, out);
+    vkf_text_printf(out, ",\n     \"times\": [");
     for (size_t i = 0; i < section->n_entries; i++) {
       const vkf_tuned_entry *e = &section->entries[i];
       vkf_text_printf(out, "%s\n       {\"problem\": ", i ? "," : "");

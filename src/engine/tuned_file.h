@@ -1,4 +1,4 @@
-/* tuned_file: tuned times as a JSON file: whose they are, and what was measured.
+/* tuned_file: what was measured and found out about devices, as a JSON file: tuned times and checked claims.
  *
  *     {
  *       "format": "vkformer tuned kernels 1",
@@ -6,11 +6,14 @@
  *         {"device": "llvmpipe (LLVM 22.1.8, 256 bits)", "uuid": "...", "vendor_id": 65541, "driver_id": 13,
  *          "driver_version": 109060102, "subgroup_size": 8, "table": "0123456789abcdef", "cpu": "AMD EPYC",
  *          "threads": 2, "vector_bits": 256,
+ *          "claims": [
+ *            {"claim": "subgroup_shuffle:8", "found": ""}],
  *          "times": [
  *            {"problem": "matmul:32,512,512", "kernel": "matmul-direct-m32n1-w16", "ns": 812345, "by": "tune"}]}]
  *     }
  *
- * Knows nothing of the kernels that are named. Invariant: one section a key, one time a problem and kernel.
+ * Claims are told by whatever their check depends on; what was found is "" where they hold. Knows nothing of the
+ * kernels and claims that are named. Invariant: one section a key, one time a problem and kernel, one finding a claim.
  */
 #ifndef VKF_ENGINE_TUNED_FILE_H
 #define VKF_ENGINE_TUNED_FILE_H
@@ -33,8 +36,14 @@ typedef struct vkf_tuned_entry {
   bool probed; /* by the short probe at device creation; a tuned time replaces it */
 } vkf_tuned_entry;
 
+typedef struct vkf_tuned_claim {
+  char claim[64], found[200];
+} vkf_tuned_claim;
+
 typedef struct vkf_tuned_section {
   vkf_tuned_key key;
+  vkf_tuned_claim *claims;
+  size_t n_claims;
   vkf_tuned_entry *entries;
   size_t n_entries;
 } vkf_tuned_section;
@@ -63,6 +72,10 @@ void vkf_engine_tuned_file_finish(vkf_tuned_file *file);
 vkf_status vkf_engine_tuned_file_parse(vkf_tuned_file *file, const char *source, const char *bytes, size_t n_bytes);
 /* Adds one time, over an older one of the same key, problem and kernel. */
 vkf_status vkf_engine_tuned_file_add(vkf_tuned_file *file, const vkf_tuned_key *key, const vkf_tuned_entry *entry);
+/* Adds what was found of a claim, over an older finding of it. */
+vkf_status vkf_engine_tuned_file_claim(vkf_tuned_file *file, const vkf_tuned_key *key, const vkf_tuned_claim *claim);
+/* NULL: nothing is known of this claim on the very device. */
+const char *vkf_engine_tuned_file_found(const vkf_tuned_file *file, const vkf_tuned_key *key, const char *claim);
 /* Sections of an older table with this key's device are dropped: their times would never be used again. */
 void vkf_engine_tuned_file_prune(vkf_tuned_file *file, const vkf_tuned_key *key);
 vkf_status vkf_engine_tuned_file_print(const vkf_tuned_file *file, vkf_text *out);

@@ -16,6 +16,25 @@
 #define VKF_DRIVER_ID_SWIFTSHADER 10
 #define VKF_DRIVER_ID_LAVAPIPE 13
 
+/* What a driver claims, or kernels lean on, and the probe tries (engine/claims.h). */
+typedef enum vkf_claim {
+  VKF_CLAIM_SUBGROUP_SIZE,
+  VKF_CLAIM_SHUFFLE,
+  VKF_CLAIM_BALLOT, /* and broadcast */
+  VKF_CLAIM_ARITHMETIC,
+  VKF_CLAIM_SHARED, /* memory, and barriers */
+  VKF_CLAIM_ADDRESS,
+  VKF_CLAIM_HALF, /* 16-bit numbers taken out of words */
+  VKF_CLAIM_FLOAT16,
+  VKF_CLAIM_STORAGE16,
+  VKF_CLAIM_STORAGE8,
+  VKF_CLAIM_INTEGER_DOT,
+  VKF_CLAIM_TIMESTAMPS,
+  VKF_CLAIM_EXACT,        /* arithmetic of the reproducible mode */
+  VKF_CLAIM_REPRODUCIBLE, /* its kernels */
+  VKF_CLAIM_COUNT
+} vkf_claim;
+
 typedef struct vkf_caps {
   /* Identity. */
   vkf_device_kind kind;
@@ -63,6 +82,8 @@ typedef struct vkf_caps {
   bool timestamps;
   float timestamp_ns; /* nanoseconds a tick; 0 without timestamps */
   uint32_t timestamp_bits;
+
+  uint32_t refuted; /* 1 << vkf_claim: tried and found wrong, so its facts above are false or 0 */
 } vkf_caps;
 
 #endif

@@ -196,6 +196,10 @@ const vkf_caps *vkf_gpu_device_caps(const vkf_gpu_device *device) {
   return &device->caps;
 }
 
+void vkf_gpu_device_lower(vkf_gpu_device *device, const vkf_caps *caps) {
+  device->caps = *caps;
+}
+
 vkf_env *vkf_gpu_device_env(vkf_gpu_device *device) {
   return device->env;
 }

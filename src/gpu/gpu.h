@@ -60,6 +60,8 @@ vkf_status vkf_gpu_device_adopt(vkf_env *env, const vkf_device_handles *handles,
 /* Waits for what is pending. Buffers and blocks have been destroyed before. */
 void vkf_gpu_device_destroy(vkf_gpu_device **device);
 const vkf_caps *vkf_gpu_device_caps(const vkf_gpu_device *device);
+/* Takes away what turned out not to work; nothing is larger in `caps` than the device has it. */
+void vkf_gpu_device_lower(vkf_gpu_device *device, const vkf_caps *caps);
 vkf_env *vkf_gpu_device_env(vkf_gpu_device *device);
 /* Bytes of device memory held now and at most (staging included). */
 void vkf_gpu_device_memory(const vkf_gpu_device *device, uint64_t *now_bytes, uint64_t *peak_bytes);
@@ -188,6 +190,8 @@ typedef struct vkf_gpu_block_info {
 void vkf_gpu_block_get_info(const vkf_gpu_block *block, vkf_gpu_block_info *out);
 /* Device time of the last run, after it was waited for; 0 if it was not timed. */
 vkf_status vkf_gpu_block_time(vkf_gpu_block *block, uint64_t *ns);
+/* The device's clock between the ends of the last runs of two blocks, of which `to` ran later. Both were timed. */
+vkf_status vkf_gpu_block_time_since(vkf_gpu_block *from, vkf_gpu_block *to, uint64_t *ns);
 /* Of one dispatch (VKF_GPU_TIMING_DISPATCH): from the end of the one before it to its own end. */
 vkf_status vkf_gpu_block_dispatch_time(vkf_gpu_block *block, uint32_t index, const char **label, uint64_t *ns);
 

@@ -56,21 +56,41 @@ void vkf_gpu_block_get_info(const vkf_gpu_block *block, vkf_gpu_block_info *out)
 
 /* ---- times ------------------------------------------------------------------------------------------------------- */
 
-/* The time between two queries of the last run. */
-static vkf_status between(vkf_gpu_block *block, uint32_t from, uint32_t to, uint64_t *ns) {
+/* A time stamp of the last run. */
+static vkf_status get_ticks(vkf_gpu_block *block, uint32_t query, uint64_t *ticks) {
   vkf_status st = VKF_OK;
   vkf_gpu_device *device = block->device;
-  uint64_t ticks[2];
-  const uint32_t queries[2] = {from, to};
   VKF_TRY(vkf_gpu_device_alive(device));
   if (block->n_submits == 0 || block->pending_serial > device->completed)
     VKF_FAIL(device->env, VKF_ERROR_ARGUMENT, "%s: expected a block that has run and was waited for", block->label);
-  for (int i = 0; i < 2; ++i)
-    VKF_VK(device, GetQueryPoolResults, device->handle, block->queries, queries[i], 1, sizeof(ticks[i]), &ticks[i],
-           sizeof(ticks[i]), VK_QUERY_RESULT_64_BIT);
-  uint32_t bits = device->caps.timestamp_bits;
-  uint64_t mask = bits >= 64 ? UINT64_MAX : (UINT64_C(1) << bits) - 1;
-  *ns = (uint64_t)((double)((ticks[1] - ticks[0]) & mask) * device->caps.timestamp_ns);
+  VKF_VK(device, GetQueryPoolResults, device->handle, block->queries, query, 1, sizeof(*ticks), ticks, sizeof(*ticks),
+         VK_QUERY_RESULT_64_BIT);
+done:
+  return st;
+}
+
+static uint64_t ticks_to_ns(const vkf_caps *caps, uint64_t ticks) {
+  uint64_t mask = caps->timestamp_bits >= 64 ? UINT64_MAX : (UINT64_C(1) << caps->timestamp_bits) - 1;
+  return (uint64_t)((double)(ticks & mask) * caps->timestamp_ns);
+}
+
+/* The time between two queries of the last run. */
+static vkf_status between(vkf_gpu_block *block, uint32_t from, uint32_t to, uint64_t *ns) {
+  vkf_status st = VKF_OK;
+  uint64_t begin, end;
+  VKF_TRY(get_ticks(block, from, &begin));
+  VKF_TRY(get_ticks(block, to, &end));
+  *ns = ticks_to_ns(&block->device->caps, end - begin);
+done:
+  return st;
+}
+
+vkf_status vkf_gpu_block_time_since(vkf_gpu_block *from, vkf_gpu_block *to, uint64_t *ns) {
+  vkf_status st = VKF_OK;
+  uint64_t begin, end;
+  VKF_TRY(get_ticks(from, 1, &begin));
+  VKF_TRY(get_ticks(to, 1, &end));
+  *ns = ticks_to_ns(&to->device->caps, end - begin);
 done:
   return st;
 }

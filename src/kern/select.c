@@ -24,20 +24,53 @@ static uint32_t storage_bindings(const vkf_variant *v, const vkf_problem *p) {
          vkf_format_get(p->packing.format)->row_scales;
 }
 
-static bool has_subgroup(const vkf_caps *caps, uint32_t lanes) {
+bool vkf_kern_has_subgroup(const vkf_caps *caps, uint32_t lanes) {
   if (caps->subgroup_size_control) return caps->subgroup_min <= lanes && lanes <= caps->subgroup_max;
   return caps->subgroup_size == lanes && caps->subgroup_min == caps->subgroup_max;
 }
 
-static const char *missing_need(uint32_t needs, const vkf_caps *caps) {
-  if (needs & VKF_NEED_SHUFFLE && !caps->subgroup_shuffle) return "subgroup shuffle";
-  if (needs & VKF_NEED_BROADCAST && !caps->subgroup_ballot) return "subgroup broadcast";
-  if (needs & VKF_NEED_ARITHMETIC && !caps->subgroup_arithmetic) return "subgroup arithmetic";
-  if (needs & VKF_NEED_ADDRESS && !caps->buffer_address) return "buffer addresses";
-  if (needs & VKF_NEED_UNIFORM && !caps->uniform_loads) return "scalar loads at uniform addresses";
-  if (needs & VKF_NEED_INT64 && !caps->int64) return "64-bit integers";
-  if (needs & VKF_NEED_TEXEL && caps->max_texel_bindings < 2) return "texel buffers";
+static const struct need {
+  uint32_t bit;
+  vkf_claim claim; /* that is behind it; VKF_CLAIM_COUNT: none */
+  const char *name;
+} all_needs[] = {
+    {VKF_NEED_SHUFFLE, VKF_CLAIM_SHUFFLE, "subgroup shuffle"},
+    {VKF_NEED_BROADCAST, VKF_CLAIM_BALLOT, "subgroup broadcast"},
+    {VKF_NEED_ARITHMETIC, VKF_CLAIM_ARITHMETIC, "subgroup arithmetic"},
+    {VKF_NEED_ADDRESS, VKF_CLAIM_ADDRESS, "buffer addresses"},
+    {VKF_NEED_UNIFORM, VKF_CLAIM_COUNT, "scalar loads at uniform addresses"},
+    {VKF_NEED_INT64, VKF_CLAIM_COUNT, "64-bit integers"},
+    {VKF_NEED_TEXEL, VKF_CLAIM_COUNT, "texel buffers"},
+};
+
+static bool has_need(uint32_t bit, const vkf_caps *caps) {
+  switch (bit) {
+    case VKF_NEED_SHUFFLE:
+      return caps->subgroup_shuffle;
+    case VKF_NEED_BROADCAST:
+      return caps->subgroup_ballot;
+    case VKF_NEED_ARITHMETIC:
+      return caps->subgroup_arithmetic;
+    case VKF_NEED_ADDRESS:
+      return caps->buffer_address;
+    case VKF_NEED_UNIFORM:
+      return caps->uniform_loads;
+    case VKF_NEED_INT64:
+      return caps->int64;
+    default:
+      return caps->max_texel_bindings >= 2;
+  }
+}
+
+static const struct need *missing_need(uint32_t needs, const vkf_caps *caps) {
+  for (size_t i = 0; i < VKF_COUNT(all_needs); i++)
+    if (needs & all_needs[i].bit && !has_need(all_needs[i].bit, caps)) return &all_needs[i];
   return NULL;
+}
+
+/* Ends a reason where the device claims what it does not have. */
+static const char *in_truth(const vkf_caps *caps, vkf_claim claim) {
+  return caps->refuted >> claim & 1 ? " that passes its check (vkformer devices -v)" : "";
 }
 
 #define REFUSE(...)                   \
@@ -48,17 +81,19 @@ static const char *missing_need(uint32_t needs, const vkf_caps *caps) {
 
 static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                               size_t size) {
-  const char *missing = missing_need(v->needs, caps);
+  const struct need *missing = missing_need(v->needs, caps);
   uint32_t grid[3], shared = vkf_kern_shared_bytes(v, p);
-  if (missing) REFUSE("the device has no %s", missing);
-  if (v->subgroup && !has_subgroup(caps, v->subgroup))
-    REFUSE("written for subgroups of %u, the device has %u to %u%s", v->subgroup, caps->subgroup_min,
-           caps->subgroup_max, caps->subgroup_size_control ? "" : " and its own choice");
+  if (missing) REFUSE("the device has no %s%s", missing->name, in_truth(caps, missing->claim));
+  if (v->subgroup && !vkf_kern_has_subgroup(caps, v->subgroup))
+    REFUSE("written for subgroups of %u, the device has %u to %u%s%s", v->subgroup, caps->subgroup_min,
+           caps->subgroup_max, caps->subgroup_size_control ? "" : " and its own choice",
+           in_truth(caps, VKF_CLAIM_SUBGROUP_SIZE));
   if (v->workgroup > caps->max_invocations || v->workgroup > caps->max_workgroup_size[0])
     REFUSE("a workgroup has %u invocations, the device allows %u", v->workgroup,
            VKF_MIN(caps->max_invocations, caps->max_workgroup_size[0]));
   if (shared > caps->max_shared_bytes)
-    REFUSE("takes %u bytes of shared memory, the device has %u", shared, caps->max_shared_bytes);
+    REFUSE("takes %u bytes of shared memory, the device has %u%s", shared, caps->max_shared_bytes,
+           in_truth(caps, VKF_CLAIM_SHARED));
   if (storage_bindings(v, p) > caps->max_storage_bindings)
     REFUSE("binds %u storage buffers, the device allows %u", storage_bindings(v, p), caps->max_storage_bindings);
   vkf_kern_grid(v, p, grid);
@@ -128,6 +163,8 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
     REFUSE("texel buffers end at %u elements", caps->max_texel_elements);
   if (p->packing.format != VKF_FORMAT_F32 && !(v->formats >> p->packing.format & 1))
     REFUSE("does not read numbers stored as %s", vkf_format_get(p->packing.format)->name);
+  if (p->packing.format == VKF_FORMAT_F16 && caps->refuted >> VKF_CLAIM_HALF & 1)
+    REFUSE("the device has no unpacking of 16-bit numbers%s", in_truth(caps, VKF_CLAIM_HALF));
   reason = fit_device(v, p, caps, why, size);
   if (!reason && v->op == VKF_OP_MATMUL) reason = fit_matmul(v, p, caps, why, size);
   if (!reason && v->op != VKF_OP_MATMUL && v->op != VKF_OP_ATTENTION && v->access == VKF_ACCESS_TEXEL)

@@ -237,6 +237,12 @@ const vkf_variant *vkf_kern_find(const char *name) {
   return NULL;
 }
 
+bool vkf_kern_is_written_for(uint32_t lanes) {
+  for (size_t i = 0; i < VKF_COUNT(table); i++)
+    if (table[i].subgroup == lanes) return true;
+  return false;
+}
+
 static uint64_t mix(uint64_t sum, uint64_t value) {
   return (sum ^ value) * UINT64_C(0x100000001b3); /* FNV-1a, a word at a time */
 }

@@ -38,6 +38,27 @@ static void times_are_kept_and_used(void **state) {
       0, "0.0 us, measured on this device", NULL);
 }
 
+static void claims_are_checked_once(void **state) {
+  (void)state;
+  program_must("export VKF_CACHE_DIR=$T/claims; $V kernels -v norm:8,64", 0, "* 1",
+               "checking once what the driver claims");
+  program_must("export VKF_CACHE_DIR=$T/claims; $V kernels -v norm:8,64", 0, "* 1", "chosen");
+  assert_null(strstr(program_err, "checking"));
+  program_must("export VKF_CACHE_DIR=$T/claims; $V devices -v --json", 0, "\"claim\": \"subgroup_shuffle\"", NULL);
+  assert_null(strstr(program_out, "failed"));
+  program_must("export VKF_CACHE_DIR=$T/claims; $V kernels norm:8,64 --deterministic; cat $T/claims/tuned.json", 0,
+               "{\"claim\": \"reproducible:", NULL);
+  /* A kept finding counts: nothing that hangs on it fits, and who asks is told. */
+  program_must(
+      "export VKF_CACHE_DIR=$T/claims; sed -i 's/\\(\"subgroup_shuffle:[0-9]*\", \"found\": \"\\)/\\1as planted/; "
+      "s/\\(\"exact\", \"found\": \"\\)/\\1other bits/' $T/claims/tuned.json; $V kernels norm:8,64",
+      0, "does not fit: the device has no subgroup shuffle that passes its check",
+      "subgroup shuffle failed its check and is not used: as planted");
+  program_must("export VKF_CACHE_DIR=$T/claims; $V devices -v", 0, "failed: as planted", NULL);
+  program_must("export VKF_CACHE_DIR=$T/claims; $V kernels norm:8,64 --deterministic", 1, "",
+               "the reproducible mode is refused on ");
+}
+
 static void files_travel(void **state) {
   (void)state;
   program_must("$V tune --export $T/mine.json", 0, NULL, NULL);
@@ -66,6 +87,9 @@ static void a_bad_cache_is_no_error(void **state) {
       "$V kernels norm:8,64",
       0, "* 1", "other users may write it");
   assert_null(strstr(program_out, "measured on"));
+  program_must("touch $T/none; export VKF_CACHE_DIR=$T/none/cache; $V kernels norm:8,64 -v", 0, "* 1", "chosen");
+  assert_null(strstr(program_err, "checking"));
+  program_must("export VKF_CACHE_DIR=$T/none/cache; $V devices -v | grep ' ok$'", 0, "shared memory", NULL);
   program_must("touch $T/file; export VKF_CACHE_DIR=$T/file/cache; $V tune --problem norm:8,64 --seconds 0.001 -v", 0,
                "norm-", "cannot be made");
 }
@@ -115,6 +139,6 @@ static void a_child_that_hangs_is_left_behind(void **state) {
   assert_int_equal(kill(child, 0), -1); /* it is gone */
 }
 
-PROGRAM_MAIN(prepare, cmocka_unit_test(times_are_kept_and_used), cmocka_unit_test(files_travel),
-             cmocka_unit_test(a_bad_cache_is_no_error), cmocka_unit_test(two_tuners_keep_both),
-             cmocka_unit_test(a_child_that_hangs_is_left_behind))
+PROGRAM_MAIN(prepare, cmocka_unit_test(times_are_kept_and_used), cmocka_unit_test(claims_are_checked_once),
+             cmocka_unit_test(files_travel), cmocka_unit_test(a_bad_cache_is_no_error),
+             cmocka_unit_test(two_tuners_keep_both), cmocka_unit_test(a_child_that_hangs_is_left_behind))

@@ -152,6 +152,35 @@ static void what_is_printed_is_read(void **state) {
   vkf_text_finish(&second);
 }
 
+static void findings_belong_to_one_device(void **state) {
+  (void)state;
+  vkf_tuned_file file, again;
+  vkf_text text;
+  const vkf_tuned_key cpu = a_cpu(), gpu = a_gpu();
+  vkf_tuned_key driver = gpu;
+  driver.driver_version++;
+  const vkf_tuned_claim fine = {"half", ""}, bad = {"shared:32768", "word 1: expected \"7\""},
+                        good = {"shared:32768", ""};
+  vkf_text_init(&text, &env);
+  vkf_engine_tuned_file_init(&file, &env);
+  vkf_engine_tuned_file_init(&again, &env);
+  assert_int_equal(vkf_engine_tuned_file_claim(&file, &gpu, &fine), VKF_OK);
+  assert_int_equal(vkf_engine_tuned_file_claim(&file, &gpu, &good), VKF_OK);
+  assert_int_equal(vkf_engine_tuned_file_claim(&file, &gpu, &bad), VKF_OK); /* the later finding */
+  add(&file, &cpu, "norm:1,2", "norm-row-64", 5, false);
+  assert_int_equal(vkf_engine_tuned_file_print(&file, &text), VKF_OK);
+  assert_int_equal(vkf_engine_tuned_file_parse(&again, "it", text.data, text.size), VKF_OK);
+  assert_int_equal(again.sections[0].n_claims, 2);
+  assert_string_equal(vkf_engine_tuned_file_found(&again, &gpu, "half"), "");
+  assert_string_equal(vkf_engine_tuned_file_found(&again, &gpu, "shared:32768"), bad.found);
+  assert_null(vkf_engine_tuned_file_found(&again, &gpu, "shared:16384"));
+  assert_null(vkf_engine_tuned_file_found(&again, &cpu, "half"));
+  assert_null(vkf_engine_tuned_file_found(&again, &driver, "half"));
+  vkf_engine_tuned_file_finish(&file);
+  vkf_engine_tuned_file_finish(&again);
+  vkf_text_finish(&text);
+}
+
 static void damaged_files_add_nothing(void **state) {
   (void)state;
   static const char *const rows[][2] = {
@@ -353,11 +382,17 @@ static void the_folder_is_found(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      TEST(keys_match_by_levels),         TEST(a_key_is_filled_from_the_device),
-      TEST(what_is_printed_is_read),      TEST(damaged_files_add_nothing),
-      TEST(the_best_source_counts),       TEST(the_folder_is_made_and_its_files_replaced),
-      TEST(files_of_others_are_not_read), TEST(a_folder_that_cannot_be_is_no_error),
-      TEST(one_at_a_time_has_the_lock),   TEST(the_folder_is_found),
+      TEST(keys_match_by_levels),
+      TEST(a_key_is_filled_from_the_device),
+      TEST(what_is_printed_is_read),
+      TEST(damaged_files_add_nothing),
+      TEST(findings_belong_to_one_device),
+      TEST(the_best_source_counts),
+      TEST(the_folder_is_made_and_its_files_replaced),
+      TEST(files_of_others_are_not_read),
+      TEST(a_folder_that_cannot_be_is_no_error),
+      TEST(one_at_a_time_has_the_lock),
+      TEST(the_folder_is_found),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

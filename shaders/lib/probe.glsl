@@ -1,0 +1,6 @@
+// What the shaders of the probe share (src/engine/claims.c): words in, words out, of which the host knows each beforehand.
+#include "shared/constants.h"
+layout(local_size_x_id = VKF_C_WORKGROUP) in;
+layout(constant_id = VKF_C_LANES) const uint LANES = 1;
+layout(set = 0, binding = 0, std430) readonly buffer Given { GIVEN given[]; };
+layout(set = 0, binding = 1, std430) writeonly buffer Found { GIVEN found[]; };

@@ -1,0 +1,12 @@
+// Members of storage buffers that are smaller than a word, GIVEN, PER_WORD of them in one: each is read and written on its
+// own, in the opposite order.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_shader_16bit_storage : require
+#extension GL_EXT_shader_8bit_storage : require
+#include "lib/probe.glsl"
+
+void main() {
+  const uint first = gl_GlobalInvocationID.x * PER_WORD;
+  for (uint i = 0; i < PER_WORD; i++) found[first + i] = GIVEN(uint(given[first + PER_WORD - 1 - i]));
+}

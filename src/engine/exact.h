@@ -1,0 +1,12 @@
+/* exact: whether the kernels of the reproducible mode give the scalar path's bits on a device. */
+#ifndef VKF_ENGINE_EXACT_H
+#define VKF_ENGINE_EXACT_H
+
+#include "engine/engine.h"
+
+/* Names the check: another text where other kernels would be tried. dev->backend is there, in the reproducible mode. */
+void vkf_engine_exact_text(const vkf_device *dev, char *text, size_t size);
+/* found: "" where the bits are the same, else a sentence that names the op. */
+vkf_status vkf_engine_exact_check(vkf_device *dev, char *found, size_t size);
+
+#endif

@@ -1,0 +1,20 @@
+/* probe: what is found out about a device once, at its first opening, and kept in the cache with its tuned times:
+ * whether what the driver claims holds (claims.h), which of two kernels it likes better where facts do not say, and,
+ * for the reproducible mode, whether its bits are those of the scalar path (exact.c).
+ *
+ * Nothing is tried at an opening whose results could not be kept, except the reproducible mode's bits. What failed is
+ * taken out of the facts that selection sees, with a warning; the reproducible mode is refused.
+ */
+#ifndef VKF_ENGINE_PROBE_H
+#define VKF_ENGINE_PROBE_H
+
+#include "engine/engine.h"
+
+/* dev->gpu and dev->tuned are there, the backend is not yet. asked: try also where the results cannot be kept. */
+vkf_status vkf_engine_probe_claims(vkf_device *dev, bool asked);
+/* dev->backend is there. */
+vkf_status vkf_engine_probe_kernels(vkf_device *dev);
+/* Puts the device into the reproducible mode if its context asks for it. VKF_ERROR_UNSUPPORTED: its bits differ. */
+vkf_status vkf_engine_probe_reproducible(vkf_device *dev);
+
+#endif

@@ -1,0 +1,171 @@
+/* The checks of what a driver claims: they hold on these drivers, and a driver that lies is found out. Lies are facts
+ * that say more than is there, and shaders in which another instruction stands, as if the driver had compiled it so.
+ */
+#include "support/driver.h"
+
+#include "engine/claims.h"
+
+enum { MAX_MODULES = 1024, MAX_WORDS = 4096 };
+
+#define ALL_CLAIMS ((1u << VKF_CLAIM_COUNT) - 1)
+
+static void everything_holds(void **state) {
+  driver *d = *state;
+  const vkf_caps *caps = vkf_gpu_device_caps(d->device->gpu);
+  vkf_claim_result results[VKF_CLAIM_COUNT] = {{0}};
+  char text[64];
+  driver_ok(d, vkf_engine_claims_try(d->device->gpu, vkf_kern_spirv_table, ALL_CLAIMS, results));
+  for (vkf_claim c = 0; c < VKF_CLAIM_COUNT; c++) {
+    const bool tried = vkf_engine_claim_text(c, caps, text, sizeof text) && c != VKF_CLAIM_REPRODUCIBLE &&
+                       !vkf_engine_claim_untried(c, caps, vkf_kern_spirv_table);
+    if (results[c].state != (tried ? VKF_CHECK_PASSED : VKF_CHECK_ABSENT))
+      fail_msg("%s: state %d, %s", vkf_engine_claim_row(c)->name, results[c].state, results[c].text);
+  }
+  assert_int_equal(results[VKF_CLAIM_SHUFFLE].state, VKF_CHECK_PASSED);
+  assert_int_equal(results[VKF_CLAIM_TIMESTAMPS].state, VKF_CHECK_PASSED);
+}
+
+/* Only what is wanted is tried. */
+static void the_others_are_left_alone(void **state) {
+  driver *d = *state;
+  vkf_claim_result results[VKF_CLAIM_COUNT] = {{0}};
+  driver_ok(d, vkf_engine_claims_try(d->device->gpu, vkf_kern_spirv_table, 1u << VKF_CLAIM_EXACT, results));
+  for (vkf_claim c = 0; c < VKF_CLAIM_COUNT; c++)
+    assert_int_equal(results[c].state, c == VKF_CLAIM_EXACT ? VKF_CHECK_PASSED : VKF_CHECK_ABSENT);
+}
+
+/* ---- lies -------------------------------------------------------------------------------------------------------- */
+
+/* Fails unless exactly this claim is refuted, with these words. */
+static void expect_refuted(const vkf_claim_result *results, vkf_claim claim, const char *words) {
+  for (vkf_claim c = 0; c < VKF_CLAIM_COUNT; c++)
+    if ((results[c].state == VKF_CHECK_FAILED) != (c == claim))
+      fail_msg("%s instead of %s: state %d, %s", vkf_engine_claim_row(c)->name, vkf_engine_claim_row(claim)->name,
+               results[c].state, results[c].text);
+  if (!strstr(results[claim].text, words)) fail_msg("expected '%s', found '%s'", words, results[claim].text);
+}
+
+/* Instructions of SPIR-V. */
+enum {
+  NOP = 0,
+  EXT_INST = 12,
+  FMUL = 133,
+  FDIV = 136,
+  BARRIER = 224,
+  BROADCAST = 337,
+  SHUFFLE = 345,
+  SHUFFLE_XOR = 346,
+  GROUP_ADD = 350,
+  GROUP_MAX = 358
+};
+/* Of GLSL.std.450. */
+enum { SQRT = 31, INVERSE_SQRT = 32, UNPACK_UNORM = 61, UNPACK_HALF = 62 };
+
+typedef struct lie {
+  vkf_claim claim;
+  const char *module;
+  uint32_t op, becomes;      /* instructions */
+  uint32_t ext, ext_becomes; /* where op is EXT_INST: its number */
+} lie;
+
+/* The module with the other instructions; returns how many. */
+static uint32_t plant(const lie *l, uint32_t *words, size_t n) {
+  uint32_t planted = 0;
+  for (size_t at = 5; at < n; at += words[at] >> 16) {
+    const uint32_t length = words[at] >> 16;
+    if ((words[at] & 0xffff) != l->op || (l->op == EXT_INST && words[at + 4] != l->ext)) continue;
+    planted++;
+    if (l->op == EXT_INST)
+      words[at + 4] = l->ext_becomes;
+    else if (l->becomes == NOP)
+      for (uint32_t i = 0; i < length; i++) words[at + i] = 1u << 16 | NOP;
+    else
+      words[at] = length << 16 | l->becomes;
+  }
+  return planted;
+}
+
+/* On a device of its own, since pipelines are kept by the names of their modules. */
+static void tell(const lie *l) {
+  static struct vkf_kern_spirv modules[MAX_MODULES];
+  static uint32_t words[MAX_WORDS];
+  vkf_claim_result results[VKF_CLAIM_COUNT] = {{0}};
+  driver d = {NULL, NULL, 0};
+  driver_ok(&d, driver_try(&d, false, driver_print)); /* the layer would see the lie */
+  assert_in_range(vkf_kern_spirv_count, 1, MAX_MODULES - 1);
+  memcpy(modules, vkf_kern_spirv_table, (vkf_kern_spirv_count + 1) * sizeof *modules);
+  struct vkf_kern_spirv *m = modules;
+  while (strcmp(m->name, l->module)) m++;
+  assert_in_range(m->n_words, 6, MAX_WORDS);
+  memcpy(words, m->words, m->n_words * 4);
+  m->words = words;
+  assert_true(plant(l, words, m->n_words) > 0);
+  driver_ok(&d, vkf_engine_claims_try(d.device->gpu, modules, ALL_CLAIMS, results));
+  expect_refuted(results, l->claim, ": expected ");
+  driver_close(&d);
+}
+
+static void drivers_that_compile_something_else(void **state) {
+  static const lie lies[] = {
+      {VKF_CLAIM_SHUFFLE, "probe_shuffle", SHUFFLE, SHUFFLE_XOR, 0, 0},
+      {VKF_CLAIM_BALLOT, "probe_ballot", BROADCAST, SHUFFLE_XOR, 0, 0},
+      {VKF_CLAIM_ARITHMETIC, "probe_arithmetic", GROUP_ADD, GROUP_MAX, 0, 0},
+      {VKF_CLAIM_SHARED, "probe_shared", BARRIER, NOP, 0, 0},
+      {VKF_CLAIM_HALF, "probe_half", EXT_INST, EXT_INST, UNPACK_HALF, UNPACK_UNORM},
+      {VKF_CLAIM_EXACT, "probe_exact", FDIV, FMUL, 0, 0},
+      {VKF_CLAIM_EXACT, "probe_exact", EXT_INST, EXT_INST, SQRT, INVERSE_SQRT},
+  };
+  (void)state;
+  for (size_t i = 0; i < VKF_COUNT(lies); i++) tell(&lies[i]);
+}
+
+/* Facts that say more than the driver has. */
+static void claim_more(vkf_claim claim, const char *words, void (*change)(vkf_caps *caps)) {
+  vkf_claim_result results[VKF_CLAIM_COUNT] = {{0}};
+  driver d = {NULL, NULL, 0};
+  driver_ok(&d, driver_try(&d, false, driver_print));
+  vkf_caps caps = *vkf_gpu_device_caps(d.device->gpu);
+  caps.subgroup_size_control = false;
+  change(&caps);
+  vkf_gpu_device_lower(d.device->gpu, &caps);
+  const uint32_t wanted = claim == VKF_CLAIM_SUBGROUP_SIZE ? 1u << claim : ALL_CLAIMS;
+  driver_ok(&d, vkf_engine_claims_try(d.device->gpu, vkf_kern_spirv_table, wanted, results));
+  expect_refuted(results, claim, words);
+  driver_close(&d);
+}
+
+static void twice_the_lanes(vkf_caps *caps) {
+  caps->subgroup_size = caps->subgroup_min = caps->subgroup_max = 2 * caps->subgroup_size;
+}
+
+static void a_slow_clock(vkf_caps *caps) {
+  caps->timestamp_ns /= 2;
+}
+
+static void a_fast_clock(vkf_caps *caps) {
+  caps->timestamp_ns *= 2;
+}
+
+static void facts_that_say_too_much(void **state) {
+  (void)state;
+  claim_more(VKF_CLAIM_SUBGROUP_SIZE, "word 0 of invocation 0 in subgroups of ", twice_the_lanes);
+  claim_more(VKF_CLAIM_TIMESTAMPS, "ms between the ends of two submits", a_slow_clock);
+  claim_more(VKF_CLAIM_TIMESTAMPS, "ms between the ends of two submits", a_fast_clock);
+}
+
+/* And shows nothing. */
+static void a_lost_device_refutes_nothing(void **state) {
+  (void)state;
+  vkf_claim_result results[VKF_CLAIM_COUNT] = {{0}};
+  driver d = {NULL, NULL, 0};
+  driver_ok(&d, driver_try(&d, false, driver_print));
+  vkf_gpu_inject(d.device->gpu, &(vkf_gpu_faults){.lose_submit = 1});
+  assert_int_equal(vkf_engine_claims_try(d.device->gpu, vkf_kern_spirv_table, ALL_CLAIMS, results),
+                   VKF_ERROR_DEVICE_LOST);
+  for (vkf_claim c = 0; c < VKF_CLAIM_COUNT; c++) assert_int_equal(results[c].state, VKF_CHECK_ABSENT);
+  driver_close(&d);
+}
+
+DRIVER_MAIN(DRIVER_TEST(everything_holds), DRIVER_TEST(the_others_are_left_alone),
+            cmocka_unit_test(drivers_that_compile_something_else), cmocka_unit_test(facts_that_say_too_much),
+            cmocka_unit_test(a_lost_device_refutes_nothing))
