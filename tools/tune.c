@@ -172,7 +172,7 @@ static void complain(tuning *t, const char *problem, const tool_measure *m) {
   t->wrong = t->wrong || m->outcome == TOOL_MEASURE_WRONG;
 }
 
-/* The roofs, by the child: nothing runs on the device meanwhile. */
+/* The roofs, by the child: what its best runs reach. */
 static int measure_roofs(tuning *t) {
   tool_measure roofs[] = {{.kernel = "fma"}, {.kernel = "multiply-add"}, {.kernel = "copy"}};
   const size_t n = sizeof roofs / sizeof roofs[0];
@@ -181,9 +181,9 @@ static int measure_roofs(tuning *t) {
     complain(t, "peak", &roofs[i]);
     if (roofs[i].outcome != TOOL_MEASURE_DONE) continue;
     if (roofs[i].flops > 0)
-      t->peak_gflops = fmax(t->peak_gflops, roofs[i].flops / roofs[i].ns);
+      t->peak_gflops = fmax(t->peak_gflops, roofs[i].flops / roofs[i].min_ns);
     else
-      t->peak_gbytes = fmax(t->peak_gbytes, roofs[i].bytes / roofs[i].ns);
+      t->peak_gbytes = fmax(t->peak_gbytes, roofs[i].bytes / roofs[i].min_ns);
   }
   return exit_code;
 }

@@ -1,8 +1,8 @@
 /* worker: see worker.h.
  *
- * A request is a line "PROBLEM KERNEL[,KERNEL] SECONDS GIVE-UP-NS"; the answer is a line "done KERNEL NS RATIO FLOPS
- * BYTES" or "wrong KERNEL RATIO" for each and a line "end", or a line "failed SENTENCE". When it is ready for the first
- * request the child says "ready".
+ * A request is a line "PROBLEM KERNEL[,KERNEL] SECONDS GIVE-UP-NS"; the answer is a line "done KERNEL NS MIN-NS
+ * RATIO FLOPS BYTES" or "wrong KERNEL RATIO" for each and a line "end", or a line "failed SENTENCE". When it is ready
+ * for the first request the child says "ready".
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -22,7 +22,8 @@
 static void on_row(void *user, const vkf_bench_row *row) {
   (void)user;
   if (row->ratio <= 1 && row->n_runs)
-    printf("done %s %.17g %.17g %.17g %.17g\n", row->variant, row->median_ns, row->ratio, row->flops, row->bytes);
+    printf("done %s %.17g %.17g %.17g %.17g %.17g\n", row->variant, row->median_ns, row->min_ns, row->ratio, row->flops,
+           row->bytes);
   else
     printf("wrong %s %.17g\n", row->variant, row->ratio);
 }
@@ -125,7 +126,7 @@ int tool_worker_init(tool_worker *w, tool_session *session, const tool_args *arg
 static bool parse_answer(const char *line, tool_measure *kernels, size_t n) {
   char name[128] = "";
   tool_measure m = {.outcome = TOOL_MEASURE_DONE};
-  if (sscanf(line, "done %127s %lf %lf %lf %lf", name, &m.ns, &m.ratio, &m.flops, &m.bytes) != 5)
+  if (sscanf(line, "done %127s %lf %lf %lf %lf %lf", name, &m.ns, &m.min_ns, &m.ratio, &m.flops, &m.bytes) != 6)
     m.outcome = TOOL_MEASURE_WRONG;
   if (m.outcome == TOOL_MEASURE_WRONG && sscanf(line, "wrong %127s %lf", name, &m.ratio) != 2) {
     for (size_t i = 0; i < n; i++) snprintf(kernels[i].message, sizeof kernels[i].message, "%.255s", line);

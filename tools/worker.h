@@ -17,8 +17,8 @@ typedef enum tool_outcome {
 typedef struct tool_measure {
   const char *kernel; /* asked for; the caller's */
   tool_outcome outcome;
-  double ns, ratio;    /* median; err/bound */
-  double flops, bytes; /* of one run */
+  double ns, min_ns, ratio; /* median, least; err/bound */
+  double flops, bytes;      /* of one run */
   char message[256];
 } tool_measure;
 

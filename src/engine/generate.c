@@ -19,7 +19,6 @@ typedef struct stepper_state {
   int32_t *ancestry, *ancestry_next; /* [R][keys cap]; NULL: no beams */
   int32_t *key_mask;                 /* [R][keys cap]; NULL: no padding in the prompt */
   int32_t *out_rows, *positions;     /* [R], [R][T] */
-  vkf_edit *edits;                   /* [max_edits]; NULL: none */
   uint32_t *edit_offsets;            /* [R cap + 1] */
   const char *output;                /* of the plan, in `values`: all scores; NULL: candidates */
   float *values;                     /* [R][k], or [R][V] */
@@ -35,7 +34,7 @@ static void reorder(stepper_state *s, const uint32_t *order) {
   size_t stride = s->caps.keys;
   if (!s->ancestry || !order) return;
   for (uint32_t r = 0; r < s->R; r++)
-    memcpy(s->ancestry_next + r * stride, s->ancestry + order[r] * stride, stride * sizeof *s->ancestry);
+    memcpy(s->ancestry_next + r * stride, s->ancestry + order[r] * stride, s->past * sizeof *s->ancestry);
   int32_t *swap = s->ancestry;
   s->ancestry = s->ancestry_next;
   s->ancestry_next = swap;
@@ -44,9 +43,11 @@ static void reorder(stepper_state *s, const uint32_t *order) {
 /* Inputs that stay the same over the steps of one program. */
 static vkf_status write_lasting(stepper_state *s, const vkf_ready *ready, const vkf_dims *dims) {
   vkf_status st = VKF_OK;
+  vkf_dims all = *dims; /* of the mask every key there will be */
+  all.v[VKF_DIM_KEYS] = s->caps.keys;
   if (s->last == ready) goto done;
   VKF_TRY(vkf_engine_write_mask(s->m, ready, VKF_INPUT_MASK, dims, s->B, s->S, s->source_mask));
-  if (s->key_mask) VKF_TRY(vkf_engine_write_input(&s->m->programs, ready, VKF_INPUT_TARGET_MASK, dims, s->key_mask));
+  if (s->key_mask) VKF_TRY(vkf_engine_write_input(&s->m->programs, ready, VKF_INPUT_TARGET_MASK, &all, s->key_mask));
   s->last = ready;
 done:
   return st;
@@ -80,10 +81,9 @@ static vkf_status write_step(stepper_state *s, const vkf_ready *ready, const vkf
     if (n > s->request.max_edits)
       VKF_FAIL(s->m->env, VKF_ERROR_ARGUMENT, "a step has %u edits of logits, expected at most %u", n,
                s->request.max_edits);
-    memcpy(s->edits, step->edits, n * sizeof *s->edits);
     memcpy(s->edit_offsets, step->edit_offsets, (s->R + 1) * sizeof *s->edit_offsets);
     VKF_TRY(vkf_engine_write_input(p, ready, VKF_INPUT_EDIT_OFFSETS, dims, s->edit_offsets));
-    VKF_TRY(vkf_engine_write_input(p, ready, VKF_INPUT_EDITS, dims, s->edits));
+    VKF_TRY(p->backend->table->write_rows(ready->program, ready->slots[VKF_INPUT_EDITS], n, step->edits));
   }
 done:
   return st;
@@ -132,9 +132,8 @@ static vkf_status state_init(stepper_state *s, bool beams, const int32_t *prompt
     if (!s->ancestry || !s->ancestry_next) VKF_TRY(VKF_ERROR_MEMORY);
   }
   if (s->request.max_edits) {
-    s->edits = vkf_env_alloc(env, s->request.max_edits, sizeof *s->edits);
     s->edit_offsets = vkf_env_alloc(env, (size_t)s->caps.R + 1, sizeof *s->edit_offsets);
-    if (!s->edits || !s->edit_offsets) VKF_TRY(VKF_ERROR_MEMORY);
+    if (!s->edit_offsets) VKF_TRY(VKF_ERROR_MEMORY);
   }
   if (prompt_mask) {
     s->key_mask = vkf_env_alloc(env, cells, sizeof *s->key_mask);
@@ -171,8 +170,8 @@ static int on_token(void *user, size_t row, int32_t token) {
 
 static void state_finish(stepper_state *s) {
   if (s->logits != s->values) vkf_env_free(s->m->env, s->logits);
-  void *all[] = {s->ancestry, s->ancestry_next, s->key_mask, s->out_rows, s->positions,
-                 s->edits,    s->edit_offsets,  s->values,   s->ids};
+  void *all[] = {s->ancestry,  s->ancestry_next, s->key_mask, s->out_rows,
+                 s->positions, s->edit_offsets,  s->values,   s->ids};
   for (size_t i = 0; i < VKF_COUNT(all); i++) vkf_env_free(s->m->env, all[i]);
 }
 

@@ -186,6 +186,7 @@ void vkf_gpu_device_destroy(vkf_gpu_device **device) {
   vkf_gpu_queue_finish(it);
   if (it->owned && it->vk.DestroyDevice) it->vk.DestroyDevice(it->handle, NULL);
   vkf_gpu_log_finish(&it->log);
+  vkf_env_free(it->env, it->submit_list);
   pthread_mutex_destroy(&it->queue_lock);
   vkf_env_free(it->env, it);
 }

@@ -1,7 +1,8 @@
 /* Running blocks: one submit of several, and the times of their last run.
  *
- * Owns nothing beyond the call. Refuses a block that is pending or twice in one submit, since its commands may be
- * executed once at a time. Invariant: a block is pending from its submit until the host has waited for it.
+ * Owns the list of a submit's commands, which the device keeps. Refuses a block that is pending or twice in one submit,
+ * since its commands may be executed once at a time. Invariant: a block is pending from its submit until the host has
+ * waited for it.
  */
 #include "gpu/block.h"
 
@@ -23,11 +24,12 @@ done:
 
 vkf_status vkf_gpu_submit(vkf_gpu_device *device, vkf_gpu_block *const *blocks, size_t n_blocks, uint64_t *serial) {
   vkf_status st = VKF_OK;
-  VkCommandBuffer *commands = NULL;
   size_t n_listed = 0;
   VKF_TRY(vkf_gpu_device_alive(device));
-  commands = vkf_env_alloc(device->env, n_blocks, sizeof(*commands));
+  VkCommandBuffer *commands =
+      vkf_env_grow(device->env, device->submit_list, &device->submit_capacity, n_blocks, sizeof(*commands));
   if (!commands) return VKF_ERROR_MEMORY;
+  device->submit_list = commands;
   for (; n_listed < n_blocks; ++n_listed) {
     VKF_TRY(check(device, blocks[n_listed]));
     blocks[n_listed]->listed = true;
@@ -43,7 +45,6 @@ vkf_status vkf_gpu_submit(vkf_gpu_device *device, vkf_gpu_block *const *blocks, 
   }
 done:
   for (size_t i = 0; i < n_listed; ++i) blocks[i]->listed = false;
-  vkf_env_free(device->env, commands);
   return st;
 }
 

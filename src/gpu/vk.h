@@ -270,6 +270,8 @@ struct vkf_gpu_device {
   VkCommandBuffer host_barrier;        /* the last commands of every submit */
   VkFence fences[VKF_GPU_MAX_PENDING]; /* of submit s: s % VKF_GPU_MAX_PENDING */
   uint64_t submitted, completed;       /* serials; completed: waited for */
+  VkCommandBuffer *submit_list;        /* of vkf_gpu_submit(), kept so that a step allocates nothing */
+  size_t submit_capacity;
 
   vkf_gpu_layout *layouts;
   vkf_gpu_pipeline *pipelines;

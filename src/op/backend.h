@@ -82,8 +82,11 @@ typedef struct vkf_backend_table {
                                vkf_program **);
   void (*program_destroy)(vkf_program **);
   uint64_t (*program_bytes)(const vkf_program *);
-  /* data: dense at the actual sizes `dims` for packed slots, at capacity strides for the others. */
+  /* data: dense at the actual sizes `dims` for packed slots, at capacity strides for the others. What `dims` do not
+   * cover may be left as it was. */
   vkf_status (*write)(vkf_program *, uint32_t slot, const vkf_dims *dims, const void *data);
+  /* The first n rows of a packed slot of rank 2. */
+  vkf_status (*write_rows)(vkf_program *, uint32_t slot, uint32_t n, const void *data);
   /* Dense at actual sizes for every slot. */
   vkf_status (*read)(vkf_program *, uint32_t slot, const vkf_dims *dims, void *data);
   /* Blocks [first, first + n) in order; returns when they are done. */

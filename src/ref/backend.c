@@ -202,6 +202,11 @@ static vkf_status program_write(vkf_program *p, uint32_t slot, const vkf_dims *d
   return VKF_OK;
 }
 
+static vkf_status program_write_rows(vkf_program *p, uint32_t slot, uint32_t n, const void *data) {
+  memcpy(p->bases[slot], data, (size_t)n * p->plan->slots[slot].extent[1].cap * 4);
+  return VKF_OK;
+}
+
 static vkf_status program_read(vkf_program *p, uint32_t slot, const vkf_dims *dims, void *data) {
   return vkf_slot_compact(p->env, &p->plan->slots[slot], dims, p->bases[slot], data);
 }
@@ -275,6 +280,7 @@ static const vkf_backend_table table = {
     .program_destroy = program_destroy,
     .program_bytes = program_bytes,
     .write = program_write,
+    .write_rows = program_write_rows,
     .read = program_read,
     .run = program_run,
     .block_stats = program_block_stats,

@@ -24,6 +24,8 @@ typedef struct vkop_backend {
   vkf_order_class order;
   const vkf_tuned *tuned; /* NULL: none */
   vkop_extra *extras;
+  double submit_ns; /* what one submit should take at most */
+  double pace;      /* ns a unit of effort, as late runs took */
 } vkop_backend;
 
 /* A region of a buffer and the layouts that it holds. */
@@ -52,11 +54,12 @@ struct vkf_state {
   vkop_place *places;
 };
 
-/* A piece of a block that is recorded and submitted as one: the whole block, or one node (VKF_TIMING_NODES on devices
- * without time stamps). */
+/* A piece of a block that is recorded and submitted as one: the whole block, a part of one that takes long, or one node
+ * (VKF_TIMING_NODES on devices without time stamps). */
 typedef struct vkop_piece {
   vkf_gpu_block *gpu;
-  uint64_t ns; /* from the submit to the end of the last run, where pieces are nodes */
+  double effort; /* of its nodes at grid_dims: effort_of() in program.c */
+  uint64_t ns;   /* from the submit to the end of the last run, where pieces are nodes */
 } vkop_piece;
 
 typedef struct vkop_node {
@@ -105,6 +108,7 @@ uint64_t vkf_vkop_weights_bytes(const vkf_weights *);
 vkf_status vkf_vkop_state_create(vkf_backend *, const vkf_plan *, vkf_state **);
 void vkf_vkop_state_destroy(vkf_state **);
 vkf_status vkf_vkop_write(vkf_program *, uint32_t slot, const vkf_dims *dims, const void *data);
+vkf_status vkf_vkop_write_rows(vkf_program *, uint32_t slot, uint32_t n, const void *data);
 vkf_status vkf_vkop_read(vkf_program *, uint32_t slot, const vkf_dims *dims, void *data);
 vkf_status vkf_vkop_poison(vkf_program *);
 

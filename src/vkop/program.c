@@ -1,13 +1,16 @@
 /* A program: a plan whose blocks are recorded on a device, and its runs.
  *
  * Recording happens once; a run writes the actual sizes into the step buffer, the grids where they changed, and submits
- * the blocks. Nothing is allocated in a run. Barriers are not made here: the recorder of the room gpu derives them from
- * the byte ranges that each dispatch declares.
+ * the blocks: together, or in parts where a GPU's watchdog might end them. Nothing is allocated in a run. Barriers are
+ * not made here: the recorder of the room gpu derives them from the byte ranges that each dispatch declares.
  */
 #include <string.h>
 
 #include "kern/spirv.h"
 #include "vkop/internal.h"
+
+/* Watchdogs of GPUs end a submit after 2 s and more; this leaves room for an estimate that is four times too low. */
+#define SUBMIT_NS 0.5e9
 
 static const struct vkf_kern_spirv *find_module(const char *name) {
   for (size_t i = 0; i < vkf_kern_spirv_count; i++)
@@ -133,6 +136,13 @@ done:
   return st;
 }
 
+/* What a node costs, in ns of a slow GPU: 10 GFLOP/s, 2 GB/s, 20 us a dispatch. How fast this device is, its pace, is
+ * learned from its runs. */
+static double effort_of(const vkf_program *p, uint32_t node, const vkf_dims *dims) {
+  const vkf_cost cost = vkf_op_cost(p->plan, &p->plan->nodes[node], dims);
+  return cost.flops / 10 + cost.bytes / 2 + 20e3;
+}
+
 static vkf_status piece_begin(vkf_program *p, const vkf_block *block) {
   static const vkf_gpu_timing timings[] = {VKF_GPU_TIMING_NONE, VKF_GPU_TIMING_BLOCK, VKF_GPU_TIMING_DISPATCH};
   const vkf_gpu_block_params params = {block->name, timings[p->timing], 4 * block->n_nodes};
@@ -143,13 +153,20 @@ static vkf_status record_block(vkf_program *p, uint32_t index) {
   vkf_status st = VKF_OK;
   const vkf_block *b = &p->plan->blocks[index];
   vkf_gpu_block_info info;
+  const vkf_dims capacity = vkf_dims_make(&p->plan->capacity);
+  double effort = 0;
   p->blocks[index].first_piece = p->n_pieces;
   for (uint32_t n = b->first_node; n < b->first_node + b->n_nodes; n++) {
     vkop_node *node = &p->nodes[n];
-    if (p->is_apart || n == b->first_node) {
+    const double own = effort_of(p, n, &capacity);
+    const bool is_long = (effort + own) * p->backend->pace > p->backend->submit_ns;
+    if (p->is_apart || is_long || n == b->first_node) {
+      if (n > b->first_node) VKF_TRY(vkf_gpu_block_end(p->pieces[p->n_pieces - 1].gpu));
+      effort = 0;
       VKF_TRY(piece_begin(p, b));
       p->n_pieces++;
     }
+    effort += own;
     vkf_gpu_block *gpu = p->pieces[p->n_pieces - 1].gpu;
     vkf_gpu_block_get_info(gpu, &info);
     node->piece = p->n_pieces - 1;
@@ -157,7 +174,7 @@ static vkf_status record_block(vkf_program *p, uint32_t index) {
     VKF_TRY(record_node(p, n, gpu));
     vkf_gpu_block_get_info(gpu, &info);
     node->n_dispatches = info.n_dispatches - node->first_dispatch;
-    if (p->is_apart || n + 1 == b->first_node + b->n_nodes) VKF_TRY(vkf_gpu_block_end(gpu));
+    if (n + 1 == b->first_node + b->n_nodes) VKF_TRY(vkf_gpu_block_end(gpu));
   }
   p->blocks[index].n_pieces = p->n_pieces - p->blocks[index].first_piece;
 done:
@@ -219,28 +236,39 @@ static uint64_t program_bytes(const vkf_program *p) {
 static void write_grids(vkf_program *p, const vkf_dims *dims) {
   uint32_t *grids = vkf_gpu_buffer_mapped(p->grids);
   vkf_gpu_buffer_touch(p->grids, 0, vkf_gpu_buffer_bytes(p->grids), VKF_GPU_WRITE);
+  for (uint32_t i = 0; i < p->n_pieces; i++) p->pieces[i].effort = 0;
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     vkf_problem actual;
     vkf_vkop_problem(p, i, dims, &actual);
     vkf_kern_grid(p->nodes[i].variant, &actual, &grids[3 * i]);
+    p->pieces[p->nodes[i].piece].effort += effort_of(p, i, dims);
   }
   p->grid_dims = *dims;
   p->grids_valid = true;
 }
 
-/* Pieces [first, end), one submit or a few; then the last one is waited for. */
+/* Pieces [first, end) in submits that should each end in time; then the last one is waited for. */
 static vkf_status submit_pieces(vkf_program *p, uint32_t first, uint32_t end) {
   enum { MAX_PIECES = 256 };
+  const double MEASURABLE = 1e6; /* effort: below it a run's time says nothing of the device's pace */
   vkf_status st = VKF_OK;
+  vkop_backend *b = p->backend;
   vkf_gpu_block *gpu[MAX_PIECES];
-  uint64_t serial = 0;
+  uint64_t serial = 0, begin = vkf_clock_ns();
+  double all = 0;
   while (first < end) {
-    uint32_t count = VKF_MIN(end - first, (uint32_t)MAX_PIECES);
-    for (uint32_t i = 0; i < count; i++) gpu[i] = p->pieces[first + i].gpu;
-    VKF_TRY(vkf_gpu_submit(p->backend->device, gpu, count, &serial));
-    first += count;
+    uint32_t n = 0;
+    double effort = 0;
+    while (first < end && n < MAX_PIECES && (!n || (effort + p->pieces[first].effort) * b->pace <= b->submit_ns)) {
+      effort += p->pieces[first].effort;
+      gpu[n++] = p->pieces[first++].gpu;
+    }
+    VKF_TRY(vkf_gpu_submit(b->device, gpu, n, &serial));
+    all += effort;
   }
-  VKF_TRY(vkf_gpu_wait(p->backend->device, serial));
+  VKF_TRY(vkf_gpu_wait(b->device, serial));
+  /* Slower counts at once, faster by and by. */
+  if (all > MEASURABLE) b->pace = VKF_MAX((double)(vkf_clock_ns() - begin) / all, b->pace / 4);
 done:
   return st;
 }
@@ -339,6 +367,7 @@ static const vkf_backend_table vkop_table = {
     .program_destroy = program_destroy,
     .program_bytes = program_bytes,
     .write = vkf_vkop_write,
+    .write_rows = vkf_vkop_write_rows,
     .read = vkf_vkop_read,
     .run = run,
     .block_stats = block_stats,
@@ -357,9 +386,15 @@ vkf_status vkf_vkop_backend_create(vkf_gpu_device *device, vkf_backend **out) {
   b->base.env = env;
   b->device = device;
   b->order = vkf_kern_order(vkf_gpu_device_caps(device), false);
+  b->submit_ns = SUBMIT_NS;
+  b->pace = 1;
   *out = &b->base;
 done:
   return st;
+}
+
+void vkf_vkop_backend_limit_submits(vkf_backend *backend, double ns) {
+  ((vkop_backend *)backend)->submit_ns = ns;
 }
 
 void vkf_vkop_backend_tune(vkf_backend *backend, const vkf_tuned *tuned) {

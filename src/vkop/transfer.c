@@ -58,6 +58,17 @@ done:
   return st;
 }
 
+/* Of a matrix with capacity strides what the sizes cover: a step of a long capacity writes no more than it uses. */
+static vkf_status write_covered(const vkop_place *place, const vkf_slot *slot, const vkf_dims *dims, const char *data) {
+  vkf_status st = VKF_OK;
+  const uint64_t stride = (uint64_t)slot->extent[1].cap * vkf_dtype_bytes(slot->dtype),
+                 bytes = (uint64_t)vkf_slot_extent(slot, 1, dims) * vkf_dtype_bytes(slot->dtype);
+  for (uint32_t r = 0; r < vkf_slot_extent(slot, 0, dims); r++)
+    VKF_TRY(vkf_gpu_buffer_write(place->buffer, place->offset + r * stride, data + r * stride, bytes));
+done:
+  return st;
+}
+
 vkf_status vkf_vkop_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, const void *data) {
   vkf_status st = VKF_OK;
   const vkf_slot *s = &p->plan->slots[slot];
@@ -65,12 +76,21 @@ vkf_status vkf_vkop_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, c
   uint64_t elements = vkf_slot_packed(s) ? vkf_slot_elements_at(s, dims) : vkf_slot_elements(s);
   if (!elements) goto done;
   if (s->format != VKF_FORMAT_F32) return write_stored(p, s, place, data);
+  if (s->rank == 2 && !vkf_slot_packed(s)) return write_covered(place, s, dims, data);
   if (place->layouts & VKF_LAYOUT_ROWS)
     VKF_TRY(vkf_gpu_buffer_write(place->buffer, place->offset, data, elements * vkf_dtype_bytes(s->dtype)));
   if (place->layouts & VKF_LAYOUT_PANELS)
     VKF_TRY(write_panels(p, place, vkf_slot_extent(s, 0, dims), s->extent[1].cap, data));
 done:
   return st;
+}
+
+vkf_status vkf_vkop_write_rows(vkf_program *p, uint32_t slot, uint32_t n, const void *data) {
+  const vkf_slot *s = &p->plan->slots[slot];
+  const vkop_place *place = &p->places[slot];
+  if (!n) return VKF_OK;
+  return vkf_gpu_buffer_write(place->buffer, place->offset, data,
+                              (uint64_t)n * s->extent[1].cap * vkf_dtype_bytes(s->dtype));
 }
 
 vkf_status vkf_vkop_read(vkf_program *p, uint32_t slot, const vkf_dims *dims, void *data) {

@@ -1,0 +1,83 @@
+/* What decoding submits: one submit a step; several where one would take too long, with the same results; and no memory
+ * is allocated between steps, with beams and edits of logits neither.
+ */
+#include "engine/opened.h"
+#include "gpu/vk.h"
+#include "support/driver.h"
+#include "vkop/vkop.h"
+
+#define MODEL VKF_SOURCE_DIR "/tests/golden/marian"
+enum { MAX_STEPS = 64, NEW_TOKENS = 12 };
+
+/* At each token: how many submits and allocations there were. */
+typedef struct watch {
+  driver *d;
+  uint64_t submits[MAX_STEPS], allocations[MAX_STEPS];
+  uint32_t n;
+} watch;
+
+static int on_token(void *user, size_t row, int32_t token) {
+  watch *w = user;
+  (void)token;
+  if (row || w->n == MAX_STEPS) return 0;
+  w->submits[w->n] = w->d->device->gpu->submitted;
+  w->allocations[w->n++] = w->d->device->ctx->env.n_allocations;
+  return 0;
+}
+
+/* Two rows of 12 ids after the first; the result is the caller's. */
+static vkf_result *generate(driver *d, const char *config, double submit_ns, watch *w) {
+  static int32_t ids[] = {3, 4, 5, 2, 6, 2, 7, 2};
+  const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {2, 4}, ids}};
+  vkf_model *model = NULL;
+  vkf_result *result = NULL;
+  *w = (watch){.d = d};
+  if (submit_ns > 0) vkf_vkop_backend_limit_submits(d->device->backend, submit_ns);
+  driver_ok(d, vkf_model_open(d->device, MODEL, &model));
+  driver_ok(
+      d, vkf_model_generate(model, inputs, 1,
+                            &(vkf_generate_params){.config_json = config, .on_token = on_token, .user = w}, &result));
+  vkf_model_close(&model);
+  assert_true(w->n >= NEW_TOKENS);
+  return result;
+}
+
+static const char beams[] =
+    "{\"num_beams\": 3, \"max_new_tokens\": 12, \"min_new_tokens\": 12, "
+    "\"no_repeat_ngram_size\": 2, \"repetition_penalty\": 1.2}",
+                  greedy[] =
+                      "{\"num_beams\": 1, \"max_new_tokens\": 12, \"min_new_tokens\": 12, "
+                      "\"no_repeat_ngram_size\": 2}";
+
+static void steps_allocate_nothing(void **state) {
+  driver *d = *state;
+  const char *const configs[] = {beams, greedy};
+  for (size_t c = 0; c < VKF_COUNT(configs); c++) {
+    watch w;
+    vkf_result *result = generate(d, configs[c], 0, &w);
+    for (uint32_t i = 1; i < w.n; i++) { /* the first program is of the first step */
+      assert_int_equal(w.allocations[i], w.allocations[0]);
+      assert_int_equal(w.submits[i], w.submits[i - 1] + 1);
+    }
+    vkf_result_destroy(&result);
+  }
+}
+
+static void long_runs_are_parted(void **state) {
+  driver *d = *state;
+  watch w;
+  vkf_result *whole = generate(d, beams, 0, &w), *parted = generate(d, beams, 1, &w);
+  for (uint32_t i = 1; i < w.n; i++) assert_true(w.submits[i] > w.submits[i - 1] + 20); /* each node alone */
+  assert_int_equal(vkf_result_count(whole), vkf_result_count(parted));
+  for (size_t i = 0; i < vkf_result_count(whole); i++) {
+    const vkf_array *a = vkf_result_at(whole, i), *b = vkf_result_find(parted, a->name);
+    assert_non_null(b);
+    assert_int_equal(a->shape[0], b->shape[0]);
+    assert_int_equal(a->rank, b->rank);
+    assert_memory_equal(a->data, b->data, 4 * a->shape[0] * (a->rank > 1 ? a->shape[1] : 1));
+  }
+  vkf_result_destroy(&whole);
+  vkf_result_destroy(&parted);
+}
+
+DRIVER_MAIN(DRIVER_TEST(steps_allocate_nothing), DRIVER_TEST(long_runs_are_parted))
