@@ -143,11 +143,16 @@ void vkf_engine_tuned_file_prune(vkf_tuned_file *file, const vkf_tuned_key *key)
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-static vkf_status get_text(vkf_file_value object, const char *name, char *out, size_t size) {
+/* As a whole: a finding that was cut might no longer be one. */
+static vkf_status get_text(vkf_env *env, vkf_file_value object, const char *name, char *out, size_t size) {
   const char *text = NULL;
   vkf_status st = vkf_file_json_get_string(object, name, &text);
-  if (st == VKF_OK) snprintf(out, size, "%s", text);
-  return st;
+  if (st != VKF_OK) return st;
+  if (strlen(text) >= size)
+    return vkf_env_fail(env, VKF_ERROR_FORMAT, "%s: expected at most %zu bytes, found %zu", name, size - 1,
+                        strlen(text));
+  memcpy(out, text, strlen(text) + 1);
+  return VKF_OK;
 }
 
 static vkf_status get_number(vkf_file_value object, const char *name, uint32_t *out) {
@@ -157,18 +162,18 @@ static vkf_status get_number(vkf_file_value object, const char *name, uint32_t *
   return st;
 }
 
-static vkf_status read_key(vkf_file_value device, vkf_tuned_key *key) {
+static vkf_status read_key(vkf_env *env, vkf_file_value device, vkf_tuned_key *key) {
   vkf_status st = VKF_OK;
   char table[17] = "";
   memset(key, 0, sizeof *key);
-  VKF_TRY(get_text(device, "device", key->device, sizeof key->device));
-  VKF_TRY(get_text(device, "uuid", key->uuid, sizeof key->uuid));
+  VKF_TRY(get_text(env, device, "device", key->device, sizeof key->device));
+  VKF_TRY(get_text(env, device, "uuid", key->uuid, sizeof key->uuid));
   VKF_TRY(get_number(device, "vendor_id", &key->vendor_id));
   VKF_TRY(get_number(device, "driver_id", &key->driver_id));
   VKF_TRY(get_number(device, "driver_version", &key->driver_version));
   VKF_TRY(get_number(device, "subgroup_size", &key->subgroup_size));
-  VKF_TRY(get_text(device, "table", table, sizeof table));
-  VKF_TRY(get_text(device, "cpu", key->cpu, sizeof key->cpu));
+  VKF_TRY(get_text(env, device, "table", table, sizeof table));
+  VKF_TRY(get_text(env, device, "cpu", key->cpu, sizeof key->cpu));
   VKF_TRY(get_number(device, "threads", &key->threads));
   VKF_TRY(get_number(device, "vector_bits", &key->vector_bits));
   key->table = strtoull(table, NULL, 16);
@@ -180,10 +185,10 @@ static vkf_status read_entry(vkf_env *env, const char *source, vkf_file_value ro
   vkf_status st = VKF_OK;
   int64_t ns = 0;
   char by[8] = "";
-  VKF_TRY(get_text(row, "problem", entry->problem, sizeof entry->problem));
-  VKF_TRY(get_text(row, "kernel", entry->kernel, sizeof entry->kernel));
+  VKF_TRY(get_text(env, row, "problem", entry->problem, sizeof entry->problem));
+  VKF_TRY(get_text(env, row, "kernel", entry->kernel, sizeof entry->kernel));
   VKF_TRY(vkf_file_json_get_int64(row, "ns", &ns));
-  VKF_TRY(get_text(row, "by", by, sizeof by));
+  VKF_TRY(get_text(env, row, "by", by, sizeof by));
   if (ns <= 0)
     VKF_FAIL(env, VKF_ERROR_FORMAT, "%s: %s: expected a time over 0 ns, found %lld", source, entry->problem,
              (long long)ns);
@@ -202,8 +207,8 @@ static vkf_status read_claims(vkf_tuned_file *file, const vkf_tuned_key *key, vk
   VKF_TRY(vkf_file_json_get_array(device, "claims", &claims));
   for (size_t i = 0; i < vkf_file_json_count(claims); i++) {
     vkf_file_value row = vkf_file_json_at(claims, i);
-    VKF_TRY(get_text(row, "claim", claim.claim, sizeof claim.claim));
-    VKF_TRY(get_text(row, "found", claim.found, sizeof claim.found));
+    VKF_TRY(get_text(file->env, row, "claim", claim.claim, sizeof claim.claim));
+    VKF_TRY(get_text(file->env, row, "found", claim.found, sizeof claim.found));
     VKF_TRY(vkf_engine_tuned_file_claim(file, key, &claim));
   }
 done:
@@ -215,7 +220,7 @@ static vkf_status read_device(vkf_tuned_file *file, const char *source, vkf_file
   vkf_tuned_key key;
   vkf_tuned_entry entry;
   vkf_file_value times;
-  VKF_TRY(read_key(device, &key));
+  VKF_TRY(read_key(file->env, device, &key));
   VKF_TRY(read_claims(file, &key, device));
   VKF_TRY(vkf_file_json_get_array(device, "times", &times));
   for (size_t i = 0; i < vkf_file_json_count(times); i++) {

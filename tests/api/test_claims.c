@@ -3,7 +3,10 @@
  */
 #include "support/driver.h"
 
+#include <unistd.h>
+
 #include "engine/claims.h"
+#include "engine/tuned.h"
 
 enum { MAX_MODULES = 1024, MAX_WORDS = 4096 };
 
@@ -166,6 +169,43 @@ static void a_lost_device_refutes_nothing(void **state) {
   driver_close(&d);
 }
 
+/* ---- what is kept ------------------------------------------------------------------------------------------------ */
+
+static void open_with_cache(driver *d, const char *folder) {
+  const vkf_context_params params = {.cache_folder = folder};
+  memset(d, 0, sizeof *d);
+  assert_int_equal(vkf_context_create(&params, &d->context), VKF_OK);
+  driver_ok(d, vkf_device_open(d->context, NULL, &d->device));
+}
+
+/* A failure that is kept takes the fact away at every later opening. */
+static void a_kept_failure_counts(void **state) {
+  (void)state;
+  char folder[] = "/tmp/vkformer-claims-XXXXXX", path[64];
+  vkf_tuned_claim claim = {"", "as planted"};
+  driver d;
+  assert_non_null(mkdtemp(folder));
+  open_with_cache(&d, folder);
+  const vkf_caps *caps = vkf_gpu_device_caps(d.device->gpu);
+  assert_true(vkf_engine_claim_text(VKF_CLAIM_SHUFFLE, caps, claim.claim, sizeof claim.claim));
+  assert_string_equal(vkf_engine_tuned_found(d.device, claim.claim), "");
+  driver_ok(&d, vkf_engine_tuned_keep_claims(d.device, &claim, 1));
+  assert_true(caps->subgroup_shuffle);
+  driver_close(&d);
+  open_with_cache(&d, folder);
+  caps = vkf_gpu_device_caps(d.device->gpu);
+  assert_false(caps->subgroup_shuffle || d.device->info.has_subgroup_shuffle);
+  assert_int_equal(caps->refuted, 1u << VKF_CLAIM_SHUFFLE);
+  assert_int_equal(d.device->claims[VKF_CLAIM_SHUFFLE].state, VKF_CHECK_FAILED);
+  assert_string_equal(d.device->claims[VKF_CLAIM_SHUFFLE].text, "as planted");
+  driver_close(&d);
+  for (const char *const *name = (const char *const[]){"tuned.json", "lock", NULL}; *name; name++) {
+    snprintf(path, sizeof path, "%s/%s", folder, *name);
+    remove(path);
+  }
+  assert_int_equal(rmdir(folder), 0);
+}
+
 DRIVER_MAIN(DRIVER_TEST(everything_holds), DRIVER_TEST(the_others_are_left_alone),
             cmocka_unit_test(drivers_that_compile_something_else), cmocka_unit_test(facts_that_say_too_much),
-            cmocka_unit_test(a_lost_device_refutes_nothing))
+            cmocka_unit_test(a_lost_device_refutes_nothing), cmocka_unit_test(a_kept_failure_counts))

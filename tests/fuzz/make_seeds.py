@@ -142,5 +142,65 @@ def image():
         put("image", path.name, path.read_bytes())
 
 
-for make in (safetensors, config, tokenizer, sentencepiece, generation, image):
+def tuned():
+    for i, (device, times) in enumerate({
+            '"cpu": "AMD EPYC", "threads": 2, "vector_bits": 256': ["norm:8,64 norm-row-64", "matmul:4,32,64 matmul-naive-m1n1"],
+            '"cpu": "", "threads": 0, "vector_bits": 0': ["top_k:4,8000,8 top_k-row-64", "matmul:1,512,512,int8 matmul-naive-m1n1"]}.items()):
+        rows = [dict(zip(("problem", "kernel", "ns", "by"), (*t.split(), 812345, by))) for t, by in zip(times, ("tune", "probe"))]
+        claims = [{"claim": "subgroup_shuffle:8", "found": ""}, {"claim": "shared:32768", "found": "word 1: expected 7"}][:2 - i]
+        whole = {"format": "vkformer tuned kernels 1", "devices": [{
+            "device": "a device", "uuid": "00" * 16, "vendor_id": 65541, "driver_id": 13, "driver_version": 1, "subgroup_size": 8,
+            "table": "0123456789abcdef", **json.loads("{" + device + "}"), "claims": claims, "times": rows}]}
+        put("tuned", f"device{i}", json.dumps(whole))
+        put("tuned", f"devices{i}", json.dumps({**whole, "devices": 2 * whole["devices"]}))
+    dictionary("tuned", ["src/engine/tuned_file.c"])
+
+
+def preprocess():
+    vit = {"image_processor_type": "ViTImageProcessor", "do_resize": True, "size": {"height": 30, "width": 20}, "resample": 2,
+           "do_rescale": True, "rescale_factor": 0.00392156862745098, "do_normalize": True, "image_mean": [0.5, 0.4, 0.3],
+           "image_std": [0.5, 0.25, 1]}
+    for name, changes in {"vit": {}, "square": {"size": 24, "resample": 0}, "edge": {"size": {"shortest_edge": 9}, "resample": 3},
+                          "crop": {"do_center_crop": True, "crop_size": {"height": 9, "width": 40}},
+                          "pair": {"size": [7, 9], "do_normalize": False}, "plain": {"do_resize": False, "do_rescale": False},
+                          "older": {"feature_extractor_type": "ViTFeatureExtractor", "size": 16, "default_to_square": False,
+                                    "image_mean": 0.5}}.items():
+        put("preprocess", name, json.dumps({**vit, **changes}))
+    dictionary("preprocess", ["src/engine/preprocess.c"])
+
+
+def older():
+    def files(name, config, vocab=None, merges=None, words=None, model=None):
+        parts = [json.dumps(config), json.dumps(model) if model else "", json.dumps(vocab, ensure_ascii=False) if vocab else "",
+                 merges or "", words or "", "The cat\u00a0sat. 123"]
+        put("older", name, "\0".join(parts))
+
+    def model_of(name):
+        model = json.loads((ROOT / f"tests/data/tokenizers/{name}/tokenizer.json").read_text())["model"]
+        cut_vocabulary(model)
+        return model
+
+    bpe, pieces = model_of("byte-level-bpe"), model_of("wordpiece-uncased")
+    merges = "#version: 0.2\n" + "".join(" ".join(m) + "\n" for m in bpe["merges"])
+    words = "".join(f"{piece}\n" for piece in pieces["vocab"])
+    added = {"added_tokens_decoder": {"49": {"content": "<mask>", "lstrip": True, "special": True}}, "mask_token": "<mask>"}
+    for name in ("GPT2", "Roberta", "Bart"):
+        files(name, {"tokenizer_class": f"{name}Tokenizer", "add_prefix_space": name == "Roberta", **added}, bpe["vocab"], merges)
+    files("gpt2-model-type", {}, bpe["vocab"], merges, model={"model_type": "gpt2"})
+    for name in ("Bert", "DistilBert"):
+        files(name, {"tokenizer_class": f"{name}Tokenizer", "do_lower_case": name == "Bert", "unk_token": "[UNK]"}, words=words)
+    files("bert-model-type", {"additional_special_tokens": ["[X]"]}, words=words, model={"model_type": "bert"})
+    dictionary("older", sorted(p.relative_to(ROOT) for p in (ROOT / "src/text").glob("older*.c")))
+
+
+def limits():
+    put("limits", "small", json.dumps({"max_shared_bytes": 16384, "max_invocations": 128, "subgroup_size": 0, "float16": False,
+                                       "int64": False, "storage16": False, "storage8": False, "buffer_address": False,
+                                       "max_texel_elements": 65536, "max_storage_range_bytes": 134217728,
+                                       "max_allocation_bytes": 67108864, "timestamps": False}))
+    put("limits", "lanes", json.dumps({"subgroup_size": 4, "max_invocations": 2147483648}))
+    put("limits", "true", json.dumps({"float16": True, "timestamps": True}))
+
+
+for make in (safetensors, config, tokenizer, sentencepiece, older, generation, image, preprocess, tuned, limits):
     make()

@@ -196,6 +196,9 @@ static void damaged_files_add_nothing(void **state) {
        "\"vector_bits\": 0, \"times\": [{\"problem\": \"norm:1,2\", \"kernel\": \"norm-row-64\", \"ns\": 5, \"by\": "
        "\"tune\"}, {\"problem\": \"norm:1,2\", \"kernel\": \"norm-row-64\", \"ns\": -5, \"by\": \"tune\"}]}]}",
        "over 0 ns"},
+      {"{\"format\": \"vkformer tuned kernels 1\", \"devices\": [{\"device\": \"a\", \"uuid\": "
+       "\"0123456789abcdef0123456789abcdef0\"}]}",
+       "uuid: expected at most 32 bytes, found 33"},
   };
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_tuned_file file;
