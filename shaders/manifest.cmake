@@ -29,7 +29,7 @@ set(VKF_SHADERS
   "norm_lanes|norm_lanes.comp|"
   "norm_lanes_texel|norm_lanes.comp|TEXEL"
   "norm_lanes_w4|norm_lanes.comp|LANES=4"
-  "norm_subgroup|norm_subgroup.comp|"
+  "norm_subgroup|norm.comp|BY_SUBGROUP"
   "append|append.comp|||${CACHES}"
   "gather|gather.comp|"
   "log_softmax|log_softmax.comp|"

@@ -1,12 +1,22 @@
 // Layer norm (Ba et al. 2016) or RMS norm (Zhang and Sennrich 2019) of rows, after an optional sum with a residual; a
-// row (or a group of its columns) a workgroup, sums as lib/partials.glsl says. Operands: x, residual, weight, bias, out.
+// row (or a group of its columns) a workgroup, sums as lib/partials.glsl says; with BY_SUBGROUP a workgroup is one subgroup
+// of exactly LANES, which adds up its partial sums by itself. Operands: x, residual, weight, bias, out.
 // Two passes: the mean is taken out before squares are added.
 #version 450
 #extension GL_GOOGLE_include_directive : require
+#ifdef BY_SUBGROUP
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#endif
 #define PARAMS vkf_push_norm
 #define OUT 4
 #include "lib/kernel.glsl"
+#ifdef BY_SUBGROUP
+#define PARTIALS LANES
+float total_of(float part) { return subgroupAdd(part); }
+#else
+#define PARTIALS VKF_ROW_PARTIALS
 #include "lib/partials.glsl"
+#endif
 #include "lib/norm.glsl"
 
 layout(BINDING(0)) readonly buffer X { float x[]; };
@@ -19,17 +29,17 @@ void main() {
   float mean = 0.0;
   if (IS_RMS == 0) {
     float sum = 0.0;
-    for (uint c = first + lane; c < end; c += VKF_ROW_PARTIALS) sum += at_column(row, c);
+    for (uint c = first + lane; c < end; c += PARTIALS) sum += at_column(row, c);
     mean = quotient(total_of(sum), float(p.width));
   }
   float squares = 0.0;
-  for (uint c = first + lane; c < end; c += VKF_ROW_PARTIALS) {
+  for (uint c = first + lane; c < end; c += PARTIALS) {
     const float d = at_column(row, c) - mean;
     squares = mad(d, d, squares);
   }
   const float factor = inversesqrt_of(quotient(total_of(squares), float(p.width)) + p.eps);
-  for (uint c = first + lane; c < end; c += VKF_ROW_PARTIALS) normed(row, c, at_column(row, c), mean, factor);
+  for (uint c = first + lane; c < end; c += PARTIALS) normed(row, c, at_column(row, c), mean, factor);
   if (group == 0)
-    for (uint c = p.groups * p.width + lane; c < p.row_width; c += VKF_ROW_PARTIALS)
+    for (uint c = p.groups * p.width + lane; c < p.row_width; c += PARTIALS)
       store(row, c, p.row_width, at_column(row, c));
 }

@@ -10,7 +10,7 @@
 #include "gpu/caps.h"
 #include "op/backend.h"
 
-/* How a [N,K] weight lies on the device. Chosen once a weight, at load (vkf_kern_weight_layout). */
+/* How a [N,K] weight lies on the device. Chosen once a weight, at load (vkf_kern_weight_packing). */
 typedef enum vkf_weight_layout {
   VKF_LAYOUT_W_ROWS,   /* [N][K] */
   VKF_LAYOUT_W_LANE,   /* [N/C][K/4][C][4], C columns a group (the device's lane constant), N and K padded with zeros */

@@ -1,7 +1,7 @@
 /* internal: the block description that every family maps to, and what the files of this room share; not for others.
  *
  * A family is one function vkf_model_map_<name>(): it reads config.json, fills the stacks and the head of the net, and
- * claims every tensor by name. It has no loop over nodes and no numbers of its own: plan.c and blocks.c read only this.
+ * claims every tensor by name. It has no loop over nodes and no numbers of its own: plan.c and layers.c read only this.
  */
 #ifndef VKF_MODEL_INTERNAL_H
 #define VKF_MODEL_INTERNAL_H
