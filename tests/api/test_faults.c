@@ -17,6 +17,7 @@
 #include <cmocka.h>
 
 #include "engine/engine.h"
+#include "support/missing.h"
 #include "support/tiny_model.h"
 
 enum { EVERY_UP_TO = 2000, SWEEP_SECONDS = 14 };
@@ -363,12 +364,6 @@ int main(void) {
       cmocka_unit_test(every_device_allocation),
       cmocka_unit_test(lost_while_generating),
   };
-  vkf_context *context = NULL;
-  vkf_device *device = NULL;
-  if (vkf_context_create(NULL, &context) != VKF_OK) return 1;
-  bool missing = vkf_device_open(context, NULL, &device) == VKF_ERROR_NO_DEVICE;
-  vkf_device_close(&device);
-  vkf_context_destroy(&context);
-  if (missing) return getenv("VKF_REQUIRE_DRIVERS") ? 1 : 77;
-  return cmocka_run_group_tests(tests, make_folder, remove_folder);
+  int missing = driver_missing();
+  return missing ? missing : cmocka_run_group_tests(tests, make_folder, remove_folder);
 }

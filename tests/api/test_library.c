@@ -13,8 +13,7 @@
 
 #include <cmocka.h>
 
-#include <vkformer/vkformer.h>
-
+#include "support/missing.h"
 #include "support/worked.h"
 
 #define MODEL VKF_SOURCE_DIR "/models/en-es"
@@ -246,12 +245,6 @@ int main(void) {
       TEST(test_contexts_are_independent),
       cmocka_unit_test(test_nothing_is_destroyed_twice),
   };
-  vkf_context *context = NULL;
-  vkf_device *device = NULL;
-  if (vkf_context_create(NULL, &context) != VKF_OK) return 1;
-  bool missing = vkf_device_open(context, NULL, &device) == VKF_ERROR_NO_DEVICE;
-  vkf_device_close(&device);
-  vkf_context_destroy(&context);
-  if (missing) return getenv("VKF_REQUIRE_DRIVERS") ? 1 : 77;
-  return cmocka_run_group_tests(tests, NULL, NULL);
+  int missing = driver_missing();
+  return missing ? missing : cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "engine/engine.h"
+#include "support/missing.h"
 
 typedef struct driver {
   vkf_context *context;
@@ -68,17 +69,6 @@ static inline void driver_close(driver *d) {
   vkf_context_destroy(&d->context);
   assert_int_equal(d->n_messages, 0);
   assert_int_equal(now, 0);
-}
-
-/* 0: the driver is there; else what main() returns: a skip (77), a failure where VKF_REQUIRE_DRIVERS is set. */
-static inline int driver_missing(void) {
-  driver d = {NULL, NULL, 0};
-  vkf_status status = driver_try_any(&d, NULL);
-  if (status != VKF_OK) fprintf(stderr, "%s\n", vkf_context_message(d.context));
-  vkf_device_close(&d.device);
-  vkf_context_destroy(&d.context);
-  if (status != VKF_ERROR_NO_DEVICE) return 0; /* whatever else it is, the tests say it */
-  return getenv("VKF_REQUIRE_DRIVERS") ? 1 : 77;
 }
 
 static inline int driver_setup(void **state) {

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include <vkformer/vkformer.h>
+#include "support/missing.h"
 
 static char program_folder[] = "/tmp/vkformer-test-XXXXXX"; /* $T */
 static char program_out[1 << 16], program_err[1 << 16];     /* what the last command printed */
@@ -75,22 +75,10 @@ static inline int program_teardown(void **state) {
   return system("rm -rf $T");
 }
 
-/* 0: the driver under test is there; else what main() returns: a skip (77), a failure where VKF_REQUIRE_DRIVERS is
- * set. */
-static inline int program_driver_missing(void) {
-  const char *driver = getenv("VKF_DEVICE");
-  char command[512];
-  if (!driver) return 0;
-  snprintf(command, sizeof command, "%s/vkformer devices --json | grep -q '\"alias\": \"%s\"'", VKF_BINARY_DIR, driver);
-  if (system(command) == 0) return 0;
-  fprintf(stderr, "expected the driver %s, found none\n", driver);
-  return getenv("VKF_REQUIRE_DRIVERS") ? 1 : 77;
-}
-
 #define PROGRAM_MAIN(prepare, ...)                                                       \
   int main(void) {                                                                       \
     const struct CMUnitTest tests[] = {__VA_ARGS__};                                     \
-    int missing = program_driver_missing();                                              \
+    int missing = driver_missing();                                                      \
     return missing ? missing : cmocka_run_group_tests(tests, prepare, program_teardown); \
   }
 

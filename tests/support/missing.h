@@ -1,0 +1,23 @@
+/* Whether the driver under test, that which VKF_DEVICE names, is there; through the public interface only. */
+#ifndef VKF_TESTS_SUPPORT_MISSING_H
+#define VKF_TESTS_SUPPORT_MISSING_H
+
+#include <stdio.h>
+#include <stdlib.h>
+
+#include <vkformer/vkformer.h>
+
+/* 0: it is; else what main() returns: a skip (77), a failure where VKF_REQUIRE_DRIVERS is set. */
+static inline int driver_missing(void) {
+  vkf_context *context = NULL;
+  vkf_device *device = NULL;
+  if (vkf_context_create(NULL, &context) != VKF_OK) return 1;
+  vkf_status status = vkf_device_open(context, NULL, &device);
+  if (status != VKF_OK) fprintf(stderr, "%s\n", vkf_context_message(context));
+  vkf_device_close(&device);
+  vkf_context_destroy(&context);
+  if (status != VKF_ERROR_NO_DEVICE) return 0; /* whatever else it is, the tests say it */
+  return getenv("VKF_REQUIRE_DRIVERS") ? 1 : 77;
+}
+
+#endif
