@@ -9,6 +9,7 @@
 #extension GL_EXT_buffer_reference_uvec2 : require
 #define PARAMS vkf_push_matmul
 #define OUT 4
+#define BY_ADDRESS
 #include "lib/kernel.glsl"
 #include "lib/epilogue.glsl"
 
@@ -72,6 +73,9 @@ void main() {
     [[unroll]] for (uint i = 0; i < TM; i++) sums[i] = mad(X_REST(i, k), b, sums[i]);
   }
   if (column >= p.n) return;
-  [[unroll]] for (uint i = 0; i < TM; i++)
-    if (row0 + i < M) finish(row0 + i, column, sums[i]);
+  const float bias = HAS_BIAS != 0 ? Floats(at[2]).f[column] : 0.0;
+  [[unroll]] for (uint i = 0; i < TM; i++) {
+    const uint row = row0 + i;
+    if (row < M) finish_with(row, column, sums[i], bias, HAS_RESIDUAL != 0 ? Floats(at[3]).f[row * p.n + column] : 0.0);
+  }
 }

@@ -7,10 +7,11 @@
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
-#extension GL_EXT_buffer_reference_uvec2 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_KHR_shader_subgroup_basic : require
 #define PARAMS vkf_push_matmul
 #define OUT 4
+#define BY_ADDRESS
 #include "lib/kernel.glsl"
 #include "lib/epilogue.glsl"
 
@@ -23,17 +24,20 @@ layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Ste
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Steps_w { Step_w step[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Rests_x { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Rests_w { Rest_w rest[]; };
-
-uvec2 advance(uvec2 address, uint bytes) {
-  uint carry;
-  const uint low = uaddCarry(address.x, bytes, carry);
-  return uvec2(low, address.y + carry);
-}
+layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Vectors { float at[LANES]; };
 
 // The word of `from` for this lane, of LANES that lie side by side from `first`.
-#define PICK(word, from, first)            \
-  WORD word = from[(first) + LANES - 1];   \
+#define PICK(TYPE, word, from, first)      \
+  TYPE word = from[(first) + LANES - 1];   \
   [[unroll]] for (uint l = 0; l < LANES - 1; l++) word = mix(word, from[(first) + l], gl_SubgroupInvocationID == l);
+
+// The same of floats at `address`, if there are any.
+#define PICK_FLOAT(value, has, address)             \
+  float value = 0.0;                                \
+  if (has != 0) {                                   \
+    PICK(float, own, Vectors(address).at, 0)        \
+    value = own;                                    \
+  }
 
 // Element e of two words, the columns of this lane, times x_i of every row i.
 #define MULTIPLY(x_i, e)                                          \
@@ -49,30 +53,36 @@ uvec2 advance(uvec2 address, uint bytes) {
 void main() {
   const uint M = dim[p.rows], row0 = gl_WorkGroupID.x * TM, column0 = gl_WorkGroupID.y * 2 * LANES;
   const uint steps = p.k / DEPTH;
-  uvec2 x[MAX_TM];
-  [[unroll]] for (uint i = 0; i < TM; i++) x[i] = advance(at[0], min(row0 + i, M - 1) * p.k * 4);
-  const uvec2 w = advance(at[1], column0 * ((p.k + PER_WORD - 1) / PER_WORD) * 4);
+  uint64_t x[MAX_TM];
+  [[unroll]] for (uint i = 0; i < TM; i++) x[i] = packUint2x32(at[0]) + min(row0 + i, M - 1) * p.k * 4;
+  const uint64_t w = packUint2x32(at[1]) + column0 * ((p.k + PER_WORD - 1) / PER_WORD) * 4;
   float sums[MAX_TM * 2];
   [[unroll]] for (uint i = 0; i < TM * 2; i++) sums[i] = 0.0;
   if (steps != 0) {
     uint s = 0;
     do {
       [[unroll]] for (uint k = 0; k < DEPTH; k += PER_WORD) {
-        PICK(left, Steps_w(w).step[s].at, k / PER_WORD * 2 * LANES)
-        PICK(right, Steps_w(w).step[s].at, k / PER_WORD * 2 * LANES + LANES)
+        PICK(WORD, left, Steps_w(w).step[s].at, k / PER_WORD * 2 * LANES)
+        PICK(WORD, right, Steps_w(w).step[s].at, k / PER_WORD * 2 * LANES + LANES)
         [[unroll]] for (uint e = 0; e < PER_WORD; e++) MULTIPLY(Steps_x(x[i]).step[s].at[k + e], e)
       }
     } while (++s < steps);
   }
   for (uint k = steps * DEPTH; k < p.k; k++) {
-    PICK(left, Rests_w(w).rest[k / PER_WORD].at, 0)
-    PICK(right, Rests_w(w).rest[k / PER_WORD].at, LANES)
+    PICK(WORD, left, Rests_w(w).rest[k / PER_WORD].at, 0)
+    PICK(WORD, right, Rests_w(w).rest[k / PER_WORD].at, LANES)
     MULTIPLY(Rests_x(x[i]).at[k], k % PER_WORD)
   }
-  [[unroll]] for (uint i = 0; i < TM; i++) {
-    [[unroll]] for (uint j = 0; j < 2; j++) {
-      const uint column = column0 + j * LANES + gl_SubgroupInvocationID;
-      if (row0 + i < M && column < p.n) finish(row0 + i, column, sums[i * 2 + j]);
+  // Rows behind the last repeat it, so they may store it again.
+  [[unroll]] for (uint j = 0; j < 2; j++) {
+    const uint first = column0 + j * LANES, column = first + gl_SubgroupInvocationID;
+    if (column < p.n) {
+      PICK_FLOAT(bias, HAS_BIAS, packUint2x32(at[2]) + first * 4)
+      [[unroll]] for (uint i = 0; i < TM; i++) {
+        const uint row = min(row0 + i, M - 1);
+        PICK_FLOAT(residual, HAS_RESIDUAL, packUint2x32(at[3]) + (row * p.n + first) * 4)
+        finish_with(row, column, sums[i * 2 + j], bias, residual);
+      }
     }
   }
 }

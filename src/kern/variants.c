@@ -53,12 +53,12 @@
 
 /* A lane owns two columns, one of each vector; x and w by address. The deeper the step, the fewer
  * turns of the loop: as deep as 12 vectors of sums (8 lanes) or 24 (16) give 768 multiply-adds to compile. */
-#define PICK(lanes, tm_, depth)                                                                                  \
-  {                                                                                                              \
-    .op = VKF_OP_MATMUL, .family = "pick", .module = "matmul_pick_w" #lanes,                                     \
-    .tile = {tm_, (lanes)*2, depth, tm_, 2, 1}, .workgroup = lanes, .subgroup = lanes,                           \
-    .needs = VKF_NEED_ADDRESS | VKF_NEED_UNIFORM, .access = VKF_ACCESS_ADDRESS, .weights = VKF_LAYOUT_W_COLUMNS, \
-    .x_layout = ROWS, .n_partial = 1, .formats = ALL_FORMATS                                                     \
+#define PICK(lanes, tm_, depth)                                                                  \
+  {                                                                                              \
+    .op = VKF_OP_MATMUL, .family = "pick", .module = "matmul_pick_w" #lanes,                     \
+    .tile = {tm_, (lanes)*2, depth, tm_, 2, 1}, .workgroup = lanes, .subgroup = lanes,           \
+    .needs = VKF_NEED_ADDRESS | VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS, \
+    .weights = VKF_LAYOUT_W_COLUMNS, .x_layout = ROWS, .n_partial = 1, .formats = ALL_FORMATS    \
   }
 
 #define ATTENTION(op_, module_, size)                                                                    \

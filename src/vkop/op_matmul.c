@@ -22,6 +22,8 @@ void vkf_vkop_record_matmul(const vkf_record_view *view, vkf_dispatch *out) {
   vkf_vkop_dispatch_write(out, view->node->out[0]);
   vkf_vkop_dispatch_scales(view, out, in[VKF_MATMUL_W]);
   out->operands[VKF_MATMUL_X].access = out->operands[VKF_MATMUL_W].access = view->variant->access;
+  if (view->variant->access == VKF_ACCESS_ADDRESS)
+    out->operands[VKF_MATMUL_BIAS].access = out->operands[VKF_MATMUL_RESIDUAL].access = VKF_ACCESS_ADDRESS;
   out->operands[VKF_MATMUL_W].format = view->problem->packing.format;
   out->operands[VKF_MATMUL_X].layout = view->variant->x_layout;
   out->constants[VKF_C_ACTIVATION] = p->activation;

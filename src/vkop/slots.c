@@ -5,6 +5,7 @@
  */
 #include <string.h>
 
+#include "shared/constants.h"
 #include "vkop/internal.h"
 
 typedef void (*problem_fn)(const vkf_plan *, const vkf_node *, const vkf_dims *, vkf_problem *);
@@ -80,7 +81,8 @@ done:
   return st;
 }
 
-/* Layouts that the readers of each slot want; rows for whoever leaves the device or is read by nobody. */
+/* Layouts that the readers of each slot want; rows for whoever leaves the device or is read by nobody. Kernels are told
+ * those of the output as a constant. */
 static void collect_layouts(vkf_program *p) {
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     const vkf_dispatch *d = &p->nodes[i].dispatch;
@@ -91,6 +93,10 @@ static void collect_layouts(vkf_program *p) {
   for (uint32_t s = 0; s < p->plan->n_slots; s++) {
     if (p->plan->slots[s].output || !p->places[s].layouts || p->plan->slots[s].kind != VKF_SLOT_TEMP)
       p->places[s].layouts |= VKF_LAYOUT_ROWS;
+  }
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
+    const uint32_t out = p->plan->nodes[i].out[0]; /* append may have none */
+    if (out != VKF_NO_SLOT) p->nodes[i].dispatch.constants[VKF_C_OUT_LAYOUTS] = p->places[out].layouts;
   }
 }
 
