@@ -60,10 +60,15 @@ bool whole_block(Place me, uint s0, Rows k, Rows v) {
     score[j] = exp_below(score[j] - top);
     total += score[j];
   }
-  [[unroll]] for (uint d = 0; d < VALUE_WIDTH / 4; d++) {
-    [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
-      const vec4 b = unpack4(v.v[j * (VALUE_WIDTH / 4) + d]);
-      [[unroll]] for (uint i = 0; i < 4; i++) o[4 * d + i] = mad(score[j], b[i], o[4 * d + i]);
+  // Eight columns at a time, their sums in registers: the test, which always holds, keeps LLVM from mixing all of them.
+  [[unroll]] for (uint d0 = 0; d0 < VALUE_WIDTH; d0 += 8) {
+    if (p.key_capacity + VALUE_WIDTH > d0) {
+      [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
+        [[unroll]] for (uint d = d0; d < min(d0 + 8, VALUE_WIDTH); d += 4) {
+          const vec4 b = unpack4(v.v[(j * VALUE_WIDTH + d) / 4]);
+          [[unroll]] for (uint i = 0; i < 4; i++) o[d + i] = mad(score[j], b[i], o[d + i]);
+        }
+      }
     }
   }
   return true;
@@ -92,24 +97,39 @@ void ragged_block(Place me, Place first, uint s0, uint n) {
   }
 }
 
+// What the queries from `first` to `last` see of the block at s0: any key, all keys. The same for all lanes, so that it is
+// computed once.
+void look(Place first, uint s0, uint last, uint end, out bool any, out bool all) {
+  any = HAS_MASK == 0;
+  all = s0 + VKF_KEY_BLOCK <= first.keys;
+  if (CAUSAL != 0) all = all && s0 + VKF_KEY_BLOCK <= first.past + first.t + 1;
+  if (CAUSAL != 0) all = all && (p.window == 0 || s0 + p.window > first.past + last);
+  if (HAS_MASK == 0) return;
+  const uint row = at[3].x + first.seq / first.shared_by * p.mask_stride;
+  [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
+    const bool seen = mask[row + min(s0 + j, end - 1)] != 0;
+    any = any || seen;
+    all = all && seen;
+  }
+}
+
 void main() {
   const uint T = dim[p.queries], t0 = gl_WorkGroupID.x * LANES, lane = gl_LocalInvocationID.x;
   const Place me = place_of(min(t0 + lane, T - 1)), first = place_of(t0);
-  const uint row = me.seq * T + me.t, end = keys_until(me, min(t0 + LANES, T) - 1);
+  const uint row = me.seq * T + me.t, last = min(t0 + LANES, T) - 1, end = keys_until(me, last);
   const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;
   [[unroll]] for (uint d = 0; d < KEY_WIDTH; d++) q[d] = q_data[qi + d];
   [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++) o[d] = 0.0;
   for (uint s0 = keys_from(first, t0); s0 < end; s0 += VKF_KEY_BLOCK) {
-    const uint n = min(end - s0, VKF_KEY_BLOCK);
-    uint n_seen = 0;
-    for (uint j = 0; j < n; j++) n_seen += uint(sees(me, s0 + j));
-    if (subgroupBallot(n_seen != 0).x == 0) continue;
+    bool any, all;
+    look(first, s0, last, end, any, all);
+    if (!any) continue;
     bool is_done = false;
-    if (HAS_ANCESTRY == 0 && subgroupBallot(n_seen != VKF_KEY_BLOCK).x == 0) {
+    if (HAS_ANCESTRY == 0 && all) {
       const uint from = key_row(first, s0);
       is_done = whole_block(me, s0, rows_at(1, from * KEY_WIDTH), rows_at(2, from * VALUE_WIDTH));
     }
-    if (!is_done) ragged_block(me, first, s0, n);
+    if (!is_done) ragged_block(me, first, s0, min(end - s0, VKF_KEY_BLOCK));
   }
   if (t0 + lane >= T) return;
   [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++)

@@ -17,26 +17,24 @@
 
 // Inside buffers, so the compiler freezes them: macros, not specialization constants (DEPTH, LANES).
 #define MAX_TM 12
-struct Step_x { float at[DEPTH]; };
-struct Step_w { WORD at[DEPTH / PER_WORD * 2 * LANES]; };
-struct Rest_w { WORD at[2 * LANES]; };
+struct Step_x { vec4 at[DEPTH / 4]; };
+struct Step_w { FOUR_WORDS at[DEPTH / PER_WORD * 2 * LANES / 4]; };
+struct Rest_w { FOUR_WORDS at[2 * LANES / 4]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Steps_x { Step_x step[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Steps_w { Step_w step[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Rests_x { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Rests_w { Rest_w rest[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Vectors { float at[LANES]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Vectors { vec4 at[LANES / 4]; };
 
-// The word of `from` for this lane, of LANES that lie side by side from `first`.
-#define PICK(TYPE, word, from, first)      \
-  TYPE word = from[(first) + LANES - 1];   \
-  [[unroll]] for (uint l = 0; l < LANES - 1; l++) word = mix(word, from[(first) + l], gl_SubgroupInvocationID == l);
-
-// The same of floats at `address`, if there are any.
-#define PICK_FLOAT(value, has, address)             \
-  float value = 0.0;                                \
-  if (has != 0) {                                   \
-    PICK(float, own, Vectors(address).at, 0)        \
-    value = own;                                    \
+// word = this lane's, of LANES that lie side by side from from[first] on: loaded four at a time, since what the driver does
+// at every start takes the longer the more instructions there are.
+#define PICK(word, FOUR, from, first)                                           \
+  [[unroll]] for (uint f = 0; f < LANES / 4; f++) {                             \
+    const FOUR four = from[(first) + f];                                        \
+    word = f == 0 ? four.x : mix(word, four.x, gl_SubgroupInvocationID == 4 * f); \
+    word = mix(word, four.y, gl_SubgroupInvocationID == 4 * f + 1);             \
+    word = mix(word, four.z, gl_SubgroupInvocationID == 4 * f + 2);             \
+    word = mix(word, four.w, gl_SubgroupInvocationID == 4 * f + 3);             \
   }
 
 // Element e of two words, the columns of this lane, times x_i of every row i.
@@ -57,30 +55,38 @@ void main() {
   [[unroll]] for (uint i = 0; i < TM; i++) x[i] = packUint2x32(at[0]) + min(row0 + i, M - 1) * p.k * 4;
   const uint64_t w = packUint2x32(at[1]) + column0 * ((p.k + PER_WORD - 1) / PER_WORD) * 4;
   float sums[MAX_TM * 2];
+  WORD left, right;
   [[unroll]] for (uint i = 0; i < TM * 2; i++) sums[i] = 0.0;
   if (steps != 0) {
     uint s = 0;
     do {
-      [[unroll]] for (uint k = 0; k < DEPTH; k += PER_WORD) {
-        PICK(WORD, left, Steps_w(w).step[s].at, k / PER_WORD * 2 * LANES)
-        PICK(WORD, right, Steps_w(w).step[s].at, k / PER_WORD * 2 * LANES + LANES)
-        [[unroll]] for (uint e = 0; e < PER_WORD; e++) MULTIPLY(Steps_x(x[i]).step[s].at[k + e], e)
+      [[unroll]] for (uint k = 0; k < DEPTH; k += 4) {
+        vec4 a4[MAX_TM];
+        [[unroll]] for (uint i = 0; i < TM; i++) a4[i] = Steps_x(x[i]).step[s].at[k / 4];
+        [[unroll]] for (uint e = 0; e < 4; e++) {
+          if (e % PER_WORD == 0) {
+            PICK(left, FOUR_WORDS, Steps_w(w).step[s].at, (k + e) / PER_WORD * 2 * LANES / 4)
+            PICK(right, FOUR_WORDS, Steps_w(w).step[s].at, (k + e) / PER_WORD * 2 * LANES / 4 + LANES / 4)
+          }
+          MULTIPLY(a4[i][e], e % PER_WORD)
+        }
       }
     } while (++s < steps);
   }
   for (uint k = steps * DEPTH; k < p.k; k++) {
-    PICK(WORD, left, Rests_w(w).rest[k / PER_WORD].at, 0)
-    PICK(WORD, right, Rests_w(w).rest[k / PER_WORD].at, LANES)
+    PICK(left, FOUR_WORDS, Rests_w(w).rest[k / PER_WORD].at, 0)
+    PICK(right, FOUR_WORDS, Rests_w(w).rest[k / PER_WORD].at, LANES / 4)
     MULTIPLY(Rests_x(x[i]).at[k], k % PER_WORD)
   }
   // Rows behind the last repeat it, so they may store it again.
   [[unroll]] for (uint j = 0; j < 2; j++) {
     const uint first = column0 + j * LANES, column = first + gl_SubgroupInvocationID;
     if (column < p.n) {
-      PICK_FLOAT(bias, HAS_BIAS, packUint2x32(at[2]) + first * 4)
+      float bias = 0.0, residual = 0.0;
+      if (HAS_BIAS != 0) PICK(bias, vec4, Vectors(packUint2x32(at[2]) + first * 4).at, 0)
       [[unroll]] for (uint i = 0; i < TM; i++) {
         const uint row = min(row0 + i, M - 1);
-        PICK_FLOAT(residual, HAS_RESIDUAL, packUint2x32(at[3]) + (row * p.n + first) * 4)
+        if (HAS_RESIDUAL != 0) PICK(residual, vec4, Vectors(packUint2x32(at[3]) + (row * p.n + first) * 4).at, 0)
         finish_with(row, column, sums[i * 2 + j], bias, residual);
       }
     }

@@ -9,6 +9,7 @@
 #if FORMAT == VKF_S_F32
 #define PER_WORD 1
 #define WORD float
+#define FOUR_WORDS vec4
 #define WORDS_OF_4 vec4
 #define WORDS_OF_64 vec2
 float unpack(float word, uint i) { return word; }
@@ -16,6 +17,7 @@ vec4 unpack4(vec4 words) { return words; }
 #elif FORMAT == VKF_S_F16
 #define PER_WORD 2
 #define WORD uint
+#define FOUR_WORDS uvec4
 #define WORDS_OF_64 uvec2
 #define WORDS_OF_4 uvec2
 float unpack(uint word, uint i) { return unpackHalf2x16(word >> i * 16).x; }
@@ -34,6 +36,7 @@ uint half_of(float value) {
 #elif FORMAT == VKF_S_BF16
 #define PER_WORD 2
 #define WORD uint
+#define FOUR_WORDS uvec4
 #define WORDS_OF_64 uvec2
 #define WORDS_OF_4 uvec2
 float unpack(uint word, uint i) { return uintBitsToFloat(word >> i * 16 << 16); }
@@ -43,6 +46,7 @@ vec4 unpack4(uvec2 words) {
 #elif FORMAT == VKF_S_INT8
 #define PER_WORD 4
 #define WORD uint
+#define FOUR_WORDS uvec4
 #define WORDS_OF_64 uvec2
 #define WORDS_OF_4 uint
 #define ROW_SCALES
