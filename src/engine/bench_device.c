@@ -9,7 +9,7 @@
 #include "engine/times.h"
 #include "kern/spirv.h"
 
-enum { WORKGROUP = 64, FMA_GROUPS = 512, FMA_ROUNDS = 64, SUMS = 16, STEPS = 8, COPIED = 16, MAX_CONTESTANTS = 5 };
+enum { WORKGROUP = 64, FMA_GROUPS = 512, FMA_ROUNDS = 64, SUMS = 12, STEPS = 8, COPIED = 16, MAX_CONTESTANTS = 5 };
 #define COPY_BYTES (UINT64_C(32) << 20)
 
 /* Something that is recorded once and timed. */
