@@ -5,7 +5,8 @@
 #   source   relative to shaders/, which is also the include path
 #   defines  separated by spaces, "TYPE=vec4 HALF"; may be empty
 #   feature  a GLSL extension that the compiler must know, for example GL_EXT_integer_dot_product, or COOPMAT for
-#            GL_KHR_cooperative_matrix; the row is left out, with a line that says so, where it does not. May be missing.
+#            GL_KHR_cooperative_matrix, which the Vulkan headers must know as well; the row is left out, with a line that
+#            says so, where they do not. May be missing.
 #   formats  storage formats beside f32 in which it reads weights, keys or values, separated by spaces: each gives one more
 #            module, name_<format>, with FORMAT defined as VKF_S_<FORMAT> of shared/constants.h. May be missing.
 set(VKF_SHADERS "")
@@ -38,6 +39,15 @@ function(vkf_probe_extension extension)
   endif()
 endfunction()
 
+vkf_probe_extension(GL_KHR_cooperative_matrix)
+file(STRINGS ${VKF_VULKAN_INCLUDE_DIR}/vulkan/vulkan_core.h headers_have_coopmat
+     REGEX "#define VK_KHR_cooperative_matrix 1" LIMIT_COUNT 1)
+set(VKF_COOPMAT OFF)
+if(VKF_GLSL_GL_KHR_cooperative_matrix AND headers_have_coopmat)
+  set(VKF_COOPMAT ON)
+  target_compile_definitions(vkf_vulkan INTERFACE VKF_HAS_COOPMAT)
+endif()
+
 set(spirv_files "")
 set(spirv_names "")
 # A row a module.
@@ -67,9 +77,11 @@ foreach(row IN LISTS shader_rows)
     message(FATAL_ERROR "shaders/manifest.cmake: two rows are called ${name}")
   endif()
   if(feature STREQUAL "COOPMAT")
-    set(feature GL_KHR_cooperative_matrix)
-  endif()
-  if(feature)
+    if(NOT VKF_COOPMAT)
+      message(STATUS "shader ${name} is left out: ${VKF_GLSLANG} or the Vulkan headers do not know cooperative matrices")
+      continue()
+    endif()
+  elseif(feature)
     vkf_probe_extension(${feature})
     if(NOT VKF_GLSL_${feature})
       message(STATUS "shader ${name} is left out: ${VKF_GLSLANG} does not know ${feature}")

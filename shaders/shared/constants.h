@@ -10,7 +10,7 @@
 #define VKF_C_BM 2        /* tile of a workgroup: rows, columns, depth */
 #define VKF_C_BN 3
 #define VKF_C_BK 4
-#define VKF_C_TM 5 /* tile of an invocation: rows, columns */
+#define VKF_C_TM 5 /* tile of an invocation, of a subgroup where matrices are cooperative: rows, columns */
 #define VKF_C_TN 6
 #define VKF_C_W_LAYOUT 7  /* packing of the weight: VKF_W_* */
 #define VKF_C_W_COLUMNS 8 /* its columns a group */
@@ -22,6 +22,9 @@
 #define VKF_C_ACTIVATION 11
 #define VKF_C_HAS_BIAS 12
 #define VKF_C_HAS_RESIDUAL 13
+#define VKF_C_MATRIX_M 14 /* of a cooperative matrix product, in kernels that have them */
+#define VKF_C_MATRIX_N 15
+#define VKF_C_MATRIX_K 16
 /* embed */
 #define VKF_C_HAS_TABLE 11
 #define VKF_C_HAS_POSITIONS 12

@@ -129,6 +129,29 @@ static void fill_timestamps(vkf_caps *caps, const vkf_vk_instance *vk, VkPhysica
   caps->timestamp_ns = caps->timestamps ? period_ns : 0;
 }
 
+/* The shapes of f16 products added up in float32, as far as there is room; kernels are written for some of them. */
+static void fill_matrix_shapes(vkf_caps *caps, const vkf_vk_instance *vk, VkPhysicalDevice handle,
+                               const vkf_gpu_extensions *extensions) {
+#ifdef VKF_HAS_COOPMAT
+  VkCooperativeMatrixPropertiesKHR rows[64];
+  uint32_t n = VKF_COUNT(rows);
+  if (!vk->GetCooperativeMatrixProperties) return;
+  if (!vkf_gpu_extensions_have(extensions, VK_KHR_COOPERATIVE_MATRIX_EXTENSION_NAME)) return;
+  for (uint32_t i = 0; i < n; i++)
+    rows[i] = (VkCooperativeMatrixPropertiesKHR){.sType = VK_STRUCTURE_TYPE_COOPERATIVE_MATRIX_PROPERTIES_KHR};
+  if (vk->GetCooperativeMatrixProperties(handle, &n, rows) < 0) return;
+  for (uint32_t i = 0; i < n && caps->n_matrix_shapes < VKF_MAX_MATRIX_SHAPES; i++) {
+    const VkCooperativeMatrixPropertiesKHR *r = &rows[i];
+    if (r->scope != VK_SCOPE_SUBGROUP_KHR || r->AType != VK_COMPONENT_TYPE_FLOAT16_KHR || r->BType != r->AType ||
+        r->CType != VK_COMPONENT_TYPE_FLOAT32_KHR || r->ResultType != r->CType)
+      continue;
+    caps->matrix_shapes[caps->n_matrix_shapes++] = (vkf_matrix_shape){r->MSize, r->NSize, r->KSize};
+  }
+#else
+  (void)caps, (void)vk, (void)handle, (void)extensions;
+#endif
+}
+
 void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint32_t instance_version,
                        const vkf_gpu_extensions *extensions, uint32_t queue_family, vkf_caps *out) {
   VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
@@ -176,6 +199,7 @@ void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint3
   fill_memory(out, &memory);
   fill_subgroups(out, &subgroup, &sizes);
   fill_timestamps(out, vk, handle, queue_family, p->limits.timestampPeriod);
+  fill_matrix_shapes(out, vk, handle, extensions);
 }
 
 /* The type with every flag of `required` and the most points: a wanted flag gives 2, an unwanted one takes 1. */

@@ -35,6 +35,12 @@ typedef enum vkf_claim {
   VKF_CLAIM_COUNT
 } vkf_claim;
 
+/* A cooperative matrix product: [m,k] times [k,n]. */
+typedef struct vkf_matrix_shape {
+  uint32_t m, n, k;
+} vkf_matrix_shape;
+#define VKF_MAX_MATRIX_SHAPES 8
+
 typedef struct vkf_caps {
   /* Identity. */
   vkf_device_kind kind;
@@ -78,7 +84,9 @@ typedef struct vkf_caps {
   bool float16, int8, int16, int64; /* arithmetic */
   bool storage16, storage8;         /* 16-bit and 8-bit members of storage buffers */
   bool buffer_address;              /* buffer references */
-  bool coopmat;                     /* cooperative matrices: not enabled by room gpu, so false on its devices */
+  bool coopmat; /* cooperative matrices of a subgroup, f16 times f16 added up in float32, in the shapes below */
+  uint32_t n_matrix_shapes;
+  vkf_matrix_shape matrix_shapes[VKF_MAX_MATRIX_SHAPES];
   bool timestamps;
   float timestamp_ns; /* nanoseconds a tick; 0 without timestamps */
   uint32_t timestamp_bits;

@@ -13,6 +13,8 @@ typedef enum feature_extension {
   EXT_FLOAT16,
   EXT_ADDRESS,
   EXT_SIZE_CONTROL,
+  EXT_MEMORY_MODEL,
+  EXT_COOPMAT,
   EXT_PORTABILITY
 } feature_extension;
 
@@ -24,6 +26,8 @@ static const struct {
     [EXT_FLOAT16] = {VK_KHR_SHADER_FLOAT16_INT8_EXTENSION_NAME, VK_API_VERSION_1_2},
     [EXT_ADDRESS] = {VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME, VK_API_VERSION_1_2},
     [EXT_SIZE_CONTROL] = {VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VK_API_VERSION_1_3},
+    [EXT_MEMORY_MODEL] = {VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VK_API_VERSION_1_2},
+    [EXT_COOPMAT] = {"VK_KHR_cooperative_matrix", 0},
     [EXT_PORTABILITY] = {"VK_KHR_portability_subset", 0}, /* a device that offers it demands that it is enabled */
 };
 
@@ -42,6 +46,7 @@ void vkf_gpu_features_link(vkf_gpu_features *features, uint32_t api_version, con
   features->float16.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES;
   features->address.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES;
   features->size_control.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES;
+  features->memory_model.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES;
 
   features->core.pNext = &features->storage16;
   void **tail = &features->storage16.pNext;
@@ -54,6 +59,11 @@ void vkf_gpu_features_link(vkf_gpu_features *features, uint32_t api_version, con
   LINK(EXT_FLOAT16, float16)
   LINK(EXT_ADDRESS, address)
   LINK(EXT_SIZE_CONTROL, size_control)
+  LINK(EXT_MEMORY_MODEL, memory_model)
+#ifdef VKF_HAS_COOPMAT
+  features->coopmat.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR;
+  LINK(EXT_COOPMAT, coopmat)
+#endif
 #undef LINK
 }
 
@@ -67,6 +77,9 @@ void vkf_gpu_features_to_caps(const vkf_gpu_features *features, vkf_caps *caps) 
   caps->buffer_address = features->address.bufferDeviceAddress;
   caps->subgroup_size_control = features->size_control.subgroupSizeControl;
   caps->subgroup_full = features->size_control.computeFullSubgroups;
+#ifdef VKF_HAS_COOPMAT
+  caps->coopmat = features->coopmat.cooperativeMatrix && features->memory_model.vulkanMemoryModel && caps->float16;
+#endif
 }
 
 void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps) {
@@ -79,6 +92,9 @@ void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps
   features->address.bufferDeviceAddress = caps->buffer_address;
   features->size_control.subgroupSizeControl = caps->subgroup_size_control;
   features->size_control.computeFullSubgroups = caps->subgroup_full;
+#ifdef VKF_HAS_COOPMAT
+  features->coopmat.cooperativeMatrix = features->memory_model.vulkanMemoryModel = caps->coopmat;
+#endif
 }
 
 /* A caller may have used the structs of single extensions or those that gather a version. */
@@ -109,6 +125,16 @@ static void take_struct(vkf_gpu_features *features, const VkBaseInStructure *s) 
       features->size_control.computeFullSubgroups = f->computeFullSubgroups;
       break;
     }
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES:
+      features->memory_model.vulkanMemoryModel =
+          ((const VkPhysicalDeviceVulkanMemoryModelFeatures *)s)->vulkanMemoryModel;
+      break;
+#ifdef VKF_HAS_COOPMAT
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR:
+      features->coopmat.cooperativeMatrix =
+          ((const VkPhysicalDeviceCooperativeMatrixFeaturesKHR *)s)->cooperativeMatrix;
+      break;
+#endif
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES:
       features->storage16.storageBuffer16BitAccess =
           ((const VkPhysicalDeviceVulkan11Features *)s)->storageBuffer16BitAccess;
@@ -119,6 +145,7 @@ static void take_struct(vkf_gpu_features *features, const VkBaseInStructure *s) 
       features->float16.shaderFloat16 = f->shaderFloat16;
       features->float16.shaderInt8 = f->shaderInt8;
       features->address.bufferDeviceAddress = f->bufferDeviceAddress;
+      features->memory_model.vulkanMemoryModel = f->vulkanMemoryModel;
       break;
     }
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES: {
@@ -143,6 +170,8 @@ size_t vkf_gpu_features_extensions(const vkf_caps *caps, const vkf_gpu_extension
       [EXT_FLOAT16] = caps->float16 || caps->int8,
       [EXT_ADDRESS] = caps->buffer_address,
       [EXT_SIZE_CONTROL] = caps->subgroup_size_control || caps->subgroup_full,
+      [EXT_MEMORY_MODEL] = caps->coopmat,
+      [EXT_COOPMAT] = caps->coopmat,
       [EXT_PORTABILITY] = true,
   };
   size_t n = 0;

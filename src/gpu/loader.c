@@ -115,6 +115,10 @@ vkf_status vkf_gpu_table_load_instance(vkf_env *env, PFN_vkGetInstanceProcAddr g
     return vkf_env_fail(env, VKF_ERROR_DEVICE, "expected vk" #name " in the Vulkan instance, found no such function");
   VKF_VK_INSTANCE_FUNCTIONS(LOAD)
 #undef LOAD
+#ifdef VKF_HAS_COOPMAT
+  out->GetCooperativeMatrixProperties = (PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR)get(
+      handle, "vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR");
+#endif
   return VKF_OK;
 }
 

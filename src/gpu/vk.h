@@ -2,7 +2,8 @@
  *
  * No other room includes this file. The tables are our own and not volk's: volk.c defines Vulkan's names as global
  * pointers, which serve one device per process and collide in a static link with a host's own volk or loader.
- * Compiles with Vulkan headers from 1.3.239 on.
+ * Compiles with Vulkan headers from 1.3.239 on. VKF_HAS_COOPMAT is defined where headers and GLSL compiler know
+ * cooperative matrices (cmake/shaders.cmake).
  */
 #ifndef VKF_GPU_VK_H
 #define VKF_GPU_VK_H
@@ -79,6 +80,9 @@
 #define VKF_VK_MEMBER(name) PFN_vk##name name;
 typedef struct vkf_vk_instance {
   VKF_VK_INSTANCE_FUNCTIONS(VKF_VK_MEMBER)
+#ifdef VKF_HAS_COOPMAT
+  PFN_vkGetPhysicalDeviceCooperativeMatrixPropertiesKHR GetCooperativeMatrixProperties; /* NULL: no driver has it */
+#endif
 } vkf_vk_instance;
 typedef struct vkf_vk_device {
   VKF_VK_DEVICE_FUNCTIONS(VKF_VK_MEMBER)
@@ -160,6 +164,10 @@ typedef struct vkf_gpu_features {
   VkPhysicalDeviceShaderFloat16Int8Features float16;
   VkPhysicalDeviceBufferDeviceAddressFeatures address;
   VkPhysicalDeviceSubgroupSizeControlFeatures size_control;
+  VkPhysicalDeviceVulkanMemoryModelFeatures memory_model; /* cooperative matrices need it */
+#ifdef VKF_HAS_COOPMAT
+  VkPhysicalDeviceCooperativeMatrixFeaturesKHR coopmat;
+#endif
 } vkf_gpu_features;
 /* What the device with this version and these extensions may be asked for: all false, linked. */
 void vkf_gpu_features_link(vkf_gpu_features *features, uint32_t api_version, const vkf_gpu_extensions *extensions);

@@ -46,6 +46,7 @@ typedef struct vkf_problem {
   vkf_weight_packing packing; /* of the weight operand; attention, append: its format is that of keys and values */
   vkf_order_class order;      /* what the run asks for */
   bool exact;                 /* the reproducible mode */
+  bool wide_x;                /* activations were found that f16 cannot hold */
 } vkf_problem;
 
 /* Measured times (kern/tuned.h); NULL wherever it is asked for: none. */
@@ -58,16 +59,17 @@ typedef struct vkf_variant {
   const char *module; /* SPIR-V module of the manifest */
   struct {
     uint32_t bm, bn, bk, tm, tn, vec;
-  } tile;
-  uint32_t workgroup;     /* invocations */
-  uint32_t subgroup;      /* the subgroup size that it is written for: required, or it does not fit; 0: any */
-  uint32_t needs;         /* vkf_need bits */
-  vkf_access_kind access; /* of its x and w operands */
+  } tile;                  /* with cooperative matrices tm and tn are a subgroup's */
+  vkf_matrix_shape matrix; /* of its cooperative matrix products, which the device must advertise; 0: none */
+  uint32_t workgroup;      /* invocations */
+  uint32_t subgroup;       /* the subgroup size that it is written for: required, or it does not fit; 0: any */
+  uint32_t needs;          /* vkf_need bits */
+  vkf_access_kind access;  /* of its x and w operands */
   vkf_weight_layout weights;
   uint32_t x_layout; /* VKF_LAYOUT_ROWS or VKF_LAYOUT_PANELS, of its main input */
   vkf_order_class order;
   uint32_t n_partial; /* partial sums an element: 1 for ascending */
-  uint32_t formats;   /* bits of vkf_format that it reads beside float32 */
+  uint32_t formats;   /* bits of vkf_format that it reads beside float32; cooperative matrices read these alone */
   uint32_t max_width; /* attention: the widest head; top_k: the largest k; 0: any */
   bool not_exact;     /* unrolled too far for the reproducible mode's arithmetic */
 } vkf_variant;
@@ -79,9 +81,10 @@ enum vkf_need {
   VKF_NEED_ADDRESS = 8,
   VKF_NEED_INT64 = 16,
   VKF_NEED_TEXEL = 32,
-  VKF_NEED_GPU = 64,     /* never chosen by default on a CPU driver; fits when forced */
-  VKF_NEED_SHARED = 128, /* uses shared memory and barriers */
-  VKF_NEED_UNIFORM = 256 /* a CPU driver with scalar loads at uniform addresses: others compile it for minutes */
+  VKF_NEED_GPU = 64,      /* never chosen by default on a CPU driver; fits when forced */
+  VKF_NEED_SHARED = 128,  /* uses shared memory and barriers */
+  VKF_NEED_UNIFORM = 256, /* a CPU driver with scalar loads at uniform addresses: others compile it for minutes */
+  VKF_NEED_MATRIX = 512   /* cooperative matrices of its shape */
 };
 
 const vkf_variant *vkf_kern_variants(size_t *n);

@@ -45,6 +45,10 @@ uint32_t vkf_kern_constants(const vkf_variant *v, const vkf_problem *problem, ui
 uint32_t vkf_kern_shared_bytes(const vkf_variant *v, const vkf_problem *problem) {
   (void)problem;
   if (!(v->needs & VKF_NEED_SHARED)) return 0;
+  if (v->matrix.m) { /* two slices with padded rows, in f16; in their place a piece of the result a subgroup */
+    const uint32_t slices = 2 * (v->tile.bm + v->tile.bn) * (v->tile.bk + 8) * 2;
+    return VKF_MAX(slices, v->workgroup / v->subgroup * v->matrix.m * v->matrix.n * 4);
+  }
   if (v->op == VKF_OP_MATMUL) return v->tile.bk * (v->tile.bm + v->tile.bn + 2) * 4;
   if (v->op == VKF_OP_ATTENTION) return VKF_MAX_HEAD_WIDTH * 4 + VKF_KEY_BLOCK * 12;
   return v->workgroup * (v->op == VKF_OP_NORM ? 4 : 8);
@@ -89,6 +93,10 @@ void vkf_kern_rounding(const vkf_variant *v, const vkf_problem *problem, vkf_rou
                         .div_ulp = 2.5,
                         .rsqrt_ulp = 2,
                         .tiny = 0x1p-126};
+  if (v->matrix.m) { /* products of numbers in f16; sums of at least float32's precision, rounded or cut off */
+    out->x_f16 = true;
+    out->u = 0x1p-23;
+  }
   if (!problem->exact) return;
   out->exp_ulp_base = VKF_EXACT_EXP_ULP; /* shared/exact.h */
   out->exp_ulp_slope = 0;

@@ -20,7 +20,7 @@ static uint32_t storage_bindings(const vkf_variant *v, const vkf_problem *p) {
       [VKF_OP_GATE] = 2,  [VKF_OP_PATCHES] = 2, [VKF_OP_POOL] = 3,
   };
   const bool two = v->op == VKF_OP_MATMUL || v->op == VKF_OP_ATTENTION; /* x and w, or k and v */
-  return 1 + operands[v->op] - (v->access == VKF_ACCESS_TEXEL ? 1 + two : 0) +
+  return 1 + operands[v->op] + (v->matrix.m != 0) - (v->access == VKF_ACCESS_TEXEL ? 1 + two : 0) +
          vkf_format_get(p->packing.format)->row_scales;
 }
 
@@ -40,6 +40,7 @@ static const struct need {
     {VKF_NEED_ADDRESS, VKF_CLAIM_ADDRESS, "buffer addresses"},
     {VKF_NEED_UNIFORM, VKF_CLAIM_COUNT, "scalar loads at uniform addresses"},
     {VKF_NEED_INT64, VKF_CLAIM_COUNT, "64-bit integers"},
+    {VKF_NEED_MATRIX, VKF_CLAIM_FLOAT16, "cooperative matrices of f16 that this build can use"},
     {VKF_NEED_TEXEL, VKF_CLAIM_COUNT, "texel buffers"},
 };
 
@@ -57,6 +58,8 @@ static bool has_need(uint32_t bit, const vkf_caps *caps) {
       return caps->uniform_loads;
     case VKF_NEED_INT64:
       return caps->int64;
+    case VKF_NEED_MATRIX:
+      return caps->coopmat && caps->float16;
     default:
       return caps->max_texel_bindings >= 2;
   }
@@ -113,6 +116,24 @@ static vkf_weight_packing packing_of(const vkf_variant *v, vkf_format format) {
   return p;
 }
 
+static bool has_shape(const vkf_caps *caps, const vkf_matrix_shape *s) {
+  for (uint32_t i = 0; i < caps->n_matrix_shapes; i++) {
+    const vkf_matrix_shape *has = &caps->matrix_shapes[i];
+    if (has->m == s->m && has->n == s->n && has->k == s->k) return true;
+  }
+  return false;
+}
+
+static const char *fit_matrices(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
+                                size_t size) {
+  if (!has_shape(caps, &v->matrix))
+    REFUSE("multiplies %ux%ux%u matrices, which the device does not advertise", v->matrix.m, v->matrix.n, v->matrix.k);
+  if (!(v->formats >> p->packing.format & 1))
+    REFUSE("reads weights stored as f16, these are %s", vkf_format_get(p->packing.format)->name);
+  if (p->wide_x) REFUSE("rounds activations to f16, and some are beyond 65504");
+  return NULL;
+}
+
 static const char *fit_matmul(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                               size_t size) {
   static const char *const names[] = {"rows", "lane", "direct", "columns"};
@@ -167,6 +188,7 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
     REFUSE("the device has no unpacking of 16-bit numbers%s", in_truth(caps, VKF_CLAIM_HALF));
   reason = fit_device(v, p, caps, why, size);
   if (!reason && v->op == VKF_OP_MATMUL) reason = fit_matmul(v, p, caps, why, size);
+  if (!reason && v->matrix.m) reason = fit_matrices(v, p, caps, why, size);
   if (!reason && v->op != VKF_OP_MATMUL && v->op != VKF_OP_ATTENTION && v->access == VKF_ACCESS_TEXEL)
     reason = fit_row_texels(p, caps, why, size);
   return reason;
@@ -201,6 +223,7 @@ static const struct rule {
     {VKF_OP_MATMUL, "pick", UNIFORM_LOADS, "this lavapipe makes vector loads of loads at uniform addresses"},
     {VKF_OP_MATMUL, "direct", UNIFORM_LOADS, "this lavapipe loads uniform addresses for nothing"},
     {VKF_OP_MATMUL, "lane", ANY_CPU, "a software driver: loads by lane, handed on in the subgroup"},
+    {VKF_OP_MATMUL, "coopmat", ANY_GPU, "a GPU with cooperative matrices"},
     {VKF_OP_MATMUL, "shared", ANY_GPU, "a GPU: tiles in shared memory"},
     {VKF_OP_MATMUL, "naive", ANY_DEVICE, "nothing faster fits"},
     {VKF_OP_NORM, "subgroup", ANY_GPU, "a GPU: a row a subgroup"},

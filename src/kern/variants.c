@@ -28,6 +28,15 @@
     .x_layout = ROWS, .n_partial = 1, .formats = ALL_FORMATS                                                         \
   }
 
+/* A subgroup of `lanes` computes tm x tn of a workgroup's tile by m x n x k cooperative matrices. */
+#define COOPMAT(lanes, m_, n_, k_, bm_, bn_, bk_, tm_, tn_)                                                     \
+  {                                                                                                             \
+    .op = VKF_OP_MATMUL, .family = "coopmat", .module = "matmul_coopmat", .tile = {bm_, bn_, bk_, tm_, tn_, 8}, \
+    .matrix = {m_, n_, k_}, .workgroup = (bm_) / (tm_) * ((bn_) / (tn_)) * (lanes), .subgroup = lanes,          \
+    .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_MATRIX, .weights = VKF_LAYOUT_W_ROWS, .x_layout = ROWS,  \
+    .order = VKF_ORDER_FAST, .n_partial = 1, .formats = 1u << VKF_FORMAT_F16                                    \
+  }
+
 /* A workgroup is one subgroup of `lanes`; it computes tm rows of lanes * tn columns. */
 #define LANE(lanes, tm_, tn_, module_, access_, need)                                                         \
   {                                                                                                           \
@@ -157,6 +166,15 @@ static const vkf_variant table[] = {
     LANE_BROADCAST(16),
     LANE_BROADCAST(4),
     LANE_BROADCAST(1),
+    /* NVIDIA; AMD with 32 and with 64 lanes; lavapipe, to test the others' kernel. */
+    COOPMAT(32, 16, 16, 16, 128, 128, 32, 64, 32),
+    COOPMAT(32, 16, 16, 16, 64, 64, 32, 32, 32),
+    COOPMAT(32, 16, 16, 16, 16, 64, 64, 16, 16),
+    COOPMAT(64, 16, 16, 16, 128, 128, 32, 64, 64),
+    COOPMAT(64, 16, 16, 16, 64, 64, 32, 32, 32),
+    COOPMAT(64, 16, 16, 16, 16, 64, 64, 16, 16),
+    COOPMAT(8, 8, 8, 8, 32, 32, 16, 16, 16),
+    COOPMAT(8, 8, 8, 8, 16, 64, 32, 8, 32),
     SHARED(64, 64, 16, 4),
     SHARED(32, 32, 16, 4),
     {.op = VKF_OP_MATMUL,
@@ -212,10 +230,12 @@ const vkf_variant *vkf_kern_variants(size_t *n) {
 }
 
 const char *vkf_kern_name(const vkf_variant *v, char *buffer, size_t size) {
-  char tile[48] = "", lanes[16] = "";
+  char tile[64] = "", lanes[16] = "";
   if (v->tile.tm) snprintf(tile, sizeof tile, "-m%un%u", v->tile.tm, v->tile.tn);
   if (v->needs & VKF_NEED_SHARED && v->tile.bm)
     snprintf(tile, sizeof tile, "-%ux%ux%u-m%un%u", v->tile.bm, v->tile.bn, v->tile.bk, v->tile.tm, v->tile.tn);
+  if (v->matrix.m)
+    snprintf(tile + strlen(tile), sizeof tile - strlen(tile), "-%ux%ux%u", v->matrix.m, v->matrix.n, v->matrix.k);
   if (v->subgroup) snprintf(lanes, sizeof lanes, "-w%u", v->subgroup);
   if (!v->subgroup && !v->tile.bm) snprintf(lanes, sizeof lanes, "-%u", v->workgroup);
   snprintf(buffer, size, "%s-%s%s%s%s", vkf_op_name(v->op), v->family, tile, lanes,

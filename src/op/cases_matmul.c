@@ -73,6 +73,7 @@ static const vkf_case cases[] = {
     SCALED(9, 37, 52, 0.125, plain, NORMAL, 49),
     SCALED(5, 65, 31, 0.0441941738, both, NORMAL, 50),
     SCALED(3, 8, 64, 12.0, bias, ONE_SIGN, 51),
+    MATMUL(18, 33, 72, GELU, both, HUGE, 52),
     {.name = "m21 of capacity 48, n50 k30",
      .op = VKF_OP_MATMUL,
      .params = {.matmul = {.rows = VKF_DIM_BS, .n = 50, .k = 30, .activation = VKF_ACT_RELU}},

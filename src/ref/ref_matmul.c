@@ -2,12 +2,12 @@
 #include "ref/fixed.h"
 #include "ref/internal.h"
 
-/* Multiples of 1/2: their products are multiples of 1/4, so a sum below 2^22 is exact in any order. */
-static bool all_halves(const vkf_view *view, uint32_t rows, uint32_t width) {
+/* Multiples of 1/2 up to `most`: their products are multiples of 1/4, so a sum below 2^22 is exact in any order. */
+static bool all_halves(const vkf_view *view, uint32_t rows, uint32_t width, float most) {
   for (uint32_t r = 0; r < rows; r++) {
     const float *row = vkf_ref_row(view, r);
     for (uint32_t i = 0; i < width; i++) {
-      if (!(fabsf(row[i]) <= 0x1p20f) || floorf(2 * row[i]) != 2 * row[i]) return false;
+      if (!(fabsf(row[i]) <= most) || floorf(2 * row[i]) != 2 * row[i]) return false;
     }
   }
   return true;
@@ -33,22 +33,33 @@ static double dot_magnitudes(const float *x, const float *w, uint32_t k) {
   return sum;
 }
 
+/* What the sum of products loses where x is rounded to f16: 2^-11 of a product; all of it where a factor lies below the
+ * normal numbers of f16, which a device may take as 0. */
+static double lost_in_f16(const float *x, const float *w, uint32_t k) {
+  double sum = 0;
+  for (uint32_t i = 0; i < k; i++) {
+    const bool normal = fabsf(x[i]) >= 0x1p-14f && fabsf(w[i]) >= 0x1p-14f;
+    sum += fabs((double)x[i] * w[i]) * (normal ? 0x1p-11 : 1);
+  }
+  return sum;
+}
+
 static double largest_of(const float *row, uint32_t n) {
   double largest = 0;
   for (uint32_t i = 0; i < n; i++) largest = VKF_MAX(largest, fabs((double)row[i]));
   return largest;
 }
 
-/* |computed - exact| of act(sum) + residual; magnitude: the sum of |terms|, bias included; largest: of the row of w,
- * which is no smaller than the scale of the row, 0 without one. */
-static double element_bound(const vkf_call *call, bool halves, double sum, double magnitude, double largest,
-                            double result, bool residual) {
+/* |computed - exact| of act(sum) + residual; magnitude: the sum of |terms|, bias included; lost: by rounding the terms;
+ * largest: of the row of w, which is no smaller than the scale of the row, 0 without one. */
+static double element_bound(const vkf_call *call, bool halves, double sum, double magnitude, double lost,
+                            double largest, double result, bool residual) {
   const vkf_matmul_params *p = &call->params->matmul;
   const vkf_rounding *r = call->rounding;
   bool exact = halves && magnitude < 0x1p22 && p->scale == 0;
   double chain = vkf_ref_depth(r, p->k) + (p->scale == 0 ? 2 : 3) + r->scaled_rows,
          tiny = (p->k + 2) * (1 + fabs((double)p->scale)) * (1 + largest) * r->tiny;
-  double error = exact ? 0 : vkf_ref_gamma(chain, r->u) * magnitude + tiny;
+  double error = exact ? 0 : lost + vkf_ref_gamma(chain, r->u) * (magnitude + lost) + tiny;
   double bound = vkf_ref_activate_bound(p->activation, sum, error, r);
   if (residual && !(exact && bound == 0 && floor(4 * result) == 4 * result && fabs(result) < 0x1p22)) {
     bound += r->u * (fabs(result) + bound) + r->tiny;
@@ -74,8 +85,9 @@ vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
   uint32_t rows = call->dims->v[p->rows];
   bool judging = vkf_ref_judging(call);
   double scale = p->scale == 0 ? 1 : (double)p->scale;
-  bool halves = judging && all_halves(x, rows, p->k) && all_halves(w, p->n, p->k) &&
-                (!bias || all_halves(&(vkf_view){.data = (void *)bias}, 1, p->n));
+  const bool x_f16 = judging && call->rounding->x_f16;
+  bool halves = judging && all_halves(x, rows, p->k, x_f16 ? 0x1p10f : 0x1p20f) && all_halves(w, p->n, p->k, 0x1p20f) &&
+                (!bias || all_halves(&(vkf_view){.data = (void *)bias}, 1, p->n, 0x1p20f));
   for (uint32_t n = 0; n < p->n; n++) { /* outside: a row of w is read once, the rows of x stay in the cache */
     double largest = judging && call->rounding->scaled_rows ? largest_of(vkf_ref_row(w, n), p->k) : 0;
     for (uint32_t m = 0; m < rows; m++) {
@@ -90,7 +102,8 @@ vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
       if (judging) {
         double magnitude =
             fabs(scale) * dot_magnitudes(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k) + (bias ? fabs(bias[n]) : 0);
-        bound = element_bound(call, halves, sum, magnitude, largest, result, residual->data != NULL);
+        double lost = x_f16 ? fabs(scale) * lost_in_f16(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k) : 0;
+        bound = element_bound(call, halves, sum, magnitude, lost, largest, result, residual->data != NULL);
       }
       vkf_ref_store(call, 0, m * out->stride[0] + n, result, bound);
     }

@@ -58,7 +58,7 @@ struct vkf_state {
  * (VKF_TIMING_NODES on devices without time stamps). */
 typedef struct vkop_piece {
   vkf_gpu_block *gpu;
-  double effort; /* of its nodes at grid_dims: effort_of() in program.c */
+  double effort; /* of its nodes at grid_dims: vkf_vkop_effort() */
   uint64_t ns;   /* from the submit to the end of the last run, where pieces are nodes */
 } vkop_piece;
 
@@ -91,6 +91,8 @@ struct vkf_program {
   vkf_gpu_buffer *step;  /* the dims, then the input slots */
   vkf_gpu_buffer *grids; /* three uint32 a node */
   vkf_gpu_buffer *constants, *temps, *results;
+  vkf_gpu_buffer *flags; /* VKF_FLAG_SLOT: a word for each node, flag_stride bytes apart; NULL: no kernel has one */
+  uint64_t flag_stride;
   vkf_dims grid_dims; /* what the grids were computed for */
   bool grids_valid;
   vkf_timing timing;
@@ -101,6 +103,15 @@ struct vkf_program {
 void vkf_vkop_problem(const vkf_program *program, uint32_t node, const vkf_dims *dims, vkf_problem *out);
 /* Picks variants, records dispatches as data, decides layouts and places every slot (slots.c). */
 vkf_status vkf_vkop_prepare(vkf_program *program, const vkf_program_options *options);
+/* After a run of nodes [first, end): the first of them whose kernel raised its flag gets another one. *again: so it
+ * was, and the blocks are to be recorded and run again (slots.c). */
+vkf_status vkf_vkop_fall_back(vkf_program *program, uint32_t first, uint32_t end, bool *again);
+/* What a node costs, in ns of a slow GPU: 4 GFLOP/s, 1 GB/s, 20 us a dispatch. How fast this device is, its pace, is
+ * learned from its runs. */
+double vkf_vkop_effort(const vkf_program *program, uint32_t node, const vkf_dims *dims);
+/* Makes the pipelines and records every block, in the place of those recorded before (commands.c). */
+vkf_status vkf_vkop_record(vkf_program *program);
+void vkf_vkop_record_undo(vkf_program *program);
 /* weights.c, transfer.c */
 vkf_status vkf_vkop_weights_create(vkf_backend *, const vkf_weight_source *, const char *variant, vkf_weights **);
 void vkf_vkop_weights_destroy(vkf_weights **);

@@ -17,6 +17,9 @@
 
 #define VKF_MAX_OPERANDS 8
 #define VKF_MAX_PUSH_BYTES 128
+/* In the place of a slot: a word of the node's own, 0 before it ran, by which a kernel tells the host that it cannot
+ * compute the node (vkf_problem.wide_x): its output is then of no use, and another kernel's turn. */
+#define VKF_FLAG_SLOT (UINT32_MAX - 1)
 
 typedef struct vkf_operand {
   uint32_t slot; /* VKF_NO_SLOT: absent; its binding gets the step buffer */

@@ -55,15 +55,22 @@ static bool goes_in_place(const vkf_plan *plan, uint32_t index, bool keep_all) {
   return true;
 }
 
+/* A forced variant brings its own order class, but for the reproducible mode. */
+static bool takes_forced(const vkop_node *k, const vkf_variant *forced, const vkf_caps *caps) {
+  char why[256];
+  vkf_problem own = k->problem;
+  if (!forced || forced->op != own.op) return false;
+  if (!own.exact) own.order = forced->order;
+  return !vkf_kern_fit(forced, &own, caps, why, sizeof why);
+}
+
 static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *forced, uint32_t *n_forced) {
   vkf_status st = VKF_OK;
   char why[256] = "", name[128];
   const vkf_node *n = &p->plan->nodes[i];
   vkop_node *k = &p->nodes[i];
   const vkf_caps *caps = vkf_gpu_device_caps(p->backend->device);
-  vkf_dims capacity = vkf_dims_make(&p->plan->capacity);
-  vkf_vkop_problem(p, i, &capacity, &k->problem);
-  if (forced && forced->op == n->op && !vkf_kern_fit(forced, &k->problem, caps, why, sizeof why)) {
+  if (takes_forced(k, forced, caps)) {
     k->variant = forced;
     ++*n_forced;
   } else {
@@ -81,8 +88,37 @@ done:
   return st;
 }
 
-/* Layouts that the readers of each slot want; rows for whoever leaves the device or is read by nobody. Kernels are told
- * those of the output as a constant. */
+/* Kernels get the layouts of the output as a constant. */
+static void tell_layouts(vkf_program *p, uint32_t node) {
+  const uint32_t out = p->plan->nodes[node].out[0]; /* append may have none */
+  if (out != VKF_NO_SLOT) p->nodes[node].dispatch.constants[VKF_C_OUT_LAYOUTS] = p->places[out].layouts;
+}
+
+vkf_status vkf_vkop_fall_back(vkf_program *p, uint32_t first, uint32_t end, bool *again) {
+  vkf_status st = VKF_OK;
+  uint8_t *flags = p->flags ? vkf_gpu_buffer_mapped(p->flags) : NULL;
+  *again = false;
+  if (!flags) return VKF_OK;
+  vkf_gpu_buffer_touch(p->flags, 0, vkf_gpu_buffer_bytes(p->flags), VKF_GPU_READ_WRITE);
+  for (uint32_t i = first; i < end && !*again; i++) {
+    uint32_t raised;
+    memcpy(&raised, flags + i * p->flag_stride, sizeof raised);
+    if (!raised) continue;
+    const char *before = p->nodes[i].variant_name;
+    p->nodes[i].problem.wide_x = *again = true;
+    VKF_TRY(pick_variant(p, i, NULL, NULL));
+    tell_layouts(p, i);
+    vkf_env_log(p->backend->base.env, VKF_LOG_WARNING,
+                "%s: inputs beyond f16 (65504), or no numbers; %s takes over from %s", p->plan->nodes[i].name,
+                p->nodes[i].variant_name, before);
+  }
+  /* Whatever later nodes found may come from the first one's result. */
+  if (*again) memset(flags, 0, vkf_gpu_buffer_bytes(p->flags));
+done:
+  return st;
+}
+
+/* Layouts that the readers of each slot want; rows for whoever leaves the device or is read by nobody. */
 static void collect_layouts(vkf_program *p) {
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     const vkf_dispatch *d = &p->nodes[i].dispatch;
@@ -94,10 +130,7 @@ static void collect_layouts(vkf_program *p) {
     if (p->plan->slots[s].output || !p->places[s].layouts || p->plan->slots[s].kind != VKF_SLOT_TEMP)
       p->places[s].layouts |= VKF_LAYOUT_ROWS;
   }
-  for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
-    const uint32_t out = p->plan->nodes[i].out[0]; /* append may have none */
-    if (out != VKF_NO_SLOT) p->nodes[i].dispatch.constants[VKF_C_OUT_LAYOUTS] = p->places[out].layouts;
-  }
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++) tell_layouts(p, i);
 }
 
 static void size_place(const vkf_slot *slot, vkop_place *place, uint64_t alignment) {
@@ -177,10 +210,26 @@ done:
   return st;
 }
 
+static vkf_status make_flags(vkf_program *p) {
+  vkf_status st = VKF_OK;
+  bool wanted = false;
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++)
+    for (uint32_t o = 0; o < p->nodes[i].dispatch.n_operands; o++)
+      wanted = wanted || p->nodes[i].dispatch.operands[o].slot == VKF_FLAG_SLOT;
+  if (!wanted) return VKF_OK;
+  p->flag_stride = VKF_MAX(4, vkf_gpu_device_caps(p->backend->device)->storage_offset_alignment);
+  VKF_TRY(make_pool(p, "flags", VKF_GPU_MEMORY_READBACK, p->plan->n_nodes * p->flag_stride, &p->flags));
+  vkf_gpu_buffer_touch(p->flags, 0, vkf_gpu_buffer_bytes(p->flags), VKF_GPU_WRITE);
+  memset(vkf_gpu_buffer_mapped(p->flags), 0, vkf_gpu_buffer_bytes(p->flags));
+done:
+  return st;
+}
+
 vkf_status vkf_vkop_prepare(vkf_program *p, const vkf_program_options *options) {
   vkf_status st = VKF_OK;
   vkf_env *env = p->backend->base.env;
   const vkf_variant *forced = options->variant ? vkf_vkop_find_variant(&p->backend->base, options->variant) : NULL;
+  const vkf_dims capacity = vkf_dims_make(&p->plan->capacity);
   uint32_t n_forced = 0;
   if (options->variant && !forced)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "no kernel variant is called \"%s\" (vkformer kernels lists them)",
@@ -192,12 +241,14 @@ vkf_status vkf_vkop_prepare(vkf_program *p, const vkf_program_options *options) 
   }
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     p->nodes[i].in_place = goes_in_place(p->plan, i, options->keep_all);
+    vkf_vkop_problem(p, i, &capacity, &p->nodes[i].problem);
     VKF_TRY(pick_variant(p, i, forced, &n_forced));
   }
   if (forced && !n_forced)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "kernel variant %s fits no node of the plan", options->variant);
   collect_layouts(p);
   VKF_TRY(place_slots(p, options->keep_all));
+  VKF_TRY(make_flags(p));
 done:
   return st;
 }

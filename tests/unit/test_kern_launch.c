@@ -132,6 +132,8 @@ static void constants_come_from_the_row(void **state) {
   assert_int_equal(c[VKF_C_W_COLUMNS], 32);
   assert_int_equal(vkf_kern_shared_bytes(v, &p), 16 * (65 + 65) * 4);
   assert_int_equal(vkf_kern_shared_bytes(vkf_kern_find("matmul-naive-m1n1"), &p), 0);
+  assert_int_equal(vkf_kern_shared_bytes(vkf_kern_find("matmul-coopmat-64x64x32-m32n32-16x16x16-w32"), &p),
+                   2 * (64 + 64) * (32 + 8) * 2);
   v = vkf_kern_find("matmul-lane-m8n4-w8");
   vkf_kern_constants(v, &p, c);
   assert_int_equal(c[VKF_C_LANES], 8);
@@ -146,6 +148,9 @@ static void rounding_counts_partial_sums(void **state) {
   vkf_kern_rounding(vkf_kern_find("matmul-naive-m1n1"), &p, &r);
   assert_int_equal(r.n_partial, 1);
   assert_true(r.u == 0x1p-24);
+  assert_false(r.x_f16);
+  vkf_kern_rounding(vkf_kern_find("matmul-coopmat-64x64x32-m32n32-16x16x16-w32"), &p, &r);
+  assert_true(r.x_f16 && r.u == 0x1p-23);
   vkf_kern_rounding(vkf_kern_find("norm-subgroup-w16"), &p, &r);
   assert_int_equal(r.n_partial, 16);
   vkf_kern_rounding(vkf_kern_find("attention-lane-8"), &p, &r);

@@ -77,6 +77,15 @@ static vkf_caps nvidia(void) {
   return c;
 }
 
+static vkf_caps with_matrices(void) {
+  vkf_caps c = nvidia();
+  c.float16 = c.coopmat = true;
+  c.n_matrix_shapes = 2;
+  c.matrix_shapes[0] = (vkf_matrix_shape){16, 8, 8};
+  c.matrix_shapes[1] = (vkf_matrix_shape){16, 16, 16};
+  return c;
+}
+
 static vkf_problem matmul(const vkf_caps *caps, uint32_t m, uint32_t n, uint32_t k) {
   return (vkf_problem){.op = VKF_OP_MATMUL,
                        .m = m,
@@ -126,9 +135,18 @@ static void modules_are_built(void **state) {
   size_t n, m;
   const vkf_variant *table = vkf_kern_variants(&n);
   for (size_t i = 0; i < n; i++) {
-    for (m = 0; m < vkf_kern_spirv_count && strcmp(vkf_kern_spirv_table[m].name, table[i].module); m++)
-      ;
-    assert_true(m < vkf_kern_spirv_count);
+    for (int f = 0; f < VKF_FORMAT_COUNT; f++) {
+      const vkf_problem p = {.packing = {.format = (vkf_format)f}};
+      const bool reads = table[i].formats >> f & 1 || (f == VKF_FORMAT_F32 && !table[i].matrix.m);
+      char name[128];
+      vkf_kern_module(&table[i], &p, name, sizeof name);
+      for (m = 0; m < vkf_kern_spirv_count && strcmp(vkf_kern_spirv_table[m].name, name); m++)
+        ;
+#ifndef VKF_HAS_COOPMAT
+      if (table[i].matrix.m) continue;
+#endif
+      assert_true(!reads || m < vkf_kern_spirv_count);
+    }
   }
 }
 
@@ -311,6 +329,61 @@ static void forced_variant_decides_the_packing(void **state) {
   assert_null(vkf_kern_fit(shared, &p, &c, why, sizeof why));
 }
 
+/* Weights in f16: cooperative matrices for any number of rows, in tiles that the rows fill. */
+static void cooperative_matrices_where_they_pay(void **state) {
+  (void)state;
+  vkf_caps c = with_matrices();
+  vkf_problem p = matmul(&c, 4096, 4096, 4096);
+  assert_string_equal(pick(&p, &c)->family, "shared"); /* float32 weights */
+  p.packing = vkf_kern_weight_packing(&c, NULL, 4096, 4096, VKF_FORMAT_F16, NULL);
+  assert_int_equal(p.packing.layout, VKF_LAYOUT_W_ROWS);
+  assert_string_equal(pick(&p, &c)->family, "coopmat");
+  assert_int_equal(pick(&p, &c)->tile.bm, 128);
+  p.m = 1; /* decoding: the same sums, in the same order */
+  assert_string_equal(pick(&p, &c)->family, "coopmat");
+  assert_int_equal(pick(&p, &c)->tile.bm, 16);
+  p.m = 64;
+  p.wide_x = true;
+  assert_string_equal(pick(&p, &c)->family, "shared");
+  refused("matmul-coopmat-64x64x32-m32n32-16x16x16-w32", &p, &c, "beyond 65504");
+  p.wide_x = false;
+  p.k = 4092;
+  refused("matmul-coopmat-64x64x32-m32n32-16x16x16-w32", &p, &c, "a multiple of 8, here it is 4092");
+  p.k = 4096;
+  p.order = VKF_ORDER_ASCENDING;
+  assert_string_equal(pick(&p, &c)->family, "shared");
+  p.order = VKF_ORDER_FAST;
+  p.packing.format = VKF_FORMAT_BF16;
+  refused("matmul-coopmat-64x64x32-m32n32-16x16x16-w32", &p, &c, "does not read numbers stored as bf16");
+  p.packing.format = VKF_FORMAT_F32;
+  refused("matmul-coopmat-64x64x32-m32n32-16x16x16-w32", &p, &c, "stored as f16, these are f32");
+  p.packing.format = VKF_FORMAT_F16;
+  c.n_matrix_shapes = 1;
+  refused("matmul-coopmat-64x64x32-m32n32-16x16x16-w32", &p, &c, "16x16x16 matrices");
+  c.coopmat = false;
+  refused("matmul-coopmat-64x64x32-m32n32-16x16x16-w32", &p, &c, "no cooperative matrices");
+  c = with_matrices();
+  c.is_cpu = true; /* fits, and runs only when it is forced */
+  char why[256];
+  assert_null(vkf_kern_fit(vkf_kern_find("matmul-coopmat-64x64x32-m32n32-16x16x16-w32"), &p, &c, why, sizeof why));
+  assert_string_equal(pick(&p, &c)->family, "naive");
+}
+
+/* What a kernel of cooperative matrices takes for granted of its tile. */
+static void tiles_of_matrices_are_whole(void **state) {
+  (void)state;
+  size_t n;
+  const vkf_variant *table = vkf_kern_variants(&n);
+  for (const vkf_variant *v = table; v < table + n; v++) {
+    if (!v->matrix.m) continue;
+    assert_true(v->tile.bm % v->tile.tm == 0 && v->tile.bn % v->tile.tn == 0);
+    assert_true(v->tile.tm % v->matrix.m == 0 && v->tile.tn % v->matrix.n == 0 && v->tile.bk % v->matrix.k == 0);
+    assert_true(v->matrix.k % 8 == 0 &&
+                v->matrix.n % 4 == 0); /* words of shared memory hold eight numbers, or four sums */
+    assert_int_equal(v->workgroup, v->tile.bm / v->tile.tm * (v->tile.bn / v->tile.tn) * v->subgroup);
+  }
+}
+
 static void order_follows_the_device(void **state) {
   (void)state;
   const vkf_caps sw = swiftshader(), gpu = nvidia();
@@ -321,11 +394,17 @@ static void order_follows_the_device(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(names_are_unique_and_found), cmocka_unit_test(modules_are_built),
-      cmocka_unit_test(every_op_runs_everywhere),   cmocka_unit_test(defaults_follow_the_device),
-      cmocka_unit_test(rows_follow_the_device),     cmocka_unit_test(packing_serves_every_m),
-      cmocka_unit_test(fit_says_why_not),           cmocka_unit_test(forced_variant_decides_the_packing),
+      cmocka_unit_test(names_are_unique_and_found),
+      cmocka_unit_test(modules_are_built),
+      cmocka_unit_test(every_op_runs_everywhere),
+      cmocka_unit_test(defaults_follow_the_device),
+      cmocka_unit_test(rows_follow_the_device),
+      cmocka_unit_test(packing_serves_every_m),
+      cmocka_unit_test(fit_says_why_not),
+      cmocka_unit_test(forced_variant_decides_the_packing),
       cmocka_unit_test(order_follows_the_device),
+      cmocka_unit_test(cooperative_matrices_where_they_pay),
+      cmocka_unit_test(tiles_of_matrices_are_whole),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

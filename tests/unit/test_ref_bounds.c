@@ -167,6 +167,45 @@ static void matmul_in_float_is_within_its_bound(void **state) {
   }
 }
 
+/* x rounded to f16 by halves(), sums cut off after 24 bits: what the bound of cooperative matrices allows for, and not
+ * much more. */
+static double rounded_ratio(float scale_of_x, uint32_t dropped_bits) {
+  enum { K = 64 };
+  float *x = random_floats(M * K, 1, 0, scale_of_x), *w = random_floats(N * K, 2, 0, 1);
+  vkf_params params;
+  vkf_dims dims;
+  vkf_rounding rounding = vulkan_rounding(1, 32);
+  rounding.x_f16 = true;
+  rounding.u = 0x1p-23;
+  assert_int_equal(vkf_format_round(NULL, "w", VKF_FORMAT_F16, w, N, K), VKF_OK);
+  vkf_call call = matmul_call(x, w, NULL, NULL, K, VKF_ACT_NONE, &params, &dims);
+  result r = judge_call(&call, &rounding);
+  for (uint32_t i = 0; i < M * N; i++) {
+    float sum = 0;
+    for (uint32_t k = 0; k < K; k++) {
+      uint32_t bits;
+      float rounded = x[i / N * K + k];
+      memcpy(&bits, &rounded, sizeof bits);
+      bits = (bits + (1u << (dropped_bits - 1)) - 1 + (bits >> dropped_bits & 1)) >> dropped_bits << dropped_bits;
+      memcpy(&rounded, &bits, sizeof rounded);
+      sum += fabsf(rounded) < 0x1p-14f ? 0 : rounded * w[i % N * K + k];
+    }
+    r.y[i] = sum;
+  }
+  double ratio = ratio_of(&call, &r);
+  finish(&r);
+  free(x);
+  free(w);
+  return ratio;
+}
+
+static void rounding_of_x_is_within_its_bound(void **state) {
+  (void)state;
+  assert_true(rounded_ratio(1, 13) <= 1 && rounded_ratio(1, 13) >= 0.1);
+  assert_true(rounded_ratio(0x1p-14f, 13) <= 1);
+  assert_true(rounded_ratio(1, 16) > 1); /* as bf16 */
+}
+
 static void matmul_bound_is_not_loose(void **state) {
   (void)state;
   assert_true(matmul_ratio(64, true, VKF_ACT_NONE, 1, 1) >= 0.05);
@@ -466,6 +505,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(matmul_in_float_is_within_its_bound),
       cmocka_unit_test(matmul_bound_is_not_loose),
+      cmocka_unit_test(rounding_of_x_is_within_its_bound),
       cmocka_unit_test(activations_are_within_their_bound),
       cmocka_unit_test(a_dropped_product_is_over_the_bound),
       cmocka_unit_test(attention_in_float_is_within_its_bound),

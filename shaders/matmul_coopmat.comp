@@ -1,0 +1,126 @@
+// out = act(x w^T + bias) + residual by cooperative matrices (VK_KHR_cooperative_matrix): a workgroup computes BM x BN, a
+// subgroup TM x TN of it as MATRIX_M x MATRIX_N pieces, in float32. Operands: x (rows), w (rows of f16), bias, residual,
+// out, a word that becomes 1 if some x cannot be stored as f16. K is a multiple of 8.
+// x is rounded to f16 on its way to shared memory. While a slice of BK is multiplied, the next one is on its way from
+// memory to registers; two slices stand in shared memory, so that one barrier a slice is enough.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_cooperative_matrix : require
+#extension GL_KHR_memory_scope_semantics : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_EXT_shader_explicit_arithmetic_types_float16 : require
+#define PARAMS vkf_push_matmul
+#define OUT 4
+#include "lib/kernel.glsl"
+#include "lib/epilogue.glsl"
+layout(constant_id = VKF_C_MATRIX_M) const uint MATRIX_M = 16;
+layout(constant_id = VKF_C_MATRIX_N) const uint MATRIX_N = 16;
+layout(constant_id = VKF_C_MATRIX_K) const uint MATRIX_K = 16;
+
+layout(BINDING(0)) readonly buffer X { vec4 x4[]; };
+layout(BINDING(1)) readonly buffer W { uvec4 w8[]; };
+layout(BINDING(OUT + 1)) buffer Wide { uint is_wide[]; };
+
+const uint DEPTH = BK / 8;     // of a slice, in uvec4: 8 numbers
+const uint STRIDE = DEPTH + 1; // of its rows: one more, so that neighbours lie in different banks
+const uint SLICE = (BM + BN) * STRIDE, SUBGROUPS = gl_WorkGroupSize.x / LANES, PIECE = MATRIX_M * MATRIX_N / 4;
+shared uvec4 slices[2 * SLICE > SUBGROUPS * PIECE ? 2 * SLICE : SUBGROUPS * PIECE];
+
+// A lane's share of a slice on its way.
+const uint X_LOADS = (BM * DEPTH + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
+const uint W_LOADS = (BN * DEPTH + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
+vec4 next_x[2 * X_LOADS];
+uvec4 next_w[W_LOADS];
+uvec4 largest = uvec4(0); // bits of |x|
+
+void fetch(uint row0, uint column0, uint k0, uint M) {
+  [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
+    const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x, row = row0 + e / DEPTH, k = k0 + e % DEPTH * 8;
+    const bool inside = e < BM * DEPTH && row < M && k < p.k;
+    const uint from = (at[0].x + row * p.k + k) / 4;
+    next_x[2 * i] = inside ? x4[from] : vec4(0.0);
+    next_x[2 * i + 1] = inside ? x4[from + 1] : vec4(0.0);
+  }
+  [[unroll]] for (uint i = 0; i < W_LOADS; i++) {
+    const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x, column = column0 + e / DEPTH, k = k0 + e % DEPTH * 8;
+    const bool inside = e < BN * DEPTH && column < p.n && k < p.k;
+    next_w[i] = inside ? w8[at[1].x / 4 + (column * p.k + k) / 8] : uvec4(0);
+  }
+}
+
+// To nearest even by whole numbers, after which the packing has nothing left to round: devices round it as they like.
+uvec2 halves(vec4 v) {
+  uvec4 bits = floatBitsToUint(v);
+  largest = max(largest, bits & 0x7fffffffu);
+  bits = (bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu;
+  const vec4 rounded = uintBitsToFloat(bits);
+  return uvec2(packHalf2x16(rounded.xy), packHalf2x16(rounded.zw));
+}
+
+void put(uint slice) {
+  [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
+    const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
+    const uvec4 eight = uvec4(halves(next_x[2 * i]), halves(next_x[2 * i + 1]));
+    if (e < BM * DEPTH) slices[slice + e / DEPTH * STRIDE + e % DEPTH] = eight;
+  }
+  [[unroll]] for (uint i = 0; i < W_LOADS; i++) {
+    const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
+    if (e < BN * DEPTH) slices[slice + (BM + e / DEPTH) * STRIDE + e % DEPTH] = next_w[i];
+  }
+}
+
+const uint ROWS = TM / MATRIX_M, COLUMNS = TN / MATRIX_N; // pieces of a subgroup
+coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator> sums[ROWS * COLUMNS];
+
+void multiply(uint x_begin, uint w_begin) {
+  coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA> a[ROWS];
+  coopmat<float16_t, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB> b;
+  [[unroll]] for (uint k = 0; k < DEPTH; k += MATRIX_K / 8) {
+    [[unroll]] for (uint i = 0; i < ROWS; i++)
+      coopMatLoad(a[i], slices, x_begin + i * MATRIX_M * STRIDE + k, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+    [[unroll]] for (uint j = 0; j < COLUMNS; j++) {
+      coopMatLoad(b, slices, w_begin + j * MATRIX_N * STRIDE + k, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
+      [[unroll]] for (uint i = 0; i < ROWS; i++)
+        sums[i * COLUMNS + j] = coopMatMulAdd(a[i], b, sums[i * COLUMNS + j]);
+    }
+  }
+}
+
+// Pieces pass through shared memory one by one: which lane holds which element is the device's affair.
+void write(uint row0, uint column0, uint M) {
+  const uint begin = gl_SubgroupID * PIECE, width = MATRIX_N / 4;
+  [[unroll]] for (uint i = 0; i < ROWS; i++) {
+    [[unroll]] for (uint j = 0; j < COLUMNS; j++) {
+      coopMatStore(sums[i * COLUMNS + j], slices, begin, width, gl_CooperativeMatrixLayoutRowMajor);
+      subgroupBarrier();
+      for (uint e = gl_SubgroupInvocationID; e < PIECE; e += LANES) {
+        const vec4 four = uintBitsToFloat(slices[begin + e]);
+        const uint row = row0 + i * MATRIX_M + e / width, column = column0 + j * MATRIX_N + e % width * 4;
+        [[unroll]] for (uint c = 0; c < 4; c++)
+          if (row < M && column + c < p.n) finish(row, column + c, four[c]);
+      }
+      subgroupBarrier();
+    }
+  }
+}
+
+void main() {
+  const uint M = dim[p.rows], row0 = gl_WorkGroupID.x * BM, column0 = gl_WorkGroupID.y * BN;
+  const uint sub_row = gl_SubgroupID / (BN / TN) * TM, sub_column = gl_SubgroupID % (BN / TN) * TN;
+  [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++)
+    sums[i] = coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator>(0.0);
+  fetch(row0, column0, 0, M);
+  put(0);
+  uint slice = 0;
+  for (uint k0 = 0; k0 < p.k; k0 += BK) {
+    barrier();
+    fetch(row0, column0, k0 + BK, M); // behind K: zeros
+    multiply(slice + sub_row * STRIDE, slice + (BM + sub_column) * STRIDE);
+    slice = SLICE - slice;
+    put(slice);
+  }
+  barrier();
+  write(row0 + sub_row, column0 + sub_column, M);
+  const uvec2 two = max(largest.xy, largest.zw);
+  if (max(two.x, two.y) >= 0x477ff000u) is_wide[at[OUT + 1].x] = 1; // 65520: rounds to more than f16 holds; or NaN
+}

@@ -1,0 +1,192 @@
+/* The commands of a program: pipelines for its nodes, and blocks recorded from their dispatches.
+ *
+ * Barriers are not made here: the recorder of the room gpu derives them from the byte ranges that each dispatch
+ * declares.
+ */
+#include <string.h>
+
+#include "kern/spirv.h"
+#include "vkop/internal.h"
+
+static const struct vkf_kern_spirv *find_module(const char *name) {
+  for (size_t i = 0; i < vkf_kern_spirv_count; i++)
+    if (!strcmp(vkf_kern_spirv_table[i].name, name)) return &vkf_kern_spirv_table[i];
+  return NULL;
+}
+
+/* Four elements a texel. */
+static vkf_gpu_binding_kind texel_kind(vkf_format format) {
+  const uint32_t bits = vkf_format_get(format)->bits;
+  return bits == 32   ? VKF_GPU_BINDING_TEXEL_F32X4
+         : bits == 16 ? VKF_GPU_BINDING_TEXEL_U32X2
+                      : VKF_GPU_BINDING_TEXEL_U32;
+}
+
+/* The kernel that an added variant brings with it. */
+static const struct vkf_kern_spirv *find_own(const vkop_backend *b, const vkf_variant *v, struct vkf_kern_spirv *own) {
+  for (const vkop_extra *e = b->extras; e; e = e->next) {
+    if (&e->row != v || !e->words) continue;
+    *own = (struct vkf_kern_spirv){e->row.module, e->words, e->n_words};
+    return own;
+  }
+  return NULL;
+}
+
+/* What a node's pipeline is made from; *out points into the node and `kinds`. */
+static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, vkf_gpu_binding_kind *kinds,
+                                vkf_gpu_pipeline_params *out) {
+  vkf_status st = VKF_OK;
+  const vkf_caps *caps = vkf_gpu_device_caps(p->backend->device);
+  char name[64];
+  struct vkf_kern_spirv own;
+  const struct vkf_kern_spirv *module = find_own(p->backend, k->variant, &own);
+  vkf_kern_module(k->variant, &k->problem, name, sizeof name);
+  if (!module) module = find_module(name);
+  if (!module) VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED, "shader module %s is not in this build", name);
+  kinds[0] = VKF_GPU_BINDING_STORAGE;
+  for (uint32_t o = 0; o < k->dispatch.n_operands; o++) {
+    const vkf_operand *operand = &k->dispatch.operands[o];
+    kinds[1 + o] = operand->access == VKF_ACCESS_TEXEL ? texel_kind(operand->format) : VKF_GPU_BINDING_STORAGE;
+  }
+  *out = (vkf_gpu_pipeline_params){.name = module->name,
+                                   .code = module->words,
+                                   .code_bytes = module->n_words * 4,
+                                   .constants = k->dispatch.constants,
+                                   .n_constants = k->dispatch.n_constants,
+                                   .n_bindings = 1 + k->dispatch.n_operands,
+                                   .kinds = kinds,
+                                   .push_bytes = VKF_MAX_OPERANDS * 8 + k->dispatch.params_bytes};
+  if (k->variant->subgroup && caps->subgroup_size_control && caps->subgroup_min != caps->subgroup_max)
+    out->subgroup_size = k->variant->subgroup;
+  out->subgroup_full = k->variant->matrix.m && caps->subgroup_full;
+done:
+  return st;
+}
+
+/* All at once, so that the driver compiles them side by side; then every node finds its own. */
+static vkf_status make_pipelines(vkf_program *p) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = p->backend->base.env;
+  const uint32_t n = p->plan->n_nodes;
+  vkf_gpu_binding_kind(*kinds)[1 + VKF_MAX_OPERANDS] = vkf_env_alloc(env, n, sizeof *kinds);
+  vkf_gpu_pipeline_params *params = vkf_env_alloc(env, n, sizeof *params);
+  if (!kinds || !params) VKF_TRY(VKF_ERROR_MEMORY);
+  for (uint32_t i = 0; i < n; i++) VKF_TRY(want_pipeline(p, &p->nodes[i], kinds[i], &params[i]));
+  VKF_TRY(vkf_gpu_pipelines_make(p->backend->device, params, n));
+  for (uint32_t i = 0; i < n; i++) VKF_TRY(vkf_gpu_pipeline_get(p->backend->device, &params[i], &p->nodes[i].pipeline));
+done:
+  vkf_env_free(env, params);
+  vkf_env_free(env, kinds);
+  return st;
+}
+
+/* Where an operand begins, as the shader wants to know it (record.h). */
+static void operand_at(const vkf_operand *operand, const vkop_place *place, uint32_t at[2]) {
+  uint64_t first = operand->layout != VKF_LAYOUT_ROWS && !operand->write ? place->panels_offset : 0;
+  if (operand->write) {
+    at[0] = place->layouts & VKF_LAYOUT_ROWS ? 0 : VKF_NO_PANELS;
+    at[1] = place->layouts & VKF_LAYOUT_PANELS ? (uint32_t)(place->panels_offset / 4) : VKF_NO_PANELS;
+  } else if (operand->access == VKF_ACCESS_ADDRESS) {
+    uint64_t address = vkf_gpu_buffer_address(place->buffer) + place->offset + first;
+    at[0] = (uint32_t)address;
+    at[1] = (uint32_t)(address >> 32);
+  } else {
+    at[0] = (uint32_t)(first / (operand->access == VKF_ACCESS_TEXEL ? 16 : 4));
+    at[1] = 0;
+  }
+}
+
+static vkf_status record_node(vkf_program *p, uint32_t index, vkf_gpu_block *block) {
+  vkf_status st = VKF_OK;
+  const vkop_node *k = &p->nodes[index];
+  vkf_gpu_binding bindings[1 + VKF_MAX_OPERANDS];
+  vkf_gpu_access accesses[1 + VKF_MAX_OPERANDS];
+  uint32_t push[VKF_MAX_PUSH_BYTES / 4] = {0}, n_accesses = 0;
+  const vkf_gpu_binding step = {p->step, 0, sizeof(vkf_dims)};
+  bindings[0] = step;
+  accesses[n_accesses++] = (vkf_gpu_access){p->step, 0, sizeof(vkf_dims), VKF_GPU_READ};
+  for (uint32_t o = 0; o < k->dispatch.n_operands; o++) {
+    const vkf_operand *operand = &k->dispatch.operands[o];
+    bindings[1 + o] = step;
+    if (operand->slot == VKF_NO_SLOT) continue;
+    const vkop_place flag = {p->flags, index * p->flag_stride, 4, 0, VKF_LAYOUT_ROWS};
+    const vkop_place *place = operand->slot == VKF_FLAG_SLOT ? &flag : &p->places[operand->slot];
+    if (operand->access != VKF_ACCESS_ADDRESS)
+      bindings[1 + o] = (vkf_gpu_binding){place->buffer, place->offset, place->bytes};
+    operand_at(operand, place, &push[2 * o]);
+    accesses[n_accesses++] =
+        (vkf_gpu_access){place->buffer, place->offset, place->offset + place->bytes,
+                         operand->write ? (operand->read ? VKF_GPU_READ_WRITE : VKF_GPU_WRITE) : VKF_GPU_READ};
+  }
+  memcpy(push + 2 * VKF_MAX_OPERANDS, k->dispatch.params, k->dispatch.params_bytes);
+  vkf_gpu_dispatch dispatch = {.label = p->plan->nodes[index].name,
+                               .pipeline = k->pipeline,
+                               .bindings = bindings,
+                               .n_bindings = 1 + k->dispatch.n_operands,
+                               .push = push,
+                               .push_bytes = VKF_MAX_OPERANDS * 8 + k->dispatch.params_bytes,
+                               .grid_buffer = p->grids,
+                               .grid_offset = (uint64_t)index * 12,
+                               .accesses = accesses,
+                               .n_accesses = n_accesses};
+  VKF_TRY(vkf_gpu_block_dispatch(block, &dispatch));
+done:
+  return st;
+}
+
+double vkf_vkop_effort(const vkf_program *p, uint32_t node, const vkf_dims *dims) {
+  const vkf_cost cost = vkf_op_cost(p->plan, &p->plan->nodes[node], dims);
+  return cost.flops / 4 + cost.bytes + 20e3;
+}
+
+static vkf_status piece_begin(vkf_program *p, const vkf_block *block) {
+  static const vkf_gpu_timing timings[] = {VKF_GPU_TIMING_NONE, VKF_GPU_TIMING_BLOCK, VKF_GPU_TIMING_DISPATCH};
+  const vkf_gpu_block_params params = {block->name, timings[p->timing], 4 * block->n_nodes};
+  return vkf_gpu_block_begin(p->backend->device, &params, &p->pieces[p->n_pieces].gpu);
+}
+
+static vkf_status record_block(vkf_program *p, uint32_t index) {
+  vkf_status st = VKF_OK;
+  const vkf_block *b = &p->plan->blocks[index];
+  vkf_gpu_block_info info;
+  const vkf_dims capacity = vkf_dims_make(&p->plan->capacity);
+  double effort = 0;
+  p->blocks[index].first_piece = p->n_pieces;
+  for (uint32_t n = b->first_node; n < b->first_node + b->n_nodes; n++) {
+    vkop_node *node = &p->nodes[n];
+    const double own = vkf_vkop_effort(p, n, &capacity);
+    const bool is_long = (effort + own) * p->backend->pace > p->backend->submit_ns;
+    if (p->is_apart || is_long || n == b->first_node) {
+      if (n > b->first_node) VKF_TRY(vkf_gpu_block_end(p->pieces[p->n_pieces - 1].gpu));
+      effort = 0;
+      VKF_TRY(piece_begin(p, b));
+      p->n_pieces++;
+    }
+    effort += own;
+    vkf_gpu_block *gpu = p->pieces[p->n_pieces - 1].gpu;
+    vkf_gpu_block_get_info(gpu, &info);
+    node->piece = p->n_pieces - 1;
+    node->first_dispatch = info.n_dispatches;
+    VKF_TRY(record_node(p, n, gpu));
+    vkf_gpu_block_get_info(gpu, &info);
+    node->n_dispatches = info.n_dispatches - node->first_dispatch;
+    if (n + 1 == b->first_node + b->n_nodes) VKF_TRY(vkf_gpu_block_end(gpu));
+  }
+  p->blocks[index].n_pieces = p->n_pieces - p->blocks[index].first_piece;
+done:
+  return st;
+}
+
+void vkf_vkop_record_undo(vkf_program *p) {
+  for (uint32_t i = 0; p->pieces && i < p->plan->n_nodes; i++) vkf_gpu_block_destroy(&p->pieces[i].gpu);
+  p->n_pieces = 0;
+}
+
+vkf_status vkf_vkop_record(vkf_program *p) {
+  vkf_status st = VKF_OK;
+  vkf_vkop_record_undo(p);
+  VKF_TRY(make_pipelines(p));
+  for (uint32_t i = 0; i < p->plan->n_blocks; i++) VKF_TRY(record_block(p, i));
+done:
+  return st;
+}
