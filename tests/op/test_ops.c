@@ -47,7 +47,7 @@ static bool judge(driver *d, const vkf_case *c, const char *variant) {
 /* A variant that did not run must have a reason that a plain problem shows. */
 static void explain(const vkf_variant *v, const char *name, vkf_format format, const vkf_caps *caps) {
   vkf_problem problem = {.op = v->op, .m = 32, .n = 64, .k = 64, .v = 64, .batch = 1, .heads = 1};
-  problem.order = vkf_kern_order(caps, false);
+  problem.order = v->order;
   char why[256] = "";
   problem.packing = vkf_kern_weight_packing(caps, NULL, 64, 64, format, v);
   if (v->op == VKF_OP_TOP_K) problem.v = 4;
