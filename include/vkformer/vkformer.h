@@ -116,7 +116,7 @@ typedef struct vkf_context_params {
    * than 2^-100. Slower. */
   int deterministic;
   /* NULL, or how small a device is to be taken for: "pi", "mali", "adreno" (classes of small devices), or a JSON file
-   * with limits; docs/devices.md. Devices opened in this context plan as such a device would. */
+   * with limits; docs/devices.md. Devices opened or adopted in this context plan as such a device would. */
   const char *limits;
 } vkf_context_params;
 

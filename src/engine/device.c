@@ -205,6 +205,11 @@ static vkf_status device_alloc(vkf_context *ctx, vkf_device **out) {
   return VKF_OK;
 }
 
+static vkf_status lower(void *user, vkf_caps *caps) {
+  vkf_context *ctx = user;
+  return ctx->limits ? vkf_engine_limits_apply(&ctx->env, ctx->limits, caps) : VKF_OK;
+}
+
 /* What made and adopted devices have in common; dev->gpu is set, NULL: ref. */
 static vkf_status device_init(vkf_device *dev) {
   vkf_status st = VKF_OK;
@@ -239,9 +244,8 @@ vkf_status vkf_device_open(vkf_context *ctx, const char *selector, vkf_device **
   }
   VKF_TRY(device_alloc(ctx, &dev));
   if (!ref) {
-    vkf_caps caps = *vkf_gpu_instance_caps(ctx->instance, index);
-    if (ctx->limits) VKF_TRY(vkf_engine_limits_apply(&ctx->env, ctx->limits, &caps));
-    VKF_TRY(vkf_gpu_device_create(ctx->instance, index, &(vkf_gpu_device_params){.caps = &caps}, &dev->gpu));
+    const vkf_gpu_device_params params = {.lower = lower, .user = ctx};
+    VKF_TRY(vkf_gpu_device_create(ctx->instance, index, &params, &dev->gpu));
   }
   VKF_TRY(device_init(dev));
   vkf_env_log(&ctx->env, VKF_LOG_INFO, "device: %s (%s), chosen %s%s", dev->info.name, dev->info.driver,
@@ -263,7 +267,8 @@ vkf_status vkf_device_adopt(vkf_context *ctx, const vkf_device_handles *handles,
         &ctx->env, VKF_ERROR_ARGUMENT,
         "expected an instance, a physical device, a device, a queue and vkGetInstanceProcAddr, found NULL among them");
   VKF_TRY(device_alloc(ctx, &dev));
-  VKF_TRY(vkf_gpu_device_adopt(&ctx->env, handles, NULL, &dev->gpu));
+  const vkf_gpu_device_params params = {.lower = lower, .user = ctx};
+  VKF_TRY(vkf_gpu_device_adopt(&ctx->env, handles, &params, &dev->gpu));
   VKF_TRY(device_init(dev));
 done:
   if (st) vkf_device_close(&dev);

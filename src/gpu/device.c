@@ -120,11 +120,12 @@ vkf_status vkf_gpu_device_create(vkf_gpu_instance *instance, size_t index, const
   vkf_gpu_device *device = allocate(instance->env, params);
   if (!device) return VKF_ERROR_MEMORY;
   device->instance = instance;
-  device->caps = params && params->caps ? *params->caps : adapter->caps;
+  device->caps = adapter->caps;
   device->queue_family = adapter->queue_family;
   device->get_device_proc_addr = instance->vk.GetDeviceProcAddr;
   instance->vk.GetPhysicalDeviceMemoryProperties(adapter->handle, &device->memory_properties);
   if (params && params->staged) device->caps.host_visible = false;
+  if (params && params->lower) VKF_TRY(params->lower(params->user, &device->caps));
   VKF_TRY(create_handle(device, adapter));
   VKF_TRY(init(device, instance->debug_utils));
   device->vk.GetDeviceQueue(device->handle, device->queue_family, 0, &device->queue);
@@ -165,6 +166,7 @@ vkf_status vkf_gpu_device_adopt(vkf_env *env, const vkf_device_handles *handles,
              device->caps.device_name, VK_API_VERSION_MAJOR(device->caps.api_version),
              VK_API_VERSION_MINOR(device->caps.api_version));
   if (params && params->staged) device->caps.host_visible = false;
+  if (params && params->lower) VKF_TRY(params->lower(params->user, &device->caps));
   device->handle = handles->device;
   device->queue = handles->queue;
   device->queue_family = handles->queue_family;

@@ -45,10 +45,12 @@ const vkf_caps *vkf_gpu_instance_caps(const vkf_gpu_instance *instance, size_t i
 /* ---- device ------------------------------------------------------------------------------------------------------ */
 
 typedef struct vkf_gpu_device_params {
-  bool staged;          /* never map device memory: data moves as on a discrete GPU (for tests) */
-  bool hazard_log;      /* log dispatches, barriers, submits and host accesses from the start */
-  const vkf_caps *caps; /* facts lowered by the caller; NULL: those of the instance */
-  uint64_t wait_ns;     /* a submit that takes longer counts as lost; 0: 10 minutes */
+  bool staged;      /* never map device memory: data moves as on a discrete GPU (for tests) */
+  bool hazard_log;  /* log dispatches, barriers, submits and host accesses from the start */
+  uint64_t wait_ns; /* a submit that takes longer counts as lost; 0: 10 minutes */
+  /* Lowers the facts before anything is made from them; NULL: they stay. */
+  vkf_status (*lower)(void *user, vkf_caps *caps);
+  void *user;
 } vkf_gpu_device_params;
 
 /* params: NULL for defaults. */

@@ -131,6 +131,33 @@ static void enabled_features_are_seen(void **state) {
   assert_int_equal(g->env.live_bytes, 0);
 }
 
+/* The limits of a context are those of every device in it. */
+static void limits_hold(void **state) {
+  (void)state;
+  gpu fixture = {0}, *g = &fixture;
+  const vkf_context_params params = {.limits = "pi"}, wrong = {.limits = "/no/such/limits.json"};
+  vkf_context *context = NULL;
+  vkf_device *device = NULL;
+  host h;
+  init_env(&g->env, false);
+  open_host(&h, &g->env, NULL);
+  assert_int_equal(vkf_context_create(&params, &context), VKF_OK);
+  if (vkf_device_adopt(context, &h.handles, &device)) fail_msg("%s", vkf_context_message(context));
+  const vkf_device_info *info = vkf_device_get_info(device);
+  assert_int_equal(info->max_shared_bytes, 16384);
+  assert_int_equal(info->max_invocations, 128);
+  assert_int_equal(info->max_storage_range_bytes, UINT64_C(128) << 20);
+  assert_false(info->has_subgroup_shuffle);
+  vkf_device_close(&device);
+  vkf_context_destroy(&context);
+  assert_int_equal(vkf_context_create(&wrong, &context), VKF_OK);
+  assert_int_equal(vkf_device_adopt(context, &h.handles, &device), VKF_ERROR_FILE);
+  assert_null(device);
+  vkf_context_destroy(&context);
+  close_host(&h);
+  assert_int_equal(g->env.live_bytes, 0);
+}
+
 static void half_a_device_is_refused(void **state) {
   (void)state;
   gpu fixture = {0}, *g = &fixture;
@@ -145,6 +172,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_device_is_borrowed),
       cmocka_unit_test(enabled_features_are_seen),
+      cmocka_unit_test(limits_hold),
       cmocka_unit_test(half_a_device_is_refused),
   };
   return RUN(tests);
