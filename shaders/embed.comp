@@ -1,7 +1,8 @@
 // Rows of a table by id, scaled, plus rows of a position table and of a type table; a workgroup writes a row.
 // Operands: ids, table (in any packing and FORMAT), positions, position table, types, type table, out, scales of the table.
-// Every step is rounded and none is contracted: the result is bit-equal to the reference. An id outside of its table
-// reads row 0 (the host refuses such ids before).
+// Every step is rounded and none is contracted: the result is bit-equal to the reference. A table may come in parts, a
+// dispatch each: a row whose id is not among the p.n_ids of this one is left alone. Positions and types outside of their
+// tables read row 0 (the host refuses such, and ids, before).
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_embed
@@ -39,7 +40,10 @@ void main() {
   const uint row = gl_WorkGroupID.x;
   if (row >= dim[p.rows]) return;
   uint id = 0, position = 0, type = 0;
-  if (HAS_TABLE != 0) id = within(ids[at[0].x + row], p.n_ids);
+  if (HAS_TABLE != 0) {
+    id = ids[at[0].x + row] - at[1].y;
+    if (id >= p.n_ids) return;
+  }
   if (HAS_POSITIONS != 0) position = within(positions[at[2].x + row], p.n_positions);
   if (HAS_TYPES != 0) type = within(types[at[4].x + row], p.n_types);
   for (uint c = gl_LocalInvocationID.x; c < p.width; c += gl_WorkGroupSize.x) {

@@ -80,37 +80,42 @@ done:
   return st;
 }
 
-/* Where an operand begins, as the shader wants to know it (record.h). */
+/* Where an operand begins, as the shader wants to know it (record.h); place: of the part, where it is one. */
 static void operand_at(const vkf_operand *operand, const vkop_place *place, uint32_t at[2]) {
   uint64_t first = operand->layout != VKF_LAYOUT_ROWS && !operand->write ? place->panels_offset : 0;
   if (operand->write) {
-    at[0] = place->layouts & VKF_LAYOUT_ROWS ? 0 : VKF_NO_PANELS;
-    at[1] = place->layouts & VKF_LAYOUT_PANELS ? (uint32_t)(place->panels_offset / 4) : VKF_NO_PANELS;
+    at[0] = place->layouts & VKF_LAYOUT_ROWS ? operand->column : VKF_NO_PANELS;
+    at[1] = place->layouts & VKF_LAYOUT_PANELS ? (uint32_t)(place->panels_offset / 4) + operand->column * VKF_PANEL_ROWS
+                                               : VKF_NO_PANELS;
   } else if (operand->access == VKF_ACCESS_ADDRESS) {
-    uint64_t address = vkf_gpu_buffer_address(place->buffer) + place->offset + first;
+    uint64_t address = vkf_gpu_buffer_address(place->buffer) + place->offset + first + 4 * (uint64_t)operand->column;
     at[0] = (uint32_t)address;
     at[1] = (uint32_t)(address >> 32);
   } else {
-    at[0] = (uint32_t)(first / (operand->access == VKF_ACCESS_TEXEL ? 16 : 4));
-    at[1] = 0;
+    at[0] = (uint32_t)(first / (operand->access == VKF_ACCESS_TEXEL ? 16 : 4)) + operand->column;
+    at[1] = operand->row;
   }
 }
 
-static vkf_status record_node(vkf_program *p, uint32_t index, vkf_gpu_block *block) {
+static vkf_status record_part(vkf_program *p, uint32_t index, uint32_t part, vkf_gpu_block *block) {
   vkf_status st = VKF_OK;
   const vkop_node *k = &p->nodes[index];
   vkf_gpu_binding bindings[1 + VKF_MAX_OPERANDS];
   vkf_gpu_access accesses[1 + VKF_MAX_OPERANDS];
   uint32_t push[VKF_MAX_PUSH_BYTES / 4] = {0}, n_accesses = 0;
   const vkf_gpu_binding step = {p->step, 0, sizeof(vkf_dims)};
+  vkf_dispatch d;
+  vkf_vkop_dispatch_of(p, index, part, &d);
   bindings[0] = step;
   accesses[n_accesses++] = (vkf_gpu_access){p->step, 0, sizeof(vkf_dims), VKF_GPU_READ};
-  for (uint32_t o = 0; o < k->dispatch.n_operands; o++) {
-    const vkf_operand *operand = &k->dispatch.operands[o];
+  for (uint32_t o = 0; o < d.n_operands; o++) {
+    const vkf_operand *operand = &d.operands[o];
     bindings[1 + o] = step;
     if (operand->slot == VKF_NO_SLOT) continue;
     const vkop_place flag = {p->flags, index * p->flag_stride, 4, 0, VKF_LAYOUT_ROWS};
-    const vkop_place *place = operand->slot == VKF_FLAG_SLOT ? &flag : &p->places[operand->slot];
+    const vkop_place *place = operand->slot == VKF_FLAG_SLOT ? &flag
+                              : operand->part && k->parts    ? &k->parts[part].place
+                                                             : &p->places[operand->slot];
     if (operand->access != VKF_ACCESS_ADDRESS)
       bindings[1 + o] = (vkf_gpu_binding){place->buffer, place->offset, place->bytes};
     operand_at(operand, place, &push[2 * o]);
@@ -118,15 +123,15 @@ static vkf_status record_node(vkf_program *p, uint32_t index, vkf_gpu_block *blo
         (vkf_gpu_access){place->buffer, place->offset, place->offset + place->bytes,
                          operand->write ? (operand->read ? VKF_GPU_READ_WRITE : VKF_GPU_WRITE) : VKF_GPU_READ};
   }
-  memcpy(push + 2 * VKF_MAX_OPERANDS, k->dispatch.params, k->dispatch.params_bytes);
+  memcpy(push + 2 * VKF_MAX_OPERANDS, d.params, d.params_bytes);
   vkf_gpu_dispatch dispatch = {.label = p->plan->nodes[index].name,
                                .pipeline = k->pipeline,
                                .bindings = bindings,
-                               .n_bindings = 1 + k->dispatch.n_operands,
+                               .n_bindings = 1 + d.n_operands,
                                .push = push,
-                               .push_bytes = VKF_MAX_OPERANDS * 8 + k->dispatch.params_bytes,
+                               .push_bytes = VKF_MAX_OPERANDS * 8 + d.params_bytes,
                                .grid_buffer = p->grids,
-                               .grid_offset = (uint64_t)index * 12,
+                               .grid_offset = ((uint64_t)k->first_grid + part) * 12,
                                .accesses = accesses,
                                .n_accesses = n_accesses};
   VKF_TRY(vkf_gpu_block_dispatch(block, &dispatch));
@@ -141,7 +146,9 @@ double vkf_vkop_effort(const vkf_program *p, uint32_t node, const vkf_dims *dims
 
 static vkf_status piece_begin(vkf_program *p, const vkf_block *block) {
   static const vkf_gpu_timing timings[] = {VKF_GPU_TIMING_NONE, VKF_GPU_TIMING_BLOCK, VKF_GPU_TIMING_DISPATCH};
-  const vkf_gpu_block_params params = {block->name, timings[p->timing], 4 * block->n_nodes};
+  const vkop_node *last = &p->nodes[block->first_node + block->n_nodes - 1];
+  const uint32_t n = last->first_grid + last->n_parts - p->nodes[block->first_node].first_grid;
+  const vkf_gpu_block_params params = {block->name, timings[p->timing], n};
   return vkf_gpu_block_begin(p->backend->device, &params, &p->pieces[p->n_pieces].gpu);
 }
 
@@ -167,7 +174,7 @@ static vkf_status record_block(vkf_program *p, uint32_t index) {
     vkf_gpu_block_get_info(gpu, &info);
     node->piece = p->n_pieces - 1;
     node->first_dispatch = info.n_dispatches;
-    VKF_TRY(record_node(p, n, gpu));
+    for (uint32_t part = 0; part < node->n_parts; part++) VKF_TRY(record_part(p, n, part, gpu));
     vkf_gpu_block_get_info(gpu, &info);
     node->n_dispatches = info.n_dispatches - node->first_dispatch;
     if (n + 1 == b->first_node + b->n_nodes) VKF_TRY(vkf_gpu_block_end(gpu));

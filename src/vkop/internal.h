@@ -36,12 +36,21 @@ typedef struct vkop_place {
   uint32_t layouts;       /* VKF_LAYOUT_ROWS | VKF_LAYOUT_PANELS */
 } vkop_place;
 
+/* Rows [first, first + rows) of a weight, packed as if they were all of it. All parts of a weight have as many rows, a
+ * multiple of what a tile has, so that no kernel sees an end within a part: the last one begins with rows of the one
+ * before. */
+typedef struct vkop_part {
+  vkop_place place;
+  uint32_t first, rows;
+} vkop_part;
+
 struct vkf_weights {
   vkop_backend *backend;
   uint32_t n;
   vkf_weight_info *infos;
   vkf_weight_packing *packings;
-  vkop_place *places;
+  vkop_part *parts;     /* of all weights; one each, but for those that are larger than a binding or an allocation */
+  uint32_t *first_part; /* [n + 1] */
   vkf_gpu_buffer **pools;
   uint32_t n_pools;
   uint64_t bytes;
@@ -65,9 +74,12 @@ typedef struct vkop_piece {
 typedef struct vkop_node {
   const vkf_variant *variant;
   const char *variant_name;
-  vkf_problem problem; /* at capacity */
-  bool in_place;       /* out[0] takes over the bytes of in[0] */
-  vkf_dispatch dispatch;
+  vkf_problem problem;                          /* at capacity */
+  bool in_place;                                /* out[0] takes over the bytes of in[0] */
+  vkf_dispatch dispatch;                        /* of its first part */
+  const vkop_part *parts;                       /* of the weight or table that it reads; NULL: it reads none */
+  uint32_t n_parts;                             /* at least 1 */
+  uint32_t first_grid;                          /* of its parts */
   vkf_gpu_pipeline *pipeline;                   /* the device's */
   uint32_t piece, first_dispatch, n_dispatches; /* where it is recorded */
 } vkop_node;
@@ -89,7 +101,8 @@ struct vkf_program {
   vkop_piece *pieces;           /* of all blocks, in their order */
   uint32_t n_pieces;
   vkf_gpu_buffer *step;  /* the dims, then the input slots */
-  vkf_gpu_buffer *grids; /* three uint32 a node */
+  vkf_gpu_buffer *grids; /* three uint32 a part of a node */
+  uint32_t n_grids;
   vkf_gpu_buffer *constants, *temps, *results;
   vkf_gpu_buffer *flags; /* VKF_FLAG_SLOT: a word for each node, flag_stride bytes apart; NULL: no kernel has one */
   uint64_t flag_stride;
@@ -101,6 +114,8 @@ struct vkf_program {
 
 /* What node `node` asks of its kernel at these sizes (slots.c). */
 void vkf_vkop_problem(const vkf_program *program, uint32_t node, const vkf_dims *dims, vkf_problem *out);
+/* What one of its dispatches needs (slots.c). */
+void vkf_vkop_dispatch_of(const vkf_program *program, uint32_t node, uint32_t part, vkf_dispatch *out);
 /* Picks variants, records dispatches as data, decides layouts and places every slot (slots.c). */
 vkf_status vkf_vkop_prepare(vkf_program *program, const vkf_program_options *options);
 /* After a run of nodes [first, end): the first of them whose kernel raised its flag gets another one. *again: so it

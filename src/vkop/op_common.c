@@ -19,6 +19,7 @@ void vkf_vkop_dispatch_scales(const vkf_record_view *view, vkf_dispatch *out, ui
   if (!vkf_format_get(view->problem->packing.format)->row_scales) return;
   vkf_vkop_dispatch_read(out, slot);
   out->operands[out->n_operands - 1].layout = VKF_LAYOUT_SCALES;
+  out->operands[out->n_operands - 1].part = true;
 }
 
 void vkf_vkop_dispatch_params(vkf_dispatch *out, const void *params, size_t bytes) {

@@ -20,10 +20,12 @@ void vkf_vkop_record_matmul(const vkf_record_view *view, vkf_dispatch *out) {
   vkf_vkop_dispatch_begin(view, out);
   for (int i = VKF_MATMUL_X; i <= VKF_MATMUL_RESIDUAL; i++) vkf_vkop_dispatch_read(out, in[i]);
   vkf_vkop_dispatch_write(out, view->node->out[0]);
+  for (uint32_t i = VKF_MATMUL_BIAS; i < out->n_operands; i++) out->operands[i].column = view->first;
   vkf_vkop_dispatch_scales(view, out, in[VKF_MATMUL_W]);
   out->operands[VKF_MATMUL_X].access = out->operands[VKF_MATMUL_W].access = view->variant->access;
   if (view->variant->access == VKF_ACCESS_ADDRESS)
     out->operands[VKF_MATMUL_BIAS].access = out->operands[VKF_MATMUL_RESIDUAL].access = VKF_ACCESS_ADDRESS;
+  out->operands[VKF_MATMUL_W].part = true;
   out->operands[VKF_MATMUL_W].format = view->problem->packing.format;
   out->operands[VKF_MATMUL_X].layout = view->variant->x_layout;
   out->constants[VKF_C_ACTIVATION] = p->activation;

@@ -23,10 +23,12 @@ void vkf_vkop_problem_embed(const vkf_plan *plan, const vkf_node *node, const vk
 void vkf_vkop_record_embed(const vkf_record_view *view, vkf_dispatch *out) {
   const vkf_embed_params *p = &view->node->params.embed;
   const uint32_t *in = view->node->in;
-  const struct vkf_push_embed push = {p->rows, p->width, p->n_ids, p->n_positions, p->n_types, p->scale};
+  const struct vkf_push_embed push = {p->rows, p->width, view->rows, p->n_positions, p->n_types, p->scale};
   vkf_vkop_dispatch_begin(view, out);
   for (int i = VKF_EMBED_IDS; i <= VKF_EMBED_TYPE_TABLE; i++) vkf_vkop_dispatch_read(out, in[i]);
   vkf_vkop_dispatch_write(out, view->node->out[0]);
+  out->operands[VKF_EMBED_TABLE].part = true;
+  out->operands[VKF_EMBED_TABLE].row = view->first;
   vkf_vkop_dispatch_scales(view, out, in[VKF_EMBED_TABLE]);
   out->constants[VKF_C_HAS_TABLE] = vkf_vkop_has(in[VKF_EMBED_TABLE]);
   out->constants[VKF_C_HAS_POSITIONS] = vkf_vkop_has(in[VKF_EMBED_POSITION_TABLE]);

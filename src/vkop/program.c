@@ -68,10 +68,12 @@ static void write_grids(vkf_program *p, const vkf_dims *dims) {
   vkf_gpu_buffer_touch(p->grids, 0, vkf_gpu_buffer_bytes(p->grids), VKF_GPU_WRITE);
   for (uint32_t i = 0; i < p->n_pieces; i++) p->pieces[i].effort = 0;
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
+    const vkop_node *k = &p->nodes[i];
     vkf_problem actual;
     vkf_vkop_problem(p, i, dims, &actual);
-    vkf_kern_grid(p->nodes[i].variant, &actual, &grids[3 * i]);
-    p->pieces[p->nodes[i].piece].effort += vkf_vkop_effort(p, i, dims);
+    for (uint32_t part = 0; part < k->n_parts; part++)
+      vkf_kern_grid(k->variant, &actual, &grids[3 * (k->first_grid + part)]);
+    p->pieces[k->piece].effort += vkf_vkop_effort(p, i, dims);
   }
   p->grid_dims = *dims;
   p->grids_valid = true;

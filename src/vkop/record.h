@@ -1,14 +1,15 @@
 /* The seam between the ops' recorders and the program that runs them.
  *
  * An op's recorder says what one dispatch needs (variant, operands in the order of the shader's bindings, push
- * constants); the program places slots, binds, derives grids and records. No recorder calls the room gpu.
+ * constants); the program places slots, binds, derives grids and records. No recorder calls the room gpu. A weight that
+ * is larger than one binding lies in parts; then a node has a dispatch for each.
  *
  * Binding 0 of every shader is the step buffer (shaders/shared/step.h: the vkf_dims), binding 1 + i is operand i,
  * present or not. Push constants begin with uvec2 at[VKF_MAX_OPERANDS], which the program fills in: input by storage
- * buffer   at.x = first element of the layout that the kernel reads (in 4-byte elements) input by texel buffer     at.x
- * = first texel (16 bytes) input by address          at   = its 64-bit device address (low, high); its binding is not
- * declared by the shader output                    at.x = first element of the rows, at.y = first element of the
- * panels, 0xffffffff: not kept followed by the op's own parameters (shaders/shared/params.h).
+ * buffer   at.x = first element of the layout that the kernel reads (in 4-byte elements), at.y = its first row input by
+ * texel buffer     at.x = first texel (16 bytes) input by address          at   = its 64-bit device address (low,
+ * high); its binding is not declared by the shader output                    at.x = first element of the rows, at.y =
+ * first element of the panels, 0xffffffff: not kept followed by the op's own parameters (shaders/shared/params.h).
  */
 #ifndef VKF_VKOP_RECORD_H
 #define VKF_VKOP_RECORD_H
@@ -25,7 +26,10 @@ typedef struct vkf_operand {
   uint32_t slot; /* VKF_NO_SLOT: absent; its binding gets the step buffer */
   bool write;    /* else read */
   bool read;     /* also read (append keeps what it does not write) */
+  bool part;     /* of the weight or table: the part of this dispatch, or its scales */
   vkf_access_kind access;
+  uint32_t column;   /* rows of activations, a vector: where the part of this dispatch begins */
+  uint32_t row;      /* of a table: the first that is there */
   uint32_t layout;   /* inputs: VKF_LAYOUT_ROWS or VKF_LAYOUT_PANELS; of a weight: ROWS or VKF_LAYOUT_SCALES */
   vkf_format format; /* of a weight, of keys and values */
 } vkf_operand;
@@ -46,6 +50,7 @@ typedef struct vkf_record_view {
   const vkf_variant *variant; /* as picked */
   const vkf_problem *problem; /* at capacity */
   bool in_place;              /* the output takes over the bytes of input 0 */
+  uint32_t first, rows;       /* of the weight or table that the node reads: the part of this dispatch */
 } vkf_record_view;
 
 #define X(NAME, name)                                                                                               \

@@ -19,11 +19,14 @@ static const struct {
 #undef X
 };
 
-/* The packing of the weight that a node multiplies with (or looks up); of keys and values their format. */
+/* The slot of the weight that a node multiplies with, or looks up. */
+static uint32_t weight_slot(const vkf_node *n) {
+  return n->op == VKF_OP_MATMUL ? n->in[VKF_MATMUL_W] : n->op == VKF_OP_EMBED ? n->in[VKF_EMBED_TABLE] : VKF_NO_SLOT;
+}
+
+/* The packing of that weight; of keys and values their format. */
 static vkf_weight_packing node_packing(const vkf_program *p, const vkf_node *n) {
-  uint32_t slot = VKF_NO_SLOT;
-  if (n->op == VKF_OP_MATMUL) slot = n->in[VKF_MATMUL_W];
-  if (n->op == VKF_OP_EMBED) slot = n->in[VKF_EMBED_TABLE];
+  uint32_t slot = weight_slot(n);
   if (n->op == VKF_OP_ATTENTION || n->op == VKF_OP_ATTENTION_WEIGHTS) slot = n->in[VKF_ATTENTION_K];
   if (n->op == VKF_OP_APPEND) slot = n->out[n->out[VKF_APPEND_K] == VKF_NO_SLOT ? VKF_APPEND_V : VKF_APPEND_K];
   return slot == VKF_NO_SLOT ? (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32} : p->packings[slot];
@@ -41,6 +44,49 @@ void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims,
   out->packing = node_packing(p, n);
   out->order = p->backend->base.exact ? VKF_ORDER_ASCENDING : p->backend->order;
   out->exact = p->backend->base.exact;
+  if (p->nodes[node].n_parts > 1 && n->op == VKF_OP_MATMUL) out->n = p->nodes[node].parts[0].rows;
+}
+
+void vkf_vkop_dispatch_of(const vkf_program *p, uint32_t node, uint32_t part, vkf_dispatch *out) {
+  const vkop_node *k = &p->nodes[node];
+  vkf_record_view view = {
+      .plan = p->plan, .node = &p->plan->nodes[node], .variant = k->variant, .problem = &k->problem};
+  const uint32_t weight = weight_slot(view.node);
+  view.in_place = k->in_place;
+  if (weight != VKF_NO_SLOT) view.rows = p->plan->slots[weight].extent[0].cap;
+  if (k->parts) {
+    view.first = k->parts[part].first;
+    view.rows = k->parts[part].rows;
+  }
+  op_table[view.node->op].record(&view, out);
+}
+
+/* The parts of the weight that each node reads. Whatever else reads a weight needs it in one. */
+static vkf_status find_parts(vkf_program *p) {
+  vkf_status st = VKF_OK;
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
+    const vkf_node *n = &p->plan->nodes[i];
+    vkop_node *k = &p->nodes[i];
+    k->n_parts = 1;
+    for (uint32_t o = 0; o < VKF_MAX_INPUTS; o++) {
+      const vkf_slot *slot = n->in[o] == VKF_NO_SLOT ? NULL : &p->plan->slots[n->in[o]];
+      if (!slot || slot->kind != VKF_SLOT_WEIGHT) continue;
+      const uint32_t first = p->weights->first_part[slot->index];
+      const uint32_t n_parts = p->weights->first_part[slot->index + 1] - first;
+      if (n->in[o] == weight_slot(n)) {
+        k->parts = &p->weights->parts[first];
+        k->n_parts = n_parts;
+      } else if (n_parts > 1) {
+        VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED,
+                 "weight %s is larger than one storage binding of %s, and node %s (%s) reads it as a whole", slot->name,
+                 vkf_gpu_device_caps(p->backend->device)->device_name, n->name, vkf_op_name(n->op));
+      }
+    }
+    k->first_grid = p->n_grids;
+    p->n_grids += k->n_parts;
+  }
+done:
+  return st;
 }
 
 /* May the node write over its first input? Only where nobody else reads that, neither another node nor the host. */
@@ -79,11 +125,14 @@ static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *fo
   if (!k->variant)
     VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED, "no kernel of %s fits node %s on %s: %s", vkf_op_name(n->op),
              n->name, caps->device_name, why);
+  if (k->n_parts > 1 && n->op == VKF_OP_MATMUL && k->parts[0].rows % k->variant->tile.bn)
+    VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED,
+             "node %s: its weight lies in parts of %u rows, which are no whole tiles of %u columns", n->name,
+             k->parts[0].rows, k->variant->tile.bn);
   k->variant_name = vkf_arena_strdup(&p->arena, vkf_kern_name(k->variant, name, sizeof name));
   if (!k->variant_name) return VKF_ERROR_MEMORY;
   vkf_env_log(p->backend->base.env, VKF_LOG_DEBUG, "%s: %s (%s)", n->name, k->variant_name, why);
-  vkf_record_view view = {p->plan, n, k->variant, &k->problem, k->in_place};
-  op_table[n->op].record(&view, &k->dispatch);
+  vkf_vkop_dispatch_of(p, i, 0, &k->dispatch);
 done:
   return st;
 }
@@ -171,7 +220,7 @@ static vkf_status place_slots(vkf_program *p, bool keep_all) {
                      : is_small_result(slot)           ? &results
                                                        : NULL;
     if (slot->kind == VKF_SLOT_WEIGHT)
-      *place = p->weights->places[slot->index];
+      *place = p->weights->parts[p->weights->first_part[slot->index]].place;
     else if (slot->kind == VKF_SLOT_STATE)
       *place = p->state->places[slot->index];
     else
@@ -192,7 +241,7 @@ static vkf_status place_slots(vkf_program *p, bool keep_all) {
     if (p->nodes[i].in_place) temp[p->plan->nodes[i].out[0]].takes_over = 1 + p->plan->nodes[i].in[0];
   VKF_TRY(vkf_plan_place(env, p->plan, keep_all, temp, &temps));
   VKF_TRY(make_pool(p, "step", VKF_GPU_MEMORY_UPLOAD, step, &p->step));
-  VKF_TRY(make_pool(p, "grids", VKF_GPU_MEMORY_UPLOAD, (uint64_t)VKF_MAX(p->plan->n_nodes, 1) * 12, &p->grids));
+  VKF_TRY(make_pool(p, "grids", VKF_GPU_MEMORY_UPLOAD, (uint64_t)VKF_MAX(p->n_grids, 1) * 12, &p->grids));
   VKF_TRY(make_pool(p, "constants", VKF_GPU_MEMORY_DEVICE, constants, &p->constants));
   VKF_TRY(make_pool(p, "results", VKF_GPU_MEMORY_READBACK, results, &p->results));
   VKF_TRY(make_pool(p, "activations", VKF_GPU_MEMORY_DEVICE, temps, &p->temps));
@@ -239,6 +288,7 @@ vkf_status vkf_vkop_prepare(vkf_program *p, const vkf_program_options *options) 
     p->packings[i] = slot->kind == VKF_SLOT_WEIGHT ? p->weights->packings[slot->index]
                                                    : (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, slot->format};
   }
+  VKF_TRY(find_parts(p));
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     p->nodes[i].in_place = goes_in_place(p->plan, i, options->keep_all);
     vkf_vkop_problem(p, i, &capacity, &p->nodes[i].problem);
