@@ -245,8 +245,8 @@ static size_t rule_of(const vkf_variant *v, const vkf_caps *caps) {
 }
 
 /* The time of a node as measured on software drivers, in queries of the best kernel for one. A kernel with a query a
- * lane takes as long for one query as for eight. `start`: what its pipeline takes at every start of a program decides where
- * there are few queries. */
+ * lane takes as long for one query as for eight. `start`: what its pipeline takes at every start of a program decides
+ * where there are few queries. */
 static double attention_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   static const struct {
     const char *family;
