@@ -41,8 +41,7 @@ static void contest_finish(contest *c) {
 static vkf_status get_pipeline(contest *c, const char *module, uint32_t n_bindings, uint32_t push_bytes,
                                vkf_gpu_pipeline **out) {
   const uint32_t workgroup = WORKGROUP;
-  const struct vkf_kern_spirv *spirv = vkf_kern_spirv_table;
-  while (spirv->name && strcmp(spirv->name, module)) spirv++;
+  const struct vkf_kern_spirv *spirv = vkf_kern_spirv_find(vkf_kern_spirv_table, module); /* every build has them */
   const vkf_gpu_pipeline_params params = {.name = module,
                                           .code = spirv->words,
                                           .code_bytes = spirv->n_words * 4,

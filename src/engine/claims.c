@@ -185,8 +185,7 @@ bool vkf_engine_claim_text(vkf_claim claim, const vkf_caps *caps, char *text, si
 }
 
 const struct vkf_kern_spirv *vkf_engine_claim_module(vkf_claim claim, const struct vkf_kern_spirv *modules) {
-  while (modules->name && strcmp(modules->name, rows[claim].module)) modules++;
-  return modules->name ? modules : NULL;
+  return vkf_kern_spirv_find(modules, rows[claim].module);
 }
 
 const char *vkf_engine_claim_untried(vkf_claim claim, const vkf_caps *caps, const struct vkf_kern_spirv *modules) {

@@ -70,8 +70,7 @@ static vkf_status turn(vkf_image *image, int orientation) {
   return VKF_OK;
 }
 
-/* ---- files and crops
- * ------------------------------------------------------------------------------------------------- */
+/* ---- files and crops -------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_image_decode(vkf_env *env, const char *source, const uint8_t *bytes, size_t n_bytes, vkf_image *out) {
   static const uint8_t png[] = {0x89, 'P', 'N', 'G', '\r', '\n', 0x1a, '\n'}, jpeg[] = {0xff, 0xd8, 0xff};

@@ -263,6 +263,11 @@ bool vkf_kern_is_written_for(uint32_t lanes) {
   return false;
 }
 
+const struct vkf_kern_spirv *vkf_kern_spirv_find(const struct vkf_kern_spirv *modules, const char *name) {
+  while (modules->name && strcmp(modules->name, name)) modules++;
+  return modules->name ? modules : NULL;
+}
+
 static uint64_t mix(uint64_t sum, uint64_t value) {
   return (sum ^ value) * UINT64_C(0x100000001b3); /* FNV-1a, a word at a time */
 }

@@ -8,12 +8,6 @@
 #include "kern/spirv.h"
 #include "vkop/internal.h"
 
-static const struct vkf_kern_spirv *find_module(const char *name) {
-  for (size_t i = 0; i < vkf_kern_spirv_count; i++)
-    if (!strcmp(vkf_kern_spirv_table[i].name, name)) return &vkf_kern_spirv_table[i];
-  return NULL;
-}
-
 /* Four elements a texel. */
 static vkf_gpu_binding_kind texel_kind(vkf_format format) {
   const uint32_t bits = vkf_format_get(format)->bits;
@@ -41,7 +35,7 @@ static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, vkf_gp
   struct vkf_kern_spirv own;
   const struct vkf_kern_spirv *module = find_own(p->backend, k->variant, &own);
   vkf_kern_module(k->variant, &k->problem, name, sizeof name);
-  if (!module) module = find_module(name);
+  if (!module) module = vkf_kern_spirv_find(vkf_kern_spirv_table, name);
   if (!module) VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED, "shader module %s is not in this build", name);
   kinds[0] = VKF_GPU_BINDING_STORAGE;
   for (uint32_t o = 0; o < k->dispatch.n_operands; o++) {
