@@ -119,6 +119,13 @@ uint64_t vkf_rng_u64(uint64_t seed, uint64_t stream, uint64_t counter);
 double vkf_rng_unit(uint64_t seed, uint64_t stream, uint64_t counter);   /* [0,1) */
 double vkf_rng_normal(uint64_t seed, uint64_t stream, uint64_t counter); /* mean 0, sigma 1 */
 
+/* FNV-1a in 64 bits (Fowler, Noll, Vo), a byte or a word a step. */
+#define VKF_HASH_START UINT64_C(14695981039346656037)
+static inline uint64_t vkf_hash_step(uint64_t hash, uint64_t value) {
+  return (hash ^ value) * UINT64_C(1099511628211);
+}
+uint64_t vkf_hash_text(uint64_t hash, const char *text);
+
 uint64_t vkf_clock_ns(void); /* monotonic */
 
 /* true if `bytes` is well-formed UTF-8 (no surrogates, no overlong forms); *bad: offset of the first fault. */

@@ -105,6 +105,11 @@ double vkf_rng_normal(uint64_t seed, uint64_t stream, uint64_t counter) {
   return radius * cos(6.283185307179586 * vkf_rng_unit(seed, stream, 2 * counter + 1));
 }
 
+uint64_t vkf_hash_text(uint64_t hash, const char *text) {
+  for (; *text; text++) hash = vkf_hash_step(hash, (uint8_t)*text);
+  return hash;
+}
+
 uint64_t vkf_clock_ns(void) {
   struct timespec now;
   clock_gettime(CLOCK_MONOTONIC, &now);

@@ -63,9 +63,8 @@ static void add(attempts *a, vkf_claim claim, const struct vkf_kern_spirv *modul
                                          .constants = it->constants,
                                          .n_constants = 3,
                                          .n_bindings = 2,
-                                         .push_bytes = sizeof it->push};
-  if (trial->lanes && caps->subgroup_size_control && caps->subgroup_min != caps->subgroup_max)
-    it->params.subgroup_size = trial->lanes;
+                                         .push_bytes = sizeof it->push,
+                                         .subgroup_size = trial->lanes};
 }
 
 static void list(attempts *a, const struct vkf_kern_spirv *modules, uint32_t wanted) {

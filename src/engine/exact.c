@@ -45,13 +45,12 @@ void vkf_engine_exact_text(const vkf_device *dev, char *text, size_t size) {
   const vkf_caps *caps = vkf_gpu_device_caps(dev->gpu);
   vkf_problem problem;
   char name[128];
-  uint64_t sum = UINT64_C(0xcbf29ce484222325); /* FNV-1a of the kernels' names */
+  uint64_t sum = VKF_HASH_START; /* of the kernels' names */
   for (size_t i = 0; i < VKF_COUNT(ops); i++) {
     vkf_engine_problem_of(plain_case(ops[i]), caps, vkf_engine_tuned(dev), NULL, &problem);
     problem.exact = true;
     const vkf_variant *variant = vkf_kern_pick(&problem, caps, vkf_engine_tuned(dev), NULL, 0);
-    const char *c = variant ? vkf_kern_name(variant, name, sizeof name) : "";
-    for (; *c; c++) sum = (sum ^ (uint8_t)*c) * UINT64_C(0x100000001b3);
+    if (variant) sum = vkf_hash_text(sum, vkf_kern_name(variant, name, sizeof name));
   }
   snprintf(text, size, "reproducible:%016llx", (unsigned long long)sum);
 }

@@ -31,18 +31,12 @@ struct vkf_profile {
   uint64_t begin_ns; /* when the first run ended less its time */
 };
 
-static uint32_t hash_of(const char *const *texts, size_t n) {
-  uint32_t hash = 2166136261u; /* FNV-1a */
-  for (size_t i = 0; i < n; i++)
-    for (const char *c = texts[i]; *c; c++) hash = (hash ^ (unsigned char)*c) * 16777619u;
-  return hash;
-}
-
 /* The row of a node, made at its first run. */
 static vkf_status get_row(vkf_profile *p, const vkf_profile_row *key, row **out) {
   vkf_status st = VKF_OK;
-  const char *const texts[] = {key->block, key->node, key->variant};
-  row **head = &p->heads[hash_of(texts, VKF_COUNT(texts)) % N_HEADS];
+  const uint64_t hash =
+      vkf_hash_text(vkf_hash_text(vkf_hash_text(VKF_HASH_START, key->block), key->node), key->variant);
+  row **head = &p->heads[hash % N_HEADS];
   for (row *r = *head; r; r = r->next_of_hash) {
     if (strcmp(r->sums.block, key->block) || strcmp(r->sums.node, key->node) || strcmp(r->sums.variant, key->variant))
       continue;

@@ -127,7 +127,7 @@ typedef struct vkf_gpu_pipeline_params {
   uint32_t n_bindings;               /* bindings 0 .. n_bindings-1 of set 0 */
   const vkf_gpu_binding_kind *kinds; /* [n_bindings]; NULL: all are storage buffers */
   uint32_t push_bytes;
-  uint32_t subgroup_size; /* required size; 0: the driver's choice */
+  uint32_t subgroup_size; /* that it is written for, asked for where the device has several; 0: any */
   bool subgroup_full;     /* require full subgroups; the workgroup's x is a multiple of the subgroup size */
 } vkf_gpu_pipeline_params;
 

@@ -163,7 +163,8 @@ static void make(const vkf_gpu_device *device, job *j) {
                                                 .pName = "main",
                                                 .pSpecializationInfo = params->n_constants ? &constants : NULL},
                                       .layout = j->pipeline->layout->pipeline};
-  if (params->subgroup_size != 0 && device->caps.subgroup_size_control) info.stage.pNext = &required;
+  if (params->subgroup_size != 0 && device->caps.subgroup_min != device->caps.subgroup_max)
+    info.stage.pNext = &required;
   if (params->subgroup_full) info.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
   j->what = "vkCreateComputePipelines";
   j->result = device->vk.CreateComputePipelines(device->handle, VK_NULL_HANDLE, 1, &info, NULL, &j->pipeline->handle);

@@ -268,16 +268,12 @@ const struct vkf_kern_spirv *vkf_kern_spirv_find(const struct vkf_kern_spirv *mo
   return modules->name ? modules : NULL;
 }
 
-static uint64_t mix(uint64_t sum, uint64_t value) {
-  return (sum ^ value) * UINT64_C(0x100000001b3); /* FNV-1a, a word at a time */
-}
-
 uint64_t vkf_kern_checksum(void) {
   char name[128];
-  uint64_t sum = UINT64_C(0xcbf29ce484222325);
-  for (size_t i = 0; i < VKF_COUNT(table); i++)
-    for (const char *c = vkf_kern_name(&table[i], name, sizeof name); *c; c++) sum = mix(sum, (uint8_t)*c);
+  uint64_t sum = VKF_HASH_START;
+  for (size_t i = 0; i < VKF_COUNT(table); i++) sum = vkf_hash_text(sum, vkf_kern_name(&table[i], name, sizeof name));
   for (size_t i = 0; i < vkf_kern_spirv_count; i++)
-    for (size_t w = 0; w < vkf_kern_spirv_table[i].n_words; w++) sum = mix(sum, vkf_kern_spirv_table[i].words[w]);
+    for (size_t w = 0; w < vkf_kern_spirv_table[i].n_words; w++)
+      sum = vkf_hash_step(sum, vkf_kern_spirv_table[i].words[w]);
   return sum;
 }

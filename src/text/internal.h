@@ -257,12 +257,6 @@ typedef struct vkf_text_vocab {
   size_t longest; /* bytes of the longest piece */
 } vkf_text_vocab;
 
-#define VKF_TEXT_HASH_START 14695981039346656037u
-/* One byte of the hash (FNV-1a), so that all beginnings of a text are hashed in one walk. */
-static inline uint64_t vkf_text_hash_byte(uint64_t hash, char byte) {
-  return (hash ^ (uint8_t)byte) * 1099511628211u;
-}
-
 vkf_status vkf_text_vocab_init(vkf_text_vocab *vocab, vkf_text_loader *loader, size_t size, size_t n_pieces);
 /* id < size. Of two equal pieces the later one is found. */
 vkf_status vkf_text_vocab_add(vkf_text_vocab *vocab, vkf_text_loader *loader, size_t id, const char *data, size_t size);

@@ -27,10 +27,10 @@ static void find_best(const vkf_text_model *model, vkf_text_string word, node *n
   for (size_t at = 0, next; at < word.size; at = next) {
     vkf_text_char_at(word, at, &next);
     bool single = false; /* a piece is this one character */
-    uint64_t hash = VKF_TEXT_HASH_START;
+    uint64_t hash = VKF_HASH_START;
     size_t longest = VKF_MIN(model->vocab.longest, word.size - at);
     for (size_t n = 1; n <= longest; n++) {
-      hash = vkf_text_hash_byte(hash, word.data[at + n - 1]);
+      hash = vkf_hash_step(hash, (uint8_t)word.data[at + n - 1]);
       int32_t id = vkf_text_vocab_find_hashed(&model->vocab, (vkf_text_string){word.data + at, n}, hash);
       if (id < 0) continue;
       offer(&nodes[at + n], at, id, model->scores[id] + nodes[at].score);

@@ -30,8 +30,8 @@ vkf_status vkf_text_vocab_add(vkf_text_vocab *vocab, vkf_text_loader *loader, si
   vkf_status st = vkf_text_load_copy(loader, data, size, piece);
   if (st != VKF_OK) return st;
   vocab->longest = VKF_MAX(vocab->longest, size);
-  uint64_t hash = VKF_TEXT_HASH_START;
-  for (size_t i = 0; i < size; i++) hash = vkf_text_hash_byte(hash, data[i]);
+  uint64_t hash = VKF_HASH_START;
+  for (size_t i = 0; i < size; i++) hash = vkf_hash_step(hash, (uint8_t)data[i]);
   size_t slot = slot_of(vocab, hash);
   while (vocab->slots[slot] != 0 && !vkf_text_string_equal(vocab->pieces[vocab->slots[slot] - 1], *piece))
     slot = (slot + 1) & (vocab->n_slots - 1);
@@ -47,7 +47,7 @@ int32_t vkf_text_vocab_find_hashed(const vkf_text_vocab *vocab, vkf_text_string 
 }
 
 int32_t vkf_text_vocab_find(const vkf_text_vocab *vocab, vkf_text_string piece) {
-  uint64_t hash = VKF_TEXT_HASH_START;
-  for (size_t i = 0; i < piece.size; i++) hash = vkf_text_hash_byte(hash, piece.data[i]);
+  uint64_t hash = VKF_HASH_START;
+  for (size_t i = 0; i < piece.size; i++) hash = vkf_hash_step(hash, (uint8_t)piece.data[i]);
   return vkf_text_vocab_find_hashed(vocab, piece, hash);
 }

@@ -49,10 +49,9 @@ static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, vkf_gp
                                    .n_constants = k->dispatch.n_constants,
                                    .n_bindings = 1 + k->dispatch.n_operands,
                                    .kinds = kinds,
-                                   .push_bytes = VKF_MAX_OPERANDS * 8 + k->dispatch.params_bytes};
-  if (k->variant->subgroup && caps->subgroup_size_control && caps->subgroup_min != caps->subgroup_max)
-    out->subgroup_size = k->variant->subgroup;
-  out->subgroup_full = k->variant->matrix.m && caps->subgroup_full;
+                                   .push_bytes = VKF_MAX_OPERANDS * 8 + k->dispatch.params_bytes,
+                                   .subgroup_size = k->variant->subgroup,
+                                   .subgroup_full = k->variant->matrix.m && caps->subgroup_full};
 done:
   return st;
 }
