@@ -60,6 +60,7 @@ set(VKF_SHADERS
   "probe_float16|probe_float16.comp||GL_EXT_shader_explicit_arithmetic_types_float16"
   "probe_storage16|probe_storage.comp|GIVEN=uint16_t PER_WORD=2"
   "probe_storage8|probe_storage.comp|GIVEN=uint8_t PER_WORD=4"
+  "probe_matrix|probe_matrix.comp||COOPMAT"
   "probe_address|probe_address.comp|"
   "probe_exact|probe_exact.comp|"
 )

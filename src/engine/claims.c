@@ -60,6 +60,22 @@ static void shared_words(const vkf_claim_trial *t, uint32_t own, uint32_t *given
   expected[1] = (uint32_t)((uint64_t)n * (n + 1) / 2) * factor;
 }
 
+/* Small whole numbers: sums of up to 64 products and one more are exact in whatever they are added up. */
+static float matrix_number(uint32_t i, uint32_t first_bit, uint32_t n_bits) {
+  const uint32_t most = (1u << n_bits) - 1;
+  return (float)(noise(i) >> first_bit & most) - (float)(most / 2);
+}
+
+static void matrix_words(const vkf_claim_trial *t, uint32_t e, uint32_t *given, uint32_t *expected) {
+  const vkf_matrix_shape *s = &t->matrix;
+  const uint32_t row = e / s->n, column = e % s->n;
+  float sum = matrix_number(e, 6, 6);
+  given[0] = noise(e);
+  for (uint32_t k = 0; k < s->k; k++)
+    sum += matrix_number(row * s->k + k, 0, 3) * matrix_number(k * s->n + column, 3, 3);
+  expected[0] = expected[1] = e < s->m * s->n ? bits_of(sum) : 0;
+}
+
 static void copied_words(const vkf_claim_trial *t, uint32_t i, uint32_t *given, uint32_t *expected) {
   (void)t;
   given[0] = expected[0] = noise(i);
@@ -145,6 +161,8 @@ static const vkf_claim_row rows[VKF_CLAIM_COUNT] = {
                              .n_given = 1, .n_found = 1, .words = storage16_words},
     [VKF_CLAIM_STORAGE8] = {"storage8", "8-bit storage", "probe_storage8", FACT(storage8), .n_invocations = 256,
                             .n_given = 1, .n_found = 1, .words = storage8_words},
+    [VKF_CLAIM_MATRIX] = {"coopmat", "cooperative matrices", "probe_matrix", FACT(coopmat), .by_lanes = true,
+                          .by_matrix = true, .n_given = 1, .n_found = 2, .words = matrix_words},
     [VKF_CLAIM_INTEGER_DOT] = {"integer_dot", "integer dot product", .unused = "no kernel uses it"},
     [VKF_CLAIM_TIMESTAMPS] = {"timestamps", "time stamps", FACT(timestamps)},
     [VKF_CLAIM_EXACT] = {"exact", "quotients, roots, products and sums rounded one by one", "probe_exact",
@@ -156,19 +174,43 @@ const vkf_claim_row *vkf_engine_claim_row(vkf_claim claim) {
   return &rows[claim];
 }
 
+static bool stands_before(const vkf_matrix_shape *shapes, uint32_t i) {
+  for (uint32_t k = 0; k < i; k++)
+    if (shapes[k].m == shapes[i].m && shapes[k].n == shapes[i].n && shapes[k].k == shapes[i].k) return true;
+  return false;
+}
+
+/* Adds those of the shapes of the device that kernels for such subgroups have; returns how many trials there are. */
+static uint32_t matrix_trials(const vkf_caps *caps, uint32_t lanes, vkf_claim_trial trials[VKF_MAX_TRIALS],
+                              uint32_t n) {
+  for (uint32_t i = 0; i < caps->n_matrix_shapes && n < VKF_MAX_TRIALS; i++) {
+    const vkf_matrix_shape *s = &caps->matrix_shapes[i];
+    if (!vkf_kern_is_written_for_matrix(lanes, s) || stands_before(caps->matrix_shapes, i)) continue;
+    const uint32_t most = VKF_MAX(s->m * s->n, VKF_MAX(s->m, s->n) * s->k);
+    trials[n++] = (vkf_claim_trial){.lanes = lanes, .workgroup = lanes, .n_groups = 1, .n = most, .matrix = *s};
+  }
+  return n;
+}
+
 uint32_t vkf_engine_claim_trials(vkf_claim claim, const vkf_caps *caps, vkf_claim_trial trials[VKF_MAX_TRIALS]) {
   const vkf_claim_row *row = &rows[claim];
   uint32_t n = 0;
-  for (uint32_t lanes = 1; row->by_lanes && lanes <= 128; lanes *= 2)
-    if (vkf_kern_is_written_for(lanes) && vkf_kern_has_subgroup(caps, lanes))
-      trials[n++] = (vkf_claim_trial){.lanes = lanes, .workgroup = lanes, .n_groups = 1};
+  for (uint32_t lanes = 1; row->by_lanes && lanes <= 128; lanes *= 2) {
+    if (!vkf_kern_is_written_for(lanes) || !vkf_kern_has_subgroup(caps, lanes)) continue;
+    if (row->by_matrix)
+      n = matrix_trials(caps, lanes, trials, n);
+    else
+      trials[n++] = (vkf_claim_trial){.lanes = lanes, .workgroup = lanes, .n_groups = 1, .n = lanes};
+  }
   if (row->by_lanes || !row->module) return n;
-  trials[0] = (vkf_claim_trial){.workgroup = WORKGROUP, .n_groups = row->n_invocations / WORKGROUP};
+  trials[0] =
+      (vkf_claim_trial){.workgroup = WORKGROUP, .n_groups = row->n_invocations / WORKGROUP, .n = row->n_invocations};
   if (claim == VKF_CLAIM_SHARED) {
     const uint32_t most = VKF_MIN(caps->max_invocations, caps->max_workgroup_size[0]);
     trials[0] = (vkf_claim_trial){.n_groups = 1, .shared_words = caps->max_shared_bytes / 4};
     trials[0].workgroup = WORKGROUP;
     while (2 * trials[0].workgroup <= VKF_MIN(most, MAX_SHARED_WORKGROUP)) trials[0].workgroup *= 2;
+    trials[0].n = trials[0].workgroup;
   }
   return 1;
 }
@@ -177,8 +219,11 @@ bool vkf_engine_claim_text(vkf_claim claim, const vkf_caps *caps, char *text, si
   vkf_claim_trial trials[VKF_MAX_TRIALS];
   const uint32_t n = vkf_engine_claim_trials(claim, caps, trials);
   snprintf(text, size, "%s", rows[claim].name);
-  for (uint32_t i = 0; rows[claim].by_lanes && i < n; i++)
+  for (uint32_t i = 0; rows[claim].by_lanes && i < n; i++) {
+    const vkf_matrix_shape *s = &trials[i].matrix;
     snprintf(text + strlen(text), size - strlen(text), "%c%u", i ? ',' : ':', trials[i].lanes);
+    if (s->m) snprintf(text + strlen(text), size - strlen(text), "-%ux%ux%u", s->m, s->n, s->k);
+  }
   if (claim == VKF_CLAIM_SHARED) snprintf(text, size, "%s:%u", rows[claim].name, caps->max_shared_bytes);
   if (claim == VKF_CLAIM_TIMESTAMPS) snprintf(text, size, "%s:%g", rows[claim].name, caps->timestamp_ns);
   return !rows[claim].fact || *(const bool *)((const char *)caps + rows[claim].fact);
@@ -193,7 +238,9 @@ const char *vkf_engine_claim_untried(vkf_claim claim, const vkf_caps *caps, cons
   if (rows[claim].unused) return rows[claim].unused;
   if (!rows[claim].module) return NULL;
   if (!vkf_engine_claim_module(claim, modules)) return "the shader compiler of this build did not know it";
-  return vkf_engine_claim_trials(claim, caps, trials) ? NULL : "no kernel is written for subgroups of this size";
+  if (vkf_engine_claim_trials(claim, caps, trials)) return NULL;
+  return rows[claim].by_matrix ? "no kernel is written for matrices of these shapes in subgroups of this size"
+                               : "no kernel is written for subgroups of this size";
 }
 
 void vkf_engine_claim_refute(vkf_caps *caps, vkf_claim claim) {

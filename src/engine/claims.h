@@ -11,10 +11,12 @@
 
 /* A run of a claim's shader. */
 typedef struct vkf_claim_trial {
-  uint32_t lanes;        /* of the subgroups, which are then the workgroups too; 0: any */
-  uint32_t workgroup;    /* invocations */
-  uint32_t n_groups;     /* workgroups */
-  uint32_t shared_words; /* of shared memory */
+  uint32_t lanes;          /* of the subgroups, which are then the workgroups too; 0: any */
+  uint32_t workgroup;      /* invocations */
+  uint32_t n_groups;       /* workgroups */
+  uint32_t n;              /* times that words are given and found: one an invocation, or one an element of matrices */
+  uint32_t shared_words;   /* of shared memory */
+  vkf_matrix_shape matrix; /* of a cooperative product; 0: none */
 } vkf_claim_trial;
 
 typedef struct vkf_claim_row {
@@ -23,9 +25,10 @@ typedef struct vkf_claim_row {
   const char *unused;        /* why it is not tried at all; NULL: it is */
   size_t fact;               /* offset of the bool in vkf_caps that claims it; 0: it is claimed always */
   bool by_lanes;             /* a trial for every subgroup size that kernels are written for */
+  bool by_matrix;            /* and for every shape of cooperative matrices that they have there */
   uint32_t n_invocations;    /* 0: one workgroup */
-  uint32_t n_given, n_found; /* words of an invocation */
-  /* The words that invocation i is given, and those that it must write. */
+  uint32_t n_given, n_found; /* words of an invocation, or of an element */
+  /* The words that i < trial->n is given, and those that it must find. */
   void (*words)(const vkf_claim_trial *trial, uint32_t i, uint32_t *given, uint32_t *expected);
 } vkf_claim_row;
 

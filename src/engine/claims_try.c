@@ -15,9 +15,8 @@ typedef struct attempt {
   vkf_claim claim;
   const vkf_claim_row *row;
   vkf_claim_trial trial;
-  uint32_t constants[3], push[2];
+  uint32_t constants[5], push[2];
   vkf_gpu_pipeline_params params;
-  uint32_t n;                        /* invocations */
   uint64_t given_begin, found_begin; /* offsets in the buffers, bytes */
   uint64_t given_bytes, found_bytes;
 } attempt;
@@ -47,21 +46,22 @@ static void add(attempts *a, vkf_claim claim, const struct vkf_kern_spirv *modul
   const uint64_t align = VKF_MAX(caps->storage_offset_alignment, 16);
   attempt *it = &a->all[a->n++];
   *it = (attempt){.claim = claim, .row = vkf_engine_claim_row(claim), .trial = *trial};
-  it->n = trial->workgroup * trial->n_groups;
-  it->constants[0] = trial->workgroup; /* VKF_C_WORKGROUP, VKF_C_LANES, VKF_C_BM */
+  it->constants[0] = trial->workgroup; /* VKF_C_WORKGROUP, _LANES, _BM, _BN, _BK */
   it->constants[1] = VKF_MAX(trial->lanes, 1);
-  it->constants[2] = VKF_MAX(trial->shared_words, 1);
+  it->constants[2] = trial->matrix.m ? trial->matrix.m : VKF_MAX(trial->shared_words, 1);
+  it->constants[3] = VKF_MAX(trial->matrix.n, 1);
+  it->constants[4] = VKF_MAX(trial->matrix.k, 1);
   it->given_begin = VKF_ROUND_UP(a->given_bytes, align);
   it->found_begin = VKF_ROUND_UP(a->found_bytes, align);
-  it->given_bytes = (uint64_t)it->n * it->row->n_given * 4;
-  it->found_bytes = (uint64_t)it->n * it->row->n_found * 4;
+  it->given_bytes = (uint64_t)trial->n * it->row->n_given * 4;
+  it->found_bytes = (uint64_t)trial->n * it->row->n_found * 4;
   a->given_bytes = it->given_begin + it->given_bytes;
   a->found_bytes = it->found_begin + it->found_bytes;
   it->params = (vkf_gpu_pipeline_params){.name = module->name,
                                          .code = module->words,
                                          .code_bytes = module->n_words * 4,
                                          .constants = it->constants,
-                                         .n_constants = 3,
+                                         .n_constants = VKF_COUNT(it->constants),
                                          .n_bindings = 2,
                                          .push_bytes = sizeof it->push,
                                          .subgroup_size = trial->lanes};
@@ -106,7 +106,7 @@ static vkf_status write_given(attempts *a) {
   if (!given) return VKF_ERROR_MEMORY;
   for (uint32_t k = 0; k < a->n; k++) {
     const attempt *it = &a->all[k];
-    for (uint32_t i = 0; i < it->n; i++)
+    for (uint32_t i = 0; i < it->trial.n; i++)
       it->row->words(&it->trial, i, given + it->given_begin / 4 + (size_t)i * it->row->n_given, expected);
   }
   VKF_TRY(vkf_gpu_buffer_write(a->given, 0, given, a->given_bytes));
@@ -146,16 +146,18 @@ done:
 
 static void compare(const attempt *it, const uint32_t *found, vkf_claim_result *result) {
   uint32_t given[MAX_WORDS], expected[MAX_WORDS];
-  char text[sizeof result->text], lanes[40] = "";
+  const vkf_matrix_shape *shape = &it->trial.matrix;
+  char text[sizeof result->text], lanes[40] = "", matrix[48] = "";
   if (result->state == VKF_CHECK_FAILED) return;
   *result = (vkf_claim_result){.state = VKF_CHECK_PASSED};
   if (it->trial.lanes) snprintf(lanes, sizeof lanes, " in subgroups of %u", it->trial.lanes);
-  for (uint32_t i = 0; i < it->n && result->state != VKF_CHECK_FAILED; i++) {
+  if (shape->m) snprintf(matrix, sizeof matrix, " of %ux%ux%u", shape->m, shape->n, shape->k);
+  for (uint32_t i = 0; i < it->trial.n && result->state != VKF_CHECK_FAILED; i++) {
     it->row->words(&it->trial, i, given, expected);
     for (uint32_t k = 0; k < it->row->n_found; k++, found++) {
       if (*found == expected[k]) continue;
-      snprintf(text, sizeof text, "word %u of invocation %u%s: expected %08x, found %08x", k, i, lanes, expected[k],
-               *found);
+      snprintf(text, sizeof text, "word %u of %s %u%s%s: expected %08x, found %08x", k,
+               shape->m ? "element" : "invocation", i, matrix, lanes, expected[k], *found);
       refute(result, text);
       break;
     }

@@ -28,6 +28,7 @@ typedef enum vkf_claim {
   VKF_CLAIM_FLOAT16,
   VKF_CLAIM_STORAGE16,
   VKF_CLAIM_STORAGE8,
+  VKF_CLAIM_MATRIX, /* cooperative ones */
   VKF_CLAIM_INTEGER_DOT,
   VKF_CLAIM_TIMESTAMPS,
   VKF_CLAIM_EXACT,        /* arithmetic of the reproducible mode */

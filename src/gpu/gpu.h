@@ -232,6 +232,7 @@ typedef struct vkf_gpu_faults {
   uint64_t lose_submit;     /* the submit with this number from now loses the device; 0: none */
   uint32_t skip_barrier;    /* the barrier recorded as this number from now is left out; 0: none;
                              * VKF_GPU_SKIP_HOST_BARRIER: submits end without the barrier to the host */
+  const char *fail_pipeline; /* pipelines of this name cannot be made; NULL: none */
 } vkf_gpu_faults;
 void vkf_gpu_inject(vkf_gpu_device *device, const vkf_gpu_faults *faults);
 

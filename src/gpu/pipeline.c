@@ -232,6 +232,8 @@ static bool is_wanted(const vkf_gpu_device *device, const jobs *all, const vkf_g
 
 /* What a job has made goes to the device, or its failure is recorded. */
 static vkf_status end_job(vkf_gpu_device *device, job *j) {
+  const char *failing = device->faults.fail_pipeline;
+  if (failing && !strcmp(failing, j->params->name)) j->result = VK_ERROR_UNKNOWN;
   vkf_status st = vkf_gpu_device_result(device, j->result, j->what);
   if (st != VKF_OK) return vkf_env_prefix(device->env, st, "pipeline %s: ", j->params->name);
   device->n_pipelines++;

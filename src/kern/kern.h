@@ -103,6 +103,8 @@ bool vkf_kern_tile(const vkf_variant *base, const char *tile, vkf_variant *out, 
 
 /* There are kernels for subgroups of so many lanes. */
 bool vkf_kern_is_written_for(uint32_t lanes);
+/* With cooperative matrices of this shape. */
+bool vkf_kern_is_written_for_matrix(uint32_t lanes, const vkf_matrix_shape *shape);
 /* Such a kernel gets them on the device. */
 bool vkf_kern_has_subgroup(const vkf_caps *caps, uint32_t lanes);
 

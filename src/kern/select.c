@@ -31,17 +31,18 @@ bool vkf_kern_has_subgroup(const vkf_caps *caps, uint32_t lanes) {
 
 static const struct need {
   uint32_t bit;
-  vkf_claim claim; /* that is behind it; VKF_CLAIM_COUNT: none */
+  uint32_t claims; /* 1 << vkf_claim: those behind it */
   const char *name;
 } all_needs[] = {
-    {VKF_NEED_SHUFFLE, VKF_CLAIM_SHUFFLE, "subgroup shuffle"},
-    {VKF_NEED_BROADCAST, VKF_CLAIM_BALLOT, "subgroup broadcast"},
-    {VKF_NEED_ARITHMETIC, VKF_CLAIM_ARITHMETIC, "subgroup arithmetic"},
-    {VKF_NEED_ADDRESS, VKF_CLAIM_ADDRESS, "buffer addresses"},
-    {VKF_NEED_UNIFORM, VKF_CLAIM_COUNT, "scalar loads at uniform addresses"},
-    {VKF_NEED_INT64, VKF_CLAIM_COUNT, "64-bit integers"},
-    {VKF_NEED_MATRIX, VKF_CLAIM_FLOAT16, "cooperative matrices of f16 that this build can use"},
-    {VKF_NEED_TEXEL, VKF_CLAIM_COUNT, "texel buffers"},
+    {VKF_NEED_SHUFFLE, 1u << VKF_CLAIM_SHUFFLE, "subgroup shuffle"},
+    {VKF_NEED_BROADCAST, 1u << VKF_CLAIM_BALLOT, "subgroup broadcast"},
+    {VKF_NEED_ARITHMETIC, 1u << VKF_CLAIM_ARITHMETIC, "subgroup arithmetic"},
+    {VKF_NEED_ADDRESS, 1u << VKF_CLAIM_ADDRESS, "buffer addresses"},
+    {VKF_NEED_UNIFORM, 0, "scalar loads at uniform addresses"},
+    {VKF_NEED_INT64, 0, "64-bit integers"},
+    {VKF_NEED_MATRIX, 1u << VKF_CLAIM_MATRIX | 1u << VKF_CLAIM_FLOAT16,
+     "cooperative matrices of f16 that this build can use"},
+    {VKF_NEED_TEXEL, 0, "texel buffers"},
 };
 
 static bool has_need(uint32_t bit, const vkf_caps *caps) {
@@ -72,8 +73,8 @@ static const struct need *missing_need(uint32_t needs, const vkf_caps *caps) {
 }
 
 /* Ends a reason where the device claims what it does not have. */
-static const char *in_truth(const vkf_caps *caps, vkf_claim claim) {
-  return caps->refuted >> claim & 1 ? " that passes its check (vkformer devices -v)" : "";
+static const char *in_truth(const vkf_caps *caps, uint32_t claims) {
+  return caps->refuted & claims ? " that passes its check (vkformer devices -v)" : "";
 }
 
 #define REFUSE(...)                   \
@@ -86,17 +87,17 @@ static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const 
                               size_t size) {
   const struct need *missing = missing_need(v->needs, caps);
   uint32_t grid[3], shared = vkf_kern_shared_bytes(v, p);
-  if (missing) REFUSE("the device has no %s%s", missing->name, in_truth(caps, missing->claim));
+  if (missing) REFUSE("the device has no %s%s", missing->name, in_truth(caps, missing->claims));
   if (v->subgroup && !vkf_kern_has_subgroup(caps, v->subgroup))
     REFUSE("written for subgroups of %u, the device has %u to %u%s%s", v->subgroup, caps->subgroup_min,
            caps->subgroup_max, caps->subgroup_size_control ? "" : " and its own choice",
-           in_truth(caps, VKF_CLAIM_SUBGROUP_SIZE));
+           in_truth(caps, 1u << VKF_CLAIM_SUBGROUP_SIZE));
   if (v->workgroup > caps->max_invocations || v->workgroup > caps->max_workgroup_size[0])
     REFUSE("a workgroup has %u invocations, the device allows %u", v->workgroup,
            VKF_MIN(caps->max_invocations, caps->max_workgroup_size[0]));
   if (shared > caps->max_shared_bytes)
     REFUSE("takes %u bytes of shared memory, the device has %u%s", shared, caps->max_shared_bytes,
-           in_truth(caps, VKF_CLAIM_SHARED));
+           in_truth(caps, 1u << VKF_CLAIM_SHARED));
   if (storage_bindings(v, p) > caps->max_storage_bindings)
     REFUSE("binds %u storage buffers, the device allows %u", storage_bindings(v, p), caps->max_storage_bindings);
   vkf_kern_grid(v, p, grid);
@@ -185,7 +186,7 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
   if (p->packing.format != VKF_FORMAT_F32 && !(v->formats >> p->packing.format & 1))
     REFUSE("does not read numbers stored as %s", vkf_format_get(p->packing.format)->name);
   if (p->packing.format == VKF_FORMAT_F16 && caps->refuted >> VKF_CLAIM_HALF & 1)
-    REFUSE("the device has no unpacking of 16-bit numbers%s", in_truth(caps, VKF_CLAIM_HALF));
+    REFUSE("the device has no unpacking of 16-bit numbers%s", in_truth(caps, 1u << VKF_CLAIM_HALF));
   reason = fit_device(v, p, caps, why, size);
   if (!reason && v->op == VKF_OP_MATMUL) reason = fit_matmul(v, p, caps, why, size);
   if (!reason && v->matrix.m) reason = fit_matrices(v, p, caps, why, size);

@@ -263,6 +263,14 @@ bool vkf_kern_is_written_for(uint32_t lanes) {
   return false;
 }
 
+bool vkf_kern_is_written_for_matrix(uint32_t lanes, const vkf_matrix_shape *s) {
+  for (size_t i = 0; i < VKF_COUNT(table); i++) {
+    const vkf_matrix_shape *own = &table[i].matrix;
+    if (table[i].subgroup == lanes && own->m == s->m && own->n == s->n && own->k == s->k) return true;
+  }
+  return false;
+}
+
 const struct vkf_kern_spirv *vkf_kern_spirv_find(const struct vkf_kern_spirv *modules, const char *name) {
   while (modules->name && strcmp(modules->name, name)) modules++;
   return modules->name ? modules : NULL;

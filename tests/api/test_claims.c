@@ -12,15 +12,19 @@ enum { MAX_MODULES = 1024, MAX_WORDS = 4096 };
 
 #define ALL_CLAIMS ((1u << VKF_CLAIM_COUNT) - 1)
 
+static bool can_be_tried(const vkf_device *device, vkf_claim claim) {
+  char text[64];
+  const vkf_caps *caps = vkf_gpu_device_caps(device->gpu);
+  return vkf_engine_claim_text(claim, caps, text, sizeof text) &&
+         !vkf_engine_claim_untried(claim, caps, vkf_kern_spirv_table);
+}
+
 static void everything_holds(void **state) {
   driver *d = *state;
-  const vkf_caps *caps = vkf_gpu_device_caps(d->device->gpu);
   vkf_claim_result results[VKF_CLAIM_COUNT] = {{0}};
-  char text[64];
   driver_ok(d, vkf_engine_claims_try(d->device->gpu, vkf_kern_spirv_table, ALL_CLAIMS, results));
   for (vkf_claim c = 0; c < VKF_CLAIM_COUNT; c++) {
-    const bool tried = vkf_engine_claim_text(c, caps, text, sizeof text) && c != VKF_CLAIM_REPRODUCIBLE &&
-                       !vkf_engine_claim_untried(c, caps, vkf_kern_spirv_table);
+    const bool tried = c != VKF_CLAIM_REPRODUCIBLE && can_be_tried(d->device, c);
     if (results[c].state != (tried ? VKF_CHECK_PASSED : VKF_CHECK_ABSENT))
       fail_msg("%s: state %d, %s", vkf_engine_claim_row(c)->name, results[c].state, results[c].text);
   }
@@ -59,7 +63,9 @@ enum {
   SHUFFLE = 345,
   SHUFFLE_XOR = 346,
   GROUP_ADD = 350,
-  GROUP_MAX = 358
+  GROUP_MAX = 358,
+  MATRIX_LOAD = 4457,
+  MATRIX_STORE = 4458
 };
 /* Of GLSL.std.450. */
 enum { SQRT = 31, INVERSE_SQRT = 32, UNPACK_UNORM = 61, UNPACK_HALF = 62 };
@@ -69,16 +75,19 @@ typedef struct lie {
   const char *module;
   uint32_t op, becomes;      /* instructions */
   uint32_t ext, ext_becomes; /* where op is EXT_INST: its number */
+  uint32_t one_for_all;      /* this word of all such instructions becomes that of the first; 0: none does */
 } lie;
 
 /* The module with the other instructions; returns how many. */
 static uint32_t plant(const lie *l, uint32_t *words, size_t n) {
-  uint32_t planted = 0;
+  uint32_t planted = 0, of_first = 0;
   for (size_t at = 5; at < n; at += words[at] >> 16) {
     const uint32_t length = words[at] >> 16;
     if ((words[at] & 0xffff) != l->op || (l->op == EXT_INST && words[at + 4] != l->ext)) continue;
-    planted++;
-    if (l->op == EXT_INST)
+    if (!planted++) of_first = words[at + l->one_for_all];
+    if (l->one_for_all)
+      words[at + l->one_for_all] = of_first;
+    else if (l->op == EXT_INST)
       words[at + 4] = l->ext_becomes;
     else if (l->becomes == NOP)
       for (uint32_t i = 0; i < length; i++) words[at + i] = 1u << 16 | NOP;
@@ -95,6 +104,11 @@ static void tell(const lie *l) {
   vkf_claim_result results[VKF_CLAIM_COUNT] = {{0}};
   driver d = {NULL, NULL, 0};
   driver_ok(&d, driver_try(&d, false, driver_print)); /* the layer would see the lie */
+  if (l->claim == VKF_CLAIM_MATRIX && !can_be_tried(d.device, l->claim)) {
+    print_message("  no cooperative matrices here\n");
+    driver_close(&d);
+    return;
+  }
   assert_in_range(vkf_kern_spirv_count, 1, MAX_MODULES - 1);
   memcpy(modules, vkf_kern_spirv_table, (vkf_kern_spirv_count + 1) * sizeof *modules);
   struct vkf_kern_spirv *m = modules;
@@ -110,13 +124,16 @@ static void tell(const lie *l) {
 
 static void drivers_that_compile_something_else(void **state) {
   static const lie lies[] = {
-      {VKF_CLAIM_SHUFFLE, "probe_shuffle", SHUFFLE, SHUFFLE_XOR, 0, 0},
-      {VKF_CLAIM_BALLOT, "probe_ballot", BROADCAST, SHUFFLE_XOR, 0, 0},
-      {VKF_CLAIM_ARITHMETIC, "probe_arithmetic", GROUP_ADD, GROUP_MAX, 0, 0},
-      {VKF_CLAIM_SHARED, "probe_shared", BARRIER, NOP, 0, 0},
-      {VKF_CLAIM_HALF, "probe_half", EXT_INST, EXT_INST, UNPACK_HALF, UNPACK_UNORM},
-      {VKF_CLAIM_EXACT, "probe_exact", FDIV, FMUL, 0, 0},
-      {VKF_CLAIM_EXACT, "probe_exact", EXT_INST, EXT_INST, SQRT, INVERSE_SQRT},
+      {VKF_CLAIM_SHUFFLE, "probe_shuffle", SHUFFLE, SHUFFLE_XOR, 0, 0, 0},
+      {VKF_CLAIM_BALLOT, "probe_ballot", BROADCAST, SHUFFLE_XOR, 0, 0, 0},
+      {VKF_CLAIM_ARITHMETIC, "probe_arithmetic", GROUP_ADD, GROUP_MAX, 0, 0, 0},
+      {VKF_CLAIM_SHARED, "probe_shared", BARRIER, NOP, 0, 0, 0},
+      {VKF_CLAIM_HALF, "probe_half", EXT_INST, EXT_INST, UNPACK_HALF, UNPACK_UNORM, 0},
+      {VKF_CLAIM_EXACT, "probe_exact", FDIV, FMUL, 0, 0, 0},
+      {VKF_CLAIM_EXACT, "probe_exact", EXT_INST, EXT_INST, SQRT, INVERSE_SQRT, 0},
+      {VKF_CLAIM_MATRIX, "probe_matrix", MATRIX_LOAD, MATRIX_LOAD, 0, 0, 4},   /* by rows or columns is ignored */
+      {VKF_CLAIM_MATRIX, "probe_matrix", MATRIX_LOAD, MATRIX_LOAD, 0, 0, 5},   /* the stride is */
+      {VKF_CLAIM_MATRIX, "probe_matrix", MATRIX_STORE, MATRIX_STORE, 0, 0, 3}, /* by rows or columns is */
   };
   (void)state;
   for (size_t i = 0; i < VKF_COUNT(lies); i++) tell(&lies[i]);
@@ -154,6 +171,24 @@ static void facts_that_say_too_much(void **state) {
   claim_more(VKF_CLAIM_SUBGROUP_SIZE, "word 0 of invocation 0 in subgroups of ", twice_the_lanes);
   claim_more(VKF_CLAIM_TIMESTAMPS, "ms between the ends of two submits", a_slow_clock);
   claim_more(VKF_CLAIM_TIMESTAMPS, "ms between the ends of two submits", a_fast_clock);
+}
+
+/* A pipeline that the driver does not make costs its claim, and nothing else. */
+static void shaders_that_do_not_compile(void **state) {
+  (void)state;
+  for (vkf_claim claim = 0; claim < VKF_CLAIM_COUNT; claim++) {
+    const char *module = vkf_engine_claim_row(claim)->module;
+    vkf_claim_result results[VKF_CLAIM_COUNT] = {{0}};
+    driver d = {NULL, NULL, 0};
+    driver_ok(&d, driver_try(&d, false, driver_print));
+    if (module && can_be_tried(d.device, claim)) {
+      vkf_gpu_inject(d.device->gpu, &(vkf_gpu_faults){.fail_pipeline = module});
+      driver_ok(&d, vkf_engine_claims_try(d.device->gpu, vkf_kern_spirv_table, ALL_CLAIMS, results));
+      expect_refuted(results, claim, module);
+      if (!strstr(results[claim].text, "vkCreateComputePipelines returned")) fail_msg("%s", results[claim].text);
+    }
+    driver_close(&d);
+  }
 }
 
 /* And shows nothing. */
@@ -208,4 +243,5 @@ static void a_kept_failure_counts(void **state) {
 
 DRIVER_MAIN(DRIVER_TEST(everything_holds), DRIVER_TEST(the_others_are_left_alone),
             cmocka_unit_test(drivers_that_compile_something_else), cmocka_unit_test(facts_that_say_too_much),
-            cmocka_unit_test(a_lost_device_refutes_nothing), cmocka_unit_test(a_kept_failure_counts))
+            cmocka_unit_test(shaders_that_do_not_compile), cmocka_unit_test(a_lost_device_refutes_nothing),
+            cmocka_unit_test(a_kept_failure_counts))

@@ -26,6 +26,9 @@ static vkf_caps a_gpu(void) {
                     .subgroup_shuffle = true,
                     .subgroup_arithmetic = true,
                     .float16 = true,
+                    .coopmat = true,
+                    .n_matrix_shapes = 4,
+                    .matrix_shapes = {{16, 16, 16}, {8, 8, 8}, {16, 8, 16}, {16, 16, 16}},
                     .storage16 = true,
                     .storage8 = true,
                     .buffer_address = true,
@@ -43,6 +46,8 @@ static void a_check_is_named_by_what_it_depends_on(void **state) {
   assert_string_equal(text, "shared:49152");
   assert_true(vkf_engine_claim_text(VKF_CLAIM_TIMESTAMPS, &caps, text, sizeof text));
   assert_string_equal(text, "timestamps:0.5");
+  assert_true(vkf_engine_claim_text(VKF_CLAIM_MATRIX, &caps, text, sizeof text));
+  assert_string_equal(text, "coopmat:8-8x8x8,32-16x16x16");
   caps.subgroup_shuffle = caps.timestamps = false;
   assert_false(vkf_engine_claim_text(VKF_CLAIM_SHUFFLE, &caps, text, sizeof text));
   assert_false(vkf_engine_claim_text(VKF_CLAIM_TIMESTAMPS, &caps, text, sizeof text));
@@ -55,6 +60,11 @@ static void what_is_not_tried_says_why(void **state) {
   assert_null(vkf_engine_claim_untried(VKF_CLAIM_SHUFFLE, &caps, vkf_kern_spirv_table));
   assert_non_null(strstr(vkf_engine_claim_untried(VKF_CLAIM_INTEGER_DOT, &caps, &none), "no kernel"));
   assert_non_null(strstr(vkf_engine_claim_untried(VKF_CLAIM_SHUFFLE, &caps, &none), "compiler"));
+#ifdef VKF_HAS_COOPMAT
+  assert_null(vkf_engine_claim_untried(VKF_CLAIM_MATRIX, &caps, vkf_kern_spirv_table));
+  caps.n_matrix_shapes = 0;
+  assert_non_null(strstr(vkf_engine_claim_untried(VKF_CLAIM_MATRIX, &caps, vkf_kern_spirv_table), "these shapes"));
+#endif
   caps.subgroup_size = caps.subgroup_min = caps.subgroup_max = 128;
   assert_non_null(strstr(vkf_engine_claim_untried(VKF_CLAIM_SHUFFLE, &caps, vkf_kern_spirv_table), "subgroups"));
 }
@@ -73,6 +83,36 @@ static void trials_follow_the_facts(void **state) {
   assert_int_equal(vkf_engine_claim_trials(VKF_CLAIM_BALLOT, &caps, trials), 3);
   assert_int_equal(trials[2].lanes, 32);
   assert_int_equal(trials[2].workgroup, 32);
+}
+
+/* The words of a matrix product are those of the sum that they stand for, whatever its shape. */
+static void matrix_words_are_a_product(void **state) {
+  (void)state;
+  vkf_claim_trial trials[VKF_MAX_TRIALS];
+  uint32_t given[256], expected[2], none[2];
+  float sum;
+  vkf_caps caps = a_gpu();
+  const vkf_claim_row *row = vkf_engine_claim_row(VKF_CLAIM_MATRIX);
+  assert_int_equal(vkf_engine_claim_trials(VKF_CLAIM_MATRIX, &caps, trials), 2);
+  assert_int_equal(trials[0].n, 64);
+  for (int t = 0; t < 3; t++) {
+    vkf_claim_trial trial = trials[VKF_MIN(t, 1)];
+    if (t == 2) trial.matrix = (vkf_matrix_shape){4, 8, 32}; /* 128 numbers, 256 numbers, 32 sums */
+    const uint32_t m = trial.matrix.m, n = trial.matrix.n, depth = trial.matrix.k;
+    for (uint32_t i = 0; i < VKF_COUNT(given); i++) row->words(&trial, i, &given[i], none);
+    for (uint32_t i = 0; i < m; i++) {
+      for (uint32_t j = 0; j < n; j++) {
+        int all = (int)(given[i * n + j] >> 6 & 63) - 31;
+        for (uint32_t k = 0; k < depth; k++)
+          all += ((int)(given[i * depth + k] & 7) - 3) * ((int)(given[k * n + j] >> 3 & 7) - 3);
+        row->words(&trial, i * n + j, none, expected);
+        memcpy(&sum, &expected[0], sizeof sum);
+        assert_true(sum == (float)all && expected[1] == expected[0]);
+      }
+    }
+    row->words(&trial, m * n, none, expected);
+    assert_true(expected[0] == 0 && expected[1] == 0);
+  }
 }
 
 /* ---- after a failure --------------------------------------------------------------------------------------------- */
@@ -99,11 +139,19 @@ static void what_failed_fits_no_more(void **state) {
   (void)state;
   const vkf_problem norm = {.op = VKF_OP_NORM, .m = 8, .n = 64, .k = 64, .order = VKF_ORDER_FAST};
   const vkf_problem attention = {.op = VKF_OP_ATTENTION, .m = 8, .n = 8, .k = 16, .v = 16, .heads = 2, .batch = 1};
+  const vkf_problem matmul = {.op = VKF_OP_MATMUL,
+                              .m = 64,
+                              .n = 64,
+                              .k = 64,
+                              .order = VKF_ORDER_FAST,
+                              .packing = {.format = VKF_FORMAT_F16, .columns = 1, .k_align = 1}};
   expect_gone(VKF_CLAIM_SHUFFLE, &norm, VKF_NEED_SHUFFLE, "no subgroup shuffle");
   expect_gone(VKF_CLAIM_ARITHMETIC, &norm, VKF_NEED_ARITHMETIC, "no subgroup arithmetic");
   expect_gone(VKF_CLAIM_SHARED, &norm, VKF_NEED_SHARED, "shared memory, the device has 0");
   expect_gone(VKF_CLAIM_SUBGROUP_SIZE, &norm, 0, "written for subgroups of");
   expect_gone(VKF_CLAIM_SHUFFLE, &attention, VKF_NEED_SHUFFLE, "no subgroup shuffle");
+  expect_gone(VKF_CLAIM_MATRIX, &matmul, VKF_NEED_MATRIX, "no cooperative matrices");
+  expect_gone(VKF_CLAIM_FLOAT16, &matmul, VKF_NEED_MATRIX, "no cooperative matrices");
 }
 
 static void halves_that_are_read_wrong_are_not_read(void **state) {
@@ -127,7 +175,8 @@ static void facts_go_with_their_claim(void **state) {
   for (vkf_claim c = 0; c < VKF_CLAIM_COUNT; c++) vkf_engine_claim_refute(&caps, c);
   assert_int_equal(caps.refuted, (1u << VKF_CLAIM_COUNT) - 1);
   assert_false(caps.subgroup_shuffle || caps.subgroup_ballot || caps.subgroup_arithmetic);
-  assert_false(caps.float16 || caps.storage16 || caps.storage8 || caps.buffer_address || caps.timestamps);
+  assert_false(caps.float16 || caps.coopmat || caps.storage16 || caps.storage8 || caps.buffer_address ||
+               caps.timestamps);
   assert_true(caps.timestamp_ns == 0 && caps.max_shared_bytes == 0 && caps.subgroup_max == 0);
   assert_false(caps.subgroup_size_control);
 }
@@ -137,6 +186,7 @@ int main(void) {
       cmocka_unit_test(a_check_is_named_by_what_it_depends_on),
       cmocka_unit_test(what_is_not_tried_says_why),
       cmocka_unit_test(trials_follow_the_facts),
+      cmocka_unit_test(matrix_words_are_a_product),
       cmocka_unit_test(what_failed_fits_no_more),
       cmocka_unit_test(halves_that_are_read_wrong_are_not_read),
       cmocka_unit_test(facts_go_with_their_claim),
