@@ -40,9 +40,11 @@ typedef enum vkf_order_class { VKF_ORDER_ASCENDING, VKF_ORDER_FAST, VKF_ORDER_CO
  */
 typedef struct vkf_problem {
   vkf_op op;
-  uint32_t m, n, k;           /* matmul; rows m of width n elsewhere; attention: m queries, n keys, k key width */
-  uint32_t v;                 /* attention: value width; top_k: k */
-  uint32_t batch, heads;      /* attention, append, relative_bias: sequences and heads */
+  uint32_t m, n, k;      /* matmul; rows m of width n elsewhere; attention: m queries, n keys, k key width */
+  uint32_t v;            /* attention: value width; top_k: k */
+  uint32_t batch, heads; /* attention, append, relative_bias: sequences and heads */
+  uint32_t kv_heads;     /* attention: heads of the keys and values; 0: as many */
+  uint32_t split; /* keys (attention) or k (matmul) of one partial result, vkf_kern_split() at capacity; 0: all */
   vkf_weight_packing packing; /* of the weight operand; attention, append: its format is that of keys and values */
   vkf_order_class order;      /* what the run asks for */
   bool exact;                 /* the reproducible mode */
@@ -55,8 +57,10 @@ typedef struct vkf_tuned vkf_tuned;
 /* A row of the one table. Zero means "does not apply". */
 typedef struct vkf_variant {
   vkf_op op;
-  const char *family; /* "naive", "shared", "lane", "direct", "row", "subgroup", ... */
-  const char *module; /* SPIR-V module of the manifest */
+  const char *family;  /* "naive", "shared", "lane", "direct", "row", "subgroup", ... */
+  const char *module;  /* SPIR-V module of the manifest */
+  const char *combine; /* that of a second dispatch, which reads what the first one left in the node's scratch memory;
+                          NULL: there is one dispatch */
   struct {
     uint32_t bm, bn, bk, tm, tn, vec;
   } tile;                  /* with cooperative matrices tm and tn are a subgroup's */
@@ -93,8 +97,12 @@ const vkf_variant *vkf_kern_find(const char *name);
 /* Writes the name, computed from the row's fields, and returns it. */
 const char *vkf_kern_name(const vkf_variant *variant, char *buffer, size_t size);
 
-/* Writes the name of the SPIR-V module that reads the problem's format, and returns it. */
-const char *vkf_kern_module(const vkf_variant *variant, const vkf_problem *problem, char *buffer, size_t size);
+/* Dispatches that it takes one after the other: 1, or 2 where the second combines partial results. */
+#define VKF_MAX_STAGES 2
+uint32_t vkf_kern_stages(const vkf_variant *variant);
+/* Writes the name of a stage's SPIR-V module that reads the problem's format, and returns it. */
+const char *vkf_kern_module(const vkf_variant *variant, uint32_t stage, const vkf_problem *problem, char *buffer,
+                            size_t size);
 /* Whether the kernel takes its tile as specialization constants. */
 bool vkf_kern_tiles(const vkf_variant *variant);
 /* `base` with another tile: "bm=96,tm=8" changes those two. false: the kernel cannot have it, for the reason in `why`.
@@ -162,8 +170,13 @@ vkf_order_class vkf_kern_order(const vkf_caps *caps, bool batch_invariant);
 uint32_t vkf_kern_constants(const vkf_variant *variant, const vkf_problem *problem,
                             uint32_t constants[VKF_MAX_CONSTANTS]);
 uint32_t vkf_kern_shared_bytes(const vkf_variant *variant, const vkf_problem *problem);
-/* Workgroups for the actual problem; an empty problem gives {0,0,0}. */
-void vkf_kern_grid(const vkf_variant *variant, const vkf_problem *actual, uint32_t grid[3]);
+/* How much of the keys (attention) or of k (matmul) one partial result should cover on this device; 0: the variant has
+ * none. */
+uint32_t vkf_kern_split(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps);
+/* What its stages hand on to each other; 0: nothing. */
+uint64_t vkf_kern_scratch_bytes(const vkf_variant *variant, const vkf_problem *problem);
+/* Workgroups of a stage for the actual problem; an empty problem gives {0,0,0}. */
+void vkf_kern_grid(const vkf_variant *variant, uint32_t stage, const vkf_problem *actual, uint32_t grid[3]);
 /* How this variant rounds on this device (bounds). */
 void vkf_kern_rounding(const vkf_variant *variant, const vkf_problem *problem, vkf_rounding *out);
 

@@ -54,7 +54,19 @@ uint32_t vkf_kern_shared_bytes(const vkf_variant *v, const vkf_problem *problem)
   return v->workgroup * (v->op == VKF_OP_NORM ? 4 : 8);
 }
 
-void vkf_kern_grid(const vkf_variant *v, const vkf_problem *p, uint32_t grid[3]) {
+uint32_t vkf_kern_split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  (void)p;
+  (void)caps;
+  return v->combine ? 1 : 0;
+}
+
+uint64_t vkf_kern_scratch_bytes(const vkf_variant *v, const vkf_problem *p) {
+  (void)p;
+  return v->combine ? 1 : 0;
+}
+
+void vkf_kern_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t grid[3]) {
+  (void)stage;
   uint32_t g[3] = {p->m, 1, 1};
   switch (v->op) {
     case VKF_OP_MATMUL:

@@ -86,6 +86,10 @@ static const char *in_truth(const vkf_caps *caps, uint32_t claims) {
 static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                               size_t size) {
   const struct need *missing = missing_need(v->needs, caps);
+  vkf_problem own = *p;
+  own.split = vkf_kern_split(v, p, caps);
+  const uint64_t scratch = vkf_kern_scratch_bytes(v, &own);
+  const uint64_t most = VKF_MIN(caps->max_storage_range_bytes, caps->max_allocation_bytes);
   uint32_t grid[3], shared = vkf_kern_shared_bytes(v, p);
   if (missing) REFUSE("the device has no %s%s", missing->name, in_truth(caps, missing->claims));
   if (v->subgroup && !vkf_kern_has_subgroup(caps, v->subgroup))
@@ -100,10 +104,15 @@ static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const 
            in_truth(caps, 1u << VKF_CLAIM_SHARED));
   if (storage_bindings(v, p) > caps->max_storage_bindings)
     REFUSE("binds %u storage buffers, the device allows %u", storage_bindings(v, p), caps->max_storage_bindings);
-  vkf_kern_grid(v, p, grid);
-  for (int i = 0; i < 3; i++)
-    if (grid[i] > caps->max_workgroup_count[i])
-      REFUSE("takes %u workgroups in dimension %d, the device allows %u", grid[i], i, caps->max_workgroup_count[i]);
+  if (scratch > most)
+    REFUSE("takes %llu bytes of scratch memory, the device allows %llu", (unsigned long long)scratch,
+           (unsigned long long)most);
+  for (uint32_t stage = 0; stage < vkf_kern_stages(v); stage++) {
+    vkf_kern_grid(v, stage, &own, grid);
+    for (int i = 0; i < 3; i++)
+      if (grid[i] > caps->max_workgroup_count[i])
+        REFUSE("takes %u workgroups in dimension %d, the device allows %u", grid[i], i, caps->max_workgroup_count[i]);
+  }
   return NULL;
 }
 

@@ -243,10 +243,14 @@ const char *vkf_kern_name(const vkf_variant *v, char *buffer, size_t size) {
   return buffer;
 }
 
-const char *vkf_kern_module(const vkf_variant *v, const vkf_problem *p, char *buffer, size_t size) {
-  const bool own = p->packing.format != VKF_FORMAT_F32;
-  snprintf(buffer, size, "%s%s%s%s", v->module, own ? "_" : "", own ? vkf_format_get(p->packing.format)->name : "",
-           p->exact ? "_exact" : "");
+uint32_t vkf_kern_stages(const vkf_variant *v) {
+  return v->combine ? 2 : 1;
+}
+
+const char *vkf_kern_module(const vkf_variant *v, uint32_t stage, const vkf_problem *p, char *buffer, size_t size) {
+  const bool own = !stage && p->packing.format != VKF_FORMAT_F32; /* partial results are float32 */
+  snprintf(buffer, size, "%s%s%s%s", stage ? v->combine : v->module, own ? "_" : "",
+           own ? vkf_format_get(p->packing.format)->name : "", p->exact ? "_exact" : "");
   return buffer;
 }
 

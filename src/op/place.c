@@ -2,15 +2,17 @@
  *
  * Greedy by size, first fit: the largest slot first, each at the lowest aligned offset that is free during its whole
  * life (Pisarchyk and Lee, Efficient memory management for deep neural net inference, 2020). Reads nothing of a slot
- * but its life and what the backend says of it. Invariant: two slots with overlapping lives never share a byte,
- * but for one that takes over the bytes of another.
+ * but its life and what the backend says of it. A node's scratch memory lives while the node runs, so it takes bytes
+ * that no slot of that node has. Invariant: two slots with overlapping lives never share a byte, but for one that takes
+ * over the bytes of another.
  */
 #include "op/plan.h"
 
 #include <stdlib.h>
 
 typedef struct life {
-  uint32_t slot, first, last; /* nodes, both included */
+  uint32_t slot;        /* n_slots + node: that node's scratch */
+  uint32_t first, last; /* nodes, both included */
   uint64_t bytes, offset;
 } life;
 
@@ -74,12 +76,13 @@ static bool place_one(life *l, uint64_t alignment, life *placed, uint32_t n, con
 }
 
 vkf_status vkf_plan_place(vkf_env *env, const vkf_plan *plan, bool keep_all, vkf_placement *placements,
-                          uint64_t *pool_bytes) {
+                          vkf_placement *scratch, uint64_t *pool_bytes) {
   vkf_status st = VKF_OK;
   uint32_t n = 0;
   *pool_bytes = 0;
-  life *lives = vkf_env_alloc(env, plan->n_slots, sizeof(*lives));
-  const life **busy = vkf_env_alloc(env, plan->n_slots, sizeof(*busy));
+  const uint32_t n_scratch = scratch ? plan->n_nodes : 0;
+  life *lives = vkf_env_alloc(env, (size_t)plan->n_slots + n_scratch, sizeof(*lives));
+  const life **busy = vkf_env_alloc(env, (size_t)plan->n_slots + n_scratch, sizeof(*busy));
   if (!lives || !busy) {
     st = VKF_ERROR_MEMORY;
     goto done;
@@ -91,12 +94,18 @@ vkf_status vkf_plan_place(vkf_env *env, const vkf_plan *plan, bool keep_all, vkf
     lives[n] = lives[s];
     lives[n++].bytes = placements[s].bytes;
   }
+  for (uint32_t i = 0; i < n_scratch; i++) {
+    scratch[i].offset = 0;
+    if (scratch[i].bytes) lives[n++] = (life){plan->n_slots + i, i, i, scratch[i].bytes, 0};
+  }
   qsort(lives, n, sizeof(*lives), larger_first);
   for (uint32_t i = 0; i < n; i++) {
-    vkf_placement *p = &placements[lives[i].slot];
+    const bool is_slot = lives[i].slot < plan->n_slots;
+    const uint32_t node = is_slot ? 0 : lives[i].slot - plan->n_slots;
+    vkf_placement *p = is_slot ? &placements[lives[i].slot] : &scratch[node];
     if (!place_one(&lives[i], VKF_MAX(p->alignment, 1), lives, i, busy)) {
-      VKF_FAIL(env, VKF_ERROR_DEVICE_MEMORY, "slot %s: the activations need more than 2^62 bytes",
-               plan->slots[lives[i].slot].name);
+      VKF_FAIL(env, VKF_ERROR_DEVICE_MEMORY, "%s %s: the activations need more than 2^62 bytes",
+               is_slot ? "slot" : "scratch of", is_slot ? plan->slots[lives[i].slot].name : plan->nodes[node].name);
     }
     p->offset = lives[i].offset;
     *pool_bytes = VKF_MAX(*pool_bytes, p->offset + p->bytes);

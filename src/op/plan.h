@@ -112,8 +112,10 @@ typedef struct vkf_placement {
 } vkf_placement;
 
 /* Places the temporaries of a plan in one pool so that slots whose lives overlap never overlap in memory.
- * placements [plan->n_slots]. A slot with an output name is pinned. keep_all: every slot is pinned (validation). */
+ * placements [plan->n_slots]. A slot with an output name is pinned. keep_all: every slot is pinned (validation).
+ * scratch [plan->n_nodes]: what a node has for itself while it runs, of which bytes and alignment are read; NULL: none
+ * has. */
 vkf_status vkf_plan_place(vkf_env *env, const vkf_plan *plan, bool keep_all, vkf_placement *placements,
-                          uint64_t *pool_bytes);
+                          vkf_placement *scratch, uint64_t *pool_bytes);
 
 #endif

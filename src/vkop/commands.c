@@ -26,30 +26,31 @@ static const struct vkf_kern_spirv *find_own(const vkop_backend *b, const vkf_va
   return NULL;
 }
 
-/* What a node's pipeline is made from; *out points into the node and `kinds`. */
-static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, vkf_gpu_binding_kind *kinds,
+/* What the pipeline of a node's stage is made from; *out points into the node and `kinds`. */
+static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, uint32_t stage, vkf_gpu_binding_kind *kinds,
                                 vkf_gpu_pipeline_params *out) {
   vkf_status st = VKF_OK;
   const vkf_caps *caps = vkf_gpu_device_caps(p->backend->device);
   char name[64];
   struct vkf_kern_spirv own;
-  const struct vkf_kern_spirv *module = find_own(p->backend, k->variant, &own);
-  vkf_kern_module(k->variant, &k->problem, name, sizeof name);
+  const vkf_dispatch *d = &k->dispatch[stage];
+  const struct vkf_kern_spirv *module = stage ? NULL : find_own(p->backend, k->variant, &own);
+  vkf_kern_module(k->variant, stage, &k->problem, name, sizeof name);
   if (!module) module = vkf_kern_spirv_find(vkf_kern_spirv_table, name);
   if (!module) VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED, "shader module %s is not in this build", name);
   kinds[0] = VKF_GPU_BINDING_STORAGE;
-  for (uint32_t o = 0; o < k->dispatch.n_operands; o++) {
-    const vkf_operand *operand = &k->dispatch.operands[o];
+  for (uint32_t o = 0; o < d->n_operands; o++) {
+    const vkf_operand *operand = &d->operands[o];
     kinds[1 + o] = operand->access == VKF_ACCESS_TEXEL ? texel_kind(operand->format) : VKF_GPU_BINDING_STORAGE;
   }
   *out = (vkf_gpu_pipeline_params){.name = module->name,
                                    .code = module->words,
                                    .code_bytes = module->n_words * 4,
-                                   .constants = k->dispatch.constants,
-                                   .n_constants = k->dispatch.n_constants,
-                                   .n_bindings = 1 + k->dispatch.n_operands,
+                                   .constants = d->constants,
+                                   .n_constants = d->n_constants,
+                                   .n_bindings = 1 + d->n_operands,
                                    .kinds = kinds,
-                                   .push_bytes = VKF_MAX_OPERANDS * 8 + k->dispatch.params_bytes,
+                                   .push_bytes = VKF_MAX_OPERANDS * 8 + d->params_bytes,
                                    .subgroup_size = k->variant->subgroup,
                                    .subgroup_full = k->variant->matrix.m && caps->subgroup_full};
 done:
@@ -60,13 +61,19 @@ done:
 static vkf_status make_pipelines(vkf_program *p) {
   vkf_status st = VKF_OK;
   vkf_env *env = p->backend->base.env;
-  const uint32_t n = p->plan->n_nodes;
+  uint32_t n = 0;
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++) n += vkf_kern_stages(p->nodes[i].variant);
   vkf_gpu_binding_kind(*kinds)[1 + VKF_MAX_OPERANDS] = vkf_env_alloc(env, n, sizeof *kinds);
-  vkf_gpu_pipeline_params *params = vkf_env_alloc(env, n, sizeof *params);
+  vkf_gpu_pipeline_params *params = vkf_env_alloc(env, n, sizeof *params), *next = params;
   if (!kinds || !params) VKF_TRY(VKF_ERROR_MEMORY);
-  for (uint32_t i = 0; i < n; i++) VKF_TRY(want_pipeline(p, &p->nodes[i], kinds[i], &params[i]));
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++)
+    for (uint32_t stage = 0; stage < vkf_kern_stages(p->nodes[i].variant); stage++, next++)
+      VKF_TRY(want_pipeline(p, &p->nodes[i], stage, kinds[next - params], next));
   VKF_TRY(vkf_gpu_pipelines_make(p->backend->device, params, n));
-  for (uint32_t i = 0; i < n; i++) VKF_TRY(vkf_gpu_pipeline_get(p->backend->device, &params[i], &p->nodes[i].pipeline));
+  next = params;
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++)
+    for (uint32_t stage = 0; stage < vkf_kern_stages(p->nodes[i].variant); stage++, next++)
+      VKF_TRY(vkf_gpu_pipeline_get(p->backend->device, next, &p->nodes[i].pipelines[stage]));
 done:
   vkf_env_free(env, params);
   vkf_env_free(env, kinds);
@@ -90,7 +97,7 @@ static void operand_at(const vkf_operand *operand, const vkop_place *place, uint
   }
 }
 
-static vkf_status record_part(vkf_program *p, uint32_t index, uint32_t part, vkf_gpu_block *block) {
+static vkf_status record_dispatch(vkf_program *p, uint32_t index, uint32_t part, uint32_t stage, vkf_gpu_block *block) {
   vkf_status st = VKF_OK;
   const vkop_node *k = &p->nodes[index];
   vkf_gpu_binding bindings[1 + VKF_MAX_OPERANDS];
@@ -98,7 +105,7 @@ static vkf_status record_part(vkf_program *p, uint32_t index, uint32_t part, vkf
   uint32_t push[VKF_MAX_PUSH_BYTES / 4] = {0}, n_accesses = 0;
   const vkf_gpu_binding step = {p->step, 0, sizeof(vkf_dims)};
   vkf_dispatch d;
-  vkf_vkop_dispatch_of(p, index, part, &d);
+  vkf_vkop_dispatch_of(p, index, part, stage, &d);
   bindings[0] = step;
   accesses[n_accesses++] = (vkf_gpu_access){p->step, 0, sizeof(vkf_dims), VKF_GPU_READ};
   for (uint32_t o = 0; o < d.n_operands; o++) {
@@ -106,9 +113,10 @@ static vkf_status record_part(vkf_program *p, uint32_t index, uint32_t part, vkf
     bindings[1 + o] = step;
     if (operand->slot == VKF_NO_SLOT) continue;
     const vkop_place flag = {p->flags, index * p->flag_stride, 4, 0, VKF_LAYOUT_ROWS};
-    const vkop_place *place = operand->slot == VKF_FLAG_SLOT ? &flag
-                              : operand->part && k->parts    ? &k->parts[part].place
-                                                             : &p->places[operand->slot];
+    const vkop_place *place = operand->slot == VKF_FLAG_SLOT      ? &flag
+                              : operand->slot == VKF_SCRATCH_SLOT ? &k->scratch
+                              : operand->part && k->parts         ? &k->parts[part].place
+                                                                  : &p->places[operand->slot];
     if (operand->access != VKF_ACCESS_ADDRESS)
       bindings[1 + o] = (vkf_gpu_binding){place->buffer, place->offset, place->bytes};
     operand_at(operand, place, &push[2 * o]);
@@ -118,13 +126,13 @@ static vkf_status record_part(vkf_program *p, uint32_t index, uint32_t part, vkf
   }
   memcpy(push + 2 * VKF_MAX_OPERANDS, d.params, d.params_bytes);
   vkf_gpu_dispatch dispatch = {.label = p->plan->nodes[index].name,
-                               .pipeline = k->pipeline,
+                               .pipeline = k->pipelines[stage],
                                .bindings = bindings,
                                .n_bindings = 1 + d.n_operands,
                                .push = push,
                                .push_bytes = VKF_MAX_OPERANDS * 8 + d.params_bytes,
                                .grid_buffer = p->grids,
-                               .grid_offset = ((uint64_t)k->first_grid + part) * 12,
+                               .grid_offset = ((uint64_t)k->first_grid + part * VKF_MAX_STAGES + stage) * 12,
                                .accesses = accesses,
                                .n_accesses = n_accesses};
   VKF_TRY(vkf_gpu_block_dispatch(block, &dispatch));
@@ -140,7 +148,8 @@ double vkf_vkop_effort(const vkf_program *p, uint32_t node, const vkf_dims *dims
 static vkf_status piece_begin(vkf_program *p, const vkf_block *block) {
   static const vkf_gpu_timing timings[] = {VKF_GPU_TIMING_NONE, VKF_GPU_TIMING_BLOCK, VKF_GPU_TIMING_DISPATCH};
   const vkop_node *last = &p->nodes[block->first_node + block->n_nodes - 1];
-  const uint32_t n = last->first_grid + last->n_parts - p->nodes[block->first_node].first_grid;
+  const uint32_t n =
+      last->first_grid + last->n_parts * VKF_MAX_STAGES - p->nodes[block->first_node].first_grid; /* at most */
   const vkf_gpu_block_params params = {block->name, timings[p->timing], n};
   return vkf_gpu_block_begin(p->backend->device, &params, &p->pieces[p->n_pieces].gpu);
 }
@@ -167,7 +176,9 @@ static vkf_status record_block(vkf_program *p, uint32_t index) {
     vkf_gpu_block_get_info(gpu, &info);
     node->piece = p->n_pieces - 1;
     node->first_dispatch = info.n_dispatches;
-    for (uint32_t part = 0; part < node->n_parts; part++) VKF_TRY(record_part(p, n, part, gpu));
+    for (uint32_t part = 0; part < node->n_parts; part++)
+      for (uint32_t stage = 0; stage < vkf_kern_stages(node->variant); stage++)
+        VKF_TRY(record_dispatch(p, n, part, stage, gpu));
     vkf_gpu_block_get_info(gpu, &info);
     node->n_dispatches = info.n_dispatches - node->first_dispatch;
     if (n + 1 == b->first_node + b->n_nodes) VKF_TRY(vkf_gpu_block_end(gpu));

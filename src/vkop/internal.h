@@ -76,11 +76,12 @@ typedef struct vkop_node {
   const char *variant_name;
   vkf_problem problem;                          /* at capacity */
   bool in_place;                                /* out[0] takes over the bytes of in[0] */
-  vkf_dispatch dispatch;                        /* of its first part */
+  vkf_dispatch dispatch[VKF_MAX_STAGES];        /* of its first part */
   const vkop_part *parts;                       /* of the weight or table that it reads; NULL: it reads none */
   uint32_t n_parts;                             /* at least 1 */
-  uint32_t first_grid;                          /* of its parts */
-  vkf_gpu_pipeline *pipeline;                   /* the device's */
+  uint32_t first_grid;                          /* VKF_MAX_STAGES for each of its parts */
+  vkop_place scratch;                           /* VKF_SCRATCH_SLOT; 0 bytes: it has none */
+  vkf_gpu_pipeline *pipelines[VKF_MAX_STAGES];  /* the device's */
   uint32_t piece, first_dispatch, n_dispatches; /* where it is recorded */
 } vkop_node;
 
@@ -101,7 +102,7 @@ struct vkf_program {
   vkop_piece *pieces;           /* of all blocks, in their order */
   uint32_t n_pieces;
   vkf_gpu_buffer *step;  /* the dims, then the input slots */
-  vkf_gpu_buffer *grids; /* three uint32 a part of a node */
+  vkf_gpu_buffer *grids; /* three uint32 a stage of a part of a node */
   uint32_t n_grids;
   vkf_gpu_buffer *constants, *temps, *results;
   vkf_gpu_buffer *flags; /* VKF_FLAG_SLOT: a word for each node, flag_stride bytes apart; NULL: no kernel has one */
@@ -115,7 +116,7 @@ struct vkf_program {
 /* What node `node` asks of its kernel at these sizes (slots.c). */
 void vkf_vkop_problem(const vkf_program *program, uint32_t node, const vkf_dims *dims, vkf_problem *out);
 /* What one of its dispatches needs (slots.c). */
-void vkf_vkop_dispatch_of(const vkf_program *program, uint32_t node, uint32_t part, vkf_dispatch *out);
+void vkf_vkop_dispatch_of(const vkf_program *program, uint32_t node, uint32_t part, uint32_t stage, vkf_dispatch *out);
 /* Picks variants, records dispatches as data, decides layouts and places every slot (slots.c). */
 vkf_status vkf_vkop_prepare(vkf_program *program, const vkf_program_options *options);
 /* After a run of nodes [first, end): the first of them whose kernel raised its flag gets another one. *again: so it

@@ -71,8 +71,10 @@ static void write_grids(vkf_program *p, const vkf_dims *dims) {
     const vkop_node *k = &p->nodes[i];
     vkf_problem actual;
     vkf_vkop_problem(p, i, dims, &actual);
-    for (uint32_t part = 0; part < k->n_parts; part++)
-      vkf_kern_grid(k->variant, &actual, &grids[3 * (k->first_grid + part)]);
+    actual.split = k->problem.split;
+    for (uint32_t d = 0; d < k->n_parts * VKF_MAX_STAGES; d++)
+      if (d % VKF_MAX_STAGES < vkf_kern_stages(k->variant))
+        vkf_kern_grid(k->variant, d % VKF_MAX_STAGES, &actual, &grids[3 * (k->first_grid + d)]);
     p->pieces[k->piece].effort += vkf_vkop_effort(p, i, dims);
   }
   p->grid_dims = *dims;

@@ -2,7 +2,8 @@
  *
  * An op's recorder says what one dispatch needs (variant, operands in the order of the shader's bindings, push
  * constants); the program places slots, binds, derives grids and records. No recorder calls the room gpu. A weight that
- * is larger than one binding lies in parts; then a node has a dispatch for each.
+ * is larger than one binding lies in parts; then a node has a dispatch for each. A variant with two stages takes both
+ * of them for each part.
  *
  * Binding 0 of every shader is the step buffer (shaders/shared/step.h: the vkf_dims), binding 1 + i is operand i,
  * present or not. Push constants begin with uvec2 at[VKF_MAX_OPERANDS], which the program fills in: input by storage
@@ -21,6 +22,9 @@
 /* In the place of a slot: a word of the node's own, 0 before it ran, by which a kernel tells the host that it cannot
  * compute the node (vkf_problem.wide_x): its output is then of no use, and another kernel's turn. */
 #define VKF_FLAG_SLOT (UINT32_MAX - 1)
+/* In the place of a slot: the node's scratch memory (vkf_kern_scratch_bytes() of them), by which the stages of its
+ * variant hand on partial results. Anything stands there when the node begins. */
+#define VKF_SCRATCH_SLOT (UINT32_MAX - 2)
 
 typedef struct vkf_operand {
   uint32_t slot; /* VKF_NO_SLOT: absent; its binding gets the step buffer */
@@ -50,6 +54,7 @@ typedef struct vkf_record_view {
   const vkf_variant *variant; /* as picked */
   const vkf_problem *problem; /* at capacity */
   bool in_place;              /* the output takes over the bytes of input 0 */
+  uint32_t stage;             /* of the variant */
   uint32_t first, rows;       /* of the weight or table that the node reads: the part of this dispatch */
 } vkf_record_view;
 

@@ -47,10 +47,10 @@ void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims,
   if (p->nodes[node].n_parts > 1 && n->op == VKF_OP_MATMUL) out->n = p->nodes[node].parts[0].rows;
 }
 
-void vkf_vkop_dispatch_of(const vkf_program *p, uint32_t node, uint32_t part, vkf_dispatch *out) {
+void vkf_vkop_dispatch_of(const vkf_program *p, uint32_t node, uint32_t part, uint32_t stage, vkf_dispatch *out) {
   const vkop_node *k = &p->nodes[node];
   vkf_record_view view = {
-      .plan = p->plan, .node = &p->plan->nodes[node], .variant = k->variant, .problem = &k->problem};
+      .plan = p->plan, .node = &p->plan->nodes[node], .variant = k->variant, .problem = &k->problem, .stage = stage};
   const uint32_t weight = weight_slot(view.node);
   view.in_place = k->in_place;
   if (weight != VKF_NO_SLOT) view.rows = p->plan->slots[weight].extent[0].cap;
@@ -83,7 +83,7 @@ static vkf_status find_parts(vkf_program *p) {
       }
     }
     k->first_grid = p->n_grids;
-    p->n_grids += k->n_parts;
+    p->n_grids += k->n_parts * VKF_MAX_STAGES;
   }
 done:
   return st;
@@ -132,7 +132,9 @@ static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *fo
   k->variant_name = vkf_arena_strdup(&p->arena, vkf_kern_name(k->variant, name, sizeof name));
   if (!k->variant_name) return VKF_ERROR_MEMORY;
   vkf_env_log(p->backend->base.env, VKF_LOG_DEBUG, "%s: %s (%s)", n->name, k->variant_name, why);
-  vkf_vkop_dispatch_of(p, i, 0, &k->dispatch);
+  k->problem.split = vkf_kern_split(k->variant, &k->problem, caps);
+  for (uint32_t stage = 0; stage < vkf_kern_stages(k->variant); stage++)
+    vkf_vkop_dispatch_of(p, i, 0, stage, &k->dispatch[stage]);
 done:
   return st;
 }
@@ -140,7 +142,8 @@ done:
 /* Kernels get the layouts of the output as a constant. */
 static void tell_layouts(vkf_program *p, uint32_t node) {
   const uint32_t out = p->plan->nodes[node].out[0]; /* append may have none */
-  if (out != VKF_NO_SLOT) p->nodes[node].dispatch.constants[VKF_C_OUT_LAYOUTS] = p->places[out].layouts;
+  for (uint32_t stage = 0; out != VKF_NO_SLOT && stage < VKF_MAX_STAGES; stage++)
+    p->nodes[node].dispatch[stage].constants[VKF_C_OUT_LAYOUTS] = p->places[out].layouts;
 }
 
 vkf_status vkf_vkop_fall_back(vkf_program *p, uint32_t first, uint32_t end, bool *again) {
@@ -169,10 +172,10 @@ done:
 
 /* Layouts that the readers of each slot want; rows for whoever leaves the device or is read by nobody. */
 static void collect_layouts(vkf_program *p) {
-  for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
-    const vkf_dispatch *d = &p->nodes[i].dispatch;
+  for (uint32_t i = 0; i < p->plan->n_nodes * VKF_MAX_STAGES; i++) {
+    const vkf_dispatch *d = &p->nodes[i / VKF_MAX_STAGES].dispatch[i % VKF_MAX_STAGES];
     for (uint32_t o = 0; o < d->n_operands; o++)
-      if (d->operands[o].slot != VKF_NO_SLOT && !d->operands[o].write)
+      if (d->operands[o].slot < p->plan->n_slots && !d->operands[o].write)
         p->places[d->operands[o].slot].layouts |= d->operands[o].layout;
   }
   for (uint32_t s = 0; s < p->plan->n_slots; s++) {
@@ -196,6 +199,28 @@ static bool is_small_result(const vkf_slot *slot) {
   return slot->kind == VKF_SLOT_TEMP && slot->output && vkf_slot_stored_bytes(slot) <= (1u << 20);
 }
 
+static bool has_flag(const vkop_node *k) {
+  const vkf_dispatch *d = &k->dispatch[0];
+  for (uint32_t o = 0; o < d->n_operands; o++)
+    if (d->operands[o].slot == VKF_FLAG_SLOT) return true;
+  return false;
+}
+
+/* What a node has for its stages, and for those of the variant that would take over from its own. */
+static uint64_t scratch_bytes(const vkf_program *p, const vkop_node *k) {
+  const vkf_caps *caps = vkf_gpu_device_caps(p->backend->device);
+  uint64_t bytes = vkf_kern_scratch_bytes(k->variant, &k->problem);
+  char why[256];
+  if (has_flag(k)) {
+    vkf_problem then = k->problem;
+    then.wide_x = true;
+    const vkf_variant *other = vkf_kern_pick(&then, caps, p->backend->tuned, why, sizeof why);
+    if (other) then.split = vkf_kern_split(other, &then, caps);
+    if (other) bytes = VKF_MAX(bytes, vkf_kern_scratch_bytes(other, &then));
+  }
+  return bytes;
+}
+
 static vkf_status make_pool(vkf_program *p, const char *name, vkf_gpu_memory memory, uint64_t bytes,
                             vkf_gpu_buffer **out) {
   vkf_status st = VKF_OK;
@@ -211,7 +236,8 @@ static vkf_status place_slots(vkf_program *p, bool keep_all) {
   uint64_t align = VKF_MAX(VKF_PLACE_ALIGNMENT, caps->storage_offset_alignment);
   uint64_t step = align, constants = 0, results = 0, temps = 0; /* the dims come first in the step buffer */
   vkf_placement *temp = vkf_env_alloc(env, p->plan->n_slots, sizeof *temp);
-  if (!temp) VKF_TRY(VKF_ERROR_MEMORY);
+  vkf_placement *scratch = vkf_env_alloc(env, p->plan->n_nodes, sizeof *scratch);
+  if (!temp || !scratch) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t i = 0; i < p->plan->n_slots; i++) {
     const vkf_slot *slot = &p->plan->slots[i];
     vkop_place *place = &p->places[i];
@@ -237,9 +263,11 @@ static vkf_status place_slots(vkf_program *p, bool keep_all) {
       temp[i] = (vkf_placement){.bytes = place->bytes, .alignment = align};
     }
   }
-  for (uint32_t i = 0; i < p->plan->n_nodes; i++)
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     if (p->nodes[i].in_place) temp[p->plan->nodes[i].out[0]].takes_over = 1 + p->plan->nodes[i].in[0];
-  VKF_TRY(vkf_plan_place(env, p->plan, keep_all, temp, &temps));
+    scratch[i] = (vkf_placement){.bytes = VKF_ROUND_UP(scratch_bytes(p, &p->nodes[i]), align), .alignment = align};
+  }
+  VKF_TRY(vkf_plan_place(env, p->plan, keep_all, temp, scratch, &temps));
   VKF_TRY(make_pool(p, "step", VKF_GPU_MEMORY_UPLOAD, step, &p->step));
   VKF_TRY(make_pool(p, "grids", VKF_GPU_MEMORY_UPLOAD, (uint64_t)VKF_MAX(p->n_grids, 1) * 12, &p->grids));
   VKF_TRY(make_pool(p, "constants", VKF_GPU_MEMORY_DEVICE, constants, &p->constants));
@@ -254,7 +282,11 @@ static vkf_status place_slots(vkf_program *p, bool keep_all) {
     place->buffer = is_small_result(slot) ? p->results : p->temps;
     if (place->buffer == p->temps) place->offset = temp[i].offset;
   }
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++)
+    p->nodes[i].scratch = (vkop_place){
+        .buffer = p->temps, .offset = scratch[i].offset, .bytes = scratch[i].bytes, .layouts = VKF_LAYOUT_ROWS};
 done:
+  vkf_env_free(env, scratch);
   vkf_env_free(env, temp);
   return st;
 }
@@ -262,9 +294,7 @@ done:
 static vkf_status make_flags(vkf_program *p) {
   vkf_status st = VKF_OK;
   bool wanted = false;
-  for (uint32_t i = 0; i < p->plan->n_nodes; i++)
-    for (uint32_t o = 0; o < p->nodes[i].dispatch.n_operands; o++)
-      wanted = wanted || p->nodes[i].dispatch.operands[o].slot == VKF_FLAG_SLOT;
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++) wanted = wanted || has_flag(&p->nodes[i]);
   if (!wanted) return VKF_OK;
   p->flag_stride = VKF_MAX(4, vkf_gpu_device_caps(p->backend->device)->storage_offset_alignment);
   VKF_TRY(make_pool(p, "flags", VKF_GPU_MEMORY_READBACK, p->plan->n_nodes * p->flag_stride, &p->flags));

@@ -96,7 +96,7 @@ static void grid_covers(void **state) {
     for (size_t i = 0; i < VKF_COUNT(sizes); i++) {
       const vkf_problem p = problem(v->op, sizes[i], sizes[VKF_COUNT(sizes) - 1 - i]);
       uint32_t grid[3];
-      vkf_kern_grid(v, &p, grid);
+      vkf_kern_grid(v, 0, &p, grid);
       const bool attention = v->op == VKF_OP_ATTENTION || v->op == VKF_OP_ATTENTION_WEIGHTS;
       if (v->op == VKF_OP_MATMUL) {
         assert_true(grid[0] * v->tile.bm >= p.m && (grid[0] - 1) * v->tile.bm < p.m);
@@ -113,7 +113,7 @@ static void grid_covers(void **state) {
     }
     const vkf_problem empty = problem(v->op, 0, 64);
     uint32_t grid[3] = {9, 9, 9};
-    vkf_kern_grid(v, &empty, grid);
+    vkf_kern_grid(v, 0, &empty, grid);
     assert_true(!grid[0] && !grid[1] && !grid[2]);
   }
 }

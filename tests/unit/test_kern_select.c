@@ -139,13 +139,16 @@ static void modules_are_built(void **state) {
       const vkf_problem p = {.packing = {.format = (vkf_format)f}};
       const bool reads = table[i].formats >> f & 1 || (f == VKF_FORMAT_F32 && !table[i].matrix.m);
       char name[128];
-      vkf_kern_module(&table[i], &p, name, sizeof name);
+      vkf_kern_module(&table[i], 0, &p, name, sizeof name);
       for (m = 0; m < vkf_kern_spirv_count && strcmp(vkf_kern_spirv_table[m].name, name); m++)
         ;
 #ifndef VKF_HAS_COOPMAT
       if (table[i].matrix.m) continue;
 #endif
       assert_true(!reads || m < vkf_kern_spirv_count);
+      if (!reads || vkf_kern_stages(&table[i]) == 1) continue;
+      vkf_kern_module(&table[i], 1, &p, name, sizeof name);
+      assert_non_null(vkf_kern_spirv_find(vkf_kern_spirv_table, name)->name);
     }
   }
 }

@@ -1,4 +1,5 @@
-/* The memory plan: random plans, in which slots that live at the same time never share a byte. */
+/* The memory plan: random plans, in which slots that live at the same time never share a byte, nor the scratch memory
+ * of a node with what lives then. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -16,6 +17,7 @@ typedef struct random_plan {
   vkf_slot slots[SLOTS];
   vkf_node nodes[NODES];
   vkf_placement placements[SLOTS];
+  vkf_placement scratch[NODES];
 } random_plan;
 
 static uint32_t pick(uint64_t seed, uint64_t what, uint64_t i, uint32_t n) {
@@ -35,6 +37,8 @@ static void make_plan(random_plan *p, uint64_t seed) {
     p->placements[s].pinned = pick(seed, 6, s, 15) == 0;
   }
   for (uint32_t n = 0; n < NODES; n++) {
+    p->scratch[n].bytes = pick(seed, 20, n, 3) == 0 ? 1 + pick(seed, 21, n, 5000) : 0;
+    p->scratch[n].alignment = alignments[pick(seed, 22, n, VKF_COUNT(alignments))];
     for (uint32_t i = 0; i < VKF_MAX_INPUTS; i++) {
       p->nodes[n].in[i] = i < 3 && pick(seed, 7 + i, n, 2) ? pick(seed, 10 + i, n, SLOTS) : VKF_NO_SLOT;
     }
@@ -81,6 +85,17 @@ static void check_plan(const random_plan *p, bool keep_all, uint64_t pool_bytes)
       for (uint32_t n = 0; n < NODES; n++) assert_false(alive(p, a, n, keep_all) && alive(p, b, n, keep_all));
     }
   }
+  for (uint32_t n = 0; n < NODES; n++) {
+    const vkf_placement *x = &p->scratch[n];
+    if (!x->bytes) continue;
+    assert_true(x->offset + x->bytes <= pool_bytes);
+    assert_int_equal(x->offset % VKF_MAX(x->alignment, 1), 0);
+    for (uint32_t s = 0; s < SLOTS; s++) {
+      const vkf_placement *y = &p->placements[s];
+      bool apart = x->offset + x->bytes <= y->offset || y->offset + y->bytes <= x->offset;
+      assert_true(apart || !placed(p, s) || !alive(p, s, n, keep_all));
+    }
+  }
 }
 
 static void lives_never_overlap_in_memory(void **state) {
@@ -91,9 +106,9 @@ static void lives_never_overlap_in_memory(void **state) {
   for (uint64_t seed = 0; seed < 100; seed++) {
     uint64_t shared_bytes, all_bytes, sum = 0;
     make_plan(&p, seed);
-    assert_int_equal(vkf_plan_place(&env, &p.plan, false, p.placements, &shared_bytes), VKF_OK);
+    assert_int_equal(vkf_plan_place(&env, &p.plan, false, p.placements, p.scratch, &shared_bytes), VKF_OK);
     check_plan(&p, false, shared_bytes);
-    assert_int_equal(vkf_plan_place(&env, &p.plan, true, p.placements, &all_bytes), VKF_OK);
+    assert_int_equal(vkf_plan_place(&env, &p.plan, true, p.placements, p.scratch, &all_bytes), VKF_OK);
     check_plan(&p, true, all_bytes);
     for (uint32_t s = 0; s < SLOTS; s++) sum += placed(&p, s) ? p.placements[s].bytes : 0;
     assert_true(all_bytes >= sum);
@@ -119,10 +134,14 @@ static void a_chain_needs_two_places(void **state) {
     if (i > 0) nodes[i].in[0] = i - 1;
   }
   vkf_plan plan = {.slots = slots, .n_slots = 6, .nodes = nodes, .n_nodes = 6};
-  assert_int_equal(vkf_plan_place(&env, &plan, false, placements, &bytes), VKF_OK);
+  assert_int_equal(vkf_plan_place(&env, &plan, false, placements, NULL, &bytes), VKF_OK);
   assert_int_equal(bytes, 200);
+  vkf_placement scratch[6] = {[2] = {.bytes = 70}, [4] = {.bytes = 70}}; /* two nodes with the same bytes */
+  assert_int_equal(vkf_plan_place(&env, &plan, false, placements, scratch, &bytes), VKF_OK);
+  assert_int_equal(bytes, 270);
+  assert_int_equal(scratch[2].offset, scratch[4].offset);
   slots[0].output = "kept";
-  assert_int_equal(vkf_plan_place(&env, &plan, false, placements, &bytes), VKF_OK);
+  assert_int_equal(vkf_plan_place(&env, &plan, false, placements, NULL, &bytes), VKF_OK);
   assert_int_equal(bytes, 300);
 }
 
@@ -147,7 +166,7 @@ static void a_slot_takes_over_another(void **state) {
   placements[3].takes_over = 1 + 2;
   nodes[5].in[1] = 3; /* so that slots 4 and 5 cannot have these bytes */
   vkf_plan plan = {.slots = slots, .n_slots = 6, .nodes = nodes, .n_nodes = 6};
-  assert_int_equal(vkf_plan_place(&env, &plan, false, placements, &bytes), VKF_OK);
+  assert_int_equal(vkf_plan_place(&env, &plan, false, placements, NULL, &bytes), VKF_OK);
   assert_int_equal(placements[2].offset, placements[1].offset);
   assert_int_equal(placements[3].offset, placements[1].offset);
   assert_true(placements[0].offset != placements[1].offset);
@@ -165,7 +184,7 @@ static void every_allocation_may_fail(void **state) {
     vkf_env env;
     vkf_env_init(&env, NULL);
     env.fail_at = at;
-    assert_int_equal(vkf_plan_place(&env, &p.plan, false, p.placements, &bytes), VKF_ERROR_MEMORY);
+    assert_int_equal(vkf_plan_place(&env, &p.plan, false, p.placements, p.scratch, &bytes), VKF_ERROR_MEMORY);
     assert_int_equal(env.live_bytes, 0);
   }
 }
