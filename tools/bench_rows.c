@@ -5,6 +5,7 @@
 #include <time.h>
 
 #include "bench.h"
+#include "bench_statistics.h"
 
 const char bench_commit[] = VKF_COMMIT;
 
@@ -105,6 +106,7 @@ static void print_row(bench *b, const vkf_bench_row *row, double gflops, double 
     if (json_is_integer(value)) printf("  %.1f MB", (double)json_integer_value(value) / 1e6);
   }
   putchar('\n');
+  bench_statistics_print(row, stdout);
   fflush(stdout);
 }
 
@@ -115,6 +117,7 @@ void bench_add(bench *b, const vkf_bench_row *row, json_t *more) {
   tool_progress_end(&b->session);
   if (!b->args->json) print_row(b, row, gflops, gbytes, more);
   if (more) json_object_update(json, more);
+  if (row->n_statistics) json_object_set_new(json, "statistics", bench_statistics_json(row));
   json_decref(more);
   json_array_append_new(b->rows, json);
 }

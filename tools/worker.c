@@ -16,6 +16,9 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#ifdef __linux__
+#include <sys/prctl.h>
+#endif
 
 /* ---- the child --------------------------------------------------------------------------------------------------- */
 
@@ -57,6 +60,9 @@ static void become_worker(const tool_worker *w, int in, int out) {
     argv[n++] = (char *)w->args->icd_files[i];
   }
   setenv("VKF_CACHE_DIR", "", 1);
+#ifdef __linux__ /* elsewhere it ends with its input, unless its kernel hangs */
+  prctl(PR_SET_PDEATHSIG, SIGKILL);
+#endif
   if (dup2(in, STDIN_FILENO) >= 0 && dup2(out, STDOUT_FILENO) >= 0) execv("/proc/self/exe", argv);
   _exit(127);
 }

@@ -538,6 +538,12 @@ typedef struct vkf_bench_params {
   double give_up_ns; /* over 0: a variant whose first run takes longer is not run again, and that run is its time */
 } vkf_bench_params;
 
+/* What the driver tells about the kernel that it compiled, under its own name: registers, spills, instructions. */
+typedef struct vkf_bench_statistic {
+  const char *name;
+  double value;
+} vkf_bench_statistic;
+
 typedef struct vkf_bench_row {
   const char *problem, *variant;
   const char *clock; /* "device" (timestamps) or "submit" (from the submit to its fence) */
@@ -546,6 +552,9 @@ typedef struct vkf_bench_row {
   double flops, bytes; /* of one run, as the field counts them */
   double ratio;        /* err/bound, measured before timing; rows over 1 are not timed: n_runs 0 */
   uint32_t workgroup, shared_bytes;
+  const vkf_bench_statistic *statistics; /* of its first kernel; none where the driver has not
+                                            VK_KHR_pipeline_executable_properties */
+  size_t n_statistics;
 } vkf_bench_row;
 typedef void (*vkf_bench_fn)(void *user, const vkf_bench_row *row);
 /* Verifies each variant against its bound, refuses to time a wrong one, then times all in turns, run by run. Two more

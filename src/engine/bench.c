@@ -29,6 +29,7 @@ typedef struct candidate {
 
 typedef struct bench {
   vkf_env *env;
+  vkf_arena arena; /* what the driver tells about kernels */
   vkf_backend *backend;
   const vkf_caps *caps;
   const vkf_bench_params *params;
@@ -97,7 +98,9 @@ static void problem_of(const bench *b, uint32_t node, const vkf_variant *variant
 /* Programs with operands of their own: one, or as many as are cold. */
 static vkf_status make_programs(bench *b, candidate *c) {
   vkf_status st = VKF_OK;
-  const vkf_program_options options = {.keep_all = true, .timing = VKF_TIMING_BLOCKS, .variant = c->name};
+  const vkf_program_options options = {
+      .keep_all = true, .statistics = true, .timing = VKF_TIMING_BLOCKS, .variant = c->name};
+  vkf_bench_statistic *told = NULL;
   uint32_t n = 1;
   if (b->params->cold) n = (uint32_t)VKF_MIN(VKF_MAX((double)COLD_BYTES / c->row.bytes, 2.0), (double)MAX_COPIES);
   for (uint32_t i = 0; i < n; i++) {
@@ -106,6 +109,8 @@ static vkf_status make_programs(bench *b, candidate *c) {
     VKF_TRY(
         b->backend->table->program_create(b->backend, &b->run.plan, c->weights[i], NULL, &options, &c->programs[i]));
   }
+  VKF_TRY(vkf_vkop_statistics(c->programs[0], 0, &b->arena, &told, &c->row.n_statistics));
+  c->row.statistics = told;
 done:
   return st;
 }
@@ -234,6 +239,7 @@ static void bench_finish(bench *b) {
     vkf_engine_times_finish(&c->times, b->env);
   }
   vkf_env_free(b->env, b->candidates);
+  vkf_arena_finish(&b->arena);
   vkf_case_finish(&b->run);
 }
 
@@ -249,6 +255,7 @@ vkf_status vkf_device_bench(vkf_device *dev, const char *problem, const vkf_benc
   bool is_ffn = false;
   vkf_case c;
   vkf_env_clear(b.env);
+  vkf_arena_init(&b.arena, b.env);
   if (!dev->gpu)
     VKF_FAIL(b.env, VKF_ERROR_ARGUMENT, "the scalar path has no kernels to time; expected a Vulkan device");
   if (problem && (!strcmp(problem, "peak") || !strcmp(problem, "overhead")))

@@ -91,6 +91,7 @@ typedef struct vkf_caps {
   bool timestamps;
   float timestamp_ns; /* nanoseconds a tick; 0 without timestamps */
   uint32_t timestamp_bits;
+  bool pipeline_statistics; /* the driver tells what it made of a kernel: registers, spills, instructions */
 
   uint32_t refuted; /* 1 << vkf_claim: tried and found wrong, so its facts above are false or 0 */
 } vkf_caps;

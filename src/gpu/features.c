@@ -15,6 +15,7 @@ typedef enum feature_extension {
   EXT_SIZE_CONTROL,
   EXT_MEMORY_MODEL,
   EXT_COOPMAT,
+  EXT_EXECUTABLES,
   EXT_PORTABILITY
 } feature_extension;
 
@@ -28,6 +29,7 @@ static const struct {
     [EXT_SIZE_CONTROL] = {VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VK_API_VERSION_1_3},
     [EXT_MEMORY_MODEL] = {VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VK_API_VERSION_1_2},
     [EXT_COOPMAT] = {"VK_KHR_cooperative_matrix", 0},
+    [EXT_EXECUTABLES] = {VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME, 0},
     [EXT_PORTABILITY] = {"VK_KHR_portability_subset", 0}, /* a device that offers it demands that it is enabled */
 };
 
@@ -47,6 +49,7 @@ void vkf_gpu_features_link(vkf_gpu_features *features, uint32_t api_version, con
   features->address.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES;
   features->size_control.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES;
   features->memory_model.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES;
+  features->executables.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR;
 
   features->core.pNext = &features->storage16;
   void **tail = &features->storage16.pNext;
@@ -60,6 +63,7 @@ void vkf_gpu_features_link(vkf_gpu_features *features, uint32_t api_version, con
   LINK(EXT_ADDRESS, address)
   LINK(EXT_SIZE_CONTROL, size_control)
   LINK(EXT_MEMORY_MODEL, memory_model)
+  LINK(EXT_EXECUTABLES, executables)
 #ifdef VKF_HAS_COOPMAT
   features->coopmat.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR;
   LINK(EXT_COOPMAT, coopmat)
@@ -77,6 +81,7 @@ void vkf_gpu_features_to_caps(const vkf_gpu_features *features, vkf_caps *caps) 
   caps->buffer_address = features->address.bufferDeviceAddress;
   caps->subgroup_size_control = features->size_control.subgroupSizeControl;
   caps->subgroup_full = features->size_control.computeFullSubgroups;
+  caps->pipeline_statistics = features->executables.pipelineExecutableInfo;
 #ifdef VKF_HAS_COOPMAT
   caps->coopmat = features->coopmat.cooperativeMatrix && features->memory_model.vulkanMemoryModel && caps->float16;
 #endif
@@ -92,6 +97,7 @@ void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps
   features->address.bufferDeviceAddress = caps->buffer_address;
   features->size_control.subgroupSizeControl = caps->subgroup_size_control;
   features->size_control.computeFullSubgroups = caps->subgroup_full;
+  features->executables.pipelineExecutableInfo = caps->pipeline_statistics;
 #ifdef VKF_HAS_COOPMAT
   features->coopmat.cooperativeMatrix = features->memory_model.vulkanMemoryModel = caps->coopmat;
 #endif
@@ -125,6 +131,10 @@ static void take_struct(vkf_gpu_features *features, const VkBaseInStructure *s) 
       features->size_control.computeFullSubgroups = f->computeFullSubgroups;
       break;
     }
+    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR:
+      features->executables.pipelineExecutableInfo =
+          ((const VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR *)s)->pipelineExecutableInfo;
+      break;
     case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES:
       features->memory_model.vulkanMemoryModel =
           ((const VkPhysicalDeviceVulkanMemoryModelFeatures *)s)->vulkanMemoryModel;
@@ -172,6 +182,7 @@ size_t vkf_gpu_features_extensions(const vkf_caps *caps, const vkf_gpu_extension
       [EXT_SIZE_CONTROL] = caps->subgroup_size_control || caps->subgroup_full,
       [EXT_MEMORY_MODEL] = caps->coopmat,
       [EXT_COOPMAT] = caps->coopmat,
+      [EXT_EXECUTABLES] = caps->pipeline_statistics,
       [EXT_PORTABILITY] = true,
   };
   size_t n = 0;

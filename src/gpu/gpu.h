@@ -129,6 +129,7 @@ typedef struct vkf_gpu_pipeline_params {
   uint32_t push_bytes;
   uint32_t subgroup_size; /* that it is written for, asked for where the device has several; 0: any */
   bool subgroup_full;     /* require full subgroups; the workgroup's x is a multiple of the subgroup size */
+  bool statistics;        /* the driver keeps what vkf_gpu_pipeline_statistics() asks for, which may cost it memory */
 } vkf_gpu_pipeline_params;
 
 /* Makes those of the `n` that are not there yet, on one thread a core: drivers compile here. After a failure (the first
@@ -136,6 +137,12 @@ typedef struct vkf_gpu_pipeline_params {
 vkf_status vkf_gpu_pipelines_make(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, size_t n);
 /* Made at the first call with these parameters, found at later ones; belongs to the device. */
 vkf_status vkf_gpu_pipeline_get(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, vkf_gpu_pipeline **out);
+
+/* What the driver tells about a pipeline that was made with `statistics`, under its own names; where it compiled
+ * several programs for it, a name begins with that of the program. *n is 0 where caps.pipeline_statistics is false. In
+ * the memory of `arena`. */
+vkf_status vkf_gpu_pipeline_statistics(vkf_gpu_device *device, const vkf_gpu_pipeline *pipeline, vkf_arena *arena,
+                                       vkf_bench_statistic **out, size_t *n);
 
 /* ---- blocks: recorded once, submitted often ---------------------------------------------------------------------- */
 

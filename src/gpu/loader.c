@@ -138,6 +138,13 @@ vkf_status vkf_gpu_table_load_device(vkf_gpu_device *device, bool has_labels) {
       vk->GetBufferDeviceAddress = (PFN_vkGetBufferDeviceAddress)get(device->handle, "vkGetBufferDeviceAddressKHR");
     device->caps.buffer_address = vk->GetBufferDeviceAddress != NULL;
   }
+  if (device->caps.pipeline_statistics) {
+    vk->GetPipelineExecutablePropertiesKHR =
+        (PFN_vkGetPipelineExecutablePropertiesKHR)get(device->handle, "vkGetPipelineExecutablePropertiesKHR");
+    vk->GetPipelineExecutableStatisticsKHR =
+        (PFN_vkGetPipelineExecutableStatisticsKHR)get(device->handle, "vkGetPipelineExecutableStatisticsKHR");
+    device->caps.pipeline_statistics = vk->GetPipelineExecutablePropertiesKHR && vk->GetPipelineExecutableStatisticsKHR;
+  }
   if (has_labels) {
     vk->CmdBeginDebugUtilsLabelEXT =
         (PFN_vkCmdBeginDebugUtilsLabelEXT)get(device->handle, "vkCmdBeginDebugUtilsLabelEXT");

@@ -110,7 +110,8 @@ done:
 
 static bool is_same(const vkf_gpu_pipeline *pipeline, const vkf_gpu_pipeline_params *params) {
   return pipeline->n_constants == params->n_constants && pipeline->subgroup_size == params->subgroup_size &&
-         pipeline->subgroup_full == params->subgroup_full && strcmp(pipeline->name, params->name) == 0 &&
+         pipeline->subgroup_full == params->subgroup_full && (pipeline->statistics || !params->statistics) &&
+         strcmp(pipeline->name, params->name) == 0 &&
          (params->n_constants == 0 ||
           memcmp(pipeline->constants, params->constants, params->n_constants * sizeof(uint32_t)) == 0);
 }
@@ -165,6 +166,8 @@ static void make(const vkf_gpu_device *device, job *j) {
                                       .layout = j->pipeline->layout->pipeline};
   if (params->subgroup_size != 0 && device->caps.subgroup_min != device->caps.subgroup_max)
     info.stage.pNext = &required;
+  if (params->statistics && device->caps.pipeline_statistics)
+    info.flags |= VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR;
   if (params->subgroup_full) info.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
   j->what = "vkCreateComputePipelines";
   j->result = device->vk.CreateComputePipelines(device->handle, VK_NULL_HANDLE, 1, &info, NULL, &j->pipeline->handle);
@@ -213,6 +216,7 @@ static vkf_status begin_job(vkf_gpu_device *device, const vkf_gpu_pipeline_param
   pipeline->n_constants = params->n_constants;
   pipeline->subgroup_size = params->subgroup_size;
   pipeline->subgroup_full = params->subgroup_full;
+  pipeline->statistics = params->statistics;
   VKF_TRY(get_layout(device, params, &pipeline->layout));
 done:
   return st;

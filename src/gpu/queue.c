@@ -77,13 +77,21 @@ vkf_status vkf_gpu_queue_init(vkf_gpu_device *device) {
                                   .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
                                   .queueFamilyIndex = device->queue_family};
   VKF_VK(device, CreateCommandPool, device->handle, &pool, NULL, &device->commands);
-  VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
+done:
+  return st;
+}
+
+/* What the first submit needs besides; a driver without its hardware, which can only compile, is never asked for it. */
+static vkf_status prepare(vkf_gpu_device *device) {
+  vkf_status st = VKF_OK;
+  const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
   for (size_t i = 0; i < VKF_GPU_MAX_PENDING; ++i)
-    VKF_VK(device, CreateFence, device->handle, &fence, NULL, &device->fences[i]);
-  VKF_TRY(vkf_gpu_commands_create(device, &device->host_barrier));
+    if (!device->fences[i]) VKF_VK(device, CreateFence, device->handle, &fence, NULL, &device->fences[i]);
+  if (!device->host_barrier) VKF_TRY(vkf_gpu_commands_create(device, &device->host_barrier));
   VKF_TRY(vkf_gpu_commands_begin(device, device->host_barrier, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT));
   record(device, device->host_barrier, VKF_GPU_BY_HOST);
   VKF_VK(device, EndCommandBuffer, device->host_barrier);
+  device->can_submit = true;
 done:
   return st;
 }
@@ -110,6 +118,7 @@ vkf_status vkf_gpu_submit_commands(vkf_gpu_device *device, const VkCommandBuffer
                                    uint64_t *serial) {
   vkf_status st = VKF_OK;
   VKF_TRY(vkf_gpu_device_alive(device));
+  if (!device->can_submit) VKF_TRY(prepare(device));
   uint64_t s = device->submitted + 1;
   if (s > VKF_GPU_MAX_PENDING) VKF_TRY(vkf_gpu_wait(device, s - VKF_GPU_MAX_PENDING));
   if (device->faults.lose_submit != 0 && --device->faults.lose_submit == 0)

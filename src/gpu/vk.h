@@ -90,6 +90,8 @@ typedef struct vkf_vk_device {
   PFN_vkGetBufferDeviceAddress GetBufferDeviceAddress;
   PFN_vkCmdBeginDebugUtilsLabelEXT CmdBeginDebugUtilsLabelEXT;
   PFN_vkCmdEndDebugUtilsLabelEXT CmdEndDebugUtilsLabelEXT;
+  PFN_vkGetPipelineExecutablePropertiesKHR GetPipelineExecutablePropertiesKHR;
+  PFN_vkGetPipelineExecutableStatisticsKHR GetPipelineExecutableStatisticsKHR;
 } vkf_vk_device;
 #undef VKF_VK_MEMBER
 
@@ -165,6 +167,7 @@ typedef struct vkf_gpu_features {
   VkPhysicalDeviceBufferDeviceAddressFeatures address;
   VkPhysicalDeviceSubgroupSizeControlFeatures size_control;
   VkPhysicalDeviceVulkanMemoryModelFeatures memory_model; /* cooperative matrices need it */
+  VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables;
 #ifdef VKF_HAS_COOPMAT
   VkPhysicalDeviceCooperativeMatrixFeaturesKHR coopmat;
 #endif
@@ -242,7 +245,7 @@ struct vkf_gpu_pipeline {
   char *name;
   uint32_t *constants;
   uint32_t n_constants, subgroup_size;
-  bool subgroup_full;
+  bool subgroup_full, statistics;
   vkf_gpu_layout *layout;
   VkPipeline handle;
   struct vkf_gpu_pipeline *next;
@@ -277,6 +280,7 @@ struct vkf_gpu_device {
   VkCommandPool commands;
   VkCommandBuffer host_barrier;        /* the last commands of every submit */
   VkFence fences[VKF_GPU_MAX_PENDING]; /* of submit s: s % VKF_GPU_MAX_PENDING */
+  bool can_submit;                     /* fences and the barrier are there */
   uint64_t submitted, completed;       /* serials; completed: waited for */
   VkCommandBuffer *submit_list;        /* of vkf_gpu_submit(), kept so that a step allocates nothing */
   size_t submit_capacity;
@@ -349,7 +353,7 @@ vkf_status vkf_gpu_commands_create(vkf_gpu_device *device, VkCommandBuffer *out)
 vkf_status vkf_gpu_commands_begin(vkf_gpu_device *device, VkCommandBuffer commands, uint32_t flags);
 /* Waits for what runs, also on a lost device, before its resources are destroyed. */
 void vkf_gpu_queue_drain(vkf_gpu_device *device);
-/* Of a device that is being made: command pool, fences, the barrier to the host. */
+/* Of a device that is being made: its command pool. */
 vkf_status vkf_gpu_queue_init(vkf_gpu_device *device);
 void vkf_gpu_queue_finish(vkf_gpu_device *device);
 void vkf_gpu_pipelines_finish(vkf_gpu_device *device);

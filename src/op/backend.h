@@ -41,6 +41,7 @@ typedef enum vkf_timing { VKF_TIMING_NONE, VKF_TIMING_BLOCKS, VKF_TIMING_NODES }
 
 typedef struct vkf_program_options {
   bool keep_all;     /* every slot stays readable after a run (validation) */
+  bool statistics;   /* the driver keeps what it tells about the kernels */
   vkf_timing timing; /* what is timed at least */
   const char
       *variant; /* force this variant for its op wherever it fits; NULL: none. VKF_ERROR_ARGUMENT if it fits nowhere */

@@ -52,7 +52,8 @@ static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, uint32
                                    .kinds = kinds,
                                    .push_bytes = VKF_MAX_OPERANDS * 8 + d->params_bytes,
                                    .subgroup_size = k->variant->subgroup,
-                                   .subgroup_full = k->variant->matrix.m && caps->subgroup_full};
+                                   .subgroup_full = k->variant->matrix.m && caps->subgroup_full,
+                                   .statistics = p->statistics};
 done:
   return st;
 }
@@ -186,6 +187,11 @@ static vkf_status record_block(vkf_program *p, uint32_t index) {
   p->blocks[index].n_pieces = p->n_pieces - p->blocks[index].first_piece;
 done:
   return st;
+}
+
+vkf_status vkf_vkop_statistics(const vkf_program *program, uint32_t node, vkf_arena *arena, vkf_bench_statistic **out,
+                               size_t *n) {
+  return vkf_gpu_pipeline_statistics(program->backend->device, program->nodes[node].pipelines[0], arena, out, n);
 }
 
 void vkf_vkop_record_undo(vkf_program *p) {

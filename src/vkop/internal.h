@@ -110,6 +110,7 @@ struct vkf_program {
   vkf_dims grid_dims; /* what the grids were computed for */
   bool grids_valid;
   vkf_timing timing;
+  bool statistics;
   bool is_apart; /* pieces are nodes, submitted one by one */
 };
 

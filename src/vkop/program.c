@@ -38,6 +38,7 @@ static vkf_status program_create(vkf_backend *backend, const vkf_plan *plan, vkf
   vkf_arena_init(&p->arena, backend->env);
   if (!options) options = &defaults;
   p->timing = options->timing;
+  p->statistics = options->statistics;
   if (backend->observer) p->timing = VKF_MAX(p->timing, backend->observer->timing);
   p->is_apart = p->timing == VKF_TIMING_NODES && !vkf_gpu_device_caps(p->backend->device)->timestamps;
   p->places = vkf_arena_alloc(&p->arena, plan->n_slots, sizeof *p->places);

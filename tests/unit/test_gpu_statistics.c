@@ -1,0 +1,109 @@
+/* Statistics of pipelines, as an invented driver gives them: formats, several programs, failures. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "gpu/vk.h"
+
+static uint32_t n_programs;
+static VkResult result;
+
+static VKAPI_ATTR VkResult VKAPI_CALL get_properties(VkDevice device, const VkPipelineInfoKHR *info, uint32_t *n,
+                                                     VkPipelineExecutablePropertiesKHR *out) {
+  (void)device;
+  (void)info;
+  *n = n_programs;
+  for (uint32_t i = 0; out && i < n_programs; ++i) snprintf(out[i].name, sizeof out[i].name, "SIMD%u", 8u << i);
+  return VK_SUCCESS;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL get_statistics(VkDevice device, const VkPipelineExecutableInfoKHR *info,
+                                                     uint32_t *n, VkPipelineExecutableStatisticKHR *out) {
+  const VkPipelineExecutableStatisticKHR all[] = {
+      {.name = "Register Count",
+       .format = VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR,
+       .value.u64 = 64 + info->executableIndex},
+      {.name = "Spilled", .format = VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_INT64_KHR, .value.i64 = -3},
+      {.name = "Occupancy", .format = VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_FLOAT64_KHR, .value.f64 = 0.75},
+      {.name = "Uses LDS", .format = VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_BOOL32_KHR, .value.b32 = VK_TRUE},
+  };
+  (void)device;
+  *n = VKF_COUNT(all);
+  if (out) memcpy(out, all, sizeof all);
+  return out ? result : VK_SUCCESS;
+}
+
+static vkf_gpu_device device_of(vkf_env *env, bool has) {
+  return (vkf_gpu_device){.env = env,
+                          .caps.pipeline_statistics = has,
+                          .vk.GetPipelineExecutablePropertiesKHR = get_properties,
+                          .vk.GetPipelineExecutableStatisticsKHR = get_statistics};
+}
+
+static void numbers_of_every_format(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_arena arena;
+  vkf_bench_statistic *all;
+  size_t n;
+  const vkf_gpu_pipeline pipeline = {.statistics = true};
+  vkf_env_init(&env, NULL);
+  vkf_arena_init(&arena, &env);
+  vkf_gpu_device device = device_of(&env, true);
+  n_programs = 1;
+  result = VK_SUCCESS;
+  assert_int_equal(vkf_gpu_pipeline_statistics(&device, &pipeline, &arena, &all, &n), VKF_OK);
+  assert_int_equal(n, 4);
+  assert_string_equal(all[0].name, "Register Count");
+  assert_true(all[0].value == 64 && all[1].value == -3 && all[2].value == 0.75 && all[3].value == 1);
+
+  n_programs = 2; /* each by its name */
+  assert_int_equal(vkf_gpu_pipeline_statistics(&device, &pipeline, &arena, &all, &n), VKF_OK);
+  assert_int_equal(n, 8);
+  assert_string_equal(all[0].name, "SIMD8: Register Count");
+  assert_string_equal(all[4].name, "SIMD16: Register Count");
+  assert_true(all[4].value == 65 && all[7].value == 1);
+
+  n_programs = 0;
+  assert_int_equal(vkf_gpu_pipeline_statistics(&device, &pipeline, &arena, &all, &n), VKF_OK);
+  assert_int_equal(n, 0);
+  vkf_arena_finish(&arena);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+static void who_has_none_is_not_asked(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_arena arena;
+  vkf_bench_statistic *all;
+  size_t n;
+  const vkf_gpu_pipeline with = {.statistics = true}, without = {.statistics = false};
+  vkf_env_init(&env, NULL);
+  vkf_arena_init(&arena, &env);
+  vkf_gpu_device has = device_of(&env, true), has_not = device_of(&env, false);
+  n_programs = 1;
+  result = VK_SUCCESS;
+  assert_int_equal(vkf_gpu_pipeline_statistics(&has, &without, &arena, &all, &n), VKF_OK);
+  assert_int_equal(n, 0);
+  assert_int_equal(vkf_gpu_pipeline_statistics(&has_not, &with, &arena, &all, &n), VKF_OK);
+  assert_int_equal(n, 0);
+  result = VK_ERROR_OUT_OF_HOST_MEMORY;
+  assert_int_equal(vkf_gpu_pipeline_statistics(&has, &with, &arena, &all, &n), VKF_ERROR_MEMORY);
+  assert_non_null(strstr(env.message, "vkGetPipelineExecutableStatisticsKHR"));
+  vkf_arena_finish(&arena);
+  assert_int_equal(env.live_bytes, 0);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(numbers_of_every_format),
+      cmocka_unit_test(who_has_none_is_not_asked),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
