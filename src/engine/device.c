@@ -4,6 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "engine/compiled.h"
 #include "engine/engine.h"
 #include "engine/limits.h"
 #include "engine/probe.h"
@@ -214,6 +215,7 @@ static vkf_status lower(void *user, vkf_caps *caps) {
 static vkf_status device_init(vkf_device *dev) {
   vkf_status st = VKF_OK;
   if (dev->gpu) {
+    vkf_engine_compiled_open(dev);
     VKF_TRY(vkf_engine_tuned_open(dev));
     VKF_TRY(vkf_engine_probe_claims(dev, false));
     VKF_TRY(vkf_vkop_backend_create(dev->gpu, &dev->backend));
@@ -282,6 +284,7 @@ void vkf_device_close(vkf_device **device) {
   vkf_engine_profile_destroy(&dev->profile);
   if (dev->backend) dev->backend->table->destroy(&dev->backend);
   vkf_engine_tuned_close(dev);
+  vkf_engine_compiled_close(dev);
   vkf_gpu_device_destroy(&dev->gpu);
   vkf_env_free(&dev->ctx->env, dev);
   *device = NULL;

@@ -35,6 +35,7 @@ struct vkf_device {
   vkf_backend *backend;
   vkf_device_info info;
   vkf_device_tuned *tuned;                  /* NULL: ref */
+  uint64_t compiled_hash;                   /* of what the pipeline cache began with (compiled.h); 0: nothing */
   vkf_claim_result claims[VKF_CLAIM_COUNT]; /* probe.h; none of ref */
 };
 

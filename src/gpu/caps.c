@@ -187,6 +187,7 @@ void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint3
   snprintf(out->driver_name, sizeof(out->driver_name), "%s", driver.driverName);
   snprintf(out->driver_info, sizeof(out->driver_info), "%s", driver.driverInfo);
   memcpy(out->uuid, id.deviceUUID, sizeof(out->uuid));
+  memcpy(out->pipeline_cache_uuid, p->pipelineCacheUUID, sizeof(out->pipeline_cache_uuid));
   out->vendor_id = p->vendorID;
   out->device_id = p->deviceID;
   out->driver_id = (uint32_t)driver.driverID;

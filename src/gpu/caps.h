@@ -47,7 +47,7 @@ typedef struct vkf_caps {
   vkf_device_kind kind;
   bool is_cpu; /* kind == VKF_DEVICE_CPU */
   char device_name[256], driver_name[256], driver_info[256];
-  uint8_t uuid[16];
+  uint8_t uuid[16], pipeline_cache_uuid[16]; /* the second changes with what the driver compiles kernels to */
   uint32_t vendor_id, device_id, driver_id, driver_version, api_version; /* as Vulkan encodes them */
   uint32_t
       vector_bits; /* a CPU driver's vector width, from a name such as "llvmpipe (LLVM 15.0.6, 256 bits)"; 0: unknown */

@@ -138,6 +138,12 @@ vkf_status vkf_gpu_pipelines_make(vkf_gpu_device *device, const vkf_gpu_pipeline
 /* Made at the first call with these parameters, found at later ones; belongs to the device. */
 vkf_status vkf_gpu_pipeline_get(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, vkf_gpu_pipeline **out);
 
+/* Pipelines made from now on go through a cache of the driver's, which begins with what an earlier device's had (bytes:
+ * of vkf_gpu_pipeline_cache_take(); those that another driver or device wrote, and NULL, are an empty one). */
+vkf_status vkf_gpu_pipeline_cache_open(vkf_gpu_device *device, const void *bytes, size_t n);
+/* What it holds now; free it with vkf_env_free. *n is 0 where no cache was opened and of drivers that put nothing into
+ * it: those that keep compiled kernels themselves, and those that keep none. */
+vkf_status vkf_gpu_pipeline_cache_take(vkf_gpu_device *device, void **bytes, size_t *n);
 /* What the driver tells about a pipeline that was made with `statistics`, under its own names; where it compiled
  * several programs for it, a name begins with that of the program. *n is 0 where caps.pipeline_statistics is false. In
  * the memory of `arena`. */
@@ -235,10 +241,10 @@ vkf_status vkf_gpu_hazard_check(vkf_gpu_device *device, vkf_gpu_hazard *out);
 #define VKF_GPU_SKIP_HOST_BARRIER UINT32_MAX
 
 typedef struct vkf_gpu_faults {
-  uint64_t fail_allocation; /* the device allocation with this number from now (from 1) fails; 0: none */
-  uint64_t lose_submit;     /* the submit with this number from now loses the device; 0: none */
-  uint32_t skip_barrier;    /* the barrier recorded as this number from now is left out; 0: none;
-                             * VKF_GPU_SKIP_HOST_BARRIER: submits end without the barrier to the host */
+  uint64_t fail_allocation;  /* the device allocation with this number from now (from 1) fails; 0: none */
+  uint64_t lose_submit;      /* the submit with this number from now loses the device; 0: none */
+  uint32_t skip_barrier;     /* the barrier recorded as this number from now is left out; 0: none;
+                              * VKF_GPU_SKIP_HOST_BARRIER: submits end without the barrier to the host */
   const char *fail_pipeline; /* pipelines of this name cannot be made; NULL: none */
 } vkf_gpu_faults;
 void vkf_gpu_inject(vkf_gpu_device *device, const vkf_gpu_faults *faults);

@@ -170,7 +170,8 @@ static void make(const vkf_gpu_device *device, job *j) {
     info.flags |= VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR;
   if (params->subgroup_full) info.stage.flags |= VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT;
   j->what = "vkCreateComputePipelines";
-  j->result = device->vk.CreateComputePipelines(device->handle, VK_NULL_HANDLE, 1, &info, NULL, &j->pipeline->handle);
+  j->result =
+      device->vk.CreateComputePipelines(device->handle, device->pipeline_cache, 1, &info, NULL, &j->pipeline->handle);
   device->vk.DestroyShaderModule(device->handle, module, NULL);
 }
 
@@ -290,6 +291,8 @@ void vkf_gpu_pipelines_finish(vkf_gpu_device *device) {
     next = it->next;
     destroy_layout(device, it);
   }
+  if (device->pipeline_cache) device->vk.DestroyPipelineCache(device->handle, device->pipeline_cache, NULL);
   device->pipelines = NULL;
   device->layouts = NULL;
+  device->pipeline_cache = VK_NULL_HANDLE;
 }

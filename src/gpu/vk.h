@@ -49,6 +49,9 @@
   X(DestroyPipelineLayout)         \
   X(CreateComputePipelines)        \
   X(DestroyPipeline)               \
+  X(CreatePipelineCache)           \
+  X(DestroyPipelineCache)          \
+  X(GetPipelineCacheData)          \
   X(CreateDescriptorPool)          \
   X(DestroyDescriptorPool)         \
   X(AllocateDescriptorSets)        \
@@ -287,6 +290,7 @@ struct vkf_gpu_device {
 
   vkf_gpu_layout *layouts;
   vkf_gpu_pipeline *pipelines;
+  VkPipelineCache pipeline_cache; /* VK_NULL_HANDLE: none */
   size_t n_pipelines;
   uint64_t pipelines_ns;
 
@@ -331,6 +335,9 @@ vkf_gpu_texel vkf_gpu_texel_get(vkf_gpu_binding_kind kind);
 vkf_status vkf_gpu_sets_make(vkf_gpu_device *device, vkf_gpu_sets *sets, const vkf_gpu_dispatch *dispatch,
                              VkDescriptorSet *out);
 void vkf_gpu_sets_finish(vkf_gpu_device *device, vkf_gpu_sets *sets);
+
+/* Whether the header says that this driver wrote these bytes, for this device. */
+bool vkf_gpu_pipeline_cache_fits(const vkf_caps *caps, const void *bytes, size_t n);
 
 /* Frees the staging buffers. */
 void vkf_gpu_staging_release(vkf_gpu_device *device);

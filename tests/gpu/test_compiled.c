@@ -1,7 +1,8 @@
 /* What a driver of GPUs makes of kernels, on a machine that has none: RADV compiles for the card that RADV_FORCE_FAMILY
  * names ("null hardware": nothing can be recorded or submitted). Statistics of pipelines, under the driver's names.
  *
- * Drivers that have not the extension give an empty list: that is asked of the ones that the other tests run on.
+ * Drivers that have not the extension give an empty list: that is asked of the ones that the other tests run on. The
+ * driver's cache of compiled kernels goes from one device object to the next; software drivers put nothing into theirs.
  */
 #include "fixture.h"
 
@@ -53,7 +54,44 @@ static void the_driver_tells_what_it_compiled(void **state) {
   close_gpu(g);
 }
 
+/* A device whose pipelines begin with these bytes; what its cache holds after one was made, or none. */
+static void *cache_after(gpu *g, const void *bytes, size_t n, bool make, size_t *n_after) {
+  void *after = NULL;
+  OK(vkf_gpu_device_create(g->instance, find_device(g->instance), NULL, &g->device));
+  OK(vkf_gpu_pipeline_cache_open(g->device, bytes, n));
+  if (make) scale_pipeline(g, 8, 0);
+  OK(vkf_gpu_pipeline_cache_take(g->device, &after, n_after));
+  vkf_gpu_device_destroy(&g->device);
+  return after;
+}
+
+static void compiled_kernels_go_to_the_next_device(void **state) {
+  (void)state;
+  gpu fixture, *g = &fixture;
+  size_t n = 0, n_again = 0;
+  memset(g, 0, sizeof(*g));
+  init_env(&g->env, false);
+  open_instance(g, false);
+  unsigned char *bytes = cache_after(g, NULL, 0, true, &n);
+  assert_true(bytes ? n > 32 : n == 0);
+  if (getenv("RADV_FORCE_FAMILY")) assert_non_null(bytes);
+  if (bytes) { /* it is there before anything was compiled, unless another driver wrote it */
+    void *again = cache_after(g, bytes, n, false, &n_again);
+    assert_int_equal(n_again, n);
+    vkf_env_free(&g->env, again);
+    bytes[16] ^= 1;
+    assert_null(cache_after(g, bytes, n, false, &n_again));
+    assert_int_equal(n_again, 0);
+  }
+  vkf_env_free(&g->env, bytes);
+  vkf_gpu_instance_destroy(&g->instance);
+  assert_int_equal(g->env.live_bytes, 0);
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(the_driver_tells_what_it_compiled)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(the_driver_tells_what_it_compiled),
+      cmocka_unit_test(compiled_kernels_go_to_the_next_device),
+  };
   return RUN(tests);
 }
