@@ -15,11 +15,12 @@ typedef struct scaling {
   vkf_file_value keys; /* rope_parameters or rope_scaling */
   double theta, factor;
   double original; /* positions that the model was trained for first */
-  uint32_t width;
+  uint32_t width;  /* columns that turn */
+  uint32_t n;      /* frequencies, one a pair of columns */
 } scaling;
 
 static void scale_linear(const scaling *s, double *frequencies) {
-  for (uint32_t i = 0; i < s->width / 2; i++) frequencies[i] /= s->factor;
+  for (uint32_t i = 0; i < s->n; i++) frequencies[i] /= s->factor;
 }
 
 /* Long waves are stretched, short ones stay, between the two it is blended. */
@@ -31,7 +32,7 @@ static vkf_status scale_llama3(vkf_net *net, const scaling *s, double *frequenci
   if (!(low < high))
     VKF_FAIL(net->env, VKF_ERROR_FORMAT, "%s: expected low_freq_factor below high_freq_factor, found %g and %g",
              net->config_path, low, high);
-  for (uint32_t i = 0; i < s->width / 2; i++) {
+  for (uint32_t i = 0; i < s->n; i++) {
     double wave = 2 * PI / frequencies[i], scaled = frequencies[i] / s->factor;
     double blend = (s->original / wave - low) / (high - low);
     if (wave > s->original / low)
@@ -73,7 +74,7 @@ static vkf_status scale_yarn(vkf_net *net, const scaling *s, double *frequencies
   first = fmax(first, 0);
   last = fmin(last, s->width - 1.0);
   if (first == last) last += 0.001;
-  for (uint32_t i = 0; i < s->width / 2; i++) {
+  for (uint32_t i = 0; i < s->n; i++) {
     double stretched = fmin(fmax((i - first) / (last - first), 0), 1);
     frequencies[i] = frequencies[i] / s->factor * stretched + frequencies[i] * (1 - stretched);
   }
@@ -115,14 +116,15 @@ vkf_status vkf_model_find_rotary(vkf_net *net, vkf_file_value config, double the
   VKF_TRY(vkf_model_find_number(net, s.keys, "factor", VKF_MAX(net->info.max_positions, 1u) / s.original, 1e-6, 1e6,
                                 &s.factor));
   s.width = (uint32_t)(stack->key_width * part);
-  if (s.width == 0 || s.width % 2 != 0)
-    VKF_FAIL(net->env, VKF_ERROR_FORMAT, "%s: expected an even number of columns that turn, found %u of a head of %u",
+  s.n = VKF_CEIL_DIV(s.width, 2); /* of an odd width, one column more turns, as transformers does it */
+  if (s.n == 0 || 2 * s.n > stack->key_width)
+    VKF_FAIL(net->env, VKF_ERROR_FORMAT, "%s: expected pairs of columns that turn, found %u of a head of %u",
              net->config_path, s.width, stack->key_width);
-  rotary->width = s.width;
+  rotary->width = 2 * s.n;
   rotary->factor = 1;
-  rotary->frequencies = vkf_arena_alloc(&net->arena, s.width / 2, sizeof *rotary->frequencies);
+  rotary->frequencies = vkf_arena_alloc(&net->arena, s.n, sizeof *rotary->frequencies);
   if (rotary->frequencies == NULL) return VKF_ERROR_MEMORY;
-  for (uint32_t i = 0; i < s.width / 2; i++) rotary->frequencies[i] = pow(s.theta, -2.0 * i / s.width);
+  for (uint32_t i = 0; i < s.n; i++) rotary->frequencies[i] = pow(s.theta, -2.0 * i / s.width);
   VKF_TRY(apply(net, &s, type, rotary));
   stack->positions = VKF_POSITION_ROTARY;
 done:
