@@ -4,7 +4,7 @@
  * life (Pisarchyk and Lee, Efficient memory management for deep neural net inference, 2020). Reads nothing of a slot
  * but its life and what the backend says of it. A node's scratch memory lives while the node runs, so it takes bytes
  * that no slot of that node has. Invariant: two slots with overlapping lives never share a byte, but for one that takes
- * over the bytes of another.
+ * over the bytes of another, and no slot crosses a multiple of `most`.
  */
 #include "op/plan.h"
 
@@ -59,8 +59,12 @@ static void find_lives(const vkf_plan *plan, bool keep_all, const vkf_placement 
   }
 }
 
+uint64_t vkf_place_whole(uint64_t offset, uint64_t bytes, uint64_t most) {
+  return bytes > most - offset % most ? VKF_ROUND_UP(offset, most) : offset;
+}
+
 /* Places `l` among the n placed ones; busy [n] is scratch. false: offsets overflow. */
-static bool place_one(life *l, uint64_t alignment, life *placed, uint32_t n, const life **busy) {
+static bool place_one(life *l, uint64_t alignment, uint64_t most, life *placed, uint32_t n, const life **busy) {
   uint32_t n_busy = 0;
   for (uint32_t i = 0; i < n; i++) {
     if (placed[i].first <= l->last && l->first <= placed[i].last) busy[n_busy++] = &placed[i];
@@ -70,12 +74,12 @@ static bool place_one(life *l, uint64_t alignment, life *placed, uint32_t n, con
   for (uint32_t i = 0; i < n_busy; i++) {
     if (busy[i]->offset >= l->offset && busy[i]->offset - l->offset >= l->bytes) break;
     uint64_t end = busy[i]->offset + busy[i]->bytes;
-    if (end > l->offset) l->offset = VKF_ROUND_UP(end, alignment);
+    if (end > l->offset) l->offset = vkf_place_whole(VKF_ROUND_UP(end, alignment), l->bytes, most);
   }
   return l->offset <= UINT64_MAX / 4 && l->bytes <= UINT64_MAX / 4;
 }
 
-vkf_status vkf_plan_place(vkf_env *env, const vkf_plan *plan, bool keep_all, vkf_placement *placements,
+vkf_status vkf_plan_place(vkf_env *env, const vkf_plan *plan, bool keep_all, uint64_t most, vkf_placement *placements,
                           vkf_placement *scratch, uint64_t *pool_bytes) {
   vkf_status st = VKF_OK;
   uint32_t n = 0;
@@ -103,7 +107,7 @@ vkf_status vkf_plan_place(vkf_env *env, const vkf_plan *plan, bool keep_all, vkf
     const bool is_slot = lives[i].slot < plan->n_slots;
     const uint32_t node = is_slot ? 0 : lives[i].slot - plan->n_slots;
     vkf_placement *p = is_slot ? &placements[lives[i].slot] : &scratch[node];
-    if (!place_one(&lives[i], VKF_MAX(p->alignment, 1), lives, i, busy)) {
+    if (!place_one(&lives[i], VKF_MAX(p->alignment, 1), most, lives, i, busy)) {
       VKF_FAIL(env, VKF_ERROR_DEVICE_MEMORY, "%s %s: the activations need more than 2^62 bytes",
                is_slot ? "slot" : "scratch of", is_slot ? plan->slots[lives[i].slot].name : plan->nodes[node].name);
     }

@@ -111,11 +111,15 @@ typedef struct vkf_placement {
   uint64_t offset;           /* out */
 } vkf_placement;
 
-/* Places the temporaries of a plan in one pool so that slots whose lives overlap never overlap in memory.
+/* The first offset from this one on where `bytes` cross no multiple of `most`, which they do not exceed. */
+uint64_t vkf_place_whole(uint64_t offset, uint64_t bytes, uint64_t most);
+
+/* Places the temporaries of a plan in one pool so that slots whose lives overlap never overlap in memory, and that none
+ * crosses a multiple of `most`, which is one of all alignments: the pool may be allocated in pieces of so many bytes.
  * placements [plan->n_slots]. A slot with an output name is pinned. keep_all: every slot is pinned (validation).
  * scratch [plan->n_nodes]: what a node has for itself while it runs, of which bytes and alignment are read; NULL: none
  * has. */
-vkf_status vkf_plan_place(vkf_env *env, const vkf_plan *plan, bool keep_all, vkf_placement *placements,
+vkf_status vkf_plan_place(vkf_env *env, const vkf_plan *plan, bool keep_all, uint64_t most, vkf_placement *placements,
                           vkf_placement *scratch, uint64_t *pool_bytes);
 
 #endif

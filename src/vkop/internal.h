@@ -2,12 +2,12 @@
 #ifndef VKF_VKOP_INTERNAL_H
 #define VKF_VKOP_INTERNAL_H
 
+#include "vkop/pools.h"
 #include "vkop/record.h"
 #include "vkop/vkop.h"
 
 /* Bytes after every slot and weight that a kernel may read (never use): uniform loads run a little ahead. */
 #define VKF_GUARD_BYTES 256
-#define VKF_PLACE_ALIGNMENT 256
 #define VKF_NO_PANELS UINT32_MAX
 
 /* A variant beside the table (vkf_vkop_backend_add). */
@@ -28,14 +28,6 @@ typedef struct vkop_backend {
   double pace;      /* ns a unit of effort, as late runs took */
 } vkop_backend;
 
-/* A region of a buffer and the layouts that it holds. */
-typedef struct vkop_place {
-  vkf_gpu_buffer *buffer;
-  uint64_t offset, bytes; /* rows, panels and guard */
-  uint64_t panels_offset; /* from `offset`, where the panels begin; of a weight: its scales */
-  uint32_t layouts;       /* VKF_LAYOUT_ROWS | VKF_LAYOUT_PANELS */
-} vkop_place;
-
 /* Rows [first, first + rows) of a weight, packed as if they were all of it. All parts of a weight have as many rows, a
  * multiple of what a tile has, so that no kernel sees an end within a part: the last one begins with rows of the one
  * before. */
@@ -51,14 +43,12 @@ struct vkf_weights {
   vkf_weight_packing *packings;
   vkop_part *parts;     /* of all weights; one each, but for those that are larger than a binding or an allocation */
   uint32_t *first_part; /* [n + 1] */
-  vkf_gpu_buffer **pools;
-  uint32_t n_pools;
-  uint64_t bytes;
+  vkop_pools pools;
 };
 
 struct vkf_state {
   vkop_backend *backend;
-  vkf_gpu_buffer *pool;
+  vkop_pools pools;
   uint32_t n; /* highest state index + 1 */
   vkop_place *places;
 };
@@ -101,10 +91,10 @@ struct vkf_program {
   vkop_block *blocks;           /* [n_blocks] */
   vkop_piece *pieces;           /* of all blocks, in their order */
   uint32_t n_pieces;
-  vkf_gpu_buffer *step;  /* the dims, then the input slots */
+  vkop_pools inputs, constants, temps, results;
+  vkf_gpu_buffer *step;  /* the first of the inputs: the dims, then input slots */
   vkf_gpu_buffer *grids; /* three uint32 a stage of a part of a node */
   uint32_t n_grids;
-  vkf_gpu_buffer *constants, *temps, *results;
   vkf_gpu_buffer *flags; /* VKF_FLAG_SLOT: a word for each node, flag_stride bytes apart; NULL: no kernel has one */
   uint64_t flag_stride;
   vkf_dims grid_dims; /* what the grids were computed for */
@@ -129,6 +119,8 @@ double vkf_vkop_effort(const vkf_program *program, uint32_t node, const vkf_dims
 /* Makes the pipelines and records every block, in the place of those recorded before (commands.c). */
 vkf_status vkf_vkop_record(vkf_program *program);
 void vkf_vkop_record_undo(vkf_program *program);
+/* Refuses a slot that one binding or one allocation does not hold (weights.c). */
+vkf_status vkf_vkop_fits(const vkop_backend *backend, const char *name, uint64_t bytes);
 /* weights.c, transfer.c */
 vkf_status vkf_vkop_weights_create(vkf_backend *, const vkf_weight_source *, const char *variant, vkf_weights **);
 void vkf_vkop_weights_destroy(vkf_weights **);

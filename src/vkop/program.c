@@ -17,8 +17,10 @@ static void program_destroy(vkf_program **program) {
   if (!p) return;
   vkf_env *env = p->backend->base.env;
   vkf_vkop_record_undo(p);
-  vkf_gpu_buffer **buffers[] = {&p->step, &p->grids, &p->constants, &p->temps, &p->results, &p->flags};
-  for (size_t i = 0; i < VKF_COUNT(buffers); i++) vkf_gpu_buffer_destroy(buffers[i]);
+  vkop_pools *pools[] = {&p->inputs, &p->constants, &p->temps, &p->results};
+  for (size_t i = 0; i < VKF_COUNT(pools); i++) vkf_vkop_pools_finish(pools[i]);
+  vkf_gpu_buffer_destroy(&p->grids);
+  vkf_gpu_buffer_destroy(&p->flags);
   vkf_arena_finish(&p->arena);
   vkf_env_free(env, p);
   *program = NULL;
@@ -58,9 +60,9 @@ done:
 }
 
 static uint64_t program_bytes(const vkf_program *p) {
-  const vkf_gpu_buffer *buffers[] = {p->step, p->grids, p->constants, p->temps, p->results, p->flags};
-  uint64_t bytes = 0;
-  for (size_t i = 0; i < VKF_COUNT(buffers); i++) bytes += buffers[i] ? vkf_gpu_buffer_bytes(buffers[i]) : 0;
+  const vkop_pools *pools[] = {&p->inputs, &p->constants, &p->temps, &p->results};
+  uint64_t bytes = vkf_gpu_buffer_bytes(p->grids) + (p->flags ? vkf_gpu_buffer_bytes(p->flags) : 0);
+  for (size_t i = 0; i < VKF_COUNT(pools); i++) bytes += vkf_vkop_pools_bytes(pools[i]);
   return bytes;
 }
 

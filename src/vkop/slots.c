@@ -221,10 +221,41 @@ static uint64_t scratch_bytes(const vkf_program *p, const vkop_node *k) {
   return bytes;
 }
 
-static vkf_status make_pool(vkf_program *p, const char *name, vkf_gpu_memory memory, uint64_t bytes,
-                            vkf_gpu_buffer **out) {
+static vkop_pools *pools_of(vkf_program *p, const vkf_slot *slot) {
+  return slot->kind == VKF_SLOT_INPUT      ? &p->inputs
+         : slot->kind == VKF_SLOT_CONSTANT ? &p->constants
+         : slot->kind != VKF_SLOT_TEMP     ? NULL
+         : is_small_result(slot)           ? &p->results
+                                           : &p->temps;
+}
+
+/* Sizes every slot and places all but the temporaries, of which temp has the sizes. */
+static vkf_status place_fixed(vkf_program *p, uint64_t align, vkf_placement *temp, vkf_placement *scratch) {
   vkf_status st = VKF_OK;
-  if (bytes) VKF_TRY(vkf_gpu_buffer_create(p->backend->device, name, memory, bytes, out));
+  uint64_t dims;
+  VKF_TRY(vkf_vkop_pools_add(&p->inputs, align, &dims)); /* they come first in the step buffer */
+  for (uint32_t i = 0; i < p->plan->n_slots; i++) {
+    const vkf_slot *slot = &p->plan->slots[i];
+    vkop_place *place = &p->places[i];
+    vkop_pools *pools = pools_of(p, slot);
+    if (slot->kind == VKF_SLOT_WEIGHT)
+      *place = p->weights->parts[p->weights->first_part[slot->index]].place;
+    else if (slot->kind == VKF_SLOT_STATE)
+      *place = p->state->places[slot->index];
+    else
+      size_place(slot, place, align);
+    VKF_TRY(vkf_vkop_fits(p->backend, slot->name, place->bytes));
+    if (pools == &p->temps)
+      temp[i] = (vkf_placement){.bytes = place->bytes, .alignment = align};
+    else if (pools)
+      VKF_TRY(vkf_vkop_pools_add(pools, place->bytes, &place->offset));
+  }
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
+    const uint64_t bytes = VKF_ROUND_UP(scratch_bytes(p, &p->nodes[i]), align);
+    if (p->nodes[i].in_place) temp[p->plan->nodes[i].out[0]].takes_over = 1 + p->plan->nodes[i].in[0];
+    VKF_TRY(vkf_vkop_fits(p->backend, p->plan->nodes[i].name, bytes));
+    scratch[i] = (vkf_placement){.bytes = bytes, .alignment = align};
+  }
 done:
   return st;
 }
@@ -232,59 +263,40 @@ done:
 static vkf_status place_slots(vkf_program *p, bool keep_all) {
   vkf_status st = VKF_OK;
   vkf_env *env = p->backend->base.env;
-  const vkf_caps *caps = vkf_gpu_device_caps(p->backend->device);
-  uint64_t align = VKF_MAX(VKF_PLACE_ALIGNMENT, caps->storage_offset_alignment);
-  uint64_t step = align, constants = 0, results = 0, temps = 0; /* the dims come first in the step buffer */
+  vkf_gpu_device *device = p->backend->device;
+  const uint64_t align = VKF_MAX(VKF_PLACE_ALIGNMENT, vkf_gpu_device_caps(device)->storage_offset_alignment);
+  const uint64_t most = vkf_vkop_pools_limit(device);
+  vkop_pools *all[] = {&p->inputs, &p->constants, &p->results, &p->temps};
+  uint64_t bytes;
   vkf_placement *temp = vkf_env_alloc(env, p->plan->n_slots, sizeof *temp);
   vkf_placement *scratch = vkf_env_alloc(env, p->plan->n_nodes, sizeof *scratch);
   if (!temp || !scratch) VKF_TRY(VKF_ERROR_MEMORY);
+  vkf_vkop_pools_init(&p->inputs, device, "step", VKF_GPU_MEMORY_UPLOAD, most);
+  vkf_vkop_pools_init(&p->constants, device, "constants", VKF_GPU_MEMORY_DEVICE, most);
+  vkf_vkop_pools_init(&p->results, device, "results", VKF_GPU_MEMORY_READBACK, most);
+  vkf_vkop_pools_init(&p->temps, device, "activations", VKF_GPU_MEMORY_DEVICE, most);
+  VKF_TRY(place_fixed(p, align, temp, scratch));
+  VKF_TRY(vkf_plan_place(env, p->plan, keep_all, most, temp, scratch, &bytes));
   for (uint32_t i = 0; i < p->plan->n_slots; i++) {
-    const vkf_slot *slot = &p->plan->slots[i];
-    vkop_place *place = &p->places[i];
-    uint64_t *bump = slot->kind == VKF_SLOT_INPUT      ? &step
-                     : slot->kind == VKF_SLOT_CONSTANT ? &constants
-                     : is_small_result(slot)           ? &results
-                                                       : NULL;
-    if (slot->kind == VKF_SLOT_WEIGHT)
-      *place = p->weights->parts[p->weights->first_part[slot->index]].place;
-    else if (slot->kind == VKF_SLOT_STATE)
-      *place = p->state->places[slot->index];
-    else
-      size_place(slot, place, align);
-    if (place->bytes > caps->max_storage_range_bytes)
-      VKF_FAIL(env, VKF_ERROR_DEVICE_MEMORY,
-               "%s takes %llu bytes, expected at most %llu: one storage binding of %s; a smaller batch or length fits",
-               slot->name, (unsigned long long)place->bytes, (unsigned long long)caps->max_storage_range_bytes,
-               caps->device_name);
-    if (bump) {
-      place->offset = *bump;
-      *bump += place->bytes;
-    } else if (slot->kind == VKF_SLOT_TEMP) {
-      temp[i] = (vkf_placement){.bytes = place->bytes, .alignment = align};
-    }
+    if (pools_of(p, &p->plan->slots[i]) != &p->temps) continue;
+    p->places[i].offset = temp[i].offset;
+    VKF_TRY(vkf_vkop_pools_put(&p->temps, temp[i].offset, p->places[i].bytes));
   }
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
-    if (p->nodes[i].in_place) temp[p->plan->nodes[i].out[0]].takes_over = 1 + p->plan->nodes[i].in[0];
-    scratch[i] = (vkf_placement){.bytes = VKF_ROUND_UP(scratch_bytes(p, &p->nodes[i]), align), .alignment = align};
+    p->nodes[i].scratch =
+        (vkop_place){.offset = scratch[i].offset, .bytes = scratch[i].bytes, .layouts = VKF_LAYOUT_ROWS};
+    if (scratch[i].bytes) VKF_TRY(vkf_vkop_pools_put(&p->temps, scratch[i].offset, scratch[i].bytes));
   }
-  VKF_TRY(vkf_plan_place(env, p->plan, keep_all, temp, scratch, &temps));
-  VKF_TRY(make_pool(p, "step", VKF_GPU_MEMORY_UPLOAD, step, &p->step));
-  VKF_TRY(make_pool(p, "grids", VKF_GPU_MEMORY_UPLOAD, (uint64_t)VKF_MAX(p->n_grids, 1) * 12, &p->grids));
-  VKF_TRY(make_pool(p, "constants", VKF_GPU_MEMORY_DEVICE, constants, &p->constants));
-  VKF_TRY(make_pool(p, "results", VKF_GPU_MEMORY_READBACK, results, &p->results));
-  VKF_TRY(make_pool(p, "activations", VKF_GPU_MEMORY_DEVICE, temps, &p->temps));
+  for (size_t k = 0; k < VKF_COUNT(all); k++) VKF_TRY(vkf_vkop_pools_make(all[k]));
   for (uint32_t i = 0; i < p->plan->n_slots; i++) {
-    const vkf_slot *slot = &p->plan->slots[i];
-    vkop_place *place = &p->places[i];
-    if (slot->kind == VKF_SLOT_INPUT) place->buffer = p->step;
-    if (slot->kind == VKF_SLOT_CONSTANT) place->buffer = p->constants;
-    if (slot->kind != VKF_SLOT_TEMP) continue;
-    place->buffer = is_small_result(slot) ? p->results : p->temps;
-    if (place->buffer == p->temps) place->offset = temp[i].offset;
+    const vkop_pools *pools = pools_of(p, &p->plan->slots[i]);
+    if (pools) vkf_vkop_pools_find(pools, &p->places[i]);
   }
   for (uint32_t i = 0; i < p->plan->n_nodes; i++)
-    p->nodes[i].scratch = (vkop_place){
-        .buffer = p->temps, .offset = scratch[i].offset, .bytes = scratch[i].bytes, .layouts = VKF_LAYOUT_ROWS};
+    if (scratch[i].bytes) vkf_vkop_pools_find(&p->temps, &p->nodes[i].scratch);
+  p->step = p->inputs.buffers[0];
+  VKF_TRY(
+      vkf_gpu_buffer_create(device, "grids", VKF_GPU_MEMORY_UPLOAD, (uint64_t)VKF_MAX(p->n_grids, 1) * 12, &p->grids));
 done:
   vkf_env_free(env, scratch);
   vkf_env_free(env, temp);
@@ -297,7 +309,8 @@ static vkf_status make_flags(vkf_program *p) {
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) wanted = wanted || has_flag(&p->nodes[i]);
   if (!wanted) return VKF_OK;
   p->flag_stride = VKF_MAX(4, vkf_gpu_device_caps(p->backend->device)->storage_offset_alignment);
-  VKF_TRY(make_pool(p, "flags", VKF_GPU_MEMORY_READBACK, p->plan->n_nodes * p->flag_stride, &p->flags));
+  VKF_TRY(vkf_gpu_buffer_create(p->backend->device, "flags", VKF_GPU_MEMORY_READBACK, p->plan->n_nodes * p->flag_stride,
+                                &p->flags));
   vkf_gpu_buffer_touch(p->flags, 0, vkf_gpu_buffer_bytes(p->flags), VKF_GPU_WRITE);
   memset(vkf_gpu_buffer_mapped(p->flags), 0, vkf_gpu_buffer_bytes(p->flags));
 done:

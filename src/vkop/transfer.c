@@ -131,9 +131,8 @@ done:
 
 vkf_status vkf_vkop_poison(vkf_program *p) {
   vkf_status st = VKF_OK;
-  vkf_gpu_buffer *pools[] = {p->temps, p->results};
-  for (size_t i = 0; i < VKF_COUNT(pools); i++)
-    if (pools[i]) VKF_TRY(vkf_gpu_buffer_fill(pools[i], 0, vkf_gpu_buffer_bytes(pools[i]), UINT32_C(0x7fc00000)));
+  VKF_TRY(vkf_vkop_pools_fill(&p->temps, UINT32_C(0x7fc00000)));
+  VKF_TRY(vkf_vkop_pools_fill(&p->results, UINT32_C(0x7fc00000)));
 done:
   return st;
 }

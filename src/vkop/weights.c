@@ -48,7 +48,7 @@ static vkf_status cut_weights(vkf_weights *w, uint64_t align) {
   vkf_status st = VKF_OK;
   vkf_env *env = w->backend->base.env;
   const vkf_caps *caps = vkf_gpu_device_caps(w->backend->device);
-  const uint64_t most = VKF_MIN(caps->max_storage_range_bytes, caps->max_allocation_bytes);
+  const uint64_t most = VKF_MIN(caps->max_storage_range_bytes, vkf_vkop_pools_limit(w->backend->device));
   uint32_t *rows = vkf_env_alloc(env, w->n, sizeof *rows);
   if (!rows) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t i = 0; i < w->n; i++) {
@@ -68,43 +68,33 @@ done:
   return st;
 }
 
-/* Places all parts; creates the pools. */
-static vkf_status place_weights(vkf_weights *w) {
+static vkf_status place_parts(vkf_weights *w, uint64_t align) {
   vkf_status st = VKF_OK;
-  vkf_env *env = w->backend->base.env;
-  const vkf_caps *caps = vkf_gpu_device_caps(w->backend->device);
-  uint64_t align = VKF_MAX(VKF_PLACE_ALIGNMENT, caps->storage_offset_alignment), used = 0, pool_start = 0;
-  uint32_t *pool_of = NULL;
-  uint64_t *pool_bytes = NULL;
-  VKF_TRY(cut_weights(w, align));
-  const uint32_t n_parts = w->first_part[w->n];
-  pool_of = vkf_env_alloc(env, n_parts, sizeof *pool_of);
-  pool_bytes = vkf_env_alloc(env, n_parts, sizeof *pool_bytes);
-  if (!pool_of || !pool_bytes) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t i = 0, p = 0; i < w->n; i++) {
     for (; p < w->first_part[i + 1]; p++) {
       const uint32_t rows = w->parts[p].rows;
-      const uint64_t bytes = part_bytes(w, i, rows, align);
       const uint64_t scales = vkf_kern_scales_offset(&w->packings[i], rows, columns_of(&w->infos[i]));
-      if (w->n_pools == 0 || used + bytes - pool_start > VKF_MIN(POOL_BYTES, caps->max_allocation_bytes)) {
-        pool_start = used;
-        w->n_pools++;
-      }
-      pool_of[p] = w->n_pools - 1;
-      w->parts[p].place = (vkop_place){NULL, used - pool_start, bytes, scales, VKF_LAYOUT_ROWS};
-      pool_bytes[pool_of[p]] = used - pool_start + bytes;
-      used += bytes;
+      w->parts[p].place = (vkop_place){NULL, 0, part_bytes(w, i, rows, align), scales, VKF_LAYOUT_ROWS};
+      VKF_TRY(vkf_vkop_pools_add(&w->pools, w->parts[p].place.bytes, &w->parts[p].place.offset));
     }
   }
-  w->pools = vkf_env_alloc(env, VKF_MAX(w->n_pools, 1), sizeof *w->pools);
-  if (!w->pools) VKF_TRY(VKF_ERROR_MEMORY);
-  for (uint32_t p = 0; p < w->n_pools; p++)
-    VKF_TRY(vkf_gpu_buffer_create(w->backend->device, "weights", VKF_GPU_MEMORY_DEVICE, pool_bytes[p], &w->pools[p]));
-  for (uint32_t p = 0; p < n_parts; p++) w->parts[p].place.buffer = w->pools[pool_of[p]];
-  w->bytes = used;
 done:
-  vkf_env_free(env, pool_of);
-  vkf_env_free(env, pool_bytes);
+  return st;
+}
+
+/* Cuts weights and places all parts; creates the pools. */
+static vkf_status place_weights(vkf_weights *w) {
+  vkf_status st = VKF_OK;
+  vkf_gpu_device *device = w->backend->device;
+  const uint64_t align = VKF_MAX(VKF_PLACE_ALIGNMENT, vkf_gpu_device_caps(device)->storage_offset_alignment);
+  uint64_t most = VKF_MIN(POOL_BYTES, vkf_vkop_pools_limit(device));
+  VKF_TRY(cut_weights(w, align));
+  for (uint32_t i = 0; i < w->n; i++) most = VKF_MAX(most, part_bytes(w, i, w->parts[w->first_part[i]].rows, align));
+  vkf_vkop_pools_init(&w->pools, device, "weights", VKF_GPU_MEMORY_DEVICE, most);
+  VKF_TRY(place_parts(w, align));
+  VKF_TRY(vkf_vkop_pools_make(&w->pools));
+  for (uint32_t p = 0; p < w->first_part[w->n]; p++) vkf_vkop_pools_find(&w->pools, &w->parts[p].place);
+done:
   return st;
 }
 
@@ -176,8 +166,7 @@ void vkf_vkop_weights_destroy(vkf_weights **weights) {
   vkf_weights *w = *weights;
   if (!w) return;
   vkf_env *env = w->backend->base.env;
-  for (uint32_t p = 0; w->pools && p < w->n_pools; p++) vkf_gpu_buffer_destroy(&w->pools[p]);
-  vkf_env_free(env, w->pools);
+  vkf_vkop_pools_finish(&w->pools);
   vkf_env_free(env, w->infos);
   vkf_env_free(env, w->packings);
   vkf_env_free(env, w->parts);
@@ -187,16 +176,28 @@ void vkf_vkop_weights_destroy(vkf_weights **weights) {
 }
 
 uint64_t vkf_vkop_weights_bytes(const vkf_weights *weights) {
-  return weights->bytes;
+  return vkf_vkop_pools_bytes(&weights->pools);
+}
+
+vkf_status vkf_vkop_fits(const vkop_backend *b, const char *name, uint64_t bytes) {
+  const vkf_caps *caps = vkf_gpu_device_caps(b->device);
+  const uint64_t allocation = vkf_vkop_pools_limit(b->device),
+                 most = VKF_MIN(caps->max_storage_range_bytes, allocation);
+  if (bytes <= most) return VKF_OK;
+  return vkf_env_fail(
+      b->base.env, VKF_ERROR_DEVICE_MEMORY,
+      "%s takes %llu bytes, expected at most %llu: one %s of %s; a smaller batch or a shorter text fits", name,
+      (unsigned long long)bytes, (unsigned long long)most, most == allocation ? "allocation" : "storage binding",
+      caps->device_name);
 }
 
 vkf_status vkf_vkop_state_create(vkf_backend *backend, const vkf_plan *plan, vkf_state **out) {
   vkf_status st = VKF_OK;
   vkop_backend *b = (vkop_backend *)backend;
-  uint64_t used = 0;
   vkf_state *s = vkf_env_alloc(backend->env, 1, sizeof *s);
   if (!s) VKF_TRY(VKF_ERROR_MEMORY);
   s->backend = b;
+  vkf_vkop_pools_init(&s->pools, b->device, "state", VKF_GPU_MEMORY_DEVICE, vkf_vkop_pools_limit(b->device));
   for (uint32_t i = 0; i < plan->n_slots; i++)
     if (plan->slots[i].kind == VKF_SLOT_STATE) s->n = VKF_MAX(s->n, plan->slots[i].index + 1);
   s->places = vkf_env_alloc(backend->env, s->n, sizeof *s->places);
@@ -205,14 +206,14 @@ vkf_status vkf_vkop_state_create(vkf_backend *backend, const vkf_plan *plan, vkf
     const vkf_slot *slot = &plan->slots[i];
     if (slot->kind != VKF_SLOT_STATE || s->places[slot->index].bytes) continue;
     uint64_t bytes = VKF_ROUND_UP(vkf_slot_stored_bytes(slot) + VKF_GUARD_BYTES, VKF_PLACE_ALIGNMENT);
-    s->places[slot->index] = (vkop_place){NULL, used, bytes, 0, VKF_LAYOUT_ROWS};
-    used += bytes;
+    VKF_TRY(vkf_vkop_fits(b, slot->name, bytes));
+    s->places[slot->index] = (vkop_place){NULL, 0, bytes, 0, VKF_LAYOUT_ROWS};
+    VKF_TRY(vkf_vkop_pools_add(&s->pools, bytes, &s->places[slot->index].offset));
   }
-  if (used) {
-    VKF_TRY(vkf_gpu_buffer_create(b->device, "state", VKF_GPU_MEMORY_DEVICE, used, &s->pool));
-    VKF_TRY(vkf_gpu_buffer_fill(s->pool, 0, used, 0));
-  }
-  for (uint32_t i = 0; i < s->n; i++) s->places[i].buffer = s->pool;
+  VKF_TRY(vkf_vkop_pools_make(&s->pools));
+  VKF_TRY(vkf_vkop_pools_fill(&s->pools, 0));
+  for (uint32_t i = 0; i < s->n; i++)
+    if (s->places[i].bytes) vkf_vkop_pools_find(&s->pools, &s->places[i]);
 done:
   if (st) vkf_vkop_state_destroy(&s);
   *out = s;
@@ -223,7 +224,7 @@ void vkf_vkop_state_destroy(vkf_state **state) {
   vkf_state *s = *state;
   if (!s) return;
   vkf_env *env = s->backend->base.env;
-  vkf_gpu_buffer_destroy(&s->pool);
+  vkf_vkop_pools_finish(&s->pools);
   vkf_env_free(env, s->places);
   vkf_env_free(env, s);
   *state = NULL;

@@ -10,7 +10,7 @@
 
 #include "op/plan.h"
 
-enum { SLOTS = 60, NODES = 40 };
+enum { SLOTS = 60, NODES = 40, MOST = 768000000, PIECE = 5376 }; /* multiples of all alignments */
 
 typedef struct random_plan {
   vkf_plan plan;
@@ -72,11 +72,12 @@ static bool placed(const random_plan *p, uint32_t slot) {
   return p->slots[slot].kind == VKF_SLOT_TEMP && p->placements[slot].bytes > 0;
 }
 
-static void check_plan(const random_plan *p, bool keep_all, uint64_t pool_bytes) {
+static void check_plan(const random_plan *p, bool keep_all, uint64_t most, uint64_t pool_bytes) {
   for (uint32_t a = 0; a < SLOTS; a++) {
     const vkf_placement *x = &p->placements[a];
     if (!placed(p, a)) continue;
     assert_true(x->offset + x->bytes <= pool_bytes);
+    assert_int_equal(x->offset / most, (x->offset + x->bytes - 1) / most);
     assert_int_equal(x->offset % VKF_MAX(x->alignment, 1), 0);
     for (uint32_t b = 0; b < a; b++) {
       const vkf_placement *y = &p->placements[b];
@@ -106,13 +107,17 @@ static void lives_never_overlap_in_memory(void **state) {
   for (uint64_t seed = 0; seed < 100; seed++) {
     uint64_t shared_bytes, all_bytes, sum = 0;
     make_plan(&p, seed);
-    assert_int_equal(vkf_plan_place(&env, &p.plan, false, p.placements, p.scratch, &shared_bytes), VKF_OK);
-    check_plan(&p, false, shared_bytes);
-    assert_int_equal(vkf_plan_place(&env, &p.plan, true, p.placements, p.scratch, &all_bytes), VKF_OK);
-    check_plan(&p, true, all_bytes);
+    assert_int_equal(vkf_plan_place(&env, &p.plan, false, MOST, p.placements, p.scratch, &shared_bytes), VKF_OK);
+    check_plan(&p, false, MOST, shared_bytes);
+    assert_int_equal(vkf_plan_place(&env, &p.plan, true, MOST, p.placements, p.scratch, &all_bytes), VKF_OK);
+    check_plan(&p, true, MOST, all_bytes);
     for (uint32_t s = 0; s < SLOTS; s++) sum += placed(&p, s) ? p.placements[s].bytes : 0;
     assert_true(all_bytes >= sum);
     assert_true(shared_bytes < all_bytes);
+    assert_int_equal(vkf_plan_place(&env, &p.plan, false, PIECE, p.placements, p.scratch, &shared_bytes), VKF_OK);
+    check_plan(&p, false, PIECE, shared_bytes);
+    assert_int_equal(vkf_plan_place(&env, &p.plan, true, PIECE, p.placements, p.scratch, &all_bytes), VKF_OK);
+    check_plan(&p, true, PIECE, all_bytes);
   }
   assert_int_equal(env.live_bytes, 0);
 }
@@ -134,14 +139,14 @@ static void a_chain_needs_two_places(void **state) {
     if (i > 0) nodes[i].in[0] = i - 1;
   }
   vkf_plan plan = {.slots = slots, .n_slots = 6, .nodes = nodes, .n_nodes = 6};
-  assert_int_equal(vkf_plan_place(&env, &plan, false, placements, NULL, &bytes), VKF_OK);
+  assert_int_equal(vkf_plan_place(&env, &plan, false, MOST, placements, NULL, &bytes), VKF_OK);
   assert_int_equal(bytes, 200);
   vkf_placement scratch[6] = {[2] = {.bytes = 70}, [4] = {.bytes = 70}}; /* two nodes with the same bytes */
-  assert_int_equal(vkf_plan_place(&env, &plan, false, placements, scratch, &bytes), VKF_OK);
+  assert_int_equal(vkf_plan_place(&env, &plan, false, MOST, placements, scratch, &bytes), VKF_OK);
   assert_int_equal(bytes, 270);
   assert_int_equal(scratch[2].offset, scratch[4].offset);
   slots[0].output = "kept";
-  assert_int_equal(vkf_plan_place(&env, &plan, false, placements, NULL, &bytes), VKF_OK);
+  assert_int_equal(vkf_plan_place(&env, &plan, false, MOST, placements, NULL, &bytes), VKF_OK);
   assert_int_equal(bytes, 300);
 }
 
@@ -166,7 +171,7 @@ static void a_slot_takes_over_another(void **state) {
   placements[3].takes_over = 1 + 2;
   nodes[5].in[1] = 3; /* so that slots 4 and 5 cannot have these bytes */
   vkf_plan plan = {.slots = slots, .n_slots = 6, .nodes = nodes, .n_nodes = 6};
-  assert_int_equal(vkf_plan_place(&env, &plan, false, placements, NULL, &bytes), VKF_OK);
+  assert_int_equal(vkf_plan_place(&env, &plan, false, MOST, placements, NULL, &bytes), VKF_OK);
   assert_int_equal(placements[2].offset, placements[1].offset);
   assert_int_equal(placements[3].offset, placements[1].offset);
   assert_true(placements[0].offset != placements[1].offset);
@@ -184,7 +189,7 @@ static void every_allocation_may_fail(void **state) {
     vkf_env env;
     vkf_env_init(&env, NULL);
     env.fail_at = at;
-    assert_int_equal(vkf_plan_place(&env, &p.plan, false, p.placements, p.scratch, &bytes), VKF_ERROR_MEMORY);
+    assert_int_equal(vkf_plan_place(&env, &p.plan, false, MOST, p.placements, p.scratch, &bytes), VKF_ERROR_MEMORY);
     assert_int_equal(env.live_bytes, 0);
   }
 }

@@ -1,0 +1,66 @@
+/* pools: see pools.h. */
+#include "vkop/pools.h"
+
+uint64_t vkf_vkop_pools_limit(const vkf_gpu_device *device) {
+  const uint64_t most = vkf_gpu_device_caps(device)->max_allocation_bytes;
+  return VKF_MAX(most / VKF_PLACE_ALIGNMENT, 1) * VKF_PLACE_ALIGNMENT;
+}
+
+void vkf_vkop_pools_init(vkop_pools *p, vkf_gpu_device *device, const char *name, vkf_gpu_memory memory,
+                         uint64_t most) {
+  *p = (vkop_pools){.device = device, .name = name, .memory = memory, .most = most};
+}
+
+void vkf_vkop_pools_finish(vkop_pools *p) {
+  if (!p->device) return;
+  vkf_env *env = vkf_gpu_device_env(p->device);
+  for (size_t i = 0; p->buffers && i < p->n; i++) vkf_gpu_buffer_destroy(&p->buffers[i]);
+  vkf_env_free(env, p->buffers);
+  vkf_env_free(env, p->used);
+  *p = (vkop_pools){0};
+}
+
+vkf_status vkf_vkop_pools_put(vkop_pools *p, uint64_t offset, uint64_t bytes) {
+  const size_t i = (size_t)(offset / p->most);
+  uint64_t *used = vkf_env_grow(vkf_gpu_device_env(p->device), p->used, &p->capacity, i + 1, sizeof *used);
+  if (!used) return VKF_ERROR_MEMORY;
+  p->used = used;
+  while (p->n <= i) p->used[p->n++] = 0;
+  p->used[i] = VKF_MAX(p->used[i], offset % p->most + bytes);
+  p->end = VKF_MAX(p->end, offset + bytes);
+  return VKF_OK;
+}
+
+vkf_status vkf_vkop_pools_add(vkop_pools *p, uint64_t bytes, uint64_t *offset) {
+  *offset = vkf_place_whole(p->end, bytes, p->most);
+  return vkf_vkop_pools_put(p, *offset, bytes);
+}
+
+vkf_status vkf_vkop_pools_make(vkop_pools *p) {
+  vkf_status st = VKF_OK;
+  p->buffers = vkf_env_alloc(vkf_gpu_device_env(p->device), p->n, sizeof *p->buffers);
+  if (!p->buffers) return VKF_ERROR_MEMORY;
+  for (size_t i = 0; i < p->n; i++)
+    if (p->used[i]) VKF_TRY(vkf_gpu_buffer_create(p->device, p->name, p->memory, p->used[i], &p->buffers[i]));
+done:
+  return st;
+}
+
+void vkf_vkop_pools_find(const vkop_pools *p, vkop_place *place) {
+  place->buffer = p->buffers[place->offset / p->most];
+  place->offset %= p->most;
+}
+
+vkf_status vkf_vkop_pools_fill(const vkop_pools *p, uint32_t word) {
+  vkf_status st = VKF_OK;
+  for (size_t i = 0; i < p->n; i++)
+    if (p->buffers[i]) VKF_TRY(vkf_gpu_buffer_fill(p->buffers[i], 0, vkf_gpu_buffer_bytes(p->buffers[i]), word));
+done:
+  return st;
+}
+
+uint64_t vkf_vkop_pools_bytes(const vkop_pools *p) {
+  uint64_t bytes = 0;
+  for (size_t i = 0; i < p->n; i++) bytes += p->used[i];
+  return bytes;
+}

@@ -1,0 +1,51 @@
+/* pools: regions of device memory of one kind, in as many allocations as the device asks for.
+ *
+ * Offsets are of one space that is cut at every multiple of `most`: each piece is an allocation. Invariant: no region
+ * crosses a cut, so a region is in one buffer.
+ */
+#ifndef VKF_VKOP_POOLS_H
+#define VKF_VKOP_POOLS_H
+
+#include "gpu/gpu.h"
+#include "op/plan.h"
+
+/* What regions begin at a multiple of, at least. */
+#define VKF_PLACE_ALIGNMENT 256
+
+/* A region of a buffer and the layouts that it holds. */
+typedef struct vkop_place {
+  vkf_gpu_buffer *buffer;
+  uint64_t offset, bytes; /* rows, panels and guard */
+  uint64_t panels_offset; /* from `offset`, where the panels begin; of a weight: its scales */
+  uint32_t layouts;       /* VKF_LAYOUT_ROWS | VKF_LAYOUT_PANELS */
+} vkop_place;
+
+/* Zeroed is a valid empty one. */
+typedef struct vkop_pools {
+  vkf_gpu_device *device;
+  const char *name;
+  vkf_gpu_memory memory;
+  uint64_t most, end;
+  uint64_t *used; /* [n]: bytes of each that are regions', from its begin */
+  size_t n, capacity;
+  vkf_gpu_buffer **buffers; /* [n] */
+} vkop_pools;
+
+/* What one allocation may have, in whole alignments. */
+uint64_t vkf_vkop_pools_limit(const vkf_gpu_device *device);
+/* most: the limit or less, a multiple of VKF_PLACE_ALIGNMENT. name: static. */
+void vkf_vkop_pools_init(vkop_pools *pools, vkf_gpu_device *device, const char *name, vkf_gpu_memory memory,
+                         uint64_t most);
+void vkf_vkop_pools_finish(vkop_pools *pools);
+/* A region behind those that are there; bytes: a multiple of VKF_PLACE_ALIGNMENT, at most `most`. */
+vkf_status vkf_vkop_pools_add(vkop_pools *pools, uint64_t bytes, uint64_t *offset);
+/* A region where the caller wants it; it crosses no cut. */
+vkf_status vkf_vkop_pools_put(vkop_pools *pools, uint64_t offset, uint64_t bytes);
+/* All regions are known: the allocations. */
+vkf_status vkf_vkop_pools_make(vkop_pools *pools);
+/* From an offset of this space to a buffer and the offset there. */
+void vkf_vkop_pools_find(const vkop_pools *pools, vkop_place *place);
+vkf_status vkf_vkop_pools_fill(const vkop_pools *pools, uint32_t word);
+uint64_t vkf_vkop_pools_bytes(const vkop_pools *pools);
+
+#endif
