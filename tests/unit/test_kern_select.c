@@ -60,6 +60,13 @@ static vkf_caps lavapipe(void) {
   return c;
 }
 
+/* LP_NATIVE_VECTOR_WIDTH=512. */
+static vkf_caps wide_lavapipe(void) {
+  vkf_caps c = lavapipe();
+  c.subgroup_size = c.subgroup_min = c.subgroup_max = 16;
+  return c;
+}
+
 static vkf_caps newer_lavapipe(void) {
   vkf_caps c = lavapipe();
   c.uniform_loads = true;
@@ -217,6 +224,32 @@ static void defaults_follow_the_device(void **state) {
   assert_int_equal(pick(&p, &gpu)->subgroup, 32);
   p.order = VKF_ORDER_ASCENDING;
   assert_string_equal(pick(&p, &gpu)->family, "row");
+}
+
+/* A lavapipe without scalar loads at uniform addresses takes the same kernels with 16 lanes as with 8: what would be left
+ * for it otherwise are gathers, 28 times slower. */
+static void wide_vectors_take_the_same_families(void **state) {
+  (void)state;
+  const vkf_caps narrow = lavapipe(), wide = wide_lavapipe();
+  const uint32_t rows[] = {1, 2, 5, 8, 13, 45, 128};
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    for (size_t far = 0; far < 2; far++) { /* where there are texels, and where they end */
+      const uint32_t k = far ? 1u << 22 : 512;
+      const vkf_problem a = matmul(&narrow, rows[i], 512, k), b = matmul(&wide, rows[i], 512, k);
+      const vkf_variant *x = pick(&a, &narrow), *y = pick(&b, &wide);
+      assert_string_equal(y->family, "lane");
+      assert_int_equal(y->subgroup, 16);
+      assert_int_equal(y->tile.tm, x->tile.tm);
+      assert_int_equal(y->access, x->access);
+    }
+  }
+  for (int op = 0; op < VKF_OP_COUNT; op++) {
+    const vkf_problem p = any((vkf_op)op, VKF_ORDER_ASCENDING);
+    const vkf_variant *x = pick(&p, &narrow), *y = pick(&p, &wide);
+    assert_string_equal(y->family, x->family);
+    assert_int_equal(y->access, x->access);
+    if (x->subgroup) assert_int_equal(y->subgroup, 16);
+  }
 }
 
 /* Rows on software drivers: never through shared memory, through texels where the rows fit, at the device's width. */
@@ -401,6 +434,7 @@ int main(void) {
       cmocka_unit_test(modules_are_built),
       cmocka_unit_test(every_op_runs_everywhere),
       cmocka_unit_test(defaults_follow_the_device),
+      cmocka_unit_test(wide_vectors_take_the_same_families),
       cmocka_unit_test(rows_follow_the_device),
       cmocka_unit_test(packing_serves_every_m),
       cmocka_unit_test(fit_says_why_not),
