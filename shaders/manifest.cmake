@@ -14,8 +14,6 @@ set(VKF_SHADERS
   "matmul_lane_broadcast_m1|matmul_lane.comp|BROADCAST TM=1||${WEIGHTS}"
   "matmul_pick_w8|matmul_pick.comp|LANES=8 DEPTH=64||${WEIGHTS}"
   "matmul_pick_w16|matmul_pick.comp|LANES=16 DEPTH=32||${WEIGHTS}"
-  "matmul_direct|matmul_direct.comp|||${WEIGHTS}"
-  "matmul_direct_rows|matmul_direct.comp|X_ROWS||${WEIGHTS}"
   "attention|attention.comp|||${CACHES}"
   "attention_vec4|attention.comp|VEC4||${CACHES}"
   "attention_vec4_texel|attention.comp|VEC4 TEXEL||${CACHES}"

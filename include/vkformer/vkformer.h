@@ -461,7 +461,7 @@ VKF_API vkf_status vkf_model_judge(vkf_model *model, const vkf_array *inputs, si
 
 /* A node of a plan, all its runs together. */
 typedef struct vkf_profile_row {
-  const char *block, *node, *op, *variant; /* "encoder.0", "encoder.0.self.qkv", "matmul", "matmul-direct-m32n1-w8" */
+  const char *block, *node, *op, *variant; /* "encoder.0", "encoder.0.self.qkv", "matmul", "matmul-pick-m6n2-w8" */
   const char *clock;                       /* "device" (time stamps) or "submit" (nodes were submitted one by one) */
   uint64_t n_runs;
   double ns, flops, bytes; /* of all runs */

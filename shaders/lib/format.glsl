@@ -11,14 +11,12 @@
 #define WORD float
 #define FOUR_WORDS vec4
 #define WORDS_OF_4 vec4
-#define WORDS_OF_64 vec2
 float unpack(float word, uint i) { return word; }
 vec4 unpack4(vec4 words) { return words; }
 #elif FORMAT == VKF_S_F16
 #define PER_WORD 2
 #define WORD uint
 #define FOUR_WORDS uvec4
-#define WORDS_OF_64 uvec2
 #define WORDS_OF_4 uvec2
 float unpack(uint word, uint i) { return unpackHalf2x16(word >> i * 16).x; }
 vec4 unpack4(uvec2 words) { return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y)); }
@@ -37,7 +35,6 @@ uint half_of(float value) {
 #define PER_WORD 2
 #define WORD uint
 #define FOUR_WORDS uvec4
-#define WORDS_OF_64 uvec2
 #define WORDS_OF_4 uvec2
 float unpack(uint word, uint i) { return uintBitsToFloat(word >> i * 16 << 16); }
 vec4 unpack4(uvec2 words) {
@@ -47,7 +44,6 @@ vec4 unpack4(uvec2 words) {
 #define PER_WORD 4
 #define WORD uint
 #define FOUR_WORDS uvec4
-#define WORDS_OF_64 uvec2
 #define WORDS_OF_4 uint
 #define ROW_SCALES
 float unpack(uint word, uint i) { return float(int(word << (24 - i * 8)) >> 24); }

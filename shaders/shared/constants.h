@@ -15,44 +15,43 @@
 #define VKF_C_W_LAYOUT 7  /* packing of the weight: VKF_W_* */
 #define VKF_C_W_COLUMNS 8 /* its columns a group */
 #define VKF_C_W_K_ALIGN 9 /* its k a pack; K is padded to a multiple of this */
-#define VKF_C_OUT_LAYOUTS 10 /* which layouts the (first) output keeps: VKF_OUT_* */
-#define VKF_C_COMMON 11
+#define VKF_C_COMMON 10
 
 /* matmul */
-#define VKF_C_ACTIVATION 11
-#define VKF_C_HAS_BIAS 12
-#define VKF_C_HAS_RESIDUAL 13
-#define VKF_C_MATRIX_M 14 /* of a cooperative matrix product, in kernels that have them */
-#define VKF_C_MATRIX_N 15
-#define VKF_C_MATRIX_K 16
+#define VKF_C_ACTIVATION 10
+#define VKF_C_HAS_BIAS 11
+#define VKF_C_HAS_RESIDUAL 12
+#define VKF_C_MATRIX_M 13 /* of a cooperative matrix product, in kernels that have them */
+#define VKF_C_MATRIX_N 14
+#define VKF_C_MATRIX_K 15
 /* embed */
-#define VKF_C_HAS_TABLE 11
-#define VKF_C_HAS_POSITIONS 12
-#define VKF_C_HAS_TYPES 13
+#define VKF_C_HAS_TABLE 10
+#define VKF_C_HAS_POSITIONS 11
+#define VKF_C_HAS_TYPES 12
 /* attention, attention_weights */
-#define VKF_C_HEADS 11
-#define VKF_C_KV_HEADS 12
-#define VKF_C_KEY_WIDTH 13
-#define VKF_C_VALUE_WIDTH 14
-#define VKF_C_HAS_MASK 15
-#define VKF_C_HAS_SCORE_BIAS 16 /* 0: none; 1: one for all heads; 2: one a head */
-#define VKF_C_HAS_ANCESTRY 17
-#define VKF_C_CAUSAL 18
+#define VKF_C_HEADS 10
+#define VKF_C_KV_HEADS 11
+#define VKF_C_KEY_WIDTH 12
+#define VKF_C_VALUE_WIDTH 13
+#define VKF_C_HAS_MASK 14
+#define VKF_C_HAS_SCORE_BIAS 15 /* 0: none; 1: one for all heads; 2: one a head */
+#define VKF_C_HAS_ANCESTRY 16
+#define VKF_C_CAUSAL 17
 /* norm */
-#define VKF_C_IS_RMS 11
-#define VKF_C_NORM_HAS_RESIDUAL 12
-#define VKF_C_NORM_HAS_WEIGHT 13
-#define VKF_C_NORM_HAS_BIAS 14
+#define VKF_C_IS_RMS 10
+#define VKF_C_NORM_HAS_RESIDUAL 11
+#define VKF_C_NORM_HAS_WEIGHT 12
+#define VKF_C_NORM_HAS_BIAS 13
 /* append */
-#define VKF_C_APPEND_HEADS 11
-#define VKF_C_APPEND_KEY_WIDTH 12   /* 0: keys are not kept */
-#define VKF_C_APPEND_VALUE_WIDTH 13 /* 0: values are not kept */
+#define VKF_C_APPEND_HEADS 10
+#define VKF_C_APPEND_KEY_WIDTH 11   /* 0: keys are not kept */
+#define VKF_C_APPEND_VALUE_WIDTH 12 /* 0: values are not kept */
 /* gate: VKF_C_ACTIVATION */
 /* pool */
-#define VKF_C_POOL_HAS_MASK 11
-#define VKF_C_POOL_IS_MAX 12
+#define VKF_C_POOL_HAS_MASK 10
+#define VKF_C_POOL_IS_MAX 11
 /* edit */
-#define VKF_C_EDIT_IN_PLACE 11
+#define VKF_C_EDIT_IN_PLACE 10
 /* edit: the kinds, as in vkf_edit_kind */
 #define VKF_EDIT_KIND_SET 0
 #define VKF_EDIT_KIND_ADD 1
@@ -62,8 +61,7 @@
 /* How weights lie: as vkf_weight_layout. */
 #define VKF_W_ROWS 0
 #define VKF_W_LANE 1
-#define VKF_W_DIRECT 2
-#define VKF_W_COLUMNS 3
+#define VKF_W_COLUMNS 2
 
 /* How weights, keys and values are stored: as vkf_format. FORMAT is one of these in a kernel that reads them. */
 #define VKF_S_F32 0
@@ -82,12 +80,7 @@
 #define VKF_A_QUICK_GELU 7
 #define VKF_A_RELU2 8
 
-/* Layouts of activations, as VKF_LAYOUT_ROWS and VKF_LAYOUT_PANELS; rows of a panel, as VKF_PANEL_ROWS; "there is none".
- */
-#define VKF_OUT_ROWS 1
-#define VKF_OUT_PANELS 2
-#define VKF_PANEL 32
-#define VKF_ABSENT 0xffffffffu
+#define VKF_ABSENT 0xffffffffu /* there is none */
 
 /* Keys per step of the online softmax, from key 0, in every kernel: part of the order of summation. */
 #define VKF_KEY_BLOCK 16

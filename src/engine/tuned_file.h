@@ -9,7 +9,7 @@
  *          "claims": [
  *            {"claim": "subgroup_shuffle:8", "found": ""}],
  *          "times": [
- *            {"problem": "matmul:32,512,512", "kernel": "matmul-direct-m32n1-w16", "ns": 812345, "by": "tune"}]}]
+ *            {"problem": "matmul:32,512,512", "kernel": "matmul-pick-m6n2-w8", "ns": 812345, "by": "tune"}]}]
  *     }
  *
  * Claims are told by whatever their check depends on; what was found is "" where they hold. Knows nothing of the

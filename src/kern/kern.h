@@ -12,9 +12,8 @@
 
 /* How a [N,K] weight lies on the device. Chosen once a weight, at load (vkf_kern_weight_packing). */
 typedef enum vkf_weight_layout {
-  VKF_LAYOUT_W_ROWS,   /* [N][K] */
-  VKF_LAYOUT_W_LANE,   /* [N/C][K/4][C][4], C columns a group (the device's lane constant), N and K padded with zeros */
-  VKF_LAYOUT_W_DIRECT, /* [N/C][K/P][C][P], C columns a group, P elements in 64 bits, N and K padded with zeros */
+  VKF_LAYOUT_W_ROWS, /* [N][K] */
+  VKF_LAYOUT_W_LANE, /* [N/C][K/4][C][4], C columns a group (the device's lane constant), N and K padded with zeros */
   VKF_LAYOUT_W_COLUMNS, /* [N/C][K/P][C][P], C columns a group, P elements in 32 bits, N and K padded with zeros */
   VKF_LAYOUT_W_COUNT
 } vkf_weight_layout;
@@ -24,10 +23,6 @@ typedef struct vkf_weight_packing {
   uint32_t k_align;  /* k a pack: K is padded to a multiple of this (1 for rows) */
   vkf_format format; /* of the elements; scales follow them, a float32 a row of the padded N */
 } vkf_weight_packing;
-
-/* Activations: rows [M][K], panels [ceil(M/32)][K][32], or both (bits). */
-enum { VKF_LAYOUT_ROWS = 1, VKF_LAYOUT_PANELS = 2, VKF_LAYOUT_SCALES = 4 /* of a weight: the scales of its rows */ };
-#define VKF_PANEL_ROWS 32
 
 typedef enum vkf_access_kind { VKF_ACCESS_STORAGE, VKF_ACCESS_ADDRESS, VKF_ACCESS_TEXEL } vkf_access_kind;
 
@@ -57,7 +52,7 @@ typedef struct vkf_tuned vkf_tuned;
 /* A row of the one table. Zero means "does not apply". */
 typedef struct vkf_variant {
   vkf_op op;
-  const char *family;  /* "naive", "shared", "lane", "direct", "row", "subgroup", ... */
+  const char *family;  /* "naive", "shared", "lane", "pick", "row", "subgroup", ... */
   const char *module;  /* SPIR-V module of the manifest */
   const char *combine; /* that of a second dispatch, which reads what the first one left in the node's scratch memory;
                           NULL: there is one dispatch */
@@ -70,7 +65,6 @@ typedef struct vkf_variant {
   uint32_t needs;          /* vkf_need bits */
   vkf_access_kind access;  /* of its x and w operands */
   vkf_weight_layout weights;
-  uint32_t x_layout; /* VKF_LAYOUT_ROWS or VKF_LAYOUT_PANELS, of its main input */
   vkf_order_class order;
   uint32_t n_partial; /* partial sums an element: 1 for ascending */
   uint32_t formats;   /* bits of vkf_format that it reads beside float32; cooperative matrices read these alone */
@@ -146,7 +140,7 @@ const vkf_variant *vkf_kern_pick(const vkf_problem *problem, const vkf_caps *cap
  */
 vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, const vkf_tuned *tuned, uint32_t n, uint32_t k,
                                            vkf_format format, const vkf_variant *forced);
-#define VKF_MAX_DOUBT 3
+#define VKF_MAX_DOUBT 2
 /* The variants, one a packing, whose order the defaults guess and a short measurement should decide, and the problem to
  * measure; returns how many, 0: facts decide on this device. */
 uint32_t vkf_kern_doubt(const vkf_caps *caps, vkf_problem *problem, const vkf_variant *variants[VKF_MAX_DOUBT]);

@@ -9,7 +9,7 @@
 /* The numbers that shaders and host share must be the same. */
 _Static_assert(VKF_STEP_DIMS == VKF_DIM_COUNT, "shared/step.h and vkf_dim");
 _Static_assert(VKF_W_ROWS == (int)VKF_LAYOUT_W_ROWS && VKF_W_LANE == (int)VKF_LAYOUT_W_LANE &&
-                   VKF_W_DIRECT == (int)VKF_LAYOUT_W_DIRECT && VKF_W_COLUMNS == (int)VKF_LAYOUT_W_COLUMNS,
+                   VKF_W_COLUMNS == (int)VKF_LAYOUT_W_COLUMNS,
                "shared/constants.h and vkf_weight_layout");
 _Static_assert(VKF_S_F32 == (int)VKF_FORMAT_F32 && VKF_S_F16 == (int)VKF_FORMAT_F16 &&
                    VKF_S_BF16 == (int)VKF_FORMAT_BF16 && VKF_S_INT8 == (int)VKF_FORMAT_INT8,
@@ -22,9 +22,6 @@ _Static_assert(VKF_A_NONE == (int)VKF_ACT_NONE && VKF_A_RELU == (int)VKF_ACT_REL
 _Static_assert(VKF_EDIT_KIND_SET == (int)VKF_EDIT_SET && VKF_EDIT_KIND_ADD == (int)VKF_EDIT_ADD &&
                    VKF_EDIT_KIND_PENALTY == (int)VKF_EDIT_PENALTY && VKF_EDIT_KIND_FILL == (int)VKF_EDIT_FILL,
                "shared/constants.h and vkf_edit_kind");
-_Static_assert(VKF_PANEL == VKF_PANEL_ROWS && VKF_OUT_ROWS == (int)VKF_LAYOUT_ROWS &&
-                   VKF_OUT_PANELS == (int)VKF_LAYOUT_PANELS,
-               "shared/constants.h and the layouts of activations");
 _Static_assert(VKF_C_COMMON <= VKF_MAX_CONSTANTS, "too many constants");
 
 uint32_t vkf_kern_constants(const vkf_variant *v, const vkf_problem *problem, uint32_t c[VKF_MAX_CONSTANTS]) {
@@ -38,7 +35,6 @@ uint32_t vkf_kern_constants(const vkf_variant *v, const vkf_problem *problem, ui
   c[VKF_C_W_LAYOUT] = problem->packing.layout;
   c[VKF_C_W_COLUMNS] = problem->packing.columns;
   c[VKF_C_W_K_ALIGN] = problem->packing.k_align;
-  c[VKF_C_OUT_LAYOUTS] = VKF_OUT_ROWS; /* until the readers of the output are known */
   return VKF_C_COMMON;
 }
 

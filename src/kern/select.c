@@ -117,12 +117,10 @@ static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const 
 }
 
 static vkf_weight_packing packing_of(const vkf_variant *v, vkf_format format) {
-  const uint32_t in_64_bits = 64 / vkf_format_get(format)->bits, in_32_bits = in_64_bits / 2;
   vkf_weight_packing p = {VKF_LAYOUT_W_ROWS, 1, 1, format};
   if (v->weights == VKF_LAYOUT_W_LANE) p = (vkf_weight_packing){VKF_LAYOUT_W_LANE, v->tile.bn, 4, format};
   if (v->weights == VKF_LAYOUT_W_COLUMNS)
-    p = (vkf_weight_packing){VKF_LAYOUT_W_COLUMNS, v->tile.bn, in_32_bits, format};
-  if (v->weights == VKF_LAYOUT_W_DIRECT) p = (vkf_weight_packing){VKF_LAYOUT_W_DIRECT, v->tile.bn, in_64_bits, format};
+    p = (vkf_weight_packing){VKF_LAYOUT_W_COLUMNS, v->tile.bn, 32 / vkf_format_get(format)->bits, format};
   return p;
 }
 
@@ -146,17 +144,15 @@ static const char *fit_matrices(const vkf_variant *v, const vkf_problem *p, cons
 
 static const char *fit_matmul(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                               size_t size) {
-  static const char *const names[] = {"rows", "lane", "direct", "columns"};
+  static const char *const names[] = {"rows", "lane", "columns"};
   const vkf_weight_packing own = packing_of(v, p->packing.format);
   if (v->weights == VKF_LAYOUT_W_COUNT) return NULL;
   if (p->packing.layout != own.layout || p->packing.columns != own.columns)
     REFUSE("reads weights packed as %s by %u, this one is packed as %s by %u", names[own.layout], own.columns,
            names[p->packing.layout], p->packing.columns);
-  if (v->x_layout == VKF_LAYOUT_ROWS && v->tile.vec > 1 && p->k % v->tile.vec)
-    REFUSE("K is a multiple of %u, here it is %u", v->tile.vec, p->k);
+  if (v->tile.vec > 1 && p->k % v->tile.vec) REFUSE("K is a multiple of %u, here it is %u", v->tile.vec, p->k);
   if (v->needs & VKF_NEED_TEXEL) {
-    /* An x that is kept in rows and panels takes two parts of one view. */
-    const uint64_t x = (uint64_t)VKF_ROUND_UP(p->m, VKF_PANEL_ROWS) * p->k / 2 + 64;
+    const uint64_t x = (uint64_t)p->m * p->k / 4 + 64;
     const uint64_t texel = vkf_format_get(own.format)->bits / 8 * 4;
     const uint64_t w = vkf_kern_packed_bytes(&own, p->n, p->k) / texel + 1024 / texel;
     if (VKF_MAX(x, w) > caps->max_texel_elements)
@@ -168,8 +164,7 @@ static const char *fit_matmul(const vkf_variant *v, const vkf_problem *p, const 
 
 /* Rows that are read through texel buffers, four columns each. */
 static const char *fit_row_texels(const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
-  const uint64_t texels =
-      (uint64_t)VKF_ROUND_UP(p->m, VKF_PANEL_ROWS) * VKF_MAX(p->n, p->k) / 2 + 64; /* rows and panels */
+  const uint64_t texels = (uint64_t)p->m * VKF_MAX(p->n, p->k) / 4 + 64;
   if (p->n % 4 || p->k % 4) REFUSE("widths are multiples of 4, here they are %u and %u", p->n, p->k);
   if (texels > caps->max_texel_elements)
     REFUSE("takes a texel buffer of %llu elements, the device allows %u", (unsigned long long)texels,
@@ -231,7 +226,6 @@ static const struct rule {
   const char *reason;
 } rules[] = {
     {VKF_OP_MATMUL, "pick", UNIFORM_LOADS, "this lavapipe makes vector loads of loads at uniform addresses"},
-    {VKF_OP_MATMUL, "direct", UNIFORM_LOADS, "this lavapipe loads uniform addresses for nothing"},
     {VKF_OP_MATMUL, "lane", ANY_CPU, "a software driver: loads by lane, handed on in the subgroup"},
     {VKF_OP_MATMUL, "coopmat", ANY_GPU, "a GPU with cooperative matrices"},
     {VKF_OP_MATMUL, "shared", ANY_GPU, "a GPU: tiles in shared memory"},
@@ -393,12 +387,11 @@ static const vkf_variant *best_of_family(const char *family, vkf_problem *p, con
 }
 
 uint32_t vkf_kern_doubt(const vkf_caps *caps, vkf_problem *p, const vkf_variant *variants[VKF_MAX_DOUBT]) {
-  static const char *const families[VKF_MAX_DOUBT] = {"pick", "direct", "lane"};
+  static const char *const families[VKF_MAX_DOUBT] = {"pick", "lane"};
   uint32_t n = 0;
   *p = (vkf_problem){.op = VKF_OP_MATMUL, .m = 64, .n = 256, .k = 256, .order = vkf_kern_order(caps, false)};
   /* Whether loads at uniform addresses beat texel loads hangs on the processor's vector unit and on the driver's
-   * version: the direct kernels won on a 512-bit one, the lane kernels on a 256-bit one. Mesa 22.3 has no such loads;
-   * between it and 26 nothing was measured. */
+   * version. Mesa 22.3 has no such loads; between it and 26 nothing was measured. */
   if (caps->driver_id != VKF_DRIVER_ID_LAVAPIPE || caps->driver_version < 23u << 22) return 0;
   for (size_t i = 0; i < VKF_MAX_DOUBT; i++) {
     variants[n] = best_of_family(families[i], p, caps);

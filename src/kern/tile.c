@@ -8,13 +8,12 @@
 /* Which numbers of a family's tile are free, and how far its kernels' own arrays reach (shaders/matmul_*.comp). */
 static const struct tiling {
   const char *family;
-  bool shared;        /* bm, bn, bk, tm, tn are free; a workgroup is as large as they make it */
-  uint32_t max_tm[2]; /* x in panels, x in rows; 0: fixed */
-  const char *fixed;  /* modules with this in their names have their tile as a macro */
+  bool shared; /* bm, bn, bk, tm, tn are free; a workgroup is as large as they make it */
+  uint32_t max_tm;
+  const char *fixed; /* modules with this in their names have their tile as a macro */
 } tilings[] = {
-    {"shared", true, {4, 4}, NULL},
-    {"lane", false, {0, 16}, "broadcast"},
-    {"direct", false, {32, 4}, NULL},
+    {"shared", true, 4, NULL},
+    {"lane", false, 16, "broadcast"},
 };
 
 #define REFUSE(...)                   \
@@ -59,19 +58,16 @@ bool vkf_kern_tile(const vkf_variant *base, const char *text, vkf_variant *out, 
   *out = *base;
   if (!t) REFUSE("the kernels of %s %s have their tile compiled in", vkf_op_name(base->op), base->family);
   if (!parse(text, out, why, size)) return false;
-  uint32_t max = t->max_tm[base->x_layout == VKF_LAYOUT_ROWS];
-  if (out->tile.tm > max) REFUSE("tm is at most %u in %s kernels, found %u", max, t->family, out->tile.tm);
+  if (out->tile.tm > t->max_tm) REFUSE("tm is at most %u in %s kernels, found %u", t->max_tm, t->family, out->tile.tm);
   if (!t->shared) {
     if (out->tile.bn != base->tile.bn || out->tile.bk != base->tile.bk || out->tile.tn != base->tile.tn)
       REFUSE("of the tile of %s kernels tm alone is free (bm is the same)", t->family);
     if (out->tile.bm != base->tile.bm && out->tile.bm != out->tile.tm)
       REFUSE("bm is tm in %s kernels, found bm %u and tm %u", t->family, out->tile.bm, out->tile.tm);
-    if (base->x_layout == VKF_LAYOUT_PANELS && VKF_PANEL_ROWS % out->tile.tm)
-      REFUSE("tm divides %u where x lies in panels, found %u", VKF_PANEL_ROWS, out->tile.tm);
     out->tile.bm = out->tile.tm;
     return true;
   }
-  if (out->tile.tn > max) REFUSE("tn is at most %u in %s kernels, found %u", max, t->family, out->tile.tn);
+  if (out->tile.tn > t->max_tm) REFUSE("tn is at most %u in %s kernels, found %u", t->max_tm, t->family, out->tile.tn);
   if (out->tile.bm % out->tile.tm || out->tile.bn % out->tile.tn)
     REFUSE("tm divides bm and tn divides bn, found tm %u of %u and tn %u of %u", out->tile.tm, out->tile.bm,
            out->tile.tn, out->tile.bn);

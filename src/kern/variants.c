@@ -10,8 +10,6 @@
 #include "kern/spirv.h"
 #include "shared/constants.h"
 
-#define ROWS VKF_LAYOUT_ROWS
-#define PANELS VKF_LAYOUT_PANELS
 /* Weights that a kernel reads beside float32, where the manifest lists them all. */
 #define ALL_FORMATS (1u << VKF_FORMAT_F16 | 1u << VKF_FORMAT_BF16 | 1u << VKF_FORMAT_INT8)
 /* The same of keys and values. */
@@ -19,22 +17,22 @@
 
 /* A row of an op whose kernel gives a workgroup of `size` to a row of its result. */
 #define BY_ROW(op_, module_, size) \
-  { .op = op_, .family = "row", .module = module_, .workgroup = size, .x_layout = ROWS, .n_partial = 1 }
+  { .op = op_, .family = "row", .module = module_, .workgroup = size, .n_partial = 1 }
 
 #define SHARED(bm_, bn_, bk_, t)                                                                                     \
   {                                                                                                                  \
     .op = VKF_OP_MATMUL, .family = "shared", .module = "matmul_shared", .tile = {bm_, bn_, bk_, t, t, 1},            \
     .workgroup = (bm_) * (bn_) / ((t) * (t)), .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .weights = VKF_LAYOUT_W_ROWS, \
-    .x_layout = ROWS, .n_partial = 1, .formats = ALL_FORMATS                                                         \
+    .n_partial = 1, .formats = ALL_FORMATS                                                                           \
   }
 
 /* A subgroup of `lanes` computes tm x tn of a workgroup's tile by m x n x k cooperative matrices. */
-#define COOPMAT(lanes, m_, n_, k_, bm_, bn_, bk_, tm_, tn_)                                                     \
-  {                                                                                                             \
-    .op = VKF_OP_MATMUL, .family = "coopmat", .module = "matmul_coopmat", .tile = {bm_, bn_, bk_, tm_, tn_, 8}, \
-    .matrix = {m_, n_, k_}, .workgroup = (bm_) / (tm_) * ((bn_) / (tn_)) * (lanes), .subgroup = lanes,          \
-    .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_MATRIX, .weights = VKF_LAYOUT_W_ROWS, .x_layout = ROWS,  \
-    .order = VKF_ORDER_FAST, .n_partial = 1, .formats = 1u << VKF_FORMAT_F16                                    \
+#define COOPMAT(lanes, m_, n_, k_, bm_, bn_, bk_, tm_, tn_)                                                           \
+  {                                                                                                                   \
+    .op = VKF_OP_MATMUL, .family = "coopmat", .module = "matmul_coopmat", .tile = {bm_, bn_, bk_, tm_, tn_, 8},       \
+    .matrix = {m_, n_, k_}, .workgroup = (bm_) / (tm_) * ((bn_) / (tn_)) * (lanes), .subgroup = lanes,                \
+    .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_MATRIX, .weights = VKF_LAYOUT_W_ROWS, .order = VKF_ORDER_FAST, \
+    .n_partial = 1, .formats = 1u << VKF_FORMAT_F16                                                                   \
   }
 
 /* A workgroup is one subgroup of `lanes`; it computes tm rows of lanes * tn columns. */
@@ -42,23 +40,13 @@
   {                                                                                                           \
     .op = VKF_OP_MATMUL, .family = "lane", .module = module_, .tile = {tm_, (lanes) * (tn_), 4, tm_, tn_, 4}, \
     .workgroup = lanes, .subgroup = lanes, .needs = need, .access = access_, .weights = VKF_LAYOUT_W_LANE,    \
-    .x_layout = ROWS, .n_partial = 1, .formats = ALL_FORMATS                                                  \
+    .n_partial = 1, .formats = ALL_FORMATS                                                                    \
   }
 #define LANE_TEXEL(lanes, tm) \
   LANE(lanes, tm, 4, "matmul_lane_texel", VKF_ACCESS_TEXEL, VKF_NEED_SHUFFLE | VKF_NEED_TEXEL)
 #define LANE_SHUFFLE(lanes, tm) LANE(lanes, tm, 4, "matmul_lane", VKF_ACCESS_STORAGE, VKF_NEED_SHUFFLE)
 /* TM is part of the module here: a macro of the shader. */
 #define LANE_BROADCAST(tm) LANE(4, tm, 4, "matmul_lane_broadcast_m" #tm, VKF_ACCESS_STORAGE, VKF_NEED_BROADCAST)
-
-/* A lane owns one column; x by address, in panels or (few rows) in rows. */
-#define DIRECT(lanes, tm_, module_, layout, vec_)                                                       \
-  {                                                                                                     \
-    .op = VKF_OP_MATMUL, .family = "direct", .module = module_, .tile = {tm_, lanes, 16, tm_, 1, vec_}, \
-    .workgroup = lanes, .subgroup = lanes, .needs = VKF_NEED_ADDRESS, .access = VKF_ACCESS_ADDRESS,     \
-    .weights = VKF_LAYOUT_W_DIRECT, .x_layout = layout, .n_partial = 1, .formats = ALL_FORMATS          \
-  }
-#define DIRECT_PANELS(lanes, tm) DIRECT(lanes, tm, "matmul_direct", PANELS, 1)
-#define DIRECT_ROWS(lanes, tm) DIRECT(lanes, tm, "matmul_direct_rows", ROWS, 4)
 
 /* A lane owns two columns, one of each vector; x and w by address. The deeper the step, the fewer
  * turns of the loop: as deep as 12 vectors of sums (8 lanes) or 24 (16) give 768 multiply-adds to compile. */
@@ -67,64 +55,64 @@
     .op = VKF_OP_MATMUL, .family = "pick", .module = "matmul_pick_w" #lanes,                     \
     .tile = {tm_, (lanes)*2, depth, tm_, 2, 1}, .workgroup = lanes, .subgroup = lanes,           \
     .needs = VKF_NEED_ADDRESS | VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS, \
-    .weights = VKF_LAYOUT_W_COLUMNS, .x_layout = ROWS, .n_partial = 1, .formats = ALL_FORMATS    \
+    .weights = VKF_LAYOUT_W_COLUMNS, .n_partial = 1, .formats = ALL_FORMATS                      \
   }
 
-#define ATTENTION(op_, module_, size)                                                                    \
-  {                                                                                                      \
-    .op = op_, .family = "lane", .module = module_, .workgroup = size, .x_layout = ROWS, .n_partial = 1, \
-    .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH                                            \
+#define ATTENTION(op_, module_, size)                                                                            \
+  {                                                                                                              \
+    .op = op_, .family = "lane", .module = module_, .workgroup = size, .n_partial = 1, .formats = CACHE_FORMATS, \
+    .max_width = VKF_MAX_HEAD_WIDTH                                                                              \
   }
 
 /* A query a lane, four elements at a time. */
 #define ATTENTION_VEC4(size, module_, access_, need)                                                                   \
   {                                                                                                                    \
     .op = VKF_OP_ATTENTION, .family = "vec4", .module = module_, .tile = {.vec = 4}, .workgroup = size, .needs = need, \
-    .access = access_, .x_layout = ROWS, .n_partial = 1, .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH     \
+    .access = access_, .n_partial = 1, .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH                       \
   }
 
 /* A query a workgroup; access: of the keys and values. */
-#define ATTENTION_KEYS(module_, access_, need)                                                                        \
-  {                                                                                                                   \
-    .op = VKF_OP_ATTENTION, .family = "keys", .module = module_, .tile = {.vec = 4}, .workgroup = VKF_KEY_BLOCK,      \
-    .needs = VKF_NEED_SHARED | (need), .access = access_, .x_layout = ROWS, .n_partial = 1, .formats = CACHE_FORMATS, \
-    .max_width = VKF_MAX_HEAD_WIDTH                                                                                   \
+#define ATTENTION_KEYS(module_, access_, need)                                                                   \
+  {                                                                                                              \
+    .op = VKF_OP_ATTENTION, .family = "keys", .module = module_, .tile = {.vec = 4}, .workgroup = VKF_KEY_BLOCK, \
+    .needs = VKF_NEED_SHARED | (need), .access = access_, .n_partial = 1, .formats = CACHE_FORMATS,              \
+    .max_width = VKF_MAX_HEAD_WIDTH                                                                              \
   }
 
 /* A query a subgroup, which is the workgroup; access: of the keys and values. */
-#define ATTENTION_FEW(lanes, module_, access_, need)                                                            \
-  {                                                                                                             \
-    .op = VKF_OP_ATTENTION, .family = "few", .module = module_, .tile = {.vec = 4}, .workgroup = lanes,         \
-    .subgroup = lanes, .needs = VKF_NEED_SHUFFLE | (need), .access = access_, .x_layout = ROWS, .n_partial = 1, \
-    .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH                                                   \
+#define ATTENTION_FEW(lanes, module_, access_, need)                                                    \
+  {                                                                                                     \
+    .op = VKF_OP_ATTENTION, .family = "few", .module = module_, .tile = {.vec = 4}, .workgroup = lanes, \
+    .subgroup = lanes, .needs = VKF_NEED_SHUFFLE | (need), .access = access_, .n_partial = 1,           \
+    .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH                                           \
   }
 
 /* A query a lane, keys and values by addresses that all lanes share. */
-#define ATTENTION_UNIFORM(lanes)                                                                              \
-  {                                                                                                           \
-    .op = VKF_OP_ATTENTION, .family = "uniform", .module = "attention_uniform", .tile = {.vec = 4},           \
-    .workgroup = lanes, .subgroup = lanes, .needs = VKF_NEED_UNIFORM | VKF_NEED_ADDRESS | VKF_NEED_BROADCAST, \
-    .access = VKF_ACCESS_ADDRESS, .x_layout = ROWS, .n_partial = 1, .formats = CACHE_FORMATS,                 \
-    .max_width = VKF_MAX_UNIFORM_WIDTH, .not_exact = true                                                     \
+#define ATTENTION_UNIFORM(lanes)                                                                                \
+  {                                                                                                             \
+    .op = VKF_OP_ATTENTION, .family = "uniform", .module = "attention_uniform", .tile = {.vec = 4},             \
+    .workgroup = lanes, .subgroup = lanes, .needs = VKF_NEED_UNIFORM | VKF_NEED_ADDRESS | VKF_NEED_BROADCAST,   \
+    .access = VKF_ACCESS_ADDRESS, .n_partial = 1, .formats = CACHE_FORMATS, .max_width = VKF_MAX_UNIFORM_WIDTH, \
+    .not_exact = true                                                                                           \
   }
 
 #define NORM_SUBGROUP(lanes)                                                                                   \
   {                                                                                                            \
     .op = VKF_OP_NORM, .family = "subgroup", .module = "norm_subgroup", .workgroup = lanes, .subgroup = lanes, \
-    .needs = VKF_NEED_ARITHMETIC, .x_layout = ROWS, .order = VKF_ORDER_FAST, .n_partial = lanes                \
+    .needs = VKF_NEED_ARITHMETIC, .order = VKF_ORDER_FAST, .n_partial = lanes                                  \
   }
 
 /* A row a workgroup of VKF_ROW_PARTIALS, which works through shared memory. */
 #define BY_WORKGROUP(op_, module_, partials)                                                                \
   {                                                                                                         \
     .op = op_, .family = "row", .module = module_, .workgroup = VKF_ROW_PARTIALS, .needs = VKF_NEED_SHARED, \
-    .x_layout = ROWS, .n_partial = partials                                                                 \
+    .n_partial = partials                                                                                   \
   }
 /* A row a subgroup, which is the workgroup; its bits are those of BY_WORKGROUP. access: of the row. */
-#define BY_LANES(op_, lanes, module_, access_, need, partials, max)                                                  \
-  {                                                                                                                  \
-    .op = op_, .family = "lanes", .module = module_, .workgroup = lanes, .subgroup = lanes,                          \
-    .needs = VKF_NEED_SHUFFLE | (need), .access = access_, .x_layout = ROWS, .n_partial = partials, .max_width = max \
+#define BY_LANES(op_, lanes, module_, access_, need, partials, max)                                \
+  {                                                                                                \
+    .op = op_, .family = "lanes", .module = module_, .workgroup = lanes, .subgroup = lanes,        \
+    .needs = VKF_NEED_SHUFFLE | (need), .access = access_, .n_partial = partials, .max_width = max \
   }
 #define ROW_AND_LANES(op, name, need, partials, max)                                                   \
   BY_LANES(op, 8, name "_lanes_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL | (need), partials, max),      \
@@ -134,13 +122,7 @@
       BY_LANES(op, 4, name "_lanes_w4", VKF_ACCESS_STORAGE, need, partials, max), BY_WORKGROUP(op, name, partials)
 
 static const vkf_variant table[] = {
-    {.op = VKF_OP_EMBED,
-     .family = "row",
-     .module = "embed",
-     .workgroup = 64,
-     .x_layout = ROWS,
-     .n_partial = 1,
-     .formats = ALL_FORMATS},
+    {.op = VKF_OP_EMBED, .family = "row", .module = "embed", .workgroup = 64, .n_partial = 1, .formats = ALL_FORMATS},
     PICK(8, 6, 64),
     PICK(8, 4, 64),
     PICK(8, 2, 64),
@@ -150,11 +132,6 @@ static const vkf_variant table[] = {
     PICK(16, 4, 32),
     PICK(16, 2, 32),
     PICK(16, 1, 32),
-    DIRECT_PANELS(16, 32),
-    DIRECT_PANELS(16, 16),
-    DIRECT_PANELS(16, 8),
-    DIRECT_ROWS(16, 4),
-    DIRECT_ROWS(16, 1),
     LANE_TEXEL(8, 16),
     LANE_TEXEL(8, 8),
     LANE_TEXEL(8, 4),
@@ -191,7 +168,6 @@ static const vkf_variant table[] = {
      .tile = {1, 64, 1, 1, 1, 1},
      .workgroup = 64,
      .weights = VKF_LAYOUT_W_COUNT, /* any */
-     .x_layout = ROWS,
      .n_partial = 1,
      .formats = ALL_FORMATS},
     ATTENTION_KEYS("attention_keys", VKF_ACCESS_STORAGE, 0),
@@ -218,7 +194,6 @@ static const vkf_variant table[] = {
      .family = "row",
      .module = "append",
      .workgroup = 64,
-     .x_layout = ROWS,
      .n_partial = 1,
      .formats = CACHE_FORMATS},
     BY_ROW(VKF_OP_GATHER, "gather", 64),

@@ -83,12 +83,8 @@ done:
 
 /* Where an operand begins, as the shader wants to know it (record.h); place: of the part, where it is one. */
 static void operand_at(const vkf_operand *operand, const vkop_place *place, uint32_t at[2]) {
-  uint64_t first = operand->layout != VKF_LAYOUT_ROWS && !operand->write ? place->panels_offset : 0;
-  if (operand->write) {
-    at[0] = place->layouts & VKF_LAYOUT_ROWS ? operand->column : VKF_NO_PANELS;
-    at[1] = place->layouts & VKF_LAYOUT_PANELS ? (uint32_t)(place->panels_offset / 4) + operand->column * VKF_PANEL_ROWS
-                                               : VKF_NO_PANELS;
-  } else if (operand->access == VKF_ACCESS_ADDRESS) {
+  const uint64_t first = operand->scales ? place->scales_offset : 0;
+  if (operand->access == VKF_ACCESS_ADDRESS) {
     uint64_t address = vkf_gpu_buffer_address(place->buffer) + place->offset + first + 4 * (uint64_t)operand->column;
     at[0] = (uint32_t)address;
     at[1] = (uint32_t)(address >> 32);
@@ -113,7 +109,7 @@ static vkf_status record_dispatch(vkf_program *p, uint32_t index, uint32_t part,
     const vkf_operand *operand = &d.operands[o];
     bindings[1 + o] = step;
     if (operand->slot == VKF_NO_SLOT) continue;
-    const vkop_place flag = {p->flags, index * p->flag_stride, 4, 0, VKF_LAYOUT_ROWS};
+    const vkop_place flag = {p->flags, index * p->flag_stride, 4, 0};
     const vkop_place *place = operand->slot == VKF_FLAG_SLOT      ? &flag
                               : operand->slot == VKF_SCRATCH_SLOT ? &k->scratch
                               : operand->part && k->parts         ? &k->parts[part].place

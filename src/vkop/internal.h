@@ -8,7 +8,6 @@
 
 /* Bytes after every slot and weight that a kernel may read (never use): uniform loads run a little ahead. */
 #define VKF_GUARD_BYTES 256
-#define VKF_NO_PANELS UINT32_MAX
 
 /* A variant beside the table (vkf_vkop_backend_add). */
 typedef struct vkop_extra {
@@ -108,7 +107,7 @@ struct vkf_program {
 void vkf_vkop_problem(const vkf_program *program, uint32_t node, const vkf_dims *dims, vkf_problem *out);
 /* What one of its dispatches needs (slots.c). */
 void vkf_vkop_dispatch_of(const vkf_program *program, uint32_t node, uint32_t part, uint32_t stage, vkf_dispatch *out);
-/* Picks variants, records dispatches as data, decides layouts and places every slot (slots.c). */
+/* Picks variants, records dispatches as data, places every slot (slots.c). */
 vkf_status vkf_vkop_prepare(vkf_program *program, const vkf_program_options *options);
 /* After a run of nodes [first, end): the first of them whose kernel raised its flag gets another one. *again: so it
  * was, and the blocks are to be recorded and run again (slots.c). */

@@ -7,8 +7,7 @@ void vkf_vkop_dispatch_begin(const vkf_record_view *view, vkf_dispatch *out) {
 }
 
 void vkf_vkop_dispatch_read(vkf_dispatch *out, uint32_t slot) {
-  out->operands[out->n_operands++] =
-      (vkf_operand){.slot = slot, .access = VKF_ACCESS_STORAGE, .layout = VKF_LAYOUT_ROWS};
+  out->operands[out->n_operands++] = (vkf_operand){.slot = slot, .access = VKF_ACCESS_STORAGE};
 }
 
 void vkf_vkop_dispatch_write(vkf_dispatch *out, uint32_t slot) {
@@ -18,7 +17,7 @@ void vkf_vkop_dispatch_write(vkf_dispatch *out, uint32_t slot) {
 void vkf_vkop_dispatch_scales(const vkf_record_view *view, vkf_dispatch *out, uint32_t slot) {
   if (!vkf_format_get(view->problem->packing.format)->row_scales) return;
   vkf_vkop_dispatch_read(out, slot);
-  out->operands[out->n_operands - 1].layout = VKF_LAYOUT_SCALES;
+  out->operands[out->n_operands - 1].scales = true;
   out->operands[out->n_operands - 1].part = true;
 }
 

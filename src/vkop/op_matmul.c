@@ -27,7 +27,6 @@ void vkf_vkop_record_matmul(const vkf_record_view *view, vkf_dispatch *out) {
     out->operands[VKF_MATMUL_BIAS].access = out->operands[VKF_MATMUL_RESIDUAL].access = VKF_ACCESS_ADDRESS;
   out->operands[VKF_MATMUL_W].part = true;
   out->operands[VKF_MATMUL_W].format = view->problem->packing.format;
-  out->operands[VKF_MATMUL_X].layout = view->variant->x_layout;
   out->constants[VKF_C_ACTIVATION] = p->activation;
   out->constants[VKF_C_HAS_BIAS] = vkf_vkop_has(in[VKF_MATMUL_BIAS]);
   out->constants[VKF_C_HAS_RESIDUAL] = vkf_vkop_has(in[VKF_MATMUL_RESIDUAL]);

@@ -12,12 +12,11 @@
 /* What regions begin at a multiple of, at least. */
 #define VKF_PLACE_ALIGNMENT 256
 
-/* A region of a buffer and the layouts that it holds. */
+/* A region of a buffer. */
 typedef struct vkop_place {
   vkf_gpu_buffer *buffer;
-  uint64_t offset, bytes; /* rows, panels and guard */
-  uint64_t panels_offset; /* from `offset`, where the panels begin; of a weight: its scales */
-  uint32_t layouts;       /* VKF_LAYOUT_ROWS | VKF_LAYOUT_PANELS */
+  uint64_t offset, bytes; /* with the guard */
+  uint64_t scales_offset; /* of a weight: from `offset`, where the scales of its rows begin */
 } vkop_place;
 
 /* Zeroed is a valid empty one. */

@@ -6,11 +6,11 @@
  * of them for each part.
  *
  * Binding 0 of every shader is the step buffer (shaders/shared/step.h: the vkf_dims), binding 1 + i is operand i,
- * present or not. Push constants begin with uvec2 at[VKF_MAX_OPERANDS], which the program fills in: input by storage
- * buffer   at.x = first element of the layout that the kernel reads (in 4-byte elements), at.y = its first row input by
- * texel buffer     at.x = first texel (16 bytes) input by address          at   = its 64-bit device address (low,
- * high); its binding is not declared by the shader output                    at.x = first element of the rows, at.y =
- * first element of the panels, 0xffffffff: not kept followed by the op's own parameters (shaders/shared/params.h).
+ * present or not. Push constants begin with uvec2 at[VKF_MAX_OPERANDS], which the program fills in:
+ *   by storage buffer  at.x = its first element (of 4 bytes), at.y = of a table: the first row that is there
+ *   by texel buffer    at.x = its first texel (of 16 bytes)
+ *   by address         at   = its 64-bit device address (low, high); its binding is not declared by the shader
+ * followed by the op's own parameters (shaders/shared/params.h).
  */
 #ifndef VKF_VKOP_RECORD_H
 #define VKF_VKOP_RECORD_H
@@ -30,11 +30,11 @@ typedef struct vkf_operand {
   uint32_t slot; /* VKF_NO_SLOT: absent; its binding gets the step buffer */
   bool write;    /* else read */
   bool read;     /* also read (append keeps what it does not write) */
-  bool part;     /* of the weight or table: the part of this dispatch, or its scales */
+  bool part;     /* of the weight or table: the part of this dispatch */
+  bool scales;   /* of a weight: the scales of its rows */
   vkf_access_kind access;
   uint32_t column;   /* rows of activations, a vector: where the part of this dispatch begins */
   uint32_t row;      /* of a table: the first that is there */
-  uint32_t layout;   /* inputs: VKF_LAYOUT_ROWS or VKF_LAYOUT_PANELS; of a weight: ROWS or VKF_LAYOUT_SCALES */
   vkf_format format; /* of a weight, of keys and values */
 } vkf_operand;
 

@@ -1,8 +1,4 @@
-/* Preparing a program: variants are picked, dispatches are made as data, slots get layouts and places.
- *
- * The order is the one that keeps rooms apart: recorders say which layout each operand is read in; a slot holds the
- * union of what its readers want; only then are bytes known and memory planned.
- */
+/* Preparing a program: variants are picked, dispatches are made as data, slots get their places. */
 #include <string.h>
 
 #include "shared/constants.h"
@@ -139,13 +135,6 @@ done:
   return st;
 }
 
-/* Kernels get the layouts of the output as a constant. */
-static void tell_layouts(vkf_program *p, uint32_t node) {
-  const uint32_t out = p->plan->nodes[node].out[0]; /* append may have none */
-  for (uint32_t stage = 0; out != VKF_NO_SLOT && stage < VKF_MAX_STAGES; stage++)
-    p->nodes[node].dispatch[stage].constants[VKF_C_OUT_LAYOUTS] = p->places[out].layouts;
-}
-
 vkf_status vkf_vkop_fall_back(vkf_program *p, uint32_t first, uint32_t end, bool *again) {
   vkf_status st = VKF_OK;
   uint8_t *flags = p->flags ? vkf_gpu_buffer_mapped(p->flags) : NULL;
@@ -159,7 +148,6 @@ vkf_status vkf_vkop_fall_back(vkf_program *p, uint32_t first, uint32_t end, bool
     const char *before = p->nodes[i].variant_name;
     p->nodes[i].problem.wide_x = *again = true;
     VKF_TRY(pick_variant(p, i, NULL, NULL));
-    tell_layouts(p, i);
     vkf_env_log(p->backend->base.env, VKF_LOG_WARNING,
                 "%s: inputs beyond f16 (65504), or no numbers; %s takes over from %s", p->plan->nodes[i].name,
                 p->nodes[i].variant_name, before);
@@ -168,30 +156,6 @@ vkf_status vkf_vkop_fall_back(vkf_program *p, uint32_t first, uint32_t end, bool
   if (*again) memset(flags, 0, vkf_gpu_buffer_bytes(p->flags));
 done:
   return st;
-}
-
-/* Layouts that the readers of each slot want; rows for whoever leaves the device or is read by nobody. */
-static void collect_layouts(vkf_program *p) {
-  for (uint32_t i = 0; i < p->plan->n_nodes * VKF_MAX_STAGES; i++) {
-    const vkf_dispatch *d = &p->nodes[i / VKF_MAX_STAGES].dispatch[i % VKF_MAX_STAGES];
-    for (uint32_t o = 0; o < d->n_operands; o++)
-      if (d->operands[o].slot < p->plan->n_slots && !d->operands[o].write)
-        p->places[d->operands[o].slot].layouts |= d->operands[o].layout;
-  }
-  for (uint32_t s = 0; s < p->plan->n_slots; s++) {
-    if (p->plan->slots[s].output || !p->places[s].layouts || p->plan->slots[s].kind != VKF_SLOT_TEMP)
-      p->places[s].layouts |= VKF_LAYOUT_ROWS;
-  }
-  for (uint32_t i = 0; i < p->plan->n_nodes; i++) tell_layouts(p, i);
-}
-
-static void size_place(const vkf_slot *slot, vkop_place *place, uint64_t alignment) {
-  uint64_t bytes = 0;
-  if (place->layouts & VKF_LAYOUT_ROWS) bytes = VKF_ROUND_UP(vkf_slot_stored_bytes(slot), alignment);
-  place->panels_offset = bytes;
-  if (place->layouts & VKF_LAYOUT_PANELS)
-    bytes += VKF_ROUND_UP(slot->extent[0].cap, VKF_PANEL_ROWS) * (uint64_t)slot->extent[1].cap * 4;
-  place->bytes = VKF_ROUND_UP(bytes + VKF_GUARD_BYTES, alignment);
 }
 
 /* Small results are written where the host can read them without a copy. */
@@ -243,7 +207,7 @@ static vkf_status place_fixed(vkf_program *p, uint64_t align, vkf_placement *tem
     else if (slot->kind == VKF_SLOT_STATE)
       *place = p->state->places[slot->index];
     else
-      size_place(slot, place, align);
+      place->bytes = VKF_ROUND_UP(vkf_slot_stored_bytes(slot) + VKF_GUARD_BYTES, align);
     VKF_TRY(vkf_vkop_fits(p->backend, slot->name, place->bytes));
     if (pools == &p->temps)
       temp[i] = (vkf_placement){.bytes = place->bytes, .alignment = align};
@@ -283,8 +247,7 @@ static vkf_status place_slots(vkf_program *p, bool keep_all) {
     VKF_TRY(vkf_vkop_pools_put(&p->temps, temp[i].offset, p->places[i].bytes));
   }
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
-    p->nodes[i].scratch =
-        (vkop_place){.offset = scratch[i].offset, .bytes = scratch[i].bytes, .layouts = VKF_LAYOUT_ROWS};
+    p->nodes[i].scratch = (vkop_place){.offset = scratch[i].offset, .bytes = scratch[i].bytes};
     if (scratch[i].bytes) VKF_TRY(vkf_vkop_pools_put(&p->temps, scratch[i].offset, scratch[i].bytes));
   }
   for (size_t k = 0; k < VKF_COUNT(all); k++) VKF_TRY(vkf_vkop_pools_make(all[k]));
@@ -339,7 +302,6 @@ vkf_status vkf_vkop_prepare(vkf_program *p, const vkf_program_options *options) 
   }
   if (forced && !n_forced)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "kernel variant %s fits no node of the plan", options->variant);
-  collect_layouts(p);
   VKF_TRY(place_slots(p, options->keep_all));
   VKF_TRY(make_flags(p));
 done:

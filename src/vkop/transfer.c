@@ -1,28 +1,11 @@
 /* Data in and out of a program's slots, and the poison that validation fills memory with.
  *
- * Outside everything is rows; panels are made and unmade here. Slots of rank 3 and more, and masks, have capacity
- * strides on the device and are dense at actual sizes when read.
+ * Slots of rank 3 and more, and masks, have capacity strides on the device and are dense at actual sizes when read.
  */
 #include <string.h>
 
 #include "op/judge.h"
 #include "vkop/internal.h"
-
-static vkf_status write_panels(vkf_program *p, const vkop_place *place, uint32_t rows, uint32_t width,
-                               const float *data) {
-  vkf_status st = VKF_OK;
-  vkf_env *env = p->backend->base.env;
-  size_t panels = VKF_CEIL_DIV((size_t)rows, VKF_PANEL_ROWS), elements = panels * VKF_PANEL_ROWS * width;
-  float *packed = vkf_env_alloc(env, elements, sizeof *packed);
-  if (!packed) VKF_TRY(VKF_ERROR_MEMORY);
-  for (size_t r = 0; r < rows; r++)
-    for (size_t c = 0; c < width; c++)
-      packed[(r / VKF_PANEL_ROWS * width + c) * VKF_PANEL_ROWS + r % VKF_PANEL_ROWS] = data[r * width + c];
-  VKF_TRY(vkf_gpu_buffer_write(place->buffer, place->offset + place->panels_offset, packed, elements * 4));
-done:
-  vkf_env_free(env, packed);
-  return st;
-}
 
 /* Keys and values in fewer bits: rows of whole words on the device, float32 here. */
 static void to_words(const vkf_slot *slot, const float *numbers, uint32_t *words) {
@@ -77,10 +60,7 @@ vkf_status vkf_vkop_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, c
   if (!elements) goto done;
   if (s->format != VKF_FORMAT_F32) return write_stored(p, s, place, data);
   if (s->rank == 2 && !vkf_slot_packed(s)) return write_covered(place, s, dims, data);
-  if (place->layouts & VKF_LAYOUT_ROWS)
-    VKF_TRY(vkf_gpu_buffer_write(place->buffer, place->offset, data, elements * vkf_dtype_bytes(s->dtype)));
-  if (place->layouts & VKF_LAYOUT_PANELS)
-    VKF_TRY(write_panels(p, place, vkf_slot_extent(s, 0, dims), s->extent[1].cap, data));
+  VKF_TRY(vkf_gpu_buffer_write(place->buffer, place->offset, data, elements * vkf_dtype_bytes(s->dtype)));
 done:
   return st;
 }
@@ -101,18 +81,8 @@ vkf_status vkf_vkop_read(vkf_program *p, uint32_t slot, const vkf_dims *dims, vo
   uint64_t actual = vkf_slot_elements_at(s, dims);
   char *all = NULL, *stored = NULL;
   if (!actual) goto done;
-  if (vkf_slot_packed(s) && (place->layouts & VKF_LAYOUT_ROWS)) {
+  if (vkf_slot_packed(s)) {
     VKF_TRY(vkf_gpu_buffer_read(place->buffer, place->offset, data, actual * vkf_dtype_bytes(s->dtype)));
-  } else if (vkf_slot_packed(s)) {
-    size_t rows = vkf_slot_extent(s, 0, dims), width = s->extent[1].cap,
-           elements = VKF_ROUND_UP(rows, VKF_PANEL_ROWS) * width;
-    all = vkf_env_alloc(env, elements, 4);
-    if (!all) VKF_TRY(VKF_ERROR_MEMORY);
-    VKF_TRY(vkf_gpu_buffer_read(place->buffer, place->offset + place->panels_offset, all, elements * 4));
-    for (size_t r = 0; r < rows; r++)
-      for (size_t c = 0; c < width; c++)
-        ((float *)data)[r * width + c] =
-            ((const float *)all)[(r / VKF_PANEL_ROWS * width + c) * VKF_PANEL_ROWS + r % VKF_PANEL_ROWS];
   } else {
     uint64_t bytes = vkf_slot_elements(s) * vkf_dtype_bytes(s->dtype);
     all = vkf_env_alloc(env, bytes, 1);

@@ -1,6 +1,6 @@
 /* vkop: the Vulkan backend. Each node of a plan becomes a dispatch of a kernel variant.
  *
- * Owns packed weights, slot layouts and places, recorded blocks. Refuses to know what a model is.
+ * Owns packed weights, places of slots, recorded blocks. Refuses to know what a model is.
  * Invariant: a block is recorded once, when its program is created; a run writes the step buffer and the grids, nothing
  * else.
  */

@@ -74,7 +74,7 @@ static vkf_status place_parts(vkf_weights *w, uint64_t align) {
     for (; p < w->first_part[i + 1]; p++) {
       const uint32_t rows = w->parts[p].rows;
       const uint64_t scales = vkf_kern_scales_offset(&w->packings[i], rows, columns_of(&w->infos[i]));
-      w->parts[p].place = (vkop_place){NULL, 0, part_bytes(w, i, rows, align), scales, VKF_LAYOUT_ROWS};
+      w->parts[p].place = (vkop_place){NULL, 0, part_bytes(w, i, rows, align), scales};
       VKF_TRY(vkf_vkop_pools_add(&w->pools, w->parts[p].place.bytes, &w->parts[p].place.offset));
     }
   }
@@ -207,7 +207,7 @@ vkf_status vkf_vkop_state_create(vkf_backend *backend, const vkf_plan *plan, vkf
     if (slot->kind != VKF_SLOT_STATE || s->places[slot->index].bytes) continue;
     uint64_t bytes = VKF_ROUND_UP(vkf_slot_stored_bytes(slot) + VKF_GUARD_BYTES, VKF_PLACE_ALIGNMENT);
     VKF_TRY(vkf_vkop_fits(b, slot->name, bytes));
-    s->places[slot->index] = (vkop_place){NULL, 0, bytes, 0, VKF_LAYOUT_ROWS};
+    s->places[slot->index] = (vkop_place){NULL, 0, bytes, 0};
     VKF_TRY(vkf_vkop_pools_add(&s->pools, bytes, &s->places[slot->index].offset));
   }
   VKF_TRY(vkf_vkop_pools_make(&s->pools));

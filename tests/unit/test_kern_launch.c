@@ -43,7 +43,6 @@ static void packing_keeps_every_element(void **state) {
   check_packing((vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}, 5, 7, 35, 36 * 4);
   check_packing((vkf_weight_packing){VKF_LAYOUT_W_LANE, 32, 4, VKF_FORMAT_F32}, 70, 13, 96 * 16, 96 * 16 * 4);
   check_packing((vkf_weight_packing){VKF_LAYOUT_W_LANE, 16, 4, VKF_FORMAT_F32}, 16, 8, 128, 512);
-  check_packing((vkf_weight_packing){VKF_LAYOUT_W_DIRECT, 8, 2, VKF_FORMAT_F32}, 9, 5, 16 * 6, 16 * 6 * 4);
   check_packing((vkf_weight_packing){VKF_LAYOUT_W_COLUMNS, 16, 1, VKF_FORMAT_F32}, 17, 5, 32 * 5, 32 * 5 * 4);
 }
 
@@ -53,24 +52,19 @@ static void packing_in_fewer_bits(void **state) {
   check_packing((vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_INT8}, 5, 7, 35, 48 + 5 * 4);
   check_packing((vkf_weight_packing){VKF_LAYOUT_W_LANE, 32, 4, VKF_FORMAT_BF16}, 70, 13, 96 * 16, 96 * 16 * 2);
   check_packing((vkf_weight_packing){VKF_LAYOUT_W_LANE, 32, 4, VKF_FORMAT_INT8}, 70, 13, 96 * 16, 96 * 16 + 96 * 4);
-  check_packing((vkf_weight_packing){VKF_LAYOUT_W_DIRECT, 8, 4, VKF_FORMAT_F16}, 9, 5, 16 * 8, 16 * 8 * 2);
   check_packing((vkf_weight_packing){VKF_LAYOUT_W_COLUMNS, 16, 2, VKF_FORMAT_F16}, 17, 5, 32 * 6, 32 * 6 * 2);
-  check_packing((vkf_weight_packing){VKF_LAYOUT_W_DIRECT, 8, 8, VKF_FORMAT_INT8}, 9, 5, 16 * 8, 16 * 8 + 16 * 4);
 }
 
 /* The order that the kernels count on: groups of columns, then k in packs, then columns, then k in the pack. */
 static void packing_has_the_documented_order(void **state) {
   (void)state;
   const vkf_weight_packing lane = {VKF_LAYOUT_W_LANE, 32, 4, VKF_FORMAT_F32},
-                           direct = {VKF_LAYOUT_W_DIRECT, 8, 2, VKF_FORMAT_F32},
                            columns = {VKF_LAYOUT_W_COLUMNS, 16, 1, VKF_FORMAT_F32};
   assert_int_equal(vkf_kern_packed_index(&lane, 64, 12, 0, 3), 3);
   assert_int_equal(vkf_kern_packed_index(&lane, 64, 12, 1, 0), 4);
   assert_int_equal(vkf_kern_packed_index(&lane, 64, 12, 0, 4), 128);
   assert_int_equal(vkf_kern_packed_index(&lane, 64, 12, 32, 0), 384);
   assert_int_equal(vkf_kern_packed_index(&lane, 64, 10, 32, 0), 384); /* K padded to 12 */
-  assert_int_equal(vkf_kern_packed_index(&direct, 16, 6, 3, 5), 2 * 16 + 3 * 2 + 1);
-  assert_int_equal(vkf_kern_packed_index(&direct, 16, 6, 8, 0), 48);
   assert_int_equal(vkf_kern_packed_index(&columns, 32, 6, 3, 5), 5 * 16 + 3);
   assert_int_equal(vkf_kern_packed_index(&columns, 32, 6, 16, 0), 96);
 }
