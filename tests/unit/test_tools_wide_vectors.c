@@ -18,6 +18,23 @@ static void wide_vectors_need_the_processor_and_nobody_against(void **state) {
   assert_false(tool_wants_wide_vectors(true, "", false));
 }
 
+/* A folder in the one that Mesa would take. */
+static void wide_vectors_have_a_cache_of_their_own(void **state) {
+  (void)state;
+  char parent[32], folder[32];
+  volatile size_t small = 16; /* a number that no compiler warns of */
+  assert_true(tool_wide_vectors_cache("/m", "/x", "/h", parent, folder, sizeof folder));
+  assert_string_equal(parent, "/m");
+  assert_string_equal(folder, "/m/mesa-512-bits");
+  assert_true(tool_wide_vectors_cache(NULL, "/x", "/h", parent, folder, sizeof folder));
+  assert_string_equal(folder, "/x/mesa-512-bits");
+  assert_true(tool_wide_vectors_cache("", "", "/h", parent, folder, sizeof folder));
+  assert_string_equal(parent, "/h/.cache");
+  assert_string_equal(folder, "/h/.cache/mesa-512-bits");
+  assert_false(tool_wide_vectors_cache(NULL, NULL, NULL, parent, folder, sizeof folder));
+  assert_false(tool_wide_vectors_cache("/m", NULL, NULL, parent, folder, small));
+}
+
 /* The kernel's own list of what the processor has. */
 static void the_processor_is_asked(void **state) {
   (void)state;
@@ -36,6 +53,7 @@ static void the_processor_is_asked(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(wide_vectors_need_the_processor_and_nobody_against),
+      cmocka_unit_test(wide_vectors_have_a_cache_of_their_own),
       cmocka_unit_test(the_processor_is_asked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
