@@ -167,7 +167,7 @@ static const vkf_claim_row rows[VKF_CLAIM_COUNT] = {
     [VKF_CLAIM_TIMESTAMPS] = {"timestamps", "time stamps", FACT(timestamps)},
     [VKF_CLAIM_EXACT] = {"exact", "quotients, roots, products and sums rounded one by one", "probe_exact",
                          .n_invocations = 1024, .n_given = 3, .n_found = 3, .words = exact_words},
-    [VKF_CLAIM_REPRODUCIBLE] = {"reproducible", "kernels of the reproducible mode"},
+    [VKF_CLAIM_REPRODUCIBLE] = {.name = "reproducible", .title = "kernels of the reproducible mode"},
 };
 
 const vkf_claim_row *vkf_engine_claim_row(vkf_claim claim) {
