@@ -1,52 +1,91 @@
-// out = act(x w^T + bias) + residual through shared memory: a workgroup computes BM x BN, an invocation TM x TN of it
-// (rows ty * TM + i, columns tx + j * BN/TN), K in slices of BK. Operands: x (rows), w (rows), bias, residual, out.
-// What lies outside of a matrix enters the slices as zero. k ascending, one accumulator an element.
+// out = act(x w^T + bias) + residual through shared memory: a workgroup computes BM x BN, an invocation TM x TN of it: rows
+// ty + i BM/TM, columns tx + j BN/TN. Operands: x (rows), w (rows), bias, residual, out. What lies outside of a matrix enters
+// as zero. k ascending, one accumulator an element.
+// Slices of BK lie in shared memory as they do outside, four k a vector, one vector more a row than they need: neighbours lie
+// in different banks. While a slice is multiplied the next one is on its way to registers; with SLICES = 2 there are two
+// slices, so that one barrier a slice is enough.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul
 #define OUT 4
 #include "lib/kernel.glsl"
 #include "lib/epilogue.glsl"
+#include "lib/rows.glsl"
+layout(constant_id = VKF_C_SLICES) const uint SLICES = 1;
 
-layout(BINDING(0)) readonly buffer X { float x[]; };
-layout(BINDING(1)) readonly buffer W { WORD w[]; };
-float weight(uint i) { return unpack(w[at[1].x + i / PER_WORD], i % PER_WORD); }
-// One element more a slice than it needs: neighbours of a column lie in different banks.
-shared float x_slice[BK * (BM + 1)];
-shared float w_slice[BK * (BN + 1)];
+const uint DEPTH = BK / 4, STRIDE = DEPTH + 1, SLICE = (BM + BN) * STRIDE; // of a slice, in vectors
+const uint ACROSS = BN / TN, DOWN = BM / TM, INVOCATIONS = ACROSS * DOWN;
+shared vec4 slices[SLICES * SLICE];
 
-// Literal sizes: see matmul_lane.comp.
-#define MAX_TILE 4
+// Literal sizes: SwiftShader keeps no array in registers whose size is a specialization constant. kern/tile.c knows them.
+#define MAX_TILE VKF_SHARED_MAX_TILE
+#define MAX_LOADS VKF_SHARED_MAX_LOADS
+const uint X_LOADS = (BM * DEPTH + INVOCATIONS - 1) / INVOCATIONS, W_LOADS = (BN * DEPTH + INVOCATIONS - 1) / INVOCATIONS;
+vec4 next_x[MAX_LOADS];
+WORDS_OF_4 next_w[MAX_LOADS];
+float sums[MAX_TILE * MAX_TILE];
 
-void main() {
-  const uint M = dim[p.rows], lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
-  const uint row0 = gl_WorkGroupID.x * BM, column0 = gl_WorkGroupID.y * BN;
-  const uint tx = lane % (BN / TN), ty = lane / (BN / TN);
-  float sums[MAX_TILE * MAX_TILE];
-  [[unroll]] for (uint i = 0; i < TM * TN; i++) sums[i] = 0.0;
-  for (uint k0 = 0; k0 < p.k; k0 += BK) {
-    for (uint e = lane; e < BM * BK; e += lanes) {
-      const uint row = row0 + e / BK, k = k0 + e % BK;
-      x_slice[e % BK * (BM + 1) + e / BK] = row < M && k < p.k ? x[at[0].x + row * p.k + k] : 0.0;
-    }
-    for (uint e = lane; e < BN * BK; e += lanes) {
-      const uint column = column0 + e / BK, k = k0 + e % BK;
-      w_slice[e % BK * (BN + 1) + e / BK] = column < p.n && k < p.k ? weight(column * p.k + k) : 0.0;
-    }
-    barrier();
-    for (uint k = 0; k < BK; k++) {
-      float a[MAX_TILE], b[MAX_TILE];
-      [[unroll]] for (uint i = 0; i < TM; i++) a[i] = x_slice[k * (BM + 1) + ty * TM + i];
-      [[unroll]] for (uint j = 0; j < TN; j++) b[j] = w_slice[k * (BN + 1) + tx + j * (BN / TN)];
-      [[unroll]] for (uint i = 0; i < TM; i++) {
-        [[unroll]] for (uint j = 0; j < TN; j++) sums[i * TN + j] = mad(a[i], b[j], sums[i * TN + j]);
+void fetch(uint row0, uint column0, uint k0, uint M) {
+  [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
+    const uint e = gl_LocalInvocationID.x + i * INVOCATIONS, row = row0 + e / DEPTH;
+    next_x[i] = vec4(0.0);
+    if (e < BM * DEPTH && row < M) next_x[i] = four_of_x(row, k0 + e % DEPTH * 4, false);
+  }
+  [[unroll]] for (uint i = 0; i < W_LOADS; i++) {
+    const uint e = gl_LocalInvocationID.x + i * INVOCATIONS, column = column0 + e / DEPTH;
+    next_w[i] = WORDS_OF_4(0);
+    if (e < BN * DEPTH && column < p.n) next_w[i] = four_of_w(column, k0 + e % DEPTH * 4, false);
+  }
+}
+
+void put(uint slice) {
+  [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
+    const uint e = gl_LocalInvocationID.x + i * INVOCATIONS;
+    if (e < BM * DEPTH) slices[slice + e / DEPTH * STRIDE + e % DEPTH] = next_x[i];
+  }
+  [[unroll]] for (uint i = 0; i < W_LOADS; i++) {
+    const uint e = gl_LocalInvocationID.x + i * INVOCATIONS;
+    if (e < BN * DEPTH) slices[slice + (BM + e / DEPTH) * STRIDE + e % DEPTH] = unpack4(next_w[i]);
+  }
+}
+
+void multiply(uint x_begin, uint w_begin) {
+  for (uint k = 0; k < DEPTH; k++) {
+    vec4 a[MAX_TILE];
+    [[unroll]] for (uint i = 0; i < TM; i++) a[i] = slices[x_begin + i * DOWN * STRIDE + k];
+    [[unroll]] for (uint j = 0; j < TN; j++) {
+      const vec4 b = slices[w_begin + j * ACROSS * STRIDE + k];
+      [[unroll]] for (uint c = 0; c < 4; c++) {
+        [[unroll]] for (uint i = 0; i < TM; i++) sums[i * TN + j] = mad(a[i][c], b[c], sums[i * TN + j]);
       }
     }
+  }
+}
+
+void main() {
+  const uint M = dim[p.rows], row0 = gl_WorkGroupID.x * BM, column0 = gl_WorkGroupID.y * BN;
+  // 32 neighbours read 4 rows and 8 columns, where the tile is that large: fewer different addresses than one row of it has.
+  const bool blocks = ACROSS % 8 == 0 && DOWN % 4 == 0;
+  const uint lane = gl_LocalInvocationID.x, block = lane / 32;
+  const uint tx = blocks ? block % max(ACROSS / 8, 1) * 8 + lane % 8 : lane % ACROSS;
+  const uint ty = blocks ? block / max(ACROSS / 8, 1) * 4 + lane / 8 % 4 : lane / ACROSS;
+  [[unroll]] for (uint i = 0; i < TM * TN; i++) sums[i] = 0.0;
+  fetch(row0, column0, 0, M);
+  put(0);
+  uint slice = 0;
+  for (uint k0 = 0; k0 < p.k; k0 += BK) {
     barrier();
+    fetch(row0, column0, k0 + BK, M); // behind K: zeros
+    multiply(slice + ty * STRIDE, slice + (BM + tx) * STRIDE);
+    if (SLICES == 1)
+      barrier();
+    else
+      slice = SLICE - slice;
+    put(slice);
   }
   [[unroll]] for (uint i = 0; i < TM; i++) {
     [[unroll]] for (uint j = 0; j < TN; j++) {
-      const uint row = row0 + ty * TM + i, column = column0 + tx + j * (BN / TN);
+      const uint row = row0 + ty + i * DOWN, column = column0 + tx + j * ACROSS;
       if (row < M && column < p.n) finish(row, column, sums[i * TN + j]);
     }
   }

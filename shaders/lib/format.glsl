@@ -1,5 +1,6 @@
 // Numbers as they are stored, FORMAT one of VKF_S_*: words, and what they hold. No feature of the device is needed: 16- and
-// 8-bit numbers are taken out of 32-bit words. Scales are left to whoever uses the numbers.
+// 8-bit numbers are taken out of 32-bit words. Scales are left to whoever uses the numbers. raw() and join() take the bits of
+// single numbers and put four together as WORDS_OF_4.
 #ifndef FORMAT_GLSL
 #define FORMAT_GLSL
 #ifndef FORMAT
@@ -11,13 +12,19 @@
 #define WORD float
 #define FOUR_WORDS vec4
 #define WORDS_OF_4 vec4
+#define RAW float
 float unpack(float word, uint i) { return word; }
 vec4 unpack4(vec4 words) { return words; }
+float raw(float word, uint i) { return word; }
+vec4 join(float a, float b, float c, float d) { return vec4(a, b, c, d); }
 #elif FORMAT == VKF_S_F16
 #define PER_WORD 2
 #define WORD uint
 #define FOUR_WORDS uvec4
 #define WORDS_OF_4 uvec2
+#define RAW uint
+uint raw(uint word, uint i) { return word >> i * 16 & 0xffffu; }
+uvec2 join(uint a, uint b, uint c, uint d) { return uvec2(a | b << 16, c | d << 16); }
 float unpack(uint word, uint i) { return unpackHalf2x16(word >> i * 16).x; }
 vec4 unpack4(uvec2 words) { return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y)); }
 // The other way, to nearest even in whole numbers, because drivers round packHalf2x16 as they like. What is infinite or
@@ -36,6 +43,9 @@ uint half_of(float value) {
 #define WORD uint
 #define FOUR_WORDS uvec4
 #define WORDS_OF_4 uvec2
+#define RAW uint
+uint raw(uint word, uint i) { return word >> i * 16 & 0xffffu; }
+uvec2 join(uint a, uint b, uint c, uint d) { return uvec2(a | b << 16, c | d << 16); }
 float unpack(uint word, uint i) { return uintBitsToFloat(word >> i * 16 << 16); }
 vec4 unpack4(uvec2 words) {
   return uintBitsToFloat(uvec4(words.x << 16, words.x & 0xffff0000u, words.y << 16, words.y & 0xffff0000u));
@@ -46,6 +56,9 @@ vec4 unpack4(uvec2 words) {
 #define FOUR_WORDS uvec4
 #define WORDS_OF_4 uint
 #define ROW_SCALES
+#define RAW uint
+uint raw(uint word, uint i) { return word >> i * 8 & 0xffu; }
+uint join(uint a, uint b, uint c, uint d) { return a | b << 8 | c << 16 | d << 24; }
 float unpack(uint word, uint i) { return float(int(word << (24 - i * 8)) >> 24); }
 vec4 unpack4(uint words) { return vec4(ivec4(uvec4(words << 24, words << 16, words << 8, words)) >> 24); }
 #endif

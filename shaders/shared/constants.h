@@ -24,6 +24,8 @@
 #define VKF_C_MATRIX_M 13 /* of a cooperative matrix product, in kernels that have them */
 #define VKF_C_MATRIX_N 14
 #define VKF_C_MATRIX_K 15
+#define VKF_C_VEC 16    /* numbers of a row that one load may take: 4 or 1 */
+#define VKF_C_SLICES 17 /* slices in shared memory */
 /* embed */
 #define VKF_C_HAS_TABLE 10
 #define VKF_C_HAS_POSITIONS 11
@@ -90,6 +92,12 @@
 #define VKF_MAX_UNIFORM_WIDTH 128
 /* Partial sums of a row reduced by a workgroup (log_softmax): the invocations of that workgroup. */
 #define VKF_ROW_PARTIALS 64
+/* What matmul_shared and matmul_vector have registers for: rows or columns an invocation, loads of a slice; rows and
+ * columns a subgroup. */
+#define VKF_SHARED_MAX_TILE 8
+#define VKF_SHARED_MAX_LOADS 8
+#define VKF_VECTOR_MAX_TM 8
+#define VKF_VECTOR_MAX_TN 4
 /* The largest k of the top-k kernels that keep a list in every lane. */
 #define VKF_MAX_LANES_K 32
 

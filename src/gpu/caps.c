@@ -152,6 +152,30 @@ static void fill_matrix_shapes(vkf_caps *caps, const vkf_vk_instance *vk, VkPhys
 #endif
 }
 
+/* What a core is, each vendor says in its own words. */
+static void fill_cores(vkf_caps *caps, const vkf_vk_instance *vk, VkPhysicalDevice handle,
+                       const vkf_gpu_extensions *extensions) {
+  VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
+  VkPhysicalDeviceShaderSMBuiltinsPropertiesNV nvidia = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_SM_BUILTINS_PROPERTIES_NV};
+  VkPhysicalDeviceShaderCorePropertiesAMD amd = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_PROPERTIES_AMD};
+  VkPhysicalDeviceShaderCoreBuiltinsPropertiesARM arm = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_CORE_BUILTINS_PROPERTIES_ARM};
+  if (vkf_gpu_extensions_have(extensions, VK_NV_SHADER_SM_BUILTINS_EXTENSION_NAME)) {
+    properties.pNext = &nvidia;
+    vk->GetPhysicalDeviceProperties2(handle, &properties);
+    caps->n_cores = nvidia.shaderSMCount;
+  } else if (vkf_gpu_extensions_have(extensions, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME)) {
+    properties.pNext = &amd;
+    vk->GetPhysicalDeviceProperties2(handle, &properties);
+    caps->n_cores = amd.shaderEngineCount * amd.shaderArraysPerEngineCount * amd.computeUnitsPerShaderArray;
+  } else if (vkf_gpu_extensions_have(extensions, VK_ARM_SHADER_CORE_BUILTINS_EXTENSION_NAME)) {
+    properties.pNext = &arm;
+    vk->GetPhysicalDeviceProperties2(handle, &properties);
+    caps->n_cores = arm.shaderCoreCount;
+  }
+}
+
 void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint32_t instance_version,
                        const vkf_gpu_extensions *extensions, uint32_t queue_family, vkf_caps *out) {
   VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};
@@ -201,6 +225,7 @@ void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint3
   fill_subgroups(out, &subgroup, &sizes);
   fill_timestamps(out, vk, handle, queue_family, p->limits.timestampPeriod);
   fill_matrix_shapes(out, vk, handle, extensions);
+  fill_cores(out, vk, handle, extensions);
 }
 
 /* The type with every flag of `required` and the most points: a wanted flag gives 2, an unwanted one takes 1. */

@@ -72,6 +72,7 @@ typedef struct vkf_caps {
   uint32_t max_storage_bindings; /* per pipeline */
   uint32_t max_texel_bindings;   /* per pipeline */
   uint32_t max_push_bytes;
+  uint32_t n_cores; /* what has shared memory of its own: multiprocessors, compute units, shader cores; 0: unknown */
 
   /* Subgroups in compute. Without size control a kernel may only rely on subgroup_size if subgroup_min == subgroup_max.
    */

@@ -58,7 +58,8 @@ typedef struct vkf_variant {
                           NULL: there is one dispatch */
   struct {
     uint32_t bm, bn, bk, tm, tn, vec;
-  } tile;                  /* with cooperative matrices tm and tn are a subgroup's */
+  } tile;                  /* with cooperative matrices and in "vector" kernels tm and tn are a subgroup's */
+  uint32_t slices;         /* of x and w in shared memory at once; 0: a kernel that keeps none there */
   vkf_matrix_shape matrix; /* of its cooperative matrix products, which the device must advertise; 0: none */
   uint32_t workgroup;      /* invocations */
   uint32_t subgroup;       /* the subgroup size that it is written for: required, or it does not fit; 0: any */
@@ -67,6 +68,7 @@ typedef struct vkf_variant {
   vkf_weight_layout weights;
   vkf_order_class order;
   uint32_t n_partial; /* partial sums an element: 1 for ascending */
+  uint32_t together;  /* products that a partial sum takes at a time, so that it has a multiple of them; 0: one */
   uint32_t formats;   /* bits of vkf_format that it reads beside float32; cooperative matrices read these alone */
   uint32_t max_width; /* attention: the widest head; top_k: the largest k; 0: any */
   bool not_exact;     /* unrolled too far for the reproducible mode's arithmetic */
@@ -130,6 +132,9 @@ bool vkf_kern_rank_of(const vkf_variant *variant, const vkf_problem *problem, co
 bool vkf_kern_is_better(const vkf_kern_rank *a, const vkf_kern_rank *b);
 /* Why it stands there, into `why`. */
 const char *vkf_kern_reason(const vkf_kern_rank *rank, char *why, size_t size);
+
+/* The time of a kernel for GPUs, in multiply-adds of one of the device's cores (effort.c). */
+double vkf_kern_gpu_effort(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps);
 
 /* The best variant that fits, NULL if there is none; why: the reason of the choice, or of there being none. */
 const vkf_variant *vkf_kern_pick(const vkf_problem *problem, const vkf_caps *caps, const vkf_tuned *tuned, char *why,

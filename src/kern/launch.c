@@ -45,7 +45,8 @@ uint32_t vkf_kern_shared_bytes(const vkf_variant *v, const vkf_problem *problem)
     const uint32_t slices = 2 * (v->tile.bm + v->tile.bn) * (v->tile.bk + 8) * 2;
     return VKF_MAX(slices, v->workgroup / v->subgroup * v->matrix.m * v->matrix.n * 4);
   }
-  if (v->op == VKF_OP_MATMUL) return v->tile.bk * (v->tile.bm + v->tile.bn + 2) * 4;
+  if (v->slices) return v->slices * (v->tile.bm + v->tile.bn) * (v->tile.bk + 4) * 4;
+  if (v->op == VKF_OP_MATMUL) return v->workgroup / v->subgroup * v->tile.tm * v->tile.tn * 4; /* a sum a subgroup */
   if (v->op == VKF_OP_ATTENTION) return VKF_MAX_HEAD_WIDTH * 4 + VKF_KEY_BLOCK * 12;
   return v->workgroup * (v->op == VKF_OP_NORM ? 4 : 8);
 }
@@ -92,6 +93,7 @@ void vkf_kern_rounding(const vkf_variant *v, const vkf_problem *problem, vkf_rou
    * SPIR-V instructions"). */
   *out = (vkf_rounding){.u = 0x1p-24,
                         .n_partial = v->n_partial,
+                        .together = v->together,
                         .scaled_rows = vkf_format_get(problem->packing.format)->row_scales,
                         .key_block = VKF_KEY_BLOCK,
                         .exp_ulp_base = 3,

@@ -202,14 +202,17 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
 /* ---- defaults -----------------------------------------------------------------------------------------------------
  */
 
-typedef enum device_class { ANY_DEVICE, ANY_CPU, ANY_GPU, UNIFORM_LOADS } device_class;
+typedef enum device_class { ANY_DEVICE, ANY_CPU, ANY_GPU, GPU_FEW_ROWS, UNIFORM_LOADS } device_class;
+#define FEW_ROWS 8
 
-static bool is_of(const vkf_caps *caps, device_class device) {
+static bool is_of(const vkf_problem *p, const vkf_caps *caps, device_class device) {
   switch (device) {
     case ANY_CPU:
       return caps->is_cpu;
     case ANY_GPU:
       return !caps->is_cpu;
+    case GPU_FEW_ROWS:
+      return !caps->is_cpu && p->m <= FEW_ROWS;
     case UNIFORM_LOADS:
       return caps->uniform_loads;
     default:
@@ -227,6 +230,7 @@ static const struct rule {
 } rules[] = {
     {VKF_OP_MATMUL, "pick", UNIFORM_LOADS, "this lavapipe makes vector loads of loads at uniform addresses"},
     {VKF_OP_MATMUL, "lane", ANY_CPU, "a software driver: loads by lane, handed on in the subgroup"},
+    {VKF_OP_MATMUL, "vector", GPU_FEW_ROWS, "a GPU, few rows: lanes along K, weights read once"},
     {VKF_OP_MATMUL, "coopmat", ANY_GPU, "a GPU with cooperative matrices"},
     {VKF_OP_MATMUL, "shared", ANY_GPU, "a GPU: tiles in shared memory"},
     {VKF_OP_MATMUL, "naive", ANY_DEVICE, "nothing faster fits"},
@@ -240,10 +244,10 @@ static const struct rule {
     {VKF_OP_ATTENTION, "keys", ANY_GPU, "a GPU: a query a workgroup"},
 };
 
-static size_t rule_of(const vkf_variant *v, const vkf_caps *caps) {
+static size_t rule_of(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   for (size_t i = 0; i < VKF_COUNT(rules); i++) {
     if (rules[i].op != v->op || strcmp(rules[i].family, v->family)) continue;
-    if (is_of(caps, rules[i].device)) return i;
+    if (is_of(p, caps, rules[i].device)) return i;
   }
   return VKF_COUNT(rules);
 }
@@ -274,6 +278,7 @@ static double attention_effort(const vkf_variant *v, const vkf_problem *p, const
 
 /* Work per useful element, in loads a multiply-add; lower is better. */
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  if (v->op == VKF_OP_MATMUL && v->needs & VKF_NEED_GPU) return vkf_kern_gpu_effort(v, p, caps);
   if (v->op == VKF_OP_MATMUL) {
     const double rows = (double)VKF_CEIL_DIV(p->m, v->tile.bm) * v->tile.bm;
     const double columns = (double)VKF_CEIL_DIV(p->n, v->tile.bn) * v->tile.bn;
@@ -295,7 +300,7 @@ bool vkf_kern_rank_of(const vkf_variant *v, const vkf_problem *p, const vkf_caps
     snprintf(why, size, "a kernel for GPUs: on a CPU driver only when it is forced");
     return false;
   }
-  *out = (vkf_kern_rank){v, vkf_kern_tuned_find(tuned, vkf_kern_tuned_near(tuned, p), v), rule_of(v, caps),
+  *out = (vkf_kern_rank){v, vkf_kern_tuned_find(tuned, vkf_kern_tuned_near(tuned, p), v), rule_of(v, p, caps),
                          effort(v, p, caps)};
   return true;
 }
@@ -362,9 +367,9 @@ vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, const vkf_tuned
     double slowdown = vkf_kern_tuned_slowdown(tuned, n, k, &p.packing);
     if (slowdown <= 0) slowdown = vkf_kern_tuned_slowdown(tuned, 0, 0, &p.packing);
     if (slowdown > 0 ? best_slowdown > 0 && slowdown >= best_slowdown
-                     : best_slowdown > 0 || rule_of(v, caps) >= best_rule)
+                     : best_slowdown > 0 || rule_of(v, &p, caps) >= best_rule)
       continue;
-    best_rule = rule_of(v, caps);
+    best_rule = rule_of(v, &p, caps);
     best_packing = p.packing;
     best_slowdown = slowdown;
   }

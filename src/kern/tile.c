@@ -4,6 +4,7 @@
 #include <string.h>
 
 #include "kern/kern.h"
+#include "shared/constants.h"
 
 /* Which numbers of a family's tile are free, and how far its kernels' own arrays reach (shaders/matmul_*.comp). */
 static const struct tiling {
@@ -12,7 +13,7 @@ static const struct tiling {
   uint32_t max_tm;
   const char *fixed; /* modules with this in their names have their tile as a macro */
 } tilings[] = {
-    {"shared", true, 4, NULL},
+    {"shared", true, VKF_SHARED_MAX_TILE, NULL},
     {"lane", false, 16, "broadcast"},
 };
 
@@ -71,6 +72,11 @@ bool vkf_kern_tile(const vkf_variant *base, const char *text, vkf_variant *out, 
   if (out->tile.bm % out->tile.tm || out->tile.bn % out->tile.tn)
     REFUSE("tm divides bm and tn divides bn, found tm %u of %u and tn %u of %u", out->tile.tm, out->tile.bm,
            out->tile.tn, out->tile.bn);
+  if (out->tile.bk % 4) REFUSE("bk is a multiple of 4 in %s kernels, found %u", t->family, out->tile.bk);
   out->workgroup = out->tile.bm / out->tile.tm * (out->tile.bn / out->tile.tn);
+  const uint32_t loads = VKF_CEIL_DIV(VKF_MAX(out->tile.bm, out->tile.bn) * out->tile.bk / 4, out->workgroup);
+  if (loads > VKF_SHARED_MAX_LOADS)
+    REFUSE("an invocation of %s kernels loads at most %u vectors of a slice, here it would be %u", t->family,
+           VKF_SHARED_MAX_LOADS, loads);
   return true;
 }

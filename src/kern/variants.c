@@ -19,12 +19,25 @@
 #define BY_ROW(op_, module_, size) \
   { .op = op_, .family = "row", .module = module_, .workgroup = size, .n_partial = 1 }
 
-#define SHARED(bm_, bn_, bk_, t)                                                                                     \
-  {                                                                                                                  \
-    .op = VKF_OP_MATMUL, .family = "shared", .module = "matmul_shared", .tile = {bm_, bn_, bk_, t, t, 1},            \
-    .workgroup = (bm_) * (bn_) / ((t) * (t)), .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .weights = VKF_LAYOUT_W_ROWS, \
-    .n_partial = 1, .formats = ALL_FORMATS                                                                           \
+#define SHARED(bm_, bn_, bk_, tm_, tn_, slices_)                                                              \
+  {                                                                                                           \
+    .op = VKF_OP_MATMUL, .family = "shared", .module = "matmul_shared", .tile = {bm_, bn_, bk_, tm_, tn_, 1}, \
+    .slices = slices_, .workgroup = (bm_) / (tm_) * ((bn_) / (tn_)), .needs = VKF_NEED_GPU | VKF_NEED_SHARED, \
+    .weights = VKF_LAYOUT_W_ROWS, .n_partial = 1, .formats = ALL_FORMATS                                      \
   }
+
+/* Few rows: a subgroup computes tm x tn, its lanes along K. A workgroup has `groups` times `parts` subgroups: groups of
+ * columns, and for each of them `parts` that share K. */
+#define VECTOR(lanes, tm_, tn_, groups, parts)                                                                      \
+  {                                                                                                                 \
+    .op = VKF_OP_MATMUL, .family = "vector", .module = "matmul_vector",                                             \
+    .tile = {tm_, (tn_) * (groups), (lanes)*4 * (parts), tm_, tn_, 1}, .workgroup = (lanes) * (groups) * (parts),   \
+    .subgroup = lanes, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_ARITHMETIC, .weights = VKF_LAYOUT_W_ROWS, \
+    .order = VKF_ORDER_FAST, .n_partial = (lanes) * (parts), .together = 4, .formats = ALL_FORMATS                  \
+  }
+#define VECTORS(lanes)                                                                                        \
+  VECTOR(lanes, 1, 2, 4, 1), VECTOR(lanes, 1, 2, 1, 4), VECTOR(lanes, 4, 2, 4, 1), VECTOR(lanes, 4, 2, 1, 4), \
+      VECTOR(lanes, 8, 4, 4, 1), VECTOR(lanes, 8, 4, 1, 4)
 
 /* A subgroup of `lanes` computes tm x tn of a workgroup's tile by m x n x k cooperative matrices. */
 #define COOPMAT(lanes, m_, n_, k_, bm_, bn_, bk_, tm_, tn_)                                                           \
@@ -160,8 +173,20 @@ static const vkf_variant table[] = {
     COOPMAT(64, 16, 16, 16, 16, 64, 64, 16, 16),
     COOPMAT(8, 8, 8, 8, 32, 32, 16, 16, 16),
     COOPMAT(8, 8, 8, 8, 16, 64, 32, 8, 32),
-    SHARED(64, 64, 16, 4),
-    SHARED(32, 32, 16, 4),
+    /* NVIDIA, Intel, RDNA; Intel and others; AMD, Adreno; lavapipe, to test the others' kernel. */
+    VECTORS(32),
+    VECTORS(16),
+    VECTORS(64),
+    VECTORS(8),
+    /* Two slices where they fit 32 KiB of shared memory, one where they do not or a small device (16 KiB, 128
+     * invocations) should find a tile for many rows (64x64 with 64 invocations), for few (16x64) and between. */
+    SHARED(128, 128, 16, 8, 8, 1),
+    SHARED(128, 64, 16, 8, 4, 2),
+    SHARED(64, 64, 16, 4, 4, 2),
+    SHARED(64, 64, 16, 8, 8, 1),
+    SHARED(64, 32, 16, 4, 4, 1),
+    SHARED(32, 32, 16, 4, 4, 1),
+    SHARED(16, 64, 16, 2, 4, 1),
     {.op = VKF_OP_MATMUL,
      .family = "naive",
      .module = "matmul_naive",

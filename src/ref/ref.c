@@ -19,7 +19,7 @@ double vkf_ref_gamma(double n, double u) {
 
 double vkf_ref_depth(const vkf_rounding *r, uint64_t n) {
   uint64_t p = VKF_MAX(r->n_partial, 1u);
-  uint64_t chain = VKF_CEIL_DIV(n, p) + p - 1;
+  uint64_t chain = VKF_ROUND_UP(VKF_CEIL_DIV(n, p), VKF_MAX(r->together, 1u)) + p - 1;
   return (double)VKF_MIN(n, chain);
 }
 

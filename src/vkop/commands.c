@@ -43,6 +43,8 @@ static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, uint32
     const vkf_operand *operand = &d->operands[o];
     kinds[1 + o] = operand->access == VKF_ACCESS_TEXEL ? texel_kind(operand->format) : VKF_GPU_BINDING_STORAGE;
   }
+  /* A workgroup of several subgroups, whose lanes must be all there. */
+  const bool spans = k->variant->subgroup && k->variant->subgroup < k->variant->workgroup;
   *out = (vkf_gpu_pipeline_params){.name = module->name,
                                    .code = module->words,
                                    .code_bytes = module->n_words * 4,
@@ -52,7 +54,7 @@ static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, uint32
                                    .kinds = kinds,
                                    .push_bytes = VKF_MAX_OPERANDS * 8 + d->params_bytes,
                                    .subgroup_size = k->variant->subgroup,
-                                   .subgroup_full = k->variant->matrix.m && caps->subgroup_full,
+                                   .subgroup_full = spans && caps->subgroup_full,
                                    .statistics = p->statistics};
 done:
   return st;

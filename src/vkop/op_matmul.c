@@ -30,13 +30,14 @@ void vkf_vkop_record_matmul(const vkf_record_view *view, vkf_dispatch *out) {
   out->constants[VKF_C_ACTIVATION] = p->activation;
   out->constants[VKF_C_HAS_BIAS] = vkf_vkop_has(in[VKF_MATMUL_BIAS]);
   out->constants[VKF_C_HAS_RESIDUAL] = vkf_vkop_has(in[VKF_MATMUL_RESIDUAL]);
-  out->n_constants = VKF_C_HAS_RESIDUAL + 1;
+  out->constants[VKF_C_VEC] = p->k % 4 ? 1 : 4; /* rows of x and w begin at whole vectors, whatever their format */
+  out->constants[VKF_C_SLICES] = view->variant->slices;
+  out->n_constants = VKF_C_SLICES + 1;
   if (view->variant->matrix.m) {
     vkf_vkop_dispatch_write(out, VKF_FLAG_SLOT);
     out->constants[VKF_C_MATRIX_M] = view->variant->matrix.m;
     out->constants[VKF_C_MATRIX_N] = view->variant->matrix.n;
     out->constants[VKF_C_MATRIX_K] = view->variant->matrix.k;
-    out->n_constants = VKF_C_MATRIX_K + 1;
   }
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }

@@ -3,6 +3,7 @@
  *
  * A case runs on the variant that is chosen for it; a forced variant runs one case in STRIDE, the next variant the ones
  * beside them, because drivers compile almost every case anew (lavapipe takes seconds for a large tile).
+ * VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op and in float32.
  * VKF_OP_CASES=all in the environment runs them all, as `vkformer validate` does; VKF_OP_CASES=norm,top_k all those of
  * some ops and no others.
  */
@@ -66,7 +67,14 @@ static bool is_asked(vkf_op op) {
   return false;
 }
 
+/* Is the variant among those that VKF_OP_VARIANT asks for? NULL: one that is chosen. */
+static bool is_asked_variant(const char *name) {
+  const char *asked = getenv("VKF_OP_VARIANT");
+  return !asked || !*asked || (name && !strcmp(asked, name));
+}
+
 static void test_every_case(void **state) {
+  if (!is_asked_variant(NULL)) skip();
   for (uint32_t op = 0; op < VKF_OP_COUNT; op++) {
     size_t n = 0;
     if (!is_asked(op)) continue;
@@ -79,7 +87,8 @@ static void test_every_case(void **state) {
 static void test_every_variant(void **state) {
   driver *d = *state;
   const char *asked = getenv("VKF_OP_CASES");
-  size_t n = 0, n_cases = 0, stride = asked && *asked ? 1 : STRIDE;
+  const bool is_one = !is_asked_variant(NULL);
+  size_t n = 0, n_cases = 0, stride = (asked && *asked) || is_one ? 1 : STRIDE;
   const vkf_variant *variants = vkf_kern_variants(&n);
   char name[96];
   for (size_t i = 0; i < n; i++) {
@@ -87,6 +96,7 @@ static void test_every_variant(void **state) {
     size_t n_ran = 0;
     if (!is_asked(variants[i].op)) continue;
     vkf_kern_name(&variants[i], name, sizeof name);
+    if (!is_asked_variant(name)) continue;
     for (size_t c = i % stride; c < n_cases; c += stride) n_ran += judge(d, &cases[c], name);
     for (size_t c = 0; c < n_cases && !n_ran; c++) n_ran += judge(d, &cases[c], name);
     if (n_ran) print_message("  %s: %zu cases\n", name, n_ran);
@@ -108,6 +118,7 @@ static bool any_reads(vkf_op op, uint32_t format) {
 /* Weights, keys and values in every other format: a share of the cases on the variant that is chosen, one case on each
  * variant; the formats take turns (VKF_OP_CASES=all: every format on all of them). */
 static void test_every_format(void **state) {
+  if (!is_asked_variant(NULL)) skip();
   driver *d = *state;
   const char *asked = getenv("VKF_OP_CASES");
   const bool all = asked && !strcmp(asked, "all");
@@ -238,6 +249,7 @@ static void compare_exactly(driver *d, vkf_backend *ref, const vkf_case *c, cons
 }
 
 static void test_half_integers_are_exact(void **state) {
+  if (!is_asked_variant(NULL)) skip();
   driver *d = *state;
   vkf_backend *ref = NULL;
   size_t n = 0, n_variants = 0, n_compared = 0;
@@ -258,6 +270,7 @@ static void test_half_integers_are_exact(void **state) {
 
 /* Within order class ascending a variant changes speed and never bits (of numbers: a NaN is a NaN). */
 static void test_a_class_has_one_set_of_bits(void **state) {
+  if (!is_asked_variant(NULL)) skip();
   driver *d = *state;
   const vkf_op ops[] = {VKF_OP_NORM, VKF_OP_LOG_SOFTMAX, VKF_OP_ATTENTION};
   size_t n = 0, n_compared = 0;

@@ -124,7 +124,7 @@ static void constants_come_from_the_row(void **state) {
   assert_int_equal(c[VKF_C_TM], 4);
   assert_int_equal(c[VKF_C_W_LAYOUT], VKF_W_LANE);
   assert_int_equal(c[VKF_C_W_COLUMNS], 32);
-  assert_int_equal(vkf_kern_shared_bytes(v, &p), 16 * (65 + 65) * 4);
+  assert_int_equal(vkf_kern_shared_bytes(v, &p), 2 * (64 + 64) * (16 + 4) * 4);
   assert_int_equal(vkf_kern_shared_bytes(vkf_kern_find("matmul-naive-m1n1"), &p), 0);
   assert_int_equal(vkf_kern_shared_bytes(vkf_kern_find("matmul-coopmat-64x64x32-m32n32-16x16x16-w32"), &p),
                    2 * (64 + 64) * (32 + 8) * 2);
@@ -145,6 +145,9 @@ static void rounding_counts_partial_sums(void **state) {
   assert_false(r.x_f16);
   vkf_kern_rounding(vkf_kern_find("matmul-coopmat-64x64x32-m32n32-16x16x16-w32"), &p, &r);
   assert_true(r.x_f16 && r.u == 0x1p-23);
+  vkf_kern_rounding(vkf_kern_find("matmul-vector-1x2x512-m1n2-w32"), &p, &r);
+  assert_int_equal(r.n_partial, 128);
+  assert_int_equal(r.together, 4);
   vkf_kern_rounding(vkf_kern_find("norm-subgroup-w16"), &p, &r);
   assert_int_equal(r.n_partial, 16);
   vkf_kern_rounding(vkf_kern_find("attention-lane-8"), &p, &r);

@@ -199,8 +199,6 @@ static void defaults_follow_the_device(void **state) {
   assert_int_equal(pick(&p, &lvp)->tile.tm, 16);
   p = matmul(&lvp, 1, 512, 512); /* decoding: no rows for nothing */
   assert_int_equal(pick(&p, &lvp)->tile.tm, 1);
-  p = matmul(&small, 77, 512, 512); /* 64x64 takes 256 invocations */
-  assert_int_equal(pick(&p, &small)->tile.bm, 32);
   p = any(VKF_OP_ATTENTION, VKF_ORDER_ASCENDING);
   p.m = 1; /* decoding */
   assert_string_equal(pick(&p, &sw)->family, "few");
@@ -272,18 +270,70 @@ static void rows_follow_the_device(void **state) {
   assert_string_equal(pick(&p, &lvp)->family, "row");
 }
 
-/* One packing serves every M: small and large kernels share it, and so the bits of a row do not depend on M. */
+/* One packing serves every M: small and large kernels share it, and so in class ascending the bits of a row do not
+ * depend on M. */
 static void packing_serves_every_m(void **state) {
   (void)state;
-  const vkf_caps devices[] = {tiny(), swiftshader(), lavapipe(), nvidia()};
+  const vkf_caps devices[] = {tiny(), swiftshader(), lavapipe(), nvidia(), with_matrices()};
   for (size_t d = 0; d < VKF_COUNT(devices); d++) {
-    const vkf_problem large = matmul(&devices[d], 512, 96, 64);
-    const char *family = pick(&large, &devices[d])->family;
-    for (uint32_t m = 1; m < 70; m++) {
-      const vkf_problem p = matmul(&devices[d], m, 96, 64);
+    vkf_problem p = matmul(&devices[d], 512, 96, 64);
+    p.order = VKF_ORDER_ASCENDING;
+    const char *family = pick(&p, &devices[d])->family;
+    for (p.m = 1; p.m < 70; p.m++) {
       assert_string_equal(pick(&p, &devices[d])->family, family);
+      assert_int_equal(pick(&p, &devices[d])->order, VKF_ORDER_ASCENDING);
     }
   }
+}
+
+/* A GPU reads the weight once for few rows, and takes tiles that fill it for many. */
+static void gpus_go_by_the_rows(void **state) {
+  (void)state;
+  vkf_caps gpu = nvidia();
+  vkf_problem p = matmul(&gpu, 1, 4096, 4096);
+  gpu.n_cores = 132;
+  assert_string_equal(pick(&p, &gpu)->family, "vector");
+  assert_int_equal(pick(&p, &gpu)->subgroup, 32);
+  assert_int_equal(pick(&p, &gpu)->tile.tm, 1);
+  assert_int_equal(pick(&p, &gpu)->tile.bk, 128);
+  p.n = 256; /* too few columns for all cores: more subgroups for each */
+  assert_int_equal(pick(&p, &gpu)->tile.bk, 512);
+  p = (vkf_problem){.op = VKF_OP_MATMUL, .m = 4, .n = 4096, .k = 4096, .packing = p.packing, .order = p.order};
+  assert_int_equal(pick(&p, &gpu)->tile.tm, 4);
+  p.m = 5;
+  assert_int_equal(pick(&p, &gpu)->tile.tm, 8);
+  p.m = 9;
+  assert_string_equal(pick(&p, &gpu)->family, "shared");
+  p.m = 4096;
+  assert_string_equal(pick(&p, &gpu)->family, "shared");
+  assert_int_equal(pick(&p, &gpu)->tile.bm, 128);
+  p.m = 32;
+  assert_in_range(pick(&p, &gpu)->tile.bm, 16, 32);
+  p.m = 1;
+  p.order = VKF_ORDER_ASCENDING;
+  assert_string_equal(pick(&p, &gpu)->family, "shared");
+  p.order = VKF_ORDER_FAST;
+  gpu.subgroup_min = gpu.subgroup_max = gpu.subgroup_size = 64;
+  assert_int_equal(pick(&p, &gpu)->subgroup, 64);
+  gpu.subgroup_arithmetic = false;
+  assert_string_equal(pick(&p, &gpu)->family, "shared");
+  p.n = 256000; /* a vocabulary */
+  gpu = nvidia();
+  assert_string_equal(pick(&p, &gpu)->family, "vector");
+}
+
+/* 16 KiB of shared memory and 128 invocations: a large tile all the same. */
+static void small_devices_have_tiles(void **state) {
+  (void)state;
+  const vkf_caps small = tiny();
+  vkf_problem p = matmul(&small, 1024, 512, 512);
+  const vkf_variant *v = pick(&p, &small);
+  assert_string_equal(v->family, "shared");
+  assert_int_equal(v->tile.bm, 64);
+  assert_int_equal(v->workgroup, 64);
+  p.m = 1; /* no subgroups: no "vector" */
+  assert_string_equal(pick(&p, &small)->family, "shared");
+  assert_int_equal(pick(&p, &small)->tile.bm, 16);
 }
 
 static void refused(const char *name, const vkf_problem *p, const vkf_caps *caps, const char *reason) {
@@ -323,10 +373,11 @@ static void fit_says_why_not(void **state) {
   refused("matmul-naive-m1n1", &rows, &c, "6 storage buffers");
   c = tiny();
   refused("matmul-shared-64x64x16-m4n4", &rows, &c, "256 invocations");
+  c.max_shared_bytes = 32768;
   c.max_invocations = c.max_workgroup_size[0] = 256;
   assert_null(vkf_kern_fit(vkf_kern_find("matmul-shared-64x64x16-m4n4"), &rows, &c, why, sizeof why));
   c.max_shared_bytes = 8192;
-  refused("matmul-shared-64x64x16-m4n4", &rows, &c, "8320 bytes of shared memory");
+  refused("matmul-shared-64x64x16-m4n4", &rows, &c, "20480 bytes of shared memory");
   rows.m = 70000;
   refused("matmul-naive-m1n1", &rows, &c, "70000 workgroups");
   vkf_problem norm = any(VKF_OP_NORM, VKF_ORDER_ASCENDING);
@@ -376,9 +427,11 @@ static void cooperative_matrices_where_they_pay(void **state) {
   assert_int_equal(p.packing.layout, VKF_LAYOUT_W_ROWS);
   assert_string_equal(pick(&p, &c)->family, "coopmat");
   assert_int_equal(pick(&p, &c)->tile.bm, 128);
-  p.m = 1; /* decoding: the same sums, in the same order */
+  p.m = 9;
   assert_string_equal(pick(&p, &c)->family, "coopmat");
   assert_int_equal(pick(&p, &c)->tile.bm, 16);
+  p.m = 8;
+  assert_string_equal(pick(&p, &c)->family, "vector");
   p.m = 64;
   p.wide_x = true;
   assert_string_equal(pick(&p, &c)->family, "shared");
@@ -421,6 +474,30 @@ static void tiles_of_matrices_are_whole(void **state) {
   }
 }
 
+/* What the kernels of the other tiles have registers and shared memory for. */
+static void tiles_fit_their_shaders(void **state) {
+  (void)state;
+  size_t n;
+  const vkf_variant *table = vkf_kern_variants(&n);
+  for (const vkf_variant *v = table; v < table + n; v++) {
+    if (v->op != VKF_OP_MATMUL || !(v->needs & VKF_NEED_GPU) || v->matrix.m) continue;
+    assert_true(v->tile.bm % v->tile.tm == 0 && v->tile.bn % v->tile.tn == 0);
+    if (v->slices) {
+      const uint32_t vectors = VKF_MAX(v->tile.bm, v->tile.bn) * v->tile.bk / 4;
+      assert_int_equal(v->workgroup, v->tile.bm / v->tile.tm * (v->tile.bn / v->tile.tn));
+      assert_true(v->tile.tm <= VKF_SHARED_MAX_TILE && v->tile.tn <= VKF_SHARED_MAX_TILE && v->tile.bk % 4 == 0);
+      assert_true(VKF_CEIL_DIV(vectors, v->workgroup) <= VKF_SHARED_MAX_LOADS);
+    } else {
+      const uint32_t parts = v->tile.bk / (4 * v->subgroup);
+      assert_int_equal(v->tile.bm, v->tile.tm);
+      assert_int_equal(v->tile.bk, parts * 4 * v->subgroup);
+      assert_int_equal(v->workgroup, v->subgroup * parts * (v->tile.bn / v->tile.tn));
+      assert_int_equal(v->n_partial, v->subgroup * parts);
+      assert_true(v->tile.tm <= VKF_VECTOR_MAX_TM && v->tile.tn <= VKF_VECTOR_MAX_TN && 8 % v->tile.tn == 0);
+    }
+  }
+}
+
 static void order_follows_the_device(void **state) {
   (void)state;
   const vkf_caps sw = swiftshader(), gpu = nvidia();
@@ -438,6 +515,9 @@ int main(void) {
       cmocka_unit_test(wide_vectors_take_the_same_families),
       cmocka_unit_test(rows_follow_the_device),
       cmocka_unit_test(packing_serves_every_m),
+      cmocka_unit_test(gpus_go_by_the_rows),
+      cmocka_unit_test(small_devices_have_tiles),
+      cmocka_unit_test(tiles_fit_their_shaders),
       cmocka_unit_test(fit_says_why_not),
       cmocka_unit_test(forced_variant_decides_the_packing),
       cmocka_unit_test(order_follows_the_device),
