@@ -1,7 +1,7 @@
 // out = act(x w^T + bias) + residual without shared memory: a workgroup is one subgroup of LANES and computes TM rows of
 // 4 LANES columns. A lane loads four k of one row of x at a time and all lanes get them from it; lane l owns the columns
-// l + j LANES, j < 4. Operands: x (rows), w (VKF_W_LANE), bias, residual, out. k ascending, one accumulator an element.
-// TEXEL reads x and w through texel buffers; w four k of a column a texel, in any FORMAT. BROADCAST hands values on by subgroupBroadcast (four lanes), else by
+// 4 l + j, j < 4. Operands: x (rows), w (VKF_W_LANE), bias, residual, out. k ascending, one accumulator an element.
+// TEXEL reads x, w, bias and residual through texel buffers; w four k of a column a texel, in any FORMAT. BROADCAST hands values on by subgroupBroadcast (four lanes), else by
 // subgroupShuffle. K is a multiple of 4; rows past M repeat the last.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -67,11 +67,11 @@ void main() {
   uint xi[MAX_GROUPS];
   [[unroll]] for (uint i = 0; i < TM; i++) sums[i] = vec4(0.0);
   [[unroll]] for (uint g = 0; g < GROUPS; g++) xi[g] = FIRST_X + min(row0 + g * LANES + lane, M - 1) * k4;
-  uint wi = FIRST_W + column0 * k4 + lane, k = 0;
+  uint wi = FIRST_W + column0 * k4 + 4 * lane, k = 0;
   do {
     vec4 x_now[MAX_GROUPS], w_now[4];
     [[unroll]] for (uint g = 0; g < GROUPS; g++) x_now[g] = LOAD_X(xi[g] + k);
-    [[unroll]] for (uint j = 0; j < 4; j++) w_now[j] = LOAD_W(wi + j * LANES);
+    [[unroll]] for (uint j = 0; j < 4; j++) w_now[j] = LOAD_W(wi + j);
     wi += LANES * 4;
     AT_K(x)
     AT_K(y)
@@ -79,12 +79,9 @@ void main() {
     AT_K(w)
   } while (++k < k4);
   // One copy of the epilogue in a loop: the sums that stay in registers are not indexed by a variable.
-  float tile[MAX_TM * 4];
-  [[unroll]] for (uint i = 0; i < TM; i++) {
-    [[unroll]] for (uint j = 0; j < 4; j++) tile[i * 4 + j] = sums[i][j];
-  }
-  for (uint i = 0; i < TM * 4; i++) {
-    const uint row = row0 + i / 4, column = column0 + i % 4 * LANES + lane;
-    if (row < M && column < p.n) finish(row, column, tile[i]);
-  }
+  const uint column = column0 + 4 * lane, rows = min(TM, M - row0);
+  const vec4 bias = bias_at(column);
+  vec4 tile[MAX_TM];
+  [[unroll]] for (uint i = 0; i < TM; i++) tile[i] = sums[i];
+  for (uint i = 0; i < rows; i++) finish4(row0 + i, column, tile[i], bias);
 }

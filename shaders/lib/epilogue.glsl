@@ -10,7 +10,7 @@ layout(BINDING(OUT + 1)) readonly buffer Scales { float scales[]; };
 #endif
 
 // Absent ones are not used.
-void finish_with(uint row, uint column, float sum, float bias, float residual) {
+float finished(uint column, float sum, float bias, float residual) {
 #ifdef ROW_SCALES
   sum = mul(sum, scales[at[OUT + 1].x + column]);
 #endif
@@ -18,16 +18,65 @@ void finish_with(uint row, uint column, float sum, float bias, float residual) {
   if (HAS_BIAS != 0) y += bias;
   y = activate(ACTIVATION, y);
   if (HAS_RESIDUAL != 0) y += residual;
-  store(row, column, p.n, y);
+  return y;
 }
 
-#ifndef BY_ADDRESS
+void finish_with(uint row, uint column, float sum, float bias, float residual) {
+  store(row, column, p.n, finished(column, sum, bias, residual));
+}
+
+#ifdef TEXEL
+// Bias and residual through texel buffers, four columns from a multiple of four on. Behind their end they are zeros.
+layout(set = 0, binding = 3) uniform samplerBuffer bias4;
+layout(set = 0, binding = 4) uniform samplerBuffer residual4;
+vec4 bias_at(uint column) { return HAS_BIAS != 0 ? texelFetch(bias4, int(at[2].x + column / 4)) : vec4(0.0); }
+vec4 residual_at(uint row, uint column) {
+  const uint i = row * p.n + column;
+  vec4 r = vec4(0.0);
+  if (HAS_RESIDUAL != 0) {
+    r = texelFetch(residual4, int(at[3].x + i / 4));
+    if (p.n % 4 != 0) {
+      [[unroll]] for (uint c = 0; c < 4; c++) r[c] = texelFetch(residual4, int(at[3].x + (i + c) / 4))[(i + c) % 4];
+    }
+  }
+  return r;
+}
+#elif !defined(BY_ADDRESS)
 layout(BINDING(2)) readonly buffer Bias { float bias_data[]; };
 layout(BINDING(3)) readonly buffer Residual { float residual_data[]; };
+vec4 bias_at(uint column) {
+  vec4 b = vec4(0.0);
+  if (HAS_BIAS != 0) {
+    [[unroll]] for (uint c = 0; c < 4; c++) b[c] = bias_data[at[2].x + min(column + c, p.n - 1)];
+  }
+  return b;
+}
+vec4 residual_at(uint row, uint column) {
+  vec4 r = vec4(0.0);
+  if (HAS_RESIDUAL != 0) {
+    [[unroll]] for (uint c = 0; c < 4; c++) r[c] = residual_data[at[3].x + row * p.n + min(column + c, p.n - 1)];
+  }
+  return r;
+}
 
 void finish(uint row, uint column, float sum) {
   const float bias = HAS_BIAS != 0 ? bias_data[at[2].x + column] : 0.0;
   const float residual = HAS_RESIDUAL != 0 ? residual_data[at[3].x + row * p.n + column] : 0.0;
   finish_with(row, column, sum, bias, residual);
+}
+#endif
+
+#ifndef BY_ADDRESS
+// Four columns side by side; those behind the last are not stored.
+void finish4(uint row, uint column, vec4 sum, vec4 bias) {
+  const vec4 residual = residual_at(row, column);
+  vec4 y;
+  [[unroll]] for (uint c = 0; c < 4; c++) y[c] = finished(column + c, sum[c], bias[c], residual[c]);
+  if (column + 4 <= p.n) {
+    store4(row, column, p.n, y);
+  } else {
+    [[unroll]] for (uint c = 0; c < 4; c++)
+      if (column + c < p.n) store(row, column + c, p.n, y[c]);
+  }
 }
 #endif

@@ -19,8 +19,11 @@ static uint32_t storage_bindings(const vkf_variant *v, const vkf_problem *p) {
       [VKF_OP_EDIT] = 4,  [VKF_OP_TOP_K] = 3,   [VKF_OP_ROPE] = 4,      [VKF_OP_RELATIVE_BIAS] = 3,
       [VKF_OP_GATE] = 2,  [VKF_OP_PATCHES] = 2, [VKF_OP_POOL] = 3,
   };
-  const bool two = v->op == VKF_OP_MATMUL || v->op == VKF_OP_ATTENTION; /* x and w, or k and v */
-  return 1 + operands[v->op] + (v->matrix.m != 0) - (v->access == VKF_ACCESS_TEXEL ? 1 + two : 0) +
+  const uint32_t texels = v->op == VKF_OP_MATMUL      ? 4 /* x, w, bias, residual */
+                          : v->op == VKF_OP_NORM      ? 3 /* x, weight, bias */
+                          : v->op == VKF_OP_ATTENTION ? 2 /* k, v */
+                                                      : 1;
+  return 1 + operands[v->op] + (v->matrix.m != 0) - (v->access == VKF_ACCESS_TEXEL ? texels : 0) +
          vkf_format_get(p->packing.format)->row_scales;
 }
 
@@ -62,7 +65,7 @@ static bool has_need(uint32_t bit, const vkf_caps *caps) {
     case VKF_NEED_MATRIX:
       return caps->coopmat && caps->float16;
     default:
-      return caps->max_texel_bindings >= 2;
+      return caps->max_texel_bindings >= 4;
   }
 }
 
@@ -152,7 +155,7 @@ static const char *fit_matmul(const vkf_variant *v, const vkf_problem *p, const 
            names[p->packing.layout], p->packing.columns);
   if (v->tile.vec > 1 && p->k % v->tile.vec) REFUSE("K is a multiple of %u, here it is %u", v->tile.vec, p->k);
   if (v->needs & VKF_NEED_TEXEL) {
-    const uint64_t x = (uint64_t)p->m * p->k / 4 + 64;
+    const uint64_t x = (uint64_t)p->m * VKF_MAX(p->k, p->n) / 4 + 64; /* or the residual */
     const uint64_t texel = vkf_format_get(own.format)->bits / 8 * 4;
     const uint64_t w = vkf_kern_packed_bytes(&own, p->n, p->k) / texel + 1024 / texel;
     if (VKF_MAX(x, w) > caps->max_texel_elements)

@@ -23,8 +23,7 @@ void vkf_vkop_record_matmul(const vkf_record_view *view, vkf_dispatch *out) {
   for (uint32_t i = VKF_MATMUL_BIAS; i < out->n_operands; i++) out->operands[i].column = view->first;
   vkf_vkop_dispatch_scales(view, out, in[VKF_MATMUL_W]);
   out->operands[VKF_MATMUL_X].access = out->operands[VKF_MATMUL_W].access = view->variant->access;
-  if (view->variant->access == VKF_ACCESS_ADDRESS)
-    out->operands[VKF_MATMUL_BIAS].access = out->operands[VKF_MATMUL_RESIDUAL].access = VKF_ACCESS_ADDRESS;
+  out->operands[VKF_MATMUL_BIAS].access = out->operands[VKF_MATMUL_RESIDUAL].access = view->variant->access;
   out->operands[VKF_MATMUL_W].part = true;
   out->operands[VKF_MATMUL_W].format = view->problem->packing.format;
   out->constants[VKF_C_ACTIVATION] = p->activation;
