@@ -14,15 +14,16 @@ typedef struct ffn {
   vkf_weight_info infos[4];
 } ffn;
 
-static void fill(float *dst, size_t n, uint64_t stream, double scale) {
-  for (size_t i = 0; i < n; i++) dst[i] = (float)(vkf_rng_normal(1, stream, i) * scale);
+/* Numbers first, first + 1, ... of the stream. */
+static void fill(float *dst, size_t first, size_t n, uint64_t stream, double scale) {
+  for (size_t i = 0; i < n; i++) dst[i] = (float)(vkf_rng_normal(1, stream, first + i) * scale);
 }
 
 /* Weights of a deviation that keeps the size of what passes through; biases as they come. */
-static vkf_status load(void *user, uint32_t index, float *dst) {
+static vkf_status load(void *user, uint32_t index, uint32_t first, uint32_t n, float *dst) {
   const vkf_weight_info *info = &((const ffn *)user)->infos[index];
-  size_t columns = info->rank == 2 ? info->shape[1] : 1;
-  fill(dst, info->shape[0] * columns, 2 + index, info->rank == 2 ? 1 / sqrt((double)columns) : 1);
+  const size_t columns = info->rank == 2 ? info->shape[1] : 1;
+  fill(dst, first * columns, n * columns, 2 + index, info->rank == 2 ? 1 / sqrt((double)columns) : 1);
   return VKF_OK;
 }
 
@@ -57,7 +58,7 @@ static vkf_status build(vkf_env *env, uint32_t M, uint32_t D, uint32_t F, vkf_ca
   ffn *f = vkf_arena_alloc(&run->arena, 1, sizeof *f);
   float *x = vkf_arena_alloc(&run->arena, (size_t)M * D, sizeof *x);
   if (!f || !x) VKF_TRY(VKF_ERROR_MEMORY);
-  fill(x, (size_t)M * D, 1, 1);
+  fill(x, 0, (size_t)M * D, 1, 1);
   set_rows(f, X, "x", VKF_SLOT_CONSTANT, M, D);
   set_rows(f, HIDDEN, "hidden", VKF_SLOT_TEMP, M, F);
   set_rows(f, OUT, "out", VKF_SLOT_TEMP, M, D);

@@ -28,6 +28,7 @@ static const struct {
     FACT(FLAG, int64),
     FACT(FLAG, buffer_address),
     FACT(FLAG, timestamps),
+    FACT(FLAG, host_visible),
     FACT(WHOLE64, max_allocation_bytes),
     FACT(WHOLE64, max_storage_range_bytes),
 #undef FACT

@@ -53,7 +53,8 @@ static vkf_status take_slots(vkf_op_errors *e) {
     }
     e->slots[i] = vkf_arena_alloc(&plan->arena, vkf_slot_elements(s), sizeof(float));
     if (!e->slots[i]) return VKF_ERROR_MEMORY;
-    if (s->kind == VKF_SLOT_WEIGHT) vkf_engine_op_load(plan, s->index, e->slots[i]);
+    if (s->kind == VKF_SLOT_WEIGHT)
+      vkf_engine_op_load(plan, s->index, 0, plan->weights[s->index].shape[0], e->slots[i]);
   }
   return VKF_OK;
 }

@@ -154,10 +154,10 @@ done:
   return st;
 }
 
-static vkf_status load_weight(void *user, uint32_t index, float *dst) {
+static vkf_status load_weight(void *user, uint32_t index, uint32_t first, uint32_t n, float *dst) {
   const reader *r = user;
-  const vkf_weight_info *info = &r->infos[index];
-  memcpy(dst, r->weights[index], (size_t)info->shape[0] * (info->rank == 2 ? info->shape[1] : 1) * sizeof *dst);
+  const size_t width = r->infos[index].rank == 2 ? r->infos[index].shape[1] : 1;
+  memcpy(dst, (const float *)r->weights[index] + first * width, n * width * sizeof *dst);
   return VKF_OK;
 }
 

@@ -144,15 +144,20 @@ static vkf_status check_range(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t 
                       (unsigned long long)offset);
 }
 
-vkf_status vkf_gpu_buffer_write(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes) {
+vkf_status vkf_gpu_buffer_upload(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes) {
   vkf_status st = VKF_OK;
   VKF_TRY(check_range(buffer, offset, bytes));
   if (bytes == 0) return VKF_OK;
-  if (!buffer->mapped) return vkf_gpu_staging_write(buffer, offset, data, bytes);
+  if (!buffer->mapped) return vkf_gpu_staging_upload(buffer, offset, data, bytes);
   vkf_gpu_buffer_touch(buffer, offset, bytes, VKF_GPU_WRITE);
   memcpy((char *)buffer->mapped + offset, data, bytes);
 done:
   return st;
+}
+
+vkf_status vkf_gpu_buffer_write(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes) {
+  vkf_status st = vkf_gpu_buffer_upload(buffer, offset, data, bytes);
+  return st == VKF_OK && !buffer->mapped ? vkf_gpu_upload_finish(buffer->device) : st;
 }
 
 vkf_status vkf_gpu_buffer_read(vkf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t bytes) {

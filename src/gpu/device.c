@@ -7,6 +7,7 @@
 
 #include "gpu/vk.h"
 
+#define DEFAULT_RING_BYTES (4ull << 20)
 #define DEFAULT_WAIT_NS (600ull * 1000 * 1000 * 1000)
 
 const char *vkf_gpu_result_name(VkResult result) {
@@ -74,6 +75,7 @@ static vkf_gpu_device *allocate(vkf_env *env, const vkf_gpu_device_params *param
   device->env = env;
   device->wait_ns = params && params->wait_ns ? params->wait_ns : DEFAULT_WAIT_NS;
   device->logging = params && params->hazard_log;
+  device->staging.half_bytes = params && params->ring_bytes ? params->ring_bytes : DEFAULT_RING_BYTES;
   vkf_gpu_log_init(&device->log, env);
   pthread_mutex_init(&device->queue_lock, NULL);
   return device;

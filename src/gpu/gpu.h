@@ -45,9 +45,10 @@ const vkf_caps *vkf_gpu_instance_caps(const vkf_gpu_instance *instance, size_t i
 /* ---- device ------------------------------------------------------------------------------------------------------ */
 
 typedef struct vkf_gpu_device_params {
-  bool staged;      /* never map device memory: data moves as on a discrete GPU (for tests) */
-  bool hazard_log;  /* log dispatches, barriers, submits and host accesses from the start */
-  uint64_t wait_ns; /* a submit that takes longer counts as lost; 0: 10 minutes */
+  bool staged;         /* never map device memory: data moves as on a discrete GPU (for tests) */
+  bool hazard_log;     /* log dispatches, barriers, submits and host accesses from the start */
+  uint64_t ring_bytes; /* of each half of the ring that uploads pass through where memory is not mapped; 0: 4 MiB */
+  uint64_t wait_ns;    /* a submit that takes longer counts as lost; 0: 10 minutes */
   /* Lowers the facts before anything is made from them; NULL: they stay. */
   vkf_status (*lower)(void *user, vkf_caps *caps);
   void *user;
@@ -103,6 +104,10 @@ void vkf_gpu_buffer_touch(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t byte
 /* Copies between host memory and a buffer of any kind. The caller has waited for submits that use the range; buffers
  * that are not mapped go through staging, and the copy has ended when this returns. */
 vkf_status vkf_gpu_buffer_write(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes);
+/* As vkf_gpu_buffer_write(), but the copy may go on while the host makes ready what comes next, until
+ * vkf_gpu_upload_finish(). `data` may be changed at once. */
+vkf_status vkf_gpu_buffer_upload(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes);
+vkf_status vkf_gpu_upload_finish(vkf_gpu_device *device);
 vkf_status vkf_gpu_buffer_read(vkf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t bytes);
 /* offset and bytes are multiples of 4. */
 vkf_status vkf_gpu_buffer_fill(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, uint32_t pattern);

@@ -1,13 +1,12 @@
 /* Staging: moves bytes between the host and buffers that it does not see.
  *
- * Owns one upload and one readback buffer of two halves each, and two command buffers. Refuses to leave a copy running:
- * each call ends when its copies have ended. Invariant: while the device copies one half, the host fills the other.
+ * Owns one upload and one readback buffer of two halves each, and two command buffers. Refuses to leave a copy running,
+ * except that of an upload, until vkf_gpu_upload_finish(). Invariant: while the device copies one half, the host fills
+ * the other; a half and its command buffer are used again when their submit has ended.
  */
 #include <string.h>
 
 #include "gpu/vk.h"
-
-#define HALF_BYTES (4ull << 20)
 
 typedef struct copy_range {
   vkf_gpu_buffer *from, *to;
@@ -18,7 +17,7 @@ static vkf_status ensure(vkf_gpu_device *device, vkf_gpu_buffer **buffer, const 
   vkf_status st = VKF_OK;
   for (int i = 0; i < 2; ++i)
     if (!device->staging.commands[i]) VKF_TRY(vkf_gpu_commands_create(device, &device->staging.commands[i]));
-  if (!*buffer) VKF_TRY(vkf_gpu_buffer_create(device, name, memory, 2 * HALF_BYTES, buffer));
+  if (!*buffer) VKF_TRY(vkf_gpu_buffer_create(device, name, memory, 2 * device->staging.half_bytes, buffer));
 done:
   return st;
 }
@@ -69,24 +68,27 @@ done:
   return st;
 }
 
-vkf_status vkf_gpu_staging_write(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes) {
+vkf_status vkf_gpu_staging_upload(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes) {
   vkf_status st = VKF_OK;
   vkf_gpu_device *device = buffer->device;
-  uint64_t serials[2] = {0, 0};
-  VKF_TRY(ensure(device, &device->staging.upload, "staging.upload", VKF_GPU_MEMORY_UPLOAD));
-  vkf_gpu_buffer *upload = device->staging.upload;
-  for (uint64_t done_bytes = 0, half = 0; done_bytes < bytes; half ^= 1) {
-    uint64_t n = VKF_MIN(bytes - done_bytes, HALF_BYTES);
-    VKF_TRY(vkf_gpu_wait(device, serials[half]));
-    VKF_TRY(vkf_gpu_buffer_write(upload, half * HALF_BYTES, (const char *)data + done_bytes, n));
-    copy_range range = {upload, buffer, half * HALF_BYTES, offset + done_bytes, n};
-    VKF_TRY(copy(device->staging.commands[half], "upload", &range, &serials[half]));
+  vkf_gpu_staging *s = &device->staging;
+  VKF_TRY(ensure(device, &s->upload, "staging.upload", VKF_GPU_MEMORY_UPLOAD));
+  for (uint64_t done_bytes = 0; done_bytes < bytes; s->next ^= 1) {
+    const uint64_t n = VKF_MIN(bytes - done_bytes, s->half_bytes);
+    VKF_TRY(vkf_gpu_wait(device, s->serials[s->next]));
+    VKF_TRY(vkf_gpu_buffer_write(s->upload, s->next * s->half_bytes, (const char *)data + done_bytes, n));
+    copy_range range = {s->upload, buffer, s->next * s->half_bytes, offset + done_bytes, n};
+    VKF_TRY(copy(s->commands[s->next], "upload", &range, &s->serials[s->next]));
     done_bytes += n;
   }
-  VKF_TRY(vkf_gpu_wait_all(device));
 done:
   if (st != VKF_OK) vkf_gpu_queue_drain(device); /* the other half may still be copied */
   return st;
+}
+
+vkf_status vkf_gpu_upload_finish(vkf_gpu_device *device) {
+  const uint64_t *serials = device->staging.serials;
+  return vkf_gpu_wait(device, VKF_MAX(serials[0], serials[1]));
 }
 
 vkf_status vkf_gpu_staging_read(vkf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t bytes) {
@@ -95,19 +97,20 @@ vkf_status vkf_gpu_staging_read(vkf_gpu_buffer *buffer, uint64_t offset, void *d
   uint64_t serials[2] = {0, 0};
   VKF_TRY(ensure(device, &device->staging.readback, "staging.readback", VKF_GPU_MEMORY_READBACK));
   vkf_gpu_buffer *readback = device->staging.readback;
-  uint64_t n_parts = VKF_CEIL_DIV(bytes, HALF_BYTES);
+  const uint64_t half_bytes = device->staging.half_bytes, n_parts = VKF_CEIL_DIV(bytes, half_bytes);
+  VKF_TRY(vkf_gpu_upload_finish(device));
   /* Part i is copied to its half while the host reads part i - 1 from the other. */
   for (uint64_t i = 0; i <= n_parts; ++i) {
     if (i < n_parts) {
-      copy_range range = {buffer, readback, offset + i * HALF_BYTES, i % 2 * HALF_BYTES,
-                          VKF_MIN(bytes - i * HALF_BYTES, HALF_BYTES)};
+      copy_range range = {buffer, readback, offset + i * half_bytes, i % 2 * half_bytes,
+                          VKF_MIN(bytes - i * half_bytes, half_bytes)};
       VKF_TRY(copy(device->staging.commands[i % 2], "readback", &range, &serials[i % 2]));
     }
     if (i > 0) {
-      uint64_t at = (i - 1) * HALF_BYTES;
+      uint64_t at = (i - 1) * half_bytes;
       VKF_TRY(vkf_gpu_wait(device, serials[(i - 1) % 2]));
       VKF_TRY(
-          vkf_gpu_buffer_read(readback, (i - 1) % 2 * HALF_BYTES, (char *)data + at, VKF_MIN(bytes - at, HALF_BYTES)));
+          vkf_gpu_buffer_read(readback, (i - 1) % 2 * half_bytes, (char *)data + at, VKF_MIN(bytes - at, half_bytes)));
     }
   }
 done:
@@ -119,6 +122,7 @@ vkf_status vkf_gpu_staging_fill(vkf_gpu_buffer *buffer, uint64_t offset, uint64_
   vkf_status st = VKF_OK;
   vkf_gpu_device *device = buffer->device;
   VkCommandBuffer *commands = &device->staging.commands[0];
+  VKF_TRY(vkf_gpu_upload_finish(device));
   if (!*commands) VKF_TRY(vkf_gpu_commands_create(device, commands));
   VKF_TRY(begin(device, *commands, "fill"));
   device->vk.CmdFillBuffer(*commands, buffer->handle, offset, bytes, pattern);

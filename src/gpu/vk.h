@@ -258,6 +258,8 @@ struct vkf_gpu_pipeline {
 typedef struct vkf_gpu_staging {
   vkf_gpu_buffer *upload, *readback; /* made when first needed, gone with the last buffer */
   VkCommandBuffer commands[2];
+  uint64_t half_bytes, serials[2]; /* of the uploads that may still run, a half each */
+  uint32_t next;                   /* the half that the next upload takes */
 } vkf_gpu_staging;
 
 struct vkf_gpu_device {
@@ -341,7 +343,8 @@ bool vkf_gpu_pipeline_cache_fits(const vkf_caps *caps, const void *bytes, size_t
 
 /* Frees the staging buffers. */
 void vkf_gpu_staging_release(vkf_gpu_device *device);
-vkf_status vkf_gpu_staging_write(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes);
+/* Returns when the last copies have begun. */
+vkf_status vkf_gpu_staging_upload(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes);
 vkf_status vkf_gpu_staging_read(vkf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t bytes);
 vkf_status vkf_gpu_staging_fill(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, uint32_t pattern);
 

@@ -191,44 +191,59 @@ vkf_status vkf_model_list_unused(vkf_net *net) {
   return VKF_OK;
 }
 
-/* The whole tensor is read and its columns become rows. */
-static vkf_status load_transposed(const vkf_net *net, const vkf_model_part *part, uint32_t columns, float *dst) {
-  size_t all_rows = part->tensor->n_elements / columns;
-  float *stored = vkf_env_alloc(net->env, part->tensor->n_elements, sizeof *stored);
+/* Columns of the tensor become rows. */
+static vkf_status load_transposed(const vkf_net *net, const vkf_model_part *part, uint32_t columns, size_t first,
+                                  size_t n, float *dst) {
+  vkf_status st = VKF_OK;
+  const size_t all_rows = part->tensor->n_elements / columns, element = vkf_dtype_bytes(part->tensor->dtype);
+  float *stored = vkf_env_alloc(net->env, n, sizeof *stored);
   if (stored == NULL) return VKF_ERROR_MEMORY;
-  vkf_status st = vkf_file_tensor_to_f32(net->env, part->tensor, stored);
-  if (st == VKF_OK)
-    for (size_t r = 0; r < part->n_rows; r++)
-      for (uint32_t c = 0; c < columns; c++) *dst++ = stored[c * all_rows + part->first_row + r];
+  vkf_file_tensor some = *part->tensor;
+  some.n_elements = n;
+  some.bytes = n * element;
+  for (uint32_t c = 0; c < columns; c++) {
+    some.data = (const char *)part->tensor->data + (c * all_rows + part->first_row + first) * element;
+    VKF_TRY(vkf_file_tensor_to_f32(net->env, &some, stored));
+    for (size_t r = 0; r < n; r++) dst[r * columns + c] = stored[r];
+  }
+done:
   vkf_env_free(net->env, stored);
   return st;
 }
 
-static vkf_status load_part(const vkf_net *net, const vkf_model_part *part, uint32_t columns, float *dst) {
-  if (part->is_transposed) return load_transposed(net, part, columns, dst);
-  size_t element = vkf_dtype_bytes(part->tensor->dtype);
-  for (size_t row = 0; row < part->n_rows; row += part->group_rows) {
+/* Rows [first, first + n) of the part; its rows come in groups. */
+static vkf_status load_part(const vkf_net *net, const vkf_model_part *part, uint32_t columns, size_t first, size_t n,
+                            float *dst) {
+  if (part->is_transposed) return load_transposed(net, part, columns, first, n, dst);
+  const size_t element = vkf_dtype_bytes(part->tensor->dtype);
+  for (size_t row = first, many; row < first + n; row += many) {
+    const size_t within = row % part->group_rows;
     vkf_file_tensor rows = *part->tensor;
-    size_t first = part->first_row + row / part->group_rows * part->group_stride;
-    rows.data = (const char *)rows.data + first * columns * element;
-    rows.n_elements = part->group_rows * columns;
+    many = VKF_MIN(part->group_rows - within, first + n - row);
+    const size_t at = part->first_row + row / part->group_rows * part->group_stride + within;
+    rows.data = (const char *)rows.data + at * columns * element;
+    rows.n_elements = many * columns;
     rows.bytes = rows.n_elements * element;
-    vkf_status st = vkf_file_tensor_to_f32(net->env, &rows, dst + row * columns);
+    vkf_status st = vkf_file_tensor_to_f32(net->env, &rows, dst + (row - first) * columns);
     if (st != VKF_OK) return st;
   }
   return VKF_OK;
 }
 
-vkf_status vkf_model_load_weight(void *user, uint32_t index, float *dst) {
+vkf_status vkf_model_load_weight(void *user, uint32_t index, uint32_t first, uint32_t n, float *dst) {
   const vkf_net *net = user;
   const vkf_model_weight *weight = &net->weights[index];
-  uint32_t columns = net->infos[index].rank == 2 ? net->infos[index].shape[1] : 1;
-  for (uint32_t i = 0; i < weight->n_parts; i++) {
-    const size_t n = (size_t)weight->parts[i].n_rows * columns;
-    vkf_status st = load_part(net, &weight->parts[i], columns, dst);
+  const uint32_t columns = net->infos[index].rank == 2 ? net->infos[index].shape[1] : 1;
+  size_t before = 0; /* rows of earlier parts */
+  float *at = dst;
+  for (uint32_t i = 0; i < weight->n_parts; before += weight->parts[i++].n_rows) {
+    const size_t begin = VKF_MAX((size_t)first, before),
+                 end = VKF_MIN((size_t)first + n, before + weight->parts[i].n_rows);
+    if (begin >= end) continue;
+    vkf_status st = load_part(net, &weight->parts[i], columns, begin - before, end - begin, at);
     if (st != VKF_OK) return st;
-    for (size_t j = 0; net->flush_tiny && j < n; j++) dst[j] = vkf_exact_flush(dst[j]);
-    dst += n;
+    at += (end - begin) * columns;
   }
+  for (float *p = dst; net->flush_tiny && p < at; p++) *p = vkf_exact_flush(*p);
   return VKF_OK;
 }

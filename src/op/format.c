@@ -89,7 +89,8 @@ const char *vkf_format_names(bool caches, char *buffer, size_t size) {
   return buffer;
 }
 
-vkf_status vkf_format_round(vkf_env *env, const char *name, vkf_format format, float *rows, size_t n, size_t k) {
+vkf_status vkf_format_round(vkf_env *env, const char *name, vkf_format format, size_t first, float *rows, size_t n,
+                            size_t k) {
   const vkf_format_row *f = &table[format];
   if (format == VKF_FORMAT_F32) return VKF_OK;
   for (size_t r = 0; r < n; r++) {
@@ -100,7 +101,8 @@ vkf_status vkf_format_round(vkf_env *env, const char *name, vkf_format format, f
         continue;
       return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED,
                           "tensor \"%s\": element [%zu,%zu] is %g, expected %s numbers up to %g for %s weights", name,
-                          r, c, (double)row[c], f->row_scales ? "finite" : "finite or infinite", f->largest, f->name);
+                          first + r, c, (double)row[c], f->row_scales ? "finite" : "finite or infinite", f->largest,
+                          f->name);
     }
     float scale = f->row_scales ? f->scale(row, k) : 0;
     for (size_t c = 0; c < k; c++) row[c] = f->decode(f->encode(row[c], scale), scale);
@@ -115,11 +117,16 @@ float vkf_format_cached(vkf_format format, float value) {
   return isfinite(kept) ? kept : NAN;
 }
 
-vkf_status vkf_weight_load(vkf_env *env, const vkf_weight_source *source, uint32_t index, float *dst) {
+vkf_status vkf_weight_load_rows(vkf_env *env, const vkf_weight_source *source, uint32_t index, uint32_t first,
+                                uint32_t n, float *dst) {
   vkf_status st = VKF_OK;
   const vkf_weight_info *info = &source->infos[index];
-  VKF_TRY(source->load(source->user, index, dst));
-  VKF_TRY(vkf_format_round(env, info->name, info->format, dst, info->shape[0], info->rank == 2 ? info->shape[1] : 1));
+  VKF_TRY(source->load(source->user, index, first, n, dst));
+  VKF_TRY(vkf_format_round(env, info->name, info->format, first, dst, n, info->rank == 2 ? info->shape[1] : 1));
 done:
   return st;
+}
+
+vkf_status vkf_weight_load(vkf_env *env, const vkf_weight_source *source, uint32_t index, float *dst) {
+  return vkf_weight_load_rows(env, source, index, 0, source->infos[index].shape[0], dst);
 }

@@ -39,7 +39,8 @@ const char *vkf_format_names(bool caches, char *buffer, size_t size);
 /* Rounds rows [n][k] to what the format stores, in place. VKF_ERROR_UNSUPPORTED names the tensor and the first number
  * that the format cannot hold: one that is finite and would become infinite; with scales every one that is not finite.
  */
-vkf_status vkf_format_round(vkf_env *env, const char *name, vkf_format format, float *rows, size_t n, size_t k);
+vkf_status vkf_format_round(vkf_env *env, const char *name, vkf_format format, size_t first, float *rows, size_t n,
+                            size_t k);
 
 /* A key or value as a cache in this format keeps it. In fewer bits a cache has no infinity: what is one, or would
  * become one, is NaN, which reaches the scores of words and is found there (an infinite score would only take a key

@@ -98,42 +98,92 @@ done:
   return st;
 }
 
-/* rows: of the part, as float32. */
-static vkf_status upload_part(vkf_weights *w, uint32_t i, const vkop_part *part, const float *rows) {
+/* A few rows of a weight at a time go from the file to the device, so that no copy of a whole weight stands in host
+ * memory, and what is made ready is still in a cache when it is copied. */
+typedef struct slice {
+  float *rows;
+  char *packed;
+  size_t rows_bytes, packed_bytes; /* room in them */
+} slice;
+#define SLICE_BYTES (UINT64_C(1) << 20)
+
+static void slice_finish(vkf_env *env, slice *s) {
+  vkf_env_free(env, s->rows);
+  vkf_env_free(env, s->packed);
+  *s = (slice){.rows = NULL};
+}
+
+/* Room for n rows of a weight. */
+static vkf_status slice_reserve(vkf_env *env, slice *s, const vkf_weight_packing *packing, uint32_t n, uint32_t k) {
+  const size_t rows_bytes = (size_t)n * k * sizeof *s->rows, packed_bytes = vkf_kern_packed_bytes(packing, n, k);
+  if (rows_bytes <= s->rows_bytes && packed_bytes <= s->packed_bytes) return VKF_OK;
+  slice_finish(env, s);
+  s->rows = vkf_env_alloc(env, rows_bytes, 1);
+  s->packed = vkf_env_alloc(env, packed_bytes, 1);
+  if (!s->rows || !s->packed) return VKF_ERROR_MEMORY;
+  s->rows_bytes = rows_bytes;
+  s->packed_bytes = packed_bytes;
+  return VKF_OK;
+}
+
+/* Rows [first, first + n) of the part, `first` a multiple of what is packed together. */
+static vkf_status upload_rows(vkf_weights *w, const vkf_weight_source *source, uint32_t i, const vkop_part *part,
+                              uint32_t first, uint32_t n, slice *s) {
   vkf_status st = VKF_OK;
-  vkf_env *env = w->backend->base.env;
   const vkf_weight_packing *packing = &w->packings[i];
   const vkop_place *place = &part->place;
-  const uint32_t k = columns_of(&w->infos[i]);
-  const void *from = rows;
-  void *packed = NULL;
-  size_t bytes = vkf_kern_packed_bytes(packing, part->rows, k);
-  if (packing->layout != VKF_LAYOUT_W_ROWS || packing->format != VKF_FORMAT_F32) {
-    from = packed = vkf_env_alloc(env, bytes, 1);
-    if (!packed) VKF_TRY(VKF_ERROR_MEMORY);
-    vkf_kern_pack(packing, part->rows, k, rows, packed);
-  } else {
-    bytes = (size_t)part->rows * k * sizeof *rows;
-  }
-  VKF_TRY(vkf_gpu_buffer_write(place->buffer, place->offset, from, bytes));
-  VKF_TRY(vkf_gpu_buffer_fill(place->buffer, place->offset + bytes, place->bytes - bytes, 0));
+  const uint32_t k = columns_of(&w->infos[i]), bits = vkf_format_get(packing->format)->bits;
+  const uint64_t at = place->offset + vkf_kern_packed_elements(packing, first, k) * bits / 8;
+  const uint64_t words_bytes = VKF_CEIL_DIV(vkf_kern_packed_elements(packing, n, k) * bits, 32) * 4;
+  const size_t scales = vkf_kern_scales_offset(packing, n, k), packed_bytes = vkf_kern_packed_bytes(packing, n, k);
+  const bool is_plain = packing->layout == VKF_LAYOUT_W_ROWS && packing->format == VKF_FORMAT_F32;
+  VKF_TRY(slice_reserve(w->backend->base.env, s, packing, n, k));
+  VKF_TRY(vkf_weight_load_rows(w->backend->base.env, source, i, part->first + first, n, s->rows));
+  if (!is_plain) vkf_kern_pack(packing, n, k, s->rows, s->packed);
+  VKF_TRY(vkf_gpu_buffer_upload(place->buffer, at, is_plain ? (const char *)s->rows : s->packed, words_bytes));
+  if (packed_bytes > scales)
+    VKF_TRY(vkf_gpu_buffer_upload(place->buffer, place->offset + place->scales_offset + first * sizeof(float),
+                                  s->packed + scales, packed_bytes - scales));
 done:
-  vkf_env_free(env, packed);
   return st;
 }
 
-static vkf_status upload_weight(vkf_weights *w, const vkf_weight_source *source, uint32_t i) {
+static vkf_status upload_part(vkf_weights *w, const vkf_weight_source *source, uint32_t i, const vkop_part *part,
+                              slice *s) {
+  static const char zeros[4096];
   vkf_status st = VKF_OK;
-  vkf_env *env = w->backend->base.env;
-  const vkf_weight_info *info = &w->infos[i];
-  const uint32_t k = columns_of(info);
-  float *rows = vkf_env_alloc(env, (size_t)info->shape[0] * k, sizeof *rows);
-  if (!rows) VKF_TRY(VKF_ERROR_MEMORY);
-  VKF_TRY(vkf_weight_load(env, source, i, rows));
-  for (uint32_t p = w->first_part[i]; p < w->first_part[i + 1]; p++)
-    VKF_TRY(upload_part(w, i, &w->parts[p], rows + (size_t)w->parts[p].first * k));
+  const vkf_weight_packing *packing = &w->packings[i];
+  const uint32_t k = columns_of(&w->infos[i]);
+  const uint32_t group = packing->columns * 4; /* whole packs, and whole words whatever the format */
+  const uint64_t fit = SLICE_BYTES / (k * sizeof(float)) / group * group;
+  const uint32_t step = (uint32_t)VKF_MIN(VKF_MAX(fit, group), (uint64_t)part->rows);
+  for (uint32_t first = 0; first < part->rows; first += step)
+    VKF_TRY(upload_rows(w, source, i, part, first, VKF_MIN(step, part->rows - first), s));
+  /* The gap before the scales, and what lies behind. */
+  const uint64_t words = vkf_kern_packed_elements(packing, part->rows, k) * vkf_format_get(packing->format)->bits,
+                 words_end = VKF_CEIL_DIV(words, 32) * 4, scales = vkf_kern_scales_offset(packing, part->rows, k),
+                 bytes = vkf_kern_packed_bytes(packing, part->rows, k);
+  VKF_TRY(vkf_gpu_buffer_upload(part->place.buffer, part->place.offset + words_end, zeros, scales - words_end));
+  for (uint64_t at = bytes, n; at < part->place.bytes; at += n) {
+    n = VKF_MIN(part->place.bytes - at, sizeof zeros);
+    VKF_TRY(vkf_gpu_buffer_upload(part->place.buffer, part->place.offset + at, zeros, n));
+  }
 done:
-  vkf_env_free(env, rows);
+  return st;
+}
+
+static vkf_status upload_weights(vkf_weights *w, const vkf_weight_source *source) {
+  vkf_status st = VKF_OK;
+  slice s = {.rows = NULL};
+  for (uint32_t i = 0; i < w->n; i++)
+    for (uint32_t p = w->first_part[i]; p < w->first_part[i + 1]; p++)
+      VKF_TRY(upload_part(w, source, i, &w->parts[p], &s));
+done:
+  if (st == VKF_OK)
+    st = vkf_gpu_upload_finish(w->backend->device);
+  else
+    vkf_gpu_upload_finish(w->backend->device); /* what has begun ends before the pools go */
+  slice_finish(w->backend->base.env, &s);
   return st;
 }
 
@@ -155,7 +205,7 @@ vkf_status vkf_vkop_weights_create(vkf_backend *backend, const vkf_weight_source
     w->packings[i] = choose_packing(b, &w->infos[i], forced);
   }
   VKF_TRY(place_weights(w));
-  for (uint32_t i = 0; i < w->n; i++) VKF_TRY(upload_weight(w, source, i));
+  VKF_TRY(upload_weights(w, source));
 done:
   if (st) vkf_vkop_weights_destroy(&w);
   *out = w;

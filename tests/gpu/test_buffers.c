@@ -50,6 +50,41 @@ static void staged_contents(void **state) {
   contents_survive(true);
 }
 
+/* A ring far smaller than what passes through it; what was handed over may be overwritten at once. */
+static void a_small_ring(void **state) {
+  (void)state;
+  gpu fixture, *g = &fixture;
+  open_gpu(g, &(vkf_gpu_device_params){.staged = true, .ring_bytes = 4096, .hazard_log = true});
+  enum { ALL = 100003, PIECE = 5000 };
+  uint8_t *back = malloc(ALL), piece[PIECE], other[64];
+  vkf_gpu_buffer *buffer = make_buffer(g, "a", VKF_GPU_MEMORY_DEVICE, ALL),
+                 *second = make_buffer(g, "b", VKF_GPU_MEMORY_DEVICE, 64);
+  for (size_t at = 0, n, i = 0; at < ALL; at += n, ++i) {
+    n = 1 + vkf_rng_u64(9, 1, i) % PIECE;
+    n = n < ALL - at ? n : ALL - at;
+    for (size_t k = 0; k < n; ++k) piece[k] = (uint8_t)vkf_rng_u64(9, 0, at + k);
+    OK(vkf_gpu_buffer_upload(buffer, at, piece, n));
+    memset(piece, 0, sizeof(piece));
+  }
+  memset(other, 7, sizeof(other));
+  OK(vkf_gpu_buffer_upload(second, 0, other, sizeof(other)));
+  OK(vkf_gpu_buffer_fill(second, 4, 8, 0)); /* after what is still on its way */
+  OK(vkf_gpu_buffer_read(buffer, 0, back, ALL));
+  for (size_t i = 0; i < ALL; ++i) assert_int_equal(back[i], (uint8_t)vkf_rng_u64(9, 0, i));
+  OK(vkf_gpu_buffer_upload(buffer, 10, other, 3));
+  OK(vkf_gpu_upload_finish(g->device));
+  OK(vkf_gpu_buffer_read(second, 0, back, 64));
+  assert_true(back[3] == 7 && back[4] == 0 && back[11] == 0 && back[12] == 7);
+  vkf_gpu_hazard hazard;
+  OK(vkf_gpu_hazard_check(g->device, &hazard));
+  assert_string_equal(hazard.text, "");
+  OK(vkf_gpu_buffer_upload(buffer, 0, other, 64)); /* on its way while its buffer goes */
+  vkf_gpu_buffer_destroy(&buffer);
+  vkf_gpu_buffer_destroy(&second);
+  free(back);
+  close_gpu(g);
+}
+
 static void ranges_are_checked(void **state) {
   (void)state;
   gpu fixture, *g = &fixture;
@@ -132,9 +167,13 @@ static void more_than_one_allocation_may_have(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(mapped_contents),        cmocka_unit_test(staged_contents),
-      cmocka_unit_test(ranges_are_checked),     cmocka_unit_test(bytes_are_counted),
-      cmocka_unit_test(device_memory_runs_out), cmocka_unit_test(more_than_one_allocation_may_have),
+      cmocka_unit_test(mapped_contents),
+      cmocka_unit_test(staged_contents),
+      cmocka_unit_test(a_small_ring),
+      cmocka_unit_test(ranges_are_checked),
+      cmocka_unit_test(bytes_are_counted),
+      cmocka_unit_test(device_memory_runs_out),
+      cmocka_unit_test(more_than_one_allocation_may_have),
   };
   return RUN(tests);
 }

@@ -39,9 +39,9 @@ static void rounding_is_within_the_unit(void **state) {
     float exact[N * K], stored[N * K], again[N * K];
     fill(exact);
     memcpy(stored, exact, sizeof exact);
-    assert_int_equal(vkf_format_round(&env, "w", (vkf_format)f, stored, N, K), VKF_OK);
+    assert_int_equal(vkf_format_round(&env, "w", (vkf_format)f, 0, stored, N, K), VKF_OK);
     memcpy(again, stored, sizeof again);
-    assert_int_equal(vkf_format_round(&env, "w", (vkf_format)f, again, N, K), VKF_OK);
+    assert_int_equal(vkf_format_round(&env, "w", (vkf_format)f, 0, again, N, K), VKF_OK);
     assert_memory_equal(stored, again, sizeof again);
     size_t changed = 0;
     for (int r = 0; r < N; r++) {
@@ -67,9 +67,9 @@ static void halfway_goes_to_even(void **state) {
   float int8[] = {127, 0.5f, 1.5f, 2.5f, -0.5f, -1.5f};
   static const float f16_want[] = {1, 1 + 0x1p-9f, -1}, bf16_want[] = {1, 1 + 0x1p-6f};
   static const float int8_want[] = {127, 0, 2, 2, 0, -2};
-  assert_int_equal(vkf_format_round(&env, "w", VKF_FORMAT_F16, f16, 1, 3), VKF_OK);
-  assert_int_equal(vkf_format_round(&env, "w", VKF_FORMAT_BF16, bf16, 1, 2), VKF_OK);
-  assert_int_equal(vkf_format_round(&env, "w", VKF_FORMAT_INT8, int8, 1, 6), VKF_OK);
+  assert_int_equal(vkf_format_round(&env, "w", VKF_FORMAT_F16, 0, f16, 1, 3), VKF_OK);
+  assert_int_equal(vkf_format_round(&env, "w", VKF_FORMAT_BF16, 0, bf16, 1, 2), VKF_OK);
+  assert_int_equal(vkf_format_round(&env, "w", VKF_FORMAT_INT8, 0, int8, 1, 6), VKF_OK);
   for (int i = 0; i < 3; i++) assert_true(f16[i] == f16_want[i]);
   for (int i = 0; i < 2; i++) assert_true(bf16[i] == bf16_want[i]);
   for (int i = 0; i < 6; i++) assert_true(int8[i] == int8_want[i]);
@@ -79,8 +79,8 @@ static void refused(vkf_format format, float value, const char *part) {
   vkf_env env;
   vkf_env_init(&env, NULL);
   float rows[6] = {1, 2, 3, 4, value, 5};
-  assert_int_equal(vkf_format_round(&env, "decoder.weight", format, rows, 2, 3), VKF_ERROR_UNSUPPORTED);
-  assert_non_null(strstr(env.message, "\"decoder.weight\": element [1,1]"));
+  assert_int_equal(vkf_format_round(&env, "decoder.weight", format, 7, rows, 2, 3), VKF_ERROR_UNSUPPORTED);
+  assert_non_null(strstr(env.message, "\"decoder.weight\": element [8,1]"));
   if (!strstr(env.message, part)) fail_msg("%s does not say %s", env.message, part);
 }
 
@@ -100,7 +100,7 @@ static void special_values_are_kept(void **state) {
   vkf_env_init(&env, NULL);
   for (uint32_t f = VKF_FORMAT_F16; f <= VKF_FORMAT_BF16; f++) {
     float rows[] = {NAN, INFINITY, -INFINITY, -0.0f, f == VKF_FORMAT_F16 ? 65519 : 0x1.fep127f};
-    assert_int_equal(vkf_format_round(&env, "w", (vkf_format)f, rows, 1, 5), VKF_OK);
+    assert_int_equal(vkf_format_round(&env, "w", (vkf_format)f, 0, rows, 1, 5), VKF_OK);
     assert_true(isnan(rows[0]) && rows[1] == INFINITY && rows[2] == -INFINITY && rows[3] == 0 && signbit(rows[3]));
     assert_true((double)rows[4] == vkf_format_get((vkf_format)f)->largest);
   }

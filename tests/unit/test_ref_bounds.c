@@ -177,7 +177,7 @@ static double rounded_ratio(float scale_of_x, uint32_t dropped_bits) {
   vkf_rounding rounding = vulkan_rounding(1, 32);
   rounding.x_f16 = true;
   rounding.u = 0x1p-23;
-  assert_int_equal(vkf_format_round(NULL, "w", VKF_FORMAT_F16, w, N, K), VKF_OK);
+  assert_int_equal(vkf_format_round(NULL, "w", VKF_FORMAT_F16, 0, w, N, K), VKF_OK);
   vkf_call call = matmul_call(x, w, NULL, NULL, K, VKF_ACT_NONE, &params, &dims);
   result r = judge_call(&call, &rounding);
   for (uint32_t i = 0; i < M * N; i++) {

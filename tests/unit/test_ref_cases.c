@@ -38,7 +38,7 @@ static void open_case(fixture *f, const vkf_case *c, const vkf_rounding *roundin
     f->bases[s] = (void *)slot->data;
     if (slot->kind == VKF_SLOT_WEIGHT) {
       f->bases[s] = calloc(weight_elements(&f->run.weights.infos[slot->index]), 4);
-      f->run.weights.load(f->run.weights.user, slot->index, f->bases[s]);
+      f->run.weights.load(f->run.weights.user, slot->index, 0, f->run.weights.infos[slot->index].shape[0], f->bases[s]);
     } else if (slot->kind == VKF_SLOT_TEMP) {
       f->bases[s] = calloc(vkf_slot_elements(slot), 4);
       memset(f->bases[s], 0xff, vkf_slot_elements(slot) * 4);
