@@ -1,5 +1,5 @@
 // out = act(x w^T + bias) + residual by buffer references: a workgroup is one subgroup of LANES and computes TM rows of
-// 2 LANES columns; lane l owns the columns l + j LANES. All loads are at addresses that are the same for all lanes: those
+// VECTORS LANES columns; lane l owns the columns l + j LANES. All loads are at addresses that are the same for all lanes: those
 // of x become scalar loads, broadcast; of w (VKF_W_COLUMNS) every lane loads the LANES columns of a vector and picks its
 // own by its number, a constant, and LLVM merges these loads and choices into one vector load. No gather is left.
 // Operands: x (rows), w, bias, residual, out. k ascending in steps of DEPTH and a rest, one accumulator an element; rows
@@ -15,11 +15,13 @@
 #include "lib/kernel.glsl"
 #include "lib/epilogue.glsl"
 
-// Inside buffers, so the compiler freezes them: macros, not specialization constants (DEPTH, LANES).
-#define MAX_TM 12
+// Inside buffers, so the compiler freezes them: macros, not specialization constants (DEPTH, LANES,
+// VECTORS).
+#define MAX_TM 6
+#define COLUMNS (VECTORS * LANES)
 struct Step_x { vec4 at[DEPTH / 4]; };
-struct Step_w { FOUR_WORDS at[DEPTH / PER_WORD * 2 * LANES / 4]; };
-struct Rest_w { FOUR_WORDS at[2 * LANES / 4]; };
+struct Step_w { FOUR_WORDS at[DEPTH / PER_WORD * COLUMNS / 4]; };
+struct Rest_w { FOUR_WORDS at[COLUMNS / 4]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Steps_x { Step_x step[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Steps_w { Step_w step[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Rests_x { float at[]; };
@@ -37,26 +39,26 @@ layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Vec
     word = mix(word, four.w, gl_SubgroupInvocationID == 4 * f + 3);             \
   }
 
-// Element e of two words, the columns of this lane, times x_i of every row i.
-#define MULTIPLY(x_i, e)                                          \
-  {                                                               \
-    const float b0 = unpack(left, e), b1 = unpack(right, e);      \
-    [[unroll]] for (uint i = 0; i < TM; i++) {                    \
-      const float a = x_i;                                        \
-      sums[i * 2] = mad(a, b0, sums[i * 2]);                      \
-      sums[i * 2 + 1] = mad(a, b1, sums[i * 2 + 1]);              \
-    }                                                             \
+// Element e of the words, the columns of this lane, times x_i of every row i.
+#define MULTIPLY(x_i, e)                                                                                           \
+  {                                                                                                                \
+    float b[VECTORS];                                                                                              \
+    [[unroll]] for (uint j = 0; j < VECTORS; j++) b[j] = unpack(words[j], e);                                      \
+    [[unroll]] for (uint i = 0; i < TM; i++) {                                                                     \
+      const float a = x_i;                                                                                         \
+      [[unroll]] for (uint j = 0; j < VECTORS; j++) sums[i * VECTORS + j] = mad(a, b[j], sums[i * VECTORS + j]);   \
+    }                                                                                                              \
   }
 
 void main() {
-  const uint M = dim[p.rows], row0 = gl_WorkGroupID.x * TM, column0 = gl_WorkGroupID.y * 2 * LANES;
+  const uint M = dim[p.rows], row0 = gl_WorkGroupID.x * TM, column0 = gl_WorkGroupID.y * COLUMNS;
   const uint steps = p.k / DEPTH;
   uint64_t x[MAX_TM];
   [[unroll]] for (uint i = 0; i < TM; i++) x[i] = packUint2x32(at[0]) + min(row0 + i, M - 1) * p.k * 4;
   const uint64_t w = packUint2x32(at[1]) + column0 * ((p.k + PER_WORD - 1) / PER_WORD) * 4;
-  float sums[MAX_TM * 2];
-  WORD left, right;
-  [[unroll]] for (uint i = 0; i < TM * 2; i++) sums[i] = 0.0;
+  float sums[MAX_TM * VECTORS];
+  WORD words[VECTORS];
+  [[unroll]] for (uint i = 0; i < TM * VECTORS; i++) sums[i] = 0.0;
   if (steps != 0) {
     uint s = 0;
     do {
@@ -65,21 +67,24 @@ void main() {
         [[unroll]] for (uint i = 0; i < TM; i++) a4[i] = Steps_x(x[i]).step[s].at[k / 4];
         [[unroll]] for (uint e = 0; e < 4; e++) {
           if (e % PER_WORD == 0) {
-            PICK(left, FOUR_WORDS, Steps_w(w).step[s].at, (k + e) / PER_WORD * 2 * LANES / 4)
-            PICK(right, FOUR_WORDS, Steps_w(w).step[s].at, (k + e) / PER_WORD * 2 * LANES / 4 + LANES / 4)
+            [[unroll]] for (uint j = 0; j < VECTORS; j++)
+              PICK(words[j], FOUR_WORDS, Steps_w(w).step[s].at, ((k + e) / PER_WORD * VECTORS + j) * LANES / 4)
           }
           MULTIPLY(a4[i][e], e % PER_WORD)
         }
       }
     } while (++s < steps);
   }
-  for (uint k = steps * DEPTH; k < p.k; k++) {
-    PICK(left, FOUR_WORDS, Rests_w(w).rest[k / PER_WORD].at, 0)
-    PICK(right, FOUR_WORDS, Rests_w(w).rest[k / PER_WORD].at, LANES / 4)
-    MULTIPLY(Rests_x(x[i]).at[k], k % PER_WORD)
+  if (steps * DEPTH < p.k) {
+    uint k = steps * DEPTH;
+    do {
+      [[unroll]] for (uint j = 0; j < VECTORS; j++)
+        PICK(words[j], FOUR_WORDS, Rests_w(w).rest[k / PER_WORD].at, j * LANES / 4)
+      MULTIPLY(Rests_x(x[i]).at[k], k % PER_WORD)
+    } while (++k < p.k);
   }
   // Rows behind the last repeat it, so they may store it again.
-  [[unroll]] for (uint j = 0; j < 2; j++) {
+  [[unroll]] for (uint j = 0; j < VECTORS; j++) {
     const uint first = column0 + j * LANES, column = first + gl_SubgroupInvocationID;
     if (column < p.n) {
       float bias = 0.0, residual = 0.0;
@@ -87,7 +92,7 @@ void main() {
       [[unroll]] for (uint i = 0; i < TM; i++) {
         const uint row = min(row0 + i, M - 1);
         if (HAS_RESIDUAL != 0) PICK(residual, vec4, Vectors(packUint2x32(at[3]) + (row * p.n + first) * 4).at, 0)
-        finish_with(row, column, sums[i * 2 + j], bias, residual);
+        finish_with(row, column, sums[i * VECTORS + j], bias, residual);
       }
     }
   }

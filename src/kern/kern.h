@@ -35,8 +35,8 @@ typedef enum vkf_order_class { VKF_ORDER_ASCENDING, VKF_ORDER_FAST, VKF_ORDER_CO
  */
 typedef struct vkf_problem {
   vkf_op op;
-  uint32_t m, n, k;      /* matmul; rows m of width n elsewhere; attention: m queries, n keys, k key width */
-  uint32_t v;            /* attention: value width; top_k: k */
+  uint32_t m, n, k; /* matmul; rows m of width n elsewhere; attention: m queries, n keys, k key width */
+  uint32_t v;       /* attention: value width; top_k: k; append: what widths and columns are multiples of, 1 or 2 */
   uint32_t batch, heads; /* attention, append, relative_bias: sequences and heads */
   uint32_t kv_heads;     /* attention: heads of the keys and values; 0: as many */
   uint32_t split; /* keys (attention) or k (matmul) of one partial result, vkf_kern_split() at capacity; 0: all */

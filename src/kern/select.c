@@ -186,6 +186,8 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
            VKF_MAX(p->k, p->v));
   if (p->op == VKF_OP_ATTENTION && v->tile.vec > 1 && (p->k % v->tile.vec || p->v % v->tile.vec))
     REFUSE("head widths are multiples of %u, here they are %u and %u", v->tile.vec, p->k, p->v);
+  if (p->op == VKF_OP_APPEND && v->tile.vec > 1 && p->v % v->tile.vec)
+    REFUSE("widths and first columns are multiples of %u, here they are not", v->tile.vec);
   /* How large a cache is the problem does not say: whatever a storage binding can hold must fit. */
   if (p->op == VKF_OP_ATTENTION && v->needs & VKF_NEED_TEXEL &&
       (uint64_t)caps->max_texel_elements * 16 < caps->max_storage_range_bytes)
@@ -245,6 +247,8 @@ static const struct rule {
     {VKF_OP_LOG_SOFTMAX, "row", ANY_DEVICE, "partial sums in shared memory"},
     {VKF_OP_TOP_K, "row", ANY_DEVICE, "the best of each invocation in shared memory"},
     {VKF_OP_ATTENTION, "keys", ANY_GPU, "a GPU: a query a workgroup"},
+    {VKF_OP_APPEND, "pairs", UNIFORM_LOADS, "this lavapipe gathers and scatters 64 bits as fast as 32"},
+    {VKF_OP_APPEND, "row", ANY_DEVICE, "a workgroup a row"},
 };
 
 static size_t rule_of(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {

@@ -61,14 +61,14 @@
 /* TM is part of the module here: a macro of the shader. */
 #define LANE_BROADCAST(tm) LANE(4, tm, 4, "matmul_lane_broadcast_m" #tm, VKF_ACCESS_STORAGE, VKF_NEED_BROADCAST)
 
-/* A lane owns two columns, one of each vector; x and w by address. The deeper the step, the fewer
- * turns of the loop: as deep as 12 vectors of sums (8 lanes) or 24 (16) give 768 multiply-adds to compile. */
-#define PICK(lanes, tm_, depth)                                                                  \
-  {                                                                                              \
-    .op = VKF_OP_MATMUL, .family = "pick", .module = "matmul_pick_w" #lanes,                     \
-    .tile = {tm_, (lanes)*2, depth, tm_, 2, 1}, .workgroup = lanes, .subgroup = lanes,           \
-    .needs = VKF_NEED_ADDRESS | VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS, \
-    .weights = VKF_LAYOUT_W_COLUMNS, .n_partial = 1, .formats = ALL_FORMATS                      \
+/* A lane owns `vectors` columns, one of each vector; x and w by address. The deeper the step, the fewer turns of the
+ * loop, and the longer a pipeline takes to make: few rows, which every program has, gain less by it. */
+#define PICK(lanes, tm_, vectors, depth)                                                               \
+  {                                                                                                    \
+    .op = VKF_OP_MATMUL, .family = "pick", .module = "matmul_pick_w" #lanes "_d" #depth,               \
+    .tile = {tm_, (lanes) * (vectors), depth, tm_, vectors, 1}, .workgroup = lanes, .subgroup = lanes, \
+    .needs = VKF_NEED_ADDRESS | VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS,       \
+    .weights = VKF_LAYOUT_W_COLUMNS, .n_partial = 1, .formats = ALL_FORMATS                            \
   }
 
 #define ATTENTION(op_, module_, size)                                                                            \
@@ -136,15 +136,14 @@
 
 static const vkf_variant table[] = {
     {.op = VKF_OP_EMBED, .family = "row", .module = "embed", .workgroup = 64, .n_partial = 1, .formats = ALL_FORMATS},
-    PICK(8, 6, 64),
-    PICK(8, 4, 64),
-    PICK(8, 2, 64),
-    PICK(8, 1, 64),
-    PICK(16, 12, 32),
-    PICK(16, 6, 32),
-    PICK(16, 4, 32),
-    PICK(16, 2, 32),
-    PICK(16, 1, 32),
+    PICK(8, 6, 2, 64),
+    PICK(8, 4, 2, 64),
+    PICK(8, 2, 2, 64),
+    PICK(8, 1, 2, 64),
+    PICK(16, 6, 4, 32),
+    PICK(16, 4, 4, 16),
+    PICK(16, 2, 4, 16),
+    PICK(16, 1, 4, 16),
     LANE_TEXEL(8, 16),
     LANE_TEXEL(8, 8),
     LANE_TEXEL(8, 4),
@@ -215,6 +214,13 @@ static const vkf_variant table[] = {
     NORM_SUBGROUP(32),
     NORM_SUBGROUP(64),
     ROW_AND_LANES(VKF_OP_NORM, "norm", 0, VKF_ROW_PARTIALS, 0),
+    {.op = VKF_OP_APPEND,
+     .family = "pairs",
+     .module = "append_pairs",
+     .tile = {.vec = 2},
+     .workgroup = 16,
+     .needs = VKF_NEED_INT64,
+     .n_partial = 1},
     {.op = VKF_OP_APPEND,
      .family = "row",
      .module = "append",

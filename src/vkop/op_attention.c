@@ -85,11 +85,13 @@ void vkf_vkop_record_attention_weights(const vkf_record_view *view, vkf_dispatch
  */
 
 void vkf_vkop_problem_append(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
-  (void)plan;
   const vkf_append_params *p = &node->params.append;
+  const uint32_t numbers =
+      p->key_width | p->value_width | p->k_column | p->v_column | vkf_vkop_cap(plan, node->in[VKF_APPEND_X], 1);
   *out = (vkf_problem){.op = node->op,
                        .m = dims->v[p->seqs] * dims->v[p->tokens],
                        .n = p->n_heads * (p->key_width + p->value_width),
+                       .v = numbers % 2 ? 1 : 2,
                        .batch = dims->v[p->seqs],
                        .heads = p->n_heads,
                        .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}};
