@@ -16,7 +16,7 @@ endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tour DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer)
 
 install(FILES ${PROJECT_SOURCE_DIR}/bench/explorer.html DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/bench)
-install(FILES ${PROJECT_SOURCE_DIR}/tools/validation.html DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/tools)
+install(FILES ${PROJECT_SOURCE_DIR}/tools/validation.html ${PROJECT_SOURCE_DIR}/tools/page.css DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/tools)
 
 # A static libvkformer leaves its dependencies to whoever links it: the package names them.
 set(VKF_STATIC ON)

@@ -38,30 +38,47 @@ static void put_json(const char *json, FILE *file) {
   }
 }
 
-int tool_write_page(const char *name, const char *path, json_t *documents) {
-  static const char place[] = "id=\"data\">[]";
-  char template[4096], part[4096];
+/* A file that comes with vkformer, whole; NULL after a message. */
+static char *read_shipped(const char *name) {
+  char path[4096];
   size_t size = 0;
-  char *json = json_dumps(documents, JSON_COMPACT), *page = NULL;
-  FILE *file = NULL;
+  if (tool_find_shipped(name, "", path, sizeof path) == TOOL_OK) return tool_read_file(path, &size);
+  tool_error("expected the file that comes with vkformer, %s, found none", name);
+  return NULL;
+}
+
+/* The page with the shared style and the data in their places; false: not all of it was written. */
+static bool put_page(const char *page, const char *style, const char *json, FILE *file) {
+  static const char style_place[] = "/* page.css */\n", place[] = "id=\"data\">[]";
+  const char *at_style = strstr(page, style_place), *at = strstr(page, place);
+  if (!at_style || !at || at < at_style) return false;
+  at += sizeof place - 3; /* before the empty list */
+  fwrite(page, 1, (size_t)(at_style - page), file);
+  fputs(style, file);
+  at_style += sizeof style_place - 1;
+  fwrite(at_style, 1, (size_t)(at - at_style), file);
+  put_json(json, file);
+  fputs(at + 2, file);
+  return fflush(file) == 0 && !ferror(file);
+}
+
+int tool_write_page(const char *name, const char *path, json_t *documents) {
+  char part[4096], *json = json_dumps(documents, JSON_COMPACT), *page = read_shipped(name), *style = NULL;
   int exit_code = TOOL_FAILED;
   json_decref(documents);
-  if (tool_find_shipped(name, "", template, sizeof template) != TOOL_OK) {
-    tool_error("expected the page that comes with vkformer, %s, found none", name);
-  } else if (json && (page = tool_read_file(template, &size)) != NULL) {
-    char *at = strstr(page, place);
+  if (page) style = read_shipped("tools/page.css");
+  if (json && style) {
     snprintf(part, sizeof part, "%.4000s.part", path);
-    if (at && (file = fopen(part, "wb")) != NULL) {
-      at += sizeof place - 3; /* before the empty list */
-      fwrite(page, 1, (size_t)(at - page), file);
-      put_json(json, file);
-      fputs(at + 2, file);
-      exit_code = fflush(file) == 0 && !ferror(file) ? TOOL_OK : TOOL_FAILED;
-      if (fclose(file) != 0 || exit_code != TOOL_OK || rename(part, path) != 0) exit_code = TOOL_FAILED;
-    }
-    if (exit_code != TOOL_OK) tool_error("%s: cannot be written: %s", path, strerror(errno));
+    FILE *file = fopen(part, "wb");
+    bool done = file && put_page(page, style, json, file);
+    if (file && fclose(file) != 0) done = false;
+    if (done && rename(part, path) == 0)
+      exit_code = TOOL_OK;
+    else
+      tool_error("%s: cannot be written: %s", path, strerror(errno));
   }
   free(json);
+  free(style);
   free(page);
   return exit_code;
 }
