@@ -6,7 +6,7 @@
  */
 #include <string.h>
 
-#include "engine/opened.h"
+#include "engine/halves.h"
 #include "engine/search.h"
 
 typedef struct stepper_state {
@@ -296,37 +296,53 @@ static vkf_status infer_mask(vkf_model *m, const vkf_generation_config *config, 
   return VKF_OK;
 }
 
-vkf_status vkf_model_generate(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_generate_params *params,
-                              vkf_result **out) {
+typedef struct generate_call {
+  vkf_model *m;
+  const vkf_generate_params *params; /* NULL: defaults */
+  const vkf_generation_config *config;
+  size_t first_row; /* of the part that is on its way */
+  bool begun;       /* somebody was told of a token */
+} generate_call;
+
+/* Hands tokens on with the row of the whole batch. */
+static int on_part_token(void *user, size_t row, int32_t token) {
+  generate_call *call = user;
+  call->begun = true;
+  return call->params->on_token(call->params->user, call->first_row + row, token);
+}
+
+static vkf_status generate_batch(void *user, const vkf_array *inputs, size_t n_inputs, size_t first, vkf_result **out) {
   vkf_status st = VKF_OK;
+  generate_call *call = user;
+  vkf_model *m = call->m;
+  const vkf_generate_params *params = call->params;
   size_t shape[2] = {0, 0};
   int32_t *ids = NULL, *mask = NULL;
   uint64_t *lines = NULL;
-  vkf_generation_config config;
   vkf_generated generated = {0};
   vkf_logprobs logprobs = {0};
   vkf_result *result = NULL;
   bool stopped = false;
   *out = NULL;
-  vkf_env_clear(m->env);
-  VKF_TRY(derive_config(m, params, &config));
   VKF_TRY(vkf_engine_array_ids(m->env, inputs, n_inputs, "input_ids", false, shape, false, &ids));
   VKF_TRY(vkf_engine_array_ids(m->env, inputs, n_inputs, "attention_mask", true, shape, true, &mask));
-  if (!mask) VKF_TRY(infer_mask(m, &config, ids, shape[0] * shape[1], &mask));
+  if (!mask) VKF_TRY(infer_mask(m, call->config, ids, shape[0] * shape[1], &mask));
   lines = vkf_env_alloc(m->env, shape[0], sizeof *lines);
   if (!lines) VKF_TRY(VKF_ERROR_MEMORY);
   for (size_t b = 0; b < shape[0]; b++)
-    lines[b] = params && params->lines ? params->lines[b] : b + (params ? params->first_line : 0);
+    lines[b] = params && params->lines ? params->lines[first + b] : first + b + (params ? params->first_line : 0);
+  call->first_row = call->config->num_beams > 1 ? 0 : vkf_engine_search_rows(call->config, (uint32_t)first);
   st = vkf_engine_generate(
       m,
       &(vkf_generate_input){.source = {(uint32_t)shape[0], (uint32_t)shape[1], ids, mask, NULL, NULL},
-                            .config = &config,
+                            .config = call->config,
                             .lines = lines,
                             .top_logprobs = params ? params->top_logprobs : 0,
                             .logprobs = &logprobs,
-                            .on_token = params ? params->on_token : NULL,
-                            .user = params ? params->user : NULL},
+                            .on_token = params && params->on_token ? on_part_token : NULL,
+                            .user = call},
       &generated);
+  if (call->begun) m->dev->backend->too_large = false; /* nobody is told of a token twice */
   stopped = st == VKF_ERROR_STOPPED;
   if (!stopped) VKF_TRY(st);
   VKF_TRY(vkf_engine_result_create(m->env, &result));
@@ -338,8 +354,22 @@ done:
   vkf_env_free(m->env, mask);
   vkf_env_free(m->env, lines);
   vkf_engine_generated_finish(&generated);
-  vkf_engine_generation_finish(&config);
   if (st) vkf_result_destroy(&result);
   *out = result;
   return st ? st : stopped ? VKF_ERROR_STOPPED : VKF_OK;
+}
+
+vkf_status vkf_model_generate(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_generate_params *params,
+                              vkf_result **out) {
+  vkf_status st = VKF_OK;
+  vkf_generation_config config;
+  generate_call call = {.m = m, .params = params, .config = &config};
+  *out = NULL;
+  vkf_env_clear(m->env);
+  VKF_TRY(derive_config(m, params, &config));
+  st = vkf_engine_by_halves(&(vkf_halves){m, generate_batch, &call, vkf_engine_search_fill(&config)}, inputs, n_inputs,
+                            0, out);
+done:
+  vkf_engine_generation_finish(&config);
+  return st;
 }

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/opened.h"
+#include "engine/halves.h"
 #include "file/safetensors.h"
 
 /* The inputs of a run, checked; the memory is the run's. */
@@ -173,18 +173,23 @@ done:
   return st;
 }
 
-vkf_status vkf_model_run(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params,
-                         vkf_result **out) {
+typedef struct run_call {
+  vkf_model *m;
+  const vkf_run_params *params;
+} run_call;
+
+static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs, size_t first, vkf_result **out) {
   vkf_status st = VKF_OK;
-  const vkf_run_params defaults = {0};
+  const run_call *call = user;
+  vkf_model *m = call->m;
+  const vkf_run_params *params = call->params;
   const vkf_net_info *info = vkf_model_net_info(m->net);
   run_inputs in = {0};
   vkf_capacity *capacity = NULL;
   const vkf_ready *ready = NULL;
   vkf_result *result = NULL;
+  (void)first;
   *out = NULL;
-  vkf_env_clear(m->env);
-  if (!params) params = &defaults;
   VKF_TRY(inputs_init(m, inputs, n_inputs, &in));
   VKF_TRY(vkf_engine_result_create(m->env, &result));
   bool decoder_only = info->architecture == VKF_ARCHITECTURE_DECODER;
@@ -223,4 +228,12 @@ done:
   if (st) vkf_result_destroy(&result);
   *out = result;
   return st;
+}
+
+vkf_status vkf_model_run(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params,
+                         vkf_result **out) {
+  const vkf_run_params defaults = {0};
+  run_call call = {m, params ? params : &defaults};
+  vkf_env_clear(m->env);
+  return vkf_engine_by_halves(&(vkf_halves){.m = m, .run = run_batch, .user = &call}, inputs, n_inputs, 0, out);
 }

@@ -213,11 +213,18 @@ static vkf_status draw(search *s, const float *scores) {
   return VKF_OK;
 }
 
+/* Of beams pad_token_id 0 gives way to the first end id, as in transformers. */
+int32_t vkf_engine_search_fill(const vkf_generation_config *c) {
+  const bool has_pad = c->num_beams > 1 ? c->pad > 0 : c->pad != VKF_NO_TOKEN;
+  if (has_pad || c->eos.n == 0) return c->num_beams > 1 ? VKF_MAX(c->pad, 0) : c->pad;
+  return c->eos.ids[0];
+}
+
 /* ids: what every row got; a row that has ended is filled up. *stop: the callback wants no more. Returns whether the
  * search goes on. */
 static bool step_rows(search *s, const int32_t *ids, bool *stop) {
   const vkf_generation_config *c = s->config;
-  int32_t fill = c->pad != VKF_NO_TOKEN || c->eos.n == 0 ? c->pad : c->eos.ids[0];
+  const int32_t fill = vkf_engine_search_fill(c);
   bool goes_on = false;
   for (uint32_t r = 0; r < s->R; r++) {
     int32_t id = s->has_ended[r] ? fill : ids[r];
@@ -241,13 +248,6 @@ static bool step_beams(search *s, const float *values, const int32_t *ids, bool 
 
 /* ---- result ------------------------------------------------------------------------------------------------------ */
 
-/* Beams: what follows an end is pad_token_id, except that pad_token_id 0 gives way to the first end id, as in
- * transformers. */
-static int32_t beam_fill(const vkf_generation_config *c) {
-  if (c->pad > 0 || c->eos.n == 0) return VKF_MAX(c->pad, 0);
-  return c->eos.ids[0];
-}
-
 static vkf_status write_result(search *s, vkf_generated *out) {
   const vkf_generation_config *c = s->config;
   uint32_t n_return = c->num_return_sequences;
@@ -268,7 +268,7 @@ static vkf_status write_result(search *s, vkf_generated *out) {
     uint32_t length = s->greedy != NULL ? s->length : s->beams.finished.lengths[row];
     int32_t *to = out->sequences + (size_t)i * out->length;
     memcpy(to, tokens, length * sizeof(*to));
-    for (uint32_t t = length; t < out->length; t++) to[t] = beam_fill(c);
+    for (uint32_t t = length; t < out->length; t++) to[t] = vkf_engine_search_fill(c);
     if (out->scores != NULL) out->scores[i] = s->beams.finished.scores[row];
   }
   return VKF_OK;

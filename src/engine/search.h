@@ -57,6 +57,8 @@ typedef struct vkf_generated {
 /* Rows and candidates per row (0: all scores) that the search will ask the stepper for. */
 uint32_t vkf_engine_search_rows(const vkf_generation_config *config, uint32_t B);
 uint32_t vkf_engine_search_k(const vkf_generation_config *config, uint32_t n_vocab);
+/* What follows the end of a sequence that is shorter than others. */
+int32_t vkf_engine_search_fill(const vkf_generation_config *config);
 
 /* config passed vkf_engine_generation_check(). VKF_ERROR_NUMERIC names row and step; VKF_ERROR_ARGUMENT: no start id, a
  * prompt as long as max_length, too few ids for the candidates, more positions needed than there are. VKF_ERROR_STOPPED

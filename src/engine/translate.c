@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/opened.h"
+#include "engine/halves.h"
 
 /* Rows (sentences times beams) of a batch: enough to fill a small GPU, small enough for caches of CPU drivers. */
 #define BATCH_ROWS 128
@@ -26,6 +26,7 @@ typedef struct translation {
   vkf_generation_config config;
   const vkf_generate_params *params;
   size_t first; /* of the batch that is on its way */
+  bool begun;   /* the callback was told of a token of this batch */
   bool stopped; /* by the callback; sentences that were not begun have no target */
 } translation;
 
@@ -71,7 +72,8 @@ done:
 
 /* Hands tokens on with the caller's index of the text. */
 static int on_token(void *user, size_t row, int32_t token) {
-  const translation *t = user;
+  translation *t = user;
+  t->begun = true;
   return t->params->on_token(t->params->user, t->sentences[t->first + row].index, token);
 }
 
@@ -184,8 +186,18 @@ vkf_status vkf_model_translate(vkf_model *m, const char *const *texts, size_t n_
   VKF_TRY(tokenize(&t, texts));
   qsort(t.sentences, t.n, sizeof *t.sentences, by_length);
   uint32_t batch = VKF_MAX(BATCH_ROWS / VKF_MAX(t.config.num_beams, 1), 1);
-  for (size_t first = 0; first < t.n && !t.stopped; first += batch)
-    VKF_TRY(translate_batch(&t, first, (uint32_t)VKF_MIN((size_t)batch, t.n - first)));
+  for (size_t first = 0; first < t.n && !t.stopped;) {
+    const uint32_t n = (uint32_t)VKF_MIN((size_t)batch, t.n - first);
+    m->dev->backend->too_large = t.begun = false;
+    st = translate_batch(&t, first, n);
+    if (!t.begun && vkf_engine_halves_help(m, st, n)) {
+      st = VKF_OK;
+      batch = n / 2;
+      continue;
+    }
+    VKF_TRY(st);
+    first += n;
+  }
   qsort(t.sentences, t.n, sizeof *t.sentences, by_index);
   VKF_TRY(vkf_engine_result_create(m->env, &result));
   VKF_TRY(add_results(&t, result));

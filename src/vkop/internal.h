@@ -119,7 +119,7 @@ double vkf_vkop_effort(const vkf_program *program, uint32_t node, const vkf_dims
 vkf_status vkf_vkop_record(vkf_program *program);
 void vkf_vkop_record_undo(vkf_program *program);
 /* Refuses a slot that one binding or one allocation does not hold (weights.c). */
-vkf_status vkf_vkop_fits(const vkop_backend *backend, const char *name, uint64_t bytes);
+vkf_status vkf_vkop_fits(vkop_backend *backend, const char *name, uint64_t bytes);
 /* weights.c, transfer.c */
 vkf_status vkf_vkop_weights_create(vkf_backend *, const vkf_weight_source *, const char *variant, vkf_weights **);
 void vkf_vkop_weights_destroy(vkf_weights **);

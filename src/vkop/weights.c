@@ -229,11 +229,12 @@ uint64_t vkf_vkop_weights_bytes(const vkf_weights *weights) {
   return vkf_vkop_pools_bytes(&weights->pools);
 }
 
-vkf_status vkf_vkop_fits(const vkop_backend *b, const char *name, uint64_t bytes) {
+vkf_status vkf_vkop_fits(vkop_backend *b, const char *name, uint64_t bytes) {
   const vkf_caps *caps = vkf_gpu_device_caps(b->device);
   const uint64_t allocation = vkf_vkop_pools_limit(b->device),
                  most = VKF_MIN(caps->max_storage_range_bytes, allocation);
   if (bytes <= most) return VKF_OK;
+  b->base.too_large = true;
   return vkf_env_fail(
       b->base.env, VKF_ERROR_DEVICE_MEMORY,
       "%s takes %llu bytes, expected at most %llu: one %s of %s; a smaller batch or a shorter text fits", name,

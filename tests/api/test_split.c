@@ -1,10 +1,11 @@
-/* Weights that are larger than one storage binding lie in parts: the same bits as in one, whatever they are stored in.
+/* What is larger than one storage binding or one allocation: weights lie in parts, pools in several allocations, and a
+ * batch goes in halves. The bits are those of the whole, whatever numbers are stored in.
  */
 #include <unistd.h>
 
 #include "support/golden.h"
 
-enum { B = 2, S = 9, T = 7 };
+enum { B = 2, S = 9, T = 7, ANY = 1 << 30 };
 
 typedef struct row {
   const char *folder;
@@ -20,15 +21,23 @@ static const row rows[] = {
     {"models/en-es", 600000, "int8", 1},
 };
 
-/* The device of the test, taken for one with such bindings. */
-static void open_limited(driver *d, unsigned range) {
+static unsigned n_halved; /* batches, as the log tells */
+
+static void on_log(void *user, vkf_log_level level, const char *line) {
+  n_halved += strstr(line, "goes in two parts") != NULL;
+  if (level <= VKF_LOG_WARNING) driver_print(user, level, line);
+}
+
+/* The device of the test, taken for one with such bindings and such allocations. */
+static void open_limited(driver *d, unsigned range, unsigned allocation) {
   char path[] = "/tmp/vkf-split-XXXXXX";
   int file = mkstemp(path);
   memset(d, 0, sizeof *d);
-  assert_true(file >= 0 && dprintf(file, "{\"max_storage_range_bytes\": %u}", range) > 0);
+  assert_true(file >= 0 &&
+              dprintf(file, "{\"max_storage_range_bytes\": %u, \"max_allocation_bytes\": %u}", range, allocation) > 0);
   close(file);
   const vkf_context_params params = {
-      .log = driver_print, .log_user = d, .log_level = VKF_LOG_WARNING, .limits = range ? path : NULL};
+      .log = on_log, .log_user = d, .log_level = VKF_LOG_INFO, .limits = range ? path : NULL};
   driver_ok(d, vkf_context_create(&params, &d->context));
   driver_ok(d, vkf_device_open(d->context, NULL, &d->device));
   unlink(path);
@@ -51,26 +60,102 @@ static void run(driver *d, const row *r, vkf_result **out) {
   vkf_model_close(&model);
 }
 
+static void same_arrays(const vkf_result *expected, const vkf_result *found) {
+  assert_true(vkf_result_count(expected) > 0 && vkf_result_count(expected) == vkf_result_count(found));
+  for (size_t a = 0; a < vkf_result_count(expected); a++) {
+    const vkf_array *x = vkf_result_at(expected, a), *y = vkf_result_find(found, x->name);
+    size_t n = 1;
+    assert_non_null(y);
+    assert_int_equal(x->rank, y->rank);
+    for (size_t k = 0; k < x->rank; n *= x->shape[k++]) assert_int_equal(x->shape[k], y->shape[k]);
+    assert_memory_equal(x->data, y->data, 4 * n);
+  }
+}
+
 static void test_same_bits(void **state) {
   (void)state;
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     driver whole, cut;
     vkf_result *expected = NULL, *found = NULL;
-    open_limited(&whole, 0);
-    open_limited(&cut, rows[i].range);
+    open_limited(&whole, 0, 0);
+    open_limited(&cut, rows[i].range, ANY);
     print_message("  %s, %s\n", rows[i].folder, rows[i].weights);
     run(&whole, &rows[i], &expected);
     run(&cut, &rows[i], &found);
-    assert_true(vkf_result_count(expected) > 0 && vkf_result_count(expected) == vkf_result_count(found));
-    for (size_t a = 0; a < vkf_result_count(expected); a++) {
-      const vkf_array *x = vkf_result_at(expected, a), *y = vkf_result_find(found, x->name);
-      size_t n = 1;
-      for (size_t k = 0; k < x->rank; k++) n *= x->shape[k];
-      assert_non_null(y);
-      assert_memory_equal(x->data, y->data, 4 * n);
-    }
+    same_arrays(expected, found);
     vkf_result_destroy(&expected);
     vkf_result_destroy(&found);
+    driver_close(&whole);
+    driver_close(&cut);
+  }
+}
+
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
+
+typedef struct told {
+  unsigned n[8]; /* tokens of each row */
+} told;
+
+static int on_token(void *user, size_t row, int32_t token) {
+  assert_in_range(row, 0, 7);
+  ((told *)user)->n[row] += token >= 0;
+  return 0;
+}
+
+enum { ROWS = 7, LENGTH = 12 };
+
+/* Seven sentences: one pass, greedy with log-probabilities, sampling by line, beams. */
+static void use(driver *d, const char *name, vkf_result *out[4], told *tokens) {
+  static const char *const configs[] = {
+      "{\"max_new_tokens\": 9, \"num_beams\": 1}",
+      "{\"max_new_tokens\": 9, \"num_beams\": 1, \"do_sample\": true, \"num_return_sequences\": 1, \"seed\": 5}",
+      "{\"max_new_tokens\": 9, \"num_beams\": 3}"};
+  static int32_t ids[ROWS * LENGTH], mask[ROWS * LENGTH];
+  static const uint64_t lines[ROWS] = {3, 1, 4, 15, 9, 2, 6};
+  char folder[GOLDEN_PATH];
+  vkf_model *model = NULL;
+  vkf_model_info info;
+  for (int i = 0; i < ROWS * LENGTH; i++) ids[i] = 5 + 37 * i % 110, mask[i] = i % LENGTH >= i / LENGTH;
+  const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {ROWS, LENGTH}, ids},
+                              {"attention_mask", VKF_I32, 2, {ROWS, LENGTH}, mask},
+                              {"decoder_input_ids", VKF_I32, 2, {ROWS, LENGTH}, ids}};
+  driver_ok(d, vkf_model_open(d->device, golden_path(folder, name, "."), &model));
+  vkf_model_get_info(model, &info);
+  const vkf_run_params all = {.hidden_states = 1, .attentions = 1};
+  driver_ok(d, vkf_model_run(model, inputs, strcmp(info.architecture, "decoder") ? 3 : 2, &all, &out[0]));
+  for (int i = 0; i < 3; i++) {
+    const vkf_generate_params params = {.config_json = configs[i],
+                                        .lines = lines,
+                                        .top_logprobs = i == 0 ? 2 : 0,
+                                        .on_token = on_token,
+                                        .user = tokens};
+    driver_ok(d, vkf_model_generate(model, inputs, 2, &params, &out[1 + i]));
+  }
+  vkf_model_close(&model);
+}
+
+static void test_halves(void **state) {
+  static const struct {
+    const char *folder;
+    unsigned most;   /* what one sentence takes at least */
+    unsigned halved; /* batches, at least */
+  } folders[] = {{"bart", 66048, 3}, {"gpt2", 196864, 1}};
+  (void)state;
+  for (size_t i = 0; i < VKF_COUNT(folders); i++) {
+    driver whole, cut;
+    vkf_result *expected[4] = {NULL}, *found[4] = {NULL};
+    told tokens[2] = {{{0}}, {{0}}};
+    print_message("  %s\n", folders[i].folder);
+    open_limited(&whole, 0, 0);
+    open_limited(&cut, folders[i].most, folders[i].most);
+    use(&whole, folders[i].folder, expected, &tokens[0]);
+    n_halved = 0;
+    use(&cut, folders[i].folder, found, &tokens[1]);
+    assert_true(n_halved >= folders[i].halved);
+    for (int k = 0; k < 4; k++) same_arrays(expected[k], found[k]);
+    assert_memory_equal(&tokens[0], &tokens[1], sizeof tokens[0]);
+    for (int k = 0; k < 4; k++) vkf_result_destroy(&expected[k]);
+    for (int k = 0; k < 4; k++) vkf_result_destroy(&found[k]);
     driver_close(&whole);
     driver_close(&cut);
   }
@@ -95,7 +180,7 @@ static void test_refused(void **state) {
     vkf_model *model = NULL;
     vkf_result *inputs = NULL, *result = NULL;
     vkf_array given[GOLDEN_MAX_INPUTS];
-    open_limited(&d, refused[i].range);
+    open_limited(&d, refused[i].range, ANY);
     vkf_status status = vkf_model_open(d.device, golden_path(path, refused[i].folder, "."), &model);
     if (!status) {
       driver_ok(&d, vkf_arrays_read(d.context, golden_path(path, refused[i].folder, "expected.safetensors"), &inputs));
@@ -112,4 +197,4 @@ static void test_refused(void **state) {
   }
 }
 
-DRIVER_MAIN(cmocka_unit_test(test_same_bits), cmocka_unit_test(test_refused))
+DRIVER_MAIN(cmocka_unit_test(test_same_bits), cmocka_unit_test(test_halves), cmocka_unit_test(test_refused))

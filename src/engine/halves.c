@@ -1,0 +1,109 @@
+/* halves: see halves.h. */
+#include "engine/halves.h"
+
+#include <string.h>
+
+enum { MAX_HALVED_INPUTS = 16 };
+
+bool vkf_engine_halves_help(vkf_model *m, vkf_status status, size_t batch) {
+  vkf_backend *backend = m->dev->backend;
+  const bool help = status == VKF_ERROR_DEVICE_MEMORY && backend->too_large && batch > 1;
+  backend->too_large = false;
+  if (!help) return false;
+  vkf_env_log(m->env, VKF_LOG_INFO, "a batch of %zu goes in two parts: %s", batch, m->env->message);
+  vkf_env_clear(m->env);
+  return true;
+}
+
+/* ---- results ----------------------------------------------------------------------------------------------------- */
+
+/* Rows of [rows, length, the rest], of which only the lengths of two parts may differ. */
+typedef struct rows {
+  size_t n, length, bytes; /* of an element: the rest */
+} rows;
+
+static rows rows_of(const vkf_array *a) {
+  rows r = {a->shape[0], a->rank > 1 ? a->shape[1] : 1, vkf_dtype_bytes(a->dtype)};
+  for (size_t i = 2; i < a->rank; i++) r.bytes *= a->shape[i];
+  return r;
+}
+
+static void put_rows(const vkf_array *from, size_t length, char *to) {
+  const rows r = rows_of(from);
+  for (size_t i = 0; i < r.n; i++)
+    memcpy(to + i * length * r.bytes, (const char *)from->data + i * r.length * r.bytes, r.length * r.bytes);
+}
+
+static vkf_status join(const vkf_array *a, const vkf_array *b, int32_t pad, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  size_t shape[VKF_MAX_RANK], n = 1;
+  void *data = NULL;
+  memcpy(shape, a->shape, sizeof shape);
+  shape[0] += b->shape[0];
+  if (a->rank > 1) shape[1] = VKF_MAX(a->shape[1], b->shape[1]);
+  for (size_t i = 0; i < a->rank; i++) n *= shape[i];
+  VKF_TRY(vkf_engine_result_add(result, a->name, a->dtype, a->rank, shape, &data));
+  const int32_t behind = strcmp(a->name, "sequences") ? -1 : pad; /* ids; numbers are zeros there */
+  for (size_t i = 0; a->dtype == VKF_I32 && i < n; i++) ((int32_t *)data)[i] = behind;
+  const rows r = rows_of(a);
+  const size_t length = a->rank > 1 ? shape[1] : 1;
+  put_rows(a, length, data);
+  put_rows(b, length, (char *)data + r.n * length * r.bytes);
+done:
+  return st;
+}
+
+static vkf_status join_results(const vkf_halves *h, const vkf_result *a, const vkf_result *b, vkf_result **out) {
+  vkf_status st = VKF_OK;
+  VKF_TRY(vkf_engine_result_create(h->m->env, out));
+  for (size_t i = 0; i < a->n_arrays; i++) VKF_TRY(join(&a->arrays[i], &b->arrays[i], h->pad, *out));
+done:
+  return st;
+}
+
+/* ---- inputs ------------------------------------------------------------------------------------------------------ */
+
+/* Rows [first, first + n) of each. */
+static void cut(const vkf_array *inputs, size_t n_inputs, size_t first, size_t n, vkf_array *out) {
+  for (size_t i = 0; i < n_inputs; i++) {
+    size_t bytes = vkf_dtype_bytes(inputs[i].dtype);
+    for (size_t k = 1; k < inputs[i].rank; k++) bytes *= inputs[i].shape[k];
+    out[i] = inputs[i];
+    out[i].shape[0] = n;
+    out[i].data = (char *)inputs[i].data + first * bytes;
+  }
+}
+
+static size_t batch_of(const vkf_array *inputs, size_t n) {
+  if (!n || n > MAX_HALVED_INPUTS) return 0;
+  for (size_t i = 0; i < n; i++)
+    if (!inputs[i].rank || inputs[i].shape[0] != inputs[0].shape[0]) return 0;
+  return inputs[0].shape[0];
+}
+
+vkf_status vkf_engine_by_halves(const vkf_halves *h, const vkf_array *inputs, size_t n, size_t first,
+                                vkf_result **out) {
+  vkf_status st = VKF_OK, stopped = VKF_OK;
+  vkf_array part[MAX_HALVED_INPUTS];
+  vkf_result *a = NULL, *b = NULL;
+  h->m->dev->backend->too_large = false;
+  st = h->run(h->user, inputs, n, first, out);
+  const size_t batch = batch_of(inputs, n), half = batch / 2;
+  if (!vkf_engine_halves_help(h->m, st, batch)) return st;
+  *out = NULL;
+  cut(inputs, n, 0, half, part);
+  st = vkf_engine_by_halves(h, part, n, first, &a);
+  if (st) {
+    *out = a; /* of a part that was stopped */
+    return st;
+  }
+  cut(inputs, n, half, batch - half, part);
+  stopped = vkf_engine_by_halves(h, part, n, first + half, &b);
+  if (stopped != VKF_ERROR_STOPPED) VKF_TRY(stopped);
+  VKF_TRY(join_results(h, a, b, out));
+done:
+  vkf_result_destroy(&a);
+  vkf_result_destroy(&b);
+  if (st) vkf_result_destroy(out);
+  return st ? st : stopped;
+}
