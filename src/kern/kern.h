@@ -44,6 +44,7 @@ typedef struct vkf_problem {
   vkf_order_class order;      /* what the run asks for */
   bool exact;                 /* the reproducible mode */
   bool wide_x;                /* activations were found that f16 cannot hold */
+  bool in_parts;              /* n columns of a wider matmul, which begin at any column */
 } vkf_problem;
 
 /* Measured times (kern/tuned.h); NULL wherever it is asked for: none. */

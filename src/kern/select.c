@@ -155,6 +155,7 @@ static const char *fit_matmul(const vkf_variant *v, const vkf_problem *p, const 
            names[p->packing.layout], p->packing.columns);
   if (v->tile.vec > 1 && p->k % v->tile.vec) REFUSE("K is a multiple of %u, here it is %u", v->tile.vec, p->k);
   if (v->needs & VKF_NEED_TEXEL) {
+    if (p->in_parts) REFUSE("reads bias and residual by fours, and a part of a weight begins at any column");
     const uint64_t x = (uint64_t)p->m * VKF_MAX(p->k, p->n) / 4 + 64; /* or the residual */
     const uint64_t texel = vkf_format_get(own.format)->bits / 8 * 4;
     const uint64_t w = vkf_kern_packed_bytes(&own, p->n, p->k) / texel + 1024 / texel;

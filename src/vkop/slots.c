@@ -40,7 +40,8 @@ void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims,
   out->packing = node_packing(p, n);
   out->order = p->backend->base.exact ? VKF_ORDER_ASCENDING : p->backend->order;
   out->exact = p->backend->base.exact;
-  if (p->nodes[node].n_parts > 1 && n->op == VKF_OP_MATMUL) out->n = p->nodes[node].parts[0].rows;
+  out->in_parts = p->nodes[node].n_parts > 1 && n->op == VKF_OP_MATMUL;
+  if (out->in_parts) out->n = p->nodes[node].parts[0].rows;
 }
 
 void vkf_vkop_dispatch_of(const vkf_program *p, uint32_t node, uint32_t part, uint32_t stage, vkf_dispatch *out) {
