@@ -14,7 +14,7 @@ static void print_line(void *user, vkf_log_level level, const char *line) {
 }
 
 int main(int argc, char **argv) {
-  vkf_context_params params = {print_line, NULL, VKF_LOG_WARNING, NULL, NULL, 0, NULL, 0, NULL};
+  vkf_context_params params = {print_line, NULL, VKF_LOG_WARNING, NULL, NULL, 0, NULL, 0, NULL, 0};
   vkf_context *context = NULL;
   vkf_device *device = NULL;
   vkf_model *model = NULL;

@@ -22,6 +22,8 @@ static const tool_option common_options[] = {
      "plan as on a smaller device: pi, mali, adreno or a JSON file"},
     {"deterministic", 0, TOOL_FLAG, offsetof(tool_args, deterministic), NULL,
      "the same bits on every device, ref included; slower"},
+    {"batch-invariant", 0, TOOL_FLAG, offsetof(tool_args, batch_invariant), NULL,
+     "the same bits in any batch on a GPU, too, as on software drivers"},
     {"no-wide-vectors", 0, TOOL_FLAG, offsetof(tool_args, no_wide_vectors), NULL,
      "leave lavapipe its usual vector width on processors with\nAVX-512"},
     {"profile", 0, TOOL_MAYBE_TEXT, offsetof(tool_args, profile), "[=FILE]",

@@ -43,7 +43,7 @@ typedef struct tool_args {
   const char *device, *limits;
   const char **icd_files;
   size_t n_icd_files;
-  int verbose, deterministic, help, no_wide_vectors;
+  int verbose, deterministic, batch_invariant, help, no_wide_vectors;
   const char *profile; /* NULL: none; "": a table alone; else the file of the trace */
   const char *model, *inputs, *outputs, *generation_config, *json_file, *variant;
   const char *params, *file, *output, *dtype;

@@ -104,6 +104,7 @@ int tool_session_open_context(tool_session *session, const tool_args *args) {
   params.icd_files = args->icd_files;
   params.n_icd_files = args->n_icd_files;
   params.deterministic = args->deterministic;
+  params.batch_invariant = args->batch_invariant;
   params.limits = args->limits;
   /* Before the driver is loaded: it reads the variable then. */
   if (tool_wants_wide_vectors(tool_cpu_has_avx512(), getenv(TOOL_VECTOR_WIDTH), args->no_wide_vectors) &&

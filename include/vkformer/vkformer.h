@@ -118,6 +118,9 @@ typedef struct vkf_context_params {
   /* NULL, or how small a device is to be taken for: "pi", "mali", "adreno" (classes of small devices), or a JSON file
    * with limits; docs/devices.md. Devices opened or adopted in this context plan as such a device would. */
   const char *limits;
+  /* Not 0: on a GPU, too, a sentence gives the same bits alone, in any batch and beside any padding, on one device. It
+   * costs the kernels that split their sums. Software drivers do so always. */
+  int batch_invariant;
 } vkf_context_params;
 
 /* params: NULL for silence and defaults. No Vulkan call is made before a device is listed or opened. */

@@ -32,6 +32,7 @@ typedef struct bench {
   vkf_arena arena; /* what the driver tells about kernels */
   vkf_backend *backend;
   const vkf_caps *caps;
+  bool batch_invariant;
   const vkf_bench_params *params;
   const char *problem;
   vkf_op op;
@@ -91,7 +92,7 @@ done:
 /* What a node asks of this variant: of a matmul, with the weight as the variant likes it. */
 static void problem_of(const bench *b, uint32_t node, const vkf_variant *variant, vkf_problem *out) {
   const vkf_case c = {.op = b->op, .params = b->run.plan.nodes[node].params, .sizes = b->run.plan.capacity};
-  vkf_engine_problem_of(&c, b->caps, NULL, variant, out);
+  vkf_engine_problem_of(&c, b->caps, b->batch_invariant, NULL, variant, out);
   if (b->params->variant) out->order = variant->order; /* by name: in whatever order it adds up */
 }
 
@@ -261,6 +262,7 @@ vkf_status vkf_device_bench(vkf_device *dev, const char *problem, const vkf_benc
   if (problem && (!strcmp(problem, "peak") || !strcmp(problem, "overhead")))
     return vkf_engine_bench_device(dev, problem[0] == 'o', b.params, on_row, user);
   b.caps = vkf_gpu_device_caps(dev->gpu);
+  b.batch_invariant = dev->ctx->batch_invariant;
   VKF_TRY(vkf_engine_bench_ffn(b.env, problem, &b.run, &is_ffn));
   if (!is_ffn) {
     VKF_TRY(vkf_engine_problem_parse(b.env, problem, &c));

@@ -51,6 +51,7 @@ vkf_status vkf_context_create(const vkf_context_params *params, vkf_context **ou
   if (!ctx) return VKF_ERROR_MEMORY;
   ctx->env = env;
   ctx->deterministic = params && params->deterministic;
+  ctx->batch_invariant = params && params->batch_invariant;
   if (params && params->limits) {
     ctx->limits = vkf_env_strdup(&ctx->env, params->limits);
     if (!ctx->limits) VKF_TRY(VKF_ERROR_MEMORY);

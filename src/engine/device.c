@@ -218,7 +218,7 @@ static vkf_status device_init(vkf_device *dev) {
     vkf_engine_compiled_open(dev);
     VKF_TRY(vkf_engine_tuned_open(dev));
     VKF_TRY(vkf_engine_probe_claims(dev, false));
-    VKF_TRY(vkf_vkop_backend_create(dev->gpu, &dev->backend));
+    VKF_TRY(vkf_vkop_backend_create(dev->gpu, dev->ctx->batch_invariant, &dev->backend));
     VKF_TRY(vkf_engine_tuned_use(dev));
     VKF_TRY(vkf_engine_probe_kernels(dev));
   } else {

@@ -47,7 +47,7 @@ void vkf_engine_exact_text(const vkf_device *dev, char *text, size_t size) {
   char name[128];
   uint64_t sum = VKF_HASH_START; /* of the kernels' names */
   for (size_t i = 0; i < VKF_COUNT(ops); i++) {
-    vkf_engine_problem_of(plain_case(ops[i]), caps, vkf_engine_tuned(dev), NULL, &problem);
+    vkf_engine_problem_of(plain_case(ops[i]), caps, false, vkf_engine_tuned(dev), NULL, &problem);
     problem.exact = true;
     const vkf_variant *variant = vkf_kern_pick(&problem, caps, vkf_engine_tuned(dev), NULL, 0);
     if (variant) sum = vkf_hash_text(sum, vkf_kern_name(variant, name, sizeof name));

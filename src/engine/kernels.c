@@ -13,6 +13,7 @@ typedef struct listing {
   vkf_case c;
   vkf_problem problem; /* with the packing that runs take */
   const vkf_caps *caps;
+  bool batch_invariant;
   const vkf_tuned *tuned;
 } listing;
 
@@ -34,7 +35,7 @@ static void list_variant(const listing *l, const vkf_variant *v, vkf_kernel_fn o
   char name[128], reason[256], why[600] = "", text[256];
   vkf_problem own;
   vkf_kern_rank rank;
-  vkf_engine_problem_of(&l->c, l->caps, l->tuned, v, &own);
+  vkf_engine_problem_of(&l->c, l->caps, l->batch_invariant, l->tuned, v, &own);
   vkf_kernel_info info = {.op = vkf_op_name(v->op),
                           .name = vkf_kern_name(v, name, sizeof name),
                           .reason = vkf_kern_fit(v, &own, l->caps, reason, sizeof reason),
@@ -62,12 +63,12 @@ vkf_status vkf_device_list_kernels(vkf_device *dev, const char *problem, vkf_ker
   vkf_env *env = &dev->ctx->env;
   size_t n = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
-  listing l = {.tuned = vkf_engine_tuned(dev)};
+  listing l = {.batch_invariant = dev->ctx->batch_invariant, .tuned = vkf_engine_tuned(dev)};
   vkf_env_clear(env);
   VKF_TRY(vkf_engine_problem_parse(env, problem, &l.c));
   if (!dev->gpu) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "the scalar path has no kernels; expected a Vulkan device");
   l.caps = vkf_gpu_device_caps(dev->gpu);
-  vkf_engine_problem_of(&l.c, l.caps, l.tuned, NULL, &l.problem);
+  vkf_engine_problem_of(&l.c, l.caps, l.batch_invariant, l.tuned, NULL, &l.problem);
   for (size_t i = 0; i < n; i++)
     if (variants[i].op == l.c.op) list_variant(&l, &variants[i], on_kernel, user);
 done:

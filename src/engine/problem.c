@@ -105,12 +105,12 @@ vkf_status vkf_engine_problem_parse(vkf_env *env, const char *text, vkf_case *ou
   return bad_problem(env, text);
 }
 
-void vkf_engine_problem_of(const vkf_case *c, const vkf_caps *caps, const vkf_tuned *tuned, const vkf_variant *variant,
-                           vkf_problem *out) {
+void vkf_engine_problem_of(const vkf_case *c, const vkf_caps *caps, bool batch_invariant, const vkf_tuned *tuned,
+                           const vkf_variant *variant, vkf_problem *out) {
   const vkf_dims dims = vkf_dims_make(&c->sizes);
   const vkf_node node = {.op = c->op, .params = c->params};
   vkf_vkop_node_problem(NULL, &node, &dims, out); /* the ops of `forms` need no plan */
-  out->order = vkf_kern_order(caps, false);
+  out->order = vkf_kern_order(caps, batch_invariant);
   if (c->op == VKF_OP_MATMUL) out->packing = vkf_kern_weight_packing(caps, tuned, out->n, out->k, c->format, variant);
 }
 

@@ -8,8 +8,8 @@
 /* VKF_ERROR_ARGUMENT says what forms there are. */
 vkf_status vkf_engine_problem_parse(vkf_env *env, const char *text, vkf_case *out);
 /* What a variant is asked for when it computes this case; its weight lies as it likes. */
-void vkf_engine_problem_of(const vkf_case *c, const vkf_caps *caps, const vkf_tuned *tuned, const vkf_variant *variant,
-                           vkf_problem *out);
+void vkf_engine_problem_of(const vkf_case *c, const vkf_caps *caps, bool batch_invariant, const vkf_tuned *tuned,
+                           const vkf_variant *variant, vkf_problem *out);
 /* The text of a problem ("matmul:128,512,512"), false if no form holds it. */
 bool vkf_engine_problem_text(const vkf_problem *problem, char *text, size_t size);
 

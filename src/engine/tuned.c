@@ -41,7 +41,7 @@ static bool to_row(vkf_env *env, const vkf_tuned_entry *entry, const vkf_caps *c
   vkf_env_clear(env);
   out->variant = ok ? vkf_kern_find(entry->kernel) : NULL;
   if (!out->variant || out->variant->op != c.op) return false;
-  vkf_engine_problem_of(&c, caps, NULL, out->variant, &out->problem);
+  vkf_engine_problem_of(&c, caps, false, NULL, out->variant, &out->problem);
   out->ns = (double)entry->ns;
   return true;
 }

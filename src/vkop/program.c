@@ -226,7 +226,7 @@ static const vkf_backend_table vkop_table = {
     .poison = vkf_vkop_poison,
 };
 
-vkf_status vkf_vkop_backend_create(vkf_gpu_device *device, vkf_backend **out) {
+vkf_status vkf_vkop_backend_create(vkf_gpu_device *device, bool batch_invariant, vkf_backend **out) {
   vkf_status st = VKF_OK;
   vkf_env *env = vkf_gpu_device_env(device);
   vkop_backend *b = vkf_env_alloc(env, 1, sizeof *b);
@@ -235,7 +235,7 @@ vkf_status vkf_vkop_backend_create(vkf_gpu_device *device, vkf_backend **out) {
   b->base.table = &vkop_table;
   b->base.env = env;
   b->device = device;
-  b->order = vkf_kern_order(vkf_gpu_device_caps(device), false);
+  b->order = vkf_kern_order(vkf_gpu_device_caps(device), batch_invariant);
   b->submit_ns = SUBMIT_NS;
   b->pace = 1;
   *out = &b->base;

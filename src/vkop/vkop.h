@@ -11,7 +11,7 @@
 #include "kern/kern.h"
 
 /* The device is the caller's and must outlive the backend. */
-vkf_status vkf_vkop_backend_create(vkf_gpu_device *device, vkf_backend **out);
+vkf_status vkf_vkop_backend_create(vkf_gpu_device *device, bool batch_invariant, vkf_backend **out);
 /* What weights and programs that are created from now on go by; outlives the backend or is replaced. NULL: none. */
 void vkf_vkop_backend_tune(vkf_backend *backend, const vkf_tuned *tuned);
 /* What one submit of blocks should take at most, estimated from what it computes and from how long such runs took: what
