@@ -21,6 +21,7 @@ layout(constant_id = VKF_C_HAS_SCORE_BIAS) const uint HAS_SCORE_BIAS = 0;
 layout(constant_id = VKF_C_HAS_ANCESTRY) const uint HAS_ANCESTRY = 0;
 layout(constant_id = VKF_C_CAUSAL) const uint CAUSAL = 0;
 
+#define UNSEEN uintBitsToFloat(0xff800000u)
 // A key with a score of minus infinity is no key.
 bool is_key(float score) { return floatBitsToUint(score) != 0xff800000u; }
 
@@ -33,6 +34,15 @@ struct Place {
 
 Place place_of(uint t) {
   return Place(gl_WorkGroupID.z, gl_WorkGroupID.y, t, dim[p.keys], dim[p.past], dim[p.shared_by]);
+}
+
+const uint GROUP = HEADS / KV_HEADS; // heads that share a head of keys and values
+
+// In kernels whose gl_WorkGroupID.y is such a head: row r of its queries, the heads of a query side by side.
+Place row_place(uint r) {
+  Place me = place_of(r / GROUP);
+  me.head = gl_WorkGroupID.y * GROUP + r % GROUP;
+  return me;
 }
 
 // Keys that may be seen by the queries up to t: later ones need no look.
@@ -55,7 +65,7 @@ bool sees(Place a, uint s) {
 // The row of k and v that holds key s: times the width it is the first element.
 uint key_row(Place a, uint s) {
   const uint from = HAS_ANCESTRY != 0 ? ancestry[at[5].x + a.seq * p.ancestry_stride + s] : a.seq;
-  return (from / a.shared_by * KV_HEADS + a.head / (HEADS / KV_HEADS)) * p.key_capacity + s;
+  return (from / a.shared_by * KV_HEADS + a.head / GROUP) * p.key_capacity + s;
 }
 
 // The score from the sum of products: scaled, with the additive bias.

@@ -170,6 +170,8 @@ vkf_order_class vkf_kern_order(const vkf_caps *caps, bool batch_invariant);
 uint32_t vkf_kern_constants(const vkf_variant *variant, const vkf_problem *problem,
                             uint32_t constants[VKF_MAX_CONSTANTS]);
 uint32_t vkf_kern_shared_bytes(const vkf_variant *variant, const vkf_problem *problem);
+/* Those of the device, or a guess of them by its kind. */
+uint32_t vkf_kern_cores(const vkf_caps *caps);
 /* How much of the keys (attention) or of k (matmul) one partial result should cover on this device; 0: the variant has
  * none. */
 uint32_t vkf_kern_split(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps);

@@ -38,6 +38,19 @@ uint32_t vkf_kern_constants(const vkf_variant *v, const vkf_problem *problem, ui
   return VKF_C_COMMON;
 }
 
+static uint32_t kv_heads(const vkf_problem *p) {
+  return p->kv_heads ? p->kv_heads : VKF_MAX(p->heads, 1);
+}
+
+static uint32_t attention_shared_bytes(const vkf_variant *v) {
+  const uint32_t slice = v->tile.bk / 4 + 1, blocks = v->tile.bn / VKF_KEY_BLOCK;
+  if (v->combine) /* the teams' values of a row, four vectors a lane; their maxima and sums */
+    return v->workgroup * 64 + v->workgroup / v->tile.bk * v->tile.bm * 8;
+  if (v->tile.bm) /* slices of rows and keys, the scores; maxima of blocks; three words */
+    return 16 * ((v->tile.bm + v->tile.bn) * slice + v->tile.bm * (v->tile.bn / 4 + 1)) + 4 * v->tile.bm * blocks + 12;
+  return VKF_MAX_HEAD_WIDTH * 4 + VKF_KEY_BLOCK * 12;
+}
+
 uint32_t vkf_kern_shared_bytes(const vkf_variant *v, const vkf_problem *problem) {
   (void)problem;
   if (!(v->needs & VKF_NEED_SHARED)) return 0;
@@ -47,23 +60,32 @@ uint32_t vkf_kern_shared_bytes(const vkf_variant *v, const vkf_problem *problem)
   }
   if (v->slices) return v->slices * (v->tile.bm + v->tile.bn) * (v->tile.bk + 4) * 4;
   if (v->op == VKF_OP_MATMUL) return v->workgroup / v->subgroup * v->tile.tm * v->tile.tn * 4; /* a sum a subgroup */
-  if (v->op == VKF_OP_ATTENTION) return VKF_MAX_HEAD_WIDTH * 4 + VKF_KEY_BLOCK * 12;
+  if (v->op == VKF_OP_ATTENTION) return attention_shared_bytes(v);
   return v->workgroup * (v->op == VKF_OP_NORM ? 4 : 8);
 }
 
+/* Tiles of queries, of one sequence and one head of keys and values, whose heads of queries are rows of one tile; in
+ * kernels with such tiles. */
+static uint32_t row_tiles(const vkf_variant *v, const vkf_problem *p) {
+  return VKF_CEIL_DIV(p->m * (p->heads / kv_heads(p)), v->tile.bm);
+}
+
 uint32_t vkf_kern_split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
-  (void)p;
-  (void)caps;
-  return v->combine ? 1 : 0;
+  /* Workgroups that a core should have, so that loads of one hide behind another's; keys that are worth one. */
+  enum { PER_CORE = 4, LEAST_KEYS = 64 };
+  if (!v->combine) return 0;
+  const uint64_t tiles = VKF_MAX((uint64_t)row_tiles(v, p) * kv_heads(p) * p->batch, 1);
+  const uint64_t wanted = VKF_CEIL_DIV((uint64_t)PER_CORE * vkf_kern_cores(caps), tiles);
+  return VKF_ROUND_UP(VKF_MAX((uint32_t)VKF_CEIL_DIV(p->n, wanted), LEAST_KEYS), v->tile.bn);
 }
 
 uint64_t vkf_kern_scratch_bytes(const vkf_variant *v, const vkf_problem *p) {
-  (void)p;
-  return v->combine ? 1 : 0;
+  if (!v->combine) return 0;
+  /* The weighted values, the maximum of the scores, the sum of the weights: lib/splits.glsl. */
+  return (uint64_t)p->batch * p->m * p->heads * VKF_CEIL_DIV(p->n, p->split) * (p->v + 2) * 4;
 }
 
 void vkf_kern_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t grid[3]) {
-  (void)stage;
   uint32_t g[3] = {p->m, 1, 1};
   switch (v->op) {
     case VKF_OP_MATMUL:
@@ -72,10 +94,15 @@ void vkf_kern_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, u
       break;
     case VKF_OP_ATTENTION:
     case VKF_OP_ATTENTION_WEIGHTS:
-      g[0] = v->needs & (VKF_NEED_SHUFFLE | VKF_NEED_SHARED)
+      if (stage) { /* a lane an element of the result */
+        g[0] = (uint32_t)VKF_CEIL_DIV((uint64_t)p->batch * p->m * p->heads * p->v, v->workgroup);
+        break;
+      }
+      g[0] = v->tile.bm ? row_tiles(v, p) * (p->split ? VKF_CEIL_DIV(p->n, p->split) : 1)
+             : v->needs & (VKF_NEED_SHUFFLE | VKF_NEED_SHARED)
                  ? p->m
                  : VKF_CEIL_DIV(p->m, v->workgroup); /* a query a workgroup, or a lane */
-      g[1] = p->heads;
+      g[1] = v->tile.bm ? kv_heads(p) : p->heads;
       g[2] = p->batch;
       break;
     case VKF_OP_RELATIVE_BIAS:
@@ -103,6 +130,9 @@ void vkf_kern_rounding(const vkf_variant *v, const vkf_problem *problem, vkf_rou
                         .div_ulp = 2.5,
                         .rsqrt_ulp = 2,
                         .tiny = 0x1p-126};
+  /* Each split has as many sums as the row says. */
+  if (v->op == VKF_OP_ATTENTION && problem->split)
+    out->n_partial *= VKF_MAX(VKF_CEIL_DIV(problem->n, problem->split), 1);
   if (v->matrix.m) { /* products of numbers in f16; sums of at least float32's precision, rounded or cut off */
     out->x_f16 = true;
     out->u = 0x1p-23;

@@ -247,7 +247,6 @@ static const struct rule {
     {VKF_OP_NORM, "row", ANY_DEVICE, "partial sums in shared memory"},
     {VKF_OP_LOG_SOFTMAX, "row", ANY_DEVICE, "partial sums in shared memory"},
     {VKF_OP_TOP_K, "row", ANY_DEVICE, "the best of each invocation in shared memory"},
-    {VKF_OP_ATTENTION, "keys", ANY_GPU, "a GPU: a query a workgroup"},
     {VKF_OP_APPEND, "pairs", UNIFORM_LOADS, "this lavapipe gathers and scatters 64 bits as fast as 32"},
     {VKF_OP_APPEND, "row", ANY_DEVICE, "a workgroup a row"},
 };
@@ -295,7 +294,7 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
     return shared * rows * columns * (1.0 / v->tile.tm + 1.0 / v->tile.tn + 2.0 / v->tile.bm + 2.0 / v->tile.bn);
   }
   /* A software driver works off a workgroup lane by lane, so a small one wastes less; a GPU wants full subgroups. */
-  if (v->op == VKF_OP_ATTENTION) return attention_effort(v, p, caps);
+  if (v->op == VKF_OP_ATTENTION) return caps->is_cpu ? attention_effort(v, p, caps) : vkf_kern_gpu_effort(v, p, caps);
   if (v->subgroup) return caps->subgroup_size == v->subgroup ? 0 : 1;
   if (v->op == VKF_OP_ATTENTION_WEIGHTS) return caps->is_cpu ? v->workgroup : 1.0 / v->workgroup;
   return 0;

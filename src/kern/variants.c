@@ -100,6 +100,25 @@
     .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH                                           \
   }
 
+/* TM rows by VKF_KEY_BLOCK lanes, keys in tiles of bn, head widths in slices of 64; the bits are those of the others,
+ * so that batch-invariant and reproducible runs have it, too. */
+#define ATTENTION_TILES(family_, module_, vec_, bm_, bn_, tm_)                                                         \
+  {                                                                                                                    \
+    .op = VKF_OP_ATTENTION, .family = family_, .module = module_,                                                      \
+    .tile = {bm_, bn_, 64, tm_, (bn_) / VKF_KEY_BLOCK, vec_}, .workgroup = (bm_) / (tm_)*VKF_KEY_BLOCK,                \
+    .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .n_partial = 1, .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH \
+  }
+
+/* bm rows and a part of the keys a workgroup, in teams of `team` lanes with four keys each; four vectors of a head a
+ * lane are the widest. Partial sums, a function of keys, batch, heads and device, so of order class fast. */
+#define ATTENTION_SPLIT(lanes, team, size, bm_)                                                                        \
+  {                                                                                                                    \
+    .op = VKF_OP_ATTENTION, .family = "split", .module = "attention_split", .combine = "attention_combine",            \
+    .tile = {bm_, (size) / (team)*4, team, bm_, 4, 4}, .workgroup = size, .subgroup = lanes,                           \
+    .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_SHUFFLE, .order = VKF_ORDER_FAST, .n_partial = (size) / (team), \
+    .formats = CACHE_FORMATS, .max_width = VKF_MIN((team)*16, VKF_MAX_HEAD_WIDTH)                                      \
+  }
+
 /* A query a lane, keys and values by addresses that all lanes share. */
 #define ATTENTION_UNIFORM(lanes)                                                                                \
   {                                                                                                             \
@@ -201,6 +220,22 @@ static const vkf_variant table[] = {
     ATTENTION_FEW(16, "attention_few_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL),
     ATTENTION_FEW(16, "attention_few", VKF_ACCESS_STORAGE, 0),
     ATTENTION_FEW(4, "attention_few_w4", VKF_ACCESS_STORAGE, 0),
+    ATTENTION_TILES("tiles", "attention_tiles", 4, 64, 32, 4),
+    ATTENTION_TILES("tiles", "attention_tiles", 4, 32, 32, 4),
+    ATTENTION_TILES("tiles", "attention_tiles", 4, 16, 32, 2),
+    ATTENTION_TILES("tiles", "attention_tiles", 4, 32, 16, 4), /* devices with 16 KiB of shared memory have it, too */
+    ATTENTION_TILES("tiles-any", "attention_tiles_any", 1, 32, 16, 4),
+    ATTENTION_SPLIT(32, 16, 128, 8),
+    ATTENTION_SPLIT(32, 16, 128, 4),
+    ATTENTION_SPLIT(32, 16, 128, 1),
+    ATTENTION_SPLIT(64, 16, 128, 8),
+    ATTENTION_SPLIT(64, 16, 128, 4),
+    ATTENTION_SPLIT(64, 16, 128, 1),
+    ATTENTION_SPLIT(16, 16, 128, 4), /* Intel, Mali */
+    ATTENTION_SPLIT(16, 16, 128, 1),
+    ATTENTION_SPLIT(8, 8, 64, 4), /* software drivers, to test the others' kernel */
+    ATTENTION_SPLIT(8, 8, 64, 1),
+    ATTENTION_SPLIT(4, 4, 32, 4),
     ATTENTION_UNIFORM(8),
     ATTENTION_UNIFORM(16),
     ATTENTION_VEC4(8, "attention_vec4", VKF_ACCESS_STORAGE, 0),

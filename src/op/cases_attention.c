@@ -1,5 +1,6 @@
 /* Cases of attention and of its weights: encoders, decoders with and without a past, beams, cross-attention; head
- * widths from 1 to 256, shared key heads, every mask. Every fourth row of a mask holds no key at all. */
+ * widths from 1 to 256, shared key heads, every mask. Every fourth row of a mask holds no key at all. The last ones
+ * have keys enough to be split, with a last split that is not full, and with splits that no query sees. */
 #include "op/cases.h"
 
 enum {
@@ -101,7 +102,11 @@ enum {
       CROSS(OP, M, "cross, one beam", 2, 2, 3, 17, 2, 2, 16, 16, 0.25f, mask, NORMAL, 32),                          \
       CROSS(OP, M, "cross, 4 beams, one query", 3, 12, 1, 15, 2, 2, 64, 64, 0.125f, mask, NORMAL, 33),              \
       CROSS(OP, M, "cross, 3 beams, more keys than queries", 4, 12, 2, 33, 1, 1, 5, 11, 0.447f, mask, NORMAL, 34),  \
-      CROSS(OP, M, "cross, fewer keys than queries", 1, 1, 21, 2, 2, 1, 8, 8, 0.35f, open, NORMAL, 35)
+      CROSS(OP, M, "cross, fewer keys than queries", 1, 1, 21, 2, 2, 1, 8, 8, 0.35f, open, NORMAL, 35),             \
+      DECODE(OP, M, "one query, 200 keys, 6 heads on 2", 2, 1, 199, 6, 2, 64, 32, 0.125f, open, NORMAL, 36,         \
+             .window = 0),                                                                                          \
+      DECODE(OP, M, "5 tokens after 150, mask", 3, 5, 150, 2, 2, 16, 16, 0.25f, mask, NORMAL, 37, .window = 0),     \
+      DECODE(OP, M, "window of 20 after 170", 2, 2, 170, 2, 1, 8, 12, 0.35f, open, NORMAL, 38, .window = 20)
 
 static const vkf_case cases[] = {CASES(ATTENTION, attention)};
 static const vkf_case weights_cases[] = {CASES(ATTENTION_WEIGHTS, attention_weights)};

@@ -16,6 +16,7 @@ static void attention_problem(const vkf_node *node, const vkf_dims *dims, vkf_pr
                        .v = p->value_width,
                        .batch = dims->v[p->seqs],
                        .heads = p->n_heads,
+                       .kv_heads = p->n_kv_heads,
                        .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}};
 }
 
@@ -38,17 +39,21 @@ static void attention_record(const vkf_record_view *view, vkf_dispatch *out) {
       .bias_queries = vkf_vkop_cap(plan, in[VKF_ATTENTION_BIAS], 1),
       .bias_keys = vkf_vkop_cap(plan, in[VKF_ATTENTION_BIAS], 2),
       .out_queries = weights ? vkf_vkop_cap(plan, to, 2) : 0,
-      .out_keys = weights ? vkf_vkop_cap(plan, to, 3) : 0,
+      .out_keys = weights ? vkf_vkop_cap(plan, to, 3) : view->problem->split,
       .window = p->window,
       .scale = p->scale,
   };
   vkf_vkop_dispatch_begin(view, out);
-  for (int i = VKF_ATTENTION_Q; i <= VKF_ATTENTION_ANCESTRY; i++) vkf_vkop_dispatch_read(out, in[i]);
-  for (int i = VKF_ATTENTION_K; i <= VKF_ATTENTION_V; i++) {
-    out->operands[i].access = view->variant->access;
-    out->operands[i].format = view->problem->packing.format;
+  if (view->stage) {
+    vkf_vkop_dispatch_read(out, VKF_SCRATCH_SLOT);
+  } else {
+    for (int i = VKF_ATTENTION_Q; i <= VKF_ATTENTION_ANCESTRY; i++) vkf_vkop_dispatch_read(out, in[i]);
+    for (int i = VKF_ATTENTION_K; i <= VKF_ATTENTION_V; i++) {
+      out->operands[i].access = view->variant->access;
+      out->operands[i].format = view->problem->packing.format;
+    }
   }
-  vkf_vkop_dispatch_write(out, to);
+  vkf_vkop_dispatch_write(out, view->variant->combine && !view->stage ? VKF_SCRATCH_SLOT : to);
   out->operands[out->n_operands - 1].read = weights; /* scores stand there before the weights do */
   out->constants[VKF_C_HEADS] = p->n_heads;
   out->constants[VKF_C_KV_HEADS] = p->n_kv_heads;

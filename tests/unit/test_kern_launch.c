@@ -96,7 +96,9 @@ static void grid_covers(void **state) {
         assert_true(grid[0] * v->tile.bm >= p.m && (grid[0] - 1) * v->tile.bm < p.m);
         assert_true(grid[1] * v->tile.bn >= p.n && (grid[1] - 1) * v->tile.bn < p.n);
       } else if (attention) {
-        const uint32_t queries = !strcmp(v->family, "keys") || !strcmp(v->family, "few") ? 1 : v->workgroup;
+        const uint32_t queries = !strcmp(v->family, "keys") || !strcmp(v->family, "few") ? 1
+                                 : v->tile.bm                                            ? v->tile.bm
+                                                                                         : v->workgroup;
         assert_true(grid[0] * queries >= p.m && (grid[0] - 1) * queries < p.m);
         assert_int_equal(grid[1], 2);
       } else {
@@ -134,6 +136,26 @@ static void constants_come_from_the_row(void **state) {
   assert_int_equal(c[VKF_C_WORKGROUP], 8);
 }
 
+/* Two stages: workgroups of the first for each split of the keys at hand, a lane of the second for each number of the
+ * result, and scratch memory for whatever the first one finds. */
+static void splits_have_two_stages(void **state) {
+  (void)state;
+  const vkf_variant *v = vkf_kern_find("attention-split-4x32x16-m4n4-w32");
+  vkf_problem p = {.op = VKF_OP_ATTENTION, .m = 3, .n = 300, .k = 64, .v = 32, .batch = 5, .heads = 6, .kv_heads = 2};
+  uint32_t grid[3];
+  p.split = 64;
+  assert_int_equal(vkf_kern_stages(v), 2);
+  assert_int_equal(vkf_kern_scratch_bytes(v, &p), 5 * 3 * 6 * 5 * (32 + 2) * 4);
+  vkf_kern_grid(v, 0, &p, grid);
+  assert_true(grid[0] == 3 * 5 && grid[1] == 2 && grid[2] == 5); /* 9 rows by 4, 5 splits */
+  vkf_kern_grid(v, 1, &p, grid);
+  assert_true(grid[0] == 23 && grid[1] == 1 && grid[2] == 1); /* 2880 numbers, 128 a workgroup */
+  v = vkf_kern_find("attention-keys-16");
+  assert_int_equal(vkf_kern_stages(v), 1);
+  assert_int_equal(vkf_kern_scratch_bytes(v, &p), 0);
+  assert_int_equal(vkf_kern_split(v, &p, &(vkf_caps){0}), 0);
+}
+
 /* A bound must know how many partial sums an element has. */
 static void rounding_counts_partial_sums(void **state) {
   (void)state;
@@ -152,6 +174,10 @@ static void rounding_counts_partial_sums(void **state) {
   assert_int_equal(r.n_partial, 16);
   vkf_kern_rounding(vkf_kern_find("attention-lane-8"), &p, &r);
   assert_int_equal(r.key_block, VKF_KEY_BLOCK);
+  vkf_problem split = problem(VKF_OP_ATTENTION, 1, 300);
+  split.split = 64;
+  vkf_kern_rounding(vkf_kern_find("attention-split-1x32x16-m1n4-w32"), &split, &r);
+  assert_int_equal(r.n_partial, 5 * 8); /* splits, and teams of 16 lanes in each */
   size_t n;
   const vkf_variant *table = vkf_kern_variants(&n);
   for (size_t i = 0; i < n; i++) assert_true(table[i].n_partial >= 1);
@@ -162,6 +188,7 @@ int main(void) {
       cmocka_unit_test(packing_keeps_every_element),      cmocka_unit_test(packing_in_fewer_bits),
       cmocka_unit_test(packing_has_the_documented_order), cmocka_unit_test(grid_covers),
       cmocka_unit_test(constants_come_from_the_row),      cmocka_unit_test(rounding_counts_partial_sums),
+      cmocka_unit_test(splits_have_two_stages),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

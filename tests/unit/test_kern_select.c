@@ -13,6 +13,7 @@
 static vkf_caps a_device(void) {
   return (vkf_caps){.kind = VKF_DEVICE_OTHER,
                     .max_storage_range_bytes = 128u << 20,
+                    .max_allocation_bytes = 1u << 30,
                     .max_shared_bytes = 16384,
                     .max_invocations = 128,
                     .max_workgroup_size = {128, 128, 64},
@@ -121,6 +122,14 @@ static const vkf_variant *pick(const vkf_problem *p, const vkf_caps *caps) {
   return v;
 }
 
+static void refused(const char *name, const vkf_problem *p, const vkf_caps *caps, const char *reason) {
+  char why[256] = "";
+  const vkf_variant *v = vkf_kern_find(name);
+  assert_non_null(v);
+  assert_ptr_equal(vkf_kern_fit(v, p, caps, why, sizeof why), why);
+  if (!strstr(why, reason)) fail_msg("%s: \"%s\" does not say \"%s\"", name, why, reason);
+}
+
 static void names_are_unique_and_found(void **state) {
   (void)state;
   size_t n;
@@ -210,9 +219,9 @@ static void defaults_follow_the_device(void **state) {
   assert_string_equal(pick(&p, &lvp)->family, "few");
   assert_string_equal(pick(&p, &newer)->family, "uniform");
   assert_string_equal(pick(&p, &sw)->family, "vec4");
-  assert_string_equal(pick(&p, &gpu)->family, "keys");
-  assert_int_equal(pick(&p, &gpu)->access, VKF_ACCESS_STORAGE);
-  p.k = 256; /* too wide to unroll */
+  assert_string_equal(pick(&p, &gpu)->family, "tiles");
+  assert_string_equal(pick(&p, &small)->family, "tiles"); /* in 16 KiB and 128 invocations */
+  p.k = 256;                                              /* too wide to unroll */
   assert_string_equal(pick(&p, &newer)->family, "few");
   p.m = 1;
   p.k = 17;
@@ -224,8 +233,8 @@ static void defaults_follow_the_device(void **state) {
   assert_string_equal(pick(&p, &gpu)->family, "row");
 }
 
-/* A lavapipe without scalar loads at uniform addresses takes the same kernels with 16 lanes as with 8: what would be left
- * for it otherwise are gathers, 28 times slower. */
+/* A lavapipe without scalar loads at uniform addresses takes the same kernels with 16 lanes as with 8: what would be
+ * left for it otherwise are gathers, 28 times slower. */
 static void wide_vectors_take_the_same_families(void **state) {
   (void)state;
   const vkf_caps narrow = lavapipe(), wide = wide_lavapipe();
@@ -248,6 +257,47 @@ static void wide_vectors_take_the_same_families(void **state) {
     assert_int_equal(y->access, x->access);
     if (x->subgroup) assert_int_equal(y->subgroup, 16);
   }
+}
+
+/* On GPUs: few queries over many keys in splits, as many as there is room for; many in tiles. */
+static void attention_on_gpus(void **state) {
+  (void)state;
+  vkf_caps big = nvidia(), small = tiny(), cpu = lavapipe();
+  vkf_problem p = {.op = VKF_OP_ATTENTION, .m = 1, .n = 4096, .k = 64, .v = 64, .batch = 1, .heads = 8};
+  char why[256];
+  p.order = VKF_ORDER_FAST;
+  big.n_cores = 132;
+  const vkf_variant *split = pick(&p, &big);
+  assert_string_equal(split->family, "split");
+  assert_int_equal(split->subgroup, 32);
+  assert_int_equal(split->tile.bm, 1);
+  assert_int_equal(vkf_kern_split(split, &p, &big), 64); /* 8 heads of 64 splits, 132 cores of 4 workgroups */
+  p.batch = 32;
+  assert_string_equal(pick(&p, &big)->family, "split");
+  assert_int_equal(vkf_kern_split(split, &p, &big), 1376); /* three splits in whole steps of 32 */
+  p.batch = 1;
+  p.kv_heads = 2; /* four heads read the same keys: one workgroup reads them for all */
+  assert_int_equal(pick(&p, &big)->tile.bm, 4);
+  p.kv_heads = 0;
+  p.order = VKF_ORDER_ASCENDING; /* one sum: no splits */
+  assert_string_equal(pick(&p, &big)->family, "tiles");
+  p.order = VKF_ORDER_FAST;
+  p.m = p.n = 512;
+  assert_string_equal(pick(&p, &big)->family, "tiles");
+  assert_string_equal(pick(&p, &small)->family, "tiles");
+  p.k = p.v = 65;
+  assert_string_equal(pick(&p, &big)->family, "tiles-any");
+  p.k = p.v = 64;
+  small.max_shared_bytes = 0;
+  assert_string_equal(pick(&p, &small)->family, "vec4");
+  p.m = 1;
+  big.max_allocation_bytes = 1 << 16; /* 8 heads of 8 splits of 66 numbers */
+  assert_null(vkf_kern_fit(split, &p, &big, why, sizeof why));
+  p.n = 8192;
+  refused("attention-split-1x32x16-m1n4-w32", &p, &big, "bytes of scratch memory, the device allows 65536");
+  assert_false(vkf_kern_rank_of(split, &p, &cpu, NULL, &(vkf_kern_rank){0}, why, sizeof why));
+  p.k = 260;
+  refused("attention-tiles-32x16x64-m4n1", &p, &big, "head widths up to 256, here it is 260");
 }
 
 /* Rows on software drivers: never through shared memory, through texels where the rows fit, at the device's width. */
@@ -334,14 +384,6 @@ static void small_devices_have_tiles(void **state) {
   p.m = 1; /* no subgroups: no "vector" */
   assert_string_equal(pick(&p, &small)->family, "shared");
   assert_int_equal(pick(&p, &small)->tile.bm, 16);
-}
-
-static void refused(const char *name, const vkf_problem *p, const vkf_caps *caps, const char *reason) {
-  char why[256] = "";
-  const vkf_variant *v = vkf_kern_find(name);
-  assert_non_null(v);
-  assert_ptr_equal(vkf_kern_fit(v, p, caps, why, sizeof why), why);
-  if (!strstr(why, reason)) fail_msg("%s: \"%s\" does not say \"%s\"", name, why, reason);
 }
 
 static void fit_says_why_not(void **state) {
@@ -513,6 +555,7 @@ int main(void) {
       cmocka_unit_test(every_op_runs_everywhere),
       cmocka_unit_test(defaults_follow_the_device),
       cmocka_unit_test(wide_vectors_take_the_same_families),
+      cmocka_unit_test(attention_on_gpus),
       cmocka_unit_test(rows_follow_the_device),
       cmocka_unit_test(packing_serves_every_m),
       cmocka_unit_test(gpus_go_by_the_rows),

@@ -1,0 +1,14 @@
+// Where the partial results of attention lie in the node's scratch memory, operand 6 of attention_split.comp and 0 of
+// attention_combine.comp (SCRATCH): VALUE_WIDTH sums of weighted values for each item and split, then, for each, the maximum
+// of the scores and the sum of the weights. An item is a head of a query; a split is SPLIT keys from a multiple of SPLIT.
+#ifndef SCRATCH
+#define SCRATCH 6
+#endif
+#define SPLIT p.out_keys
+
+uint n_splits() { return (dim[p.keys] + SPLIT - 1) / SPLIT; }
+uint partial_values(uint item, uint split) { return at[SCRATCH].x + (item * n_splits() + split) * VALUE_WIDTH; }
+uint partial_top(uint item, uint split) {
+  const uint items = dim[p.seqs] * dim[p.queries] * HEADS;
+  return partial_values(items, 0) + 2 * (item * n_splits() + split);
+}
