@@ -2,10 +2,13 @@
  * check speaks when any one of the barriers that the recorder made is taken away.
  *
  * Which bytes a dispatch touches depends on sizes, not on data, so all inputs are zeros. Each program's first block
- * also runs alone and then again: its first barrier is needed where that block follows itself.
+ * also runs alone and then again: its first barrier is needed where that block follows itself. Kernels with two stages,
+ * which no software driver picks, are forced in a plan of one node.
  */
+#include "engine/case_program.h"
 #include "engine/opened.h"
 #include "gpu/vk.h"
+#include "kern/kern.h"
 #include "support/driver.h"
 
 enum { B = 2, S = 6, R = 4, T = 3, KEYS = 8, MAX_EDITS = 8 };
@@ -108,4 +111,46 @@ static void test_every_barrier_is_needed(void **state) {
   }
 }
 
-DRIVER_MAIN(DRIVER_TEST(test_plans_are_clean), DRIVER_TEST_PLAIN(test_every_barrier_is_needed))
+/* A case on a variant, twice. skip: the barrier to leave out, 0: none. false: the variant does not fit. */
+static bool check_case(driver *d, const vkf_case *c, const char *variant, uint32_t skip, vkf_gpu_hazard *out) {
+  vkf_gpu_device *gpu = d->device->gpu;
+  vkf_backend *backend = d->device->backend;
+  vkf_case_program r;
+  vkf_gpu_hazard_log(gpu, true);
+  vkf_gpu_inject(gpu, &(vkf_gpu_faults){.skip_barrier = skip});
+  driver_ok(d, vkf_engine_case_program_init(backend, c, variant, &r));
+  const bool fits = r.program;
+  for (int i = 0; fits && i < 2; i++) driver_ok(d, backend->table->run(r.program, &r.run.dims, 0, 1));
+  driver_ok(d, vkf_gpu_hazard_check(gpu, out));
+  vkf_engine_case_program_finish(&r);
+  vkf_gpu_inject(gpu, &(vkf_gpu_faults){0});
+  vkf_gpu_hazard_log(gpu, false);
+  return fits;
+}
+
+/* The second stage waits for the first one, and the first one of the next run for the second. */
+static void test_stages_wait_for_each_other(void **state) {
+  driver *d = *state;
+  size_t n = 0, n_cases = 0, n_checked = 0;
+  const vkf_variant *variants = vkf_kern_variants(&n);
+  for (size_t i = 0; i < n; i++) {
+    char name[96];
+    vkf_gpu_hazard hazard;
+    if (vkf_kern_stages(&variants[i]) == 1) continue;
+    const vkf_case *cases = vkf_op_cases(variants[i].op, &n_cases), *c = NULL;
+    vkf_kern_name(&variants[i], name, sizeof name);
+    for (size_t k = 0; k < n_cases && !c; k++)
+      if (check_case(d, &cases[k], name, 0, &hazard)) c = &cases[k];
+    if (!c) continue;
+    if (hazard.found) fail_msg("%s: %s", name, hazard.text);
+    for (uint32_t skip = 1; skip <= 2; skip++) {
+      check_case(d, c, name, skip, &hazard);
+      if (!hazard.found) fail_msg("%s: barrier %u was left out and nothing was found", name, skip);
+    }
+    n_checked++;
+  }
+  if (n_checked == 0) skip();
+}
+
+DRIVER_MAIN(DRIVER_TEST(test_plans_are_clean), DRIVER_TEST_PLAIN(test_every_barrier_is_needed),
+            DRIVER_TEST_PLAIN(test_stages_wait_for_each_other))
