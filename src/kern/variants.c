@@ -110,7 +110,9 @@
   }
 
 /* bm rows and a part of the keys a workgroup, in teams of `team` lanes with four keys each; four vectors of a head a
- * lane are the widest. Partial sums, a function of keys, batch, heads and device, so of order class fast. */
+ * lane are the widest. All kernels of order class ascending give the same bits, whichever is picked, and they add up
+ * the keys of a row in one sum: this one, with a sum a team and a part, is of class fast. So its parts may follow from
+ * keys, batch, heads and device (vkf_kern_split()), and a large batch is cut no finer than the device has use for. */
 #define ATTENTION_SPLIT(lanes, team, size, bm_)                                                                        \
   {                                                                                                                    \
     .op = VKF_OP_ATTENTION, .family = "split", .module = "attention_split", .combine = "attention_combine",            \
