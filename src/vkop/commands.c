@@ -91,8 +91,7 @@ static void operand_at(const vkf_operand *operand, const vkop_place *place, uint
     at[0] = (uint32_t)address;
     at[1] = (uint32_t)(address >> 32);
   } else {
-    const uint32_t unit = operand->access == VKF_ACCESS_TEXEL ? 4 : 1; /* elements; parts are whole tiles */
-    at[0] = (uint32_t)(first / 4 / unit) + operand->column / unit;
+    at[0] = (uint32_t)(first / (operand->access == VKF_ACCESS_TEXEL ? 16 : 4)) + operand->column;
     at[1] = operand->row;
   }
 }
