@@ -6,6 +6,8 @@ set(VKF_SHADERS
   "embed|embed.comp|||${WEIGHTS}"
   "matmul_naive|matmul_naive.comp|||${WEIGHTS}"
   "matmul_shared|matmul_shared.comp|||${WEIGHTS}"
+  "matmul_split|matmul_shared.comp|SPLIT||f16 bf16"
+  "matmul_combine|matmul_combine.comp|"
   "matmul_vector|matmul_vector.comp|||${WEIGHTS}"
   "matmul_coopmat_f16|matmul_coopmat.comp|FORMAT=VKF_S_F16|COOPMAT"
   "matmul_lane|matmul_lane.comp|||${WEIGHTS}"

@@ -4,12 +4,21 @@
 // Slices of BK lie in shared memory as they do outside, four k a vector, one vector more a row than they need: neighbours lie
 // in different banks. While a slice is multiplied the next one is on its way to registers; with SLICES = 2 there are two
 // slices, so that one barrier a slice is enough.
+// With SPLIT the workgroups share K, too: z is a piece of SPLIT_K, a multiple of BK. They leave partial sums (operands: x, w,
+// partial sums), which matmul_combine.comp adds up.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul
 #define OUT 4
 #include "lib/kernel.glsl"
+#ifdef SPLIT
+#include "lib/pieces.glsl"
+layout(BINDING(2)) writeonly buffer Partial { float partial[]; };
+void finish(uint row, uint column, float sum) { partial[at[2].x + piece_index(gl_WorkGroupID.z, row, column)] = sum; }
+#else
+const uint SPLIT_K = 0xffffffffu; // one piece
 #include "lib/epilogue.glsl"
+#endif
 #include "lib/rows.glsl"
 layout(constant_id = VKF_C_SLICES) const uint SLICES = 1;
 
@@ -70,10 +79,11 @@ void main() {
   const uint tx = blocks ? block % max(ACROSS / 8, 1) * 8 + lane % 8 : lane % ACROSS;
   const uint ty = blocks ? block / max(ACROSS / 8, 1) * 4 + lane / 8 % 4 : lane / ACROSS;
   [[unroll]] for (uint i = 0; i < TM * TN; i++) sums[i] = 0.0;
-  fetch(row0, column0, 0, M);
+  const uint begin = gl_WorkGroupID.z * SPLIT_K, end = begin + min(SPLIT_K, p.k - begin);
+  fetch(row0, column0, begin, M);
   put(0);
   uint slice = 0;
-  for (uint k0 = 0; k0 < p.k; k0 += BK) {
+  for (uint k0 = begin; k0 < end; k0 += BK) {
     barrier();
     fetch(row0, column0, k0 + BK, M); // behind K: zeros
     multiply(slice + ty * STRIDE, slice + (BM + tx) * STRIDE);

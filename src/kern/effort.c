@@ -14,6 +14,9 @@ enum { CORES_OF_CARD = 48, CORES_OF_OTHER = 8 };
 #define SHARED_LOAD 1.0
 #define FAR_LOAD 8.0
 #define MATRIX_FACTOR 32.0
+/* Where K is split, in multiply-adds of a core: the second dispatch; a partial sum, written or read. */
+#define COMBINE 5e5
+#define PIECE 16.0
 /* Multiply-adds in the time that a weight takes to come from memory, where few rows share it. */
 #define ROWS_A_WEIGHT 8.0
 
@@ -46,13 +49,17 @@ static double matmul_effort(const vkf_variant *v, const vkf_problem *p, const vk
   const double cores = vkf_kern_cores(caps);
   const double bm = v->tile.bm, bn = v->tile.bn, tm = v->tile.tm, tn = v->tile.tn;
   uint32_t grid[3];
-  vkf_kern_grid(v, 0, p, grid);
+  vkf_problem own = *p;
+  own.split = vkf_kern_split(v, p, caps);
+  vkf_kern_grid(v, 0, &own, grid);
   const double groups = (double)grid[0] * grid[1] * grid[2];
   const double turns = (double)(uint64_t)((groups + cores - 1) / cores); /* of the core that has most to do */
   if (!v->slices && !v->matrix.m) return turns * bn * (p->k + START) * (1 + bm / ROWS_A_WEIGHT); /* "vector" */
   const double factor = v->matrix.m ? MATRIX_FACTOR : 1;
   const double product = 1 + factor * (SHARED_LOAD * (1 / tm + 1 / tn) + FAR_LOAD * (1 / bm + 1 / bn));
-  return turns * bm * bn * product * (p->k + START);
+  const double pieces = own.split ? VKF_CEIL_DIV(p->k, own.split) : 0, elements = (double)p->m * p->n;
+  const double combining = own.split ? COMBINE + (1 + pieces) * PIECE * elements / cores : 0;
+  return turns * bm * bn * product * ((own.split ? own.split : p->k) + START) + combining;
 }
 
 double vkf_kern_gpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {

@@ -134,6 +134,8 @@ bool vkf_kern_is_better(const vkf_kern_rank *a, const vkf_kern_rank *b);
 /* Why it stands there, into `why`. */
 const char *vkf_kern_reason(const vkf_kern_rank *rank, char *why, size_t size);
 
+/* Cores of the device, or a guess where it does not say. */
+uint32_t vkf_kern_cores(const vkf_caps *caps);
 /* The time of a kernel for GPUs, in multiply-adds of one of the device's cores (effort.c). */
 double vkf_kern_gpu_effort(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps);
 

@@ -64,6 +64,15 @@ uint32_t vkf_kern_shared_bytes(const vkf_variant *v, const vkf_problem *problem)
   return v->workgroup * (v->op == VKF_OP_NORM ? 4 : 8);
 }
 
+/* k of a piece of a matmul: so many pieces that every core has work, each worth a workgroup, together no more than a
+ * result's end can take. */
+static uint32_t matmul_split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  enum { PER_CORE = 2, LEAST_K = 128, MOST_PIECES = 16 };
+  const uint64_t tiles = VKF_MAX((uint64_t)VKF_CEIL_DIV(p->m, v->tile.bm) * VKF_CEIL_DIV(p->n, v->tile.bn), 1);
+  const uint64_t wanted = VKF_MIN(VKF_CEIL_DIV((uint64_t)PER_CORE * vkf_kern_cores(caps), tiles), MOST_PIECES);
+  return VKF_ROUND_UP(VKF_MAX((uint32_t)VKF_CEIL_DIV(p->k, wanted), LEAST_K), v->tile.bk);
+}
+
 /* Tiles of queries, of one sequence and one head of keys and values, whose heads of queries are rows of one tile; in
  * kernels with such tiles. */
 static uint32_t row_tiles(const vkf_variant *v, const vkf_problem *p) {
@@ -74,6 +83,7 @@ uint32_t vkf_kern_split(const vkf_variant *v, const vkf_problem *p, const vkf_ca
   /* Workgroups that a core should have, so that loads of one hide behind another's; keys that are worth one. */
   enum { PER_CORE = 4, LEAST_KEYS = 64 };
   if (!v->combine) return 0;
+  if (v->op == VKF_OP_MATMUL) return matmul_split(v, p, caps);
   const uint64_t tiles = VKF_MAX((uint64_t)row_tiles(v, p) * kv_heads(p) * p->batch, 1);
   const uint64_t wanted = VKF_CEIL_DIV((uint64_t)PER_CORE * vkf_kern_cores(caps), tiles);
   return VKF_ROUND_UP(VKF_MAX((uint32_t)VKF_CEIL_DIV(p->n, wanted), LEAST_KEYS), v->tile.bn);
@@ -81,6 +91,7 @@ uint32_t vkf_kern_split(const vkf_variant *v, const vkf_problem *p, const vkf_ca
 
 uint64_t vkf_kern_scratch_bytes(const vkf_variant *v, const vkf_problem *p) {
   if (!v->combine) return 0;
+  if (v->op == VKF_OP_MATMUL) return (uint64_t)p->m * p->n * VKF_CEIL_DIV(p->k, p->split) * 4;
   /* The weighted values, the maximum of the scores, the sum of the weights: lib/splits.glsl. */
   return (uint64_t)p->batch * p->m * p->heads * VKF_CEIL_DIV(p->n, p->split) * (p->v + 2) * 4;
 }
@@ -89,8 +100,14 @@ void vkf_kern_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, u
   uint32_t g[3] = {p->m, 1, 1};
   switch (v->op) {
     case VKF_OP_MATMUL:
+      if (stage) { /* a lane an element */
+        g[0] = VKF_CEIL_DIV(p->n, v->workgroup);
+        g[1] = p->m;
+        break;
+      }
       g[0] = VKF_CEIL_DIV(p->m, v->tile.bm); /* neighbours share columns: their w stays in the cache */
       g[1] = VKF_CEIL_DIV(p->n, v->tile.bn);
+      g[2] = p->split ? VKF_CEIL_DIV(p->k, p->split) : 1;
       break;
     case VKF_OP_ATTENTION:
     case VKF_OP_ATTENTION_WEIGHTS:
@@ -133,6 +150,10 @@ void vkf_kern_rounding(const vkf_variant *v, const vkf_problem *problem, vkf_rou
   /* Each split has as many sums as the row says. */
   if (v->op == VKF_OP_ATTENTION && problem->split)
     out->n_partial *= VKF_MAX(VKF_CEIL_DIV(problem->n, problem->split), 1);
+  if (v->op == VKF_OP_MATMUL && v->combine) {
+    out->n_partial = VKF_CEIL_DIV(problem->k, problem->split);
+    out->together = problem->split;
+  }
   if (v->matrix.m) { /* products of numbers in f16; sums of at least float32's precision, rounded or cut off */
     out->x_f16 = true;
     out->u = 0x1p-23;

@@ -238,7 +238,7 @@ static const struct rule {
     {VKF_OP_MATMUL, "lane", ANY_CPU, "a software driver: loads by lane, handed on in the subgroup"},
     {VKF_OP_MATMUL, "vector", GPU_FEW_ROWS, "a GPU, few rows: lanes along K, weights read once"},
     {VKF_OP_MATMUL, "coopmat", ANY_GPU, "a GPU with cooperative matrices"},
-    {VKF_OP_MATMUL, "shared", ANY_GPU, "a GPU: tiles in shared memory"},
+    {VKF_OP_MATMUL, "shared", ANY_GPU, "a GPU: tiles in shared memory, pieces of K where they fill it better"},
     {VKF_OP_MATMUL, "naive", ANY_DEVICE, "nothing faster fits"},
     {VKF_OP_NORM, "subgroup", ANY_GPU, "a GPU: a row a subgroup"},
     {VKF_OP_NORM, "lanes", ANY_CPU, "a software driver: a row a subgroup, no shared memory"},
@@ -252,8 +252,9 @@ static const struct rule {
 };
 
 static size_t rule_of(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  const char *family = v->op == VKF_OP_MATMUL && v->combine ? "shared" : v->family; /* they compete by their work */
   for (size_t i = 0; i < VKF_COUNT(rules); i++) {
-    if (rules[i].op != v->op || strcmp(rules[i].family, v->family)) continue;
+    if (rules[i].op != v->op || strcmp(rules[i].family, family)) continue;
     if (is_of(p, caps, rules[i].device)) return i;
   }
   return VKF_COUNT(rules);

@@ -26,6 +26,16 @@
     .weights = VKF_LAYOUT_W_ROWS, .n_partial = 1, .formats = ALL_FORMATS                                      \
   }
 
+/* The same in pieces of K, which a second dispatch adds up: for grids that would leave cores without work. Scales of
+ * rows are no part of the second module. */
+#define SPLIT(bm_, bn_, bk_, tm_, tn_, slices_)                                                                     \
+  {                                                                                                                 \
+    .op = VKF_OP_MATMUL, .family = "split", .module = "matmul_split", .combine = "matmul_combine",                  \
+    .tile = {bm_, bn_, bk_, tm_, tn_, 1}, .slices = slices_, .workgroup = (bm_) / (tm_) * ((bn_) / (tn_)),          \
+    .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .weights = VKF_LAYOUT_W_ROWS, .order = VKF_ORDER_FAST, .n_partial = 1, \
+    .formats = 1u << VKF_FORMAT_F16 | 1u << VKF_FORMAT_BF16                                                         \
+  }
+
 /* Few rows: a subgroup computes tm x tn, its lanes along K. A workgroup has `groups` times `parts` subgroups: groups of
  * columns, and for each of them `parts` that share K. */
 #define VECTOR(lanes, tm_, tn_, groups, parts)                                                                      \
@@ -207,6 +217,10 @@ static const vkf_variant table[] = {
     SHARED(64, 32, 16, 4, 4, 1),
     SHARED(32, 32, 16, 4, 4, 1),
     SHARED(16, 64, 16, 2, 4, 1),
+    SPLIT(64, 64, 16, 4, 4, 2),
+    SPLIT(64, 64, 16, 8, 8, 1),
+    SPLIT(32, 32, 16, 4, 4, 1),
+    SPLIT(16, 64, 16, 2, 4, 1),
     {.op = VKF_OP_MATMUL,
      .family = "naive",
      .module = "matmul_naive",

@@ -17,21 +17,31 @@ void vkf_vkop_record_matmul(const vkf_record_view *view, vkf_dispatch *out) {
   const vkf_matmul_params *p = &view->node->params.matmul;
   const uint32_t *in = view->node->in;
   const struct vkf_push_matmul push = {p->rows, p->n, p->k, p->scale == 0 ? 1 : p->scale};
+  const bool leaves_pieces = view->variant->combine && !view->stage;
   vkf_vkop_dispatch_begin(view, out);
-  for (int i = VKF_MATMUL_X; i <= VKF_MATMUL_RESIDUAL; i++) vkf_vkop_dispatch_read(out, in[i]);
-  vkf_vkop_dispatch_write(out, view->node->out[0]);
-  for (uint32_t i = VKF_MATMUL_BIAS; i < out->n_operands; i++) out->operands[i].column = view->first;
+  vkf_vkop_dispatch_read(out, view->stage ? VKF_SCRATCH_SLOT : in[VKF_MATMUL_X]);
+  vkf_vkop_dispatch_read(out, view->stage ? VKF_NO_SLOT : in[VKF_MATMUL_W]);
+  if (leaves_pieces) {
+    vkf_vkop_dispatch_write(out, VKF_SCRATCH_SLOT);
+  } else {
+    vkf_vkop_dispatch_read(out, in[VKF_MATMUL_BIAS]);
+    vkf_vkop_dispatch_read(out, in[VKF_MATMUL_RESIDUAL]);
+    vkf_vkop_dispatch_write(out, view->node->out[0]);
+    for (uint32_t i = VKF_MATMUL_BIAS; i < out->n_operands; i++) out->operands[i].column = view->first;
+    out->operands[VKF_MATMUL_BIAS].access = out->operands[VKF_MATMUL_RESIDUAL].access = view->variant->access;
+  }
   vkf_vkop_dispatch_scales(view, out, in[VKF_MATMUL_W]);
   out->operands[VKF_MATMUL_X].access = out->operands[VKF_MATMUL_W].access = view->variant->access;
-  out->operands[VKF_MATMUL_BIAS].access = out->operands[VKF_MATMUL_RESIDUAL].access = view->variant->access;
-  out->operands[VKF_MATMUL_W].part = true;
+  out->operands[VKF_MATMUL_W].part = !view->stage;
   out->operands[VKF_MATMUL_W].format = view->problem->packing.format;
   out->constants[VKF_C_ACTIVATION] = p->activation;
   out->constants[VKF_C_HAS_BIAS] = vkf_vkop_has(in[VKF_MATMUL_BIAS]);
   out->constants[VKF_C_HAS_RESIDUAL] = vkf_vkop_has(in[VKF_MATMUL_RESIDUAL]);
   out->constants[VKF_C_VEC] = p->k % 4 ? 1 : 4; /* rows of x and w begin at whole vectors, whatever their format */
   out->constants[VKF_C_SLICES] = view->variant->slices;
-  out->n_constants = VKF_C_SLICES + 1;
+  out->constants[VKF_C_SPLIT_K] = view->problem->split;
+  out->constants[VKF_C_SPLIT_WIDTH] = view->problem->n;
+  out->n_constants = VKF_C_SPLIT_WIDTH + 1;
   if (view->variant->matrix.m) {
     vkf_vkop_dispatch_write(out, VKF_FLAG_SLOT);
     out->constants[VKF_C_MATRIX_M] = view->variant->matrix.m;

@@ -342,6 +342,7 @@ static void gpus_go_by_the_rows(void **state) {
   vkf_caps gpu = nvidia();
   vkf_problem p = matmul(&gpu, 1, 4096, 4096);
   gpu.n_cores = 132;
+  gpu.max_allocation_bytes = UINT64_C(1) << 30;
   assert_string_equal(pick(&p, &gpu)->family, "vector");
   assert_int_equal(pick(&p, &gpu)->subgroup, 32);
   assert_int_equal(pick(&p, &gpu)->tile.tm, 1);
@@ -352,8 +353,13 @@ static void gpus_go_by_the_rows(void **state) {
   assert_int_equal(pick(&p, &gpu)->tile.tm, 4);
   p.m = 5;
   assert_int_equal(pick(&p, &gpu)->tile.tm, 8);
-  p.m = 9;
+  p.m = 16; /* 32 tiles for 132 cores */
+  p.n = 512;
+  assert_string_equal(pick(&p, &gpu)->family, "split");
+  p.order = VKF_ORDER_ASCENDING;
   assert_string_equal(pick(&p, &gpu)->family, "shared");
+  p.order = VKF_ORDER_FAST;
+  p.n = 4096;
   p.m = 4096;
   assert_string_equal(pick(&p, &gpu)->family, "shared");
   assert_int_equal(pick(&p, &gpu)->tile.bm, 128);
@@ -366,7 +372,7 @@ static void gpus_go_by_the_rows(void **state) {
   gpu.subgroup_min = gpu.subgroup_max = gpu.subgroup_size = 64;
   assert_int_equal(pick(&p, &gpu)->subgroup, 64);
   gpu.subgroup_arithmetic = false;
-  assert_string_equal(pick(&p, &gpu)->family, "shared");
+  assert_string_equal(pick(&p, &gpu)->family, "split");
   p.n = 256000; /* a vocabulary */
   gpu = nvidia();
   assert_string_equal(pick(&p, &gpu)->family, "vector");
@@ -476,7 +482,7 @@ static void cooperative_matrices_where_they_pay(void **state) {
   assert_string_equal(pick(&p, &c)->family, "vector");
   p.m = 64;
   p.wide_x = true;
-  assert_string_equal(pick(&p, &c)->family, "shared");
+  assert_string_equal(pick(&p, &c)->family, "split");
   refused("matmul-coopmat-64x64x32-m32n32-16x16x16-w32", &p, &c, "beyond 65504");
   p.wide_x = false;
   p.k = 4092;
