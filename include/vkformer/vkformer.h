@@ -163,8 +163,8 @@ VKF_API vkf_status vkf_context_device_info(vkf_context *ctx, size_t index, vkf_d
 
 /* Mesa's software driver lavapipe uses 256-bit vectors even on processors with AVX-512: a host that wants 512 bits
  * there sets LP_NATIVE_VECTOR_WIDTH=512 in the environment before it makes its first context, and
- * MESA_SHADER_CACHE_DIR to a folder for this width alone (Mesa 25.0 mixes what it compiled for different widths), as the
- * program vkformer does; the library never changes the environment.
+ * MESA_SHADER_CACHE_DIR to a folder for this width alone (Mesa 25.0 mixes what it compiled for different widths),
+ * as the program vkformer does; the library never changes the environment.
  *
  * selector: NULL (the environment's VKF_DEVICE, else the best GPU, else a software driver), an index of the list, a
  * UUID, "ref", "lavapipe", "swiftshader", "gpu", "cpu", or a case-insensitive part of a device's or driver's name; two

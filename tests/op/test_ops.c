@@ -4,8 +4,8 @@
  * A case runs on the variant that is chosen for it; a forced variant runs one case in STRIDE, the next variant the ones
  * beside them, because drivers compile almost every case anew (lavapipe takes seconds for a large tile).
  * VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op and in float32.
- * VKF_OP_CASES=all in the environment runs them all, as `vkformer validate` does; VKF_OP_CASES=norm,top_k all those of
- * some ops and no others.
+ * VKF_OP_CASES=all in the environment runs them all, as `vkformer validate` does, VKF_OP_CASES=float32 all but those of
+ * other formats; VKF_OP_CASES=norm,top_k all those of some ops and no others.
  */
 #include "engine/case_program.h"
 #include "engine/walk.h"
@@ -61,7 +61,7 @@ static void explain(const vkf_variant *v, const char *name, vkf_format format, c
 static bool is_asked(vkf_op op) {
   const char *asked = getenv("VKF_OP_CASES");
   size_t n = strlen(vkf_op_name(op));
-  if (!asked || !*asked || !strcmp(asked, "all")) return true;
+  if (!asked || !*asked || !strcmp(asked, "all") || !strcmp(asked, "float32")) return true;
   for (const char *at = asked; (at = strstr(at, vkf_op_name(op))); at++)
     if ((at == asked || at[-1] == ',') && (at[n] == ',' || !at[n])) return true;
   return false;
