@@ -191,7 +191,7 @@ static vkf_status add_candidates(bench *b) {
   size_t n = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
   const vkf_bench_params *params = b->params;
-  char name[128];
+  char name[128], why[sizeof b->why];
   if (params->shader && (!params->variant || !vkf_kern_find(params->variant)))
     VKF_FAIL(b->env, VKF_ERROR_ARGUMENT, "expected the name of one variant whose place the kernel takes, found %s",
              params->variant ? params->variant : "none");
@@ -200,8 +200,12 @@ static vkf_status add_candidates(bench *b) {
     if (variants[i].op != b->op || (params->variant && !named(params->variant, name)) ||
         (params->filter && !strstr(name, params->filter)))
       continue;
+    memcpy(why, b->why, sizeof why);
     VKF_TRY(add_candidate(b, &variants[i]));
-    if (params->tile) VKF_TRY(add_tiles(b, &variants[i]));
+    if (params->tile) {
+      memcpy(b->why, why, sizeof why); /* asked for is the tile, not its row */
+      VKF_TRY(add_tiles(b, &variants[i]));
+    }
     if (params->shader) VKF_TRY(add_shader(b, &variants[i]));
   }
   if (!b->n || (params->tile && !b->n_tiled))
