@@ -71,12 +71,11 @@ void finish(uint row, uint column, float sum) {
 void finish4(uint row, uint column, vec4 sum, vec4 bias) {
   const vec4 residual = residual_at(row, column);
   vec4 y;
-  [[unroll]] for (uint c = 0; c < 4; c++) y[c] = finished(column + c, sum[c], bias[c], residual[c]);
+  for (uint c = 0; c < 4; c++) y[c] = finished(column + c, sum[c], bias[c], residual[c]);
   if (column + 4 <= p.n) {
     store4(row, column, p.n, y);
   } else {
-    [[unroll]] for (uint c = 0; c < 4; c++)
-      if (column + c < p.n) store(row, column + c, p.n, y[c]);
+    for (uint c = 0; c < 4 && column + c < p.n; c++) store(row, column + c, p.n, y[c]);
   }
 }
 #endif
