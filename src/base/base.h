@@ -124,6 +124,7 @@ double vkf_rng_normal(uint64_t seed, uint64_t stream, uint64_t counter); /* mean
 static inline uint64_t vkf_hash_step(uint64_t hash, uint64_t value) {
   return (hash ^ value) * UINT64_C(1099511628211);
 }
+uint64_t vkf_hash_bytes(uint64_t hash, const void *bytes, size_t n);
 uint64_t vkf_hash_text(uint64_t hash, const char *text);
 
 uint64_t vkf_clock_ns(void); /* monotonic */

@@ -105,9 +105,14 @@ double vkf_rng_normal(uint64_t seed, uint64_t stream, uint64_t counter) {
   return radius * cos(6.283185307179586 * vkf_rng_unit(seed, stream, 2 * counter + 1));
 }
 
-uint64_t vkf_hash_text(uint64_t hash, const char *text) {
-  for (; *text; text++) hash = vkf_hash_step(hash, (uint8_t)*text);
+uint64_t vkf_hash_bytes(uint64_t hash, const void *bytes, size_t n) {
+  const uint8_t *at = bytes;
+  for (size_t i = 0; i < n; i++) hash = vkf_hash_step(hash, at[i]);
   return hash;
+}
+
+uint64_t vkf_hash_text(uint64_t hash, const char *text) {
+  return vkf_hash_bytes(hash, text, strlen(text));
 }
 
 uint64_t vkf_clock_ns(void) {

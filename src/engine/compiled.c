@@ -15,26 +15,19 @@ typedef struct prefix {
 } prefix;
 static const char magic[16] = "vkf pipelines 1";
 
-static uint64_t hash_of(const void *bytes, size_t n) {
-  const unsigned char *at = bytes;
-  uint64_t hash = VKF_HASH_START;
-  for (size_t i = 0; i < n; i++) hash = vkf_hash_step(hash, at[i]);
-  return hash;
-}
-
 const void *vkf_engine_compiled_unwrap(const char *file, size_t n_file, size_t *n) {
   prefix p;
   *n = 0;
   if (n_file < sizeof p) return NULL;
   memcpy(&p, file, sizeof p);
   if (memcmp(p.magic, magic, sizeof magic) != 0 || p.n != n_file - sizeof p) return NULL;
-  if (hash_of(file + sizeof p, n_file - sizeof p) != p.hash) return NULL;
+  if (vkf_hash_bytes(VKF_HASH_START, file + sizeof p, n_file - sizeof p) != p.hash) return NULL;
   *n = n_file - sizeof p;
   return file + sizeof p;
 }
 
 char *vkf_engine_compiled_wrap(vkf_env *env, const void *bytes, size_t n, size_t *n_file) {
-  prefix p = {.n = n, .hash = hash_of(bytes, n)};
+  prefix p = {.n = n, .hash = vkf_hash_bytes(VKF_HASH_START, bytes, n)};
   char *file = vkf_env_alloc(env, sizeof p + n, 1);
   if (!file) return NULL;
   memcpy(p.magic, magic, sizeof magic);
@@ -46,7 +39,7 @@ char *vkf_engine_compiled_wrap(vkf_env *env, const void *bytes, size_t n, size_t
 
 /* One file for all that a cache's header tells apart, and the driver's version, which it need not. */
 static void name_of(const vkf_caps *caps, char name[64]) {
-  uint64_t key = hash_of(caps->pipeline_cache_uuid, sizeof caps->pipeline_cache_uuid);
+  uint64_t key = vkf_hash_bytes(VKF_HASH_START, caps->pipeline_cache_uuid, sizeof caps->pipeline_cache_uuid);
   key = vkf_hash_step(vkf_hash_step(key, caps->vendor_id), caps->device_id);
   key = vkf_hash_step(vkf_hash_step(key, caps->driver_id), caps->driver_version);
   snprintf(name, 64, "pipelines-%016llx.bin", (unsigned long long)key);
@@ -65,7 +58,7 @@ void vkf_engine_compiled_open(vkf_device *dev) {
   if (n > MAX_BYTES) n = 0;
   /* Without a cache, too, pipelines can be made. */
   if (vkf_gpu_pipeline_cache_open(dev->gpu, bytes, n)) vkf_env_clear(env);
-  dev->compiled_hash = n ? hash_of(bytes, n) : 0;
+  dev->compiled_hash = n ? vkf_hash_bytes(VKF_HASH_START, bytes, n) : 0;
   vkf_env_free(env, file);
 }
 
@@ -77,7 +70,7 @@ void vkf_engine_compiled_close(vkf_device *dev) {
   /* After a failure its message is still to be read. */
   if (!dev->gpu || !dev->ctx->cache_folder || env->first != VKF_OK) return;
   if (vkf_gpu_pipeline_cache_take(dev->gpu, &bytes, &n) == VKF_OK && n > 0 && n <= MAX_BYTES &&
-      hash_of(bytes, n) != dev->compiled_hash)
+      vkf_hash_bytes(VKF_HASH_START, bytes, n) != dev->compiled_hash)
     file = vkf_engine_compiled_wrap(env, bytes, n, &n_file);
   name_of(vkf_gpu_device_caps(dev->gpu), name);
   if (file) vkf_engine_cache_write(env, dev->ctx->cache_folder, name, file, n_file);

@@ -24,19 +24,26 @@ uint32_t vkf_kern_cores(const vkf_caps *caps) {
   return caps->n_cores ? caps->n_cores : caps->kind == VKF_DEVICE_DISCRETE ? CORES_OF_CARD : CORES_OF_OTHER;
 }
 
+/* Workgroups of the first stage; *own: the problem with the split that the kernel would get. */
+static double workgroups(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, vkf_problem *own) {
+  uint32_t grid[3];
+  *own = *p;
+  own->split = vkf_kern_split(v, p, caps);
+  vkf_kern_grid(v, 0, own, grid);
+  return (double)grid[0] * grid[1] * grid[2];
+}
+
 /* Multiply-adds of a lane, padding included, times what a kernel of the family does beside each, where a core has work
  * for BUSY lanes and a second dispatch costs what it takes to start one. */
 static double attention_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   enum { BUSY = 512, DISPATCH = 2000 };
-  vkf_problem own = *p;
-  uint32_t grid[3];
-  own.split = vkf_kern_split(v, p, caps);
-  vkf_kern_grid(v, 0, &own, grid);
-  double lanes = (double)grid[0] * grid[1] * grid[2] * v->workgroup;
+  vkf_problem own;
+  const double groups = workgroups(v, p, caps, &own);
+  double lanes = groups * v->workgroup;
   if (own.split) lanes *= v->tile.tn; /* keys that a lane waits for at a time */
   const double splits = own.split ? VKF_CEIL_DIV(p->n, own.split) : 1;
   /* Queries a lane or a workgroup, four keys or columns a load: what they load is used once. */
-  double rows = (double)grid[0] * grid[1] * grid[2], beside = v->tile.vec == 4 ? 4 : 16;
+  double rows = groups, beside = v->tile.vec == 4 ? 4 : 16;
   if (v->tile.bm) rows *= v->tile.bm / splits;
   if (v->tile.bm) beside = 1.0 / v->tile.tm + 1.0 / v->tile.tn + 8.0 / v->tile.bm; /* shared memory; the cache */
   if (own.split) beside = 2.5 + 8.0 / v->tile.bm;                                  /* shuffles; the cache */
@@ -48,11 +55,8 @@ static double attention_effort(const vkf_variant *v, const vkf_problem *p, const
 static double matmul_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   const double cores = vkf_kern_cores(caps);
   const double bm = v->tile.bm, bn = v->tile.bn, tm = v->tile.tm, tn = v->tile.tn;
-  uint32_t grid[3];
-  vkf_problem own = *p;
-  own.split = vkf_kern_split(v, p, caps);
-  vkf_kern_grid(v, 0, &own, grid);
-  const double groups = (double)grid[0] * grid[1] * grid[2];
+  vkf_problem own;
+  const double groups = workgroups(v, p, caps, &own);
   const double turns = (double)(uint64_t)((groups + cores - 1) / cores); /* of the core that has most to do */
   if (!v->slices && !v->matrix.m) return turns * bn * (p->k + START) * (1 + bm / ROWS_A_WEIGHT); /* "vector" */
   const double factor = v->matrix.m ? MATRIX_FACTOR : 1;

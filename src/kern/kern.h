@@ -134,7 +134,7 @@ bool vkf_kern_is_better(const vkf_kern_rank *a, const vkf_kern_rank *b);
 /* Why it stands there, into `why`. */
 const char *vkf_kern_reason(const vkf_kern_rank *rank, char *why, size_t size);
 
-/* Cores of the device, or a guess where it does not say. */
+/* Cores of the device, or a guess by its kind where it does not say. */
 uint32_t vkf_kern_cores(const vkf_caps *caps);
 /* The time of a kernel for GPUs, in multiply-adds of one of the device's cores (effort.c). */
 double vkf_kern_gpu_effort(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps);
@@ -172,8 +172,6 @@ vkf_order_class vkf_kern_order(const vkf_caps *caps, bool batch_invariant);
 uint32_t vkf_kern_constants(const vkf_variant *variant, const vkf_problem *problem,
                             uint32_t constants[VKF_MAX_CONSTANTS]);
 uint32_t vkf_kern_shared_bytes(const vkf_variant *variant, const vkf_problem *problem);
-/* Those of the device, or a guess of them by its kind. */
-uint32_t vkf_kern_cores(const vkf_caps *caps);
 /* How much of the keys (attention) or of k (matmul) one partial result should cover on this device; 0: the variant has
  * none. */
 uint32_t vkf_kern_split(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps);

@@ -30,8 +30,7 @@ vkf_status vkf_text_vocab_add(vkf_text_vocab *vocab, vkf_text_loader *loader, si
   vkf_status st = vkf_text_load_copy(loader, data, size, piece);
   if (st != VKF_OK) return st;
   vocab->longest = VKF_MAX(vocab->longest, size);
-  uint64_t hash = VKF_HASH_START;
-  for (size_t i = 0; i < size; i++) hash = vkf_hash_step(hash, (uint8_t)data[i]);
+  const uint64_t hash = vkf_hash_bytes(VKF_HASH_START, data, size);
   size_t slot = slot_of(vocab, hash);
   while (vocab->slots[slot] != 0 && !vkf_text_string_equal(vocab->pieces[vocab->slots[slot] - 1], *piece))
     slot = (slot + 1) & (vocab->n_slots - 1);
@@ -47,7 +46,6 @@ int32_t vkf_text_vocab_find_hashed(const vkf_text_vocab *vocab, vkf_text_string 
 }
 
 int32_t vkf_text_vocab_find(const vkf_text_vocab *vocab, vkf_text_string piece) {
-  uint64_t hash = VKF_HASH_START;
-  for (size_t i = 0; i < piece.size; i++) hash = vkf_hash_step(hash, (uint8_t)piece.data[i]);
+  const uint64_t hash = vkf_hash_bytes(VKF_HASH_START, piece.data, piece.size);
   return vkf_text_vocab_find_hashed(vocab, piece, hash);
 }
