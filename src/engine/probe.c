@@ -1,8 +1,12 @@
 /* probe: see probe.h. */
+#define _POSIX_C_SOURCE 200809L
 #include "engine/probe.h"
 
+#include <errno.h>
+#include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "engine/cache.h"
 #include "engine/exact.h"
@@ -15,17 +19,37 @@ static bool can_keep(vkf_device *dev) {
 
 /* ---- claims ------------------------------------------------------------------------------------------------------ */
 
-/* What the cache knows of a check by its text. */
-static bool find(const vkf_device *dev, const char *text, vkf_claim_result *result) {
+/* Before claims are tried, a mark takes the place of each finding, so that a driver that takes the process along, or is
+ * lost, does so once in a check's company and once in a check alone; from then on that check has failed. */
+static const char among[] = "begun with others by process %d", alone[] = "begun alone by process %d";
+static const char fell[] = "the process that tried it fell, or its device was lost";
+static const char put_off[] = "put off"; /* nothing could be tried */
+
+/* By a process that is still there: this one, or another that opens the device now. */
+static bool is_under_way(int process) {
+  return process > 0 && (kill(process, 0) == 0 || errno == EPERM);
+}
+
+/* What the cache knows of a check by its text. *suspect: one of those during which a process fell. */
+static bool find(const vkf_device *dev, const char *text, vkf_claim_result *result, bool *suspect) {
   const char *found = vkf_engine_tuned_found(dev, text);
-  if (!found) return false;
+  int process = 0;
+  if (!found || !strcmp(found, put_off)) return false;
+  if (sscanf(found, among, &process) == 1) {
+    *suspect = !is_under_way(process);
+    return false;
+  }
+  if (sscanf(found, alone, &process) == 1) {
+    if (is_under_way(process)) return false;
+    found = fell;
+  }
   result->state = *found ? VKF_CHECK_FAILED : VKF_CHECK_PASSED;
   snprintf(result->text, sizeof result->text, "%s", found);
   return true;
 }
 
 /* True where there is nothing to try. */
-static bool is_settled(vkf_device *dev, vkf_claim claim) {
+static bool is_settled(vkf_device *dev, vkf_claim claim, bool *suspect) {
   const vkf_caps *caps = vkf_gpu_device_caps(dev->gpu);
   vkf_claim_result *result = &dev->claims[claim];
   char text[64];
@@ -34,22 +58,41 @@ static bool is_settled(vkf_device *dev, vkf_claim claim) {
   if (!vkf_engine_claim_text(claim, caps, text, sizeof text)) return true;
   const char *why = vkf_engine_claim_untried(claim, caps, vkf_kern_spirv_table);
   if (claim == VKF_CLAIM_REPRODUCIBLE) why = "the reproducible mode was not asked for";
-  if (!why && find(dev, text, result)) return true;
+  if (!why && find(dev, text, result, suspect)) return true;
   result->state = VKF_CHECK_NOT_DONE;
   snprintf(result->text, sizeof result->text, "%s", why ? why : "there is no cache folder to keep the result in");
   return why != NULL;
 }
 
-static vkf_status keep(vkf_device *dev, uint32_t tried) {
+/* mark: in the place of every finding; NULL: the findings. */
+static vkf_status keep(vkf_device *dev, uint32_t tried, const char *mark) {
   vkf_tuned_claim claims[VKF_CLAIM_COUNT];
   size_t n = 0;
   for (vkf_claim claim = 0; claim < VKF_CLAIM_COUNT; claim++) {
-    if (!(tried >> claim & 1) || dev->claims[claim].state == VKF_CHECK_NOT_DONE) continue;
+    if (!(tried >> claim & 1)) continue;
     vkf_tuned_claim *c = &claims[n++];
     vkf_engine_claim_text(claim, vkf_gpu_device_caps(dev->gpu), c->claim, sizeof c->claim);
-    snprintf(c->found, sizeof c->found, "%s", dev->claims[claim].text);
+    snprintf(c->found, sizeof c->found, "%s", mark ? mark : dev->claims[claim].text);
   }
   return vkf_engine_tuned_keep_claims(dev, claims, n);
+}
+
+/* mark: among or alone. After an error it stays, unless memory was short. */
+static vkf_status try_claims(vkf_device *dev, uint32_t wanted, const char *mark) {
+  char text[64];
+  vkf_status st = VKF_OK;
+  vkf_env *env = &dev->ctx->env;
+  if (!wanted) return VKF_OK;
+  snprintf(text, sizeof text, mark, (int)getpid());
+  VKF_TRY(keep(dev, wanted, text));
+  st = vkf_engine_claims_try(dev->gpu, vkf_kern_spirv_table, wanted, dev->claims);
+  if (st == VKF_OK) return keep(dev, wanted, NULL);
+  const vkf_env failed = *env; /* keeping clears the message */
+  snprintf(text, sizeof text, st == VKF_ERROR_MEMORY || st == VKF_ERROR_DEVICE_MEMORY ? put_off : mark, 0);
+  keep(dev, wanted, text);
+  *env = failed;
+done:
+  return st;
 }
 
 /* Without what failed. */
@@ -68,14 +111,16 @@ static void lower_facts(vkf_device *dev) {
 
 vkf_status vkf_engine_probe_claims(vkf_device *dev, bool asked) {
   vkf_status st = VKF_OK;
-  uint32_t wanted = 0;
-  for (vkf_claim claim = 0; claim < VKF_CLAIM_COUNT; claim++)
-    if (!is_settled(dev, claim)) wanted |= 1u << claim;
-  if (wanted && (asked || can_keep(dev))) {
+  uint32_t wanted = 0, suspects = 0;
+  for (vkf_claim claim = 0; claim < VKF_CLAIM_COUNT; claim++) {
+    bool suspect = false;
+    if (!is_settled(dev, claim, &suspect)) *(suspect ? &suspects : &wanted) |= 1u << claim;
+  }
+  if ((wanted | suspects) && (asked || can_keep(dev))) {
     vkf_env_log(&dev->ctx->env, VKF_LOG_INFO, "%s: checking once what the driver claims",
                 vkf_gpu_device_caps(dev->gpu)->device_name);
-    VKF_TRY(vkf_engine_claims_try(dev->gpu, vkf_kern_spirv_table, wanted, dev->claims));
-    VKF_TRY(keep(dev, wanted));
+    VKF_TRY(try_claims(dev, wanted, among));
+    for (vkf_claim claim = 0; claim < VKF_CLAIM_COUNT; claim++) VKF_TRY(try_claims(dev, suspects & 1u << claim, alone));
   }
   lower_facts(dev);
 done:
@@ -142,13 +187,14 @@ vkf_status vkf_engine_probe_reproducible(vkf_device *dev) {
   vkf_env *env = &dev->ctx->env;
   vkf_claim_result *result = &dev->claims[VKF_CLAIM_REPRODUCIBLE];
   vkf_tuned_claim claim = {"", ""};
+  bool suspect = false;
   dev->backend->exact = dev->ctx->deterministic;
   if (!dev->backend->exact || !dev->gpu) return VKF_OK;
   vkf_engine_exact_text(dev, claim.claim, sizeof claim.claim);
-  if (!find(dev, claim.claim, result)) {
+  if (!find(dev, claim.claim, result, &suspect)) {
     VKF_TRY(vkf_engine_exact_check(dev, claim.found, sizeof claim.found));
     VKF_TRY(vkf_engine_tuned_keep_claims(dev, &claim, 1));
-    find(dev, claim.claim, result);
+    find(dev, claim.claim, result, &suspect);
   }
   if (dev->claims[VKF_CLAIM_EXACT].state == VKF_CHECK_FAILED) result = &dev->claims[VKF_CLAIM_EXACT];
   if (result->state == VKF_CHECK_FAILED)

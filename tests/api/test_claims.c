@@ -3,9 +3,11 @@
  */
 #include "support/driver.h"
 
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "engine/claims.h"
+#include "engine/probe.h"
 #include "engine/tuned.h"
 
 enum { MAX_MODULES = 1024, MAX_WORDS = 4096 };
@@ -213,27 +215,8 @@ static void open_with_cache(driver *d, const char *folder) {
   driver_ok(d, vkf_device_open(d->context, NULL, &d->device));
 }
 
-/* A failure that is kept takes the fact away at every later opening. */
-static void a_kept_failure_counts(void **state) {
-  (void)state;
-  char folder[] = "/tmp/vkformer-claims-XXXXXX", path[64];
-  vkf_tuned_claim claim = {"", "as planted"};
-  driver d;
-  assert_non_null(mkdtemp(folder));
-  open_with_cache(&d, folder);
-  const vkf_caps *caps = vkf_gpu_device_caps(d.device->gpu);
-  assert_true(vkf_engine_claim_text(VKF_CLAIM_SHUFFLE, caps, claim.claim, sizeof claim.claim));
-  assert_string_equal(vkf_engine_tuned_found(d.device, claim.claim), "");
-  driver_ok(&d, vkf_engine_tuned_keep_claims(d.device, &claim, 1));
-  assert_true(caps->subgroup_shuffle);
-  driver_close(&d);
-  open_with_cache(&d, folder);
-  caps = vkf_gpu_device_caps(d.device->gpu);
-  assert_false(caps->subgroup_shuffle || d.device->info.has_subgroup_shuffle);
-  assert_int_equal(caps->refuted, 1u << VKF_CLAIM_SHUFFLE);
-  assert_int_equal(d.device->claims[VKF_CLAIM_SHUFFLE].state, VKF_CHECK_FAILED);
-  assert_string_equal(d.device->claims[VKF_CLAIM_SHUFFLE].text, "as planted");
-  driver_close(&d);
+static void finish_cache(const char *folder) {
+  char path[64];
   for (const char *const *name = (const char *const[]){"tuned.json", "lock", NULL}; *name; name++) {
     snprintf(path, sizeof path, "%s/%s", folder, *name);
     remove(path);
@@ -241,7 +224,116 @@ static void a_kept_failure_counts(void **state) {
   assert_int_equal(rmdir(folder), 0);
 }
 
+/* Puts a finding in the place of what is kept of the shuffle. */
+static void keep_of_shuffle(const driver *d, const char *found) {
+  vkf_tuned_claim claim = {"", ""};
+  const vkf_caps *caps = vkf_gpu_device_caps(d->device->gpu);
+  assert_true(vkf_engine_claim_text(VKF_CLAIM_SHUFFLE, caps, claim.claim, sizeof claim.claim));
+  snprintf(claim.found, sizeof claim.found, "%s", found);
+  driver_ok(d, vkf_engine_tuned_keep_claims(d->device, &claim, 1));
+}
+
+static const char *kept_of_shuffle(const driver *d) {
+  char text[64];
+  assert_true(vkf_engine_claim_text(VKF_CLAIM_SHUFFLE, vkf_gpu_device_caps(d->device->gpu), text, sizeof text));
+  return vkf_engine_tuned_found(d->device, text);
+}
+
+static void expect_no_shuffle(const driver *d, const char *words) {
+  const vkf_caps *caps = vkf_gpu_device_caps(d->device->gpu);
+  assert_false(caps->subgroup_shuffle || d->device->info.has_subgroup_shuffle);
+  assert_int_equal(caps->refuted, 1u << VKF_CLAIM_SHUFFLE);
+  assert_int_equal(d->device->claims[VKF_CLAIM_SHUFFLE].state, VKF_CHECK_FAILED);
+  assert_string_equal(d->device->claims[VKF_CLAIM_SHUFFLE].text, words);
+}
+
+/* A failure that is kept takes the fact away at every later opening. */
+static void a_kept_failure_counts(void **state) {
+  (void)state;
+  char folder[] = "/tmp/vkformer-claims-XXXXXX";
+  driver d;
+  assert_non_null(mkdtemp(folder));
+  open_with_cache(&d, folder);
+  assert_string_equal(kept_of_shuffle(&d), "");
+  keep_of_shuffle(&d, "as planted");
+  assert_true(vkf_gpu_device_caps(d.device->gpu)->subgroup_shuffle);
+  driver_close(&d);
+  open_with_cache(&d, folder);
+  expect_no_shuffle(&d, "as planted");
+  driver_close(&d);
+  finish_cache(folder);
+}
+
+/* A process that fell among several checks, then in one of them alone. */
+static void a_check_that_ends_the_process(void **state) {
+  (void)state;
+  char folder[] = "/tmp/vkformer-claims-XXXXXX", under_way[64];
+  const pid_t gone = fork();
+  driver d;
+  if (gone == 0) _exit(0);
+  assert_int_equal(waitpid(gone, NULL, 0), gone);
+  assert_non_null(mkdtemp(folder));
+  open_with_cache(&d, folder);
+  const int marks[] = {getpid(), gone, 0};
+  for (size_t i = 0; i < VKF_COUNT(marks); i++) { /* tried again, which shows that it holds */
+    snprintf(under_way, sizeof under_way, "begun with others by process %d", marks[i]);
+    keep_of_shuffle(&d, under_way);
+    driver_close(&d);
+    open_with_cache(&d, folder);
+    assert_string_equal(kept_of_shuffle(&d), "");
+    assert_true(d.device->info.has_subgroup_shuffle);
+  }
+  snprintf(under_way, sizeof under_way, "begun alone by process %d", getpid());
+  keep_of_shuffle(&d, under_way);
+  driver_close(&d);
+  open_with_cache(&d, folder);
+  assert_string_equal(kept_of_shuffle(&d), "");
+  snprintf(under_way, sizeof under_way, "begun alone by process %d", gone);
+  keep_of_shuffle(&d, under_way);
+  for (int i = 0; i < 2; i++) {
+    driver_close(&d);
+    open_with_cache(&d, folder);
+    expect_no_shuffle(&d, "the process that tried it fell, or its device was lost");
+  }
+  driver_close(&d);
+  finish_cache(folder);
+}
+
+/* A device that is lost in a check is lost twice: among all of them and in the guilty one. Memory that is short shows
+ * nothing. */
+static void a_check_that_loses_the_device(void **state) {
+  (void)state;
+  char folder[] = "/tmp/vkformer-claims-XXXXXX";
+  const vkf_gpu_faults lost = {.lose_submit = 1}, short_of_memory = {.fail_allocation = 1};
+  const struct {
+    const char *before;
+    const vkf_gpu_faults *fault;
+    vkf_status status;
+    const char *after;
+  } steps[] = {{"put off", &short_of_memory, VKF_ERROR_DEVICE_MEMORY, "put off"},
+               {"put off", &lost, VKF_ERROR_DEVICE_LOST, "begun with others by process 0"},
+               {"begun with others by process 0", &short_of_memory, VKF_ERROR_DEVICE_MEMORY, "put off"},
+               {"begun with others by process 0", &lost, VKF_ERROR_DEVICE_LOST, "begun alone by process 0"}};
+  driver d;
+  assert_non_null(mkdtemp(folder));
+  for (size_t i = 0; i < VKF_COUNT(steps); i++) {
+    open_with_cache(&d, folder);
+    keep_of_shuffle(&d, steps[i].before);
+    d.device->claims[VKF_CLAIM_SHUFFLE].state = VKF_CHECK_ABSENT; /* as at an opening */
+    vkf_gpu_inject(d.device->gpu, steps[i].fault);
+    assert_int_equal(vkf_engine_probe_claims(d.device, false), steps[i].status);
+    assert_string_equal(kept_of_shuffle(&d), steps[i].after);
+    assert_non_null(strstr(vkf_context_message(d.context), steps[i].fault == &lost ? "LOST" : "memory"));
+    driver_close(&d);
+  }
+  open_with_cache(&d, folder);
+  expect_no_shuffle(&d, "the process that tried it fell, or its device was lost");
+  driver_close(&d);
+  finish_cache(folder);
+}
+
 DRIVER_MAIN(DRIVER_TEST(everything_holds), DRIVER_TEST(the_others_are_left_alone),
             cmocka_unit_test(drivers_that_compile_something_else), cmocka_unit_test(facts_that_say_too_much),
             cmocka_unit_test(shaders_that_do_not_compile), cmocka_unit_test(a_lost_device_refutes_nothing),
-            cmocka_unit_test(a_kept_failure_counts))
+            cmocka_unit_test(a_kept_failure_counts), cmocka_unit_test(a_check_that_ends_the_process),
+            cmocka_unit_test(a_check_that_loses_the_device))
