@@ -83,12 +83,13 @@ static void on_log(void *user, vkf_log_level level, const char *line) {
 }
 
 /* Without a folder for it, no cache. */
-static bool set_wide_vectors(void) {
-  char parent[4096], folder[4096];
-  const bool has_cache = tool_wide_vectors_cache(getenv(TOOL_MESA_CACHE), getenv("XDG_CACHE_HOME"), getenv("HOME"),
-                                                 parent, folder, sizeof folder);
+static bool set_vector_width(unsigned bits) {
+  char parent[4096], folder[4096], text[16];
+  const bool has_cache = tool_vectors_cache(bits, getenv(TOOL_MESA_CACHE), getenv("XDG_CACHE_HOME"), getenv("HOME"),
+                                            parent, folder, sizeof folder);
   if (has_cache) mkdir(parent, 0700); /* Mesa makes the last one; where it cannot, it keeps nothing */
-  return setenv(TOOL_VECTOR_WIDTH, "512", 0) == 0 &&
+  snprintf(text, sizeof text, "%u", bits);
+  return setenv(TOOL_VECTOR_WIDTH, text, 0) == 0 &&
          (has_cache ? setenv(TOOL_MESA_CACHE, folder, 1) : setenv("MESA_SHADER_CACHE_DISABLE", "true", 1)) == 0;
 }
 
@@ -107,9 +108,8 @@ int tool_session_open_context(tool_session *session, const tool_args *args) {
   params.batch_invariant = args->batch_invariant;
   params.limits = args->limits;
   /* Before the driver is loaded: it reads the variable then. */
-  if (tool_wants_wide_vectors(tool_cpu_has_avx512(), getenv(TOOL_VECTOR_WIDTH), args->no_wide_vectors) &&
-      !set_wide_vectors())
-    return tool_error("%s and %s cannot be set", TOOL_VECTOR_WIDTH, TOOL_MESA_CACHE);
+  const unsigned bits = tool_vector_width(tool_cpu_has_avx512(), getenv(TOOL_VECTOR_WIDTH), args->no_wide_vectors);
+  if (bits && !set_vector_width(bits)) return tool_error("%s and %s cannot be set", TOOL_VECTOR_WIDTH, TOOL_MESA_CACHE);
   vkf_status status = vkf_context_create(&params, &session->context);
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }

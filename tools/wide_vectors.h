@@ -1,9 +1,10 @@
-/* wide_vectors: whether the program asks Mesa's software driver for vectors of 512 bits.
+/* wide_vectors: the width of the vectors that the program asks of Mesa's software driver, and a shader cache for each.
  *
  * lavapipe takes 256 bits even where the processor has AVX-512; LP_NATIVE_VECTOR_WIDTH in the environment says
  * otherwise. On a processor without AVX-512 the wide vectors are split, which is slower than the narrow ones.
- * Mesa's cache of compiled shaders does not tell widths apart in every version (25.0.7: what 256 bits left there gives
- * NaN at 512 bits, and the other way round a crash), so wide vectors come with a cache of their own.
+ * Mesa's cache of compiled shaders does not tell widths apart in every version (22.3.6: code for 512 bits runs at 128,
+ * and is timed as if it were that; 25.0.7: what 256 bits left gives NaN at 512, and the other way round a crash), so
+ * every width that is asked for comes with a cache of its own.
  * Invariant: what the user has put into the environment stays, but that this cache is a folder in the user's.
  */
 #ifndef VKFORMER_TOOLS_WIDE_VECTORS_H
@@ -12,13 +13,17 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
 #define TOOL_VECTOR_WIDTH "LP_NATIVE_VECTOR_WIDTH"
 #define TOOL_MESA_CACHE "MESA_SHADER_CACHE_DIR"
 
-/* environment: the variable's value, NULL where it is not set. refused: --no-wide-vectors. */
-static inline bool tool_wants_wide_vectors(bool cpu_has_avx512, const char *environment, bool refused) {
-  return cpu_has_avx512 && environment == NULL && !refused;
+/* Bits, as the environment asks for them (its variable's value, NULL where it is not set) or, where it says nothing, as
+ * the processor has them; 0: the driver's own choice. refused: --no-wide-vectors. */
+static inline unsigned tool_vector_width(bool cpu_has_avx512, const char *environment, bool refused) {
+  if (environment) return (unsigned)strtoul(environment, NULL, 10);
+  return cpu_has_avx512 && !refused ? 512 : 0;
 }
 
 static inline bool tool_cpu_has_avx512(void) {
@@ -29,15 +34,22 @@ static inline bool tool_cpu_has_avx512(void) {
 #endif
 }
 
-/* Where Mesa keeps what it compiled for wide vectors. mesa, xdg, home: the values of TOOL_MESA_CACHE, XDG_CACHE_HOME
- * and HOME, NULL where they are not set. Writes its parent, too. false: no folder is known, or its name is too long. */
-static inline bool tool_wide_vectors_cache(const char *mesa, const char *xdg, const char *home, char *parent,
-                                           char *folder, size_t size) {
+/* Where Mesa keeps what it compiled for vectors of so many bits. mesa, xdg, home: the values of TOOL_MESA_CACHE,
+ * XDG_CACHE_HOME and HOME, NULL where they are not set. Writes its parent, too. A process that this one started has the
+ * folder in its environment already: it stays. false: no folder is known, or its name is too long. */
+static inline bool tool_vectors_cache(unsigned bits, const char *mesa, const char *xdg, const char *home, char *parent,
+                                      char *folder, size_t size) {
   const char *base = mesa && mesa[0] ? mesa : xdg && xdg[0] ? xdg : home && home[0] ? home : NULL;
   if (!base) return false;
-  const int n = snprintf(parent, size, "%s%s", base, base == home ? "/.cache" : "");
-  const int m = snprintf(folder, size, "%s%s/mesa-512-bits", base, base == home ? "/.cache" : "");
-  return n >= 0 && (size_t)n < size && m >= 0 && (size_t)m < size;
+  const char *inner = base == home ? "/.cache" : "";
+  const int n = snprintf(parent, size, "%s%s", base, inner);
+  const int m = snprintf(folder, size, "%s%s/mesa-%u-bits", base, inner, bits);
+  if (n < 0 || (size_t)n >= size || m < 0 || (size_t)m >= size) return false;
+  char *last = strrchr(parent, '/');
+  if (!last || strcmp(last, strrchr(folder, '/')) != 0) return true;
+  memcpy(folder, parent, (size_t)n + 1);
+  *last = 0;
+  return true;
 }
 
 #endif

@@ -1,4 +1,4 @@
-/* When the program asks for vectors of 512 bits, and that it asks by what the processor says. */
+/* When the program asks for vectors of 512 bits, that it asks by what the processor says, and the caches of widths. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdint.h>
@@ -11,28 +11,40 @@
 
 static void wide_vectors_need_the_processor_and_nobody_against(void **state) {
   (void)state;
-  assert_true(tool_wants_wide_vectors(true, NULL, false));
-  assert_false(tool_wants_wide_vectors(false, NULL, false));
-  assert_false(tool_wants_wide_vectors(true, NULL, true));
-  assert_false(tool_wants_wide_vectors(true, "256", false)); /* what stands in the environment stays */
-  assert_false(tool_wants_wide_vectors(true, "", false));
+  assert_int_equal(tool_vector_width(true, NULL, false), 512);
+  assert_int_equal(tool_vector_width(false, NULL, false), 0);
+  assert_int_equal(tool_vector_width(true, NULL, true), 0);
+  assert_int_equal(tool_vector_width(true, "256", false), 256); /* what stands in the environment stays */
+  assert_int_equal(tool_vector_width(false, "128", true), 128);
+  assert_int_equal(tool_vector_width(true, "", false), 0);
 }
 
 /* A folder in the one that Mesa would take. */
-static void wide_vectors_have_a_cache_of_their_own(void **state) {
+static void every_width_has_a_cache_of_its_own(void **state) {
   (void)state;
   char parent[32], folder[32];
   volatile size_t small = 16; /* a number that no compiler warns of */
-  assert_true(tool_wide_vectors_cache("/m", "/x", "/h", parent, folder, sizeof folder));
+  assert_true(tool_vectors_cache(512, "/m", "/x", "/h", parent, folder, sizeof folder));
   assert_string_equal(parent, "/m");
   assert_string_equal(folder, "/m/mesa-512-bits");
-  assert_true(tool_wide_vectors_cache(NULL, "/x", "/h", parent, folder, sizeof folder));
-  assert_string_equal(folder, "/x/mesa-512-bits");
-  assert_true(tool_wide_vectors_cache("", "", "/h", parent, folder, sizeof folder));
+  assert_true(tool_vectors_cache(128, NULL, "/x", "/h", parent, folder, sizeof folder));
+  assert_string_equal(folder, "/x/mesa-128-bits");
+  assert_true(tool_vectors_cache(512, "", "", "/h", parent, folder, sizeof folder));
   assert_string_equal(parent, "/h/.cache");
   assert_string_equal(folder, "/h/.cache/mesa-512-bits");
-  assert_false(tool_wide_vectors_cache(NULL, NULL, NULL, parent, folder, sizeof folder));
-  assert_false(tool_wide_vectors_cache("/m", NULL, NULL, parent, folder, small));
+  assert_false(tool_vectors_cache(512, NULL, NULL, NULL, parent, folder, sizeof folder));
+  assert_false(tool_vectors_cache(512, "/m", NULL, NULL, parent, folder, small));
+}
+
+/* The environment is inherited by the processes that `tune` starts. */
+static void a_cache_is_put_into_no_other(void **state) {
+  (void)state;
+  char parent[64], folder[64];
+  assert_true(tool_vectors_cache(512, "/m/mesa-512-bits", NULL, NULL, parent, folder, sizeof folder));
+  assert_string_equal(parent, "/m");
+  assert_string_equal(folder, "/m/mesa-512-bits");
+  assert_true(tool_vectors_cache(256, "/m/mesa-512-bits", NULL, NULL, parent, folder, sizeof folder));
+  assert_string_equal(folder, "/m/mesa-512-bits/mesa-256-bits");
 }
 
 /* The kernel's own list of what the processor has. */
@@ -53,7 +65,8 @@ static void the_processor_is_asked(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(wide_vectors_need_the_processor_and_nobody_against),
-      cmocka_unit_test(wide_vectors_have_a_cache_of_their_own),
+      cmocka_unit_test(every_width_has_a_cache_of_its_own),
+      cmocka_unit_test(a_cache_is_put_into_no_other),
       cmocka_unit_test(the_processor_is_asked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
