@@ -32,7 +32,7 @@ static int run_kinds(bench *b) {
   int exit_code = args->shader ? bench_read_shader(b) : TOOL_OK;
   if (exit_code == TOOL_OK && info->kind != VKF_DEVICE_REF && !args->no_roofs) exit_code = bench_roofs(b);
   if (!args->json && exit_code == TOOL_OK)
-    printf("%s (%s), vkformer %s %s\n", info->name, info->driver, vkf_version(), bench_commit);
+    printf("%s (%s), vkformer %s %s\n", info->name, info->driver, vkf_version(), tool_commit);
   if (!args->json && b->peak_gflops > 0)
     printf("roofs: %.1f GFLOP/s of multiply-adds, %.1f GB/s of copies\n", b->peak_gflops, b->peak_gbytes);
   for (size_t i = 0; i < args->n_operands && exit_code == TOOL_OK; i++) exit_code = run_operand(b, args->operands[i]);

@@ -8,9 +8,6 @@
 
 #include "program.h"
 
-/* What `git describe` said when the build was configured. */
-extern const char bench_commit[];
-
 typedef struct bench {
   const tool_args *args;
   tool_session session;

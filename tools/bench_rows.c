@@ -7,8 +7,6 @@
 #include "bench.h"
 #include "bench_statistics.h"
 
-const char bench_commit[] = VKF_COMMIT;
-
 tool_sizes bench_sizes(const tool_sizes *given, size_t fallback) {
   return given->n ? *given : (tool_sizes){.at = {fallback}, .n = 1};
 }
@@ -144,6 +142,6 @@ json_t *bench_document(const bench *b) {
   struct tm *utc = gmtime(&now);
   strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", utc);
   return json_pack("{s:s, s:s, s:s, s:s, s:s, s:{s:f, s:f}, s:O}", "device", info->name, "driver", info->driver,
-                   "version", vkf_version(), "commit", bench_commit, "date", date, "peak", "gflops", b->peak_gflops,
+                   "version", vkf_version(), "commit", tool_commit, "date", date, "peak", "gflops", b->peak_gflops,
                    "gbytes", b->peak_gbytes, "rows", b->rows);
 }

@@ -6,6 +6,8 @@
 
 #include "commands.h"
 
+const char tool_commit[] = VKF_COMMIT;
+
 #define X(name) &tool_##name,
 static const tool_command *const commands[] = {TOOL_COMMANDS(X)};
 #undef X
@@ -58,7 +60,7 @@ int main(int argc, char **argv) {
     return tool_flush();
   }
   if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
-    printf("vkformer %s\n", vkf_version());
+    printf("vkformer %s (%s)\n", vkf_version(), tool_commit);
     return tool_flush();
   }
   bool help = strcmp(name, "help") == 0;

@@ -20,6 +20,9 @@
 #define TOOL_PRINTF(fmt, args)
 #endif
 
+/* What `git describe` said when the build was configured. */
+extern const char tool_commit[];
+
 /* Exit codes. */
 enum { TOOL_OK = 0, TOOL_FAILED = 1, TOOL_USAGE = 2 };
 

@@ -55,11 +55,11 @@ static int report(const validation *v, const vkf_device_info *info, double worst
   printf("%s: worst err/bound %.3e (%s): %s\n\n", info->alias, fabs(worst), v->worst_name[0] ? v->worst_name : "no row",
          passed ? "passed" : "FAILED");
   json_t *entry =
-      json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:f, s:o, s:b, s:n, s:O}", "device", info->name, "driver",
-                info->driver, "alias", info->alias, "driver_version", (json_int_t)info->driver_version, "vendor_id",
-                (json_int_t)info->vendor_id, "device_id", (json_int_t)info->device_id, "vkformer", vkf_version(),
-                "date", date, "seconds", tool_seconds() - v->start, "worst", tool_json_real(worst), "passed", passed,
-                "digest", "rows", v->rows);
+      json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:f, s:o, s:b, s:n, s:O}", "device", info->name,
+                "driver", info->driver, "alias", info->alias, "driver_version", (json_int_t)info->driver_version,
+                "vendor_id", (json_int_t)info->vendor_id, "device_id", (json_int_t)info->device_id, "vkformer",
+                vkf_version(), "commit", tool_commit, "date", date, "seconds", tool_seconds() - v->start, "worst",
+                tool_json_real(worst), "passed", passed, "digest", "rows", v->rows);
   if (!entry || json_array_append_new(devices, entry) != 0) return tool_error("out of memory");
   return passed ? TOOL_OK : TOOL_FAILED;
 }

@@ -144,9 +144,9 @@ static int write_folder(tool_session *session, const tool_args *args, const char
   time_t now = time(NULL);
   strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
   make_command(args, folder, info, command, sizeof command);
-  json_t *more = json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s}", "device", info->name, "driver", info->driver,
-                           "driver_version", (json_int_t)info->driver_version, "vkformer", vkf_version(), "date", date,
-                           "model", args->operands[0], "command", command);
+  json_t *more = json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:s, s:s}", "device", info->name, "driver", info->driver,
+                           "driver_version", (json_int_t)info->driver_version, "vkformer", vkf_version(), "commit",
+                           tool_commit, "date", date, "model", args->operands[0], "command", command);
   int failed = json_object_update(node, more);
   json_decref(more);
   if (failed) return tool_error("out of memory");
