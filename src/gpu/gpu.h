@@ -68,7 +68,7 @@ void vkf_gpu_device_lower(vkf_gpu_device *device, const vkf_caps *caps);
 vkf_env *vkf_gpu_device_env(vkf_gpu_device *device);
 /* Bytes of device memory held now and at most (staging included). */
 void vkf_gpu_device_memory(const vkf_gpu_device *device, uint64_t *now_bytes, uint64_t *peak_bytes);
-/* Pipelines made so far and the time that took. */
+/* Pipelines that it holds, and the time that making took so far. */
 void vkf_gpu_device_pipelines(const vkf_gpu_device *device, size_t *count, uint64_t *ns);
 /* Warnings and errors of the validation layer since the instance was made; 0 where it is not enabled. */
 uint64_t vkf_gpu_validation_messages(const vkf_gpu_device *device);
@@ -142,6 +142,10 @@ typedef struct vkf_gpu_pipeline_params {
 vkf_status vkf_gpu_pipelines_make(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, size_t n);
 /* Made at the first call with these parameters, found at later ones; belongs to the device. */
 vkf_status vkf_gpu_pipeline_get(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, vkf_gpu_pipeline **out);
+
+/* Destroys all but the first `count` that were made, the last ones first; no block that dispatches one may be left. Drivers
+ * that compile for the host hold megabytes for each. */
+void vkf_gpu_pipelines_trim(vkf_gpu_device *device, size_t count);
 
 /* Pipelines made from now on go through a cache of the driver's, which begins with what an earlier device's had (bytes:
  * of vkf_gpu_pipeline_cache_take(); those that another driver or device wrote, and NULL, are an empty one). */

@@ -1,9 +1,9 @@
 /* Pipelines: made from SPIR-V and specialization constants, several at a time, kept by name.
  *
- * Owns pipelines and layouts; they live as long as the device. Refuses what the device's limits do not allow, before
- * the driver is asked. Invariant: one pipeline for a name, constants and subgroup size; one layout for kinds of
- * bindings and push bytes. Threads live only inside vkf_gpu_pipelines_make and call nothing but the driver: the
- * environment, the lists and the device's state are the caller's thread's.
+ * Owns pipelines and layouts; they live as long as the device, or until they are trimmed. Refuses what the device's
+ * limits do not allow, before the driver is asked. Invariant: one pipeline for a name, constants and subgroup size; one
+ * layout for kinds of bindings and push bytes. Threads live only inside vkf_gpu_pipelines_make and call nothing but the
+ * driver: the environment, the lists and the device's state are the caller's thread's.
  */
 #define _POSIX_C_SOURCE 200809L
 
@@ -282,17 +282,22 @@ done:
   return st;
 }
 
-void vkf_gpu_pipelines_finish(vkf_gpu_device *device) {
-  for (vkf_gpu_pipeline *it = device->pipelines, *next; it; it = next) {
-    next = it->next;
-    destroy_pipeline(device, it);
+void vkf_gpu_pipelines_trim(vkf_gpu_device *device, size_t count) {
+  if (device->n_pipelines > count) vkf_gpu_queue_drain(device);
+  for (; device->n_pipelines > count; device->n_pipelines--) {
+    vkf_gpu_pipeline *last = device->pipelines;
+    device->pipelines = last->next;
+    destroy_pipeline(device, last);
   }
+}
+
+void vkf_gpu_pipelines_finish(vkf_gpu_device *device) {
+  vkf_gpu_pipelines_trim(device, 0);
   for (vkf_gpu_layout *it = device->layouts, *next; it; it = next) {
     next = it->next;
     destroy_layout(device, it);
   }
   if (device->pipeline_cache) device->vk.DestroyPipelineCache(device->handle, device->pipeline_cache, NULL);
-  device->pipelines = NULL;
   device->layouts = NULL;
   device->pipeline_cache = VK_NULL_HANDLE;
 }

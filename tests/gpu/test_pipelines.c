@@ -43,6 +43,26 @@ static void a_pipeline_is_made_once(void **state) {
   close_gpu(g);
 }
 
+/* The first ones stay as they are, the others are made anew. */
+static void the_last_ones_go(void **state) {
+  (void)state;
+  gpu fixture, *g = &fixture;
+  open_gpu(g, NULL);
+  size_t n;
+  vkf_gpu_pipeline *first = scale_pipeline(g, 8, 0), *second = scale_pipeline(g, 8, 1);
+  scale_pipeline(g, 8, 2);
+  vkf_gpu_pipelines_trim(g->device, 4);
+  vkf_gpu_pipelines_trim(g->device, 2);
+  vkf_gpu_device_pipelines(g->device, &n, NULL);
+  assert_int_equal(n, 2);
+  assert_ptr_equal(scale_pipeline(g, 8, 0), first);
+  assert_ptr_equal(scale_pipeline(g, 8, 1), second);
+  assert_non_null(scale_pipeline(g, 8, 2));
+  vkf_gpu_device_pipelines(g->device, &n, NULL);
+  assert_int_equal(n, 3);
+  close_gpu(g);
+}
+
 static void many_are_made_at_once(void **state) {
   (void)state;
   enum { MANY = 40 };
@@ -204,6 +224,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(constants_reach_the_shader),
       cmocka_unit_test(a_pipeline_is_made_once),
+      cmocka_unit_test(the_last_ones_go),
       cmocka_unit_test(many_are_made_at_once),
       cmocka_unit_test(limits_are_kept),
       cmocka_unit_test(the_subgroup_size_can_be_required),
