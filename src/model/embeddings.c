@@ -37,15 +37,16 @@ static vkf_status pair_embeddings(vkf_net *net, vkf_file_value config, bool has_
   bool is_shared = true, is_tied = true;
   VKF_TRY(vkf_file_json_find_bool(config, "share_encoder_decoder_embeddings", true, &is_shared));
   VKF_TRY(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
+  const char *tensor = is_shared ? vkf_model_first_of(net, shared, VKF_COUNT(shared) - (is_tied ? 0 : 1))
+                                 : vkf_model_first_of(net, apart, is_tied ? 2 : 1);
+  is_tied = is_tied && !vkf_model_differ(net, tensor, "lm_head.weight");
   uint32_t use = VKF_WEIGHT_TABLE | (is_tied ? VKF_WEIGHT_MATMUL : 0);
   if (is_shared) {
     decoder->vocab = encoder->vocab;
-    const char *tensor = vkf_model_first_of(net, shared, VKF_COUNT(shared) - (is_tied ? 0 : 1));
     VKF_TRY(vkf_model_add_matrix(net, use, tensor, encoder->vocab, width, "embed.weight", &encoder->table));
     decoder->table = encoder->table;
-    for (size_t i = 0; i < VKF_COUNT(shared) - 1; i++) vkf_model_mark_known(net, shared[i]);
+    for (size_t i = 0; i < VKF_COUNT(shared) - 1; i++) VKF_TRY(vkf_model_mark_same(net, shared[i], tensor));
   } else {
-    const char *tensor = vkf_model_first_of(net, apart, is_tied ? 2 : 1);
     VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "model.encoder.embed_tokens.weight", encoder->vocab, width,
                                  "encoder.embed.weight", &encoder->table));
     VKF_TRY(vkf_model_add_matrix(net, use, tensor, decoder->vocab, width, "decoder.embed.weight", &decoder->table));

@@ -93,9 +93,9 @@ static vkf_status embeddings(vkf_net *net, vkf_file_value config) {
   VKF_TRY(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
   bool scales = is_tied && strcmp(net->info.family, "mt5") != 0; /* mT5's states go to the head as they are */
   VKF_TRY(vkf_file_json_find_bool(config, "scale_decoder_outputs", scales, &is_scaled));
-  VKF_TRY(vkf_model_claim_language_model(net, config, encoder, vkf_model_first_of(net, names, VKF_COUNT(names)),
-                                         net->info.d_model, true, "lm_head.weight"));
-  for (size_t i = 0; i < VKF_COUNT(names); i++) vkf_model_mark_known(net, names[i]);
+  const char *table = vkf_model_first_of(net, names, VKF_COUNT(names));
+  VKF_TRY(vkf_model_claim_language_model(net, config, encoder, table, net->info.d_model, true, "lm_head.weight"));
+  for (size_t i = 0; i < VKF_COUNT(names); i++) VKF_TRY(vkf_model_mark_same(net, names[i], table));
   net->decoder.table = encoder->table;
   if (is_scaled) net->head.scale = (float)(1 / sqrt(net->info.d_model));
 done:

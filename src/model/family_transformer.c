@@ -133,7 +133,7 @@ static vkf_status embeddings(vkf_net *net, vkf_file_value config, bool is_pair, 
   if (!net->info.has_head) goto done;
   net->head.out.weight = stack->table;
   if (is_tied)
-    vkf_model_mark_known(net, "lm_head.weight");
+    VKF_TRY(vkf_model_mark_same(net, "lm_head.weight", "embed.weight"));
   else
     VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, "lm_head.weight", vocab, width, "head.weight",
                                  &net->head.out.weight));

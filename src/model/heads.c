@@ -50,6 +50,7 @@ vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, v
   VKF_TRY(vkf_model_find_head(net, config, kinds, VKF_HEAD_CAUSAL_LM, &kind));
   VKF_TRY(vkf_file_json_find_bool(config, "tie_word_embeddings", is_tied_by_default, &is_tied));
   net->info.has_head = kind != VKF_HEAD_NONE;
+  is_tied = is_tied && !vkf_model_differ(net, table, head);
   uint32_t use = VKF_WEIGHT_TABLE | (is_tied && net->info.has_head ? VKF_WEIGHT_MATMUL : 0);
   const char *const either[] = {table, head}; /* what is tied may be stored under either name */
   const char *stored = vkf_model_first_of(net, either, is_tied ? 2 : 1);
@@ -109,6 +110,7 @@ static vkf_status claim_masked_lm(vkf_net *net, vkf_file_value config, const vkf
   uint32_t vocab = stack->vocab, width = net->infos[stack->table].shape[1];
   bool is_tied = true;
   VKF_TRY(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
+  is_tied = is_tied && !vkf_model_differ(net, net->weights[stack->table].parts[0].tensor->name, names->table);
   VKF_TRY(claim_dense(net, names->dense, width, stack->activation));
   VKF_TRY(vkf_model_add_norm(net, names->norm, width, VKF_NORM_LAYER, "head.norm", &head->norm));
   head->out.weight = stack->table;
@@ -120,7 +122,7 @@ static vkf_status claim_masked_lm(vkf_net *net, vkf_file_value config, const vkf
   }
   vkf_model_source bias = {.tensor = names->bias, .rows = vocab, .n_rows = vocab};
   VKF_TRY(vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &bias, 1, &head->out.bias, "head.bias"));
-  if (names->bias_again != NULL) vkf_model_mark_known(net, names->bias_again);
+  if (names->bias_again != NULL) VKF_TRY(vkf_model_mark_same(net, names->bias_again, names->bias));
   net->info.has_head = true;
 done:
   return st;

@@ -234,8 +234,13 @@ vkf_status vkf_model_add_weight(vkf_net *net, uint32_t use, uint32_t columns, co
 /* A whole tensor [rows, columns] as one weight. */
 vkf_status vkf_model_add_matrix(vkf_net *net, uint32_t use, const char *tensor, uint32_t rows, uint32_t columns,
                                 const char *name, uint32_t *out);
-/* Tensors that are stored but say nothing new (tied twice): not listed as unused. */
+/* Tensors that are stored but never read: not listed as unused. */
 void vkf_model_mark_known(vkf_net *net, const char *name);
+/* Both are stored, and not alike. A head that is called tied and differs from the table is a weight of its own, as in
+ * transformers 5, which writes so of T5 1.1. */
+bool vkf_model_differ(const vkf_net *net, const char *one, const char *other);
+/* The same for a copy of `first`: VKF_ERROR_UNSUPPORTED if it is none. */
+vkf_status vkf_model_mark_same(vkf_net *net, const char *name, const char *first);
 /* A linear layer from `columns` to `rows`, stem + "weight" and, if it is there (or has_bias, in a folder that is still
  * to be made), stem + "bias". */
 vkf_status vkf_model_add_linear(vkf_net *net, const char *stem, uint32_t rows, uint32_t columns, bool has_bias,
@@ -283,8 +288,8 @@ vkf_status vkf_model_find_tokens(vkf_net *net, vkf_file_value config);
  * embeddings shared or apart, a head that is tied or not, final_logits_bias (in folders that are still to be made: if
  * has_logits_bias). The stacks' names are set here. */
 vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config, bool has_logits_bias);
-/* The table of a stack's only embeddings and its head: tied to it, or the tensor `head` (where it differs, or where
- * the folder ties nothing). */
+/* The table of a stack's only embeddings and its head: tied to it, or the tensor `head` (where its numbers differ, or
+ * where the folder ties nothing). */
 vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, vkf_model_stack *stack,
                                           const char *table, uint32_t width, bool is_tied_by_default, const char *head);
 /* Which head the first of `architectures` asks for, by its ending. */

@@ -12,7 +12,7 @@
 
 /* What scalings read. */
 typedef struct scaling {
-  vkf_file_value keys; /* rope_parameters or rope_scaling */
+  vkf_file_value keys; /* rope_scaling or rope_parameters */
   double theta, factor;
   double original; /* positions that the model was trained for first */
   uint32_t width;  /* columns that turn */
@@ -97,18 +97,15 @@ vkf_status vkf_model_find_rotary(vkf_net *net, vkf_file_value config, double the
                                  vkf_model_stack *stack) {
   vkf_status st = VKF_OK;
   vkf_model_rotary *rotary = &stack->rotary;
-  vkf_file_value parameters;
   scaling s = {0};
   const char *type = NULL;
   double positions = VKF_MAX(net->info.max_positions, 1u);
-  VKF_TRY(vkf_file_json_find_object(config, "rope_parameters", &parameters));
-  s.keys = parameters;
-  if (vkf_file_json_kind(parameters) == VKF_FILE_ABSENT)
-    VKF_TRY(vkf_file_json_find_object(config, "rope_scaling", &s.keys));
+  VKF_TRY(vkf_file_json_find_object(config, "rope_scaling", &s.keys)); /* before rope_parameters, if it says anything */
+  if (vkf_file_json_count(s.keys) == 0) VKF_TRY(vkf_file_json_find_object(config, "rope_parameters", &s.keys));
   VKF_TRY(vkf_model_find_number(net, config, "rope_theta", theta, 1, 1e15, &theta));
-  VKF_TRY(vkf_model_find_number(net, parameters, "rope_theta", theta, 1, 1e15, &s.theta));
+  VKF_TRY(vkf_model_find_number(net, s.keys, "rope_theta", theta, 1, 1e15, &s.theta));
   VKF_TRY(vkf_model_find_number(net, config, "partial_rotary_factor", part, 0, 1, &part));
-  VKF_TRY(vkf_model_find_number(net, parameters, "partial_rotary_factor", part, 0, 1, &part));
+  VKF_TRY(vkf_model_find_number(net, s.keys, "partial_rotary_factor", part, 0, 1, &part));
   VKF_TRY(vkf_file_json_find_string(s.keys, "type", "default", &type));
   VKF_TRY(vkf_file_json_find_string(s.keys, "rope_type", type, &type));
   VKF_TRY(vkf_model_find_number(net, config, "original_max_position_embeddings", positions, 1, 1e9, &positions));

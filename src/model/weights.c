@@ -60,6 +60,21 @@ void vkf_model_mark_known(vkf_net *net, const char *name) {
   if (tensor != NULL) mark(net, tensor);
 }
 
+bool vkf_model_differ(const vkf_net *net, const char *one, const char *other) {
+  const vkf_file_tensor *a = vkf_model_find_tensor(net, one), *b = vkf_model_find_tensor(net, other);
+  if (a == NULL || b == NULL) return false;
+  return a->dtype != b->dtype || a->bytes != b->bytes || memcmp(a->data, b->data, a->bytes) != 0;
+}
+
+vkf_status vkf_model_mark_same(vkf_net *net, const char *name, const char *first) {
+  if (vkf_model_differ(net, name, first))
+    return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED,
+                        "%s: expected the numbers of tensor \"%s\" in \"%s\", found others, which is not supported",
+                        net->config_path, first, name);
+  vkf_model_mark_known(net, name);
+  return VKF_OK;
+}
+
 static vkf_status claim(vkf_net *net, const vkf_model_source *source, uint32_t columns, vkf_model_part *out) {
   size_t shape[2] = {source->rows, columns}, rank = columns > 0 ? 2 : 1;
   if (source->is_transposed && columns > 0) {

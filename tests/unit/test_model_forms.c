@@ -1,6 +1,7 @@
 /* Golden folders rewritten as the Hub has them: configurations of transformers 4, tensors without the base's prefix,
- * old names of norms, tied tensors stored twice, buffers, F16 and BF16, shards. What is read is the same, bit for bit:
- * every weight, every node of every plan and every table made for it. And options that are refused, by name. */
+ * old names of norms, tied tensors stored twice, heads called tied that are not, buffers, F16 and BF16, shards. What is
+ * read is the same, bit for bit: every weight, every node of every plan and every table made for it. And options that
+ * are refused, by name. */
 #define _POSIX_C_SOURCE 200809L
 #include <setjmp.h>
 #include <stdarg.h>
@@ -51,7 +52,7 @@ static const char *const goldens[] = {"albert",
                                       "vit"};
 
 typedef struct form {
-  bool version4, no_base, old_norms, twice, moved, buffers, shards;
+  bool version4, no_base, old_norms, twice, moved, called_tied, buffers, shards;
   vkf_dtype dtype; /* of all tensors */
 } form;
 
@@ -256,6 +257,7 @@ static void write_form(const char *golden, const form *f) {
   bool is_tied = json_is_true(json_object_get(config, "tie_word_embeddings"));
   if (f->twice && is_tied) add_twice(&t);
   if (f->moved && is_tied) move_tied(&t);
+  if (f->called_tied) json_object_set_new(config, "tie_word_embeddings", json_true());
   for (size_t i = 0; i < t.n; i++) rename_one(t.names[i], f);
   if (f->buffers) add_buffers(&t);
   if (f->version4) to_version4(config);
@@ -358,6 +360,7 @@ static void every_form(void **state) {
       {.dtype = VKF_F32, .old_norms = true},
       {.dtype = VKF_F32, .twice = true},
       {.dtype = VKF_F32, .moved = true},
+      {.dtype = VKF_F32, .called_tied = true},
       {.dtype = VKF_F32, .buffers = true},
       {.dtype = VKF_F32, .shards = true},
       {.dtype = VKF_F16},
@@ -514,6 +517,69 @@ static void relative_buckets(void **state) {
   }
 }
 
+/* ---- copies that are none ------------------------------------------------------------------------------------------
+ */
+
+/* The golden folder with the tensor `name` besides, of the shape of `like` and full of zeros. */
+static vkf_status open_with_zeros(const char *golden, const char *name, const char *like, vkf_net **net) {
+  static tensors t;
+  static const float zeros[160 * 64];
+  char path[256];
+  vkf_file_tensors *stored = NULL;
+  json_t *config = read_config(golden);
+  clear_folder(folder);
+  write_config(folder, config);
+  ok(vkf_file_tensors_open(&env, join(path, GOLDEN, golden), &stored));
+  t.n = 0;
+  for (size_t i = 0; i < vkf_file_tensors_count(stored); i++) {
+    const vkf_file_tensor *s = vkf_file_tensors_at(stored, i);
+    add(&t, s->name, s->dtype, s->rank, s->shape, s->data);
+    if (strcmp(s->name, like) != 0) continue;
+    assert_true(s->n_elements <= VKF_COUNT(zeros));
+    add(&t, name, s->dtype, s->rank, s->shape, zeros);
+  }
+  assert_non_null(find(&t, name));
+  ok(vkf_file_tensors_write(&env, join(path, folder, "model.safetensors"), t.arrays, t.n));
+  vkf_file_tensors_close(&stored);
+  json_decref(config);
+  return vkf_model_net_open(&env, folder, net);
+}
+
+/* A head that is called tied and is not is read; embeddings that should be the same and are not are refused. */
+static void copies_that_are_none(void **state) {
+  (void)state;
+  static const char *const rows[][4] = {
+      {"bart", "lm_head.weight", "model.shared.weight", NULL},
+      {"t5", "lm_head.weight", "shared.weight", NULL},
+      {"gpt2", "lm_head.weight", "transformer.wte.weight", NULL},
+      {"bert", "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight", NULL},
+      {"bert", "cls.predictions.decoder.bias", "cls.predictions.bias", "cls.predictions.bias"},
+      {"t5", "encoder.embed_tokens.weight", "shared.weight", "shared.weight"},
+      {"bart", "model.decoder.embed_tokens.weight", "model.shared.weight", "model.shared.weight"},
+      {"transformer-postln-relu", "lm_head.weight", "embed.weight", "embed.weight"}};
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    vkf_net *net = NULL;
+    vkf_status st = open_with_zeros(rows[i][0], rows[i][1], rows[i][2], &net);
+    if (rows[i][3] != NULL) {
+      char part[160];
+      snprintf(part, sizeof part, "numbers of tensor \"%s\" in \"%s\"", rows[i][3], rows[i][1]);
+      assert_int_equal(st, VKF_ERROR_UNSUPPORTED);
+      assert_non_null(strstr(env.message, part));
+      vkf_env_clear(&env);
+      continue;
+    }
+    ok(st);
+    vkf_weight_source weights;
+    vkf_model_net_weights(net, &weights);
+    uint32_t head = 0;
+    while (head < weights.n_weights && strcmp(weights.infos[head].name, "head.weight") != 0) head++;
+    assert_true(head < weights.n_weights);
+    assert_int_equal(vkf_model_net_info(net)->n_unused, 0);
+    vkf_model_net_close(&net);
+  }
+  assert_int_equal(env.live_bytes, 0);
+}
+
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 static void refused(const char *golden, const char *object, const char *key, const char *json, const char *part) {
@@ -556,10 +622,13 @@ int main(void) {
   strcpy(folder, "/tmp/vkf-forms-XXXXXX");
   strcpy(other, "/tmp/vkf-forms-XXXXXX");
   if (mkdtemp(folder) == NULL || mkdtemp(other) == NULL) return 1;
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(every_form),          cmocka_unit_test(other_shapes),
-      cmocka_unit_test(positions_by_family), cmocka_unit_test(stretched_sinusoids),
-      cmocka_unit_test(relative_buckets),    cmocka_unit_test(options_are_refused_by_name)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(every_form),
+                                     cmocka_unit_test(other_shapes),
+                                     cmocka_unit_test(positions_by_family),
+                                     cmocka_unit_test(stretched_sinusoids),
+                                     cmocka_unit_test(relative_buckets),
+                                     cmocka_unit_test(copies_that_are_none),
+                                     cmocka_unit_test(options_are_refused_by_name)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   clear_folder(folder);
   clear_folder(other);

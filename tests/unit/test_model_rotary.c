@@ -5,6 +5,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -51,7 +52,36 @@ static void as_transformers_has_them(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
+/* transformers 5 wrote rope_parameters, and somebody adds what documentation of 4 says: that counts, and the base of
+ * the other is not looked at. */
+static void a_scaling_goes_before_parameters(void **state) {
+  (void)state;
+  static const struct {
+    const char *scaling;
+    double expected; /* of pair 1 of 2 */
+  } rows[] = {{"{\"type\": \"linear\", \"factor\": 4.0}", 0.01 / 4}, {"{}", 0.1}, {"null", 0.1}};
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    char text[256];
+    vkf_env env;
+    vkf_file_json *config = NULL;
+    vkf_model_stack stack = {.key_width = 4};
+    snprintf(text, sizeof text,
+             "{\"rope_parameters\": {\"rope_type\": \"default\", \"rope_theta\": 100}, \"rope_scaling\": %s}",
+             rows[i].scaling);
+    vkf_env_init(&env, NULL);
+    vkf_net net = {.env = &env, .config_path = "config.json", .info = {.max_positions = 64}};
+    vkf_arena_init(&net.arena, &env);
+    assert_int_equal(vkf_file_json_parse(&env, "config.json", text, strlen(text), &config), VKF_OK);
+    assert_int_equal(vkf_model_find_rotary(&net, vkf_file_json_root(config), 10000, 1, &stack), VKF_OK);
+    assert_true(fabs(stack.rotary.frequencies[1] - rows[i].expected) <= 0x1p-50);
+    vkf_file_json_destroy(&config);
+    vkf_arena_finish(&net.arena);
+    assert_int_equal(env.live_bytes, 0);
+  }
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(as_transformers_has_them)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(as_transformers_has_them),
+                                     cmocka_unit_test(a_scaling_goes_before_parameters)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
