@@ -234,6 +234,7 @@ vkf_status vkf_engine_generate(vkf_model *m, const vkf_generate_input *in, vkf_g
                                  .ancestry = beams,
                                  .log_softmax = beams,
                                  .max_edits = edits ? vkf_engine_round_length(edits) * s.caps.R : 0,
+                                 .renormalize = beams && in->config->renormalize_logits,
                                  .top_k = k,
                                  .logits = in->top_logprobs > 0 || (k == 0 && edits == 0)};
   if (k == 0) s.output = edits ? "scores" : "logits";

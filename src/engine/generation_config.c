@@ -80,7 +80,11 @@ vkf_status vkf_engine_generation_read(vkf_generation_config *config, const char 
 
   VKF_TRY(vkf_file_json_read(config->env, model.source, &document));
   if (!is_there) {
+    bool forces_bos = false; /* so BART's first folders say it */
     VKF_TRY(read_object(&model, vkf_file_json_root(document), false));
+    VKF_TRY(
+        vkf_file_json_find_bool(vkf_file_json_root(document), "force_bos_token_to_be_generated", false, &forces_bos));
+    if (forces_bos) config->forced_bos = config->bos;
     goto done;
   }
   VKF_TRY(read_special_ids(&model, vkf_file_json_root(document)));

@@ -37,7 +37,8 @@ typedef struct vkf_generation_config {
   vkf_id_list eos, forced_eos, suppress, begin_suppress;       /* n 0: none */
   const vkf_id_list *bad_words;                                /* [n_bad_words], none empty */
   uint32_t n_bad_words;
-  bool do_sample;                              /* the four that follow and the seed are for sampling alone */
+  bool renormalize_logits; /* of beams: edited log-probabilities sum to one again; greedy and sampling need it not */
+  bool do_sample;          /* the four that follow and the seed are for sampling alone */
   double temperature, top_k, top_p, min_p;     /* neutral: 1, 0, 1, 0 */
   uint64_t seed;                               /* key "seed", which transformers does not have */
   int32_t bos, pad, decoder_start, forced_bos; /* VKF_NO_TOKEN: none */

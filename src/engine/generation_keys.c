@@ -27,6 +27,7 @@ const vkf_generation_key vkf_engine_generation_keys[] = {
     {"begin_suppress_tokens", VKF_KEY_IDS, AT(begin_suppress), 0},
     {"bad_words_ids", VKF_KEY_WORDS, 0, 0},
     {"do_sample", VKF_KEY_BOOL, AT(do_sample), 0},
+    {"renormalize_logits", VKF_KEY_BOOL, AT(renormalize_logits), 0},
     /* read by sampling only: their ranges are checked where do_sample is true */
     {"temperature", VKF_KEY_REAL, AT(temperature), 0},
     {"top_k", VKF_KEY_REAL, AT(top_k), 0},
@@ -60,7 +61,6 @@ const vkf_generation_key vkf_engine_generation_keys[] = {
     {"max_matching_ngram_size", VKF_KEY_FREE, 0, 0},
     {"assistant_lookbehind", VKF_KEY_FREE, 0, 0},
     {"target_lookbehind", VKF_KEY_FREE, 0, 0},
-    {"renormalize_logits", VKF_KEY_NO_FALSE, 0, 0},
     {"remove_invalid_values", VKF_KEY_NO_FALSE, 0, 0},
     {"low_memory", VKF_KEY_NO_FALSE, 0, 0},
     {"token_healing", VKF_KEY_NO_FALSE, 0, 0},
@@ -211,6 +211,7 @@ vkf_status vkf_engine_generation_read_key(vkf_generation_reader *r, const vkf_ge
   void *field = (char *)config + key->offset;
   bool neutral = true, yes = false;
   double number = 0;
+  int64_t id = 0;
   vkf_status st = VKF_OK;
   reset(config, key);
   if (vkf_file_json_kind(value) == VKF_FILE_NULL) return VKF_OK;
@@ -222,8 +223,9 @@ vkf_status vkf_engine_generation_read_key(vkf_generation_reader *r, const vkf_ge
       return read_real(r, key, value, field);
     case VKF_KEY_EARLY:
       return read_early(r, value, field);
-    case VKF_KEY_ID:
-      return read_id(r, value, field);
+    case VKF_KEY_ID: /* -1 is none, as old conversions of LLaMA write it */
+      st = vkf_file_json_as_int64(value, &id);
+      return st != VKF_OK || id == VKF_NO_TOKEN ? st : read_id(r, value, field);
     case VKF_KEY_IDS:
       return read_ids(r, value, field);
     case VKF_KEY_WORDS:

@@ -148,7 +148,8 @@ static bool same_request(const vkf_plan_request *a, const vkf_plan_request *b) {
          a->hidden_states == b->hidden_states && a->last_hidden_state == b->last_hidden_state &&
          a->attentions == b->attentions && a->mask == b->mask && a->target_mask == b->target_mask &&
          a->ancestry == b->ancestry && a->gather_out == b->gather_out && a->logits == b->logits &&
-         a->log_softmax == b->log_softmax && a->max_edits == b->max_edits && a->top_k == b->top_k;
+         a->log_softmax == b->log_softmax && a->max_edits == b->max_edits && a->renormalize == b->renormalize &&
+         a->top_k == b->top_k;
 }
 
 vkf_status vkf_engine_program_get(vkf_programs *p, vkf_capacity *c, const vkf_plan_request *wanted,

@@ -238,6 +238,7 @@ static vkf_status validate_model(vkf_validation *v, const vkf_model *model) {
         .gather_out = true,
         .log_softmax = info->has_head,
         .max_edits = info->has_head ? 8 : 0,
+        .renormalize = info->has_head,
         .top_k = info->has_head ? VKF_MIN(2 * BEAMS, info->target_vocab) : 0},
        {.B = B, .S = two ? S : 1, .R = R, .T = 1, .past = T, .out = R}},
   };

@@ -111,9 +111,10 @@ typedef struct vkf_plan_request {
   bool ancestry;          /* beams: VKF_INPUT_ANCESTRY */
   bool gather_out;        /* the head sees the rows VKF_INPUT_OUT_ROWS; else all rows, and VKF_DIM_OUT must equal
                              their number */
-  bool logits;            /* output "logits" [rows, V], as they leave the head, before the three that follow */
+  bool logits;            /* output "logits" [rows, V], as they leave the head, before the four that follow */
   bool log_softmax;
   uint32_t max_edits; /* 0: no edits; they come after the log-softmax */
+  bool renormalize;   /* a log-softmax of what the edits leave */
   uint32_t top_k;     /* 0: none; else outputs "top_values" [rows, top_k] and "top_ids". At most target_vocab. If 0 and
                          there are edits or a log-softmax, their result is the output "scores" [rows, V] */
 } vkf_plan_request;

@@ -54,7 +54,15 @@ static uint32_t before_logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x
   return x;
 }
 
-/* Logits of rows x, and what is asked for of log-softmax, edits and top-k, in this order. */
+static uint32_t log_softmax(vkf_model_builder *b, const char *name, vkf_dim rows, uint32_t width, uint32_t x) {
+  vkf_model_node node = {.op = VKF_OP_LOG_SOFTMAX,
+                         .name = name,
+                         .params.log_softmax = {.rows = rows, .width = width},
+                         .in = {vkf_model_slot(x)}};
+  return vkf_model_add_node(b, &node);
+}
+
+/* Logits of rows x, and what is asked for of log-softmax, edits, a log-softmax of these and top-k, in this order. */
 static void logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
   vkf_model_builder *b = s->b;
   const vkf_plan_request *request = b->request;
@@ -71,13 +79,7 @@ static void logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
   };
   uint32_t y = vkf_model_add_node(b, &product);
   if (request->logits) vkf_model_output(b, y, "logits");
-  if (request->log_softmax) {
-    vkf_model_node node = {.op = VKF_OP_LOG_SOFTMAX,
-                           .name = "log_softmax",
-                           .params.log_softmax = {.rows = rows, .width = width},
-                           .in = {vkf_model_slot(y)}};
-    y = vkf_model_add_node(b, &node);
-  }
+  if (request->log_softmax) y = log_softmax(b, "log_softmax", rows, width, y);
   if (request->max_edits > 0) {
     vkf_model_node node = {.op = VKF_OP_EDIT,
                            .name = "edit",
@@ -86,6 +88,7 @@ static void logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
                                   [VKF_EDIT_OFFSETS] = vkf_model_input(VKF_INPUT_EDIT_OFFSETS, true),
                                   [VKF_EDIT_EDITS] = vkf_model_input(VKF_INPUT_EDITS, true)}};
     y = vkf_model_add_node(b, &node);
+    if (request->renormalize) y = log_softmax(b, "renormalize", rows, width, y);
   }
   if (request->top_k > 0) {
     vkf_model_node node = {.op = VKF_OP_TOP_K,

@@ -55,7 +55,7 @@ static void every_supported_key(void **state) {
         "\"repetition_penalty\":1.3,\"encoder_repetition_penalty\":2,\"early_stopping\":\"never\",\"bos_token_id\":1,"
         "\"pad_token_id\":2,\"decoder_start_token_id\":3,\"forced_bos_token_id\":4,\"eos_token_id\":[5,6],"
         "\"forced_eos_token_id\":7,\"suppress_tokens\":[8,9,10],\"begin_suppress_tokens\":[11],"
-        "\"bad_words_ids\":[[12],[13,14]]}");
+        "\"bad_words_ids\":[[12],[13,14]],\"renormalize_logits\":true}");
   assert_int_equal(vkf_engine_generation_check(&c, V), VKF_OK);
   assert_true(c.num_beams == 4 && c.num_return_sequences == 3 && c.max_new_tokens == 20 && c.max_length == 30);
   assert_true(c.min_new_tokens == 2 && c.min_length == 5 && c.no_repeat_ngram_size == 3);
@@ -65,6 +65,7 @@ static void every_supported_key(void **state) {
   assert_true(c.eos.n == 2 && c.eos.ids[1] == 6 && c.forced_eos.n == 1 && c.forced_eos.ids[0] == 7);
   assert_true(c.suppress.n == 3 && c.suppress.ids[2] == 10 && c.begin_suppress.n == 1);
   assert_true(c.n_bad_words == 2 && c.bad_words[0].n == 1 && c.bad_words[1].n == 2 && c.bad_words[1].ids[1] == 14);
+  assert_true(c.renormalize_logits);
   assert_int_equal(vkf_engine_generation_length(&c, 3, 77), 23);
   assert_true(vkf_engine_id_in(&c.eos, 5) && !vkf_engine_id_in(&c.eos, 7));
 
@@ -74,7 +75,8 @@ static void every_supported_key(void **state) {
   apply(&derived,
         "{\"num_beams\":null,\"num_return_sequences\":null,\"max_new_tokens\":null,\"min_new_tokens\":null,"
         "\"eos_token_id\":null,\"bad_words_ids\":null,\"pad_token_id\":null,\"repetition_penalty\":null,"
-        "\"early_stopping\":true}");
+        "\"early_stopping\":true,\"bos_token_id\":-1}");
+  assert_true(derived.bos == VKF_NO_TOKEN);
   assert_true(derived.num_beams == 1 && derived.num_return_sequences == 1 && derived.max_new_tokens == 0);
   assert_true(derived.eos.n == 0 && derived.n_bad_words == 0 && derived.pad == VKF_NO_TOKEN);
   assert_true(derived.repetition_penalty == 1.0 && derived.early_stopping == VKF_EARLY_STOPPING_TRUE);
@@ -96,7 +98,7 @@ static void keys_without_effect(void **state) {
         "\"return_dict_in_generate\":true,\"cache_implementation\":\"static\",\"temperature\":0.7,\"top_k\":50,"
         "\"top_p\":0.9,\"min_p\":null,\"typical_p\":1.0,\"epsilon_cutoff\":0.0,\"eta_cutoff\":0.0,\"do_sample\":false,"
         "\"num_beam_groups\":1,\"diversity_penalty\":0.0,\"penalty_alpha\":null,\"guidance_scale\":1,"
-        "\"renormalize_logits\":false,\"remove_invalid_values\":false,\"low_memory\":null,\"constraints\":[],"
+        "\"remove_invalid_values\":false,\"low_memory\":null,\"constraints\":[],"
         "\"force_words_ids\":null,\"stop_strings\":[],\"max_time\":null,\"generation_kwargs\":{},"
         "\"exponential_decay_length_penalty\":null,\"sequence_bias\":null,\"watermarking_config\":null}");
   assert_int_equal(vkf_engine_generation_check(&c, V), VKF_OK);
@@ -105,8 +107,7 @@ static void keys_without_effect(void **state) {
 
 static void refused_by_name(void **state) {
   (void)state;
-  static const char *const refused[][2] = {{"renormalize_logits", "true"},
-                                           {"remove_invalid_values", "true"},
+  static const char *const refused[][2] = {{"remove_invalid_values", "true"},
                                            {"low_memory", "true"},
                                            {"token_healing", "true"},
                                            {"is_assistant", "true"},
@@ -164,7 +165,7 @@ static void wrong_types_and_ranges(void **state) {
       {"{\"encoder_repetition_penalty\":-1}", "expected a number over 0, found -1"},
       {"{\"early_stopping\":\"always\"}", "expected true, false or \"never\", found \"always\""},
       {"{\"early_stopping\":1}", "expected a boolean, found an integer"},
-      {"{\"pad_token_id\":-1}", "options: key \"pad_token_id\": expected an id from 0 to 2147483647, found -1"},
+      {"{\"pad_token_id\":-2}", "options: key \"pad_token_id\": expected an id from 0 to 2147483647, found -2"},
       {"{\"bos_token_id\":[1]}", "expected an integer, found an array"},
       {"{\"decoder_start_token_id\":1.5}", "expected an integer, found a real number"},
       {"{\"forced_bos_token_id\":{}}", "expected an integer, found an object"},
@@ -243,6 +244,13 @@ static void folders(void **state) {
   fresh(&c);
   assert_int_equal(vkf_engine_generation_read(&c, folder), VKF_ERROR_FILE);
   assert_non_null(strstr(env.message, "config.json"));
+  done(&c);
+
+  /* old folders of BART: the first id is forced; -1 is no id */
+  write_file("config.json", "{\"bos_token_id\":3,\"force_bos_token_to_be_generated\":true,\"pad_token_id\":-1}");
+  fresh(&c);
+  assert_int_equal(vkf_engine_generation_read(&c, folder), VKF_OK);
+  assert_true(c.forced_bos == 3 && c.pad == VKF_NO_TOKEN);
   done(&c);
 
   /* config.json alone: its generation keys count, other keys are not ours */

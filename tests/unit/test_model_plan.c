@@ -197,9 +197,16 @@ static void candidates(void **state) {
   assert_string_equal(plan->slots[head->in[VKF_MATMUL_BIAS]].name, "head.bias");
   const vkf_node *edit = node_named(plan, "head.edit");
   assert_string_equal(plan->slots[edit->in[VKF_EDIT_X]].name, "head.log_softmax");
+  assert_string_equal(plan->slots[node_named(plan, "head.top_k")->in[0]].name, "head.edit");
   vkf_model_plan_destroy(&plan);
 
   net = open_net(GOLDEN "marian");
+  request.renormalize = true; /* what is left of the edited scores sums to one again */
+  plan = build(net, &request);
+  assert_string_equal(plan->slots[node_named(plan, "head.renormalize")->in[0]].name, "head.edit");
+  assert_string_equal(plan->slots[node_named(plan, "head.top_k")->in[0]].name, "head.renormalize");
+  vkf_model_plan_destroy(&plan);
+
   request.top_k = 0;
   request.gather_out = false;
   plan = build(net, &request);
