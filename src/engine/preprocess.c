@@ -39,16 +39,44 @@ static vkf_status refuse_unknown(vkf_env *env, vkf_file_value config, const char
   return VKF_OK;
 }
 
-static vkf_status check_type(vkf_env *env, vkf_file_value config, const char *key, const char *path) {
-  static const char *const names[] = {"ViTImageProcessor", "ViTImageProcessorFast", "ViTImageProcessorPil",
-                                      "ViTFeatureExtractor"};
+/* What the classes that prepare images do where the file says nothing. */
+static const struct {
+  const char *prefix;
+  vkf_preprocess preprocess;
+} classes[] = {{"ViT",
+                {.width = 224,
+                 .height = 224,
+                 .filter = VKF_IMAGE_BILINEAR,
+                 .mean = {0.5f, 0.5f, 0.5f},
+                 .std = {0.5f, 0.5f, 0.5f}}},
+               {"DeiT",
+                {.do_center_crop = true,
+                 .width = 256,
+                 .height = 256,
+                 .crop_width = 224,
+                 .crop_height = 224,
+                 .filter = VKF_IMAGE_BICUBIC,
+                 .mean = {0.5f, 0.5f, 0.5f},
+                 .std = {0.5f, 0.5f, 0.5f}}}};
+
+/* *out: left as it is where the key is missing. */
+static vkf_status find_class(vkf_env *env, vkf_file_value config, const char *key, const char *path,
+                             vkf_preprocess *out) {
+  static const char *const endings[] = {"ImageProcessor", "ImageProcessorFast", "ImageProcessorPil",
+                                        "FeatureExtractor"};
   const char *name = NULL;
-  vkf_status st = vkf_file_json_find_string(config, key, names[0], &name);
-  if (st != VKF_OK) return st;
-  for (size_t i = 0; i < VKF_COUNT(names); i++)
-    if (strcmp(name, names[i]) == 0) return VKF_OK;
-  return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "%s: expected ViTImageProcessor as %s, found \"%s\"", path, key,
-                      name);
+  vkf_status st = vkf_file_json_find_string(config, key, NULL, &name);
+  if (st != VKF_OK || name == NULL) return st;
+  for (size_t i = 0; i < VKF_COUNT(classes); i++) {
+    const size_t prefix = strlen(classes[i].prefix);
+    for (size_t e = 0; e < VKF_COUNT(endings) && strncmp(name, classes[i].prefix, prefix) == 0; e++) {
+      if (strcmp(name + prefix, endings[e]) != 0) continue;
+      *out = classes[i].preprocess;
+      return VKF_OK;
+    }
+  }
+  return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED,
+                      "%s: expected ViTImageProcessor or DeiTImageProcessor as %s, found \"%s\"", path, key, name);
 }
 
 static vkf_status side(vkf_env *env, vkf_file_value value, const char *path, uint32_t *out) {
@@ -99,9 +127,9 @@ static vkf_status find_filter(vkf_env *env, vkf_file_value config, const char *p
     vkf_image_filter filter;
   } rows[] = {
       {"nearest", 0, VKF_IMAGE_NEAREST}, {"bilinear", 2, VKF_IMAGE_BILINEAR}, {"bicubic", 3, VKF_IMAGE_BICUBIC}};
-  int64_t number = 2;
+  int64_t number = -1;
   vkf_status st = vkf_file_json_find_int64(config, "resample", number, &number);
-  if (st != VKF_OK) return st;
+  if (st != VKF_OK || number == -1) return st;
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     if (rows[i].number != number) continue;
     *out = rows[i].filter;
@@ -135,13 +163,12 @@ vkf_status vkf_engine_preprocess_read(vkf_env *env, vkf_file_value config, const
   vkf_status st = VKF_OK;
   vkf_preprocess *p = out;
   bool is_square = true;
-  *p = (vkf_preprocess){
-      .width = 224, .height = 224, .mean = {0.5f, 0.5f, 0.5f}, .std = {0.5f, 0.5f, 0.5f}, .rescale_factor = 1 / 255.0};
+  *p = classes[0].preprocess;
   VKF_TRY(refuse_unknown(env, config, path));
-  VKF_TRY(check_type(env, config, "image_processor_type", path));
-  VKF_TRY(check_type(env, config, "feature_extractor_type", path));
+  VKF_TRY(find_class(env, config, "feature_extractor_type", path, p));
+  VKF_TRY(find_class(env, config, "image_processor_type", path, p)); /* the newer key counts */
   VKF_TRY(vkf_file_json_find_bool(config, "do_resize", true, &p->do_resize));
-  VKF_TRY(vkf_file_json_find_bool(config, "do_center_crop", false, &p->do_center_crop));
+  VKF_TRY(vkf_file_json_find_bool(config, "do_center_crop", p->do_center_crop, &p->do_center_crop));
   VKF_TRY(vkf_file_json_find_bool(config, "do_rescale", true, &p->do_rescale));
   VKF_TRY(vkf_file_json_find_bool(config, "do_normalize", true, &p->do_normalize));
   VKF_TRY(find_size(env, config, "size", path, &p->height, &p->width, &p->shortest_edge));
@@ -152,7 +179,7 @@ vkf_status vkf_engine_preprocess_read(vkf_env *env, vkf_file_value config, const
   if (!is_square && vkf_file_json_kind(vkf_file_json_member(config, "size")) == VKF_FILE_INTEGER)
     p->shortest_edge = p->width;
   VKF_TRY(find_filter(env, config, path, &p->filter));
-  VKF_TRY(vkf_file_json_find_double(config, "rescale_factor", p->rescale_factor, &p->rescale_factor));
+  VKF_TRY(vkf_file_json_find_double(config, "rescale_factor", 1 / 255.0, &p->rescale_factor));
   VKF_TRY(find_channels(env, config, "image_mean", path, p->mean));
   VKF_TRY(find_channels(env, config, "image_std", path, p->std));
   for (size_t i = 0; i < 3; i++)

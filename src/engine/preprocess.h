@@ -1,4 +1,5 @@
-/* preprocess: images as a model wants them, with the keys and the meaning of transformers' ViTImageProcessor.
+/* preprocess: images as a model wants them, with the keys and the meaning of transformers' ViTImageProcessor
+ * and DeiTImageProcessor, of which folders of model_type vit have either.
  *
  * Owns the values of preprocessor_config.json. Refuses, by name, keys that would change the result and are not known.
  */
@@ -18,7 +19,8 @@ typedef struct vkf_preprocess {
   float mean[3], std[3];
 } vkf_preprocess;
 
-/* config: preprocessor_config.json; path: for messages. What it does not say is as in ViTImageProcessor. */
+/* config: preprocessor_config.json; path: for messages. What it does not say is as in the class that it
+ * names, or in ViTImageProcessor. */
 vkf_status vkf_engine_preprocess_read(vkf_env *env, vkf_file_value config, const char *path, vkf_preprocess *out);
 /* The size that an image of this one gets. VKF_ERROR_FORMAT if that is over 2^14 a side. */
 vkf_status vkf_engine_preprocess_size(vkf_env *env, const vkf_preprocess *p, const vkf_image *image, uint32_t *width,

@@ -60,16 +60,16 @@ done:
   return st;
 }
 
-/* Which layers see a window: all, those that layer_types names, or those from max_window_layers on. */
+/* Which layers see a window: all (Mistral), or those that layer_types names, else those from max_window_layers on. */
 static vkf_status windows(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack *stack) {
   vkf_status st = VKF_OK;
-  vkf_file_value types;
+  vkf_file_value types = {0}; /* Mistral reads none */
   uint32_t window = 0;
   int64_t first = 0;
   bool is_used = v->window == WINDOW_ALL;
   if (v->window == WINDOW_NONE) goto done;
-  VKF_TRY(vkf_file_json_find_array(config, "layer_types", &types));
   if (v->window == WINDOW_SOME) {
+    VKF_TRY(vkf_file_json_find_array(config, "layer_types", &types));
     VKF_TRY(vkf_file_json_find_bool(config, "use_sliding_window", false, &is_used));
     VKF_TRY(vkf_file_json_find_int64(config, "max_window_layers", 28, &first));
   }

@@ -104,12 +104,14 @@ vkf_status vkf_text_tokenizer_load_older(vkf_text_tokenizer *tokenizer, vkf_text
                                          const vkf_text_files *files) {
   vkf_status st = VKF_OK;
   vkf_text_older o = {.loader = loader, .files = files, .added = json_array()};
-  if (files->spm.data == NULL && files->vocab.data == NULL && files->words.data == NULL)
-    VKF_FAIL(
-        loader->env, VKF_ERROR_FILE,
-        "expected tokenizer.json, a SentencePiece model, vocab.json and merges.txt, or vocab.txt; found none of them");
-  VKF_TRY(check_sizes(loader->env, files));
   VKF_TRY(vkf_text_load_object(o.loader, &files->tokenizer_config, &o.config));
+  const char *name = json_string_value(json_object_get(o.config, "tokenizer_class"));
+  if (files->spm.data == NULL && files->vocab.data == NULL && files->words.data == NULL)
+    VKF_FAIL(loader->env, VKF_ERROR_FILE,
+             "expected tokenizer.json, a SentencePiece model, vocab.json and merges.txt, or vocab.txt; found "
+             "%s%s%snone of them",
+             name != NULL ? "tokenizer_class \"" : "", name != NULL ? name : "", name != NULL ? "\" and " : "");
+  VKF_TRY(check_sizes(loader->env, files));
   VKF_TRY(find_class(&o));
   if (o.row == NULL && files->spm.data == NULL) /* the classes that these files began with */
     o.row = &CLASSES[files->vocab.data != NULL ? 4 : 0];

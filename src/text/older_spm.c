@@ -45,6 +45,9 @@ vkf_status vkf_text_older_load_spm(vkf_text_tokenizer *tokenizer, vkf_text_older
   json_t *root = NULL;
   bool marian = o->row != NULL && o->row->form == VKF_OLDER_MARIAN;
   bool numbered = o->row != NULL && o->row->form != VKF_OLDER_SENTENCEPIECE;
+  if (marian && json_is_true(json_object_get(o->config, "separate_vocabs")))
+    VKF_FAIL(o->loader->env, VKF_ERROR_UNSUPPORTED, "%s: separate_vocabs true is not supported",
+             o->files->tokenizer_config.name);
   VKF_TRY(read_spm(o, &o->files->spm, &spm));
   o->spm = &spm;
   o->next_id = spm.n_pieces;

@@ -11,6 +11,7 @@ import numpy as np
 from PIL import Image
 from safetensors.numpy import save_file
 from transformers.image_utils import load_image
+from transformers.models.deit.image_processing_pil_deit import DeiTImageProcessorPil
 from transformers.models.vit.image_processing_pil_vit import ViTImageProcessorPil
 
 
@@ -100,16 +101,18 @@ CASES = [
     ("rgb.png", {"size": 8, "rescale_factor": 0.01, "image_mean": 0.25, "image_std": 2}),
     ("chroma.jpg", {"size": {"height": 24, "width": 24}}),
     ("progressive.jpg", {"size": {"height": 24, "width": 24}, "resample": 3}),
+    ("rgb.png", {"size": 24, "crop_size": 19}, "DeiT"),
 ]
 
 
 def main():
     images()
     expected, cases = {}, []
-    for index, (name, config) in enumerate(CASES):
-        pixels = ViTImageProcessorPil(**config)(load_image(name), return_tensors="np")["pixel_values"][0]
+    for index, (name, config, *family) in enumerate(CASES):
+        processor = DeiTImageProcessorPil if family else ViTImageProcessorPil
+        pixels = processor(**config)(load_image(name), return_tensors="np")["pixel_values"][0]
         expected[str(index)] = np.ascontiguousarray(pixels, dtype=np.float32)
-        cases.append({"image": name, "config": {**config, "image_processor_type": "ViTImageProcessor"}})
+        cases.append({"image": name, "config": {**config, "image_processor_type": f"{(family or ['ViT'])[0]}ImageProcessor"}})
     save_file(expected, "expected.safetensors")
     with open("cases.json", "w") as file:
         json.dump(cases, file, indent=1)

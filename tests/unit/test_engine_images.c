@@ -242,6 +242,8 @@ static void test_configurations(void **state) {
       {"{}", NULL},
       {"{\"size\": 32, \"do_pad\": false, \"processor_class\": \"P\", \"crop_size\": null, \"made_up\": null}", NULL},
       {"{\"feature_extractor_type\": \"ViTFeatureExtractor\"}", NULL},
+      {"{\"feature_extractor_type\": \"DeiTFeatureExtractor\", \"size\": 256, \"crop_size\": 224}", NULL},
+      {"{\"image_processor_type\": \"DeiTProcessor\"}", "found \"DeiTProcessor\""},
       {"{\"do_pad\": true}", "\"do_pad\" is not supported"},
       {"{\"crop_pct\": 0.9}", "\"crop_pct\" is not supported"},
       {"{\"do_flip_channel_order\": true}", "\"do_flip_channel_order\" is not supported"},

@@ -164,6 +164,8 @@ static void marian(void **state) {
                        "vocab.json")};
   assert_round(&files, ">>es<< ab a", "5 3 4 2 0", "ab a");
   assert_round(&files, "a b", "2 3 1 0", "a "); /* "b" is no entry of vocab.json */
+  files.tokenizer_config = file_of("{\"separate_vocabs\":false}", "tokenizer_config.json");
+  assert_round(&files, "ab", "3 4 0", "ab");
 }
 
 static const char vocab_json[] =
@@ -203,6 +205,9 @@ static void refused_by_name(void **state) {
   (void)state;
   vkf_text_files files = {0};
   assert_refused(&files, VKF_ERROR_FILE, "tokenizer.json");
+  files.tokenizer_config = file_of("{\"tokenizer_class\":\"ByT5Tokenizer\"}", "tokenizer_config.json");
+  assert_refused(&files, VKF_ERROR_FILE, "ByT5Tokenizer");
+  files = (vkf_text_files){0};
   const struct {
     unsigned char trainer[3];
     size_t n;
@@ -232,6 +237,11 @@ static void refused_by_name(void **state) {
   assert_refused(&files, VKF_ERROR_FORMAT, "found 2");
   files.config = file_of("{\"model_type\":\"camembert\"}", "config.json");
   assert_refused(&files, VKF_ERROR_UNSUPPORTED, "camembert");
+  files.target_spm = files.spm;
+  files.vocab = file_of("{\"</s>\":0,\"<unk>\":1}", "vocab.json");
+  files.config = file_of("{\"model_type\":\"marian\"}", "config.json");
+  files.tokenizer_config = file_of("{\"separate_vocabs\":true}", "tokenizer_config.json");
+  assert_refused(&files, VKF_ERROR_UNSUPPORTED, "separate_vocabs true");
   files = (vkf_text_files){.vocab = file_of(vocab_json, "vocab.json")};
   assert_refused(&files, VKF_ERROR_FILE, "merges.txt");
   files.merges = file_of("a\n", "merges.txt");
