@@ -1,4 +1,5 @@
-# cmake --install: library, header, program, the shipped model, and a package for find_package(vkformer).
+# cmake --install: library, header, program, what the program reads, and packages for find_package(vkformer) and
+# pkg-config. The test api.installed uses both.
 include(GNUInstallDirs)
 include(CMakePackageConfigHelpers)
 install(TARGETS vkformer EXPORT vkformerTargets)
@@ -12,17 +13,37 @@ endif()
 if(EXISTS ${PROJECT_SOURCE_DIR}/models/en-es)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/models DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer)
 endif()
-
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tour DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer)
-
 install(FILES ${PROJECT_SOURCE_DIR}/bench/explorer.html DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/bench)
-install(FILES ${PROJECT_SOURCE_DIR}/tools/validation.html ${PROJECT_SOURCE_DIR}/tools/page.css DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/tools)
+install(FILES ${PROJECT_SOURCE_DIR}/tools/validation.html ${PROJECT_SOURCE_DIR}/tools/page.css
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/tools)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/shaders/lib ${PROJECT_SOURCE_DIR}/shaders/shared # for `bench --shader`
+        DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/shaders)
+install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
-# A static libvkformer leaves its dependencies to whoever links it: the package names them.
+# A static libvkformer leaves its dependencies to whoever links it: the packages name them.
 set(VKF_STATIC ON)
+set(private "")
+set(libs "-lvkformer -pthread -lm")
+if(CMAKE_DL_LIBS)
+  string(APPEND libs " -l${CMAKE_DL_LIBS}")
+endif()
 if(BUILD_SHARED_LIBS)
   set(VKF_STATIC OFF)
+  set(private .private)
+  set(libs -lvkformer)
 endif()
+file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
+file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/vkformer.pc @ONLY CONTENT [[
+prefix=${pcfiledir}/@up@
+Name: vkformer
+Description: @PROJECT_DESCRIPTION@
+Version: @PROJECT_VERSION@
+Requires@private@: @vkf_packages@
+Libs: -L${prefix}@CMAKE_INSTALL_LIBDIR@ @libs@
+Cflags: -I${prefix}@CMAKE_INSTALL_INCLUDEDIR@
+]])
+install(FILES ${PROJECT_BINARY_DIR}/vkformer.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)
 set(package_dir ${CMAKE_INSTALL_LIBDIR}/cmake/vkformer)
 file(CONFIGURE OUTPUT ${PROJECT_BINARY_DIR}/vkformerConfig.cmake @ONLY CONTENT [[
 set(vkf_static @VKF_STATIC@)

@@ -53,6 +53,8 @@ def largest_error(t, q, k, v, out):
 
 
 def main():
+    if len(sys.argv) != 4 or not sys.argv[3].isdecimal():
+        sys.exit(__doc__)
     program, device, n = sys.argv[1], sys.argv[2], int(sys.argv[3])
     rng = random.Random(1)
     tensors = {name: array.array("f", (rng.gauss(0, 1) for _ in range(n * WIDTH))) for name in "qkv"}

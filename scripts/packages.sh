@@ -1,4 +1,4 @@
-# Sourced by the scripts: which packages are needed, and how they are installed where they are missing.
+# Sourced by the scripts: which packages are needed, how they are installed where they are missing, and --help.
 #
 # Debian 12 and newer, Ubuntu 24.04 and newer. Nothing is installed, and nothing downloaded, where all of them are there.
 
@@ -9,6 +9,11 @@ packages_test="libcmocka-dev libvulkan-volk-dev vulkan-validationlayers"
 package_swiftshader="chromium-common" # Debian has SwiftShader in it; Ubuntu has no package with SwiftShader
 
 say() { printf '%s\n' "$*" >&2; }
+
+# --help: the head of the script that runs, and its end
+case "${1:-}" in
+  -h | --help) sed -n '2,/^[^#]/s/^# \{0,1\}//p' "scripts/${0##*/}"; exit 0 ;;
+esac
 
 is_installed() { [ "$(dpkg-query -W -f='${db:Status-Status}' "$1" 2>/dev/null)" = installed ]; }
 

@@ -56,7 +56,8 @@ def bleu(hypotheses, references):
 
 
 def main():
-    parser = argparse.ArgumentParser()
+    parser = argparse.ArgumentParser(description=__doc__, usage=argparse.SUPPRESS,
+                                     formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("reference")
     parser.add_argument("--program", default="build/vkformer")
     parser.add_argument("--model", default="models/en-es")
@@ -68,8 +69,11 @@ def main():
     parser.add_argument("--limit", type=int, default=0)
     parser.add_argument("--out")
     args = parser.parse_args()
-    with open(args.reference, encoding="utf-8") as f:
-        expected = [json.loads(line) for line in f]
+    try:
+        with open(args.reference, encoding="utf-8") as f:
+            expected = [json.loads(line) for line in f]
+    except (OSError, ValueError) as error:
+        sys.exit(f"{args.reference}: expected an object of JSON a line: {error}")
     if args.limit:
         # spread over the whole file, the same ones each time
         expected = [expected[i * len(expected) // args.limit] for i in range(min(args.limit, len(expected)))]

@@ -71,8 +71,7 @@ static int run_bench(const tool_args *args) {
   if (exit_code == TOOL_OK && b.wrong) exit_code = TOOL_FAILED;
   json_decref(b.rows);
   free(b.shader);
-  tool_session_close(&b.session);
-  return exit_code;
+  return tool_session_close(&b.session, exit_code);
 }
 
 static const tool_option options[] = {

@@ -204,8 +204,7 @@ static int run_classify(const tool_args *args) {
     exit_code = tool_each_text((const char *const *)args->operands + 1, args->n_operands - 1, on_text, &c);
   }
   json_decref(c.config);
-  tool_session_close(&c.session);
-  return exit_code;
+  return tool_session_close(&c.session, exit_code);
 }
 
 static const tool_option options[] = {

@@ -98,8 +98,7 @@ static int run_devices(const tool_args *args) {
   }
   if (exit_code == TOOL_OK && args->json) exit_code = tool_print_json(json_incref(list));
   json_decref(list);
-  tool_session_close(&session);
-  return exit_code;
+  return tool_session_close(&session, exit_code);
 }
 
 static const tool_option options[] = {

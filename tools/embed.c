@@ -227,8 +227,7 @@ static int run_embed(const tool_args *args) {
   if (exit_code == TOOL_OK) exit_code = args->output ? save_vectors(&e) : print_similarity(&e);
   json_decref(e.texts);
   free(e.vectors);
-  tool_session_close(&e.session);
-  return exit_code;
+  return tool_session_close(&e.session, exit_code);
 }
 
 static const tool_option options[] = {

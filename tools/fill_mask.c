@@ -97,8 +97,7 @@ static int run_fill_mask(const tool_args *args) {
   int exit_code = tool_session_open(&f.session, args, args->device, args->operands[0]);
   if (exit_code == TOOL_OK)
     exit_code = tool_each_text((const char *const *)args->operands + 1, args->n_operands - 1, on_text, &f);
-  tool_session_close(&f.session);
-  return exit_code;
+  return tool_session_close(&f.session, exit_code);
 }
 
 static const tool_option options[] = {

@@ -31,8 +31,7 @@ static int generate_ids(const tool_args *args, const char *config) {
   free(arrays);
   vkf_result_destroy(&result);
   vkf_result_destroy(&inputs);
-  tool_session_close(&session);
-  return exit_code;
+  return tool_session_close(&session, exit_code);
 }
 
 static int run_generate(const tool_args *args) {
@@ -44,6 +43,8 @@ static int run_generate(const tool_args *args) {
                             : !args->outputs ? "no --outputs"
                                              : "--prompt as well");
   }
+  for (size_t i = 0; i < args->stops.n; i++)
+    if (!args->stops.at[i][0]) return tool_usage_error("generate", "--stop: expected a text, found an empty one");
   if (args->top && !files && !args->json)
     return tool_usage_error("generate", "--top-logprobs: expected --json or --outputs as well, found neither");
   if (args->top > MAX_TOP)

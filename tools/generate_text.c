@@ -330,6 +330,5 @@ int tool_generate_text(const tool_args *args, const char *config) {
   writer w = {.session = &session, .args = args, .folder = args->operands[0], .config = config};
   int exit_code = tool_session_open(&session, args, args->device, w.folder);
   if (exit_code == TOOL_OK) exit_code = generate(&w);
-  tool_session_close(&session);
-  return exit_code;
+  return tool_session_close(&session, exit_code);
 }

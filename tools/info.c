@@ -114,8 +114,7 @@ static int run_info(const tool_args *args) {
       if (args->plan) exit_code = print_plan(&session, batch, length);
     }
   }
-  tool_session_close(&session);
-  return exit_code;
+  return tool_session_close(&session, exit_code);
 }
 
 static const tool_option options[] = {

@@ -33,8 +33,7 @@ static int run_init(const tool_args *args) {
     vkf_status status = vkf_model_make_folder(session.context, args->operands[0], args->output, &params);
     if (status != VKF_OK) exit_code = tool_session_fail(&session, status, NULL);
   }
-  tool_session_close(&session);
-  return exit_code;
+  return tool_session_close(&session, exit_code);
 }
 
 static const tool_option options[] = {

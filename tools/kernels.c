@@ -92,8 +92,7 @@ static int run_kernels(const tool_args *args) {
     exit_code = list_problem(&session, args, usual[i], rows);
   if (exit_code == TOOL_OK && args->json) exit_code = tool_print_json(json_incref(rows));
   json_decref(rows);
-  tool_session_close(&session);
-  return exit_code;
+  return tool_session_close(&session, exit_code);
 }
 
 static const tool_option options[] = {
@@ -107,8 +106,9 @@ const tool_command tool_kernels = {
     .summary = "List the kernel variants of a problem, how they rank and why",
     .usage = "[PROBLEM]... [OPTION]...",
     .text =
-        "PROBLEM is matmul:M,N,K, attention:QUERIES,KEYS,HEADS,WIDTH, norm:ROWS,WIDTH,\n"
-        "log_softmax:ROWS,WIDTH or top_k:ROWS,WIDTH,K; without one, one of each is shown. Runs take the variant\n"
+        "PROBLEM is matmul:M,N,K or matmul:M,N,K,FORMAT (f16, bf16, int8), attention:QUERIES,KEYS,HEADS,WIDTH,\n"
+        "norm:ROWS,WIDTH, log_softmax:ROWS,WIDTH or top_k:ROWS,WIDTH,K; without one, one of each is shown. Runs take "
+        "the variant\n"
         "marked *. Ranked are those that read the packing in which this device keeps its weights; what was measured\n"
         "(`vkformer tune`) decides, else the defaults do.",
     .examples =

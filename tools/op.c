@@ -20,7 +20,7 @@ typedef struct op_inputs {
 static int read_json(const char *path, op_inputs *in) {
   json_error_t error;
   in->json = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
-  if (!in->json) return tool_error("%s: line %d: %s", path, error.line, error.text);
+  if (!in->json) return tool_json_error(path, &error);
   if (!json_is_object(in->json)) return tool_error("%s: expected an object of arrays", path);
   in->arrays = calloc(json_object_size(in->json) + 1, sizeof *in->arrays);
   if (!in->arrays) return tool_error("out of memory");
@@ -121,8 +121,7 @@ static int run_op(const tool_args *args) {
   free(text);
   vkf_result_destroy(&result);
   finish_inputs(&in);
-  tool_session_close(&session);
-  return exit_code;
+  return tool_session_close(&session, exit_code);
 }
 
 static const tool_option options[] = {
@@ -139,7 +138,7 @@ static const tool_option_group group = TOOL_GROUP("Options", options);
 const tool_command tool_op = {
     .name = "op",
     .summary = "Run one op or one block on given arrays, step by step",
-    .usage = "NAME --inputs FILE [--outputs FILE] [--trace] [OPTION]...",
+    .usage = "NAME --inputs FILE --outputs FILE [--trace] | NAME --inputs FILE --trace [OPTION]...",
     .text =
         "NAME: matmul (x, w [out,in], bias, residual), norm, layer_norm (x, weight, bias), softmax (x, mask),\n"
         "log_softmax (x), top_k (x), gate (x), embed (ids, table, positions, position_table),\n"

@@ -35,7 +35,7 @@ const tool_option_group tool_common_options = TOOL_GROUP("Common options", commo
 
 static const tool_option model_options[] = {
     {"weights", 0, TOOL_TEXT, offsetof(tool_args, weights), "FORMAT",
-     "matrices and embeddings as f32, f16, bf16, int8 (a scale\na row) or auto (default): f32 on\nsoftware drivers, "
+     "matrices and embeddings as f32, f16, bf16, int8 (a scale\na row) or auto (default): f32 on software drivers,\n"
      "elsewhere as in the file"},
     {"kv-cache", 0, TOOL_TEXT, offsetof(tool_args, kv_cache), "FORMAT",
      "keys and values of decoders as f32 (default) or f16"},

@@ -60,6 +60,11 @@ int tool_print_json_line(json_t *json) {
   return tool_flush();
 }
 
+int tool_json_error(const char *path, const json_error_t *error) {
+  return error->line > 0 ? tool_error("%s: line %d: %s", path, error->line, error->text)
+                         : tool_error("%s", error->text);
+}
+
 json_t *tool_folder_json(const char *folder, const char *name) {
   char path[4200];
   int n = snprintf(path, sizeof path, "%s/%s", folder, name);
@@ -84,13 +89,10 @@ int tool_generation_config(const tool_args *args, char **out) {
     json_error_t error;
     json_t *file = json_load_file(args->generation_config, JSON_REJECT_DUPLICATES, &error);
     if (!file || json_object_update(config, file) != 0) {
-      if (file) {
+      if (file)
         tool_error("%s: expected a JSON object with keys as in generation_config.json", args->generation_config);
-      } else if (error.line > 0) {
-        tool_error("%s: line %d: %s", args->generation_config, error.line, error.text);
-      } else {
-        tool_error("%s", error.text);
-      }
+      else
+        tool_json_error(args->generation_config, &error);
       json_decref(file);
       json_decref(config);
       return TOOL_FAILED;

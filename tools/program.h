@@ -163,7 +163,10 @@ int tool_session_open(tool_session *session, const tool_args *args, const char *
 int tool_session_open_context(tool_session *session, const tool_args *args);
 int tool_session_open_device(tool_session *session, const char *device);
 int tool_session_open_model(tool_session *session, const char *folder);
-void tool_session_close(tool_session *session);
+/* Close the session, and only its device and model, and write the profile of the device that was asked for. exit_code,
+ * or TOOL_FAILED where that is TOOL_OK and the profile cannot be written. */
+int tool_session_close(tool_session *session, int exit_code);
+int tool_session_close_device(tool_session *session, int exit_code);
 /* Tells the library's message of the call that failed, after the words of `where` (NULL: none). TOOL_FAILED. */
 int tool_session_fail(tool_session *session, vkf_status status, const char *where);
 
@@ -211,6 +214,8 @@ int tool_write_json(const char *path, json_t *json);
 /* The page `name` that comes with vkformer, with the data in it, to a file. Takes `documents`. TOOL_FAILED after a
  * message (page.c). */
 int tool_write_page(const char *name, const char *path, json_t *documents);
+/* That a JSON file cannot be read, and where. TOOL_FAILED. */
+int tool_json_error(const char *path, const json_error_t *error);
 /* A whole file, with a zero byte behind it, to free(); NULL after a message (page.c). */
 char *tool_read_file(const char *path, size_t *size);
 /* To standard output, indented. Takes `json` as above. */

@@ -32,8 +32,7 @@ static int run_run(const tool_args *args) {
   free(arrays);
   vkf_result_destroy(&result);
   vkf_result_destroy(&inputs);
-  tool_session_close(&session);
-  return exit_code;
+  return tool_session_close(&session, exit_code);
 }
 
 static const tool_option options[] = {

@@ -140,12 +140,21 @@ int tool_session_open(tool_session *session, const tool_args *args, const char *
   return exit_code;
 }
 
-void tool_session_close(tool_session *session) {
+int tool_session_close_device(tool_session *session, int exit_code) {
   tool_progress_end(session);
   vkf_model_close(&session->model);
-  if (session->profile && session->device) tool_profile_write(session->device, session->profile);
+  if (session->profile && session->device) {
+    int written = tool_profile_write(session->device, session->profile);
+    if (exit_code == TOOL_OK) exit_code = written;
+  }
   vkf_device_close(&session->device);
+  return exit_code;
+}
+
+int tool_session_close(tool_session *session, int exit_code) {
+  exit_code = tool_session_close_device(session, exit_code);
   vkf_context_destroy(&session->context);
+  return exit_code;
 }
 
 /* ---- the shipped model ------------------------------------------------------------------------------------------- */

@@ -80,8 +80,7 @@ static int run_tokenize(const tool_args *args) {
     exit_code = encode(&session, tokenizer, args->operands[i], args->json);
   }
   vkf_tokenizer_close(&tokenizer);
-  tool_session_close(&session);
-  return exit_code;
+  return tool_session_close(&session, exit_code);
 }
 
 static const tool_option options[] = {

@@ -75,7 +75,7 @@ static json_t *load(const tool_args *args) {
   }
   json_t *file = json_load_file(path, JSON_REJECT_DUPLICATES, &error);
   if (!file) {
-    tool_error("%s: line %d: %s", path, error.line, error.text);
+    tool_json_error(path, &error);
   } else if (!json_is_array(json_object_get(file, "topics"))) {
     tool_error("%s: expected an object with the list topics", path);
     json_decref(file);
@@ -128,10 +128,8 @@ static int tour_device(tour *t, const json_t *topics, const char *device) {
       if (run_topic(t, topic) != TOOL_OK) t->n_checks++;
     }
   }
-  vkf_model_close(&t->session.model);
   vkf_device_close(&t->ref);
-  vkf_device_close(&t->session.device);
-  return exit_code;
+  return tool_session_close_device(&t->session, exit_code);
 }
 
 static int tour_all(tour *t, const json_t *topics) {
@@ -163,7 +161,7 @@ static int run_tour(const tool_args *args) {
     if (exit_code == TOOL_OK) exit_code = all ? tour_all(&t, topics) : tour_device(&t, topics, args->device);
     printf("\n%zu of %zu reproduced\n", t.n_reproduced, t.n_checks);
     if (t.n_reproduced != t.n_checks || t.n_checks == 0) exit_code = TOOL_FAILED;
-    tool_session_close(&t.session);
+    exit_code = tool_session_close(&t.session, exit_code);
   }
   json_decref(file);
   return exit_code;

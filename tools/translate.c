@@ -207,7 +207,7 @@ static int run_translate(const tool_args *args) {
   if (exit_code == TOOL_OK) exit_code = tool_generation_config(args, &config);
   if (exit_code == TOOL_OK) exit_code = tool_session_open(&t.session, args, args->device, t.folder);
   if (exit_code == TOOL_OK) exit_code = translate(&t, config);
-  tool_session_close(&t.session);
+  exit_code = tool_session_close(&t.session, exit_code);
   free(config);
   return exit_code;
 }

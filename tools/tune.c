@@ -302,8 +302,7 @@ static int run_tune(const tool_args *args) {
   int exit_code = tool_session_open(&t.session, args, args->device ? args->device : "", NULL);
   if (exit_code == TOOL_OK && args->worker) {
     exit_code = tool_worker_serve(&t.session);
-    tool_session_close(&t.session);
-    return exit_code;
+    return tool_session_close(&t.session, exit_code);
   }
   const bool only_files = (args->import_file || args->export_file) && !args->n_operands && !args->problems.n;
   if (exit_code == TOOL_OK && args->import_file) exit_code = import_times(&t, args->import_file);
@@ -314,8 +313,7 @@ static int run_tune(const tool_args *args) {
   }
   for (size_t i = 0; i < t.n_problems; i++) free(t.problems[i].candidates);
   free(t.problems);
-  tool_session_close(&t.session);
-  return exit_code;
+  return tool_session_close(&t.session, exit_code);
 }
 
 static const tool_option options[] = {

@@ -81,9 +81,7 @@ static int validate_device(tool_session *session, const tool_args *args, const c
     exit_code = status == VKF_OK ? report(&v, info, worst, devices) : tool_session_fail(session, status, info->alias);
     json_decref(v.rows);
   }
-  vkf_model_close(&session->model);
-  vkf_device_close(&session->device);
-  return exit_code;
+  return tool_session_close_device(session, exit_code);
 }
 
 /* What is asked for on one device; where a file is, its digest as well. */
@@ -116,8 +114,7 @@ static int validate_here(const tool_args *args, json_t *devices) {
   int exit_code = tool_session_open_context(&session, args);
   if (exit_code == TOOL_OK)
     exit_code = all ? validate_all(&session, args, devices) : validate_one(&session, args, args->device, devices);
-  tool_session_close(&session);
-  return exit_code;
+  return tool_session_close(&session, exit_code);
 }
 
 /* What cannot be asked for together. */

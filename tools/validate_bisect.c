@@ -101,8 +101,7 @@ int validate_replay(tool_session *session, const tool_args *args, const char *de
   json_decref(now);
   free(text);
   vkf_result_destroy(&arrays);
-  vkf_device_close(&session->device);
-  return exit_code;
+  return tool_session_close_device(session, exit_code);
 }
 
 /* ---- bisect ------------------------------------------------------------------------------------------------------ */
@@ -197,7 +196,5 @@ int validate_bisect(tool_session *session, const tool_args *args, const char *de
       printf("%s: every node is within its bound; nothing was written\n", info->alias);
   }
   vkf_result_destroy(&fault);
-  vkf_model_close(&session->model);
-  vkf_device_close(&session->device);
-  return exit_code;
+  return tool_session_close_device(session, exit_code);
 }

@@ -209,7 +209,7 @@ static vkf_status add_candidates(bench *b) {
     if (params->shader) VKF_TRY(add_shader(b, &variants[i]));
   }
   if (!b->n || (params->tile && !b->n_tiled))
-    VKF_FAIL(b->env, VKF_ERROR_ARGUMENT, "no variant%s%s%s%s fits %s on %s%s%s", params->variant ? " of " : "",
+    VKF_FAIL(b->env, VKF_ERROR_ARGUMENT, "no variant%s%s%s%s fits %s on %s%s%s", params->variant ? " named " : "",
              params->variant ? params->variant : "", params->tile ? " with the tile " : "",
              params->tile ? params->tile : "", b->problem, b->caps->device_name, b->why[0] ? ": " : "", b->why);
 done:

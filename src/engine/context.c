@@ -3,6 +3,7 @@
 
 #include "engine/cache.h"
 #include "engine/engine.h"
+#include "file/map.h"
 
 const char *vkf_version(void) {
 #define TEXT2(x) #x
@@ -93,7 +94,14 @@ vkf_status vkf_engine_instance(vkf_context *ctx) {
   if (ctx->looked) return VKF_OK;
   const vkf_gpu_instance_params params = {.icd_files = (const char *const *)ctx->icd_files,
                                           .n_icd_files = ctx->n_icd_files};
-  vkf_status st = vkf_gpu_instance_create(&ctx->env, &params, &ctx->instance);
+  vkf_status st = VKF_OK;
+  for (size_t i = 0; i < ctx->n_icd_files && st == VKF_OK;
+       i++) { /* the loader says nothing of a file that is not there */
+    vkf_file_map map;
+    st = vkf_file_map_open(&ctx->env, ctx->icd_files[i], &map);
+    vkf_file_map_close(&map);
+  }
+  if (st == VKF_OK) st = vkf_gpu_instance_create(&ctx->env, &params, &ctx->instance);
   if (st == VKF_ERROR_NO_DEVICE) { /* no loader: the list is ref alone, and whoever wants Vulkan hears why */
     snprintf(ctx->no_loader, sizeof ctx->no_loader, "%s", ctx->env.message);
     vkf_env_clear(&ctx->env);

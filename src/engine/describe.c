@@ -56,8 +56,9 @@ vkf_status vkf_model_describe_plan(vkf_model *m, size_t batch, size_t length, vk
   vkf_env_clear(m->env);
   vkf_text_init(&text, m->env);
   if (!batch || !length || batch > UINT32_MAX / 2 / length)
-    VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected a batch and a length of at least 1, found %zu and %zu", batch,
-             length);
+    VKF_FAIL(m->env, VKF_ERROR_ARGUMENT,
+             "expected a batch and a length of at least 1, and at most %u tokens, found %zu and %zu", UINT32_MAX / 2,
+             batch, length);
   if (info->max_positions && length > info->max_positions)
     VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected a length of at most %u, the model's positions, found %zu",
              info->max_positions, length);

@@ -97,7 +97,12 @@ vkf_status vkf_engine_limits_apply(vkf_env *env, const char *limits, vkf_caps *c
   if (json)
     VKF_TRY(vkf_file_json_parse(env, limits, json, strlen(json), &document));
   else
-    VKF_TRY(vkf_file_json_read(env, limits, &document));
+    st = vkf_file_json_read(env, limits, &document);
+  if (st == VKF_ERROR_FILE) {
+    vkf_env_clear(env);
+    VKF_FAIL(env, st, "limits: expected pi, mali, adreno or a file, found \"%s\", which cannot be read", limits);
+  }
+  VKF_TRY(st);
   VKF_TRY(vkf_file_json_as_object(vkf_file_json_root(document), &object));
   for (size_t i = 0; i < VKF_COUNT(facts); i++) keys[i] = facts[i].key;
   if (vkf_file_json_unknown(object, keys, VKF_COUNT(facts), &unknown) > 0)

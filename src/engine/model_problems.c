@@ -57,8 +57,9 @@ vkf_status vkf_model_list_problems(vkf_model *m, size_t batch, size_t length, vk
   posed p = {.model = m, .on_problem = on_problem, .user = user};
   vkf_env_clear(m->env);
   if (!batch || !length || batch > UINT32_MAX / 64 / length)
-    VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected a batch and a length of at least 1, found %zu and %zu", batch,
-             length);
+    VKF_FAIL(m->env, VKF_ERROR_ARGUMENT,
+             "expected a batch and a length of at least 1, and at most %u tokens, found %zu and %zu", UINT32_MAX / 64,
+             batch, length);
   if (info->max_positions) length = VKF_MIN(length, info->max_positions);
   const uint32_t B = vkf_engine_round_rows((uint32_t)batch), N = vkf_engine_round_length((uint32_t)length);
   const uint32_t beams = VKF_MAX(m->generation.num_beams, 1);

@@ -8,6 +8,7 @@
 #include "vkop/vkop.h"
 
 #define MAX_NUMBERS 4
+#define MAX_NUMBER (1ul << 24)
 
 static vkf_params matmul(const uint32_t *n) {
   return (vkf_params){.matmul = {.rows = VKF_DIM_R, .n = n[1], .k = n[2]}};
@@ -51,8 +52,8 @@ static const struct {
     {VKF_OP_TOP_K, 3, "top_k:ROWS,WIDTH,K", false, top_k, 0},
 };
 
-/* Numbers from 1 to 2^24, separated by commas, and (format not NULL) a format in the end; how many numbers there are, 0
- * if that is not what the text is. */
+/* Numbers from 1 to MAX_NUMBER, separated by commas, and (format not NULL) a format in the end; how many numbers there
+ * are, 0 if that is not what the text is. */
 static uint32_t parse_numbers(const char *text, uint32_t numbers[MAX_NUMBERS], vkf_format *format) {
   uint32_t n = 0;
   while (n < MAX_NUMBERS) {
@@ -64,7 +65,7 @@ static uint32_t parse_numbers(const char *text, uint32_t numbers[MAX_NUMBERS], v
     }
     if (*text < '1' || *text > '9') return 0;
     unsigned long value = strtoul(text, &end, 10);
-    if (value > 1ul << 24) return 0;
+    if (value > MAX_NUMBER) return 0;
     numbers[n++] = (uint32_t)value;
     if (!*end) return n;
     if (*end != ',') return 0;
@@ -78,8 +79,8 @@ static vkf_status bad_problem(vkf_env *env, const char *text) {
   vkf_status st;
   vkf_text_init(&list, env);
   for (size_t i = 0; i < VKF_COUNT(forms); i++) vkf_text_printf(&list, "%s%s", i ? ", " : "", forms[i].form);
-  st = vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected a problem of the form %s, found %s", list.data ? list.data : "",
-                    text ? text : "NULL");
+  st = vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected a problem of the form %s, with numbers from 1 to %lu, found %s",
+                    list.data ? list.data : "", MAX_NUMBER, text ? text : "NULL");
   vkf_text_finish(&list);
   return st;
 }

@@ -237,8 +237,8 @@ vkf_status vkf_vkop_fits(vkop_backend *b, const char *name, uint64_t bytes) {
   b->base.too_large = true;
   return vkf_env_fail(
       b->base.env, VKF_ERROR_DEVICE_MEMORY,
-      "%s takes %llu bytes, expected at most %llu: one %s of %s; a smaller batch or a shorter text fits", name,
-      (unsigned long long)bytes, (unsigned long long)most, most == allocation ? "allocation" : "storage binding",
+      "%s takes %llu bytes, expected at most %llu: one %s of %s; a smaller batch, fewer beams or a shorter text fits",
+      name, (unsigned long long)bytes, (unsigned long long)most, most == allocation ? "allocation" : "storage binding",
       caps->device_name);
 }
 

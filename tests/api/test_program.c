@@ -164,6 +164,8 @@ static void test_devices(void **state) {
       {"$V devices --json", 0, "\"subgroup_size\"", ""},
       {"$V translate --device nosuch a", 1, "", "nosuch"},
       {"$V translate --device 99 a", 1, "", "99"},
+      {"$V devices --icd $T/nosuch.json", 1, "", "nosuch.json: cannot be opened"},
+      {"$V info $G/marian --limits nosuch", 1, "", "expected pi, mali, adreno or a file, found \"nosuch\""},
       {"env -u VKF_DEVICE VK_DRIVER_FILES=/none.json VK_ICD_FILENAMES=/none.json $V translate a", 1, "",
        "--device ref"},
       {"env -u VKF_DEVICE LD_LIBRARY_PATH=$T/loader $V translate a", 1, "", "--device ref"},
@@ -254,6 +256,8 @@ static void test_translate(void **state) {
       {"printf 'I am here.\\nWe\\000like it.\\n' | $V translate", 1, NULL, "line 2: expected text, found a zero byte"},
       {"$V translate --model $T/nosuch a", 1, "", "nosuch"},
       {"$V translate --model $G/marian a", 1, "", "tokenizer"},
+      {"$V embed $M a", 1, "", "expected a model with one stack of layers, found an encoder-decoder"},
+      {"$V generate $M --prompt a --stop ''", 2, "", "--stop: expected a text, found an empty one"},
       {"$V translate a > /dev/full", 1, "", "standard output: cannot be written: "},
       {"$V translate \"$(yes word | head -n 400 | tr '\\n' ' ')\"", 1, "", "128"},
       {"$V tokenize 'The cat sat on the mat because it was tired.'", 0,
@@ -308,6 +312,7 @@ static void test_kernels_and_bench(void **state) {
       {"ls -d ${TMPDIR:-/tmp}/vkformer-bench-* 2>/dev/null", 2, "", ""}, /* nothing is left */
       {"$V translate 'I am here.' --profile=$T/trace.json", 0, NULL, "decoder.2"},
       {"grep -c '\"ph\": \"X\"' $T/trace.json | grep -v '^0'", 0, NULL, ""},
+      {"$V translate 'I am here.' --profile=$T/nosuch/trace.json", 1, NULL, "nosuch/trace.json: cannot be written"},
   };
   CHECK(rows);
 }

@@ -26,4 +26,6 @@ grep -q 'even: no winner: the spreads overlap' "$folder/out" || { echo "a winner
 grep -q '"verdict": "even"' "$folder/out" || { echo "the best of each are a and b"; exit 1; }
 echo '[]' > "$folder/c"
 if "$1" "$folder/a" "$folder/c" 2> "$folder/err"; then echo "took a file without rows"; exit 1; fi
-grep -q 'expected the output of vkformer bench --json' "$folder/err"
+grep -q 'expected the output of vkformer bench --json' "$folder/err" || { echo "no reason is given"; exit 1; }
+if "$1" "$folder/a" "$folder/nosuch" 2> "$folder/err"; then echo "took a file that is not there"; exit 1; fi
+test "$(cat "$folder/err")" = "compare: $folder/nosuch: No such file or directory"

@@ -47,7 +47,7 @@ static void a_cache_is_put_into_no_other(void **state) {
   assert_string_equal(folder, "/m/mesa-512-bits/mesa-256-bits");
 }
 
-/* The kernel's own list of what the processor has. */
+/* The kernel's own list of what the processor has; under qemu-user it is that of another one. */
 static void the_processor_is_asked(void **state) {
   (void)state;
   static char line[1 << 14];
@@ -58,6 +58,9 @@ static void the_processor_is_asked(void **state) {
     listed = found && strstr(line, " avx512f") != NULL;
   }
   if (file) fclose(file);
+#if !defined(__x86_64__) && !defined(__i386__)
+  found = false;
+#endif
   if (!found) skip();
   assert_int_equal(tool_cpu_has_avx512(), listed);
 }

@@ -1,0 +1,50 @@
+# cmake -D BUILD=build -D SOURCE=source -D C_COMPILER=cc -P installed.cmake
+#
+# Installs a build to a folder of its own and moves that folder, then builds examples/translate.c with what lies there, by
+# find_package() and by pkg-config, and lets both and the installed program translate with the installed model.
+cmake_minimum_required(VERSION 3.22)
+set(work ${BUILD}/tests/installed)
+set(prefix ${work}/moved)
+set(example ${SOURCE}/examples/translate.c)
+
+function(must)
+  execute_process(COMMAND ${ARGV} WORKING_DIRECTORY ${work} RESULT_VARIABLE result OUTPUT_VARIABLE out ERROR_VARIABLE err)
+  if(NOT result EQUAL 0)
+    message(FATAL_ERROR "${ARGV}\nexpected exit 0, found ${result}\n${out}${err}")
+  endif()
+  string(STRIP "${out}" out)
+  set(out "${out}" PARENT_SCOPE)
+endfunction()
+
+function(must_translate)
+  must(${ARGV} "I am here.")
+  if(NOT out STREQUAL "Estoy aquí.")
+    message(FATAL_ERROR "${ARGV}\nexpected 'Estoy aquí.', found '${out}'")
+  endif()
+endfunction()
+
+file(REMOVE_RECURSE ${work})
+file(MAKE_DIRECTORY ${work}/project)
+must(${CMAKE_COMMAND} --install ${BUILD} --prefix ${work}/first)
+file(RENAME ${work}/first ${prefix})
+set(model ${prefix}/share/vkformer/models/en-es)
+must_translate(${prefix}/bin/vkformer translate --model ${model})
+
+file(WRITE ${work}/project/CMakeLists.txt "cmake_minimum_required(VERSION 3.22)
+project(stranger LANGUAGES C)
+find_package(vkformer 0.1 REQUIRED)
+add_executable(stranger ${example})
+target_link_libraries(stranger PRIVATE vkformer::vkformer)
+")
+must(${CMAKE_COMMAND} -S project -B built -D CMAKE_PREFIX_PATH=${prefix} -D CMAKE_C_COMPILER=${C_COMPILER})
+must(${CMAKE_COMMAND} --build built)
+must_translate(${work}/built/stranger ${model})
+
+file(GLOB_RECURSE package ${prefix}/*/vkformer.pc)
+get_filename_component(folder "${package}" DIRECTORY)
+set(ENV{PKG_CONFIG_PATH} "${folder}")
+must(pkg-config --cflags --libs vkformer)
+separate_arguments(flags UNIX_COMMAND "${out}")
+must(${C_COMPILER} ${example} ${flags} -o by_pkg_config)
+set(ENV{LD_LIBRARY_PATH} "${folder}/..")
+must_translate(${work}/by_pkg_config ${model})
