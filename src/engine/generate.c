@@ -140,7 +140,7 @@ static vkf_status state_init(stepper_state *s, bool beams, const int32_t *prompt
     if (!s->key_mask) VKF_TRY(VKF_ERROR_MEMORY);
     for (size_t i = 0; i < cells; i++) s->key_mask[i] = 1;
     for (uint32_t r = 0; r < s->R; r++)
-      for (uint32_t t = 0; t < n_prompt; t++)
+      for (uint32_t t = 0; t < VKF_MIN(n_prompt, s->caps.keys); t++) /* a longer prompt the search refuses */
         s->key_mask[(size_t)r * s->caps.keys + t] = prompt_mask[(size_t)(r / (s->R / s->B)) * n_prompt + t] != 0;
   }
 done:
@@ -222,8 +222,9 @@ vkf_status vkf_engine_generate(vkf_model *m, const vkf_generate_input *in, vkf_g
   VKF_TRY(vkf_engine_capacity_get(&m->programs, &(vkf_need_sizes){s.B, s.S, s.R, (uint32_t)limit}, &s.capacity));
   s.caps = vkf_engine_capacity_sizes(s.capacity);
   bool beams = in->config->num_beams > 1;
-  uint32_t k = vkf_engine_search_k(in->config, info->target_vocab),
-           edits = vkf_engine_max_edits(in->config, (uint32_t)limit, in->source.S);
+  uint32_t longest = vkf_engine_search_longest(limit, info->max_positions, n_prompt),
+           k = vkf_engine_search_k(in->config, info->target_vocab),
+           edits = vkf_engine_max_edits(in->config, longest, in->source.S);
   if (edits > UINT32_MAX / 2 / VKF_MAX(s.caps.R, 1))
     VKF_FAIL(m->env, VKF_ERROR_ARGUMENT,
              "the configuration needs %u edits of logits a row, more than this engine plans for", edits);
@@ -239,7 +240,7 @@ vkf_status vkf_engine_generate(vkf_model *m, const vkf_generate_input *in, vkf_g
                                  .logits = in->top_logprobs > 0 || (k == 0 && edits == 0)};
   if (k == 0) s.output = edits ? "scores" : "logits";
   VKF_TRY(state_init(&s, beams, encoder ? NULL : in->source.mask, n_prompt, k ? k : info->target_vocab));
-  VKF_TRY(init_logprobs(&s, info->target_vocab, (uint32_t)limit - VKF_MIN(n_prompt, (uint32_t)limit)));
+  VKF_TRY(init_logprobs(&s, info->target_vocab, longest - VKF_MIN(n_prompt, longest)));
   if (encoder) VKF_TRY(run_encoder(&s, &in->source));
   const vkf_stepper stepper = {
       .user = &s, .n_vocab = info->target_vocab, .n_rows = s.R, .log_probs = beams, .step = step};

@@ -43,6 +43,11 @@ uint32_t vkf_engine_search_k(const vkf_generation_config *config, uint32_t n_voc
   return (uint32_t)VKF_MIN(vkf_engine_beams_keep(config), n_vocab);
 }
 
+uint32_t vkf_engine_search_longest(uint64_t max_length, uint64_t n_positions, uint32_t n_prompt) {
+  uint64_t most = VKF_MIN(max_length, (uint64_t)INT32_MAX);
+  return (uint32_t)(n_positions == 0 ? most : VKF_MIN(most, VKF_MAX(n_positions, n_prompt) + 1));
+}
+
 /* ---- start ------------------------------------------------------------------------------------------------------- */
 
 static vkf_status check_input(search *s) {
@@ -71,13 +76,11 @@ static vkf_status check_input(search *s) {
   return VKF_OK;
 }
 
-/* Sizes. A sequence is one id longer than what is fed, so `capacity` never exceeds the positions by more than one. */
 static void measure(search *s) {
   const vkf_search_input *in = s->input;
-  uint64_t most = VKF_MIN(in->max_length, (uint64_t)INT32_MAX);
   s->prompt = in->prompt == NULL ? 1 : in->n_prompt;
-  s->max_length = (uint32_t)most;
-  s->capacity = (uint32_t)(in->n_positions == 0 ? most : VKF_MIN(most, VKF_MAX(in->n_positions, s->prompt) + 1));
+  s->max_length = (uint32_t)VKF_MIN(in->max_length, (uint64_t)INT32_MAX);
+  s->capacity = vkf_engine_search_longest(in->max_length, in->n_positions, s->prompt);
   s->length = s->prompt;
   s->R = vkf_engine_search_rows(s->config, in->B);
   s->k = vkf_engine_search_k(s->config, s->stepper->n_vocab);

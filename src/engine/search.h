@@ -57,6 +57,8 @@ typedef struct vkf_generated {
 /* Rows and candidates per row (0: all scores) that the search will ask the stepper for. */
 uint32_t vkf_engine_search_rows(const vkf_generation_config *config, uint32_t B);
 uint32_t vkf_engine_search_k(const vkf_generation_config *config, uint32_t n_vocab);
+/* Ids of the longest sequence that the search can come to: one more than what can be fed. n_positions 0: no limit. */
+uint32_t vkf_engine_search_longest(uint64_t max_length, uint64_t n_positions, uint32_t n_prompt);
 /* What follows the end of a sequence that is shorter than others. */
 int32_t vkf_engine_search_fill(const vkf_generation_config *config);
 

@@ -130,6 +130,33 @@ static void test_generation_keys(void **state) {
   vkf_model_close(&model);
 }
 
+/* Of a decoder of 96 positions, whose prompts have pads. */
+static void test_prompts_and_length_limits(void **state) {
+  enum { LENGTH = 90 };
+  static int32_t prompt[2 * LENGTH], mask[2 * LENGTH];
+  static const struct {
+    const char *config;
+    uint32_t top_logprobs;
+    const char *words;
+  } rows[] = {
+      {"{\"max_length\": 5}", 0, "expected a length limit over the 90 ids to start from, found 5"},
+      {"{\"max_length\": 1000000000, \"repetition_penalty\": 1.5}", 0, "the length limit is 1000000000"},
+      {"{\"max_length\": 1000000000}", 5, "the length limit is 1000000000"},
+  };
+  driver *d = *state;
+  vkf_model *model = NULL;
+  for (int i = 0; i < 2 * LENGTH; i++) prompt[i] = 5, mask[i] = i > 3;
+  driver_ok(d, vkf_model_open(d->device, VKF_SOURCE_DIR "/tests/golden/gpt2", &model));
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    vkf_result *result = NULL;
+    const vkf_array inputs[] = {IDS("input_ids", 2, LENGTH, prompt), IDS("attention_mask", 2, LENGTH, mask)};
+    const vkf_generate_params params = {.config_json = rows[i].config, .top_logprobs = rows[i].top_logprobs};
+    vkf_status status = vkf_model_generate(model, inputs, 2, &params, &result);
+    expect(d, rows[i].config, status, VKF_ERROR_ARGUMENT, rows[i].words, result);
+  }
+  vkf_model_close(&model);
+}
+
 static void test_texts(void **state) {
   static char many[4096];
   const char *const second_empty[] = {"I am here.", " \t"}, *const second_null[] = {"I am here.", NULL},
@@ -158,4 +185,5 @@ static void test_texts(void **state) {
   vkf_model_close(&model);
 }
 
-DRIVER_MAIN(DRIVER_TEST(test_run_and_generate), DRIVER_TEST(test_generation_keys), DRIVER_TEST(test_texts))
+DRIVER_MAIN(DRIVER_TEST(test_run_and_generate), DRIVER_TEST(test_generation_keys),
+            DRIVER_TEST(test_prompts_and_length_limits), DRIVER_TEST(test_texts))
