@@ -37,8 +37,7 @@ static vkf_status embeddings(vkf_net *net, vkf_file_value config, vkf_model_stac
   VKF_TRY(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
   VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &stack->n_positions));
   VKF_TRY(vkf_model_find_size(net, config, "type_vocab_size", 2, &stack->n_types));
-  VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "albert.embeddings.word_embeddings.weight", stack->vocab, width,
-                               "embed.weight", &stack->table));
+  VKF_TRY(vkf_model_claim_words(net, config, "albert.embeddings.word_embeddings.weight", width, &heads));
   VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "albert.embeddings.position_embeddings.weight",
                                stack->n_positions, width, "positions.weight", &stack->position_table));
   VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "albert.embeddings.token_type_embeddings.weight", stack->n_types,

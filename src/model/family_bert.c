@@ -45,7 +45,8 @@ static const vkf_model_encoder_heads roberta_heads = {
 };
 
 /* prefix: of the tensors of the embeddings. */
-static vkf_status embeddings(vkf_net *net, vkf_file_value config, const char *prefix, vkf_model_stack *stack) {
+static vkf_status embeddings(vkf_net *net, vkf_file_value config, const char *prefix,
+                             const vkf_model_encoder_heads *heads, vkf_model_stack *stack) {
   vkf_status st = VKF_OK;
   vkf_arena *arena = &net->arena;
   uint32_t width = net->info.d_model;
@@ -57,7 +58,7 @@ static vkf_status embeddings(vkf_net *net, vkf_file_value config, const char *pr
   VKF_TRY(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
   VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &stack->n_positions));
   VKF_TRY(vkf_model_find_size(net, config, "type_vocab_size", 2, &stack->n_types));
-  VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, words, stack->vocab, width, "embed.weight", &stack->table));
+  VKF_TRY(vkf_model_claim_words(net, config, words, width, heads));
   VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, positions, stack->n_positions, width, "positions.weight",
                                &stack->position_table));
   VKF_TRY(
@@ -71,7 +72,8 @@ done:
   return st;
 }
 
-static vkf_status map(vkf_net *net, vkf_file_value config, const char *prefix, const vkf_model_stack_names *names) {
+static vkf_status map(vkf_net *net, vkf_file_value config, const char *prefix, const vkf_model_stack_names *names,
+                      const vkf_model_encoder_heads *heads) {
   vkf_status st = VKF_OK;
   vkf_model_stack *stack = &net->encoder;
   stack->name = "encoder";
@@ -87,30 +89,29 @@ static vkf_status map(vkf_net *net, vkf_file_value config, const char *prefix, c
   VKF_TRY(vkf_model_find_epsilon(net, config, "layer_norm_eps", 1e-12, &stack->norm_eps));
   VKF_TRY(vkf_model_find_tokens(net, config));
   stack->qkv_bias = stack->out_bias = stack->ffn_bias = stack->norm_affine = true;
-  VKF_TRY(embeddings(net, config, prefix, stack));
+  VKF_TRY(embeddings(net, config, prefix, heads, stack));
   VKF_TRY(vkf_model_claim_stack(net, stack, names));
+  VKF_TRY(vkf_model_claim_encoder_head(net, config, heads));
 done:
   return st;
 }
 
 vkf_status vkf_model_map_bert(vkf_net *net, vkf_file_value config) {
   net->base = "bert.";
-  vkf_status st = map(net, config, "bert.embeddings.", &bert_names);
-  return st != VKF_OK ? st : vkf_model_claim_encoder_head(net, config, &bert_heads);
+  return map(net, config, "bert.embeddings.", &bert_names, &bert_heads);
 }
 
 vkf_status vkf_model_map_roberta(vkf_net *net, vkf_file_value config) {
   vkf_status st = VKF_OK;
   vkf_net_info *info = &net->info;
   net->base = "roberta.";
-  VKF_TRY(map(net, config, "roberta.embeddings.", &roberta_names));
+  VKF_TRY(map(net, config, "roberta.embeddings.", &roberta_names, &roberta_heads));
   if (info->pad_id < 0 || (uint32_t)info->pad_id + 1 >= net->encoder.n_positions)
     VKF_FAIL(net->env, VKF_ERROR_FORMAT, "%s: expected a pad_token_id below max_position_embeddings - 1, found %d",
              net->config_path, (int)info->pad_id);
   net->encoder.position_ids = VKF_POSITION_IDS_NON_PADS;
   net->encoder.position_offset = (uint32_t)info->pad_id;
   info->max_positions -= (uint32_t)info->pad_id + 1;
-  VKF_TRY(vkf_model_claim_encoder_head(net, config, &roberta_heads));
 done:
   return st;
 }

@@ -47,8 +47,7 @@ vkf_status vkf_model_map_distilbert(vkf_net *net, vkf_file_value config) {
   stack->positions = VKF_POSITION_LEARNED;
   stack->qkv_bias = stack->out_bias = stack->ffn_bias = stack->norm_affine = true;
   net->info.max_positions = stack->n_positions;
-  VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "distilbert.embeddings.word_embeddings.weight", stack->vocab,
-                               width, "embed.weight", &stack->table));
+  VKF_TRY(vkf_model_claim_words(net, config, "distilbert.embeddings.word_embeddings.weight", width, &heads));
   VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "distilbert.embeddings.position_embeddings.weight",
                                stack->n_positions, width, "positions.weight", &stack->position_table));
   VKF_TRY(vkf_model_add_norm(net, "distilbert.embeddings.LayerNorm.", width, VKF_NORM_LAYER, "embed.norm",

@@ -103,6 +103,17 @@ static vkf_status claim_dense(vkf_net *net, const char *stem, uint32_t rows, vkf
   return vkf_model_add_linear(net, stem, rows, net->info.d_model, true, "head.dense", &net->head.dense);
 }
 
+vkf_status vkf_model_claim_words(vkf_net *net, vkf_file_value config, const char *table, uint32_t width,
+                                 const vkf_model_encoder_heads *names) {
+  vkf_model_stack *stack = &net->encoder;
+  bool is_tied = true;
+  vkf_status st = vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied);
+  if (st != VKF_OK) return st;
+  const char *const either[] = {table, names->table};
+  const char *stored = vkf_model_first_of(net, either, is_tied ? 2 : 1);
+  return vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, stored, stack->vocab, width, "embed.weight", &stack->table);
+}
+
 static vkf_status claim_masked_lm(vkf_net *net, vkf_file_value config, const vkf_model_encoder_heads *names) {
   vkf_status st = VKF_OK;
   vkf_model_head *head = &net->head;

@@ -314,6 +314,9 @@ typedef struct vkf_model_encoder_heads {
   vkf_activation sequence_activation;
   const char *sequence, *token; /* classifiers */
 } vkf_model_encoder_heads;
+/* The table of an encoder's words, which may be stored under the head's name alone where the two are tied. */
+vkf_status vkf_model_claim_words(vkf_net *net, vkf_file_value config, const char *table, uint32_t width,
+                                 const vkf_model_encoder_heads *names);
 /* The head that `architectures` asks for. */
 vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, const vkf_model_encoder_heads *names);
 

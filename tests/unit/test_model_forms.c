@@ -165,9 +165,21 @@ static void add_twice(tensors *t) {
 static void move_tied(tensors *t) {
   static const char *const tables[] = {"model.shared.weight", "shared.weight", "transformer.wte.weight",
                                        "model.embed_tokens.weight", "model.decoder.embed_tokens.weight"};
-  for (size_t i = 0; i < t->n; i++)
+  static const struct {
+    const char *table, *head, *only_with;
+  } encoders[] = {
+      {"bert.embeddings.word_embeddings.weight", "cls.predictions.decoder.weight", "cls.predictions.bias"},
+      {"roberta.embeddings.word_embeddings.weight", "lm_head.decoder.weight", "lm_head.bias"},
+      {"distilbert.embeddings.word_embeddings.weight", "vocab_projector.weight", "vocab_projector.bias"},
+      {"albert.embeddings.word_embeddings.weight", "predictions.decoder.weight", "predictions.bias"},
+  };
+  for (size_t i = 0; i < t->n; i++) {
     for (size_t k = 0; k < VKF_COUNT(tables); k++)
       if (strcmp(t->names[i], tables[k]) == 0) strcpy(t->names[i], "lm_head.weight");
+    for (size_t k = 0; k < VKF_COUNT(encoders); k++)
+      if (strcmp(t->names[i], encoders[k].table) == 0 && find(t, encoders[k].only_with) != NULL)
+        strcpy(t->names[i], encoders[k].head);
+  }
 }
 
 static void add_buffers(tensors *t) {
