@@ -137,6 +137,38 @@ static void characters(void **state) {
   assert_normalized("{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"\\\\s+\"},\"content\":\"_\"}", "a \u2003b", "a_b");
 }
 
+/* Matches of nothing: at the end too, but not right behind a match. */
+static void empty_matches(void **state) {
+  (void)state;
+  static const char *const rows[][3] = {{"a*", "aab", "XbX"},
+                                        {"a*", "baa", "XbX"},
+                                        {"$", "aab", "aabX"},
+                                        {"^", "aab", "Xaab"},
+                                        {"\\\\s*", "ab ab", "XaXbXaXbX"},
+                                        {"b*$", "baa", "baaX"},
+                                        {"x?", "\u00e9x", "X\u00e9X"},
+                                        {"$", "a\nb\n", "aX\nbX\nX"},
+                                        {"a*", "", ""}};
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    char step[160];
+    snprintf(step, sizeof step, "{\"type\":\"Replace\",\"pattern\":{\"Regex\":\"%s\"},\"content\":\"X\"}", rows[i][0]);
+    assert_normalized(step, rows[i][1], rows[i][2]);
+  }
+  static const char *const cuts[][3] = {{"a*", "Isolated", "c|aa|c"},
+                                        {"a*", "Removed", "c|c"},
+                                        {"a*", "MergedWithPrevious", "caa|c"},
+                                        {"b*", "Isolated", "c|a|a|c"},
+                                        {"b*", "MergedWithPrevious", "c|a|a|c"},
+                                        {"$", "Isolated", "caac"}};
+  for (size_t i = 0; i < VKF_COUNT(cuts); i++) {
+    char step[160];
+    snprintf(step, sizeof step,
+             "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"%s\"},\"behavior\":\"%s\",\"invert\":false}", cuts[i][0],
+             cuts[i][1]);
+    assert_pretokenized(step, "caac", cuts[i][2]);
+  }
+}
+
 static void bert_options(void **state) {
   (void)state;
   assert_normalized(
@@ -396,13 +428,11 @@ static void decoders(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(normal_forms),      cmocka_unit_test(characters),
-      cmocka_unit_test(bert_options),      cmocka_unit_test(sequences),
-      cmocka_unit_test(precompiled_table), cmocka_unit_test(damaged_tables),
-      cmocka_unit_test(behaviors),         cmocka_unit_test(classes_of_characters),
-      cmocka_unit_test(byte_level),        cmocka_unit_test(byte_alphabet),
-      cmocka_unit_test(metaspace),         cmocka_unit_test(regular_expressions),
-      cmocka_unit_test(decoders),
+      cmocka_unit_test(normal_forms),        cmocka_unit_test(characters),    cmocka_unit_test(empty_matches),
+      cmocka_unit_test(bert_options),        cmocka_unit_test(sequences),     cmocka_unit_test(precompiled_table),
+      cmocka_unit_test(damaged_tables),      cmocka_unit_test(behaviors),     cmocka_unit_test(classes_of_characters),
+      cmocka_unit_test(byte_level),          cmocka_unit_test(byte_alphabet), cmocka_unit_test(metaspace),
+      cmocka_unit_test(regular_expressions), cmocka_unit_test(decoders),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
