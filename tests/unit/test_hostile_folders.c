@@ -115,7 +115,7 @@ static void special_files(void **state) {
       {"config.json", VKF_ERROR_FILE, VKF_ERROR_FILE, VKF_ERROR_FILE},
       {"model.safetensors", VKF_ERROR_FILE, VKF_ERROR_FILE, VKF_ERROR_FILE},
       {"generation_config.json", VKF_ERROR_FILE, VKF_ERROR_FILE, VKF_ERROR_FILE},
-      {"tokenizer.json", VKF_OK, VKF_OK, VKF_OK}, /* a model can be run without one */
+      {"tokenizer.json", VKF_ERROR_FILE, VKF_ERROR_FILE, VKF_ERROR_FILE},
   };
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     char path[128];
