@@ -69,15 +69,20 @@ static size_t find_stop(const tool_args *args, const char *text, bool *found) {
   return end;
 }
 
-/* Bytes that later tokens cannot change: without a character that is not complete (U+FFFD until it is) and without the
- * beginning of a stop string. */
+/* Bytes that later tokens cannot change: without a character that is not complete (U+FFFD until it is), without the
+ * beginning of a stop string, and without what clean_up_tokenization_spaces could take a space back from. */
 static size_t settled(const tool_args *args, const char *text) {
+  static const char *const spaced[] = {" ", " '", " n", " n'", " 'v", " 'r"};
   size_t n = strlen(text), keep = n;
   while (keep >= 3 && memcmp(text + keep - 3, "\xef\xbf\xbd", 3) == 0) keep -= 3;
   for (size_t i = 0; i < args->stops.n; i++) {
     size_t length = strlen(args->stops.at[i]);
     for (size_t k = length < n ? length : n; k > 0; k--)
       if (memcmp(text + n - k, args->stops.at[i], k) == 0 && n - k < keep) keep = n - k;
+  }
+  for (size_t i = 0; i < sizeof spaced / sizeof spaced[0]; i++) {
+    size_t length = strlen(spaced[i]);
+    if (n >= length && strcmp(text + n - length, spaced[i]) == 0 && n - length < keep) keep = n - length;
   }
   return keep;
 }

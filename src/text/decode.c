@@ -149,12 +149,13 @@ static vkf_status load_wordpiece(vkf_text_loader *loader, const json_t *json, vk
   return st;
 }
 
-/* Takes back the spaces that English spelling does not have, one rule after the other; works between two buffers. */
-static void clean_up(vkf_text *text, vkf_text *spare) {
+void vkf_text_clean_up(vkf_text *text, vkf_text *spare, bool of_wordpiece) {
   static const char *const RULES[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
                                          {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
                                          {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+  enum { DO_NOT = 7 }; /* which WordPiece alone has */
   for (size_t i = 0; i < VKF_COUNT(RULES); i++) {
+    if (i == DO_NOT && !of_wordpiece) continue;
     spare->size = 0;
     append_replaced(spare, whole_of(text), (vkf_text_string){RULES[i][0], strlen(RULES[i][0])},
                     (vkf_text_string){RULES[i][1], strlen(RULES[i][1])});
@@ -177,7 +178,7 @@ static vkf_status wordpiece(const vkf_text_step *step, const vkf_text_pieces *in
       vkf_text_append(&text, " ", 1);
     }
     vkf_text_append(&text, piece.data, piece.size);
-    if (step->u.wordpiece.cleanup) clean_up(&text, &spare);
+    if (step->u.wordpiece.cleanup) vkf_text_clean_up(&text, &spare, true);
     vkf_text_pieces_push(out, whole_of(&text), -1, false);
   }
   vkf_status st = text.failed || spare.failed ? VKF_ERROR_MEMORY : VKF_OK;

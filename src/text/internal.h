@@ -242,6 +242,9 @@ vkf_status vkf_text_postprocess(const vkf_text_step *steps, const vkf_text_ids *
 vkf_status vkf_text_load_decoders(vkf_text_loader *loader, const json_t *json, vkf_text_step **out);
 /* Runs all steps over `pieces`, in place. */
 vkf_status vkf_text_decode_steps(const vkf_text_step *steps, vkf_text_pieces *pieces);
+/* Takes back the spaces that English spelling does not have, one rule after the other; works between two buffers.
+ * of_wordpiece: with the rule that the WordPiece decoder alone has. Out of memory: one of the two has failed. */
+void vkf_text_clean_up(vkf_text *text, vkf_text *spare, bool of_wordpiece);
 
 /* ---- vocabulary (vocab.c) ---------------------------------------------------------------------------------------- */
 
@@ -375,6 +378,7 @@ struct vkf_text_tokenizer {
   vkf_text_string *pieces; /* [n_pieces] by id, the model's and the added ones; data NULL: none */
   bool *special;           /* [n_pieces] */
   size_t n_pieces;
+  bool cleans_up; /* texts, after the decoders */
 };
 
 /* Everything from the content of a tokenizer.json. */

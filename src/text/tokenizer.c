@@ -62,6 +62,20 @@ done:
   return st == VKF_OK ? st : vkf_env_prefix(loader->env, st, "%s: ", file->name);
 }
 
+/* clean_up_tokenization_spaces. As in transformers 5, BPE of a tokenizers library has no part in it; what the classes
+ * with ids of their own for a SentencePiece model's pieces (Marian, M2M-100) make of it has. */
+static vkf_status load_clean_up(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader, const vkf_text_file *file) {
+  vkf_status st = VKF_OK;
+  json_t *config = NULL;
+  bool is_asked = false;
+  VKF_TRY(vkf_text_load_object(loader, file, &config));
+  VKF_TRY(vkf_text_load_bool(loader, config, "clean_up_tokenization_spaces", false, &is_asked));
+  tokenizer->cleans_up = is_asked && (tokenizer->model.merges == NULL || tokenizer->remap != NULL);
+done:
+  json_decref(config);
+  return st;
+}
+
 vkf_status vkf_text_tokenizer_create(vkf_env *env, const vkf_text_files *files, vkf_text_tokenizer **out) {
   vkf_text_tokenizer *tokenizer = vkf_env_alloc(env, 1, sizeof(*tokenizer));
   if (tokenizer == NULL) return VKF_ERROR_MEMORY;
@@ -71,6 +85,7 @@ vkf_status vkf_text_tokenizer_create(vkf_env *env, const vkf_text_files *files, 
   vkf_status st = files->tokenizer.data != NULL ? load_json(tokenizer, &loader, &files->tokenizer)
                                                 : vkf_text_tokenizer_load_older(tokenizer, &loader, files);
   if (st == VKF_OK) st = vkf_text_languages_load(tokenizer, &loader, files);
+  if (st == VKF_OK) st = load_clean_up(tokenizer, &loader, &files->tokenizer_config);
   if (st == VKF_OK)
     *out = tokenizer;
   else
@@ -164,7 +179,10 @@ vkf_status vkf_text_tokenizer_decode(vkf_text_tokenizer *tokenizer, const int32_
   vkf_status st = VKF_OK;
   vkf_env *env = tokenizer->env;
   vkf_text_pieces pieces;
+  vkf_text text, spare;
   vkf_text_pieces_init(&pieces, env);
+  vkf_text_init(&text, env);
+  vkf_text_init(&spare, env);
   for (size_t i = 0; i < n; i++) {
     if (vkf_text_tokenizer_piece(tokenizer, ids[i]) == NULL) {
       VKF_FAIL(env, VKF_ERROR_ARGUMENT, "token id %d is outside the vocabulary of %zu tokens", ids[i],
@@ -176,15 +194,21 @@ vkf_status vkf_text_tokenizer_decode(vkf_text_tokenizer *tokenizer, const int32_
   VKF_TRY(vkf_text_status(&pieces.bytes));
   VKF_TRY(vkf_text_decode_steps(tokenizer->decoders, &pieces));
   if (tokenizer->decoders != NULL) {
-    vkf_text_append(out, pieces.bytes.data, pieces.bytes.size);
+    vkf_text_append(&text, pieces.bytes.data, pieces.bytes.size);
   } else {
     for (size_t i = 0; i < pieces.n; i++) { /* without a decoder: words with a space between them */
-      if (i > 0) vkf_text_append(out, " ", 1);
-      vkf_text_append(out, pieces.bytes.data + pieces.at[i].offset, pieces.at[i].size);
+      if (i > 0) vkf_text_append(&text, " ", 1);
+      vkf_text_append(&text, pieces.bytes.data + pieces.at[i].offset, pieces.at[i].size);
     }
   }
+  if (tokenizer->cleans_up) vkf_text_clean_up(&text, &spare, false);
+  VKF_TRY(vkf_text_status(&text));
+  VKF_TRY(vkf_text_status(&spare));
+  vkf_text_append(out, text.data, text.size);
   VKF_TRY(vkf_text_status(out));
 done:
+  vkf_text_finish(&spare);
+  vkf_text_finish(&text);
   vkf_text_pieces_finish(&pieces);
   return st;
 }

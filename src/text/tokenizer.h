@@ -40,7 +40,7 @@ typedef struct vkf_text_file {
 /* The files of a model folder that say how its texts are read. */
 typedef struct vkf_text_files {
   vkf_text_file tokenizer;        /* tokenizer.json; where it is, only the next two are looked at, too: languages */
-  vkf_text_file tokenizer_config; /* tokenizer_config.json */
+  vkf_text_file tokenizer_config; /* tokenizer_config.json: the class, languages, clean_up_tokenization_spaces */
   vkf_text_file config;           /* config.json, for model_type where there is no tokenizer_class */
   vkf_text_file spm, target_spm;  /* spiece.model, tokenizer.model, ..., or source.spm and target.spm */
   vkf_text_file vocab, merges;    /* vocab.json, merges.txt */

@@ -71,6 +71,45 @@ static void vectors_of_every_kind(void **state) {
   }
 }
 
+/* clean_up_tokenization_spaces, and what transformers makes of it for each kind of model. */
+static void cleaned_up(void **state) {
+  (void)state;
+  static const char text[] = "Hello , you ! I do not ' know ' it 's .";
+  static const char *const rows[][3] = {
+      {"unigram", "false", "Hello , you ! I do not ' know ' it 's ."},
+      {"unigram", "true", "Hello, you! I do not'know'it's."},
+      {"unigram", "null", "Hello , you ! I do not ' know ' it 's ."},
+      {"word-level", "true", ", you! I do not'know'it's."}, /* without <unk>, which is special */
+      {"wordpiece-cased", "false", "Hello, you! I do not ' know ' it ' s."},
+      {"wordpiece-cased", "true", "Hello, you! I do not'know'it's."},
+      {"byte-fallback-bpe", "true", "Hello , you ! I do not ' know ' it 's ."},
+      {"byte-level-bpe", "true", "Hello , you ! I do not ' know ' it 's ."}};
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    vkf_env env;
+    vkf_env_init(&env, NULL);
+    char folder[64], config[64];
+    snprintf(folder, sizeof folder, "tests/data/tokenizers/%s", rows[i][0]);
+    snprintf(config, sizeof config, "{\"clean_up_tokenization_spaces\": %s}", rows[i][1]);
+    vkf_text_tokenizer *tokenizer = NULL;
+    vkf_text_files files = {.tokenizer = read_file(folder, "tokenizer.json"),
+                            .tokenizer_config = file_of(config, "tokenizer_config.json")};
+    vkf_text_ids ids;
+    vkf_text found;
+    vkf_text_ids_init(&ids, &env);
+    vkf_text_init(&found, &env);
+    assert_int_equal(vkf_text_tokenizer_create(&env, &files, &tokenizer), VKF_OK);
+    assert_int_equal(vkf_text_tokenizer_encode(tokenizer, text, strlen(text), false, &ids), VKF_OK);
+    assert_int_equal(vkf_text_tokenizer_decode(tokenizer, ids.ids, ids.n, true, &found), VKF_OK);
+    if (strcmp(found.data, rows[i][2]) != 0)
+      fail_msg("%s, %s: expected \"%s\", found \"%s\"", rows[i][0], rows[i][1], rows[i][2], found.data);
+    vkf_text_finish(&found);
+    vkf_text_ids_finish(&ids);
+    vkf_text_tokenizer_destroy(&tokenizer);
+    free((char *)files.tokenizer.data);
+    assert_int_equal(env.live_bytes, 0);
+  }
+}
+
 /* The model that comes with the project. */
 static void shipped_model(void **state) {
   (void)state;
@@ -409,10 +448,18 @@ static void lack_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(vectors_of_every_kind),   cmocka_unit_test(shipped_model),   cmocka_unit_test(added_tokens),
-      cmocka_unit_test(special_tokens_in_texts), cmocka_unit_test(post_processors), cmocka_unit_test(byte_pairs),
-      cmocka_unit_test(most_likely_pieces),      cmocka_unit_test(word_pieces),     cmocka_unit_test(malformed_files),
-      cmocka_unit_test(bad_texts_and_ids),       cmocka_unit_test(lack_of_memory),
+      cmocka_unit_test(vectors_of_every_kind),
+      cmocka_unit_test(cleaned_up),
+      cmocka_unit_test(shipped_model),
+      cmocka_unit_test(added_tokens),
+      cmocka_unit_test(special_tokens_in_texts),
+      cmocka_unit_test(post_processors),
+      cmocka_unit_test(byte_pairs),
+      cmocka_unit_test(most_likely_pieces),
+      cmocka_unit_test(word_pieces),
+      cmocka_unit_test(malformed_files),
+      cmocka_unit_test(bad_texts_and_ids),
+      cmocka_unit_test(lack_of_memory),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
