@@ -26,6 +26,7 @@ typedef struct stepper_state {
   float *logits;          /* [R][V]: of the last step, for `logprobs`; may be `values`; NULL: not asked for */
   vkf_logprobs *logprobs; /* NULL: not asked for */
   const vkf_generate_input *in;
+  bool is_stopped;       /* by the caller's callback */
   const vkf_ready *last; /* the program whose lasting inputs are written */
 } stepper_state;
 
@@ -161,11 +162,12 @@ static vkf_status init_logprobs(stepper_state *s, uint32_t n_vocab, uint32_t ste
   return vkf_engine_logprobs_init(s->logprobs, env, s->R, n_vocab, in->top_logprobs, steps);
 }
 
-/* After a step, while its logits are there. */
+/* After a step, while its logits are there. Who has asked to stop is told nothing more. */
 static int on_token(void *user, size_t row, int32_t token) {
   stepper_state *s = user;
   if (s->logprobs) vkf_engine_logprobs_add(s->logprobs, (uint32_t)row, token, s->logits + row * s->logprobs->n_vocab);
-  return s->in->on_token ? s->in->on_token(s->in->user, row, token) : 0;
+  if (s->in->on_token && !s->is_stopped) s->is_stopped = s->in->on_token(s->in->user, row, token) != 0;
+  return s->is_stopped;
 }
 
 static void state_finish(stepper_state *s) {

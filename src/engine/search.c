@@ -235,7 +235,7 @@ static bool step_rows(search *s, const int32_t *ids, bool *stop) {
     if (s->has_ended[r]) continue;
     s->has_ended[r] = vkf_engine_id_in(&c->eos, id);
     goes_on |= !s->has_ended[r];
-    if (!*stop && s->input->on_token != NULL) *stop = s->input->on_token(s->input->user, r, id) != 0;
+    if (s->input->on_token != NULL) *stop |= s->input->on_token(s->input->user, r, id) != 0;
   }
   s->length++;
   return goes_on && s->length < s->max_length;

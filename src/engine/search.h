@@ -41,8 +41,9 @@ typedef struct vkf_search_input {
   uint64_t max_length;   /* ids of the longest sequence, prompt included: vkf_engine_generation_length() */
   const uint64_t *lines; /* [B]: number of each sentence for random numbers; NULL: 0, 1, .. */
   uint64_t n_positions;  /* ids that the model can be fed in one sequence; 0: no limit */
-  vkf_token_fn
-      on_token; /* NULL: none. Without beams: for every row that goes on; beams: once a step, row 0, token -1 */
+  /* NULL: none. Without beams: for every row that goes on, the rest of a step included when one has asked to stop;
+   * beams: once a step, row 0, token -1 */
+  vkf_token_fn on_token;
   void *user;
 } vkf_search_input;
 

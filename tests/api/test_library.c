@@ -192,6 +192,28 @@ static void test_the_callback_sees_every_token_and_stops(void **state) {
   vkf_result_destroy(&whole);
 }
 
+/* A callback that stops at the first row of a step: the step's other rows have their ids and log-probabilities. */
+static void test_a_stop_within_a_step(void **state) {
+  fixture *f = *state;
+  static int32_t ids[] = {5, 6, 7, 8, 9, 1, 10, 11, 12, 13, 14, 1};
+  const vkf_array source = {"input_ids", VKF_I32, 2, {2, 6}, ids};
+  vkf_model *model = NULL;
+  vkf_result *result = NULL;
+  counter third = {0, 3};
+  const vkf_generate_params params = {
+      .config_json = "{\"num_beams\": 1}", .on_token = count, .user = &third, .top_logprobs = 1};
+  OK(vkf_model_open(f->device, MODEL, &model));
+  assert_int_equal(vkf_model_generate(model, &source, 1, &params, &result), VKF_ERROR_STOPPED);
+  assert_int_equal(third.calls, 3);
+  const vkf_array *sequences = vkf_result_find(result, "sequences"), *top = vkf_result_find(result, "top_ids");
+  assert_true(sequences->shape[0] == 2 && sequences->shape[1] == 3 && top->shape[1] == 2);
+  for (size_t r = 0; r < 2; r++) /* greedy: the likeliest is what was taken */
+    for (size_t t = 0; t < 2; t++)
+      assert_int_equal(((int32_t *)top->data)[r * 2 + t], ((int32_t *)sequences->data)[r * 3 + 1 + t]);
+  vkf_result_destroy(&result);
+  vkf_model_close(&model);
+}
+
 static void test_models_side_by_side(void **state) {
   fixture *f = *state;
   vkf_model *models[2] = {NULL, NULL};
@@ -241,6 +263,7 @@ int main(void) {
       TEST(test_a_block_with_its_trace),
       TEST(test_ops_are_refused_by_name),
       TEST(test_the_callback_sees_every_token_and_stops),
+      TEST(test_a_stop_within_a_step),
       TEST(test_models_side_by_side),
       TEST(test_contexts_are_independent),
       cmocka_unit_test(test_nothing_is_destroyed_twice),
