@@ -73,7 +73,7 @@ typedef enum vkf_status {
   VKF_ERROR_DEVICE,        /* a Vulkan call failed */
   VKF_ERROR_DEVICE_LOST,   /* the device was lost: everything on it refuses further work, a new device may be opened */
   VKF_ERROR_NUMERIC,       /* a logit or an output is not finite */
-  VKF_ERROR_STOPPED        /* the token callback asked to stop; what was generated until then is in the result */
+  VKF_ERROR_STOPPED        /* a callback asked to stop; what was generated until then is in the result */
 } vkf_status;
 
 /* "0.1.0": the version of the library that is linked. */
@@ -188,6 +188,7 @@ typedef struct vkf_device_handles {
 VKF_API vkf_status vkf_device_adopt(vkf_context *ctx, const vkf_device_handles *handles, vkf_device **out);
 
 VKF_API void vkf_device_close(vkf_device **dev);
+/* As long as the device is open. */
 VKF_API const vkf_device_info *vkf_device_get_info(const vkf_device *dev);
 /* Bytes of device memory that this device holds now (0 after every model is closed) and at most. */
 VKF_API void vkf_device_memory(const vkf_device *dev, uint64_t *now_bytes, uint64_t *peak_bytes);
@@ -236,8 +237,8 @@ typedef struct vkf_array {
   void *data;
 } vkf_array;
 
-/* Named arrays in a safetensors file. The arrays read belong to the result. Writing replaces the file as a whole or
- * leaves it as it was. */
+/* Named arrays in a safetensors file, or, to be read, in a folder or index of shards. The arrays read belong to the
+ * result. Writing replaces the file as a whole or leaves it as it was. */
 VKF_API vkf_status vkf_arrays_read(vkf_context *ctx, const char *path, vkf_result **out);
 VKF_API vkf_status vkf_arrays_write(vkf_context *ctx, const char *path, const vkf_array *arrays, size_t n);
 
@@ -251,7 +252,8 @@ typedef struct vkf_model_params {
 } vkf_model_params;
 
 /* A folder in Hugging Face layout: config.json, model.safetensors (or shards with an index), and where they are
- * generation_config.json and tokenizer.json. Weights are on the device when this returns. */
+ * generation_config.json and tokenizer.json (or the older files of a tokenizer). Weights are on the device when this
+ * returns. */
 VKF_API vkf_status vkf_model_open(vkf_device *dev, const char *folder, vkf_model **out);
 /* The same with parameters (NULL: the defaults). VKF_ERROR_UNSUPPORTED names a weight that its format cannot hold: over
  * 65504 as f16, not finite as int8. With a cache in f16 a key or value that it cannot hold becomes NaN there, which
@@ -260,7 +262,7 @@ VKF_API vkf_status vkf_model_open_with(vkf_device *dev, const char *folder, cons
                                        vkf_model **out);
 VKF_API void vkf_model_close(vkf_model **model);
 
-/* Non-zero stops. */
+/* Non-zero stops: VKF_ERROR_STOPPED, and nothing is left of the folder. */
 typedef int (*vkf_progress_fn)(void *user, uint64_t done_bytes, uint64_t all_bytes);
 
 typedef struct vkf_make_params {
@@ -289,8 +291,9 @@ typedef struct vkf_model_info {
   size_t n_unused;   /* tensors of the file that nothing asks for */
   uint32_t image[3]; /* channels, height, width of pixel_values in the place of ids; 0: the model takes ids */
 } vkf_model_info;
+/* The strings stay as long as the model is open. */
 VKF_API void vkf_model_get_info(const vkf_model *model, vkf_model_info *out);
-/* i < n_unused. */
+/* i < n_unused; as long as the model is open. */
 VKF_API const char *vkf_model_unused_tensor(const vkf_model *model, size_t i);
 /* The plan of one pass over `batch` rows of `length` tokens as text, a line a block: dispatches, variants, barriers,
  * flops, bytes. The text belongs to the result (vkf_result_text(result, 0)). */
@@ -316,8 +319,12 @@ VKF_API vkf_status vkf_model_run(vkf_model *model, const vkf_array *inputs, size
  * pixel_values [n,channels,height,width] for vkf_model_run(). For models of images. */
 VKF_API vkf_status vkf_model_read_images(vkf_model *model, const char *const *paths, size_t n, vkf_result **out);
 
-/* After each step: `row` of the batch got `token` (greedy, sampling), or the step ended (beams: token -1). Non-zero
- * stops. */
+/* After each step: `row` of the result's `sequences` (translate: the text's index) got `token` (greedy, sampling), or
+ * the step ended (beams: token -1, and no row that means something). Non-zero stops: nothing more is told, and the call
+ * returns VKF_ERROR_STOPPED with a result of all rows up to that step. A batch that exceeds the device's limits runs in
+ * parts, one after the other: rows of parts that had not begun then are not in the result of vkf_model_generate(),
+ * whose `sequences` are the first rows alone, and are "" in that of vkf_model_translate(), as are texts whose batch had
+ * not begun. */
 typedef int (*vkf_token_fn)(void *user, size_t row, int32_t token);
 
 typedef struct vkf_generate_params {
@@ -341,7 +348,8 @@ VKF_API vkf_status vkf_model_generate(vkf_model *model, const vkf_array *inputs,
                                       const vkf_generate_params *params, vkf_result **out);
 
 /* Texts in UTF-8, in batches of the library's choosing; vkf_result_text(result, i) is the translation of texts[i], and
- * the arrays are `sequences` and `sequences_scores` (beams). Needs a tokenizer in the folder. */
+ * the arrays are `sequences` and `sequences_scores` (beams). Needs a tokenizer in the folder. VKF_ERROR_ARGUMENT names
+ * a text (from 1) that is empty, no UTF-8 or longer than the model's positions. */
 VKF_API vkf_status vkf_model_translate(vkf_model *model, const char *const *texts, size_t n_texts,
                                        const vkf_generate_params *params, vkf_result **out);
 
@@ -356,14 +364,16 @@ VKF_API vkf_status vkf_model_set_languages(vkf_model *model, const char *source,
 VKF_API vkf_status vkf_model_tokenize(vkf_model *model, const char *text, vkf_result **out);
 /* The piece of an id as the vocabulary writes it, as long as the model is open; NULL: there is none. */
 VKF_API const char *vkf_model_piece(const vkf_model *model, int32_t id);
-/* Text of ids; special tokens are left out. */
+/* Text of ids: vkf_result_text(result, 0); special tokens are left out. VKF_ERROR_ARGUMENT for an id outside the
+ * tokenizer's vocabulary, which can be smaller than the model's. */
 VKF_API vkf_status vkf_model_detokenize(vkf_model *model, const int32_t *ids, size_t n, vkf_result **out);
 
 /* The same by a tokenizer alone: a folder with tokenizer files needs no weights. It belongs to the context. */
 typedef struct vkf_tokenizer vkf_tokenizer;
 VKF_API vkf_status vkf_tokenizer_open(vkf_context *ctx, const char *folder, vkf_tokenizer **out);
 VKF_API void vkf_tokenizer_close(vkf_tokenizer **tokenizer);
-/* As vkf_model_set_languages(), vkf_model_tokenize() and vkf_model_detokenize(). */
+/* As vkf_model_set_languages(), vkf_model_tokenize() and vkf_model_detokenize(); a target that a model would begin with
+ * has no effect here. */
 VKF_API vkf_status vkf_tokenizer_set_languages(vkf_tokenizer *tokenizer, const char *source, const char *target);
 VKF_API vkf_status vkf_tokenizer_encode(vkf_tokenizer *tokenizer, const char *text, vkf_result **out);
 VKF_API vkf_status vkf_tokenizer_decode(vkf_tokenizer *tokenizer, const int32_t *ids, size_t n, vkf_result **out);
@@ -569,6 +579,7 @@ VKF_API vkf_status vkf_device_bench(vkf_device *dev, const char *problem, const 
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
+/* Arrays and texts are there until the result is destroyed. */
 VKF_API size_t vkf_result_count(const vkf_result *result);                            /* number of arrays */
 VKF_API const vkf_array *vkf_result_at(const vkf_result *result, size_t index);       /* NULL past the end */
 VKF_API const vkf_array *vkf_result_find(const vkf_result *result, const char *name); /* NULL if there is none */
