@@ -51,10 +51,16 @@ int tool_worker_serve(tool_session *session) {
 
 /* ---- the parent -------------------------------------------------------------------------------------------------- */
 
-/* Runs this program as `tune --worker`; never returns. The child of a tuner keeps no times of its own. */
+/* Runs this program as `tune --worker`, with the options on which a device depends; never returns. The child of a tuner
+ * keeps no times of its own. */
 static void become_worker(const tool_worker *w, int in, int out) {
   char *argv[64] = {"vkformer", "tune", "--worker", "--device", (char *)w->device};
   size_t n = 5;
+  if (w->args->no_wide_vectors) argv[n++] = "--no-wide-vectors";
+  if (w->args->deterministic) argv[n++] = "--deterministic";
+  if (w->args->batch_invariant) argv[n++] = "--batch-invariant";
+  if (w->args->limits) argv[n++] = "--limits";
+  if (w->args->limits) argv[n++] = (char *)w->args->limits;
   for (size_t i = 0; i < w->args->n_icd_files && n + 2 < sizeof argv / sizeof argv[0]; i++) {
     argv[n++] = "--icd";
     argv[n++] = (char *)w->args->icd_files[i];
@@ -114,6 +120,12 @@ static tool_outcome read_line(tool_worker *w, double deadline, char *line, size_
   }
 }
 
+/* Their limits can differ: an open device may be taken for a smaller one. */
+static bool is_same_device(const vkf_device_info *a, const vkf_device_info *b) {
+  return memcmp(a->uuid, b->uuid, sizeof a->uuid) == 0 && a->driver_id == b->driver_id &&
+         a->driver_version == b->driver_version && strcmp(a->name, b->name) == 0 && strcmp(a->driver, b->driver) == 0;
+}
+
 int tool_worker_init(tool_worker *w, tool_session *session, const tool_args *args) {
   const vkf_device_info *own = vkf_device_get_info(session->device);
   size_t n = 0;
@@ -123,9 +135,10 @@ int tool_worker_init(tool_worker *w, tool_session *session, const tool_args *arg
   for (size_t i = 0; i < n && status == VKF_OK; i++) {
     vkf_device_info info;
     status = vkf_context_device_info(session->context, i, &info);
-    if (status == VKF_OK && memcmp(&info, own, sizeof info) == 0) snprintf(w->device, sizeof w->device, "%zu", i);
+    if (status == VKF_OK && is_same_device(&info, own)) snprintf(w->device, sizeof w->device, "%zu", i);
   }
-  return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
+  if (status != VKF_OK) return tool_session_fail(session, status, NULL);
+  return w->device[0] ? TOOL_OK : tool_error("%s is not among the devices that are listed", own->name);
 }
 
 /* Takes in one line of an answer; false: it was the last. */
@@ -135,7 +148,8 @@ static bool parse_answer(const char *line, tool_measure *kernels, size_t n) {
   if (sscanf(line, "done %127s %lf %lf %lf %lf %lf", name, &m.ns, &m.min_ns, &m.ratio, &m.flops, &m.bytes) != 6)
     m.outcome = TOOL_MEASURE_WRONG;
   if (m.outcome == TOOL_MEASURE_WRONG && sscanf(line, "wrong %127s %lf", name, &m.ratio) != 2) {
-    for (size_t i = 0; i < n; i++) snprintf(kernels[i].message, sizeof kernels[i].message, "%.255s", line);
+    const char *sentence = strncmp(line, "failed ", 7) == 0 ? line + 7 : line;
+    for (size_t i = 0; i < n; i++) snprintf(kernels[i].message, sizeof kernels[i].message, "%.255s", sentence);
     return false;
   }
   for (size_t i = 0; i < n; i++) {

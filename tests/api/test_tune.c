@@ -38,6 +38,19 @@ static void times_are_kept_and_used(void **state) {
       0, "0.0 us, measured on this device", NULL);
 }
 
+/* What the device is taken for, and how wide its vectors are, the child knows, too: every kernel fits there. */
+static void the_child_has_the_options(void **state) {
+  (void)state;
+  static const char *const options[] = {"--no-wide-vectors", "--deterministic"};
+  for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
+    char command[200];
+    snprintf(command, sizeof command, "export VKF_CACHE_DIR=$T/options%zu; $V tune %s " PROBLEMS, i, options[i]);
+    program_must(command, 0, " 0 s left", NULL);
+    if (strstr(program_err, "left out") || strstr(program_err, "no GPU was found"))
+      fail_msg("%s: expected that the child measures the same device, found\n%s", options[i], program_err);
+  }
+}
+
 static void claims_are_checked_once(void **state) {
   (void)state;
   program_must("export VKF_CACHE_DIR=$T/claims; $V kernels -v norm:8,64", 0, "* 1",
@@ -139,6 +152,7 @@ static void a_child_that_hangs_is_left_behind(void **state) {
   assert_int_equal(kill(child, 0), -1); /* it is gone */
 }
 
-PROGRAM_MAIN(prepare, cmocka_unit_test(times_are_kept_and_used), cmocka_unit_test(claims_are_checked_once),
-             cmocka_unit_test(files_travel), cmocka_unit_test(a_bad_cache_is_no_error),
-             cmocka_unit_test(two_tuners_keep_both), cmocka_unit_test(a_child_that_hangs_is_left_behind))
+PROGRAM_MAIN(prepare, cmocka_unit_test(times_are_kept_and_used), cmocka_unit_test(the_child_has_the_options),
+             cmocka_unit_test(claims_are_checked_once), cmocka_unit_test(files_travel),
+             cmocka_unit_test(a_bad_cache_is_no_error), cmocka_unit_test(two_tuners_keep_both),
+             cmocka_unit_test(a_child_that_hangs_is_left_behind))
