@@ -3,10 +3,13 @@
  * 1_Pooling/config.json and modules.json, where the folder has them, say how; options go over them. A pooling or module
  * that is not computed here is refused by name.
  */
+#define _POSIX_C_SOURCE 200809L
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "program.h"
 
@@ -33,11 +36,22 @@ typedef struct embedder {
 
 /* ---- how the folder wants it ------------------------------------------------------------------------------------- */
 
+/* *out: NULL where the folder has no such file. */
+static int read_json(const embedder *e, const char *name, json_t **out) {
+  char path[4200];
+  json_error_t error;
+  snprintf(path, sizeof path, "%.4096s/%s", e->args->operands[0], name);
+  *out = NULL;
+  if (access(path, F_OK) != 0) return TOOL_OK;
+  *out = json_load_file(path, 0, &error);
+  return *out ? TOOL_OK : tool_error("%s: expected JSON: line %d: %s", path, error.line, error.text);
+}
+
 /* Every true pooling_mode_* key; one of them, and one that is known. */
 static int read_pooling(embedder *e) {
-  json_t *config = tool_folder_json(e->args->operands[0], "1_Pooling/config.json"), *value;
+  json_t *config, *value;
   const char *key;
-  int exit_code = TOOL_OK;
+  int exit_code = read_json(e, "1_Pooling/config.json", &config);
   json_object_foreach(config, key, value) {
     if (strncmp(key, "pooling_mode", 12) != 0 || !json_is_true(value) || exit_code != TOOL_OK) continue;
     pooling found = POOL_NONE;
@@ -55,9 +69,9 @@ static int read_pooling(embedder *e) {
 }
 
 static int read_modules(embedder *e) {
-  json_t *list = tool_folder_json(e->args->operands[0], "modules.json"), *module;
+  json_t *list, *module;
   size_t i;
-  int exit_code = TOOL_OK;
+  int exit_code = read_json(e, "modules.json", &list);
   json_array_foreach(list, i, module) {
     const char *type = json_string_value(json_object_get(module, "type"));
     const char *name = type && strrchr(type, '.') ? strrchr(type, '.') + 1 : type ? type : "";

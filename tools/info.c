@@ -47,27 +47,38 @@ static void print_shape(const char *name, size_t n0, size_t n1, size_t n2, size_
   puts("]");
 }
 
-static void print_stack(const char *stack, const vkf_model_info *m, size_t batch, size_t length) {
-  size_t width = m->d_model, heads = m->n_heads;
+/* A number of config.json, which the library has read: the first key that is there, else `usual`. */
+static size_t config_size(const json_t *config, const char *key, const char *other, size_t usual) {
+  const json_t *value = json_object_get(config, key);
+  if (!json_is_integer(value)) value = json_object_get(config, other);
+  return json_is_integer(value) ? (size_t)json_integer_value(value) : usual;
+}
+
+static void print_stack(const char *stack, const vkf_model_info *m, const json_t *config, size_t batch, size_t length) {
+  size_t width = m->d_model, heads = m->n_heads, kv_heads = config_size(config, "num_key_value_heads", "", heads);
+  size_t head_width = config_size(config, "head_dim", "d_kv", heads ? width / heads : 0);
   char name[64];
   snprintf(name, sizeof name, "%s ids", stack);
   print_shape(name, batch, length, 0, 0);
   print_shape("  embedded", batch, length, width, 0);
-  if (heads && width % heads == 0) {
-    print_shape("  q, k, v by head", batch, heads, length, width / heads);
+  if (heads) {
+    print_shape(kv_heads == heads ? "  q, k, v by head" : "  q by head", batch, heads, length, head_width);
+    if (kv_heads != heads) print_shape("  k, v by head", batch, kv_heads, length, head_width);
     print_shape("  scores (never stored)", batch, heads, length, length);
   }
   if (m->d_ff) print_shape("  feed-forward", batch, length, m->d_ff, 0);
   print_shape("  states", batch, length, width, 0);
 }
 
-static void print_shapes(const vkf_model_info *m, size_t batch, size_t length) {
+static void print_shapes(const vkf_model_info *m, const char *folder, size_t batch, size_t length) {
+  json_t *config = tool_folder_json(folder, "config.json");
   printf("\nshapes of one pass, %zu row%s of %zu tokens\n", batch, batch == 1 ? "" : "s", length);
   bool both = m->encoder_layers && m->decoder_layers;
-  if (m->encoder_layers) print_stack("encoder", m, batch, length);
-  if (m->decoder_layers) print_stack("decoder", m, batch, length);
+  if (m->encoder_layers) print_stack("encoder", m, config, batch, length);
+  if (m->decoder_layers) print_stack("decoder", m, config, batch, length);
   if (both) print_shape("  cross scores (as above)", batch, m->n_heads, length, length);
   if (m->vocab && m->decoder_layers) print_shape("logits", batch, length, m->vocab, 0);
+  json_decref(config);
 }
 
 static json_t *info_json(const vkf_model *model, const char *folder, const vkf_model_info *m) {
@@ -110,7 +121,7 @@ static int run_info(const tool_args *args) {
       print_summary(folder, &info, vkf_device_get_info(session.device));
       for (size_t i = 0; i < info.n_unused; i++)
         printf("  unused tensor   %s\n", vkf_model_unused_tensor(session.model, i));
-      print_shapes(&info, batch, length);
+      print_shapes(&info, folder, batch, length);
       if (args->plan) exit_code = print_plan(&session, batch, length);
     }
   }

@@ -8,15 +8,17 @@
 char *tool_read_file(const char *path, size_t *size) {
   FILE *file = fopen(path, "rb");
   char *text = NULL;
+  bool has_memory = true;
   *size = 0;
   for (size_t capacity = 0, n = 1; file && n > 0; *size += n) {
     capacity += capacity + 4096;
     char *grown = realloc(text, capacity + 1);
-    if (!grown) break;
+    has_memory = grown != NULL;
+    if (!has_memory) break;
     text = grown;
     n = fread(text + *size, 1, capacity - *size, file);
   }
-  if (!file || ferror(file) || !text) {
+  if (!file || ferror(file) || !has_memory) {
     tool_error("%s: cannot be read: %s", path, strerror(errno));
     free(text);
     text = NULL;
@@ -72,10 +74,12 @@ int tool_write_page(const char *name, const char *path, json_t *documents) {
     FILE *file = fopen(part, "wb");
     bool done = file && put_page(page, style, json, file);
     if (file && fclose(file) != 0) done = false;
-    if (done && rename(part, path) == 0)
+    if (done && rename(part, path) == 0) {
       exit_code = TOOL_OK;
-    else
+    } else {
       tool_error("%s: cannot be written: %s", path, strerror(errno));
+      if (file) remove(part);
+    }
   }
   free(json);
   free(style);

@@ -205,14 +205,6 @@ static void reset(vkf_generation_config *config, const vkf_generation_key *key) 
     memcpy((char *)config + key->offset, (char *)&defaults + key->offset, sizes[key->kind]);
 }
 
-/* -1 in the place of an id, as old folders write null. */
-static bool is_no_token(const vkf_generation_key *key, vkf_file_value value) {
-  int64_t id = 0;
-  if (key->kind != VKF_KEY_ID && key->kind != VKF_KEY_IDS) return false;
-  if (vkf_file_json_kind(value) != VKF_FILE_INTEGER) return false;
-  return vkf_file_json_as_int64(value, &id) == VKF_OK && id == VKF_NO_TOKEN;
-}
-
 vkf_status vkf_engine_generation_read_key(vkf_generation_reader *r, const vkf_generation_key *key,
                                           vkf_file_value value) {
   vkf_generation_config *config = r->config;
@@ -222,7 +214,7 @@ vkf_status vkf_engine_generation_read_key(vkf_generation_reader *r, const vkf_ge
   int64_t id = 0;
   vkf_status st = VKF_OK;
   reset(config, key);
-  if (vkf_file_json_kind(value) == VKF_FILE_NULL || is_no_token(key, value)) return VKF_OK;
+  if (vkf_file_json_kind(value) == VKF_FILE_NULL) return VKF_OK;
   switch (key->kind) {
     case VKF_KEY_COUNT:
       return read_count(r, key, value, field);

@@ -173,6 +173,7 @@ static void test_devices(void **state) {
       {"LD_LIBRARY_PATH=$T/loader $V info $G/marian --device ref", 0, "marian", ""},
       {"env -u VKF_DEVICE $V info $G/marian", 0, "marian", "computing on the CPU"},
       {"$V info $G/marian -v", 0, "marian", "device: "},
+      {"$V info $G/llama | grep -A1 'q by head'", 0, "k, v by head               [1,2,16,16]", ""},
       {"$V info $G/marian --weights int8 --kv-cache f16", 0, "int8 weights, f16 keys and values", ""},
   };
   CHECK(rows);
@@ -407,6 +408,8 @@ static void test_validate(void **state) {
        "--report $T/d.html",
        1, ": passed", "expected one digest"},
       {"$V validate --merge $T/q.json $G/marian/config.json --report $T/n.html", 1, NULL, "validate --json wrote"},
+      {"mkdir $T/m.html; $V validate --merge $T/q.json --report $T/m.html; test ! -e $T/m.html.part", 0, NULL,
+       "m.html: cannot be written"},
       {"$V validate --merge $T/q.json", 2, "", "--report FILE"},
       {"$V validate a b", 2, "", "at most one model folder"},
       {"cd $T && $V validate $G/marian --bisect && ! ls -d bisect*", 0, "every node is within its bound", NULL},

@@ -448,7 +448,9 @@ static void test_embed(void **state) {
   assert_int_equal(program_run("echo '[{\"type\": \"sentence_transformers.models.Dense\"}]' > $T/bert/modules.json"),
                    0);
   program_must("$V embed $T/bert w5", 1, NULL, "module \"Dense\" is not supported");
-  assert_int_equal(program_run("rm $T/bert/modules.json"), 0);
+  assert_int_equal(program_run("rm $T/bert/modules.json; echo '{' > $T/bert/1_Pooling/config.json"), 0);
+  program_must("$V embed $T/bert w5", 1, NULL, "1_Pooling/config.json: expected JSON: line ");
+  assert_int_equal(program_run("rm -r $T/bert/1_Pooling"), 0);
   free(states);
 }
 

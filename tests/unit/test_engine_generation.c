@@ -271,13 +271,6 @@ static void folders(void **state) {
   assert_non_null(strstr(env.message, "generation_config.json: \"penalty_alpha\" is not supported"));
   done(&c);
 
-  /* -1 of old folders: none */
-  write_file("generation_config.json", "{\"eos_token_id\":-1,\"pad_token_id\":-1}");
-  fresh(&c);
-  assert_int_equal(vkf_engine_generation_read(&c, folder), VKF_OK);
-  assert_true(c.eos.n == 0 && c.pad == VKF_NO_TOKEN && c.bos == 1);
-  done(&c);
-
   write_file("generation_config.json", "{\"eos_token_id\":\"no\"}");
   fresh(&c);
   assert_int_equal(vkf_engine_generation_read(&c, folder), VKF_ERROR_FORMAT);
