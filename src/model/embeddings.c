@@ -2,6 +2,7 @@
  *
  * What is tied is one weight, whether it is stored once or twice. */
 #include <math.h>
+#include <string.h>
 
 #include "model/internal.h"
 
@@ -71,13 +72,14 @@ done:
 
 static vkf_status pair_stack(vkf_net *net, vkf_file_value config, const char *const keys[3], vkf_model_stack *stack) {
   vkf_status st = VKF_OK;
+  const bool is_m2m = strcmp(net->info.family, "m2m_100") == 0; /* with defaults of its own */
   bool is_scaled = false;
   VKF_TRY(vkf_model_get_size(net, config, keys[0], &stack->n_layers));
   VKF_TRY(vkf_model_get_size(net, config, keys[1], &stack->n_heads));
   VKF_TRY(vkf_model_get_size(net, config, keys[2], &stack->d_ff));
   VKF_TRY(vkf_model_split_heads(net, stack, keys[1]));
-  VKF_TRY(vkf_model_find_activation(net, config, "activation_function", "gelu", &stack->activation));
-  VKF_TRY(vkf_file_json_find_bool(config, "scale_embedding", false, &is_scaled));
+  VKF_TRY(vkf_model_find_activation(net, config, "activation_function", is_m2m ? "relu" : "gelu", &stack->activation));
+  VKF_TRY(vkf_file_json_find_bool(config, "scale_embedding", is_m2m, &is_scaled));
   stack->qkv_bias = stack->out_bias = stack->ffn_bias = stack->norm_affine = true;
   stack->norm_eps = 1e-5f;
   stack->embed_scale = is_scaled ? (float)sqrt(net->info.d_model) : 1;

@@ -53,7 +53,7 @@ static const char *const goldens[] = {"albert",
                                       "vit"};
 
 typedef struct form {
-  bool version4, no_base, old_norms, twice, moved, called_tied, typed, buffers, shards;
+  bool version4, no_base, old_norms, twice, moved, called_tied, typed, bare, buffers, shards;
   vkf_dtype dtype; /* of all tensors */
 } form;
 
@@ -95,6 +95,24 @@ static void to_version4(json_t *config) {
     json_object_set(config, "rope_scaling", rope);
   }
   json_decref(rope);
+}
+
+/* Without the keys that say what transformers takes for granted. */
+static void strip_defaults(const char *golden, json_t *config) {
+  static const struct {
+    const char *golden, *key, *value;
+  } rows[] = {{"m2m100", "activation_function", "\"relu\""}, {"m2m100", "scale_embedding", "true"},
+              {"bart", "activation_function", "\"gelu\""},   {"bart", "scale_embedding", "false"},
+              {"opt", "activation_function", "\"relu\""},    {"gpt2", "activation_function", "\"gelu_new\""},
+              {"gpt-neox", "hidden_act", "\"gelu\""},        {"llama", "hidden_act", "\"silu\""},
+              {"albert", "hidden_act", "\"gelu_new\""},      {"bert", "hidden_act", "\"gelu\""}};
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    if (strcmp(rows[i].golden, golden) != 0) continue;
+    char *value = json_dumps(json_object_get(config, rows[i].key), JSON_ENCODE_ANY);
+    assert_string_equal(value, rows[i].value);
+    free(value);
+    json_object_del(config, rows[i].key);
+  }
 }
 
 static json_t *read_config(const char *golden) {
@@ -272,6 +290,7 @@ static void write_form(const char *golden, const form *f) {
   if (f->moved && is_tied) move_tied(&t);
   if (f->typed && strcmp(golden, "mistral-sliding") == 0) /* which transformers does not read there */
     json_object_set_new(config, "layer_types", json_pack("[ss]", "full_attention", "full_attention"));
+  if (f->bare) strip_defaults(golden, config);
   if (f->called_tied) json_object_set_new(config, "tie_word_embeddings", json_true());
   for (size_t i = 0; i < t.n; i++) rename_one(t.names[i], f);
   if (f->buffers) add_buffers(&t);
@@ -387,6 +406,7 @@ static void every_form(void **state) {
       {.dtype = VKF_F32, .moved = true},
       {.dtype = VKF_F32, .called_tied = true},
       {.dtype = VKF_F32, .typed = true},
+      {.dtype = VKF_F32, .bare = true},
       {.dtype = VKF_F32, .buffers = true},
       {.dtype = VKF_F32, .shards = true},
       {.dtype = VKF_F16},
