@@ -131,9 +131,10 @@ static vkf_status claim_masked_lm(vkf_net *net, vkf_file_value config, const vkf
   } else {
     VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, names->table, vocab, width, "head.weight", &head->out.weight));
   }
-  vkf_model_source bias = {.tensor = names->bias, .rows = vocab, .n_rows = vocab};
+  bool is_again = names->bias_again != NULL && vkf_model_has_tensor(net, names->bias_again, false);
+  vkf_model_source bias = {.tensor = is_again ? names->bias_again : names->bias, .rows = vocab, .n_rows = vocab};
   VKF_TRY(vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &bias, 1, &head->out.bias, "head.bias"));
-  if (names->bias_again != NULL) VKF_TRY(vkf_model_mark_same(net, names->bias_again, names->bias));
+  if (is_again) vkf_model_mark_known(net, names->bias);
   net->info.has_head = true;
 done:
   return st;

@@ -308,7 +308,7 @@ vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kin
 typedef struct vkf_model_encoder_heads {
   const char *dense, *norm;   /* of the masked language model */
   const char *table, *bias;   /* its projection: stored where it is not tied; the bias */
-  const char *bias_again;     /* the name under which the bias may be stored twice */
+  const char *bias_again;     /* the name under which the bias may be stored, too: it counts */
   const char *pooler;         /* of the first token, in the base model */
   const char *sequence_dense; /* of the first token, where sequences are classified */
   vkf_activation sequence_activation;

@@ -594,21 +594,22 @@ static vkf_status open_with_zeros(const char *golden, const char *name, const ch
 /* A head that is called tied and is not is read; embeddings that should be the same and are not are refused. */
 static void copies_that_are_none(void **state) {
   (void)state;
-  static const char *const rows[][4] = {
-      {"bart", "lm_head.weight", "model.shared.weight", NULL},
-      {"t5", "lm_head.weight", "shared.weight", NULL},
-      {"gpt2", "lm_head.weight", "transformer.wte.weight", NULL},
-      {"bert", "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight", NULL},
-      {"bert", "cls.predictions.decoder.bias", "cls.predictions.bias", "cls.predictions.bias"},
-      {"t5", "encoder.embed_tokens.weight", "shared.weight", "shared.weight"},
-      {"bart", "model.decoder.embed_tokens.weight", "model.shared.weight", "model.shared.weight"},
-      {"transformer-postln-relu", "lm_head.weight", "embed.weight", "embed.weight"}};
+  static const struct {
+    const char *golden, *tensor, *copy_of, *weight; /* that has the zeros; NULL: refused */
+  } rows[] = {{"bart", "lm_head.weight", "model.shared.weight", "head.weight"},
+              {"t5", "lm_head.weight", "shared.weight", "head.weight"},
+              {"gpt2", "lm_head.weight", "transformer.wte.weight", "head.weight"},
+              {"bert", "cls.predictions.decoder.weight", "bert.embeddings.word_embeddings.weight", "head.weight"},
+              {"bert", "cls.predictions.decoder.bias", "cls.predictions.bias", "head.bias"},
+              {"t5", "encoder.embed_tokens.weight", "shared.weight", NULL},
+              {"bart", "model.decoder.embed_tokens.weight", "model.shared.weight", NULL},
+              {"transformer-postln-relu", "lm_head.weight", "embed.weight", NULL}};
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_net *net = NULL;
-    vkf_status st = open_with_zeros(rows[i][0], rows[i][1], rows[i][2], &net);
-    if (rows[i][3] != NULL) {
+    vkf_status st = open_with_zeros(rows[i].golden, rows[i].tensor, rows[i].copy_of, &net);
+    if (rows[i].weight == NULL) {
       char part[160];
-      snprintf(part, sizeof part, "numbers of tensor \"%s\" in \"%s\"", rows[i][3], rows[i][1]);
+      snprintf(part, sizeof part, "numbers of tensor \"%s\" in \"%s\"", rows[i].copy_of, rows[i].tensor);
       assert_int_equal(st, VKF_ERROR_UNSUPPORTED);
       assert_non_null(strstr(env.message, part));
       vkf_env_clear(&env);
@@ -616,10 +617,13 @@ static void copies_that_are_none(void **state) {
     }
     ok(st);
     vkf_weight_source weights;
+    float row[64];
+    uint32_t w = 0;
     vkf_model_net_weights(net, &weights);
-    uint32_t head = 0;
-    while (head < weights.n_weights && strcmp(weights.infos[head].name, "head.weight") != 0) head++;
-    assert_true(head < weights.n_weights);
+    while (w < weights.n_weights && strcmp(weights.infos[w].name, rows[i].weight) != 0) w++;
+    assert_true(w < weights.n_weights);
+    ok(weights.load(weights.user, w, 0, 1, row));
+    assert_true(row[0] == 0);
     assert_int_equal(vkf_model_net_info(net)->n_unused, 0);
     vkf_model_net_close(&net);
   }
