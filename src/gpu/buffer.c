@@ -32,31 +32,48 @@ done:
   return st;
 }
 
-static vkf_status allocate(vkf_gpu_buffer *buffer, vkf_gpu_memory memory, bool *mapped) {
-  vkf_status st = VKF_OK;
+static VkResult allocate_of_type(vkf_gpu_buffer *buffer, uint64_t bytes, uint32_t type) {
   vkf_gpu_device *device = buffer->device;
-  VkMemoryRequirements need;
-  device->vk.GetBufferMemoryRequirements(device->handle, buffer->handle, &need);
-  uint32_t type = vkf_gpu_memory_type(&device->memory_properties, need.memoryTypeBits, device->caps.kind, memory);
-  if (type == UINT32_MAX)
-    VKF_FAIL(device->env, VKF_ERROR_UNSUPPORTED, "expected a memory type for %s on %s, found none", buffer->name,
-             device->caps.device_name);
-  VkMemoryPropertyFlags flags = device->memory_properties.memoryTypes[type].propertyFlags;
-  *mapped = (flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) && (flags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT) &&
-            (memory != VKF_GPU_MEMORY_DEVICE || device->caps.host_visible);
-
+  const VkPhysicalDeviceMemoryProperties *properties = &device->memory_properties;
   VkMemoryAllocateFlagsInfo address = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
                                        .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
   VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
                                .pNext = device->caps.buffer_address ? &address : NULL,
-                               .allocationSize = need.size,
+                               .allocationSize = bytes,
                                .memoryTypeIndex = type};
+  if (bytes > properties->memoryHeaps[properties->memoryTypes[type].heapIndex].size)
+    return VK_ERROR_OUT_OF_DEVICE_MEMORY; /* to ask for it would be against the rules */
+  return device->vk.AllocateMemory(device->handle, &info, NULL, &buffer->memory);
+}
+
+/* A heap may be full while another would do: what both sides see of a card's memory is 256 MiB on many of them. But
+ * what a card works on stays in its own memory. */
+static vkf_status allocate(vkf_gpu_buffer *buffer, vkf_gpu_memory memory, bool *mapped) {
+  vkf_status st = VKF_OK;
+  vkf_gpu_device *device = buffer->device;
+  const VkPhysicalDeviceMemoryProperties *properties = &device->memory_properties;
+  const bool any_heap = memory != VKF_GPU_MEMORY_DEVICE || device->caps.kind == VKF_DEVICE_INTEGRATED;
+  VkMemoryRequirements need;
   VkResult r = VK_ERROR_OUT_OF_DEVICE_MEMORY;
-  bool injected = device->faults.fail_allocation != 0 && --device->faults.fail_allocation == 0;
-  if (!injected) r = device->vk.AllocateMemory(device->handle, &info, NULL, &buffer->memory);
+  device->vk.GetBufferMemoryRequirements(device->handle, buffer->handle, &need);
+  uint32_t allowed = need.memoryTypeBits, type = vkf_gpu_memory_type(properties, allowed, device->caps.kind, memory);
+  if (type == UINT32_MAX)
+    VKF_FAIL(device->env, VKF_ERROR_UNSUPPORTED, "expected a memory type for %s on %s, found none", buffer->name,
+             device->caps.device_name);
+  const bool injected = device->faults.fail_allocation != 0 && --device->faults.fail_allocation == 0;
+  while (!injected) {
+    r = allocate_of_type(buffer, need.size, type);
+    allowed &= ~(1u << type);
+    const uint32_t next = vkf_gpu_memory_type(properties, allowed, device->caps.kind, memory);
+    if (r != VK_ERROR_OUT_OF_DEVICE_MEMORY || !any_heap || next == UINT32_MAX) break;
+    type = next;
+  }
   if (r == VK_ERROR_OUT_OF_DEVICE_MEMORY || r == VK_ERROR_TOO_MANY_OBJECTS)
     return out_of_memory(buffer, vkf_gpu_result_name(r));
   VKF_TRY(vkf_gpu_device_result(device, r, "vkAllocateMemory"));
+  VkMemoryPropertyFlags flags = properties->memoryTypes[type].propertyFlags;
+  *mapped = (flags & VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT) && (flags & VK_MEMORY_PROPERTY_HOST_COHERENT_BIT) &&
+            (memory != VKF_GPU_MEMORY_DEVICE || device->caps.host_visible);
   buffer->allocated_bytes = need.size;
   device->now_bytes += need.size;
   device->peak_bytes = VKF_MAX(device->peak_bytes, device->now_bytes);

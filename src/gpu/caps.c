@@ -108,6 +108,7 @@ static void fill_subgroups(vkf_caps *caps, const VkPhysicalDeviceSubgroupPropert
   if (sizes->minSubgroupSize > 0) {
     caps->subgroup_min = sizes->minSubgroupSize;
     caps->subgroup_max = sizes->maxSubgroupSize;
+    caps->subgroup_size_control = sizes->requiredSubgroupSizeStages & VK_SHADER_STAGE_COMPUTE_BIT;
   }
   if (!(subgroup->supportedStages & VK_SHADER_STAGE_COMPUTE_BIT)) return;
   VkSubgroupFeatureFlags operations = subgroup->supportedOperations;
@@ -186,6 +187,8 @@ void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint3
   VkPhysicalDeviceDriverProperties driver = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_DRIVER_PROPERTIES};
   VkPhysicalDeviceSubgroupSizeControlProperties sizes = {
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
+  VkPhysicalDeviceMaintenance4Properties buffers = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES,
+                                                    .maxBufferSize = UINT64_MAX};
   VkPhysicalDeviceMemoryProperties memory;
 
   vk->GetPhysicalDeviceProperties2(handle, &properties);
@@ -200,6 +203,7 @@ void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint3
   }
   if (version >= VK_API_VERSION_1_3 || vkf_gpu_extensions_have(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
     *tail = &sizes;
+  if (version >= VK_API_VERSION_1_3) sizes.pNext = &buffers;
   vk->GetPhysicalDeviceProperties2(handle, &properties);
   vk->GetPhysicalDeviceMemoryProperties(handle, &memory);
 
@@ -219,7 +223,7 @@ void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint3
   out->api_version = version;
   out->vector_bits = vkf_gpu_caps_vector_bits(p->deviceName);
   out->uniform_loads = out->driver_id == VKF_DRIVER_ID_LAVAPIPE && p->driverVersion >= UNIFORM_LOADS_LAVAPIPE;
-  out->max_allocation_bytes = allocation.maxMemoryAllocationSize;
+  out->max_allocation_bytes = VKF_MIN(allocation.maxMemoryAllocationSize, buffers.maxBufferSize);
   fill_limits(out, &p->limits);
   fill_memory(out, &memory);
   fill_subgroups(out, &subgroup, &sizes);

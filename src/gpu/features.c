@@ -79,7 +79,8 @@ void vkf_gpu_features_to_caps(const vkf_gpu_features *features, vkf_caps *caps) 
   caps->float16 = features->float16.shaderFloat16;
   caps->int8 = features->float16.shaderInt8;
   caps->buffer_address = features->address.bufferDeviceAddress;
-  caps->subgroup_size_control = features->size_control.subgroupSizeControl;
+  /* The properties say for which stages a size may be required: MoltenVK has the feature and no stage. */
+  caps->subgroup_size_control = caps->subgroup_size_control && features->size_control.subgroupSizeControl;
   caps->subgroup_full = features->size_control.computeFullSubgroups;
   caps->pipeline_statistics = features->executables.pipelineExecutableInfo;
 #ifdef VKF_HAS_COOPMAT

@@ -193,6 +193,7 @@ static void work_together(jobs *all) {
   const long cores = sysconf(_SC_NPROCESSORS_ONLN);
   size_t wanted = cores < 1 ? 1 : VKF_MIN((size_t)cores, (size_t)MAX_THREADS), n = 0;
   wanted = VKF_MIN(wanted, all->n);
+  if (vkf_gpu_validation_enabled(all->device)) wanted = 1; /* its messages go to the caller's log */
   pthread_mutex_init(&all->lock, NULL);
   while (n + 1 < wanted && pthread_create(&threads[n], NULL, work, all) == 0) n++;
   work(all);

@@ -177,6 +177,7 @@ typedef struct vkf_gpu_features {
 } vkf_gpu_features;
 /* What the device with this version and these extensions may be asked for: all false, linked. */
 void vkf_gpu_features_link(vkf_gpu_features *features, uint32_t api_version, const vkf_gpu_extensions *extensions);
+/* After vkf_gpu_caps_fill(). */
 void vkf_gpu_features_to_caps(const vkf_gpu_features *features, vkf_caps *caps);
 /* Enables what the facts name and nothing else. */
 void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps);
@@ -186,7 +187,7 @@ void vkf_gpu_features_from_chain(vkf_gpu_features *features, const void *chain);
 size_t vkf_gpu_features_extensions(const vkf_caps *caps, const vkf_gpu_extensions *offered, const char **names);
 #define VKF_GPU_MAX_EXTENSIONS 8
 
-/* Everything of caps but the features. */
+/* Everything of caps but the features; subgroup_size_control: what the properties allow. */
 void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint32_t instance_version,
                        const vkf_gpu_extensions *extensions, uint32_t queue_family, vkf_caps *out);
 /* A CPU driver's vector width from its device name; 0: the name does not say. */
@@ -325,8 +326,6 @@ typedef struct vkf_gpu_sets {
   size_t n_views, view_capacity;
 } vkf_gpu_sets;
 
-/* A descriptor set for the bindings of a dispatch, after they were checked; VK_NULL_HANDLE for a pipeline without any.
- */
 /* What a texel binding reads. kind: not VKF_GPU_BINDING_STORAGE. */
 typedef struct vkf_gpu_texel {
   VkFormat format;
@@ -334,6 +333,8 @@ typedef struct vkf_gpu_texel {
 } vkf_gpu_texel;
 vkf_gpu_texel vkf_gpu_texel_get(vkf_gpu_binding_kind kind);
 
+/* A descriptor set for the bindings of a dispatch, after they were checked; VK_NULL_HANDLE for a pipeline without any.
+ */
 vkf_status vkf_gpu_sets_make(vkf_gpu_device *device, vkf_gpu_sets *sets, const vkf_gpu_dispatch *dispatch,
                              VkDescriptorSet *out);
 void vkf_gpu_sets_finish(vkf_gpu_device *device, vkf_gpu_sets *sets);

@@ -1,7 +1,7 @@
 /* What the tests of room gpu share: a device of the driver that VKF_DEVICE names, and the pipeline of scale.comp.
  *
  * Only headers of room gpu that other rooms see are used. The validation layer is on wherever it is installed, and
- * close_gpu() holds the test to silence: expect_messages(n) says otherwise.
+ * close_gpu() holds the test to silence.
  */
 #ifndef VKF_TESTS_GPU_FIXTURE_H
 #define VKF_TESTS_GPU_FIXTURE_H

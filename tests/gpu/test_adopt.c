@@ -35,7 +35,7 @@ static void open_host(host *h, vkf_env *env, const VkPhysicalDeviceFeatures2 *fe
   ok(env, vkf_gpu_loader_open(env, NULL, &h->loader));
   PFN_vkGetInstanceProcAddr get = h->loader.get_instance_proc_addr;
   PFN_vkCreateInstance create = (PFN_vkCreateInstance)get(NULL, "vkCreateInstance");
-  VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_2};
+  VkApplicationInfo application = {.sType = VK_STRUCTURE_TYPE_APPLICATION_INFO, .apiVersion = VK_API_VERSION_1_3};
   VkInstanceCreateInfo instance = {.sType = VK_STRUCTURE_TYPE_INSTANCE_CREATE_INFO, .pApplicationInfo = &application};
   assert_int_equal(create(&instance, NULL, &h->instance), VK_SUCCESS);
   ok(env, vkf_gpu_table_load_instance(env, get, h->instance, &h->vk));
@@ -131,6 +131,175 @@ static void enabled_features_are_seen(void **state) {
   assert_int_equal(g->env.live_bytes, 0);
 }
 
+/* ---- a card in front of the driver: what it says of its memory and limits is invented, what runs is the driver -----
+ */
+
+enum { CARD_OWN, CARD_WINDOW, CARD_HOST, N_CARD_TYPES, WINDOW_BYTES = 64 * 1024, LARGEST = 1 << 20 };
+
+static struct {
+  PFN_vkGetInstanceProcAddr get_instance;
+  PFN_vkGetDeviceProcAddr get_device;
+  PFN_vkGetPhysicalDeviceProperties2 properties;
+  PFN_vkGetBufferMemoryRequirements requirements;
+  PFN_vkAllocateMemory allocate;
+  VkDeviceSize window_left;
+  uint32_t asked[N_CARD_TYPES];
+} card;
+
+static VKAPI_ATTR void VKAPI_CALL card_properties(VkPhysicalDevice physical, VkPhysicalDeviceProperties2 *out) {
+  card.properties(physical, out);
+  out->properties.deviceType = VK_PHYSICAL_DEVICE_TYPE_DISCRETE_GPU;
+  for (VkBaseOutStructure *s = out->pNext; s; s = s->pNext) {
+    if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES)
+      ((VkPhysicalDeviceMaintenance4Properties *)s)->maxBufferSize = LARGEST;
+    if (s->sType == VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES)
+      ((VkPhysicalDeviceSubgroupSizeControlProperties *)s)->requiredSubgroupSizeStages = 0;
+  }
+}
+
+static VKAPI_ATTR void VKAPI_CALL card_memory(VkPhysicalDevice physical, VkPhysicalDeviceMemoryProperties *out) {
+  const VkMemoryPropertyFlags local = VK_MEMORY_PROPERTY_DEVICE_LOCAL_BIT,
+                              host = VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT;
+  (void)physical;
+  *out = (VkPhysicalDeviceMemoryProperties){
+      .memoryTypeCount = N_CARD_TYPES,
+      .memoryTypes = {[CARD_OWN] = {local, 0},
+                      [CARD_WINDOW] = {local | host, 1},
+                      [CARD_HOST] = {host | VK_MEMORY_PROPERTY_HOST_CACHED_BIT, 2}},
+      .memoryHeapCount = 3,
+      .memoryHeaps = {
+          {LARGEST, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT}, {WINDOW_BYTES, VK_MEMORY_HEAP_DEVICE_LOCAL_BIT}, {1 << 30, 0}}};
+}
+
+static VKAPI_ATTR void VKAPI_CALL card_requirements(VkDevice device, VkBuffer buffer, VkMemoryRequirements *out) {
+  card.requirements(device, buffer, out);
+  out->memoryTypeBits = (1 << N_CARD_TYPES) - 1;
+}
+
+static VKAPI_ATTR VkResult VKAPI_CALL card_allocate(VkDevice device, const VkMemoryAllocateInfo *info,
+                                                    const VkAllocationCallbacks *callbacks, VkDeviceMemory *out) {
+  VkMemoryAllocateInfo real = *info;
+  const bool window = info->memoryTypeIndex == CARD_WINDOW;
+  assert_true(info->memoryTypeIndex < N_CARD_TYPES && (!window || info->allocationSize <= WINDOW_BYTES));
+  card.asked[info->memoryTypeIndex]++;
+  if (window && info->allocationSize > card.window_left) return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  if (window) card.window_left -= info->allocationSize;
+  real.memoryTypeIndex = 0; /* what the software drivers have */
+  return card.allocate(device, &real, callbacks, out);
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL card_get_device(VkDevice device, const char *name) {
+  if (!strcmp(name, "vkGetBufferMemoryRequirements")) return (PFN_vkVoidFunction)card_requirements;
+  if (!strcmp(name, "vkAllocateMemory")) return (PFN_vkVoidFunction)card_allocate;
+  return card.get_device(device, name);
+}
+
+static VKAPI_ATTR PFN_vkVoidFunction VKAPI_CALL card_get(VkInstance instance, const char *name) {
+  if (!strcmp(name, "vkGetDeviceProcAddr")) return (PFN_vkVoidFunction)card_get_device;
+  if (!strcmp(name, "vkGetPhysicalDeviceProperties2")) return (PFN_vkVoidFunction)card_properties;
+  if (!strcmp(name, "vkGetPhysicalDeviceMemoryProperties")) return (PFN_vkVoidFunction)card_memory;
+  return card.get_instance(instance, name);
+}
+
+static void open_card(gpu *g, host *h, const VkPhysicalDeviceFeatures2 *features) {
+  const PFN_vkGetInstanceProcAddr get = card_get;
+  init_env(&g->env, false);
+  open_host(h, &g->env, features);
+  memset(&card, 0, sizeof(card));
+  card.get_instance = h->loader.get_instance_proc_addr;
+  card.get_device = h->vk.GetDeviceProcAddr;
+  card.properties = h->vk.GetPhysicalDeviceProperties2;
+  card.requirements = (PFN_vkGetBufferMemoryRequirements)card.get_device(h->device, "vkGetBufferMemoryRequirements");
+  card.allocate = (PFN_vkAllocateMemory)card.get_device(h->device, "vkAllocateMemory");
+  card.window_left = WINDOW_BYTES;
+  memcpy(&h->handles.get_instance_proc_addr, &get, sizeof(get));
+  OK(vkf_gpu_device_adopt(&g->env, &h->handles, &(vkf_gpu_device_params){.ring_bytes = 8192}, &g->device));
+}
+
+static void close_card(gpu *g, host *h) {
+  vkf_gpu_device_destroy(&g->device);
+  close_host(h);
+  assert_int_equal(g->env.live_bytes, 0);
+}
+
+/* What the host writes goes through the window into the card's memory while there is room, else it lies in its own. */
+static void a_full_heap_is_not_the_end(void **state) {
+  (void)state;
+  enum { N = 1000, MANY = 6 };
+  gpu fixture = {0}, *g = &fixture;
+  host h;
+  vkf_gpu_buffer *inputs[MANY], *large, *own, *results;
+  open_card(g, &h, NULL);
+  for (int i = 0; i < MANY; ++i) inputs[i] = make_buffer(g, "input", VKF_GPU_MEMORY_UPLOAD, WINDOW_BYTES / 4);
+  assert_int_equal(card.asked[CARD_WINDOW], MANY);
+  assert_int_equal(card.asked[CARD_HOST], MANY - 4);
+  large = make_buffer(g, "large", VKF_GPU_MEMORY_UPLOAD, 2 * WINDOW_BYTES);
+  assert_int_equal(card.asked[CARD_WINDOW], MANY); /* which is smaller than that */
+  own = make_buffer(g, "own", VKF_GPU_MEMORY_DEVICE, N * 4);
+  results = make_buffer(g, "results", VKF_GPU_MEMORY_READBACK, N * 4);
+  assert_null(vkf_gpu_buffer_mapped(own));
+  assert_int_equal(card.asked[CARD_OWN], 1);
+  for (int i = 0; i < MANY; ++i) assert_non_null(vkf_gpu_buffer_mapped(inputs[i]));
+  write_counting(g, own, N); /* by a ring smaller than that, in the host's memory */
+  write_counting(g, inputs[MANY - 1], N);
+  for (uint32_t k = 0; k < 2; ++k) {
+    scale_dispatch s;
+    vkf_gpu_block *block = begin_block(g, "card");
+    OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "scale", k ? inputs[MANY - 1] : own, results, N, 3, k)->d));
+    OK(vkf_gpu_block_end(block));
+    submit_and_wait(g, &block, 1);
+    expect_scaled(g, results, N, 3, k);
+    vkf_gpu_block_destroy(&block);
+  }
+  expect_scaled(g, own, N, 1, 0);
+  for (int i = 0; i < MANY; ++i) vkf_gpu_buffer_destroy(&inputs[i]);
+  vkf_gpu_buffer_destroy(&large);
+  vkf_gpu_buffer_destroy(&own);
+  vkf_gpu_buffer_destroy(&results);
+  close_card(g, &h);
+}
+
+/* What a card computes on does not end up in the host's memory. */
+static void the_card_s_own_memory_has_an_end(void **state) {
+  (void)state;
+  gpu fixture = {0}, *g = &fixture;
+  host h;
+  vkf_gpu_buffer *buffer = NULL;
+  open_card(g, &h, NULL);
+  const vkf_caps *caps = vkf_gpu_device_caps(g->device);
+  const bool has_limit = caps->api_version >= VK_API_VERSION_1_3; /* of buffers */
+  if (has_limit) assert_int_equal(caps->max_allocation_bytes, LARGEST);
+  REFUSED(VKF_ERROR_DEVICE_MEMORY, "out of device memory",
+          vkf_gpu_buffer_create(g->device, "large", VKF_GPU_MEMORY_DEVICE, LARGEST + 1, &buffer));
+  assert_int_equal(card.asked[CARD_OWN] + card.asked[CARD_HOST] + card.asked[CARD_WINDOW], 0);
+  close_card(g, &h);
+}
+
+/* The feature alone does not let a kernel have its size: the stages for which it may be required have a property. */
+static void a_size_may_be_required_where_the_properties_say_so(void **state) {
+  (void)state;
+  gpu fixture = {0}, *g = &fixture;
+  host h;
+  init_env(&g->env, false);
+  open_instance(g, false);
+  const vkf_caps *offered = vkf_gpu_instance_caps(g->instance, find_device(g->instance));
+  const bool has_feature = offered->subgroup_size_control && offered->api_version >= VK_API_VERSION_1_3;
+  vkf_gpu_instance_destroy(&g->instance);
+  if (!has_feature) skip();
+  VkPhysicalDeviceSubgroupSizeControlFeatures sizes = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES,
+      .subgroupSizeControl = VK_TRUE,
+      .computeFullSubgroups = VK_TRUE};
+  VkPhysicalDeviceFeatures2 features = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &sizes};
+  open_card(g, &h, &features);
+  assert_true(vkf_gpu_device_caps(g->device)->subgroup_full);
+  assert_false(vkf_gpu_device_caps(g->device)->subgroup_size_control);
+  close_card(g, &h);
+}
+
+/* ---- limits --------------------------------------------------------------------------------------------------------
+ */
+
 /* The limits of a context are those of every device in it. */
 static void limits_hold(void **state) {
   (void)state;
@@ -172,6 +341,9 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_device_is_borrowed),
       cmocka_unit_test(enabled_features_are_seen),
+      cmocka_unit_test(a_full_heap_is_not_the_end),
+      cmocka_unit_test(the_card_s_own_memory_has_an_end),
+      cmocka_unit_test(a_size_may_be_required_where_the_properties_say_so),
       cmocka_unit_test(limits_hold),
       cmocka_unit_test(half_a_device_is_refused),
   };

@@ -1,4 +1,6 @@
 /* Pipelines: specialization constants, the cache, limits, texel bindings, addresses, subgroup sizes. */
+#include <pthread.h>
+
 #include "fixture.h"
 #include "test_shaders/address.h"
 #include "test_shaders/texel.h"
@@ -96,6 +98,54 @@ static void many_are_made_at_once(void **state) {
   vkf_gpu_device_pipelines(g->device, &n, NULL);
   assert_int_equal(n, MANY / 2); /* what is refused is refused before the driver is asked for anything */
   close_gpu(g);
+}
+
+/* A log that must be called by one thread. */
+typedef struct own_log {
+  pthread_t thread;
+  uint32_t n, n_strange;
+} own_log;
+
+static void count_line(void *user, vkf_log_level level, const char *line) {
+  own_log *log = user;
+  (void)level;
+  (void)line;
+  log->n++;
+  log->n_strange += !pthread_equal(log->thread, pthread_self());
+}
+
+/* The layer speaks where the driver is called, and the caller's log hears it on the caller's thread. */
+static void messages_come_on_the_caller_s_thread(void **state) {
+  (void)state;
+  enum { MANY = 40 };
+  gpu fixture, *g = &fixture;
+  own_log log = {.thread = pthread_self()};
+  uint32_t constants[MANY][2];
+  vkf_gpu_pipeline_params params[MANY];
+  open_gpu(g, NULL);
+  if (!vkf_gpu_validation_enabled(g->device)) {
+    close_gpu(g);
+    skip();
+  }
+  g->env.log = count_line;
+  g->env.log_user = &log;
+  for (uint32_t i = 0; i < MANY; ++i) {
+    constants[i][0] = 8;
+    constants[i][1] = i;
+    params[i] = (vkf_gpu_pipeline_params){.name = "without push constants",
+                                          .code = scale_spirv,
+                                          .code_bytes = sizeof(scale_spirv),
+                                          .constants = constants[i],
+                                          .n_constants = 2,
+                                          .n_bindings = 2};
+  }
+  OK(vkf_gpu_pipelines_make(g->device, params, MANY));
+  assert_true(log.n >= MANY);
+  assert_int_equal(log.n, vkf_gpu_validation_messages(g->device));
+  assert_int_equal(log.n_strange, 0);
+  vkf_gpu_device_destroy(&g->device);
+  vkf_gpu_instance_destroy(&g->instance);
+  assert_int_equal(g->env.live_bytes, 0);
 }
 
 static void limits_are_kept(void **state) {
@@ -226,6 +276,7 @@ int main(void) {
       cmocka_unit_test(a_pipeline_is_made_once),
       cmocka_unit_test(the_last_ones_go),
       cmocka_unit_test(many_are_made_at_once),
+      cmocka_unit_test(messages_come_on_the_caller_s_thread),
       cmocka_unit_test(limits_are_kept),
       cmocka_unit_test(the_subgroup_size_can_be_required),
       cmocka_unit_test(texels_are_read),

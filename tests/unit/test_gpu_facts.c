@@ -156,10 +156,14 @@ static void features_of_gathered_structs(void **state) {
                                           .storageBuffer16BitAccess = VK_TRUE};
   VkPhysicalDeviceFeatures2 core = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, .pNext = &v11};
   vkf_gpu_features features;
-  vkf_caps caps = {0}, expected = {.subgroup_size_control = true, .int8 = true, .storage16 = true};
+  /* The properties let a size be required in compute, or not. */
+  vkf_caps caps = {.subgroup_size_control = true}, no_stage = {0};
+  vkf_caps expected = {.subgroup_size_control = true, .int8 = true, .storage16 = true};
   vkf_gpu_features_from_chain(&features, &core);
   vkf_gpu_features_to_caps(&features, &caps);
   assert_memory_equal(&caps, &expected, sizeof(caps));
+  vkf_gpu_features_to_caps(&features, &no_stage);
+  assert_false(no_stage.subgroup_size_control);
 }
 
 int main(void) {
