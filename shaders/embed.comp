@@ -1,5 +1,6 @@
 // Rows of a table by id, scaled, plus rows of a position table and of a type table; a workgroup writes a row.
-// Operands: ids, table (in any packing and FORMAT), positions, position table, types, type table, out, scales of the table.
+// Operands: ids, table (in any packing and FORMAT), positions, position table, types, type table, out, scales of the table,
+// which lie behind its words and are read through the same buffer: eight bindings are all that some devices have.
 // Every step is rounded and none is contracted: the result is bit-equal to the reference. A table may come in parts, a
 // dispatch each: a row whose id is not among the p.n_ids of this one is left alone. Positions and types outside of their
 // tables read row 0 (the host refuses such, and ids, before).
@@ -21,15 +22,11 @@ layout(constant_id = VKF_C_HAS_TABLE) const uint HAS_TABLE = 1;
 layout(constant_id = VKF_C_HAS_POSITIONS) const uint HAS_POSITIONS = 0;
 layout(constant_id = VKF_C_HAS_TYPES) const uint HAS_TYPES = 0;
 
-#ifdef ROW_SCALES
-layout(BINDING(OUT + 1)) readonly buffer Scales { float scales[]; };
-#endif
-
 float entry(uint id, uint c) {
   const uint i = weight_index(id, c, p.width);
   precise float x = unpack(table[at[1].x + i / PER_WORD], i % PER_WORD);
 #ifdef ROW_SCALES
-  x = x * scales[at[OUT + 1].x + id]; // exact
+  x = x * uintBitsToFloat(table[at[OUT + 1].x + id]); // exact
 #endif
   return x;
 }

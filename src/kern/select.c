@@ -11,7 +11,8 @@
 /* ---- fit ----------------------------------------------------------------------------------------------------------
  */
 
-/* Storage buffers that the kernels of an op bind: the step buffer, the operands, the scales of a weight. */
+/* Storage buffers that the kernels of an op bind: the step buffer, the operands, the scales of a weight (embed reads
+ * them with its words). */
 static uint32_t storage_bindings(const vkf_variant *v, const vkf_problem *p) {
   static const uint32_t operands[VKF_OP_COUNT] = {
       [VKF_OP_EMBED] = 7, [VKF_OP_MATMUL] = 5,  [VKF_OP_ATTENTION] = 7, [VKF_OP_ATTENTION_WEIGHTS] = 7,
@@ -24,7 +25,7 @@ static uint32_t storage_bindings(const vkf_variant *v, const vkf_problem *p) {
                           : v->op == VKF_OP_ATTENTION ? 2 /* k, v */
                                                       : 1;
   return 1 + operands[v->op] + (v->matrix.m != 0) - (v->access == VKF_ACCESS_TEXEL ? texels : 0) +
-         vkf_format_get(p->packing.format)->row_scales;
+         (v->op != VKF_OP_EMBED && vkf_format_get(p->packing.format)->row_scales);
 }
 
 bool vkf_kern_has_subgroup(const vkf_caps *caps, uint32_t lanes) {

@@ -16,6 +16,10 @@ static vkf_gpu_binding_kind texel_kind(vkf_format format) {
                       : VKF_GPU_BINDING_TEXEL_U32;
 }
 
+static uint32_t n_bindings(const vkf_dispatch *d) {
+  return 1 + d->n_operands - d->scales_with_words;
+}
+
 /* The kernel that an added variant brings with it. */
 static const struct vkf_kern_spirv *find_own(const vkop_backend *b, const vkf_variant *v, struct vkf_kern_spirv *own) {
   for (const vkop_extra *e = b->extras; e; e = e->next) {
@@ -50,7 +54,7 @@ static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, uint32
                                    .code_bytes = module->n_words * 4,
                                    .constants = d->constants,
                                    .n_constants = d->n_constants,
-                                   .n_bindings = 1 + d->n_operands,
+                                   .n_bindings = n_bindings(d),
                                    .kinds = kinds,
                                    .push_bytes = VKF_MAX_OPERANDS * 8 + d->params_bytes,
                                    .subgroup_size = k->variant->subgroup,
@@ -127,7 +131,7 @@ static vkf_status record_dispatch(vkf_program *p, uint32_t index, uint32_t part,
   vkf_gpu_dispatch dispatch = {.label = p->plan->nodes[index].name,
                                .pipeline = k->pipelines[stage],
                                .bindings = bindings,
-                               .n_bindings = 1 + d.n_operands,
+                               .n_bindings = n_bindings(&d),
                                .push = push,
                                .push_bytes = VKF_MAX_OPERANDS * 8 + d.params_bytes,
                                .grid_buffer = p->grids,

@@ -6,7 +6,8 @@
  * of them for each part.
  *
  * Binding 0 of every shader is the step buffer (shaders/shared/step.h: the vkf_dims), binding 1 + i is operand i,
- * present or not. Push constants begin with uvec2 at[VKF_MAX_OPERANDS], which the program fills in:
+ * present or not (but see scales_with_words). Push constants begin with uvec2 at[VKF_MAX_OPERANDS], which the program
+ * fills in:
  *   by storage buffer  at.x = its first element (of 4 bytes), at.y = of a table: the first row that is there
  *   by texel buffer    at.x = its first texel (of 16 bytes)
  *   by address         at   = its 64-bit device address (low, high); its binding is not declared by the shader
@@ -41,6 +42,7 @@ typedef struct vkf_operand {
 typedef struct vkf_dispatch {
   vkf_operand operands[VKF_MAX_OPERANDS];
   uint32_t n_operands;
+  bool scales_with_words; /* the last operand has no binding: it lies in what the weight's binding covers */
   uint32_t constants[VKF_MAX_CONSTANTS];
   uint32_t n_constants;
   uint8_t params[VKF_MAX_PUSH_BYTES - VKF_MAX_OPERANDS * 8];

@@ -169,18 +169,22 @@ static void modules_are_built(void **state) {
   }
 }
 
-/* Every op has a kernel on every device, in either order class. */
+/* Every op has a kernel on every device, in either order class, in every format that it reads. */
 static void every_op_runs_everywhere(void **state) {
   (void)state;
   const vkf_caps devices[] = {tiny(), swiftshader(), lavapipe(), nvidia()};
   for (size_t d = 0; d < VKF_COUNT(devices); d++) {
     for (int op = 0; op < VKF_OP_COUNT; op++) {
       for (int order = 0; order < VKF_ORDER_COUNT; order++) {
-        const vkf_problem p = any((vkf_op)op, (vkf_order_class)order);
-        const vkf_variant *v = pick(&p, &devices[d]);
-        assert_non_null(v);
-        assert_int_equal(v->op, op);
-        if (order == VKF_ORDER_ASCENDING) assert_int_equal(v->order, VKF_ORDER_ASCENDING);
+        const bool has_weight = op == VKF_OP_EMBED || op == VKF_OP_MATMUL;
+        vkf_problem p = any((vkf_op)op, (vkf_order_class)order);
+        for (int format = 0; format < (has_weight ? VKF_FORMAT_COUNT : 1); format++) {
+          p.packing.format = (vkf_format)format;
+          const vkf_variant *v = pick(&p, &devices[d]);
+          assert_non_null(v);
+          assert_int_equal(v->op, op);
+          if (order == VKF_ORDER_ASCENDING) assert_int_equal(v->order, VKF_ORDER_ASCENDING);
+        }
       }
     }
   }
