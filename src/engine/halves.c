@@ -7,7 +7,7 @@ enum { MAX_HALVED_INPUTS = 16 };
 
 bool vkf_engine_halves_help(vkf_model *m, vkf_status status, size_t batch) {
   vkf_backend *backend = m->dev->backend;
-  const bool help = status == VKF_ERROR_DEVICE_MEMORY && backend->too_large && batch > 1;
+  const bool help = status && backend->too_large && batch > 1;
   backend->too_large = false;
   if (!help) return false;
   vkf_env_log(m->env, VKF_LOG_INFO, "a batch of %zu goes in two parts: %s", batch, m->env->message);

@@ -22,6 +22,8 @@ static const struct {
     FACT(WHOLE32, max_invocations),
     FACT(WHOLE32, subgroup_size),
     FACT(WHOLE32, max_texel_elements),
+    FACT(WHOLE32, max_storage_bindings),
+    FACT(WHOLE32, max_workgroup_count), /* of the first dimension; the others have no more */
     FACT(FLAG, float16),
     FACT(FLAG, storage16),
     FACT(FLAG, storage8),
@@ -42,6 +44,7 @@ static const struct {
      "{\"max_shared_bytes\": 16384, \"max_invocations\": 128, \"subgroup_size\": 0, \"float16\": false, \"int64\": "
      "false,"
      " \"storage16\": false, \"storage8\": false, \"buffer_address\": false, \"max_texel_elements\": 65536,"
+     " \"max_storage_bindings\": 8, \"max_workgroup_count\": 65535,"
      " \"max_storage_range_bytes\": 134217728, \"max_allocation_bytes\": 67108864}"},
     {"mali",
      "{\"max_shared_bytes\": 16384, \"max_invocations\": 128, \"subgroup_size\": 4, \"int64\": false,"
@@ -111,7 +114,10 @@ vkf_status vkf_engine_limits_apply(vkf_env *env, const char *limits, vkf_caps *c
   for (size_t i = 0; i < VKF_COUNT(facts); i++)
     if (vkf_file_json_kind(vkf_file_json_member(object, facts[i].key)) != VKF_FILE_ABSENT)
       VKF_TRY(apply_fact(env, i, object, caps));
-  for (int i = 0; i < 3; i++) caps->max_workgroup_size[i] = VKF_MIN(caps->max_workgroup_size[i], caps->max_invocations);
+  for (int i = 0; i < 3; i++) {
+    caps->max_workgroup_size[i] = VKF_MIN(caps->max_workgroup_size[i], caps->max_invocations);
+    caps->max_workgroup_count[i] = VKF_MIN(caps->max_workgroup_count[i], caps->max_workgroup_count[0]);
+  }
 done:
   vkf_file_json_destroy(&document);
   vkf_text_finish(&unknown);

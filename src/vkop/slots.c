@@ -119,9 +119,16 @@ static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *fo
   } else {
     k->variant = vkf_kern_pick(&k->problem, caps, p->backend->tuned, why, sizeof why);
   }
-  if (!k->variant)
+  if (!k->variant) {
+    /* One row may have a kernel where so many rows take more workgroups than the device allows. */
+    vkf_problem one = k->problem;
+    char none[256];
+    one.m = VKF_MIN(one.m, 1);
+    one.batch = VKF_MIN(one.batch, 1);
+    p->backend->base.too_large = vkf_kern_pick(&one, caps, p->backend->tuned, none, sizeof none) != NULL;
     VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED, "no kernel of %s fits node %s on %s: %s", vkf_op_name(n->op),
              n->name, caps->device_name, why);
+  }
   if (k->n_parts > 1 && n->op == VKF_OP_MATMUL && k->parts[0].rows % k->variant->tile.bn)
     VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED,
              "node %s: its weight lies in parts of %u rows, which are no whole tiles of %u columns", n->name,

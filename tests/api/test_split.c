@@ -28,16 +28,18 @@ static void on_log(void *user, vkf_log_level level, const char *line) {
   if (level <= VKF_LOG_WARNING) driver_print(user, level, line);
 }
 
-/* The device of the test, taken for one with such bindings and such allocations. */
-static void open_limited(driver *d, unsigned range, unsigned allocation) {
+/* The device of the test, taken for one with such bindings, such allocations and such dispatches; 0: as it is. */
+static void open_limited(driver *d, unsigned range, unsigned allocation, unsigned groups) {
   char path[] = "/tmp/vkf-split-XXXXXX";
   int file = mkstemp(path);
   memset(d, 0, sizeof *d);
   assert_true(file >= 0 &&
-              dprintf(file, "{\"max_storage_range_bytes\": %u, \"max_allocation_bytes\": %u}", range, allocation) > 0);
+              dprintf(file,
+                      "{\"max_storage_range_bytes\": %u, \"max_allocation_bytes\": %u, \"max_workgroup_count\": %u}",
+                      range ? range : ANY, allocation ? allocation : ANY, groups ? groups : ANY) > 0);
   close(file);
   const vkf_context_params params = {
-      .log = on_log, .log_user = d, .log_level = VKF_LOG_INFO, .limits = range ? path : NULL};
+      .log = on_log, .log_user = d, .log_level = VKF_LOG_INFO, .limits = range || allocation || groups ? path : NULL};
   driver_ok(d, vkf_context_create(&params, &d->context));
   driver_ok(d, vkf_device_open(d->context, NULL, &d->device));
   unlink(path);
@@ -77,8 +79,8 @@ static void test_same_bits(void **state) {
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     driver whole, cut;
     vkf_result *expected = NULL, *found = NULL;
-    open_limited(&whole, 0, 0);
-    open_limited(&cut, rows[i].range, ANY);
+    open_limited(&whole, 0, 0, 0);
+    open_limited(&cut, rows[i].range, 0, 0);
     print_message("  %s, %s\n", rows[i].folder, rows[i].weights);
     run(&whole, &rows[i], &expected);
     run(&cut, &rows[i], &found);
@@ -137,17 +139,18 @@ static void use(driver *d, const char *name, vkf_result *out[4], told *tokens) {
 static void test_halves(void **state) {
   static const struct {
     const char *folder;
-    unsigned most;   /* what one sentence takes at least */
+    unsigned most;   /* bytes that one sentence takes at least, */
+    unsigned groups; /* or workgroups, more than its rows */
     unsigned halved; /* batches, at least */
-  } folders[] = {{"bart", 66048, 3}, {"gpt2", 196864, 1}};
+  } folders[] = {{"bart", 66048, 0, 3}, {"gpt2", 196864, 0, 1}, {"bart", 0, 64, 1}};
   (void)state;
   for (size_t i = 0; i < VKF_COUNT(folders); i++) {
     driver whole, cut;
     vkf_result *expected[4] = {NULL}, *found[4] = {NULL};
     told tokens[2] = {{{0}}, {{0}}};
     print_message("  %s\n", folders[i].folder);
-    open_limited(&whole, 0, 0);
-    open_limited(&cut, folders[i].most, folders[i].most);
+    open_limited(&whole, 0, 0, 0);
+    open_limited(&cut, folders[i].most, folders[i].most, folders[i].groups);
     use(&whole, folders[i].folder, expected, &tokens[0]);
     n_halved = 0;
     use(&cut, folders[i].folder, found, &tokens[1]);
@@ -165,13 +168,14 @@ static void test_halves(void **state) {
 static void test_refused(void **state) {
   static const struct {
     const char *folder;
-    unsigned range;
+    unsigned range, groups;
     vkf_status status;
     const char *words;
   } refused[] = {
-      {"bert", 12288, VKF_ERROR_UNSUPPORTED, "storage binding of"}, /* a table of positions */
-      {"t5", 36864, VKF_ERROR_DEVICE_MEMORY, "embed.relative takes"},
-      {"bart", 512, VKF_ERROR_UNSUPPORTED, "one storage binding"},
+      {"bert", 12288, 0, VKF_ERROR_UNSUPPORTED, "storage binding of"}, /* a table of positions */
+      {"t5", 36864, 0, VKF_ERROR_DEVICE_MEMORY, "embed.relative takes"},
+      {"bart", 512, 0, VKF_ERROR_UNSUPPORTED, "one storage binding"},
+      {"bart", 0, 2, VKF_ERROR_UNSUPPORTED, "workgroups in dimension 0, the device allows 2"},
   };
   (void)state;
   for (size_t i = 0; i < VKF_COUNT(refused); i++) {
@@ -180,7 +184,7 @@ static void test_refused(void **state) {
     vkf_model *model = NULL;
     vkf_result *inputs = NULL, *result = NULL;
     vkf_array given[GOLDEN_MAX_INPUTS];
-    open_limited(&d, refused[i].range, ANY);
+    open_limited(&d, refused[i].range, 0, refused[i].groups);
     vkf_status status = vkf_model_open(d.device, golden_path(path, refused[i].folder, "."), &model);
     if (!status) {
       driver_ok(&d, vkf_arrays_read(d.context, golden_path(path, refused[i].folder, "expected.safetensors"), &inputs));

@@ -197,6 +197,7 @@ def limits():
     put("limits", "small", json.dumps({"max_shared_bytes": 16384, "max_invocations": 128, "subgroup_size": 0, "float16": False,
                                        "int64": False, "storage16": False, "storage8": False, "buffer_address": False,
                                        "max_texel_elements": 65536, "max_storage_range_bytes": 134217728,
+                                       "max_storage_bindings": 8, "max_workgroup_count": 65535,
                                        "max_allocation_bytes": 67108864, "timestamps": False}))
     put("limits", "lanes", json.dumps({"subgroup_size": 4, "max_invocations": 2147483648}))
     put("limits", "true", json.dumps({"float16": True, "timestamps": True}))
