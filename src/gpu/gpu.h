@@ -143,8 +143,8 @@ vkf_status vkf_gpu_pipelines_make(vkf_gpu_device *device, const vkf_gpu_pipeline
 /* Made at the first call with these parameters, found at later ones; belongs to the device. */
 vkf_status vkf_gpu_pipeline_get(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, vkf_gpu_pipeline **out);
 
-/* Destroys all but the first `count` that were made, the last ones first; no block that dispatches one may be left. Drivers
- * that compile for the host hold megabytes for each. */
+/* Destroys all but the first `count` that were made, the last ones first; no block that dispatches one may be left.
+ * Drivers that compile for the host hold megabytes for each. */
 void vkf_gpu_pipelines_trim(vkf_gpu_device *device, size_t count);
 
 /* Pipelines made from now on go through a cache of the driver's, which begins with what an earlier device's had (bytes:

@@ -107,6 +107,7 @@ static vkf_status submit_pieces(vkf_program *p, uint32_t first, uint32_t end) {
   /* By steps: a first run compiles, too. */
   if (all > MEASURABLE) b->pace = VKF_MIN(VKF_MAX((double)(vkf_clock_ns() - begin) / all, b->pace / 4), b->pace * 4);
 done:
+  if (st) vkf_gpu_wait_all(b->device); /* for those that the driver took before: the next run writes what they read */
   return st;
 }
 

@@ -80,4 +80,41 @@ static void long_runs_are_parted(void **state) {
   vkf_result_destroy(&parted);
 }
 
-DRIVER_MAIN(DRIVER_TEST(steps_allocate_nothing), DRIVER_TEST(long_runs_are_parted))
+static PFN_vkQueueSubmit submit_of_driver;
+static uint32_t submits_left; /* until one fails */
+
+static VKAPI_ATTR VkResult VKAPI_CALL submit_or_fail(VkQueue queue, uint32_t n, const VkSubmitInfo *infos,
+                                                     VkFence fence) {
+  return submits_left-- ? submit_of_driver(queue, n, infos, fence) : VK_ERROR_OUT_OF_DEVICE_MEMORY;
+}
+
+/* Of a run in parts the driver takes some and refuses one: what it took has ended before anybody runs again. */
+static void a_refused_part_leaves_nothing_behind(void **state) {
+  driver *d = *state;
+  static int32_t ids[] = {3, 4, 5, 2}, target_ids[] = {2, 3};
+  const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {1, 4}, ids},
+                              {"decoder_input_ids", VKF_I32, 2, {1, 2}, target_ids}};
+  vkf_gpu_device *gpu = d->device->gpu;
+  vkf_model *model = NULL;
+  vkf_result *before = NULL, *refused = NULL, *after = NULL;
+  vkf_vkop_backend_limit_submits(d->device->backend, 1);
+  driver_ok(d, vkf_model_open(d->device, MODEL, &model));
+  driver_ok(d, vkf_model_run(model, inputs, 2, NULL, &before));
+  submit_of_driver = gpu->vk.QueueSubmit;
+  gpu->vk.QueueSubmit = submit_or_fail;
+  submits_left = 2;
+  assert_int_equal(vkf_model_run(model, inputs, 2, NULL, &refused), VKF_ERROR_DEVICE_MEMORY);
+  assert_null(refused);
+  assert_int_equal(gpu->completed, gpu->submitted);
+  gpu->vk.QueueSubmit = submit_of_driver;
+  driver_ok(d, vkf_model_run(model, inputs, 2, NULL, &after));
+  const vkf_array *a = vkf_result_find(before, "logits"), *b = vkf_result_find(after, "logits");
+  assert_true(a && b && a->rank == 3);
+  assert_memory_equal(a->data, b->data, 4 * a->shape[1] * a->shape[2]);
+  vkf_result_destroy(&before);
+  vkf_result_destroy(&after);
+  vkf_model_close(&model);
+}
+
+DRIVER_MAIN(DRIVER_TEST(steps_allocate_nothing), DRIVER_TEST(long_runs_are_parted),
+            DRIVER_TEST(a_refused_part_leaves_nothing_behind))
