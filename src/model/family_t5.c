@@ -44,8 +44,8 @@ static vkf_status find_feed_forward(vkf_net *net, vkf_file_value config, vkf_mod
     vkf_activation activation;
   } names[] = {
       {"relu", VKF_ACT_RELU}, {"gelu", VKF_ACT_GELU}, {"gelu_new", VKF_ACT_GELU_TANH}, {"silu", VKF_ACT_SWISH}};
-  const char *text = NULL;
-  vkf_status st = vkf_file_json_find_string(config, "feed_forward_proj", "relu", &text);
+  const char *text = NULL, *usual = strcmp(net->info.family, "mt5") == 0 ? "gated-gelu" : "relu";
+  vkf_status st = vkf_file_json_find_string(config, "feed_forward_proj", usual, &text);
   if (st != VKF_OK) return st;
   stack->is_gated = strncmp(text, gated, sizeof gated - 1) == 0;
   const char *name = stack->is_gated ? text + sizeof gated - 1 : text;

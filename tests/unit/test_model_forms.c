@@ -105,7 +105,8 @@ static void strip_defaults(const char *golden, json_t *config) {
               {"bart", "activation_function", "\"gelu\""},   {"bart", "scale_embedding", "false"},
               {"opt", "activation_function", "\"relu\""},    {"gpt2", "activation_function", "\"gelu_new\""},
               {"gpt-neox", "hidden_act", "\"gelu\""},        {"llama", "hidden_act", "\"silu\""},
-              {"albert", "hidden_act", "\"gelu_new\""},      {"bert", "hidden_act", "\"gelu\""}};
+              {"albert", "hidden_act", "\"gelu_new\""},      {"bert", "hidden_act", "\"gelu\""},
+              {"mt5", "feed_forward_proj", "\"gated-gelu\""}};
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     if (strcmp(rows[i].golden, golden) != 0) continue;
     char *value = json_dumps(json_object_get(config, rows[i].key), JSON_ENCODE_ANY);
@@ -416,6 +417,7 @@ static void every_form(void **state) {
   };
   for (size_t i = 0; i < VKF_COUNT(goldens); i++)
     for (size_t k = 0; k < VKF_COUNT(forms); k++) same_nets(goldens[i], &forms[k]);
+  same_nets("mt5", &(form){.dtype = VKF_F32, .bare = true});
 }
 
 /* ---- other shapes, the same results ------------------------------------------------------------------------------ */
