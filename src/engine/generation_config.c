@@ -36,9 +36,6 @@ void vkf_engine_generation_finish(vkf_generation_config *config) {
   vkf_arena_finish(&config->arena);
 }
 
-/* ---- sources ------------------------------------------------------------------------------------------------------
- */
-
 /* Every key of a generation_config.json. strict: a key in no table counts as unknown, else it is somebody else's. */
 static vkf_status read_object(vkf_generation_reader *r, vkf_file_value object, bool strict) {
   vkf_generation_config *config = r->config;
