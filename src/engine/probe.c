@@ -88,7 +88,8 @@ static vkf_status try_claims(vkf_device *dev, uint32_t wanted, const char *mark)
   st = vkf_engine_claims_try(dev->gpu, vkf_kern_spirv_table, wanted, dev->claims);
   if (st == VKF_OK) return keep(dev, wanted, NULL);
   const vkf_env failed = *env; /* keeping clears the message */
-  snprintf(text, sizeof text, st == VKF_ERROR_MEMORY || st == VKF_ERROR_DEVICE_MEMORY ? put_off : mark, 0);
+  snprintf(text, sizeof text, mark, 0);
+  if (st == VKF_ERROR_MEMORY || st == VKF_ERROR_DEVICE_MEMORY) snprintf(text, sizeof text, "%s", put_off);
   keep(dev, wanted, text);
   *env = failed;
 done:

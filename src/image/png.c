@@ -100,8 +100,23 @@ static vkf_status read_guarded(reader *r) {
   return read_image(r);
 }
 
+/* Does a chunk say that it is longer than the rest of the file? libpng takes memory for some before it reads them. */
+static bool is_truncated(const uint8_t *bytes, size_t n_bytes) {
+  enum { SIGNATURE = 8, LENGTH_AND_NAME = 8, CHECKSUM = 4 };
+  for (size_t at = SIGNATURE, left; at < n_bytes && (left = n_bytes - at) >= LENGTH_AND_NAME;) {
+    const uint8_t *b = bytes + at;
+    const size_t length = (size_t)b[0] << 24 | (size_t)b[1] << 16 | (size_t)b[2] << 8 | b[3];
+    if (memcmp(b + 4, "IEND", 4) == 0) break; /* what follows is not read */
+    if (length > left - LENGTH_AND_NAME) return true;
+    at += LENGTH_AND_NAME + length + CHECKSUM;
+  }
+  return false;
+}
+
 vkf_status vkf_image_png(vkf_env *env, const char *source, const uint8_t *bytes, size_t n_bytes, vkf_image *out,
                          int *orientation) {
+  if (is_truncated(bytes, n_bytes))
+    return vkf_env_fail(env, VKF_ERROR_FORMAT, "%s: the PNG image cannot be read: it is truncated", source);
   vkf_status st = VKF_ERROR_MEMORY;
   reader r = {.env = env, .source = source, .next = bytes, .left = n_bytes, .out = out, .orientation = orientation};
   r.png = png_create_read_struct_2(PNG_LIBPNG_VER_STRING, &r, on_error, on_warning, env, on_malloc, on_free);

@@ -150,6 +150,14 @@ static void test_refused(void **state) {
                           'R',  0x7f, 0xff, 0xff, 0xff, 0,    0,    0,    1,   8,   2,   0,    0,    0,    0x2f,
                           0x54, 0xa4, 0x8a, 0,    0,    0,    0,    'I',  'D', 'A', 'T', 0x35, 0xaf, 0x06, 0x1e};
   refuse(png, sizeof png, VKF_ERROR_FORMAT, "2147483647 x 1");
+  /* A chunk says that it has a gigabyte: nothing is allocated for it. */
+  static uint8_t exif[] = {0x89, 0x50, 0x4e, 0x47, 13, 10, 0x1a, 10,   0,    0,    0,    13,   0x49, 0x48, 0x44,
+                           0x52, 0,    0,    0,    12, 0,  0,    0,    8,    8,    2,    0,    0,    0,    0x42,
+                           0x86, 0x89, 0xa6, 0x40, 4,  0,  0x1a, 0x65, 0x58, 0x49, 0x66, 0x4d, 0x4d, 0,    0x2a};
+  vkf_image none = {0};
+  env.fail_at = env.n_allocations + 1;
+  assert_int_equal(vkf_image_decode(&env, "F", exif, sizeof exif, &none), VKF_ERROR_FORMAT);
+  env.fail_at = 0;
   read_image(&env, "turned2.jpg", &file);
   uint8_t *jpeg = malloc(file.bytes);
   assert_non_null(jpeg);
