@@ -95,8 +95,8 @@ vkf_status vkf_engine_instance(vkf_context *ctx) {
   const vkf_gpu_instance_params params = {.icd_files = (const char *const *)ctx->icd_files,
                                           .n_icd_files = ctx->n_icd_files};
   vkf_status st = VKF_OK;
-  for (size_t i = 0; i < ctx->n_icd_files && st == VKF_OK;
-       i++) { /* the loader says nothing of a file that is not there */
+  /* The loader says nothing of a file that is not there. */
+  for (size_t i = 0; i < ctx->n_icd_files && st == VKF_OK; i++) {
     vkf_file_map map;
     st = vkf_file_map_open(&ctx->env, ctx->icd_files[i], &map);
     vkf_file_map_close(&map);

@@ -239,6 +239,13 @@ static const char *kept_of_shuffle(const driver *d) {
   return vkf_engine_tuned_found(d->device, text);
 }
 
+/* What the next opening finds in the cache. */
+static void reopen_with(driver *d, const char *folder, const char *found) {
+  keep_of_shuffle(d, found);
+  driver_close(d);
+  open_with_cache(d, folder);
+}
+
 static void expect_no_shuffle(const driver *d, const char *words) {
   const vkf_caps *caps = vkf_gpu_device_caps(d->device->gpu);
   assert_false(caps->subgroup_shuffle || d->device->info.has_subgroup_shuffle);
@@ -277,16 +284,12 @@ static void a_check_that_ends_the_process(void **state) {
   const int marks[] = {getpid(), gone, 0};
   for (size_t i = 0; i < VKF_COUNT(marks); i++) { /* tried again, which shows that it holds */
     snprintf(under_way, sizeof under_way, "begun with others by process %d", marks[i]);
-    keep_of_shuffle(&d, under_way);
-    driver_close(&d);
-    open_with_cache(&d, folder);
+    reopen_with(&d, folder, under_way);
     assert_string_equal(kept_of_shuffle(&d), "");
     assert_true(d.device->info.has_subgroup_shuffle);
   }
   snprintf(under_way, sizeof under_way, "begun alone by process %d", getpid());
-  keep_of_shuffle(&d, under_way);
-  driver_close(&d);
-  open_with_cache(&d, folder);
+  reopen_with(&d, folder, under_way);
   assert_string_equal(kept_of_shuffle(&d), "");
   snprintf(under_way, sizeof under_way, "begun alone by process %d", gone);
   keep_of_shuffle(&d, under_way);
