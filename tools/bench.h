@@ -6,6 +6,8 @@
 #ifndef VKFORMER_TOOLS_BENCH_H
 #define VKFORMER_TOOLS_BENCH_H
 
+#include <vkformer/lab.h>
+
 #include "bench_figures.h"
 #include "program.h"
 

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include <vkformer/vkformer.h>
+#include <vkformer/lab.h>
 
 /* What the rows of the problem "peak" reached in their fastest runs; 0: not measured. */
 typedef struct bench_peaks {

@@ -10,7 +10,7 @@
 #include <math.h>
 #include <stdio.h>
 
-#include <vkformer/vkformer.h>
+#include <vkformer/lab.h>
 
 /* A line under the row; nothing where the driver tells nothing. */
 static inline void bench_statistics_print(const vkf_bench_row *row, FILE *to) {

@@ -1,4 +1,6 @@
 /* devices: what there is to compute on. */
+#include <vkformer/lab.h>
+
 #include "program.h"
 
 static const char *kind_name(vkf_device_kind kind) {

@@ -1,5 +1,6 @@
 /* info: what a model folder holds, the shapes of one pass, and its plan. */
 #include <string.h>
+#include <vkformer/lab.h>
 
 #include "program.h"
 

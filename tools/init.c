@@ -1,5 +1,6 @@
 /* init: a model folder of random weights. */
 #include <string.h>
+#include <vkformer/lab.h>
 
 #include "program.h"
 

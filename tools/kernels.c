@@ -1,6 +1,7 @@
 /* kernels: the variants of an op, which of them fit a problem on a device, how they rank, and why. */
 #include <stdlib.h>
 #include <string.h>
+#include <vkformer/lab.h>
 
 #include "program.h"
 

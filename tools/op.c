@@ -2,6 +2,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <vkformer/lab.h>
 
 #include "program.h"
 
@@ -100,7 +101,7 @@ const tool_command tool_op = {
         "multi_head_attention (x, memory, mask, wq, wk, wv, wo, bq, bk, bv, bo), ffn (x, w1, b1, w2, b2, wg, bg),\n"
         "encoder_block (these and norm1_weight, norm1_bias, ...), decoder_block (self_wq, cross_wq, ...).\n"
         "Weights are [out, in], as PyTorch's linear layers have them: y = x w^T.\n"
-        "The header vkformer.h says their shapes and parameters.",
+        "The header vkformer/lab.h says their shapes and parameters.",
     .examples = "  vkformer op multi_head_attention --inputs in.json --params '{\"heads\": 2}' --trace\n",
     .groups = {&group, &tool_common_options},
     .min_operands = 1,

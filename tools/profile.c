@@ -5,6 +5,7 @@
  */
 #include <stdlib.h>
 #include <string.h>
+#include <vkformer/lab.h>
 
 #include "program.h"
 

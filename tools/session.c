@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include <vkformer/lab.h>
 
 #include "program.h"
 #include "wide_vectors.h"

@@ -16,6 +16,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <vkformer/lab.h>
 
 #include "tour.h"
 

@@ -13,6 +13,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <vkformer/lab.h>
 
 #include "program.h"
 #include "worker.h"

@@ -5,6 +5,7 @@
 #include <math.h>
 #include <string.h>
 #include <time.h>
+#include <vkformer/lab.h>
 
 #include "validate.h"
 

@@ -12,6 +12,7 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+#include <vkformer/lab.h>
 
 #include "validate.h"
 

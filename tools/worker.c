@@ -16,6 +16,7 @@
 #include <string.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vkformer/lab.h>
 #ifdef __linux__
 #include <sys/prctl.h>
 #endif

@@ -1,5 +1,6 @@
 /* The plan of one pass as text, a line a block: what a person asks `vkformer info --plan` for. */
 #include <stdio.h>
+#include <vkformer/lab.h>
 
 #include "engine/opened.h"
 

@@ -1,4 +1,6 @@
 /* What is known of a device, asked for and given: the public doors to tune. */
+#include <vkformer/lab.h>
+
 #include "engine/engine.h"
 #include "tune/probe.h"
 #include "tune/tuned.h"

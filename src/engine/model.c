@@ -1,5 +1,6 @@
 /* Opening a model folder on a device, and what can be said of it. */
 #include <string.h>
+#include <vkformer/lab.h>
 
 #include "engine/opened.h"
 

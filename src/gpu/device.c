@@ -104,7 +104,6 @@ vkf_status vkf_gpu_device_adopt(vkf_env *env, const vkf_device_handles *handles,
                                 vkf_gpu_device **out) {
   vkf_status st = VKF_OK;
   vkf_vk_instance vk;
-  PFN_vkGetInstanceProcAddr get;
   *out = NULL;
   if (!handles->get_instance_proc_addr || !handles->instance || !handles->physical_device || !handles->device ||
       !handles->queue || (handles->n_extensions > 0 && !handles->extensions))
@@ -112,8 +111,7 @@ vkf_status vkf_gpu_device_adopt(vkf_env *env, const vkf_device_handles *handles,
                         "expected every handle of the device to adopt, found one that is NULL");
   vkf_gpu_device *device = allocate(env, params);
   if (!device) return VKF_ERROR_MEMORY;
-  memcpy(&get, &handles->get_instance_proc_addr, sizeof(get));
-  VKF_TRY(vkf_gpu_table_load_instance(env, get, handles->instance, &vk));
+  VKF_TRY(vkf_gpu_table_load_instance(env, handles->get_instance_proc_addr, handles->instance, &vk));
   adopt_caps(device, &vk, handles);
   if (device->caps.api_version < VK_API_VERSION_1_1)
     VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "expected a device with Vulkan 1.1 or newer, found %s with %u.%u",

@@ -14,6 +14,8 @@
 #ifndef VKF_GPU_GPU_H
 #define VKF_GPU_GPU_H
 
+#include <vkformer/lab.h>
+
 #include "base/base.h"
 #include "gpu/caps.h"
 
@@ -22,6 +24,7 @@ typedef struct vkf_gpu_device vkf_gpu_device;
 typedef struct vkf_gpu_buffer vkf_gpu_buffer;
 typedef struct vkf_gpu_pipeline vkf_gpu_pipeline;
 typedef struct vkf_gpu_block vkf_gpu_block;
+struct vkf_device_handles; /* vkformer/vulkan.h, which needs the Vulkan headers */
 
 /* ---- instance: the loader and the list of devices ---------------------------------------------------------------- */
 
@@ -58,8 +61,8 @@ typedef struct vkf_gpu_device_params {
 vkf_status vkf_gpu_device_create(vkf_gpu_instance *instance, size_t index, const vkf_gpu_device_params *params,
                                  vkf_gpu_device **out);
 /* A device that the caller made and keeps; only what `handles` names as enabled is used. */
-vkf_status vkf_gpu_device_adopt(vkf_env *env, const vkf_device_handles *handles, const vkf_gpu_device_params *params,
-                                vkf_gpu_device **out);
+vkf_status vkf_gpu_device_adopt(vkf_env *env, const struct vkf_device_handles *handles,
+                                const vkf_gpu_device_params *params, vkf_gpu_device **out);
 /* Waits for what is pending. Buffers and blocks have been destroyed before. */
 void vkf_gpu_device_destroy(vkf_gpu_device **device);
 const vkf_caps *vkf_gpu_device_caps(const vkf_gpu_device *device);

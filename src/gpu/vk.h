@@ -12,6 +12,7 @@
 #include <vulkan/vulkan_core.h>
 
 #include <pthread.h>
+#include <vkformer/vulkan.h>
 
 #include "gpu/gpu.h"
 

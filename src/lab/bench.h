@@ -2,6 +2,8 @@
 #ifndef VKF_LAB_BENCH_H
 #define VKF_LAB_BENCH_H
 
+#include <vkformer/lab.h>
+
 #include "engine/engine.h"
 #include "op/cases.h"
 

@@ -5,6 +5,7 @@
  */
 #include <math.h>
 #include <string.h>
+#include <vkformer/lab.h>
 
 #include "engine/opened.h"
 #include "ref/walk.h"

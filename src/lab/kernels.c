@@ -1,5 +1,6 @@
 /* Kernels listed: which variants fit a problem, how they rank, and why. */
 #include <stdio.h>
+#include <vkformer/lab.h>
 
 #include "engine/engine.h"
 #include "tune/problem.h"

@@ -1,5 +1,6 @@
 /* The problems that a model poses to kernels: what `vkformer tune MODEL` measures. */
 #include <string.h>
+#include <vkformer/lab.h>
 
 #include "engine/opened.h"
 #include "tune/problem.h"

@@ -6,6 +6,8 @@
 #ifndef VKF_LAB_OP_H
 #define VKF_LAB_OP_H
 
+#include <vkformer/lab.h>
+
 #include "engine/engine.h"
 #include "file/json.h"
 #include "op/transformer.h"

@@ -4,6 +4,7 @@
  * changes nothing but that nodes are timed. Invariant: a row's strings are its own, since plans and programs go.
  */
 #include <string.h>
+#include <vkformer/lab.h>
 
 #include "engine/engine.h"
 

@@ -8,6 +8,8 @@
 #ifndef VKF_LAB_REPLAY_H
 #define VKF_LAB_REPLAY_H
 
+#include <vkformer/lab.h>
+
 #include "engine/engine.h"
 #include "op/cases.h"
 #include "ref/walk.h"

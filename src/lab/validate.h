@@ -2,6 +2,8 @@
 #ifndef VKF_LAB_VALIDATE_H
 #define VKF_LAB_VALIDATE_H
 
+#include <vkformer/lab.h>
+
 #include "engine/engine.h"
 
 typedef struct vkf_validation {

@@ -10,6 +10,8 @@
 #ifndef VKF_MODEL_MODEL_H
 #define VKF_MODEL_MODEL_H
 
+#include <vkformer/lab.h>
+
 #include "op/backend.h"
 
 typedef struct vkf_net vkf_net;

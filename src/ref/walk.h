@@ -3,6 +3,8 @@
 #ifndef VKF_REF_WALK_H
 #define VKF_REF_WALK_H
 
+#include <vkformer/lab.h>
+
 #include "op/judge.h"
 
 /* Host copies of all slots of a program after a run. */

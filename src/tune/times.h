@@ -2,6 +2,8 @@
 #ifndef VKF_TUNE_TIMES_H
 #define VKF_TUNE_TIMES_H
 
+#include <vkformer/lab.h>
+
 #include "base/base.h"
 
 enum { VKF_TIMES_MAX = 4096, VKF_TIMES_MIN = 5 };

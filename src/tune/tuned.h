@@ -6,6 +6,8 @@
 #ifndef VKF_TUNE_TUNED_H
 #define VKF_TUNE_TUNED_H
 
+#include <vkformer/lab.h>
+
 #include "tune/tuning.h"
 
 /* Reads the cache. env, cache_folder and gpu are set, with facts as the driver gives them; the rest is zero. A cache

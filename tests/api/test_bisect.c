@@ -1,6 +1,8 @@
 /* The first node over its bound, found and replayed. The fault is planted where the host reads the device: one element
  * of one node's result is another number, as if its kernel had given it.
  */
+#include <vkformer/lab.h>
+
 #include "support/golden.h"
 #include "support/range.h"
 #include "vkop/internal.h"

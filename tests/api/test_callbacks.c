@@ -1,6 +1,8 @@
 /* Inside a callback: what would disturb the call that the callback belongs to is refused with a sentence and changes
  * nothing; tokenizers and results work; the outer call goes on to the same result, and its message is its own.
  */
+#include <vkformer/lab.h>
+
 #include "support/driver.h"
 
 #define SHIPPED VKF_SOURCE_DIR "/models/en-es"

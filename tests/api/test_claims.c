@@ -5,6 +5,7 @@
 
 #include <sys/wait.h>
 #include <unistd.h>
+#include <vkformer/lab.h>
 
 #include "support/range.h"
 #include "tune/claims.h"

@@ -12,6 +12,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <vkformer/lab.h>
 
 #include "support/missing.h"
 #include "support/worked.h"

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include <cmocka.h>
+#include <vkformer/lab.h>
 
 #include "engine/engine.h"
 #include "support/missing.h"

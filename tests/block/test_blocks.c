@@ -1,6 +1,8 @@
 /* Every node of every model's plans against the scalar path, each fed the inputs that the device had: the golden
  * folders and the shipped model, full pass and cached step. err/bound over 1 is a fault of that block.
  */
+#include <vkformer/lab.h>
+
 #include "support/golden.h"
 
 typedef struct rows {

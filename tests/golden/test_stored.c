@@ -4,6 +4,7 @@
  * The folders: combined tensors (llama), rows in groups (gpt-neox), columns that become rows (gpt2).
  */
 #include <unistd.h>
+#include <vkformer/lab.h>
 
 #include "support/golden.h"
 

@@ -56,8 +56,8 @@ static void open_host(host *h, vkf_env *env, const VkPhysicalDeviceFeatures2 *fe
                                     .device = h->device,
                                     .queue = handle,
                                     .queue_family = 0,
-                                    .features = features};
-  memcpy(&h->handles.get_instance_proc_addr, &get, sizeof(get));
+                                    .features = features,
+                                    .get_instance_proc_addr = get};
 }
 
 static void close_host(host *h) {
@@ -212,7 +212,7 @@ static void open_card(gpu *g, host *h, const VkPhysicalDeviceFeatures2 *features
   card.requirements = (PFN_vkGetBufferMemoryRequirements)card.get_device(h->device, "vkGetBufferMemoryRequirements");
   card.allocate = (PFN_vkAllocateMemory)card.get_device(h->device, "vkAllocateMemory");
   card.window_left = WINDOW_BYTES;
-  memcpy(&h->handles.get_instance_proc_addr, &get, sizeof(get));
+  h->handles.get_instance_proc_addr = get;
   OK(vkf_gpu_device_adopt(&g->env, &h->handles, &(vkf_gpu_device_params){.ring_bytes = 8192}, &g->device));
 }
 
@@ -331,7 +331,7 @@ static void half_a_device_is_refused(void **state) {
   (void)state;
   gpu fixture = {0}, *g = &fixture;
   init_env(&g->env, false);
-  vkf_device_handles handles = {.instance = (void *)1};
+  vkf_device_handles handles = {.instance = (VkInstance)1};
   REFUSED(VKF_ERROR_ARGUMENT, "NULL", vkf_gpu_device_adopt(&g->env, &handles, NULL, &g->device));
   assert_null(g->device);
   assert_int_equal(g->env.live_bytes, 0);

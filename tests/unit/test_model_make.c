@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include <cmocka.h>
+#include <vkformer/lab.h>
 
 #include "file/safetensors.h"
 #include "model/model.h"

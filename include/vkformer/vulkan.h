@@ -1,0 +1,34 @@
+/* vkformer/vulkan.h: running on a Vulkan device that the caller created. Needs the Vulkan headers, not the loader.
+ *
+ * Ownership, threads and errors are as vkformer.h says.
+ */
+#ifndef VKFORMER_VULKAN_H
+#define VKFORMER_VULKAN_H
+
+#include <vkformer/vkformer.h>
+#include <vulkan/vulkan_core.h>
+
+#ifdef __cplusplus
+extern "C" {
+#endif
+
+/* A device that the caller created (Vulkan 1.1 or newer) and keeps alive for longer than the vkf_device. Only the
+ * extensions and features named here are used. If the caller uses the queue as well, the caller serializes the access
+ * to it. */
+typedef struct vkf_device_handles {
+  PFN_vkGetInstanceProcAddr get_instance_proc_addr;
+  VkInstance instance;
+  VkPhysicalDevice physical_device;
+  VkDevice device;
+  VkQueue queue; /* with compute */
+  uint32_t queue_family;
+  const char *const *extensions; /* enabled device extensions */
+  size_t n_extensions;
+  const VkPhysicalDeviceFeatures2 *features; /* as given to vkCreateDevice; NULL: none */
+} vkf_device_handles;
+VKF_API vkf_status vkf_device_adopt(vkf_context *ctx, const vkf_device_handles *handles, vkf_device **out);
+
+#ifdef __cplusplus
+}
+#endif
+#endif
