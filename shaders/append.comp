@@ -1,6 +1,6 @@
-// Key and value columns of a row go to its place in the head-major caches [seq][head][capacity][width], stored as FORMAT
-// in rows of whole words; a workgroup moves a row. Operands: x, k, v (k and v keep what is not written). PAIRS: two float32
-// at a time, for drivers whose gathers and scatters take as long for 64 bits a lane as for 32.
+// Key and value columns of a row go to its place in the head-major caches [seq][head][capacity][width], stored as
+// FORMAT in rows of whole words; a workgroup moves a row. Operands: x, k, v (k and v keep what is not written). PAIRS:
+// two float32 at a time, for drivers whose gathers and scatters take as long for 64 bits a lane as for 32.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #ifdef PAIRS
@@ -55,7 +55,8 @@ void main() {
     const uint units = (VALUE_WIDTH + PER_UNIT - 1) / PER_UNIT;
     for (uint c = gl_LocalInvocationID.x; c < HEADS * units; c += gl_WorkGroupSize.x) {
       const uint head = c / units, to = ((seq * HEADS + head) * p.v_capacity + place) * units;
-      v_cache[at[2].x / WORDS + to + c % units] = packed(from + p.v_column + head * VALUE_WIDTH, VALUE_WIDTH, c % units);
+      v_cache[at[2].x / WORDS + to + c % units] =
+          packed(from + p.v_column + head * VALUE_WIDTH, VALUE_WIDTH, c % units);
     }
   }
 }

@@ -1,5 +1,5 @@
-// The second stage of attention_split.comp: a lane adds up the splits of one column of one item, in their order, each scaled
-// to the highest maximum. Operands: the partial results, out.
+// The second stage of attention_split.comp: a lane adds up the splits of one column of one item, in their order, each
+// scaled to the highest maximum. Operands: the partial results, out.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_attention
@@ -24,5 +24,6 @@ void main() {
     total = mad(partial[own + 1], factor, total);
     sum = mad(partial[partial_values(item, i) + column], factor, sum);
   }
-  store(item / HEADS, item % HEADS * VALUE_WIDTH + column, HEADS * VALUE_WIDTH, total == 0.0 ? 0.0 : quotient(sum, total));
+  store(item / HEADS, item % HEADS * VALUE_WIDTH + column, HEADS * VALUE_WIDTH,
+        total == 0.0 ? 0.0 : quotient(sum, total));
 }

@@ -1,7 +1,7 @@
-// As attention.comp, the same bits, a query a subgroup, which is the workgroup, for few queries: first a lane is a key (and
-// every LANES-th after it of a block) and finds its score, then a lane is four columns of the values (and every 4 LANES-th
-// after them) and adds up all keys of the block. Queries, weights and rows go from lane to lane by shuffles. Head widths are
-// multiples of 4. TEXEL reads k and v through texel buffers.
+// As attention.comp, the same bits, a query a subgroup, which is the workgroup, for few queries: first a lane is a key
+// (and every LANES-th after it of a block) and finds its score, then a lane is four columns of the values (and every 4
+// LANES-th after them) and adds up all keys of the block. Queries, weights and rows go from lane to lane by shuffles.
+// Head widths are multiples of 4. TEXEL reads k and v through texel buffers.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -59,7 +59,8 @@ void main() {
         if (from == VKF_ABSENT) continue;
         total += w;
         [[unroll]] for (uint c = 0; c < CHUNKS; c++)
-          o[c] = mad(w, LOAD(v4, FIRST(2) + from * (VALUE_WIDTH / 4) + min(c * LANES + lane, VALUE_WIDTH / 4 - 1)), o[c]);
+          o[c] = mad(
+              w, LOAD(v4, FIRST(2) + from * (VALUE_WIDTH / 4) + min(c * LANES + lane, VALUE_WIDTH / 4 - 1)), o[c]);
       }
     }
   }

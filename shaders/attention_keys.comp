@@ -1,6 +1,6 @@
-// As attention.comp, a query a workgroup of VKF_KEY_BLOCK: first a lane is a key of the block and finds its score, then a
-// lane is four columns of the values (and every 64th after them) and adds up all keys of the block. Weights go from lane
-// to lane through shared memory. Head widths are multiples of 4. The bits are those of attention.comp.
+// As attention.comp, a query a workgroup of VKF_KEY_BLOCK: first a lane is a key of the block and finds its score, then
+// a lane is four columns of the values (and every 64th after them) and adds up all keys of the block. Weights go from
+// lane to lane through shared memory. Head widths are multiples of 4. The bits are those of attention.comp.
 // TEXEL reads k and v through texel buffers.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -69,7 +69,8 @@ void main() {
     const uint d = lane + c * VKF_KEY_BLOCK;
     if (c < CHUNKS && d < VALUE_WIDTH / 4) {
       [[unroll]] for (uint i = 0; i < 4; i++)
-        store(row, me.head * VALUE_WIDTH + 4 * d + i, HEADS * VALUE_WIDTH, total == 0.0 ? 0.0 : quotient(o[c][i], total));
+        store(row, me.head * VALUE_WIDTH + 4 * d + i, HEADS * VALUE_WIDTH,
+              total == 0.0 ? 0.0 : quotient(o[c][i], total));
     }
   }
 }

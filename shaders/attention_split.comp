@@ -1,9 +1,9 @@
-// Attention of few queries over many keys, for GPUs (after Flash-Decoding: Dao, Haziza, Massa and Sizov 2023): a workgroup
-// takes BM rows, the queries of all heads that share a head of keys and values, and SPLIT keys of them; what it finds
-// goes to scratch memory, where attention_combine.comp adds up the splits of a row.
-// A workgroup is several subgroups, each of one or more teams of BK lanes. A lane has every BK-th four columns of a head;
-// a team has TN keys at a time, the next team the next ones, and its own maximum, sum and values until the end, where they
-// are added up through shared memory in the order of the teams. Head widths are multiples of 4.
+// Attention of few queries over many keys, for GPUs (after Flash-Decoding: Dao, Haziza, Massa and Sizov 2023): a
+// workgroup takes BM rows, the queries of all heads that share a head of keys and values, and SPLIT keys of them; what
+// it finds goes to scratch memory, where attention_combine.comp adds up the splits of a row.
+// A workgroup is several subgroups, each of one or more teams of BK lanes. A lane has every BK-th four columns of a
+// head; a team has TN keys at a time, the next team the next ones, and its own maximum, sum and values until the end,
+// where they are added up through shared memory in the order of the teams. Head widths are multiples of 4.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -44,7 +44,8 @@ void main() {
     [[unroll]] for (uint c = 0; c < K_CHUNKS; c++) {
       const uint d = 4 * (c * BK + lane);
       q[i * MAX_CHUNKS + c] = vec4(0.0);
-      if (d < KEY_WIDTH) q[i * MAX_CHUNKS + c] = vec4(q_data[qi + d], q_data[qi + d + 1], q_data[qi + d + 2], q_data[qi + d + 3]);
+      if (d < KEY_WIDTH)
+        q[i * MAX_CHUNKS + c] = vec4(q_data[qi + d], q_data[qi + d + 1], q_data[qi + d + 2], q_data[qi + d + 3]);
     }
   }
   // A step of the workgroup is a multiple of a block, so that a window's first keys begin one.
@@ -105,7 +106,8 @@ void main() {
   [[unroll]] for (uint i = 0; i < BM; i++) {
     const uint r = r0 + i;
     barrier(); // the values of the row before have been used
-    [[unroll]] for (uint c = 0; c < V_CHUNKS; c++) team_values[(team * V_CHUNKS + c) * BK + lane] = o[i * MAX_CHUNKS + c];
+    [[unroll]] for (uint c = 0; c < V_CHUNKS; c++)
+      team_values[(team * V_CHUNKS + c) * BK + lane] = o[i * MAX_CHUNKS + c];
     barrier();
     if (r >= n_rows) continue; // the same for all
     const Place me = row_place(r);

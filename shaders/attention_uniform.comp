@@ -1,7 +1,7 @@
-// As attention.comp, the same bits, a query a lane and a workgroup of LANES of them, for drivers that load from addresses
-// which are the same for all lanes by one scalar load: rows of k and v are read by address. Everything is unrolled over
-// the keys of a block and the head's width, a multiple of 4 and at most VKF_MAX_UNIFORM_WIDTH. Blocks that no query sees are
-// skipped; where some lanes see a key and others do not, keys are taken one by one.
+// As attention.comp, the same bits, a query a lane and a workgroup of LANES of them, for drivers that load from
+// addresses which are the same for all lanes by one scalar load: rows of k and v are read by address. Everything is
+// unrolled over the keys of a block and the head's width, a multiple of 4 and at most VKF_MAX_UNIFORM_WIDTH. Blocks
+// that no query sees are skipped; where some lanes see a key and others do not, keys are taken one by one.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
@@ -97,8 +97,8 @@ void ragged_block(Place me, Place first, uint s0, uint n) {
   }
 }
 
-// What the queries from `first` to `last` see of the block at s0: any key, all keys. The same for all lanes, so that it is
-// computed once.
+// What the queries from `first` to `last` see of the block at s0: any key, all keys. The same for all lanes, so that it
+// is computed once.
 void look(Place first, uint s0, uint last, uint end, out bool any, out bool all) {
   any = HAS_MASK == 0;
   all = s0 + VKF_KEY_BLOCK <= first.keys;

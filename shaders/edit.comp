@@ -1,8 +1,8 @@
 // A copy of a row of logits with its edits applied in order. Operands: x, offsets, edits (int32 quadruples: kind, id,
 // float bits of the value, 0), out.
 // IN_PLACE: out are the bytes of x, and nothing is copied.
-// A workgroup owns a row and an invocation every WORKGROUP-th column of it, so the order holds without a barrier. The last
-// fill of a row undoes all that came before it, so it is looked for first and the row is written once.
+// A workgroup owns a row and an invocation every WORKGROUP-th column of it, so the order holds without a barrier. The
+// last fill of a row undoes all that came before it, so it is looked for first and the row is written once.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_edit

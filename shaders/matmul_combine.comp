@@ -1,5 +1,5 @@
-// The second stage of a matmul whose K is split: an invocation adds up the pieces of one element, in their order, and does what
-// every matmul does in the end. Operands: partial sums, none, bias, residual, out.
+// The second stage of a matmul whose K is split: an invocation adds up the pieces of one element, in their order, and
+// does what every matmul does in the end. Operands: partial sums, none, bias, residual, out.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul

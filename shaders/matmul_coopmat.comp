@@ -1,6 +1,6 @@
-// out = act(x w^T + bias) + residual by cooperative matrices (VK_KHR_cooperative_matrix): a workgroup computes BM x BN, a
-// subgroup TM x TN of it as MATRIX_M x MATRIX_N pieces, in float32. Operands: x (rows), w (rows of f16), bias, residual,
-// out, a word that becomes 1 if some x cannot be stored as f16. K is a multiple of 8.
+// out = act(x w^T + bias) + residual by cooperative matrices (VK_KHR_cooperative_matrix): a workgroup computes BM x BN,
+// a subgroup TM x TN of it as MATRIX_M x MATRIX_N pieces, in float32. Operands: x (rows), w (rows of f16), bias,
+// residual, out, a word that becomes 1 if some x cannot be stored as f16. K is a multiple of 8.
 // x is rounded to f16 on its way to shared memory. While a slice of BK is multiplied, the next one is on its way from
 // memory to registers; two slices stand in shared memory, so that one barrier a slice is enough.
 #version 450
@@ -42,7 +42,8 @@ void fetch(uint row0, uint column0, uint k0, uint M) {
     next_x[2 * i + 1] = inside ? x4[from + 1] : vec4(0.0);
   }
   [[unroll]] for (uint i = 0; i < W_LOADS; i++) {
-    const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x, column = column0 + e / DEPTH, k = k0 + e % DEPTH * 8;
+    const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
+    const uint column = column0 + e / DEPTH, k = k0 + e % DEPTH * 8;
     const bool inside = e < BN * DEPTH && column < p.n && k < p.k;
     next_w[i] = inside ? w8[at[1].x / 4 + (column * p.k + k) / 8] : uvec4(0);
   }

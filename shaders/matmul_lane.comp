@@ -1,8 +1,9 @@
-// out = act(x w^T + bias) + residual without shared memory: a workgroup is one subgroup of LANES and computes TM rows of
-// 4 LANES columns. A lane loads four k of one row of x at a time and all lanes get them from it; lane l owns the columns
-// 4 l + j, j < 4. Operands: x (rows), w (VKF_W_LANE), bias, residual, out. k ascending, one accumulator an element.
-// TEXEL reads x, w, bias and residual through texel buffers; w four k of a column a texel, in any FORMAT. BROADCAST hands values on by subgroupBroadcast (four lanes), else by
-// subgroupShuffle. K is a multiple of 4; rows past M repeat the last.
+// out = act(x w^T + bias) + residual without shared memory: a workgroup is one subgroup of LANES and computes TM rows
+// of 4 LANES columns. A lane loads four k of one row of x at a time and all lanes get them from it; lane l owns the
+// columns 4 l + j, j < 4. Operands: x (rows), w (VKF_W_LANE), bias, residual, out. k ascending, one accumulator an
+// element. TEXEL reads x, w, bias and residual through texel buffers; w four k of a column a texel, in any FORMAT.
+// BROADCAST hands values on by subgroupBroadcast (four lanes), else by subgroupShuffle. K is a multiple of 4; rows past
+// M repeat the last.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require

@@ -1,9 +1,9 @@
 // out = act(x w^T + bias) + residual by buffer references: a workgroup is one subgroup of LANES and computes TM rows of
-// VECTORS LANES columns; lane l owns the columns l + j LANES. All loads are at addresses that are the same for all lanes: those
-// of x become scalar loads, broadcast; of w (VKF_W_COLUMNS) every lane loads the LANES columns of a vector and picks its
-// own by its number, a constant, and LLVM merges these loads and choices into one vector load. No gather is left.
-// Operands: x (rows), w, bias, residual, out. k ascending in steps of DEPTH and a rest, one accumulator an element; rows
-// past M repeat the last. Neighbouring workgroups share columns, so that their w stays in the cache.
+// VECTORS LANES columns; lane l owns the columns l + j LANES. All loads are at addresses that are the same for all
+// lanes: those of x become scalar loads, broadcast; of w (VKF_W_COLUMNS) every lane loads the LANES columns of a vector
+// and picks its own by its number, a constant, and LLVM merges these loads and choices into one vector load. No gather
+// is left. Operands: x (rows), w, bias, residual, out. k ascending in steps of DEPTH and a rest, one accumulator an
+// element; rows past M repeat the last. Neighbouring workgroups share columns, so that their w stays in the cache.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
@@ -28,8 +28,8 @@ layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Res
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Rests_w { Rest_w rest[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Vectors { vec4 at[LANES / 4]; };
 
-// word = this lane's, of LANES that lie side by side from from[first] on: loaded four at a time, since what the driver does
-// at every start takes the longer the more instructions there are.
+// word = this lane's, of LANES that lie side by side from from[first] on: loaded four at a time, since what the driver
+// does at every start takes the longer the more instructions there are.
 #define PICK(word, FOUR, from, first)                                           \
   [[unroll]] for (uint f = 0; f < LANES / 4; f++) {                             \
     const FOUR four = from[(first) + f];                                        \

@@ -1,11 +1,11 @@
-// out = act(x w^T + bias) + residual through shared memory: a workgroup computes BM x BN, an invocation TM x TN of it: rows
-// ty + i BM/TM, columns tx + j BN/TN. Operands: x (rows), w (rows), bias, residual, out. What lies outside of a matrix enters
-// as zero. k ascending, one accumulator an element.
-// Slices of BK lie in shared memory as they do outside, four k a vector, one vector more a row than they need: neighbours lie
-// in different banks. While a slice is multiplied the next one is on its way to registers; with SLICES = 2 there are two
-// slices, so that one barrier a slice is enough.
-// With SPLIT the workgroups share K, too: z is a piece of SPLIT_K, a multiple of BK. They leave partial sums (operands: x, w,
-// partial sums), which matmul_combine.comp adds up.
+// out = act(x w^T + bias) + residual through shared memory: a workgroup computes BM x BN, an invocation TM x TN of it:
+// rows ty + i BM/TM, columns tx + j BN/TN. Operands: x (rows), w (rows), bias, residual, out. What lies outside of a
+// matrix enters as zero. k ascending, one accumulator an element.
+// Slices of BK lie in shared memory as they do outside, four k a vector, one vector more a row than they need:
+// neighbours lie in different banks. While a slice is multiplied the next one is on its way to registers; with SLICES =
+// 2 there are two slices, so that one barrier a slice is enough.
+// With SPLIT the workgroups share K, too: z is a piece of SPLIT_K, a multiple of BK. They leave partial sums (operands:
+// x, w, partial sums), which matmul_combine.comp adds up.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul
@@ -26,10 +26,12 @@ const uint DEPTH = BK / 4, STRIDE = DEPTH + 1, SLICE = (BM + BN) * STRIDE; // of
 const uint ACROSS = BN / TN, DOWN = BM / TM, INVOCATIONS = ACROSS * DOWN;
 shared vec4 slices[SLICES * SLICE];
 
-// Literal sizes: SwiftShader keeps no array in registers whose size is a specialization constant. kern/tile.c knows them.
+// Literal sizes: SwiftShader keeps no array in registers whose size is a specialization constant. kern/tile.c knows
+// them.
 #define MAX_TILE VKF_SHARED_MAX_TILE
 #define MAX_LOADS VKF_SHARED_MAX_LOADS
-const uint X_LOADS = (BM * DEPTH + INVOCATIONS - 1) / INVOCATIONS, W_LOADS = (BN * DEPTH + INVOCATIONS - 1) / INVOCATIONS;
+const uint X_LOADS = (BM * DEPTH + INVOCATIONS - 1) / INVOCATIONS;
+const uint W_LOADS = (BN * DEPTH + INVOCATIONS - 1) / INVOCATIONS;
 vec4 next_x[MAX_LOADS];
 WORDS_OF_4 next_w[MAX_LOADS];
 float sums[MAX_TILE * MAX_TILE];
@@ -73,7 +75,8 @@ void multiply(uint x_begin, uint w_begin) {
 
 void main() {
   const uint M = dim[p.rows], row0 = gl_WorkGroupID.x * BM, column0 = gl_WorkGroupID.y * BN;
-  // 32 neighbours read 4 rows and 8 columns, where the tile is that large: fewer different addresses than one row of it has.
+  // 32 neighbours read 4 rows and 8 columns, where the tile is that large: fewer different addresses than one row of it
+  // has.
   const bool blocks = ACROSS % 8 == 0 && DOWN % 4 == 0;
   const uint lane = gl_LocalInvocationID.x, block = lane / 32;
   const uint tx = blocks ? block % max(ACROSS / 8, 1) * 8 + lane % 8 : lane % ACROSS;

@@ -1,8 +1,9 @@
-// out = act(x w^T + bias) + residual for few rows: a subgroup of LANES computes TM rows of TN columns, its lanes along k, four
-// numbers a lane and load, and adds its partial sums up in the end. A workgroup has BN / TN such groups of columns, PARTS
-// subgroups for each: they take turns along k, and what they found goes through shared memory. Operands: x (rows), w (rows),
-// bias, residual, out. Rows past M and columns past N repeat the last.
-// A weight is read once, and by neighbours side by side; TN columns share a load of x, and 8 loads of w are on their way at once.
+// out = act(x w^T + bias) + residual for few rows: a subgroup of LANES computes TM rows of TN columns, its lanes along
+// k, four numbers a lane and load, and adds its partial sums up in the end. A workgroup has BN / TN such groups of
+// columns, PARTS subgroups for each: they take turns along k, and what they found goes through shared memory. Operands:
+// x (rows), w (rows), bias, residual, out. Rows past M and columns past N repeat the last.
+// A weight is read once, and by neighbours side by side; TN columns share a load of x, and 8 loads of w are on their
+// way at once.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -35,7 +36,8 @@ void add(uint k, WORDS_OF_4 words[MAX_TN], bool inside) {
 }
 
 void main() {
-  const uint M = dim[p.rows], lane = gl_SubgroupInvocationID, part = gl_SubgroupID % PARTS, group = gl_SubgroupID / PARTS;
+  const uint M = dim[p.rows], lane = gl_SubgroupInvocationID;
+  const uint part = gl_SubgroupID % PARTS, group = gl_SubgroupID / PARTS;
   const uint row0 = gl_WorkGroupID.x * TM, column0 = gl_WorkGroupID.y * BN + group * TN;
   [[unroll]] for (uint i = 0; i < TM; i++) row[i] = min(row0 + i, M - 1);
   [[unroll]] for (uint j = 0; j < TN; j++) column[j] = min(column0 + j, p.n - 1);

@@ -1,6 +1,6 @@
 // Layer norm (Ba et al. 2016) or RMS norm (Zhang and Sennrich 2019) of rows, after an optional sum with a residual; a
-// row (or a group of its columns) a workgroup, sums as lib/partials.glsl says; with BY_SUBGROUP a workgroup is one subgroup
-// of exactly LANES, which adds up its partial sums by itself. Operands: x, residual, weight, bias, out.
+// row (or a group of its columns) a workgroup, sums as lib/partials.glsl says; with BY_SUBGROUP a workgroup is one
+// subgroup of exactly LANES, which adds up its partial sums by itself. Operands: x, residual, weight, bias, out.
 // Two passes: the mean is taken out before squares are added.
 #version 450
 #extension GL_GOOGLE_include_directive : require

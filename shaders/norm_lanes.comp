@@ -1,4 +1,5 @@
-// As norm.comp, the same bits, a row (or group) a subgroup and no shared memory. Operands: x, residual, weight, bias, out.
+// As norm.comp, the same bits, a row (or group) a subgroup and no shared memory. Operands: x, residual, weight, bias,
+// out.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require

@@ -1,5 +1,6 @@
 // Mean or maximum over the rows of a sequence whose mask is not zero; tokens ascending, one accumulator a column; a
-// workgroup a sequence. Operands: x, mask, out. A sequence without any row gives zeros; a NaN is larger than every number.
+// workgroup a sequence. Operands: x, mask, out. A sequence without any row gives zeros; a NaN is larger than every
+// number.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_pool

@@ -1,5 +1,5 @@
-// Members of storage buffers that are smaller than a word, GIVEN, PER_WORD of them in one: each is read and written on its
-// own, in the opposite order.
+// Members of storage buffers that are smaller than a word, GIVEN, PER_WORD of them in one: each is read and written on
+// its own, in the opposite order.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_16bit_storage : require

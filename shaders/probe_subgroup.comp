@@ -1,5 +1,5 @@
-// Whether a workgroup of LANES invocations is one full subgroup of that size, and whether its lanes reach each other as the
-// kernels have it: with SHUFFLE, BALLOT (and broadcast) or ARITHMETIC.
+// Whether a workgroup of LANES invocations is one full subgroup of that size, and whether its lanes reach each other as
+// the kernels have it: with SHUFFLE, BALLOT (and broadcast) or ARITHMETIC.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require

@@ -1,5 +1,5 @@
-// The additive bias of attention by the bucket of each distance (Raffel et al. 2020): out [head][query][key]; a workgroup
-// writes a row of keys. Operands: table [bucket][head], buckets by distance, out.
+// The additive bias of attention by the bucket of each distance (Raffel et al. 2020): out [head][query][key]; a
+// workgroup writes a row of keys. Operands: table [bucket][head], buckets by distance, out.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_relative_bias

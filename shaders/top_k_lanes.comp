@@ -1,7 +1,7 @@
-// As top_k.comp, a row a subgroup, two passes and no shared memory. Operands: x, values, ids. k is at most VKF_MAX_LANES_K.
-// The first pass finds the largest of 4 LANES groups of columns. The k-th largest of these is a bound that k columns reach:
-// the second pass looks at columns that reach it, in the order of their ids, and keeps the k best of them in a list.
-// Values are compared by their keys (lib/order.glsl).
+// As top_k.comp, a row a subgroup, two passes and no shared memory. Operands: x, values, ids. k is at most
+// VKF_MAX_LANES_K. The first pass finds the largest of 4 LANES groups of columns. The k-th largest of these is a bound
+// that k columns reach: the second pass looks at columns that reach it, in the order of their ids, and keeps the k best
+// of them in a list. Values are compared by their keys (lib/order.glsl).
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_ballot : require
@@ -35,10 +35,11 @@ uint bound_of(uvec4 top) {
   return bound;
 }
 
-// Puts a column in its place; those with equal keys that came first stay first. Behind the list's end are NO_KEY and what has
-// left it.
+// Puts a column in its place; those with equal keys that came first stay first. Behind the list's end are NO_KEY and
+// what has left it.
 void insert(uint new_key, uint id, inout uint count) {
-  for (uint j0 = (p.k + VKF_MOVES_AT_ONCE - 1) / VKF_MOVES_AT_ONCE * VKF_MOVES_AT_ONCE; j0 > 0; j0 -= VKF_MOVES_AT_ONCE) {
+  const uint moves = (p.k + VKF_MOVES_AT_ONCE - 1) / VKF_MOVES_AT_ONCE * VKF_MOVES_AT_ONCE;
+  for (uint j0 = moves; j0 > 0; j0 -= VKF_MOVES_AT_ONCE) {
     [[unroll]] for (uint i = 1; i <= VKF_MOVES_AT_ONCE; i++) {
       const uint j = j0 - i, last = max(j, 1) - 1, before = list_key[last];
       const bool moves = j > 0 && before < new_key, is_place = list_key[j] < new_key;
@@ -49,8 +50,8 @@ void insert(uint new_key, uint id, inout uint count) {
   count = min(count + 1, p.k);
 }
 
-// Offers the first column of a step, in the order of the lanes, with a key over `over`: `who` has one. A full list takes what
-// is over its last.
+// Offers the first column of a step, in the order of the lanes, with a key over `over`: `who` has one. A full list
+// takes what is over its last.
 void offer(inout uvec4 mine, uint who, uint column0, inout uint over, inout uint count) {
   const bvec4 hit = greaterThan(mine, uvec4(over));
   const uint lane = findLSB(who), c = hit.x ? 0 : hit.y ? 1 : hit.z ? 2 : 3;
@@ -70,8 +71,8 @@ void main() {
   const uint bound = bound_of(top);
   uint over = bound == NO_KEY ? NO_KEY : bound - 1, count = 0;
   [[unroll]] for (uint j = 0; j < VKF_MAX_LANES_K; j++) list_key[j] = NO_KEY;
-  // A turn a column that is put into the list. The loop in it goes on to the next step that has one; the last step is what
-  // stands behind whole steps.
+  // A turn a column that is put into the list. The loop in it goes on to the next step that has one; the last step is
+  // what stands behind whole steps.
   uint c = 0, who;
   uvec4 mine = whole > 0 ? keys(four(begin, 4 * lane)) : keys_until(begin, 4 * lane);
   for (;;) {

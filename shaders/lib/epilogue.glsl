@@ -1,5 +1,6 @@
-// The end of every matmul: scale of the weight's row, scale, bias, activation, residual, store. Each step is rounded, so all
-// variants give the same bits. Kernels that take their operands by address (BY_ADDRESS) load bias and residual themselves.
+// The end of every matmul: scale of the weight's row, scale, bias, activation, residual, store. Each step is rounded,
+// so all variants give the same bits. Kernels that take their operands by address (BY_ADDRESS) load bias and residual
+// themselves.
 #include "lib/format.glsl"
 #include "lib/store.glsl"
 layout(constant_id = VKF_C_ACTIVATION) const uint ACTIVATION = VKF_A_NONE;

@@ -1,6 +1,6 @@
-// Numbers as they are stored, FORMAT one of VKF_S_*: words, and what they hold. No feature of the device is needed: 16- and
-// 8-bit numbers are taken out of 32-bit words. Scales are left to whoever uses the numbers. raw() and join() take the bits of
-// single numbers and put four together as WORDS_OF_4.
+// Numbers as they are stored, FORMAT one of VKF_S_*: words, and what they hold. No feature of the device is needed: 16-
+// and 8-bit numbers are taken out of 32-bit words. Scales are left to whoever uses the numbers. raw() and join() take
+// the bits of single numbers and put four together as WORDS_OF_4.
 #ifndef FORMAT_GLSL
 #define FORMAT_GLSL
 #ifndef FORMAT

@@ -1,7 +1,7 @@
-// The sum of a row of any width, the same bits in every kernel of order class ascending: VKF_ROW_PARTIALS partial sums, the
-// p-th over the columns p, p + VKF_ROW_PARTIALS, ..., then their tree: p with p + 32, with p + 16, ..., with p + 1.
-// With BY_LANES a subgroup of LANES has them: component c of piece h in lane l is partial sum 4 (h LANES + l) + c. Else a
-// workgroup of VKF_ROW_PARTIALS: one an invocation.
+// The sum of a row of any width, the same bits in every kernel of order class ascending: VKF_ROW_PARTIALS partial sums,
+// the p-th over the columns p, p + VKF_ROW_PARTIALS, ..., then their tree: p with p + 32, with p + 16, ..., with p + 1.
+// With BY_LANES a subgroup of LANES has them: component c of piece h in lane l is partial sum 4 (h LANES + l) + c. Else
+// a workgroup of VKF_ROW_PARTIALS: one an invocation.
 #ifdef BY_LANES
 const uint PIECES = VKF_ROW_PARTIALS / (4 * LANES);
 #define MAX_PIECES 4

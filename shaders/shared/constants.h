@@ -24,8 +24,8 @@
 #define VKF_C_MATRIX_M 13 /* of a cooperative matrix product, in kernels that have them */
 #define VKF_C_MATRIX_N 14
 #define VKF_C_MATRIX_K 15
-#define VKF_C_VEC 16    /* numbers of a row that one load may take: 4 or 1 */
-#define VKF_C_SLICES 17 /* slices in shared memory */
+#define VKF_C_VEC 16     /* numbers of a row that one load may take: 4 or 1 */
+#define VKF_C_SLICES 17  /* slices in shared memory */
 #define VKF_C_SPLIT_K 18 /* k of a piece, where K is split; columns of the dispatch */
 #define VKF_C_SPLIT_WIDTH 19
 /* embed */
@@ -91,14 +91,15 @@
 
 #define VKF_ABSENT 0xffffffffu /* there is none */
 
-/* Keys per step of the online softmax, from the first key of the mask, in every kernel: part of the order of summation. */
+/* Keys per step of the online softmax in every kernel, from the first key of the mask: part of the order of sums. */
 #define VKF_KEY_BLOCK 16
 /* The largest head width that attention takes. */
 #define VKF_MAX_HEAD_WIDTH 256
 /* The largest head width of the kernel that unrolls over it. */
 #define VKF_MAX_UNIFORM_WIDTH 128
-/* What kernels do in one turn of a loop (kern/turns.c counts them): elements of a head; scores; edits; tokens of a pool;
- * columns of a top-k, where an invocation keeps the best of so many pieces of its columns; k of the plainest matmul. */
+/* What kernels do in one turn of a loop (kern/turns.c counts them): elements of a head; scores; edits; tokens of a
+ * pool; columns of a top-k, where an invocation keeps the best of so many pieces of its columns; k of the plainest
+ * matmul. */
 #define VKF_K_AT_ONCE 8
 #define VKF_HEAD_AT_ONCE 16
 #define VKF_SCORES_AT_ONCE 4

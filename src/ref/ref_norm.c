@@ -27,7 +27,7 @@ static void exact_moments(row_state *s, vkf_norm_kind kind) {
 /* Errors of the computed row: the shift that all elements share, and the relative error of 1/sqrt(var + eps). */
 typedef struct row_error {
   double mean, scale;
-  double y_u; /* u where y itself is a rounded sum, else 0 */
+  double y_u;       /* u where y itself is a rounded sum, else 0 */
   double magnitude; /* the largest of the sums on the way: of y and of the squares */
 } row_error;
 

@@ -113,8 +113,8 @@ static void grid_covers(void **state) {
         assert_true(grid[1] * v->tile.bn >= p.n && (grid[1] - 1) * v->tile.bn < p.n);
       } else if (attention) {
         const uint32_t queries = v->family == &vkf_family_keys || v->family == &vkf_family_few ? 1
-                                 : v->tile.bm                                            ? v->tile.bm
-                                                                                         : v->workgroup;
+                                 : v->tile.bm                                                  ? v->tile.bm
+                                                                                               : v->workgroup;
         assert_true(grid[0] * queries >= p.m && (grid[0] - 1) * queries < p.m);
         assert_int_equal(grid[1], 2);
       } else {
