@@ -5,9 +5,9 @@
 
 const char *vkf_kern_attention_fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                                    size_t size) {
-  const bool texels = v->needs & VKF_NEED_TEXEL;
-  if (v->tile.vec > 1 && (p->k % v->tile.vec || p->v % v->tile.vec)) {
-    snprintf(why, size, "head widths are multiples of %u, here they are %u and %u", v->tile.vec, p->k, p->v);
+  const bool texels = v->access == VKF_ACCESS_TEXEL;
+  if (v->vec > 1 && (p->k % v->vec || p->v % v->vec)) {
+    snprintf(why, size, "head widths are multiples of %u, here they are %u and %u", v->vec, p->k, p->v);
     return why;
   }
   if (!texels || (uint64_t)caps->max_texel_elements * 16 >= caps->max_storage_range_bytes) return NULL;
@@ -25,12 +25,12 @@ void vkf_kern_attention_grid_by_query(const vkf_variant *v, uint32_t stage, cons
 
 void vkf_kern_attention_grid_by_lane(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
   vkf_kern_attention_grid_by_query(v, stage, p, g);
-  g[0] = VKF_CEIL_DIV(p->m, v->workgroup);
+  g[0] = VKF_CEIL_DIV(p->m, vkf_kern_workgroup(v));
 }
 
 void vkf_kern_attention_grid_by_tile(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
   if (stage) { /* a lane an element of the result */
-    g[0] = (uint32_t)VKF_CEIL_DIV((uint64_t)p->batch * p->m * p->heads * p->v, v->workgroup);
+    g[0] = (uint32_t)VKF_CEIL_DIV((uint64_t)p->batch * p->m * p->heads * p->v, vkf_kern_workgroup(v));
     return;
   }
   g[0] = vkf_kern_attention_row_tiles(v, p) * (p->split ? VKF_CEIL_DIV(p->n, p->split) : 1);
@@ -39,7 +39,7 @@ void vkf_kern_attention_grid_by_tile(const vkf_variant *v, uint32_t stage, const
 }
 
 double vkf_kern_attention_cpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_kern_attention_cost *cost) {
-  const uint32_t step = cost->at_once == 1 ? 1 : v->workgroup;
+  const uint32_t step = cost->at_once == 1 ? 1 : vkf_kern_workgroup(v);
   const double time = v->access == VKF_ACCESS_TEXEL ? cost->texel : cost->other;
   return cost->start + VKF_CEIL_DIV(p->m, step) * step * time / cost->at_once;
 }
@@ -49,7 +49,7 @@ double vkf_kern_attention_gpu_effort(const vkf_variant *v, const vkf_problem *p,
                                      double beside, double at_a_time) {
   enum { BUSY = 512, DISPATCH = 2000 };
   vkf_problem own;
-  const double lanes = vkf_kern_workgroups(v, p, caps, &own) * v->workgroup * at_a_time;
+  const double lanes = vkf_kern_workgroups(v, p, caps, &own) * vkf_kern_workgroup(v) * at_a_time;
   const double work = rows * p->n * (p->k + p->v) * beside;
   return work / VKF_MIN(VKF_MAX(lanes, 1), (double)BUSY * vkf_kern_cores(caps)) + (own.split ? DISPATCH : 0);
 }

@@ -10,7 +10,7 @@ static inline uint32_t vkf_kern_attention_kv_heads(const vkf_problem *p) {
 }
 /* Tiles of queries, of one sequence and one head of keys and values, whose heads of queries are rows of one tile. */
 static inline uint32_t vkf_kern_attention_row_tiles(const vkf_variant *v, const vkf_problem *p) {
-  return VKF_CEIL_DIV(p->m * (p->heads / vkf_kern_attention_kv_heads(p)), v->tile.bm);
+  return VKF_CEIL_DIV(p->m * (p->heads / vkf_kern_attention_kv_heads(p)), v->tile.attention.rows);
 }
 
 /* A workgroup has one query of a head; or a query a lane; or a tile of queries of the heads that share keys. */

@@ -34,6 +34,8 @@ typedef struct vkf_family {
 
   /* The family's own conditions; NULL: none. As vkf_kern_fit(). */
   const char *(*fit)(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size);
+  /* Invocations, where the tile says how many; NULL: as the row says, or one subgroup. */
+  uint32_t (*workgroup)(const vkf_variant *v);
   uint32_t (*shared_bytes)(const vkf_variant *v);
   /* Workgroups of a stage; g is {m, 1, 1} before. NULL: that. */
   void (*grid)(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]);
@@ -42,6 +44,8 @@ typedef struct vkf_family {
   uint64_t (*scratch_bytes)(const vkf_variant *v, const vkf_problem *p);
   /* See vkf_kern_loop_turns(). */
   uint64_t (*loop_turns)(const vkf_variant *v, uint32_t stage, const vkf_problem *p);
+  /* Changes in *out what its sums do otherwise; NULL: a sum is one accumulator, and nothing is rounded before. */
+  void (*rounding)(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out);
   /* Work per useful element; NULL: 0 on devices with its subgroup size, 1 on others. */
   double (*effort)(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps);
 

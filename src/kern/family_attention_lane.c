@@ -10,7 +10,7 @@ static uint64_t head_turns(uint32_t width) {
 }
 
 static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  const uint32_t vec = VKF_MAX(v->tile.vec, 1);
+  const uint32_t vec = VKF_MAX(v->vec, 1);
   const uint64_t keys = vkf_turns_of(VKF_KEY_BLOCK, head_turns(p->k));
   const uint64_t values = vkf_turns_of(VKF_KEY_BLOCK, head_turns(p->v));
   const uint64_t spare = 8; /* of a block: llvmpipe was found to take a few more than stand in the shader */
@@ -24,8 +24,8 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
                      const vkf_kern_attention_cost *cost) {
   if (caps->is_cpu) return vkf_kern_attention_cpu_effort(v, p, cost);
   vkf_problem own;
-  const double queries = vkf_kern_workgroups(v, p, caps, &own) * v->workgroup;
-  return vkf_kern_attention_gpu_effort(v, p, caps, queries, v->tile.vec == 4 ? 4 : 16, 1);
+  const double queries = vkf_kern_workgroups(v, p, caps, &own) * vkf_kern_workgroup(v);
+  return vkf_kern_attention_gpu_effort(v, p, caps, queries, v->vec == 4 ? 4 : 16, 1);
 }
 
 static double lane_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
@@ -58,7 +58,7 @@ static uint64_t weights_turns(const vkf_variant *v, uint32_t stage, const vkf_pr
 /* A software driver works off a workgroup lane by lane, so a small one wastes less; a GPU wants full subgroups. */
 static double weights_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   (void)p;
-  return caps->is_cpu ? v->workgroup : 1.0 / v->workgroup;
+  return caps->is_cpu ? vkf_kern_workgroup(v) : 1.0 / vkf_kern_workgroup(v);
 }
 
 const vkf_family vkf_family_weights = {

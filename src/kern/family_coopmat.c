@@ -25,10 +25,22 @@ static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_cap
   return NULL;
 }
 
+static uint32_t workgroup(const vkf_variant *v) {
+  return v->tile.gemm.bm / v->tile.gemm.tm * (v->tile.gemm.bn / v->tile.gemm.tn) * v->subgroup;
+}
+
+/* Products of numbers in f16; sums of at least float32's precision, rounded or cut off. */
+static void rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
+  (void)v;
+  (void)p;
+  out->x_f16 = true;
+  out->u = 0x1p-23;
+}
+
 /* Two slices with padded rows, in f16; in their place a piece of the result a subgroup. */
 static uint32_t shared_bytes(const vkf_variant *v) {
-  const uint32_t slices = 2 * (v->tile.bm + v->tile.bn) * (v->tile.bk + 8) * 2;
-  return VKF_MAX(slices, v->workgroup / v->subgroup * v->matrix.m * v->matrix.n * 4);
+  const uint32_t slices = 2 * (v->tile.gemm.bm + v->tile.gemm.bn) * (v->tile.gemm.bk + 8) * 2;
+  return VKF_MAX(slices, vkf_kern_workgroup(v) / v->subgroup * v->matrix.m * v->matrix.n * 4);
 }
 
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
@@ -36,9 +48,9 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
 }
 
 static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  const uint64_t pieces = (uint64_t)(v->tile.tm / v->matrix.m) * (v->tile.tn / v->matrix.n);
+  const uint64_t pieces = (uint64_t)(v->tile.gemm.tm / v->matrix.m) * (v->tile.gemm.tn / v->matrix.n);
   (void)stage;
-  return vkf_turns_by(p->k, v->tile.bk) + pieces * vkf_turns_by(v->matrix.m * v->matrix.n / 4, v->subgroup);
+  return vkf_turns_by(p->k, v->tile.gemm.bk) + pieces * vkf_turns_by(v->matrix.m * v->matrix.n / 4, v->subgroup);
 }
 
 const vkf_family vkf_family_coopmat = {.name = "coopmat",
@@ -46,7 +58,9 @@ const vkf_family vkf_family_coopmat = {.name = "coopmat",
                                        .place = 3,
                                        .reason = "a GPU with cooperative matrices",
                                        .fit = fit,
+                                       .workgroup = workgroup,
                                        .shared_bytes = shared_bytes,
                                        .grid = vkf_kern_gemm_grid,
                                        .loop_turns = loop_turns,
+                                       .rounding = rounding,
                                        .effort = effort};

@@ -29,7 +29,7 @@ static const char *fit_texels(const vkf_variant *v, const vkf_problem *p, const 
 /* A column an invocation. */
 static uint64_t row_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)stage;
-  return vkf_turns_by(p->n, v->workgroup);
+  return vkf_turns_by(p->n, vkf_kern_workgroup(v));
 }
 
 const vkf_family vkf_family_row = {.name = "row", .loop_turns = row_turns};
@@ -44,14 +44,14 @@ const vkf_family vkf_family_relative_bias = {.name = "row", .grid = grid_by_head
 
 static uint64_t edit_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)stage;
-  return 2 * vkf_turns_by(p->v, VKF_EDITS_AT_ONCE) + vkf_turns_by(p->n, v->workgroup);
+  return 2 * vkf_turns_by(p->v, VKF_EDITS_AT_ONCE) + vkf_turns_by(p->n, vkf_kern_workgroup(v));
 }
 
 const vkf_family vkf_family_edit = {.name = "row", .loop_turns = edit_turns};
 
 static uint64_t pool_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)stage;
-  return vkf_turns_of(VKF_CEIL_DIV(p->n, v->workgroup), vkf_turns_by(p->k, VKF_TOKENS_AT_ONCE));
+  return vkf_turns_of(VKF_CEIL_DIV(p->n, vkf_kern_workgroup(v)), vkf_turns_by(p->k, VKF_TOKENS_AT_ONCE));
 }
 
 const vkf_family vkf_family_pool = {.name = "row", .loop_turns = pool_turns};
@@ -59,7 +59,7 @@ const vkf_family vkf_family_pool = {.name = "row", .loop_turns = pool_turns};
 /* n: of keys and values together. */
 static uint64_t append_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)stage;
-  return 2 * vkf_turns_by(p->n, v->workgroup);
+  return 2 * vkf_turns_by(p->n, vkf_kern_workgroup(v));
 }
 
 const vkf_family vkf_family_append = {
@@ -67,8 +67,8 @@ const vkf_family vkf_family_append = {
 
 static const char *fit_pairs(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
   (void)caps;
-  if (p->v % v->tile.vec == 0) return NULL;
-  snprintf(why, size, "widths and first columns are multiples of %u, here they are not", v->tile.vec);
+  if (p->v % v->vec == 0) return NULL;
+  snprintf(why, size, "widths and first columns are multiples of %u, here they are not", v->vec);
   return why;
 }
 
@@ -89,7 +89,8 @@ static uint32_t norm_rest(const vkf_problem *p) {
 
 static uint64_t norm_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)stage;
-  return 3 * vkf_turns_by(p->n, v->workgroup) + vkf_turns_by(norm_rest(p), v->workgroup) + 2 * TREE_TURNS;
+  return 3 * vkf_turns_by(p->n, vkf_kern_workgroup(v)) + vkf_turns_by(norm_rest(p), vkf_kern_workgroup(v)) +
+         2 * TREE_TURNS;
 }
 
 static uint64_t norm_lanes_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
@@ -98,29 +99,45 @@ static uint64_t norm_lanes_turns(const vkf_variant *v, uint32_t stage, const vkf
          vkf_turns_by(3, v->subgroup) + vkf_turns_by(norm_rest(p), v->subgroup);
 }
 
+/* A sum a lane. */
+static void lane_sums(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
+  (void)p;
+  out->n_partial = v->subgroup;
+}
+
+/* The partial sums of shaders/lib/partials.glsl. */
+static void row_sums(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
+  (void)v;
+  (void)p;
+  out->n_partial = VKF_ROW_PARTIALS;
+}
+
 /* A word an invocation. */
 static uint32_t word_bytes(const vkf_variant *v) {
-  return v->workgroup * 4;
+  return vkf_kern_workgroup(v) * 4;
 }
 
 const vkf_family vkf_family_norm_subgroup = {.name = "subgroup",
                                              .device = VKF_FOR_GPU,
                                              .place = 0,
                                              .reason = "a GPU: a row a subgroup",
-                                             .loop_turns = norm_turns};
+                                             .loop_turns = norm_turns,
+                                             .rounding = lane_sums};
 const vkf_family vkf_family_norm_lanes = {.name = "lanes",
                                           .device = VKF_FOR_CPU,
                                           .place = 1,
                                           .reason = NO_SHARED,
                                           .fit = fit_texels,
                                           .loop_turns = norm_lanes_turns,
+                                          .rounding = row_sums,
                                           .n_texels = 3 /* x, weight, bias */};
 const vkf_family vkf_family_norm_row = {.name = "row",
                                         .device = VKF_FOR_ANY,
                                         .place = 2,
                                         .reason = "partial sums in shared memory",
                                         .shared_bytes = word_bytes,
-                                        .loop_turns = norm_turns};
+                                        .loop_turns = norm_turns,
+                                        .rounding = row_sums};
 
 /* ---- log_softmax --------------------------------------------------------------------------------------------------
  */
@@ -138,7 +155,7 @@ static uint64_t log_softmax_lanes_turns(const vkf_variant *v, uint32_t stage, co
 }
 
 static uint32_t pair_bytes(const vkf_variant *v) {
-  return v->workgroup * 8;
+  return vkf_kern_workgroup(v) * 8;
 }
 
 const vkf_family vkf_family_log_softmax_lanes = {.name = "lanes",
@@ -147,13 +164,15 @@ const vkf_family vkf_family_log_softmax_lanes = {.name = "lanes",
                                                  .reason = NO_SHARED,
                                                  .fit = fit_texels,
                                                  .loop_turns = log_softmax_lanes_turns,
+                                                 .rounding = row_sums,
                                                  .n_texels = 1};
 const vkf_family vkf_family_log_softmax_row = {.name = "row",
                                                .device = VKF_FOR_ANY,
                                                .place = 1,
                                                .reason = "partial sums in shared memory",
                                                .shared_bytes = pair_bytes,
-                                               .loop_turns = log_softmax_turns};
+                                               .loop_turns = log_softmax_turns,
+                                               .rounding = row_sums};
 
 /* ---- top_k: v is k ------------------------------------------------------------------------------------------------
  */
@@ -179,7 +198,7 @@ static uint64_t top_k_lanes_turns(const vkf_variant *v, uint32_t stage, const vk
 
 /* The best of each piece, and of all, an invocation. */
 static uint32_t best_bytes(const vkf_variant *v) {
-  return v->workgroup * (1 + VKF_TOP_K_PIECES) * 8;
+  return vkf_kern_workgroup(v) * (1 + VKF_TOP_K_PIECES) * 8;
 }
 
 const vkf_family vkf_family_top_k_lanes = {.name = "lanes",

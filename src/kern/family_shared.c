@@ -2,8 +2,12 @@
  * dispatch adds up, for grids that would leave cores without work. They compete by their effort. */
 #include "kern/gemm.h"
 
+static uint32_t workgroup(const vkf_variant *v) {
+  return v->tile.gemm.bm / v->tile.gemm.tm * (v->tile.gemm.bn / v->tile.gemm.tn);
+}
+
 static uint32_t shared_bytes(const vkf_variant *v) {
-  return v->slices * (v->tile.bm + v->tile.bn) * (v->tile.bk + 4) * 4;
+  return v->tile.gemm.slices * (v->tile.gemm.bm + v->tile.gemm.bn) * (v->tile.gemm.bk + 4) * 4;
 }
 
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
@@ -13,21 +17,29 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
 static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   const uint32_t k = p->split ? VKF_MIN(p->split, p->k) : p->k;
   if (stage) return vkf_turns_by(p->k, p->split);
-  return vkf_turns_of(VKF_CEIL_DIV(k, v->tile.bk), vkf_turns_of(v->tile.bk / 4, 0));
+  return vkf_turns_of(VKF_CEIL_DIV(k, v->tile.gemm.bk), vkf_turns_of(v->tile.gemm.bk / 4, 0));
 }
 
 /* k of a piece: so many pieces that every core has work, each worth a workgroup, together no more than a result's end
  * can take. */
 static uint32_t split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   enum { PER_CORE = 2, LEAST_K = 128, MOST_PIECES = 16 };
-  const uint64_t tiles = VKF_MAX((uint64_t)VKF_CEIL_DIV(p->m, v->tile.bm) * VKF_CEIL_DIV(p->n, v->tile.bn), 1);
+  const uint64_t tiles =
+      VKF_MAX((uint64_t)VKF_CEIL_DIV(p->m, v->tile.gemm.bm) * VKF_CEIL_DIV(p->n, v->tile.gemm.bn), 1);
   const uint64_t wanted = VKF_MIN(VKF_CEIL_DIV((uint64_t)PER_CORE * vkf_kern_cores(caps), tiles), MOST_PIECES);
-  return VKF_ROUND_UP(VKF_MAX((uint32_t)VKF_CEIL_DIV(p->k, wanted), LEAST_K), v->tile.bk);
+  return VKF_ROUND_UP(VKF_MAX((uint32_t)VKF_CEIL_DIV(p->k, wanted), LEAST_K), v->tile.gemm.bk);
 }
 
 static uint64_t scratch_bytes(const vkf_variant *v, const vkf_problem *p) {
   (void)v;
   return (uint64_t)p->m * p->n * VKF_CEIL_DIV(p->k, p->split) * 4;
+}
+
+/* Each piece of K is a sum of its own. */
+static void split_rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
+  (void)v;
+  out->n_partial = VKF_CEIL_DIV(p->k, p->split);
+  out->together = p->split;
 }
 
 #define PLACE 4
@@ -38,6 +50,7 @@ const vkf_family vkf_family_shared = {.name = "shared",
                                       .place = PLACE,
                                       .reason = REASON,
                                       .fit = vkf_kern_gemm_fit,
+                                      .workgroup = workgroup,
                                       .shared_bytes = shared_bytes,
                                       .grid = vkf_kern_gemm_grid,
                                       .loop_turns = loop_turns,
@@ -50,9 +63,11 @@ const vkf_family vkf_family_split = {.name = "split",
                                      .place = PLACE,
                                      .reason = REASON,
                                      .fit = vkf_kern_gemm_fit,
+                                     .workgroup = workgroup,
                                      .shared_bytes = shared_bytes,
                                      .grid = vkf_kern_gemm_grid,
                                      .split = split,
                                      .scratch_bytes = scratch_bytes,
                                      .loop_turns = loop_turns,
+                                     .rounding = split_rounding,
                                      .effort = effort};

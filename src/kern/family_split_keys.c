@@ -2,9 +2,22 @@
  * dispatch puts the parts together (shaders/attention_combine.comp). */
 #include "kern/attention.h"
 
+static uint32_t teams_of(const vkf_variant *v) {
+  return v->tile.attention.keys / v->tile.attention.lane_keys;
+}
+
+static uint32_t workgroup(const vkf_variant *v) {
+  return teams_of(v) * v->tile.attention.team;
+}
+
+/* A sum a team, in each split. */
+static void rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
+  out->n_partial = teams_of(v) * VKF_MAX(p->split ? VKF_CEIL_DIV(p->n, p->split) : 1, 1);
+}
+
 /* The teams' values of a row, four vectors a lane; their maxima and sums. */
 static uint32_t shared_bytes(const vkf_variant *v) {
-  return v->workgroup * 64 + v->workgroup / v->tile.bk * v->tile.bm * 8;
+  return workgroup(v) * 64 + teams_of(v) * v->tile.attention.rows * 8;
 }
 
 static uint32_t split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
@@ -13,7 +26,7 @@ static uint32_t split(const vkf_variant *v, const vkf_problem *p, const vkf_caps
   const uint64_t tiles =
       VKF_MAX((uint64_t)vkf_kern_attention_row_tiles(v, p) * vkf_kern_attention_kv_heads(p) * p->batch, 1);
   const uint64_t wanted = VKF_CEIL_DIV((uint64_t)PER_CORE * vkf_kern_cores(caps), tiles);
-  return VKF_ROUND_UP(VKF_MAX((uint32_t)VKF_CEIL_DIV(p->n, wanted), LEAST_KEYS), v->tile.bn);
+  return VKF_ROUND_UP(VKF_MAX((uint32_t)VKF_CEIL_DIV(p->n, wanted), LEAST_KEYS), v->tile.attention.keys);
 }
 
 /* The weighted values, the maximum of the scores, the sum of the weights: lib/splits.glsl. */
@@ -23,26 +36,30 @@ static uint64_t scratch_bytes(const vkf_variant *v, const vkf_problem *p) {
 }
 
 static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  const uint32_t teams = v->workgroup / v->tile.bk, keys = p->split ? VKF_MIN(p->split, p->n) : p->n;
+  const uint32_t teams = teams_of(v), keys = p->split ? VKF_MIN(p->split, p->n) : p->n;
   if (stage) return 2 * vkf_turns_by(p->n, p->split);
   const uint64_t row = 2 * vkf_turns_of(teams, 0) +
-                       vkf_turns_of(VKF_CEIL_DIV(VKF_CEIL_DIV(p->v, 4), v->workgroup), vkf_turns_of(teams, 0));
-  return vkf_kern_attention_first_key_turns(p) + vkf_turns_by(keys, (uint64_t)teams * v->tile.tn) + v->tile.bm * row;
+                       vkf_turns_of(VKF_CEIL_DIV(VKF_CEIL_DIV(p->v, 4), vkf_kern_workgroup(v)), vkf_turns_of(teams, 0));
+  return vkf_kern_attention_first_key_turns(p) + vkf_turns_by(keys, (uint64_t)teams * v->tile.attention.lane_keys) +
+         v->tile.attention.rows * row;
 }
 
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   vkf_problem own;
   if (caps->is_cpu) return VKF_NO_EFFORT;
   const double groups = vkf_kern_workgroups(v, p, caps, &own), splits = own.split ? VKF_CEIL_DIV(p->n, own.split) : 1;
-  const double beside = 2.5 + 8.0 / v->tile.bm; /* shuffles; the cache */
-  return vkf_kern_attention_gpu_effort(v, p, caps, groups * v->tile.bm / splits, beside, v->tile.tn);
+  const double beside = 2.5 + 8.0 / v->tile.attention.rows; /* shuffles; the cache */
+  return vkf_kern_attention_gpu_effort(v, p, caps, groups * v->tile.attention.rows / splits, beside,
+                                       v->tile.attention.lane_keys);
 }
 
 const vkf_family vkf_family_split_keys = {.name = "split",
                                           .fit = vkf_kern_attention_fit,
+                                          .workgroup = workgroup,
                                           .shared_bytes = shared_bytes,
                                           .grid = vkf_kern_attention_grid_by_tile,
                                           .split = split,
                                           .scratch_bytes = scratch_bytes,
                                           .loop_turns = loop_turns,
+                                          .rounding = rounding,
                                           .effort = effort};

@@ -2,35 +2,45 @@
  * memory (shaders/attention_tiles.comp); tiles-any: the same for head widths that are no multiple of four. */
 #include "kern/attention.h"
 
+static uint32_t workgroup(const vkf_variant *v) {
+  return v->tile.attention.rows / v->tile.attention.lane_rows * VKF_KEY_BLOCK;
+}
+
 /* Slices of rows and keys, the scores; maxima of blocks; three words. */
 static uint32_t shared_bytes(const vkf_variant *v) {
-  const uint32_t slice = v->tile.bk / 4 + 1, blocks = v->tile.bn / VKF_KEY_BLOCK;
-  return 16 * ((v->tile.bm + v->tile.bn) * slice + v->tile.bm * (v->tile.bn / 4 + 1)) + 4 * v->tile.bm * blocks + 12;
+  const uint32_t slice = v->tile.attention.slice / 4 + 1, blocks = v->tile.attention.keys / VKF_KEY_BLOCK;
+  return 16 * ((v->tile.attention.rows + v->tile.attention.keys) * slice +
+               v->tile.attention.rows * (v->tile.attention.keys / 4 + 1)) +
+         4 * v->tile.attention.rows * blocks + 12;
 }
 
 static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  const uint32_t slice = v->tile.bk / 4, blocks = v->tile.bn / VKF_KEY_BLOCK, chunks = VKF_CEIL_DIV(p->v, 64);
-  const uint64_t staged = vkf_turns_by((uint64_t)v->tile.bm * slice, v->workgroup) +
-                          vkf_turns_by((uint64_t)v->tile.bn * slice, v->workgroup) + vkf_turns_of(slice, 0);
+  const uint32_t slice = v->tile.attention.slice / 4, blocks = v->tile.attention.keys / VKF_KEY_BLOCK,
+                 chunks = VKF_CEIL_DIV(p->v, 64);
+  const uint64_t staged = vkf_turns_by((uint64_t)v->tile.attention.rows * slice, vkf_kern_workgroup(v)) +
+                          vkf_turns_by((uint64_t)v->tile.attention.keys * slice, vkf_kern_workgroup(v)) +
+                          vkf_turns_of(slice, 0);
   const uint64_t scores = vkf_turns_of(VKF_CEIL_DIV(VKF_CEIL_DIV(p->k, 4), slice), staged);
-  const uint64_t values =
-      chunks * (vkf_turns_by(v->tile.bn * 16, v->workgroup) + blocks * vkf_turns_of(VKF_KEY_BLOCK / 4, 0));
-  const uint64_t tile = scores + vkf_turns_by(v->tile.tm * blocks, VKF_KEY_BLOCK) + values;
+  const uint64_t values = chunks * (vkf_turns_by(v->tile.attention.keys * 16, vkf_kern_workgroup(v)) +
+                                    blocks * vkf_turns_of(VKF_KEY_BLOCK / 4, 0));
+  const uint64_t tile = scores + vkf_turns_by(v->tile.attention.lane_rows * blocks, VKF_KEY_BLOCK) + values;
   (void)stage;
-  return vkf_kern_attention_first_key_turns(p) + vkf_turns_by(p->n, v->workgroup) +
-         vkf_turns_of(VKF_CEIL_DIV(p->n, v->tile.bn) + 1, tile);
+  return vkf_kern_attention_first_key_turns(p) + vkf_turns_by(p->n, vkf_kern_workgroup(v)) +
+         vkf_turns_of(VKF_CEIL_DIV(p->n, v->tile.attention.keys) + 1, tile);
 }
 
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   vkf_problem own;
   if (caps->is_cpu) return VKF_NO_EFFORT;
-  const double rows = vkf_kern_workgroups(v, p, caps, &own) * v->tile.bm;
-  const double beside = 1.0 / v->tile.tm + 1.0 / v->tile.tn + 8.0 / v->tile.bm; /* shared memory; the cache */
+  const double rows = vkf_kern_workgroups(v, p, caps, &own) * v->tile.attention.rows;
+  const double beside = 1.0 / v->tile.attention.lane_rows + 1.0 / v->tile.attention.lane_keys +
+                        8.0 / v->tile.attention.rows; /* shared memory; the cache */
   return vkf_kern_attention_gpu_effort(v, p, caps, rows, beside, 1);
 }
 
 const vkf_family vkf_family_tiles = {.name = "tiles",
                                      .fit = vkf_kern_attention_fit,
+                                     .workgroup = workgroup,
                                      .shared_bytes = shared_bytes,
                                      .grid = vkf_kern_attention_grid_by_tile,
                                      .loop_turns = loop_turns,
@@ -38,6 +48,7 @@ const vkf_family vkf_family_tiles = {.name = "tiles",
 
 const vkf_family vkf_family_tiles_any = {.name = "tiles-any",
                                          .fit = vkf_kern_attention_fit,
+                                         .workgroup = workgroup,
                                          .shared_bytes = shared_bytes,
                                          .grid = vkf_kern_attention_grid_by_tile,
                                          .loop_turns = loop_turns,

@@ -12,7 +12,7 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
   static const vkf_kern_attention_cost cost = {2.4, 2.4, 8, 20};
   vkf_problem own;
   if (caps->is_cpu) return vkf_kern_attention_cpu_effort(v, p, &cost);
-  return vkf_kern_attention_gpu_effort(v, p, caps, vkf_kern_workgroups(v, p, caps, &own) * v->workgroup, 4, 1);
+  return vkf_kern_attention_gpu_effort(v, p, caps, vkf_kern_workgroups(v, p, caps, &own) * vkf_kern_workgroup(v), 4, 1);
 }
 
 const vkf_family vkf_family_uniform = {.name = "uniform",

@@ -16,12 +16,12 @@
 
 void vkf_kern_gemm_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
   if (stage) {
-    g[0] = VKF_CEIL_DIV(p->n, v->workgroup);
+    g[0] = VKF_CEIL_DIV(p->n, vkf_kern_workgroup(v));
     g[1] = p->m;
     return;
   }
-  g[0] = VKF_CEIL_DIV(p->m, v->tile.bm); /* neighbours share columns: their w stays in the cache */
-  g[1] = VKF_CEIL_DIV(p->n, v->tile.bn);
+  g[0] = VKF_CEIL_DIV(p->m, v->tile.gemm.bm); /* neighbours share columns: their w stays in the cache */
+  g[1] = VKF_CEIL_DIV(p->n, v->tile.gemm.bn);
   g[2] = p->split ? VKF_CEIL_DIV(p->k, p->split) : 1;
 }
 
@@ -44,15 +44,16 @@ const char *vkf_kern_gemm_fit(const vkf_variant *v, const vkf_problem *p, const 
   if (p->packing.layout != own.layout || p->packing.columns != own.columns)
     VKF_KERN_REFUSE("reads weights packed as %s by %u, this one is packed as %s by %u", names[own.layout], own.columns,
                     names[p->packing.layout], p->packing.columns);
-  if (v->tile.vec > 1 && p->k % v->tile.vec) VKF_KERN_REFUSE("K is a multiple of %u, here it is %u", v->tile.vec, p->k);
-  return v->needs & VKF_NEED_TEXEL ? fit_texels(&own, p, caps, why, size) : NULL;
+  if (v->vec > 1 && p->k % v->vec) VKF_KERN_REFUSE("K is a multiple of %u, here it is %u", v->vec, p->k);
+  return v->access == VKF_ACCESS_TEXEL ? fit_texels(&own, p, caps, why, size) : NULL;
 }
 
 double vkf_kern_gemm_cpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   (void)caps;
-  const double rows = (double)VKF_CEIL_DIV(p->m, v->tile.bm) * v->tile.bm;
-  const double columns = (double)VKF_CEIL_DIV(p->n, v->tile.bn) * v->tile.bn;
-  return rows * columns * (1.0 / v->tile.tm + 1.0 / v->tile.tn + 2.0 / v->tile.bm + 2.0 / v->tile.bn);
+  const double rows = (double)VKF_CEIL_DIV(p->m, v->tile.gemm.bm) * v->tile.gemm.bm;
+  const double columns = (double)VKF_CEIL_DIV(p->n, v->tile.gemm.bn) * v->tile.gemm.bn;
+  return rows * columns *
+         (1.0 / v->tile.gemm.tm + 1.0 / v->tile.gemm.tn + 2.0 / v->tile.gemm.bm + 2.0 / v->tile.gemm.bn);
 }
 
 double vkf_kern_gemm_turns(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, vkf_problem *own) {
@@ -62,7 +63,7 @@ double vkf_kern_gemm_turns(const vkf_variant *v, const vkf_problem *p, const vkf
 
 double vkf_kern_gemm_gpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, double factor) {
   const double cores = vkf_kern_cores(caps);
-  const double bm = v->tile.bm, bn = v->tile.bn, tm = v->tile.tm, tn = v->tile.tn;
+  const double bm = v->tile.gemm.bm, bn = v->tile.gemm.bn, tm = v->tile.gemm.tm, tn = v->tile.gemm.tn;
   vkf_problem own;
   const double turns = vkf_kern_gemm_turns(v, p, caps, &own);
   const double product = 1 + factor * (SHARED_LOAD * (1 / tm + 1 / tn) + FAR_LOAD * (1 / bm + 1 / bn));

@@ -51,26 +51,40 @@ typedef struct vkf_problem {
 /* Measured times (kern/tuned.h); NULL wherever it is asked for: none. */
 typedef struct vkf_tuned vkf_tuned;
 
+/* How a kernel divides its work; the family of a row says which member is its own. */
+typedef union vkf_tile {
+  struct {
+    uint32_t bm, bn, bk; /* of a workgroup: rows and columns of the result, k of a step */
+    uint32_t tm, tn;     /* of an invocation; of a subgroup in "vector" and "coopmat" kernels */
+    uint32_t slices;     /* of x and w in shared memory at once; 0: a kernel that keeps none there */
+  } gemm;
+  struct {
+    uint32_t rows, keys; /* of a workgroup: rows of queries, keys of a step */
+    union {
+      uint32_t slice; /* columns of a head in shared memory at once */
+      uint32_t team;  /* lanes that share a key */
+    };
+    uint32_t lane_rows, lane_keys; /* of an invocation */
+  } attention;
+  uint32_t constants[5]; /* of any of them: the specialization constants BM, BN, BK, TM and TN */
+} vkf_tile;
+
 /* A row of the one table. Zero means "does not apply". */
 typedef struct vkf_variant {
   vkf_op op;
   const struct vkf_family *family; /* what its kernels have in common: kern/family.h */
-  const char *module;              /* SPIR-V module of the manifest */
+  const char *module;              /* SPIR-V module of the manifest; with texel access: its "_texel" form */
   const char *combine; /* that of a second dispatch, which reads what the first one left in the node's scratch memory;
                           NULL: there is one dispatch */
-  struct {
-    uint32_t bm, bn, bk, tm, tn, vec;
-  } tile;                  /* with cooperative matrices and in "vector" kernels tm and tn are a subgroup's */
-  uint32_t slices;         /* of x and w in shared memory at once; 0: a kernel that keeps none there */
+  vkf_tile tile;
+  uint32_t vec;            /* elements that it reads at once: K, head widths or columns are multiples of it; 0: one */
   vkf_matrix_shape matrix; /* of its cooperative matrix products, which the device must advertise; 0: none */
-  uint32_t workgroup;      /* invocations */
+  uint32_t workgroup;      /* invocations, where neither tile nor subgroup says how many: vkf_kern_workgroup() */
   uint32_t subgroup;       /* the subgroup size that it is written for: required, or it does not fit; 0: any */
   uint32_t needs;          /* vkf_need bits */
   vkf_access_kind access;  /* of its x and w operands */
   vkf_weight_layout weights;
   vkf_order_class order;
-  uint32_t n_partial; /* partial sums an element: 1 for ascending */
-  uint32_t together;  /* products that a partial sum takes at a time, so that it has a multiple of them; 0: one */
   uint32_t formats;   /* bits of vkf_format that it reads beside float32; cooperative matrices read these alone */
   uint32_t max_width; /* attention: the widest head; top_k: the largest k; 0: any */
   bool not_exact;     /* unrolled too far for the reproducible mode's arithmetic */
@@ -78,6 +92,7 @@ typedef struct vkf_variant {
   bool own;           /* a caller's kernel in the place of one of the family */
 } vkf_variant;
 
+/* Texel and address access need what their names say, without a bit here. */
 enum vkf_need {
   VKF_NEED_SHUFFLE = 1,
   VKF_NEED_BROADCAST = 2,
@@ -97,6 +112,8 @@ const vkf_variant *vkf_kern_find(const char *name);
 /* Writes the name, computed from the row's fields, and returns it. */
 const char *vkf_kern_name(const vkf_variant *variant, char *buffer, size_t size);
 
+/* Invocations of a workgroup. */
+uint32_t vkf_kern_workgroup(const vkf_variant *variant);
 /* Dispatches that it takes one after the other: 1, or 2 where the second combines partial results. */
 #define VKF_MAX_STAGES 2
 uint32_t vkf_kern_stages(const vkf_variant *variant);

@@ -22,20 +22,22 @@ _Static_assert(VKF_A_NONE == (int)VKF_ACT_NONE && VKF_A_RELU == (int)VKF_ACT_REL
 _Static_assert(VKF_EDIT_KIND_SET == (int)VKF_EDIT_SET && VKF_EDIT_KIND_ADD == (int)VKF_EDIT_ADD &&
                    VKF_EDIT_KIND_PENALTY == (int)VKF_EDIT_PENALTY && VKF_EDIT_KIND_FILL == (int)VKF_EDIT_FILL,
                "shared/constants.h and vkf_edit_kind");
+_Static_assert(VKF_C_TN == VKF_C_BM + 4, "vkf_tile.constants and shared/constants.h");
 _Static_assert(VKF_C_COMMON <= VKF_MAX_CONSTANTS, "too many constants");
 
 uint32_t vkf_kern_constants(const vkf_variant *v, const vkf_problem *problem, uint32_t c[VKF_MAX_CONSTANTS]) {
-  c[VKF_C_WORKGROUP] = v->workgroup;
+  c[VKF_C_WORKGROUP] = vkf_kern_workgroup(v);
   c[VKF_C_LANES] = v->subgroup;
-  c[VKF_C_BM] = v->tile.bm;
-  c[VKF_C_BN] = v->tile.bn;
-  c[VKF_C_BK] = v->tile.bk;
-  c[VKF_C_TM] = v->tile.tm;
-  c[VKF_C_TN] = v->tile.tn;
+  memcpy(&c[VKF_C_BM], v->tile.constants, sizeof v->tile.constants);
   c[VKF_C_W_LAYOUT] = problem->packing.layout;
   c[VKF_C_W_COLUMNS] = problem->packing.columns;
   c[VKF_C_W_K_ALIGN] = problem->packing.k_align;
   return VKF_C_COMMON;
+}
+
+uint32_t vkf_kern_workgroup(const vkf_variant *v) {
+  if (v->family->workgroup) return v->family->workgroup(v);
+  return v->workgroup ? v->workgroup : v->subgroup;
 }
 
 uint32_t vkf_kern_shared_bytes(const vkf_variant *v, const vkf_problem *problem) {
@@ -74,8 +76,7 @@ void vkf_kern_rounding(const vkf_variant *v, const vkf_problem *problem, vkf_rou
   /* float32 accumulators; functions as accurate as Vulkan promises (Vulkan 1.3, appendix "Precision and operation of
    * SPIR-V instructions"). */
   *out = (vkf_rounding){.u = 0x1p-24,
-                        .n_partial = v->n_partial,
-                        .together = v->together,
+                        .n_partial = 1,
                         .scaled_rows = vkf_format_get(problem->packing.format)->row_scales,
                         .key_block = VKF_KEY_BLOCK,
                         .exp_ulp_base = 3,
@@ -85,17 +86,7 @@ void vkf_kern_rounding(const vkf_variant *v, const vkf_problem *problem, vkf_rou
                         .div_ulp = 2.5,
                         .rsqrt_ulp = 2,
                         .tiny = 0x1p-126};
-  /* Each split has as many sums as the row says. */
-  if (v->op == VKF_OP_ATTENTION && problem->split)
-    out->n_partial *= VKF_MAX(VKF_CEIL_DIV(problem->n, problem->split), 1);
-  if (v->op == VKF_OP_MATMUL && v->combine) {
-    out->n_partial = VKF_CEIL_DIV(problem->k, problem->split);
-    out->together = problem->split;
-  }
-  if (v->matrix.m) { /* products of numbers in f16; sums of at least float32's precision, rounded or cut off */
-    out->x_f16 = true;
-    out->u = 0x1p-23;
-  }
+  if (v->family->rounding) v->family->rounding(v, problem, out);
   if (!problem->exact) return;
   out->exp_ulp_base = VKF_EXACT_EXP_ULP; /* shared/exact.h */
   out->exp_ulp_slope = 0;

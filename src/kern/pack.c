@@ -79,8 +79,8 @@ void vkf_kern_pack(const vkf_weight_packing *p, uint32_t n, uint32_t k, vkf_form
 
 vkf_weight_packing vkf_kern_packing_of(const vkf_variant *v, vkf_format format) {
   vkf_weight_packing p = {VKF_LAYOUT_W_ROWS, 1, 1, format};
-  if (v->weights == VKF_LAYOUT_W_LANE) p = (vkf_weight_packing){VKF_LAYOUT_W_LANE, v->tile.bn, 4, format};
+  if (v->weights == VKF_LAYOUT_W_LANE) p = (vkf_weight_packing){VKF_LAYOUT_W_LANE, v->tile.gemm.bn, 4, format};
   if (v->weights == VKF_LAYOUT_W_COLUMNS)
-    p = (vkf_weight_packing){VKF_LAYOUT_W_COLUMNS, v->tile.bn, 32 / vkf_format_get(format)->bits, format};
+    p = (vkf_weight_packing){VKF_LAYOUT_W_COLUMNS, v->tile.gemm.bn, 32 / vkf_format_get(format)->bits, format};
   return p;
 }

@@ -68,7 +68,10 @@ static bool has_need(uint32_t bit, const vkf_caps *caps) {
   }
 }
 
-static const struct need *missing_need(uint32_t needs, const vkf_caps *caps) {
+static const struct need *missing_need(const vkf_variant *v, const vkf_caps *caps) {
+  const uint32_t needs = v->needs | (v->access == VKF_ACCESS_TEXEL     ? VKF_NEED_TEXEL
+                                     : v->access == VKF_ACCESS_ADDRESS ? VKF_NEED_ADDRESS
+                                                                       : 0u);
   for (size_t i = 0; i < VKF_COUNT(all_needs); i++)
     if (needs & all_needs[i].bit && !has_need(all_needs[i].bit, caps)) return &all_needs[i];
   return NULL;
@@ -81,7 +84,7 @@ static const char *in_truth(const vkf_caps *caps, uint32_t claims) {
 
 static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                               size_t size) {
-  const struct need *missing = missing_need(v->needs, caps);
+  const struct need *missing = missing_need(v, caps);
   vkf_problem own = *p;
   own.split = vkf_kern_split(v, p, caps);
   const uint64_t scratch = vkf_kern_scratch_bytes(v, &own);
@@ -92,8 +95,8 @@ static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const 
     VKF_KERN_REFUSE("written for subgroups of %u, the device has %u to %u%s%s", v->subgroup, caps->subgroup_min,
                     caps->subgroup_max, caps->subgroup_size_control ? "" : " and its own choice",
                     in_truth(caps, 1u << VKF_CLAIM_SUBGROUP_SIZE));
-  if (v->workgroup > caps->max_invocations || v->workgroup > caps->max_workgroup_size[0])
-    VKF_KERN_REFUSE("a workgroup has %u invocations, the device allows %u", v->workgroup,
+  if (vkf_kern_workgroup(v) > caps->max_invocations || vkf_kern_workgroup(v) > caps->max_workgroup_size[0])
+    VKF_KERN_REFUSE("a workgroup has %u invocations, the device allows %u", vkf_kern_workgroup(v),
                     VKF_MIN(caps->max_invocations, caps->max_workgroup_size[0]));
   if (shared > caps->max_shared_bytes)
     VKF_KERN_REFUSE("takes %u bytes of shared memory, the device has %u%s", shared, caps->max_shared_bytes,

@@ -17,8 +17,11 @@ static bool parse(const char *text, vkf_variant *v, char *why, size_t size) {
   const struct {
     const char *name;
     uint32_t *at;
-  } fields[] = {
-      {"bm", &v->tile.bm}, {"bn", &v->tile.bn}, {"bk", &v->tile.bk}, {"tm", &v->tile.tm}, {"tn", &v->tile.tn}};
+  } fields[] = {{"bm", &v->tile.gemm.bm},
+                {"bn", &v->tile.gemm.bn},
+                {"bk", &v->tile.gemm.bk},
+                {"tm", &v->tile.gemm.tm},
+                {"tn", &v->tile.gemm.tn}};
   for (const char *at = text; *at;) {
     size_t i = 0;
     char *end = NULL;
@@ -41,24 +44,25 @@ bool vkf_kern_tile(const vkf_variant *base, const char *text, vkf_variant *out, 
   *out = *base;
   if (!vkf_kern_tiles(base)) REFUSE("the kernels of %s %s have their tile compiled in", vkf_op_name(base->op), f->name);
   if (!parse(text, out, why, size)) return false;
-  if (out->tile.tm > f->max_tile)
-    REFUSE("tm is at most %u in %s kernels, found %u", f->max_tile, f->name, out->tile.tm);
+  if (out->tile.gemm.tm > f->max_tile)
+    REFUSE("tm is at most %u in %s kernels, found %u", f->max_tile, f->name, out->tile.gemm.tm);
   if (f->tile == VKF_TILE_ROWS) {
-    if (out->tile.bn != base->tile.bn || out->tile.bk != base->tile.bk || out->tile.tn != base->tile.tn)
+    if (out->tile.gemm.bn != base->tile.gemm.bn || out->tile.gemm.bk != base->tile.gemm.bk ||
+        out->tile.gemm.tn != base->tile.gemm.tn)
       REFUSE("of the tile of %s kernels tm alone is free (bm is the same)", f->name);
-    if (out->tile.bm != base->tile.bm && out->tile.bm != out->tile.tm)
-      REFUSE("bm is tm in %s kernels, found bm %u and tm %u", f->name, out->tile.bm, out->tile.tm);
-    out->tile.bm = out->tile.tm;
+    if (out->tile.gemm.bm != base->tile.gemm.bm && out->tile.gemm.bm != out->tile.gemm.tm)
+      REFUSE("bm is tm in %s kernels, found bm %u and tm %u", f->name, out->tile.gemm.bm, out->tile.gemm.tm);
+    out->tile.gemm.bm = out->tile.gemm.tm;
     return true;
   }
-  if (out->tile.tn > f->max_tile)
-    REFUSE("tn is at most %u in %s kernels, found %u", f->max_tile, f->name, out->tile.tn);
-  if (out->tile.bm % out->tile.tm || out->tile.bn % out->tile.tn)
-    REFUSE("tm divides bm and tn divides bn, found tm %u of %u and tn %u of %u", out->tile.tm, out->tile.bm,
-           out->tile.tn, out->tile.bn);
-  if (out->tile.bk % 4) REFUSE("bk is a multiple of 4 in %s kernels, found %u", f->name, out->tile.bk);
-  out->workgroup = out->tile.bm / out->tile.tm * (out->tile.bn / out->tile.tn);
-  const uint32_t loads = VKF_CEIL_DIV(VKF_MAX(out->tile.bm, out->tile.bn) * out->tile.bk / 4, out->workgroup);
+  if (out->tile.gemm.tn > f->max_tile)
+    REFUSE("tn is at most %u in %s kernels, found %u", f->max_tile, f->name, out->tile.gemm.tn);
+  if (out->tile.gemm.bm % out->tile.gemm.tm || out->tile.gemm.bn % out->tile.gemm.tn)
+    REFUSE("tm divides bm and tn divides bn, found tm %u of %u and tn %u of %u", out->tile.gemm.tm, out->tile.gemm.bm,
+           out->tile.gemm.tn, out->tile.gemm.bn);
+  if (out->tile.gemm.bk % 4) REFUSE("bk is a multiple of 4 in %s kernels, found %u", f->name, out->tile.gemm.bk);
+  const uint32_t loads =
+      VKF_CEIL_DIV(VKF_MAX(out->tile.gemm.bm, out->tile.gemm.bn) * out->tile.gemm.bk / 4, vkf_kern_workgroup(out));
   if (loads > VKF_SHARED_MAX_LOADS)
     REFUSE("an invocation of %s kernels loads at most %u vectors of a slice, here it would be %u", f->name,
            VKF_SHARED_MAX_LOADS, loads);

@@ -1,7 +1,7 @@
 /* The one table of kernel variants, and their names.
  *
- * A row is a tiling strategy. Its name, constants, shared bytes, grid and fit are computed from it and never typed
- * again. The order of the rows decides between variants that are otherwise equal. Unused fields are left out.
+ * A row is a tiling strategy. Its name, constants, workgroup, shared bytes, grid and fit are computed from it and never
+ * typed again. The order of the rows decides between variants that are otherwise equal. Unused fields are left out.
  */
 #include <stdio.h>
 #include <string.h>
@@ -15,286 +15,234 @@
 /* The same of keys and values. */
 #define CACHE_FORMATS (1u << VKF_FORMAT_F16)
 
-/* A row of an op whose kernel gives a workgroup of `size` to a row of its result. */
-#define BY_ROW(op_, family_, module_, size) \
-  { .op = op_, .family = &vkf_family_##family_, .module = module_, .workgroup = size, .n_partial = 1 }
+/* What all rows of a kind have; a row adds its own fields. A row with texel access takes the module's "_texel" form. */
+#define ROW(op_, family_, module_) .op = VKF_OP_##op_, .family = &vkf_family_##family_, .module = module_
 
-#define SHARED(bm_, bn_, bk_, tm_, tn_, slices_)                                                                  \
-  {                                                                                                               \
-    .op = VKF_OP_MATMUL, .family = &vkf_family_shared, .module = "matmul_shared",                                 \
-    .tile = {bm_, bn_, bk_, tm_, tn_, 1}, .slices = slices_, .workgroup = (bm_) / (tm_) * ((bn_) / (tn_)),        \
-    .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .weights = VKF_LAYOUT_W_ROWS, .n_partial = 1, .formats = ALL_FORMATS \
-  }
+#define TEXEL .access = VKF_ACCESS_TEXEL
 
+/* matmul: tiles of x and w in shared memory. */
+#define SHARED ROW(MATMUL, shared, "matmul_shared"), .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .formats = ALL_FORMATS
 /* The same in pieces of K, which a second dispatch adds up: for grids that would leave cores without work. Scales of
  * rows are no part of the second module. */
-#define SPLIT(bm_, bn_, bk_, tm_, tn_, slices_)                                                                     \
-  {                                                                                                                 \
-    .op = VKF_OP_MATMUL, .family = &vkf_family_split, .module = "matmul_split", .combine = "matmul_combine",        \
-    .tile = {bm_, bn_, bk_, tm_, tn_, 1}, .slices = slices_, .workgroup = (bm_) / (tm_) * ((bn_) / (tn_)),          \
-    .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .weights = VKF_LAYOUT_W_ROWS, .order = VKF_ORDER_FAST, .n_partial = 1, \
-    .formats = 1u << VKF_FORMAT_F16 | 1u << VKF_FORMAT_BF16                                                         \
-  }
-
-/* Few rows: a subgroup computes tm x tn, its lanes along K. A workgroup has `groups` times `parts` subgroups: groups of
- * columns, and for each of them `parts` that share K. */
-#define VECTOR(lanes, tm_, tn_, groups, parts)                                                                      \
-  {                                                                                                                 \
-    .op = VKF_OP_MATMUL, .family = &vkf_family_vector, .module = "matmul_vector",                                   \
-    .tile = {tm_, (tn_) * (groups), (lanes)*4 * (parts), tm_, tn_, 1}, .workgroup = (lanes) * (groups) * (parts),   \
-    .subgroup = lanes, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_ARITHMETIC, .weights = VKF_LAYOUT_W_ROWS, \
-    .order = VKF_ORDER_FAST, .n_partial = (lanes) * (parts), .together = 4, .formats = ALL_FORMATS                  \
-  }
-#define VECTORS(lanes)                                                                                        \
-  VECTOR(lanes, 1, 2, 4, 1), VECTOR(lanes, 1, 2, 1, 4), VECTOR(lanes, 4, 2, 4, 1), VECTOR(lanes, 4, 2, 1, 4), \
-      VECTOR(lanes, 8, 4, 4, 1), VECTOR(lanes, 8, 4, 1, 4)
-
-/* A subgroup of `lanes` computes tm x tn of a workgroup's tile by m x n x k cooperative matrices. */
-#define COOPMAT(lanes, m_, n_, k_, bm_, bn_, bk_, tm_, tn_)                                                           \
-  {                                                                                                                   \
-    .op = VKF_OP_MATMUL, .family = &vkf_family_coopmat, .module = "matmul_coopmat",                                   \
-    .tile = {bm_, bn_, bk_, tm_, tn_, 8}, .matrix = {m_, n_, k_},                                                     \
-    .workgroup = (bm_) / (tm_) * ((bn_) / (tn_)) * (lanes), .subgroup = lanes,                                        \
-    .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_MATRIX, .weights = VKF_LAYOUT_W_ROWS, .order = VKF_ORDER_FAST, \
-    .n_partial = 1, .formats = 1u << VKF_FORMAT_F16                                                                   \
-  }
-
-/* A workgroup is one subgroup of `lanes`; it computes tm rows of lanes * tn columns. */
-#define LANE(lanes, tm_, tn_, module_, access_, need)                                                     \
-  {                                                                                                       \
-    .op = VKF_OP_MATMUL, .family = &vkf_family_lane, .module = module_,                                   \
-    .tile = {tm_, (lanes) * (tn_), 4, tm_, tn_, 4}, .workgroup = lanes, .subgroup = lanes, .needs = need, \
-    .access = access_, .weights = VKF_LAYOUT_W_LANE, .n_partial = 1, .formats = ALL_FORMATS,              \
-    .fixed_tile = (need) == VKF_NEED_BROADCAST                                                            \
-  }
-#define LANE_TEXEL(lanes, tm) \
-  LANE(lanes, tm, 4, "matmul_lane_texel", VKF_ACCESS_TEXEL, VKF_NEED_SHUFFLE | VKF_NEED_TEXEL)
-#define LANE_SHUFFLE(lanes, tm) LANE(lanes, tm, 4, "matmul_lane", VKF_ACCESS_STORAGE, VKF_NEED_SHUFFLE)
+#define SPLIT                                                                                    \
+  .combine = "matmul_combine", .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .order = VKF_ORDER_FAST, \
+  .formats = 1u << VKF_FORMAT_F16 | 1u << VKF_FORMAT_BF16, ROW(MATMUL, split, "matmul_split")
+/* Few rows: a subgroup computes tm x tn, its lanes along K. A workgroup has bn / tn groups of columns, and for each of
+ * them subgroups that share bk, four numbers a lane. */
+#define VECTOR                                                                                                    \
+  .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_ARITHMETIC, .order = VKF_ORDER_FAST, .formats = ALL_FORMATS, \
+  ROW(MATMUL, vector, "matmul_vector")
+/* A subgroup computes tm x tn of a workgroup's tile by cooperative matrices. */
+#define COOPMAT                                                                                 \
+  .vec = 8, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_MATRIX, .order = VKF_ORDER_FAST, \
+  .formats = 1u << VKF_FORMAT_F16, ROW(MATMUL, coopmat, "matmul_coopmat")
+/* A workgroup is one subgroup; a lane computes tm rows of tn columns. */
+#define LANE_OF(module_) ROW(MATMUL, lane, module_), .vec = 4, .weights = VKF_LAYOUT_W_LANE, .formats = ALL_FORMATS
+#define LANE LANE_OF("matmul_lane"), .needs = VKF_NEED_SHUFFLE
 /* TM is part of the module here: a macro of the shader. */
-#define LANE_BROADCAST(tm) LANE(4, tm, 4, "matmul_lane_broadcast_m" #tm, VKF_ACCESS_STORAGE, VKF_NEED_BROADCAST)
+#define LANE_BROADCAST(module_) LANE_OF(module_), .subgroup = 4, .needs = VKF_NEED_BROADCAST, .fixed_tile = true
+/* A lane owns tn columns, one of each vector; x and w by address. The deeper the step, the fewer turns of the loop, and
+ * the longer a pipeline takes to make: few rows, which every program has, gain less by it. */
+#define PICK(module_)                                                                                        \
+  .needs = VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS, .weights = VKF_LAYOUT_W_COLUMNS, \
+  .formats = ALL_FORMATS, ROW(MATMUL, pick, module_)
 
-/* A lane owns `vectors` columns, one of each vector; x and w by address. The deeper the step, the fewer turns of the
- * loop, and the longer a pipeline takes to make: few rows, which every program has, gain less by it. */
-#define PICK(lanes, tm_, vectors, depth)                                                               \
-  {                                                                                                    \
-    .op = VKF_OP_MATMUL, .family = &vkf_family_pick, .module = "matmul_pick_w" #lanes "_d" #depth,     \
-    .tile = {tm_, (lanes) * (vectors), depth, tm_, vectors, 1}, .workgroup = lanes, .subgroup = lanes, \
-    .needs = VKF_NEED_ADDRESS | VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS,       \
-    .weights = VKF_LAYOUT_W_COLUMNS, .n_partial = 1, .formats = ALL_FORMATS                            \
-  }
-
-#define ATTENTION(op_, family_, module_, size)                                                        \
-  {                                                                                                   \
-    .op = op_, .family = &vkf_family_##family_, .module = module_, .workgroup = size, .n_partial = 1, \
-    .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH                                         \
-  }
-
+#define ATTENTION(family_, module_) \
+  .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH, ROW(ATTENTION, family_, module_)
 /* A query a lane, four elements at a time. */
-#define ATTENTION_VEC4(size, module_, access_, need)                                                              \
-  {                                                                                                               \
-    .op = VKF_OP_ATTENTION, .family = &vkf_family_vec4, .module = module_, .tile = {.vec = 4}, .workgroup = size, \
-    .needs = need, .access = access_, .n_partial = 1, .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH   \
-  }
-
-/* A query a workgroup; access: of the keys and values. */
-#define ATTENTION_KEYS(module_, access_, need)                                                        \
-  {                                                                                                   \
-    .op = VKF_OP_ATTENTION, .family = &vkf_family_keys, .module = module_, .tile = {.vec = 4},        \
-    .workgroup = VKF_KEY_BLOCK, .needs = VKF_NEED_SHARED | (need), .access = access_, .n_partial = 1, \
-    .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH                                         \
-  }
-
-/* A query a subgroup, which is the workgroup; access: of the keys and values. */
-#define ATTENTION_FEW(lanes, module_, access_, need)                                                              \
-  {                                                                                                               \
-    .op = VKF_OP_ATTENTION, .family = &vkf_family_few, .module = module_, .tile = {.vec = 4}, .workgroup = lanes, \
-    .subgroup = lanes, .needs = VKF_NEED_SHUFFLE | (need), .access = access_, .n_partial = 1,                     \
-    .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH                                                     \
-  }
-
-/* TM rows by VKF_KEY_BLOCK lanes, keys in tiles of bn, head widths in slices of 64; the bits are those of the others,
+#define ATTENTION_VEC4 ATTENTION(vec4, "attention_vec4"), .vec = 4
+/* A query a workgroup. */
+#define ATTENTION_KEYS ATTENTION(keys, "attention_keys"), .vec = 4, .workgroup = VKF_KEY_BLOCK, .needs = VKF_NEED_SHARED
+/* A query a subgroup, which is the workgroup. */
+#define ATTENTION_FEW(module_) ATTENTION(few, module_), .vec = 4, .needs = VKF_NEED_SHUFFLE
+/* lane_rows rows by VKF_KEY_BLOCK lanes, each with a key of every block of the tile; the bits are those of the others,
  * so that batch-invariant and reproducible runs have it, too. */
-#define ATTENTION_TILES(family_, module_, vec_, bm_, bn_, tm_)                                                         \
-  {                                                                                                                    \
-    .op = VKF_OP_ATTENTION, .family = &vkf_family_##family_, .module = module_,                                        \
-    .tile = {bm_, bn_, 64, tm_, (bn_) / VKF_KEY_BLOCK, vec_}, .workgroup = (bm_) / (tm_)*VKF_KEY_BLOCK,                \
-    .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .n_partial = 1, .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH \
-  }
-
-/* bm rows and a part of the keys a workgroup, in teams of `team` lanes with four keys each; four vectors of a head a
- * lane are the widest. All kernels of order class ascending give the same bits, whichever is picked, and they add up
- * the keys of a row in one sum: this one, with a sum a team and a part, is of class fast. So its parts may follow from
- * keys, batch, heads and device (vkf_kern_split()), and a large batch is cut no finer than the device has use for. */
-#define ATTENTION_SPLIT(lanes, team, size, bm_)                                                                 \
-  {                                                                                                             \
-    .op = VKF_OP_ATTENTION, .family = &vkf_family_split_keys, .module = "attention_split",                      \
-    .combine = "attention_combine", .tile = {bm_, (size) / (team)*4, team, bm_, 4, 4}, .workgroup = size,       \
-    .subgroup = lanes, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_SHUFFLE, .order = VKF_ORDER_FAST,     \
-    .n_partial = (size) / (team), .formats = CACHE_FORMATS, .max_width = VKF_MIN((team)*16, VKF_MAX_HEAD_WIDTH) \
-  }
-
+#define ATTENTION_TILES(family_, module_) ATTENTION(family_, module_), .needs = VKF_NEED_GPU | VKF_NEED_SHARED
+/* Some rows and a part of the keys a workgroup, in teams of lanes; four vectors of a head a lane are the widest. All
+ * kernels of order class ascending give the same bits, whichever is picked, and they add up the keys of a row in one
+ * sum: this one, with a sum a team and a part, is of class fast. So its parts may follow from keys, batch, heads and
+ * device (vkf_kern_split()), and a large batch is cut no finer than the device has use for. */
+#define ATTENTION_SPLIT                                                                                 \
+  .combine = "attention_combine", .vec = 4, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_SHUFFLE, \
+  .order = VKF_ORDER_FAST, .formats = CACHE_FORMATS, ROW(ATTENTION, split_keys, "attention_split")
 /* A query a lane, keys and values by addresses that all lanes share. */
-#define ATTENTION_UNIFORM(lanes)                                                                                \
-  {                                                                                                             \
-    .op = VKF_OP_ATTENTION, .family = &vkf_family_uniform, .module = "attention_uniform", .tile = {.vec = 4},   \
-    .workgroup = lanes, .subgroup = lanes, .needs = VKF_NEED_UNIFORM | VKF_NEED_ADDRESS | VKF_NEED_BROADCAST,   \
-    .access = VKF_ACCESS_ADDRESS, .n_partial = 1, .formats = CACHE_FORMATS, .max_width = VKF_MAX_UNIFORM_WIDTH, \
-    .not_exact = true                                                                                           \
-  }
+#define ATTENTION_UNIFORM                                                                                           \
+  .vec = 4, .needs = VKF_NEED_UNIFORM | VKF_NEED_BROADCAST, .access = VKF_ACCESS_ADDRESS, .formats = CACHE_FORMATS, \
+  .max_width = VKF_MAX_UNIFORM_WIDTH, .not_exact = true, ROW(ATTENTION, uniform, "attention_uniform")
+#define ATTENTION_WEIGHTS \
+  .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH, ROW(ATTENTION_WEIGHTS, weights, "attention_weights")
 
-#define NORM_SUBGROUP(lanes)                                                                               \
-  {                                                                                                        \
-    .op = VKF_OP_NORM, .family = &vkf_family_norm_subgroup, .module = "norm_subgroup", .workgroup = lanes, \
-    .subgroup = lanes, .needs = VKF_NEED_ARITHMETIC, .order = VKF_ORDER_FAST, .n_partial = lanes           \
-  }
-
-/* A row a workgroup of VKF_ROW_PARTIALS, which works through shared memory. */
-#define BY_WORKGROUP(op_, family_, module_, partials)                                             \
-  {                                                                                               \
-    .op = op_, .family = &vkf_family_##family_, .module = module_, .workgroup = VKF_ROW_PARTIALS, \
-    .needs = VKF_NEED_SHARED, .n_partial = partials                                               \
-  }
-/* A row a subgroup, which is the workgroup; its bits are those of BY_WORKGROUP. access: of the row. */
-#define BY_LANES(op_, family_, lanes, module_, access_, need, partials, max)                              \
-  {                                                                                                       \
-    .op = op_, .family = &vkf_family_##family_, .module = module_, .workgroup = lanes, .subgroup = lanes, \
-    .needs = VKF_NEED_SHUFFLE | (need), .access = access_, .n_partial = partials, .max_width = max        \
-  }
-#define ROW_AND_LANES(op, name, need, partials, max)                                                                  \
-  BY_LANES(op, name##_lanes, 8, #name "_lanes_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL | (need), partials, max),      \
-      BY_LANES(op, name##_lanes, 8, #name "_lanes", VKF_ACCESS_STORAGE, need, partials, max),                         \
-      BY_LANES(op, name##_lanes, 16, #name "_lanes_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL | (need), partials, max), \
-      BY_LANES(op, name##_lanes, 16, #name "_lanes", VKF_ACCESS_STORAGE, need, partials, max),                        \
-      BY_LANES(op, name##_lanes, 4, #name "_lanes_w4", VKF_ACCESS_STORAGE, need, partials, max),                      \
-      BY_WORKGROUP(op, name##_row, #name, partials)
+/* Rows: one a workgroup, which works through shared memory, or one a subgroup, which is the workgroup: the same bits.
+ */
+#define BY_WORKGROUP .workgroup = VKF_ROW_PARTIALS, .needs = VKF_NEED_SHARED
+#define NORM_LANES(module_) ROW(NORM, norm_lanes, module_), .needs = VKF_NEED_SHUFFLE
+#define LOG_SOFTMAX_LANES(module_) ROW(LOG_SOFTMAX, log_softmax_lanes, module_), .needs = VKF_NEED_SHUFFLE
+#define TOP_K_LANES(module_) \
+  .needs = VKF_NEED_SHUFFLE | VKF_NEED_BROADCAST, .max_width = VKF_MAX_LANES_K, ROW(TOP_K, top_k_lanes, module_)
+/* A row a subgroup, which adds up in its own order. */
+#define NORM_SUBGROUP ROW(NORM, norm_subgroup, "norm_subgroup"), .needs = VKF_NEED_ARITHMETIC, .order = VKF_ORDER_FAST
 
 static const vkf_variant table[] = {
-    {.op = VKF_OP_EMBED,
-     .family = &vkf_family_row,
-     .module = "embed",
-     .workgroup = 64,
-     .n_partial = 1,
-     .formats = ALL_FORMATS},
-    PICK(8, 6, 2, 64),
-    PICK(8, 4, 2, 64),
-    PICK(8, 2, 2, 64),
-    PICK(8, 1, 2, 64),
-    PICK(16, 6, 4, 32),
-    PICK(16, 4, 4, 16),
-    PICK(16, 2, 4, 16),
-    PICK(16, 1, 4, 16),
-    LANE_TEXEL(8, 16),
-    LANE_TEXEL(8, 8),
-    LANE_TEXEL(8, 4),
-    LANE_TEXEL(8, 1),
-    LANE_SHUFFLE(8, 16),
-    LANE_SHUFFLE(8, 8),
-    LANE_SHUFFLE(8, 4),
-    LANE_SHUFFLE(8, 1),
-    LANE_TEXEL(16, 16),
-    LANE_TEXEL(16, 8),
-    LANE_TEXEL(16, 4),
-    LANE_TEXEL(16, 1),
-    LANE_SHUFFLE(16, 16),
-    LANE_SHUFFLE(16, 8),
-    LANE_SHUFFLE(16, 4),
-    LANE_SHUFFLE(16, 1),
-    LANE_BROADCAST(16),
-    LANE_BROADCAST(4),
-    LANE_BROADCAST(1),
+    {ROW(EMBED, row, "embed"), .workgroup = 64, .formats = ALL_FORMATS},
+    {PICK("matmul_pick_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 6, .bn = 16, .bk = 64, .tm = 6, .tn = 2}},
+    {PICK("matmul_pick_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 4, .bn = 16, .bk = 64, .tm = 4, .tn = 2}},
+    {PICK("matmul_pick_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 2, .bn = 16, .bk = 64, .tm = 2, .tn = 2}},
+    {PICK("matmul_pick_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 1, .bn = 16, .bk = 64, .tm = 1, .tn = 2}},
+    {PICK("matmul_pick_w16_d32"), .subgroup = 16, .tile.gemm = {.bm = 6, .bn = 64, .bk = 32, .tm = 6, .tn = 4}},
+    {PICK("matmul_pick_w16_d16"), .subgroup = 16, .tile.gemm = {.bm = 4, .bn = 64, .bk = 16, .tm = 4, .tn = 4}},
+    {PICK("matmul_pick_w16_d16"), .subgroup = 16, .tile.gemm = {.bm = 2, .bn = 64, .bk = 16, .tm = 2, .tn = 4}},
+    {PICK("matmul_pick_w16_d16"), .subgroup = 16, .tile.gemm = {.bm = 1, .bn = 64, .bk = 16, .tm = 1, .tn = 4}},
+    {LANE, .subgroup = 8, TEXEL, .tile.gemm = {.bm = 16, .bn = 32, .bk = 4, .tm = 16, .tn = 4}},
+    {LANE, .subgroup = 8, TEXEL, .tile.gemm = {.bm = 8, .bn = 32, .bk = 4, .tm = 8, .tn = 4}},
+    {LANE, .subgroup = 8, TEXEL, .tile.gemm = {.bm = 4, .bn = 32, .bk = 4, .tm = 4, .tn = 4}},
+    {LANE, .subgroup = 8, TEXEL, .tile.gemm = {.bm = 1, .bn = 32, .bk = 4, .tm = 1, .tn = 4}},
+    {LANE, .subgroup = 8, .tile.gemm = {.bm = 16, .bn = 32, .bk = 4, .tm = 16, .tn = 4}},
+    {LANE, .subgroup = 8, .tile.gemm = {.bm = 8, .bn = 32, .bk = 4, .tm = 8, .tn = 4}},
+    {LANE, .subgroup = 8, .tile.gemm = {.bm = 4, .bn = 32, .bk = 4, .tm = 4, .tn = 4}},
+    {LANE, .subgroup = 8, .tile.gemm = {.bm = 1, .bn = 32, .bk = 4, .tm = 1, .tn = 4}},
+    {LANE, .subgroup = 16, TEXEL, .tile.gemm = {.bm = 16, .bn = 64, .bk = 4, .tm = 16, .tn = 4}},
+    {LANE, .subgroup = 16, TEXEL, .tile.gemm = {.bm = 8, .bn = 64, .bk = 4, .tm = 8, .tn = 4}},
+    {LANE, .subgroup = 16, TEXEL, .tile.gemm = {.bm = 4, .bn = 64, .bk = 4, .tm = 4, .tn = 4}},
+    {LANE, .subgroup = 16, TEXEL, .tile.gemm = {.bm = 1, .bn = 64, .bk = 4, .tm = 1, .tn = 4}},
+    {LANE, .subgroup = 16, .tile.gemm = {.bm = 16, .bn = 64, .bk = 4, .tm = 16, .tn = 4}},
+    {LANE, .subgroup = 16, .tile.gemm = {.bm = 8, .bn = 64, .bk = 4, .tm = 8, .tn = 4}},
+    {LANE, .subgroup = 16, .tile.gemm = {.bm = 4, .bn = 64, .bk = 4, .tm = 4, .tn = 4}},
+    {LANE, .subgroup = 16, .tile.gemm = {.bm = 1, .bn = 64, .bk = 4, .tm = 1, .tn = 4}},
+    {LANE_BROADCAST("matmul_lane_broadcast_m16"), .tile.gemm = {.bm = 16, .bn = 16, .bk = 4, .tm = 16, .tn = 4}},
+    {LANE_BROADCAST("matmul_lane_broadcast_m4"), .tile.gemm = {.bm = 4, .bn = 16, .bk = 4, .tm = 4, .tn = 4}},
+    {LANE_BROADCAST("matmul_lane_broadcast_m1"), .tile.gemm = {.bm = 1, .bn = 16, .bk = 4, .tm = 1, .tn = 4}},
     /* NVIDIA; AMD with 32 and with 64 lanes; lavapipe, to test the others' kernel. */
-    COOPMAT(32, 16, 16, 16, 128, 128, 32, 64, 32),
-    COOPMAT(32, 16, 16, 16, 64, 64, 32, 32, 32),
-    COOPMAT(32, 16, 16, 16, 16, 64, 64, 16, 16),
-    COOPMAT(64, 16, 16, 16, 128, 128, 32, 64, 64),
-    COOPMAT(64, 16, 16, 16, 64, 64, 32, 32, 32),
-    COOPMAT(64, 16, 16, 16, 16, 64, 64, 16, 16),
-    COOPMAT(8, 8, 8, 8, 32, 32, 16, 16, 16),
-    COOPMAT(8, 8, 8, 8, 16, 64, 32, 8, 32),
+    {COOPMAT, .subgroup = 32, .matrix = {16, 16, 16},
+     .tile.gemm = {.bm = 128, .bn = 128, .bk = 32, .tm = 64, .tn = 32}},
+    {COOPMAT, .subgroup = 32, .matrix = {16, 16, 16}, .tile.gemm = {.bm = 64, .bn = 64, .bk = 32, .tm = 32, .tn = 32}},
+    {COOPMAT, .subgroup = 32, .matrix = {16, 16, 16}, .tile.gemm = {.bm = 16, .bn = 64, .bk = 64, .tm = 16, .tn = 16}},
+    {COOPMAT, .subgroup = 64, .matrix = {16, 16, 16},
+     .tile.gemm = {.bm = 128, .bn = 128, .bk = 32, .tm = 64, .tn = 64}},
+    {COOPMAT, .subgroup = 64, .matrix = {16, 16, 16}, .tile.gemm = {.bm = 64, .bn = 64, .bk = 32, .tm = 32, .tn = 32}},
+    {COOPMAT, .subgroup = 64, .matrix = {16, 16, 16}, .tile.gemm = {.bm = 16, .bn = 64, .bk = 64, .tm = 16, .tn = 16}},
+    {COOPMAT, .subgroup = 8, .matrix = {8, 8, 8}, .tile.gemm = {.bm = 32, .bn = 32, .bk = 16, .tm = 16, .tn = 16}},
+    {COOPMAT, .subgroup = 8, .matrix = {8, 8, 8}, .tile.gemm = {.bm = 16, .bn = 64, .bk = 32, .tm = 8, .tn = 32}},
     /* NVIDIA, Intel, RDNA; Intel and others; AMD, Adreno; lavapipe, to test the others' kernel. */
-    VECTORS(32),
-    VECTORS(16),
-    VECTORS(64),
-    VECTORS(8),
+    {VECTOR, .subgroup = 32, .tile.gemm = {.bm = 1, .bn = 8, .bk = 128, .tm = 1, .tn = 2}},
+    {VECTOR, .subgroup = 32, .tile.gemm = {.bm = 1, .bn = 2, .bk = 512, .tm = 1, .tn = 2}},
+    {VECTOR, .subgroup = 32, .tile.gemm = {.bm = 4, .bn = 8, .bk = 128, .tm = 4, .tn = 2}},
+    {VECTOR, .subgroup = 32, .tile.gemm = {.bm = 4, .bn = 2, .bk = 512, .tm = 4, .tn = 2}},
+    {VECTOR, .subgroup = 32, .tile.gemm = {.bm = 8, .bn = 16, .bk = 128, .tm = 8, .tn = 4}},
+    {VECTOR, .subgroup = 32, .tile.gemm = {.bm = 8, .bn = 4, .bk = 512, .tm = 8, .tn = 4}},
+    {VECTOR, .subgroup = 16, .tile.gemm = {.bm = 1, .bn = 8, .bk = 64, .tm = 1, .tn = 2}},
+    {VECTOR, .subgroup = 16, .tile.gemm = {.bm = 1, .bn = 2, .bk = 256, .tm = 1, .tn = 2}},
+    {VECTOR, .subgroup = 16, .tile.gemm = {.bm = 4, .bn = 8, .bk = 64, .tm = 4, .tn = 2}},
+    {VECTOR, .subgroup = 16, .tile.gemm = {.bm = 4, .bn = 2, .bk = 256, .tm = 4, .tn = 2}},
+    {VECTOR, .subgroup = 16, .tile.gemm = {.bm = 8, .bn = 16, .bk = 64, .tm = 8, .tn = 4}},
+    {VECTOR, .subgroup = 16, .tile.gemm = {.bm = 8, .bn = 4, .bk = 256, .tm = 8, .tn = 4}},
+    {VECTOR, .subgroup = 64, .tile.gemm = {.bm = 1, .bn = 8, .bk = 256, .tm = 1, .tn = 2}},
+    {VECTOR, .subgroup = 64, .tile.gemm = {.bm = 1, .bn = 2, .bk = 1024, .tm = 1, .tn = 2}},
+    {VECTOR, .subgroup = 64, .tile.gemm = {.bm = 4, .bn = 8, .bk = 256, .tm = 4, .tn = 2}},
+    {VECTOR, .subgroup = 64, .tile.gemm = {.bm = 4, .bn = 2, .bk = 1024, .tm = 4, .tn = 2}},
+    {VECTOR, .subgroup = 64, .tile.gemm = {.bm = 8, .bn = 16, .bk = 256, .tm = 8, .tn = 4}},
+    {VECTOR, .subgroup = 64, .tile.gemm = {.bm = 8, .bn = 4, .bk = 1024, .tm = 8, .tn = 4}},
+    {VECTOR, .subgroup = 8, .tile.gemm = {.bm = 1, .bn = 8, .bk = 32, .tm = 1, .tn = 2}},
+    {VECTOR, .subgroup = 8, .tile.gemm = {.bm = 1, .bn = 2, .bk = 128, .tm = 1, .tn = 2}},
+    {VECTOR, .subgroup = 8, .tile.gemm = {.bm = 4, .bn = 8, .bk = 32, .tm = 4, .tn = 2}},
+    {VECTOR, .subgroup = 8, .tile.gemm = {.bm = 4, .bn = 2, .bk = 128, .tm = 4, .tn = 2}},
+    {VECTOR, .subgroup = 8, .tile.gemm = {.bm = 8, .bn = 16, .bk = 32, .tm = 8, .tn = 4}},
+    {VECTOR, .subgroup = 8, .tile.gemm = {.bm = 8, .bn = 4, .bk = 128, .tm = 8, .tn = 4}},
     /* Two slices where they fit 32 KiB of shared memory, one where they do not or a small device (16 KiB, 128
      * invocations) should find a tile for many rows (64x64 with 64 invocations), for few (16x64) and between. */
-    SHARED(128, 128, 16, 8, 8, 1),
-    SHARED(128, 64, 16, 8, 4, 2),
-    SHARED(64, 64, 16, 4, 4, 2),
-    SHARED(64, 64, 16, 8, 8, 1),
-    SHARED(64, 32, 16, 4, 4, 1),
-    SHARED(32, 32, 16, 4, 4, 1),
-    SHARED(16, 64, 16, 2, 4, 1),
-    SPLIT(64, 64, 16, 4, 4, 2),
-    SPLIT(64, 64, 16, 8, 8, 1),
-    SPLIT(32, 32, 16, 4, 4, 1),
-    SPLIT(16, 64, 16, 2, 4, 1),
-    {.op = VKF_OP_MATMUL,
-     .family = &vkf_family_naive,
-     .module = "matmul_naive",
-     .tile = {1, 64, 1, 1, 1, 1},
-     .workgroup = 64,
-     .weights = VKF_LAYOUT_W_COUNT, /* any */
-     .n_partial = 1,
-     .formats = ALL_FORMATS},
-    ATTENTION_KEYS("attention_keys", VKF_ACCESS_STORAGE, 0),
-    ATTENTION_KEYS("attention_keys_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL),
-    ATTENTION_FEW(8, "attention_few_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL),
-    ATTENTION_FEW(8, "attention_few", VKF_ACCESS_STORAGE, 0),
-    ATTENTION_FEW(16, "attention_few_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL),
-    ATTENTION_FEW(16, "attention_few", VKF_ACCESS_STORAGE, 0),
-    ATTENTION_FEW(4, "attention_few_w4", VKF_ACCESS_STORAGE, 0),
-    ATTENTION_TILES(tiles, "attention_tiles", 4, 64, 32, 4),
-    ATTENTION_TILES(tiles, "attention_tiles", 4, 32, 32, 4),
-    ATTENTION_TILES(tiles, "attention_tiles", 4, 16, 32, 2),
-    ATTENTION_TILES(tiles, "attention_tiles", 4, 32, 16, 4), /* devices with 16 KiB of shared memory have it, too */
-    ATTENTION_TILES(tiles_any, "attention_tiles_any", 1, 32, 16, 4),
-    ATTENTION_SPLIT(32, 16, 128, 8),
-    ATTENTION_SPLIT(32, 16, 128, 4),
-    ATTENTION_SPLIT(32, 16, 128, 1),
-    ATTENTION_SPLIT(64, 16, 128, 8),
-    ATTENTION_SPLIT(64, 16, 128, 4),
-    ATTENTION_SPLIT(64, 16, 128, 1),
-    ATTENTION_SPLIT(16, 16, 128, 4), /* Intel, Mali */
-    ATTENTION_SPLIT(16, 16, 128, 1),
-    ATTENTION_SPLIT(8, 8, 64, 4), /* software drivers, to test the others' kernel */
-    ATTENTION_SPLIT(8, 8, 64, 1),
-    ATTENTION_SPLIT(4, 4, 32, 4),
-    ATTENTION_UNIFORM(8),
-    ATTENTION_UNIFORM(16),
-    ATTENTION_VEC4(8, "attention_vec4", VKF_ACCESS_STORAGE, 0),
-    ATTENTION_VEC4(8, "attention_vec4_texel", VKF_ACCESS_TEXEL, VKF_NEED_TEXEL),
-    ATTENTION(VKF_OP_ATTENTION, attention_lane, "attention", 8),
-    ATTENTION(VKF_OP_ATTENTION, attention_lane, "attention", 32),
-    ATTENTION(VKF_OP_ATTENTION_WEIGHTS, weights, "attention_weights", 8),
-    ATTENTION(VKF_OP_ATTENTION_WEIGHTS, weights, "attention_weights", 32),
-    NORM_SUBGROUP(8),
-    NORM_SUBGROUP(16),
-    NORM_SUBGROUP(32),
-    NORM_SUBGROUP(64),
-    ROW_AND_LANES(VKF_OP_NORM, norm, 0, VKF_ROW_PARTIALS, 0),
-    {.op = VKF_OP_APPEND,
-     .family = &vkf_family_pairs,
-     .module = "append_pairs",
-     .tile = {.vec = 2},
-     .workgroup = 16,
-     .needs = VKF_NEED_INT64,
-     .n_partial = 1},
-    {.op = VKF_OP_APPEND,
-     .family = &vkf_family_append,
-     .module = "append",
-     .workgroup = 64,
-     .n_partial = 1,
-     .formats = CACHE_FORMATS},
-    BY_ROW(VKF_OP_GATHER, row, "gather", 64),
-    ROW_AND_LANES(VKF_OP_LOG_SOFTMAX, log_softmax, 0, VKF_ROW_PARTIALS, 0),
-    BY_ROW(VKF_OP_EDIT, edit, "edit", 64),
-    ROW_AND_LANES(VKF_OP_TOP_K, top_k, VKF_NEED_BROADCAST, 1, VKF_MAX_LANES_K),
-    BY_ROW(VKF_OP_ROPE, row, "rope", 64),
-    BY_ROW(VKF_OP_GATE, row, "gate", 64),
-    BY_ROW(VKF_OP_RELATIVE_BIAS, relative_bias, "relative_bias", 64),
-    BY_ROW(VKF_OP_PATCHES, row, "patches", 64),
-    BY_ROW(VKF_OP_POOL, pool, "pool", 64),
+    {SHARED, .tile.gemm = {.bm = 128, .bn = 128, .bk = 16, .tm = 8, .tn = 8, .slices = 1}},
+    {SHARED, .tile.gemm = {.bm = 128, .bn = 64, .bk = 16, .tm = 8, .tn = 4, .slices = 2}},
+    {SHARED, .tile.gemm = {.bm = 64, .bn = 64, .bk = 16, .tm = 4, .tn = 4, .slices = 2}},
+    {SHARED, .tile.gemm = {.bm = 64, .bn = 64, .bk = 16, .tm = 8, .tn = 8, .slices = 1}},
+    {SHARED, .tile.gemm = {.bm = 64, .bn = 32, .bk = 16, .tm = 4, .tn = 4, .slices = 1}},
+    {SHARED, .tile.gemm = {.bm = 32, .bn = 32, .bk = 16, .tm = 4, .tn = 4, .slices = 1}},
+    {SHARED, .tile.gemm = {.bm = 16, .bn = 64, .bk = 16, .tm = 2, .tn = 4, .slices = 1}},
+    {SPLIT, .tile.gemm = {.bm = 64, .bn = 64, .bk = 16, .tm = 4, .tn = 4, .slices = 2}},
+    {SPLIT, .tile.gemm = {.bm = 64, .bn = 64, .bk = 16, .tm = 8, .tn = 8, .slices = 1}},
+    {SPLIT, .tile.gemm = {.bm = 32, .bn = 32, .bk = 16, .tm = 4, .tn = 4, .slices = 1}},
+    {SPLIT, .tile.gemm = {.bm = 16, .bn = 64, .bk = 16, .tm = 2, .tn = 4, .slices = 1}},
+    {ROW(MATMUL, naive, "matmul_naive"), .workgroup = 64, .weights = VKF_LAYOUT_W_COUNT /* any */,
+     .formats = ALL_FORMATS, .tile.gemm = {.bm = 1, .bn = 64, .bk = 1, .tm = 1, .tn = 1}},
+    {ATTENTION_KEYS},
+    {ATTENTION_KEYS, TEXEL},
+    {ATTENTION_FEW("attention_few"), .subgroup = 8, TEXEL},
+    {ATTENTION_FEW("attention_few"), .subgroup = 8},
+    {ATTENTION_FEW("attention_few"), .subgroup = 16, TEXEL},
+    {ATTENTION_FEW("attention_few"), .subgroup = 16},
+    {ATTENTION_FEW("attention_few_w4"), .subgroup = 4},
+    {ATTENTION_TILES(tiles, "attention_tiles"), .vec = 4,
+     .tile.attention = {.rows = 64, .keys = 32, .slice = 64, .lane_rows = 4, .lane_keys = 2}},
+    {ATTENTION_TILES(tiles, "attention_tiles"), .vec = 4,
+     .tile.attention = {.rows = 32, .keys = 32, .slice = 64, .lane_rows = 4, .lane_keys = 2}},
+    {ATTENTION_TILES(tiles, "attention_tiles"), .vec = 4,
+     .tile.attention = {.rows = 16, .keys = 32, .slice = 64, .lane_rows = 2, .lane_keys = 2}},
+    /* Devices with 16 KiB of shared memory have it, too. */
+    {ATTENTION_TILES(tiles, "attention_tiles"), .vec = 4,
+     .tile.attention = {.rows = 32, .keys = 16, .slice = 64, .lane_rows = 4, .lane_keys = 1}},
+    {ATTENTION_TILES(tiles_any, "attention_tiles_any"),
+     .tile.attention = {.rows = 32, .keys = 16, .slice = 64, .lane_rows = 4, .lane_keys = 1}},
+    {ATTENTION_SPLIT, .subgroup = 32, .max_width = 256,
+     .tile.attention = {.rows = 8, .keys = 32, .team = 16, .lane_rows = 8, .lane_keys = 4}},
+    {ATTENTION_SPLIT, .subgroup = 32, .max_width = 256,
+     .tile.attention = {.rows = 4, .keys = 32, .team = 16, .lane_rows = 4, .lane_keys = 4}},
+    {ATTENTION_SPLIT, .subgroup = 32, .max_width = 256,
+     .tile.attention = {.rows = 1, .keys = 32, .team = 16, .lane_rows = 1, .lane_keys = 4}},
+    {ATTENTION_SPLIT, .subgroup = 64, .max_width = 256,
+     .tile.attention = {.rows = 8, .keys = 32, .team = 16, .lane_rows = 8, .lane_keys = 4}},
+    {ATTENTION_SPLIT, .subgroup = 64, .max_width = 256,
+     .tile.attention = {.rows = 4, .keys = 32, .team = 16, .lane_rows = 4, .lane_keys = 4}},
+    {ATTENTION_SPLIT, .subgroup = 64, .max_width = 256,
+     .tile.attention = {.rows = 1, .keys = 32, .team = 16, .lane_rows = 1, .lane_keys = 4}},
+    /* Intel, Mali. */
+    {ATTENTION_SPLIT, .subgroup = 16, .max_width = 256,
+     .tile.attention = {.rows = 4, .keys = 32, .team = 16, .lane_rows = 4, .lane_keys = 4}},
+    {ATTENTION_SPLIT, .subgroup = 16, .max_width = 256,
+     .tile.attention = {.rows = 1, .keys = 32, .team = 16, .lane_rows = 1, .lane_keys = 4}},
+    /* Software drivers, to test the others' kernel. */
+    {ATTENTION_SPLIT, .subgroup = 8, .max_width = 128,
+     .tile.attention = {.rows = 4, .keys = 32, .team = 8, .lane_rows = 4, .lane_keys = 4}},
+    {ATTENTION_SPLIT, .subgroup = 8, .max_width = 128,
+     .tile.attention = {.rows = 1, .keys = 32, .team = 8, .lane_rows = 1, .lane_keys = 4}},
+    {ATTENTION_SPLIT, .subgroup = 4, .max_width = 64,
+     .tile.attention = {.rows = 4, .keys = 32, .team = 4, .lane_rows = 4, .lane_keys = 4}},
+    {ATTENTION_UNIFORM, .subgroup = 8},
+    {ATTENTION_UNIFORM, .subgroup = 16},
+    {ATTENTION_VEC4, .workgroup = 8},
+    {ATTENTION_VEC4, .workgroup = 8, TEXEL},
+    {ATTENTION(attention_lane, "attention"), .workgroup = 8},
+    {ATTENTION(attention_lane, "attention"), .workgroup = 32},
+    {ATTENTION_WEIGHTS, .workgroup = 8},
+    {ATTENTION_WEIGHTS, .workgroup = 32},
+    {NORM_SUBGROUP, .subgroup = 8},
+    {NORM_SUBGROUP, .subgroup = 16},
+    {NORM_SUBGROUP, .subgroup = 32},
+    {NORM_SUBGROUP, .subgroup = 64},
+    {NORM_LANES("norm_lanes"), .subgroup = 8, TEXEL},
+    {NORM_LANES("norm_lanes"), .subgroup = 8},
+    {NORM_LANES("norm_lanes"), .subgroup = 16, TEXEL},
+    {NORM_LANES("norm_lanes"), .subgroup = 16},
+    {NORM_LANES("norm_lanes_w4"), .subgroup = 4},
+    {ROW(NORM, norm_row, "norm"), BY_WORKGROUP},
+    {ROW(APPEND, pairs, "append_pairs"), .vec = 2, .workgroup = 16, .needs = VKF_NEED_INT64},
+    {ROW(APPEND, append, "append"), .workgroup = 64, .formats = CACHE_FORMATS},
+    {ROW(GATHER, row, "gather"), .workgroup = 64},
+    {LOG_SOFTMAX_LANES("log_softmax_lanes"), .subgroup = 8, TEXEL},
+    {LOG_SOFTMAX_LANES("log_softmax_lanes"), .subgroup = 8},
+    {LOG_SOFTMAX_LANES("log_softmax_lanes"), .subgroup = 16, TEXEL},
+    {LOG_SOFTMAX_LANES("log_softmax_lanes"), .subgroup = 16},
+    {LOG_SOFTMAX_LANES("log_softmax_lanes_w4"), .subgroup = 4},
+    {ROW(LOG_SOFTMAX, log_softmax_row, "log_softmax"), BY_WORKGROUP},
+    {ROW(EDIT, edit, "edit"), .workgroup = 64},
+    {TOP_K_LANES("top_k_lanes"), .subgroup = 8, TEXEL},
+    {TOP_K_LANES("top_k_lanes"), .subgroup = 8},
+    {TOP_K_LANES("top_k_lanes"), .subgroup = 16, TEXEL},
+    {TOP_K_LANES("top_k_lanes"), .subgroup = 16},
+    {TOP_K_LANES("top_k_lanes_w4"), .subgroup = 4},
+    {ROW(TOP_K, top_k_row, "top_k"), BY_WORKGROUP},
+    {ROW(ROPE, row, "rope"), .workgroup = 64},
+    {ROW(GATE, row, "gate"), .workgroup = 64},
+    {ROW(RELATIVE_BIAS, relative_bias, "relative_bias"), .workgroup = 64},
+    {ROW(PATCHES, row, "patches"), .workgroup = 64},
+    {ROW(POOL, pool, "pool"), .workgroup = 64},
 };
 
 const vkf_variant *vkf_kern_variants(size_t *n) {
@@ -304,13 +252,15 @@ const vkf_variant *vkf_kern_variants(size_t *n) {
 
 const char *vkf_kern_name(const vkf_variant *v, char *buffer, size_t size) {
   char tile[64] = "", lanes[16] = "";
-  if (v->tile.tm) snprintf(tile, sizeof tile, "-m%un%u", v->tile.tm, v->tile.tn);
-  if (v->needs & VKF_NEED_SHARED && v->tile.bm)
-    snprintf(tile, sizeof tile, "-%ux%ux%u-m%un%u", v->tile.bm, v->tile.bn, v->tile.bk, v->tile.tm, v->tile.tn);
+  const uint32_t *t = v->tile.constants; /* BM, BN, BK, TM, TN */
+  if (t[0] && v->needs & VKF_NEED_SHARED)
+    snprintf(tile, sizeof tile, "-%ux%ux%u-m%un%u", t[0], t[1], t[2], t[3], t[4]);
+  else if (t[0])
+    snprintf(tile, sizeof tile, "-m%un%u", t[3], t[4]);
   if (v->matrix.m)
     snprintf(tile + strlen(tile), sizeof tile - strlen(tile), "-%ux%ux%u", v->matrix.m, v->matrix.n, v->matrix.k);
   if (v->subgroup) snprintf(lanes, sizeof lanes, "-w%u", v->subgroup);
-  if (!v->subgroup && !v->tile.bm) snprintf(lanes, sizeof lanes, "-%u", v->workgroup);
+  if (!v->subgroup && !t[0]) snprintf(lanes, sizeof lanes, "-%u", v->workgroup);
   snprintf(buffer, size, "%s-%s%s%s%s", vkf_op_name(v->op), v->own ? "own" : v->family->name, tile, lanes,
            v->access == VKF_ACCESS_TEXEL ? "-texel" : "");
   return buffer;
@@ -322,7 +272,8 @@ uint32_t vkf_kern_stages(const vkf_variant *v) {
 
 const char *vkf_kern_module(const vkf_variant *v, uint32_t stage, const vkf_problem *p, char *buffer, size_t size) {
   const bool own = !stage && p->packing.format != VKF_FORMAT_F32; /* partial results are float32 */
-  snprintf(buffer, size, "%s%s%s%s", stage ? v->combine : v->module, own ? "_" : "",
+  const bool texel = !stage && v->access == VKF_ACCESS_TEXEL;
+  snprintf(buffer, size, "%s%s%s%s%s", stage ? v->combine : v->module, texel ? "_texel" : "", own ? "_" : "",
            own ? vkf_format_get(p->packing.format)->name : "", p->exact ? "_exact" : "");
   return buffer;
 }

@@ -135,7 +135,7 @@ static vkf_status add_candidate(bench *b, const vkf_variant *variant, const vkf_
   c->row = (vkf_bench_row){.problem = b->problem,
                            .variant = c->name,
                            .clock = "submit",
-                           .workgroup = variant->workgroup,
+                           .workgroup = vkf_kern_workgroup(variant),
                            .shared_bytes = vkf_kern_shared_bytes(variant, &p),
                            .base = vkf_kern_name(base, c->base, sizeof c->base),
                            .tile = tile ? c->tile : NULL};

@@ -41,7 +41,7 @@ static void list_variant(const listing *l, const vkf_variant *v, vkf_kernel_fn o
                           .name = vkf_kern_name(v, name, sizeof name),
                           .reason = vkf_kern_fit(v, &own, l->caps, reason, sizeof reason),
                           .order = order_name(v->order),
-                          .workgroup = v->workgroup,
+                          .workgroup = vkf_kern_workgroup(v),
                           .shared_bytes = vkf_kern_shared_bytes(v, &own)};
   if (!info.reason) {
     info.rank = place_of(l, v);

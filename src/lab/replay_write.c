@@ -75,11 +75,11 @@ static void add_operands(vkf_text *text, const vkf_walk *walk, const vkf_node *n
   vkf_text_printf(text, "]");
 }
 
-/* Of a result [rows, columns] in tiles: how large they are, and which one the element lies in. */
+/* Of a matmul's result: how large they are, and which one the element lies in. */
 static void add_tile(vkf_text *text, const char *variant, const vkf_bench_element *element) {
   const vkf_variant *v = vkf_kern_find(variant);
-  if (!v || !v->tile.bm || element->rank != 2) return;
-  const uint32_t shape[] = {v->tile.bm, v->tile.bn};
+  if (!v || v->op != VKF_OP_MATMUL) return;
+  const uint32_t shape[] = {v->tile.gemm.bm, v->tile.gemm.bn};
   const uint32_t at[] = {element->at[0] / shape[0], element->at[1] / shape[1]};
   vkf_text_printf(text, ", \"tile_shape\": ");
   add_list(text, shape, 2);

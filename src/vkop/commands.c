@@ -48,7 +48,7 @@ static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, uint32
     kinds[1 + o] = operand->access == VKF_ACCESS_TEXEL ? texel_kind(operand->format) : VKF_GPU_BINDING_STORAGE;
   }
   /* A workgroup of several subgroups, whose lanes must be all there. */
-  const bool spans = k->variant->subgroup && k->variant->subgroup < k->variant->workgroup;
+  const bool spans = k->variant->subgroup && k->variant->subgroup < vkf_kern_workgroup(k->variant);
   *out = (vkf_gpu_pipeline_params){.name = module->name,
                                    .code = module->words,
                                    .code_bytes = module->n_words * 4,

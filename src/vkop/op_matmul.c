@@ -38,7 +38,7 @@ void vkf_vkop_record_matmul(const vkf_record_view *view, vkf_dispatch *out) {
   out->constants[VKF_C_HAS_BIAS] = vkf_vkop_has(in[VKF_MATMUL_BIAS]);
   out->constants[VKF_C_HAS_RESIDUAL] = vkf_vkop_has(in[VKF_MATMUL_RESIDUAL]);
   out->constants[VKF_C_VEC] = p->k % 4 ? 1 : 4; /* rows of x and w begin at whole vectors, whatever their format */
-  out->constants[VKF_C_SLICES] = view->variant->slices;
+  out->constants[VKF_C_SLICES] = view->variant->tile.gemm.slices;
   out->constants[VKF_C_SPLIT_K] = view->problem->split;
   out->constants[VKF_C_SPLIT_WIDTH] = view->problem->n;
   out->n_constants = VKF_C_SPLIT_WIDTH + 1;

@@ -129,10 +129,10 @@ static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *fo
     VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED, "no kernel of %s fits node %s on %s: %s", vkf_op_name(n->op),
              n->name, caps->device_name, why);
   }
-  if (k->n_parts > 1 && n->op == VKF_OP_MATMUL && k->parts[0].rows % k->variant->tile.bn)
+  if (k->n_parts > 1 && n->op == VKF_OP_MATMUL && k->parts[0].rows % k->variant->tile.gemm.bn)
     VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED,
              "node %s: its weight lies in parts of %u rows, which are no whole tiles of %u columns", n->name,
-             k->parts[0].rows, k->variant->tile.bn);
+             k->parts[0].rows, k->variant->tile.gemm.bn);
   k->variant_name = vkf_arena_strdup(&p->arena, vkf_kern_name(k->variant, name, sizeof name));
   if (!k->variant_name) return VKF_ERROR_MEMORY;
   vkf_env_log(p->backend->base.env, VKF_LOG_DEBUG, "%s: %s (%s)", n->name, k->variant_name, why);

@@ -109,16 +109,17 @@ static void grid_covers(void **state) {
       vkf_kern_grid(v, 0, &p, grid);
       const bool attention = v->op == VKF_OP_ATTENTION || v->op == VKF_OP_ATTENTION_WEIGHTS;
       if (v->op == VKF_OP_MATMUL) {
-        assert_true(grid[0] * v->tile.bm >= p.m && (grid[0] - 1) * v->tile.bm < p.m);
-        assert_true(grid[1] * v->tile.bn >= p.n && (grid[1] - 1) * v->tile.bn < p.n);
+        assert_true(grid[0] * v->tile.gemm.bm >= p.m && (grid[0] - 1) * v->tile.gemm.bm < p.m);
+        assert_true(grid[1] * v->tile.gemm.bn >= p.n && (grid[1] - 1) * v->tile.gemm.bn < p.n);
       } else if (attention) {
         const uint32_t queries = v->family == &vkf_family_keys || v->family == &vkf_family_few ? 1
-                                 : v->tile.bm                                                  ? v->tile.bm
-                                                                                               : v->workgroup;
+                                 : v->tile.attention.rows                                      ? v->tile.attention.rows
+                                                                                               : vkf_kern_workgroup(v);
         assert_true(grid[0] * queries >= p.m && (grid[0] - 1) * queries < p.m);
         assert_int_equal(grid[1], 2);
       } else {
-        assert_true(grid[0] == p.m || (grid[0] * v->workgroup >= p.m && (grid[0] - 1) * v->workgroup < p.m));
+        assert_true(grid[0] == p.m ||
+                    (grid[0] * vkf_kern_workgroup(v) >= p.m && (grid[0] - 1) * vkf_kern_workgroup(v) < p.m));
         assert_int_equal(grid[1], v->op == VKF_OP_RELATIVE_BIAS ? 2 : 1); /* heads */
       }
       assert_int_equal(grid[2], attention ? 3 : 1);
@@ -196,7 +197,13 @@ static void rounding_counts_partial_sums(void **state) {
   assert_int_equal(r.n_partial, 5 * 8); /* splits, and teams of 16 lanes in each */
   size_t n;
   const vkf_variant *table = vkf_kern_variants(&n);
-  for (size_t i = 0; i < n; i++) assert_true(table[i].n_partial >= 1);
+  for (size_t i = 0; i < n; i++) {
+    split.op = table[i].op;
+    vkf_kern_rounding(&table[i], &split, &r);
+    assert_true(r.n_partial >= 1);
+    if (table[i].order == VKF_ORDER_ASCENDING)
+      assert_true(r.n_partial == 1 || (r.n_partial == VKF_ROW_PARTIALS && table[i].op != VKF_OP_MATMUL));
+  }
 }
 
 int main(void) {

@@ -211,9 +211,9 @@ static void defaults_follow_the_device(void **state) {
   assert_int_equal(pick(&p, &sw)->subgroup, 4);
   p = matmul(&lvp, 77, 512, 512);
   assert_int_equal(pick(&p, &lvp)->access, VKF_ACCESS_TEXEL);
-  assert_int_equal(pick(&p, &lvp)->tile.tm, 16);
+  assert_int_equal(pick(&p, &lvp)->tile.gemm.tm, 16);
   p = matmul(&lvp, 1, 512, 512); /* decoding: no rows for nothing */
-  assert_int_equal(pick(&p, &lvp)->tile.tm, 1);
+  assert_int_equal(pick(&p, &lvp)->tile.gemm.tm, 1);
   p = any(VKF_OP_ATTENTION, VKF_ORDER_ASCENDING);
   p.m = 1; /* decoding */
   assert_string_equal(pick(&p, &sw)->family->name, "few");
@@ -252,7 +252,7 @@ static void wide_vectors_take_the_same_families(void **state) {
       const vkf_variant *x = pick(&a, &narrow), *y = pick(&b, &wide);
       assert_string_equal(y->family->name, "lane");
       assert_int_equal(y->subgroup, 16);
-      assert_int_equal(y->tile.tm, x->tile.tm);
+      assert_int_equal(y->tile.gemm.tm, x->tile.gemm.tm);
       assert_int_equal(y->access, x->access);
     }
   }
@@ -276,14 +276,14 @@ static void attention_on_gpus(void **state) {
   const vkf_variant *split = pick(&p, &big);
   assert_string_equal(split->family->name, "split");
   assert_int_equal(split->subgroup, 32);
-  assert_int_equal(split->tile.bm, 1);
+  assert_int_equal(split->tile.attention.rows, 1);
   assert_int_equal(vkf_kern_split(split, &p, &big), 64); /* 8 heads of 64 splits, 132 cores of 4 workgroups */
   p.batch = 32;
   assert_string_equal(pick(&p, &big)->family->name, "split");
   assert_int_equal(vkf_kern_split(split, &p, &big), 1376); /* three splits in whole steps of 32 */
   p.batch = 1;
   p.kv_heads = 2; /* four heads read the same keys: one workgroup reads them for all */
-  assert_int_equal(pick(&p, &big)->tile.bm, 4);
+  assert_int_equal(pick(&p, &big)->tile.attention.rows, 4);
   p.kv_heads = 0;
   p.order = VKF_ORDER_ASCENDING; /* one sum: no splits */
   assert_string_equal(pick(&p, &big)->family->name, "tiles");
@@ -351,14 +351,14 @@ static void gpus_go_by_the_rows(void **state) {
   gpu.max_allocation_bytes = UINT64_C(1) << 30;
   assert_string_equal(pick(&p, &gpu)->family->name, "vector");
   assert_int_equal(pick(&p, &gpu)->subgroup, 32);
-  assert_int_equal(pick(&p, &gpu)->tile.tm, 1);
-  assert_int_equal(pick(&p, &gpu)->tile.bk, 128);
+  assert_int_equal(pick(&p, &gpu)->tile.gemm.tm, 1);
+  assert_int_equal(pick(&p, &gpu)->tile.gemm.bk, 128);
   p.n = 256; /* too few columns for all cores: more subgroups for each */
-  assert_int_equal(pick(&p, &gpu)->tile.bk, 512);
+  assert_int_equal(pick(&p, &gpu)->tile.gemm.bk, 512);
   p = (vkf_problem){.op = VKF_OP_MATMUL, .m = 4, .n = 4096, .k = 4096, .packing = p.packing, .order = p.order};
-  assert_int_equal(pick(&p, &gpu)->tile.tm, 4);
+  assert_int_equal(pick(&p, &gpu)->tile.gemm.tm, 4);
   p.m = 5;
-  assert_int_equal(pick(&p, &gpu)->tile.tm, 8);
+  assert_int_equal(pick(&p, &gpu)->tile.gemm.tm, 8);
   p.m = 16; /* 32 tiles for 132 cores */
   p.n = 512;
   assert_string_equal(pick(&p, &gpu)->family->name, "split");
@@ -368,9 +368,9 @@ static void gpus_go_by_the_rows(void **state) {
   p.n = 4096;
   p.m = 4096;
   assert_string_equal(pick(&p, &gpu)->family->name, "shared");
-  assert_int_equal(pick(&p, &gpu)->tile.bm, 128);
+  assert_int_equal(pick(&p, &gpu)->tile.gemm.bm, 128);
   p.m = 32;
-  assert_between(pick(&p, &gpu)->tile.bm, 16, 32);
+  assert_between(pick(&p, &gpu)->tile.gemm.bm, 16, 32);
   p.m = 1;
   p.order = VKF_ORDER_ASCENDING;
   assert_string_equal(pick(&p, &gpu)->family->name, "shared");
@@ -391,11 +391,11 @@ static void small_devices_have_tiles(void **state) {
   vkf_problem p = matmul(&small, 1024, 512, 512);
   const vkf_variant *v = pick(&p, &small);
   assert_string_equal(v->family->name, "shared");
-  assert_int_equal(v->tile.bm, 64);
-  assert_int_equal(v->workgroup, 64);
+  assert_int_equal(v->tile.gemm.bm, 64);
+  assert_int_equal(vkf_kern_workgroup(v), 64);
   p.m = 1; /* no subgroups: no "vector" */
   assert_string_equal(pick(&p, &small)->family->name, "shared");
-  assert_int_equal(pick(&p, &small)->tile.bm, 16);
+  assert_int_equal(pick(&p, &small)->tile.gemm.bm, 16);
 }
 
 static void fit_says_why_not(void **state) {
@@ -500,10 +500,10 @@ static void cooperative_matrices_where_they_pay(void **state) {
   p.packing = vkf_kern_weight_packing(&c, NULL, 4096, 4096, VKF_FORMAT_F16, NULL);
   assert_int_equal(p.packing.layout, VKF_LAYOUT_W_ROWS);
   assert_string_equal(pick(&p, &c)->family->name, "coopmat");
-  assert_int_equal(pick(&p, &c)->tile.bm, 128);
+  assert_int_equal(pick(&p, &c)->tile.gemm.bm, 128);
   p.m = 9;
   assert_string_equal(pick(&p, &c)->family->name, "coopmat");
-  assert_int_equal(pick(&p, &c)->tile.bm, 16);
+  assert_int_equal(pick(&p, &c)->tile.gemm.bm, 16);
   p.m = 8;
   assert_string_equal(pick(&p, &c)->family->name, "vector");
   p.m = 64;
@@ -540,34 +540,62 @@ static void tiles_of_matrices_are_whole(void **state) {
   const vkf_variant *table = vkf_kern_variants(&n);
   for (const vkf_variant *v = table; v < table + n; v++) {
     if (!v->matrix.m) continue;
-    assert_true(v->tile.bm % v->tile.tm == 0 && v->tile.bn % v->tile.tn == 0);
-    assert_true(v->tile.tm % v->matrix.m == 0 && v->tile.tn % v->matrix.n == 0 && v->tile.bk % v->matrix.k == 0);
+    assert_true(v->tile.gemm.bm % v->tile.gemm.tm == 0 && v->tile.gemm.bn % v->tile.gemm.tn == 0);
+    assert_true(v->tile.gemm.tm % v->matrix.m == 0 && v->tile.gemm.tn % v->matrix.n == 0 &&
+                v->tile.gemm.bk % v->matrix.k == 0);
     assert_true(v->matrix.k % 8 == 0 &&
                 v->matrix.n % 4 == 0); /* words of shared memory hold eight numbers, or four sums */
-    assert_int_equal(v->workgroup, v->tile.bm / v->tile.tm * (v->tile.bn / v->tile.tn) * v->subgroup);
+    assert_int_equal(vkf_kern_workgroup(v),
+                     v->tile.gemm.bm / v->tile.gemm.tm * (v->tile.gemm.bn / v->tile.gemm.tn) * v->subgroup);
   }
 }
 
-/* What the kernels of the other tiles have registers and shared memory for. */
+/* What the kernels of the other tiles have registers and shared memory for, and what follows from a tile. */
 static void tiles_fit_their_shaders(void **state) {
   (void)state;
   size_t n;
   const vkf_variant *table = vkf_kern_variants(&n);
   for (const vkf_variant *v = table; v < table + n; v++) {
-    if (v->op != VKF_OP_MATMUL || !(v->needs & VKF_NEED_GPU) || v->matrix.m) continue;
-    assert_true(v->tile.bm % v->tile.tm == 0 && v->tile.bn % v->tile.tn == 0);
-    if (v->slices) {
-      const uint32_t vectors = VKF_MAX(v->tile.bm, v->tile.bn) * v->tile.bk / 4;
-      assert_int_equal(v->workgroup, v->tile.bm / v->tile.tm * (v->tile.bn / v->tile.tn));
-      assert_true(v->tile.tm <= VKF_SHARED_MAX_TILE && v->tile.tn <= VKF_SHARED_MAX_TILE && v->tile.bk % 4 == 0);
-      assert_true(VKF_CEIL_DIV(vectors, v->workgroup) <= VKF_SHARED_MAX_LOADS);
+    const uint32_t bm = v->tile.gemm.bm, bn = v->tile.gemm.bn, bk = v->tile.gemm.bk, tm = v->tile.gemm.tm,
+                   tn = v->tile.gemm.tn;
+    if (v->op != VKF_OP_MATMUL || v->matrix.m) continue;
+    assert_true(bm % tm == 0 && bn % tn == 0);
+    if (v->tile.gemm.slices) {
+      assert_int_equal(vkf_kern_workgroup(v), bm / tm * (bn / tn));
+      assert_true(tm <= VKF_SHARED_MAX_TILE && tn <= VKF_SHARED_MAX_TILE && bk % 4 == 0);
+      assert_true(VKF_CEIL_DIV(VKF_MAX(bm, bn) * bk / 4, vkf_kern_workgroup(v)) <= VKF_SHARED_MAX_LOADS);
+    } else if (v->family == &vkf_family_vector) {
+      const uint32_t k_split = bk / (4 * v->subgroup);
+      assert_int_equal(bm, tm);
+      assert_int_equal(bk, k_split * 4 * v->subgroup);
+      assert_int_equal(vkf_kern_workgroup(v), v->subgroup * k_split * (bn / tn));
+      assert_true(tm <= VKF_VECTOR_MAX_TM && tn <= VKF_VECTOR_MAX_TN && 8 % tn == 0);
+    } else if (v->subgroup) { /* a lane computes tm rows of tn columns */
+      assert_int_equal(vkf_kern_workgroup(v), v->subgroup);
+      assert_true(bm == tm && bn == tn * v->subgroup);
+    }
+  }
+}
+
+/* The same of attention: whole blocks of keys, whole steps of teams. */
+static void tiles_of_attention_are_whole(void **state) {
+  (void)state;
+  size_t n;
+  const vkf_variant *table = vkf_kern_variants(&n);
+  for (const vkf_variant *v = table; v < table + n; v++) {
+    if (v->op != VKF_OP_ATTENTION || !v->tile.attention.rows) continue;
+    const uint32_t rows = v->tile.attention.rows, keys = v->tile.attention.keys,
+                   lane_rows = v->tile.attention.lane_rows;
+    assert_true(keys % VKF_KEY_BLOCK == 0);
+    if (v->combine) {
+      assert_int_equal(rows, lane_rows);
+      assert_int_equal(vkf_kern_workgroup(v), keys / v->tile.attention.lane_keys * v->tile.attention.team);
+      assert_true(vkf_kern_workgroup(v) % v->subgroup == 0 && v->subgroup % v->tile.attention.team == 0);
+      assert_true(v->max_width <= v->tile.attention.team * 16);
     } else {
-      const uint32_t parts = v->tile.bk / (4 * v->subgroup);
-      assert_int_equal(v->tile.bm, v->tile.tm);
-      assert_int_equal(v->tile.bk, parts * 4 * v->subgroup);
-      assert_int_equal(v->workgroup, v->subgroup * parts * (v->tile.bn / v->tile.tn));
-      assert_int_equal(v->n_partial, v->subgroup * parts);
-      assert_true(v->tile.tm <= VKF_VECTOR_MAX_TM && v->tile.tn <= VKF_VECTOR_MAX_TN && 8 % v->tile.tn == 0);
+      assert_true(rows % lane_rows == 0 && v->tile.attention.slice == 64);
+      assert_int_equal(vkf_kern_workgroup(v), rows / lane_rows * VKF_KEY_BLOCK);
+      assert_int_equal(v->tile.attention.lane_keys, keys / VKF_KEY_BLOCK);
     }
   }
 }
@@ -593,6 +621,7 @@ int main(void) {
       cmocka_unit_test(gpus_go_by_the_rows),
       cmocka_unit_test(small_devices_have_tiles),
       cmocka_unit_test(tiles_fit_their_shaders),
+      cmocka_unit_test(tiles_of_attention_are_whole),
       cmocka_unit_test(fit_says_why_not),
       cmocka_unit_test(kernels_for_gpus_are_a_last_resort),
       cmocka_unit_test(forced_variant_decides_the_packing),

@@ -54,7 +54,7 @@ static void counts_are_those_of_the_shaders(void **state) {
   for (size_t r = 0; r < VKF_COUNT(rows); r++) {
     uint32_t seen = 0;
     for (size_t i = 0; i < n; i++) {
-      if (variants[i].family != rows[r].family || variants[i].workgroup != 64) continue;
+      if (variants[i].family != rows[r].family || vkf_kern_workgroup(&variants[i]) != 64) continue;
       const vkf_problem p = {.op = variants[i].op, .m = 1, .n = 65536, .k = 65536, .v = 1, .batch = 1, .heads = 1};
       assert_int_equal(vkf_kern_loop_turns(&variants[i], rows[r].stage, &p), rows[r].turns);
       seen++;
