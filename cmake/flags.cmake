@@ -4,10 +4,6 @@
 function(vkf_flags target)
   set_target_properties(${target} PROPERTIES C_STANDARD 11 C_STANDARD_REQUIRED ON C_EXTENSIONS OFF C_VISIBILITY_PRESET hidden
                                              VISIBILITY_INLINES_HIDDEN ON)
-  if(MSVC)
-    target_compile_options(${target} PRIVATE /W3 $<$<BOOL:${VKF_WERROR}>:/WX>)
-    return()
-  endif()
   target_compile_options(
     ${target} PRIVATE $<$<COMPILE_LANGUAGE:C>:-Wall -Wextra -Wstrict-prototypes -Wmissing-prototypes -ffp-contract=off>
                       $<$<COMPILE_LANGUAGE:CXX>:-Wall -Wextra> $<$<BOOL:${VKF_WERROR}>:-Werror>)

@@ -4,62 +4,36 @@
  * driver manifests is put back as it was, so that no child process inherits it.
  */
 #define _POSIX_C_SOURCE 200809L
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "gpu/vk.h"
 
-#ifdef _WIN32
-#include <windows.h>
-#define MANIFEST_SEPARATOR ";"
-static void *open_library(const char *name) {
-  return (void *)LoadLibraryA(name);
-}
-static void *find_symbol(void *library, const char *name) {
-  return (void *)GetProcAddress((HMODULE)library, name);
-}
-static void close_library(void *library) {
-  FreeLibrary((HMODULE)library);
-}
-static void set_variable(const char *name, const char *value) {
-  _putenv_s(name, value ? value : "");
-}
-static const char *const default_names[] = {"vulkan-1.dll"};
+#ifdef __APPLE__
+static const char *const default_names[] = {"libvulkan.1.dylib", "libvulkan.dylib", "libMoltenVK.dylib"};
 #else
-#include <dlfcn.h>
-#define MANIFEST_SEPARATOR ":"
-static void *open_library(const char *name) {
-  return dlopen(name, RTLD_NOW | RTLD_LOCAL);
-}
-static void *find_symbol(void *library, const char *name) {
-  return dlsym(library, name);
-}
-static void close_library(void *library) {
-  dlclose(library);
-}
+static const char *const default_names[] = {"libvulkan.so.1", "libvulkan.so"};
+#endif
+
 static void set_variable(const char *name, const char *value) {
   if (value)
     setenv(name, value, 1);
   else
     unsetenv(name);
 }
-#ifdef __APPLE__
-static const char *const default_names[] = {"libvulkan.1.dylib", "libvulkan.dylib", "libMoltenVK.dylib"};
-#else
-static const char *const default_names[] = {"libvulkan.so.1", "libvulkan.so"};
-#endif
-#endif
 
 vkf_status vkf_gpu_loader_open(vkf_env *env, const char *name, vkf_gpu_loader *out) {
   memset(out, 0, sizeof(*out));
   size_t n_names = name ? 1 : VKF_COUNT(default_names);
-  for (size_t i = 0; i < n_names && !out->library; ++i) out->library = open_library(name ? name : default_names[i]);
+  for (size_t i = 0; i < n_names && !out->library; ++i)
+    out->library = dlopen(name ? name : default_names[i], RTLD_NOW | RTLD_LOCAL);
   if (!out->library)
     return vkf_env_fail(env, VKF_ERROR_NO_DEVICE,
                         "expected a Vulkan loader, found none (tried to open %s); install one, or compute on the host "
                         "with `--device ref`",
                         name ? name : default_names[0]);
-  void *symbol = find_symbol(out->library, "vkGetInstanceProcAddr");
+  void *symbol = dlsym(out->library, "vkGetInstanceProcAddr");
   memcpy(&out->get_instance_proc_addr, &symbol, sizeof(symbol)); /* C has no cast from object to function pointer */
   if (!symbol) {
     vkf_gpu_loader_close(out);
@@ -73,7 +47,7 @@ vkf_status vkf_gpu_loader_open(vkf_env *env, const char *name, vkf_gpu_loader *o
 }
 
 void vkf_gpu_loader_close(vkf_gpu_loader *loader) {
-  if (loader->library) close_library(loader->library);
+  if (loader->library) dlclose(loader->library);
   memset(loader, 0, sizeof(*loader));
 }
 
@@ -90,8 +64,7 @@ vkf_status vkf_gpu_manifests_push(vkf_env *env, const char *const *files, size_t
   vkf_text_init(&text, env);
   const char *before = getenv(variables[v]);
   if (before) vkf_text_printf(&text, "%s", before);
-  for (size_t i = 0; i < n_files; ++i)
-    vkf_text_printf(&text, "%s%s", text.size > 0 ? MANIFEST_SEPARATOR : "", files[i]);
+  for (size_t i = 0; i < n_files; ++i) vkf_text_printf(&text, "%s%s", text.size > 0 ? ":" : "", files[i]);
   VKF_TRY(vkf_text_status(&text));
   if (before && !(out->before = vkf_env_strdup(env, before))) VKF_TRY(VKF_ERROR_MEMORY);
   out->variable = variables[v];
