@@ -7,6 +7,8 @@ packages_library="libjansson-dev libpcre2-dev libutf8proc-dev libpng-dev libjpeg
 packages_build="gcc g++ libc6-dev make cmake pkg-config libvulkan-dev glslang-tools spirv-tools $packages_library"
 packages_run="libvulkan1 mesa-vulkan-drivers"
 packages_test="libcmocka-dev libvulkan-volk-dev vulkan-validationlayers shellcheck"
+package_format="clang-format-14" # Debian 12 and Ubuntu 24.04 have it; other versions format otherwise
+package_tidy="clang-tidy-14"
 package_swiftshader="chromium-common" # Debian has SwiftShader in it; Ubuntu has no package with SwiftShader
 
 say() { printf '%s\n' "$*" >&2; }
@@ -37,7 +39,8 @@ install_packages() {
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >&2
 }
 
-is_debian() { (. /etc/os-release 2>/dev/null && [ "${ID:-}" = debian ]); }
+# is_debian [VERSION]
+is_debian() { (. /etc/os-release 2>/dev/null && [ "${ID:-}" = debian ] && [ "${1:-$VERSION_ID}" = "$VERSION_ID" ]); }
 
 # make_debian SUITE DIR: a minimal Debian in DIR, where there is none yet; as root
 make_debian() {

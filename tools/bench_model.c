@@ -297,7 +297,7 @@ static int golden_texts(const char *folder, texts *t) {
 static int time_translate(bench *b, const texts *t, double ratio) {
   static const char greedy[] = "{\"num_beams\": 1}";
   const vkf_generate_params params = {.config_json = greedy};
-  double seconds = b->args->seconds > 0 ? b->args->seconds : 2, begin = tool_seconds(), start = begin;
+  double seconds = b->args->seconds > 0 ? b->args->seconds : 2, begin = tool_seconds();
   double *ns = calloc(MAX_RUNS, sizeof *ns);
   vkf_status status = ns ? VKF_OK : VKF_ERROR_MEMORY;
   char problem[160], variant[96];
@@ -309,7 +309,7 @@ static int time_translate(bench *b, const texts *t, double ratio) {
   const bool is_right = ratio <= 1;
   for (bool warm = false; is_right && status == VKF_OK && row.n_runs < MAX_RUNS;) {
     vkf_result *result = NULL;
-    start = tool_seconds();
+    const double start = tool_seconds();
     status = vkf_model_translate(b->session.model, (const char *const *)t->at, t->n, &params, &result);
     vkf_result_destroy(&result);
     double now = tool_seconds();

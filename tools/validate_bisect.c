@@ -172,8 +172,10 @@ static int tell_fault(tool_session *session, const tool_args *args, const char *
   json_t *node = json_loads(vkf_result_text(fault, 0), 0, NULL), *again = NULL;
   print_node(node, stdout);
   int exit_code = write_folder(session, args, folder, fault, node);
-  if (exit_code == TOOL_OK) printf("written to %s; to run it again:\n    %s\n", folder, text_of(node, "command"));
-  if (exit_code == TOOL_OK) exit_code = replay_node(session, vkf_result_text(fault, 0), fault, &again);
+  if (exit_code == TOOL_OK) {
+    printf("written to %s; to run it again:\n    %s\n", folder, text_of(node, "command"));
+    replay_node(session, vkf_result_text(fault, 0), fault, &again);
+  }
   if (again && print_verdict(again, vkf_device_get_info(session->device)))
     printf("what runs before or beside it in the model makes the fault, such as a missing barrier\n");
   json_decref(node);

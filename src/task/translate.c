@@ -203,7 +203,6 @@ vkf_status vkf_model_translate(vkf_model *m, const char *const *texts, size_t n_
     m->dev->backend->too_large = t.begun = false;
     st = translate_batch(&t, first, n);
     if (!t.begun && vkf_engine_halves_help(m, st, n)) {
-      st = VKF_OK;
       batch = n / 2;
       continue;
     }

@@ -1,7 +1,8 @@
 #!/bin/sh
 # The shell scripts of the source folder $1: shellcheck has nothing to say, and no pipeline ends in a command that may end
 # before it has read everything, because the writer is then killed by SIGPIPE and under pipefail the whole pipeline fails
-# by chance. A test without shellcheck is a skip (77) once the rest is done.
+# by chance. Without shellcheck the test is a skip (77) once the rest is done, and a failure where VKF_REQUIRE_TOOLS names
+# it.
 set -u
 cd "$1" || exit 1
 failed=0
@@ -13,6 +14,7 @@ if grep -nE '[|] *(grep +(-[A-Za-z]+ +)*-[A-Za-z]*[qm]|[h]ead\b|sed +[^|]*[0-9;]
 fi
 if [ "$failed" = 0 ] && ! command -v shellcheck >/dev/null; then
   echo "shellcheck is not installed"
+  case ,${VKF_REQUIRE_TOOLS:-}, in *,shellcheck,*) exit 1 ;; esac
   exit 77
 fi
 # shellcheck disable=SC2086
