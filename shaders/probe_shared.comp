@@ -1,4 +1,4 @@
-// Shared memory, all that the device claims, and barriers: what one invocation writes the others read.
+// Shared memory, all that the device has, and barriers: what one invocation writes the others read.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define GIVEN uint

@@ -47,27 +47,27 @@ static void print_device(size_t index, const vkf_device_info *d) {
   printf("%5zu  %-12s %-10s %10s  %s (%s)\n", index, d->alias, kind_name(d->kind), memory, d->name, d->driver);
 }
 
-typedef struct claims {
+typedef struct checks {
   json_t *rows; /* NULL: they are printed */
-} claims;
+} checks;
 
-static void on_claim(void *user, const vkf_claim_info *c) {
-  static const char *const states[] = {"not claimed", "not checked", "ok", "failed"};
-  const claims *to = user;
+static void on_check(void *user, const vkf_check_info *c) {
+  static const char *const states[] = {"not supported", "not checked", "ok", "failed"};
+  const checks *to = user;
   const char *state = (size_t)c->state < sizeof states / sizeof states[0] ? states[c->state] : "";
   if (to->rows)
-    json_array_append_new(to->rows, json_pack("{s:s, s:s, s:s}", "claim", c->name, "state", state, "text", c->text));
+    json_array_append_new(to->rows, json_pack("{s:s, s:s, s:s}", "check", c->name, "state", state, "text", c->text));
   else
     printf("       %-56s %s%s%s\n", c->title, state, *c->text ? ": " : "", c->text);
 }
 
 /* Opens the device, which checks what was not checked before. */
-static int list_claims(tool_session *session, size_t index, json_t *rows) {
+static int list_checks(tool_session *session, size_t index, json_t *rows) {
   char selector[24];
-  claims to = {rows};
+  checks to = {rows};
   snprintf(selector, sizeof selector, "%zu", index);
   vkf_status status = vkf_device_open(session->context, selector, &session->device);
-  if (status == VKF_OK) status = vkf_device_check_claims(session->device, on_claim, &to);
+  if (status == VKF_OK) status = vkf_device_run_checks(session->device, on_check, &to);
   vkf_device_close(&session->device);
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, selector);
 }
@@ -89,13 +89,13 @@ static int run_devices(const tool_args *args) {
     if (status != VKF_OK) {
       exit_code = tool_session_fail(&session, status, NULL);
     } else if (args->json) {
-      json_t *facts = device_json(i, &info), *claims = args->verbose ? json_array() : NULL;
-      if (claims) exit_code = list_claims(&session, i, claims);
-      if (claims) json_object_set_new(facts, "claims", claims);
+      json_t *facts = device_json(i, &info), *checks = args->verbose ? json_array() : NULL;
+      if (checks) exit_code = list_checks(&session, i, checks);
+      if (checks) json_object_set_new(facts, "checks", checks);
       json_array_append_new(list, facts);
     } else {
       print_device(i, &info);
-      if (args->verbose) exit_code = list_claims(&session, i, NULL);
+      if (args->verbose) exit_code = list_checks(&session, i, NULL);
     }
   }
   if (exit_code == TOOL_OK && args->json)
@@ -115,9 +115,8 @@ const tool_command tool_devices = {
     .usage = "[OPTION]...",
     .text =
         "--device takes an index, an alias or a part of a name of this list. `ref` is the scalar path on\n"
-        "the host and needs no Vulkan. With -v every device is opened, and what its driver claims is listed: whether "
-        "it\n"
-        "holds, what was found where it does not, or why it was not checked.",
+        "the host and needs no Vulkan. With -v every device is opened, and the checks of its driver are\n"
+        "listed: whether each passed, what it found if it failed, or why it did not run.",
     .examples =
         "  vkformer devices\n"
         "  vkformer devices -v\n",

@@ -15,22 +15,24 @@ extern "C" {
 
 /* ---- checks of a driver ------------------------------------------------------------------------------------------ */
 
-/* Whether what the driver claims was found to hold. Tried at the first opening of a device whose results can be kept in
- * the cache folder, in some milliseconds; what failed is not used, and a warning says so each time. */
+/* The result of a check of the driver. The checks run when a device is opened for the first time and their results can
+ * be kept in the cache folder; they take some milliseconds. A feature whose check failed is not used, and a warning
+ * says so at each opening. */
 typedef enum vkf_check_state {
-  VKF_CHECK_ABSENT,   /* not claimed */
-  VKF_CHECK_NOT_DONE, /* not tried; the text says why */
+  VKF_CHECK_ABSENT,   /* the device does not have the feature */
+  VKF_CHECK_NOT_DONE, /* the text says why */
   VKF_CHECK_PASSED,
   VKF_CHECK_FAILED /* the text says what was expected and found */
 } vkf_check_state;
-typedef struct vkf_claim_info {
+typedef struct vkf_check_info {
   const char *name, *title; /* "subgroup_shuffle", "subgroup shuffle" */
   vkf_check_state state;
   const char *text; /* "" if there is nothing to say */
-} vkf_claim_info;
-typedef void (*vkf_claim_fn)(void *user, const vkf_claim_info *claim);
-/* Tries what was not tried yet, and tells every claim; none of ref. The strings are valid during the call. */
-VKF_API vkf_status vkf_device_check_claims(vkf_device *dev, vkf_claim_fn on_claim, void *user);
+} vkf_check_info;
+typedef void (*vkf_check_fn)(void *user, const vkf_check_info *check);
+/* Runs the checks that have not run yet and calls on_check for each check. The device ref has none. The strings are
+ * valid during the call. */
+VKF_API vkf_status vkf_device_run_checks(vkf_device *dev, vkf_check_fn on_check, void *user);
 
 /* ---- folders with random weights --------------------------------------------------------------------------------- */
 

@@ -1,4 +1,4 @@
-// What the shaders of the probe share (src/tune/claims.c): words in, words out, of which the host knows each
+// What the shaders of the probe share (src/tune/checks.c): words in, words out, of which the host knows each
 // beforehand.
 #include "shared/constants.h"
 layout(local_size_x_id = VKF_C_WORKGROUP) in;

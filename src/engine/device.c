@@ -185,7 +185,7 @@ static vkf_status device_init(vkf_device *dev) {
                       .gpu = dev->gpu};
     vkf_tune_compiled_open(t);
     vkf_tune_open(t);
-    VKF_TRY(vkf_tune_probe_claims(t, false));
+    VKF_TRY(vkf_tune_probe_checks(t, false));
     VKF_TRY(vkf_vkop_backend_create(dev->gpu, ctx->batch_invariant, &dev->backend));
     t->backend = dev->backend;
     VKF_TRY(vkf_tune_use(t));

@@ -29,17 +29,17 @@ vkf_status vkf_device_import_times(vkf_device *dev, const char *path, size_t *n_
   return st ? st : vkf_tune_import(&dev->tuning, path, n_times);
 }
 
-vkf_status vkf_device_check_claims(vkf_device *dev, vkf_claim_fn on_claim, void *user) {
+vkf_status vkf_device_run_checks(vkf_device *dev, vkf_check_fn on_check, void *user) {
   vkf_status st = VKF_OK;
-  if (vkf_env_in_callback(&dev->ctx->env, "vkf_device_check_claims")) return VKF_ERROR_ARGUMENT;
+  if (vkf_env_in_callback(&dev->ctx->env, "vkf_device_run_checks")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(&dev->ctx->env);
   if (!dev->gpu) return VKF_OK;
-  VKF_TRY(vkf_tune_probe_claims(&dev->tuning, true));
-  for (vkf_claim claim = 0; claim < VKF_CLAIM_COUNT; claim++) {
-    const vkf_claim_row *row = vkf_tune_claim_row(claim);
-    const vkf_claim_result *result = &dev->tuning.claims[claim];
-    const vkf_claim_info info = {row->name, row->title, result->state, result->text};
-    VKF_CALLBACK(&dev->ctx->env, on_claim(user, &info));
+  VKF_TRY(vkf_tune_probe_checks(&dev->tuning, true));
+  for (vkf_check check = 0; check < VKF_N_CHECKS; check++) {
+    const vkf_check_row *row = vkf_tune_check_row(check);
+    const vkf_check_result *result = &dev->tuning.checks[check];
+    const vkf_check_info info = {row->name, row->title, result->state, result->text};
+    VKF_CALLBACK(&dev->ctx->env, on_check(user, &info));
   }
 done:
   return st;

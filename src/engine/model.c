@@ -54,7 +54,7 @@ static vkf_status open_model(vkf_device *dev, const char *folder, const vkf_mode
   vkf_decode_generation_init(&m->generation, env);
   /* Arithmetic is what limits software drivers: taking numbers apart costs more than their bytes. */
   const bool computes = dev->info.kind == VKF_DEVICE_CPU || dev->info.kind == VKF_DEVICE_REF;
-  const bool no_half = dev->gpu && vkf_gpu_device_caps(dev->gpu)->refuted >> VKF_CLAIM_HALF & 1;
+  const bool no_half = dev->gpu && vkf_gpu_device_caps(dev->gpu)->failed_checks >> VKF_CHECK_OF_HALF & 1;
   const vkf_format automatic = computes || no_half ? VKF_FORMAT_F32 : VKF_FORMAT_COUNT;
   VKF_TRY(find_format(env, "weights", params->weights, false, automatic, &m->weight_format));
   if (dev->backend->exact && m->weight_format < VKF_FORMAT_COUNT && vkf_format_get(m->weight_format)->row_scales)

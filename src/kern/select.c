@@ -33,16 +33,16 @@ bool vkf_kern_has_subgroup(const vkf_caps *caps, uint32_t lanes) {
 
 static const struct need {
   uint32_t bit;
-  uint32_t claims; /* 1 << vkf_claim: those behind it */
+  uint32_t checks; /* 1 << vkf_check: those behind it */
   const char *name;
 } all_needs[] = {
-    {VKF_NEED_SHUFFLE, 1u << VKF_CLAIM_SHUFFLE, "subgroup shuffle"},
-    {VKF_NEED_BROADCAST, 1u << VKF_CLAIM_BALLOT, "subgroup broadcast"},
-    {VKF_NEED_ARITHMETIC, 1u << VKF_CLAIM_ARITHMETIC, "subgroup arithmetic"},
-    {VKF_NEED_ADDRESS, 1u << VKF_CLAIM_ADDRESS, "buffer addresses"},
+    {VKF_NEED_SHUFFLE, 1u << VKF_CHECK_OF_SHUFFLE, "subgroup shuffle"},
+    {VKF_NEED_BROADCAST, 1u << VKF_CHECK_OF_BALLOT, "subgroup broadcast"},
+    {VKF_NEED_ARITHMETIC, 1u << VKF_CHECK_OF_ARITHMETIC, "subgroup arithmetic"},
+    {VKF_NEED_ADDRESS, 1u << VKF_CHECK_OF_ADDRESS, "buffer addresses"},
     {VKF_NEED_UNIFORM, 0, "scalar loads at uniform addresses"},
     {VKF_NEED_INT64, 0, "64-bit integers"},
-    {VKF_NEED_MATRIX, 1u << VKF_CLAIM_MATRIX | 1u << VKF_CLAIM_FLOAT16,
+    {VKF_NEED_MATRIX, 1u << VKF_CHECK_OF_MATRIX | 1u << VKF_CHECK_OF_FLOAT16,
      "cooperative matrices of f16 that this build can use"},
     {VKF_NEED_TEXEL, 0, "texel buffers"},
 };
@@ -77,9 +77,9 @@ static const struct need *missing_need(const vkf_variant *v, const vkf_caps *cap
   return NULL;
 }
 
-/* Ends a reason where the device claims what it does not have. */
-static const char *in_truth(const vkf_caps *caps, uint32_t claims) {
-  return caps->refuted & claims ? " that passes its check (vkformer devices -v)" : "";
+/* The end of a reason, if the device has the feature but its check failed. */
+static const char *checked(const vkf_caps *caps, uint32_t checks) {
+  return caps->failed_checks & checks ? " that passes its check (vkformer devices -v)" : "";
 }
 
 static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
@@ -90,17 +90,17 @@ static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const 
   const uint64_t scratch = vkf_kern_scratch_bytes(v, &own);
   const uint64_t most = VKF_MIN(caps->max_storage_range_bytes, caps->max_allocation_bytes);
   uint32_t grid[3], shared = vkf_kern_shared_bytes(v, p);
-  if (missing) VKF_KERN_REFUSE("the device has no %s%s", missing->name, in_truth(caps, missing->claims));
+  if (missing) VKF_KERN_REFUSE("the device has no %s%s", missing->name, checked(caps, missing->checks));
   if (v->subgroup && !vkf_kern_has_subgroup(caps, v->subgroup))
     VKF_KERN_REFUSE("written for subgroups of %u, the device has %u to %u%s%s", v->subgroup, caps->subgroup_min,
                     caps->subgroup_max, caps->subgroup_size_control ? "" : " and its own choice",
-                    in_truth(caps, 1u << VKF_CLAIM_SUBGROUP_SIZE));
+                    checked(caps, 1u << VKF_CHECK_OF_SUBGROUP_SIZE));
   if (vkf_kern_workgroup(v) > caps->max_invocations || vkf_kern_workgroup(v) > caps->max_workgroup_size[0])
     VKF_KERN_REFUSE("a workgroup has %u invocations, the device allows %u", vkf_kern_workgroup(v),
                     VKF_MIN(caps->max_invocations, caps->max_workgroup_size[0]));
   if (shared > caps->max_shared_bytes)
     VKF_KERN_REFUSE("takes %u bytes of shared memory, the device has %u%s", shared, caps->max_shared_bytes,
-                    in_truth(caps, 1u << VKF_CLAIM_SHARED));
+                    checked(caps, 1u << VKF_CHECK_OF_SHARED));
   if (storage_bindings(v, p) > caps->max_storage_bindings)
     VKF_KERN_REFUSE("binds %u storage buffers, the device allows %u", storage_bindings(v, p),
                     caps->max_storage_bindings);
@@ -111,7 +111,7 @@ static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const 
     const uint64_t turns = vkf_kern_loop_turns(v, stage, &own);
     if (turns > caps->max_loop_turns)
       VKF_KERN_REFUSE("takes %llu turns of loops in an invocation, the driver ends loops after %u%s",
-                      (unsigned long long)turns, caps->max_loop_turns, in_truth(caps, 1u << VKF_CLAIM_LOOPS));
+                      (unsigned long long)turns, caps->max_loop_turns, checked(caps, 1u << VKF_CHECK_OF_LOOPS));
     vkf_kern_grid(v, stage, &own, grid);
     for (int i = 0; i < 3; i++)
       if (grid[i] > caps->max_workgroup_count[i])
@@ -132,8 +132,8 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
                     VKF_MAX(p->k, p->v));
   if (p->packing.format != VKF_FORMAT_F32 && !(v->formats >> p->packing.format & 1))
     VKF_KERN_REFUSE("does not read numbers stored as %s", vkf_format_get(p->packing.format)->name);
-  if (p->packing.format == VKF_FORMAT_F16 && caps->refuted >> VKF_CLAIM_HALF & 1)
-    VKF_KERN_REFUSE("the device has no unpacking of 16-bit numbers%s", in_truth(caps, 1u << VKF_CLAIM_HALF));
+  if (p->packing.format == VKF_FORMAT_F16 && caps->failed_checks >> VKF_CHECK_OF_HALF & 1)
+    VKF_KERN_REFUSE("the device has no unpacking of 16-bit numbers%s", checked(caps, 1u << VKF_CHECK_OF_HALF));
   reason = fit_device(v, p, caps, why, size);
   if (!reason && v->family->fit) reason = v->family->fit(v, p, caps, why, size);
   return reason;

@@ -18,21 +18,21 @@ static bool can_keep(vkf_tuning *t) {
   return t->cache_folder && vkf_tune_cache_usable(t->env, t->cache_folder);
 }
 
-/* ---- claims ------------------------------------------------------------------------------------------------------ */
+/* ---- checks ------------------------------------------------------------------------------------------------------ */
 
-/* Before claims are tried, a mark takes the place of each finding, so that a driver that takes the process along, or is
- * lost, does so once in a check's company and once in a check alone; from then on that check has failed. */
+/* Each check is marked in the cache before it runs. If the process dies or the device is lost, the next start runs the
+ * marked checks one at a time; one that ends the process again is recorded as failed. */
 static const char among[] = "begun with others by process %d", alone[] = "begun alone by process %d";
-static const char fell[] = "the process that tried it fell, or its device was lost";
-static const char put_off[] = "put off"; /* nothing could be tried */
+static const char died[] = "the process that ran it died, or its device was lost";
+static const char put_off[] = "put off"; /* nothing could run */
 
-/* By a process that is still there: this one, or another that opens the device now. */
+/* Whether the process that wrote a mark still runs: this one, or another that opens the device now. */
 static bool is_under_way(int process) {
   return process > 0 && (kill(process, 0) == 0 || errno == EPERM);
 }
 
-/* What the cache knows of a check by its text. *suspect: one of those during which a process fell. */
-static bool find(const vkf_tuning *t, const char *text, vkf_claim_result *result, bool *suspect) {
+/* The result that the cache has of a check, found by its text. *suspect: a process died while it and others ran. */
+static bool find(const vkf_tuning *t, const char *text, vkf_check_result *result, bool *suspect) {
   const char *found = vkf_tune_found(t, text);
   int process = 0;
   if (!found || !strcmp(found, put_off)) return false;
@@ -42,44 +42,44 @@ static bool find(const vkf_tuning *t, const char *text, vkf_claim_result *result
   }
   if (sscanf(found, alone, &process) == 1) {
     if (is_under_way(process)) return false;
-    found = fell;
+    found = died;
   }
   result->state = *found ? VKF_CHECK_FAILED : VKF_CHECK_PASSED;
   snprintf(result->text, sizeof result->text, "%s", found);
   return true;
 }
 
-/* True where there is nothing to try. */
-static bool is_settled(vkf_tuning *t, vkf_claim claim, bool *suspect) {
+/* True: it need not run. */
+static bool is_settled(vkf_tuning *t, vkf_check check, bool *suspect) {
   const vkf_caps *caps = vkf_gpu_device_caps(t->gpu);
-  vkf_claim_result *result = &t->claims[claim];
+  vkf_check_result *result = &t->checks[check];
   char text[64];
   if (result->state == VKF_CHECK_PASSED || result->state == VKF_CHECK_FAILED) return true;
-  *result = (vkf_claim_result){.state = VKF_CHECK_ABSENT};
-  if (!vkf_tune_claim_text(claim, caps, text, sizeof text)) return true;
-  const char *why = vkf_tune_claim_untried(claim, caps, vkf_kern_spirv_table);
-  if (claim == VKF_CLAIM_REPRODUCIBLE) why = "the reproducible mode was not asked for";
+  *result = (vkf_check_result){.state = VKF_CHECK_ABSENT};
+  if (!vkf_tune_check_text(check, caps, text, sizeof text)) return true;
+  const char *why = vkf_tune_check_not_done(check, caps, vkf_kern_spirv_table);
+  if (check == VKF_CHECK_OF_REPRODUCIBLE) why = "the reproducible mode was not asked for";
   if (!why && find(t, text, result, suspect)) return true;
   result->state = VKF_CHECK_NOT_DONE;
   snprintf(result->text, sizeof result->text, "%s", why ? why : "there is no cache folder to keep the result in");
   return why != NULL;
 }
 
-/* mark: in the place of every finding; NULL: the findings. */
+/* Keeps the mark in place of every result; NULL: the results. */
 static vkf_status keep(vkf_tuning *t, uint32_t tried, const char *mark) {
-  vkf_tuned_claim claims[VKF_CLAIM_COUNT];
+  vkf_tuned_check checks[VKF_N_CHECKS];
   size_t n = 0;
-  for (vkf_claim claim = 0; claim < VKF_CLAIM_COUNT; claim++) {
-    if (!(tried >> claim & 1)) continue;
-    vkf_tuned_claim *c = &claims[n++];
-    vkf_tune_claim_text(claim, vkf_gpu_device_caps(t->gpu), c->claim, sizeof c->claim);
-    snprintf(c->found, sizeof c->found, "%s", mark ? mark : t->claims[claim].text);
+  for (vkf_check check = 0; check < VKF_N_CHECKS; check++) {
+    if (!(tried >> check & 1)) continue;
+    vkf_tuned_check *c = &checks[n++];
+    vkf_tune_check_text(check, vkf_gpu_device_caps(t->gpu), c->check, sizeof c->check);
+    snprintf(c->found, sizeof c->found, "%s", mark ? mark : t->checks[check].text);
   }
-  return vkf_tune_keep_claims(t, claims, n);
+  return vkf_tune_keep_checks(t, checks, n);
 }
 
-/* mark: among or alone. After an error it stays, unless memory was short. */
-static vkf_status try_claims(vkf_tuning *t, uint32_t wanted, const char *mark) {
+/* mark: among or alone. After an error the mark stays, unless memory was short. */
+static vkf_status run_checks(vkf_tuning *t, uint32_t wanted, const char *mark) {
   char text[64];
   vkf_env_failure failure;
   vkf_status st = VKF_OK;
@@ -87,7 +87,7 @@ static vkf_status try_claims(vkf_tuning *t, uint32_t wanted, const char *mark) {
   if (!wanted) return VKF_OK;
   snprintf(text, sizeof text, mark, (int)getpid());
   VKF_TRY(keep(t, wanted, text));
-  st = vkf_tune_claims_try(t->gpu, vkf_kern_spirv_table, wanted, t->claims);
+  st = vkf_tune_checks_run(t->gpu, vkf_kern_spirv_table, wanted, t->checks);
   if (st == VKF_OK) return keep(t, wanted, NULL);
   vkf_env_save_failure(env, &failure); /* keeping clears it */
   snprintf(text, sizeof text, mark, 0);
@@ -98,32 +98,32 @@ done:
   return st;
 }
 
-/* Without what failed. */
+/* Removes what failed from the facts of the device. */
 static void lower_facts(vkf_tuning *t) {
   vkf_caps caps = *vkf_gpu_device_caps(t->gpu);
-  for (vkf_claim claim = 0; claim < VKF_CLAIM_COUNT; claim++) {
-    const vkf_claim_result *result = &t->claims[claim];
-    if (result->state != VKF_CHECK_FAILED || caps.refuted >> claim & 1) continue;
-    vkf_tune_claim_refute(&caps, claim);
-    if (claim != VKF_CLAIM_EXACT) /* no driver promises that */
+  for (vkf_check check = 0; check < VKF_N_CHECKS; check++) {
+    const vkf_check_result *result = &t->checks[check];
+    if (result->state != VKF_CHECK_FAILED || caps.failed_checks >> check & 1) continue;
+    vkf_tune_check_mark_failed(&caps, check);
+    if (check != VKF_CHECK_OF_EXACT) /* no driver promises that */
       vkf_env_log(t->env, VKF_LOG_WARNING, "%s: %s failed its check and is not used: %s", caps.device_name,
-                  vkf_tune_claim_row(claim)->title, result->text);
+                  vkf_tune_check_row(check)->title, result->text);
   }
   vkf_gpu_device_lower(t->gpu, &caps);
 }
 
-vkf_status vkf_tune_probe_claims(vkf_tuning *t, bool asked) {
+vkf_status vkf_tune_probe_checks(vkf_tuning *t, bool asked) {
   vkf_status st = VKF_OK;
   uint32_t wanted = 0, suspects = 0;
-  for (vkf_claim claim = 0; claim < VKF_CLAIM_COUNT; claim++) {
+  for (vkf_check check = 0; check < VKF_N_CHECKS; check++) {
     bool suspect = false;
-    if (!is_settled(t, claim, &suspect)) *(suspect ? &suspects : &wanted) |= 1u << claim;
+    if (!is_settled(t, check, &suspect)) *(suspect ? &suspects : &wanted) |= 1u << check;
   }
   if ((wanted | suspects) && (asked || can_keep(t))) {
-    vkf_env_log(t->env, VKF_LOG_INFO, "%s: checking once what the driver claims",
+    vkf_env_log(t->env, VKF_LOG_INFO, "%s: running the checks of the driver, once",
                 vkf_gpu_device_caps(t->gpu)->device_name);
-    VKF_TRY(try_claims(t, wanted, among));
-    for (vkf_claim claim = 0; claim < VKF_CLAIM_COUNT; claim++) VKF_TRY(try_claims(t, suspects & 1u << claim, alone));
+    VKF_TRY(run_checks(t, wanted, among));
+    for (vkf_check check = 0; check < VKF_N_CHECKS; check++) VKF_TRY(run_checks(t, suspects & 1u << check, alone));
   }
   lower_facts(t);
 done:
@@ -173,16 +173,16 @@ done:
 vkf_status vkf_tune_probe_reproducible(vkf_tuning *t) {
   vkf_status st = VKF_OK;
   vkf_env *env = t->env;
-  vkf_claim_result *result = &t->claims[VKF_CLAIM_REPRODUCIBLE];
-  vkf_tuned_claim claim = {"", ""};
+  vkf_check_result *result = &t->checks[VKF_CHECK_OF_REPRODUCIBLE];
+  vkf_tuned_check check = {"", ""};
   bool suspect = false;
-  vkf_tune_exact_text(t, claim.claim, sizeof claim.claim);
-  if (!find(t, claim.claim, result, &suspect)) {
-    VKF_TRY(vkf_tune_exact_check(t, claim.found, sizeof claim.found));
-    VKF_TRY(vkf_tune_keep_claims(t, &claim, 1));
-    find(t, claim.claim, result, &suspect);
+  vkf_tune_exact_text(t, check.check, sizeof check.check);
+  if (!find(t, check.check, result, &suspect)) {
+    VKF_TRY(vkf_tune_exact_check(t, check.found, sizeof check.found));
+    VKF_TRY(vkf_tune_keep_checks(t, &check, 1));
+    find(t, check.check, result, &suspect);
   }
-  if (t->claims[VKF_CLAIM_EXACT].state == VKF_CHECK_FAILED) result = &t->claims[VKF_CLAIM_EXACT];
+  if (t->checks[VKF_CHECK_OF_EXACT].state == VKF_CHECK_FAILED) result = &t->checks[VKF_CHECK_OF_EXACT];
   if (result->state == VKF_CHECK_FAILED)
     VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "the reproducible mode is refused on %s: %s", t->key.device, result->text);
 done:

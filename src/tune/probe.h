@@ -1,20 +1,21 @@
 /* probe: what is found out about a device once, at its first opening, and kept in the cache with its tuned times:
- * whether what the driver claims holds (claims.h), which of two kernels it likes better where facts do not say, and,
- * for the reproducible mode, whether its bits are those of the scalar path (exact.c).
+ * the results of the checks (checks.h), which of two kernels is faster where the facts do not decide, and, for the
+ * reproducible mode, whether its bits are those of the scalar path (exact.c).
  *
- * Nothing is tried at an opening whose results could not be kept, except the reproducible mode's bits. What failed is
- * taken out of the facts that selection sees, with a warning; the reproducible mode is refused.
+ * If the results of an opening cannot be kept, nothing is tried but the bits of the reproducible mode. A feature whose
+ * check failed is removed from the facts that selection sees, with a warning; a reproducible mode whose check failed is
+ * refused.
  */
 #ifndef VKF_TUNE_PROBE_H
 #define VKF_TUNE_PROBE_H
 
 #include "tune/tuning.h"
 
-/* The backend is not made yet. asked: try also where the results cannot be kept. */
-vkf_status vkf_tune_probe_claims(vkf_tuning *t, bool asked);
-/* t->backend is there. */
+/* Before the backend is made. asked: run the checks even if their results cannot be kept. */
+vkf_status vkf_tune_probe_checks(vkf_tuning *t, bool asked);
+/* After t->backend is made. */
 vkf_status vkf_tune_probe_kernels(vkf_tuning *t);
-/* Checks the reproducible mode, in which the backend is. VKF_ERROR_UNSUPPORTED: its bits differ from the scalar
+/* Checks the reproducible mode; the backend must be in it. VKF_ERROR_UNSUPPORTED: its bits differ from the scalar
  * path's. */
 vkf_status vkf_tune_probe_reproducible(vkf_tuning *t);
 

@@ -113,8 +113,8 @@ static bool write_cache(vkf_tuning *t) {
 typedef struct news {
   const vkf_tuned_key *key;
   const vkf_tuned_entry *entries;
-  const vkf_tuned_claim *claims;
-  size_t n_entries, n_claims;
+  const vkf_tuned_check *checks;
+  size_t n_entries, n_checks;
 } news;
 
 /* Adds them to what the cache holds now, which another process may have changed, and keeps both. */
@@ -125,7 +125,7 @@ static vkf_status store(vkf_tuning *t, const news *n, bool *is_kept) {
   vkf_tuned_file *file = &t->file;
   int lock = folder ? vkf_tune_cache_lock(t->env, folder) : -1;
   read_cache(t);
-  for (size_t i = 0; i < n->n_claims; i++) VKF_TRY(vkf_tune_file_claim(file, n->key, &n->claims[i]));
+  for (size_t i = 0; i < n->n_checks; i++) VKF_TRY(vkf_tune_file_check(file, n->key, &n->checks[i]));
   for (size_t i = 0; i < n->n_entries; i++) VKF_TRY(vkf_tune_file_add(file, n->key, &n->entries[i]));
   if (folder) *is_kept = write_cache(t);
 done:
@@ -153,13 +153,13 @@ vkf_status vkf_tune_keep_times(vkf_tuning *t, const vkf_tuned_entry *entries, si
   return store(t, &(news){.key = &t->key, .entries = entries, .n_entries = n}, &is_kept);
 }
 
-vkf_status vkf_tune_keep_claims(vkf_tuning *t, const vkf_tuned_claim *claims, size_t n) {
+vkf_status vkf_tune_keep_checks(vkf_tuning *t, const vkf_tuned_check *checks, size_t n) {
   bool is_kept;
-  return store(t, &(news){.key = &t->key, .claims = claims, .n_claims = n}, &is_kept);
+  return store(t, &(news){.key = &t->key, .checks = checks, .n_checks = n}, &is_kept);
 }
 
-const char *vkf_tune_found(const vkf_tuning *t, const char *claim) {
-  return vkf_tune_file_found(&t->file, &t->key, claim);
+const char *vkf_tune_found(const vkf_tuning *t, const char *check) {
+  return vkf_tune_file_found(&t->file, &t->key, check);
 }
 
 vkf_status vkf_tune_store(vkf_tuning *t, const vkf_kernel_time *times, size_t n) {

@@ -18,9 +18,9 @@ void vkf_tune_close(vkf_tuning *t);
 vkf_status vkf_tune_use(vkf_tuning *t);
 /* Adds to what is known of this device, in the cache as well where there is one. */
 vkf_status vkf_tune_keep_times(vkf_tuning *t, const vkf_tuned_entry *entries, size_t n);
-vkf_status vkf_tune_keep_claims(vkf_tuning *t, const vkf_tuned_claim *claims, size_t n);
+vkf_status vkf_tune_keep_checks(vkf_tuning *t, const vkf_tuned_check *checks, size_t n);
 /* NULL: it was not tried. Valid until something is kept. */
-const char *vkf_tune_found(const vkf_tuning *t, const char *claim);
+const char *vkf_tune_found(const vkf_tuning *t, const char *check);
 
 /* vkf_device_store_times(), vkf_device_export_times() and vkf_device_import_times() of a device that has kernels. */
 vkf_status vkf_tune_store(vkf_tuning *t, const vkf_kernel_time *times, size_t n);

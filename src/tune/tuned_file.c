@@ -66,7 +66,7 @@ void vkf_tune_file_init(vkf_tuned_file *file, vkf_env *env) {
 }
 
 static void finish_section(vkf_env *env, vkf_tuned_section *section) {
-  vkf_env_free(env, section->claims);
+  vkf_env_free(env, section->checks);
   vkf_env_free(env, section->entries);
 }
 
@@ -102,27 +102,27 @@ vkf_status vkf_tune_file_add(vkf_tuned_file *file, const vkf_tuned_key *key, con
   return VKF_OK;
 }
 
-vkf_status vkf_tune_file_claim(vkf_tuned_file *file, const vkf_tuned_key *key, const vkf_tuned_claim *claim) {
+vkf_status vkf_tune_file_check(vkf_tuned_file *file, const vkf_tuned_key *key, const vkf_tuned_check *check) {
   vkf_tuned_section *s = get_section(file, key);
   if (!s) return VKF_ERROR_MEMORY;
-  for (size_t i = 0; i < s->n_claims; i++) {
-    if (strcmp(s->claims[i].claim, claim->claim) != 0) continue;
-    s->claims[i] = *claim;
+  for (size_t i = 0; i < s->n_checks; i++) {
+    if (strcmp(s->checks[i].check, check->check) != 0) continue;
+    s->checks[i] = *check;
     return VKF_OK;
   }
-  vkf_tuned_claim *grown = vkf_env_realloc(file->env, s->claims, s->n_claims + 1, sizeof *grown);
+  vkf_tuned_check *grown = vkf_env_realloc(file->env, s->checks, s->n_checks + 1, sizeof *grown);
   if (!grown) return VKF_ERROR_MEMORY;
-  s->claims = grown;
-  s->claims[s->n_claims++] = *claim;
+  s->checks = grown;
+  s->checks[s->n_checks++] = *check;
   return VKF_OK;
 }
 
-const char *vkf_tune_file_found(const vkf_tuned_file *file, const vkf_tuned_key *key, const char *claim) {
+const char *vkf_tune_file_found(const vkf_tuned_file *file, const vkf_tuned_key *key, const char *check) {
   for (size_t s = 0; s < file->n_sections; s++) {
     const vkf_tuned_section *section = &file->sections[s];
     if (!same_key(&section->key, key)) continue;
-    for (size_t i = 0; i < section->n_claims; i++)
-      if (!strcmp(section->claims[i].claim, claim)) return section->claims[i].found;
+    for (size_t i = 0; i < section->n_checks; i++)
+      if (!strcmp(section->checks[i].check, check)) return section->checks[i].found;
   }
   return NULL;
 }
@@ -199,17 +199,17 @@ done:
 }
 
 /* Files of times alone have none. */
-static vkf_status read_claims(vkf_tuned_file *file, const vkf_tuned_key *key, vkf_file_value device) {
+static vkf_status read_checks(vkf_tuned_file *file, const vkf_tuned_key *key, vkf_file_value device) {
   vkf_status st = VKF_OK;
-  vkf_tuned_claim claim;
-  vkf_file_value claims;
-  if (vkf_file_json_kind(vkf_file_json_member(device, "claims")) == VKF_FILE_ABSENT) return VKF_OK;
-  VKF_TRY(vkf_file_json_get_array(device, "claims", &claims));
-  for (size_t i = 0; i < vkf_file_json_count(claims); i++) {
-    vkf_file_value row = vkf_file_json_at(claims, i);
-    VKF_TRY(get_text(file->env, row, "claim", claim.claim, sizeof claim.claim));
-    VKF_TRY(get_text(file->env, row, "found", claim.found, sizeof claim.found));
-    VKF_TRY(vkf_tune_file_claim(file, key, &claim));
+  vkf_tuned_check check;
+  vkf_file_value checks;
+  if (vkf_file_json_kind(vkf_file_json_member(device, "checks")) == VKF_FILE_ABSENT) return VKF_OK;
+  VKF_TRY(vkf_file_json_get_array(device, "checks", &checks));
+  for (size_t i = 0; i < vkf_file_json_count(checks); i++) {
+    vkf_file_value row = vkf_file_json_at(checks, i);
+    VKF_TRY(get_text(file->env, row, "check", check.check, sizeof check.check));
+    VKF_TRY(get_text(file->env, row, "found", check.found, sizeof check.found));
+    VKF_TRY(vkf_tune_file_check(file, key, &check));
   }
 done:
   return st;
@@ -221,7 +221,7 @@ static vkf_status read_device(vkf_tuned_file *file, const char *source, vkf_file
   vkf_tuned_entry entry;
   vkf_file_value times;
   VKF_TRY(read_key(file->env, device, &key));
-  VKF_TRY(read_claims(file, &key, device));
+  VKF_TRY(read_checks(file, &key, device));
   VKF_TRY(vkf_file_json_get_array(device, "times", &times));
   for (size_t i = 0; i < vkf_file_json_count(times); i++) {
     VKF_TRY(read_entry(file->env, source, vkf_file_json_at(times, i), &entry));
@@ -247,8 +247,8 @@ vkf_status vkf_tune_file_parse(vkf_tuned_file *file, const char *source, const c
     VKF_TRY(read_device(&read, source, vkf_file_json_at(devices, i)));
   for (size_t s = 0; s < read.n_sections; s++) {
     const vkf_tuned_section *section = &read.sections[s];
-    for (size_t i = 0; i < section->n_claims; i++)
-      VKF_TRY(vkf_tune_file_claim(file, &section->key, &section->claims[i]));
+    for (size_t i = 0; i < section->n_checks; i++)
+      VKF_TRY(vkf_tune_file_check(file, &section->key, &section->checks[i]));
     for (size_t i = 0; i < section->n_entries; i++)
       VKF_TRY(vkf_tune_file_add(file, &section->key, &section->entries[i]));
   }
@@ -273,15 +273,15 @@ static void print_key(const vkf_tuned_key *k, vkf_text *out) {
 }
 
 static void print_claims(const vkf_tuned_section *section, vkf_text *out) {
-  if (section->n_claims) vkf_text_printf(out, ",\n     \"claims\": [");
-  for (size_t i = 0; i < section->n_claims; i++) {
-    vkf_text_printf(out, "%s\n       {\"claim\": ", i ? "," : "");
-    vkf_file_json_quote(out, section->claims[i].claim);
+  if (section->n_checks) vkf_text_printf(out, ",\n     \"checks\": [");
+  for (size_t i = 0; i < section->n_checks; i++) {
+    vkf_text_printf(out, "%s\n       {\"check\": ", i ? "," : "");
+    vkf_file_json_quote(out, section->checks[i].check);
     vkf_text_printf(out, ", \"found\": ");
-    vkf_file_json_quote(out, section->claims[i].found);
+    vkf_file_json_quote(out, section->checks[i].found);
     vkf_text_printf(out, "}");
   }
-  if (section->n_claims) vkf_text_printf(out, "]");
+  if (section->n_checks) vkf_text_printf(out, "]");
 }
 
 vkf_status vkf_tune_file_print(const vkf_tuned_file *file, vkf_text *out) {

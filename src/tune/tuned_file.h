@@ -1,4 +1,4 @@
-/* tuned_file: what was measured and found out about devices, as a JSON file: tuned times and checked claims.
+/* tuned_file: what was measured and found out about devices, as a JSON file: tuned times and results of checks.
  *
  *     {
  *       "format": "vkformer tuned kernels 1",
@@ -6,14 +6,14 @@
  *         {"device": "llvmpipe (LLVM 22.1.8, 256 bits)", "uuid": "...", "vendor_id": 65541, "driver_id": 13,
  *          "driver_version": 109060102, "subgroup_size": 8, "table": "0123456789abcdef", "cpu": "AMD EPYC",
  *          "threads": 2, "vector_bits": 256,
- *          "claims": [
- *            {"claim": "subgroup_shuffle:8", "found": ""}],
+ *          "checks": [
+ *            {"check": "subgroup_shuffle:8", "found": ""}],
  *          "times": [
  *            {"problem": "matmul:32,512,512", "kernel": "matmul-pick-m6n2-w8", "ns": 812345, "by": "tune"}]}]
  *     }
  *
- * Claims are told by whatever their check depends on; what was found is "" where they hold. Knows nothing of the
- * kernels and claims that are named. Invariant: one section a key, one time a problem and kernel, one finding a claim.
+ * A check is named together with what its result depends on; `found` is "" if it passed. This file does not know which
+ * kernels and checks there are. Invariant: one section per key, one time per problem and kernel, one result per check.
  */
 #ifndef VKF_TUNE_TUNED_FILE_H
 #define VKF_TUNE_TUNED_FILE_H
@@ -36,14 +36,14 @@ typedef struct vkf_tuned_entry {
   bool probed; /* by the short probe at device creation; a tuned time replaces it */
 } vkf_tuned_entry;
 
-typedef struct vkf_tuned_claim {
-  char claim[64], found[200];
-} vkf_tuned_claim;
+typedef struct vkf_tuned_check {
+  char check[64], found[200];
+} vkf_tuned_check;
 
 typedef struct vkf_tuned_section {
   vkf_tuned_key key;
-  vkf_tuned_claim *claims;
-  size_t n_claims;
+  vkf_tuned_check *checks;
+  size_t n_checks;
   vkf_tuned_entry *entries;
   size_t n_entries;
 } vkf_tuned_section;
@@ -72,10 +72,10 @@ void vkf_tune_file_finish(vkf_tuned_file *file);
 vkf_status vkf_tune_file_parse(vkf_tuned_file *file, const char *source, const char *bytes, size_t n_bytes);
 /* Adds one time, over an older one of the same key, problem and kernel. */
 vkf_status vkf_tune_file_add(vkf_tuned_file *file, const vkf_tuned_key *key, const vkf_tuned_entry *entry);
-/* Adds what was found of a claim, over an older finding of it. */
-vkf_status vkf_tune_file_claim(vkf_tuned_file *file, const vkf_tuned_key *key, const vkf_tuned_claim *claim);
-/* NULL: nothing is known of this claim on the very device. */
-const char *vkf_tune_file_found(const vkf_tuned_file *file, const vkf_tuned_key *key, const char *claim);
+/* Adds the result of a check and replaces an older one. */
+vkf_status vkf_tune_file_check(vkf_tuned_file *file, const vkf_tuned_key *key, const vkf_tuned_check *check);
+/* NULL: there is no result of this check on this very device. */
+const char *vkf_tune_file_found(const vkf_tuned_file *file, const vkf_tuned_key *key, const char *check);
 /* Sections of an older table with this key's device are dropped: their times would never be used again. */
 void vkf_tune_file_prune(vkf_tuned_file *file, const vkf_tuned_key *key);
 vkf_status vkf_tune_file_print(const vkf_tuned_file *file, vkf_text *out);

@@ -1,5 +1,5 @@
-/* tuning: what is known of one device beyond the facts that its driver states: measured times, which of the driver's
- * claims hold, and what its compiler made.
+/* tuning: what is known of one device beyond the facts that its driver states: measured times, the results of its
+ * checks, and what its compiler made.
  *
  * The device owns it and closes it. tuned.h, probe.h and compiled.h say who fills which member.
  */
@@ -8,7 +8,7 @@
 
 #include "kern/tuned.h"
 #include "op/backend.h"
-#include "tune/claims.h"
+#include "tune/checks.h"
 #include "tune/tuned_file.h"
 
 typedef struct vkf_tuning {
@@ -16,14 +16,14 @@ typedef struct vkf_tuning {
   const char *cache_folder;   /* of the context; NULL: nothing is kept */
   const char *refused_folder; /* that of the context, where it may not be trusted: neither read nor written */
   vkf_gpu_device *gpu;        /* NULL: the scalar path, of which nothing is known and nothing asked */
-  vkf_backend *backend;       /* NULL until the claims were tried */
+  vkf_backend *backend;       /* NULL until the checks have run */
 
   vkf_tuned_key key;   /* of this device */
   vkf_tuned_file file; /* all that was read and found */
   vkf_arena arena;     /* of the rows */
   vkf_tuned rows;      /* the times that count for this device */
 
-  vkf_claim_result claims[VKF_CLAIM_COUNT];
+  vkf_check_result checks[VKF_N_CHECKS];
   uint64_t compiled_hash; /* of what the pipeline cache began with; 0: nothing */
 } vkf_tuning;
 

@@ -42,9 +42,9 @@ static void on_bench(void *user, const vkf_bench_row *row) {
   (void)user;
   (void)row;
 }
-static void on_claim(void *user, const vkf_claim_info *claim) {
+static void on_check(void *user, const vkf_check_info *check) {
   (void)user;
-  (void)claim;
+  (void)check;
 }
 
 /* Every function that is refused, once. */
@@ -75,7 +75,7 @@ static void call_all(caller *c) {
   refused(c, "vkf_device_bench", vkf_device_bench(device, "norm:8,64", NULL, on_bench, NULL));
   refused(c, "vkf_device_list_kernels", vkf_device_list_kernels(device, "norm:8,64", on_kernel, NULL));
   refused(c, "vkf_device_profile_begin", vkf_device_profile_begin(device, 0));
-  refused(c, "vkf_device_check_claims", vkf_device_check_claims(device, on_claim, NULL));
+  refused(c, "vkf_device_run_checks", vkf_device_run_checks(device, on_check, NULL));
   refused(c, "vkf_device_store_times", vkf_device_store_times(device, &time, 1));
   refused(c, "vkf_device_export_times", vkf_device_export_times(device, "/nosuch/file"));
   refused(c, "vkf_device_import_times", vkf_device_import_times(device, "/nosuch/file", NULL));
@@ -166,8 +166,8 @@ static void one_bench(void *user, const vkf_bench_row *row) {
   (void)row;
   try_one(user);
 }
-static void one_claim(void *user, const vkf_claim_info *claim) {
-  (void)claim;
+static void one_check(void *user, const vkf_check_info *check) {
+  (void)check;
   try_one(user);
 }
 static void one_profile(void *user, const vkf_profile_row *row) {
@@ -217,8 +217,8 @@ static void test_every_callback(void **state) {
     was_called(&c, "bench");
     driver_ok(d, vkf_device_bench(d->device, "overhead", &quick, one_bench, &c));
     was_called(&c, "bench of overhead");
-    driver_ok(d, vkf_device_check_claims(d->device, one_claim, &c));
-    was_called(&c, "check_claims");
+    driver_ok(d, vkf_device_run_checks(d->device, one_check, &c));
+    was_called(&c, "run_checks");
   }
   vkf_model_close(&c.model);
 }

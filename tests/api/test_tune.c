@@ -52,24 +52,24 @@ static void the_child_has_the_options(void **state) {
   }
 }
 
-static void claims_are_checked_once(void **state) {
+static void checks_run_once(void **state) {
   (void)state;
-  program_must("export VKF_CACHE_DIR=$T/claims; $V kernels -v norm:8,64", 0, "* 1",
-               "checking once what the driver claims");
-  program_must("export VKF_CACHE_DIR=$T/claims; $V kernels -v norm:8,64", 0, "* 1", "chosen");
+  program_must("export VKF_CACHE_DIR=$T/checks; $V kernels -v norm:8,64", 0, "* 1",
+               "running the checks of the driver, once");
+  program_must("export VKF_CACHE_DIR=$T/checks; $V kernels -v norm:8,64", 0, "* 1", "chosen");
   assert_null(strstr(program_err, "checking"));
-  program_must("export VKF_CACHE_DIR=$T/claims; $V devices -v --json", 0, "\"claim\": \"subgroup_shuffle\"", NULL);
+  program_must("export VKF_CACHE_DIR=$T/checks; $V devices -v --json", 0, "\"check\": \"subgroup_shuffle\"", NULL);
   assert_null(strstr(program_out, "failed"));
-  program_must("export VKF_CACHE_DIR=$T/claims; $V kernels norm:8,64 --deterministic; cat $T/claims/tuned.json", 0,
-               "{\"claim\": \"reproducible:", NULL);
+  program_must("export VKF_CACHE_DIR=$T/checks; $V kernels norm:8,64 --deterministic; cat $T/checks/tuned.json", 0,
+               "{\"check\": \"reproducible:", NULL);
   /* A kept finding counts: nothing that hangs on it fits, and who asks is told. */
   program_must(
-      "export VKF_CACHE_DIR=$T/claims; sed -i 's/\\(\"subgroup_shuffle:[0-9]*\", \"found\": \"\\)/\\1as planted/; "
-      "s/\\(\"exact\", \"found\": \"\\)/\\1other bits/' $T/claims/tuned.json; $V kernels norm:8,64",
+      "export VKF_CACHE_DIR=$T/checks; sed -i 's/\\(\"subgroup_shuffle:[0-9]*\", \"found\": \"\\)/\\1as planted/; "
+      "s/\\(\"exact\", \"found\": \"\\)/\\1other bits/' $T/checks/tuned.json; $V kernels norm:8,64",
       0, "does not fit: the device has no subgroup shuffle that passes its check",
       "subgroup shuffle failed its check and is not used: as planted");
-  program_must("export VKF_CACHE_DIR=$T/claims; $V devices -v", 0, "failed: as planted", NULL);
-  program_must("export VKF_CACHE_DIR=$T/claims; $V kernels norm:8,64 --deterministic", 4, "",
+  program_must("export VKF_CACHE_DIR=$T/checks; $V devices -v", 0, "failed: as planted", NULL);
+  program_must("export VKF_CACHE_DIR=$T/checks; $V kernels norm:8,64 --deterministic", 4, "",
                "the reproducible mode is refused on ");
 }
 
@@ -170,6 +170,6 @@ static void a_child_that_hangs_is_left_behind(void **state) {
 }
 
 PROGRAM_MAIN(prepare, cmocka_unit_test(times_are_kept_and_used), cmocka_unit_test(the_child_has_the_options),
-             cmocka_unit_test(claims_are_checked_once), cmocka_unit_test(files_travel),
+             cmocka_unit_test(checks_run_once), cmocka_unit_test(files_travel),
              cmocka_unit_test(a_bad_cache_is_no_error), cmocka_unit_test(tuning_needs_a_place_for_its_times),
              cmocka_unit_test(two_tuners_keep_both), cmocka_unit_test(a_child_that_hangs_is_left_behind))

@@ -21,8 +21,8 @@ static void check_rows(vkf_env *env, const vkf_tuned_file *file) {
     for (size_t i = 0; i < rows.n_times; i++)
       FUZZ_CHECK(rows.times[i].ns >= 1 && rows.times[i].variant->op == rows.times[i].problem.op);
     vkf_arena_finish(&arena);
-    for (size_t i = 0; i < section->n_claims; i++)
-      FUZZ_CHECK(vkf_tune_file_found(file, &section->key, section->claims[i].claim));
+    for (size_t i = 0; i < section->n_checks; i++)
+      FUZZ_CHECK(vkf_tune_file_found(file, &section->key, section->checks[i].check));
   }
 }
 

@@ -147,10 +147,10 @@ def tuned():
             '"cpu": "AMD EPYC", "threads": 2, "vector_bits": 256': ["norm:8,64 norm-row-64", "matmul:4,32,64 matmul-naive-m1n1"],
             '"cpu": "", "threads": 0, "vector_bits": 0': ["top_k:4,8000,8 top_k-row-64", "matmul:1,512,512,int8 matmul-naive-m1n1"]}.items()):
         rows = [dict(zip(("problem", "kernel", "ns", "by"), (*t.split(), 812345, by))) for t, by in zip(times, ("tune", "probe"))]
-        claims = [{"claim": "subgroup_shuffle:8", "found": ""}, {"claim": "shared:32768", "found": "word 1: expected 7"}][:2 - i]
+        checks = [{"check": "subgroup_shuffle:8", "found": ""}, {"check": "shared:32768", "found": "word 1: expected 7"}][:2 - i]
         whole = {"format": "vkformer tuned kernels 1", "devices": [{
             "device": "a device", "uuid": "00" * 16, "vendor_id": 65541, "driver_id": 13, "driver_version": 1, "subgroup_size": 8,
-            "table": "0123456789abcdef", **json.loads("{" + device + "}"), "claims": claims, "times": rows}]}
+            "table": "0123456789abcdef", **json.loads("{" + device + "}"), "checks": checks, "times": rows}]}
         put("tuned", f"device{i}", json.dumps(whole))
         put("tuned", f"devices{i}", json.dumps({**whole, "devices": 2 * whole["devices"]}))
     dictionary("tuned", ["src/tune/tuned_file.c"])

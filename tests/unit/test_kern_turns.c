@@ -6,7 +6,7 @@
 #include <cmocka.h>
 
 #include "kern/family.h"
-#include "tune/claims.h"
+#include "tune/checks.h"
 
 static const vkf_problem small = {.m = 5, .n = 60, .k = 60, .v = 60, .batch = 1, .heads = 1, .split = 64};
 
@@ -64,7 +64,7 @@ static void counts_are_those_of_the_shaders(void **state) {
 }
 
 /* What probe_loops finds on a driver with one counter for all loops of an invocation. */
-static uint32_t found_by(const vkf_claim_trial *t, uint32_t given, uint64_t limit) {
+static uint32_t found_by(const vkf_check_trial *t, uint32_t given, uint64_t limit) {
   const uint32_t inner = VKF_PROBE_INNER_TURNS, rounds = t->turns / (inner + 1), rest = t->turns % (inner + 1);
   uint64_t turns = 0;
   uint32_t word = given;
@@ -78,19 +78,19 @@ static uint32_t found_by(const vkf_claim_trial *t, uint32_t given, uint64_t limi
 
 static void a_driver_that_ends_loops_is_found_out(void **state) {
   (void)state;
-  static const vkf_claim claims[] = {VKF_CLAIM_LOOPS, VKF_CLAIM_LONG_LOOPS};
-  for (size_t i = 0; i < VKF_COUNT(claims); i++) {
+  static const vkf_check checks[] = {VKF_CHECK_OF_LOOPS, VKF_CHECK_OF_LONG_LOOPS};
+  for (size_t i = 0; i < VKF_COUNT(checks); i++) {
     vkf_caps caps = {.max_loop_turns = UINT32_MAX};
-    vkf_claim_trial trials[VKF_MAX_TRIALS];
+    vkf_check_trial trials[VKF_MAX_TRIALS];
     uint32_t given = 0, expected = 0;
-    assert_int_equal(vkf_tune_claim_trials(claims[i], &caps, trials), 1);
-    vkf_tune_claim_row(claims[i])->words(&trials[0], 0, &given, &expected);
+    assert_int_equal(vkf_tune_check_trials(checks[i], &caps, trials), 1);
+    vkf_tune_check_row(checks[i])->words(&trials[0], 0, &given, &expected);
     const uint64_t turns = trials[0].turns;
     assert_int_equal(found_by(&trials[0], given, UINT64_MAX), expected);
     assert_int_equal(found_by(&trials[0], given, turns), expected);
     assert_int_not_equal(found_by(&trials[0], given, turns - 2), expected);
     assert_int_not_equal(found_by(&trials[0], given, turns / 2), expected);
-    vkf_tune_claim_refute(&caps, claims[i]);
+    vkf_tune_check_mark_failed(&caps, checks[i]);
     assert_true(caps.max_loop_turns < turns);
   }
 }

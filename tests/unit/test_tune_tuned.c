@@ -159,18 +159,18 @@ static void findings_belong_to_one_device(void **state) {
   const vkf_tuned_key cpu = a_cpu(), gpu = a_gpu();
   vkf_tuned_key driver = gpu;
   driver.driver_version++;
-  const vkf_tuned_claim fine = {"half", ""}, bad = {"shared:32768", "word 1: expected \"7\""},
+  const vkf_tuned_check fine = {"half", ""}, bad = {"shared:32768", "word 1: expected \"7\""},
                         good = {"shared:32768", ""};
   vkf_text_init(&text, &env);
   vkf_tune_file_init(&file, &env);
   vkf_tune_file_init(&again, &env);
-  assert_int_equal(vkf_tune_file_claim(&file, &gpu, &fine), VKF_OK);
-  assert_int_equal(vkf_tune_file_claim(&file, &gpu, &good), VKF_OK);
-  assert_int_equal(vkf_tune_file_claim(&file, &gpu, &bad), VKF_OK); /* the later finding */
+  assert_int_equal(vkf_tune_file_check(&file, &gpu, &fine), VKF_OK);
+  assert_int_equal(vkf_tune_file_check(&file, &gpu, &good), VKF_OK);
+  assert_int_equal(vkf_tune_file_check(&file, &gpu, &bad), VKF_OK); /* the later finding */
   add(&file, &cpu, "norm:1,2", "norm-row-64", 5, false);
   assert_int_equal(vkf_tune_file_print(&file, &text), VKF_OK);
   assert_int_equal(vkf_tune_file_parse(&again, "it", text.data, text.size), VKF_OK);
-  assert_int_equal(again.sections[0].n_claims, 2);
+  assert_int_equal(again.sections[0].n_checks, 2);
   assert_string_equal(vkf_tune_file_found(&again, &gpu, "half"), "");
   assert_string_equal(vkf_tune_file_found(&again, &gpu, "shared:32768"), bad.found);
   assert_null(vkf_tune_file_found(&again, &gpu, "shared:16384"));

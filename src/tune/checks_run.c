@@ -1,4 +1,4 @@
-/* Claims tried on a device: every shader in one submit, its words compared with those that the host expects; and the
+/* Runs checks on a device: every shader in one submit, its words compared with those that the host expects; and the
  * ends of two submits by the device's clock and by the host's.
  */
 #define _POSIX_C_SOURCE 200809L
@@ -6,15 +6,15 @@
 #include <string.h>
 #include <time.h>
 
-#include "tune/claims.h"
+#include "tune/checks.h"
 
-enum { MAX_ALL_TRIALS = VKF_CLAIM_COUNT * VKF_MAX_TRIALS, MAX_WORDS = 4 };
+enum { MAX_ALL_TRIALS = VKF_N_CHECKS * VKF_MAX_TRIALS, MAX_WORDS = 4 };
 
 /* A trial on its way. */
 typedef struct attempt {
-  vkf_claim claim;
-  const vkf_claim_row *row;
-  vkf_claim_trial trial;
+  vkf_check check;
+  const vkf_check_row *row;
+  vkf_check_trial trial;
   uint32_t constants[5], push[2];
   vkf_gpu_pipeline_params params;
   uint64_t given_begin, found_begin; /* offsets in the buffers, bytes */
@@ -24,7 +24,7 @@ typedef struct attempt {
 typedef struct attempts {
   vkf_env *env;
   vkf_gpu_device *device;
-  vkf_claim_result *results;
+  vkf_check_result *results;
   attempt all[MAX_ALL_TRIALS];
   uint32_t n;
   vkf_gpu_buffer *given, *found;
@@ -32,7 +32,7 @@ typedef struct attempts {
 } attempts;
 
 /* In ASCII, since it goes to files and may be cut. */
-static void refute(vkf_claim_result *result, const char *text) {
+static void fail_check(vkf_check_result *result, const char *text) {
   result->state = VKF_CHECK_FAILED;
   snprintf(result->text, sizeof result->text, "%.*s", (int)sizeof result->text - 1, text);
   for (char *c = result->text; *c; c++)
@@ -41,11 +41,11 @@ static void refute(vkf_claim_result *result, const char *text) {
 
 /* ---- what is tried ----------------------------------------------------------------------------------------------- */
 
-static void add(attempts *a, vkf_claim claim, const struct vkf_kern_spirv *module, const vkf_claim_trial *trial) {
+static void add(attempts *a, vkf_check check, const struct vkf_kern_spirv *module, const vkf_check_trial *trial) {
   const vkf_caps *caps = vkf_gpu_device_caps(a->device);
   const uint64_t align = VKF_MAX(caps->storage_offset_alignment, 16);
   attempt *it = &a->all[a->n++];
-  *it = (attempt){.claim = claim, .row = vkf_tune_claim_row(claim), .trial = *trial};
+  *it = (attempt){.check = check, .row = vkf_tune_check_row(check), .trial = *trial};
   it->constants[0] = trial->workgroup; /* VKF_C_WORKGROUP, _LANES, _BM, _BN, _BK */
   it->constants[1] = VKF_MAX(trial->lanes, 1);
   it->constants[2] = trial->matrix.m ? trial->matrix.m : VKF_MAX(VKF_MAX(trial->shared_words, trial->turns), 1);
@@ -69,18 +69,18 @@ static void add(attempts *a, vkf_claim claim, const struct vkf_kern_spirv *modul
 
 static void list(attempts *a, const struct vkf_kern_spirv *modules, uint32_t wanted) {
   const vkf_caps *caps = vkf_gpu_device_caps(a->device);
-  vkf_claim_trial trials[VKF_MAX_TRIALS];
+  vkf_check_trial trials[VKF_MAX_TRIALS];
   char text[64];
-  for (vkf_claim claim = 0; claim < VKF_CLAIM_COUNT; claim++) {
-    if (!(wanted >> claim & 1) || !vkf_tune_claim_row(claim)->module) continue;
-    if (!vkf_tune_claim_text(claim, caps, text, sizeof text)) continue;
-    if (vkf_tune_claim_untried(claim, caps, modules)) continue;
-    const uint32_t n = vkf_tune_claim_trials(claim, caps, trials);
-    for (uint32_t i = 0; i < n; i++) add(a, claim, vkf_tune_claim_module(claim, modules), &trials[i]);
+  for (vkf_check check = 0; check < VKF_N_CHECKS; check++) {
+    if (!(wanted >> check & 1) || !vkf_tune_check_row(check)->module) continue;
+    if (!vkf_tune_check_text(check, caps, text, sizeof text)) continue;
+    if (vkf_tune_check_not_done(check, caps, modules)) continue;
+    const uint32_t n = vkf_tune_check_trials(check, caps, trials);
+    for (uint32_t i = 0; i < n; i++) add(a, check, vkf_tune_check_module(check, modules), &trials[i]);
   }
 }
 
-/* Which of several pipelines failed is asked one by one; what a lost device or no memory cannot make is no claim's
+/* Which of several pipelines failed is asked one by one; what a lost device or no memory cannot make is no check's
  * fault. */
 static vkf_status make_pipelines(attempts *a, vkf_gpu_pipeline *pipelines[MAX_ALL_TRIALS]) {
   vkf_status st = VKF_OK;
@@ -91,7 +91,7 @@ static vkf_status make_pipelines(attempts *a, vkf_gpu_pipeline *pipelines[MAX_AL
     vkf_env_clear(a->env);
     st = vkf_gpu_pipeline_get(a->device, &params[i], &pipelines[i]);
     if (st != VKF_ERROR_DEVICE) continue;
-    refute(&a->results[a->all[i].claim], a->env->message);
+    fail_check(&a->results[a->all[i].check], a->env->message);
     pipelines[i] = NULL;
   }
   if (st != VKF_ERROR_DEVICE) return st;
@@ -144,12 +144,12 @@ done:
 
 /* ---- what came of it --------------------------------------------------------------------------------------------- */
 
-static void compare(const attempt *it, const uint32_t *found, vkf_claim_result *result) {
+static void compare(const attempt *it, const uint32_t *found, vkf_check_result *result) {
   uint32_t given[MAX_WORDS], expected[MAX_WORDS];
   const vkf_matrix_shape *shape = &it->trial.matrix;
   char text[sizeof result->text], lanes[40] = "", matrix[48] = "";
   if (result->state == VKF_CHECK_FAILED) return;
-  *result = (vkf_claim_result){.state = VKF_CHECK_PASSED};
+  *result = (vkf_check_result){.state = VKF_CHECK_PASSED};
   if (it->trial.lanes) snprintf(lanes, sizeof lanes, " in subgroups of %u", it->trial.lanes);
   if (shape->m) snprintf(matrix, sizeof matrix, " of %ux%ux%u", shape->m, shape->n, shape->k);
   for (uint32_t i = 0; i < it->trial.n && result->state != VKF_CHECK_FAILED; i++) {
@@ -158,7 +158,7 @@ static void compare(const attempt *it, const uint32_t *found, vkf_claim_result *
       if (*found == expected[k]) continue;
       snprintf(text, sizeof text, "word %u of %s %u%s%s: expected %08x, found %08x", k,
                shape->m ? "element" : "invocation", i, matrix, lanes, expected[k], *found);
-      refute(result, text);
+      fail_check(result, text);
       break;
     }
   }
@@ -170,7 +170,7 @@ static vkf_status judge(attempts *a) {
   if (!found) return VKF_ERROR_MEMORY;
   VKF_TRY(vkf_gpu_buffer_read(a->found, 0, found, a->found_bytes));
   for (uint32_t i = 0; i < a->n; i++)
-    compare(&a->all[i], found + a->all[i].found_begin / 4, &a->results[a->all[i].claim]);
+    compare(&a->all[i], found + a->all[i].found_begin / 4, &a->results[a->all[i].check]);
 done:
   vkf_env_free(a->env, found);
   return st;
@@ -231,7 +231,7 @@ done:
 }
 
 /* A sixteenth is left to two clocks that are not one. */
-static vkf_status try_clock(vkf_gpu_device *device, vkf_claim_result *result) {
+static vkf_status try_clock(vkf_gpu_device *device, vkf_check_result *result) {
   vkf_status st = VKF_OK;
   vkf_gpu_block *blocks[2] = {NULL, NULL};
   uint64_t least = 0, most = 0, ns = 0;
@@ -243,11 +243,11 @@ static vkf_status try_clock(vkf_gpu_device *device, vkf_claim_result *result) {
   }
   VKF_TRY(time_ends(device, blocks, &least, &most));
   VKF_TRY(vkf_gpu_block_time_since(blocks[0], blocks[1], &ns)); /* very long where the clock went back */
-  *result = (vkf_claim_result){.state = VKF_CHECK_PASSED};
+  *result = (vkf_check_result){.state = VKF_CHECK_PASSED};
   if (ns >= least - least / 16 && ns <= most + most / 16) goto done;
   snprintf(text, sizeof text, "expected %.3f to %.3f ms between the ends of two submits, found %.3f",
            (double)least / 1e6, (double)most / 1e6, (double)ns / 1e6);
-  refute(result, text);
+  fail_check(result, text);
 done:
   for (int k = 0; k < 2; k++) vkf_gpu_block_destroy(&blocks[k]);
   return st;
@@ -255,8 +255,8 @@ done:
 
 /* ---- the door ---------------------------------------------------------------------------------------------------- */
 
-vkf_status vkf_tune_claims_try(vkf_gpu_device *device, const struct vkf_kern_spirv *modules, uint32_t wanted,
-                               vkf_claim_result results[VKF_CLAIM_COUNT]) {
+vkf_status vkf_tune_checks_run(vkf_gpu_device *device, const struct vkf_kern_spirv *modules, uint32_t wanted,
+                               vkf_check_result results[VKF_N_CHECKS]) {
   vkf_status st = VKF_OK;
   vkf_env *env = vkf_gpu_device_env(device);
   attempts *a = vkf_env_alloc(env, 1, sizeof *a);
@@ -264,8 +264,8 @@ vkf_status vkf_tune_claims_try(vkf_gpu_device *device, const struct vkf_kern_spi
   *a = (attempts){.env = env, .device = device, .results = results};
   list(a, modules, wanted);
   if (a->n) VKF_TRY(try_shaders(a));
-  if (wanted >> VKF_CLAIM_TIMESTAMPS & 1 && vkf_gpu_device_caps(device)->timestamps)
-    VKF_TRY(try_clock(device, &results[VKF_CLAIM_TIMESTAMPS]));
+  if (wanted >> VKF_CHECK_OF_TIMESTAMPS & 1 && vkf_gpu_device_caps(device)->timestamps)
+    VKF_TRY(try_clock(device, &results[VKF_CHECK_OF_TIMESTAMPS]));
 done:
   vkf_env_free(env, a);
   return st;

@@ -1,4 +1,4 @@
-/* The checks of what a driver claims: they hold on these drivers, and a driver that lies is found out. Lies are facts
+/* The checks of drivers: they pass on these drivers, and a driver that lies is found out. Lies are facts
  * that say more than is there, and shaders in which another instruction stands, as if the driver had compiled it so.
  */
 #include "support/driver.h"
@@ -8,66 +8,66 @@
 #include <vkformer/lab.h>
 
 #include "support/range.h"
-#include "tune/claims.h"
+#include "tune/checks.h"
 #include "tune/probe.h"
 #include "tune/tuned.h"
 
 enum { MAX_MODULES = 1024, MAX_WORDS = 4096 };
 
-#define ALL_CLAIMS ((1u << VKF_CLAIM_COUNT) - 1)
+#define ALL_CHECKS ((1u << VKF_N_CHECKS) - 1)
 
-static bool can_be_tried(const vkf_device *device, vkf_claim claim) {
+static bool can_be_tried(const vkf_device *device, vkf_check check) {
   char text[64];
   const vkf_caps *caps = vkf_gpu_device_caps(device->gpu);
-  return vkf_tune_claim_text(claim, caps, text, sizeof text) &&
-         !vkf_tune_claim_untried(claim, caps, vkf_kern_spirv_table);
+  return vkf_tune_check_text(check, caps, text, sizeof text) &&
+         !vkf_tune_check_not_done(check, caps, vkf_kern_spirv_table);
 }
 
 static void everything_holds(void **state) {
   driver *d = *state;
-  vkf_claim_result results[VKF_CLAIM_COUNT] = {{0}};
-  driver_ok(d, vkf_tune_claims_try(d->device->gpu, vkf_kern_spirv_table, ALL_CLAIMS, results));
-  for (vkf_claim c = 0; c < VKF_CLAIM_COUNT; c++) {
-    const bool tried = c != VKF_CLAIM_REPRODUCIBLE && can_be_tried(d->device, c);
+  vkf_check_result results[VKF_N_CHECKS] = {{0}};
+  driver_ok(d, vkf_tune_checks_run(d->device->gpu, vkf_kern_spirv_table, ALL_CHECKS, results));
+  for (vkf_check c = 0; c < VKF_N_CHECKS; c++) {
+    const bool tried = c != VKF_CHECK_OF_REPRODUCIBLE && can_be_tried(d->device, c);
     if (results[c].state != (tried ? VKF_CHECK_PASSED : VKF_CHECK_ABSENT))
-      fail_msg("%s: state %d, %s", vkf_tune_claim_row(c)->name, results[c].state, results[c].text);
+      fail_msg("%s: state %d, %s", vkf_tune_check_row(c)->name, results[c].state, results[c].text);
   }
-  assert_int_equal(results[VKF_CLAIM_SHUFFLE].state, VKF_CHECK_PASSED);
-  assert_int_equal(results[VKF_CLAIM_TIMESTAMPS].state, VKF_CHECK_PASSED);
+  assert_int_equal(results[VKF_CHECK_OF_SHUFFLE].state, VKF_CHECK_PASSED);
+  assert_int_equal(results[VKF_CHECK_OF_TIMESTAMPS].state, VKF_CHECK_PASSED);
 }
 
 /* Only what is wanted is tried. */
 static void the_others_are_left_alone(void **state) {
   driver *d = *state;
-  vkf_claim_result results[VKF_CLAIM_COUNT] = {{0}};
-  driver_ok(d, vkf_tune_claims_try(d->device->gpu, vkf_kern_spirv_table, 1u << VKF_CLAIM_EXACT, results));
-  for (vkf_claim c = 0; c < VKF_CLAIM_COUNT; c++)
-    assert_int_equal(results[c].state, c == VKF_CLAIM_EXACT ? VKF_CHECK_PASSED : VKF_CHECK_ABSENT);
+  vkf_check_result results[VKF_N_CHECKS] = {{0}};
+  driver_ok(d, vkf_tune_checks_run(d->device->gpu, vkf_kern_spirv_table, 1u << VKF_CHECK_OF_EXACT, results));
+  for (vkf_check c = 0; c < VKF_N_CHECKS; c++)
+    assert_int_equal(results[c].state, c == VKF_CHECK_OF_EXACT ? VKF_CHECK_PASSED : VKF_CHECK_ABSENT);
 }
 
 /* ---- lies -------------------------------------------------------------------------------------------------------- */
 
-/* Fails unless exactly this claim is refuted, with these words; `also`: and those claims. */
-static void expect_refuted_with(const vkf_claim_result *results, vkf_claim claim, uint32_t also, const char *words) {
-  for (vkf_claim c = 0; c < VKF_CLAIM_COUNT; c++)
-    if ((results[c].state == VKF_CHECK_FAILED) != (c == claim || (also >> c & 1)))
-      fail_msg("%s instead of %s: state %d, %s", vkf_tune_claim_row(c)->name, vkf_tune_claim_row(claim)->name,
+/* Fails unless exactly this check failed, with these words; `also`: and those checks. */
+static void expect_failed_with(const vkf_check_result *results, vkf_check check, uint32_t also, const char *words) {
+  for (vkf_check c = 0; c < VKF_N_CHECKS; c++)
+    if ((results[c].state == VKF_CHECK_FAILED) != (c == check || (also >> c & 1)))
+      fail_msg("%s instead of %s: state %d, %s", vkf_tune_check_row(c)->name, vkf_tune_check_row(check)->name,
                results[c].state, results[c].text);
-  if (!strstr(results[claim].text, words)) fail_msg("expected '%s', found '%s'", words, results[claim].text);
+  if (!strstr(results[check].text, words)) fail_msg("expected '%s', found '%s'", words, results[check].text);
 }
 
-static void expect_refuted(const vkf_claim_result *results, vkf_claim claim, const char *words) {
-  expect_refuted_with(results, claim, 0, words);
+static void expect_failed(const vkf_check_result *results, vkf_check check, const char *words) {
+  expect_failed_with(results, check, 0, words);
 }
 
-/* The claims that are tried with the same module. */
-static uint32_t claims_of_module(const vkf_device *device, const char *module) {
-  uint32_t claims = 0;
-  for (vkf_claim c = 0; c < VKF_CLAIM_COUNT; c++) {
-    const char *own = vkf_tune_claim_row(c)->module;
-    if (own && !strcmp(own, module) && can_be_tried(device, c)) claims |= 1u << c;
+/* The checks that are tried with the same module. */
+static uint32_t checks_of_module(const vkf_device *device, const char *module) {
+  uint32_t checks = 0;
+  for (vkf_check c = 0; c < VKF_N_CHECKS; c++) {
+    const char *own = vkf_tune_check_row(c)->module;
+    if (own && !strcmp(own, module) && can_be_tried(device, c)) checks |= 1u << c;
   }
-  return claims;
+  return checks;
 }
 
 /* Instructions of SPIR-V. */
@@ -89,7 +89,7 @@ enum {
 enum { SQRT = 31, INVERSE_SQRT = 32, UNPACK_UNORM = 61, UNPACK_HALF = 62 };
 
 typedef struct lie {
-  vkf_claim claim;
+  vkf_check check;
   const char *module;
   uint32_t op, becomes;      /* instructions */
   uint32_t ext, ext_becomes; /* where op is EXT_INST: its number */
@@ -119,7 +119,7 @@ static uint32_t plant(const lie *l, uint32_t *words, size_t n) {
 static void tell(const lie *l) {
   static struct vkf_kern_spirv modules[MAX_MODULES];
   static uint32_t words[MAX_WORDS];
-  vkf_claim_result results[VKF_CLAIM_COUNT] = {{0}};
+  vkf_check_result results[VKF_N_CHECKS] = {{0}};
   driver d = {NULL, NULL, 0};
   driver_ok(&d, driver_try(&d, false, driver_print)); /* the layer would see the lie */
   assert_between(vkf_kern_spirv_count, 1, MAX_MODULES - 1);
@@ -130,20 +130,20 @@ static void tell(const lie *l) {
   memcpy(words, m->words, m->n_words * 4);
   m->words = words;
   assert_true(plant(l, words, m->n_words) > 0);
-  driver_ok(&d, vkf_tune_claims_try(d.device->gpu, modules, ALL_CLAIMS, results));
-  expect_refuted(results, l->claim, ": expected ");
+  driver_ok(&d, vkf_tune_checks_run(d.device->gpu, modules, ALL_CHECKS, results));
+  expect_failed(results, l->check, ": expected ");
   driver_close(&d);
 }
 
 static void drivers_that_compile_something_else(void **state) {
   static const lie lies[] = {
-      {VKF_CLAIM_SHUFFLE, "probe_shuffle", SHUFFLE, SHUFFLE_XOR, 0, 0, 0},
-      {VKF_CLAIM_BALLOT, "probe_ballot", BROADCAST, SHUFFLE_XOR, 0, 0, 0},
-      {VKF_CLAIM_ARITHMETIC, "probe_arithmetic", GROUP_ADD, GROUP_MAX, 0, 0, 0},
-      {VKF_CLAIM_SHARED, "probe_shared", BARRIER, NOP, 0, 0, 0},
-      {VKF_CLAIM_HALF, "probe_half", EXT_INST, EXT_INST, UNPACK_HALF, UNPACK_UNORM, 0},
-      {VKF_CLAIM_EXACT, "probe_exact", FDIV, FMUL, 0, 0, 0},
-      {VKF_CLAIM_EXACT, "probe_exact", EXT_INST, EXT_INST, SQRT, INVERSE_SQRT, 0},
+      {VKF_CHECK_OF_SHUFFLE, "probe_shuffle", SHUFFLE, SHUFFLE_XOR, 0, 0, 0},
+      {VKF_CHECK_OF_BALLOT, "probe_ballot", BROADCAST, SHUFFLE_XOR, 0, 0, 0},
+      {VKF_CHECK_OF_ARITHMETIC, "probe_arithmetic", GROUP_ADD, GROUP_MAX, 0, 0, 0},
+      {VKF_CHECK_OF_SHARED, "probe_shared", BARRIER, NOP, 0, 0, 0},
+      {VKF_CHECK_OF_HALF, "probe_half", EXT_INST, EXT_INST, UNPACK_HALF, UNPACK_UNORM, 0},
+      {VKF_CHECK_OF_EXACT, "probe_exact", FDIV, FMUL, 0, 0, 0},
+      {VKF_CHECK_OF_EXACT, "probe_exact", EXT_INST, EXT_INST, SQRT, INVERSE_SQRT, 0},
   };
   (void)state;
   for (size_t i = 0; i < VKF_COUNT(lies); i++) tell(&lies[i]);
@@ -152,31 +152,31 @@ static void drivers_that_compile_something_else(void **state) {
 /* The same of cooperative matrices, which few drivers have. */
 static void drivers_that_compile_other_matrices(void **state) {
   static const lie lies[] = {
-      {VKF_CLAIM_MATRIX, "probe_matrix", MATRIX_LOAD, MATRIX_LOAD, 0, 0, 4},   /* by rows or columns is ignored */
-      {VKF_CLAIM_MATRIX, "probe_matrix", MATRIX_LOAD, MATRIX_LOAD, 0, 0, 5},   /* the stride is */
-      {VKF_CLAIM_MATRIX, "probe_matrix", MATRIX_STORE, MATRIX_STORE, 0, 0, 3}, /* by rows or columns is */
+      {VKF_CHECK_OF_MATRIX, "probe_matrix", MATRIX_LOAD, MATRIX_LOAD, 0, 0, 4},   /* by rows or columns is ignored */
+      {VKF_CHECK_OF_MATRIX, "probe_matrix", MATRIX_LOAD, MATRIX_LOAD, 0, 0, 5},   /* the stride is */
+      {VKF_CHECK_OF_MATRIX, "probe_matrix", MATRIX_STORE, MATRIX_STORE, 0, 0, 3}, /* by rows or columns is */
   };
   driver d = {NULL, NULL, 0};
   (void)state;
   driver_ok(&d, driver_try(&d, false, driver_print));
-  const bool has_matrices = can_be_tried(d.device, VKF_CLAIM_MATRIX);
+  const bool has_matrices = can_be_tried(d.device, VKF_CHECK_OF_MATRIX);
   driver_close(&d);
   if (!has_matrices) skip();
   for (size_t i = 0; i < VKF_COUNT(lies); i++) tell(&lies[i]);
 }
 
 /* Facts that say more than the driver has. */
-static void claim_more(vkf_claim claim, const char *words, void (*change)(vkf_caps *caps)) {
-  vkf_claim_result results[VKF_CLAIM_COUNT] = {{0}};
+static void claim_more(vkf_check check, const char *words, void (*change)(vkf_caps *caps)) {
+  vkf_check_result results[VKF_N_CHECKS] = {{0}};
   driver d = {NULL, NULL, 0};
   driver_ok(&d, driver_try(&d, false, driver_print));
   vkf_caps caps = *vkf_gpu_device_caps(d.device->gpu);
   caps.subgroup_size_control = false;
   change(&caps);
   vkf_gpu_device_lower(d.device->gpu, &caps);
-  const uint32_t wanted = claim == VKF_CLAIM_SUBGROUP_SIZE ? 1u << claim : ALL_CLAIMS;
-  driver_ok(&d, vkf_tune_claims_try(d.device->gpu, vkf_kern_spirv_table, wanted, results));
-  expect_refuted(results, claim, words);
+  const uint32_t wanted = check == VKF_CHECK_OF_SUBGROUP_SIZE ? 1u << check : ALL_CHECKS;
+  driver_ok(&d, vkf_tune_checks_run(d.device->gpu, vkf_kern_spirv_table, wanted, results));
+  expect_failed(results, check, words);
   driver_close(&d);
 }
 
@@ -194,24 +194,24 @@ static void a_fast_clock(vkf_caps *caps) {
 
 static void facts_that_say_too_much(void **state) {
   (void)state;
-  claim_more(VKF_CLAIM_SUBGROUP_SIZE, "word 0 of invocation 0 in subgroups of ", twice_the_lanes);
-  claim_more(VKF_CLAIM_TIMESTAMPS, "ms between the ends of two submits", a_slow_clock);
-  claim_more(VKF_CLAIM_TIMESTAMPS, "ms between the ends of two submits", a_fast_clock);
+  claim_more(VKF_CHECK_OF_SUBGROUP_SIZE, "word 0 of invocation 0 in subgroups of ", twice_the_lanes);
+  claim_more(VKF_CHECK_OF_TIMESTAMPS, "ms between the ends of two submits", a_slow_clock);
+  claim_more(VKF_CHECK_OF_TIMESTAMPS, "ms between the ends of two submits", a_fast_clock);
 }
 
-/* A pipeline that the driver does not make costs its claim, and nothing else. */
+/* A pipeline that the driver does not make costs its check, and nothing else. */
 static void shaders_that_do_not_compile(void **state) {
   (void)state;
-  for (vkf_claim claim = 0; claim < VKF_CLAIM_COUNT; claim++) {
-    const char *module = vkf_tune_claim_row(claim)->module;
-    vkf_claim_result results[VKF_CLAIM_COUNT] = {{0}};
+  for (vkf_check check = 0; check < VKF_N_CHECKS; check++) {
+    const char *module = vkf_tune_check_row(check)->module;
+    vkf_check_result results[VKF_N_CHECKS] = {{0}};
     driver d = {NULL, NULL, 0};
     driver_ok(&d, driver_try(&d, false, driver_print));
-    if (module && can_be_tried(d.device, claim)) {
+    if (module && can_be_tried(d.device, check)) {
       vkf_gpu_inject(d.device->gpu, &(vkf_gpu_faults){.fail_pipeline = module});
-      driver_ok(&d, vkf_tune_claims_try(d.device->gpu, vkf_kern_spirv_table, ALL_CLAIMS, results));
-      expect_refuted_with(results, claim, claims_of_module(d.device, module), module);
-      if (!strstr(results[claim].text, "vkCreateComputePipelines returned")) fail_msg("%s", results[claim].text);
+      driver_ok(&d, vkf_tune_checks_run(d.device->gpu, vkf_kern_spirv_table, ALL_CHECKS, results));
+      expect_failed_with(results, check, checks_of_module(d.device, module), module);
+      if (!strstr(results[check].text, "vkCreateComputePipelines returned")) fail_msg("%s", results[check].text);
     }
     driver_close(&d);
   }
@@ -220,13 +220,13 @@ static void shaders_that_do_not_compile(void **state) {
 /* And shows nothing. */
 static void a_lost_device_refutes_nothing(void **state) {
   (void)state;
-  vkf_claim_result results[VKF_CLAIM_COUNT] = {{0}};
+  vkf_check_result results[VKF_N_CHECKS] = {{0}};
   driver d = {NULL, NULL, 0};
   driver_ok(&d, driver_try(&d, false, driver_print));
   vkf_gpu_inject(d.device->gpu, &(vkf_gpu_faults){.lose_submit = 1});
-  assert_int_equal(vkf_tune_claims_try(d.device->gpu, vkf_kern_spirv_table, ALL_CLAIMS, results),
+  assert_int_equal(vkf_tune_checks_run(d.device->gpu, vkf_kern_spirv_table, ALL_CHECKS, results),
                    VKF_ERROR_DEVICE_LOST);
-  for (vkf_claim c = 0; c < VKF_CLAIM_COUNT; c++) assert_int_equal(results[c].state, VKF_CHECK_ABSENT);
+  for (vkf_check c = 0; c < VKF_N_CHECKS; c++) assert_int_equal(results[c].state, VKF_CHECK_ABSENT);
   driver_close(&d);
 }
 
@@ -250,16 +250,16 @@ static void finish_cache(const char *folder) {
 
 /* Puts a finding in the place of what is kept of the shuffle. */
 static void keep_of_shuffle(const driver *d, const char *found) {
-  vkf_tuned_claim claim = {"", ""};
+  vkf_tuned_check check = {"", ""};
   const vkf_caps *caps = vkf_gpu_device_caps(d->device->gpu);
-  assert_true(vkf_tune_claim_text(VKF_CLAIM_SHUFFLE, caps, claim.claim, sizeof claim.claim));
-  snprintf(claim.found, sizeof claim.found, "%s", found);
-  driver_ok(d, vkf_tune_keep_claims(&d->device->tuning, &claim, 1));
+  assert_true(vkf_tune_check_text(VKF_CHECK_OF_SHUFFLE, caps, check.check, sizeof check.check));
+  snprintf(check.found, sizeof check.found, "%s", found);
+  driver_ok(d, vkf_tune_keep_checks(&d->device->tuning, &check, 1));
 }
 
 static const char *kept_of_shuffle(const driver *d) {
   char text[64];
-  assert_true(vkf_tune_claim_text(VKF_CLAIM_SHUFFLE, vkf_gpu_device_caps(d->device->gpu), text, sizeof text));
+  assert_true(vkf_tune_check_text(VKF_CHECK_OF_SHUFFLE, vkf_gpu_device_caps(d->device->gpu), text, sizeof text));
   return vkf_tune_found(&d->device->tuning, text);
 }
 
@@ -273,15 +273,15 @@ static void reopen_with(driver *d, const char *folder, const char *found) {
 static void expect_no_shuffle(const driver *d, const char *words) {
   const vkf_caps *caps = vkf_gpu_device_caps(d->device->gpu);
   assert_false(caps->subgroup_shuffle || d->device->info.has_subgroup_shuffle);
-  assert_int_equal(caps->refuted, 1u << VKF_CLAIM_SHUFFLE);
-  assert_int_equal(d->device->tuning.claims[VKF_CLAIM_SHUFFLE].state, VKF_CHECK_FAILED);
-  assert_string_equal(d->device->tuning.claims[VKF_CLAIM_SHUFFLE].text, words);
+  assert_int_equal(caps->failed_checks, 1u << VKF_CHECK_OF_SHUFFLE);
+  assert_int_equal(d->device->tuning.checks[VKF_CHECK_OF_SHUFFLE].state, VKF_CHECK_FAILED);
+  assert_string_equal(d->device->tuning.checks[VKF_CHECK_OF_SHUFFLE].text, words);
 }
 
 /* A failure that is kept takes the fact away at every later opening. */
 static void a_kept_failure_counts(void **state) {
   (void)state;
-  char folder[] = "/tmp/vkformer-claims-XXXXXX";
+  char folder[] = "/tmp/vkformer-checks-XXXXXX";
   driver d;
   assert_non_null(mkdtemp(folder));
   open_with_cache(&d, folder);
@@ -295,10 +295,10 @@ static void a_kept_failure_counts(void **state) {
   finish_cache(folder);
 }
 
-/* A process that fell among several checks, then in one of them alone. */
+/* A process that died among several checks, then in one of them alone. */
 static void a_check_that_ends_the_process(void **state) {
   (void)state;
-  char folder[] = "/tmp/vkformer-claims-XXXXXX", under_way[64];
+  char folder[] = "/tmp/vkformer-checks-XXXXXX", under_way[64];
   const pid_t gone = fork();
   driver d;
   if (gone == 0) _exit(0);
@@ -320,7 +320,7 @@ static void a_check_that_ends_the_process(void **state) {
   for (int i = 0; i < 2; i++) {
     driver_close(&d);
     open_with_cache(&d, folder);
-    expect_no_shuffle(&d, "the process that tried it fell, or its device was lost");
+    expect_no_shuffle(&d, "the process that ran it died, or its device was lost");
   }
   driver_close(&d);
   finish_cache(folder);
@@ -330,7 +330,7 @@ static void a_check_that_ends_the_process(void **state) {
  * nothing. */
 static void a_check_that_loses_the_device(void **state) {
   (void)state;
-  char folder[] = "/tmp/vkformer-claims-XXXXXX";
+  char folder[] = "/tmp/vkformer-checks-XXXXXX";
   const vkf_gpu_faults lost = {.lose_submit = 1}, short_of_memory = {.fail_allocation = 1};
   const struct {
     const char *before;
@@ -346,15 +346,15 @@ static void a_check_that_loses_the_device(void **state) {
   for (size_t i = 0; i < VKF_COUNT(steps); i++) {
     open_with_cache(&d, folder);
     keep_of_shuffle(&d, steps[i].before);
-    d.device->tuning.claims[VKF_CLAIM_SHUFFLE].state = VKF_CHECK_ABSENT; /* as at an opening */
+    d.device->tuning.checks[VKF_CHECK_OF_SHUFFLE].state = VKF_CHECK_ABSENT; /* as at an opening */
     vkf_gpu_inject(d.device->gpu, steps[i].fault);
-    assert_int_equal(vkf_tune_probe_claims(&d.device->tuning, false), steps[i].status);
+    assert_int_equal(vkf_tune_probe_checks(&d.device->tuning, false), steps[i].status);
     assert_string_equal(kept_of_shuffle(&d), steps[i].after);
     assert_non_null(strstr(vkf_context_message(d.context), steps[i].fault == &lost ? "LOST" : "memory"));
     driver_close(&d);
   }
   open_with_cache(&d, folder);
-  expect_no_shuffle(&d, "the process that tried it fell, or its device was lost");
+  expect_no_shuffle(&d, "the process that ran it died, or its device was lost");
   driver_close(&d);
   finish_cache(folder);
 }

@@ -1,4 +1,4 @@
-/* What the list of claims makes of facts, on invented devices: what is tried, and what is gone after a failure. */
+/* What the list of checks makes of facts, on invented devices: what is tried, and what is gone after a failure. */
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -6,7 +6,7 @@
 
 #include <cmocka.h>
 
-#include "tune/claims.h"
+#include "tune/checks.h"
 #include "kern/kern.h"
 
 /* It has everything. */
@@ -41,30 +41,30 @@ static void a_check_is_named_by_what_it_depends_on(void **state) {
   (void)state;
   char text[64];
   vkf_caps caps = a_gpu();
-  assert_true(vkf_tune_claim_text(VKF_CLAIM_SHUFFLE, &caps, text, sizeof text));
+  assert_true(vkf_tune_check_text(VKF_CHECK_OF_SHUFFLE, &caps, text, sizeof text));
   assert_string_equal(text, "subgroup_shuffle:8,16,32");
-  assert_true(vkf_tune_claim_text(VKF_CLAIM_SHARED, &caps, text, sizeof text));
+  assert_true(vkf_tune_check_text(VKF_CHECK_OF_SHARED, &caps, text, sizeof text));
   assert_string_equal(text, "shared:49152");
-  assert_true(vkf_tune_claim_text(VKF_CLAIM_TIMESTAMPS, &caps, text, sizeof text));
+  assert_true(vkf_tune_check_text(VKF_CHECK_OF_TIMESTAMPS, &caps, text, sizeof text));
   assert_string_equal(text, "timestamps:0.5");
-  assert_true(vkf_tune_claim_text(VKF_CLAIM_MATRIX, &caps, text, sizeof text));
+  assert_true(vkf_tune_check_text(VKF_CHECK_OF_MATRIX, &caps, text, sizeof text));
   assert_string_equal(text, "coopmat:8-8x8x8,32-16x16x16");
   caps.subgroup_shuffle = caps.timestamps = false;
-  assert_false(vkf_tune_claim_text(VKF_CLAIM_SHUFFLE, &caps, text, sizeof text));
-  assert_false(vkf_tune_claim_text(VKF_CLAIM_TIMESTAMPS, &caps, text, sizeof text));
+  assert_false(vkf_tune_check_text(VKF_CHECK_OF_SHUFFLE, &caps, text, sizeof text));
+  assert_false(vkf_tune_check_text(VKF_CHECK_OF_TIMESTAMPS, &caps, text, sizeof text));
 }
 
 /* The shader writes a word of shared memory for each invocation. */
 static void shared_memory_holds_a_word_for_each_invocation(void **state) {
   (void)state;
   static const uint32_t bytes[] = {0, 4, 16, 252, 256, 260, 508, 512, 1020, 1024, 16384, 49152};
-  vkf_claim_trial trials[VKF_MAX_TRIALS];
+  vkf_check_trial trials[VKF_MAX_TRIALS];
   vkf_caps caps = a_gpu();
   for (size_t i = 0; i < VKF_COUNT(bytes); i++) {
     caps.max_shared_bytes = bytes[i];
-    const uint32_t n = vkf_tune_claim_trials(VKF_CLAIM_SHARED, &caps, trials);
+    const uint32_t n = vkf_tune_check_trials(VKF_CHECK_OF_SHARED, &caps, trials);
     assert_int_equal(n, bytes[i] >= 256);
-    const char *why = vkf_tune_claim_untried(VKF_CLAIM_SHARED, &caps, vkf_kern_spirv_table);
+    const char *why = vkf_tune_check_not_done(VKF_CHECK_OF_SHARED, &caps, vkf_kern_spirv_table);
     assert_int_equal(why == NULL, n > 0);
     if (n == 0) continue;
     assert_true(trials[0].workgroup <= trials[0].shared_words && trials[0].workgroup >= 64);
@@ -76,30 +76,30 @@ static void what_is_not_tried_says_why(void **state) {
   (void)state;
   static const struct vkf_kern_spirv none = {NULL, NULL, 0};
   vkf_caps caps = a_gpu();
-  assert_null(vkf_tune_claim_untried(VKF_CLAIM_SHUFFLE, &caps, vkf_kern_spirv_table));
-  assert_non_null(strstr(vkf_tune_claim_untried(VKF_CLAIM_INTEGER_DOT, &caps, &none), "no kernel"));
-  assert_non_null(strstr(vkf_tune_claim_untried(VKF_CLAIM_SHUFFLE, &caps, &none), "compiler"));
+  assert_null(vkf_tune_check_not_done(VKF_CHECK_OF_SHUFFLE, &caps, vkf_kern_spirv_table));
+  assert_non_null(strstr(vkf_tune_check_not_done(VKF_CHECK_OF_INTEGER_DOT, &caps, &none), "no kernel"));
+  assert_non_null(strstr(vkf_tune_check_not_done(VKF_CHECK_OF_SHUFFLE, &caps, &none), "compiler"));
 #ifdef VKF_HAS_COOPMAT
-  assert_null(vkf_tune_claim_untried(VKF_CLAIM_MATRIX, &caps, vkf_kern_spirv_table));
+  assert_null(vkf_tune_check_not_done(VKF_CHECK_OF_MATRIX, &caps, vkf_kern_spirv_table));
   caps.n_matrix_shapes = 0;
-  assert_non_null(strstr(vkf_tune_claim_untried(VKF_CLAIM_MATRIX, &caps, vkf_kern_spirv_table), "these shapes"));
+  assert_non_null(strstr(vkf_tune_check_not_done(VKF_CHECK_OF_MATRIX, &caps, vkf_kern_spirv_table), "these shapes"));
 #endif
   caps.subgroup_size = caps.subgroup_min = caps.subgroup_max = 128;
-  assert_non_null(strstr(vkf_tune_claim_untried(VKF_CLAIM_SHUFFLE, &caps, vkf_kern_spirv_table), "subgroups"));
+  assert_non_null(strstr(vkf_tune_check_not_done(VKF_CHECK_OF_SHUFFLE, &caps, vkf_kern_spirv_table), "subgroups"));
 }
 
 /* Shared memory is tried whole, by as many invocations as a kernel may have. */
 static void trials_follow_the_facts(void **state) {
   (void)state;
-  vkf_claim_trial trials[VKF_MAX_TRIALS];
+  vkf_check_trial trials[VKF_MAX_TRIALS];
   vkf_caps caps = a_gpu();
-  assert_int_equal(vkf_tune_claim_trials(VKF_CLAIM_SHARED, &caps, trials), 1);
+  assert_int_equal(vkf_tune_check_trials(VKF_CHECK_OF_SHARED, &caps, trials), 1);
   assert_int_equal(trials[0].shared_words * 4, 49152);
   assert_int_equal(trials[0].workgroup, 256);
   caps.max_invocations = 200;
-  vkf_tune_claim_trials(VKF_CLAIM_SHARED, &caps, trials);
+  vkf_tune_check_trials(VKF_CHECK_OF_SHARED, &caps, trials);
   assert_int_equal(trials[0].workgroup, 128);
-  assert_int_equal(vkf_tune_claim_trials(VKF_CLAIM_BALLOT, &caps, trials), 3);
+  assert_int_equal(vkf_tune_check_trials(VKF_CHECK_OF_BALLOT, &caps, trials), 3);
   assert_int_equal(trials[2].lanes, 32);
   assert_int_equal(trials[2].workgroup, 32);
 }
@@ -107,15 +107,15 @@ static void trials_follow_the_facts(void **state) {
 /* The words of a matrix product are those of the sum that they stand for, whatever its shape. */
 static void matrix_words_are_a_product(void **state) {
   (void)state;
-  vkf_claim_trial trials[VKF_MAX_TRIALS];
+  vkf_check_trial trials[VKF_MAX_TRIALS];
   uint32_t given[256], expected[2], none[2];
   float sum;
   vkf_caps caps = a_gpu();
-  const vkf_claim_row *row = vkf_tune_claim_row(VKF_CLAIM_MATRIX);
-  assert_int_equal(vkf_tune_claim_trials(VKF_CLAIM_MATRIX, &caps, trials), 2);
+  const vkf_check_row *row = vkf_tune_check_row(VKF_CHECK_OF_MATRIX);
+  assert_int_equal(vkf_tune_check_trials(VKF_CHECK_OF_MATRIX, &caps, trials), 2);
   assert_int_equal(trials[0].n, 64);
   for (int t = 0; t < 3; t++) {
-    vkf_claim_trial trial = trials[VKF_MIN(t, 1)];
+    vkf_check_trial trial = trials[VKF_MIN(t, 1)];
     if (t == 2) trial.matrix = (vkf_matrix_shape){4, 8, 32}; /* 128 numbers, 256 numbers, 32 sums */
     const uint32_t m = trial.matrix.m, n = trial.matrix.n, depth = trial.matrix.k;
     for (uint32_t i = 0; i < VKF_COUNT(given); i++) row->words(&trial, i, &given[i], none);
@@ -136,13 +136,13 @@ static void matrix_words_are_a_product(void **state) {
 
 /* ---- after a failure --------------------------------------------------------------------------------------------- */
 
-/* Without the claim no fitting kernel of the problem has the need, and the reason names the check. */
-static void expect_gone(vkf_claim claim, const vkf_problem *problem, uint32_t need, const char *words) {
+/* Without the check no fitting kernel of the problem has the need, and the reason names the check. */
+static void expect_gone(vkf_check check, const vkf_problem *problem, uint32_t need, const char *words) {
   vkf_caps before = a_gpu(), after = before;
   char why[256];
   size_t n = 0, n_lost = 0;
   const vkf_variant *table = vkf_kern_variants(&n);
-  vkf_tune_claim_refute(&after, claim);
+  vkf_tune_check_mark_failed(&after, check);
   for (const vkf_variant *v = table; v < table + n; v++) {
     if (v->op != problem->op || vkf_kern_fit(v, problem, &before, why, sizeof why)) continue;
     const char *reason = vkf_kern_fit(v, problem, &after, why, sizeof why);
@@ -164,13 +164,13 @@ static void what_failed_fits_no_more(void **state) {
                               .k = 64,
                               .order = VKF_ORDER_FAST,
                               .packing = {.format = VKF_FORMAT_F16, .columns = 1, .k_align = 1}};
-  expect_gone(VKF_CLAIM_SHUFFLE, &norm, VKF_NEED_SHUFFLE, "no subgroup shuffle");
-  expect_gone(VKF_CLAIM_ARITHMETIC, &norm, VKF_NEED_ARITHMETIC, "no subgroup arithmetic");
-  expect_gone(VKF_CLAIM_SHARED, &norm, VKF_NEED_SHARED, "shared memory, the device has 0");
-  expect_gone(VKF_CLAIM_SUBGROUP_SIZE, &norm, 0, "written for subgroups of");
-  expect_gone(VKF_CLAIM_SHUFFLE, &attention, VKF_NEED_SHUFFLE, "no subgroup shuffle");
-  expect_gone(VKF_CLAIM_MATRIX, &matmul, VKF_NEED_MATRIX, "no cooperative matrices");
-  expect_gone(VKF_CLAIM_FLOAT16, &matmul, VKF_NEED_MATRIX, "no cooperative matrices");
+  expect_gone(VKF_CHECK_OF_SHUFFLE, &norm, VKF_NEED_SHUFFLE, "no subgroup shuffle");
+  expect_gone(VKF_CHECK_OF_ARITHMETIC, &norm, VKF_NEED_ARITHMETIC, "no subgroup arithmetic");
+  expect_gone(VKF_CHECK_OF_SHARED, &norm, VKF_NEED_SHARED, "shared memory, the device has 0");
+  expect_gone(VKF_CHECK_OF_SUBGROUP_SIZE, &norm, 0, "written for subgroups of");
+  expect_gone(VKF_CHECK_OF_SHUFFLE, &attention, VKF_NEED_SHUFFLE, "no subgroup shuffle");
+  expect_gone(VKF_CHECK_OF_MATRIX, &matmul, VKF_NEED_MATRIX, "no cooperative matrices");
+  expect_gone(VKF_CHECK_OF_FLOAT16, &matmul, VKF_NEED_MATRIX, "no cooperative matrices");
 }
 
 static void halves_that_are_read_wrong_are_not_read(void **state) {
@@ -181,18 +181,18 @@ static void halves_that_are_read_wrong_are_not_read(void **state) {
   vkf_problem p = {.op = VKF_OP_MATMUL, .m = 8, .n = 64, .k = 64, .packing = {.format = VKF_FORMAT_F16, .columns = 1}};
   assert_non_null(naive);
   assert_null(vkf_kern_fit(naive, &p, &caps, why, sizeof why));
-  vkf_tune_claim_refute(&caps, VKF_CLAIM_HALF);
+  vkf_tune_check_mark_failed(&caps, VKF_CHECK_OF_HALF);
   assert_non_null(vkf_kern_fit(naive, &p, &caps, why, sizeof why));
   assert_non_null(strstr(why, "16-bit numbers that passes its check"));
   p.packing.format = VKF_FORMAT_BF16;
   assert_null(vkf_kern_fit(naive, &p, &caps, why, sizeof why));
 }
 
-static void facts_go_with_their_claim(void **state) {
+static void facts_go_with_their_check(void **state) {
   (void)state;
   vkf_caps caps = a_gpu();
-  for (vkf_claim c = 0; c < VKF_CLAIM_COUNT; c++) vkf_tune_claim_refute(&caps, c);
-  assert_int_equal(caps.refuted, (1u << VKF_CLAIM_COUNT) - 1);
+  for (vkf_check c = 0; c < VKF_N_CHECKS; c++) vkf_tune_check_mark_failed(&caps, c);
+  assert_int_equal(caps.failed_checks, (1u << VKF_N_CHECKS) - 1);
   assert_false(caps.subgroup_shuffle || caps.subgroup_ballot || caps.subgroup_arithmetic);
   assert_false(caps.float16 || caps.coopmat || caps.storage16 || caps.storage8 || caps.buffer_address ||
                caps.timestamps);
@@ -209,7 +209,7 @@ int main(void) {
       cmocka_unit_test(matrix_words_are_a_product),
       cmocka_unit_test(what_failed_fits_no_more),
       cmocka_unit_test(halves_that_are_read_wrong_are_not_read),
-      cmocka_unit_test(facts_go_with_their_claim),
+      cmocka_unit_test(facts_go_with_their_check),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,280 @@
+/* The list of checks: what each one runs, and which facts change when it fails. */
+#include "tune/checks.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "kern/kern.h"
+#include "shared/constants.h"
+#include "shared/exact.h"
+
+/* Turns of loops that are tried: what kernels can be parted for, and where a device says nothing of a limit. */
+enum { LOOP_TURNS = 65535, LONG_LOOP_TURNS = 1 << 20 };
+enum { WORKGROUP = 64, MAX_SHARED_WORKGROUP = 256 }; /* the largest that a kernel with shared memory has */
+
+static uint32_t bits_of(float x) {
+  return (uint32_t)vkf_exact_bits(x);
+}
+
+/* A word without a pattern, the same one for the same i. */
+static uint32_t noise(uint32_t i) {
+  return (uint32_t)vkf_rng_u64(18, 0, i);
+}
+
+/* ---- words ------------------------------------------------------------------------------------------------------- */
+
+static void size_words(const vkf_check_trial *t, uint32_t lane, uint32_t *given, uint32_t *expected) {
+  given[0] = noise(lane);
+  expected[0] = t->lanes;
+}
+
+static void shuffle_words(const vkf_check_trial *t, uint32_t lane, uint32_t *given, uint32_t *expected) {
+  given[0] = noise(lane);
+  expected[0] = noise(t->lanes - 1 - lane);
+  expected[1] = noise(noise(0) % t->lanes);
+  expected[2] = noise(lane ^ 1);
+  expected[3] = noise(lane ^ t->lanes / 2);
+}
+
+static void ballot_words(const vkf_check_trial *t, uint32_t lane, uint32_t *given, uint32_t *expected) {
+  uint64_t odd = 0;
+  for (uint32_t i = 0; i < t->lanes; i++) odd |= (uint64_t)(noise(i) & 1) << i;
+  given[0] = noise(lane);
+  expected[0] = noise(0);
+  expected[1] = noise(3);
+  expected[2] = (uint32_t)odd;
+  expected[3] = (uint32_t)(odd >> 32);
+}
+
+/* Whole numbers under 2^22: exact in any order. */
+static void arithmetic_words(const vkf_check_trial *t, uint32_t lane, uint32_t *given, uint32_t *expected) {
+  uint32_t sum = 0;
+  for (uint32_t i = 0; i < t->lanes; i++) sum += noise(i) & 0xffff;
+  given[0] = noise(lane);
+  expected[0] = bits_of((float)sum);
+}
+
+static void shared_words(const vkf_check_trial *t, uint32_t own, uint32_t *given, uint32_t *expected) {
+  const uint32_t factor = noise(0) | 1, n = t->shared_words;
+  given[0] = factor;
+  expected[0] = 0;
+  for (uint32_t i = own; i < n; i += t->workgroup) expected[0] += (n - i) * factor;
+  expected[1] = (uint32_t)((uint64_t)n * (n + 1) / 2) * factor;
+}
+
+/* Small whole numbers: sums of up to 64 products and one more are exact in whatever they are added up. */
+static float matrix_number(uint32_t i, uint32_t first_bit, uint32_t n_bits) {
+  const uint32_t most = (1u << n_bits) - 1;
+  return (float)(noise(i) >> first_bit & most) - (float)(most / 2);
+}
+
+static void matrix_words(const vkf_check_trial *t, uint32_t e, uint32_t *given, uint32_t *expected) {
+  const vkf_matrix_shape *s = &t->matrix;
+  const uint32_t row = e / s->n, column = e % s->n;
+  float sum = matrix_number(e, 6, 6);
+  given[0] = noise(e);
+  for (uint32_t k = 0; k < s->k; k++)
+    sum += matrix_number(row * s->k + k, 0, 3) * matrix_number(k * s->n + column, 3, 3);
+  expected[0] = expected[1] = e < s->m * s->n ? bits_of(sum) : 0;
+}
+
+static void copied_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, uint32_t *expected) {
+  (void)t;
+  given[0] = expected[0] = noise(i);
+}
+
+static void half_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, uint32_t *expected) {
+  (void)t;
+  given[0] = 2 * i | (2 * i + 1) << 16;
+  for (uint32_t k = 0; k < 2; k++) {
+    const float value = vkf_f16_to_f32((uint16_t)(2 * i + k));
+    expected[k] = isnan(value) ? 0x7fc00000u : bits_of(value);
+  }
+}
+
+/* A 16-bit number, the tie above it, and the float32 before and after that. */
+static void float16_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, uint32_t *expected) {
+  (void)t;
+  expected[0] = 0;
+  for (uint32_t k = 0; k < 2; k++) {
+    const uint32_t n = 2 * i + k;
+    const uint16_t half = n / 4 ? (uint16_t)((n / 4 - 1) * 61 % 0x7c00) : 0x7bff; /* finite ones, spread evenly */
+    const float low = vkf_f16_to_f32(half), high = half == 0x7bff ? 65536 : vkf_f16_to_f32((uint16_t)(half + 1));
+    const float tie = low + (high - low) / 2;
+    const float values[] = {low, tie, nextafterf(tie, 0), nextafterf(tie, INFINITY)};
+    given[k] = bits_of(n / 4 % 2 ? -values[n % 4] : values[n % 4]);
+    expected[0] |= (uint32_t)vkf_f16_from_f32(vkf_exact_float((int32_t)given[k])) << 16 * k;
+  }
+}
+
+static void storage16_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, uint32_t *expected) {
+  (void)t;
+  given[0] = noise(i);
+  expected[0] = given[0] << 16 | given[0] >> 16;
+}
+
+static void storage8_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, uint32_t *expected) {
+  (void)t;
+  const uint32_t x = given[0] = noise(i);
+  expected[0] = x << 24 | (x & 0xff00) << 8 | (x >> 8 & 0xff00) | x >> 24;
+}
+
+/* Any numbers of magnitudes 2^-32 to 2^32. */
+static void exact_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, uint32_t *expected) {
+  float x[3];
+  (void)t;
+  for (uint32_t k = 0; k < 3; k++) {
+    const uint32_t word = noise(3 * i + k);
+    given[k] = (word & 0x807fffff) | (95 + (word >> 23 & 63)) << 23;
+    x[k] = vkf_exact_float((int32_t)given[k]);
+  }
+  if (i % 2) { /* nearly cancelled: a fused multiply-add has other bits */
+    x[2] = -vkf_exact_mul(x[0], x[1]);
+    given[2] = bits_of(x[2]);
+  }
+  expected[0] = bits_of(vkf_exact_div(x[0], x[1]));
+  expected[1] = bits_of(sqrtf(fabsf(x[1])));
+  expected[2] = bits_of(vkf_exact_mad(x[0], x[1], x[2]));
+}
+
+/* The sequence of probe_loops, which its loops go along one turn after the other. */
+static void loop_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, uint32_t *expected) {
+  const uint32_t nested = VKF_PROBE_INNER_TURNS + 1, rounds = t->turns / nested;
+  given[0] = expected[0] = noise(i);
+  for (uint32_t k = 0; k < rounds * VKF_PROBE_INNER_TURNS + t->turns % nested; k++)
+    expected[0] = expected[0] * VKF_PROBE_FACTOR + VKF_PROBE_TERM;
+}
+
+/* ---- the list ---------------------------------------------------------------------------------------------------- */
+
+#define FACT(member) .fact = offsetof(vkf_caps, member)
+
+static const vkf_check_row rows[VKF_N_CHECKS] = {
+    [VKF_CHECK_OF_SUBGROUP_SIZE] = {"subgroup_size", "size of subgroups", "probe_subgroup", .by_lanes = true,
+                                    .n_given = 1, .n_found = 1, .words = size_words},
+    [VKF_CHECK_OF_SHUFFLE] = {"subgroup_shuffle", "subgroup shuffle", "probe_shuffle", FACT(subgroup_shuffle),
+                              .by_lanes = true, .n_given = 1, .n_found = 4, .words = shuffle_words},
+    [VKF_CHECK_OF_BALLOT] = {"subgroup_ballot", "subgroup ballot and broadcast", "probe_ballot", FACT(subgroup_ballot),
+                             .by_lanes = true, .n_given = 1, .n_found = 4, .words = ballot_words},
+    [VKF_CHECK_OF_ARITHMETIC] = {"subgroup_arithmetic", "subgroup arithmetic", "probe_arithmetic",
+                                 FACT(subgroup_arithmetic), .by_lanes = true, .n_given = 1, .n_found = 1,
+                                 .words = arithmetic_words},
+    [VKF_CHECK_OF_SHARED] = {"shared", "shared memory and barriers", "probe_shared", .n_given = 1, .n_found = 2,
+                             .words = shared_words},
+    [VKF_CHECK_OF_ADDRESS] = {"buffer_address", "buffer addresses", "probe_address", FACT(buffer_address),
+                              .n_invocations = 256, .n_given = 1, .n_found = 1, .words = copied_words},
+    [VKF_CHECK_OF_HALF] = {"half", "16-bit numbers taken out of words", "probe_half", .n_invocations = 0x8000,
+                           .n_given = 1, .n_found = 2, .words = half_words},
+    [VKF_CHECK_OF_FLOAT16] = {"float16", "rounding to 16-bit numbers", "probe_float16", FACT(float16),
+                              .n_invocations = 4096, .n_given = 2, .n_found = 1, .words = float16_words},
+    [VKF_CHECK_OF_STORAGE16] = {"storage16", "16-bit storage", "probe_storage16", FACT(storage16), .n_invocations = 256,
+                                .n_given = 1, .n_found = 1, .words = storage16_words},
+    [VKF_CHECK_OF_STORAGE8] = {"storage8", "8-bit storage", "probe_storage8", FACT(storage8), .n_invocations = 256,
+                               .n_given = 1, .n_found = 1, .words = storage8_words},
+    [VKF_CHECK_OF_MATRIX] = {"coopmat", "cooperative matrices", "probe_matrix", FACT(coopmat), .by_lanes = true,
+                             .by_matrix = true, .n_given = 1, .n_found = 2, .words = matrix_words},
+    [VKF_CHECK_OF_INTEGER_DOT] = {"integer_dot", "integer dot product", .unused = "no kernel uses it"},
+    [VKF_CHECK_OF_TIMESTAMPS] = {"timestamps", "time stamps", FACT(timestamps)},
+    [VKF_CHECK_OF_EXACT] = {"exact", "quotients, roots, products and sums rounded one by one", "probe_exact",
+                            .n_invocations = 1024, .n_given = 3, .n_found = 3, .words = exact_words},
+    [VKF_CHECK_OF_LOOPS] = {"loops", "loops to their end", "probe_loops", .n_invocations = 1, .n_given = 1,
+                            .n_found = 1, .words = loop_words},
+    [VKF_CHECK_OF_LONG_LOOPS] = {"long_loops", "long loops to their end", "probe_loops", .n_invocations = 1,
+                                 .n_given = 1, .n_found = 1, .words = loop_words},
+    [VKF_CHECK_OF_REPRODUCIBLE] = {.name = "reproducible", .title = "kernels of the reproducible mode"},
+};
+
+const vkf_check_row *vkf_tune_check_row(vkf_check check) {
+  return &rows[check];
+}
+
+static bool stands_before(const vkf_matrix_shape *shapes, uint32_t i) {
+  for (uint32_t k = 0; k < i; k++)
+    if (shapes[k].m == shapes[i].m && shapes[k].n == shapes[i].n && shapes[k].k == shapes[i].k) return true;
+  return false;
+}
+
+/* Adds those of the shapes of the device that kernels for such subgroups have; returns how many trials there are. */
+static uint32_t matrix_trials(const vkf_caps *caps, uint32_t lanes, vkf_check_trial trials[VKF_MAX_TRIALS],
+                              uint32_t n) {
+  for (uint32_t i = 0; i < caps->n_matrix_shapes && n < VKF_MAX_TRIALS; i++) {
+    const vkf_matrix_shape *s = &caps->matrix_shapes[i];
+    if (!vkf_kern_is_written_for_matrix(lanes, s) || stands_before(caps->matrix_shapes, i)) continue;
+    const uint32_t most = VKF_MAX(s->m * s->n, VKF_MAX(s->m, s->n) * s->k);
+    trials[n++] = (vkf_check_trial){.lanes = lanes, .workgroup = lanes, .n_groups = 1, .n = most, .matrix = *s};
+  }
+  return n;
+}
+
+uint32_t vkf_tune_check_trials(vkf_check check, const vkf_caps *caps, vkf_check_trial trials[VKF_MAX_TRIALS]) {
+  const vkf_check_row *row = &rows[check];
+  uint32_t n = 0;
+  for (uint32_t lanes = 1; row->by_lanes && lanes <= 128; lanes *= 2) {
+    if (!vkf_kern_is_written_for(lanes) || !vkf_kern_has_subgroup(caps, lanes)) continue;
+    if (row->by_matrix)
+      n = matrix_trials(caps, lanes, trials, n);
+    else
+      trials[n++] = (vkf_check_trial){.lanes = lanes, .workgroup = lanes, .n_groups = 1, .n = lanes};
+  }
+  if (row->by_lanes || !row->module) return n;
+  trials[0] =
+      (vkf_check_trial){.workgroup = WORKGROUP, .n_groups = row->n_invocations / WORKGROUP, .n = row->n_invocations};
+  if (check == VKF_CHECK_OF_SHARED) {
+    const uint32_t most = VKF_MIN(caps->max_invocations, caps->max_workgroup_size[0]);
+    trials[0] = (vkf_check_trial){.n_groups = 1, .shared_words = caps->max_shared_bytes / 4};
+    trials[0].workgroup = WORKGROUP;
+    if (trials[0].shared_words < WORKGROUP) return 0; /* the shader has a word for each invocation */
+    while (2 * trials[0].workgroup <= VKF_MIN(VKF_MIN(most, MAX_SHARED_WORKGROUP), trials[0].shared_words))
+      trials[0].workgroup *= 2;
+    trials[0].n = trials[0].workgroup;
+  }
+  if (check == VKF_CHECK_OF_LOOPS || check == VKF_CHECK_OF_LONG_LOOPS) {
+    const uint32_t turns = check == VKF_CHECK_OF_LOOPS ? LOOP_TURNS : LONG_LOOP_TURNS;
+    trials[0] = (vkf_check_trial){.workgroup = 1, .n_groups = 1, .n = 1, .turns = VKF_MIN(caps->max_loop_turns, turns)};
+  }
+  return 1;
+}
+
+bool vkf_tune_check_text(vkf_check check, const vkf_caps *caps, char *text, size_t size) {
+  vkf_check_trial trials[VKF_MAX_TRIALS] = {{0}};
+  const uint32_t n = vkf_tune_check_trials(check, caps, trials);
+  snprintf(text, size, "%s", rows[check].name);
+  for (uint32_t i = 0; rows[check].by_lanes && i < n; i++) {
+    const vkf_matrix_shape *s = &trials[i].matrix;
+    snprintf(text + strlen(text), size - strlen(text), "%c%u", i ? ',' : ':', trials[i].lanes);
+    if (s->m) snprintf(text + strlen(text), size - strlen(text), "-%ux%ux%u", s->m, s->n, s->k);
+  }
+  if (check == VKF_CHECK_OF_SHARED) snprintf(text, size, "%s:%u", rows[check].name, caps->max_shared_bytes);
+  if (check == VKF_CHECK_OF_TIMESTAMPS) snprintf(text, size, "%s:%g", rows[check].name, caps->timestamp_ns);
+  if (trials[0].turns) snprintf(text, size, "%s:%u", rows[check].name, trials[0].turns);
+  if (check == VKF_CHECK_OF_LONG_LOOPS) return caps->max_loop_turns > LOOP_TURNS;
+  return !rows[check].fact || *(const bool *)((const char *)caps + rows[check].fact);
+}
+
+const struct vkf_kern_spirv *vkf_tune_check_module(vkf_check check, const struct vkf_kern_spirv *modules) {
+  return vkf_kern_spirv_find(modules, rows[check].module);
+}
+
+const char *vkf_tune_check_not_done(vkf_check check, const vkf_caps *caps, const struct vkf_kern_spirv *modules) {
+  vkf_check_trial trials[VKF_MAX_TRIALS];
+  if (rows[check].unused) return rows[check].unused;
+  if (!rows[check].module) return NULL;
+  if (!vkf_tune_check_module(check, modules)) return "the shader compiler of this build did not know it";
+  if (vkf_tune_check_trials(check, caps, trials)) return NULL;
+  if (check == VKF_CHECK_OF_SHARED) return "the device has less shared memory than the check needs";
+  return rows[check].by_matrix ? "no kernel is written for matrices of these shapes in subgroups of this size"
+                               : "no kernel is written for subgroups of this size";
+}
+
+void vkf_tune_check_mark_failed(vkf_caps *caps, vkf_check check) {
+  caps->failed_checks |= 1u << check;
+  if (rows[check].fact) *(bool *)((char *)caps + rows[check].fact) = false;
+  if (check == VKF_CHECK_OF_SHARED) caps->max_shared_bytes = 0;
+  if (check == VKF_CHECK_OF_TIMESTAMPS) caps->timestamp_ns = 0;
+  if (check == VKF_CHECK_OF_LONG_LOOPS) caps->max_loop_turns = VKF_MIN(caps->max_loop_turns, LOOP_TURNS);
+  if (check == VKF_CHECK_OF_LOOPS) caps->max_loop_turns = 0;
+  if (check != VKF_CHECK_OF_SUBGROUP_SIZE) return;
+  caps->subgroup_size = caps->subgroup_min = caps->subgroup_max = 0;
+  caps->subgroup_size_control = caps->subgroup_full = false;
+}
