@@ -160,6 +160,16 @@ uint64_t vkf_hash_text(uint64_t hash, const char *text);
 
 uint64_t vkf_clock_ns(void); /* monotonic */
 
+/* ---- cores ------------------------------------------------------------------------------------------------------- */
+
+uint32_t vkf_cores(void); /* how many this process may use; at least 1 */
+/* Calls part(user, thread, i) for every i < n, on up to `most` threads of which the caller's is one, and returns when
+ * all calls have returned. They run at the same time and in any order, so a part changes only what is its own, or its
+ * thread's (thread < most). It takes no memory from an environment, and records and logs nothing there: allocator and
+ * log are called on the caller's thread alone. If the system starts no more threads, those that run do all the work. */
+typedef void vkf_part_fn(void *user, uint32_t thread, size_t i);
+void vkf_parallel(size_t n, uint32_t most, vkf_part_fn *part, void *user);
+
 /* true if `bytes` is well-formed UTF-8 (no surrogates, no overlong forms); *bad: offset of the first fault. */
 bool vkf_utf8_check(const char *bytes, size_t size, size_t *bad);
 

@@ -13,30 +13,33 @@ void vkf_file_shape_print(vkf_text *out, size_t rank, const size_t *shape) {
 }
 
 /* memcpy, since the data of a file may stand at any address. */
-vkf_status vkf_file_tensor_to_f32(vkf_env *env, const vkf_file_tensor *t, float *out) {
-  const char *data = t->data;
+bool vkf_file_numbers_to_f32(vkf_dtype dtype, const void *data, size_t n, float *out) {
   double wide;
-  switch (t->dtype) {
+  switch (dtype) {
     case VKF_F32:
-      if (t->bytes > 0) memcpy(out, data, t->bytes);
-      return VKF_OK;
+      if (n > 0) memcpy(out, data, n * sizeof *out);
+      return true;
     case VKF_F16:
-      vkf_f16_to_f32_all(data, t->n_elements, out);
-      return VKF_OK;
+      vkf_f16_to_f32_all(data, n, out);
+      return true;
     case VKF_BF16:
-      vkf_bf16_to_f32_all(data, t->n_elements, out);
-      return VKF_OK;
+      vkf_bf16_to_f32_all(data, n, out);
+      return true;
     case VKF_F64:
-      for (size_t i = 0; i < t->n_elements; i++) {
-        memcpy(&wide, data + i * sizeof(wide), sizeof(wide));
+      for (size_t i = 0; i < n; i++) {
+        memcpy(&wide, (const char *)data + i * sizeof(wide), sizeof(wide));
         out[i] = (float)wide;
       }
-      return VKF_OK;
+      return true;
     default:
-      return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED,
-                          "%s: tensor \"%s\": expected dtype F32, F16, BF16 or F64, found %s", t->file, t->name,
-                          vkf_dtype_name(t->dtype));
+      return false;
   }
+}
+
+vkf_status vkf_file_tensor_to_f32(vkf_env *env, const vkf_file_tensor *t, float *out) {
+  if (vkf_file_numbers_to_f32(t->dtype, t->data, t->n_elements, out)) return VKF_OK;
+  return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "%s: tensor \"%s\": expected dtype F32, F16, BF16 or F64, found %s",
+                      t->file, t->name, vkf_dtype_name(t->dtype));
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */

@@ -5,10 +5,7 @@
  * layout for kinds of bindings and push bytes. Threads live only inside vkf_gpu_pipelines_make and call nothing but the
  * driver: the environment, the lists and the device's state are the caller's thread's.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include <string.h>
-#include <unistd.h>
 
 #include "gpu/vk.h"
 
@@ -134,12 +131,10 @@ typedef struct job {
   const char *what; /* the call that `result` is of */
 } job;
 
-/* What the threads share: each takes the next job until none is left. */
 typedef struct jobs {
   const vkf_gpu_device *device;
   job *at;
-  size_t n, next;
-  pthread_mutex_t lock; /* of next */
+  size_t n;
 } jobs;
 
 static void make(const vkf_gpu_device *device, job *j) {
@@ -175,30 +170,10 @@ static void make(const vkf_gpu_device *device, job *j) {
   device->vk.DestroyShaderModule(device->handle, module, NULL);
 }
 
-static void *work(void *user) {
-  jobs *all = user;
-  for (;;) {
-    pthread_mutex_lock(&all->lock);
-    const size_t i = all->next++;
-    pthread_mutex_unlock(&all->lock);
-    if (i >= all->n) return NULL;
-    make(all->device, &all->at[i]);
-  }
-}
-
-/* A thread a core and no more than there are jobs, this one among them; where one cannot be had, the others do it. */
-static void work_together(jobs *all) {
-  enum { MAX_THREADS = 16 };
-  pthread_t threads[MAX_THREADS];
-  const long cores = sysconf(_SC_NPROCESSORS_ONLN);
-  size_t wanted = cores < 1 ? 1 : VKF_MIN((size_t)cores, (size_t)MAX_THREADS), n = 0;
-  wanted = VKF_MIN(wanted, all->n);
-  if (vkf_gpu_validation_enabled(all->device)) wanted = 1; /* its messages go to the caller's log */
-  pthread_mutex_init(&all->lock, NULL);
-  while (n + 1 < wanted && pthread_create(&threads[n], NULL, work, all) == 0) n++;
-  work(all);
-  while (n > 0) pthread_join(threads[--n], NULL);
-  pthread_mutex_destroy(&all->lock);
+static void make_part(void *user, uint32_t thread, size_t i) {
+  (void)thread;
+  const jobs *all = user;
+  make(all->device, &all->at[i]);
 }
 
 /* All of a job that needs the environment: memory and the layout. */
@@ -260,7 +235,8 @@ vkf_status vkf_gpu_pipelines_make(vkf_gpu_device *device, const vkf_gpu_pipeline
   }
   if (all.n == 0) goto done;
   uint64_t begin = vkf_clock_ns();
-  work_together(&all);
+  /* With validation layers on one thread: their messages go to the caller's log. */
+  vkf_parallel(all.n, vkf_gpu_validation_enabled(device) ? 1 : vkf_cores(), make_part, &all);
   device->pipelines_ns += vkf_clock_ns() - begin;
   for (size_t i = 0; i < all.n; ++i) VKF_TRY(end_job(device, &all.at[i]));
 done:

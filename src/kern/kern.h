@@ -184,7 +184,7 @@ size_t vkf_kern_packed_index(const vkf_weight_packing *p, uint32_t n, uint32_t k
 /* Bytes of the elements (whole words of 16 bytes), which is where the scales begin; and bytes of all. */
 size_t vkf_kern_scales_offset(const vkf_weight_packing *p, uint32_t n, uint32_t k);
 size_t vkf_kern_packed_bytes(const vkf_weight_packing *p, uint32_t n, uint32_t k);
-/* rows: float32 as vkf_format_round() leaves them (`from` is VKF_FORMAT_F32), or elements of the packing's format,
+/* rows: float32 that the format can hold (`from` is VKF_FORMAT_F32), or elements of the packing's format,
  * which has no scales then. packed: vkf_kern_packed_bytes(). */
 void vkf_kern_pack(const vkf_weight_packing *p, uint32_t n, uint32_t k, vkf_format from, const void *rows,
                    void *packed);

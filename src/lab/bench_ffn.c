@@ -18,11 +18,10 @@ static void fill(float *dst, size_t first, size_t n, uint64_t stream, double sca
 }
 
 /* Weights of a deviation that keeps the size of what passes through; biases as they come. */
-static vkf_status load(void *user, uint32_t index, uint32_t first, uint32_t n, float *dst) {
+static void load(void *user, uint32_t index, uint32_t first, uint32_t n, float *dst) {
   const vkf_weight_info *info = &((const ffn *)user)->infos[index];
   const size_t columns = info->rank == 2 ? info->shape[1] : 1;
   fill(dst, first * columns, n * columns, 2 + index, info->rank == 2 ? 1 / sqrt((double)columns) : 1);
-  return VKF_OK;
 }
 
 /* columns 0: a vector. */

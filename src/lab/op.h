@@ -108,7 +108,7 @@ void vkf_lab_op_errors_finish(vkf_op_errors *e);
  * a node in ascending order. bases: the values of all slots, at capacity. */
 vkf_status vkf_lab_op_errors_node(vkf_op_errors *e, uint32_t index, const vkf_dims *dims, void *const *bases,
                                   uint32_t out, const double *bound);
-vkf_status vkf_lab_op_load(void *build, uint32_t index, uint32_t first, uint32_t n, float *dst);
+void vkf_lab_op_load(void *build, uint32_t index, uint32_t first, uint32_t n, float *dst);
 
 static inline vkf_extent vkf_lab_op_fixed(size_t n) {
   return (vkf_extent){VKF_DIM_ONE, (uint32_t)n};

@@ -243,7 +243,7 @@ void vkf_lab_op_output(vkf_op_build *o, const char *name, uint32_t slot, size_t 
   o->b.slots[slot].output = name;
 }
 
-vkf_status vkf_lab_op_load(void *build, uint32_t index, uint32_t first, uint32_t n, float *dst) {
+void vkf_lab_op_load(void *build, uint32_t index, uint32_t first, uint32_t n, float *dst) {
   const vkf_op_build *o = build;
   const vkf_op_weight *w = &o->parts[index];
   const size_t width = o->weights[index].rank == 2 ? o->weights[index].shape[1] : 1;
@@ -252,5 +252,4 @@ vkf_status vkf_lab_op_load(void *build, uint32_t index, uint32_t first, uint32_t
     const size_t from = VKF_MAX(begin, at), to = VKF_MIN(end, at + w->n_elements[i]);
     if (from < to) memcpy(dst + (from - begin), w->part[i] + (from - at), (to - from) * sizeof *dst);
   }
-  return VKF_OK;
 }

@@ -154,11 +154,10 @@ done:
   return st;
 }
 
-static vkf_status load_weight(void *user, uint32_t index, uint32_t first, uint32_t n, float *dst) {
+static void load_weight(void *user, uint32_t index, uint32_t first, uint32_t n, float *dst) {
   const reader *r = user;
   const size_t width = r->infos[index].rank == 2 ? r->infos[index].shape[1] : 1;
   memcpy(dst, (const float *)r->weights[index] + first * width, n * width * sizeof *dst);
-  return VKF_OK;
 }
 
 /* An activation at capacity: what lies behind the actual sizes is NaN. */

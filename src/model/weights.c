@@ -205,24 +205,21 @@ vkf_status vkf_model_list_unused(vkf_net *net) {
   return VKF_OK;
 }
 
-/* Columns of the tensor become rows. */
-static vkf_status load_transposed(const vkf_net *net, const vkf_model_part *part, uint32_t columns, size_t first,
-                                  size_t n, float *dst) {
-  vkf_status st = VKF_OK;
-  const size_t all_rows = part->tensor->n_elements / columns, element = vkf_dtype_bytes(part->tensor->dtype);
-  float *stored = vkf_env_alloc(net->env, n, sizeof *stored);
-  if (stored == NULL) return VKF_ERROR_MEMORY;
-  vkf_file_tensor some = *part->tensor;
-  some.n_elements = n;
-  some.bytes = n * element;
-  for (uint32_t c = 0; c < columns; c++) {
-    some.data = (const char *)part->tensor->data + (c * all_rows + part->first_row + first) * element;
-    VKF_TRY(vkf_file_tensor_to_f32(net->env, &some, stored));
-    for (size_t r = 0; r < n; r++) dst[r * columns + c] = stored[r];
+/* Columns of the tensor become rows. The type of the tensor was checked when it was claimed, here and below. */
+static void load_transposed(const vkf_model_part *part, uint32_t columns, size_t first, size_t n, float *dst) {
+  enum { CHUNK = 256 };
+  const vkf_dtype dtype = part->tensor->dtype;
+  const size_t all_rows = part->tensor->n_elements / columns;
+  const char *data = part->tensor->data;
+  float stored[CHUNK];
+  for (size_t row = 0, many; row < n; row += many) {
+    many = VKF_MIN(n - row, (size_t)CHUNK);
+    for (uint32_t c = 0; c < columns; c++) {
+      const size_t at = c * all_rows + part->first_row + first + row;
+      vkf_file_numbers_to_f32(dtype, data + at * vkf_dtype_bytes(dtype), many, stored);
+      for (size_t r = 0; r < many; r++) dst[(row + r) * columns + c] = stored[r];
+    }
   }
-done:
-  vkf_env_free(net->env, stored);
-  return st;
 }
 
 /* Rows of the part from `row` on, before `end`, that are side by side in the file; its rows come in groups. */
@@ -237,24 +234,22 @@ static vkf_file_tensor rows_from(const vkf_model_part *part, uint32_t columns, s
 }
 
 /* Rows [first, first + n) of the part. */
-static vkf_status load_part(const vkf_net *net, const vkf_model_part *part, uint32_t columns, size_t first, size_t n,
-                            void *dst) {
-  if (part->is_transposed) return load_transposed(net, part, columns, first, n, dst);
+static void load_part(const vkf_model_part *part, uint32_t columns, size_t first, size_t n, void *dst) {
+  if (part->is_transposed) {
+    load_transposed(part, columns, first, n, dst);
+    return;
+  }
   float *at = dst;
   for (size_t row = first; row < first + n;) {
     const vkf_file_tensor rows = rows_from(part, columns, row, first + n);
-    vkf_status st = vkf_file_tensor_to_f32(net->env, &rows, at);
-    if (st != VKF_OK) return st;
+    vkf_file_numbers_to_f32(rows.dtype, rows.data, rows.n_elements, at);
     row += rows.n_elements / columns;
     at += rows.n_elements;
   }
-  return VKF_OK;
 }
 
 /* The same rows as they are in the file. */
-static vkf_status copy_part(const vkf_net *net, const vkf_model_part *part, uint32_t columns, size_t first, size_t n,
-                            void *dst) {
-  (void)net;
+static void copy_part(const vkf_model_part *part, uint32_t columns, size_t first, size_t n, void *dst) {
   char *at = dst;
   for (size_t row = first; row < first + n;) {
     const vkf_file_tensor rows = rows_from(part, columns, row, first + n);
@@ -262,13 +257,11 @@ static vkf_status copy_part(const vkf_net *net, const vkf_model_part *part, uint
     row += rows.n_elements / columns;
     at += rows.bytes;
   }
-  return VKF_OK;
 }
 
 /* Rows [first, first + n) of the weight, part by part, as elements of `element` bytes. */
-static vkf_status each_part(const vkf_net *net, uint32_t index, uint32_t first, uint32_t n, size_t element, void *dst,
-                            vkf_status (*part)(const vkf_net *, const vkf_model_part *, uint32_t, size_t, size_t,
-                                               void *)) {
+static void each_part(const vkf_net *net, uint32_t index, uint32_t first, uint32_t n, size_t element, void *dst,
+                      void (*part)(const vkf_model_part *, uint32_t, size_t, size_t, void *)) {
   const vkf_model_weight *weight = &net->weights[index];
   const uint32_t columns = net->infos[index].rank == 2 ? net->infos[index].shape[1] : 1;
   size_t before = 0; /* rows of earlier parts */
@@ -277,15 +270,13 @@ static vkf_status each_part(const vkf_net *net, uint32_t index, uint32_t first, 
     const size_t begin = VKF_MAX((size_t)first, before),
                  end = VKF_MIN((size_t)first + n, before + weight->parts[i].n_rows);
     if (begin >= end) continue;
-    vkf_status st = part(net, &weight->parts[i], columns, begin - before, end - begin, at);
-    if (st != VKF_OK) return st;
+    part(&weight->parts[i], columns, begin - before, end - begin, at);
     at += (end - begin) * columns * element;
   }
-  return VKF_OK;
 }
 
-vkf_status vkf_model_load_weight(void *net, uint32_t index, uint32_t first, uint32_t n, float *dst) {
-  return each_part(net, index, first, n, sizeof *dst, dst, load_part);
+void vkf_model_load_weight(void *net, uint32_t index, uint32_t first, uint32_t n, float *dst) {
+  each_part(net, index, first, n, sizeof *dst, dst, load_part);
 }
 
 bool vkf_model_copy_weight(void *user, uint32_t index, uint32_t first, uint32_t n, void *dst) {
@@ -295,7 +286,8 @@ bool vkf_model_copy_weight(void *user, uint32_t index, uint32_t first, uint32_t 
   if (format == VKF_FORMAT_F32 || stored_format(weight) != format) return false; /* F64 counts as F32, too */
   for (uint32_t i = 0; i < weight->n_parts; i++)
     if (weight->parts[i].is_transposed) return false;
-  return each_part(net, index, first, n, vkf_format_get(format)->bits / 8, dst, copy_part) == VKF_OK;
+  each_part(net, index, first, n, vkf_format_get(format)->bits / 8, dst, copy_part);
+  return true;
 }
 
 vkf_status vkf_model_want_tensor(vkf_net *net, const char *name, size_t rank, const size_t *shape,

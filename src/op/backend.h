@@ -30,9 +30,10 @@ typedef struct vkf_weight_source {
   void *user;
   uint32_t n_weights;
   const vkf_weight_info *infos;
-  /* Writes rows [first, first + n) of weight `index` (elements, where its rank is 1) as float32 into dst. Whoever
-   * stores or judges asks vkf_weight_load() instead. */
-  vkf_status (*load)(void *user, uint32_t index, uint32_t first, uint32_t n, float *dst);
+  /* Writes rows [first, first + n) of weight `index` (elements, where its rank is 1) as float32 into dst. It cannot
+   * fail and is called by several threads at once (vkf_parallel()), as `copy` is. Whoever stores or judges asks
+   * vkf_weight_load() instead. */
+  void (*load)(void *user, uint32_t index, uint32_t first, uint32_t n, float *dst);
   /* NULL, or: copies the same rows to dst as elements of the format in `infos`. False if the source does not keep them
    * in that format, or has to put them together. */
   bool (*copy)(void *user, uint32_t index, uint32_t first, uint32_t n, void *dst);
@@ -40,9 +41,6 @@ typedef struct vkf_weight_source {
 
 /* Weight `index` as float32 rows, rounded to what its format stores; refused as by vkf_format_round(). */
 vkf_status vkf_weight_load(vkf_env *env, const vkf_weight_source *source, uint32_t index, float *dst);
-/* Its rows [first, first + n). */
-vkf_status vkf_weight_load_rows(vkf_env *env, const vkf_weight_source *source, uint32_t index, uint32_t first,
-                                uint32_t n, float *dst);
 
 typedef enum vkf_timing { VKF_TIMING_NONE, VKF_TIMING_BLOCKS, VKF_TIMING_NODES } vkf_timing;
 

@@ -134,12 +134,11 @@ typedef struct weight_user {
   const vkf_weight_info *infos;
 } weight_user;
 
-static vkf_status load_weight(void *user, uint32_t index, uint32_t first, uint32_t n, float *dst) {
+static void load_weight(void *user, uint32_t index, uint32_t first, uint32_t n, float *dst) {
   const weight_user *w = user;
   const vkf_weight_info *info = &w->infos[index];
   const uint64_t width = info->rank == 2 ? info->shape[1] : 1;
   for (uint64_t i = 0; i < n * width; i++) dst[i] = number(w->c, 20 + index, first * width + i, false);
-  return VKF_OK;
 }
 
 /* ---- the plan ---------------------------------------------------------------------------------------------------- */

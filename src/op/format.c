@@ -35,20 +35,61 @@ static void bf16_decode(const void *elements, size_t n, float scale, float *numb
   vkf_bf16_to_f32_all(elements, n, numbers);
 }
 
+/* Loops over numbers go in blocks of constant size, because GCC's -O2 makes vector code only of loops whose length it
+ * knows. The last block is filled up with zeros. */
+enum { BLOCK = 32 };
+
+static void take_block(const float *numbers, size_t n, void *block) {
+  if (n >= BLOCK) {
+    memcpy(block, numbers, BLOCK * sizeof *numbers);
+  } else {
+    memset(block, 0, BLOCK * sizeof *numbers);
+    memcpy(block, numbers, n * sizeof *numbers);
+  }
+}
+
+/* The largest magnitude of the numbers. Finite numbers without their sign are ordered as their bits are: on integers
+ * compilers make vector code of it. */
+static float largest_of(const float *numbers, size_t n) {
+  int32_t bits[BLOCK], most[BLOCK] = {0};
+  for (size_t i = 0; i < n; i += BLOCK) {
+    take_block(numbers + i, n - i, bits);
+    for (int j = 0; j < BLOCK; j++) most[j] = VKF_MAX(most[j], bits[j] & 0x7fffffff);
+  }
+  for (int j = 1; j < BLOCK; j++) most[0] = VKF_MAX(most[0], most[j]);
+  float largest;
+  memcpy(&largest, most, sizeof largest);
+  return largest;
+}
+
 /* max|w| / 127, rounded up to 17 significant bits: a product with a whole number of 7 bits is then exact in float32. A
  * row whose numbers are too small for that counts as zeros. */
 static float int8_scale(const float *row, size_t n) {
-  float largest = 0;
   int exponent;
-  for (size_t i = 0; i < n; i++) largest = VKF_MAX(largest, fabsf(row[i]));
-  double fraction = frexp((double)largest / 127, &exponent);
+  double fraction = frexp((double)largest_of(row, n) / 127, &exponent);
   double scale = ldexp(ceil(ldexp(fraction, 17)), exponent - 17);
   return scale < 0x1p-109 ? 0 : (float)scale;
 }
 
+/* The quotient in double, to nearest even. A step of doubles around 1.5 * 2^52 is 1, so that adding it rounds as
+ * nearbyint() does. */
 static void int8_encode(const float *numbers, size_t n, float scale, void *elements) {
-  int8_t *at = elements;
-  for (size_t i = 0; i < n; i++) at[i] = scale > 0 ? (int8_t)nearbyint((double)numbers[i] / scale) : 0;
+  const double divisor = scale, rounder = 0x1.8p52;
+  float from[BLOCK];
+  double quotients[BLOCK];
+  int32_t whole[BLOCK];
+  int8_t to[BLOCK];
+  if (!(scale > 0)) {
+    memset(elements, 0, n);
+    return;
+  }
+  for (size_t i = 0; i < n; i += BLOCK) {
+    take_block(numbers + i, n - i, from);
+    for (int j = 0; j < BLOCK; j++) quotients[j] = (double)from[j] / divisor + rounder;
+    for (int j = 0; j < BLOCK; j++) whole[j] = (int32_t)(quotients[j] - rounder);
+    for (int j = 0; j < BLOCK; j++) to[j] = (int8_t)whole[j];
+    memcpy((char *)elements + i, to, VKF_MIN(n - i, sizeof to));
+  }
 }
 
 static void int8_decode(const void *elements, size_t n, float scale, float *numbers) {
@@ -57,11 +98,11 @@ static void int8_decode(const void *elements, size_t n, float scale, float *numb
 }
 
 static const vkf_format_row table[VKF_FORMAT_COUNT] = {
-    [VKF_FORMAT_F32] = {"f32", 32, false, true, 0, 0x1.fffffep127, NULL, f32_encode, f32_decode},
-    [VKF_FORMAT_F16] = {"f16", 16, false, true, 0x1p-11, 65504, NULL, f16_encode, f16_decode},
-    [VKF_FORMAT_BF16] = {"bf16", 16, false, false, 0x1p-8, 0x1.fep127, NULL, bf16_encode, bf16_decode},
-    [VKF_FORMAT_INT8] = {"int8", 8, true, false, 0.5 / 127 * (1 + 0x1p-16), 0x1.fcp127, int8_scale, int8_encode,
-                         int8_decode},
+    [VKF_FORMAT_F32] = {"f32", 32, false, true, 0, 0x1.fffffep127, INFINITY, NULL, f32_encode, f32_decode},
+    [VKF_FORMAT_F16] = {"f16", 16, false, true, 0x1p-11, 65504, 65520, NULL, f16_encode, f16_decode},
+    [VKF_FORMAT_BF16] = {"bf16", 16, false, false, 0x1p-8, 0x1.fep127, 0x1.ffp127, NULL, bf16_encode, bf16_decode},
+    [VKF_FORMAT_INT8] = {"int8", 8, true, false, 0.5 / 127 * (1 + 0x1p-16), 0x1.fcp127, 0x1.fc0002p127, int8_scale,
+                         int8_encode, int8_decode},
 };
 
 const vkf_format_row *vkf_format_get(vkf_format format) {
@@ -87,8 +128,6 @@ const char *vkf_format_names(bool caches, char *buffer, size_t size) {
   return buffer;
 }
 
-enum { CHUNK = 256 }; /* numbers that are rounded at a time */
-
 static vkf_status refuse(vkf_env *env, const char *name, const vkf_format_row *f, size_t row, size_t column,
                          float value) {
   return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED,
@@ -96,54 +135,51 @@ static vkf_status refuse(vkf_env *env, const char *name, const vkf_format_row *f
                       column, (double)value, f->row_scales ? "finite" : "finite or infinite", f->largest, f->name);
 }
 
-/* A number that was finite is not finite now. On bits and of constant length, so that it becomes vector code. */
-static bool has_overflowed(const float before[CHUNK], const float now[CHUNK]) {
-  int32_t was[CHUNK], is[CHUNK], found = 0;
-  memcpy(was, before, sizeof was);
-  memcpy(is, now, sizeof is);
-  for (int i = 0; i < CHUNK; i++) found |= ((was[i] & 0x7fffffff) < 0x7f800000) & ((is[i] & 0x7fffffff) >= 0x7f800000);
-  return found;
+/* On bits, without the sign: from `refused` up to the last finite number, with scales up to the last NaN. */
+bool vkf_format_holds(vkf_format format, const float *numbers, size_t n) {
+  const vkf_format_row *f = &table[format];
+  const int32_t last = f->row_scales ? INT32_MAX : 0x7f7fffff;
+  int32_t first, bits[BLOCK], found[BLOCK] = {0};
+  if (format == VKF_FORMAT_F32) return true;
+  memcpy(&first, &f->refused, sizeof first);
+  for (size_t i = 0; i < n; i += BLOCK) {
+    take_block(numbers + i, n - i, bits);
+    for (int j = 0; j < BLOCK; j++) found[j] |= ((bits[j] & INT32_MAX) >= first) & ((bits[j] & INT32_MAX) <= last);
+  }
+  for (int j = 1; j < BLOCK; j++) found[0] |= found[j];
+  return !found[0];
 }
 
-static vkf_status round_each(vkf_env *env, const char *name, const vkf_format_row *f, size_t first, float *rows,
-                             size_t n, size_t k) {
-  float before[CHUNK] = {0}, now[CHUNK] = {0};
-  char elements[CHUNK * sizeof(uint32_t)];
-  for (size_t i = 0, many; i < n * k; i += many) {
-    many = VKF_MIN(n * k - i, (size_t)CHUNK);
-    memcpy(before, rows + i, many * sizeof *rows);
-    f->encode(before, CHUNK, 0, elements);
-    f->decode(elements, CHUNK, 0, now);
-    if (has_overflowed(before, now))
-      for (size_t j = 0; j < many; j++)
-        if (isfinite(before[j]) && !isfinite(now[j]))
-          return refuse(env, name, f, first + (i + j) / k, (i + j) % k, before[j]);
-    memcpy(rows + i, now, many * sizeof *rows);
-  }
+vkf_status vkf_format_check(vkf_env *env, const char *name, vkf_format format, size_t first, const float *rows,
+                            size_t n, size_t k) {
+  for (size_t r = 0; r < n; r++)
+    for (size_t c = 0; c < k && !vkf_format_holds(format, rows + r * k, k); c++)
+      if (!vkf_format_holds(format, rows + r * k + c, 1))
+        return refuse(env, name, &table[format], first + r, c, rows[r * k + c]);
   return VKF_OK;
 }
 
-static vkf_status round_row(vkf_env *env, const char *name, const vkf_format_row *f, size_t index, float *row,
-                            size_t k) {
+void vkf_format_round_held(vkf_format format, float *rows, size_t n, size_t k) {
+  enum { CHUNK = 256 }; /* numbers that are rounded at a time */
   char elements[CHUNK * sizeof(uint32_t)];
-  for (size_t c = 0; c < k; c++)
-    if (!isfinite(row[c]) || fabs((double)row[c]) > f->largest) return refuse(env, name, f, index, c, row[c]);
-  const float scale = f->scale(row, k);
-  for (size_t c = 0, many; c < k; c += many) {
-    many = VKF_MIN(k - c, (size_t)CHUNK);
-    f->encode(row + c, many, scale, elements);
-    f->decode(elements, many, scale, row + c);
+  const vkf_format_row *f = &table[format];
+  if (format == VKF_FORMAT_F32) return;
+  for (size_t r = 0; r < n; r++) {
+    float *row = rows + r * k;
+    const float scale = f->row_scales ? f->scale(row, k) : 0;
+    for (size_t c = 0, many; c < k; c += many) {
+      many = VKF_MIN(k - c, (size_t)CHUNK);
+      f->encode(row + c, many, scale, elements);
+      f->decode(elements, many, scale, row + c);
+    }
   }
-  return VKF_OK;
 }
 
 vkf_status vkf_format_round(vkf_env *env, const char *name, vkf_format format, size_t first, float *rows, size_t n,
                             size_t k) {
-  const vkf_format_row *f = &table[format];
   vkf_status st = VKF_OK;
-  if (format == VKF_FORMAT_F32) return VKF_OK;
-  if (!f->row_scales) return round_each(env, name, f, first, rows, n, k);
-  for (size_t r = 0; r < n; r++) VKF_TRY(round_row(env, name, f, first + r, rows + r * k, k));
+  VKF_TRY(vkf_format_check(env, name, format, first, rows, n, k));
+  vkf_format_round_held(format, rows, n, k);
 done:
   return st;
 }
@@ -179,16 +215,8 @@ void vkf_format_let_out(float *numbers, uint64_t n) {
   }
 }
 
-vkf_status vkf_weight_load_rows(vkf_env *env, const vkf_weight_source *source, uint32_t index, uint32_t first,
-                                uint32_t n, float *dst) {
-  vkf_status st = VKF_OK;
-  const vkf_weight_info *info = &source->infos[index];
-  VKF_TRY(source->load(source->user, index, first, n, dst));
-  VKF_TRY(vkf_format_round(env, info->name, info->format, first, dst, n, info->rank == 2 ? info->shape[1] : 1));
-done:
-  return st;
-}
-
 vkf_status vkf_weight_load(vkf_env *env, const vkf_weight_source *source, uint32_t index, float *dst) {
-  return vkf_weight_load_rows(env, source, index, 0, source->infos[index].shape[0], dst);
+  const vkf_weight_info *info = &source->infos[index];
+  source->load(source->user, index, 0, info->shape[0], dst);
+  return vkf_format_round(env, info->name, info->format, 0, dst, info->shape[0], info->rank == 2 ? info->shape[1] : 1);
 }

@@ -24,6 +24,7 @@ typedef struct vkf_format_row {
   bool caches;     /* keys and values may be kept so */
   double unit;     /* largest error of rounding: relative to the number, with scales to the largest of its row */
   double largest;  /* magnitude that can be stored */
+  float refused;   /* the least magnitude that rounds to none of them; with scales, the least above `largest` */
   float (*scale)(const float *row, size_t n); /* NULL without row_scales */
   /* n numbers to elements of `bits` bits side by side, to nearest even; and back. Elements may be at any address. */
   void (*encode)(const float *numbers, size_t n, float scale, void *elements);
@@ -37,9 +38,16 @@ vkf_format vkf_format_find(const char *name);
 /* The names, "f32, f16, bf16 or int8", of all formats or of those for caches. Returns buffer. */
 const char *vkf_format_names(bool caches, char *buffer, size_t size);
 
-/* Rounds rows [n][k] to what the format stores, in place. VKF_ERROR_UNSUPPORTED names the tensor and the first number
- * that the format cannot hold: one that is finite and would become infinite; with scales every one that is not finite.
- */
+/* Whether the format can hold all the numbers. It cannot hold one that is finite and would become infinite; with scales
+ * none that is not finite. */
+bool vkf_format_holds(vkf_format format, const float *numbers, size_t n);
+/* VKF_ERROR_UNSUPPORTED names the tensor and the first number of rows [n][k] that the format cannot hold. */
+vkf_status vkf_format_check(vkf_env *env, const char *name, vkf_format format, size_t first, const float *rows,
+                            size_t n, size_t k);
+/* Rounds rows [n][k], which the format can hold, to what it stores, in place. Encoding the result gives the elements
+ * and scales that encoding the rows gives. */
+void vkf_format_round_held(vkf_format format, float *rows, size_t n, size_t k);
+/* The same for any rows: those that the format cannot hold are refused as by vkf_format_check(). */
 vkf_status vkf_format_round(vkf_env *env, const char *name, vkf_format format, size_t first, float *rows, size_t n,
                             size_t k);
 

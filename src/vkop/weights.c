@@ -100,75 +100,179 @@ done:
   return st;
 }
 
-/* A few rows of a weight at a time go from the file to the device, so that no copy of a whole weight stands in host
- * memory, and what is made ready is still in a cache when it is copied. */
+/* Rows of a weight on their way from the file to the device, a few at a time, so that no copy of a whole weight stands
+ * in host memory. Several slices are made ready at once, a core each; the caller's thread alone takes memory, talks to
+ * the device and reports failures. */
 typedef struct slice {
-  float *rows;
-  char *packed;
-  size_t rows_bytes, packed_bytes; /* room in them */
+  const vkop_part *part;
+  uint32_t weight, first, n; /* rows [first, first + n) of the part, `first` a multiple of what is packed together */
+  bool is_packed;            /* its rows are elements of the packing, side by side: `packed` is not used */
+  bool is_held;              /* the format can hold its numbers */
 } slice;
-#define SLICE_BYTES (UINT64_C(1) << 20)
+#define SLICE_BYTES (UINT64_C(1) << 19) /* of rows as float32: they and what becomes of them stay in a cache */
 
-static void slice_finish(vkf_env *env, slice *s) {
-  vkf_env_free(env, s->rows);
-  vkf_env_free(env, s->packed);
-  *s = (slice){.rows = NULL};
+/* Where a slice is made ready. */
+typedef struct room {
+  float *rows; /* as loaded, or as copied from the file */
+  char *packed;
+} room;
+
+/* The slices that are made ready together; enough of them that starting threads costs little. Where all device memory
+ * is mapped, a slice is done when its thread has made it ready, and a thread makes all its slices in one room.
+ * Elsewhere each slice has a room of its own until it is uploaded. */
+typedef struct window {
+  const vkf_weights *w;
+  const vkf_weight_source *source;
+  slice *slices;
+  uint32_t n, most;
+  room *rooms;
+  uint32_t n_rooms, n_threads;
+  bool is_mapped;
+  size_t rows_bytes, packed_bytes; /* of each room */
+} window;
+
+/* Rows of weight i that make a slice. */
+static uint32_t slice_rows(const vkf_weights *w, uint32_t i) {
+  const vkf_weight_packing *packing = &w->packings[i];
+  const uint32_t most = w->parts[w->first_part[i]].rows;
+  const uint32_t group = packing->layout == VKF_LAYOUT_W_ROWS ? 4 : packing->columns; /* whole words, whole packs */
+  const uint64_t fit = SLICE_BYTES / (columns_of(&w->infos[i]) * sizeof(float)) / group * group;
+  return (uint32_t)VKF_MIN(VKF_MAX(fit, group), (uint64_t)most);
 }
 
-/* Room for n rows of a weight. */
-static vkf_status slice_reserve(vkf_env *env, slice *s, const vkf_weight_packing *packing, uint32_t n, uint32_t k) {
-  const size_t rows_bytes = (size_t)n * k * sizeof *s->rows, packed_bytes = vkf_kern_packed_bytes(packing, n, k);
-  if (rows_bytes <= s->rows_bytes && packed_bytes <= s->packed_bytes) return VKF_OK;
-  slice_finish(env, s);
-  s->rows = vkf_env_alloc(env, rows_bytes, 1);
-  s->packed = vkf_env_alloc(env, packed_bytes, 1);
-  if (!s->rows || !s->packed) return VKF_ERROR_MEMORY;
-  s->rows_bytes = rows_bytes;
-  s->packed_bytes = packed_bytes;
+static void window_finish(window *all) {
+  vkf_env *env = all->w->backend->base.env;
+  for (uint32_t i = 0; all->rooms && i < all->n_rooms; i++) {
+    vkf_env_free(env, all->rooms[i].rows);
+    vkf_env_free(env, all->rooms[i].packed);
+  }
+  vkf_env_free(env, all->rooms);
+  vkf_env_free(env, all->slices);
+}
+
+static vkf_status window_init(window *all, const vkf_weights *w, const vkf_weight_source *source) {
+  enum { SLICES_MAPPED = 64, SLICES = 4 }; /* a thread */
+  vkf_env *env = w->backend->base.env;
+  *all = (window){.w = w, .source = source, .n_threads = vkf_cores(), .is_mapped = true};
+  for (uint32_t p = 0; p < w->first_part[w->n]; p++)
+    all->is_mapped = all->is_mapped && vkf_gpu_buffer_mapped(w->parts[p].place.buffer);
+  all->most = all->n_threads * (all->is_mapped ? SLICES_MAPPED : SLICES);
+  all->n_rooms = all->is_mapped ? all->n_threads : all->most;
+  for (uint32_t i = 0; i < w->n; i++) {
+    const uint32_t n = slice_rows(w, i), k = columns_of(&w->infos[i]);
+    all->rows_bytes = VKF_MAX(all->rows_bytes, (size_t)n * k * sizeof(float));
+    all->packed_bytes = VKF_MAX(all->packed_bytes, vkf_kern_packed_bytes(&w->packings[i], n, k));
+  }
+  all->slices = vkf_env_alloc(env, all->most, sizeof *all->slices);
+  all->rooms = vkf_env_alloc(env, all->n_rooms, sizeof *all->rooms);
+  if (!all->slices || !all->rooms) return VKF_ERROR_MEMORY;
+  for (uint32_t i = 0; i < all->n_rooms; i++) {
+    all->rooms[i].rows = vkf_env_alloc(env, all->rows_bytes, 1);
+    all->rooms[i].packed = vkf_env_alloc(env, all->packed_bytes, 1);
+    if (!all->rooms[i].rows || !all->rooms[i].packed) return VKF_ERROR_MEMORY;
+  }
   return VKF_OK;
 }
 
-/* Rows [first, first + n) of the part, `first` a multiple of what is packed together. */
-static vkf_status upload_rows(vkf_weights *w, const vkf_weight_source *source, uint32_t i, const vkop_part *part,
-                              uint32_t first, uint32_t n, slice *s) {
-  vkf_status st = VKF_OK;
-  const vkf_weight_packing *packing = &w->packings[i];
-  const vkop_place *place = &part->place;
-  const uint32_t k = columns_of(&w->infos[i]), bits = vkf_format_get(packing->format)->bits;
-  const uint64_t at = place->offset + vkf_kern_packed_elements(packing, first, k) * bits / 8;
-  const uint64_t words_bytes = VKF_CEIL_DIV(vkf_kern_packed_elements(packing, n, k) * bits, 32) * 4;
-  const size_t scales = vkf_kern_scales_offset(packing, n, k), packed_bytes = vkf_kern_packed_bytes(packing, n, k);
-  const bool is_exact = w->backend->base.exact;
-  VKF_TRY(slice_reserve(w->backend->base.env, s, packing, n, k));
-  vkf_format from = packing->format;
-  if (is_exact || !source->copy || !source->copy(source->user, i, part->first + first, n, s->rows)) {
-    from = VKF_FORMAT_F32;
-    VKF_TRY(vkf_weight_load_rows(w->backend->base.env, source, i, part->first + first, n, s->rows));
+/* Where on the device the words of a slice are, and how many bytes. */
+static uint64_t words_at(const vkf_weights *w, const slice *s, uint64_t *bytes) {
+  const vkf_weight_packing *packing = &w->packings[s->weight];
+  const uint32_t k = columns_of(&w->infos[s->weight]), bits = vkf_format_get(packing->format)->bits;
+  *bytes = VKF_CEIL_DIV(vkf_kern_packed_elements(packing, s->n, k) * bits, 32) * 4;
+  return s->part->place.offset + vkf_kern_packed_elements(packing, s->first, k) * bits / 8;
+}
+
+/* Loads rows, or copies them where the file has them in the packing's format. */
+static vkf_format load_rows(const window *all, slice *s, float *rows) {
+  const vkf_weight_packing *packing = &all->w->packings[s->weight];
+  const vkf_weight_source *source = all->source;
+  const bool is_exact = all->w->backend->base.exact;
+  const uint32_t k = columns_of(&all->w->infos[s->weight]), first = s->part->first + s->first;
+  s->is_held = true;
+  if (!is_exact && source->copy && source->copy(source->user, s->weight, first, s->n, rows)) return packing->format;
+  source->load(source->user, s->weight, first, s->n, rows);
+  s->is_held = vkf_format_holds(packing->format, rows, (size_t)s->n * k);
+  if (s->is_held && is_exact) { /* what is tiny is found among the rounded numbers, as on every backend */
+    vkf_format_round_held(packing->format, rows, s->n, k);
+    vkf_format_let_in(rows, (uint64_t)s->n * k);
   }
-  if (is_exact) vkf_format_let_in(s->rows, (uint64_t)n * k);
+  return VKF_FORMAT_F32;
+}
+
+static room *room_of(const window *all, uint32_t thread, size_t i) {
+  return &all->rooms[all->is_mapped ? thread : i];
+}
+
+/* Where on the device the scales of a slice are. */
+static uint64_t scales_at(const slice *s) {
+  return s->part->place.offset + s->part->place.scales_offset + s->first * sizeof(float);
+}
+
+static void make_ready(void *user, uint32_t thread, size_t i) {
+  const window *all = user;
+  slice *s = &all->slices[i];
+  const vkf_weight_packing *packing = &all->w->packings[s->weight];
+  const uint32_t k = columns_of(&all->w->infos[s->weight]);
+  const size_t scales = vkf_kern_scales_offset(packing, s->n, k), end = vkf_kern_packed_bytes(packing, s->n, k);
+  room *room = room_of(all, thread, i);
+  uint64_t bytes, at = words_at(all->w, s, &bytes);
+  const vkf_format from = load_rows(all, s, room->rows);
+  if (!s->is_held) return;
   /* Rows in their format are packed already, if they end with a whole word. */
-  const bool is_packed =
-      packing->layout == VKF_LAYOUT_W_ROWS && from == packing->format && words_bytes == (uint64_t)n * k * bits / 8;
-  if (!is_packed) vkf_kern_pack(packing, n, k, from, s->rows, s->packed);
-  VKF_TRY(vkf_gpu_buffer_upload(place->buffer, at, is_packed ? (const char *)s->rows : s->packed, words_bytes));
-  if (packed_bytes > scales)
-    VKF_TRY(vkf_gpu_buffer_upload(place->buffer, place->offset + place->scales_offset + first * sizeof(float),
-                                  s->packed + scales, packed_bytes - scales));
+  s->is_packed = packing->layout == VKF_LAYOUT_W_ROWS && from == packing->format &&
+                 bytes == (uint64_t)s->n * k * vkf_format_get(from)->bits / 8;
+  if (!s->is_packed) vkf_kern_pack(packing, s->n, k, from, room->rows, room->packed);
+  if (!all->is_mapped) return;
+  char *mapped = vkf_gpu_buffer_mapped(s->part->place.buffer);
+  memcpy(mapped + at, s->is_packed ? (const char *)room->rows : room->packed, bytes);
+  memcpy(mapped + scales_at(s), room->packed + scales, end - scales);
+}
+
+/* What is left for the caller's thread when a slice is ready. */
+static vkf_status finish_slice(const window *all, uint32_t i) {
+  vkf_status st = VKF_OK;
+  const slice *s = &all->slices[i];
+  const vkf_weight_info *info = &all->w->infos[s->weight];
+  const vkf_weight_packing *packing = &all->w->packings[s->weight];
+  const uint32_t k = columns_of(info), first = s->part->first + s->first;
+  const size_t scales = vkf_kern_scales_offset(packing, s->n, k), end = vkf_kern_packed_bytes(packing, s->n, k);
+  vkf_gpu_buffer *buffer = s->part->place.buffer;
+  const room *room = room_of(all, 0, i);
+  uint64_t bytes, at = words_at(all->w, s, &bytes);
+  if (!s->is_held) {
+    all->source->load(all->source->user, s->weight, first, s->n, room->rows);
+    VKF_TRY(vkf_format_check(all->w->backend->base.env, info->name, packing->format, first, room->rows, s->n, k));
+  }
+  if (all->is_mapped) {
+    vkf_gpu_buffer_touch(buffer, at, bytes, VKF_GPU_WRITE);
+    vkf_gpu_buffer_touch(buffer, scales_at(s), end - scales, VKF_GPU_WRITE);
+    return VKF_OK;
+  }
+  VKF_TRY(vkf_gpu_buffer_upload(buffer, at, s->is_packed ? (const char *)room->rows : room->packed, bytes));
+  VKF_TRY(vkf_gpu_buffer_upload(buffer, scales_at(s), room->packed + scales, end - scales));
 done:
   return st;
 }
 
-static vkf_status upload_part(vkf_weights *w, const vkf_weight_source *source, uint32_t i, const vkop_part *part,
-                              slice *s) {
+static vkf_status upload_window(window *all) {
+  vkf_status st = VKF_OK;
+  vkf_parallel(all->n, all->n_threads, make_ready, all);
+  for (uint32_t i = 0; i < all->n; i++) VKF_TRY(finish_slice(all, i));
+done:
+  all->n = 0;
+  return st;
+}
+
+/* Its slices join the window, and its gaps become zeros. */
+static vkf_status upload_part(window *all, uint32_t i, const vkop_part *part) {
   static const char zeros[4096];
   vkf_status st = VKF_OK;
-  const vkf_weight_packing *packing = &w->packings[i];
-  const uint32_t k = columns_of(&w->infos[i]);
-  const uint32_t group = packing->columns * 4; /* whole packs, and whole words whatever the format */
-  const uint64_t fit = SLICE_BYTES / (k * sizeof(float)) / group * group;
-  const uint32_t step = (uint32_t)VKF_MIN(VKF_MAX(fit, group), (uint64_t)part->rows);
-  for (uint32_t first = 0; first < part->rows; first += step)
-    VKF_TRY(upload_rows(w, source, i, part, first, VKF_MIN(step, part->rows - first), s));
+  const vkf_weight_packing *packing = &all->w->packings[i];
+  const uint32_t k = columns_of(&all->w->infos[i]), step = slice_rows(all->w, i);
+  for (uint32_t first = 0; first < part->rows; first += step) {
+    if (all->n == all->most) VKF_TRY(upload_window(all));
+    all->slices[all->n++] = (slice){.part = part, .weight = i, .first = first, .n = VKF_MIN(step, part->rows - first)};
+  }
   /* The gap before the scales, and what lies behind. */
   const uint64_t words = vkf_kern_packed_elements(packing, part->rows, k) * vkf_format_get(packing->format)->bits,
                  words_end = VKF_CEIL_DIV(words, 32) * 4, scales = vkf_kern_scales_offset(packing, part->rows, k),
@@ -184,16 +288,17 @@ done:
 
 static vkf_status upload_weights(vkf_weights *w, const vkf_weight_source *source) {
   vkf_status st = VKF_OK;
-  slice s = {.rows = NULL};
+  window all;
+  VKF_TRY(window_init(&all, w, source));
   for (uint32_t i = 0; i < w->n; i++)
-    for (uint32_t p = w->first_part[i]; p < w->first_part[i + 1]; p++)
-      VKF_TRY(upload_part(w, source, i, &w->parts[p], &s));
+    for (uint32_t p = w->first_part[i]; p < w->first_part[i + 1]; p++) VKF_TRY(upload_part(&all, i, &w->parts[p]));
+  VKF_TRY(upload_window(&all));
 done:
   if (st == VKF_OK)
     st = vkf_gpu_upload_finish(w->backend->device);
   else
     vkf_gpu_upload_finish(w->backend->device); /* what has begun ends before the pools go */
-  slice_finish(w->backend->base.env, &s);
+  window_finish(&all);
   return st;
 }
 

@@ -50,11 +50,31 @@ static void same(const char *what, const vkf_result *one, const vkf_result *othe
   }
 }
 
-static void visit(driver *d, const char *folder, const struct stored *s) {
+/* The head of a llama in bf16 becomes 2^-101 everywhere. */
+static void make_head_tiny(const char *target) {
+  static char header[1 << 16];
+  char path[GOLDEN_PATH];
+  uint8_t size[8];
+  size_t begin = 0, end = 0;
+  snprintf(path, sizeof path, "%s/model.safetensors", target);
+  FILE *file = fopen(path, "r+b");
+  assert_non_null(file);
+  assert_int_equal(fread(size, 1, sizeof size, file), sizeof size);
+  const size_t n = size[0] | (size_t)size[1] << 8;
+  assert_int_equal(fread(header, 1, n, file), n);
+  const char *at = strstr(strstr(header, "\"lm_head.weight\""), "data_offsets");
+  assert_int_equal(sscanf(at, "data_offsets\":[%zu,%zu", &begin, &end), 2);
+  assert_int_equal(fseek(file, (long)(8 + n + begin), SEEK_SET), 0);
+  for (size_t i = begin; i < end; i += 2) assert_int_equal(fwrite("\x00\x0d", 1, 2, file), 2);
+  assert_int_equal(fclose(file), 0);
+}
+
+static void visit(driver *d, const char *folder, const struct stored *s, bool has_tiny_head) {
   char made[] = "/tmp/vkf_stored_XXXXXX", path[GOLDEN_PATH];
   vkf_result *expected = NULL, *copied = NULL, *widened = NULL;
   assert_non_null(mkdtemp(made));
   make(d, folder, s->dtype, made);
+  if (has_tiny_head) make_head_tiny(made);
   driver_ok(d, vkf_arrays_read(d->context, golden_path(path, folder, "expected.safetensors"), &expected));
   run(d, made, s->format, expected, &copied);
   run(d, made, "f32", expected, &widened);
@@ -68,7 +88,7 @@ static void visit(driver *d, const char *folder, const struct stored *s) {
 static void test_halves_that_are_copied_give_the_bits_of_float32(void **state) {
   static const char *const folders[] = {"llama", "gpt-neox", "gpt2"};
   for (size_t i = 0; i < sizeof folders / sizeof *folders; i++)
-    for (size_t j = 0; j < sizeof stored / sizeof *stored; j++) visit(*state, folders[i], &stored[j]);
+    for (size_t j = 0; j < sizeof stored / sizeof *stored; j++) visit(*state, folders[i], &stored[j], false);
 }
 
 /* That mode changes tiny numbers after they were read, so it copies nothing. */
@@ -77,10 +97,44 @@ static void test_the_reproducible_mode_lets_in_what_a_file_stores(void **state) 
   driver d = {NULL};
   assert_int_equal(vkf_context_create(&(vkf_context_params){.deterministic = 1}, &d.context), VKF_OK);
   driver_ok(&d, vkf_device_open(d.context, NULL, &d.device));
-  visit(&d, "llama", &stored[0]);
-  visit(&d, "llama", &stored[1]);
+  visit(&d, "llama", &stored[0], false);
+  visit(&d, "llama", &stored[1], false);
+  visit(&d, "llama", &stored[1], true);
   driver_close(&d);
 }
 
+/* Memory of a device that is not mapped gets its weights through the ring of uploads. */
+static void test_weights_that_are_uploaded_are_those_that_are_mapped(void **state) {
+  static const char *const formats[] = {"f32", "f16", "int8"}, *const folders[] = {"llama", "gpt2"};
+  driver *mapped = *state, ring = {NULL};
+  char path[GOLDEN_PATH];
+  char limits[] = "/tmp/vkf_limits_XXXXXX";
+  static const char text[] = "{\"host_visible\": false}";
+  const vkf_context_params params = {.limits = limits};
+  const int file = mkstemp(limits);
+  assert_int_equal(write(file, text, sizeof text - 1), sizeof text - 1);
+  close(file);
+  assert_int_equal(vkf_context_create(&params, &ring.context), VKF_OK);
+  driver_ok(&ring, vkf_device_open(ring.context, NULL, &ring.device));
+  unlink(limits);
+  for (size_t i = 0; i < sizeof folders / sizeof *folders; i++) {
+    vkf_result *expected = NULL;
+    driver_ok(mapped,
+              vkf_arrays_read(mapped->context, golden_path(path, folders[i], "expected.safetensors"), &expected));
+    golden_path(path, folders[i], "");
+    for (size_t f = 0; f < sizeof formats / sizeof *formats; f++) {
+      vkf_result *one = NULL, *other = NULL;
+      run(mapped, path, formats[f], expected, &one);
+      run(&ring, path, formats[f], expected, &other);
+      same(formats[f], one, other);
+      vkf_result_destroy(&one);
+      vkf_result_destroy(&other);
+    }
+    vkf_result_destroy(&expected);
+  }
+  driver_close(&ring);
+}
+
 DRIVER_MAIN(DRIVER_TEST(test_halves_that_are_copied_give_the_bits_of_float32),
-            cmocka_unit_test(test_the_reproducible_mode_lets_in_what_a_file_stores))
+            cmocka_unit_test(test_the_reproducible_mode_lets_in_what_a_file_stores),
+            DRIVER_TEST(test_weights_that_are_uploaded_are_those_that_are_mapped))

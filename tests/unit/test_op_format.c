@@ -75,6 +75,80 @@ static void halfway_goes_to_even(void **state) {
   for (int i = 0; i < 6; i++) assert_true(int8[i] == int8_want[i]);
 }
 
+/* int8 in vector loops: the same whole numbers as nearbyint() of the quotient in double, at and beside every middle, at
+ * every place of a block. */
+static void int8_rounds_as_nearbyint(void **state) {
+  (void)state;
+  enum { MIDDLES = 254, NEAR = 5, MANY = MIDDLES * NEAR + 700 };
+  static float x[MANY];
+  static int8_t got[MANY];
+  const vkf_format_row *f = vkf_format_get(VKF_FORMAT_INT8);
+  for (uint64_t s = 0; s < 300; s++) {
+    const float largest = (float)ldexp(1 + vkf_rng_unit(4, 1, s), (int)(s % 220) - 100), scale = f->scale(&largest, 1);
+    size_t n = 0;
+    for (int m = 0; m < MIDDLES; m++) {
+      float at = (float)((m - 126.5) * (double)scale);
+      for (int i = 0; i < NEAR / 2; i++) at = nextafterf(at, -INFINITY);
+      for (int i = 0; i < NEAR; i++, at = nextafterf(at, INFINITY)) x[n++] = at;
+    }
+    while (n < MANY) x[n] = (float)(2 * vkf_rng_unit(4, 2 + s, n) - 1) * largest, n++;
+    const size_t skip = s % 70, count = n - skip;
+    f->encode(x + skip, count, scale, got);
+    for (size_t i = 0; i < count; i++) assert_int_equal(got[i], (int8_t)nearbyint((double)x[skip + i] / (double)scale));
+  }
+}
+
+static float float_of(uint32_t bits) {
+  float value;
+  memcpy(&value, &bits, sizeof value);
+  return value;
+}
+
+/* Whether a number is held is decided on its bits: as storing it says, at every exponent and around every limit. */
+static void what_is_held_is_what_storing_keeps(void **state) {
+  (void)state;
+  for (uint32_t format = 0; format < VKF_FORMAT_COUNT; format++) {
+    const vkf_format_row *f = vkf_format_get((vkf_format)format);
+    const float limits[] = {(float)f->largest, f->refused, INFINITY, 0x1.fffffep127f, 1};
+    for (size_t l = 0; l < VKF_COUNT(limits); l++)
+      for (uint32_t i = 0; i < 4096; i++) {
+        uint32_t bits;
+        memcpy(&bits, &limits[l], sizeof bits);
+        const float x = float_of((bits + i - 2048) ^ (i & 1) << 31);
+        float kept = 0, row[3] = {1, 2, x};
+        char element[4];
+        if (!f->row_scales) {
+          f->encode(&x, 1, 0, element);
+          f->decode(element, 1, 0, &kept);
+        }
+        const bool holds =
+            f->row_scales ? isfinite(x) && fabs((double)x) <= f->largest : !isfinite(x) || isfinite(kept);
+        assert_int_equal(vkf_format_holds((vkf_format)format, row, 3), holds);
+      }
+  }
+}
+
+/* Packing encodes rows that were not rounded before; the scalar path rounds them. */
+static void rounding_first_changes_no_element(void **state) {
+  (void)state;
+  for (uint32_t format = 0; format < VKF_FORMAT_COUNT; format++) {
+    const vkf_format_row *f = vkf_format_get((vkf_format)format);
+    float exact[N * K], stored[N * K];
+    uint32_t a[K], b[K];
+    fill(exact);
+    memcpy(stored, exact, sizeof exact);
+    vkf_format_round_held((vkf_format)format, stored, N, K);
+    for (int r = 0; r < N; r++) {
+      const float s = f->row_scales ? f->scale(exact + r * K, K) : 0,
+                  t = f->row_scales ? f->scale(stored + r * K, K) : 0;
+      assert_true(s == t);
+      f->encode(exact + r * K, K, s, a);
+      f->encode(stored + r * K, K, t, b);
+      assert_memory_equal(a, b, K * f->bits / 8);
+    }
+  }
+}
+
 static void refused(vkf_format format, float value, const char *part) {
   vkf_env env;
   vkf_env_init(&env, NULL);
@@ -120,6 +194,9 @@ int main(void) {
       cmocka_unit_test(names),
       cmocka_unit_test(rounding_is_within_the_unit),
       cmocka_unit_test(halfway_goes_to_even),
+      cmocka_unit_test(int8_rounds_as_nearbyint),
+      cmocka_unit_test(what_is_held_is_what_storing_keeps),
+      cmocka_unit_test(rounding_first_changes_no_element),
       cmocka_unit_test(out_of_range_is_refused),
       cmocka_unit_test(special_values_are_kept),
       cmocka_unit_test(caches_keep_no_infinity),

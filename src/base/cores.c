@@ -1,0 +1,62 @@
+/* cores: the one way to use several of the host's cores at once.
+ *
+ * Owns threads only while vkf_parallel() runs. Refuses nothing: without threads the caller's does all the work.
+ * Invariant: every part is called exactly once, and all calls have returned when vkf_parallel() does.
+ */
+#define _GNU_SOURCE /* sched_getaffinity */
+#include "base/base.h"
+
+#include <pthread.h>
+#include <sched.h>
+#include <unistd.h>
+
+uint32_t vkf_cores(void) {
+#ifdef CPU_COUNT
+  cpu_set_t allowed; /* a container or taskset may allow fewer than are online */
+  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) > 0)
+    return (uint32_t)CPU_COUNT(&allowed);
+#endif
+  const long online = sysconf(_SC_NPROCESSORS_ONLN);
+  return online > 0 ? (uint32_t)online : 1;
+}
+
+/* What the threads share: each takes the next part until none is left. */
+typedef struct work {
+  vkf_part_fn *part;
+  void *user;
+  size_t n, next;
+  pthread_mutex_t lock; /* of next */
+} work;
+
+typedef struct worker {
+  work *work;
+  uint32_t index;
+  pthread_t thread;
+} worker;
+
+static void *take_parts(void *user) {
+  const worker *own = user;
+  work *w = own->work;
+  for (;;) {
+    pthread_mutex_lock(&w->lock);
+    const size_t i = w->next++;
+    pthread_mutex_unlock(&w->lock);
+    if (i >= w->n) return NULL;
+    w->part(w->user, own->index, i);
+  }
+}
+
+void vkf_parallel(size_t n, uint32_t most, vkf_part_fn *part, void *user) {
+  enum { MAX_THREADS = 16 };
+  worker workers[MAX_THREADS];
+  work w = {.part = part, .user = user, .n = n};
+  const uint32_t wanted = (uint32_t)VKF_MIN(n, (size_t)VKF_MIN(most, (uint32_t)MAX_THREADS));
+  uint32_t started = 1; /* the caller's thread is the first */
+  pthread_mutex_init(&w.lock, NULL);
+  for (uint32_t i = 0; i < MAX_THREADS; i++) workers[i] = (worker){.work = &w, .index = i};
+  while (started < wanted && pthread_create(&workers[started].thread, NULL, take_parts, &workers[started]) == 0)
+    started++;
+  take_parts(&workers[0]);
+  while (started > 1) pthread_join(workers[--started].thread, NULL);
+  pthread_mutex_destroy(&w.lock);
+}
