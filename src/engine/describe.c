@@ -12,13 +12,13 @@ static const char *shape_text(const vkf_slot *s, const vkf_dims *dims, char *buf
   return buffer;
 }
 
-static void describe_block(vkf_text *text, const vkf_programs *p, const vkf_ready *ready, const vkf_dims *dims,
+static void describe_block(vkf_text *text, const vkf_plan_cache *p, const vkf_cached_plan *cached, const vkf_dims *dims,
                            uint32_t index) {
-  const vkf_plan *plan = ready->plan;
+  const vkf_plan *plan = cached->plan;
   const vkf_block *b = &plan->blocks[index];
   vkf_block_stats stats;
   double flops = 0, bytes = 0;
-  p->backend->table->block_stats(ready->program, index, &stats);
+  p->backend->table->block_stats(cached->program, index, &stats);
   for (uint32_t n = b->first_node; n < b->first_node + b->n_nodes; n++) {
     vkf_cost cost = vkf_op_cost(plan, &plan->nodes[n], dims);
     flops += cost.flops;
@@ -30,19 +30,19 @@ static void describe_block(vkf_text *text, const vkf_programs *p, const vkf_read
     char shape[64];
     const vkf_slot *out = &plan->slots[plan->nodes[n].out[0]];
     vkf_text_printf(text, "  %-36s [%s]  %s\n", plan->nodes[n].name, shape_text(out, dims, shape, sizeof shape),
-                    p->backend->table->node_variant(ready->program, n, NULL));
+                    p->backend->table->node_variant(cached->program, n, NULL));
   }
 }
 
-static vkf_status describe_stage(vkf_model *m, vkf_text *text, vkf_capacity *capacity, const vkf_plan_request *request,
+static vkf_status describe_stage(vkf_model *m, vkf_text *text, vkf_bucket *bucket, const vkf_plan_request *request,
                                  const vkf_sizes *sizes) {
   vkf_status st = VKF_OK;
-  const vkf_ready *ready = NULL;
+  const vkf_cached_plan *cached = NULL;
   vkf_dims dims = vkf_dims_make(sizes);
-  VKF_TRY(vkf_engine_program_get(&m->programs, capacity, request, &ready));
-  for (uint32_t b = 0; b < ready->plan->n_blocks; b++) describe_block(text, &m->programs, ready, &dims, b);
+  VKF_TRY(vkf_engine_plan_get(&m->plan_cache, bucket, request, &cached));
+  for (uint32_t b = 0; b < cached->plan->n_blocks; b++) describe_block(text, &m->plan_cache, cached, &dims, b);
   vkf_text_printf(text, "%s memory: %.3f MB\n", request->stage == VKF_STAGE_ENCODE ? "encode" : "decode",
-                  (double)m->programs.backend->table->program_bytes(ready->program) / 1e6);
+                  (double)m->plan_cache.backend->table->program_bytes(cached->program) / 1e6);
 done:
   return st;
 }
@@ -51,7 +51,7 @@ vkf_status vkf_model_describe_plan(vkf_model *m, size_t batch, size_t length, vk
   vkf_status st = VKF_OK;
   const vkf_net_info *info = vkf_model_net_info(m->net);
   vkf_result *result = NULL;
-  vkf_capacity *capacity = NULL;
+  vkf_bucket *bucket = NULL;
   vkf_text text;
   *out = NULL;
   if (vkf_env_in_callback(m->env, "vkf_model_describe_plan")) return VKF_ERROR_ARGUMENT;
@@ -67,21 +67,21 @@ vkf_status vkf_model_describe_plan(vkf_model *m, size_t batch, size_t length, vk
   uint32_t B = (uint32_t)batch, N = (uint32_t)length;
   bool decoder_only = info->architecture == VKF_ARCHITECTURE_DECODER,
        two = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
-  VKF_TRY(vkf_engine_capacity_get(&m->programs, &(vkf_need_sizes){B, decoder_only ? 1 : N, B, N}, &capacity));
-  vkf_need_sizes caps = vkf_engine_capacity_sizes(capacity);
+  VKF_TRY(vkf_engine_bucket_get(&m->plan_cache, &(vkf_need_sizes){B, decoder_only ? 1 : N, B, N}, &bucket));
+  vkf_need_sizes caps = vkf_engine_bucket_sizes(bucket);
   vkf_sizes sizes = {.B = B, .S = decoder_only ? 1 : N, .R = B, .T = N, .out = B * N};
   vkf_plan_request request = {.stage = VKF_STAGE_ENCODE,
                               .capacity = {.T = 1, .out = caps.B * caps.S},
                               .last_hidden_state = true,
                               .mask = true,
                               .logits = info->has_head && !two};
-  if (!decoder_only) VKF_TRY(describe_stage(m, &text, capacity, &request, &sizes));
+  if (!decoder_only) VKF_TRY(describe_stage(m, &text, bucket, &request, &sizes));
   if (info->architecture != VKF_ARCHITECTURE_ENCODER) {
     request.stage = VKF_STAGE_DECODE;
     request.capacity = (vkf_sizes){.T = caps.keys, .out = caps.R * caps.keys};
     request.mask = two;
     request.logits = info->has_head;
-    VKF_TRY(describe_stage(m, &text, capacity, &request, &sizes));
+    VKF_TRY(describe_stage(m, &text, bucket, &request, &sizes));
   }
   VKF_TRY(vkf_text_status(&text));
   VKF_TRY(vkf_engine_result_create(m->env, &result));

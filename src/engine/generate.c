@@ -10,13 +10,13 @@
 
 #include "decode/search.h"
 #include "engine/generate_inputs.h"
-#include "engine/halves.h"
+#include "engine/batch_split.h"
 
 typedef struct stepper_state {
   vkf_model *m;
-  vkf_capacity *capacity;
+  vkf_bucket *bucket;
   vkf_need_sizes caps;
-  vkf_plan_request request; /* of the decoder's programs; T is set a step */
+  vkf_plan_request request; /* of the decoder's cache; T is set a step */
   uint32_t B, S, R, past;
   const int32_t *source_mask;
   int32_t *ancestry, *ancestry_next; /* [R][keys cap]; NULL: no beams */
@@ -29,8 +29,8 @@ typedef struct stepper_state {
   float *logits;          /* [R][V]: of the last step, for `logprobs`; may be `values`; NULL: not asked for */
   vkf_logprobs *logprobs; /* NULL: not asked for */
   const vkf_generate_input *in;
-  bool is_stopped;       /* by the caller's callback */
-  const vkf_ready *last; /* the program whose lasting inputs are written */
+  bool is_stopped;             /* by the caller's callback */
+  const vkf_cached_plan *last; /* the program whose lasting inputs are written */
 } stepper_state;
 
 /* Row r goes on as what row order[r] was. */
@@ -45,22 +45,22 @@ static void reorder(stepper_state *s, const uint32_t *order) {
 }
 
 /* Inputs that stay the same over the steps of one program. */
-static vkf_status write_lasting(stepper_state *s, const vkf_ready *ready, const vkf_dims *dims) {
+static vkf_status write_lasting(stepper_state *s, const vkf_cached_plan *cached, const vkf_dims *dims) {
   vkf_status st = VKF_OK;
   vkf_dims all = *dims; /* of the mask every key there will be */
   all.v[VKF_DIM_KEYS] = s->caps.keys;
-  if (s->last == ready) goto done;
-  VKF_TRY(vkf_engine_write_mask(s->m, ready, VKF_INPUT_MASK, dims, s->B, s->S, s->source_mask));
-  if (s->key_mask) VKF_TRY(vkf_engine_write_input(&s->m->programs, ready, VKF_INPUT_TARGET_MASK, &all, s->key_mask));
-  s->last = ready;
+  if (s->last == cached) goto done;
+  VKF_TRY(vkf_engine_write_mask(s->m, cached, VKF_INPUT_MASK, dims, s->B, s->S, s->source_mask));
+  if (s->key_mask) VKF_TRY(vkf_engine_write_input(&s->m->plan_cache, cached, VKF_INPUT_TARGET_MASK, &all, s->key_mask));
+  s->last = cached;
 done:
   return st;
 }
 
-static vkf_status write_step(stepper_state *s, const vkf_ready *ready, const vkf_dims *dims,
+static vkf_status write_step(stepper_state *s, const vkf_cached_plan *cached, const vkf_dims *dims,
                              const vkf_step_request *step) {
   vkf_status st = VKF_OK;
-  const vkf_programs *p = &s->m->programs;
+  const vkf_plan_cache *p = &s->m->plan_cache;
   uint32_t T = step->n_tokens;
   const vkf_model_tokens tokens = {.stage = VKF_STAGE_DECODE,
                                    .rows = s->R,
@@ -71,23 +71,23 @@ static vkf_status write_step(stepper_state *s, const vkf_ready *ready, const vkf
                                    .mask_stride = s->caps.keys,
                                    .continues = true};
   vkf_model_positions(s->m->net, &tokens, s->positions);
-  VKF_TRY(vkf_engine_write_input(p, ready, VKF_INPUT_TARGET_IDS, dims, step->tokens));
-  VKF_TRY(vkf_engine_write_input(p, ready, VKF_INPUT_TARGET_POSITIONS, dims, s->positions));
+  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_IDS, dims, step->tokens));
+  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_POSITIONS, dims, s->positions));
   if (s->ancestry) {
     for (uint32_t r = 0; r < s->R; r++)
       for (uint32_t t = 0; t < T; t++) s->ancestry[(size_t)r * s->caps.keys + s->past + t] = (int32_t)r;
-    VKF_TRY(vkf_engine_write_input(p, ready, VKF_INPUT_ANCESTRY, dims, s->ancestry));
+    VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_ANCESTRY, dims, s->ancestry));
   }
   for (uint32_t r = 0; r < s->R; r++) s->out_rows[r] = (int32_t)(r * T + T - 1);
-  VKF_TRY(vkf_engine_write_input(p, ready, VKF_INPUT_OUT_ROWS, dims, s->out_rows));
+  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_OUT_ROWS, dims, s->out_rows));
   if (s->request.max_edits) {
     uint32_t n = step->edit_offsets[s->R];
     if (n > s->request.max_edits)
       VKF_FAIL(s->m->env, VKF_ERROR_ARGUMENT, "a step has %u edits of logits, expected at most %u", n,
                s->request.max_edits);
     memcpy(s->edit_offsets, step->edit_offsets, (s->R + 1) * sizeof *s->edit_offsets);
-    VKF_TRY(vkf_engine_write_input(p, ready, VKF_INPUT_EDIT_OFFSETS, dims, s->edit_offsets));
-    VKF_TRY(p->backend->table->write_rows(ready->program, ready->slots[VKF_INPUT_EDITS], n, step->edits));
+    VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_EDIT_OFFSETS, dims, s->edit_offsets));
+    VKF_TRY(p->backend->table->write_rows(cached->program, cached->slots[VKF_INPUT_EDITS], n, step->edits));
   }
 done:
   return st;
@@ -96,22 +96,22 @@ done:
 static vkf_status step(void *user, const vkf_step_request *step, const float **values, const int32_t **ids) {
   vkf_status st = VKF_OK;
   stepper_state *s = user;
-  const vkf_backend_table *backend = s->m->programs.backend->table;
-  const vkf_ready *ready = NULL;
+  const vkf_backend_table *backend = s->m->plan_cache.backend->table;
+  const vkf_cached_plan *cached = NULL;
   vkf_sizes sizes = {.B = s->B, .S = s->S, .R = s->R, .T = step->n_tokens, .past = s->past, .out = s->R};
   vkf_dims dims = vkf_dims_make(&sizes);
   s->request.capacity.T = step->n_tokens == 1 ? 1 : VKF_MIN(vkf_engine_round_length(step->n_tokens), s->caps.keys);
   s->request.gather_out = step->n_tokens != 1;
-  VKF_TRY(vkf_engine_program_get(&s->m->programs, s->capacity, &s->request, &ready));
+  VKF_TRY(vkf_engine_plan_get(&s->m->plan_cache, s->bucket, &s->request, &cached));
   reorder(s, step->order);
-  VKF_TRY(write_lasting(s, ready, &dims));
-  VKF_TRY(write_step(s, ready, &dims, step));
-  VKF_TRY(vkf_engine_run_ready(&s->m->programs, ready, &dims));
+  VKF_TRY(write_lasting(s, cached, &dims));
+  VKF_TRY(write_step(s, cached, &dims, step));
+  VKF_TRY(vkf_engine_run_plan(&s->m->plan_cache, cached, &dims));
   const char *values_name = s->output ? s->output : "top_values";
-  VKF_TRY(backend->read(ready->program, vkf_plan_find_output(ready->plan, values_name), &dims, s->values));
-  if (!s->output) VKF_TRY(backend->read(ready->program, vkf_plan_find_output(ready->plan, "top_ids"), &dims, s->ids));
+  VKF_TRY(backend->read(cached->program, vkf_plan_find_output(cached->plan, values_name), &dims, s->values));
+  if (!s->output) VKF_TRY(backend->read(cached->program, vkf_plan_find_output(cached->plan, "top_ids"), &dims, s->ids));
   if (s->logits && s->logits != s->values)
-    VKF_TRY(backend->read(ready->program, vkf_plan_find_output(ready->plan, "logits"), &dims, s->logits));
+    VKF_TRY(backend->read(cached->program, vkf_plan_find_output(cached->plan, "logits"), &dims, s->logits));
   s->past += step->n_tokens;
   *values = s->values;
   *ids = s->ids;
@@ -192,13 +192,13 @@ static uint64_t length_limit(const vkf_model *m, const vkf_generate_input *in, u
 
 static vkf_status run_encoder(stepper_state *s, const vkf_encode_input *source) {
   vkf_status st = VKF_OK;
-  const vkf_ready *ready = NULL;
+  const vkf_cached_plan *cached = NULL;
   vkf_sizes sizes = {.B = s->B, .S = s->S, .R = s->R, .T = 1, .out = s->B * s->S};
   vkf_dims dims = vkf_dims_make(&sizes);
   vkf_plan_request request = {
       .stage = VKF_STAGE_ENCODE, .capacity = {.T = 1, .out = s->caps.B * s->caps.S}, .mask = true};
-  VKF_TRY(vkf_engine_program_get(&s->m->programs, s->capacity, &request, &ready));
-  VKF_TRY(vkf_engine_encode(s->m, ready, &dims, source));
+  VKF_TRY(vkf_engine_plan_get(&s->m->plan_cache, s->bucket, &request, &cached));
+  VKF_TRY(vkf_engine_encode(s->m, cached, &dims, source));
 done:
   return st;
 }
@@ -261,8 +261,8 @@ vkf_status vkf_engine_generate(vkf_model *m, const vkf_generate_input *in, vkf_g
            k = vkf_decode_search_k(in->config, info->target_vocab, in->scores),
            edits = vkf_decode_max_edits(in->config, longest, in->source.S);
   VKF_TRY(check_memory(&s, k ? k : info->target_vocab, info->target_vocab, longest));
-  VKF_TRY(vkf_engine_capacity_get(&m->programs, &(vkf_need_sizes){s.B, s.S, s.R, (uint32_t)limit}, &s.capacity));
-  s.caps = vkf_engine_capacity_sizes(s.capacity);
+  VKF_TRY(vkf_engine_bucket_get(&m->plan_cache, &(vkf_need_sizes){s.B, s.S, s.R, (uint32_t)limit}, &s.bucket));
+  s.caps = vkf_engine_bucket_sizes(s.bucket);
   if (edits > UINT32_MAX / 2 / VKF_MAX(s.caps.R, 1))
     VKF_FAIL(m->env, VKF_ERROR_ARGUMENT,
              "the configuration needs %u edits of logits a row, more than this engine plans for", edits);
@@ -419,8 +419,8 @@ vkf_status vkf_engine_generate_arrays(vkf_model *m, const vkf_array *inputs, siz
   vkf_env_clear(m->env);
   VKF_TRY(derive_config(m, params, &config));
   call.needs_start = vkf_engine_generate_needs_start(&config, inputs, n_inputs);
-  st = vkf_engine_by_halves(&(vkf_halves){m, generate_batch, &call, vkf_decode_search_fill(&config)}, inputs, n_inputs,
-                            0, out);
+  st = vkf_engine_split_batch(&(vkf_batch_split){m, generate_batch, &call, vkf_decode_search_fill(&config)}, inputs,
+                              n_inputs, 0, out);
 done:
   vkf_decode_generation_finish(&config);
   return st;

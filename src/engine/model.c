@@ -23,9 +23,9 @@ static vkf_status find_format(vkf_env *env, const char *what, const char *name, 
 static void destroy(vkf_model **model) {
   if (!*model) return;
   vkf_model *m = *model;
-  if (m->programs.env) {
-    vkf_engine_programs_report(&m->programs);
-    vkf_engine_programs_finish(&m->programs);
+  if (m->plan_cache.env) {
+    vkf_engine_plan_cache_report(&m->plan_cache);
+    vkf_engine_plan_cache_finish(&m->plan_cache);
   }
   if (m->weights) m->dev->backend->table->weights_destroy(&m->weights);
   vkf_text_tokenizer_destroy(&m->tokenizer);
@@ -71,7 +71,7 @@ static vkf_status open_model(vkf_device *dev, const char *folder, const vkf_mode
   VKF_TRY(dev->backend->table->weights_create(dev->backend, &source, NULL, &m->weights));
   vkf_env_log(env, VKF_LOG_INFO, "%s: weights take %.3f MB on the device (%s)", folder,
               (double)dev->backend->table->weights_bytes(m->weights) / 1e6, format_name(m->weight_format));
-  vkf_engine_programs_init(&m->programs, env, dev->backend, m->net, m->weights);
+  vkf_engine_plan_cache_init(&m->plan_cache, env, dev->backend, m->net, m->weights);
   for (size_t i = 0; i < vkf_model_net_info(m->net)->n_unused; i++)
     vkf_env_log(env, VKF_LOG_INFO, "%s: tensor %s is not used", folder, vkf_model_net_info(m->net)->unused[i]);
 done:
@@ -116,7 +116,7 @@ void vkf_model_get_info(const vkf_model *m, vkf_model_info *out) {
                           .n_parameters = info->n_parameters,
                           .file_bytes = info->file_bytes,
                           .device_bytes = m->dev->backend->table->weights_bytes(m->weights),
-                          .run_bytes = vkf_engine_programs_bytes(&m->programs),
+                          .run_bytes = vkf_engine_plan_cache_bytes(&m->plan_cache),
                           .weights = format_name(m->weight_format),
                           .kv_cache = format_name(m->cache_format),
                           .has_tokenizer = m->tokenizer != NULL,
@@ -145,41 +145,41 @@ vkf_status vkf_engine_check_ids(const vkf_model *m, const char *name, const int3
   return VKF_OK;
 }
 
-vkf_status vkf_engine_write_mask(vkf_model *m, const vkf_ready *ready, vkf_input input, const vkf_dims *dims,
+vkf_status vkf_engine_write_mask(vkf_model *m, const vkf_cached_plan *cached, vkf_input input, const vkf_dims *dims,
                                  uint32_t rows, uint32_t length, const int32_t *mask) {
   vkf_status st = VKF_OK;
   int32_t *strided = NULL;
-  if (ready->slots[input] == VKF_NO_SLOT) goto done;
-  const vkf_slot *slot = &ready->plan->slots[ready->slots[input]];
+  if (cached->slots[input] == VKF_NO_SLOT) goto done;
+  const vkf_slot *slot = &cached->plan->slots[cached->slots[input]];
   uint32_t stride = slot->extent[1].cap;
   strided = vkf_env_alloc(m->env, vkf_slot_elements(slot), sizeof *strided);
   if (!strided) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t r = 0; r < rows; r++)
     for (uint32_t s = 0; s < stride; s++)
       strided[(size_t)r * stride + s] = s < length ? (mask ? mask[(size_t)r * length + s] != 0 : 1) : !mask;
-  VKF_TRY(vkf_engine_write_input(&m->programs, ready, input, dims, strided));
+  VKF_TRY(vkf_engine_write_input(&m->plan_cache, cached, input, dims, strided));
 done:
   vkf_env_free(m->env, strided);
   return st;
 }
 
-vkf_status vkf_engine_write_positions(vkf_model *m, const vkf_ready *ready, const vkf_dims *dims,
+vkf_status vkf_engine_write_positions(vkf_model *m, const vkf_cached_plan *cached, const vkf_dims *dims,
                                       const vkf_model_tokens *tokens) {
   vkf_status st = VKF_OK;
   int32_t *positions = NULL;
   vkf_input input = tokens->stage == VKF_STAGE_DECODE ? VKF_INPUT_TARGET_POSITIONS : VKF_INPUT_POSITIONS;
-  if (ready->slots[input] == VKF_NO_SLOT) goto done;
+  if (cached->slots[input] == VKF_NO_SLOT) goto done;
   positions = vkf_env_alloc(m->env, (size_t)tokens->rows * tokens->length, sizeof *positions);
   if (!positions) VKF_TRY(VKF_ERROR_MEMORY);
   vkf_model_positions(m->net, tokens, positions);
-  VKF_TRY(vkf_engine_write_input(&m->programs, ready, input, dims, positions));
+  VKF_TRY(vkf_engine_write_input(&m->plan_cache, cached, input, dims, positions));
 done:
   vkf_env_free(m->env, positions);
   return st;
 }
 
 /* Token types, and the rows that a pooled head sees: the first of each sequence. */
-static vkf_status write_types(vkf_model *m, const vkf_ready *ready, const vkf_dims *dims,
+static vkf_status write_types(vkf_model *m, const vkf_cached_plan *cached, const vkf_dims *dims,
                               const vkf_encode_input *input) {
   vkf_status st = VKF_OK;
   size_t n = (size_t)input->B * input->S;
@@ -191,24 +191,24 @@ static vkf_status write_types(vkf_model *m, const vkf_ready *ready, const vkf_di
   if (input->types) memcpy(types, input->types, n * sizeof *types);
   if (input->pixels) /* a class token, then patches */
     for (size_t i = 0; i < n; i++) types[i] = i % input->S != 0;
-  VKF_TRY(vkf_engine_write_input(&m->programs, ready, VKF_INPUT_OUT_ROWS, dims, first));
-  VKF_TRY(vkf_engine_write_input(&m->programs, ready, VKF_INPUT_TYPES, dims, types));
+  VKF_TRY(vkf_engine_write_input(&m->plan_cache, cached, VKF_INPUT_OUT_ROWS, dims, first));
+  VKF_TRY(vkf_engine_write_input(&m->plan_cache, cached, VKF_INPUT_TYPES, dims, types));
 done:
   vkf_env_free(m->env, types);
   vkf_env_free(m->env, first);
   return st;
 }
 
-vkf_status vkf_engine_encode(vkf_model *m, const vkf_ready *ready, const vkf_dims *dims,
+vkf_status vkf_engine_encode(vkf_model *m, const vkf_cached_plan *cached, const vkf_dims *dims,
                              const vkf_encode_input *input) {
   vkf_status st = VKF_OK;
   const vkf_model_tokens tokens = {.stage = VKF_STAGE_ENCODE, .rows = input->B, .length = input->S, .ids = input->ids};
-  VKF_TRY(vkf_engine_write_input(&m->programs, ready, VKF_INPUT_IDS, dims, input->ids));
-  VKF_TRY(vkf_engine_write_input(&m->programs, ready, VKF_INPUT_PIXELS, dims, input->pixels));
-  VKF_TRY(vkf_engine_write_positions(m, ready, dims, &tokens));
-  VKF_TRY(write_types(m, ready, dims, input));
-  VKF_TRY(vkf_engine_write_mask(m, ready, VKF_INPUT_MASK, dims, input->B, input->S, input->mask));
-  VKF_TRY(vkf_engine_run_ready(&m->programs, ready, dims));
+  VKF_TRY(vkf_engine_write_input(&m->plan_cache, cached, VKF_INPUT_IDS, dims, input->ids));
+  VKF_TRY(vkf_engine_write_input(&m->plan_cache, cached, VKF_INPUT_PIXELS, dims, input->pixels));
+  VKF_TRY(vkf_engine_write_positions(m, cached, dims, &tokens));
+  VKF_TRY(write_types(m, cached, dims, input));
+  VKF_TRY(vkf_engine_write_mask(m, cached, VKF_INPUT_MASK, dims, input->B, input->S, input->mask));
+  VKF_TRY(vkf_engine_run_plan(&m->plan_cache, cached, dims));
 done:
   return st;
 }

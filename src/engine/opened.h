@@ -5,7 +5,7 @@
 #include "decode/generation_config.h"
 #include "decode/logprobs.h"
 #include "decode/search.h"
-#include "engine/programs.h"
+#include "engine/plan_cache.h"
 
 struct vkf_model {
   vkf_device *dev;
@@ -16,7 +16,7 @@ struct vkf_model {
   vkf_text_tokenizer *tokenizer;          /* NULL: the folder has none */
   char *no_tokenizer;                     /* why there is none */
   vkf_generation_config generation;
-  vkf_programs programs;
+  vkf_plan_cache plan_cache;
 };
 
 /* The tokenizer of a folder; a folder without one is no error, and *why (the caller's) then says what was looked for.
@@ -36,13 +36,13 @@ typedef struct vkf_encode_input {
   const float *pixels;  /* of images, in the place of ids: [B][channels*height*width] */
 } vkf_encode_input;
 /* Writes ids or pixels, positions, types and mask and runs the ENCODE program. */
-vkf_status vkf_engine_encode(vkf_model *model, const vkf_ready *ready, const vkf_dims *dims,
+vkf_status vkf_engine_encode(vkf_model *model, const vkf_cached_plan *cached, const vkf_dims *dims,
                              const vkf_encode_input *input);
-/* Writes a [rows][length] mask where the plan reads it, at capacity strides; NULL: all 1. */
-vkf_status vkf_engine_write_mask(vkf_model *model, const vkf_ready *ready, vkf_input input, const vkf_dims *dims,
+/* Writes a [rows][length] mask where the plan reads it, at bucket strides; NULL: all 1. */
+vkf_status vkf_engine_write_mask(vkf_model *model, const vkf_cached_plan *cached, vkf_input input, const vkf_dims *dims,
                                  uint32_t rows, uint32_t length, const int32_t *mask);
 /* Position ids of these tokens. */
-vkf_status vkf_engine_write_positions(vkf_model *model, const vkf_ready *ready, const vkf_dims *dims,
+vkf_status vkf_engine_write_positions(vkf_model *model, const vkf_cached_plan *cached, const vkf_dims *dims,
                                       const vkf_model_tokens *tokens);
 
 /* generate on ids; the public doors add arrays and texts. */

@@ -2,7 +2,7 @@
 #include <math.h>
 #include <string.h>
 
-#include "engine/halves.h"
+#include "engine/batch_split.h"
 #include "file/safetensors.h"
 
 /* The inputs of a run, checked; the memory is the run's. */
@@ -91,10 +91,10 @@ done:
 }
 
 /* Reads a slot into the result; packed rows become [rows, length, width]. */
-static vkf_status take_output(vkf_model *m, const vkf_ready *ready, uint32_t slot, const vkf_dims *dims, uint32_t rows,
-                              vkf_result *result) {
+static vkf_status take_output(vkf_model *m, const vkf_cached_plan *cached, uint32_t slot, const vkf_dims *dims,
+                              uint32_t rows, vkf_result *result) {
   vkf_status st = VKF_OK;
-  const vkf_slot *s = &ready->plan->slots[slot];
+  const vkf_slot *s = &cached->plan->slots[slot];
   size_t shape[VKF_MAX_SLOT_RANK + 1], rank = 0;
   void *data = NULL;
   bool is_split = s->rank == 2 && s->extent[0].dim != VKF_DIM_B; /* B: one row a sequence */
@@ -102,7 +102,7 @@ static vkf_status take_output(vkf_model *m, const vkf_ready *ready, uint32_t slo
   for (uint32_t i = 0; i < s->rank; i++) shape[rank++] = vkf_slot_extent(s, i, dims);
   if (is_split) shape[1] /= rows;
   VKF_TRY(vkf_engine_result_add(result, s->output, s->dtype, rank, shape, &data));
-  VKF_TRY(m->dev->backend->table->read(ready->program, slot, dims, data));
+  VKF_TRY(m->dev->backend->table->read(cached->program, slot, dims, data));
   const char *second = vkf_model_second_name(m->net, s->output);
   if (second) {
     void *copy = NULL;
@@ -113,11 +113,11 @@ done:
   return st;
 }
 
-static vkf_status take_outputs(vkf_model *m, const vkf_ready *ready, const vkf_dims *dims, uint32_t rows,
+static vkf_status take_outputs(vkf_model *m, const vkf_cached_plan *cached, const vkf_dims *dims, uint32_t rows,
                                vkf_result *result) {
   vkf_status st = VKF_OK;
-  for (uint32_t i = 0; i < ready->plan->n_slots; i++)
-    if (ready->plan->slots[i].output) VKF_TRY(take_output(m, ready, i, dims, rows, result));
+  for (uint32_t i = 0; i < cached->plan->n_slots; i++)
+    if (cached->plan->slots[i].output) VKF_TRY(take_output(m, cached, i, dims, rows, result));
 done:
   return st;
 }
@@ -136,25 +136,25 @@ static vkf_status check_finite(vkf_env *env, const vkf_result *result) {
   return VKF_OK;
 }
 
-static vkf_status run_decode(vkf_model *m, vkf_capacity *capacity, const vkf_plan_request *request,
-                             const vkf_sizes *sizes, const int32_t *ids, const int32_t *source_mask,
-                             const int32_t *target_mask, vkf_result *result) {
+static vkf_status run_decode(vkf_model *m, vkf_bucket *bucket, const vkf_plan_request *request, const vkf_sizes *sizes,
+                             const int32_t *ids, const int32_t *source_mask, const int32_t *target_mask,
+                             vkf_result *result) {
   vkf_status st = VKF_OK;
-  const vkf_ready *ready = NULL;
+  const vkf_cached_plan *cached = NULL;
   vkf_dims dims = vkf_dims_make(sizes);
-  VKF_TRY(vkf_engine_program_get(&m->programs, capacity, request, &ready));
-  VKF_TRY(vkf_engine_write_input(&m->programs, ready, VKF_INPUT_TARGET_IDS, &dims, ids));
+  VKF_TRY(vkf_engine_plan_get(&m->plan_cache, bucket, request, &cached));
+  VKF_TRY(vkf_engine_write_input(&m->plan_cache, cached, VKF_INPUT_TARGET_IDS, &dims, ids));
   const vkf_model_tokens tokens = {.stage = VKF_STAGE_DECODE,
                                    .rows = sizes->R,
                                    .length = sizes->T,
                                    .ids = ids,
                                    .mask = target_mask,
                                    .mask_stride = sizes->T};
-  VKF_TRY(vkf_engine_write_positions(m, ready, &dims, &tokens));
-  VKF_TRY(vkf_engine_write_mask(m, ready, VKF_INPUT_MASK, &dims, sizes->B, sizes->S, source_mask));
-  VKF_TRY(vkf_engine_write_mask(m, ready, VKF_INPUT_TARGET_MASK, &dims, sizes->R, sizes->T, target_mask));
-  VKF_TRY(vkf_engine_run_ready(&m->programs, ready, &dims));
-  VKF_TRY(take_outputs(m, ready, &dims, sizes->R, result));
+  VKF_TRY(vkf_engine_write_positions(m, cached, &dims, &tokens));
+  VKF_TRY(vkf_engine_write_mask(m, cached, VKF_INPUT_MASK, &dims, sizes->B, sizes->S, source_mask));
+  VKF_TRY(vkf_engine_write_mask(m, cached, VKF_INPUT_TARGET_MASK, &dims, sizes->R, sizes->T, target_mask));
+  VKF_TRY(vkf_engine_run_plan(&m->plan_cache, cached, &dims));
+  VKF_TRY(take_outputs(m, cached, &dims, sizes->R, result));
 done:
   return st;
 }
@@ -171,8 +171,8 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
   const vkf_run_params *params = call->params;
   const vkf_net_info *info = vkf_model_net_info(m->net);
   run_inputs in = {0};
-  vkf_capacity *capacity = NULL;
-  const vkf_ready *ready = NULL;
+  vkf_bucket *bucket = NULL;
+  const vkf_cached_plan *cached = NULL;
   vkf_result *result = NULL;
   (void)first;
   *out = NULL;
@@ -180,9 +180,8 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
   VKF_TRY(vkf_engine_result_create(m->env, &result));
   bool decoder_only = info->architecture == VKF_ARCHITECTURE_DECODER;
   uint32_t B = (uint32_t)in.source[0], S = (uint32_t)in.source[1], T = decoder_only ? S : (uint32_t)in.target[1];
-  VKF_TRY(
-      vkf_engine_capacity_get(&m->programs, &(vkf_need_sizes){B, decoder_only ? 1 : S, B, VKF_MAX(T, 1)}, &capacity));
-  vkf_need_sizes caps = vkf_engine_capacity_sizes(capacity);
+  VKF_TRY(vkf_engine_bucket_get(&m->plan_cache, &(vkf_need_sizes){B, decoder_only ? 1 : S, B, VKF_MAX(T, 1)}, &bucket));
+  vkf_need_sizes caps = vkf_engine_bucket_sizes(bucket);
   vkf_plan_request request = {.stage = VKF_STAGE_ENCODE,
                               .capacity = {.T = 1, .out = caps.B * caps.S},
                               .hidden_states = params->hidden_states,
@@ -195,9 +194,9 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
     if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER) encode.logits = false;
     vkf_sizes sizes = {.B = B, .S = S, .R = B, .T = 1, .out = B * S};
     vkf_dims dims = vkf_dims_make(&sizes);
-    VKF_TRY(vkf_engine_program_get(&m->programs, capacity, &encode, &ready));
-    VKF_TRY(vkf_engine_encode(m, ready, &dims, &(vkf_encode_input){B, S, in.ids, in.mask, in.types, in.pixels}));
-    VKF_TRY(take_outputs(m, ready, &dims, B, result));
+    VKF_TRY(vkf_engine_plan_get(&m->plan_cache, bucket, &encode, &cached));
+    VKF_TRY(vkf_engine_encode(m, cached, &dims, &(vkf_encode_input){B, S, in.ids, in.mask, in.types, in.pixels}));
+    VKF_TRY(take_outputs(m, cached, &dims, B, result));
   }
   if (info->architecture != VKF_ARCHITECTURE_ENCODER) {
     vkf_sizes sizes = {.B = B, .S = decoder_only ? 1 : S, .R = B, .T = T, .out = B * T};
@@ -205,7 +204,7 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
     request.capacity = (vkf_sizes){.T = caps.keys, .out = caps.R * caps.keys};
     request.mask = !decoder_only;
     request.target_mask = (decoder_only ? in.mask : in.target_mask) != NULL;
-    VKF_TRY(run_decode(m, capacity, &request, &sizes, decoder_only ? in.ids : in.target_ids, in.mask,
+    VKF_TRY(run_decode(m, bucket, &request, &sizes, decoder_only ? in.ids : in.target_ids, in.mask,
                        decoder_only ? in.mask : in.target_mask, result));
   }
   if (!params->allow_not_finite) VKF_TRY(check_finite(m->env, result));
@@ -221,7 +220,7 @@ vkf_status vkf_engine_run_arrays(vkf_model *m, const vkf_array *inputs, size_t n
   const vkf_run_params defaults = {0};
   run_call call = {m, params ? params : &defaults};
   vkf_env_clear(m->env);
-  return vkf_engine_by_halves(&(vkf_halves){.m = m, .run = run_batch, .user = &call}, inputs, n_inputs, 0, out);
+  return vkf_engine_split_batch(&(vkf_batch_split){.m = m, .run = run_batch, .user = &call}, inputs, n_inputs, 0, out);
 }
 
 vkf_status vkf_model_run(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params,

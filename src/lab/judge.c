@@ -83,14 +83,14 @@ vkf_status vkf_model_judge(vkf_model *m, const vkf_array *inputs, size_t n_input
   vkf_result *result = NULL;
   judging j = {.model = m, .params = params ? params : &defaults, .on_pass = on_pass, .user = user};
   if (vkf_env_in_callback(m->env, "vkf_model_judge")) return VKF_ERROR_ARGUMENT;
-  vkf_engine_programs_init(&view.programs, m->env, m->dev->backend, m->net, m->weights);
-  view.programs.keep_all = !j.params->cost_only;
+  vkf_engine_plan_cache_init(&view.plan_cache, m->env, m->dev->backend, m->net, m->weights);
+  view.plan_cache.keep_all = !j.params->cost_only;
   const vkf_observer observer = {.on_run = on_run, .user = &j}, *before = m->dev->backend->observer;
   m->dev->backend->observer = &observer;
   vkf_status st = j.params->generate ? vkf_engine_generate_arrays(&view, inputs, n_inputs, j.params->generate, &result)
                                      : vkf_engine_run_arrays(&view, inputs, n_inputs, NULL, &result);
   m->dev->backend->observer = before;
   vkf_engine_result_destroy(&result);
-  vkf_engine_programs_finish(&view.programs);
+  vkf_engine_plan_cache_finish(&view.plan_cache);
   return st;
 }

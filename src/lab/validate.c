@@ -16,10 +16,10 @@
 
 enum { B = 2, S = 7, BEAMS = 2, T = 5, R = B * BEAMS };
 
-/* One backend's side: its programs, kept readable. */
+/* One backend's side, with a plan cache of its own whose slots stay readable. */
 typedef struct side {
   vkf_model model; /* a view of the opened model with this side's backend and weights */
-  vkf_capacity *capacity;
+  vkf_bucket *bucket;
 } side;
 
 typedef struct pass {
@@ -40,18 +40,18 @@ static vkf_status side_init(side *s, const vkf_model *model, vkf_backend *backen
   s->model.weights = NULL;
   vkf_model_net_weights(model->net, &source);
   VKF_TRY(backend->table->weights_create(backend, &source, NULL, &s->model.weights));
-  vkf_engine_programs_init(&s->model.programs, model->env, backend, model->net, s->model.weights);
-  s->model.programs.keep_all = true;
-  VKF_TRY(vkf_engine_capacity_get(
-      &s->model.programs, &(vkf_need_sizes){B, source_length(vkf_model_net_info(model->net)), R, T + 1}, &s->capacity));
+  vkf_engine_plan_cache_init(&s->model.plan_cache, model->env, backend, model->net, s->model.weights);
+  s->model.plan_cache.keep_all = true;
+  VKF_TRY(vkf_engine_bucket_get(
+      &s->model.plan_cache, &(vkf_need_sizes){B, source_length(vkf_model_net_info(model->net)), R, T + 1}, &s->bucket));
 done:
   return st;
 }
 
 static void side_finish(side *s) {
-  if (!s->model.programs.env) return;
-  vkf_backend *backend = s->model.programs.backend;
-  vkf_engine_programs_finish(&s->model.programs);
+  if (!s->model.plan_cache.env) return;
+  vkf_backend *backend = s->model.plan_cache.backend;
+  vkf_engine_plan_cache_finish(&s->model.plan_cache);
   if (s->model.weights) backend->table->weights_destroy(&s->model.weights);
 }
 
@@ -60,27 +60,27 @@ static void fill_ids(int32_t *ids, size_t n, uint32_t vocab, uint64_t stream) {
 }
 
 /* The encoder on given ids, or on noise as images. */
-static vkf_status run_encode(vkf_model *m, const vkf_ready *ready, const vkf_dims *dims, const int32_t *mask) {
+static vkf_status run_encode(vkf_model *m, const vkf_cached_plan *cached, const vkf_dims *dims, const int32_t *mask) {
   vkf_status st = VKF_OK;
   const vkf_net_info *info = vkf_model_net_info(m->net);
   int32_t ids[B * S];
   float *pixels = NULL;
   if (info->image[0] == 0) {
     fill_ids(ids, B * S, info->vocab, 1);
-    return vkf_engine_encode(m, ready, dims, &(vkf_encode_input){.B = B, .S = S, .ids = ids, .mask = mask});
+    return vkf_engine_encode(m, cached, dims, &(vkf_encode_input){.B = B, .S = S, .ids = ids, .mask = mask});
   }
   size_t n = (size_t)B * info->image[0] * info->image[1] * info->image[2];
   pixels = vkf_env_alloc(m->env, n, sizeof *pixels);
   if (!pixels) VKF_TRY(VKF_ERROR_MEMORY);
   for (size_t i = 0; i < n; i++) pixels[i] = (float)(vkf_rng_u64(7, 1, i) % 512) / 256 - 1;
-  VKF_TRY(vkf_engine_encode(m, ready, dims, &(vkf_encode_input){.B = B, .S = source_length(info), .pixels = pixels}));
+  VKF_TRY(vkf_engine_encode(m, cached, dims, &(vkf_encode_input){.B = B, .S = source_length(info), .pixels = pixels}));
 done:
   vkf_env_free(m->env, pixels);
   return st;
 }
 
 /* Writes the inputs of a pass and runs it. */
-static vkf_status run_pass(side *s, const pass *p, const vkf_ready *ready, const vkf_dims *dims) {
+static vkf_status run_pass(side *s, const pass *p, const vkf_cached_plan *cached, const vkf_dims *dims) {
   static const int32_t mask[B * S] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0};
   static const vkf_edit edits[] = {{VKF_EDIT_PENALTY, 1, 1.3f, 0},
                                    {VKF_EDIT_SET, 0, -INFINITY, 0},
@@ -88,15 +88,15 @@ static vkf_status run_pass(side *s, const pass *p, const vkf_ready *ready, const
                                    {VKF_EDIT_PENALTY, 3, 0.7f, 0}};
   vkf_status st = VKF_OK;
   vkf_model *m = &s->model;
-  const vkf_programs *programs = &m->programs;
+  const vkf_plan_cache *cache = &m->plan_cache;
   const vkf_net_info *info = vkf_model_net_info(m->net);
-  vkf_need_sizes caps = vkf_engine_capacity_sizes(s->capacity);
+  vkf_need_sizes caps = vkf_engine_bucket_sizes(s->bucket);
   int32_t ids[R * T], out_rows[R * T], positions[R * T], *ancestry = NULL;
   uint32_t offsets[64] = {0};
   vkf_edit all_edits[8] = {{0}};
-  VKF_TRY(programs->backend->table->poison(ready->program));
+  VKF_TRY(cache->backend->table->poison(cached->program));
   if (p->request.stage == VKF_STAGE_ENCODE) {
-    VKF_TRY(run_encode(m, ready, dims, mask));
+    VKF_TRY(run_encode(m, cached, dims, mask));
     goto done;
   }
   uint32_t length = p->sizes.T, past = p->sizes.past;
@@ -111,15 +111,15 @@ static vkf_status run_pass(side *s, const pass *p, const vkf_ready *ready, const
   }
   memcpy(all_edits, edits, sizeof edits);
   for (uint32_t r = 0; r < VKF_COUNT(offsets); r++) offsets[r] = VKF_MIN(r, (uint32_t)VKF_COUNT(edits));
-  VKF_TRY(vkf_engine_write_input(programs, ready, VKF_INPUT_TARGET_IDS, dims, ids));
-  VKF_TRY(vkf_engine_write_input(programs, ready, VKF_INPUT_TARGET_POSITIONS, dims, positions));
-  VKF_TRY(vkf_engine_write_input(programs, ready, VKF_INPUT_ANCESTRY, dims, ancestry));
-  VKF_TRY(vkf_engine_write_input(programs, ready, VKF_INPUT_OUT_ROWS, dims, out_rows));
-  VKF_TRY(vkf_engine_write_input(programs, ready, VKF_INPUT_EDIT_OFFSETS, dims, offsets));
-  VKF_TRY(vkf_engine_write_input(programs, ready, VKF_INPUT_EDITS, dims, all_edits));
-  VKF_TRY(vkf_engine_write_mask(m, ready, VKF_INPUT_MASK, dims, B, p->sizes.S,
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_TARGET_IDS, dims, ids));
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_TARGET_POSITIONS, dims, positions));
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_ANCESTRY, dims, ancestry));
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_OUT_ROWS, dims, out_rows));
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_EDIT_OFFSETS, dims, offsets));
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_EDITS, dims, all_edits));
+  VKF_TRY(vkf_engine_write_mask(m, cached, VKF_INPUT_MASK, dims, B, p->sizes.S,
                                 info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER ? mask : NULL));
-  VKF_TRY(vkf_engine_run_ready(programs, ready, dims));
+  VKF_TRY(vkf_engine_run_plan(cache, cached, dims));
 done:
   vkf_env_free(m->env, ancestry);
   return st;
@@ -176,11 +176,11 @@ static vkf_status validate_pass(vkf_validation *v, side sides[2], const pass *p)
   vkf_dims dims = vkf_dims_make(&p->sizes);
   vkf_model_net_weights(sides[0].model.net, &source);
   for (int i = 0; i < 2; i++) {
-    const vkf_ready *ready = NULL;
-    VKF_TRY(vkf_engine_program_get(&sides[i].model.programs, sides[i].capacity, &p->request, &ready));
-    VKF_TRY(run_pass(&sides[i], p, ready, &dims));
-    VKF_TRY(vkf_ref_walk_init(&walks[i], v->env, sides[i].model.programs.backend, ready->plan, ready->program, &dims,
-                              &source));
+    const vkf_cached_plan *cached = NULL;
+    VKF_TRY(vkf_engine_plan_get(&sides[i].model.plan_cache, sides[i].bucket, &p->request, &cached));
+    VKF_TRY(run_pass(&sides[i], p, cached, &dims));
+    VKF_TRY(vkf_ref_walk_init(&walks[i], v->env, sides[i].model.plan_cache.backend, cached->plan, cached->program,
+                              &dims, &source));
   }
   VKF_TRY(judge_pass(v, p, &walks[0], &walks[1]));
 done:
@@ -199,7 +199,7 @@ static vkf_status validate_model(vkf_validation *v, const vkf_model *model) {
   VKF_TRY(vkf_ref_backend_create(v->env, &ref));
   VKF_TRY(side_init(&sides[0], model, v->backend));
   VKF_TRY(side_init(&sides[1], model, ref));
-  vkf_need_sizes caps = vkf_engine_capacity_sizes(sides[0].capacity);
+  vkf_need_sizes caps = vkf_engine_bucket_sizes(sides[0].bucket);
   pass passes[] = {
       {"encode",
        {.stage = VKF_STAGE_ENCODE,

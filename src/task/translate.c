@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/halves.h"
+#include "engine/batch_split.h"
 
 /* Rows (sentences times beams) of a batch: enough to fill a small GPU, small enough for caches of CPU drivers. */
 #define BATCH_ROWS 128
@@ -202,7 +202,7 @@ vkf_status vkf_model_translate(vkf_model *m, const char *const *texts, size_t n_
     const uint32_t n = (uint32_t)VKF_MIN((size_t)batch, t.n - first);
     m->dev->backend->too_large = t.begun = false;
     st = translate_batch(&t, first, n);
-    if (!t.begun && vkf_engine_halves_help(m, st, n)) {
+    if (!t.begun && vkf_engine_split_helps(m, st, n)) {
       batch = n / 2;
       continue;
     }

@@ -25,7 +25,7 @@ static const row rows[] = {
 static unsigned n_halved; /* batches, as the log tells */
 
 static void on_log(void *user, vkf_log_level level, const char *line) {
-  n_halved += strstr(line, "goes in two parts") != NULL;
+  n_halved += strstr(line, "is split in two") != NULL;
   if (level <= VKF_LOG_WARNING) driver_print(user, level, line);
 }
 

@@ -86,21 +86,21 @@ static void test_batch_and_padding(void **state) {
   }
 }
 
-static const vkf_ready *program(driver *d, vkf_model *m, vkf_capacity *capacity, const vkf_plan_request *request) {
-  const vkf_ready *ready = NULL;
-  driver_ok(d, vkf_engine_program_get(&m->programs, capacity, request, &ready));
+static const vkf_cached_plan *program(driver *d, vkf_model *m, vkf_bucket *capacity, const vkf_plan_request *request) {
+  const vkf_cached_plan *ready = NULL;
+  driver_ok(d, vkf_engine_plan_get(&m->plan_cache, capacity, request, &ready));
   return ready;
 }
 
 /* The programs of generate, by hand: their candidates are cut to a few, the logits are whole. */
 static void run_steps(driver *d, vkf_model *m, const batch *b, float *logits, uint32_t vocab) {
-  vkf_capacity *capacity = NULL;
-  driver_ok(d, vkf_engine_capacity_get(&m->programs, &(vkf_need_sizes){b->rows, b->width, b->rows, T}, &capacity));
-  vkf_need_sizes caps = vkf_engine_capacity_sizes(capacity);
+  vkf_bucket *capacity = NULL;
+  driver_ok(d, vkf_engine_bucket_get(&m->plan_cache, &(vkf_need_sizes){b->rows, b->width, b->rows, T}, &capacity));
+  vkf_need_sizes caps = vkf_engine_bucket_sizes(capacity);
   vkf_plan_request request = {.stage = VKF_STAGE_ENCODE, .capacity = {.T = 1, .out = caps.B * caps.S}, .mask = true};
   vkf_sizes sizes = {.B = b->rows, .S = b->width, .R = b->rows, .T = 1, .out = b->rows * b->width};
   vkf_dims dims = vkf_dims_make(&sizes);
-  const vkf_ready *ready = program(d, m, capacity, &request);
+  const vkf_cached_plan *ready = program(d, m, capacity, &request);
   const vkf_encode_input source = {.B = b->rows, .S = b->width, .ids = b->ids, .mask = b->mask};
   driver_ok(d, vkf_engine_encode(m, ready, &dims, &source));
   request =
@@ -109,14 +109,14 @@ static void run_steps(driver *d, vkf_model *m, const batch *b, float *logits, ui
   for (uint32_t t = 0; t < T; t++) {
     sizes = (vkf_sizes){.B = b->rows, .S = b->width, .R = b->rows, .T = 1, .past = t, .out = b->rows};
     dims = vkf_dims_make(&sizes);
-    driver_ok(d, vkf_engine_write_input(&m->programs, ready, VKF_INPUT_TARGET_IDS, &dims, &b->target[t]));
+    driver_ok(d, vkf_engine_write_input(&m->plan_cache, ready, VKF_INPUT_TARGET_IDS, &dims, &b->target[t]));
     const vkf_model_tokens tokens = {
         .stage = VKF_STAGE_DECODE, .rows = b->rows, .length = 1, .past = t, .ids = &b->target[t]};
     driver_ok(d, vkf_engine_write_positions(m, ready, &dims, &tokens));
     driver_ok(d, vkf_engine_write_mask(m, ready, VKF_INPUT_MASK, &dims, b->rows, b->width, b->mask));
-    driver_ok(d, vkf_engine_run_ready(&m->programs, ready, &dims));
-    driver_ok(d, m->programs.backend->table->read(ready->program, vkf_plan_find_output(ready->plan, "logits"), &dims,
-                                                  logits + (size_t)t * vocab));
+    driver_ok(d, vkf_engine_run_plan(&m->plan_cache, ready, &dims));
+    driver_ok(d, m->plan_cache.backend->table->read(ready->program, vkf_plan_find_output(ready->plan, "logits"), &dims,
+                                                    logits + (size_t)t * vocab));
   }
 }
 

@@ -13,30 +13,31 @@
 
 enum { B = 2, S = 6, R = 4, T = 3, KEYS = 8, MAX_EDITS = 8 };
 
-static void run_program(driver *d, vkf_model *m, vkf_capacity *capacity, const vkf_plan_request *request,
+static void run_program(driver *d, vkf_model *m, vkf_bucket *bucket, const vkf_plan_request *request,
                         const vkf_sizes *sizes) {
   static int32_t zeros[1 << 16]; /* more than any input at capacity */
   static float output[1 << 20];
-  const vkf_backend_table *table = m->programs.backend->table;
-  const vkf_ready *ready = NULL;
+  const vkf_backend_table *table = m->plan_cache.backend->table;
+  const vkf_cached_plan *cached = NULL;
   vkf_dims dims = vkf_dims_make(sizes);
-  driver_ok(d, vkf_engine_program_get(&m->programs, capacity, request, &ready));
-  for (int i = 0; i < VKF_INPUT_COUNT; i++) driver_ok(d, vkf_engine_write_input(&m->programs, ready, i, &dims, zeros));
-  for (int i = 0; i < 2; i++) driver_ok(d, table->run(ready->program, &dims, 0, 1));
-  driver_ok(d, vkf_engine_run_ready(&m->programs, ready, &dims));
-  for (uint32_t i = 0; i < ready->plan->n_slots; i++) {
-    if (!ready->plan->slots[i].output) continue;
-    assert_true(vkf_slot_elements(&ready->plan->slots[i]) <= VKF_COUNT(output));
-    driver_ok(d, table->read(ready->program, i, &dims, output));
+  driver_ok(d, vkf_engine_plan_get(&m->plan_cache, bucket, request, &cached));
+  for (int i = 0; i < VKF_INPUT_COUNT; i++)
+    driver_ok(d, vkf_engine_write_input(&m->plan_cache, cached, i, &dims, zeros));
+  for (int i = 0; i < 2; i++) driver_ok(d, table->run(cached->program, &dims, 0, 1));
+  driver_ok(d, vkf_engine_run_plan(&m->plan_cache, cached, &dims));
+  for (uint32_t i = 0; i < cached->plan->n_slots; i++) {
+    if (!cached->plan->slots[i].output) continue;
+    assert_true(vkf_slot_elements(&cached->plan->slots[i]) <= VKF_COUNT(output));
+    driver_ok(d, table->read(cached->program, i, &dims, output));
   }
 }
 
 /* One whole use of the model. */
 static void use(driver *d, vkf_model *m) {
   const vkf_net_info *info = vkf_model_net_info(m->net);
-  vkf_capacity *capacity = NULL;
-  driver_ok(d, vkf_engine_capacity_get(&m->programs, &(vkf_need_sizes){B, S, R, KEYS}, &capacity));
-  vkf_need_sizes caps = vkf_engine_capacity_sizes(capacity);
+  vkf_bucket *bucket = NULL;
+  driver_ok(d, vkf_engine_bucket_get(&m->plan_cache, &(vkf_need_sizes){B, S, R, KEYS}, &bucket));
+  vkf_need_sizes caps = vkf_engine_bucket_sizes(bucket);
   const vkf_plan_request encode = {.stage = VKF_STAGE_ENCODE,
                                    .capacity = {.T = 1, .out = caps.B * caps.S},
                                    .hidden_states = true,
@@ -58,11 +59,11 @@ static void use(driver *d, vkf_model *m) {
                                  .max_edits = MAX_EDITS,
                                  .top_k = 4};
   if (info->architecture != VKF_ARCHITECTURE_DECODER)
-    run_program(d, m, capacity, &encode, &(vkf_sizes){.B = B, .S = S, .R = R, .T = 1, .out = B * S});
+    run_program(d, m, bucket, &encode, &(vkf_sizes){.B = B, .S = S, .R = R, .T = 1, .out = B * S});
   if (info->architecture == VKF_ARCHITECTURE_ENCODER) return;
-  run_program(d, m, capacity, &full, &(vkf_sizes){.B = B, .S = S, .R = R, .T = T, .out = R * T});
+  run_program(d, m, bucket, &full, &(vkf_sizes){.B = B, .S = S, .R = R, .T = T, .out = R * T});
   for (uint32_t i = 0; i < 3; i++)
-    run_program(d, m, capacity, &step, &(vkf_sizes){.B = B, .S = S, .R = R, .T = 1, .past = T + i, .out = R});
+    run_program(d, m, bucket, &step, &(vkf_sizes){.B = B, .S = S, .R = R, .T = 1, .past = T + i, .out = R});
 }
 
 /* skip: the barrier to leave out, 0: none. false: there are not so many. */

@@ -1,20 +1,20 @@
-/* The cache of capacities, states and programs of an open model. */
-#include "engine/programs.h"
+/* plan_cache: see plan_cache.h. */
+#include "engine/plan_cache.h"
 
 #include <stdio.h>
 #include <string.h>
 
-/* What idle capacities may hold together; one that is in use may hold more. */
+/* The bound of all buckets together; a bucket in use may exceed it. */
 #define CACHE_BYTES (UINT64_C(1) << 30)
 
 typedef struct program_entry {
   struct program_entry *next;
   vkf_plan_request request;
-  vkf_ready ready;
+  vkf_cached_plan cached;
 } program_entry;
 
-struct vkf_capacity {
-  vkf_capacity *next;
+struct vkf_bucket {
+  vkf_bucket *next;
   vkf_need_sizes sizes;
   vkf_state *state; /* NULL where the model has none */
   uint64_t state_bytes;
@@ -32,20 +32,21 @@ uint32_t vkf_engine_round_length(uint32_t n) {
   return n <= 8 ? 8 : n <= 16 ? 16 : VKF_ROUND_UP(n, 32);
 }
 
-void vkf_engine_programs_init(vkf_programs *p, vkf_env *env, vkf_backend *backend, vkf_net *net, vkf_weights *weights) {
-  *p = (vkf_programs){.env = env, .backend = backend, .net = net, .weights = weights, .max_bytes = CACHE_BYTES};
+void vkf_engine_plan_cache_init(vkf_plan_cache *p, vkf_env *env, vkf_backend *backend, vkf_net *net,
+                                vkf_weights *weights) {
+  *p = (vkf_plan_cache){.env = env, .backend = backend, .net = net, .weights = weights, .max_bytes = CACHE_BYTES};
 }
 
-static void entry_destroy(vkf_programs *p, program_entry **entry) {
+static void entry_destroy(vkf_plan_cache *p, program_entry **entry) {
   if (!*entry) return;
-  if ((*entry)->ready.program) p->backend->table->program_destroy(&(*entry)->ready.program);
-  vkf_model_plan_destroy(&(*entry)->ready.plan);
+  if ((*entry)->cached.program) p->backend->table->program_destroy(&(*entry)->cached.program);
+  vkf_model_plan_destroy(&(*entry)->cached.plan);
   vkf_env_free(p->env, *entry);
   *entry = NULL;
 }
 
-static void capacity_destroy(vkf_programs *p, vkf_capacity **capacity) {
-  vkf_capacity *c = *capacity;
+static void bucket_destroy(vkf_plan_cache *p, vkf_bucket **bucket) {
+  vkf_bucket *c = *bucket;
   if (!c) return;
   while (c->entries) {
     program_entry *next = c->entries->next;
@@ -54,31 +55,32 @@ static void capacity_destroy(vkf_programs *p, vkf_capacity **capacity) {
   }
   if (c->state) p->backend->table->state_destroy(&c->state);
   vkf_env_free(p->env, c);
-  *capacity = NULL;
+  *bucket = NULL;
 }
 
-void vkf_engine_programs_finish(vkf_programs *p) {
-  while (p->capacities) {
-    vkf_capacity *next = p->capacities->next;
-    capacity_destroy(p, &p->capacities);
-    p->capacities = next;
+void vkf_engine_plan_cache_finish(vkf_plan_cache *p) {
+  while (p->buckets) {
+    vkf_bucket *next = p->buckets->next;
+    bucket_destroy(p, &p->buckets);
+    p->buckets = next;
   }
 }
 
-static uint64_t capacity_bytes(const vkf_programs *p, const vkf_capacity *c) {
+static uint64_t bucket_bytes(const vkf_plan_cache *p, const vkf_bucket *c) {
   uint64_t bytes = c->state_bytes;
-  for (const program_entry *e = c->entries; e; e = e->next) bytes += p->backend->table->program_bytes(e->ready.program);
+  for (const program_entry *e = c->entries; e; e = e->next)
+    bytes += p->backend->table->program_bytes(e->cached.program);
   return bytes;
 }
 
-/* Keeps the most recently used capacities that fit under the bound; the first one always. */
-static void evict(vkf_programs *p) {
+/* Keeps the most recently used buckets that fit under the bound; the first one always. */
+static void evict(vkf_plan_cache *p) {
   uint64_t bytes = 0;
-  for (vkf_capacity **c = &p->capacities; *c;) {
-    bytes += capacity_bytes(p, *c);
-    if (bytes > p->max_bytes && c != &p->capacities) {
-      vkf_capacity *next = (*c)->next;
-      capacity_destroy(p, c);
+  for (vkf_bucket **c = &p->buckets; *c;) {
+    bytes += bucket_bytes(p, *c);
+    if (bytes > p->max_bytes && c != &p->buckets) {
+      vkf_bucket *next = (*c)->next;
+      bucket_destroy(p, c);
       *c = next;
     } else {
       c = &(*c)->next;
@@ -86,11 +88,11 @@ static void evict(vkf_programs *p) {
   }
 }
 
-static vkf_sizes plan_sizes(const vkf_capacity *c, uint32_t T, uint32_t out) {
+static vkf_sizes plan_sizes(const vkf_bucket *c, uint32_t T, uint32_t out) {
   return (vkf_sizes){.B = c->sizes.B, .S = c->sizes.S, .R = c->sizes.R, .T = T, .past = c->sizes.keys - T, .out = out};
 }
 
-static vkf_status make_state(vkf_programs *p, vkf_capacity *c) {
+static vkf_status make_state(vkf_plan_cache *p, vkf_bucket *c) {
   vkf_status st = VKF_OK;
   vkf_plan *plan = NULL;
   vkf_plan_request request = {.stage = VKF_STAGE_DECODE, .capacity = plan_sizes(c, 1, c->sizes.R), .mask = true};
@@ -106,19 +108,19 @@ done:
   return st;
 }
 
-vkf_status vkf_engine_capacity_get(vkf_programs *p, const vkf_need_sizes *need, vkf_capacity **out) {
+vkf_status vkf_engine_bucket_get(vkf_plan_cache *p, const vkf_need_sizes *need, vkf_bucket **out) {
   vkf_status st = VKF_OK;
-  vkf_capacity *c = NULL;
+  vkf_bucket *c = NULL;
   vkf_need_sizes sizes = {vkf_engine_round_rows(need->B), vkf_engine_round_length(need->S), 0,
                           vkf_engine_round_length(need->keys)};
   uint32_t max = vkf_model_net_info(p->net)->max_positions;
-  if (max) { /* positions end: so do capacities */
+  if (max) { /* a bucket never exceeds the positions of the model */
     sizes.S = VKF_MIN(sizes.S, max);
     sizes.keys = VKF_MIN(sizes.keys, max);
   }
   sizes.R = sizes.B * VKF_CEIL_DIV(need->R, VKF_MAX(need->B, 1));
   *out = NULL;
-  for (vkf_capacity **at = &p->capacities; *at; at = &(*at)->next) {
+  for (vkf_bucket **at = &p->buckets; *at; at = &(*at)->next) {
     if (memcmp(&(*at)->sizes, &sizes, sizeof sizes)) continue;
     c = *at;
     *at = c->next;
@@ -131,17 +133,17 @@ vkf_status vkf_engine_capacity_get(vkf_programs *p, const vkf_need_sizes *need, 
     c->sizes = sizes;
     VKF_TRY(make_state(p, c));
   }
-  c->next = p->capacities;
-  p->capacities = c;
+  c->next = p->buckets;
+  p->buckets = c;
   *out = c;
   return VKF_OK;
 done:
-  capacity_destroy(p, &c);
+  bucket_destroy(p, &c);
   return st;
 }
 
-vkf_need_sizes vkf_engine_capacity_sizes(const vkf_capacity *capacity) {
-  return capacity->sizes;
+vkf_need_sizes vkf_engine_bucket_sizes(const vkf_bucket *bucket) {
+  return bucket->sizes;
 }
 
 static bool same_request(const vkf_plan_request *a, const vkf_plan_request *b) {
@@ -153,8 +155,8 @@ static bool same_request(const vkf_plan_request *a, const vkf_plan_request *b) {
          a->top_k == b->top_k;
 }
 
-vkf_status vkf_engine_program_get(vkf_programs *p, vkf_capacity *c, const vkf_plan_request *wanted,
-                                  const vkf_ready **out) {
+vkf_status vkf_engine_plan_get(vkf_plan_cache *p, vkf_bucket *c, const vkf_plan_request *wanted,
+                               const vkf_cached_plan **out) {
   vkf_status st = VKF_OK;
   program_entry *e = NULL;
   const vkf_program_options options = {
@@ -163,48 +165,48 @@ vkf_status vkf_engine_program_get(vkf_programs *p, vkf_capacity *c, const vkf_pl
   request.capacity = plan_sizes(c, wanted->capacity.T ? wanted->capacity.T : 1, wanted->capacity.out);
   for (e = c->entries; e; e = e->next) {
     if (!same_request(&e->request, &request)) continue;
-    *out = &e->ready;
+    *out = &e->cached;
     return VKF_OK;
   }
   e = vkf_env_alloc(p->env, 1, sizeof *e);
   if (!e) VKF_TRY(VKF_ERROR_MEMORY);
   e->request = request;
-  VKF_TRY(vkf_model_plan_build(p->net, &request, &e->ready.plan));
-  VKF_TRY(
-      p->backend->table->program_create(p->backend, e->ready.plan, p->weights, c->state, &options, &e->ready.program));
+  VKF_TRY(vkf_model_plan_build(p->net, &request, &e->cached.plan));
+  VKF_TRY(p->backend->table->program_create(p->backend, e->cached.plan, p->weights, c->state, &options,
+                                            &e->cached.program));
   for (uint32_t i = 0; i < VKF_INPUT_COUNT; i++)
-    e->ready.slots[i] = vkf_plan_find_index(e->ready.plan, VKF_SLOT_INPUT, i);
+    e->cached.slots[i] = vkf_plan_find_index(e->cached.plan, VKF_SLOT_INPUT, i);
   e->next = c->entries;
   c->entries = e;
-  *out = &e->ready;
+  *out = &e->cached;
   e = NULL;
 done:
   if (e) entry_destroy(p, &e);
   return st;
 }
 
-vkf_status vkf_engine_write_input(const vkf_programs *p, const vkf_ready *ready, vkf_input input, const vkf_dims *dims,
-                                  const void *data) {
-  if (ready->slots[input] == VKF_NO_SLOT) return VKF_OK;
-  return p->backend->table->write(ready->program, ready->slots[input], dims, data);
+vkf_status vkf_engine_write_input(const vkf_plan_cache *p, const vkf_cached_plan *cached, vkf_input input,
+                                  const vkf_dims *dims, const void *data) {
+  if (cached->slots[input] == VKF_NO_SLOT) return VKF_OK;
+  return p->backend->table->write(cached->program, cached->slots[input], dims, data);
 }
 
-vkf_status vkf_engine_run_ready(const vkf_programs *p, const vkf_ready *ready, const vkf_dims *dims) {
-  return p->backend->table->run(ready->program, dims, 0, ready->plan->n_blocks);
+vkf_status vkf_engine_run_plan(const vkf_plan_cache *p, const vkf_cached_plan *cached, const vkf_dims *dims) {
+  return p->backend->table->run(cached->program, dims, 0, cached->plan->n_blocks);
 }
 
-uint64_t vkf_engine_programs_bytes(const vkf_programs *p) {
-  return p->capacities ? capacity_bytes(p, p->capacities) : 0;
+uint64_t vkf_engine_plan_cache_bytes(const vkf_plan_cache *p) {
+  return p->buckets ? bucket_bytes(p, p->buckets) : 0;
 }
 
-void vkf_engine_programs_report(const vkf_programs *p) {
+void vkf_engine_plan_cache_report(const vkf_plan_cache *p) {
   if (p->env->log_level < VKF_LOG_INFO) return;
-  for (const vkf_capacity *c = p->capacities; c; c = c->next)
+  for (const vkf_bucket *c = p->buckets; c; c = c->next)
     for (const program_entry *e = c->entries; e; e = e->next)
-      for (uint32_t b = 0; b < e->ready.plan->n_blocks; b++) {
+      for (uint32_t b = 0; b < e->cached.plan->n_blocks; b++) {
         vkf_block_stats s;
         char last[48] = "";
-        p->backend->table->block_stats(e->ready.program, b, &s);
+        p->backend->table->block_stats(e->cached.program, b, &s);
         if (s.ns) snprintf(last, sizeof last, ", last run %.3f ms", (double)s.ns / 1e6);
         vkf_env_log(p->env, VKF_LOG_INFO,
                     "%s B%u S%u R%u T%u: %s: %u dispatches, %u barriers, recorded %u, submitted %llu%s",

@@ -1,0 +1,63 @@
+/* plan_cache: the plans of an open model with their programs, kept for later runs.
+ *
+ * A bucket is a set of rounded sizes, with one state (the caches of keys and values) and the programs that share it.
+ * The plan cache owns all buckets. Invariant: the bytes kept stay under a bound. The least recently used bucket is
+ * freed first, never the one in use.
+ */
+#ifndef VKF_ENGINE_PLAN_CACHE_H
+#define VKF_ENGINE_PLAN_CACHE_H
+
+#include "engine/engine.h"
+
+typedef struct vkf_bucket vkf_bucket;
+
+/* Sizes that a run needs at least. T and out belong to a plan, not to the bucket. */
+typedef struct vkf_need_sizes {
+  uint32_t B, S, R, keys;
+} vkf_need_sizes;
+
+/* A plan and its program. */
+typedef struct vkf_cached_plan {
+  vkf_plan *plan;
+  vkf_program *program;
+  uint32_t slots[VKF_INPUT_COUNT]; /* of the inputs; VKF_NO_SLOT: the plan does not read it */
+} vkf_cached_plan;
+
+/* What an open model keeps. */
+typedef struct vkf_plan_cache {
+  vkf_env *env;
+  vkf_backend *backend;
+  vkf_net *net;
+  vkf_weights *weights;
+  vkf_bucket *buckets; /* most recently used first */
+  uint64_t max_bytes;
+  bool keep_all; /* every slot of every program stays readable (validation) */
+} vkf_plan_cache;
+
+void vkf_engine_plan_cache_init(vkf_plan_cache *cache, vkf_env *env, vkf_backend *backend, vkf_net *net,
+                                vkf_weights *weights);
+void vkf_engine_plan_cache_finish(vkf_plan_cache *cache);
+
+/* A bucket of at least these sizes, rounded up to a few. Valid until the next call of this function. */
+vkf_status vkf_engine_bucket_get(vkf_plan_cache *cache, const vkf_need_sizes *need, vkf_bucket **out);
+/* The sizes that it was made for. */
+vkf_need_sizes vkf_engine_bucket_sizes(const vkf_bucket *bucket);
+/* The plan of a request. Of request->capacity, only T and out are used, which the caller has rounded up; the other
+ * sizes are the bucket's. */
+vkf_status vkf_engine_plan_get(vkf_plan_cache *cache, vkf_bucket *bucket, const vkf_plan_request *request,
+                               const vkf_cached_plan **out);
+/* The largest of 1, 2, 4 .. 32, then multiples of 32, that holds n: rows. Lengths: 8, 16, 32, then multiples of 32. */
+uint32_t vkf_engine_round_rows(uint32_t n);
+uint32_t vkf_engine_round_length(uint32_t n);
+
+/* Writes an input where the plan reads it; nothing where it does not. */
+vkf_status vkf_engine_write_input(const vkf_plan_cache *cache, const vkf_cached_plan *cached, vkf_input input,
+                                  const vkf_dims *dims, const void *data);
+/* Runs all blocks. */
+vkf_status vkf_engine_run_plan(const vkf_plan_cache *cache, const vkf_cached_plan *cached, const vkf_dims *dims);
+/* The bytes of the last used bucket on the device; 0: there is none. */
+uint64_t vkf_engine_plan_cache_bytes(const vkf_plan_cache *cache);
+/* A line a block at INFO level: how often it was recorded and submitted. */
+void vkf_engine_plan_cache_report(const vkf_plan_cache *cache);
+
+#endif
