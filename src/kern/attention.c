@@ -6,8 +6,9 @@
 const char *vkf_kern_attention_fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                                    size_t size) {
   const bool texels = v->access == VKF_ACCESS_TEXEL;
-  if (v->vec > 1 && (p->k % v->vec || p->v % v->vec)) {
-    snprintf(why, size, "head widths are multiples of %u, here they are %u and %u", v->vec, p->k, p->v);
+  if (v->vec > 1 && (p->attention.key_width % v->vec || p->attention.value_width % v->vec)) {
+    snprintf(why, size, "head widths are multiples of %u, here they are %u and %u", v->vec, p->attention.key_width,
+             p->attention.value_width);
     return why;
   }
   if (!texels || (uint64_t)caps->max_texel_elements * 16 >= caps->max_storage_range_bytes) return NULL;
@@ -18,30 +19,32 @@ const char *vkf_kern_attention_fit(const vkf_variant *v, const vkf_problem *p, c
 void vkf_kern_attention_grid_by_query(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
   (void)v;
   (void)stage;
-  g[0] = p->m;
-  g[1] = p->heads;
-  g[2] = p->batch;
+  g[0] = p->attention.queries;
+  g[1] = p->attention.heads;
+  g[2] = p->attention.batch;
 }
 
 void vkf_kern_attention_grid_by_lane(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
   vkf_kern_attention_grid_by_query(v, stage, p, g);
-  g[0] = VKF_CEIL_DIV(p->m, vkf_kern_workgroup(v));
+  g[0] = VKF_CEIL_DIV(p->attention.queries, vkf_kern_workgroup(v));
 }
 
 void vkf_kern_attention_grid_by_tile(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
   if (stage) { /* a lane an element of the result */
-    g[0] = (uint32_t)VKF_CEIL_DIV((uint64_t)p->batch * p->m * p->heads * p->v, vkf_kern_workgroup(v));
+    g[0] = (uint32_t)VKF_CEIL_DIV(
+        (uint64_t)p->attention.batch * p->attention.queries * p->attention.heads * p->attention.value_width,
+        vkf_kern_workgroup(v));
     return;
   }
-  g[0] = vkf_kern_attention_row_tiles(v, p) * (p->split ? VKF_CEIL_DIV(p->n, p->split) : 1);
+  g[0] = vkf_kern_attention_row_tiles(v, p) * (p->split ? VKF_CEIL_DIV(p->attention.keys, p->split) : 1);
   g[1] = vkf_kern_attention_kv_heads(p);
-  g[2] = p->batch;
+  g[2] = p->attention.batch;
 }
 
 double vkf_kern_attention_cpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_kern_attention_cost *cost) {
   const uint32_t step = cost->at_once == 1 ? 1 : vkf_kern_workgroup(v);
   const double time = v->access == VKF_ACCESS_TEXEL ? cost->texel : cost->other;
-  return cost->start + VKF_CEIL_DIV(p->m, step) * step * time / cost->at_once;
+  return cost->start + VKF_CEIL_DIV(p->attention.queries, step) * step * time / cost->at_once;
 }
 
 /* Where a core has work for BUSY lanes and a second dispatch costs what it takes to start one. */
@@ -50,10 +53,10 @@ double vkf_kern_attention_gpu_effort(const vkf_variant *v, const vkf_problem *p,
   enum { BUSY = 512, DISPATCH = 2000 };
   vkf_problem own;
   const double lanes = vkf_kern_workgroups(v, p, caps, &own) * vkf_kern_workgroup(v) * at_a_time;
-  const double work = rows * p->n * (p->k + p->v) * beside;
+  const double work = rows * p->attention.keys * (p->attention.key_width + p->attention.value_width) * beside;
   return work / VKF_MIN(VKF_MAX(lanes, 1), (double)BUSY * vkf_kern_cores(caps)) + (own.split ? DISPATCH : 0);
 }
 
 uint64_t vkf_kern_attention_first_key_turns(const vkf_problem *p) {
-  return vkf_turns_by(p->n, VKF_KEY_BLOCK);
+  return vkf_turns_by(p->attention.keys, VKF_KEY_BLOCK);
 }

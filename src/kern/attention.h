@@ -6,11 +6,12 @@
 
 /* Heads of keys and values: as many as of queries where the problem does not say. */
 static inline uint32_t vkf_kern_attention_kv_heads(const vkf_problem *p) {
-  return p->kv_heads ? p->kv_heads : VKF_MAX(p->heads, 1);
+  return p->attention.kv_heads ? p->attention.kv_heads : VKF_MAX(p->attention.heads, 1);
 }
 /* Tiles of queries, of one sequence and one head of keys and values, whose heads of queries are rows of one tile. */
 static inline uint32_t vkf_kern_attention_row_tiles(const vkf_variant *v, const vkf_problem *p) {
-  return VKF_CEIL_DIV(p->m * (p->heads / vkf_kern_attention_kv_heads(p)), v->tile.attention.rows);
+  return VKF_CEIL_DIV(p->attention.queries * (p->attention.heads / vkf_kern_attention_kv_heads(p)),
+                      v->tile.attention.rows);
 }
 
 /* A workgroup has one query of a head; or a query a lane; or a tile of queries of the heads that share keys. */
@@ -42,7 +43,7 @@ double vkf_kern_attention_gpu_effort(const vkf_variant *v, const vkf_problem *p,
 uint64_t vkf_kern_attention_first_key_turns(const vkf_problem *p);
 /* Blocks of keys; a window may begin in one. */
 static inline uint64_t vkf_kern_attention_blocks(const vkf_problem *p) {
-  return VKF_CEIL_DIV(p->n, VKF_KEY_BLOCK) + 1;
+  return VKF_CEIL_DIV(p->attention.keys, VKF_KEY_BLOCK) + 1;
 }
 
 #endif

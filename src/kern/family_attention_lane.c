@@ -11,13 +11,15 @@ static uint64_t head_turns(uint32_t width) {
 
 static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   const uint32_t vec = VKF_MAX(v->vec, 1);
-  const uint64_t keys = vkf_turns_of(VKF_KEY_BLOCK, head_turns(p->k));
-  const uint64_t values = vkf_turns_of(VKF_KEY_BLOCK, head_turns(p->v));
+  const uint64_t keys = vkf_turns_of(VKF_KEY_BLOCK, head_turns(p->attention.key_width));
+  const uint64_t values = vkf_turns_of(VKF_KEY_BLOCK, head_turns(p->attention.value_width));
   const uint64_t spare = 8; /* of a block: llvmpipe was found to take a few more than stand in the shader */
   (void)stage;
   return vkf_kern_attention_first_key_turns(p) +
-         vkf_turns_of(VKF_CEIL_DIV(p->n, VKF_KEY_BLOCK), keys + head_turns(p->v) + values + spare) +
-         vkf_turns_by(p->k, vec) + vkf_turns_by(p->v, vec) + vkf_turns_of(p->v, 0);
+         vkf_turns_of(VKF_CEIL_DIV(p->attention.keys, VKF_KEY_BLOCK),
+                      keys + head_turns(p->attention.value_width) + values + spare) +
+         vkf_turns_by(p->attention.key_width, vec) + vkf_turns_by(p->attention.value_width, vec) +
+         vkf_turns_of(p->attention.value_width, 0);
 }
 
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps,
@@ -51,8 +53,9 @@ const vkf_family vkf_family_vec4 = {.name = "vec4",
 static uint64_t weights_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)v;
   (void)stage;
-  if (p->k < VKF_NARROW_HEAD) return 3 * vkf_turns_by(p->n, VKF_SCORES_OF_NARROW);
-  return vkf_turns_of(p->n, head_turns(p->k)) + 2 * vkf_turns_by(p->n, VKF_SCORES_AT_ONCE);
+  if (p->attention.key_width < VKF_NARROW_HEAD) return 3 * vkf_turns_by(p->attention.keys, VKF_SCORES_OF_NARROW);
+  return vkf_turns_of(p->attention.keys, head_turns(p->attention.key_width)) +
+         2 * vkf_turns_by(p->attention.keys, VKF_SCORES_AT_ONCE);
 }
 
 /* A software driver works off a workgroup lane by lane, so a small one wastes less; a GPU wants full subgroups. */

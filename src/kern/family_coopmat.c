@@ -21,7 +21,7 @@ static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_cap
                     v->matrix.k);
   if (!(v->formats >> p->packing.format & 1))
     VKF_KERN_REFUSE("reads weights stored as f16, these are %s", vkf_format_get(p->packing.format)->name);
-  if (p->wide_x) VKF_KERN_REFUSE("rounds activations to f16, and some are beyond 65504");
+  if (p->matmul.wide_x) VKF_KERN_REFUSE("rounds activations to f16, and some are beyond 65504");
   return NULL;
 }
 
@@ -50,7 +50,7 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
 static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   const uint64_t pieces = (uint64_t)(v->tile.gemm.tm / v->matrix.m) * (v->tile.gemm.tn / v->matrix.n);
   (void)stage;
-  return vkf_turns_by(p->k, v->tile.gemm.bk) + pieces * vkf_turns_by(v->matrix.m * v->matrix.n / 4, v->subgroup);
+  return vkf_turns_by(p->matmul.k, v->tile.gemm.bk) + pieces * vkf_turns_by(v->matrix.m * v->matrix.n / 4, v->subgroup);
 }
 
 const vkf_family vkf_family_coopmat = {.name = "coopmat",

@@ -7,7 +7,7 @@ static uint32_t shared_bytes(const vkf_variant *v) {
 }
 
 static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  const uint32_t vectors = VKF_CEIL_DIV(p->k, 4);
+  const uint32_t vectors = VKF_CEIL_DIV(p->attention.key_width, 4);
   (void)v;
   (void)stage;
   return vkf_kern_attention_first_key_turns(p) + vkf_turns_by(vectors, VKF_KEY_BLOCK) +

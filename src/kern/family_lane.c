@@ -7,7 +7,7 @@
 
 static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)stage;
-  return VKF_CEIL_DIV(p->k, 4) + vkf_turns_of(v->tile.gemm.tm, FOUR_COLUMNS);
+  return VKF_CEIL_DIV(p->matmul.k, 4) + vkf_turns_of(v->tile.gemm.tm, FOUR_COLUMNS);
 }
 
 const vkf_family vkf_family_lane = {.name = "lane",

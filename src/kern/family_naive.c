@@ -4,7 +4,7 @@
 static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)v;
   (void)stage;
-  return vkf_turns_by(p->k, VKF_K_AT_ONCE) + vkf_turns_of(VKF_K_AT_ONCE, 0);
+  return vkf_turns_by(p->matmul.k, VKF_K_AT_ONCE) + vkf_turns_of(VKF_K_AT_ONCE, 0);
 }
 
 const vkf_family vkf_family_naive = {.name = "naive",

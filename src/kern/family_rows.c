@@ -11,10 +11,11 @@
 /* Rows that are read through texel buffers, four columns each. */
 static const char *fit_texels(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                               size_t size) {
-  const uint64_t texels = (uint64_t)p->m * VKF_MAX(p->n, p->k) / 4 + 64;
+  const uint32_t width = p->rows.width, whole = p->op == VKF_OP_NORM ? p->norm.whole_width : 0;
+  const uint64_t texels = (uint64_t)p->rows.rows * VKF_MAX(width, whole) / 4 + 64;
   if (v->access != VKF_ACCESS_TEXEL) return NULL;
-  if (p->n % 4 || p->k % 4) {
-    snprintf(why, size, "widths are multiples of 4, here they are %u and %u", p->n, p->k);
+  if (width % 4 || whole % 4) {
+    snprintf(why, size, "widths are multiples of 4, here they are %u and %u", width, whole);
     return why;
   }
   if (texels <= caps->max_texel_elements) return NULL;
@@ -29,7 +30,7 @@ static const char *fit_texels(const vkf_variant *v, const vkf_problem *p, const 
 /* A column an invocation. */
 static uint64_t row_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)stage;
-  return vkf_turns_by(p->n, vkf_kern_workgroup(v));
+  return vkf_turns_by(p->rows.width, vkf_kern_workgroup(v));
 }
 
 const vkf_family vkf_family_row = {.name = "row", .loop_turns = row_turns};
@@ -37,29 +38,29 @@ const vkf_family vkf_family_row = {.name = "row", .loop_turns = row_turns};
 static void grid_by_head(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
   (void)v;
   (void)stage;
-  g[1] = p->heads;
+  g[1] = p->relative_bias.heads;
 }
 
 const vkf_family vkf_family_relative_bias = {.name = "row", .grid = grid_by_head, .loop_turns = row_turns};
 
 static uint64_t edit_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)stage;
-  return 2 * vkf_turns_by(p->v, VKF_EDITS_AT_ONCE) + vkf_turns_by(p->n, vkf_kern_workgroup(v));
+  return 2 * vkf_turns_by(p->edit.max_edits, VKF_EDITS_AT_ONCE) + vkf_turns_by(p->edit.width, vkf_kern_workgroup(v));
 }
 
 const vkf_family vkf_family_edit = {.name = "row", .loop_turns = edit_turns};
 
 static uint64_t pool_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)stage;
-  return vkf_turns_of(VKF_CEIL_DIV(p->n, vkf_kern_workgroup(v)), vkf_turns_by(p->k, VKF_TOKENS_AT_ONCE));
+  return vkf_turns_of(VKF_CEIL_DIV(p->pool.width, vkf_kern_workgroup(v)),
+                      vkf_turns_by(p->pool.tokens, VKF_TOKENS_AT_ONCE));
 }
 
 const vkf_family vkf_family_pool = {.name = "row", .loop_turns = pool_turns};
 
-/* n: of keys and values together. */
 static uint64_t append_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)stage;
-  return 2 * vkf_turns_by(p->n, vkf_kern_workgroup(v));
+  return 2 * vkf_turns_by(p->append.width, vkf_kern_workgroup(v));
 }
 
 const vkf_family vkf_family_append = {
@@ -67,7 +68,7 @@ const vkf_family vkf_family_append = {
 
 static const char *fit_pairs(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
   (void)caps;
-  if (p->v % v->vec == 0) return NULL;
+  if (p->append.multiple_of % v->vec == 0) return NULL;
   snprintf(why, size, "widths and first columns are multiples of %u, here they are not", v->vec);
   return why;
 }
@@ -84,19 +85,20 @@ const vkf_family vkf_family_pairs = {.name = "pairs",
 
 /* Columns of the other groups, and what passes, at most. */
 static uint32_t norm_rest(const vkf_problem *p) {
-  return p->k > p->n ? p->k - p->n : 0;
+  return p->norm.whole_width > p->norm.width ? p->norm.whole_width - p->norm.width : 0;
 }
 
 static uint64_t norm_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)stage;
-  return 3 * vkf_turns_by(p->n, vkf_kern_workgroup(v)) + vkf_turns_by(norm_rest(p), vkf_kern_workgroup(v)) +
+  return 3 * vkf_turns_by(p->norm.width, vkf_kern_workgroup(v)) + vkf_turns_by(norm_rest(p), vkf_kern_workgroup(v)) +
          2 * TREE_TURNS;
 }
 
 static uint64_t norm_lanes_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)stage;
-  return 2 * (vkf_turns_by(p->n, VKF_ROW_PARTIALS) + 2 * TREE_TURNS) + vkf_turns_by(p->n, 4 * v->subgroup) +
-         vkf_turns_by(3, v->subgroup) + vkf_turns_by(norm_rest(p), v->subgroup);
+  return 2 * (vkf_turns_by(p->norm.width, VKF_ROW_PARTIALS) + 2 * TREE_TURNS) +
+         vkf_turns_by(p->norm.width, 4 * v->subgroup) + vkf_turns_by(3, v->subgroup) +
+         vkf_turns_by(norm_rest(p), v->subgroup);
 }
 
 /* A sum a lane. */
@@ -145,13 +147,13 @@ const vkf_family vkf_family_norm_row = {.name = "row",
 static uint64_t log_softmax_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)v;
   (void)stage;
-  return 3 * vkf_turns_by(p->n, VKF_ROW_PARTIALS) + vkf_turns_of(VKF_ROW_PARTIALS, 0) + TREE_TURNS;
+  return 3 * vkf_turns_by(p->rows.width, VKF_ROW_PARTIALS) + vkf_turns_of(VKF_ROW_PARTIALS, 0) + TREE_TURNS;
 }
 
 static uint64_t log_softmax_lanes_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)stage;
-  return 2 * vkf_turns_by(p->n, 4 * v->subgroup) + vkf_turns_by(VKF_ROW_PARTIALS, 4 * v->subgroup) +
-         vkf_turns_by(p->n, VKF_ROW_PARTIALS) + vkf_turns_by(3, v->subgroup) + 2 * TREE_TURNS;
+  return 2 * vkf_turns_by(p->rows.width, 4 * v->subgroup) + vkf_turns_by(VKF_ROW_PARTIALS, 4 * v->subgroup) +
+         vkf_turns_by(p->rows.width, VKF_ROW_PARTIALS) + vkf_turns_by(3, v->subgroup) + 2 * TREE_TURNS;
 }
 
 static uint32_t pair_bytes(const vkf_variant *v) {
@@ -174,25 +176,27 @@ const vkf_family vkf_family_log_softmax_row = {.name = "row",
                                                .loop_turns = log_softmax_turns,
                                                .rounding = row_sums};
 
-/* ---- top_k: v is k ------------------------------------------------------------------------------------------------
+/* ---- top_k -------------------------------------------------------------------------------------------------------
  */
 
 static uint64_t top_k_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  const uint64_t piece = VKF_CEIL_DIV(VKF_CEIL_DIV(p->n, VKF_ROW_PARTIALS), VKF_TOP_K_PIECES);
+  const uint64_t piece = VKF_CEIL_DIV(VKF_CEIL_DIV(p->top_k.width, VKF_ROW_PARTIALS), VKF_TOP_K_PIECES);
   (void)v;
   (void)stage;
   return vkf_turns_of(VKF_TOP_K_PIECES, vkf_turns_by(piece, VKF_COLUMNS_AT_ONCE)) +
-         vkf_turns_of(p->v,
+         vkf_turns_of(p->top_k.k,
                       vkf_turns_by(piece, VKF_COLUMNS_AT_ONCE) + vkf_turns_by(VKF_ROW_PARTIALS, VKF_COLUMNS_AT_ONCE));
 }
 
 /* After the first pass a column is put into the list if it is over the k-th largest maximum of groups of columns. That
  * are k columns until the list is full, and then those of the k - 1 groups that reach over it. */
 static uint64_t top_k_lanes_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  const uint64_t groups = 4 * (uint64_t)v->subgroup, k = p->v;
-  const uint64_t hits = k > groups ? p->n : VKF_MIN(p->n, k + (k - VKF_MIN(k, 1)) * VKF_CEIL_DIV(p->n, groups));
+  const uint64_t groups = 4 * (uint64_t)v->subgroup, k = p->top_k.k;
+  const uint64_t hits = k > groups
+                            ? p->top_k.width
+                            : VKF_MIN(p->top_k.width, k + (k - VKF_MIN(k, 1)) * VKF_CEIL_DIV(p->top_k.width, groups));
   (void)stage;
-  return 2 * vkf_turns_by(p->n, groups) + (hits + 2) * (2 + vkf_turns_by(k, VKF_MOVES_AT_ONCE)) +
+  return 2 * vkf_turns_by(p->top_k.width, groups) + (hits + 2) * (2 + vkf_turns_by(k, VKF_MOVES_AT_ONCE)) +
          vkf_turns_by(k, v->subgroup);
 }
 

@@ -15,8 +15,8 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
 }
 
 static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  const uint32_t k = p->split ? VKF_MIN(p->split, p->k) : p->k;
-  if (stage) return vkf_turns_by(p->k, p->split);
+  const uint32_t k = p->split ? VKF_MIN(p->split, p->matmul.k) : p->matmul.k;
+  if (stage) return vkf_turns_by(p->matmul.k, p->split);
   return vkf_turns_of(VKF_CEIL_DIV(k, v->tile.gemm.bk), vkf_turns_of(v->tile.gemm.bk / 4, 0));
 }
 
@@ -25,20 +25,20 @@ static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_probl
 static uint32_t split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   enum { PER_CORE = 2, LEAST_K = 128, MOST_PIECES = 16 };
   const uint64_t tiles =
-      VKF_MAX((uint64_t)VKF_CEIL_DIV(p->m, v->tile.gemm.bm) * VKF_CEIL_DIV(p->n, v->tile.gemm.bn), 1);
+      VKF_MAX((uint64_t)VKF_CEIL_DIV(p->matmul.m, v->tile.gemm.bm) * VKF_CEIL_DIV(p->matmul.n, v->tile.gemm.bn), 1);
   const uint64_t wanted = VKF_MIN(VKF_CEIL_DIV((uint64_t)PER_CORE * vkf_kern_cores(caps), tiles), MOST_PIECES);
-  return VKF_ROUND_UP(VKF_MAX((uint32_t)VKF_CEIL_DIV(p->k, wanted), LEAST_K), v->tile.gemm.bk);
+  return VKF_ROUND_UP(VKF_MAX((uint32_t)VKF_CEIL_DIV(p->matmul.k, wanted), LEAST_K), v->tile.gemm.bk);
 }
 
 static uint64_t scratch_bytes(const vkf_variant *v, const vkf_problem *p) {
   (void)v;
-  return (uint64_t)p->m * p->n * VKF_CEIL_DIV(p->k, p->split) * 4;
+  return (uint64_t)p->matmul.m * p->matmul.n * VKF_CEIL_DIV(p->matmul.k, p->split) * 4;
 }
 
 /* Each piece of K is a sum of its own. */
 static void split_rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
   (void)v;
-  out->n_partial = VKF_CEIL_DIV(p->k, p->split);
+  out->n_partial = VKF_CEIL_DIV(p->matmul.k, p->split);
   out->together = p->split;
 }
 

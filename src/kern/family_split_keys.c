@@ -12,7 +12,7 @@ static uint32_t workgroup(const vkf_variant *v) {
 
 /* A sum a team, in each split. */
 static void rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
-  out->n_partial = teams_of(v) * VKF_MAX(p->split ? VKF_CEIL_DIV(p->n, p->split) : 1, 1);
+  out->n_partial = teams_of(v) * VKF_MAX(p->split ? VKF_CEIL_DIV(p->attention.keys, p->split) : 1, 1);
 }
 
 /* The teams' values of a row, four vectors a lane; their maxima and sums. */
@@ -24,22 +24,24 @@ static uint32_t split(const vkf_variant *v, const vkf_problem *p, const vkf_caps
   /* Workgroups that a core should have, so that loads of one hide behind another's; keys that are worth one. */
   enum { PER_CORE = 4, LEAST_KEYS = 64 };
   const uint64_t tiles =
-      VKF_MAX((uint64_t)vkf_kern_attention_row_tiles(v, p) * vkf_kern_attention_kv_heads(p) * p->batch, 1);
+      VKF_MAX((uint64_t)vkf_kern_attention_row_tiles(v, p) * vkf_kern_attention_kv_heads(p) * p->attention.batch, 1);
   const uint64_t wanted = VKF_CEIL_DIV((uint64_t)PER_CORE * vkf_kern_cores(caps), tiles);
-  return VKF_ROUND_UP(VKF_MAX((uint32_t)VKF_CEIL_DIV(p->n, wanted), LEAST_KEYS), v->tile.attention.keys);
+  return VKF_ROUND_UP(VKF_MAX((uint32_t)VKF_CEIL_DIV(p->attention.keys, wanted), LEAST_KEYS), v->tile.attention.keys);
 }
 
 /* The weighted values, the maximum of the scores, the sum of the weights: lib/splits.glsl. */
 static uint64_t scratch_bytes(const vkf_variant *v, const vkf_problem *p) {
   (void)v;
-  return (uint64_t)p->batch * p->m * p->heads * VKF_CEIL_DIV(p->n, p->split) * (p->v + 2) * 4;
+  return (uint64_t)p->attention.batch * p->attention.queries * p->attention.heads *
+         VKF_CEIL_DIV(p->attention.keys, p->split) * (p->attention.value_width + 2) * 4;
 }
 
 static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  const uint32_t teams = teams_of(v), keys = p->split ? VKF_MIN(p->split, p->n) : p->n;
-  if (stage) return 2 * vkf_turns_by(p->n, p->split);
+  const uint32_t teams = teams_of(v), keys = p->split ? VKF_MIN(p->split, p->attention.keys) : p->attention.keys;
+  if (stage) return 2 * vkf_turns_by(p->attention.keys, p->split);
   const uint64_t row = 2 * vkf_turns_of(teams, 0) +
-                       vkf_turns_of(VKF_CEIL_DIV(VKF_CEIL_DIV(p->v, 4), vkf_kern_workgroup(v)), vkf_turns_of(teams, 0));
+                       vkf_turns_of(VKF_CEIL_DIV(VKF_CEIL_DIV(p->attention.value_width, 4), vkf_kern_workgroup(v)),
+                                    vkf_turns_of(teams, 0));
   return vkf_kern_attention_first_key_turns(p) + vkf_turns_by(keys, (uint64_t)teams * v->tile.attention.lane_keys) +
          v->tile.attention.rows * row;
 }
@@ -47,7 +49,8 @@ static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_probl
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   vkf_problem own;
   if (caps->is_cpu) return VKF_NO_EFFORT;
-  const double groups = vkf_kern_workgroups(v, p, caps, &own), splits = own.split ? VKF_CEIL_DIV(p->n, own.split) : 1;
+  const double groups = vkf_kern_workgroups(v, p, caps, &own),
+               splits = own.split ? VKF_CEIL_DIV(p->attention.keys, own.split) : 1;
   const double beside = 2.5 + 8.0 / v->tile.attention.rows; /* shuffles; the cache */
   return vkf_kern_attention_gpu_effort(v, p, caps, groups * v->tile.attention.rows / splits, beside,
                                        v->tile.attention.lane_keys);

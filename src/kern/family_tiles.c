@@ -16,17 +16,17 @@ static uint32_t shared_bytes(const vkf_variant *v) {
 
 static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   const uint32_t slice = v->tile.attention.slice / 4, blocks = v->tile.attention.keys / VKF_KEY_BLOCK,
-                 chunks = VKF_CEIL_DIV(p->v, 64);
+                 chunks = VKF_CEIL_DIV(p->attention.value_width, 64);
   const uint64_t staged = vkf_turns_by((uint64_t)v->tile.attention.rows * slice, vkf_kern_workgroup(v)) +
                           vkf_turns_by((uint64_t)v->tile.attention.keys * slice, vkf_kern_workgroup(v)) +
                           vkf_turns_of(slice, 0);
-  const uint64_t scores = vkf_turns_of(VKF_CEIL_DIV(VKF_CEIL_DIV(p->k, 4), slice), staged);
+  const uint64_t scores = vkf_turns_of(VKF_CEIL_DIV(VKF_CEIL_DIV(p->attention.key_width, 4), slice), staged);
   const uint64_t values = chunks * (vkf_turns_by(v->tile.attention.keys * 16, vkf_kern_workgroup(v)) +
                                     blocks * vkf_turns_of(VKF_KEY_BLOCK / 4, 0));
   const uint64_t tile = scores + vkf_turns_by(v->tile.attention.lane_rows * blocks, VKF_KEY_BLOCK) + values;
   (void)stage;
-  return vkf_kern_attention_first_key_turns(p) + vkf_turns_by(p->n, vkf_kern_workgroup(v)) +
-         vkf_turns_of(VKF_CEIL_DIV(p->n, v->tile.attention.keys) + 1, tile);
+  return vkf_kern_attention_first_key_turns(p) + vkf_turns_by(p->attention.keys, vkf_kern_workgroup(v)) +
+         vkf_turns_of(VKF_CEIL_DIV(p->attention.keys, v->tile.attention.keys) + 1, tile);
 }
 
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {

@@ -23,14 +23,14 @@ static uint32_t shared_bytes(const vkf_variant *v) {
 
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   vkf_problem own;
-  return vkf_kern_gemm_turns(v, p, caps, &own) * v->tile.gemm.bn * (p->k + VKF_GEMM_START) *
+  return vkf_kern_gemm_turns(v, p, caps, &own) * v->tile.gemm.bn * (p->matmul.k + VKF_GEMM_START) *
          (1 + v->tile.gemm.bm / ROWS_A_WEIGHT);
 }
 
 static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   const uint32_t steps = 8 / v->tile.gemm.tn;
   (void)stage;
-  return vkf_turns_by(p->k, (uint64_t)steps * v->tile.gemm.bk) + vkf_turns_of(steps, 0);
+  return vkf_turns_by(p->matmul.k, (uint64_t)steps * v->tile.gemm.bk) + vkf_turns_of(steps, 0);
 }
 
 const vkf_family vkf_family_vector = {.name = "vector",

@@ -16,21 +16,22 @@
 
 void vkf_kern_gemm_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
   if (stage) {
-    g[0] = VKF_CEIL_DIV(p->n, vkf_kern_workgroup(v));
-    g[1] = p->m;
+    g[0] = VKF_CEIL_DIV(p->matmul.n, vkf_kern_workgroup(v));
+    g[1] = p->matmul.m;
     return;
   }
-  g[0] = VKF_CEIL_DIV(p->m, v->tile.gemm.bm); /* neighbours share columns: their w stays in the cache */
-  g[1] = VKF_CEIL_DIV(p->n, v->tile.gemm.bn);
-  g[2] = p->split ? VKF_CEIL_DIV(p->k, p->split) : 1;
+  g[0] = VKF_CEIL_DIV(p->matmul.m, v->tile.gemm.bm); /* neighbours share columns: their w stays in the cache */
+  g[1] = VKF_CEIL_DIV(p->matmul.n, v->tile.gemm.bn);
+  g[2] = p->split ? VKF_CEIL_DIV(p->matmul.k, p->split) : 1;
 }
 
 static const char *fit_texels(const vkf_weight_packing *packing, const vkf_problem *p, const vkf_caps *caps, char *why,
                               size_t size) {
-  if (p->in_parts) VKF_KERN_REFUSE("reads bias and residual by fours, and a part of a weight begins at any column");
-  const uint64_t x = (uint64_t)p->m * VKF_MAX(p->k, p->n) / 4 + 64; /* or the residual */
+  if (p->matmul.in_parts)
+    VKF_KERN_REFUSE("reads bias and residual by fours, and a part of a weight begins at any column");
+  const uint64_t x = (uint64_t)p->matmul.m * VKF_MAX(p->matmul.k, p->matmul.n) / 4 + 64; /* or the residual */
   const uint64_t texel = vkf_format_get(packing->format)->bits / 8 * 4;
-  const uint64_t w = vkf_kern_packed_bytes(packing, p->n, p->k) / texel + 1024 / texel;
+  const uint64_t w = vkf_kern_packed_bytes(packing, p->matmul.n, p->matmul.k) / texel + 1024 / texel;
   if (VKF_MAX(x, w) > caps->max_texel_elements)
     VKF_KERN_REFUSE("takes a texel buffer of %llu elements, the device allows %u", (unsigned long long)VKF_MAX(x, w),
                     caps->max_texel_elements);
@@ -44,14 +45,14 @@ const char *vkf_kern_gemm_fit(const vkf_variant *v, const vkf_problem *p, const 
   if (p->packing.layout != own.layout || p->packing.columns != own.columns)
     VKF_KERN_REFUSE("reads weights packed as %s by %u, this one is packed as %s by %u", names[own.layout], own.columns,
                     names[p->packing.layout], p->packing.columns);
-  if (v->vec > 1 && p->k % v->vec) VKF_KERN_REFUSE("K is a multiple of %u, here it is %u", v->vec, p->k);
+  if (v->vec > 1 && p->matmul.k % v->vec) VKF_KERN_REFUSE("K is a multiple of %u, here it is %u", v->vec, p->matmul.k);
   return v->access == VKF_ACCESS_TEXEL ? fit_texels(&own, p, caps, why, size) : NULL;
 }
 
 double vkf_kern_gemm_cpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   (void)caps;
-  const double rows = (double)VKF_CEIL_DIV(p->m, v->tile.gemm.bm) * v->tile.gemm.bm;
-  const double columns = (double)VKF_CEIL_DIV(p->n, v->tile.gemm.bn) * v->tile.gemm.bn;
+  const double rows = (double)VKF_CEIL_DIV(p->matmul.m, v->tile.gemm.bm) * v->tile.gemm.bm;
+  const double columns = (double)VKF_CEIL_DIV(p->matmul.n, v->tile.gemm.bn) * v->tile.gemm.bn;
   return rows * columns *
          (1.0 / v->tile.gemm.tm + 1.0 / v->tile.gemm.tn + 2.0 / v->tile.gemm.bm + 2.0 / v->tile.gemm.bn);
 }
@@ -67,7 +68,8 @@ double vkf_kern_gemm_gpu_effort(const vkf_variant *v, const vkf_problem *p, cons
   vkf_problem own;
   const double turns = vkf_kern_gemm_turns(v, p, caps, &own);
   const double product = 1 + factor * (SHARED_LOAD * (1 / tm + 1 / tn) + FAR_LOAD * (1 / bm + 1 / bn));
-  const double pieces = own.split ? VKF_CEIL_DIV(p->k, own.split) : 0, elements = (double)p->m * p->n;
+  const double pieces = own.split ? VKF_CEIL_DIV(p->matmul.k, own.split) : 0,
+               elements = (double)p->matmul.m * p->matmul.n;
   const double combining = own.split ? COMBINE + (1 + pieces) * PIECE * elements / cores : 0;
-  return turns * bm * bn * product * ((own.split ? own.split : p->k) + VKF_GEMM_START) + combining;
+  return turns * bm * bn * product * ((own.split ? own.split : p->matmul.k) + VKF_GEMM_START) + combining;
 }

@@ -31,22 +31,53 @@ typedef enum vkf_access_kind { VKF_ACCESS_STORAGE, VKF_ACCESS_ADDRESS, VKF_ACCES
  * the subgroup (shaders/lib/partials.glsl). FAST: whichever the variant has. */
 typedef enum vkf_order_class { VKF_ORDER_ASCENDING, VKF_ORDER_FAST, VKF_ORDER_COUNT } vkf_order_class;
 
-/* What a node asks of a kernel, at capacity (to pick) or at actual sizes (to compute the grid). Unused numbers are 0.
- */
+/* What a node asks of a kernel, at capacity (to pick) or at actual sizes (to compute the grid). `op` says which member
+ * of the union is set. Every member but `matmul` and `attention` begins as `rows` does and may be read by that name. */
 typedef struct vkf_problem {
   vkf_op op;
-  uint32_t m, n, k; /* matmul; rows m of width n elsewhere; attention: m queries, n keys, k key width; pool: k tokens */
-  uint32_t v;       /* attention: value width; top_k: k; edit: edits; append: what widths and columns are multiples of,
-                       1 or 2 */
-  uint32_t batch, heads; /* attention, append, relative_bias: sequences and heads */
-  uint32_t kv_heads;     /* attention: heads of the keys and values; 0: as many */
-  uint32_t split; /* keys (attention) or k (matmul) of one partial result, vkf_kern_split() at capacity; 0: all */
+  union {
+    struct {
+      uint32_t m, n, k;
+      bool wide_x;   /* activations were found that f16 cannot hold */
+      bool in_parts; /* n columns of a wider matmul, which begin at any column */
+    } matmul;
+    struct { /* and attention_weights */
+      uint32_t batch, queries, keys, key_width, value_width, heads;
+      uint32_t kv_heads; /* 0: as many as heads */
+    } attention;
+    struct {
+      uint32_t rows, width;
+    } rows;
+    struct {
+      uint32_t rows, width; /* groups of columns count as rows */
+      uint32_t whole_width; /* of all groups of a row, and what passes */
+    } norm;
+    struct {
+      uint32_t rows, width, k;
+    } top_k;
+    struct {
+      uint32_t rows, width, max_edits;
+    } edit;
+    struct {
+      uint32_t rows, width, tokens;
+    } pool;
+    struct {
+      uint32_t queries, keys, heads;
+    } relative_bias;
+    struct {
+      uint32_t rows, width; /* of keys and values together */
+      uint32_t multiple_of; /* widths and first columns are multiples of it: 1 or 2 */
+    } append;
+  };
+  uint32_t split; /* k (matmul) or keys (attention) of one partial result, vkf_kern_split() at capacity; 0: all */
   vkf_weight_packing packing; /* of the weight operand; attention, append: its format is that of keys and values */
   vkf_order_class order;      /* what the run asks for */
   bool exact;                 /* the reproducible mode */
-  bool wide_x;                /* activations were found that f16 cannot hold */
-  bool in_parts;              /* n columns of a wider matmul, which begin at any column */
 } vkf_problem;
+
+static inline bool vkf_kern_is_attention(vkf_op op) {
+  return op == VKF_OP_ATTENTION || op == VKF_OP_ATTENTION_WEIGHTS;
+}
 
 /* Measured times (kern/tuned.h); NULL wherever it is asked for: none. */
 typedef struct vkf_tuned vkf_tuned;

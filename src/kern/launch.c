@@ -58,7 +58,7 @@ uint64_t vkf_kern_loop_turns(const vkf_variant *v, uint32_t stage, const vkf_pro
 }
 
 void vkf_kern_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t grid[3]) {
-  uint32_t g[3] = {p->m, 1, 1};
+  uint32_t g[3] = {p->rows.rows, 1, 1};
   if (v->family->grid) v->family->grid(v, stage, p, g);
   if (!g[0] || !g[1] || !g[2]) memset(g, 0, sizeof g);
   memcpy(grid, g, sizeof g);

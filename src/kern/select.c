@@ -121,15 +121,22 @@ static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const 
   return NULL;
 }
 
+/* What vkf_variant.max_width limits. */
+static uint32_t width_of(const vkf_problem *p) {
+  return vkf_kern_is_attention(p->op) ? VKF_MAX(p->attention.key_width, p->attention.value_width)
+         : p->op == VKF_OP_TOP_K      ? p->top_k.k
+                                      : 0;
+}
+
 const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
   const char *reason;
   if (v->op != p->op) VKF_KERN_REFUSE("a kernel of %s, not of %s", vkf_op_name(v->op), vkf_op_name(p->op));
   if (p->order == VKF_ORDER_ASCENDING && v->order != VKF_ORDER_ASCENDING)
     VKF_KERN_REFUSE("adds up in another order than this run asks for");
   if (p->exact && v->not_exact) VKF_KERN_REFUSE("is unrolled too far for the reproducible mode's arithmetic");
-  if (v->max_width && VKF_MAX(p->k, p->v) > v->max_width)
+  if (v->max_width && width_of(p) > v->max_width)
     VKF_KERN_REFUSE("takes %s up to %u, here it is %u", p->op == VKF_OP_TOP_K ? "k" : "head widths", v->max_width,
-                    VKF_MAX(p->k, p->v));
+                    width_of(p));
   if (p->packing.format != VKF_FORMAT_F32 && !(v->formats >> p->packing.format & 1))
     VKF_KERN_REFUSE("does not read numbers stored as %s", vkf_format_get(p->packing.format)->name);
   if (p->packing.format == VKF_FORMAT_F16 && caps->failed_checks >> VKF_CHECK_OF_HALF & 1)
@@ -152,7 +159,7 @@ static bool is_of(const vkf_problem *p, const vkf_caps *caps, vkf_device_class d
     case VKF_FOR_GPU:
       return !caps->is_cpu;
     case VKF_FOR_GPU_FEW_ROWS:
-      return !caps->is_cpu && p->m <= FEW_ROWS;
+      return !caps->is_cpu && p->matmul.m <= FEW_ROWS;
     case VKF_FOR_UNIFORM_LOADS:
       return caps->uniform_loads;
     default:
@@ -242,16 +249,14 @@ vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, const vkf_tuned
   char why[256];
   if (forced && forced->op == VKF_OP_MATMUL) { /* it need not be of the table */
     const vkf_problem p = {.op = VKF_OP_MATMUL,
-                           .m = NOMINAL_ROWS,
-                           .n = n,
-                           .k = k,
+                           .matmul = {.m = NOMINAL_ROWS, .n = n, .k = k},
                            .packing = vkf_kern_packing_of(forced, format),
                            .order = VKF_ORDER_FAST};
     if (!vkf_kern_fit(forced, &p, caps, why, sizeof why)) return p.packing;
   }
   const vkf_variant *table = vkf_kern_variants(&n_variants);
   for (const vkf_variant *v = table; v < table + n_variants; v++) {
-    vkf_problem p = {.op = VKF_OP_MATMUL, .m = NOMINAL_ROWS, .n = n, .k = k, .order = VKF_ORDER_FAST};
+    vkf_problem p = {.op = VKF_OP_MATMUL, .matmul = {.m = NOMINAL_ROWS, .n = n, .k = k}, .order = VKF_ORDER_FAST};
     if (v->op != VKF_OP_MATMUL || (v->needs & VKF_NEED_GPU && caps->is_cpu)) continue;
     p.packing = vkf_kern_packing_of(v, format);
     if (vkf_kern_fit(v, &p, caps, why, sizeof why)) continue;
@@ -286,7 +291,8 @@ static const vkf_variant *best_of_family(const vkf_family *family, vkf_problem *
 uint32_t vkf_kern_doubt(const vkf_caps *caps, vkf_problem *p, const vkf_variant *variants[VKF_MAX_DOUBT]) {
   static const vkf_family *const families[VKF_MAX_DOUBT] = {&vkf_family_pick, &vkf_family_lane};
   uint32_t n = 0;
-  *p = (vkf_problem){.op = VKF_OP_MATMUL, .m = 64, .n = 256, .k = 256, .order = vkf_kern_order(caps, false)};
+  *p =
+      (vkf_problem){.op = VKF_OP_MATMUL, .matmul = {.m = 64, .n = 256, .k = 256}, .order = vkf_kern_order(caps, false)};
   /* Whether loads at uniform addresses beat texel loads hangs on the processor's vector unit and on the driver's
    * version. Mesa 22.3 has no such loads; between it and 26 nothing was measured. */
   if (caps->driver_id != VKF_DRIVER_ID_LAVAPIPE || caps->driver_version < 23u << 22) return 0;

@@ -18,14 +18,28 @@ static double distance(uint32_t tuned, uint32_t wanted) {
   return log2((double)tuned / wanted);
 }
 
+/* What a row of norm or top_k has beside its width. */
+static uint32_t row_number(const vkf_problem *p) {
+  return p->op == VKF_OP_NORM ? p->norm.whole_width : p->op == VKF_OP_TOP_K ? p->top_k.k : 0;
+}
+
 static double problem_distance(const vkf_problem *tuned, const vkf_problem *wanted) {
-  if (tuned->op != wanted->op || tuned->packing.format != wanted->packing.format || tuned->k != wanted->k ||
-      tuned->v != wanted->v)
-    return INFINITY;
-  const bool is_attention = wanted->op == VKF_OP_ATTENTION || wanted->op == VKF_OP_ATTENTION_WEIGHTS;
-  if (!is_attention) return tuned->n == wanted->n ? distance(tuned->m, wanted->m) : INFINITY;
-  const uint32_t tuned_heads = tuned->heads * tuned->batch, heads = wanted->heads * wanted->batch;
-  return distance(tuned->m, wanted->m) + distance(tuned->n, wanted->n) + fabs(log2((double)tuned_heads / heads)) / 64;
+  if (tuned->op != wanted->op || tuned->packing.format != wanted->packing.format) return INFINITY;
+  if (wanted->op == VKF_OP_MATMUL) {
+    if (tuned->matmul.n != wanted->matmul.n || tuned->matmul.k != wanted->matmul.k) return INFINITY;
+    return distance(tuned->matmul.m, wanted->matmul.m);
+  }
+  if (vkf_kern_is_attention(wanted->op)) {
+    const uint32_t tuned_heads = tuned->attention.heads * tuned->attention.batch;
+    const uint32_t heads = wanted->attention.heads * wanted->attention.batch;
+    if (tuned->attention.key_width != wanted->attention.key_width ||
+        tuned->attention.value_width != wanted->attention.value_width)
+      return INFINITY;
+    return distance(tuned->attention.queries, wanted->attention.queries) +
+           distance(tuned->attention.keys, wanted->attention.keys) + fabs(log2((double)tuned_heads / heads)) / 64;
+  }
+  if (tuned->rows.width != wanted->rows.width || row_number(tuned) != row_number(wanted)) return INFINITY;
+  return distance(tuned->rows.rows, wanted->rows.rows);
 }
 
 const vkf_problem *vkf_kern_tuned_near(const vkf_tuned *tuned, const vkf_problem *problem) {
@@ -41,8 +55,7 @@ const vkf_problem *vkf_kern_tuned_near(const vkf_tuned *tuned, const vkf_problem
 }
 
 static bool same_sizes(const vkf_problem *a, const vkf_problem *b) {
-  return a->op == b->op && a->m == b->m && a->n == b->n && a->k == b->k && a->v == b->v && a->batch == b->batch &&
-         a->heads == b->heads && a->packing.format == b->packing.format;
+  return problem_distance(a, b) == 0;
 }
 
 const vkf_tuned_time *vkf_kern_tuned_find(const vkf_tuned *tuned, const vkf_problem *near, const vkf_variant *variant) {
@@ -68,7 +81,8 @@ double vkf_kern_tuned_slowdown(const vkf_tuned *tuned, uint32_t n, uint32_t k, c
   for (size_t i = 0; tuned && i < tuned->n_times; i++) {
     const vkf_problem *p = &tuned->times[i].problem;
     size_t earlier = 0;
-    if (p->op != VKF_OP_MATMUL || (n && (p->n != n || p->k != k || p->packing.format != packing->format))) continue;
+    if (p->op != VKF_OP_MATMUL || (n && (p->matmul.n != n || p->matmul.k != k || p->packing.format != packing->format)))
+      continue;
     while (earlier < i && !same_sizes(&tuned->times[earlier].problem, p)) earlier++;
     if (earlier < i) continue; /* each problem counts once */
     const double own = best_ns(tuned, p, packing);

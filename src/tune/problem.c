@@ -112,27 +112,29 @@ void vkf_tune_problem_of(const vkf_case *c, const vkf_caps *caps, bool batch_inv
   const vkf_node node = {.op = c->op, .params = c->params};
   vkf_vkop_node_problem(NULL, &node, &dims, out); /* the ops of `forms` need no plan */
   out->order = vkf_kern_order(caps, batch_invariant);
-  if (c->op == VKF_OP_MATMUL) out->packing = vkf_kern_weight_packing(caps, tuned, out->n, out->k, c->format, variant);
+  if (c->op == VKF_OP_MATMUL)
+    out->packing = vkf_kern_weight_packing(caps, tuned, out->matmul.n, out->matmul.k, c->format, variant);
 }
 
 bool vkf_tune_problem_text(const vkf_problem *p, char *text, size_t size) {
   const char *op = vkf_op_name(p->op);
   switch (p->op) {
     case VKF_OP_MATMUL:
-      snprintf(text, size, "%s:%u,%u,%u%s%s", op, p->m, p->n, p->k, p->packing.format ? "," : "",
+      snprintf(text, size, "%s:%u,%u,%u%s%s", op, p->matmul.m, p->matmul.n, p->matmul.k, p->packing.format ? "," : "",
                p->packing.format ? vkf_format_get(p->packing.format)->name : "");
       return true;
     case VKF_OP_ATTENTION:
-      snprintf(text, size, "%s:%u,%u,%u,%u", op, p->m, p->n, p->heads * p->batch, p->k);
-      return p->k == p->v && p->packing.format == VKF_FORMAT_F32;
+      snprintf(text, size, "%s:%u,%u,%u,%u", op, p->attention.queries, p->attention.keys,
+               p->attention.heads * p->attention.batch, p->attention.key_width);
+      return p->attention.key_width == p->attention.value_width && p->packing.format == VKF_FORMAT_F32;
     case VKF_OP_NORM:
-      snprintf(text, size, "%s:%u,%u", op, p->m, p->n);
-      return p->k == p->n; /* norms of parts of a row have no form */
+      snprintf(text, size, "%s:%u,%u", op, p->rows.rows, p->rows.width);
+      return p->norm.width == p->norm.whole_width; /* norms of parts of a row have no form */
     case VKF_OP_LOG_SOFTMAX:
-      snprintf(text, size, "%s:%u,%u", op, p->m, p->n);
+      snprintf(text, size, "%s:%u,%u", op, p->rows.rows, p->rows.width);
       return true;
     case VKF_OP_TOP_K:
-      snprintf(text, size, "%s:%u,%u,%u", op, p->m, p->n, p->v);
+      snprintf(text, size, "%s:%u,%u,%u", op, p->top_k.rows, p->top_k.width, p->top_k.k);
       return true;
     default:
       return false;

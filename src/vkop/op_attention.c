@@ -9,15 +9,13 @@ VKF_PUSH_FITS(vkf_push_append);
 
 static void attention_problem(const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   const vkf_attention_params *p = &node->params.attention;
-  *out = (vkf_problem){.op = node->op,
-                       .m = dims->v[p->queries],
-                       .n = dims->v[p->keys],
-                       .k = p->key_width,
-                       .v = p->value_width,
-                       .batch = dims->v[p->seqs],
-                       .heads = p->n_heads,
-                       .kv_heads = p->n_kv_heads,
-                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}};
+  *out = (vkf_problem){.attention = {.batch = dims->v[p->seqs],
+                                     .queries = dims->v[p->queries],
+                                     .keys = dims->v[p->keys],
+                                     .key_width = p->key_width,
+                                     .value_width = p->value_width,
+                                     .heads = p->n_heads,
+                                     .kv_heads = p->n_kv_heads}};
 }
 
 static void attention_record(const vkf_record_view *view, vkf_dispatch *out) {
@@ -93,13 +91,9 @@ void vkf_vkop_problem_append(const vkf_plan *plan, const vkf_node *node, const v
   const vkf_append_params *p = &node->params.append;
   const uint32_t numbers =
       p->key_width | p->value_width | p->k_column | p->v_column | vkf_vkop_cap(plan, node->in[VKF_APPEND_X], 1);
-  *out = (vkf_problem){.op = node->op,
-                       .m = dims->v[p->seqs] * dims->v[p->tokens],
-                       .n = p->n_heads * (p->key_width + p->value_width),
-                       .v = numbers % 2 ? 1 : 2,
-                       .batch = dims->v[p->seqs],
-                       .heads = p->n_heads,
-                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}};
+  *out = (vkf_problem){.append = {.rows = dims->v[p->seqs] * dims->v[p->tokens],
+                                  .width = p->n_heads * (p->key_width + p->value_width),
+                                  .multiple_of = numbers % 2 ? 1 : 2}};
 }
 
 void vkf_vkop_record_append(const vkf_record_view *view, vkf_dispatch *out) {

@@ -6,11 +6,7 @@ VKF_PUSH_FITS(vkf_push_matmul);
 void vkf_vkop_problem_matmul(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
   const vkf_matmul_params *p = &node->params.matmul;
-  *out = (vkf_problem){.op = node->op,
-                       .m = dims->v[p->rows],
-                       .n = p->n,
-                       .k = p->k,
-                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}};
+  *out = (vkf_problem){.matmul = {.m = dims->v[p->rows], .n = p->n, .k = p->k}};
 }
 
 void vkf_vkop_record_matmul(const vkf_record_view *view, vkf_dispatch *out) {
@@ -40,7 +36,7 @@ void vkf_vkop_record_matmul(const vkf_record_view *view, vkf_dispatch *out) {
   out->constants[VKF_C_VEC] = p->k % 4 ? 1 : 4; /* rows of x and w begin at whole vectors, whatever their format */
   out->constants[VKF_C_SLICES] = view->variant->tile.gemm.slices;
   out->constants[VKF_C_SPLIT_K] = view->problem->split;
-  out->constants[VKF_C_SPLIT_WIDTH] = view->problem->n;
+  out->constants[VKF_C_SPLIT_WIDTH] = view->problem->matmul.n;
   out->n_constants = VKF_C_SPLIT_WIDTH + 1;
   if (view->variant->matrix.m) {
     vkf_vkop_dispatch_write(out, VKF_FLAG_SLOT);

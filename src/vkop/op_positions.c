@@ -7,8 +7,7 @@ VKF_PUSH_FITS(vkf_push_relative_bias);
 void vkf_vkop_problem_rope(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
   const vkf_rope_params *p = &node->params.rope;
-  *out = (vkf_problem){
-      .op = node->op, .m = dims->v[p->rows], .n = p->width, .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}};
+  *out = (vkf_problem){.rows = {dims->v[p->rows], p->width}};
 }
 
 void vkf_vkop_record_rope(const vkf_record_view *view, vkf_dispatch *out) {
@@ -37,11 +36,8 @@ void vkf_vkop_problem_relative_bias(const vkf_plan *plan, const vkf_node *node, 
                                     vkf_problem *out) {
   (void)plan;
   const vkf_relative_bias_params *p = &node->params.relative_bias;
-  *out = (vkf_problem){.op = node->op,
-                       .m = dims->v[p->queries],
-                       .n = dims->v[p->keys],
-                       .heads = p->n_heads,
-                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}};
+  *out =
+      (vkf_problem){.relative_bias = {.queries = dims->v[p->queries], .keys = dims->v[p->keys], .heads = p->n_heads}};
 }
 
 void vkf_vkop_record_relative_bias(const vkf_record_view *view, vkf_dispatch *out) {

@@ -8,16 +8,13 @@ VKF_PUSH_FITS(vkf_push_rows);
 VKF_PUSH_FITS(vkf_push_edit);
 VKF_PUSH_FITS(vkf_push_top_k);
 
-static void rows_problem(vkf_op op, vkf_dim rows, uint32_t width, const vkf_dims *dims, vkf_problem *out) {
-  *out = (vkf_problem){.op = op, .m = dims->v[rows], .n = width, .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}};
-}
-
 /* ---- embed --------------------------------------------------------------------------------------------------------
  */
 
 void vkf_vkop_problem_embed(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
-  rows_problem(node->op, node->params.embed.rows, node->params.embed.width, dims, out);
+  const vkf_embed_params *p = &node->params.embed;
+  *out = (vkf_problem){.rows = {dims->v[p->rows], p->width}};
 }
 
 void vkf_vkop_record_embed(const vkf_record_view *view, vkf_dispatch *out) {
@@ -43,9 +40,9 @@ void vkf_vkop_record_embed(const vkf_record_view *view, vkf_dispatch *out) {
 
 void vkf_vkop_problem_norm(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
-  rows_problem(node->op, node->params.norm.rows, node->params.norm.width, dims, out);
-  out->m *= VKF_MAX(node->params.norm.groups, 1u);
-  out->k = VKF_MAX(node->params.norm.groups, 1u) * node->params.norm.width + node->params.norm.rest;
+  const vkf_norm_params *p = &node->params.norm;
+  const uint32_t groups = VKF_MAX(p->groups, 1u);
+  *out = (vkf_problem){.norm = {dims->v[p->rows] * groups, p->width, groups * p->width + p->rest}};
 }
 
 void vkf_vkop_record_norm(const vkf_record_view *view, vkf_dispatch *out) {
@@ -71,7 +68,8 @@ void vkf_vkop_record_norm(const vkf_record_view *view, vkf_dispatch *out) {
 
 void vkf_vkop_problem_gather(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
-  rows_problem(node->op, node->params.gather.rows, node->params.gather.width, dims, out);
+  const vkf_gather_params *p = &node->params.gather;
+  *out = (vkf_problem){.rows = {dims->v[p->rows], p->width}};
 }
 
 void vkf_vkop_record_gather(const vkf_record_view *view, vkf_dispatch *out) {
@@ -89,7 +87,8 @@ void vkf_vkop_record_gather(const vkf_record_view *view, vkf_dispatch *out) {
 
 void vkf_vkop_problem_log_softmax(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
-  rows_problem(node->op, node->params.log_softmax.rows, node->params.log_softmax.width, dims, out);
+  const vkf_log_softmax_params *p = &node->params.log_softmax;
+  *out = (vkf_problem){.rows = {dims->v[p->rows], p->width}};
 }
 
 void vkf_vkop_record_log_softmax(const vkf_record_view *view, vkf_dispatch *out) {
@@ -107,8 +106,8 @@ void vkf_vkop_record_log_softmax(const vkf_record_view *view, vkf_dispatch *out)
 
 void vkf_vkop_problem_edit(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
-  rows_problem(node->op, node->params.edit.rows, node->params.edit.width, dims, out);
-  out->v = node->params.edit.max_edits;
+  const vkf_edit_params *p = &node->params.edit;
+  *out = (vkf_problem){.edit = {dims->v[p->rows], p->width, p->max_edits}};
 }
 
 void vkf_vkop_record_edit(const vkf_record_view *view, vkf_dispatch *out) {
@@ -127,8 +126,8 @@ void vkf_vkop_record_edit(const vkf_record_view *view, vkf_dispatch *out) {
 
 void vkf_vkop_problem_top_k(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
-  rows_problem(node->op, node->params.top_k.rows, node->params.top_k.width, dims, out);
-  out->v = node->params.top_k.k;
+  const vkf_top_k_params *p = &node->params.top_k;
+  *out = (vkf_problem){.top_k = {dims->v[p->rows], p->width, p->k}};
 }
 
 void vkf_vkop_record_top_k(const vkf_record_view *view, vkf_dispatch *out) {

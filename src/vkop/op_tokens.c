@@ -5,15 +5,11 @@ VKF_PUSH_FITS(vkf_push_gate);
 VKF_PUSH_FITS(vkf_push_patches);
 VKF_PUSH_FITS(vkf_push_pool);
 
-static void rows_problem(vkf_op op, uint32_t rows, uint32_t width, vkf_problem *out) {
-  *out = (vkf_problem){.op = op, .m = rows, .n = width, .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}};
-}
-
 /* ---- gate -------------------------------------------------------------------------------------------------------- */
 
 void vkf_vkop_problem_gate(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
-  rows_problem(node->op, dims->v[node->params.gate.rows], node->params.gate.width, out);
+  *out = (vkf_problem){.rows = {dims->v[node->params.gate.rows], node->params.gate.width}};
 }
 
 void vkf_vkop_record_gate(const vkf_record_view *view, vkf_dispatch *out) {
@@ -33,7 +29,7 @@ void vkf_vkop_record_gate(const vkf_record_view *view, vkf_dispatch *out) {
 void vkf_vkop_problem_patches(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   const vkf_patches_params *p = &node->params.patches;
   (void)plan;
-  rows_problem(node->op, dims->v[VKF_DIM_BS], p->channels * p->patch_height * p->patch_width, out);
+  *out = (vkf_problem){.rows = {dims->v[VKF_DIM_BS], p->channels * p->patch_height * p->patch_width}};
 }
 
 void vkf_vkop_record_patches(const vkf_record_view *view, vkf_dispatch *out) {
@@ -58,8 +54,8 @@ void vkf_vkop_record_patches(const vkf_record_view *view, vkf_dispatch *out) {
 
 void vkf_vkop_problem_pool(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
-  rows_problem(node->op, dims->v[node->params.pool.seqs], node->params.pool.width, out);
-  out->k = dims->v[node->params.pool.tokens];
+  const vkf_pool_params *p = &node->params.pool;
+  *out = (vkf_problem){.pool = {dims->v[p->seqs], p->width, dims->v[p->tokens]}};
 }
 
 void vkf_vkop_record_pool(const vkf_record_view *view, vkf_dispatch *out) {

@@ -23,15 +23,15 @@ static uint32_t weight_slot(const vkf_node *n) {
 /* The packing of that weight; of keys and values their format. */
 static vkf_weight_packing node_packing(const vkf_program *p, const vkf_node *n) {
   uint32_t slot = weight_slot(n);
-  if (n->op == VKF_OP_ATTENTION || n->op == VKF_OP_ATTENTION_WEIGHTS) slot = n->in[VKF_ATTENTION_K];
+  if (vkf_kern_is_attention(n->op)) slot = n->in[VKF_ATTENTION_K];
   if (n->op == VKF_OP_APPEND) slot = n->out[n->out[VKF_APPEND_K] == VKF_NO_SLOT ? VKF_APPEND_V : VKF_APPEND_K];
   return slot == VKF_NO_SLOT ? (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32} : p->packings[slot];
 }
 
 void vkf_vkop_node_problem(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
-  memset(out, 0, sizeof *out);
   op_table[node->op].problem(plan, node, dims, out);
   out->op = node->op;
+  out->packing = (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32};
 }
 
 void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims, vkf_problem *out) {
@@ -40,8 +40,9 @@ void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims,
   out->packing = node_packing(p, n);
   out->order = p->backend->base.exact ? VKF_ORDER_ASCENDING : p->backend->order;
   out->exact = p->backend->base.exact;
-  out->in_parts = p->nodes[node].n_parts > 1 && n->op == VKF_OP_MATMUL;
-  if (out->in_parts) out->n = p->nodes[node].parts[0].rows;
+  if (n->op != VKF_OP_MATMUL || p->nodes[node].n_parts == 1) return;
+  out->matmul.in_parts = true;
+  out->matmul.n = p->nodes[node].parts[0].rows;
 }
 
 void vkf_vkop_dispatch_of(const vkf_program *p, uint32_t node, uint32_t part, uint32_t stage, vkf_dispatch *out) {
@@ -107,6 +108,19 @@ static bool takes_forced(const vkop_node *k, const vkf_variant *forced, const vk
   return !vkf_kern_fit(forced, &own, caps, why, sizeof why);
 }
 
+/* The least of a problem: a row, or a query of one sequence. */
+static vkf_problem of_one_row(vkf_problem p) {
+  if (p.op == VKF_OP_MATMUL) {
+    p.matmul.m = VKF_MIN(p.matmul.m, 1);
+  } else if (vkf_kern_is_attention(p.op)) {
+    p.attention.queries = VKF_MIN(p.attention.queries, 1);
+    p.attention.batch = VKF_MIN(p.attention.batch, 1);
+  } else {
+    p.rows.rows = VKF_MIN(p.rows.rows, 1);
+  }
+  return p;
+}
+
 static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *forced, uint32_t *n_forced) {
   vkf_status st = VKF_OK;
   char why[256] = "", name[128];
@@ -121,10 +135,8 @@ static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *fo
   }
   if (!k->variant) {
     /* One row may have a kernel where so many rows take more workgroups than the device allows. */
-    vkf_problem one = k->problem;
+    const vkf_problem one = of_one_row(k->problem);
     char none[256];
-    one.m = VKF_MIN(one.m, 1);
-    one.batch = VKF_MIN(one.batch, 1);
     p->backend->base.too_large = vkf_kern_pick(&one, caps, p->backend->tuned, none, sizeof none) != NULL;
     VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED, "no kernel of %s fits node %s on %s: %s", vkf_op_name(n->op),
              n->name, caps->device_name, why);
@@ -154,7 +166,7 @@ vkf_status vkf_vkop_fall_back(vkf_program *p, uint32_t first, uint32_t end, bool
     memcpy(&raised, flags + i * p->flag_stride, sizeof raised);
     if (!raised) continue;
     const char *before = p->nodes[i].variant_name;
-    p->nodes[i].problem.wide_x = *again = true;
+    p->nodes[i].problem.matmul.wide_x = *again = true;
     VKF_TRY(pick_variant(p, i, NULL, NULL));
     vkf_env_log(p->backend->base.env, VKF_LOG_WARNING,
                 "%s: inputs beyond f16 (65504), or no numbers; %s takes over from %s", p->plan->nodes[i].name,
@@ -185,7 +197,7 @@ static uint64_t scratch_bytes(const vkf_program *p, const vkop_node *k) {
   char why[256];
   if (has_flag(k)) {
     vkf_problem then = k->problem;
-    then.wide_x = true;
+    then.matmul.wide_x = true;
     const vkf_variant *other = vkf_kern_pick(&then, caps, p->backend->tuned, why, sizeof why);
     if (other) then.split = vkf_kern_split(other, &then, caps);
     if (other) bytes = VKF_MAX(bytes, vkf_kern_scratch_bytes(other, &then));

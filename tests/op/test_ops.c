@@ -13,6 +13,7 @@
 #include "kern/kern.h"
 #include "ref/ref.h"
 #include "support/driver.h"
+#include "support/problems.h"
 #include "support/range.h"
 
 enum { STRIDE = 6, MAX_VARIANTS = 1024 };
@@ -61,11 +62,10 @@ static bool judge(driver *d, const vkf_case *c, const char *variant) {
 
 /* A variant that did not run must have a reason that a plain problem shows. */
 static void explain(const vkf_variant *v, const char *name, vkf_format format, const vkf_caps *caps) {
-  vkf_problem problem = {.op = v->op, .m = 32, .n = 64, .k = 64, .v = 64, .batch = 1, .heads = 1};
+  vkf_problem problem = problem_of(v->op, 32, 64, v->op == VKF_OP_TOP_K ? 4 : 64);
   problem.order = v->order;
   char why[256] = "";
   problem.packing = vkf_kern_weight_packing(caps, NULL, 64, 64, format, v);
-  if (v->op == VKF_OP_TOP_K) problem.v = 4;
   const char *reason = vkf_kern_fit(v, &problem, caps, why, sizeof why);
   if (!reason) fail_msg("%s fits a plain problem and no case reached it", name);
   print_message("  %s does not run here: %s\n", name, reason);

@@ -9,6 +9,7 @@
 
 #include "kern/family.h"
 #include "shared/constants.h"
+#include "support/problems.h"
 
 /* Each element lies where the index says, no two share a place, the rest is zero, the scales follow. */
 static void check_packing(vkf_weight_packing p, uint32_t n, uint32_t k, size_t elements, size_t bytes) {
@@ -86,14 +87,9 @@ static void packing_has_the_documented_order(void **state) {
 }
 
 static vkf_problem problem(vkf_op op, uint32_t m, uint32_t n) {
-  return (vkf_problem){.op = op,
-                       .m = m,
-                       .n = n,
-                       .k = 64,
-                       .v = 64,
-                       .batch = 3,
-                       .heads = 2,
-                       .packing = {VKF_LAYOUT_W_LANE, 32, 4, VKF_FORMAT_F32}};
+  vkf_problem p = problem_of(op, m, n, 64);
+  p.packing = (vkf_weight_packing){VKF_LAYOUT_W_LANE, 32, 4, VKF_FORMAT_F32};
+  return p;
 }
 
 /* The grid covers the result, wastes less than a tile, and an empty problem has none. */
@@ -104,22 +100,23 @@ static void grid_covers(void **state) {
   static const uint32_t sizes[] = {1, 2, 7, 31, 32, 33, 64, 65, 511};
   for (const vkf_variant *v = table; v < table + n_variants; v++) {
     for (size_t i = 0; i < VKF_COUNT(sizes); i++) {
-      const vkf_problem p = problem(v->op, sizes[i], sizes[VKF_COUNT(sizes) - 1 - i]);
+      const uint32_t m = sizes[i], columns = sizes[VKF_COUNT(sizes) - 1 - i];
+      const vkf_problem p = problem(v->op, m, columns);
       uint32_t grid[3];
       vkf_kern_grid(v, 0, &p, grid);
       const bool attention = v->op == VKF_OP_ATTENTION || v->op == VKF_OP_ATTENTION_WEIGHTS;
       if (v->op == VKF_OP_MATMUL) {
-        assert_true(grid[0] * v->tile.gemm.bm >= p.m && (grid[0] - 1) * v->tile.gemm.bm < p.m);
-        assert_true(grid[1] * v->tile.gemm.bn >= p.n && (grid[1] - 1) * v->tile.gemm.bn < p.n);
+        assert_true(grid[0] * v->tile.gemm.bm >= m && (grid[0] - 1) * v->tile.gemm.bm < m);
+        assert_true(grid[1] * v->tile.gemm.bn >= columns && (grid[1] - 1) * v->tile.gemm.bn < columns);
       } else if (attention) {
         const uint32_t queries = v->family == &vkf_family_keys || v->family == &vkf_family_few ? 1
                                  : v->tile.attention.rows                                      ? v->tile.attention.rows
                                                                                                : vkf_kern_workgroup(v);
-        assert_true(grid[0] * queries >= p.m && (grid[0] - 1) * queries < p.m);
+        assert_true(grid[0] * queries >= m && (grid[0] - 1) * queries < m);
         assert_int_equal(grid[1], 2);
       } else {
-        assert_true(grid[0] == p.m ||
-                    (grid[0] * vkf_kern_workgroup(v) >= p.m && (grid[0] - 1) * vkf_kern_workgroup(v) < p.m));
+        assert_true(grid[0] == m ||
+                    (grid[0] * vkf_kern_workgroup(v) >= m && (grid[0] - 1) * vkf_kern_workgroup(v) < m));
         assert_int_equal(grid[1], v->op == VKF_OP_RELATIVE_BIAS ? 2 : 1); /* heads */
       }
       assert_int_equal(grid[2], attention ? 3 : 1);
@@ -158,7 +155,10 @@ static void constants_come_from_the_row(void **state) {
 static void splits_have_two_stages(void **state) {
   (void)state;
   const vkf_variant *v = vkf_kern_find("attention-split-4x32x16-m4n4-w32");
-  vkf_problem p = {.op = VKF_OP_ATTENTION, .m = 3, .n = 300, .k = 64, .v = 32, .batch = 5, .heads = 6, .kv_heads = 2};
+  vkf_problem p = {
+      .op = VKF_OP_ATTENTION,
+      .attention = {
+          .batch = 5, .queries = 3, .keys = 300, .key_width = 64, .value_width = 32, .heads = 6, .kv_heads = 2}};
   uint32_t grid[3];
   p.split = 64;
   assert_int_equal(vkf_kern_stages(v), 2);
@@ -198,7 +198,8 @@ static void rounding_counts_partial_sums(void **state) {
   size_t n;
   const vkf_variant *table = vkf_kern_variants(&n);
   for (size_t i = 0; i < n; i++) {
-    split.op = table[i].op;
+    split = problem(table[i].op, 64, 300);
+    split.split = 64;
     vkf_kern_rounding(&table[i], &split, &r);
     assert_true(r.n_partial >= 1);
     if (table[i].order == VKF_ORDER_ASCENDING)

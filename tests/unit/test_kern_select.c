@@ -9,6 +9,7 @@
 #include "kern/family.h"
 #include "kern/spirv.h"
 #include "shared/constants.h"
+#include "support/problems.h"
 #include "support/range.h"
 
 static vkf_caps a_device(void) {
@@ -98,23 +99,15 @@ static vkf_caps with_matrices(void) {
 
 static vkf_problem matmul(const vkf_caps *caps, uint32_t m, uint32_t n, uint32_t k) {
   return (vkf_problem){.op = VKF_OP_MATMUL,
-                       .m = m,
-                       .n = n,
-                       .k = k,
+                       .matmul = {.m = m, .n = n, .k = k},
                        .packing = vkf_kern_weight_packing(caps, NULL, n, k, VKF_FORMAT_F32, NULL),
                        .order = vkf_kern_order(caps, false)};
 }
 
 static vkf_problem any(vkf_op op, vkf_order_class order) {
-  return (vkf_problem){.op = op,
-                       .m = 5,
-                       .n = 70,
-                       .k = 64,
-                       .v = 64,
-                       .batch = 2,
-                       .heads = 3,
-                       .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32},
-                       .order = order};
+  vkf_problem p = problem_of(op, 5, 70, 64);
+  p.order = order;
+  return p;
 }
 
 static const vkf_variant *pick(const vkf_problem *p, const vkf_caps *caps) {
@@ -215,22 +208,22 @@ static void defaults_follow_the_device(void **state) {
   p = matmul(&lvp, 1, 512, 512); /* decoding: no rows for nothing */
   assert_int_equal(pick(&p, &lvp)->tile.gemm.tm, 1);
   p = any(VKF_OP_ATTENTION, VKF_ORDER_ASCENDING);
-  p.m = 1; /* decoding */
+  p.attention.queries = 1; /* decoding */
   assert_string_equal(pick(&p, &sw)->family->name, "few");
   assert_string_equal(pick(&p, &lvp)->family->name, "few");
   assert_string_equal(pick(&p, &newer)->family->name, "few");
   assert_int_equal(pick(&p, &lvp)->access, VKF_ACCESS_TEXEL);
   assert_int_equal(pick(&p, &sw)->access, VKF_ACCESS_STORAGE); /* few texels */
-  p.m = 48;
+  p.attention.queries = 48;
   assert_string_equal(pick(&p, &lvp)->family->name, "few");
   assert_string_equal(pick(&p, &newer)->family->name, "uniform");
   assert_string_equal(pick(&p, &sw)->family->name, "vec4");
   assert_string_equal(pick(&p, &gpu)->family->name, "tiles");
   assert_string_equal(pick(&p, &small)->family->name, "tiles"); /* in 16 KiB and 128 invocations */
-  p.k = 256;                                                    /* too wide to unroll */
+  p.attention.key_width = 256;                                  /* too wide to unroll */
   assert_string_equal(pick(&p, &newer)->family->name, "few");
-  p.m = 1;
-  p.k = 17;
+  p.attention.queries = 1;
+  p.attention.key_width = 17;
   assert_string_equal(pick(&p, &lvp)->family->name, "lane");
   p = any(VKF_OP_NORM, VKF_ORDER_FAST);
   assert_string_equal(pick(&p, &gpu)->family->name, "subgroup");
@@ -269,7 +262,9 @@ static void wide_vectors_take_the_same_families(void **state) {
 static void attention_on_gpus(void **state) {
   (void)state;
   vkf_caps big = nvidia(), small = tiny(), cpu = lavapipe();
-  vkf_problem p = {.op = VKF_OP_ATTENTION, .m = 1, .n = 4096, .k = 64, .v = 64, .batch = 1, .heads = 8};
+  vkf_problem p = {
+      .op = VKF_OP_ATTENTION,
+      .attention = {.queries = 1, .keys = 4096, .key_width = 64, .value_width = 64, .batch = 1, .heads = 8}};
   char why[256];
   p.order = VKF_ORDER_FAST;
   big.n_cores = 132;
@@ -278,31 +273,31 @@ static void attention_on_gpus(void **state) {
   assert_int_equal(split->subgroup, 32);
   assert_int_equal(split->tile.attention.rows, 1);
   assert_int_equal(vkf_kern_split(split, &p, &big), 64); /* 8 heads of 64 splits, 132 cores of 4 workgroups */
-  p.batch = 32;
+  p.attention.batch = 32;
   assert_string_equal(pick(&p, &big)->family->name, "split");
   assert_int_equal(vkf_kern_split(split, &p, &big), 1376); /* three splits in whole steps of 32 */
-  p.batch = 1;
-  p.kv_heads = 2; /* four heads read the same keys: one workgroup reads them for all */
+  p.attention.batch = 1;
+  p.attention.kv_heads = 2; /* four heads read the same keys: one workgroup reads them for all */
   assert_int_equal(pick(&p, &big)->tile.attention.rows, 4);
-  p.kv_heads = 0;
+  p.attention.kv_heads = 0;
   p.order = VKF_ORDER_ASCENDING; /* one sum: no splits */
   assert_string_equal(pick(&p, &big)->family->name, "tiles");
   p.order = VKF_ORDER_FAST;
-  p.m = p.n = 512;
+  p.attention.queries = p.attention.keys = 512;
   assert_string_equal(pick(&p, &big)->family->name, "tiles");
   assert_string_equal(pick(&p, &small)->family->name, "tiles");
-  p.k = p.v = 65;
+  p.attention.key_width = p.attention.value_width = 65;
   assert_string_equal(pick(&p, &big)->family->name, "tiles-any");
-  p.k = p.v = 64;
+  p.attention.key_width = p.attention.value_width = 64;
   small.max_shared_bytes = 0;
   assert_string_equal(pick(&p, &small)->family->name, "vec4");
-  p.m = 1;
+  p.attention.queries = 1;
   big.max_allocation_bytes = 1 << 16; /* 8 heads of 8 splits of 66 numbers */
   assert_null(vkf_kern_fit(split, &p, &big, why, sizeof why));
-  p.n = 8192;
+  p.attention.keys = 8192;
   refused("attention-split-1x32x16-m1n4-w32", &p, &big, "bytes of scratch memory, the device allows 65536");
   assert_false(vkf_kern_rank_of(split, &p, &cpu, NULL, &(vkf_kern_rank){0}, why, sizeof why));
-  p.k = 260;
+  p.attention.key_width = 260;
   refused("attention-tiles-32x16x64-m4n1", &p, &big, "head widths up to 256, here it is 260");
 }
 
@@ -312,17 +307,17 @@ static void rows_follow_the_device(void **state) {
   const vkf_op ops[] = {VKF_OP_NORM, VKF_OP_LOG_SOFTMAX, VKF_OP_TOP_K};
   const vkf_caps small = tiny(), sw = swiftshader(), lvp = lavapipe();
   for (size_t i = 0; i < VKF_COUNT(ops); i++) {
-    vkf_problem p = {.op = ops[i], .m = 32, .n = 8000, .v = ops[i] == VKF_OP_TOP_K ? 8 : 0};
+    vkf_problem p = problem_of(ops[i], 32, 8000, 8);
     assert_string_equal(pick(&p, &lvp)->family->name, "lanes");
     assert_int_equal(pick(&p, &lvp)->access, VKF_ACCESS_TEXEL);
     assert_int_equal(pick(&p, &lvp)->subgroup, 8);
     assert_int_equal(pick(&p, &sw)->subgroup, 4);
     assert_string_equal(pick(&p, &small)->family->name, "row");
-    p.n = 8001; /* texels hold four columns */
+    p.rows.width = 8001; /* texels hold four columns */
     assert_string_equal(pick(&p, &lvp)->family->name, "lanes");
     assert_int_equal(pick(&p, &lvp)->access, VKF_ACCESS_STORAGE);
   }
-  vkf_problem p = {.op = VKF_OP_TOP_K, .m = 1, .n = 8000, .v = VKF_MAX_LANES_K + 1};
+  const vkf_problem p = problem_of(VKF_OP_TOP_K, 1, 8000, VKF_MAX_LANES_K + 1);
   assert_string_equal(pick(&p, &lvp)->family->name, "row");
 }
 
@@ -335,7 +330,7 @@ static void packing_serves_every_m(void **state) {
     vkf_problem p = matmul(&devices[d], 512, 96, 64);
     p.order = VKF_ORDER_ASCENDING;
     const vkf_family *family = pick(&p, &devices[d])->family;
-    for (p.m = 1; p.m < 70; p.m++) {
+    for (p.matmul.m = 1; p.matmul.m < 70; p.matmul.m++) {
       assert_ptr_equal(pick(&p, &devices[d])->family, family);
       assert_int_equal(pick(&p, &devices[d])->order, VKF_ORDER_ASCENDING);
     }
@@ -353,25 +348,26 @@ static void gpus_go_by_the_rows(void **state) {
   assert_int_equal(pick(&p, &gpu)->subgroup, 32);
   assert_int_equal(pick(&p, &gpu)->tile.gemm.tm, 1);
   assert_int_equal(pick(&p, &gpu)->tile.gemm.bk, 128);
-  p.n = 256; /* too few columns for all cores: more subgroups for each */
+  p.matmul.n = 256; /* too few columns for all cores: more subgroups for each */
   assert_int_equal(pick(&p, &gpu)->tile.gemm.bk, 512);
-  p = (vkf_problem){.op = VKF_OP_MATMUL, .m = 4, .n = 4096, .k = 4096, .packing = p.packing, .order = p.order};
+  p = (vkf_problem){
+      .op = VKF_OP_MATMUL, .matmul = {.m = 4, .n = 4096, .k = 4096}, .packing = p.packing, .order = p.order};
   assert_int_equal(pick(&p, &gpu)->tile.gemm.tm, 4);
-  p.m = 5;
+  p.matmul.m = 5;
   assert_int_equal(pick(&p, &gpu)->tile.gemm.tm, 8);
-  p.m = 16; /* 32 tiles for 132 cores */
-  p.n = 512;
+  p.matmul.m = 16; /* 32 tiles for 132 cores */
+  p.matmul.n = 512;
   assert_string_equal(pick(&p, &gpu)->family->name, "split");
   p.order = VKF_ORDER_ASCENDING;
   assert_string_equal(pick(&p, &gpu)->family->name, "shared");
   p.order = VKF_ORDER_FAST;
-  p.n = 4096;
-  p.m = 4096;
+  p.matmul.n = 4096;
+  p.matmul.m = 4096;
   assert_string_equal(pick(&p, &gpu)->family->name, "shared");
   assert_int_equal(pick(&p, &gpu)->tile.gemm.bm, 128);
-  p.m = 32;
+  p.matmul.m = 32;
   assert_between(pick(&p, &gpu)->tile.gemm.bm, 16, 32);
-  p.m = 1;
+  p.matmul.m = 1;
   p.order = VKF_ORDER_ASCENDING;
   assert_string_equal(pick(&p, &gpu)->family->name, "shared");
   p.order = VKF_ORDER_FAST;
@@ -379,7 +375,7 @@ static void gpus_go_by_the_rows(void **state) {
   assert_int_equal(pick(&p, &gpu)->subgroup, 64);
   gpu.subgroup_arithmetic = false;
   assert_string_equal(pick(&p, &gpu)->family->name, "split");
-  p.n = 256000; /* a vocabulary */
+  p.matmul.n = 256000; /* a vocabulary */
   gpu = nvidia();
   assert_string_equal(pick(&p, &gpu)->family->name, "vector");
 }
@@ -393,7 +389,7 @@ static void small_devices_have_tiles(void **state) {
   assert_string_equal(v->family->name, "shared");
   assert_int_equal(v->tile.gemm.bm, 64);
   assert_int_equal(vkf_kern_workgroup(v), 64);
-  p.m = 1; /* no subgroups: no "vector" */
+  p.matmul.m = 1; /* no subgroups: no "vector" */
   assert_string_equal(pick(&p, &small)->family->name, "shared");
   assert_int_equal(pick(&p, &small)->tile.gemm.bm, 16);
 }
@@ -409,9 +405,9 @@ static void fit_says_why_not(void **state) {
   refused("matmul-lane-m16n4-w8", &rows, &c, "packed as lane by 32");
   refused("matmul-lane-m16n4-w4", &p, &c, "subgroups of 4");
   refused("matmul-pick-m6n2-w8", &p, &c, "scalar loads at uniform addresses");
-  p.k = 510;
+  p.matmul.k = 510;
   refused("matmul-lane-m16n4-w8", &p, &c, "a multiple of 4");
-  p.k = 512;
+  p.matmul.k = 512;
   c.subgroup_shuffle = false;
   refused("matmul-lane-m16n4-w8", &p, &c, "subgroup shuffle");
   c = lavapipe();
@@ -421,7 +417,7 @@ static void fit_says_why_not(void **state) {
   c = lavapipe();
   c.max_texel_elements = 65536;
   refused("matmul-lane-m16n4-w8-texel", &p, &c, "texel buffer of 65600");
-  p.n = 256;
+  p.matmul.n = 256;
   assert_null(vkf_kern_fit(vkf_kern_find("matmul-lane-m16n4-w8-texel"), &p, &c, why, sizeof why));
   c.max_storage_bindings = 5;
   refused("matmul-naive-m1n1", &rows, &c, "6 storage buffers");
@@ -432,28 +428,28 @@ static void fit_says_why_not(void **state) {
   assert_null(vkf_kern_fit(vkf_kern_find("matmul-shared-64x64x16-m4n4"), &rows, &c, why, sizeof why));
   c.max_shared_bytes = 8192;
   refused("matmul-shared-64x64x16-m4n4", &rows, &c, "20480 bytes of shared memory");
-  rows.m = 70000;
+  rows.matmul.m = 70000;
   refused("matmul-naive-m1n1", &rows, &c, "70000 workgroups");
   vkf_problem norm = any(VKF_OP_NORM, VKF_ORDER_ASCENDING);
   c = nvidia();
   refused("norm-subgroup-w32", &norm, &c, "another order");
-  vkf_problem row = {.op = VKF_OP_TOP_K, .m = 4, .n = 1001, .v = VKF_MAX_LANES_K};
+  vkf_problem row = problem_of(VKF_OP_TOP_K, 4, 1001, VKF_MAX_LANES_K);
   c = lavapipe();
   refused("top_k-lanes-w8-texel", &row, &c, "multiples of 4, here they are 1001");
-  row.m = 64;
-  row.n = 1u << 24;
+  row.top_k.rows = 64;
+  row.top_k.width = 1u << 24;
   refused("top_k-lanes-w8-texel", &row, &c, "texel buffer of");
-  row.v++;
+  row.top_k.k++;
   refused("top_k-lanes-w8", &row, &c, "k up to 32, here it is 33");
   vkf_problem wide = any(VKF_OP_ATTENTION, VKF_ORDER_FAST);
-  wide.v = VKF_MAX_HEAD_WIDTH + 1;
+  wide.attention.value_width = VKF_MAX_HEAD_WIDTH + 1;
   refused("attention-lane-8", &wide, &c, "up to 256, here it is 257");
   size_t n;
   const vkf_variant *all = vkf_kern_variants(&n);
   for (const vkf_variant *v = all; v < all + n; v++)
     if (v->op == VKF_OP_ATTENTION || v->op == VKF_OP_ATTENTION_WEIGHTS)
       assert_between(v->max_width, 1, VKF_MAX_HEAD_WIDTH);
-  wide.v = 66;
+  wide.attention.value_width = 66;
   refused("attention-keys-16", &wide, &c, "multiples of 4, here they are 64 and 66");
 }
 
@@ -464,15 +460,15 @@ static void kernels_for_gpus_are_a_last_resort(void **state) {
   vkf_problem p = any(VKF_OP_ATTENTION, VKF_ORDER_ASCENDING);
   char why[256];
   c.max_loop_turns = 65535;
-  p.k = p.v = 35;
-  p.n = 1000;
+  p.attention.key_width = p.attention.value_width = 35;
+  p.attention.keys = 1000;
   assert_string_equal(pick(&p, &c)->family->name, "lane");
-  p.n = 20000;
+  p.attention.keys = 20000;
   const vkf_variant *v = vkf_kern_pick(&p, &c, NULL, why, sizeof why);
   assert_non_null(v);
   assert_string_equal(v->family->name, "tiles-any");
   assert_string_equal(why, "a kernel for GPUs: no other fits");
-  p.n = 200000;
+  p.attention.keys = 200000;
   assert_null(vkf_kern_pick(&p, &c, NULL, why, sizeof why));
   assert_non_null(strstr(why, "turns of loops"));
 }
@@ -501,19 +497,19 @@ static void cooperative_matrices_where_they_pay(void **state) {
   assert_int_equal(p.packing.layout, VKF_LAYOUT_W_ROWS);
   assert_string_equal(pick(&p, &c)->family->name, "coopmat");
   assert_int_equal(pick(&p, &c)->tile.gemm.bm, 128);
-  p.m = 9;
+  p.matmul.m = 9;
   assert_string_equal(pick(&p, &c)->family->name, "coopmat");
   assert_int_equal(pick(&p, &c)->tile.gemm.bm, 16);
-  p.m = 8;
+  p.matmul.m = 8;
   assert_string_equal(pick(&p, &c)->family->name, "vector");
-  p.m = 64;
-  p.wide_x = true;
+  p.matmul.m = 64;
+  p.matmul.wide_x = true;
   assert_string_equal(pick(&p, &c)->family->name, "split");
   refused("matmul-coopmat-64x64x32-m32n32-16x16x16-w32", &p, &c, "beyond 65504");
-  p.wide_x = false;
-  p.k = 4092;
+  p.matmul.wide_x = false;
+  p.matmul.k = 4092;
   refused("matmul-coopmat-64x64x32-m32n32-16x16x16-w32", &p, &c, "a multiple of 8, here it is 4092");
-  p.k = 4096;
+  p.matmul.k = 4096;
   p.order = VKF_ORDER_ASCENDING;
   assert_string_equal(pick(&p, &c)->family->name, "shared");
   p.order = VKF_ORDER_FAST;

@@ -40,9 +40,7 @@ static vkf_tuned_time row(const vkf_caps *caps, uint32_t m, uint32_t n, uint32_t
   const vkf_variant *v = vkf_kern_find(name);
   assert_non_null(v);
   return (vkf_tuned_time){.problem = {.op = VKF_OP_MATMUL,
-                                      .m = m,
-                                      .n = n,
-                                      .k = k,
+                                      .matmul = {.m = m, .n = n, .k = k},
                                       .packing = vkf_kern_weight_packing(caps, NULL, n, k, VKF_FORMAT_F32, v)},
                           .variant = v,
                           .ns = ns,
@@ -51,9 +49,7 @@ static vkf_tuned_time row(const vkf_caps *caps, uint32_t m, uint32_t n, uint32_t
 
 static vkf_problem matmul(const vkf_caps *caps, const vkf_tuned *tuned, uint32_t m, uint32_t n, uint32_t k) {
   return (vkf_problem){.op = VKF_OP_MATMUL,
-                       .m = m,
-                       .n = n,
-                       .k = k,
+                       .matmul = {.m = m, .n = n, .k = k},
                        .packing = vkf_kern_weight_packing(caps, tuned, n, k, VKF_FORMAT_F32, NULL),
                        .order = VKF_ORDER_ASCENDING};
 }
@@ -124,19 +120,21 @@ static void attention_goes_by_queries_and_keys(void **state) {
   (void)state;
   const vkf_caps c = a_lavapipe();
   const vkf_variant *slow = vkf_kern_find("attention-lane-32");
-  const vkf_problem tuned_one = {.op = VKF_OP_ATTENTION, .m = 1, .n = 128, .k = 64, .v = 64, .batch = 1, .heads = 8};
+  const vkf_problem tuned_one = {
+      .op = VKF_OP_ATTENTION,
+      .attention = {.queries = 1, .keys = 128, .key_width = 64, .value_width = 64, .batch = 1, .heads = 8}};
   const vkf_tuned_time rows[] = {{.problem = tuned_one, .variant = slow, .ns = 1, .from = "here"}};
   const vkf_tuned tuned = {rows, 1};
   vkf_problem p = tuned_one;
   char why[256];
   assert_ptr_equal(vkf_kern_pick(&p, &c, &tuned, why, sizeof why), slow);
-  p.batch = 4;
-  p.n = 96;
+  p.attention.batch = 4;
+  p.attention.keys = 96;
   assert_ptr_equal(vkf_kern_pick(&p, &c, &tuned, why, sizeof why), slow);
-  p.n = 300;
+  p.attention.keys = 300;
   assert_ptr_not_equal(vkf_kern_pick(&p, &c, &tuned, why, sizeof why), slow);
   p = tuned_one;
-  p.m = 2;
+  p.attention.queries = 2;
   assert_ptr_not_equal(vkf_kern_pick(&p, &c, &tuned, why, sizeof why), slow);
 }
 
@@ -154,11 +152,11 @@ static void only_what_is_in_doubt_is_probed(void **state) {
   assert_string_equal(v[1]->family->name, "lane");
   c = a_lavapipe();
   /* The probe speaks for the packing alone. */
-  vkf_tuned_time rows[] = {row(&c, p.m, p.n, p.k, "matmul-pick-m6n2-w8", 2000),
-                           row(&c, p.m, p.n, p.k, "matmul-lane-m4n4-w8", 1000)};
+  vkf_tuned_time rows[] = {row(&c, p.matmul.m, p.matmul.n, p.matmul.k, "matmul-pick-m6n2-w8", 2000),
+                           row(&c, p.matmul.m, p.matmul.n, p.matmul.k, "matmul-lane-m4n4-w8", 1000)};
   rows[0].probed = rows[1].probed = true;
   const vkf_tuned tuned = {rows, 2};
-  assert_string_equal(pick(&c, &tuned, p.m, p.n, p.k), "matmul-lane-m16n4-w8-texel");
+  assert_string_equal(pick(&c, &tuned, p.matmul.m, p.matmul.n, p.matmul.k), "matmul-lane-m16n4-w8-texel");
   c.uniform_loads = false; /* no pick kernel fits */
   assert_int_equal(vkf_kern_doubt(&c, &p, v), 0);
   c = a_lavapipe();

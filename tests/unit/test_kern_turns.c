@@ -6,27 +6,26 @@
 #include <cmocka.h>
 
 #include "kern/family.h"
+#include "support/problems.h"
 #include "tune/checks.h"
-
-static const vkf_problem small = {.m = 5, .n = 60, .k = 60, .v = 60, .batch = 1, .heads = 1, .split = 64};
 
 /* A kernel that is said to take fewer turns for a larger problem would be picked where the driver ends it. */
 static void no_count_falls_when_a_problem_grows(void **state) {
   (void)state;
-  static const size_t sizes[] = {offsetof(vkf_problem, m), offsetof(vkf_problem, n),     offsetof(vkf_problem, k),
-                                 offsetof(vkf_problem, v), offsetof(vkf_problem, batch), offsetof(vkf_problem, heads)};
-  size_t n = 0;
+  size_t n = 0, n_sizes;
   char name[96];
   const vkf_variant *variants = vkf_kern_variants(&n);
-  for (size_t i = 0; i < n; i++)
+  for (size_t i = 0; i < n; i++) {
+    vkf_problem small = problem_of(variants[i].op, 5, 60, 60);
+    problem_sizes(&small, &n_sizes);
+    small.split = 64;
     for (uint32_t stage = 0; stage < vkf_kern_stages(&variants[i]); stage++)
-      for (size_t s = 0; s < VKF_COUNT(sizes); s++) {
+      for (size_t s = 0; s < n_sizes; s++) {
         vkf_problem p = small;
-        uint32_t *size = (uint32_t *)((char *)&p + sizes[s]);
+        uint32_t *size = &problem_sizes(&p, &n_sizes)[s];
         uint64_t before = 0;
-        p.op = variants[i].op;
         for (*size = 1; *size < 1u << 22; *size += 1 + *size / 7) {
-          if (p.op == VKF_OP_NORM && size == &p.n) p.k = p.n; /* k: of all groups */
+          if (p.op == VKF_OP_NORM && size == &p.norm.width) p.norm.whole_width = p.norm.width;
           const uint64_t turns = vkf_kern_loop_turns(&variants[i], stage, &p);
           if (turns < before)
             fail_msg("%s, stage %u: %llu turns at a size of %u, %llu below it",
@@ -35,6 +34,7 @@ static void no_count_falls_when_a_problem_grows(void **state) {
           before = turns;
         }
       }
+  }
 }
 
 /* Worked out by hand from the shaders. */
@@ -55,7 +55,7 @@ static void counts_are_those_of_the_shaders(void **state) {
     uint32_t seen = 0;
     for (size_t i = 0; i < n; i++) {
       if (variants[i].family != rows[r].family || vkf_kern_workgroup(&variants[i]) != 64) continue;
-      const vkf_problem p = {.op = variants[i].op, .m = 1, .n = 65536, .k = 65536, .v = 1, .batch = 1, .heads = 1};
+      const vkf_problem p = problem_of(variants[i].op, 1, 65536, 65536);
       assert_int_equal(vkf_kern_loop_turns(&variants[i], rows[r].stage, &p), rows[r].turns);
       seen++;
     }

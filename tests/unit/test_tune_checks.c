@@ -8,6 +8,7 @@
 
 #include "tune/checks.h"
 #include "kern/kern.h"
+#include "support/problems.h"
 
 /* It has everything. */
 static vkf_caps a_gpu(void) {
@@ -156,14 +157,10 @@ static void expect_gone(vkf_check check, const vkf_problem *problem, uint32_t ne
 
 static void what_failed_fits_no_more(void **state) {
   (void)state;
-  const vkf_problem norm = {.op = VKF_OP_NORM, .m = 8, .n = 64, .k = 64, .order = VKF_ORDER_FAST};
-  const vkf_problem attention = {.op = VKF_OP_ATTENTION, .m = 8, .n = 8, .k = 16, .v = 16, .heads = 2, .batch = 1};
-  const vkf_problem matmul = {.op = VKF_OP_MATMUL,
-                              .m = 64,
-                              .n = 64,
-                              .k = 64,
-                              .order = VKF_ORDER_FAST,
-                              .packing = {.format = VKF_FORMAT_F16, .columns = 1, .k_align = 1}};
+  vkf_problem norm = problem_of(VKF_OP_NORM, 8, 64, 0), matmul = problem_of(VKF_OP_MATMUL, 64, 64, 64);
+  const vkf_problem attention = problem_of(VKF_OP_ATTENTION, 8, 8, 16);
+  norm.order = matmul.order = VKF_ORDER_FAST;
+  matmul.packing.format = VKF_FORMAT_F16;
   expect_gone(VKF_CHECK_OF_SHUFFLE, &norm, VKF_NEED_SHUFFLE, "no subgroup shuffle");
   expect_gone(VKF_CHECK_OF_ARITHMETIC, &norm, VKF_NEED_ARITHMETIC, "no subgroup arithmetic");
   expect_gone(VKF_CHECK_OF_SHARED, &norm, VKF_NEED_SHARED, "shared memory, the device has 0");
@@ -178,7 +175,8 @@ static void halves_that_are_read_wrong_are_not_read(void **state) {
   char why[256];
   vkf_caps caps = a_gpu();
   const vkf_variant *naive = vkf_kern_find("matmul-naive-m1n1");
-  vkf_problem p = {.op = VKF_OP_MATMUL, .m = 8, .n = 64, .k = 64, .packing = {.format = VKF_FORMAT_F16, .columns = 1}};
+  vkf_problem p = problem_of(VKF_OP_MATMUL, 8, 64, 64);
+  p.packing.format = VKF_FORMAT_F16;
   assert_non_null(naive);
   assert_null(vkf_kern_fit(naive, &p, &caps, why, sizeof why));
   vkf_tune_check_mark_failed(&caps, VKF_CHECK_OF_HALF);
