@@ -5,15 +5,12 @@
 
 const char *vkf_kern_attention_fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                                    size_t size) {
-  const bool texels = v->access == VKF_ACCESS_TEXEL;
-  if (v->vec > 1 && (p->attention.key_width % v->vec || p->attention.value_width % v->vec)) {
-    snprintf(why, size, "head widths are multiples of %u, here they are %u and %u", v->vec, p->attention.key_width,
-             p->attention.value_width);
-    return why;
-  }
-  if (!texels || (uint64_t)caps->max_texel_elements * 16 >= caps->max_storage_range_bytes) return NULL;
-  snprintf(why, size, "texel buffers end at %u elements", caps->max_texel_elements);
-  return why;
+  const uint32_t key_width = p->attention.key_width, value_width = p->attention.value_width;
+  if (v->vec > 1 && (key_width % v->vec || value_width % v->vec))
+    VKF_KERN_REFUSE("head widths are multiples of %u, here they are %u and %u", v->vec, key_width, value_width);
+  if (v->access == VKF_ACCESS_TEXEL && (uint64_t)caps->max_texel_elements * 16 < caps->max_storage_range_bytes)
+    VKF_KERN_REFUSE("texel buffers end at %u elements", caps->max_texel_elements);
+  return NULL;
 }
 
 void vkf_kern_attention_grid_by_query(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {

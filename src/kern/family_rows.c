@@ -11,17 +11,14 @@
 /* Rows that are read through texel buffers, four columns each. */
 static const char *fit_texels(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                               size_t size) {
-  const uint32_t width = p->rows.width, whole = p->op == VKF_OP_NORM ? p->norm.whole_width : 0;
+  const uint32_t width = p->rows.width, whole = p->op == VKF_OP_NORM ? p->norm.whole_width : width;
   const uint64_t texels = (uint64_t)p->rows.rows * VKF_MAX(width, whole) / 4 + 64;
   if (v->access != VKF_ACCESS_TEXEL) return NULL;
-  if (width % 4 || whole % 4) {
-    snprintf(why, size, "widths are multiples of 4, here they are %u and %u", width, whole);
-    return why;
-  }
-  if (texels <= caps->max_texel_elements) return NULL;
-  snprintf(why, size, "takes a texel buffer of %llu elements, the device allows %u", (unsigned long long)texels,
-           caps->max_texel_elements);
-  return why;
+  if (width % 4 || whole % 4) VKF_KERN_REFUSE("widths are multiples of 4, here %u is not", width % 4 ? width : whole);
+  if (texels > caps->max_texel_elements)
+    VKF_KERN_REFUSE("takes a texel buffer of %llu elements, the device allows %u", (unsigned long long)texels,
+                    caps->max_texel_elements);
+  return NULL;
 }
 
 /* ---- rows without sums --------------------------------------------------------------------------------------------
@@ -68,9 +65,9 @@ const vkf_family vkf_family_append = {
 
 static const char *fit_pairs(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
   (void)caps;
-  if (p->append.multiple_of % v->vec == 0) return NULL;
-  snprintf(why, size, "widths and first columns are multiples of %u, here they are not", v->vec);
-  return why;
+  if (p->append.multiple_of % v->vec)
+    VKF_KERN_REFUSE("widths and first columns are multiples of %u, here they are not", v->vec);
+  return NULL;
 }
 
 const vkf_family vkf_family_pairs = {.name = "pairs",

@@ -61,7 +61,8 @@ static const char *fits(const vkf_variant *v, uint32_t n, const vkf_caps *caps, 
   vkf_vkop_node_problem(NULL, &node, &dims, &p);
   p.order = v->order;
   if (v->op == VKF_OP_MATMUL) {
-    p.packing = vkf_kern_weight_packing(caps, NULL, p.matmul.n, p.matmul.k, v->matrix.m ? VKF_FORMAT_F16 : VKF_FORMAT_F32, v);
+    p.packing =
+        vkf_kern_weight_packing(caps, NULL, p.matmul.n, p.matmul.k, v->matrix.m ? VKF_FORMAT_F16 : VKF_FORMAT_F32, v);
   }
   return vkf_kern_fit(v, &p, caps, why, size);
 }

@@ -435,7 +435,7 @@ static void fit_says_why_not(void **state) {
   refused("norm-subgroup-w32", &norm, &c, "another order");
   vkf_problem row = problem_of(VKF_OP_TOP_K, 4, 1001, VKF_MAX_LANES_K);
   c = lavapipe();
-  refused("top_k-lanes-w8-texel", &row, &c, "multiples of 4, here they are 1001");
+  refused("top_k-lanes-w8-texel", &row, &c, "multiples of 4, here 1001 is not");
   row.top_k.rows = 64;
   row.top_k.width = 1u << 24;
   refused("top_k-lanes-w8-texel", &row, &c, "texel buffer of");
