@@ -240,7 +240,7 @@ typedef struct vkf_model_params {
 } vkf_model_params;
 
 /* A folder in Hugging Face layout: config.json, model.safetensors (or shards with an index), and where they are
- * generation_config.json and tokenizer.json (or the older files of a tokenizer). Weights are on the device when this
+ * generation_config.json and tokenizer.json (or the legacy files of a tokenizer). Weights are on the device when this
  * returns. */
 VKF_API vkf_status vkf_model_open(vkf_device *dev, const char *folder, vkf_model **out);
 /* The same with parameters (NULL: the defaults). VKF_ERROR_UNSUPPORTED names a weight that its format cannot hold: over

@@ -367,7 +367,8 @@ typedef struct vkf_text_languages {
 /* "BertTokenizerFast" is of the class "Bert". */
 bool vkf_text_is_class(const char *name, const char *wanted);
 
-/* ---- the tokenizer (tokenizer.c, older.c) ------------------------------------------------------------------------ */
+/* ---- the tokenizer (tokenizer.c, legacy.c) ------------------------------------------------------------------------
+ */
 
 struct vkf_text_tokenizer {
   vkf_env *env;
@@ -389,9 +390,9 @@ struct vkf_text_tokenizer {
 vkf_status vkf_text_tokenizer_load(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader, const json_t *json);
 /* added_tokens, pre_tokenizer and post_processor; model, names, normalizers and decoders are there. */
 vkf_status vkf_text_tokenizer_load_tokens(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader, const json_t *json);
-/* The same from the older files of `files`. */
-vkf_status vkf_text_tokenizer_load_older(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader,
-                                         const vkf_text_files *files);
+/* The same from the legacy files of `files`. */
+vkf_status vkf_text_tokenizer_load_legacy(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader,
+                                          const vkf_text_files *files);
 /* The languages of a tokenizer that is otherwise complete. */
 vkf_status vkf_text_languages_load(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader, const vkf_text_files *files);
 

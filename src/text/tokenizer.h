@@ -47,7 +47,7 @@ typedef struct vkf_text_files {
   vkf_text_file words;            /* vocab.txt */
 } vkf_text_files;
 
-/* From tokenizer.json, or from the older files in the way of the tokenizer_class: byte-level BPE (vocab, merges),
+/* From tokenizer.json, or from the legacy files in the way of the tokenizer_class: byte-level BPE (vocab, merges),
  * WordPiece (words), SentencePiece (spm), Marian (spm, target_spm, vocab), mBART and XLM-R (spm), M2M-100 (spm, vocab).
  * Nothing is kept. VKF_ERROR_FORMAT where a file is not what it should be, VKF_ERROR_UNSUPPORTED with the name of a
  * step, an option or a class that is not known. A SentencePiece model of no known class is read as it is: no tokens are

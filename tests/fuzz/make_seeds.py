@@ -169,11 +169,11 @@ def preprocess():
     dictionary("preprocess", ["src/task/preprocess.c"])
 
 
-def older():
+def legacy():
     def files(name, config, vocab=None, merges=None, words=None, model=None):
         parts = [json.dumps(config), json.dumps(model) if model else "", json.dumps(vocab, ensure_ascii=False) if vocab else "",
                  merges or "", words or "", "The cat\u00a0sat. 123"]
-        put("older", name, "\0".join(parts))
+        put("legacy", name, "\0".join(parts))
 
     def model_of(name):
         model = json.loads((ROOT / f"tests/data/tokenizers/{name}/tokenizer.json").read_text())["model"]
@@ -190,7 +190,7 @@ def older():
     for name in ("Bert", "DistilBert"):
         files(name, {"tokenizer_class": f"{name}Tokenizer", "do_lower_case": name == "Bert", "unk_token": "[UNK]"}, words=words)
     files("bert-model-type", {"additional_special_tokens": ["[X]"]}, words=words, model={"model_type": "bert"})
-    dictionary("older", sorted(p.relative_to(ROOT) for p in (ROOT / "src/text").glob("older*.c")))
+    dictionary("legacy", sorted(p.relative_to(ROOT) for p in (ROOT / "src/text").glob("legacy*.c")))
 
 
 def limits():
@@ -203,5 +203,5 @@ def limits():
     put("limits", "true", json.dumps({"float16": True, "timestamps": True}))
 
 
-for make in (safetensors, config, tokenizer, sentencepiece, older, generation, image, preprocess, tuned, limits):
+for make in (safetensors, config, tokenizer, sentencepiece, legacy, generation, image, preprocess, tuned, limits):
     make()

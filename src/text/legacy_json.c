@@ -1,5 +1,5 @@
-/* older_json: vocab.json with merges.txt, and vocab.txt, written as the tokenizer.json that they amount to. */
-#include "text/older.h"
+/* legacy_json: vocab.json with merges.txt, and vocab.txt, written as the tokenizer.json that they amount to. */
+#include "text/legacy.h"
 
 #include <string.h>
 
@@ -15,11 +15,11 @@ static bool next_line(vkf_text_string *rest, vkf_text_string *line) {
   return true;
 }
 
-static vkf_status bad_line(vkf_text_older *o, const vkf_text_file *file, size_t number, const char *expected) {
+static vkf_status bad_line(vkf_text_legacy *o, const vkf_text_file *file, size_t number, const char *expected) {
   return vkf_env_fail(o->loader->env, VKF_ERROR_FORMAT, "%s: line %zu should be %s", file->name, number, expected);
 }
 
-static vkf_status read_merges(vkf_text_older *o, json_t *merges) {
+static vkf_status read_merges(vkf_text_legacy *o, json_t *merges) {
   const vkf_text_file *file = &o->files->merges;
   vkf_text_string rest = {file->data, file->size}, line;
   for (size_t number = 1; next_line(&rest, &line); number++) {
@@ -27,17 +27,17 @@ static vkf_status read_merges(vkf_text_older *o, json_t *merges) {
     if (version || line.size == 0) continue;
     json_t *text = json_stringn(line.data, line.size);
     if (text == NULL) return bad_line(o, file, number, "two pieces in UTF-8");
-    if (json_array_append_new(merges, text) != 0) return vkf_text_older_no_memory(o);
+    if (json_array_append_new(merges, text) != 0) return vkf_text_legacy_no_memory(o);
   }
   return VKF_OK;
 }
 
 /* A piece on each line; the line's number is its id. */
-static vkf_status read_words(vkf_text_older *o) {
+static vkf_status read_words(vkf_text_legacy *o) {
   const vkf_text_file *file = &o->files->words;
   vkf_text_string rest = {file->data, file->size}, line;
   o->vocab = json_object();
-  if (o->vocab == NULL) return vkf_text_older_no_memory(o);
+  if (o->vocab == NULL) return vkf_text_legacy_no_memory(o);
   for (size_t number = 1; next_line(&rest, &line); number++) {
     if (number > VKF_TEXT_MAX_IDS) return bad_line(o, file, number, "the end, there are too many pieces");
     if (!vkf_utf8_check(line.data, line.size, NULL) || memchr(line.data, 0, line.size) != NULL)
@@ -46,29 +46,29 @@ static vkf_status read_words(vkf_text_older *o) {
     vkf_status st = vkf_text_load_copy(o->loader, line.data, line.size, &key);
     if (st != VKF_OK) return st;
     if (json_object_set_new(o->vocab, key.data, json_integer((json_int_t)number - 1)) != 0)
-      return vkf_text_older_no_memory(o);
+      return vkf_text_legacy_no_memory(o);
     o->next_id = number;
   }
   return VKF_OK;
 }
 
-static int config_flag(const vkf_text_older *o, const char *key, bool fallback) {
+static int config_flag(const vkf_text_legacy *o, const char *key, bool fallback) {
   const json_t *field = json_object_get(o->config, key);
   return json_is_boolean(field) ? json_is_true(field) : fallback;
 }
 
 /* NULL: no memory. */
-static json_t *bpe_json(vkf_text_older *o, json_t *merges) {
+static json_t *bpe_json(vkf_text_legacy *o, json_t *merges) {
   int prefix = config_flag(o, "add_prefix_space", false);
   return json_pack("{s:O, s:O, s:{s:s, s:O, s:O}, s:{s:s, s:b}, s:{s:s}}", "added_tokens", o->added, "post_processor",
                    o->post, "model", "type", "BPE", "vocab", o->vocab, "merges", merges, "pre_tokenizer", "type",
                    "ByteLevel", "add_prefix_space", prefix, "decoder", "type", "ByteLevel");
 }
 
-static json_t *wordpiece_json(vkf_text_older *o) {
+static json_t *wordpiece_json(vkf_text_legacy *o) {
   const json_t *accents = json_object_get(o->config, "strip_accents");
   json_t *strip = json_is_boolean(accents) ? json_boolean(json_is_true(accents)) : json_null();
-  const char *unk = vkf_text_older_special_token(o, VKF_OLDER_UNK);
+  const char *unk = vkf_text_legacy_special_token(o, VKF_LEGACY_UNK);
   return json_pack("{s:O, s:O, s:{s:s, s:O, s:s, s:s}, s:{s:s, s:b, s:b, s:o}, s:{s:s}, s:{s:s, s:s, s:b}}",
                    "added_tokens", o->added, "post_processor", o->post, "model", "type", "WordPiece", "vocab", o->vocab,
                    "unk_token", unk ? unk : "[UNK]", "continuing_subword_prefix", "##", "normalizer", "type",
@@ -77,18 +77,18 @@ static json_t *wordpiece_json(vkf_text_older *o) {
                    "BertPreTokenizer", "decoder", "type", "WordPiece", "prefix", "##", "cleanup", 1);
 }
 
-vkf_status vkf_text_older_load_json(vkf_text_tokenizer *tokenizer, vkf_text_older *o) {
+vkf_status vkf_text_legacy_load_json(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o) {
   vkf_status st = VKF_OK;
   json_t *merges = json_array(), *root = NULL;
-  if (o->row->form == VKF_OLDER_BYTE_BPE)
+  if (o->row->form == VKF_LEGACY_BYTE_BPE)
     VKF_TRY(read_merges(o, merges));
   else
     VKF_TRY(read_words(o));
-  VKF_TRY(vkf_text_older_add_tokens(o));
-  VKF_TRY(vkf_text_older_add_languages(o));
-  VKF_TRY(vkf_text_older_make_postprocessor(o));
-  root = o->row->form == VKF_OLDER_BYTE_BPE ? bpe_json(o, merges) : wordpiece_json(o);
-  if (root == NULL) VKF_TRY(vkf_text_older_no_memory(o));
+  VKF_TRY(vkf_text_legacy_add_tokens(o));
+  VKF_TRY(vkf_text_legacy_add_languages(o));
+  VKF_TRY(vkf_text_legacy_make_postprocessor(o));
+  root = o->row->form == VKF_LEGACY_BYTE_BPE ? bpe_json(o, merges) : wordpiece_json(o);
+  if (root == NULL) VKF_TRY(vkf_text_legacy_no_memory(o));
   VKF_TRY(vkf_text_tokenizer_load(tokenizer, o->loader, root));
 done:
   json_decref(root);

@@ -1,30 +1,30 @@
-/* older_spm: SentencePiece models, and those whose ids come from another file. */
-#include "text/older.h"
+/* legacy_spm: SentencePiece models, and those whose ids come from another file. */
+#include "text/legacy.h"
 
-static vkf_status read_spm(vkf_text_older *o, const vkf_text_file *file, vkf_text_spm *out) {
+static vkf_status read_spm(vkf_text_legacy *o, const vkf_text_file *file, vkf_text_spm *out) {
   o->loader->stage = file->name;
   o->loader->type = NULL;
   return vkf_text_spm_read(o->loader, (vkf_text_string){file->data, file->size}, out);
 }
 
 /* Pieces of the SentencePiece model become the ids that o->vocab gives them. */
-static vkf_status load_ids(vkf_text_tokenizer *tokenizer, vkf_text_older *o) {
+static vkf_status load_ids(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o) {
   vkf_status st = VKF_OK;
   size_t n = o->spm->n_pieces;
   vkf_text_model names = {.env = o->loader->env};
   size_t unk;
-  const char *unk_token = vkf_text_older_special_token(o, VKF_OLDER_UNK);
+  const char *unk_token = vkf_text_legacy_special_token(o, VKF_LEGACY_UNK);
   json_t *json = json_pack("{s:O}", "vocab", o->vocab);
   int32_t *remap = NULL;
-  if (json == NULL) VKF_TRY(vkf_text_older_no_memory(o));
+  if (json == NULL) VKF_TRY(vkf_text_legacy_no_memory(o));
   const char *name = o->files->vocab.data != NULL ? o->files->vocab.name : o->files->spm.name;
   o->loader->stage = name;
   VKF_TRY(vkf_text_model_load_vocab(&names, o->loader, json)); /* every id is checked */
-  if (unk_token == NULL || !vkf_text_older_find_id(o, unk_token, &unk))
+  if (unk_token == NULL || !vkf_text_legacy_find_id(o, unk_token, &unk))
     VKF_FAIL(o->loader->env, VKF_ERROR_FORMAT, "%s: the unknown token \"%s\" is missing", name,
              unk_token ? unk_token : "");
   remap = vkf_arena_alloc(o->loader->arena, n + names.vocab.size, sizeof(*remap));
-  if (remap == NULL) VKF_TRY(vkf_text_older_no_memory(o));
+  if (remap == NULL) VKF_TRY(vkf_text_legacy_no_memory(o));
   for (size_t i = 0; i < n; i++) {
     int32_t id = i == o->spm->unk_id ? -1 : vkf_text_vocab_find(&names.vocab, tokenizer->model.vocab.pieces[i]);
     remap[i] = id >= 0 ? id : (int32_t)unk;
@@ -33,7 +33,7 @@ static vkf_status load_ids(vkf_text_tokenizer *tokenizer, vkf_text_older *o) {
   tokenizer->remap = remap;
   tokenizer->names = names.vocab;
   /* transformers looks pieces up by their text, and that of an unknown one is what stood there */
-  if (o->row->form != VKF_OLDER_FAIRSEQ) tokenizer->model.surfaces = &tokenizer->names;
+  if (o->row->form != VKF_LEGACY_FAIRSEQ) tokenizer->model.surfaces = &tokenizer->names;
   o->next_id = names.vocab.size;
 done:
   json_decref(json);
@@ -45,12 +45,12 @@ static void mark_control_pieces(vkf_text_tokenizer *tokenizer, const vkf_text_sp
   for (size_t i = 0; i < spm->n_pieces; i++) tokenizer->special[i] |= spm->pieces[i].type == VKF_TEXT_SPM_CONTROL;
 }
 
-vkf_status vkf_text_older_load_spm(vkf_text_tokenizer *tokenizer, vkf_text_older *o) {
+vkf_status vkf_text_legacy_load_spm(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o) {
   vkf_status st = VKF_OK;
   vkf_text_spm spm, target;
   json_t *root = NULL;
-  bool marian = o->row != NULL && o->row->form == VKF_OLDER_MARIAN;
-  bool numbered = o->row != NULL && o->row->form != VKF_OLDER_SENTENCEPIECE;
+  bool marian = o->row != NULL && o->row->form == VKF_LEGACY_MARIAN;
+  bool numbered = o->row != NULL && o->row->form != VKF_LEGACY_SENTENCEPIECE;
   if (marian && json_is_true(json_object_get(o->config, "separate_vocabs")))
     VKF_FAIL(o->loader->env, VKF_ERROR_UNSUPPORTED, "%s: separate_vocabs true is not supported",
              o->files->tokenizer_config.name);
@@ -61,18 +61,18 @@ vkf_status vkf_text_older_load_spm(vkf_text_tokenizer *tokenizer, vkf_text_older
   VKF_TRY(vkf_text_spm_load_normalizer(o->loader, &spm, &tokenizer->normalizers));
   tokenizer->names = tokenizer->model.vocab;
   if (numbered) {
-    VKF_TRY(vkf_text_older_number_pieces(o));
+    VKF_TRY(vkf_text_legacy_number_pieces(o));
     VKF_TRY(load_ids(tokenizer, o));
   }
   if (marian) VKF_TRY(read_spm(o, &o->files->target_spm, &target));
   VKF_TRY(vkf_text_spm_load_decoders(o->loader, marian ? &target : &spm, &tokenizer->decoders));
   if (o->row != NULL) {
-    VKF_TRY(vkf_text_older_add_tokens(o));
-    VKF_TRY(vkf_text_older_add_languages(o));
-    VKF_TRY(vkf_text_older_make_postprocessor(o));
+    VKF_TRY(vkf_text_legacy_add_tokens(o));
+    VKF_TRY(vkf_text_legacy_add_languages(o));
+    VKF_TRY(vkf_text_legacy_make_postprocessor(o));
   }
   root = json_pack("{s:O, s:O*}", "added_tokens", o->added, "post_processor", o->post);
-  if (root == NULL) VKF_TRY(vkf_text_older_no_memory(o));
+  if (root == NULL) VKF_TRY(vkf_text_legacy_no_memory(o));
   VKF_TRY(vkf_text_tokenizer_load_tokens(tokenizer, o->loader, root));
   if (!numbered) mark_control_pieces(tokenizer, &spm);
 done:

@@ -1,15 +1,15 @@
-/* older_tokens: the special tokens of a folder without a tokenizer.json, and what they put around a text. */
-#include "text/older.h"
+/* legacy_tokens: the special tokens of a folder without a tokenizer.json, and what they put around a text. */
+#include "text/legacy.h"
 
 #include <stdio.h>
 #include <string.h>
 
-static const char *const KEYS[VKF_OLDER_N_SPECIAL] = {"unk_token", "bos_token", "eos_token", "sep_token",
-                                                      "pad_token", "cls_token", "mask_token"};
+static const char *const KEYS[VKF_LEGACY_N_SPECIAL] = {"unk_token", "bos_token", "eos_token", "sep_token",
+                                                       "pad_token", "cls_token", "mask_token"};
 
 /* ---- special tokens ---------------------------------------------------------------------------------------------- */
 
-bool vkf_text_older_find_id(const vkf_text_older *o, const char *token, size_t *id) {
+bool vkf_text_legacy_find_id(const vkf_text_legacy *o, const char *token, size_t *id) {
   if (o->vocab != NULL) {
     const json_t *value = json_object_get(o->vocab, token);
     *id = (size_t)json_integer_value(value);
@@ -22,26 +22,26 @@ bool vkf_text_older_find_id(const vkf_text_older *o, const char *token, size_t *
 }
 
 /* A token is a string or an object with "content". */
-const char *vkf_text_older_special_token(const vkf_text_older *o, int which) {
+const char *vkf_text_legacy_special_token(const vkf_text_legacy *o, int which) {
   const json_t *value = json_object_get(o->config, KEYS[which]);
   if (value == NULL) return o->row->tokens[which];
   return json_string_value(json_is_object(value) ? json_object_get(value, "content") : value);
 }
 
-vkf_status vkf_text_older_add_token(vkf_text_older *o, const char *token, size_t id, bool lstrip) {
+vkf_status vkf_text_legacy_add_token(vkf_text_legacy *o, const char *token, size_t id, bool lstrip) {
   for (size_t i = 0; i < json_array_size(o->added); i++) {
     const char *known = json_string_value(json_object_get(json_array_get(o->added, i), "content"));
     if (known != NULL && strcmp(known, token) == 0) return VKF_OK;
   }
   json_t *entry =
       json_pack("{s:s, s:I, s:b, s:b}", "content", token, "id", (json_int_t)id, "special", 1, "lstrip", lstrip);
-  if (entry == NULL || json_array_append_new(o->added, entry) != 0) return vkf_text_older_no_memory(o);
+  if (entry == NULL || json_array_append_new(o->added, entry) != 0) return vkf_text_legacy_no_memory(o);
   o->next_id = VKF_MAX(o->next_id, id + 1);
   return VKF_OK;
 }
 
 /* added_tokens_decoder: {"32000": {"content": ..., "special": ...}}; these come first, as they say most. */
-static vkf_status add_decoder_tokens(vkf_text_older *o) {
+static vkf_status add_decoder_tokens(vkf_text_legacy *o) {
   const char *key;
   json_t *token;
   json_object_foreach(json_object_get(o->config, "added_tokens_decoder"), key, token) {
@@ -55,18 +55,18 @@ static vkf_status add_decoder_tokens(vkf_text_older *o) {
     /* A SentencePiece normalizer puts a space before every text; the tokens are looked for without. */
     if (o->spm != NULL && entry != NULL && json_object_set_new(entry, "normalized", json_false()) != 0) {
       json_decref(entry);
-      return vkf_text_older_no_memory(o);
+      return vkf_text_legacy_no_memory(o);
     }
     if (entry == NULL || json_object_set_new(entry, "id", json_integer((json_int_t)id)) != 0 ||
         json_array_append_new(o->added, entry) != 0)
-      return vkf_text_older_no_memory(o);
+      return vkf_text_legacy_no_memory(o);
     o->next_id = VKF_MAX(o->next_id, (size_t)id + 1);
   }
   return VKF_OK;
 }
 
 /* The sentinels of T5: <extra_id_0> is the last id. */
-static vkf_status add_extra_ids(vkf_text_older *o) {
+static vkf_status add_extra_ids(vkf_text_legacy *o) {
   const json_t *field = json_object_get(o->config, "extra_ids");
   json_int_t n = json_is_number(field) ? (json_int_t)VKF_MAX(VKF_MIN(json_number_value(field), 1000.0), 0.0) : 100;
   if (strcmp(o->row->model_type, "t5") != 0 || json_object_get(o->config, "added_tokens_decoder") != NULL)
@@ -75,26 +75,27 @@ static vkf_status add_extra_ids(vkf_text_older *o) {
   for (json_int_t i = n - 1; i >= 0 && st == VKF_OK; i--) {
     char name[40];
     snprintf(name, sizeof(name), "<extra_id_%d>", (int)i);
-    st = vkf_text_older_add_token(o, name, o->next_id, false);
+    st = vkf_text_legacy_add_token(o, name, o->next_id, false);
   }
   return st;
 }
 
-vkf_status vkf_text_older_add_tokens(vkf_text_older *o) {
+vkf_status vkf_text_legacy_add_tokens(vkf_text_legacy *o) {
   vkf_status st = VKF_OK;
   size_t id, i;
   const json_t *more;
   VKF_TRY(add_decoder_tokens(o));
-  for (int which = 0; which < VKF_OLDER_N_SPECIAL; which++) {
-    const char *token = vkf_text_older_special_token(o, which);
-    if (token != NULL && vkf_text_older_find_id(o, token, &id))
-      VKF_TRY(vkf_text_older_add_token(o, token, id, which == VKF_OLDER_MASK && o->row->form != VKF_OLDER_WORDPIECE));
+  for (int which = 0; which < VKF_LEGACY_N_SPECIAL; which++) {
+    const char *token = vkf_text_legacy_special_token(o, which);
+    if (token != NULL && vkf_text_legacy_find_id(o, token, &id))
+      VKF_TRY(
+          vkf_text_legacy_add_token(o, token, id, which == VKF_LEGACY_MASK && o->row->form != VKF_LEGACY_WORDPIECE));
   }
   VKF_TRY(add_extra_ids(o));
   json_array_foreach(json_object_get(o->config, "additional_special_tokens"), i, more) {
     const char *token = json_string_value(json_is_object(more) ? json_object_get(more, "content") : more);
     if (token != NULL)
-      VKF_TRY(vkf_text_older_add_token(o, token, vkf_text_older_find_id(o, token, &id) ? id : o->next_id, false));
+      VKF_TRY(vkf_text_legacy_add_token(o, token, vkf_text_legacy_find_id(o, token, &id) ? id : o->next_id, false));
   }
 done:
   return st;
@@ -102,31 +103,31 @@ done:
 
 /* ---- what stands around a text ----------------------------------------------------------------------------------- */
 
-static vkf_status append_around(vkf_text_older *o, json_t *single, json_t *ids, int which) {
+static vkf_status append_around(vkf_text_legacy *o, json_t *single, json_t *ids, int which) {
   size_t id;
-  const char *token = which >= 0 ? vkf_text_older_special_token(o, which) : NULL;
+  const char *token = which >= 0 ? vkf_text_legacy_special_token(o, which) : NULL;
   if (which < 0) return VKF_OK;
-  if (token == NULL || !vkf_text_older_find_id(o, token, &id))
+  if (token == NULL || !vkf_text_legacy_find_id(o, token, &id))
     return vkf_env_fail(o->loader->env, VKF_ERROR_FORMAT, "%s \"%s\" of a %sTokenizer is not in its vocabulary",
                         KEYS[which], token ? token : "", o->row->class_name);
   if (json_array_append_new(single, json_pack("{s:{s:s}}", "SpecialToken", "id", token)) != 0 ||
       json_object_set_new(ids, token, json_pack("{s:[I]}", "ids", (json_int_t)id)) != 0)
-    return vkf_text_older_no_memory(o);
+    return vkf_text_legacy_no_memory(o);
   return VKF_OK;
 }
 
-vkf_status vkf_text_older_make_postprocessor(vkf_text_older *o) {
+vkf_status vkf_text_legacy_make_postprocessor(vkf_text_legacy *o) {
   vkf_status st = VKF_OK;
   const json_t *bos = json_object_get(o->config, "add_bos_token"), *eos = json_object_get(o->config, "add_eos_token");
   int before = o->row->before, after = o->row->after;
-  if (json_is_boolean(bos)) before = json_is_true(bos) ? VKF_OLDER_BOS : -1;
-  if (json_is_boolean(eos)) after = json_is_true(eos) ? VKF_OLDER_EOS : -1;
+  if (json_is_boolean(bos)) before = json_is_true(bos) ? VKF_LEGACY_BOS : -1;
+  if (json_is_boolean(eos)) after = json_is_true(eos) ? VKF_LEGACY_EOS : -1;
   json_t *single = json_array(), *ids = json_object(), *text = json_pack("{s:{s:s}}", "Sequence", "id", "A");
   VKF_TRY(append_around(o, single, ids, before));
-  if (json_array_append(single, text) != 0) VKF_TRY(vkf_text_older_no_memory(o));
+  if (json_array_append(single, text) != 0) VKF_TRY(vkf_text_legacy_no_memory(o));
   VKF_TRY(append_around(o, single, ids, after));
   o->post = json_pack("{s:s, s:O, s:O}", "type", "TemplateProcessing", "single", single, "special_tokens", ids);
-  if (o->post == NULL) st = vkf_text_older_no_memory(o);
+  if (o->post == NULL) st = vkf_text_legacy_no_memory(o);
 done:
   json_decref(text);
   json_decref(ids);
@@ -134,6 +135,6 @@ done:
   return st;
 }
 
-vkf_status vkf_text_older_no_memory(vkf_text_older *o) {
+vkf_status vkf_text_legacy_no_memory(vkf_text_legacy *o) {
   return vkf_env_fail(o->loader->env, VKF_ERROR_MEMORY, "no memory for a tokenizer");
 }

@@ -1,4 +1,4 @@
-/* Any bytes as the older files of a tokenizer: tokenizer_config.json, config.json, vocab.json, merges.txt, vocab.txt
+/* Any bytes as the legacy files of a tokenizer: tokenizer_config.json, config.json, vocab.json, merges.txt, vocab.txt
  * and a text, each ended by a NUL; an empty one is not there. What loads takes texts to ids of its vocabulary and back.
  */
 #include "fuzz_text.h"

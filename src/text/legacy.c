@@ -1,11 +1,11 @@
-/* older: tokenizers of folders without a tokenizer.json.
+/* legacy: tokenizers of folders without a tokenizer.json.
  *
  * What the class of the tokenizer adds to the files (special tokens, what stands around a text) is a row of CLASSES.
  * vocab.json with merges.txt, and vocab.txt, are written as the tokenizer.json that they amount to and read as that
- * (older_json.c); a SentencePiece model brings its own steps (older_spm.c). Refuses classes that are not in the table,
- * by name.
+ * (legacy_json.c); a SentencePiece model brings its own steps (legacy_spm.c). Refuses classes that are not in the
+ * table, by name.
  */
-#include "text/older.h"
+#include "text/legacy.h"
 
 #include <string.h>
 
@@ -14,26 +14,26 @@
 #define ROBERTA_TOKENS \
   { "<unk>", "<s>", "</s>", "</s>", "<pad>", "<s>", "<mask>" }
 
-static const vkf_text_older_class CLASSES[] = {
-    {"Bert", "bert", VKF_OLDER_WORDPIECE, BERT_TOKENS, VKF_OLDER_CLS, VKF_OLDER_SEP},
-    {"DistilBert", "distilbert", VKF_OLDER_WORDPIECE, BERT_TOKENS, VKF_OLDER_CLS, VKF_OLDER_SEP},
-    {"Roberta", "roberta", VKF_OLDER_BYTE_BPE, ROBERTA_TOKENS, VKF_OLDER_CLS, VKF_OLDER_SEP},
-    {"Bart", "bart", VKF_OLDER_BYTE_BPE, ROBERTA_TOKENS, VKF_OLDER_CLS, VKF_OLDER_SEP},
-    {"GPT2", "gpt2", VKF_OLDER_BYTE_BPE, {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}, -1, -1},
-    {"T5", "t5", VKF_OLDER_SENTENCEPIECE, {"<unk>", NULL, "</s>", NULL, "<pad>"}, -1, VKF_OLDER_EOS},
-    {"Llama", "llama", VKF_OLDER_SENTENCEPIECE, {"<unk>", "<s>", "</s>"}, VKF_OLDER_BOS, -1},
-    {"Llama", "mistral", VKF_OLDER_SENTENCEPIECE, {"<unk>", "<s>", "</s>"}, VKF_OLDER_BOS, -1},
-    {"Marian", "marian", VKF_OLDER_MARIAN, {"<unk>", NULL, "</s>", NULL, "<pad>"}, -1, VKF_OLDER_EOS},
-    {"MBart", "mbart", VKF_OLDER_FAIRSEQ, ROBERTA_TOKENS, -1, VKF_OLDER_EOS},
-    {"MBart50", "mbart", VKF_OLDER_FAIRSEQ, ROBERTA_TOKENS, -1, VKF_OLDER_EOS},
-    {"XLMRoberta", "xlm-roberta", VKF_OLDER_FAIRSEQ, ROBERTA_TOKENS, VKF_OLDER_CLS, VKF_OLDER_SEP},
-    {"M2M100", "m2m_100", VKF_OLDER_M2M, {"<unk>", "<s>", "</s>", "</s>", "<pad>"}, -1, VKF_OLDER_EOS},
+static const vkf_text_legacy_class CLASSES[] = {
+    {"Bert", "bert", VKF_LEGACY_WORDPIECE, BERT_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
+    {"DistilBert", "distilbert", VKF_LEGACY_WORDPIECE, BERT_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
+    {"Roberta", "roberta", VKF_LEGACY_BYTE_BPE, ROBERTA_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
+    {"Bart", "bart", VKF_LEGACY_BYTE_BPE, ROBERTA_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
+    {"GPT2", "gpt2", VKF_LEGACY_BYTE_BPE, {"<|endoftext|>", "<|endoftext|>", "<|endoftext|>"}, -1, -1},
+    {"T5", "t5", VKF_LEGACY_SENTENCEPIECE, {"<unk>", NULL, "</s>", NULL, "<pad>"}, -1, VKF_LEGACY_EOS},
+    {"Llama", "llama", VKF_LEGACY_SENTENCEPIECE, {"<unk>", "<s>", "</s>"}, VKF_LEGACY_BOS, -1},
+    {"Llama", "mistral", VKF_LEGACY_SENTENCEPIECE, {"<unk>", "<s>", "</s>"}, VKF_LEGACY_BOS, -1},
+    {"Marian", "marian", VKF_LEGACY_MARIAN, {"<unk>", NULL, "</s>", NULL, "<pad>"}, -1, VKF_LEGACY_EOS},
+    {"MBart", "mbart", VKF_LEGACY_FAIRSEQ, ROBERTA_TOKENS, -1, VKF_LEGACY_EOS},
+    {"MBart50", "mbart", VKF_LEGACY_FAIRSEQ, ROBERTA_TOKENS, -1, VKF_LEGACY_EOS},
+    {"XLMRoberta", "xlm-roberta", VKF_LEGACY_FAIRSEQ, ROBERTA_TOKENS, VKF_LEGACY_CLS, VKF_LEGACY_SEP},
+    {"M2M100", "m2m_100", VKF_LEGACY_M2M, {"<unk>", "<s>", "</s>", "</s>", "<pad>"}, -1, VKF_LEGACY_EOS},
 };
 
 /* ---- the class --------------------------------------------------------------------------------------------------- */
 
 /* o->row stays NULL where neither file names one. */
-static vkf_status find_class(vkf_text_older *o) {
+static vkf_status find_class(vkf_text_legacy *o) {
   vkf_status st = VKF_OK;
   json_t *config = NULL;
   VKF_TRY(vkf_text_load_object(o->loader, &o->files->config, &config));
@@ -70,36 +70,36 @@ static vkf_status check_sizes(vkf_env *env, const vkf_text_files *files) {
   return VKF_OK;
 }
 
-static vkf_status need(vkf_text_older *o, const vkf_text_file *file, const char *name) {
+static vkf_status need(vkf_text_legacy *o, const vkf_text_file *file, const char *name) {
   if (file->data != NULL) return VKF_OK;
   return vkf_env_fail(o->loader->env, VKF_ERROR_FILE,
                       "expected tokenizer.json or, for a %sTokenizer, %s; found neither", o->row->class_name, name);
 }
 
-static vkf_status load_class(vkf_text_tokenizer *tokenizer, vkf_text_older *o) {
+static vkf_status load_class(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o) {
   vkf_status st = VKF_OK;
   const vkf_text_files *files = o->files;
-  vkf_text_older_form form = o->row->form;
-  if (form == VKF_OLDER_BYTE_BPE || form == VKF_OLDER_MARIAN || form == VKF_OLDER_M2M) {
+  vkf_text_legacy_form form = o->row->form;
+  if (form == VKF_LEGACY_BYTE_BPE || form == VKF_LEGACY_MARIAN || form == VKF_LEGACY_M2M) {
     VKF_TRY(need(o, &files->vocab, "vocab.json"));
     VKF_TRY(vkf_text_load_object(o->loader, &files->vocab, &o->vocab));
     o->next_id = json_object_size(o->vocab);
   }
-  if (form == VKF_OLDER_BYTE_BPE) VKF_TRY(need(o, &files->merges, "merges.txt"));
-  if (form == VKF_OLDER_WORDPIECE) VKF_TRY(need(o, &files->words, "vocab.txt"));
-  if (form == VKF_OLDER_MARIAN) VKF_TRY(need(o, &files->target_spm, "target.spm"));
-  if (form == VKF_OLDER_MARIAN) VKF_TRY(need(o, &files->spm, "source.spm"));
-  bool json = form == VKF_OLDER_BYTE_BPE || form == VKF_OLDER_WORDPIECE;
+  if (form == VKF_LEGACY_BYTE_BPE) VKF_TRY(need(o, &files->merges, "merges.txt"));
+  if (form == VKF_LEGACY_WORDPIECE) VKF_TRY(need(o, &files->words, "vocab.txt"));
+  if (form == VKF_LEGACY_MARIAN) VKF_TRY(need(o, &files->target_spm, "target.spm"));
+  if (form == VKF_LEGACY_MARIAN) VKF_TRY(need(o, &files->spm, "source.spm"));
+  bool json = form == VKF_LEGACY_BYTE_BPE || form == VKF_LEGACY_WORDPIECE;
   if (!json) VKF_TRY(need(o, &files->spm, "a SentencePiece model"));
-  VKF_TRY(json ? vkf_text_older_load_json(tokenizer, o) : vkf_text_older_load_spm(tokenizer, o));
+  VKF_TRY(json ? vkf_text_legacy_load_json(tokenizer, o) : vkf_text_legacy_load_spm(tokenizer, o));
 done:
   return st;
 }
 
-vkf_status vkf_text_tokenizer_load_older(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader,
-                                         const vkf_text_files *files) {
+vkf_status vkf_text_tokenizer_load_legacy(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader,
+                                          const vkf_text_files *files) {
   vkf_status st = VKF_OK;
-  vkf_text_older o = {.loader = loader, .files = files, .added = json_array()};
+  vkf_text_legacy o = {.loader = loader, .files = files, .added = json_array()};
   VKF_TRY(vkf_text_load_object(o.loader, &files->tokenizer_config, &o.config));
   const char *name = json_string_value(json_object_get(o.config, "tokenizer_class"));
   if (files->spm.data == NULL && files->vocab.data == NULL && files->words.data == NULL)
@@ -111,7 +111,7 @@ vkf_status vkf_text_tokenizer_load_older(vkf_text_tokenizer *tokenizer, vkf_text
   VKF_TRY(find_class(&o));
   if (o.row == NULL && files->spm.data == NULL) /* the classes that these files began with */
     o.row = &CLASSES[files->vocab.data != NULL ? 4 : 0];
-  VKF_TRY(o.row != NULL ? load_class(tokenizer, &o) : vkf_text_older_load_spm(tokenizer, &o));
+  VKF_TRY(o.row != NULL ? load_class(tokenizer, &o) : vkf_text_legacy_load_spm(tokenizer, &o));
 done:
   json_decref(o.post);
   json_decref(o.added);

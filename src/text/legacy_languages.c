@@ -1,8 +1,8 @@
-/* older_languages: the tokens of languages, which the older files of multilingual models do not have.
+/* legacy_languages: the tokens of languages, which the legacy files of multilingual models do not have.
  *
  * Their numbers follow the vocabulary's, in the order in which fairseq had the languages: that order is the format.
  */
-#include "text/older.h"
+#include "text/legacy.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -20,14 +20,14 @@ static const char M2M100[] =
     "sd si sk sl so sq sr ss su sv sw ta th tl tn tr uk ur uz vi wo xh yi yo zh zu ";
 static const char WMT21[] = "en ha is ja cs ru zh de ";
 
-static vkf_status put(vkf_text_older *o, const char *token, size_t id) {
+static vkf_status put(vkf_text_legacy *o, const char *token, size_t id) {
   if (json_object_get(o->vocab, token) != NULL) return VKF_OK; /* the file has it */
-  if (json_object_set_new(o->vocab, token, json_integer((json_int_t)id)) != 0) return vkf_text_older_no_memory(o);
+  if (json_object_set_new(o->vocab, token, json_integer((json_int_t)id)) != 0) return vkf_text_legacy_no_memory(o);
   return VKF_OK;
 }
 
 /* Each name between two `around`, from *id on. */
-static vkf_status put_names(vkf_text_older *o, const char *names, const char *around, size_t *id) {
+static vkf_status put_names(vkf_text_legacy *o, const char *names, const char *around, size_t *id) {
   vkf_status st = VKF_OK;
   char token[32];
   for (size_t n; st == VKF_OK && (n = strcspn(names, " ")) > 0; names += n + 1) {
@@ -37,7 +37,7 @@ static vkf_status put_names(vkf_text_older *o, const char *names, const char *ar
   return st;
 }
 
-static vkf_status number_m2m(vkf_text_older *o) {
+static vkf_status number_m2m(vkf_text_legacy *o) {
   const char *codes = json_string_value(json_object_get(o->config, "language_codes"));
   size_t id = json_object_size(o->vocab);
   if (codes != NULL && strcmp(codes, "m2m100") != 0 && strcmp(codes, "wmt21") != 0)
@@ -47,12 +47,12 @@ static vkf_status number_m2m(vkf_text_older *o) {
 }
 
 /* <s> <pad> </s> <unk>, then the pieces behind <unk> <s> </s>, which are one id further than in the file. */
-static vkf_status number_fairseq(vkf_text_older *o) {
+static vkf_status number_fairseq(vkf_text_legacy *o) {
   static const char *const first[] = {"<s>", "<pad>", "</s>", "<unk>"};
   vkf_status st = VKF_OK;
   size_t id = o->spm->n_pieces + 1;
   o->vocab = json_object();
-  if (o->vocab == NULL) return vkf_text_older_no_memory(o);
+  if (o->vocab == NULL) return vkf_text_legacy_no_memory(o);
   if (o->spm->n_pieces < 3 || o->spm->unk_id != 0)
     return vkf_env_fail(o->loader->env, VKF_ERROR_FORMAT,
                         "%s: expected the pieces <unk>, <s> and </s> first, found <unk> with the id %zu of %zu",
@@ -70,22 +70,22 @@ done:
   return st;
 }
 
-vkf_status vkf_text_older_number_pieces(vkf_text_older *o) {
-  if (o->row->form == VKF_OLDER_M2M) return number_m2m(o);
-  return o->row->form == VKF_OLDER_FAIRSEQ ? number_fairseq(o) : VKF_OK;
+vkf_status vkf_text_legacy_number_pieces(vkf_text_legacy *o) {
+  if (o->row->form == VKF_LEGACY_M2M) return number_m2m(o);
+  return o->row->form == VKF_LEGACY_FAIRSEQ ? number_fairseq(o) : VKF_OK;
 }
 
-vkf_status vkf_text_older_add_languages(vkf_text_older *o) {
+vkf_status vkf_text_legacy_add_languages(vkf_text_legacy *o) {
   const char *key;
   json_t *id;
   json_object_foreach(o->vocab, key, id) {
     vkf_text_language_form form = vkf_text_language_form_of((vkf_text_string){key, strlen(key)});
-    bool is_language = (o->row->form == VKF_OLDER_MARIAN && form == VKF_TEXT_LANGUAGE_ARROWS) ||
-                       (o->row->form == VKF_OLDER_M2M && form == VKF_TEXT_LANGUAGE_UNDERSCORES) ||
-                       (o->row->form == VKF_OLDER_FAIRSEQ && form == VKF_TEXT_LANGUAGE_CODE &&
+    bool is_language = (o->row->form == VKF_LEGACY_MARIAN && form == VKF_TEXT_LANGUAGE_ARROWS) ||
+                       (o->row->form == VKF_LEGACY_M2M && form == VKF_TEXT_LANGUAGE_UNDERSCORES) ||
+                       (o->row->form == VKF_LEGACY_FAIRSEQ && form == VKF_TEXT_LANGUAGE_CODE &&
                         (size_t)json_integer_value(id) > o->spm->n_pieces);
     if (!is_language || !json_is_integer(id)) continue;
-    vkf_status st = vkf_text_older_add_token(o, key, (size_t)json_integer_value(id), false);
+    vkf_status st = vkf_text_legacy_add_token(o, key, (size_t)json_integer_value(id), false);
     if (st != VKF_OK) return st;
   }
   return VKF_OK;

@@ -1,0 +1,76 @@
+/* legacy: what the files that read tokenizers without a tokenizer.json share. */
+#ifndef VKF_TEXT_LEGACY_H
+#define VKF_TEXT_LEGACY_H
+
+#include "text/spm.h"
+
+/* The special tokens that a tokenizer_config.json names. */
+enum {
+  VKF_LEGACY_UNK,
+  VKF_LEGACY_BOS,
+  VKF_LEGACY_EOS,
+  VKF_LEGACY_SEP,
+  VKF_LEGACY_PAD,
+  VKF_LEGACY_CLS,
+  VKF_LEGACY_MASK,
+  VKF_LEGACY_N_SPECIAL
+};
+
+typedef enum vkf_text_legacy_form {
+  VKF_LEGACY_BYTE_BPE,
+  VKF_LEGACY_WORDPIECE,
+  VKF_LEGACY_SENTENCEPIECE,
+  VKF_LEGACY_MARIAN,  /* source.spm and target.spm, ids in vocab.json */
+  VKF_LEGACY_M2M,     /* one SentencePiece model, ids in vocab.json, then languages */
+  VKF_LEGACY_FAIRSEQ, /* one SentencePiece model, ids in fairseq's order, then languages and the mask */
+} vkf_text_legacy_form;
+
+/* A class of tokenizers. */
+typedef struct vkf_text_legacy_class {
+  const char *class_name, *model_type; /* the class without "Tokenizer" and "Fast" */
+  vkf_text_legacy_form form;
+  const char *tokens[VKF_LEGACY_N_SPECIAL]; /* where tokenizer_config.json does not say */
+  int before, after;                        /* what stands around a text, -1: nothing */
+} vkf_text_legacy_class;
+
+/* What is known while a folder is read. */
+typedef struct vkf_text_legacy {
+  vkf_text_loader *loader;
+  const vkf_text_files *files;
+  json_t *config;                   /* tokenizer_config.json, or an empty object */
+  json_t *vocab;                    /* piece to id; NULL: `spm` has the ids */
+  vkf_text_spm *spm;                /* NULL: none */
+  json_t *added, *post;             /* for the tokenizer.json */
+  size_t next_id;                   /* behind the vocabulary and what was added */
+  const vkf_text_legacy_class *row; /* NULL: a SentencePiece model of no known class */
+} vkf_text_legacy;
+
+/* legacy.c */
+vkf_status vkf_text_legacy_no_memory(vkf_text_legacy *o);
+
+/* legacy_tokens.c */
+/* The id of a piece of the vocabulary; false: there is none. */
+bool vkf_text_legacy_find_id(const vkf_text_legacy *o, const char *token, size_t *id);
+/* NULL: none. */
+const char *vkf_text_legacy_special_token(const vkf_text_legacy *o, int which);
+/* Fills o->added. */
+vkf_status vkf_text_legacy_add_tokens(vkf_text_legacy *o);
+/* Makes o->post, which puts the class's tokens around a text. */
+vkf_status vkf_text_legacy_make_postprocessor(vkf_text_legacy *o);
+
+/* A token of this id, unless it is there already. */
+vkf_status vkf_text_legacy_add_token(vkf_text_legacy *o, const char *token, size_t id, bool lstrip);
+
+/* legacy_languages.c */
+/* M2M and FAIRSEQ: puts the tokens of the class's languages into o->vocab, as the class numbers them. FAIRSEQ: makes
+ * o->vocab first. */
+vkf_status vkf_text_legacy_number_pieces(vkf_text_legacy *o);
+/* Adds the languages that are in o->vocab to o->added. */
+vkf_status vkf_text_legacy_add_languages(vkf_text_legacy *o);
+
+/* legacy_json.c: byte-level BPE and WordPiece. */
+vkf_status vkf_text_legacy_load_json(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o);
+/* legacy_spm.c: everything with a SentencePiece model. */
+vkf_status vkf_text_legacy_load_spm(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o);
+
+#endif
