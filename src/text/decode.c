@@ -1,6 +1,7 @@
-/* decode: the decoders, from a list of pieces to a list of pieces; the text is what they make one after another.
+/* decode: the decoders. A piece goes through one after the other, and what they emit is the text.
  *
- * Refuses the kinds that are not in KINDS.
+ * A decoder emits as much as no later piece changes and keeps the rest, so that a text can be shown while it is
+ * generated. Refuses the kinds that are not in KINDS.
  */
 #include "text/internal.h"
 
@@ -17,23 +18,82 @@ static bool starts_with(vkf_text_string text, vkf_text_string prefix) {
   return text.size >= prefix.size && memcmp(text.data, prefix.data, prefix.size) == 0;
 }
 
-/* Appends `text` with every `want`, which is not empty, replaced by `put`. */
-static void append_replaced(vkf_text *out, vkf_text_string text, vkf_text_string want, vkf_text_string put) {
-  for (size_t i = 0; i < text.size;) {
-    if (starts_with((vkf_text_string){text.data + i, text.size - i}, want)) {
+/* Appends `text` with every `want`, which is not empty, replaced by `put`, up to an end that more bytes could make a
+ * `want`; is_last: up to its end. Returns how many bytes of `text` that is. */
+static size_t append_settled(vkf_text *out, vkf_text_string text, vkf_text_string want, vkf_text_string put,
+                             bool is_last) {
+  size_t i = 0;
+  while (i < text.size) {
+    const vkf_text_string rest = {text.data + i, text.size - i};
+    if (starts_with(rest, want)) {
       vkf_text_append(out, put.data, put.size);
       i += want.size;
+    } else if (!is_last && starts_with(want, rest)) {
+      break;
     } else {
       vkf_text_append(out, text.data + i++, 1);
     }
   }
+  return i;
+}
+
+static void append_replaced(vkf_text *out, vkf_text_string text, vkf_text_string want, vkf_text_string put) {
+  append_settled(out, text, want, put, true);
+}
+
+/* Takes the first n bytes away. */
+static void drop(vkf_text *text, size_t n) {
+  if (n > 0) memmove(text->data, text->data + n, text->size - n);
+  text->size -= n;
+}
+
+/* ---- from step to step ------------------------------------------------------------------------------------------- */
+
+/* Behind the last step. */
+static vkf_status finish_chunk(const vkf_text_sink *sink, const vkf_text_chunk *chunk) {
+  vkf_text_decode_state *state = sink->state;
+  const bool is_apart = !sink->tokenizer->decoders && chunk->begins && state->n++ > 0; /* words, without a decoder */
+  if (!sink->tokenizer->cleans_up) {
+    if (is_apart) vkf_text_append(sink->out, " ", 1);
+    vkf_text_append(sink->out, chunk->text.data, chunk->text.size);
+    return vkf_text_status(sink->out);
+  }
+  vkf_status st = VKF_OK;
+  if (is_apart) st = vkf_text_clean_up(state, (vkf_text_string){" ", 1}, false, false, sink->out);
+  return st != VKF_OK ? st : vkf_text_clean_up(state, chunk->text, chunk->is_end, false, sink->out);
+}
+
+vkf_status vkf_text_emit(const vkf_text_sink *sink, const vkf_text_chunk *chunk) {
+  if (!sink->step) return finish_chunk(sink, chunk);
+  const vkf_text_kind *kind = sink->step->kind;
+  const vkf_text_sink next = {sink->tokenizer, sink->step->next, sink->state + 1, sink->out};
+  vkf_text *partial = &sink->state->partial;
+  if (chunk->is_end || kind->takes_parts || (chunk->begins && chunk->ends))
+    return kind->decode(sink->step, sink->state, chunk, &next);
+  if (chunk->begins) partial->size = 0;
+  vkf_text_append(partial, chunk->text.data, chunk->text.size);
+  vkf_status st = vkf_text_status(partial);
+  const vkf_text_chunk whole = {whole_of(partial), true, true, false};
+  return st != VKF_OK || !chunk->ends ? st : kind->decode(sink->step, sink->state, &whole, &next);
+}
+
+vkf_status vkf_text_emit_piece(const vkf_text_sink *sink, vkf_text_string text) {
+  return vkf_text_emit(sink, &(vkf_text_chunk){text, true, true, false});
+}
+
+vkf_status vkf_text_emit_part(const vkf_text_sink *sink, vkf_text_decode_state *state, vkf_text_string text,
+                              bool is_last) {
+  const vkf_text_chunk part = {text, state->count++ == 0, is_last, false};
+  vkf_status st = vkf_text_emit(sink, &part);
+  return st != VKF_OK || !is_last ? st : vkf_text_emit(sink, &(vkf_text_chunk){.is_end = true});
 }
 
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 /* The length of the longest beginning of `text` that could still have become a character, at least 1 (Unicode 15,
- * section 3.9, "maximal subpart"). Only for text that does not begin with a whole character. */
-static size_t broken_length(vkf_text_string text) {
+ * section 3.9, "maximal subpart"). Only for text that does not begin with a whole character. *may_grow: more bytes
+ * could make it one. */
+static size_t broken_length(vkf_text_string text, bool *may_grow) {
   uint8_t lead = (uint8_t)text.data[0], low = 0x80, high = 0xBF;
   size_t length = lead >= 0xC2 && lead <= 0xDF   ? 2
                   : lead >= 0xE0 && lead <= 0xEF ? 3
@@ -47,20 +107,28 @@ static size_t broken_length(vkf_text_string text) {
   for (; n < length && n < text.size; n++, low = 0x80, high = 0xBF) {
     if ((uint8_t)text.data[n] < low || (uint8_t)text.data[n] > high) break;
   }
+  *may_grow = n == text.size && n < length;
   return n;
 }
 
-static void append_lossy(vkf_text *out, vkf_text_string bytes) {
-  for (size_t at = 0; at < bytes.size;) {
+/* Appends the characters of `bytes` and U+FFFD for what is none; where it is not the last of the text, up to what can
+ * still become a character. Returns how many bytes that is. */
+static size_t append_lossy(vkf_text *out, vkf_text_string bytes, bool is_last) {
+  size_t at = 0;
+  while (at < bytes.size) {
     vkf_text_string rest = {bytes.data + at, bytes.size - at};
     utf8proc_int32_t code;
+    bool may_grow = false;
     utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)rest.data, (utf8proc_ssize_t)rest.size, &code);
+    const size_t size = n > 0 ? (size_t)n : broken_length(rest, &may_grow);
+    if (may_grow && !is_last) break;
     if (n > 0)
-      vkf_text_append(out, rest.data, (size_t)n);
+      vkf_text_append(out, rest.data, size);
     else
       vkf_text_append(out, REPLACEMENT, 3);
-    at += n > 0 ? (size_t)n : broken_length(rest);
+    at += size;
   }
+  return at;
 }
 
 /* Appends the bytes that a piece of the byte alphabet stands for; a piece with another character stands for itself. */
@@ -77,16 +145,16 @@ static void append_bytes(vkf_text *out, vkf_text_string piece) {
   }
 }
 
-static vkf_status byte_level(const vkf_text_step *step, const vkf_text_pieces *in, vkf_text_pieces *out) {
-  vkf_text bytes, text;
-  vkf_text_init(&bytes, step->env);
+static vkf_status byte_level(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
+                             const vkf_text_sink *out) {
+  vkf_text text;
   vkf_text_init(&text, step->env);
-  for (size_t i = 0; i < in->n; i++) append_bytes(&bytes, vkf_text_pieces_get(in, i));
-  append_lossy(&text, whole_of(&bytes));
-  vkf_text_pieces_push(out, whole_of(&text), -1, true);
-  vkf_status st = bytes.failed || text.failed ? VKF_ERROR_MEMORY : VKF_OK;
+  if (!in->is_end) append_bytes(&state->held, in->text);
+  vkf_status st = vkf_text_status(&state->held);
+  if (st == VKF_OK) drop(&state->held, append_lossy(&text, whole_of(&state->held), in->is_end));
+  if (st == VKF_OK) st = vkf_text_status(&text);
+  if (st == VKF_OK) st = vkf_text_emit_part(out, state, whole_of(&text), in->is_end);
   vkf_text_finish(&text);
-  vkf_text_finish(&bytes);
   return st;
 }
 
@@ -104,41 +172,39 @@ static int byte_of_piece(vkf_text_string piece) {
 }
 
 /* A run of byte pieces is one piece of text if it is well-formed, else one U+FFFD for each byte. */
-static vkf_status byte_fallback(const vkf_text_step *step, const vkf_text_pieces *in, vkf_text_pieces *out) {
-  vkf_text run;
-  vkf_text_init(&run, step->env);
-  for (size_t i = 0; i <= in->n; i++) {
-    int byte = i < in->n ? byte_of_piece(vkf_text_pieces_get(in, i)) : -1;
-    if (byte >= 0) {
-      vkf_text_append(&run, &(char){(char)byte}, 1);
-      continue;
-    }
-    if (run.size > 0 && vkf_utf8_check(run.data, run.size, NULL)) {
-      vkf_text_pieces_push(out, whole_of(&run), -1, false);
-    } else {
-      for (size_t k = 0; k < run.size; k++) vkf_text_pieces_push(out, (vkf_text_string){REPLACEMENT, 3}, -1, false);
-    }
-    run.size = 0;
-    if (i < in->n) vkf_text_pieces_push(out, vkf_text_pieces_get(in, i), -1, false);
-  }
-  vkf_status st = vkf_text_status(&run);
-  vkf_text_finish(&run);
+static vkf_status end_run(vkf_text *run, const vkf_text_sink *out) {
+  vkf_status st = VKF_OK;
+  const bool is_text = run->size > 0 && vkf_utf8_check(run->data, run->size, NULL);
+  if (is_text) st = vkf_text_emit_piece(out, whole_of(run));
+  for (size_t k = 0; k < run->size && !is_text && st == VKF_OK; k++)
+    st = vkf_text_emit_piece(out, (vkf_text_string){REPLACEMENT, 3});
+  run->size = 0;
   return st;
+}
+
+static vkf_status byte_fallback(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
+                                const vkf_text_sink *out) {
+  (void)step;
+  const int byte = in->is_end ? -1 : byte_of_piece(in->text);
+  if (byte >= 0) {
+    vkf_text_append(&state->held, &(char){(char)byte}, 1);
+    return vkf_text_status(&state->held);
+  }
+  vkf_status st = end_run(&state->held, out);
+  return st != VKF_OK ? st : vkf_text_emit(out, in);
 }
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
-static vkf_status metaspace(const vkf_text_step *step, const vkf_text_pieces *in, vkf_text_pieces *out) {
-  const vkf_text_string space = {" ", 1}, nothing = {"", 0};
+static vkf_status metaspace(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
+                            const vkf_text_sink *out) {
+  if (in->is_end) return vkf_text_emit(out, in);
+  const bool drop_it = state->n++ == 0 && step->u.metaspace.prepend != VKF_TEXT_PREPEND_NEVER;
   vkf_text text;
   vkf_text_init(&text, step->env);
-  for (size_t i = 0; i < in->n; i++) {
-    bool drop = i == 0 && step->u.metaspace.prepend != VKF_TEXT_PREPEND_NEVER;
-    text.size = 0;
-    append_replaced(&text, vkf_text_pieces_get(in, i), step->content, drop ? nothing : space);
-    vkf_text_pieces_push(out, whole_of(&text), -1, false);
-  }
+  append_replaced(&text, in->text, step->content, (vkf_text_string){" ", !drop_it});
   vkf_status st = vkf_text_status(&text);
+  if (st == VKF_OK) st = vkf_text_emit_piece(out, whole_of(&text));
   vkf_text_finish(&text);
   return st;
 }
@@ -149,40 +215,62 @@ static vkf_status load_wordpiece(vkf_text_loader *loader, const json_t *json, vk
   return st;
 }
 
-void vkf_text_clean_up(vkf_text *text, vkf_text *spare, bool of_wordpiece) {
-  static const char *const RULES[][2] = {{" .", "."},   {" ?", "?"},     {" !", "!"},    {" ,", ","},
-                                         {" ' ", "'"},  {" n't", "n't"}, {" 'm", "'m"},  {" do not", " don't"},
-                                         {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
+vkf_status vkf_text_clean_up(vkf_text_decode_state *states, vkf_text_string text, bool is_last, bool of_wordpiece,
+                             vkf_text *out) {
+  static const char *const RULES[VKF_TEXT_CLEAN_UP_RULES][2] = {
+      {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
+      {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
   enum { DO_NOT = 7 }; /* which WordPiece alone has */
+  vkf_status st = VKF_OK;
+  vkf_text now, next;
+  vkf_text_init(&now, out->env);
+  vkf_text_init(&next, out->env);
+  vkf_text_append(&now, text.data, text.size);
   for (size_t i = 0; i < VKF_COUNT(RULES); i++) {
     if (i == DO_NOT && !of_wordpiece) continue;
-    spare->size = 0;
-    append_replaced(spare, whole_of(text), (vkf_text_string){RULES[i][0], strlen(RULES[i][0])},
-                    (vkf_text_string){RULES[i][1], strlen(RULES[i][1])});
-    vkf_text swap = *text;
-    *text = *spare;
-    *spare = swap;
+    vkf_text *held = &states[i].held;
+    vkf_text_append(held, now.data, now.size);
+    VKF_TRY(vkf_text_status(held));
+    next.size = 0;
+    drop(held, append_settled(&next, whole_of(held), (vkf_text_string){RULES[i][0], strlen(RULES[i][0])},
+                              (vkf_text_string){RULES[i][1], strlen(RULES[i][1])}, is_last));
+    VKF_TRY(vkf_text_status(&next));
+    const vkf_text swap = now;
+    now = next;
+    next = swap;
   }
+  vkf_text_append(out, now.data, now.size);
+  VKF_TRY(vkf_text_status(out));
+done:
+  vkf_text_finish(&next);
+  vkf_text_finish(&now);
+  return st;
 }
 
-static vkf_status wordpiece(const vkf_text_step *step, const vkf_text_pieces *in, vkf_text_pieces *out) {
-  vkf_text text, spare;
+static vkf_status clean_up_piece(vkf_env *env, vkf_text_string text, vkf_text *out) {
+  vkf_text_decode_state states[VKF_TEXT_CLEAN_UP_RULES] = {0};
+  for (size_t i = 0; i < VKF_COUNT(states); i++) vkf_text_init(&states[i].held, env);
+  vkf_status st = vkf_text_clean_up(states, text, true, true, out);
+  for (size_t i = 0; i < VKF_COUNT(states); i++) vkf_text_finish(&states[i].held);
+  return st;
+}
+
+static vkf_status wordpiece(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
+                            const vkf_text_sink *out) {
+  vkf_status st = VKF_OK;
+  vkf_text text, clean;
+  if (in->is_end) return vkf_text_emit(out, in);
+  const bool is_first = state->n++ == 0, goes_on = !is_first && starts_with(in->text, step->content);
+  const size_t cut = goes_on ? step->content.size : 0;
   vkf_text_init(&text, step->env);
-  vkf_text_init(&spare, step->env);
-  for (size_t i = 0; i < in->n; i++) {
-    vkf_text_string piece = vkf_text_pieces_get(in, i);
-    text.size = 0;
-    if (i > 0 && starts_with(piece, step->content)) {
-      piece = (vkf_text_string){piece.data + step->content.size, piece.size - step->content.size};
-    } else if (i > 0) {
-      vkf_text_append(&text, " ", 1);
-    }
-    vkf_text_append(&text, piece.data, piece.size);
-    if (step->u.wordpiece.cleanup) vkf_text_clean_up(&text, &spare, true);
-    vkf_text_pieces_push(out, whole_of(&text), -1, false);
-  }
-  vkf_status st = text.failed || spare.failed ? VKF_ERROR_MEMORY : VKF_OK;
-  vkf_text_finish(&spare);
+  vkf_text_init(&clean, step->env);
+  if (!is_first && !goes_on) vkf_text_append(&text, " ", 1);
+  vkf_text_append(&text, in->text.data + cut, in->text.size - cut);
+  VKF_TRY(vkf_text_status(&text));
+  if (step->u.wordpiece.cleanup) VKF_TRY(clean_up_piece(step->env, whole_of(&text), &clean));
+  VKF_TRY(vkf_text_emit_piece(out, whole_of(step->u.wordpiece.cleanup ? &clean : &text)));
+done:
+  vkf_text_finish(&clean);
   vkf_text_finish(&text);
   return st;
 }
@@ -194,25 +282,32 @@ static vkf_status load_bpe(vkf_text_loader *loader, const json_t *json, vkf_text
   return st;
 }
 
-static vkf_status bpe(const vkf_text_step *step, const vkf_text_pieces *in, vkf_text_pieces *out) {
+/* The suffix of a piece is a space, but that of the last one is nothing: a piece waits for the next. */
+static vkf_status bpe(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
+                      const vkf_text_sink *out) {
+  vkf_status st = VKF_OK;
   vkf_text text;
   vkf_text_init(&text, step->env);
-  for (size_t i = 0; i < in->n; i++) {
-    text.size = 0;
-    append_replaced(&text, vkf_text_pieces_get(in, i), step->content, (vkf_text_string){" ", i + 1 < in->n});
-    vkf_text_pieces_push(out, whole_of(&text), -1, false);
+  if (state->n++ > 0) {
+    append_replaced(&text, whole_of(&state->held), step->content, (vkf_text_string){" ", !in->is_end});
+    VKF_TRY(vkf_text_status(&text));
+    VKF_TRY(vkf_text_emit_piece(out, whole_of(&text)));
   }
-  vkf_status st = vkf_text_status(&text);
+  state->held.size = 0;
+  vkf_text_append(&state->held, in->text.data, in->text.size);
+  VKF_TRY(vkf_text_status(&state->held));
+  if (in->is_end) VKF_TRY(vkf_text_emit(out, in));
+done:
   vkf_text_finish(&text);
   return st;
 }
 
 /* ---- any text ---------------------------------------------------------------------------------------------------- */
 
-static vkf_status fuse(const vkf_text_step *step, const vkf_text_pieces *in, vkf_text_pieces *out) {
+static vkf_status fuse(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
+                       const vkf_text_sink *out) {
   (void)step;
-  vkf_text_pieces_push(out, whole_of(&in->bytes), -1, true); /* pieces lie one behind the other */
-  return VKF_OK;
+  return vkf_text_emit_part(out, state, in->text, in->is_end);
 }
 
 static vkf_status load_strip(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
@@ -222,19 +317,37 @@ static vkf_status load_strip(vkf_text_loader *loader, const json_t *json, vkf_te
   return st;
 }
 
-static vkf_status strip(const vkf_text_step *step, const vkf_text_pieces *in, vkf_text_pieces *out) {
-  vkf_text_string cut = step->content;
-  for (size_t i = 0; i < in->n; i++) {
-    vkf_text_string text = vkf_text_pieces_get(in, i);
-    for (size_t k = 0; k < step->u.trim.start && starts_with(text, cut); k++)
-      text = (vkf_text_string){text.data + cut.size, text.size - cut.size};
-    for (size_t k = 0; k < step->u.trim.stop && text.size >= cut.size; k++) {
-      if (memcmp(text.data + text.size - cut.size, cut.data, cut.size) != 0) break;
-      text.size -= cut.size;
-    }
-    vkf_text_pieces_push(out, text, -1, false);
+/* Parts of a piece: what stands at its end is held, as it may be cut off. */
+static vkf_status strip(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
+                        const vkf_text_sink *out) {
+  const vkf_text_string cut = step->content;
+  vkf_text_string text = in->text;
+  vkf_text whole;
+  if (in->is_end) return vkf_text_emit(out, in);
+  if (in->begins) { /* n: times that it was cut off the beginning; flag: the beginning is over; count: parts emitted */
+    state->n = state->count = 0;
+    state->flag = false;
   }
-  return VKF_OK;
+  while (!state->flag && state->n < step->u.trim.start && starts_with(text, cut)) {
+    text = (vkf_text_string){text.data + cut.size, text.size - cut.size};
+    state->n++;
+  }
+  state->flag = state->flag || text.size > 0 || state->n == step->u.trim.start;
+  vkf_text_init(&whole, step->env);
+  vkf_text_append(&whole, state->held.data, state->held.size);
+  vkf_text_append(&whole, text.data, text.size);
+  size_t size = whole.size;
+  for (size_t k = 0; k < step->u.trim.stop && size >= cut.size; k++) {
+    if (memcmp(whole.data + size - cut.size, cut.data, cut.size) != 0) break;
+    size -= cut.size;
+  }
+  state->held.size = 0;
+  if (!in->ends) vkf_text_append(&state->held, whole.data + size, whole.size - size);
+  vkf_status st = whole.failed || state->held.failed ? VKF_ERROR_MEMORY : VKF_OK;
+  const vkf_text_chunk part = {{whole.data, size}, state->count++ == 0, in->ends, false};
+  if (st == VKF_OK) st = vkf_text_emit(out, &part);
+  vkf_text_finish(&whole);
+  return st;
 }
 
 static vkf_status load_replace(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
@@ -243,16 +356,14 @@ static vkf_status load_replace(vkf_text_loader *loader, const json_t *json, vkf_
   return st;
 }
 
-static vkf_status replace(const vkf_text_step *step, const vkf_text_pieces *in, vkf_text_pieces *out) {
-  vkf_status st = VKF_OK;
+static vkf_status replace(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
+                          const vkf_text_sink *out) {
+  (void)state;
+  if (in->is_end) return vkf_text_emit(out, in);
   vkf_text text;
   vkf_text_init(&text, step->env);
-  for (size_t i = 0; i < in->n; i++) {
-    text.size = 0;
-    VKF_TRY(vkf_text_pattern_replace(step->pattern, vkf_text_pieces_get(in, i), step->content, &text));
-    vkf_text_pieces_push(out, whole_of(&text), -1, false);
-  }
-done:
+  vkf_status st = vkf_text_pattern_replace(step->pattern, in->text, step->content, &text);
+  if (st == VKF_OK) st = vkf_text_emit_piece(out, whole_of(&text));
   vkf_text_finish(&text);
   return st;
 }
@@ -263,28 +374,11 @@ static const vkf_text_kind KINDS[] = {
     {.type = "Metaspace", .load = vkf_text_load_metaspace, .decode = metaspace},
     {.type = "WordPiece", .load = load_wordpiece, .decode = wordpiece},
     {.type = "BPEDecoder", .load = load_bpe, .decode = bpe},
-    {.type = "Fuse", .decode = fuse},
-    {.type = "Strip", .load = load_strip, .decode = strip},
+    {.type = "Fuse", .decode = fuse, .takes_parts = true},
+    {.type = "Strip", .load = load_strip, .decode = strip, .takes_parts = true},
     {.type = "Replace", .load = load_replace, .decode = replace},
 };
 
 vkf_status vkf_text_load_decoders(vkf_text_loader *loader, const json_t *json, vkf_text_step **out) {
   return vkf_text_load_steps(loader, "decoder", "decoders", KINDS, VKF_COUNT(KINDS), json, out);
-}
-
-vkf_status vkf_text_decode_steps(const vkf_text_step *steps, vkf_text_pieces *pieces) {
-  vkf_status st = VKF_OK;
-  vkf_text_pieces next;
-  vkf_text_pieces_init(&next, pieces->bytes.env);
-  for (; steps != NULL; steps = steps->next) {
-    vkf_text_pieces_clear(&next);
-    VKF_TRY(steps->kind->decode(steps, pieces, &next));
-    VKF_TRY(vkf_text_status(&next.bytes));
-    vkf_text_pieces swap = *pieces;
-    *pieces = next;
-    next = swap;
-  }
-done:
-  vkf_text_pieces_finish(&next);
-  return st;
 }

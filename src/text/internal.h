@@ -129,8 +129,39 @@ typedef vkf_status (*vkf_text_normalize_fn)(const vkf_text_step *step, vkf_text_
 /* Appends the pieces of one piece. */
 typedef vkf_status (*vkf_text_split_fn)(const vkf_text_step *step, vkf_text_string text, bool first,
                                         vkf_text_pieces *out);
-/* Makes a list of pieces out of another. */
-typedef vkf_status (*vkf_text_decode_fn)(const vkf_text_step *step, const vkf_text_pieces *in, vkf_text_pieces *out);
+/* What decoders hand from one to the next: a piece, or a part of one, or (is_end) nothing, when the text ends. */
+typedef struct vkf_text_chunk {
+  vkf_text_string text; /* valid during the call */
+  bool begins, ends;    /* where a piece does */
+  bool is_end;
+} vkf_text_chunk;
+
+/* What a decoder keeps between pieces. */
+typedef struct vkf_text_decode_state {
+  size_t n;     /* pieces that came */
+  size_t count; /* the step's own, and so is: */
+  bool flag;
+  vkf_text held;    /* text that what follows can change */
+  vkf_text partial; /* a piece of which parts have come, for steps that need whole ones */
+} vkf_text_decode_state;
+
+/* Where a decoder's chunks go: to the next step, and from the last one to a text. */
+typedef struct vkf_text_sink {
+  const vkf_text_tokenizer *tokenizer;
+  const vkf_text_step *step;    /* NULL: none is left */
+  vkf_text_decode_state *state; /* of this step; those of the others follow */
+  vkf_text *out;
+} vkf_text_sink;
+vkf_status vkf_text_emit(const vkf_text_sink *sink, const vkf_text_chunk *chunk);
+/* A whole piece. */
+vkf_status vkf_text_emit_piece(const vkf_text_sink *sink, vkf_text_string text);
+/* A part of the one piece that a step makes of the whole text; state: the step's. */
+vkf_status vkf_text_emit_part(const vkf_text_sink *sink, vkf_text_decode_state *state, vkf_text_string text,
+                              bool is_last);
+
+/* Takes a chunk and emits what follows from it. What is emitted is never changed by what follows. */
+typedef vkf_status (*vkf_text_decode_fn)(const vkf_text_step *step, vkf_text_decode_state *state,
+                                         const vkf_text_chunk *in, const vkf_text_sink *out);
 
 /* One row of a stage's table. */
 typedef struct vkf_text_kind {
@@ -139,6 +170,7 @@ typedef struct vkf_text_kind {
   vkf_text_normalize_fn normalize; /* the one function of the stage; a post-processor needs none */
   vkf_text_split_fn split;
   vkf_text_decode_fn decode;
+  bool takes_parts; /* `decode` takes parts of pieces */
 } vkf_text_kind;
 
 typedef enum vkf_text_prepend {
@@ -240,11 +272,12 @@ vkf_status vkf_text_load_postprocessors(vkf_text_loader *loader, const json_t *j
 vkf_status vkf_text_postprocess(const vkf_text_step *steps, const vkf_text_ids *body, vkf_text_ids *out);
 
 vkf_status vkf_text_load_decoders(vkf_text_loader *loader, const json_t *json, vkf_text_step **out);
-/* Runs all steps over `pieces`, in place. */
-vkf_status vkf_text_decode_steps(const vkf_text_step *steps, vkf_text_pieces *pieces);
-/* Takes back the spaces that English spelling does not have, one rule after the other; works between two buffers.
- * of_wordpiece: with the rule that the WordPiece decoder alone has. Out of memory: one of the two has failed. */
-void vkf_text_clean_up(vkf_text *text, vkf_text *spare, bool of_wordpiece);
+/* Takes back the spaces that English spelling does not have, one rule after the other, each with a state in which it
+ * keeps what the next bytes can make a match. is_last: nothing is kept. of_wordpiece: with the rule that the WordPiece
+ * decoder alone has. */
+#define VKF_TEXT_CLEAN_UP_RULES 11
+vkf_status vkf_text_clean_up(vkf_text_decode_state *states, vkf_text_string text, bool is_last, bool of_wordpiece,
+                             vkf_text *out);
 
 /* ---- vocabulary (vocab.c) ---------------------------------------------------------------------------------------- */
 

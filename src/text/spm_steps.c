@@ -193,30 +193,29 @@ vkf_status vkf_text_spm_load_normalizer(vkf_text_loader *loader, const vkf_text_
 /* ---- decoders ---------------------------------------------------------------------------------------------------- */
 
 /* Space marks become spaces; those that the normalizer put before the text, or would have taken away, are left out. */
-static vkf_status decode(const vkf_text_step *step, const vkf_text_pieces *in, vkf_text_pieces *out) {
+static vkf_status decode(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
+                         const vkf_text_sink *out) {
+  vkf_text_string piece = in->text;
   vkf_text text;
   vkf_text_init(&text, step->env);
-  bool start = step->u.spm.dummy_prefix || step->u.spm.remove_extra;
-  for (size_t i = 0; i < in->n; i++) {
-    vkf_text_string piece = vkf_text_pieces_get(in, i);
-    if (vkf_text_string_equal(piece, step->u.spm.unknown)) {
-      vkf_text_append(&text, step->content.data, step->content.size);
-      start = false;
-      continue;
-    }
-    if (start && piece.size >= 3 && memcmp(piece.data, SPACE_MARK, 3) == 0) {
-      piece = (vkf_text_string){piece.data + 3, piece.size - 3};
-      start = step->u.spm.remove_extra;
-    }
-    if (piece.size > 0) start = false;
-    for (size_t at = 0; at < piece.size;) {
-      bool mark = piece.size - at >= 3 && memcmp(piece.data + at, SPACE_MARK, 3) == 0;
-      vkf_text_append(&text, mark ? " " : piece.data + at, 1);
-      at += mark ? 3 : 1;
-    }
+  bool start = state->n++ == 0 ? step->u.spm.dummy_prefix || step->u.spm.remove_extra : state->flag;
+  if (!in->is_end && vkf_text_string_equal(piece, step->u.spm.unknown)) {
+    vkf_text_append(&text, step->content.data, step->content.size);
+    piece.size = 0;
+    start = false;
   }
-  vkf_text_pieces_push(out, (vkf_text_string){text.data, text.size}, -1, true);
+  if (start && piece.size >= 3 && memcmp(piece.data, SPACE_MARK, 3) == 0) {
+    piece = (vkf_text_string){piece.data + 3, piece.size - 3};
+    start = step->u.spm.remove_extra;
+  }
+  state->flag = start && piece.size == 0;
+  for (size_t at = 0; at < piece.size;) {
+    bool mark = piece.size - at >= 3 && memcmp(piece.data + at, SPACE_MARK, 3) == 0;
+    vkf_text_append(&text, mark ? " " : piece.data + at, 1);
+    at += mark ? 3 : 1;
+  }
   vkf_status st = vkf_text_status(&text);
+  if (st == VKF_OK) st = vkf_text_emit_part(out, state, (vkf_text_string){text.data, text.size}, in->is_end);
   vkf_text_finish(&text);
   return st;
 }

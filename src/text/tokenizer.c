@@ -140,42 +140,91 @@ done:
 
 /* ---- decoding ---------------------------------------------------------------------------------------------------- */
 
+struct vkf_text_stream {
+  vkf_text_tokenizer *tokenizer;
+  bool skip_special;
+  size_t n_states;               /* of the decoders, and behind them of the last stage */
+  vkf_text_decode_state *states; /* [2][n_states]: the second ones for what would be the rest */
+};
+
+vkf_status vkf_text_stream_create(vkf_text_tokenizer *tokenizer, bool skip_special, vkf_text_stream **out) {
+  vkf_env *env = tokenizer->env;
+  vkf_text_stream *stream = vkf_env_alloc(env, 1, sizeof(*stream));
+  *out = NULL;
+  if (stream == NULL) return VKF_ERROR_MEMORY;
+  *stream = (vkf_text_stream){tokenizer, skip_special, VKF_TEXT_CLEAN_UP_RULES, NULL};
+  for (const vkf_text_step *step = tokenizer->decoders; step != NULL; step = step->next) stream->n_states++;
+  stream->states = vkf_env_alloc(env, 2 * stream->n_states, sizeof(*stream->states));
+  if (stream->states == NULL) {
+    vkf_env_free(env, stream);
+    return VKF_ERROR_MEMORY;
+  }
+  for (size_t i = 0; i < 2 * stream->n_states; i++) {
+    vkf_text_init(&stream->states[i].held, env);
+    vkf_text_init(&stream->states[i].partial, env);
+  }
+  *out = stream;
+  return VKF_OK;
+}
+
+void vkf_text_stream_destroy(vkf_text_stream **stream) {
+  vkf_text_stream *dead = *stream;
+  if (dead == NULL) return;
+  for (size_t i = 0; i < 2 * dead->n_states; i++) {
+    vkf_text_finish(&dead->states[i].held);
+    vkf_text_finish(&dead->states[i].partial);
+  }
+  vkf_env *env = dead->tokenizer->env;
+  vkf_env_free(env, dead->states);
+  vkf_env_free(env, dead);
+  *stream = NULL;
+}
+
+vkf_status vkf_text_stream_add(vkf_text_stream *stream, int32_t id, vkf_text *out) {
+  vkf_text_tokenizer *tokenizer = stream->tokenizer;
+  if (vkf_text_tokenizer_piece(tokenizer, id) == NULL)
+    return vkf_env_fail(tokenizer->env, VKF_ERROR_ARGUMENT, "token id %d is outside the vocabulary of %zu tokens", id,
+                        tokenizer->n_pieces);
+  if (stream->skip_special && tokenizer->special[id]) return VKF_OK;
+  const vkf_text_sink sink = {tokenizer, tokenizer->decoders, stream->states, out};
+  return vkf_text_emit_piece(&sink, tokenizer->pieces[id]);
+}
+
+static vkf_status copy_state(const vkf_text_decode_state *from, vkf_text_decode_state *to) {
+  const vkf_text held = to->held, partial = to->partial;
+  *to = *from;
+  to->held = held;
+  to->partial = partial;
+  to->held.size = to->partial.size = 0;
+  vkf_text_append(&to->held, from->held.data, from->held.size);
+  vkf_text_append(&to->partial, from->partial.data, from->partial.size);
+  return to->held.failed || to->partial.failed ? VKF_ERROR_MEMORY : VKF_OK;
+}
+
+vkf_status vkf_text_stream_rest(vkf_text_stream *stream, vkf_text *out) {
+  vkf_text_decode_state *spare = stream->states + stream->n_states;
+  for (size_t i = 0; i < stream->n_states; i++) {
+    vkf_status st = copy_state(&stream->states[i], &spare[i]);
+    if (st != VKF_OK) return st;
+  }
+  const vkf_text_sink sink = {stream->tokenizer, stream->tokenizer->decoders, spare, out};
+  return vkf_text_emit(&sink, &(vkf_text_chunk){.is_end = true});
+}
+
 vkf_status vkf_text_tokenizer_decode(vkf_text_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip_special,
                                      vkf_text *out) {
   vkf_status st = VKF_OK;
-  vkf_env *env = tokenizer->env;
-  vkf_text_pieces pieces;
-  vkf_text text, spare;
-  vkf_text_pieces_init(&pieces, env);
-  vkf_text_init(&text, env);
-  vkf_text_init(&spare, env);
-  for (size_t i = 0; i < n; i++) {
-    if (vkf_text_tokenizer_piece(tokenizer, ids[i]) == NULL) {
-      VKF_FAIL(env, VKF_ERROR_ARGUMENT, "token id %d is outside the vocabulary of %zu tokens", ids[i],
-               tokenizer->n_pieces);
-    }
-    if (skip_special && tokenizer->special[ids[i]]) continue;
-    vkf_text_pieces_push(&pieces, tokenizer->pieces[ids[i]], -1, pieces.n == 0);
-  }
-  VKF_TRY(vkf_text_status(&pieces.bytes));
-  VKF_TRY(vkf_text_decode_steps(tokenizer->decoders, &pieces));
-  if (tokenizer->decoders != NULL) {
-    vkf_text_append(&text, pieces.bytes.data, pieces.bytes.size);
-  } else {
-    for (size_t i = 0; i < pieces.n; i++) { /* without a decoder: words with a space between them */
-      if (i > 0) vkf_text_append(&text, " ", 1);
-      vkf_text_append(&text, pieces.bytes.data + pieces.at[i].offset, pieces.at[i].size);
-    }
-  }
-  if (tokenizer->cleans_up) vkf_text_clean_up(&text, &spare, false);
-  VKF_TRY(vkf_text_status(&text));
-  VKF_TRY(vkf_text_status(&spare));
+  vkf_text_stream *stream = NULL;
+  vkf_text text;
+  vkf_text_init(&text, tokenizer->env);
+  VKF_TRY(vkf_text_stream_create(tokenizer, skip_special, &stream));
+  for (size_t i = 0; i < n; i++) VKF_TRY(vkf_text_stream_add(stream, ids[i], &text));
+  VKF_TRY(vkf_text_stream_rest(stream, &text));
   vkf_text_append(out, text.data, text.size);
   VKF_TRY(vkf_text_status(out));
 done:
-  vkf_text_finish(&spare);
+  vkf_text_stream_destroy(&stream);
   vkf_text_finish(&text);
-  vkf_text_pieces_finish(&pieces);
   return st;
 }
 

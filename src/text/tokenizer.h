@@ -66,6 +66,17 @@ vkf_status vkf_text_tokenizer_encode(vkf_text_tokenizer *tokenizer, const char *
 vkf_status vkf_text_tokenizer_decode(vkf_text_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip_special,
                                      vkf_text *out);
 
+/* Text of ids as they come. */
+typedef struct vkf_text_stream vkf_text_stream;
+vkf_status vkf_text_stream_create(vkf_text_tokenizer *tokenizer, bool skip_special, vkf_text_stream **out);
+void vkf_text_stream_destroy(vkf_text_stream **stream); /* *stream may be NULL */
+/* One more id: appends as much text as no later id changes, in whole characters, and takes time that does not grow with
+ * the text. What was appended, and then the rest, is the text of vkf_text_tokenizer_decode(). After an error the stream
+ * can only be destroyed. */
+vkf_status vkf_text_stream_add(vkf_text_stream *stream, int32_t id, vkf_text *out);
+/* Appends what is missing if the text ends here; more ids may come all the same. */
+vkf_status vkf_text_stream_rest(vkf_text_stream *stream, vkf_text *out);
+
 /* The largest id plus one, added tokens included. */
 size_t vkf_text_tokenizer_vocab_size(const vkf_text_tokenizer *tokenizer);
 /* The id of a piece as the vocabulary writes it, or -1. */
