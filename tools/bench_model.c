@@ -268,11 +268,9 @@ static int add_text(texts *t, const char *text) {
   return TOOL_OK;
 }
 
-static int on_lines(void *user, tool_line *lines, size_t n) {
-  int exit_code = TOOL_OK;
-  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++)
-    if (!lines[i].skipped && !tool_is_blank(lines[i].text)) exit_code = add_text(user, lines[i].text);
-  return exit_code;
+static int add_line(void *user, const tool_line *line, const vkf_result *result) {
+  (void)result;
+  return tool_is_blank(line->text) ? TOOL_OK : add_text(user, line->text);
 }
 
 /* The sources of golden.jsonl, the sentences that come with the shipped model. */
@@ -334,8 +332,7 @@ int bench_translate(bench *b) {
   char folder[4096];
   texts t = {0};
   double worst = 0;
-  tool_lines lines = {
-      .session = &b->session, .args = b->args, .batch = 1, .keeps_blanks = true, .on_lines = on_lines, .user = &t};
+  tool_lines lines = {.session = &b->session, .args = b->args, .batch = 1, .print = add_line, .user = &t};
   int exit_code = tool_find_model(b->args, folder, sizeof folder);
   if (exit_code == TOOL_OK) exit_code = b->args->stdin_ ? tool_lines_run(&lines) : golden_texts(folder, &t);
   if (exit_code == TOOL_OK && t.n == 0) exit_code = tool_error("expected at least one sentence, found none");

@@ -1,130 +1,47 @@
 /* fill-mask: what a masked language model puts in the place of each mask of a text. */
-#include <math.h>
-#include <stdlib.h>
-#include <string.h>
-
 #include "lines.h"
 
 static const char format[] = "vkformer-fill-mask/1";
 
-enum { DEFAULT_TOP = 5 };
+enum { LINES_AT_ONCE = 256 };
 
 typedef struct filler {
   tool_session session;
   const tool_args *args;
-  tool_lines *lines;
+  vkf_fill_mask_params params;
 } filler;
 
-/* The pieces by which tokenizers of masked language models write the mask. */
-static bool is_mask(const char *piece) {
-  return strcmp(piece, "[MASK]") == 0 || strcmp(piece, "<mask>") == 0;
-}
-
-/* Does the text of this id alone have nothing in it, and is it no mask? So are the special tokens of begin and end. */
-static bool is_edge(filler *f, int32_t id) {
-  vkf_result *text = NULL;
-  const char *piece = vkf_model_piece(f->session.model, id);
-  bool found = (!piece || !is_mask(piece)) && vkf_model_detokenize(f->session.model, &id, 1, &text) == VKF_OK &&
-               tool_is_blank(vkf_result_text(text, 0));
-  vkf_result_destroy(&text);
-  return found;
-}
-
-/* The most probable id that is not taken. */
-static size_t find_best(const float *logits, size_t n, const bool *taken) {
-  size_t best = n;
-  for (size_t i = 0; i < n; i++)
-    if (!taken[i] && (best == n || logits[i] > logits[best])) best = i;
-  return best;
-}
-
-static double log_sum(const float *logits, size_t n) {
-  double top = logits[0], sum = 0;
-  for (size_t i = 1; i < n; i++) top = fmax(top, logits[i]);
-  for (size_t i = 0; i < n; i++) sum += exp(logits[i] - top);
-  return top + log(sum);
-}
-
-/* Without the special tokens at both ends: [*first, *first + result). A mask stays where it is. */
-static size_t inner(filler *f, const int32_t *ids, size_t n, size_t *first) {
-  size_t last = n;
-  *first = 0;
-  while (*first < last && is_edge(f, ids[*first])) ++*first;
-  while (last > *first && is_edge(f, ids[last - 1])) last--;
-  return last - *first;
-}
-
-/* One candidate; ids [n] have it in the place of the mask, and other masks stay masks. */
-static int print_candidate(filler *f, const char *source, size_t at, int32_t id, double probability, const int32_t *ids,
-                           size_t n) {
-  vkf_result *token = NULL, *text = NULL;
-  vkf_status status = vkf_model_detokenize(f->session.model, &id, 1, &token);
-  size_t first = 0, n_inner = inner(f, ids, n, &first);
-  if (status == VKF_OK) status = vkf_model_detokenize_all(f->session.model, ids + first, n_inner, &text);
-  int exit_code = status == VKF_OK ? TOOL_OK : tool_session_fail(&f->session, status, NULL);
-  if (exit_code == TOOL_OK && f->args->json) {
-    exit_code = tool_print_json_line(json_pack("{s:s, s:s, s:I, s:o, s:I, s:s, s:s}", "format", format, "source",
-                                               source, "position", (json_int_t)at, "score", tool_json_real(probability),
-                                               "id", (json_int_t)id, "token", vkf_result_text(token, 0), "text",
-                                               vkf_result_text(text, 0)));
-  } else if (exit_code == TOOL_OK) {
-    const char *word = vkf_result_text(token, 0);
-    const int columns = tool_columns(word);
-    printf("%.4f  %s%*s %s\n", probability, word, columns < 16 ? 16 - columns : 0, "", vkf_result_text(text, 0));
-  }
-  vkf_result_destroy(&token);
-  vkf_result_destroy(&text);
-  return exit_code;
-}
-
-/* The candidates for the mask at `at`; ids are as they were afterwards. */
-static int fill(filler *f, const char *source, int32_t *ids, size_t n, size_t at, const float *logits, size_t n_vocab) {
-  size_t top = f->args->top ? f->args->top : DEFAULT_TOP;
-  bool *taken = calloc(n_vocab, sizeof *taken);
-  if (!taken) return tool_error("out of memory");
-  double all = log_sum(logits, n_vocab);
-  int32_t mask = ids[at];
-  int exit_code = TOOL_OK;
-  for (size_t i = 0; i < top && i < n_vocab && exit_code == TOOL_OK; i++) {
-    size_t best = find_best(logits, n_vocab, taken);
-    taken[best] = true;
-    ids[at] = (int32_t)best;
-    exit_code = print_candidate(f, source, at, (int32_t)best, exp(logits[best] - all), ids, n);
-  }
-  ids[at] = mask;
-  free(taken);
-  return exit_code;
-}
-
-/* *n_masks counts those of the line. */
-static int fill_piece(filler *f, const tool_line *line, const tool_piece *piece, size_t *n_masks) {
-  vkf_result *result = NULL;
-  const vkf_array *ids = vkf_result_find(piece->tokens, "ids");
-  int exit_code = tool_run_ids(&f->session, line->number, ids, &result);
-  const vkf_array *logits = vkf_result_find(result, "logits");
-  if (exit_code == TOOL_OK && (!logits || logits->rank != 3 || logits->shape[1] != ids->shape[0]))
-    exit_code = tool_error("expected a model with a masked language model head, found none");
-  for (size_t i = 0; exit_code == TOOL_OK && i < ids->shape[0]; i++) {
-    if (!is_mask(vkf_result_text(piece->tokens, i))) continue;
-    if (++*n_masks > 1 && !f->args->json) putchar('\n');
-    exit_code = fill(f, line->text, ids->data, ids->shape[0], i, (const float *)logits->data + i * logits->shape[2],
-                     logits->shape[2]);
-  }
-  vkf_result_destroy(&result);
-  return exit_code;
-}
-
-static int on_lines(void *user, tool_line *lines, size_t n) {
+static vkf_status run(void *user, const char *const *texts, const uint64_t *numbers, size_t n, vkf_result **out) {
   filler *f = user;
+  (void)numbers;
+  return vkf_model_fill_mask(f->session.model, texts, n, &f->params, out);
+}
+
+/* Candidate c of the masks of a result. */
+static int print_candidate(const filler *f, const tool_line *line, const vkf_result *result, size_t c) {
+  const vkf_array *ids = vkf_result_find(result, "ids");
+  const int32_t *positions = vkf_result_find(result, "positions")->data;
+  const double score = ((const double *)vkf_result_find(result, "scores")->data)[c];
+  const char *token = vkf_result_text(result, 2 * c), *text = vkf_result_text(result, 2 * c + 1);
+  if (f->args->json)
+    return tool_print_json_line(json_pack("{s:s, s:s, s:i, s:o, s:i, s:s, s:s}", "format", format, "source", line->text,
+                                          "position", positions[c / ids->shape[1]], "score", tool_json_real(score),
+                                          "id", ((const int32_t *)ids->data)[c], "token", token, "text", text));
+  const int columns = tool_columns(token);
+  printf("%.4f  %s%*s %s\n", score, token, columns < 16 ? 16 - columns : 0, "", text);
+  return TOOL_OK;
+}
+
+static int print(void *user, const tool_line *line, const vkf_result *result) {
+  const filler *f = user;
+  const vkf_array *ids = vkf_result_find(result, "ids");
+  const int32_t *texts = vkf_result_find(result, "texts")->data;
+  const size_t k = ids->shape[1];
   int exit_code = TOOL_OK;
-  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
-    size_t n_masks = 0;
-    for (size_t p = 0; p < lines[i].n_pieces && exit_code == TOOL_OK; p++)
-      exit_code = fill_piece(f, &lines[i], &lines[i].pieces[p], &n_masks);
-    if (exit_code == TOOL_OK && n_masks == 0 && !lines[i].skipped)
-      exit_code = tool_line_skip(f->lines, &lines[i], "expected the tokenizer's mask, [MASK] or <mask>, found none");
-    if (exit_code == TOOL_OK && lines[i].skipped && f->args->json)
-      exit_code = tool_print_json_line(tool_line_skipped_json(&lines[i], format, "source"));
+  for (size_t m = 0, n = 0; m < ids->shape[0]; m++) {
+    if ((size_t)texts[m] != line->row) continue;
+    if (n++ && !f->args->json) putchar('\n');
+    for (size_t i = 0; i < k && exit_code == TOOL_OK; i++) exit_code = print_candidate(f, line, result, m * k + i);
   }
   return exit_code;
 }
@@ -135,11 +52,17 @@ static int run_fill_mask(const tool_args *args) {
                       .args = args,
                       .texts = args->n_operands > 1 ? (const char *const *)args->operands + 1 : NULL,
                       .n_texts = args->n_operands - 1,
-                      .batch = 1,
-                      .on_lines = on_lines,
-                      .user = &f};
-  f.lines = &lines;
+                      .batch = LINES_AT_ONCE,
+                      .run = run,
+                      .print = print,
+                      .user = &f,
+                      .format = format,
+                      .key = "source"};
   if (tool_lines_check(&lines, "fill-mask") != TOOL_OK) return TOOL_USAGE;
+  vkf_fill_mask_params_init(&f.params);
+  if (args->top) f.params.top_k = args->top;
+  f.params.long_texts = tool_long_rule(args);
+  f.params.skip_refused = true;
   int exit_code = tool_session_open(&f.session, args, args->device, args->operands[0]);
   if (exit_code == TOOL_OK) exit_code = tool_lines_run(&lines);
   return tool_session_close(&f.session, exit_code);
@@ -157,9 +80,8 @@ const tool_command tool_fill_mask = {
     .summary = "Fill the masks of texts, or of the lines of standard input",
     .usage = "MODEL [OPTION]... [TEXT]...",
     .text =
-        "A mask is written as the model's tokenizer writes it: [MASK] or <mask>. Each mask is filled alone, the others "
-        "stay.\n"
-        "A text without a mask is invalid; the parts that --long split makes are filled one by one.",
+        "Write a mask as the model's tokenizer does: [MASK] or <mask>. Each mask is filled alone, the others stay. A\n"
+        "text without a mask is invalid. If --long splits a text, each of its parts is filled alone.",
     .examples = "  vkformer fill-mask bert-base-uncased \"Paris is the [MASK] of France.\" --top-k 3\n",
     .groups = {&group, &tool_line_options, &tool_model_options, &tool_common_options},
     .min_operands = 1,

@@ -48,7 +48,6 @@ static int run_generate(const tool_args *args) {
     return tool_usage_error("generate", "--top-logprobs: expected --json or --outputs as well, found neither");
   if (args->top > MAX_TOP)
     return tool_usage_error("generate", "--top-logprobs: expected at most %d, found %zu", MAX_TOP, args->top);
-  if (args->chat) return tool_error("--chat: chat templates are not supported: expected the whole prompt as text");
   int exit_code = tool_generation_config(args, &config);
   if (exit_code == TOOL_OK) tool_warn_sampling(args, config, args->operands[0]);
   if (exit_code == TOOL_OK) exit_code = files ? generate_ids(args, config) : tool_generate_text(args, config);
@@ -71,7 +70,6 @@ static const tool_option options[] = {
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
      "a JSON line for each text: prompt, text, ids, score: the sum of\nthe ids' log-probabilities over their number to "
      "the power\nof length_penalty; null where --stop cut the text"},
-    {"chat", 0, TOOL_FLAG, offsetof(tool_args, chat), NULL, "refused: chat templates are not supported"},
     {"inputs", 'i', TOOL_INPUT, offsetof(tool_args, inputs), "FILE",
      "safetensors, or JSON where the name ends in .json: input_ids,\nattention_mask and, behind an encoder, "
      "decoder_input_ids, with\nwhich the targets begin; int32 or int64"},
@@ -90,12 +88,12 @@ const tool_command tool_generate = {
     .usage =
         "MODEL [--prompt TEXT]... [OPTION]...\n   or: vkformer generate MODEL --inputs FILE --outputs FILE [OPTION]...",
     .text =
-        "The text is shown as it grows. What greedy and beam search give is what transformers' generate\n"
-        "gives for the same configuration; with --do-sample it depends on seed, line and prompt alone. A prompt that "
-        "is\n"
-        "skipped gives an empty line. Of a prompt that is too long for a model with a decoder alone --long truncate "
-        "keeps\n"
-        "the last words, which the text continues.",
+        "The text is shown as it grows. Greedy and beam search give what transformers' generate gives for the same\n"
+        "configuration; with --do-sample the text depends on seed, line and prompt alone. A prompt that is skipped "
+        "gives\n"
+        "an empty line. If a model with a decoder alone gets a prompt that is too long, --long truncate keeps its "
+        "last\n"
+        "words, which the text continues.",
     .examples =
         "  vkformer generate gpt2 --prompt \"Once upon a time\" --do-sample --top-p 0.9 --seed 1\n"
         "  vkformer generate models/en-es --inputs in.safetensors --outputs out.safetensors --num-beams 4\n",

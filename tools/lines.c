@@ -19,9 +19,8 @@ enum { MAX_REASONS = 20 };
 
 static const tool_option line_options[] = {
     {"long", 0, TOOL_TEXT, offsetof(tool_args, long_), "RULE",
-     "a text longer than the model's positions: skip (default),\nfail, truncate (keep the words that fit), or split: "
-     "in\n"
-     "parts at sentence ends, else between words, whose results\nare joined"},
+     "a text that has more tokens than the model has positions: skip\n(default), fail, truncate (keep the words that "
+     "fit), or split:\nafter sentences, else between words; the results of the parts\nare joined"},
     TOOL_INVALID_OPTION,
 };
 const tool_option_group tool_line_options = TOOL_GROUP("Texts that the model cannot take", line_options);
@@ -50,57 +49,87 @@ int tool_lines_check(const tool_lines *l, const char *command) {
   return TOOL_OK;
 }
 
-/* ---- what becomes of a line -------------------------------------------------------------------------------------- */
-
-static void drop_pieces(tool_line *line) {
-  for (size_t i = 0; i < line->n_pieces; i++) {
-    free(line->pieces[i].text);
-    vkf_result_destroy(&line->pieces[i].tokens);
-  }
-  line->n_pieces = 0;
+vkf_long_rule tool_long_rule(const tool_args *args) {
+  return is_rule(args->long_, "truncate") ? VKF_LONG_TRUNCATE
+         : is_rule(args->long_, "split")  ? VKF_LONG_SPLIT
+                                          : VKF_LONG_REFUSE;
 }
 
+/* ---- what becomes of a line -------------------------------------------------------------------------------------- */
+
 static void line_finish(tool_line *line) {
-  drop_pieces(line);
-  free(line->pieces);
   free(line->text);
   free(line->skipped);
 }
 
-static int flush(tool_lines *l) {
-  int exit_code = l->n > 0 ? l->on_lines(l->user, l->lines, l->n) : TOOL_OK;
-  for (size_t i = 0; i < l->n; i++) line_finish(&l->lines[i]);
-  l->n = 0;
-  return exit_code == TOOL_OK ? tool_flush() : exit_code;
+static int set_skipped(tool_line *line, const char *why) {
+  line->skipped = strdup(why);
+  return line->skipped ? TOOL_OK : tool_error("out of memory");
 }
 
-/* Takes the line out of the work, by the rule `fail` (which ends the job) or another (which does not). */
-static int refuse(tool_lines *l, tool_line *line, const char *rule, const char *reason) {
-  if (is_rule(rule, "fail")) return tool_error("%s %zu: %s", noun(l), line->number, reason);
-  l->n_skipped++;
-  free(line->skipped);
-  line->skipped = strdup(reason);
-  if (!line->skipped) return tool_error("out of memory");
-  if (l->n_skipped > MAX_REASONS) return TOOL_OK;
-  size_t size = l->reasons ? strlen(l->reasons) : 0, more = strlen(reason) + 80;
+static int refuse(const tool_lines *l, const tool_line *line, const char *why) {
+  return tool_error("%s %zu: %s", noun(l), line->number, why);
+}
+
+/* Counts a skipped line and keeps its reason for the end. */
+static int note_skipped(tool_lines *l, const tool_line *line) {
+  if (++l->n_skipped > MAX_REASONS) return TOOL_OK;
+  size_t size = l->reasons ? strlen(l->reasons) : 0, more = strlen(line->skipped) + 80;
   char *reasons = realloc(l->reasons, size + more);
   if (!reasons) return tool_error("out of memory");
   l->reasons = reasons;
-  snprintf(reasons + size, more, "vkformer: %s %zu was skipped: %s\n", noun(l), line->number, reason);
+  snprintf(reasons + size, more, "vkformer: %s %zu was skipped: %s\n", noun(l), line->number, line->skipped);
   return TOOL_OK;
 }
 
-int tool_line_skip(tool_lines *l, tool_line *line, const char *fmt, ...) {
-  char reason[512];
-  va_list args;
-  va_start(args, fmt);
-  vsnprintf(reason, sizeof reason, fmt, args);
-  va_end(args);
-  return refuse(l, line, l->args->invalid, reason);
+static int print_skipped(const tool_lines *l, const tool_line *line, const vkf_result *result) {
+  if (l->prints_skipped) return l->print(l->user, line, result);
+  if (l->format && (l->is_json || l->args->json))
+    return tool_print_json_line(
+        json_pack("{s:s, s:s, s:s}", "format", l->format, l->key, line->text, "skipped", line->skipped));
+  if (l->skipped_text) fputs(l->skipped_text, stdout);
+  return TOOL_OK;
 }
 
-json_t *tool_line_skipped_json(const tool_line *line, const char *format, const char *key) {
-  return json_pack("{s:s, s:s, s:s}", "format", format, key, line->text, "skipped", line->skipped);
+static int print_line(tool_lines *l, tool_line *line, const vkf_result *result) {
+  const char *why = NULL;
+  const vkf_skip_reason reason = line->row == TOOL_NO_ROW ? VKF_SKIP_NONE : vkf_result_skipped(result, line->row, &why);
+  int exit_code = TOOL_OK;
+  if (reason != VKF_SKIP_NONE && is_rule(reason == VKF_SKIP_LONG ? l->args->long_ : l->args->invalid, "fail"))
+    return refuse(l, line, why);
+  if (reason != VKF_SKIP_NONE) exit_code = set_skipped(line, why);
+  if (exit_code == TOOL_OK && !line->skipped) return l->print(l->user, line, result);
+  if (exit_code == TOOL_OK) exit_code = note_skipped(l, line);
+  return exit_code == TOOL_OK ? print_skipped(l, line, result) : exit_code;
+}
+
+/* Works on the lines that have come, and prints what they give. */
+static int flush(tool_lines *l) {
+  vkf_result *result = NULL;
+  const char **texts = calloc(l->n, sizeof *texts);
+  uint64_t *numbers = calloc(l->n, sizeof *numbers);
+  size_t n = 0;
+  int exit_code = texts && numbers ? TOOL_OK : tool_error("out of memory");
+  for (size_t i = 0; exit_code == TOOL_OK && i < l->n; i++) {
+    tool_line *line = &l->lines[i];
+    line->row = TOOL_NO_ROW;
+    if (!l->run || line->skipped || (l->keeps_blanks && tool_is_blank(line->text))) continue;
+    line->row = n;
+    numbers[n] = line->number - 1;
+    texts[n++] = line->text;
+  }
+  if (n > 0) {
+    vkf_status status = l->run(l->user, texts, numbers, n, &result);
+    if (status != VKF_OK) exit_code = tool_session_fail(l->session, status, NULL);
+    tool_progress_end(l->session);
+  }
+  for (size_t i = 0; i < l->n && exit_code == TOOL_OK; i++) exit_code = print_line(l, &l->lines[i], result);
+  for (size_t i = 0; i < l->n; i++) line_finish(&l->lines[i]);
+  l->n = 0;
+  free(numbers);
+  free(texts);
+  vkf_result_destroy(&result);
+  return exit_code == TOOL_OK ? tool_flush() : exit_code;
 }
 
 static int report_skipped(const tool_lines *l) {
@@ -113,54 +142,6 @@ static int report_skipped(const tool_lines *l) {
   return tool_error("skipped %zu of %zu %s%s", l->n_skipped, l->n_read, noun(l), l->n_read == 1 ? "" : "s");
 }
 
-/* ---- parts ------------------------------------------------------------------------------------------------------- */
-
-/* text[0, n) as one more piece. */
-static int add_piece(tool_lines *l, tool_line *line, const char *text, size_t n) {
-  tool_piece *pieces = realloc(line->pieces, (line->n_pieces + 1) * sizeof *pieces);
-  if (!pieces) return tool_error("out of memory");
-  line->pieces = pieces;
-  tool_piece *p = &pieces[line->n_pieces];
-  *p = (tool_piece){.text = strndup(text, n), .spaced = line->n_pieces > 0 && tool_is_space(text[-1])};
-  if (!p->text) return tool_error("out of memory");
-  line->n_pieces++;
-  return l->are_files || !l->session->model ? TOOL_OK : tool_text_ids(l, text, n, &p->tokens);
-}
-
-static int cut_line(tool_lines *l, tool_line *line) {
-  const bool split = is_rule(l->args->long_, "split"), from_end = l->keeps_end && !split;
-  const char *text = line->text;
-  int exit_code = TOOL_OK;
-  while (exit_code == TOOL_OK && !tool_is_blank(text)) {
-    size_t n = 0;
-    exit_code = tool_cut(l, text, split, from_end, &n);
-    if (exit_code == TOOL_OK && n == 0) {
-      drop_pieces(line);
-      return refuse(l, line, l->args->long_, "a single character of it has more tokens than the model has positions");
-    }
-    if (exit_code == TOOL_OK) exit_code = add_piece(l, line, from_end ? text + strlen(text) - n : text, n);
-    if (!split) break;
-    text += n;
-    while (tool_is_space(*text)) text++;
-  }
-  return exit_code;
-}
-
-/* The line's pieces, or why it is skipped. */
-static int prepare(tool_lines *l, tool_line *line) {
-  char reason[160];
-  if (l->keeps_blanks && tool_is_blank(line->text)) return TOOL_OK;
-  int exit_code = add_piece(l, line, line->text, strlen(line->text));
-  if (exit_code != TOOL_OK || !line->pieces[0].tokens) return exit_code;
-  const size_t n = vkf_result_find(line->pieces[0].tokens, "ids")->shape[0];
-  if (n > 0 && (n <= l->max_tokens || l->max_tokens == 0)) return TOOL_OK;
-  drop_pieces(line);
-  if (n == 0) return refuse(l, line, l->args->invalid, "expected at least one token, found none");
-  if (is_rule(l->args->long_, "split") || is_rule(l->args->long_, "truncate")) return cut_line(l, line);
-  snprintf(reason, sizeof reason, "expected at most %zu tokens, the model's positions, found %zu", l->max_tokens, n);
-  return refuse(l, line, l->args->long_, reason);
-}
-
 /* Takes in bytes [size] as the next line. */
 static int add(tool_lines *l, const char *bytes, size_t size) {
   if (l->n_read++ == 0 || l->texts) {
@@ -168,27 +149,34 @@ static int add(tool_lines *l, const char *bytes, size_t size) {
     size -= (size_t)(after - bytes);
     bytes = after;
   }
+  if (l->n == l->capacity) {
+    const size_t capacity = 2 * l->capacity + 16;
+    tool_line *lines = realloc(l->lines, capacity * sizeof *lines);
+    if (!lines) return tool_error("out of memory");
+    l->lines = lines;
+    l->capacity = capacity;
+  }
   tool_line *line = &l->lines[l->n];
   const size_t bad = l->are_files ? size : tool_utf8_fault(bytes, size);
   char reason[80];
   *line = (tool_line){.number = l->n_read, .text = l->are_files ? strndup(bytes, size) : tool_utf8_mend(bytes, size)};
   if (!line->text) return tool_error("out of memory");
   l->n++;
-  int exit_code = TOOL_OK;
-  if (bad < size && !is_rule(l->args->invalid, "replace")) {
-    if (bytes[bad])
-      snprintf(reason, sizeof reason, "expected UTF-8, found the byte 0x%02x behind %zu bytes",
-               (unsigned char)bytes[bad], bad);
-    else
-      snprintf(reason, sizeof reason, "expected text, found a zero byte behind %zu bytes", bad);
-    exit_code = refuse(l, line, l->args->invalid, reason);
-  } else {
-    exit_code = prepare(l, line);
+  if (bad == size || is_rule(l->args->invalid, "replace")) return l->n == l->batch ? flush(l) : TOOL_OK;
+  if (bytes[bad])
+    snprintf(reason, sizeof reason, "expected UTF-8, found the byte 0x%02x behind %zu bytes", (unsigned char)bytes[bad],
+             bad);
+  else
+    snprintf(reason, sizeof reason, "expected text, found a zero byte behind %zu bytes", bad);
+  if (!is_rule(l->args->invalid, "fail")) {
+    int exit_code = set_skipped(line, reason);
+    return exit_code == TOOL_OK && l->n == l->batch ? flush(l) : exit_code;
   }
-  if (exit_code == TOOL_OK) return l->n == l->batch ? flush(l) : TOOL_OK;
-  line_finish(&l->lines[--l->n]); /* what stands before it is done all the same */
-  int flushed = flush(l);
-  return tool_both_exit_codes(exit_code, flushed);
+  l->n--; /* what stands before it is worked on all the same */
+  int flushed = l->n > 0 ? flush(l) : TOOL_OK;
+  int refused = refuse(l, line, reason);
+  line_finish(line);
+  return tool_both_exit_codes(refused, flushed);
 }
 
 /* ---- standard input ---------------------------------------------------------------------------------------------- */
@@ -245,7 +233,7 @@ static int read_lines(tool_lines *l) {
       continue;
     }
     in.scanned = in.end;
-    if (l->n > 0 && !is_at_hand()) exit_code = flush(l);
+    if (l->n > 0 && l->batch && !is_at_hand()) exit_code = flush(l);
     if (exit_code == TOOL_OK) exit_code = read_more(&in, &ended);
   }
   if (exit_code == TOOL_OK && in.end > in.begin) exit_code = add_bytes(l, &in, in.end);
@@ -254,17 +242,10 @@ static int read_lines(tool_lines *l) {
 }
 
 int tool_lines_run(tool_lines *l) {
-  vkf_model_info info = {0};
-  if (l->session->model) vkf_model_get_info(l->session->model, &info);
-  l->max_tokens = l->takes_all                                                                     ? 0
-                  : l->most_tokens && (!info.max_positions || l->most_tokens < info.max_positions) ? l->most_tokens
-                                                                                                   : info.max_positions;
-  l->lines = calloc(l->batch, sizeof *l->lines);
-  if (!l->lines) return tool_error("out of memory");
   int exit_code = TOOL_OK;
   for (size_t i = 0; i < l->n_texts && exit_code == TOOL_OK; i++) exit_code = add(l, l->texts[i], strlen(l->texts[i]));
   if (!l->texts) exit_code = read_lines(l);
-  if (exit_code == TOOL_OK) exit_code = flush(l);
+  if (exit_code == TOOL_OK && l->n > 0) exit_code = flush(l);
   l->is_done = exit_code == TOOL_OK;
   exit_code = tool_both_exit_codes(exit_code, report_skipped(l));
   for (size_t i = 0; i < l->n; i++) line_finish(&l->lines[i]);

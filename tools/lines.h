@@ -1,52 +1,46 @@
-/* lines: the texts of a command, from its arguments or from standard input, as parts that fit the model.
+/* lines: the texts of a command, from its arguments or from standard input.
  *
- * What a model cannot take as it is goes by the rules of --long and --invalid. A line that is skipped is handed on with
- * the reason, so that every line has its place in the output; how many were skipped, and which, is told at the end, and
- * the exit code says so. Lines are handed on in batches, and where no further line is at hand what has come is handed
- * on at once. A byte-order mark before a text is dropped.
+ * Lines are collected, one call of the library works on them, and each is printed in its order. Where no further line
+ * has come yet, those that have are worked on at once. A line that is skipped, here or by the library, keeps its place
+ * in the output; at the end the skipped lines are counted and named, and the exit code says so. A byte-order mark
+ * before a text is dropped.
  */
 #ifndef VKFORMER_TOOLS_LINES_H
 #define VKFORMER_TOOLS_LINES_H
 
 #include "program.h"
 
-/* What fits the model's positions. */
-typedef struct tool_piece {
-  char *text;
-  vkf_result
-      *tokens; /* ids, and pieces as texts; NULL where the lines are names of files, or the session has no model */
-  bool spaced; /* white space stood before it in the line */
-} tool_piece;
+#define TOOL_NO_ROW SIZE_MAX
 
 typedef struct tool_line {
   size_t number; /* from 1 */
   char *text;    /* UTF-8 */
-  tool_piece *pieces;
-  size_t n_pieces; /* 0: nothing is to be done: it was skipped, or is blank */
-  char *skipped;   /* why; NULL: it was not */
+  size_t row;    /* its index among the texts of the call; TOOL_NO_ROW: it was not among them */
+  char *skipped; /* why; NULL: it was not */
 } tool_line;
 
 typedef struct tool_lines {
   tool_session *session;
-  const tool_args *args;    /* --long, --invalid */
+  const tool_args *args;    /* --long, --invalid, --json */
   const char *const *texts; /* NULL: standard input */
   size_t n_texts;
-  size_t batch;       /* at most so many lines at once; at least 1 */
-  bool are_files;     /* names of files: neither checked nor tokenized */
-  bool keeps_blanks;  /* a blank line is handed on without pieces; else a text without tokens is invalid */
-  const char *prefix; /* of every text and of every part of it; NULL: none */
-  size_t most_tokens; /* that a text may have; 0: the model's positions */
-  bool takes_all;     /* however many tokens: whoever calls sees to it */
-  bool keeps_end;     /* `truncate` keeps the last words, not the first ones */
-  /* Works on lines [n] and prints what they give. Not TOOL_OK ends. */
-  int (*on_lines)(void *user, tool_line *lines, size_t n);
+  size_t batch;      /* at most so many lines a call; 0: all lines in one call */
+  bool are_files;    /* names of files, not texts */
+  bool keeps_blanks; /* a blank line is printed without being worked on */
+  /* The call, of texts [n], which are the lines numbers [n], counted from 0. NULL: lines are only printed. */
+  vkf_status (*run)(void *user, const char *const *texts, const uint64_t *numbers, size_t n, vkf_result **out);
+  /* Prints a line. result is NULL where nothing was run. Not TOOL_OK ends. */
+  int (*print)(void *user, const tool_line *line, const vkf_result *result);
   void *user;
+  /* What is printed in the place of a skipped line: {"format": format, KEY: its text, "skipped": why} with --json or
+   * is_json, else skipped_text (NULL: nothing); prints_skipped: `print` prints it. */
+  const char *format, *key, *skipped_text;
+  bool is_json, prints_skipped;
   bool is_done; /* set by tool_lines_run(): every line was handed on */
-  /* lines.c's own */
+  /* lines.c's own; inside `print` lines [n] are those of the call */
   tool_line *lines;
-  size_t n, n_read, n_skipped;
+  size_t n, capacity, n_read, n_skipped;
   char *reasons;
-  size_t max_tokens; /* 0: any number */
 } tool_lines;
 
 extern const tool_option_group tool_line_options;
@@ -59,21 +53,10 @@ extern const tool_option_group tool_line_options;
 
 /* TOOL_OK, or TOOL_USAGE after a message: --long, --invalid, and texts that are names of files instead. */
 int tool_lines_check(const tool_lines *l, const char *command);
-/* Every line, in batches. TOOL_FAILED also where lines were skipped. */
+/* Every line. Not TOOL_OK also where lines were skipped. */
 int tool_lines_run(tool_lines *l);
-/* For on_lines: this line cannot be worked on; by --invalid it is skipped (TOOL_OK) or ends the job. */
-int tool_line_skip(tool_lines *l, tool_line *line, const char *fmt, ...) TOOL_PRINTF(3, 4);
-/* Of a skipped line: {"format", KEY: its text, "skipped": why}. */
-json_t *tool_line_skipped_json(const tool_line *line, const char *format, const char *key);
-
-/* ---- parts (pieces.c) -------------------------------------------------------------------------------------------- */
-
-/* Bytes of the first part of `text` that has at most l->max_tokens tokens: up to the end of a sentence where one ends
- * in time (sentences), else of a word, else of a character; 0: not even a character fits. from_end: of the last part,
- * which begins where a word does, else a character. TOOL_FAILED after a message. */
-int tool_cut(const tool_lines *l, const char *text, bool sentences, bool from_end, size_t *n);
-/* The ids of text[0, n) behind the prefix. */
-int tool_text_ids(const tool_lines *l, const char *text, size_t n, vkf_result **out);
+/* The rule of --long for the library, which skips what it refuses. */
+vkf_long_rule tool_long_rule(const tool_args *args);
 
 /* ---- UTF-8 (texts.c) --------------------------------------------------------------------------------------------- */
 
@@ -81,7 +64,6 @@ int tool_text_ids(const tool_lines *l, const char *text, size_t n, vkf_result **
 size_t tool_utf8_fault(const char *text, size_t size);
 /* A copy with U+FFFD in the place of every byte that makes no UTF-8; to free(), NULL when out of memory. */
 char *tool_utf8_mend(const char *text, size_t size);
-bool tool_is_space(char c); /* in ASCII */
 bool tool_is_blank(const char *text);
 /* How many columns a terminal shows it in. */
 int tool_columns(const char *text);

@@ -69,7 +69,7 @@ typedef struct tool_args {
   tool_texts merges;
   const char *pooling, *source_lang, *target_lang;
   const char *long_, *invalid; /* rules of lines.h */
-  int chat, normalize, similarity;
+  int normalize, similarity;
   size_t top;     /* 0: not given */
   json_t *config; /* generation keys given as options; an object */
   const struct tool_command *command;
@@ -274,9 +274,6 @@ json_t *tool_json_text(const char *text, size_t n);
 int tool_print_json_line(json_t *json);
 
 /* ---- texts ------------------------------------------------------------------------------------------------------- */
-
-/* One forward pass over the ids of a text, which messages call by its number. */
-int tool_run_ids(tool_session *session, size_t number, const vkf_array *ids, vkf_result **out);
 
 /* The configuration that options and --generation-config ask for, to free(); NULL in *out: nothing. */
 int tool_generation_config(const tool_args *args, char **out);

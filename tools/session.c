@@ -204,17 +204,3 @@ int tool_find_model(const tool_args *args, char *path, size_t size) {
       "DIR",
       VKF_DATA_DIR "/models/en-es");
 }
-
-/* ---- one pass ---------------------------------------------------------------------------------------------------- */
-
-int tool_run_ids(tool_session *session, size_t number, const vkf_array *ids, vkf_result **out) {
-  char where[32];
-  vkf_model_info info;
-  vkf_model_get_info(session->model, &info);
-  if (info.decoder_layers > 0 && info.encoder_layers > 0)
-    return tool_error("expected a model with one stack of layers, found an encoder-decoder (%s)", info.family);
-  snprintf(where, sizeof where, "text %zu", number);
-  vkf_array input = {.name = "input_ids", .dtype = VKF_I32, .rank = 2, .shape = {1, ids->shape[0]}, .data = ids->data};
-  vkf_status status = vkf_model_run(session->model, &input, 1, NULL, out);
-  return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, where);
-}

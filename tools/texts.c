@@ -40,12 +40,8 @@ char *tool_utf8_mend(const char *text, size_t size) {
   return out;
 }
 
-bool tool_is_space(char c) {
-  return isspace((unsigned char)c) != 0;
-}
-
 bool tool_is_blank(const char *text) {
-  while (tool_is_space(*text)) text++;
+  while (isspace((unsigned char)*text)) text++;
   return *text == 0;
 }
 

@@ -108,18 +108,10 @@ static int decode_line(job *j, const tool_line *line) {
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-static int on_lines(void *user, tool_line *lines, size_t n) {
+static int print(void *user, const tool_line *line, const vkf_result *result) {
   job *j = user;
-  int exit_code = TOOL_OK;
-  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
-    if (!lines[i].skipped)
-      exit_code = j->args->decode ? decode_line(j, &lines[i]) : encode(j, lines[i].text);
-    else if (j->args->json)
-      exit_code = tool_print_json_line(tool_line_skipped_json(&lines[i], format, "text"));
-    else
-      putchar('\n');
-  }
-  return exit_code;
+  (void)result;
+  return j->args->decode ? decode_line(j, line) : encode(j, line->text);
 }
 
 static int run_tokenize(const tool_args *args) {
@@ -129,8 +121,11 @@ static int run_tokenize(const tool_args *args) {
                       .texts = args->n_operands ? (const char *const *)args->operands : NULL,
                       .n_texts = args->n_operands,
                       .batch = 1,
-                      .on_lines = on_lines,
-                      .user = &j};
+                      .print = print,
+                      .user = &j,
+                      .format = format,
+                      .key = "text",
+                      .skipped_text = "\n"};
   char folder[4096];
   if (!args->decode && tool_lines_check(&lines, "tokenize") != TOOL_OK) return TOOL_USAGE;
   int exit_code = tool_find_model(args, folder, sizeof folder);

@@ -1,13 +1,10 @@
-/* translate: sentences in, sentences out, one a line and in their order.
- *
- * Lines are translated in batches; the parts of a line that was split are joined, with a space where the line had white
- * space. A blank line stays blank.
- */
-#include <stdlib.h>
+/* translate: sentences in, sentences out, one a line and in their order. A blank line stays blank. */
 #include <string.h>
 #include <unistd.h>
 
 #include "lines.h"
+
+static const char format[] = "vkformer-translate/1";
 
 enum { DEFAULT_BATCH = 32, MAX_END_IDS = 8 };
 
@@ -44,71 +41,35 @@ static json_t *row_score(const vkf_result *result, size_t row) {
   return tool_json_real(((const float *)scores->data)[row]);
 }
 
-/* The translations of the line's pieces, one after the other: to free(). */
-static char *join(const tool_line *line, const vkf_result *result, size_t row) {
-  size_t size = 1, n = 0;
-  for (size_t i = 0; i < line->n_pieces; i++) size += strlen(vkf_result_text(result, row + i)) + 1;
-  char *out = malloc(size);
-  for (size_t i = 0; out && i < line->n_pieces; i++) {
-    const char *text = vkf_result_text(result, row + i);
-    const size_t m = strlen(text);
-    if (n > 0 && line->pieces[i].spaced) out[n++] = ' ';
-    memcpy(out + n, text, m);
-    n += m;
-  }
-  if (out) out[n] = 0;
-  return out;
-}
-
-/* The line whose pieces are the rows of the result from `row` on. */
-static int print_line(translation *t, const tool_line *line, const vkf_result *result, size_t row) {
-  static const char format[] = "vkformer-translate/1";
-  t->n_done++;
-  if (line->skipped && t->args->json) return tool_print_json_line(tool_line_skipped_json(line, format, "source"));
-  char *text = join(line, result, row);
-  if (!text) return tool_error("out of memory");
-  int exit_code = TOOL_OK;
-  if (t->args->json) {
-    json_t *ids = json_array(), *score = line->n_pieces == 1 ? row_score(result, row) : json_null();
-    for (size_t i = 0; i < line->n_pieces; i++) {
-      json_t *more = row_ids(t, result, row + i);
-      json_array_extend(ids, more);
-      json_decref(more);
-    }
-    exit_code = tool_print_json_line(json_pack("{s:s, s:s, s:s, s:o, s:o}", "format", format, "source", line->text,
-                                               "translation", text, "ids", ids, "score", score));
-  } else {
-    puts(text);
-  }
-  free(text);
-  return exit_code;
-}
-
-/* ---- batches ----------------------------------------------------------------------------------------------------- */
-
-static int on_lines(void *user, tool_line *lines, size_t n) {
+static int print(void *user, const tool_line *line, const vkf_result *result) {
   translation *t = user;
-  size_t n_texts = 0, row = 0;
-  for (size_t i = 0; i < n; i++) n_texts += lines[i].n_pieces;
-  const char **texts = calloc(n_texts + 1, sizeof *texts);
-  if (!texts) return tool_error("out of memory");
-  n_texts = 0;
-  for (size_t i = 0; i < n; i++)
-    for (size_t p = 0; p < lines[i].n_pieces; p++) texts[n_texts++] = lines[i].pieces[p].text;
-  vkf_result *result = NULL;
-  vkf_status status = VKF_OK;
-  if (n_texts > 0) status = vkf_model_translate(t->session.model, texts, n_texts, &t->params, &result);
-  free(texts);
-  int exit_code = status == VKF_OK ? TOOL_OK : tool_session_fail(&t->session, status, NULL);
-  tool_progress_end(&t->session);
-  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
-    exit_code = print_line(t, &lines[i], result, row);
-    row += lines[i].n_pieces;
+  const vkf_array *texts = vkf_result_find(result, "texts");
+  const char *text = line->row == TOOL_NO_ROW ? "" : vkf_result_text(result, line->row);
+  t->n_done++;
+  if (!t->args->json) {
+    puts(text);
+    return TOOL_OK;
   }
-  if (!t->args->n_operands && !isatty(STDOUT_FILENO))
+  json_t *ids = json_array(), *score = NULL;
+  size_t n = 0; /* parts of the line */
+  for (size_t row = 0; texts && row < texts->shape[0]; row++) {
+    if ((size_t)((const int32_t *)texts->data)[row] != line->row) continue;
+    json_t *more = row_ids(t, result, row);
+    json_array_extend(ids, more);
+    json_decref(more);
+    json_decref(score);
+    score = n++ ? json_null() : row_score(result, row);
+  }
+  return tool_print_json_line(json_pack("{s:s, s:s, s:s, s:o, s:o}", "format", format, "source", line->text,
+                                        "translation", text, "ids", ids, "score", score ? score : json_null()));
+}
+
+static vkf_status run(void *user, const char *const *texts, const uint64_t *numbers, size_t n, vkf_result **out) {
+  translation *t = user;
+  (void)numbers;
+  if (t->n_done && !t->args->n_operands && !isatty(STDOUT_FILENO))
     tool_progress(&t->session, "%zu lines, %.1f a second", t->n_done, (double)t->n_done / (tool_seconds() - t->start));
-  vkf_result_destroy(&result);
-  return exit_code;
+  return vkf_model_translate(t->session.model, texts, n, &t->params, out);
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
@@ -130,8 +91,12 @@ static int run_translate(const tool_args *args) {
                       .n_texts = args->n_operands,
                       .batch = args->batch_size ? args->batch_size : DEFAULT_BATCH,
                       .keeps_blanks = true,
-                      .on_lines = on_lines,
-                      .user = &t};
+                      .run = run,
+                      .print = print,
+                      .user = &t,
+                      .format = format,
+                      .key = "source",
+                      .skipped_text = "\n"};
   char *config = NULL;
   if (tool_lines_check(&lines, "translate") != TOOL_OK) return TOOL_USAGE;
   int exit_code = tool_find_model(args, t.folder, sizeof t.folder);
@@ -140,6 +105,8 @@ static int run_translate(const tool_args *args) {
   if (exit_code == TOOL_OK) {
     t.params.config_json = config;
     t.params.scores = args->json > 0;
+    t.params.long_texts = tool_long_rule(args);
+    t.params.skip_refused = true;
     if (args->json) read_end_ids(&t);
     tool_warn_sampling(args, config, t.folder);
     t.start = tool_seconds();
@@ -166,9 +133,9 @@ const tool_command tool_translate = {
     .summary = "Translate texts, or the lines of standard input",
     .usage = "[OPTION]... [TEXT]...",
     .text =
-        "One line is printed for each text; an empty line stays empty, and a text that is skipped gives one. The "
-        "parts\n"
-        "that --long split makes are joined with a space where the text had white space.",
+        "One line is printed for each text; an empty line stays empty, and a text that is skipped gives one. If "
+        "--long\n"
+        "splits a text, its parts are joined with a space where the text had white space.",
     .examples =
         "  vkformer translate \"The cat sat on the mat because it was tired.\"\n"
         "  vkformer translate --num-beams 1 --device lavapipe < english.txt > spanish.txt\n",

@@ -44,6 +44,7 @@
 #ifndef VKFORMER_VKFORMER_H
 #define VKFORMER_VKFORMER_H
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -297,15 +298,36 @@ VKF_API vkf_status vkf_model_read_images(vkf_model *model, const char *const *pa
  * not begun. */
 typedef int (*vkf_token_fn)(void *user, size_t row, int32_t token);
 
+/* What becomes of a text that has more tokens than the model has positions. */
+typedef enum vkf_long_rule {
+  VKF_LONG_REFUSE = 0, /* the text is refused */
+  VKF_LONG_TRUNCATE =
+      1,             /* the words that fit are kept: the first ones, or the last ones of a prompt that is continued */
+  VKF_LONG_SPLIT = 2 /* it is split after sentences, else between words, else between characters */
+} vkf_long_rule;
+
+/* Why a result has nothing for a text. */
+typedef enum vkf_skip_reason {
+  VKF_SKIP_NONE = 0,   /* it has something */
+  VKF_SKIP_LONG = 1,   /* too many tokens */
+  VKF_SKIP_INVALID = 2 /* no UTF-8, no token, or nothing to be done in it */
+} vkf_skip_reason;
+/* Of text `text` of a call that had skip_refused. *why (may be NULL): a sentence as long as the result is there, or
+ * NULL.
+ */
+VKF_API vkf_skip_reason vkf_result_skipped(const vkf_result *result, size_t text, const char **why);
+
 typedef struct vkf_generate_params {
   const char *config_json; /* keys as in generation_config.json, over the folder's own; NULL: none */
   vkf_token_fn on_token;
   void *user;
   uint64_t
       first_line; /* do_sample: row r draws the random numbers of line first_line + r, in whatever batch it stands */
-  const uint64_t *lines; /* do_sample, vkf_model_generate: the line of each row, over first_line; NULL: see there */
-  uint8_t scores;        /* without beams, too: `sequences_scores`; every step's scores come to the host then */
-  uint32_t top_logprobs; /* vkf_model_generate without beams: of each token this many most likely ids; 0: none */
+  const uint64_t *lines;    /* do_sample, vkf_model_generate: the line of each row, over first_line; NULL: see there */
+  uint8_t scores;           /* without beams, too: `sequences_scores`; every step's scores come to the host then */
+  uint32_t top_logprobs;    /* vkf_model_generate without beams: of each token this many most likely ids; 0: none */
+  vkf_long_rule long_texts; /* vkf_model_translate */
+  bool skip_refused;        /* vkf_model_translate: a text that is refused is left out, else the call fails */
 } vkf_generate_params;
 
 /* inputs: input_ids [B,S] and attention_mask as above, which keeps a token of each row at least; behind an encoder also
@@ -325,9 +347,10 @@ VKF_API vkf_status vkf_model_generate(vkf_model *model, const vkf_array *inputs,
                                       const vkf_generate_params *params, vkf_result **out);
 
 /* Texts in UTF-8, in batches of the library's choosing; vkf_result_text(result, i) is the translation of texts[i],
- * without white space at its ends, and the arrays are `sequences` and `sequences_scores` (beams, or params.scores).
- * Needs a tokenizer in the folder. VKF_ERROR_ARGUMENT names a text (from 1) that is empty, no UTF-8 or longer than the
- * model's positions. */
+ * without white space at its ends; the parts of a text that was split are joined, with a space where the text had white
+ * space. Arrays: `sequences` and, with beams or params.scores, `sequences_scores`, a row for each part; `texts` [rows]
+ * int32: the text that each row is of. Needs a tokenizer in the folder. VKF_ERROR_ARGUMENT names a text (from 1) that
+ * is empty, or that is refused: no UTF-8, or longer than the model's positions and not to be cut. */
 VKF_API vkf_status vkf_model_translate(vkf_model *model, const char *const *texts, size_t n_texts,
                                        const vkf_generate_params *params, vkf_result **out);
 
@@ -357,6 +380,116 @@ VKF_API void vkf_tokenizer_close(vkf_tokenizer **tokenizer);
 VKF_API vkf_status vkf_tokenizer_set_languages(vkf_tokenizer *tokenizer, const char *source, const char *target);
 VKF_API vkf_status vkf_tokenizer_encode(vkf_tokenizer *tokenizer, const char *text, vkf_result **out);
 VKF_API vkf_status vkf_tokenizer_decode(vkf_tokenizer *tokenizer, const int32_t *ids, size_t n, vkf_result **out);
+
+/* ---- what people do with texts ----------------------------------------------------------------------------------- */
+
+/* The functions of this section take texts in UTF-8, n of them, and give one result for all. They run texts of similar
+ * lengths together, in batches that fit the device; a text's numbers do not depend on the others (on a GPU: with
+ * batch_invariant), and results are in the order of the texts. Each takes params of its own: fill them with the
+ * function next to them, change members, and pass their address, or pass NULL for the defaults. They need a tokenizer
+ * in the folder, are called by one thread at a time, as everything of a context, and not inside a callback. */
+
+typedef enum vkf_pooling {
+  VKF_POOLING_FOLDER = 0, /* as 1_Pooling/config.json says; the mean where there is none */
+  VKF_POOLING_MEAN = 1,
+  VKF_POOLING_CLS = 2, /* the state of the first token */
+  VKF_POOLING_MAX = 3, /* the largest number of each dimension */
+  VKF_POOLING_LAST = 4 /* the state of the last token */
+} vkf_pooling;
+
+typedef struct vkf_embedding_params {
+  size_t size; /* of this struct, set by vkf_embedding_params_init() */
+  vkf_pooling pooling;
+  bool normalize;  /* to length 1, also where the folder does not say so */
+  bool similarity; /* the result has `similarity` */
+  vkf_long_rule long_texts;
+  bool folder_limit; /* default true: a text with more tokens than the folder's max_seq_length is cut there, special
+                        tokens kept, as sentence-transformers does; false: long_texts decides, at that limit */
+  bool skip_refused; /* a text that is refused is left out of the result; else the call fails */
+} vkf_embedding_params;
+VKF_API void vkf_embedding_params_init(vkf_embedding_params *params);
+
+/* A vector for each text: the last states of its tokens, pooled as sentence-transformers does it. modules.json,
+ * 1_Pooling/config.json, sentence_bert_config.json and config_sentence_transformers.json of the folder are followed:
+ * pooling, normalization, max_seq_length, the default prompt before each text. Arrays: `embeddings` [n,width] float64
+ * (means are taken in it); `n_tokens` and `n_used` [n] int32: the tokens of each text, and how many of them the vector
+ * is made of; `similarity` [n,n] float64: the cosine of each text to every text. The parts of a text that was split are
+ * pooled as one text. A text that was skipped has NaN and 0. VKF_ERROR_UNSUPPORTED for an encoder-decoder and, by name,
+ * for what the folder's files ask for and is not computed; VKF_ERROR_ARGUMENT names a text (from 1) that is refused. */
+VKF_API vkf_status vkf_model_embed(vkf_model *model, const char *const *texts, size_t n_texts,
+                                   const vkf_embedding_params *params, vkf_result **out);
+
+typedef struct vkf_classify_params {
+  size_t size;
+  size_t top_k; /* labels of a text, best first; 0: all */
+  vkf_long_rule long_texts;
+  bool skip_refused;
+} vkf_classify_params;
+VKF_API void vkf_classify_params_init(vkf_classify_params *params);
+
+/* Labels of texts, by a model with a head for sequences: arrays `labels` [n,k] int32, best first, and `scores` [n,k]
+ * float64; vkf_result_text(result, label) is a label's name (id2label of config.json; "LABEL_0" where it has none).
+ * Scores are those of transformers' pipelines: the softmax over the labels; the sigmoid of each where problem_type is
+ * multi_label_classification or there is one label; the logits for a regression. The parts of a text that was split are
+ * averaged, each with its number of tokens as its weight. A text that was skipped has labels -1.
+ *
+ * By a model with a head for tokens (its class is called ...ForTokenClassification) the words of all texts, one after
+ * the other: arrays `texts` [w] int32, the text that each word is of, `labels` [w] and `scores` [w], as its first token
+ * has them. vkf_result_text(result, i) is word i, and vkf_result_text(result, w + label) the name of a label.
+ *
+ * VKF_ERROR_UNSUPPORTED for a model without such a head. */
+VKF_API vkf_status vkf_model_classify(vkf_model *model, const char *const *texts, size_t n_texts,
+                                      const vkf_classify_params *params, vkf_result **out);
+/* Labels of image files (PNG, JPEG), as vkf_model_read_images() reads them; as of texts by a head for sequences. An
+ * image that cannot be read fails the call. */
+VKF_API vkf_status vkf_model_classify_images(vkf_model *model, const char *const *paths, size_t n_paths,
+                                             const vkf_classify_params *params, vkf_result **out);
+
+typedef struct vkf_fill_mask_params {
+  size_t size;
+  size_t top_k; /* candidates of a mask, best first; default 5 */
+  vkf_long_rule long_texts;
+  bool skip_refused;
+} vkf_fill_mask_params;
+VKF_API void vkf_fill_mask_params_init(vkf_fill_mask_params *params);
+
+/* What a masked language model puts in the place of each mask, which is written as the tokenizer writes it ([MASK] or
+ * <mask>). Each mask is filled alone, the others stay. Arrays, of all m masks in the order of the texts: `texts` [m]
+ * int32, the text of each mask; `positions` [m] int32, its place among the ids of the text's part; `ids` [m,k] int32,
+ * best first; `scores` [m,k] float64, their probabilities. Of candidate c = i * k + j vkf_result_text(result, 2 * c) is
+ * the token and vkf_result_text(result, 2 * c + 1) the text with it. A text without a mask is refused. */
+VKF_API vkf_status vkf_model_fill_mask(vkf_model *model, const char *const *texts, size_t n_texts,
+                                       const vkf_fill_mask_params *params, vkf_result **out);
+
+/* A piece of the text that follows prompt `prompt`: whole UTF-8 characters, which nothing that follows changes, and no
+ * part of a stop string; n_bytes of it, not ended by a zero. Non-zero stops: VKF_ERROR_STOPPED, with a result of what
+ * there is until then. */
+typedef int (*vkf_text_fn)(void *user, size_t prompt, const char *text, size_t n_bytes);
+
+typedef struct vkf_generate_text_params {
+  size_t size;
+  const char *config_json;  /* as in vkf_generate_params */
+  const char *const *stops; /* a text ends before the first of these strings, and its generation with it */
+  size_t n_stops;
+  vkf_text_fn on_text; /* while texts grow; not with beams and not with several sequences a prompt. NULL: none */
+  void *user;
+  size_t batch_size;        /* prompts of equal length (in tokens) that run together; default 32 */
+  const uint64_t *lines;    /* do_sample: prompt i draws the random numbers of line lines[i]; NULL: of line i */
+  bool scores;              /* without beams, too: `sequences_scores` */
+  uint32_t top_logprobs;    /* as in vkf_generate_params */
+  vkf_long_rule long_texts; /* VKF_LONG_SPLIT is refused: what follows a part is not what follows the prompt */
+  bool skip_refused;
+} vkf_generate_text_params;
+VKF_API void vkf_generate_text_params_init(vkf_generate_text_params *params);
+
+/* What follows each prompt, or what an encoder-decoder makes of it, in s sequences a prompt (num_return_sequences):
+ * vkf_result_text(result, i * s + r) is sequence r of prompt i. Arrays: `sequences` [n*s,length] int32: the generated
+ * ids alone, with -1 behind them; with beams or params.scores `sequences_scores` [n*s] as vkf_model_generate() gives
+ * them, NaN where a stop string cut the text; with top_logprobs N `logprobs` [n*s,length], `top_ids` and `top_logprobs`
+ * [n*s,length,N]. A prompt's text depends on the configuration, on the prompt, and with do_sample on seed and line; not
+ * on the prompts beside it. */
+VKF_API vkf_status vkf_model_generate_text(vkf_model *model, const char *const *prompts, size_t n_prompts,
+                                           const vkf_generate_text_params *params, vkf_result **out);
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 

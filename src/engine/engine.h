@@ -44,6 +44,9 @@ struct vkf_result {
   size_t n_arrays;
   char **texts;
   size_t n_texts;
+  vkf_skip_reason *skipped; /* [n_skipped] of the texts of the call; NULL: none was skipped */
+  char **why;
+  size_t n_skipped;
 };
 
 /* The Vulkan instance, made at the first call; NULL and VKF_OK where there is no loader (ctx->no_loader says why). */
@@ -61,6 +64,8 @@ vkf_status vkf_engine_result_add(vkf_result *result, const char *name, vkf_dtype
                                  const size_t *shape, void **data);
 /* Adds a text of its own; NULL counts as "". */
 vkf_status vkf_engine_result_add_text(vkf_result *result, const char *text);
+/* Notes which of the call's texts [n] were skipped; why[i] is NULL where text i was not. */
+vkf_status vkf_engine_result_skip(vkf_result *result, size_t n, const vkf_skip_reason *skipped, const char *const *why);
 
 /* ---- arrays that callers give (arrays.c) ---- */
 /* NULL if there is none of that name. */

@@ -62,6 +62,12 @@ typedef struct vkf_generate_input {
 
 vkf_status vkf_engine_generate(vkf_model *model, const vkf_generate_input *input, vkf_generated *out);
 
+/* What of its outputs a forward pass computes and reads: all of them, the last states alone, the logits alone. */
+typedef enum vkf_run_output { VKF_RUN_ALL, VKF_RUN_STATES, VKF_RUN_LOGITS } vkf_run_output;
+/* vkf_model_run() without params, for one output: `last_hidden_state` or `logits`. */
+vkf_status vkf_engine_run_output(vkf_model *model, const vkf_array *inputs, size_t n_inputs, vkf_run_output output,
+                                 vkf_result **out);
+
 /* vkf_model_run() and vkf_model_generate(). */
 vkf_status vkf_engine_run_arrays(vkf_model *model, const vkf_array *inputs, size_t n_inputs,
                                  const vkf_run_params *params, vkf_result **out);

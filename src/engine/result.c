@@ -41,6 +41,26 @@ vkf_status vkf_engine_result_add_text(vkf_result *result, const char *text) {
   return VKF_OK;
 }
 
+vkf_status vkf_engine_result_skip(vkf_result *result, size_t n, const vkf_skip_reason *skipped,
+                                  const char *const *why) {
+  result->skipped = vkf_env_alloc(result->env, n, sizeof *result->skipped);
+  result->why = vkf_env_alloc(result->env, n, sizeof *result->why);
+  if (!result->skipped || !result->why) return VKF_ERROR_MEMORY;
+  result->n_skipped = n;
+  for (size_t i = 0; i < n; i++) {
+    result->skipped[i] = skipped[i];
+    if (why[i]) result->why[i] = vkf_env_strdup(result->env, why[i]);
+    if (why[i] && !result->why[i]) return VKF_ERROR_MEMORY;
+  }
+  return VKF_OK;
+}
+
+vkf_skip_reason vkf_result_skipped(const vkf_result *result, size_t text, const char **why) {
+  const bool is_known = result && text < result->n_skipped;
+  if (why) *why = is_known ? result->why[text] : NULL;
+  return is_known ? result->skipped[text] : VKF_SKIP_NONE;
+}
+
 size_t vkf_result_count(const vkf_result *result) {
   return result ? result->n_arrays : 0;
 }
@@ -65,6 +85,9 @@ void vkf_engine_result_destroy(vkf_result **result) {
     vkf_env_free(r->env, r->arrays[i].data);
   }
   for (size_t i = 0; i < r->n_texts; i++) vkf_env_free(r->env, r->texts[i]);
+  for (size_t i = 0; i < r->n_skipped; i++) vkf_env_free(r->env, r->why[i]);
+  vkf_env_free(r->env, r->skipped);
+  vkf_env_free(r->env, r->why);
   vkf_env_free(r->env, r->arrays);
   vkf_env_free(r->env, r->texts);
   vkf_env_free(r->env, r);

@@ -162,6 +162,7 @@ done:
 typedef struct run_call {
   vkf_model *m;
   const vkf_run_params *params;
+  vkf_run_output output;
 } run_call;
 
 static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs, size_t first, vkf_result **out) {
@@ -185,10 +186,10 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
   vkf_plan_request request = {.stage = VKF_STAGE_ENCODE,
                               .capacity = {.T = 1, .out = caps.B * caps.S},
                               .hidden_states = params->hidden_states,
-                              .last_hidden_state = true,
+                              .last_hidden_state = call->output != VKF_RUN_LOGITS,
                               .attentions = params->attentions,
                               .mask = true,
-                              .logits = info->has_head};
+                              .logits = info->has_head && call->output != VKF_RUN_STATES};
   if (!decoder_only) {
     vkf_plan_request encode = request;
     if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER) encode.logits = false;
@@ -215,12 +216,22 @@ done:
   return st;
 }
 
+static vkf_status run(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params,
+                      vkf_run_output output, vkf_result **out) {
+  const vkf_run_params defaults = {0};
+  run_call call = {m, params ? params : &defaults, output};
+  return vkf_engine_split_batch(&(vkf_batch_split){.m = m, .run = run_batch, .user = &call}, inputs, n_inputs, 0, out);
+}
+
 vkf_status vkf_engine_run_arrays(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params,
                                  vkf_result **out) {
-  const vkf_run_params defaults = {0};
-  run_call call = {m, params ? params : &defaults};
   vkf_env_clear(m->env);
-  return vkf_engine_split_batch(&(vkf_batch_split){.m = m, .run = run_batch, .user = &call}, inputs, n_inputs, 0, out);
+  return run(m, inputs, n_inputs, params, VKF_RUN_ALL, out);
+}
+
+vkf_status vkf_engine_run_output(vkf_model *m, const vkf_array *inputs, size_t n_inputs, vkf_run_output output,
+                                 vkf_result **out) {
+  return run(m, inputs, n_inputs, NULL, output, out);
 }
 
 vkf_status vkf_model_run(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params,

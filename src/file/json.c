@@ -2,6 +2,7 @@
 #include "file/json.h"
 
 #include <jansson.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "base/json_memory.h"
@@ -76,6 +77,12 @@ void vkf_file_json_quote(vkf_text *out, const char *text) {
   else
     vkf_text_append(out, "\"\"", 2);
   json_decref(string);
+}
+
+void vkf_file_json_print(vkf_text *out, vkf_file_value value) {
+  char *text = value.node ? json_dumps(value.node, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
+  vkf_text_printf(out, "%.200s", text ? text : "nothing");
+  free(text);
 }
 
 /* ---- walking ----------------------------------------------------------------------------------------------------- */

@@ -38,6 +38,8 @@ void vkf_file_json_destroy(vkf_file_json **document);
 
 /* Appends a text as a JSON string, with its quotes. Bytes that are no UTF-8 make it "". */
 void vkf_file_json_quote(vkf_text *out, const char *text);
+/* Appends the first 200 bytes or so of a value as JSON in one line, for messages. */
+void vkf_file_json_print(vkf_text *out, vkf_file_value value);
 
 vkf_file_value vkf_file_json_root(vkf_file_json *document);
 vkf_file_kind vkf_file_json_kind(vkf_file_value value);

@@ -271,7 +271,7 @@ done:
   return st;
 }
 
-vkf_status vkf_model_read_images(vkf_model *m, const char *const *paths, size_t n, vkf_result **out) {
+vkf_status vkf_task_read_images(vkf_model *m, const char *const *paths, size_t n, vkf_result **out) {
   vkf_status st = VKF_OK;
   const vkf_net_info *info = vkf_model_net_info(m->net);
   vkf_file_json *json = NULL;
@@ -280,9 +280,8 @@ vkf_status vkf_model_read_images(vkf_model *m, const char *const *paths, size_t 
   vkf_preprocess p;
   vkf_text path;
   *out = NULL;
-  vkf_env_clear(m->env);
   vkf_text_init(&path, m->env);
-  if (n == 0 || n > UINT16_MAX)
+  if (!paths || n == 0 || n > UINT16_MAX)
     VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected 1 to %d images, found %zu", UINT16_MAX, n);
   for (size_t i = 0; i < n; i++)
     if (!paths[i]) VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected a path as image %zu, found NULL", i);
@@ -306,4 +305,9 @@ done:
   if (st) vkf_engine_result_destroy(&r);
   *out = r;
   return st;
+}
+
+vkf_status vkf_model_read_images(vkf_model *m, const char *const *paths, size_t n, vkf_result **out) {
+  vkf_env_clear(m->env);
+  return vkf_task_read_images(m, paths, n, out);
 }

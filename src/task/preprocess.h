@@ -6,6 +6,7 @@
 #ifndef VKF_TASK_PREPROCESS_H
 #define VKF_TASK_PREPROCESS_H
 
+#include "engine/opened.h"
 #include "file/json.h"
 #include "image/image.h"
 
@@ -27,5 +28,7 @@ vkf_status vkf_task_preprocess_size(vkf_env *env, const vkf_preprocess *p, const
                                     uint32_t *height);
 /* pixels [3][height][width], as vkf_task_preprocess_size() says. */
 vkf_status vkf_task_preprocess_apply(const vkf_preprocess *p, const vkf_image *image, float *pixels);
+/* vkf_model_read_images(). */
+vkf_status vkf_task_read_images(vkf_model *model, const char *const *paths, size_t n, vkf_result **out);
 
 #endif

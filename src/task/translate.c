@@ -6,14 +6,13 @@
 #include <string.h>
 
 #include "engine/batch_split.h"
+#include "task/parts.h"
 
 /* Rows (sentences times beams) of a batch: enough to fill a small GPU, small enough for caches of CPU drivers. */
 #define BATCH_ROWS 128
 
 typedef struct sentence {
-  size_t index; /* among the caller's texts */
-  int32_t *ids;
-  uint32_t n;
+  const vkf_part *part;
   int32_t *target; /* generated ids with the start token, without padding */
   uint32_t n_target;
   float score;
@@ -21,7 +20,8 @@ typedef struct sentence {
 
 typedef struct translation {
   vkf_model *m;
-  sentence *sentences;
+  vkf_parts parts;
+  sentence *sentences; /* [n], one for each part */
   size_t n;
   vkf_generation_config config;
   const vkf_generate_params *params;
@@ -32,41 +32,29 @@ typedef struct translation {
 
 static int by_length(const void *a, const void *b) {
   const sentence *x = a, *y = b;
-  if (x->n != y->n) return x->n < y->n ? 1 : -1; /* the longest first: memory is asked for once */
-  return x->index < y->index ? -1 : 1;
+  if (x->part->n != y->part->n)
+    return x->part->n < y->part->n ? 1 : -1; /* the longest first: memory is asked for once */
+  return x->part < y->part ? -1 : 1;
 }
 
-static int by_index(const void *a, const void *b) {
-  return ((const sentence *)a)->index < ((const sentence *)b)->index ? -1 : 1;
+static int by_part(const void *a, const void *b) {
+  return ((const sentence *)a)->part < ((const sentence *)b)->part ? -1 : 1;
 }
 
-static vkf_status tokenize(translation *t, const char *const *texts) {
+static vkf_status make_sentences(translation *t, const char *const *texts, size_t n) {
   vkf_status st = VKF_OK;
   vkf_env *env = t->m->env;
-  uint32_t max = vkf_model_net_info(t->m->net)->max_positions;
-  vkf_text_ids ids;
-  vkf_text_ids_init(&ids, env);
-  for (size_t i = 0; i < t->n; i++) {
-    sentence *s = &t->sentences[i];
-    s->index = i;
-    ids.n = 0;
-    if (!texts[i] || !texts[i][strspn(texts[i], " \t\r\n")])
+  const vkf_part_rules rules = {.long_texts = t->params ? t->params->long_texts : VKF_LONG_REFUSE,
+                                .skip_refused = t->params && t->params->skip_refused};
+  for (size_t i = 0; texts && i < n; i++)
+    if (!texts[i] || vkf_task_is_blank(texts[i]))
       VKF_FAIL(env, VKF_ERROR_ARGUMENT, "text %zu is empty, expected at least one word", i + 1);
-    st = vkf_text_tokenizer_encode(t->m->tokenizer, texts[i], strlen(texts[i]), true, &ids);
-    if (st) {
-      vkf_env_prefix(env, st, "text %zu: ", i + 1);
-      goto done;
-    }
-    if (max && ids.n > max)
-      VKF_FAIL(env, VKF_ERROR_ARGUMENT, "text %zu has %zu tokens, expected at most %u, the model's positions", i + 1,
-               ids.n, max);
-    s->n = (uint32_t)ids.n;
-    s->ids = vkf_env_alloc(env, ids.n, sizeof *s->ids);
-    if (!s->ids) VKF_TRY(VKF_ERROR_MEMORY);
-    memcpy(s->ids, ids.ids, ids.n * sizeof *s->ids);
-  }
+  VKF_TRY(vkf_task_parts_make(t->m, texts, n, &rules, &t->parts));
+  t->n = t->parts.n;
+  t->sentences = vkf_env_alloc(env, t->n, sizeof *t->sentences);
+  if (!t->sentences) VKF_TRY(VKF_ERROR_MEMORY);
+  for (size_t i = 0; i < t->n; i++) t->sentences[i].part = &t->parts.at[i];
 done:
-  vkf_text_ids_finish(&ids);
   return st;
 }
 
@@ -75,7 +63,7 @@ static int on_token(void *user, size_t row, int32_t token) {
   translation *t = user;
   t->begun = true;
   int stop = 0;
-  VKF_CALLBACK(t->m->env, stop = t->params->on_token(t->params->user, t->sentences[t->first + row].index, token));
+  VKF_CALLBACK(t->m->env, stop = t->params->on_token(t->params->user, t->sentences[t->first + row].part->text, token));
   return stop;
 }
 
@@ -95,7 +83,7 @@ static vkf_status keep_target(translation *t, sentence *s, const vkf_generated *
 static vkf_status translate_batch(translation *t, size_t first, uint32_t B) {
   vkf_status st = VKF_OK;
   vkf_env *env = t->m->env;
-  uint32_t S = t->sentences[first].n; /* the longest */
+  uint32_t S = t->sentences[first].part->n; /* the longest */
   vkf_generated g = {0};
   int32_t *ids = vkf_env_alloc(env, (size_t)B * S, sizeof *ids),
           *mask = vkf_env_alloc(env, (size_t)B * S, sizeof *mask);
@@ -103,11 +91,12 @@ static vkf_status translate_batch(translation *t, size_t first, uint32_t B) {
   if (!ids || !mask || !lines) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t b = 0; b < B; b++)
     for (uint32_t i = 0; i < S; i++) {
-      const sentence *s = &t->sentences[first + b];
-      mask[(size_t)b * S + i] = i < s->n;
-      ids[(size_t)b * S + i] = i < s->n ? s->ids[i] : t->config.pad == VKF_NO_TOKEN ? 0 : t->config.pad;
+      const vkf_part *part = t->sentences[first + b].part;
+      mask[(size_t)b * S + i] = i < part->n;
+      ids[(size_t)b * S + i] = i < part->n ? part->ids[i] : t->config.pad == VKF_NO_TOKEN ? 0 : t->config.pad;
     }
-  for (uint32_t b = 0; b < B; b++) lines[b] = t->sentences[first + b].index + (t->params ? t->params->first_line : 0);
+  for (uint32_t b = 0; b < B; b++)
+    lines[b] = t->sentences[first + b].part->text + (t->params ? t->params->first_line : 0);
   t->first = first;
   st = vkf_engine_generate(t->m,
                            &(vkf_generate_input){.source = {.B = B, .S = S, .ids = ids, .mask = mask},
@@ -137,32 +126,54 @@ static const char *trim(char *text, size_t size) {
   return text + strspn(text, spaces);
 }
 
+/* The translations of the parts of a text, with a space where the text had white space. */
+static vkf_status add_texts(translation *t, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  vkf_text text, whole;
+  vkf_text_init(&text, t->m->env);
+  vkf_text_init(&whole, t->m->env);
+  for (size_t i = 0, at = 0; i < t->parts.n_texts; i++) {
+    whole.size = 0;
+    for (; at < t->n && t->sentences[at].part->text == i; at++) {
+      const sentence *s = &t->sentences[at];
+      text.size = 0;
+      VKF_TRY(vkf_text_tokenizer_decode(t->m->tokenizer, s->target, s->n_target, true, &text));
+      vkf_text_append(&text, "", 0);
+      VKF_TRY(vkf_text_status(&text));
+      const char *trimmed = trim(text.data, text.size);
+      if (whole.size > 0 && s->part->spaced) vkf_text_append(&whole, " ", 1);
+      vkf_text_append(&whole, trimmed, strlen(trimmed));
+    }
+    vkf_text_append(&whole, "", 0);
+    VKF_TRY(vkf_text_status(&whole));
+    VKF_TRY(vkf_engine_result_add_text(result, whole.data));
+  }
+  VKF_TRY(vkf_task_parts_report(&t->parts, result));
+done:
+  vkf_text_finish(&whole);
+  vkf_text_finish(&text);
+  return st;
+}
+
 static vkf_status add_results(translation *t, vkf_result *result) {
   vkf_status st = VKF_OK;
   uint32_t length = 1;
   void *data = NULL;
   int32_t pad = t->config.pad == VKF_NO_TOKEN ? 0 : t->config.pad;
-  vkf_text text;
-  vkf_text_init(&text, t->m->env);
   for (size_t i = 0; i < t->n; i++) length = VKF_MAX(length, t->sentences[i].n_target);
   VKF_TRY(vkf_engine_result_add(result, "sequences", VKF_I32, 2, (size_t[]){t->n, length}, &data));
   int32_t *sequences = data;
   for (size_t i = 0; i < t->n; i++)
     for (uint32_t j = 0; j < length; j++)
       sequences[i * length + j] = j < t->sentences[i].n_target ? t->sentences[i].target[j] : pad;
+  VKF_TRY(vkf_engine_result_add(result, "texts", VKF_I32, 1, &t->n, &data));
+  for (size_t i = 0; i < t->n; i++) ((int32_t *)data)[i] = (int32_t)t->sentences[i].part->text;
   if (t->config.num_beams > 1 || (t->params && t->params->scores)) {
-    VKF_TRY(vkf_engine_result_add(result, "sequences_scores", VKF_F32, 1, (size_t[]){t->n}, &data));
+    VKF_TRY(vkf_engine_result_add(result, "sequences_scores", VKF_F32, 1, &t->n, &data));
     for (size_t i = 0; i < t->n; i++) ((float *)data)[i] = t->sentences[i].score;
   }
-  for (size_t i = 0; i < t->n; i++) {
-    text.size = 0;
-    VKF_TRY(vkf_text_tokenizer_decode(t->m->tokenizer, t->sentences[i].target, t->sentences[i].n_target, true, &text));
-    vkf_text_append(&text, "", 0);
-    VKF_TRY(vkf_text_status(&text));
-    VKF_TRY(vkf_engine_result_add_text(result, trim(text.data, text.size)));
-  }
+  VKF_TRY(add_texts(t, result));
 done:
-  vkf_text_finish(&text);
   return st;
 }
 
@@ -181,7 +192,7 @@ vkf_status vkf_model_translate(vkf_model *m, const char *const *texts, size_t n_
                                const vkf_generate_params *params, vkf_result **out) {
   vkf_status st = VKF_OK;
   vkf_result *result = NULL;
-  translation t = {.m = m, .n = n_texts, .params = params};
+  translation t = {.m = m, .params = params};
   *out = NULL;
   if (vkf_env_in_callback(m->env, "vkf_model_translate")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(m->env);
@@ -193,9 +204,7 @@ vkf_status vkf_model_translate(vkf_model *m, const char *const *texts, size_t n_
     VKF_FAIL(m->env, VKF_ERROR_UNSUPPORTED,
              "translate gives one translation a text, num_return_sequences asks for %u; generate gives them all",
              t.config.num_return_sequences);
-  t.sentences = vkf_env_alloc(m->env, n_texts, sizeof *t.sentences);
-  if (!t.sentences) VKF_TRY(VKF_ERROR_MEMORY);
-  VKF_TRY(tokenize(&t, texts));
+  VKF_TRY(make_sentences(&t, texts, n_texts));
   qsort(t.sentences, t.n, sizeof *t.sentences, by_length);
   uint32_t batch = VKF_MAX(BATCH_ROWS / VKF_MAX(t.config.num_beams, 1), 1);
   for (size_t first = 0; first < t.n && !t.stopped;) {
@@ -209,15 +218,13 @@ vkf_status vkf_model_translate(vkf_model *m, const char *const *texts, size_t n_
     VKF_TRY(st);
     first += n;
   }
-  qsort(t.sentences, t.n, sizeof *t.sentences, by_index);
+  qsort(t.sentences, t.n, sizeof *t.sentences, by_part);
   VKF_TRY(vkf_engine_result_create(m->env, &result));
   VKF_TRY(add_results(&t, result));
 done:
-  for (size_t i = 0; t.sentences && i < t.n; i++) {
-    vkf_env_free(m->env, t.sentences[i].ids);
-    vkf_env_free(m->env, t.sentences[i].target);
-  }
+  for (size_t i = 0; t.sentences && i < t.n; i++) vkf_env_free(m->env, t.sentences[i].target);
   vkf_env_free(m->env, t.sentences);
+  vkf_task_parts_finish(&t.parts);
   vkf_decode_generation_finish(&t.config);
   if (st) vkf_engine_result_destroy(&result);
   *out = result;

@@ -194,7 +194,7 @@ static void test_texts(void **state) {
       {second_empty, 2, "text 2 is empty, expected at least one word"},
       {second_null, 2, "text 2 is empty, expected at least one word"},
       {not_utf8, 2, "text 2: the text should be UTF-8, and is not from byte 3 on"},
-      {too_long, 1, "expected at most 128, the model's positions"},
+      {too_long, 1, "expected at most 128 tokens, the model's positions"},
   };
   driver *d = *state;
   vkf_model *model = NULL;

@@ -1,45 +1,52 @@
-/* pieces: where an overlong text is cut.
+/* cut: where an overlong text is cut.
  *
  * How many tokens a part of a text has is known by tokenizing it alone: the longest part that fits is found by doubling
- * and halving, so that a line of a megabyte costs its length times the logarithm of a piece's.
+ * and halving, so that a text of a megabyte costs its length times the logarithm of a part's.
  */
-#include <stdlib.h>
 #include <string.h>
 
-#include "lines.h"
+#include "task/parts.h"
 
-int tool_text_ids(const tool_lines *l, const char *text, size_t n, vkf_result **out) {
-  const char *prefix = l->prefix ? l->prefix : "";
-  const size_t before = strlen(prefix);
-  char *part = malloc(before + n + 1);
-  if (!part) return tool_error("out of memory");
-  memcpy(part, prefix, before);
-  memcpy(part + before, text, n);
-  part[before + n] = 0;
-  vkf_status status = vkf_model_tokenize(l->session->model, part, out);
-  free(part);
-  return status == VKF_OK ? TOOL_OK : tool_session_fail(l->session, status, NULL);
+bool vkf_task_is_space(char c) {
+  return c != 0 && strchr(" \t\r\n\v\f", c) != NULL;
+}
+
+bool vkf_task_is_blank(const char *text) {
+  while (vkf_task_is_space(*text)) text++;
+  return *text == 0;
+}
+
+vkf_status vkf_task_part_ids(const vkf_parts *p, const char *text, size_t n, vkf_text_ids *out) {
+  vkf_text_tokenizer *tokenizer = p->m->tokenizer;
+  if (!p->rules.prefix) return vkf_text_tokenizer_encode(tokenizer, text, n, true, out);
+  vkf_text whole;
+  vkf_text_init(&whole, p->m->env);
+  vkf_text_append(&whole, p->rules.prefix, strlen(p->rules.prefix));
+  vkf_text_append(&whole, text, n);
+  vkf_status st = vkf_text_status(&whole);
+  if (st == VKF_OK) st = vkf_text_tokenizer_encode(tokenizer, whole.data, whole.size, true, out);
+  vkf_text_finish(&whole);
+  return st;
 }
 
 typedef struct cutter {
-  const tool_lines *lines;
+  const vkf_parts *parts;
   const char *text;
   size_t size, max;
   bool from_end;
-  int exit_code;
+  vkf_text_ids ids;
+  vkf_status st; /* of the first call that failed */
 } cutter;
 
-static size_t count(cutter *c, const char *text, size_t n) {
-  vkf_result *tokens = NULL;
-  if (c->exit_code == TOOL_OK) c->exit_code = tool_text_ids(c->lines, text, n, &tokens);
-  size_t found = c->exit_code == TOOL_OK ? vkf_result_find(tokens, "ids")->shape[0] : 0;
-  vkf_result_destroy(&tokens);
-  return found;
+static const char *part_of(const cutter *c, size_t n) {
+  return c->from_end ? c->text + c->size - n : c->text;
 }
 
 /* Does the part of n bytes fit? */
 static bool fits(cutter *c, size_t n) {
-  return count(c, c->from_end ? c->text + c->size - n : c->text, n) <= c->max;
+  c->ids.n = 0;
+  if (c->st == VKF_OK) c->st = vkf_task_part_ids(c->parts, part_of(c, n), n, &c->ids);
+  return c->ids.n <= c->max;
 }
 
 static bool begins_character(const char *text, size_t at) {
@@ -55,12 +62,12 @@ static size_t whole(const cutter *c, size_t n) {
 /* Bytes of the longest part that fits. */
 static size_t longest(cutter *c) {
   size_t low = 0, high = whole(c, c->max * 2 < c->size ? c->max * 2 : c->size);
-  while (high < c->size && fits(c, high) && c->exit_code == TOOL_OK) {
+  while (high < c->size && fits(c, high) && c->st == VKF_OK) {
     low = high;
     high = whole(c, 2 * high < c->size ? 2 * high : c->size);
   }
   if (high == c->size && fits(c, high)) return high;
-  while (c->exit_code == TOOL_OK) {
+  while (c->st == VKF_OK) {
     size_t middle = whole(c, low + (high - low) / 2);
     for (size_t n = low + 1; middle <= low && n <= high; n++) middle = whole(c, n); /* the next character */
     if (middle >= high) break;
@@ -80,16 +87,16 @@ static bool ends_sentence(const char *text, size_t n) {
   static const char *const marks[] = {".", "!", "?", "\xe2\x80\xa6", "\xd8\x9f", "\xe0\xa5\xa4"}, /* ... ? danda */
       *const wide[] = {"\xe3\x80\x82", "\xef\xbc\x81", "\xef\xbc\x9f"},                           /* ideographic */
           *const closing[] = {"\"", "'", ")", "]", "\xc2\xbb", "\xe2\x80\x9d", "\xe2\x80\x99", "\xe3\x80\x8d"};
-  const bool spaced = text[n] == 0 || tool_is_space(text[n]);
-  for (size_t i = 0; i < sizeof closing / sizeof *closing; i++) {
+  const bool spaced = text[n] == 0 || vkf_task_is_space(text[n]);
+  for (size_t i = 0; i < VKF_COUNT(closing); i++) {
     const size_t k = strlen(closing[i]);
     if (n < k || memcmp(text + n - k, closing[i], k) != 0) continue;
     n -= k;
     i = (size_t)-1; /* there can be more */
   }
-  for (size_t i = 0; i < sizeof marks / sizeof *marks && spaced; i++)
+  for (size_t i = 0; i < VKF_COUNT(marks) && spaced; i++)
     if (n >= strlen(marks[i]) && memcmp(text + n - strlen(marks[i]), marks[i], strlen(marks[i])) == 0) return true;
-  for (size_t i = 0; i < sizeof wide / sizeof *wide; i++)
+  for (size_t i = 0; i < VKF_COUNT(wide); i++)
     if (n >= 3 && memcmp(text + n - 3, wide[i], 3) == 0) return true;
   return false;
 }
@@ -98,29 +105,28 @@ static bool ends_sentence(const char *text, size_t n) {
 static bool is_boundary(const cutter *c, size_t at, int level) {
   if (!begins_character(c->text, at)) return false;
   if (level == 2) return ends_sentence(c->text, at);
-  return tool_is_space(c->text[c->from_end ? at - 1 : at]);
+  return vkf_task_is_space(c->text[c->from_end ? at - 1 : at]);
 }
 
 /* Is there more than white space in the part of n bytes? */
 static bool has_word(const cutter *c, size_t n) {
-  const char *text = c->from_end ? c->text + c->size - n : c->text;
+  const char *text = part_of(c, n);
   for (size_t i = 0; i < n; i++)
-    if (!tool_is_space(text[i])) return true;
+    if (!vkf_task_is_space(text[i])) return true;
   return false;
 }
 
-int tool_cut(const tool_lines *l, const char *text, bool sentences, bool from_end, size_t *n) {
-  cutter c = {.lines = l, .text = text, .size = strlen(text), .max = l->max_tokens, .from_end = from_end};
+vkf_status vkf_task_cut(const vkf_parts *parts, const char *text, bool sentences, bool from_end, size_t *n) {
+  cutter c = {.parts = parts, .text = text, .size = strlen(text), .max = parts->rules.max_ids, .from_end = from_end};
+  vkf_text_ids_init(&c.ids, parts->m->env);
   const size_t most = longest(&c);
-  *n = most;
-  if (most == c.size || most == 0) return c.exit_code;
-  for (int level = sentences ? 2 : 1; level > 0; level--)
-    for (size_t part = most; part > 0 && c.exit_code == TOOL_OK; part--) {
-      const size_t at = from_end ? c.size - part : part;
-      if (!is_boundary(&c, at, level) || !has_word(&c, part)) continue;
-      if (part < most && !fits(&c, part)) continue; /* a shorter part can have more tokens, though seldom */
-      *n = part;
-      return c.exit_code;
+  size_t found = most == c.size ? most : 0;
+  for (int level = sentences ? 2 : 1; level > 0 && !found; level--)
+    for (size_t part = most; part > 0 && c.st == VKF_OK && !found; part--) {
+      if (!is_boundary(&c, from_end ? c.size - part : part, level) || !has_word(&c, part)) continue;
+      if (part == most || fits(&c, part)) found = part; /* a shorter part can have more tokens, though seldom */
     }
-  return c.exit_code;
+  *n = found ? found : most;
+  vkf_text_ids_finish(&c.ids);
+  return c.st;
 }

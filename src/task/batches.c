@@ -1,0 +1,76 @@
+/* batches: see batches.h. */
+#include "task/batches.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* Rows of a batch: enough to fill a small GPU. A batch's output is at most so large on the host. */
+enum { BATCH_ROWS = 32, BATCH_BYTES = 64 << 20 };
+
+static int by_length(const void *a, const void *b) {
+  const vkf_part *x = *(const vkf_part *const *)a, *y = *(const vkf_part *const *)b;
+  if (x->n != y->n) return x->n < y->n ? 1 : -1; /* the longest first: memory is asked for once */
+  return x < y ? -1 : x > y;
+}
+
+/* How many of the rows [n], the longest first, share a batch: what is padded is less than a third of it. */
+static size_t count_rows(const vkf_part *const *rows, size_t n, size_t width) {
+  const size_t longest = rows[0]->n, most = VKF_MIN(BATCH_ROWS, BATCH_BYTES / (longest * width * sizeof(float)));
+  size_t count = 1, shortest = longest - longest / 3;
+  while (count < n && count < most && rows[count]->n >= shortest) count++;
+  return count;
+}
+
+static vkf_status run_batch(const vkf_batches *b, const vkf_part *const *rows, size_t n) {
+  vkf_status st = VKF_OK;
+  vkf_model *m = b->parts->m;
+  const size_t S = rows[0]->n;
+  const int32_t pad = VKF_MAX(vkf_model_net_info(m->net)->pad_id, 0);
+  const char *name = b->output == VKF_RUN_LOGITS ? "logits" : "last_hidden_state";
+  vkf_result *result = NULL;
+  int32_t *ids = vkf_env_alloc(m->env, n * S, sizeof *ids), *mask = vkf_env_alloc(m->env, n * S, sizeof *mask);
+  if (!ids || !mask) VKF_TRY(VKF_ERROR_MEMORY);
+  for (size_t r = 0; r < n; r++)
+    for (size_t i = 0; i < S; i++) {
+      mask[r * S + i] = i < rows[r]->n;
+      ids[r * S + i] = i < rows[r]->n ? rows[r]->ids[i] : pad;
+    }
+  const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {n, S}, ids}, {"attention_mask", VKF_I32, 2, {n, S}, mask}};
+  const bool is_padded = rows[n - 1]->n < S;
+  VKF_TRY(vkf_engine_run_output(m, inputs, is_padded ? 2 : 1, b->output, &result));
+  const vkf_array *found = vkf_engine_array_find(result->arrays, result->n_arrays, name);
+  if (!found || found->rank < 2)
+    VKF_FAIL(m->env, VKF_ERROR_UNSUPPORTED, "expected a model that has %s as an output, found one without", name);
+  const size_t width = found->shape[found->rank - 1], stride = found->rank == 3 ? found->shape[1] * width : width;
+  for (size_t r = 0; r < n; r++)
+    VKF_TRY(b->take(b->user, (size_t)(rows[r] - b->parts->at), (const float *)found->data + r * stride, width));
+done:
+  vkf_env_free(m->env, ids);
+  vkf_env_free(m->env, mask);
+  vkf_engine_result_destroy(&result);
+  return st;
+}
+
+vkf_status vkf_task_batches_run(const vkf_batches *b) {
+  vkf_status st = VKF_OK;
+  vkf_model *m = b->parts->m;
+  const vkf_net_info *info = vkf_model_net_info(m->net);
+  const size_t width = b->output == VKF_RUN_LOGITS ? info->target_vocab : info->d_model;
+  const vkf_part **rows = vkf_env_alloc(m->env, b->parts->n, sizeof *rows);
+  size_t n = 0;
+  if (!rows) return VKF_ERROR_MEMORY;
+  if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER)
+    VKF_FAIL(m->env, VKF_ERROR_UNSUPPORTED, "expected a model with one stack of layers, found an encoder-decoder (%s)",
+             info->family);
+  for (size_t i = 0; i < b->parts->n; i++)
+    if (!b->parts->skipped[b->parts->at[i].text]) rows[n++] = &b->parts->at[i];
+  qsort(rows, n, sizeof *rows, by_length);
+  for (size_t i = 0; i < n;) {
+    const size_t count = count_rows(rows + i, n - i, width);
+    VKF_TRY(run_batch(b, rows + i, count));
+    i += count;
+  }
+done:
+  vkf_env_free(m->env, (void *)rows);
+  return st;
+}

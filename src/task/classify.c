@@ -1,0 +1,240 @@
+/* classify: labels of texts, of the words of texts and of images, with the names that config.json gives them. */
+#include <math.h>
+#include <string.h>
+
+#include "task/batches.h"
+#include "task/labels.h"
+#include "task/preprocess.h"
+
+enum { IMAGES_AT_ONCE = 16 };
+
+typedef struct word {
+  size_t part;
+  char *text; /* the arena's */
+  int32_t label;
+  double score;
+} word;
+
+typedef struct classifier {
+  vkf_model *m;
+  vkf_classify_params params;
+  vkf_labels labels;
+  vkf_parts parts;
+  double *scores; /* [parts or images][labels] */
+  word *words;    /* the words of a part follow each other */
+  size_t n_words, capacity;
+  vkf_text text; /* of the word at hand */
+} classifier;
+
+/* ---- texts and images -------------------------------------------------------------------------------------------- */
+
+static vkf_status take_scores(void *user, size_t part, const float *logits, size_t width) {
+  classifier *c = user;
+  vkf_task_labels_score(&c->labels, logits, c->scores + part * width);
+  return VKF_OK;
+}
+
+/* The mean of the parts of each text, by their tokens; `out` [texts][labels] is 0 before, NaN where there is no part.
+ */
+static void join_parts(const classifier *c, double *out) {
+  const vkf_parts *p = &c->parts;
+  for (size_t first = 0, end; first < p->n; first = end) {
+    double n_ids = 0, *to = out + p->at[first].text * c->labels.n;
+    for (end = first; end < p->n && p->at[end].text == p->at[first].text; end++) n_ids += p->at[end].n;
+    for (size_t i = first; i < end; i++)
+      for (size_t l = 0; l < c->labels.n; l++) to[l] += p->at[i].n / n_ids * c->scores[i * c->labels.n + l];
+  }
+  for (size_t i = 0; i < p->n_texts; i++)
+    for (size_t l = 0; l < c->labels.n && p->skipped[i]; l++) out[i * c->labels.n + l] = NAN;
+}
+
+/* scores [n][labels], NaN where something was skipped. */
+static vkf_status add_best(const classifier *c, const double *scores, size_t n, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  const size_t n_labels = c->labels.n, k = c->params.top_k ? VKF_MIN(c->params.top_k, n_labels) : n_labels;
+  void *labels, *best;
+  VKF_TRY(vkf_engine_result_add(result, "labels", VKF_I32, 2, (size_t[]){n, k}, &labels));
+  VKF_TRY(vkf_engine_result_add(result, "scores", VKF_F64, 2, (size_t[]){n, k}, &best));
+  for (size_t i = 0; i < n; i++) {
+    int32_t *l = (int32_t *)labels + i * k;
+    double *s = (double *)best + i * k;
+    VKF_TRY(vkf_task_labels_best(&c->labels, scores + i * n_labels, k, l, s));
+    for (size_t j = 0; j < k && isnan(s[j]); j++) l[j] = -1;
+  }
+  VKF_TRY(vkf_task_labels_add(&c->labels, result));
+done:
+  return st;
+}
+
+/* ---- words ------------------------------------------------------------------------------------------------------- */
+
+/* A piece that begins with the sign of a word's beginning: a space as byte-level BPE writes it, or U+2581. */
+static bool begins_word(const char *piece) {
+  return strncmp(piece, "\xc4\xa0", 2) == 0 || strncmp(piece, "\xe2\x96\x81", 3) == 0;
+}
+
+/* Does the piece go on with the word before it? marks: the pieces of this text mark beginnings. */
+static bool continues_word(const char *piece, bool marks) {
+  return strncmp(piece, "##", 2) == 0 || (marks && !begins_word(piece));
+}
+
+/* Decodes ids into c->text; the text without spaces before it, "" for special tokens. */
+static vkf_status decode(classifier *c, const int32_t *ids, size_t n, const char **out) {
+  c->text.size = 0;
+  vkf_status st = vkf_text_tokenizer_decode(c->m->tokenizer, ids, n, true, &c->text);
+  vkf_text_append(&c->text, "", 0);
+  if (st == VKF_OK) st = vkf_text_status(&c->text);
+  if (st == VKF_OK) *out = c->text.data + strspn(c->text.data, " ");
+  return st;
+}
+
+/* The word of ids [n], whose label is that of its first token; logits are those of this. */
+static vkf_status add_word(classifier *c, size_t part, const int32_t *ids, size_t n, const float *logits) {
+  const char *text = NULL;
+  double *scores = c->scores;
+  vkf_status st = decode(c, ids, n, &text);
+  if (st != VKF_OK || !text[0]) return st;
+  word *words = vkf_env_grow(c->m->env, c->words, &c->capacity, c->n_words + 1, sizeof *words);
+  if (!words) return VKF_ERROR_MEMORY;
+  c->words = words;
+  word *w = &words[c->n_words++];
+  *w = (word){.part = part, .text = vkf_arena_strdup(&c->parts.arena, text)};
+  if (!w->text) return VKF_ERROR_MEMORY;
+  vkf_task_labels_score(&c->labels, logits, scores);
+  return vkf_task_labels_best(&c->labels, scores, 1, &w->label, &w->score);
+}
+
+static vkf_status take_words(void *user, size_t part, const float *logits, size_t width) {
+  vkf_status st = VKF_OK;
+  classifier *c = user;
+  const int32_t *ids = c->parts.at[part].ids;
+  const size_t n = c->parts.at[part].n;
+  size_t first = 0;
+  bool marks = false, after_special = true;
+  for (size_t i = 0; i < n; i++) marks = marks || begins_word(vkf_text_tokenizer_piece(c->m->tokenizer, ids[i]));
+  for (size_t i = 0; i < n; i++) {
+    const char *piece = vkf_text_tokenizer_piece(c->m->tokenizer, ids[i]), *text = NULL;
+    VKF_TRY(decode(c, ids + i, 1, &text));
+    const bool special = !text[0] && !begins_word(piece);
+    const bool goes_on = !special && !after_special && continues_word(piece, marks);
+    if (i > 0 && !goes_on) {
+      VKF_TRY(add_word(c, part, ids + first, i - first, logits + first * width));
+      first = i;
+    }
+    after_special = special;
+  }
+  VKF_TRY(add_word(c, part, ids + first, n - first, logits + first * width));
+done:
+  return st;
+}
+
+/* In the order of the parts, which batches have not. */
+static vkf_status add_words(const classifier *c, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  void *texts, *labels, *scores;
+  size_t n = 0, *first = vkf_env_alloc(c->m->env, c->parts.n + 1, sizeof *first); /* of each part; n_words: none */
+  if (!first) VKF_TRY(VKF_ERROR_MEMORY);
+  VKF_TRY(vkf_engine_result_add(result, "texts", VKF_I32, 1, &c->n_words, &texts));
+  VKF_TRY(vkf_engine_result_add(result, "labels", VKF_I32, 1, &c->n_words, &labels));
+  VKF_TRY(vkf_engine_result_add(result, "scores", VKF_F64, 1, &c->n_words, &scores));
+  for (size_t p = 0; p < c->parts.n; p++) first[p] = c->n_words;
+  for (size_t w = c->n_words; w-- > 0;) first[c->words[w].part] = w;
+  for (size_t p = 0; p < c->parts.n; p++)
+    for (size_t w = first[p]; w < c->n_words && c->words[w].part == p; w++, n++) {
+      ((int32_t *)texts)[n] = (int32_t)c->parts.at[p].text;
+      ((int32_t *)labels)[n] = c->words[w].label;
+      ((double *)scores)[n] = c->words[w].score;
+      VKF_TRY(vkf_engine_result_add_text(result, c->words[w].text));
+    }
+  VKF_TRY(vkf_task_labels_add(&c->labels, result));
+done:
+  vkf_env_free(c->m->env, first);
+  return st;
+}
+
+/* ---- the public functions ---------------------------------------------------------------------------------------- */
+
+void vkf_classify_params_init(vkf_classify_params *params) {
+  *params = (vkf_classify_params){.size = sizeof *params};
+}
+
+static vkf_status classify(classifier *c, const char *const *texts, size_t n, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  const vkf_part_rules rules = {.long_texts = c->params.long_texts, .skip_refused = c->params.skip_refused};
+  double *joined = NULL;
+  VKF_TRY(vkf_task_labels_read(c->m, &c->labels));
+  VKF_TRY(vkf_task_parts_make(c->m, texts, n, &rules, &c->parts));
+  VKF_TRY(vkf_task_parts_report(&c->parts, result));
+  const bool words = c->labels.of_tokens;
+  c->scores = vkf_env_alloc(c->m->env, (words ? 1 : c->parts.n) * c->labels.n, sizeof *c->scores);
+  if (!c->scores) VKF_TRY(VKF_ERROR_MEMORY);
+  const vkf_batches batches = {&c->parts, VKF_RUN_LOGITS, words ? take_words : take_scores, c};
+  VKF_TRY(vkf_task_batches_run(&batches));
+  if (words) {
+    VKF_TRY(add_words(c, result));
+  } else {
+    joined = vkf_env_alloc(c->m->env, n * c->labels.n, sizeof *joined);
+    if (!joined) VKF_TRY(VKF_ERROR_MEMORY);
+    join_parts(c, joined);
+    VKF_TRY(add_best(c, joined, n, result));
+  }
+done:
+  vkf_env_free(c->m->env, joined);
+  return st;
+}
+
+static vkf_status classify_images(classifier *c, const char *const *paths, size_t n, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  vkf_result *pixels = NULL, *pass = NULL;
+  VKF_TRY(vkf_task_labels_read(c->m, &c->labels));
+  c->scores = vkf_env_alloc(c->m->env, n * c->labels.n, sizeof *c->scores);
+  if (!c->scores) VKF_TRY(VKF_ERROR_MEMORY);
+  for (size_t first = 0, count; first < n || first == 0; first += count) {
+    count = VKF_MIN(n - first, IMAGES_AT_ONCE);
+    VKF_TRY(vkf_task_read_images(c->m, paths ? paths + first : NULL, count, &pixels));
+    VKF_TRY(vkf_engine_run_output(c->m, pixels->arrays, 1, VKF_RUN_LOGITS, &pass));
+    const float *logits = pass->arrays[0].data;
+    for (size_t i = 0; i < count; i++) VKF_TRY(take_scores(c, first + i, logits + i * c->labels.n, c->labels.n));
+    vkf_engine_result_destroy(&pixels);
+    vkf_engine_result_destroy(&pass);
+  }
+  VKF_TRY(add_best(c, c->scores, n, result));
+done:
+  vkf_engine_result_destroy(&pixels);
+  vkf_engine_result_destroy(&pass);
+  return st;
+}
+
+static vkf_status run(vkf_model *m, const char *const *list, size_t n, const vkf_classify_params *params,
+                      vkf_status (*work)(classifier *c, const char *const *list, size_t n, vkf_result *result),
+                      const char *call, vkf_result **out) {
+  vkf_status st = VKF_OK;
+  classifier c = {.m = m};
+  vkf_result *result = NULL;
+  *out = NULL;
+  if (vkf_env_in_callback(m->env, call)) return VKF_ERROR_ARGUMENT;
+  vkf_env_clear(m->env);
+  vkf_text_init(&c.text, m->env);
+  VKF_TRY(vkf_task_params(m->env, params, &c.params, sizeof c.params));
+  VKF_TRY(vkf_engine_result_create(m->env, &result));
+  VKF_TRY(work(&c, list, n, result));
+done:
+  vkf_text_finish(&c.text);
+  vkf_env_free(m->env, c.words);
+  vkf_env_free(m->env, c.scores);
+  vkf_task_parts_finish(&c.parts);
+  vkf_task_labels_finish(&c.labels);
+  if (st) vkf_engine_result_destroy(&result);
+  *out = result;
+  return st;
+}
+
+vkf_status vkf_model_classify(vkf_model *m, const char *const *texts, size_t n, const vkf_classify_params *params,
+                              vkf_result **out) {
+  return run(m, texts, n, params, classify, "vkf_model_classify", out);
+}
+
+vkf_status vkf_model_classify_images(vkf_model *m, const char *const *paths, size_t n,
+                                     const vkf_classify_params *params, vkf_result **out) {
+  return run(m, paths, n, params, classify_images, "vkf_model_classify_images", out);
+}

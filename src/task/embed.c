@@ -1,0 +1,188 @@
+/* embed: a vector for each text: the last states of its tokens, pooled as the folder says (embed_config.h).
+ *
+ * Sums are taken in double, part by part and then over the parts of a text, so that batches change nothing.
+ */
+#include <math.h>
+#include <string.h>
+
+#include "task/batches.h"
+#include "task/embed_config.h"
+
+typedef struct embedder {
+  vkf_model *m;
+  vkf_embedding_params params;
+  vkf_embed_config config;
+  vkf_parts parts;
+  uint32_t n_before, n_behind; /* special tokens around a text */
+  size_t width;
+  double *pooled; /* [parts][width]; of the mean: the sum */
+} embedder;
+
+/* ---- tokens ------------------------------------------------------------------------------------------------------ */
+
+/* How many special tokens stand before and behind a text: those that an empty one has. */
+static vkf_status count_special(embedder *e) {
+  vkf_status st = VKF_OK;
+  vkf_text_ids empty, word;
+  vkf_text_ids_init(&empty, e->m->env);
+  vkf_text_ids_init(&word, e->m->env);
+  VKF_TRY(vkf_text_tokenizer_encode(e->m->tokenizer, "", 0, true, &empty));
+  VKF_TRY(vkf_text_tokenizer_encode(e->m->tokenizer, "a", 1, true, &word));
+  const size_t n = VKF_MIN(empty.n, word.n);
+  while (e->n_before < n && empty.ids[e->n_before] == word.ids[e->n_before]) e->n_before++;
+  e->n_behind = (uint32_t)empty.n - e->n_before;
+  const uint32_t n_special = e->n_before + e->n_behind, most = e->config.max_tokens;
+  if (most && most <= n_special)
+    VKF_FAIL(e->m->env, VKF_ERROR_UNSUPPORTED,
+             "expected more than %u tokens a text, of which %u are special ones, found a limit of %u", n_special,
+             n_special, most);
+done:
+  vkf_text_ids_finish(&empty);
+  vkf_text_ids_finish(&word);
+  return st;
+}
+
+/* Takes those in the middle that are too many out of a part: special tokens stay. */
+static void cut(const embedder *e, vkf_part *part) {
+  const uint32_t most = e->parts.rules.max_ids;
+  if (!most || part->n <= most) return;
+  memmove(part->ids + most - e->n_behind, part->ids + part->n - e->n_behind, e->n_behind * sizeof *part->ids);
+  part->n = most;
+}
+
+/* The parts, and how many tokens each text has and how many are used. */
+static vkf_status make_parts(embedder *e, const char *const *texts, size_t n, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  const vkf_part_rules rules = {.long_texts = e->params.long_texts,
+                                .skip_refused = e->params.skip_refused,
+                                .takes_all = e->params.folder_limit && e->config.max_tokens > 0,
+                                .prefix = e->config.prompt,
+                                .max_ids = e->config.max_tokens};
+  void *has, *used;
+  VKF_TRY(vkf_task_parts_make(e->m, texts, n, &rules, &e->parts));
+  VKF_TRY(count_special(e));
+  VKF_TRY(vkf_engine_result_add(result, "n_tokens", VKF_I32, 1, &n, &has));
+  VKF_TRY(vkf_engine_result_add(result, "n_used", VKF_I32, 1, &n, &used));
+  for (size_t i = 0; i < e->parts.n; i++) {
+    vkf_part *part = &e->parts.at[i];
+    ((int32_t *)has)[part->text] += (int32_t)part->n;
+    cut(e, part);
+    ((int32_t *)used)[part->text] += (int32_t)part->n;
+  }
+  VKF_TRY(vkf_task_parts_report(&e->parts, result));
+done:
+  return st;
+}
+
+/* ---- vectors ----------------------------------------------------------------------------------------------------- */
+
+/* a, b: what comes before and behind, in the order of the tokens. */
+static double join(vkf_pooling pooling, double a, double b) {
+  switch (pooling) {
+    case VKF_POOLING_MEAN:
+      return a + b;
+    case VKF_POOLING_MAX:
+      return fmax(a, b);
+    default:
+      return pooling == VKF_POOLING_LAST ? b : a;
+  }
+}
+
+/* states [n][width] */
+static vkf_status take(void *user, size_t part, const float *states, size_t width) {
+  embedder *e = user;
+  double *out = e->pooled + part * e->width;
+  for (size_t d = 0; d < width; d++) {
+    out[d] = states[d];
+    for (uint32_t t = 1; t < e->parts.at[part].n; t++) out[d] = join(e->config.pooling, out[d], states[t * width + d]);
+  }
+  return VKF_OK;
+}
+
+/* The vectors [n][width] of the texts, out of those of their parts; NaN where there are none. */
+static void join_parts(const embedder *e, const int32_t *n_used, double *out) {
+  const bool is_mean = e->config.pooling == VKF_POOLING_MEAN, is_unit = e->config.normalize || e->params.normalize;
+  for (size_t i = 0; i < e->parts.n_texts * e->width; i++) out[i] = NAN;
+  for (size_t i = 0; i < e->parts.n; i++) {
+    const size_t text = e->parts.at[i].text;
+    const bool is_first = i == 0 || e->parts.at[i - 1].text != text;
+    double *to = out + text * e->width, *from = e->pooled + i * e->width;
+    for (size_t d = 0; d < e->width; d++) to[d] = is_first ? from[d] : join(e->config.pooling, to[d], from[d]);
+  }
+  for (size_t text = 0; text < e->parts.n_texts; text++) {
+    double *to = out + text * e->width, length = 0;
+    for (size_t d = 0; d < e->width; d++) {
+      if (is_mean) to[d] /= n_used[text];
+      length += to[d] * to[d];
+    }
+    for (size_t d = 0; d < e->width && is_unit && length > 0; d++) to[d] /= sqrt(length);
+  }
+}
+
+static double cosine(const double *a, const double *b, size_t n) {
+  double ab = 0, aa = 0, bb = 0;
+  for (size_t i = 0; i < n; i++) {
+    ab += a[i] * b[i];
+    aa += a[i] * a[i];
+    bb += b[i] * b[i];
+  }
+  return ab / sqrt(aa * bb);
+}
+
+static vkf_status add_similarity(const embedder *e, const double *vectors, vkf_result *result) {
+  const size_t n = e->parts.n_texts;
+  void *data = NULL;
+  vkf_status st = vkf_engine_result_add(result, "similarity", VKF_F64, 2, (size_t[]){n, n}, &data);
+  double *out = data;
+  for (size_t i = 0; i < n && st == VKF_OK; i++)
+    for (size_t j = 0; j < n; j++) out[i * n + j] = cosine(vectors + i * e->width, vectors + j * e->width, e->width);
+  return st;
+}
+
+/* ---- the public functions ---------------------------------------------------------------------------------------- */
+
+void vkf_embedding_params_init(vkf_embedding_params *params) {
+  *params = (vkf_embedding_params){.size = sizeof *params, .folder_limit = true};
+}
+
+static vkf_status embed(embedder *e, const char *const *texts, size_t n, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  const vkf_net_info *info = vkf_model_net_info(e->m->net);
+  void *data = NULL;
+  e->width = info->d_model;
+  VKF_TRY(vkf_task_embed_config_read(e->m->env, info->folder, e->params.pooling, e->params.similarity, &e->config));
+  if (e->config.width && e->config.width != info->d_model)
+    VKF_FAIL(e->m->env, VKF_ERROR_UNSUPPORTED, "%s: expected a pooling of %u numbers, as the model has, found %u",
+             info->folder, info->d_model, e->config.width);
+  VKF_TRY(make_parts(e, texts, n, result));
+  e->pooled = vkf_env_alloc(e->m->env, e->parts.n * e->width, sizeof *e->pooled);
+  if (!e->pooled) VKF_TRY(VKF_ERROR_MEMORY);
+  const vkf_batches batches = {&e->parts, VKF_RUN_STATES, take, e};
+  VKF_TRY(vkf_task_batches_run(&batches));
+  VKF_TRY(vkf_engine_result_add(result, "embeddings", VKF_F64, 2, (size_t[]){n, e->width}, &data));
+  const vkf_array *used = vkf_engine_array_find(result->arrays, result->n_arrays, "n_used");
+  join_parts(e, used->data, data);
+  if (e->params.similarity) VKF_TRY(add_similarity(e, data, result));
+done:
+  return st;
+}
+
+vkf_status vkf_model_embed(vkf_model *m, const char *const *texts, size_t n, const vkf_embedding_params *params,
+                           vkf_result **out) {
+  vkf_status st = VKF_OK;
+  embedder e = {.m = m, .params = {.folder_limit = true}};
+  vkf_result *result = NULL;
+  *out = NULL;
+  if (vkf_env_in_callback(m->env, "vkf_model_embed")) return VKF_ERROR_ARGUMENT;
+  vkf_env_clear(m->env);
+  VKF_TRY(vkf_task_params(m->env, params, &e.params, sizeof e.params));
+  VKF_TRY(vkf_engine_result_create(m->env, &result));
+  VKF_TRY(embed(&e, texts, n, result));
+done:
+  vkf_env_free(m->env, e.pooled);
+  vkf_task_parts_finish(&e.parts);
+  vkf_task_embed_config_finish(&e.config);
+  if (st) vkf_engine_result_destroy(&result);
+  *out = result;
+  return st;
+}

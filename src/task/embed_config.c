@@ -1,0 +1,302 @@
+/* embed_config: the files that sentence-transformers leaves beside a model.
+ *
+ * modules.json names the modules, of which a Transformer, one Pooling and Normalize are computed; the pooling's own
+ * config.json has one of two forms ("pooling_mode": "cls", or a flag for each mode); sentence_bert_config.json limits
+ * the tokens of a text; config_sentence_transformers.json may have a prompt that stands before each text. A key that
+ * is not known here is refused by name, with its file.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include "task/embed_config.h"
+
+#include <errno.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "file/json.h"
+
+static const struct {
+  const char *name, *flag; /* name: of "pooling_mode" */
+} modes[] = {[VKF_POOLING_FOLDER] = {"", ""},
+             [VKF_POOLING_MEAN] = {"mean", "pooling_mode_mean_tokens"},
+             [VKF_POOLING_CLS] = {"cls", "pooling_mode_cls_token"},
+             [VKF_POOLING_MAX] = {"max", "pooling_mode_max_tokens"},
+             [VKF_POOLING_LAST] = {"lasttoken", "pooling_mode_lasttoken"}};
+enum { MAX_TOKENS = 1 << 24 };
+
+typedef struct reader {
+  vkf_env *env;
+  vkf_embed_config *config;
+  const char *folder;
+  const char *file;         /* that is being read */
+  vkf_file_value root;      /* of it */
+  const char *pooling_file; /* NULL: not named yet */
+  const char *pooling_key;  /* that named the pooling; NULL: none did */
+  bool excludes_prompt, is_sentence_model, cosine;
+} reader;
+
+/* value may be absent. */
+static vkf_status refuse(const reader *r, const char *key, vkf_file_value value, const char *expected) {
+  vkf_text found;
+  vkf_text_init(&found, r->env);
+  vkf_file_json_print(&found, value);
+  vkf_status st = vkf_text_status(&found);
+  if (st == VKF_OK)
+    st = vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s/%s: \"%s\": expected %s, found %s", r->folder, r->file, key,
+                      expected, found.data);
+  vkf_text_finish(&found);
+  return st;
+}
+
+static vkf_status refuse_key(const reader *r, const char *key) {
+  return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s/%s: \"%s\" is not supported: no such key is known", r->folder,
+                      r->file, key);
+}
+
+/* ---- files ------------------------------------------------------------------------------------------------------- */
+
+/* *out stays NULL where the folder has no such file. */
+static vkf_status open_file(const reader *r, const char *file, vkf_file_json **out) {
+  struct stat facts;
+  const char *path = vkf_arena_printf(&r->config->arena, "%s/%s", r->folder, file);
+  if (!path) return VKF_ERROR_MEMORY;
+  if (stat(path, &facts) != 0 && (errno == ENOENT || errno == ENOTDIR)) return VKF_OK;
+  return vkf_file_json_read(r->env, path, out);
+}
+
+/* An object's keys, one call each. */
+static vkf_status each_key(reader *r, const char *file,
+                           vkf_status (*read)(reader *r, const char *key, vkf_file_value value)) {
+  vkf_status st = VKF_OK;
+  vkf_file_json *json = NULL;
+  const char *key;
+  VKF_TRY(open_file(r, file, &json));
+  if (!json) goto done;
+  r->file = file;
+  VKF_TRY(vkf_file_json_as_object(vkf_file_json_root(json), &r->root));
+  for (size_t i = 0; (key = vkf_file_json_key(r->root, i)) != NULL; i++)
+    VKF_TRY(read(r, key, vkf_file_json_member(r->root, key)));
+done:
+  vkf_file_json_destroy(&json);
+  return st;
+}
+
+/* "" where it is no text. */
+static const char *string_of(vkf_file_value value) {
+  const char *text = "";
+  if (vkf_file_json_kind(value) == VKF_FILE_STRING) (void)vkf_file_json_as_string(value, &text);
+  return text;
+}
+
+static bool is_text(vkf_file_value value, const char *expected) {
+  return strcmp(string_of(value), expected) == 0;
+}
+
+static bool is_true(vkf_file_value value) {
+  bool found = false;
+  if (vkf_file_json_kind(value) == VKF_FILE_BOOL) (void)vkf_file_json_as_bool(value, &found);
+  return found;
+}
+
+static bool is_null(vkf_file_value value) {
+  return vkf_file_json_kind(value) == VKF_FILE_NULL;
+}
+
+/* 0 where it is no number from 1 to MAX_TOKENS. */
+static uint32_t count_of(vkf_file_value value) {
+  int64_t n = 0;
+  if (vkf_file_json_kind(value) == VKF_FILE_INTEGER) (void)vkf_file_json_as_int64(value, &n);
+  return n > 0 && n < MAX_TOKENS ? (uint32_t)n : 0;
+}
+
+/* ---- pooling ----------------------------------------------------------------------------------------------------- */
+
+static vkf_status set_pooling(reader *r, vkf_pooling mode, const char *key, vkf_file_value value) {
+  if (mode == VKF_POOLING_FOLDER) return refuse(r, key, value, "mean, cls, max or last token as pooling");
+  if (r->pooling_key)
+    return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s/%s: \"%s\": expected one pooling, found \"%s\" as well",
+                        r->folder, r->file, key, r->pooling_key);
+  r->config->pooling = mode;
+  r->pooling_key = vkf_arena_strdup(&r->config->arena, key);
+  return r->pooling_key ? VKF_OK : VKF_ERROR_MEMORY;
+}
+
+static vkf_status read_pooling_key(reader *r, const char *key, vkf_file_value value) {
+  const bool is_bool = vkf_file_json_kind(value) == VKF_FILE_BOOL;
+  if (strcmp(key, "include_prompt") == 0) {
+    r->excludes_prompt = is_bool && !is_true(value);
+    return is_bool ? VKF_OK : refuse(r, key, value, "true or false");
+  }
+  if (strcmp(key, "embedding_dimension") == 0 || strcmp(key, "word_embedding_dimension") == 0) {
+    r->config->width = count_of(value);
+    return r->config->width ? VKF_OK : refuse(r, key, value, "a width of at least 1");
+  }
+  if (strncmp(key, "pooling_mode", 12) != 0) return refuse_key(r, key);
+  const bool is_name = strcmp(key, "pooling_mode") == 0;
+  if (is_name && vkf_file_json_kind(value) != VKF_FILE_STRING) return refuse(r, key, value, "the name of a pooling");
+  if (!is_name && !is_bool) return refuse(r, key, value, "true or false");
+  vkf_pooling found = VKF_POOLING_FOLDER;
+  for (unsigned m = VKF_POOLING_MEAN; m < VKF_COUNT(modes); m++)
+    if (strcmp(is_name ? string_of(value) : key, is_name ? modes[m].name : modes[m].flag) == 0) found = (vkf_pooling)m;
+  return is_name || is_true(value) ? set_pooling(r, found, key, value) : VKF_OK;
+}
+
+/* Flags have defaults: the mean is taken where it is not refused, beside another one, too. */
+static vkf_status read_flags(reader *r) {
+  vkf_status st = VKF_OK;
+  vkf_file_json *json = NULL;
+  const char *flag = modes[VKF_POOLING_MEAN].flag;
+  VKF_TRY(open_file(r, r->pooling_file, &json));
+  if (!json) goto done;
+  r->file = r->pooling_file;
+  vkf_file_value mean = vkf_file_json_member(vkf_file_json_root(json), flag);
+  if (vkf_file_json_kind(mean) == VKF_FILE_ABSENT) VKF_TRY(set_pooling(r, VKF_POOLING_MEAN, flag, mean));
+  if (!r->pooling_key) VKF_TRY(refuse(r, flag, mean, "one pooling that is true"));
+done:
+  vkf_file_json_destroy(&json);
+  return st;
+}
+
+static vkf_status read_pooling(reader *r) {
+  vkf_status st = each_key(r, r->pooling_file, read_pooling_key);
+  const bool is_named = r->pooling_key && strcmp(r->pooling_key, "pooling_mode") == 0;
+  return st != VKF_OK || is_named ? st : read_flags(r);
+}
+
+/* ---- modules ----------------------------------------------------------------------------------------------------- */
+
+static vkf_status read_module(reader *r, vkf_file_value module) {
+  vkf_file_value path = vkf_file_json_member(module, "path");
+  const char *name = string_of(vkf_file_json_member(module, "type"));
+  for (const char *at = name; *at; at++) /* the class without its module */
+    if (*at == '.') name = at + 1;
+  if (strcmp(name, "Normalize") == 0) {
+    r->config->normalize = true;
+  } else if (strcmp(name, "Transformer") == 0) {
+    if (string_of(path)[0])
+      return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED,
+                          "%s/modules.json: expected \"\" as the path of the Transformer, found \"%s\"", r->folder,
+                          string_of(path));
+  } else if (strcmp(name, "Pooling") == 0) {
+    if (r->pooling_file)
+      return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s/modules.json: expected one Pooling, found another",
+                          r->folder);
+    const bool is_named = vkf_file_json_kind(path) == VKF_FILE_STRING;
+    r->pooling_file = vkf_arena_printf(&r->config->arena, "%s/config.json", is_named ? string_of(path) : "1_Pooling");
+    if (!r->pooling_file) return VKF_ERROR_MEMORY;
+  } else {
+    return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s/modules.json: module \"%s\" is not supported", r->folder,
+                        name);
+  }
+  return VKF_OK;
+}
+
+static vkf_status read_modules(reader *r) {
+  vkf_status st = VKF_OK;
+  vkf_file_json *json = NULL;
+  VKF_TRY(open_file(r, "modules.json", &json));
+  r->is_sentence_model = json != NULL;
+  if (json) {
+    vkf_file_value list = vkf_file_json_root(json);
+    if (vkf_file_json_kind(list) != VKF_FILE_ARRAY)
+      VKF_FAIL(r->env, VKF_ERROR_FORMAT, "%s/modules.json: expected a list of modules", r->folder);
+    for (size_t i = 0; i < vkf_file_json_count(list); i++) VKF_TRY(read_module(r, vkf_file_json_at(list, i)));
+  }
+  if (!r->pooling_file) r->pooling_file = "1_Pooling/config.json";
+done:
+  vkf_file_json_destroy(&json);
+  return st;
+}
+
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
+
+/* A text goes through one forward pass to its last states. */
+static bool is_forward(vkf_file_value modality) {
+  vkf_file_value text = vkf_file_json_member(modality, "text");
+  return is_text(vkf_file_json_member(text, "method"), "forward") &&
+         is_text(vkf_file_json_member(text, "method_output_name"), "last_hidden_state");
+}
+
+/* Where the tokenizer lower-cases anyway, do_lower_case changes nothing. */
+static vkf_status read_lower_case(reader *r, const char *key, vkf_file_value value) {
+  vkf_status st = VKF_OK;
+  vkf_file_json *json = NULL;
+  if (vkf_file_json_kind(value) == VKF_FILE_BOOL && !is_true(value)) goto done;
+  VKF_TRY(open_file(r, "tokenizer_config.json", &json));
+  if (!json || !is_true(vkf_file_json_member(vkf_file_json_root(json), "do_lower_case")))
+    VKF_TRY(refuse(r, key, value, "false"));
+done:
+  vkf_file_json_destroy(&json);
+  return st;
+}
+
+static vkf_status read_sentence_key(reader *r, const char *key, vkf_file_value value) {
+  r->is_sentence_model = true;
+  if (is_null(value)) return VKF_OK;
+  if (strcmp(key, "max_seq_length") == 0) {
+    r->config->max_tokens = count_of(value);
+    return r->config->max_tokens ? VKF_OK : refuse(r, key, value, "a number of tokens");
+  }
+  if (strcmp(key, "do_lower_case") == 0) return read_lower_case(r, key, value);
+  if (strcmp(key, "transformer_task") == 0)
+    return is_text(value, "feature-extraction") ? VKF_OK : refuse(r, key, value, "\"feature-extraction\"");
+  if (strcmp(key, "module_output_name") == 0)
+    return is_text(value, "token_embeddings") ? VKF_OK : refuse(r, key, value, "\"token_embeddings\"");
+  if (strcmp(key, "modality_config") == 0)
+    return is_forward(value) ? VKF_OK : refuse(r, key, value, "texts by forward to last_hidden_state");
+  return refuse_key(r, key);
+}
+
+/* What the tokenizer itself cuts off, where sentence_bert_config.json says nothing. */
+static vkf_status read_tokenizer_limit(reader *r) {
+  vkf_status st = VKF_OK;
+  vkf_file_json *json = NULL;
+  if (!r->is_sentence_model || r->config->max_tokens) goto done;
+  VKF_TRY(open_file(r, "tokenizer_config.json", &json));
+  if (json) r->config->max_tokens = count_of(vkf_file_json_member(vkf_file_json_root(json), "model_max_length"));
+done:
+  vkf_file_json_destroy(&json);
+  return st;
+}
+
+static vkf_status read_model_key(reader *r, const char *key, vkf_file_value value) {
+  if (is_null(value) || strcmp(key, "__version__") == 0 || strcmp(key, "prompts") == 0) return VKF_OK;
+  if (strcmp(key, "model_type") == 0)
+    return is_text(value, "SentenceTransformer") ? VKF_OK : refuse(r, key, value, "\"SentenceTransformer\"");
+  if (strcmp(key, "similarity_fn_name") == 0)
+    return !r->cosine || is_text(value, "cosine") ? VKF_OK : refuse(r, key, value, "\"cosine\" for similarities");
+  if (strcmp(key, "default_prompt_name") != 0) return refuse_key(r, key);
+  vkf_file_value prompt = vkf_file_json_member(vkf_file_json_member(r->root, "prompts"), string_of(value));
+  if (vkf_file_json_kind(prompt) != VKF_FILE_STRING) return refuse(r, key, value, "the name of one of \"prompts\"");
+  r->config->prompt = string_of(prompt)[0] ? vkf_arena_strdup(&r->config->arena, string_of(prompt)) : "";
+  return r->config->prompt ? VKF_OK : VKF_ERROR_MEMORY;
+}
+
+/* ---- all --------------------------------------------------------------------------------------------------------- */
+
+vkf_status vkf_task_embed_config_read(vkf_env *env, const char *folder, vkf_pooling asked, bool cosine,
+                                      vkf_embed_config *out) {
+  vkf_status st = VKF_OK;
+  reader r = {.env = env, .config = out, .folder = folder, .cosine = cosine};
+  *out = (vkf_embed_config){0};
+  vkf_arena_init(&out->arena, env);
+  if ((unsigned)asked >= VKF_COUNT(modes))
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected a pooling, found %d", (int)asked);
+  VKF_TRY(read_modules(&r));
+  if (asked == VKF_POOLING_FOLDER) VKF_TRY(read_pooling(&r));
+  VKF_TRY(each_key(&r, "sentence_bert_config.json", read_sentence_key));
+  VKF_TRY(each_key(&r, "config_sentence_transformers.json", read_model_key));
+  if (r.excludes_prompt && out->prompt && out->prompt[0])
+    VKF_FAIL(env, VKF_ERROR_UNSUPPORTED,
+             "%s/%s: \"include_prompt\": expected true beside a default prompt, found false", folder, r.pooling_file);
+  VKF_TRY(read_tokenizer_limit(&r));
+  if (asked != VKF_POOLING_FOLDER) out->pooling = asked;
+  if (out->pooling == VKF_POOLING_FOLDER) out->pooling = VKF_POOLING_MEAN;
+  if (out->prompt && !out->prompt[0]) out->prompt = NULL;
+done:
+  return st;
+}
+
+void vkf_task_embed_config_finish(vkf_embed_config *config) {
+  vkf_arena_finish(&config->arena);
+}

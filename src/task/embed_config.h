@@ -1,0 +1,23 @@
+/* embed_config: how the vectors of a folder are made, as sentence-transformers has it. */
+#ifndef VKF_TASK_EMBED_CONFIG_H
+#define VKF_TASK_EMBED_CONFIG_H
+
+#include "base/base.h"
+
+typedef struct vkf_embed_config {
+  vkf_arena arena;
+  vkf_pooling pooling;
+  bool normalize;
+  const char *prompt;  /* before each text; NULL: none */
+  uint32_t max_tokens; /* of a text; 0: the folder names no limit */
+  uint32_t width;      /* of the states, as the folder says; 0: it says nothing */
+} vkf_embed_config;
+
+/* From the folder's files; asked: over theirs, VKF_POOLING_FOLDER: as they say. cosine: vectors are compared by it. By
+ * name: VKF_ERROR_UNSUPPORTED for what would change vectors and is not computed, VKF_ERROR_FORMAT for what cannot be.
+ * Finish it also after a failure. */
+vkf_status vkf_task_embed_config_read(vkf_env *env, const char *folder, vkf_pooling asked, bool cosine,
+                                      vkf_embed_config *out);
+void vkf_task_embed_config_finish(vkf_embed_config *config);
+
+#endif

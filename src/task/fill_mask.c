@@ -1,0 +1,214 @@
+/* fill-mask: what a masked language model puts in the place of each mask of a text. */
+#include <math.h>
+#include <string.h>
+
+#include "task/batches.h"
+
+enum { DEFAULT_TOP = 5 };
+
+typedef struct mask {
+  size_t part, position;
+  int32_t *ids;   /* [k], best first; the arena's */
+  double *scores; /* [k] */
+} mask;
+
+typedef struct filler {
+  vkf_model *m;
+  vkf_fill_mask_params params;
+  vkf_parts parts;
+  size_t k;
+  mask *masks; /* [n_masks], in the order of the texts */
+  size_t n_masks, capacity;
+} filler;
+
+/* ---- masks ------------------------------------------------------------------------------------------------------- */
+
+/* The pieces by which tokenizers of masked language models write the mask. */
+static bool is_mask(const vkf_model *m, int32_t id) {
+  const char *piece = vkf_text_tokenizer_piece(m->tokenizer, id);
+  return piece && (strcmp(piece, "[MASK]") == 0 || strcmp(piece, "<mask>") == 0);
+}
+
+static vkf_status add_mask(filler *f, size_t part, size_t position) {
+  mask *masks = vkf_env_grow(f->m->env, f->masks, &f->capacity, f->n_masks + 1, sizeof *masks);
+  if (!masks) return VKF_ERROR_MEMORY;
+  f->masks = masks;
+  mask *found = &masks[f->n_masks++];
+  *found = (mask){part, position, vkf_arena_alloc(&f->parts.arena, f->k, sizeof *found->ids),
+                  vkf_arena_alloc(&f->parts.arena, f->k, sizeof *found->scores)};
+  return found->ids && found->scores ? VKF_OK : VKF_ERROR_MEMORY;
+}
+
+/* The masks of all parts. A text without one is refused. */
+static vkf_status find_masks(filler *f) {
+  vkf_status st = VKF_OK;
+  const vkf_parts *p = &f->parts;
+  for (size_t first = 0, end; first < p->n; first = end) {
+    const size_t before = f->n_masks;
+    for (end = first; end < p->n && p->at[end].text == p->at[first].text; end++)
+      for (size_t i = 0; i < p->at[end].n; i++)
+        if (is_mask(f->m, p->at[end].ids[i])) VKF_TRY(add_mask(f, end, i));
+    if (f->n_masks == before)
+      VKF_TRY(vkf_task_parts_refuse(&f->parts, p->at[first].text, VKF_SKIP_INVALID,
+                                    "expected the tokenizer's mask, [MASK] or <mask>, found none"));
+  }
+done:
+  return st;
+}
+
+/* ---- candidates -------------------------------------------------------------------------------------------------- */
+
+static double log_sum(const float *logits, size_t n) {
+  double top = logits[0], sum = 0;
+  for (size_t i = 1; i < n; i++) top = fmax(top, logits[i]);
+  for (size_t i = 0; i < n; i++) sum += exp(logits[i] - top);
+  return top + log(sum);
+}
+
+/* The k best ids, of equal ones the first. */
+static void find_best(const float *logits, size_t n, size_t k, int32_t *best) {
+  size_t found = 0;
+  for (size_t i = 0; i < n; i++) {
+    if (found == k && logits[i] <= logits[best[k - 1]]) continue;
+    size_t at = found < k ? found++ : k - 1;
+    for (; at > 0 && logits[i] > logits[best[at - 1]]; at--) best[at] = best[at - 1];
+    best[at] = (int32_t)i;
+  }
+}
+
+static vkf_status take(void *user, size_t part, const float *logits, size_t width) {
+  filler *f = user;
+  size_t low = 0, high = f->n_masks; /* the part's masks begin at low */
+  while (low < high) {
+    const size_t middle = low + (high - low) / 2;
+    if (f->masks[middle].part < part)
+      low = middle + 1;
+    else
+      high = middle;
+  }
+  for (; low < f->n_masks && f->masks[low].part == part; low++) {
+    mask *at = &f->masks[low];
+    const float *row = logits + at->position * width;
+    const double all = log_sum(row, width);
+    find_best(row, width, f->k, at->ids);
+    for (size_t j = 0; j < f->k; j++) at->scores[j] = exp(row[at->ids[j]] - all);
+  }
+  return VKF_OK;
+}
+
+/* ---- texts ------------------------------------------------------------------------------------------------------- */
+
+/* *out: the text of this id alone has nothing in it, and it is no mask. So are the special tokens of begin and end. */
+static vkf_status is_edge(const filler *f, int32_t id, vkf_text *text, bool *out) {
+  text->size = 0;
+  vkf_status st = vkf_text_tokenizer_decode(f->m->tokenizer, &id, 1, true, text);
+  vkf_text_append(text, "", 0);
+  if (st == VKF_OK) st = vkf_text_status(text);
+  *out = st == VKF_OK && !is_mask(f->m, id) && vkf_task_is_blank(text->data);
+  return st;
+}
+
+/* The text of ids [n] without the special tokens at both ends. A mask stays where it is. */
+static vkf_status whole_text(const filler *f, const int32_t *ids, size_t n, vkf_text *text) {
+  vkf_status st = VKF_OK;
+  size_t first = 0, last = n;
+  bool edge = true;
+  while (first < last && edge) {
+    VKF_TRY(is_edge(f, ids[first], text, &edge));
+    first += edge;
+  }
+  for (edge = true; last > first && edge; last -= edge) VKF_TRY(is_edge(f, ids[last - 1], text, &edge));
+  text->size = 0;
+  VKF_TRY(vkf_text_tokenizer_decode(f->m->tokenizer, ids + first, last - first, false, text));
+done:
+  return st;
+}
+
+/* The candidates of a mask: each token, and the text with it in the place of the mask. */
+static vkf_status add_texts(const filler *f, const mask *at, vkf_text *text, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  const vkf_part *part = &f->parts.at[at->part];
+  for (size_t j = 0; j < f->k; j++) {
+    const int32_t was = part->ids[at->position];
+    text->size = 0;
+    VKF_TRY(vkf_text_tokenizer_decode(f->m->tokenizer, &at->ids[j], 1, true, text));
+    vkf_text_append(text, "", 0);
+    VKF_TRY(vkf_text_status(text));
+    VKF_TRY(vkf_engine_result_add_text(result, text->data));
+    part->ids[at->position] = at->ids[j];
+    st = whole_text(f, part->ids, part->n, text);
+    part->ids[at->position] = was;
+    if (st != VKF_OK) goto done;
+    vkf_text_append(text, "", 0);
+    VKF_TRY(vkf_text_status(text));
+    VKF_TRY(vkf_engine_result_add_text(result, text->data));
+  }
+done:
+  return st;
+}
+
+static vkf_status add_masks(const filler *f, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  const size_t shape[] = {f->n_masks, f->k};
+  void *texts, *positions, *ids, *scores;
+  vkf_text text;
+  vkf_text_init(&text, f->m->env);
+  VKF_TRY(vkf_engine_result_add(result, "texts", VKF_I32, 1, shape, &texts));
+  VKF_TRY(vkf_engine_result_add(result, "positions", VKF_I32, 1, shape, &positions));
+  VKF_TRY(vkf_engine_result_add(result, "ids", VKF_I32, 2, shape, &ids));
+  VKF_TRY(vkf_engine_result_add(result, "scores", VKF_F64, 2, shape, &scores));
+  for (size_t i = 0; i < f->n_masks; i++) {
+    const mask *at = &f->masks[i];
+    ((int32_t *)texts)[i] = (int32_t)f->parts.at[at->part].text;
+    ((int32_t *)positions)[i] = (int32_t)at->position;
+    memcpy((int32_t *)ids + i * f->k, at->ids, f->k * sizeof *at->ids);
+    memcpy((double *)scores + i * f->k, at->scores, f->k * sizeof *at->scores);
+    VKF_TRY(add_texts(f, at, &text, result));
+  }
+  VKF_TRY(vkf_task_parts_report(&f->parts, result));
+done:
+  vkf_text_finish(&text);
+  return st;
+}
+
+/* ---- the public functions ---------------------------------------------------------------------------------------- */
+
+void vkf_fill_mask_params_init(vkf_fill_mask_params *params) {
+  *params = (vkf_fill_mask_params){.size = sizeof *params, .top_k = DEFAULT_TOP};
+}
+
+static vkf_status fill(filler *f, const char *const *texts, size_t n, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  const vkf_part_rules rules = {.long_texts = f->params.long_texts, .skip_refused = f->params.skip_refused};
+  const vkf_net_info *info = vkf_model_net_info(f->m->net);
+  f->k = VKF_MIN(f->params.top_k ? f->params.top_k : DEFAULT_TOP, info->target_vocab);
+  VKF_TRY(vkf_task_parts_make(f->m, texts, n, &rules, &f->parts));
+  VKF_TRY(find_masks(f));
+  if (!info->has_head || info->is_pooled)
+    VKF_FAIL(f->m->env, VKF_ERROR_UNSUPPORTED, "%s: expected a model with a masked language model head, found none",
+             info->folder);
+  const vkf_batches batches = {&f->parts, VKF_RUN_LOGITS, take, f};
+  VKF_TRY(vkf_task_batches_run(&batches));
+  VKF_TRY(add_masks(f, result));
+done:
+  return st;
+}
+
+vkf_status vkf_model_fill_mask(vkf_model *m, const char *const *texts, size_t n, const vkf_fill_mask_params *params,
+                               vkf_result **out) {
+  vkf_status st = VKF_OK;
+  filler f = {.m = m, .params = {.top_k = DEFAULT_TOP}};
+  vkf_result *result = NULL;
+  *out = NULL;
+  if (vkf_env_in_callback(m->env, "vkf_model_fill_mask")) return VKF_ERROR_ARGUMENT;
+  vkf_env_clear(m->env);
+  VKF_TRY(vkf_task_params(m->env, params, &f.params, sizeof f.params));
+  VKF_TRY(vkf_engine_result_create(m->env, &result));
+  VKF_TRY(fill(&f, texts, n, result));
+done:
+  vkf_env_free(m->env, f.masks);
+  vkf_task_parts_finish(&f.parts);
+  if (st) vkf_engine_result_destroy(&result);
+  *out = result;
+  return st;
+}

@@ -1,0 +1,390 @@
+/* generate_text: prompts in, what follows them out.
+ *
+ * Prompts of equal length share a batch, so nothing is padded; random numbers count from a prompt's line, so that its
+ * place among other prompts changes nothing. Each token is decoded once, as it comes (vkf_text_stream): text is handed
+ * on when no later token and no stop string can change it.
+ */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "task/parts.h"
+
+enum { DEFAULT_BATCH = 32 };
+
+/* A sequence that was generated. */
+typedef struct sequence {
+  int32_t *ids; /* [n], without the prompt; the arena's */
+  size_t n;
+  float score;
+  const float *logprobs, *top_logprobs; /* [n], [n][N]; the arena's */
+  const int32_t *top_ids;
+  char *text; /* NULL: nothing was generated */
+} sequence;
+
+/* A prompt on its way. */
+typedef struct prompt {
+  const vkf_part *part; /* NULL: it was refused */
+  vkf_text_stream *stream;
+  vkf_text text;   /* of all ids, the prompt's included: what no later token changes */
+  size_t begin;    /* of the continuation in it */
+  size_t n_handed; /* bytes that were handed on or, of the prompt, are not to be */
+  size_t n_ids;    /* generated so far */
+  bool is_stopped; /* a stop string was found behind n_ids */
+} prompt;
+
+typedef struct writer {
+  vkf_model *m;
+  vkf_generate_text_params params;
+  vkf_generation_config config;
+  vkf_parts parts;
+  prompt *prompts;     /* [n] */
+  sequence *sequences; /* [n][each] */
+  size_t n, each;
+  prompt **batch; /* [n_batch]: the rows on their way */
+  size_t n_batch;
+  vkf_text rest; /* scratch memory */
+  bool is_decoder, is_streaming, is_stopped;
+  vkf_status st; /* of a callback that failed */
+  vkf_env_failure failure;
+} writer;
+
+/* ---- text -------------------------------------------------------------------------------------------------------- */
+
+/* The text from byte `from` on, as it would be if it ended here: in w->rest. */
+static vkf_status text_from(writer *w, const prompt *p, size_t from, const char **out) {
+  const size_t settled = VKF_MIN(from, p->text.size);
+  w->rest.size = 0;
+  vkf_text_append(&w->rest, p->text.size ? p->text.data + settled : "", p->text.size - settled);
+  vkf_status st = vkf_text_stream_rest(p->stream, &w->rest);
+  if (st == VKF_OK) st = vkf_text_status(&w->rest);
+  if (st == VKF_OK) *out = w->rest.data + VKF_MIN(from - settled, w->rest.size);
+  return st;
+}
+
+/* Where the first stop string begins in `text`, or its end; *found: there is one. */
+static size_t find_stop(const writer *w, const char *text, bool *found) {
+  size_t end = strlen(text);
+  *found = false;
+  for (size_t i = 0; i < w->params.n_stops; i++) {
+    const char *at = strstr(text, w->params.stops[i]);
+    if (!at) continue;
+    *found = true;
+    end = VKF_MIN(end, (size_t)(at - text));
+  }
+  return end;
+}
+
+/* Settled bytes without what may be the beginning of a stop string. */
+static size_t without_begun_stop(const writer *w, const prompt *p) {
+  size_t keep = p->text.size;
+  for (size_t i = 0; i < w->params.n_stops; i++) {
+    const size_t length = strlen(w->params.stops[i]);
+    for (size_t k = VKF_MIN(length, p->text.size - VKF_MIN(p->begin, p->text.size)); k > 0; k--)
+      if (memcmp(p->text.data + p->text.size - k, w->params.stops[i], k) == 0) {
+        keep = VKF_MIN(keep, p->text.size - k);
+        break;
+      }
+  }
+  return keep;
+}
+
+/* Hands p->text on up to `end`. */
+static void hand_on(writer *w, prompt *p, const char *text, size_t n) {
+  if (!w->is_streaming || n == 0 || w->is_stopped) return;
+  VKF_CALLBACK(w->m->env, w->is_stopped = w->params.on_text(w->params.user, p->part->text, text, n) != 0);
+}
+
+static void hand_on_settled(writer *w, prompt *p, size_t end) {
+  if (end <= p->n_handed) return;
+  hand_on(w, p, p->text.data + p->n_handed, end - p->n_handed);
+  p->n_handed = end;
+}
+
+/* One more token of a row: looks for stop strings from where there was none before. */
+static vkf_status add_token(writer *w, prompt *p, int32_t token) {
+  vkf_status st = VKF_OK;
+  size_t longest = 1;
+  for (size_t i = 0; i < w->params.n_stops; i++) longest = VKF_MAX(longest, strlen(w->params.stops[i]));
+  const size_t safe = p->text.size - VKF_MIN(p->text.size, longest - 1), from = VKF_MAX(safe, p->begin);
+  VKF_TRY(vkf_text_stream_add(p->stream, token, &p->text));
+  p->n_ids++;
+  if (w->params.n_stops) {
+    const char *text = NULL;
+    VKF_TRY(text_from(w, p, from, &text));
+    const size_t end = find_stop(w, text, &p->is_stopped);
+    if (p->is_stopped) { /* what stands before it may not be settled yet */
+      hand_on_settled(w, p, VKF_MIN(from, p->text.size));
+      const size_t handed = p->n_handed - VKF_MIN(p->n_handed, from);
+      if (end > handed) hand_on(w, p, text + handed, end - handed);
+      goto done;
+    }
+  }
+  hand_on_settled(w, p, without_begun_stop(w, p));
+done:
+  return st;
+}
+
+/* A batch ends when every row has found a stop string, or at its ends. */
+static int on_token(void *user, size_t row, int32_t token) {
+  writer *w = user;
+  prompt *p = w->batch[row];
+  if (token < 0 || p->is_stopped) return 0;
+  w->st = add_token(w, p, token);
+  if (w->st != VKF_OK) vkf_env_save_failure(w->m->env, &w->failure);
+  bool all = true;
+  for (size_t i = 0; i < w->n_batch; i++) all = all && w->batch[i]->is_stopped;
+  return all || w->is_stopped || w->st != VKF_OK;
+}
+
+/* The stream of a prompt, behind its own ids where a decoder continues them. */
+static vkf_status begin(writer *w, prompt *p) {
+  vkf_status st = VKF_OK;
+  vkf_text_stream_destroy(&p->stream);
+  p->text.size = p->begin = p->n_handed = p->n_ids = 0;
+  VKF_TRY(vkf_text_stream_create(w->m->tokenizer, true, &p->stream));
+  for (uint32_t i = 0; w->is_decoder && i < p->part->n; i++)
+    VKF_TRY(vkf_text_stream_add(p->stream, p->part->ids[i], &p->text));
+  const char *text = "";
+  if (w->is_decoder) VKF_TRY(text_from(w, p, 0, &text));
+  p->begin = p->n_handed = strlen(text);
+done:
+  return st;
+}
+
+/* ---- sequences --------------------------------------------------------------------------------------------------- */
+
+static const void *copy(writer *w, const vkf_array *array, size_t row, size_t n) {
+  size_t bytes = vkf_dtype_bytes(array->dtype);
+  for (size_t i = 2; i < array->rank; i++) bytes *= array->shape[i];
+  char *out = vkf_arena_alloc(&w->parts.arena, n, bytes);
+  if (out) memcpy(out, (const char *)array->data + row * array->shape[1] * bytes, n * bytes);
+  return out;
+}
+
+/* The text of a sequence up to the first stop string. What was not handed on yet is. */
+static vkf_status make_text(writer *w, prompt *p, sequence *s) {
+  vkf_status st = VKF_OK;
+  bool found = false;
+  VKF_TRY(begin(w, p));
+  for (size_t i = 0; i < s->n; i++) VKF_TRY(vkf_text_stream_add(p->stream, s->ids[i], &p->text));
+  const char *text = NULL;
+  VKF_TRY(text_from(w, p, p->begin, &text));
+  const size_t end = find_stop(w, text, &found);
+  s->text = vkf_arena_printf(&w->parts.arena, "%.*s", (int)end, text);
+  if (!s->text) VKF_TRY(VKF_ERROR_MEMORY);
+done:
+  return st;
+}
+
+/* Row `row` of a batch's result is sequence `index` of prompt p. */
+static vkf_status take_row(writer *w, prompt *p, size_t index, const vkf_result *result, size_t row) {
+  vkf_status st = VKF_OK;
+  const vkf_array *ids = vkf_engine_array_find(result->arrays, result->n_arrays, "sequences"),
+                  *scores = vkf_engine_array_find(result->arrays, result->n_arrays, "sequences_scores"),
+                  *logprobs = vkf_engine_array_find(result->arrays, result->n_arrays, "logprobs");
+  if (row >= ids->shape[0]) return VKF_OK; /* stopped before it was begun */
+  const int32_t *from = (const int32_t *)ids->data + row * ids->shape[1];
+  const size_t first = w->is_decoder ? p->part->n : 1; /* behind the prompt, or the start id */
+  sequence *s = &w->sequences[p->part->text * w->each + index];
+  for (s->n = 0; first + s->n < ids->shape[1];)
+    if (vkf_decode_id_in(&w->config.eos, from[first + s->n++])) break; /* pads follow */
+  if (p->is_stopped) s->n = VKF_MIN(s->n, p->n_ids);                   /* the batch may have gone on */
+  s->ids = vkf_arena_alloc(&w->parts.arena, s->n, sizeof *s->ids);
+  if (!s->ids) VKF_TRY(VKF_ERROR_MEMORY);
+  memcpy(s->ids, from + first, s->n * sizeof *s->ids);
+  s->score = scores && !p->is_stopped ? ((const float *)scores->data)[row] : NAN;
+  if (logprobs) {
+    const size_t n = VKF_MIN(s->n, logprobs->shape[1]);
+    s->logprobs = copy(w, logprobs, row, n);
+    s->top_ids = copy(w, vkf_engine_array_find(result->arrays, result->n_arrays, "top_ids"), row, n);
+    s->top_logprobs = copy(w, vkf_engine_array_find(result->arrays, result->n_arrays, "top_logprobs"), row, n);
+    if (!s->logprobs || !s->top_ids || !s->top_logprobs) VKF_TRY(VKF_ERROR_MEMORY);
+  }
+  const size_t n_handed = p->n_handed;
+  VKF_TRY(make_text(w, p, s));
+  const size_t done = n_handed - VKF_MIN(n_handed, p->begin);
+  if (!p->is_stopped && strlen(s->text) > done) hand_on(w, p, s->text + done, strlen(s->text) - done);
+done:
+  return st;
+}
+
+/* The prompts of w->batch, which are of one length. */
+static vkf_status generate_batch(writer *w) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = w->m->env;
+  const size_t n = w->batch[0]->part->n;
+  vkf_result *result = NULL;
+  int32_t *ids = vkf_env_alloc(env, w->n_batch * n, sizeof *ids);
+  uint64_t *lines = vkf_env_alloc(env, w->n_batch, sizeof *lines);
+  if (!ids || !lines) VKF_TRY(VKF_ERROR_MEMORY);
+  for (size_t b = 0; b < w->n_batch; b++) {
+    prompt *p = w->batch[b];
+    memcpy(ids + b * n, p->part->ids, n * sizeof *ids);
+    lines[b] = w->params.lines ? w->params.lines[p->part->text] : p->part->text;
+    VKF_TRY(begin(w, p));
+  }
+  const vkf_array input = {.name = "input_ids", .dtype = VKF_I32, .rank = 2, .shape = {w->n_batch, n}, .data = ids};
+  const bool is_watched = w->each == 1 && w->config.num_beams == 1 && (w->is_streaming || w->params.n_stops);
+  const vkf_generate_params params = {.config_json = w->params.config_json,
+                                      .on_token = is_watched ? on_token : NULL,
+                                      .user = w,
+                                      .lines = lines,
+                                      .scores = w->params.scores,
+                                      .top_logprobs = w->params.top_logprobs};
+  st = vkf_engine_generate_arrays(w->m, &input, 1, &params, &result);
+  if (w->st != VKF_OK) {
+    vkf_env_restore_failure(env, &w->failure);
+    VKF_TRY(w->st);
+  }
+  if (st != VKF_ERROR_STOPPED) VKF_TRY(st);
+  st = VKF_OK;
+  for (size_t b = 0; b < w->n_batch; b++)
+    for (size_t r = 0; r < w->each; r++) VKF_TRY(take_row(w, w->batch[b], r, result, b * w->each + r));
+done:
+  vkf_env_free(env, lines);
+  vkf_env_free(env, ids);
+  vkf_engine_result_destroy(&result);
+  return st;
+}
+
+static int by_length(const void *a, const void *b) {
+  const vkf_part *x = (*(prompt *const *)a)->part, *y = (*(prompt *const *)b)->part;
+  if (x->n != y->n) return x->n < y->n ? -1 : 1;
+  return x->text < y->text ? -1 : 1;
+}
+
+static vkf_status generate_all(writer *w) {
+  vkf_status st = VKF_OK;
+  const size_t most = w->params.batch_size ? w->params.batch_size : DEFAULT_BATCH;
+  size_t n = 0;
+  prompt **order = vkf_env_alloc(w->m->env, w->n, sizeof *order);
+  if (!order) VKF_TRY(VKF_ERROR_MEMORY);
+  for (size_t i = 0; i < w->n; i++)
+    if (w->prompts[i].part) order[n++] = &w->prompts[i];
+  qsort(order, n, sizeof *order, by_length);
+  for (size_t i = 0; i < n && !w->is_stopped; i += w->n_batch) {
+    w->batch = order + i;
+    w->n_batch = 1;
+    while (i + w->n_batch < n && w->n_batch < most && order[i + w->n_batch]->part->n == order[i]->part->n) w->n_batch++;
+    VKF_TRY(generate_batch(w));
+    for (size_t b = 0; b < w->n_batch; b++) {
+      vkf_text_stream_destroy(&w->batch[b]->stream);
+      vkf_text_finish(&w->batch[b]->text);
+    }
+  }
+done:
+  vkf_env_free(w->m->env, order);
+  return st;
+}
+
+/* ---- results ----------------------------------------------------------------------------------------------------- */
+
+static vkf_status add_logprobs(const writer *w, size_t rows, size_t length, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  const size_t N = w->params.top_logprobs, shape[] = {rows, length, N};
+  void *logprobs, *ids, *values;
+  if (N == 0) goto done;
+  VKF_TRY(vkf_engine_result_add(result, "logprobs", VKF_F32, 2, shape, &logprobs));
+  VKF_TRY(vkf_engine_result_add(result, "top_ids", VKF_I32, 3, shape, &ids));
+  VKF_TRY(vkf_engine_result_add(result, "top_logprobs", VKF_F32, 3, shape, &values));
+  for (size_t i = 0; i < rows * length * N; i++) ((int32_t *)ids)[i] = -1;
+  for (size_t i = 0; i < rows; i++) {
+    const sequence *s = &w->sequences[i];
+    if (!s->logprobs) continue;
+    memcpy((float *)logprobs + i * length, s->logprobs, s->n * sizeof(float));
+    memcpy((int32_t *)ids + i * length * N, s->top_ids, s->n * N * sizeof(int32_t));
+    memcpy((float *)values + i * length * N, s->top_logprobs, s->n * N * sizeof(float));
+  }
+done:
+  return st;
+}
+
+static vkf_status add_results(const writer *w, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  const size_t rows = w->n * w->each;
+  size_t length = 0;
+  void *data;
+  for (size_t i = 0; i < rows; i++) length = VKF_MAX(length, w->sequences[i].n);
+  VKF_TRY(vkf_engine_result_add(result, "sequences", VKF_I32, 2, (size_t[]){rows, length}, &data));
+  for (size_t i = 0; i < rows; i++)
+    for (size_t t = 0; t < length; t++)
+      ((int32_t *)data)[i * length + t] = t < w->sequences[i].n ? w->sequences[i].ids[t] : -1;
+  if (w->config.num_beams > 1 || w->params.scores) {
+    VKF_TRY(vkf_engine_result_add(result, "sequences_scores", VKF_F32, 1, &rows, &data));
+    for (size_t i = 0; i < rows; i++) ((float *)data)[i] = w->sequences[i].text ? w->sequences[i].score : NAN;
+  }
+  VKF_TRY(add_logprobs(w, rows, length, result));
+  for (size_t i = 0; i < rows; i++) VKF_TRY(vkf_engine_result_add_text(result, w->sequences[i].text));
+  VKF_TRY(vkf_task_parts_report(&w->parts, result));
+done:
+  return st;
+}
+
+/* ---- the public functions ---------------------------------------------------------------------------------------- */
+
+void vkf_generate_text_params_init(vkf_generate_text_params *params) {
+  *params = (vkf_generate_text_params){.size = sizeof *params, .batch_size = DEFAULT_BATCH};
+}
+
+static vkf_status check(const writer *w) {
+  for (size_t i = 0; i < w->params.n_stops; i++)
+    if (!w->params.stops || !w->params.stops[i] || !w->params.stops[i][0])
+      return vkf_env_fail(w->m->env, VKF_ERROR_ARGUMENT, "expected a text as stop string %zu, found none", i + 1);
+  if (w->params.long_texts == VKF_LONG_SPLIT)
+    return vkf_env_fail(w->m->env, VKF_ERROR_ARGUMENT,
+                        "expected prompts that are truncated or refused where they are too long, found a rule that "
+                        "splits them: what follows a part is not what follows the prompt");
+  return VKF_OK;
+}
+
+static vkf_status make_prompts(writer *w, const char *const *texts, size_t n) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = w->m->env;
+  const vkf_part_rules rules = {
+      .long_texts = w->params.long_texts, .skip_refused = w->params.skip_refused, .keeps_end = w->is_decoder};
+  VKF_TRY(vkf_task_parts_make(w->m, texts, n, &rules, &w->parts));
+  w->prompts = vkf_env_alloc(env, n, sizeof *w->prompts);
+  w->sequences = vkf_env_alloc(env, n * w->each, sizeof *w->sequences);
+  if (!w->prompts || !w->sequences) VKF_TRY(VKF_ERROR_MEMORY);
+  w->n = n;
+  for (size_t i = 0; i < n; i++) vkf_text_init(&w->prompts[i].text, env);
+  for (size_t i = 0; i < w->parts.n; i++) w->prompts[w->parts.at[i].text].part = &w->parts.at[i];
+done:
+  return st;
+}
+
+vkf_status vkf_model_generate_text(vkf_model *m, const char *const *texts, size_t n,
+                                   const vkf_generate_text_params *params, vkf_result **out) {
+  vkf_status st = VKF_OK;
+  writer w = {.m = m};
+  vkf_result *result = NULL;
+  *out = NULL;
+  if (vkf_env_in_callback(m->env, "vkf_model_generate_text")) return VKF_ERROR_ARGUMENT;
+  vkf_env_clear(m->env);
+  vkf_text_init(&w.rest, m->env);
+  vkf_decode_generation_derive(&w.config, &m->generation);
+  VKF_TRY(vkf_task_params(m->env, params, &w.params, sizeof w.params));
+  VKF_TRY(vkf_decode_generation_apply(&w.config, "the given generation config", w.params.config_json));
+  VKF_TRY(check(&w));
+  w.is_decoder = vkf_model_net_info(m->net)->architecture == VKF_ARCHITECTURE_DECODER;
+  w.each = VKF_MAX(w.config.num_return_sequences, 1);
+  w.is_streaming = w.params.on_text && w.each == 1 && w.config.num_beams == 1;
+  VKF_TRY(make_prompts(&w, texts, n));
+  VKF_TRY(generate_all(&w));
+  VKF_TRY(vkf_engine_result_create(m->env, &result));
+  VKF_TRY(add_results(&w, result));
+done:
+  for (size_t i = 0; i < w.n; i++) {
+    vkf_text_stream_destroy(&w.prompts[i].stream);
+    vkf_text_finish(&w.prompts[i].text);
+  }
+  vkf_env_free(m->env, w.prompts);
+  vkf_env_free(m->env, w.sequences);
+  vkf_task_parts_finish(&w.parts);
+  vkf_text_finish(&w.rest);
+  vkf_decode_generation_finish(&w.config);
+  if (st) vkf_engine_result_destroy(&result);
+  *out = result;
+  return st ? st : w.is_stopped ? VKF_ERROR_STOPPED : VKF_OK;
+}

@@ -1,0 +1,95 @@
+/* labels: see labels.h. */
+#include "task/labels.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static vkf_status read_config(vkf_labels *l, const char *folder) {
+  vkf_status st = VKF_OK;
+  vkf_file_value list;
+  const char *type = NULL, *name = "";
+  vkf_text path;
+  vkf_text_init(&path, l->env);
+  vkf_text_printf(&path, "%s/config.json", folder);
+  VKF_TRY(vkf_text_status(&path));
+  VKF_TRY(vkf_file_json_read(l->env, path.data, &l->json));
+  vkf_file_value root = vkf_file_json_root(l->json);
+  VKF_TRY(vkf_file_json_find_array(root, "architectures", &list));
+  if (vkf_file_json_count(list) > 0) VKF_TRY(vkf_file_json_as_string(vkf_file_json_at(list, 0), &name));
+  VKF_TRY(vkf_file_json_find_string(root, "problem_type", "", &type));
+  l->of_tokens = strstr(name, "ForTokenClassification") != NULL;
+  if (l->of_tokens) goto done;
+  if (strcmp(type, "regression") == 0)
+    l->scores = VKF_LABELS_PLAIN;
+  else if (l->n == 1 || strcmp(type, "multi_label_classification") == 0)
+    l->scores = VKF_LABELS_SIGMOID;
+done:
+  vkf_text_finish(&path);
+  return st;
+}
+
+vkf_status vkf_task_labels_read(vkf_model *m, vkf_labels *out) {
+  const vkf_net_info *info = vkf_model_net_info(m->net);
+  *out = (vkf_labels){.env = m->env, .n = info->target_vocab};
+  vkf_status st = read_config(out, info->folder);
+  if (st == VKF_OK && (!info->has_head || info->is_pooled == out->of_tokens))
+    st = vkf_env_fail(m->env, VKF_ERROR_UNSUPPORTED, "%s: expected a model with a classification head, found none",
+                      info->folder);
+  return st;
+}
+
+void vkf_task_labels_finish(vkf_labels *l) {
+  vkf_file_json_destroy(&l->json);
+}
+
+void vkf_task_labels_score(const vkf_labels *l, const float *logits, double *scores) {
+  double top = logits[0], sum = 0;
+  for (size_t i = 1; i < l->n; i++) top = fmax(top, logits[i]);
+  for (size_t i = 0; i < l->n; i++) sum += exp(logits[i] - top);
+  for (size_t i = 0; i < l->n; i++)
+    scores[i] = l->scores == VKF_LABELS_PLAIN     ? logits[i]
+                : l->scores == VKF_LABELS_SIGMOID ? 1 / (1 + exp(-(double)logits[i]))
+                                                  : exp(logits[i] - top) / sum;
+}
+
+typedef struct labelled {
+  double score;
+  int32_t label;
+} labelled;
+
+static int by_score(const void *a, const void *b) {
+  const labelled *x = a, *y = b;
+  if (x->score != y->score) return x->score < y->score ? 1 : -1;
+  return x->label < y->label ? -1 : 1;
+}
+
+vkf_status vkf_task_labels_best(const vkf_labels *l, const double *scores, size_t k, int32_t *best,
+                                double *best_scores) {
+  labelled *all = vkf_env_alloc(l->env, l->n, sizeof *all);
+  if (!all) return VKF_ERROR_MEMORY;
+  for (size_t i = 0; i < l->n; i++) all[i] = (labelled){scores[i], (int32_t)i};
+  qsort(all, l->n, sizeof *all, by_score);
+  for (size_t i = 0; i < k; i++) {
+    best[i] = all[i].label;
+    best_scores[i] = all[i].score;
+  }
+  vkf_env_free(l->env, all);
+  return VKF_OK;
+}
+
+vkf_status vkf_task_labels_add(const vkf_labels *l, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  vkf_file_value names = vkf_file_json_member(vkf_file_json_root(l->json), "id2label");
+  char key[32];
+  for (size_t i = 0; i < l->n && st == VKF_OK; i++) {
+    const char *name = NULL;
+    snprintf(key, sizeof key, "%zu", i);
+    vkf_file_value value = vkf_file_json_member(names, key);
+    if (vkf_file_json_kind(value) == VKF_FILE_STRING) st = vkf_file_json_as_string(value, &name);
+    snprintf(key, sizeof key, "LABEL_%zu", i);
+    if (st == VKF_OK) st = vkf_engine_result_add_text(result, name ? name : key);
+  }
+  return st;
+}

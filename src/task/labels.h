@@ -1,0 +1,27 @@
+/* labels: what config.json says of the labels of a classifier, and the scores that logits are. */
+#ifndef VKF_TASK_LABELS_H
+#define VKF_TASK_LABELS_H
+
+#include "engine/opened.h"
+#include "file/json.h"
+
+typedef struct vkf_labels {
+  vkf_env *env;
+  vkf_file_json *json;
+  bool of_tokens; /* a label for each token */
+  enum { VKF_LABELS_SOFTMAX, VKF_LABELS_SIGMOID, VKF_LABELS_PLAIN } scores;
+  size_t n;
+} vkf_labels;
+
+/* VKF_ERROR_UNSUPPORTED for a model without a head of labels. Finish it also after a failure. */
+vkf_status vkf_task_labels_read(vkf_model *model, vkf_labels *out);
+void vkf_task_labels_finish(vkf_labels *labels);
+/* scores [n] of logits [n]. */
+void vkf_task_labels_score(const vkf_labels *labels, const float *logits, double *scores);
+/* The k best of scores [n], best first; of equal ones the first. */
+vkf_status vkf_task_labels_best(const vkf_labels *labels, const double *scores, size_t k, int32_t *best,
+                                double *best_scores);
+/* The names, as texts of a result. */
+vkf_status vkf_task_labels_add(const vkf_labels *labels, vkf_result *result);
+
+#endif

@@ -1,0 +1,123 @@
+/* parts: see parts.h. */
+#include "task/parts.h"
+
+#include <stdio.h>
+#include <string.h>
+
+vkf_status vkf_task_params(vkf_env *env, const void *given, void *out, size_t size) {
+  size_t has = 0;
+  if (!given) return VKF_OK;
+  memcpy(&has, given, sizeof has);
+  if (has < sizeof has)
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected params with their size, as their init function sets it");
+  memcpy(out, given, VKF_MIN(has, size));
+  return VKF_OK;
+}
+
+/* ---- what is refused --------------------------------------------------------------------------------------------- */
+
+vkf_status vkf_task_parts_refuse(vkf_parts *p, size_t text, vkf_skip_reason reason, const char *fmt, ...) {
+  char why[sizeof p->m->env->message];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(why, sizeof why, fmt, args);
+  va_end(args);
+  if (!p->rules.skip_refused) return vkf_env_fail(p->m->env, VKF_ERROR_ARGUMENT, "text %zu: %s", text + 1, why);
+  p->skipped[text] = reason;
+  p->why[text] = vkf_arena_strdup(&p->arena, why);
+  return p->why[text] ? VKF_OK : VKF_ERROR_MEMORY;
+}
+
+vkf_status vkf_task_parts_report(const vkf_parts *p, vkf_result *result) {
+  return vkf_engine_result_skip(result, p->n_texts, p->skipped, p->why);
+}
+
+/* ---- one text ---------------------------------------------------------------------------------------------------- */
+
+static vkf_status add_part(vkf_parts *p, size_t text, bool spaced, const vkf_text_ids *ids) {
+  vkf_part *grown = vkf_env_grow(p->m->env, p->at, &p->capacity, p->n + 1, sizeof *grown);
+  if (!grown) return VKF_ERROR_MEMORY;
+  p->at = grown;
+  vkf_part *part = &p->at[p->n];
+  *part = (vkf_part){text, vkf_arena_alloc(&p->arena, ids->n, sizeof *part->ids), (uint32_t)ids->n, spaced};
+  if (!part->ids) return VKF_ERROR_MEMORY;
+  memcpy(part->ids, ids->ids, ids->n * sizeof *part->ids);
+  p->n++;
+  return VKF_OK;
+}
+
+/* The parts of a text that is too long. */
+static vkf_status cut_text(vkf_parts *p, size_t index, const char *text, vkf_text_ids *ids) {
+  vkf_status st = VKF_OK;
+  const bool split = p->rules.long_texts == VKF_LONG_SPLIT, from_end = p->rules.keeps_end && !split;
+  const size_t first = p->n;
+  for (const char *at = text; !vkf_task_is_blank(at);) {
+    size_t n = 0;
+    VKF_TRY(vkf_task_cut(p, at, split, from_end, &n));
+    if (n == 0) {
+      p->n = first;
+      return vkf_task_parts_refuse(p, index, VKF_SKIP_LONG,
+                                   "a single character of it has more tokens than the model has positions");
+    }
+    ids->n = 0;
+    VKF_TRY(vkf_task_part_ids(p, from_end ? at + strlen(at) - n : at, n, ids));
+    VKF_TRY(add_part(p, index, at > text && vkf_task_is_space(at[-1]), ids));
+    if (!split) break;
+    at += n;
+    while (vkf_task_is_space(*at)) at++;
+  }
+done:
+  return st;
+}
+
+static vkf_status add_text(vkf_parts *p, size_t index, const char *text, vkf_text_ids *ids) {
+  vkf_env *env = p->m->env;
+  ids->n = 0;
+  vkf_status st = vkf_task_part_ids(p, text, strlen(text), ids);
+  if (st == VKF_ERROR_ARGUMENT) { /* the tokenizer cannot read it */
+    vkf_env_failure failure;
+    vkf_env_save_failure(env, &failure);
+    vkf_env_clear(env);
+    return vkf_task_parts_refuse(p, index, VKF_SKIP_INVALID, "%s", failure.message);
+  }
+  if (st != VKF_OK) return st;
+  if (ids->n == 0) return vkf_task_parts_refuse(p, index, VKF_SKIP_INVALID, "expected at least one token, found none");
+  if (ids->n <= p->rules.max_ids || p->rules.max_ids == 0 || p->rules.takes_all) return add_part(p, index, false, ids);
+  if (p->rules.long_texts != VKF_LONG_REFUSE) return cut_text(p, index, text, ids);
+  return vkf_task_parts_refuse(p, index, VKF_SKIP_LONG, "expected at most %u tokens, the model's positions, found %zu",
+                               p->rules.max_ids, ids->n);
+}
+
+/* ---- all --------------------------------------------------------------------------------------------------------- */
+
+vkf_status vkf_task_parts_make(vkf_model *m, const char *const *texts, size_t n, const vkf_part_rules *rules,
+                               vkf_parts *out) {
+  vkf_status st = VKF_OK;
+  const uint32_t positions = vkf_model_net_info(m->net)->max_positions;
+  vkf_text_ids ids;
+  *out = (vkf_parts){.m = m, .rules = *rules, .n_texts = n};
+  vkf_arena_init(&out->arena, m->env);
+  vkf_text_ids_init(&ids, m->env);
+  if (!out->rules.max_ids || (positions && positions < out->rules.max_ids)) out->rules.max_ids = positions;
+  if (!m->tokenizer) VKF_FAIL(m->env, VKF_ERROR_UNSUPPORTED, "this needs a tokenizer: %s", m->no_tokenizer);
+  if (!texts || n == 0) VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected at least one text, found none");
+  if ((unsigned)rules->long_texts > VKF_LONG_SPLIT)
+    VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected a rule for long texts, found %d", (int)rules->long_texts);
+  out->skipped = vkf_arena_alloc(&out->arena, n, sizeof *out->skipped);
+  out->why = vkf_arena_alloc(&out->arena, n, sizeof *out->why);
+  if (!out->skipped || !out->why) VKF_TRY(VKF_ERROR_MEMORY);
+  for (size_t i = 0; i < n; i++) {
+    if (!texts[i]) VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected a text as text %zu, found NULL", i + 1);
+    VKF_TRY(add_text(out, i, texts[i], &ids));
+  }
+done:
+  vkf_text_ids_finish(&ids);
+  return st;
+}
+
+void vkf_task_parts_finish(vkf_parts *p) {
+  if (!p->m) return;
+  vkf_env_free(p->m->env, p->at);
+  vkf_arena_finish(&p->arena);
+  *p = (vkf_parts){0};
+}

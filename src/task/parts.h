@@ -1,0 +1,67 @@
+/* parts: texts as token ids that fit a model.
+ *
+ * A text is one part, or several where it is too long and is split. Owns the ids, and why a text was refused.
+ * Invariant: the parts stand in the order of the texts, the parts of one text in their order.
+ */
+#ifndef VKF_TASK_PARTS_H
+#define VKF_TASK_PARTS_H
+
+#include "engine/opened.h"
+
+typedef struct vkf_part {
+  size_t text; /* its index */
+  int32_t *ids;
+  uint32_t n;
+  bool spaced; /* white space stood before it in the text */
+} vkf_part;
+
+typedef struct vkf_part_rules {
+  vkf_long_rule long_texts;
+  bool skip_refused;  /* else a refused text is VKF_ERROR_ARGUMENT */
+  bool keeps_end;     /* truncated texts keep their last words */
+  bool takes_all;     /* any number of tokens: the caller cuts ids */
+  const char *prefix; /* before every part; NULL: none */
+  uint32_t max_ids;   /* a part has at most so many; 0: as many as the model has positions */
+} vkf_part_rules;
+
+typedef struct vkf_parts {
+  vkf_model *m;
+  vkf_part_rules rules;
+  vkf_arena arena;
+  vkf_part *at;
+  size_t n, capacity;
+  size_t n_texts;
+  vkf_skip_reason *skipped; /* [n_texts] */
+  const char **why;         /* [n_texts]; NULL: not skipped */
+} vkf_parts;
+
+/* The parts of texts [n]. Finish them also after a failure. VKF_ERROR_ARGUMENT without texts, or for a NULL among them;
+ * VKF_ERROR_UNSUPPORTED without a tokenizer. */
+vkf_status vkf_task_parts_make(vkf_model *model, const char *const *texts, size_t n, const vkf_part_rules *rules,
+                               vkf_parts *out);
+void vkf_task_parts_finish(vkf_parts *parts);
+/* Nothing can be done with this text: VKF_OK where it is skipped, else VKF_ERROR_ARGUMENT. */
+vkf_status vkf_task_parts_refuse(vkf_parts *parts, size_t text, vkf_skip_reason reason, const char *fmt, ...)
+    VKF_PRINTF(4, 5);
+/* Hands the reasons to a result. */
+vkf_status vkf_task_parts_report(const vkf_parts *parts, vkf_result *result);
+
+/* What every function on texts does with its params: the caller's, of whatever version of the header, over `out`, which
+ * holds the defaults. given: NULL, or a struct that begins with its size. */
+vkf_status vkf_task_params(vkf_env *env, const void *given, void *out, size_t size);
+
+/* ---- one part (cut.c) ----------------------------------------------------------------------------------------------
+ */
+
+/* Appends the ids of text[0, n) behind the prefix, with special tokens. */
+vkf_status vkf_task_part_ids(const vkf_parts *parts, const char *text, size_t n, vkf_text_ids *out);
+/* Bytes of the first part of `text` that fits: up to the end of a sentence where one ends in time (sentences),
+ * else of a word, else of a character; 0: not even a character fits. from_end: of the last part, which begins where a
+ * word does, else a character. */
+vkf_status vkf_task_cut(const vkf_parts *parts, const char *text, bool sentences, bool from_end, size_t *n);
+
+/* White space of ASCII. */
+bool vkf_task_is_space(char c);
+bool vkf_task_is_blank(const char *text);
+
+#endif
