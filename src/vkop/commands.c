@@ -87,7 +87,7 @@ done:
   return st;
 }
 
-/* Where an operand begins, as the shader wants to know it (record.h); place: of the part, where it is one. */
+/* Where an operand begins, as the shader wants to know it (describe.h); place: of the shard, where it is one. */
 static void operand_at(const vkf_operand *operand, const vkop_place *place, uint32_t at[2]) {
   const uint64_t first = operand->scales ? place->scales_offset : 0;
   if (operand->access == VKF_ACCESS_ADDRESS) {
@@ -100,7 +100,8 @@ static void operand_at(const vkf_operand *operand, const vkop_place *place, uint
   }
 }
 
-static vkf_status record_dispatch(vkf_program *p, uint32_t index, uint32_t part, uint32_t stage, vkf_gpu_block *block) {
+static vkf_status record_dispatch(vkf_program *p, uint32_t index, uint32_t shard, uint32_t stage,
+                                  vkf_gpu_block *block) {
   vkf_status st = VKF_OK;
   const vkop_node *k = &p->nodes[index];
   vkf_gpu_binding bindings[1 + VKF_MAX_OPERANDS];
@@ -108,7 +109,7 @@ static vkf_status record_dispatch(vkf_program *p, uint32_t index, uint32_t part,
   uint32_t push[VKF_MAX_PUSH_BYTES / 4] = {0}, n_accesses = 0;
   const vkf_gpu_binding step = {p->step, 0, sizeof(vkf_dims)};
   vkf_dispatch d;
-  vkf_vkop_dispatch_of(p, index, part, stage, &d);
+  vkf_vkop_dispatch_of(p, index, shard, stage, &d);
   bindings[0] = step;
   accesses[n_accesses++] = (vkf_gpu_access){p->step, 0, sizeof(vkf_dims), VKF_GPU_READ};
   for (uint32_t o = 0; o < d.n_operands; o++) {
@@ -118,7 +119,7 @@ static vkf_status record_dispatch(vkf_program *p, uint32_t index, uint32_t part,
     const vkop_place flag = {p->flags, index * p->flag_stride, 4, 0};
     const vkop_place *place = operand->slot == VKF_FLAG_SLOT      ? &flag
                               : operand->slot == VKF_SCRATCH_SLOT ? &k->scratch
-                              : operand->part && k->parts         ? &k->parts[part].place
+                              : operand->shard && k->shards       ? &k->shards[shard].place
                                                                   : &p->places[operand->slot];
     if (operand->access != VKF_ACCESS_ADDRESS)
       bindings[1 + o] = (vkf_gpu_binding){place->buffer, place->offset, place->bytes};
@@ -135,7 +136,7 @@ static vkf_status record_dispatch(vkf_program *p, uint32_t index, uint32_t part,
                                .push = push,
                                .push_bytes = VKF_MAX_OPERANDS * 8 + d.params_bytes,
                                .grid_buffer = p->grids,
-                               .grid_offset = ((uint64_t)k->first_grid + part * VKF_MAX_STAGES + stage) * 12,
+                               .grid_offset = ((uint64_t)k->first_grid + shard * VKF_MAX_STAGES + stage) * 12,
                                .accesses = accesses,
                                .n_accesses = n_accesses};
   VKF_TRY(vkf_gpu_block_dispatch(block, &dispatch));
@@ -152,9 +153,9 @@ static vkf_status piece_begin(vkf_program *p, const vkf_block *block) {
   static const vkf_gpu_timing timings[] = {VKF_GPU_TIMING_NONE, VKF_GPU_TIMING_BLOCK, VKF_GPU_TIMING_DISPATCH};
   const vkop_node *last = &p->nodes[block->first_node + block->n_nodes - 1];
   const uint32_t n =
-      last->first_grid + last->n_parts * VKF_MAX_STAGES - p->nodes[block->first_node].first_grid; /* at most */
+      last->first_grid + last->n_shards * VKF_MAX_STAGES - p->nodes[block->first_node].first_grid; /* at most */
   const vkf_gpu_block_params params = {block->name, timings[p->timing], n};
-  return vkf_gpu_block_begin(p->backend->device, &params, &p->pieces[p->n_pieces].gpu);
+  return vkf_gpu_block_begin(p->backend->device, &params, &p->segments[p->n_segments].gpu);
 }
 
 static vkf_status record_block(vkf_program *p, uint32_t index) {
@@ -163,30 +164,30 @@ static vkf_status record_block(vkf_program *p, uint32_t index) {
   vkf_gpu_block_info info;
   const vkf_dims capacity = vkf_dims_make(&p->plan->capacity);
   double effort = 0;
-  p->blocks[index].first_piece = p->n_pieces;
+  p->blocks[index].first_piece = p->n_segments;
   for (uint32_t n = b->first_node; n < b->first_node + b->n_nodes; n++) {
     vkop_node *node = &p->nodes[n];
     const double own = vkf_vkop_effort(p, n, &capacity);
     const bool is_long = (effort + own) * p->backend->pace > p->backend->submit_ns;
     if (p->is_apart || is_long || n == b->first_node) {
-      if (n > b->first_node) VKF_TRY(vkf_gpu_block_end(p->pieces[p->n_pieces - 1].gpu));
+      if (n > b->first_node) VKF_TRY(vkf_gpu_block_end(p->segments[p->n_segments - 1].gpu));
       effort = 0;
       VKF_TRY(piece_begin(p, b));
-      p->n_pieces++;
+      p->n_segments++;
     }
     effort += own;
-    vkf_gpu_block *gpu = p->pieces[p->n_pieces - 1].gpu;
+    vkf_gpu_block *gpu = p->segments[p->n_segments - 1].gpu;
     vkf_gpu_block_get_info(gpu, &info);
-    node->piece = p->n_pieces - 1;
+    node->segment = p->n_segments - 1;
     node->first_dispatch = info.n_dispatches;
-    for (uint32_t part = 0; part < node->n_parts; part++)
+    for (uint32_t shard = 0; shard < node->n_shards; shard++)
       for (uint32_t stage = 0; stage < vkf_kern_stages(node->variant); stage++)
-        VKF_TRY(record_dispatch(p, n, part, stage, gpu));
+        VKF_TRY(record_dispatch(p, n, shard, stage, gpu));
     vkf_gpu_block_get_info(gpu, &info);
     node->n_dispatches = info.n_dispatches - node->first_dispatch;
     if (n + 1 == b->first_node + b->n_nodes) VKF_TRY(vkf_gpu_block_end(gpu));
   }
-  p->blocks[index].n_pieces = p->n_pieces - p->blocks[index].first_piece;
+  p->blocks[index].n_segments = p->n_segments - p->blocks[index].first_piece;
 done:
   return st;
 }
@@ -196,14 +197,14 @@ vkf_status vkf_vkop_statistics(const vkf_program *program, uint32_t node, vkf_ar
   return vkf_gpu_pipeline_statistics(program->backend->device, program->nodes[node].pipelines[0], arena, out, n);
 }
 
-void vkf_vkop_record_undo(vkf_program *p) {
-  for (uint32_t i = 0; p->pieces && i < p->plan->n_nodes; i++) vkf_gpu_block_destroy(&p->pieces[i].gpu);
-  p->n_pieces = 0;
+void vkf_vkop_describe_undo(vkf_program *p) {
+  for (uint32_t i = 0; p->segments && i < p->plan->n_nodes; i++) vkf_gpu_block_destroy(&p->segments[i].gpu);
+  p->n_segments = 0;
 }
 
-vkf_status vkf_vkop_record(vkf_program *p) {
+vkf_status vkf_vkop_describe(vkf_program *p) {
   vkf_status st = VKF_OK;
-  vkf_vkop_record_undo(p);
+  vkf_vkop_describe_undo(p);
   VKF_TRY(make_pipelines(p));
   for (uint32_t i = 0; i < p->plan->n_blocks; i++) VKF_TRY(record_block(p, i));
 done:

@@ -3,7 +3,7 @@
 #define VKF_VKOP_INTERNAL_H
 
 #include "vkop/pools.h"
-#include "vkop/record.h"
+#include "vkop/describe.h"
 #include "vkop/vkop.h"
 
 /* Bytes after every slot and weight that a kernel may read (never use): uniform loads run a little ahead. */
@@ -27,21 +27,21 @@ typedef struct vkop_backend {
   double pace;      /* ns a unit of effort, as late runs took */
 } vkop_backend;
 
-/* Rows [first, first + rows) of a weight, packed as if they were all of it. All parts of a weight have as many rows, a
- * multiple of what a tile has, so that no kernel sees an end within a part: the last one begins with rows of the one
+/* Rows [first, first + rows) of a weight, packed as if they were all of it. All shards of a weight have as many rows, a
+ * multiple of what a tile has, so that no kernel sees an end within a shard: the last one begins with rows of the one
  * before. */
-typedef struct vkop_part {
+typedef struct vkop_shard {
   vkop_place place;
   uint32_t first, rows;
-} vkop_part;
+} vkop_shard;
 
 struct vkf_weights {
   vkop_backend *backend;
   uint32_t n;
   vkf_weight_info *infos;
   vkf_weight_packing *packings;
-  vkop_part *parts;     /* of all weights; one each, but for those that are larger than a binding or an allocation */
-  uint32_t *first_part; /* [n + 1] */
+  vkop_shard *shards;    /* of all weights; one each, but for those that are larger than a binding or an allocation */
+  uint32_t *first_shard; /* [n + 1] */
   vkop_pools pools;
 };
 
@@ -52,30 +52,30 @@ struct vkf_state {
   vkop_place *places;
 };
 
-/* A piece of a block that is recorded and submitted as one: the whole block, a part of one that takes long, or one node
- * (VKF_TIMING_NODES on devices without time stamps). */
-typedef struct vkop_piece {
+/* A segment of a block that is recorded and submitted as one: the whole block, a part of one that takes long, or one
+ * node (VKF_TIMING_NODES on devices without time stamps). */
+typedef struct vkop_segment {
   vkf_gpu_block *gpu;
   double effort; /* of its nodes at grid_dims: vkf_vkop_effort() */
-  uint64_t ns;   /* from the submit to the end of the last run, where pieces are nodes */
-} vkop_piece;
+  uint64_t ns;   /* from the submit to the end of the last run, where segments are nodes */
+} vkop_segment;
 
 typedef struct vkop_node {
   const vkf_variant *variant;
   const char *variant_name;
-  vkf_problem problem;                          /* at capacity */
-  bool in_place;                                /* out[0] takes over the bytes of in[0] */
-  vkf_dispatch dispatch[VKF_MAX_STAGES];        /* of its first part */
-  const vkop_part *parts;                       /* of the weight or table that it reads; NULL: it reads none */
-  uint32_t n_parts;                             /* at least 1 */
-  uint32_t first_grid;                          /* VKF_MAX_STAGES for each of its parts */
-  vkop_place scratch;                           /* VKF_SCRATCH_SLOT; 0 bytes: it has none */
-  vkf_gpu_pipeline *pipelines[VKF_MAX_STAGES];  /* the device's */
-  uint32_t piece, first_dispatch, n_dispatches; /* where it is recorded */
+  vkf_problem problem;                            /* at capacity */
+  bool in_place;                                  /* out[0] takes over the bytes of in[0] */
+  vkf_dispatch dispatch[VKF_MAX_STAGES];          /* of its first shard */
+  const vkop_shard *shards;                       /* of the weight or table that it reads; NULL: it reads none */
+  uint32_t n_shards;                              /* at least 1 */
+  uint32_t first_grid;                            /* VKF_MAX_STAGES for each of its shards */
+  vkop_place scratch;                             /* VKF_SCRATCH_SLOT; 0 bytes: it has none */
+  vkf_gpu_pipeline *pipelines[VKF_MAX_STAGES];    /* the device's */
+  uint32_t segment, first_dispatch, n_dispatches; /* where it is recorded */
 } vkop_node;
 
 typedef struct vkop_block {
-  uint32_t first_piece, n_pieces;
+  uint32_t first_piece, n_segments;
 } vkop_block;
 
 struct vkf_program {
@@ -88,11 +88,11 @@ struct vkf_program {
   vkf_weight_packing *packings; /* [n_slots] */
   vkop_node *nodes;             /* [n_nodes] */
   vkop_block *blocks;           /* [n_blocks] */
-  vkop_piece *pieces;           /* of all blocks, in their order */
-  uint32_t n_pieces;
+  vkop_segment *segments;       /* of all blocks, in their order */
+  uint32_t n_segments;
   vkop_pools inputs, constants, temps, results;
   vkf_gpu_buffer *step;  /* the first of the inputs: the dims, then input slots */
-  vkf_gpu_buffer *grids; /* three uint32 a stage of a part of a node */
+  vkf_gpu_buffer *grids; /* three uint32 a stage of a shard of a node */
   uint32_t n_grids;
   vkf_gpu_buffer *flags; /* VKF_FLAG_SLOT: a word for each node, flag_stride bytes apart; NULL: no kernel has one */
   uint64_t flag_stride;
@@ -100,13 +100,13 @@ struct vkf_program {
   bool grids_valid;
   vkf_timing timing;
   bool statistics;
-  bool is_apart; /* pieces are nodes, submitted one by one */
+  bool is_apart; /* segments are nodes, submitted one by one */
 };
 
 /* What node `node` asks of its kernel at these sizes (slots.c). */
 void vkf_vkop_problem(const vkf_program *program, uint32_t node, const vkf_dims *dims, vkf_problem *out);
 /* What one of its dispatches needs (slots.c). */
-void vkf_vkop_dispatch_of(const vkf_program *program, uint32_t node, uint32_t part, uint32_t stage, vkf_dispatch *out);
+void vkf_vkop_dispatch_of(const vkf_program *program, uint32_t node, uint32_t shard, uint32_t stage, vkf_dispatch *out);
 /* Picks variants, records dispatches as data, places every slot (slots.c). */
 vkf_status vkf_vkop_prepare(vkf_program *program, const vkf_program_options *options);
 /* After a run of nodes [first, end): the first of them whose kernel raised its flag gets another one. *again: so it
@@ -116,8 +116,8 @@ vkf_status vkf_vkop_fall_back(vkf_program *program, uint32_t first, uint32_t end
  * learned from its runs. */
 double vkf_vkop_effort(const vkf_program *program, uint32_t node, const vkf_dims *dims);
 /* Makes the pipelines and records every block, in the place of those recorded before (commands.c). */
-vkf_status vkf_vkop_record(vkf_program *program);
-void vkf_vkop_record_undo(vkf_program *program);
+vkf_status vkf_vkop_describe(vkf_program *program);
+void vkf_vkop_describe_undo(vkf_program *program);
 /* Refuses a slot that one binding or one allocation does not hold (weights.c). */
 vkf_status vkf_vkop_fits(vkop_backend *backend, const char *name, uint64_t bytes);
 /* weights.c, transfer.c */

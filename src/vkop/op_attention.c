@@ -1,4 +1,4 @@
-/* Recorders of attention, attention_weights and append: the ops on head-major keys and values. */
+/* Dispatches of attention, attention_weights and append: the ops on head-major keys and values. */
 #include "vkop/op_common.h"
 
 VKF_PUSH_FITS(vkf_push_attention);
@@ -18,7 +18,7 @@ static void attention_problem(const vkf_node *node, const vkf_dims *dims, vkf_pr
                                      .kv_heads = p->n_kv_heads}};
 }
 
-static void attention_record(const vkf_record_view *view, vkf_dispatch *out) {
+static void attention_record(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_attention_params *p = &view->node->params.attention;
   const vkf_plan *plan = view->plan;
   const uint32_t *in = view->node->in, to = view->node->out[0];
@@ -70,7 +70,7 @@ void vkf_vkop_problem_attention(const vkf_plan *plan, const vkf_node *node, cons
   attention_problem(node, dims, out);
 }
 
-void vkf_vkop_record_attention(const vkf_record_view *view, vkf_dispatch *out) {
+void vkf_vkop_describe_attention(const vkf_node_view *view, vkf_dispatch *out) {
   attention_record(view, out);
 }
 
@@ -80,7 +80,7 @@ void vkf_vkop_problem_attention_weights(const vkf_plan *plan, const vkf_node *no
   attention_problem(node, dims, out);
 }
 
-void vkf_vkop_record_attention_weights(const vkf_record_view *view, vkf_dispatch *out) {
+void vkf_vkop_describe_attention_weights(const vkf_node_view *view, vkf_dispatch *out) {
   attention_record(view, out);
 }
 
@@ -96,7 +96,7 @@ void vkf_vkop_problem_append(const vkf_plan *plan, const vkf_node *node, const v
                                   .multiple_of = numbers % 2 ? 1 : 2}};
 }
 
-void vkf_vkop_record_append(const vkf_record_view *view, vkf_dispatch *out) {
+void vkf_vkop_describe_append(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_append_params *p = &view->node->params.append;
   const uint32_t x = view->node->in[VKF_APPEND_X], *to = view->node->out;
   const struct vkf_push_append push = {

@@ -1,7 +1,7 @@
-/* What the recorders of the ops share: a dispatch is put together operand by operand. */
+/* What the descriptions of all ops share: a dispatch is built operand by operand. */
 #include "vkop/op_common.h"
 
-void vkf_vkop_dispatch_begin(const vkf_record_view *view, vkf_dispatch *out) {
+void vkf_vkop_dispatch_begin(const vkf_node_view *view, vkf_dispatch *out) {
   memset(out, 0, sizeof *out);
   out->n_constants = vkf_kern_constants(view->variant, view->problem, out->constants);
 }
@@ -14,11 +14,11 @@ void vkf_vkop_dispatch_write(vkf_dispatch *out, uint32_t slot) {
   out->operands[out->n_operands++] = (vkf_operand){.slot = slot, .write = true, .access = VKF_ACCESS_STORAGE};
 }
 
-void vkf_vkop_dispatch_scales(const vkf_record_view *view, vkf_dispatch *out, uint32_t slot) {
+void vkf_vkop_dispatch_scales(const vkf_node_view *view, vkf_dispatch *out, uint32_t slot) {
   if (!vkf_format_get(view->problem->packing.format)->row_scales) return;
   vkf_vkop_dispatch_read(out, slot);
   out->operands[out->n_operands - 1].scales = true;
-  out->operands[out->n_operands - 1].part = true;
+  out->operands[out->n_operands - 1].shard = true;
 }
 
 void vkf_vkop_dispatch_params(vkf_dispatch *out, const void *params, size_t bytes) {

@@ -1,4 +1,4 @@
-/* What the recorders of the ops share. */
+/* What the descriptions of all ops share. */
 #ifndef VKF_VKOP_OP_COMMON_H
 #define VKF_VKOP_OP_COMMON_H
 
@@ -6,19 +6,19 @@
 
 #include "shared/constants.h"
 #include "shared/params.h"
-#include "vkop/record.h"
+#include "vkop/describe.h"
 
-_Static_assert(VKF_PUSH_OPERANDS == VKF_MAX_OPERANDS, "shared/params.h and record.h");
+_Static_assert(VKF_PUSH_OPERANDS == VKF_MAX_OPERANDS, "shared/params.h and describe.h");
 #define VKF_PUSH_FITS(type) \
   _Static_assert(sizeof(struct type) <= VKF_MAX_PUSH_BYTES - VKF_MAX_OPERANDS * 8, "push constants of " #type)
 
 /* Starts a dispatch with the constants that come from the variant and the packing of its weight. */
-void vkf_vkop_dispatch_begin(const vkf_record_view *view, vkf_dispatch *out);
+void vkf_vkop_dispatch_begin(const vkf_node_view *view, vkf_dispatch *out);
 /* The next operand: read through a storage buffer as rows, or written. */
 void vkf_vkop_dispatch_read(vkf_dispatch *out, uint32_t slot);
 void vkf_vkop_dispatch_write(vkf_dispatch *out, uint32_t slot);
 /* The last operand of what reads a weight: the scales of its rows, where its format has them. */
-void vkf_vkop_dispatch_scales(const vkf_record_view *view, vkf_dispatch *out, uint32_t slot);
+void vkf_vkop_dispatch_scales(const vkf_node_view *view, vkf_dispatch *out, uint32_t slot);
 void vkf_vkop_dispatch_params(vkf_dispatch *out, const void *params, size_t bytes);
 
 static inline uint32_t vkf_vkop_has(uint32_t slot) {

@@ -1,4 +1,4 @@
-/* Recorder of matmul: x and w are read as the variant wants them. */
+/* Dispatches of matmul: x and w are read as the variant wants them. */
 #include "vkop/op_common.h"
 
 VKF_PUSH_FITS(vkf_push_matmul);
@@ -9,7 +9,7 @@ void vkf_vkop_problem_matmul(const vkf_plan *plan, const vkf_node *node, const v
   *out = (vkf_problem){.matmul = {.m = dims->v[p->rows], .n = p->n, .k = p->k}};
 }
 
-void vkf_vkop_record_matmul(const vkf_record_view *view, vkf_dispatch *out) {
+void vkf_vkop_describe_matmul(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_matmul_params *p = &view->node->params.matmul;
   const uint32_t *in = view->node->in;
   const struct vkf_push_matmul push = {p->rows, p->n, p->k, p->scale == 0 ? 1 : p->scale};
@@ -28,7 +28,7 @@ void vkf_vkop_record_matmul(const vkf_record_view *view, vkf_dispatch *out) {
   }
   vkf_vkop_dispatch_scales(view, out, in[VKF_MATMUL_W]);
   out->operands[VKF_MATMUL_X].access = out->operands[VKF_MATMUL_W].access = view->variant->access;
-  out->operands[VKF_MATMUL_W].part = !view->stage;
+  out->operands[VKF_MATMUL_W].shard = !view->stage;
   out->operands[VKF_MATMUL_W].format = view->problem->packing.format;
   out->constants[VKF_C_ACTIVATION] = p->activation;
   out->constants[VKF_C_HAS_BIAS] = vkf_vkop_has(in[VKF_MATMUL_BIAS]);

@@ -1,4 +1,4 @@
-/* Recorders of rope and relative_bias. */
+/* Dispatches of rope and relative_bias. */
 #include "vkop/op_common.h"
 
 VKF_PUSH_FITS(vkf_push_rope);
@@ -10,7 +10,7 @@ void vkf_vkop_problem_rope(const vkf_plan *plan, const vkf_node *node, const vkf
   *out = (vkf_problem){.rows = {dims->v[p->rows], p->width}};
 }
 
-void vkf_vkop_record_rope(const vkf_record_view *view, vkf_dispatch *out) {
+void vkf_vkop_describe_rope(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_rope_params *p = &view->node->params.rope;
   const uint32_t *in = view->node->in;
   const struct vkf_push_rope push = {
@@ -40,7 +40,7 @@ void vkf_vkop_problem_relative_bias(const vkf_plan *plan, const vkf_node *node, 
       (vkf_problem){.relative_bias = {.queries = dims->v[p->queries], .keys = dims->v[p->keys], .heads = p->n_heads}};
 }
 
-void vkf_vkop_record_relative_bias(const vkf_record_view *view, vkf_dispatch *out) {
+void vkf_vkop_describe_relative_bias(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_relative_bias_params *p = &view->node->params.relative_bias;
   const uint32_t *in = view->node->in, to = view->node->out[0];
   const struct vkf_push_relative_bias push = {

@@ -1,4 +1,4 @@
-/* Recorders of the ops that work row by row: embed, norm, gather, log_softmax, edit, top_k. */
+/* Dispatches of the ops that work row by row: embed, norm, gather, log_softmax, edit, top_k. */
 #include "vkop/op_common.h"
 
 VKF_PUSH_FITS(vkf_push_embed);
@@ -17,14 +17,14 @@ void vkf_vkop_problem_embed(const vkf_plan *plan, const vkf_node *node, const vk
   *out = (vkf_problem){.rows = {dims->v[p->rows], p->width}};
 }
 
-void vkf_vkop_record_embed(const vkf_record_view *view, vkf_dispatch *out) {
+void vkf_vkop_describe_embed(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_embed_params *p = &view->node->params.embed;
   const uint32_t *in = view->node->in;
   const struct vkf_push_embed push = {p->rows, p->width, view->rows, p->n_positions, p->n_types, p->scale};
   vkf_vkop_dispatch_begin(view, out);
   for (int i = VKF_EMBED_IDS; i <= VKF_EMBED_TYPE_TABLE; i++) vkf_vkop_dispatch_read(out, in[i]);
   vkf_vkop_dispatch_write(out, view->node->out[0]);
-  out->operands[VKF_EMBED_TABLE].part = true;
+  out->operands[VKF_EMBED_TABLE].shard = true;
   out->operands[VKF_EMBED_TABLE].row = view->first;
   vkf_vkop_dispatch_scales(view, out, in[VKF_EMBED_TABLE]);
   out->scales_with_words = out->operands[out->n_operands - 1].scales;
@@ -45,7 +45,7 @@ void vkf_vkop_problem_norm(const vkf_plan *plan, const vkf_node *node, const vkf
   *out = (vkf_problem){.norm = {dims->v[p->rows] * groups, p->width, groups * p->width + p->rest}};
 }
 
-void vkf_vkop_record_norm(const vkf_record_view *view, vkf_dispatch *out) {
+void vkf_vkop_describe_norm(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_norm_params *p = &view->node->params.norm;
   const uint32_t *in = view->node->in;
   const uint32_t groups = VKF_MAX(p->groups, 1u);
@@ -72,7 +72,7 @@ void vkf_vkop_problem_gather(const vkf_plan *plan, const vkf_node *node, const v
   *out = (vkf_problem){.rows = {dims->v[p->rows], p->width}};
 }
 
-void vkf_vkop_record_gather(const vkf_record_view *view, vkf_dispatch *out) {
+void vkf_vkop_describe_gather(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_gather_params *p = &view->node->params.gather;
   const struct vkf_push_gather push = {p->rows, p->x_rows, p->width};
   vkf_vkop_dispatch_begin(view, out);
@@ -91,7 +91,7 @@ void vkf_vkop_problem_log_softmax(const vkf_plan *plan, const vkf_node *node, co
   *out = (vkf_problem){.rows = {dims->v[p->rows], p->width}};
 }
 
-void vkf_vkop_record_log_softmax(const vkf_record_view *view, vkf_dispatch *out) {
+void vkf_vkop_describe_log_softmax(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_log_softmax_params *p = &view->node->params.log_softmax;
   const struct vkf_push_rows push = {p->rows, p->width};
   vkf_vkop_dispatch_begin(view, out);
@@ -110,7 +110,7 @@ void vkf_vkop_problem_edit(const vkf_plan *plan, const vkf_node *node, const vkf
   *out = (vkf_problem){.edit = {dims->v[p->rows], p->width, p->max_edits}};
 }
 
-void vkf_vkop_record_edit(const vkf_record_view *view, vkf_dispatch *out) {
+void vkf_vkop_describe_edit(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_edit_params *p = &view->node->params.edit;
   const struct vkf_push_edit push = {p->rows, p->width, p->max_edits};
   vkf_vkop_dispatch_begin(view, out);
@@ -130,7 +130,7 @@ void vkf_vkop_problem_top_k(const vkf_plan *plan, const vkf_node *node, const vk
   *out = (vkf_problem){.top_k = {dims->v[p->rows], p->width, p->k}};
 }
 
-void vkf_vkop_record_top_k(const vkf_record_view *view, vkf_dispatch *out) {
+void vkf_vkop_describe_top_k(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_top_k_params *p = &view->node->params.top_k;
   const struct vkf_push_top_k push = {p->rows, p->width, p->k};
   vkf_vkop_dispatch_begin(view, out);

@@ -1,4 +1,4 @@
-/* Recorders of gate, patches and pool. */
+/* Dispatches of gate, patches and pool. */
 #include "vkop/op_common.h"
 
 VKF_PUSH_FITS(vkf_push_gate);
@@ -12,7 +12,7 @@ void vkf_vkop_problem_gate(const vkf_plan *plan, const vkf_node *node, const vkf
   *out = (vkf_problem){.rows = {dims->v[node->params.gate.rows], node->params.gate.width}};
 }
 
-void vkf_vkop_record_gate(const vkf_record_view *view, vkf_dispatch *out) {
+void vkf_vkop_describe_gate(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_gate_params *p = &view->node->params.gate;
   const uint32_t x = view->node->in[VKF_GATE_X];
   const struct vkf_push_gate push = {p->rows, p->width, vkf_vkop_cap(view->plan, x, 1), p->gate_column, p->up_column};
@@ -32,7 +32,7 @@ void vkf_vkop_problem_patches(const vkf_plan *plan, const vkf_node *node, const 
   *out = (vkf_problem){.rows = {dims->v[VKF_DIM_BS], p->channels * p->patch_height * p->patch_width}};
 }
 
-void vkf_vkop_record_patches(const vkf_record_view *view, vkf_dispatch *out) {
+void vkf_vkop_describe_patches(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_patches_params *p = &view->node->params.patches;
   const struct vkf_push_patches push = {
       .rows = VKF_DIM_BS,
@@ -58,7 +58,7 @@ void vkf_vkop_problem_pool(const vkf_plan *plan, const vkf_node *node, const vkf
   *out = (vkf_problem){.pool = {dims->v[p->seqs], p->width, dims->v[p->tokens]}};
 }
 
-void vkf_vkop_record_pool(const vkf_record_view *view, vkf_dispatch *out) {
+void vkf_vkop_describe_pool(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_pool_params *p = &view->node->params.pool;
   const uint32_t *in = view->node->in;
   const struct vkf_push_pool push = {p->seqs, p->tokens, p->width, vkf_vkop_cap(view->plan, in[VKF_POOL_MASK], 1)};

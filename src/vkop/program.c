@@ -1,7 +1,7 @@
 /* A program: a plan whose blocks are recorded on a device, and its runs.
  *
  * Recording happens once; a run writes the actual sizes into the step buffer, the grids where they changed, and submits
- * the blocks: together, or in parts where a GPU's watchdog might end them. Nothing is allocated in a run, unless a
+ * the blocks: in one submit, or in several where a GPU's watchdog might end it. Nothing is allocated in a run, unless a
  * kernel says that it cannot compute its node: then another one is picked, and the run begins anew. It may: what a run
  * reads it has computed itself, or it does not write it (an append writes the same numbers to the same places).
  */
@@ -16,7 +16,7 @@ static void program_destroy(vkf_program **program) {
   vkf_program *p = *program;
   if (!p) return;
   vkf_env *env = p->backend->base.env;
-  vkf_vkop_record_undo(p);
+  vkf_vkop_describe_undo(p);
   vkop_pools *pools[] = {&p->inputs, &p->constants, &p->temps, &p->results};
   for (size_t i = 0; i < VKF_COUNT(pools); i++) vkf_vkop_pools_finish(pools[i]);
   vkf_gpu_buffer_destroy(&p->grids);
@@ -47,12 +47,12 @@ static vkf_status program_create(vkf_backend *backend, const vkf_plan *plan, vkf
   p->packings = vkf_arena_alloc(&p->arena, plan->n_slots, sizeof *p->packings);
   p->nodes = vkf_arena_alloc(&p->arena, plan->n_nodes, sizeof *p->nodes);
   p->blocks = vkf_arena_alloc(&p->arena, plan->n_blocks, sizeof *p->blocks);
-  p->pieces = vkf_arena_alloc(&p->arena, plan->n_nodes, sizeof *p->pieces);
-  if (!p->places || !p->packings || !p->nodes || !p->blocks || !p->pieces) VKF_TRY(VKF_ERROR_MEMORY);
+  p->segments = vkf_arena_alloc(&p->arena, plan->n_nodes, sizeof *p->segments);
+  if (!p->places || !p->packings || !p->nodes || !p->blocks || !p->segments) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(vkf_vkop_prepare(p, options));
   for (uint32_t i = 0; i < plan->n_slots; i++)
     if (plan->slots[i].kind == VKF_SLOT_CONSTANT) VKF_TRY(vkf_vkop_write(p, i, &capacity, plan->slots[i].data));
-  VKF_TRY(vkf_vkop_record(p));
+  VKF_TRY(vkf_vkop_describe(p));
 done:
   if (st) program_destroy(&p);
   *out = p;
@@ -69,36 +69,36 @@ static uint64_t program_bytes(const vkf_program *p) {
 static void write_grids(vkf_program *p, const vkf_dims *dims) {
   uint32_t *grids = vkf_gpu_buffer_mapped(p->grids);
   vkf_gpu_buffer_touch(p->grids, 0, vkf_gpu_buffer_bytes(p->grids), VKF_GPU_WRITE);
-  for (uint32_t i = 0; i < p->n_pieces; i++) p->pieces[i].effort = 0;
+  for (uint32_t i = 0; i < p->n_segments; i++) p->segments[i].effort = 0;
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     const vkop_node *k = &p->nodes[i];
     vkf_problem actual;
     vkf_vkop_problem(p, i, dims, &actual);
     actual.split = k->problem.split;
-    for (uint32_t d = 0; d < k->n_parts * VKF_MAX_STAGES; d++)
+    for (uint32_t d = 0; d < k->n_shards * VKF_MAX_STAGES; d++)
       if (d % VKF_MAX_STAGES < vkf_kern_stages(k->variant))
         vkf_kern_grid(k->variant, d % VKF_MAX_STAGES, &actual, &grids[3 * (k->first_grid + d)]);
-    p->pieces[k->piece].effort += vkf_vkop_effort(p, i, dims);
+    p->segments[k->segment].effort += vkf_vkop_effort(p, i, dims);
   }
   p->grid_dims = *dims;
   p->grids_valid = true;
 }
 
 /* Pieces [first, end) in submits that should each end in time; then the last one is waited for. */
-static vkf_status submit_pieces(vkf_program *p, uint32_t first, uint32_t end) {
-  enum { MAX_PIECES = 256 };
+static vkf_status submit_segments(vkf_program *p, uint32_t first, uint32_t end) {
+  enum { MAX_SEGMENTS = 256 };
   const double MEASURABLE = 1e7; /* effort: below it a run's time says nothing of the device's pace */
   vkf_status st = VKF_OK;
   vkop_backend *b = p->backend;
-  vkf_gpu_block *gpu[MAX_PIECES];
+  vkf_gpu_block *gpu[MAX_SEGMENTS];
   uint64_t serial = 0, begin = vkf_clock_ns();
   double all = 0;
   while (first < end) {
     uint32_t n = 0;
     double effort = 0;
-    while (first < end && n < MAX_PIECES && (!n || (effort + p->pieces[first].effort) * b->pace <= b->submit_ns)) {
-      effort += p->pieces[first].effort;
-      gpu[n++] = p->pieces[first++].gpu;
+    while (first < end && n < MAX_SEGMENTS && (!n || (effort + p->segments[first].effort) * b->pace <= b->submit_ns)) {
+      effort += p->segments[first].effort;
+      gpu[n++] = p->segments[first++].gpu;
     }
     VKF_TRY(vkf_gpu_submit(b->device, gpu, n, &serial));
     all += effort;
@@ -114,12 +114,12 @@ done:
 static vkf_status run_blocks(vkf_program *p, uint32_t first, uint32_t n) {
   vkf_status st = VKF_OK;
   const vkop_block *last = &p->blocks[first + n - 1];
-  uint32_t begin = p->blocks[first].first_piece, end = last->first_piece + last->n_pieces;
-  if (!p->is_apart) VKF_TRY(submit_pieces(p, begin, end));
+  uint32_t begin = p->blocks[first].first_piece, end = last->first_piece + last->n_segments;
+  if (!p->is_apart) VKF_TRY(submit_segments(p, begin, end));
   for (uint32_t i = begin; p->is_apart && i < end; i++) {
     uint64_t start = vkf_clock_ns();
-    VKF_TRY(submit_pieces(p, i, i + 1));
-    p->pieces[i].ns = vkf_clock_ns() - start;
+    VKF_TRY(submit_segments(p, i, i + 1));
+    p->segments[i].ns = vkf_clock_ns() - start;
   }
 done:
   return st;
@@ -137,7 +137,7 @@ static vkf_status run(vkf_program *p, const vkf_dims *dims, uint32_t first, uint
   for (bool again = true; again;) {
     VKF_TRY(run_blocks(p, first, n));
     VKF_TRY(vkf_vkop_fall_back(p, p->plan->blocks[first].first_node, last->first_node + last->n_nodes, &again));
-    if (again) VKF_TRY(vkf_vkop_record(p));
+    if (again) VKF_TRY(vkf_vkop_describe(p));
     if (again) write_grids(p, dims);
   }
   const vkf_observer *observer = p->backend->base.observer;
@@ -149,11 +149,11 @@ done:
 static void block_stats(const vkf_program *p, uint32_t block, vkf_block_stats *out) {
   const vkop_block *b = &p->blocks[block];
   *out = (vkf_block_stats){.name = p->plan->blocks[block].name, .n_records = 1};
-  for (uint32_t i = b->first_piece; i < b->first_piece + b->n_pieces; i++) {
+  for (uint32_t i = b->first_piece; i < b->first_piece + b->n_segments; i++) {
     vkf_gpu_block_info info;
-    uint64_t ns = p->pieces[i].ns;
-    vkf_gpu_block_get_info(p->pieces[i].gpu, &info);
-    if (p->timing && !p->is_apart && vkf_gpu_block_time(p->pieces[i].gpu, &ns)) ns = 0;
+    uint64_t ns = p->segments[i].ns;
+    vkf_gpu_block_get_info(p->segments[i].gpu, &info);
+    if (p->timing && !p->is_apart && vkf_gpu_block_time(p->segments[i].gpu, &ns)) ns = 0;
     out->n_dispatches += info.n_dispatches;
     out->n_barriers += info.n_barriers;
     out->n_submits = VKF_MAX(out->n_submits, info.n_submits);
@@ -163,12 +163,12 @@ static void block_stats(const vkf_program *p, uint32_t block, vkf_block_stats *o
 
 static const char *node_time(const vkf_program *p, uint32_t index, uint64_t *ns) {
   const vkop_node *node = &p->nodes[index];
-  const vkop_piece *piece = &p->pieces[node->piece];
-  *ns = p->is_apart ? piece->ns : 0;
+  const vkop_segment *segment = &p->segments[node->segment];
+  *ns = p->is_apart ? segment->ns : 0;
   for (uint32_t d = 0; d < node->n_dispatches && !p->is_apart; d++) {
     const char *label;
-    uint64_t part;
-    if (!vkf_gpu_block_dispatch_time(piece->gpu, node->first_dispatch + d, &label, &part)) *ns += part;
+    uint64_t shard;
+    if (!vkf_gpu_block_dispatch_time(segment->gpu, node->first_dispatch + d, &label, &shard)) *ns += shard;
   }
   return p->is_apart ? "submit" : "device";
 }

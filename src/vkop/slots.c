@@ -5,12 +5,12 @@
 #include "vkop/internal.h"
 
 typedef void (*problem_fn)(const vkf_plan *, const vkf_node *, const vkf_dims *, vkf_problem *);
-typedef void (*record_fn)(const vkf_record_view *, vkf_dispatch *);
+typedef void (*describe_fn)(const vkf_node_view *, vkf_dispatch *);
 static const struct {
   problem_fn problem;
-  record_fn record;
+  describe_fn record;
 } op_table[VKF_OP_COUNT] = {
-#define X(NAME, name) {vkf_vkop_problem_##name, vkf_vkop_record_##name},
+#define X(NAME, name) {vkf_vkop_problem_##name, vkf_vkop_describe_##name},
     VKF_OP_LIST(X)
 #undef X
 };
@@ -40,48 +40,48 @@ void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims,
   out->packing = node_packing(p, n);
   out->order = p->backend->base.exact ? VKF_ORDER_ASCENDING : p->backend->order;
   out->exact = p->backend->base.exact;
-  if (n->op != VKF_OP_MATMUL || p->nodes[node].n_parts == 1) return;
+  if (n->op != VKF_OP_MATMUL || p->nodes[node].n_shards == 1) return;
   out->matmul.in_parts = true;
-  out->matmul.n = p->nodes[node].parts[0].rows;
+  out->matmul.n = p->nodes[node].shards[0].rows;
 }
 
-void vkf_vkop_dispatch_of(const vkf_program *p, uint32_t node, uint32_t part, uint32_t stage, vkf_dispatch *out) {
+void vkf_vkop_dispatch_of(const vkf_program *p, uint32_t node, uint32_t shard, uint32_t stage, vkf_dispatch *out) {
   const vkop_node *k = &p->nodes[node];
-  vkf_record_view view = {
+  vkf_node_view view = {
       .plan = p->plan, .node = &p->plan->nodes[node], .variant = k->variant, .problem = &k->problem, .stage = stage};
   const uint32_t weight = weight_slot(view.node);
   view.in_place = k->in_place;
   if (weight != VKF_NO_SLOT) view.rows = p->plan->slots[weight].extent[0].cap;
-  if (k->parts) {
-    view.first = k->parts[part].first;
-    view.rows = k->parts[part].rows;
+  if (k->shards) {
+    view.first = k->shards[shard].first;
+    view.rows = k->shards[shard].rows;
   }
   op_table[view.node->op].record(&view, out);
 }
 
-/* The parts of the weight that each node reads. Whatever else reads a weight needs it in one. */
+/* The shards of the weight that each node reads. Whatever else reads a weight needs it in one. */
 static vkf_status find_parts(vkf_program *p) {
   vkf_status st = VKF_OK;
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     const vkf_node *n = &p->plan->nodes[i];
     vkop_node *k = &p->nodes[i];
-    k->n_parts = 1;
+    k->n_shards = 1;
     for (uint32_t o = 0; o < VKF_MAX_INPUTS; o++) {
       const vkf_slot *slot = n->in[o] == VKF_NO_SLOT ? NULL : &p->plan->slots[n->in[o]];
       if (!slot || slot->kind != VKF_SLOT_WEIGHT) continue;
-      const uint32_t first = p->weights->first_part[slot->index];
-      const uint32_t n_parts = p->weights->first_part[slot->index + 1] - first;
+      const uint32_t first = p->weights->first_shard[slot->index];
+      const uint32_t n_shards = p->weights->first_shard[slot->index + 1] - first;
       if (n->in[o] == weight_slot(n)) {
-        k->parts = &p->weights->parts[first];
-        k->n_parts = n_parts;
-      } else if (n_parts > 1) {
+        k->shards = &p->weights->shards[first];
+        k->n_shards = n_shards;
+      } else if (n_shards > 1) {
         VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED,
                  "weight %s is larger than one storage binding of %s, and node %s (%s) reads it as a whole", slot->name,
                  vkf_gpu_device_caps(p->backend->device)->device_name, n->name, vkf_op_name(n->op));
       }
     }
     k->first_grid = p->n_grids;
-    p->n_grids += k->n_parts * VKF_MAX_STAGES;
+    p->n_grids += k->n_shards * VKF_MAX_STAGES;
   }
 done:
   return st;
@@ -141,10 +141,10 @@ static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *fo
     VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED, "no kernel of %s fits node %s on %s: %s", vkf_op_name(n->op),
              n->name, caps->device_name, why);
   }
-  if (k->n_parts > 1 && n->op == VKF_OP_MATMUL && k->parts[0].rows % k->variant->tile.gemm.bn)
+  if (k->n_shards > 1 && n->op == VKF_OP_MATMUL && k->shards[0].rows % k->variant->tile.gemm.bn)
     VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED,
-             "node %s: its weight lies in parts of %u rows, which are no whole tiles of %u columns", n->name,
-             k->parts[0].rows, k->variant->tile.gemm.bn);
+             "node %s: its weight lies in shards of %u rows, which are no whole tiles of %u columns", n->name,
+             k->shards[0].rows, k->variant->tile.gemm.bn);
   k->variant_name = vkf_arena_strdup(&p->arena, vkf_kern_name(k->variant, name, sizeof name));
   if (!k->variant_name) return VKF_ERROR_MEMORY;
   vkf_env_log(p->backend->base.env, VKF_LOG_DEBUG, "%s: %s (%s)", n->name, k->variant_name, why);
@@ -223,7 +223,7 @@ static vkf_status place_fixed(vkf_program *p, uint64_t align, vkf_placement *tem
     vkop_place *place = &p->places[i];
     vkop_pools *pools = pools_of(p, slot);
     if (slot->kind == VKF_SLOT_WEIGHT)
-      *place = p->weights->parts[p->weights->first_part[slot->index]].place;
+      *place = p->weights->shards[p->weights->first_shard[slot->index]].place;
     else if (slot->kind == VKF_SLOT_STATE)
       *place = p->state->places[slot->index];
     else

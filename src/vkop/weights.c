@@ -7,7 +7,7 @@
 
 #include "vkop/internal.h"
 
-/* Rows of a part are a multiple of this, the columns of the largest tile, and of those that are packed together. */
+/* Rows of a shard are a multiple of this, the columns of the largest tile, and of those that are packed together. */
 #define VKF_PART_ROWS 128
 /* Pools are as large as this or as their one weight; small enough for devices that limit an allocation. */
 #define POOL_BYTES (UINT64_C(64) << 20)
@@ -24,19 +24,19 @@ static uint32_t columns_of(const vkf_weight_info *info) {
   return info->rank == 2 ? info->shape[1] : 1;
 }
 
-static uint64_t part_bytes(const vkf_weights *w, uint32_t i, uint32_t rows, uint64_t align) {
+static uint64_t shard_bytes(const vkf_weights *w, uint32_t i, uint32_t rows, uint64_t align) {
   return VKF_ROUND_UP(vkf_kern_packed_bytes(&w->packings[i], rows, columns_of(&w->infos[i])) + VKF_GUARD_BYTES, align);
 }
 
-/* Rows of weight i in a part: all, where one binding and one allocation hold it, else as many whole groups as they
+/* Rows of weight i in a shard: all, where one binding and one allocation hold it, else as many whole groups as they
  * hold. */
 static vkf_status cut_weight(const vkf_weights *w, uint32_t i, uint64_t most, uint64_t align, uint32_t *rows) {
   const vkf_weight_info *info = &w->infos[i];
   const uint32_t n = info->shape[0], group = VKF_ROUND_UP(VKF_PART_ROWS, w->packings[i].columns);
-  const uint64_t bytes = part_bytes(w, i, n, align);
+  const uint64_t bytes = shard_bytes(w, i, n, align);
   *rows = n;
   if (bytes <= most) return VKF_OK;
-  for (*rows = 0; *rows + group < n && part_bytes(w, i, *rows + group, align) <= most;) *rows += group;
+  for (*rows = 0; *rows + group < n && shard_bytes(w, i, *rows + group, align) <= most;) *rows += group;
   if (*rows && info->use != VKF_WEIGHT_VECTOR) return VKF_OK;
   return vkf_env_fail(w->backend->base.env, VKF_ERROR_UNSUPPORTED,
                       "weight %s takes %llu bytes, expected at most %llu: one storage binding of %s%s", info->name,
@@ -45,7 +45,7 @@ static vkf_status cut_weight(const vkf_weights *w, uint32_t i, uint64_t most, ui
                       info->use == VKF_WEIGHT_VECTOR ? "" : ", which holds not even one group of its rows");
 }
 
-/* Cuts all weights and counts their parts. */
+/* Cuts all weights and counts their shards. */
 static vkf_status cut_weights(vkf_weights *w, uint64_t align) {
   vkf_status st = VKF_OK;
   vkf_env *env = w->backend->base.env;
@@ -55,15 +55,15 @@ static vkf_status cut_weights(vkf_weights *w, uint64_t align) {
   if (!rows) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t i = 0; i < w->n; i++) {
     VKF_TRY(cut_weight(w, i, most, align, &rows[i]));
-    w->first_part[i + 1] = w->first_part[i] + VKF_CEIL_DIV(w->infos[i].shape[0], rows[i]);
+    w->first_shard[i + 1] = w->first_shard[i] + VKF_CEIL_DIV(w->infos[i].shape[0], rows[i]);
   }
-  w->parts = vkf_env_alloc(env, w->first_part[w->n], sizeof *w->parts);
-  if (!w->parts) VKF_TRY(VKF_ERROR_MEMORY);
+  w->shards = vkf_env_alloc(env, w->first_shard[w->n], sizeof *w->shards);
+  if (!w->shards) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t i = 0; i < w->n; i++) {
     const uint32_t n = w->infos[i].shape[0];
     uint32_t first = 0;
-    for (uint32_t p = w->first_part[i]; p < w->first_part[i + 1]; first += w->parts[p++].rows)
-      w->parts[p] = (vkop_part){.first = VKF_MIN(first, n - rows[i]), .rows = rows[i]};
+    for (uint32_t p = w->first_shard[i]; p < w->first_shard[i + 1]; first += w->shards[p++].rows)
+      w->shards[p] = (vkop_shard){.first = VKF_MIN(first, n - rows[i]), .rows = rows[i]};
   }
 done:
   vkf_env_free(env, rows);
@@ -73,57 +73,57 @@ done:
 static vkf_status place_parts(vkf_weights *w, uint64_t align) {
   vkf_status st = VKF_OK;
   for (uint32_t i = 0, p = 0; i < w->n; i++) {
-    for (; p < w->first_part[i + 1]; p++) {
-      const uint32_t rows = w->parts[p].rows;
+    for (; p < w->first_shard[i + 1]; p++) {
+      const uint32_t rows = w->shards[p].rows;
       const uint64_t scales = vkf_kern_scales_offset(&w->packings[i], rows, columns_of(&w->infos[i]));
-      w->parts[p].place = (vkop_place){NULL, 0, part_bytes(w, i, rows, align), scales};
-      VKF_TRY(vkf_vkop_pools_add(&w->pools, w->parts[p].place.bytes, &w->parts[p].place.offset));
+      w->shards[p].place = (vkop_place){NULL, 0, shard_bytes(w, i, rows, align), scales};
+      VKF_TRY(vkf_vkop_pools_add(&w->pools, w->shards[p].place.bytes, &w->shards[p].place.offset));
     }
   }
 done:
   return st;
 }
 
-/* Cuts weights and places all parts; creates the pools. */
+/* Cuts weights and places all shards; creates the pools. */
 static vkf_status place_weights(vkf_weights *w) {
   vkf_status st = VKF_OK;
   vkf_gpu_device *device = w->backend->device;
   const uint64_t align = VKF_MAX(VKF_PLACE_ALIGNMENT, vkf_gpu_device_caps(device)->storage_offset_alignment);
   uint64_t most = VKF_MIN(POOL_BYTES, vkf_vkop_pools_limit(device));
   VKF_TRY(cut_weights(w, align));
-  for (uint32_t i = 0; i < w->n; i++) most = VKF_MAX(most, part_bytes(w, i, w->parts[w->first_part[i]].rows, align));
+  for (uint32_t i = 0; i < w->n; i++) most = VKF_MAX(most, shard_bytes(w, i, w->shards[w->first_shard[i]].rows, align));
   vkf_vkop_pools_init(&w->pools, device, "weights", VKF_GPU_MEMORY_DEVICE, most);
   VKF_TRY(place_parts(w, align));
   VKF_TRY(vkf_vkop_pools_make(&w->pools));
-  for (uint32_t p = 0; p < w->first_part[w->n]; p++) vkf_vkop_pools_find(&w->pools, &w->parts[p].place);
+  for (uint32_t p = 0; p < w->first_shard[w->n]; p++) vkf_vkop_pools_find(&w->pools, &w->shards[p].place);
 done:
   return st;
 }
 
 /* Rows of a weight on their way from the file to the device, a few at a time, so that no copy of a whole weight stands
- * in host memory. Several slices are made ready at once, a core each; the caller's thread alone takes memory, talks to
+ * in host memory. Several chunks are made ready at once, a core each; the caller's thread alone takes memory, talks to
  * the device and reports failures. */
-typedef struct slice {
-  const vkop_part *part;
-  uint32_t weight, first, n; /* rows [first, first + n) of the part, `first` a multiple of what is packed together */
+typedef struct chunk {
+  const vkop_shard *shard;
+  uint32_t weight, first, n; /* rows [first, first + n) of the shard, `first` a multiple of what is packed together */
   bool is_packed;            /* its rows are elements of the packing, side by side: `packed` is not used */
   bool is_held;              /* the format can hold its numbers */
-} slice;
-#define SLICE_BYTES (UINT64_C(1) << 19) /* of rows as float32: they and what becomes of them stay in a cache */
+} chunk;
+#define CHUNK_BYTES (UINT64_C(1) << 19) /* of rows as float32: they and what becomes of them stay in a cache */
 
-/* Where a slice is made ready. */
+/* Where a chunk is made ready. */
 typedef struct room {
   float *rows; /* as loaded, or as copied from the file */
   char *packed;
 } room;
 
-/* The slices that are made ready together; enough of them that starting threads costs little. Where all device memory
- * is mapped, a slice is done when its thread has made it ready, and a thread makes all its slices in one room.
- * Elsewhere each slice has a room of its own until it is uploaded. */
+/* The chunks that are made ready together; enough of them that starting threads costs little. Where all device memory
+ * is mapped, a chunk is done when its thread has made it ready, and a thread makes all its chunks in one room.
+ * Elsewhere each chunk has a room of its own until it is uploaded. */
 typedef struct window {
   const vkf_weights *w;
   const vkf_weight_source *source;
-  slice *slices;
+  chunk *chunks;
   uint32_t n, most;
   room *rooms;
   uint32_t n_rooms, n_threads;
@@ -131,12 +131,12 @@ typedef struct window {
   size_t rows_bytes, packed_bytes; /* of each room */
 } window;
 
-/* Rows of weight i that make a slice. */
+/* Rows of weight i that make a chunk. */
 static uint32_t slice_rows(const vkf_weights *w, uint32_t i) {
   const vkf_weight_packing *packing = &w->packings[i];
-  const uint32_t most = w->parts[w->first_part[i]].rows;
+  const uint32_t most = w->shards[w->first_shard[i]].rows;
   const uint32_t group = packing->layout == VKF_LAYOUT_W_ROWS ? 4 : packing->columns; /* whole words, whole packs */
-  const uint64_t fit = SLICE_BYTES / (columns_of(&w->infos[i]) * sizeof(float)) / group * group;
+  const uint64_t fit = CHUNK_BYTES / (columns_of(&w->infos[i]) * sizeof(float)) / group * group;
   return (uint32_t)VKF_MIN(VKF_MAX(fit, group), (uint64_t)most);
 }
 
@@ -147,15 +147,15 @@ static void window_finish(window *all) {
     vkf_env_free(env, all->rooms[i].packed);
   }
   vkf_env_free(env, all->rooms);
-  vkf_env_free(env, all->slices);
+  vkf_env_free(env, all->chunks);
 }
 
 static vkf_status window_init(window *all, const vkf_weights *w, const vkf_weight_source *source) {
   enum { SLICES_MAPPED = 64, SLICES = 4 }; /* a thread */
   vkf_env *env = w->backend->base.env;
   *all = (window){.w = w, .source = source, .n_threads = vkf_cores(), .is_mapped = true};
-  for (uint32_t p = 0; p < w->first_part[w->n]; p++)
-    all->is_mapped = all->is_mapped && vkf_gpu_buffer_mapped(w->parts[p].place.buffer);
+  for (uint32_t p = 0; p < w->first_shard[w->n]; p++)
+    all->is_mapped = all->is_mapped && vkf_gpu_buffer_mapped(w->shards[p].place.buffer);
   all->most = all->n_threads * (all->is_mapped ? SLICES_MAPPED : SLICES);
   all->n_rooms = all->is_mapped ? all->n_threads : all->most;
   for (uint32_t i = 0; i < w->n; i++) {
@@ -163,9 +163,9 @@ static vkf_status window_init(window *all, const vkf_weights *w, const vkf_weigh
     all->rows_bytes = VKF_MAX(all->rows_bytes, (size_t)n * k * sizeof(float));
     all->packed_bytes = VKF_MAX(all->packed_bytes, vkf_kern_packed_bytes(&w->packings[i], n, k));
   }
-  all->slices = vkf_env_alloc(env, all->most, sizeof *all->slices);
+  all->chunks = vkf_env_alloc(env, all->most, sizeof *all->chunks);
   all->rooms = vkf_env_alloc(env, all->n_rooms, sizeof *all->rooms);
-  if (!all->slices || !all->rooms) return VKF_ERROR_MEMORY;
+  if (!all->chunks || !all->rooms) return VKF_ERROR_MEMORY;
   for (uint32_t i = 0; i < all->n_rooms; i++) {
     all->rooms[i].rows = vkf_env_alloc(env, all->rows_bytes, 1);
     all->rooms[i].packed = vkf_env_alloc(env, all->packed_bytes, 1);
@@ -174,20 +174,20 @@ static vkf_status window_init(window *all, const vkf_weights *w, const vkf_weigh
   return VKF_OK;
 }
 
-/* Where on the device the words of a slice are, and how many bytes. */
-static uint64_t words_at(const vkf_weights *w, const slice *s, uint64_t *bytes) {
+/* Where on the device the words of a chunk are, and how many bytes. */
+static uint64_t words_at(const vkf_weights *w, const chunk *s, uint64_t *bytes) {
   const vkf_weight_packing *packing = &w->packings[s->weight];
   const uint32_t k = columns_of(&w->infos[s->weight]), bits = vkf_format_get(packing->format)->bits;
   *bytes = VKF_CEIL_DIV(vkf_kern_packed_elements(packing, s->n, k) * bits, 32) * 4;
-  return s->part->place.offset + vkf_kern_packed_elements(packing, s->first, k) * bits / 8;
+  return s->shard->place.offset + vkf_kern_packed_elements(packing, s->first, k) * bits / 8;
 }
 
 /* Loads rows, or copies them where the file has them in the packing's format. */
-static vkf_format load_rows(const window *all, slice *s, float *rows) {
+static vkf_format load_rows(const window *all, chunk *s, float *rows) {
   const vkf_weight_packing *packing = &all->w->packings[s->weight];
   const vkf_weight_source *source = all->source;
   const bool is_exact = all->w->backend->base.exact;
-  const uint32_t k = columns_of(&all->w->infos[s->weight]), first = s->part->first + s->first;
+  const uint32_t k = columns_of(&all->w->infos[s->weight]), first = s->shard->first + s->first;
   s->is_held = true;
   if (!is_exact && source->copy && source->copy(source->user, s->weight, first, s->n, rows)) return packing->format;
   source->load(source->user, s->weight, first, s->n, rows);
@@ -203,14 +203,14 @@ static room *room_of(const window *all, uint32_t thread, size_t i) {
   return &all->rooms[all->is_mapped ? thread : i];
 }
 
-/* Where on the device the scales of a slice are. */
-static uint64_t scales_at(const slice *s) {
-  return s->part->place.offset + s->part->place.scales_offset + s->first * sizeof(float);
+/* Where on the device the scales of a chunk are. */
+static uint64_t scales_at(const chunk *s) {
+  return s->shard->place.offset + s->shard->place.scales_offset + s->first * sizeof(float);
 }
 
 static void make_ready(void *user, uint32_t thread, size_t i) {
   const window *all = user;
-  slice *s = &all->slices[i];
+  chunk *s = &all->chunks[i];
   const vkf_weight_packing *packing = &all->w->packings[s->weight];
   const uint32_t k = columns_of(&all->w->infos[s->weight]);
   const size_t scales = vkf_kern_scales_offset(packing, s->n, k), end = vkf_kern_packed_bytes(packing, s->n, k);
@@ -223,20 +223,20 @@ static void make_ready(void *user, uint32_t thread, size_t i) {
                  bytes == (uint64_t)s->n * k * vkf_format_get(from)->bits / 8;
   if (!s->is_packed) vkf_kern_pack(packing, s->n, k, from, room->rows, room->packed);
   if (!all->is_mapped) return;
-  char *mapped = vkf_gpu_buffer_mapped(s->part->place.buffer);
+  char *mapped = vkf_gpu_buffer_mapped(s->shard->place.buffer);
   memcpy(mapped + at, s->is_packed ? (const char *)room->rows : room->packed, bytes);
   memcpy(mapped + scales_at(s), room->packed + scales, end - scales);
 }
 
-/* What is left for the caller's thread when a slice is ready. */
+/* What is left for the caller's thread when a chunk is ready. */
 static vkf_status finish_slice(const window *all, uint32_t i) {
   vkf_status st = VKF_OK;
-  const slice *s = &all->slices[i];
+  const chunk *s = &all->chunks[i];
   const vkf_weight_info *info = &all->w->infos[s->weight];
   const vkf_weight_packing *packing = &all->w->packings[s->weight];
-  const uint32_t k = columns_of(info), first = s->part->first + s->first;
+  const uint32_t k = columns_of(info), first = s->shard->first + s->first;
   const size_t scales = vkf_kern_scales_offset(packing, s->n, k), end = vkf_kern_packed_bytes(packing, s->n, k);
-  vkf_gpu_buffer *buffer = s->part->place.buffer;
+  vkf_gpu_buffer *buffer = s->shard->place.buffer;
   const room *room = room_of(all, 0, i);
   uint64_t bytes, at = words_at(all->w, s, &bytes);
   if (!s->is_held) {
@@ -263,24 +263,25 @@ done:
   return st;
 }
 
-/* Its slices join the window, and its gaps become zeros. */
-static vkf_status upload_part(window *all, uint32_t i, const vkop_part *part) {
+/* Its chunks join the window, and its gaps become zeros. */
+static vkf_status upload_shard(window *all, uint32_t i, const vkop_shard *shard) {
   static const char zeros[4096];
   vkf_status st = VKF_OK;
   const vkf_weight_packing *packing = &all->w->packings[i];
   const uint32_t k = columns_of(&all->w->infos[i]), step = slice_rows(all->w, i);
-  for (uint32_t first = 0; first < part->rows; first += step) {
+  for (uint32_t first = 0; first < shard->rows; first += step) {
     if (all->n == all->most) VKF_TRY(upload_window(all));
-    all->slices[all->n++] = (slice){.part = part, .weight = i, .first = first, .n = VKF_MIN(step, part->rows - first)};
+    all->chunks[all->n++] =
+        (chunk){.shard = shard, .weight = i, .first = first, .n = VKF_MIN(step, shard->rows - first)};
   }
   /* The gap before the scales, and what lies behind. */
-  const uint64_t words = vkf_kern_packed_elements(packing, part->rows, k) * vkf_format_get(packing->format)->bits,
-                 words_end = VKF_CEIL_DIV(words, 32) * 4, scales = vkf_kern_scales_offset(packing, part->rows, k),
-                 bytes = vkf_kern_packed_bytes(packing, part->rows, k);
-  VKF_TRY(vkf_gpu_buffer_upload(part->place.buffer, part->place.offset + words_end, zeros, scales - words_end));
-  for (uint64_t at = bytes, n; at < part->place.bytes; at += n) {
-    n = VKF_MIN(part->place.bytes - at, sizeof zeros);
-    VKF_TRY(vkf_gpu_buffer_upload(part->place.buffer, part->place.offset + at, zeros, n));
+  const uint64_t words = vkf_kern_packed_elements(packing, shard->rows, k) * vkf_format_get(packing->format)->bits,
+                 words_end = VKF_CEIL_DIV(words, 32) * 4, scales = vkf_kern_scales_offset(packing, shard->rows, k),
+                 bytes = vkf_kern_packed_bytes(packing, shard->rows, k);
+  VKF_TRY(vkf_gpu_buffer_upload(shard->place.buffer, shard->place.offset + words_end, zeros, scales - words_end));
+  for (uint64_t at = bytes, n; at < shard->place.bytes; at += n) {
+    n = VKF_MIN(shard->place.bytes - at, sizeof zeros);
+    VKF_TRY(vkf_gpu_buffer_upload(shard->place.buffer, shard->place.offset + at, zeros, n));
   }
 done:
   return st;
@@ -291,7 +292,7 @@ static vkf_status upload_weights(vkf_weights *w, const vkf_weight_source *source
   window all;
   VKF_TRY(window_init(&all, w, source));
   for (uint32_t i = 0; i < w->n; i++)
-    for (uint32_t p = w->first_part[i]; p < w->first_part[i + 1]; p++) VKF_TRY(upload_part(&all, i, &w->parts[p]));
+    for (uint32_t p = w->first_shard[i]; p < w->first_shard[i + 1]; p++) VKF_TRY(upload_shard(&all, i, &w->shards[p]));
   VKF_TRY(upload_window(&all));
 done:
   if (st == VKF_OK)
@@ -313,8 +314,8 @@ vkf_status vkf_vkop_weights_create(vkf_backend *backend, const vkf_weight_source
   w->n = source->n_weights;
   w->infos = vkf_env_alloc(backend->env, w->n, sizeof *w->infos);
   w->packings = vkf_env_alloc(backend->env, w->n, sizeof *w->packings);
-  w->first_part = vkf_env_alloc(backend->env, (size_t)w->n + 1, sizeof *w->first_part);
-  if (!w->infos || !w->packings || !w->first_part) VKF_TRY(VKF_ERROR_MEMORY);
+  w->first_shard = vkf_env_alloc(backend->env, (size_t)w->n + 1, sizeof *w->first_shard);
+  if (!w->infos || !w->packings || !w->first_shard) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t i = 0; i < w->n; i++) {
     w->infos[i] = source->infos[i];
     w->packings[i] = choose_packing(b, &w->infos[i], forced);
@@ -334,8 +335,8 @@ void vkf_vkop_weights_destroy(vkf_weights **weights) {
   vkf_vkop_pools_finish(&w->pools);
   vkf_env_free(env, w->infos);
   vkf_env_free(env, w->packings);
-  vkf_env_free(env, w->parts);
-  vkf_env_free(env, w->first_part);
+  vkf_env_free(env, w->shards);
+  vkf_env_free(env, w->first_shard);
   vkf_env_free(env, w);
   *weights = NULL;
 }

@@ -1,9 +1,9 @@
-/* The seam between the ops' recorders and the program that runs them.
+/* What the ops and the program that runs them share.
  *
- * An op's recorder says what one dispatch needs (variant, operands in the order of the shader's bindings, push
- * constants); the program places slots, binds, derives grids and records. No recorder calls the room gpu. A weight that
- * is larger than one binding lies in parts; then a node has a dispatch for each. A variant with two stages takes both
- * of them for each part.
+ * vkf_vkop_describe_<op>() says what one dispatch needs: its operands in the order of the shader's bindings, push
+ * constants, specialization constants. The program places slots, binds, derives grids and records. An op never calls
+ * the room gpu. A weight that is larger than one binding is split into shards, with a dispatch for each. A variant with
+ * two stages has a dispatch of each stage for each shard.
  *
  * Binding 0 of every shader is the step buffer (shaders/shared/step.h: the vkf_dims), binding 1 + i is operand i,
  * present or not (but see scales_with_words). Push constants begin with uvec2 at[VKF_MAX_OPERANDS], which the program
@@ -13,8 +13,8 @@
  *   by address         at   = its 64-bit device address (low, high); its binding is not declared by the shader
  * followed by the op's own parameters (shaders/shared/params.h).
  */
-#ifndef VKF_VKOP_RECORD_H
-#define VKF_VKOP_RECORD_H
+#ifndef VKF_VKOP_DESCRIBE_H
+#define VKF_VKOP_DESCRIBE_H
 
 #include "kern/kern.h"
 
@@ -31,10 +31,10 @@ typedef struct vkf_operand {
   uint32_t slot; /* VKF_NO_SLOT: absent; its binding gets the step buffer */
   bool write;    /* else read */
   bool read;     /* also read (append keeps what it does not write) */
-  bool part;     /* of the weight or table: the part of this dispatch */
+  bool shard;    /* of the weight or table: the shard of this dispatch */
   bool scales;   /* of a weight: the scales of its rows */
   vkf_access_kind access;
-  uint32_t column;   /* rows of activations, a vector: where the part of this dispatch begins */
+  uint32_t column;   /* rows of activations, a vector: where the shard of this dispatch begins */
   uint32_t row;      /* of a table: the first that is there */
   vkf_format format; /* of a weight, of keys and values */
 } vkf_operand;
@@ -49,20 +49,20 @@ typedef struct vkf_dispatch {
   uint32_t params_bytes;
 } vkf_dispatch;
 
-/* What a recorder may look at. */
-typedef struct vkf_record_view {
+/* What the description of a dispatch depends on. */
+typedef struct vkf_node_view {
   const vkf_plan *plan;
   const vkf_node *node;
   const vkf_variant *variant; /* as picked */
   const vkf_problem *problem; /* at capacity */
   bool in_place;              /* the output takes over the bytes of input 0 */
   uint32_t stage;             /* of the variant */
-  uint32_t first, rows;       /* of the weight or table that the node reads: the part of this dispatch */
-} vkf_record_view;
+  uint32_t first, rows;       /* of the weight or table that the node reads: the shard of this dispatch */
+} vkf_node_view;
 
 #define X(NAME, name)                                                                                               \
   void vkf_vkop_problem_##name(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out); \
-  void vkf_vkop_record_##name(const vkf_record_view *view, vkf_dispatch *out);
+  void vkf_vkop_describe_##name(const vkf_node_view *view, vkf_dispatch *out);
 VKF_OP_LIST(X)
 #undef X
 
