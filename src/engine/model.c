@@ -3,6 +3,7 @@
 #include <vkformer/lab.h>
 
 #include "engine/opened.h"
+#include "kern/checks.h"
 
 static const char *format_name(vkf_format format) {
   return format == VKF_FORMAT_COUNT ? "auto" : vkf_format_get(format)->name;

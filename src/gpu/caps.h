@@ -16,28 +16,6 @@
 #define VKF_DRIVER_ID_SWIFTSHADER 10
 #define VKF_DRIVER_ID_LAVAPIPE 13
 
-/* The checks of what kernels depend on and a driver may get wrong (tune/checks.h). */
-typedef enum vkf_check {
-  VKF_CHECK_OF_SUBGROUP_SIZE,
-  VKF_CHECK_OF_SHUFFLE,
-  VKF_CHECK_OF_BALLOT, /* and broadcast */
-  VKF_CHECK_OF_ARITHMETIC,
-  VKF_CHECK_OF_SHARED, /* memory, and barriers */
-  VKF_CHECK_OF_ADDRESS,
-  VKF_CHECK_OF_HALF, /* 16-bit numbers taken out of words */
-  VKF_CHECK_OF_FLOAT16,
-  VKF_CHECK_OF_STORAGE16,
-  VKF_CHECK_OF_STORAGE8,
-  VKF_CHECK_OF_MATRIX, /* cooperative ones */
-  VKF_CHECK_OF_INTEGER_DOT,
-  VKF_CHECK_OF_TIMESTAMPS,
-  VKF_CHECK_OF_EXACT,        /* arithmetic of the reproducible mode */
-  VKF_CHECK_OF_REPRODUCIBLE, /* its kernels */
-  VKF_CHECK_OF_LOOPS,      /* as many turns as max_loop_turns says, as far as kernels are written for any such limit */
-  VKF_CHECK_OF_LONG_LOOPS, /* far more than that, where no limit is known */
-  VKF_N_CHECKS
-} vkf_check;
-
 /* A cooperative matrix product: [m,k] times [k,n]. */
 typedef struct vkf_matrix_shape {
   uint32_t m, n, k;
@@ -99,7 +77,7 @@ typedef struct vkf_caps {
   uint32_t timestamp_bits;
   bool pipeline_statistics; /* the driver tells what it made of a kernel: registers, spills, instructions */
 
-  uint32_t failed_checks; /* 1 << vkf_check; the facts above that they check are false or 0 */
+  uint32_t failed_checks; /* bits, 1 << vkf_check (kern/checks.h); the facts that they check are false or 0 */
 } vkf_caps;
 
 #endif

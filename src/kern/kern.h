@@ -202,10 +202,11 @@ const vkf_variant *vkf_kern_pick(const vkf_problem *problem, const vkf_caps *cap
  */
 vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, const vkf_tuned *tuned, uint32_t n, uint32_t k,
                                            vkf_format format, const vkf_variant *forced);
-#define VKF_MAX_DOUBT 2
+#define VKF_MAX_PROBE_CANDIDATES 2
 /* The variants, one a packing, whose order the defaults guess and a short measurement should decide, and the problem to
  * measure; returns how many, 0: facts decide on this device. */
-uint32_t vkf_kern_doubt(const vkf_caps *caps, vkf_problem *problem, const vkf_variant *variants[VKF_MAX_DOUBT]);
+uint32_t vkf_kern_probe_candidates(const vkf_caps *caps, vkf_problem *problem,
+                                   const vkf_variant *variants[VKF_MAX_PROBE_CANDIDATES]);
 /* A number that changes with every row of the table and every word of its shaders: what was tuned for another one is
  * not used. */
 uint64_t vkf_kern_checksum(void);

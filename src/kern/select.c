@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "kern/checks.h"
 #include "kern/family.h"
 #include "kern/tuned.h"
 
@@ -288,15 +289,16 @@ static const vkf_variant *best_of_family(const vkf_family *family, vkf_problem *
   return best.variant;
 }
 
-uint32_t vkf_kern_doubt(const vkf_caps *caps, vkf_problem *p, const vkf_variant *variants[VKF_MAX_DOUBT]) {
-  static const vkf_family *const families[VKF_MAX_DOUBT] = {&vkf_family_pick, &vkf_family_lane};
+uint32_t vkf_kern_probe_candidates(const vkf_caps *caps, vkf_problem *p,
+                                   const vkf_variant *variants[VKF_MAX_PROBE_CANDIDATES]) {
+  static const vkf_family *const families[VKF_MAX_PROBE_CANDIDATES] = {&vkf_family_pick, &vkf_family_lane};
   uint32_t n = 0;
   *p =
       (vkf_problem){.op = VKF_OP_MATMUL, .matmul = {.m = 64, .n = 256, .k = 256}, .order = vkf_kern_order(caps, false)};
   /* Whether loads at uniform addresses beat texel loads hangs on the processor's vector unit and on the driver's
    * version. Mesa 22.3 has no such loads; between it and 26 nothing was measured. */
   if (caps->driver_id != VKF_DRIVER_ID_LAVAPIPE || caps->driver_version < 23u << 22) return 0;
-  for (size_t i = 0; i < VKF_MAX_DOUBT; i++) {
+  for (size_t i = 0; i < VKF_MAX_PROBE_CANDIDATES; i++) {
     variants[n] = best_of_family(families[i], p, caps);
     n += variants[n] != NULL;
   }

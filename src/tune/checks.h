@@ -7,6 +7,7 @@
 #define VKF_TUNE_CHECKS_H
 
 #include "gpu/gpu.h"
+#include "kern/checks.h"
 #include "kern/spirv.h"
 
 /* One run of a check's shader. */

@@ -134,16 +134,16 @@ done:
 
 vkf_status vkf_tune_probe_kernels(vkf_tuning *t) {
   vkf_status st = VKF_OK;
-  const vkf_variant *variants[VKF_MAX_DOUBT];
-  vkf_tuned_entry entries[VKF_MAX_DOUBT];
-  const char *names[VKF_MAX_DOUBT];
-  double ns[VKF_MAX_DOUBT];
+  const vkf_variant *variants[VKF_MAX_PROBE_CANDIDATES];
+  vkf_tuned_entry entries[VKF_MAX_PROBE_CANDIDATES];
+  const char *names[VKF_MAX_PROBE_CANDIDATES];
+  double ns[VKF_MAX_PROBE_CANDIDATES];
   vkf_problem problem;
   vkf_case c;
-  char text[64], name[VKF_MAX_DOUBT][128];
+  char text[64], name[VKF_MAX_PROBE_CANDIDATES][128];
   size_t n_entries = 0;
   const double seconds = 0.01;
-  const uint32_t n = vkf_kern_doubt(vkf_gpu_device_caps(t->gpu), &problem, variants);
+  const uint32_t n = vkf_kern_probe_candidates(vkf_gpu_device_caps(t->gpu), &problem, variants);
   for (size_t i = 0; i < t->rows.n_times; i++)
     if (t->rows.times[i].problem.op == problem.op) return VKF_OK;
   if (!n || !can_keep(t)) return VKF_OK;

@@ -139,16 +139,16 @@ static void attention_goes_by_queries_and_keys(void **state) {
 }
 
 /* Where facts decide nothing is measured; where they do not, the best guess of each packing is. */
-static void only_what_is_in_doubt_is_probed(void **state) {
+static void only_what_facts_do_not_decide_is_probed(void **state) {
   (void)state;
   vkf_caps c = a_lavapipe();
   vkf_problem p;
-  const vkf_variant *v[VKF_MAX_DOUBT];
-  assert_int_equal(vkf_kern_doubt(&c, &p, v), 2);
+  const vkf_variant *v[VKF_MAX_PROBE_CANDIDATES];
+  assert_int_equal(vkf_kern_probe_candidates(&c, &p, v), 2);
   assert_string_equal(v[0]->family->name, "pick");
   assert_string_equal(v[1]->family->name, "lane");
   c.subgroup_size = c.subgroup_min = c.subgroup_max = 16;
-  assert_int_equal(vkf_kern_doubt(&c, &p, v), 2);
+  assert_int_equal(vkf_kern_probe_candidates(&c, &p, v), 2);
   assert_string_equal(v[1]->family->name, "lane");
   c = a_lavapipe();
   /* The probe speaks for the packing alone. */
@@ -158,13 +158,13 @@ static void only_what_is_in_doubt_is_probed(void **state) {
   const vkf_tuned tuned = {rows, 2};
   assert_string_equal(pick(&c, &tuned, p.matmul.m, p.matmul.n, p.matmul.k), "matmul-lane-m16n4-w8-texel");
   c.uniform_loads = false; /* no pick kernel fits */
-  assert_int_equal(vkf_kern_doubt(&c, &p, v), 0);
+  assert_int_equal(vkf_kern_probe_candidates(&c, &p, v), 0);
   c = a_lavapipe();
   c.driver_version = 22u << 22 | 3 << 12;
-  assert_int_equal(vkf_kern_doubt(&c, &p, v), 0);
+  assert_int_equal(vkf_kern_probe_candidates(&c, &p, v), 0);
   c = a_lavapipe();
   c.driver_id = VKF_DRIVER_ID_SWIFTSHADER;
-  assert_int_equal(vkf_kern_doubt(&c, &p, v), 0);
+  assert_int_equal(vkf_kern_probe_candidates(&c, &p, v), 0);
 }
 
 int main(void) {
@@ -173,7 +173,7 @@ int main(void) {
       cmocka_unit_test(the_fastest_of_the_packing_is_taken),
       cmocka_unit_test(reasons_name_the_time),
       cmocka_unit_test(attention_goes_by_queries_and_keys),
-      cmocka_unit_test(only_what_is_in_doubt_is_probed),
+      cmocka_unit_test(only_what_facts_do_not_decide_is_probed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
