@@ -47,6 +47,7 @@ typedef struct vkf_env {
   vkf_log_level log_level;
   vkf_status first;       /* status of the first cause; VKF_OK: none */
   char message[1024];     /* its sentence */
+  bool too_large;         /* its cause: a tensor or a grid exceeds a limit of the device, so a smaller batch may fit */
   uint64_t n_allocations; /* calls that wanted memory, ever */
   uint64_t fail_at;       /* fault injection: the allocation with this number (from 1) fails; 0: none */
   uint64_t live_bytes;    /* host bytes held now through this environment */
@@ -60,28 +61,27 @@ void vkf_env_clear(vkf_env *env);
 typedef struct vkf_env_failure {
   vkf_status first;
   char message[1024];
+  bool too_large;
 } vkf_env_failure;
 void vkf_env_save_failure(const vkf_env *env, vkf_env_failure *out);
 void vkf_env_restore_failure(vkf_env *env, const vkf_env_failure *failure);
 /* Records the first cause and returns `status`. */
 vkf_status vkf_env_fail(vkf_env *env, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
+/* The same where a tensor or a grid exceeds a limit of the device: sets env->too_large as well. */
+vkf_status vkf_env_fail_too_large(vkf_env *env, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
 /* Puts words before the message that stands ("model.safetensors: ..."); returns `status`. */
 vkf_status vkf_env_prefix(vkf_env *env, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
 void vkf_env_log(vkf_env *env, vkf_log_level level, const char *fmt, ...) VKF_PRINTF(3, 4);
 
 /* Around each call of a callback of the caller's. A failure of what it calls is forgotten afterwards. */
-typedef struct vkf_callback {
-  vkf_status first;
-  char message[1024];
-} vkf_callback;
-void vkf_env_callback_begin(vkf_env *env, vkf_callback *callback);
-void vkf_env_callback_end(vkf_env *env, const vkf_callback *callback);
-#define VKF_CALLBACK(env, call)               \
-  do {                                        \
-    vkf_callback callback;                    \
-    vkf_env_callback_begin((env), &callback); \
-    call;                                     \
-    vkf_env_callback_end((env), &callback);   \
+void vkf_env_callback_begin(vkf_env *env, vkf_env_failure *before);
+void vkf_env_callback_end(vkf_env *env, const vkf_env_failure *before);
+#define VKF_CALLBACK(env, call)             \
+  do {                                      \
+    vkf_env_failure before;                 \
+    vkf_env_callback_begin((env), &before); \
+    call;                                   \
+    vkf_env_callback_end((env), &before);   \
   } while (0)
 /* Inside a callback: records that `call`, a function of the library that would disturb the one whose callback it is, is
  * refused there, and is true. */

@@ -31,28 +31,43 @@ void vkf_env_init(vkf_env *env, const vkf_context_params *params) {
 void vkf_env_clear(vkf_env *env) {
   env->first = VKF_OK;
   env->message[0] = '\0';
+  env->too_large = false;
 }
 
 void vkf_env_save_failure(const vkf_env *env, vkf_env_failure *out) {
   out->first = env->first;
+  out->too_large = env->too_large;
   memcpy(out->message, env->message, sizeof out->message);
 }
 
 void vkf_env_restore_failure(vkf_env *env, const vkf_env_failure *failure) {
   env->first = failure->first;
+  env->too_large = failure->too_large;
   memcpy(env->message, failure->message, sizeof env->message);
 }
 
-vkf_status vkf_env_fail(vkf_env *env, vkf_status status, const char *fmt, ...) {
-  if (env->first != VKF_OK) return status;
+static void keep(vkf_env *env, vkf_status status, bool too_large, const char *fmt, va_list args) {
   /* A copy first: the arguments may point into the message itself. */
   char sentence[sizeof(env->message)];
-  va_list args;
-  va_start(args, fmt);
   vsnprintf(sentence, sizeof(sentence), fmt, args);
-  va_end(args);
   memcpy(env->message, sentence, strlen(sentence) + 1);
   env->first = status;
+  env->too_large = too_large;
+}
+
+vkf_status vkf_env_fail(vkf_env *env, vkf_status status, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  if (env->first == VKF_OK) keep(env, status, false, fmt, args);
+  va_end(args);
+  return status;
+}
+
+vkf_status vkf_env_fail_too_large(vkf_env *env, vkf_status status, const char *fmt, ...) {
+  va_list args;
+  va_start(args, fmt);
+  if (env->first == VKF_OK) keep(env, status, true, fmt, args);
+  va_end(args);
   return status;
 }
 
@@ -68,16 +83,14 @@ vkf_status vkf_env_prefix(vkf_env *env, vkf_status status, const char *fmt, ...)
   return status;
 }
 
-void vkf_env_callback_begin(vkf_env *env, vkf_callback *callback) {
-  callback->first = env->first;
-  memcpy(callback->message, env->message, sizeof callback->message);
+void vkf_env_callback_begin(vkf_env *env, vkf_env_failure *before) {
+  vkf_env_save_failure(env, before);
   env->n_callbacks++;
 }
 
-void vkf_env_callback_end(vkf_env *env, const vkf_callback *callback) {
+void vkf_env_callback_end(vkf_env *env, const vkf_env_failure *before) {
   env->n_callbacks--;
-  env->first = callback->first;
-  memcpy(env->message, callback->message, sizeof env->message);
+  vkf_env_restore_failure(env, before);
 }
 
 bool vkf_env_in_callback(vkf_env *env, const char *call) {

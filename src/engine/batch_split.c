@@ -1,4 +1,4 @@
-/* split: see batch_split.h. */
+/* See batch_split.h. */
 #include "engine/batch_split.h"
 
 #include <string.h>
@@ -6,10 +6,7 @@
 enum { MAX_SPLIT_INPUTS = 16 };
 
 bool vkf_engine_split_helps(vkf_model *m, vkf_status status, size_t batch) {
-  vkf_backend *backend = m->dev->backend;
-  const bool help = status && backend->too_large && batch > 1;
-  backend->too_large = false;
-  if (!help) return false;
+  if (!status || !m->env->too_large || batch < 2) return false;
   vkf_env_log(m->env, VKF_LOG_INFO, "a batch of %zu is split in two: %s", batch, m->env->message);
   vkf_env_clear(m->env);
   return true;
@@ -53,10 +50,11 @@ done:
   return st;
 }
 
-static vkf_status join_results(const vkf_batch_split *h, const vkf_result *a, const vkf_result *b, vkf_result **out) {
+static vkf_status join_results(const vkf_batch_split *split, const vkf_result *a, const vkf_result *b,
+                               vkf_result **out) {
   vkf_status st = VKF_OK;
-  VKF_TRY(vkf_engine_result_create(h->m->env, out));
-  for (size_t i = 0; i < a->n_arrays; i++) VKF_TRY(join(&a->arrays[i], &b->arrays[i], h->pad, *out));
+  VKF_TRY(vkf_engine_result_create(split->m->env, out));
+  for (size_t i = 0; i < a->n_arrays; i++) VKF_TRY(join(&a->arrays[i], &b->arrays[i], split->pad, *out));
 done:
   return st;
 }
@@ -81,26 +79,25 @@ static size_t batch_of(const vkf_array *inputs, size_t n) {
   return inputs[0].shape[0];
 }
 
-vkf_status vkf_engine_split_batch(const vkf_batch_split *h, const vkf_array *inputs, size_t n, size_t first,
-                                  vkf_result **out) {
+vkf_status vkf_engine_split_batch(const vkf_batch_split *split, const vkf_array *inputs, size_t n, size_t first,
+                                      vkf_result **out) {
   vkf_status st = VKF_OK, stopped = VKF_OK;
   vkf_array part[MAX_SPLIT_INPUTS];
   vkf_result *a = NULL, *b = NULL;
-  h->m->dev->backend->too_large = false;
-  st = h->run(h->user, inputs, n, first, out);
+  st = split->run(split->user, inputs, n, first, out);
   const size_t batch = batch_of(inputs, n), half = batch / 2;
-  if (!vkf_engine_split_helps(h->m, st, batch)) return st;
+  if (!vkf_engine_split_helps(split->m, st, batch)) return st;
   *out = NULL;
   cut(inputs, n, 0, half, part);
-  st = vkf_engine_split_batch(h, part, n, first, &a);
+  st = vkf_engine_split_batch(split, part, n, first, &a);
   if (st) {
     *out = a; /* of a part that was stopped */
     return st;
   }
   cut(inputs, n, half, batch - half, part);
-  stopped = vkf_engine_split_batch(h, part, n, first + half, &b);
+  stopped = vkf_engine_split_batch(split, part, n, first + half, &b);
   if (stopped != VKF_ERROR_STOPPED) VKF_TRY(stopped);
-  VKF_TRY(join_results(h, a, b, out));
+  VKF_TRY(join_results(split, a, b, out));
 done:
   vkf_engine_result_destroy(&a);
   vkf_engine_result_destroy(&b);

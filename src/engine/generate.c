@@ -394,7 +394,7 @@ static vkf_status generate_batch(void *user, const vkf_array *inputs, size_t n_i
                             .on_token = params && params->on_token ? on_part_token : NULL,
                             .user = call},
       &generated);
-  if (call->begun) m->dev->backend->too_large = false; /* nobody is told of a token twice */
+  if (call->begun) m->env->too_large = false; /* nobody is told of a token twice */
   stopped = st == VKF_ERROR_STOPPED;
   if (!stopped) VKF_TRY(st);
   VKF_TRY(vkf_engine_result_create(m->env, &result));

@@ -123,7 +123,6 @@ struct vkf_backend {
   vkf_env *env;
   const vkf_observer *observer; /* NULL: nobody; whoever sets it puts back what was there */
   bool exact;                   /* the reproducible mode: set before anything is created from the backend */
-  bool too_large; /* set by the backend where it fails: a slot or a grid is larger than the device takes */
 };
 
 #endif

@@ -209,7 +209,7 @@ vkf_status vkf_model_translate(vkf_model *m, const char *const *texts, size_t n_
   uint32_t batch = VKF_MAX(BATCH_ROWS / VKF_MAX(t.config.num_beams, 1), 1);
   for (size_t first = 0; first < t.n && !t.stopped;) {
     const uint32_t n = (uint32_t)VKF_MIN((size_t)batch, t.n - first);
-    m->dev->backend->too_large = t.begun = false;
+    t.begun = false;
     st = translate_batch(&t, first, n);
     if (!t.begun && vkf_engine_split_helps(m, st, n)) {
       batch = n / 2;

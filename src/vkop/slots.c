@@ -137,9 +137,10 @@ static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *fo
     /* One row may have a kernel where so many rows take more workgroups than the device allows. */
     const vkf_problem one = of_one_row(k->problem);
     char none[256];
-    p->backend->base.too_large = vkf_kern_pick(&one, caps, p->backend->tuned, none, sizeof none) != NULL;
-    VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED, "no kernel of %s fits node %s on %s: %s", vkf_op_name(n->op),
-             n->name, caps->device_name, why);
+    const bool one_fits = vkf_kern_pick(&one, caps, p->backend->tuned, none, sizeof none) != NULL;
+    return (one_fits ? vkf_env_fail_too_large : vkf_env_fail)(p->backend->base.env, VKF_ERROR_UNSUPPORTED,
+                                                              "no kernel of %s fits node %s on %s: %s",
+                                                              vkf_op_name(n->op), n->name, caps->device_name, why);
   }
   if (k->n_shards > 1 && n->op == VKF_OP_MATMUL && k->shards[0].rows % k->variant->tile.gemm.bn)
     VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED,

@@ -350,8 +350,7 @@ vkf_status vkf_vkop_fits(vkop_backend *b, const char *name, uint64_t bytes) {
   const uint64_t allocation = vkf_vkop_pools_limit(b->device),
                  most = VKF_MIN(caps->max_storage_range_bytes, allocation);
   if (bytes <= most) return VKF_OK;
-  b->base.too_large = true;
-  return vkf_env_fail(
+  return vkf_env_fail_too_large(
       b->base.env, VKF_ERROR_DEVICE_MEMORY,
       "%s takes %llu bytes, expected at most %llu: one %s of %s; a smaller batch, fewer beams or a shorter text fits",
       name, (unsigned long long)bytes, (unsigned long long)most, most == allocation ? "allocation" : "storage binding",

@@ -1,5 +1,5 @@
 /* What is larger than one storage binding or one allocation: weights lie in parts, pools in several allocations, and a
- * batch goes in halves. The bits are those of the whole, whatever numbers are stored in.
+ * batch is split. The bits are those of the whole, whatever numbers are stored in.
  */
 #include <unistd.h>
 
@@ -22,10 +22,10 @@ static const row rows[] = {
     {"models/en-es", 600000, "int8", 1},
 };
 
-static unsigned n_halved; /* batches, as the log tells */
+static unsigned n_split; /* batches, as the log tells */
 
 static void on_log(void *user, vkf_log_level level, const char *line) {
-  n_halved += strstr(line, "is split in two") != NULL;
+  n_split += strstr(line, "is split in two") != NULL;
   if (level <= VKF_LOG_WARNING) driver_print(user, level, line);
 }
 
@@ -137,12 +137,12 @@ static void use(driver *d, const char *name, vkf_result *out[4], told *tokens) {
   vkf_model_close(&model);
 }
 
-static void test_halves(void **state) {
+static void test_batches_are_split(void **state) {
   static const struct {
     const char *folder;
     unsigned most;   /* bytes that one sentence takes at least, */
     unsigned groups; /* or workgroups, more than its rows */
-    unsigned halved; /* batches, at least */
+    unsigned split;  /* batches, at least */
   } folders[] = {{"bart", 66048, 0, 3}, {"gpt2", 196864, 0, 1}, {"bart", 0, 64, 1}};
   (void)state;
   for (size_t i = 0; i < VKF_COUNT(folders); i++) {
@@ -153,9 +153,9 @@ static void test_halves(void **state) {
     open_limited(&whole, 0, 0, 0);
     open_limited(&cut, folders[i].most, folders[i].most, folders[i].groups);
     use(&whole, folders[i].folder, expected, &tokens[0]);
-    n_halved = 0;
+    n_split = 0;
     use(&cut, folders[i].folder, found, &tokens[1]);
-    assert_true(n_halved >= folders[i].halved);
+    assert_true(n_split >= folders[i].split);
     for (int k = 0; k < 4; k++) same_arrays(expected[k], found[k]);
     assert_memory_equal(&tokens[0], &tokens[1], sizeof tokens[0]);
     for (int k = 0; k < 4; k++) vkf_result_destroy(&expected[k]);
@@ -202,4 +202,4 @@ static void test_refused(void **state) {
   }
 }
 
-DRIVER_MAIN(cmocka_unit_test(test_same_bits), cmocka_unit_test(test_halves), cmocka_unit_test(test_refused))
+DRIVER_MAIN(cmocka_unit_test(test_same_bits), cmocka_unit_test(test_batches_are_split), cmocka_unit_test(test_refused))
