@@ -14,7 +14,7 @@ static void print_line(void *user, vkf_log_level level, const char *line) {
 }
 
 int main(int argc, char **argv) {
-  vkf_context_params params = {print_line, NULL, VKF_LOG_WARNING, NULL, NULL, 0, NULL, 0, NULL, 0};
+  vkf_context_params params;
   vkf_context *context = NULL;
   vkf_device *device = NULL;
   vkf_model *model = NULL;
@@ -26,6 +26,9 @@ int main(int argc, char **argv) {
   const char *const *texts = (const char *const *)(argv + 2);
   size_t n_texts = (size_t)argc - 2;
 
+  vkf_context_params_init(&params);
+  params.log = print_line;
+  params.log_level = VKF_LOG_WARNING;
   vkf_status status = vkf_context_create(&params, &context);
   if (!status) status = vkf_device_open(context, NULL, &device); /* the best GPU, or what VKF_DEVICE says */
   if (!status) status = vkf_model_open(device, argv[1], &model);

@@ -22,7 +22,8 @@ int bench_check_problem(bench *b, const char *problem) {
 
 int bench_problem(bench *b, const char *problem) {
   const tool_args *a = b->args;
-  const vkf_bench_params params = {.variant = a->variant,
+  const vkf_bench_params params = {VKF_BENCH_PARAMS_INIT,
+                                   .variant = a->variant,
                                    .seconds = a->seconds,
                                    .filter = a->filter,
                                    .tile = a->tile                                          ? a->tile

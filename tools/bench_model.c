@@ -105,8 +105,8 @@ static void on_pass(void *user, const vkf_pass_info *pass) {
 
 /* Judges a small batch and counts the flops of the whole one. */
 static int judge(bench *b, const batch *all, const vkf_generate_params *generate, passes *out) {
-  vkf_judge_params params = {.generate = generate};
-  vkf_generate_params few = {.config_json = "{\"max_new_tokens\": 2}"};
+  vkf_judge_params params = {VKF_JUDGE_PARAMS_INIT, .generate = generate};
+  vkf_generate_params few = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"max_new_tokens\": 2}"};
   size_t length = all->length < JUDGED_TOKENS ? all->length : JUDGED_TOKENS;
   batch small;
   passes judged = {0};
@@ -174,22 +174,22 @@ static int time_calls(bench *b, const batch *all, const vkf_generate_params *gen
 
 /* A row's variant: what was timed, and how numbers are stored where that is not float32. */
 static const char *stored_name(bench *b, const char *name, char *text, size_t size) {
-  vkf_model_info info;
+  vkf_model_info info = {VKF_MODEL_INFO_INIT};
   vkf_model_get_info(b->session.model, &info);
-  const bool is_f32 = strcmp(info.weights, "f32") == 0, is_f32_cache = strcmp(info.kv_cache, "f32") == 0;
-  snprintf(text, size, "%s%s%s%s%s", name, is_f32 ? "" : ", weights ", is_f32 ? "" : info.weights,
-           is_f32_cache ? "" : ", cache ", is_f32_cache ? "" : info.kv_cache);
+  const bool is_f32 = info.weights == VKF_STORAGE_F32, is_f32_cache = info.kv_cache == VKF_STORAGE_F32;
+  snprintf(text, size, "%s%s%s%s%s", name, is_f32 ? "" : ", weights ", is_f32 ? "" : vkf_storage_name(info.weights),
+           is_f32_cache ? "" : ", cache ", is_f32_cache ? "" : vkf_storage_name(info.kv_cache));
   return text;
 }
 
 static void add_row(bench *b, const char *problem, const char *name, const vkf_pass_info *pass, double ratio,
                     double *ns, uint32_t n, size_t n_tokens) {
   char variant[96];
-  vkf_model_info info;
+  vkf_model_info info = {VKF_MODEL_INFO_INIT};
   vkf_model_get_info(b->session.model, &info);
   vkf_bench_row row = {.problem = problem,
                        .variant = stored_name(b, name, variant, sizeof variant),
-                       .clock = "call",
+                       .clock = VKF_CLOCK_CALL,
                        .flops = pass->flops,
                        .bytes = pass->bytes,
                        .ratio = ratio,
@@ -203,7 +203,7 @@ static void add_row(bench *b, const char *problem, const char *name, const vkf_p
 
 static int time_size(bench *b, const char *kind, size_t n_sequences, size_t length,
                      const vkf_generate_params *generate) {
-  vkf_model_info info;
+  vkf_model_info info = {VKF_MODEL_INFO_INIT};
   batch all;
   passes p;
   watch w = {.prompt_ns = calloc(MAX_RUNS, sizeof(double)), .step_ns = calloc(MAX_RUNS, sizeof(double))};
@@ -216,7 +216,7 @@ static int time_size(bench *b, const char *kind, size_t n_sequences, size_t leng
   int exit_code =
       w.prompt_ns && w.step_ns ? batch_init(&all, n_sequences, length, info.vocab) : tool_error("out of memory");
   if (exit_code != TOOL_OK) goto done;
-  vkf_generate_params watched = {.on_token = on_token, .user = &w};
+  vkf_generate_params watched = {VKF_GENERATE_PARAMS_INIT, .on_token = on_token, .user = &w};
   if (generate) watched.config_json = generate->config_json;
   exit_code = judge(b, &all, generate, &p);
   tool_progress(&b->session, "%s ...", problem);
@@ -294,13 +294,14 @@ static int golden_texts(const char *folder, texts *t) {
 /* Over its bound: a row like any other, which is not timed. */
 static int time_translate(bench *b, const texts *t, double ratio) {
   static const char greedy[] = "{\"num_beams\": 1}";
-  const vkf_generate_params params = {.config_json = greedy};
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = greedy};
   double seconds = b->args->seconds > 0 ? b->args->seconds : 2, begin = tool_seconds();
   double *ns = calloc(MAX_RUNS, sizeof *ns);
   vkf_status status = ns ? VKF_OK : VKF_ERROR_MEMORY;
   char problem[160], variant[96];
-  vkf_bench_row row = {
-      .variant = stored_name(b, "greedy, batches of 32", variant, sizeof variant), .clock = "call", .ratio = ratio};
+  vkf_bench_row row = {.variant = stored_name(b, "greedy, batches of 32", variant, sizeof variant),
+                       .clock = VKF_CLOCK_CALL,
+                       .ratio = ratio};
   snprintf(problem, sizeof problem, "translate sentences %zu", t->n);
   snprintf(b->repeat, sizeof b->repeat, "translate");
   row.problem = problem;
@@ -339,8 +340,9 @@ int bench_translate(bench *b) {
   if (exit_code == TOOL_OK) exit_code = tool_session_open_model(&b->session, folder);
   if (exit_code == TOOL_OK) {
     tool_progress(&b->session, "verifying ...");
-    vkf_status status =
-        vkf_device_validate(b->session.device, &(vkf_validate_params){.model = b->session.model}, NULL, NULL, &worst);
+    vkf_status status = vkf_device_validate(b->session.device,
+                                            &(vkf_validate_params){VKF_VALIDATE_PARAMS_INIT, .model = b->session.model},
+                                            NULL, NULL, &worst);
     if (status != VKF_OK) exit_code = tool_session_fail(&b->session, status, "verifying");
   }
   if (exit_code == TOOL_OK) exit_code = time_translate(b, &t, worst);
@@ -352,6 +354,6 @@ int bench_translate(bench *b) {
 int bench_decoder(bench *b) {
   char config[64];
   snprintf(config, sizeof config, "{\"max_new_tokens\": %zu}", or_else(b->args->top, 32) + 1);
-  const vkf_generate_params generate = {.config_json = config};
+  const vkf_generate_params generate = {VKF_GENERATE_PARAMS_INIT, .config_json = config};
   return bench_model(b, "decoder", decoder_config(b->args), &generate);
 }

@@ -80,9 +80,9 @@ static json_t *row_json(const bench *b, const vkf_bench_row *row, double gflops,
   make_command(b, row, command, sizeof command);
   json_t *json =
       json_pack("{s:s, s:s, s:s, s:i, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:o, s:s?, s:o}", "problem",
-                row->problem, "variant", row->variant, "clock", row->clock, "runs", (int)row->n_runs, "min_us",
-                tool_json_real(row->min_ns / 1e3), "median_us", tool_json_real(row->median_ns / 1e3), "p90_us",
-                tool_json_real(row->p90_ns / 1e3), "flops", tool_json_real(row->flops), "bytes",
+                row->problem, "variant", row->variant, "clock", vkf_clock_name(row->clock), "runs", (int)row->n_runs,
+                "min_us", tool_json_real(row->min_ns / 1e3), "median_us", tool_json_real(row->median_ns / 1e3),
+                "p90_us", tool_json_real(row->p90_ns / 1e3), "flops", tool_json_real(row->flops), "bytes",
                 tool_json_real(row->bytes), "gflops", tool_json_real(gflops), "gbytes", tool_json_real(gbytes), "ratio",
                 tool_json_real(row->ratio), "workgroup", (int)row->workgroup, "shared_bytes", (int)row->shared_bytes,
                 "peak_share", roof ? tool_json_real(share) : json_null(), "roof", roof_names[roof], "command",
@@ -143,7 +143,7 @@ static void print_row(bench *b, const vkf_bench_row *row, double gflops, double 
   const double share = share_of(b, row, &roof);
   printf("%-40s %6u %11.1f %11.1f %11.1f %9s %8s %6s %10.2e %s", row->variant, row->n_runs, row->min_ns / 1e3,
          row->median_ns / 1e3, row->p90_ns / 1e3, known("%.2f", gflops, figures[0]), known("%.2f", gbytes, figures[1]),
-         known(roof_formats[roof], 100 * share, figures[2]), row->ratio, row->clock);
+         known(roof_formats[roof], 100 * share, figures[2]), row->ratio, vkf_clock_name(row->clock));
   const char *key;
   json_t *value;
   json_object_foreach((json_t *)(uintptr_t)more, key, value) {
@@ -172,7 +172,7 @@ static void on_roof(void *user, const vkf_bench_row *row) {
 }
 
 int bench_roofs(bench *b) {
-  const vkf_bench_params params = {.seconds = 0.1};
+  const vkf_bench_params params = {VKF_BENCH_PARAMS_INIT, .seconds = 0.1};
   tool_progress(&b->session, "peak ...");
   vkf_status status = vkf_device_bench(b->session.device, "peak", &params, on_roof, b);
   return status == VKF_OK ? TOOL_OK : tool_session_fail(&b->session, status, "peak");

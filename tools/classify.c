@@ -91,7 +91,7 @@ static int run_classify(const tool_args *args) {
   c.params.skip_refused = true;
   int exit_code = tool_session_open(&c.session, args, args->device, args->operands[0]);
   if (exit_code == TOOL_OK) {
-    vkf_model_info info;
+    vkf_model_info info = {VKF_MODEL_INFO_INIT};
     vkf_model_get_info(c.session.model, &info);
     c.images = lines.are_files = info.image[0] > 0;
     if (c.images) lines.batch = 1; /* one that cannot be read takes no other along */

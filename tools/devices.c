@@ -84,7 +84,7 @@ static int run_devices(const tool_args *args) {
   if (exit_code == TOOL_OK && !args->json)
     printf("%5s  %-12s %-10s %10s  %s\n", "index", "alias", "kind", "memory", "name (driver)");
   for (size_t i = 0; i < n_devices && exit_code == TOOL_OK; i++) {
-    vkf_device_info info;
+    vkf_device_info info = {VKF_DEVICE_INFO_INIT};
     vkf_status status = vkf_context_device_info(session.context, i, &info);
     if (status != VKF_OK) {
       exit_code = tool_session_fail(&session, status, NULL);

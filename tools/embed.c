@@ -30,7 +30,7 @@ static vkf_status run(void *user, const char *const *texts, const uint64_t *numb
 /* ---- output ------------------------------------------------------------------------------------------------------ */
 
 static size_t model_width(const embedder *e) {
-  vkf_model_info info;
+  vkf_model_info info = {VKF_MODEL_INFO_INIT};
   vkf_model_get_info(e->session.model, &info);
   return info.d_model;
 }
@@ -139,7 +139,7 @@ static int run_embed(const tool_args *args) {
   e.params.normalize = args->normalize > 0;
   e.params.similarity = args->similarity > 0;
   e.params.long_texts = tool_long_rule(args);
-  e.params.folder_limit = !args->long_;
+  e.params.ignore_folder_limit = args->long_ != NULL;
   e.params.skip_refused = true;
   int exit_code = tool_session_open(&e.session, args, args->device, args->operands[0]);
   if (args->output && exit_code == TOOL_OK) e.npy = open_memstream(&e.bytes, &e.size);

@@ -21,7 +21,7 @@ static const char *grouped(uint64_t number, char text[32]) {
 static void print_summary(const char *folder, const vkf_model_info *m, const vkf_device_info *device) {
   char a[32];
   printf("%s\n", folder);
-  printf("  family          %s, %s\n", m->family, m->architecture);
+  printf("  family          %s, %s\n", m->family, vkf_architecture_name(m->architecture));
   printf("  layers          ");
   if (m->encoder_layers) printf("%u encoder%s", m->encoder_layers, m->decoder_layers ? ", " : "\n");
   if (m->decoder_layers) printf("%u decoder\n", m->decoder_layers);
@@ -35,7 +35,8 @@ static void print_summary(const char *folder, const vkf_model_info *m, const vkf
   printf("  parameters      %s\n", grouped(m->n_parameters, a));
   printf("  file            %s bytes\n", grouped(m->file_bytes, a));
   printf("  on the device   %s bytes (%s)\n", grouped(m->device_bytes, a), device->name);
-  printf("  stored as       %s weights, %s keys and values\n", m->weights, m->kv_cache);
+  printf("  stored as       %s weights, %s keys and values\n", vkf_storage_name(m->weights),
+         vkf_storage_name(m->kv_cache));
   printf("  tokenizer       %s\n", m->has_tokenizer ? "yes" : "no");
   printf("  generates       %s\n", m->can_generate ? "yes" : "no");
 }
@@ -88,13 +89,13 @@ static json_t *info_json(const vkf_model *model, const char *folder, const vkf_m
     json_array_append_new(unused, json_string(vkf_model_unused_tensor(model, i)));
   return json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:o}",
                    "format", "vkformer-info/1", "folder", tool_json_text(folder, strlen(folder)), "family", m->family,
-                   "architecture", m->architecture, "weights", m->weights, "kv_cache", m->kv_cache, "d_model",
-                   (json_int_t)m->d_model, "n_heads", (json_int_t)m->n_heads, "d_ff", (json_int_t)m->d_ff, "vocab",
-                   (json_int_t)m->vocab, "encoder_layers", (json_int_t)m->encoder_layers, "decoder_layers",
-                   (json_int_t)m->decoder_layers, "max_positions", (json_int_t)m->max_positions, "n_parameters",
-                   (json_int_t)m->n_parameters, "file_bytes", (json_int_t)m->file_bytes, "device_bytes",
-                   (json_int_t)m->device_bytes, "has_tokenizer", m->has_tokenizer, "can_generate", m->can_generate,
-                   "unused_tensors", unused);
+                   "architecture", vkf_architecture_name(m->architecture), "weights", vkf_storage_name(m->weights),
+                   "kv_cache", vkf_storage_name(m->kv_cache), "d_model", (json_int_t)m->d_model, "n_heads",
+                   (json_int_t)m->n_heads, "d_ff", (json_int_t)m->d_ff, "vocab", (json_int_t)m->vocab, "encoder_layers",
+                   (json_int_t)m->encoder_layers, "decoder_layers", (json_int_t)m->decoder_layers, "max_positions",
+                   (json_int_t)m->max_positions, "n_parameters", (json_int_t)m->n_parameters, "file_bytes",
+                   (json_int_t)m->file_bytes, "device_bytes", (json_int_t)m->device_bytes, "has_tokenizer",
+                   m->has_tokenizer, "can_generate", m->can_generate, "unused_tensors", unused);
 }
 
 static int print_plan(tool_session *session, size_t batch, size_t length) {
@@ -115,7 +116,7 @@ static int run_info(const tool_args *args) {
   if (exit_code == TOOL_OK) {
     size_t batch = args->batch_size ? args->batch_size : 1;
     size_t length = args->length ? args->length : DEFAULT_LENGTH;
-    vkf_model_info info;
+    vkf_model_info info = {VKF_MODEL_INFO_INIT};
     vkf_model_get_info(session.model, &info);
     if (args->json) {
       exit_code = tool_print_json(info_json(session.model, folder, &info));

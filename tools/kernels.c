@@ -24,9 +24,10 @@ static void on_kernel(void *user, const vkf_kernel_info *k) {
   listing *l = user;
   json_array_append_new(
       l->rows, json_pack("{s:s, s:s, s:s, s:b, s:s?, s:s, s:i, s:i, s:b, s:i, s:o, s:s?}", "problem", l->problem, "op",
-                         k->op, "name", k->name, "fits", k->reason == NULL, "reason", k->reason, "order", k->order,
-                         "workgroup", (int)k->workgroup, "shared_bytes", (int)k->shared_bytes, "picked", k->picked,
-                         "rank", (int)k->rank, "tuned_us", tool_json_real(k->tuned_ns / 1e3), "why", k->why));
+                         k->op, "name", k->name, "fits", k->reason == NULL, "reason", k->reason, "order",
+                         vkf_order_class_name(k->order), "workgroup", (int)k->workgroup, "shared_bytes",
+                         (int)k->shared_bytes, "picked", k->picked, "rank", (int)k->rank, "tuned_us",
+                         tool_json_real(k->tuned_ns / 1e3), "why", k->why));
   if (l->n == l->capacity) {
     size_t capacity = l->capacity ? 2 * l->capacity : 64;
     kernel *grown = realloc(l->kernels, capacity * sizeof *grown);
@@ -35,7 +36,7 @@ static void on_kernel(void *user, const vkf_kernel_info *k) {
     l->capacity = capacity;
   }
   kernel *to = &l->kernels[l->n++];
-  *to = (kernel){.order = k->order,
+  *to = (kernel){.order = vkf_order_class_name(k->order),
                  .rank = k->rank,
                  .workgroup = k->workgroup,
                  .shared_bytes = k->shared_bytes,

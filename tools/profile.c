@@ -24,7 +24,7 @@ typedef struct table {
 typedef struct profile {
   table blocks, kernels;
   double ns;
-  const char *clock;
+  vkf_clock clock;
   json_t *events; /* NULL: not wanted */
 } profile;
 
@@ -89,20 +89,20 @@ static void table_finish(table *t) {
 }
 
 int tool_profile_write(const vkf_device *device, const char *path) {
-  profile p = {.clock = "device", .events = path[0] ? json_array() : NULL};
+  profile p = {.events = path[0] ? json_array() : NULL};
   const vkf_device_info *info = vkf_device_get_info(device);
   int exit_code = TOOL_OK;
   vkf_device_profile_read(device, on_row, p.events ? on_event : NULL, &p);
   if (p.blocks.failed || p.kernels.failed) exit_code = tool_error("out of memory");
   qsort(p.kernels.lines, p.kernels.n, sizeof *p.kernels.lines, by_time);
   fprintf(stderr, "%s: %.3f ms by %s\n", info->name, p.ns / 1e6,
-          strcmp(p.clock, "device") == 0 ? "the device's time stamps" : "the host's clock, nodes submitted one by one");
+          p.clock == VKF_CLOCK_DEVICE ? "the device's time stamps" : "the host's clock, nodes submitted one by one");
   print(&p.blocks, "block", p.ns);
   print(&p.kernels, "kernel", p.ns);
   if (p.events && exit_code == TOOL_OK)
     exit_code = tool_write_json(
         path, json_pack("{s:O, s:s, s:{s:s, s:s, s:s}}", "traceEvents", p.events, "displayTimeUnit", "ms", "otherData",
-                        "device", info->name, "driver", info->driver, "clock", p.clock));
+                        "device", info->name, "driver", info->driver, "clock", vkf_clock_name(p.clock)));
   json_decref(p.events);
   table_finish(&p.blocks);
   table_finish(&p.kernels);

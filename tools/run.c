@@ -28,7 +28,7 @@ static int find_start(const char *folder, const vkf_model_info *info, int32_t *o
 
 /* The ids of --text, and behind an encoder the one id that a target begins with. */
 static int read_text(tool_session *session, const tool_args *args, pass_inputs *in) {
-  vkf_model_info info;
+  vkf_model_info info = {VKF_MODEL_INFO_INIT};
   vkf_model_get_info(session->model, &info);
   vkf_status status = vkf_model_tokenize(session->model, args->prompts.at[0], &in->made);
   if (status != VKF_OK) return tool_session_fail(session, status, "--text");
@@ -70,7 +70,7 @@ static int check_args(const tool_args *args) {
 /* What a folder has and no one asks for may be a sign that it is not what its config.json says. */
 static void list_unused(const tool_session *session) {
   enum { SHOWN = 3 };
-  vkf_model_info info;
+  vkf_model_info info = {VKF_MODEL_INFO_INIT};
   vkf_model_get_info(session->model, &info);
   if (!info.n_unused) return;
   fprintf(stderr, "vkformer: %zu tensor%s not used:", (size_t)info.n_unused, info.n_unused == 1 ? " is" : "s are");
@@ -88,9 +88,8 @@ static int run_run(const tool_args *args) {
   if (exit_code == TOOL_OK) list_unused(&session);
   if (exit_code == TOOL_OK) exit_code = read_inputs(&session, args, &in);
   if (exit_code == TOOL_OK) {
-    vkf_run_params params = {.hidden_states = args->hidden_states > 0,
-                             .attentions = args->attentions > 0,
-                             .allow_not_finite = args->allow_not_finite > 0};
+    vkf_run_params params = {VKF_RUN_PARAMS_INIT, .hidden_states = args->hidden_states > 0,
+                             .attentions = args->attentions > 0, .allow_not_finite = args->allow_not_finite > 0};
     vkf_status status = vkf_model_run(session.model, in.arrays, in.n, &params, &result);
     if (status != VKF_OK) exit_code = tool_session_fail(&session, status, args->inputs);
   }

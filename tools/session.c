@@ -95,13 +95,30 @@ static bool set_vector_width(unsigned bits) {
          (has_cache ? setenv(TOOL_MESA_CACHE, folder, 1) : setenv("MESA_SHADER_CACHE_DISABLE", "true", 1)) == 0;
 }
 
+/* word: of --weights or --kv-cache; NULL: auto. */
+static int find_storage(const char *option, const char *word, vkf_storage *out) {
+  char names[64] = "";
+  *out = VKF_STORAGE_AUTO;
+  for (int i = 0; word; i++) {
+    const char *name = vkf_storage_name((vkf_storage)i), *next = name ? vkf_storage_name((vkf_storage)(i + 1)) : NULL;
+    *out = (vkf_storage)i;
+    if (!name) return tool_error("--%s: expected %s, found \"%s\"", option, names, word);
+    if (strcmp(name, word) == 0) break;
+    snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", !i ? "" : next ? ", " : " or ", name);
+  }
+  return TOOL_OK;
+}
+
 int tool_session_open_context(tool_session *session, const tool_args *args) {
   memset(session, 0, sizeof *session);
   session->profile = args->profile;
   session->tells_of_cpu = !args->command || !args->command->computes_nothing;
-  session->how = (vkf_model_params){.weights = args->weights, .kv_cache = args->kv_cache};
+  vkf_model_params_init(&session->how);
+  if (find_storage("weights", args->weights, &session->how.weights) != TOOL_OK ||
+      find_storage("kv-cache", args->kv_cache, &session->how.kv_cache) != TOOL_OK)
+    return TOOL_FAILED;
   session->terminal = isatty(STDERR_FILENO) == 1;
-  vkf_context_params params = {0};
+  vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT};
   params.log = on_log;
   params.log_user = session;
   params.log_level = args->verbose > 1 ? VKF_LOG_DEBUG : args->verbose ? VKF_LOG_INFO : VKF_LOG_WARNING;

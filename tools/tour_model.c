@@ -64,7 +64,7 @@ static int model_tokenize(tour *t, const json_t *step) {
 static int translate_as(tour *t, const json_t *step, const json_t *config, vkf_result **result) {
   const char *text = tour_text(step, "text", "");
   char *json = config ? json_dumps(config, JSON_COMPACT) : NULL;
-  const vkf_generate_params params = {.config_json = json};
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = json};
   int exit_code = failed(t, vkf_model_translate(t->session.model, &text, 1, &params, result));
   free(json);
   return exit_code;
@@ -116,7 +116,7 @@ static int model_sample(tour *t, const json_t *step) {
 /* A pass over the source and the target without its last token. source, target: owned by the results. */
 static int forced_pass(tour *t, const json_t *step, bool attentions, vkf_result **source, vkf_result **target,
                        vkf_result **out) {
-  const vkf_run_params params = {.attentions = attentions};
+  const vkf_run_params params = {VKF_RUN_PARAMS_INIT, .attentions = attentions};
   int exit_code = failed(t, vkf_model_tokenize(t->session.model, tour_text(step, "text", ""), source));
   if (exit_code == TOOL_OK) exit_code = translate(t, step, target);
   if (exit_code != TOOL_OK) return exit_code;
@@ -220,7 +220,7 @@ static int model_attention(tour *t, const json_t *step) {
 }
 
 static int model_parameters(tour *t, const json_t *step) {
-  vkf_model_info info;
+  vkf_model_info info = {VKF_MODEL_INFO_INIT};
   vkf_model_get_info(t->session.model, &info);
   printf("  width %u, %u heads, feed-forward %u, vocabulary %u, %u + %u layers\n", info.d_model, info.n_heads,
          info.d_ff, info.vocab, info.encoder_layers, info.decoder_layers);

@@ -84,7 +84,7 @@ static void read_end_ids(translation *t) {
 }
 
 static int run_translate(const tool_args *args) {
-  translation t = {.args = args};
+  translation t = {.args = args, .params = {VKF_GENERATE_PARAMS_INIT}};
   tool_lines lines = {.session = &t.session,
                       .args = args,
                       .texts = args->n_operands ? (const char *const *)args->operands : NULL,

@@ -18,34 +18,39 @@ typedef struct validation {
   bool is_text; /* rows are printed */
 } validation;
 
+/* "" for blocks and nodes, which have none. */
+static const char *format_name(const vkf_validate_row *row) {
+  return row->format == VKF_STORAGE_AUTO ? "" : vkf_storage_name(row->format);
+}
+
 static json_t *row_json(const vkf_validate_row *row) {
-  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "scope", row->scope, "name", row->name,
-                   "part", row->part, "op", row->op, "variant", row->variant, "format", row->format, "cases",
-                   (json_int_t)row->n_cases, "elements", (json_int_t)row->n_elements, "seconds",
-                   tool_json_real(row->seconds), "ratio", tool_json_real(row->ratio), "drift",
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "scope", vkf_scope_name(row->scope),
+                   "name", row->name, "part", row->part, "op", row->op, "variant", row->variant, "format",
+                   format_name(row), "cases", (json_int_t)row->n_cases, "elements", (json_int_t)row->n_elements,
+                   "seconds", tool_json_real(row->seconds), "ratio", tool_json_real(row->ratio), "drift",
                    row->drift < 0 ? json_null() : tool_json_real(row->drift));
 }
 
 static void print_row(const vkf_validate_row *row) {
   char drift[32] = "-";
   if (!(row->drift < 0)) snprintf(drift, sizeof drift, "%.2e", row->drift);
-  printf("%-6s %-20s %-40s %-6s %5u %10.3e %10s%s\n", row->scope, row->name, row->variant, row->format, row->n_cases,
-         fabs(row->ratio), drift, row->ratio <= 1 ? "" : "  OVER");
+  printf("%-6s %-20s %-40s %-6s %5u %10.3e %10s%s\n", vkf_scope_name(row->scope), row->name, row->variant,
+         format_name(row), row->n_cases, fabs(row->ratio), drift, row->ratio <= 1 ? "" : "  OVER");
   fflush(stdout);
 }
 
 static void on_row(void *user, const vkf_validate_row *row) {
   validation *v = user;
-  bool is_sum = strcmp(row->scope, "op") == 0 || strcmp(row->scope, "block") == 0;
+  bool is_sum = row->scope == VKF_SCOPE_OP || row->scope == VKF_SCOPE_BLOCK;
   tool_progress_end(v->session);
   if (is_sum && v->is_text) print_row(row);
   json_array_append_new(v->rows, row_json(row));
   if (is_sum && !(row->ratio <= v->worst) && !isnan(v->worst)) {
     v->worst = row->ratio;
-    snprintf(v->worst_name, sizeof v->worst_name, "%s %s%s%s", row->scope, row->name, row->variant[0] ? " " : "",
-             row->variant);
+    snprintf(v->worst_name, sizeof v->worst_name, "%s %s%s%s", vkf_scope_name(row->scope), row->name,
+             row->variant[0] ? " " : "", row->variant);
   }
-  tool_progress(v->session, "%.0f s, last: %s %s", tool_seconds() - v->start, row->scope, row->name);
+  tool_progress(v->session, "%.0f s, last: %s %s", tool_seconds() - v->start, vkf_scope_name(row->scope), row->name);
 }
 
 /* A device's verdict: a line, and an object appended to `devices`. */
@@ -79,7 +84,8 @@ static int validate_device(tool_session *session, const tool_args *args, const c
       printf("%s (%s)\n%-6s %-20s %-40s %-6s %5s %10s %10s\n", info->name, info->driver, "scope", "name", "variant",
              "format", "cases", "err/bound", "drift");
     v.rows = json_array();
-    const vkf_validate_params params = {session->model, args->ops > 0, args->quick > 0};
+    const vkf_validate_params params = {VKF_VALIDATE_PARAMS_INIT, .model = session->model, .ops = args->ops > 0,
+                                        .quick = args->quick > 0};
     vkf_status status = vkf_device_validate(session->device, &params, on_row, &v, &worst);
     tool_progress_end(session);
     exit_code = status == VKF_OK ? report(&v, info, worst, devices) : tool_session_fail(session, status, info->alias);

@@ -164,7 +164,7 @@ static int write_folder(tool_session *session, const tool_args *args, const char
 }
 
 static void on_row(void *user, const vkf_validate_row *row) {
-  if (strcmp(row->scope, "node") == 0) tool_progress(user, "%s", row->part);
+  if (row->scope == VKF_SCOPE_NODE) tool_progress(user, "%s", row->part);
 }
 
 /* Tells the fault, keeps it, and sees whether the node alone has it, too. */

@@ -34,7 +34,7 @@ static void on_row(void *user, const vkf_bench_row *row) {
 
 int tool_worker_serve(tool_session *session) {
   char line[2048], problem[128], kernels[1800];
-  vkf_bench_params params = {.variant = kernels};
+  vkf_bench_params params = {VKF_BENCH_PARAMS_INIT, .variant = kernels};
   printf("ready\n");
   fflush(stdout);
   while (fgets(line, sizeof line, stdin)) {
@@ -134,7 +134,7 @@ int tool_worker_init(tool_worker *w, tool_session *session, const tool_args *arg
   signal(SIGPIPE, SIG_IGN); /* a child that died is found by reading */
   vkf_status status = vkf_context_list_devices(session->context, &n);
   for (size_t i = 0; i < n && status == VKF_OK; i++) {
-    vkf_device_info info;
+    vkf_device_info info = {VKF_DEVICE_INFO_INIT};
     status = vkf_context_device_info(session->context, i, &info);
     if (status == VKF_OK && is_same_device(&info, own)) snprintf(w->device, sizeof w->device, "%zu", i);
   }

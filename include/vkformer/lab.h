@@ -19,12 +19,13 @@ extern "C" {
  * be kept in the cache folder; they take some milliseconds. A feature whose check failed is not used, and a warning
  * says so at each opening. */
 typedef enum vkf_check_state {
-  VKF_CHECK_ABSENT,   /* the device does not have the feature */
-  VKF_CHECK_NOT_DONE, /* the text says why */
-  VKF_CHECK_PASSED,
-  VKF_CHECK_FAILED /* the text says what was expected and found */
+  VKF_CHECK_ABSENT = 0,   /* the device does not have the feature */
+  VKF_CHECK_NOT_DONE = 1, /* the text says why */
+  VKF_CHECK_PASSED = 2,
+  VKF_CHECK_FAILED = 3 /* the text says what was expected and found */
 } vkf_check_state;
 typedef struct vkf_check_info {
+  size_t size;              /* sizeof(vkf_check_info) */
   const char *name, *title; /* "subgroup_shuffle", "subgroup shuffle" */
   vkf_check_state state;
   const char *text; /* "" if there is nothing to say */
@@ -40,11 +41,14 @@ VKF_API vkf_status vkf_device_run_checks(vkf_device *dev, vkf_check_fn on_check,
 typedef int (*vkf_progress_fn)(void *user, uint64_t done_bytes, uint64_t all_bytes);
 
 typedef struct vkf_make_params {
+  size_t size; /* sizeof(vkf_make_params) */
   uint64_t seed;
   vkf_dtype dtype;             /* VKF_F32, VKF_F16 or VKF_BF16 */
   vkf_progress_fn on_progress; /* now and then while numbers are written; NULL: none */
   void *user;
 } vkf_make_params;
+#define VKF_MAKE_PARAMS_INIT .size = sizeof(vkf_make_params)
+VKF_DEFINE_INIT(vkf_make_params)
 
 /* A new folder with this config.json and random weights, of any supported family and size. Scales of norms are 1,
  * biases 0, all else is nearly normal with the configuration's initializer_range (or init_std; else 0.02) as deviation.
@@ -93,13 +97,23 @@ VKF_API vkf_status vkf_device_run_op(vkf_device *dev, const char *op, const char
 
 /* ---- validation -------------------------------------------------------------------------------------------------- */
 
+typedef enum vkf_scope { /* what a row is about */
+                         VKF_SCOPE_CASE = 0,
+                         VKF_SCOPE_OP = 1, /* after all its cases */
+                         VKF_SCOPE_NODE = 2,
+                         VKF_SCOPE_BLOCK = 3 /* after all its nodes */
+} vkf_scope;
+/* "case", "op", "node", "block"; NULL: no such value. */
+VKF_API const char *vkf_scope_name(vkf_scope scope);
+
 typedef struct vkf_validate_row {
-  const char *scope;   /* "case" and, after all its cases, "op"; "node" and, after all its nodes, "block" */
+  size_t size; /* sizeof(vkf_validate_row) */
+  vkf_scope scope;
   const char *name;    /* the op, or the pass and the block ("step decoder.0") */
   const char *part;    /* of a case: its name, which tells the shape; of a node: its name; else "" */
   const char *op;      /* "" for a block */
   const char *variant; /* of the kernel; "" on ref, for a block, and for an op whose cases each have their own */
-  const char *format;  /* how a case stores weights, keys and values ("f32", "int8"); "" for blocks and nodes */
+  vkf_storage format;  /* how a case stores weights, keys and values; AUTO for blocks and nodes */
   uint32_t n_cases;    /* 1, or how many cases or nodes it sums up */
   uint64_t n_elements; /* judged */
   double seconds;      /* of the runs of cases, as the host sees them, the wait included; 0 for blocks and nodes */
@@ -111,10 +125,13 @@ typedef struct vkf_validate_row {
 typedef void (*vkf_validate_fn)(void *user, const vkf_validate_row *row);
 
 typedef struct vkf_validate_params {
+  size_t size;      /* sizeof(vkf_validate_params) */
   vkf_model *model; /* NULL: the ops; else every node of its plans, full pass and cached step */
-  uint8_t ops;      /* with a model: the ops as well, before it */
-  uint8_t quick;    /* of the ops one case of odd sizes each, in every format, on the kernel that is chosen for it */
+  bool ops;         /* with a model: the ops as well, before it */
+  bool quick;       /* of the ops one case of odd sizes each, in every format, on the kernel that is chosen for it */
 } vkf_validate_params;
+#define VKF_VALIDATE_PARAMS_INIT .size = sizeof(vkf_validate_params)
+VKF_DEFINE_INIT(vkf_validate_params)
 
 /* Ops over their cases and every fitting variant, and a model's nodes, each fed the inputs that the device had. params:
  * NULL for every op. worst: the largest err/bound. Exit status OK also when something is over its bound: judge by
@@ -133,9 +150,14 @@ VKF_API vkf_status vkf_model_bisect(vkf_model *model, vkf_validate_fn on_row, vo
 VKF_API vkf_status vkf_device_replay(vkf_device *dev, const char *node_json, const vkf_array *arrays, size_t n_arrays,
                                      vkf_result **out);
 
+typedef enum vkf_stage { VKF_STAGE_ENCODE = 0, VKF_STAGE_DECODE = 1 } vkf_stage;
+/* "encode", "decode"; NULL: no such value. */
+VKF_API const char *vkf_stage_name(vkf_stage stage);
+
 /* One plan that a call ran. */
 typedef struct vkf_pass_info {
-  const char *stage;   /* "encode" or "decode" */
+  size_t size; /* sizeof(vkf_pass_info) */
+  vkf_stage stage;
   uint32_t n_tokens;   /* rows times tokens that went in */
   double flops, bytes; /* of one run: as the field counts them; what must move at least once */
   double ratio;        /* the largest err/bound; over 1 (or NaN) is a fault */
@@ -143,9 +165,12 @@ typedef struct vkf_pass_info {
 typedef void (*vkf_pass_fn)(void *user, const vkf_pass_info *pass);
 
 typedef struct vkf_judge_params {
+  size_t size;                         /* sizeof(vkf_judge_params) */
   const vkf_generate_params *generate; /* NULL: vkf_model_run, else vkf_model_generate */
-  uint8_t cost_only;                   /* nothing is judged: ratios are 0 */
+  bool cost_only;                      /* nothing is judged: ratios are 0 */
 } vkf_judge_params;
+#define VKF_JUDGE_PARAMS_INIT .size = sizeof(vkf_judge_params)
+VKF_DEFINE_INIT(vkf_judge_params)
 
 /* Runs the inputs and judges them at the very sizes of that call: in each plan, the first time that it runs, every node
  * of the first layer of each stack and of what stands before and after the layers. About a second for 10^9 flops. */
@@ -154,10 +179,19 @@ VKF_API vkf_status vkf_model_judge(vkf_model *model, const vkf_array *inputs, si
 
 /* ---- profiles ---------------------------------------------------------------------------------------------------- */
 
+typedef enum vkf_clock {
+  VKF_CLOCK_DEVICE = 0, /* time stamps of the device */
+  VKF_CLOCK_SUBMIT = 1, /* the host's, from a submit to its fence: nodes are submitted one by one */
+  VKF_CLOCK_CALL = 2    /* the host's, of a whole call of the library */
+} vkf_clock;
+/* "device", "submit", "call"; NULL: no such value. */
+VKF_API const char *vkf_clock_name(vkf_clock clock);
+
 /* A node of a plan, all its runs together. */
 typedef struct vkf_profile_row {
+  size_t size;                             /* sizeof(vkf_profile_row) */
   const char *block, *node, *op, *variant; /* "encoder.0", "encoder.0.self.qkv", "matmul", "matmul-pick-m6n2-w8" */
-  const char *clock;                       /* "device" (time stamps) or "submit" (nodes were submitted one by one) */
+  vkf_clock clock;
   uint64_t n_runs;
   double ns, flops, bytes; /* of all runs */
 } vkf_profile_row;
@@ -166,6 +200,7 @@ typedef void (*vkf_profile_fn)(void *user, const vkf_profile_row *row);
 /* One run of a node, where it lies in time: from the first run on; by device time stamps nodes of one run follow each
  * other, and their run ends when the host has seen its end. */
 typedef struct vkf_profile_event {
+  size_t size;                /* sizeof(vkf_profile_event) */
   const vkf_profile_row *row; /* its sums */
   double begin_ns, ns, flops, bytes;
 } vkf_profile_event;
@@ -173,7 +208,7 @@ typedef void (*vkf_profile_event_fn)(void *user, const vkf_profile_event *event)
 
 /* Times every node that runs on this device from now on; call it before models are opened. keep_events: also each run
  * of a node, up to 2^20 of them. */
-VKF_API vkf_status vkf_device_profile_begin(vkf_device *dev, uint8_t keep_events);
+VKF_API vkf_status vkf_device_profile_begin(vkf_device *dev, bool keep_events);
 /* The rows so far, in the order of their first runs, then the events (on_event NULL: not these). Nothing without
  * vkf_device_profile_begin(). The strings are valid during the call. */
 VKF_API void vkf_device_profile_read(const vkf_device *dev, vkf_profile_fn on_row, vkf_profile_event_fn on_event,
@@ -184,13 +219,19 @@ VKF_API void vkf_device_profile_read(const vkf_device *dev, vkf_profile_fn on_ro
 /* A problem is a text: "matmul:M,N,K" (and ",FORMAT" of its weights), "attention:QUERIES,KEYS,HEADS,WIDTH",
  * "norm:ROWS,WIDTH", "log_softmax:ROWS,WIDTH", "top_k:ROWS,WIDTH,K". */
 
+/* Which partial sums make an output element (docs/architecture.md, "Order classes"). */
+typedef enum vkf_order_class { VKF_ORDER_ASCENDING = 0, VKF_ORDER_FAST = 1 } vkf_order_class;
+/* "ascending", "fast"; NULL: no such value. */
+VKF_API const char *vkf_order_class_name(vkf_order_class order);
+
 typedef struct vkf_kernel_info {
+  size_t size;           /* sizeof(vkf_kernel_info) */
   const char *op, *name; /* the name is computed from the row of the variant table */
   const char *reason;    /* why it does not fit the problem on this device; NULL: it fits */
-  const char *order;     /* order class: "ascending" or "fast" */
+  vkf_order_class order;
   uint32_t workgroup, shared_bytes;
-  uint8_t picked;    /* what a run takes when nothing is forced */
-  uint8_t candidate; /* a run may take it without being forced to, if the weight is packed for it */
+  bool picked;     /* what a run takes when nothing is forced */
+  bool candidate;  /* a run may take it without being forced to, if the weight is packed for it */
   uint32_t rank;   /* among those that read the packing that the device's weights have; 1: picked, 0: not among them */
   double tuned_ns; /* measured by `vkformer tune` for this problem or its neighbour; 0: not measured */
   const char *why; /* why it stands there; NULL: it does not fit */
@@ -221,6 +262,7 @@ VKF_API vkf_status vkf_device_export_times(vkf_device *dev, const char *path);
 VKF_API vkf_status vkf_device_import_times(vkf_device *dev, const char *path, size_t *n_times);
 
 typedef struct vkf_bench_params {
+  size_t size;         /* sizeof(vkf_bench_params) */
   const char *variant; /* NULL: every one that fits; else names separated by commas, timed in turns */
   double seconds;      /* of timing a variant; 0: 0.5 */
   const char *filter;  /* NULL, or a part of the names of the variants */
@@ -230,9 +272,11 @@ typedef struct vkf_bench_params {
                              bindings, push constants, specialization constants, layouts, grid (docs/own-kernels.md) */
   size_t n_shader_words;
   const char *shader_name;
-  uint8_t cold;      /* copies of the operands in turn, 256 MiB together, so that no cache holds them */
+  bool cold;         /* copies of the operands in turn, 256 MiB together, so that no cache holds them */
   double give_up_ns; /* over 0: a variant whose first run takes longer is not run again, and that run is its time */
 } vkf_bench_params;
+#define VKF_BENCH_PARAMS_INIT .size = sizeof(vkf_bench_params)
+VKF_DEFINE_INIT(vkf_bench_params)
 
 /* What the driver tells about the kernel that it compiled, under its own name: registers, spills, instructions. */
 typedef struct vkf_bench_statistic {
@@ -248,8 +292,9 @@ typedef struct vkf_bench_element {
 } vkf_bench_element;
 
 typedef struct vkf_bench_row {
+  size_t size; /* sizeof(vkf_bench_row) */
   const char *problem, *variant;
-  const char *clock; /* "device" (timestamps) or "submit" (from the submit to its fence) */
+  vkf_clock clock;
   uint32_t n_runs;
   double min_ns, median_ns, p90_ns;
   double flops, bytes; /* of one run, as the field counts them */

@@ -47,6 +47,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 #if defined(_WIN32) && defined(VKF_SHARED)
 #ifdef VKF_BUILD
@@ -72,23 +73,48 @@ extern "C" {
 
 typedef enum vkf_status {
   VKF_OK = 0,
-  VKF_ERROR_ARGUMENT, /* the caller passed something that is not allowed (ids outside the vocabulary, a wrong shape) */
-  VKF_ERROR_MEMORY,   /* out of host memory */
-  VKF_ERROR_DEVICE_MEMORY, /* out of device memory */
-  VKF_ERROR_FILE,          /* a file cannot be opened, read or written */
-  VKF_ERROR_FORMAT,        /* a file's content is not what its format says */
-  VKF_ERROR_UNSUPPORTED,   /* valid, but not supported; the message names it */
-  VKF_ERROR_NO_DEVICE,     /* no Vulkan loader, no device, or none that matches */
-  VKF_ERROR_DEVICE,        /* a Vulkan call failed */
-  VKF_ERROR_DEVICE_LOST,   /* the device was lost: everything on it refuses further work, a new device may be opened */
-  VKF_ERROR_NUMERIC,       /* a logit or an output is not finite */
-  VKF_ERROR_STOPPED        /* a callback asked to stop; what was generated until then is in the result */
+  VKF_ERROR_ARGUMENT =
+      1, /* the caller passed something that is not allowed (ids outside the vocabulary, a wrong shape) */
+  VKF_ERROR_MEMORY = 2,        /* out of host memory */
+  VKF_ERROR_DEVICE_MEMORY = 3, /* out of device memory */
+  VKF_ERROR_FILE = 4,          /* a file cannot be opened, read or written */
+  VKF_ERROR_FORMAT = 5,        /* a file's content is not what its format says */
+  VKF_ERROR_UNSUPPORTED = 6,   /* valid, but not supported; the message names it */
+  VKF_ERROR_NO_DEVICE = 7,     /* no Vulkan loader, no device, or none that matches */
+  VKF_ERROR_DEVICE = 8,        /* a Vulkan call failed */
+  VKF_ERROR_DEVICE_LOST =
+      9,                  /* the device was lost: everything on it refuses further work, a new device may be opened */
+  VKF_ERROR_NUMERIC = 10, /* a logit or an output is not finite */
+  VKF_ERROR_STOPPED = 11  /* a callback asked to stop; what was generated until then is in the result */
 } vkf_status;
 
 /* "0.1.0": the version of the library that is linked. */
 VKF_API const char *vkf_version(void);
 /* A short lower-case name ("out of device memory"); never NULL. */
 VKF_API const char *vkf_status_name(vkf_status status);
+
+/* ---- structs that can grow --------------------------------------------------------------------------------------- */
+
+/* Each struct of parameters and each struct of information begins with its size as the caller compiled it, so that
+ * later versions of the library can add fields at its end. Zero is the default of every field. In C:
+ *
+ *     vkf_run_params params = {VKF_RUN_PARAMS_INIT, .attentions = true};
+ *
+ * and where there are no designated initializers (C++17):
+ *
+ *     vkf_run_params params;
+ *     vkf_run_params_init(&params);
+ *     params.attentions = true;
+ *
+ * The library reads and writes no byte past `size`. Fields that the caller does not have yet are defaults. Fields that
+ * this library does not have yet must be 0, else the call returns VKF_ERROR_UNSUPPORTED. A size of 0 is
+ * VKF_ERROR_ARGUMENT. Structs that the library hands out (to callbacks, by pointer) say in `size` how many bytes they
+ * have. */
+#define VKF_DEFINE_INIT(type)               \
+  static inline void type##_init(type *s) { \
+    memset(s, 0, sizeof *s);                \
+    s->size = sizeof *s;                    \
+  }
 
 /* ---- context ----------------------------------------------------------------------------------------------------- */
 
@@ -97,7 +123,12 @@ typedef struct vkf_device vkf_device;
 typedef struct vkf_model vkf_model;
 typedef struct vkf_result vkf_result;
 
-typedef enum vkf_log_level { VKF_LOG_ERROR, VKF_LOG_WARNING, VKF_LOG_INFO, VKF_LOG_DEBUG } vkf_log_level;
+typedef enum vkf_log_level {
+  VKF_LOG_ERROR = 0,
+  VKF_LOG_WARNING = 1,
+  VKF_LOG_INFO = 2,
+  VKF_LOG_DEBUG = 3
+} vkf_log_level;
 
 /* A line without its newline; valid during the call. May be called from the thread that called the library only. */
 typedef void (*vkf_log_fn)(void *user, vkf_log_level level, const char *line);
@@ -109,6 +140,7 @@ typedef struct vkf_allocator {
 } vkf_allocator;
 
 typedef struct vkf_context_params {
+  size_t size;    /* sizeof(vkf_context_params) */
   vkf_log_fn log; /* NULL: silent */
   void *log_user;
   vkf_log_level log_level;        /* the least important level that is passed on */
@@ -120,18 +152,20 @@ typedef struct vkf_context_params {
    * $XDG_CACHE_HOME/vkformer, else ~/.cache/vkformer; "": nowhere. A cache that is damaged, not this user's or not to
    * be written is no error. */
   const char *cache_folder;
-  /* Not 0: the reproducible mode. Devices opened in this context give the same bits, whichever they are, "ref"
+  /* The reproducible mode. Devices opened in this context give the same bits, whichever they are, "ref"
    * included: one order of sums, no fused multiply-add, functions of our own, 0 in the place of what is nearer to 0
    * than 2^-100. Slower. */
-  int deterministic;
+  bool deterministic;
   /* NULL, or how small a device is to be taken for: "pi", "mali", "adreno" (classes of small devices), or a JSON file
    * with limits; docs/devices.md. Devices opened or adopted in this context plan as such a device would. */
   const char *limits;
-  /* Not 0: on a GPU, too, a sentence gives the same bits alone, in any batch and beside any padding, on one device. It
+  /* On a GPU, too, a sentence gives the same bits alone, in any batch and beside any padding, on one device. It
    * costs the kernels that split their sums. Software drivers do so always. Pads before a sentence are as said of
    * attention_mask at vkf_model_run(). */
-  int batch_invariant;
+  bool batch_invariant;
 } vkf_context_params;
+#define VKF_CONTEXT_PARAMS_INIT .size = sizeof(vkf_context_params)
+VKF_DEFINE_INIT(vkf_context_params)
 
 /* params: NULL for silence and defaults. No Vulkan call is made before a device is listed or opened. */
 VKF_API vkf_status vkf_context_create(const vkf_context_params *params, vkf_context **out);
@@ -142,15 +176,16 @@ VKF_API const char *vkf_context_message(const vkf_context *ctx);
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
 
 typedef enum vkf_device_kind {
-  VKF_DEVICE_REF, /* the scalar path on the host; needs no Vulkan */
-  VKF_DEVICE_CPU, /* a Vulkan driver that computes on the CPU (lavapipe, SwiftShader) */
-  VKF_DEVICE_INTEGRATED,
-  VKF_DEVICE_DISCRETE,
-  VKF_DEVICE_VIRTUAL,
-  VKF_DEVICE_OTHER
+  VKF_DEVICE_REF = 0, /* the scalar path on the host; needs no Vulkan */
+  VKF_DEVICE_CPU = 1, /* a Vulkan driver that computes on the CPU (lavapipe, SwiftShader) */
+  VKF_DEVICE_INTEGRATED = 2,
+  VKF_DEVICE_DISCRETE = 3,
+  VKF_DEVICE_VIRTUAL = 4,
+  VKF_DEVICE_OTHER = 5
 } vkf_device_kind;
 
 typedef struct vkf_device_info {
+  size_t size; /* sizeof(vkf_device_info) */
   vkf_device_kind kind;
   char name[256];   /* as the driver gives it */
   char driver[256]; /* driver name and information */
@@ -162,9 +197,11 @@ typedef struct vkf_device_info {
   uint32_t max_shared_bytes, max_invocations, max_storage_bindings;
   uint32_t subgroup_size;
   float timestamp_ns; /* nanoseconds a tick; 0 without timestamps */
-  uint8_t has_float16, has_storage16, has_int64, has_buffer_address, has_subgroup_shuffle, has_subgroup_arithmetic,
+  bool has_float16, has_storage16, has_int64, has_buffer_address, has_subgroup_shuffle, has_subgroup_arithmetic,
       has_cooperative_matrix;
 } vkf_device_info;
+#define VKF_DEVICE_INFO_INIT .size = sizeof(vkf_device_info)
+VKF_DEFINE_INIT(vkf_device_info)
 
 /* The Vulkan devices, then ref as the last. A missing loader or driver is no error here: only ref is listed then. */
 VKF_API vkf_status vkf_context_list_devices(vkf_context *ctx, size_t *count);
@@ -190,17 +227,17 @@ VKF_API void vkf_device_memory(const vkf_device *dev, uint64_t *now_bytes, uint6
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
 
 typedef enum vkf_dtype {
-  VKF_F32,
-  VKF_F16,
-  VKF_BF16,
-  VKF_I32,
-  VKF_I64,
-  VKF_I8,
-  VKF_U8,
-  VKF_BOOL,
-  VKF_F64,
-  VKF_I16,
-  VKF_DTYPE_COUNT
+  VKF_F32 = 0,
+  VKF_F16 = 1,
+  VKF_BF16 = 2,
+  VKF_I32 = 3,
+  VKF_I64 = 4,
+  VKF_I8 = 5,
+  VKF_U8 = 6,
+  VKF_BOOL = 7,
+  VKF_F64 = 8,
+  VKF_I16 = 9,
+  VKF_DTYPE_COUNT = 10
 } vkf_dtype;
 
 #define VKF_MAX_RANK 8
@@ -233,12 +270,25 @@ VKF_API vkf_status vkf_bytes_check_write(vkf_context *ctx, const char *path);
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
-/* How a model lies on the device. Sums are float32 whatever it is. */
+/* How numbers are stored. Sums are float32 whatever it is. */
+typedef enum vkf_storage {
+  VKF_STORAGE_AUTO = 0,
+  VKF_STORAGE_F32 = 1,
+  VKF_STORAGE_F16 = 2,
+  VKF_STORAGE_BF16 = 3,
+  VKF_STORAGE_INT8 = 4 /* a scale a row */
+} vkf_storage;
+/* "auto", "f32", "f16", "bf16", "int8"; NULL: no such value. */
+VKF_API const char *vkf_storage_name(vkf_storage storage);
+
 typedef struct vkf_model_params {
-  const char *weights;  /* matrices and embeddings: "f32", "f16", "bf16", "int8" (a scale a row); NULL or "auto": f32 on
-                           software drivers, elsewhere as in the file, which gives the same bits */
-  const char *kv_cache; /* keys and values of decoders: "f32", "f16"; NULL: f32 */
+  size_t size;          /* sizeof(vkf_model_params) */
+  vkf_storage weights;  /* matrices and embeddings; AUTO: f32 on software drivers, elsewhere as in the file, which
+                           gives the same bits */
+  vkf_storage kv_cache; /* keys and values of decoders: F32 or F16; AUTO: f32 */
 } vkf_model_params;
+#define VKF_MODEL_PARAMS_INIT .size = sizeof(vkf_model_params)
+VKF_DEFINE_INIT(vkf_model_params)
 
 /* A folder in Hugging Face layout: config.json, model.safetensors (or shards with an index), and where they are
  * generation_config.json and tokenizer.json (or the legacy files of a tokenizer). Weights are on the device when this
@@ -251,29 +301,43 @@ VKF_API vkf_status vkf_model_open_with(vkf_device *dev, const char *folder, cons
                                        vkf_model **out);
 VKF_API void vkf_model_close(vkf_model **model);
 
+typedef enum vkf_architecture {
+  VKF_ARCHITECTURE_ENCODER_DECODER = 0,
+  VKF_ARCHITECTURE_ENCODER = 1,
+  VKF_ARCHITECTURE_DECODER = 2
+} vkf_architecture;
+/* "encoder-decoder", "encoder", "decoder"; NULL: no such value. */
+VKF_API const char *vkf_architecture_name(vkf_architecture architecture);
+
 typedef struct vkf_model_info {
-  const char *family;       /* "marian", "transformer" */
-  const char *architecture; /* "encoder-decoder", "encoder", "decoder" */
+  size_t size;        /* sizeof(vkf_model_info) */
+  const char *family; /* "marian", "transformer" */
+  vkf_architecture architecture;
   uint32_t d_model, n_heads, d_ff, vocab, encoder_layers, decoder_layers, max_positions; /* 0 positions: unlimited */
   uint64_t n_parameters;                                                                 /* tied tensors once */
   uint64_t file_bytes, device_bytes; /* of the weights, in the files and on the device */
   uint64_t run_bytes; /* on the device, of the caches, intermediate values and results of the last run's sizes */
-  const char *weights, *kv_cache; /* how they are stored: "f16"; weights "auto": each as in its file */
-  uint8_t has_tokenizer, can_generate;
+  vkf_storage weights, kv_cache; /* how they are stored; weights AUTO: each as in its file */
+  bool has_tokenizer, can_generate;
   size_t n_unused;   /* tensors of the file that nothing asks for */
   uint32_t image[3]; /* channels, height, width of pixel_values in the place of ids; 0: the model takes ids */
 } vkf_model_info;
+#define VKF_MODEL_INFO_INIT .size = sizeof(vkf_model_info)
+VKF_DEFINE_INIT(vkf_model_info)
 /* The strings stay as long as the model is open. */
-VKF_API void vkf_model_get_info(const vkf_model *model, vkf_model_info *out);
+VKF_API vkf_status vkf_model_get_info(const vkf_model *model, vkf_model_info *out);
 /* i < n_unused; as long as the model is open. */
 VKF_API const char *vkf_model_unused_tensor(const vkf_model *model, size_t i);
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
 typedef struct vkf_run_params {
-  uint8_t hidden_states, attentions;
-  uint8_t allow_not_finite; /* else VKF_ERROR_NUMERIC names the first output that has a NaN or an infinity */
+  size_t size; /* sizeof(vkf_run_params) */
+  bool hidden_states, attentions;
+  bool allow_not_finite; /* else VKF_ERROR_NUMERIC names the first output that has a NaN or an infinity */
 } vkf_run_params;
+#define VKF_RUN_PARAMS_INIT .size = sizeof(vkf_run_params)
+VKF_DEFINE_INIT(vkf_run_params)
 
 /* One forward pass. inputs: input_ids [B,S], attention_mask [B,S] (1 keep, 0 pad; default all 1), decoder_input_ids
  * [B,T], decoder_attention_mask [B,T], token_type_ids [B,S] (default all 0), each where the model has it; int32 or
@@ -318,17 +382,20 @@ typedef enum vkf_skip_reason {
 VKF_API vkf_skip_reason vkf_result_skipped(const vkf_result *result, size_t text, const char **why);
 
 typedef struct vkf_generate_params {
+  size_t size;             /* sizeof(vkf_generate_params) */
   const char *config_json; /* keys as in generation_config.json, over the folder's own; NULL: none */
   vkf_token_fn on_token;
   void *user;
   uint64_t
       first_line; /* do_sample: row r draws the random numbers of line first_line + r, in whatever batch it stands */
   const uint64_t *lines;    /* do_sample, vkf_model_generate: the line of each row, over first_line; NULL: see there */
-  uint8_t scores;           /* without beams, too: `sequences_scores`; every step's scores come to the host then */
+  bool scores;              /* without beams, too: `sequences_scores`; every step's scores come to the host then */
   uint32_t top_logprobs;    /* vkf_model_generate without beams: of each token this many most likely ids; 0: none */
   vkf_long_rule long_texts; /* vkf_model_translate */
   bool skip_refused;        /* vkf_model_translate: a text that is refused is left out, else the call fails */
 } vkf_generate_params;
+#define VKF_GENERATE_PARAMS_INIT .size = sizeof(vkf_generate_params)
+VKF_DEFINE_INIT(vkf_generate_params)
 
 /* inputs: input_ids [B,S] and attention_mask as above, which keeps a token of each row at least; behind an encoder also
  * decoder_input_ids [B,T], the beginning of each target, without pads: where no row begins with the start id it is put
@@ -385,9 +452,9 @@ VKF_API vkf_status vkf_tokenizer_decode(vkf_tokenizer *tokenizer, const int32_t 
 
 /* The functions of this section take texts in UTF-8, n of them, and give one result for all. They run texts of similar
  * lengths together, in batches that fit the device; a text's numbers do not depend on the others (on a GPU: with
- * batch_invariant), and results are in the order of the texts. Each takes params of its own: fill them with the
- * function next to them, change members, and pass their address, or pass NULL for the defaults. They need a tokenizer
- * in the folder, are called by one thread at a time, as everything of a context, and not inside a callback. */
+ * batch_invariant), and results are in the order of the texts. Each takes params of its own (NULL: the defaults). They
+ * need a tokenizer in the folder, are called by one thread at a time, as everything of a context, and not inside a
+ * callback. */
 
 typedef enum vkf_pooling {
   VKF_POOLING_FOLDER = 0, /* as 1_Pooling/config.json says; the mean where there is none */
@@ -398,16 +465,17 @@ typedef enum vkf_pooling {
 } vkf_pooling;
 
 typedef struct vkf_embedding_params {
-  size_t size; /* of this struct, set by vkf_embedding_params_init() */
+  size_t size; /* sizeof(vkf_embedding_params) */
   vkf_pooling pooling;
   bool normalize;  /* to length 1, also where the folder does not say so */
   bool similarity; /* the result has `similarity` */
   vkf_long_rule long_texts;
-  bool folder_limit; /* default true: a text with more tokens than the folder's max_seq_length is cut there, special
-                        tokens kept, as sentence-transformers does; false: long_texts decides, at that limit */
-  bool skip_refused; /* a text that is refused is left out of the result; else the call fails */
+  bool ignore_folder_limit; /* false: a text with more tokens than the folder's max_seq_length is cut there, special
+                        tokens kept, as sentence-transformers does; true: long_texts decides, at that limit */
+  bool skip_refused;        /* a text that is refused is left out of the result; else the call fails */
 } vkf_embedding_params;
-VKF_API void vkf_embedding_params_init(vkf_embedding_params *params);
+#define VKF_EMBEDDING_PARAMS_INIT .size = sizeof(vkf_embedding_params)
+VKF_DEFINE_INIT(vkf_embedding_params)
 
 /* A vector for each text: the last states of its tokens, pooled as sentence-transformers does it. modules.json,
  * 1_Pooling/config.json, sentence_bert_config.json and config_sentence_transformers.json of the folder are followed:
@@ -420,12 +488,13 @@ VKF_API vkf_status vkf_model_embed(vkf_model *model, const char *const *texts, s
                                    const vkf_embedding_params *params, vkf_result **out);
 
 typedef struct vkf_classify_params {
-  size_t size;
+  size_t size;  /* sizeof(vkf_classify_params) */
   size_t top_k; /* labels of a text, best first; 0: all */
   vkf_long_rule long_texts;
   bool skip_refused;
 } vkf_classify_params;
-VKF_API void vkf_classify_params_init(vkf_classify_params *params);
+#define VKF_CLASSIFY_PARAMS_INIT .size = sizeof(vkf_classify_params)
+VKF_DEFINE_INIT(vkf_classify_params)
 
 /* Labels of texts, by a model with a head for sequences: arrays `labels` [n,k] int32, best first, and `scores` [n,k]
  * float64; vkf_result_text(result, label) is a label's name (id2label of config.json; "LABEL_0" where it has none).
@@ -446,12 +515,13 @@ VKF_API vkf_status vkf_model_classify_images(vkf_model *model, const char *const
                                              const vkf_classify_params *params, vkf_result **out);
 
 typedef struct vkf_fill_mask_params {
-  size_t size;
-  size_t top_k; /* candidates of a mask, best first; default 5 */
+  size_t size;  /* sizeof(vkf_fill_mask_params) */
+  size_t top_k; /* candidates of a mask, best first; 0: 5 */
   vkf_long_rule long_texts;
   bool skip_refused;
 } vkf_fill_mask_params;
-VKF_API void vkf_fill_mask_params_init(vkf_fill_mask_params *params);
+#define VKF_FILL_MASK_PARAMS_INIT .size = sizeof(vkf_fill_mask_params)
+VKF_DEFINE_INIT(vkf_fill_mask_params)
 
 /* What a masked language model puts in the place of each mask, which is written as the tokenizer writes it ([MASK] or
  * <mask>). Each mask is filled alone, the others stay. Arrays, of all m masks in the order of the texts: `texts` [m]
@@ -467,20 +537,21 @@ VKF_API vkf_status vkf_model_fill_mask(vkf_model *model, const char *const *text
 typedef int (*vkf_text_fn)(void *user, size_t prompt, const char *text, size_t n_bytes);
 
 typedef struct vkf_generate_text_params {
-  size_t size;
+  size_t size;              /* sizeof(vkf_generate_text_params) */
   const char *config_json;  /* as in vkf_generate_params */
   const char *const *stops; /* a text ends before the first of these strings, and its generation with it */
   size_t n_stops;
   vkf_text_fn on_text; /* while texts grow; not with beams and not with several sequences a prompt. NULL: none */
   void *user;
-  size_t batch_size;        /* prompts of equal length (in tokens) that run together; default 32 */
+  size_t batch_size;        /* prompts of equal length (in tokens) that run together; 0: 32 */
   const uint64_t *lines;    /* do_sample: prompt i draws the random numbers of line lines[i]; NULL: of line i */
   bool scores;              /* without beams, too: `sequences_scores` */
   uint32_t top_logprobs;    /* as in vkf_generate_params */
   vkf_long_rule long_texts; /* VKF_LONG_SPLIT is refused: what follows a part is not what follows the prompt */
   bool skip_refused;
 } vkf_generate_text_params;
-VKF_API void vkf_generate_text_params_init(vkf_generate_text_params *params);
+#define VKF_GENERATE_TEXT_PARAMS_INIT .size = sizeof(vkf_generate_text_params)
+VKF_DEFINE_INIT(vkf_generate_text_params)
 
 /* What follows each prompt, or what an encoder-decoder makes of it, in s sequences a prompt (num_return_sequences):
  * vkf_result_text(result, i * s + r) is sequence r of prompt i. Arrays: `sequences` [n*s,length] int32: the generated

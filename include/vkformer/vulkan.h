@@ -16,6 +16,7 @@ extern "C" {
  * extensions and features named here are used. If the caller uses the queue as well, the caller serializes the access
  * to it. */
 typedef struct vkf_device_handles {
+  size_t size; /* sizeof(vkf_device_handles) */
   PFN_vkGetInstanceProcAddr get_instance_proc_addr;
   VkInstance instance;
   VkPhysicalDevice physical_device;
@@ -26,6 +27,8 @@ typedef struct vkf_device_handles {
   size_t n_extensions;
   const VkPhysicalDeviceFeatures2 *features; /* as given to vkCreateDevice; NULL: none */
 } vkf_device_handles;
+#define VKF_DEVICE_HANDLES_INIT .size = sizeof(vkf_device_handles)
+VKF_DEFINE_INIT(vkf_device_handles)
 VKF_API vkf_status vkf_device_adopt(vkf_context *ctx, const vkf_device_handles *handles, vkf_device **out);
 
 #ifdef __cplusplus

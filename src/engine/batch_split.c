@@ -80,7 +80,7 @@ static size_t batch_of(const vkf_array *inputs, size_t n) {
 }
 
 vkf_status vkf_engine_split_batch(const vkf_batch_split *split, const vkf_array *inputs, size_t n, size_t first,
-                                      vkf_result **out) {
+                                  vkf_result **out) {
   vkf_status st = VKF_OK, stopped = VKF_OK;
   vkf_array part[MAX_SPLIT_INPUTS];
   vkf_result *a = NULL, *b = NULL;

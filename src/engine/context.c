@@ -9,36 +9,6 @@ const char *vkf_version(void) {
   return VKF_VERSION_TEXT;
 }
 
-const char *vkf_status_name(vkf_status status) {
-  switch (status) {
-    case VKF_OK:
-      return "ok";
-    case VKF_ERROR_ARGUMENT:
-      return "bad argument";
-    case VKF_ERROR_MEMORY:
-      return "out of memory";
-    case VKF_ERROR_DEVICE_MEMORY:
-      return "out of device memory";
-    case VKF_ERROR_FILE:
-      return "file error";
-    case VKF_ERROR_FORMAT:
-      return "bad file content";
-    case VKF_ERROR_UNSUPPORTED:
-      return "not supported";
-    case VKF_ERROR_NO_DEVICE:
-      return "no device";
-    case VKF_ERROR_DEVICE:
-      return "device error";
-    case VKF_ERROR_DEVICE_LOST:
-      return "device lost";
-    case VKF_ERROR_NUMERIC:
-      return "not a finite number";
-    case VKF_ERROR_STOPPED:
-      return "stopped";
-  }
-  return "unknown status";
-}
-
 static void destroy(vkf_context **context) {
   if (!*context) return;
   vkf_context *ctx = *context;
@@ -54,30 +24,34 @@ static void destroy(vkf_context **context) {
 
 vkf_status vkf_context_create(const vkf_context_params *params, vkf_context **out) {
   vkf_status st = VKF_OK;
+  vkf_context_params p;
   vkf_env env;
   vkf_context *ctx = NULL;
   if (!out) return VKF_ERROR_ARGUMENT;
   *out = NULL;
-  vkf_env_init(&env, params);
+  vkf_env_init(&env, NULL);
+  st = VKF_PARAMS_READ(&env, vkf_context_params, params, &p);
+  if (st) return st; /* nobody can be told yet */
+  vkf_env_init(&env, &p);
   ctx = vkf_env_alloc(&env, 1, sizeof *ctx);
   if (!ctx) return VKF_ERROR_MEMORY;
   ctx->env = env;
-  ctx->deterministic = params && params->deterministic;
-  ctx->batch_invariant = params && params->batch_invariant;
-  if (params && params->limits) {
-    ctx->limits = vkf_env_strdup(&ctx->env, params->limits);
+  ctx->deterministic = p.deterministic;
+  ctx->batch_invariant = p.batch_invariant;
+  if (p.limits) {
+    ctx->limits = vkf_env_strdup(&ctx->env, p.limits);
     if (!ctx->limits) VKF_TRY(VKF_ERROR_MEMORY);
   }
-  if (params && params->n_icd_files) {
-    ctx->icd_files = vkf_env_alloc(&ctx->env, params->n_icd_files, sizeof *ctx->icd_files);
+  if (p.n_icd_files) {
+    ctx->icd_files = vkf_env_alloc(&ctx->env, p.n_icd_files, sizeof *ctx->icd_files);
     if (!ctx->icd_files) VKF_TRY(VKF_ERROR_MEMORY);
-    for (size_t i = 0; i < params->n_icd_files; i++) {
-      ctx->icd_files[i] = vkf_env_strdup(&ctx->env, params->icd_files[i]);
+    for (size_t i = 0; i < p.n_icd_files; i++) {
+      ctx->icd_files[i] = vkf_env_strdup(&ctx->env, p.icd_files[i]);
       if (!ctx->icd_files[i]) VKF_TRY(VKF_ERROR_MEMORY);
       ctx->n_icd_files = i + 1;
     }
   }
-  VKF_TRY(vkf_tune_cache_folder(&ctx->env, params ? params->cache_folder : NULL, &ctx->cache_folder));
+  VKF_TRY(vkf_tune_cache_folder(&ctx->env, p.cache_folder, &ctx->cache_folder));
 done:
   if (st) destroy(&ctx);
   *out = ctx;
@@ -124,12 +98,14 @@ done:
 
 vkf_status vkf_context_device_info(vkf_context *ctx, size_t index, vkf_device_info *out) {
   vkf_status st = VKF_OK;
+  vkf_device_info info;
   size_t n;
   vkf_env_clear(&ctx->env);
   VKF_TRY(vkf_engine_instance(ctx));
   n = ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0;
   if (index > n) VKF_FAIL(&ctx->env, VKF_ERROR_ARGUMENT, "expected a device index below %zu, found %zu", n + 1, index);
-  vkf_engine_fill_info(index < n ? vkf_gpu_instance_caps(ctx->instance, index) : NULL, out);
+  vkf_engine_fill_info(index < n ? vkf_gpu_instance_caps(ctx->instance, index) : NULL, &info);
+  VKF_TRY(VKF_INFO_WRITE(&ctx->env, vkf_device_info, &info, out));
 done:
   return st;
 }

@@ -247,12 +247,14 @@ done:
 vkf_status vkf_device_adopt(vkf_context *ctx, const vkf_device_handles *handles, vkf_device **out) {
   vkf_status st = VKF_OK;
   vkf_device *dev = NULL;
+  vkf_device_handles own;
   *out = NULL;
   vkf_env_clear(&ctx->env);
   if (!handles) VKF_FAIL(&ctx->env, VKF_ERROR_ARGUMENT, "expected handles of a device to adopt, found NULL");
+  VKF_TRY(VKF_PARAMS_READ(&ctx->env, vkf_device_handles, handles, &own));
   VKF_TRY(device_alloc(ctx, &dev));
   const vkf_gpu_device_params params = {.lower = lower, .user = ctx};
-  VKF_TRY(vkf_gpu_device_adopt(&ctx->env, handles, &params, &dev->gpu));
+  VKF_TRY(vkf_gpu_device_adopt(&ctx->env, &own, &params, &dev->gpu));
   VKF_TRY(device_init(dev));
 done:
   if (st) destroy(&dev);

@@ -12,7 +12,7 @@ const char *vkf_engine_alias(const vkf_caps *caps) {
 }
 
 void vkf_engine_fill_info(const vkf_caps *caps, vkf_device_info *out) {
-  *out = (vkf_device_info){.kind = VKF_DEVICE_REF};
+  *out = (vkf_device_info){VKF_DEVICE_INFO_INIT, .kind = VKF_DEVICE_REF};
   snprintf(out->alias, sizeof out->alias, "%s", vkf_engine_alias(caps));
   if (!caps) {
     snprintf(out->name, sizeof out->name, "scalar reference");

@@ -38,7 +38,7 @@ vkf_status vkf_device_run_checks(vkf_device *dev, vkf_check_fn on_check, void *u
   for (vkf_check check = 0; check < VKF_N_CHECKS; check++) {
     const vkf_check_row *row = vkf_tune_check_row(check);
     const vkf_check_result *result = &dev->tuning.checks[check];
-    const vkf_check_info info = {row->name, row->title, result->state, result->text};
+    const vkf_check_info info = {sizeof info, row->name, row->title, result->state, result->text};
     VKF_CALLBACK(&dev->ctx->env, on_check(user, &info));
   }
 done:

@@ -55,6 +55,17 @@ vkf_status vkf_engine_instance(vkf_context *ctx);
 const char *vkf_engine_alias(const vkf_caps *caps);
 void vkf_engine_fill_info(const vkf_caps *caps, vkf_device_info *out);
 
+/* The public name of a format; VKF_FORMAT_COUNT: AUTO. */
+vkf_storage vkf_engine_storage_of(vkf_format format);
+
+/* ---- structs that can grow (params.c) ---- */
+/* Copies what the caller gives (NULL: nothing) over defaults, which are zeros. */
+vkf_status vkf_engine_params_read(vkf_env *env, const char *type, const void *params, size_t full_size, void *full);
+#define VKF_PARAMS_READ(env, type, params, full) vkf_engine_params_read((env), #type, (params), sizeof(type), (full))
+/* Fills what the caller has of it. */
+vkf_status vkf_engine_info_write(vkf_env *env, const char *type, const void *full, size_t full_size, void *out);
+#define VKF_INFO_WRITE(env, type, full, out) vkf_engine_info_write((env), #type, (full), sizeof(type), (out))
+
 /* ---- results (result.c) ---- */
 vkf_status vkf_engine_result_create(vkf_env *env, vkf_result **out);
 /* *result may be NULL. */

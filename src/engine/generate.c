@@ -304,12 +304,6 @@ done:
   return st;
 }
 
-/* The folder's configuration with the caller's keys over it. */
-static vkf_status derive_config(vkf_model *m, const vkf_generate_params *params, vkf_generation_config *config) {
-  vkf_decode_generation_derive(config, &m->generation);
-  return vkf_decode_generation_apply(config, "the given generation config", params ? params->config_json : NULL);
-}
-
 static vkf_status add_sequences(vkf_result *result, const vkf_generated *g) {
   vkf_status st = VKF_OK;
   void *data = NULL;
@@ -347,7 +341,7 @@ done:
 
 typedef struct generate_call {
   vkf_model *m;
-  const vkf_generate_params *params; /* NULL: defaults */
+  const vkf_generate_params *params;
   const vkf_generation_config *config;
   bool needs_start; /* prefixes of the target begin behind it */
   size_t first_row; /* of the part that is on its way */
@@ -379,7 +373,7 @@ static vkf_status generate_batch(void *user, const vkf_array *inputs, size_t n_i
   lines = vkf_env_alloc(m->env, in.shape[0], sizeof *lines);
   if (!lines) VKF_TRY(VKF_ERROR_MEMORY);
   for (size_t b = 0; b < in.shape[0]; b++)
-    lines[b] = params && params->lines ? params->lines[first + b] : first + b + (params ? params->first_line : 0);
+    lines[b] = params->lines ? params->lines[first + b] : first + b + params->first_line;
   call->first_row = call->config->num_beams > 1 ? 0 : vkf_decode_search_rows(call->config, (uint32_t)first);
   st = vkf_engine_generate(
       m,
@@ -388,10 +382,10 @@ static vkf_status generate_batch(void *user, const vkf_array *inputs, size_t n_i
                             .n_prefix = (uint32_t)in.prefix[1],
                             .config = call->config,
                             .lines = lines,
-                            .top_logprobs = params ? params->top_logprobs : 0,
-                            .scores = params && params->scores,
+                            .top_logprobs = params->top_logprobs,
+                            .scores = params->scores,
                             .logprobs = &logprobs,
-                            .on_token = params && params->on_token ? on_part_token : NULL,
+                            .on_token = params->on_token ? on_part_token : NULL,
                             .user = call},
       &generated);
   if (call->begun) m->env->too_large = false; /* nobody is told of a token twice */
@@ -414,10 +408,13 @@ vkf_status vkf_engine_generate_arrays(vkf_model *m, const vkf_array *inputs, siz
                                       const vkf_generate_params *params, vkf_result **out) {
   vkf_status st = VKF_OK;
   vkf_generation_config config;
-  generate_call call = {.m = m, .params = params, .config = &config};
+  vkf_generate_params p;
+  generate_call call = {.m = m, .params = &p, .config = &config};
   *out = NULL;
   vkf_env_clear(m->env);
-  VKF_TRY(derive_config(m, params, &config));
+  vkf_decode_generation_derive(&config, &m->generation);
+  VKF_TRY(VKF_PARAMS_READ(m->env, vkf_generate_params, params, &p));
+  VKF_TRY(vkf_decode_generation_apply(&config, "the given generation config", p.config_json));
   call.needs_start = vkf_engine_generate_needs_start(&config, inputs, n_inputs);
   st = vkf_engine_split_batch(&(vkf_batch_split){m, generate_batch, &call, vkf_decode_search_fill(&config)}, inputs,
                               n_inputs, 0, out);

@@ -5,19 +5,23 @@
 #include "engine/opened.h"
 #include "kern/checks.h"
 
-static const char *format_name(vkf_format format) {
-  return format == VKF_FORMAT_COUNT ? "auto" : vkf_format_get(format)->name;
+vkf_storage vkf_engine_storage_of(vkf_format format) {
+  static const vkf_storage storages[] = {VKF_STORAGE_F32, VKF_STORAGE_F16, VKF_STORAGE_BF16, VKF_STORAGE_INT8,
+                                         VKF_STORAGE_AUTO};
+  return storages[format];
 }
 
-/* A format by name; "auto" and NULL: `without`. */
-static vkf_status find_format(vkf_env *env, const char *what, const char *name, bool caches, vkf_format without,
+/* AUTO: `without`. */
+static vkf_status find_format(vkf_env *env, const char *what, vkf_storage storage, bool caches, vkf_format without,
                               vkf_format *out) {
   char names[64];
-  *out = without;
-  if (!name || (!caches && !strcmp(name, "auto"))) return VKF_OK;
-  *out = vkf_format_find(name);
-  if (*out < VKF_FORMAT_COUNT && (!caches || vkf_format_get(*out)->caches)) return VKF_OK;
-  return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "%s: expected %s%s, found \"%s\"", what, caches ? "" : "auto, ",
+  for (*out = 0; *out < VKF_FORMAT_COUNT && vkf_engine_storage_of(*out) != storage; ++*out) {
+  }
+  if (storage == VKF_STORAGE_AUTO) *out = without;
+  if (storage == VKF_STORAGE_AUTO || (*out < VKF_FORMAT_COUNT && (!caches || vkf_format_get(*out)->caches)))
+    return VKF_OK;
+  const char *name = *out < VKF_FORMAT_COUNT ? vkf_format_get(*out)->name : "no vkf_storage";
+  return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "%s: expected %s%s, found %s", what, caches ? "" : "auto, ",
                       vkf_format_names(caches, names, sizeof names), name);
 }
 
@@ -42,11 +46,11 @@ static vkf_status open_model(vkf_device *dev, const char *folder, const vkf_mode
   vkf_env *env = &dev->ctx->env;
   vkf_model *m = NULL;
   vkf_weight_source source;
-  const vkf_model_params defaults = {0};
+  vkf_model_params p;
   *out = NULL;
   if (vkf_env_in_callback(env, "vkf_model_open")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(env);
-  if (!params) params = &defaults;
+  VKF_TRY(VKF_PARAMS_READ(env, vkf_model_params, params, &p));
   if (!folder) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected a model folder, found NULL");
   m = vkf_env_alloc(env, 1, sizeof *m);
   if (!m) VKF_TRY(VKF_ERROR_MEMORY);
@@ -57,13 +61,13 @@ static vkf_status open_model(vkf_device *dev, const char *folder, const vkf_mode
   const bool computes = dev->info.kind == VKF_DEVICE_CPU || dev->info.kind == VKF_DEVICE_REF;
   const bool no_half = dev->gpu && vkf_gpu_device_caps(dev->gpu)->failed_checks >> VKF_CHECK_OF_HALF & 1;
   const vkf_format automatic = computes || no_half ? VKF_FORMAT_F32 : VKF_FORMAT_COUNT;
-  VKF_TRY(find_format(env, "weights", params->weights, false, automatic, &m->weight_format));
+  VKF_TRY(find_format(env, "weights", p.weights, false, automatic, &m->weight_format));
   if (dev->backend->exact && m->weight_format < VKF_FORMAT_COUNT && vkf_format_get(m->weight_format)->row_scales)
     VKF_FAIL(env, VKF_ERROR_UNSUPPORTED,
              "%s weights have no defined order of products with their scales: expected f32, "
              "f16, bf16 or auto in the reproducible mode",
              vkf_format_get(m->weight_format)->name);
-  VKF_TRY(find_format(env, "cache of keys and values", params->kv_cache, true, VKF_FORMAT_F32, &m->cache_format));
+  VKF_TRY(find_format(env, "cache of keys and values", p.kv_cache, true, VKF_FORMAT_F32, &m->cache_format));
   VKF_TRY(vkf_model_net_open(env, folder, &m->net));
   vkf_model_net_store(m->net, m->weight_format, m->cache_format);
   VKF_TRY(vkf_decode_generation_read(&m->generation, folder));
@@ -71,7 +75,8 @@ static vkf_status open_model(vkf_device *dev, const char *folder, const vkf_mode
   vkf_model_net_weights(m->net, &source);
   VKF_TRY(dev->backend->table->weights_create(dev->backend, &source, NULL, &m->weights));
   vkf_env_log(env, VKF_LOG_INFO, "%s: weights take %.3f MB on the device (%s)", folder,
-              (double)dev->backend->table->weights_bytes(m->weights) / 1e6, format_name(m->weight_format));
+              (double)dev->backend->table->weights_bytes(m->weights) / 1e6,
+              m->weight_format < VKF_FORMAT_COUNT ? vkf_format_get(m->weight_format)->name : "auto");
   vkf_engine_plan_cache_init(&m->plan_cache, env, dev->backend, m->net, m->weights);
   for (size_t i = 0; i < vkf_model_net_info(m->net)->n_unused; i++)
     vkf_env_log(env, VKF_LOG_INFO, "%s: tensor %s is not used", folder, vkf_model_net_info(m->net)->unused[i]);
@@ -95,35 +100,39 @@ void vkf_model_close(vkf_model **model) {
 
 vkf_status vkf_model_make_folder(vkf_context *ctx, const char *config_path, const char *folder,
                                  const vkf_make_params *params) {
-  static const vkf_make_params defaults = {.dtype = VKF_F32};
+  vkf_make_params p;
   if (vkf_env_in_callback(&ctx->env, "vkf_model_make_folder")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(&ctx->env);
   if (!config_path || !folder)
     return vkf_env_fail(&ctx->env, VKF_ERROR_ARGUMENT, "expected a config.json and a folder, found NULL");
-  return vkf_model_folder_make(&ctx->env, config_path, folder, params ? params : &defaults);
+  const vkf_status st = VKF_PARAMS_READ(&ctx->env, vkf_make_params, params, &p);
+  return st ? st : vkf_model_folder_make(&ctx->env, config_path, folder, &p);
 }
 
-void vkf_model_get_info(const vkf_model *m, vkf_model_info *out) {
+vkf_status vkf_model_get_info(const vkf_model *m, vkf_model_info *out) {
   const vkf_net_info *info = vkf_model_net_info(m->net);
-  *out = (vkf_model_info){.family = info->family,
-                          .architecture = vkf_model_architecture_name(info->architecture),
-                          .d_model = info->d_model,
-                          .n_heads = info->n_heads,
-                          .d_ff = info->d_ff,
-                          .vocab = info->vocab,
-                          .encoder_layers = info->encoder_layers,
-                          .decoder_layers = info->decoder_layers,
-                          .max_positions = info->max_positions,
-                          .n_parameters = info->n_parameters,
-                          .file_bytes = info->file_bytes,
-                          .device_bytes = m->dev->backend->table->weights_bytes(m->weights),
-                          .run_bytes = vkf_engine_plan_cache_bytes(&m->plan_cache),
-                          .weights = format_name(m->weight_format),
-                          .kv_cache = format_name(m->cache_format),
-                          .has_tokenizer = m->tokenizer != NULL,
-                          .can_generate = info->architecture != VKF_ARCHITECTURE_ENCODER && info->has_head,
-                          .n_unused = info->n_unused,
-                          .image = {info->image[0], info->image[1], info->image[2]}};
+  const vkf_model_info full = {VKF_MODEL_INFO_INIT,
+                               .family = info->family,
+                               .architecture = info->architecture,
+                               .d_model = info->d_model,
+                               .n_heads = info->n_heads,
+                               .d_ff = info->d_ff,
+                               .vocab = info->vocab,
+                               .encoder_layers = info->encoder_layers,
+                               .decoder_layers = info->decoder_layers,
+                               .max_positions = info->max_positions,
+                               .n_parameters = info->n_parameters,
+                               .file_bytes = info->file_bytes,
+                               .device_bytes = m->dev->backend->table->weights_bytes(m->weights),
+                               .run_bytes = vkf_engine_plan_cache_bytes(&m->plan_cache),
+                               .weights = vkf_engine_storage_of(m->weight_format),
+                               .kv_cache = vkf_engine_storage_of(m->cache_format),
+                               .has_tokenizer = m->tokenizer != NULL,
+                               .can_generate = info->architecture != VKF_ARCHITECTURE_ENCODER && info->has_head,
+                               .n_unused = info->n_unused,
+                               .image = {info->image[0], info->image[1], info->image[2]}};
+  vkf_env_clear(m->env);
+  return VKF_INFO_WRITE(m->env, vkf_model_info, &full, out);
 }
 
 const char *vkf_model_unused_tensor(const vkf_model *m, size_t i) {

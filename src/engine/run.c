@@ -218,20 +218,22 @@ done:
 
 static vkf_status run(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params,
                       vkf_run_output output, vkf_result **out) {
-  const vkf_run_params defaults = {0};
-  run_call call = {m, params ? params : &defaults, output};
+  run_call call = {m, params, output};
   return vkf_engine_split_batch(&(vkf_batch_split){.m = m, .run = run_batch, .user = &call}, inputs, n_inputs, 0, out);
 }
 
 vkf_status vkf_engine_run_arrays(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params,
                                  vkf_result **out) {
+  vkf_run_params p;
   vkf_env_clear(m->env);
-  return run(m, inputs, n_inputs, params, VKF_RUN_ALL, out);
+  const vkf_status st = VKF_PARAMS_READ(m->env, vkf_run_params, params, &p);
+  return st ? st : run(m, inputs, n_inputs, &p, VKF_RUN_ALL, out);
 }
 
 vkf_status vkf_engine_run_output(vkf_model *m, const vkf_array *inputs, size_t n_inputs, vkf_run_output output,
                                  vkf_result **out) {
-  return run(m, inputs, n_inputs, NULL, output, out);
+  const vkf_run_params defaults = {VKF_RUN_PARAMS_INIT};
+  return run(m, inputs, n_inputs, &defaults, output, out);
 }
 
 vkf_status vkf_model_run(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params,

@@ -26,10 +26,9 @@ typedef struct vkf_weight_packing {
 
 typedef enum vkf_access_kind { VKF_ACCESS_STORAGE, VKF_ACCESS_ADDRESS, VKF_ACCESS_TEXEL } vkf_access_kind;
 
-/* Which partial sums make an output element, as a function of K (or of the keys, or of a row's width) alone. ASCENDING:
- * one accumulator, k ascending; rows (norm, log_softmax): VKF_ROW_PARTIALS interleaved ones and their tree, whatever
- * the subgroup (shaders/lib/partials.glsl). FAST: whichever the variant has. */
-typedef enum vkf_order_class { VKF_ORDER_ASCENDING, VKF_ORDER_FAST, VKF_ORDER_COUNT } vkf_order_class;
+/* vkf_order_class (lab.h) says which partial sums make an output element, as a function of K (or of the keys, or of a
+ * row's width) alone. ASCENDING: one accumulator, k ascending; rows (norm, log_softmax): VKF_ROW_PARTIALS interleaved
+ * ones and their tree, whatever the subgroup (shaders/lib/partials.glsl). FAST: whichever the variant has. */
 
 /* What a node asks of a kernel, at capacity (to pick) or at actual sizes (to compute the grid). `op` says which member
  * of the union is set. Every member but `matmul` and `attention` begins as `rows` does and may be read by that name. */

@@ -132,9 +132,10 @@ static vkf_status add_candidate(bench *b, const vkf_variant *variant, const vkf_
   }
   b->n++;
   snprintf(c->tile, sizeof c->tile, "%s", tile ? tile : "");
-  c->row = (vkf_bench_row){.problem = b->problem,
+  c->row = (vkf_bench_row){.size = sizeof(vkf_bench_row),
+                           .problem = b->problem,
                            .variant = c->name,
-                           .clock = "submit",
+                           .clock = VKF_CLOCK_SUBMIT,
                            .workgroup = vkf_kern_workgroup(variant),
                            .shared_bytes = vkf_kern_shared_bytes(variant, &p),
                            .base = vkf_kern_name(base, c->base, sizeof c->base),
@@ -232,8 +233,11 @@ static void refuse_tiles(bench *b, vkf_bench_fn on_row, void *user, uint32_t *n_
   char tile[64], why[sizeof b->why];
   *n_taken = 0;
   for (const char *at = next_tile(b->params->tile, tile, sizeof tile); at; at = next_tile(at, tile, sizeof tile)) {
-    const vkf_bench_row row = {
-        .problem = b->problem, .variant = tile, .tile = tile, .refused = refusal_of(b, tile, why, sizeof why)};
+    const vkf_bench_row row = {.size = sizeof row,
+                               .problem = b->problem,
+                               .variant = tile,
+                               .tile = tile,
+                               .refused = refusal_of(b, tile, why, sizeof why)};
     if (row.refused) {
       snprintf(b->why, sizeof b->why, "%s", why);
       on_row(user, &row);
@@ -307,18 +311,15 @@ static void bench_finish(bench *b) {
 
 vkf_status vkf_device_bench(vkf_device *dev, const char *problem, const vkf_bench_params *params, vkf_bench_fn on_row,
                             void *user) {
-  static const vkf_bench_params defaults = {0};
+  vkf_bench_params p;
   vkf_status st = VKF_OK;
-  bench b = {.env = &dev->ctx->env,
-             .backend = dev->backend,
-             .params = params ? params : &defaults,
-             .problem = problem,
-             .op = VKF_OP_MATMUL};
+  bench b = {.env = &dev->ctx->env, .backend = dev->backend, .params = &p, .problem = problem, .op = VKF_OP_MATMUL};
   bool is_ffn = false;
   vkf_case c;
   if (vkf_env_in_callback(b.env, "vkf_device_bench")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(b.env);
   vkf_arena_init(&b.arena, b.env);
+  VKF_TRY(VKF_PARAMS_READ(b.env, vkf_bench_params, params, &p));
   if (!dev->gpu)
     VKF_FAIL(b.env, VKF_ERROR_ARGUMENT, "the scalar path has no kernels to time; expected a Vulkan device");
   if (problem && (!strcmp(problem, "peak") || !strcmp(problem, "overhead")))

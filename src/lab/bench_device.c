@@ -107,7 +107,7 @@ static vkf_status time_one(void *user, uint32_t i, double *ns) {
   uint64_t start = vkf_clock_ns(), device_ns = 0;
   VKF_TRY(submit(c, x));
   *ns = (double)(vkf_clock_ns() - start);
-  if (strcmp(x->row.clock, "device") == 0) {
+  if (x->row.clock == VKF_CLOCK_DEVICE) {
     VKF_TRY(vkf_gpu_block_time(x->block, &device_ns));
     *ns = (double)device_ns;
   }
@@ -153,9 +153,10 @@ done:
 static contestant *add(contest *c, const char *problem, const char *variant, bool by_device) {
   contestant *x = &c->all[c->n++];
   x->repeats = 1;
-  x->row = (vkf_bench_row){.problem = problem,
+  x->row = (vkf_bench_row){.size = sizeof(vkf_bench_row),
+                           .problem = problem,
                            .variant = variant,
-                           .clock = by_device && c->caps->timestamps ? "device" : "submit",
+                           .clock = by_device && c->caps->timestamps ? VKF_CLOCK_DEVICE : VKF_CLOCK_SUBMIT,
                            .workgroup = WORKGROUP};
   return x;
 }

@@ -63,7 +63,9 @@ static vkf_status on_run(void *user, vkf_program *program, const vkf_plan *plan,
   bool decodes = vkf_plan_find_index(plan, VKF_SLOT_INPUT, VKF_INPUT_TARGET_IDS) != VKF_NO_SLOT;
   (void)first;
   (void)n;
-  vkf_pass_info pass = {.stage = decodes ? "decode" : "encode", .n_tokens = dims->v[decodes ? VKF_DIM_RT : VKF_DIM_BS]};
+  vkf_pass_info pass = {.size = sizeof pass,
+                        .stage = decodes ? VKF_STAGE_DECODE : VKF_STAGE_ENCODE,
+                        .n_tokens = dims->v[decodes ? VKF_DIM_RT : VKF_DIM_BS]};
   if (!is_new(j, program)) goto done;
   for (uint32_t i = 0; i < plan->n_nodes; i++) {
     vkf_cost cost = vkf_op_cost(plan, &plan->nodes[i], dims);
@@ -78,17 +80,20 @@ done:
 
 vkf_status vkf_model_judge(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_judge_params *params,
                            vkf_pass_fn on_pass, void *user) {
-  const vkf_judge_params defaults = {0};
+  vkf_judge_params p;
   vkf_model view = *m;
   vkf_result *result = NULL;
-  judging j = {.model = m, .params = params ? params : &defaults, .on_pass = on_pass, .user = user};
+  judging j = {.model = m, .params = &p, .on_pass = on_pass, .user = user};
   if (vkf_env_in_callback(m->env, "vkf_model_judge")) return VKF_ERROR_ARGUMENT;
+  vkf_env_clear(m->env);
+  vkf_status st = VKF_PARAMS_READ(m->env, vkf_judge_params, params, &p);
+  if (st) return st;
   vkf_engine_plan_cache_init(&view.plan_cache, m->env, m->dev->backend, m->net, m->weights);
-  view.plan_cache.keep_all = !j.params->cost_only;
+  view.plan_cache.keep_all = !p.cost_only;
   const vkf_observer observer = {.on_run = on_run, .user = &j}, *before = m->dev->backend->observer;
   m->dev->backend->observer = &observer;
-  vkf_status st = j.params->generate ? vkf_engine_generate_arrays(&view, inputs, n_inputs, j.params->generate, &result)
-                                     : vkf_engine_run_arrays(&view, inputs, n_inputs, NULL, &result);
+  st = p.generate ? vkf_engine_generate_arrays(&view, inputs, n_inputs, p.generate, &result)
+                  : vkf_engine_run_arrays(&view, inputs, n_inputs, NULL, &result);
   m->dev->backend->observer = before;
   vkf_engine_result_destroy(&result);
   vkf_engine_plan_cache_finish(&view.plan_cache);

@@ -6,10 +6,6 @@
 #include "tune/problem.h"
 #include "tune/tuned.h"
 
-static const char *order_name(vkf_order_class order) {
-  return order == VKF_ORDER_ASCENDING ? "ascending" : "fast";
-}
-
 typedef struct listing {
   vkf_case c;
   vkf_problem problem; /* with the packing that runs take */
@@ -37,10 +33,11 @@ static void list_variant(const listing *l, const vkf_variant *v, vkf_kernel_fn o
   vkf_problem own;
   vkf_kern_rank rank;
   vkf_tune_problem_of(&l->c, l->caps, l->batch_invariant, l->tuned, v, &own);
-  vkf_kernel_info info = {.op = vkf_op_name(v->op),
+  vkf_kernel_info info = {.size = sizeof info,
+                          .op = vkf_op_name(v->op),
                           .name = vkf_kern_name(v, name, sizeof name),
                           .reason = vkf_kern_fit(v, &own, l->caps, reason, sizeof reason),
-                          .order = order_name(v->order),
+                          .order = v->order,
                           .workgroup = vkf_kern_workgroup(v),
                           .shared_bytes = vkf_kern_shared_bytes(v, &own)};
   if (!info.reason) {

@@ -75,7 +75,8 @@ static vkf_status add_node(vkf_profile *p, vkf_program *program, const vkf_plan 
   uint64_t ns = 0;
   row *r = NULL;
   vkf_cost cost = vkf_op_cost(plan, &plan->nodes[node], dims);
-  const vkf_profile_row key = {.block = plan->blocks[block].name,
+  const vkf_profile_row key = {.size = sizeof key,
+                               .block = plan->blocks[block].name,
                                .node = plan->nodes[node].name,
                                .op = vkf_op_name(plan->nodes[node].op),
                                .variant = p->backend->table->node_variant(program, node, NULL),
@@ -126,7 +127,7 @@ static vkf_profile *profile_of(const vkf_device *dev) {
   return o && o->on_run == on_run ? o->user : NULL;
 }
 
-vkf_status vkf_device_profile_begin(vkf_device *dev, uint8_t keep_events) {
+vkf_status vkf_device_profile_begin(vkf_device *dev, bool keep_events) {
   vkf_status st = VKF_OK;
   vkf_env *env = &dev->ctx->env;
   if (vkf_env_in_callback(env, "vkf_device_profile_begin")) return VKF_ERROR_ARGUMENT;
@@ -136,7 +137,7 @@ vkf_status vkf_device_profile_begin(vkf_device *dev, uint8_t keep_events) {
   if (!p) VKF_TRY(VKF_ERROR_MEMORY);
   p->env = env;
   p->backend = dev->backend;
-  p->keep_events = keep_events != 0;
+  p->keep_events = keep_events;
   p->last = &p->first;
   p->observer = (vkf_observer){.on_run = on_run, .end = end, .user = p, .timing = VKF_TIMING_NODES};
   vkf_arena_init(&p->arena, env);
@@ -151,7 +152,7 @@ void vkf_device_profile_read(const vkf_device *dev, vkf_profile_fn on_row, vkf_p
   for (const row *r = p->first; r; r = r->next) VKF_CALLBACK(p->env, on_row(user, &r->sums));
   for (size_t i = 0; i < p->n_events && on_event; i++) {
     const event *e = &p->events[i];
-    const vkf_profile_event told = {&e->row->sums, e->begin_ns, e->ns, e->flops, e->bytes};
+    const vkf_profile_event told = {sizeof told, &e->row->sums, e->begin_ns, e->ns, e->flops, e->bytes};
     VKF_CALLBACK(p->env, on_event(user, &told));
   }
 }

@@ -134,7 +134,7 @@ static vkf_status judge_node(vkf_validation *v, const pass *p, vkf_walk *dev, co
   vkf_judgement j = {0};
   vkf_validate_row row = *block;
   VKF_TRY(vkf_ref_walk_node(dev, n, &j));
-  row.scope = "node";
+  row.scope = VKF_SCOPE_NODE;
   row.part = node->name;
   row.op = vkf_op_name(node->op);
   row.variant = dev->backend->table->node_variant(dev->program, n, NULL);
@@ -159,7 +159,7 @@ static vkf_status judge_pass(vkf_validation *v, const pass *p, vkf_walk *dev, co
     const vkf_block *block = &dev->plan->blocks[b];
     char name[96];
     vkf_validate_row row = {
-        .scope = "block", .name = name, .part = "", .op = "", .variant = "", .format = "", .drift = -1};
+        .size = sizeof row, .scope = VKF_SCOPE_BLOCK, .name = name, .part = "", .op = "", .variant = "", .drift = -1};
     snprintf(name, sizeof name, "%s %s", p->name, block->name);
     for (uint32_t n = block->first_node; n < block->first_node + block->n_nodes && !v->fault; n++)
       VKF_TRY(judge_node(v, p, dev, ref, n, &row));
@@ -245,17 +245,18 @@ vkf_status vkf_device_validate(vkf_device *dev, const vkf_validate_params *param
                                double *worst) {
   vkf_status st = VKF_OK;
   vkf_validation v = {.env = &dev->ctx->env, .dev = dev, .backend = dev->backend, .on_row = on_row, .user = user};
-  const vkf_model *model = params ? params->model : NULL;
+  vkf_validate_params p;
   if (vkf_env_in_callback(v.env, "vkf_device_validate")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(v.env);
-  if (model && model->dev != dev)
+  VKF_TRY(VKF_PARAMS_READ(v.env, vkf_validate_params, params, &p));
+  if (p.model && p.model->dev != dev)
     VKF_FAIL(v.env, VKF_ERROR_ARGUMENT, "expected a model that was opened on this device");
-  if (params && params->quick) {
+  if (p.quick) {
     VKF_TRY(vkf_lab_validate_quick(&v));
-  } else if (!model || params->ops) {
+  } else if (!p.model || p.ops) {
     VKF_TRY(vkf_lab_validate_ops(&v, dev->gpu == NULL));
   }
-  if (model) VKF_TRY(validate_model(&v, model));
+  if (p.model) VKF_TRY(validate_model(&v, p.model));
 done:
   *worst = v.worst;
   return st;

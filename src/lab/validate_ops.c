@@ -29,8 +29,8 @@ static vkf_status judge_case(vkf_validation *v, const vkf_case *c, vkf_format fo
   row.seconds = 1e-9 * (double)(vkf_clock_ns() - begin);
   VKF_TRY(vkf_ref_walk_init(&walk, v->env, v->backend, &p.run.plan, p.program, &p.run.dims, &p.run.weights));
   VKF_TRY(vkf_ref_walk_node(&walk, 0, &j));
-  vkf_ref_walk_warn(&walk, 0, &j, row.format);
-  row.scope = "case";
+  vkf_ref_walk_warn(&walk, 0, &j, vkf_format_get(format)->name);
+  row.scope = VKF_SCOPE_CASE;
   row.part = c->name;
   row.variant = b->node_variant(p.program, 0, NULL);
   row.n_cases = 1;
@@ -45,12 +45,13 @@ done:
 }
 
 static vkf_validate_row op_row(vkf_op op, vkf_format format, const char *variant) {
-  return (vkf_validate_row){.scope = "op",
+  return (vkf_validate_row){.size = sizeof(vkf_validate_row),
+                            .scope = VKF_SCOPE_OP,
                             .name = vkf_op_name(op),
                             .part = "",
                             .op = vkf_op_name(op),
                             .variant = variant ? variant : "",
-                            .format = vkf_format_get(format)->name,
+                            .format = vkf_engine_storage_of(format),
                             .drift = -1};
 }
 

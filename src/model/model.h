@@ -16,11 +16,6 @@
 
 typedef struct vkf_net vkf_net;
 
-typedef enum vkf_architecture {
-  VKF_ARCHITECTURE_ENCODER_DECODER, /* stages ENCODE and DECODE */
-  VKF_ARCHITECTURE_ENCODER,         /* stage ENCODE */
-  VKF_ARCHITECTURE_DECODER          /* stage DECODE */
-} vkf_architecture;
 const char *vkf_model_architecture_name(vkf_architecture architecture); /* "encoder-decoder", "encoder", "decoder" */
 
 /* Strings belong to the net. Where there are two stacks, n_heads and d_ff are the encoder's. */
@@ -77,7 +72,6 @@ vkf_status vkf_model_folder_make(vkf_env *env, const char *config_path, const ch
  *   A full pass is PAST 0 and T the length; a cached step is T 1.
  *   Inputs TARGET_IDS, TARGET_POSITIONS, TARGET_MASK, ANCESTRY, MASK (of the source, for cross-attention), OUT_ROWS,
  *   EDIT_OFFSETS, EDITS, each where it is asked for. */
-typedef enum vkf_stage { VKF_STAGE_ENCODE, VKF_STAGE_DECODE } vkf_stage;
 
 /* The `index` of a VKF_SLOT_STATE: the caches of a decoder layer, named "state.decoder.<layer>.self.k" and so on.
  * self: [R][kv heads][past+T][width], cross: [B][kv heads][S][width], extents at capacity: all plans that share a state

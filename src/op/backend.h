@@ -6,6 +6,8 @@
 #ifndef VKF_OP_BACKEND_H
 #define VKF_OP_BACKEND_H
 
+#include <vkformer/lab.h>
+
 #include "op/plan.h"
 
 typedef struct vkf_backend vkf_backend; /* one device */
@@ -102,9 +104,9 @@ typedef struct vkf_backend_table {
   void (*block_stats)(const vkf_program *, uint32_t block, vkf_block_stats *out);
   /* The name of a node's variant (of ref: "ref") and, unless rounding is NULL, how it rounds. */
   const char *(*node_variant)(const vkf_program *, uint32_t node, vkf_rounding *rounding);
-  /* The time of a node in its last run, of programs with VKF_TIMING_NODES, after its block has run. Gives the clock:
-   * "device" (time stamps) or "submit" (each node was submitted alone, and waited for). */
-  const char *(*node_time)(const vkf_program *, uint32_t node, uint64_t *ns);
+  /* The time of a node in its last run, of programs with VKF_TIMING_NODES, after its block has run. Gives the
+   * clock. */
+  vkf_clock (*node_time)(const vkf_program *, uint32_t node, uint64_t *ns);
   /* Fills every temporary with NaN (validation, tests). */
   vkf_status (*poison)(vkf_program *);
 } vkf_backend_table;

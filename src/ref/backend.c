@@ -256,9 +256,9 @@ done:
   return st;
 }
 
-static const char *program_node_time(const vkf_program *p, uint32_t node, uint64_t *ns) {
+static vkf_clock program_node_time(const vkf_program *p, uint32_t node, uint64_t *ns) {
   *ns = p->node_ns[node];
-  return "submit";
+  return VKF_CLOCK_SUBMIT;
 }
 
 static void program_block_stats(const vkf_program *p, uint32_t block, vkf_block_stats *out) {

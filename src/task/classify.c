@@ -154,10 +154,6 @@ done:
 
 /* ---- the public functions ---------------------------------------------------------------------------------------- */
 
-void vkf_classify_params_init(vkf_classify_params *params) {
-  *params = (vkf_classify_params){.size = sizeof *params};
-}
-
 static vkf_status classify(classifier *c, const char *const *texts, size_t n, vkf_result *result) {
   vkf_status st = VKF_OK;
   const vkf_part_rules rules = {.long_texts = c->params.long_texts, .skip_refused = c->params.skip_refused};
@@ -215,7 +211,7 @@ static vkf_status run(vkf_model *m, const char *const *list, size_t n, const vkf
   if (vkf_env_in_callback(m->env, call)) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(m->env);
   vkf_text_init(&c.text, m->env);
-  VKF_TRY(vkf_task_params(m->env, params, &c.params, sizeof c.params));
+  VKF_TRY(VKF_PARAMS_READ(m->env, vkf_classify_params, params, &c.params));
   VKF_TRY(vkf_engine_result_create(m->env, &result));
   VKF_TRY(work(&c, list, n, result));
 done:

@@ -55,7 +55,7 @@ static vkf_status make_parts(embedder *e, const char *const *texts, size_t n, vk
   vkf_status st = VKF_OK;
   const vkf_part_rules rules = {.long_texts = e->params.long_texts,
                                 .skip_refused = e->params.skip_refused,
-                                .takes_all = e->params.folder_limit && e->config.max_tokens > 0,
+                                .takes_all = !e->params.ignore_folder_limit && e->config.max_tokens > 0,
                                 .prefix = e->config.prompt,
                                 .max_ids = e->config.max_tokens};
   void *has, *used;
@@ -141,10 +141,6 @@ static vkf_status add_similarity(const embedder *e, const double *vectors, vkf_r
 
 /* ---- the public functions ---------------------------------------------------------------------------------------- */
 
-void vkf_embedding_params_init(vkf_embedding_params *params) {
-  *params = (vkf_embedding_params){.size = sizeof *params, .folder_limit = true};
-}
-
 static vkf_status embed(embedder *e, const char *const *texts, size_t n, vkf_result *result) {
   vkf_status st = VKF_OK;
   const vkf_net_info *info = vkf_model_net_info(e->m->net);
@@ -170,12 +166,12 @@ done:
 vkf_status vkf_model_embed(vkf_model *m, const char *const *texts, size_t n, const vkf_embedding_params *params,
                            vkf_result **out) {
   vkf_status st = VKF_OK;
-  embedder e = {.m = m, .params = {.folder_limit = true}};
+  embedder e = {.m = m};
   vkf_result *result = NULL;
   *out = NULL;
   if (vkf_env_in_callback(m->env, "vkf_model_embed")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(m->env);
-  VKF_TRY(vkf_task_params(m->env, params, &e.params, sizeof e.params));
+  VKF_TRY(VKF_PARAMS_READ(m->env, vkf_embedding_params, params, &e.params));
   VKF_TRY(vkf_engine_result_create(m->env, &result));
   VKF_TRY(embed(&e, texts, n, result));
 done:

@@ -173,10 +173,6 @@ done:
 
 /* ---- the public functions ---------------------------------------------------------------------------------------- */
 
-void vkf_fill_mask_params_init(vkf_fill_mask_params *params) {
-  *params = (vkf_fill_mask_params){.size = sizeof *params, .top_k = DEFAULT_TOP};
-}
-
 static vkf_status fill(filler *f, const char *const *texts, size_t n, vkf_result *result) {
   vkf_status st = VKF_OK;
   const vkf_part_rules rules = {.long_texts = f->params.long_texts, .skip_refused = f->params.skip_refused};
@@ -197,12 +193,12 @@ done:
 vkf_status vkf_model_fill_mask(vkf_model *m, const char *const *texts, size_t n, const vkf_fill_mask_params *params,
                                vkf_result **out) {
   vkf_status st = VKF_OK;
-  filler f = {.m = m, .params = {.top_k = DEFAULT_TOP}};
+  filler f = {.m = m};
   vkf_result *result = NULL;
   *out = NULL;
   if (vkf_env_in_callback(m->env, "vkf_model_fill_mask")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(m->env);
-  VKF_TRY(vkf_task_params(m->env, params, &f.params, sizeof f.params));
+  VKF_TRY(VKF_PARAMS_READ(m->env, vkf_fill_mask_params, params, &f.params));
   VKF_TRY(vkf_engine_result_create(m->env, &result));
   VKF_TRY(fill(&f, texts, n, result));
 done:

@@ -226,7 +226,8 @@ static vkf_status generate_batch(writer *w) {
   }
   const vkf_array input = {.name = "input_ids", .dtype = VKF_I32, .rank = 2, .shape = {w->n_batch, n}, .data = ids};
   const bool is_watched = w->each == 1 && w->config.num_beams == 1 && (w->is_streaming || w->params.n_stops);
-  const vkf_generate_params params = {.config_json = w->params.config_json,
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT,
+                                      .config_json = w->params.config_json,
                                       .on_token = is_watched ? on_token : NULL,
                                       .user = w,
                                       .lines = lines,
@@ -323,10 +324,6 @@ done:
 
 /* ---- the public functions ---------------------------------------------------------------------------------------- */
 
-void vkf_generate_text_params_init(vkf_generate_text_params *params) {
-  *params = (vkf_generate_text_params){.size = sizeof *params, .batch_size = DEFAULT_BATCH};
-}
-
 static vkf_status check(const writer *w) {
   for (size_t i = 0; i < w->params.n_stops; i++)
     if (!w->params.stops || !w->params.stops[i] || !w->params.stops[i][0])
@@ -364,7 +361,7 @@ vkf_status vkf_model_generate_text(vkf_model *m, const char *const *texts, size_
   vkf_env_clear(m->env);
   vkf_text_init(&w.rest, m->env);
   vkf_decode_generation_derive(&w.config, &m->generation);
-  VKF_TRY(vkf_task_params(m->env, params, &w.params, sizeof w.params));
+  VKF_TRY(VKF_PARAMS_READ(m->env, vkf_generate_text_params, params, &w.params));
   VKF_TRY(vkf_decode_generation_apply(&w.config, "the given generation config", w.params.config_json));
   VKF_TRY(check(&w));
   w.is_decoder = vkf_model_net_info(m->net)->architecture == VKF_ARCHITECTURE_DECODER;

@@ -4,16 +4,6 @@
 #include <stdio.h>
 #include <string.h>
 
-vkf_status vkf_task_params(vkf_env *env, const void *given, void *out, size_t size) {
-  size_t has = 0;
-  if (!given) return VKF_OK;
-  memcpy(&has, given, sizeof has);
-  if (has < sizeof has)
-    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected params with their size, as their init function sets it");
-  memcpy(out, given, VKF_MIN(has, size));
-  return VKF_OK;
-}
-
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_task_parts_refuse(vkf_parts *p, size_t text, vkf_skip_reason reason, const char *fmt, ...) {

@@ -46,10 +46,6 @@ vkf_status vkf_task_parts_refuse(vkf_parts *parts, size_t text, vkf_skip_reason 
 /* Hands the reasons to a result. */
 vkf_status vkf_task_parts_report(const vkf_parts *parts, vkf_result *result);
 
-/* What every function on texts does with its params: the caller's, of whatever version of the header, over `out`, which
- * holds the defaults. given: NULL, or a struct that begins with its size. */
-vkf_status vkf_task_params(vkf_env *env, const void *given, void *out, size_t size);
-
 /* ---- one part (cut.c) ----------------------------------------------------------------------------------------------
  */
 

@@ -44,8 +44,7 @@ static int by_part(const void *a, const void *b) {
 static vkf_status make_sentences(translation *t, const char *const *texts, size_t n) {
   vkf_status st = VKF_OK;
   vkf_env *env = t->m->env;
-  const vkf_part_rules rules = {.long_texts = t->params ? t->params->long_texts : VKF_LONG_REFUSE,
-                                .skip_refused = t->params && t->params->skip_refused};
+  const vkf_part_rules rules = {.long_texts = t->params->long_texts, .skip_refused = t->params->skip_refused};
   for (size_t i = 0; texts && i < n; i++)
     if (!texts[i] || vkf_task_is_blank(texts[i]))
       VKF_FAIL(env, VKF_ERROR_ARGUMENT, "text %zu is empty, expected at least one word", i + 1);
@@ -95,16 +94,15 @@ static vkf_status translate_batch(translation *t, size_t first, uint32_t B) {
       mask[(size_t)b * S + i] = i < part->n;
       ids[(size_t)b * S + i] = i < part->n ? part->ids[i] : t->config.pad == VKF_NO_TOKEN ? 0 : t->config.pad;
     }
-  for (uint32_t b = 0; b < B; b++)
-    lines[b] = t->sentences[first + b].part->text + (t->params ? t->params->first_line : 0);
+  for (uint32_t b = 0; b < B; b++) lines[b] = t->sentences[first + b].part->text + t->params->first_line;
   t->first = first;
   st = vkf_engine_generate(t->m,
                            &(vkf_generate_input){.source = {.B = B, .S = S, .ids = ids, .mask = mask},
                                                  .config = &t->config,
                                                  .lines = lines,
-                                                 .scores = t->params && t->params->scores,
+                                                 .scores = t->params->scores,
                                                  .translate = true,
-                                                 .on_token = t->params && t->params->on_token ? on_token : NULL,
+                                                 .on_token = t->params->on_token ? on_token : NULL,
                                                  .user = t},
                            &g);
   t->stopped = st == VKF_ERROR_STOPPED; /* what there is until then is kept */
@@ -168,7 +166,7 @@ static vkf_status add_results(translation *t, vkf_result *result) {
       sequences[i * length + j] = j < t->sentences[i].n_target ? t->sentences[i].target[j] : pad;
   VKF_TRY(vkf_engine_result_add(result, "texts", VKF_I32, 1, &t->n, &data));
   for (size_t i = 0; i < t->n; i++) ((int32_t *)data)[i] = (int32_t)t->sentences[i].part->text;
-  if (t->config.num_beams > 1 || (t->params && t->params->scores)) {
+  if (t->config.num_beams > 1 || t->params->scores) {
     VKF_TRY(vkf_engine_result_add(result, "sequences_scores", VKF_F32, 1, &t->n, &data));
     for (size_t i = 0; i < t->n; i++) ((float *)data)[i] = t->sentences[i].score;
   }
@@ -192,14 +190,16 @@ vkf_status vkf_model_translate(vkf_model *m, const char *const *texts, size_t n_
                                const vkf_generate_params *params, vkf_result **out) {
   vkf_status st = VKF_OK;
   vkf_result *result = NULL;
-  translation t = {.m = m, .params = params};
+  vkf_generate_params p;
+  translation t = {.m = m, .params = &p};
   *out = NULL;
   if (vkf_env_in_callback(m->env, "vkf_model_translate")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(m->env);
   vkf_decode_generation_derive(&t.config, &m->generation);
+  VKF_TRY(VKF_PARAMS_READ(m->env, vkf_generate_params, params, &p));
   VKF_TRY(check_translates(m));
   if (!texts || !n_texts) VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected at least one text, found none");
-  VKF_TRY(vkf_decode_generation_apply(&t.config, "the given generation config", params ? params->config_json : NULL));
+  VKF_TRY(vkf_decode_generation_apply(&t.config, "the given generation config", p.config_json));
   if (t.config.num_return_sequences > 1)
     VKF_FAIL(m->env, VKF_ERROR_UNSUPPORTED,
              "translate gives one translation a text, num_return_sequences asks for %u; generate gives them all",

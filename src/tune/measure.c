@@ -6,14 +6,14 @@
 #include "tune/times.h"
 
 vkf_status vkf_tune_measure_run(vkf_backend *backend, vkf_program *program, const vkf_dims *dims, double *ns,
-                                const char **clock) {
+                                vkf_clock *clock) {
   vkf_status st = VKF_OK;
   vkf_block_stats stats;
   uint64_t start = vkf_clock_ns();
   VKF_TRY(backend->table->run(program, dims, 0, 1));
   *ns = (double)(vkf_clock_ns() - start);
   backend->table->block_stats(program, 0, &stats);
-  *clock = stats.ns ? "device" : "submit";
+  *clock = stats.ns ? VKF_CLOCK_DEVICE : VKF_CLOCK_SUBMIT;
   if (stats.ns) *ns = (double)stats.ns;
 done:
   return st;
@@ -35,7 +35,7 @@ done:
 
 static vkf_status time_run(void *user, uint32_t i, double *ns) {
   const vkf_case_program *p = (const vkf_case_program *)user + i;
-  const char *clock;
+  vkf_clock clock;
   return vkf_tune_measure_run(p->backend, p->program, &p->run.dims, ns, &clock);
 }
 

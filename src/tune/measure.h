@@ -2,14 +2,16 @@
 #ifndef VKF_TUNE_MEASURE_H
 #define VKF_TUNE_MEASURE_H
 
+#include <vkformer/lab.h>
+
 #include "op/cases.h"
 
 enum { VKF_MEASURE_MAX = 8 };
 
-/* Runs block 0 of a program made with VKF_TIMING_BLOCKS. *ns: the device's own time where it measures time (*clock is
- * "device"), else that from submit to fence ("submit"). */
+/* Runs block 0 of a program made with VKF_TIMING_BLOCKS. *ns: the device's own time where it measures time (*clock says
+ * which), else that from submit to fence. */
 vkf_status vkf_tune_measure_run(vkf_backend *backend, vkf_program *program, const vkf_dims *dims, double *ns,
-                                const char **clock);
+                                vkf_clock *clock);
 
 /* Times n kernels, at most VKF_MEASURE_MAX, on a case, in turns, each for `seconds`. ns[n]: the median of each; 0 for
  * one that does not fit the case or whose result exceeds its bound. */

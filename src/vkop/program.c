@@ -161,7 +161,7 @@ static void block_stats(const vkf_program *p, uint32_t block, vkf_block_stats *o
   }
 }
 
-static const char *node_time(const vkf_program *p, uint32_t index, uint64_t *ns) {
+static vkf_clock node_time(const vkf_program *p, uint32_t index, uint64_t *ns) {
   const vkop_node *node = &p->nodes[index];
   const vkop_segment *segment = &p->segments[node->segment];
   *ns = p->is_apart ? segment->ns : 0;
@@ -170,7 +170,7 @@ static const char *node_time(const vkf_program *p, uint32_t index, uint64_t *ns)
     uint64_t shard;
     if (!vkf_gpu_block_dispatch_time(segment->gpu, node->first_dispatch + d, &label, &shard)) *ns += shard;
   }
-  return p->is_apart ? "submit" : "device";
+  return p->is_apart ? VKF_CLOCK_SUBMIT : VKF_CLOCK_DEVICE;
 }
 
 static const char *node_variant(const vkf_program *p, uint32_t node, vkf_rounding *rounding) {

@@ -67,7 +67,7 @@ typedef struct nodes {
 
 static void on_row(void *user, const vkf_validate_row *row) {
   nodes *all = user;
-  if (strcmp(row->scope, "node")) return;
+  if (row->scope != VKF_SCOPE_NODE) return;
   char *name = all->names[vkf_op_find(row->op)];
   if (!name[0]) snprintf(name, sizeof all->names[0], "%s", row->part);
 }
@@ -114,9 +114,11 @@ static void test_every_op(void **state) {
   driver *d = *state;
   static const struct {
     const char *folder;
-    vkf_model_params how;
-  } models[] = {
-      {"marian", {"f32", "f32"}}, {"t5", {"int8", "f16"}}, {"llama", {"f16", "f16"}}, {"vit", {"f32", "f32"}}};
+    vkf_storage weights, kv_cache;
+  } models[] = {{"marian", VKF_STORAGE_F32, VKF_STORAGE_F32},
+                {"t5", VKF_STORAGE_INT8, VKF_STORAGE_F16},
+                {"llama", VKF_STORAGE_F16, VKF_STORAGE_F16},
+                {"vit", VKF_STORAGE_F32, VKF_STORAGE_F32}};
   bool seen[VKF_OP_COUNT] = {false};
   char path[GOLDEN_PATH];
   for (size_t m = 0; m < VKF_COUNT(models); m++) {
@@ -124,8 +126,10 @@ static void test_every_op(void **state) {
     vkf_model *model = NULL;
     double worst = 0;
     memset(&all, 0, sizeof all);
-    driver_ok(d, vkf_model_open_with(d->device, golden_path(path, models[m].folder, "."), &models[m].how, &model));
-    driver_ok(d, vkf_device_validate(d->device, &(vkf_validate_params){.model = model}, on_row, &all, &worst));
+    const vkf_model_params how = {VKF_MODEL_PARAMS_INIT, .weights = models[m].weights, .kv_cache = models[m].kv_cache};
+    driver_ok(d, vkf_model_open_with(d->device, golden_path(path, models[m].folder, "."), &how, &model));
+    driver_ok(d, vkf_device_validate(d->device, &(vkf_validate_params){VKF_VALIDATE_PARAMS_INIT, .model = model},
+                                     on_row, &all, &worst));
     for (int op = 0; op < VKF_OP_COUNT; op++) {
       if (!all.names[op][0]) continue;
       print_message("  %s: %s\n", models[m].folder, all.names[op]);

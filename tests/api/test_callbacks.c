@@ -112,8 +112,9 @@ static void test_translate(void **state) {
   driver *d = *state;
   caller c = {.d = d};
   vkf_result *alone = NULL, *disturbed = NULL;
-  const vkf_generate_params params = {.config_json = "{\"num_beams\": 1}", .on_token = on_token, .user = &c},
-                            quiet = {.config_json = "{\"num_beams\": 1}"};
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}",
+                                      .on_token = on_token, .user = &c},
+                            quiet = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}"};
   driver_ok(d, vkf_model_open(d->device, SHIPPED, &c.model));
   driver_ok(d, vkf_model_translate(c.model, &cat, 1, &quiet, &alone));
   driver_ok(d, vkf_model_translate(c.model, &cat, 1, &params, &disturbed));
@@ -190,9 +191,10 @@ static void test_every_callback(void **state) {
   caller c = {.d = d};
   const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {1, 3}, ids},
                               {"decoder_input_ids", VKF_I32, 2, {1, 2}, target}};
-  const vkf_generate_params params = {
-      .config_json = "{\"num_beams\": 1, \"max_new_tokens\": 2}", .on_token = one_token, .user = &c};
-  const vkf_bench_params quick = {.variant = NULL, .seconds = 0.001};
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT,
+                                      .config_json = "{\"num_beams\": 1, \"max_new_tokens\": 2}", .on_token = one_token,
+                                      .user = &c};
+  const vkf_bench_params quick = {VKF_BENCH_PARAMS_INIT, .variant = NULL, .seconds = 0.001};
   vkf_result *out = NULL;
   double worst = 0;
   driver_ok(d, vkf_device_profile_begin(d->device, 1));
@@ -204,11 +206,13 @@ static void test_every_callback(void **state) {
   was_called(&c, "a row of the profile");
   vkf_device_profile_read(d->device, one_profile, one_event, &c);
   was_called(&c, "an event of the profile");
-  driver_ok(d, vkf_model_judge(c.model, inputs, 2, &(vkf_judge_params){.cost_only = 1}, one_pass, &c));
+  driver_ok(
+      d, vkf_model_judge(c.model, inputs, 2, &(vkf_judge_params){VKF_JUDGE_PARAMS_INIT, .cost_only = 1}, one_pass, &c));
   was_called(&c, "judge");
   driver_ok(d, vkf_model_list_problems(c.model, 1, 4, one_problem, &c));
   was_called(&c, "list_problems");
-  driver_ok(d, vkf_device_validate(d->device, &(vkf_validate_params){.quick = 1}, one_row, &c, &worst));
+  driver_ok(d, vkf_device_validate(d->device, &(vkf_validate_params){VKF_VALIDATE_PARAMS_INIT, .quick = 1}, one_row, &c,
+                                   &worst));
   was_called(&c, "validate");
   if (vkf_device_get_info(d->device)->kind != VKF_DEVICE_REF) {
     driver_ok(d, vkf_device_list_kernels(d->device, "norm:8,64", one_kernel, &c));
@@ -243,7 +247,8 @@ static void test_log_and_progress(void **state) {
   driver other = {0};
   caller c = {.d = &other};
   (void)state;
-  const vkf_context_params params = {.log = one_line, .log_user = &c, .log_level = VKF_LOG_DEBUG};
+  const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .log = one_line, .log_user = &c,
+                                     .log_level = VKF_LOG_DEBUG};
   assert_int_equal(vkf_context_create(&params, &other.context), VKF_OK);
   driver_ok(&other, vkf_device_open(other.context, NULL, &other.device));
   driver_ok(&other, vkf_model_open(other.device, SHIPPED, &c.model));
@@ -253,7 +258,7 @@ static void test_log_and_progress(void **state) {
   was_called(&c, "the log");
   assert_non_null(mkdtemp(parent));
   snprintf(folder, sizeof folder, "%s/made", parent);
-  const vkf_make_params make = {.dtype = VKF_F16, .on_progress = one_progress, .user = &c};
+  const vkf_make_params make = {VKF_MAKE_PARAMS_INIT, .dtype = VKF_F16, .on_progress = one_progress, .user = &c};
   driver_ok(&other,
             vkf_model_make_folder(other.context, VKF_SOURCE_DIR "/tests/golden/gpt2/config.json", folder, &make));
   was_called(&c, "make_folder");

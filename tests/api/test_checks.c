@@ -233,7 +233,7 @@ static void a_lost_device_refutes_nothing(void **state) {
 /* ---- what is kept ------------------------------------------------------------------------------------------------ */
 
 static void open_with_cache(driver *d, const char *folder) {
-  const vkf_context_params params = {.cache_folder = folder};
+  const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .cache_folder = folder};
   memset(d, 0, sizeof *d);
   assert_int_equal(vkf_context_create(&params, &d->context), VKF_OK);
   driver_ok(d, vkf_device_open(d->context, NULL, &d->device));

@@ -98,7 +98,7 @@ static vkf_status run_once(vkf_model *model, outcome *out) {
   const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {2, 4}, ids},
                               {"attention_mask", VKF_I32, 2, {2, 4}, mask},
                               {"decoder_input_ids", VKF_I32, 2, {2, 2}, target}};
-  const vkf_run_params params = {.hidden_states = 1, .attentions = 1};
+  const vkf_run_params params = {VKF_RUN_PARAMS_INIT, .hidden_states = 1, .attentions = 1};
   vkf_result *result = NULL;
   vkf_status st = vkf_model_run(model, inputs, 3, &params, &result);
   if (st == VKF_OK) {
@@ -115,9 +115,9 @@ static vkf_status generate_once(vkf_model *model, vkf_token_fn on_token, void *u
   static int32_t ids[] = {3, 4, 5, 2, 6, 2, 7, 2};
   const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {2, 4}, ids}};
   const vkf_generate_params params = {
+      VKF_GENERATE_PARAMS_INIT,
       .config_json = "{\"num_beams\": 2, \"max_new_tokens\": 6, \"min_new_tokens\": 6, \"repetition_penalty\": 1.5}",
-      .on_token = on_token,
-      .user = user};
+      .on_token = on_token, .user = user};
   vkf_result *result = NULL;
   vkf_status st = vkf_model_generate(model, inputs, 1, &params, &result);
   if (st == VKF_OK) {
@@ -145,7 +145,7 @@ static void assert_same(const outcome *a, const outcome *b) {
 /* From the context to the last result; everything is closed. A failure has a sentence. */
 static vkf_status whole_use(meter *m, const char *device, outcome *out) {
   const vkf_allocator allocator = {meter_reallocate, m};
-  const vkf_context_params params = {.allocator = &allocator};
+  const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .allocator = &allocator};
   vkf_context *context = NULL;
   vkf_device *dev = NULL;
   vkf_model *model = NULL;
@@ -186,7 +186,7 @@ static void every_allocation_of_a_use(const char *device) {
 static void every_allocation_of_a_model_in_use(const char *device) {
   meter m = {0};
   const vkf_allocator allocator = {meter_reallocate, &m};
-  const vkf_context_params params = {.allocator = &allocator};
+  const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .allocator = &allocator};
   vkf_context *context = NULL;
   vkf_device *dev = NULL;
   vkf_model *model = NULL;

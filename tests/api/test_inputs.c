@@ -146,7 +146,7 @@ static void test_generation_keys(void **state) {
   driver_ok(d, vkf_model_open(d->device, GOLDEN, &model));
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_result *result = NULL;
-    const vkf_generate_params params = {.config_json = rows[i].config};
+    const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = rows[i].config};
     vkf_status status = vkf_model_generate(model, &source, 1, &params, &result);
     expect(d, rows[i].config, status, rows[i].status, rows[i].words, result);
   }
@@ -173,7 +173,8 @@ static void test_prompts_and_length_limits(void **state) {
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_result *result = NULL;
     const vkf_array inputs[] = {IDS("input_ids", 2, LENGTH, prompt), IDS("attention_mask", 2, LENGTH, mask)};
-    const vkf_generate_params params = {.config_json = rows[i].config, .top_logprobs = rows[i].top_logprobs};
+    const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = rows[i].config,
+                                        .top_logprobs = rows[i].top_logprobs};
     vkf_status status = vkf_model_generate(model, inputs, 2, &params, &result);
     expect(d, rows[i].config, status, VKF_ERROR_ARGUMENT, rows[i].words, result);
   }

@@ -175,7 +175,8 @@ static void test_the_callback_sees_every_token_and_stops(void **state) {
   vkf_model *model = NULL;
   vkf_result *whole = NULL, *part = NULL;
   counter all = {0, -1}, three = {0, 3};
-  vkf_generate_params params = {.config_json = "{\"num_beams\": 1}", .on_token = count, .user = &all};
+  vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}", .on_token = count,
+                                .user = &all};
   OK(vkf_model_open(f->device, MODEL, &model));
   OK(vkf_model_translate(model, &cat, 1, &params, &whole));
   const vkf_array *ids = vkf_result_find(whole, "sequences");
@@ -201,8 +202,8 @@ static void test_a_stop_within_a_step(void **state) {
   vkf_model *model = NULL;
   vkf_result *result = NULL;
   counter third = {0, 3};
-  const vkf_generate_params params = {
-      .config_json = "{\"num_beams\": 1}", .on_token = count, .user = &third, .top_logprobs = 1};
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}", .on_token = count,
+                                      .user = &third, .top_logprobs = 1};
   OK(vkf_model_open(f->device, MODEL, &model));
   assert_int_equal(vkf_model_generate(model, &source, 1, &params, &result), VKF_ERROR_STOPPED);
   assert_int_equal(third.calls, 3);

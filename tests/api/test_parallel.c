@@ -32,8 +32,8 @@ typedef struct worker {
 static vkf_status generate(vkf_model *model, worker *w) {
   static const int32_t ids[] = {3, 4, 5, 2, 6, 2, 7, 2};
   const vkf_array input = {"input_ids", VKF_I32, 2, {2, 4}, (void *)(uintptr_t)ids};
-  const vkf_generate_params params = {.config_json =
-                                          "{\"num_beams\": 2, \"max_new_tokens\": 7, \"min_new_tokens\": 7}"};
+  const vkf_generate_params params = {
+      VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 2, \"max_new_tokens\": 7, \"min_new_tokens\": 7}"};
   vkf_result *result = NULL;
   vkf_status st = vkf_model_generate(model, &input, 1, &params, &result);
   const vkf_array *sequences = vkf_result_find(result, "sequences");

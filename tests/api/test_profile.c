@@ -24,7 +24,7 @@ typedef struct seen {
 
 static void on_row(void *user, const vkf_profile_row *row) {
   seen *s = user;
-  assert_string_equal(row->clock, s->clock);
+  assert_string_equal(vkf_clock_name(row->clock), s->clock);
   assert_true(row->n_runs > 0 && row->bytes > 0);
   assert_true(row->block[0] && row->node[0] && row->variant[0]);
   s->has_matmul = s->has_matmul || strcmp(row->op, "matmul") == 0;
@@ -51,7 +51,8 @@ static void ok(vkf_context *context, vkf_status status) {
 static void generate(const char *selector, const char *clock, bool without_stamps, int32_t ids[TOKENS], seen *s) {
   static int32_t source[] = {3, 4, 5, 6, 7, 2};
   const vkf_array input = {"input_ids", VKF_I32, 2, {1, TOKENS}, source};
-  const vkf_generate_params params = {.config_json = "{\"max_new_tokens\": 5, \"min_new_tokens\": 5}"};
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT,
+                                      .config_json = "{\"max_new_tokens\": 5, \"min_new_tokens\": 5}"};
   vkf_context *context = NULL;
   vkf_device *device = NULL;
   vkf_model *model = NULL;
@@ -99,7 +100,7 @@ static void test_clocks(void **state) {
 
 static void on_pass(void *user, const vkf_pass_info *pass) {
   vkf_pass_info *passes = user;
-  passes[strcmp(pass->stage, "decode") == 0] = *pass;
+  passes[pass->stage == VKF_STAGE_DECODE] = *pass;
 }
 
 /* Passes are judged at the sizes of the call, and counted alike without judging. */
@@ -107,8 +108,8 @@ static void test_judge(void **state) {
   (void)state;
   static int32_t source[] = {3, 4, 5, 6, 7, 2, 3, 4};
   const vkf_array input = {"input_ids", VKF_I32, 2, {2, 4}, source};
-  const vkf_generate_params generate = {.config_json = "{\"max_new_tokens\": 2}"};
-  vkf_judge_params params = {.generate = &generate};
+  const vkf_generate_params generate = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"max_new_tokens\": 2}"};
+  vkf_judge_params params = {VKF_JUDGE_PARAMS_INIT, .generate = &generate};
   vkf_pass_info judged[2] = {{0}}, counted[2] = {{0}};
   vkf_context *context = NULL;
   vkf_device *device = NULL;

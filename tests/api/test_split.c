@@ -11,15 +11,15 @@ enum { B = 2, S = 9, T = 7, ANY = 1 << 30 };
 typedef struct row {
   const char *folder;
   unsigned range; /* bytes of one binding */
-  const char *weights;
+  vkf_storage weights;
   unsigned bytes; /* of an element of them */
 } row;
 
 static const row rows[] = {
-    {"tests/golden/bart", 36864, "f32", 4},
-    {"tests/golden/transformer-lm-postln", 140000, "f32", 4},
-    {"models/en-es", 600000, "f32", 4}, /* the vocabulary and the inner layers */
-    {"models/en-es", 600000, "int8", 1},
+    {"tests/golden/bart", 36864, VKF_STORAGE_F32, 4},
+    {"tests/golden/transformer-lm-postln", 140000, VKF_STORAGE_F32, 4},
+    {"models/en-es", 600000, VKF_STORAGE_F32, 4}, /* the vocabulary and the inner layers */
+    {"models/en-es", 600000, VKF_STORAGE_INT8, 1},
 };
 
 static unsigned n_split; /* batches, as the log tells */
@@ -39,8 +39,8 @@ static void open_limited(driver *d, unsigned range, unsigned allocation, unsigne
                       "{\"max_storage_range_bytes\": %u, \"max_allocation_bytes\": %u, \"max_workgroup_count\": %u}",
                       range ? range : ANY, allocation ? allocation : ANY, groups ? groups : ANY) > 0);
   close(file);
-  const vkf_context_params params = {
-      .log = on_log, .log_user = d, .log_level = VKF_LOG_INFO, .limits = range || allocation || groups ? path : NULL};
+  const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .log = on_log, .log_user = d, .log_level = VKF_LOG_INFO,
+                                     .limits = range || allocation || groups ? path : NULL};
   driver_ok(d, vkf_context_create(&params, &d->context));
   driver_ok(d, vkf_device_open(d->context, NULL, &d->device));
   unlink(path);
@@ -49,17 +49,18 @@ static void open_limited(driver *d, unsigned range, unsigned allocation, unsigne
 static void run(driver *d, const row *r, vkf_result **out) {
   char folder[GOLDEN_PATH];
   vkf_model *model = NULL;
-  vkf_model_info info;
+  vkf_model_info info = {VKF_MODEL_INFO_INIT};
   int32_t ids[B * S], target_ids[B * T];
   for (int i = 0; i < B * S; i++) ids[i] = 5 + 37 * i % 140;
   for (int i = 0; i < B * T; i++) target_ids[i] = 5 + 53 * i % 140;
   const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {B, S}, ids},
                               {"decoder_input_ids", VKF_I32, 2, {B, T}, target_ids}};
   snprintf(folder, sizeof folder, "%s/%s", VKF_SOURCE_DIR, r->folder);
-  driver_ok(d, vkf_model_open_with(d->device, folder, &(vkf_model_params){.weights = r->weights}, &model));
+  driver_ok(d, vkf_model_open_with(d->device, folder, &(vkf_model_params){VKF_MODEL_PARAMS_INIT, .weights = r->weights},
+                                   &model));
   vkf_model_get_info(model, &info);
   assert_true((uint64_t)info.vocab * info.d_model * r->bytes > r->range);
-  driver_ok(d, vkf_model_run(model, inputs, strcmp(info.architecture, "decoder") ? 2 : 1, NULL, out));
+  driver_ok(d, vkf_model_run(model, inputs, info.architecture != VKF_ARCHITECTURE_DECODER ? 2 : 1, NULL, out));
   vkf_model_close(&model);
 }
 
@@ -82,7 +83,7 @@ static void test_same_bits(void **state) {
     vkf_result *expected = NULL, *found = NULL;
     open_limited(&whole, 0, 0, 0);
     open_limited(&cut, rows[i].range, 0, 0);
-    print_message("  %s, %s\n", rows[i].folder, rows[i].weights);
+    print_message("  %s, %s\n", rows[i].folder, vkf_storage_name(rows[i].weights));
     run(&whole, &rows[i], &expected);
     run(&cut, &rows[i], &found);
     same_arrays(expected, found);
@@ -117,21 +118,18 @@ static void use(driver *d, const char *name, vkf_result *out[4], told *tokens) {
   static const uint64_t lines[ROWS] = {3, 1, 4, 15, 9, 2, 6};
   char folder[GOLDEN_PATH];
   vkf_model *model = NULL;
-  vkf_model_info info;
+  vkf_model_info info = {VKF_MODEL_INFO_INIT};
   for (int i = 0; i < ROWS * LENGTH; i++) ids[i] = 5 + 37 * i % 110, mask[i] = i % LENGTH >= i / LENGTH;
   const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {ROWS, LENGTH}, ids},
                               {"attention_mask", VKF_I32, 2, {ROWS, LENGTH}, mask},
                               {"decoder_input_ids", VKF_I32, 2, {ROWS, LENGTH}, ids}};
   driver_ok(d, vkf_model_open(d->device, golden_path(folder, name, "."), &model));
   vkf_model_get_info(model, &info);
-  const vkf_run_params all = {.hidden_states = 1, .attentions = 1};
-  driver_ok(d, vkf_model_run(model, inputs, strcmp(info.architecture, "decoder") ? 3 : 2, &all, &out[0]));
+  const vkf_run_params all = {VKF_RUN_PARAMS_INIT, .hidden_states = 1, .attentions = 1};
+  driver_ok(d, vkf_model_run(model, inputs, info.architecture != VKF_ARCHITECTURE_DECODER ? 3 : 2, &all, &out[0]));
   for (int i = 0; i < 3; i++) {
-    const vkf_generate_params params = {.config_json = configs[i],
-                                        .lines = lines,
-                                        .top_logprobs = i == 0 ? 2 : 0,
-                                        .on_token = on_token,
-                                        .user = tokens};
+    const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT,       .config_json = configs[i], .lines = lines,
+                                        .top_logprobs = i == 0 ? 2 : 0, .on_token = on_token,      .user = tokens};
     driver_ok(d, vkf_model_generate(model, inputs, 2, &params, &out[1 + i]));
   }
   vkf_model_close(&model);

@@ -17,12 +17,12 @@ typedef struct rows {
 
 static void on_row(void *user, const vkf_validate_row *row) {
   rows *r = user;
-  if (strcmp(row->scope, "node") == 0) {
+  if (row->scope == VKF_SCOPE_NODE) {
     assert_true(row->n_elements > 0 && row->op[0] && row->part[0]);
     r->n_nodes++;
     return;
   }
-  assert_string_equal(row->scope, "block");
+  assert_int_equal(row->scope, VKF_SCOPE_BLOCK);
   assert_true(row->n_cases > 0 && row->n_cases == r->n_nodes);
   r->n_nodes = 0;
   if (!(row->ratio <= 1)) fail_msg("%s, %s: err/bound is %g", r->model, row->name, row->ratio);
@@ -35,7 +35,8 @@ static void validate_stored(driver *d, const char *folder, const vkf_model_param
   double worst = -1;
   rows r = {folder, 0, 0, params && !params->kv_cache};
   driver_ok(d, vkf_model_open_with(d->device, folder, params, &model));
-  driver_ok(d, vkf_device_validate(d->device, &(vkf_validate_params){.model = model}, on_row, &r, &worst));
+  driver_ok(d, vkf_device_validate(d->device, &(vkf_validate_params){VKF_VALIDATE_PARAMS_INIT, .model = model}, on_row,
+                                   &r, &worst));
   assert_true(r.n >= 2 && worst >= 0 && worst <= 1);
   print_message("  %s: %zu blocks, largest err/bound %.3f\n", folder, r.n, worst);
   vkf_model_close(&model);
@@ -61,7 +62,11 @@ static void test_the_shipped_model(void **state) {
 /* Stored in fewer bits: the scalar path has the same weights, so bounds and drift are those of float32 sums. A cache in
  * f16 rounds once more, and numbers near a middle fall to either side. */
 static void test_storage_formats(void **state) {
-  static const vkf_model_params params[] = {{"f16", NULL}, {"bf16", NULL}, {"int8", NULL}, {"int8", "f16"}};
+  static const vkf_model_params params[] = {
+      {VKF_MODEL_PARAMS_INIT, .weights = VKF_STORAGE_F16},
+      {VKF_MODEL_PARAMS_INIT, .weights = VKF_STORAGE_BF16},
+      {VKF_MODEL_PARAMS_INIT, .weights = VKF_STORAGE_INT8},
+      {VKF_MODEL_PARAMS_INIT, .weights = VKF_STORAGE_INT8, .kv_cache = VKF_STORAGE_F16}};
   static const char *const folders[] = {"marian", "t5", "llama"};
   char path[GOLDEN_PATH];
   for (size_t i = 0; i < VKF_COUNT(params); i++)

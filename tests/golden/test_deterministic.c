@@ -24,12 +24,15 @@ static void side_run(side *s, const char *folder, const char *device, int determ
   char path[GOLDEN_PATH];
   vkf_array inputs[GOLDEN_MAX_INPUTS];
   memset(s, 0, sizeof *s);
-  assert_int_equal(vkf_context_create(&(vkf_context_params){.deterministic = deterministic}, &s->context), VKF_OK);
+  assert_int_equal(
+      vkf_context_create(&(vkf_context_params){VKF_CONTEXT_PARAMS_INIT, .deterministic = deterministic}, &s->context),
+      VKF_OK);
   side_ok(s, vkf_device_open(s->context, device, &s->device));
   side_ok(s, vkf_model_open(s->device, golden_path(path, folder, "."), &s->model));
   side_ok(s, vkf_arrays_read(s->context, golden_path(path, folder, "expected.safetensors"), &s->expected));
   size_t n = golden_inputs(s->expected, inputs);
-  side_ok(s, vkf_model_run(s->model, inputs, n, &(vkf_run_params){.hidden_states = 1, .attentions = 1}, &s->found));
+  side_ok(s, vkf_model_run(s->model, inputs, n,
+                           &(vkf_run_params){VKF_RUN_PARAMS_INIT, .hidden_states = 1, .attentions = 1}, &s->found));
 }
 
 static void side_close(side *s) {
@@ -173,7 +176,8 @@ static void test_special_values(void **state) {
   vkf_device *device = NULL;
   vkf_backend *ref = NULL;
   size_t n_bad_ops = 0;
-  assert_int_equal(vkf_context_create(&(vkf_context_params){.deterministic = 1}, &context), VKF_OK);
+  assert_int_equal(vkf_context_create(&(vkf_context_params){VKF_CONTEXT_PARAMS_INIT, .deterministic = 1}, &context),
+                   VKF_OK);
   if (vkf_device_open(context, NULL, &device) != VKF_OK) fail_msg("%s", vkf_context_message(context));
   assert_int_equal(vkf_ref_backend_create(&context->env, &ref), VKF_OK);
   ref->exact = true;

@@ -78,7 +78,8 @@ static void run_entry(driver *d, const char *folder, vkf_model *model, const vkf
   if (!json_object_get(options, "num_beams")) json_object_set_new(options, "num_beams", json_integer(1));
   char *config = json_dumps(options, JSON_COMPACT);
   int32_t *ids = rows_of(json_object_get(entry, "sequences"), &rows, &length);
-  const vkf_generate_params params = {.config_json = config, .scores = json_is_array(json_object_get(entry, "scores"))};
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config,
+                                      .scores = json_is_array(json_object_get(entry, "scores"))};
   snprintf(what, sizeof what, "%s %s", folder, config);
   size_t n = entry_inputs(entry, expected, inputs, &own);
   driver_ok(d, vkf_model_generate(model, inputs, n, &params, &found));

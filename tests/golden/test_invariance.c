@@ -69,7 +69,7 @@ static void test_batch_and_padding(void **state) {
   driver *d = *state;
   for (size_t f = 0; f < sizeof folders / sizeof *folders; f++) {
     vkf_model *model = NULL;
-    vkf_model_info info;
+    vkf_model_info info = {VKF_MODEL_INFO_INIT};
     driver_ok(d, vkf_model_open(d->device, folders[f], &model));
     vkf_model_get_info(model, &info);
     fill(&one, 1, S, 0, info.vocab);
@@ -125,7 +125,7 @@ static void test_cached_steps_and_full_pass(void **state) {
   driver *d = *state;
   for (size_t f = 0; f < sizeof folders / sizeof *folders; f++) {
     vkf_model *model = NULL;
-    vkf_model_info info;
+    vkf_model_info info = {VKF_MODEL_INFO_INIT};
     driver_ok(d, vkf_model_open(d->device, folders[f], &model));
     vkf_model_get_info(model, &info);
     fill(&one, 1, S, 0, info.vocab);

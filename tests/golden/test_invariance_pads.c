@@ -26,7 +26,7 @@ static bool pads_move(const vkf_model_stack *stack) {
 
 static void side_open(side *s, const char *folder, int deterministic) {
   char path[GOLDEN_PATH];
-  const vkf_context_params params = {.deterministic = deterministic, .batch_invariant = 1};
+  const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .deterministic = deterministic, .batch_invariant = 1};
   memset(s, 0, sizeof *s);
   assert_int_equal(vkf_context_create(&params, &s->d.context), VKF_OK);
   driver_ok(&s->d, vkf_device_open(s->d.context, NULL, &s->d.device));
@@ -130,7 +130,7 @@ static vkf_result *forward(side *s, padded *p, bool has_masks) {
   if (has_masks) inputs[n++] = ints("attention_mask", p->rows, p->width, p->mask);
   if (s->is_pair) inputs[n++] = ints("decoder_input_ids", p->rows, p->target_width, p->target);
   if (s->is_pair && has_masks) inputs[n++] = ints("decoder_attention_mask", p->rows, p->target_width, p->target_mask);
-  const vkf_run_params params = {.hidden_states = 1, .attentions = 1};
+  const vkf_run_params params = {VKF_RUN_PARAMS_INIT, .hidden_states = 1, .attentions = 1};
   driver_ok(&s->d, vkf_model_run(s->model, inputs, n, &params, &result));
   return result;
 }
@@ -171,7 +171,7 @@ static vkf_result *generate(side *s, uint32_t rows, uint32_t width, int32_t *ids
   char config[128];
   vkf_result *result = NULL;
   const vkf_array inputs[] = {ints("input_ids", rows, width, ids), ints("attention_mask", rows, width, mask)};
-  const vkf_generate_params params = {.config_json = config, .top_logprobs = beams ? 0 : TOP};
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config, .top_logprobs = beams ? 0 : TOP};
   snprintf(config, sizeof config, "{\"max_new_tokens\": %d, \"num_beams\": %d, \"num_return_sequences\": %d}", NEW,
            beams ? 3 : 1, beams ? 2 : 1);
   driver_ok(&s->d, vkf_model_generate(s->model, inputs, mask ? 2 : 1, &params, &result));

@@ -69,7 +69,7 @@ static void compare_greedy(driver *d, const char *folder, vkf_model *model, cons
   assert_non_null(prompt);
   snprintf(config, sizeof config, "{\"num_beams\": 1, \"eos_token_id\": null, \"max_new_tokens\": %zu}",
            want->shape[1] - prompt->shape[1]);
-  const vkf_generate_params params = {.config_json = config};
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config};
   driver_ok(d, vkf_model_generate(model, prompt, 1, &params, &found));
   golden_expect_ids(folder, vkf_result_find(found, "sequences"), want->data, want->shape[0], want->shape[1]);
   vkf_result_destroy(&found);
@@ -79,7 +79,7 @@ static void visit(driver *d, const char *folder) {
   vkf_model *model = NULL;
   vkf_result *expected = NULL, *found = NULL;
   vkf_array inputs[GOLDEN_MAX_INPUTS];
-  const vkf_run_params params = {.hidden_states = 1, .attentions = 1};
+  const vkf_run_params params = {VKF_RUN_PARAMS_INIT, .hidden_states = 1, .attentions = 1};
   golden_open(d, folder, &model, &expected);
   size_t n_inputs = golden_inputs(expected, inputs), n_compared = 0;
   driver_ok(d, vkf_model_run(model, inputs, n_inputs, &params, &found));

@@ -10,12 +10,12 @@
 
 static const struct stored {
   vkf_dtype dtype;
-  const char *format;
-} stored[] = {{VKF_F16, "f16"}, {VKF_BF16, "bf16"}};
+  vkf_storage format;
+} stored[] = {{VKF_F16, VKF_STORAGE_F16}, {VKF_BF16, VKF_STORAGE_BF16}};
 
 static void make(driver *d, const char *folder, vkf_dtype dtype, const char *target) {
   char path[GOLDEN_PATH];
-  const vkf_make_params params = {.seed = 5, .dtype = dtype};
+  const vkf_make_params params = {VKF_MAKE_PARAMS_INIT, .seed = 5, .dtype = dtype};
   driver_ok(d, vkf_model_make_folder(d->context, golden_path(path, folder, "config.json"), target, &params));
 }
 
@@ -29,11 +29,12 @@ static void removed(const char *target) {
   assert_int_equal(rmdir(target), 0);
 }
 
-static void run(driver *d, const char *target, const char *weights, const vkf_result *expected, vkf_result **found) {
+static void run(driver *d, const char *target, vkf_storage weights, const vkf_result *expected, vkf_result **found) {
   vkf_model *model = NULL;
   vkf_array inputs[GOLDEN_MAX_INPUTS];
-  const vkf_run_params params = {.hidden_states = 1};
-  driver_ok(d, vkf_model_open_with(d->device, target, &(vkf_model_params){.weights = weights}, &model));
+  const vkf_run_params params = {VKF_RUN_PARAMS_INIT, .hidden_states = 1};
+  driver_ok(d, vkf_model_open_with(d->device, target, &(vkf_model_params){VKF_MODEL_PARAMS_INIT, .weights = weights},
+                                   &model));
   driver_ok(d, vkf_model_run(model, inputs, golden_inputs(expected, inputs), &params, found));
   vkf_model_close(&model);
 }
@@ -77,7 +78,7 @@ static void visit(driver *d, const char *folder, const struct stored *s, bool ha
   if (has_tiny_head) make_head_tiny(made);
   driver_ok(d, vkf_arrays_read(d->context, golden_path(path, folder, "expected.safetensors"), &expected));
   run(d, made, s->format, expected, &copied);
-  run(d, made, "f32", expected, &widened);
+  run(d, made, VKF_STORAGE_F32, expected, &widened);
   same(folder, copied, widened);
   vkf_result_destroy(&widened);
   vkf_result_destroy(&copied);
@@ -95,7 +96,8 @@ static void test_halves_that_are_copied_give_the_bits_of_float32(void **state) {
 static void test_the_reproducible_mode_lets_in_what_a_file_stores(void **state) {
   (void)state;
   driver d = {NULL};
-  assert_int_equal(vkf_context_create(&(vkf_context_params){.deterministic = 1}, &d.context), VKF_OK);
+  assert_int_equal(vkf_context_create(&(vkf_context_params){VKF_CONTEXT_PARAMS_INIT, .deterministic = 1}, &d.context),
+                   VKF_OK);
   driver_ok(&d, vkf_device_open(d.context, NULL, &d.device));
   visit(&d, "llama", &stored[0], false);
   visit(&d, "llama", &stored[1], false);
@@ -105,12 +107,13 @@ static void test_the_reproducible_mode_lets_in_what_a_file_stores(void **state) 
 
 /* Memory of a device that is not mapped gets its weights through the ring of uploads. */
 static void test_weights_that_are_uploaded_are_those_that_are_mapped(void **state) {
-  static const char *const formats[] = {"f32", "f16", "int8"}, *const folders[] = {"llama", "gpt2"};
+  static const vkf_storage formats[] = {VKF_STORAGE_F32, VKF_STORAGE_F16, VKF_STORAGE_INT8};
+  static const char *const folders[] = {"llama", "gpt2"};
   driver *mapped = *state, ring = {NULL};
   char path[GOLDEN_PATH];
   char limits[] = "/tmp/vkf_limits_XXXXXX";
   static const char text[] = "{\"host_visible\": false}";
-  const vkf_context_params params = {.limits = limits};
+  const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .limits = limits};
   const int file = mkstemp(limits);
   assert_int_equal(write(file, text, sizeof text - 1), sizeof text - 1);
   close(file);
@@ -126,7 +129,7 @@ static void test_weights_that_are_uploaded_are_those_that_are_mapped(void **stat
       vkf_result *one = NULL, *other = NULL;
       run(mapped, path, formats[f], expected, &one);
       run(&ring, path, formats[f], expected, &other);
-      same(formats[f], one, other);
+      same(vkf_storage_name(formats[f]), one, other);
       vkf_result_destroy(&one);
       vkf_result_destroy(&other);
     }

@@ -47,7 +47,7 @@ static void compare_all(driver *d, const char *config, const char *ids_key, cons
   static lines l;
   vkf_model *model = NULL;
   vkf_result *found = NULL;
-  const vkf_generate_params params = {.config_json = config};
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config};
   read_lines(&l);
   driver_ok(d, vkf_model_open(d->device, MODEL, &model));
   driver_ok(d, vkf_model_translate(model, l.sources, l.n, &params, &found));

@@ -34,7 +34,7 @@ static inline void print_line(void *user, vkf_log_level level, const char *line)
 }
 
 static inline void init_env(vkf_env *env, bool quiet) {
-  vkf_context_params params = {.log = quiet ? NULL : print_line, .log_level = VKF_LOG_INFO};
+  vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .log = quiet ? NULL : print_line, .log_level = VKF_LOG_INFO};
   vkf_env_init(env, &params);
 }
 

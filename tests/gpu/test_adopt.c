@@ -51,13 +51,9 @@ static void open_host(host *h, vkf_env *env, const VkPhysicalDeviceFeatures2 *fe
   PFN_vkGetDeviceQueue get_queue = (PFN_vkGetDeviceQueue)h->vk.GetDeviceProcAddr(h->device, "vkGetDeviceQueue");
   VkQueue handle;
   get_queue(h->device, 0, 0, &handle);
-  h->handles = (vkf_device_handles){.instance = h->instance,
-                                    .physical_device = h->physical,
-                                    .device = h->device,
-                                    .queue = handle,
-                                    .queue_family = 0,
-                                    .features = features,
-                                    .get_instance_proc_addr = get};
+  h->handles = (vkf_device_handles){
+      VKF_DEVICE_HANDLES_INIT, .instance = h->instance, .physical_device = h->physical, .device = h->device,
+      .queue = handle,         .queue_family = 0,       .features = features,           .get_instance_proc_addr = get};
 }
 
 static void close_host(host *h) {
@@ -304,7 +300,8 @@ static void a_size_may_be_required_where_the_properties_say_so(void **state) {
 static void limits_hold(void **state) {
   (void)state;
   gpu fixture = {0}, *g = &fixture;
-  const vkf_context_params params = {.limits = "pi"}, wrong = {.limits = "/no/such/limits.json"};
+  const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .limits = "pi"},
+                           wrong = {VKF_CONTEXT_PARAMS_INIT, .limits = "/no/such/limits.json"};
   vkf_context *context = NULL;
   vkf_device *device = NULL;
   host h;
@@ -331,7 +328,7 @@ static void half_a_device_is_refused(void **state) {
   (void)state;
   gpu fixture = {0}, *g = &fixture;
   init_env(&g->env, false);
-  vkf_device_handles handles = {.instance = (VkInstance)1};
+  vkf_device_handles handles = {VKF_DEVICE_HANDLES_INIT, .instance = (VkInstance)1};
   REFUSED(VKF_ERROR_ARGUMENT, "NULL", vkf_gpu_device_adopt(&g->env, &handles, NULL, &g->device));
   assert_null(g->device);
   assert_int_equal(g->env.live_bytes, 0);

@@ -34,9 +34,10 @@ static vkf_result *generate(driver *d, const char *config, double submit_ns, wat
   *w = (watch){.d = d};
   if (submit_ns > 0) vkf_vkop_backend_limit_submits(d->device->backend, submit_ns);
   driver_ok(d, vkf_model_open(d->device, MODEL, &model));
-  driver_ok(
-      d, vkf_model_generate(model, inputs, 1,
-                            &(vkf_generate_params){.config_json = config, .on_token = on_token, .user = w}, &result));
+  driver_ok(d, vkf_model_generate(model, inputs, 1,
+                                  &(vkf_generate_params){VKF_GENERATE_PARAMS_INIT, .config_json = config,
+                                                         .on_token = on_token, .user = w},
+                                  &result));
   vkf_model_close(&model);
   assert_true(w->n >= NEW_TOKENS);
   return result;

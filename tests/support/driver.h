@@ -33,7 +33,8 @@ static inline void driver_print(void *user, vkf_log_level level, const char *lin
 }
 
 static inline vkf_status driver_try(driver *d, bool validation, vkf_log_fn log) {
-  const vkf_context_params params = {.log = log,
+  const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT,
+                                     .log = log,
                                      .log_user = d,
                                      .log_level = VKF_LOG_WARNING,
                                      .limits = getenv("VKF_TEST_LIMITS"),

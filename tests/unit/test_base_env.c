@@ -53,7 +53,7 @@ static void log_passes_what_is_important(void **state) {
   (void)state;
   vkf_env env;
   int n = 0;
-  vkf_context_params params = {.log = count_lines, .log_user = &n, .log_level = VKF_LOG_INFO};
+  vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .log = count_lines, .log_user = &n, .log_level = VKF_LOG_INFO};
   vkf_env_init(&env, &params);
   vkf_env_log(&env, VKF_LOG_DEBUG, "line %d", 7);
   assert_int_equal(n, 0);

@@ -204,7 +204,7 @@ static void memory_of_jansson_may_fail(void **state) {
   const vkf_allocator ending = {ending_realloc, NULL};
   size_t n = 0;
   vkf_status st = VKF_ERROR_MEMORY;
-  vkf_env_init(&env, &(vkf_context_params){.allocator = &ending});
+  vkf_env_init(&env, &(vkf_context_params){VKF_CONTEXT_PARAMS_INIT, .allocator = &ending});
   json_set_alloc_funcs(ending_malloc, free);
   for (; st != VKF_OK && n < 1000; n++) {
     vkf_file_json *d = NULL;

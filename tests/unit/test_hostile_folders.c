@@ -52,7 +52,7 @@ static int make_folder(void **state) {
   strcpy(folder, "/tmp/vkf-hostile-XXXXXX");
   alarm(ALARM_SECONDS);
   const vkf_allocator allocator = {limited, NULL};
-  const vkf_context_params params = {.allocator = &allocator};
+  const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .allocator = &allocator};
   peak_bytes = 0;
   if (!mkdtemp(folder) || vkf_context_create(&params, &context) != VKF_OK) return -1;
   if (vkf_device_open(context, "ref", &device) != VKF_OK) return -1;
@@ -227,7 +227,7 @@ static void empty_tensors(void **state) {
 static vkf_status generate(const char *config) {
   static int32_t ids[] = {3, 4, 5};
   const vkf_array input = {"input_ids", VKF_I32, 2, {1, 3}, ids};
-  const vkf_generate_params params = {.config_json = config};
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config};
   vkf_model *model = NULL;
   vkf_result *result = NULL;
   assert_int_equal(vkf_model_open(device, folder, &model), VKF_OK);

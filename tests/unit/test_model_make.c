@@ -70,7 +70,7 @@ static void check_family(const char *golden) {
   vkf_env_init(&env, NULL);
   ok(&env, vkf_file_tensors_open(&env, join(GOLDEN, golden, path), &expected));
   join(path, "config.json", config);
-  ok(&env, vkf_model_folder_make(&env, config, folder, &(vkf_make_params){.seed = 1}));
+  ok(&env, vkf_model_folder_make(&env, config, folder, &(vkf_make_params){VKF_MAKE_PARAMS_INIT, .seed = 1}));
   ok(&env, vkf_file_tensors_open(&env, folder, &found));
   for (size_t i = 0; i < vkf_file_tensors_count(expected); i++) {
     const vkf_file_tensor *e = vkf_file_tensors_at(expected, i), *f = vkf_file_tensors_find(found, e->name);
@@ -111,7 +111,8 @@ static void test_families(void **state) {
 
 static void make(vkf_env *env, uint64_t seed, vkf_dtype dtype, vkf_file_tensors **out) {
   empty(folder);
-  ok(env, vkf_model_folder_make(env, llama, folder, &(vkf_make_params){.seed = seed, .dtype = dtype}));
+  ok(env,
+     vkf_model_folder_make(env, llama, folder, &(vkf_make_params){VKF_MAKE_PARAMS_INIT, .seed = seed, .dtype = dtype}));
   ok(env, vkf_file_tensors_open(env, folder, out));
 }
 
@@ -161,7 +162,7 @@ static void test_numbers(void **state) {
 static void refuse(const char *config, const char *target, vkf_dtype dtype, vkf_status status, const char *words) {
   vkf_env env;
   vkf_env_init(&env, NULL);
-  vkf_status st = vkf_model_folder_make(&env, config, target, &(vkf_make_params){.dtype = dtype});
+  vkf_status st = vkf_model_folder_make(&env, config, target, &(vkf_make_params){VKF_MAKE_PARAMS_INIT, .dtype = dtype});
   if (st != status || strstr(env.message, words) == NULL)
     fail_msg("expected %d and '%s', found %d and '%s'", status, words, st, env.message);
   assert_int_equal(env.live_bytes, 0);
@@ -206,7 +207,7 @@ static void test_whole_or_nothing(void **state) {
   char inner[600];
   snprintf(inner, sizeof inner, "%s/new", folder);
   vkf_env_init(&env, NULL);
-  vkf_make_params params = {.on_progress = stop_early};
+  vkf_make_params params = {VKF_MAKE_PARAMS_INIT, .on_progress = stop_early};
   assert_int_equal(vkf_model_folder_make(&env, llama, inner, &params), VKF_ERROR_STOPPED);
   assert_int_equal(count(folder), 0);
   params.on_progress = NULL;

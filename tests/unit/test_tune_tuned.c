@@ -24,7 +24,7 @@ static void on_log(void *user, vkf_log_level level, const char *line) {
 
 static int set_up(void **state) {
   (void)state;
-  vkf_env_init(&env, &(vkf_context_params){.log = on_log, .log_level = VKF_LOG_DEBUG});
+  vkf_env_init(&env, &(vkf_context_params){VKF_CONTEXT_PARAMS_INIT, .log = on_log, .log_level = VKF_LOG_DEBUG});
   last_line[0] = 0;
   return 0;
 }

@@ -1,0 +1,41 @@
+/* The names of public enumerators, as the program prints and reads them. */
+#include <vkformer/lab.h>
+
+#include "base/base.h"
+
+/* NULL past the end. */
+static const char *name_at(const char *const *names, size_t n, unsigned index) {
+  return index < n ? names[index] : NULL;
+}
+
+#define VKF_DEFINE_NAMES(type, ...)                           \
+  const char *type##_name(type value) {                       \
+    static const char *const names[] = {__VA_ARGS__};         \
+    return name_at(names, VKF_COUNT(names), (unsigned)value); \
+  }
+
+VKF_DEFINE_NAMES(vkf_storage, "auto", "f32", "f16", "bf16", "int8")
+VKF_DEFINE_NAMES(vkf_architecture, "encoder-decoder", "encoder", "decoder")
+VKF_DEFINE_NAMES(vkf_scope, "case", "op", "node", "block")
+VKF_DEFINE_NAMES(vkf_stage, "encode", "decode")
+VKF_DEFINE_NAMES(vkf_clock, "device", "submit", "call")
+VKF_DEFINE_NAMES(vkf_order_class, "ascending", "fast")
+
+const char *vkf_status_name(vkf_status status) {
+  static const char *const names[] = {
+      [VKF_OK] = "ok",
+      [VKF_ERROR_ARGUMENT] = "bad argument",
+      [VKF_ERROR_MEMORY] = "out of memory",
+      [VKF_ERROR_DEVICE_MEMORY] = "out of device memory",
+      [VKF_ERROR_FILE] = "file error",
+      [VKF_ERROR_FORMAT] = "bad file content",
+      [VKF_ERROR_UNSUPPORTED] = "not supported",
+      [VKF_ERROR_NO_DEVICE] = "no device",
+      [VKF_ERROR_DEVICE] = "device error",
+      [VKF_ERROR_DEVICE_LOST] = "device lost",
+      [VKF_ERROR_NUMERIC] = "not a finite number",
+      [VKF_ERROR_STOPPED] = "stopped",
+  };
+  const char *name = name_at(names, VKF_COUNT(names), (unsigned)status);
+  return name ? name : "unknown status";
+}
