@@ -30,13 +30,16 @@ void vkf_vkop_describe_matmul(const vkf_node_view *view, vkf_dispatch *out) {
   out->operands[VKF_MATMUL_X].access = out->operands[VKF_MATMUL_W].access = view->variant->access;
   out->operands[VKF_MATMUL_W].shard = !view->stage;
   out->operands[VKF_MATMUL_W].format = view->problem->packing.format;
-  out->constants[VKF_C_ACTIVATION] = p->activation;
-  out->constants[VKF_C_HAS_BIAS] = vkf_vkop_has(in[VKF_MATMUL_BIAS]);
-  out->constants[VKF_C_HAS_RESIDUAL] = vkf_vkop_has(in[VKF_MATMUL_RESIDUAL]);
+  /* A pipeline is compiled for each set of constants, so what a kernel does not read stays 0. */
+  if (!leaves_pieces) {
+    out->constants[VKF_C_ACTIVATION] = p->activation;
+    out->constants[VKF_C_HAS_BIAS] = vkf_vkop_has(in[VKF_MATMUL_BIAS]);
+    out->constants[VKF_C_HAS_RESIDUAL] = vkf_vkop_has(in[VKF_MATMUL_RESIDUAL]);
+  }
   out->constants[VKF_C_VEC] = p->k % 4 ? 1 : 4; /* rows of x and w begin at whole vectors, whatever their format */
   out->constants[VKF_C_SLICES] = view->variant->tile.gemm.slices;
   out->constants[VKF_C_SPLIT_K] = view->problem->split;
-  out->constants[VKF_C_SPLIT_WIDTH] = view->problem->matmul.n;
+  if (view->variant->combine) out->constants[VKF_C_SPLIT_WIDTH] = view->problem->matmul.n;
   out->n_constants = VKF_C_SPLIT_WIDTH + 1;
   if (view->variant->matrix.m) {
     vkf_vkop_dispatch_write(out, VKF_FLAG_SLOT);
