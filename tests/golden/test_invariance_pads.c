@@ -1,5 +1,9 @@
-/* Pads never change bits: every golden folder of texts, with every number of pads up to PADS on each side, in the
- * forward pass and in generation, in the default mode and in the reproducible one. Nothing here has a tolerance.
+/* Pads never change bits: every golden folder of texts, with pads up to PADS on each side, in the forward pass and in
+ * generation, in the default mode and in the reproducible one. Nothing here has a tolerance.
+ *
+ * A folder runs the numbers of pads around whole blocks of keys and a share of the others, the next folder and the
+ * other mode the ones beside them, so every number up to PADS is run by many folders; VKF_PADS=all runs all of them on
+ * each (scripts/accept), and op.pads has every number on each kernel.
  *
  * Pads behind a sentence never move it. Pads before it move its positions in a forward pass where positions count them
  * (vkf_model_position_ids), as in transformers: there only pads behind it are tried. generate counts positions by the
@@ -9,10 +13,10 @@
 #include "model/internal.h"
 #include "support/golden.h"
 
-enum { LENGTH = 9, T = 5, PADS = 33, WIDE = LENGTH + PADS, NEW = 7, TOP = 3 };
+enum { LENGTH = 9, T = 5, PADS = 33, WIDE = LENGTH + PADS, NEW = 7, TOP = 3, SHARE = 5 };
 
 typedef struct side {
-  driver d;
+  driver d; /* of the mode, for all folders: kernels are compiled once */
   vkf_model *model;
   const vkf_net_info *info;
   uint32_t n;                /* tokens of the sentence: LENGTH, or what the model's positions leave beside PADS */
@@ -24,12 +28,15 @@ static bool pads_move(const vkf_model_stack *stack) {
   return stack->positions != VKF_POSITION_NONE && stack->position_ids == VKF_POSITION_IDS_COUNT;
 }
 
-static void side_open(side *s, const char *folder, int deterministic) {
-  char path[GOLDEN_PATH];
+static void open_mode(side *s, int deterministic) {
   const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .deterministic = deterministic, .batch_invariant = 1};
   memset(s, 0, sizeof *s);
   assert_int_equal(vkf_context_create(&params, &s->d.context), VKF_OK);
   driver_ok(&s->d, vkf_device_open(s->d.context, NULL, &s->d.device));
+}
+
+static void open_folder(side *s, const char *folder) {
+  char path[GOLDEN_PATH];
   driver_ok(&s->d, vkf_model_open(s->d.device, golden_path(path, folder, "."), &s->model));
   s->info = vkf_model_net_info(s->model->net);
   s->n = s->info->max_positions ? VKF_MIN((uint32_t)LENGTH, s->info->max_positions - PADS) : LENGTH;
@@ -39,9 +46,13 @@ static void side_open(side *s, const char *folder, int deterministic) {
   s->target_may_precede = s->is_pair && !pads_move(&s->model->net->decoder);
 }
 
-static void side_close(side *s) {
-  vkf_model_close(&s->model);
-  driver_close(&s->d);
+static unsigned turn; /* of a folder and a mode */
+
+/* Is this number of pads run now? */
+static bool takes(uint32_t n) {
+  const char *asked = getenv("VKF_PADS");
+  const bool is_border = n == 0 || n == 1 || n == 16 || n == PADS;
+  return is_border || n % SHARE == turn % SHARE || (asked && !strcmp(asked, "all"));
 }
 
 /* ---- sentences --------------------------------------------------------------------------------------------------- */
@@ -148,6 +159,7 @@ static void test_forward(side *s) {
   vkf_result *alone = forward(s, &p, false);
   for (uint32_t n = 0; n <= PADS; n++) {
     char text[64];
+    if (!takes(n)) continue;
     p.rows = 2;
     p.width = s->n + n;
     p.target_width = T + n;
@@ -213,6 +225,7 @@ static void test_numbers(side *s, bool beams) {
   place(s, 1, 0, s->n, s->n, ids, mask);
   vkf_result *alone = generate(s, 1, s->n, ids, NULL, beams);
   for (uint32_t n = 0; n <= PADS; n++) {
+    if (!takes(n)) continue;
     const uint32_t width = s->n + n, rows = s->is_pair ? 2 : 1, moved = s->is_pair ? 0 : n;
     place(s, 1, s->is_pair ? 0 : n, s->n, width, ids, mask);
     place(s, 1, s->may_precede ? n : 0, s->n, width, ids + width, mask + width);
@@ -236,6 +249,7 @@ static void test_lengths(side *s) {
   for (uint32_t r = 0; r <= PADS; r++) place(s, 3 + r, r, WIDE - r, WIDE, ids + r * WIDE, mask + r * WIDE);
   vkf_result *found = generate(s, PADS + 1, WIDE, ids, mask, false);
   for (uint32_t r = 0; r <= PADS; r++) {
+    if (!takes(r)) continue;
     snprintf(text, sizeof text, "a batch of prompts, that with %u pads", (unsigned)r);
     place(s, 3 + r, 0, WIDE - r, WIDE - r, own, own_mask);
     vkf_result *alone = generate(s, 1, WIDE - r, own, NULL, false);
@@ -248,29 +262,34 @@ static void test_lengths(side *s) {
 
 /* ------------------------------------------------------------------------------------------------------------------ */
 
+static side modes[2]; /* the default one, the reproducible one */
+
 static void visit(driver *d, const char *folder) {
   (void)d;
   folder_now = folder;
   for (int deterministic = 0; deterministic < 2; deterministic++) {
-    side s;
-    side_open(&s, folder, deterministic);
+    side *s = &modes[deterministic];
+    open_folder(s, folder);
+    turn++;
     n_compared = 0;
-    if (s.info->image[0] == 0) {
-      test_forward(&s);
-      if (s.info->has_head && s.info->architecture != VKF_ARCHITECTURE_ENCODER) {
-        test_numbers(&s, false);
-        test_numbers(&s, true);
-        if (!s.is_pair) test_lengths(&s);
+    if (s->info->image[0] == 0) {
+      test_forward(s);
+      if (s->info->has_head && s->info->architecture != VKF_ARCHITECTURE_ENCODER) {
+        test_numbers(s, false);
+        test_numbers(s, true);
+        if (!s->is_pair) test_lengths(s);
       }
       assert_true(n_compared > 0);
     }
-    side_close(&s);
+    vkf_model_close(&s->model);
   }
 }
 
 static void test_every_folder(void **state) {
   (void)state;
+  for (int deterministic = 0; deterministic < 2; deterministic++) open_mode(&modes[deterministic], deterministic);
   golden_each(NULL, visit);
+  for (int deterministic = 0; deterministic < 2; deterministic++) driver_close(&modes[deterministic].d);
 }
 
 DRIVER_MAIN(cmocka_unit_test(test_every_folder))

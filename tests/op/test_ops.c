@@ -1,22 +1,28 @@
 /* Every op over its cases and every variant that fits: within the derived bound, and exact where sums of half-integers
  * are exact in any order. A variant that never ran says why.
  *
- * A case runs on the variant that is chosen for it; a forced variant runs one case in STRIDE, the next variant the ones
- * beside them, because drivers compile almost every case anew (lavapipe takes seconds for a large tile).
+ * Every case runs on the variant that is chosen for it. A forced variant runs a share of the cases, the next variant
+ * the ones beside them, because drivers take long to compile kernels (lavapipe seconds for a large tile).
+ * VKF_OP_SHARE=STRIDE,FIRST: one case in STRIDE, from FIRST on; CMake gives each driver other ones. A variant of matmul
+ * runs the rest of them, too, with one epilogue, and those of a long K not at all: op.turns has each variant at the
+ * longest K that it takes. `vkformer validate --ops` (scripts/accept) runs all cases on each.
  * VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op and in float32.
- * VKF_OP_CASES=all in the environment runs them all, as `vkformer validate` does, VKF_OP_CASES=float32 all but those of
- * other formats; VKF_OP_CASES=norm,top_k all those of some ops and no others.
+ * VKF_OP_CASES=all in the environment runs them all, VKF_OP_CASES=norm,top_k all those of some ops and no others.
  * VKF_OP_RAN=FILE: there goes a line a variant, "ran NAME" or "left NAME", for scripts/report.
  */
 #include "op/case_program.h"
 #include "ref/walk.h"
 #include "kern/kern.h"
-#include "ref/ref.h"
 #include "support/driver.h"
 #include "support/problems.h"
 #include "support/range.h"
 
-enum { STRIDE = 6, MAX_VARIANTS = 1024 };
+enum { MAX_VARIANTS = 1024, LONG_K = 10000 };
+
+/* A large tile computes thousands of elements for the two or three that such a case has. */
+static bool is_long(const vkf_case *c) {
+  return c->op == VKF_OP_MATMUL && c->params.matmul.k >= LONG_K;
+}
 
 static bool has_run[MAX_VARIANTS]; /* by the place in the table */
 
@@ -40,6 +46,12 @@ static bool start(driver *d, vkf_backend *backend, const vkf_case *c, const char
   return r->program;
 }
 
+/* Sums that are exact in any order. */
+static bool is_exact(const vkf_case *c) {
+  return c->op == VKF_OP_MATMUL && c->data == VKF_DATA_HALVES && c->format == VKF_FORMAT_F32 &&
+         c->params.matmul.activation == VKF_ACT_NONE;
+}
+
 /* false: the variant does not fit. */
 static bool judge(driver *d, const vkf_case *c, const char *variant) {
   vkf_backend *backend = d->device->backend;
@@ -50,7 +62,7 @@ static bool judge(driver *d, const vkf_case *c, const char *variant) {
   driver_ok(d,
             vkf_ref_walk_init(&walk, &d->context->env, backend, &r.run.plan, r.program, &r.run.dims, &r.run.weights));
   driver_ok(d, vkf_ref_walk_node(&walk, 0, &j));
-  if (!(j.ratio <= 1))
+  if (!(j.ratio <= (is_exact(c) ? 0 : 1)))
     fail_msg("%s, %s, %s, case \"%s\": element %llu of output %u is %.9g, expected %.9g within %.3g",
              vkf_op_name(c->op), backend->table->node_variant(r.program, 0, NULL), vkf_format_get(c->format)->name,
              c->name, (unsigned long long)j.worst, j.worst_out, j.worst_got, j.worst_exact, j.worst_bound);
@@ -75,7 +87,7 @@ static void explain(const vkf_variant *v, const char *name, vkf_format format, c
 static bool is_asked(vkf_op op) {
   const char *asked = getenv("VKF_OP_CASES");
   size_t n = strlen(vkf_op_name(op));
-  if (!asked || !*asked || !strcmp(asked, "all") || !strcmp(asked, "float32")) return true;
+  if (!asked || !*asked || !strcmp(asked, "all")) return true;
   for (const char *at = asked; (at = strstr(at, vkf_op_name(op))); at++)
     if ((at == asked || at[-1] == ',') && (at[n] == ',' || !at[n])) return true;
   return false;
@@ -98,20 +110,44 @@ static void test_every_case(void **state) {
   }
 }
 
+/* The cases of a forced variant: one in *stride, from *first on. */
+static void share_of_cases(size_t *stride, size_t *first) {
+  const char *asked = getenv("VKF_OP_CASES"), *share = getenv("VKF_OP_SHARE");
+  *stride = 1;
+  *first = 0;
+  if ((asked && *asked) || !is_asked_variant(NULL) || !share || !*share) return;
+  if (sscanf(share, "%zu,%zu", stride, first) != 2 || *stride == 0) fail_msg("VKF_OP_SHARE: found \"%s\"", share);
+}
+
+/* A case of matmul with its sizes and data and with the epilogue that all such cases share: a kernel is compiled for
+ * each epilogue, which is one function of all kernels (shaders/lib/epilogue.glsl), while the sums are its own. */
+static vkf_case with_one_epilogue(const vkf_case *c) {
+  vkf_case out = *c;
+  out.params.matmul.activation = VKF_ACT_NONE;
+  out.inputs = 1u << VKF_MATMUL_BIAS | 1u << VKF_MATMUL_RESIDUAL;
+  return out;
+}
+
 static void test_every_variant(void **state) {
   driver *d = *state;
   const char *asked = getenv("VKF_OP_CASES");
-  const bool is_one = !is_asked_variant(NULL);
-  size_t n = 0, n_cases = 0, stride = (asked && *asked) || is_one ? 1 : STRIDE;
+  const bool takes_long = !is_asked_variant(NULL) || (asked && !strcmp(asked, "all"));
+  size_t n = 0, n_cases = 0, stride, first;
   const vkf_variant *variants = vkf_kern_variants(&n);
   char name[96];
+  share_of_cases(&stride, &first);
   for (size_t i = 0; i < n; i++) {
     const vkf_case *cases = vkf_op_cases(variants[i].op, &n_cases);
     size_t n_ran = 0;
     if (!is_asked(variants[i].op)) continue;
     vkf_kern_name(&variants[i], name, sizeof name);
     if (!is_asked_variant(name)) continue;
-    for (size_t c = i % stride; c < n_cases; c += stride) n_ran += judge(d, &cases[c], name);
+    for (size_t c = 0; c < n_cases; c++) {
+      const bool whole = c % stride == (i + first) % stride;
+      if (!takes_long && is_long(&cases[c])) continue;
+      const vkf_case plain = whole || cases[c].op != VKF_OP_MATMUL ? cases[c] : with_one_epilogue(&cases[c]);
+      if (whole || plain.op == VKF_OP_MATMUL) n_ran += judge(d, &plain, name);
+    }
     for (size_t c = 0; c < n_cases && !n_ran; c++) n_ran += judge(d, &cases[c], name);
     if (n_ran) print_message("  %s: %zu cases\n", name, n_ran);
     if (!n_ran) explain(&variants[i], name, VKF_FORMAT_F32, vkf_gpu_device_caps(d->device->gpu));
@@ -192,6 +228,30 @@ static void test_wide_activations(void **state) {
   if (n_tried == 0) skip();
 }
 
+/* A kernel is compiled for what it reads of a problem: matmuls of another N take the pipelines that are there. */
+static void test_pipelines_are_shared(void **state) {
+  driver *d = *state;
+  size_t n = 0, before, after;
+  const vkf_variant *variants = vkf_kern_variants(&n);
+  const vkf_case one = {.name = "n 20",
+                        .op = VKF_OP_MATMUL,
+                        .params = {.matmul = {.rows = VKF_DIM_BS, .n = 20, .k = 256}},
+                        .sizes = {.B = 1, .S = 5},
+                        .data = VKF_DATA_HALVES};
+  vkf_case other = one;
+  other.params.matmul.n = 36;
+  for (size_t i = 0; i < n; i++) {
+    char name[96];
+    vkf_kern_name(&variants[i], name, sizeof name);
+    if (variants[i].op != VKF_OP_MATMUL || variants[i].combine || !is_asked_variant(name)) continue;
+    if (!judge(d, &one, name)) continue;
+    vkf_gpu_device_pipelines(d->device->gpu, &before, NULL);
+    if (!judge(d, &other, name)) continue;
+    vkf_gpu_device_pipelines(d->device->gpu, &after, NULL);
+    if (after != before) fail_msg("%s: compiled anew for another N", name);
+  }
+}
+
 /* What a cache in f16 keeps of any number, to the bit: ties, subnormal numbers, the largest, and what is too large. */
 static void test_cache_rounding(void **state) {
   driver *d = *state;
@@ -242,46 +302,6 @@ static float *first_output(driver *d, vkf_backend *backend, const vkf_case *c, c
   return out;
 }
 
-static void compare_exactly(driver *d, vkf_backend *ref, const vkf_case *c, const vkf_variant *variants, size_t n) {
-  size_t n_expected = 0, n_found = 0, n_ran = 0;
-  float *expected = first_output(d, ref, c, NULL, &n_expected);
-  for (size_t i = 0; i < n; i++) {
-    char name[96];
-    if (variants[i].op != c->op) continue;
-    float *found = first_output(d, d->device->backend, c, vkf_kern_name(&variants[i], name, sizeof name), &n_found);
-    if (!found) continue;
-    n_ran++;
-    assert_int_equal(n_found, n_expected);
-    for (size_t e = 0; e < n_found; e++)
-      if (!(found[e] == expected[e]))
-        fail_msg("%s, case \"%s\": element %zu is %.9g, expected exactly %.9g", name, c->name, e, found[e],
-                 expected[e]);
-    free(found);
-  }
-  assert_true(n_ran > 0);
-  free(expected);
-}
-
-static void test_half_integers_are_exact(void **state) {
-  if (!is_asked_variant(NULL)) skip();
-  driver *d = *state;
-  vkf_backend *ref = NULL;
-  size_t n = 0, n_variants = 0, n_compared = 0;
-  const vkf_variant *variants = vkf_kern_variants(&n_variants);
-  const vkf_case *cases = vkf_op_cases(VKF_OP_MATMUL, &n);
-  driver_ok(d, vkf_ref_backend_create(&d->context->env, &ref));
-  for (size_t i = 0; i < n; i++) {
-    /* One epilogue: the sums are what is exact, and a driver compiles every epilogue anew. */
-    const uint32_t has_bias_only = 1u << VKF_MATMUL_BIAS;
-    if (cases[i].data != VKF_DATA_HALVES || cases[i].params.matmul.activation != VKF_ACT_NONE) continue;
-    if (cases[i].inputs != has_bias_only) continue;
-    compare_exactly(d, ref, &cases[i], variants, n_variants);
-    n_compared++;
-  }
-  assert_true(n_compared >= 3);
-  ref->table->destroy(&ref);
-}
-
 /* Within order class ascending a variant changes speed and never bits (of numbers: a NaN is a NaN). */
 static void test_a_class_has_one_set_of_bits(void **state) {
   if (!is_asked_variant(NULL)) skip();
@@ -329,7 +349,7 @@ static void record_what_ran(void **state) {
   assert_true(!file || fclose(file) == 0);
 }
 
-DRIVER_MAIN(DRIVER_TEST(test_every_case), DRIVER_TEST(test_every_variant), DRIVER_TEST(test_every_format),
-            DRIVER_TEST(test_wide_activations), DRIVER_TEST(test_cache_rounding),
-            DRIVER_TEST(test_half_integers_are_exact), DRIVER_TEST(test_a_class_has_one_set_of_bits),
-            cmocka_unit_test(record_what_ran))
+DRIVER_MAIN_SHARED(DRIVER_TEST_SHARED(test_every_case), DRIVER_TEST_SHARED(test_every_variant),
+                   DRIVER_TEST_SHARED(test_every_format), DRIVER_TEST_SHARED(test_wide_activations),
+                   DRIVER_TEST_SHARED(test_cache_rounding), DRIVER_TEST_SHARED(test_pipelines_are_shared),
+                   DRIVER_TEST_SHARED(test_a_class_has_one_set_of_bits), cmocka_unit_test(record_what_ran))

@@ -95,6 +95,25 @@ static inline int driver_teardown(void **state) {
   driver_close(*state);
   return 0;
 }
+/* One device for all tests of a program, so that each kernel is compiled once. DRIVER_MAIN_SHARED closes it last. */
+static inline driver *driver_shared(void) {
+  static driver d;
+  return &d;
+}
+
+static inline int driver_setup_shared(void **state) {
+  if (!driver_shared()->device) driver_open(driver_shared());
+  *state = driver_shared();
+  return 0;
+}
+
+static inline void driver_closes(void **state) {
+  (void)state;
+  driver_close(driver_shared());
+}
+
+#define DRIVER_TEST_SHARED(name) cmocka_unit_test_setup(name, driver_setup_shared)
+#define DRIVER_MAIN_SHARED(...) DRIVER_MAIN(__VA_ARGS__, cmocka_unit_test(driver_closes))
 #define DRIVER_TEST(name) cmocka_unit_test_setup_teardown(name, driver_setup, driver_teardown)
 #define DRIVER_TEST_PLAIN(name) cmocka_unit_test_setup_teardown(name, driver_setup_plain, driver_teardown)
 #define DRIVER_MAIN(...)                                                  \
