@@ -1,6 +1,7 @@
-/* json_memory: what jansson does not always say: that it found no memory, that a byte-order mark is in the way.
+/* json_memory: jansson for the rooms that read and write JSON; no .c file of base uses it.
  *
- * For the rooms that read JSON; base itself does not know jansson. Set the error to zero before jansson gets it.
+ * jansson does not always say that it found no memory, or that a byte-order mark is in the way. Set its error to zero
+ * before a call.
  */
 #ifndef VKF_BASE_JSON_MEMORY_H
 #define VKF_BASE_JSON_MEMORY_H
@@ -26,6 +27,22 @@ static inline bool vkf_json_lacks_memory(vkf_env *env, const json_error_t *error
 static inline const char *vkf_json_mark(const void *bytes, size_t n) {
   const int is_mark = n >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0;
   return is_mark ? "a byte-order mark of UTF-8 before it: save the file without one" : NULL;
+}
+
+static inline int vkf_json_append_bytes(const char *bytes, size_t n, void *out) {
+  vkf_text_append(out, bytes, n);
+  return 0;
+}
+
+/* Appends a value and releases it. NULL, which jansson returns when memory is short: `out` has failed. */
+static inline void vkf_json_append(vkf_text *out, json_t *json, size_t flags) {
+  if (json == NULL || json_dump_callback(json, vkf_json_append_bytes, out, flags) != 0) out->failed = true;
+  json_decref(json);
+}
+
+/* A string for jansson, which takes only UTF-8; other bytes give "". */
+static inline const char *vkf_json_text(const char *text) {
+  return vkf_utf8_check(text, strlen(text), NULL) ? text : "";
 }
 
 #endif

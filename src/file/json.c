@@ -63,22 +63,6 @@ void vkf_file_json_destroy(vkf_file_json **document) {
   *document = NULL;
 }
 
-static int append(const char *bytes, size_t n, void *out) {
-  vkf_text_append(out, bytes, n);
-  return 0;
-}
-
-void vkf_file_json_quote(vkf_text *out, const char *text) {
-  json_t *string = json_string(text);
-  if (string)
-    json_dump_callback(string, append, out, JSON_ENCODE_ANY);
-  else if (vkf_utf8_check(text, strlen(text), NULL))
-    out->failed = true; /* no memory */
-  else
-    vkf_text_append(out, "\"\"", 2);
-  json_decref(string);
-}
-
 void vkf_file_json_print(vkf_text *out, vkf_file_value value) {
   char *text = value.node ? json_dumps(value.node, JSON_COMPACT | JSON_ENCODE_ANY) : NULL;
   vkf_text_printf(out, "%.200s", text ? text : "nothing");

@@ -36,8 +36,6 @@ vkf_status vkf_file_json_parse(vkf_env *env, const char *source, const char *byt
                                vkf_file_json **out);
 void vkf_file_json_destroy(vkf_file_json **document);
 
-/* Appends a text as a JSON string, with its quotes. Bytes that are no UTF-8 make it "". */
-void vkf_file_json_quote(vkf_text *out, const char *text);
 /* Appends the first 200 bytes or so of a value as JSON in one line, for messages. */
 void vkf_file_json_print(vkf_text *out, vkf_file_value value);
 

@@ -3,116 +3,102 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "file/json.h"
+#include "base/json_memory.h"
 #include "kern/kern.h"
 #include "lab/replay.h"
 #include "op/fields.h"
 #include "op/shape.h"
 
-static void add_number(vkf_text *text, double value) {
-  vkf_text_printf(text, isfinite(value) ? "%.17g" : "\"%g\"", value);
+/* ---- as JSON; NULL: out of memory -------------------------------------------------------------------------------- */
+
+static json_t *number(double value) {
+  return isfinite(value) ? json_real(value) : json_sprintf("%g", value);
 }
 
-static void add_list(vkf_text *text, const uint32_t *numbers, uint32_t n) {
-  for (uint32_t i = 0; i < n; i++) vkf_text_printf(text, "%s%u", i ? ", " : "[", numbers[i]);
-  vkf_text_printf(text, "]");
+static json_t *list(const uint32_t *numbers, uint32_t n) {
+  json_t *array = json_array();
+  for (uint32_t i = 0; i < n; i++)
+    if (json_array_append_new(array, json_integer(numbers[i])) != 0) {
+      json_decref(array);
+      return NULL;
+    }
+  return array;
 }
 
-static void add_sizes(vkf_text *text, const char *key, const uint32_t *dims) {
-  vkf_text_printf(text, ",\n\"%s\": {\"B\": %u, \"S\": %u, \"R\": %u, \"T\": %u, \"past\": %u, \"out\": %u}", key,
-                  dims[VKF_DIM_B], dims[VKF_DIM_S], dims[VKF_DIM_R], dims[VKF_DIM_T], dims[VKF_DIM_PAST],
-                  dims[VKF_DIM_OUT]);
+static json_t *sizes(const uint32_t *dims) {
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "B", (json_int_t)dims[VKF_DIM_B], "S", (json_int_t)dims[VKF_DIM_S],
+                   "R", (json_int_t)dims[VKF_DIM_R], "T", (json_int_t)dims[VKF_DIM_T], "past",
+                   (json_int_t)dims[VKF_DIM_PAST], "out", (json_int_t)dims[VKF_DIM_OUT]);
 }
 
-static void add_params(vkf_text *text, const vkf_node *node) {
+static json_t *field_value(const vkf_field *field, const void *at) {
+  uint32_t whole = 0;
+  if (field->kind == VKF_FIELD_FLAG) return json_boolean(*(const bool *)at);
+  if (field->kind == VKF_FIELD_NUMBER) return number((double)*(const float *)at);
+  memcpy(&whole, at, sizeof whole);
+  return field->kind == VKF_FIELD_COUNT ? json_integer(whole) : json_string(vkf_field_word(field->kind, whole));
+}
+
+static json_t *params(const vkf_node *node) {
   size_t n = 0;
   const vkf_field *fields = vkf_op_fields(node->op, &n);
-  vkf_text_printf(text, ",\n\"params\": {");
+  json_t *object = json_object();
   for (size_t i = 0; i < n; i++) {
-    const void *at = (const char *)&node->params + fields[i].offset;
-    uint32_t whole = 0;
-    vkf_text_printf(text, "%s\"%s\": ", i ? ", " : "", fields[i].name);
-    if (fields[i].kind == VKF_FIELD_FLAG) {
-      vkf_text_printf(text, *(const bool *)at ? "true" : "false");
-    } else if (fields[i].kind == VKF_FIELD_NUMBER) {
-      add_number(text, (double)*(const float *)at);
-    } else {
-      memcpy(&whole, at, sizeof whole);
-      if (fields[i].kind == VKF_FIELD_COUNT)
-        vkf_text_printf(text, "%u", whole);
-      else
-        vkf_text_printf(text, "\"%s\"", vkf_field_word(fields[i].kind, whole));
+    json_t *value = field_value(&fields[i], (const char *)&node->params + fields[i].offset);
+    if (json_object_set_new(object, fields[i].name, value) != 0) {
+      json_decref(object);
+      return NULL;
     }
   }
-  vkf_text_printf(text, "}");
+  return object;
 }
 
-static void add_operand(vkf_text *text, const vkf_walk *walk, const char *name, uint32_t slot, bool first) {
+/* Returns whether it was appended. */
+static bool add_operand(json_t *operands, const vkf_walk *walk, const char *name, uint32_t slot) {
   const vkf_slot *s = &walk->plan->slots[slot];
-  uint32_t caps[VKF_MAX_SLOT_RANK];
-  vkf_text_printf(text, "%s  {\"name\": \"%s\", \"extents\": [", first ? "" : ",\n", name);
+  uint32_t caps[VKF_MAX_SLOT_RANK] = {0};
+  json_t *extents = json_array();
+  bool added = true;
   for (uint32_t i = 0; i < s->rank; i++) {
     caps[i] = s->extent[i].cap;
-    vkf_text_printf(text, "%s\"%s\"", i ? ", " : "", vkf_dim_name(s->extent[i].dim));
+    added = added && json_array_append_new(extents, json_string(vkf_dim_name(s->extent[i].dim))) == 0;
   }
-  vkf_text_printf(text, "], \"capacity\": ");
-  add_list(text, caps, s->rank);
-  vkf_text_printf(text, ", \"format\": \"%s\"", vkf_format_get(s->format)->name);
-  if (s->kind == VKF_SLOT_WEIGHT) vkf_text_printf(text, ", \"weight\": %u", walk->weights->infos[s->index].use);
-  vkf_text_printf(text, "}");
+  json_t *operand = json_pack("{s:s, s:o, s:o, s:s}", "name", name, "extents", extents, "capacity", list(caps, s->rank),
+                              "format", vkf_format_get(s->format)->name);
+  if (s->kind == VKF_SLOT_WEIGHT)
+    added = added && json_object_set_new(operand, "weight", json_integer(walk->weights->infos[s->index].use)) == 0;
+  return json_array_append_new(operands, operand) == 0 && added;
 }
 
-static void add_operands(vkf_text *text, const vkf_walk *walk, const vkf_node *node, const vkf_op_shapes *shapes) {
-  bool first = true;
-  vkf_text_printf(text, ",\n\"operands\": [\n");
-  for (uint32_t i = 0; i < VKF_MAX_INPUTS; i++) {
-    if (node->in[i] == VKF_NO_SLOT) continue;
-    add_operand(text, walk, shapes->in[i].name, node->in[i], first);
-    first = false;
-  }
-  for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++)
-    if (node->out[o] != VKF_NO_SLOT) add_operand(text, walk, shapes->out[o].name, node->out[o], false);
-  vkf_text_printf(text, "]");
+static json_t *operands(const vkf_walk *walk, const vkf_node *node, const vkf_op_shapes *shapes) {
+  json_t *array = json_array();
+  bool added = true;
+  for (uint32_t i = 0; i < VKF_MAX_INPUTS && added; i++)
+    if (node->in[i] != VKF_NO_SLOT) added = add_operand(array, walk, shapes->in[i].name, node->in[i]);
+  for (uint32_t o = 0; o < VKF_MAX_OUTPUTS && added; o++)
+    if (node->out[o] != VKF_NO_SLOT) added = add_operand(array, walk, shapes->out[o].name, node->out[o]);
+  if (added) return array;
+  json_decref(array);
+  return NULL;
 }
 
-/* Of a matmul's result: how large they are, and which one the element lies in. */
-static void add_tile(vkf_text *text, const char *variant, const vkf_bench_element *element) {
+/* The worst element. Of a matmul's result also how large its tiles are, and which one the element is in. */
+static json_t *worst_element(const vkf_bench_element *e, const char *variant, double ratio) {
   const vkf_variant *v = vkf_kern_find(variant);
-  if (!v || v->op != VKF_OP_MATMUL) return;
-  const uint32_t shape[] = {v->tile.gemm.bm, v->tile.gemm.bn};
-  const uint32_t at[] = {element->at[0] / shape[0], element->at[1] / shape[1]};
-  vkf_text_printf(text, ", \"tile_shape\": ");
-  add_list(text, shape, 2);
-  vkf_text_printf(text, ", \"tile\": ");
-  add_list(text, at, 2);
+  json_t *tile_shape = NULL, *tile = NULL;
+  if (v && v->op == VKF_OP_MATMUL) {
+    const uint32_t shape[] = {v->tile.gemm.bm, v->tile.gemm.bn};
+    const uint32_t at[] = {e->at[0] / shape[0], e->at[1] / shape[1]};
+    tile_shape = list(shape, 2);
+    tile = list(at, 2);
+  }
+  return json_pack("{s:s, s:o, s:o, s:o*, s:o*, s:o, s:o, s:o, s:o, s:o}", "output", e->output, "shape",
+                   list(e->shape, e->rank), "element", list(e->at, e->rank), "tile_shape", tile_shape, "tile", tile,
+                   "expected", number(e->expected), "found", number(e->found), "error",
+                   number(fabs(e->found - e->expected)), "bound", number(e->bound), "ratio", number(ratio));
 }
 
-static vkf_status add_worst(vkf_text *text, const vkf_walk *walk, uint32_t index, const vkf_judgement *j,
-                            const char *variant) {
-  vkf_status st = VKF_OK;
-  vkf_bench_element worst;
-  VKF_TRY(vkf_ref_walk_worst(walk, index, j, &worst));
-  vkf_text_printf(text, ",\n\"worst\": {\"output\": \"%s\", \"shape\": ", worst.output);
-  add_list(text, worst.shape, worst.rank);
-  vkf_text_printf(text, ", \"element\": ");
-  add_list(text, worst.at, worst.rank);
-  add_tile(text, variant, &worst);
-  const struct {
-    const char *key;
-    double value;
-  } numbers[] = {{"expected", worst.expected},
-                 {"found", worst.found},
-                 {"error", fabs(worst.found - worst.expected)},
-                 {"bound", worst.bound},
-                 {"ratio", j->ratio}};
-  for (size_t i = 0; i < VKF_COUNT(numbers); i++) {
-    vkf_text_printf(text, ", \"%s\": ", numbers[i].key);
-    add_number(text, numbers[i].value);
-  }
-  vkf_text_printf(text, "}");
-done:
-  return st;
-}
+/* ---- as arrays --------------------------------------------------------------------------------------------------- */
 
 /* A slot as it was, dense at actual sizes. */
 static vkf_status add_array(vkf_result *result, const vkf_walk *walk, const char *name, uint32_t slot) {
@@ -167,20 +153,18 @@ vkf_status vkf_lab_replay_write(const vkf_device *dev, vkf_walk *walk, uint32_t 
   const char *variant = walk->backend->table->node_variant(walk->program, index, NULL);
   vkf_result *result = NULL;
   vkf_op_shapes shapes;
+  vkf_bench_element worst;
   const vkf_dims capacity = vkf_dims_make(&walk->plan->capacity);
   vkf_text text;
   vkf_text_init(&text, walk->env);
   VKF_TRY(vkf_op_shapes_of(walk->env, walk->plan, node, &shapes));
-  vkf_text_printf(&text, "{\"pass\": \"%s\",\n\"node\": ", pass);
-  vkf_file_json_quote(&text, node->name);
-  vkf_text_printf(&text, ",\n\"op\": \"%s\",\n\"variant\": \"%s\",\n\"deterministic\": %s", vkf_op_name(node->op),
-                  variant, dev->ctx->deterministic ? "true" : "false");
-  add_params(&text, node);
-  add_sizes(&text, "sizes", walk->dims->v);
-  add_sizes(&text, "capacity", capacity.v);
-  add_operands(&text, walk, node, &shapes);
-  VKF_TRY(add_worst(&text, walk, index, j, variant));
-  vkf_text_printf(&text, "}\n");
+  VKF_TRY(vkf_ref_walk_worst(walk, index, j, &worst));
+  json_t *json =
+      json_pack("{s:s, s:s, s:s, s:s, s:b, s:o, s:o, s:o, s:o, s:o}", "pass", pass, "node", node->name, "op",
+                vkf_op_name(node->op), "variant", variant, "deterministic", dev->ctx->deterministic, "params",
+                params(node), "sizes", sizes(walk->dims->v), "capacity", sizes(capacity.v), "operands",
+                operands(walk, node, &shapes), "worst", worst_element(&worst, variant, j->ratio));
+  vkf_json_append(&text, json, 0);
   VKF_TRY(vkf_text_status(&text));
   VKF_TRY(vkf_engine_result_create(walk->env, &result));
   VKF_TRY(vkf_engine_result_add_text(result, text.data));

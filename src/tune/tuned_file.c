@@ -7,6 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "base/json_memory.h"
 #include "file/json.h"
 #include "kern/kern.h"
 
@@ -260,48 +261,39 @@ done:
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
-static void print_key(const vkf_tuned_key *k, vkf_text *out) {
-  vkf_text_printf(out, "\n    {\"device\": ");
-  vkf_file_json_quote(out, k->device);
-  vkf_text_printf(out, ", \"uuid\": ");
-  vkf_file_json_quote(out, k->uuid);
-  vkf_text_printf(out, ", \"vendor_id\": %u, \"driver_id\": %u,\n", k->vendor_id, k->driver_id);
-  vkf_text_printf(out, "     \"driver_version\": %u, \"subgroup_size\": %u, \"table\": \"%016llx\", \"cpu\": ",
-                  k->driver_version, k->subgroup_size, (unsigned long long)k->table);
-  vkf_file_json_quote(out, k->cpu);
-  vkf_text_printf(out, ",\n     \"threads\": %u, \"vector_bits\": %u", k->threads, k->vector_bits);
-}
-
-static void print_claims(const vkf_tuned_section *section, vkf_text *out) {
-  if (section->n_checks) vkf_text_printf(out, ",\n     \"checks\": [");
-  for (size_t i = 0; i < section->n_checks; i++) {
-    vkf_text_printf(out, "%s\n       {\"check\": ", i ? "," : "");
-    vkf_file_json_quote(out, section->checks[i].check);
-    vkf_text_printf(out, ", \"found\": ");
-    vkf_file_json_quote(out, section->checks[i].found);
-    vkf_text_printf(out, "}");
+static json_t *section_json(const vkf_tuned_section *s) {
+  const vkf_tuned_key *k = &s->key;
+  char table[17];
+  json_t *checks = json_array(), *times = json_array();
+  bool failed = false;
+  snprintf(table, sizeof table, "%016llx", (unsigned long long)k->table);
+  for (size_t i = 0; i < s->n_checks; i++)
+    failed |= json_array_append_new(checks, json_pack("{s:s, s:s}", "check", s->checks[i].check, "found",
+                                                      vkf_json_text(s->checks[i].found))) != 0;
+  for (size_t i = 0; i < s->n_entries; i++) {
+    const vkf_tuned_entry *e = &s->entries[i];
+    failed |= json_array_append_new(times, json_pack("{s:s, s:s, s:I, s:s}", "problem", e->problem, "kernel", e->kernel,
+                                                     "ns", (json_int_t)e->ns, "by", e->probed ? "probe" : "tune")) != 0;
   }
-  if (section->n_checks) vkf_text_printf(out, "]");
+  json_t *json =
+      json_pack("{s:s, s:s, s:I, s:I, s:I, s:I, s:s, s:s, s:I, s:I, s:o, s:o}", "device", vkf_json_text(k->device),
+                "uuid", k->uuid, "vendor_id", (json_int_t)k->vendor_id, "driver_id", (json_int_t)k->driver_id,
+                "driver_version", (json_int_t)k->driver_version, "subgroup_size", (json_int_t)k->subgroup_size, "table",
+                table, "cpu", vkf_json_text(k->cpu), "threads", (json_int_t)k->threads, "vector_bits",
+                (json_int_t)k->vector_bits, "checks", checks, "times", times);
+  if (!failed) return json;
+  json_decref(json);
+  return NULL;
 }
 
 vkf_status vkf_tune_file_print(const vkf_tuned_file *file, vkf_text *out) {
-  vkf_text_printf(out, "{\n  \"format\": \"" FORMAT "\",\n  \"devices\": [");
-  for (size_t s = 0; s < file->n_sections; s++) {
-    const vkf_tuned_section *section = &file->sections[s];
-    if (s) vkf_text_printf(out, ",");
-    print_key(&section->key, out);
-    print_claims(section, out);
-    vkf_text_printf(out, ",\n     \"times\": [");
-    for (size_t i = 0; i < section->n_entries; i++) {
-      const vkf_tuned_entry *e = &section->entries[i];
-      vkf_text_printf(out, "%s\n       {\"problem\": ", i ? "," : "");
-      vkf_file_json_quote(out, e->problem);
-      vkf_text_printf(out, ", \"kernel\": ");
-      vkf_file_json_quote(out, e->kernel);
-      vkf_text_printf(out, ", \"ns\": %llu, \"by\": \"%s\"}", (unsigned long long)e->ns, e->probed ? "probe" : "tune");
-    }
-    vkf_text_printf(out, "]}");
-  }
-  vkf_text_printf(out, "]\n}\n");
+  json_t *devices = json_array();
+  bool failed = false;
+  for (size_t i = 0; i < file->n_sections; i++)
+    failed |= json_array_append_new(devices, section_json(&file->sections[i])) != 0;
+  json_t *json = json_pack("{s:s, s:o}", "format", FORMAT, "devices", devices);
+  vkf_json_append(out, json, JSON_INDENT(1));
+  vkf_text_printf(out, "\n");
+  out->failed |= failed;
   return vkf_text_status(out);
 }

@@ -34,7 +34,7 @@ static void times_are_kept_and_used(void **state) {
   /* What was measured decides: the slowest is made the fastest by hand. */
   program_must(
       "k=$(grep -o 'norm-[a-z0-9-]*' $T/cache/tuned.json | sort -u | tail -1); cp $T/cache/tuned.json $T/kept.json; "
-      "sed -i \"/$k/s/\\\"ns\\\": [0-9]*/\\\"ns\\\": 1/\" $T/cache/tuned.json; "
+      "sed -i -z \"s/\\(\\\"$k\\\",\\s*\\\"ns\\\": \\)[0-9]*/\\11/g\" $T/cache/tuned.json; "
       "$V kernels norm:8,64 | grep \"[*] 1  $k \"; cp $T/kept.json $T/cache/tuned.json",
       0, "0.0 us, measured on this device", NULL);
 }
@@ -57,15 +57,16 @@ static void checks_run_once(void **state) {
   program_must("export VKF_CACHE_DIR=$T/checks; $V kernels -v norm:8,64", 0, "* 1",
                "running the checks of the driver, once");
   program_must("export VKF_CACHE_DIR=$T/checks; $V kernels -v norm:8,64", 0, "* 1", "chosen");
-  assert_null(strstr(program_err, "checking"));
+  assert_null(strstr(program_err, "running the checks"));
   program_must("export VKF_CACHE_DIR=$T/checks; $V devices -v --json", 0, "\"check\": \"subgroup_shuffle\"", NULL);
   assert_null(strstr(program_out, "failed"));
   program_must("export VKF_CACHE_DIR=$T/checks; $V kernels norm:8,64 --deterministic; cat $T/checks/tuned.json", 0,
-               "{\"check\": \"reproducible:", NULL);
+               "\"check\": \"reproducible:", NULL);
   /* A kept finding counts: nothing that hangs on it fits, and who asks is told. */
   program_must(
-      "export VKF_CACHE_DIR=$T/checks; sed -i 's/\\(\"subgroup_shuffle:[0-9]*\", \"found\": \"\\)/\\1as planted/; "
-      "s/\\(\"exact\", \"found\": \"\\)/\\1other bits/' $T/checks/tuned.json; $V kernels norm:8,64",
+      "export VKF_CACHE_DIR=$T/checks; sed -i -z 's/\\(\"subgroup_shuffle:[0-9]*\",\\s*\"found\": \"\\)/\\1as "
+      "planted/; "
+      "s/\\(\"exact\",\\s*\"found\": \"\\)/\\1other bits/' $T/checks/tuned.json; $V kernels norm:8,64",
       0, "does not fit: the device has no subgroup shuffle that passes its check",
       "subgroup shuffle failed its check and is not used: as planted");
   program_must("export VKF_CACHE_DIR=$T/checks; $V devices -v", 0, "failed: as planted", NULL);
@@ -107,7 +108,7 @@ static void a_bad_cache_is_no_error(void **state) {
       "grep -c 'not used as a cache'",
       0, "1", NULL);
   program_must("touch $T/none; export VKF_CACHE_DIR=$T/none/cache; $V kernels norm:8,64 -v", 0, "* 1", "chosen");
-  assert_null(strstr(program_err, "checking"));
+  assert_null(strstr(program_err, "running the checks"));
   program_must("export VKF_CACHE_DIR=$T/none/cache; $V devices -v | grep ' ok$'", 0, "shared memory", NULL);
   program_must("touch $T/file; export VKF_CACHE_DIR=$T/file/cache; $V kernels norm:8,64 -v", 0, "* 1",
                "cannot be made");

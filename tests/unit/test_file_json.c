@@ -9,6 +9,7 @@
 #include <cmocka.h>
 #include <jansson.h>
 
+#include "base/json_memory.h"
 #include "file/json.h"
 
 static vkf_env env;
@@ -220,7 +221,7 @@ static void memory_of_jansson_may_fail(void **state) {
   vkf_text quoted;
   vkf_text_init(&quoted, &env);
   n_until_end = 0;
-  vkf_file_json_quote(&quoted, "word");
+  vkf_json_append(&quoted, json_string("word"), JSON_ENCODE_ANY);
   n_until_end = SIZE_MAX;
   json_set_alloc_funcs(malloc, free);
   assert_true(quoted.failed);
