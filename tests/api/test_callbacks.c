@@ -64,6 +64,11 @@ static void call_all(caller *c) {
   refused(c, "vkf_model_run", vkf_model_run(model, &input, 1, NULL, &out));
   refused(c, "vkf_model_generate", vkf_model_generate(model, &input, 1, NULL, &out));
   refused(c, "vkf_model_translate", vkf_model_translate(model, &cat, 1, NULL, &out));
+  refused(c, "vkf_model_generate_text", vkf_model_generate_text(model, &cat, 1, NULL, &out));
+  refused(c, "vkf_model_embed", vkf_model_embed(model, &cat, 1, NULL, &out));
+  refused(c, "vkf_model_classify", vkf_model_classify(model, &cat, 1, NULL, &out));
+  refused(c, "vkf_model_classify_images", vkf_model_classify_images(model, &cat, 1, NULL, &out));
+  refused(c, "vkf_model_fill_mask", vkf_model_fill_mask(model, &cat, 1, NULL, &out));
   refused(c, "vkf_model_describe_plan", vkf_model_describe_plan(model, 1, 4, &out));
   refused(c, "vkf_model_set_languages", vkf_model_set_languages(model, "en", "es"));
   refused(c, "vkf_model_judge", vkf_model_judge(model, &input, 1, NULL, on_pass, NULL));

@@ -1,0 +1,592 @@
+/* Embedding, classification, fill-mask and generation as functions of the library, on models with words for tokens
+ * (support/word_models.h): results against forward passes, batches against texts alone, what is refused, and every
+ * allocation of a call failing once.
+ */
+#include <math.h>
+
+#include "support/driver.h"
+#include "support/word_models.h"
+
+enum { N_TEXTS = 9, MAX_WORDS = 64 };
+
+/* Words w5 .. behind each other; lengths far from sorted, so that batches change their order. */
+static const int lengths[N_TEXTS] = {3, 20, 1, 9, 3, 60, 2, 33, 10};
+static char texts[N_TEXTS][512];
+static const char *list[N_TEXTS];
+
+static void make_texts(const char *last) {
+  for (int i = 0; i < N_TEXTS; i++) {
+    size_t n = 0;
+    for (int k = 0; k < lengths[i]; k++)
+      n += (size_t)snprintf(texts[i] + n, sizeof texts[i] - n, "w%d ", 5 + (7 * i + 3 * k) % 90);
+    snprintf(texts[i] + n, sizeof texts[i] - n, "%s", last);
+    list[i] = texts[i];
+  }
+}
+
+typedef struct bench {
+  driver d;
+  vkf_model *model;
+} bench;
+
+static void bench_open(bench *b, const char *model) {
+  char path[512];
+  driver_open(&b->d);
+  snprintf(path, sizeof path, "%s/%s", program_folder, model);
+  driver_ok(&b->d, vkf_model_open(b->d.device, path, &b->model));
+}
+
+static void bench_close(bench *b) {
+  vkf_model_close(&b->model);
+  driver_close(&b->d);
+}
+
+/* An output of a pass over the ids of a text. */
+static vkf_result *forward(bench *b, const char *text, const char *output, const float **data, size_t *n) {
+  vkf_result *tokens = NULL, *pass = NULL;
+  driver_ok(&b->d, vkf_model_tokenize(b->model, text, &tokens));
+  const vkf_array *ids = vkf_result_find(tokens, "ids");
+  const vkf_array input = {"input_ids", VKF_I32, 2, {1, ids->shape[0]}, ids->data};
+  driver_ok(&b->d, vkf_model_run(b->model, &input, 1, NULL, &pass));
+  const vkf_array *found = vkf_result_find(pass, output);
+  assert_non_null(found);
+  *data = found->data;
+  *n = found->shape[found->rank - 1];
+  vkf_result_destroy(&tokens);
+  return pass;
+}
+
+static const void *array_of(const vkf_result *result, const char *name, vkf_dtype dtype, size_t rank, size_t n) {
+  const vkf_array *a = vkf_result_find(result, name);
+  if (!a || a->dtype != dtype || a->rank != rank || a->shape[0] != n) fail_msg("%s is not as documented", name);
+  return a->data;
+}
+
+/* The call is refused with these words. */
+static void refused(const bench *b, vkf_status status, vkf_status wanted, const char *words) {
+  if (status != wanted || !strstr(vkf_context_message(b->d.context), words))
+    fail_msg("expected '%s', found %s: %s", words, vkf_status_name(status), vkf_context_message(b->d.context));
+}
+
+static void expect_skipped(const vkf_result *result, size_t text, vkf_skip_reason reason, const char *words) {
+  const char *why = "";
+  assert_int_equal(vkf_result_skipped(result, text, &why), reason);
+  if (reason == VKF_SKIP_NONE ? why != NULL : !strstr(why, words)) fail_msg("text %zu: found '%s'", text, why);
+}
+
+static double softmax_of(const float *logits, size_t n, size_t at) {
+  double sum = 0;
+  for (size_t i = 0; i < n; i++) sum += exp((double)logits[i] - logits[at]);
+  return 1 / sum;
+}
+
+static void expect_near(const char *what, double found, double wanted) {
+  if (!(fabs(found - wanted) <= 1e-9)) fail_msg("%s: expected %.12g, found %.12g", what, wanted, found);
+}
+
+/* ---- embed ------------------------------------------------------------------------------------------------------- */
+
+/* Together they have the numbers that each has alone, and these are the mean of its last states. */
+static void embed_in_batches(void **state) {
+  (void)state;
+  bench b;
+  vkf_result *all = NULL, *one = NULL;
+  size_t width = 0;
+  const float *states = NULL;
+  bench_open(&b, "bert");
+  make_texts("");
+  driver_ok(&b.d, vkf_model_embed(b.model, list, N_TEXTS, NULL, &all));
+  const double *vectors = array_of(all, "embeddings", VKF_F64, 2, N_TEXTS);
+  const int32_t *n_tokens = array_of(all, "n_tokens", VKF_I32, 1, N_TEXTS);
+  for (size_t i = 0; i < N_TEXTS; i++) {
+    vkf_result *pass = forward(&b, list[i], "last_hidden_state", &states, &width);
+    assert_int_equal(n_tokens[i], lengths[i] + 2);
+    for (size_t d = 0; d < width; d++) {
+      double sum = 0;
+      for (int t = 0; t < n_tokens[i]; t++) sum += states[(size_t)t * width + d];
+      expect_near(list[i], vectors[i * width + d], sum / n_tokens[i]);
+    }
+    vkf_result_destroy(&pass);
+    driver_ok(&b.d, vkf_model_embed(b.model, &list[i], 1, NULL, &one));
+    assert_memory_equal(vectors + i * width, vkf_result_find(one, "embeddings")->data, width * sizeof *vectors);
+    vkf_result_destroy(&one);
+  }
+  vkf_result_destroy(&all);
+  bench_close(&b);
+}
+
+static void embed_what_is_refused(void **state) {
+  (void)state;
+  bench b;
+  vkf_result *result = NULL, *parts = NULL;
+  vkf_embedding_params params;
+  char text[1024] = "";
+  for (int i = 0; i < 75; i++)
+    snprintf(text + strlen(text), sizeof text - strlen(text), i % 25 ? "w%d " : "w%d. ", 6 + i);
+  const char *three[] = {"w5", text, "w6\xff"};
+  bench_open(&b, "bert");
+  vkf_embedding_params_init(&params);
+  refused(&b, vkf_model_embed(b.model, three, 3, &params, &result), VKF_ERROR_ARGUMENT,
+          "text 2: expected at most 64 tokens, the model's positions, found 77");
+  refused(&b, vkf_model_embed(b.model, three, 0, &params, &result), VKF_ERROR_ARGUMENT, "found none");
+  params.long_texts = VKF_LONG_TRUNCATE;
+  refused(&b, vkf_model_embed(b.model, three, 3, &params, &result), VKF_ERROR_ARGUMENT,
+          "text 3: the text should be UTF-8");
+  params.long_texts = VKF_LONG_REFUSE;
+  params.skip_refused = true;
+  driver_ok(&b.d, vkf_model_embed(b.model, three, 3, &params, &result));
+  const vkf_array *vectors = vkf_result_find(result, "embeddings");
+  const double *first = vectors->data;
+  const size_t width = vectors->shape[1];
+  expect_skipped(result, 0, VKF_SKIP_NONE, "");
+  expect_skipped(result, 1, VKF_SKIP_LONG, "found 77");
+  expect_skipped(result, 2, VKF_SKIP_INVALID, "UTF-8");
+  for (size_t d = 0; d < width; d++)
+    assert_true(isfinite(first[d]) && isnan(first[width + d]) && isnan(first[2 * width + d]));
+  vkf_result_destroy(&result);
+  /* A text in parts is pooled as one. */
+  params.long_texts = VKF_LONG_SPLIT;
+  params.similarity = true;
+  driver_ok(&b.d, vkf_model_embed(b.model, three, 2, &params, &result));
+  const int32_t *used = array_of(result, "n_used", VKF_I32, 1, 2);
+  assert_int_equal(used[1], 75 + 2 * 2);
+  char *behind = strstr(text, "w56."); /* the last sentence that fits ends before it */
+  assert_non_null(behind);
+  char head[1024];
+  snprintf(head, sizeof head, "%.*sw56.", (int)(behind - text), text);
+  const char *two[] = {head, behind + 5};
+  driver_ok(&b.d, vkf_model_embed(b.model, two, 2, NULL, &parts));
+  const double *whole = (const double *)vkf_result_find(result, "embeddings")->data + width,
+               *part = vkf_result_find(parts, "embeddings")->data;
+  const int32_t *n = vkf_result_find(parts, "n_used")->data;
+  for (size_t d = 0; d < width; d++)
+    expect_near("a split text", whole[d], (n[0] * part[d] + n[1] * part[width + d]) / (n[0] + n[1]));
+  const double *similarity = array_of(result, "similarity", VKF_F64, 2, 2);
+  expect_near("a text and itself", similarity[0], 1);
+  assert_true(similarity[1] == similarity[2] && similarity[1] < 0.999999);
+  vkf_result_destroy(&parts);
+  vkf_result_destroy(&result);
+  bench_close(&b);
+}
+
+/* Params of an older header end sooner; those without a size were not initialized. */
+static void params_that_grow(void **state) {
+  (void)state;
+  bench b;
+  vkf_result *result = NULL;
+  vkf_embedding_params params = {.pooling = VKF_POOLING_CLS};
+  const char *text = "w5 w6";
+  size_t width = 0;
+  const float *states = NULL;
+  bench_open(&b, "bert");
+  refused(&b, vkf_model_embed(b.model, &text, 1, &params, &result), VKF_ERROR_ARGUMENT,
+          "vkf_embedding_params.size: expected sizeof");
+  params.size = offsetof(vkf_embedding_params, normalize);
+  params.normalize = true; /* of a newer header: not looked at */
+  driver_ok(&b.d, vkf_model_embed(b.model, &text, 1, &params, &result));
+  vkf_result *pass = forward(&b, text, "last_hidden_state", &states, &width);
+  for (size_t d = 0; d < width; d++)
+    expect_near("cls", ((const double *)vkf_result_find(result, "embeddings")->data)[d], states[d]);
+  vkf_result_destroy(&pass);
+  vkf_result_destroy(&result);
+  bench_close(&b);
+}
+
+/* ---- classify ---------------------------------------------------------------------------------------------------- */
+
+static void classify_texts(void **state) {
+  (void)state;
+  bench b;
+  vkf_result *all = NULL, *one = NULL;
+  vkf_classify_params params;
+  size_t n_labels = 0;
+  const float *logits = NULL;
+  char name[32];
+  bench_open(&b, "labels");
+  make_texts("");
+  vkf_classify_params_init(&params);
+  params.top_k = 2;
+  driver_ok(&b.d, vkf_model_classify(b.model, list, N_TEXTS, &params, &all));
+  const int32_t *labels = array_of(all, "labels", VKF_I32, 2, N_TEXTS);
+  const double *scores = array_of(all, "scores", VKF_F64, 2, N_TEXTS);
+  for (size_t i = 0; i < N_TEXTS; i++) {
+    vkf_result *pass = forward(&b, list[i], "logits", &logits, &n_labels);
+    for (size_t k = 0; k < 2; k++) {
+      const size_t label = (size_t)labels[2 * i + k];
+      size_t above = 0;
+      for (size_t l = 0; l < n_labels; l++) above += logits[l] > logits[label];
+      assert_int_equal(above, k);
+      expect_near(list[i], scores[2 * i + k], softmax_of(logits, n_labels, label));
+      snprintf(name, sizeof name, "LABEL_%zu", label);
+      assert_string_equal(vkf_result_text(all, label), name);
+    }
+    vkf_result_destroy(&pass);
+    driver_ok(&b.d, vkf_model_classify(b.model, &list[i], 1, &params, &one));
+    assert_memory_equal(scores + 2 * i, vkf_result_find(one, "scores")->data, 2 * sizeof *scores);
+    vkf_result_destroy(&one);
+  }
+  assert_int_equal(vkf_result_text_count(all), n_labels);
+  vkf_result_destroy(&all);
+  bench_close(&b);
+}
+
+/* The scores of a text that was split are the mean of its parts', by their tokens. */
+static void classify_parts(void **state) {
+  (void)state;
+  bench b;
+  vkf_result *whole = NULL, *parts = NULL;
+  vkf_classify_params params;
+  make_texts("");
+  char text[2 * sizeof texts[0] + 8];
+  snprintf(text, sizeof text, "%s. %s", texts[5], texts[1]); /* 60 and 20 words */
+  const char *one = text;
+  bench_open(&b, "labels");
+  vkf_classify_params_init(&params);
+  params.long_texts = VKF_LONG_SPLIT;
+  driver_ok(&b.d, vkf_model_classify(b.model, &one, 1, &params, &whole));
+  text[strlen(texts[5]) + 1] = 0;
+  const char *two[] = {text, texts[1]};
+  driver_ok(&b.d, vkf_model_classify(b.model, two, 2, NULL, &parts));
+  const vkf_array *labels = vkf_result_find(whole, "labels");
+  const size_t n = labels->shape[1];
+  const double *found = vkf_result_find(whole, "scores")->data, *scores = vkf_result_find(parts, "scores")->data;
+  const int32_t *of = vkf_result_find(parts, "labels")->data, *label = labels->data;
+  for (size_t i = 0; i < n; i++) {
+    double wanted = 0; /* 60 words, a full stop and two special tokens; 20 words and two */
+    for (size_t k = 0; k < n; k++)
+      wanted += (of[k] == label[i]) * scores[k] * 63 + (of[n + k] == label[i]) * scores[n + k] * 22;
+    expect_near("parts", found[i], wanted / 85);
+  }
+  vkf_result_destroy(&whole);
+  vkf_result_destroy(&parts);
+  bench_close(&b);
+}
+
+/* problem_type and id2label of config.json. */
+static void classify_as_the_folder_says(void **state) {
+  (void)state;
+  static const char *const types[] = {"regression", "multi_label_classification"};
+  const char *text = "w5 w6 w7";
+  for (size_t i = 0; i < 2; i++) {
+    bench b;
+    vkf_result *result = NULL;
+    size_t n = 0;
+    const float *logits = NULL;
+    char command[512];
+    snprintf(command, sizeof command,
+             "sed 's/\"id2label\": {/\"problem_type\": \"%s\", &/; s/\"LABEL_1\"/\"good\"/; /\"0\": \"LABEL_0\"/d' "
+             "$G/bert-sequence-classification/config.json > $T/labels/config.json",
+             types[i]);
+    assert_int_equal(program_run(command), 0);
+    bench_open(&b, "labels");
+    driver_ok(&b.d, vkf_model_classify(b.model, &text, 1, NULL, &result));
+    const int32_t *labels = vkf_result_find(result, "labels")->data;
+    const double *scores = vkf_result_find(result, "scores")->data;
+    vkf_result *pass = forward(&b, text, "logits", &logits, &n);
+    for (size_t l = 0; l < n; l++)
+      expect_near(types[i], scores[l], i ? 1 / (1 + exp(-(double)logits[labels[l]])) : logits[labels[l]]);
+    assert_string_equal(vkf_result_text(result, 1), "good");
+    assert_string_equal(vkf_result_text(result, 0), "LABEL_0");
+    vkf_result_destroy(&pass);
+    vkf_result_destroy(&result);
+    bench_close(&b);
+  }
+  assert_int_equal(program_run("cp $G/bert-sequence-classification/config.json $T/labels"), 0);
+}
+
+static void classify_words(void **state) {
+  (void)state;
+  bench b;
+  vkf_result *all = NULL;
+  size_t n_labels = 0, w = 0;
+  const float *logits = NULL;
+  bench_open(&b, "words");
+  make_texts("");
+  driver_ok(&b.d, vkf_model_classify(b.model, list, N_TEXTS, NULL, &all));
+  const size_t n_words = vkf_result_find(all, "texts")->shape[0];
+  const int32_t *of = array_of(all, "texts", VKF_I32, 1, n_words),
+                *labels = array_of(all, "labels", VKF_I32, 1, n_words);
+  const double *scores = array_of(all, "scores", VKF_F64, 1, n_words);
+  for (size_t i = 0; i < N_TEXTS; i++) {
+    vkf_result *pass = forward(&b, list[i], "logits", &logits, &n_labels);
+    for (int k = 0; k < lengths[i]; k++, w++) {
+      const float *row = logits + (size_t)(k + 1) * n_labels; /* behind [CLS] */
+      char word[16];
+      snprintf(word, sizeof word, "w%d", 5 + (7 * (int)i + 3 * k) % 90);
+      assert_int_equal(of[w], i);
+      assert_string_equal(vkf_result_text(all, w), word);
+      expect_near(word, scores[w], softmax_of(row, n_labels, (size_t)labels[w]));
+      for (size_t l = 0; l < n_labels; l++) assert_true(row[l] <= row[labels[w]]);
+    }
+    vkf_result_destroy(&pass);
+  }
+  assert_int_equal(n_words, w);
+  assert_string_equal(vkf_result_text(all, n_words + 1), "LABEL_1");
+  vkf_result_destroy(&all);
+  bench_close(&b);
+}
+
+static void classify_images(void **state) {
+  (void)state;
+  bench b;
+  vkf_result *both = NULL, *one = NULL;
+  const char *paths[] = {VKF_SOURCE_DIR "/tests/images/chroma.jpg", VKF_SOURCE_DIR "/tests/images/rgb.png"};
+  assert_int_equal(program_run("printf '{\"size\": 32}' > $T/vit/preprocessor_config.json"), 0);
+  bench_open(&b, "vit");
+  vkf_status status = vkf_model_classify_images(b.model, paths, 2, NULL, &both);
+  const bool without = status == VKF_ERROR_UNSUPPORTED;
+  if (!without) {
+    driver_ok(&b.d, status);
+    const double *scores = array_of(both, "scores", VKF_F64, 2, 2);
+    driver_ok(&b.d, vkf_model_classify_images(b.model, paths + 1, 1, NULL, &one));
+    const vkf_array *alone = vkf_result_find(one, "scores");
+    assert_memory_equal(scores + alone->shape[1], alone->data, alone->shape[1] * sizeof *scores);
+    refused(&b, vkf_model_classify(b.model, paths, 1, NULL, &one), VKF_ERROR_UNSUPPORTED, "tokenizer");
+  }
+  vkf_result_destroy(&one);
+  vkf_result_destroy(&both);
+  bench_close(&b);
+  if (without) skip();
+}
+
+/* ---- fill-mask --------------------------------------------------------------------------------------------------- */
+
+static void fill_masks(void **state) {
+  (void)state;
+  enum { TOP = 3 };
+  bench b;
+  vkf_result *all = NULL;
+  vkf_fill_mask_params params;
+  size_t n = 0, m = 0;
+  const float *logits = NULL;
+  char text[512], wanted[512];
+  bench_open(&b, "bert");
+  make_texts("[MASK] w7 [MASK]");
+  list[3] = "w5 w6"; /* no mask */
+  vkf_fill_mask_params_init(&params);
+  params.top_k = TOP;
+  refused(&b, vkf_model_fill_mask(b.model, list, 5, &params, &all), VKF_ERROR_ARGUMENT,
+          "text 4: expected the tokenizer's mask");
+  params.skip_refused = true;
+  driver_ok(&b.d, vkf_model_fill_mask(b.model, list, N_TEXTS, &params, &all));
+  const size_t n_masks = vkf_result_find(all, "texts")->shape[0];
+  const int32_t *of = array_of(all, "texts", VKF_I32, 1, n_masks),
+                *positions = array_of(all, "positions", VKF_I32, 1, n_masks),
+                *ids = array_of(all, "ids", VKF_I32, 2, n_masks);
+  const double *scores = array_of(all, "scores", VKF_F64, 2, n_masks);
+  expect_skipped(all, 3, VKF_SKIP_INVALID, "found none");
+  for (size_t i = 0; i < N_TEXTS; i++) {
+    if (i == 3 || i == 5) continue; /* 5 is too long with its masks */
+    vkf_result *pass = forward(&b, list[i], "logits", &logits, &n);
+    for (int k = 0; k < 2; k++, m++) {
+      const float *row = logits + (size_t)positions[m] * n;
+      assert_int_equal(of[m], i);
+      assert_int_equal(positions[m], lengths[i] + 1 + 2 * k);
+      for (size_t j = 0; j < TOP; j++) {
+        const int32_t id = ids[m * TOP + j];
+        size_t above = 0;
+        for (size_t v = 0; v < n; v++) above += row[v] > row[id];
+        assert_int_equal(above, j);
+        expect_near(list[i], scores[m * TOP + j], softmax_of(row, n, (size_t)id));
+        if (id < 5) continue; /* a special token, whose text is nothing */
+        snprintf(text, sizeof text, "%.*s", (int)(strlen(list[i]) - strlen("[MASK] w7 [MASK]")), list[i]);
+        snprintf(wanted, sizeof wanted, k ? "%s[MASK] w7 w%d" : "%sw%d w7 [MASK]", text, (int)id);
+        assert_string_equal(vkf_result_text(all, 2 * (m * TOP + j) + 1), wanted);
+      }
+    }
+    vkf_result_destroy(&pass);
+  }
+  assert_int_equal(n_masks, m);
+  vkf_result_destroy(&all);
+  bench_close(&b);
+}
+
+/* ---- generate ---------------------------------------------------------------------------------------------------- */
+
+typedef struct pieces {
+  char text[4][256];
+  size_t n_calls, stop_at; /* 0: never */
+} pieces;
+
+static int on_text(void *user, size_t prompt, const char *text, size_t n) {
+  pieces *p = user;
+  assert_true(n > 0 && prompt < 4 && vkf_utf8_check(text, n, NULL));
+  strncat(p->text[prompt], text, n);
+  return ++p->n_calls == p->stop_at;
+}
+
+/* What is handed on is the text; prompts together give what each gives alone; stop strings end a text and its ids. */
+static void generate_texts(void **state) {
+  (void)state;
+  static const char *const prompts[] = {"w5 w6 w7", "w9", "w8 w7 w6", "w5 w6 w7"}, *const stops[] = {"w30 w30",
+                                                                                                     "w9999"};
+  static const char *const configs[] = {"{\"max_new_tokens\": 6}",
+                                        "{\"max_new_tokens\": 6, \"do_sample\": true, \"seed\": 4}"};
+  bench b;
+  vkf_generate_text_params params;
+  bench_open(&b, "gpt2");
+  for (size_t c = 0; c < 3; c++) {
+    pieces p = {0};
+    vkf_result *all = NULL, *one = NULL;
+    vkf_generate_text_params_init(&params);
+    params.config_json = configs[c % 2];
+    params.on_text = on_text;
+    params.user = &p;
+    params.scores = true;
+    params.stops = stops;
+    params.n_stops = c == 2 ? 2 : 0;
+    driver_ok(&b.d, vkf_model_generate_text(b.model, prompts, 4, &params, &all));
+    const vkf_array *ids = vkf_result_find(all, "sequences");
+    assert_int_equal(ids->shape[0], 4);
+    params.on_text = NULL;
+    for (size_t i = 0; i < 4; i++) {
+      const uint64_t line = i;
+      assert_string_equal(p.text[i], vkf_result_text(all, i));
+      params.lines = &line;
+      driver_ok(&b.d, vkf_model_generate_text(b.model, &prompts[i], 1, &params, &one));
+      assert_string_equal(vkf_result_text(one, 0), vkf_result_text(all, i));
+      vkf_result_destroy(&one);
+    }
+    if (c != 1) assert_string_equal(vkf_result_text(all, 0), c ? " w125 " : " w125 w30 w30 w30 w30 w30");
+    const int32_t *row = ids->data;
+    for (size_t t = 0; c != 1 && t < ids->shape[1]; t++)
+      assert_int_equal(row[t], t == 0 ? 125 : c == 0 || t < 3 ? 30 : -1);
+    const float score = ((const float *)vkf_result_find(all, "sequences_scores")->data)[0];
+    assert_true(c == 2 ? isnan(score) : score < 0);
+    vkf_result_destroy(&all);
+  }
+  bench_close(&b);
+}
+
+static void generate_until_told(void **state) {
+  (void)state;
+  static const char *const prompts[] = {"w5 w6 w7", "w9"};
+  bench b;
+  pieces p = {.stop_at = 3};
+  vkf_result *result = NULL;
+  vkf_generate_text_params params;
+  bench_open(&b, "gpt2");
+  vkf_generate_text_params_init(&params);
+  params.config_json = "{\"max_new_tokens\": 9}";
+  params.on_text = on_text;
+  params.user = &p;
+  params.batch_size = 1;
+  /* "w9" is the shorter one and comes first; the other is not begun */
+  assert_int_equal(vkf_model_generate_text(b.model, prompts, 2, &params, &result), VKF_ERROR_STOPPED);
+  assert_int_equal(p.n_calls, 3);
+  assert_string_equal(vkf_result_text(result, 0), "");
+  assert_string_equal(vkf_result_text(result, 1), p.text[1]);
+  assert_int_equal(vkf_result_find(result, "sequences")->shape[1], 3);
+  vkf_result_destroy(&result);
+  params.long_texts = VKF_LONG_SPLIT;
+  refused(&b, vkf_model_generate_text(b.model, prompts, 2, &params, &result), VKF_ERROR_ARGUMENT,
+          "what follows a part");
+  const char *empty = "";
+  vkf_generate_text_params_init(&params);
+  params.stops = &empty;
+  params.n_stops = 1;
+  refused(&b, vkf_model_generate_text(b.model, prompts, 2, &params, &result), VKF_ERROR_ARGUMENT, "stop string 1");
+  bench_close(&b);
+}
+
+/* ---- translate --------------------------------------------------------------------------------------------------- */
+
+/* A text that is split has a row of `sequences` for each part, and its texts are joined; a skipped one has none. */
+static void translate_parts(void **state) {
+  (void)state;
+  bench b;
+  vkf_result *result = NULL;
+  char text[2048] = "";
+  for (int i = 0; i < 150; i++) snprintf(text + strlen(text), sizeof text - strlen(text), "w%d ", 40 + i % 100);
+  const char *three[] = {"w41", text, "w42\xff"};
+  vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"max_new_tokens\": 3, \"num_beams\": 1}",
+                                .skip_refused = true};
+  bench_open(&b, "marian");
+  driver_ok(&b.d, vkf_model_translate(b.model, three, 3, &params, &result));
+  expect_skipped(result, 1, VKF_SKIP_LONG, "found 150");
+  expect_skipped(result, 2, VKF_SKIP_INVALID, "UTF-8");
+  assert_int_equal(vkf_result_find(result, "sequences")->shape[0], 1);
+  vkf_result_destroy(&result);
+  params.long_texts = VKF_LONG_SPLIT;
+  driver_ok(&b.d, vkf_model_translate(b.model, three, 2, &params, &result));
+  const vkf_array *of = vkf_result_find(result, "texts");
+  assert_true(of->shape[0] >= 3 && ((const int32_t *)of->data)[0] == 0 && ((const int32_t *)of->data)[1] == 1 &&
+              ((const int32_t *)of->data)[2] == 1);
+  assert_int_equal(vkf_result_text_count(result), 2);
+  vkf_result_destroy(&result);
+  bench_close(&b);
+}
+
+/* ---- examples ---------------------------------------------------------------------------------------------------- */
+
+static void examples(void **state) {
+  (void)state;
+  if (program_run("test -x " VKF_BINARY_DIR "/example_embed") != 0) skip(); /* VKF_BUILD_EXAMPLES is off */
+  program_must(VKF_BINARY_DIR "/example_embed $T/bert 'w5 w6' 'w5 w6' w9", 0, " 1.0000 1.0000", "");
+  program_must(VKF_BINARY_DIR "/example_classify $T/labels 'w5 w6' w9 | grep -c LABEL_", 0, "6\n", "");
+  program_must(VKF_BINARY_DIR "/example_classify $T/words w5", 0, "", "found one that labels words");
+  program_must(VKF_BINARY_DIR "/example_classify $T/bert w5", 1, "", "expected a model with a classification head");
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static vkf_status call(vkf_model *const models[4], size_t which, vkf_result **out) {
+  static const char *const two[] = {"w5 w6 [MASK]", "w7 [MASK]"}, *const stops[] = {"w999"};
+  vkf_generate_text_params params;
+  vkf_embedding_params similar;
+  vkf_generate_text_params_init(&params);
+  params.config_json = "{\"max_new_tokens\": 2}";
+  params.stops = stops;
+  params.n_stops = 1;
+  params.top_logprobs = 2;
+  vkf_embedding_params_init(&similar);
+  similar.similarity = true;
+  return which == 0   ? vkf_model_embed(models[0], two, 2, &similar, out)
+         : which == 1 ? vkf_model_fill_mask(models[0], two, 2, NULL, out)
+         : which == 2 ? vkf_model_classify(models[1], two, 2, NULL, out)
+         : which == 3 ? vkf_model_classify(models[2], two, 2, NULL, out)
+                      : vkf_model_generate_text(models[3], two, 2, &params, out);
+}
+
+/* Each allocation fails once, on the scalar path: an error, and nothing is lost. */
+static void every_allocation(void **state) {
+  (void)state;
+  static const char *const names[] = {"bert", "labels", "words", "gpt2"};
+  vkf_context *context = NULL;
+  vkf_device *device = NULL;
+  vkf_model *models[4] = {0};
+  char path[512];
+  program_ok(NULL, vkf_context_create(NULL, &context));
+  program_ok(context, vkf_device_open(context, "ref", &device));
+  for (size_t i = 0; i < 4; i++) {
+    snprintf(path, sizeof path, "%s/%s", program_folder, names[i]);
+    program_ok(context, vkf_model_open(device, path, &models[i]));
+  }
+  for (size_t which = 0; which < 5; which++) {
+    vkf_result *result = NULL;
+    program_ok(context, call(models, which, &result)); /* plans are made */
+    vkf_result_destroy(&result);
+    const uint64_t before = context->env.n_allocations, bytes = context->env.live_bytes;
+    program_ok(context, call(models, which, &result));
+    vkf_result_destroy(&result);
+    const uint64_t n = context->env.n_allocations - before;
+    assert_true(n > 20 && n < 5000);
+    for (uint64_t at = 1; at <= n; at++) {
+      context->env.fail_at = context->env.n_allocations + at;
+      const vkf_status status = call(models, which, &result);
+      context->env.fail_at = 0;
+      if (status != VKF_ERROR_MEMORY || result) fail_msg("call %zu, allocation %u: %d", which, (unsigned)at, status);
+    }
+    assert_int_equal(context->env.live_bytes, bytes);
+  }
+  for (size_t i = 0; i < 4; i++) vkf_model_close(&models[i]);
+  vkf_device_close(&device);
+  vkf_context_destroy(&context);
+}
+
+PROGRAM_MAIN(word_models, cmocka_unit_test(embed_in_batches), cmocka_unit_test(embed_what_is_refused),
+             cmocka_unit_test(params_that_grow), cmocka_unit_test(classify_texts), cmocka_unit_test(classify_parts),
+             cmocka_unit_test(classify_as_the_folder_says), cmocka_unit_test(classify_words),
+             cmocka_unit_test(classify_images), cmocka_unit_test(fill_masks), cmocka_unit_test(generate_texts),
+             cmocka_unit_test(generate_until_told), cmocka_unit_test(translate_parts), cmocka_unit_test(examples),
+             cmocka_unit_test(every_allocation))
