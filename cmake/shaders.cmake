@@ -8,7 +8,7 @@
 #            GL_KHR_cooperative_matrix, which the Vulkan headers must know as well; the row is left out, with a line that
 #            says so, where they do not. May be missing.
 #   formats  storage formats beside f32 in which it reads weights, keys or values, separated by spaces: each gives one more
-#            module, name_<format>, with FORMAT defined as VKF_S_<FORMAT> of shared/constants.h. May be missing.
+#            module, name_<format>, with FORMAT_<FORMAT> defined (shaders/lib/format.glsl). May be missing.
 set(VKF_SHADERS "")
 if(EXISTS ${PROJECT_SOURCE_DIR}/shaders/manifest.cmake)
   include(${PROJECT_SOURCE_DIR}/shaders/manifest.cmake)
@@ -66,7 +66,7 @@ foreach(row IN LISTS VKF_SHADERS)
   separate_arguments(formats UNIX_COMMAND "${formats}")
   foreach(format IN LISTS formats)
     string(TOUPPER ${format} upper)
-    list(APPEND shader_rows "${name}_${format}|${source}|${defines} FORMAT=VKF_S_${upper}|${feature}")
+    list(APPEND shader_rows "${name}_${format}|${source}|${defines} FORMAT_${upper}|${feature}")
   endforeach()
 endforeach()
 

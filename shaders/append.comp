@@ -1,5 +1,5 @@
-// Key and value columns of a row go to its place in the head-major caches [seq][head][capacity][width], stored as
-// FORMAT in rows of whole words; a workgroup moves a row. Operands: x, k, v (k and v keep what is not written). PAIRS:
+// Key and value columns of a row go to its place in the head-major caches [seq][head][capacity][width], stored in any
+// format in rows of whole words; a workgroup moves a row. Operands: x, k, v (k and v keep what is not written). PAIRS:
 // two float32 at a time, for drivers whose gathers and scatters take as long for 64 bits a lane as for 32.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -31,11 +31,13 @@ layout(constant_id = VKF_C_APPEND_VALUE_WIDTH) const uint VALUE_WIDTH = 0;
 UNIT packed(uint from, uint width, uint i) {
 #ifdef PAIRS
   return x[from / 2 + i];
-#elif FORMAT == VKF_S_F32
-  return x[from + i];
 #else
-  const uint high = 2 * i + 1 < width ? half_of(x[from + 2 * i + 1]) : 0;
-  return half_of(x[from + 2 * i]) | high << 16;
+  float numbers[PER_WORD];
+  [[unroll]] for (uint e = 0; e < PER_WORD; e++) {
+    const uint c = i * PER_WORD + e;
+    numbers[e] = e == 0 || c < width ? x[from + c] : 0.0;
+  }
+  return word_of(numbers);
 #endif
 }
 

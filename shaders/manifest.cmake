@@ -9,7 +9,7 @@ set(VKF_SHADERS
   "matmul_split|matmul_shared.comp|SPLIT||f16 bf16"
   "matmul_combine|matmul_combine.comp|"
   "matmul_vector|matmul_vector.comp|||${WEIGHTS}"
-  "matmul_coopmat_f16|matmul_coopmat.comp|FORMAT=VKF_S_F16|COOPMAT"
+  "matmul_coopmat_f16|matmul_coopmat.comp|FORMAT_F16|COOPMAT"
   "matmul_lane|matmul_lane.comp|||${WEIGHTS}"
   "matmul_lane_texel|matmul_lane.comp|TEXEL||${WEIGHTS}"
   "matmul_lane_broadcast_m16|matmul_lane.comp|BROADCAST TM=16||${WEIGHTS}"

@@ -20,11 +20,7 @@
 
 #ifdef TEXEL
 layout(set = 0, binding = 1) uniform samplerBuffer x4;
-#if FORMAT == VKF_S_F32
-layout(set = 0, binding = 2) uniform samplerBuffer w4;
-#else
-layout(set = 0, binding = 2) uniform usamplerBuffer w4;
-#endif
+layout(set = 0, binding = 2) uniform TEXELS w4;
 #define LOAD_X(i) texelFetch(x4, int(i))
 #define LOAD_W(i) unpack4(WORDS_OF_4(texelFetch(w4, int(i))))
 #define FIRST_X at[0].x

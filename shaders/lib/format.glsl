@@ -1,30 +1,13 @@
-// Numbers as they are stored, FORMAT one of VKF_S_*: words, and what they hold. No feature of the device is needed: 16-
-// and 8-bit numbers are taken out of 32-bit words. Scales are left to whoever uses the numbers. raw() and join() take
-// the bits of single numbers and put four together as WORDS_OF_4.
+// Numbers as they are stored: words, and what they hold. FORMAT_<NAME> says which format it is; none: float32. A format
+// is BITS of an element, unpack() and unpack4() of words of elements, ROW_SCALES where a row has a scale, which is left
+// to whoever uses the numbers, and word_of() where a cache keeps them. No feature of the device is needed: 16- and
+// 8-bit numbers are taken out of 32-bit words. raw() and join() take the bits of single numbers and put four together
+// as WORDS_OF_4.
 #ifndef FORMAT_GLSL
 #define FORMAT_GLSL
-#ifndef FORMAT
-#define FORMAT VKF_S_F32
-#endif
 
-#if FORMAT == VKF_S_F32
-#define PER_WORD 1
-#define WORD float
-#define FOUR_WORDS vec4
-#define WORDS_OF_4 vec4
-#define RAW float
-float unpack(float word, uint i) { return word; }
-vec4 unpack4(vec4 words) { return words; }
-float raw(float word, uint i) { return word; }
-vec4 join(float a, float b, float c, float d) { return vec4(a, b, c, d); }
-#elif FORMAT == VKF_S_F16
-#define PER_WORD 2
-#define WORD uint
-#define FOUR_WORDS uvec4
-#define WORDS_OF_4 uvec2
-#define RAW uint
-uint raw(uint word, uint i) { return word >> i * 16 & 0xffffu; }
-uvec2 join(uint a, uint b, uint c, uint d) { return uvec2(a | b << 16, c | d << 16); }
+#if defined(FORMAT_F16)
+#define BITS 16
 float unpack(uint word, uint i) { return unpackHalf2x16(word >> i * 16).x; }
 vec4 unpack4(uvec2 words) { return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y)); }
 // The other way, to nearest even in whole numbers, because drivers round packHalf2x16 as they like. What is infinite or
@@ -38,28 +21,46 @@ uint half_of(float value) {
   const uint down = 126 - exponent;
   return sign | (fraction + (1u << down - 1) - 1 + (fraction >> down & 1)) >> down;
 }
-#elif FORMAT == VKF_S_BF16
-#define PER_WORD 2
-#define WORD uint
-#define FOUR_WORDS uvec4
-#define WORDS_OF_4 uvec2
-#define RAW uint
-uint raw(uint word, uint i) { return word >> i * 16 & 0xffffu; }
-uvec2 join(uint a, uint b, uint c, uint d) { return uvec2(a | b << 16, c | d << 16); }
+uint word_of(float numbers[2]) { return half_of(numbers[0]) | half_of(numbers[1]) << 16; }
+#elif defined(FORMAT_BF16)
+#define BITS 16
 float unpack(uint word, uint i) { return uintBitsToFloat(word >> i * 16 << 16); }
 vec4 unpack4(uvec2 words) {
   return uintBitsToFloat(uvec4(words.x << 16, words.x & 0xffff0000u, words.y << 16, words.y & 0xffff0000u));
 }
-#elif FORMAT == VKF_S_INT8
-#define PER_WORD 4
-#define WORD uint
-#define FOUR_WORDS uvec4
-#define WORDS_OF_4 uint
+#elif defined(FORMAT_INT8)
+#define BITS 8
 #define ROW_SCALES
-#define RAW uint
-uint raw(uint word, uint i) { return word >> i * 8 & 0xffu; }
-uint join(uint a, uint b, uint c, uint d) { return a | b << 8 | c << 16 | d << 24; }
 float unpack(uint word, uint i) { return float(int(word << (24 - i * 8)) >> 24); }
 vec4 unpack4(uint words) { return vec4(ivec4(uvec4(words << 24, words << 16, words << 8, words)) >> 24); }
+#else
+#define BITS 32
+float unpack(float word, uint i) { return word; }
+vec4 unpack4(vec4 words) { return words; }
+float word_of(float numbers[1]) { return numbers[0]; }
+#endif
+
+#define PER_WORD (32 / BITS)
+#if BITS == 32
+#define WORD float
+#define FOUR_WORDS vec4
+#define WORDS_OF_4 vec4
+#define TEXELS samplerBuffer
+#define RAW float
+float raw(float word, uint i) { return word; }
+vec4 join(float a, float b, float c, float d) { return vec4(a, b, c, d); }
+#else
+#define WORD uint
+#define FOUR_WORDS uvec4
+#define TEXELS usamplerBuffer
+#define RAW uint
+uint raw(uint word, uint i) { return word >> i * BITS & (1u << BITS) - 1; }
+#if BITS == 16
+#define WORDS_OF_4 uvec2
+uvec2 join(uint a, uint b, uint c, uint d) { return uvec2(a | b << 16, c | d << 16); }
+#else
+#define WORDS_OF_4 uint
+uint join(uint a, uint b, uint c, uint d) { return a | b << 8 | c << 16 | d << 24; }
+#endif
 #endif
 #endif

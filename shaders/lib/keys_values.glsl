@@ -1,13 +1,8 @@
 // k and v four elements at a time, in any FORMAT, through texel buffers where TEXEL is defined.
 #include "lib/format.glsl"
 #ifdef TEXEL
-#if FORMAT == VKF_S_F32
-layout(set = 0, binding = 2) uniform samplerBuffer k4;
-layout(set = 0, binding = 3) uniform samplerBuffer v4;
-#else
-layout(set = 0, binding = 2) uniform usamplerBuffer k4;
-layout(set = 0, binding = 3) uniform usamplerBuffer v4;
-#endif
+layout(set = 0, binding = 2) uniform TEXELS k4;
+layout(set = 0, binding = 3) uniform TEXELS v4;
 #define LOAD(buffer, i) unpack4(WORDS_OF_4(texelFetch(buffer, int(i))))
 #define FIRST(o) at[o].x
 #else

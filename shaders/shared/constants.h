@@ -72,12 +72,6 @@
 #define VKF_W_LANE 1
 #define VKF_W_COLUMNS 2
 
-/* How weights, keys and values are stored: as vkf_format. FORMAT is one of these in a kernel that reads them. */
-#define VKF_S_F32 0
-#define VKF_S_F16 1
-#define VKF_S_BF16 2
-#define VKF_S_INT8 3
-
 /* As vkf_activation. */
 #define VKF_A_NONE 0
 #define VKF_A_RELU 1

@@ -11,9 +11,6 @@ _Static_assert(VKF_STEP_DIMS == VKF_DIM_COUNT, "shared/step.h and vkf_dim");
 _Static_assert(VKF_W_ROWS == (int)VKF_LAYOUT_W_ROWS && VKF_W_LANE == (int)VKF_LAYOUT_W_LANE &&
                    VKF_W_COLUMNS == (int)VKF_LAYOUT_W_COLUMNS,
                "shared/constants.h and vkf_weight_layout");
-_Static_assert(VKF_S_F32 == (int)VKF_FORMAT_F32 && VKF_S_F16 == (int)VKF_FORMAT_F16 &&
-                   VKF_S_BF16 == (int)VKF_FORMAT_BF16 && VKF_S_INT8 == (int)VKF_FORMAT_INT8,
-               "shared/constants.h and vkf_format");
 _Static_assert(VKF_A_NONE == (int)VKF_ACT_NONE && VKF_A_RELU == (int)VKF_ACT_RELU && VKF_A_GELU == (int)VKF_ACT_GELU &&
                    VKF_A_GELU_TANH == (int)VKF_ACT_GELU_TANH && VKF_A_SWISH == (int)VKF_ACT_SWISH &&
                    VKF_A_TANH == (int)VKF_ACT_TANH && VKF_A_SIGMOID == (int)VKF_ACT_SIGMOID &&
@@ -77,7 +74,7 @@ void vkf_kern_rounding(const vkf_variant *v, const vkf_problem *problem, vkf_rou
    * SPIR-V instructions"). */
   *out = (vkf_rounding){.u = 0x1p-24,
                         .n_partial = 1,
-                        .scaled_rows = vkf_format_get(problem->packing.format)->row_scales,
+                        .scaled_rows = vkf_format_get(problem->packing.format)->block == VKF_WHOLE_ROW,
                         .key_block = VKF_KEY_BLOCK,
                         .exp_ulp_base = 3,
                         .exp_ulp_slope = 2,

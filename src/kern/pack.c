@@ -23,7 +23,7 @@ size_t vkf_kern_scales_offset(const vkf_weight_packing *p, uint32_t n, uint32_t 
 }
 
 size_t vkf_kern_packed_bytes(const vkf_weight_packing *p, uint32_t n, uint32_t k) {
-  const size_t scales = vkf_format_get(p->format)->row_scales ? VKF_ROUND_UP(n, p->columns) : 0;
+  const size_t scales = (size_t)VKF_ROUND_UP(n, p->columns) * vkf_format_scales(p->format, k);
   return vkf_kern_scales_offset(p, n, k) + scales * sizeof(float);
 }
 
@@ -58,19 +58,25 @@ void vkf_kern_pack(const vkf_weight_packing *p, uint32_t n, uint32_t k, vkf_form
                    void *packed) {
   enum { CHUNK = 64 }; /* a multiple of every k_align */
   const vkf_format_row *f = vkf_format_get(p->format);
+  const uint32_t n_scales = vkf_format_scales(p->format, k), block = VKF_MIN(f->block, k);
+  const uint32_t step = block && block < CHUNK ? block : CHUNK;
   const size_t size = f->bits / 8, from_size = vkf_format_get(from)->bits / 8;
   float *scales = (float *)((char *)packed + vkf_kern_scales_offset(p, n, k));
   char elements[CHUNK * sizeof(uint32_t)];
   memset(packed, 0, vkf_kern_packed_bytes(p, n, k));
-  for (uint32_t r = 0; f->row_scales && r < n; r++) scales[r] = f->scale((const float *)rows + (size_t)r * k, k);
+  for (uint32_t r = 0; r < n; r++)
+    for (uint32_t b = 0; b < n_scales; b++)
+      scales[r * n_scales + b] =
+          f->scale((const float *)rows + (size_t)r * k + b * block, VKF_MIN(k - b * block, block));
   for (uint32_t group = 0; group < n; group += p->columns) {
     const uint32_t end = VKF_MIN(n, group + p->columns);
-    for (uint32_t c = 0; c < k; c += CHUNK) {
-      const uint32_t many = VKF_MIN(k - c, (uint32_t)CHUNK);
+    for (uint32_t c = 0; c < k; c += step) {
+      const uint32_t many = VKF_MIN(k - c, step);
       for (uint32_t r = group; r < end; r++) {
         const char *at = (const char *)rows + ((size_t)r * k + c) * from_size;
         char *to = (char *)packed + vkf_kern_packed_index(p, n, k, r, c) * size;
-        if (from != p->format) f->encode((const void *)at, many, f->row_scales ? scales[r] : 0, elements);
+        if (from != p->format)
+          f->encode((const void *)at, many, n_scales ? scales[r * n_scales + c / block] : 0, elements);
         place(p, size, from != p->format ? elements : at, many, to);
       }
     }

@@ -24,7 +24,7 @@ static uint32_t storage_bindings(const vkf_variant *v, const vkf_problem *p) {
       [VKF_OP_GATE] = 2,  [VKF_OP_PATCHES] = 2, [VKF_OP_POOL] = 3,
   };
   return 1 + operands[v->op] + (v->matrix.m != 0) - (v->access == VKF_ACCESS_TEXEL ? v->family->n_texels : 0) +
-         (v->op != VKF_OP_EMBED && vkf_format_get(p->packing.format)->row_scales);
+         (v->op != VKF_OP_EMBED && vkf_format_get(p->packing.format)->block);
 }
 
 bool vkf_kern_has_subgroup(const vkf_caps *caps, uint32_t lanes) {

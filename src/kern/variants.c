@@ -10,8 +10,8 @@
 #include "kern/spirv.h"
 #include "shared/constants.h"
 
-/* Weights that a kernel reads beside float32, where the manifest lists them all. */
-#define ALL_FORMATS (1u << VKF_FORMAT_F16 | 1u << VKF_FORMAT_BF16 | 1u << VKF_FORMAT_INT8)
+/* Weights that a kernel reads, where the manifest lists them all. */
+#define ALL_FORMATS ((1u << VKF_FORMAT_COUNT) - 1)
 /* The same of keys and values. */
 #define CACHE_FORMATS (1u << VKF_FORMAT_F16)
 

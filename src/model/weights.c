@@ -172,7 +172,7 @@ static vkf_format stored_format(const vkf_model_weight *weight) {
   vkf_dtype dtype = weight->parts[0].tensor->dtype;
   for (uint32_t i = 1; i < weight->n_parts; i++)
     if (weight->parts[i].tensor->dtype != dtype) return VKF_FORMAT_F32;
-  return dtype == VKF_F16 ? VKF_FORMAT_F16 : dtype == VKF_BF16 ? VKF_FORMAT_BF16 : VKF_FORMAT_F32;
+  return vkf_format_of(dtype);
 }
 
 void vkf_model_net_store(vkf_net *net, vkf_format weights, vkf_format cache) {

@@ -13,8 +13,8 @@ static double extent(const vkf_plan *plan, uint32_t slot, const vkf_dims *dims) 
 static double stored_bytes(const vkf_plan *plan, uint32_t slot, const vkf_dims *dims) {
   if (slot == VKF_NO_SLOT) return 0;
   const vkf_slot *s = &plan->slots[slot];
-  const vkf_format_row *f = vkf_format_get(s->format);
-  return extent(plan, slot, dims) * f->bits / 8 + (f->row_scales ? 4.0 * vkf_slot_extent(s, 0, dims) : 0);
+  const double n = extent(plan, slot, dims), rows = vkf_slot_extent(s, 0, dims);
+  return n * vkf_format_get(s->format)->bits / 8 + 4 * rows * vkf_format_scales(s->format, s->extent[s->rank - 1].cap);
 }
 
 /* Every actual element of every operand. */

@@ -98,15 +98,54 @@ static void int8_decode(const void *elements, size_t n, float scale, float *numb
 }
 
 static const vkf_format_row table[VKF_FORMAT_COUNT] = {
-    [VKF_FORMAT_F32] = {"f32", 32, false, true, 0, 0x1.fffffep127, INFINITY, NULL, f32_encode, f32_decode},
-    [VKF_FORMAT_F16] = {"f16", 16, false, true, 0x1p-11, 65504, 65520, NULL, f16_encode, f16_decode},
-    [VKF_FORMAT_BF16] = {"bf16", 16, false, false, 0x1p-8, 0x1.fep127, 0x1.ffp127, NULL, bf16_encode, bf16_decode},
-    [VKF_FORMAT_INT8] = {"int8", 8, true, false, 0.5 / 127 * (1 + 0x1p-16), 0x1.fcp127, 0x1.fc0002p127, int8_scale,
-                         int8_encode, int8_decode},
+    [VKF_FORMAT_F32] = {.name = "f32",
+                        .bits = 32,
+                        .caches = true,
+                        .dtype = VKF_F32,
+                        .largest = 0x1.fffffep127,
+                        .refused = INFINITY,
+                        .encode = f32_encode,
+                        .decode = f32_decode},
+    [VKF_FORMAT_F16] = {.name = "f16",
+                        .bits = 16,
+                        .caches = true,
+                        .dtype = VKF_F16,
+                        .unit = 0x1p-11,
+                        .largest = 65504,
+                        .refused = 65520,
+                        .encode = f16_encode,
+                        .decode = f16_decode},
+    [VKF_FORMAT_BF16] = {.name = "bf16",
+                         .bits = 16,
+                         .dtype = VKF_BF16,
+                         .unit = 0x1p-8,
+                         .largest = 0x1.fep127,
+                         .refused = 0x1.ffp127,
+                         .encode = bf16_encode,
+                         .decode = bf16_decode},
+    [VKF_FORMAT_INT8] = {.name = "int8",
+                         .bits = 8,
+                         .block = VKF_WHOLE_ROW,
+                         .unit = 0.5 / 127 * (1 + 0x1p-16),
+                         .largest = 0x1.fcp127,
+                         .refused = 0x1.fc0002p127,
+                         .scale = int8_scale,
+                         .encode = int8_encode,
+                         .decode = int8_decode},
 };
 
 const vkf_format_row *vkf_format_get(vkf_format format) {
   return &table[format];
+}
+
+uint32_t vkf_format_scales(vkf_format format, uint32_t k) {
+  return table[format].block ? (uint32_t)VKF_CEIL_DIV((uint64_t)k, table[format].block) : 0;
+}
+
+vkf_format vkf_format_of(vkf_dtype dtype) {
+  uint32_t i = 0;
+  while (i < VKF_FORMAT_COUNT && (table[i].block || table[i].dtype != dtype)) i++;
+  return i < VKF_FORMAT_COUNT ? (vkf_format)i : VKF_FORMAT_F32;
 }
 
 vkf_format vkf_format_find(const char *name) {
@@ -132,13 +171,13 @@ static vkf_status refuse(vkf_env *env, const char *name, const vkf_format_row *f
                          float value) {
   return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED,
                       "tensor \"%s\": element [%zu,%zu] is %g, expected %s numbers up to %g for %s weights", name, row,
-                      column, (double)value, f->row_scales ? "finite" : "finite or infinite", f->largest, f->name);
+                      column, (double)value, f->block ? "finite" : "finite or infinite", f->largest, f->name);
 }
 
 /* On bits, without the sign: from `refused` up to the last finite number, with scales up to the last NaN. */
 bool vkf_format_holds(vkf_format format, const float *numbers, size_t n) {
   const vkf_format_row *f = &table[format];
-  const int32_t last = f->row_scales ? INT32_MAX : 0x7f7fffff;
+  const int32_t last = f->block ? INT32_MAX : 0x7f7fffff;
   int32_t first, bits[BLOCK], found[BLOCK] = {0};
   if (format == VKF_FORMAT_F32) return true;
   memcpy(&first, &f->refused, sizeof first);
@@ -164,15 +203,18 @@ void vkf_format_round_held(vkf_format format, float *rows, size_t n, size_t k) {
   char elements[CHUNK * sizeof(uint32_t)];
   const vkf_format_row *f = &table[format];
   if (format == VKF_FORMAT_F32) return;
-  for (size_t r = 0; r < n; r++) {
-    float *row = rows + r * k;
-    const float scale = f->row_scales ? f->scale(row, k) : 0;
-    for (size_t c = 0, many; c < k; c += many) {
-      many = VKF_MIN(k - c, (size_t)CHUNK);
-      f->encode(row + c, many, scale, elements);
-      f->decode(elements, many, scale, row + c);
+  const size_t block = f->block ? VKF_MIN(f->block, k) : k;
+  for (size_t r = 0; r < n; r++)
+    for (size_t begin = 0; begin < k; begin += block) {
+      const size_t end = VKF_MIN(begin + block, k);
+      float *row = rows + r * k;
+      const float scale = f->scale ? f->scale(row + begin, end - begin) : 0;
+      for (size_t c = begin, many; c < end; c += many) {
+        many = VKF_MIN(end - c, (size_t)CHUNK);
+        f->encode(row + c, many, scale, elements);
+        f->decode(elements, many, scale, row + c);
+      }
     }
-  }
 }
 
 vkf_status vkf_format_round(vkf_env *env, const char *name, vkf_format format, size_t first, float *rows, size_t n,

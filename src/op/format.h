@@ -1,8 +1,10 @@
 /* format: how numbers are stored: weights on a device, keys and values in a cache.
  *
- * One table (format.c), a row a format; packing, sizes, shaders and the scalar path read it and know no format by
- * themselves. Whoever computes gets float32 back and adds up in float32. Invariant: what is decoded is exact in
- * float32, and encoding it again gives the same bits, so everybody who asks sees the same stored numbers.
+ * One table (format.c), a descriptor a format; packing, sizes, kernels and the scalar path read it and know no format
+ * by themselves. On a device a weight is two planes: elements of `bits` bits in 32-bit words, in the order of its
+ * packing, then the scales of each row; shaders/lib/format.glsl says how words are read. Whoever computes gets float32
+ * back and adds up in float32. Invariant: what is decoded is exact in float32, and encoding it again gives the same
+ * bits, so everybody who asks sees the same stored numbers.
  */
 #ifndef VKF_OP_FORMAT_H
 #define VKF_OP_FORMAT_H
@@ -20,19 +22,26 @@ typedef enum vkf_format {
 typedef struct vkf_format_row {
   const char *name;
   uint32_t bits;   /* of an element; 8, 16 or 32 */
-  bool row_scales; /* a float32 a row, with which its elements are multiplied */
+  uint32_t block;  /* elements of a row that share a scale, a float32 that they are multiplied with; 0: no scales */
   bool caches;     /* keys and values may be kept so */
-  double unit;     /* largest error of rounding: relative to the number, with scales to the largest of its row */
+  vkf_dtype dtype; /* of tensors in files whose elements are these, without scales */
+  double unit;     /* largest error of rounding: relative to the number, with scales to the largest of its block */
   double largest;  /* magnitude that can be stored */
   float refused;   /* the least magnitude that rounds to none of them; with scales, the least above `largest` */
-  float (*scale)(const float *row, size_t n); /* NULL without row_scales */
+  float (*scale)(const float *block, size_t n); /* NULL without scales */
   /* n numbers to elements of `bits` bits side by side, to nearest even; and back. Elements may be at any address. */
   void (*encode)(const float *numbers, size_t n, float scale, void *elements);
   void (*decode)(const void *elements, size_t n, float scale, float *numbers);
 } vkf_format_row;
 
+#define VKF_WHOLE_ROW UINT32_MAX /* as a block */
+
 /* format < VKF_FORMAT_COUNT. */
 const vkf_format_row *vkf_format_get(vkf_format format);
+/* Scales of a row of k elements. */
+uint32_t vkf_format_scales(vkf_format format, uint32_t k);
+/* The format that keeps tensors of this type as they are in a file; VKF_FORMAT_F32 where none does. */
+vkf_format vkf_format_of(vkf_dtype dtype);
 /* By name ("bf16"); VKF_FORMAT_COUNT if there is none. */
 vkf_format vkf_format_find(const char *name);
 /* The names, "f32, f16, bf16 or int8", of all formats or of those for caches. Returns buffer. */

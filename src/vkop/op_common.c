@@ -15,7 +15,7 @@ void vkf_vkop_dispatch_write(vkf_dispatch *out, uint32_t slot) {
 }
 
 void vkf_vkop_dispatch_scales(const vkf_node_view *view, vkf_dispatch *out, uint32_t slot) {
-  if (!vkf_format_get(view->problem->packing.format)->row_scales) return;
+  if (!vkf_format_get(view->problem->packing.format)->block) return;
   vkf_vkop_dispatch_read(out, slot);
   out->operands[out->n_operands - 1].scales = true;
   out->operands[out->n_operands - 1].shard = true;

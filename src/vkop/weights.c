@@ -204,8 +204,10 @@ static room *room_of(const window *all, uint32_t thread, size_t i) {
 }
 
 /* Where on the device the scales of a chunk are. */
-static uint64_t scales_at(const chunk *s) {
-  return s->shard->place.offset + s->shard->place.scales_offset + s->first * sizeof(float);
+static uint64_t scales_at(const vkf_weights *w, const chunk *s) {
+  const uint64_t n =
+      s->first * (uint64_t)vkf_format_scales(w->packings[s->weight].format, columns_of(&w->infos[s->weight]));
+  return s->shard->place.offset + s->shard->place.scales_offset + n * sizeof(float);
 }
 
 static void make_ready(void *user, uint32_t thread, size_t i) {
@@ -225,7 +227,7 @@ static void make_ready(void *user, uint32_t thread, size_t i) {
   if (!all->is_mapped) return;
   char *mapped = vkf_gpu_buffer_mapped(s->shard->place.buffer);
   memcpy(mapped + at, s->is_packed ? (const char *)room->rows : room->packed, bytes);
-  memcpy(mapped + scales_at(s), room->packed + scales, end - scales);
+  memcpy(mapped + scales_at(all->w, s), room->packed + scales, end - scales);
 }
 
 /* What is left for the caller's thread when a chunk is ready. */
@@ -245,11 +247,11 @@ static vkf_status finish_slice(const window *all, uint32_t i) {
   }
   if (all->is_mapped) {
     vkf_gpu_buffer_touch(buffer, at, bytes, VKF_GPU_WRITE);
-    vkf_gpu_buffer_touch(buffer, scales_at(s), end - scales, VKF_GPU_WRITE);
+    vkf_gpu_buffer_touch(buffer, scales_at(all->w, s), end - scales, VKF_GPU_WRITE);
     return VKF_OK;
   }
   VKF_TRY(vkf_gpu_buffer_upload(buffer, at, s->is_packed ? (const char *)room->rows : room->packed, bytes));
-  VKF_TRY(vkf_gpu_buffer_upload(buffer, scales_at(s), room->packed + scales, end - scales));
+  VKF_TRY(vkf_gpu_buffer_upload(buffer, scales_at(all->w, s), room->packed + scales, end - scales));
 done:
   return st;
 }

@@ -27,8 +27,8 @@ static void check_packing(vkf_weight_packing p, uint32_t n, uint32_t k, size_t e
   for (size_t i = 0; i < elements; i++) zeros += (packed[i / per_word] >> i % per_word * f->bits & all) == 0;
   assert_int_equal(zeros, elements - (size_t)n * k);
   for (uint32_t r = 0; r < n; r++) {
-    const float scale = f->row_scales ? f->scale(&rows[(size_t)r * k], k) : 0;
-    if (f->row_scales) assert_true(scales[r] == scale);
+    const float scale = f->block ? f->scale(&rows[(size_t)r * k], k) : 0;
+    if (f->block) assert_true(scales[r] == scale);
     for (uint32_t c = 0; c < k; c++) {
       const size_t i = vkf_kern_packed_index(&p, n, k, r, c);
       const uint32_t bits = packed[i / per_word] >> i % per_word * f->bits & all;
@@ -37,7 +37,7 @@ static void check_packing(vkf_weight_packing p, uint32_t n, uint32_t k, size_t e
       assert_int_equal(bits, expected);
     }
   }
-  if (!f->row_scales) { /* the same from what is stored in the format already */
+  if (!f->block) { /* the same from what is stored in the format already */
     void *elements = malloc((size_t)n * k * sizeof *rows), *again = malloc(bytes);
     f->encode(rows, (size_t)n * k, 0, elements);
     memset(again, 0xff, bytes);

@@ -50,7 +50,7 @@ static void rounding_is_within_the_unit(void **state) {
       for (int c = 0; c < K; c++) {
         double x = exact[r * K + c], error = fabs(x - stored[r * K + c]);
         double smallest = f == VKF_FORMAT_F16 ? 0x1p-25 : 0x1p-110; /* half a step of the subnormal numbers */
-        assert_true(error <= row->unit * (row->row_scales ? largest : fabs(x)) + smallest);
+        assert_true(error <= row->unit * (row->block ? largest : fabs(x)) + smallest);
         changed += error > 0;
       }
     }
@@ -117,12 +117,11 @@ static void what_is_held_is_what_storing_keeps(void **state) {
         const float x = float_of((bits + i - 2048) ^ (i & 1) << 31);
         float kept = 0, row[3] = {1, 2, x};
         char element[4];
-        if (!f->row_scales) {
+        if (!f->block) {
           f->encode(&x, 1, 0, element);
           f->decode(element, 1, 0, &kept);
         }
-        const bool holds =
-            f->row_scales ? isfinite(x) && fabs((double)x) <= f->largest : !isfinite(x) || isfinite(kept);
+        const bool holds = f->block ? isfinite(x) && fabs((double)x) <= f->largest : !isfinite(x) || isfinite(kept);
         assert_int_equal(vkf_format_holds((vkf_format)format, row, 3), holds);
       }
   }
@@ -139,8 +138,7 @@ static void rounding_first_changes_no_element(void **state) {
     memcpy(stored, exact, sizeof exact);
     vkf_format_round_held((vkf_format)format, stored, N, K);
     for (int r = 0; r < N; r++) {
-      const float s = f->row_scales ? f->scale(exact + r * K, K) : 0,
-                  t = f->row_scales ? f->scale(stored + r * K, K) : 0;
+      const float s = f->block ? f->scale(exact + r * K, K) : 0, t = f->block ? f->scale(stored + r * K, K) : 0;
       assert_true(s == t);
       f->encode(exact + r * K, K, s, a);
       f->encode(stored + r * K, K, t, b);
