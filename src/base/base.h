@@ -1,6 +1,6 @@
-/* base: what every room stands on: errors, log, host memory, arena, growing text, checked sizes.
+/* base: what every room uses: errors, log, host memory, arena, growing text, checked sizes.
  *
- * Owns the environment of one context (vkf_env): no global state anywhere. Knows nothing of tensors, files or Vulkan.
+ * Owns the environment of one context (vkf_env): there is no global state. It knows no tensors, files or Vulkan.
  * Invariant: the message kept is that of the first cause since vkf_env_clear().
  */
 #ifndef VKF_BASE_BASE_H
@@ -69,7 +69,7 @@ void vkf_env_restore_failure(vkf_env *env, const vkf_env_failure *failure);
 vkf_status vkf_env_fail(vkf_env *env, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
 /* The same where a tensor or a grid exceeds a limit of the device: sets env->too_large as well. */
 vkf_status vkf_env_fail_too_large(vkf_env *env, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
-/* Puts words before the message that stands ("model.safetensors: ..."); returns `status`. */
+/* Puts words before the kept message ("model.safetensors: ..."); returns `status`. */
 vkf_status vkf_env_prefix(vkf_env *env, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
 void vkf_env_log(vkf_env *env, vkf_log_level level, const char *fmt, ...) VKF_PRINTF(3, 4);
 

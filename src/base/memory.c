@@ -1,8 +1,8 @@
 /* memory: counted allocations, and arenas on top of them.
  *
- * Owns the header in front of every allocation, which remembers its size. Refuses sizes that overflow or that no object
- * can have (over PTRDIFF_MAX). Invariant: env->live_bytes is the sum of the sizes asked for and not yet freed; a failed
- * call changes nothing but n_allocations and the recorded cause.
+ * Owns the header in front of every allocation, which holds its size. Refuses sizes that overflow or that no object
+ * can have (over PTRDIFF_MAX). Invariant: env->live_bytes is the sum of the sizes asked for and not yet freed; a
+ * failed call changes nothing but n_allocations and the recorded cause.
  */
 #include "base/base.h"
 

@@ -1,7 +1,7 @@
 /* text: a growing byte string.
  *
  * Owns its buffer. Refuses nothing: an append without memory sets `failed`, and later appends do nothing, so that a
- * caller may append many times and look once. Invariant: data is NULL before the first append, then data[size] is 0.
+ * caller may append many times and check once. Invariant: data is NULL before the first append, then data[size] is 0.
  */
 #include "base/base.h"
 

@@ -51,7 +51,7 @@ done:
 
 vkf_status vkf_file_folder_reserve(vkf_file_folder *folder, uint64_t bytes) {
   struct statvfs facts;
-  if (statvfs(folder->temporary.data, &facts) != 0) return VKF_OK; /* writing will tell */
+  if (statvfs(folder->temporary.data, &facts) != 0) return VKF_OK; /* writing finds out */
   if (bytes / facts.f_frsize < facts.f_bavail) return VKF_OK;
   return vkf_env_fail(folder->env, VKF_ERROR_FILE, "%s: expected room for %llu bytes, found %llu", folder->path.data,
                       (unsigned long long)bytes, (unsigned long long)facts.f_bavail * facts.f_frsize);

@@ -1,8 +1,8 @@
 /* folder: a new folder that appears as a whole.
  *
- * Files are written into a temporary folder beside the target, which is then renamed. Refuses a target that is there
- * and is no empty folder. Invariant: whoever opens the path finds nothing, an empty folder, or all files; after a
- * failure no temporary folder is left.
+ * Files are written into a temporary folder beside the target, which is then renamed. Refuses a target that exists,
+ * unless it is an empty folder. Invariant: whoever opens the path finds nothing, an empty folder, or all files; after
+ * a failure no temporary folder is left.
  */
 #ifndef VKF_FILE_FOLDER_H
 #define VKF_FILE_FOLDER_H

@@ -11,7 +11,7 @@
 
 #define FIRST_READ_BYTES (64 * 1024)
 
-/* Never waits for somebody to open the other end of a pipe: a pipe that nobody writes to reads as empty. */
+/* Never waits for a writer to open the other end of a pipe: a pipe without a writer reads as empty. */
 static vkf_status open_file(vkf_env *env, const char *path, int *fd, struct stat *facts) {
   *fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK);
   if (*fd < 0) return vkf_env_fail(env, VKF_ERROR_FILE, "%s: cannot be opened: %s", path, strerror(errno));

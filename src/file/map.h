@@ -1,8 +1,8 @@
 /* map: the bytes of a file, read-only.
  *
  * Maps the file where the system can, and reads it into memory where it cannot (a pipe, a file system without maps).
- * Refuses folders, devices and pipes that nobody writes to. Invariant: the bytes do not move between open and close.
- * Whoever shortens a file while it is mapped makes reading it a fault: files of a model are replaced, not edited in
+ * Refuses folders, devices and pipes without a writer. Invariant: the bytes do not move between open and close. If a
+ * file becomes shorter while it is mapped, reading it is a fault: replace the files of a model, do not edit them in
  * place.
  */
 #ifndef VKF_FILE_MAP_H

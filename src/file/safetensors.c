@@ -117,7 +117,7 @@ done:
   return st;
 }
 
-/* A file that begins with an object or a list is JSON: taken for the length of a header its first bytes are too much.
+/* A file that begins with an object or a list is JSON: read as the length of a header, its first bytes are too large.
  */
 static bool is_json(const vkf_file_map *map) {
   const char *text = (const char *)map->data;

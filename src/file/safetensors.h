@@ -50,15 +50,15 @@ bool vkf_file_numbers_to_f32(vkf_dtype dtype, const void *data, size_t n, float 
 /* The same for out[n_elements]; other types are VKF_ERROR_UNSUPPORTED. */
 vkf_status vkf_file_tensor_to_f32(vkf_env *env, const vkf_file_tensor *tensor, float *out);
 
-/* Replaces the file at `path` as a whole (file/write.h). Header entries and data stand in the order given, without
+/* Replaces the file at `path` as a whole (file/write.h). Header entries and data are in the order given, without
  * holes; the data start at a multiple of 8. The same arrays give the same bytes. VKF_ERROR_ARGUMENT for a missing,
  * reserved or repeated name, an unknown dtype, a rank over VKF_MAX_RANK. */
 vkf_status vkf_file_tensors_write(vkf_env *env, const char *path, const vkf_array *arrays, size_t n);
 
 /* Writes the elements first .. first + n of array `index` to dst. */
 typedef vkf_status (*vkf_file_fill_fn)(void *user, size_t index, size_t first, size_t n, void *dst);
-/* The same for arrays that are not in memory, whose data are not looked at: `fill` is asked for them in their order,
- * a MiB at a time. Its status ends the writing. */
+/* The same for arrays that are not in memory, and whose data are not read: `fill` is called for them in their order, a
+ * MiB at a time. Its status ends the writing. */
 vkf_status vkf_file_tensors_write_filled(vkf_env *env, const char *path, const vkf_array *arrays, size_t n,
                                          vkf_file_fill_fn fill, void *user);
 

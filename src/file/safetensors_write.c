@@ -12,7 +12,7 @@ void vkf_file_shape_print(vkf_text *out, size_t rank, const size_t *shape) {
   vkf_text_append(out, "]", 1);
 }
 
-/* memcpy, since the data of a file may stand at any address. */
+/* memcpy, since the data of a file may begin at any address. */
 bool vkf_file_numbers_to_f32(vkf_dtype dtype, const void *data, size_t n, float *out) {
   double wide;
   switch (dtype) {

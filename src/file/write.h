@@ -1,10 +1,10 @@
 /* write: the one way in which this project writes files.
  *
  * A regular file is replaced as a whole: a temporary file beside it, with its mode, is synced and renamed. Symbolic
- * links stay; the file that they lead to is replaced. What is no regular file (a device, a pipe) is written through,
- * and so is what this process has open already (/dev/stdout, /dev/fd/N). Refuses folders and files that the user may
- * not write. Invariant: whoever opens a regular file finds the old bytes or the new ones, never a part; after a failure
- * the old file and no temporary file are there.
+ * links stay; the file that they lead to is replaced. Anything else (a device, a pipe) is written directly, and so is
+ * what this process has open already (/dev/stdout, /dev/fd/N). Refuses folders and files that the user may not write.
+ * Invariant: whoever opens a regular file finds the old bytes or the new ones, never a part; after a failure the old
+ * file and no temporary file are there.
  */
 #ifndef VKF_FILE_WRITE_H
 #define VKF_FILE_WRITE_H
@@ -16,8 +16,8 @@ typedef struct vkf_file_part {
   size_t bytes;
 } vkf_file_part;
 
-/* The parts one after the other. VKF_ERROR_FILE, with the path and the system's reason. A pipe that nobody reads is
- * waited for. */
+/* The parts one after the other. VKF_ERROR_FILE, with the path and the system's reason. It waits for the reader of a
+ * pipe. */
 vkf_status vkf_file_write(vkf_env *env, const char *path, const vkf_file_part *parts, size_t n_parts);
 /* Whether vkf_file_write() could begin now; nothing is created. VKF_ERROR_FILE says why not. */
 vkf_status vkf_file_write_check(vkf_env *env, const char *path);

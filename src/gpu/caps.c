@@ -1,6 +1,6 @@
 /* Facts of a physical device: identity, limits, subgroups, and the choice of memory types.
  *
- * Owns nothing. Features stand in features.c. Invariant: api_version is what may be used, the lower one of the device's
+ * Owns nothing. Features are in features.c. Invariant: api_version is what may be used, the lower one of the device's
  * and the instance's.
  */
 #include <ctype.h>

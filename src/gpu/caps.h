@@ -75,7 +75,7 @@ typedef struct vkf_caps {
   bool timestamps;
   float timestamp_ns; /* nanoseconds a tick; 0 without timestamps */
   uint32_t timestamp_bits;
-  bool pipeline_statistics; /* the driver tells what it made of a kernel: registers, spills, instructions */
+  bool pipeline_statistics; /* the driver reports registers, spills and instructions of a kernel */
 
   uint32_t failed_checks; /* bits, 1 << vkf_check (kern/checks.h); the facts that they check are false or 0 */
 } vkf_caps;

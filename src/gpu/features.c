@@ -1,7 +1,7 @@
-/* Features by name: what a device offers, what a caller enabled, and what is asked for when a device is made here.
+/* Features by name: what a device has, what a caller enabled, and what is enabled when a device is made here.
  *
- * Owns nothing. Refuses to enable what no kernel uses: robust buffer access above all, which halves the speed of some
- * drivers. Invariant: facts -> features -> facts is the identity, so what caps says is what is enabled.
+ * Owns nothing. It enables only what kernels use. Robust buffer access in particular stays off: it halves the speed of
+ * some drivers. Invariant: facts -> features -> facts is the identity, so what caps says is what is enabled.
  */
 #include <string.h>
 

@@ -1,15 +1,16 @@
 /* gpu: the only room that calls Vulkan: instance, devices, buffers, pipelines, blocks, submission, hazard check.
  *
- * Refuses to know what an op or a kernel is. Vulkan's types stand in gpu/vk.h, inside this room. Vulkan is called
+ * It does not know what an op or a kernel is. Vulkan's types are in gpu/vk.h, inside this room. Vulkan is called
  * through tables kept by instance and by device: no symbol of Vulkan is linked or defined, and nothing is global, so a
  * host may use a loader or a volk of its own beside this.
  *
- * Invariant: barriers are derived here from the byte ranges that dispatches declare; nobody else places one.
+ * Invariant: barriers are derived here from the byte ranges that dispatches declare; no other room places one.
  *
- * Ownership: instance > device > buffers, pipelines and blocks; children go first (pipelines go with the device).
+ * Ownership: instance > device > buffers, pipelines and blocks; children are destroyed first (pipelines with the
+ * device).
  *
  * Threads: everything below one vkf_env is used by one thread at a time. A device locks its queue around a submit; a
- * caller who gave us a queue and uses it, too, serialises that (vkformer.h).
+ * caller who shares a queue with us must serialise its use (vkformer/vulkan.h).
  */
 #ifndef VKF_GPU_GPU_H
 #define VKF_GPU_GPU_H
@@ -52,7 +53,7 @@ typedef struct vkf_gpu_device_params {
   bool hazard_log;     /* log dispatches, barriers, submits and host accesses from the start */
   uint64_t ring_bytes; /* of each half of the ring that uploads pass through where memory is not mapped; 0: 4 MiB */
   uint64_t wait_ns;    /* a submit that takes longer counts as lost; 0: 10 minutes */
-  /* Lowers the facts before anything is made from them; NULL: they stay. */
+  /* Lowers the facts before anything is made from them; NULL: no change. */
   vkf_status (*lower)(void *user, vkf_caps *caps);
   void *user;
 } vkf_gpu_device_params;
@@ -63,15 +64,15 @@ vkf_status vkf_gpu_device_create(vkf_gpu_instance *instance, size_t index, const
 /* A device that the caller made and keeps; only what `handles` names as enabled is used. */
 vkf_status vkf_gpu_device_adopt(vkf_env *env, const struct vkf_device_handles *handles,
                                 const vkf_gpu_device_params *params, vkf_gpu_device **out);
-/* Waits for what is pending. Buffers and blocks have been destroyed before. */
+/* Waits for what is pending. Destroy buffers and blocks first. */
 void vkf_gpu_device_destroy(vkf_gpu_device **device);
 const vkf_caps *vkf_gpu_device_caps(const vkf_gpu_device *device);
-/* Takes away what turned out not to work; nothing is larger in `caps` than the device has it. */
+/* Replaces the facts by `caps`, without what turned out not to work. No value may be larger than that of the device. */
 void vkf_gpu_device_lower(vkf_gpu_device *device, const vkf_caps *caps);
 vkf_env *vkf_gpu_device_env(vkf_gpu_device *device);
 /* Bytes of device memory held now and at most (staging included). */
 void vkf_gpu_device_memory(const vkf_gpu_device *device, uint64_t *now_bytes, uint64_t *peak_bytes);
-/* Pipelines that it holds, and the time that making took so far. */
+/* The number of its pipelines, and the time that making them took so far. */
 void vkf_gpu_device_pipelines(const vkf_gpu_device *device, size_t *count, uint64_t *ns);
 /* Warnings and errors of the validation layer since the instance was made; 0 where it is not enabled. */
 uint64_t vkf_gpu_validation_messages(const vkf_gpu_device *device);
@@ -97,7 +98,7 @@ uint64_t vkf_gpu_buffer_bytes(const vkf_gpu_buffer *buffer);
 const char *vkf_gpu_buffer_name(const vkf_gpu_buffer *buffer);
 /* The device address; 0 without caps.buffer_address. */
 uint64_t vkf_gpu_buffer_address(const vkf_gpu_buffer *buffer);
-/* NULL if the host does not see it. Whoever reads or writes through it calls vkf_gpu_buffer_touch() first. */
+/* NULL if it is not mapped. Call vkf_gpu_buffer_touch() before reading or writing through it. */
 void *vkf_gpu_buffer_mapped(const vkf_gpu_buffer *buffer);
 
 typedef enum vkf_gpu_mode { VKF_GPU_READ = 1, VKF_GPU_WRITE = 2, VKF_GPU_READ_WRITE = 3 } vkf_gpu_mode;
@@ -107,7 +108,7 @@ void vkf_gpu_buffer_touch(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t byte
 /* Copies between host memory and a buffer of any kind. The caller has waited for submits that use the range; buffers
  * that are not mapped go through staging, and the copy has ended when this returns. */
 vkf_status vkf_gpu_buffer_write(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes);
-/* As vkf_gpu_buffer_write(), but the copy may go on while the host makes ready what comes next, until
+/* As vkf_gpu_buffer_write(), but the copy may run on while the host prepares the next one, until
  * vkf_gpu_upload_finish(). `data` may be changed at once. */
 vkf_status vkf_gpu_buffer_upload(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes);
 vkf_status vkf_gpu_upload_finish(vkf_gpu_device *device);
@@ -135,13 +136,13 @@ typedef struct vkf_gpu_pipeline_params {
   uint32_t n_bindings;               /* bindings 0 .. n_bindings-1 of set 0 */
   const vkf_gpu_binding_kind *kinds; /* [n_bindings]; NULL: all are storage buffers */
   uint32_t push_bytes;
-  uint32_t subgroup_size; /* that it is written for, asked for where the device has several; 0: any */
+  uint32_t subgroup_size; /* that the code is written for; requested if the device supports several; 0: any */
   bool subgroup_full;     /* require full subgroups; the workgroup's x is a multiple of the subgroup size */
-  bool statistics;        /* the driver keeps what vkf_gpu_pipeline_statistics() asks for, which may cost it memory */
+  bool statistics;        /* the driver keeps the statistics for vkf_gpu_pipeline_statistics(), which may cost memory */
 } vkf_gpu_pipeline_params;
 
-/* Makes those of the `n` that are not there yet, on one thread a core: drivers compile here. After a failure (the first
- * one's is recorded) some of them may have been made; pointers in params are needed during the call alone. */
+/* Makes those of the `n` that do not exist yet, with a thread on each core: drivers compile here. After a failure (the
+ * first one's is recorded) some of them may have been made; pointers in params are needed during the call alone. */
 vkf_status vkf_gpu_pipelines_make(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, size_t n);
 /* Made at the first call with these parameters, found at later ones; belongs to the device. */
 vkf_status vkf_gpu_pipeline_get(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, vkf_gpu_pipeline **out);
@@ -153,12 +154,12 @@ void vkf_gpu_pipelines_trim(vkf_gpu_device *device, size_t count);
 /* Pipelines made from now on go through a cache of the driver's, which begins with what an earlier device's had (bytes:
  * of vkf_gpu_pipeline_cache_take(); those that another driver or device wrote, and NULL, are an empty one). */
 vkf_status vkf_gpu_pipeline_cache_open(vkf_gpu_device *device, const void *bytes, size_t n);
-/* What it holds now; free it with vkf_env_free. *n is 0 where no cache was opened and of drivers that put nothing into
- * it: those that keep compiled kernels themselves, and those that keep none. */
+/* The bytes of the cache now; free them with vkf_env_free. *n is 0 if no cache was opened, and for drivers that put
+ * nothing into it: those that keep compiled kernels themselves, and those that keep none. */
 vkf_status vkf_gpu_pipeline_cache_take(vkf_gpu_device *device, void **bytes, size_t *n);
-/* What the driver tells about a pipeline that was made with `statistics`, under its own names; where it compiled
- * several programs for it, a name begins with that of the program. *n is 0 where caps.pipeline_statistics is false. In
- * the memory of `arena`. */
+/* The driver's statistics of a pipeline that was made with `statistics`, under the driver's names. If it compiled
+ * several programs for the pipeline, each name begins with that of its program. *n is 0 where caps.pipeline_statistics
+ * is false. In the memory of `arena`. */
 vkf_status vkf_gpu_pipeline_statistics(vkf_gpu_device *device, const vkf_gpu_pipeline *pipeline, vkf_arena *arena,
                                        vkf_bench_statistic **out, size_t *n);
 
@@ -172,8 +173,8 @@ typedef struct vkf_gpu_block_params {
   uint32_t max_dispatches; /* with VKF_GPU_TIMING_DISPATCH: those after this many are not timed; 0: 256 */
 } vkf_gpu_block_params;
 
-/* Bind the bytes that the dispatch accesses and no more: the validation layer takes a whole binding as accessed, and
- * would see hazards between neighbours. */
+/* Bind only the bytes that the dispatch accesses: the validation layer counts a whole binding as accessed and would
+ * report hazards between neighbours. */
 typedef struct vkf_gpu_binding {
   vkf_gpu_buffer *buffer;
   uint64_t offset, bytes; /* bytes 0: to the end of the buffer */
@@ -217,7 +218,7 @@ typedef struct vkf_gpu_block_info {
 void vkf_gpu_block_get_info(const vkf_gpu_block *block, vkf_gpu_block_info *out);
 /* Device time of the last run, after it was waited for; 0 if it was not timed. */
 vkf_status vkf_gpu_block_time(vkf_gpu_block *block, uint64_t *ns);
-/* The device's clock between the ends of the last runs of two blocks, of which `to` ran later. Both were timed. */
+/* The time on the device's clock between the ends of the last runs of two blocks. `to` ran later; both were timed. */
 vkf_status vkf_gpu_block_time_since(vkf_gpu_block *from, vkf_gpu_block *to, uint64_t *ns);
 /* Of one dispatch (VKF_GPU_TIMING_DISPATCH): from the end of the one before it to its own end. */
 vkf_status vkf_gpu_block_dispatch_time(vkf_gpu_block *block, uint32_t index, const char **label, uint64_t *ns);
@@ -235,7 +236,7 @@ bool vkf_gpu_device_is_lost(const vkf_gpu_device *device);
 
 /* ---- hazards ----------------------------------------------------------------------------------------------------- */
 
-/* Two accesses to the same bytes, one of them a write, without anything that orders them. */
+/* Two accesses to the same bytes, one of them a write, that nothing orders. */
 typedef struct vkf_gpu_hazard {
   bool found;
   char text[512]; /* a sentence with both names, the buffer and the bytes; "" if not found */

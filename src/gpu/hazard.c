@@ -1,21 +1,21 @@
 /* Hazard check: replays a log and finds two accesses to the same bytes, one a write, that nothing orders.
  *
- * Owns the map from bytes to their last writer and last reader. Shares no code with the recorder that places barriers,
- * whose judge it is: that one compares lists of ranges since the last barrier, this one keeps times per byte for the
- * whole run.
+ * Owns the map from bytes to their last writer and last reader. It verifies the recorder that places barriers and
+ * shares no code with it: the recorder compares lists of ranges since the last barrier, this check keeps times per
+ * byte for the whole run.
  *
  * Time is counted up by dispatches and barriers. For each kind of access (compute, indirect, transfer, host) the time
- * of the last barrier against it is kept: an earlier access on the device is ordered before a later one of that kind if
- * and only if it is older than that barrier. The host is ordered after the device by a barrier and a wait for the
- * submit; the device after the host by the submit, which stands later in the log. It is enough to keep the last reader:
- * it is the youngest, and belongs to the latest submit, so whatever orders it orders the readers before it.
+ * of the last barrier against it is kept: an earlier access on the device is ordered before a later one of that kind
+ * if and only if it is older than that barrier. The host is ordered after the device by a barrier and a wait for the
+ * submit; the device after the host by the submit, which is later in the log. It is enough to keep the last reader: it
+ * is the youngest, and belongs to the latest submit, so whatever orders it orders the readers before it.
  */
 #include <stdio.h>
 #include <string.h>
 
 #include "gpu/vk.h"
 
-/* Who last wrote or read a range. time 0: nobody. */
+/* The last write or read of a range. time 0: none. */
 typedef struct stamp {
   uint64_t time, serial;
   const vkf_gpu_event *dispatch; /* its names */
@@ -122,7 +122,7 @@ static void apply_access(replay *it, const vkf_gpu_event *access) {
     segment *s = &it->segments[i];
     if (!covers(access, s)) continue;
     if (access->mode & VKF_GPU_WRITE) {
-      /* A later submit sees what the host wrote, so after the host there is nobody to wait for. */
+      /* A later submit sees what the host wrote, so nothing must wait for the host. */
       s->writer = host ? none : now;
       s->reader = none;
     }
@@ -166,7 +166,7 @@ static vkf_status replay_all(replay *it, const vkf_gpu_log *log) {
         VKF_TRY(replay_dispatch(it, event, n));
         i += n - 1;
         break;
-      case VKF_GPU_EVENT_ACCESS: /* by the host; the device's stand behind their dispatch */
+      case VKF_GPU_EVENT_ACCESS: /* by the host; those of the device follow their dispatch */
         VKF_TRY(check_access(it, event));
         apply_access(it, event);
         break;

@@ -1,7 +1,7 @@
 /* Log: what happened on a device and in what order, for the hazard check. See hazard.c for its reader.
  *
- * Owns events and their strings, so that buffers and blocks may go before the log is read. Refuses nothing: a failed
- * append is kept as the log's status, and the check then refuses to judge.
+ * Owns events and their strings, so that buffers and blocks may be destroyed before the log is read. Refuses nothing:
+ * a failed append is kept as the log's status, and the check then refuses to judge.
  */
 #include <string.h>
 
@@ -19,7 +19,7 @@ void vkf_gpu_log_finish(vkf_gpu_log *log) {
   vkf_gpu_log_init(log, log->env);
 }
 
-/* The log's own copy of a name. Names repeat with every submit, so the last events are asked first. */
+/* The log's own copy of a name. Names repeat with every submit, so the search begins with the last events. */
 static const char *intern(vkf_gpu_log *log, const char *name) {
   if (!name) return NULL;
   for (size_t i = log->n; i-- > 0 && log->n - i <= 16;) {

@@ -5,7 +5,7 @@
  * destroying waits without limit, since memory in use cannot be freed (a driver reports a GPU that hangs as lost).
  *
  * Invariant: serials are counted up by one; submit s uses the fence s % VKF_GPU_MAX_PENDING, and fences are waited for
- * in order, so that `completed` says all.
+ * in order, so that `completed` describes all of them.
  */
 #include <string.h>
 
@@ -81,7 +81,7 @@ done:
   return st;
 }
 
-/* What the first submit needs besides; a driver without its hardware, which can only compile, is never asked for it. */
+/* Makes what the first submit needs. A driver that runs without its hardware can only compile, and never gets here. */
 static vkf_status prepare(vkf_gpu_device *device) {
   vkf_status st = VKF_OK;
   const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};

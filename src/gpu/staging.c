@@ -1,4 +1,4 @@
-/* Staging: moves bytes between the host and buffers that it does not see.
+/* Staging: moves bytes between the host and buffers that are not mapped.
  *
  * Owns one upload and one readback buffer of two halves each, and two command buffers. Refuses to leave a copy running,
  * except that of an upload, until vkf_gpu_upload_finish(). Invariant: while the device copies one half, the host fills

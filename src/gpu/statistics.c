@@ -1,7 +1,7 @@
-/* Statistics: what a driver tells about a pipeline that it compiled (VK_KHR_pipeline_executable_properties).
+/* Statistics of a pipeline, as the driver that compiled it reports them (VK_KHR_pipeline_executable_properties).
  *
- * Owns nothing. Refuses to know what a statistic means: names are the driver's, values become numbers. Invariant: what
- * is in the list came from the driver; one without the extension gives an empty list and is not asked.
+ * Owns nothing. It does not know what a statistic means: names are the driver's, values become numbers. Invariant:
+ * everything in the list came from the driver; without the extension the list is empty.
  */
 #include "gpu/vk.h"
 

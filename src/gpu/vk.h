@@ -176,15 +176,15 @@ typedef struct vkf_gpu_features {
   VkPhysicalDeviceCooperativeMatrixFeaturesKHR coopmat;
 #endif
 } vkf_gpu_features;
-/* What the device with this version and these extensions may be asked for: all false, linked. */
+/* The features that can be queried with this version and these extensions: all false, linked. */
 void vkf_gpu_features_link(vkf_gpu_features *features, uint32_t api_version, const vkf_gpu_extensions *extensions);
 /* After vkf_gpu_caps_fill(). */
 void vkf_gpu_features_to_caps(const vkf_gpu_features *features, vkf_caps *caps);
 /* Enables what the facts name and nothing else. */
 void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps);
-/* The features among ours that stand in the chain a caller gave to vkCreateDevice. */
+/* Those of our features that the chain of a caller of vkCreateDevice enables. */
 void vkf_gpu_features_from_chain(vkf_gpu_features *features, const void *chain);
-/* Adds the names of the extensions that stand behind the features, where the version has them not built in. */
+/* Adds the names of the extensions that the features need, unless the version includes them. */
 size_t vkf_gpu_features_extensions(const vkf_caps *caps, const vkf_gpu_extensions *offered, const char **names);
 #define VKF_GPU_MAX_EXTENSIONS 8
 
@@ -193,7 +193,7 @@ void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint3
                        const vkf_gpu_extensions *extensions, uint32_t queue_family, vkf_caps *out);
 /* A CPU driver's vector width from its device name; 0: the name does not say. */
 uint32_t vkf_gpu_caps_vector_bits(const char *device_name);
-/* Memory that the host sees without flushes, which nobody does here. */
+/* Memory that is coherent: this room never flushes. */
 #define VKF_GPU_MAPPED_FLAGS (VK_MEMORY_PROPERTY_HOST_VISIBLE_BIT | VK_MEMORY_PROPERTY_HOST_COHERENT_BIT)
 bool vkf_gpu_memory_is_mapped(VkMemoryPropertyFlags flags);
 /* The memory type among `allowed` for a use; UINT32_MAX: none. */
@@ -356,7 +356,7 @@ vkf_status vkf_gpu_staging_upload(vkf_gpu_buffer *buffer, uint64_t offset, const
 vkf_status vkf_gpu_staging_read(vkf_gpu_buffer *buffer, uint64_t offset, void *data, uint64_t bytes);
 vkf_status vkf_gpu_staging_fill(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, uint32_t pattern);
 
-/* Between begin and end stand the events of what is about to be submitted; nothing happens unless the log is on. */
+/* The events of a submit are between begin and end. Both do nothing unless the log is on. */
 void vkf_gpu_submit_log_begin(vkf_gpu_device *device);
 void vkf_gpu_submit_log_end(vkf_gpu_device *device);
 /* Submits command buffers, then the barrier to the host. */

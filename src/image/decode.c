@@ -3,7 +3,7 @@
 
 #include "image/internal.h"
 
-/* Turns and mirrors an image in its place so that it stands upright. */
+/* Turns and mirrors an image in place so that it is upright. */
 static vkf_status turn(vkf_image *image, int orientation) {
   if (orientation == 1) return VKF_OK;
   vkf_image turned;

@@ -1,9 +1,9 @@
 /* image: pictures as bytes: decoded from PNG and JPEG, scaled and cropped.
  *
- * Owns the calls to libpng and libjpeg, and resampling in the integer arithmetic of Pillow, so that what a model sees
- * is what it saw in training, bit for bit. Refuses, by name, what it does not decode, and pictures over
- * VKF_IMAGE_MAX_PIXELS. Knows no models. Invariant: an image that was made has all its pixels. libjpeg allocates for
- * itself, so its working memory is not counted in vkf_env.
+ * Owns the calls to libpng and libjpeg, and resampling in the integer arithmetic of Pillow, so that a model gets the
+ * same bits as in training. Refuses, by name, what it does not decode, and pictures over VKF_IMAGE_MAX_PIXELS. Knows
+ * no models. Invariant: an image that was made has all its pixels. libjpeg allocates for itself, so its working memory
+ * is not counted in vkf_env.
  */
 #ifndef VKF_IMAGE_IMAGE_H
 #define VKF_IMAGE_IMAGE_H

@@ -32,7 +32,7 @@ static void on_error(j_common_ptr jpeg) {
   longjmp(r->jump, 1);
 }
 
-/* level -1: damage that libjpeg goes on with. A file that ends early is an error here. */
+/* level -1: damage after which libjpeg continues. A file that ends early is an error here. */
 static void on_message(j_common_ptr jpeg, int level) {
   reader *r = (reader *)jpeg->err;
   char message[JMSG_LENGTH_MAX];

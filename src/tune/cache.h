@@ -1,7 +1,8 @@
 /* cache: files that this library keeps in the user's cache folder between runs.
  *
- * Owns the choice of the folder, the lock between processes and the question whom to trust. Refuses to read what
- * another user owns or may write. Invariant: whatever is wrong with a cache is a line in the log and never an error.
+ * Owns the choice of the folder, the lock between processes, and the rule whose files are trusted. Refuses to read
+ * what another user owns or may write. Invariant: whatever is wrong with a cache is a line in the log and never an
+ * error.
  */
 #ifndef VKF_TUNE_CACHE_H
 #define VKF_TUNE_CACHE_H
@@ -12,8 +13,8 @@
  * none, else memory of `env`. Nothing is created. */
 vkf_status vkf_tune_cache_folder(vkf_env *env, const char *asked, char **out);
 
-/* Whether the folder is there and another user could have written it: a warning says so. Asked once a device, so that
- * the warning is not repeated; the functions below ask again without one. */
+/* Whether the folder exists and another user could have written it. If so, it warns; call it once a device. The
+ * functions below check again without a warning. */
 bool vkf_tune_cache_refused(vkf_env *env, const char *folder);
 
 /* The whole file, *bytes NULL where there is none that can be read and trusted. Free it with vkf_env_free. */
@@ -21,7 +22,7 @@ void vkf_tune_cache_read(vkf_env *env, const char *folder, const char *name, cha
 /* Makes the folder where it is missing and replaces the file as a whole, for its owner alone. False: a line in the log
  * says why not. */
 bool vkf_tune_cache_write(vkf_env *env, const char *folder, const char *name, const char *bytes, size_t n_bytes);
-/* The folder is there (made now if need be) and may be written. */
+/* Makes the folder if it is missing. Returns whether it may be written. */
 bool vkf_tune_cache_usable(vkf_env *env, const char *folder);
 
 /* Between lock and unlock no other process writes: for reading, changing and writing. Waits at most two seconds, then

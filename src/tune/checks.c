@@ -9,7 +9,7 @@
 #include "shared/constants.h"
 #include "shared/exact.h"
 
-/* Turns of loops that are tried: what kernels can be parted for, and where a device says nothing of a limit. */
+/* Turns of loops to check: those that kernels can be split for, and those of a device that states no limit. */
 enum { LOOP_TURNS = 65535, LONG_LOOP_TURNS = 1 << 20 };
 enum { WORKGROUP = 64, MAX_SHARED_WORKGROUP = 256 }; /* the largest that a kernel with shared memory has */
 

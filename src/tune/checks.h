@@ -15,7 +15,7 @@ typedef struct vkf_check_trial {
   uint32_t lanes;          /* of the subgroups, which are then the workgroups too; 0: any */
   uint32_t workgroup;      /* invocations */
   uint32_t n_groups;       /* workgroups */
-  uint32_t n;              /* times that words are given and found: one an invocation, or one an element of matrices */
+  uint32_t n;              /* sets of words: one per invocation, or one per element of the matrices */
   uint32_t shared_words;   /* of shared memory */
   uint32_t turns;          /* of loops in an invocation */
   vkf_matrix_shape matrix; /* of a cooperative product; 0: none */
@@ -23,8 +23,8 @@ typedef struct vkf_check_trial {
 
 typedef struct vkf_check_row {
   const char *name, *title;  /* in files; for people */
-  const char *module;        /* of the manifest; NULL: not tried by a shader */
-  const char *unused;        /* why it is not tried at all; NULL: it is */
+  const char *module;        /* of the manifest; NULL: this check has no shader */
+  const char *unused;        /* why it never runs; NULL: it runs */
   size_t fact;               /* offset of the bool in vkf_caps that says whether it is there; 0: it always is */
   bool by_lanes;             /* a trial for every subgroup size that kernels are written for */
   bool by_matrix;            /* and for every shape of cooperative matrices that they have there */
@@ -40,7 +40,7 @@ const struct vkf_kern_spirv *vkf_tune_check_module(vkf_check check, const struct
 
 typedef struct vkf_check_result {
   vkf_check_state state;
-  char text[200]; /* what was expected and found, or why it was not tried; "" otherwise */
+  char text[200]; /* what was expected and found, or why it did not run; "" otherwise */
 } vkf_check_result;
 
 enum { VKF_MAX_TRIALS = 8 };

@@ -10,7 +10,7 @@
 
 enum { MAX_ALL_TRIALS = VKF_N_CHECKS * VKF_MAX_TRIALS, MAX_WORDS = 4 };
 
-/* A trial on its way. */
+/* A trial that runs. */
 typedef struct attempt {
   vkf_check check;
   const vkf_check_row *row;
@@ -80,8 +80,7 @@ static void list(attempts *a, const struct vkf_kern_spirv *modules, uint32_t wan
   }
 }
 
-/* Which of several pipelines failed is asked one by one; what a lost device or no memory cannot make is no check's
- * fault. */
+/* Makes the pipelines one by one to find which of them fails. A lost device or too little memory fails no check. */
 static vkf_status make_pipelines(attempts *a, vkf_gpu_pipeline *pipelines[MAX_ALL_TRIALS]) {
   vkf_status st = VKF_OK;
   vkf_gpu_pipeline_params params[MAX_ALL_TRIALS];
@@ -230,7 +229,7 @@ done:
   return st;
 }
 
-/* A sixteenth is left to two clocks that are not one. */
+/* Two different clocks may differ by a sixteenth. */
 static vkf_status try_clock(vkf_gpu_device *device, vkf_check_result *result) {
   vkf_status st = VKF_OK;
   vkf_gpu_block *blocks[2] = {NULL, NULL};

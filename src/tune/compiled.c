@@ -37,7 +37,7 @@ char *vkf_tune_compiled_wrap(vkf_env *env, const void *bytes, size_t n, size_t *
   return file;
 }
 
-/* One file for all that a cache's header tells apart, and the driver's version, which it need not. */
+/* One file per cache header and driver version, which the header need not name. */
 static void name_of(const vkf_caps *caps, char name[64]) {
   uint64_t key = vkf_hash_bytes(VKF_HASH_START, caps->pipeline_cache_uuid, sizeof caps->pipeline_cache_uuid);
   key = vkf_hash_step(vkf_hash_step(key, caps->vendor_id), caps->device_id);

@@ -1,10 +1,11 @@
 /* compiled: the kernels that a driver compiled, in its own form, kept in the cache folder between runs.
  *
- * Owns one file a device and driver, "pipelines-KEY.bin". Refuses what is not whole: a length and a hash stand before
- * the driver's bytes, since drivers believe them. Invariant: whatever is wrong with the file, kernels are compiled
- * anew.
+ * Owns one file a device and driver, "pipelines-KEY.bin". Refuses an incomplete file: it begins with a length and a
+ * hash of the driver's bytes, since drivers do not check them. Invariant: if anything is wrong with the file, kernels
+ * are compiled again.
  *
- * Drivers with a cache of their own on disk need none of this; those that put nothing into the cache get no file.
+ * Drivers that keep a cache on disk themselves do not need this; a driver that puts nothing into the cache gets no
+ * file.
  */
 #ifndef VKF_TUNE_COMPILED_H
 #define VKF_TUNE_COMPILED_H
@@ -13,7 +14,7 @@
 
 /* Pipelines made on t->gpu from now on go through the cache; nothing happens without a cache folder. */
 void vkf_tune_compiled_open(vkf_tuning *t);
-/* Keeps what the driver has compiled since, if that is more or other than what was there. */
+/* Keeps what the driver has compiled since then, if it differs from what the file had. */
 void vkf_tune_compiled_close(vkf_tuning *t);
 
 /* The driver's bytes within a file's; NULL: the file is not whole. */

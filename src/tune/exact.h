@@ -4,7 +4,7 @@
 
 #include "tune/tuning.h"
 
-/* Names the check: another text where other kernels would be tried. t->backend is there, in the reproducible mode. */
+/* The name of the check, which depends on the kernels it runs. t->backend must be made, in the reproducible mode. */
 void vkf_tune_exact_text(const vkf_tuning *t, char *text, size_t size);
 /* found: "" where the bits are the same, else a sentence that names the op. */
 vkf_status vkf_tune_exact_check(vkf_tuning *t, char *found, size_t size);

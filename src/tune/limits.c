@@ -11,8 +11,8 @@
 
 typedef enum fact_kind { WHOLE32, WHOLE64, FLAG } fact_kind;
 
-/* least: what Vulkan 1.1 promises of every device (its table "Required Limits"), which shaders lean on. Of those that
- * only say in how many parts data lie, 1: plans part what is larger, however small they are. */
+/* least: what Vulkan 1.1 guarantees of every device (its table "Required Limits") and shaders need. 1 for limits that
+ * only say into how many parts data are split: plans split data for any such limit. */
 static const struct {
   const char *key;
   fact_kind kind;
@@ -59,7 +59,7 @@ static const struct {
      " \"max_texel_elements\": 65536, \"max_storage_range_bytes\": 134217728}"},
 };
 
-/* Kernels that are written for a size run on that size alone. */
+/* Kernels that are written for one subgroup size run only with that size. */
 static void limit_subgroups(vkf_caps *caps, uint32_t size) {
   const bool is_there = size == caps->subgroup_size;
   const bool may_be = caps->subgroup_size_control && size >= caps->subgroup_min && size <= caps->subgroup_max;

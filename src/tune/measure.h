@@ -1,4 +1,4 @@
-/* measure: how long kernels take, each held to its bound first. */
+/* measure: how long kernels take. Each is first compared with its bound. */
 #ifndef VKF_TUNE_MEASURE_H
 #define VKF_TUNE_MEASURE_H
 

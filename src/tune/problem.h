@@ -5,9 +5,9 @@
 #include "kern/kern.h"
 #include "op/cases.h"
 
-/* VKF_ERROR_ARGUMENT says what forms there are. */
+/* VKF_ERROR_ARGUMENT lists the forms. */
 vkf_status vkf_tune_problem_parse(vkf_env *env, const char *text, vkf_case *out);
-/* What a variant is asked for when it computes this case; its weight lies as it likes. */
+/* The problem of a variant that computes this case, with the weight packed as the variant needs it. */
 void vkf_tune_problem_of(const vkf_case *c, const vkf_caps *caps, bool batch_invariant, const vkf_tuned *tuned,
                          const vkf_variant *variant, vkf_problem *out);
 /* The text of a problem ("matmul:128,512,512"), false if no form holds it. */

@@ -12,7 +12,7 @@ typedef struct vkf_times {
   double *ns; /* [VKF_TIMES_MAX] */
   uint32_t n;
   double total_ns;
-  double give_up_ns; /* one whose first run takes longer is not run again; 0: none */
+  double give_up_ns; /* a contestant whose first run takes longer is given up; 0: none is */
   bool gave_up;
 } vkf_times;
 
@@ -23,9 +23,9 @@ void vkf_tune_times_summarize(vkf_times *times, vkf_bench_row *row);
 
 /* One run of contestant i. */
 typedef vkf_status (*vkf_time_fn)(void *user, uint32_t i, double *ns);
-/* Rounds over the contestants whose times are there (ns not NULL) until each has run for `seconds` and at least
- * VKF_TIMES_MIN times. Before that each runs for a fifth of that time to warm up, once at least; of one that is given
- * up then this run is the result. */
+/* Runs the contestants whose ns is not NULL in turns, until each has run for `seconds` and at least VKF_TIMES_MIN
+ * times. Before that each runs for a fifth of that time, at least once, to warm up. If a contestant is given up, its
+ * one run is the result. */
 vkf_status vkf_tune_times_take(vkf_times *times, uint32_t n, double seconds, vkf_time_fn run, void *user);
 
 #endif

@@ -27,7 +27,7 @@ static const char *source_name(uint32_t worth, const char *device, vkf_arena *ar
   return vkf_arena_printf(arena, "%s, of the same %s", device, worth == 3 ? "architecture" : "vendor");
 }
 
-/* The row that an entry stands for; false where it names a problem or a kernel that this library does not have. */
+/* The row of an entry; false if the entry names a problem or a kernel that this library does not have. */
 static bool to_row(vkf_env *env, const vkf_tuned_entry *entry, const vkf_caps *caps, vkf_tuned_time *out) {
   vkf_case c;
   bool ok = vkf_tune_problem_parse(env, entry->problem, &c) == VKF_OK;

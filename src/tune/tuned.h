@@ -1,7 +1,7 @@
-/* tuned: what is known of a device's kernels by measurement: read when it is opened, changed by tuning and importing.
+/* tuned: the measured times of a device's kernels: read when the device is opened, changed by tuning and importing.
  *
- * Owns the device's rows. Which of them count is decided here, an op at a time: times of this device, else of its
- * architecture, else the short probe's, else of its vendor; what selection makes of them is kern's affair.
+ * Owns the device's rows. For each op, this file decides which rows count: times of this device, else of its
+ * architecture, else of the short probe, else of its vendor. The room kern selects by them.
  */
 #ifndef VKF_TUNE_TUNED_H
 #define VKF_TUNE_TUNED_H
@@ -14,12 +14,12 @@
  * that cannot be used is no error. */
 void vkf_tune_open(vkf_tuning *t);
 void vkf_tune_close(vkf_tuning *t);
-/* The backend goes by what is known from now on. */
+/* The backend uses the times that are known now. */
 vkf_status vkf_tune_use(vkf_tuning *t);
-/* Adds to what is known of this device, in the cache as well where there is one. */
+/* Adds times of this device, also to the cache if there is one. */
 vkf_status vkf_tune_keep_times(vkf_tuning *t, const vkf_tuned_entry *entries, size_t n);
 vkf_status vkf_tune_keep_checks(vkf_tuning *t, const vkf_tuned_check *checks, size_t n);
-/* NULL: it was not tried. Valid until something is kept. */
+/* NULL: there is no result. Valid until something is kept. */
 const char *vkf_tune_found(const vkf_tuning *t, const char *check);
 
 /* vkf_device_store_times(), vkf_device_export_times() and vkf_device_import_times() of a device that has kernels. */

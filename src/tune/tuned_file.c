@@ -144,7 +144,7 @@ void vkf_tune_file_prune(vkf_tuned_file *file, const vkf_tuned_key *key) {
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-/* As a whole: a finding that was cut might no longer be one. */
+/* Refuses a text that is too long: cut off, it might mean something else. */
 static vkf_status get_text(vkf_env *env, vkf_file_value object, const char *name, char *out, size_t size) {
   const char *text = NULL;
   vkf_status st = vkf_file_json_get_string(object, name, &text);
@@ -199,7 +199,7 @@ done:
   return st;
 }
 
-/* Files of times alone have none. */
+/* A file that has only times has no checks. */
 static vkf_status read_checks(vkf_tuned_file *file, const vkf_tuned_key *key, vkf_file_value device) {
   vkf_status st = VKF_OK;
   vkf_tuned_check check;

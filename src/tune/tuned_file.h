@@ -1,4 +1,4 @@
-/* tuned_file: what was measured and found out about devices, as a JSON file: tuned times and results of checks.
+/* tuned_file: tuned times and results of checks of devices, as a JSON file.
  *
  *     {
  *       "format": "vkformer tuned kernels 1",
@@ -54,7 +54,7 @@ typedef struct vkf_tuned_file {
   size_t n_sections;
 } vkf_tuned_file;
 
-/* How far what was measured under one key speaks for another; the larger the better. Another table: never. */
+/* How well times measured under one key apply to another; larger is better. Times of another table never apply. */
 typedef enum vkf_tuned_match {
   VKF_MATCH_NONE,
   VKF_MATCH_VENDOR,       /* the same maker and driver */
@@ -76,7 +76,7 @@ vkf_status vkf_tune_file_add(vkf_tuned_file *file, const vkf_tuned_key *key, con
 vkf_status vkf_tune_file_check(vkf_tuned_file *file, const vkf_tuned_key *key, const vkf_tuned_check *check);
 /* NULL: there is no result of this check on this very device. */
 const char *vkf_tune_file_found(const vkf_tuned_file *file, const vkf_tuned_key *key, const char *check);
-/* Sections of an older table with this key's device are dropped: their times would never be used again. */
+/* Drops the sections of this key's device with an older table, whose times would never be used again. */
 void vkf_tune_file_prune(vkf_tuned_file *file, const vkf_tuned_key *key);
 vkf_status vkf_tune_file_print(const vkf_tuned_file *file, vkf_text *out);
 

@@ -14,8 +14,8 @@
 typedef struct vkf_tuning {
   vkf_env *env;
   const char *cache_folder;   /* of the context; NULL: nothing is kept */
-  const char *refused_folder; /* that of the context, where it may not be trusted: neither read nor written */
-  vkf_gpu_device *gpu;        /* NULL: the scalar path, of which nothing is known and nothing asked */
+  const char *refused_folder; /* the folder of the context if it is not trusted: it is neither read nor written */
+  vkf_gpu_device *gpu;        /* NULL: the scalar path, which has no facts and no checks */
   vkf_backend *backend;       /* NULL until the checks have run */
 
   vkf_tuned_key key;   /* of this device */
@@ -24,7 +24,7 @@ typedef struct vkf_tuning {
   vkf_tuned rows;      /* the times that count for this device */
 
   vkf_check_result checks[VKF_N_CHECKS];
-  uint64_t compiled_hash; /* of what the pipeline cache began with; 0: nothing */
+  uint64_t compiled_hash; /* of the bytes that the pipeline cache was made from; 0: none */
 } vkf_tuning;
 
 #endif
