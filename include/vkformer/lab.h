@@ -190,7 +190,7 @@ VKF_API const char *vkf_clock_name(vkf_clock clock);
 /* A node of a plan, all its runs together. */
 typedef struct vkf_profile_row {
   size_t size;                             /* sizeof(vkf_profile_row) */
-  const char *block, *node, *op, *variant; /* "encoder.0", "encoder.0.self.qkv", "matmul", "matmul-pick-m6n2-w8" */
+  const char *block, *node, *op, *variant; /* "encoder.0", "encoder.0.self.qkv", "matmul", "matmul-uniform-m6n2-w8" */
   vkf_clock clock;
   uint64_t n_runs;
   double ns, flops, bytes; /* of all runs */

@@ -291,7 +291,8 @@ static const vkf_variant *best_of_family(const vkf_family *family, vkf_problem *
 
 uint32_t vkf_kern_probe_candidates(const vkf_caps *caps, vkf_problem *p,
                                    const vkf_variant *variants[VKF_MAX_PROBE_CANDIDATES]) {
-  static const vkf_family *const families[VKF_MAX_PROBE_CANDIDATES] = {&vkf_family_pick, &vkf_family_lane};
+  static const vkf_family *const families[VKF_MAX_PROBE_CANDIDATES] = {&vkf_family_matmul_uniform,
+                                                                       &vkf_family_matmul_lane};
   uint32_t n = 0;
   *p =
       (vkf_problem){.op = VKF_OP_MATMUL, .matmul = {.m = 64, .n = 256, .k = 256}, .order = vkf_kern_order(caps, false)};

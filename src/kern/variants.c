@@ -37,24 +37,27 @@
   .vec = 8, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_MATRIX, .order = VKF_ORDER_FAST, \
   .formats = 1u << VKF_FORMAT_F16, ROW(MATMUL, coopmat, "matmul_coopmat")
 /* A workgroup is one subgroup; a lane computes tm rows of tn columns. */
-#define LANE_OF(module_) ROW(MATMUL, lane, module_), .vec = 4, .weights = VKF_LAYOUT_W_LANE, .formats = ALL_FORMATS
+#define LANE_OF(module_) \
+  ROW(MATMUL, matmul_lane, module_), .vec = 4, .weights = VKF_LAYOUT_W_LANE, .formats = ALL_FORMATS
 #define LANE LANE_OF("matmul_lane"), .needs = VKF_NEED_SHUFFLE
 /* TM is part of the module here: a macro of the shader. */
 #define LANE_BROADCAST(module_) LANE_OF(module_), .subgroup = 4, .needs = VKF_NEED_BROADCAST, .fixed_tile = true
 /* A lane owns tn columns, one of each vector; x and w by address. The deeper the step, the fewer turns of the loop, and
  * the longer a pipeline takes to make: few rows, which every program has, gain less by it. */
-#define PICK(module_)                                                                                        \
+#define UNIFORM(module_)                                                                                     \
   .needs = VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS, .weights = VKF_LAYOUT_W_COLUMNS, \
-  .formats = ALL_FORMATS, ROW(MATMUL, pick, module_)
+  .formats = ALL_FORMATS, ROW(MATMUL, matmul_uniform, module_)
 
 #define ATTENTION(family_, module_) \
   .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH, ROW(ATTENTION, family_, module_)
 /* A query a lane, four elements at a time. */
 #define ATTENTION_VEC4 ATTENTION(vec4, "attention_vec4"), .vec = 4
 /* A query a workgroup. */
-#define ATTENTION_KEYS ATTENTION(keys, "attention_keys"), .vec = 4, .workgroup = VKF_KEY_BLOCK, .needs = VKF_NEED_SHARED
+#define WORKGROUP_PER_QUERY                                                                              \
+  ATTENTION(workgroup_per_query, "attention_workgroup_per_query"), .vec = 4, .workgroup = VKF_KEY_BLOCK, \
+                                                                   .needs = VKF_NEED_SHARED
 /* A query a subgroup, which is the workgroup. */
-#define ATTENTION_FEW(module_) ATTENTION(few, module_), .vec = 4, .needs = VKF_NEED_SHUFFLE
+#define SUBGROUP_PER_QUERY(module_) ATTENTION(subgroup_per_query, module_), .vec = 4, .needs = VKF_NEED_SHUFFLE
 /* lane_rows rows by VKF_KEY_BLOCK lanes, each with a key of every block of the tile; the bits are those of the others,
  * so that batch-invariant and reproducible runs have it, too. */
 #define ATTENTION_TILES(family_, module_) ATTENTION(family_, module_), .needs = VKF_NEED_GPU | VKF_NEED_SHARED
@@ -68,7 +71,7 @@
 /* A query a lane, keys and values by addresses that all lanes share. */
 #define ATTENTION_UNIFORM                                                                                           \
   .vec = 4, .needs = VKF_NEED_UNIFORM | VKF_NEED_BROADCAST, .access = VKF_ACCESS_ADDRESS, .formats = CACHE_FORMATS, \
-  .max_width = VKF_MAX_UNIFORM_WIDTH, .not_exact = true, ROW(ATTENTION, uniform, "attention_uniform")
+  .max_width = VKF_MAX_UNIFORM_WIDTH, .not_exact = true, ROW(ATTENTION, attention_uniform, "attention_uniform")
 #define ATTENTION_WEIGHTS \
   .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH, ROW(ATTENTION_WEIGHTS, weights, "attention_weights")
 
@@ -84,14 +87,14 @@
 
 static const vkf_variant table[] = {
     {ROW(EMBED, row, "embed"), .workgroup = 64, .formats = ALL_FORMATS},
-    {PICK("matmul_pick_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 6, .bn = 16, .bk = 64, .tm = 6, .tn = 2}},
-    {PICK("matmul_pick_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 4, .bn = 16, .bk = 64, .tm = 4, .tn = 2}},
-    {PICK("matmul_pick_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 2, .bn = 16, .bk = 64, .tm = 2, .tn = 2}},
-    {PICK("matmul_pick_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 1, .bn = 16, .bk = 64, .tm = 1, .tn = 2}},
-    {PICK("matmul_pick_w16_d32"), .subgroup = 16, .tile.gemm = {.bm = 6, .bn = 64, .bk = 32, .tm = 6, .tn = 4}},
-    {PICK("matmul_pick_w16_d16"), .subgroup = 16, .tile.gemm = {.bm = 4, .bn = 64, .bk = 16, .tm = 4, .tn = 4}},
-    {PICK("matmul_pick_w16_d16"), .subgroup = 16, .tile.gemm = {.bm = 2, .bn = 64, .bk = 16, .tm = 2, .tn = 4}},
-    {PICK("matmul_pick_w16_d16"), .subgroup = 16, .tile.gemm = {.bm = 1, .bn = 64, .bk = 16, .tm = 1, .tn = 4}},
+    {UNIFORM("matmul_uniform_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 6, .bn = 16, .bk = 64, .tm = 6, .tn = 2}},
+    {UNIFORM("matmul_uniform_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 4, .bn = 16, .bk = 64, .tm = 4, .tn = 2}},
+    {UNIFORM("matmul_uniform_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 2, .bn = 16, .bk = 64, .tm = 2, .tn = 2}},
+    {UNIFORM("matmul_uniform_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 1, .bn = 16, .bk = 64, .tm = 1, .tn = 2}},
+    {UNIFORM("matmul_uniform_w16_d32"), .subgroup = 16, .tile.gemm = {.bm = 6, .bn = 64, .bk = 32, .tm = 6, .tn = 4}},
+    {UNIFORM("matmul_uniform_w16_d16"), .subgroup = 16, .tile.gemm = {.bm = 4, .bn = 64, .bk = 16, .tm = 4, .tn = 4}},
+    {UNIFORM("matmul_uniform_w16_d16"), .subgroup = 16, .tile.gemm = {.bm = 2, .bn = 64, .bk = 16, .tm = 2, .tn = 4}},
+    {UNIFORM("matmul_uniform_w16_d16"), .subgroup = 16, .tile.gemm = {.bm = 1, .bn = 64, .bk = 16, .tm = 1, .tn = 4}},
     {LANE, .subgroup = 8, TEXEL, .tile.gemm = {.bm = 16, .bn = 32, .bk = 4, .tm = 16, .tn = 4}},
     {LANE, .subgroup = 8, TEXEL, .tile.gemm = {.bm = 8, .bn = 32, .bk = 4, .tm = 8, .tn = 4}},
     {LANE, .subgroup = 8, TEXEL, .tile.gemm = {.bm = 4, .bn = 32, .bk = 4, .tm = 4, .tn = 4}},
@@ -162,13 +165,13 @@ static const vkf_variant table[] = {
     {SPLIT, .tile.gemm = {.bm = 16, .bn = 64, .bk = 16, .tm = 2, .tn = 4, .slices = 1}},
     {ROW(MATMUL, naive, "matmul_naive"), .workgroup = 64, .weights = VKF_LAYOUT_W_COUNT /* any */,
      .formats = ALL_FORMATS, .tile.gemm = {.bm = 1, .bn = 64, .bk = 1, .tm = 1, .tn = 1}},
-    {ATTENTION_KEYS},
-    {ATTENTION_KEYS, TEXEL},
-    {ATTENTION_FEW("attention_few"), .subgroup = 8, TEXEL},
-    {ATTENTION_FEW("attention_few"), .subgroup = 8},
-    {ATTENTION_FEW("attention_few"), .subgroup = 16, TEXEL},
-    {ATTENTION_FEW("attention_few"), .subgroup = 16},
-    {ATTENTION_FEW("attention_few_w4"), .subgroup = 4},
+    {WORKGROUP_PER_QUERY},
+    {WORKGROUP_PER_QUERY, TEXEL},
+    {SUBGROUP_PER_QUERY("attention_subgroup_per_query"), .subgroup = 8, TEXEL},
+    {SUBGROUP_PER_QUERY("attention_subgroup_per_query"), .subgroup = 8},
+    {SUBGROUP_PER_QUERY("attention_subgroup_per_query"), .subgroup = 16, TEXEL},
+    {SUBGROUP_PER_QUERY("attention_subgroup_per_query"), .subgroup = 16},
+    {SUBGROUP_PER_QUERY("attention_subgroup_per_query_w4"), .subgroup = 4},
     {ATTENTION_TILES(tiles, "attention_tiles"), .vec = 4,
      .tile.attention = {.rows = 64, .keys = 32, .slice = 64, .lane_rows = 4, .lane_keys = 2}},
     {ATTENTION_TILES(tiles, "attention_tiles"), .vec = 4,
@@ -208,8 +211,8 @@ static const vkf_variant table[] = {
     {ATTENTION_UNIFORM, .subgroup = 16},
     {ATTENTION_VEC4, .workgroup = 8},
     {ATTENTION_VEC4, .workgroup = 8, TEXEL},
-    {ATTENTION(attention_lane, "attention"), .workgroup = 8},
-    {ATTENTION(attention_lane, "attention"), .workgroup = 32},
+    {ATTENTION(lane_per_query, "attention"), .workgroup = 8},
+    {ATTENTION(lane_per_query, "attention"), .workgroup = 32},
     {ATTENTION_WEIGHTS, .workgroup = 8},
     {ATTENTION_WEIGHTS, .workgroup = 32},
     {NORM_SUBGROUP, .subgroup = 8},

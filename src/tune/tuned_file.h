@@ -9,7 +9,7 @@
  *          "checks": [
  *            {"check": "subgroup_shuffle:8", "found": ""}],
  *          "times": [
- *            {"problem": "matmul:32,512,512", "kernel": "matmul-pick-m6n2-w8", "ns": 812345, "by": "tune"}]}]
+ *            {"problem": "matmul:32,512,512", "kernel": "matmul-uniform-m6n2-w8", "ns": 812345, "by": "tune"}]}]
  *     }
  *
  * A check is named together with what its result depends on; `found` is "" if it passed. This file does not know which

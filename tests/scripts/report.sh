@@ -19,7 +19,7 @@ $head
 	<testcase name="unit.b" classname="unit.b" time="0.04" status="run"/>
 </testsuite>
 END
-printf 'ran matmul-naive\nleft matmul-pick\nleft matmul-coopmat\n' >"$folder/whole/variants/ops@one"
+printf 'ran matmul-naive\nleft matmul-uniform\nleft matmul-coopmat\n' >"$folder/whole/variants/ops@one"
 # One that skips a part (cmocka names it twice), one that skips itself, one that fails, one whose program is missing.
 cat >"$folder/parts/junit.xml" <<END
 $head
@@ -46,7 +46,7 @@ $head
 	</testcase>
 </testsuite>
 END
-printf 'left matmul-naive\nleft matmul-pick\nran matmul-coopmat\n' >"$folder/parts/variants/ops@two"
+printf 'left matmul-naive\nleft matmul-uniform\nran matmul-coopmat\n' >"$folder/parts/variants/ops@two"
 
 # must STATUS EXPECTED ARGUMENT...
 must() {
@@ -62,11 +62,11 @@ must() {
 
 must 0 "1 of 3 kernel variants ran on some driver; on none:
   matmul-coopmat
-  matmul-pick
+  matmul-uniform
 2 passed, 0 failed" "$folder/whole"
 must 1 "left out: a driver
 2 of 3 kernel variants ran on some driver; on none:
-  matmul-pick
+  matmul-uniform
 skipped in part: op.ops@x: wide_one test_3
 skipped: gpu.c
 failed: gpu.d

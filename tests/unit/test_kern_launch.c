@@ -109,9 +109,10 @@ static void grid_covers(void **state) {
         assert_true(grid[0] * v->tile.gemm.bm >= m && (grid[0] - 1) * v->tile.gemm.bm < m);
         assert_true(grid[1] * v->tile.gemm.bn >= columns && (grid[1] - 1) * v->tile.gemm.bn < columns);
       } else if (attention) {
-        const uint32_t queries = v->family == &vkf_family_keys || v->family == &vkf_family_few ? 1
-                                 : v->tile.attention.rows                                      ? v->tile.attention.rows
-                                                                                               : vkf_kern_workgroup(v);
+        const uint32_t queries =
+            v->family == &vkf_family_workgroup_per_query || v->family == &vkf_family_subgroup_per_query ? 1
+            : v->tile.attention.rows ? v->tile.attention.rows
+                                     : vkf_kern_workgroup(v);
         assert_true(grid[0] * queries >= m && (grid[0] - 1) * queries < m);
         assert_int_equal(grid[1], 2);
       } else {
@@ -167,7 +168,7 @@ static void splits_have_two_stages(void **state) {
   assert_true(grid[0] == 3 * 5 && grid[1] == 2 && grid[2] == 5); /* 9 rows by 4, 5 splits */
   vkf_kern_grid(v, 1, &p, grid);
   assert_true(grid[0] == 23 && grid[1] == 1 && grid[2] == 1); /* 2880 numbers, 128 a workgroup */
-  v = vkf_kern_find("attention-keys-16");
+  v = vkf_kern_find("attention-workgroup-per-query-16");
   assert_int_equal(vkf_kern_stages(v), 1);
   assert_int_equal(vkf_kern_scratch_bytes(v, &p), 0);
   assert_int_equal(vkf_kern_split(v, &p, &(vkf_caps){0}), 0);
@@ -189,7 +190,7 @@ static void rounding_counts_partial_sums(void **state) {
   assert_int_equal(r.together, 4);
   vkf_kern_rounding(vkf_kern_find("norm-subgroup-w16"), &p, &r);
   assert_int_equal(r.n_partial, 16);
-  vkf_kern_rounding(vkf_kern_find("attention-lane-8"), &p, &r);
+  vkf_kern_rounding(vkf_kern_find("attention-lane-per-query-8"), &p, &r);
   assert_int_equal(r.key_block, VKF_KEY_BLOCK);
   vkf_problem split = problem(VKF_OP_ATTENTION, 1, 300);
   split.split = 64;

@@ -196,7 +196,7 @@ static void defaults_follow_the_device(void **state) {
   assert_family(&small, 77, 512, 512, "shared");
   assert_family(&sw, 77, 512, 512, "lane");
   assert_family(&lvp, 77, 512, 512, "lane");
-  assert_family(&newer, 77, 512, 511, "pick");
+  assert_family(&newer, 77, 512, 511, "uniform");
   assert_family(&gpu, 77, 512, 512, "shared");
   assert_family(&sw, 77, 512, 511, "naive"); /* lane loads four k at a time */
   assert_family(&gpu, 77, 512, 511, "shared");
@@ -209,22 +209,22 @@ static void defaults_follow_the_device(void **state) {
   assert_int_equal(pick(&p, &lvp)->tile.gemm.tm, 1);
   p = any(VKF_OP_ATTENTION, VKF_ORDER_ASCENDING);
   p.attention.queries = 1; /* decoding */
-  assert_string_equal(pick(&p, &sw)->family->name, "few");
-  assert_string_equal(pick(&p, &lvp)->family->name, "few");
-  assert_string_equal(pick(&p, &newer)->family->name, "few");
+  assert_string_equal(pick(&p, &sw)->family->name, "subgroup-per-query");
+  assert_string_equal(pick(&p, &lvp)->family->name, "subgroup-per-query");
+  assert_string_equal(pick(&p, &newer)->family->name, "subgroup-per-query");
   assert_int_equal(pick(&p, &lvp)->access, VKF_ACCESS_TEXEL);
   assert_int_equal(pick(&p, &sw)->access, VKF_ACCESS_STORAGE); /* few texels */
   p.attention.queries = 48;
-  assert_string_equal(pick(&p, &lvp)->family->name, "few");
+  assert_string_equal(pick(&p, &lvp)->family->name, "subgroup-per-query");
   assert_string_equal(pick(&p, &newer)->family->name, "uniform");
   assert_string_equal(pick(&p, &sw)->family->name, "vec4");
   assert_string_equal(pick(&p, &gpu)->family->name, "tiles");
   assert_string_equal(pick(&p, &small)->family->name, "tiles"); /* in 16 KiB and 128 invocations */
   p.attention.key_width = 256;                                  /* too wide to unroll */
-  assert_string_equal(pick(&p, &newer)->family->name, "few");
+  assert_string_equal(pick(&p, &newer)->family->name, "subgroup-per-query");
   p.attention.queries = 1;
   p.attention.key_width = 17;
-  assert_string_equal(pick(&p, &lvp)->family->name, "lane");
+  assert_string_equal(pick(&p, &lvp)->family->name, "lane-per-query");
   p = any(VKF_OP_NORM, VKF_ORDER_FAST);
   assert_string_equal(pick(&p, &gpu)->family->name, "subgroup");
   assert_int_equal(pick(&p, &gpu)->subgroup, 32);
@@ -404,7 +404,7 @@ static void fit_says_why_not(void **state) {
   refused("norm-row-64", &p, &c, "a kernel of norm, not of matmul");
   refused("matmul-lane-m16n4-w8", &rows, &c, "packed as lane by 32");
   refused("matmul-lane-m16n4-w4", &p, &c, "subgroups of 4");
-  refused("matmul-pick-m6n2-w8", &p, &c, "scalar loads at uniform addresses");
+  refused("matmul-uniform-m6n2-w8", &p, &c, "scalar loads at uniform addresses");
   p.matmul.k = 510;
   refused("matmul-lane-m16n4-w8", &p, &c, "a multiple of 4");
   p.matmul.k = 512;
@@ -443,14 +443,14 @@ static void fit_says_why_not(void **state) {
   refused("top_k-lanes-w8", &row, &c, "k up to 32, here it is 33");
   vkf_problem wide = any(VKF_OP_ATTENTION, VKF_ORDER_FAST);
   wide.attention.value_width = VKF_MAX_HEAD_WIDTH + 1;
-  refused("attention-lane-8", &wide, &c, "up to 256, here it is 257");
+  refused("attention-lane-per-query-8", &wide, &c, "up to 256, here it is 257");
   size_t n;
   const vkf_variant *all = vkf_kern_variants(&n);
   for (const vkf_variant *v = all; v < all + n; v++)
     if (v->op == VKF_OP_ATTENTION || v->op == VKF_OP_ATTENTION_WEIGHTS)
       assert_between(v->max_width, 1, VKF_MAX_HEAD_WIDTH);
   wide.attention.value_width = 66;
-  refused("attention-keys-16", &wide, &c, "multiples of 4, here they are 64 and 66");
+  refused("attention-workgroup-per-query-16", &wide, &c, "multiples of 4, here they are 64 and 66");
 }
 
 /* Odd head widths: a query a lane has turns for some thousand keys, tiles for several times as many. */
@@ -462,7 +462,7 @@ static void kernels_for_gpus_are_a_last_resort(void **state) {
   c.max_loop_turns = 65535;
   p.attention.key_width = p.attention.value_width = 35;
   p.attention.keys = 1000;
-  assert_string_equal(pick(&p, &c)->family->name, "lane");
+  assert_string_equal(pick(&p, &c)->family->name, "lane-per-query");
   p.attention.keys = 20000;
   const vkf_variant *v = vkf_kern_pick(&p, &c, NULL, why, sizeof why);
   assert_non_null(v);

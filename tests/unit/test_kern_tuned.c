@@ -65,9 +65,9 @@ static void the_packing_of_the_fastest_is_taken(void **state) {
   (void)state;
   const vkf_caps c = a_lavapipe();
   const vkf_tuned_time rows[] = {
-      row(&c, 32, 256, 512, "matmul-pick-m6n2-w8", 2000), row(&c, 32, 256, 512, "matmul-lane-m16n4-w8-texel", 1000),
-      row(&c, 1, 512, 512, "matmul-pick-m1n2-w8", 100),   row(&c, 1, 512, 512, "matmul-lane-m1n4-w8-texel", 500),
-      row(&c, 32, 512, 512, "matmul-pick-m6n2-w8", 3000), row(&c, 32, 512, 512, "matmul-lane-m16n4-w8-texel", 1000)};
+      row(&c, 32, 256, 512, "matmul-uniform-m6n2-w8", 2000), row(&c, 32, 256, 512, "matmul-lane-m16n4-w8-texel", 1000),
+      row(&c, 1, 512, 512, "matmul-uniform-m1n2-w8", 100),   row(&c, 1, 512, 512, "matmul-lane-m1n4-w8-texel", 500),
+      row(&c, 32, 512, 512, "matmul-uniform-m6n2-w8", 3000), row(&c, 32, 512, 512, "matmul-lane-m16n4-w8-texel", 1000)};
   const vkf_tuned all = {rows, VKF_COUNT(rows)}, first = {rows, 2};
   assert_int_equal(matmul(&c, NULL, 32, 256, 512).packing.layout, VKF_LAYOUT_W_COLUMNS); /* by the defaults */
   /* This weight's own times; of 512 x 512 pick is 3 times slower once and 5 times faster once. */
@@ -85,23 +85,23 @@ static void the_fastest_of_the_packing_is_taken(void **state) {
   (void)state;
   const vkf_caps c = a_lavapipe();
   const vkf_tuned_time rows[] = {
-      row(&c, 32, 256, 512, "matmul-pick-m6n2-w8", 2000), row(&c, 32, 256, 512, "matmul-pick-m4n2-w8", 1500),
-      row(&c, 32, 256, 512, "matmul-lane-m16n4-w8-texel", 9000), row(&c, 1, 256, 512, "matmul-pick-m4n2-w8", 10),
-      row(&c, 1, 256, 512, "matmul-pick-m1n2-w8", 20)};
+      row(&c, 32, 256, 512, "matmul-uniform-m6n2-w8", 2000), row(&c, 32, 256, 512, "matmul-uniform-m4n2-w8", 1500),
+      row(&c, 32, 256, 512, "matmul-lane-m16n4-w8-texel", 9000), row(&c, 1, 256, 512, "matmul-uniform-m4n2-w8", 10),
+      row(&c, 1, 256, 512, "matmul-uniform-m1n2-w8", 20)};
   const vkf_tuned tuned = {rows, VKF_COUNT(rows)};
-  assert_string_equal(pick(&c, NULL, 32, 256, 512), "matmul-pick-m6n2-w8");
-  assert_string_equal(pick(&c, &tuned, 32, 256, 512), "matmul-pick-m4n2-w8");
-  assert_string_equal(pick(&c, &tuned, 20, 256, 512), "matmul-pick-m4n2-w8");        /* 32 is near */
+  assert_string_equal(pick(&c, NULL, 32, 256, 512), "matmul-uniform-m6n2-w8");
+  assert_string_equal(pick(&c, &tuned, 32, 256, 512), "matmul-uniform-m4n2-w8");
+  assert_string_equal(pick(&c, &tuned, 20, 256, 512), "matmul-uniform-m4n2-w8");     /* 32 is near */
   assert_string_equal(pick(&c, &tuned, 64, 256, 512), pick(&c, NULL, 64, 256, 512)); /* nothing as large was measured */
   assert_string_equal(pick(&c, &tuned, 2, 256, 512), pick(&c, NULL, 2, 256, 512));   /* few rows: only what is equal */
-  assert_string_equal(pick(&c, &tuned, 1, 256, 512), "matmul-pick-m4n2-w8");
+  assert_string_equal(pick(&c, &tuned, 1, 256, 512), "matmul-uniform-m4n2-w8");
   assert_string_equal(pick(&c, &tuned, 32, 512, 512), pick(&c, NULL, 32, 512, 512)); /* another weight */
 }
 
 static void reasons_name_the_time(void **state) {
   (void)state;
   const vkf_caps c = a_lavapipe();
-  const vkf_tuned_time rows[] = {row(&c, 32, 256, 512, "matmul-pick-m4n2-w8", 1500)};
+  const vkf_tuned_time rows[] = {row(&c, 32, 256, 512, "matmul-uniform-m4n2-w8", 1500)};
   const vkf_tuned tuned = {rows, 1};
   const vkf_problem p = matmul(&c, &tuned, 32, 256, 512);
   char why[256] = "";
@@ -109,7 +109,7 @@ static void reasons_name_the_time(void **state) {
   assert_non_null(vkf_kern_pick(&p, &c, &tuned, why, sizeof why));
   assert_non_null(strstr(why, "1.5 us, measured on here"));
   assert_true(vkf_kern_rank_of(rows[0].variant, &p, &c, &tuned, &measured, why, sizeof why));
-  assert_true(vkf_kern_rank_of(vkf_kern_find("matmul-pick-m6n2-w8"), &p, &c, &tuned, &other, why, sizeof why));
+  assert_true(vkf_kern_rank_of(vkf_kern_find("matmul-uniform-m6n2-w8"), &p, &c, &tuned, &other, why, sizeof why));
   assert_true(vkf_kern_is_better(&measured, &other));
   assert_false(vkf_kern_is_better(&other, &measured));
   assert_false(vkf_kern_rank_of(vkf_kern_find("matmul-lane-m16n4-w8"), &p, &c, &tuned, &other, why, sizeof why));
@@ -119,7 +119,7 @@ static void reasons_name_the_time(void **state) {
 static void attention_goes_by_queries_and_keys(void **state) {
   (void)state;
   const vkf_caps c = a_lavapipe();
-  const vkf_variant *slow = vkf_kern_find("attention-lane-32");
+  const vkf_variant *slow = vkf_kern_find("attention-lane-per-query-32");
   const vkf_problem tuned_one = {
       .op = VKF_OP_ATTENTION,
       .attention = {.queries = 1, .keys = 128, .key_width = 64, .value_width = 64, .batch = 1, .heads = 8}};
@@ -145,14 +145,14 @@ static void only_what_facts_do_not_decide_is_probed(void **state) {
   vkf_problem p;
   const vkf_variant *v[VKF_MAX_PROBE_CANDIDATES];
   assert_int_equal(vkf_kern_probe_candidates(&c, &p, v), 2);
-  assert_string_equal(v[0]->family->name, "pick");
+  assert_string_equal(v[0]->family->name, "uniform");
   assert_string_equal(v[1]->family->name, "lane");
   c.subgroup_size = c.subgroup_min = c.subgroup_max = 16;
   assert_int_equal(vkf_kern_probe_candidates(&c, &p, v), 2);
   assert_string_equal(v[1]->family->name, "lane");
   c = a_lavapipe();
   /* The probe speaks for the packing alone. */
-  vkf_tuned_time rows[] = {row(&c, p.matmul.m, p.matmul.n, p.matmul.k, "matmul-pick-m6n2-w8", 2000),
+  vkf_tuned_time rows[] = {row(&c, p.matmul.m, p.matmul.n, p.matmul.k, "matmul-uniform-m6n2-w8", 2000),
                            row(&c, p.matmul.m, p.matmul.n, p.matmul.k, "matmul-lane-m4n4-w8", 1000)};
   rows[0].probed = rows[1].probed = true;
   const vkf_tuned tuned = {rows, 2};

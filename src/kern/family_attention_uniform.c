@@ -15,8 +15,8 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
   return vkf_kern_attention_gpu_effort(v, p, caps, vkf_kern_workgroups(v, p, caps, &own) * vkf_kern_workgroup(v), 4, 1);
 }
 
-const vkf_family vkf_family_uniform = {.name = "uniform",
-                                       .fit = vkf_kern_attention_fit,
-                                       .grid = vkf_kern_attention_grid_by_lane,
-                                       .loop_turns = loop_turns,
-                                       .effort = effort};
+const vkf_family vkf_family_attention_uniform = {.name = "uniform",
+                                                 .fit = vkf_kern_attention_fit,
+                                                 .grid = vkf_kern_attention_grid_by_lane,
+                                                 .loop_turns = loop_turns,
+                                                 .effort = effort};

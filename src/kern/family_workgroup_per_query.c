@@ -1,4 +1,5 @@
-/* keys: a query a workgroup, a key of a block a lane, scores in shared memory (shaders/attention_keys.comp). */
+/* workgroup-per-query: a query a workgroup, a key of a block a lane, scores in shared memory
+ * (shaders/attention_workgroup_per_query.comp). */
 #include "kern/attention.h"
 
 static uint32_t shared_bytes(const vkf_variant *v) {
@@ -21,10 +22,10 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
   return vkf_kern_attention_gpu_effort(v, p, caps, vkf_kern_workgroups(v, p, caps, &own), 4, 1);
 }
 
-const vkf_family vkf_family_keys = {.name = "keys",
-                                    .fit = vkf_kern_attention_fit,
-                                    .shared_bytes = shared_bytes,
-                                    .grid = vkf_kern_attention_grid_by_query,
-                                    .loop_turns = loop_turns,
-                                    .effort = effort,
-                                    .n_texels = VKF_ATTENTION_TEXELS};
+const vkf_family vkf_family_workgroup_per_query = {.name = "workgroup-per-query",
+                                                   .fit = vkf_kern_attention_fit,
+                                                   .shared_bytes = shared_bytes,
+                                                   .grid = vkf_kern_attention_grid_by_query,
+                                                   .loop_turns = loop_turns,
+                                                   .effort = effort,
+                                                   .n_texels = VKF_ATTENTION_TEXELS};

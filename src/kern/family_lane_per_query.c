@@ -1,5 +1,5 @@
-/* lane, vec4: a query a lane, whole or four elements at a time (shaders/attention.comp); weights: the same for
- * attention_weights (shaders/attention_weights.comp). */
+/* lane-per-query, vec4: a query a lane, whole or four elements at a time (shaders/attention.comp); weights: the same
+ * for attention_weights (shaders/attention_weights.comp). */
 #include <stdio.h>
 
 #include "kern/attention.h"
@@ -40,8 +40,8 @@ static double vec4_effort(const vkf_variant *v, const vkf_problem *p, const vkf_
   return effort(v, p, caps, &cost);
 }
 
-const vkf_family vkf_family_attention_lane = {
-    .name = "lane", .grid = vkf_kern_attention_grid_by_lane, .loop_turns = loop_turns, .effort = lane_effort};
+const vkf_family vkf_family_lane_per_query = {
+    .name = "lane-per-query", .grid = vkf_kern_attention_grid_by_lane, .loop_turns = loop_turns, .effort = lane_effort};
 
 const vkf_family vkf_family_vec4 = {.name = "vec4",
                                     .fit = vkf_kern_attention_fit,
@@ -64,5 +64,7 @@ static double weights_effort(const vkf_variant *v, const vkf_problem *p, const v
   return caps->is_cpu ? vkf_kern_workgroup(v) : 1.0 / vkf_kern_workgroup(v);
 }
 
-const vkf_family vkf_family_weights = {
-    .name = "lane", .grid = vkf_kern_attention_grid_by_lane, .loop_turns = weights_turns, .effort = weights_effort};
+const vkf_family vkf_family_weights = {.name = "lane-per-query",
+                                       .grid = vkf_kern_attention_grid_by_lane,
+                                       .loop_turns = weights_turns,
+                                       .effort = weights_effort};

@@ -1,0 +1,22 @@
+/* subgroup-per-query: a query a subgroup, which is the workgroup (shaders/attention_subgroup_per_query.comp). */
+#include "kern/attention.h"
+
+static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
+  (void)v;
+  (void)stage;
+  return vkf_kern_attention_first_key_turns(p) + vkf_turns_of(vkf_kern_attention_blocks(p), 0);
+}
+
+static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  static const vkf_kern_attention_cost cost = {1, 1.6, 1, 0};
+  vkf_problem own;
+  if (caps->is_cpu) return vkf_kern_attention_cpu_effort(v, p, &cost);
+  return vkf_kern_attention_gpu_effort(v, p, caps, vkf_kern_workgroups(v, p, caps, &own), 4, 1);
+}
+
+const vkf_family vkf_family_subgroup_per_query = {.name = "subgroup-per-query",
+                                                  .fit = vkf_kern_attention_fit,
+                                                  .grid = vkf_kern_attention_grid_by_query,
+                                                  .loop_turns = loop_turns,
+                                                  .effort = effort,
+                                                  .n_texels = VKF_ATTENTION_TEXELS};
