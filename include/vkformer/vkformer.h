@@ -539,7 +539,8 @@ typedef int (*vkf_text_fn)(void *user, size_t prompt, const char *text, size_t n
 typedef struct vkf_generate_text_params {
   size_t size;              /* sizeof(vkf_generate_text_params) */
   const char *config_json;  /* as in vkf_generate_params */
-  const char *const *stops; /* a text ends before the first of these strings, and its generation with it */
+  const char *const *stops; /* a text ends before the first of these strings, and its generation with it; with beams
+                               and with several sequences a prompt texts are cut there afterwards */
   size_t n_stops;
   vkf_text_fn on_text; /* while texts grow; not with beams and not with several sequences a prompt. NULL: none */
   void *user;
