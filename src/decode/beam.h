@@ -2,7 +2,7 @@
  *
  * Pure arithmetic on candidates in float32, as transformers 5.12 does it (generation/utils.py, _beam_search): a score
  * is never compared in another precision than there. Knows neither devices nor processors. Invariant: running and
- * finished hypotheses of a sentence stand in descending order of their scores.
+ * finished hypotheses of a sentence are in descending order of their scores.
  */
 #ifndef VKF_DECODE_BEAM_H
 #define VKF_DECODE_BEAM_H

@@ -1,4 +1,4 @@
-/* generation_config: see generation_config.h. What a key is stands in generation_keys.c. */
+/* generation_config: see generation_config.h. The keys are in generation_keys.c. */
 #define _POSIX_C_SOURCE 200809L
 #include <errno.h>
 #include <math.h>
@@ -7,7 +7,7 @@
 
 #include "decode/generation_keys.h"
 
-/* The ids that config.json gives where generation_config.json is silent. */
+/* The ids of config.json, for keys that generation_config.json does not have. */
 static const char *const special_ids[] = {"bos_token_id", "pad_token_id", "eos_token_id", "decoder_start_token_id"};
 
 void vkf_decode_generation_derive(vkf_generation_config *config, const vkf_generation_config *base) {
@@ -56,7 +56,7 @@ vkf_status vkf_decode_generation_read(vkf_generation_config *config, const char 
 
   VKF_TRY(vkf_file_json_read(config->env, model.source, &document));
   if (!is_there) {
-    bool forces_bos = false; /* so BART's first folders say it */
+    bool forces_bos = false; /* the first BART folders have this key instead */
     VKF_TRY(read_object(&model, vkf_file_json_root(document), false));
     VKF_TRY(
         vkf_file_json_find_bool(vkf_file_json_root(document), "force_bos_token_to_be_generated", false, &forces_bos));

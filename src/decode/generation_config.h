@@ -43,14 +43,14 @@ typedef struct vkf_generation_config {
   uint64_t seed;                               /* key "seed", which transformers does not have */
   int32_t bos, pad, decoder_start, forced_bos; /* VKF_NO_TOKEN: none */
 
-  /* What was read and is not supported: where it stood, by row of the key table; NULL: not refused. */
+  /* For each row of the key table, the source that set it to an unsupported value; NULL: not refused. */
   const char *refused[VKF_GENERATION_MAX_KEYS];
-  const char *unknown, *unknown_source; /* the first key that is in no table and where it stood, or NULL */
+  const char *unknown, *unknown_source; /* the first key that is in no table, and its source; or NULL */
   vkf_env *env;
   vkf_arena arena; /* lists and names that this configuration read itself */
 } vkf_generation_config;
 
-/* The values that apply where no source says otherwise: greedy, no limit, no special ids. */
+/* The defaults: greedy, no limit, no special ids. */
 void vkf_decode_generation_init(vkf_generation_config *config, vkf_env *env);
 void vkf_decode_generation_finish(vkf_generation_config *config);
 
@@ -59,7 +59,8 @@ void vkf_decode_generation_finish(vkf_generation_config *config);
  * checked (VKF_ERROR_FORMAT); nothing is refused yet, so that such a model can be run. config must be fresh. */
 vkf_status vkf_decode_generation_read(vkf_generation_config *config, const char *folder);
 
-/* A caller's object of keys over what stands; NULL: nothing. null gives a key its default. source: for messages. */
+/* Reads a caller's object of keys, which override the present ones; NULL: none. null gives a key its default. source:
+ * for messages. */
 vkf_status vkf_decode_generation_apply(vkf_generation_config *config, const char *source, const char *json);
 
 /* A copy of `base` (which must outlive it: lists are shared) with its own arena. */

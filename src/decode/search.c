@@ -1,4 +1,4 @@
-/* search: see search.h. The rules of beams stand in beam.c. */
+/* search: see search.h. The rules of beams are in beam.c. */
 #include "decode/search.h"
 
 #include <math.h>
@@ -24,8 +24,8 @@ typedef struct search {
   int32_t *greedy;                  /* [R][capacity], else */
   bool *has_ended;                  /* [R], no beams */
   vkf_sample_candidate *candidates; /* [n_vocab], sampling */
-  int32_t *chosen;                  /* [R], where all scores come back: sampling, or log-probabilities asked for */
-  double *sums;                     /* [R]: of log-probabilities; NULL: not asked for */
+  int32_t *chosen;                  /* [R], if all scores are read: for sampling or log-probabilities */
+  double *sums;                     /* [R]: of log-probabilities; NULL: not requested */
   uint32_t length;                  /* ids in every sequence now */
 } search;
 
@@ -233,15 +233,15 @@ static vkf_status choose(search *s, const float *scores) {
   return VKF_OK;
 }
 
-/* Of beams pad_token_id 0 gives way to the first end id, as in transformers. */
+/* With beams, pad_token_id 0 is replaced by the first end id, as in transformers. */
 int32_t vkf_decode_search_fill(const vkf_generation_config *c) {
   const bool has_pad = c->num_beams > 1 ? c->pad > 0 : c->pad != VKF_NO_TOKEN;
   if (has_pad || c->eos.n == 0) return c->num_beams > 1 ? VKF_MAX(c->pad, 0) : c->pad;
   return c->eos.ids[0];
 }
 
-/* ids: what every row got; a row that has ended is filled up. *stop: the callback wants no more. Returns whether the
- * search goes on. */
+/* ids: the new id of every row; a row that has ended gets the fill id. *stop: the callback asked to stop. Returns
+ * whether the search continues. */
 static bool step_rows(search *s, const int32_t *ids, bool *stop) {
   const vkf_generation_config *c = s->config;
   const int32_t fill = vkf_decode_search_fill(c);

@@ -40,7 +40,7 @@ typedef struct vkf_search_input {
   uint32_t n_source;
   uint64_t max_length;   /* ids of the longest sequence, prompt included: vkf_decode_generation_length() */
   const uint64_t *lines; /* [B]: number of each sentence for random numbers; NULL: 0, 1, .. */
-  bool scores;           /* without beams, too; all scores of a step come to the host then */
+  bool scores;           /* without beams, too; the host then reads all scores of a step */
   uint64_t n_positions;  /* ids that the model can be fed in one sequence; 0: no limit */
   /* NULL: none. Without beams: for every row that goes on, the rest of a step included when one has asked to stop;
    * beams: once a step, row 0, token -1 */
@@ -53,13 +53,13 @@ typedef struct vkf_generated {
   uint32_t n_rows; /* B * num_return_sequences, best first within a sentence */
   uint32_t length;
   int32_t *sequences; /* [n_rows][length], prompt included; padded after the end */
-  float *scores;      /* [n_rows] with beams or where they were asked for, else NULL */
+  float *scores;      /* [n_rows] with beams or if requested, else NULL */
 } vkf_generated;
 
 /* Rows and candidates per row (0: all scores) that the search will ask the stepper for; scores: as in the input. */
 uint32_t vkf_decode_search_rows(const vkf_generation_config *config, uint32_t B);
 uint32_t vkf_decode_search_k(const vkf_generation_config *config, uint32_t n_vocab, bool scores);
-/* Ids of the longest sequence that the search can come to: one more than what can be fed. n_positions 0: no limit. */
+/* Ids of the longest sequence that the search can reach: one more than can be fed. n_positions 0: no limit. */
 uint32_t vkf_decode_search_longest(uint64_t max_length, uint64_t n_positions, uint32_t n_prompt);
 /* What follows the end of a sequence that is shorter than others. */
 int32_t vkf_decode_search_fill(const vkf_generation_config *config);

@@ -1,5 +1,5 @@
 /* gpt_neox: GPT-NeoX and Pythia as transformers computes them (Black et al. 2022). A pre-norm decoder whose attention
- * and feed-forward layer stand side by side, with rotary positions on a part of each head and queries, keys and values
+ * and feed-forward layer run side by side, with rotary positions on a part of each head and queries, keys and values
  * stored head by head.
  *
  * Keys that cannot matter here: dropouts, initializer_range, use_cache, dtype.

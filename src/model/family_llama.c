@@ -29,7 +29,7 @@ static const vkf_model_stack_names names = {
 
 typedef struct variant {
   const char *model_type;
-  bool reads_bias; /* attention_bias, else qkv_bias stands */
+  bool reads_bias; /* attention_bias, else qkv_bias is not overridden */
   bool qkv_bias;
   bool has_head_norm;
   enum { WINDOW_NONE, WINDOW_ALL, WINDOW_SOME } window;
@@ -63,7 +63,7 @@ done:
   return st;
 }
 
-/* Which layers see a window: all (Mistral), or those that layer_types names, else those from max_window_layers on. */
+/* Which layers have a window: all (Mistral), or those in layer_types, else those from max_window_layers on. */
 static vkf_status windows(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack *stack) {
   vkf_status st = VKF_OK;
   vkf_file_value types = {0}; /* Mistral reads none */

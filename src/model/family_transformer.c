@@ -15,7 +15,7 @@ static const char *const known_keys[] = {
     "attention_bias", "ffn_bias", "scale_embedding", "positional_encoding", "max_position_embeddings", "final_norm",
     "lm_head", "lm_head_bias", "tie_word_embeddings", "pad_token_id", "bos_token_id", "eos_token_id",
     "decoder_start_token_id",
-    /* say nothing about what is computed */
+    /* do not change what is computed */
     "parameters", "dropout", "attention_dropout", "initializer_range", "init_std", "use_cache", "is_encoder_decoder",
     "architectures", "dtype", "torch_dtype", "transformers_version", "name", "description", "_name_or_path"};
 

@@ -37,7 +37,7 @@ typedef struct vkf_model_layer {
   vkf_model_linear ffn_in;         /* [F,D]; gated: the rows of the gate, then those that it is multiplied with */
   vkf_model_linear ffn_out;
   vkf_model_norm ffn_norm;
-  uint32_t window; /* keys that a query sees; 0: all */
+  uint32_t window; /* the most keys that a query attends to; 0: all */
 } vkf_model_layer;
 
 /* What a token's position id is, before the stack's offset is added. */
@@ -294,7 +294,7 @@ vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config, bool has_lo
  * where the folder ties nothing). */
 vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, vkf_model_stack *stack,
                                           const char *table, uint32_t width, bool is_tied_by_default, const char *head);
-/* Which head the first of `architectures` asks for, by its ending. */
+/* The head of the first of `architectures`, by the end of its name. */
 typedef enum vkf_model_head_kind {
   VKF_HEAD_NONE,                    /* BertModel */
   VKF_HEAD_MASKED_LM,               /* BertForMaskedLM, BertForPreTraining */
@@ -319,13 +319,13 @@ typedef struct vkf_model_encoder_heads {
 /* The table of an encoder's words, which may be stored under the head's name alone where the two are tied. */
 vkf_status vkf_model_claim_words(vkf_net *net, vkf_file_value config, const char *table, uint32_t width,
                                  const vkf_model_encoder_heads *names);
-/* The head that `architectures` asks for. */
+/* The head that `architectures` names. */
 vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, const vkf_model_encoder_heads *names);
 
 /* ---- rotary.c ---------------------------------------------------------------------------------------------------- */
 
 /* The stack's rotary positions, from rope_parameters (transformers 5), or rope_theta and rope_scaling (4). theta and
- * part: where the folder says nothing. The head widths are set before. */
+ * part: if the folder does not say. Set the head widths first. */
 vkf_status vkf_model_find_rotary(vkf_net *net, vkf_file_value config, double theta, double part,
                                  vkf_model_stack *stack);
 /* table [n][width]: of each position and pair its cosine and sine. */

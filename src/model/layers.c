@@ -66,7 +66,7 @@ static vkf_attention_layer attention_of(const vkf_net *net, const vkf_model_atte
       .q = linear_of(net, &weights->q), .out = linear_of(net, &weights->out), .norm = norm_of(net, &weights->norm)};
 }
 
-/* The name of the output that the weights of layer i become; NULL: they are not asked for. */
+/* The name of the output that the weights of layer i become; NULL: they are not requested. */
 static const char *weights_output(const vkf_model_stage *s, const char *prefix, uint32_t i, char *text, size_t size) {
   snprintf(text, size, "%sattentions.%u", prefix, i);
   return s->request->attentions ? text : NULL;
@@ -108,7 +108,7 @@ static uint32_t cross_attention(const vkf_model_stage *s, uint32_t i, uint32_t x
   return vkf_block_cross_attention(s->b, &form, &s->stream, &layer, &inputs, x, x);
 }
 
-/* x and y differ where the sub-layers stand side by side. */
+/* x and y differ if the sub-layers run side by side. */
 static uint32_t feed_forward(const vkf_model_stage *s, uint32_t i, uint32_t x, uint32_t y) {
   const vkf_model_layer *layer = &s->stack->layers[i];
   const vkf_block_form form = vkf_model_form(s->stack);

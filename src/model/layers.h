@@ -21,10 +21,10 @@ typedef struct vkf_model_stage {
 /* The blocks "embed" and "<stack>.0" and so on. Gives the states after the last layer, before a final norm; they are an
  * output only if none follows. */
 uint32_t vkf_model_layers(vkf_model_stage *s);
-/* The last states, after the final norm, as an output, if they are asked for. */
+/* The last states, after the final norm, as an output, if requested. */
 void vkf_model_output_last(const vkf_model_stage *s, uint32_t x);
 
-/* Operands: a weight (VKF_NO_WEIGHT: none), a cache, an input (present only if asked for). */
+/* Operands: a weight (VKF_NO_WEIGHT: none), a cache, an input (present only if requested). */
 vkf_build_operand vkf_model_weight_slot(uint32_t weight);
 vkf_build_operand vkf_model_state(uint32_t layer, vkf_state_part part);
 vkf_build_operand vkf_model_input(vkf_input input, bool is_asked_for);

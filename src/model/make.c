@@ -1,6 +1,6 @@
 /* make: folders of random weights. See model.h.
  *
- * The names and shapes are those that the families claim: a net without files notes what is asked of it. */
+ * The names and shapes are those that the families request: a net without files keeps a list of them. */
 #include <math.h>
 #include <string.h>
 

@@ -35,7 +35,7 @@ typedef struct vkf_net_info {
   uint32_t image[3];                                /* channels, height, width of images in the place of ids; 0: none */
   uint64_t n_parameters;                            /* numbers in the tensors that are used, tied ones once */
   uint64_t file_bytes;
-  size_t n_unused; /* tensors of the files that nothing asks for */
+  size_t n_unused; /* tensors of the files that nothing uses */
   const char *const *unused;
 } vkf_net_info;
 
@@ -57,7 +57,7 @@ void vkf_model_net_weights(vkf_net *net, vkf_weight_source *out);
  * random numbers: vectors are ones, biases zeros, all else is nearly normal with the config's initializer_range (or
  * init_std; else 0.02) as deviation. The same configuration, seed and dtype give the same bytes. The folder appears as
  * a whole or not at all; one that exists must be empty. VKF_ERROR_ARGUMENT for a dtype that is not F32, F16 or BF16,
- * VKF_ERROR_STOPPED if on_progress wants that. */
+ * VKF_ERROR_STOPPED if on_progress asks for it. */
 vkf_status vkf_model_folder_make(vkf_env *env, const char *config_path, const char *folder,
                                  const vkf_make_params *params);
 
@@ -66,12 +66,12 @@ vkf_status vkf_model_folder_make(vkf_env *env, const char *config_path, const ch
 /* ENCODE: source ids to the encoder's last states, in the dimensions B and S. Blocks "embed", "encoder.0" ...,
  *   "encoder.norm" (where there is a final norm), then "cross" (encoder-decoders: the cross keys and values of every
  *   decoder layer into the state) or "head" (encoders with a head, over all BS rows).
- *   Inputs IDS, POSITIONS (where there are positions), MASK (if asked for).
+ *   Inputs IDS, POSITIONS (if there are positions), MASK (if requested).
  * DECODE: target ids to logits or candidates, in the dimensions R, T, PAST (and B, S for the cross keys). Blocks
  *   "embed", "decoder.0" ..., "head" (final norm, gather, logits, log-softmax, edits, top-k, whatever there is of it).
  *   A full pass is PAST 0 and T the length; a cached step is T 1.
  *   Inputs TARGET_IDS, TARGET_POSITIONS, TARGET_MASK, ANCESTRY, MASK (of the source, for cross-attention), OUT_ROWS,
- *   EDIT_OFFSETS, EDITS, each where it is asked for. */
+ *   EDIT_OFFSETS, EDITS, each if requested. */
 
 /* The `index` of a VKF_SLOT_STATE: the caches of a decoder layer, named "state.decoder.<layer>.self.k" and so on.
  * self: [R][kv heads][past+T][width], cross: [B][kv heads][S][width], extents at capacity: all plans that share a state

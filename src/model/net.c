@@ -50,7 +50,7 @@ static vkf_status name_last_states(vkf_net *net, vkf_stage stage, const char *la
   return names[0] == NULL || (names[1] == NULL && !net->is_last_apart) ? VKF_ERROR_MEMORY : VKF_OK;
 }
 
-/* What the rest of the engine asks of a net, from what the family has filled in. */
+/* The net as the other rooms see it, from what the family has filled in. */
 static vkf_status finish_info(vkf_net *net) {
   vkf_net_info *info = &net->info;
   vkf_status st = VKF_OK;
@@ -76,7 +76,7 @@ done:
   return st;
 }
 
-/* Two names of one number, of which this engine reads the first: transformers takes one or the other. */
+/* Two names of one number. This engine reads the first; transformers reads one or the other. */
 static vkf_status refuse_contradictions(vkf_net *net, vkf_file_value config) {
   static const struct {
     const char *families, *key, *other;

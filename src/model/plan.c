@@ -89,7 +89,7 @@ static uint32_t gather(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
   return vkf_build_node(s->b, &node);
 }
 
-/* What stands between the last states and the logits. */
+/* The steps between the last states and the logits. */
 static uint32_t before_logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
   const vkf_model_head *head = &s->net->head;
   if (head->dense.weight != VKF_NO_WEIGHT)
@@ -106,7 +106,7 @@ static uint32_t log_softmax(vkf_build *b, const char *name, vkf_dim rows, uint32
   return vkf_build_node(b, &node);
 }
 
-/* Logits of rows x, and what is asked for of log-softmax, edits, a log-softmax of these and top-k, in this order. */
+/* Logits of rows x, and as requested log-softmax, edits, a log-softmax of these and top-k, in this order. */
 static void logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
   vkf_build *b = s->b;
   const vkf_plan_request *request = s->request;
@@ -195,7 +195,7 @@ static void build_decode(vkf_build *b, const vkf_net *net, const vkf_plan_reques
 
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
-/* Sizes that the stage needs, and `out` where the request does not say it. */
+/* Sizes that the stage needs, and `out` if the request does not give it. */
 static vkf_status check_sizes(const vkf_net *net, const vkf_plan_request *request, vkf_sizes *sizes) {
   bool is_target = request->stage == VKF_STAGE_DECODE;
   bool has_source = !is_target || net->info.architecture == VKF_ARCHITECTURE_ENCODER_DECODER;

@@ -23,7 +23,7 @@ static void scale_linear(const scaling *s, double *frequencies) {
   for (uint32_t i = 0; i < s->n; i++) frequencies[i] /= s->factor;
 }
 
-/* Long waves are stretched, short ones stay, between the two it is blended. */
+/* Long waves are stretched, short ones do not change, and those between are blended. */
 static vkf_status scale_llama3(vkf_net *net, const scaling *s, double *frequencies) {
   vkf_status st = VKF_OK;
   double low = 0, high = 0;
@@ -100,7 +100,7 @@ vkf_status vkf_model_find_rotary(vkf_net *net, vkf_file_value config, double the
   scaling s = {0};
   const char *type = NULL;
   double positions = VKF_MAX(net->info.max_positions, 1u);
-  VKF_TRY(vkf_file_json_find_object(config, "rope_scaling", &s.keys)); /* before rope_parameters, if it says anything */
+  VKF_TRY(vkf_file_json_find_object(config, "rope_scaling", &s.keys)); /* before rope_parameters, if it is there */
   if (vkf_file_json_count(s.keys) == 0) VKF_TRY(vkf_file_json_find_object(config, "rope_parameters", &s.keys));
   VKF_TRY(vkf_model_find_number(net, config, "rope_theta", theta, 1, 1e15, &theta));
   VKF_TRY(vkf_model_find_number(net, s.keys, "rope_theta", theta, 1, 1e15, &s.theta));

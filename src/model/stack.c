@@ -1,4 +1,4 @@
-/* stack: the tensors of a stack's layers, by the stems that its family gives. See internal.h.
+/* stack: the tensors of a stack's layers, by the stems of its family. See internal.h.
  *
  * Decides what is one matmul: queries, keys and values of self-attention; keys and values of cross-attention. */
 #include <stdio.h>

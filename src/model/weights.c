@@ -222,7 +222,7 @@ static void load_transposed(const vkf_model_part *part, uint32_t columns, size_t
   }
 }
 
-/* Rows of the part from `row` on, before `end`, that are side by side in the file; its rows come in groups. */
+/* Rows of the part from `row` on, before `end`, that are side by side in the file; its rows are in groups. */
 static vkf_file_tensor rows_from(const vkf_model_part *part, uint32_t columns, size_t row, size_t end) {
   const size_t element = vkf_dtype_bytes(part->tensor->dtype), within = row % part->group_rows;
   const size_t at = part->first_row + row / part->group_rows * part->group_stride + within;

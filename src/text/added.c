@@ -1,8 +1,8 @@
-/* added: tokens that are cut out of the text before the model sees it.
+/* added: tokens that are cut out of the text before the other steps.
  *
  * Those that are not `normalized` are looked for in the raw text, the others in the normalized text, by their
  * normalized content. At each place the longest one wins. single_word tokens match between non-word characters only;
- * lstrip and rstrip take the white space beside them. Refuses an id that the vocabulary gives to another piece.
+ * lstrip and rstrip take the white space beside them. Refuses an id that belongs to another piece of the vocabulary.
  */
 #include "text/internal.h"
 
@@ -42,7 +42,7 @@ static size_t space_after(vkf_text_string text, size_t at) {
 }
 
 void vkf_text_added_cut(const vkf_text_added_set *set, vkf_text_string text, bool first, vkf_text_pieces *out) {
-  size_t done = 0; /* what lies before it is in `out` */
+  size_t done = 0; /* everything before it is in `out` */
   for (size_t at = 0; at < text.size;) {
     const vkf_text_added_token *token = match_at(set, text, at);
     if (token == NULL) {

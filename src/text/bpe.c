@@ -1,7 +1,7 @@
 /* bpe: byte-pair encoding (Sennrich et al. 2016, "Neural Machine Translation of Rare Words with Subword Units").
  *
  * A word starts as its characters; then the adjacent pair with the lowest rank, the leftmost of equals, becomes one
- * piece, until no pair has a rank. Pairs wait in a binary heap; an entry whose pair has changed since is passed over.
+ * piece, until no pair has a rank. Pairs are in a binary heap; an entry whose pair has changed since is skipped.
  * Refuses dropout, which is for training, and merges that name pieces outside the vocabulary.
  */
 #include "text/internal.h"

@@ -1,10 +1,10 @@
 /* charsmap: SentencePiece's precompiled table of replacements, the normalizer "Precompiled".
  *
  * The table is base64 of: the trie's size in bytes (u32, little-endian), the trie as a double array of u32 units (the
- * layout of darts-clone), then the replacements, each ended by a zero byte. A unit holds a label in its low 8 bits (and
- * bit 31), the flag "a value hangs here" in bit 8, and the offset to its children from bit 10 on, shifted left by 8
- * more where bit 9 is set. A value is an offset into the replacements. Refuses a table that is cut short. Every index
- * is checked against the size, so a damaged trie matches less and reads nothing outside.
+ * layout of darts-clone), then the replacements, each ended by a zero byte. A unit holds a label in its low 8 bits
+ * (and bit 31), the flag "this node has a value" in bit 8, and the offset to its children from bit 10 on, shifted left
+ * by 8 more where bit 9 is set. A value is an offset into the replacements. Refuses a table that is cut short. Every
+ * index is checked against the size, so a damaged trie matches less and reads nothing outside.
  */
 #include "text/internal.h"
 

@@ -1,4 +1,4 @@
-/* decode: the decoders. A piece goes through one after the other, and what they emit is the text.
+/* decode: the decoders. Each piece passes through all of them in order; the output of the last one is the text.
  *
  * A decoder emits as much as no later piece changes and keeps the rest, so that a text can be shown while it is
  * generated. Refuses the kinds that are not in KINDS.
@@ -131,7 +131,7 @@ static size_t append_lossy(vkf_text *out, vkf_text_string bytes, bool is_last) {
   return at;
 }
 
-/* Appends the bytes that a piece of the byte alphabet stands for; a piece with another character stands for itself. */
+/* Appends the bytes that a piece of the byte alphabet means; a piece with any other character is appended as it is. */
 static void append_bytes(vkf_text *out, vkf_text_string piece) {
   size_t start = out->size;
   for (size_t at = 0; at < piece.size;) {
@@ -282,7 +282,7 @@ static vkf_status load_bpe(vkf_text_loader *loader, const json_t *json, vkf_text
   return st;
 }
 
-/* The suffix of a piece is a space, but that of the last one is nothing: a piece waits for the next. */
+/* The suffix of a piece becomes a space, that of the last piece nothing: a piece is held until the next one comes. */
 static vkf_status bpe(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
                       const vkf_text_sink *out) {
   vkf_status st = VKF_OK;
@@ -317,7 +317,7 @@ static vkf_status load_strip(vkf_text_loader *loader, const json_t *json, vkf_te
   return st;
 }
 
-/* Parts of a piece: what stands at its end is held, as it may be cut off. */
+/* Parts of a piece: its end is held, since it may be cut off. */
 static vkf_status strip(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
                         const vkf_text_sink *out) {
   const vkf_text_string cut = step->content;

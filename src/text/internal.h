@@ -1,7 +1,7 @@
 /* internal: what the files of the room text share.
  *
- * A tokenizer is a handful of lists of steps. Each stage has its own file with one table of the kinds it knows; loading
- * looks a step's type up in that table and refuses what is not there. Between the stages stand lists of pieces.
+ * A tokenizer is a handful of lists of steps. Each stage has its own file with one table of the kinds it knows;
+ * loading looks a step's type up in that table and refuses what is not there. The stages pass lists of pieces on.
  */
 #ifndef VKF_TEXT_INTERNAL_H
 #define VKF_TEXT_INTERNAL_H
@@ -36,7 +36,7 @@ bool vkf_text_is_nonspacing_mark(uint32_t code); /* category Mn */
 bool vkf_text_is_word(uint32_t code);            /* \w of UTS #18: Alphabetic, M, Nd, Pc, Join_Control */
 bool vkf_text_is_ideograph(uint32_t code);       /* the CJK blocks that BERT splits into single characters */
 
-/* The printable character that stands for a byte in byte-level vocabularies, as GPT-2 has it, and back (-1: none). */
+/* The printable character of a byte in byte-level vocabularies, as GPT-2 has it, and back (-1: none). */
 uint32_t vkf_text_byte_to_char(uint8_t byte);
 int vkf_text_char_to_byte(uint32_t code);
 
@@ -63,7 +63,7 @@ vkf_text_string vkf_text_pieces_get(const vkf_text_pieces *pieces, size_t i);
 
 /* ---- ranges and patterns (ranges.c, pattern.c) ------------------------------------------------------------------- */
 
-/* Consecutive ranges that cover a text; each is a match of something or what lies between two matches. */
+/* Consecutive ranges that cover a text; each is a match, or the text between two matches. */
 typedef struct vkf_text_range {
   size_t start, end;
   bool match;
@@ -89,7 +89,7 @@ typedef enum vkf_text_behavior {
   VKF_TEXT_MERGED_WITH_NEXT
 } vkf_text_behavior;
 
-/* Cuts a text into the pieces that the ranges and the behaviour say; empty ones are left out. Changes the ranges. */
+/* Cuts a text into pieces, by the ranges and the behaviour; empty pieces are left out. Changes the ranges. */
 void vkf_text_ranges_cut(vkf_text_ranges *ranges, vkf_text_string text, vkf_text_behavior behavior, bool first,
                          vkf_text_pieces *out);
 
@@ -129,7 +129,7 @@ typedef vkf_status (*vkf_text_normalize_fn)(const vkf_text_step *step, vkf_text_
 /* Appends the pieces of one piece. */
 typedef vkf_status (*vkf_text_split_fn)(const vkf_text_step *step, vkf_text_string text, bool first,
                                         vkf_text_pieces *out);
-/* What decoders hand from one to the next: a piece, or a part of one, or (is_end) nothing, when the text ends. */
+/* What a decoder passes to the next: a piece, or a part of one, or (is_end) nothing, at the end of the text. */
 typedef struct vkf_text_chunk {
   vkf_text_string text; /* valid during the call */
   bool begins, ends;    /* where a piece does */
@@ -142,7 +142,7 @@ typedef struct vkf_text_decode_state {
   size_t count; /* the step's own, and so is: */
   bool flag;
   vkf_text held;    /* text that what follows can change */
-  vkf_text partial; /* a piece of which parts have come, for steps that need whole ones */
+  vkf_text partial; /* the parts of a piece so far, for steps that need whole pieces */
 } vkf_text_decode_state;
 
 /* Where a decoder's chunks go: to the next step, and from the last one to a text. */

@@ -30,7 +30,7 @@ typedef struct vkf_text_legacy_class {
   const char *class_name, *model_type; /* the class without "Tokenizer" and "Fast" */
   vkf_text_legacy_form form;
   const char *tokens[VKF_LEGACY_N_SPECIAL]; /* where tokenizer_config.json does not say */
-  int before, after;                        /* what stands around a text, -1: nothing */
+  int before, after;                        /* the special tokens around a text; -1: none */
 } vkf_text_legacy_class;
 
 /* What is known while a folder is read. */

@@ -32,7 +32,7 @@ static vkf_status load_ids(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o) {
   for (size_t i = 0; i < names.vocab.size; i++) remap[n + i] = (int32_t)i;
   tokenizer->remap = remap;
   tokenizer->names = names.vocab;
-  /* transformers looks pieces up by their text, and that of an unknown one is what stood there */
+  /* transformers looks pieces up by their text; that of an unknown piece is the original text */
   if (o->row->form != VKF_LEGACY_FAIRSEQ) tokenizer->model.surfaces = &tokenizer->names;
   o->next_id = names.vocab.size;
 done:

@@ -40,7 +40,7 @@ vkf_status vkf_text_legacy_add_token(vkf_text_legacy *o, const char *token, size
   return VKF_OK;
 }
 
-/* added_tokens_decoder: {"32000": {"content": ..., "special": ...}}; these come first, as they say most. */
+/* added_tokens_decoder: {"32000": {"content": ..., "special": ...}}; these come first, since they say the most. */
 static vkf_status add_decoder_tokens(vkf_text_legacy *o) {
   const char *key;
   json_t *token;

@@ -22,7 +22,7 @@ static vkf_status word_load(vkf_text_model *model, vkf_text_loader *loader, cons
 
 /* ---- WordPiece --------------------------------------------------------------------------------------------------- */
 
-/* The longest piece at `start`, shrunk character by character; -1: none. The candidate stands in scratch behind the
+/* The longest piece at `start`, shrunk character by character; -1: none. The candidate is in scratch behind the
  * prefix. */
 static int32_t wordpiece_longest(const vkf_text_model *model, vkf_text_string word, size_t start, char *scratch,
                                  size_t *end) {
@@ -78,7 +78,7 @@ static const struct {
     {"WordLevel", word_load},
 };
 
-/* Files of older versions do not name the type; the fields tell. */
+/* Files of older versions do not name the type; it follows from the fields. */
 static const char *type_of(const json_t *json) {
   const json_t *type = json_object_get(json, "type");
   if (type != NULL) return json_string_value(type);

@@ -79,7 +79,7 @@ static vkf_status strip_accents(const vkf_text_step *step, vkf_text_string text,
   return vkf_text_status(out);
 }
 
-/* The controls that SentencePiece's nmt rules drop, and what they take for a space. */
+/* The control characters that SentencePiece's nmt rules drop, and those that they replace by a space. */
 static vkf_status nmt(const vkf_text_step *step, vkf_text_string text, vkf_text *out) {
   (void)step;
   for (size_t at = 0; at < text.size;) {

@@ -1,6 +1,6 @@
 /* postprocess: the post-processors, which put special tokens around the ids of a text.
  *
- * Each is a template of ids with -1 where the text's own ids stand. Refuses the kinds that are not in KINDS, and
+ * Each is a template of ids, with -1 in place of the text's own ids. Refuses the kinds that are not in KINDS, and
  * templates that name an unknown special token or the second text of a pair.
  */
 #include "text/internal.h"
@@ -82,7 +82,7 @@ done:
   return st;
 }
 
-/* ByteLevel corrects offsets into the text, which nobody asks for here: its template is the text's ids alone. */
+/* ByteLevel corrects offsets into the text, which are not used here: its template is the text's ids alone. */
 static vkf_status load_nothing(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
   static const int32_t TEXT_ALONE[] = {-1};
   (void)loader;

@@ -1,6 +1,6 @@
-/* ranges: a text as matches and what lies between them, and the five ways to cut it there.
+/* ranges: a text as matches and the text between them, and the five ways to cut it there.
  *
- * Invariant: ranges are consecutive and cover the text; an empty one may stand between two others.
+ * Invariant: ranges are consecutive and cover the text; an empty one may be between two others.
  */
 #include "text/internal.h"
 
@@ -38,7 +38,7 @@ done:
   return st;
 }
 
-/* Joins range i+1 to range i where the behaviour says so; ranges are merged from the left, or from the right. */
+/* Joins range i+1 to range i if the behaviour says so; ranges are merged from the left, or from the right. */
 static void merge(vkf_text_ranges *ranges, vkf_text_behavior behavior) {
   if (ranges->n == 0) return;
   vkf_text_range *at = ranges->at;

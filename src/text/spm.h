@@ -1,4 +1,4 @@
-/* spm: what a SentencePiece model file says.
+/* spm: the contents of a SentencePiece model file.
  *
  * The file is one protobuf message, ModelProto of SentencePiece's sentencepiece_model.proto. Only the fields that
  * encoding and decoding need are read. Strings point into the file's bytes, which must outlive the value.

@@ -128,7 +128,7 @@ done:
 static vkf_text_string replace_prefix(const vkf_text_step *step, vkf_text_string text, size_t *size) {
   vkf_text_string out;
   *size = 0;
-  for (size_t i = 0; i < step->u.spm.n_symbols; i++) { /* the user's symbols stay as they are */
+  for (size_t i = 0; i < step->u.spm.n_symbols; i++) { /* the user's symbols do not change */
     vkf_text_string symbol = step->u.spm.symbols[i];
     if (symbol.size > *size && symbol.size <= text.size && memcmp(symbol.data, text.data, symbol.size) == 0)
       *size = symbol.size;

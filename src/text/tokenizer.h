@@ -7,8 +7,7 @@
  * post-processors
  *
  * Refuses, at load and by name, every step and option that it does not compute. `truncation` and `padding` of the file
- * are not applied: whoever batches texts decides about both. Invariant: an id that comes out of encode is one that
- * decode knows.
+ * are not applied: the caller who batches texts does both. Invariant: decode takes every id that encode returns.
  *
  * Threads: one tokenizer is used by one thread at a time, since it keeps scratch memory between calls.
  */
@@ -37,7 +36,7 @@ typedef struct vkf_text_file {
   const char *name;
 } vkf_text_file;
 
-/* The files of a model folder that say how its texts are read. */
+/* The files of a model folder that define its tokenizer. */
 typedef struct vkf_text_files {
   vkf_text_file tokenizer;        /* tokenizer.json; where it is, only the next two are looked at, too: languages */
   vkf_text_file tokenizer_config; /* tokenizer_config.json: the class, languages, clean_up_tokenization_spaces */
@@ -66,15 +65,15 @@ vkf_status vkf_text_tokenizer_encode(vkf_text_tokenizer *tokenizer, const char *
 vkf_status vkf_text_tokenizer_decode(vkf_text_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip_special,
                                      vkf_text *out);
 
-/* Text of ids as they come. */
+/* The text of ids, one at a time. */
 typedef struct vkf_text_stream vkf_text_stream;
 vkf_status vkf_text_stream_create(vkf_text_tokenizer *tokenizer, bool skip_special, vkf_text_stream **out);
 void vkf_text_stream_destroy(vkf_text_stream **stream); /* *stream may be NULL */
-/* One more id: appends as much text as no later id changes, in whole characters, and takes time that does not grow with
- * the text. What was appended, and then the rest, is the text of vkf_text_tokenizer_decode(). After an error the stream
+/* Adds an id and appends the text that no later id can change, in whole characters. The time does not grow with the
+ * text. What was appended, and then the rest, is the text of vkf_text_tokenizer_decode(). After an error the stream
  * can only be destroyed. */
 vkf_status vkf_text_stream_add(vkf_text_stream *stream, int32_t id, vkf_text *out);
-/* Appends what is missing if the text ends here; more ids may come all the same. */
+/* Appends the rest, as if the text ended here; more ids may follow. */
 vkf_status vkf_text_stream_rest(vkf_text_stream *stream, vkf_text *out);
 
 /* The largest id plus one, added tokens included. */
@@ -89,7 +88,7 @@ const char *vkf_text_tokenizer_piece(const vkf_text_tokenizer *tokenizer, int32_
  */
 vkf_status vkf_text_tokenizer_set_source_language(vkf_text_tokenizer *tokenizer, const char *name);
 /* The language to translate into. *begin: the id with which translations begin (forced_bos_token_id), or -1: the
- * language's token stands before the source text from now on (Marian). */
+ * language's token is put before each later source text (Marian). */
 vkf_status vkf_text_tokenizer_set_target_language(vkf_text_tokenizer *tokenizer, const char *name, int32_t *begin);
 
 #endif

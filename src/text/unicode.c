@@ -98,7 +98,7 @@ bool vkf_text_is_ideograph(uint32_t code) {
          (code >= 0xF900 && code <= 0xFAFF) || (code >= 0x2F800 && code <= 0x2FA1F);
 }
 
-/* Visible Latin-1 characters stand for themselves; the 68 other bytes follow from 256 in ascending order: 0..32 (33 of
+/* Visible Latin-1 characters are themselves; the 68 other bytes follow from 256 in ascending order: 0..32 (33 of
  * them), 127..160 (34 of them) and 173. */
 uint32_t vkf_text_byte_to_char(uint8_t byte) {
   if (byte <= 32) return 256u + byte;
