@@ -65,7 +65,8 @@ typedef struct vkf_block_stats {
 typedef struct vkf_rounding {
   double u;                           /* unit roundoff of the accumulator, 2^-24 */
   uint32_t n_partial;                 /* partial sums per element; 1: ascending */
-  uint32_t together;                  /* products that a partial sum takes at a time; 0: one */
+  uint32_t together;                  /* products that a partial sum takes at a time, in turns; 0: one */
+  uint32_t at_once;                   /* of a matmul: products that one step adds in any order; 0: one */
   bool scaled_rows;                   /* a sum is multiplied with the scale of its weight's row in the end */
   bool x_f16;                         /* matmul: x is rounded to f16 first */
   uint32_t key_block;                 /* keys per step of the online softmax */

@@ -27,35 +27,65 @@ static double dot(const float *restrict x, const float *restrict w, uint32_t k) 
   return sum[0] + sum[1] + (sum[2] + sum[3]);
 }
 
-/* What the bound of a sum of products depends on. */
+/* What the bound of a sum of products depends on, x as the kernel has it. */
 typedef struct products {
   double magnitude; /* sum |x||w| */
-  double path;      /* sum of |partial sum|, in ascending order, from the second on */
+  double path;      /* sum of |partial sum| behind each step */
+  double ends;      /* sum of |partial sum| in the end */
   double lost;      /* by rounding x to f16 */
   double largest;   /* of |w|, which is no smaller than the scale of its row; 0 without scales of rows */
 } products;
 
-static void add_magnitudes(const float *x, const float *w, uint32_t k, products *out) {
-  double sum = k > 0 ? (double)x[0] * w[0] : 0, magnitude = fabs(sum), path = 0;
-  for (uint32_t i = 1; i < k; i++) {
-    const double product = (double)x[i] * w[i];
-    sum += product;
-    magnitude += fabs(product);
-    path += fabs(sum);
-  }
-  out->magnitude = magnitude;
-  out->path = path;
+/* Rounded to f16 as shaders/matmul_coopmat.comp does it, where it is a normal number there. */
+static float halved(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  bits = (bits + 0xfffu + (bits >> 13 & 1)) & ~0x1fffu;
+  memcpy(&x, &bits, sizeof x);
+  return x;
 }
 
-/* What the sum of products loses where x is rounded to f16: 2^-11 of a product; all of it where a factor lies below the
- * normal numbers of f16, which a device may take as 0. */
-static double lost_in_f16(const float *x, const float *w, uint32_t k) {
-  double sum = 0;
+/* Partial sum q of n takes `together` products from q * together on, then those n * together further on. A step adds
+ * at_once of them. */
+static void add_partial_sum(const float *x, const float *w, uint32_t k, const vkf_rounding *r, uint32_t q,
+                            products *out) {
+  const uint64_t n = VKF_MAX(r->n_partial, 1u), together = n > 1 ? VKF_MAX(r->together, 1u) : k;
+  const uint32_t step = VKF_MAX(r->at_once, 1u);
+  double sum = 0, magnitude = 0, path = 0;
+  for (uint64_t from = q * together; from < k; from += n * together) {
+    const uint64_t end = VKF_MIN(from + together, (uint64_t)k);
+    uint32_t taken = 0;
+    for (uint64_t i = from; i < end; i++) {
+      const double product = (double)x[i] * w[i];
+      sum += product;
+      magnitude += fabs(product);
+      if (++taken < step && i + 1 < end) continue;
+      path += fabs(sum);
+      taken = 0;
+    }
+  }
+  if (step == 1 && q * together < k) path -= fabs((double)x[q * together] * w[q * together]); /* adding to 0 is exact */
+  out->magnitude += magnitude;
+  out->path += path;
+  out->ends += fabs(sum);
+}
+
+/* x: k numbers as the kernel has them. */
+static void add_products(const float *x, const float *w, uint32_t k, const vkf_rounding *r, products *out) {
+  for (uint32_t q = 0; q < VKF_MAX(r->n_partial, 1u); q++) add_partial_sum(x, w, k, r, q, out);
+}
+
+/* Fills `rounded` with x in f16. Returns what a sum of products loses by that: the rounding, which is known, and all of
+ * a product where a factor lies below the normal numbers of f16, which a device may take as 0. */
+static double lost_in_f16(const float *x, const float *w, uint32_t k, float *rounded) {
+  double off = 0, gone = 0;
   for (uint32_t i = 0; i < k; i++) {
     const bool normal = fabsf(x[i]) >= 0x1p-14f && fabsf(w[i]) >= 0x1p-14f;
-    sum += fabs((double)x[i] * w[i]) * (normal ? 0x1p-11 : 1);
+    rounded[i] = normal ? halved(x[i]) : x[i];
+    off += ((double)rounded[i] - (double)x[i]) * w[i];
+    if (!normal) gone += fabs((double)x[i] * w[i]);
   }
-  return sum;
+  return fabs(off) + gone;
 }
 
 static double largest_of(const float *row, uint32_t n) {
@@ -71,11 +101,16 @@ static double sum_error(const vkf_call *call, double dot, double bias, const pro
   const double scale = p->scale == 0 ? 1 : fabs((double)p->scale), behind = (p->scale == 0 ? 2 : 3) + r->scaled_rows;
   const double lost = scale * of->lost, magnitude = scale * of->magnitude + bias + lost, u = r->u;
   const double any_order = lost + vkf_ref_gamma(vkf_ref_depth(r, p->k) + behind, u) * magnitude;
-  if (r->n_partial > 1 || r->x_f16 || p->k * u >= 1) return any_order;
-  const double own = p->k * 0x1p-52 * of->magnitude; /* of the sums in double here */
-  const double running = scale * (u * (of->magnitude + of->path) / (1 - p->k * u) + own);
-  const double ascending = running + vkf_ref_gamma(behind, u) * (scale * fabs(dot) + running + bias);
-  return ascending < any_order ? ascending : any_order; /* this one, too, where a sum is NaN */
+  const uint32_t n = VKF_MAX(r->n_partial, 1u), step = VKF_MAX(r->at_once, 1u);
+  const double steps = VKF_CEIL_DIV(VKF_ROUND_UP(VKF_CEIL_DIV(p->k, n), VKF_MAX(r->together, 1u)), step);
+  const double each = vkf_ref_gamma(step, u), products_of = step > 1 ? vkf_ref_gamma(step + 1, u) : u;
+  if (steps * each >= 1) return any_order;
+  const double own = p->k * 0x1p-52 * (of->magnitude + of->lost); /* of the sums in double here */
+  const double path = of->path + n * steps * of->lost;
+  const double parts = (products_of * of->magnitude + each * path) / (1 - steps * each) + own;
+  const double running = scale * (parts + of->lost + vkf_ref_gamma(n - 1, u) * (of->ends + of->lost + parts));
+  const double in_steps = running + vkf_ref_gamma(behind, u) * (scale * fabs(dot) + running + bias);
+  return in_steps < any_order ? in_steps : any_order; /* this one, too, where a sum is NaN */
 }
 
 /* |computed - exact| of act(sum) + residual, sum = scale x dot + bias; bias: |bias|. */
@@ -104,7 +139,6 @@ static float fixed_element(const vkf_call *call, const float *x, uint32_t n, con
 }
 
 vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
-  (void)env;
   const vkf_matmul_params *p = &call->params->matmul;
   const vkf_view *x = &call->in[VKF_MATMUL_X], *w = &call->in[VKF_MATMUL_W], *out = &call->out[0];
   const float *bias = call->in[VKF_MATMUL_BIAS].data;
@@ -113,6 +147,12 @@ vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
   bool judging = vkf_ref_judging(call);
   double scale = p->scale == 0 ? 1 : (double)p->scale;
   const bool x_f16 = judging && call->rounding->x_f16;
+  float *rounded = NULL; /* a row of x in f16 */
+  vkf_status st = VKF_OK;
+  if (x_f16) {
+    rounded = vkf_env_alloc(env, VKF_MAX(p->k, 1u), sizeof *rounded);
+    if (!rounded) VKF_TRY(VKF_ERROR_MEMORY);
+  }
   bool halves = judging && all_halves(x, rows, p->k, x_f16 ? 0x1p10f : 0x1p20f) && all_halves(w, p->n, p->k, 0x1p20f) &&
                 (!bias || all_halves(&(vkf_view){.data = (void *)bias}, 1, p->n, 0x1p20f));
   for (uint32_t n = 0; n < p->n; n++) { /* outside: a row of w is read once, the rows of x stay in the cache */
@@ -129,8 +169,8 @@ vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
       if (judging) {
         const double of_bias = bias ? fabs((double)bias[n]) : 0;
         products of = {.largest = largest};
-        add_magnitudes(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k, &of);
-        if (x_f16) of.lost = lost_in_f16(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k);
+        if (x_f16) of.lost = lost_in_f16(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k, rounded);
+        add_products(x_f16 ? rounded : vkf_ref_row(x, m), vkf_ref_row(w, n), p->k, call->rounding, &of);
         bound = element_bound(call, halves, sum, all, of_bias, &of, result, residual->data != NULL);
         double last = VKF_MIN(fabs(scale), 1) * (largest > 0 ? VKF_MIN(largest / 127, 1) : 1); /* factors of the sum */
         bound = vkf_ref_unless_overflow((fabs(scale) * of.magnitude + of_bias) / last, bound);
@@ -138,5 +178,7 @@ vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
       vkf_ref_store(call, 0, m * out->stride[0] + n, result, bound);
     }
   }
-  return VKF_OK;
+done:
+  vkf_env_free(env, rounded);
+  return st;
 }

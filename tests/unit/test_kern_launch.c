@@ -185,6 +185,7 @@ static void rounding_counts_partial_sums(void **state) {
   assert_false(r.x_f16);
   vkf_kern_rounding(vkf_kern_find("matmul-coopmat-64x64x32-m32n32-16x16x16-w32"), &p, &r);
   assert_true(r.x_f16 && r.u == 0x1p-23);
+  assert_int_equal(r.at_once, 16);
   vkf_kern_rounding(vkf_kern_find("matmul-vector-1x2x512-m1n2-w32"), &p, &r);
   assert_int_equal(r.n_partial, 128);
   assert_int_equal(r.together, 4);
