@@ -92,11 +92,11 @@ foreach(row IN LISTS shader_rows)
   endif()
   separate_arguments(defines UNIX_COMMAND "${defines}")
   list(TRANSFORM defines PREPEND -D)
-  # As it is, and as NAME_exact for the reproducible mode (shaders/lib/math.glsl).
-  foreach(mode "" "_exact")
-    set(exact "")
+  # As it is, and as NAME_reproducible for the reproducible mode (shaders/lib/math.glsl).
+  foreach(mode "" "_reproducible")
+    set(reproducible "")
     if(mode)
-      set(exact -DEXACT)
+      set(reproducible -DREPRODUCIBLE)
     endif()
     set(spv ${spirv_dir}/${name}${mode}.spv)
     set(validate "")
@@ -112,7 +112,7 @@ foreach(row IN LISTS shader_rows)
     endif()
     add_custom_command(
       OUTPUT ${spv}
-      COMMAND ${VKF_GLSLANG} --quiet -V --target-env vulkan1.1 -I${PROJECT_SOURCE_DIR}/shaders ${defines} ${exact} ${write_depfile} -o
+      COMMAND ${VKF_GLSLANG} --quiet -V --target-env vulkan1.1 -I${PROJECT_SOURCE_DIR}/shaders ${defines} ${reproducible} ${write_depfile} -o
               ${spv} ${PROJECT_SOURCE_DIR}/shaders/${source} ${validate}
       DEPENDS ${PROJECT_SOURCE_DIR}/shaders/${source} ${included}
       COMMENT "shader ${name}${mode}"

@@ -15,7 +15,7 @@
 #endif
 #include "lib/attention.glsl"
 
-// Some pieces of a head a turn of the loop, because drivers may end a loop after so many turns (kern/turns.c).
+// Some pieces of a head a turn of the loop, because drivers may end a loop after so many turns (kern/family.h).
 #define AT_ONCE (VKF_HEAD_AT_ONCE / STEP)
 #define EACH_PIECE(d, n, body)                                  \
   [[dont_unroll]] for (uint d0 = 0; d0 < (n); d0 += AT_ONCE) {                  \

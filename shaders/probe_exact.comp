@@ -3,12 +3,12 @@
 #extension GL_GOOGLE_include_directive : require
 #define GIVEN uint
 #include "lib/probe.glsl"
-#include "shared/exact.h"
+#include "shared/reproducible.h"
 
 void main() {
   const uint own = gl_GlobalInvocationID.x;
   const float a = uintBitsToFloat(given[3 * own]), b = uintBitsToFloat(given[3 * own + 1]);
-  found[3 * own] = floatBitsToUint(vkf_exact_div(a, b));
+  found[3 * own] = floatBitsToUint(vkf_reproducible_div(a, b));
   found[3 * own + 1] = floatBitsToUint(sqrt(abs(b)));
-  found[3 * own + 2] = floatBitsToUint(vkf_exact_mad(a, b, uintBitsToFloat(given[3 * own + 2])));
+  found[3 * own + 2] = floatBitsToUint(vkf_reproducible_mad(a, b, uintBitsToFloat(given[3 * own + 2])));
 }

@@ -1,17 +1,17 @@
 // Arithmetic that every kernel does in the same way: mul, mad, quotient and the functions, on numbers and on four of
-// them. Each module is compiled twice (cmake/shaders.cmake): as it is for speed, and with EXACT for the reproducible
-// mode, whose bits are the same on every device. So a kernel never writes * or / for what is stored, nor a built-in
-// function.
-#include "shared/exact.h"
+// them. Each module is compiled twice (cmake/shaders.cmake): as it is for speed, and with REPRODUCIBLE for the
+// reproducible mode, whose bits are the same on every device. So a kernel never writes * or / for what is stored, nor a
+// built-in function.
+#include "shared/reproducible.h"
 
-#ifdef EXACT
-float mul(float a, float b) { return vkf_exact_mul(a, b); }
-float mad(float a, float b, float c) { return vkf_exact_mad(a, b, c); }
-float quotient(float a, float b) { return vkf_exact_div(a, b); }
-float flushed(float x) { return vkf_exact_flush(x); }
-float exp_of(float x) { return vkf_exact_exp(x); }
-float log_of(float x) { return vkf_exact_log_any(x); }
-float inversesqrt_of(float x) { return vkf_exact_div(1.0, sqrt(x)); }
+#ifdef REPRODUCIBLE
+float mul(float a, float b) { return vkf_reproducible_mul(a, b); }
+float mad(float a, float b, float c) { return vkf_reproducible_mad(a, b, c); }
+float quotient(float a, float b) { return vkf_reproducible_div(a, b); }
+float flushed(float x) { return vkf_reproducible_flush(x); }
+float exp_of(float x) { return vkf_reproducible_exp(x); }
+float log_of(float x) { return vkf_reproducible_log_any(x); }
+float inversesqrt_of(float x) { return vkf_reproducible_div(1.0, sqrt(x)); }
 // The larger of a, a number, and b; a where b is NaN, which max() leaves open.
 float larger(float a, float b) { return !is_nan(b) && b > a ? b : a; }
 vec4 mul(vec4 a, vec4 b) { return vec4(mul(a.x, b.x), mul(a.y, b.y), mul(a.z, b.z), mul(a.w, b.w)); }

@@ -91,7 +91,7 @@
 #define VKF_MAX_HEAD_WIDTH 256
 /* The largest head width of the kernel that unrolls over it. */
 #define VKF_MAX_UNIFORM_WIDTH 128
-/* What kernels do in one turn of a loop (kern/turns.c counts them): elements of a head; scores; edits; tokens of a
+/* What kernels do in one turn of a loop (kern/family.h counts them): elements of a head; scores; edits; tokens of a
  * pool; columns of a top-k, where an invocation keeps the best of so many pieces of its columns; k of the plainest
  * matmul. */
 #define VKF_K_AT_ONCE 8

@@ -1,5 +1,6 @@
 /* Activations, and the functions that they are made of. Read by C and GLSL; the includer defines mul, mad, quotient and
- * exp_of for its mode (lib/math.glsl: the device's own or exact.h's; the scalar path's reproducible mode: exact.h's).
+ * exp_of for its mode (lib/math.glsl: the device's own or reproducible.h's; the scalar path's reproducible mode:
+ * reproducible.h's).
  *
  * No built-in tanh or erf: drivers differ too much. Functions have one return, at their end: SwiftShader's compiler
  * makes branches of any other.

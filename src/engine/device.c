@@ -194,7 +194,7 @@ static vkf_status device_init(vkf_device *dev) {
     VKF_TRY(vkf_ref_backend_create(&ctx->env, &dev->backend));
   }
   vkf_engine_fill_info(dev->gpu ? vkf_gpu_device_caps(dev->gpu) : NULL, &dev->info);
-  dev->backend->exact = ctx->deterministic;
+  dev->backend->reproducible = ctx->deterministic;
   if (ctx->deterministic && dev->gpu) VKF_TRY(vkf_tune_probe_reproducible(t));
 done:
   return st;

@@ -62,7 +62,7 @@ static vkf_status open_model(vkf_device *dev, const char *folder, const vkf_mode
   const bool no_half = dev->gpu && vkf_gpu_device_caps(dev->gpu)->failed_checks >> VKF_CHECK_OF_HALF & 1;
   const vkf_format automatic = computes || no_half ? VKF_FORMAT_F32 : VKF_FORMAT_COUNT;
   VKF_TRY(find_format(env, "weights", p.weights, false, automatic, &m->weight_format));
-  if (dev->backend->exact && m->weight_format < VKF_FORMAT_COUNT && vkf_format_get(m->weight_format)->block)
+  if (dev->backend->reproducible && m->weight_format < VKF_FORMAT_COUNT && vkf_format_get(m->weight_format)->block)
     VKF_FAIL(env, VKF_ERROR_UNSUPPORTED,
              "%s weights have no defined order of products with their scales: expected f32, "
              "f16, bf16 or auto in the reproducible mode",

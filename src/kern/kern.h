@@ -71,7 +71,7 @@ typedef struct vkf_problem {
   uint32_t split; /* k (matmul) or keys (attention) of one partial result, vkf_kern_split() at capacity; 0: all */
   vkf_weight_packing packing; /* of the weight operand; attention, append: its format is that of keys and values */
   vkf_order_class order;      /* what the run asks for */
-  bool exact;                 /* the reproducible mode */
+  bool reproducible;          /* the reproducible mode */
 } vkf_problem;
 
 static inline bool vkf_kern_is_attention(vkf_op op) {
@@ -115,11 +115,11 @@ typedef struct vkf_variant {
   vkf_access_kind access;  /* of its x and w operands */
   vkf_weight_layout weights;
   vkf_order_class order;
-  uint32_t formats;   /* bits of vkf_format that it reads beside float32; cooperative matrices read these alone */
-  uint32_t max_width; /* attention: the widest head; top_k: the largest k; 0: any */
-  bool not_exact;     /* unrolled too far for the reproducible mode's arithmetic */
-  bool fixed_tile;    /* its tile is a macro of the module, where other kernels of the family take it as constants */
-  bool own;           /* a caller's kernel in the place of one of the family */
+  uint32_t formats;      /* bits of vkf_format that it reads beside float32; cooperative matrices read these alone */
+  uint32_t max_width;    /* attention: the widest head; top_k: the largest k; 0: any */
+  bool not_reproducible; /* unrolled too far for the reproducible mode's arithmetic */
+  bool fixed_tile;       /* its tile is a macro of the module, where other kernels of the family take it as constants */
+  bool own;              /* a caller's kernel in the place of one of the family */
 } vkf_variant;
 
 /* Texel and address access need what their names say, without a bit here. */

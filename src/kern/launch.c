@@ -3,7 +3,7 @@
 
 #include "kern/family.h"
 #include "shared/constants.h"
-#include "shared/exact.h"
+#include "shared/reproducible.h"
 #include "shared/step.h"
 
 /* The numbers that shaders and host share must be the same. */
@@ -84,11 +84,11 @@ void vkf_kern_rounding(const vkf_variant *v, const vkf_problem *problem, vkf_rou
                         .rsqrt_ulp = 2,
                         .tiny = 0x1p-126};
   if (v->family->rounding) v->family->rounding(v, problem, out);
-  if (!problem->exact) return;
-  out->exp_ulp_base = VKF_EXACT_EXP_ULP; /* shared/exact.h */
+  if (!problem->reproducible) return;
+  out->exp_ulp_base = VKF_REPRODUCIBLE_EXP_ULP; /* shared/reproducible.h */
   out->exp_ulp_slope = 0;
   out->log_abs = 0x1p-24;
-  out->log_ulp = VKF_EXACT_LOG_ULP;
+  out->log_ulp = VKF_REPRODUCIBLE_LOG_ULP;
   out->div_ulp = 0.5;
   out->rsqrt_ulp = 1.5; /* of a root and a quotient */
   out->tiny = 0x1p-100;

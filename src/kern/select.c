@@ -134,7 +134,8 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
   if (v->op != p->op) VKF_KERN_REFUSE("a kernel of %s, not of %s", vkf_op_name(v->op), vkf_op_name(p->op));
   if (p->order == VKF_ORDER_ASCENDING && v->order != VKF_ORDER_ASCENDING)
     VKF_KERN_REFUSE("adds up in another order than this run asks for");
-  if (p->exact && v->not_exact) VKF_KERN_REFUSE("is unrolled too far for the reproducible mode's arithmetic");
+  if (p->reproducible && v->not_reproducible)
+    VKF_KERN_REFUSE("is unrolled too far for the reproducible mode's arithmetic");
   if (v->max_width && width_of(p) > v->max_width)
     VKF_KERN_REFUSE("takes %s up to %u, here it is %u", p->op == VKF_OP_TOP_K ? "k" : "head widths", v->max_width,
                     width_of(p));

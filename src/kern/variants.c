@@ -71,7 +71,7 @@
 /* A query a lane, keys and values by addresses that all lanes share. */
 #define ATTENTION_UNIFORM                                                                                           \
   .vec = 4, .needs = VKF_NEED_UNIFORM | VKF_NEED_BROADCAST, .access = VKF_ACCESS_ADDRESS, .formats = CACHE_FORMATS, \
-  .max_width = VKF_MAX_UNIFORM_WIDTH, .not_exact = true, ROW(ATTENTION, attention_uniform, "attention_uniform")
+  .max_width = VKF_MAX_UNIFORM_WIDTH, .not_reproducible = true, ROW(ATTENTION, attention_uniform, "attention_uniform")
 #define ATTENTION_WEIGHTS \
   .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH, ROW(ATTENTION_WEIGHTS, weights, "attention_weights")
 
@@ -277,7 +277,7 @@ const char *vkf_kern_module(const vkf_variant *v, uint32_t stage, const vkf_prob
   const bool own = !stage && p->packing.format != VKF_FORMAT_F32; /* partial results are float32 */
   const bool texel = !stage && v->access == VKF_ACCESS_TEXEL;
   snprintf(buffer, size, "%s%s%s%s%s", stage ? v->combine : v->module, texel ? "_texel" : "", own ? "_" : "",
-           own ? vkf_format_get(p->packing.format)->name : "", p->exact ? "_exact" : "");
+           own ? vkf_format_get(p->packing.format)->name : "", p->reproducible ? "_reproducible" : "");
   return buffer;
 }
 

@@ -125,7 +125,7 @@ struct vkf_backend {
   const vkf_backend_table *table;
   vkf_env *env;
   const vkf_observer *observer; /* NULL: nobody; whoever sets it puts back what was there */
-  bool exact;                   /* the reproducible mode: set before anything is created from the backend */
+  bool reproducible;            /* the reproducible mode: set before anything is created from the backend */
 };
 
 #endif

@@ -23,7 +23,7 @@ typedef struct vkf_call {
   const char *name;
   const vkf_params *params;
   const vkf_dims *dims;
-  bool fixed; /* float32 in the fixed order of the reproducible mode, in the place of double; not while judging */
+  bool reproducible; /* float32 in the order of the reproducible mode, in the place of double; not while judging */
   vkf_view in[VKF_MAX_INPUTS];
   vkf_view out[VKF_MAX_OUTPUTS]; /* written */
   /* Judging: NULL, or arrays laid out as out[i] (same strides, as many elements as its storage). An element that this

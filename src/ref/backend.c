@@ -36,7 +36,7 @@ static bool owned(const vkf_slot *slot) {
 
 /* A constant of which the program has a copy, let in. */
 static bool is_let_in(const vkf_backend *backend, const vkf_slot *slot) {
-  return backend->exact && slot->kind == VKF_SLOT_CONSTANT && slot->dtype == VKF_F32;
+  return backend->reproducible && slot->kind == VKF_SLOT_CONSTANT && slot->dtype == VKF_F32;
 }
 
 static void backend_destroy(vkf_backend **backend) {
@@ -75,7 +75,7 @@ static vkf_status weights_create(vkf_backend *backend, const vkf_weight_source *
     if (!w->rows[i]) goto done;
     w->bytes += n * sizeof(float);
     VKF_TRY(vkf_weight_load(env, source, i, w->rows[i]));
-    if (backend->exact) vkf_format_let_in(w->rows[i], n);
+    if (backend->reproducible) vkf_format_let_in(w->rows[i], n);
   }
   st = VKF_OK;
 done:
@@ -214,7 +214,7 @@ static vkf_status program_write(vkf_program *p, uint32_t slot, const vkf_dims *d
     VKF_TRY(vkf_slot_spread(p->env, s, dims, data, p->bases[slot]));
   else
     memcpy(p->bases[slot], data, vkf_slot_elements(s) * 4);
-  if (p->backend->exact && s->dtype == VKF_F32) vkf_format_let_in(p->bases[slot], vkf_slot_elements(s));
+  if (p->backend->reproducible && s->dtype == VKF_F32) vkf_format_let_in(p->bases[slot], vkf_slot_elements(s));
 done:
   return st;
 }
@@ -228,7 +228,7 @@ static vkf_status program_read(vkf_program *p, uint32_t slot, const vkf_dims *di
   vkf_status st = VKF_OK;
   const vkf_slot *s = &p->plan->slots[slot];
   VKF_TRY(vkf_slot_compact(p->env, s, dims, p->bases[slot], data));
-  if (p->backend->exact && s->dtype == VKF_F32) vkf_format_let_out(data, vkf_slot_elements_at(s, dims));
+  if (p->backend->reproducible && s->dtype == VKF_F32) vkf_format_let_out(data, vkf_slot_elements_at(s, dims));
 done:
   return st;
 }
@@ -241,7 +241,7 @@ static vkf_status program_run(vkf_program *p, const vkf_dims *dims, uint32_t fir
     for (uint32_t i = block->first_node; i < block->first_node + block->n_nodes; i++) {
       vkf_call call;
       VKF_TRY(vkf_call_from_plan(p->env, p->plan, i, dims, p->bases, &call));
-      call.fixed = p->backend->exact;
+      call.reproducible = p->backend->reproducible;
       VKF_TRY(vkf_ref_run(p->env, &call));
       uint64_t now = vkf_clock_ns();
       p->node_ns[i] = now - last;

@@ -3,7 +3,7 @@
  * One query of one head at a time: its scores, their softmax, the weighted sum of the values. A key that is masked out,
  * or whose score is minus infinity, is no key; a query without any key gives zeros.
  */
-#include "ref/fixed.h"
+#include "ref/reproducible.h"
 #include "ref/internal.h"
 
 #include <float.h>
@@ -243,10 +243,10 @@ static void spread_query(query *q, query *e, bool values, double *acc, float *ou
 
 /* ---- the reproducible mode --------------------------------------------------------------------------------------- */
 
-static float fixed_score(const query *q, const float *x, uint32_t s) {
+static float reproducible_score(const query *q, const float *x, uint32_t s) {
   const vkf_view *bias = &q->call->in[VKF_ATTENTION_BIAS];
-  float products = fixed_dot(x, kv_row(q, VKF_ATTENTION_K, s), q->p->key_width);
-  const float scale = vkf_exact_flush(q->p->scale);
+  float products = reproducible_dot(x, kv_row(q, VKF_ATTENTION_K, s), q->p->key_width);
+  const float scale = vkf_reproducible_flush(q->p->scale);
   if (!bias->data) return mul(products, scale);
   size_t head = q->p->bias_per_head ? q->head : 0;
   return mad(products, scale,
@@ -254,11 +254,11 @@ static float fixed_score(const query *q, const float *x, uint32_t s) {
 }
 
 /* The scores of all keys into score; whether a key has none into seen. */
-static void fixed_scores(query *q, float *score) {
+static void reproducible_scores(query *q, float *score) {
   const float *x = vkf_ref_row(&q->call->in[VKF_ATTENTION_Q], (size_t)q->seq * q->call->dims->v[q->p->queries] + q->t);
   for (uint32_t s = 0; s < q->n_keys; s++) {
     q->seen[s] = sees(q, s);
-    if (q->seen[s]) score[s] = fixed_score(q, x + q->p->q_column + (size_t)q->head * q->p->key_width, s);
+    if (q->seen[s]) score[s] = reproducible_score(q, x + q->p->q_column + (size_t)q->head * q->p->key_width, s);
     if (q->seen[s] && score[s] == -INFINITY) q->seen[s] = false;
   }
 }
@@ -272,7 +272,7 @@ static uint32_t first_key(const query *q) {
 }
 
 /* The online softmax of shaders/attention.comp. out [V] holds the sums. */
-static void fixed_values(const query *q, const float *score, float *sum) {
+static void reproducible_values(const query *q, const float *score, float *sum) {
   uint32_t width = q->p->value_width;
   size_t row = (size_t)q->seq * q->call->dims->v[q->p->queries] + q->t;
   float top = -FLT_MAX, total = 0;
@@ -297,7 +297,7 @@ static void fixed_values(const query *q, const float *score, float *sum) {
   for (uint32_t i = 0; i < width; i++) vkf_ref_store_same(q->call, 0, at + i, total == 0 ? 0 : quotient(sum[i], total));
 }
 
-static void fixed_weights(const query *q, const float *score) {
+static void reproducible_weights(const query *q, const float *score) {
   const vkf_view *out = &q->call->out[0];
   size_t at = q->seq * out->stride[0] + q->head * out->stride[1] + q->t * out->stride[2];
   float top = -FLT_MAX, total = 0;
@@ -310,12 +310,12 @@ static void fixed_weights(const query *q, const float *score) {
 }
 
 /* numbers: room for the scores and the sums of the values. */
-static void fixed_query(query *q, bool values, float *numbers) {
-  fixed_scores(q, numbers);
+static void reproducible_query(query *q, bool values, float *numbers) {
+  reproducible_scores(q, numbers);
   if (values)
-    fixed_values(q, numbers, numbers + q->n_keys);
+    reproducible_values(q, numbers, numbers + q->n_keys);
   else
-    fixed_weights(q, numbers);
+    reproducible_weights(q, numbers);
 }
 
 /* ---- both modes -------------------------------------------------------------------------------------------------- */
@@ -355,8 +355,8 @@ static vkf_status run(vkf_env *env, const vkf_call *call, const vkf_attention_pa
   for (q.seq = 0; q.seq < call->dims->v[p->seqs]; q.seq++) {
     for (q.t = 0; q.t < call->dims->v[p->queries]; q.t++) {
       for (q.head = 0; q.head < p->n_heads; q.head++) {
-        if (call->fixed) {
-          fixed_query(&q, values, (float *)numbers);
+        if (call->reproducible) {
+          reproducible_query(&q, values, (float *)numbers);
           continue;
         }
         find_scores(&q);

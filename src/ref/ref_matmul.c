@@ -1,5 +1,5 @@
 /* matmul: out = act(scale x w^T + bias) + residual. */
-#include "ref/fixed.h"
+#include "ref/reproducible.h"
 #include "ref/internal.h"
 
 /* Multiples of 1/2 up to `most`: their products are multiples of 1/4, so a sum below 2^22 is exact in any order. */
@@ -128,11 +128,11 @@ static double element_bound(const vkf_call *call, bool halves, double sum, doubl
   return bound;
 }
 
-static float fixed_element(const vkf_call *call, const float *x, uint32_t n, const float *residual) {
+static float reproducible_element(const vkf_call *call, const float *x, uint32_t n, const float *residual) {
   const vkf_matmul_params *p = &call->params->matmul;
   const float *bias = call->in[VKF_MATMUL_BIAS].data;
-  float y =
-      mul(fixed_dot(x, vkf_ref_row(&call->in[VKF_MATMUL_W], n), p->k), p->scale == 0 ? 1 : vkf_exact_flush(p->scale));
+  float y = mul(reproducible_dot(x, vkf_ref_row(&call->in[VKF_MATMUL_W], n), p->k),
+                p->scale == 0 ? 1 : vkf_reproducible_flush(p->scale));
   if (bias) y += bias[n];
   y = activate(p->activation, y);
   return residual ? y + residual[n] : y;
@@ -158,9 +158,9 @@ vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
   for (uint32_t n = 0; n < p->n; n++) { /* outside: a row of w is read once, the rows of x stay in the cache */
     double largest = judging && call->rounding->scaled_rows ? largest_of(vkf_ref_row(w, n), p->k) : 0;
     for (uint32_t m = 0; m < rows; m++) {
-      if (call->fixed) {
+      if (call->reproducible) {
         const float *row = residual->data ? vkf_ref_row(residual, m) : NULL;
-        vkf_ref_store_same(call, 0, m * out->stride[0] + n, fixed_element(call, vkf_ref_row(x, m), n, row));
+        vkf_ref_store_same(call, 0, m * out->stride[0] + n, reproducible_element(call, vkf_ref_row(x, m), n, row));
         continue;
       }
       double all = dot(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k), sum = scale * all + (bias ? (double)bias[n] : 0);

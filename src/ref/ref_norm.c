@@ -1,5 +1,5 @@
 /* norm: layer norm (Ba et al. 2016, Layer normalization) and root mean square norm (Zhang and Sennrich 2019). */
-#include "ref/fixed.h"
+#include "ref/reproducible.h"
 #include "ref/internal.h"
 
 /* One row, exactly: y = x + residual, its mean (0 for RMS) and mean square about it. */
@@ -86,26 +86,27 @@ static void norm_group(const vkf_call *call, const row_state *s, size_t to, uint
   }
 }
 
-static float fixed_y(const row_state *s, uint32_t i) {
+static float reproducible_y(const row_state *s, uint32_t i) {
   return s->residual ? s->x[i] + s->residual[i] : s->x[i];
 }
 
-static void fixed_group(const vkf_call *call, const row_state *s, size_t to, uint32_t first) {
+static void reproducible_group(const vkf_call *call, const row_state *s, size_t to, uint32_t first) {
   const vkf_norm_params *p = &call->params->norm;
   const float *weight = call->in[VKF_NORM_WEIGHT].data, *bias = call->in[VKF_NORM_BIAS].data;
   float part[VKF_ROW_PARTIALS] = {0}, mean = 0;
   if (p->kind == VKF_NORM_LAYER) {
-    for (uint32_t i = 0; i < p->width; i++) part[i % VKF_ROW_PARTIALS] += fixed_y(s, i);
-    mean = quotient(fixed_total(part), (float)p->width);
+    for (uint32_t i = 0; i < p->width; i++) part[i % VKF_ROW_PARTIALS] += reproducible_y(s, i);
+    mean = quotient(reproducible_total(part), (float)p->width);
     for (uint32_t i = 0; i < VKF_ROW_PARTIALS; i++) part[i] = 0;
   }
   for (uint32_t i = 0; i < p->width; i++) {
-    float c = fixed_y(s, i) - mean, *sum = &part[i % VKF_ROW_PARTIALS];
+    float c = reproducible_y(s, i) - mean, *sum = &part[i % VKF_ROW_PARTIALS];
     *sum = mad(c, c, *sum);
   }
-  float factor = quotient(1, sqrtf(quotient(fixed_total(part), (float)p->width) + vkf_exact_flush(p->eps)));
+  float factor =
+      quotient(1, sqrtf(quotient(reproducible_total(part), (float)p->width) + vkf_reproducible_flush(p->eps)));
   for (uint32_t i = 0; i < p->width; i++) {
-    float y = mul(fixed_y(s, i) - mean, factor);
+    float y = mul(reproducible_y(s, i) - mean, factor);
     if (weight) y = mul(y, weight[first + i]);
     if (bias) y += bias[first + i];
     vkf_ref_store_same(call, 0, to + first + i, y);
@@ -134,8 +135,8 @@ vkf_status vkf_ref_norm(vkf_env *env, const vkf_call *call) {
     size_t to = row * call->out[0].stride[0];
     for (uint32_t first = 0; first < n; first += p->width) {
       row_state s = {.x = x + first, .residual = residual ? residual + first : NULL, .width = p->width};
-      if (call->fixed) {
-        fixed_group(call, &s, to, first);
+      if (call->reproducible) {
+        reproducible_group(call, &s, to, first);
         continue;
       }
       exact_moments(&s, p->kind);

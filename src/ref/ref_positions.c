@@ -1,13 +1,13 @@
 /* What knows positions: rotary positions (Su et al. 2021, RoFormer) and the relative bias of T5 (Raffel et al. 2020).
  */
-#include "ref/fixed.h"
+#include "ref/reproducible.h"
 #include "ref/internal.h"
 
 /* ---- rope -------------------------------------------------------------------------------------------------------- */
 
 /* The pair (a, b) of columns i and k: a cos - b sin at i, b cos + a sin at k. Two products and a sum each. */
 static void turn(const vkf_call *call, const float *x, size_t to, uint32_t i, uint32_t k, double cosine, double sine) {
-  if (call->fixed) {
+  if (call->reproducible) {
     float c = (float)cosine, s = (float)sine;
     vkf_ref_store_same(call, 0, to + i, mad(x[i], c, -mul(x[k], s)));
     vkf_ref_store_same(call, 0, to + k, mad(x[k], c, mul(x[i], s)));

@@ -1,6 +1,6 @@
 /* Ops on rows: embed, append, gather, log-softmax, edit, top-k. What moves or selects gives the same bits everywhere.
  */
-#include "ref/fixed.h"
+#include "ref/reproducible.h"
 #include "ref/internal.h"
 
 #include <float.h>
@@ -28,7 +28,7 @@ vkf_status vkf_ref_embed(vkf_env *env, const vkf_call *call) {
     VKF_TRY(table_row(env, call, VKF_EMBED_TYPES, r, p->n_types, "type", &type));
     for (uint32_t i = 0; i < p->width; i++) {
       float y = token ? token[i] * p->scale : 0;
-      if (call->fixed && token) y = mul(token[i], vkf_exact_flush(p->scale));
+      if (call->reproducible && token) y = mul(token[i], vkf_reproducible_flush(p->scale));
       if (place) y = token ? y + place[i] : place[i];
       if (type) y = token || place ? y + type[i] : type[i];
       vkf_ref_store_same(call, 0, r * call->out[0].stride[0] + i, y);
@@ -93,13 +93,13 @@ static double bound_log_sum(const vkf_rounding *r, const float *x, uint32_t widt
   return through + VKF_MAX(near_one, 2 * r->u * r->log_ulp * y);
 }
 
-static void fixed_log_softmax(const vkf_call *call, uint32_t r) {
+static void reproducible_log_softmax(const vkf_call *call, uint32_t r) {
   uint32_t width = call->params->log_softmax.width;
   const float *x = vkf_ref_row(&call->in[VKF_LOG_SOFTMAX_X], r);
   float part[VKF_ROW_PARTIALS] = {0}, max = -FLT_MAX;
   for (uint32_t i = 0; i < width; i++) max = x[i] > max ? x[i] : max; /* not a NaN */
   for (uint32_t i = 0; i < width; i++) part[i % VKF_ROW_PARTIALS] += exp_below(x[i] - max);
-  float shift = log_of(fixed_total(part));
+  float shift = log_of(reproducible_total(part));
   for (uint32_t i = 0; i < width; i++) vkf_ref_store_same(call, 0, r * call->out[0].stride[0] + i, x[i] - max - shift);
 }
 
@@ -108,8 +108,8 @@ vkf_status vkf_ref_log_softmax(vkf_env *env, const vkf_call *call) {
   (void)env;
   const vkf_log_softmax_params *p = &call->params->log_softmax;
   for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
-    if (call->fixed) {
-      fixed_log_softmax(call, r);
+    if (call->reproducible) {
+      reproducible_log_softmax(call, r);
       continue;
     }
     const float *x = vkf_ref_row(&call->in[VKF_LOG_SOFTMAX_X], r);
@@ -170,7 +170,7 @@ static vkf_status edit_row(vkf_env *env, const vkf_call *call, uint32_t row, dou
     VKF_TRY(vkf_ref_check_index(env, call, "kind of edit", row, edit[0], VKF_EDIT_FILL + 1));
     float value;
     memcpy(&value, &edit[2], sizeof(value));
-    if (call->fixed) value = vkf_exact_flush(value);
+    if (call->reproducible) value = vkf_reproducible_flush(value);
     if (edit[0] == VKF_EDIT_FILL) {
       for (uint32_t i = 0; i < p->width; i++)
         edit_value(VKF_EDIT_FILL, (double)value, call->rounding, &x[i], &bound[i]);
@@ -179,7 +179,7 @@ static vkf_status edit_row(vkf_env *env, const vkf_call *call, uint32_t row, dou
     VKF_TRY(vkf_ref_check_index(env, call, "edited id", row, edit[1], p->width));
     edit_value((vkf_edit_kind)edit[0], (double)value, call->rounding, &x[edit[1]], &bound[edit[1]]);
     /* An operation of floats in double, rounded, is that operation in float. */
-    if (call->fixed) x[edit[1]] = (double)vkf_exact_flush((float)x[edit[1]]);
+    if (call->reproducible) x[edit[1]] = (double)vkf_reproducible_flush((float)x[edit[1]]);
   }
 done:
   return st;

@@ -1,5 +1,5 @@
 /* gate, patches and pool: halves of a row, images as rows, rows of a sequence as one. */
-#include "ref/fixed.h"
+#include "ref/reproducible.h"
 #include "ref/internal.h"
 
 /* ---- gate -------------------------------------------------------------------------------------------------------- */
@@ -11,7 +11,7 @@ vkf_status vkf_ref_gate(vkf_env *env, const vkf_call *call) {
   for (uint32_t row = 0; row < call->dims->v[p->rows]; row++) {
     const float *x = vkf_ref_row(&call->in[VKF_GATE_X], row);
     for (uint32_t i = 0; i < p->width; i++) {
-      if (call->fixed) {
+      if (call->reproducible) {
         float y = mul(activate(p->activation, x[p->gate_column + i]), x[p->up_column + i]);
         vkf_ref_store_same(call, 0, row * call->out[0].stride[0] + i, y);
         continue;
@@ -57,7 +57,7 @@ vkf_status vkf_ref_patches(vkf_env *env, const vkf_call *call) {
 /* Column c of a sequence: its sum and magnitude or its maximum over the rows that count. */
 typedef struct pooled {
   double sum, magnitude;
-  float max, fixed_sum;
+  float max, reproducible_sum;
   uint32_t n;
 } pooled;
 
@@ -70,7 +70,7 @@ static pooled pool_column(const vkf_call *call, uint32_t seq, uint32_t c) {
     if (mask->data && vkf_ref_ints(mask, seq)[t] == 0) continue;
     float x = vkf_ref_row(&call->in[VKF_POOL_X], (size_t)seq * tokens + t)[c];
     out.sum += (double)x;
-    out.fixed_sum += x;
+    out.reproducible_sum += x;
     out.magnitude += fabs((double)x);
     if (out.n == 0 || isnan(x) || x > out.max) out.max = x;
     out.n++;
@@ -90,8 +90,8 @@ vkf_status vkf_ref_pool(vkf_env *env, const vkf_call *call) {
         vkf_ref_store_same(call, 0, to, column.n == 0 ? 0 : column.max);
         continue;
       }
-      if (call->fixed) {
-        vkf_ref_store_same(call, 0, to, quotient(column.fixed_sum, (float)column.n));
+      if (call->reproducible) {
+        vkf_ref_store_same(call, 0, to, quotient(column.reproducible_sum, (float)column.n));
         continue;
       }
       double mean = column.sum / column.n, bound = 0;

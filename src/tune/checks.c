@@ -7,14 +7,14 @@
 
 #include "kern/kern.h"
 #include "shared/constants.h"
-#include "shared/exact.h"
+#include "shared/reproducible.h"
 
 /* Turns of loops to check: those that kernels can be split for, and those of a device that states no limit. */
 enum { LOOP_TURNS = 65535, LONG_LOOP_TURNS = 1 << 20 };
 enum { WORKGROUP = 64, MAX_SHARED_WORKGROUP = 256 }; /* the largest that a kernel with shared memory has */
 
 static uint32_t bits_of(float x) {
-  return (uint32_t)vkf_exact_bits(x);
+  return (uint32_t)vkf_reproducible_bits(x);
 }
 
 /* A word without a pattern, the same one for the same i. */
@@ -104,7 +104,7 @@ static void float16_words(const vkf_check_trial *t, uint32_t i, uint32_t *given,
     const float tie = low + (high - low) / 2;
     const float values[] = {low, tie, nextafterf(tie, 0), nextafterf(tie, INFINITY)};
     given[k] = bits_of(n / 4 % 2 ? -values[n % 4] : values[n % 4]);
-    expected[0] |= (uint32_t)vkf_f16_from_f32(vkf_exact_float((int32_t)given[k])) << 16 * k;
+    expected[0] |= (uint32_t)vkf_f16_from_f32(vkf_reproducible_float((int32_t)given[k])) << 16 * k;
   }
 }
 
@@ -127,15 +127,15 @@ static void exact_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, u
   for (uint32_t k = 0; k < 3; k++) {
     const uint32_t word = noise(3 * i + k);
     given[k] = (word & 0x807fffff) | (95 + (word >> 23 & 63)) << 23;
-    x[k] = vkf_exact_float((int32_t)given[k]);
+    x[k] = vkf_reproducible_float((int32_t)given[k]);
   }
   if (i % 2) { /* nearly cancelled: a fused multiply-add has other bits */
-    x[2] = -vkf_exact_mul(x[0], x[1]);
+    x[2] = -vkf_reproducible_mul(x[0], x[1]);
     given[2] = bits_of(x[2]);
   }
-  expected[0] = bits_of(vkf_exact_div(x[0], x[1]));
+  expected[0] = bits_of(vkf_reproducible_div(x[0], x[1]));
   expected[1] = bits_of(sqrtf(fabsf(x[1])));
-  expected[2] = bits_of(vkf_exact_mad(x[0], x[1], x[2]));
+  expected[2] = bits_of(vkf_reproducible_mad(x[0], x[1], x[2]));
 }
 
 /* The sequence of probe_loops, which its loops go along one turn after the other. */

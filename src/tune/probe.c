@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "tune/cache.h"
-#include "tune/exact.h"
+#include "tune/reproducible.h"
 #include "tune/measure.h"
 #include "tune/problem.h"
 #include "tune/tuned.h"
@@ -176,9 +176,9 @@ vkf_status vkf_tune_probe_reproducible(vkf_tuning *t) {
   vkf_check_result *result = &t->checks[VKF_CHECK_OF_REPRODUCIBLE];
   vkf_tuned_check check = {"", ""};
   bool suspect = false;
-  vkf_tune_exact_text(t, check.check, sizeof check.check);
+  vkf_tune_reproducible_text(t, check.check, sizeof check.check);
   if (!find(t, check.check, result, &suspect)) {
-    VKF_TRY(vkf_tune_exact_check(t, check.found, sizeof check.found));
+    VKF_TRY(vkf_tune_reproducible_check(t, check.found, sizeof check.found));
     VKF_TRY(vkf_tune_keep_checks(t, &check, 1));
     find(t, check.check, result, &suspect);
   }

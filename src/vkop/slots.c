@@ -38,8 +38,8 @@ void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims,
   const vkf_node *n = &p->plan->nodes[node];
   vkf_vkop_node_problem(p->plan, n, dims, out);
   out->packing = node_packing(p, n);
-  out->order = p->backend->base.exact ? VKF_ORDER_ASCENDING : p->backend->order;
-  out->exact = p->backend->base.exact;
+  out->order = p->backend->base.reproducible ? VKF_ORDER_ASCENDING : p->backend->order;
+  out->reproducible = p->backend->base.reproducible;
   if (n->op != VKF_OP_MATMUL || p->nodes[node].n_shards == 1) return;
   out->matmul.in_parts = true;
   out->matmul.n = p->nodes[node].shards[0].rows;
@@ -104,7 +104,7 @@ static bool takes_forced(const vkop_node *k, const vkf_variant *forced, const vk
   char why[256];
   vkf_problem own = k->problem;
   if (!forced || forced->op != own.op) return false;
-  if (!own.exact) own.order = forced->order;
+  if (!own.reproducible) own.order = forced->order;
   return !vkf_kern_fit(forced, &own, caps, why, sizeof why);
 }
 

@@ -55,7 +55,7 @@ vkf_status vkf_vkop_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, c
   uint64_t elements = vkf_slot_packed(s) ? vkf_slot_elements_at(s, dims) : vkf_slot_elements(s);
   float *let_in = NULL;
   if (!elements) goto done;
-  if (p->backend->base.exact && s->dtype == VKF_F32) {
+  if (p->backend->base.reproducible && s->dtype == VKF_F32) {
     let_in = vkf_env_alloc(env, elements, sizeof *let_in);
     if (!let_in) VKF_TRY(VKF_ERROR_MEMORY);
     memcpy(let_in, data, elements * sizeof *let_in);
@@ -101,7 +101,7 @@ vkf_status vkf_vkop_read(vkf_program *p, uint32_t slot, const vkf_dims *dims, vo
     if (stored != all) from_words(s, (const uint32_t *)stored, (float *)all);
     VKF_TRY(vkf_slot_compact(env, s, dims, all, data));
   }
-  if (p->backend->base.exact && s->dtype == VKF_F32) vkf_format_let_out(data, actual);
+  if (p->backend->base.reproducible && s->dtype == VKF_F32) vkf_format_let_out(data, actual);
 done:
   if (stored != all) vkf_env_free(env, stored);
   vkf_env_free(env, all);

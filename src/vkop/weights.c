@@ -186,13 +186,14 @@ static uint64_t words_at(const vkf_weights *w, const chunk *s, uint64_t *bytes) 
 static vkf_format load_rows(const window *all, chunk *s, float *rows) {
   const vkf_weight_packing *packing = &all->w->packings[s->weight];
   const vkf_weight_source *source = all->source;
-  const bool is_exact = all->w->backend->base.exact;
+  const bool is_reproducible = all->w->backend->base.reproducible;
   const uint32_t k = columns_of(&all->w->infos[s->weight]), first = s->shard->first + s->first;
   s->is_held = true;
-  if (!is_exact && source->copy && source->copy(source->user, s->weight, first, s->n, rows)) return packing->format;
+  if (!is_reproducible && source->copy && source->copy(source->user, s->weight, first, s->n, rows))
+    return packing->format;
   source->load(source->user, s->weight, first, s->n, rows);
   s->is_held = vkf_format_holds(packing->format, rows, (size_t)s->n * k);
-  if (s->is_held && is_exact) { /* what is tiny is found among the rounded numbers, as on every backend */
+  if (s->is_held && is_reproducible) { /* what is tiny is found among the rounded numbers, as on every backend */
     vkf_format_round_held(packing->format, rows, s->n, k);
     vkf_format_let_in(rows, (uint64_t)s->n * k);
   }

@@ -180,7 +180,7 @@ static void test_special_values(void **state) {
                    VKF_OK);
   if (vkf_device_open(context, NULL, &device) != VKF_OK) fail_msg("%s", vkf_context_message(context));
   assert_int_equal(vkf_ref_backend_create(&context->env, &ref), VKF_OK);
-  ref->exact = true;
+  ref->reproducible = true;
   for (uint32_t op = 0; op < VKF_OP_COUNT; op++) {
     size_t n_cases = 0, n_compared = 0, n_different = 0;
     const vkf_case *cases = vkf_op_cases((vkf_op)op, &n_cases);

@@ -47,7 +47,7 @@ static bool start(driver *d, vkf_backend *backend, const vkf_case *c, const char
 }
 
 /* Sums that are exact in any order. */
-static bool is_exact(const vkf_case *c) {
+static bool is_reproducible(const vkf_case *c) {
   return c->op == VKF_OP_MATMUL && c->data == VKF_DATA_HALVES && c->format == VKF_FORMAT_F32 &&
          c->params.matmul.activation == VKF_ACT_NONE;
 }
@@ -62,7 +62,7 @@ static bool judge(driver *d, const vkf_case *c, const char *variant) {
   driver_ok(d,
             vkf_ref_walk_init(&walk, &d->context->env, backend, &r.run.plan, r.program, &r.run.dims, &r.run.weights));
   driver_ok(d, vkf_ref_walk_node(&walk, 0, &j));
-  if (!(j.ratio <= (is_exact(c) ? 0 : 1)))
+  if (!(j.ratio <= (is_reproducible(c) ? 0 : 1)))
     fail_msg("%s, %s, %s, case \"%s\": element %llu of output %u is %.9g, expected %.9g within %.3g",
              vkf_op_name(c->op), backend->table->node_variant(r.program, 0, NULL), vkf_format_get(c->format)->name,
              c->name, (unsigned long long)j.worst, j.worst_out, j.worst_got, j.worst_exact, j.worst_bound);

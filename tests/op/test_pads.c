@@ -169,7 +169,7 @@ static void test_the_scalar_path(void **state) {
   vkf_backend *ref = NULL;
   driver_ok(d, vkf_ref_backend_create(&d->context->env, &ref));
   for (int exact = 0; exact < 2; exact++) {
-    ref->exact = exact;
+    ref->reproducible = exact;
     for (size_t s = 0; s < VKF_COUNT(shapes); s++) assert_true(compare(d, ref, &shapes[s], NULL));
   }
   ref->table->destroy(&ref);

@@ -4,8 +4,8 @@
  * 2^-100 is 0: drivers differ on subnormal numbers, and from there every sum is a multiple of 2^-123 and none is
  * subnormal. Functions have one return, at their end (see lib/math.glsl). Read by C and GLSL.
  */
-#ifndef VKF_SHARED_EXACT_H
-#define VKF_SHARED_EXACT_H
+#ifndef VKF_SHARED_REPRODUCIBLE_H
+#define VKF_SHARED_REPRODUCIBLE_H
 
 #ifdef GL_core_profile
 #define VKF_FN
@@ -20,51 +20,51 @@
 #include <string.h>
 #define VKF_FN static inline
 #define VKF_STEP float
-static inline int32_t vkf_exact_bits(float x) {
+static inline int32_t vkf_reproducible_bits(float x) {
   int32_t bits;
   memcpy(&bits, &x, sizeof bits);
   return bits;
 }
-static inline float vkf_exact_float(int32_t bits) {
+static inline float vkf_reproducible_float(int32_t bits) {
   float x;
   memcpy(&x, &bits, sizeof x);
   return x;
 }
-#define VKF_BITS(x) vkf_exact_bits(x)
-#define VKF_FLOAT_OF(bits) vkf_exact_float(bits)
+#define VKF_BITS(x) vkf_reproducible_bits(x)
+#define VKF_FLOAT_OF(bits) vkf_reproducible_float(bits)
 #define VKF_TO_INT(x) ((int)(x))
 #define VKF_TO_FLOAT(i) ((float)(i))
 #endif
 
-#define VKF_EXACT_TINY 7.88860905e-31f /* 2^-100 */
+#define VKF_REPRODUCIBLE_TINY 7.88860905e-31f /* 2^-100 */
 /* Largest errors, in units in the last place: 1.04 of exp at 11 million points of [-69.3, 88.7], 0.89 of log at 147
  * million points of [2^-100, 2^127], against double. */
-#define VKF_EXACT_EXP_ULP 1.1
-#define VKF_EXACT_LOG_ULP 1.0
+#define VKF_REPRODUCIBLE_EXP_ULP 1.1
+#define VKF_REPRODUCIBLE_LOG_ULP 1.0
 
 /* 0 in the place of what is nearer to 0 than 2^-100; NaN stays. */
-VKF_FN float vkf_exact_flush(float x) {
-  return x < VKF_EXACT_TINY && x > -VKF_EXACT_TINY ? 0.0f : x;
+VKF_FN float vkf_reproducible_flush(float x) {
+  return x < VKF_REPRODUCIBLE_TINY && x > -VKF_REPRODUCIBLE_TINY ? 0.0f : x;
 }
 
-VKF_FN float vkf_exact_mul(float a, float b) {
+VKF_FN float vkf_reproducible_mul(float a, float b) {
   VKF_STEP y = a * b;
-  return vkf_exact_flush(y);
+  return vkf_reproducible_flush(y);
 }
 
-VKF_FN float vkf_exact_div(float a, float b) {
+VKF_FN float vkf_reproducible_div(float a, float b) {
   VKF_STEP y = a / b;
-  return vkf_exact_flush(y);
+  return vkf_reproducible_flush(y);
 }
 
-VKF_FN float vkf_exact_mad(float a, float b, float c) {
-  VKF_STEP y = vkf_exact_mul(a, b) + c;
+VKF_FN float vkf_reproducible_mad(float a, float b, float c) {
+  VKF_STEP y = vkf_reproducible_mul(a, b) + c;
   return y;
 }
 
 /* exp(x), x no NaN: x = n ln 2 + r, ln 2 in two pieces of which the first has 9 bits, so that its product is exact;
  * exp(r) = 1 + r + r^2 Q(r), Q fitted at Chebyshev nodes of [-0.3466, 0.3466]. */
-VKF_FN float vkf_exact_exp(float x) {
+VKF_FN float vkf_reproducible_exp(float x) {
   const float t = x > -69.5f ? (x < 89.0f ? x : 89.0f) : -69.5f;
   VKF_STEP nearest = t * 1.44269504f + (t < 0.0f ? -0.5f : 0.5f);
   const int n = VKF_TO_INT(nearest);
@@ -77,7 +77,7 @@ VKF_FN float vkf_exact_exp(float x) {
   y = y * (r * r) + r;
   y = y + 1.0f;
   y = y * 2.0f * VKF_FLOAT_OF((n + 126) * 0x800000);
-  return vkf_exact_flush(y);
+  return vkf_reproducible_flush(y);
 }
 
 /* NaN, by its bits: a compiler may assume that a comparison never sees one. */
@@ -87,7 +87,7 @@ VKF_FN bool is_nan(float x) {
 
 /* log(x), x >= 2^-100 and finite: x = 2^n (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); with s = f/(2 + f),
  * log(1 + f) = f - (f^2/2 - s (f^2/2 + 2 s^2 L(s^2))), L fitted at Chebyshev nodes to (atanh(s)/s - 1)/s^2. */
-VKF_FN float vkf_exact_log(float x) {
+VKF_FN float vkf_reproducible_log(float x) {
   const int n = (VKF_BITS(x) - 0x3f3504f3) >> 23;
   VKF_STEP f = VKF_FLOAT_OF(VKF_BITS(x) - n * 0x800000) - 1.0f;
   VKF_STEP s = f / (2.0f + f);
@@ -103,11 +103,11 @@ VKF_FN float vkf_exact_log(float x) {
 }
 
 /* log of any number: minus infinity at 0, NaN below it and of NaN. */
-VKF_FN float vkf_exact_log_any(float x) {
+VKF_FN float vkf_reproducible_log_any(float x) {
   float y = VKF_FLOAT_OF(0x7fc00000);
   if (!is_nan(x)) {
     if (x == 0.0f) y = VKF_FLOAT_OF(-0x800000);
-    if (x > 0.0f) y = VKF_BITS(x) == 0x7f800000 ? x : vkf_exact_log(x);
+    if (x > 0.0f) y = VKF_BITS(x) == 0x7f800000 ? x : vkf_reproducible_log(x);
   }
   return y;
 }

@@ -2,7 +2,7 @@
  * contraction. Vulkan promises none of that for division and root, so they are tried: one case of each op that is made
  * of them runs on the device and on the scalar path.
  */
-#include "tune/exact.h"
+#include "tune/reproducible.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -41,21 +41,21 @@ done:
   return st;
 }
 
-void vkf_tune_exact_text(const vkf_tuning *t, char *text, size_t size) {
+void vkf_tune_reproducible_text(const vkf_tuning *t, char *text, size_t size) {
   const vkf_caps *caps = vkf_gpu_device_caps(t->gpu);
   vkf_problem problem;
   char name[128];
   uint64_t sum = VKF_HASH_START; /* of the kernels' names */
   for (size_t i = 0; i < VKF_COUNT(ops); i++) {
     vkf_tune_problem_of(plain_case(ops[i]), caps, false, &t->rows, NULL, &problem);
-    problem.exact = true;
+    problem.reproducible = true;
     const vkf_variant *variant = vkf_kern_pick(&problem, caps, &t->rows, NULL, 0);
     if (variant) sum = vkf_hash_text(sum, vkf_kern_name(variant, name, sizeof name));
   }
   snprintf(text, size, "reproducible:%016llx", (unsigned long long)sum);
 }
 
-vkf_status vkf_tune_exact_check(vkf_tuning *t, char *found, size_t size) {
+vkf_status vkf_tune_reproducible_check(vkf_tuning *t, char *found, size_t size) {
   vkf_status st = VKF_OK;
   vkf_env *env = t->env;
   vkf_backend *ref = NULL;
@@ -63,7 +63,7 @@ vkf_status vkf_tune_exact_check(vkf_tuning *t, char *found, size_t size) {
   size_t n = 0;
   snprintf(found, size, "%s", "");
   VKF_TRY(vkf_ref_backend_create(env, &ref));
-  ref->exact = true;
+  ref->reproducible = true;
   for (size_t i = 0; i < VKF_COUNT(ops) && !*found; i++) {
     VKF_TRY(run_case(env, t->backend, plain_case(ops[i]), &own, &n));
     VKF_TRY(run_case(env, ref, plain_case(ops[i]), &expected, &n));

@@ -1,12 +1,12 @@
 /* exact: whether the kernels of the reproducible mode give the scalar path's bits on a device. */
-#ifndef VKF_TUNE_EXACT_H
-#define VKF_TUNE_EXACT_H
+#ifndef VKF_TUNE_REPRODUCIBLE_H
+#define VKF_TUNE_REPRODUCIBLE_H
 
 #include "tune/tuning.h"
 
 /* The name of the check, which depends on the kernels it runs. t->backend must be made, in the reproducible mode. */
-void vkf_tune_exact_text(const vkf_tuning *t, char *text, size_t size);
+void vkf_tune_reproducible_text(const vkf_tuning *t, char *text, size_t size);
 /* found: "" where the bits are the same, else a sentence that names the op. */
-vkf_status vkf_tune_exact_check(vkf_tuning *t, char *found, size_t size);
+vkf_status vkf_tune_reproducible_check(vkf_tuning *t, char *found, size_t size);
 
 #endif
