@@ -109,6 +109,7 @@ static int flush(tool_lines *l) {
   const char **texts = calloc(l->n, sizeof *texts);
   uint64_t *numbers = calloc(l->n, sizeof *numbers);
   size_t n = 0;
+  vkf_status status = VKF_OK;
   int exit_code = texts && numbers ? TOOL_OK : tool_error("out of memory");
   for (size_t i = 0; exit_code == TOOL_OK && i < l->n; i++) {
     tool_line *line = &l->lines[i];
@@ -118,12 +119,16 @@ static int flush(tool_lines *l) {
     numbers[n] = line->number - 1;
     texts[n++] = line->text;
   }
-  if (n > 0) {
-    vkf_status status = l->run(l->user, texts, numbers, n, &result);
-    if (status != VKF_OK) exit_code = tool_session_fail(l->session, status, NULL);
-    tool_progress_end(l->session);
+  if (n > 0) status = l->run(l->user, texts, numbers, n, &result);
+  tool_progress_end(l->session);
+  for (size_t i = 0; i < l->n && exit_code == TOOL_OK; i++) {
+    tool_line *line = &l->lines[i];
+    const vkf_result *own = result;
+    if (line->row != TOOL_NO_ROW && l->find) own = l->find(l->user, line->row, &line->row);
+    if (line->row != TOOL_NO_ROW && !own) break; /* the call failed before it came to this line */
+    exit_code = print_line(l, line, own);
   }
-  for (size_t i = 0; i < l->n && exit_code == TOOL_OK; i++) exit_code = print_line(l, &l->lines[i], result);
+  if (status != VKF_OK) exit_code = tool_both_exit_codes(tool_session_fail(l->session, status, NULL), exit_code);
   for (size_t i = 0; i < l->n; i++) line_finish(&l->lines[i]);
   l->n = 0;
   free(numbers);

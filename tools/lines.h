@@ -29,6 +29,9 @@ typedef struct tool_lines {
   bool keeps_blanks; /* a blank line is printed without being worked on */
   /* The call, of texts [n], which are the lines numbers [n], counted from 0. NULL: lines are only printed. */
   vkf_status (*run)(void *user, const char *const *texts, const uint64_t *numbers, size_t n, vkf_result **out);
+  /* NULL, or, where a call gives several results: which of them has text i of the call, and its row there; NULL: none,
+   * since the call failed. They live until the next call. */
+  const vkf_result *(*find)(void *user, size_t i, size_t *row);
   /* Prints a line. result is NULL where nothing was run. Not TOOL_OK ends. */
   int (*print)(void *user, const tool_line *line, const vkf_result *result);
   void *user;

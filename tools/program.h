@@ -69,6 +69,8 @@ typedef struct tool_args {
   tool_texts merges;
   const char *pooling, *source_lang, *target_lang;
   const char *long_, *invalid; /* rules of lines.h */
+  size_t workers;              /* 0: not given */
+  const char *driver_threads;
   int normalize, similarity;
   size_t top;     /* 0: not given */
   json_t *config; /* generation keys given as options; an object */
@@ -185,6 +187,10 @@ int tool_session_open(tool_session *session, const tool_args *args, const char *
 int tool_session_open_context(tool_session *session, const tool_args *args);
 int tool_session_open_device(tool_session *session, const char *device);
 int tool_session_open_model(tool_session *session, const char *folder);
+/* Another session of the same device, model and languages, which logs nothing: first its context, on the thread that
+ * opened the first session (it may change the environment), then the rest, on any thread. */
+vkf_status tool_session_begin_copy(tool_session *copy, const tool_session *first, const tool_args *args);
+vkf_status tool_session_open_copy(tool_session *copy, const tool_args *args, const char *folder);
 /* Close the session, and only its device and model, and write the profile of the device that was asked for. exit_code,
  * or TOOL_FAILED where that is TOOL_OK and the profile cannot be written. */
 int tool_session_close(tool_session *session, int exit_code);

@@ -109,6 +109,19 @@ static int find_storage(const char *option, const char *word, vkf_storage *out) 
   return TOOL_OK;
 }
 
+static vkf_status create_context(tool_session *session, const tool_args *args, bool logs) {
+  vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT};
+  params.log = logs ? on_log : NULL;
+  params.log_user = session;
+  params.log_level = args->verbose > 1 ? VKF_LOG_DEBUG : args->verbose ? VKF_LOG_INFO : VKF_LOG_WARNING;
+  params.icd_files = args->icd_files;
+  params.n_icd_files = args->n_icd_files;
+  params.deterministic = args->deterministic;
+  params.batch_invariant = args->batch_invariant;
+  params.limits = args->limits;
+  return vkf_context_create(&params, &session->context);
+}
+
 int tool_session_open_context(tool_session *session, const tool_args *args) {
   memset(session, 0, sizeof *session);
   session->profile = args->profile;
@@ -118,20 +131,11 @@ int tool_session_open_context(tool_session *session, const tool_args *args) {
       find_storage("kv-cache", args->kv_cache, &session->how.kv_cache) != TOOL_OK)
     return TOOL_FAILED;
   session->terminal = isatty(STDERR_FILENO) == 1;
-  vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT};
-  params.log = on_log;
-  params.log_user = session;
-  params.log_level = args->verbose > 1 ? VKF_LOG_DEBUG : args->verbose ? VKF_LOG_INFO : VKF_LOG_WARNING;
-  params.icd_files = args->icd_files;
-  params.n_icd_files = args->n_icd_files;
-  params.deterministic = args->deterministic;
-  params.batch_invariant = args->batch_invariant;
-  params.limits = args->limits;
   /* Before the driver is loaded: it reads the variable then. */
   const unsigned bits = tool_vector_width(tool_cpu_has_avx512(), getenv(TOOL_VECTOR_WIDTH), args->no_wide_vectors);
   if (tool_args_check_files(args) != TOOL_OK) return TOOL_FAILED;
   if (bits && !set_vector_width(bits)) return tool_error("%s and %s cannot be set", TOOL_VECTOR_WIDTH, TOOL_MESA_CACHE);
-  vkf_status status = vkf_context_create(&params, &session->context);
+  vkf_status status = create_context(session, args, true);
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }
 
@@ -152,18 +156,30 @@ int tool_session_open_model(tool_session *session, const char *folder) {
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }
 
-static int set_languages(tool_session *session, const tool_args *args) {
-  if (!args->source_lang && !args->target_lang) return TOOL_OK;
-  vkf_status status = vkf_model_set_languages(session->model, args->source_lang, args->target_lang);
-  return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
+static vkf_status set_languages(tool_session *session, const tool_args *args) {
+  if (!args->source_lang && !args->target_lang) return VKF_OK;
+  return vkf_model_set_languages(session->model, args->source_lang, args->target_lang);
 }
 
 int tool_session_open(tool_session *session, const tool_args *args, const char *device, const char *folder) {
   int exit_code = tool_session_open_context(session, args);
   if (exit_code == TOOL_OK) exit_code = tool_session_open_device(session, device);
   if (exit_code == TOOL_OK && folder) exit_code = tool_session_open_model(session, folder);
-  if (exit_code == TOOL_OK && folder) exit_code = set_languages(session, args);
-  return exit_code;
+  if (exit_code != TOOL_OK || !folder) return exit_code;
+  vkf_status status = set_languages(session, args);
+  return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
+}
+
+vkf_status tool_session_begin_copy(tool_session *copy, const tool_session *first, const tool_args *args) {
+  *copy = (tool_session){.how = first->how};
+  return create_context(copy, args, false);
+}
+
+vkf_status tool_session_open_copy(tool_session *copy, const tool_args *args, const char *folder) {
+  const char *device = args->device && args->device[0] ? args->device : NULL;
+  vkf_status status = vkf_device_open(copy->context, device, &copy->device);
+  if (status == VKF_OK) status = vkf_model_open_with(copy->device, folder, &copy->how, &copy->model);
+  return status == VKF_OK ? set_languages(copy, args) : status;
 }
 
 int tool_session_close_device(tool_session *session, int exit_code) {

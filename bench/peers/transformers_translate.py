@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
-"""Sentences a second of transformers' generate, greedy, batches of 32 by length. usage: transformers_translate.py MODEL TEXTS"""
+"""Sentences a second of transformers' generate, in batches by length, without its start.
+usage: transformers_translate.py MODEL TEXTS [BATCH [BEAMS]]"""
 import sys
 import time
 
 import torch
 from transformers import AutoModelForSeq2SeqLM, PreTrainedTokenizerFast
 
-BATCH = 32
+BATCH, BEAMS = (int(word) for word in (sys.argv[3:] + ["32", "1"][len(sys.argv) - 3:]))
 folder = sys.argv[1]
 texts = [line.rstrip("\n") for line in open(sys.argv[2], encoding="utf-8")]
 model = AutoModelForSeq2SeqLM.from_pretrained(folder).eval()
@@ -21,15 +22,16 @@ def translate():
         length = max(map(len, rows))
         ids = torch.tensor([row + [pad] * (length - len(row)) for row in rows])
         mask = torch.tensor([[1] * len(row) + [0] * (length - len(row)) for row in rows])
-        sequences = model.generate(input_ids=ids, attention_mask=mask, num_beams=1, do_sample=False)
+        sequences = model.generate(input_ids=ids, attention_mask=mask, num_beams=BEAMS, do_sample=False)
         tokenizer.batch_decode(sequences, skip_special_tokens=True)
 
 
 with torch.inference_mode():
-    translate()
+    if BATCH > 1:
+        translate()
     times = []
-    for _ in range(3):
+    for _ in range(3 if BATCH > 1 else 1):
         start = time.perf_counter()
         translate()
         times.append(time.perf_counter() - start)
-print(len(texts) / sorted(times)[1])
+print(len(texts) / sorted(times)[len(times) // 2])

@@ -388,7 +388,7 @@ typedef struct vkf_generate_params {
   void *user;
   uint64_t
       first_line; /* do_sample: row r draws the random numbers of line first_line + r, in whatever batch it stands */
-  const uint64_t *lines;    /* do_sample, vkf_model_generate: the line of each row, over first_line; NULL: see there */
+  const uint64_t *lines;    /* do_sample: the line of each row or text, over first_line; NULL: see there */
   bool scores;              /* without beams, too: `sequences_scores`; every step's scores come to the host then */
   uint32_t top_logprobs;    /* vkf_model_generate without beams: of each token this many most likely ids; 0: none */
   vkf_long_rule long_texts; /* vkf_model_translate */

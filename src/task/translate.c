@@ -94,7 +94,10 @@ static vkf_status translate_batch(translation *t, size_t first, uint32_t B) {
       mask[(size_t)b * S + i] = i < part->n;
       ids[(size_t)b * S + i] = i < part->n ? part->ids[i] : t->config.pad == VKF_NO_TOKEN ? 0 : t->config.pad;
     }
-  for (uint32_t b = 0; b < B; b++) lines[b] = t->sentences[first + b].part->text + t->params->first_line;
+  for (uint32_t b = 0; b < B; b++) {
+    const size_t text = t->sentences[first + b].part->text;
+    lines[b] = t->params->lines ? t->params->lines[text] : text + t->params->first_line;
+  }
   t->first = first;
   st = vkf_engine_generate(t->m,
                            &(vkf_generate_input){.source = {.B = B, .S = S, .ids = ids, .mask = mask},

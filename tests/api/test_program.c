@@ -257,6 +257,10 @@ static void test_translate(void **state) {
        "$V translate -b $b < $T/lines > $T/b$b || exit 1; done; cmp $T/b1 $T/b2 && cmp $T/b1 $T/b32 && "
        "wc -l < $T/b1 && sed -n 2p $T/b1 | wc -c && sed -n 3p $T/b1",
        0, "4\n1\nEl gato se sent\xc3\xb3 en la mata porque estaba cansado.\n", ""},
+      {"$V translate --workers 0 a", 2, "", "--workers: expected a whole number of at least 1, found '0'"},
+      {"$V translate --workers 65 a", 2, "", "--workers: expected at most 64, found 65"},
+      {"$V translate --workers 2 --profile a", 2, "", "--profile: expected one worker"},
+      {"$V translate --driver-threads -1 a", 2, "", "--driver-threads: expected a whole number from 0 to 999"},
       {"printf 'I am here.\\n\\377\\nWe like it.\\n' | $V translate > $T/one; s=$?; wc -l < $T/one; exit $s", 4, "3\n",
        "line 2 was skipped: expected UTF-8, found the byte 0xff behind 0 bytes\nvkformer: skipped 1 of 3 lines\n"},
       {"printf 'I am here.\\nWe\\000like it.\\n' | $V translate --invalid fail", 4, "Estoy aqu\xc3\xad.\n",

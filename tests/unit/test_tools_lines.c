@@ -222,11 +222,26 @@ static void test_masks(void **state) {
     fail_msg("found %s", program_out);
 }
 
+/* Whoever has a batch, and whatever its size, beside lines that are blank or skipped: the same bytes in the order of
+ * the lines. Each line draws random numbers of its own. */
+static void test_workers(void **state) {
+  (void)state;
+  program_must(
+      "printf 'w5 <eos>\\n\\nw5 w6 w7 <eos>\\n\\377\\nw9 <eos>\\nw5 w6 w7 w8 w9 <eos>\\nw5 <eos>\\n' > $T/some; "
+      "for s in '' --do-sample; do for o in '--workers 1 -b 32' '--workers 2 -b 1' '--workers 3 -b 2' "
+      "'--driver-threads 1 -b 3'; do $V translate -m $T/marian --max-new-tokens 4 --num-beams 1 --json $s $o "
+      "< $T/some > $T/o; test $? = 4 || exit 1; test -e $T/first$s || cp $T/o $T/first$s; cmp $T/o $T/first$s || "
+      "exit 1; done; done; wc -l < $T/o; sed -n 1p $T/first--do-sample > $T/a; sed -n 7p $T/first--do-sample | "
+      "cmp -s - $T/a",
+      1, "7\n", "skipped 1 of 7 lines");
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(test_marks),    cmocka_unit_test(test_invalid),        cmocka_unit_test(test_long),
-      cmocka_unit_test(test_joined),   cmocka_unit_test(test_slow_pipe),      cmocka_unit_test(test_batches),
-      cmocka_unit_test(test_tokenize), cmocka_unit_test(test_names_of_files), cmocka_unit_test(test_masks)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_marks),          cmocka_unit_test(test_workers),
+                                     cmocka_unit_test(test_invalid),        cmocka_unit_test(test_long),
+                                     cmocka_unit_test(test_joined),         cmocka_unit_test(test_slow_pipe),
+                                     cmocka_unit_test(test_batches),        cmocka_unit_test(test_tokenize),
+                                     cmocka_unit_test(test_names_of_files), cmocka_unit_test(test_masks)};
   setenv("VKF_DEVICE", "ref", 1); /* lines are the same everywhere */
   return cmocka_run_group_tests(tests, word_models, program_teardown);
 }

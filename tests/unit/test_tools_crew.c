@@ -1,0 +1,164 @@
+/* Workers side by side: each job is done once, one that fails is done by the first worker, and what the first worker
+ * cannot do ends the work. The models are no models: the jobs look only at whose they are. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "../tools/crew.c"
+
+/* ---- in the place of the program's sessions ---------------------------------------------------------------------- */
+
+static int n_begun, n_opened, n_closed;
+static bool context_fails, model_fails;
+static char models[MAX_WORKERS];
+static pthread_mutex_t counters = PTHREAD_MUTEX_INITIALIZER;
+
+vkf_status tool_session_begin_copy(tool_session *copy, const tool_session *first, const tool_args *args) {
+  (void)first;
+  (void)args;
+  *copy = (tool_session){0};
+  n_begun++;
+  if (context_fails) return VKF_ERROR_MEMORY;
+  return vkf_context_create(NULL, &copy->context);
+}
+
+vkf_status tool_session_open_copy(tool_session *copy, const tool_args *args, const char *folder) {
+  (void)args;
+  (void)folder;
+  pthread_mutex_lock(&counters);
+  const int own = ++n_opened;
+  pthread_mutex_unlock(&counters);
+  if (model_fails) return VKF_ERROR_DEVICE_MEMORY;
+  copy->model = (vkf_model *)(void *)&models[own];
+  return VKF_OK;
+}
+
+int tool_session_close(tool_session *session, int exit_code) {
+  n_closed++;
+  vkf_context_destroy(&session->context);
+  return exit_code;
+}
+
+void tool_progress_end(tool_session *session) {
+  (void)session;
+}
+
+int tool_error(const char *fmt, ...) {
+  (void)fmt;
+  return TOOL_FAILED;
+}
+
+int tool_usage_error(const char *command, const char *fmt, ...) {
+  (void)command;
+  (void)fmt;
+  return TOOL_USAGE;
+}
+
+/* ---- jobs -------------------------------------------------------------------------------------------------------- */
+
+enum { N = 40 };
+
+typedef struct jobs {
+  int done[N];
+  size_t first_fails_at, others_fail_at; /* the job that does not succeed */
+  int by_first, by_others;
+} jobs;
+
+/* The others are quick and the first worker is not, so that they get jobs. */
+static vkf_status work_on(void *user, vkf_model *model, size_t i) {
+  jobs *j = user;
+  const bool is_first = (char *)model == &models[0];
+  const struct timespec wait = {.tv_nsec = is_first ? 2000000 : 200000};
+  nanosleep(&wait, NULL);
+  if (i == (is_first ? j->first_fails_at : j->others_fail_at)) return VKF_ERROR_DEVICE_LOST;
+  pthread_mutex_lock(&counters);
+  j->done[i]++;
+  *(is_first ? &j->by_first : &j->by_others) += 1;
+  pthread_mutex_unlock(&counters);
+  return VKF_OK;
+}
+
+static const tool_command command = {.name = "translate"};
+
+static vkf_status run(size_t workers, size_t n, jobs *j) {
+  const tool_args args = {.command = &command, .workers = workers};
+  tool_session first = {.model = (vkf_model *)(void *)&models[0]};
+  tool_crew crew = {.args = &args, .folder = "", .first = &first, .most = workers};
+  n_begun = n_opened = n_closed = 0;
+  vkf_status status = tool_crew_run(&crew, n, work_on, j);
+  if (status == VKF_OK) status = tool_crew_run(&crew, 0, work_on, j);
+  tool_crew_finish(&crew);
+  return status;
+}
+
+static jobs no_failures(void) {
+  return (jobs){.first_fails_at = SIZE_MAX, .others_fail_at = SIZE_MAX};
+}
+
+static void test_each_job_is_done_once(void **state) {
+  (void)state;
+  for (size_t workers = 1; workers <= 4; workers++) {
+    jobs j = no_failures();
+    assert_int_equal(run(workers, N, &j), VKF_OK);
+    for (int i = 0; i < N; i++) assert_int_equal(j.done[i], 1);
+    assert_int_equal(n_opened, workers - 1);
+    assert_int_equal(n_closed, workers - 1);
+    assert_true(workers == 1 ? j.by_others == 0 : j.by_others > 0 && j.by_first > 0);
+  }
+  jobs one = no_failures();
+  assert_int_equal(run(4, 1, &one), VKF_OK);
+  assert_int_equal(n_begun, 0); /* for one job nobody else is called */
+}
+
+static void test_a_job_that_fails_elsewhere_is_done_by_the_first(void **state) {
+  (void)state;
+  jobs j = no_failures();
+  j.others_fail_at = 5;
+  for (int i = 0; i < 10; i++) {
+    memset(j.done, 0, sizeof j.done);
+    assert_int_equal(run(3, N, &j), VKF_OK);
+    for (int k = 0; k < N; k++) assert_int_equal(j.done[k], 1);
+  }
+}
+
+static void test_workers_that_cannot_be_opened_are_done_without(void **state) {
+  (void)state;
+  for (int i = 0; i < 2; i++) {
+    jobs j = no_failures();
+    context_fails = i == 0;
+    model_fails = i == 1;
+    assert_int_equal(run(3, N, &j), VKF_OK);
+    for (int k = 0; k < N; k++) assert_int_equal(j.done[k], 1);
+    assert_int_equal(j.by_first, N);
+    assert_int_equal(n_begun, 2);
+  }
+  context_fails = model_fails = false;
+}
+
+/* What comes before the job is done, whoever had it; not much comes after it. */
+static void test_a_failure_of_the_first_ends_the_work(void **state) {
+  (void)state;
+  for (size_t workers = 1; workers <= 3; workers++) {
+    jobs j = no_failures();
+    j.first_fails_at = j.others_fail_at = 7;
+    assert_int_equal(run(workers, N, &j), VKF_ERROR_DEVICE_LOST);
+    for (int i = 0; i < 7; i++) assert_int_equal(j.done[i], 1);
+    assert_int_equal(j.done[7], 0);
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_each_job_is_done_once),
+      cmocka_unit_test(test_a_job_that_fails_elsewhere_is_done_by_the_first),
+      cmocka_unit_test(test_workers_that_cannot_be_opened_are_done_without),
+      cmocka_unit_test(test_a_failure_of_the_first_ends_the_work),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
