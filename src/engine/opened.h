@@ -64,7 +64,8 @@ vkf_status vkf_engine_generate(vkf_model *model, const vkf_generate_input *input
 
 /* What of its outputs a forward pass computes and reads: all of them, the last states alone, the logits alone. */
 typedef enum vkf_run_output { VKF_RUN_ALL, VKF_RUN_STATES, VKF_RUN_LOGITS } vkf_run_output;
-/* vkf_model_run() without params, for one output: `last_hidden_state` or `logits`. */
+/* vkf_model_run() without params, for one output: `last_hidden_state` or `logits`. A batch that the device has no
+ * memory for is split. */
 vkf_status vkf_engine_run_output(vkf_model *model, const vkf_array *inputs, size_t n_inputs, vkf_run_output output,
                                  vkf_result **out);
 

@@ -210,6 +210,8 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
   }
   if (!params->allow_not_finite) VKF_TRY(check_finite(m->env, result));
 done:
+  /* A task chose this batch, and a smaller one may fit; whoever calls vkf_model_run() chose it. */
+  if (st == VKF_ERROR_DEVICE_MEMORY && call->output != VKF_RUN_ALL) m->env->too_large = true;
   inputs_finish(m->env, &in);
   if (st) vkf_engine_result_destroy(&result);
   *out = result;

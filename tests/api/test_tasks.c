@@ -115,6 +115,29 @@ static void embed_in_batches(void **state) {
   bench_close(&b);
 }
 
+/* A batch that the device has no memory for is split. */
+static void embed_without_device_memory(void **state) {
+  (void)state;
+  enum { SAME = 8, FAILURES = 3 };
+  bench b;
+  vkf_result *wanted = NULL, *found = NULL;
+  const char *same[SAME];
+  for (size_t i = 0; i < SAME; i++) same[i] = i % 2 ? "w5 w6 w7" : "w9 w8 w6";
+  for (uint64_t at = 1; at <= FAILURES; at++) {
+    bench_open(&b, "bert");
+    vkf_gpu_inject(b.d.device->gpu, &(vkf_gpu_faults){.fail_allocation = at});
+    driver_ok(&b.d, vkf_model_embed(b.model, same, SAME, NULL, &found));
+    vkf_gpu_inject(b.d.device->gpu, &(vkf_gpu_faults){0});
+    driver_ok(&b.d, vkf_model_embed(b.model, same, SAME, NULL, &wanted));
+    const vkf_array *vectors = vkf_result_find(wanted, "embeddings");
+    assert_memory_equal(vkf_result_find(found, "embeddings")->data, vectors->data,
+                        SAME * vectors->shape[1] * sizeof(double));
+    vkf_result_destroy(&found);
+    vkf_result_destroy(&wanted);
+    bench_close(&b);
+  }
+}
+
 static void embed_what_is_refused(void **state) {
   (void)state;
   bench b;
@@ -584,8 +607,9 @@ static void every_allocation(void **state) {
   vkf_context_destroy(&context);
 }
 
-PROGRAM_MAIN(word_models, cmocka_unit_test(embed_in_batches), cmocka_unit_test(embed_what_is_refused),
-             cmocka_unit_test(params_that_grow), cmocka_unit_test(classify_texts), cmocka_unit_test(classify_parts),
+PROGRAM_MAIN(word_models, cmocka_unit_test(embed_in_batches), cmocka_unit_test(embed_without_device_memory),
+             cmocka_unit_test(embed_what_is_refused), cmocka_unit_test(params_that_grow),
+             cmocka_unit_test(classify_texts), cmocka_unit_test(classify_parts),
              cmocka_unit_test(classify_as_the_folder_says), cmocka_unit_test(classify_words),
              cmocka_unit_test(classify_images), cmocka_unit_test(fill_masks), cmocka_unit_test(generate_texts),
              cmocka_unit_test(generate_until_told), cmocka_unit_test(translate_parts), cmocka_unit_test(examples),
