@@ -1,4 +1,4 @@
-// The second stage of a matmul whose K is split: an invocation adds up the pieces of one element, in their order, and
+// The second stage of a matmul whose K is split: an invocation adds up the splits of one element, in their order, and
 // does what every matmul does in the end. Operands: partial sums, none, bias, residual, out.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -6,13 +6,13 @@
 #define OUT 4
 #include "lib/kernel.glsl"
 #include "lib/epilogue.glsl"
-#include "lib/pieces.glsl"
+#include "lib/k_split.glsl"
 layout(BINDING(0)) readonly buffer Partial { float partial[]; };
 
 void main() {
   const uint column = gl_GlobalInvocationID.x, row = gl_WorkGroupID.y;
   if (row >= dim[p.rows] || column >= SPLIT_WIDTH) return;
   float sum = 0.0;
-  for (uint i = 0; i * SPLIT_K < p.k; i++) sum += partial[at[0].x + piece_index(i, row, column)];
+  for (uint i = 0; i * SPLIT_K < p.k; i++) sum += partial[at[0].x + split_index(i, row, column)];
   finish(row, column, sum);
 }

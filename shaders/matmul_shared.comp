@@ -4,7 +4,7 @@
 // Slices of BK lie in shared memory as they do outside, four k a vector, one vector more a row than they need:
 // neighbours lie in different banks. While a slice is multiplied the next one is on its way to registers; with SLICES =
 // 2 there are two slices, so that one barrier a slice is enough.
-// With SPLIT the workgroups share K, too: z is a piece of SPLIT_K, a multiple of BK. They leave partial sums (operands:
+// With SPLIT the workgroups share K, too: z is a split of SPLIT_K, a multiple of BK. They leave partial sums (operands:
 // x, w, partial sums), which matmul_combine.comp adds up.
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -12,11 +12,11 @@
 #define OUT 4
 #include "lib/kernel.glsl"
 #ifdef SPLIT
-#include "lib/pieces.glsl"
+#include "lib/k_split.glsl"
 layout(BINDING(2)) writeonly buffer Partial { float partial[]; };
-void finish(uint row, uint column, float sum) { partial[at[2].x + piece_index(gl_WorkGroupID.z, row, column)] = sum; }
+void finish(uint row, uint column, float sum) { partial[at[2].x + split_index(gl_WorkGroupID.z, row, column)] = sum; }
 #else
-const uint SPLIT_K = 0xffffffffu; // one piece
+const uint SPLIT_K = 0xffffffffu; // one split
 #include "lib/epilogue.glsl"
 #endif
 #include "lib/rows.glsl"

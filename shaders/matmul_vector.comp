@@ -1,9 +1,8 @@
 // out = act(x w^T + bias) + residual for few rows: a subgroup of LANES computes TM rows of TN columns, its lanes along
 // k, four numbers a lane and load, and adds its partial sums up in the end. A workgroup has BN / TN such groups of
-// columns, PARTS subgroups for each: they take turns along k, and what they found goes through shared memory. Operands:
-// x (rows), w (rows), bias, residual, out. Rows past M and columns past N repeat the last.
-// A weight is read once, and by neighbours side by side; TN columns share a load of x, and 8 loads of w are on their
-// way at once.
+// columns, K_SPLIT subgroups for each: they take turns along k, and what they found goes through shared memory.
+// Operands: x (rows), w (rows), bias, residual, out. Rows past M and columns past N repeat the last. A weight is read
+// once, and by neighbours side by side; TN columns share a load of x, and 8 loads of w are on their way at once.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -14,11 +13,11 @@
 #include "lib/epilogue.glsl"
 #include "lib/rows.glsl"
 
-const uint PARTS = BK / (4 * LANES), SUMS = TM * TN, STEPS = 8 / TN;
+const uint K_SPLIT = BK / (4 * LANES), SUMS = TM * TN, STEPS = 8 / TN;
 #define MAX_TM VKF_VECTOR_MAX_TM
 #define MAX_TN VKF_VECTOR_MAX_TN
 #define MAX_SUMS (MAX_TM * MAX_TN)
-shared float partial[BN / TN * PARTS * SUMS];
+shared float partial[BN / TN * K_SPLIT * SUMS];
 
 float sums[MAX_SUMS];
 uint row[MAX_TM], column[MAX_TN];
@@ -37,12 +36,12 @@ void add(uint k, WORDS_OF_4 words[MAX_TN], bool inside) {
 
 void main() {
   const uint M = dim[p.rows], lane = gl_SubgroupInvocationID;
-  const uint part = gl_SubgroupID % PARTS, group = gl_SubgroupID / PARTS;
+  const uint split = gl_SubgroupID % K_SPLIT, group = gl_SubgroupID / K_SPLIT;
   const uint row0 = gl_WorkGroupID.x * TM, column0 = gl_WorkGroupID.y * BN + group * TN;
   [[unroll]] for (uint i = 0; i < TM; i++) row[i] = min(row0 + i, M - 1);
   [[unroll]] for (uint j = 0; j < TN; j++) column[j] = min(column0 + j, p.n - 1);
   [[unroll]] for (uint i = 0; i < SUMS; i++) sums[i] = 0.0;
-  uint k = (part * LANES + lane) * 4;
+  uint k = (split * LANES + lane) * 4;
   for (; k + (STEPS - 1) * BK < p.k; k += STEPS * BK) {
     WORDS_OF_4 words[8][MAX_TN];
     [[unroll]] for (uint s = 0; s < STEPS; s++) {
@@ -61,17 +60,17 @@ void main() {
     const float total = subgroupAdd(sums[e]);
     if (lane == e % LANES) own[e / LANES] = total;
   }
-  if (PARTS > 1) {
+  if (K_SPLIT > 1) {
     [[unroll]] for (uint r = 0; r < (SUMS + LANES - 1) / LANES; r++)
       if (r * LANES + lane < SUMS) partial[gl_SubgroupID * SUMS + r * LANES + lane] = own[r];
     barrier();
   }
-  if (part != 0) return;
+  if (split != 0) return;
   [[unroll]] for (uint r = 0; r < (SUMS + LANES - 1) / LANES; r++) {
     const uint e = r * LANES + lane, to_row = row0 + e / TN, to_column = column0 + e % TN;
     float sum = own[r];
     if (e < SUMS && to_row < M && to_column < p.n) {
-      [[unroll]] for (uint s = 1; s < PARTS; s++) sum += partial[(gl_SubgroupID + s) * SUMS + e];
+      [[unroll]] for (uint s = 1; s < K_SPLIT; s++) sum += partial[(gl_SubgroupID + s) * SUMS + e];
       finish(to_row, to_column, sum);
     }
   }

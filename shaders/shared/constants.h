@@ -26,7 +26,7 @@
 #define VKF_C_MATRIX_K 15
 #define VKF_C_VEC 16     /* numbers of a row that one load may take: 4 or 1 */
 #define VKF_C_SLICES 17  /* slices in shared memory */
-#define VKF_C_SPLIT_K 18 /* k of a piece, where K is split; columns of the dispatch */
+#define VKF_C_SPLIT_K 18 /* k of a split; columns of the dispatch */
 #define VKF_C_SPLIT_WIDTH 19
 /* embed */
 #define VKF_C_HAS_TABLE 10

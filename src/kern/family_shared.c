@@ -1,4 +1,4 @@
-/* shared, split: tiles of x and w in shared memory (shaders/matmul_shared.comp); split does K in pieces, which a second
+/* shared, split: tiles of x and w in shared memory (shaders/matmul_shared.comp); split splits K, which a second
  * dispatch adds up, for grids that would leave cores without work. They compete by their effort. */
 #include "kern/gemm.h"
 
@@ -20,13 +20,13 @@ static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_probl
   return vkf_turns_of(VKF_CEIL_DIV(k, v->tile.gemm.bk), vkf_turns_of(v->tile.gemm.bk / 4, 0));
 }
 
-/* k of a piece: so many pieces that every core has work, each worth a workgroup, together no more than a result's end
+/* k of a split: so many splits that every core has work, each worth a workgroup, together no more than a result's end
  * can take. */
 static uint32_t split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
-  enum { PER_CORE = 2, LEAST_K = 128, MOST_PIECES = 16 };
+  enum { PER_CORE = 2, LEAST_K = 128, MOST_SPLITS = 16 };
   const uint64_t tiles =
       VKF_MAX((uint64_t)VKF_CEIL_DIV(p->matmul.m, v->tile.gemm.bm) * VKF_CEIL_DIV(p->matmul.n, v->tile.gemm.bn), 1);
-  const uint64_t wanted = VKF_MIN(VKF_CEIL_DIV((uint64_t)PER_CORE * vkf_kern_cores(caps), tiles), MOST_PIECES);
+  const uint64_t wanted = VKF_MIN(VKF_CEIL_DIV((uint64_t)PER_CORE * vkf_kern_cores(caps), tiles), MOST_SPLITS);
   return VKF_ROUND_UP(VKF_MAX((uint32_t)VKF_CEIL_DIV(p->matmul.k, wanted), LEAST_K), v->tile.gemm.bk);
 }
 
@@ -35,7 +35,7 @@ static uint64_t scratch_bytes(const vkf_variant *v, const vkf_problem *p) {
   return (uint64_t)p->matmul.m * p->matmul.n * VKF_CEIL_DIV(p->matmul.k, p->split) * 4;
 }
 
-/* Each piece of K is a sum of its own. */
+/* Each split of K is a sum of its own. */
 static void split_rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
   (void)v;
   out->n_partial = VKF_CEIL_DIV(p->matmul.k, p->split);
@@ -43,7 +43,7 @@ static void split_rounding(const vkf_variant *v, const vkf_problem *p, vkf_round
 }
 
 #define PLACE 4
-#define REASON "a GPU: tiles in shared memory, pieces of K where they fill it better"
+#define REASON "a GPU: tiles in shared memory, K split where they fill it better"
 
 const vkf_family vkf_family_shared = {.name = "shared",
                                       .device = VKF_FOR_GPU,

@@ -12,7 +12,7 @@
 #define FAR_LOAD 8.0
 /* Where K is split, in multiply-adds of a core: the second dispatch; a partial sum, written or read. */
 #define COMBINE 5e5
-#define PIECE 16.0
+#define PARTIAL_SUM 16.0
 
 void vkf_kern_gemm_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
   if (stage) {
@@ -68,8 +68,8 @@ double vkf_kern_gemm_gpu_effort(const vkf_variant *v, const vkf_problem *p, cons
   vkf_problem own;
   const double turns = vkf_kern_gemm_turns(v, p, caps, &own);
   const double product = 1 + factor * (SHARED_LOAD * (1 / tm + 1 / tn) + FAR_LOAD * (1 / bm + 1 / bn));
-  const double pieces = own.split ? VKF_CEIL_DIV(p->matmul.k, own.split) : 0,
+  const double splits = own.split ? VKF_CEIL_DIV(p->matmul.k, own.split) : 0,
                elements = (double)p->matmul.m * p->matmul.n;
-  const double combining = own.split ? COMBINE + (1 + pieces) * PIECE * elements / cores : 0;
+  const double combining = own.split ? COMBINE + (1 + splits) * PARTIAL_SUM * elements / cores : 0;
   return turns * bm * bn * product * ((own.split ? own.split : p->matmul.k) + VKF_GEMM_START) + combining;
 }

@@ -4,7 +4,7 @@
 
 #include "kern/family.h"
 
-/* A tile of bm x bn a workgroup, a piece of K in the third dimension; second stage: an element a lane. */
+/* A tile of bm x bn a workgroup, a split of K in the third dimension; second stage: an element a lane. */
 void vkf_kern_gemm_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]);
 /* Whether the weight is packed as the kernel reads it, and texel buffers can hold the operands. */
 const char *vkf_kern_gemm_fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size);

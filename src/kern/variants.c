@@ -22,7 +22,7 @@
 
 /* matmul: tiles of x and w in shared memory. */
 #define SHARED ROW(MATMUL, shared, "matmul_shared"), .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .formats = ALL_FORMATS
-/* The same in pieces of K, which a second dispatch adds up: for grids that would leave cores without work. Scales of
+/* The same with K split, which a second dispatch adds up: for grids that would leave cores without work. Scales of
  * rows are no part of the second module. */
 #define SPLIT                                                                                    \
   .combine = "matmul_combine", .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .order = VKF_ORDER_FAST, \

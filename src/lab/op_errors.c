@@ -1,7 +1,7 @@
 /* op_errors: how far each number of a traced run may be from the exact one for the inputs that were meant.
  *
  * The same plan is built a second time over the errors of the inputs, so that they lie as the inputs do. Then, node by
- * node: what the errors of the inputs can do (vkf_ref_spread), and the derived bound of the node itself.
+ * node: what the errors of the inputs can do (vkf_ref_propagate_error), and the derived bound of the node itself.
  */
 #include <stdio.h>
 #include <string.h>
@@ -92,7 +92,7 @@ vkf_status vkf_lab_op_errors_node(vkf_op_errors *e, uint32_t index, const vkf_di
   VKF_TRY(vkf_call_from_plan(e->plan->env, plan, index, dims, (void *const *)e->slots, &errors));
   for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++)
     if (node->out[o] != VKF_NO_SLOT) to[o] = e->slots[node->out[o]];
-  if (out == 0) VKF_TRY(vkf_ref_spread(e->plan->env, &call, errors.in, to));
+  if (out == 0) VKF_TRY(vkf_ref_propagate_error(e->plan->env, &call, errors.in, to));
   for (uint64_t i = 0; i < vkf_slot_elements(&plan->slots[node->out[out]]); i++)
     to[out][i] = vkf_ref_up((double)to[out][i] + VKF_MAX(bound[i], 0));
 done:

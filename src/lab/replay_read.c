@@ -167,7 +167,7 @@ static vkf_status make_constant(reader *r, vkf_slot *slot, const vkf_array *a) {
   float *data = vkf_arena_alloc(&r->run->arena, n, sizeof *data); /* or int32_t */
   if (!data) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint64_t i = 0; slot->dtype == VKF_F32 && i < n; i++) data[i] = NAN;
-  VKF_TRY(vkf_slot_spread(r->env, slot, &r->run->dims, a->data, data));
+  VKF_TRY(vkf_slot_scatter(r->env, slot, &r->run->dims, a->data, data));
   slot->kind = VKF_SLOT_CONSTANT;
   slot->data = data;
 done:

@@ -28,7 +28,7 @@ static vkf_status make_view(vkf_env *env, const vkf_slot *slot, const vkf_dims *
 
 /* One innermost run at a time; both arrays have elements of 4 bytes. */
 static vkf_status copy_runs(vkf_env *env, const vkf_slot *slot, const vkf_dims *dims, char *strided, char *dense,
-                            bool spread) {
+                            bool scatter) {
   vkf_view outer;
   uint32_t index[VKF_MAX_SLOT_RANK] = {0};
   vkf_status st = make_view(env, slot, dims, strided, &outer);
@@ -37,13 +37,14 @@ static vkf_status copy_runs(vkf_env *env, const vkf_slot *slot, const vkf_dims *
   outer.extent[slot->rank - 1] = 1;
   do {
     char *at = strided + 4 * vkf_view_offset(&outer, index);
-    memcpy(spread ? at : dense, spread ? dense : at, run);
+    memcpy(scatter ? at : dense, scatter ? dense : at, run);
     dense += run;
   } while (vkf_view_next(&outer, index));
   return VKF_OK;
 }
 
-vkf_status vkf_slot_spread(vkf_env *env, const vkf_slot *slot, const vkf_dims *dims, const void *dense, void *strided) {
+vkf_status vkf_slot_scatter(vkf_env *env, const vkf_slot *slot, const vkf_dims *dims, const void *dense,
+                            void *strided) {
   return copy_runs(env, slot, dims, strided, (char *)(uintptr_t)dense, true);
 }
 

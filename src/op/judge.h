@@ -41,7 +41,7 @@ vkf_status vkf_call_from_plan(vkf_env *env, const vkf_plan *plan, uint32_t node,
 vkf_view vkf_slot_view(const vkf_slot *slot, const vkf_dims *dims, void *data);
 /* Copies between a dense array at actual sizes and one with the slot's capacity strides. VKF_ERROR_ARGUMENT where an
  * actual extent is over its capacity. */
-vkf_status vkf_slot_spread(vkf_env *env, const vkf_slot *slot, const vkf_dims *dims, const void *dense, void *strided);
+vkf_status vkf_slot_scatter(vkf_env *env, const vkf_slot *slot, const vkf_dims *dims, const void *dense, void *strided);
 vkf_status vkf_slot_compact(vkf_env *env, const vkf_slot *slot, const vkf_dims *dims, const void *strided, void *dense);
 /* true where output o of the op holds int32. */
 bool vkf_call_is_integer(vkf_op op, uint32_t o);

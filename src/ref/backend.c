@@ -211,7 +211,7 @@ static vkf_status program_write(vkf_program *p, uint32_t slot, const vkf_dims *d
   }
   vkf_status st = VKF_OK;
   if (vkf_slot_packed(s))
-    VKF_TRY(vkf_slot_spread(p->env, s, dims, data, p->bases[slot]));
+    VKF_TRY(vkf_slot_scatter(p->env, s, dims, data, p->bases[slot]));
   else
     memcpy(p->bases[slot], data, vkf_slot_elements(s) * 4);
   if (p->backend->reproducible && s->dtype == VKF_F32) vkf_format_let_in(p->bases[slot], vkf_slot_elements(s));

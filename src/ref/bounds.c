@@ -114,7 +114,7 @@ static double relu2_bound(double x, double error, const vkf_rounding *r) {
   return (high - low) * (high + low) + r->u * high * high + r->tiny;
 }
 
-double vkf_ref_activate_spread(vkf_activation act, double x, double error) {
+double vkf_ref_activate_error(vkf_activation act, double x, double error) {
   double low = VKF_MAX(x, 0), high = x + error > 0 ? x + error : 0;
   return act == VKF_ACT_RELU2 ? (high - low) * (high + low) : lipschitz(act) * error;
 }

@@ -58,10 +58,10 @@ double vkf_ref_div_error(const vkf_rounding *r);
 double vkf_ref_activate(vkf_activation act, double x);
 double vkf_ref_activate_bound(vkf_activation act, double x, double error, const vkf_rounding *r);
 /* How far an activation can move where x does by at most `error`. */
-double vkf_ref_activate_spread(vkf_activation act, double x, double error);
+double vkf_ref_activate_error(vkf_activation act, double x, double error);
 
-/* vkf_ref_spread of attention and of its weights. */
-vkf_status vkf_ref_attention_spread(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *out);
+/* vkf_ref_propagate_error of attention and of its weights. */
+vkf_status vkf_ref_attention_propagate_error(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *out);
 
 /* Fails unless 0 <= index < n: "node X: id 512 of row 3, expected 0 to 511". */
 vkf_status vkf_ref_check_index(vkf_env *env, const vkf_call *call, const char *what, size_t row, int32_t index,

@@ -23,7 +23,7 @@ vkf_status vkf_ref_run(vkf_env *env, const vkf_call *call);
 /* How far each float output of the exact op can move where the float inputs are off by at most errors[i], laid out as
  * call->in[i] (data NULL where the input is absent or int32). out[o]: laid out as call->out[o], whose data are not
  * looked at; NULL where there is none. VKF_ERROR_UNSUPPORTED for edits; else as vkf_ref_run. */
-vkf_status vkf_ref_spread(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *const *out);
+vkf_status vkf_ref_propagate_error(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *const *out);
 
 /* A bound that is at least 0 as float32: rounded up, with room for a few roundings on the way. */
 static inline float vkf_ref_up(double bound) {

@@ -168,11 +168,12 @@ static void store_values(const query *q, bool any, double *acc, double *acc_erro
   }
 }
 
-/* ---- spread ------------------------------------------------------------------------------------------------------ */
+/* ---- errors passed on
+ * ------------------------------------------------------------------------------------------------------ */
 
 /* How far the scores move: e is the same query over the errors. The scale is a number rounded to float32, and exact
  * where it is a power of two. */
-static void spread_scores(query *q, const query *e) {
+static void propagate_scores(query *q, const query *e) {
   const vkf_attention_params *p = q->p;
   const vkf_view *bias = &e->call->in[VKF_ATTENTION_BIAS];
   size_t row = (size_t)q->seq * q->call->dims->v[p->queries] + q->t,
@@ -211,11 +212,11 @@ static double log_sum_moved(const query *q, double sign) {
 }
 
 /* A weight exp(a) / sum(exp(a)) whose scores a move by at most their errors; the values move as well. */
-static void spread_query(query *q, query *e, bool values, double *acc, float *out) {
+static void propagate_query(query *q, query *e, bool values, double *acc, float *out) {
   const vkf_call *call = q->call;
   const vkf_view *to = &call->out[0];
   e->seq = q->seq, e->t = q->t, e->head = q->head;
-  spread_scores(q, e);
+  propagate_scores(q, e);
   bool any = find_weights(q);
   double high = any ? log_sum_moved(q, 1) : 0, low = any ? log_sum_moved(q, -1) : 0;
   for (uint32_t s = 0; s < q->n_keys; s++) {
@@ -333,9 +334,9 @@ static vkf_status check_ancestry(vkf_env *env, const vkf_call *call, const vkf_a
 }
 
 /* Both ops; with values: attention, without: attention_weights. errors, if not NULL: the call over the errors of the
- * inputs; then only how far the result moves is computed, into `spread`. */
+ * inputs; then only how far the result moves is computed, into `moved`. */
 static vkf_status run(vkf_env *env, const vkf_call *call, const vkf_attention_params *p, bool values,
-                      const vkf_call *errors, float *spread) {
+                      const vkf_call *errors, float *moved) {
   vkf_status st = VKF_OK;
   query q = {.call = call, .p = p, .n_keys = call->dims->v[p->keys]};
   query e = {.call = errors, .p = p, .n_keys = q.n_keys};
@@ -361,7 +362,7 @@ static vkf_status run(vkf_env *env, const vkf_call *call, const vkf_attention_pa
         }
         find_scores(&q);
         if (errors) {
-          spread_query(&q, &e, values, acc, spread);
+          propagate_query(&q, &e, values, acc, moved);
           continue;
         }
         bool any = find_weights(&q);
@@ -388,7 +389,7 @@ vkf_status vkf_ref_attention_weights(vkf_env *env, const vkf_call *call) {
   return run(env, call, &call->params->attention_weights, false, NULL, NULL);
 }
 
-vkf_status vkf_ref_attention_spread(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *out) {
+vkf_status vkf_ref_attention_propagate_error(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *out) {
   vkf_call plain = *call, e = *call;
   plain.rounding = NULL;
   e.in[VKF_ATTENTION_Q] = errors[VKF_ATTENTION_Q];

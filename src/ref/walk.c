@@ -24,7 +24,7 @@ static vkf_status copy_slot(vkf_walk *w, uint32_t i) {
   dense = vkf_env_alloc(w->env, vkf_slot_elements(s), vkf_dtype_bytes(s->dtype));
   if (!dense) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(w->backend->table->read(w->program, i, w->dims, dense));
-  VKF_TRY(vkf_slot_spread(w->env, s, w->dims, dense, w->bases[i]));
+  VKF_TRY(vkf_slot_scatter(w->env, s, w->dims, dense, w->bases[i]));
 done:
   vkf_env_free(w->env, dense);
   return st;

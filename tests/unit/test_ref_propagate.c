@@ -1,6 +1,6 @@
 /* How far a result moves when its inputs do: over every case with finite data of every op but edit, which no chain
- * carries, inputs are moved by known amounts; no exact result may move further than vkf_ref_spread says, and in every
- * op some come near. */
+ * carries, inputs are moved by known amounts; no exact result may move further than vkf_ref_propagate_error says, and
+ * in every op some come near. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -74,8 +74,8 @@ static void compute(const vkf_case_run *run, void *const *bases, double **exact,
   assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
 }
 
-/* vkf_ref_spread at these values, for these errors of the slots. */
-static void spread_of(const vkf_case_run *run, void *const *bases, void *const *slots, float **spread) {
+/* vkf_ref_propagate_error at these values, for these errors of the slots. */
+static void propagated(const vkf_case_run *run, void *const *bases, void *const *slots, float **moved_by) {
   vkf_call call, errors;
   assert_int_equal(vkf_call_from_plan(&env, &run->plan, 0, &run->dims, bases, &call), VKF_OK);
   assert_int_equal(vkf_call_from_plan(&env, &run->plan, 0, &run->dims, slots, &errors), VKF_OK);
@@ -85,9 +85,9 @@ static void spread_of(const vkf_case_run *run, void *const *bases, void *const *
   }
   for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) {
     uint32_t slot = run->plan.nodes[0].out[o];
-    if (slot != VKF_NO_SLOT) spread[o] = test_calloc(elements_of(run, slot), sizeof **spread);
+    if (slot != VKF_NO_SLOT) moved_by[o] = test_calloc(elements_of(run, slot), sizeof **moved_by);
   }
-  assert_int_equal(vkf_ref_spread(&env, &call, errors.in, spread), VKF_OK);
+  assert_int_equal(vkf_ref_propagate_error(&env, &call, errors.in, moved_by), VKF_OK);
 }
 
 /* The largest move over what was allowed; fails where it is over 1. An op that is defined with roundings (embed) rounds
@@ -98,18 +98,18 @@ static double check(const vkf_case *c, double part) {
   void *zeros[MAX_SLOTS] = {NULL};
   double *before[VKF_MAX_OUTPUTS] = {NULL}, *after[VKF_MAX_OUTPUTS] = {NULL}, *bound[VKF_MAX_OUTPUTS] = {NULL},
          *unused[VKF_MAX_OUTPUTS] = {NULL}, nearest = 0;
-  float *spread[VKF_MAX_OUTPUTS] = {NULL}, *own[VKF_MAX_OUTPUTS] = {NULL};
+  float *moved_by[VKF_MAX_OUTPUTS] = {NULL}, *own[VKF_MAX_OUTPUTS] = {NULL};
   assert_int_equal(vkf_case_make(&env, c, &run), VKF_OK);
   move_inputs(&run, part, &m);
   for (uint32_t i = 0; i < run.plan.n_slots; i++) zeros[i] = test_calloc(elements_of(&run, i), sizeof(float));
   compute(&run, m.bases, before, bound);
   compute(&run, m.moved, after, unused);
-  spread_of(&run, m.bases, m.errors, spread);
-  spread_of(&run, m.moved, zeros, own);
+  propagated(&run, m.bases, m.errors, moved_by);
+  propagated(&run, m.moved, zeros, own);
   for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) {
     if (!before[o] || vkf_call_is_integer(c->op, o)) continue;
     for (uint64_t i = 0; i < elements_of(&run, run.plan.nodes[0].out[o]); i++) {
-      double off = fabs(after[o][i] - before[o][i]), allowed = (double)spread[o][i] + (double)own[o][i];
+      double off = fabs(after[o][i] - before[o][i]), allowed = (double)moved_by[o][i] + (double)own[o][i];
       if (bound[o][i] < 0 || off == 0) continue;
       if (off < 0x1p-126) continue; /* weights below the numbers of float32 */
       if (!(off <= allowed))
@@ -124,7 +124,7 @@ static double check(const vkf_case *c, double part) {
     test_free(after[o]);
     test_free(bound[o]);
     test_free(unused[o]);
-    test_free(spread[o]);
+    test_free(moved_by[o]);
     test_free(own[o]);
   }
   for (uint32_t i = 0; i < run.plan.n_slots; i++) test_free(zeros[i]);
@@ -160,7 +160,7 @@ static void what_underflows_may_grow(void **state) {
   call.in[VKF_LOG_SOFTMAX_X] = VIEW(x, 1, 2);
   call.out[0] = VIEW(out, 1, 2);
   vkf_env_init(&env, NULL);
-  assert_int_equal(vkf_ref_spread(&env, &call, errors, (float *[VKF_MAX_OUTPUTS]){out}), VKF_OK);
+  assert_int_equal(vkf_ref_propagate_error(&env, &call, errors, (float *[VKF_MAX_OUTPUTS]){out}), VKF_OK);
   assert_true(out[0] >= 100 && out[0] < 100.001f);
   assert_true(out[1] >= 1000 && out[1] < 1000.01f);
 }
@@ -186,7 +186,7 @@ static void one_sign_uses_all_of_it(void **state) {
   call.in[VKF_MATMUL_W] = VIEW(w, 1, K);
   call.out[0] = VIEW(&out, 1, 1);
   vkf_env_init(&env, NULL);
-  assert_int_equal(vkf_ref_spread(&env, &call, errors, (float *[VKF_MAX_OUTPUTS]){&out}), VKF_OK);
+  assert_int_equal(vkf_ref_propagate_error(&env, &call, errors, (float *[VKF_MAX_OUTPUTS]){&out}), VKF_OK);
   assert_true(moved_sum - sum <= (double)out);
   assert_true(moved_sum - sum >= 0.9999 * (double)out);
 }

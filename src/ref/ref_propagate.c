@@ -1,4 +1,4 @@
-/* spread: how far the exact result of a node can move where its inputs are off by known errors.
+/* propagate_error: how far the exact result of a node can move where its inputs are off by known errors.
  *
  * With the derived bound of the node itself this carries an error bound from node to node (docs/numerics.md, chains).
  * Errors are float32, laid out as the values, and rounded up.
@@ -15,7 +15,7 @@ static double product(double a, double a_error, double b, double b_error) {
   return fabs(a) * b_error + a_error * fabs(b) + a_error * b_error;
 }
 
-static void spread_matmul(const vkf_call *call, const vkf_view *errors, float *out) {
+static void propagate_matmul(const vkf_call *call, const vkf_view *errors, float *out) {
   const vkf_matmul_params *p = &call->params->matmul;
   const float *bias = call->in[VKF_MATMUL_BIAS].data;
   double scale = p->scale == 0 ? 1 : (double)p->scale;
@@ -30,7 +30,7 @@ static void spread_matmul(const vkf_call *call, const vkf_view *errors, float *o
       }
       sum = scale * sum + (bias ? (double)bias[n] : 0);
       error = fabs(scale) * error + (bias ? (double)((const float *)errors[VKF_MATMUL_BIAS].data)[n] : 0);
-      error = vkf_ref_activate_spread(p->activation, sum, error);
+      error = vkf_ref_activate_error(p->activation, sum, error);
       if (call->in[VKF_MATMUL_RESIDUAL].data) error += (double)error_row(errors, VKF_MATMUL_RESIDUAL, m)[n];
       out[m * call->out[0].stride[0] + n] = vkf_ref_up(error);
     }
@@ -44,8 +44,8 @@ static double norm_error(const float *x_error, const float *residual_error, uint
 
 /* c / s with c = y - mean and s = sqrt(mean(c^2) + eps), which is a length of c: where c moves by d, s moves by the
  * length of d at most. x: value, residual and their errors. */
-static void spread_norm_group(const vkf_call *call, const vkf_view *errors, const float *x[4], uint32_t first,
-                              float *out) {
+static void propagate_norm_group(const vkf_call *call, const vkf_view *errors, const float *x[4], uint32_t first,
+                                 float *out) {
   const vkf_norm_params *p = &call->params->norm;
   const float *weight = call->in[VKF_NORM_WEIGHT].data, *weight_error = errors[VKF_NORM_WEIGHT].data;
   const float *bias_error = errors[VKF_NORM_BIAS].data;
@@ -72,7 +72,7 @@ static void spread_norm_group(const vkf_call *call, const vkf_view *errors, cons
   }
 }
 
-static void spread_norm(const vkf_call *call, const vkf_view *errors, float *out) {
+static void propagate_norm(const vkf_call *call, const vkf_view *errors, float *out) {
   const vkf_norm_params *p = &call->params->norm;
   bool residual = call->in[VKF_NORM_RESIDUAL].data != NULL;
   uint32_t n = VKF_MAX(p->groups, 1u) * p->width;
@@ -81,7 +81,7 @@ static void spread_norm(const vkf_call *call, const vkf_view *errors, float *out
         vkf_ref_row(&call->in[VKF_NORM_X], row), residual ? vkf_ref_row(&call->in[VKF_NORM_RESIDUAL], row) : NULL,
         error_row(errors, VKF_NORM_X, row), residual ? error_row(errors, VKF_NORM_RESIDUAL, row) : NULL};
     float *to = out + row * call->out[0].stride[0];
-    for (uint32_t first = 0; first < n; first += p->width) spread_norm_group(call, errors, x, first, to);
+    for (uint32_t first = 0; first < n; first += p->width) propagate_norm_group(call, errors, x, first, to);
     for (uint32_t i = n; i < n + p->rest; i++) { /* defined as one float32 operation */
       double error = norm_error(x[2], x[3], i), y = residual ? (double)x[0][i] + (double)x[1][i] : 0;
       to[i] = vkf_ref_up(error + 0x1p-24 * (fabs(y) + (residual ? error : 0)));
@@ -90,7 +90,7 @@ static void spread_norm(const vkf_call *call, const vkf_view *errors, float *out
 }
 
 /* The op is defined in float32, step by step: each step rounds. */
-static void spread_embed(const vkf_call *call, const vkf_view *errors, float *out) {
+static void propagate_embed(const vkf_call *call, const vkf_view *errors, float *out) {
   const vkf_embed_params *p = &call->params->embed;
   const uint32_t heights[3] = {p->n_ids, p->n_positions, p->n_types};
   for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
@@ -120,7 +120,7 @@ static double log_sum_moved(const float *x, const float *error, double sign, uin
 }
 
 /* The log of a sum of exp moves by as much as the sum's terms let it. */
-static void spread_log_softmax(const vkf_call *call, const vkf_view *errors, float *out) {
+static void propagate_log_softmax(const vkf_call *call, const vkf_view *errors, float *out) {
   const vkf_log_softmax_params *p = &call->params->log_softmax;
   for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
     const float *x = vkf_ref_row(&call->in[VKF_LOG_SOFTMAX_X], r), *error = error_row(errors, VKF_LOG_SOFTMAX_X, r);
@@ -132,7 +132,7 @@ static void spread_log_softmax(const vkf_call *call, const vkf_view *errors, flo
 }
 
 /* The n-th largest moves by no more than the largest error. */
-static void spread_top_k(const vkf_call *call, const vkf_view *errors, float *out) {
+static void propagate_top_k(const vkf_call *call, const vkf_view *errors, float *out) {
   const vkf_top_k_params *p = &call->params->top_k;
   for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
     const float *error = error_row(errors, VKF_TOP_K_X, r);
@@ -142,14 +142,14 @@ static void spread_top_k(const vkf_call *call, const vkf_view *errors, float *ou
   }
 }
 
-static void spread_gate(const vkf_call *call, const vkf_view *errors, float *out) {
+static void propagate_gate(const vkf_call *call, const vkf_view *errors, float *out) {
   const vkf_gate_params *p = &call->params->gate;
   for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
     const float *x = vkf_ref_row(&call->in[VKF_GATE_X], r), *error = error_row(errors, VKF_GATE_X, r);
     for (uint32_t i = 0; i < p->width; i++) {
       uint32_t g = p->gate_column + i, h = p->up_column + i;
       double act = vkf_ref_activate(p->activation, (double)x[g]);
-      double act_error = vkf_ref_activate_spread(p->activation, (double)x[g], (double)error[g]);
+      double act_error = vkf_ref_activate_error(p->activation, (double)x[g], (double)error[g]);
       out[r * call->out[0].stride[0] + i] = vkf_ref_up(product(act, act_error, (double)x[h], (double)error[h]));
     }
   }
@@ -171,7 +171,7 @@ static uint32_t head_begin(const vkf_rope_params *p, uint32_t column) {
   return UINT32_MAX;
 }
 
-static void spread_rope(const vkf_call *call, const vkf_view *errors, float *out) {
+static void propagate_rope(const vkf_call *call, const vkf_view *errors, float *out) {
   const vkf_rope_params *p = &call->params->rope;
   const int32_t *positions = call->in[VKF_ROPE_POSITIONS].data;
   for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
@@ -192,7 +192,7 @@ static void spread_rope(const vkf_call *call, const vkf_view *errors, float *out
 }
 
 /* What moves numbers, or takes a mean or a largest, does the same to their errors. */
-static vkf_status spread_moves(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *const *out) {
+static vkf_status propagate_moves(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *const *out) {
   vkf_call moves = *call;
   vkf_status st = VKF_OK;
   moves.rounding = NULL;
@@ -215,28 +215,28 @@ done:
   return st;
 }
 
-vkf_status vkf_ref_spread(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *const *out) {
+vkf_status vkf_ref_propagate_error(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *const *out) {
   switch (call->op) {
     case VKF_OP_MATMUL:
-      return spread_matmul(call, errors, out[0]), VKF_OK;
+      return propagate_matmul(call, errors, out[0]), VKF_OK;
     case VKF_OP_NORM:
-      return spread_norm(call, errors, out[0]), VKF_OK;
+      return propagate_norm(call, errors, out[0]), VKF_OK;
     case VKF_OP_ATTENTION:
     case VKF_OP_ATTENTION_WEIGHTS:
-      return vkf_ref_attention_spread(env, call, errors, out[0]);
+      return vkf_ref_attention_propagate_error(env, call, errors, out[0]);
     case VKF_OP_EMBED:
-      return spread_embed(call, errors, out[0]), VKF_OK;
+      return propagate_embed(call, errors, out[0]), VKF_OK;
     case VKF_OP_LOG_SOFTMAX:
-      return spread_log_softmax(call, errors, out[0]), VKF_OK;
+      return propagate_log_softmax(call, errors, out[0]), VKF_OK;
     case VKF_OP_TOP_K:
-      return spread_top_k(call, errors, out[VKF_TOP_K_VALUES]), VKF_OK;
+      return propagate_top_k(call, errors, out[VKF_TOP_K_VALUES]), VKF_OK;
     case VKF_OP_GATE:
-      return spread_gate(call, errors, out[0]), VKF_OK;
+      return propagate_gate(call, errors, out[0]), VKF_OK;
     case VKF_OP_ROPE:
-      return spread_rope(call, errors, out[0]), VKF_OK;
+      return propagate_rope(call, errors, out[0]), VKF_OK;
     case VKF_OP_EDIT:
       return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "node %s: errors are not carried through edits", call->name);
     default:
-      return spread_moves(env, call, errors, out);
+      return propagate_moves(env, call, errors, out);
   }
 }

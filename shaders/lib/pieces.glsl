@@ -1,6 +1,0 @@
-// Where the partial sums of a matmul lie whose K is split: [pieces][rows][SPLIT_WIDTH], SPLIT_WIDTH the columns of the
-// dispatch.
-layout(constant_id = VKF_C_SPLIT_K) const uint SPLIT_K = 16;
-layout(constant_id = VKF_C_SPLIT_WIDTH) const uint SPLIT_WIDTH = 1;
-
-uint piece_index(uint piece, uint row, uint column) { return (piece * dim[p.rows] + row) * SPLIT_WIDTH + column; }
