@@ -103,6 +103,18 @@ static void test_table(void **state) {
   }
 }
 
+/* A result over its bound, which a wrong reference makes of a right one: said on stderr, with the trace whole. */
+static void test_op_over_its_bound(void **state) {
+  (void)state;
+#ifdef VKF_WRONG_EXP
+  program_must("$V op softmax -i $T/x.json --trace", TOOL_OK, "out [1,2]  err/bound 0.", "");
+  program_must("LD_PRELOAD=" VKF_WRONG_EXP " $V op softmax -i $T/x.json --trace", TOOL_WRONG, "out [1,2]  err/bound ",
+               "vkformer: out is over its bound: err/bound ");
+#else
+  skip();
+#endif
+}
+
 /* Every command has its row, in the order of the help. */
 static void test_no_command_is_missing(void **state) {
   (void)state;
@@ -117,4 +129,5 @@ static void test_no_command_is_missing(void **state) {
   assert_string_equal(at, "");
 }
 
-PROGRAM_MAIN(prepare, cmocka_unit_test(test_table), cmocka_unit_test(test_no_command_is_missing))
+PROGRAM_MAIN(prepare, cmocka_unit_test(test_table), cmocka_unit_test(test_op_over_its_bound),
+             cmocka_unit_test(test_no_command_is_missing))
