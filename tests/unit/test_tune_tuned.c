@@ -152,6 +152,23 @@ static void what_is_printed_is_read(void **state) {
   vkf_text_finish(&second);
 }
 
+/* A driver's name may be any bytes; JSON is UTF-8. */
+static void bytes_that_are_no_utf8_are_left_out(void **state) {
+  (void)state;
+  vkf_tuned_file file;
+  vkf_text text;
+  vkf_tuned_key key = a_gpu();
+  snprintf(key.device, sizeof key.device, "GPU \xff");
+  vkf_text_init(&text, &env);
+  vkf_tune_file_init(&file, &env);
+  add(&file, &key, "norm:1,2", "norm-row-64", 5, false);
+  assert_int_equal(vkf_tune_file_print(&file, &text), VKF_OK);
+  assert_non_null(strstr(text.data, "\"device\": \"\""));
+  assert_non_null(strstr(text.data, "\"kernel\": \"norm-row-64\""));
+  vkf_tune_file_finish(&file);
+  vkf_text_finish(&text);
+}
+
 static void findings_belong_to_one_device(void **state) {
   (void)state;
   vkf_tuned_file file, again;
@@ -389,6 +406,7 @@ int main(void) {
       TEST(a_key_is_filled_from_the_device),
       TEST(what_is_printed_is_read),
       TEST(damaged_files_add_nothing),
+      TEST(bytes_that_are_no_utf8_are_left_out),
       TEST(findings_belong_to_one_device),
       TEST(the_best_source_counts),
       TEST(the_folder_is_made_and_its_files_replaced),
