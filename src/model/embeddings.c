@@ -27,6 +27,35 @@ done:
   return st;
 }
 
+/* ---- encoders with the names of BERT ------------------------------------------------------------------------------
+ */
+
+vkf_status vkf_model_claim_bert_embeddings(vkf_net *net, vkf_file_value config, const char *prefix, uint32_t width,
+                                           const vkf_model_encoder_heads *heads, vkf_model_stack *stack) {
+  vkf_status st = VKF_OK;
+  vkf_arena *arena = &net->arena;
+  const char *words = vkf_arena_printf(arena, "%sword_embeddings.weight", prefix);
+  const char *positions = vkf_arena_printf(arena, "%sposition_embeddings.weight", prefix);
+  const char *types = vkf_arena_printf(arena, "%stoken_type_embeddings.weight", prefix);
+  const char *norm = vkf_arena_printf(arena, "%sLayerNorm.", prefix);
+  if (words == NULL || positions == NULL || types == NULL || norm == NULL) return VKF_ERROR_MEMORY;
+  VKF_TRY(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
+  VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &stack->n_positions));
+  VKF_TRY(vkf_model_find_size(net, config, "type_vocab_size", 2, &stack->n_types));
+  VKF_TRY(vkf_model_claim_words(net, config, words, width, heads));
+  VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, positions, stack->n_positions, width, "positions.weight",
+                               &stack->position_table));
+  VKF_TRY(
+      vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, types, stack->n_types, width, "types.weight", &stack->type_table));
+  VKF_TRY(vkf_model_add_norm(net, norm, width, VKF_NORM_LAYER, "embed.norm", &stack->embed_norm));
+  stack->positions = VKF_POSITION_LEARNED;
+  stack->embed_scale = 1;
+  net->info.max_positions = stack->n_positions;
+  net->info.n_types = stack->n_types;
+done:
+  return st;
+}
+
 /* ---- encoder-decoders with the names of BART --------------------------------------------------------------------- */
 
 static vkf_status pair_embeddings(vkf_net *net, vkf_file_value config, bool has_logits_bias) {

@@ -30,34 +30,10 @@ static const vkf_model_encoder_heads heads = {
     .token = "classifier.",
 };
 
-static vkf_status embeddings(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
-  vkf_status st = VKF_OK;
-  uint32_t width = 0;
-  VKF_TRY(vkf_model_find_size(net, config, "embedding_size", 128, &width));
-  VKF_TRY(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
-  VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &stack->n_positions));
-  VKF_TRY(vkf_model_find_size(net, config, "type_vocab_size", 2, &stack->n_types));
-  VKF_TRY(vkf_model_claim_words(net, config, "albert.embeddings.word_embeddings.weight", width, &heads));
-  VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "albert.embeddings.position_embeddings.weight",
-                               stack->n_positions, width, "positions.weight", &stack->position_table));
-  VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "albert.embeddings.token_type_embeddings.weight", stack->n_types,
-                               width, "types.weight", &stack->type_table));
-  VKF_TRY(
-      vkf_model_add_norm(net, "albert.embeddings.LayerNorm.", width, VKF_NORM_LAYER, "embed.norm", &stack->embed_norm));
-  VKF_TRY(vkf_model_add_linear(net, "albert.encoder.embedding_hidden_mapping_in.", net->info.d_model, width, true,
-                               "embed.in", &stack->embed_in));
-  stack->positions = VKF_POSITION_LEARNED;
-  stack->embed_scale = 1;
-  net->info.max_positions = stack->n_positions;
-  net->info.n_types = stack->n_types;
-done:
-  return st;
-}
-
 vkf_status vkf_model_map_albert(vkf_net *net, vkf_file_value config) {
   vkf_status st = VKF_OK;
   vkf_model_stack *stack = &net->encoder;
-  uint32_t inner = 0;
+  uint32_t inner = 0, width = 0;
   net->base = "albert.";
   stack->name = "encoder";
   VKF_TRY(vkf_model_only_string(net, config, "position_embedding_type", "absolute"));
@@ -74,7 +50,10 @@ vkf_status vkf_model_map_albert(vkf_net *net, vkf_file_value config) {
   VKF_TRY(vkf_model_find_epsilon(net, config, "layer_norm_eps", 1e-12, &stack->norm_eps));
   VKF_TRY(vkf_model_find_tokens(net, config, -1));
   stack->qkv_bias = stack->out_bias = stack->ffn_bias = stack->norm_affine = true;
-  VKF_TRY(embeddings(net, config, stack));
+  VKF_TRY(vkf_model_find_size(net, config, "embedding_size", 128, &width));
+  VKF_TRY(vkf_model_claim_bert_embeddings(net, config, "albert.embeddings.", width, &heads, stack));
+  VKF_TRY(vkf_model_add_linear(net, "albert.encoder.embedding_hidden_mapping_in.", net->info.d_model, width, true,
+                               "embed.in", &stack->embed_in));
   VKF_TRY(vkf_model_claim_stack(net, stack, &names));
   VKF_TRY(vkf_model_claim_encoder_head(net, config, &heads));
 done:

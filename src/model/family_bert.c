@@ -44,34 +44,6 @@ static const vkf_model_encoder_heads roberta_heads = {
     .token = "classifier.",
 };
 
-/* prefix: of the tensors of the embeddings. */
-static vkf_status embeddings(vkf_net *net, vkf_file_value config, const char *prefix,
-                             const vkf_model_encoder_heads *heads, vkf_model_stack *stack) {
-  vkf_status st = VKF_OK;
-  vkf_arena *arena = &net->arena;
-  uint32_t width = net->info.d_model;
-  const char *words = vkf_arena_printf(arena, "%sword_embeddings.weight", prefix);
-  const char *positions = vkf_arena_printf(arena, "%sposition_embeddings.weight", prefix);
-  const char *types = vkf_arena_printf(arena, "%stoken_type_embeddings.weight", prefix);
-  const char *norm = vkf_arena_printf(arena, "%sLayerNorm.", prefix);
-  if (words == NULL || positions == NULL || types == NULL || norm == NULL) return VKF_ERROR_MEMORY;
-  VKF_TRY(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
-  VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &stack->n_positions));
-  VKF_TRY(vkf_model_find_size(net, config, "type_vocab_size", 2, &stack->n_types));
-  VKF_TRY(vkf_model_claim_words(net, config, words, width, heads));
-  VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, positions, stack->n_positions, width, "positions.weight",
-                               &stack->position_table));
-  VKF_TRY(
-      vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, types, stack->n_types, width, "types.weight", &stack->type_table));
-  VKF_TRY(vkf_model_add_norm(net, norm, width, VKF_NORM_LAYER, "embed.norm", &stack->embed_norm));
-  stack->positions = VKF_POSITION_LEARNED;
-  stack->embed_scale = 1;
-  net->info.max_positions = stack->n_positions;
-  net->info.n_types = stack->n_types;
-done:
-  return st;
-}
-
 static vkf_status map(vkf_net *net, vkf_file_value config, int32_t usual_pad, const char *prefix,
                       const vkf_model_stack_names *names, const vkf_model_encoder_heads *heads) {
   vkf_status st = VKF_OK;
@@ -89,7 +61,7 @@ static vkf_status map(vkf_net *net, vkf_file_value config, int32_t usual_pad, co
   VKF_TRY(vkf_model_find_epsilon(net, config, "layer_norm_eps", 1e-12, &stack->norm_eps));
   VKF_TRY(vkf_model_find_tokens(net, config, usual_pad));
   stack->qkv_bias = stack->out_bias = stack->ffn_bias = stack->norm_affine = true;
-  VKF_TRY(embeddings(net, config, prefix, heads, stack));
+  VKF_TRY(vkf_model_claim_bert_embeddings(net, config, prefix, net->info.d_model, heads, stack));
   VKF_TRY(vkf_model_claim_stack(net, stack, names));
   VKF_TRY(vkf_model_claim_encoder_head(net, config, heads));
 done:

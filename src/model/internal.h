@@ -319,6 +319,9 @@ typedef struct vkf_model_encoder_heads {
 /* The table of an encoder's words, which may be stored under the head's name alone where the two are tied. */
 vkf_status vkf_model_claim_words(vkf_net *net, vkf_file_value config, const char *table, uint32_t width,
                                  const vkf_model_encoder_heads *names);
+/* Words, learned positions, token types and their norm, as BERT has them. prefix: of the tensors. */
+vkf_status vkf_model_claim_bert_embeddings(vkf_net *net, vkf_file_value config, const char *prefix, uint32_t width,
+                                           const vkf_model_encoder_heads *heads, vkf_model_stack *stack);
 /* The head that `architectures` names. */
 vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, const vkf_model_encoder_heads *names);
 
