@@ -1,7 +1,7 @@
 /* vkformer: Transformer inference on Vulkan compute shaders.
  *
- * What a program needs that runs models. vkformer/vulkan.h adopts a Vulkan device of the caller; vkformer/lab.h
- * measures and checks. A complete small program:
+ * All that a program needs to run models. Two more headers: with vkformer/vulkan.h models run on a Vulkan device of the
+ * caller; vkformer/lab.h measures and checks. A complete small program:
  *
  *     #include <stdio.h>
  *     #include <vkformer/vkformer.h>
@@ -25,21 +25,22 @@
  *         return st != VKF_OK;
  *     }
  *
- * Ownership is a tree: context > device > model; children go first. Results stand alone (they belong to the
- * context). Every destroy/close takes the address of a handle, accepts NULL and sets the handle to NULL.
+ * Ownership is a tree: context > device > model. Close children before their parents. A result outlives its device and
+ * model, but destroy it before the context. Every destroy and close function takes the address of a handle, accepts
+ * NULL and sets the handle to NULL.
  *
- * Threads: one context and everything below it is used by one thread at a time. Contexts are independent of each other:
- * several threads may have one each. There is no global state but this: the Vulkan loader takes additional driver
- * manifests (icd_files) from the environment, so that is where they are, under a lock of this library, while a context
- * with icd_files lists its devices for the first time.
+ * Threads: only one thread at a time may use a context and everything below it. Contexts are independent: several
+ * threads may have one each. The only global state is in the environment: the Vulkan loader reads additional driver
+ * manifests (icd_files) from there. When a context with icd_files lists its devices for the first time, this library
+ * sets the variable, under a lock, and restores it.
  *
- * Callbacks: inside one, tokenizers, results, arrays in files and what only tells (vkf_model_get_info(),
- * vkf_context_message() and so on) may be used. What would disturb the call that the callback belongs to is refused
- * with VKF_ERROR_ARGUMENT: to open, run or change models, to run or measure ops; and what closes leaves its handle as
- * it is.
+ * Callbacks: a callback may use tokenizers, results, arrays in files and functions that only return information
+ * (vkf_model_get_info(), vkf_context_message() and so on). A call that would disturb the one that the callback belongs
+ * to returns VKF_ERROR_ARGUMENT: opening, running or changing models, running or measuring ops. Closing a handle has no
+ * effect there.
  *
- * Errors: functions that can fail return vkf_status. vkf_context_message() is the sentence of the first cause of the
- * last call that failed: what was expected, what was found, where.
+ * Errors: functions that can fail return vkf_status. vkf_context_message() says why the last failed call failed: what
+ * was expected, what was found, where.
  */
 #ifndef VKFORMER_VKFORMER_H
 #define VKFORMER_VKFORMER_H
@@ -79,13 +80,12 @@ typedef enum vkf_status {
   VKF_ERROR_DEVICE_MEMORY = 3, /* out of device memory */
   VKF_ERROR_FILE = 4,          /* a file cannot be opened, read or written */
   VKF_ERROR_FORMAT = 5,        /* a file's content is not what its format says */
-  VKF_ERROR_UNSUPPORTED = 6,   /* valid, but not supported; the message names it */
+  VKF_ERROR_UNSUPPORTED = 6,   /* valid, but this library does not support it; the message names it */
   VKF_ERROR_NO_DEVICE = 7,     /* no Vulkan loader, no device, or none that matches */
   VKF_ERROR_DEVICE = 8,        /* a Vulkan call failed */
-  VKF_ERROR_DEVICE_LOST =
-      9,                  /* the device was lost: everything on it refuses further work, a new device may be opened */
-  VKF_ERROR_NUMERIC = 10, /* a logit or an output is not finite */
-  VKF_ERROR_STOPPED = 11  /* a callback asked to stop; what was generated until then is in the result */
+  VKF_ERROR_DEVICE_LOST = 9,   /* the device was lost: every call that uses it fails; you may open a new device */
+  VKF_ERROR_NUMERIC = 10,      /* a logit or an output is not finite */
+  VKF_ERROR_STOPPED = 11       /* a callback asked to stop; the result has what was generated before */
 } vkf_status;
 
 /* "0.1.0": the version of the library that is linked. */
@@ -130,7 +130,7 @@ typedef enum vkf_log_level {
   VKF_LOG_DEBUG = 3
 } vkf_log_level;
 
-/* A line without its newline; valid during the call. May be called from the thread that called the library only. */
+/* A line without its newline, valid during the call. Called only from the thread that called the library. */
 typedef void (*vkf_log_fn)(void *user, vkf_log_level level, const char *line);
 
 /* Host memory. `reallocate` frees when `size` is 0, allocates when `old` is NULL; alignment as malloc's. */
@@ -147,21 +147,21 @@ typedef struct vkf_context_params {
   const vkf_allocator *allocator; /* NULL: malloc */
   const char *const *icd_files;   /* additional Vulkan driver manifests, or NULL */
   size_t n_icd_files;
-  /* Where measured times of kernels are kept from run to run (`vkformer tune`, and a measurement of some milliseconds
-   * at the first opening of a device whose facts do not decide). NULL: the environment's VKF_CACHE_DIR, else
-   * $XDG_CACHE_HOME/vkformer, else ~/.cache/vkformer; "": nowhere. A cache that is damaged, not this user's or not to
-   * be written is no error. */
+  /* The folder that keeps measured times of kernels from run to run (from `vkformer tune`, and from a measurement of
+   * some milliseconds when a device is opened first and its properties do not decide). NULL: the environment variable
+   * VKF_CACHE_DIR, else $XDG_CACHE_HOME/vkformer, else ~/.cache/vkformer. "": no folder. A cache that is damaged,
+   * belongs to another user or cannot be written is no error. */
   const char *cache_folder;
-  /* The reproducible mode. Devices opened in this context give the same bits, whichever they are, "ref"
-   * included: one order of sums, no fused multiply-add, functions of our own, 0 in the place of what is nearer to 0
-   * than 2^-100. Slower. */
+  /* The reproducible mode: all devices opened in this context, "ref" included, give the same bits. Sums have one order,
+   * multiply-adds are not fused, functions such as exp are this library's own, and results smaller than 2^-100 become
+   * 0. Slower. */
   bool deterministic;
-  /* NULL, or how small a device is to be taken for: "pi", "mali", "adreno" (classes of small devices), or a JSON file
-   * with limits; docs/devices.md. Devices opened or adopted in this context plan as such a device would. */
+  /* Pretend that each device of this context has these limits: "pi", "mali" or "adreno" (classes of small devices), or
+   * a JSON file (docs/devices.md). NULL: its own limits. */
   const char *limits;
-  /* On a GPU, too, a sentence gives the same bits alone, in any batch and beside any padding, on one device. It
-   * costs the kernels that split their sums. Software drivers do so always. Pads before a sentence are as said of
-   * attention_mask at vkf_model_run(). */
+  /* On a GPU, too, a sentence gives the same bits alone, in any batch and with any padding, on one device; kernels that
+   * split their sums are not used then. On software drivers this is always so. vkf_model_run() says what pads before a
+   * sentence do. */
   bool batch_invariant;
 } vkf_context_params;
 #define VKF_CONTEXT_PARAMS_INIT .size = sizeof(vkf_context_params)
@@ -187,7 +187,7 @@ typedef enum vkf_device_kind {
 typedef struct vkf_device_info {
   size_t size; /* sizeof(vkf_device_info) */
   vkf_device_kind kind;
-  char name[256];   /* as the driver gives it */
+  char name[256];   /* from the driver */
   char driver[256]; /* driver name and information */
   char alias[16];   /* "ref", "lavapipe", "swiftshader", "gpu" or "cpu" */
   uint8_t uuid[16];
@@ -203,25 +203,26 @@ typedef struct vkf_device_info {
 #define VKF_DEVICE_INFO_INIT .size = sizeof(vkf_device_info)
 VKF_DEFINE_INIT(vkf_device_info)
 
-/* The Vulkan devices, then ref as the last. A missing loader or driver is no error here: only ref is listed then. */
+/* Lists the Vulkan devices, and ref as the last one. A missing loader or driver is no error: then only ref is listed.
+ */
 VKF_API vkf_status vkf_context_list_devices(vkf_context *ctx, size_t *count);
 /* index < count. */
 VKF_API vkf_status vkf_context_device_info(vkf_context *ctx, size_t index, vkf_device_info *out);
 
-/* Mesa's software driver lavapipe uses 256-bit vectors even on processors with AVX-512: a host that wants 512 bits
- * there sets LP_NATIVE_VECTOR_WIDTH=512 in the environment before it makes its first context, and
- * MESA_SHADER_CACHE_DIR to a folder for this width alone (Mesa 25.0 mixes what it compiled for different widths),
- * as the program vkformer does; the library never changes the environment.
+/* selector: NULL (the environment variable VKF_DEVICE, else the best GPU, else a software driver), an index of the
+ * list, a UUID, "ref", "lavapipe", "swiftshader", "gpu", "cpu", or a case-insensitive part of a device's or driver's
+ * name. If two devices match, the error lists them.
  *
- * selector: NULL (the environment's VKF_DEVICE, else the best GPU, else a software driver), an index of the list, a
- * UUID, "ref", "lavapipe", "swiftshader", "gpu", "cpu", or a case-insensitive part of a device's or driver's name; two
- * matches are an error that lists them. */
+ * Mesa's software driver lavapipe uses 256-bit vectors even on processors with AVX-512. For 512 bits, set
+ * LP_NATIVE_VECTOR_WIDTH=512 in the environment before you create the first context, and MESA_SHADER_CACHE_DIR to a
+ * folder for this width alone, because Mesa 22.3 and 25.0 mix code that they compiled for different widths. The program
+ * vkformer does both; the library does not. */
 VKF_API vkf_status vkf_device_open(vkf_context *ctx, const char *selector, vkf_device **out);
 
 VKF_API void vkf_device_close(vkf_device **dev);
-/* As long as the device is open. */
+/* Valid as long as the device is open. */
 VKF_API const vkf_device_info *vkf_device_get_info(const vkf_device *dev);
-/* Bytes of device memory that this device holds now (0 after every model is closed) and at most. */
+/* Bytes of device memory that this device holds now (0 after every model is closed), and the most that it held. */
 VKF_API void vkf_device_memory(const vkf_device *dev, uint64_t *now_bytes, uint64_t *peak_bytes);
 
 /* ---- arrays ------------------------------------------------------------------------------------------------------ */
@@ -242,7 +243,7 @@ typedef enum vkf_dtype {
 
 #define VKF_MAX_RANK 8
 
-/* A dense row-major array. `name` and `data` belong to whoever made the array. */
+/* A dense row-major array. `name` and `data` belong to the creator of the array. */
 typedef struct vkf_array {
   const char *name;
   vkf_dtype dtype;
@@ -251,32 +252,32 @@ typedef struct vkf_array {
   void *data;
 } vkf_array;
 
-/* Named arrays in a safetensors file, or, to be read, in a folder or index of shards. The arrays read belong to the
- * result. Writing is as for vkf_bytes_write(). */
+/* Reads or writes named arrays as a safetensors file; vkf_arrays_read() also takes a folder or an index of shards. The
+ * result owns the arrays that were read. A file is written as vkf_bytes_write() does it. */
 VKF_API vkf_status vkf_arrays_read(vkf_context *ctx, const char *path, vkf_result **out);
 VKF_API vkf_status vkf_arrays_write(vkf_context *ctx, const char *path, const vkf_array *arrays, size_t n);
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* A whole file, as this library reads every one: the array `bytes` (uint8) of the result, with a zero byte behind it. A
- * folder, a device and a pipe that nobody writes to are VKF_ERROR_FILE; opening never waits. */
+/* Reads a whole file, as this library reads every file: array `bytes` (uint8) of the result, followed by a zero byte. A
+ * folder, a device and a pipe without a writer give VKF_ERROR_FILE; opening never waits. */
 VKF_API vkf_status vkf_bytes_read(vkf_context *ctx, const char *path, vkf_result **out);
-/* A whole file, as this library writes every one. A regular file is replaced as a whole or left as it was, and keeps
- * its mode; of a symbolic link that is the file behind it. Devices and pipes are written through, and so is what is
- * open as standard output or error (/dev/stdout, /dev/fd/N). VKF_ERROR_FILE says what cannot be written. */
+/* Writes a whole file, as this library writes every file. A regular file is replaced as a whole or left unchanged, and
+ * keeps its mode; of a symbolic link, the file that it points to. Devices and pipes are written to, and so are open
+ * files (/dev/stdout, /dev/fd/N). VKF_ERROR_FILE: the message says what cannot be written. */
 VKF_API vkf_status vkf_bytes_write(vkf_context *ctx, const char *path, const void *data, size_t n);
-/* Whether such a write could begin now, for those who compute long before they write; nothing is created. */
+/* Checks that such a write could begin now, before a long computation. Creates nothing. */
 VKF_API vkf_status vkf_bytes_check_write(vkf_context *ctx, const char *path);
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
-/* How numbers are stored. Sums are float32 whatever it is. */
+/* How numbers are stored. Sums are always float32. */
 typedef enum vkf_storage {
   VKF_STORAGE_AUTO = 0,
   VKF_STORAGE_F32 = 1,
   VKF_STORAGE_F16 = 2,
   VKF_STORAGE_BF16 = 3,
-  VKF_STORAGE_INT8 = 4 /* a scale a row */
+  VKF_STORAGE_INT8 = 4 /* with one scale for each row */
 } vkf_storage;
 /* "auto", "f32", "f16", "bf16", "int8"; NULL: no such value. */
 VKF_API const char *vkf_storage_name(vkf_storage storage);
@@ -295,8 +296,8 @@ VKF_DEFINE_INIT(vkf_model_params)
  * returns. */
 VKF_API vkf_status vkf_model_open(vkf_device *dev, const char *folder, vkf_model **out);
 /* The same with parameters (NULL: the defaults). VKF_ERROR_UNSUPPORTED names a weight that its format cannot hold: over
- * 65504 as f16, not finite as int8. With a cache in f16 a key or value that it cannot hold becomes NaN there, which
- * generating finds in the scores and says. */
+ * 65504 as f16, not finite as int8. A key or value that a cache in f16 cannot hold becomes NaN; generation finds it in
+ * the scores and returns VKF_ERROR_NUMERIC. */
 VKF_API vkf_status vkf_model_open_with(vkf_device *dev, const char *folder, const vkf_model_params *params,
                                        vkf_model **out);
 VKF_API void vkf_model_close(vkf_model **model);
@@ -319,14 +320,14 @@ typedef struct vkf_model_info {
   uint64_t run_bytes; /* on the device, of the caches, intermediate values and results of the last run's sizes */
   vkf_storage weights, kv_cache; /* how they are stored; weights AUTO: each as in its file */
   bool has_tokenizer, can_generate;
-  size_t n_unused;   /* tensors of the file that nothing asks for */
-  uint32_t image[3]; /* channels, height, width of pixel_values in the place of ids; 0: the model takes ids */
+  size_t n_unused;   /* tensors of the file that the model does not use */
+  uint32_t image[3]; /* channels, height, width of pixel_values; 0: the model takes ids */
 } vkf_model_info;
 #define VKF_MODEL_INFO_INIT .size = sizeof(vkf_model_info)
 VKF_DEFINE_INIT(vkf_model_info)
-/* The strings stay as long as the model is open. */
+/* The strings are valid as long as the model is open. */
 VKF_API vkf_status vkf_model_get_info(const vkf_model *model, vkf_model_info *out);
-/* i < n_unused; as long as the model is open. */
+/* The name; i < n_unused. Valid as long as the model is open. */
 VKF_API const char *vkf_model_unused_tensor(const vkf_model *model, size_t i);
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
@@ -340,29 +341,28 @@ typedef struct vkf_run_params {
 VKF_DEFINE_INIT(vkf_run_params)
 
 /* One forward pass. inputs: input_ids [B,S], attention_mask [B,S] (1 keep, 0 pad; default all 1), decoder_input_ids
- * [B,T], decoder_attention_mask [B,T], token_type_ids [B,S] (default all 0), each where the model has it; int32 or
- * int64. Pads behind a sentence change none of its bits. Pads before it change none where they do not move its
- * positions: as in transformers, a forward pass counts them in most models, vkf_model_generate() of a decoder does not.
- * Models of images have pixel_values [B,channels,height,width] (float32) alone. The result's arrays are named
- * and shaped as transformers' outputs: logits, pooler_output, encoder_last_hidden_state, encoder_hidden_states.N,
- * decoder_hidden_states.N, encoder_attentions.N, decoder_attentions.N, cross_attentions.N, and last_hidden_state,
- * hidden_states.N, attentions.N where there is one stack. params: NULL for last states and logits only. */
+ * [B,T], decoder_attention_mask [B,T], token_type_ids [B,S] (default all 0), as far as the model has them; int32 or
+ * int64. Models of images take pixel_values [B,channels,height,width] (float32) alone. Pads behind a sentence change
+ * none of its bits. Pads before it change none unless they move its positions: as in transformers, a forward pass
+ * counts them as positions in most models; vkf_model_generate() of a decoder does not. The result's arrays have the
+ * names and shapes of transformers' outputs: logits, pooler_output, encoder_last_hidden_state, encoder_hidden_states.N,
+ * decoder_hidden_states.N, encoder_attentions.N, decoder_attentions.N, cross_attentions.N; models with one stack have
+ * last_hidden_state, hidden_states.N, attentions.N. params: NULL for last states and logits only. */
 VKF_API vkf_status vkf_model_run(vkf_model *model, const vkf_array *inputs, size_t n_inputs,
                                  const vkf_run_params *params, vkf_result **out);
 
-/* Image files (PNG, JPEG) as the folder's preprocessor_config.json wants them, in the arithmetic of Pillow: the array
- * pixel_values [n,channels,height,width] for vkf_model_run(). For models of images. */
+/* Reads image files (PNG, JPEG) and prepares them as the folder's preprocessor_config.json says, with Pillow's
+ * arithmetic: array pixel_values [n,channels,height,width] for vkf_model_run(). For models of images. */
 VKF_API vkf_status vkf_model_read_images(vkf_model *model, const char *const *paths, size_t n, vkf_result **out);
 
-/* After each step: `row` of the result's `sequences` (translate: the text's index) got `token` (greedy, sampling), or
- * the step ended (beams: token -1, and no row that means something). Non-zero stops: nothing more is told, and the call
- * returns VKF_ERROR_STOPPED with a result of all rows up to that step. A batch that exceeds the device's limits runs in
- * parts, one after the other: rows of parts that had not begun then are not in the result of vkf_model_generate(),
- * whose `sequences` are the first rows alone, and are "" in that of vkf_model_translate(), as are texts whose batch had
- * not begun. */
+/* Called after each step. Greedy search and sampling: row `row` of the result's `sequences` (translate: the text's
+ * index) got `token`. Beams: `token` is -1 and `row` has no meaning. Return non-zero to stop: the callback is not
+ * called again, and the call returns VKF_ERROR_STOPPED with a result of all rows up to that step. A batch that exceeds
+ * the device's limits runs in parts, one after the other. Rows whose part had not begun are missing at the end of the
+ * `sequences` of vkf_model_generate(). Texts whose part or batch had not begun are "" in vkf_model_translate()'s. */
 typedef int (*vkf_token_fn)(void *user, size_t row, int32_t token);
 
-/* What becomes of a text that has more tokens than the model has positions. */
+/* What to do with a text that has more tokens than the model has positions. */
 typedef enum vkf_long_rule {
   VKF_LONG_REFUSE = 0, /* the text is refused */
   VKF_LONG_TRUNCATE =
@@ -370,54 +370,57 @@ typedef enum vkf_long_rule {
   VKF_LONG_SPLIT = 2 /* it is split after sentences, else between words, else between characters */
 } vkf_long_rule;
 
-/* Why a result has nothing for a text. */
+/* Why a text has no result. */
 typedef enum vkf_skip_reason {
-  VKF_SKIP_NONE = 0,   /* it has something */
-  VKF_SKIP_LONG = 1,   /* too many tokens */
-  VKF_SKIP_INVALID = 2 /* no UTF-8, no token, or nothing to be done in it */
+  VKF_SKIP_NONE = 0,   /* it has one */
+  VKF_SKIP_LONG = 1,   /* it has too many tokens */
+  VKF_SKIP_INVALID = 2 /* it is not UTF-8, has no token, or has nothing to work on (a mask, for example) */
 } vkf_skip_reason;
-/* Of text `text` of a call that had skip_refused. *why (may be NULL): a sentence as long as the result is there, or
- * NULL.
- */
+/* For text number `text` of a call with skip_refused. why: NULL, or it gets a sentence, valid as long as the result, or
+ * NULL if the text was not skipped. */
 VKF_API vkf_skip_reason vkf_result_skipped(const vkf_result *result, size_t text, const char **why);
 
 typedef struct vkf_generate_params {
   size_t size;             /* sizeof(vkf_generate_params) */
-  const char *config_json; /* keys as in generation_config.json, over the folder's own; NULL: none */
+  const char *config_json; /* keys of generation_config.json; they override the folder's. NULL: none */
   vkf_token_fn on_token;
   void *user;
-  uint64_t
-      first_line; /* do_sample: row r draws the random numbers of line first_line + r, in whatever batch it stands */
-  const uint64_t *lines;    /* do_sample: the line of each row or text, over first_line; NULL: see there */
-  bool scores;              /* without beams, too: `sequences_scores`; every step's scores come to the host then */
-  uint32_t top_logprobs;    /* vkf_model_generate without beams: of each token this many most likely ids; 0: none */
-  vkf_long_rule long_texts; /* vkf_model_translate */
-  bool skip_refused;        /* vkf_model_translate: a text that is refused is left out, else the call fails */
+  uint64_t first_line;      /* do_sample: row r draws the random numbers of line first_line + r, in any batch */
+  const uint64_t *lines;    /* do_sample: the line of each row or text, in place of first_line + r; NULL: those */
+  bool scores;              /* `sequences_scores` without beams, too; the host then reads the scores of every step */
+  uint32_t top_logprobs;    /* vkf_model_generate() without beams: this many most likely ids of each token; 0: none */
+  vkf_long_rule long_texts; /* vkf_model_translate() */
+  bool skip_refused;        /* vkf_model_translate(): true skips a text that is refused; false fails the call */
 } vkf_generate_params;
 #define VKF_GENERATE_PARAMS_INIT .size = sizeof(vkf_generate_params)
 VKF_DEFINE_INIT(vkf_generate_params)
 
-/* inputs: input_ids [B,S] and attention_mask as above, which keeps a token of each row at least; behind an encoder also
- * decoder_input_ids [B,T], the beginning of each target, without pads: where no row begins with the start id it is put
- * before all of them. Result: `sequences` [B*num_return_sequences, length] int32 and,
- * with beams or params.scores, `sequences_scores`: the sum of the log-probabilities of a row's generated ids, as
- * transformers' compute_transition_scores(normalize_logits=True) has them (with beams normalize_logits=False: edits
- * come after the log-softmax there), over their number to the power of length_penalty; with top_logprobs N also
- * `logprobs` [rows, steps] of the generated tokens, `top_ids` and `top_logprobs` [rows, steps, N] (float32; -1 and 0
- * behind a row's end): the log-softmax of the logits as the model gives them, before penalties, temperature and what
- * else the configuration does to them. Every key of the configuration is applied or refused by name;
- * encoder_repetition_penalty is for every beam (transformers 5.12 gives it to the first B of B x beams rows). One key
- * more than transformers has is "seed" (default 0), from which do_sample draws: the same seed, line and prompt give the
- * same ids.
- */
+/* Generates ids. inputs: input_ids [B,S] and attention_mask as for vkf_model_run(), with at least one token to keep in
+ * each row; for an encoder-decoder also decoder_input_ids [B,T], the beginning of each target, without pads (if no row
+ * begins with the start id, it is put before all of them).
+ *
+ * Arrays of the result:
+ *   sequences         [B*num_return_sequences, length] int32
+ *   sequences_scores  [rows] float32, with beams or params.scores: the sum of the log-probabilities of a row's
+ * generated ids, divided by their number to the power of length_penalty. They are those of transformers'
+ *                     compute_transition_scores(normalize_logits=True); with beams those of normalize_logits=False,
+ *                     because beam search edits scores after the log-softmax
+ *   logprobs          [rows, steps] float32, with top_logprobs N: of the generated tokens
+ *   top_ids, top_logprobs  [rows, steps, N], with top_logprobs N; -1 and 0 after a row's end. Log-probabilities are the
+ *                     log-softmax of the model's logits, before penalties, temperature and other options
+ *
+ * Every key of the configuration is applied or refused by name. encoder_repetition_penalty applies to every beam
+ * (transformers 5.12 applies it to the first B of B x beams rows). One key is not in transformers: "seed" (default 0).
+ * With do_sample the same seed, line and prompt give the same ids. */
 VKF_API vkf_status vkf_model_generate(vkf_model *model, const vkf_array *inputs, size_t n_inputs,
                                       const vkf_generate_params *params, vkf_result **out);
 
-/* Texts in UTF-8, in batches of the library's choosing; vkf_result_text(result, i) is the translation of texts[i],
- * without white space at its ends; the parts of a text that was split are joined, with a space where the text had white
- * space. Arrays: `sequences` and, with beams or params.scores, `sequences_scores`, a row for each part; `texts` [rows]
- * int32: the text that each row is of. Needs a tokenizer in the folder. VKF_ERROR_ARGUMENT names a text (from 1) that
- * is empty, or that is refused: no UTF-8, or longer than the model's positions and not to be cut. */
+/* Translates texts in UTF-8; the library chooses the batches. vkf_result_text(result, i) is the translation of
+ * texts[i], without white space at its ends. The parts of a text that was split are joined, with a space where the text
+ * had white space. Arrays, with a row for each part: `sequences`; with beams or params.scores `sequences_scores`;
+ * `texts` [rows] int32, the number of the text that the row belongs to. The folder must have a tokenizer.
+ * VKF_ERROR_ARGUMENT names a text (counted from 1) that is empty, not UTF-8, or too long if long_texts is
+ * VKF_LONG_REFUSE. */
 VKF_API vkf_status vkf_model_translate(vkf_model *model, const char *const *texts, size_t n_texts,
                                        const vkf_generate_params *params, vkf_result **out);
 
@@ -450,14 +453,12 @@ VKF_API vkf_status vkf_tokenizer_decode(vkf_tokenizer *tokenizer, const int32_t 
 
 /* ---- what people do with texts ----------------------------------------------------------------------------------- */
 
-/* The functions of this section take texts in UTF-8, n of them, and give one result for all. They run texts of similar
- * lengths together, in batches that fit the device; a text's numbers do not depend on the others (on a GPU: with
- * batch_invariant), and results are in the order of the texts. Each takes params of its own (NULL: the defaults). They
- * need a tokenizer in the folder, are called by one thread at a time, as everything of a context, and not inside a
- * callback. */
+/* The functions of this section take n texts in UTF-8 and return one result for all, in the order of the texts. They
+ * run texts of similar lengths together, in batches that fit the device. A text's numbers do not depend on the other
+ * texts (on a GPU: with batch_invariant). params NULL: the defaults. The folder must have a tokenizer. */
 
 typedef enum vkf_pooling {
-  VKF_POOLING_FOLDER = 0, /* as 1_Pooling/config.json says; the mean where there is none */
+  VKF_POOLING_FOLDER = 0, /* as 1_Pooling/config.json says; without that file, the mean */
   VKF_POOLING_MEAN = 1,
   VKF_POOLING_CLS = 2, /* the state of the first token */
   VKF_POOLING_MAX = 3, /* the largest number of each dimension */
@@ -467,105 +468,107 @@ typedef enum vkf_pooling {
 typedef struct vkf_embedding_params {
   size_t size; /* sizeof(vkf_embedding_params) */
   vkf_pooling pooling;
-  bool normalize;  /* to length 1, also where the folder does not say so */
-  bool similarity; /* the result has `similarity` */
+  bool normalize;  /* to length 1, even if the folder does not say so */
+  bool similarity; /* compute `similarity` */
   vkf_long_rule long_texts;
   bool ignore_folder_limit; /* false: a text with more tokens than the folder's max_seq_length is cut there, special
                         tokens kept, as sentence-transformers does; true: long_texts decides, at that limit */
-  bool skip_refused;        /* a text that is refused is left out of the result; else the call fails */
+  bool skip_refused;        /* true skips a text that is refused; false fails the call */
 } vkf_embedding_params;
 #define VKF_EMBEDDING_PARAMS_INIT .size = sizeof(vkf_embedding_params)
 VKF_DEFINE_INIT(vkf_embedding_params)
 
-/* A vector for each text: the last states of its tokens, pooled as sentence-transformers does it. modules.json,
- * 1_Pooling/config.json, sentence_bert_config.json and config_sentence_transformers.json of the folder are followed:
- * pooling, normalization, max_seq_length, the default prompt before each text. Arrays: `embeddings` [n,width] float64
- * (means are taken in it); `n_tokens` and `n_used` [n] int32: the tokens of each text, and how many of them the vector
- * is made of; `similarity` [n,n] float64: the cosine of each text to every text. The parts of a text that was split are
- * pooled as one text. A text that was skipped has NaN and 0. VKF_ERROR_UNSUPPORTED for an encoder-decoder and, by name,
- * for what the folder's files ask for and is not computed; VKF_ERROR_ARGUMENT names a text (from 1) that is refused. */
+/* Computes a vector for each text: the last states of its tokens, pooled as sentence-transformers does it. The folder's
+ * modules.json, 1_Pooling/config.json, sentence_bert_config.json and config_sentence_transformers.json decide pooling,
+ * normalization, max_seq_length and the default prompt before each text. Arrays: `embeddings` [n,width] float64;
+ * `n_tokens` and `n_used` [n] int32: the tokens of each text, and how many of them were pooled; `similarity` [n,n]
+ * float64: the cosine of each pair of texts. The parts of a text that was split are pooled as one text. A text that was
+ * skipped has NaN and 0. VKF_ERROR_UNSUPPORTED: the model is an encoder-decoder, or the folder's files ask for
+ * something that this library does not compute; the message names it. VKF_ERROR_ARGUMENT names a text (counted from 1)
+ * that is refused. */
 VKF_API vkf_status vkf_model_embed(vkf_model *model, const char *const *texts, size_t n_texts,
                                    const vkf_embedding_params *params, vkf_result **out);
 
 typedef struct vkf_classify_params {
   size_t size;  /* sizeof(vkf_classify_params) */
-  size_t top_k; /* labels of a text, best first; 0: all */
+  size_t top_k; /* this many labels of a text, best first; 0: all */
   vkf_long_rule long_texts;
   bool skip_refused;
 } vkf_classify_params;
 #define VKF_CLASSIFY_PARAMS_INIT .size = sizeof(vkf_classify_params)
 VKF_DEFINE_INIT(vkf_classify_params)
 
-/* Labels of texts, by a model with a head for sequences: arrays `labels` [n,k] int32, best first, and `scores` [n,k]
- * float64; vkf_result_text(result, label) is a label's name (id2label of config.json; "LABEL_0" where it has none).
- * Scores are those of transformers' pipelines: the softmax over the labels; the sigmoid of each where problem_type is
- * multi_label_classification or there is one label; the logits for a regression. The parts of a text that was split are
- * averaged, each with its number of tokens as its weight. A text that was skipped has labels -1.
+/* Labels texts. A model with a head for sequences labels whole texts: arrays `labels` [n,k] int32, best first, and
+ * `scores` [n,k] float64. vkf_result_text(result, label) is a label's name (id2label of config.json, else "LABEL_0").
+ * Scores are those of transformers' pipelines: the softmax over the labels; the sigmoid of each if problem_type is
+ * multi_label_classification or there is only one label; the logits of a regression. The scores of a text that was
+ * split are the mean over its parts, weighted by their numbers of tokens. A text that was skipped has labels -1.
  *
- * By a model with a head for tokens (its class is called ...ForTokenClassification) the words of all texts, one after
- * the other: arrays `texts` [w] int32, the text that each word is of, `labels` [w] and `scores` [w], as its first token
- * has them. vkf_result_text(result, i) is word i, and vkf_result_text(result, w + label) the name of a label.
+ * A model with a head for tokens (its class is called ...ForTokenClassification) labels the words of all texts, in
+ * order: arrays `texts` [w] int32, the number of the word's text, `labels` [w] and `scores` [w], those of the word's
+ * first token. vkf_result_text(result, i) is word i, vkf_result_text(result, w + label) the name of a label.
  *
- * VKF_ERROR_UNSUPPORTED for a model without such a head. */
+ * VKF_ERROR_UNSUPPORTED: the model has no such head. */
 VKF_API vkf_status vkf_model_classify(vkf_model *model, const char *const *texts, size_t n_texts,
                                       const vkf_classify_params *params, vkf_result **out);
-/* Labels of image files (PNG, JPEG), as vkf_model_read_images() reads them; as of texts by a head for sequences. An
- * image that cannot be read fails the call. */
+/* Labels image files (PNG, JPEG) that vkf_model_read_images() can read. The result is that of whole texts. If an image
+ * cannot be read, the call fails. */
 VKF_API vkf_status vkf_model_classify_images(vkf_model *model, const char *const *paths, size_t n_paths,
                                              const vkf_classify_params *params, vkf_result **out);
 
 typedef struct vkf_fill_mask_params {
   size_t size;  /* sizeof(vkf_fill_mask_params) */
-  size_t top_k; /* candidates of a mask, best first; 0: 5 */
+  size_t top_k; /* this many candidates of a mask, best first; 0: 5 */
   vkf_long_rule long_texts;
   bool skip_refused;
 } vkf_fill_mask_params;
 #define VKF_FILL_MASK_PARAMS_INIT .size = sizeof(vkf_fill_mask_params)
 VKF_DEFINE_INIT(vkf_fill_mask_params)
 
-/* What a masked language model puts in the place of each mask, which is written as the tokenizer writes it ([MASK] or
- * <mask>). Each mask is filled alone, the others stay. Arrays, of all m masks in the order of the texts: `texts` [m]
- * int32, the text of each mask; `positions` [m] int32, its place among the ids of the text's part; `ids` [m,k] int32,
- * best first; `scores` [m,k] float64, their probabilities. Of candidate c = i * k + j vkf_result_text(result, 2 * c) is
- * the token and vkf_result_text(result, 2 * c + 1) the text with it. A text without a mask is refused. */
+/* Fills the masks of texts with a masked language model. Write a mask as the tokenizer does ([MASK] or <mask>). Each
+ * mask is filled alone; the others remain masks. Arrays, for all m masks in the order of the texts: `texts` [m] int32,
+ * the number of the mask's text; `positions` [m] int32, its position among the ids of the text's part; `ids` [m,k]
+ * int32, best first; `scores` [m,k] float64, their probabilities. For candidate j of mask i let c = i * k + j:
+ * vkf_result_text(result, 2 * c) is the token, vkf_result_text(result, 2 * c + 1) the text with it. A text without a
+ * mask is refused. */
 VKF_API vkf_status vkf_model_fill_mask(vkf_model *model, const char *const *texts, size_t n_texts,
                                        const vkf_fill_mask_params *params, vkf_result **out);
 
-/* A piece of the text that follows prompt `prompt`: whole UTF-8 characters, which nothing that follows changes, and no
- * part of a stop string; n_bytes of it, not ended by a zero. Non-zero stops: VKF_ERROR_STOPPED, with a result of what
- * there is until then. */
+/* Gets the next piece of the text that follows prompt number `prompt`: n_bytes, without a zero at the end. A piece has
+ * whole UTF-8 characters that later tokens do not change, and no part of a stop string. Return non-zero to stop: the
+ * call returns VKF_ERROR_STOPPED with a result of what was generated before. */
 typedef int (*vkf_text_fn)(void *user, size_t prompt, const char *text, size_t n_bytes);
 
 typedef struct vkf_generate_text_params {
   size_t size;              /* sizeof(vkf_generate_text_params) */
   const char *config_json;  /* as in vkf_generate_params */
-  const char *const *stops; /* a text ends before the first of these strings, and its generation with it; with beams
-                               and with several sequences a prompt texts are cut there afterwards */
+  const char *const *stops; /* generation of a text ends before the first of these strings; with beams, or several
+                               sequences for a prompt, the finished texts are cut there */
   size_t n_stops;
-  vkf_text_fn on_text; /* while texts grow; not with beams and not with several sequences a prompt. NULL: none */
+  vkf_text_fn on_text; /* called as texts grow; not with beams or several sequences for a prompt. NULL: none */
   void *user;
   size_t batch_size;        /* prompts of equal length (in tokens) that run together; 0: 32 */
   const uint64_t *lines;    /* do_sample: prompt i draws the random numbers of line lines[i]; NULL: of line i */
-  bool scores;              /* without beams, too: `sequences_scores` */
+  bool scores;              /* `sequences_scores` without beams, too */
   uint32_t top_logprobs;    /* as in vkf_generate_params */
-  vkf_long_rule long_texts; /* VKF_LONG_SPLIT is refused: what follows a part is not what follows the prompt */
+  vkf_long_rule long_texts; /* VKF_LONG_SPLIT is refused: a part's continuation is not the prompt's */
   bool skip_refused;
 } vkf_generate_text_params;
 #define VKF_GENERATE_TEXT_PARAMS_INIT .size = sizeof(vkf_generate_text_params)
 VKF_DEFINE_INIT(vkf_generate_text_params)
 
-/* What follows each prompt, or what an encoder-decoder makes of it, in s sequences a prompt (num_return_sequences):
+/* Continues each prompt (an encoder-decoder: answers it) with s sequences (num_return_sequences).
  * vkf_result_text(result, i * s + r) is sequence r of prompt i. Arrays: `sequences` [n*s,length] int32: the generated
- * ids alone, with -1 behind them; with beams or params.scores `sequences_scores` [n*s] as vkf_model_generate() gives
- * them, NaN where a stop string cut the text; with top_logprobs N `logprobs` [n*s,length], `top_ids` and `top_logprobs`
- * [n*s,length,N]. A prompt's text depends on the configuration, on the prompt, and with do_sample on seed and line; not
- * on the prompts beside it. */
+ * ids without the prompt, then -1; with beams or params.scores `sequences_scores` [n*s], as from vkf_model_generate(),
+ * NaN if a stop string cut the text; with top_logprobs N `logprobs` [n*s,length], `top_ids` and `top_logprobs`
+ * [n*s,length,N]. A prompt's text depends on the configuration, the prompt, and with do_sample on seed and line; it
+ * does not depend on the other prompts. */
 VKF_API vkf_status vkf_model_generate_text(vkf_model *model, const char *const *prompts, size_t n_prompts,
                                            const vkf_generate_text_params *params, vkf_result **out);
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-/* Arrays and texts are there until the result is destroyed. */
+/* Arrays and texts are valid until the result is destroyed. */
 VKF_API size_t vkf_result_count(const vkf_result *result);                            /* number of arrays */
 VKF_API const vkf_array *vkf_result_at(const vkf_result *result, size_t index);       /* NULL past the end */
 VKF_API const vkf_array *vkf_result_find(const vkf_result *result, const char *name); /* NULL if there is none */
