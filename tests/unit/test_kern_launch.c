@@ -174,6 +174,35 @@ static void splits_have_two_stages(void **state) {
   assert_int_equal(vkf_kern_split(v, &p, &(vkf_caps){0}), 0);
 }
 
+/* In the reproducible mode functions are made of + - * / and root (docs/numerics.md), so their errors are known. */
+static void rounding_of_the_reproducible_mode(void **state) {
+  (void)state;
+  vkf_rounding r;
+  vkf_problem p = problem(VKF_OP_NORM, 64, 64);
+  p.reproducible = true;
+  vkf_kern_rounding(vkf_kern_find("norm-row-64"), &p, &r);
+  assert_true(r.exp_ulp_slope == 0 && r.exp_ulp_base < 3 && r.log_ulp < 3);
+  assert_true(r.div_ulp == 0.5 && r.rsqrt_ulp == 3 * r.div_ulp); /* a root and a quotient of it */
+  assert_true(r.tiny == 0x1p-100 && r.log_abs == 0x1p-24 && r.u == 0x1p-24);
+}
+
+/* Pieces of K: at least 128 long, at most 16, whole slices, and work for each core twice. */
+static void pieces_of_k(void **state) {
+  (void)state;
+  const vkf_variant *v = vkf_kern_find("matmul-split-64x64x16-m4n4");
+  const vkf_caps small = {.kind = VKF_DEVICE_DISCRETE, .n_cores = 2},
+                 large = {.kind = VKF_DEVICE_DISCRETE, .n_cores = 100};
+  const vkf_problem p = problem(VKF_OP_MATMUL, 64, 64);
+  vkf_problem k = p;
+  k.matmul.k = 4096;
+  assert_int_equal(vkf_kern_split(v, &k, &small), 4096 / 4);  /* twice two cores */
+  assert_int_equal(vkf_kern_split(v, &k, &large), 4096 / 16); /* no more than 16 */
+  k.matmul.k = 200;
+  assert_int_equal(vkf_kern_split(v, &k, &large), 128);
+  k.matmul.k = 16 * 250 + 1;
+  assert_int_equal(vkf_kern_split(v, &k, &large), 256); /* 251, by whole slices of 16 */
+}
+
 /* A bound must know how many partial sums an element has. */
 static void rounding_counts_partial_sums(void **state) {
   (void)state;
@@ -211,9 +240,14 @@ static void rounding_counts_partial_sums(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(packing_keeps_every_element),      cmocka_unit_test(packing_in_fewer_bits),
-      cmocka_unit_test(packing_has_the_documented_order), cmocka_unit_test(grid_covers),
-      cmocka_unit_test(constants_come_from_the_row),      cmocka_unit_test(rounding_counts_partial_sums),
+      cmocka_unit_test(packing_keeps_every_element),
+      cmocka_unit_test(packing_in_fewer_bits),
+      cmocka_unit_test(packing_has_the_documented_order),
+      cmocka_unit_test(grid_covers),
+      cmocka_unit_test(constants_come_from_the_row),
+      cmocka_unit_test(rounding_counts_partial_sums),
+      cmocka_unit_test(rounding_of_the_reproducible_mode),
+      cmocka_unit_test(pieces_of_k),
       cmocka_unit_test(splits_have_two_stages),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

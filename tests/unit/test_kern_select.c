@@ -453,6 +453,79 @@ static void fit_says_why_not(void **state) {
   refused("attention-workgroup-per-query-16", &wide, &c, "multiples of 4, here they are 64 and 66");
 }
 
+/* What a device has to the last byte is enough, and one less is not. */
+static void limits_are_inclusive(void **state) {
+  (void)state;
+  vkf_caps c = lavapipe();
+  char why[256];
+  vkf_problem p = problem_of(VKF_OP_MATMUL, 70, 64, 512);
+  const vkf_variant *naive = vkf_kern_find("matmul-naive-m1n1"), *shared = vkf_kern_find("matmul-shared-64x64x16-m4n4");
+  c.max_loop_turns = (uint32_t)vkf_kern_loop_turns(naive, 0, &p);
+  assert_null(vkf_kern_fit(naive, &p, &c, why, sizeof why));
+  c.max_loop_turns--;
+  refused("matmul-naive-m1n1", &p, &c, "turns of loops");
+  c = lavapipe();
+  uint32_t grid[3];
+  vkf_kern_grid(naive, 0, &p, grid);
+  memcpy(c.max_workgroup_count, grid, sizeof grid);
+  assert_null(vkf_kern_fit(naive, &p, &c, why, sizeof why));
+  for (int i = 0; i < 3; i++) {
+    c.max_workgroup_count[i]--;
+    refused("matmul-naive-m1n1", &p, &c, "workgroups in dimension");
+    c.max_workgroup_count[i]++;
+  }
+  c = lavapipe();
+  c.max_workgroup_size[0] = 128; /* many invocations, but not along x */
+  refused("matmul-shared-64x64x16-m4n4", &p, &c, "256 invocations, the device allows 128");
+  c.max_workgroup_size[0] = 256;
+  assert_null(vkf_kern_fit(shared, &p, &c, why, sizeof why));
+}
+
+/* A feature is there when all of it is. */
+static void features_are_whole(void **state) {
+  (void)state;
+  char why[256];
+  vkf_caps c = lavapipe();
+  vkf_problem p = matmul(&c, 77, 512, 512);
+  c.max_texel_bindings = 4;
+  assert_null(vkf_kern_fit(vkf_kern_find("matmul-lane-m16n4-w8-texel"), &p, &c, why, sizeof why));
+  c.max_texel_bindings = 3;
+  refused("matmul-lane-m16n4-w8-texel", &p, &c, "texel buffers");
+  const char *name = "matmul-coopmat-64x64x32-m32n32-16x16x16-w32";
+  c = with_matrices();
+  p = problem_of(VKF_OP_MATMUL, 128, 128, 64);
+  p.packing = vkf_kern_packing_of(vkf_kern_find(name), VKF_FORMAT_F16);
+  p.order = VKF_ORDER_FAST;
+  assert_null(vkf_kern_fit(vkf_kern_find(name), &p, &c, why, sizeof why));
+  c.float16 = false;
+  refused(name, &p, &c, "no cooperative matrices");
+  c = with_matrices();
+  c.max_storage_bindings = 6; /* the flag of wide activations is one more */
+  refused(name, &p, &c, "binds 7 storage buffers, the device allows 6");
+}
+
+/* What is unrolled too far for the reproducible mode is refused on every class of devices. */
+static void unrolled_kernels_are_not_reproducible(void **state) {
+  (void)state;
+  size_t n, n_refused = 0;
+  char name[96], why[256];
+  vkf_caps c = nvidia();
+  c.max_shared_bytes = 1u << 20;
+  c.uniform_loads = true;
+  const vkf_variant *all = vkf_kern_variants(&n);
+  for (const vkf_variant *v = all; v < all + n; v++) {
+    vkf_problem p = problem_of(v->op, 64, 64, 64);
+    p.order = v->order;
+    p.packing = vkf_kern_packing_of(v, VKF_FORMAT_F32);
+    p.reproducible = true;
+    const char *reason = vkf_kern_fit(v, &p, &c, why, sizeof why);
+    if (v->not_reproducible && (!reason || !strstr(reason, "reproducible mode")))
+      fail_msg("%s: %s", vkf_kern_name(v, name, sizeof name), reason ? reason : "fits");
+    n_refused += v->not_reproducible;
+  }
+  assert_true(n_refused > 0);
+}
+
 /* Odd head widths: a query a lane has turns for some thousand keys, tiles for several times as many. */
 static void kernels_for_gpus_are_a_last_resort(void **state) {
   (void)state;
@@ -619,6 +692,9 @@ int main(void) {
       cmocka_unit_test(tiles_fit_their_shaders),
       cmocka_unit_test(tiles_of_attention_are_whole),
       cmocka_unit_test(fit_says_why_not),
+      cmocka_unit_test(limits_are_inclusive),
+      cmocka_unit_test(features_are_whole),
+      cmocka_unit_test(unrolled_kernels_are_not_reproducible),
       cmocka_unit_test(kernels_for_gpus_are_a_last_resort),
       cmocka_unit_test(forced_variant_decides_the_packing),
       cmocka_unit_test(order_follows_the_device),

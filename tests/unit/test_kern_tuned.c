@@ -8,6 +8,7 @@
 
 #include "kern/family.h"
 #include "kern/tuned.h"
+#include "support/problems.h"
 
 static vkf_caps a_lavapipe(void) {
   return (vkf_caps){.kind = VKF_DEVICE_CPU,
@@ -167,13 +168,49 @@ static void only_what_facts_do_not_decide_is_probed(void **state) {
   assert_int_equal(vkf_kern_probe_candidates(&c, &p, v), 0);
 }
 
+static bool speaks(const vkf_problem *tuned, const vkf_problem *wanted) {
+  const vkf_tuned_time time = {.problem = *tuned, .ns = 1, .from = "here"};
+  const vkf_tuned all = {&time, 1};
+  return vkf_kern_tuned_near(&all, wanted) != NULL;
+}
+
+/* Times of up to twice as many rows speak for a problem, from 16 rows on, and those of other widths or formats never.
+ */
+static void times_speak_for_their_likes(void **state) {
+  (void)state;
+  static const struct {
+    uint32_t tuned, wanted;
+    bool speaks;
+  } rows[] = {{32, 16, true}, {33, 16, false}, {30, 15, false}, {15, 15, true},
+              {17, 16, true}, {16, 17, false}, {16, 16, true}};
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    const vkf_problem tuned = problem_of(VKF_OP_MATMUL, rows[i].tuned, 64, 64);
+    const vkf_problem wanted = problem_of(VKF_OP_MATMUL, rows[i].wanted, 64, 64);
+    if (speaks(&tuned, &wanted) != rows[i].speaks)
+      fail_msg("times of %u rows for %u", (unsigned)rows[i].tuned, (unsigned)rows[i].wanted);
+  }
+  vkf_problem one = problem_of(VKF_OP_MATMUL, 32, 64, 64), other = one;
+  other.packing.format = VKF_FORMAT_F16;
+  assert_false(speaks(&one, &other));
+  one = other = problem_of(VKF_OP_ATTENTION, 32, 64, 64);
+  assert_true(speaks(&one, &other));
+  other.attention.value_width = 32;
+  assert_false(speaks(&one, &other));
+  one = other = problem_of(VKF_OP_TOP_K, 32, 64, 8);
+  assert_true(speaks(&one, &other));
+  other.top_k.k = 9;
+  assert_false(speaks(&one, &other));
+  one = other = problem_of(VKF_OP_NORM, 32, 64, 0);
+  assert_true(speaks(&one, &other));
+  other.norm.whole_width = 128;
+  assert_false(speaks(&one, &other));
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(the_packing_of_the_fastest_is_taken),
-      cmocka_unit_test(the_fastest_of_the_packing_is_taken),
-      cmocka_unit_test(reasons_name_the_time),
-      cmocka_unit_test(attention_goes_by_queries_and_keys),
-      cmocka_unit_test(only_what_facts_do_not_decide_is_probed),
+      cmocka_unit_test(the_packing_of_the_fastest_is_taken), cmocka_unit_test(times_speak_for_their_likes),
+      cmocka_unit_test(the_fastest_of_the_packing_is_taken), cmocka_unit_test(reasons_name_the_time),
+      cmocka_unit_test(attention_goes_by_queries_and_keys),  cmocka_unit_test(only_what_facts_do_not_decide_is_probed),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
