@@ -226,6 +226,10 @@ static void rounding_counts_partial_sums(void **state) {
   split.split = 64;
   vkf_kern_rounding(vkf_kern_find("attention-split-1x32x16-m1n4-w32"), &split, &r);
   assert_int_equal(r.n_partial, 5 * 8); /* splits, and teams of 16 lanes in each */
+  split = problem(VKF_OP_MATMUL, 64, 64);
+  split.split = 16;
+  vkf_kern_rounding(vkf_kern_find("matmul-split-64x64x16-m4n4"), &split, &r);
+  assert_true(r.n_partial == 4 && r.together == 16); /* K is 64 */
   size_t n;
   const vkf_variant *table = vkf_kern_variants(&n);
   for (size_t i = 0; i < n; i++) {
