@@ -20,9 +20,13 @@ static int generate_ids(const tool_args *args, const char *config) {
   int exit_code = tool_session_open(&session, args, args->device, args->operands[0]);
   if (exit_code == TOOL_OK) exit_code = tool_inputs_read(&session, args->inputs, &in);
   if (exit_code == TOOL_OK) {
-    vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config,
-                                  .on_token = session.terminal ? on_token : NULL, .user = &session,
-                                  .top_logprobs = (uint32_t)args->top};
+    vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT,
+                                  .config_json = config,
+                                  .on_token = session.terminal ? on_token : NULL,
+                                  .user = &session,
+                                  .top_logprobs = (uint32_t)args->top,
+                                  .source_language = args->source_lang,
+                                  .target_language = args->target_lang};
     vkf_status status = vkf_model_generate(session.model, in.arrays, in.n, &params, &result);
     if (status != VKF_OK) exit_code = tool_session_fail(&session, status, args->inputs);
   }

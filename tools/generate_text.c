@@ -33,7 +33,7 @@ static vkf_status run(void *user, const char *const *texts, const uint64_t *numb
 
 /* {"id", "token", "logprob"} */
 static json_t *token_json(const writer *w, int32_t id, double logprob) {
-  const char *piece = vkf_model_piece(w->session.model, id);
+  const char *piece = vkf_tokenizer_piece(vkf_model_tokenizer(w->session.model), id);
   return json_pack("{s:i, s:s, s:o}", "id", id, "token", piece ? piece : "", "logprob", tool_json_real(logprob));
 }
 
@@ -120,6 +120,8 @@ int tool_generate_text(const tool_args *args, const char *config) {
   w.params.top_logprobs = (uint32_t)args->top;
   w.params.long_texts = tool_long_rule(args);
   w.params.skip_refused = true;
+  w.params.source_language = args->source_lang;
+  w.params.target_language = args->target_lang;
   if (!args->json && !args->batch_size && w.each == 1 && config_size(&w, config, "num_beams") == 1)
     w.params.on_text = on_text;
   if (exit_code == TOOL_OK) exit_code = tool_lines_run(&lines);

@@ -181,8 +181,8 @@ typedef struct tool_session {
   bool tells_of_cpu;    /* a line says so where no GPU was found */
 } tool_session;
 
-/* Opens the context, then (device not NULL) that device, then (folder not NULL) the model with the languages of the
- * options; "" opens the default device. TOOL_OK, or another exit code after a message. Close the session either way. */
+/* Opens the context, then (device not NULL) that device, then (folder not NULL) the model; "" opens the default device.
+ * TOOL_OK, or another exit code after a message. Close the session either way. */
 int tool_session_open(tool_session *session, const tool_args *args, const char *device, const char *folder);
 int tool_session_open_context(tool_session *session, const tool_args *args);
 int tool_session_open_device(tool_session *session, const char *device);

@@ -30,7 +30,7 @@ static int find_start(const char *folder, const vkf_model_info *info, int32_t *o
 static int read_text(tool_session *session, const tool_args *args, pass_inputs *in) {
   vkf_model_info info = {VKF_MODEL_INFO_INIT};
   vkf_model_get_info(session->model, &info);
-  vkf_status status = vkf_model_tokenize(session->model, args->prompts.at[0], &in->made);
+  vkf_status status = vkf_tokenizer_encode(vkf_model_tokenizer(session->model), args->prompts.at[0], NULL, &in->made);
   if (status != VKF_OK) return tool_session_fail(session, status, "--text");
   const vkf_array *ids = vkf_result_find(in->made, "ids");
   in->text[0] = (vkf_array){"input_ids", VKF_I32, 2, {1, ids->shape[0]}, ids->data};

@@ -156,18 +156,11 @@ int tool_session_open_model(tool_session *session, const char *folder) {
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }
 
-static vkf_status set_languages(tool_session *session, const tool_args *args) {
-  if (!args->source_lang && !args->target_lang) return VKF_OK;
-  return vkf_model_set_languages(session->model, args->source_lang, args->target_lang);
-}
-
 int tool_session_open(tool_session *session, const tool_args *args, const char *device, const char *folder) {
   int exit_code = tool_session_open_context(session, args);
   if (exit_code == TOOL_OK) exit_code = tool_session_open_device(session, device);
   if (exit_code == TOOL_OK && folder) exit_code = tool_session_open_model(session, folder);
-  if (exit_code != TOOL_OK || !folder) return exit_code;
-  vkf_status status = set_languages(session, args);
-  return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
+  return exit_code;
 }
 
 vkf_status tool_session_begin_copy(tool_session *copy, const tool_session *first, const tool_args *args) {
@@ -179,7 +172,7 @@ vkf_status tool_session_open_copy(tool_session *copy, const tool_args *args, con
   const char *device = args->device && args->device[0] ? args->device : NULL;
   vkf_status status = vkf_device_open(copy->context, device, &copy->device);
   if (status == VKF_OK) status = vkf_model_open_with(copy->device, folder, &copy->how, &copy->model);
-  return status == VKF_OK ? set_languages(copy, args) : status;
+  return status;
 }
 
 int tool_session_close_device(tool_session *session, int exit_code) {

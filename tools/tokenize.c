@@ -22,8 +22,10 @@ static json_t *ids_json(const int32_t *ids, size_t n) {
 /* ---- text to ids ------------------------------------------------------------------------------------------------- */
 
 static int encode(job *j, const char *text) {
+  const vkf_encode_params params = {VKF_ENCODE_PARAMS_INIT, .source_language = j->args->source_lang,
+                                    .target_language = j->args->target_lang};
   vkf_result *result = NULL;
-  vkf_status status = vkf_tokenizer_encode(j->tokenizer, text, &result);
+  vkf_status status = vkf_tokenizer_encode(j->tokenizer, text, &params, &result);
   if (status != VKF_OK) return tool_session_fail(&j->session, status, NULL);
   const vkf_array *array = vkf_result_find(result, "ids");
   const int32_t *ids = array->data;
@@ -67,7 +69,7 @@ static int parse_ids(const char *text, int32_t **ids, size_t *n, const char **ba
 
 static int decode(job *j, const int32_t *ids, size_t n) {
   vkf_result *result = NULL;
-  vkf_status status = vkf_tokenizer_decode(j->tokenizer, ids, n, &result);
+  vkf_status status = vkf_tokenizer_decode(j->tokenizer, ids, n, NULL, &result);
   if (status != VKF_OK) return tool_session_fail(&j->session, status, NULL);
   const char *text = vkf_result_text(result, 0);
   int exit_code = TOOL_OK;
@@ -132,7 +134,6 @@ static int run_tokenize(const tool_args *args) {
   if (exit_code == TOOL_OK) exit_code = tool_session_open_context(&j.session, args);
   if (exit_code == TOOL_OK) {
     vkf_status status = vkf_tokenizer_open(j.session.context, folder, &j.tokenizer);
-    if (status == VKF_OK) status = vkf_tokenizer_set_languages(j.tokenizer, args->source_lang, args->target_lang);
     if (status != VKF_OK) exit_code = tool_session_fail(&j.session, status, NULL);
   }
   if (exit_code == TOOL_OK)

@@ -29,7 +29,8 @@ static int failed(tour *t, vkf_status status) {
 static void piece_of(tour *t, int32_t id, char *piece, size_t size) {
   vkf_result *text = NULL;
   snprintf(piece, size, "<%d>", (int)id);
-  if (vkf_model_detokenize(t->session.model, &id, 1, &text) == VKF_OK && vkf_result_text(text, 0)[0])
+  if (vkf_tokenizer_decode(vkf_model_tokenizer(t->session.model), &id, 1, NULL, &text) == VKF_OK &&
+      vkf_result_text(text, 0)[0])
     snprintf(piece, size, "%s", vkf_result_text(text, 0));
   vkf_result_destroy(&text);
 }
@@ -42,9 +43,11 @@ static const char *trimmed(const char *text) {
 static int model_tokenize(tour *t, const json_t *step) {
   const char *text = tour_text(step, "text", "");
   vkf_result *result = NULL, *back = NULL;
-  int exit_code = failed(t, vkf_model_tokenize(t->session.model, text, &result));
+  int exit_code = failed(t, vkf_tokenizer_encode(vkf_model_tokenizer(t->session.model), text, NULL, &result));
   const vkf_array *ids = exit_code == TOOL_OK ? vkf_result_find(result, "ids") : NULL;
-  if (ids) exit_code = failed(t, vkf_model_detokenize(t->session.model, ids->data, ids->shape[0], &back));
+  if (ids)
+    exit_code =
+        failed(t, vkf_tokenizer_decode(vkf_model_tokenizer(t->session.model), ids->data, ids->shape[0], NULL, &back));
   if (ids && exit_code == TOOL_OK) {
     printf("  \"%s\"\n   ", text);
     for (size_t i = 0; i < ids->shape[0]; i++) {
@@ -117,7 +120,8 @@ static int model_sample(tour *t, const json_t *step) {
 static int forced_pass(tour *t, const json_t *step, bool attentions, vkf_result **source, vkf_result **target,
                        vkf_result **out) {
   const vkf_run_params params = {VKF_RUN_PARAMS_INIT, .attentions = attentions};
-  int exit_code = failed(t, vkf_model_tokenize(t->session.model, tour_text(step, "text", ""), source));
+  int exit_code =
+      failed(t, vkf_tokenizer_encode(vkf_model_tokenizer(t->session.model), tour_text(step, "text", ""), NULL, source));
   if (exit_code == TOOL_OK) exit_code = translate(t, step, target);
   if (exit_code != TOOL_OK) return exit_code;
   const vkf_array *ids = vkf_result_find(*source, "ids"), *sequence = vkf_result_find(*target, "sequences");

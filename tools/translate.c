@@ -181,6 +181,8 @@ static int run_translate(const tool_args *args) {
     t.params.scores = args->json > 0;
     t.params.long_texts = tool_long_rule(args);
     t.params.skip_refused = true;
+    t.params.source_language = args->source_lang;
+    t.params.target_language = args->target_lang;
     if (args->json) read_end_ids(&t);
     tool_warn_sampling(args, config, t.folder);
     t.start = tool_seconds();

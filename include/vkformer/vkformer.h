@@ -391,6 +391,7 @@ typedef struct vkf_generate_params {
   uint32_t top_logprobs;    /* vkf_model_generate() without beams: this many most likely ids of each token; 0: none */
   vkf_long_rule long_texts; /* vkf_model_translate() */
   bool skip_refused;        /* vkf_model_translate(): true skips a text that is refused; false fails the call */
+  const char *source_language, *target_language; /* of the texts, see "languages"; NULL: as the folder says */
 } vkf_generate_params;
 #define VKF_GENERATE_PARAMS_INIT .size = sizeof(vkf_generate_params)
 VKF_DEFINE_INIT(vkf_generate_params)
@@ -424,32 +425,64 @@ VKF_API vkf_status vkf_model_generate(vkf_model *model, const vkf_array *inputs,
 VKF_API vkf_status vkf_model_translate(vkf_model *model, const char *const *texts, size_t n_texts,
                                        const vkf_generate_params *params, vkf_result **out);
 
-/* Multilingual models: the languages of the texts from now on, named as transformers' tokenizers name them ("en_XX",
- * "eng_Latn", "fr"); NULL leaves one as it is. The source language's token is put where the tokenizer has it; the
- * target language becomes forced_bos_token_id, or with Marian the token before the text. VKF_ERROR_ARGUMENT for a
- * language that the tokenizer does not have (the message lists some that it has), or for a tokenizer without languages.
- */
-VKF_API vkf_status vkf_model_set_languages(vkf_model *model, const char *source, const char *target);
+/* ---- tokenizers -------------------------------------------------------------------------------------------------- */
 
-/* ids of a text with the special tokens that the tokenizer adds: array `ids` [n] int32. */
-VKF_API vkf_status vkf_model_tokenize(vkf_model *model, const char *text, vkf_result **out);
-/* The piece of an id as the vocabulary writes it, as long as the model is open; NULL: there is none. */
-VKF_API const char *vkf_model_piece(const vkf_model *model, int32_t id);
-/* Text of ids: vkf_result_text(result, 0); special tokens are left out. VKF_ERROR_ARGUMENT for an id outside the
- * tokenizer's vocabulary, which can be smaller than the model's. */
-VKF_API vkf_status vkf_model_detokenize(vkf_model *model, const int32_t *ids, size_t n, vkf_result **out);
-/* The same with the special tokens in the text. */
-VKF_API vkf_status vkf_model_detokenize_all(vkf_model *model, const int32_t *ids, size_t n, vkf_result **out);
-
-/* The same by a tokenizer alone: a folder with tokenizer files needs no weights. It belongs to the context. */
+/* A tokenizer is opened from a folder with tokenizer files (no weights are needed), or belongs to a model.
+ *
+ * Languages: tokenizers of multilingual models have a token for each language, named as transformers' tokenizers name
+ * them ("en_XX", "eng_Latn", "fr"). The source language's token is put where the tokenizer has it. The target language
+ * becomes forced_bos_token_id; with Marian its token is put before the text. VKF_ERROR_ARGUMENT for a language that the
+ * tokenizer does not have (the message lists some that it has), or for a tokenizer without languages. A choice is for
+ * one call. */
 typedef struct vkf_tokenizer vkf_tokenizer;
 VKF_API vkf_status vkf_tokenizer_open(vkf_context *ctx, const char *folder, vkf_tokenizer **out);
+/* Closes a tokenizer that was opened; of a model's it only sets the handle to NULL. */
 VKF_API void vkf_tokenizer_close(vkf_tokenizer **tokenizer);
-/* As vkf_model_set_languages(), vkf_model_tokenize() and vkf_model_detokenize(); a target that a model would begin with
- * has no effect here. */
-VKF_API vkf_status vkf_tokenizer_set_languages(vkf_tokenizer *tokenizer, const char *source, const char *target);
-VKF_API vkf_status vkf_tokenizer_encode(vkf_tokenizer *tokenizer, const char *text, vkf_result **out);
-VKF_API vkf_status vkf_tokenizer_decode(vkf_tokenizer *tokenizer, const int32_t *ids, size_t n, vkf_result **out);
+/* The model's, as long as the model is open; NULL: its folder has none, and vkf_context_message() says what was looked
+ * for. The functions below take such a NULL: they return VKF_ERROR_ARGUMENT, NULL or -1. */
+VKF_API vkf_tokenizer *vkf_model_tokenizer(vkf_model *model);
+
+typedef struct vkf_encode_params {
+  size_t size;                                   /* sizeof(vkf_encode_params) */
+  bool no_special_tokens;                        /* without the tokens that the tokenizer adds around a text */
+  const char *source_language, *target_language; /* NULL: as the folder says */
+} vkf_encode_params;
+#define VKF_ENCODE_PARAMS_INIT .size = sizeof(vkf_encode_params)
+VKF_DEFINE_INIT(vkf_encode_params)
+
+/* The ids of a text in UTF-8: array `ids` [n] int32; vkf_result_text(result, i) is the piece of id i as the vocabulary
+ * writes it. params: NULL for the defaults. */
+VKF_API vkf_status vkf_tokenizer_encode(vkf_tokenizer *tokenizer, const char *text, const vkf_encode_params *params,
+                                        vkf_result **out);
+
+typedef struct vkf_decode_params {
+  size_t size;              /* sizeof(vkf_decode_params) */
+  bool keep_special_tokens; /* else they are left out */
+} vkf_decode_params;
+#define VKF_DECODE_PARAMS_INIT .size = sizeof(vkf_decode_params)
+VKF_DEFINE_INIT(vkf_decode_params)
+
+/* The text of ids: vkf_result_text(result, 0). VKF_ERROR_ARGUMENT for an id outside the tokenizer's vocabulary, which
+ * can be smaller than the model's. params: NULL for the defaults. */
+VKF_API vkf_status vkf_tokenizer_decode(vkf_tokenizer *tokenizer, const int32_t *ids, size_t n,
+                                        const vkf_decode_params *params, vkf_result **out);
+/* The piece of an id as the vocabulary writes it, as long as the tokenizer is open; NULL: there is none. */
+VKF_API const char *vkf_tokenizer_piece(const vkf_tokenizer *tokenizer, int32_t id);
+/* The id of such a piece; -1: there is none. */
+VKF_API int32_t vkf_tokenizer_find(const vkf_tokenizer *tokenizer, const char *piece);
+
+/* Ids with a use of their own; -1: none. */
+typedef struct vkf_special_ids {
+  size_t size;           /* sizeof(vkf_special_ids) */
+  int32_t bos, eos, pad; /* of a model as its configuration has them, else as its tokenizer */
+  int32_t mask, unk;     /* of the tokenizer */
+  int32_t decoder_start; /* of a model: where a target begins */
+} vkf_special_ids;
+#define VKF_SPECIAL_IDS_INIT .size = sizeof(vkf_special_ids)
+VKF_DEFINE_INIT(vkf_special_ids)
+VKF_API vkf_status vkf_tokenizer_get_special_ids(const vkf_tokenizer *tokenizer, vkf_special_ids *out);
+/* eos: the first one where there are several. */
+VKF_API vkf_status vkf_model_get_special_ids(const vkf_model *model, vkf_special_ids *out);
 
 /* ---- what people do with texts ----------------------------------------------------------------------------------- */
 
@@ -553,6 +586,7 @@ typedef struct vkf_generate_text_params {
   uint32_t top_logprobs;    /* as in vkf_generate_params */
   vkf_long_rule long_texts; /* VKF_LONG_SPLIT is refused: a part's continuation is not the prompt's */
   bool skip_refused;
+  const char *source_language, *target_language; /* of the texts, see "languages"; NULL: as the folder says */
 } vkf_generate_text_params;
 #define VKF_GENERATE_TEXT_PARAMS_INIT .size = sizeof(vkf_generate_text_params)
 VKF_DEFINE_INIT(vkf_generate_text_params)

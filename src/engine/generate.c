@@ -304,6 +304,23 @@ done:
   return st;
 }
 
+vkf_status vkf_engine_derive_generation(const vkf_model *m, const char *source_language, const char *target_language,
+                                        const char *config_json, vkf_generation_config *out) {
+  vkf_status st = VKF_OK;
+  vkf_text_languages_before before;
+  int32_t begin = VKF_NO_TOKEN;
+  vkf_decode_generation_derive(out, &m->generation);
+  if (source_language || target_language) {
+    if (!m->tokenizer) VKF_FAIL(m->env, VKF_ERROR_UNSUPPORTED, "languages need a tokenizer: %s", m->no_tokenizer);
+    VKF_TRY(vkf_text_languages_use(m->tokenizer, source_language, target_language, &before, &begin));
+    vkf_text_languages_restore(m->tokenizer, &before);
+  }
+  if (begin != VKF_NO_TOKEN) out->forced_bos = begin;
+  VKF_TRY(vkf_decode_generation_apply(out, "the given generation config", config_json));
+done:
+  return st;
+}
+
 static vkf_status add_sequences(vkf_result *result, const vkf_generated *g) {
   vkf_status st = VKF_OK;
   void *data = NULL;
@@ -412,9 +429,9 @@ vkf_status vkf_engine_generate_arrays(vkf_model *m, const vkf_array *inputs, siz
   generate_call call = {.m = m, .params = &p, .config = &config};
   *out = NULL;
   vkf_env_clear(m->env);
-  vkf_decode_generation_derive(&config, &m->generation);
-  VKF_TRY(VKF_PARAMS_READ(m->env, vkf_generate_params, params, &p));
-  VKF_TRY(vkf_decode_generation_apply(&config, "the given generation config", p.config_json));
+  st = VKF_PARAMS_READ(m->env, vkf_generate_params, params, &p);
+  if (st) return st;
+  VKF_TRY(vkf_engine_derive_generation(m, p.source_language, p.target_language, p.config_json, &config));
   call.needs_start = vkf_engine_generate_needs_start(&config, inputs, n_inputs);
   st = vkf_engine_split_batch(&(vkf_batch_split){m, generate_batch, &call, vkf_decode_search_fill(&config)}, inputs,
                               n_inputs, 0, out);

@@ -72,6 +72,7 @@ static vkf_status open_model(vkf_device *dev, const char *folder, const vkf_mode
   vkf_model_net_store(m->net, m->weight_format, m->cache_format);
   VKF_TRY(vkf_decode_generation_read(&m->generation, folder));
   VKF_TRY(vkf_engine_open_tokenizer(env, folder, &m->tokenizer, &m->no_tokenizer));
+  m->handle = (vkf_tokenizer){env, m->tokenizer, true};
   vkf_model_net_weights(m->net, &source);
   VKF_TRY(dev->backend->table->weights_create(dev->backend, &source, NULL, &m->weights));
   vkf_env_log(env, VKF_LOG_INFO, "%s: weights take %.3f MB on the device (%s)", folder,

@@ -7,6 +7,12 @@
 #include "decode/search.h"
 #include "engine/plan_cache.h"
 
+struct vkf_tokenizer {
+  vkf_env *env;
+  vkf_text_tokenizer *text;
+  bool is_model_s; /* which closes it */
+};
+
 struct vkf_model {
   vkf_device *dev;
   vkf_env *env;
@@ -15,6 +21,7 @@ struct vkf_model {
   vkf_format weight_format, cache_format; /* as asked for; VKF_FORMAT_COUNT: as the file has it */
   vkf_text_tokenizer *tokenizer;          /* NULL: the folder has none */
   char *no_tokenizer;                     /* why there is none */
+  vkf_tokenizer handle;                   /* of `tokenizer` */
   vkf_generation_config generation;
   vkf_plan_cache plan_cache;
 };
@@ -22,6 +29,12 @@ struct vkf_model {
 /* The tokenizer of a folder; a folder without one is no error, and *why (the caller's) then says what was looked for.
  */
 vkf_status vkf_engine_open_tokenizer(vkf_env *env, const char *folder, vkf_text_tokenizer **out, char **why);
+
+/* The folder's generation configuration with the beginning that the target language asks for (NULL: none), and the
+ * caller's keys over both. Languages are checked. Finish `out` also after a failure. */
+vkf_status vkf_engine_derive_generation(const vkf_model *model, const char *source_language,
+                                        const char *target_language, const char *config_json,
+                                        vkf_generation_config *out);
 
 /* Ids [B][length] in [0, vocab) and length within the model's positions; `name` for messages. */
 vkf_status vkf_engine_check_ids(const vkf_model *model, const char *name, const int32_t *ids, size_t B, size_t length,

@@ -232,7 +232,8 @@ static vkf_status generate_batch(writer *w) {
                                       .user = w,
                                       .lines = lines,
                                       .scores = w->params.scores,
-                                      .top_logprobs = w->params.top_logprobs};
+                                      .top_logprobs = w->params.top_logprobs,
+                                      .target_language = w->params.target_language};
   st = vkf_engine_generate_arrays(w->m, &input, 1, &params, &result);
   if (w->st != VKF_OK) {
     vkf_env_restore_failure(env, &w->failure);
@@ -338,8 +339,11 @@ static vkf_status check(const writer *w) {
 static vkf_status make_prompts(writer *w, const char *const *texts, size_t n) {
   vkf_status st = VKF_OK;
   vkf_env *env = w->m->env;
-  const vkf_part_rules rules = {
-      .long_texts = w->params.long_texts, .skip_refused = w->params.skip_refused, .keeps_end = w->is_decoder};
+  const vkf_part_rules rules = {.long_texts = w->params.long_texts,
+                                .skip_refused = w->params.skip_refused,
+                                .keeps_end = w->is_decoder,
+                                .source_language = w->params.source_language,
+                                .target_language = w->params.target_language};
   VKF_TRY(vkf_task_parts_make(w->m, texts, n, &rules, &w->parts));
   w->prompts = vkf_env_alloc(env, n, sizeof *w->prompts);
   w->sequences = vkf_env_alloc(env, n * w->each, sizeof *w->sequences);
@@ -359,10 +363,11 @@ vkf_status vkf_model_generate_text(vkf_model *m, const char *const *texts, size_
   *out = NULL;
   if (vkf_env_in_callback(m->env, "vkf_model_generate_text")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(m->env);
+  st = VKF_PARAMS_READ(m->env, vkf_generate_text_params, params, &w.params);
+  if (st) return st;
   vkf_text_init(&w.rest, m->env);
-  vkf_decode_generation_derive(&w.config, &m->generation);
-  VKF_TRY(VKF_PARAMS_READ(m->env, vkf_generate_text_params, params, &w.params));
-  VKF_TRY(vkf_decode_generation_apply(&w.config, "the given generation config", w.params.config_json));
+  VKF_TRY(vkf_engine_derive_generation(m, w.params.source_language, w.params.target_language, w.params.config_json,
+                                       &w.config));
   VKF_TRY(check(&w));
   w.is_decoder = vkf_model_net_info(m->net)->architecture == VKF_ARCHITECTURE_DECODER;
   w.each = VKF_MAX(w.config.num_return_sequences, 1);

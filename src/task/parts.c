@@ -84,6 +84,8 @@ vkf_status vkf_task_parts_make(vkf_model *m, const char *const *texts, size_t n,
                                vkf_parts *out) {
   vkf_status st = VKF_OK;
   const uint32_t positions = vkf_model_net_info(m->net)->max_positions;
+  vkf_text_languages_before before;
+  int32_t begin; /* of the configuration, see vkf_engine_derive_generation() */
   vkf_text_ids ids;
   *out = (vkf_parts){.m = m, .rules = *rules, .n_texts = n};
   vkf_arena_init(&out->arena, m->env);
@@ -96,10 +98,11 @@ vkf_status vkf_task_parts_make(vkf_model *m, const char *const *texts, size_t n,
   out->skipped = vkf_arena_alloc(&out->arena, n, sizeof *out->skipped);
   out->why = vkf_arena_alloc(&out->arena, n, sizeof *out->why);
   if (!out->skipped || !out->why) VKF_TRY(VKF_ERROR_MEMORY);
-  for (size_t i = 0; i < n; i++) {
-    if (!texts[i]) VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected a text as text %zu, found NULL", i + 1);
-    VKF_TRY(add_text(out, i, texts[i], &ids));
-  }
+  VKF_TRY(vkf_text_languages_use(m->tokenizer, rules->source_language, rules->target_language, &before, &begin));
+  for (size_t i = 0; i < n && st == VKF_OK; i++)
+    st = texts[i] ? add_text(out, i, texts[i], &ids)
+                  : vkf_env_fail(m->env, VKF_ERROR_ARGUMENT, "expected a text as text %zu, found NULL", i + 1);
+  vkf_text_languages_restore(m->tokenizer, &before);
 done:
   vkf_text_ids_finish(&ids);
   return st;

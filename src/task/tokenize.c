@@ -1,105 +1,7 @@
-/* Texts to ids and back, by the tokenizer of an opened model, or by one opened alone from a folder without weights. */
+/* Texts to ids and back, by the tokenizer of an opened model or of a folder; special ids. */
 #include <string.h>
 
 #include "engine/opened.h"
-
-struct vkf_tokenizer {
-  vkf_env *env;
-  vkf_text_tokenizer *text;
-};
-
-/* ---- what both doors do ------------------------------------------------------------------------------------------ */
-
-static vkf_status encode(vkf_env *env, vkf_text_tokenizer *tokenizer, const char *text, vkf_result **out) {
-  vkf_status st = VKF_OK;
-  vkf_result *r = NULL;
-  vkf_text_ids ids;
-  void *data = NULL;
-  vkf_text_ids_init(&ids, env);
-  if (!text) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected a text, found NULL");
-  VKF_TRY(vkf_text_tokenizer_encode(tokenizer, text, strlen(text), true, &ids));
-  VKF_TRY(vkf_engine_result_create(env, &r));
-  VKF_TRY(vkf_engine_result_add(r, "ids", VKF_I32, 1, (size_t[]){ids.n}, &data));
-  if (ids.n) memcpy(data, ids.ids, ids.n * sizeof *ids.ids);
-  for (size_t i = 0; i < ids.n; i++)
-    VKF_TRY(vkf_engine_result_add_text(r, vkf_text_tokenizer_piece(tokenizer, ids.ids[i])));
-done:
-  vkf_text_ids_finish(&ids);
-  if (st) vkf_engine_result_destroy(&r);
-  *out = r;
-  return st;
-}
-
-/* skip: special tokens are left out. */
-static vkf_status decode(vkf_env *env, vkf_text_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip,
-                         vkf_result **out) {
-  vkf_status st = VKF_OK;
-  vkf_result *r = NULL;
-  vkf_text text;
-  vkf_text_init(&text, env);
-  VKF_TRY(vkf_text_tokenizer_decode(tokenizer, ids, n, skip, &text));
-  VKF_TRY(vkf_text_status(&text));
-  VKF_TRY(vkf_engine_result_create(env, &r));
-  VKF_TRY(vkf_engine_result_add_text(r, text.data));
-done:
-  vkf_text_finish(&text);
-  if (st) vkf_engine_result_destroy(&r);
-  *out = r;
-  return st;
-}
-
-/* begin: the token that forces the target language; left as it is where there is none. */
-static vkf_status set_languages(vkf_text_tokenizer *tokenizer, const char *source, const char *target, int32_t *begin) {
-  vkf_status st = VKF_OK;
-  if (source != NULL) VKF_TRY(vkf_text_tokenizer_set_source_language(tokenizer, source));
-  if (target != NULL) VKF_TRY(vkf_text_tokenizer_set_target_language(tokenizer, target, begin));
-done:
-  return st;
-}
-
-/* ---- of a model -------------------------------------------------------------------------------------------------- */
-
-static vkf_status need_tokenizer(const vkf_model *m) {
-  return m->tokenizer ? VKF_OK
-                      : vkf_env_fail(m->env, VKF_ERROR_UNSUPPORTED, "this needs a tokenizer: %s", m->no_tokenizer);
-}
-
-vkf_status vkf_model_set_languages(vkf_model *m, const char *source, const char *target) {
-  int32_t begin = VKF_NO_TOKEN;
-  if (vkf_env_in_callback(m->env, "vkf_model_set_languages")) return VKF_ERROR_ARGUMENT;
-  vkf_env_clear(m->env);
-  vkf_status st = need_tokenizer(m);
-  if (st == VKF_OK) st = set_languages(m->tokenizer, source, target, &begin);
-  if (st == VKF_OK && begin != VKF_NO_TOKEN) m->generation.forced_bos = begin;
-  return st;
-}
-
-vkf_status vkf_model_tokenize(vkf_model *m, const char *text, vkf_result **out) {
-  *out = NULL;
-  vkf_env_clear(m->env);
-  vkf_status st = need_tokenizer(m);
-  return st != VKF_OK ? st : encode(m->env, m->tokenizer, text, out);
-}
-
-const char *vkf_model_piece(const vkf_model *m, int32_t id) {
-  return m->tokenizer ? vkf_text_tokenizer_piece(m->tokenizer, id) : NULL;
-}
-
-vkf_status vkf_model_detokenize(vkf_model *m, const int32_t *ids, size_t n, vkf_result **out) {
-  *out = NULL;
-  vkf_env_clear(m->env);
-  vkf_status st = need_tokenizer(m);
-  return st != VKF_OK ? st : decode(m->env, m->tokenizer, ids, n, true, out);
-}
-
-vkf_status vkf_model_detokenize_all(vkf_model *m, const int32_t *ids, size_t n, vkf_result **out) {
-  *out = NULL;
-  vkf_env_clear(m->env);
-  vkf_status st = need_tokenizer(m);
-  return st != VKF_OK ? st : decode(m->env, m->tokenizer, ids, n, false, out);
-}
-
-/* ---- alone ------------------------------------------------------------------------------------------------------- */
 
 static void destroy(vkf_tokenizer **tokenizer) {
   if (!*tokenizer) return;
@@ -130,23 +32,102 @@ done:
 }
 
 void vkf_tokenizer_close(vkf_tokenizer **tokenizer) {
-  if (tokenizer) destroy(tokenizer);
+  if (!tokenizer || !*tokenizer) return;
+  if ((*tokenizer)->is_model_s)
+    *tokenizer = NULL;
+  else
+    destroy(tokenizer);
 }
 
-vkf_status vkf_tokenizer_set_languages(vkf_tokenizer *t, const char *source, const char *target) {
-  int32_t begin = VKF_NO_TOKEN;
-  vkf_env_clear(t->env);
-  return set_languages(t->text, source, target, &begin);
+vkf_tokenizer *vkf_model_tokenizer(vkf_model *m) {
+  if (!m) return NULL;
+  vkf_env_clear(m->env);
+  if (m->tokenizer) return &m->handle;
+  vkf_env_fail(m->env, VKF_ERROR_UNSUPPORTED, "this needs a tokenizer: %s", m->no_tokenizer);
+  return NULL;
 }
 
-vkf_status vkf_tokenizer_encode(vkf_tokenizer *t, const char *text, vkf_result **out) {
+vkf_status vkf_tokenizer_encode(vkf_tokenizer *t, const char *text, const vkf_encode_params *params, vkf_result **out) {
+  vkf_status st = VKF_OK;
+  vkf_encode_params p;
+  vkf_result *r = NULL;
+  vkf_text_languages_before before;
+  vkf_text_ids ids;
+  void *data = NULL;
+  int32_t begin; /* of the model's configuration, which is not asked for here */
   *out = NULL;
+  if (!t) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(t->env);
-  return encode(t->env, t->text, text, out);
+  vkf_text_ids_init(&ids, t->env);
+  if (!text) VKF_FAIL(t->env, VKF_ERROR_ARGUMENT, "expected a text, found NULL");
+  VKF_TRY(VKF_PARAMS_READ(t->env, vkf_encode_params, params, &p));
+  VKF_TRY(vkf_text_languages_use(t->text, p.source_language, p.target_language, &before, &begin));
+  st = vkf_text_tokenizer_encode(t->text, text, strlen(text), !p.no_special_tokens, &ids);
+  vkf_text_languages_restore(t->text, &before);
+  VKF_TRY(st);
+  VKF_TRY(vkf_engine_result_create(t->env, &r));
+  VKF_TRY(vkf_engine_result_add(r, "ids", VKF_I32, 1, (size_t[]){ids.n}, &data));
+  if (ids.n) memcpy(data, ids.ids, ids.n * sizeof *ids.ids);
+  for (size_t i = 0; i < ids.n; i++)
+    VKF_TRY(vkf_engine_result_add_text(r, vkf_text_tokenizer_piece(t->text, ids.ids[i])));
+done:
+  vkf_text_ids_finish(&ids);
+  if (st) vkf_engine_result_destroy(&r);
+  *out = r;
+  return st;
 }
 
-vkf_status vkf_tokenizer_decode(vkf_tokenizer *t, const int32_t *ids, size_t n, vkf_result **out) {
+vkf_status vkf_tokenizer_decode(vkf_tokenizer *t, const int32_t *ids, size_t n, const vkf_decode_params *params,
+                                vkf_result **out) {
+  vkf_status st = VKF_OK;
+  vkf_decode_params p;
+  vkf_result *r = NULL;
+  vkf_text text;
   *out = NULL;
+  if (!t) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(t->env);
-  return decode(t->env, t->text, ids, n, true, out);
+  vkf_text_init(&text, t->env);
+  VKF_TRY(VKF_PARAMS_READ(t->env, vkf_decode_params, params, &p));
+  VKF_TRY(vkf_text_tokenizer_decode(t->text, ids, n, !p.keep_special_tokens, &text));
+  VKF_TRY(vkf_text_status(&text));
+  VKF_TRY(vkf_engine_result_create(t->env, &r));
+  VKF_TRY(vkf_engine_result_add_text(r, text.data));
+done:
+  vkf_text_finish(&text);
+  if (st) vkf_engine_result_destroy(&r);
+  *out = r;
+  return st;
+}
+
+const char *vkf_tokenizer_piece(const vkf_tokenizer *t, int32_t id) {
+  return t ? vkf_text_tokenizer_piece(t->text, id) : NULL;
+}
+
+int32_t vkf_tokenizer_find(const vkf_tokenizer *t, const char *piece) {
+  return t && piece ? vkf_text_tokenizer_find(t->text, piece) : -1;
+}
+
+/* ---- special ids ------------------------------------------------------------------------------------------------- */
+
+static vkf_special_ids special_of(const vkf_text_tokenizer *t) {
+  const vkf_text_special s = t ? vkf_text_tokenizer_special(t) : (vkf_text_special){-1, -1, -1, -1, -1};
+  return (vkf_special_ids){VKF_SPECIAL_IDS_INIT, .bos = s.bos, .eos = s.eos,       .pad = s.pad,
+                           .mask = s.mask,       .unk = s.unk, .decoder_start = -1};
+}
+
+vkf_status vkf_tokenizer_get_special_ids(const vkf_tokenizer *t, vkf_special_ids *out) {
+  const vkf_special_ids full = special_of(t->text);
+  vkf_env_clear(t->env);
+  return VKF_INFO_WRITE(t->env, vkf_special_ids, &full, out);
+}
+
+vkf_status vkf_model_get_special_ids(const vkf_model *m, vkf_special_ids *out) {
+  vkf_special_ids full = special_of(m->tokenizer);
+  const vkf_generation_config *config = &m->generation;
+  if (config->bos != VKF_NO_TOKEN) full.bos = config->bos;
+  if (config->eos.n) full.eos = config->eos.ids[0];
+  if (config->pad != VKF_NO_TOKEN) full.pad = config->pad;
+  full.decoder_start = config->decoder_start;
+  vkf_env_clear(m->env);
+  return VKF_INFO_WRITE(m->env, vkf_special_ids, &full, out);
 }

@@ -44,7 +44,10 @@ static int by_part(const void *a, const void *b) {
 static vkf_status make_sentences(translation *t, const char *const *texts, size_t n) {
   vkf_status st = VKF_OK;
   vkf_env *env = t->m->env;
-  const vkf_part_rules rules = {.long_texts = t->params->long_texts, .skip_refused = t->params->skip_refused};
+  const vkf_part_rules rules = {.long_texts = t->params->long_texts,
+                                .skip_refused = t->params->skip_refused,
+                                .source_language = t->params->source_language,
+                                .target_language = t->params->target_language};
   for (size_t i = 0; texts && i < n; i++)
     if (!texts[i] || vkf_task_is_blank(texts[i]))
       VKF_FAIL(env, VKF_ERROR_ARGUMENT, "text %zu is empty, expected at least one word", i + 1);
@@ -198,11 +201,12 @@ vkf_status vkf_model_translate(vkf_model *m, const char *const *texts, size_t n_
   *out = NULL;
   if (vkf_env_in_callback(m->env, "vkf_model_translate")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(m->env);
-  vkf_decode_generation_derive(&t.config, &m->generation);
-  VKF_TRY(VKF_PARAMS_READ(m->env, vkf_generate_params, params, &p));
-  VKF_TRY(check_translates(m));
+  st = VKF_PARAMS_READ(m->env, vkf_generate_params, params, &p);
+  if (st) return st;
+  st = check_translates(m);
+  if (st) return st;
+  VKF_TRY(vkf_engine_derive_generation(m, p.source_language, p.target_language, p.config_json, &t.config));
   if (!texts || !n_texts) VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected at least one text, found none");
-  VKF_TRY(vkf_decode_generation_apply(&t.config, "the given generation config", p.config_json));
   if (t.config.num_return_sequences > 1)
     VKF_FAIL(m->env, VKF_ERROR_UNSUPPORTED,
              "translate gives one translation a text, num_return_sequences asks for %u; generate gives them all",

@@ -139,11 +139,36 @@ static vkf_status find_in_template(vkf_text_tokenizer *t, vkf_arena *arena) {
   return VKF_OK;
 }
 
+/* The token that tokenizer_config.json names so; -1: none. */
+static int32_t find_named(const vkf_text_tokenizer *t, const json_t *config, const char *key) {
+  const json_t *token = json_object_get(config, key);
+  const char *piece = json_string_value(json_is_object(token) ? json_object_get(token, "content") : token);
+  return piece != NULL ? vkf_text_tokenizer_find(t, piece) : -1;
+}
+
+static void load_special(vkf_text_tokenizer *t, const json_t *config) {
+  static const char *const masks[] = {"[MASK]", "<mask>"};
+  vkf_text_special *s = &t->uses;
+  *s = (vkf_text_special){.bos = find_named(t, config, "bos_token"),
+                          .eos = find_named(t, config, "eos_token"),
+                          .pad = find_named(t, config, "pad_token"),
+                          .mask = find_named(t, config, "mask_token"),
+                          .unk = find_named(t, config, "unk_token")};
+  for (size_t i = 0; i < VKF_COUNT(masks) && s->mask < 0; i++) s->mask = vkf_text_tokenizer_find(t, masks[i]);
+  if (s->mask >= 0 && !t->special[s->mask]) s->mask = -1;
+  if (s->unk < 0 && t->model.unk_id >= 0) s->unk = t->remap != NULL ? t->remap[t->model.unk_id] : t->model.unk_id;
+}
+
+vkf_text_special vkf_text_tokenizer_special(const vkf_text_tokenizer *t) {
+  return t->uses;
+}
+
 vkf_status vkf_text_languages_load(vkf_text_tokenizer *t, vkf_text_loader *loader, const vkf_text_files *files) {
   vkf_status st = VKF_OK;
   json_t *tokenizer_config = NULL, *config = NULL;
   VKF_TRY(vkf_text_load_object(loader, &files->tokenizer_config, &tokenizer_config));
   VKF_TRY(vkf_text_load_object(loader, &files->config, &config));
+  load_special(t, tokenizer_config);
   const scheme *s = find_scheme(tokenizer_config, config);
   if (s != NULL) VKF_TRY(load_scheme(t, loader->arena, s, tokenizer_config));
   if (t->languages.source == NULL && t->languages.form != VKF_TEXT_LANGUAGE_ARROWS)
@@ -202,4 +227,20 @@ vkf_status vkf_text_tokenizer_set_target_language(vkf_text_tokenizer *t, const c
   if (is_before) t->languages.before = id;
   *begin = is_before ? -1 : id;
   return VKF_OK;
+}
+
+vkf_status vkf_text_languages_use(vkf_text_tokenizer *t, const char *source, const char *target,
+                                  vkf_text_languages_before *before, int32_t *begin) {
+  vkf_status st = VKF_OK;
+  *before = (vkf_text_languages_before){t->languages.source != NULL ? *t->languages.source : -1, t->languages.before};
+  *begin = -1;
+  if (source != NULL) st = vkf_text_tokenizer_set_source_language(t, source);
+  if (st == VKF_OK && target != NULL) st = vkf_text_tokenizer_set_target_language(t, target, begin);
+  if (st != VKF_OK) vkf_text_languages_restore(t, before);
+  return st;
+}
+
+void vkf_text_languages_restore(vkf_text_tokenizer *t, const vkf_text_languages_before *before) {
+  if (t->languages.source != NULL) *t->languages.source = before->source;
+  t->languages.before = before->before;
 }

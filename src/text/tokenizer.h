@@ -91,4 +91,21 @@ vkf_status vkf_text_tokenizer_set_source_language(vkf_text_tokenizer *tokenizer,
  * language's token is put before each later source text (Marian). */
 vkf_status vkf_text_tokenizer_set_target_language(vkf_text_tokenizer *tokenizer, const char *name, int32_t *begin);
 
+/* What a choice of languages changed. */
+typedef struct vkf_text_languages_before {
+  int32_t source, before;
+} vkf_text_languages_before;
+/* Both for the texts of one call (NULL: as they are): *begin as above, -1 without a target. After an error nothing is
+ * changed; else vkf_text_languages_restore() ends it. */
+vkf_status vkf_text_languages_use(vkf_text_tokenizer *tokenizer, const char *source, const char *target,
+                                  vkf_text_languages_before *before, int32_t *begin);
+void vkf_text_languages_restore(vkf_text_tokenizer *tokenizer, const vkf_text_languages_before *before);
+
+/* Special tokens by their use; -1: none. tokenizer_config.json names them; without it the mask is the token that is
+ * written [MASK] or <mask>, and the unknown token that of the model. */
+typedef struct vkf_text_special {
+  int32_t bos, eos, pad, mask, unk;
+} vkf_text_special;
+vkf_text_special vkf_text_tokenizer_special(const vkf_text_tokenizer *tokenizer);
+
 #endif

@@ -70,7 +70,6 @@ static void call_all(caller *c) {
   refused(c, "vkf_model_classify_images", vkf_model_classify_images(model, &cat, 1, NULL, &out));
   refused(c, "vkf_model_fill_mask", vkf_model_fill_mask(model, &cat, 1, NULL, &out));
   refused(c, "vkf_model_describe_plan", vkf_model_describe_plan(model, 1, 4, &out));
-  refused(c, "vkf_model_set_languages", vkf_model_set_languages(model, "en", "es"));
   refused(c, "vkf_model_judge", vkf_model_judge(model, &input, 1, NULL, on_pass, NULL));
   refused(c, "vkf_model_bisect", vkf_model_bisect(model, on_row, NULL, &out));
   refused(c, "vkf_model_list_problems", vkf_model_list_problems(model, 1, 4, on_problem, NULL));
@@ -94,9 +93,9 @@ static void call_all(caller *c) {
 /* What works inside a callback. */
 static void use_tokenizer(const caller *c) {
   vkf_result *tokens = NULL, *text = NULL;
-  driver_ok(c->d, vkf_model_tokenize(c->model, cat, &tokens));
+  driver_ok(c->d, vkf_tokenizer_encode(vkf_model_tokenizer(c->model), cat, NULL, &tokens));
   const vkf_array *ids = vkf_result_find(tokens, "ids");
-  driver_ok(c->d, vkf_model_detokenize(c->model, ids->data, ids->shape[0], &text));
+  driver_ok(c->d, vkf_tokenizer_decode(vkf_model_tokenizer(c->model), ids->data, ids->shape[0], NULL, &text));
   assert_non_null(strstr(vkf_result_text(text, 0), "cat sat"));
   vkf_result_destroy(&text);
   vkf_result_destroy(&tokens);

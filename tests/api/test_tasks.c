@@ -44,7 +44,7 @@ static void bench_close(bench *b) {
 /* An output of a pass over the ids of a text. */
 static vkf_result *forward(bench *b, const char *text, const char *output, const float **data, size_t *n) {
   vkf_result *tokens = NULL, *pass = NULL;
-  driver_ok(&b->d, vkf_model_tokenize(b->model, text, &tokens));
+  driver_ok(&b->d, vkf_tokenizer_encode(vkf_model_tokenizer(b->model), text, NULL, &tokens));
   const vkf_array *ids = vkf_result_find(tokens, "ids");
   const vkf_array input = {"input_ids", VKF_I32, 2, {1, ids->shape[0]}, ids->data};
   driver_ok(&b->d, vkf_model_run(b->model, &input, 1, NULL, &pass));

@@ -1,0 +1,104 @@
+/* Tokenizers at the public door: a model's is that of its folder, special ids, and languages that end with the call. */
+#include <unistd.h>
+
+#include "support/golden.h"
+
+#define SHIPPED VKF_SOURCE_DIR "/models/en-es"
+
+/* Two languages; that of the template stands behind the text. */
+static const char json[] =
+    "{\"version\": \"1.0\", \"added_tokens\": ["
+    "{\"id\": 2, \"content\": \"</s>\", \"special\": true}, {\"id\": 3, \"content\": \"eng_Latn\", \"special\": true},"
+    "{\"id\": 4, \"content\": \"zho_Hans\", \"special\": true}],"
+    "\"pre_tokenizer\": {\"type\": \"Whitespace\"},"
+    "\"post_processor\": {\"type\": \"TemplateProcessing\", \"single\": [{\"Sequence\": {\"id\": \"A\"}},"
+    "{\"SpecialToken\": {\"id\": \"</s>\"}}, {\"SpecialToken\": {\"id\": \"eng_Latn\"}}],"
+    "\"special_tokens\": {\"</s>\": {\"ids\": [2]}, \"eng_Latn\": {\"ids\": [3]}}},"
+    "\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"<unk>\": 0, \"a\": 1}, \"unk_token\": \"<unk>\"}}";
+
+static void expect_ids(driver *d, vkf_tokenizer *tokenizer, const vkf_encode_params *params, const int32_t *ids,
+                       size_t n) {
+  vkf_result *result = NULL;
+  driver_ok(d, vkf_tokenizer_encode(tokenizer, "a", params, &result));
+  const vkf_array *found = vkf_result_find(result, "ids");
+  assert_int_equal(found->shape[0], n);
+  assert_memory_equal(found->data, ids, n * sizeof *ids);
+  assert_int_equal(vkf_result_text_count(result), n);
+  vkf_result_destroy(&result);
+}
+
+/* One call has the language, the next one has that of the folder again. */
+static void test_languages_end_with_the_call(void **state) {
+  driver *d = *state;
+  static const int32_t plain[] = {1, 2, 3}, chinese[] = {1, 2, 4}, bare[] = {1};
+  const vkf_encode_params of_chinese = {VKF_ENCODE_PARAMS_INIT, .source_language = "zho_Hans"},
+                          no_special = {VKF_ENCODE_PARAMS_INIT, .no_special_tokens = true},
+                          wrong = {VKF_ENCODE_PARAMS_INIT, .source_language = "zho_Hans", .target_language = "xx"};
+  vkf_tokenizer *tokenizer = NULL;
+  vkf_result *result = NULL;
+  char folder[] = "/tmp/vkf_tokenizer_XXXXXX", path[64];
+  assert_non_null(mkdtemp(folder));
+  snprintf(path, sizeof path, "%s/tokenizer.json", folder);
+  driver_ok(d, vkf_bytes_write(d->context, path, json, sizeof json - 1));
+  driver_ok(d, vkf_tokenizer_open(d->context, folder, &tokenizer));
+  unlink(path);
+  rmdir(folder);
+  expect_ids(d, tokenizer, NULL, plain, 3);
+  expect_ids(d, tokenizer, &of_chinese, chinese, 3);
+  expect_ids(d, tokenizer, NULL, plain, 3);
+  assert_int_equal(vkf_tokenizer_encode(tokenizer, "a", &wrong, &result), VKF_ERROR_ARGUMENT);
+  expect_ids(d, tokenizer, NULL, plain, 3);
+  expect_ids(d, tokenizer, &no_special, bare, 1);
+  vkf_tokenizer_close(&tokenizer);
+  assert_null(tokenizer);
+}
+
+static void test_special_ids(void **state) {
+  driver *d = *state;
+  vkf_model *model = NULL;
+  vkf_result *ids = NULL, *text = NULL;
+  vkf_special_ids of_model = {VKF_SPECIAL_IDS_INIT}, of_tokenizer = {VKF_SPECIAL_IDS_INIT};
+  const vkf_decode_params keep = {VKF_DECODE_PARAMS_INIT, .keep_special_tokens = true};
+  driver_ok(d, vkf_model_open(d->device, SHIPPED, &model));
+  vkf_tokenizer *tokenizer = vkf_model_tokenizer(model), *same = tokenizer;
+  driver_ok(d, vkf_model_get_special_ids(model, &of_model));
+  driver_ok(d, vkf_tokenizer_get_special_ids(tokenizer, &of_tokenizer));
+  assert_true(of_model.eos >= 0 && of_model.decoder_start >= 0 && of_tokenizer.unk >= 0);
+  assert_int_equal(of_tokenizer.decoder_start, -1);
+  assert_int_equal(vkf_tokenizer_find(tokenizer, vkf_tokenizer_piece(tokenizer, of_model.eos)), of_model.eos);
+  driver_ok(d, vkf_tokenizer_encode(tokenizer, "I am here.", NULL, &ids));
+  const vkf_array *array = vkf_result_find(ids, "ids");
+  assert_int_equal(((const int32_t *)array->data)[array->shape[0] - 1], of_model.eos);
+  driver_ok(d, vkf_tokenizer_decode(tokenizer, array->data, array->shape[0], NULL, &text));
+  assert_null(strstr(vkf_result_text(text, 0), "</s>"));
+  vkf_result_destroy(&text);
+  driver_ok(d, vkf_tokenizer_decode(tokenizer, array->data, array->shape[0], &keep, &text));
+  assert_non_null(strstr(vkf_result_text(text, 0), "</s>"));
+  vkf_tokenizer_close(&same); /* the model keeps it */
+  assert_null(same);
+  assert_ptr_equal(vkf_model_tokenizer(model), tokenizer);
+  vkf_result_destroy(&text);
+  vkf_result_destroy(&ids);
+  vkf_model_close(&model);
+}
+
+/* A model without a tokenizer says so, and what takes its NULL does not crash. */
+static void test_no_tokenizer(void **state) {
+  driver *d = *state;
+  char path[GOLDEN_PATH];
+  vkf_model *model = NULL;
+  vkf_result *result = NULL;
+  const int32_t id = 1;
+  driver_ok(d, vkf_model_open(d->device, golden_path(path, "bert", "."), &model));
+  vkf_tokenizer *none = vkf_model_tokenizer(model);
+  assert_null(none);
+  assert_int_equal(vkf_tokenizer_encode(none, "w5", NULL, &result), VKF_ERROR_ARGUMENT);
+  assert_int_equal(vkf_tokenizer_decode(none, &id, 1, NULL, &result), VKF_ERROR_ARGUMENT);
+  assert_null(vkf_tokenizer_piece(none, 1));
+  assert_int_equal(vkf_tokenizer_find(none, "w5"), -1);
+  assert_non_null(strstr(vkf_context_message(d->context), "tokenizer"));
+  vkf_model_close(&model);
+}
+
+DRIVER_MAIN(DRIVER_TEST(test_languages_end_with_the_call), DRIVER_TEST(test_special_ids),
+            DRIVER_TEST(test_no_tokenizer))
