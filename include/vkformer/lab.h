@@ -37,9 +37,6 @@ VKF_API vkf_status vkf_device_run_checks(vkf_device *dev, vkf_check_fn on_check,
 
 /* ---- folders with random weights --------------------------------------------------------------------------------- */
 
-/* Return non-zero to stop: the call returns VKF_ERROR_STOPPED and removes the folder. */
-typedef int (*vkf_progress_fn)(void *user, uint64_t done_bytes, uint64_t all_bytes);
-
 typedef struct vkf_make_params {
   size_t size; /* sizeof(vkf_make_params) */
   uint64_t seed;

@@ -282,11 +282,17 @@ typedef enum vkf_storage {
 /* "auto", "f32", "f16", "bf16", "int8"; NULL: no such value. */
 VKF_API const char *vkf_storage_name(vkf_storage storage);
 
+/* Called now and then during a long call. Non-zero stops: the call returns VKF_ERROR_STOPPED and leaves nothing behind.
+ */
+typedef int (*vkf_progress_fn)(void *user, uint64_t done_bytes, uint64_t all_bytes);
+
 typedef struct vkf_model_params {
   size_t size;          /* sizeof(vkf_model_params) */
   vkf_storage weights;  /* matrices and embeddings; AUTO: f32 on software drivers, elsewhere as in the file, which
                            gives the same bits */
   vkf_storage kv_cache; /* keys and values of decoders: F32 or F16; AUTO: f32 */
+  vkf_progress_fn on_progress; /* while weights go to the device, in bytes as stored there; NULL: none */
+  void *user;
 } vkf_model_params;
 #define VKF_MODEL_PARAMS_INIT .size = sizeof(vkf_model_params)
 VKF_DEFINE_INIT(vkf_model_params)
@@ -606,7 +612,12 @@ VKF_API vkf_status vkf_model_generate_text(vkf_model *model, const char *const *
 VKF_API size_t vkf_result_count(const vkf_result *result);                            /* number of arrays */
 VKF_API const vkf_array *vkf_result_at(const vkf_result *result, size_t index);       /* NULL past the end */
 VKF_API const vkf_array *vkf_result_find(const vkf_result *result, const char *name); /* NULL if there is none */
-VKF_API const char *vkf_result_text(const vkf_result *result, size_t index);          /* NULL past the end */
+/* The elements of an array, *n of them (n may be NULL); NULL and 0: there is no array of that name, or of another type.
+ */
+VKF_API const float *vkf_result_f32(const vkf_result *result, const char *name, size_t *n);
+VKF_API const double *vkf_result_f64(const vkf_result *result, const char *name, size_t *n);
+VKF_API const int32_t *vkf_result_i32(const vkf_result *result, const char *name, size_t *n);
+VKF_API const char *vkf_result_text(const vkf_result *result, size_t index); /* NULL past the end */
 VKF_API size_t vkf_result_text_count(const vkf_result *result);
 VKF_API void vkf_result_destroy(vkf_result **result);
 

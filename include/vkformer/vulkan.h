@@ -13,8 +13,8 @@ extern "C" {
 #endif
 
 /* A device that the caller created (Vulkan 1.1 or newer) and keeps alive for longer than the vkf_device. Only the
- * extensions and features named here are used. If the caller uses the queue as well, the caller serializes the access
- * to it. */
+ * extensions and features named here are used. If the caller uses the queue as well, it gives functions that lock
+ * and unlock it, which the library calls around each submit, on the thread that called the library. */
 typedef struct vkf_device_handles {
   size_t size; /* sizeof(vkf_device_handles) */
   PFN_vkGetInstanceProcAddr get_instance_proc_addr;
@@ -26,6 +26,9 @@ typedef struct vkf_device_handles {
   const char *const *extensions; /* enabled device extensions */
   size_t n_extensions;
   const VkPhysicalDeviceFeatures2 *features; /* as given to vkCreateDevice; NULL: none */
+  void (*lock_queue)(void *queue_user);      /* NULL: nobody else uses the queue */
+  void (*unlock_queue)(void *queue_user);
+  void *queue_user;
 } vkf_device_handles;
 #define VKF_DEVICE_HANDLES_INIT .size = sizeof(vkf_device_handles)
 VKF_DEFINE_INIT(vkf_device_handles)

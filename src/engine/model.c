@@ -41,6 +41,26 @@ static void destroy(vkf_model **model) {
   *model = NULL;
 }
 
+/* Who is told how far loading is. */
+typedef struct watcher {
+  vkf_env *env;
+  const vkf_weight_source *source;
+  const vkf_model_params *params;
+  uint64_t done_bits, all_bits;
+} watcher;
+
+static uint64_t bits_of(const vkf_weight_info *info, uint32_t rows) {
+  return (uint64_t)rows * (info->rank == 2 ? info->shape[1] : 1) * vkf_format_get(info->format)->bits;
+}
+
+static vkf_status loaded(void *user, uint32_t index, uint32_t n) {
+  watcher *w = user;
+  int stop = 0;
+  w->done_bits += bits_of(&w->source->infos[index], n);
+  VKF_CALLBACK(w->env, stop = w->params->on_progress(w->params->user, w->done_bits / 8, w->all_bits / 8));
+  return stop ? vkf_env_fail(w->env, VKF_ERROR_STOPPED, "the caller stopped the loading of the weights") : VKF_OK;
+}
+
 static vkf_status open_model(vkf_device *dev, const char *folder, const vkf_model_params *params, vkf_model **out) {
   vkf_status st = VKF_OK;
   vkf_env *env = &dev->ctx->env;
@@ -74,6 +94,11 @@ static vkf_status open_model(vkf_device *dev, const char *folder, const vkf_mode
   VKF_TRY(vkf_engine_open_tokenizer(env, folder, &m->tokenizer, &m->no_tokenizer));
   m->handle = (vkf_tokenizer){env, m->tokenizer, true};
   vkf_model_net_weights(m->net, &source);
+  watcher watching = {.env = env, .source = &source, .params = &p};
+  for (uint32_t i = 0; i < source.n_weights; i++)
+    watching.all_bits += bits_of(&source.infos[i], source.infos[i].shape[0]);
+  if (p.on_progress) source.loaded = loaded;
+  source.watcher = &watching;
   VKF_TRY(dev->backend->table->weights_create(dev->backend, &source, NULL, &m->weights));
   vkf_env_log(env, VKF_LOG_INFO, "%s: weights take %.3f MB on the device (%s)", folder,
               (double)dev->backend->table->weights_bytes(m->weights) / 1e6,

@@ -70,6 +70,25 @@ const vkf_array *vkf_result_at(const vkf_result *result, size_t index) {
 const vkf_array *vkf_result_find(const vkf_result *result, const char *name) {
   return result ? vkf_engine_array_find(result->arrays, result->n_arrays, name) : NULL;
 }
+/* NULL and 0 where there is none of that type. */
+static const void *elements(const vkf_result *result, const char *name, vkf_dtype dtype, size_t *n) {
+  const vkf_array *a = result && name ? vkf_engine_array_find(result->arrays, result->n_arrays, name) : NULL;
+  const bool is_there = a && a->dtype == dtype;
+  size_t count = is_there;
+  for (size_t i = 0; is_there && i < a->rank; i++) count *= a->shape[i];
+  if (n) *n = count;
+  return is_there ? a->data : NULL;
+}
+
+const float *vkf_result_f32(const vkf_result *result, const char *name, size_t *n) {
+  return elements(result, name, VKF_F32, n);
+}
+const double *vkf_result_f64(const vkf_result *result, const char *name, size_t *n) {
+  return elements(result, name, VKF_F64, n);
+}
+const int32_t *vkf_result_i32(const vkf_result *result, const char *name, size_t *n) {
+  return elements(result, name, VKF_I32, n);
+}
 const char *vkf_result_text(const vkf_result *result, size_t index) {
   return result && index < result->n_texts ? result->texts[index] : NULL;
 }

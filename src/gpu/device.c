@@ -109,6 +109,9 @@ vkf_status vkf_gpu_device_adopt(vkf_env *env, const vkf_device_handles *handles,
       !handles->queue || (handles->n_extensions > 0 && !handles->extensions))
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
                         "expected every handle of the device to adopt, found one that is NULL");
+  if (!handles->lock_queue != !handles->unlock_queue)
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
+                        "expected lock_queue and unlock_queue, or neither, found one of them NULL");
   vkf_gpu_device *device = allocate(env, params);
   if (!device) return VKF_ERROR_MEMORY;
   VKF_TRY(vkf_gpu_table_load_instance(env, handles->get_instance_proc_addr, handles->instance, &vk));
@@ -121,6 +124,9 @@ vkf_status vkf_gpu_device_adopt(vkf_env *env, const vkf_device_handles *handles,
   if (params && params->lower) VKF_TRY(params->lower(params->user, &device->caps));
   device->handle = handles->device;
   device->queue = handles->queue;
+  device->lock_queue = handles->lock_queue;
+  device->unlock_queue = handles->unlock_queue;
+  device->queue_user = handles->queue_user;
   device->queue_family = handles->queue_family;
   device->get_device_proc_addr = vk.GetDeviceProcAddr;
   VKF_TRY(init(device, false));

@@ -129,7 +129,9 @@ vkf_status vkf_gpu_submit_commands(vkf_gpu_device *device, const VkCommandBuffer
       {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &device->host_barrier}};
   uint32_t n_batches = device->faults.skip_barrier == VKF_GPU_SKIP_HOST_BARRIER ? 1 : 2;
   pthread_mutex_lock(&device->queue_lock);
+  if (device->lock_queue) device->lock_queue(device->queue_user);
   VkResult r = device->vk.QueueSubmit(device->queue, n_batches, batches, device->fences[s % VKF_GPU_MAX_PENDING]);
+  if (device->unlock_queue) device->unlock_queue(device->queue_user);
   pthread_mutex_unlock(&device->queue_lock);
   VKF_TRY(vkf_gpu_device_result(device, r, "vkQueueSubmit"));
   device->submitted = s;

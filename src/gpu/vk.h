@@ -277,6 +277,8 @@ struct vkf_gpu_device {
   VkQueue queue;
   uint32_t queue_family;
   pthread_mutex_t queue_lock;
+  void (*lock_queue)(void *), (*unlock_queue)(void *); /* of a caller who uses the queue, too; NULL: none does */
+  void *queue_user;
   VkPhysicalDeviceMemoryProperties memory_properties;
   vkf_caps caps;
   uint64_t wait_ns;

@@ -184,5 +184,5 @@ const vkf_net_info *vkf_model_net_info(const vkf_net *net) {
 }
 
 void vkf_model_net_weights(vkf_net *net, vkf_weight_source *out) {
-  *out = (vkf_weight_source){net, net->n_weights, net->infos, vkf_model_load_weight, vkf_model_copy_weight};
+  *out = (vkf_weight_source){net, net->n_weights, net->infos, vkf_model_load_weight, vkf_model_copy_weight, NULL, NULL};
 }

@@ -39,6 +39,9 @@ typedef struct vkf_weight_source {
   /* NULL, or: copies the same rows to dst as elements of the format in `infos`. False if the source does not keep them
    * in that format, or has to put them together. */
   bool (*copy)(void *user, uint32_t index, uint32_t first, uint32_t n, void *dst);
+  /* NULL, or: called on the caller's thread when n more rows of a weight are on the device. A failure ends loading. */
+  vkf_status (*loaded)(void *watcher, uint32_t index, uint32_t n);
+  void *watcher;
 } vkf_weight_source;
 
 /* Weight `index` as float32 rows, rounded to what its format stores; refused as by vkf_format_round(). */

@@ -75,6 +75,7 @@ static vkf_status weights_create(vkf_backend *backend, const vkf_weight_source *
     if (!w->rows[i]) goto done;
     w->bytes += n * sizeof(float);
     VKF_TRY(vkf_weight_load(env, source, i, w->rows[i]));
+    if (source->loaded) VKF_TRY(source->loaded(source->watcher, i, source->infos[i].shape[0]));
     if (backend->reproducible) vkf_format_let_in(w->rows[i], n);
   }
   st = VKF_OK;

@@ -260,7 +260,11 @@ done:
 static vkf_status upload_window(window *all) {
   vkf_status st = VKF_OK;
   vkf_parallel(all->n, all->n_threads, make_ready, all);
-  for (uint32_t i = 0; i < all->n; i++) VKF_TRY(finish_slice(all, i));
+  for (uint32_t i = 0; i < all->n; i++) {
+    VKF_TRY(finish_slice(all, i));
+    if (all->source->loaded)
+      VKF_TRY(all->source->loaded(all->source->watcher, all->chunks[i].weight, all->chunks[i].n));
+  }
 done:
   all->n = 0;
   return st;

@@ -68,6 +68,14 @@ static void test_special_ids(void **state) {
   assert_int_equal(vkf_tokenizer_find(tokenizer, vkf_tokenizer_piece(tokenizer, of_model.eos)), of_model.eos);
   driver_ok(d, vkf_tokenizer_encode(tokenizer, "I am here.", NULL, &ids));
   const vkf_array *array = vkf_result_find(ids, "ids");
+  size_t n = 7;
+  assert_ptr_equal(vkf_result_i32(ids, "ids", &n), array->data);
+  assert_int_equal(n, array->shape[0]);
+  assert_null(vkf_result_f32(ids, "ids", &n)); /* another type */
+  assert_int_equal(n, 0);
+  assert_null(vkf_result_f64(ids, "ids", NULL));
+  assert_null(vkf_result_i32(ids, "logits", &n));
+  assert_null(vkf_result_i32(NULL, "ids", &n));
   assert_int_equal(((const int32_t *)array->data)[array->shape[0] - 1], of_model.eos);
   driver_ok(d, vkf_tokenizer_decode(tokenizer, array->data, array->shape[0], NULL, &text));
   assert_null(strstr(vkf_result_text(text, 0), "</s>"));
@@ -80,6 +88,38 @@ static void test_special_ids(void **state) {
   vkf_result_destroy(&text);
   vkf_result_destroy(&ids);
   vkf_model_close(&model);
+}
+
+typedef struct loading {
+  uint64_t done, all, stop_at; /* calls of the callback until it stops; 0: never */
+  unsigned n;
+} loading;
+
+static int on_progress(void *user, uint64_t done, uint64_t all) {
+  loading *l = user;
+  assert_true(done > l->done && done <= all && (!l->all || all == l->all));
+  l->done = done;
+  l->all = all;
+  return ++l->n == l->stop_at;
+}
+
+/* Loading tells how far it is, up to all bytes, and ends without a trace where the callback wants it to. */
+static void test_loading_is_watched(void **state) {
+  driver *d = *state;
+  loading l = {0};
+  const vkf_model_params params = {VKF_MODEL_PARAMS_INIT, .on_progress = on_progress, .user = &l};
+  vkf_model *model = NULL;
+  uint64_t before = 0, now = 0, peak = 0;
+  vkf_device_memory(d->device, &before, &peak);
+  driver_ok(d, vkf_model_open_with(d->device, SHIPPED, &params, &model));
+  assert_true(l.n > 1 && l.done == l.all);
+  vkf_model_close(&model);
+  l = (loading){.stop_at = 2};
+  assert_int_equal(vkf_model_open_with(d->device, SHIPPED, &params, &model), VKF_ERROR_STOPPED);
+  assert_null(model);
+  assert_int_equal(l.n, 2);
+  vkf_device_memory(d->device, &now, &peak);
+  assert_int_equal(now, before);
 }
 
 /* A model without a tokenizer says so, and what takes its NULL does not crash. */
@@ -101,4 +141,4 @@ static void test_no_tokenizer(void **state) {
 }
 
 DRIVER_MAIN(DRIVER_TEST(test_languages_end_with_the_call), DRIVER_TEST(test_special_ids),
-            DRIVER_TEST(test_no_tokenizer))
+            DRIVER_TEST(test_loading_is_watched), DRIVER_TEST(test_no_tokenizer))

@@ -324,6 +324,51 @@ static void limits_hold(void **state) {
   assert_int_equal(g->env.live_bytes, 0);
 }
 
+static void count_lock(void *user) {
+  int *depth = user;
+  assert_int_equal(depth[0]++, 0);
+  depth[1]++;
+}
+
+static void count_unlock(void *user) {
+  int *depth = user;
+  assert_int_equal(--depth[0], 0);
+}
+
+/* Each submit is locked by the caller who uses the queue, too; half a lock is refused. */
+static void the_queue_is_locked(void **state) {
+  (void)state;
+  enum { N = 100 };
+  gpu fixture = {0}, *g = &fixture;
+  host h;
+  int depth[2] = {0, 0};
+  scale_dispatch s;
+  init_env(&g->env, false);
+  open_host(&h, &g->env, NULL);
+  h.handles.lock_queue = count_lock;
+  h.handles.queue_user = depth;
+  REFUSED(VKF_ERROR_ARGUMENT, "unlock_queue", vkf_gpu_device_adopt(&g->env, &h.handles, NULL, &g->device));
+  h.handles.unlock_queue = count_unlock;
+  OK(vkf_gpu_device_adopt(&g->env, &h.handles, NULL, &g->device));
+  vkf_gpu_buffer *a = make_buffer(g, "a", VKF_GPU_MEMORY_UPLOAD, N * 4),
+                 *b = make_buffer(g, "b", VKF_GPU_MEMORY_READBACK, N * 4);
+  write_counting(g, a, N);
+  const int before = depth[1];
+  vkf_gpu_block *block = begin_block(g, "block");
+  OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "scale", a, b, N, 3, 0)->d));
+  OK(vkf_gpu_block_end(block));
+  submit_and_wait(g, &block, 1);
+  expect_scaled(g, b, N, 3, 0);
+  assert_int_equal(depth[0], 0);
+  assert_true(depth[1] > before);
+  vkf_gpu_block_destroy(&block);
+  vkf_gpu_buffer_destroy(&a);
+  vkf_gpu_buffer_destroy(&b);
+  vkf_gpu_device_destroy(&g->device);
+  close_host(&h);
+  assert_int_equal(g->env.live_bytes, 0);
+}
+
 static void half_a_device_is_refused(void **state) {
   (void)state;
   gpu fixture = {0}, *g = &fixture;
@@ -337,6 +382,7 @@ static void half_a_device_is_refused(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(a_device_is_borrowed),
+      cmocka_unit_test(the_queue_is_locked),
       cmocka_unit_test(enabled_features_are_seen),
       cmocka_unit_test(a_full_heap_is_not_the_end),
       cmocka_unit_test(the_card_s_own_memory_has_an_end),
