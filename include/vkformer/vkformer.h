@@ -41,6 +41,9 @@
  *
  * Errors: functions that can fail return vkf_status. vkf_context_message() says why the last failed call failed: what
  * was expected, what was found, where.
+ *
+ * NULL: a pointer may be NULL only where its comment says so; `params` may always be NULL, which means the defaults.
+ * The library does not check the others.
  */
 #ifndef VKFORMER_VKFORMER_H
 #define VKFORMER_VKFORMER_H
