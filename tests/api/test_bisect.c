@@ -101,7 +101,7 @@ static void plant_and_replay(driver *d, vkf_model *model, const char *name, cons
   expect_text(text, piece);
   snprintf(piece, sizeof piece, "\"op\": \"%s\"", op);
   expect_text(text, piece);
-  expect_text(text, "\"found\": 12345,");
+  expect_text(text, "\"found\": 12345.0,");
   driver_ok(d, replay(d, d->device, text, fault, &again));
   assert_true(ratio_of(fault) > 1 && ratio_of(again) <= 1);
   compare(fault, again, planted.element);
