@@ -54,14 +54,12 @@ uint64_t vkf_view_elements(const vkf_view *view);
 
 /* The bound of an element where a sum may overflow on the way, so that any result is right: docs/numerics.md. */
 #define VKF_BOUND_ANY DBL_MAX
-/* err/bound of one element; infinite for a wrong special value or a miss where the bound is 0. *error: its distance
- * from the exact value. */
-double vkf_judge_ratio(double got, double exact, double bound, double *error);
+/* err/bound of one element; infinite for a wrong special value or a miss where the bound is 0. */
+double vkf_judge_ratio(double got, double exact, double bound);
 
 typedef struct vkf_judgement {
-  uint64_t n;   /* elements judged */
-  double ratio; /* the largest err/bound; infinite for a wrong special value or a miss where the bound is 0 */
-  double max_error;
+  uint64_t n;     /* elements judged */
+  double ratio;   /* the largest err/bound; infinite for a wrong special value or a miss where the bound is 0 */
   uint64_t worst; /* element of the worst */
   double worst_got, worst_exact, worst_bound;
   uint32_t worst_out;

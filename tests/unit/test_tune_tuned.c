@@ -313,6 +313,24 @@ static void the_folder_is_made_and_its_files_replaced(void **state) {
   remove_cache();
 }
 
+static void files_have_at_most_64_mib(void **state) {
+  enum { MOST = 64 << 20 };
+  (void)state;
+  char *bytes = NULL;
+  size_t n = 0;
+  make_cache();
+  assert_true(vkf_tune_cache_write(&env, cache, "it", "one", 3));
+  assert_int_equal(truncate(path, MOST), 0);
+  vkf_tune_cache_read(&env, cache, "it", &bytes, &n);
+  assert_int_equal(n, MOST);
+  vkf_env_free(&env, bytes);
+  assert_int_equal(truncate(path, MOST + 1), 0);
+  vkf_tune_cache_read(&env, cache, "it", &bytes, &n);
+  assert_null(bytes);
+  assert_non_null(strstr(last_line, "it is too large"));
+  remove_cache();
+}
+
 static void files_of_others_are_not_read(void **state) {
   (void)state;
   char target[160];
@@ -410,6 +428,7 @@ int main(void) {
       TEST(findings_belong_to_one_device),
       TEST(the_best_source_counts),
       TEST(the_folder_is_made_and_its_files_replaced),
+      TEST(files_have_at_most_64_mib),
       TEST(files_of_others_are_not_read),
       TEST(a_folder_that_cannot_be_is_no_error),
       TEST(one_at_a_time_has_the_lock),
