@@ -15,6 +15,7 @@
 #include <cmocka.h>
 
 #include "op/op.h"
+#include "shared/math.h"
 #include "support/calls.h"
 
 #define SECOND 1e-3
@@ -256,16 +257,44 @@ static double rope(void) {
   return used(0, UP(UP((double)x[0] * table[0]) - UP((double)x[1] * table[1])));
 }
 
-/* Swish: x / (1 + exp(-x)), times the other half. */
-static double gate(void) {
-  float x[2] = {1.3f, 0.9f};
-  params = (vkf_params){.gate = {.rows = VKF_DIM_BS, .width = 1, .up_column = 1, .activation = VKF_ACT_SWISH}};
+/* x through an activation, times the other half; `unlucky` is the activation as the device computes it. */
+static double gate(vkf_activation activation, float x, double unlucky) {
+  float halves[2] = {x, 0.9f};
+  params = (vkf_params){.gate = {.rows = VKF_DIM_BS, .width = 1, .up_column = 1, .activation = activation}};
   vkf_call call = call_of(VKF_OP_GATE, (vkf_sizes){.B = 1, .S = 1});
-  call.in[VKF_GATE_X] = VIEW(x, 1, 2);
+  call.in[VKF_GATE_X] = VIEW(halves, 1, 2);
   call.out[0] = VIEW(stored, 1, 1);
   judge(&call);
-  double e = exp(-(double)x[0]) * (1 - exp_error((double)x[0]));
-  return used(0, UP((double)x[0] / DOWN(1 + e) * (1 + div_error()) * (double)x[1]));
+  return used(0, UP(unlucky * (double)halves[1]));
+}
+
+/* numerator / (1 + exp(-x)) */
+static double unlucky_logistic(double numerator, double x) {
+  call_of(VKF_OP_GATE, (vkf_sizes){.B = 1, .S = 1}); /* sets the rounding */
+  return numerator / DOWN(1 + exp(-x) * (1 - exp_error(x))) * (1 + div_error());
+}
+
+static double swish(void) {
+  const float x = 1.3f;
+  return gate(VKF_ACT_SWISH, x, unlucky_logistic((double)x, (double)x));
+}
+
+static double sigmoid(void) {
+  const float x = 1.3f;
+  return gate(VKF_ACT_SIGMOID, x, unlucky_logistic(1, (double)x));
+}
+
+/* x / (1 + exp(-1.702 x)), where the roundings of the argument move the result most. */
+static double quick_gelu(void) {
+  const float x = 0.907f;
+  return gate(VKF_ACT_QUICK_GELU, x, unlucky_logistic((double)x, UP(UP(1.702 * (double)x))));
+}
+
+/* x (1 + erf(x / sqrt 2)) / 2 */
+static double gelu(void) {
+  const float x = 1.2f;
+  const double sum = UP(1 + erf(UP(UP((double)x * sqrt(0.5)))) + VKF_ERF_ABS);
+  return gate(VKF_ACT_GELU, x, UP((double)x * sum / 2));
 }
 
 static double pool(void) {
@@ -308,7 +337,10 @@ static void every_bound_is_used_up(void **state) {
       {VKF_OP_EDIT, "divide", 0.99, edit_divides},
       {VKF_OP_EDIT, "multiply", 0.99, edit_multiplies},
       {VKF_OP_ROPE, "rope", 0.99, rope},
-      {VKF_OP_GATE, "swish", 0.8, gate},
+      {VKF_OP_GATE, "swish", 0.8, swish},
+      {VKF_OP_GATE, "sigmoid", 0.99, sigmoid},
+      {VKF_OP_GATE, "quick gelu", 0.82, quick_gelu},
+      {VKF_OP_GATE, "gelu", 0.78, gelu},
       {VKF_OP_POOL, "mean", 0.9, pool},
   };
   uint32_t seen = MOVES;
