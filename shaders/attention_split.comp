@@ -27,7 +27,7 @@ shared vec4 team_values[WORKGROUP * MAX_CHUNKS];
 shared float team_top[TEAMS * BM], team_total[TEAMS * BM];
 
 void main() {
-  const uint own = gl_SubgroupID * LANES + gl_SubgroupInvocationID, lane = own % BK, team = own / BK;
+  const uint own = gl_SubgroupID * SUBGROUP_SIZE + gl_SubgroupInvocationID, lane = own % BK, team = own / BK;
   const uint n_rows = dim[p.queries] * GROUP, n_tiles = (n_rows + BM - 1) / BM;
   const uint r0 = gl_WorkGroupID.x % n_tiles * BM, split = gl_WorkGroupID.x / n_tiles;
   const Place first = row_place(r0);

@@ -1,7 +1,7 @@
 // As attention.comp, the same bits, a query a subgroup, which is the workgroup, for few queries: first a lane is a key
-// (and every LANES-th after it of a block) and finds its score, then a lane is four columns of the values (and every 4
-// LANES-th after them) and adds up all keys of the block. Queries, weights and rows go from lane to lane by shuffles.
-// Head widths are multiples of 4. TEXEL reads k and v through texel buffers.
+// (and every SUBGROUP_SIZE-th after it of a block) and finds its score, then a lane is four columns of the values (and
+// every 4 SUBGROUP_SIZE-th after them) and adds up all keys of the block. Queries, weights and rows go from lane to
+// lane by shuffles. Head widths are multiples of 4. TEXEL reads k and v through texel buffers.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -14,8 +14,9 @@
 #include "lib/attention.glsl"
 #include "lib/keys_values.glsl"
 
-const uint KEYS = VKF_KEY_BLOCK / LANES; // of a block in a lane
-const uint CHUNKS = (VALUE_WIDTH / 4 + LANES - 1) / LANES, Q_CHUNKS = (KEY_WIDTH / 4 + LANES - 1) / LANES;
+const uint KEYS = VKF_KEY_BLOCK / SUBGROUP_SIZE; // of a block in a lane
+const uint CHUNKS = (VALUE_WIDTH / 4 + SUBGROUP_SIZE - 1) / SUBGROUP_SIZE;
+const uint Q_CHUNKS = (KEY_WIDTH / 4 + SUBGROUP_SIZE - 1) / SUBGROUP_SIZE;
 #define MAX_KEYS 4
 #define MAX_CHUNKS 16
 
@@ -25,7 +26,7 @@ void main() {
   const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;
   vec4 q[MAX_CHUNKS], o[MAX_CHUNKS];
   [[unroll]] for (uint c = 0; c < Q_CHUNKS; c++) {
-    const uint i = qi + 4 * min(c * LANES + lane, KEY_WIDTH / 4 - 1);
+    const uint i = qi + 4 * min(c * SUBGROUP_SIZE + lane, KEY_WIDTH / 4 - 1);
     q[c] = vec4(q_data[i], q_data[i + 1], q_data[i + 2], q_data[i + 3]);
   }
   [[unroll]] for (uint c = 0; c < CHUNKS; c++) o[c] = vec4(0.0);
@@ -35,17 +36,18 @@ void main() {
     uint rows[MAX_KEYS]; // of the keys that the query sees; else VKF_ABSENT
     float risen = LOWEST;
     [[unroll]] for (uint i = 0; i < KEYS; i++) {
-      const uint s = s0 + i * LANES + lane, own = key_row(me, min(s, end - 1));
+      const uint s = s0 + i * SUBGROUP_SIZE + lane, own = key_row(me, min(s, end - 1));
       float sum = 0.0;
       [[unroll]] for (uint d = 0; d < KEY_WIDTH / 4; d++) {
-        const vec4 a = subgroupShuffle(q[d / LANES], d % LANES), b = LOAD(k4, FIRST(1) + own * (KEY_WIDTH / 4) + d);
+        const vec4 a = subgroupShuffle(q[d / SUBGROUP_SIZE], d % SUBGROUP_SIZE);
+        const vec4 b = LOAD(k4, FIRST(1) + own * (KEY_WIDTH / 4) + d);
         sum = mad(a.w, b.w, mad(a.z, b.z, mad(a.y, b.y, mad(a.x, b.x, sum))));
       }
       score[i] = scaled(me, min(s, end - 1), sum);
       rows[i] = sees(me, s) && is_key(score[i]) ? own : VKF_ABSENT;
       if (rows[i] != VKF_ABSENT) risen = larger(risen, score[i]);
     }
-    [[unroll]] for (uint n = 1; n < LANES; n *= 2) risen = larger(risen, subgroupShuffleXor(risen, n));
+    [[unroll]] for (uint n = 1; n < SUBGROUP_SIZE; n *= 2) risen = larger(risen, subgroupShuffleXor(risen, n));
     risen = larger(top, risen);
     const float factor = risen == top ? 1.0 : exp_below(top - risen);
     top = risen;
@@ -53,21 +55,22 @@ void main() {
     [[unroll]] for (uint c = 0; c < CHUNKS; c++) o[c] = mul(o[c], factor);
     [[unroll]] for (uint i = 0; i < KEYS; i++) {
       const float weight = exp_below(score[i] - top);
-      [[unroll]] for (uint l = 0; l < LANES; l++) {
+      [[unroll]] for (uint l = 0; l < SUBGROUP_SIZE; l++) {
         const float w = subgroupShuffle(weight, l);
         const uint from = subgroupShuffle(rows[i], l);
         if (from == VKF_ABSENT) continue;
         total += w;
         [[unroll]] for (uint c = 0; c < CHUNKS; c++)
-          o[c] = mad(
-              w, LOAD(v4, FIRST(2) + from * (VALUE_WIDTH / 4) + min(c * LANES + lane, VALUE_WIDTH / 4 - 1)), o[c]);
+          o[c] = mad(w,
+                     LOAD(v4, FIRST(2) + from * (VALUE_WIDTH / 4) + min(c * SUBGROUP_SIZE + lane, VALUE_WIDTH / 4 - 1)),
+                     o[c]);
       }
     }
   }
   [[unroll]] for (uint c = 0; c < CHUNKS; c++) {
     vec4 y = vec4(0.0);
     [[unroll]] for (uint i = 0; i < 4; i++) y[i] = total == 0.0 ? 0.0 : quotient(o[c][i], total);
-    if (c * LANES + lane < VALUE_WIDTH / 4)
-      store4(row, me.head * VALUE_WIDTH + 4 * (c * LANES + lane), HEADS * VALUE_WIDTH, y);
+    if (c * SUBGROUP_SIZE + lane < VALUE_WIDTH / 4)
+      store4(row, me.head * VALUE_WIDTH + 4 * (c * SUBGROUP_SIZE + lane), HEADS * VALUE_WIDTH, y);
   }
 }

@@ -1,4 +1,4 @@
-// As attention.comp, the same bits, a query a lane and a workgroup of LANES of them, for drivers that load from
+// As attention.comp, the same bits, a query a lane and a workgroup of SUBGROUP_SIZE of them, for drivers that load from
 // addresses which are the same for all lanes by one scalar load: rows of k and v are read by address. Everything is
 // unrolled over the keys of a block and the head's width, a multiple of 4 and at most VKF_MAX_UNIFORM_WIDTH. Blocks
 // that no query sees are skipped; where some lanes see a key and others do not, keys are taken one by one.
@@ -114,9 +114,9 @@ void look(Place first, uint s0, uint last, uint end, out bool any, out bool all)
 }
 
 void main() {
-  const uint T = dim[p.queries], t0 = gl_WorkGroupID.x * LANES, lane = gl_LocalInvocationID.x;
+  const uint T = dim[p.queries], t0 = gl_WorkGroupID.x * SUBGROUP_SIZE, lane = gl_LocalInvocationID.x;
   const Place me = place_of(min(t0 + lane, T - 1)), first = place_of(t0);
-  const uint row = me.seq * T + me.t, last = min(t0 + LANES, T) - 1, end = keys_until(me, last);
+  const uint row = me.seq * T + me.t, last = min(t0 + SUBGROUP_SIZE, T) - 1, end = keys_until(me, last);
   const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;
   [[unroll]] for (uint d = 0; d < KEY_WIDTH; d++) q[d] = q_data[qi + d];
   [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++) o[d] = 0.0;

@@ -20,25 +20,26 @@ void main() {
   const uint row = gl_WorkGroupID.x, own = 4 * gl_SubgroupInvocationID, begin = begin_at(row * p.width);
   const uint whole = p.width / VKF_ROW_PARTIALS * VKF_ROW_PARTIALS;
   vec4 top4 = vec4(-3.402823466e38);
-  for (uint c = own; c < whole; c += 4 * LANES) top4 = larger4(top4, four(begin, c));
-  for (uint c = whole + own; c < p.width; c += 4 * LANES) top4 = larger4(top4, four_until(begin, c, p.width, top4.x));
+  for (uint c = own; c < whole; c += 4 * SUBGROUP_SIZE) top4 = larger4(top4, four(begin, c));
+  for (uint c = whole + own; c < p.width; c += 4 * SUBGROUP_SIZE)
+    top4 = larger4(top4, four_until(begin, c, p.width, top4.x));
   float top = larger(larger(top4.x, top4.y), larger(top4.z, top4.w));
-  [[unroll]] for (uint n = 1; n < LANES; n *= 2) top = larger(top, subgroupShuffleXor(top, n));
+  [[unroll]] for (uint n = 1; n < SUBGROUP_SIZE; n *= 2) top = larger(top, subgroupShuffleXor(top, n));
   vec4 parts[MAX_PIECES]; // NaN gets in here, since larger() drops it
   [[unroll]] for (uint h = 0; h < PIECES; h++) parts[h] = vec4(0.0);
   for (uint c = own; c < whole; c += VKF_ROW_PARTIALS) {
-    [[unroll]] for (uint h = 0; h < PIECES; h++) parts[h] += exp_below4(four(begin, c + h * 4 * LANES) - top);
+    [[unroll]] for (uint h = 0; h < PIECES; h++) parts[h] += exp_below4(four(begin, c + h * 4 * SUBGROUP_SIZE) - top);
   }
   const float nothing = uintBitsToFloat(0xff800000u); // exp of it is 0
   [[unroll]] for (uint h = 0; h < PIECES; h++)
-    parts[h] += exp_below4(four_until(begin, whole + own + h * 4 * LANES, p.width, nothing) - top);
+    parts[h] += exp_below4(four_until(begin, whole + own + h * 4 * SUBGROUP_SIZE, p.width, nothing) - top);
   precise float shift = log_of(total_of(parts));
   const uint fours = p.width / 4 * 4;
-  for (uint c = own; c < fours; c += 4 * LANES) {
+  for (uint c = own; c < fours; c += 4 * SUBGROUP_SIZE) {
     precise vec4 y = four(begin, c) - top;
     store4(row, c, p.width, y - shift);
   }
-  for (uint c = fours + own / 4; c < p.width; c += LANES) {
+  for (uint c = fours + own / 4; c < p.width; c += SUBGROUP_SIZE) {
     precise float y = one(begin, c) - top;
     store(row, c, p.width, y - shift);
   }

@@ -23,7 +23,7 @@ layout(BINDING(OUT + 1)) buffer Wide { uint is_wide[]; };
 
 const uint DEPTH = BK / 8;     // of a slice, in uvec4: 8 numbers
 const uint STRIDE = DEPTH + 1; // of its rows: one more, so that neighbours lie in different banks
-const uint SLICE = (BM + BN) * STRIDE, SUBGROUPS = gl_WorkGroupSize.x / LANES, PIECE = MATRIX_M * MATRIX_N / 4;
+const uint SLICE = (BM + BN) * STRIDE, SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP_SIZE, PIECE = MATRIX_M * MATRIX_N / 4;
 shared uvec4 slices[2 * SLICE > SUBGROUPS * PIECE ? 2 * SLICE : SUBGROUPS * PIECE];
 
 // A lane's share of a slice on its way.
@@ -94,7 +94,7 @@ void write(uint row0, uint column0, uint M) {
     [[unroll]] for (uint j = 0; j < COLUMNS; j++) {
       coopMatStore(sums[i * COLUMNS + j], slices, begin, width, gl_CooperativeMatrixLayoutRowMajor);
       subgroupBarrier();
-      for (uint e = gl_SubgroupInvocationID; e < PIECE; e += LANES) {
+      for (uint e = gl_SubgroupInvocationID; e < PIECE; e += SUBGROUP_SIZE) {
         const vec4 four = uintBitsToFloat(slices[begin + e]);
         const uint row = row0 + i * MATRIX_M + e / width, column = column0 + j * MATRIX_N + e % width * 4;
         [[unroll]] for (uint c = 0; c < 4; c++)

@@ -1,15 +1,15 @@
-// out = act(x w^T + bias) + residual without shared memory: a workgroup is one subgroup of LANES and computes TM rows
-// of 4 LANES columns. A lane loads four k of one row of x at a time and all lanes get them from it; lane l owns the
-// columns 4 l + j, j < 4. Operands: x (rows), w (VKF_W_LANE), bias, residual, out. k ascending, one accumulator an
-// element. TEXEL reads x, w, bias and residual through texel buffers; w four k of a column a texel, in any FORMAT.
-// BROADCAST hands values on by subgroupBroadcast (four lanes), else by subgroupShuffle. K is a multiple of 4; rows past
-// M repeat the last.
+// out = act(x w^T + bias) + residual without shared memory: a workgroup is one subgroup of SUBGROUP_SIZE and computes
+// TM rows of 4 SUBGROUP_SIZE columns. A lane loads four k of one row of x at a time and all lanes get them from it;
+// lane l owns the columns 4 l + j, j < 4. Operands: x (rows), w (VKF_W_LANE), bias, residual, out. k ascending, one
+// accumulator an element. TEXEL reads x, w, bias and residual through texel buffers; w four k of a column a texel, in
+// any FORMAT. BROADCAST hands values on by subgroupBroadcast (four lanes), else by subgroupShuffle. K is a multiple of
+// 4; rows past M repeat the last.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
 #ifdef BROADCAST
 #extension GL_KHR_shader_subgroup_ballot : require
-#define LANES 4
+#define SUBGROUP_SIZE 4
 #else
 #extension GL_KHR_shader_subgroup_shuffle : require
 #endif
@@ -36,10 +36,10 @@ layout(BINDING(1)) readonly buffer W { WORDS_OF_4 w4[]; };
 
 #define MAX_TM 16
 #define MAX_GROUPS 4
-const uint GROUPS = (TM + LANES - 1) / LANES; // rows of x that a lane holds
+const uint GROUPS = (TM + SUBGROUP_SIZE - 1) / SUBGROUP_SIZE; // rows of x that a lane holds
 
-// The value of lane l, row g * LANES + l, times the four columns of every lane.
-#define ROW(value, l) sums[g * LANES + l] = mad(value, b, sums[g * LANES + l]);
+// The value of lane l, row g * SUBGROUP_SIZE + l, times the four columns of every lane.
+#define ROW(value, l) sums[g * SUBGROUP_SIZE + l] = mad(value, b, sums[g * SUBGROUP_SIZE + l]);
 #if defined(BROADCAST) && TM == 1
 #define ROWS(v) ROW(subgroupBroadcast(v, 0), 0)
 #elif defined(BROADCAST)
@@ -49,7 +49,7 @@ const uint GROUPS = (TM + LANES - 1) / LANES; // rows of x that a lane holds
   ROW(subgroupBroadcast(v, 2), 2) \
   ROW(subgroupBroadcast(v, 3), 3)
 #else
-#define ROWS(v) [[unroll]] for (uint l = 0; l < min(LANES, TM); l++) ROW(subgroupShuffle(v, l), l)
+#define ROWS(v) [[unroll]] for (uint l = 0; l < min(SUBGROUP_SIZE, TM); l++) ROW(subgroupShuffle(v, l), l)
 #endif
 #define AT_K(c)                                                         \
   {                                                                     \
@@ -59,17 +59,17 @@ const uint GROUPS = (TM + LANES - 1) / LANES; // rows of x that a lane holds
 
 void main() {
   const uint M = dim[p.rows], lane = gl_SubgroupInvocationID, k4 = p.k / 4;
-  const uint row0 = gl_WorkGroupID.x * TM, column0 = gl_WorkGroupID.y * LANES * 4;
+  const uint row0 = gl_WorkGroupID.x * TM, column0 = gl_WorkGroupID.y * SUBGROUP_SIZE * 4;
   vec4 sums[MAX_TM];
   uint xi[MAX_GROUPS];
   [[unroll]] for (uint i = 0; i < TM; i++) sums[i] = vec4(0.0);
-  [[unroll]] for (uint g = 0; g < GROUPS; g++) xi[g] = FIRST_X + min(row0 + g * LANES + lane, M - 1) * k4;
+  [[unroll]] for (uint g = 0; g < GROUPS; g++) xi[g] = FIRST_X + min(row0 + g * SUBGROUP_SIZE + lane, M - 1) * k4;
   uint wi = FIRST_W + column0 * k4 + 4 * lane, k = 0;
   do {
     vec4 x_now[MAX_GROUPS], w_now[4];
     [[unroll]] for (uint g = 0; g < GROUPS; g++) x_now[g] = LOAD_X(xi[g] + k);
     [[unroll]] for (uint j = 0; j < 4; j++) w_now[j] = LOAD_W(wi + j);
-    wi += LANES * 4;
+    wi += SUBGROUP_SIZE * 4;
     AT_K(x)
     AT_K(y)
     AT_K(z)

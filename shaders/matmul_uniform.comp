@@ -1,9 +1,10 @@
-// out = act(x w^T + bias) + residual by buffer references: a workgroup is one subgroup of LANES and computes TM rows of
-// VECTORS LANES columns; lane l owns the columns l + j LANES. All loads are at addresses that are the same for all
-// lanes: those of x become scalar loads, broadcast; of w (VKF_W_COLUMNS) every lane loads the LANES columns of a vector
-// and picks its own by its number, a constant, and LLVM merges these loads and choices into one vector load. No gather
-// is left. Operands: x (rows), w, bias, residual, out. k ascending in steps of DEPTH and a rest, one accumulator an
-// element; rows past M repeat the last. Neighbouring workgroups share columns, so that their w stays in the cache.
+// out = act(x w^T + bias) + residual by buffer references: a workgroup is one subgroup of SUBGROUP_SIZE and computes TM
+// rows of VECTORS SUBGROUP_SIZE columns; lane l owns the columns l + j SUBGROUP_SIZE. All loads are at addresses that
+// are the same for all lanes: those of x become scalar loads, broadcast; of w (VKF_W_COLUMNS) every lane loads the
+// SUBGROUP_SIZE columns of a vector and picks its own by its number, a constant, and LLVM merges these loads and
+// choices into one vector load. No gather is left. Operands: x (rows), w, bias, residual, out. k ascending in steps of
+// DEPTH and a rest, one accumulator an element; rows past M repeat the last. Neighbouring workgroups share columns, so
+// that their w stays in the cache.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
@@ -15,10 +16,10 @@
 #include "lib/kernel.glsl"
 #include "lib/epilogue.glsl"
 
-// Inside buffers, so the compiler freezes them: macros, not specialization constants (DEPTH, LANES,
+// Inside buffers, so the compiler freezes them: macros, not specialization constants (DEPTH, SUBGROUP_SIZE,
 // VECTORS).
 #define MAX_TM 6
-#define COLUMNS (VECTORS * LANES)
+#define COLUMNS (VECTORS * SUBGROUP_SIZE)
 struct Step_x { vec4 at[DEPTH / 4]; };
 struct Step_w { FOUR_WORDS at[DEPTH / PER_WORD * COLUMNS / 4]; };
 struct Rest_w { FOUR_WORDS at[COLUMNS / 4]; };
@@ -26,12 +27,12 @@ layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Ste
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Steps_w { Step_w step[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Rests_x { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Rests_w { Rest_w rest[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Vectors { vec4 at[LANES / 4]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Vectors { vec4 at[SUBGROUP_SIZE / 4]; };
 
-// word = this lane's, of LANES that lie side by side from from[first] on: loaded four at a time, since what the driver
-// does at every start takes the longer the more instructions there are.
+// word = this lane's, of SUBGROUP_SIZE that lie side by side from from[first] on: loaded four at a time, since what the
+// driver does at every start takes the longer the more instructions there are.
 #define PICK(word, FOUR, from, first)                                           \
-  [[unroll]] for (uint f = 0; f < LANES / 4; f++) {                             \
+  [[unroll]] for (uint f = 0; f < SUBGROUP_SIZE / 4; f++) {                             \
     const FOUR four = from[(first) + f];                                        \
     word = f == 0 ? four.x : mix(word, four.x, gl_SubgroupInvocationID == 4 * f); \
     word = mix(word, four.y, gl_SubgroupInvocationID == 4 * f + 1);             \
@@ -68,7 +69,7 @@ void main() {
         [[unroll]] for (uint e = 0; e < 4; e++) {
           if (e % PER_WORD == 0) {
             [[unroll]] for (uint j = 0; j < VECTORS; j++)
-              PICK(words[j], FOUR_WORDS, Steps_w(w).step[s].at, ((k + e) / PER_WORD * VECTORS + j) * LANES / 4)
+              PICK(words[j], FOUR_WORDS, Steps_w(w).step[s].at, ((k + e) / PER_WORD * VECTORS + j) * SUBGROUP_SIZE / 4)
           }
           MULTIPLY(a4[i][e], e % PER_WORD)
         }
@@ -79,13 +80,13 @@ void main() {
     uint k = steps * DEPTH;
     do {
       [[unroll]] for (uint j = 0; j < VECTORS; j++)
-        PICK(words[j], FOUR_WORDS, Rests_w(w).rest[k / PER_WORD].at, j * LANES / 4)
+        PICK(words[j], FOUR_WORDS, Rests_w(w).rest[k / PER_WORD].at, j * SUBGROUP_SIZE / 4)
       MULTIPLY(Rests_x(x[i]).at[k], k % PER_WORD)
     } while (++k < p.k);
   }
   // Rows behind the last repeat it, so they may store it again.
   [[unroll]] for (uint j = 0; j < VECTORS; j++) {
-    const uint first = column0 + j * LANES, column = first + gl_SubgroupInvocationID;
+    const uint first = column0 + j * SUBGROUP_SIZE, column = first + gl_SubgroupInvocationID;
     if (column < p.n) {
       float bias = 0.0, residual = 0.0;
       if (HAS_BIAS != 0) PICK(bias, vec4, Vectors(packUint2x32(at[2]) + first * 4).at, 0)

@@ -1,8 +1,9 @@
-// out = act(x w^T + bias) + residual for few rows: a subgroup of LANES computes TM rows of TN columns, its lanes along
-// k, four numbers a lane and load, and adds its partial sums up in the end. A workgroup has BN / TN such groups of
-// columns, K_SPLIT subgroups for each: they take turns along k, and what they found goes through shared memory.
-// Operands: x (rows), w (rows), bias, residual, out. Rows past M and columns past N repeat the last. A weight is read
-// once, and by neighbours side by side; TN columns share a load of x, and 8 loads of w are on their way at once.
+// out = act(x w^T + bias) + residual for few rows: a subgroup of SUBGROUP_SIZE computes TM rows of TN columns, its
+// lanes along k, four numbers a lane and load, and adds its partial sums up in the end. A workgroup has BN / TN such
+// groups of columns, K_SPLIT subgroups for each: they take turns along k, and what they found goes through shared
+// memory. Operands: x (rows), w (rows), bias, residual, out. Rows past M and columns past N repeat the last. A weight
+// is read once, and by neighbours side by side; TN columns share a load of x, and 8 loads of w are on their way at
+// once.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -13,7 +14,7 @@
 #include "lib/epilogue.glsl"
 #include "lib/rows.glsl"
 
-const uint K_SPLIT = BK / (4 * LANES), SUMS = TM * TN, STEPS = 8 / TN;
+const uint K_SPLIT = BK / (4 * SUBGROUP_SIZE), SUMS = TM * TN, STEPS = 8 / TN;
 #define MAX_TM VKF_VECTOR_MAX_TM
 #define MAX_TN VKF_VECTOR_MAX_TN
 #define MAX_SUMS (MAX_TM * MAX_TN)
@@ -41,7 +42,7 @@ void main() {
   [[unroll]] for (uint i = 0; i < TM; i++) row[i] = min(row0 + i, M - 1);
   [[unroll]] for (uint j = 0; j < TN; j++) column[j] = min(column0 + j, p.n - 1);
   [[unroll]] for (uint i = 0; i < SUMS; i++) sums[i] = 0.0;
-  uint k = (split * LANES + lane) * 4;
+  uint k = (split * SUBGROUP_SIZE + lane) * 4;
   for (; k + (STEPS - 1) * BK < p.k; k += STEPS * BK) {
     WORDS_OF_4 words[8][MAX_TN];
     [[unroll]] for (uint s = 0; s < STEPS; s++) {
@@ -58,16 +59,16 @@ void main() {
   float own[MAX_SUMS];
   [[unroll]] for (uint e = 0; e < SUMS; e++) {
     const float total = subgroupAdd(sums[e]);
-    if (lane == e % LANES) own[e / LANES] = total;
+    if (lane == e % SUBGROUP_SIZE) own[e / SUBGROUP_SIZE] = total;
   }
   if (K_SPLIT > 1) {
-    [[unroll]] for (uint r = 0; r < (SUMS + LANES - 1) / LANES; r++)
-      if (r * LANES + lane < SUMS) partial[gl_SubgroupID * SUMS + r * LANES + lane] = own[r];
+    [[unroll]] for (uint r = 0; r < (SUMS + SUBGROUP_SIZE - 1) / SUBGROUP_SIZE; r++)
+      if (r * SUBGROUP_SIZE + lane < SUMS) partial[gl_SubgroupID * SUMS + r * SUBGROUP_SIZE + lane] = own[r];
     barrier();
   }
   if (split != 0) return;
-  [[unroll]] for (uint r = 0; r < (SUMS + LANES - 1) / LANES; r++) {
-    const uint e = r * LANES + lane, to_row = row0 + e / TN, to_column = column0 + e % TN;
+  [[unroll]] for (uint r = 0; r < (SUMS + SUBGROUP_SIZE - 1) / SUBGROUP_SIZE; r++) {
+    const uint e = r * SUBGROUP_SIZE + lane, to_row = row0 + e / TN, to_column = column0 + e % TN;
     float sum = own[r];
     if (e < SUMS && to_row < M && to_column < p.n) {
       [[unroll]] for (uint s = 1; s < K_SPLIT; s++) sum += partial[(gl_SubgroupID + s) * SUMS + e];

@@ -1,7 +1,7 @@
 // Layer norm (Ba et al. 2016) or RMS norm (Zhang and Sennrich 2019) of rows, after an optional sum with a residual; a
 // row (or a group of its columns) a workgroup, sums as lib/partials.glsl says; with BY_SUBGROUP a workgroup is one
-// subgroup of exactly LANES, which adds up its partial sums by itself. Operands: x, residual, weight, bias, out.
-// Two passes: the mean is taken out before squares are added.
+// subgroup of exactly SUBGROUP_SIZE, which adds up its partial sums by itself. Operands: x, residual, weight, bias,
+// out. Two passes: the mean is taken out before squares are added.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #ifdef BY_SUBGROUP
@@ -11,7 +11,7 @@
 #define OUT 4
 #include "lib/kernel.glsl"
 #ifdef BY_SUBGROUP
-#define PARTIALS LANES
+#define PARTIALS SUBGROUP_SIZE
 float total_of(float part) { return subgroupAdd(part); }
 #else
 #define PARTIALS VKF_ROW_PARTIALS

@@ -46,40 +46,40 @@ void main() {
   if (IS_RMS == 0) {
     [[unroll]] for (uint h = 0; h < PIECES; h++) parts[h] = vec4(0.0);
     for (uint c0 = own; c0 < whole; c0 += VKF_ROW_PARTIALS) {
-      [[unroll]] for (uint h = 0; h < PIECES; h++) parts[h] += elements(row, first, begin, c0 + 4 * h * LANES);
+      [[unroll]] for (uint h = 0; h < PIECES; h++) parts[h] += elements(row, first, begin, c0 + 4 * h * SUBGROUP_SIZE);
     }
     if (whole < p.width) {
       [[unroll]] for (uint h = 0; h < PIECES; h++)
-        parts[h] += elements_until(row, first, begin, whole + own + 4 * h * LANES, 0.0);
+        parts[h] += elements_until(row, first, begin, whole + own + 4 * h * SUBGROUP_SIZE, 0.0);
     }
     mean = quotient(total_of(parts), float(p.width));
   }
   [[unroll]] for (uint h = 0; h < PIECES; h++) parts[h] = vec4(0.0);
   for (uint c0 = own; c0 < whole; c0 += VKF_ROW_PARTIALS) {
     [[unroll]] for (uint h = 0; h < PIECES; h++) {
-      const vec4 d = elements(row, first, begin, c0 + 4 * h * LANES) - mean;
+      const vec4 d = elements(row, first, begin, c0 + 4 * h * SUBGROUP_SIZE) - mean;
       parts[h] = mad(d, d, parts[h]);
     }
   }
   if (whole < p.width) {
     [[unroll]] for (uint h = 0; h < PIECES; h++) {
-      const vec4 d = elements_until(row, first, begin, whole + own + 4 * h * LANES, mean) - mean;
+      const vec4 d = elements_until(row, first, begin, whole + own + 4 * h * SUBGROUP_SIZE, mean) - mean;
       parts[h] = mad(d, d, parts[h]);
     }
   }
   const float factor = inversesqrt_of(quotient(total_of(parts), float(p.width)) + flushed(p.eps));
   const uint fours = p.width / 4 * 4;
-  for (uint c = own; c < fours; c += 4 * LANES) {
+  for (uint c = own; c < fours; c += 4 * SUBGROUP_SIZE) {
     precise vec4 y = mul(elements(row, first, begin, c) - mean, factor);
     if (HAS_WEIGHT != 0) y = mul(y, weights(first + c));
     if (HAS_BIAS != 0) y = y + biases(first + c);
     store4(row, first + c, p.row_width, y);
   }
-  for (uint c = fours + lane; c < p.width; c += LANES)
+  for (uint c = fours + lane; c < p.width; c += SUBGROUP_SIZE)
     normed(row, first + c, element(row, first + c, one(begin, c)), mean, factor);
   if (group == 0) {
     const uint rest = p.groups * p.width;
-    for (uint c = rest + lane; c < p.row_width; c += LANES)
+    for (uint c = rest + lane; c < p.row_width; c += SUBGROUP_SIZE)
       store(row, c, p.row_width, element(row, c, one(begin_at(row * p.row_width), c)));
   }
 }

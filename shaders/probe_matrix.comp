@@ -38,17 +38,17 @@ uvec4 eight_right(uint k, uint j, uint down, uint along) {
 }
 
 void put() {
-  for (uint e = gl_LocalInvocationID.x; e < M * K / 8; e += LANES) {
+  for (uint e = gl_LocalInvocationID.x; e < M * K / 8; e += SUBGROUP_SIZE) {
     const uint i = e / (K / 8), k = e / (M / 8);
     left_rows[i * K8 + e % (K / 8)] = eight_left(i, e % (K / 8) * 8, 0, 1);
     left_columns[k * M8 + e % (M / 8)] = eight_left(e % (M / 8) * 8, k, 1, 0);
   }
-  for (uint e = gl_LocalInvocationID.x; e < K * N / 8; e += LANES) {
+  for (uint e = gl_LocalInvocationID.x; e < K * N / 8; e += SUBGROUP_SIZE) {
     const uint k = e / (N / 8), j = e / (K / 8);
     right_rows[k * N8 + e % (N / 8)] = eight_right(k, e % (N / 8) * 8, 0, 1);
     right_columns[j * K8 + e % (K / 8)] = eight_right(e % (K / 8) * 8, j, 1, 0);
   }
-  for (uint e = gl_LocalInvocationID.x; e < M * N; e += LANES) {
+  for (uint e = gl_LocalInvocationID.x; e < M * N; e += SUBGROUP_SIZE) {
     const uint i = e / N, j = e % N;
     sum_rows[i * N4 + j / 4][j % 4] = floatBitsToUint(summand(i, j));
     sum_columns[j * M4 + i / 4][i % 4] = floatBitsToUint(summand(i, j));
@@ -75,7 +75,7 @@ void main() {
   coopMatStore(c, sum_columns, 0, M4, gl_CooperativeMatrixLayoutColumnMajor);
   barrier();
   const uint n = max(M * N, max(M * K, K * N));
-  for (uint e = gl_LocalInvocationID.x; e < n; e += LANES) {
+  for (uint e = gl_LocalInvocationID.x; e < n; e += SUBGROUP_SIZE) {
     const uint i = e / N, j = e % N;
     found[2 * e] = e < M * N ? sum_rows[i * N4 + j / 4][j % 4] : 0;
     found[2 * e + 1] = e < M * N ? sum_columns[j * M4 + i / 4][i % 4] : 0;

@@ -1,5 +1,5 @@
-// Whether a workgroup of LANES invocations is one full subgroup of that size, and whether its lanes reach each other as
-// the kernels have it: with SHUFFLE, BALLOT (and broadcast) or ARITHMETIC.
+// Whether a workgroup of SUBGROUP_SIZE invocations is one full subgroup of that size, and whether its lanes reach each
+// other as the kernels have it: with SHUFFLE, BALLOT (and broadcast) or ARITHMETIC.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -18,10 +18,10 @@
 void main() {
   const uint lane = gl_SubgroupInvocationID, word = given[lane];
 #if defined(SHUFFLE)
-  found[4 * lane] = subgroupShuffle(word, LANES - 1 - lane);
-  found[4 * lane + 1] = subgroupShuffle(word, given[0] % LANES);
+  found[4 * lane] = subgroupShuffle(word, SUBGROUP_SIZE - 1 - lane);
+  found[4 * lane + 1] = subgroupShuffle(word, given[0] % SUBGROUP_SIZE);
   found[4 * lane + 2] = subgroupShuffleXor(word, 1);
-  found[4 * lane + 3] = subgroupShuffleXor(word, LANES / 2);
+  found[4 * lane + 3] = subgroupShuffleXor(word, SUBGROUP_SIZE / 2);
 #elif defined(BALLOT)
   const uvec4 odd = subgroupBallot((word & 1) != 0);
   found[4 * lane] = subgroupBroadcast(word, 0);

@@ -1,7 +1,7 @@
 // As top_k.comp, a row a subgroup, two passes and no shared memory. Operands: x, values, ids. k is at most
-// VKF_MAX_LANES_K. The first pass finds the largest of 4 LANES groups of columns. The k-th largest of these is a bound
-// that k columns reach: the second pass looks at columns that reach it, in the order of their ids, and keeps the k best
-// of them in a list. Values are compared by their keys (lib/order.glsl).
+// VKF_MAX_LANES_K. The first pass finds the largest of 4 SUBGROUP_SIZE groups of columns. The k-th largest of these is
+// a bound that k columns reach: the second pass looks at columns that reach it, in the order of their ids, and keeps
+// the k best of them in a list. Values are compared by their keys (lib/order.glsl).
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_ballot : require
@@ -14,7 +14,7 @@
 layout(BINDING(1)) writeonly buffer Values { float values[]; };
 layout(BINDING(2)) writeonly buffer Ids { uint ids[]; };
 
-const uint STEP = 4 * LANES;
+const uint STEP = 4 * SUBGROUP_SIZE;
 uint list_key[VKF_MAX_LANES_K], list_id[VKF_MAX_LANES_K];
 
 uvec4 keys_until(uint begin, uint column) {
@@ -25,13 +25,13 @@ uvec4 keys_until(uint begin, uint column) {
 // The k-th largest of the groups' maxima; NO_KEY if there are too few groups.
 uint bound_of(uvec4 top) {
   uvec4 reached = uvec4(0);
-  [[unroll]] for (uint l = 0; l < LANES; l++) {
+  [[unroll]] for (uint l = 0; l < SUBGROUP_SIZE; l++) {
     const uvec4 other = subgroupShuffle(top, l);
     [[unroll]] for (uint c = 0; c < 4; c++) reached += uvec4(greaterThanEqual(uvec4(other[c]), top));
   }
   const uvec4 own = mix(uvec4(NO_KEY), top, greaterThanEqual(reached, uvec4(p.k)));
   uint bound = max(max(own.x, own.y), max(own.z, own.w));
-  [[unroll]] for (uint l = 1; l < LANES; l *= 2) bound = max(bound, subgroupShuffleXor(bound, l));
+  [[unroll]] for (uint l = 1; l < SUBGROUP_SIZE; l *= 2) bound = max(bound, subgroupShuffleXor(bound, l));
   return bound;
 }
 
@@ -84,7 +84,7 @@ void main() {
     offer(mine, who, c, over, count);
     if (over == NAN_KEY || (p.k == 1 && count == 1)) break; // no column is over that
   }
-  for (uint j = lane; j < p.k; j += LANES) {
+  for (uint j = lane; j < p.k; j += SUBGROUP_SIZE) {
     ids[at[2].x + row * p.k + j] = list_id[j];
     values[at[1].x + row * p.k + j] = one(begin, list_id[j]);
   }

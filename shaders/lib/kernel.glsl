@@ -11,8 +11,8 @@ layout(constant_id = VKF_C_BN) const uint BN = 1;
 layout(constant_id = VKF_C_BK) const uint BK = 1;
 layout(constant_id = VKF_C_TN) const uint TN = 1;
 // SwiftShader unrolls loops before it knows specialization constants: kernels that it needs fast get these as macros.
-#ifndef LANES
-layout(constant_id = VKF_C_LANES) const uint LANES = 1;
+#ifndef SUBGROUP_SIZE
+layout(constant_id = VKF_C_SUBGROUP_SIZE) const uint SUBGROUP_SIZE = 1;
 #endif
 #ifndef TM
 layout(constant_id = VKF_C_TM) const uint TM = 1;

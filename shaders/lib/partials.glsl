@@ -1,9 +1,9 @@
 // The sum of a row of any width, the same bits in every kernel of order class ascending: VKF_ROW_PARTIALS partial sums,
 // the p-th over the columns p, p + VKF_ROW_PARTIALS, ..., then their tree: p with p + 32, with p + 16, ..., with p + 1.
-// With BY_LANES a subgroup of LANES has them: component c of piece h in lane l is partial sum 4 (h LANES + l) + c. Else
-// a workgroup of VKF_ROW_PARTIALS: one an invocation.
+// With BY_LANES a subgroup of SUBGROUP_SIZE has them: component c of piece h in lane l is partial sum 4 (h
+// SUBGROUP_SIZE + l) + c. Else a workgroup of VKF_ROW_PARTIALS: one an invocation.
 #ifdef BY_LANES
-const uint PIECES = VKF_ROW_PARTIALS / (4 * LANES);
+const uint PIECES = VKF_ROW_PARTIALS / (4 * SUBGROUP_SIZE);
 #define MAX_PIECES 4
 
 float total_of(vec4 parts[MAX_PIECES]) {
@@ -11,7 +11,7 @@ float total_of(vec4 parts[MAX_PIECES]) {
     [[unroll]] for (uint h = 0; h < n; h++) parts[h] += parts[h + n];
   }
   vec4 sum = parts[0];
-  [[unroll]] for (uint n = LANES / 2; n > 0; n /= 2) sum += subgroupShuffleXor(sum, n);
+  [[unroll]] for (uint n = SUBGROUP_SIZE / 2; n > 0; n /= 2) sum += subgroupShuffleXor(sum, n);
   const vec2 two = sum.xy + sum.zw;
   return two.x + two.y;
 }

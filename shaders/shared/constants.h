@@ -5,9 +5,9 @@
 #ifndef VKF_SHARED_CONSTANTS_H
 #define VKF_SHARED_CONSTANTS_H
 
-#define VKF_C_WORKGROUP 0 /* invocations of a workgroup */
-#define VKF_C_LANES 1     /* the subgroup size that the kernel is written for; 0: any */
-#define VKF_C_BM 2        /* tile of a workgroup: rows, columns, depth */
+#define VKF_C_WORKGROUP 0     /* invocations of a workgroup */
+#define VKF_C_SUBGROUP_SIZE 1 /* the subgroup size that the kernel is written for; 0: any */
+#define VKF_C_BM 2            /* tile of a workgroup: rows, columns, depth */
 #define VKF_C_BN 3
 #define VKF_C_BK 4
 #define VKF_C_TM 5 /* tile of an invocation, of a subgroup where matrices are cooperative: rows, columns */

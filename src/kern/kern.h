@@ -157,11 +157,11 @@ bool vkf_kern_tiles(const vkf_variant *variant);
 bool vkf_kern_tile(const vkf_variant *base, const char *tile, vkf_variant *out, char *why, size_t size);
 
 /* There are kernels for subgroups of so many lanes. */
-bool vkf_kern_is_written_for(uint32_t lanes);
+bool vkf_kern_is_written_for(uint32_t subgroup_size);
 /* With cooperative matrices of this shape. */
-bool vkf_kern_is_written_for_matrix(uint32_t lanes, const vkf_matrix_shape *shape);
+bool vkf_kern_is_written_for_matrix(uint32_t subgroup_size, const vkf_matrix_shape *shape);
 /* Such a kernel gets them on the device. */
-bool vkf_kern_has_subgroup(const vkf_caps *caps, uint32_t lanes);
+bool vkf_kern_has_subgroup(const vkf_caps *caps, uint32_t subgroup_size);
 
 /* NULL if the variant can run the problem on the device, else the reason why not, written into `why`. */
 const char *vkf_kern_fit(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps, char *why,

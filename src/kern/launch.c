@@ -24,7 +24,7 @@ _Static_assert(VKF_C_COMMON <= VKF_MAX_CONSTANTS, "too many constants");
 
 uint32_t vkf_kern_constants(const vkf_variant *v, const vkf_problem *problem, uint32_t c[VKF_MAX_CONSTANTS]) {
   c[VKF_C_WORKGROUP] = vkf_kern_workgroup(v);
-  c[VKF_C_LANES] = v->subgroup;
+  c[VKF_C_SUBGROUP_SIZE] = v->subgroup;
   memcpy(&c[VKF_C_BM], v->tile.constants, sizeof v->tile.constants);
   c[VKF_C_W_LAYOUT] = problem->packing.layout;
   c[VKF_C_W_COLUMNS] = problem->packing.columns;

@@ -27,9 +27,9 @@ static uint32_t storage_bindings(const vkf_variant *v, const vkf_problem *p) {
          (v->op != VKF_OP_EMBED && vkf_format_get(p->packing.format)->block);
 }
 
-bool vkf_kern_has_subgroup(const vkf_caps *caps, uint32_t lanes) {
-  if (caps->subgroup_size_control) return caps->subgroup_min <= lanes && lanes <= caps->subgroup_max;
-  return caps->subgroup_size == lanes && caps->subgroup_min == caps->subgroup_max;
+bool vkf_kern_has_subgroup(const vkf_caps *caps, uint32_t subgroup_size) {
+  if (caps->subgroup_size_control) return caps->subgroup_min <= subgroup_size && subgroup_size <= caps->subgroup_max;
+  return caps->subgroup_size == subgroup_size && caps->subgroup_min == caps->subgroup_max;
 }
 
 static const struct need {

@@ -288,16 +288,16 @@ const vkf_variant *vkf_kern_find(const char *name) {
   return NULL;
 }
 
-bool vkf_kern_is_written_for(uint32_t lanes) {
+bool vkf_kern_is_written_for(uint32_t subgroup_size) {
   for (size_t i = 0; i < VKF_COUNT(table); i++)
-    if (table[i].subgroup == lanes) return true;
+    if (table[i].subgroup == subgroup_size) return true;
   return false;
 }
 
-bool vkf_kern_is_written_for_matrix(uint32_t lanes, const vkf_matrix_shape *s) {
+bool vkf_kern_is_written_for_matrix(uint32_t subgroup_size, const vkf_matrix_shape *s) {
   for (size_t i = 0; i < VKF_COUNT(table); i++) {
     const vkf_matrix_shape *own = &table[i].matrix;
-    if (table[i].subgroup == lanes && own->m == s->m && own->n == s->n && own->k == s->k) return true;
+    if (table[i].subgroup == subgroup_size && own->m == s->m && own->n == s->n && own->k == s->k) return true;
   }
   return false;
 }

@@ -26,20 +26,20 @@ static uint32_t noise(uint32_t i) {
 
 static void size_words(const vkf_check_trial *t, uint32_t lane, uint32_t *given, uint32_t *expected) {
   given[0] = noise(lane);
-  expected[0] = t->lanes;
+  expected[0] = t->subgroup_size;
 }
 
 static void shuffle_words(const vkf_check_trial *t, uint32_t lane, uint32_t *given, uint32_t *expected) {
   given[0] = noise(lane);
-  expected[0] = noise(t->lanes - 1 - lane);
-  expected[1] = noise(noise(0) % t->lanes);
+  expected[0] = noise(t->subgroup_size - 1 - lane);
+  expected[1] = noise(noise(0) % t->subgroup_size);
   expected[2] = noise(lane ^ 1);
-  expected[3] = noise(lane ^ t->lanes / 2);
+  expected[3] = noise(lane ^ t->subgroup_size / 2);
 }
 
 static void ballot_words(const vkf_check_trial *t, uint32_t lane, uint32_t *given, uint32_t *expected) {
   uint64_t odd = 0;
-  for (uint32_t i = 0; i < t->lanes; i++) odd |= (uint64_t)(noise(i) & 1) << i;
+  for (uint32_t i = 0; i < t->subgroup_size; i++) odd |= (uint64_t)(noise(i) & 1) << i;
   given[0] = noise(lane);
   expected[0] = noise(0);
   expected[1] = noise(3);
@@ -50,7 +50,7 @@ static void ballot_words(const vkf_check_trial *t, uint32_t lane, uint32_t *give
 /* Whole numbers under 2^22: exact in any order. */
 static void arithmetic_words(const vkf_check_trial *t, uint32_t lane, uint32_t *given, uint32_t *expected) {
   uint32_t sum = 0;
-  for (uint32_t i = 0; i < t->lanes; i++) sum += noise(i) & 0xffff;
+  for (uint32_t i = 0; i < t->subgroup_size; i++) sum += noise(i) & 0xffff;
   given[0] = noise(lane);
   expected[0] = bits_of((float)sum);
 }
@@ -151,14 +151,14 @@ static void loop_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, ui
 #define FACT(member) .fact = offsetof(vkf_caps, member)
 
 static const vkf_check_row rows[VKF_N_CHECKS] = {
-    [VKF_CHECK_OF_SUBGROUP_SIZE] = {"subgroup_size", "size of subgroups", "probe_subgroup", .by_lanes = true,
+    [VKF_CHECK_OF_SUBGROUP_SIZE] = {"subgroup_size", "size of subgroups", "probe_subgroup", .by_subgroup_size = true,
                                     .n_given = 1, .n_found = 1, .words = size_words},
     [VKF_CHECK_OF_SHUFFLE] = {"subgroup_shuffle", "subgroup shuffle", "probe_shuffle", FACT(subgroup_shuffle),
-                              .by_lanes = true, .n_given = 1, .n_found = 4, .words = shuffle_words},
+                              .by_subgroup_size = true, .n_given = 1, .n_found = 4, .words = shuffle_words},
     [VKF_CHECK_OF_BALLOT] = {"subgroup_ballot", "subgroup ballot and broadcast", "probe_ballot", FACT(subgroup_ballot),
-                             .by_lanes = true, .n_given = 1, .n_found = 4, .words = ballot_words},
+                             .by_subgroup_size = true, .n_given = 1, .n_found = 4, .words = ballot_words},
     [VKF_CHECK_OF_ARITHMETIC] = {"subgroup_arithmetic", "subgroup arithmetic", "probe_arithmetic",
-                                 FACT(subgroup_arithmetic), .by_lanes = true, .n_given = 1, .n_found = 1,
+                                 FACT(subgroup_arithmetic), .by_subgroup_size = true, .n_given = 1, .n_found = 1,
                                  .words = arithmetic_words},
     [VKF_CHECK_OF_SHARED] = {"shared", "shared memory and barriers", "probe_shared", .n_given = 1, .n_found = 2,
                              .words = shared_words},
@@ -172,7 +172,7 @@ static const vkf_check_row rows[VKF_N_CHECKS] = {
                                 .n_given = 1, .n_found = 1, .words = storage16_words},
     [VKF_CHECK_OF_STORAGE8] = {"storage8", "8-bit storage", "probe_storage8", FACT(storage8), .n_invocations = 256,
                                .n_given = 1, .n_found = 1, .words = storage8_words},
-    [VKF_CHECK_OF_MATRIX] = {"coopmat", "cooperative matrices", "probe_matrix", FACT(coopmat), .by_lanes = true,
+    [VKF_CHECK_OF_MATRIX] = {"coopmat", "cooperative matrices", "probe_matrix", FACT(coopmat), .by_subgroup_size = true,
                              .by_matrix = true, .n_given = 1, .n_found = 2, .words = matrix_words},
     [VKF_CHECK_OF_INTEGER_DOT] = {"integer_dot", "integer dot product", .unused = "no kernel uses it"},
     [VKF_CHECK_OF_TIMESTAMPS] = {"timestamps", "time stamps", FACT(timestamps)},
@@ -196,13 +196,12 @@ static bool stands_before(const vkf_matrix_shape *shapes, uint32_t i) {
 }
 
 /* Adds those of the shapes of the device that kernels for such subgroups have; returns how many trials there are. */
-static uint32_t matrix_trials(const vkf_caps *caps, uint32_t lanes, vkf_check_trial trials[VKF_MAX_TRIALS],
-                              uint32_t n) {
+static uint32_t matrix_trials(const vkf_caps *caps, uint32_t size, vkf_check_trial trials[VKF_MAX_TRIALS], uint32_t n) {
   for (uint32_t i = 0; i < caps->n_matrix_shapes && n < VKF_MAX_TRIALS; i++) {
     const vkf_matrix_shape *s = &caps->matrix_shapes[i];
-    if (!vkf_kern_is_written_for_matrix(lanes, s) || stands_before(caps->matrix_shapes, i)) continue;
+    if (!vkf_kern_is_written_for_matrix(size, s) || stands_before(caps->matrix_shapes, i)) continue;
     const uint32_t most = VKF_MAX(s->m * s->n, VKF_MAX(s->m, s->n) * s->k);
-    trials[n++] = (vkf_check_trial){.lanes = lanes, .workgroup = lanes, .n_groups = 1, .n = most, .matrix = *s};
+    trials[n++] = (vkf_check_trial){.subgroup_size = size, .workgroup = size, .n_groups = 1, .n = most, .matrix = *s};
   }
   return n;
 }
@@ -210,14 +209,14 @@ static uint32_t matrix_trials(const vkf_caps *caps, uint32_t lanes, vkf_check_tr
 uint32_t vkf_tune_check_trials(vkf_check check, const vkf_caps *caps, vkf_check_trial trials[VKF_MAX_TRIALS]) {
   const vkf_check_row *row = &rows[check];
   uint32_t n = 0;
-  for (uint32_t lanes = 1; row->by_lanes && lanes <= 128; lanes *= 2) {
-    if (!vkf_kern_is_written_for(lanes) || !vkf_kern_has_subgroup(caps, lanes)) continue;
+  for (uint32_t size = 1; row->by_subgroup_size && size <= 128; size *= 2) {
+    if (!vkf_kern_is_written_for(size) || !vkf_kern_has_subgroup(caps, size)) continue;
     if (row->by_matrix)
-      n = matrix_trials(caps, lanes, trials, n);
+      n = matrix_trials(caps, size, trials, n);
     else
-      trials[n++] = (vkf_check_trial){.lanes = lanes, .workgroup = lanes, .n_groups = 1, .n = lanes};
+      trials[n++] = (vkf_check_trial){.subgroup_size = size, .workgroup = size, .n_groups = 1, .n = size};
   }
-  if (row->by_lanes || !row->module) return n;
+  if (row->by_subgroup_size || !row->module) return n;
   trials[0] =
       (vkf_check_trial){.workgroup = WORKGROUP, .n_groups = row->n_invocations / WORKGROUP, .n = row->n_invocations};
   if (check == VKF_CHECK_OF_SHARED) {
@@ -240,9 +239,9 @@ bool vkf_tune_check_text(vkf_check check, const vkf_caps *caps, char *text, size
   vkf_check_trial trials[VKF_MAX_TRIALS] = {{0}};
   const uint32_t n = vkf_tune_check_trials(check, caps, trials);
   snprintf(text, size, "%s", rows[check].name);
-  for (uint32_t i = 0; rows[check].by_lanes && i < n; i++) {
+  for (uint32_t i = 0; rows[check].by_subgroup_size && i < n; i++) {
     const vkf_matrix_shape *s = &trials[i].matrix;
-    snprintf(text + strlen(text), size - strlen(text), "%c%u", i ? ',' : ':', trials[i].lanes);
+    snprintf(text + strlen(text), size - strlen(text), "%c%u", i ? ',' : ':', trials[i].subgroup_size);
     if (s->m) snprintf(text + strlen(text), size - strlen(text), "-%ux%ux%u", s->m, s->n, s->k);
   }
   if (check == VKF_CHECK_OF_SHARED) snprintf(text, size, "%s:%u", rows[check].name, caps->max_shared_bytes);

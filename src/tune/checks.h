@@ -12,7 +12,7 @@
 
 /* One run of a check's shader. */
 typedef struct vkf_check_trial {
-  uint32_t lanes;          /* of the subgroups, which are then the workgroups too; 0: any */
+  uint32_t subgroup_size;  /* of the subgroups, which are then the workgroups too; 0: any */
   uint32_t workgroup;      /* invocations */
   uint32_t n_groups;       /* workgroups */
   uint32_t n;              /* sets of words: one per invocation, or one per element of the matrices */
@@ -26,7 +26,7 @@ typedef struct vkf_check_row {
   const char *module;        /* of the manifest; NULL: this check has no shader */
   const char *unused;        /* why it never runs; NULL: it runs */
   size_t fact;               /* offset of the bool in vkf_caps that says whether it is there; 0: it always is */
-  bool by_lanes;             /* a trial for every subgroup size that kernels are written for */
+  bool by_subgroup_size;     /* a trial for every subgroup size that kernels are written for */
   bool by_matrix;            /* and for every shape of cooperative matrices that they have there */
   uint32_t n_invocations;    /* 0: one workgroup */
   uint32_t n_given, n_found; /* words of an invocation, or of an element */

@@ -46,8 +46,8 @@ static void add(attempts *a, vkf_check check, const struct vkf_kern_spirv *modul
   const uint64_t align = VKF_MAX(caps->storage_offset_alignment, 16);
   attempt *it = &a->all[a->n++];
   *it = (attempt){.check = check, .row = vkf_tune_check_row(check), .trial = *trial};
-  it->constants[0] = trial->workgroup; /* VKF_C_WORKGROUP, _LANES, _BM, _BN, _BK */
-  it->constants[1] = VKF_MAX(trial->lanes, 1);
+  it->constants[0] = trial->workgroup; /* VKF_C_WORKGROUP, _SUBGROUP_SIZE, _BM, _BN, _BK */
+  it->constants[1] = VKF_MAX(trial->subgroup_size, 1);
   it->constants[2] = trial->matrix.m ? trial->matrix.m : VKF_MAX(VKF_MAX(trial->shared_words, trial->turns), 1);
   it->constants[3] = VKF_MAX(trial->matrix.n, 1);
   it->constants[4] = VKF_MAX(trial->matrix.k, 1);
@@ -64,7 +64,7 @@ static void add(attempts *a, vkf_check check, const struct vkf_kern_spirv *modul
                                          .n_constants = VKF_COUNT(it->constants),
                                          .n_bindings = 2,
                                          .push_bytes = sizeof it->push,
-                                         .subgroup_size = trial->lanes};
+                                         .subgroup_size = trial->subgroup_size};
 }
 
 static void list(attempts *a, const struct vkf_kern_spirv *modules, uint32_t wanted) {
@@ -146,17 +146,17 @@ done:
 static void compare(const attempt *it, const uint32_t *found, vkf_check_result *result) {
   uint32_t given[MAX_WORDS], expected[MAX_WORDS];
   const vkf_matrix_shape *shape = &it->trial.matrix;
-  char text[sizeof result->text], lanes[40] = "", matrix[48] = "";
+  char text[sizeof result->text], size[40] = "", matrix[48] = "";
   if (result->state == VKF_CHECK_FAILED) return;
   *result = (vkf_check_result){.state = VKF_CHECK_PASSED};
-  if (it->trial.lanes) snprintf(lanes, sizeof lanes, " in subgroups of %u", it->trial.lanes);
+  if (it->trial.subgroup_size) snprintf(size, sizeof size, " in subgroups of %u", it->trial.subgroup_size);
   if (shape->m) snprintf(matrix, sizeof matrix, " of %ux%ux%u", shape->m, shape->n, shape->k);
   for (uint32_t i = 0; i < it->trial.n && result->state != VKF_CHECK_FAILED; i++) {
     it->row->words(&it->trial, i, given, expected);
     for (uint32_t k = 0; k < it->row->n_found; k++, found++) {
       if (*found == expected[k]) continue;
       snprintf(text, sizeof text, "word %u of %s %u%s%s: expected %08x, found %08x", k,
-               shape->m ? "element" : "invocation", i, matrix, lanes, expected[k], *found);
+               shape->m ? "element" : "invocation", i, matrix, size, expected[k], *found);
       fail_check(result, text);
       break;
     }

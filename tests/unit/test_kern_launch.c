@@ -147,7 +147,7 @@ static void constants_come_from_the_row(void **state) {
                    2 * (64 + 64) * (32 + 8) * 2);
   v = vkf_kern_find("matmul-lane-m8n4-w8");
   vkf_kern_constants(v, &p, c);
-  assert_int_equal(c[VKF_C_LANES], 8);
+  assert_int_equal(c[VKF_C_SUBGROUP_SIZE], 8);
   assert_int_equal(c[VKF_C_WORKGROUP], 8);
 }
 

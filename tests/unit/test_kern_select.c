@@ -33,8 +33,8 @@ static vkf_caps tiny(void) {
   return a_device();
 }
 
-static vkf_caps with_subgroups(vkf_caps c, uint32_t lanes) {
-  c.subgroup_size = c.subgroup_min = c.subgroup_max = lanes;
+static vkf_caps with_subgroups(vkf_caps c, uint32_t size) {
+  c.subgroup_size = c.subgroup_min = c.subgroup_max = size;
   c.subgroup_basic = c.subgroup_vote = c.subgroup_ballot = c.subgroup_shuffle = c.subgroup_arithmetic = true;
   return c;
 }

@@ -101,7 +101,7 @@ static void trials_follow_the_facts(void **state) {
   vkf_tune_check_trials(VKF_CHECK_OF_SHARED, &caps, trials);
   assert_int_equal(trials[0].workgroup, 128);
   assert_int_equal(vkf_tune_check_trials(VKF_CHECK_OF_BALLOT, &caps, trials), 3);
-  assert_int_equal(trials[2].lanes, 32);
+  assert_int_equal(trials[2].subgroup_size, 32);
   assert_int_equal(trials[2].workgroup, 32);
 }
 
