@@ -641,6 +641,36 @@ static void equal_scores(void **state) {
   end(r);
 }
 
+/* Each row of a batch is edited by the source of its own sentence. */
+static void the_source_of_each_sentence(void **state) {
+  (void)state;
+  enum { B = 3, BEAMS = 2, N_SOURCE = 2, T = 9 };
+  static const int32_t sources[B * N_SOURCE] = {3, 4, 5, 6, 7, 8};
+  static const char options[] =
+      "{\"num_beams\":2,\"num_return_sequences\":2,\"max_new_tokens\":8,\"bos_token_id\":1,"
+      "\"encoder_repetition_penalty\":8.0,\"encoder_no_repeat_ngram_size\":1}";
+  int32_t alone[B][BEAMS * T];
+  float scores[B][BEAMS];
+  seed = 5;
+  for (uint32_t b = 0; b <= B; b++) { /* each alone, then all together */
+    run *r = begin(random_scores, 12, b < B ? 1 : B, options);
+    r->input.source = sources + (b < B ? (size_t)b * N_SOURCE : 0);
+    r->input.n_source = N_SOURCE;
+    assert_int_equal(go(r), VKF_OK);
+    assert_int_equal(r->out.length, T);
+    if (b < B) {
+      memcpy(alone[b], r->out.sequences, sizeof alone[b]);
+      memcpy(scores[b], r->out.scores, sizeof scores[b]);
+    } else {
+      assert_memory_equal(r->out.sequences, alone, sizeof alone);
+      assert_memory_equal(r->out.scores, scores, sizeof scores);
+    }
+    end(r);
+  }
+  assert_memory_not_equal(alone[0], alone[1], sizeof alone[0]);
+  assert_memory_not_equal(alone[1], alone[2], sizeof alone[1]);
+}
+
 /* Lines are counted from 0 where the caller names none. */
 static void lines_by_themselves(void **state) {
   (void)state;
@@ -680,6 +710,7 @@ int main(void) {
   vkf_env_init(&env, NULL);
   const struct CMUnitTest tests[] = {cmocka_unit_test(longest_sequences),
                                      cmocka_unit_test(equal_scores),
+                                     cmocka_unit_test(the_source_of_each_sentence),
                                      cmocka_unit_test(lines_by_themselves),
                                      cmocka_unit_test(log_probabilities),
                                      cmocka_unit_test(as_the_rules_written_again),
