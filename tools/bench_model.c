@@ -9,7 +9,7 @@
 #include "bench_figures.h"
 #include "lines.h"
 
-enum { MIN_RUNS = 5, MAX_RUNS = 4096, JUDGED_TOKENS = 128, JUDGED_NEW = 2 };
+enum { MIN_RUNS = 5, MAX_RUNS = 4096, VERIFIED_TOKENS = 128, VERIFIED_NEW = 2 };
 
 /* ---- a folder with random weights -------------------------------------------------------------------------------- */
 
@@ -103,22 +103,22 @@ static void on_pass(void *user, const vkf_pass_info *pass) {
   p->ratio = pass->ratio <= p->ratio ? p->ratio : pass->ratio; /* NaN stays */
 }
 
-/* Judges a small batch and counts the flops of the whole one. */
-static int judge(bench *b, const batch *all, const vkf_generate_params *generate, passes *out) {
-  vkf_judge_params params = {VKF_JUDGE_PARAMS_INIT, .generate = generate};
+/* Verifies a small batch and counts the flops of the whole one. */
+static int verify(bench *b, const batch *all, const vkf_generate_params *generate, passes *out) {
+  vkf_verify_params params = {VKF_VERIFY_PARAMS_INIT, .generate = generate};
   vkf_generate_params few = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"max_new_tokens\": 2}"};
-  size_t length = all->length < JUDGED_TOKENS ? all->length : JUDGED_TOKENS;
+  size_t length = all->length < VERIFIED_TOKENS ? all->length : VERIFIED_TOKENS;
   batch small;
-  passes judged = {0};
+  passes verified = {0};
   *out = (passes){0};
   if (batch_init(&small, 1, length, 16) != TOOL_OK) return TOOL_FAILED;
   if (generate) params.generate = &few;
   tool_progress(&b->session, "verifying ...");
-  vkf_status status = vkf_model_judge(b->session.model, &small.ids, 1, &params, on_pass, &judged);
+  vkf_status status = vkf_model_verify(b->session.model, &small.ids, 1, &params, on_pass, &verified);
   free(small.ids.data);
   params.cost_only = 1;
-  if (status == VKF_OK) status = vkf_model_judge(b->session.model, &all->ids, 1, &params, on_pass, out);
-  out->ratio = judged.ratio;
+  if (status == VKF_OK) status = vkf_model_verify(b->session.model, &all->ids, 1, &params, on_pass, out);
+  out->ratio = verified.ratio;
   if (out->n == 1) out->prompt = out->step;
   return status == VKF_OK ? TOOL_OK : tool_session_fail(&b->session, status, "verifying");
 }
@@ -218,7 +218,7 @@ static int time_size(bench *b, const char *kind, size_t n_sequences, size_t leng
   if (exit_code != TOOL_OK) goto done;
   vkf_generate_params watched = {VKF_GENERATE_PARAMS_INIT, .on_token = on_token, .user = &w};
   if (generate) watched.config_json = generate->config_json;
-  exit_code = judge(b, &all, generate, &p);
+  exit_code = verify(b, &all, generate, &p);
   tool_progress(&b->session, "%s ...", problem);
   if (exit_code == TOOL_OK && p.ratio <= 1) exit_code = time_calls(b, &all, generate ? &watched : NULL, &w);
   if (exit_code == TOOL_OK) {

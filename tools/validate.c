@@ -1,6 +1,6 @@
-/* validate: every op and every node of a model judged against the scalar path, on one device or on all.
+/* validate: every op and every node of a model compared with the scalar path, on one device or on all.
  *
- * Prints a row as soon as it is judged. Invariant: a ratio that is not a number counts as over its bound.
+ * Prints a row as soon as it is compared. Invariant: a ratio that is not a number counts as over its bound.
  */
 #include <math.h>
 #include <string.h>
@@ -180,18 +180,18 @@ static const tool_option options[] = {
     {"replay", 0, TOOL_NAME, offsetof(tool_args, replay), "FOLDER",
      "the node in such a folder, alone, on any device: exit 0 where\nit is right"},
     {"merge", 0, TOOL_FLAG, offsetof(tool_args, merge), NULL,
-     "judge nothing: the operands are files that --json=FILE wrote, whose\ndevices come together in --report or "
+     "compare nothing: the operands are files that --json=FILE wrote, whose\ndevices come together in --report or "
      "--json"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
 const tool_command tool_validate = {
     .name = "validate",
-    .summary = "Judge every op, and every node of a model, against the scalar path",
+    .summary = "Compare every op, and every node of a model, with the scalar path",
     .usage = "[MODEL] [OPTION]... | MODEL --bisect | --replay FOLDER | --merge FILE... --report FILE",
     .text =
         "err/bound is the largest error of an element over the bound derived for it; above 1 is a fault.\n"
-        "Every node is judged on the inputs that the device really had. drift is the distance of the\n"
+        "Every node is compared on the inputs that the device really had. drift is the distance of the\n"
         "device's own chain from the scalar path's. --device all goes through every device of the list.\n"
         "The digest is of the logits of the shipped model in the reproducible mode: the same everywhere.\n"
         "Exit 0: everything is within its bound, and the digests are the same.",

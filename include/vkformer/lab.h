@@ -114,7 +114,7 @@ typedef struct vkf_validate_row {
   const char *variant; /* of the kernel; "" on ref, for a block, and for an op whose cases each have their own */
   vkf_storage format;  /* how a case stores weights, keys and values; AUTO for blocks and nodes */
   uint32_t n_cases;    /* 1, or how many cases or nodes it sums up */
-  uint64_t n_elements; /* judged */
+  uint64_t n_elements; /* compared */
   double seconds;      /* of the runs of cases, as the host sees them, the wait included; 0 for blocks and nodes */
   double ratio;        /* the largest err / bound; over 1 (or NaN) is a fault */
   double drift;        /* of nodes and blocks: the device's chain from ref's, over the largest magnitude; -1: none */
@@ -163,19 +163,19 @@ typedef struct vkf_pass_info {
 } vkf_pass_info;
 typedef void (*vkf_pass_fn)(void *user, const vkf_pass_info *pass);
 
-typedef struct vkf_judge_params {
-  size_t size;                         /* sizeof(vkf_judge_params) */
+typedef struct vkf_verify_params {
+  size_t size;                         /* sizeof(vkf_verify_params) */
   const vkf_generate_params *generate; /* NULL: vkf_model_run, else vkf_model_generate */
-  bool cost_only;                      /* nothing is judged: ratios are 0 */
-} vkf_judge_params;
-#define VKF_JUDGE_PARAMS_INIT .size = sizeof(vkf_judge_params)
-VKF_DEFINE_INIT(vkf_judge_params)
+  bool cost_only;                      /* nothing is compared: ratios are 0 */
+} vkf_verify_params;
+#define VKF_VERIFY_PARAMS_INIT .size = sizeof(vkf_verify_params)
+VKF_DEFINE_INIT(vkf_verify_params)
 
 /* Runs the inputs and compares nodes with the scalar path at the sizes of that call: in each plan, the first time that
  * it runs, every node of the first layer of each stack and every node outside the layers. Takes about a second for 10^9
  * flops. */
-VKF_API vkf_status vkf_model_judge(vkf_model *model, const vkf_array *inputs, size_t n_inputs,
-                                   const vkf_judge_params *params, vkf_pass_fn on_pass, void *user);
+VKF_API vkf_status vkf_model_verify(vkf_model *model, const vkf_array *inputs, size_t n_inputs,
+                                    const vkf_verify_params *params, vkf_pass_fn on_pass, void *user);
 
 /* ---- profiles ---------------------------------------------------------------------------------------------------- */
 
@@ -285,7 +285,7 @@ typedef struct vkf_bench_statistic {
 
 /* An element of a result, and what it should be. */
 typedef struct vkf_bench_element {
-  const char *output;             /* NULL: no element was judged */
+  const char *output;             /* NULL: no element was compared */
   uint32_t rank, at[4], shape[4]; /* where it is, in a result of this shape */
   double expected, found, bound;  /* of |found - expected| */
 } vkf_bench_element;

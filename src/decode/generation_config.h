@@ -15,7 +15,7 @@ typedef enum vkf_early_stopping {
   VKF_EARLY_STOPPING_FALSE, /* stop when the best running beam at its present length cannot beat the worst finished one
                              */
   VKF_EARLY_STOPPING_TRUE,  /* stop when num_beams sequences have finished */
-  VKF_EARLY_STOPPING_NEVER  /* as FALSE, but a running beam is judged at the most favourable length */
+  VKF_EARLY_STOPPING_NEVER  /* as FALSE, but a running beam counts with the score of its most favourable length */
 } vkf_early_stopping;
 
 typedef struct vkf_id_list {

@@ -9,7 +9,7 @@
 #include "gpu/gpu.h"
 #include "model/model.h"
 #include "op/backend.h"
-#include "op/judge.h"
+#include "op/compare.h"
 #include "text/tokenizer.h"
 #include "tune/tuning.h"
 

@@ -1,7 +1,7 @@
 /* Log: what happened on a device and in what order, for the hazard check. See hazard.c for its reader.
  *
  * Owns events and their strings, so that buffers and blocks may be destroyed before the log is read. Refuses nothing:
- * a failed append is kept as the log's status, and the check then refuses to judge.
+ * a failed append is kept as the log's status, and the check then reports that status.
  */
 #include <string.h>
 

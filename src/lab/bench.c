@@ -73,7 +73,7 @@ static vkf_status verify(bench *b, candidate *c) {
   VKF_TRY(b->backend->table->run(c->programs[0], &b->run.dims, 0, 1));
   VKF_TRY(vkf_ref_walk_init(&walk, b->env, b->backend, &b->run.plan, c->programs[0], &few, &b->run.weights));
   for (uint32_t i = 0; i < b->run.plan.n_nodes; i++) {
-    vkf_judgement j = {0};
+    vkf_comparison j = {0};
     VKF_TRY(vkf_ref_walk_node(&walk, i, &j));
     if (i > 0 && j.ratio <= c->row.ratio) continue; /* NaN is worse than any */
     c->row.ratio = j.ratio;

@@ -117,7 +117,7 @@ done:
 }
 
 /* Every sum of these workgroups is `sum`. */
-static vkf_status judge_sums(contest *c, contestant *x, uint32_t groups, float sum) {
+static vkf_status verify_sums(contest *c, contestant *x, uint32_t groups, float sum) {
   const size_t n = (size_t)WORKGROUP * groups;
   vkf_status st = VKF_OK;
   float *sums = vkf_env_alloc(c->env, n, sizeof *sums);
@@ -131,7 +131,7 @@ done:
   return st;
 }
 
-static vkf_status judge_copy(contest *c, contestant *x, uint64_t bytes) {
+static vkf_status verify_copy(contest *c, contestant *x, uint64_t bytes) {
   enum { PIECE = 1 << 20 };
   vkf_status st = VKF_OK;
   uint32_t *read = vkf_env_alloc(c->env, PIECE, 1);
@@ -179,7 +179,7 @@ static vkf_status add_sums(contest *c) {
     x->row.flops = 2.0 * WORKGROUP * FMA_GROUPS * FMA_ROUNDS * STEPS * SUMS;
     x->row.bytes = 4.0 * WORKGROUP * FMA_GROUPS;
     VKF_TRY(record(c, &w, x));
-    VKF_TRY(judge_sums(c, x, FMA_GROUPS, 2.0f * SUMS));
+    VKF_TRY(verify_sums(c, x, FMA_GROUPS, 2.0f * SUMS));
   }
 done:
   return st;
@@ -212,7 +212,7 @@ static vkf_status add_reads(contest *c, uint64_t bytes, uint32_t groups) {
     contestant *x = add(c, "peak", reads[i].name, true);
     x->row.bytes = (double)groups * WORKGROUP * (COPIED * 16 + 4);
     VKF_TRY(record(c, &w, x));
-    VKF_TRY(judge_sums(c, x, groups, 4.0f * COPIED));
+    VKF_TRY(verify_sums(c, x, groups, 4.0f * COPIED));
   }
 done:
   return st;
@@ -233,7 +233,7 @@ static vkf_status make_peak(contest *c) {
   contestant *x = add(c, "peak", "copy", true);
   x->row.bytes = 2.0 * (double)bytes;
   VKF_TRY(record(c, &copy, x));
-  VKF_TRY(judge_copy(c, x, bytes));
+  VKF_TRY(verify_copy(c, x, bytes));
   VKF_TRY(add_reads(c, bytes, groups));
 done:
   return st;

@@ -110,7 +110,7 @@ static vkf_status add_slot(vkf_op_build *o, vkf_result *result, const char *name
 }
 
 static void add_ratios(const float *data, const double *exact, const double *bound, uint64_t n, double *ratio) {
-  for (uint64_t i = 0; i < n; i++) ratio[i] = bound[i] < 0 ? 0 : vkf_judge_ratio((double)data[i], exact[i], bound[i]);
+  for (uint64_t i = 0; i < n; i++) ratio[i] = bound[i] < 0 ? 0 : vkf_compare_ratio((double)data[i], exact[i], bound[i]);
 }
 
 /* Each node in the order of the plan: its outputs, their exact values, the bounds and the errors of the whole chain. */

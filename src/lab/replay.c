@@ -16,7 +16,7 @@ vkf_status vkf_device_replay(vkf_device *dev, const char *node_json, const vkf_a
   vkf_backend *ref = NULL;
   vkf_case_program p = {0};
   vkf_walk walk = {0};
-  vkf_judgement j = {0};
+  vkf_comparison j = {0};
   const char *variant = NULL;
   *out = NULL;
   if (vkf_env_in_callback(env, "vkf_device_replay")) return VKF_ERROR_ARGUMENT;

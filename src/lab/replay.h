@@ -14,9 +14,9 @@
 #include "op/cases.h"
 #include "ref/walk.h"
 
-/* Node `index` of a program that has run, and its judgement: a text (JSON), the operands, and of each output NAME what
+/* Node `index` of a program that has run, and its comparison: a text (JSON), the operands, and of each output NAME what
  * the device gave, NAME.exact and NAME.bound. pass: "step". */
-vkf_status vkf_lab_replay_write(const vkf_device *dev, vkf_walk *walk, uint32_t index, const vkf_judgement *j,
+vkf_status vkf_lab_replay_write(const vkf_device *dev, vkf_walk *walk, uint32_t index, const vkf_comparison *j,
                                 const char *pass, vkf_result **out);
 
 /* The same as a plan of one node; finished with vkf_case_finish(). The arrays must outlive it. *variant: that the node

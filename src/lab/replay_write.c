@@ -146,7 +146,7 @@ done:
   return st;
 }
 
-vkf_status vkf_lab_replay_write(const vkf_device *dev, vkf_walk *walk, uint32_t index, const vkf_judgement *j,
+vkf_status vkf_lab_replay_write(const vkf_device *dev, vkf_walk *walk, uint32_t index, const vkf_comparison *j,
                                 const char *pass, vkf_result **out) {
   vkf_status st = VKF_OK;
   const vkf_node *node = &walk->plan->nodes[index];

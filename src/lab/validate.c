@@ -125,13 +125,13 @@ done:
   return st;
 }
 
-/* Judges a node and adds it to its block. */
-static vkf_status judge_node(vkf_validation *v, const pass *p, vkf_walk *dev, const vkf_walk *ref, uint32_t n,
-                             vkf_validate_row *block) {
+/* Compares a node and adds it to its block. */
+static vkf_status verify_node(vkf_validation *v, const pass *p, vkf_walk *dev, const vkf_walk *ref, uint32_t n,
+                              vkf_validate_row *block) {
   vkf_status st = VKF_OK;
   const vkf_node *node = &dev->plan->nodes[n];
   const vkf_slot *out = &dev->plan->slots[node->out[0]];
-  vkf_judgement j = {0};
+  vkf_comparison j = {0};
   vkf_validate_row row = *block;
   VKF_TRY(vkf_ref_walk_node(dev, n, &j));
   row.scope = VKF_SCOPE_NODE;
@@ -153,7 +153,7 @@ done:
   return st;
 }
 
-static vkf_status judge_pass(vkf_validation *v, const pass *p, vkf_walk *dev, const vkf_walk *ref) {
+static vkf_status verify_pass(vkf_validation *v, const pass *p, vkf_walk *dev, const vkf_walk *ref) {
   vkf_status st = VKF_OK;
   for (uint32_t b = 0; b < dev->plan->n_blocks && !v->fault; b++) {
     const vkf_block *block = &dev->plan->blocks[b];
@@ -162,7 +162,7 @@ static vkf_status judge_pass(vkf_validation *v, const pass *p, vkf_walk *dev, co
         .size = sizeof row, .scope = VKF_SCOPE_BLOCK, .name = name, .part = "", .op = "", .variant = "", .drift = -1};
     snprintf(name, sizeof name, "%s %s", p->name, block->name);
     for (uint32_t n = block->first_node; n < block->first_node + block->n_nodes && !v->fault; n++)
-      VKF_TRY(judge_node(v, p, dev, ref, n, &row));
+      VKF_TRY(verify_node(v, p, dev, ref, n, &row));
     vkf_lab_validate_report(v, &row);
   }
 done:
@@ -182,7 +182,7 @@ static vkf_status validate_pass(vkf_validation *v, side sides[2], const pass *p)
     VKF_TRY(vkf_ref_walk_init(&walks[i], v->env, sides[i].model.plan_cache.backend, cached->plan, cached->program,
                               &dims, &source));
   }
-  VKF_TRY(judge_pass(v, p, &walks[0], &walks[1]));
+  VKF_TRY(verify_pass(v, p, &walks[0], &walks[1]));
 done:
   for (int i = 0; i < 2; i++) vkf_ref_walk_finish(&walks[i]);
   return st;

@@ -1,4 +1,4 @@
-/* validate: one validation of a device: who is told, and what is judged. */
+/* validate: one validation of a device: what is compared, and who gets the results. */
 #ifndef VKF_LAB_VALIDATE_H
 #define VKF_LAB_VALIDATE_H
 

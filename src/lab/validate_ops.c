@@ -10,16 +10,16 @@
 #include "op/case_program.h"
 #include "ref/walk.h"
 
-/* Judges a case in a format on a variant (NULL: the chosen one), reports it and adds it to *sum; nothing where the
+/* Verifies a case in a format on a variant (NULL: the chosen one), reports it and adds it to *sum; nothing where the
  * variant does not fit. */
-static vkf_status judge_case(vkf_validation *v, const vkf_case *c, vkf_format format, const char *variant,
-                             vkf_validate_row *sum) {
+static vkf_status verify_case(vkf_validation *v, const vkf_case *c, vkf_format format, const char *variant,
+                              vkf_validate_row *sum) {
   vkf_status st = VKF_OK;
   const vkf_backend_table *b = v->backend->table;
   vkf_case formatted = *c;
   vkf_case_program p;
   vkf_walk walk = {0};
-  vkf_judgement j = {0};
+  vkf_comparison j = {0};
   vkf_validate_row row = *sum;
   formatted.format = format;
   VKF_TRY(vkf_case_program_init(v->backend, &formatted, variant, &p));
@@ -65,7 +65,7 @@ static vkf_status validate_variant(vkf_validation *v, vkf_op op, vkf_format form
   if (v->dev->gpu) vkf_gpu_device_pipelines(v->dev->gpu, &n_pipelines, NULL);
   for (size_t i = 0; i < n; i++)
     if (format == VKF_FORMAT_F32 || i % VKF_FORMAT_COUNT == (size_t)format)
-      VKF_TRY(judge_case(v, &cases[i], format, variant, &row));
+      VKF_TRY(verify_case(v, &cases[i], format, variant, &row));
   if (row.n_cases) vkf_lab_validate_report(v, &row);
 done:
   if (v->dev->gpu) vkf_gpu_pipelines_trim(v->dev->gpu, n_pipelines);
@@ -127,7 +127,7 @@ vkf_status vkf_lab_validate_quick(vkf_validation *v) {
     for (uint32_t f = 0; f < VKF_FORMAT_COUNT; f++) {
       vkf_validate_row row = op_row(op, (vkf_format)f, NULL);
       if (!is_read(op, f)) continue;
-      VKF_TRY(judge_case(v, &cases[last], (vkf_format)f, NULL, &row));
+      VKF_TRY(verify_case(v, &cases[last], (vkf_format)f, NULL, &row));
       vkf_lab_validate_report(v, &row);
     }
   }

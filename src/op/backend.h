@@ -33,7 +33,7 @@ typedef struct vkf_weight_source {
   uint32_t n_weights;
   const vkf_weight_info *infos;
   /* Writes rows [first, first + n) of weight `index` (elements, where its rank is 1) as float32 into dst. It cannot
-   * fail and is called by several threads at once (vkf_parallel()), as `copy` is. Whoever stores or judges asks
+   * fail and is called by several threads at once (vkf_parallel()), as `copy` is. Whoever stores or compares asks
    * vkf_weight_load() instead. */
   void (*load)(void *user, uint32_t index, uint32_t first, uint32_t n, float *dst);
   /* NULL, or: copies the same rows to dst as elements of the format in `infos`. False if the source does not keep them

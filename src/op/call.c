@@ -5,7 +5,7 @@
  */
 #include <string.h>
 
-#include "op/judge.h"
+#include "op/compare.h"
 
 vkf_view vkf_slot_view(const vkf_slot *slot, const vkf_dims *dims, void *data) {
   vkf_view view = {.data = data, .rank = slot->rank, .format = slot->format};

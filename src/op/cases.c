@@ -9,7 +9,7 @@
 #include <string.h>
 
 #include "op/build.h"
-#include "op/judge.h"
+#include "op/compare.h"
 #include "op/shape.h"
 
 const vkf_case *vkf_op_cases(vkf_op op, size_t *n) {

@@ -58,7 +58,7 @@ static void weights_destroy(vkf_weights **weights) {
 
 static vkf_status weights_create(vkf_backend *backend, const vkf_weight_source *source, const char *variant,
                                  vkf_weights **out) {
-  (void)variant; /* program_create judges it: there is one way for a weight to lie */
+  (void)variant; /* program_create checks it: a weight has one layout */
   vkf_env *env = backend->env;
   vkf_status st = VKF_ERROR_MEMORY;
   vkf_weights *w = vkf_env_alloc(env, 1, sizeof(*w));

@@ -21,7 +21,7 @@ static inline const int32_t *vkf_ref_ints(const vkf_view *view, size_t row) {
   return (const int32_t *)view->data + row * view->stride[0];
 }
 
-/* Stores element `at` of output o: rounded once, and for the judge. */
+/* Stores element `at` of output o: rounded once, and its exact value and bound. */
 static inline void vkf_ref_store(const vkf_call *call, uint32_t o, size_t at, double exact, double bound) {
   ((float *)call->out[o].data)[at] = (float)exact;
   if (call->exact[o]) call->exact[o][at] = exact;
@@ -40,7 +40,7 @@ static inline double vkf_ref_unless_overflow(double magnitude, double bound) {
   return magnitude >= (double)FLT_MAX ? VKF_BOUND_ANY : bound;
 }
 
-static inline bool vkf_ref_judging(const vkf_call *call) {
+static inline bool vkf_ref_wants_bounds(const vkf_call *call) {
   return call->rounding != NULL;
 }
 

@@ -1,4 +1,4 @@
-/* ref: the scalar path, the judge of everything else.
+/* ref: the scalar path, with which everything else is compared.
  *
  * Plain loops in the order of the equation, accumulated in double, rounded once to float32: to be read against the
  * paper. On request also the exact values and the derived bounds of somebody else's result (docs/numerics.md). Needs no
@@ -9,7 +9,7 @@
 
 #include <math.h>
 
-#include "op/judge.h"
+#include "op/compare.h"
 
 /* One op on host views. Writes call->out, and exact and bound where they are given. VKF_ERROR_ARGUMENT for an index
  * (id, position, row) outside its table; VKF_ERROR_MEMORY. */

@@ -13,7 +13,7 @@ typedef struct query {
   const vkf_call *call;
   const vkf_attention_params *p;
   uint32_t seq, t, head, n_keys;
-  double *score, *score_error; /* error bounds while judging */
+  double *score, *score_error; /* error bounds, where they are wanted */
   double *weight;              /* exp(score - max) */
   double *weight_error;        /* relative, of the computed weight */
   bool *seen;
@@ -63,7 +63,7 @@ static void find_scores(query *q) {
       q->score[s] +=
           (double)((const float *)bias->data)[head * bias->stride[0] + q->t * bias->stride[1] + s * bias->stride[2]];
     }
-    if (!vkf_ref_judging(call)) continue;
+    if (!vkf_ref_wants_bounds(call)) continue;
     const vkf_rounding *r = call->rounding;
     for (uint32_t i = 0; i < p->key_width; i++) magnitude += fabs((double)x[i] * k[i]);
     double error = vkf_ref_gamma(p->key_width + 1, r->u) * fabs(scale) * magnitude + (p->key_width + 2) * r->tiny;
@@ -122,7 +122,7 @@ static void store_weights(const query *q, bool any) {
   size_t at = q->seq * out->stride[0] + q->head * out->stride[1] + q->t * out->stride[2];
   for (uint32_t s = 0; s < q->n_keys; s++) {
     double value = any ? q->weight[s] / q->sum : 0, bound = 0;
-    if (value != 0 && vkf_ref_judging(call)) {
+    if (value != 0 && vkf_ref_wants_bounds(call)) {
       double left = q->sum - q->sum_error;
       double off = q->weight[s] * q->weight_error[s] + value * q->sum_error + call->rounding->tiny;
       bound = left > 0 ? off / left + vkf_ref_div_error(call->rounding) * (value + off / left) : 2;
@@ -142,12 +142,12 @@ static void store_values(const query *q, bool any, double *acc, double *acc_erro
   size_t at = row * call->out[0].stride[0] + (size_t)q->head * width;
   for (uint32_t i = 0; i < width; i++) acc[i] = acc_error[i] = largest[i] = 0;
   double gamma =
-      vkf_ref_judging(call) ? vkf_ref_gamma(vkf_ref_depth(call->rounding, q->n_keys) + 2, call->rounding->u) : 0;
+      vkf_ref_wants_bounds(call) ? vkf_ref_gamma(vkf_ref_depth(call->rounding, q->n_keys) + 2, call->rounding->u) : 0;
   for (uint32_t s = 0; any && s < q->n_keys; s++) {
     if (!q->seen[s] || q->score[s] == -INFINITY) continue;
     const float *v = kv_row(q, VKF_ATTENTION_V, s);
     for (uint32_t i = 0; i < width; i++) acc[i] += q->weight[s] * (double)v[i];
-    if (!vkf_ref_judging(call)) continue;
+    if (!vkf_ref_wants_bounds(call)) continue;
     double own = q->weight[s] * (q->weight_error[s] + gamma * (1 + q->weight_error[s])) + 4 * call->rounding->tiny;
     for (uint32_t i = 0; i < width; i++) {
       acc_error[i] += own * fabs(v[i]) + 4 * call->rounding->tiny;
@@ -156,7 +156,7 @@ static void store_values(const query *q, bool any, double *acc, double *acc_erro
   }
   for (uint32_t i = 0; i < width; i++) {
     double value = any ? acc[i] / q->sum : 0, bound = 0;
-    if (any && vkf_ref_judging(call)) {
+    if (any && vkf_ref_wants_bounds(call)) {
       double left = q->sum - q->sum_error;
       double off = left > 0 ? (acc_error[i] + fabs(value) * q->sum_error) / left : INFINITY;
       bound =
@@ -366,7 +366,7 @@ static vkf_status run(vkf_env *env, const vkf_call *call, const vkf_attention_pa
           continue;
         }
         bool any = find_weights(&q);
-        if (any && vkf_ref_judging(call)) bound_weights(&q);
+        if (any && vkf_ref_wants_bounds(call)) bound_weights(&q);
         if (values) {
           store_values(&q, any, acc, acc + p->value_width, acc + 2 * p->value_width);
         } else {

@@ -144,19 +144,20 @@ vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
   const float *bias = call->in[VKF_MATMUL_BIAS].data;
   const vkf_view *residual = &call->in[VKF_MATMUL_RESIDUAL];
   uint32_t rows = call->dims->v[p->rows];
-  bool judging = vkf_ref_judging(call);
+  bool wants_bounds = vkf_ref_wants_bounds(call);
   double scale = p->scale == 0 ? 1 : (double)p->scale;
-  const bool x_f16 = judging && call->rounding->x_f16;
+  const bool x_f16 = wants_bounds && call->rounding->x_f16;
   float *rounded = NULL; /* a row of x in f16 */
   vkf_status st = VKF_OK;
   if (x_f16) {
     rounded = vkf_env_alloc(env, VKF_MAX(p->k, 1u), sizeof *rounded);
     if (!rounded) VKF_TRY(VKF_ERROR_MEMORY);
   }
-  bool halves = judging && all_halves(x, rows, p->k, x_f16 ? 0x1p10f : 0x1p20f) && all_halves(w, p->n, p->k, 0x1p20f) &&
+  bool halves = wants_bounds && all_halves(x, rows, p->k, x_f16 ? 0x1p10f : 0x1p20f) &&
+                all_halves(w, p->n, p->k, 0x1p20f) &&
                 (!bias || all_halves(&(vkf_view){.data = (void *)bias}, 1, p->n, 0x1p20f));
   for (uint32_t n = 0; n < p->n; n++) { /* outside: a row of w is read once, the rows of x stay in the cache */
-    double largest = judging && call->rounding->scaled_rows ? largest_of(vkf_ref_row(w, n), p->k) : 0;
+    double largest = wants_bounds && call->rounding->scaled_rows ? largest_of(vkf_ref_row(w, n), p->k) : 0;
     for (uint32_t m = 0; m < rows; m++) {
       if (call->reproducible) {
         const float *row = residual->data ? vkf_ref_row(residual, m) : NULL;
@@ -166,7 +167,7 @@ vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
       double all = dot(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k), sum = scale * all + (bias ? (double)bias[n] : 0);
       double result = vkf_ref_activate(p->activation, sum), bound = 0;
       if (residual->data) result += (double)vkf_ref_row(residual, m)[n];
-      if (judging) {
+      if (wants_bounds) {
         const double of_bias = bias ? fabs((double)bias[n]) : 0;
         products of = {.largest = largest};
         if (x_f16) of.lost = lost_in_f16(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k, rounded);

@@ -71,17 +71,17 @@ static void norm_group(const vkf_call *call, const row_state *s, size_t to, uint
   const float *weight = call->in[VKF_NORM_WEIGHT].data, *bias = call->in[VKF_NORM_BIAS].data;
   double scale = 1 / sqrt(s->variance + (double)p->eps);
   row_error e = {0};
-  if (vkf_ref_judging(call)) e = bound_moments(s, p, call->rounding);
+  if (vkf_ref_wants_bounds(call)) e = bound_moments(s, p, call->rounding);
   for (uint32_t i = 0; i < p->width; i++) {
     double c = y_at(s, i) - s->mean, w = weight ? (double)weight[first + i] : 1, result = c * scale * w;
     double shift = bias ? (double)bias[first + i] : 0, bound = 0;
-    if (vkf_ref_judging(call)) {
+    if (vkf_ref_wants_bounds(call)) {
       double off = e.mean + element_error(s, &e, i, p->kind, call->rounding);
       double high = (fabs(c) + off) * scale * (1 + e.scale) * (1 + vkf_ref_gamma(2, call->rounding->u));
       bound = fabs(w) * (high - fabs(c) * scale) + 2 * call->rounding->tiny * (1 + fabs(w));
       if (bias) bound += call->rounding->u * (fabs(result + shift) + bound);
     }
-    if (vkf_ref_judging(call)) bound = vkf_ref_unless_overflow(e.magnitude, bound);
+    if (vkf_ref_wants_bounds(call)) bound = vkf_ref_unless_overflow(e.magnitude, bound);
     vkf_ref_store(call, 0, to + first + i, result + shift, bound);
   }
 }

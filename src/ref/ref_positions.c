@@ -14,7 +14,7 @@ static void turn(const vkf_call *call, const float *x, size_t to, uint32_t i, ui
     return;
   }
   double a = (double)x[i], b = (double)x[k], bound_a = 0, bound_b = 0;
-  if (vkf_ref_judging(call)) {
+  if (vkf_ref_wants_bounds(call)) {
     double two = vkf_ref_gamma(2, call->rounding->u);
     bound_a = two * (fabs(a * cosine) + fabs(b * sine)) + 3 * call->rounding->tiny;
     bound_b = two * (fabs(b * cosine) + fabs(a * sine)) + 3 * call->rounding->tiny;

@@ -119,10 +119,10 @@ vkf_status vkf_ref_log_softmax(vkf_env *env, const vkf_call *call) {
     }
     for (uint32_t i = 0; i < p->width; i++) sum += exp((double)x[i] - max);
     double log_sum = log(sum);
-    if (vkf_ref_judging(call)) log_error = bound_log_sum(call->rounding, x, p->width, max, sum);
+    if (vkf_ref_wants_bounds(call)) log_error = bound_log_sum(call->rounding, x, p->width, max, sum);
     for (uint32_t i = 0; i < p->width; i++) {
       double t = (double)x[i] - max, result = t - log_sum, bound = 0;
-      if (vkf_ref_judging(call)) {
+      if (vkf_ref_wants_bounds(call)) {
         bound = call->rounding->u * fabs(t) + log_error;
         bound += call->rounding->u * (fabs(result) + bound) + call->rounding->tiny;
       }

@@ -18,7 +18,7 @@ vkf_status vkf_ref_gate(vkf_env *env, const vkf_call *call) {
       }
       double gate = (double)x[p->gate_column + i], up = (double)x[p->up_column + i], bound = 0;
       double result = vkf_ref_activate(p->activation, gate) * up;
-      if (vkf_ref_judging(call)) {
+      if (vkf_ref_wants_bounds(call)) {
         bound = fabs(up) * vkf_ref_activate_bound(p->activation, gate, 0, r);
         bound += r->u * (fabs(result) + bound) + r->tiny;
       }
@@ -95,11 +95,11 @@ vkf_status vkf_ref_pool(vkf_env *env, const vkf_call *call) {
         continue;
       }
       double mean = column.sum / column.n, bound = 0;
-      if (vkf_ref_judging(call)) {
+      if (vkf_ref_wants_bounds(call)) {
         bound = vkf_ref_gamma(vkf_ref_depth(r, column.n), r->u) * column.magnitude / column.n + r->tiny;
         bound += vkf_ref_div_error(r) * (fabs(mean) + bound) + r->tiny;
       }
-      if (vkf_ref_judging(call)) bound = vkf_ref_unless_overflow(column.magnitude, bound);
+      if (vkf_ref_wants_bounds(call)) bound = vkf_ref_unless_overflow(column.magnitude, bound);
       vkf_ref_store(call, 0, to, mean, bound);
     }
   }

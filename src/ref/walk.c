@@ -67,7 +67,7 @@ static vkf_status scratch_init(vkf_env *env, uint64_t n, scratch *s) {
 }
 
 /* exact and bound of output `kept`, at capacity, are copied out where exact is not NULL. */
-static vkf_status judge(vkf_walk *w, uint32_t index, vkf_judgement *j, uint32_t kept, double *exact, double *bound) {
+static vkf_status compare(vkf_walk *w, uint32_t index, vkf_comparison *j, uint32_t kept, double *exact, double *bound) {
   vkf_status st = VKF_OK;
   const vkf_node *node = &w->plan->nodes[index];
   scratch s[VKF_MAX_OUTPUTS] = {{0}};
@@ -85,7 +85,7 @@ static vkf_status judge(vkf_walk *w, uint32_t index, vkf_judgement *j, uint32_t 
   }
   VKF_TRY(vkf_ref_run(w->env, &call));
   for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++)
-    if (node->out[o] != VKF_NO_SLOT) vkf_judge(&call, o, w->bases[node->out[o]], s[o].exact, s[o].bound, j);
+    if (node->out[o] != VKF_NO_SLOT) vkf_compare(&call, o, w->bases[node->out[o]], s[o].exact, s[o].bound, j);
   if (exact) {
     uint64_t n = vkf_slot_elements(&w->plan->slots[node->out[kept]]);
     memcpy(exact, s[kept].exact, n * sizeof *exact);
@@ -100,18 +100,18 @@ done:
   return st;
 }
 
-vkf_status vkf_ref_walk_node(vkf_walk *w, uint32_t index, vkf_judgement *j) {
-  return judge(w, index, j, 0, NULL, NULL);
+vkf_status vkf_ref_walk_node(vkf_walk *w, uint32_t index, vkf_comparison *j) {
+  return compare(w, index, j, 0, NULL, NULL);
 }
 
-void vkf_ref_walk_warn(const vkf_walk *w, uint32_t index, const vkf_judgement *j, const char *where) {
+void vkf_ref_walk_warn(const vkf_walk *w, uint32_t index, const vkf_comparison *j, const char *where) {
   if (j->ratio <= 1) return;
   vkf_env_log(w->env, VKF_LOG_WARNING, "%s: %s (%s): element %llu of output %u is %.9g, expected %.9g within %.3g",
               where, w->plan->nodes[index].name, w->backend->table->node_variant(w->program, index, NULL),
               (unsigned long long)j->worst, j->worst_out, j->worst_got, j->worst_exact, j->worst_bound);
 }
 
-vkf_status vkf_ref_walk_worst(const vkf_walk *w, uint32_t index, const vkf_judgement *j, vkf_bench_element *out) {
+vkf_status vkf_ref_walk_worst(const vkf_walk *w, uint32_t index, const vkf_comparison *j, vkf_bench_element *out) {
   vkf_status st = VKF_OK;
   const vkf_node *node = &w->plan->nodes[index];
   const vkf_slot *slot = &w->plan->slots[node->out[j->worst_out]];
@@ -132,8 +132,8 @@ done:
 }
 
 vkf_status vkf_ref_walk_values(vkf_walk *w, uint32_t index, uint32_t o, double *exact, double *bound) {
-  vkf_judgement j = {0};
-  return judge(w, index, &j, o, exact, bound);
+  vkf_comparison j = {0};
+  return compare(w, index, &j, o, exact, bound);
 }
 
 double vkf_ref_walk_drift(const vkf_walk *w, const vkf_walk *other, uint32_t slot) {

@@ -1,11 +1,11 @@
-/* walk: a program that has run, judged node by node. The reference computes each node from the inputs that the device
+/* walk: a program that has run, compared node by node. The reference computes each node from the inputs that the device
  * really had, so a ratio over 1 is the fault of that node and of no other. */
 #ifndef VKF_REF_WALK_H
 #define VKF_REF_WALK_H
 
 #include <vkformer/lab.h>
 
-#include "op/judge.h"
+#include "op/compare.h"
 
 /* Host copies of all slots of a program after a run. */
 typedef struct vkf_walk {
@@ -24,11 +24,11 @@ vkf_status vkf_ref_walk_init(vkf_walk *walk, vkf_env *env, vkf_backend *backend,
                              vkf_program *program, const vkf_dims *dims, const vkf_weight_source *weights);
 void vkf_ref_walk_finish(vkf_walk *walk);
 /* Adds node `index` to *j. */
-vkf_status vkf_ref_walk_node(vkf_walk *walk, uint32_t index, vkf_judgement *j);
+vkf_status vkf_ref_walk_node(vkf_walk *walk, uint32_t index, vkf_comparison *j);
 /* Logs a warning where j, of node `index` alone, is over its bound. where: what of the run the node belongs to. */
-void vkf_ref_walk_warn(const vkf_walk *walk, uint32_t index, const vkf_judgement *j, const char *where);
+void vkf_ref_walk_warn(const vkf_walk *walk, uint32_t index, const vkf_comparison *j, const char *where);
 /* The worst element of j, of node `index` alone, by its place in the tensor (j has its place at capacity strides). */
-vkf_status vkf_ref_walk_worst(const vkf_walk *walk, uint32_t index, const vkf_judgement *j, vkf_bench_element *out);
+vkf_status vkf_ref_walk_worst(const vkf_walk *walk, uint32_t index, const vkf_comparison *j, vkf_bench_element *out);
 /* The exact values of output o of node `index` for the inputs that the device had, and the bounds of its errors; as
  * many as the slot has at capacity. */
 vkf_status vkf_ref_walk_values(vkf_walk *walk, uint32_t index, uint32_t o, double *exact, double *bound);

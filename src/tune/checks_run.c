@@ -163,7 +163,7 @@ static void compare(const attempt *it, const uint32_t *found, vkf_check_result *
   }
 }
 
-static vkf_status judge(attempts *a) {
+static vkf_status compare_all(attempts *a) {
   vkf_status st = VKF_OK;
   uint32_t *found = vkf_env_alloc(a->env, (size_t)a->found_bytes, 1);
   if (!found) return VKF_ERROR_MEMORY;
@@ -196,7 +196,7 @@ static vkf_status try_shaders(attempts *a) {
   VKF_TRY(record(a, pipelines, block));
   VKF_TRY(vkf_gpu_block_end(block));
   VKF_TRY(submit(a->device, block));
-  VKF_TRY(judge(a));
+  VKF_TRY(compare_all(a));
 done:
   vkf_gpu_block_destroy(&block);
   vkf_gpu_buffer_destroy(&a->given);

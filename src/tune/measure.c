@@ -23,7 +23,7 @@ static vkf_status verify(vkf_case_program *p, bool *right) {
   vkf_status st = VKF_OK;
   vkf_backend *b = p->backend;
   vkf_walk walk = {0};
-  vkf_judgement j = {0};
+  vkf_comparison j = {0};
   VKF_TRY(b->table->run(p->program, &p->run.dims, 0, p->run.plan.n_blocks));
   VKF_TRY(vkf_ref_walk_init(&walk, b->env, b, &p->run.plan, p->program, &p->run.dims, &p->run.weights));
   for (uint32_t i = 0; i < p->run.plan.n_nodes; i++) VKF_TRY(vkf_ref_walk_node(&walk, i, &j));

@@ -4,7 +4,7 @@
  */
 #include <string.h>
 
-#include "op/judge.h"
+#include "op/compare.h"
 #include "vkop/internal.h"
 
 /* Keys and values in fewer bits: rows of whole words on the device, float32 here. */

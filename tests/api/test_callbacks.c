@@ -70,7 +70,7 @@ static void call_all(caller *c) {
   refused(c, "vkf_model_classify_images", vkf_model_classify_images(model, &cat, 1, NULL, &out));
   refused(c, "vkf_model_fill_mask", vkf_model_fill_mask(model, &cat, 1, NULL, &out));
   refused(c, "vkf_model_describe_plan", vkf_model_describe_plan(model, 1, 4, &out));
-  refused(c, "vkf_model_judge", vkf_model_judge(model, &input, 1, NULL, on_pass, NULL));
+  refused(c, "vkf_model_verify", vkf_model_verify(model, &input, 1, NULL, on_pass, NULL));
   refused(c, "vkf_model_bisect", vkf_model_bisect(model, on_row, NULL, &out));
   refused(c, "vkf_model_list_problems", vkf_model_list_problems(model, 1, 4, on_problem, NULL));
   refused(c, "vkf_device_run_op", vkf_device_run_op(device, "softmax", NULL, &input, 1, NULL, &out));
@@ -210,9 +210,9 @@ static void test_every_callback(void **state) {
   was_called(&c, "a row of the profile");
   vkf_device_profile_read(d->device, one_profile, one_event, &c);
   was_called(&c, "an event of the profile");
-  driver_ok(
-      d, vkf_model_judge(c.model, inputs, 2, &(vkf_judge_params){VKF_JUDGE_PARAMS_INIT, .cost_only = 1}, one_pass, &c));
-  was_called(&c, "judge");
+  driver_ok(d, vkf_model_verify(c.model, inputs, 2, &(vkf_verify_params){VKF_VERIFY_PARAMS_INIT, .cost_only = 1},
+                                one_pass, &c));
+  was_called(&c, "verify");
   driver_ok(d, vkf_model_list_problems(c.model, 1, 4, one_problem, &c));
   was_called(&c, "list_problems");
   driver_ok(d, vkf_device_validate(d->device, &(vkf_validate_params){VKF_VALIDATE_PARAMS_INIT, .quick = 1}, one_row, &c,

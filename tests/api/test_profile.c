@@ -103,29 +103,30 @@ static void on_pass(void *user, const vkf_pass_info *pass) {
   passes[pass->stage == VKF_STAGE_DECODE] = *pass;
 }
 
-/* Passes are judged at the sizes of the call, and counted alike without judging. */
-static void test_judge(void **state) {
+/* Passes are compared at the sizes of the call, and counted alike without a comparison. */
+static void test_verify(void **state) {
   (void)state;
   static int32_t source[] = {3, 4, 5, 6, 7, 2, 3, 4};
   const vkf_array input = {"input_ids", VKF_I32, 2, {2, 4}, source};
   const vkf_generate_params generate = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"max_new_tokens\": 2}"};
-  vkf_judge_params params = {VKF_JUDGE_PARAMS_INIT, .generate = &generate};
-  vkf_pass_info judged[2] = {{0}}, counted[2] = {{0}};
+  vkf_verify_params params = {VKF_VERIFY_PARAMS_INIT, .generate = &generate};
+  vkf_pass_info compared[2] = {{0}}, counted[2] = {{0}};
   vkf_context *context = NULL;
   vkf_device *device = NULL;
   vkf_model *model = NULL;
   ok(context, vkf_context_create(NULL, &context));
   ok(context, vkf_device_open(context, NULL, &device));
   ok(context, vkf_model_open(device, MODEL, &model));
-  ok(context, vkf_model_judge(model, &input, 1, &params, on_pass, judged));
+  ok(context, vkf_model_verify(model, &input, 1, &params, on_pass, compared));
   params.cost_only = 1;
-  ok(context, vkf_model_judge(model, &input, 1, &params, on_pass, counted));
-  assert_int_equal(judged[0].n_tokens, 8);
-  assert_int_equal(judged[1].n_tokens, 2);
+  ok(context, vkf_model_verify(model, &input, 1, &params, on_pass, counted));
+  assert_int_equal(compared[0].n_tokens, 8);
+  assert_int_equal(compared[1].n_tokens, 2);
   for (int i = 0; i < 2; i++) {
-    assert_true(judged[i].ratio > 0 && judged[i].ratio <= 1);
+    assert_true(compared[i].ratio > 0 && compared[i].ratio <= 1);
     assert_true(counted[i].ratio == 0);
-    assert_true(judged[i].flops > 0 && judged[i].flops == counted[i].flops && judged[i].bytes == counted[i].bytes);
+    assert_true(compared[i].flops > 0 && compared[i].flops == counted[i].flops &&
+                compared[i].bytes == counted[i].bytes);
   }
   vkf_model_close(&model);
   vkf_device_close(&device);
@@ -133,7 +134,7 @@ static void test_judge(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_clocks), cmocka_unit_test(test_judge)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_clocks), cmocka_unit_test(test_verify)};
   int missing = driver_missing();
   return missing ? missing : cmocka_run_group_tests(tests, NULL, NULL);
 }

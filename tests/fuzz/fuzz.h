@@ -50,7 +50,7 @@ static inline const char *fuzz_folder(void) {
 }
 
 /* A failure has a sentence, and the sentence belongs to a failure of the same status. */
-static inline vkf_status fuzz_judge(const vkf_env *env, vkf_status status) {
+static inline vkf_status fuzz_check_status(const vkf_env *env, vkf_status status) {
   FUZZ_CHECK(env->first == status);
   FUZZ_CHECK((status == VKF_OK) == (env->message[0] == 0));
   return status;

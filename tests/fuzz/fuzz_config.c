@@ -27,7 +27,7 @@ static void build(vkf_env *env, const vkf_net *net, vkf_stage stage) {
   vkf_plan *plan = NULL;
   const vkf_plan_request request = {
       .stage = stage, .capacity = {.B = 1, .S = 1, .R = 1, .T = 1, .out = 1}, .last_hidden_state = true, .mask = true};
-  FUZZ_CHECK(fuzz_judge(env, vkf_model_plan_build(net, &request, &plan)) == VKF_OK);
+  FUZZ_CHECK(fuzz_check_status(env, vkf_model_plan_build(net, &request, &plan)) == VKF_OK);
   vkf_model_plan_destroy(&plan);
 }
 
@@ -36,7 +36,7 @@ static void open_folder(const char *folder, const uint8_t *data, size_t size) {
   vkf_net *net = NULL;
   vkf_env_init(&env, NULL);
   FUZZ_CHECK(tiny_put(folder, "config.json", data, size));
-  if (fuzz_judge(&env, vkf_model_net_open(&env, folder, &net)) == VKF_OK) {
+  if (fuzz_check_status(&env, vkf_model_net_open(&env, folder, &net)) == VKF_OK) {
     vkf_architecture architecture = vkf_model_net_info(net)->architecture;
     if (architecture != VKF_ARCHITECTURE_DECODER) build(&env, net, VKF_STAGE_ENCODE);
     if (architecture != VKF_ARCHITECTURE_ENCODER) build(&env, net, VKF_STAGE_DECODE);

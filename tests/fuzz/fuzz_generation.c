@@ -35,8 +35,8 @@ static void apply(const vkf_generation_config *base, const char *json) {
     vkf_decode_generation_init(&c, &env);
   c.env = &env;
   c.arena.env = &env;
-  if (fuzz_judge(&env, vkf_decode_generation_apply(&c, "input", json)) == VKF_OK &&
-      fuzz_judge(&env, vkf_decode_generation_check(&c, VOCAB)) == VKF_OK)
+  if (fuzz_check_status(&env, vkf_decode_generation_apply(&c, "input", json)) == VKF_OK &&
+      fuzz_check_status(&env, vkf_decode_generation_check(&c, VOCAB)) == VKF_OK)
     check(&c);
   vkf_decode_generation_finish(&c);
   fuzz_end(&env);

@@ -19,7 +19,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     at = nul < end ? nul + 1 : end;
   }
   vkf_env_init(&env, NULL);
-  if (fuzz_judge(&env, vkf_text_tokenizer_create(&env, &files, &tokenizer)) == VKF_OK) {
+  if (fuzz_check_status(&env, vkf_text_tokenizer_create(&env, &files, &tokenizer)) == VKF_OK) {
     fuzz_round_trip(&env, tokenizer, fixed, sizeof fixed - 1);
     if (text.data) fuzz_round_trip(&env, tokenizer, text.data, text.size);
   } else {

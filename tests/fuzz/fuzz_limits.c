@@ -39,7 +39,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   vkf_env_init(&env, NULL);
   FUZZ_CHECK(tiny_put(fuzz_folder(), "config.json", data, size));
   snprintf(path, sizeof path, "%s/config.json", fuzz_folder());
-  if (fuzz_judge(&env, vkf_tune_limits_apply(&env, path, &caps)) == VKF_OK) check(&before, &caps);
+  if (fuzz_check_status(&env, vkf_tune_limits_apply(&env, path, &caps)) == VKF_OK) check(&before, &caps);
   fuzz_end(&env);
   return 0;
 }

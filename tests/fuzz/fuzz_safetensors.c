@@ -8,7 +8,7 @@ static void read_all(vkf_env *env, const vkf_file_tensors *tensors, const vkf_fi
   FUZZ_CHECK(t->n_elements * vkf_dtype_bytes(t->dtype) == t->bytes);
   float *values = malloc(t->n_elements * sizeof(float) + 1);
   FUZZ_CHECK(values);
-  fuzz_judge(env, vkf_file_tensor_to_f32(env, t, values));
+  fuzz_check_status(env, vkf_file_tensor_to_f32(env, t, values));
   vkf_env_clear(env);
   free(values);
 }
@@ -20,7 +20,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   vkf_env_init(&env, NULL);
   snprintf(path, sizeof path, "%s/model.safetensors", fuzz_folder());
   FUZZ_CHECK(tiny_put(fuzz_folder(), "model.safetensors", data, size));
-  if (fuzz_judge(&env, vkf_file_tensors_open(&env, path, &tensors)) == VKF_OK) {
+  if (fuzz_check_status(&env, vkf_file_tensors_open(&env, path, &tensors)) == VKF_OK) {
     for (size_t i = 0; i < vkf_file_tensors_count(tensors); i++)
       read_all(&env, tensors, vkf_file_tensors_at(tensors, i));
   } else {

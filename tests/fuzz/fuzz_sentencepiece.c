@@ -14,7 +14,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
     vkf_text_tokenizer *tokenizer = NULL;
     vkf_text_files files = {.spm = {size ? (const char *)data : &empty, size, "input"}};
     if (as_t5) files.tokenizer_config = (vkf_text_file){t5, sizeof t5 - 1, "tokenizer_config.json"};
-    if (fuzz_judge(&env, vkf_text_tokenizer_create(&env, &files, &tokenizer)) == VKF_OK)
+    if (fuzz_check_status(&env, vkf_text_tokenizer_create(&env, &files, &tokenizer)) == VKF_OK)
       fuzz_round_trip(&env, tokenizer, text, sizeof text - 1);
     else
       FUZZ_CHECK(tokenizer == NULL);

@@ -14,7 +14,7 @@ static inline void fuzz_round_trip(vkf_env *env, vkf_text_tokenizer *tokenizer, 
   vkf_text_init(&back, env);
   for (int add_special = 0; add_special <= 1; add_special++) {
     size_t before = ids.n;
-    if (fuzz_judge(env, vkf_text_tokenizer_encode(tokenizer, text, size, add_special, &ids)) != VKF_OK)
+    if (fuzz_check_status(env, vkf_text_tokenizer_encode(tokenizer, text, size, add_special, &ids)) != VKF_OK)
       FUZZ_CHECK(ids.n == before);
     vkf_env_clear(env);
   }
@@ -22,7 +22,7 @@ static inline void fuzz_round_trip(vkf_env *env, vkf_text_tokenizer *tokenizer, 
     FUZZ_CHECK(ids.ids[i] >= 0 && (size_t)ids.ids[i] < vkf_text_tokenizer_vocab_size(tokenizer));
     FUZZ_CHECK(vkf_text_tokenizer_piece(tokenizer, ids.ids[i]));
   }
-  FUZZ_CHECK(fuzz_judge(env, vkf_text_tokenizer_decode(tokenizer, ids.ids, ids.n, false, &back)) == VKF_OK);
+  FUZZ_CHECK(fuzz_check_status(env, vkf_text_tokenizer_decode(tokenizer, ids.ids, ids.n, false, &back)) == VKF_OK);
   FUZZ_CHECK(vkf_utf8_check(back.data ? back.data : "", back.size, NULL));
   vkf_text_finish(&back);
   vkf_text_ids_finish(&ids);

@@ -33,7 +33,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   vkf_env_init(&env, NULL);
   vkf_tune_file_init(&file, &env);
   vkf_tune_file_init(&again, &env);
-  if (fuzz_judge(&env, vkf_tune_file_parse(&file, "input", (const char *)data, size)) == VKF_OK) {
+  if (fuzz_check_status(&env, vkf_tune_file_parse(&file, "input", (const char *)data, size)) == VKF_OK) {
     print(&env, &file, &text);
     FUZZ_CHECK(vkf_tune_file_parse(&again, "output", text.data, text.size) == VKF_OK);
     print(&env, &again, &second);

@@ -53,9 +53,9 @@ static bool is_reproducible(const vkf_case *c) {
 }
 
 /* false: the variant does not fit. */
-static bool judge(driver *d, const vkf_case *c, const char *variant) {
+static bool verify(driver *d, const vkf_case *c, const char *variant) {
   vkf_backend *backend = d->device->backend;
-  vkf_judgement j = {0};
+  vkf_comparison j = {0};
   vkf_walk walk = {0};
   vkf_case_program r;
   if (!start(d, backend, c, variant, &r)) return false;
@@ -106,7 +106,7 @@ static void test_every_case(void **state) {
     if (!is_asked(op)) continue;
     const vkf_case *cases = vkf_op_cases(op, &n);
     assert_true(n > 0);
-    for (size_t i = 0; i < n; i++) judge(*state, &cases[i], NULL);
+    for (size_t i = 0; i < n; i++) verify(*state, &cases[i], NULL);
   }
 }
 
@@ -146,9 +146,9 @@ static void test_every_variant(void **state) {
       const bool whole = c % stride == (i + first) % stride;
       if (!takes_long && is_long(&cases[c])) continue;
       const vkf_case plain = whole || cases[c].op != VKF_OP_MATMUL ? cases[c] : with_one_epilogue(&cases[c]);
-      if (whole || plain.op == VKF_OP_MATMUL) n_ran += judge(d, &plain, name);
+      if (whole || plain.op == VKF_OP_MATMUL) n_ran += verify(d, &plain, name);
     }
-    for (size_t c = 0; c < n_cases && !n_ran; c++) n_ran += judge(d, &cases[c], name);
+    for (size_t c = 0; c < n_cases && !n_ran; c++) n_ran += verify(d, &cases[c], name);
     if (n_ran) print_message("  %s: %zu cases\n", name, n_ran);
     if (!n_ran) explain(&variants[i], name, VKF_FORMAT_F32, vkf_gpu_device_caps(d->device->gpu));
   }
@@ -172,7 +172,7 @@ static void test_every_format(void **state) {
   driver *d = *state;
   const char *asked = getenv("VKF_OP_CASES");
   const bool all = asked && !strcmp(asked, "all");
-  size_t n = 0, n_cases = 0, n_judged = 0;
+  size_t n = 0, n_cases = 0, n_compared = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
   for (uint32_t f = 1; f < VKF_FORMAT_COUNT; f++) {
     for (uint32_t op = 0; op < VKF_OP_COUNT; op++) {
@@ -180,7 +180,7 @@ static void test_every_format(void **state) {
       for (size_t i = 0; any_reads(op, f) && i < n_cases; i++) {
         vkf_case c = cases[i];
         c.format = (vkf_format)f;
-        if (all || i % (2 * VKF_FORMAT_COUNT) == f) n_judged += judge(d, &c, NULL);
+        if (all || i % (2 * VKF_FORMAT_COUNT) == f) n_compared += verify(d, &c, NULL);
       }
     }
     for (size_t i = 0; i < n; i++) {
@@ -194,13 +194,13 @@ static void test_every_format(void **state) {
       for (size_t at = 0; at < n_cases && (all || !n_ran); at++) {
         vkf_case c = cases[(i * 7 + f * 5 + at) % n_cases];
         c.format = (vkf_format)f;
-        n_ran += judge(d, &c, name);
+        n_ran += verify(d, &c, name);
       }
-      n_judged += n_ran;
+      n_compared += n_ran;
       if (!n_ran) explain(&variants[i], name, (vkf_format)f, vkf_gpu_device_caps(d->device->gpu));
     }
   }
-  print_message("  %zu cases in other formats\n", n_judged);
+  print_message("  %zu cases in other formats\n", n_compared);
 }
 
 /* A kernel that rounds activations to f16 leaves those beyond it to another one, which has taken over when the run
@@ -222,7 +222,7 @@ static void test_wide_activations(void **state) {
     if (!start(d, d->device->backend, &c, vkf_kern_name(&variants[i], name, sizeof name), &r)) continue;
     assert_string_not_equal(d->device->backend->table->node_variant(r.program, 0, NULL), name);
     vkf_case_program_finish(&r);
-    assert_true(judge(d, &c, name));
+    assert_true(verify(d, &c, name));
     n_tried++;
   }
   if (n_tried == 0) skip();
@@ -244,9 +244,9 @@ static void test_pipelines_are_shared(void **state) {
     char name[96];
     vkf_kern_name(&variants[i], name, sizeof name);
     if (variants[i].op != VKF_OP_MATMUL || variants[i].combine || !is_asked_variant(name)) continue;
-    if (!judge(d, &one, name)) continue;
+    if (!verify(d, &one, name)) continue;
     vkf_gpu_device_pipelines(d->device->gpu, &before, NULL);
-    if (!judge(d, &other, name)) continue;
+    if (!verify(d, &other, name)) continue;
     vkf_gpu_device_pipelines(d->device->gpu, &after, NULL);
     if (after != before) fail_msg("%s: compiled anew for another N", name);
   }
@@ -262,7 +262,7 @@ static void test_cache_rounding(void **state) {
   vkf_case_run run;
   vkf_program *program = NULL;
   vkf_walk walk = {0};
-  vkf_judgement j = {0};
+  vkf_comparison j = {0};
   c.format = VKF_FORMAT_F16;
   driver_ok(d, vkf_case_make(&d->context->env, &c, &run));
   const vkf_slot *x = &run.plan.slots[run.plan.nodes[0].in[VKF_APPEND_X]];

@@ -67,10 +67,10 @@ static const char *fits(const vkf_variant *v, uint32_t n, const vkf_caps *caps, 
   return vkf_kern_fit(v, &p, caps, why, size);
 }
 
-/* Runs and judges; variant NULL: the one that is chosen. false: none takes it. */
+/* Runs and compares; variant NULL: the one that is chosen. false: none takes it. */
 static bool is_right(driver *d, const vkf_case *c, const char *variant) {
   vkf_backend *backend = d->device->backend;
-  vkf_judgement j = {0};
+  vkf_comparison j = {0};
   vkf_walk walk = {0};
   vkf_case_program r;
   vkf_status st = vkf_case_program_init(backend, c, variant, &r);

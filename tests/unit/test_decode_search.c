@@ -358,8 +358,8 @@ static void three_rules_of_stopping(void **state) {
   }
 }
 
-/* "never" judges by the limit, so a lower limit stops it: after step 3, -3/3 against -2.75/3. */
-static void never_judges_at_the_limit(void **state) {
+/* "never" uses the score at the limit, so a lower limit stops it: after step 3, -3/3 against -2.75/3. */
+static void never_stops_by_the_limit(void **state) {
   (void)state;
   run *r =
       begin(script, 16, 1,
@@ -716,7 +716,7 @@ int main(void) {
                                      cmocka_unit_test(as_the_rules_written_again),
                                      cmocka_unit_test(three_rules_of_stopping),
                                      cmocka_unit_test(of_equals_the_lower_row_comes_first),
-                                     cmocka_unit_test(never_judges_at_the_limit),
+                                     cmocka_unit_test(never_stops_by_the_limit),
                                      cmocka_unit_test(the_limit_finishes_everything),
                                      cmocka_unit_test(padding_of_beams),
                                      cmocka_unit_test(forced_ids),

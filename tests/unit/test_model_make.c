@@ -1,5 +1,5 @@
 /* Folders of random weights: of each golden configuration the tensors that its model.safetensors has, by name and
- * shape, so that what transformers writes is the judge of what we make; the numbers; and what is refused. */
+ * shape, so that what we make is compared with what transformers writes; the numbers; and what is refused. */
 #include <dirent.h>
 #include <math.h>
 #include <setjmp.h>

@@ -8,7 +8,7 @@
 
 #include <cmocka.h>
 
-#include "op/judge.h"
+#include "op/compare.h"
 #include "op/shape.h"
 
 static void names_are_found(void **state) {
@@ -366,7 +366,7 @@ static void parameters_are_checked(void **state) {
   REFUSE_SHAPE(NORM, norm, "expected an eps of 0 or more", .rows = VKF_DIM_BS, .width = 4, .eps = NAN);
 }
 
-/* ---- calls and the judge ----------------------------------------------------------------------------------------- */
+/* ---- calls and comparisons-------------------------------------------------------------------------------------- */
 
 static void calls_take_strides_from_capacity(void **state) {
   (void)state;
@@ -383,31 +383,31 @@ static void calls_take_strides_from_capacity(void **state) {
   assert_string_equal(p.env.message, "node linear.h, slot x: extent 0 is 16, over its capacity of 12");
 }
 
-static double judged(float got, double exact, double bound) {
+static double compared(float got, double exact, double bound) {
   vkf_call call = {.op = VKF_OP_MATMUL, .out = {{.rank = 1, .extent = {1}, .stride = {1}}}};
-  vkf_judgement j = {0};
-  vkf_judge(&call, 0, &got, &exact, &bound, &j);
+  vkf_comparison j = {0};
+  vkf_compare(&call, 0, &got, &exact, &bound, &j);
   assert_int_equal(j.n, bound < 0 ? 0 : 1);
   return j.ratio;
 }
 
-static void the_judge_lets_nothing_through(void **state) {
+static void the_comparison_lets_nothing_through(void **state) {
   (void)state;
-  assert_true(judged(1, 1, 0) == 0);
-  assert_true(judged(1.5f, 1, 1) == 0.5);
-  assert_true(judged(3, 1, 1) == 2);
-  assert_true(isinf(judged(1.5f, 1, 0)));
-  assert_true(isinf(judged(NAN, 1, 1)));
-  assert_true(isinf(judged(NAN, 1, INFINITY)));
-  assert_true(judged(NAN, NAN, 0) == 0);
-  assert_true(isinf(judged(1, NAN, 1)));
-  assert_true(isinf(judged(1.5f, 1, NAN)));
-  assert_true(judged(INFINITY, INFINITY, 1) == 0);
-  assert_true(isinf(judged(-INFINITY, INFINITY, 1)));
-  assert_true(isinf(judged(INFINITY, 1, 1)));
-  assert_true(judged(INFINITY, 1e39, 1) == 0);
-  assert_true(isinf(judged(-INFINITY, 1e39, 1)));
-  assert_true(judged(5, 1, -1) == 0);
+  assert_true(compared(1, 1, 0) == 0);
+  assert_true(compared(1.5f, 1, 1) == 0.5);
+  assert_true(compared(3, 1, 1) == 2);
+  assert_true(isinf(compared(1.5f, 1, 0)));
+  assert_true(isinf(compared(NAN, 1, 1)));
+  assert_true(isinf(compared(NAN, 1, INFINITY)));
+  assert_true(compared(NAN, NAN, 0) == 0);
+  assert_true(isinf(compared(1, NAN, 1)));
+  assert_true(isinf(compared(1.5f, 1, NAN)));
+  assert_true(compared(INFINITY, INFINITY, 1) == 0);
+  assert_true(isinf(compared(-INFINITY, INFINITY, 1)));
+  assert_true(isinf(compared(INFINITY, 1, 1)));
+  assert_true(compared(INFINITY, 1e39, 1) == 0);
+  assert_true(isinf(compared(-INFINITY, 1e39, 1)));
+  assert_true(compared(5, 1, -1) == 0);
 }
 
 static void integers_must_be_equal(void **state) {
@@ -416,11 +416,11 @@ static void integers_must_be_equal(void **state) {
   call.out[VKF_TOP_K_IDS] = (vkf_view){.rank = 1, .extent = {2}, .stride = {1}};
   const int32_t got[2] = {16777217, 4};
   double exact[2] = {16777217, 4}, bound[2] = {0};
-  vkf_judgement j = {0};
-  vkf_judge(&call, VKF_TOP_K_IDS, got, exact, bound, &j);
+  vkf_comparison j = {0};
+  vkf_compare(&call, VKF_TOP_K_IDS, got, exact, bound, &j);
   assert_true(j.ratio == 0 && j.n == 2);
   exact[0] = 16777216;
-  vkf_judge(&call, VKF_TOP_K_IDS, got, exact, bound, &j);
+  vkf_compare(&call, VKF_TOP_K_IDS, got, exact, bound, &j);
   assert_true(isinf(j.ratio) && j.worst == 0 && j.worst_out == VKF_TOP_K_IDS);
 }
 
@@ -435,7 +435,7 @@ int main(void) {
       cmocka_unit_test(costs_of_every_op),
       cmocka_unit_test(parameters_are_checked),
       cmocka_unit_test(calls_take_strides_from_capacity),
-      cmocka_unit_test(the_judge_lets_nothing_through),
+      cmocka_unit_test(the_comparison_lets_nothing_through),
       cmocka_unit_test(integers_must_be_equal),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -40,7 +40,7 @@ typedef struct result {
 } result;
 
 /* Runs the reference; y, exact and bound are filled. */
-static result judge_call(vkf_call *call, const vkf_rounding *rounding) {
+static result compare_call(vkf_call *call, const vkf_rounding *rounding) {
   result r = {.n = vkf_view_elements(&call->out[0])};
   r.y = calloc(r.n, sizeof(float));
   r.exact = calloc(r.n, sizeof(double));
@@ -55,8 +55,8 @@ static result judge_call(vkf_call *call, const vkf_rounding *rounding) {
 }
 
 static double ratio_of(const vkf_call *call, const result *r) {
-  vkf_judgement j = {0};
-  vkf_judge(call, 0, r->y, r->exact, r->bound, &j);
+  vkf_comparison j = {0};
+  vkf_compare(call, 0, r->y, r->exact, r->bound, &j);
   assert_int_equal(j.n, r->n);
   return j.ratio;
 }
@@ -145,7 +145,7 @@ static double matmul_ratio(uint32_t k, bool one_sign, vkf_activation act, uint32
   vkf_dims dims;
   vkf_rounding rounding = vulkan_rounding(partial, 32);
   vkf_call call = matmul_call(x, w, bias, residual, k, act, &params, &dims);
-  result r = judge_call(&call, &rounding);
+  result r = compare_call(&call, &rounding);
   for (uint32_t i = 0; i < M * N; i++) {
     float sum = float_dot(x + i / N * k, w + i % N * k, k, partial) + bias[i % N];
     r.y[i] = float_activation(act, sum) + residual[i];
@@ -188,7 +188,7 @@ static double rounded_ratio(float scale_of_x, uint32_t dropped_bits) {
   rounding.at_once = 16;
   assert_int_equal(vkf_format_round(NULL, "w", VKF_FORMAT_F16, 0, w, N, K), VKF_OK);
   vkf_call call = matmul_call(x, w, NULL, NULL, K, VKF_ACT_NONE, &params, &dims);
-  result r = judge_call(&call, &rounding);
+  result r = compare_call(&call, &rounding);
   for (uint32_t i = 0; i < M * N; i++) {
     float sum = 0;
     for (uint32_t k = 0; k < K; k++) {
@@ -234,7 +234,7 @@ static void activations_are_within_their_bound(void **state) {
     for (int i = 0; i < N; i++) w[i] = 0.5f * (float)(i + 1);
     for (int i = 0; i < M; i++) x[i] = (float)(i % 2 ? i : -i);
     vkf_call call = matmul_call(x, w, NULL, NULL, 1, (vkf_activation)act, &params, &dims);
-    result r = judge_call(&call, &rounding);
+    result r = compare_call(&call, &rounding);
     for (int i = 0; i < M * N; i++) r.y[i] = float_activation((vkf_activation)act, x[i / N] * w[i % N]);
     assert_true(ratio_of(&call, &r) <= 1);
     assert_true(act == VKF_ACT_RELU2 || ratio_of(&call, &r) >= 0.05); /* squares of small halves are exact */
@@ -267,7 +267,7 @@ static void long_sums_are_within_their_bound(void **state) {
       vkf_call call = matmul_call(x, w, NULL, NULL, K, VKF_ACT_NONE, &params, &dims);
       dims.v[VKF_DIM_BS] = ROWS_OF_X;
       call.out[0] = VIEW(NULL, ROWS_OF_X, N);
-      result y = judge_call(&call, &r);
+      result y = compare_call(&call, &r);
       for (uint32_t i = 0; i < ROWS_OF_X * N; i++)
         y.y[i] = float_sums(x + i / N * K, w + i % N * K, K, r.n_partial, VKF_MAX(r.together, 1u));
       const double ratio = ratio_of(&call, &y);
@@ -288,7 +288,7 @@ static double share_of_dropped(uint32_t k, const vkf_rounding *rounding) {
   vkf_call call = matmul_call(x, w, NULL, NULL, k, VKF_ACT_NONE, &params, &dims);
   dims.v[VKF_DIM_BS] = FEW;
   call.out[0] = VIEW(NULL, FEW, N);
-  result r = judge_call(&call, rounding);
+  result r = compare_call(&call, rounding);
   double seen = 0;
   for (uint32_t i = 0; i < FEW * N; i++) {
     const uint32_t row = i / N, column = i % N, gone = (uint32_t)((uint64_t)k * i / (FEW * N));
@@ -366,7 +366,7 @@ static double attention_ratio(double mean, double sigma, bool one_sign, uint32_t
   call.in[VKF_ATTENTION_K] = VIEW(k, 1, 1, KEYS, WIDTH);
   call.in[VKF_ATTENTION_V] = VIEW(v, 1, 1, KEYS, VALUE);
   call.out[0] = VIEW(NULL, QUERIES, VALUE);
-  result r = judge_call(&call, &rounding);
+  result r = compare_call(&call, &rounding);
   for (int t = 0; t < QUERIES; t++) {
     float_attention(q + t * WIDTH, k, v, 0.2f * factor, block, good_exp ? expf : worst_exp, r.y + t * VALUE);
   }
@@ -425,7 +425,7 @@ static void unlucky_scores_use_up_the_bound(void **state) {
   call.in[VKF_ATTENTION_K] = VIEW(k, 1, 1, N_KEYS, K);
   call.in[VKF_ATTENTION_V] = VIEW(v, 1, 1, N_KEYS, 1);
   call.out[0] = VIEW(NULL, 1, 1);
-  result r = judge_call(&call, &rounding);
+  result r = compare_call(&call, &rounding);
   for (int s = 0; s < N_KEYS; s++) {
     double sum = 0, off = 1 + (s % 2 ? -1 : 1) * 0.99 * 0x1p-24;
     for (int i = 0; i < K; i++) sum = (sum + (double)q[i] * (double)k[s * K + i] * off) * off;
@@ -488,7 +488,7 @@ static double norm_ratio(uint32_t width, double mean, bool rms, bool with_residu
   call.in[VKF_NORM_WEIGHT] = VIEW(w, width);
   call.in[VKF_NORM_BIAS] = VIEW(b, width);
   call.out[0] = VIEW(NULL, ROWS, width);
-  result r = judge_call(&call, &rounding);
+  result r = compare_call(&call, &rounding);
   for (uint32_t row = 0; row < ROWS; row++) {
     const float *rest = residual ? residual + row * width : NULL;
     float_norm(x + row * width, rest, w, b, width, rms, fault, r.y + row * width);
@@ -516,7 +516,7 @@ static void norm_in_float_is_within_its_bound(void **state) {
   assert_true(norm_ratio(64, 0, false, true, false) >= 0.01);
 }
 
-/* E[x^2] - E[x]^2 at mean 10000 and sigma 1 loses everything, and the judge says so. */
+/* E[x^2] - E[x]^2 at mean 10000 and sigma 1 loses everything, and the comparison says so. */
 static void the_wrong_variance_is_over_the_bound(void **state) {
   (void)state;
   assert_true(norm_ratio(64, 10000, false, false, true) > 1);
@@ -532,7 +532,7 @@ static double log_softmax_ratio(uint32_t width, double mean, double sigma, float
   vkf_call call = {.op = VKF_OP_LOG_SOFTMAX, .name = "log-softmax", .params = &params, .dims = &dims};
   call.in[0] = VIEW(x, ROWS, width);
   call.out[0] = VIEW(NULL, ROWS, width);
-  result r = judge_call(&call, &rounding);
+  result r = compare_call(&call, &rounding);
   for (uint32_t row = 0; row < ROWS; row++) {
     const float *from = x + row * width;
     float top = from[0], sum = 0;

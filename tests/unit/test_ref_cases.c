@@ -100,8 +100,8 @@ static void each_case(void (*check)(fixture *, const vkf_case *), const vkf_roun
 
 static void check_itself(fixture *f, const vkf_case *c) {
   for (uint32_t o = 0; o < VKF_MAX_OUTPUTS && f->n[o] > 0; o++) {
-    vkf_judgement j = {0};
-    vkf_judge(&f->call, o, f->call.out[o].data, f->call.exact[o], f->call.bound[o], &j);
+    vkf_comparison j = {0};
+    vkf_compare(&f->call, o, f->call.out[o].data, f->call.exact[o], f->call.bound[o], &j);
     if (!(j.ratio <= 1)) {
       fail_msg("%s %s: ratio %g at %zu: got %.9g, exact %.9g, bound %.3g", vkf_op_name(c->op), c->name, j.ratio,
                (size_t)j.worst, j.worst_got, j.worst_exact, j.worst_bound);
@@ -131,12 +131,12 @@ static double ratio_with(fixture *f, uint32_t o, size_t i, double value) {
   float *floats = f->call.out[o].data;
   int32_t *ints = f->call.out[o].data;
   const int32_t kept = ints[i];
-  vkf_judgement j = {0};
+  vkf_comparison j = {0};
   if (vkf_call_is_integer(f->call.op, o))
     ints[i] = (int32_t)value;
   else
     floats[i] = (float)value;
-  vkf_judge(&f->call, o, f->call.out[o].data, f->call.exact[o], f->call.bound[o], &j);
+  vkf_compare(&f->call, o, f->call.out[o].data, f->call.exact[o], f->call.bound[o], &j);
   ints[i] = kept;
   return j.ratio;
 }

@@ -22,10 +22,10 @@ static void run(vkf_call *call) {
   if (vkf_ref_run(&env, call) != VKF_OK) fail_msg("%s", env.message);
 }
 
-/* The largest err/bound of `got`, n numbers, against the reference's own judgement of the call. */
+/* The largest err/bound of `got`, n numbers, against the reference's own bounds of the call. */
 static double ratio_of(const vkf_call *given, const float *got, size_t n) {
   vkf_rounding rounding = vulkan_rounding(1, 32);
-  vkf_judgement j = {0};
+  vkf_comparison j = {0};
   vkf_call call = *given;
   float *y = calloc(n, sizeof(*y));
   call.exact[0] = calloc(n, sizeof(double));
@@ -33,7 +33,7 @@ static double ratio_of(const vkf_call *given, const float *got, size_t n) {
   call.out[0].data = y;
   call.rounding = &rounding;
   run(&call);
-  vkf_judge(&call, 0, got, call.exact[0], call.bound[0], &j);
+  vkf_compare(&call, 0, got, call.exact[0], call.bound[0], &j);
   assert_int_equal(j.n, n);
   free(y);
   free(call.exact[0]);

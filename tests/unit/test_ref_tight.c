@@ -47,7 +47,7 @@ static vkf_call call_of(vkf_op op, vkf_sizes sizes) {
 }
 
 /* Fills exact and bound. */
-static void judge(vkf_call *call) {
+static void compare(vkf_call *call) {
   vkf_env_init(&env, NULL);
   assert_true(vkf_view_elements(&call->out[0]) <= MAX_ELEMENTS);
   assert_int_equal(vkf_ref_run(&env, call), VKF_OK);
@@ -90,7 +90,7 @@ static double matmul_of(bool cancels) {
   call.in[VKF_MATMUL_X] = VIEW(x, 1, K);
   call.in[VKF_MATMUL_W] = VIEW(w, 1, K);
   call.out[0] = VIEW(stored, 1, 1);
-  judge(&call);
+  compare(&call);
   double sum = 0;
   for (int i = 0; i < K; i++) {
     const double product = (double)x[i] * w[i];
@@ -130,7 +130,7 @@ static double attention_of(vkf_op op, float score) {
   call.in[VKF_ATTENTION_K] = VIEW(k, 1, 1, KEYS, K);
   call.in[VKF_ATTENTION_V] = VIEW(v, 1, 1, KEYS, 1);
   call.out[0] = op == VKF_OP_ATTENTION ? VIEW(stored, 1, 1) : VIEW(stored, 1, 1, 1, KEYS);
-  judge(&call);
+  compare(&call);
   double exact_score = 0, low = 0;
   for (int i = 0; i < K; i++) exact_score += (double)q[i];
   for (int s = 0; s < KEYS; s++) {
@@ -173,7 +173,7 @@ static double norm_of(vkf_norm_kind kind) {
   call.in[VKF_NORM_WEIGHT] = VIEW(w, D);
   call.in[VKF_NORM_BIAS] = VIEW(b, D);
   call.out[0] = VIEW(stored, 1, D);
-  judge(&call);
+  compare(&call);
   for (int i = 0; i < D; i++) terms[i] = (double)x[i];
   if (kind == VKF_NORM_LAYER) mean = unlucky_sum(terms, D, false) / D * (1 - div_error());
   for (int i = 0; i < D; i++) {
@@ -202,7 +202,7 @@ static double log_softmax(void) {
   for (int i = 0; i < V; i++) x[i] = i == 0 ? 2 : -1.3f - 0.01f * (float)i;
   call.in[0] = VIEW(x, 1, V);
   call.out[0] = VIEW(stored, 1, V);
-  judge(&call);
+  compare(&call);
   for (int i = 0; i < V; i++) {
     double t = DOWN((double)x[0] - (double)x[i]);
     terms[i] = exp(-t) * (1 + exp_error(t));
@@ -227,7 +227,7 @@ static void edit(float *x) {
   call.in[VKF_EDIT_OFFSETS] = VIEW(offsets, 2);
   call.in[VKF_EDIT_EDITS] = VIEW(edits, 3, 4);
   call.out[0] = VIEW(stored, 1, 3);
-  judge(&call);
+  compare(&call);
 }
 
 static double edit_adds(void) {
@@ -253,7 +253,7 @@ static double rope(void) {
   call.in[VKF_ROPE_POSITIONS] = VIEW(&position, 1);
   call.in[VKF_ROPE_TABLE] = VIEW(table, 1, 2);
   call.out[0] = VIEW(stored, 1, 2);
-  judge(&call);
+  compare(&call);
   return used(0, UP(UP((double)x[0] * table[0]) - UP((double)x[1] * table[1])));
 }
 
@@ -264,7 +264,7 @@ static double gate(vkf_activation activation, float x, double unlucky) {
   vkf_call call = call_of(VKF_OP_GATE, (vkf_sizes){.B = 1, .S = 1});
   call.in[VKF_GATE_X] = VIEW(halves, 1, 2);
   call.out[0] = VIEW(stored, 1, 1);
-  judge(&call);
+  compare(&call);
   return used(0, UP(unlucky * (double)halves[1]));
 }
 
@@ -307,7 +307,7 @@ static double pool(void) {
   for (int i = 0; i < N; i++) terms[i] = (double)x[i];
   call.in[VKF_POOL_X] = VIEW(x, N, 1);
   call.out[0] = VIEW(stored, 1, 1);
-  judge(&call);
+  compare(&call);
   return used(0, unlucky_sum(terms, N, true) / N * (1 + div_error()));
 }
 

@@ -1,14 +1,14 @@
-/* judge: whether a computed result lies within its derived bound.
+/* compare: whether a computed result is within its derived bound.
  *
  * Owns the comparison and nothing of how exact values and bounds come about (room ref). Invariant: a NaN that should
  * not be there, or one that is missing, can never pass.
  */
-#include "op/judge.h"
+#include "op/compare.h"
 
 #include <float.h>
 #include <math.h>
 
-double vkf_judge_ratio(double got, double exact, double bound) {
+double vkf_compare_ratio(double got, double exact, double bound) {
   if (isnan(exact)) return isnan(got) ? 0 : INFINITY;
   if (isinf(exact)) return got == exact ? 0 : INFINITY;
   if (bound == VKF_BOUND_ANY) return 0;
@@ -21,8 +21,8 @@ double vkf_judge_ratio(double got, double exact, double bound) {
   return ratio <= DBL_MAX ? ratio : INFINITY; /* NaN becomes infinite, too */
 }
 
-void vkf_judge(const vkf_call *call, uint32_t o, const void *got, const double *exact, const double *bound,
-               vkf_judgement *j) {
+void vkf_compare(const vkf_call *call, uint32_t o, const void *got, const double *exact, const double *bound,
+                 vkf_comparison *j) {
   const vkf_view *view = &call->out[o];
   bool integer = vkf_call_is_integer(call->op, o);
   uint32_t index[VKF_MAX_SLOT_RANK] = {0};
@@ -31,7 +31,7 @@ void vkf_judge(const vkf_call *call, uint32_t o, const void *got, const double *
     size_t at = vkf_view_offset(view, index);
     if (bound[at] < 0) continue;
     double value = integer ? (double)((const int32_t *)got)[at] : (double)((const float *)got)[at];
-    const double ratio = vkf_judge_ratio(value, exact[at], bound[at]);
+    const double ratio = vkf_compare_ratio(value, exact[at], bound[at]);
     j->n++;
     if (j->n > 1 && !(ratio > j->ratio)) continue;
     j->ratio = ratio;

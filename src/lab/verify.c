@@ -1,4 +1,4 @@
-/* judge: a run of an open model, its nodes held to their bounds at the very sizes of the run.
+/* verify: a run of an open model, its nodes compared with their bounds at the sizes of that run.
  *
  * Owns a second set of programs, kept readable; the weights are the model's. All layers of a stack ask for the same
  * kernels at the same sizes, so the first one stands for them.
@@ -12,16 +12,16 @@
 
 enum { MAX_SEEN = 32 };
 
-typedef struct judging {
+typedef struct verification {
   const vkf_model *model;
-  const vkf_judge_params *params;
+  const vkf_verify_params *params;
   vkf_pass_fn on_pass;
   void *user;
   const vkf_program *seen[MAX_SEEN];
   uint32_t n_seen;
-} judging;
+} verification;
 
-static bool is_new(judging *j, const vkf_program *program) {
+static bool is_new(verification *j, const vkf_program *program) {
   for (uint32_t i = 0; i < j->n_seen; i++)
     if (j->seen[i] == program) return false;
   if (j->n_seen == MAX_SEEN) return false;
@@ -29,9 +29,9 @@ static bool is_new(judging *j, const vkf_program *program) {
   return true;
 }
 
-static vkf_status judge_node(vkf_walk *walk, const char *block, uint32_t node, double *ratio) {
+static vkf_status verify_node(vkf_walk *walk, const char *block, uint32_t node, double *ratio) {
   vkf_status st = VKF_OK;
-  vkf_judgement found = {0};
+  vkf_comparison found = {0};
   VKF_TRY(vkf_ref_walk_node(walk, node, &found));
   vkf_ref_walk_warn(walk, node, &found, block);
   *ratio = isnan(found.ratio) ? INFINITY : VKF_MAX(*ratio, found.ratio);
@@ -39,8 +39,8 @@ done:
   return st;
 }
 
-static vkf_status judge_program(judging *j, vkf_program *program, const vkf_plan *plan, const vkf_dims *dims,
-                                double *ratio) {
+static vkf_status verify_program(verification *j, vkf_program *program, const vkf_plan *plan, const vkf_dims *dims,
+                                 double *ratio) {
   vkf_status st = VKF_OK;
   vkf_walk walk = {0};
   vkf_weight_source source;
@@ -49,7 +49,7 @@ static vkf_status judge_program(judging *j, vkf_program *program, const vkf_plan
   for (uint32_t b = 0; b < plan->n_blocks; b++) {
     const vkf_block *block = &plan->blocks[b];
     for (uint32_t n = block->first_node; n < block->first_node + block->n_nodes && block->layer == 0; n++)
-      VKF_TRY(judge_node(&walk, block->name, n, ratio));
+      VKF_TRY(verify_node(&walk, block->name, n, ratio));
   }
 done:
   vkf_ref_walk_finish(&walk);
@@ -59,7 +59,7 @@ done:
 static vkf_status on_run(void *user, vkf_program *program, const vkf_plan *plan, const vkf_dims *dims, uint32_t first,
                          uint32_t n) {
   vkf_status st = VKF_OK;
-  judging *j = user;
+  verification *j = user;
   bool decodes = vkf_plan_find_index(plan, VKF_SLOT_INPUT, VKF_INPUT_TARGET_IDS) != VKF_NO_SLOT;
   (void)first;
   (void)n;
@@ -72,21 +72,21 @@ static vkf_status on_run(void *user, vkf_program *program, const vkf_plan *plan,
     pass.flops += cost.flops;
     pass.bytes += cost.bytes;
   }
-  if (!j->params->cost_only) VKF_TRY(judge_program(j, program, plan, dims, &pass.ratio));
+  if (!j->params->cost_only) VKF_TRY(verify_program(j, program, plan, dims, &pass.ratio));
   VKF_CALLBACK(j->model->env, j->on_pass(j->user, &pass));
 done:
   return st;
 }
 
-vkf_status vkf_model_judge(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_judge_params *params,
-                           vkf_pass_fn on_pass, void *user) {
-  vkf_judge_params p;
+vkf_status vkf_model_verify(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_verify_params *params,
+                            vkf_pass_fn on_pass, void *user) {
+  vkf_verify_params p;
   vkf_model view = *m;
   vkf_result *result = NULL;
-  judging j = {.model = m, .params = &p, .on_pass = on_pass, .user = user};
-  if (vkf_env_in_callback(m->env, "vkf_model_judge")) return VKF_ERROR_ARGUMENT;
+  verification j = {.model = m, .params = &p, .on_pass = on_pass, .user = user};
+  if (vkf_env_in_callback(m->env, "vkf_model_verify")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(m->env);
-  vkf_status st = VKF_PARAMS_READ(m->env, vkf_judge_params, params, &p);
+  vkf_status st = VKF_PARAMS_READ(m->env, vkf_verify_params, params, &p);
   if (st) return st;
   vkf_engine_plan_cache_init(&view.plan_cache, m->env, m->dev->backend, m->net, m->weights);
   view.plan_cache.keep_all = !p.cost_only;

@@ -1,10 +1,10 @@
-/* One node on the host: the call that the scalar reference computes, and the judgement of somebody else's result.
+/* One node on the host: the call that the scalar reference computes, and the comparison of another backend's result.
  *
  * A view is a strided host array. The reference computes in double, writes float32 results, and on request the exact
  * value and the derived bound of |computed - exact| for a given rounding (docs/numerics.md).
  */
-#ifndef VKF_OP_JUDGE_H
-#define VKF_OP_JUDGE_H
+#ifndef VKF_OP_COMPARE_H
+#define VKF_OP_COMPARE_H
 
 #include <float.h>
 
@@ -23,11 +23,11 @@ typedef struct vkf_call {
   const char *name;
   const vkf_params *params;
   const vkf_dims *dims;
-  bool reproducible; /* float32 in the order of the reproducible mode, in the place of double; not while judging */
+  bool reproducible; /* float32 in the order of the reproducible mode, in the place of double; not while comparing */
   vkf_view in[VKF_MAX_INPUTS];
   vkf_view out[VKF_MAX_OUTPUTS]; /* written */
-  /* Judging: NULL, or arrays laid out as out[i] (same strides, as many elements as its storage). An element that this
-   * node does not write keeps what the caller put there (bound -1). */
+  /* NULL, or to compare: arrays laid out as out[i] (same strides, as many elements as its storage). An element that
+   * this node does not write keeps what the caller put there (bound -1). */
   const vkf_rounding *rounding;
   double *exact[VKF_MAX_OUTPUTS];
   double *bound[VKF_MAX_OUTPUTS];
@@ -55,20 +55,20 @@ uint64_t vkf_view_elements(const vkf_view *view);
 /* The bound of an element where a sum may overflow on the way, so that any result is right: docs/numerics.md. */
 #define VKF_BOUND_ANY DBL_MAX
 /* err/bound of one element; infinite for a wrong special value or a miss where the bound is 0. */
-double vkf_judge_ratio(double got, double exact, double bound);
+double vkf_compare_ratio(double got, double exact, double bound);
 
-typedef struct vkf_judgement {
-  uint64_t n;     /* elements judged */
+typedef struct vkf_comparison {
+  uint64_t n;     /* elements compared */
   double ratio;   /* the largest err/bound; infinite for a wrong special value or a miss where the bound is 0 */
   uint64_t worst; /* element of the worst */
   double worst_got, worst_exact, worst_bound;
   uint32_t worst_out;
-} vkf_judgement;
+} vkf_comparison;
 
-/* Judges `got` (laid out as call->out[o]) against exact and bound: |got - exact| <= bound; where the exact value is NaN
- * or infinite, got must be the same. int32 outputs must be equal. Elements with a negative bound are not judged. Adds
- * to *j, which begins as zeros. Comparisons are written so that NaN fails. */
-void vkf_judge(const vkf_call *call, uint32_t o, const void *got, const double *exact, const double *bound,
-               vkf_judgement *j);
+/* Compares `got` (laid out as call->out[o]) against exact and bound: |got - exact| <= bound; where the exact value is
+ * NaN or infinite, got must be the same. int32 outputs must be equal. Elements with a negative bound are not compared.
+ * Adds to *j, which begins as zeros. Comparisons are written so that NaN fails. */
+void vkf_compare(const vkf_call *call, uint32_t o, const void *got, const double *exact, const double *bound,
+                 vkf_comparison *j);
 
 #endif
