@@ -71,6 +71,6 @@ set(VKF_SHADERS
   "probe_storage8|probe_storage.comp|GIVEN=uint8_t PER_WORD=4"
   "probe_matrix|probe_matrix.comp||COOPMAT"
   "probe_address|probe_address.comp|"
-  "probe_exact|probe_exact.comp|"
+  "probe_rounding|probe_rounding.comp|"
   "probe_loops|probe_loops.comp|"
 )

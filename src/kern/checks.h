@@ -18,7 +18,7 @@ typedef enum vkf_check {
   VKF_CHECK_OF_MATRIX, /* cooperative ones */
   VKF_CHECK_OF_INTEGER_DOT,
   VKF_CHECK_OF_TIMESTAMPS,
-  VKF_CHECK_OF_EXACT,        /* arithmetic of the reproducible mode */
+  VKF_CHECK_OF_ROUNDING,     /* arithmetic of the reproducible mode */
   VKF_CHECK_OF_REPRODUCIBLE, /* its kernels */
   VKF_CHECK_OF_LOOPS,      /* as many turns as max_loop_turns says, as far as kernels are written for any such limit */
   VKF_CHECK_OF_LONG_LOOPS, /* far more than that, where no limit is known */

@@ -121,7 +121,7 @@ static void storage8_words(const vkf_check_trial *t, uint32_t i, uint32_t *given
 }
 
 /* Any numbers of magnitudes 2^-32 to 2^32. */
-static void exact_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, uint32_t *expected) {
+static void rounding_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, uint32_t *expected) {
   float x[3];
   (void)t;
   for (uint32_t k = 0; k < 3; k++) {
@@ -176,8 +176,8 @@ static const vkf_check_row rows[VKF_N_CHECKS] = {
                              .by_matrix = true, .n_given = 1, .n_found = 2, .words = matrix_words},
     [VKF_CHECK_OF_INTEGER_DOT] = {"integer_dot", "integer dot product", .unused = "no kernel uses it"},
     [VKF_CHECK_OF_TIMESTAMPS] = {"timestamps", "time stamps", FACT(timestamps)},
-    [VKF_CHECK_OF_EXACT] = {"exact", "quotients, roots, products and sums rounded one by one", "probe_exact",
-                            .n_invocations = 1024, .n_given = 3, .n_found = 3, .words = exact_words},
+    [VKF_CHECK_OF_ROUNDING] = {"rounding", "quotients, roots, products and sums rounded one by one", "probe_rounding",
+                               .n_invocations = 1024, .n_given = 3, .n_found = 3, .words = rounding_words},
     [VKF_CHECK_OF_LOOPS] = {"loops", "loops to their end", "probe_loops", .n_invocations = 1, .n_given = 1,
                             .n_found = 1, .words = loop_words},
     [VKF_CHECK_OF_LONG_LOOPS] = {"long_loops", "long loops to their end", "probe_loops", .n_invocations = 1,

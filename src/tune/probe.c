@@ -105,7 +105,7 @@ static void lower_facts(vkf_tuning *t) {
     const vkf_check_result *result = &t->checks[check];
     if (result->state != VKF_CHECK_FAILED || caps.failed_checks >> check & 1) continue;
     vkf_tune_check_mark_failed(&caps, check);
-    if (check != VKF_CHECK_OF_EXACT) /* no driver promises that */
+    if (check != VKF_CHECK_OF_ROUNDING) /* no driver promises that */
       vkf_env_log(t->env, VKF_LOG_WARNING, "%s: %s failed its check and is not used: %s", caps.device_name,
                   vkf_tune_check_row(check)->title, result->text);
   }
@@ -182,7 +182,7 @@ vkf_status vkf_tune_probe_reproducible(vkf_tuning *t) {
     VKF_TRY(vkf_tune_keep_checks(t, &check, 1));
     find(t, check.check, result, &suspect);
   }
-  if (t->checks[VKF_CHECK_OF_EXACT].state == VKF_CHECK_FAILED) result = &t->checks[VKF_CHECK_OF_EXACT];
+  if (t->checks[VKF_CHECK_OF_ROUNDING].state == VKF_CHECK_FAILED) result = &t->checks[VKF_CHECK_OF_ROUNDING];
   if (result->state == VKF_CHECK_FAILED)
     VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "the reproducible mode is refused on %s: %s", t->key.device, result->text);
 done:

@@ -40,9 +40,9 @@ static void everything_holds(void **state) {
 static void the_others_are_left_alone(void **state) {
   driver *d = *state;
   vkf_check_result results[VKF_N_CHECKS] = {{0}};
-  driver_ok(d, vkf_tune_checks_run(d->device->gpu, vkf_kern_spirv_table, 1u << VKF_CHECK_OF_EXACT, results));
+  driver_ok(d, vkf_tune_checks_run(d->device->gpu, vkf_kern_spirv_table, 1u << VKF_CHECK_OF_ROUNDING, results));
   for (vkf_check c = 0; c < VKF_N_CHECKS; c++)
-    assert_int_equal(results[c].state, c == VKF_CHECK_OF_EXACT ? VKF_CHECK_PASSED : VKF_CHECK_ABSENT);
+    assert_int_equal(results[c].state, c == VKF_CHECK_OF_ROUNDING ? VKF_CHECK_PASSED : VKF_CHECK_ABSENT);
 }
 
 /* ---- lies -------------------------------------------------------------------------------------------------------- */
@@ -142,8 +142,8 @@ static void drivers_that_compile_something_else(void **state) {
       {VKF_CHECK_OF_ARITHMETIC, "probe_arithmetic", GROUP_ADD, GROUP_MAX, 0, 0, 0},
       {VKF_CHECK_OF_SHARED, "probe_shared", BARRIER, NOP, 0, 0, 0},
       {VKF_CHECK_OF_HALF, "probe_half", EXT_INST, EXT_INST, UNPACK_HALF, UNPACK_UNORM, 0},
-      {VKF_CHECK_OF_EXACT, "probe_exact", FDIV, FMUL, 0, 0, 0},
-      {VKF_CHECK_OF_EXACT, "probe_exact", EXT_INST, EXT_INST, SQRT, INVERSE_SQRT, 0},
+      {VKF_CHECK_OF_ROUNDING, "probe_rounding", FDIV, FMUL, 0, 0, 0},
+      {VKF_CHECK_OF_ROUNDING, "probe_rounding", EXT_INST, EXT_INST, SQRT, INVERSE_SQRT, 0},
   };
   (void)state;
   for (size_t i = 0; i < VKF_COUNT(lies); i++) tell(&lies[i]);
