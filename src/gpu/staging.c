@@ -90,11 +90,11 @@ vkf_status vkf_gpu_staging_read(vkf_gpu_buffer *buffer, uint64_t offset, void *d
   uint64_t serials[2] = {0, 0};
   VKF_TRY(ensure(device, &device->staging.readback, "staging.readback", VKF_GPU_MEMORY_READBACK));
   vkf_gpu_buffer *readback = device->staging.readback;
-  const uint64_t half_bytes = device->staging.half_bytes, n_parts = VKF_CEIL_DIV(bytes, half_bytes);
+  const uint64_t half_bytes = device->staging.half_bytes, n_chunks = VKF_CEIL_DIV(bytes, half_bytes);
   VKF_TRY(vkf_gpu_upload_finish(device));
-  /* Part i is copied to its half while the host reads part i - 1 from the other. */
-  for (uint64_t i = 0; i <= n_parts; ++i) {
-    if (i < n_parts) {
+  /* Chunk i is copied to its half while the host reads chunk i - 1 from the other. */
+  for (uint64_t i = 0; i <= n_chunks; ++i) {
+    if (i < n_chunks) {
       copy_range range = {buffer, readback, offset + i * half_bytes, i % 2 * half_bytes,
                           VKF_MIN(bytes - i * half_bytes, half_bytes)};
       VKF_TRY(copy(device->staging.commands[i % 2], "readback", &range, &serials[i % 2]));

@@ -27,7 +27,7 @@ void vkf_kern_gemm_grid(const vkf_variant *v, uint32_t stage, const vkf_problem 
 
 static const char *fit_texels(const vkf_weight_packing *packing, const vkf_problem *p, const vkf_caps *caps, char *why,
                               size_t size) {
-  if (p->matmul.in_parts)
+  if (p->matmul.is_shard)
     VKF_KERN_REFUSE("reads bias and residual by fours, and a part of a weight begins at any column");
   const uint64_t x = (uint64_t)p->matmul.m * VKF_MAX(p->matmul.k, p->matmul.n) / 4 + 64; /* or the residual */
   const uint64_t texel = vkf_format_get(packing->format)->bits / 8 * 4;

@@ -38,7 +38,7 @@ typedef struct vkf_problem {
     struct {
       uint32_t m, n, k;
       bool wide_x;   /* activations were found that f16 cannot hold */
-      bool in_parts; /* n columns of a wider matmul, which begin at any column */
+      bool is_shard; /* n columns of a wider matmul, which begin at any column */
     } matmul;
     struct { /* and attention_weights */
       uint32_t batch, queries, keys, key_width, value_width, heads;

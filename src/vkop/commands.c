@@ -149,7 +149,7 @@ double vkf_vkop_effort(const vkf_program *p, uint32_t node, const vkf_dims *dims
   return cost.flops / 4 + cost.bytes + 20e3;
 }
 
-static vkf_status piece_begin(vkf_program *p, const vkf_block *block) {
+static vkf_status segment_begin(vkf_program *p, const vkf_block *block) {
   static const vkf_gpu_timing timings[] = {VKF_GPU_TIMING_NONE, VKF_GPU_TIMING_BLOCK, VKF_GPU_TIMING_DISPATCH};
   const vkop_node *last = &p->nodes[block->first_node + block->n_nodes - 1];
   const uint32_t n =
@@ -164,7 +164,7 @@ static vkf_status record_block(vkf_program *p, uint32_t index) {
   vkf_gpu_block_info info;
   const vkf_dims capacity = vkf_dims_make(&p->plan->capacity);
   double effort = 0;
-  p->blocks[index].first_piece = p->n_segments;
+  p->blocks[index].first_segment = p->n_segments;
   for (uint32_t n = b->first_node; n < b->first_node + b->n_nodes; n++) {
     vkop_node *node = &p->nodes[n];
     const double own = vkf_vkop_effort(p, n, &capacity);
@@ -172,7 +172,7 @@ static vkf_status record_block(vkf_program *p, uint32_t index) {
     if (p->is_apart || is_long || n == b->first_node) {
       if (n > b->first_node) VKF_TRY(vkf_gpu_block_end(p->segments[p->n_segments - 1].gpu));
       effort = 0;
-      VKF_TRY(piece_begin(p, b));
+      VKF_TRY(segment_begin(p, b));
       p->n_segments++;
     }
     effort += own;
@@ -187,7 +187,7 @@ static vkf_status record_block(vkf_program *p, uint32_t index) {
     node->n_dispatches = info.n_dispatches - node->first_dispatch;
     if (n + 1 == b->first_node + b->n_nodes) VKF_TRY(vkf_gpu_block_end(gpu));
   }
-  p->blocks[index].n_segments = p->n_segments - p->blocks[index].first_piece;
+  p->blocks[index].n_segments = p->n_segments - p->blocks[index].first_segment;
 done:
   return st;
 }

@@ -75,7 +75,7 @@ typedef struct vkop_node {
 } vkop_node;
 
 typedef struct vkop_block {
-  uint32_t first_piece, n_segments;
+  uint32_t first_segment, n_segments;
 } vkop_block;
 
 struct vkf_program {

@@ -114,7 +114,7 @@ done:
 static vkf_status run_blocks(vkf_program *p, uint32_t first, uint32_t n) {
   vkf_status st = VKF_OK;
   const vkop_block *last = &p->blocks[first + n - 1];
-  uint32_t begin = p->blocks[first].first_piece, end = last->first_piece + last->n_segments;
+  uint32_t begin = p->blocks[first].first_segment, end = last->first_segment + last->n_segments;
   if (!p->is_apart) VKF_TRY(submit_segments(p, begin, end));
   for (uint32_t i = begin; p->is_apart && i < end; i++) {
     uint64_t start = vkf_clock_ns();
@@ -149,7 +149,7 @@ done:
 static void block_stats(const vkf_program *p, uint32_t block, vkf_block_stats *out) {
   const vkop_block *b = &p->blocks[block];
   *out = (vkf_block_stats){.name = p->plan->blocks[block].name, .n_records = 1};
-  for (uint32_t i = b->first_piece; i < b->first_piece + b->n_segments; i++) {
+  for (uint32_t i = b->first_segment; i < b->first_segment + b->n_segments; i++) {
     vkf_gpu_block_info info;
     uint64_t ns = p->segments[i].ns;
     vkf_gpu_block_get_info(p->segments[i].gpu, &info);

@@ -41,7 +41,7 @@ void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims,
   out->order = p->backend->base.reproducible ? VKF_ORDER_ASCENDING : p->backend->order;
   out->reproducible = p->backend->base.reproducible;
   if (n->op != VKF_OP_MATMUL || p->nodes[node].n_shards == 1) return;
-  out->matmul.in_parts = true;
+  out->matmul.is_shard = true;
   out->matmul.n = p->nodes[node].shards[0].rows;
 }
 
@@ -60,7 +60,7 @@ void vkf_vkop_dispatch_of(const vkf_program *p, uint32_t node, uint32_t shard, u
 }
 
 /* The shards of the weight that each node reads. Whatever else reads a weight needs it in one. */
-static vkf_status find_parts(vkf_program *p) {
+static vkf_status find_shards(vkf_program *p) {
   vkf_status st = VKF_OK;
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     const vkf_node *n = &p->plan->nodes[i];
@@ -315,7 +315,7 @@ vkf_status vkf_vkop_prepare(vkf_program *p, const vkf_program_options *options) 
     p->packings[i] = slot->kind == VKF_SLOT_WEIGHT ? p->weights->packings[slot->index]
                                                    : (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, slot->format};
   }
-  VKF_TRY(find_parts(p));
+  VKF_TRY(find_shards(p));
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     p->nodes[i].in_place = goes_in_place(p->plan, i, options->keep_all);
     vkf_vkop_problem(p, i, &capacity, &p->nodes[i].problem);

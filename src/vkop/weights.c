@@ -70,7 +70,7 @@ done:
   return st;
 }
 
-static vkf_status place_parts(vkf_weights *w, uint64_t align) {
+static vkf_status place_shards(vkf_weights *w, uint64_t align) {
   vkf_status st = VKF_OK;
   for (uint32_t i = 0, p = 0; i < w->n; i++) {
     for (; p < w->first_shard[i + 1]; p++) {
@@ -93,7 +93,7 @@ static vkf_status place_weights(vkf_weights *w) {
   VKF_TRY(cut_weights(w, align));
   for (uint32_t i = 0; i < w->n; i++) most = VKF_MAX(most, shard_bytes(w, i, w->shards[w->first_shard[i]].rows, align));
   vkf_vkop_pools_init(&w->pools, device, "weights", VKF_GPU_MEMORY_DEVICE, most);
-  VKF_TRY(place_parts(w, align));
+  VKF_TRY(place_shards(w, align));
   VKF_TRY(vkf_vkop_pools_make(&w->pools));
   for (uint32_t p = 0; p < w->first_shard[w->n]; p++) vkf_vkop_pools_find(&w->pools, &w->shards[p].place);
 done:

@@ -186,7 +186,7 @@ static void rounding_of_the_reproducible_mode(void **state) {
   assert_true(r.tiny == 0x1p-100 && r.log_abs == 0x1p-24 && r.u == 0x1p-24);
 }
 
-/* Pieces of K: at least 128 long, at most 16, whole slices, and work for each core twice. */
+/* Splits of K: at least 128 long, at most 16, whole slices, and work for each core twice. */
 static void pieces_of_k(void **state) {
   (void)state;
   const vkf_variant *v = vkf_kern_find("matmul-split-64x64x16-m4n4");

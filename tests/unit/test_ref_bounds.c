@@ -244,7 +244,7 @@ static void activations_are_within_their_bound(void **state) {
   }
 }
 
-/* One sum; those of the lanes of a subgroup; pieces of K; steps of 16 products of numbers in f16. */
+/* One sum; those of the lanes of a subgroup; splits of K; steps of 16 products of numbers in f16. */
 static vkf_rounding kind_of_sums(uint32_t kind, uint32_t k) {
   vkf_rounding r = vulkan_rounding(1, 32);
   if (kind == 1) r.n_partial = 128, r.together = 4;
