@@ -1,18 +1,18 @@
-/* beam: the hypotheses of a beam search and the rules by which they go on, finish and stop.
+/* beam: the hypotheses of the beam search of one sentence and the rules by which they go on, finish and stop.
  *
  * Pure arithmetic on candidates in float32, as transformers 5.12 does it (generation/utils.py, _beam_search): a score
  * is never compared in another precision than there. Knows neither devices nor processors. Invariant: running and
- * finished hypotheses of a sentence are in descending order of their scores.
+ * finished hypotheses are in descending order of their scores.
  */
 #ifndef VKF_DECODE_BEAM_H
 #define VKF_DECODE_BEAM_H
 
 #include "decode/generation_config.h"
 
-/* Hypotheses of all sentences: sentence b has rows b*n_beams .. (b+1)*n_beams-1. */
+/* n_beams hypotheses. */
 typedef struct vkf_beam_pool {
-  int32_t *tokens; /* [rows][capacity] */
-  float *scores;   /* [rows]: running: sum of log-probabilities; finished: that over length^length_penalty */
+  int32_t *tokens; /* [n_beams][capacity] */
+  float *scores;   /* [n_beams]: running: sum of log-probabilities; finished: that over length^length_penalty */
   uint32_t *lengths;
   bool *finished; /* a place in the pool of finished ones may still be empty */
 } vkf_beam_pool;
@@ -27,27 +27,26 @@ typedef struct vkf_beam_candidate {
 typedef struct vkf_beams {
   vkf_env *env;
   const vkf_generation_config *config;
-  uint32_t B, n_beams, n_keep; /* n_keep: candidates per sentence */
+  uint32_t n_beams, n_keep; /* n_keep: candidates */
   uint32_t prompt, length, max_length, capacity;
   vkf_beam_pool running, finished, spare; /* spare: where the next state of either is written */
-  uint32_t *order;                        /* [rows]: the row that each running hypothesis continues */
+  uint32_t *order;                        /* [n_beams]: the row that each running hypothesis continues */
   uint32_t *cursors;                      /* [n_beams] */
   uint32_t *picked;                       /* [n_beams] */
   float *ranks;                           /* [n_beams + n_keep] */
-  vkf_beam_candidate *candidates;         /* [B][n_keep] */
-  bool *open;                             /* [B]: a running hypothesis may still beat a finished one */
+  vkf_beam_candidate *candidates;         /* [n_keep] */
 } vkf_beams;
 
-/* Candidates per sentence: enough to go on with n_beams hypotheses when all ends are among them. */
+/* Candidates of a step: enough to go on with n_beams hypotheses when all ends are among them. */
 uint64_t vkf_decode_beams_keep(const vkf_generation_config *config);
 
-/* prompts [B][prompt]. capacity: ids that a row can hold, at most max_length. */
-vkf_status vkf_decode_beams_init(vkf_beams *beams, vkf_env *env, const vkf_generation_config *config, uint32_t B,
-                                 const int32_t *prompts, uint32_t prompt, uint32_t max_length, uint32_t capacity);
+/* ids [prompt]: the prompt. capacity: ids that a row can hold, at most max_length. */
+vkf_status vkf_decode_beams_init(vkf_beams *beams, vkf_env *env, const vkf_generation_config *config,
+                                 const int32_t *ids, uint32_t prompt, uint32_t max_length, uint32_t capacity);
 void vkf_decode_beams_finish(vkf_beams *beams);
 
-/* One more id for every hypothesis. values, ids [rows][k]: the best ids of each row, descending. False: the search is
- * over. */
+/* One more id for every hypothesis. values, ids [n_beams][k]: the best ids of each row, descending. False: the search
+ * is over. */
 bool vkf_decode_beams_step(vkf_beams *beams, const float *values, const int32_t *ids, uint32_t k);
 
 /* Ends a search that could go on: running hypotheses compete with the finished ones as they are. */

@@ -28,28 +28,29 @@ static void force(edit_list *list, const int32_t *ids, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) append(list, VKF_EDIT_SET, ids[i], 0.0f);
 }
 
+/* Whether this visit sees the id for the first time. An id outside the vocabulary is never seen. */
+static bool see(vkf_id_marks *marks, int32_t id) {
+  if ((uint32_t)id >= marks->n_vocab || marks->visits[id] == marks->visit) return false;
+  marks->visits[id] = marks->visit;
+  return true;
+}
+
 /* Every id of the sequence once (Keskar et al. 2019, section 4.1). */
-static void penalize(vkf_processors *p, edit_list *list, const int32_t *ids, uint32_t n, double penalty) {
-  p->visit++;
-  for (uint32_t i = 0; i < n; i++) {
-    if ((uint32_t)ids[i] >= p->n_vocab || p->stamp[ids[i]] == p->visit) continue;
-    p->stamp[ids[i]] = p->visit;
-    append(list, VKF_EDIT_PENALTY, ids[i], (float)penalty);
-  }
+static void penalize(vkf_id_marks *marks, edit_list *list, const int32_t *ids, uint32_t n, double penalty) {
+  marks->visit++;
+  for (uint32_t i = 0; i < n; i++)
+    if (see(marks, ids[i])) append(list, VKF_EDIT_PENALTY, ids[i], (float)penalty);
 }
 
 /* Ids that would complete a run of `size` ids that `text` has already; the run's first size-1 ids end the history. */
-static void forbid_ngrams(vkf_processors *p, edit_list *list, const int32_t *history, uint32_t length,
+static void forbid_ngrams(vkf_id_marks *marks, edit_list *list, const int32_t *history, uint32_t length,
                           const int32_t *text, uint32_t text_length, uint32_t size) {
   if (size == 0 || length + 1 < size || text_length < size) return;
   const int32_t *tail = history + (length + 1 - size);
-  p->visit++;
+  marks->visit++;
   for (uint32_t i = 0; i + size <= text_length; i++) {
-    int32_t id = text[i + size - 1];
-    if ((uint32_t)id >= p->n_vocab || p->stamp[id] == p->visit) continue;
     if (memcmp(text + i, tail, (size - 1) * sizeof(*text)) != 0) continue;
-    p->stamp[id] = p->visit;
-    forbid(list, id);
+    if (see(marks, text[i + size - 1])) forbid(list, text[i + size - 1]);
   }
 }
 
@@ -66,16 +67,15 @@ static void forbid_words(const vkf_generation_config *c, edit_list *list, const 
   }
 }
 
-vkf_status vkf_decode_processors_init(vkf_processors *processors, vkf_env *env, const vkf_generation_config *config,
-                                      uint32_t n_vocab, uint32_t prompt, uint32_t max_length) {
-  *processors = (vkf_processors){config, env, n_vocab, prompt, max_length, NULL, 0};
-  processors->stamp = vkf_env_alloc(env, n_vocab, sizeof(*processors->stamp));
-  return processors->stamp == NULL ? VKF_ERROR_MEMORY : VKF_OK;
+vkf_status vkf_decode_marks_init(vkf_id_marks *marks, vkf_env *env, uint32_t n_vocab) {
+  *marks = (vkf_id_marks){.env = env, .n_vocab = n_vocab};
+  marks->visits = vkf_env_alloc(env, n_vocab, sizeof *marks->visits);
+  return marks->visits == NULL ? VKF_ERROR_MEMORY : VKF_OK;
 }
 
-void vkf_decode_processors_finish(vkf_processors *processors) {
-  vkf_env_free(processors->env, processors->stamp);
-  processors->stamp = NULL;
+void vkf_decode_marks_finish(vkf_id_marks *marks) {
+  vkf_env_free(marks->env, marks->visits);
+  *marks = (vkf_id_marks){0};
 }
 
 uint32_t vkf_decode_max_edits(const vkf_generation_config *c, uint32_t length, uint32_t source_length) {
@@ -89,15 +89,16 @@ uint32_t vkf_decode_max_edits(const vkf_generation_config *c, uint32_t length, u
   return n + forced;
 }
 
-uint32_t vkf_decode_processors_edit(vkf_processors *p, const int32_t *history, uint32_t length, const int32_t *source,
-                                    uint32_t source_length, vkf_edit *out) {
+uint32_t vkf_decode_processors_edit(const vkf_processors *p, const int32_t *history, uint32_t length,
+                                    const int32_t *source, uint32_t source_length, vkf_edit *out) {
   const vkf_generation_config *c = p->config;
   edit_list list = {out, 0};
   if (c->encoder_repetition_penalty != 1.0 && source != NULL)
-    penalize(p, &list, source, source_length, 1.0 / c->encoder_repetition_penalty);
-  if (c->repetition_penalty != 1.0) penalize(p, &list, history, length, c->repetition_penalty);
-  forbid_ngrams(p, &list, history, length, history, length, c->no_repeat_ngram_size);
-  if (source != NULL) forbid_ngrams(p, &list, history, length, source, source_length, c->encoder_no_repeat_ngram_size);
+    penalize(p->marks, &list, source, source_length, 1.0 / c->encoder_repetition_penalty);
+  if (c->repetition_penalty != 1.0) penalize(p->marks, &list, history, length, c->repetition_penalty);
+  forbid_ngrams(p->marks, &list, history, length, history, length, c->no_repeat_ngram_size);
+  if (source != NULL)
+    forbid_ngrams(p->marks, &list, history, length, source, source_length, c->encoder_no_repeat_ngram_size);
   forbid_words(c, &list, history, length);
   uint64_t shortest = c->min_new_tokens > 0 ? (uint64_t)p->prompt + c->min_new_tokens : c->min_length;
   if (length < shortest) forbid_all(&list, &c->eos);

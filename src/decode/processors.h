@@ -21,25 +21,29 @@ typedef struct vkf_edit {
   int32_t zero;
 } vkf_edit;
 
+/* Memory in which processors mark the ids that they have seen. */
+typedef struct vkf_id_marks {
+  vkf_env *env;
+  uint32_t n_vocab;
+  uint32_t *visits; /* [n_vocab]: the visit in which an id was seen last */
+  uint32_t visit;
+} vkf_id_marks;
+
+vkf_status vkf_decode_marks_init(vkf_id_marks *marks, vkf_env *env, uint32_t n_vocab);
+void vkf_decode_marks_finish(vkf_id_marks *marks);
+
 typedef struct vkf_processors {
   const vkf_generation_config *config;
-  vkf_env *env;
-  uint32_t n_vocab, prompt, max_length;
-  uint32_t *stamp; /* [n_vocab]: the visit in which an id was seen last */
-  uint32_t visit;
+  vkf_id_marks *marks;         /* others may use them, too */
+  uint32_t prompt, max_length; /* ids before the first generated one; ids of the longest sequence, prompt included */
 } vkf_processors;
-
-/* prompt: ids before the first generated one; max_length: ids of the longest sequence, prompt included. */
-vkf_status vkf_decode_processors_init(vkf_processors *processors, vkf_env *env, const vkf_generation_config *config,
-                                      uint32_t n_vocab, uint32_t prompt, uint32_t max_length);
-void vkf_decode_processors_finish(vkf_processors *processors);
 
 /* Edits a row can need when its sequence holds up to `length` ids and its source `source_length`. */
 uint32_t vkf_decode_max_edits(const vkf_generation_config *config, uint32_t length, uint32_t source_length);
 
 /* Edits for the scores of the id that follows history[length]. source: ids that the encoder read (the prompt where
  * there is no encoder), or NULL. Returns how many edits it wrote. No allocation. */
-uint32_t vkf_decode_processors_edit(vkf_processors *processors, const int32_t *history, uint32_t length,
+uint32_t vkf_decode_processors_edit(const vkf_processors *processors, const int32_t *history, uint32_t length,
                                     const int32_t *source, uint32_t source_length, vkf_edit *out);
 
 #endif

@@ -1,74 +1,92 @@
-/* search: greedy decoding, sampling and beam search over a model that answers with candidates.
+/* search: greedy decoding, sampling or beam search of one sentence over a model that answers with candidates.
  *
- * Pure host code: keeps the hypotheses, sends ids, beam order and edits, receives candidates. The rules are those of
- * transformers 5.12 (generation/utils.py, _sample and _beam_search). Refuses candidates that are NaN
- * or +inf. Invariant: after the first step nothing is allocated.
+ * Pure host code: keeps the hypotheses of a sentence, says what to compute next for each of them, receives candidates.
+ * The rules are those of transformers 5.12 (generation/utils.py, _sample and _beam_search). Refuses candidates that are
+ * NaN or +inf. Invariants: a search knows nothing of the other searches of a batch; asking and taking allocate nothing.
  */
 #ifndef VKF_DECODE_SEARCH_H
 #define VKF_DECODE_SEARCH_H
 
+#include "decode/beam.h"
 #include "decode/processors.h"
+#include "decode/sample.h"
 
-/* One decoding step of all R rows. */
-typedef struct vkf_step_request {
-  const int32_t *tokens; /* [R][n_tokens]: the prompt, later the last id of each row */
-  uint32_t n_tokens;
-  const int32_t *mask;          /* [R][n_tokens], 1 keep, 0 pad, or NULL (all kept); never after the first step */
-  const uint32_t *order;        /* [R]: row r continues what row order[r] was after the last step; NULL: itself */
-  const vkf_edit *edits;        /* row r has edits[edit_offsets[r]] .. edits[edit_offsets[r+1]-1] */
-  const uint32_t *edit_offsets; /* [R+1] */
-  uint32_t k;                   /* candidates wanted per row; 0: all scores, by id */
-} vkf_step_request;
+/* Memory that searches share, one after the other. */
+typedef struct vkf_search_scratch {
+  vkf_id_marks marks;
+  vkf_sample_candidate *candidates; /* [n_vocab]; NULL: no search draws */
+} vkf_search_scratch;
 
-/* The model behind the search. step() gives, per row, the k largest edited scores of the id after the row's last token:
- * values [R][k] descending and their ids; equal values: the lower id first; valid until the next step. k 0: all scores
- * [R][n_vocab], and no ids. */
-typedef struct vkf_stepper {
-  void *user;
-  uint32_t n_vocab;
-  uint32_t n_rows; /* R = B * num_beams, or sampling: B * num_return_sequences; rows of a sentence are neighbours */
-  bool log_probs;  /* scores are float32 log-softmax values (beams), not logits */
-  vkf_status (*step)(void *user, const vkf_step_request *request, const float **values, const int32_t **ids);
-} vkf_stepper;
-
+/* What a search searches. Everything that is pointed to outlives the search. */
 typedef struct vkf_search_input {
-  uint32_t B;
-  const int32_t *prompt; /* [B][n_prompt]; NULL: decoder_start_token_id (else bos_token_id) alone, n_prompt ignored */
-  const int32_t *prompt_mask; /* [B][n_prompt] or NULL */
+  const vkf_generation_config *config; /* that passed vkf_decode_generation_check() */
+  const int32_t *prompt; /* [n_prompt]; NULL: decoder_start_token_id (else bos_token_id) alone, n_prompt ignored */
   uint32_t n_prompt;
-  const int32_t *source; /* [B][n_source]: what the encoder read; NULL for decoders */
+  const int32_t *source; /* [n_source]: what the encoder read; NULL for decoders */
   uint32_t n_source;
-  uint64_t max_length;   /* ids of the longest sequence, prompt included: vkf_decode_generation_length() */
-  const uint64_t *lines; /* [B]: number of each sentence for random numbers; NULL: 0, 1, .. */
-  bool scores;           /* without beams, too; the host then reads all scores of a step */
-  uint64_t n_positions;  /* ids that the model can be fed in one sequence; 0: no limit */
-  /* NULL: none. Without beams: for every row that goes on, the rest of a step included when one has asked to stop;
-   * beams: once a step, row 0, token -1 */
-  vkf_token_fn on_token;
-  void *user;
+  uint64_t max_length;  /* ids of the longest sequence, prompt included: vkf_decode_generation_length() */
+  uint64_t n_positions; /* ids that the model can be fed in one sequence; 0: no limit */
+  uint64_t line;        /* the number of the sentence for random numbers */
+  uint32_t copy;        /* which of the num_return_sequences that are drawn for the sentence */
+  uint32_t sentence;    /* its place in the batch, for messages */
+  bool scores;          /* without beams, too; the host then reads all scores of a step */
 } vkf_search_input;
 
-typedef struct vkf_generated {
+/* A search has one row of a step, or with beams num_beams. */
+typedef struct vkf_search {
   vkf_env *env;
-  uint32_t n_rows; /* B * num_return_sequences, best first within a sentence */
-  uint32_t length;
-  int32_t *sequences; /* [n_rows][length], prompt included; padded after the end */
-  float *scores;      /* [n_rows] with beams or if requested, else NULL */
-} vkf_generated;
+  vkf_search_input input;
+  vkf_search_scratch *scratch;
+  vkf_processors processors;
+  uint32_t n_rows, k, prompt, max_length, capacity;
+  uint32_t length; /* ids of every running sequence now */
+  int32_t start;   /* the prompt, where the input has none */
+  vkf_beams beams; /* num_beams > 1 */
+  int32_t *ids;    /* [capacity], else */
+  double sum;      /* of the log-probabilities of its generated ids */
+  bool is_done;
+} vkf_search;
 
-/* Rows and candidates per row (0: all scores) that the search will ask the stepper for; scores: as in the input. */
-uint32_t vkf_decode_search_rows(const vkf_generation_config *config, uint32_t B);
+/* draws: whether one of the searches samples. Finish it in every case. */
+vkf_status vkf_decode_scratch_init(vkf_search_scratch *scratch, vkf_env *env, uint32_t n_vocab, bool draws);
+void vkf_decode_scratch_finish(vkf_search_scratch *scratch);
+
+/* Searches of a sentence (copies that are drawn), and rows of each. */
+uint32_t vkf_decode_search_copies(const vkf_generation_config *config);
+uint32_t vkf_decode_search_rows(const vkf_generation_config *config);
+/* Candidates that a search wants for each row; 0: all scores. scores: as in the input. */
 uint32_t vkf_decode_search_k(const vkf_generation_config *config, uint32_t n_vocab, bool scores);
-/* Ids of the longest sequence that the search can reach: one more than can be fed. n_positions 0: no limit. */
+/* Ids of the longest sequence that a search can reach: one more than can be fed. n_positions 0: no limit. */
 uint32_t vkf_decode_search_longest(uint64_t max_length, uint64_t n_positions, uint32_t n_prompt);
 /* What follows the end of a sequence that is shorter than others. */
 int32_t vkf_decode_search_fill(const vkf_generation_config *config);
 
-/* config passed vkf_decode_generation_check(). VKF_ERROR_NUMERIC names row and step; VKF_ERROR_ARGUMENT: no start id, a
- * prompt as long as max_length, too few ids for the candidates, more positions needed than there are. VKF_ERROR_STOPPED
- * (the callback): *out holds what was generated until then. *out needs vkf_decode_generated_finish() in every case. */
-vkf_status vkf_decode_search(vkf_env *env, const vkf_generation_config *config, const vkf_stepper *stepper,
-                             const vkf_search_input *input, vkf_generated *out);
-void vkf_decode_generated_finish(vkf_generated *generated);
+/* VKF_ERROR_ARGUMENT: no start id, a prompt as long as max_length, too few ids for the candidates. Finish it in every
+ * case. */
+vkf_status vkf_decode_search_init(vkf_search *search, vkf_env *env, vkf_search_scratch *scratch,
+                                  const vkf_search_input *input);
+void vkf_decode_search_finish(vkf_search *search);
+
+/* Ids that the next step feeds to each row: the prompt, later 1. */
+uint32_t vkf_decode_search_n_tokens(const vkf_search *search);
+/* The next step of a search that is not done. tokens [n_rows][n_tokens]. order [n_rows]: row r goes on as what row
+ * order[r] of this search was in its last step. Row r has edits[edit_offsets[r]] .. edits[edit_offsets[r+1]-1], of
+ * which edit_offsets[0] is given: what other searches wrote before. VKF_ERROR_ARGUMENT: the model has not enough
+ * positions. */
+vkf_status vkf_decode_search_ask(vkf_search *search, int32_t *tokens, uint32_t *order, vkf_edit *edits,
+                                 uint32_t *edit_offsets);
+/* Refuses scores that cannot be taken: VKF_ERROR_NUMERIC names sentence, beam and step. */
+vkf_status vkf_decode_search_check(const vkf_search *search, const float *values, const int32_t *ids);
+/* The step's answer, of the search's rows: the k largest edited scores of the id after the row's last token, values
+ * [n_rows][k] descending, and their ids; of equals the lower id first. k 0: all scores [n_rows][n_vocab], and no ids.
+ * Scores are logits; with beams log-probabilities. *id: the id that the row got, with beams VKF_NO_TOKEN.
+ * VKF_ERROR_NUMERIC: every id is forbidden. */
+vkf_status vkf_decode_search_take(vkf_search *search, const float *values, const int32_t *ids, int32_t *id);
+/* Ends a search that is not done with what there is. */
+void vkf_decode_search_stop(vkf_search *search);
+
+/* Sequence i of the search's results, best first: its ids with the prompt, and its score (NULL: not wanted). Beams have
+ * num_return_sequences of them, other searches one. Valid until the search is finished. */
+const int32_t *vkf_decode_search_result(const vkf_search *search, uint32_t i, uint32_t *length, float *score);
 
 #endif

@@ -1,184 +1,21 @@
-/* generate: the search of the host over decoding steps of the device.
- *
- * The encoder and the cross keys and values run once a batch; a step writes ids, positions, beam order and edits, runs
- * the decoder's blocks as they were recorded, and reads back candidates. Beams are reordered by an ancestry table,
- * never by moving caches: ancestry[r][s] says which row's cache holds the key that row r has at position s.
- */
+/* generate: ids from ids. The searches of a batch ask for steps, the device runs them (steps.h). */
 #define _DEFAULT_SOURCE /* _SC_PHYS_PAGES */
 #include <string.h>
 #include <unistd.h>
 
-#include "decode/search.h"
-#include "engine/generate_inputs.h"
+#include "decode/batch.h"
 #include "engine/batch_split.h"
+#include "engine/generate_inputs.h"
+#include "engine/steps.h"
 
-typedef struct stepper_state {
+/* A batch on its way. */
+typedef struct generation {
   vkf_model *m;
-  vkf_bucket *bucket;
-  vkf_need_sizes caps;
-  vkf_plan_request request; /* of the decoder's cache; T is set a step */
-  uint32_t B, S, R, past;
-  const int32_t *source_mask;
-  int32_t *ancestry, *ancestry_next; /* [R][keys cap]; NULL: no beams */
-  int32_t *key_mask;                 /* [R][keys cap]; NULL: no padding in the prompt */
-  int32_t *out_rows, *positions;     /* [R], [R][T] */
-  uint32_t *edit_offsets;            /* [R cap + 1] */
-  const char *output;                /* of the plan, in `values`: all scores; NULL: candidates */
-  float *values;                     /* [R][k], or [R][V] */
-  int32_t *ids;
-  float *logits;          /* [R][V]: of the last step, for `logprobs`; may be `values`; NULL: not asked for */
-  vkf_logprobs *logprobs; /* NULL: not asked for */
   const vkf_generate_input *in;
-  bool is_stopped;             /* by the caller's callback */
-  const vkf_cached_plan *last; /* the program whose lasting inputs are written */
-} stepper_state;
-
-/* Row r goes on as what row order[r] was. */
-static void reorder(stepper_state *s, const uint32_t *order) {
-  size_t stride = s->caps.keys;
-  if (!s->ancestry || !order) return;
-  for (uint32_t r = 0; r < s->R; r++)
-    memcpy(s->ancestry_next + r * stride, s->ancestry + order[r] * stride, s->past * sizeof *s->ancestry);
-  int32_t *swap = s->ancestry;
-  s->ancestry = s->ancestry_next;
-  s->ancestry_next = swap;
-}
-
-/* Inputs that stay the same over the steps of one program. */
-static vkf_status write_lasting(stepper_state *s, const vkf_cached_plan *cached, const vkf_dims *dims) {
-  vkf_status st = VKF_OK;
-  vkf_dims all = *dims; /* of the mask every key there will be */
-  all.v[VKF_DIM_KEYS] = s->caps.keys;
-  if (s->last == cached) goto done;
-  VKF_TRY(vkf_engine_write_mask(s->m, cached, VKF_INPUT_MASK, dims, s->B, s->S, s->source_mask));
-  if (s->key_mask) VKF_TRY(vkf_engine_write_input(&s->m->plan_cache, cached, VKF_INPUT_TARGET_MASK, &all, s->key_mask));
-  s->last = cached;
-done:
-  return st;
-}
-
-static vkf_status write_step(stepper_state *s, const vkf_cached_plan *cached, const vkf_dims *dims,
-                             const vkf_step_request *step) {
-  vkf_status st = VKF_OK;
-  const vkf_plan_cache *p = &s->m->plan_cache;
-  uint32_t T = step->n_tokens;
-  const vkf_model_tokens tokens = {.stage = VKF_STAGE_DECODE,
-                                   .rows = s->R,
-                                   .length = T,
-                                   .past = s->past,
-                                   .ids = step->tokens,
-                                   .mask = s->key_mask,
-                                   .mask_stride = s->caps.keys,
-                                   .continues = true};
-  vkf_model_positions(s->m->net, &tokens, s->positions);
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_IDS, dims, step->tokens));
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_POSITIONS, dims, s->positions));
-  if (s->ancestry) {
-    for (uint32_t r = 0; r < s->R; r++)
-      for (uint32_t t = 0; t < T; t++) s->ancestry[(size_t)r * s->caps.keys + s->past + t] = (int32_t)r;
-    VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_ANCESTRY, dims, s->ancestry));
-  }
-  for (uint32_t r = 0; r < s->R; r++) s->out_rows[r] = (int32_t)(r * T + T - 1);
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_OUT_ROWS, dims, s->out_rows));
-  if (s->request.max_edits) {
-    uint32_t n = step->edit_offsets[s->R];
-    if (n > s->request.max_edits)
-      VKF_FAIL(s->m->env, VKF_ERROR_ARGUMENT, "a step has %u edits of logits, expected at most %u", n,
-               s->request.max_edits);
-    memcpy(s->edit_offsets, step->edit_offsets, (s->R + 1) * sizeof *s->edit_offsets);
-    VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_EDIT_OFFSETS, dims, s->edit_offsets));
-    VKF_TRY(p->backend->table->write_rows(cached->program, cached->slots[VKF_INPUT_EDITS], n, step->edits));
-  }
-done:
-  return st;
-}
-
-static vkf_status step(void *user, const vkf_step_request *step, const float **values, const int32_t **ids) {
-  vkf_status st = VKF_OK;
-  stepper_state *s = user;
-  const vkf_backend_table *backend = s->m->plan_cache.backend->table;
-  const vkf_cached_plan *cached = NULL;
-  vkf_sizes sizes = {.B = s->B, .S = s->S, .R = s->R, .T = step->n_tokens, .past = s->past, .out = s->R};
-  vkf_dims dims = vkf_dims_make(&sizes);
-  s->request.capacity.T = step->n_tokens == 1 ? 1 : VKF_MIN(vkf_engine_round_length(step->n_tokens), s->caps.keys);
-  s->request.gather_out = step->n_tokens != 1;
-  VKF_TRY(vkf_engine_plan_get(&s->m->plan_cache, s->bucket, &s->request, &cached));
-  reorder(s, step->order);
-  VKF_TRY(write_lasting(s, cached, &dims));
-  VKF_TRY(write_step(s, cached, &dims, step));
-  VKF_TRY(vkf_engine_run_plan(&s->m->plan_cache, cached, &dims));
-  const char *values_name = s->output ? s->output : "top_values";
-  VKF_TRY(backend->read(cached->program, vkf_plan_find_output(cached->plan, values_name), &dims, s->values));
-  if (!s->output) VKF_TRY(backend->read(cached->program, vkf_plan_find_output(cached->plan, "top_ids"), &dims, s->ids));
-  if (s->logits && s->logits != s->values)
-    VKF_TRY(backend->read(cached->program, vkf_plan_find_output(cached->plan, "logits"), &dims, s->logits));
-  s->past += step->n_tokens;
-  *values = s->values;
-  *ids = s->ids;
-done:
-  return st;
-}
-
-/* Memory of the steps: allocated once. width: of a row of values. */
-static vkf_status state_init(stepper_state *s, bool beams, const int32_t *prompt_mask, uint32_t n_prompt,
-                             uint32_t width) {
-  vkf_status st = VKF_OK;
-  vkf_env *env = s->m->env;
-  size_t cells = (size_t)s->caps.R * s->caps.keys;
-  s->out_rows = vkf_env_alloc(env, s->R, sizeof *s->out_rows);
-  s->positions = vkf_env_alloc(env, (size_t)s->R * VKF_MAX(n_prompt, 1), sizeof *s->positions);
-  s->values = vkf_env_alloc(env, (size_t)s->R * width, sizeof *s->values);
-  s->ids = vkf_env_alloc(env, s->output ? 1 : (size_t)s->R * width, sizeof *s->ids);
-  if (!s->out_rows || !s->positions || !s->values || !s->ids) VKF_TRY(VKF_ERROR_MEMORY);
-  if (beams) {
-    s->ancestry = vkf_env_alloc(env, cells, sizeof *s->ancestry);
-    s->ancestry_next = vkf_env_alloc(env, cells, sizeof *s->ancestry);
-    if (!s->ancestry || !s->ancestry_next) VKF_TRY(VKF_ERROR_MEMORY);
-  }
-  if (s->request.max_edits) {
-    s->edit_offsets = vkf_env_alloc(env, (size_t)s->caps.R + 1, sizeof *s->edit_offsets);
-    if (!s->edit_offsets) VKF_TRY(VKF_ERROR_MEMORY);
-  }
-  if (prompt_mask) {
-    s->key_mask = vkf_env_alloc(env, cells, sizeof *s->key_mask);
-    if (!s->key_mask) VKF_TRY(VKF_ERROR_MEMORY);
-    for (size_t i = 0; i < cells; i++) s->key_mask[i] = 1;
-    for (uint32_t r = 0; r < s->R; r++)
-      for (uint32_t t = 0; t < VKF_MIN(n_prompt, s->caps.keys); t++) /* a longer prompt the search refuses */
-        s->key_mask[(size_t)r * s->caps.keys + t] = prompt_mask[(size_t)(r / (s->R / s->B)) * n_prompt + t] != 0;
-  }
-done:
-  return st;
-}
-
-static vkf_status init_logprobs(stepper_state *s, uint32_t n_vocab, uint32_t steps) {
-  vkf_env *env = s->m->env;
-  const vkf_generate_input *in = s->in;
-  if (!in->top_logprobs) return VKF_OK;
-  if (in->config->num_beams > 1)
-    return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "top_logprobs with num_beams %u is not supported: expected 1 beam",
-                        in->config->num_beams);
-  s->logprobs = in->logprobs;
-  s->logits = s->output && strcmp(s->output, "logits") == 0 ? s->values
-                                                            : vkf_env_alloc(env, (size_t)s->R * n_vocab, sizeof(float));
-  if (!s->logits) return VKF_ERROR_MEMORY;
-  return vkf_decode_logprobs_init(s->logprobs, env, s->R, n_vocab, in->top_logprobs, steps);
-}
-
-/* After a step, while its logits are there. Who has asked to stop is told nothing more. */
-static int on_token(void *user, size_t row, int32_t token) {
-  stepper_state *s = user;
-  if (s->logprobs) vkf_decode_logprobs_add(s->logprobs, (uint32_t)row, token, s->logits + row * s->logprobs->n_vocab);
-  if (s->in->on_token && !s->is_stopped) s->is_stopped = s->in->on_token(s->in->user, row, token) != 0;
-  return s->is_stopped;
-}
-
-static void state_finish(stepper_state *s) {
-  if (s->logits != s->values) vkf_env_free(s->m->env, s->logits);
-  void *all[] = {s->ancestry,  s->ancestry_next, s->key_mask, s->out_rows,
-                 s->positions, s->edit_offsets,  s->values,   s->ids};
-  for (size_t i = 0; i < VKF_COUNT(all); i++) vkf_env_free(s->m->env, all[i]);
-}
+  vkf_batch batch;
+  vkf_steps steps;
+  bool is_stopped; /* by the caller's callback */
+} generation;
 
 /* The length limit: the configuration's, else transformers' default of 20 new ids, or for translations the model's
  * positions. */
@@ -190,17 +27,11 @@ static uint64_t length_limit(const vkf_model *m, const vkf_generate_input *in, u
   return vkf_decode_generation_length(in->config, prompt, fallback);
 }
 
-static vkf_status run_encoder(stepper_state *s, const vkf_encode_input *source) {
-  vkf_status st = VKF_OK;
-  const vkf_cached_plan *cached = NULL;
-  vkf_sizes sizes = {.B = s->B, .S = s->S, .R = s->R, .T = 1, .out = s->B * s->S};
-  vkf_dims dims = vkf_dims_make(&sizes);
-  vkf_plan_request request = {
-      .stage = VKF_STAGE_ENCODE, .capacity = {.T = 1, .out = s->caps.B * s->caps.S}, .mask = true};
-  VKF_TRY(vkf_engine_plan_get(&s->m->plan_cache, s->bucket, &request, &cached));
-  VKF_TRY(vkf_engine_encode(s->m, cached, &dims, source));
-done:
-  return st;
+/* Who has asked to stop is told nothing more. */
+static int on_token(void *user, size_t row, int32_t token) {
+  generation *g = user;
+  if (!g->is_stopped) g->is_stopped = g->in->on_token(g->in->user, row, token) != 0;
+  return g->is_stopped;
 }
 
 /* What would follow no token means nothing. */
@@ -219,32 +50,26 @@ static vkf_status check_rows(vkf_env *env, const vkf_encode_input *in) {
 /* Refuses what this machine has no memory for before any of it is taken: a system that gives memory by promise would
  * end the process later. Counted is what the search keeps at least: of each row its logits, its candidates (`width` of
  * them) and its ids, with beams three times. */
-static vkf_status check_memory(const stepper_state *s, uint32_t width, uint32_t n_vocab, uint32_t longest) {
-  const vkf_generation_config *c = s->in->config;
-  const double n_rows = (double)s->B * (c->do_sample ? c->num_return_sequences : c->num_beams);
-  const double need = n_rows * (4.0 * n_vocab + 8.0 * width + (c->num_beams > 1 ? 12.0 : 4.0) * longest);
+static vkf_status check_memory(const generation *g, const vkf_steps_input *steps, uint32_t longest) {
+  const vkf_generation_config *c = g->in->config;
+  const uint32_t B = g->in->source.B, n_vocab = vkf_model_net_info(g->m->net)->target_vocab;
+  const double n_rows = (double)B * (c->do_sample ? c->num_return_sequences : c->num_beams);
+  const double need =
+      n_rows * (4.0 * n_vocab + 8.0 * (steps->k ? steps->k : n_vocab) + (c->num_beams > 1 ? 12.0 : 4.0) * longest);
   const double has = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
   if (has <= 0 || need <= has) return VKF_OK;
   return vkf_env_fail(
-      s->m->env, VKF_ERROR_MEMORY,
+      g->m->env, VKF_ERROR_MEMORY,
       "expected a request that fits into this machine's memory, %.1f GB, found one that needs at least "
       "%.1f GB: %.0f rows (%u inputs, num_beams %u, num_return_sequences %u), a vocabulary of %u, and the "
       "length limit is %u",
-      has / 1e9, need / 1e9, n_rows, s->B, c->num_beams, c->num_return_sequences, n_vocab, longest);
+      has / 1e9, need / 1e9, n_rows, B, c->num_beams, c->num_return_sequences, n_vocab, longest);
 }
 
-vkf_status vkf_engine_generate(vkf_model *m, const vkf_generate_input *in, vkf_generated *out) {
+static vkf_status check_input(const vkf_model *m, const vkf_generate_input *in) {
   vkf_status st = VKF_OK;
   const vkf_net_info *info = vkf_model_net_info(m->net);
-  bool encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
-  stepper_state s = {.m = m,
-                     .in = in,
-                     .B = in->source.B,
-                     .S = encoder ? in->source.S : 1,
-                     .source_mask = encoder ? in->source.mask : NULL};
-  const int32_t *prompt = encoder ? in->prefix : in->source.ids;
-  uint32_t n_prompt = !encoder ? in->source.S : prompt ? in->n_prefix : 1;
-  memset(out, 0, sizeof *out);
+  const bool encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
   if (info->architecture == VKF_ARCHITECTURE_ENCODER || !info->has_head)
     VKF_FAIL(m->env, VKF_ERROR_UNSUPPORTED, "a model of family %s (%s) without a language model head cannot generate",
              info->family, vkf_model_architecture_name(info->architecture));
@@ -252,55 +77,89 @@ vkf_status vkf_engine_generate(vkf_model *m, const vkf_generate_input *in, vkf_g
   VKF_TRY(vkf_engine_check_ids(m, "input_ids", in->source.ids, in->source.B, in->source.S,
                                encoder ? info->vocab : info->target_vocab));
   VKF_TRY(check_rows(m->env, &in->source));
-  s.R = vkf_decode_search_rows(in->config, s.B);
-  uint64_t limit = length_limit(m, in, n_prompt);
+done:
+  return st;
+}
+
+/* Searches and steps of the batch; the encoder has run. */
+static vkf_status begin(generation *g) {
+  vkf_status st = VKF_OK;
+  vkf_model *m = g->m;
+  const vkf_generate_input *in = g->in;
+  const vkf_net_info *info = vkf_model_net_info(m->net);
+  const bool encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
+  const int32_t *prompt = encoder ? in->prefix : in->source.ids;
+  const uint32_t n_prompt = !encoder ? in->source.S : prompt ? in->n_prefix : 1;
+  const uint64_t limit = length_limit(m, in, n_prompt);
   if (limit > UINT32_MAX / 2)
     VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected a length limit below 2^31, found %llu", (unsigned long long)limit);
-  bool beams = in->config->num_beams > 1;
-  uint32_t longest = vkf_decode_search_longest(limit, info->max_positions, n_prompt),
-           k = vkf_decode_search_k(in->config, info->target_vocab, in->scores),
-           edits = vkf_decode_max_edits(in->config, longest, in->source.S);
-  VKF_TRY(check_memory(&s, k ? k : info->target_vocab, info->target_vocab, longest));
-  VKF_TRY(vkf_engine_bucket_get(&m->plan_cache, &(vkf_need_sizes){s.B, s.S, s.R, (uint32_t)limit}, &s.bucket));
-  s.caps = vkf_engine_bucket_sizes(s.bucket);
-  if (edits > UINT32_MAX / 2 / VKF_MAX(s.caps.R, 1))
-    VKF_FAIL(m->env, VKF_ERROR_ARGUMENT,
-             "the configuration needs %u edits of logits a row, more than this engine plans for", edits);
-  s.request = (vkf_plan_request){.stage = VKF_STAGE_DECODE,
-                                 .capacity = {.T = 1, .out = s.caps.R},
-                                 .mask = encoder,
-                                 .target_mask = !encoder && in->source.mask,
-                                 .ancestry = beams,
-                                 .log_softmax = beams,
-                                 .max_edits = edits ? vkf_engine_round_length(edits) * s.caps.R : 0,
-                                 .renormalize = beams && in->config->renormalize_logits,
-                                 .top_k = k,
-                                 .logits = in->top_logprobs > 0 || (k == 0 && edits == 0)};
-  if (k == 0) s.output = edits ? "scores" : "logits";
-  VKF_TRY(state_init(&s, beams, encoder ? NULL : in->source.mask, n_prompt, k ? k : info->target_vocab));
-  VKF_TRY(init_logprobs(&s, info->target_vocab, longest - VKF_MIN(n_prompt, longest)));
-  if (encoder) VKF_TRY(run_encoder(&s, &in->source));
-  const vkf_stepper stepper = {
-      .user = &s, .n_vocab = info->target_vocab, .n_rows = s.R, .log_probs = beams, .step = step};
-  const vkf_search_input search = {.B = s.B,
-                                   .prompt = prompt,
-                                   .prompt_mask = encoder ? NULL : in->source.mask,
-                                   .n_prompt = n_prompt,
-                                   .source = encoder ? in->source.ids : NULL,
-                                   .n_source = encoder ? in->source.S : 0,
-                                   .max_length = limit,
-                                   .lines = in->lines,
-                                   .scores = in->scores,
-                                   .n_positions = info->max_positions,
-                                   .on_token = s.logprobs || in->on_token ? on_token : NULL,
-                                   .user = &s};
-  st = vkf_decode_search(m->env, in->config, &stepper, &search, out);
-  if (st == VKF_ERROR_NUMERIC && m->cache_format != VKF_FORMAT_F32)
-    vkf_env_prefix(m->env, st, "keys and values are kept as %s, which ends at %g (f32 does not): ",
-                   vkf_format_get(m->cache_format)->name, vkf_format_get(m->cache_format)->largest);
-  VKF_TRY(st);
+  const uint32_t longest = vkf_decode_search_longest(limit, info->max_positions, n_prompt);
+  const vkf_steps_input steps = {.source = &in->source,
+                                 .config = in->config,
+                                 .n_prompt = n_prompt,
+                                 .limit = (uint32_t)limit,
+                                 .edits = vkf_decode_max_edits(in->config, longest, in->source.S),
+                                 .k = vkf_decode_search_k(in->config, info->target_vocab, in->scores),
+                                 .logits = in->top_logprobs > 0};
+  VKF_TRY(check_memory(g, &steps, longest));
+  if (in->top_logprobs && in->config->num_beams > 1)
+    VKF_FAIL(m->env, VKF_ERROR_UNSUPPORTED, "top_logprobs with num_beams %u is not supported: expected 1 beam",
+             in->config->num_beams);
+  const vkf_batch_input batch = {.config = in->config,
+                                 .B = in->source.B,
+                                 .n_vocab = info->target_vocab,
+                                 .prompt = prompt,
+                                 .n_prompt = n_prompt,
+                                 .source = encoder ? in->source.ids : NULL,
+                                 .n_source = encoder ? in->source.S : 0,
+                                 .max_length = limit,
+                                 .n_positions = info->max_positions,
+                                 .lines = in->lines,
+                                 .scores = in->scores};
+  VKF_TRY(vkf_decode_batch_init(&g->batch, m->env, &batch));
+  if (in->top_logprobs)
+    VKF_TRY(vkf_decode_logprobs_init(in->logprobs, m->env, vkf_decode_batch_slots(in->config, in->source.B),
+                                     info->target_vocab, in->top_logprobs, longest - VKF_MIN(n_prompt, longest)));
+  VKF_TRY(vkf_engine_steps_init(&g->steps, m, &steps));
 done:
-  state_finish(&s);
+  return st;
+}
+
+static vkf_status step(generation *g) {
+  vkf_status st = VKF_OK;
+  vkf_batch *batch = &g->batch;
+  vkf_batch_step next;
+  VKF_TRY(vkf_decode_batch_ask(batch, &next));
+  VKF_TRY(vkf_engine_steps_run(&g->steps, &next));
+  VKF_TRY(vkf_decode_batch_take(batch, g->steps.values, g->steps.ids));
+  for (uint32_t i = 0; g->in->top_logprobs && i < batch->n_live; i++)
+    vkf_decode_logprobs_add(g->in->logprobs, batch->live[i], batch->got[i],
+                            g->steps.logits + (size_t)i * g->steps.n_vocab);
+  if (g->in->on_token) vkf_decode_batch_tell(batch, on_token, g);
+done:
+  return st;
+}
+
+vkf_status vkf_engine_generate(vkf_model *m, const vkf_generate_input *in, vkf_generated *out) {
+  vkf_status st = VKF_OK;
+  generation g = {.m = m, .in = in};
+  memset(out, 0, sizeof *out);
+  VKF_TRY(check_input(m, in));
+  VKF_TRY(begin(&g));
+  while (!g.is_stopped && !vkf_decode_batch_is_done(&g.batch)) {
+    st = step(&g);
+    if (st == VKF_ERROR_NUMERIC && m->cache_format != VKF_FORMAT_F32)
+      vkf_env_prefix(m->env, st, "keys and values are kept as %s, which ends at %g (f32 does not): ",
+                     vkf_format_get(m->cache_format)->name, vkf_format_get(m->cache_format)->largest);
+    VKF_TRY(st);
+  }
+  if (g.is_stopped) vkf_decode_batch_stop(&g.batch);
+  VKF_TRY(vkf_decode_batch_result(&g.batch, out));
+  if (g.is_stopped)
+    VKF_FAIL(m->env, VKF_ERROR_STOPPED, "the token callback asked to stop after %u ids", g.batch.n_steps);
+done:
+  vkf_decode_batch_finish(&g.batch);
+  vkf_engine_steps_finish(&g.steps);
   return st;
 }
 
@@ -391,7 +250,7 @@ static vkf_status generate_batch(void *user, const vkf_array *inputs, size_t n_i
   if (!lines) VKF_TRY(VKF_ERROR_MEMORY);
   for (size_t b = 0; b < in.shape[0]; b++)
     lines[b] = params->lines ? params->lines[first + b] : first + b + params->first_line;
-  call->first_row = call->config->num_beams > 1 ? 0 : vkf_decode_search_rows(call->config, (uint32_t)first);
+  call->first_row = call->config->num_beams > 1 ? 0 : vkf_decode_batch_slots(call->config, (uint32_t)first);
   st = vkf_engine_generate(
       m,
       &(vkf_generate_input){.source = {(uint32_t)in.shape[0], (uint32_t)in.shape[1], in.ids, in.mask, NULL, NULL},

@@ -2,9 +2,9 @@
 #ifndef VKF_ENGINE_OPENED_H
 #define VKF_ENGINE_OPENED_H
 
+#include "decode/batch.h"
 #include "decode/generation_config.h"
 #include "decode/logprobs.h"
-#include "decode/search.h"
 #include "engine/plan_cache.h"
 
 struct vkf_tokenizer {

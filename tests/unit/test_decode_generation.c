@@ -334,18 +334,18 @@ static void every_allocation_may_fail(void **state) {
   bool finished = false;
   for (uint64_t n = 1; !finished; n++) {
     vkf_generation_config c;
-    vkf_processors p = {0};
+    vkf_id_marks marks = {0};
     fresh(&c);
     env.fail_at = env.n_allocations + n;
     vkf_status st = vkf_decode_generation_read(&c, folder);
     if (st == VKF_OK) st = vkf_decode_generation_apply(&c, "options", "{\"suppress_tokens\":[4]}");
-    if (st == VKF_OK) st = vkf_decode_processors_init(&p, &env, &c, V, 1, 9);
+    if (st == VKF_OK) st = vkf_decode_marks_init(&marks, &env, V);
     finished = env.n_allocations < env.fail_at;
     env.fail_at = 0;
     /* the paths in messages may go without memory, everything else may not */
     if (st != VKF_OK) assert_int_equal(st, VKF_ERROR_MEMORY);
     if (st == VKF_OK) assert_true(c.eos.n == 2 && c.n_bad_words == 2 && c.suppress.n == 1);
-    if (p.env != NULL) vkf_decode_processors_finish(&p);
+    if (marks.env != NULL) vkf_decode_marks_finish(&marks);
     done(&c);
     if (finished) assert_true(st == VKF_OK && n > 5);
   }
@@ -362,11 +362,12 @@ typedef struct ids {
 static void expect_edits(const char *options, const ids *history, const vkf_edit *expected, uint32_t n) {
   static const int32_t source[] = {20, 21, 20};
   vkf_generation_config c;
-  vkf_processors p;
+  vkf_id_marks marks;
   vkf_edit out[64];
   fresh(&c);
   apply(&c, options);
-  assert_int_equal(vkf_decode_processors_init(&p, &env, &c, V, 1, 10), VKF_OK);
+  assert_int_equal(vkf_decode_marks_init(&marks, &env, V), VKF_OK);
+  const vkf_processors p = {&c, &marks, 1, 10};
   for (int twice = 0; twice < 2; twice++) { /* nothing is left over from the call before */
     uint32_t found = vkf_decode_processors_edit(&p, history->at, history->n, source, 3, out);
     assert_int_equal(found, n);
@@ -378,7 +379,7 @@ static void expect_edits(const char *options, const ids *history, const vkf_edit
       assert_int_equal(out[i].zero, 0);
     }
   }
-  vkf_decode_processors_finish(&p);
+  vkf_decode_marks_finish(&marks);
   done(&c);
 }
 #define HISTORY(...) (&(ids){{__VA_ARGS__}, VKF_COUNT(((const int32_t[]){__VA_ARGS__}))})
@@ -438,16 +439,17 @@ static void forced_end_at_the_limit(void **state) {
   (void)state;
   static const int32_t history[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   vkf_generation_config c;
-  vkf_processors p;
+  vkf_id_marks marks;
   vkf_edit out[8];
   fresh(&c);
   apply(&c, "{\"forced_eos_token_id\":[4,5]}");
-  assert_int_equal(vkf_decode_processors_init(&p, &env, &c, V, 1, 10), VKF_OK);
+  assert_int_equal(vkf_decode_marks_init(&marks, &env, V), VKF_OK);
+  const vkf_processors p = {&c, &marks, 1, 10};
   assert_int_equal(vkf_decode_processors_edit(&p, history, 8, NULL, 0, out), 0);
   assert_int_equal(vkf_decode_processors_edit(&p, history, 9, NULL, 0, out), 3);
   assert_true(out[0].kind == VKF_EDIT_FILL && out[0].value == -INFINITY);
   assert_true(out[1].id == 4 && out[2].id == 5 && out[2].value == 0 && out[2].kind == VKF_EDIT_SET);
-  vkf_decode_processors_finish(&p);
+  vkf_decode_marks_finish(&marks);
   done(&c);
 }
 
@@ -474,19 +476,20 @@ static void behind_a_prompt(void **state) {
   static const int32_t history[] = {1, 2, 3, 8, 9};
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_generation_config c;
-    vkf_processors p;
+    vkf_id_marks marks;
     vkf_edit out[8];
     uint32_t n = 0;
     fresh(&c);
     apply(&c, rows[i].options);
-    assert_int_equal(vkf_decode_processors_init(&p, &env, &c, V, 3, 10), VKF_OK);
+    assert_int_equal(vkf_decode_marks_init(&marks, &env, V), VKF_OK);
+    const vkf_processors p = {&c, &marks, 3, 10};
     while (n < 2 && rows[i].forbidden[n] != 0) n++;
     assert_int_equal(vkf_decode_processors_edit(&p, history, rows[i].length, history, 3, out), n);
     for (uint32_t k = 0; k < n; k++) {
       assert_true(out[k].kind == VKF_EDIT_SET && out[k].value == -INFINITY);
       assert_int_equal(out[k].id, rows[i].forbidden[k]);
     }
-    vkf_decode_processors_finish(&p);
+    vkf_decode_marks_finish(&marks);
     done(&c);
   }
 }

@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "decode/sample.h"
-#include "decode/search.h"
+#include "decode/batch.h"
 #include "support/range.h"
 
 enum { V = 8, N_DRAWS = 20000, T = 6 };
@@ -107,35 +107,35 @@ static void nothing_is_left(void **state) {
 
 /* ---- searches ---------------------------------------------------------------------------------------------------- */
 
-static uint32_t n_rows;
-
-/* The same row for everybody, but the last id is forbidden to come again. */
-static vkf_status step(void *user, const vkf_step_request *request, const float **values, const int32_t **ids) {
-  static float scores[16][V];
-  (void)user;
-  assert_int_equal(request->k, 0);
-  for (uint32_t r = 0; r < n_rows; r++) {
-    row_of(scores[r]);
-    scores[r][request->tokens[r * request->n_tokens + request->n_tokens - 1]] = -INFINITY;
-  }
-  *values = scores[0];
-  *ids = NULL;
-  return VKF_OK;
-}
-
+/* The same scores for everybody, but the last id is forbidden to come again. */
 static void generate(const char *options, uint32_t B, const uint64_t *lines, int32_t *out) {
   static const int32_t starts[8] = {5, 5, 5, 5, 5, 5, 5, 5};
+  static float scores[16][V];
   vkf_generation_config c;
   vkf_generated g;
+  vkf_batch batch;
   configure(&c, options);
-  n_rows = vkf_decode_search_rows(&c, B);
-  vkf_stepper stepper = {NULL, V, n_rows, false, step};
-  vkf_search_input input = {.B = B, .prompt = starts, .n_prompt = 1, .max_length = T + 1, .lines = lines};
-  assert_int_equal(vkf_decode_search(&env, &c, &stepper, &input, &g), VKF_OK);
+  const uint32_t n_rows = vkf_decode_batch_slots(&c, B);
+  const vkf_batch_input input = {
+      .config = &c, .B = B, .n_vocab = V, .prompt = starts, .n_prompt = 1, .max_length = T + 1, .lines = lines};
+  assert_int_equal(vkf_decode_batch_init(&batch, &env, &input), VKF_OK);
+  while (!vkf_decode_batch_is_done(&batch)) {
+    vkf_batch_step step;
+    assert_int_equal(vkf_decode_batch_ask(&batch, &step), VKF_OK);
+    assert_int_equal(step.k, 0);
+    assert_int_equal(step.n_rows, n_rows);
+    for (uint32_t r = 0; r < n_rows; r++) {
+      row_of(scores[r]);
+      scores[r][step.tokens[r * step.n_tokens + step.n_tokens - 1]] = -INFINITY;
+    }
+    assert_int_equal(vkf_decode_batch_take(&batch, scores[0], NULL), VKF_OK);
+  }
+  assert_int_equal(vkf_decode_batch_result(&batch, &g), VKF_OK);
   assert_int_equal(g.n_rows, n_rows);
   assert_int_equal(g.length, T + 1);
   memcpy(out, g.sequences, (size_t)g.n_rows * g.length * sizeof *out);
   vkf_decode_generated_finish(&g);
+  vkf_decode_batch_finish(&batch);
   vkf_decode_generation_finish(&c);
 }
 

@@ -11,8 +11,8 @@
 
 #include <cmocka.h>
 
+#include "decode/batch.h"
 #include "decode/logprobs.h"
-#include "decode/search.h"
 
 #define NEAR 0x1p-20f /* a score is below 8: four roundings of 2^-22 */
 
@@ -27,13 +27,11 @@ typedef void (*scores_fn)(const int32_t *history, uint32_t length, uint32_t n_vo
 
 typedef struct fake {
   scores_fn scores;
-  uint32_t n_vocab, n_rows, n_steps;
+  uint32_t n_vocab, n_steps, n_rows; /* n_rows: of all steps together */
   bool log_probs;
-  int32_t history[MAX_ROWS][MAX_T];
+  int32_t history[MAX_ROWS][MAX_T]; /* by slot */
   uint32_t length;
-  int32_t first_mask[MAX_T];
-  bool had_mask;
-  uint32_t fault_step; /* from 1: this step gives `fault` for row 1 */
+  uint32_t fault_step; /* from 1: this step gives `fault` for slot 1 */
   float fault;
   uint64_t allocations_at_first, allocations_at_last;
   float values[MAX_ROWS * MAX_V];
@@ -66,26 +64,25 @@ static void apply_edits(float *x, uint32_t n, const vkf_edit *from, const vkf_ed
   }
 }
 
-static vkf_status step(void *user, const vkf_step_request *request, const float **values, const int32_t **ids) {
-  fake *f = user;
+static void step(fake *f, const vkf_batch_step *request) {
   static int32_t old[MAX_ROWS][MAX_T];
   if (f->n_steps++ == 0) f->allocations_at_first = env.n_allocations;
   f->allocations_at_last = env.n_allocations;
+  f->n_rows += request->n_rows;
   assert_true(request->k <= f->n_vocab);
   if (f->n_steps > 1) assert_int_equal(request->n_tokens, 1);
-  if (f->n_steps > 1) assert_null(request->mask);
-  f->had_mask |= request->mask != NULL;
-  if (request->mask != NULL) memcpy(f->first_mask, request->mask, request->n_tokens * sizeof(int32_t));
   memcpy(old, f->history, sizeof(old));
-  for (uint32_t r = 0; r < f->n_rows; r++) {
+  for (uint32_t r = 0; r < request->n_rows; r++) {
     float x[MAX_V];
-    if (request->order != NULL) memcpy(f->history[r], old[request->order[r]], sizeof(old[0]));
-    memcpy(f->history[r] + f->length, request->tokens + r * request->n_tokens, request->n_tokens * sizeof(int32_t));
-    f->scores(f->history[r], f->length + request->n_tokens, f->n_vocab, x);
+    const uint32_t slot = request->slots[r];
+    assert_true(r == 0 || slot > request->slots[r - 1]);
+    memcpy(f->history[slot], old[request->order[r]], sizeof(old[0]));
+    memcpy(f->history[slot] + f->length, request->tokens + r * request->n_tokens, request->n_tokens * sizeof(int32_t));
+    f->scores(f->history[slot], f->length + request->n_tokens, f->n_vocab, x);
     if (f->log_probs) log_softmax(x, f->n_vocab);
     apply_edits(x, f->n_vocab, request->edits + request->edit_offsets[r],
                 request->edits + request->edit_offsets[r + 1]);
-    if (f->fault_step == f->n_steps && r == 1) x[3] = f->fault;
+    if (f->fault_step == f->n_steps && slot == 1) x[3] = f->fault;
     if (request->k == 0) memcpy(f->values + r * f->n_vocab, x, f->n_vocab * sizeof *x);
     bool taken[MAX_V] = {false};
     for (uint32_t i = 0; i < request->k; i++) {
@@ -98,9 +95,6 @@ static vkf_status step(void *user, const vkf_step_request *request, const float 
     }
   }
   f->length += request->n_tokens;
-  *values = f->values;
-  *ids = f->ids;
-  return VKF_OK;
 }
 
 static uint64_t seed;
@@ -116,9 +110,20 @@ static void random_scores(const int32_t *history, uint32_t length, uint32_t n_vo
 typedef struct run {
   fake model;
   vkf_generation_config config;
-  vkf_search_input input;
+  vkf_batch_input input;
+  vkf_batch batch;
   vkf_generated out;
 } run;
+
+static int32_t told[1024][2];
+static uint32_t n_told, stop_after;
+static int on_token(void *user, size_t row, int32_t token) {
+  assert_ptr_equal(user, told);
+  assert_true(n_told < VKF_COUNT(told));
+  told[n_told][0] = (int32_t)row;
+  told[n_told++][1] = token;
+  return n_told == stop_after;
+}
 
 static run *begin(scores_fn scores, uint32_t n_vocab, uint32_t B, const char *options) {
   run *r = calloc(1, sizeof(*r));
@@ -128,20 +133,37 @@ static run *begin(scores_fn scores, uint32_t n_vocab, uint32_t B, const char *op
   assert_int_equal(vkf_decode_generation_check(&r->config, n_vocab), VKF_OK);
   r->model.scores = scores;
   r->model.n_vocab = n_vocab;
-  r->model.n_rows = vkf_decode_search_rows(&r->config, B);
   r->model.log_probs = r->config.num_beams > 1;
+  r->input.config = &r->config;
   r->input.B = B;
+  r->input.n_vocab = n_vocab;
   r->input.max_length = vkf_decode_generation_length(&r->config, 1, 20);
   return r;
 }
 
 static vkf_status go(run *r) {
-  vkf_stepper stepper = {&r->model, r->model.n_vocab, r->model.n_rows, r->model.log_probs, step};
-  return vkf_decode_search(&env, &r->config, &stepper, &r->input, &r->out);
+  vkf_status st = VKF_OK;
+  bool stop = false;
+  n_told = 0;
+  vkf_decode_batch_finish(&r->batch); /* of a try before */
+  VKF_TRY(vkf_decode_batch_init(&r->batch, &env, &r->input));
+  while (!stop && !vkf_decode_batch_is_done(&r->batch)) {
+    vkf_batch_step request;
+    VKF_TRY(vkf_decode_batch_ask(&r->batch, &request));
+    step(&r->model, &request);
+    VKF_TRY(vkf_decode_batch_take(&r->batch, r->model.values, r->model.ids));
+    stop = vkf_decode_batch_tell(&r->batch, on_token, told);
+  }
+  if (stop) vkf_decode_batch_stop(&r->batch);
+  VKF_TRY(vkf_decode_batch_result(&r->batch, &r->out));
+  if (stop) st = VKF_ERROR_STOPPED;
+done:
+  return st;
 }
 
 static void end(run *r) {
   vkf_decode_generated_finish(&r->out);
+  vkf_decode_batch_finish(&r->batch);
   vkf_decode_generation_finish(&r->config);
   free(r);
   assert_int_equal(env.live_bytes, 0);
@@ -445,18 +467,9 @@ static void count_up(const int32_t *history, uint32_t length, uint32_t n_vocab, 
   scores[last == 5 ? 9 : (last + 1) % (int32_t)n_vocab] = 1;
 }
 
-static int32_t told[64][2];
-static uint32_t n_told, stop_after;
-static int on_token(void *user, size_t row, int32_t token) {
-  assert_ptr_equal(user, told);
-  told[n_told][0] = (int32_t)row;
-  told[n_told++][1] = token;
-  return n_told == stop_after;
-}
-
 static void greedy_rows_end_at_different_lengths(void **state) {
   (void)state;
-  static const int32_t prompt[] = {0, 3, 6, 6}, mask[] = {0, 1, 1, 1};
+  static const int32_t prompt[] = {0, 3, 6, 6};
   static const char *const pads[] = {",\"pad_token_id\":2", ",\"pad_token_id\":0", ""};
   static const int32_t fill[] = {2, 0, 9};
   for (size_t i = 0; i < VKF_COUNT(pads); i++) {
@@ -464,19 +477,14 @@ static void greedy_rows_end_at_different_lengths(void **state) {
     snprintf(options, sizeof(options), "{\"eos_token_id\":[9,11],\"max_new_tokens\":8%s}", pads[i]);
     run *r = begin(count_up, 12, 2, options);
     r->input.prompt = prompt;
-    r->input.prompt_mask = mask;
     r->input.n_prompt = 2;
     r->input.max_length = 10;
-    r->input.on_token = on_token;
-    r->input.user = told;
-    n_told = stop_after = 0;
     assert_int_equal(go(r), VKF_OK);
     EXPECT_ROW(r, 0, 0, 3, 4, 5, 9);
     EXPECT_ROW(r, 1, 6, 6, 7, 8, 9);
     assert_null(r->out.scores);
     assert_int_equal(n_told, 6);
     assert_true(told[4][0] == 0 && told[4][1] == 9 && told[5][0] == 1 && told[5][1] == 9);
-    assert_true(r->model.had_mask && r->model.first_mask[0] == 0 && r->model.first_mask[1] == 1);
     assert_int_equal(r->model.allocations_at_first, r->model.allocations_at_last);
     end(r);
 
@@ -484,14 +492,11 @@ static void greedy_rows_end_at_different_lengths(void **state) {
     r = begin(count_up, 12, 2, options);
     r->input.prompt = uneven;
     r->input.n_prompt = 1;
-    r->input.on_token = on_token;
-    r->input.user = told;
-    n_told = 0;
     assert_int_equal(go(r), VKF_OK);
     EXPECT_ROW(r, 0, 2, 3, 4, 5, 9);
     EXPECT_ROW(r, 1, 8, 9, fill[i], fill[i], fill[i]);
     assert_int_equal(n_told, 5); /* nothing is told of a row that has ended */
-    assert_false(r->model.had_mask);
+    assert_true(r->model.n_steps == 4 && r->model.n_rows == 5);
     end(r);
   }
 }
@@ -521,9 +526,6 @@ static void limits_of_greedy(void **state) {
 static void stopped_by_the_callback(void **state) {
   (void)state;
   run *r = begin(count_up, 12, 2, "{\"bos_token_id\":0,\"max_new_tokens\":8}");
-  r->input.on_token = on_token;
-  r->input.user = told;
-  n_told = 0;
   stop_after = 3; /* row 0 of the second step */
   assert_int_equal(go(r), VKF_ERROR_STOPPED);
   assert_int_equal(n_told, 4); /* of the step to its end */
@@ -533,9 +535,6 @@ static void stopped_by_the_callback(void **state) {
 
   r = begin(script, 16, 1,
             "{\"num_beams\":2,\"num_return_sequences\":2,\"eos_token_id\":3,\"bos_token_id\":0,\"max_new_tokens\":8}");
-  r->input.on_token = on_token;
-  r->input.user = told;
-  n_told = 0;
   stop_after = 1;
   assert_int_equal(go(r), VKF_ERROR_STOPPED);
   assert_int_equal(n_told, 1);
@@ -578,10 +577,6 @@ static void refused_at_the_start(void **state) {
   assert_int_equal(go(r), VKF_ERROR_ARGUMENT);
   assert_non_null(strstr(env.message, "over the 5 ids"));
   vkf_env_clear(&env);
-  r->input.n_prompt = 4;
-  r->model.n_rows = 2;
-  assert_int_equal(go(r), VKF_ERROR_ARGUMENT);
-  assert_non_null(strstr(env.message, "expected a stepper of 1 rows with logits, found 2"));
   assert_int_equal(r->model.n_steps, 0);
   end(r);
   r = begin(count_up, 12, 1, "{\"bos_token_id\":1,\"num_beams\":2,\"eos_token_id\":[0,1,2,3,4,5,6,7,8,9,10,11]}");
@@ -671,6 +666,49 @@ static void the_source_of_each_sentence(void **state) {
   assert_memory_not_equal(alone[1], alone[2], sizeof alone[1]);
 }
 
+/* A sentence costs in a batch as many rows as alone, and gets what it gets alone. */
+static void finished_sentences_leave(void **state) {
+  (void)state;
+  enum { B = 5, N = 2 };
+  static const int32_t starts[B] = {1, 7, 12, 3, 9};
+  static const char *const options[] = {
+      "{\"eos_token_id\":[3,5],\"pad_token_id\":2,\"max_new_tokens\":20}",
+      "{\"eos_token_id\":[3,5],\"pad_token_id\":2,\"max_new_tokens\":20,\"num_beams\":2,"
+      "\"num_return_sequences\":2}",
+      "{\"eos_token_id\":[3,5],\"pad_token_id\":2,\"max_new_tokens\":20,\"do_sample\":true,"
+      "\"num_return_sequences\":2}"};
+  for (size_t o = 0; o < VKF_COUNT(options); o++) {
+    int32_t alone[B * N][MAX_T];
+    uint32_t lengths[B], n_rows = 0, n_least = UINT32_MAX;
+    for (uint64_t b = 0; b <= B; b++) { /* each alone, then all together */
+      run *r = begin(random_scores, 13, b < B ? 1 : B, options[o]);
+      const uint32_t n = vkf_decode_search_rows(&r->config) * vkf_decode_search_copies(&r->config);
+      seed = 77;
+      r->input.prompt = starts + b % B;
+      r->input.n_prompt = 1;
+      r->input.lines = b < B ? &b : NULL;
+      assert_int_equal(go(r), VKF_OK);
+      const uint32_t each = r->out.n_rows / (b < B ? 1 : B);
+      if (b < B) {
+        n_rows += r->model.n_rows;
+        n_least = VKF_MIN(n_least, r->model.n_steps);
+        lengths[b] = r->out.length;
+        for (uint32_t i = 0; i < each; i++)
+          memcpy(alone[b * N + i], r->out.sequences + i * r->out.length, r->out.length * sizeof(int32_t));
+      } else {
+        assert_int_equal(r->model.n_rows, n_rows);
+        assert_true(n_least < r->model.n_steps && n_rows < B * n * r->model.n_steps);
+        for (uint32_t i = 0; i < B * each; i++) {
+          const int32_t *ids = r->out.sequences + i * r->out.length;
+          for (uint32_t t = 0; t < r->out.length; t++)
+            assert_int_equal(ids[t], t < lengths[i / each] ? alone[i / each * N + i % each][t] : 2);
+        }
+      }
+      end(r);
+    }
+  }
+}
+
 /* Lines are counted from 0 where the caller names none. */
 static void lines_by_themselves(void **state) {
   (void)state;
@@ -711,6 +749,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(longest_sequences),
                                      cmocka_unit_test(equal_scores),
                                      cmocka_unit_test(the_source_of_each_sentence),
+                                     cmocka_unit_test(finished_sentences_leave),
                                      cmocka_unit_test(lines_by_themselves),
                                      cmocka_unit_test(log_probabilities),
                                      cmocka_unit_test(as_the_rules_written_again),

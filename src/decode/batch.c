@@ -1,0 +1,177 @@
+/* batch: see batch.h. */
+#include "decode/batch.h"
+
+#include <string.h>
+
+uint32_t vkf_decode_batch_slots(const vkf_generation_config *config, uint32_t B) {
+  return B * vkf_decode_search_copies(config) * vkf_decode_search_rows(config);
+}
+
+/* ---- start ------------------------------------------------------------------------------------------------------- */
+
+static vkf_status allocate(vkf_batch *batch, const vkf_batch_input *in) {
+  vkf_env *env = batch->env;
+  const uint32_t n_prompt = in->prompt != NULL ? in->n_prompt : 1;
+  const uint32_t longest = vkf_decode_search_longest(in->max_length, in->n_positions, n_prompt);
+  const size_t n_rows = (size_t)batch->n * batch->each;
+  size_t n_tokens = 0, n_edits = 0;
+  if (!vkf_size_mul(n_rows, n_prompt, &n_tokens)) n_tokens = SIZE_MAX;
+  if (!vkf_size_mul(n_rows, vkf_decode_max_edits(in->config, longest, in->source != NULL ? in->n_source : n_prompt),
+                    &n_edits))
+    n_edits = SIZE_MAX;
+  batch->searches = vkf_env_alloc(env, batch->n, sizeof *batch->searches);
+  batch->live = vkf_env_alloc(env, batch->n, sizeof *batch->live);
+  batch->got = vkf_env_alloc(env, batch->n, sizeof *batch->got);
+  batch->tokens = vkf_env_alloc(env, n_tokens, sizeof *batch->tokens);
+  batch->slots = vkf_env_alloc(env, n_rows, sizeof *batch->slots);
+  batch->order = vkf_env_alloc(env, n_rows, sizeof *batch->order);
+  batch->edits = vkf_env_alloc(env, n_edits, sizeof *batch->edits);
+  batch->edit_offsets = vkf_env_alloc(env, n_rows + 1, sizeof *batch->edit_offsets);
+  return batch->searches && batch->live && batch->got && batch->tokens && batch->slots && batch->order &&
+                 batch->edits && batch->edit_offsets
+             ? VKF_OK
+             : VKF_ERROR_MEMORY;
+}
+
+vkf_status vkf_decode_batch_init(vkf_batch *batch, vkf_env *env, const vkf_batch_input *in) {
+  vkf_status st = VKF_OK;
+  const uint32_t copies = vkf_decode_search_copies(in->config);
+  *batch = (vkf_batch){.env = env, .n = in->B * copies, .each = vkf_decode_search_rows(in->config)};
+  VKF_TRY(allocate(batch, in));
+  VKF_TRY(vkf_decode_scratch_init(&batch->scratch, env, in->n_vocab, in->config->do_sample));
+  for (uint32_t i = 0; i < batch->n; i++) {
+    const uint32_t b = i / copies;
+    const vkf_search_input input = {
+        .config = in->config,
+        .prompt = in->prompt != NULL ? in->prompt + (size_t)b * in->n_prompt : NULL,
+        .n_prompt = in->n_prompt,
+        .source = in->source != NULL ? in->source + (size_t)b * in->n_source : NULL,
+        .n_source = in->n_source,
+        .max_length = in->max_length,
+        .n_positions = in->n_positions,
+        .line = in->lines != NULL ? in->lines[b] : b,
+        .copy = i % copies,
+        .sentence = b,
+        .scores = in->scores,
+    };
+    VKF_TRY(vkf_decode_search_init(&batch->searches[i], env, &batch->scratch, &input));
+  }
+done:
+  return st;
+}
+
+void vkf_decode_batch_finish(vkf_batch *batch) {
+  if (batch->env == NULL) return;
+  for (uint32_t i = 0; batch->searches != NULL && i < batch->n; i++) vkf_decode_search_finish(&batch->searches[i]);
+  vkf_env_free(batch->env, batch->searches);
+  vkf_env_free(batch->env, batch->live);
+  vkf_env_free(batch->env, batch->got);
+  vkf_env_free(batch->env, batch->tokens);
+  vkf_env_free(batch->env, batch->slots);
+  vkf_env_free(batch->env, batch->order);
+  vkf_env_free(batch->env, batch->edits);
+  vkf_env_free(batch->env, batch->edit_offsets);
+  vkf_decode_scratch_finish(&batch->scratch);
+  *batch = (vkf_batch){0};
+}
+
+/* ---- one step ---------------------------------------------------------------------------------------------------- */
+
+bool vkf_decode_batch_is_done(const vkf_batch *batch) {
+  for (uint32_t i = 0; i < batch->n; i++)
+    if (!batch->searches[i].is_done) return false;
+  return true;
+}
+
+vkf_status vkf_decode_batch_ask(vkf_batch *batch, vkf_batch_step *step) {
+  vkf_status st = VKF_OK;
+  uint32_t n_rows = 0, n_tokens = 0, k = 0;
+  batch->n_live = 0;
+  batch->edit_offsets[0] = 0;
+  for (uint32_t i = 0; i < batch->n; i++) {
+    vkf_search *s = &batch->searches[i];
+    if (s->is_done) continue;
+    n_tokens = vkf_decode_search_n_tokens(s); /* all began together, with prompts of one length */
+    k = s->k;
+    VKF_TRY(vkf_decode_search_ask(s, batch->tokens + (size_t)n_rows * n_tokens, batch->order + n_rows, batch->edits,
+                                  batch->edit_offsets + n_rows));
+    for (uint32_t r = 0; r < batch->each; r++, n_rows++) {
+      batch->slots[n_rows] = i * batch->each + r;
+      batch->order[n_rows] += i * batch->each;
+    }
+    batch->live[batch->n_live++] = i;
+  }
+  *step = (vkf_batch_step){.n_rows = n_rows,
+                           .n_tokens = n_tokens,
+                           .k = k,
+                           .tokens = batch->tokens,
+                           .slots = batch->slots,
+                           .order = batch->order,
+                           .edits = batch->edits,
+                           .edit_offsets = batch->edit_offsets};
+done:
+  return st;
+}
+
+vkf_status vkf_decode_batch_take(vkf_batch *batch, const float *values, const int32_t *ids) {
+  vkf_status st = VKF_OK;
+  for (int taking = 0; taking < 2; taking++) { /* no search goes on where another one cannot */
+    for (uint32_t i = 0; i < batch->n_live; i++) {
+      vkf_search *s = &batch->searches[batch->live[i]];
+      const size_t row = (size_t)i * batch->each, width = s->k > 0 ? s->k : batch->scratch.marks.n_vocab;
+      const float *its = values + row * width;
+      const int32_t *its_ids = s->k > 0 ? ids + row * width : NULL;
+      if (!taking) VKF_TRY(vkf_decode_search_check(s, its, its_ids));
+      if (taking) VKF_TRY(vkf_decode_search_take(s, its, its_ids, &batch->got[i]));
+    }
+  }
+  batch->n_steps++;
+done:
+  return st;
+}
+
+bool vkf_decode_batch_tell(const vkf_batch *batch, vkf_token_fn on_token, void *user) {
+  bool stop = false;
+  if (batch->each > 1) return on_token(user, 0, VKF_NO_TOKEN) != 0;
+  for (uint32_t i = 0; i < batch->n_live; i++) stop |= on_token(user, batch->live[i], batch->got[i]) != 0;
+  return stop;
+}
+
+void vkf_decode_batch_stop(vkf_batch *batch) {
+  for (uint32_t i = 0; i < batch->n; i++) vkf_decode_search_stop(&batch->searches[i]);
+}
+
+/* ---- result ------------------------------------------------------------------------------------------------------ */
+
+vkf_status vkf_decode_batch_result(const vkf_batch *batch, vkf_generated *out) {
+  const vkf_generation_config *c = batch->searches[0].input.config;
+  const uint32_t each = c->do_sample ? 1 : c->num_return_sequences; /* results of a search */
+  const bool has_scores = c->num_beams > 1 || batch->searches[0].input.scores;
+  size_t n = 0;
+  *out = (vkf_generated){.env = batch->env, .n_rows = batch->n * each};
+  for (uint32_t i = 0; i < out->n_rows; i++) {
+    uint32_t length = 0;
+    vkf_decode_search_result(&batch->searches[i / each], i % each, &length, NULL);
+    out->length = VKF_MAX(out->length, length);
+  }
+  if (!vkf_size_mul(out->n_rows, out->length, &n)) n = SIZE_MAX;
+  out->sequences = vkf_env_alloc(batch->env, n, sizeof *out->sequences);
+  if (has_scores) out->scores = vkf_env_alloc(batch->env, out->n_rows, sizeof *out->scores);
+  if (out->sequences == NULL || (has_scores && out->scores == NULL)) return VKF_ERROR_MEMORY;
+  for (uint32_t i = 0; i < out->n_rows; i++) {
+    uint32_t length = 0;
+    float *score = has_scores ? &out->scores[i] : NULL;
+    const int32_t *ids = vkf_decode_search_result(&batch->searches[i / each], i % each, &length, score);
+    int32_t *to = out->sequences + (size_t)i * out->length;
+    memcpy(to, ids, length * sizeof *to);
+    for (uint32_t t = length; t < out->length; t++) to[t] = vkf_decode_search_fill(c);
+  }
+  return VKF_OK;
+}
+
+void vkf_decode_generated_finish(vkf_generated *generated) {
+  if (generated->env == NULL) return;
+  vkf_env_free(generated->env, generated->sequences);
+  vkf_env_free(generated->env, generated->scores);
+  *generated = (vkf_generated){0};
+}

@@ -1,0 +1,50 @@
+/* steps: the decoding steps of a batch on the device.
+ *
+ * The encoder and the cross keys and values run once a batch; a step writes ids, positions, beam order and edits, runs
+ * the decoder's blocks as they were recorded, and reads back candidates. Slot r of the batch is row r of the cache.
+ * Beams are reordered by an ancestry table, never by moving caches: ancestry[r][s] says which row's cache holds the key
+ * that slot r has at position s. Invariant: a step allocates nothing once its plan is there.
+ */
+#ifndef VKF_ENGINE_STEPS_H
+#define VKF_ENGINE_STEPS_H
+
+#include "decode/batch.h"
+#include "engine/opened.h"
+
+typedef struct vkf_steps {
+  vkf_model *m;
+  vkf_bucket *bucket;
+  vkf_need_sizes caps;
+  vkf_plan_request request; /* of the decoder's cache; T is set a step */
+  uint32_t B, S, R, past;   /* R: slots */
+  const int32_t *source_mask;
+  int32_t *ancestry, *ancestry_next; /* [R][keys cap]; NULL: no beams */
+  int32_t *key_mask;                 /* [R][keys cap]; NULL: no padding in the prompt */
+  int32_t *tokens, *positions;       /* [R][T] */
+  int32_t *out_rows;                 /* [R] */
+  uint32_t *edit_offsets;            /* [R cap + 1] */
+  const char *output;                /* of the plan, in `values`: all scores; NULL: candidates */
+  uint32_t width, n_vocab;           /* of a row of values, of logits */
+  float *values;                     /* [R][width] */
+  int32_t *ids;
+  float *logits;               /* [R][n_vocab]: of the last step; may be `values`; NULL: not asked for */
+  const vkf_cached_plan *last; /* the program whose lasting inputs are written */
+} vkf_steps;
+
+/* What a batch asks of its steps. */
+typedef struct vkf_steps_input {
+  const vkf_encode_input *source; /* the prompt where there is no encoder */
+  const vkf_generation_config *config;
+  uint32_t n_prompt, limit; /* ids that the decoder is fed first; ids of the longest sequence */
+  uint32_t edits;           /* that a row has at most */
+  uint32_t k;               /* candidates of a row; 0: all scores */
+  bool logits;              /* keep them, too */
+} vkf_steps_input;
+
+/* Memory and programs; runs the encoder. Finish it in every case. */
+vkf_status vkf_engine_steps_init(vkf_steps *steps, vkf_model *model, const vkf_steps_input *input);
+void vkf_engine_steps_finish(vkf_steps *steps);
+/* Of the step's rows: values [n_rows][k], or all scores, and ids; steps->logits [n_rows][n_vocab]. */
+vkf_status vkf_engine_steps_run(vkf_steps *steps, const vkf_batch_step *step);
+
+#endif
