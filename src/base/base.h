@@ -40,21 +40,25 @@
 
 /* ---- environment ------------------------------------------------------------------------------------------------- */
 
+/* A thread at a time, but for what the comments of `parent` say. */
 typedef struct vkf_env {
+  struct vkf_env *parent;   /* NULL, or: memory is counted there, by any thread, and its allocator is this one's */
+  struct vkf_env *listener; /* NULL, or: failures and log lines go there */
   vkf_allocator allocator;
   vkf_log_fn log;
   void *log_user;
   vkf_log_level log_level;
-  vkf_status first;       /* status of the first cause; VKF_OK: none */
-  char message[1024];     /* its sentence */
-  bool too_large;         /* its cause: a tensor or a grid exceeds a limit of the device, so a smaller batch may fit */
-  uint64_t n_allocations; /* calls that wanted memory, ever */
-  uint64_t fail_at;       /* fault injection: the allocation with this number (from 1) fails; 0: none */
-  uint64_t live_bytes;    /* host bytes held now through this environment */
-  uint32_t n_callbacks;   /* of the caller's that run now, one inside the other */
+  vkf_status first;   /* status of the first cause; VKF_OK: none */
+  char message[1024]; /* its sentence */
+  bool too_large;     /* its cause: a tensor or a grid exceeds a limit of the device, so a smaller batch may fit */
+  _Atomic uint64_t n_allocations; /* calls that wanted memory, ever */
+  uint64_t fail_at;               /* fault injection: the allocation with this number (from 1) fails; 0: none */
+  _Atomic uint64_t live_bytes;    /* host bytes held now through this environment and its children */
 } vkf_env;
 
 void vkf_env_init(vkf_env *env, const vkf_context_params *params);
+/* An environment for another thread: a message of its own, the parent's allocator and log. The parent outlives it. */
+void vkf_env_init_child(vkf_env *env, vkf_env *parent);
 /* Forgets the last failure; the public door calls it at the start of every call. */
 void vkf_env_clear(vkf_env *env);
 /* A failure set aside while other calls of the environment may clear or replace it. */
@@ -73,18 +77,25 @@ vkf_status vkf_env_fail_too_large(vkf_env *env, vkf_status status, const char *f
 vkf_status vkf_env_prefix(vkf_env *env, vkf_status status, const char *fmt, ...) VKF_PRINTF(3, 4);
 void vkf_env_log(vkf_env *env, vkf_log_level level, const char *fmt, ...) VKF_PRINTF(3, 4);
 
-/* Around each call of a callback of the caller's. A failure of what it calls is forgotten afterwards. */
-void vkf_env_callback_begin(vkf_env *env, vkf_env_failure *before);
-void vkf_env_callback_end(vkf_env *env, const vkf_env_failure *before);
-#define VKF_CALLBACK(env, call)             \
-  do {                                      \
-    vkf_env_failure before;                 \
-    vkf_env_callback_begin((env), &before); \
-    call;                                   \
-    vkf_env_callback_end((env), &before);   \
+/* A callback of the caller's that runs. A failure of what it calls is forgotten afterwards. */
+typedef struct vkf_env_callback {
+  vkf_env *env;
+  vkf_env_failure before;
+  const struct vkf_env_callback *outer; /* of this thread; NULL: none */
+} vkf_env_callback;
+void vkf_env_callback_begin(vkf_env *env, vkf_env_callback *callback);
+void vkf_env_callback_end(const vkf_env_callback *callback);
+#define VKF_CALLBACK(env, call)               \
+  do {                                        \
+    vkf_env_callback callback;                \
+    vkf_env_callback_begin((env), &callback); \
+    call;                                     \
+    vkf_env_callback_end(&callback);          \
   } while (0)
-/* Inside a callback: records that `call`, a function of the library that would disturb the one whose callback it is, is
- * refused there, and is true. */
+/* Whether this thread is inside a callback of the environment, of a child of it or of its parent. */
+bool vkf_env_callback_runs(const vkf_env *env);
+/* The same, and if so records that `call`, a function of the library that would disturb the one whose callback it is,
+ * is refused there. */
 bool vkf_env_in_callback(vkf_env *env, const char *call);
 
 /* ---- host memory ------------------------------------------------------------------------------------------------- */

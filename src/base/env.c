@@ -28,6 +28,19 @@ void vkf_env_init(vkf_env *env, const vkf_context_params *params) {
   if (params->allocator != NULL) env->allocator = *params->allocator;
 }
 
+void vkf_env_init_child(vkf_env *env, vkf_env *parent) {
+  memset(env, 0, sizeof(*env));
+  env->parent = parent;
+  env->allocator = parent->allocator;
+  env->log = parent->log;
+  env->log_user = parent->log_user;
+  env->log_level = parent->log_level;
+}
+
+static vkf_env *listener_of(vkf_env *env) {
+  return env->listener != NULL ? env->listener : env;
+}
+
 void vkf_env_clear(vkf_env *env) {
   env->first = VKF_OK;
   env->message[0] = '\0';
@@ -58,6 +71,7 @@ static void keep(vkf_env *env, vkf_status status, bool too_large, const char *fm
 vkf_status vkf_env_fail(vkf_env *env, vkf_status status, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
+  env = listener_of(env);
   if (env->first == VKF_OK) keep(env, status, false, fmt, args);
   va_end(args);
   return status;
@@ -66,6 +80,7 @@ vkf_status vkf_env_fail(vkf_env *env, vkf_status status, const char *fmt, ...) {
 vkf_status vkf_env_fail_too_large(vkf_env *env, vkf_status status, const char *fmt, ...) {
   va_list args;
   va_start(args, fmt);
+  env = listener_of(env);
   if (env->first == VKF_OK) keep(env, status, true, fmt, args);
   va_end(args);
   return status;
@@ -74,6 +89,7 @@ vkf_status vkf_env_fail_too_large(vkf_env *env, vkf_status status, const char *f
 vkf_status vkf_env_prefix(vkf_env *env, vkf_status status, const char *fmt, ...) {
   char joined[sizeof(env->message)];
   va_list args;
+  env = listener_of(env);
   va_start(args, fmt);
   int n = vsnprintf(joined, sizeof(joined), fmt, args);
   va_end(args);
@@ -83,27 +99,39 @@ vkf_status vkf_env_prefix(vkf_env *env, vkf_status status, const char *fmt, ...)
   return status;
 }
 
-void vkf_env_callback_begin(vkf_env *env, vkf_env_failure *before) {
-  vkf_env_save_failure(env, before);
-  env->n_callbacks++;
+/* The innermost one of this thread. */
+static _Thread_local const vkf_env_callback *innermost;
+
+void vkf_env_callback_begin(vkf_env *env, vkf_env_callback *callback) {
+  callback->env = env;
+  callback->outer = innermost;
+  vkf_env_save_failure(env, &callback->before);
+  innermost = callback;
 }
 
-void vkf_env_callback_end(vkf_env *env, const vkf_env_failure *before) {
-  env->n_callbacks--;
-  vkf_env_restore_failure(env, before);
+void vkf_env_callback_end(const vkf_env_callback *callback) {
+  innermost = callback->outer;
+  vkf_env_restore_failure(callback->env, &callback->before);
+}
+
+bool vkf_env_callback_runs(const vkf_env *env) {
+  for (const vkf_env_callback *c = innermost; c != NULL; c = c->outer)
+    if (c->env == env || c->env->parent == env || c->env == env->parent) return true;
+  return false;
 }
 
 bool vkf_env_in_callback(vkf_env *env, const char *call) {
-  if (env->n_callbacks == 0) return false;
+  if (!vkf_env_callback_runs(env)) return false;
   vkf_env_clear(env);
   vkf_env_fail(env, VKF_ERROR_ARGUMENT,
-               "%s() cannot be called inside a callback of the same context: call it when the "
+               "%s() cannot be called inside a callback of the same %s: call it when the "
                "call that the callback belongs to has returned",
-               call);
+               call, env->parent != NULL ? "session" : "context");
   return true;
 }
 
 void vkf_env_log(vkf_env *env, vkf_log_level level, const char *fmt, ...) {
+  env = listener_of(env);
   if (env->log == NULL || level > env->log_level) return;
   char line[2048];
   va_list args;

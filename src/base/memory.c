@@ -27,18 +27,19 @@ void *vkf_env_realloc(vkf_env *env, void *old, size_t count, size_t size) {
                  count, size);
     return NULL;
   }
+  vkf_env *counter = env->parent != NULL ? env->parent : env;
   size_t before = old == NULL ? 0 : size_of(old);
   char *block = NULL;
-  if (++env->n_allocations != env->fail_at)
+  if (++counter->n_allocations != counter->fail_at)
     block = env->allocator.reallocate(env->allocator.user, old == NULL ? NULL : (char *)old - HEADER_BYTES, whole);
   if (block == NULL) {
     vkf_env_fail(env, VKF_ERROR_MEMORY, "out of host memory: %zu bytes wanted while %llu are held", want,
-                 (unsigned long long)env->live_bytes);
+                 (unsigned long long)counter->live_bytes);
     return NULL;
   }
   memcpy(block, &want, sizeof(want));
-  env->live_bytes += want;
-  env->live_bytes -= before;
+  counter->live_bytes += want;
+  counter->live_bytes -= before;
   return block + HEADER_BYTES;
 }
 
@@ -59,7 +60,8 @@ void *vkf_env_grow(vkf_env *env, void *old, size_t *capacity, size_t need, size_
 
 void vkf_env_free(vkf_env *env, void *memory) {
   if (memory == NULL) return;
-  env->live_bytes -= size_of(memory);
+  vkf_env *counter = env->parent != NULL ? env->parent : env;
+  counter->live_bytes -= size_of(memory);
   env->allocator.reallocate(env->allocator.user, (char *)memory - HEADER_BYTES, 0);
 }
 
