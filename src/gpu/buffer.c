@@ -3,6 +3,7 @@
  * Owns handles and memory, and the count of bytes held. Refuses ranges past the end. Invariant: the device's byte count
  * is what its live buffers were given, staging included; the staging buffers are destroyed with the last other buffer.
  */
+#include <stdatomic.h>
 #include <string.h>
 
 #include "gpu/vk.h"
@@ -12,7 +13,7 @@ static vkf_status out_of_memory(vkf_gpu_buffer *buffer, const char *why) {
   return vkf_env_fail(device->env, VKF_ERROR_DEVICE_MEMORY,
                       "out of device memory: %llu bytes wanted for %s on %s, which holds %llu bytes (%s)",
                       (unsigned long long)buffer->bytes, buffer->name, device->caps.device_name,
-                      (unsigned long long)device->now_bytes, why);
+                      (unsigned long long)device->root->now_bytes, why);
 }
 
 static vkf_status create_handle(vkf_gpu_buffer *buffer) {
@@ -60,7 +61,8 @@ static vkf_status allocate(vkf_gpu_buffer *buffer, vkf_gpu_memory memory, bool *
   if (type == UINT32_MAX)
     VKF_FAIL(device->env, VKF_ERROR_UNSUPPORTED, "expected a memory type for %s on %s, found none", buffer->name,
              device->caps.device_name);
-  const bool injected = device->faults.fail_allocation != 0 && --device->faults.fail_allocation == 0;
+  vkf_gpu_faults *faults = &device->root->faults;
+  const bool injected = faults->fail_allocation != 0 && --faults->fail_allocation == 0;
   while (!injected) {
     r = allocate_of_type(buffer, need.size, type);
     allowed &= ~(1u << type);
@@ -74,8 +76,10 @@ static vkf_status allocate(vkf_gpu_buffer *buffer, vkf_gpu_memory memory, bool *
   VkMemoryPropertyFlags flags = properties->memoryTypes[type].propertyFlags;
   *mapped = vkf_gpu_memory_is_mapped(flags) && (memory != VKF_GPU_MEMORY_DEVICE || device->caps.host_visible);
   buffer->allocated_bytes = need.size;
-  device->now_bytes += need.size;
-  device->peak_bytes = VKF_MAX(device->peak_bytes, device->now_bytes);
+  const uint64_t now_bytes = device->root->now_bytes += need.size;
+  uint64_t peak_bytes = device->root->peak_bytes;
+  while (peak_bytes < now_bytes && !atomic_compare_exchange_weak(&device->root->peak_bytes, &peak_bytes, now_bytes)) {
+  }
 done:
   return st;
 }
@@ -92,7 +96,7 @@ vkf_status vkf_gpu_buffer_create(vkf_gpu_device *device, const char *name, vkf_g
   if (!buffer) return VKF_ERROR_MEMORY;
   buffer->device = device;
   buffer->bytes = bytes;
-  buffer->id = ++device->last_buffer_id;
+  buffer->id = ++device->root->last_buffer_id;
   device->n_buffers++;
   buffer->name = vkf_env_strdup(device->env, name);
   if (!buffer->name) VKF_TRY(VKF_ERROR_MEMORY);
@@ -120,7 +124,7 @@ void vkf_gpu_buffer_destroy(vkf_gpu_buffer **buffer) {
   vkf_gpu_queue_drain(device);
   if (it->handle) device->vk.DestroyBuffer(device->handle, it->handle, NULL);
   if (it->memory) device->vk.FreeMemory(device->handle, it->memory, NULL); /* unmaps, too */
-  device->now_bytes -= it->allocated_bytes;
+  device->root->now_bytes -= it->allocated_bytes;
   device->n_buffers--;
   vkf_env_free(device->env, it->name);
   vkf_env_free(device->env, it);

@@ -25,11 +25,13 @@ static vkf_gpu_device *allocate(vkf_env *env, const vkf_gpu_device_params *param
   vkf_gpu_device *device = vkf_env_alloc(env, 1, sizeof(*device));
   if (!device) return NULL;
   device->env = env;
+  device->root = device;
   device->wait_ns = params && params->wait_ns ? params->wait_ns : DEFAULT_WAIT_NS;
   device->logging = params && params->hazard_log;
   device->staging.half_bytes = params && params->ring_bytes ? params->ring_bytes : DEFAULT_RING_BYTES;
   vkf_gpu_log_init(&device->log, env);
   pthread_mutex_init(&device->queue_lock, NULL);
+  pthread_mutex_init(&device->pipelines_lock, NULL);
   return device;
 }
 
@@ -136,18 +138,46 @@ done:
   return st;
 }
 
+vkf_status vkf_gpu_device_branch(vkf_gpu_device *device, vkf_env *env, vkf_gpu_device **out) {
+  vkf_status st = VKF_OK;
+  *out = NULL;
+  const vkf_gpu_device_params params = {
+      .wait_ns = device->wait_ns, .hazard_log = device->logging, .ring_bytes = device->staging.half_bytes};
+  vkf_gpu_device *line = allocate(env, &params);
+  if (!line) return VKF_ERROR_MEMORY;
+  line->root = device->root;
+  line->instance = device->instance;
+  line->vk = device->vk;
+  line->handle = device->handle;
+  line->queue = device->queue;
+  line->queue_family = device->queue_family;
+  line->lock_queue = device->lock_queue;
+  line->unlock_queue = device->unlock_queue;
+  line->queue_user = device->queue_user;
+  line->memory_properties = device->memory_properties;
+  line->caps = device->caps;
+  line->pipeline_cache = device->pipeline_cache;
+  VKF_TRY(vkf_gpu_device_alive(line));
+  VKF_TRY(vkf_gpu_queue_init(line));
+  *out = line;
+done:
+  if (st != VKF_OK) vkf_gpu_device_destroy(&line);
+  return st;
+}
+
 void vkf_gpu_device_destroy(vkf_gpu_device **device) {
   vkf_gpu_device *it = *device;
   *device = NULL;
   if (!it) return;
   vkf_gpu_queue_drain(it);
   vkf_gpu_staging_release(it);
-  vkf_gpu_pipelines_finish(it);
+  if (it->root == it) vkf_gpu_pipelines_finish(it);
   vkf_gpu_queue_finish(it);
   if (it->owned && it->vk.DestroyDevice) it->vk.DestroyDevice(it->handle, NULL);
   vkf_gpu_log_finish(&it->log);
   vkf_env_free(it->env, it->submit_list);
   pthread_mutex_destroy(&it->queue_lock);
+  pthread_mutex_destroy(&it->pipelines_lock);
   vkf_env_free(it->env, it);
 }
 
@@ -166,13 +196,16 @@ vkf_env *vkf_gpu_device_env(vkf_gpu_device *device) {
 }
 
 void vkf_gpu_device_memory(const vkf_gpu_device *device, uint64_t *now_bytes, uint64_t *peak_bytes) {
-  if (now_bytes) *now_bytes = device->now_bytes;
-  if (peak_bytes) *peak_bytes = device->peak_bytes;
+  if (now_bytes) *now_bytes = device->root->now_bytes;
+  if (peak_bytes) *peak_bytes = device->root->peak_bytes;
 }
 
 void vkf_gpu_device_pipelines(const vkf_gpu_device *device, size_t *count, uint64_t *ns) {
-  if (count) *count = device->n_pipelines;
-  if (ns) *ns = device->pipelines_ns;
+  vkf_gpu_device *root = device->root;
+  pthread_mutex_lock(&root->pipelines_lock);
+  if (count) *count = root->n_pipelines;
+  if (ns) *ns = root->pipelines_ns;
+  pthread_mutex_unlock(&root->pipelines_lock);
 }
 
 uint64_t vkf_gpu_validation_messages(const vkf_gpu_device *device) {
@@ -180,9 +213,9 @@ uint64_t vkf_gpu_validation_messages(const vkf_gpu_device *device) {
 }
 
 bool vkf_gpu_device_is_lost(const vkf_gpu_device *device) {
-  return device->lost;
+  return device->root->lost;
 }
 
 void vkf_gpu_inject(vkf_gpu_device *device, const vkf_gpu_faults *faults) {
-  device->faults = *faults;
+  device->root->faults = *faults;
 }

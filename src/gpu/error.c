@@ -40,14 +40,15 @@ vkf_status vkf_gpu_device_result(vkf_gpu_device *device, VkResult result, const 
   if (result == VK_ERROR_OUT_OF_DEVICE_MEMORY) st = VKF_ERROR_DEVICE_MEMORY;
   if (result == VK_ERROR_DEVICE_LOST) {
     st = VKF_ERROR_DEVICE_LOST;
-    device->lost = true;
+    device->root->lost = true;
   }
   return vkf_env_fail(device->env, st, "%s returned %s on the device %s, which holds %llu bytes", what,
-                      vkf_gpu_result_name(result), device->caps.device_name, (unsigned long long)device->now_bytes);
+                      vkf_gpu_result_name(result), device->caps.device_name,
+                      (unsigned long long)device->root->now_bytes);
 }
 
 vkf_status vkf_gpu_device_alive(vkf_gpu_device *device) {
-  if (!device->lost) return VKF_OK;
+  if (!device->root->lost) return VKF_OK;
   return vkf_env_fail(device->env, VKF_ERROR_DEVICE_LOST,
                       "the device %s was lost; close what was made on it and open it again", device->caps.device_name);
 }

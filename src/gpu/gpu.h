@@ -9,8 +9,9 @@
  * Ownership: instance > device > buffers, pipelines and blocks; children are destroyed first (pipelines with the
  * device).
  *
- * Threads: everything below one vkf_env is used by one thread at a time. A device locks its queue around a submit; a
- * caller who shares a queue with us must serialise its use (vkformer/vulkan.h).
+ * Threads: everything below one vkf_env is used by one thread at a time. Other threads use a device through lines of
+ * their own (vkf_gpu_device_branch()). Lines share the queue, which is locked around a submit, the pipelines, which are
+ * made under a lock, and counters. A caller who shares a queue with us must serialise its use (vkformer/vulkan.h).
  */
 #ifndef VKF_GPU_GPU_H
 #define VKF_GPU_GPU_H
@@ -64,7 +65,10 @@ vkf_status vkf_gpu_device_create(vkf_gpu_instance *instance, size_t index, const
 /* A device that the caller made and keeps; only what `handles` names as enabled is used. */
 vkf_status vkf_gpu_device_adopt(vkf_env *env, const struct vkf_device_handles *handles,
                                 const vkf_gpu_device_params *params, vkf_gpu_device **out);
-/* Waits for what is pending. Destroy buffers and blocks first. */
+/* A line to a device for another thread: buffers, blocks and submits that are made with it are its own, and failures
+ * are recorded in `env`. Its blocks may use buffers of the device. It has the facts that the device has now. */
+vkf_status vkf_gpu_device_branch(vkf_gpu_device *device, vkf_env *env, vkf_gpu_device **out);
+/* Waits for what is pending. Destroy buffers, blocks and, of a device, its lines first. */
 void vkf_gpu_device_destroy(vkf_gpu_device **device);
 const vkf_caps *vkf_gpu_device_caps(const vkf_gpu_device *device);
 /* Replaces the facts by `caps`, without what turned out not to work. No value may be larger than that of the device. */

@@ -24,10 +24,12 @@ static VKAPI_ATTR VkBool32 VKAPI_CALL on_message(VkDebugUtilsMessageSeverityFlag
                                                  VkDebugUtilsMessageTypeFlagsEXT types,
                                                  const VkDebugUtilsMessengerCallbackDataEXT *data, void *user) {
   vkf_gpu_instance *instance = user;
+  vkf_env own; /* a message may come on the thread of any session */
   (void)severity;
   (void)types;
   instance->n_messages++;
-  vkf_env_log(instance->env, VKF_LOG_ERROR, "validation: %s", data->pMessage ? data->pMessage : "(no text)");
+  vkf_env_init_child(&own, instance->env);
+  vkf_env_log(&own, VKF_LOG_ERROR, "validation: %s", data->pMessage ? data->pMessage : "(no text)");
   return VK_FALSE;
 }
 

@@ -36,7 +36,7 @@ static void destroy_layout(vkf_gpu_device *device, vkf_gpu_layout *layout) {
 static vkf_status get_layout(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, vkf_gpu_layout **out) {
   vkf_status st = VKF_OK;
   VkDescriptorSetLayoutBinding bindings[VKF_GPU_MAX_BINDINGS];
-  for (vkf_gpu_layout *it = device->layouts; it; it = it->next)
+  for (vkf_gpu_layout *it = device->root->layouts; it; it = it->next)
     if (layout_fits(it, params)) {
       *out = it;
       return VKF_OK;
@@ -63,8 +63,8 @@ static vkf_status get_layout(vkf_gpu_device *device, const vkf_gpu_pipeline_para
                                      .pushConstantRangeCount = params->push_bytes > 0,
                                      .pPushConstantRanges = &push};
   VKF_VK(device, CreatePipelineLayout, device->handle, &info, NULL, &layout->pipeline);
-  layout->next = device->layouts;
-  device->layouts = layout;
+  layout->next = device->root->layouts;
+  device->root->layouts = layout;
   *out = layout;
 done:
   if (st != VKF_OK) destroy_layout(device, layout);
@@ -200,7 +200,7 @@ done:
 }
 
 static vkf_gpu_pipeline *find(const vkf_gpu_device *device, const vkf_gpu_pipeline_params *params) {
-  vkf_gpu_pipeline *it = device->pipelines;
+  vkf_gpu_pipeline *it = device->root->pipelines;
   while (it && !is_same(it, params)) it = it->next;
   return it;
 }
@@ -213,18 +213,19 @@ static bool is_wanted(const vkf_gpu_device *device, const jobs *all, const vkf_g
 
 /* What a job has made goes to the device, or its failure is recorded. */
 static vkf_status end_job(vkf_gpu_device *device, job *j) {
-  const char *failing = device->faults.fail_pipeline;
+  const char *failing = device->root->faults.fail_pipeline;
   if (failing && !strcmp(failing, j->params->name)) j->result = VK_ERROR_UNKNOWN;
   vkf_status st = vkf_gpu_device_result(device, j->result, j->what);
   if (st != VKF_OK) return vkf_env_prefix(device->env, st, "pipeline %s: ", j->params->name);
-  device->n_pipelines++;
-  j->pipeline->next = device->pipelines;
-  device->pipelines = j->pipeline;
+  device->root->n_pipelines++;
+  j->pipeline->next = device->root->pipelines;
+  device->root->pipelines = j->pipeline;
   j->pipeline = NULL;
   return VKF_OK;
 }
 
-vkf_status vkf_gpu_pipelines_make(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, size_t n) {
+/* Under the lock, while drivers compile: what another thread waits for is often what is made here. */
+static vkf_status make_wanted(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, size_t n) {
   vkf_status st = VKF_OK;
   jobs all = {.device = device, .at = vkf_env_alloc(device->env, n, sizeof(job))};
   if (!all.at) return VKF_ERROR_MEMORY;
@@ -237,7 +238,7 @@ vkf_status vkf_gpu_pipelines_make(vkf_gpu_device *device, const vkf_gpu_pipeline
   uint64_t begin = vkf_clock_ns();
   /* With validation layers on one thread: their messages go to the caller's log. */
   vkf_parallel(all.n, vkf_gpu_validation_enabled(device) ? 1 : vkf_cores(), make_part, &all);
-  device->pipelines_ns += vkf_clock_ns() - begin;
+  device->root->pipelines_ns += vkf_clock_ns() - begin;
   for (size_t i = 0; i < all.n; ++i) VKF_TRY(end_job(device, &all.at[i]));
 done:
   for (size_t i = 0; i < all.n; ++i) {
@@ -248,14 +249,23 @@ done:
   return st;
 }
 
+vkf_status vkf_gpu_pipelines_make(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, size_t n) {
+  pthread_mutex_lock(&device->root->pipelines_lock);
+  const vkf_status st = make_wanted(device, params, n);
+  pthread_mutex_unlock(&device->root->pipelines_lock);
+  return st;
+}
+
 vkf_status vkf_gpu_pipeline_get(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, vkf_gpu_pipeline **out) {
   vkf_status st = VKF_OK;
+  pthread_mutex_lock(&device->root->pipelines_lock);
   *out = find(device, params);
   if (!*out) {
-    VKF_TRY(vkf_gpu_pipelines_make(device, params, 1));
+    VKF_TRY(make_wanted(device, params, 1));
     *out = find(device, params);
   }
 done:
+  pthread_mutex_unlock(&device->root->pipelines_lock);
   return st;
 }
 

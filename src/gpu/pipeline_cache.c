@@ -36,7 +36,7 @@ vkf_status vkf_gpu_pipeline_cache_take(vkf_gpu_device *device, void **bytes, siz
   vkf_status st = VKF_OK;
   *bytes = NULL;
   *n = 0;
-  if (!device->pipeline_cache || device->lost) return VKF_OK;
+  if (!device->pipeline_cache || device->root->lost) return VKF_OK;
   VKF_VK(device, GetPipelineCacheData, device->handle, device->pipeline_cache, n, NULL);
   if (*n <= HEADER_BYTES) { /* this driver keeps its kernels elsewhere, or not at all */
     *n = 0;

@@ -63,7 +63,7 @@ static void record(vkf_gpu_device *device, VkCommandBuffer commands, uint32_t by
 }
 
 void vkf_gpu_record_barrier(vkf_gpu_device *device, VkCommandBuffer commands, uint32_t by, vkf_gpu_log *log) {
-  uint32_t *skip = &device->faults.skip_barrier;
+  uint32_t *skip = &device->root->faults.skip_barrier;
   if (*skip != 0 && *skip != VKF_GPU_SKIP_HOST_BARRIER && --*skip == 0) return;
   record(device, commands, by);
   if (log) vkf_gpu_log_append(log, &(vkf_gpu_event){.kind = VKF_GPU_EVENT_BARRIER, .by = by});
@@ -110,7 +110,7 @@ void vkf_gpu_submit_log_begin(vkf_gpu_device *device) {
 }
 
 void vkf_gpu_submit_log_end(vkf_gpu_device *device) {
-  if (device->logging && device->faults.skip_barrier != VKF_GPU_SKIP_HOST_BARRIER)
+  if (device->logging && device->root->faults.skip_barrier != VKF_GPU_SKIP_HOST_BARRIER)
     vkf_gpu_log_append(&device->log, &(vkf_gpu_event){.kind = VKF_GPU_EVENT_BARRIER, .by = VKF_GPU_BY_HOST});
 }
 
@@ -121,18 +121,18 @@ vkf_status vkf_gpu_submit_commands(vkf_gpu_device *device, const VkCommandBuffer
   if (!device->can_submit) VKF_TRY(prepare(device));
   uint64_t s = device->submitted + 1;
   if (s > VKF_GPU_MAX_PENDING) VKF_TRY(vkf_gpu_wait(device, s - VKF_GPU_MAX_PENDING));
-  if (device->faults.lose_submit != 0 && --device->faults.lose_submit == 0)
+  if (device->root->faults.lose_submit != 0 && --device->root->faults.lose_submit == 0)
     VKF_TRY(vkf_gpu_device_result(device, VK_ERROR_DEVICE_LOST, "vkQueueSubmit"));
 
   VkSubmitInfo batches[2] = {
       {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = n, .pCommandBuffers = commands},
       {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &device->host_barrier}};
-  uint32_t n_batches = device->faults.skip_barrier == VKF_GPU_SKIP_HOST_BARRIER ? 1 : 2;
-  pthread_mutex_lock(&device->queue_lock);
+  uint32_t n_batches = device->root->faults.skip_barrier == VKF_GPU_SKIP_HOST_BARRIER ? 1 : 2;
+  pthread_mutex_lock(&device->root->queue_lock);
   if (device->lock_queue) device->lock_queue(device->queue_user);
   VkResult r = device->vk.QueueSubmit(device->queue, n_batches, batches, device->fences[s % VKF_GPU_MAX_PENDING]);
   if (device->unlock_queue) device->unlock_queue(device->queue_user);
-  pthread_mutex_unlock(&device->queue_lock);
+  pthread_mutex_unlock(&device->root->queue_lock);
   VKF_TRY(vkf_gpu_device_result(device, r, "vkQueueSubmit"));
   device->submitted = s;
   if (serial) *serial = s;
@@ -148,7 +148,7 @@ static vkf_status wait_fence(vkf_gpu_device *device, VkFence fence) {
     if (r != VK_TIMEOUT) VKF_TRY(vkf_gpu_device_result(device, r, "vkWaitForFences"));
     if (r == VK_SUCCESS) break;
     if (vkf_clock_ns() - begin >= device->wait_ns) {
-      device->lost = true;
+      device->root->lost = true;
       VKF_FAIL(device->env, VKF_ERROR_DEVICE_LOST, "expected the device %s to end its work within %llu ms, it did not",
                device->caps.device_name, (unsigned long long)(device->wait_ns / 1000000));
     }

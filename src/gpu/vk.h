@@ -144,7 +144,7 @@ struct vkf_gpu_instance {
   uint32_t api_version; /* that the instance was made for */
   bool validation, debug_utils;
   VkDebugUtilsMessengerEXT messenger;
-  uint64_t n_messages;
+  _Atomic uint64_t n_messages;
   size_t n_adapters;
   vkf_gpu_adapter *adapters;
 };
@@ -267,8 +267,10 @@ typedef struct vkf_gpu_staging {
   uint32_t next;                   /* the half that the next upload takes */
 } vkf_gpu_staging;
 
+/* A device, or a line to one: what the second part has belongs to the device and is used by all its lines. */
 struct vkf_gpu_device {
   vkf_env *env;
+  vkf_gpu_device *root;       /* the device; of a device itself */
   vkf_gpu_instance *instance; /* NULL: adopted */
   vkf_vk_device vk;
   PFN_vkGetDeviceProcAddr get_device_proc_addr;
@@ -276,17 +278,14 @@ struct vkf_gpu_device {
   bool owned; /* made here, to be destroyed here */
   VkQueue queue;
   uint32_t queue_family;
-  pthread_mutex_t queue_lock;
   void (*lock_queue)(void *), (*unlock_queue)(void *); /* of a caller who uses the queue, too; NULL: none does */
   void *queue_user;
   VkPhysicalDeviceMemoryProperties memory_properties;
   vkf_caps caps;
   uint64_t wait_ns;
-  bool lost;
+  VkPipelineCache pipeline_cache; /* VK_NULL_HANDLE: none */
 
-  uint64_t now_bytes, peak_bytes;
-  uint32_t n_buffers;      /* those of staging included */
-  uint64_t last_buffer_id; /* ids are never used again */
+  uint32_t n_buffers; /* those of staging included */
   vkf_gpu_staging staging;
 
   VkCommandPool commands;
@@ -297,15 +296,20 @@ struct vkf_gpu_device {
   VkCommandBuffer *submit_list;        /* of vkf_gpu_submit(), kept so that a step allocates nothing */
   size_t submit_capacity;
 
-  vkf_gpu_layout *layouts;
-  vkf_gpu_pipeline *pipelines;
-  VkPipelineCache pipeline_cache; /* VK_NULL_HANDLE: none */
-  size_t n_pipelines;
-  uint64_t pipelines_ns;
-
   bool logging;
   vkf_gpu_log log;
-  vkf_gpu_faults faults; /* counted down */
+
+  /* Of the root alone. */
+  pthread_mutex_t queue_lock; /* around each submit */
+  _Atomic bool lost;
+  _Atomic uint64_t now_bytes, peak_bytes;
+  _Atomic uint64_t last_buffer_id; /* ids are never used again */
+  vkf_gpu_faults faults;           /* counted down */
+  pthread_mutex_t pipelines_lock;  /* of the next four */
+  vkf_gpu_layout *layouts;
+  vkf_gpu_pipeline *pipelines;
+  size_t n_pipelines;
+  uint64_t pipelines_ns;
 };
 
 struct vkf_gpu_buffer {

@@ -163,6 +163,7 @@ static void open_bench(bench *b) {
   vkf_env_init(&b->env, NULL);
   vkf_gpu_device *d = &b->device;
   d->env = &b->env;
+  d->root = d;
   d->wait_ns = 1000;
   pthread_mutex_init(&d->queue_lock, NULL);
   d->vk.AllocateCommandBuffers = allocate_commands;

@@ -56,6 +56,7 @@ static void numbers_of_every_format(void **state) {
   vkf_env_init(&env, NULL);
   vkf_arena_init(&arena, &env);
   vkf_gpu_device device = device_of(&env, true);
+  device.root = &device;
   n_programs = 1;
   result = VK_SUCCESS;
   assert_int_equal(vkf_gpu_pipeline_statistics(&device, &pipeline, &arena, &all, &n), VKF_OK);
@@ -87,6 +88,8 @@ static void who_has_none_is_not_asked(void **state) {
   vkf_env_init(&env, NULL);
   vkf_arena_init(&arena, &env);
   vkf_gpu_device has = device_of(&env, true), has_not = device_of(&env, false);
+  has.root = &has;
+  has_not.root = &has_not;
   n_programs = 1;
   result = VK_SUCCESS;
   assert_int_equal(vkf_gpu_pipeline_statistics(&has, &without, &arena, &all, &n), VKF_OK);
