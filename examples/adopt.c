@@ -38,6 +38,7 @@ int main(int argc, char **argv) {
   vkf_context *context = NULL;
   vkf_device *device = NULL;
   vkf_model *model = NULL;
+  vkf_session *session = NULL;
   vkf_result *result = NULL;
   vkf_device_handles handles;
   const char *text = argc == 3 ? argv[2] : "";
@@ -46,9 +47,11 @@ int main(int argc, char **argv) {
   vkf_status status = vkf_context_create(NULL, &context);
   if (!status) status = vkf_device_adopt(context, &handles, &device);
   if (!status) status = vkf_model_open(device, argv[1], &model);
-  if (!status) status = vkf_model_translate(model, &text, 1, NULL, &result);
-  puts(status ? (context ? vkf_context_message(context) : vkf_status_name(status)) : vkf_result_text(result, 0));
+  if (!status) status = vkf_session_create(model, NULL, &session);
+  if (!status) status = vkf_session_translate(session, &text, 1, NULL, &result);
+  puts(status ? (session ? vkf_session_message(session) : vkf_context_message(context)) : vkf_result_text(result, 0));
   vkf_result_destroy(&result);
+  vkf_session_destroy(&session);
   vkf_model_close(&model);
   vkf_device_close(&device);
   vkf_context_destroy(&context);

@@ -21,6 +21,7 @@ int main(int argc, char **argv) {
   vkf_context *context = NULL;
   vkf_device *device = NULL;
   vkf_model *model = NULL;
+  vkf_session *session = NULL;
   vkf_result *result = NULL;
   vkf_embedding_params params;
   if (argc < 4) {
@@ -33,11 +34,13 @@ int main(int argc, char **argv) {
   vkf_status status = vkf_context_create(NULL, &context);
   if (!status) status = vkf_device_open(context, NULL, &device);
   if (!status) status = vkf_model_open(device, argv[1], &model);
-  if (!status) status = vkf_model_embed(model, (const char *const *)(argv + 2), (size_t)argc - 2, &params, &result);
+  if (!status) status = vkf_session_create(model, NULL, &session);
+  if (!status) status = vkf_session_embed(session, (const char *const *)(argv + 2), (size_t)argc - 2, &params, &result);
   if (!status) print_similarity(result, argv + 2);
-  if (status) fprintf(stderr, "%s\n", context ? vkf_context_message(context) : vkf_status_name(status));
+  if (status) fprintf(stderr, "%s\n", session ? vkf_session_message(session) : vkf_context_message(context));
 
   vkf_result_destroy(&result);
+  vkf_session_destroy(&session);
   vkf_model_close(&model);
   vkf_device_close(&device);
   vkf_context_destroy(&context);

@@ -18,6 +18,7 @@ int main(int argc, char **argv) {
   vkf_context *context = NULL;
   vkf_device *device = NULL;
   vkf_model *model = NULL;
+  vkf_session *session = NULL;
   vkf_result *result = NULL;
   if (argc < 3) {
     fprintf(stderr, "usage: %s MODEL TEXT...\n", argv[0]);
@@ -32,11 +33,13 @@ int main(int argc, char **argv) {
   vkf_status status = vkf_context_create(&params, &context);
   if (!status) status = vkf_device_open(context, NULL, &device); /* the best GPU, or what VKF_DEVICE says */
   if (!status) status = vkf_model_open(device, argv[1], &model);
-  if (!status) status = vkf_model_translate(model, texts, n_texts, NULL, &result);
+  if (!status) status = vkf_session_create(model, NULL, &session);
+  if (!status) status = vkf_session_translate(session, texts, n_texts, NULL, &result);
   for (size_t i = 0; !status && i < n_texts; i++) puts(vkf_result_text(result, i));
-  if (status) fprintf(stderr, "%s\n", context ? vkf_context_message(context) : vkf_status_name(status));
+  if (status) fprintf(stderr, "%s\n", session ? vkf_session_message(session) : vkf_context_message(context));
 
   vkf_result_destroy(&result);
+  vkf_session_destroy(&session);
   vkf_model_close(&model);
   vkf_device_close(&device);
   vkf_context_destroy(&context);

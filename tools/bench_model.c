@@ -150,9 +150,9 @@ static vkf_status call(bench *b, const batch *all, const vkf_generate_params *ge
   w->last = tool_seconds();
   w->began = false;
   if (generate) {
-    status = vkf_model_generate(b->session.model, &all->ids, 1, generate, &result);
+    status = vkf_session_generate(b->session.run, &all->ids, 1, generate, &result);
   } else {
-    status = vkf_model_run(b->session.model, &all->ids, 1, NULL, &result);
+    status = vkf_session_run(b->session.run, &all->ids, 1, NULL, &result);
     if (w->n_prompts < MAX_RUNS) w->prompt_ns[w->n_prompts++] = (tool_seconds() - w->last) * 1e9;
   }
   vkf_result_destroy(&result);
@@ -185,8 +185,8 @@ static const char *stored_name(bench *b, const char *name, char *text, size_t si
 static void add_row(bench *b, const char *problem, const char *name, const vkf_pass_info *pass, double ratio,
                     double *ns, uint32_t n, size_t n_tokens) {
   char variant[96];
-  vkf_model_info info = {VKF_MODEL_INFO_INIT};
-  vkf_model_get_info(b->session.model, &info);
+  vkf_session_info held = {VKF_SESSION_INFO_INIT};
+  vkf_session_get_info(b->session.run, &held);
   vkf_bench_row row = {.problem = problem,
                        .variant = stored_name(b, name, variant, sizeof variant),
                        .clock = VKF_CLOCK_CALL,
@@ -197,7 +197,7 @@ static void add_row(bench *b, const char *problem, const char *name, const vkf_p
   bench_summarize(&row, ns);
   bench_add(b, &row,
             n ? json_pack("{s:o, s:I}", "tokens_per_s", tool_json_real((double)n_tokens * 1e9 / row.median_ns),
-                          "run_bytes", (json_int_t)info.run_bytes)
+                          "run_bytes", (json_int_t)held.run_bytes)
               : NULL);
 }
 
@@ -309,7 +309,7 @@ static int time_translate(bench *b, const texts *t, double ratio) {
   for (bool warm = false; is_right && status == VKF_OK && row.n_runs < MAX_RUNS;) {
     vkf_result *result = NULL;
     const double start = tool_seconds();
-    status = vkf_model_translate(b->session.model, (const char *const *)t->at, t->n, &params, &result);
+    status = vkf_session_translate(b->session.run, (const char *const *)t->at, t->n, &params, &result);
     vkf_result_destroy(&result);
     double now = tool_seconds();
     if (warm) ns[row.n_runs++] = (now - start) * 1e9;

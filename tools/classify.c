@@ -17,8 +17,8 @@ typedef struct classifier {
 static vkf_status run(void *user, const char *const *texts, const uint64_t *numbers, size_t n, vkf_result **out) {
   classifier *c = user;
   (void)numbers;
-  return c->images ? vkf_model_classify_images(c->session.model, texts, n, &c->params, out)
-                   : vkf_model_classify(c->session.model, texts, n, &c->params, out);
+  return c->images ? vkf_session_classify_images(c->session.run, texts, n, &c->params, out)
+                   : vkf_session_classify(c->session.run, texts, n, &c->params, out);
 }
 
 static json_t *label_json(const char *name, double score) {

@@ -23,7 +23,7 @@ typedef struct crew_work {
   size_t n, next;
   bool *is_done; /* [n] */
   bool has_failed;
-  vkf_status (*job)(void *user, vkf_model *model, size_t i);
+  vkf_status (*job)(void *user, vkf_session *session, size_t i);
   void *user;
   pthread_mutex_t lock; /* of next, has_failed */
 } crew_work;
@@ -100,9 +100,9 @@ static void *do_jobs(void *user) {
   tool_crew_worker *w = user;
   vkf_status status = VKF_OK;
   size_t i;
-  if (!w->session.model) status = tool_session_open_copy(&w->session, w->crew->args, w->crew->folder);
+  if (!w->session.run) status = tool_session_open_copy(&w->session, w->crew->args, w->crew->folder);
   while (status == VKF_OK && take(w->work, &i)) {
-    status = w->work->job(w->work->user, w->session.model, i);
+    status = w->work->job(w->work->user, w->session.run, i);
     w->work->is_done[i] = status == VKF_OK;
   }
   w->is_out = status != VKF_OK;
@@ -130,7 +130,7 @@ static void end_others(tool_crew *crew) {
     if (w->has_thread) pthread_join(w->thread, NULL);
     w->has_thread = false;
     if (w->is_out && !w->is_told_of) {
-      const char *why = w->session.context ? vkf_context_message(w->session.context) : "out of memory";
+      const char *why = w->session.context ? tool_session_message(&w->session) : "out of memory";
       tool_progress_end(crew->first);
       fprintf(stderr, "vkformer: worker %zu ends, and the others do its work: %s\n", i + 2, why);
       w->is_told_of = true;
@@ -138,7 +138,7 @@ static void end_others(tool_crew *crew) {
   }
 }
 
-vkf_status tool_crew_run(tool_crew *crew, size_t n, vkf_status (*job)(void *user, vkf_model *model, size_t i),
+vkf_status tool_crew_run(tool_crew *crew, size_t n, vkf_status (*job)(void *user, vkf_session *session, size_t i),
                          void *user) {
   vkf_status status = VKF_OK;
   size_t i;
@@ -147,7 +147,7 @@ vkf_status tool_crew_run(tool_crew *crew, size_t n, vkf_status (*job)(void *user
   pthread_mutex_init(&work.lock, NULL);
   if (n > 1 && crew->most > 1) begin_others(crew, &work, (n < crew->most ? n : crew->most) - 1);
   while (status == VKF_OK && take(&work, &i)) {
-    status = job(user, crew->first->model, i);
+    status = job(user, crew->first->run, i);
     work.is_done[i] = status == VKF_OK;
   }
   pthread_mutex_lock(&work.lock);
@@ -155,7 +155,7 @@ vkf_status tool_crew_run(tool_crew *crew, size_t n, vkf_status (*job)(void *user
   pthread_mutex_unlock(&work.lock);
   end_others(crew);
   for (i = 0; i < n && status == VKF_OK; i++)
-    if (!work.is_done[i]) status = job(user, crew->first->model, i);
+    if (!work.is_done[i]) status = job(user, crew->first->run, i);
   pthread_mutex_destroy(&work.lock);
   free(work.is_done);
   return status;

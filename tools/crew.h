@@ -44,7 +44,7 @@ void tool_crew_choose(tool_crew *crew);
 /* Calls job(user, model, i) for every i < n, at the same time on several threads, each i once; a worker whose job fails
  * gets no more, and the first worker does that job again. What the first worker fails in is the result, with the
  * message in its session; some jobs are not done then. */
-vkf_status tool_crew_run(tool_crew *crew, size_t n, vkf_status (*job)(void *user, vkf_model *model, size_t i),
+vkf_status tool_crew_run(tool_crew *crew, size_t n, vkf_status (*job)(void *user, vkf_session *session, size_t i),
                          void *user);
 void tool_crew_finish(tool_crew *crew);
 

@@ -24,7 +24,7 @@ typedef struct embedder {
 static vkf_status run(void *user, const char *const *texts, const uint64_t *numbers, size_t n, vkf_result **out) {
   embedder *e = user;
   (void)numbers;
-  return vkf_model_embed(e->session.model, texts, n, &e->params, out);
+  return vkf_session_embed(e->session.run, texts, n, &e->params, out);
 }
 
 /* ---- output ------------------------------------------------------------------------------------------------------ */

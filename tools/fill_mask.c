@@ -14,7 +14,7 @@ typedef struct filler {
 static vkf_status run(void *user, const char *const *texts, const uint64_t *numbers, size_t n, vkf_result **out) {
   filler *f = user;
   (void)numbers;
-  return vkf_model_fill_mask(f->session.model, texts, n, &f->params, out);
+  return vkf_session_fill_mask(f->session.run, texts, n, &f->params, out);
 }
 
 /* Candidate c of the masks of a result. */

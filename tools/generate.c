@@ -27,7 +27,7 @@ static int generate_ids(const tool_args *args, const char *config) {
                                   .top_logprobs = (uint32_t)args->top,
                                   .source_language = args->source_lang,
                                   .target_language = args->target_lang};
-    vkf_status status = vkf_model_generate(session.model, in.arrays, in.n, &params, &result);
+    vkf_status status = vkf_session_generate(session.run, in.arrays, in.n, &params, &result);
     if (status != VKF_OK) exit_code = tool_session_fail(&session, status, args->inputs);
   }
   if (exit_code == TOOL_OK) exit_code = tool_write_arrays(&session, args->outputs, result);

@@ -26,7 +26,7 @@ static int on_text(void *user, size_t prompt, const char *text, size_t n_bytes) 
 static vkf_status run(void *user, const char *const *texts, const uint64_t *numbers, size_t n, vkf_result **out) {
   writer *w = user;
   w->params.lines = numbers;
-  return vkf_model_generate_text(w->session.model, texts, n, &w->params, out);
+  return vkf_session_generate_text(w->session.run, texts, n, &w->params, out);
 }
 
 /* ---- one sequence ------------------------------------------------------------------------------------------------ */

@@ -173,6 +173,7 @@ typedef struct tool_session {
   vkf_context *context;
   vkf_device *device;
   vkf_model *model;
+  vkf_session *run;     /* of the model */
   vkf_model_params how; /* the model is opened so */
   bool terminal;        /* standard error is one: progress is shown */
   bool line_is_open;    /* a progress line stands there */
@@ -195,6 +196,8 @@ vkf_status tool_session_open_copy(tool_session *copy, const tool_args *args, con
  * or TOOL_FAILED where that is TOOL_OK and the profile cannot be written. */
 int tool_session_close(tool_session *session, int exit_code);
 int tool_session_close_device(tool_session *session, int exit_code);
+/* Why the last call failed: of the model's session, else of the context; "": none did. */
+const char *tool_session_message(const tool_session *session);
 /* Tells the library's message of the call that failed, after the words of `where` (NULL: none). Its exit code. */
 int tool_session_fail(tool_session *session, vkf_status status, const char *where);
 

@@ -48,7 +48,7 @@ static int read_inputs(tool_session *session, const tool_args *args, pass_inputs
     in->n = in->file.n;
     return exit_code;
   }
-  vkf_status status = vkf_model_read_images(session->model, args->images.at, args->images.n, &in->made);
+  vkf_status status = vkf_session_read_images(session->run, args->images.at, args->images.n, &in->made);
   if (status != VKF_OK) return tool_session_fail(session, status, NULL);
   in->arrays = vkf_result_at(in->made, 0);
   in->n = 1;
@@ -90,7 +90,7 @@ static int run_run(const tool_args *args) {
   if (exit_code == TOOL_OK) {
     vkf_run_params params = {VKF_RUN_PARAMS_INIT, .hidden_states = args->hidden_states > 0,
                              .attentions = args->attentions > 0, .allow_not_finite = args->allow_not_finite > 0};
-    vkf_status status = vkf_model_run(session.model, in.arrays, in.n, &params, &result);
+    vkf_status status = vkf_session_run(session.run, in.arrays, in.n, &params, &result);
     if (status != VKF_OK) exit_code = tool_session_fail(&session, status, args->inputs);
   }
   if (exit_code == TOOL_OK) exit_code = tool_write_arrays(&session, args->outputs, result);

@@ -43,9 +43,14 @@ int tool_usage_error(const char *command, const char *fmt, ...) {
   return TOOL_USAGE;
 }
 
+const char *tool_session_message(const tool_session *session) {
+  const char *message = vkf_session_message(session->run);
+  return message[0] ? message : vkf_context_message(session->context);
+}
+
 int tool_session_fail(tool_session *session, vkf_status status, const char *where) {
   tool_progress_end(session);
-  const char *message = session->context ? vkf_context_message(session->context) : "";
+  const char *message = tool_session_message(session);
   if (!message[0]) message = vkf_status_name(status);
   tool_error("%s%s%s", where ? where : "", where ? ": " : "", message);
   return tool_exit_code(status);
@@ -153,6 +158,7 @@ int tool_session_open_device(tool_session *session, const char *device) {
 
 int tool_session_open_model(tool_session *session, const char *folder) {
   vkf_status status = vkf_model_open_with(session->device, folder, &session->how, &session->model);
+  if (status == VKF_OK) status = vkf_session_create(session->model, NULL, &session->run);
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }
 
@@ -172,11 +178,13 @@ vkf_status tool_session_open_copy(tool_session *copy, const tool_args *args, con
   const char *device = args->device && args->device[0] ? args->device : NULL;
   vkf_status status = vkf_device_open(copy->context, device, &copy->device);
   if (status == VKF_OK) status = vkf_model_open_with(copy->device, folder, &copy->how, &copy->model);
+  if (status == VKF_OK) status = vkf_session_create(copy->model, NULL, &copy->run);
   return status;
 }
 
 int tool_session_close_device(tool_session *session, int exit_code) {
   tool_progress_end(session);
+  vkf_session_destroy(&session->run);
   vkf_model_close(&session->model);
   if (session->profile && session->device) {
     int written = tool_profile_write(session->device, session->profile);

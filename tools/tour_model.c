@@ -68,7 +68,7 @@ static int translate_as(tour *t, const json_t *step, const json_t *config, vkf_r
   const char *text = tour_text(step, "text", "");
   char *json = config ? json_dumps(config, JSON_COMPACT) : NULL;
   const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = json};
-  int exit_code = failed(t, vkf_model_translate(t->session.model, &text, 1, &params, result));
+  int exit_code = failed(t, vkf_session_translate(t->session.run, &text, 1, &params, result));
   free(json);
   return exit_code;
 }
@@ -127,7 +127,7 @@ static int forced_pass(tour *t, const json_t *step, bool attentions, vkf_result 
   const vkf_array *ids = vkf_result_find(*source, "ids"), *sequence = vkf_result_find(*target, "sequences");
   const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {1, ids->shape[0]}, ids->data},
                               {"decoder_input_ids", VKF_I32, 2, {1, sequence->shape[1] - 1}, sequence->data}};
-  return failed(t, vkf_model_run(t->session.model, inputs, 2, &params, out));
+  return failed(t, vkf_session_run(t->session.run, inputs, 2, &params, out));
 }
 
 static size_t largest(const float *row, size_t n) {

@@ -93,7 +93,7 @@ static void forget_results(translation *t) {
 }
 
 /* On any thread: changes its own result alone. */
-static vkf_status translate_batch(void *user, vkf_model *model, size_t i) {
+static vkf_status translate_batch(void *user, vkf_session *session, size_t i) {
   translation *t = user;
   const size_t first = i * t->batch, n = t->n - first < t->batch ? t->n - first : t->batch;
   const char **texts = malloc(n * sizeof *texts);
@@ -105,7 +105,7 @@ static vkf_status translate_batch(void *user, vkf_model *model, size_t i) {
     lines[j] = t->places[first + j].number;
   }
   vkf_status status = VKF_ERROR_MEMORY;
-  if (texts && lines) status = vkf_model_translate(model, texts, n, &params, &t->results[i]);
+  if (texts && lines) status = vkf_session_translate(session, texts, n, &params, &t->results[i]);
   free(lines);
   free(texts);
   return status;

@@ -35,7 +35,7 @@ void validate_digest(const tool_args *args, const char *device, json_t *entry) {
   exact.model = exact.weights = exact.kv_cache = exact.profile = NULL;
   if (tool_find_model(&exact, folder, sizeof folder) == TOOL_OK &&
       tool_session_open(&session, &exact, device ? device : "", folder) == TOOL_OK) {
-    vkf_status status = vkf_model_run(session.model, inputs, 2, NULL, &result);
+    vkf_status status = vkf_session_run(session.run, inputs, 2, NULL, &result);
     const vkf_array *logits = status == VKF_OK ? vkf_result_find(result, "logits") : NULL;
     if (status != VKF_OK) tool_session_fail(&session, status, "digest");
     if (logits) {

@@ -2,7 +2,8 @@
  * profiles, kernels and their times, folders with random weights.
  *
  * Anything here may change between versions, also between minor ones. A program that only runs models needs vkformer.h
- * alone. Ownership, threads, callbacks and errors are as vkformer.h says.
+ * alone. Ownership, callbacks and errors are as vkformer.h says. Threads: call these functions while no session of the
+ * device runs in another thread. A profile has the runs of sessions that are created after it was begun.
  */
 #ifndef VKFORMER_LAB_H
 #define VKFORMER_LAB_H
@@ -165,7 +166,7 @@ typedef void (*vkf_pass_fn)(void *user, const vkf_pass_info *pass);
 
 typedef struct vkf_verify_params {
   size_t size;                         /* sizeof(vkf_verify_params) */
-  const vkf_generate_params *generate; /* NULL: vkf_model_run, else vkf_model_generate */
+  const vkf_generate_params *generate; /* NULL: vkf_session_run, else vkf_session_generate */
   bool cost_only;                      /* nothing is compared: ratios are 0 */
 } vkf_verify_params;
 #define VKF_VERIFY_PARAMS_INIT .size = sizeof(vkf_verify_params)

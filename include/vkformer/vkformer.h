@@ -11,36 +11,41 @@
  *         vkf_context *ctx = NULL;
  *         vkf_device *dev = NULL;
  *         vkf_model *model = NULL;
+ *         vkf_session *session = NULL;
  *         vkf_result *result = NULL;
  *         vkf_status st = vkf_context_create(NULL, &ctx);
  *         if (!st) st = vkf_device_open(ctx, NULL, &dev);
  *         if (!st) st = vkf_model_open(dev, "models/en-es", &model);
- *         if (!st) st = vkf_model_translate(model, &text, 1, NULL, &result);
+ *         if (!st) st = vkf_session_create(model, NULL, &session);
+ *         if (!st) st = vkf_session_translate(session, &text, 1, NULL, &result);
  *         if (!st) puts(vkf_result_text(result, 0));
- *         else fprintf(stderr, "%s\n", vkf_context_message(ctx));
+ *         else fprintf(stderr, "%s\n", session ? vkf_session_message(session) : vkf_context_message(ctx));
  *         vkf_result_destroy(&result);
+ *         vkf_session_destroy(&session);
  *         vkf_model_close(&model);
  *         vkf_device_close(&dev);
  *         vkf_context_destroy(&ctx);
  *         return st != VKF_OK;
  *     }
  *
- * Ownership is a tree: context > device > model. Close children before their parents. A result outlives its device and
- * model, but destroy it before the context. Every destroy and close function takes the address of a handle, accepts
- * NULL and sets the handle to NULL.
+ * Ownership is a tree: context > device > model > session. Close children before their parents. Results, and sessions
+ * whose model was closed, outlive their device and model, but destroy them before the context. Every destroy and close
+ * function takes the address of a handle, accepts NULL and sets the handle to NULL.
  *
- * Threads: only one thread at a time may use a context and everything below it. Contexts are independent: several
- * threads may have one each. The only global state is in the environment: the Vulkan loader reads additional driver
- * manifests (icd_files) from there. When a context with icd_files lists its devices for the first time, this library
- * sets the variable, under a lock, and restores it.
+ * Threads: a model is not changed once it is open, and any number of sessions run it, each in a thread of its own. Any
+ * thread may create and destroy a session. Only one thread at a time may use a session, and only one thread at a time
+ * may use a context, its devices and its models (while sessions run in other threads). The allocator is called by all
+ * these threads, also at the same time, and so is the log. Contexts are independent. The only global state is in the
+ * environment: the Vulkan loader reads additional driver manifests (icd_files) from there. When a context with
+ * icd_files lists its devices for the first time, this library sets the variable, under a lock, and restores it.
  *
  * Callbacks: a callback may use tokenizers, results, arrays in files and functions that only return information
- * (vkf_model_get_info(), vkf_context_message() and so on). A call that would disturb the one that the callback belongs
- * to returns VKF_ERROR_ARGUMENT: opening, running or changing models, running or measuring ops. Closing a handle has no
- * effect there.
+ * (vkf_model_get_info(), vkf_context_message() and so on), and other sessions than its own. A call that would disturb
+ * the one that the callback belongs to returns VKF_ERROR_ARGUMENT: opening models, running the same session, running or
+ * measuring ops. Closing a handle has no effect there, nor has destroying the session of the callback.
  *
- * Errors: functions that can fail return vkf_status. vkf_context_message() says why the last failed call failed: what
- * was expected, what was found, where.
+ * Errors: functions that can fail return vkf_status. vkf_session_message() says why a session's last failed call
+ * failed, vkf_context_message() why any other one did: what was expected, what was found, where.
  *
  * NULL: a pointer may be NULL only where its comment says so; `params` may always be NULL, which means the defaults.
  * The library does not check the others.
@@ -124,6 +129,7 @@ VKF_API const char *vkf_status_name(vkf_status status);
 typedef struct vkf_context vkf_context;
 typedef struct vkf_device vkf_device;
 typedef struct vkf_model vkf_model;
+typedef struct vkf_session vkf_session;
 typedef struct vkf_result vkf_result;
 
 typedef enum vkf_log_level {
@@ -133,7 +139,7 @@ typedef enum vkf_log_level {
   VKF_LOG_DEBUG = 3
 } vkf_log_level;
 
-/* A line without its newline, valid during the call. Called only from the thread that called the library. */
+/* A line without its newline, valid during the call. Called only from threads that called the library. */
 typedef void (*vkf_log_fn)(void *user, vkf_log_level level, const char *line);
 
 /* Host memory. `reallocate` frees when `size` is 0, allocates when `old` is NULL; alignment as malloc's. */
@@ -163,8 +169,8 @@ typedef struct vkf_context_params {
    * a JSON file (docs/devices.md). NULL: its own limits. */
   const char *limits;
   /* On a GPU, too, a sentence gives the same bits alone, in any batch and with any padding, on one device; kernels that
-   * split their sums are not used then. On software drivers this is always so. vkf_model_run() says what pads before a
-   * sentence do. */
+   * split their sums are not used then. On software drivers this is always so. vkf_session_run() says what pads before
+   * a sentence do. */
   bool batch_invariant;
 } vkf_context_params;
 #define VKF_CONTEXT_PARAMS_INIT .size = sizeof(vkf_context_params)
@@ -173,7 +179,8 @@ VKF_DEFINE_INIT(vkf_context_params)
 /* params: NULL for silence and defaults. No Vulkan call is made before a device is listed or opened. */
 VKF_API vkf_status vkf_context_create(const vkf_context_params *params, vkf_context **out);
 VKF_API void vkf_context_destroy(vkf_context **ctx);
-/* The first cause of the last call that failed, "" if none did. Valid until the next call with this context. */
+/* The first cause of the last call that failed, sessions' calls apart; "" if none did. Valid until the next call with
+ * this context. */
 VKF_API const char *vkf_context_message(const vkf_context *ctx);
 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
@@ -309,6 +316,8 @@ VKF_API vkf_status vkf_model_open(vkf_device *dev, const char *folder, vkf_model
  * the scores and returns VKF_ERROR_NUMERIC. */
 VKF_API vkf_status vkf_model_open_with(vkf_device *dev, const char *folder, const vkf_model_params *params,
                                        vkf_model **out);
+/* Parts the model's sessions from it: a call that runs in another thread ends first, later ones return
+ * VKF_ERROR_ARGUMENT. */
 VKF_API void vkf_model_close(vkf_model **model);
 
 typedef enum vkf_architecture {
@@ -326,8 +335,7 @@ typedef struct vkf_model_info {
   uint32_t d_model, n_heads, d_ff, vocab, encoder_layers, decoder_layers, max_positions; /* 0 positions: unlimited */
   uint64_t n_parameters;                                                                 /* tied tensors once */
   uint64_t file_bytes, device_bytes; /* of the weights, in the files and on the device */
-  uint64_t run_bytes; /* on the device, of the caches, intermediate values and results of the last run's sizes */
-  vkf_storage weights, kv_cache; /* how they are stored; weights AUTO: each as in its file */
+  vkf_storage weights, kv_cache;     /* how they are stored; weights AUTO: each as in its file */
   bool has_tokenizer, can_generate;
   size_t n_unused;   /* tensors of the file that the model does not use */
   uint32_t image[3]; /* channels, height, width of pixel_values; 0: the model takes ids */
@@ -338,6 +346,33 @@ VKF_DEFINE_INIT(vkf_model_info)
 VKF_API vkf_status vkf_model_get_info(const vkf_model *model, vkf_model_info *out);
 /* The name; i < n_unused. Valid as long as the model is open. */
 VKF_API const char *vkf_model_unused_tensor(const vkf_model *model, size_t i);
+
+/* ---- sessions ---------------------------------------------------------------------------------------------------- */
+
+/* A session runs a model in one thread. It has a message of its own, caches of keys and values, plans that were made
+ * ready, and the memory of their runs on the host and on the device. Sessions of one model share its weights. What a
+ * session computes does not depend on other sessions. */
+typedef struct vkf_session_params {
+  size_t size; /* sizeof(vkf_session_params) */
+} vkf_session_params;
+#define VKF_SESSION_PARAMS_INIT .size = sizeof(vkf_session_params)
+VKF_DEFINE_INIT(vkf_session_params)
+
+/* Several threads may call this at once. vkf_context_message() says why it failed. params: NULL for the defaults. */
+VKF_API vkf_status vkf_session_create(vkf_model *model, const vkf_session_params *params, vkf_session **out);
+VKF_API void vkf_session_destroy(vkf_session **session);
+/* The first cause of the session's last call that failed, "" if none did. Valid until the next call with this session.
+ * If two threads use a session, the second one's call returns VKF_ERROR_ARGUMENT and changes nothing; that thread gets
+ * a message that says so. */
+VKF_API const char *vkf_session_message(vkf_session *session);
+
+typedef struct vkf_session_info {
+  size_t size;        /* sizeof(vkf_session_info) */
+  uint64_t run_bytes; /* on the device, of the caches, intermediate values and results of the last run's sizes */
+} vkf_session_info;
+#define VKF_SESSION_INFO_INIT .size = sizeof(vkf_session_info)
+VKF_DEFINE_INIT(vkf_session_info)
+VKF_API vkf_status vkf_session_get_info(vkf_session *session, vkf_session_info *out);
 
 /* ---- running ----------------------------------------------------------------------------------------------------- */
 
@@ -353,22 +388,23 @@ VKF_DEFINE_INIT(vkf_run_params)
  * [B,T], decoder_attention_mask [B,T], token_type_ids [B,S] (default all 0), as far as the model has them; int32 or
  * int64. Models of images take pixel_values [B,channels,height,width] (float32) alone. Pads behind a sentence change
  * none of its bits. Pads before it change none unless they move its positions: as in transformers, a forward pass
- * counts them as positions in most models; vkf_model_generate() of a decoder does not. The result's arrays have the
+ * counts them as positions in most models; vkf_session_generate() of a decoder does not. The result's arrays have the
  * names and shapes of transformers' outputs: logits, pooler_output, encoder_last_hidden_state, encoder_hidden_states.N,
  * decoder_hidden_states.N, encoder_attentions.N, decoder_attentions.N, cross_attentions.N; models with one stack have
  * last_hidden_state, hidden_states.N, attentions.N. params: NULL for last states and logits only. */
-VKF_API vkf_status vkf_model_run(vkf_model *model, const vkf_array *inputs, size_t n_inputs,
-                                 const vkf_run_params *params, vkf_result **out);
+VKF_API vkf_status vkf_session_run(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
+                                   const vkf_run_params *params, vkf_result **out);
 
 /* Reads image files (PNG, JPEG) and prepares them as the folder's preprocessor_config.json says, with Pillow's
- * arithmetic: array pixel_values [n,channels,height,width] for vkf_model_run(). For models of images. */
-VKF_API vkf_status vkf_model_read_images(vkf_model *model, const char *const *paths, size_t n, vkf_result **out);
+ * arithmetic: array pixel_values [n,channels,height,width] for vkf_session_run(). For models of images. */
+VKF_API vkf_status vkf_session_read_images(vkf_session *session, const char *const *paths, size_t n, vkf_result **out);
 
 /* Called after each step. Greedy search and sampling: row `row` of the result's `sequences` (translate: the text's
  * index) got `token`. Beams: `token` is -1 and `row` has no meaning. Return non-zero to stop: the callback is not
  * called again, and the call returns VKF_ERROR_STOPPED with a result of all rows up to that step. A batch that exceeds
  * the device's limits runs in parts, one after the other. Rows whose part had not begun are missing at the end of the
- * `sequences` of vkf_model_generate(). Texts whose part or batch had not begun are "" in vkf_model_translate()'s. */
+ * `sequences` of vkf_session_generate(). Texts whose part or batch had not begun are "" in vkf_session_translate()'s.
+ */
 typedef int (*vkf_token_fn)(void *user, size_t row, int32_t token);
 
 /* What to do with a text that has more tokens than the model has positions. */
@@ -397,17 +433,17 @@ typedef struct vkf_generate_params {
   uint64_t first_line;      /* do_sample: row r draws the random numbers of line first_line + r, in any batch */
   const uint64_t *lines;    /* do_sample: the line of each row or text, in place of first_line + r; NULL: those */
   bool scores;              /* `sequences_scores` without beams, too; the host then reads the scores of every step */
-  uint32_t top_logprobs;    /* vkf_model_generate() without beams: this many most likely ids of each token; 0: none */
-  vkf_long_rule long_texts; /* vkf_model_translate() */
-  bool skip_refused;        /* vkf_model_translate(): true skips a text that is refused; false fails the call */
+  uint32_t top_logprobs;    /* vkf_session_generate() without beams: this many most likely ids of each token; 0: none */
+  vkf_long_rule long_texts; /* vkf_session_translate() */
+  bool skip_refused;        /* vkf_session_translate(): true skips a text that is refused; false fails the call */
   const char *source_language, *target_language; /* of the texts, see "languages"; NULL: as the folder says */
 } vkf_generate_params;
 #define VKF_GENERATE_PARAMS_INIT .size = sizeof(vkf_generate_params)
 VKF_DEFINE_INIT(vkf_generate_params)
 
-/* Generates ids. inputs: input_ids [B,S] and attention_mask as for vkf_model_run(), with at least one token to keep in
- * each row; for an encoder-decoder also decoder_input_ids [B,T], the beginning of each target, without pads (if no row
- * begins with the start id, it is put before all of them).
+/* Generates ids. inputs: input_ids [B,S] and attention_mask as for vkf_session_run(), with at least one token to keep
+ * in each row; for an encoder-decoder also decoder_input_ids [B,T], the beginning of each target, without pads (if no
+ * row begins with the start id, it is put before all of them).
  *
  * Arrays of the result:
  *   sequences         [B*num_return_sequences, length] int32
@@ -422,8 +458,8 @@ VKF_DEFINE_INIT(vkf_generate_params)
  * Every key of the configuration is applied or refused by name. encoder_repetition_penalty applies to every beam
  * (transformers 5.12 applies it to the first B of B x beams rows). One key is not in transformers: "seed" (default 0).
  * With do_sample the same seed, line and prompt give the same ids. */
-VKF_API vkf_status vkf_model_generate(vkf_model *model, const vkf_array *inputs, size_t n_inputs,
-                                      const vkf_generate_params *params, vkf_result **out);
+VKF_API vkf_status vkf_session_generate(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
+                                        const vkf_generate_params *params, vkf_result **out);
 
 /* Translates texts in UTF-8; the library chooses the batches. vkf_result_text(result, i) is the translation of
  * texts[i], without white space at its ends. The parts of a text that was split are joined, with a space where the text
@@ -431,8 +467,8 @@ VKF_API vkf_status vkf_model_generate(vkf_model *model, const vkf_array *inputs,
  * `texts` [rows] int32, the number of the text that the row belongs to. The folder must have a tokenizer.
  * VKF_ERROR_ARGUMENT names a text (counted from 1) that is empty, not UTF-8, or too long if long_texts is
  * VKF_LONG_REFUSE. */
-VKF_API vkf_status vkf_model_translate(vkf_model *model, const char *const *texts, size_t n_texts,
-                                       const vkf_generate_params *params, vkf_result **out);
+VKF_API vkf_status vkf_session_translate(vkf_session *session, const char *const *texts, size_t n_texts,
+                                         const vkf_generate_params *params, vkf_result **out);
 
 /* ---- tokenizers -------------------------------------------------------------------------------------------------- */
 
@@ -450,6 +486,9 @@ VKF_API void vkf_tokenizer_close(vkf_tokenizer **tokenizer);
 /* The model's, as long as the model is open; NULL: its folder has none, and vkf_context_message() says what was looked
  * for. The functions below take such a NULL: they return VKF_ERROR_ARGUMENT, NULL or -1. */
 VKF_API vkf_tokenizer *vkf_model_tokenizer(vkf_model *model);
+/* The same for the thread of a session, which is told of failures; as long as the session. After the model was closed
+ * its functions fail, too. */
+VKF_API vkf_tokenizer *vkf_session_tokenizer(vkf_session *session);
 
 typedef struct vkf_encode_params {
   size_t size;                                   /* sizeof(vkf_encode_params) */
@@ -528,8 +567,8 @@ VKF_DEFINE_INIT(vkf_embedding_params)
  * skipped has NaN and 0. VKF_ERROR_UNSUPPORTED: the model is an encoder-decoder, or the folder's files ask for
  * something that this library does not compute; the message names it. VKF_ERROR_ARGUMENT names a text (counted from 1)
  * that is refused. */
-VKF_API vkf_status vkf_model_embed(vkf_model *model, const char *const *texts, size_t n_texts,
-                                   const vkf_embedding_params *params, vkf_result **out);
+VKF_API vkf_status vkf_session_embed(vkf_session *session, const char *const *texts, size_t n_texts,
+                                     const vkf_embedding_params *params, vkf_result **out);
 
 typedef struct vkf_classify_params {
   size_t size;  /* sizeof(vkf_classify_params) */
@@ -551,12 +590,12 @@ VKF_DEFINE_INIT(vkf_classify_params)
  * first token. vkf_result_text(result, i) is word i, vkf_result_text(result, w + label) the name of a label.
  *
  * VKF_ERROR_UNSUPPORTED: the model has no such head. */
-VKF_API vkf_status vkf_model_classify(vkf_model *model, const char *const *texts, size_t n_texts,
-                                      const vkf_classify_params *params, vkf_result **out);
-/* Labels image files (PNG, JPEG) that vkf_model_read_images() can read. The result is that of whole texts. If an image
- * cannot be read, the call fails. */
-VKF_API vkf_status vkf_model_classify_images(vkf_model *model, const char *const *paths, size_t n_paths,
-                                             const vkf_classify_params *params, vkf_result **out);
+VKF_API vkf_status vkf_session_classify(vkf_session *session, const char *const *texts, size_t n_texts,
+                                        const vkf_classify_params *params, vkf_result **out);
+/* Labels image files (PNG, JPEG) that vkf_session_read_images() can read. The result is that of whole texts. If an
+ * image cannot be read, the call fails. */
+VKF_API vkf_status vkf_session_classify_images(vkf_session *session, const char *const *paths, size_t n_paths,
+                                               const vkf_classify_params *params, vkf_result **out);
 
 typedef struct vkf_fill_mask_params {
   size_t size;  /* sizeof(vkf_fill_mask_params) */
@@ -573,8 +612,8 @@ VKF_DEFINE_INIT(vkf_fill_mask_params)
  * int32, best first; `scores` [m,k] float64, their probabilities. For candidate j of mask i let c = i * k + j:
  * vkf_result_text(result, 2 * c) is the token, vkf_result_text(result, 2 * c + 1) the text with it. A text without a
  * mask is refused. */
-VKF_API vkf_status vkf_model_fill_mask(vkf_model *model, const char *const *texts, size_t n_texts,
-                                       const vkf_fill_mask_params *params, vkf_result **out);
+VKF_API vkf_status vkf_session_fill_mask(vkf_session *session, const char *const *texts, size_t n_texts,
+                                         const vkf_fill_mask_params *params, vkf_result **out);
 
 /* Gets the next piece of the text that follows prompt number `prompt`: n_bytes, without a zero at the end. A piece has
  * whole UTF-8 characters that later tokens do not change, and no part of a stop string. Return non-zero to stop: the
@@ -602,12 +641,12 @@ VKF_DEFINE_INIT(vkf_generate_text_params)
 
 /* Continues each prompt (an encoder-decoder: answers it) with s sequences (num_return_sequences).
  * vkf_result_text(result, i * s + r) is sequence r of prompt i. Arrays: `sequences` [n*s,length] int32: the generated
- * ids without the prompt, then -1; with beams or params.scores `sequences_scores` [n*s], as from vkf_model_generate(),
- * NaN if a stop string cut the text; with top_logprobs N `logprobs` [n*s,length], `top_ids` and `top_logprobs`
- * [n*s,length,N]. A prompt's text depends on the configuration, the prompt, and with do_sample on seed and line; it
- * does not depend on the other prompts. */
-VKF_API vkf_status vkf_model_generate_text(vkf_model *model, const char *const *prompts, size_t n_prompts,
-                                           const vkf_generate_text_params *params, vkf_result **out);
+ * ids without the prompt, then -1; with beams or params.scores `sequences_scores` [n*s], as from
+ * vkf_session_generate(), NaN if a stop string cut the text; with top_logprobs N `logprobs` [n*s,length], `top_ids` and
+ * `top_logprobs` [n*s,length,N]. A prompt's text depends on the configuration, the prompt, and with do_sample on seed
+ * and line; it does not depend on the other prompts. */
+VKF_API vkf_status vkf_session_generate_text(vkf_session *session, const char *const *prompts, size_t n_prompts,
+                                             const vkf_generate_text_params *params, vkf_result **out);
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 

@@ -10,9 +10,10 @@
 /* The ids of config.json, for keys that generation_config.json does not have. */
 static const char *const special_ids[] = {"bos_token_id", "pad_token_id", "eos_token_id", "decoder_start_token_id"};
 
-void vkf_decode_generation_derive(vkf_generation_config *config, const vkf_generation_config *base) {
+void vkf_decode_generation_derive(vkf_generation_config *config, vkf_env *env, const vkf_generation_config *base) {
   *config = *base;
-  vkf_arena_init(&config->arena, base->env);
+  config->env = env;
+  vkf_arena_init(&config->arena, env);
 }
 
 /* Every key of a generation_config.json. strict: a key in no table counts as unknown, else it is somebody else's. */

@@ -63,8 +63,8 @@ vkf_status vkf_decode_generation_read(vkf_generation_config *config, const char 
  * for messages. */
 vkf_status vkf_decode_generation_apply(vkf_generation_config *config, const char *source, const char *json);
 
-/* A copy of `base` (which must outlive it: lists are shared) with its own arena. */
-void vkf_decode_generation_derive(vkf_generation_config *config, const vkf_generation_config *base);
+/* A copy of `base` (which must outlive it: lists are shared) with its own arena, for the thread of `env`. */
+void vkf_decode_generation_derive(vkf_generation_config *config, vkf_env *env, const vkf_generation_config *base);
 
 /* VKF_ERROR_UNSUPPORTED names a key that is not supported; VKF_ERROR_ARGUMENT: values that contradict each other, or
  * ids that are not in [0, n_vocab). */

@@ -5,10 +5,10 @@
 
 enum { MAX_SPLIT_INPUTS = 16 };
 
-bool vkf_engine_split_helps(vkf_model *m, vkf_status status, size_t batch) {
-  if (!status || !m->env->too_large || batch < 2) return false;
-  vkf_env_log(m->env, VKF_LOG_INFO, "a batch of %zu is split in two: %s", batch, m->env->message);
-  vkf_env_clear(m->env);
+bool vkf_engine_split_helps(vkf_session *session, vkf_status status, size_t batch) {
+  if (!status || !session->env->too_large || batch < 2) return false;
+  vkf_env_log(session->env, VKF_LOG_INFO, "a batch of %zu is split in two: %s", batch, session->env->message);
+  vkf_env_clear(session->env);
   return true;
 }
 
@@ -53,7 +53,7 @@ done:
 static vkf_status join_results(const vkf_batch_split *split, const vkf_result *a, const vkf_result *b,
                                vkf_result **out) {
   vkf_status st = VKF_OK;
-  VKF_TRY(vkf_engine_result_create(split->m->env, out));
+  VKF_TRY(vkf_engine_result_create(split->session->env, out));
   for (size_t i = 0; i < a->n_arrays; i++) VKF_TRY(join(&a->arrays[i], &b->arrays[i], split->pad, *out));
 done:
   return st;
@@ -86,7 +86,7 @@ vkf_status vkf_engine_split_batch(const vkf_batch_split *split, const vkf_array 
   vkf_result *a = NULL, *b = NULL;
   st = split->run(split->user, inputs, n, first, out);
   const size_t batch = batch_of(inputs, n), half = batch / 2;
-  if (!vkf_engine_split_helps(split->m, st, batch)) return st;
+  if (!vkf_engine_split_helps(split->session, st, batch)) return st;
   *out = NULL;
   cut(inputs, n, 0, half, part);
   st = vkf_engine_split_batch(split, part, n, first, &a);

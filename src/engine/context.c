@@ -12,6 +12,7 @@ const char *vkf_version(void) {
 static void destroy(vkf_context **context) {
   if (!*context) return;
   vkf_context *ctx = *context;
+  pthread_mutex_destroy(&ctx->lock);
   vkf_gpu_instance_destroy(&ctx->instance);
   for (size_t i = 0; i < ctx->n_icd_files; i++) vkf_env_free(&ctx->env, ctx->icd_files[i]);
   vkf_env_free(&ctx->env, ctx->icd_files);
@@ -36,6 +37,7 @@ vkf_status vkf_context_create(const vkf_context_params *params, vkf_context **ou
   ctx = vkf_env_alloc(&env, 1, sizeof *ctx);
   if (!ctx) return VKF_ERROR_MEMORY;
   ctx->env = env;
+  pthread_mutex_init(&ctx->lock, NULL);
   ctx->deterministic = p.deterministic;
   ctx->batch_invariant = p.batch_invariant;
   if (p.limits) {

@@ -34,40 +34,37 @@ static void describe_block(vkf_text *text, const vkf_plan_cache *p, const vkf_ca
   }
 }
 
-static vkf_status describe_stage(vkf_model *m, vkf_text *text, vkf_bucket *bucket, const vkf_plan_request *request,
-                                 const vkf_sizes *sizes) {
+static vkf_status describe_stage(vkf_session *session, vkf_text *text, vkf_bucket *bucket,
+                                 const vkf_plan_request *request, const vkf_sizes *sizes) {
   vkf_status st = VKF_OK;
   const vkf_cached_plan *cached = NULL;
   vkf_dims dims = vkf_dims_make(sizes);
-  VKF_TRY(vkf_engine_plan_get(&m->plan_cache, bucket, request, &cached));
-  for (uint32_t b = 0; b < cached->plan->n_blocks; b++) describe_block(text, &m->plan_cache, cached, &dims, b);
+  VKF_TRY(vkf_engine_plan_get(&session->plan_cache, bucket, request, &cached));
+  for (uint32_t b = 0; b < cached->plan->n_blocks; b++) describe_block(text, &session->plan_cache, cached, &dims, b);
   vkf_text_printf(text, "%s memory: %.3f MB\n", request->stage == VKF_STAGE_ENCODE ? "encode" : "decode",
-                  (double)m->plan_cache.backend->table->program_bytes(cached->program) / 1e6);
+                  (double)session->plan_cache.backend->table->program_bytes(cached->program) / 1e6);
 done:
   return st;
 }
 
-vkf_status vkf_model_describe_plan(vkf_model *m, size_t batch, size_t length, vkf_result **out) {
+static vkf_status describe_plans(vkf_session *session, size_t batch, size_t length, vkf_result **out) {
   vkf_status st = VKF_OK;
-  const vkf_net_info *info = vkf_model_net_info(m->net);
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
   vkf_result *result = NULL;
   vkf_bucket *bucket = NULL;
   vkf_text text;
-  *out = NULL;
-  if (vkf_env_in_callback(m->env, "vkf_model_describe_plan")) return VKF_ERROR_ARGUMENT;
-  vkf_env_clear(m->env);
-  vkf_text_init(&text, m->env);
+  vkf_text_init(&text, session->env);
   if (!batch || !length || batch > UINT32_MAX / 2 / length)
-    VKF_FAIL(m->env, VKF_ERROR_ARGUMENT,
+    VKF_FAIL(session->env, VKF_ERROR_ARGUMENT,
              "expected a batch and a length of at least 1, and at most %u tokens, found %zu and %zu", UINT32_MAX / 2,
              batch, length);
   if (info->max_positions && length > info->max_positions)
-    VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected a length of at most %u, the model's positions, found %zu",
+    VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected a length of at most %u, the model's positions, found %zu",
              info->max_positions, length);
   uint32_t B = (uint32_t)batch, N = (uint32_t)length;
   bool decoder_only = info->architecture == VKF_ARCHITECTURE_DECODER,
        two = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
-  VKF_TRY(vkf_engine_bucket_get(&m->plan_cache, &(vkf_need_sizes){B, decoder_only ? 1 : N, B, N}, &bucket));
+  VKF_TRY(vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){B, decoder_only ? 1 : N, B, N}, &bucket));
   vkf_need_sizes caps = vkf_engine_bucket_sizes(bucket);
   vkf_sizes sizes = {.B = B, .S = decoder_only ? 1 : N, .R = B, .T = N, .out = B * N};
   vkf_plan_request request = {.stage = VKF_STAGE_ENCODE,
@@ -75,20 +72,31 @@ vkf_status vkf_model_describe_plan(vkf_model *m, size_t batch, size_t length, vk
                               .last_hidden_state = true,
                               .mask = true,
                               .logits = info->has_head && !two};
-  if (!decoder_only) VKF_TRY(describe_stage(m, &text, bucket, &request, &sizes));
+  if (!decoder_only) VKF_TRY(describe_stage(session, &text, bucket, &request, &sizes));
   if (info->architecture != VKF_ARCHITECTURE_ENCODER) {
     request.stage = VKF_STAGE_DECODE;
     request.capacity = (vkf_sizes){.T = caps.keys, .out = caps.R * caps.keys};
     request.mask = two;
     request.logits = info->has_head;
-    VKF_TRY(describe_stage(m, &text, bucket, &request, &sizes));
+    VKF_TRY(describe_stage(session, &text, bucket, &request, &sizes));
   }
   VKF_TRY(vkf_text_status(&text));
-  VKF_TRY(vkf_engine_result_create(m->env, &result));
+  VKF_TRY(vkf_engine_result_create(session->env, &result));
   VKF_TRY(vkf_engine_result_add_text(result, text.data));
 done:
   vkf_text_finish(&text);
   if (st) vkf_engine_result_destroy(&result);
   *out = result;
+  return st;
+}
+
+vkf_status vkf_model_describe_plan(vkf_model *m, size_t batch, size_t length, vkf_result **out) {
+  vkf_session own = {.model = m, .env = m->env};
+  *out = NULL;
+  if (vkf_env_in_callback(m->env, "vkf_model_describe_plan")) return VKF_ERROR_ARGUMENT;
+  vkf_env_clear(m->env);
+  vkf_engine_plan_cache_init(&own.plan_cache, m->env, m->dev->backend, m->net, m->weights);
+  const vkf_status st = describe_plans(&own, batch, length, out);
+  vkf_engine_plan_cache_finish(&own.plan_cache);
   return st;
 }

@@ -6,6 +6,8 @@
 #ifndef VKF_ENGINE_ENGINE_H
 #define VKF_ENGINE_ENGINE_H
 
+#include <pthread.h>
+
 #include "gpu/gpu.h"
 #include "model/model.h"
 #include "op/backend.h"
@@ -20,6 +22,8 @@
 
 struct vkf_context {
   vkf_env env;
+  pthread_mutex_t lock;       /* of the sessions, and while one of them comes or goes */
+  vkf_session *sessions;      /* of all models, and those whose model was closed */
   vkf_gpu_instance *instance; /* NULL before the first look, or where there is no loader */
   bool looked;                /* instance creation was tried */
   char no_loader[1024];       /* why there is no instance */

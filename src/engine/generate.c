@@ -10,7 +10,7 @@
 
 /* A batch on its way. */
 typedef struct generation {
-  vkf_model *m;
+  vkf_session *session;
   const vkf_generate_input *in;
   vkf_batch batch;
   vkf_steps steps;
@@ -19,9 +19,9 @@ typedef struct generation {
 
 /* The length limit: the configuration's, else transformers' default of 20 new ids, or for translations the model's
  * positions. */
-static uint64_t length_limit(const vkf_model *m, const vkf_generate_input *in, uint32_t prompt) {
+static uint64_t length_limit(const vkf_session *session, const vkf_generate_input *in, uint32_t prompt) {
   enum { DEFAULT_NEW = 20, UNLIMITED_TRANSLATION = 512 };
-  uint64_t positions = vkf_model_net_info(m->net)->max_positions, fallback = prompt + DEFAULT_NEW;
+  uint64_t positions = vkf_model_net_info(session->model->net)->max_positions, fallback = prompt + DEFAULT_NEW;
   if (in->translate) fallback = positions ? positions : UNLIMITED_TRANSLATION;
   if (positions) fallback = VKF_MIN(fallback, positions);
   return vkf_decode_generation_length(in->config, prompt, fallback);
@@ -52,31 +52,32 @@ static vkf_status check_rows(vkf_env *env, const vkf_encode_input *in) {
  * them) and its ids, with beams three times. */
 static vkf_status check_memory(const generation *g, const vkf_steps_input *steps, uint32_t longest) {
   const vkf_generation_config *c = g->in->config;
-  const uint32_t B = g->in->source.B, n_vocab = vkf_model_net_info(g->m->net)->target_vocab;
+  const uint32_t B = g->in->source.B, n_vocab = vkf_model_net_info(g->session->model->net)->target_vocab;
   const double n_rows = (double)B * (c->do_sample ? c->num_return_sequences : c->num_beams);
   const double need =
       n_rows * (4.0 * n_vocab + 8.0 * (steps->k ? steps->k : n_vocab) + (c->num_beams > 1 ? 12.0 : 4.0) * longest);
   const double has = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
   if (has <= 0 || need <= has) return VKF_OK;
   return vkf_env_fail(
-      g->m->env, VKF_ERROR_MEMORY,
+      g->session->env, VKF_ERROR_MEMORY,
       "expected a request that fits into this machine's memory, %.1f GB, found one that needs at least "
       "%.1f GB: %.0f rows (%u inputs, num_beams %u, num_return_sequences %u), a vocabulary of %u, and the "
       "length limit is %u",
       has / 1e9, need / 1e9, n_rows, B, c->num_beams, c->num_return_sequences, n_vocab, longest);
 }
 
-static vkf_status check_input(const vkf_model *m, const vkf_generate_input *in) {
+static vkf_status check_input(const vkf_session *session, const vkf_generate_input *in) {
   vkf_status st = VKF_OK;
-  const vkf_net_info *info = vkf_model_net_info(m->net);
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
   const bool encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
   if (info->architecture == VKF_ARCHITECTURE_ENCODER || !info->has_head)
-    VKF_FAIL(m->env, VKF_ERROR_UNSUPPORTED, "a model of family %s (%s) without a language model head cannot generate",
-             info->family, vkf_model_architecture_name(info->architecture));
+    VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED,
+             "a model of family %s (%s) without a language model head cannot generate", info->family,
+             vkf_model_architecture_name(info->architecture));
   VKF_TRY(vkf_decode_generation_check(in->config, info->target_vocab));
-  VKF_TRY(vkf_engine_check_ids(m, "input_ids", in->source.ids, in->source.B, in->source.S,
+  VKF_TRY(vkf_engine_check_ids(session, "input_ids", in->source.ids, in->source.B, in->source.S,
                                encoder ? info->vocab : info->target_vocab));
-  VKF_TRY(check_rows(m->env, &in->source));
+  VKF_TRY(check_rows(session->env, &in->source));
 done:
   return st;
 }
@@ -84,15 +85,16 @@ done:
 /* Searches and steps of the batch; the encoder has run. */
 static vkf_status begin(generation *g) {
   vkf_status st = VKF_OK;
-  vkf_model *m = g->m;
+  vkf_session *session = g->session;
   const vkf_generate_input *in = g->in;
-  const vkf_net_info *info = vkf_model_net_info(m->net);
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
   const bool encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
   const int32_t *prompt = encoder ? in->prefix : in->source.ids;
   const uint32_t n_prompt = !encoder ? in->source.S : prompt ? in->n_prefix : 1;
-  const uint64_t limit = length_limit(m, in, n_prompt);
+  const uint64_t limit = length_limit(session, in, n_prompt);
   if (limit > UINT32_MAX / 2)
-    VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected a length limit below 2^31, found %llu", (unsigned long long)limit);
+    VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected a length limit below 2^31, found %llu",
+             (unsigned long long)limit);
   const uint32_t longest = vkf_decode_search_longest(limit, info->max_positions, n_prompt);
   const vkf_steps_input steps = {.source = &in->source,
                                  .config = in->config,
@@ -103,7 +105,7 @@ static vkf_status begin(generation *g) {
                                  .logits = in->top_logprobs > 0};
   VKF_TRY(check_memory(g, &steps, longest));
   if (in->top_logprobs && in->config->num_beams > 1)
-    VKF_FAIL(m->env, VKF_ERROR_UNSUPPORTED, "top_logprobs with num_beams %u is not supported: expected 1 beam",
+    VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "top_logprobs with num_beams %u is not supported: expected 1 beam",
              in->config->num_beams);
   const vkf_batch_input batch = {.config = in->config,
                                  .B = in->source.B,
@@ -116,11 +118,11 @@ static vkf_status begin(generation *g) {
                                  .n_positions = info->max_positions,
                                  .lines = in->lines,
                                  .scores = in->scores};
-  VKF_TRY(vkf_decode_batch_init(&g->batch, m->env, &batch));
+  VKF_TRY(vkf_decode_batch_init(&g->batch, session->env, &batch));
   if (in->top_logprobs)
-    VKF_TRY(vkf_decode_logprobs_init(in->logprobs, m->env, vkf_decode_batch_slots(in->config, in->source.B),
+    VKF_TRY(vkf_decode_logprobs_init(in->logprobs, session->env, vkf_decode_batch_slots(in->config, in->source.B),
                                      info->target_vocab, in->top_logprobs, longest - VKF_MIN(n_prompt, longest)));
-  VKF_TRY(vkf_engine_steps_init(&g->steps, m, &steps));
+  VKF_TRY(vkf_engine_steps_init(&g->steps, session, &steps));
 done:
   return st;
 }
@@ -140,39 +142,44 @@ done:
   return st;
 }
 
-vkf_status vkf_engine_generate(vkf_model *m, const vkf_generate_input *in, vkf_generated *out) {
+vkf_status vkf_engine_generate(vkf_session *session, const vkf_generate_input *in, vkf_generated *out) {
   vkf_status st = VKF_OK;
-  generation g = {.m = m, .in = in};
+  generation g = {.session = session, .in = in};
   memset(out, 0, sizeof *out);
-  VKF_TRY(check_input(m, in));
+  VKF_TRY(check_input(session, in));
   VKF_TRY(begin(&g));
   while (!g.is_stopped && !vkf_decode_batch_is_done(&g.batch)) {
     st = step(&g);
-    if (st == VKF_ERROR_NUMERIC && m->cache_format != VKF_FORMAT_F32)
-      vkf_env_prefix(m->env, st, "keys and values are kept as %s, which ends at %g (f32 does not): ",
-                     vkf_format_get(m->cache_format)->name, vkf_format_get(m->cache_format)->largest);
+    if (st == VKF_ERROR_NUMERIC && session->model->cache_format != VKF_FORMAT_F32)
+      vkf_env_prefix(session->env, st, "keys and values are kept as %s, which ends at %g (f32 does not): ",
+                     vkf_format_get(session->model->cache_format)->name,
+                     vkf_format_get(session->model->cache_format)->largest);
     VKF_TRY(st);
   }
   if (g.is_stopped) vkf_decode_batch_stop(&g.batch);
   VKF_TRY(vkf_decode_batch_result(&g.batch, out));
   if (g.is_stopped)
-    VKF_FAIL(m->env, VKF_ERROR_STOPPED, "the token callback asked to stop after %u ids", g.batch.n_steps);
+    VKF_FAIL(session->env, VKF_ERROR_STOPPED, "the token callback asked to stop after %u ids", g.batch.n_steps);
 done:
   vkf_decode_batch_finish(&g.batch);
   vkf_engine_steps_finish(&g.steps);
   return st;
 }
 
-vkf_status vkf_engine_derive_generation(const vkf_model *m, const char *source_language, const char *target_language,
+vkf_status vkf_engine_derive_generation(vkf_session *session, const char *source_language, const char *target_language,
                                         const char *config_json, vkf_generation_config *out) {
   vkf_status st = VKF_OK;
   vkf_text_languages_before before;
   int32_t begin = VKF_NO_TOKEN;
-  vkf_decode_generation_derive(out, &m->generation);
+  vkf_decode_generation_derive(out, session->env, &session->model->generation);
   if (source_language || target_language) {
-    if (!m->tokenizer) VKF_FAIL(m->env, VKF_ERROR_UNSUPPORTED, "languages need a tokenizer: %s", m->no_tokenizer);
-    VKF_TRY(vkf_text_languages_use(m->tokenizer, source_language, target_language, &before, &begin));
-    vkf_text_languages_restore(m->tokenizer, &before);
+    if (!session->model->tokenizer.text)
+      VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "languages need a tokenizer: %s", session->model->tokenizer.why);
+    vkf_text_tokenizer *tokenizer = vkf_engine_tokenizer_lock(&session->tokenizer);
+    st = vkf_text_languages_use(tokenizer, source_language, target_language, &before, &begin);
+    if (!st) vkf_text_languages_restore(tokenizer, &before);
+    vkf_engine_tokenizer_unlock(&session->tokenizer);
+    VKF_TRY(st);
   }
   if (begin != VKF_NO_TOKEN) out->forced_bos = begin;
   VKF_TRY(vkf_decode_generation_apply(out, "the given generation config", config_json));
@@ -216,7 +223,7 @@ done:
 }
 
 typedef struct generate_call {
-  vkf_model *m;
+  vkf_session *session;
   const vkf_generate_params *params;
   const vkf_generation_config *config;
   bool needs_start; /* prefixes of the target begin behind it */
@@ -229,14 +236,14 @@ static int on_part_token(void *user, size_t row, int32_t token) {
   generate_call *call = user;
   call->begun = true;
   int stop = 0;
-  VKF_CALLBACK(call->m->env, stop = call->params->on_token(call->params->user, call->first_row + row, token));
+  VKF_CALLBACK(call->session->env, stop = call->params->on_token(call->params->user, call->first_row + row, token));
   return stop;
 }
 
 static vkf_status generate_batch(void *user, const vkf_array *inputs, size_t n_inputs, size_t first, vkf_result **out) {
   vkf_status st = VKF_OK;
   generate_call *call = user;
-  vkf_model *m = call->m;
+  vkf_session *session = call->session;
   const vkf_generate_params *params = call->params;
   vkf_generate_arrays in = {0};
   uint64_t *lines = NULL;
@@ -245,14 +252,14 @@ static vkf_status generate_batch(void *user, const vkf_array *inputs, size_t n_i
   vkf_result *result = NULL;
   bool stopped = false;
   *out = NULL;
-  VKF_TRY(vkf_engine_generate_arrays_init(m, call->config, inputs, n_inputs, call->needs_start, &in));
-  lines = vkf_env_alloc(m->env, in.shape[0], sizeof *lines);
+  VKF_TRY(vkf_engine_generate_arrays_init(session, call->config, inputs, n_inputs, call->needs_start, &in));
+  lines = vkf_env_alloc(session->env, in.shape[0], sizeof *lines);
   if (!lines) VKF_TRY(VKF_ERROR_MEMORY);
   for (size_t b = 0; b < in.shape[0]; b++)
     lines[b] = params->lines ? params->lines[first + b] : first + b + params->first_line;
   call->first_row = call->config->num_beams > 1 ? 0 : vkf_decode_batch_slots(call->config, (uint32_t)first);
   st = vkf_engine_generate(
-      m,
+      session,
       &(vkf_generate_input){.source = {(uint32_t)in.shape[0], (uint32_t)in.shape[1], in.ids, in.mask, NULL, NULL},
                             .prefix = in.prefix_ids,
                             .n_prefix = (uint32_t)in.prefix[1],
@@ -264,44 +271,46 @@ static vkf_status generate_batch(void *user, const vkf_array *inputs, size_t n_i
                             .on_token = params->on_token ? on_part_token : NULL,
                             .user = call},
       &generated);
-  if (call->begun) m->env->too_large = false; /* nobody is told of a token twice */
+  if (call->begun) session->env->too_large = false; /* nobody is told of a token twice */
   stopped = st == VKF_ERROR_STOPPED;
   if (!stopped) VKF_TRY(st);
-  VKF_TRY(vkf_engine_result_create(m->env, &result));
+  VKF_TRY(vkf_engine_result_create(session->env, &result));
   VKF_TRY(add_sequences(result, &generated));
   if (logprobs.env) VKF_TRY(add_logprobs(&logprobs, result));
 done:
   vkf_decode_logprobs_finish(&logprobs);
-  vkf_engine_generate_arrays_finish(m->env, &in);
-  vkf_env_free(m->env, lines);
+  vkf_engine_generate_arrays_finish(session->env, &in);
+  vkf_env_free(session->env, lines);
   vkf_decode_generated_finish(&generated);
   if (st) vkf_engine_result_destroy(&result);
   *out = result;
   return st ? st : stopped ? VKF_ERROR_STOPPED : VKF_OK;
 }
 
-vkf_status vkf_engine_generate_arrays(vkf_model *m, const vkf_array *inputs, size_t n_inputs,
+vkf_status vkf_engine_generate_arrays(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                       const vkf_generate_params *params, vkf_result **out) {
   vkf_status st = VKF_OK;
   vkf_generation_config config;
   vkf_generate_params p;
-  generate_call call = {.m = m, .params = &p, .config = &config};
+  generate_call call = {.session = session, .params = &p, .config = &config};
   *out = NULL;
-  vkf_env_clear(m->env);
-  st = VKF_PARAMS_READ(m->env, vkf_generate_params, params, &p);
+  vkf_env_clear(session->env);
+  st = VKF_PARAMS_READ(session->env, vkf_generate_params, params, &p);
   if (st) return st;
-  VKF_TRY(vkf_engine_derive_generation(m, p.source_language, p.target_language, p.config_json, &config));
+  VKF_TRY(vkf_engine_derive_generation(session, p.source_language, p.target_language, p.config_json, &config));
   call.needs_start = vkf_engine_generate_needs_start(&config, inputs, n_inputs);
-  st = vkf_engine_split_batch(&(vkf_batch_split){m, generate_batch, &call, vkf_decode_search_fill(&config)}, inputs,
-                              n_inputs, 0, out);
+  st = vkf_engine_split_batch(&(vkf_batch_split){session, generate_batch, &call, vkf_decode_search_fill(&config)},
+                              inputs, n_inputs, 0, out);
 done:
   vkf_decode_generation_finish(&config);
   return st;
 }
 
-vkf_status vkf_model_generate(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_generate_params *params,
-                              vkf_result **out) {
+vkf_status vkf_session_generate(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
+                                const vkf_generate_params *params, vkf_result **out) {
   *out = NULL;
-  if (vkf_env_in_callback(m->env, "vkf_model_generate")) return VKF_ERROR_ARGUMENT;
-  return vkf_engine_generate_arrays(m, inputs, n_inputs, params, out);
+  vkf_status st = vkf_engine_session_begin(session, "vkf_session_generate");
+  if (st) return st;
+  st = vkf_engine_generate_arrays(session, inputs, n_inputs, params, out);
+  return vkf_engine_session_end(session, st, out);
 }

@@ -34,10 +34,10 @@ static vkf_status infer_mask(vkf_env *env, const vkf_generation_config *config, 
   return VKF_OK;
 }
 
-static vkf_status read_prefix(vkf_model *m, const vkf_generation_config *config, const vkf_array *inputs,
+static vkf_status read_prefix(vkf_session *session, const vkf_generation_config *config, const vkf_array *inputs,
                               size_t n_inputs, bool needs_start, vkf_generate_arrays *in) {
   vkf_status st = VKF_OK;
-  vkf_env *env = m->env;
+  vkf_env *env = session->env;
   int32_t *ids = NULL, start = start_id(config);
   VKF_TRY(vkf_engine_array_ids(env, inputs, n_inputs, PREFIX, true, in->prefix, false, &in->prefix_ids));
   if (!in->prefix_ids) goto done;
@@ -48,7 +48,8 @@ static vkf_status read_prefix(vkf_model *m, const vkf_generation_config *config,
   if (start == VKF_NO_TOKEN)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT,
              PREFIX ": expected decoder_start_token_id or bos_token_id in the generation configuration, found neither");
-  VKF_TRY(vkf_engine_check_ids(m, PREFIX, in->prefix_ids, in->prefix[0], n, vkf_model_net_info(m->net)->target_vocab));
+  VKF_TRY(vkf_engine_check_ids(session, PREFIX, in->prefix_ids, in->prefix[0], n,
+                               vkf_model_net_info(session->model->net)->target_vocab));
   if (!needs_start) goto done;
   ids = vkf_env_alloc(env, in->prefix[0] * (n + 1), sizeof *ids);
   if (!ids) VKF_TRY(VKF_ERROR_MEMORY);
@@ -63,17 +64,18 @@ done:
   return st;
 }
 
-vkf_status vkf_engine_generate_arrays_init(vkf_model *m, const vkf_generation_config *config, const vkf_array *inputs,
-                                           size_t n_inputs, bool needs_start, vkf_generate_arrays *in) {
+vkf_status vkf_engine_generate_arrays_init(vkf_session *session, const vkf_generation_config *config,
+                                           const vkf_array *inputs, size_t n_inputs, bool needs_start,
+                                           vkf_generate_arrays *in) {
   vkf_status st = VKF_OK;
-  bool two = vkf_model_net_info(m->net)->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
+  bool two = vkf_model_net_info(session->model->net)->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
   *in = (vkf_generate_arrays){0};
-  VKF_TRY(vkf_engine_refuse_unknown(m->env, inputs, n_inputs, "generate",
+  VKF_TRY(vkf_engine_refuse_unknown(session->env, inputs, n_inputs, "generate",
                                     two ? "input_ids, attention_mask, " PREFIX : "input_ids, attention_mask"));
-  VKF_TRY(vkf_engine_array_ids(m->env, inputs, n_inputs, "input_ids", false, in->shape, false, &in->ids));
-  VKF_TRY(vkf_engine_array_ids(m->env, inputs, n_inputs, "attention_mask", true, in->shape, true, &in->mask));
-  if (!in->mask) VKF_TRY(infer_mask(m->env, config, in));
-  VKF_TRY(read_prefix(m, config, inputs, n_inputs, needs_start, in));
+  VKF_TRY(vkf_engine_array_ids(session->env, inputs, n_inputs, "input_ids", false, in->shape, false, &in->ids));
+  VKF_TRY(vkf_engine_array_ids(session->env, inputs, n_inputs, "attention_mask", true, in->shape, true, &in->mask));
+  if (!in->mask) VKF_TRY(infer_mask(session->env, config, in));
+  VKF_TRY(read_prefix(session, config, inputs, n_inputs, needs_start, in));
 done:
   return st;
 }

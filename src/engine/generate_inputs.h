@@ -16,7 +16,7 @@ typedef struct vkf_generate_arrays {
 bool vkf_engine_generate_needs_start(const vkf_generation_config *config, const vkf_array *inputs, size_t n_inputs);
 
 /* Refuses arrays that the model does not take, by name. */
-vkf_status vkf_engine_generate_arrays_init(vkf_model *model, const vkf_generation_config *config,
+vkf_status vkf_engine_generate_arrays_init(vkf_session *session, const vkf_generation_config *config,
                                            const vkf_array *inputs, size_t n_inputs, bool needs_start,
                                            vkf_generate_arrays *out);
 void vkf_engine_generate_arrays_finish(vkf_env *env, vkf_generate_arrays *arrays);

@@ -28,15 +28,11 @@ static vkf_status find_format(vkf_env *env, const char *what, vkf_storage storag
 static void destroy(vkf_model **model) {
   if (!*model) return;
   vkf_model *m = *model;
-  if (m->plan_cache.env) {
-    vkf_engine_plan_cache_report(&m->plan_cache);
-    vkf_engine_plan_cache_finish(&m->plan_cache);
-  }
+  vkf_engine_sessions_part(m);
   if (m->weights) m->dev->backend->table->weights_destroy(&m->weights);
-  vkf_text_tokenizer_destroy(&m->tokenizer);
+  vkf_engine_tokenizer_close(m->env, &m->tokenizer);
   vkf_decode_generation_finish(&m->generation);
   vkf_model_net_close(&m->net);
-  vkf_env_free(m->env, m->no_tokenizer);
   vkf_env_free(m->env, m);
   *model = NULL;
 }
@@ -91,8 +87,8 @@ static vkf_status open_model(vkf_device *dev, const char *folder, const vkf_mode
   VKF_TRY(vkf_model_net_open(env, folder, &m->net));
   vkf_model_net_store(m->net, m->weight_format, m->cache_format);
   VKF_TRY(vkf_decode_generation_read(&m->generation, folder));
-  VKF_TRY(vkf_engine_open_tokenizer(env, folder, &m->tokenizer, &m->no_tokenizer));
-  m->handle = (vkf_tokenizer){env, m->tokenizer, true};
+  VKF_TRY(vkf_engine_tokenizer_open(env, folder, &m->tokenizer));
+  m->handle = (vkf_tokenizer){.env = env, .shared = &m->tokenizer};
   vkf_model_net_weights(m->net, &source);
   watcher watching = {.env = env, .source = &source, .params = &p};
   for (uint32_t i = 0; i < source.n_weights; i++)
@@ -103,7 +99,6 @@ static vkf_status open_model(vkf_device *dev, const char *folder, const vkf_mode
   vkf_env_log(env, VKF_LOG_INFO, "%s: weights take %.3f MB on the device (%s)", folder,
               (double)dev->backend->table->weights_bytes(m->weights) / 1e6,
               m->weight_format < VKF_FORMAT_COUNT ? vkf_format_get(m->weight_format)->name : "auto");
-  vkf_engine_plan_cache_init(&m->plan_cache, env, dev->backend, m->net, m->weights);
   for (size_t i = 0; i < vkf_model_net_info(m->net)->n_unused; i++)
     vkf_env_log(env, VKF_LOG_INFO, "%s: tensor %s is not used", folder, vkf_model_net_info(m->net)->unused[i]);
 done:
@@ -150,10 +145,9 @@ vkf_status vkf_model_get_info(const vkf_model *m, vkf_model_info *out) {
                                .n_parameters = info->n_parameters,
                                .file_bytes = info->file_bytes,
                                .device_bytes = m->dev->backend->table->weights_bytes(m->weights),
-                               .run_bytes = vkf_engine_plan_cache_bytes(&m->plan_cache),
                                .weights = vkf_engine_storage_of(m->weight_format),
                                .kv_cache = vkf_engine_storage_of(m->cache_format),
-                               .has_tokenizer = m->tokenizer != NULL,
+                               .has_tokenizer = m->tokenizer.text != NULL,
                                .can_generate = info->architecture != VKF_ARCHITECTURE_ENCODER && info->has_head,
                                .n_unused = info->n_unused,
                                .image = {info->image[0], info->image[1], info->image[2]}};
@@ -164,87 +158,4 @@ vkf_status vkf_model_get_info(const vkf_model *m, vkf_model_info *out) {
 const char *vkf_model_unused_tensor(const vkf_model *m, size_t i) {
   const vkf_net_info *info = vkf_model_net_info(m->net);
   return i < info->n_unused ? info->unused[i] : NULL;
-}
-
-/* ---- what every run needs ---- */
-
-vkf_status vkf_engine_check_ids(const vkf_model *m, const char *name, const int32_t *ids, size_t B, size_t length,
-                                uint32_t vocab) {
-  uint32_t max = vkf_model_net_info(m->net)->max_positions;
-  if (max && length > max)
-    return vkf_env_fail(m->env, VKF_ERROR_ARGUMENT, "%s: expected at most %u tokens, the model's positions, found %zu",
-                        name, max, length);
-  for (size_t i = 0; i < B * length; i++)
-    if (ids[i] < 0 || (uint32_t)ids[i] >= vocab)
-      return vkf_env_fail(m->env, VKF_ERROR_ARGUMENT, "%s[%zu,%zu] is %d, expected an id of the vocabulary, 0 to %u",
-                          name, i / length, i % length, (int)ids[i], vocab - 1);
-  return VKF_OK;
-}
-
-vkf_status vkf_engine_write_mask(vkf_model *m, const vkf_cached_plan *cached, vkf_input input, const vkf_dims *dims,
-                                 uint32_t rows, uint32_t length, const int32_t *mask) {
-  vkf_status st = VKF_OK;
-  int32_t *strided = NULL;
-  if (cached->slots[input] == VKF_NO_SLOT) goto done;
-  const vkf_slot *slot = &cached->plan->slots[cached->slots[input]];
-  uint32_t stride = slot->extent[1].cap;
-  strided = vkf_env_alloc(m->env, vkf_slot_elements(slot), sizeof *strided);
-  if (!strided) VKF_TRY(VKF_ERROR_MEMORY);
-  for (uint32_t r = 0; r < rows; r++)
-    for (uint32_t s = 0; s < stride; s++)
-      strided[(size_t)r * stride + s] = s < length ? (mask ? mask[(size_t)r * length + s] != 0 : 1) : !mask;
-  VKF_TRY(vkf_engine_write_input(&m->plan_cache, cached, input, dims, strided));
-done:
-  vkf_env_free(m->env, strided);
-  return st;
-}
-
-vkf_status vkf_engine_write_positions(vkf_model *m, const vkf_cached_plan *cached, const vkf_dims *dims,
-                                      const vkf_model_tokens *tokens) {
-  vkf_status st = VKF_OK;
-  int32_t *positions = NULL;
-  vkf_input input = tokens->stage == VKF_STAGE_DECODE ? VKF_INPUT_TARGET_POSITIONS : VKF_INPUT_POSITIONS;
-  if (cached->slots[input] == VKF_NO_SLOT) goto done;
-  positions = vkf_env_alloc(m->env, (size_t)tokens->rows * tokens->length, sizeof *positions);
-  if (!positions) VKF_TRY(VKF_ERROR_MEMORY);
-  vkf_model_positions(m->net, tokens, positions);
-  VKF_TRY(vkf_engine_write_input(&m->plan_cache, cached, input, dims, positions));
-done:
-  vkf_env_free(m->env, positions);
-  return st;
-}
-
-/* Token types, and the rows that a pooled head sees: the first of each sequence. */
-static vkf_status write_types(vkf_model *m, const vkf_cached_plan *cached, const vkf_dims *dims,
-                              const vkf_encode_input *input) {
-  vkf_status st = VKF_OK;
-  size_t n = (size_t)input->B * input->S;
-  int32_t *types = NULL, *first = NULL;
-  first = vkf_env_alloc(m->env, input->B, sizeof *first);
-  types = vkf_env_alloc(m->env, n, sizeof *types); /* zeros */
-  if (!first || !types) VKF_TRY(VKF_ERROR_MEMORY);
-  for (uint32_t r = 0; r < input->B; r++) first[r] = (int32_t)(r * input->S);
-  if (input->types) memcpy(types, input->types, n * sizeof *types);
-  if (input->pixels) /* a class token, then patches */
-    for (size_t i = 0; i < n; i++) types[i] = i % input->S != 0;
-  VKF_TRY(vkf_engine_write_input(&m->plan_cache, cached, VKF_INPUT_OUT_ROWS, dims, first));
-  VKF_TRY(vkf_engine_write_input(&m->plan_cache, cached, VKF_INPUT_TYPES, dims, types));
-done:
-  vkf_env_free(m->env, types);
-  vkf_env_free(m->env, first);
-  return st;
-}
-
-vkf_status vkf_engine_encode(vkf_model *m, const vkf_cached_plan *cached, const vkf_dims *dims,
-                             const vkf_encode_input *input) {
-  vkf_status st = VKF_OK;
-  const vkf_model_tokens tokens = {.stage = VKF_STAGE_ENCODE, .rows = input->B, .length = input->S, .ids = input->ids};
-  VKF_TRY(vkf_engine_write_input(&m->plan_cache, cached, VKF_INPUT_IDS, dims, input->ids));
-  VKF_TRY(vkf_engine_write_input(&m->plan_cache, cached, VKF_INPUT_PIXELS, dims, input->pixels));
-  VKF_TRY(vkf_engine_write_positions(m, cached, dims, &tokens));
-  VKF_TRY(write_types(m, cached, dims, input));
-  VKF_TRY(vkf_engine_write_mask(m, cached, VKF_INPUT_MASK, dims, input->B, input->S, input->mask));
-  VKF_TRY(vkf_engine_run_plan(&m->plan_cache, cached, dims));
-done:
-  return st;
 }

@@ -1,44 +1,84 @@
-/* An opened model: what run, generate, translate and validate share. */
+/* Opened models and their sessions: what run, generate, translate and validate share. */
 #ifndef VKF_ENGINE_OPENED_H
 #define VKF_ENGINE_OPENED_H
+
+#include <pthread.h>
 
 #include "decode/batch.h"
 #include "decode/generation_config.h"
 #include "decode/logprobs.h"
 #include "engine/plan_cache.h"
 
+/* A tokenizer keeps scratch memory and a choice of languages, so one thread at a time uses it, under its lock. */
+typedef struct vkf_shared_tokenizer {
+  vkf_text_tokenizer *text; /* NULL: the folder has none */
+  char *why;                /* there is none */
+  vkf_env env;              /* of `text`; whoever has the lock listens */
+  pthread_mutex_t lock;
+  bool is_open; /* the lock is there */
+} vkf_shared_tokenizer;
+
+/* A tokenizer as one thread sees it. */
 struct vkf_tokenizer {
-  vkf_env *env;
-  vkf_text_tokenizer *text;
-  bool is_model_s; /* which closes it */
+  vkf_env *env; /* that is told of failures */
+  vkf_shared_tokenizer *shared;
+  vkf_shared_tokenizer own; /* of one that was opened; else it is a model's, which closes it */
 };
 
+/* Not changed while it is open. */
 struct vkf_model {
   vkf_device *dev;
-  vkf_env *env;
+  vkf_env *env; /* the context's; a session has its own */
   vkf_net *net;
   vkf_weights *weights;
   vkf_format weight_format, cache_format; /* as asked for; VKF_FORMAT_COUNT: as the file has it */
-  vkf_text_tokenizer *tokenizer;          /* NULL: the folder has none */
-  char *no_tokenizer;                     /* why there is none */
-  vkf_tokenizer handle;                   /* of `tokenizer` */
+  vkf_shared_tokenizer tokenizer;
+  vkf_tokenizer handle; /* of `tokenizer` for the context's thread */
   vkf_generation_config generation;
-  vkf_plan_cache plan_cache;
 };
 
-/* The tokenizer of a folder; a folder without one is no error, and *why (the caller's) then says what was looked for.
- */
-vkf_status vkf_engine_open_tokenizer(vkf_env *env, const char *folder, vkf_text_tokenizer **out, char **why);
+/* What runs a model in one thread. The lab makes sessions in memory of its own, which have the first members alone. */
+struct vkf_session {
+  vkf_model *model; /* NULL: it was closed */
+  vkf_env *env;     /* `own`; of the lab the context's */
+  vkf_plan_cache plan_cache;
+
+  vkf_env own;
+  vkf_context *ctx;
+  vkf_gpu_device *gpu;         /* a line to the device; NULL: ref */
+  vkf_backend *backend;        /* on it */
+  vkf_tokenizer tokenizer;     /* the model's, for this session's thread */
+  pthread_mutex_t busy;        /* held during a call */
+  const void *_Atomic refused; /* the thread whose last call was refused because another thread's ran; NULL: none */
+  vkf_session *next;           /* of the context */
+};
+
+/* Around the work of a public call. VKF_ERROR_ARGUMENT inside a callback of the session, while another thread uses it,
+ * and if its model was closed; then there is nothing to end. */
+vkf_status vkf_engine_session_begin(vkf_session *session, const char *call);
+/* Hands *result (NULL, or it may be NULL) over to the caller. Returns `st`. */
+vkf_status vkf_engine_session_end(vkf_session *session, vkf_status st, vkf_result **result);
+/* Parts every session of a model from it, after the calls that run. */
+void vkf_engine_sessions_part(vkf_model *model);
+
+/* The tokenizer of a folder; a folder without one is no error, and out->why then says what was looked for. Close it
+ * also after a failure, which `env` is told. */
+vkf_status vkf_engine_tokenizer_open(vkf_env *env, const char *folder, vkf_shared_tokenizer *out);
+void vkf_engine_tokenizer_close(vkf_env *env, vkf_shared_tokenizer *tokenizer);
+/* Takes the lock; not twice. The tokenizer is there. */
+vkf_text_tokenizer *vkf_engine_tokenizer_lock(vkf_tokenizer *tokenizer);
+void vkf_engine_tokenizer_unlock(vkf_tokenizer *tokenizer);
+/* vkf_text_tokenizer_decode() under the lock. */
+vkf_status vkf_engine_decode_ids(vkf_session *session, const int32_t *ids, size_t n, bool skip_special, vkf_text *out);
 
 /* The folder's generation configuration with the beginning that the target language asks for (NULL: none), and the
  * caller's keys over both. Languages are checked. Finish `out` also after a failure. */
-vkf_status vkf_engine_derive_generation(const vkf_model *model, const char *source_language,
-                                        const char *target_language, const char *config_json,
-                                        vkf_generation_config *out);
+vkf_status vkf_engine_derive_generation(vkf_session *session, const char *source_language, const char *target_language,
+                                        const char *config_json, vkf_generation_config *out);
 
 /* Ids [B][length] in [0, vocab) and length within the model's positions; `name` for messages. */
-vkf_status vkf_engine_check_ids(const vkf_model *model, const char *name, const int32_t *ids, size_t B, size_t length,
-                                uint32_t vocab);
+vkf_status vkf_engine_check_ids(const vkf_session *session, const char *name, const int32_t *ids, size_t B,
+                                size_t length, uint32_t vocab);
 
 /* A batch of source sentences on its way through the encoder. */
 typedef struct vkf_encode_input {
@@ -49,13 +89,13 @@ typedef struct vkf_encode_input {
   const float *pixels;  /* of images, in the place of ids: [B][channels*height*width] */
 } vkf_encode_input;
 /* Writes ids or pixels, positions, types and mask and runs the ENCODE program. */
-vkf_status vkf_engine_encode(vkf_model *model, const vkf_cached_plan *cached, const vkf_dims *dims,
+vkf_status vkf_engine_encode(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims,
                              const vkf_encode_input *input);
 /* Writes a [rows][length] mask where the plan reads it, at bucket strides; NULL: all 1. */
-vkf_status vkf_engine_write_mask(vkf_model *model, const vkf_cached_plan *cached, vkf_input input, const vkf_dims *dims,
-                                 uint32_t rows, uint32_t length, const int32_t *mask);
+vkf_status vkf_engine_write_mask(vkf_session *session, const vkf_cached_plan *cached, vkf_input input,
+                                 const vkf_dims *dims, uint32_t rows, uint32_t length, const int32_t *mask);
 /* Position ids of these tokens. */
-vkf_status vkf_engine_write_positions(vkf_model *model, const vkf_cached_plan *cached, const vkf_dims *dims,
+vkf_status vkf_engine_write_positions(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims,
                                       const vkf_model_tokens *tokens);
 
 /* generate on ids; the public doors add arrays and texts. */
@@ -73,19 +113,19 @@ typedef struct vkf_generate_input {
   void *user;
 } vkf_generate_input;
 
-vkf_status vkf_engine_generate(vkf_model *model, const vkf_generate_input *input, vkf_generated *out);
+vkf_status vkf_engine_generate(vkf_session *session, const vkf_generate_input *input, vkf_generated *out);
 
 /* What of its outputs a forward pass computes and reads: all of them, the last states alone, the logits alone. */
 typedef enum vkf_run_output { VKF_RUN_ALL, VKF_RUN_STATES, VKF_RUN_LOGITS } vkf_run_output;
-/* vkf_model_run() without params, for one output: `last_hidden_state` or `logits`. A batch that the device has no
+/* vkf_session_run() without params, for one output: `last_hidden_state` or `logits`. A batch that the device has no
  * memory for is split. */
-vkf_status vkf_engine_run_output(vkf_model *model, const vkf_array *inputs, size_t n_inputs, vkf_run_output output,
+vkf_status vkf_engine_run_output(vkf_session *session, const vkf_array *inputs, size_t n_inputs, vkf_run_output output,
                                  vkf_result **out);
 
-/* vkf_model_run() and vkf_model_generate(). */
-vkf_status vkf_engine_run_arrays(vkf_model *model, const vkf_array *inputs, size_t n_inputs,
+/* vkf_session_run() and vkf_session_generate(). */
+vkf_status vkf_engine_run_arrays(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                  const vkf_run_params *params, vkf_result **out);
-vkf_status vkf_engine_generate_arrays(vkf_model *model, const vkf_array *inputs, size_t n_inputs,
+vkf_status vkf_engine_generate_arrays(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                       const vkf_generate_params *params, vkf_result **out);
 
 #endif

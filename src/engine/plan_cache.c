@@ -97,7 +97,7 @@ static vkf_status make_state(vkf_plan_cache *p, vkf_bucket *c) {
   vkf_plan *plan = NULL;
   vkf_plan_request request = {.stage = VKF_STAGE_DECODE, .capacity = plan_sizes(c, 1, c->sizes.R), .mask = true};
   if (vkf_model_net_info(p->net)->architecture == VKF_ARCHITECTURE_ENCODER) goto done;
-  VKF_TRY(vkf_model_plan_build(p->net, &request, &plan));
+  VKF_TRY(vkf_model_plan_build(p->net, p->env, &request, &plan));
   VKF_TRY(p->backend->table->state_create(p->backend, plan, &c->state));
   for (uint32_t i = 0; i < plan->n_slots; i++)
     if (plan->slots[i].kind == VKF_SLOT_STATE) c->state_bytes += vkf_slot_stored_bytes(&plan->slots[i]);
@@ -171,7 +171,7 @@ vkf_status vkf_engine_plan_get(vkf_plan_cache *p, vkf_bucket *c, const vkf_plan_
   e = vkf_env_alloc(p->env, 1, sizeof *e);
   if (!e) VKF_TRY(VKF_ERROR_MEMORY);
   e->request = request;
-  VKF_TRY(vkf_model_plan_build(p->net, &request, &e->cached.plan));
+  VKF_TRY(vkf_model_plan_build(p->net, p->env, &request, &e->cached.plan));
   VKF_TRY(p->backend->table->program_create(p->backend, e->cached.plan, p->weights, c->state, &options,
                                             &e->cached.program));
   for (uint32_t i = 0; i < VKF_INPUT_COUNT; i++)

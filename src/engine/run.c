@@ -28,22 +28,22 @@ static const char *known_inputs(const vkf_net_info *info) {
   return info->n_types > 0 ? "input_ids, attention_mask, token_type_ids" : "input_ids, attention_mask";
 }
 
-static vkf_status check_types(vkf_model *m, const run_inputs *in) {
-  uint32_t n_types = vkf_model_net_info(m->net)->n_types;
+static vkf_status check_types(vkf_session *session, const run_inputs *in) {
+  uint32_t n_types = vkf_model_net_info(session->model->net)->n_types;
   for (size_t i = 0; in->types && i < in->source[0] * in->source[1]; i++)
     if (in->types[i] < 0 || (uint32_t)in->types[i] >= n_types)
-      return vkf_env_fail(m->env, VKF_ERROR_ARGUMENT, "token_type_ids[%zu,%zu] is %d, expected 0 to %u",
+      return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT, "token_type_ids[%zu,%zu] is %d, expected 0 to %u",
                           i / in->source[1], i % in->source[1], (int)in->types[i], n_types - 1);
   return VKF_OK;
 }
 
 /* Images [B, channels, height, width] of the model's size, as its preprocessor leaves them. */
-static vkf_status pixels_init(vkf_model *m, const vkf_array *arrays, size_t n, run_inputs *in) {
-  const vkf_net_info *info = vkf_model_net_info(m->net);
+static vkf_status pixels_init(vkf_session *session, const vkf_array *arrays, size_t n, run_inputs *in) {
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
   const vkf_array *a = vkf_engine_array_find(arrays, n, "pixel_values");
   vkf_status st = VKF_OK;
   vkf_text shape;
-  if (!a) return vkf_env_fail(m->env, VKF_ERROR_ARGUMENT, "expected an input called pixel_values, found none");
+  if (!a) return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT, "expected an input called pixel_values, found none");
   if (a->dtype != VKF_F32 || a->rank != 4 || !a->data || !a->shape[0] || a->shape[0] > UINT16_MAX ||
       a->shape[1] != info->image[0] || a->shape[2] != info->image[1] || a->shape[3] != info->image[2])
     goto wrong;
@@ -52,46 +52,49 @@ static vkf_status pixels_init(vkf_model *m, const vkf_array *arrays, size_t n, r
   in->source[1] = info->max_positions;
   return VKF_OK;
 wrong:
-  vkf_text_init(&shape, m->env);
+  vkf_text_init(&shape, session->env);
   vkf_file_shape_print(&shape, a->rank, a->shape);
   VKF_TRY(vkf_text_status(&shape));
-  VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "pixel_values: expected F32 of shape [1 to 65535,%u,%u,%u], found %s of %s",
-           info->image[0], info->image[1], info->image[2], vkf_dtype_name(a->dtype), shape.data);
+  VKF_FAIL(session->env, VKF_ERROR_ARGUMENT,
+           "pixel_values: expected F32 of shape [1 to 65535,%u,%u,%u], found %s of %s", info->image[0], info->image[1],
+           info->image[2], vkf_dtype_name(a->dtype), shape.data);
 done:
   vkf_text_finish(&shape);
   return st;
 }
 
-static vkf_status inputs_init(vkf_model *m, const vkf_array *arrays, size_t n, run_inputs *in) {
+static vkf_status inputs_init(vkf_session *session, const vkf_array *arrays, size_t n, run_inputs *in) {
   vkf_status st = VKF_OK;
-  const vkf_net_info *info = vkf_model_net_info(m->net);
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
   bool two = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
-  VKF_TRY(vkf_engine_refuse_unknown(m->env, arrays, n, "run", known_inputs(info)));
+  VKF_TRY(vkf_engine_refuse_unknown(session->env, arrays, n, "run", known_inputs(info)));
   if (info->image[0] > 0) {
-    VKF_TRY(pixels_init(m, arrays, n, in));
+    VKF_TRY(pixels_init(session, arrays, n, in));
     goto done;
   }
-  VKF_TRY(vkf_engine_array_ids(m->env, arrays, n, "input_ids", false, in->source, false, &in->ids));
-  VKF_TRY(vkf_engine_array_ids(m->env, arrays, n, "attention_mask", true, in->source, true, &in->mask));
-  VKF_TRY(vkf_engine_check_ids(m, "input_ids", in->ids, in->source[0], in->source[1],
+  VKF_TRY(vkf_engine_array_ids(session->env, arrays, n, "input_ids", false, in->source, false, &in->ids));
+  VKF_TRY(vkf_engine_array_ids(session->env, arrays, n, "attention_mask", true, in->source, true, &in->mask));
+  VKF_TRY(vkf_engine_check_ids(session, "input_ids", in->ids, in->source[0], in->source[1],
                                info->architecture == VKF_ARCHITECTURE_DECODER ? info->target_vocab : info->vocab));
   if (info->n_types > 0)
-    VKF_TRY(vkf_engine_array_ids(m->env, arrays, n, "token_type_ids", true, in->source, true, &in->types));
-  VKF_TRY(check_types(m, in));
+    VKF_TRY(vkf_engine_array_ids(session->env, arrays, n, "token_type_ids", true, in->source, true, &in->types));
+  VKF_TRY(check_types(session, in));
   if (!two) goto done;
-  VKF_TRY(vkf_engine_array_ids(m->env, arrays, n, "decoder_input_ids", false, in->target, false, &in->target_ids));
-  if (in->target[0] != in->source[0])
-    VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "decoder_input_ids: expected %zu rows, as input_ids has, found %zu",
-             in->source[0], in->target[0]);
-  VKF_TRY(vkf_engine_array_ids(m->env, arrays, n, "decoder_attention_mask", true, in->target, true, &in->target_mask));
   VKF_TRY(
-      vkf_engine_check_ids(m, "decoder_input_ids", in->target_ids, in->target[0], in->target[1], info->target_vocab));
+      vkf_engine_array_ids(session->env, arrays, n, "decoder_input_ids", false, in->target, false, &in->target_ids));
+  if (in->target[0] != in->source[0])
+    VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "decoder_input_ids: expected %zu rows, as input_ids has, found %zu",
+             in->source[0], in->target[0]);
+  VKF_TRY(vkf_engine_array_ids(session->env, arrays, n, "decoder_attention_mask", true, in->target, true,
+                               &in->target_mask));
+  VKF_TRY(vkf_engine_check_ids(session, "decoder_input_ids", in->target_ids, in->target[0], in->target[1],
+                               info->target_vocab));
 done:
   return st;
 }
 
 /* Reads a slot into the result; packed rows become [rows, length, width]. */
-static vkf_status take_output(vkf_model *m, const vkf_cached_plan *cached, uint32_t slot, const vkf_dims *dims,
+static vkf_status take_output(vkf_session *session, const vkf_cached_plan *cached, uint32_t slot, const vkf_dims *dims,
                               uint32_t rows, vkf_result *result) {
   vkf_status st = VKF_OK;
   const vkf_slot *s = &cached->plan->slots[slot];
@@ -102,8 +105,8 @@ static vkf_status take_output(vkf_model *m, const vkf_cached_plan *cached, uint3
   for (uint32_t i = 0; i < s->rank; i++) shape[rank++] = vkf_slot_extent(s, i, dims);
   if (is_split) shape[1] /= rows;
   VKF_TRY(vkf_engine_result_add(result, s->output, s->dtype, rank, shape, &data));
-  VKF_TRY(m->dev->backend->table->read(cached->program, slot, dims, data));
-  const char *second = vkf_model_second_name(m->net, s->output);
+  VKF_TRY(session->plan_cache.backend->table->read(cached->program, slot, dims, data));
+  const char *second = vkf_model_second_name(session->model->net, s->output);
   if (second) {
     void *copy = NULL;
     VKF_TRY(vkf_engine_result_add(result, second, s->dtype, rank, shape, &copy));
@@ -113,11 +116,11 @@ done:
   return st;
 }
 
-static vkf_status take_outputs(vkf_model *m, const vkf_cached_plan *cached, const vkf_dims *dims, uint32_t rows,
+static vkf_status take_outputs(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims, uint32_t rows,
                                vkf_result *result) {
   vkf_status st = VKF_OK;
   for (uint32_t i = 0; i < cached->plan->n_slots; i++)
-    if (cached->plan->slots[i].output) VKF_TRY(take_output(m, cached, i, dims, rows, result));
+    if (cached->plan->slots[i].output) VKF_TRY(take_output(session, cached, i, dims, rows, result));
 done:
   return st;
 }
@@ -136,31 +139,31 @@ static vkf_status check_finite(vkf_env *env, const vkf_result *result) {
   return VKF_OK;
 }
 
-static vkf_status run_decode(vkf_model *m, vkf_bucket *bucket, const vkf_plan_request *request, const vkf_sizes *sizes,
-                             const int32_t *ids, const int32_t *source_mask, const int32_t *target_mask,
-                             vkf_result *result) {
+static vkf_status run_decode(vkf_session *session, vkf_bucket *bucket, const vkf_plan_request *request,
+                             const vkf_sizes *sizes, const int32_t *ids, const int32_t *source_mask,
+                             const int32_t *target_mask, vkf_result *result) {
   vkf_status st = VKF_OK;
   const vkf_cached_plan *cached = NULL;
   vkf_dims dims = vkf_dims_make(sizes);
-  VKF_TRY(vkf_engine_plan_get(&m->plan_cache, bucket, request, &cached));
-  VKF_TRY(vkf_engine_write_input(&m->plan_cache, cached, VKF_INPUT_TARGET_IDS, &dims, ids));
+  VKF_TRY(vkf_engine_plan_get(&session->plan_cache, bucket, request, &cached));
+  VKF_TRY(vkf_engine_write_input(&session->plan_cache, cached, VKF_INPUT_TARGET_IDS, &dims, ids));
   const vkf_model_tokens tokens = {.stage = VKF_STAGE_DECODE,
                                    .rows = sizes->R,
                                    .length = sizes->T,
                                    .ids = ids,
                                    .mask = target_mask,
                                    .mask_stride = sizes->T};
-  VKF_TRY(vkf_engine_write_positions(m, cached, &dims, &tokens));
-  VKF_TRY(vkf_engine_write_mask(m, cached, VKF_INPUT_MASK, &dims, sizes->B, sizes->S, source_mask));
-  VKF_TRY(vkf_engine_write_mask(m, cached, VKF_INPUT_TARGET_MASK, &dims, sizes->R, sizes->T, target_mask));
-  VKF_TRY(vkf_engine_run_plan(&m->plan_cache, cached, &dims));
-  VKF_TRY(take_outputs(m, cached, &dims, sizes->R, result));
+  VKF_TRY(vkf_engine_write_positions(session, cached, &dims, &tokens));
+  VKF_TRY(vkf_engine_write_mask(session, cached, VKF_INPUT_MASK, &dims, sizes->B, sizes->S, source_mask));
+  VKF_TRY(vkf_engine_write_mask(session, cached, VKF_INPUT_TARGET_MASK, &dims, sizes->R, sizes->T, target_mask));
+  VKF_TRY(vkf_engine_run_plan(&session->plan_cache, cached, &dims));
+  VKF_TRY(take_outputs(session, cached, &dims, sizes->R, result));
 done:
   return st;
 }
 
 typedef struct run_call {
-  vkf_model *m;
+  vkf_session *session;
   const vkf_run_params *params;
   vkf_run_output output;
 } run_call;
@@ -168,20 +171,21 @@ typedef struct run_call {
 static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs, size_t first, vkf_result **out) {
   vkf_status st = VKF_OK;
   const run_call *call = user;
-  vkf_model *m = call->m;
+  vkf_session *session = call->session;
   const vkf_run_params *params = call->params;
-  const vkf_net_info *info = vkf_model_net_info(m->net);
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
   run_inputs in = {0};
   vkf_bucket *bucket = NULL;
   const vkf_cached_plan *cached = NULL;
   vkf_result *result = NULL;
   (void)first;
   *out = NULL;
-  VKF_TRY(inputs_init(m, inputs, n_inputs, &in));
-  VKF_TRY(vkf_engine_result_create(m->env, &result));
+  VKF_TRY(inputs_init(session, inputs, n_inputs, &in));
+  VKF_TRY(vkf_engine_result_create(session->env, &result));
   bool decoder_only = info->architecture == VKF_ARCHITECTURE_DECODER;
   uint32_t B = (uint32_t)in.source[0], S = (uint32_t)in.source[1], T = decoder_only ? S : (uint32_t)in.target[1];
-  VKF_TRY(vkf_engine_bucket_get(&m->plan_cache, &(vkf_need_sizes){B, decoder_only ? 1 : S, B, VKF_MAX(T, 1)}, &bucket));
+  VKF_TRY(vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){B, decoder_only ? 1 : S, B, VKF_MAX(T, 1)},
+                                &bucket));
   vkf_need_sizes caps = vkf_engine_bucket_sizes(bucket);
   vkf_plan_request request = {.stage = VKF_STAGE_ENCODE,
                               .capacity = {.T = 1, .out = caps.B * caps.S},
@@ -195,9 +199,9 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
     if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER) encode.logits = false;
     vkf_sizes sizes = {.B = B, .S = S, .R = B, .T = 1, .out = B * S};
     vkf_dims dims = vkf_dims_make(&sizes);
-    VKF_TRY(vkf_engine_plan_get(&m->plan_cache, bucket, &encode, &cached));
-    VKF_TRY(vkf_engine_encode(m, cached, &dims, &(vkf_encode_input){B, S, in.ids, in.mask, in.types, in.pixels}));
-    VKF_TRY(take_outputs(m, cached, &dims, B, result));
+    VKF_TRY(vkf_engine_plan_get(&session->plan_cache, bucket, &encode, &cached));
+    VKF_TRY(vkf_engine_encode(session, cached, &dims, &(vkf_encode_input){B, S, in.ids, in.mask, in.types, in.pixels}));
+    VKF_TRY(take_outputs(session, cached, &dims, B, result));
   }
   if (info->architecture != VKF_ARCHITECTURE_ENCODER) {
     vkf_sizes sizes = {.B = B, .S = decoder_only ? 1 : S, .R = B, .T = T, .out = B * T};
@@ -205,42 +209,45 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
     request.capacity = (vkf_sizes){.T = caps.keys, .out = caps.R * caps.keys};
     request.mask = !decoder_only;
     request.target_mask = (decoder_only ? in.mask : in.target_mask) != NULL;
-    VKF_TRY(run_decode(m, bucket, &request, &sizes, decoder_only ? in.ids : in.target_ids, in.mask,
+    VKF_TRY(run_decode(session, bucket, &request, &sizes, decoder_only ? in.ids : in.target_ids, in.mask,
                        decoder_only ? in.mask : in.target_mask, result));
   }
-  if (!params->allow_not_finite) VKF_TRY(check_finite(m->env, result));
+  if (!params->allow_not_finite) VKF_TRY(check_finite(session->env, result));
 done:
-  /* A task chose this batch, and a smaller one may fit; whoever calls vkf_model_run() chose it. */
-  if (st == VKF_ERROR_DEVICE_MEMORY && call->output != VKF_RUN_ALL) m->env->too_large = true;
-  inputs_finish(m->env, &in);
+  /* A task chose this batch, and a smaller one may fit; whoever calls vkf_session_run() chose it. */
+  if (st == VKF_ERROR_DEVICE_MEMORY && call->output != VKF_RUN_ALL) session->env->too_large = true;
+  inputs_finish(session->env, &in);
   if (st) vkf_engine_result_destroy(&result);
   *out = result;
   return st;
 }
 
-static vkf_status run(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params,
+static vkf_status run(vkf_session *session, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params,
                       vkf_run_output output, vkf_result **out) {
-  run_call call = {m, params, output};
-  return vkf_engine_split_batch(&(vkf_batch_split){.m = m, .run = run_batch, .user = &call}, inputs, n_inputs, 0, out);
+  run_call call = {session, params, output};
+  return vkf_engine_split_batch(&(vkf_batch_split){.session = session, .run = run_batch, .user = &call}, inputs,
+                                n_inputs, 0, out);
 }
 
-vkf_status vkf_engine_run_arrays(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params,
-                                 vkf_result **out) {
+vkf_status vkf_engine_run_arrays(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
+                                 const vkf_run_params *params, vkf_result **out) {
   vkf_run_params p;
-  vkf_env_clear(m->env);
-  const vkf_status st = VKF_PARAMS_READ(m->env, vkf_run_params, params, &p);
-  return st ? st : run(m, inputs, n_inputs, &p, VKF_RUN_ALL, out);
+  vkf_env_clear(session->env);
+  const vkf_status st = VKF_PARAMS_READ(session->env, vkf_run_params, params, &p);
+  return st ? st : run(session, inputs, n_inputs, &p, VKF_RUN_ALL, out);
 }
 
-vkf_status vkf_engine_run_output(vkf_model *m, const vkf_array *inputs, size_t n_inputs, vkf_run_output output,
+vkf_status vkf_engine_run_output(vkf_session *session, const vkf_array *inputs, size_t n_inputs, vkf_run_output output,
                                  vkf_result **out) {
   const vkf_run_params defaults = {VKF_RUN_PARAMS_INIT};
-  return run(m, inputs, n_inputs, &defaults, output, out);
+  return run(session, inputs, n_inputs, &defaults, output, out);
 }
 
-vkf_status vkf_model_run(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params,
-                         vkf_result **out) {
+vkf_status vkf_session_run(vkf_session *session, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params,
+                           vkf_result **out) {
   *out = NULL;
-  if (vkf_env_in_callback(m->env, "vkf_model_run")) return VKF_ERROR_ARGUMENT;
-  return vkf_engine_run_arrays(m, inputs, n_inputs, params, out);
+  vkf_status st = vkf_engine_session_begin(session, "vkf_session_run");
+  if (st) return st;
+  st = vkf_engine_run_arrays(session, inputs, n_inputs, params, out);
+  return vkf_engine_session_end(session, st, out);
 }

@@ -7,7 +7,7 @@
 
 static vkf_status write_key_mask(vkf_steps *s, const int32_t *prompt_mask, uint32_t n_prompt) {
   const size_t cells = (size_t)s->caps.R * s->caps.keys;
-  s->key_mask = vkf_env_alloc(s->m->env, cells, sizeof *s->key_mask);
+  s->key_mask = vkf_env_alloc(s->session->env, cells, sizeof *s->key_mask);
   if (!s->key_mask) return VKF_ERROR_MEMORY;
   for (size_t i = 0; i < cells; i++) s->key_mask[i] = 1;
   for (uint32_t r = 0; r < s->R; r++)
@@ -18,7 +18,7 @@ static vkf_status write_key_mask(vkf_steps *s, const int32_t *prompt_mask, uint3
 
 static vkf_status allocate(vkf_steps *s, const vkf_steps_input *in) {
   vkf_status st = VKF_OK;
-  vkf_env *env = s->m->env;
+  vkf_env *env = s->session->env;
   const size_t cells = (size_t)s->caps.R * s->caps.keys, n_tokens = (size_t)s->R * VKF_MAX(in->n_prompt, 1);
   s->out_rows = vkf_env_alloc(env, s->R, sizeof *s->out_rows);
   s->tokens = vkf_env_alloc(env, n_tokens, sizeof *s->tokens);
@@ -51,27 +51,27 @@ static vkf_status run_encoder(vkf_steps *s, const vkf_encode_input *source) {
   vkf_dims dims = vkf_dims_make(&sizes);
   vkf_plan_request request = {
       .stage = VKF_STAGE_ENCODE, .capacity = {.T = 1, .out = s->caps.B * s->caps.S}, .mask = true};
-  VKF_TRY(vkf_engine_plan_get(&s->m->plan_cache, s->bucket, &request, &cached));
-  VKF_TRY(vkf_engine_encode(s->m, cached, &dims, source));
+  VKF_TRY(vkf_engine_plan_get(&s->session->plan_cache, s->bucket, &request, &cached));
+  VKF_TRY(vkf_engine_encode(s->session, cached, &dims, source));
 done:
   return st;
 }
 
-vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_model *m, const vkf_steps_input *in) {
+vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_steps_input *in) {
   vkf_status st = VKF_OK;
-  const vkf_net_info *info = vkf_model_net_info(m->net);
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
   const bool encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER, beams = in->config->num_beams > 1;
-  *s = (vkf_steps){.m = m,
+  *s = (vkf_steps){.session = session,
                    .B = in->source->B,
                    .S = encoder ? in->source->S : 1,
                    .R = vkf_decode_batch_slots(in->config, in->source->B),
                    .source_mask = encoder ? in->source->mask : NULL,
                    .width = in->k ? in->k : info->target_vocab,
                    .n_vocab = info->target_vocab};
-  VKF_TRY(vkf_engine_bucket_get(&m->plan_cache, &(vkf_need_sizes){s->B, s->S, s->R, in->limit}, &s->bucket));
+  VKF_TRY(vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){s->B, s->S, s->R, in->limit}, &s->bucket));
   s->caps = vkf_engine_bucket_sizes(s->bucket);
   if (in->edits > UINT32_MAX / 2 / VKF_MAX(s->caps.R, 1))
-    VKF_FAIL(m->env, VKF_ERROR_ARGUMENT,
+    VKF_FAIL(session->env, VKF_ERROR_ARGUMENT,
              "the configuration needs %u edits of logits a row, more than this engine plans for", in->edits);
   s->request = (vkf_plan_request){.stage = VKF_STAGE_DECODE,
                                   .capacity = {.T = 1, .out = s->caps.R},
@@ -92,11 +92,11 @@ done:
 }
 
 void vkf_engine_steps_finish(vkf_steps *s) {
-  if (!s->m) return;
-  if (s->logits != s->values) vkf_env_free(s->m->env, s->logits);
+  if (!s->session) return;
+  if (s->logits != s->values) vkf_env_free(s->session->env, s->logits);
   void *all[] = {s->ancestry,  s->ancestry_next, s->key_mask, s->out_rows, s->tokens,
                  s->positions, s->edit_offsets,  s->values,   s->ids};
-  for (size_t i = 0; i < VKF_COUNT(all); i++) vkf_env_free(s->m->env, all[i]);
+  for (size_t i = 0; i < VKF_COUNT(all); i++) vkf_env_free(s->session->env, all[i]);
   *s = (vkf_steps){0};
 }
 
@@ -120,8 +120,9 @@ static vkf_status write_lasting(vkf_steps *s, const vkf_cached_plan *cached, con
   vkf_dims all = *dims; /* of the mask every key there will be */
   all.v[VKF_DIM_KEYS] = s->caps.keys;
   if (s->last == cached) goto done;
-  VKF_TRY(vkf_engine_write_mask(s->m, cached, VKF_INPUT_MASK, dims, s->B, s->S, s->source_mask));
-  if (s->key_mask) VKF_TRY(vkf_engine_write_input(&s->m->plan_cache, cached, VKF_INPUT_TARGET_MASK, &all, s->key_mask));
+  VKF_TRY(vkf_engine_write_mask(s->session, cached, VKF_INPUT_MASK, dims, s->B, s->S, s->source_mask));
+  if (s->key_mask)
+    VKF_TRY(vkf_engine_write_input(&s->session->plan_cache, cached, VKF_INPUT_TARGET_MASK, &all, s->key_mask));
   s->last = cached;
 done:
   return st;
@@ -149,7 +150,7 @@ static void gather_rows(const vkf_batch_step *step, void *rows, size_t row_bytes
 static vkf_status write_step(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
                              const vkf_batch_step *step) {
   vkf_status st = VKF_OK;
-  const vkf_plan_cache *p = &s->m->plan_cache;
+  const vkf_plan_cache *p = &s->session->plan_cache;
   const uint32_t T = step->n_tokens, R = dims->v[VKF_DIM_R];
   const vkf_model_tokens tokens = {.stage = VKF_STAGE_DECODE,
                                    .rows = R,
@@ -160,7 +161,7 @@ static vkf_status write_step(vkf_steps *s, const vkf_cached_plan *cached, const 
                                    .mask_stride = s->caps.keys,
                                    .continues = true};
   spread_rows(s, step, R);
-  vkf_model_positions(s->m->net, &tokens, s->positions);
+  vkf_model_positions(s->session->model->net, &tokens, s->positions);
   VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_IDS, dims, s->tokens));
   VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_POSITIONS, dims, s->positions));
   if (s->ancestry) {
@@ -172,7 +173,7 @@ static vkf_status write_step(vkf_steps *s, const vkf_cached_plan *cached, const 
   if (s->request.max_edits) {
     uint32_t n = step->edit_offsets[step->n_rows];
     if (n > s->request.max_edits)
-      VKF_FAIL(s->m->env, VKF_ERROR_ARGUMENT, "a step has %u edits of logits, expected at most %u", n,
+      VKF_FAIL(s->session->env, VKF_ERROR_ARGUMENT, "a step has %u edits of logits, expected at most %u", n,
                s->request.max_edits);
     VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_EDIT_OFFSETS, dims, s->edit_offsets));
     VKF_TRY(p->backend->table->write_rows(cached->program, cached->slots[VKF_INPUT_EDITS], n, step->edits));
@@ -183,7 +184,7 @@ done:
 
 static vkf_status read_rows(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
                             const vkf_batch_step *step, const char *output, void *rows, size_t row_bytes) {
-  const vkf_backend_table *backend = s->m->plan_cache.backend->table;
+  const vkf_backend_table *backend = s->session->plan_cache.backend->table;
   vkf_status st = backend->read(cached->program, vkf_plan_find_output(cached->plan, output), dims, rows);
   if (!st) gather_rows(step, rows, row_bytes);
   return st;
@@ -197,11 +198,11 @@ vkf_status vkf_engine_steps_run(vkf_steps *s, const vkf_batch_step *step) {
   vkf_dims dims = vkf_dims_make(&sizes);
   s->request.capacity.T = step->n_tokens == 1 ? 1 : VKF_MIN(vkf_engine_round_length(step->n_tokens), s->caps.keys);
   s->request.gather_out = step->n_tokens != 1;
-  VKF_TRY(vkf_engine_plan_get(&s->m->plan_cache, s->bucket, &s->request, &cached));
+  VKF_TRY(vkf_engine_plan_get(&s->session->plan_cache, s->bucket, &s->request, &cached));
   reorder(s, step);
   VKF_TRY(write_lasting(s, cached, &dims));
   VKF_TRY(write_step(s, cached, &dims, step));
-  VKF_TRY(vkf_engine_run_plan(&s->m->plan_cache, cached, &dims));
+  VKF_TRY(vkf_engine_run_plan(&s->session->plan_cache, cached, &dims));
   const char *values = s->output ? s->output : "top_values";
   VKF_TRY(read_rows(s, cached, &dims, step, values, s->values, s->width * sizeof *s->values));
   if (!s->output) VKF_TRY(read_rows(s, cached, &dims, step, "top_ids", s->ids, s->width * sizeof *s->ids));

@@ -12,7 +12,7 @@
 #include "engine/opened.h"
 
 typedef struct vkf_steps {
-  vkf_model *m;
+  vkf_session *session;
   vkf_bucket *bucket;
   vkf_need_sizes caps;
   vkf_plan_request request; /* of the decoder's cache; T is set a step */
@@ -42,7 +42,7 @@ typedef struct vkf_steps_input {
 } vkf_steps_input;
 
 /* Memory and programs; runs the encoder. Finish it in every case. */
-vkf_status vkf_engine_steps_init(vkf_steps *steps, vkf_model *model, const vkf_steps_input *input);
+vkf_status vkf_engine_steps_init(vkf_steps *steps, vkf_session *session, const vkf_steps_input *input);
 void vkf_engine_steps_finish(vkf_steps *steps);
 /* Of the step's rows: values [n_rows][k], or all scores, and ids; steps->logits [n_rows][n_vocab]. */
 vkf_status vkf_engine_steps_run(vkf_steps *steps, const vkf_batch_step *step);

@@ -61,7 +61,8 @@ done:
   return st;
 }
 
-vkf_status vkf_engine_open_tokenizer(vkf_env *env, const char *folder, vkf_text_tokenizer **out, char **no_tokenizer) {
+/* *why: the caller's; NULL: there is one. */
+static vkf_status open_tokenizer(vkf_env *env, const char *folder, vkf_text_tokenizer **out, char **why) {
   vkf_status st = VKF_OK;
   opened_files opened = {.env = env, .folder = folder};
   vkf_text_files files = {0};
@@ -73,16 +74,50 @@ vkf_status vkf_engine_open_tokenizer(vkf_env *env, const char *folder, vkf_text_
   /* A model can be run on ids without its tokenizer, so what is absent or of an unknown class is told when texts come.
    */
   if (st == VKF_ERROR_FILE || (st == VKF_ERROR_UNSUPPORTED && !files.tokenizer.data)) {
-    vkf_text why;
+    vkf_text text;
     char message[sizeof env->message];
     memcpy(message, env->message, sizeof message);
     vkf_env_clear(env); /* what fails from here on is the first cause */
-    vkf_text_init(&why, env);
-    vkf_text_printf(&why, "%s: %s", folder, message);
-    *no_tokenizer = why.data;
-    st = vkf_text_status(&why);
+    vkf_text_init(&text, env);
+    vkf_text_printf(&text, "%s: %s", folder, message);
+    *why = text.data;
+    st = vkf_text_status(&text);
   }
 done:
   close_files(&opened);
+  return st;
+}
+
+vkf_status vkf_engine_tokenizer_open(vkf_env *env, const char *folder, vkf_shared_tokenizer *out) {
+  *out = (vkf_shared_tokenizer){.is_open = true};
+  vkf_env_init_child(&out->env, env);
+  pthread_mutex_init(&out->lock, NULL);
+  const vkf_status st = open_tokenizer(&out->env, folder, &out->text, &out->why);
+  return st ? vkf_env_fail(env, st, "%s", out->env.message) : VKF_OK;
+}
+
+void vkf_engine_tokenizer_close(vkf_env *env, vkf_shared_tokenizer *t) {
+  if (!t->is_open) return;
+  vkf_text_tokenizer_destroy(&t->text);
+  vkf_env_free(env, t->why);
+  pthread_mutex_destroy(&t->lock);
+  t->is_open = false;
+}
+
+vkf_text_tokenizer *vkf_engine_tokenizer_lock(vkf_tokenizer *t) {
+  pthread_mutex_lock(&t->shared->lock);
+  t->shared->env.listener = t->env;
+  return t->shared->text;
+}
+
+void vkf_engine_tokenizer_unlock(vkf_tokenizer *t) {
+  t->shared->env.listener = NULL;
+  pthread_mutex_unlock(&t->shared->lock);
+}
+
+vkf_status vkf_engine_decode_ids(vkf_session *session, const int32_t *ids, size_t n, bool skip_special, vkf_text *out) {
+  vkf_text_tokenizer *text = vkf_engine_tokenizer_lock(&session->tokenizer);
+  const vkf_status st = vkf_text_tokenizer_decode(text, ids, n, skip_special, out);
+  vkf_engine_tokenizer_unlock(&session->tokenizer);
   return st;
 }

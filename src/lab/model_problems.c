@@ -39,7 +39,7 @@ static vkf_status tell_plan(posed *p, vkf_stage stage, const vkf_sizes *sizes) {
                                     .log_softmax = info->has_head && stage == VKF_STAGE_DECODE};
   vkf_dims dims = vkf_dims_make(sizes);
   char text[64];
-  VKF_TRY(vkf_model_plan_build(p->model->net, &request, &plan));
+  VKF_TRY(vkf_model_plan_build(p->model->net, p->model->env, &request, &plan));
   for (uint32_t i = 0; i < plan->n_nodes; i++) {
     vkf_problem problem;
     const vkf_node *node = &plan->nodes[i];

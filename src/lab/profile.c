@@ -3,6 +3,7 @@
  * Owns the sums and, where they are wanted, the single runs. It looks at runs through the backend's observer and
  * changes nothing but that nodes are timed. Invariant: a row's strings are its own, since plans and programs go.
  */
+#include <pthread.h>
 #include <string.h>
 #include <vkformer/lab.h>
 
@@ -24,6 +25,7 @@ typedef struct vkf_profile {
   vkf_env *env;
   vkf_backend *backend;
   vkf_observer observer;
+  pthread_mutex_t lock; /* sessions of several threads may run on the device */
   vkf_arena arena;
   row *heads[N_HEADS], *first, **last;
   bool keep_events;
@@ -92,10 +94,9 @@ done:
   return st;
 }
 
-static vkf_status on_run(void *user, vkf_program *program, const vkf_plan *plan, const vkf_dims *dims, uint32_t first,
-                         uint32_t n) {
+static vkf_status add_run(vkf_profile *p, vkf_program *program, const vkf_plan *plan, const vkf_dims *dims,
+                          uint32_t first, uint32_t n) {
   vkf_status st = VKF_OK;
-  vkf_profile *p = user;
   uint64_t now = vkf_clock_ns(), sum = 0;
   for (uint32_t b = first; b < first + n; b++)
     for (uint32_t i = 0; i < plan->blocks[b].n_nodes; i++) {
@@ -112,10 +113,20 @@ done:
   return st;
 }
 
+static vkf_status on_run(void *user, vkf_program *program, const vkf_plan *plan, const vkf_dims *dims, uint32_t first,
+                         uint32_t n) {
+  vkf_profile *p = user;
+  pthread_mutex_lock(&p->lock);
+  const vkf_status st = add_run(p, program, plan, dims, first, n);
+  pthread_mutex_unlock(&p->lock);
+  return st;
+}
+
 /* The device closes. */
 static void end(void *user) {
   vkf_profile *p = user;
   p->backend->observer = NULL;
+  pthread_mutex_destroy(&p->lock);
   vkf_arena_finish(&p->arena);
   vkf_env_free(p->env, p->events);
   vkf_env_free(p->env, p);
@@ -140,6 +151,7 @@ vkf_status vkf_device_profile_begin(vkf_device *dev, bool keep_events) {
   p->keep_events = keep_events;
   p->last = &p->first;
   p->observer = (vkf_observer){.on_run = on_run, .end = end, .user = p, .timing = VKF_TIMING_NODES};
+  pthread_mutex_init(&p->lock, NULL);
   vkf_arena_init(&p->arena, env);
   dev->backend->observer = &p->observer;
 done:

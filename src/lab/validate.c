@@ -18,7 +18,8 @@ enum { B = 2, S = 7, BEAMS = 2, T = 5, R = B * BEAMS };
 
 /* One backend's side, with a plan cache of its own whose slots stay readable. */
 typedef struct side {
-  vkf_model model; /* a view of the opened model with this side's backend and weights */
+  vkf_session session; /* of the opened model, on this side's backend and weights */
+  vkf_weights *weights;
   vkf_bucket *bucket;
 } side;
 
@@ -33,26 +34,26 @@ static uint32_t source_length(const vkf_net_info *info) {
   return info->image[0] > 0 ? info->max_positions : S;
 }
 
-static vkf_status side_init(side *s, const vkf_model *model, vkf_backend *backend) {
+static vkf_status side_init(side *s, vkf_model *model, vkf_backend *backend) {
   vkf_status st = VKF_OK;
   vkf_weight_source source;
-  s->model = *model;
-  s->model.weights = NULL;
+  s->session = (vkf_session){.model = model, .env = model->env};
   vkf_model_net_weights(model->net, &source);
-  VKF_TRY(backend->table->weights_create(backend, &source, NULL, &s->model.weights));
-  vkf_engine_plan_cache_init(&s->model.plan_cache, model->env, backend, model->net, s->model.weights);
-  s->model.plan_cache.keep_all = true;
-  VKF_TRY(vkf_engine_bucket_get(
-      &s->model.plan_cache, &(vkf_need_sizes){B, source_length(vkf_model_net_info(model->net)), R, T + 1}, &s->bucket));
+  VKF_TRY(backend->table->weights_create(backend, &source, NULL, &s->weights));
+  vkf_engine_plan_cache_init(&s->session.plan_cache, model->env, backend, model->net, s->weights);
+  s->session.plan_cache.keep_all = true;
+  VKF_TRY(vkf_engine_bucket_get(&s->session.plan_cache,
+                                &(vkf_need_sizes){B, source_length(vkf_model_net_info(model->net)), R, T + 1},
+                                &s->bucket));
 done:
   return st;
 }
 
 static void side_finish(side *s) {
-  if (!s->model.plan_cache.env) return;
-  vkf_backend *backend = s->model.plan_cache.backend;
-  vkf_engine_plan_cache_finish(&s->model.plan_cache);
-  if (s->model.weights) backend->table->weights_destroy(&s->model.weights);
+  if (!s->session.plan_cache.env) return;
+  vkf_backend *backend = s->session.plan_cache.backend;
+  vkf_engine_plan_cache_finish(&s->session.plan_cache);
+  if (s->weights) backend->table->weights_destroy(&s->weights);
 }
 
 static void fill_ids(int32_t *ids, size_t n, uint32_t vocab, uint64_t stream) {
@@ -60,22 +61,24 @@ static void fill_ids(int32_t *ids, size_t n, uint32_t vocab, uint64_t stream) {
 }
 
 /* The encoder on given ids, or on noise as images. */
-static vkf_status run_encode(vkf_model *m, const vkf_cached_plan *cached, const vkf_dims *dims, const int32_t *mask) {
+static vkf_status run_encode(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims,
+                             const int32_t *mask) {
   vkf_status st = VKF_OK;
-  const vkf_net_info *info = vkf_model_net_info(m->net);
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
   int32_t ids[B * S];
   float *pixels = NULL;
   if (info->image[0] == 0) {
     fill_ids(ids, B * S, info->vocab, 1);
-    return vkf_engine_encode(m, cached, dims, &(vkf_encode_input){.B = B, .S = S, .ids = ids, .mask = mask});
+    return vkf_engine_encode(session, cached, dims, &(vkf_encode_input){.B = B, .S = S, .ids = ids, .mask = mask});
   }
   size_t n = (size_t)B * info->image[0] * info->image[1] * info->image[2];
-  pixels = vkf_env_alloc(m->env, n, sizeof *pixels);
+  pixels = vkf_env_alloc(session->env, n, sizeof *pixels);
   if (!pixels) VKF_TRY(VKF_ERROR_MEMORY);
   for (size_t i = 0; i < n; i++) pixels[i] = (float)(vkf_rng_u64(7, 1, i) % 512) / 256 - 1;
-  VKF_TRY(vkf_engine_encode(m, cached, dims, &(vkf_encode_input){.B = B, .S = source_length(info), .pixels = pixels}));
+  VKF_TRY(vkf_engine_encode(session, cached, dims,
+                            &(vkf_encode_input){.B = B, .S = source_length(info), .pixels = pixels}));
 done:
-  vkf_env_free(m->env, pixels);
+  vkf_env_free(session->env, pixels);
   return st;
 }
 
@@ -87,22 +90,23 @@ static vkf_status run_pass(side *s, const pass *p, const vkf_cached_plan *cached
                                    {VKF_EDIT_ADD, 2, 0.5f, 0},
                                    {VKF_EDIT_PENALTY, 3, 0.7f, 0}};
   vkf_status st = VKF_OK;
-  vkf_model *m = &s->model;
-  const vkf_plan_cache *cache = &m->plan_cache;
-  const vkf_net_info *info = vkf_model_net_info(m->net);
+  vkf_session *session = &s->session;
+  const vkf_plan_cache *cache = &session->plan_cache;
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
   vkf_need_sizes caps = vkf_engine_bucket_sizes(s->bucket);
   int32_t ids[R * T], out_rows[R * T], positions[R * T], *ancestry = NULL;
   uint32_t offsets[64] = {0};
   vkf_edit all_edits[8] = {{0}};
   VKF_TRY(cache->backend->table->poison(cached->program));
   if (p->request.stage == VKF_STAGE_ENCODE) {
-    VKF_TRY(run_encode(m, cached, dims, mask));
+    VKF_TRY(run_encode(session, cached, dims, mask));
     goto done;
   }
   uint32_t length = p->sizes.T, past = p->sizes.past;
   fill_ids(ids, (size_t)R * length, info->target_vocab, 2 + past);
-  vkf_model_positions(m->net, &(vkf_model_tokens){VKF_STAGE_DECODE, R, length, past, ids, NULL, 0, false}, positions);
-  ancestry = vkf_env_alloc(m->env, (size_t)caps.R * caps.keys, sizeof *ancestry);
+  vkf_model_positions(session->model->net, &(vkf_model_tokens){VKF_STAGE_DECODE, R, length, past, ids, NULL, 0, false},
+                      positions);
+  ancestry = vkf_env_alloc(session->env, (size_t)caps.R * caps.keys, sizeof *ancestry);
   if (!ancestry) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t r = 0; r < R; r++) {
     out_rows[r] = (int32_t)(r * length + length - 1);
@@ -117,11 +121,11 @@ static vkf_status run_pass(side *s, const pass *p, const vkf_cached_plan *cached
   VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_OUT_ROWS, dims, out_rows));
   VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_EDIT_OFFSETS, dims, offsets));
   VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_EDITS, dims, all_edits));
-  VKF_TRY(vkf_engine_write_mask(m, cached, VKF_INPUT_MASK, dims, B, p->sizes.S,
+  VKF_TRY(vkf_engine_write_mask(session, cached, VKF_INPUT_MASK, dims, B, p->sizes.S,
                                 info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER ? mask : NULL));
   VKF_TRY(vkf_engine_run_plan(cache, cached, dims));
 done:
-  vkf_env_free(m->env, ancestry);
+  vkf_env_free(session->env, ancestry);
   return st;
 }
 
@@ -174,12 +178,12 @@ static vkf_status validate_pass(vkf_validation *v, side sides[2], const pass *p)
   vkf_walk walks[2] = {{0}, {0}};
   vkf_weight_source source;
   vkf_dims dims = vkf_dims_make(&p->sizes);
-  vkf_model_net_weights(sides[0].model.net, &source);
+  vkf_model_net_weights(sides[0].session.model->net, &source);
   for (int i = 0; i < 2; i++) {
     const vkf_cached_plan *cached = NULL;
-    VKF_TRY(vkf_engine_plan_get(&sides[i].model.plan_cache, sides[i].bucket, &p->request, &cached));
+    VKF_TRY(vkf_engine_plan_get(&sides[i].session.plan_cache, sides[i].bucket, &p->request, &cached));
     VKF_TRY(run_pass(&sides[i], p, cached, &dims));
-    VKF_TRY(vkf_ref_walk_init(&walks[i], v->env, sides[i].model.plan_cache.backend, cached->plan, cached->program,
+    VKF_TRY(vkf_ref_walk_init(&walks[i], v->env, sides[i].session.plan_cache.backend, cached->plan, cached->program,
                               &dims, &source));
   }
   VKF_TRY(verify_pass(v, p, &walks[0], &walks[1]));
@@ -188,7 +192,7 @@ done:
   return st;
 }
 
-static vkf_status validate_model(vkf_validation *v, const vkf_model *model) {
+static vkf_status validate_model(vkf_validation *v, vkf_model *model) {
   vkf_status st = VKF_OK;
   vkf_backend *ref = NULL;
   side *sides = vkf_env_alloc(v->env, 2, sizeof *sides);

@@ -13,7 +13,7 @@
 enum { MAX_SEEN = 32 };
 
 typedef struct verification {
-  const vkf_model *model;
+  const vkf_session *session;
   const vkf_verify_params *params;
   vkf_pass_fn on_pass;
   void *user;
@@ -44,8 +44,8 @@ static vkf_status verify_program(verification *j, vkf_program *program, const vk
   vkf_status st = VKF_OK;
   vkf_walk walk = {0};
   vkf_weight_source source;
-  vkf_model_net_weights(j->model->net, &source);
-  VKF_TRY(vkf_ref_walk_init(&walk, j->model->env, j->model->dev->backend, plan, program, dims, &source));
+  vkf_model_net_weights(j->session->model->net, &source);
+  VKF_TRY(vkf_ref_walk_init(&walk, j->session->env, j->session->plan_cache.backend, plan, program, dims, &source));
   for (uint32_t b = 0; b < plan->n_blocks; b++) {
     const vkf_block *block = &plan->blocks[b];
     for (uint32_t n = block->first_node; n < block->first_node + block->n_nodes && block->layer == 0; n++)
@@ -73,7 +73,7 @@ static vkf_status on_run(void *user, vkf_program *program, const vkf_plan *plan,
     pass.bytes += cost.bytes;
   }
   if (!j->params->cost_only) VKF_TRY(verify_program(j, program, plan, dims, &pass.ratio));
-  VKF_CALLBACK(j->model->env, j->on_pass(j->user, &pass));
+  VKF_CALLBACK(j->session->env, j->on_pass(j->user, &pass));
 done:
   return st;
 }
@@ -81,21 +81,21 @@ done:
 vkf_status vkf_model_verify(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_verify_params *params,
                             vkf_pass_fn on_pass, void *user) {
   vkf_verify_params p;
-  vkf_model view = *m;
+  vkf_session own = {.model = m, .env = m->env, .tokenizer = m->handle};
   vkf_result *result = NULL;
-  verification j = {.model = m, .params = &p, .on_pass = on_pass, .user = user};
+  verification j = {.session = &own, .params = &p, .on_pass = on_pass, .user = user};
   if (vkf_env_in_callback(m->env, "vkf_model_verify")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(m->env);
   vkf_status st = VKF_PARAMS_READ(m->env, vkf_verify_params, params, &p);
   if (st) return st;
-  vkf_engine_plan_cache_init(&view.plan_cache, m->env, m->dev->backend, m->net, m->weights);
-  view.plan_cache.keep_all = !p.cost_only;
+  vkf_engine_plan_cache_init(&own.plan_cache, m->env, m->dev->backend, m->net, m->weights);
+  own.plan_cache.keep_all = !p.cost_only;
   const vkf_observer observer = {.on_run = on_run, .user = &j}, *before = m->dev->backend->observer;
   m->dev->backend->observer = &observer;
-  st = p.generate ? vkf_engine_generate_arrays(&view, inputs, n_inputs, p.generate, &result)
-                  : vkf_engine_run_arrays(&view, inputs, n_inputs, NULL, &result);
+  st = p.generate ? vkf_engine_generate_arrays(&own, inputs, n_inputs, p.generate, &result)
+                  : vkf_engine_run_arrays(&own, inputs, n_inputs, NULL, &result);
   m->dev->backend->observer = before;
   vkf_engine_result_destroy(&result);
-  vkf_engine_plan_cache_finish(&view.plan_cache);
+  vkf_engine_plan_cache_finish(&own.plan_cache);
   return st;
 }

@@ -112,8 +112,9 @@ typedef struct vkf_plan_request {
                          there are edits or a log-softmax, their result is the output "scores" [rows, V] */
 } vkf_plan_request;
 
-/* VKF_ERROR_ARGUMENT for a stage that the architecture does not have, or for sizes of 0. */
-vkf_status vkf_model_plan_build(const vkf_net *net, const vkf_plan_request *request, vkf_plan **out);
+/* VKF_ERROR_ARGUMENT for a stage that the architecture does not have, or for sizes of 0. env: of the plan; several
+ * threads may build plans of one net at once. */
+vkf_status vkf_model_plan_build(const vkf_net *net, vkf_env *env, const vkf_plan_request *request, vkf_plan **out);
 void vkf_model_plan_destroy(vkf_plan **plan);
 /* The other name of an output: "encoder_hidden_states.6" of "encoder_last_hidden_state". NULL: it has one name. */
 const char *vkf_model_second_name(const vkf_net *net, const char *output);

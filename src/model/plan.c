@@ -196,60 +196,60 @@ static void build_decode(vkf_build *b, const vkf_net *net, const vkf_plan_reques
 /* ---- requests ---------------------------------------------------------------------------------------------------- */
 
 /* Sizes that the stage needs, and `out` if the request does not give it. */
-static vkf_status check_sizes(const vkf_net *net, const vkf_plan_request *request, vkf_sizes *sizes) {
+static vkf_status check_sizes(const vkf_net *net, vkf_env *env, const vkf_plan_request *request, vkf_sizes *sizes) {
   bool is_target = request->stage == VKF_STAGE_DECODE;
   bool has_source = !is_target || net->info.architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
   if ((has_source && (sizes->B == 0 || sizes->S == 0)) || (is_target && (sizes->R == 0 || sizes->T == 0)))
-    return vkf_env_fail(net->env, VKF_ERROR_ARGUMENT, "plan: expected positive sizes, found B %u S %u R %u T %u",
-                        sizes->B, sizes->S, sizes->R, sizes->T);
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "plan: expected positive sizes, found B %u S %u R %u T %u", sizes->B,
+                        sizes->S, sizes->R, sizes->T);
   uint64_t source = (uint64_t)sizes->B * sizes->S, target = (uint64_t)sizes->R * sizes->T;
   uint64_t keys = (uint64_t)sizes->past + sizes->T;
   if (source > INT32_MAX || target > INT32_MAX || keys > INT32_MAX)
-    return vkf_env_fail(net->env, VKF_ERROR_ARGUMENT,
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
                         "plan: expected less than 2^31 rows, found B %u S %u R %u T %u past %u", sizes->B, sizes->S,
                         sizes->R, sizes->T, sizes->past);
   if (!request->gather_out) sizes->out = (uint32_t)(is_target ? target : source);
   if (request->gather_out && (sizes->out == 0 || sizes->out > target))
-    return vkf_env_fail(net->env, VKF_ERROR_ARGUMENT, "plan: expected 1 .. %llu rows of the head, found %u",
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "plan: expected 1 .. %llu rows of the head, found %u",
                         (unsigned long long)target, sizes->out);
   return VKF_OK;
 }
 
-static vkf_status check_request(const vkf_net *net, const vkf_plan_request *request) {
+static vkf_status check_request(const vkf_net *net, vkf_env *env, const vkf_plan_request *request) {
   bool is_target = request->stage == VKF_STAGE_DECODE;
   const char *name = vkf_model_architecture_name(net->info.architecture);
   if ((is_target ? net->decoder.n_layers : net->encoder.n_layers) == 0)
-    return vkf_env_fail(net->env, VKF_ERROR_ARGUMENT, "plan: %s: a model of architecture %s has no such stage",
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "plan: %s: a model of architecture %s has no such stage",
                         is_target ? "decode" : "encode", name);
   bool has_head = net->info.has_head && (is_target || net->decoder.n_layers == 0);
   if (wants_head(request) && !has_head)
-    return vkf_env_fail(net->env, VKF_ERROR_ARGUMENT, "plan: logits were asked for, but this stage of %s has no head",
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "plan: logits were asked for, but this stage of %s has no head",
                         net->info.folder);
   if (request->gather_out && !is_target)
-    return vkf_env_fail(net->env, VKF_ERROR_ARGUMENT, "plan: rows of the head can be chosen in the stage decode only");
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "plan: rows of the head can be chosen in the stage decode only");
   return VKF_OK;
 }
 
-vkf_status vkf_model_plan_build(const vkf_net *net, const vkf_plan_request *request, vkf_plan **out) {
+vkf_status vkf_model_plan_build(const vkf_net *net, vkf_env *env, const vkf_plan_request *request, vkf_plan **out) {
   vkf_status st = VKF_OK;
   vkf_sizes sizes = request->capacity;
   owned_plan *owned = NULL;
   *out = NULL;
-  VKF_TRY(check_request(net, request));
-  VKF_TRY(check_sizes(net, request, &sizes));
-  owned = vkf_env_alloc(net->env, 1, sizeof *owned);
+  VKF_TRY(check_request(net, env, request));
+  VKF_TRY(check_sizes(net, env, request, &sizes));
+  owned = vkf_env_alloc(env, 1, sizeof *owned);
   if (owned == NULL) return VKF_ERROR_MEMORY;
-  owned->env = net->env;
-  vkf_arena_init(&owned->arena, net->env);
+  owned->env = env;
+  vkf_arena_init(&owned->arena, env);
   describing d = {net, &owned->arena};
-  vkf_build b = {.env = net->env, .arena = &owned->arena, .plan.capacity = sizes, .describe = describe, .user = &d};
+  vkf_build b = {.env = env, .arena = &owned->arena, .plan.capacity = sizes, .describe = describe, .user = &d};
   if (request->stage == VKF_STAGE_ENCODE)
     build_encode(&b, net, request);
   else
     build_decode(&b, net, request);
   VKF_TRY(b.st);
   owned->plan = b.plan;
-  VKF_TRY(vkf_plan_check(net->env, &owned->plan));
+  VKF_TRY(vkf_plan_check(env, &owned->plan));
   *out = &owned->plan;
   return VKF_OK;
 done:

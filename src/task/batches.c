@@ -23,12 +23,13 @@ static size_t count_rows(const vkf_part *const *rows, size_t n, size_t width) {
 
 static vkf_status run_batch(const vkf_batches *b, const vkf_part *const *rows, size_t n) {
   vkf_status st = VKF_OK;
-  vkf_model *m = b->parts->m;
+  vkf_session *session = b->parts->session;
   const size_t S = rows[0]->n;
-  const int32_t pad = VKF_MAX(vkf_model_net_info(m->net)->pad_id, 0);
+  const int32_t pad = VKF_MAX(vkf_model_net_info(session->model->net)->pad_id, 0);
   const char *name = b->output == VKF_RUN_LOGITS ? "logits" : "last_hidden_state";
   vkf_result *result = NULL;
-  int32_t *ids = vkf_env_alloc(m->env, n * S, sizeof *ids), *mask = vkf_env_alloc(m->env, n * S, sizeof *mask);
+  int32_t *ids = vkf_env_alloc(session->env, n * S, sizeof *ids),
+          *mask = vkf_env_alloc(session->env, n * S, sizeof *mask);
   if (!ids || !mask) VKF_TRY(VKF_ERROR_MEMORY);
   for (size_t r = 0; r < n; r++)
     for (size_t i = 0; i < S; i++) {
@@ -37,31 +38,31 @@ static vkf_status run_batch(const vkf_batches *b, const vkf_part *const *rows, s
     }
   const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {n, S}, ids}, {"attention_mask", VKF_I32, 2, {n, S}, mask}};
   const bool is_padded = rows[n - 1]->n < S;
-  VKF_TRY(vkf_engine_run_output(m, inputs, is_padded ? 2 : 1, b->output, &result));
+  VKF_TRY(vkf_engine_run_output(session, inputs, is_padded ? 2 : 1, b->output, &result));
   const vkf_array *found = vkf_engine_array_find(result->arrays, result->n_arrays, name);
   if (!found || found->rank < 2)
-    VKF_FAIL(m->env, VKF_ERROR_UNSUPPORTED, "expected a model that has %s as an output, found one without", name);
+    VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "expected a model that has %s as an output, found one without", name);
   const size_t width = found->shape[found->rank - 1], stride = found->rank == 3 ? found->shape[1] * width : width;
   for (size_t r = 0; r < n; r++)
     VKF_TRY(b->take(b->user, (size_t)(rows[r] - b->parts->at), (const float *)found->data + r * stride, width));
 done:
-  vkf_env_free(m->env, ids);
-  vkf_env_free(m->env, mask);
+  vkf_env_free(session->env, ids);
+  vkf_env_free(session->env, mask);
   vkf_engine_result_destroy(&result);
   return st;
 }
 
 vkf_status vkf_task_batches_run(const vkf_batches *b) {
   vkf_status st = VKF_OK;
-  vkf_model *m = b->parts->m;
-  const vkf_net_info *info = vkf_model_net_info(m->net);
+  vkf_session *session = b->parts->session;
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
   const size_t width = b->output == VKF_RUN_LOGITS ? info->target_vocab : info->d_model;
-  const vkf_part **rows = vkf_env_alloc(m->env, b->parts->n, sizeof *rows);
+  const vkf_part **rows = vkf_env_alloc(session->env, b->parts->n, sizeof *rows);
   size_t n = 0;
   if (!rows) return VKF_ERROR_MEMORY;
   if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER)
-    VKF_FAIL(m->env, VKF_ERROR_UNSUPPORTED, "expected a model with one stack of layers, found an encoder-decoder (%s)",
-             info->family);
+    VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED,
+             "expected a model with one stack of layers, found an encoder-decoder (%s)", info->family);
   for (size_t i = 0; i < b->parts->n; i++)
     if (!b->parts->skipped[b->parts->at[i].text]) rows[n++] = &b->parts->at[i];
   qsort(rows, n, sizeof *rows, by_length);
@@ -71,6 +72,6 @@ vkf_status vkf_task_batches_run(const vkf_batches *b) {
     i += count;
   }
 done:
-  vkf_env_free(m->env, (void *)rows);
+  vkf_env_free(session->env, (void *)rows);
   return st;
 }

@@ -16,7 +16,7 @@ typedef struct word {
 } word;
 
 typedef struct classifier {
-  vkf_model *m;
+  vkf_session *session;
   vkf_classify_params params;
   vkf_labels labels;
   vkf_parts parts;
@@ -81,7 +81,7 @@ static bool continues_word(const char *piece, bool marks) {
 /* Decodes ids into c->text; the text without spaces before it, "" for special tokens. */
 static vkf_status decode(classifier *c, const int32_t *ids, size_t n, const char **out) {
   c->text.size = 0;
-  vkf_status st = vkf_text_tokenizer_decode(c->m->tokenizer, ids, n, true, &c->text);
+  vkf_status st = vkf_engine_decode_ids(c->session, ids, n, true, &c->text);
   vkf_text_append(&c->text, "", 0);
   if (st == VKF_OK) st = vkf_text_status(&c->text);
   if (st == VKF_OK) *out = c->text.data + strspn(c->text.data, " ");
@@ -94,7 +94,7 @@ static vkf_status add_word(classifier *c, size_t part, const int32_t *ids, size_
   double *scores = c->scores;
   vkf_status st = decode(c, ids, n, &text);
   if (st != VKF_OK || !text[0]) return st;
-  word *words = vkf_env_grow(c->m->env, c->words, &c->capacity, c->n_words + 1, sizeof *words);
+  word *words = vkf_env_grow(c->session->env, c->words, &c->capacity, c->n_words + 1, sizeof *words);
   if (!words) return VKF_ERROR_MEMORY;
   c->words = words;
   word *w = &words[c->n_words++];
@@ -111,9 +111,10 @@ static vkf_status take_words(void *user, size_t part, const float *logits, size_
   const size_t n = c->parts.at[part].n;
   size_t first = 0;
   bool marks = false, after_special = true;
-  for (size_t i = 0; i < n; i++) marks = marks || begins_word(vkf_text_tokenizer_piece(c->m->tokenizer, ids[i]));
+  for (size_t i = 0; i < n; i++)
+    marks = marks || begins_word(vkf_text_tokenizer_piece(c->session->model->tokenizer.text, ids[i]));
   for (size_t i = 0; i < n; i++) {
-    const char *piece = vkf_text_tokenizer_piece(c->m->tokenizer, ids[i]), *text = NULL;
+    const char *piece = vkf_text_tokenizer_piece(c->session->model->tokenizer.text, ids[i]), *text = NULL;
     VKF_TRY(decode(c, ids + i, 1, &text));
     const bool special = !text[0] && !begins_word(piece);
     const bool goes_on = !special && !after_special && continues_word(piece, marks);
@@ -132,7 +133,8 @@ done:
 static vkf_status add_words(const classifier *c, vkf_result *result) {
   vkf_status st = VKF_OK;
   void *texts, *labels, *scores;
-  size_t n = 0, *first = vkf_env_alloc(c->m->env, c->parts.n + 1, sizeof *first); /* of each part; n_words: none */
+  size_t n = 0,
+         *first = vkf_env_alloc(c->session->env, c->parts.n + 1, sizeof *first); /* of each part; n_words: none */
   if (!first) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(vkf_engine_result_add(result, "texts", VKF_I32, 1, &c->n_words, &texts));
   VKF_TRY(vkf_engine_result_add(result, "labels", VKF_I32, 1, &c->n_words, &labels));
@@ -148,7 +150,7 @@ static vkf_status add_words(const classifier *c, vkf_result *result) {
     }
   VKF_TRY(vkf_task_labels_add(&c->labels, result));
 done:
-  vkf_env_free(c->m->env, first);
+  vkf_env_free(c->session->env, first);
   return st;
 }
 
@@ -158,37 +160,37 @@ static vkf_status classify(classifier *c, const char *const *texts, size_t n, vk
   vkf_status st = VKF_OK;
   const vkf_part_rules rules = {.long_texts = c->params.long_texts, .skip_refused = c->params.skip_refused};
   double *joined = NULL;
-  VKF_TRY(vkf_task_labels_read(c->m, &c->labels));
-  VKF_TRY(vkf_task_parts_make(c->m, texts, n, &rules, &c->parts));
+  VKF_TRY(vkf_task_labels_read(c->session, &c->labels));
+  VKF_TRY(vkf_task_parts_make(c->session, texts, n, &rules, &c->parts));
   VKF_TRY(vkf_task_parts_report(&c->parts, result));
   const bool words = c->labels.of_tokens;
-  c->scores = vkf_env_alloc(c->m->env, (words ? 1 : c->parts.n) * c->labels.n, sizeof *c->scores);
+  c->scores = vkf_env_alloc(c->session->env, (words ? 1 : c->parts.n) * c->labels.n, sizeof *c->scores);
   if (!c->scores) VKF_TRY(VKF_ERROR_MEMORY);
   const vkf_batches batches = {&c->parts, VKF_RUN_LOGITS, words ? take_words : take_scores, c};
   VKF_TRY(vkf_task_batches_run(&batches));
   if (words) {
     VKF_TRY(add_words(c, result));
   } else {
-    joined = vkf_env_alloc(c->m->env, n * c->labels.n, sizeof *joined);
+    joined = vkf_env_alloc(c->session->env, n * c->labels.n, sizeof *joined);
     if (!joined) VKF_TRY(VKF_ERROR_MEMORY);
     join_parts(c, joined);
     VKF_TRY(add_best(c, joined, n, result));
   }
 done:
-  vkf_env_free(c->m->env, joined);
+  vkf_env_free(c->session->env, joined);
   return st;
 }
 
 static vkf_status classify_images(classifier *c, const char *const *paths, size_t n, vkf_result *result) {
   vkf_status st = VKF_OK;
   vkf_result *pixels = NULL, *pass = NULL;
-  VKF_TRY(vkf_task_labels_read(c->m, &c->labels));
-  c->scores = vkf_env_alloc(c->m->env, n * c->labels.n, sizeof *c->scores);
+  VKF_TRY(vkf_task_labels_read(c->session, &c->labels));
+  c->scores = vkf_env_alloc(c->session->env, n * c->labels.n, sizeof *c->scores);
   if (!c->scores) VKF_TRY(VKF_ERROR_MEMORY);
   for (size_t first = 0, count; first < n || first == 0; first += count) {
     count = VKF_MIN(n - first, IMAGES_AT_ONCE);
-    VKF_TRY(vkf_task_read_images(c->m, paths ? paths + first : NULL, count, &pixels));
-    VKF_TRY(vkf_engine_run_output(c->m, pixels->arrays, 1, VKF_RUN_LOGITS, &pass));
+    VKF_TRY(vkf_task_read_images(c->session, paths ? paths + first : NULL, count, &pixels));
+    VKF_TRY(vkf_engine_run_output(c->session, pixels->arrays, 1, VKF_RUN_LOGITS, &pass));
     const float *logits = pass->arrays[0].data;
     for (size_t i = 0; i < count; i++) VKF_TRY(take_scores(c, first + i, logits + i * c->labels.n, c->labels.n));
     vkf_engine_result_destroy(&pixels);
@@ -201,36 +203,36 @@ done:
   return st;
 }
 
-static vkf_status run(vkf_model *m, const char *const *list, size_t n, const vkf_classify_params *params,
+static vkf_status run(vkf_session *session, const char *const *list, size_t n, const vkf_classify_params *params,
                       vkf_status (*work)(classifier *c, const char *const *list, size_t n, vkf_result *result),
                       const char *call, vkf_result **out) {
   vkf_status st = VKF_OK;
-  classifier c = {.m = m};
+  classifier c = {.session = session};
   vkf_result *result = NULL;
   *out = NULL;
-  if (vkf_env_in_callback(m->env, call)) return VKF_ERROR_ARGUMENT;
-  vkf_env_clear(m->env);
-  vkf_text_init(&c.text, m->env);
-  VKF_TRY(VKF_PARAMS_READ(m->env, vkf_classify_params, params, &c.params));
-  VKF_TRY(vkf_engine_result_create(m->env, &result));
+  st = vkf_engine_session_begin(session, call);
+  if (st) return st;
+  vkf_text_init(&c.text, session->env);
+  VKF_TRY(VKF_PARAMS_READ(session->env, vkf_classify_params, params, &c.params));
+  VKF_TRY(vkf_engine_result_create(session->env, &result));
   VKF_TRY(work(&c, list, n, result));
 done:
   vkf_text_finish(&c.text);
-  vkf_env_free(m->env, c.words);
-  vkf_env_free(m->env, c.scores);
+  vkf_env_free(session->env, c.words);
+  vkf_env_free(session->env, c.scores);
   vkf_task_parts_finish(&c.parts);
   vkf_task_labels_finish(&c.labels);
   if (st) vkf_engine_result_destroy(&result);
   *out = result;
-  return st;
+  return vkf_engine_session_end(session, st, out);
 }
 
-vkf_status vkf_model_classify(vkf_model *m, const char *const *texts, size_t n, const vkf_classify_params *params,
-                              vkf_result **out) {
-  return run(m, texts, n, params, classify, "vkf_model_classify", out);
+vkf_status vkf_session_classify(vkf_session *session, const char *const *texts, size_t n,
+                                const vkf_classify_params *params, vkf_result **out) {
+  return run(session, texts, n, params, classify, "vkf_session_classify", out);
 }
 
-vkf_status vkf_model_classify_images(vkf_model *m, const char *const *paths, size_t n,
-                                     const vkf_classify_params *params, vkf_result **out) {
-  return run(m, paths, n, params, classify_images, "vkf_model_classify_images", out);
+vkf_status vkf_session_classify_images(vkf_session *session, const char *const *paths, size_t n,
+                                       const vkf_classify_params *params, vkf_result **out) {
+  return run(session, paths, n, params, classify_images, "vkf_session_classify_images", out);
 }

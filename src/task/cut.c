@@ -17,10 +17,10 @@ bool vkf_task_is_blank(const char *text) {
 }
 
 vkf_status vkf_task_part_ids(const vkf_parts *p, const char *text, size_t n, vkf_text_ids *out) {
-  vkf_text_tokenizer *tokenizer = p->m->tokenizer;
+  vkf_text_tokenizer *tokenizer = p->session->model->tokenizer.text; /* vkf_task_parts_make() has its lock */
   if (!p->rules.prefix) return vkf_text_tokenizer_encode(tokenizer, text, n, true, out);
   vkf_text whole;
-  vkf_text_init(&whole, p->m->env);
+  vkf_text_init(&whole, p->session->env);
   vkf_text_append(&whole, p->rules.prefix, strlen(p->rules.prefix));
   vkf_text_append(&whole, text, n);
   vkf_status st = vkf_text_status(&whole);
@@ -118,7 +118,7 @@ static bool has_word(const cutter *c, size_t n) {
 
 vkf_status vkf_task_cut(const vkf_parts *parts, const char *text, bool sentences, bool from_end, size_t *n) {
   cutter c = {.parts = parts, .text = text, .size = strlen(text), .max = parts->rules.max_ids, .from_end = from_end};
-  vkf_text_ids_init(&c.ids, parts->m->env);
+  vkf_text_ids_init(&c.ids, parts->session->env);
   const size_t most = longest(&c);
   size_t found = most == c.size ? most : 0;
   for (int level = sentences ? 2 : 1; level > 0 && !found; level--)

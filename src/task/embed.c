@@ -9,7 +9,7 @@
 #include "task/embed_config.h"
 
 typedef struct embedder {
-  vkf_model *m;
+  vkf_session *session;
   vkf_embedding_params params;
   vkf_embed_config config;
   vkf_parts parts;
@@ -24,16 +24,19 @@ typedef struct embedder {
 static vkf_status count_special(embedder *e) {
   vkf_status st = VKF_OK;
   vkf_text_ids empty, word;
-  vkf_text_ids_init(&empty, e->m->env);
-  vkf_text_ids_init(&word, e->m->env);
-  VKF_TRY(vkf_text_tokenizer_encode(e->m->tokenizer, "", 0, true, &empty));
-  VKF_TRY(vkf_text_tokenizer_encode(e->m->tokenizer, "a", 1, true, &word));
+  vkf_text_ids_init(&empty, e->session->env);
+  vkf_text_ids_init(&word, e->session->env);
+  vkf_text_tokenizer *tokenizer = vkf_engine_tokenizer_lock(&e->session->tokenizer);
+  st = vkf_text_tokenizer_encode(tokenizer, "", 0, true, &empty);
+  if (!st) st = vkf_text_tokenizer_encode(tokenizer, "a", 1, true, &word);
+  vkf_engine_tokenizer_unlock(&e->session->tokenizer);
+  VKF_TRY(st);
   const size_t n = VKF_MIN(empty.n, word.n);
   while (e->n_before < n && empty.ids[e->n_before] == word.ids[e->n_before]) e->n_before++;
   e->n_behind = (uint32_t)empty.n - e->n_before;
   const uint32_t n_special = e->n_before + e->n_behind, most = e->config.max_tokens;
   if (most && most <= n_special)
-    VKF_FAIL(e->m->env, VKF_ERROR_UNSUPPORTED,
+    VKF_FAIL(e->session->env, VKF_ERROR_UNSUPPORTED,
              "expected more than %u tokens a text, of which %u are special ones, found a limit of %u", n_special,
              n_special, most);
 done:
@@ -59,7 +62,7 @@ static vkf_status make_parts(embedder *e, const char *const *texts, size_t n, vk
                                 .prefix = e->config.prompt,
                                 .max_ids = e->config.max_tokens};
   void *has, *used;
-  VKF_TRY(vkf_task_parts_make(e->m, texts, n, &rules, &e->parts));
+  VKF_TRY(vkf_task_parts_make(e->session, texts, n, &rules, &e->parts));
   VKF_TRY(count_special(e));
   VKF_TRY(vkf_engine_result_add(result, "n_tokens", VKF_I32, 1, &n, &has));
   VKF_TRY(vkf_engine_result_add(result, "n_used", VKF_I32, 1, &n, &used));
@@ -143,15 +146,16 @@ static vkf_status add_similarity(const embedder *e, const double *vectors, vkf_r
 
 static vkf_status embed(embedder *e, const char *const *texts, size_t n, vkf_result *result) {
   vkf_status st = VKF_OK;
-  const vkf_net_info *info = vkf_model_net_info(e->m->net);
+  const vkf_net_info *info = vkf_model_net_info(e->session->model->net);
   void *data = NULL;
   e->width = info->d_model;
-  VKF_TRY(vkf_task_embed_config_read(e->m->env, info->folder, e->params.pooling, e->params.similarity, &e->config));
+  VKF_TRY(
+      vkf_task_embed_config_read(e->session->env, info->folder, e->params.pooling, e->params.similarity, &e->config));
   if (e->config.width && e->config.width != info->d_model)
-    VKF_FAIL(e->m->env, VKF_ERROR_UNSUPPORTED, "%s: expected a pooling of %u numbers, as the model has, found %u",
+    VKF_FAIL(e->session->env, VKF_ERROR_UNSUPPORTED, "%s: expected a pooling of %u numbers, as the model has, found %u",
              info->folder, info->d_model, e->config.width);
   VKF_TRY(make_parts(e, texts, n, result));
-  e->pooled = vkf_env_alloc(e->m->env, e->parts.n * e->width, sizeof *e->pooled);
+  e->pooled = vkf_env_alloc(e->session->env, e->parts.n * e->width, sizeof *e->pooled);
   if (!e->pooled) VKF_TRY(VKF_ERROR_MEMORY);
   const vkf_batches batches = {&e->parts, VKF_RUN_STATES, take, e};
   VKF_TRY(vkf_task_batches_run(&batches));
@@ -163,22 +167,29 @@ done:
   return st;
 }
 
-vkf_status vkf_model_embed(vkf_model *m, const char *const *texts, size_t n, const vkf_embedding_params *params,
-                           vkf_result **out) {
+static vkf_status embed_texts(vkf_session *session, const char *const *texts, size_t n,
+                              const vkf_embedding_params *params, vkf_result **out) {
   vkf_status st = VKF_OK;
-  embedder e = {.m = m};
+  embedder e = {.session = session};
   vkf_result *result = NULL;
   *out = NULL;
-  if (vkf_env_in_callback(m->env, "vkf_model_embed")) return VKF_ERROR_ARGUMENT;
-  vkf_env_clear(m->env);
-  VKF_TRY(VKF_PARAMS_READ(m->env, vkf_embedding_params, params, &e.params));
-  VKF_TRY(vkf_engine_result_create(m->env, &result));
+  VKF_TRY(VKF_PARAMS_READ(session->env, vkf_embedding_params, params, &e.params));
+  VKF_TRY(vkf_engine_result_create(session->env, &result));
   VKF_TRY(embed(&e, texts, n, result));
 done:
-  vkf_env_free(m->env, e.pooled);
+  vkf_env_free(session->env, e.pooled);
   vkf_task_parts_finish(&e.parts);
   vkf_task_embed_config_finish(&e.config);
   if (st) vkf_engine_result_destroy(&result);
   *out = result;
   return st;
+}
+
+vkf_status vkf_session_embed(vkf_session *session, const char *const *texts, size_t n,
+                             const vkf_embedding_params *params, vkf_result **out) {
+  *out = NULL;
+  vkf_status st = vkf_engine_session_begin(session, "vkf_session_embed");
+  if (st) return st;
+  st = embed_texts(session, texts, n, params, out);
+  return vkf_engine_session_end(session, st, out);
 }

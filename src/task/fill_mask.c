@@ -13,7 +13,7 @@ typedef struct mask {
 } mask;
 
 typedef struct filler {
-  vkf_model *m;
+  vkf_session *session;
   vkf_fill_mask_params params;
   vkf_parts parts;
   size_t k;
@@ -24,13 +24,13 @@ typedef struct filler {
 /* ---- masks ------------------------------------------------------------------------------------------------------- */
 
 /* The pieces by which tokenizers of masked language models write the mask. */
-static bool is_mask(const vkf_model *m, int32_t id) {
-  const char *piece = vkf_text_tokenizer_piece(m->tokenizer, id);
+static bool is_mask(const vkf_session *session, int32_t id) {
+  const char *piece = vkf_text_tokenizer_piece(session->model->tokenizer.text, id);
   return piece && (strcmp(piece, "[MASK]") == 0 || strcmp(piece, "<mask>") == 0);
 }
 
 static vkf_status add_mask(filler *f, size_t part, size_t position) {
-  mask *masks = vkf_env_grow(f->m->env, f->masks, &f->capacity, f->n_masks + 1, sizeof *masks);
+  mask *masks = vkf_env_grow(f->session->env, f->masks, &f->capacity, f->n_masks + 1, sizeof *masks);
   if (!masks) return VKF_ERROR_MEMORY;
   f->masks = masks;
   mask *found = &masks[f->n_masks++];
@@ -47,7 +47,7 @@ static vkf_status find_masks(filler *f) {
     const size_t before = f->n_masks;
     for (end = first; end < p->n && p->at[end].text == p->at[first].text; end++)
       for (size_t i = 0; i < p->at[end].n; i++)
-        if (is_mask(f->m, p->at[end].ids[i])) VKF_TRY(add_mask(f, end, i));
+        if (is_mask(f->session, p->at[end].ids[i])) VKF_TRY(add_mask(f, end, i));
     if (f->n_masks == before)
       VKF_TRY(vkf_task_parts_refuse(&f->parts, p->at[first].text, VKF_SKIP_INVALID,
                                     "expected the tokenizer's mask, [MASK] or <mask>, found none"));
@@ -101,10 +101,10 @@ static vkf_status take(void *user, size_t part, const float *logits, size_t widt
 /* *out: the text of this id alone has nothing in it, and it is no mask. So are the special tokens of begin and end. */
 static vkf_status is_edge(const filler *f, int32_t id, vkf_text *text, bool *out) {
   text->size = 0;
-  vkf_status st = vkf_text_tokenizer_decode(f->m->tokenizer, &id, 1, true, text);
+  vkf_status st = vkf_engine_decode_ids(f->session, &id, 1, true, text);
   vkf_text_append(text, "", 0);
   if (st == VKF_OK) st = vkf_text_status(text);
-  *out = st == VKF_OK && !is_mask(f->m, id) && vkf_task_is_blank(text->data);
+  *out = st == VKF_OK && !is_mask(f->session, id) && vkf_task_is_blank(text->data);
   return st;
 }
 
@@ -119,7 +119,7 @@ static vkf_status whole_text(const filler *f, const int32_t *ids, size_t n, vkf_
   }
   for (edge = true; last > first && edge; last -= edge) VKF_TRY(is_edge(f, ids[last - 1], text, &edge));
   text->size = 0;
-  VKF_TRY(vkf_text_tokenizer_decode(f->m->tokenizer, ids + first, last - first, false, text));
+  VKF_TRY(vkf_engine_decode_ids(f->session, ids + first, last - first, false, text));
 done:
   return st;
 }
@@ -131,7 +131,7 @@ static vkf_status add_texts(const filler *f, const mask *at, vkf_text *text, vkf
   for (size_t j = 0; j < f->k; j++) {
     const int32_t was = part->ids[at->position];
     text->size = 0;
-    VKF_TRY(vkf_text_tokenizer_decode(f->m->tokenizer, &at->ids[j], 1, true, text));
+    VKF_TRY(vkf_engine_decode_ids(f->session, &at->ids[j], 1, true, text));
     vkf_text_append(text, "", 0);
     VKF_TRY(vkf_text_status(text));
     VKF_TRY(vkf_engine_result_add_text(result, text->data));
@@ -152,7 +152,7 @@ static vkf_status add_masks(const filler *f, vkf_result *result) {
   const size_t shape[] = {f->n_masks, f->k};
   void *texts, *positions, *ids, *scores;
   vkf_text text;
-  vkf_text_init(&text, f->m->env);
+  vkf_text_init(&text, f->session->env);
   VKF_TRY(vkf_engine_result_add(result, "texts", VKF_I32, 1, shape, &texts));
   VKF_TRY(vkf_engine_result_add(result, "positions", VKF_I32, 1, shape, &positions));
   VKF_TRY(vkf_engine_result_add(result, "ids", VKF_I32, 2, shape, &ids));
@@ -176,13 +176,13 @@ done:
 static vkf_status fill(filler *f, const char *const *texts, size_t n, vkf_result *result) {
   vkf_status st = VKF_OK;
   const vkf_part_rules rules = {.long_texts = f->params.long_texts, .skip_refused = f->params.skip_refused};
-  const vkf_net_info *info = vkf_model_net_info(f->m->net);
+  const vkf_net_info *info = vkf_model_net_info(f->session->model->net);
   f->k = VKF_MIN(f->params.top_k ? f->params.top_k : DEFAULT_TOP, info->target_vocab);
-  VKF_TRY(vkf_task_parts_make(f->m, texts, n, &rules, &f->parts));
+  VKF_TRY(vkf_task_parts_make(f->session, texts, n, &rules, &f->parts));
   VKF_TRY(find_masks(f));
   if (!info->has_head || info->is_pooled)
-    VKF_FAIL(f->m->env, VKF_ERROR_UNSUPPORTED, "%s: expected a model with a masked language model head, found none",
-             info->folder);
+    VKF_FAIL(f->session->env, VKF_ERROR_UNSUPPORTED,
+             "%s: expected a model with a masked language model head, found none", info->folder);
   const vkf_batches batches = {&f->parts, VKF_RUN_LOGITS, take, f};
   VKF_TRY(vkf_task_batches_run(&batches));
   VKF_TRY(add_masks(f, result));
@@ -190,21 +190,28 @@ done:
   return st;
 }
 
-vkf_status vkf_model_fill_mask(vkf_model *m, const char *const *texts, size_t n, const vkf_fill_mask_params *params,
-                               vkf_result **out) {
+static vkf_status fill_mask(vkf_session *session, const char *const *texts, size_t n,
+                            const vkf_fill_mask_params *params, vkf_result **out) {
   vkf_status st = VKF_OK;
-  filler f = {.m = m};
+  filler f = {.session = session};
   vkf_result *result = NULL;
   *out = NULL;
-  if (vkf_env_in_callback(m->env, "vkf_model_fill_mask")) return VKF_ERROR_ARGUMENT;
-  vkf_env_clear(m->env);
-  VKF_TRY(VKF_PARAMS_READ(m->env, vkf_fill_mask_params, params, &f.params));
-  VKF_TRY(vkf_engine_result_create(m->env, &result));
+  VKF_TRY(VKF_PARAMS_READ(session->env, vkf_fill_mask_params, params, &f.params));
+  VKF_TRY(vkf_engine_result_create(session->env, &result));
   VKF_TRY(fill(&f, texts, n, result));
 done:
-  vkf_env_free(m->env, f.masks);
+  vkf_env_free(session->env, f.masks);
   vkf_task_parts_finish(&f.parts);
   if (st) vkf_engine_result_destroy(&result);
   *out = result;
   return st;
+}
+
+vkf_status vkf_session_fill_mask(vkf_session *session, const char *const *texts, size_t n,
+                                 const vkf_fill_mask_params *params, vkf_result **out) {
+  *out = NULL;
+  vkf_status st = vkf_engine_session_begin(session, "vkf_session_fill_mask");
+  if (st) return st;
+  st = fill_mask(session, texts, n, params, out);
+  return vkf_engine_session_end(session, st, out);
 }

@@ -34,7 +34,7 @@ typedef struct prompt {
 } prompt;
 
 typedef struct writer {
-  vkf_model *m;
+  vkf_session *session;
   vkf_generate_text_params params;
   vkf_generation_config config;
   vkf_parts parts;
@@ -49,6 +49,29 @@ typedef struct writer {
   vkf_env_failure failure;
 } writer;
 
+/* ---- the tokenizer's stream, under its lock -----------------------------------------------------------------------
+ */
+
+static vkf_status stream_create(writer *w, prompt *p) {
+  const vkf_status st = vkf_text_stream_create(vkf_engine_tokenizer_lock(&w->session->tokenizer), true, &p->stream);
+  vkf_engine_tokenizer_unlock(&w->session->tokenizer);
+  return st;
+}
+
+static vkf_status stream_add(writer *w, prompt *p, int32_t id, vkf_text *out) {
+  vkf_engine_tokenizer_lock(&w->session->tokenizer);
+  const vkf_status st = vkf_text_stream_add(p->stream, id, out);
+  vkf_engine_tokenizer_unlock(&w->session->tokenizer);
+  return st;
+}
+
+static vkf_status stream_rest(writer *w, const prompt *p, vkf_text *out) {
+  vkf_engine_tokenizer_lock(&w->session->tokenizer);
+  const vkf_status st = vkf_text_stream_rest(p->stream, out);
+  vkf_engine_tokenizer_unlock(&w->session->tokenizer);
+  return st;
+}
+
 /* ---- text -------------------------------------------------------------------------------------------------------- */
 
 /* The text from byte `from` on, as it would be if it ended here: in w->rest. */
@@ -56,7 +79,7 @@ static vkf_status text_from(writer *w, const prompt *p, size_t from, const char 
   const size_t settled = VKF_MIN(from, p->text.size);
   w->rest.size = 0;
   vkf_text_append(&w->rest, p->text.size ? p->text.data + settled : "", p->text.size - settled);
-  vkf_status st = vkf_text_stream_rest(p->stream, &w->rest);
+  vkf_status st = stream_rest(w, p, &w->rest);
   if (st == VKF_OK) st = vkf_text_status(&w->rest);
   if (st == VKF_OK) *out = w->rest.data + VKF_MIN(from - settled, w->rest.size);
   return st;
@@ -92,7 +115,7 @@ static size_t without_begun_stop(const writer *w, const prompt *p) {
 /* Hands p->text on up to `end`. */
 static void hand_on(writer *w, prompt *p, const char *text, size_t n) {
   if (!w->is_streaming || n == 0 || w->is_stopped) return;
-  VKF_CALLBACK(w->m->env, w->is_stopped = w->params.on_text(w->params.user, p->part->text, text, n) != 0);
+  VKF_CALLBACK(w->session->env, w->is_stopped = w->params.on_text(w->params.user, p->part->text, text, n) != 0);
 }
 
 static void hand_on_settled(writer *w, prompt *p, size_t end) {
@@ -107,7 +130,7 @@ static vkf_status add_token(writer *w, prompt *p, int32_t token) {
   size_t longest = 1;
   for (size_t i = 0; i < w->params.n_stops; i++) longest = VKF_MAX(longest, strlen(w->params.stops[i]));
   const size_t safe = p->text.size - VKF_MIN(p->text.size, longest - 1), from = VKF_MAX(safe, p->begin);
-  VKF_TRY(vkf_text_stream_add(p->stream, token, &p->text));
+  VKF_TRY(stream_add(w, p, token, &p->text));
   p->n_ids++;
   if (w->params.n_stops) {
     const char *text = NULL;
@@ -131,7 +154,7 @@ static int on_token(void *user, size_t row, int32_t token) {
   prompt *p = w->batch[row];
   if (token < 0 || p->is_stopped) return 0;
   w->st = add_token(w, p, token);
-  if (w->st != VKF_OK) vkf_env_save_failure(w->m->env, &w->failure);
+  if (w->st != VKF_OK) vkf_env_save_failure(w->session->env, &w->failure);
   bool all = true;
   for (size_t i = 0; i < w->n_batch; i++) all = all && w->batch[i]->is_stopped;
   return all || w->is_stopped || w->st != VKF_OK;
@@ -142,9 +165,8 @@ static vkf_status begin(writer *w, prompt *p) {
   vkf_status st = VKF_OK;
   vkf_text_stream_destroy(&p->stream);
   p->text.size = p->begin = p->n_handed = p->n_ids = 0;
-  VKF_TRY(vkf_text_stream_create(w->m->tokenizer, true, &p->stream));
-  for (uint32_t i = 0; w->is_decoder && i < p->part->n; i++)
-    VKF_TRY(vkf_text_stream_add(p->stream, p->part->ids[i], &p->text));
+  VKF_TRY(stream_create(w, p));
+  for (uint32_t i = 0; w->is_decoder && i < p->part->n; i++) VKF_TRY(stream_add(w, p, p->part->ids[i], &p->text));
   const char *text = "";
   if (w->is_decoder) VKF_TRY(text_from(w, p, 0, &text));
   p->begin = p->n_handed = strlen(text);
@@ -167,7 +189,7 @@ static vkf_status make_text(writer *w, prompt *p, sequence *s) {
   vkf_status st = VKF_OK;
   bool found = false;
   VKF_TRY(begin(w, p));
-  for (size_t i = 0; i < s->n; i++) VKF_TRY(vkf_text_stream_add(p->stream, s->ids[i], &p->text));
+  for (size_t i = 0; i < s->n; i++) VKF_TRY(stream_add(w, p, s->ids[i], &p->text));
   const char *text = NULL;
   VKF_TRY(text_from(w, p, p->begin, &text));
   const size_t end = find_stop(w, text, &found);
@@ -212,7 +234,7 @@ done:
 /* The prompts of w->batch, which are of one length. */
 static vkf_status generate_batch(writer *w) {
   vkf_status st = VKF_OK;
-  vkf_env *env = w->m->env;
+  vkf_env *env = w->session->env;
   const size_t n = w->batch[0]->part->n;
   vkf_result *result = NULL;
   int32_t *ids = vkf_env_alloc(env, w->n_batch * n, sizeof *ids);
@@ -234,7 +256,7 @@ static vkf_status generate_batch(writer *w) {
                                       .scores = w->params.scores,
                                       .top_logprobs = w->params.top_logprobs,
                                       .target_language = w->params.target_language};
-  st = vkf_engine_generate_arrays(w->m, &input, 1, &params, &result);
+  st = vkf_engine_generate_arrays(w->session, &input, 1, &params, &result);
   if (w->st != VKF_OK) {
     vkf_env_restore_failure(env, &w->failure);
     VKF_TRY(w->st);
@@ -260,7 +282,7 @@ static vkf_status generate_all(writer *w) {
   vkf_status st = VKF_OK;
   const size_t most = w->params.batch_size ? w->params.batch_size : DEFAULT_BATCH;
   size_t n = 0;
-  prompt **order = vkf_env_alloc(w->m->env, w->n, sizeof *order);
+  prompt **order = vkf_env_alloc(w->session->env, w->n, sizeof *order);
   if (!order) VKF_TRY(VKF_ERROR_MEMORY);
   for (size_t i = 0; i < w->n; i++)
     if (w->prompts[i].part) order[n++] = &w->prompts[i];
@@ -276,7 +298,7 @@ static vkf_status generate_all(writer *w) {
     }
   }
 done:
-  vkf_env_free(w->m->env, order);
+  vkf_env_free(w->session->env, order);
   return st;
 }
 
@@ -328,9 +350,9 @@ done:
 static vkf_status check(const writer *w) {
   for (size_t i = 0; i < w->params.n_stops; i++)
     if (!w->params.stops || !w->params.stops[i] || !w->params.stops[i][0])
-      return vkf_env_fail(w->m->env, VKF_ERROR_ARGUMENT, "expected a text as stop string %zu, found none", i + 1);
+      return vkf_env_fail(w->session->env, VKF_ERROR_ARGUMENT, "expected a text as stop string %zu, found none", i + 1);
   if (w->params.long_texts == VKF_LONG_SPLIT)
-    return vkf_env_fail(w->m->env, VKF_ERROR_ARGUMENT,
+    return vkf_env_fail(w->session->env, VKF_ERROR_ARGUMENT,
                         "expected prompts that are truncated or refused where they are too long, found a rule that "
                         "splits them: what follows a part is not what follows the prompt");
   return VKF_OK;
@@ -338,13 +360,13 @@ static vkf_status check(const writer *w) {
 
 static vkf_status make_prompts(writer *w, const char *const *texts, size_t n) {
   vkf_status st = VKF_OK;
-  vkf_env *env = w->m->env;
+  vkf_env *env = w->session->env;
   const vkf_part_rules rules = {.long_texts = w->params.long_texts,
                                 .skip_refused = w->params.skip_refused,
                                 .keeps_end = w->is_decoder,
                                 .source_language = w->params.source_language,
                                 .target_language = w->params.target_language};
-  VKF_TRY(vkf_task_parts_make(w->m, texts, n, &rules, &w->parts));
+  VKF_TRY(vkf_task_parts_make(w->session, texts, n, &rules, &w->parts));
   w->prompts = vkf_env_alloc(env, n, sizeof *w->prompts);
   w->sequences = vkf_env_alloc(env, n * w->each, sizeof *w->sequences);
   if (!w->prompts || !w->sequences) VKF_TRY(VKF_ERROR_MEMORY);
@@ -355,38 +377,45 @@ done:
   return st;
 }
 
-vkf_status vkf_model_generate_text(vkf_model *m, const char *const *texts, size_t n,
-                                   const vkf_generate_text_params *params, vkf_result **out) {
+static vkf_status generate_text(vkf_session *session, const char *const *texts, size_t n,
+                                const vkf_generate_text_params *params, vkf_result **out) {
   vkf_status st = VKF_OK;
-  writer w = {.m = m};
+  writer w = {.session = session};
   vkf_result *result = NULL;
   *out = NULL;
-  if (vkf_env_in_callback(m->env, "vkf_model_generate_text")) return VKF_ERROR_ARGUMENT;
-  vkf_env_clear(m->env);
-  st = VKF_PARAMS_READ(m->env, vkf_generate_text_params, params, &w.params);
+  st = VKF_PARAMS_READ(session->env, vkf_generate_text_params, params, &w.params);
   if (st) return st;
-  vkf_text_init(&w.rest, m->env);
-  VKF_TRY(vkf_engine_derive_generation(m, w.params.source_language, w.params.target_language, w.params.config_json,
-                                       &w.config));
+  vkf_text_init(&w.rest, session->env);
+  VKF_TRY(vkf_engine_derive_generation(session, w.params.source_language, w.params.target_language,
+                                       w.params.config_json, &w.config));
   VKF_TRY(check(&w));
-  w.is_decoder = vkf_model_net_info(m->net)->architecture == VKF_ARCHITECTURE_DECODER;
+  w.is_decoder = vkf_model_net_info(session->model->net)->architecture == VKF_ARCHITECTURE_DECODER;
   w.each = VKF_MAX(w.config.num_return_sequences, 1);
   w.is_streaming = w.params.on_text && w.each == 1 && w.config.num_beams == 1;
   VKF_TRY(make_prompts(&w, texts, n));
   VKF_TRY(generate_all(&w));
-  VKF_TRY(vkf_engine_result_create(m->env, &result));
+  VKF_TRY(vkf_engine_result_create(session->env, &result));
   VKF_TRY(add_results(&w, result));
 done:
   for (size_t i = 0; i < w.n; i++) {
     vkf_text_stream_destroy(&w.prompts[i].stream);
     vkf_text_finish(&w.prompts[i].text);
   }
-  vkf_env_free(m->env, w.prompts);
-  vkf_env_free(m->env, w.sequences);
+  vkf_env_free(session->env, w.prompts);
+  vkf_env_free(session->env, w.sequences);
   vkf_task_parts_finish(&w.parts);
   vkf_text_finish(&w.rest);
   vkf_decode_generation_finish(&w.config);
   if (st) vkf_engine_result_destroy(&result);
   *out = result;
   return st ? st : w.is_stopped ? VKF_ERROR_STOPPED : VKF_OK;
+}
+
+vkf_status vkf_session_generate_text(vkf_session *session, const char *const *texts, size_t n,
+                                     const vkf_generate_text_params *params, vkf_result **out) {
+  *out = NULL;
+  vkf_status st = vkf_engine_session_begin(session, "vkf_session_generate_text");
+  if (st) return st;
+  st = generate_text(session, texts, n, params, out);
+  return vkf_engine_session_end(session, st, out);
 }

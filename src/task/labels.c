@@ -30,13 +30,13 @@ done:
   return st;
 }
 
-vkf_status vkf_task_labels_read(vkf_model *m, vkf_labels *out) {
-  const vkf_net_info *info = vkf_model_net_info(m->net);
-  *out = (vkf_labels){.env = m->env, .n = info->target_vocab};
+vkf_status vkf_task_labels_read(vkf_session *session, vkf_labels *out) {
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
+  *out = (vkf_labels){.env = session->env, .n = info->target_vocab};
   vkf_status st = read_config(out, info->folder);
   if (st == VKF_OK && (!info->has_head || info->is_pooled == out->of_tokens))
-    st = vkf_env_fail(m->env, VKF_ERROR_UNSUPPORTED, "%s: expected a model with a classification head, found none",
-                      info->folder);
+    st = vkf_env_fail(session->env, VKF_ERROR_UNSUPPORTED,
+                      "%s: expected a model with a classification head, found none", info->folder);
   return st;
 }
 

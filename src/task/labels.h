@@ -14,7 +14,7 @@ typedef struct vkf_labels {
 } vkf_labels;
 
 /* VKF_ERROR_UNSUPPORTED for a model without a head of labels. Finish it also after a failure. */
-vkf_status vkf_task_labels_read(vkf_model *model, vkf_labels *out);
+vkf_status vkf_task_labels_read(vkf_session *session, vkf_labels *out);
 void vkf_task_labels_finish(vkf_labels *labels);
 /* scores [n] of logits [n]. */
 void vkf_task_labels_score(const vkf_labels *labels, const float *logits, double *scores);

@@ -7,12 +7,12 @@
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_task_parts_refuse(vkf_parts *p, size_t text, vkf_skip_reason reason, const char *fmt, ...) {
-  char why[sizeof p->m->env->message];
+  char why[sizeof p->session->env->message];
   va_list args;
   va_start(args, fmt);
   vsnprintf(why, sizeof why, fmt, args);
   va_end(args);
-  if (!p->rules.skip_refused) return vkf_env_fail(p->m->env, VKF_ERROR_ARGUMENT, "text %zu: %s", text + 1, why);
+  if (!p->rules.skip_refused) return vkf_env_fail(p->session->env, VKF_ERROR_ARGUMENT, "text %zu: %s", text + 1, why);
   p->skipped[text] = reason;
   p->why[text] = vkf_arena_strdup(&p->arena, why);
   return p->why[text] ? VKF_OK : VKF_ERROR_MEMORY;
@@ -25,7 +25,7 @@ vkf_status vkf_task_parts_report(const vkf_parts *p, vkf_result *result) {
 /* ---- one text ---------------------------------------------------------------------------------------------------- */
 
 static vkf_status add_part(vkf_parts *p, size_t text, bool spaced, const vkf_text_ids *ids) {
-  vkf_part *grown = vkf_env_grow(p->m->env, p->at, &p->capacity, p->n + 1, sizeof *grown);
+  vkf_part *grown = vkf_env_grow(p->session->env, p->at, &p->capacity, p->n + 1, sizeof *grown);
   if (!grown) return VKF_ERROR_MEMORY;
   p->at = grown;
   vkf_part *part = &p->at[p->n];
@@ -61,7 +61,7 @@ done:
 }
 
 static vkf_status add_text(vkf_parts *p, size_t index, const char *text, vkf_text_ids *ids) {
-  vkf_env *env = p->m->env;
+  vkf_env *env = p->session->env;
   ids->n = 0;
   vkf_status st = vkf_task_part_ids(p, text, strlen(text), ids);
   if (st == VKF_ERROR_ARGUMENT) { /* the tokenizer cannot read it */
@@ -80,37 +80,41 @@ static vkf_status add_text(vkf_parts *p, size_t index, const char *text, vkf_tex
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
-vkf_status vkf_task_parts_make(vkf_model *m, const char *const *texts, size_t n, const vkf_part_rules *rules,
+vkf_status vkf_task_parts_make(vkf_session *session, const char *const *texts, size_t n, const vkf_part_rules *rules,
                                vkf_parts *out) {
   vkf_status st = VKF_OK;
-  const uint32_t positions = vkf_model_net_info(m->net)->max_positions;
+  const uint32_t positions = vkf_model_net_info(session->model->net)->max_positions;
   vkf_text_languages_before before;
+  vkf_text_tokenizer *tokenizer = NULL;
   int32_t begin; /* of the configuration, see vkf_engine_derive_generation() */
   vkf_text_ids ids;
-  *out = (vkf_parts){.m = m, .rules = *rules, .n_texts = n};
-  vkf_arena_init(&out->arena, m->env);
-  vkf_text_ids_init(&ids, m->env);
+  *out = (vkf_parts){.session = session, .rules = *rules, .n_texts = n};
+  vkf_arena_init(&out->arena, session->env);
+  vkf_text_ids_init(&ids, session->env);
   if (!out->rules.max_ids || (positions && positions < out->rules.max_ids)) out->rules.max_ids = positions;
-  if (!m->tokenizer) VKF_FAIL(m->env, VKF_ERROR_UNSUPPORTED, "this needs a tokenizer: %s", m->no_tokenizer);
-  if (!texts || n == 0) VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected at least one text, found none");
+  if (!session->model->tokenizer.text)
+    VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "this needs a tokenizer: %s", session->model->tokenizer.why);
+  if (!texts || n == 0) VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected at least one text, found none");
   if ((unsigned)rules->long_texts > VKF_LONG_SPLIT)
-    VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected a rule for long texts, found %d", (int)rules->long_texts);
+    VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected a rule for long texts, found %d", (int)rules->long_texts);
   out->skipped = vkf_arena_alloc(&out->arena, n, sizeof *out->skipped);
   out->why = vkf_arena_alloc(&out->arena, n, sizeof *out->why);
   if (!out->skipped || !out->why) VKF_TRY(VKF_ERROR_MEMORY);
-  VKF_TRY(vkf_text_languages_use(m->tokenizer, rules->source_language, rules->target_language, &before, &begin));
+  tokenizer = vkf_engine_tokenizer_lock(&session->tokenizer);
+  VKF_TRY(vkf_text_languages_use(tokenizer, rules->source_language, rules->target_language, &before, &begin));
   for (size_t i = 0; i < n && st == VKF_OK; i++)
     st = texts[i] ? add_text(out, i, texts[i], &ids)
-                  : vkf_env_fail(m->env, VKF_ERROR_ARGUMENT, "expected a text as text %zu, found NULL", i + 1);
-  vkf_text_languages_restore(m->tokenizer, &before);
+                  : vkf_env_fail(session->env, VKF_ERROR_ARGUMENT, "expected a text as text %zu, found NULL", i + 1);
+  vkf_text_languages_restore(tokenizer, &before);
 done:
+  if (tokenizer) vkf_engine_tokenizer_unlock(&session->tokenizer);
   vkf_text_ids_finish(&ids);
   return st;
 }
 
 void vkf_task_parts_finish(vkf_parts *p) {
-  if (!p->m) return;
-  vkf_env_free(p->m->env, p->at);
+  if (!p->session) return;
+  vkf_env_free(p->session->env, p->at);
   vkf_arena_finish(&p->arena);
   *p = (vkf_parts){0};
 }

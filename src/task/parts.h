@@ -26,7 +26,7 @@ typedef struct vkf_part_rules {
 } vkf_part_rules;
 
 typedef struct vkf_parts {
-  vkf_model *m;
+  vkf_session *session;
   vkf_part_rules rules;
   vkf_arena arena;
   vkf_part *at;
@@ -38,7 +38,7 @@ typedef struct vkf_parts {
 
 /* The parts of texts [n]. Finish them also after a failure. VKF_ERROR_ARGUMENT without texts, or for a NULL among them;
  * VKF_ERROR_UNSUPPORTED without a tokenizer. */
-vkf_status vkf_task_parts_make(vkf_model *model, const char *const *texts, size_t n, const vkf_part_rules *rules,
+vkf_status vkf_task_parts_make(vkf_session *session, const char *const *texts, size_t n, const vkf_part_rules *rules,
                                vkf_parts *out);
 void vkf_task_parts_finish(vkf_parts *parts);
 /* Nothing can be done with this text: VKF_OK where it is skipped, else VKF_ERROR_ARGUMENT. */

@@ -250,18 +250,18 @@ done:
 /* ---- the public door --------------------------------------------------------------------------------------------- */
 
 /* Into pixels [3][height][width] of the model's images. */
-static vkf_status read_one(vkf_model *m, const vkf_preprocess *p, const char *path, float *pixels) {
+static vkf_status read_one(vkf_session *session, const vkf_preprocess *p, const char *path, float *pixels) {
   vkf_status st = VKF_OK;
-  const vkf_net_info *info = vkf_model_net_info(m->net);
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
   vkf_file_map file = {0};
   vkf_image image = {0};
   uint32_t width = 0, height = 0;
-  VKF_TRY(vkf_file_map_read(m->env, path, &file)); /* read, not mapped: others may write to an image */
-  VKF_TRY(vkf_image_decode(m->env, path, file.data, file.bytes, &image));
-  st = vkf_task_preprocess_size(m->env, p, &image, &width, &height);
-  if (st != VKF_OK) VKF_TRY(vkf_env_prefix(m->env, st, "%s: ", path));
+  VKF_TRY(vkf_file_map_read(session->env, path, &file)); /* read, not mapped: others may write to an image */
+  VKF_TRY(vkf_image_decode(session->env, path, file.data, file.bytes, &image));
+  st = vkf_task_preprocess_size(session->env, p, &image, &width, &height);
+  if (st != VKF_OK) VKF_TRY(vkf_env_prefix(session->env, st, "%s: ", path));
   if (height != info->image[1] || width != info->image[2])
-    VKF_FAIL(m->env, VKF_ERROR_FORMAT,
+    VKF_FAIL(session->env, VKF_ERROR_FORMAT,
              "%s: expected images of %u x %u, as the model has them, found %u x %u after preprocessor_config.json",
              path, info->image[2], info->image[1], width, height);
   VKF_TRY(vkf_task_preprocess_apply(p, &image, pixels));
@@ -271,34 +271,34 @@ done:
   return st;
 }
 
-vkf_status vkf_task_read_images(vkf_model *m, const char *const *paths, size_t n, vkf_result **out) {
+vkf_status vkf_task_read_images(vkf_session *session, const char *const *paths, size_t n, vkf_result **out) {
   vkf_status st = VKF_OK;
-  const vkf_net_info *info = vkf_model_net_info(m->net);
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
   vkf_file_json *json = NULL;
   vkf_result *r = NULL;
   void *data = NULL;
   vkf_preprocess p;
   vkf_text path;
   *out = NULL;
-  vkf_text_init(&path, m->env);
+  vkf_text_init(&path, session->env);
   if (!paths || n == 0 || n > UINT16_MAX)
-    VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected 1 to %d images, found %zu", UINT16_MAX, n);
+    VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected 1 to %d images, found %zu", UINT16_MAX, n);
   for (size_t i = 0; i < n; i++)
-    if (!paths[i]) VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected a path as image %zu, found NULL", i);
+    if (!paths[i]) VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected a path as image %zu, found NULL", i);
   if (info->image[0] != 3)
-    VKF_FAIL(m->env, VKF_ERROR_UNSUPPORTED, "%s: expected a model of images with three channels, found %s",
+    VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "%s: expected a model of images with three channels, found %s",
              info->folder, info->image[0] ? "another number of channels" : "a model of token ids");
   vkf_text_printf(&path, "%s/preprocessor_config.json", info->folder);
   VKF_TRY(vkf_text_status(&path));
-  VKF_TRY(vkf_file_json_read(m->env, path.data, &json));
+  VKF_TRY(vkf_file_json_read(session->env, path.data, &json));
   vkf_file_value root = vkf_file_json_root(json);
   VKF_TRY(vkf_file_json_as_object(root, &root));
-  VKF_TRY(vkf_task_preprocess_read(m->env, root, path.data, &p));
-  VKF_TRY(vkf_engine_result_create(m->env, &r));
+  VKF_TRY(vkf_task_preprocess_read(session->env, root, path.data, &p));
+  VKF_TRY(vkf_engine_result_create(session->env, &r));
   size_t one = (size_t)3 * info->image[1] * info->image[2];
   VKF_TRY(
       vkf_engine_result_add(r, "pixel_values", VKF_F32, 4, (size_t[]){n, 3, info->image[1], info->image[2]}, &data));
-  for (size_t i = 0; i < n; i++) VKF_TRY(read_one(m, &p, paths[i], (float *)data + i * one));
+  for (size_t i = 0; i < n; i++) VKF_TRY(read_one(session, &p, paths[i], (float *)data + i * one));
 done:
   vkf_text_finish(&path);
   vkf_file_json_destroy(&json);
@@ -307,7 +307,10 @@ done:
   return st;
 }
 
-vkf_status vkf_model_read_images(vkf_model *m, const char *const *paths, size_t n, vkf_result **out) {
-  vkf_env_clear(m->env);
-  return vkf_task_read_images(m, paths, n, out);
+vkf_status vkf_session_read_images(vkf_session *session, const char *const *paths, size_t n, vkf_result **out) {
+  *out = NULL;
+  vkf_status st = vkf_engine_session_begin(session, "vkf_session_read_images");
+  if (st) return st;
+  st = vkf_task_read_images(session, paths, n, out);
+  return vkf_engine_session_end(session, st, out);
 }

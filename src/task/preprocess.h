@@ -28,7 +28,7 @@ vkf_status vkf_task_preprocess_size(vkf_env *env, const vkf_preprocess *p, const
                                     uint32_t *height);
 /* pixels [3][height][width], as vkf_task_preprocess_size() says. */
 vkf_status vkf_task_preprocess_apply(const vkf_preprocess *p, const vkf_image *image, float *pixels);
-/* vkf_model_read_images(). */
-vkf_status vkf_task_read_images(vkf_model *model, const char *const *paths, size_t n, vkf_result **out);
+/* vkf_session_read_images(). */
+vkf_status vkf_task_read_images(vkf_session *session, const char *const *paths, size_t n, vkf_result **out);
 
 #endif

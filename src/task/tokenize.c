@@ -6,7 +6,7 @@
 static void destroy(vkf_tokenizer **tokenizer) {
   if (!*tokenizer) return;
   vkf_env *env = (*tokenizer)->env;
-  vkf_text_tokenizer_destroy(&(*tokenizer)->text);
+  vkf_engine_tokenizer_close(env, &(*tokenizer)->own);
   vkf_env_free(env, *tokenizer);
   *tokenizer = NULL;
 }
@@ -15,17 +15,16 @@ vkf_status vkf_tokenizer_open(vkf_context *ctx, const char *folder, vkf_tokenize
   vkf_status st = VKF_OK;
   vkf_env *env = &ctx->env;
   vkf_tokenizer *t = NULL;
-  char *why = NULL;
   *out = NULL;
   vkf_env_clear(env);
   if (!folder) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected a folder, found NULL");
   t = vkf_env_alloc(env, 1, sizeof *t);
   if (!t) VKF_TRY(VKF_ERROR_MEMORY);
   t->env = env;
-  VKF_TRY(vkf_engine_open_tokenizer(env, folder, &t->text, &why));
-  if (why) VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "this needs a tokenizer: %s", why);
+  t->shared = &t->own;
+  VKF_TRY(vkf_engine_tokenizer_open(env, folder, &t->own));
+  if (t->own.why) VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "this needs a tokenizer: %s", t->own.why);
 done:
-  vkf_env_free(env, why);
   if (st) destroy(&t);
   *out = t;
   return st;
@@ -33,18 +32,36 @@ done:
 
 void vkf_tokenizer_close(vkf_tokenizer **tokenizer) {
   if (!tokenizer || !*tokenizer) return;
-  if ((*tokenizer)->is_model_s)
-    *tokenizer = NULL;
-  else
+  if ((*tokenizer)->own.is_open)
     destroy(tokenizer);
+  else
+    *tokenizer = NULL;
+}
+
+/* NULL, and told why, if there is none. */
+static vkf_tokenizer *given(vkf_tokenizer *t) {
+  if (t->shared->text) return t;
+  vkf_env_fail(t->env, VKF_ERROR_UNSUPPORTED, "this needs a tokenizer: %s", t->shared->why);
+  return NULL;
 }
 
 vkf_tokenizer *vkf_model_tokenizer(vkf_model *m) {
   if (!m) return NULL;
   vkf_env_clear(m->env);
-  if (m->tokenizer) return &m->handle;
-  vkf_env_fail(m->env, VKF_ERROR_UNSUPPORTED, "this needs a tokenizer: %s", m->no_tokenizer);
-  return NULL;
+  return given(&m->handle);
+}
+
+vkf_tokenizer *vkf_session_tokenizer(vkf_session *session) {
+  if (!session || !session->model) return NULL;
+  vkf_env_clear(session->env);
+  return given(&session->tokenizer);
+}
+
+static vkf_status check_open(vkf_tokenizer *t) {
+  if (t->shared) return VKF_OK;
+  return vkf_env_fail(t->env, VKF_ERROR_ARGUMENT,
+                      "expected the tokenizer of a model that is open, found one whose model "
+                      "was closed");
 }
 
 vkf_status vkf_tokenizer_encode(vkf_tokenizer *t, const char *text, const vkf_encode_params *params, vkf_result **out) {
@@ -59,17 +76,22 @@ vkf_status vkf_tokenizer_encode(vkf_tokenizer *t, const char *text, const vkf_en
   if (!t) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(t->env);
   vkf_text_ids_init(&ids, t->env);
+  VKF_TRY(check_open(t));
   if (!text) VKF_FAIL(t->env, VKF_ERROR_ARGUMENT, "expected a text, found NULL");
   VKF_TRY(VKF_PARAMS_READ(t->env, vkf_encode_params, params, &p));
-  VKF_TRY(vkf_text_languages_use(t->text, p.source_language, p.target_language, &before, &begin));
-  st = vkf_text_tokenizer_encode(t->text, text, strlen(text), !p.no_special_tokens, &ids);
-  vkf_text_languages_restore(t->text, &before);
+  vkf_text_tokenizer *tokenizer = vkf_engine_tokenizer_lock(t);
+  st = vkf_text_languages_use(tokenizer, p.source_language, p.target_language, &before, &begin);
+  if (!st) {
+    st = vkf_text_tokenizer_encode(tokenizer, text, strlen(text), !p.no_special_tokens, &ids);
+    vkf_text_languages_restore(tokenizer, &before);
+  }
+  vkf_engine_tokenizer_unlock(t);
   VKF_TRY(st);
   VKF_TRY(vkf_engine_result_create(t->env, &r));
   VKF_TRY(vkf_engine_result_add(r, "ids", VKF_I32, 1, (size_t[]){ids.n}, &data));
   if (ids.n) memcpy(data, ids.ids, ids.n * sizeof *ids.ids);
   for (size_t i = 0; i < ids.n; i++)
-    VKF_TRY(vkf_engine_result_add_text(r, vkf_text_tokenizer_piece(t->text, ids.ids[i])));
+    VKF_TRY(vkf_engine_result_add_text(r, vkf_text_tokenizer_piece(t->shared->text, ids.ids[i])));
 done:
   vkf_text_ids_finish(&ids);
   if (st) vkf_engine_result_destroy(&r);
@@ -87,8 +109,11 @@ vkf_status vkf_tokenizer_decode(vkf_tokenizer *t, const int32_t *ids, size_t n, 
   if (!t) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(t->env);
   vkf_text_init(&text, t->env);
+  VKF_TRY(check_open(t));
   VKF_TRY(VKF_PARAMS_READ(t->env, vkf_decode_params, params, &p));
-  VKF_TRY(vkf_text_tokenizer_decode(t->text, ids, n, !p.keep_special_tokens, &text));
+  st = vkf_text_tokenizer_decode(vkf_engine_tokenizer_lock(t), ids, n, !p.keep_special_tokens, &text);
+  vkf_engine_tokenizer_unlock(t);
+  VKF_TRY(st);
   VKF_TRY(vkf_text_status(&text));
   VKF_TRY(vkf_engine_result_create(t->env, &r));
   VKF_TRY(vkf_engine_result_add_text(r, text.data));
@@ -100,11 +125,11 @@ done:
 }
 
 const char *vkf_tokenizer_piece(const vkf_tokenizer *t, int32_t id) {
-  return t ? vkf_text_tokenizer_piece(t->text, id) : NULL;
+  return t && t->shared ? vkf_text_tokenizer_piece(t->shared->text, id) : NULL;
 }
 
 int32_t vkf_tokenizer_find(const vkf_tokenizer *t, const char *piece) {
-  return t && piece ? vkf_text_tokenizer_find(t->text, piece) : -1;
+  return t && t->shared && piece ? vkf_text_tokenizer_find(t->shared->text, piece) : -1;
 }
 
 /* ---- special ids ------------------------------------------------------------------------------------------------- */
@@ -116,13 +141,13 @@ static vkf_special_ids special_of(const vkf_text_tokenizer *t) {
 }
 
 vkf_status vkf_tokenizer_get_special_ids(const vkf_tokenizer *t, vkf_special_ids *out) {
-  const vkf_special_ids full = special_of(t->text);
+  const vkf_special_ids full = special_of(t->shared ? t->shared->text : NULL);
   vkf_env_clear(t->env);
   return VKF_INFO_WRITE(t->env, vkf_special_ids, &full, out);
 }
 
 vkf_status vkf_model_get_special_ids(const vkf_model *m, vkf_special_ids *out) {
-  vkf_special_ids full = special_of(m->tokenizer);
+  vkf_special_ids full = special_of(m->tokenizer.text);
   const vkf_generation_config *config = &m->generation;
   if (config->bos != VKF_NO_TOKEN) full.bos = config->bos;
   if (config->eos.n) full.eos = config->eos.ids[0];

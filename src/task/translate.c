@@ -19,7 +19,7 @@ typedef struct sentence {
 } sentence;
 
 typedef struct translation {
-  vkf_model *m;
+  vkf_session *session;
   vkf_parts parts;
   sentence *sentences; /* [n], one for each part */
   size_t n;
@@ -43,7 +43,7 @@ static int by_part(const void *a, const void *b) {
 
 static vkf_status make_sentences(translation *t, const char *const *texts, size_t n) {
   vkf_status st = VKF_OK;
-  vkf_env *env = t->m->env;
+  vkf_env *env = t->session->env;
   const vkf_part_rules rules = {.long_texts = t->params->long_texts,
                                 .skip_refused = t->params->skip_refused,
                                 .source_language = t->params->source_language,
@@ -51,7 +51,7 @@ static vkf_status make_sentences(translation *t, const char *const *texts, size_
   for (size_t i = 0; texts && i < n; i++)
     if (!texts[i] || vkf_task_is_blank(texts[i]))
       VKF_FAIL(env, VKF_ERROR_ARGUMENT, "text %zu is empty, expected at least one word", i + 1);
-  VKF_TRY(vkf_task_parts_make(t->m, texts, n, &rules, &t->parts));
+  VKF_TRY(vkf_task_parts_make(t->session, texts, n, &rules, &t->parts));
   t->n = t->parts.n;
   t->sentences = vkf_env_alloc(env, t->n, sizeof *t->sentences);
   if (!t->sentences) VKF_TRY(VKF_ERROR_MEMORY);
@@ -65,7 +65,8 @@ static int on_token(void *user, size_t row, int32_t token) {
   translation *t = user;
   t->begun = true;
   int stop = 0;
-  VKF_CALLBACK(t->m->env, stop = t->params->on_token(t->params->user, t->sentences[t->first + row].part->text, token));
+  VKF_CALLBACK(t->session->env,
+               stop = t->params->on_token(t->params->user, t->sentences[t->first + row].part->text, token));
   return stop;
 }
 
@@ -74,7 +75,7 @@ static vkf_status keep_target(translation *t, sentence *s, const vkf_generated *
   uint32_t n = 1;
   while (n < g->length && !vkf_decode_id_in(&t->config.eos, ids[n])) n++;
   n = VKF_MIN(n + 1, g->length); /* the end token is kept */
-  s->target = vkf_env_alloc(t->m->env, n, sizeof *s->target);
+  s->target = vkf_env_alloc(t->session->env, n, sizeof *s->target);
   if (!s->target) return VKF_ERROR_MEMORY;
   memcpy(s->target, ids, n * sizeof *ids);
   s->n_target = n;
@@ -84,7 +85,7 @@ static vkf_status keep_target(translation *t, sentence *s, const vkf_generated *
 
 static vkf_status translate_batch(translation *t, size_t first, uint32_t B) {
   vkf_status st = VKF_OK;
-  vkf_env *env = t->m->env;
+  vkf_env *env = t->session->env;
   uint32_t S = t->sentences[first].part->n; /* the longest */
   vkf_generated g = {0};
   int32_t *ids = vkf_env_alloc(env, (size_t)B * S, sizeof *ids),
@@ -102,7 +103,7 @@ static vkf_status translate_batch(translation *t, size_t first, uint32_t B) {
     lines[b] = t->params->lines ? t->params->lines[text] : text + t->params->first_line;
   }
   t->first = first;
-  st = vkf_engine_generate(t->m,
+  st = vkf_engine_generate(t->session,
                            &(vkf_generate_input){.source = {.B = B, .S = S, .ids = ids, .mask = mask},
                                                  .config = &t->config,
                                                  .lines = lines,
@@ -134,14 +135,14 @@ static const char *trim(char *text, size_t size) {
 static vkf_status add_texts(translation *t, vkf_result *result) {
   vkf_status st = VKF_OK;
   vkf_text text, whole;
-  vkf_text_init(&text, t->m->env);
-  vkf_text_init(&whole, t->m->env);
+  vkf_text_init(&text, t->session->env);
+  vkf_text_init(&whole, t->session->env);
   for (size_t i = 0, at = 0; i < t->parts.n_texts; i++) {
     whole.size = 0;
     for (; at < t->n && t->sentences[at].part->text == i; at++) {
       const sentence *s = &t->sentences[at];
       text.size = 0;
-      VKF_TRY(vkf_text_tokenizer_decode(t->m->tokenizer, s->target, s->n_target, true, &text));
+      VKF_TRY(vkf_engine_decode_ids(t->session, s->target, s->n_target, true, &text));
       vkf_text_append(&text, "", 0);
       VKF_TRY(vkf_text_status(&text));
       const char *trimmed = trim(text.data, text.size);
@@ -181,34 +182,33 @@ done:
   return st;
 }
 
-static vkf_status check_translates(const vkf_model *m) {
-  const vkf_net_info *info = vkf_model_net_info(m->net);
+static vkf_status check_translates(const vkf_session *session) {
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
   if (info->architecture != VKF_ARCHITECTURE_ENCODER_DECODER)
-    return vkf_env_fail(m->env, VKF_ERROR_UNSUPPORTED,
+    return vkf_env_fail(session->env, VKF_ERROR_UNSUPPORTED,
                         "expected an encoder-decoder to translate with, found %s (family %s)",
                         vkf_model_architecture_name(info->architecture), info->family);
-  if (!m->tokenizer)
-    return vkf_env_fail(m->env, VKF_ERROR_UNSUPPORTED, "translating needs a tokenizer: %s", m->no_tokenizer);
+  if (!session->model->tokenizer.text)
+    return vkf_env_fail(session->env, VKF_ERROR_UNSUPPORTED, "translating needs a tokenizer: %s",
+                        session->model->tokenizer.why);
   return VKF_OK;
 }
 
-vkf_status vkf_model_translate(vkf_model *m, const char *const *texts, size_t n_texts,
-                               const vkf_generate_params *params, vkf_result **out) {
+static vkf_status translate(vkf_session *session, const char *const *texts, size_t n_texts,
+                            const vkf_generate_params *params, vkf_result **out) {
   vkf_status st = VKF_OK;
   vkf_result *result = NULL;
   vkf_generate_params p;
-  translation t = {.m = m, .params = &p};
+  translation t = {.session = session, .params = &p};
   *out = NULL;
-  if (vkf_env_in_callback(m->env, "vkf_model_translate")) return VKF_ERROR_ARGUMENT;
-  vkf_env_clear(m->env);
-  st = VKF_PARAMS_READ(m->env, vkf_generate_params, params, &p);
+  st = VKF_PARAMS_READ(session->env, vkf_generate_params, params, &p);
   if (st) return st;
-  st = check_translates(m);
+  st = check_translates(session);
   if (st) return st;
-  VKF_TRY(vkf_engine_derive_generation(m, p.source_language, p.target_language, p.config_json, &t.config));
-  if (!texts || !n_texts) VKF_FAIL(m->env, VKF_ERROR_ARGUMENT, "expected at least one text, found none");
+  VKF_TRY(vkf_engine_derive_generation(session, p.source_language, p.target_language, p.config_json, &t.config));
+  if (!texts || !n_texts) VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected at least one text, found none");
   if (t.config.num_return_sequences > 1)
-    VKF_FAIL(m->env, VKF_ERROR_UNSUPPORTED,
+    VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED,
              "translate gives one translation a text, num_return_sequences asks for %u; generate gives them all",
              t.config.num_return_sequences);
   VKF_TRY(make_sentences(&t, texts, n_texts));
@@ -218,7 +218,7 @@ vkf_status vkf_model_translate(vkf_model *m, const char *const *texts, size_t n_
     const uint32_t n = (uint32_t)VKF_MIN((size_t)batch, t.n - first);
     t.begun = false;
     st = translate_batch(&t, first, n);
-    if (!t.begun && vkf_engine_split_helps(m, st, n)) {
+    if (!t.begun && vkf_engine_split_helps(session, st, n)) {
       batch = n / 2;
       continue;
     }
@@ -226,14 +226,23 @@ vkf_status vkf_model_translate(vkf_model *m, const char *const *texts, size_t n_
     first += n;
   }
   qsort(t.sentences, t.n, sizeof *t.sentences, by_part);
-  VKF_TRY(vkf_engine_result_create(m->env, &result));
+  VKF_TRY(vkf_engine_result_create(session->env, &result));
   VKF_TRY(add_results(&t, result));
 done:
-  for (size_t i = 0; t.sentences && i < t.n; i++) vkf_env_free(m->env, t.sentences[i].target);
-  vkf_env_free(m->env, t.sentences);
+  for (size_t i = 0; t.sentences && i < t.n; i++) vkf_env_free(session->env, t.sentences[i].target);
+  vkf_env_free(session->env, t.sentences);
   vkf_task_parts_finish(&t.parts);
   vkf_decode_generation_finish(&t.config);
   if (st) vkf_engine_result_destroy(&result);
   *out = result;
   return st ? st : t.stopped ? VKF_ERROR_STOPPED : VKF_OK;
+}
+
+vkf_status vkf_session_translate(vkf_session *session, const char *const *texts, size_t n_texts,
+                                 const vkf_generate_params *params, vkf_result **out) {
+  *out = NULL;
+  vkf_status st = vkf_engine_session_begin(session, "vkf_session_translate");
+  if (st) return st;
+  st = translate(session, texts, n_texts, params, out);
+  return vkf_engine_session_end(session, st, out);
 }

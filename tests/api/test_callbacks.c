@@ -18,8 +18,10 @@ typedef struct caller {
 static void refused(const caller *c, const char *call, vkf_status status) {
   char wanted[128];
   snprintf(wanted, sizeof wanted, "%s() cannot be called inside a callback", call);
-  if (status != VKF_ERROR_ARGUMENT || !strstr(vkf_context_message(c->d->context), wanted))
-    fail_msg("%s: found %s and '%s'", call, vkf_status_name(status), vkf_context_message(c->d->context));
+  const char *message =
+      strncmp(call, "vkf_session", 11) ? vkf_context_message(c->d->context) : vkf_session_message(session_of(c->model));
+  if (status != VKF_ERROR_ARGUMENT || !strstr(message, wanted))
+    fail_msg("%s: found %s and '%s'", call, vkf_status_name(status), message);
 }
 
 static void on_row(void *user, const vkf_validate_row *row) {
@@ -61,14 +63,14 @@ static void call_all(caller *c) {
   refused(c, "vkf_model_open", vkf_model_open(device, SHIPPED, &other));
   refused(c, "vkf_model_open", vkf_model_open_with(device, SHIPPED, NULL, &other));
   refused(c, "vkf_model_make_folder", vkf_model_make_folder(context, SHIPPED "/config.json", "/nosuch/folder", NULL));
-  refused(c, "vkf_model_run", vkf_model_run(model, &input, 1, NULL, &out));
-  refused(c, "vkf_model_generate", vkf_model_generate(model, &input, 1, NULL, &out));
-  refused(c, "vkf_model_translate", vkf_model_translate(model, &cat, 1, NULL, &out));
-  refused(c, "vkf_model_generate_text", vkf_model_generate_text(model, &cat, 1, NULL, &out));
-  refused(c, "vkf_model_embed", vkf_model_embed(model, &cat, 1, NULL, &out));
-  refused(c, "vkf_model_classify", vkf_model_classify(model, &cat, 1, NULL, &out));
-  refused(c, "vkf_model_classify_images", vkf_model_classify_images(model, &cat, 1, NULL, &out));
-  refused(c, "vkf_model_fill_mask", vkf_model_fill_mask(model, &cat, 1, NULL, &out));
+  refused(c, "vkf_session_run", vkf_session_run(session_of(model), &input, 1, NULL, &out));
+  refused(c, "vkf_session_generate", vkf_session_generate(session_of(model), &input, 1, NULL, &out));
+  refused(c, "vkf_session_translate", vkf_session_translate(session_of(model), &cat, 1, NULL, &out));
+  refused(c, "vkf_session_generate_text", vkf_session_generate_text(session_of(model), &cat, 1, NULL, &out));
+  refused(c, "vkf_session_embed", vkf_session_embed(session_of(model), &cat, 1, NULL, &out));
+  refused(c, "vkf_session_classify", vkf_session_classify(session_of(model), &cat, 1, NULL, &out));
+  refused(c, "vkf_session_classify_images", vkf_session_classify_images(session_of(model), &cat, 1, NULL, &out));
+  refused(c, "vkf_session_fill_mask", vkf_session_fill_mask(session_of(model), &cat, 1, NULL, &out));
   refused(c, "vkf_model_describe_plan", vkf_model_describe_plan(model, 1, 4, &out));
   refused(c, "vkf_model_verify", vkf_model_verify(model, &input, 1, NULL, on_pass, NULL));
   refused(c, "vkf_model_bisect", vkf_model_bisect(model, on_row, NULL, &out));
@@ -83,10 +85,13 @@ static void call_all(caller *c) {
   refused(c, "vkf_device_store_times", vkf_device_store_times(device, &time, 1));
   refused(c, "vkf_device_export_times", vkf_device_export_times(device, "/nosuch/file"));
   refused(c, "vkf_device_import_times", vkf_device_import_times(device, "/nosuch/file", NULL));
+  vkf_session *session = session_of(model);
+  vkf_session_destroy(&session);
   vkf_model_close(&model);
   vkf_device_close(&device);
   vkf_context_destroy(&context);
-  assert_true(model == c->model && device == d->device && context == d->context && other == NULL && out == NULL);
+  assert_true(session == session_of(c->model) && model == c->model && device == d->device && context == d->context &&
+              other == NULL && out == NULL);
   c->n_calls++;
 }
 
@@ -120,20 +125,20 @@ static void test_translate(void **state) {
                                       .on_token = on_token, .user = &c},
                             quiet = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}"};
   driver_ok(d, vkf_model_open(d->device, SHIPPED, &c.model));
-  driver_ok(d, vkf_model_translate(c.model, &cat, 1, &quiet, &alone));
-  driver_ok(d, vkf_model_translate(c.model, &cat, 1, &params, &disturbed));
+  driver_ok(d, vkf_session_translate(session_of(c.model), &cat, 1, &quiet, &alone));
+  driver_ok(d, vkf_session_translate(session_of(c.model), &cat, 1, &params, &disturbed));
   assert_int_equal(c.n_calls, 1);
   assert_string_equal(vkf_result_text(alone, 0), vkf_result_text(disturbed, 0));
-  assert_string_equal(vkf_context_message(d->context), "");
+  assert_string_equal(last_message(d->context), "");
   vkf_result_destroy(&disturbed);
 
   c.n_steps = 0;
   c.stop = 1;
-  assert_int_equal(vkf_model_translate(c.model, &cat, 1, &params, &disturbed), VKF_ERROR_STOPPED);
-  assert_non_null(strstr(vkf_context_message(d->context), "the token callback asked to stop"));
+  assert_int_equal(vkf_session_translate(session_of(c.model), &cat, 1, &params, &disturbed), VKF_ERROR_STOPPED);
+  assert_non_null(strstr(last_message(d->context), "the token callback asked to stop"));
   vkf_result_destroy(&disturbed);
   vkf_result_destroy(&alone);
-  vkf_model_close(&c.model);
+  close_model(&c.model);
   assert_null(c.model);
 }
 
@@ -142,7 +147,7 @@ static void test_translate(void **state) {
 
 static void try_one(caller *c) {
   vkf_result *out = NULL;
-  refused(c, "vkf_model_translate", vkf_model_translate(c->model, &cat, 1, NULL, &out));
+  refused(c, "vkf_session_translate", vkf_session_translate(session_of(c->model), &cat, 1, NULL, &out));
   c->n_calls++;
 }
 static int one_token(void *user, size_t row, int32_t token) {
@@ -203,7 +208,7 @@ static void test_every_callback(void **state) {
   double worst = 0;
   driver_ok(d, vkf_device_profile_begin(d->device, 1));
   driver_ok(d, vkf_model_open(d->device, SHIPPED, &c.model));
-  driver_ok(d, vkf_model_generate(c.model, inputs, 1, &params, &out));
+  driver_ok(d, vkf_session_generate(session_of(c.model), inputs, 1, &params, &out));
   was_called(&c, "generate");
   vkf_result_destroy(&out);
   vkf_device_profile_read(d->device, one_profile, NULL, &c);
@@ -228,7 +233,7 @@ static void test_every_callback(void **state) {
     driver_ok(d, vkf_device_run_checks(d->device, one_check, &c));
     was_called(&c, "run_checks");
   }
-  vkf_model_close(&c.model);
+  close_model(&c.model);
 }
 
 static int one_progress(void *user, uint64_t done, uint64_t all) {
@@ -257,7 +262,7 @@ static void test_log_and_progress(void **state) {
   driver_ok(&other, vkf_device_open(other.context, NULL, &other.device));
   driver_ok(&other, vkf_model_open(other.device, SHIPPED, &c.model));
   vkf_result *out = NULL;
-  driver_ok(&other, vkf_model_translate(c.model, &cat, 1, NULL, &out));
+  driver_ok(&other, vkf_session_translate(session_of(c.model), &cat, 1, NULL, &out));
   vkf_result_destroy(&out);
   was_called(&c, "the log");
   assert_non_null(mkdtemp(parent));
@@ -271,7 +276,7 @@ static void test_log_and_progress(void **state) {
   assert_int_equal(system(command), 0);
   vkf_model *model = c.model;
   c.model = NULL; /* the log is told while it closes */
-  vkf_model_close(&model);
+  close_model(&model);
   vkf_device_close(&other.device);
   vkf_context_destroy(&other.context);
 }

@@ -19,6 +19,7 @@
 #include "engine/engine.h"
 #include "support/missing.h"
 #include "support/tiny_model.h"
+#include "support/sessions.h"
 
 enum { EVERY_UP_TO = 2000, SWEEP_SECONDS = 14 };
 
@@ -100,7 +101,9 @@ static vkf_status run_once(vkf_model *model, outcome *out) {
                               {"decoder_input_ids", VKF_I32, 2, {2, 2}, target}};
   const vkf_run_params params = {VKF_RUN_PARAMS_INIT, .hidden_states = 1, .attentions = 1};
   vkf_result *result = NULL;
-  vkf_status st = vkf_model_run(model, inputs, 3, &params, &result);
+  vkf_session *session = session_of(model);
+  if (!session) return VKF_ERROR_MEMORY;
+  vkf_status st = vkf_session_run(session, inputs, 3, &params, &result);
   if (st == VKF_OK) {
     const vkf_array *logits = vkf_result_find(result, "logits");
     out->n_logits = logits->shape[0] * logits->shape[1] * logits->shape[2];
@@ -119,7 +122,7 @@ static vkf_status generate_once(vkf_model *model, vkf_token_fn on_token, void *u
       .config_json = "{\"num_beams\": 2, \"max_new_tokens\": 6, \"min_new_tokens\": 6, \"repetition_penalty\": 1.5}",
       .on_token = on_token, .user = user};
   vkf_result *result = NULL;
-  vkf_status st = vkf_model_generate(model, inputs, 1, &params, &result);
+  vkf_status st = vkf_session_generate(session_of(model), inputs, 1, &params, &result);
   if (st == VKF_OK) {
     const vkf_array *sequences = vkf_result_find(result, "sequences");
     out->n_sequences = sequences->shape[0] * sequences->shape[1];
@@ -153,9 +156,9 @@ static vkf_status whole_use(meter *m, const char *device, outcome *out) {
   if (!st) st = vkf_device_open(context, device, &dev);
   if (!st) st = vkf_model_open(dev, folder, &model);
   if (!st) st = use_model(model, out);
-  if (context) snprintf(m->message, sizeof m->message, "%s", vkf_context_message(context));
+  if (context) snprintf(m->message, sizeof m->message, "%s", last_message(context));
   if (context) assert_true((st == VKF_OK) == (m->message[0] == 0));
-  vkf_model_close(&model);
+  close_model(&model);
   vkf_device_close(&dev);
   vkf_context_destroy(&context);
   return st;
@@ -200,21 +203,21 @@ static void every_allocation_of_a_model_in_use(const char *device) {
     assert_int_equal(vkf_model_open(dev, folder, &model), VKF_OK);
     first = m.calls;
     assert_int_equal(use_model(model, &expected), VKF_OK);
-    if (i == 0) vkf_model_close(&model);
+    if (i == 0) close_model(&model);
   }
   sweep s = sweep_begin(m.calls - first);
-  vkf_model_close(&model);
+  close_model(&model);
   while (sweep_next(&s)) {
     assert_int_equal(vkf_model_open(dev, folder, &model), VKF_OK);
     m.fail_at = m.calls + s.n;
     vkf_status st = use_model(model, &got);
     if (st != VKF_ERROR_MEMORY) fail_msg("allocation %llu: \"%s\"", (unsigned long long)s.n, vkf_status_name(st));
-    assert_true(vkf_context_message(context)[0] != 0);
+    assert_true(last_message(context)[0] != 0);
     m.fail_at = 0;
     got = (outcome){0};
     assert_int_equal(use_model(model, &got), VKF_OK);
     assert_same(&got, &expected);
-    vkf_model_close(&model);
+    close_model(&model);
   }
   assert_int_equal(m.live, before);
   vkf_device_close(&dev);
@@ -269,7 +272,7 @@ static void every_device_allocation(void **state) {
   open_device(&f);
   assert_int_equal(vkf_model_open(f.dev, folder, &model), VKF_OK);
   assert_int_equal(use_model(model, &expected), VKF_OK);
-  vkf_model_close(&model);
+  close_model(&model);
   for (vkf_status st = VKF_ERROR_DEVICE_MEMORY; st != VKF_OK;) {
     vkf_gpu_inject(f.dev->gpu, &(vkf_gpu_faults){.fail_allocation = n_failed + 1});
     st = vkf_model_open(f.dev, folder, &model);
@@ -277,14 +280,14 @@ static void every_device_allocation(void **state) {
     vkf_gpu_inject(f.dev->gpu, &(vkf_gpu_faults){0});
     if (st != VKF_OK) {
       assert_int_equal(st, VKF_ERROR_DEVICE_MEMORY);
-      assert_true(vkf_context_message(f.context)[0] != 0);
+      assert_true(last_message(f.context)[0] != 0);
       n_failed++;
     }
     if (!model) assert_int_equal(vkf_model_open(f.dev, folder, &model), VKF_OK);
     got = (outcome){0};
     assert_int_equal(use_model(model, &got), VKF_OK);
     assert_same(&got, &expected);
-    vkf_model_close(&model);
+    close_model(&model);
     uint64_t now = 0, peak = 0;
     vkf_device_memory(f.dev, &now, &peak);
     assert_int_equal(now, 0);
@@ -311,7 +314,7 @@ static int lose(void *user, size_t row, int32_t token) {
 }
 
 static void expect_lost_words(const fixture *f) {
-  const char *message = vkf_context_message(f->context);
+  const char *message = last_message(f->context);
   if (!strstr(message, "lost") && !strstr(message, "LOST")) fail_msg("expected a lost device, found: %s", message);
 }
 
@@ -334,14 +337,14 @@ static void lost_while_generating(void **state) {
     assert_int_equal(vkf_model_open(f.dev, folder, &second), VKF_ERROR_DEVICE_LOST);
     assert_null(second);
   }
-  vkf_model_close(&model);
+  close_model(&model);
   vkf_device_close(&f.dev);
   assert_int_equal(vkf_device_open(f.context, NULL, &f.dev), VKF_OK);
   assert_int_equal(vkf_model_open(f.dev, folder, &model), VKF_OK);
   got = (outcome){0};
   assert_int_equal(use_model(model, &got), VKF_OK);
   assert_same(&got, &expected);
-  vkf_model_close(&model);
+  close_model(&model);
   close_device(&f);
 }
 

@@ -82,7 +82,7 @@ static const row of_generate[] = {
 
 static void expect(const driver *d, const char *who, vkf_status found, vkf_status expected, const char *words,
                    const vkf_result *result) {
-  const char *message = vkf_context_message(d->context);
+  const char *message = last_message(d->context);
   if (found != expected || !strstr(message, words))
     fail_msg("%s: expected %s and '%s', found %s and '%s'", who, vkf_status_name(expected), words,
              vkf_status_name(found), message);
@@ -98,7 +98,7 @@ static size_t count(const row *r) {
 static void refuse_in_run(driver *d, vkf_model *model, const row *rows, size_t n) {
   for (size_t i = 0; i < n; i++) {
     vkf_result *result = NULL;
-    vkf_status status = vkf_model_run(model, rows[i].inputs, count(&rows[i]), NULL, &result);
+    vkf_status status = vkf_session_run(session_of(model), rows[i].inputs, count(&rows[i]), NULL, &result);
     expect(d, "run", status, rows[i].status, rows[i].words, result);
   }
 }
@@ -112,17 +112,18 @@ static void test_run_and_generate(void **state) {
   refuse_in_run(d, model, of_both, VKF_COUNT(of_both));
   refuse_in_run(d, model, of_run, VKF_COUNT(of_run));
   for (size_t i = 0; i < VKF_COUNT(of_both); i++) {
-    vkf_status status = vkf_model_generate(model, of_both[i].inputs, count(&of_both[i]), NULL, &result);
+    vkf_status status = vkf_session_generate(session_of(model), of_both[i].inputs, count(&of_both[i]), NULL, &result);
     expect(d, "generate", status, of_both[i].status, of_both[i].words, result);
   }
   for (size_t i = 0; i < VKF_COUNT(of_generate); i++) {
-    vkf_status status = vkf_model_generate(model, of_generate[i].inputs, count(&of_generate[i]), NULL, &result);
+    vkf_status status =
+        vkf_session_generate(session_of(model), of_generate[i].inputs, count(&of_generate[i]), NULL, &result);
     expect(d, "generate", status, of_generate[i].status, of_generate[i].words, result);
   }
-  driver_ok(d, vkf_model_run(model, good, 2, NULL, &result)); /* nothing of it lasts */
-  assert_string_equal(vkf_context_message(d->context), "");
+  driver_ok(d, vkf_session_run(session_of(model), good, 2, NULL, &result)); /* nothing of it lasts */
+  assert_string_equal(last_message(d->context), "");
   vkf_result_destroy(&result);
-  vkf_model_close(&model);
+  close_model(&model);
 }
 
 static void test_generation_keys(void **state) {
@@ -147,10 +148,10 @@ static void test_generation_keys(void **state) {
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_result *result = NULL;
     const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = rows[i].config};
-    vkf_status status = vkf_model_generate(model, &source, 1, &params, &result);
+    vkf_status status = vkf_session_generate(session_of(model), &source, 1, &params, &result);
     expect(d, rows[i].config, status, rows[i].status, rows[i].words, result);
   }
-  vkf_model_close(&model);
+  close_model(&model);
 }
 
 /* Of a decoder of 96 positions, whose prompts have pads. */
@@ -175,10 +176,10 @@ static void test_prompts_and_length_limits(void **state) {
     const vkf_array inputs[] = {IDS("input_ids", 2, LENGTH, prompt), IDS("attention_mask", 2, LENGTH, mask)};
     const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = rows[i].config,
                                         .top_logprobs = rows[i].top_logprobs};
-    vkf_status status = vkf_model_generate(model, inputs, 2, &params, &result);
+    vkf_status status = vkf_session_generate(session_of(model), inputs, 2, &params, &result);
     expect(d, rows[i].config, status, VKF_ERROR_ARGUMENT, rows[i].words, result);
   }
-  vkf_model_close(&model);
+  close_model(&model);
 }
 
 static void test_texts(void **state) {
@@ -203,10 +204,10 @@ static void test_texts(void **state) {
   driver_ok(d, vkf_model_open(d->device, SHIPPED, &model));
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_result *result = NULL;
-    vkf_status status = vkf_model_translate(model, rows[i].texts, rows[i].n, NULL, &result);
+    vkf_status status = vkf_session_translate(session_of(model), rows[i].texts, rows[i].n, NULL, &result);
     expect(d, "translate", status, VKF_ERROR_ARGUMENT, rows[i].words, result);
   }
-  vkf_model_close(&model);
+  close_model(&model);
 }
 
 DRIVER_MAIN(DRIVER_TEST(test_run_and_generate), DRIVER_TEST(test_generation_keys),

@@ -16,6 +16,7 @@
 
 #include "support/missing.h"
 #include "support/worked.h"
+#include "support/sessions.h"
 
 #define MODEL VKF_SOURCE_DIR "/models/en-es"
 static const char *const cat = "The cat sat on the mat because it was tired.";
@@ -25,9 +26,9 @@ typedef struct fixture {
   vkf_device *device;
 } fixture;
 
-#define OK(call)                                                           \
-  do {                                                                     \
-    if ((call) != VKF_OK) fail_msg("%s", vkf_context_message(f->context)); \
+#define OK(call)                                                    \
+  do {                                                              \
+    if ((call) != VKF_OK) fail_msg("%s", last_message(f->context)); \
   } while (0)
 
 static int open_device(void **state) {
@@ -36,7 +37,7 @@ static int open_device(void **state) {
   *state = &f;
   if (vkf_context_create(NULL, &f.context) != VKF_OK) return -1;
   if (vkf_device_open(f.context, NULL, &f.device) != VKF_OK) {
-    fprintf(stderr, "%s\n", vkf_context_message(f.context));
+    fprintf(stderr, "%s\n", last_message(f.context));
     return -1;
   }
   return 0;
@@ -128,8 +129,7 @@ static void test_a_block_with_its_trace(void **state) {
 
 static void expect_refused(fixture *f, vkf_status status, const char *words) {
   assert_int_not_equal(status, VKF_OK);
-  if (!strstr(vkf_context_message(f->context), words))
-    fail_msg("'%s' is not in '%s'", words, vkf_context_message(f->context));
+  if (!strstr(last_message(f->context), words)) fail_msg("'%s' is not in '%s'", words, last_message(f->context));
 }
 
 static void test_ops_are_refused_by_name(void **state) {
@@ -178,16 +178,16 @@ static void test_the_callback_sees_every_token_and_stops(void **state) {
   vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}", .on_token = count,
                                 .user = &all};
   OK(vkf_model_open(f->device, MODEL, &model));
-  OK(vkf_model_translate(model, &cat, 1, &params, &whole));
+  OK(vkf_session_translate(session_of(model), &cat, 1, &params, &whole));
   const vkf_array *ids = vkf_result_find(whole, "sequences");
   assert_int_equal(all.calls, ids->shape[1] - 1); /* all but the start token */
   params.user = &three;
-  assert_int_equal(vkf_model_translate(model, &cat, 1, &params, &part), VKF_ERROR_STOPPED);
+  assert_int_equal(vkf_session_translate(session_of(model), &cat, 1, &params, &part), VKF_ERROR_STOPPED);
   assert_int_equal(three.calls, 3);
   const vkf_array *some = vkf_result_find(part, "sequences");
   assert_int_equal(some->shape[1], 4);
   assert_memory_equal(some->data, ids->data, 4 * sizeof(int32_t));
-  vkf_model_close(&model);
+  close_model(&model);
   /* Results stand alone. */
   assert_string_equal(vkf_result_text(whole, 0), "El gato se sent\xc3\xb3 en la mata porque estaba cansado.");
   vkf_result_destroy(&part);
@@ -205,7 +205,7 @@ static void test_a_stop_within_a_step(void **state) {
   const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}", .on_token = count,
                                       .user = &third, .top_logprobs = 1};
   OK(vkf_model_open(f->device, MODEL, &model));
-  assert_int_equal(vkf_model_generate(model, &source, 1, &params, &result), VKF_ERROR_STOPPED);
+  assert_int_equal(vkf_session_generate(session_of(model), &source, 1, &params, &result), VKF_ERROR_STOPPED);
   assert_int_equal(third.calls, 3);
   const vkf_array *sequences = vkf_result_find(result, "sequences"), *top = vkf_result_find(result, "top_ids");
   assert_true(sequences->shape[0] == 2 && sequences->shape[1] == 3 && top->shape[1] == 2);
@@ -213,7 +213,7 @@ static void test_a_stop_within_a_step(void **state) {
     for (size_t t = 0; t < 2; t++)
       assert_int_equal(((int32_t *)top->data)[r * 2 + t], ((int32_t *)sequences->data)[r * 3 + 1 + t]);
   vkf_result_destroy(&result);
-  vkf_model_close(&model);
+  close_model(&model);
 }
 
 static void test_models_side_by_side(void **state) {
@@ -222,13 +222,13 @@ static void test_models_side_by_side(void **state) {
   vkf_result *results[2] = {NULL, NULL};
   uint64_t now = 0, peak = 0;
   for (int i = 0; i < 2; i++) OK(vkf_model_open(f->device, MODEL, &models[i]));
-  for (int i = 0; i < 2; i++) OK(vkf_model_translate(models[i], &cat, 1, NULL, &results[i]));
+  for (int i = 0; i < 2; i++) OK(vkf_session_translate(session_of(models[i]), &cat, 1, NULL, &results[i]));
   assert_string_equal(vkf_result_text(results[0], 0), vkf_result_text(results[1], 0));
   vkf_device_memory(f->device, &now, &peak);
   if (vkf_device_get_info(f->device)->kind != VKF_DEVICE_REF) assert_true(now > 0 && peak >= now);
   for (int i = 0; i < 2; i++) {
     vkf_result_destroy(&results[i]);
-    vkf_model_close(&models[i]);
+    close_model(&models[i]);
   }
 }
 
@@ -239,8 +239,8 @@ static void test_contexts_are_independent(void **state) {
   assert_int_equal(vkf_context_create(NULL, &other), VKF_OK);
   assert_int_equal(vkf_device_open(other, "no such device", &device), VKF_ERROR_NO_DEVICE);
   assert_null(device);
-  assert_true(strstr(vkf_context_message(other), "no such device") != NULL);
-  assert_string_equal(vkf_context_message(f->context), "");
+  assert_true(strstr(last_message(other), "no such device") != NULL);
+  assert_string_equal(last_message(f->context), "");
   vkf_context_destroy(&other);
 }
 
@@ -251,7 +251,7 @@ static void test_nothing_is_destroyed_twice(void **state) {
   vkf_model *model = NULL;
   vkf_result *result = NULL;
   vkf_result_destroy(&result);
-  vkf_model_close(&model);
+  close_model(&model);
   vkf_device_close(&device);
   vkf_context_destroy(&context);
   assert_string_equal(vkf_version(), "0.1.0");

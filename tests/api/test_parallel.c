@@ -16,6 +16,7 @@
 
 #include "support/missing.h"
 #include "support/tiny_model.h"
+#include "support/sessions.h"
 
 enum { N_THREADS = 8, N_PROCESSES = 2, ROWS = 2, IDS = 8 };
 
@@ -35,7 +36,7 @@ static vkf_status generate(vkf_model *model, worker *w) {
   const vkf_generate_params params = {
       VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 2, \"max_new_tokens\": 7, \"min_new_tokens\": 7}"};
   vkf_result *result = NULL;
-  vkf_status st = vkf_model_generate(model, &input, 1, &params, &result);
+  vkf_status st = vkf_session_generate(session_of(model), &input, 1, &params, &result);
   const vkf_array *sequences = vkf_result_find(result, "sequences");
   w->n = sequences ? sequences->shape[0] * sequences->shape[1] : 0;
   if (w->n <= ROWS * IDS && sequences) memcpy(w->ids, sequences->data, w->n * sizeof *w->ids);
@@ -53,9 +54,9 @@ static void *work(void *user) {
   if (!st) st = vkf_device_open(context, w->device, &device);
   if (!st) st = vkf_model_open(device, folder, &model);
   for (int i = 0; i < 2 && !st; i++) st = generate(model, w);
-  if (st) snprintf(w->message, sizeof w->message, "%s", vkf_context_message(context));
+  if (st) snprintf(w->message, sizeof w->message, "%s", last_message(context));
   w->status = st;
-  vkf_model_close(&model);
+  close_model(&model);
   vkf_device_close(&device);
   vkf_context_destroy(&context);
   return NULL;

@@ -10,6 +10,7 @@
 
 #include "engine/engine.h"
 #include "support/missing.h"
+#include "support/sessions.h"
 
 #define MODEL VKF_SOURCE_DIR "/tests/golden/transformer-postln-relu"
 
@@ -43,7 +44,7 @@ static void on_event(void *user, const vkf_profile_event *e) {
 }
 
 static void ok(vkf_context *context, vkf_status status) {
-  if (status != VKF_OK) fail_msg("%s", vkf_context_message(context));
+  if (status != VKF_OK) fail_msg("%s", last_message(context));
 }
 
 /* The ids that greedy search gives, and what a profile saw of it; clock NULL: without one. without_stamps: as on a
@@ -63,7 +64,7 @@ static void generate(const char *selector, const char *clock, bool without_stamp
   if (without_stamps) ((vkf_caps *)(uintptr_t)vkf_gpu_device_caps(device->gpu))->timestamps = false;
   if (clock) ok(context, vkf_device_profile_begin(device, 1));
   ok(context, vkf_model_open(device, MODEL, &model));
-  ok(context, vkf_model_generate(model, &input, 1, &params, &result));
+  ok(context, vkf_session_generate(session_of(model), &input, 1, &params, &result));
   const vkf_array *sequences = vkf_result_find(result, "sequences");
   assert_non_null(sequences);
   assert_int_equal(sequences->shape[1], TOKENS);
@@ -71,7 +72,7 @@ static void generate(const char *selector, const char *clock, bool without_stamp
   vkf_device_profile_read(device, on_row, on_event, s);
   if (clock) assert_int_equal(vkf_device_profile_begin(device, 0), VKF_ERROR_ARGUMENT);
   vkf_result_destroy(&result);
-  vkf_model_close(&model);
+  close_model(&model);
   vkf_device_close(&device);
   vkf_context_destroy(&context);
 }
@@ -128,7 +129,7 @@ static void test_verify(void **state) {
     assert_true(compared[i].flops > 0 && compared[i].flops == counted[i].flops &&
                 compared[i].bytes == counted[i].bytes);
   }
-  vkf_model_close(&model);
+  close_model(&model);
   vkf_device_close(&device);
   vkf_context_destroy(&context);
 }

@@ -5,6 +5,7 @@
 
 #include "support/word_models.h"
 #include "support/range.h"
+#include "support/sessions.h"
 
 /* ---- what a forward pass says ------------------------------------------------------------------------------------ */
 
@@ -21,7 +22,7 @@ static float *forward(const char *model, const char *name, size_t *width) {
   program_ok(NULL, vkf_context_create(NULL, &context));
   program_ok(context, vkf_device_open(context, NULL, &device));
   program_ok(context, vkf_model_open(device, path, &opened));
-  program_ok(context, vkf_model_run(opened, &input, 1, NULL, &result));
+  program_ok(context, vkf_session_run(session_of(opened), &input, 1, NULL, &result));
   const vkf_array *array = vkf_result_find(result, name);
   assert_non_null(array);
   size_t n = 1;
@@ -31,7 +32,7 @@ static float *forward(const char *model, const char *name, size_t *width) {
   assert_non_null(copy);
   memcpy(copy, array->data, n * sizeof *copy);
   vkf_result_destroy(&result);
-  vkf_model_close(&opened);
+  close_model(&opened);
   vkf_device_close(&device);
   vkf_context_destroy(&context);
   return copy;

@@ -5,6 +5,7 @@
 
 #include "support/golden.h"
 #include "support/range.h"
+#include "support/sessions.h"
 
 enum { B = 2, S = 9, T = 7, ANY = 1 << 30 };
 
@@ -60,8 +61,9 @@ static void run(driver *d, const row *r, vkf_result **out) {
                                    &model));
   vkf_model_get_info(model, &info);
   assert_true((uint64_t)info.vocab * info.d_model * r->bytes > r->range);
-  driver_ok(d, vkf_model_run(model, inputs, info.architecture != VKF_ARCHITECTURE_DECODER ? 2 : 1, NULL, out));
-  vkf_model_close(&model);
+  driver_ok(
+      d, vkf_session_run(session_of(model), inputs, info.architecture != VKF_ARCHITECTURE_DECODER ? 2 : 1, NULL, out));
+  close_model(&model);
 }
 
 static void same_arrays(const vkf_result *expected, const vkf_result *found) {
@@ -126,13 +128,14 @@ static void use(driver *d, const char *name, vkf_result *out[4], told *tokens) {
   driver_ok(d, vkf_model_open(d->device, golden_path(folder, name, "."), &model));
   vkf_model_get_info(model, &info);
   const vkf_run_params all = {VKF_RUN_PARAMS_INIT, .hidden_states = 1, .attentions = 1};
-  driver_ok(d, vkf_model_run(model, inputs, info.architecture != VKF_ARCHITECTURE_DECODER ? 3 : 2, &all, &out[0]));
+  driver_ok(d, vkf_session_run(session_of(model), inputs, info.architecture != VKF_ARCHITECTURE_DECODER ? 3 : 2, &all,
+                               &out[0]));
   for (int i = 0; i < 3; i++) {
     const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT,       .config_json = configs[i], .lines = lines,
                                         .top_logprobs = i == 0 ? 2 : 0, .on_token = on_token,      .user = tokens};
-    driver_ok(d, vkf_model_generate(model, inputs, 2, &params, &out[1 + i]));
+    driver_ok(d, vkf_session_generate(session_of(model), inputs, 2, &params, &out[1 + i]));
   }
-  vkf_model_close(&model);
+  close_model(&model);
 }
 
 static void test_batches_are_split(void **state) {
@@ -188,14 +191,14 @@ static void test_refused(void **state) {
     if (!status) {
       driver_ok(&d, vkf_arrays_read(d.context, golden_path(path, refused[i].folder, "expected.safetensors"), &inputs));
       size_t n = golden_inputs(inputs, given);
-      status = vkf_model_run(model, given, n, NULL, &result);
+      status = vkf_session_run(session_of(model), given, n, NULL, &result);
     }
-    if (status != refused[i].status || !strstr(vkf_context_message(d.context), refused[i].words))
+    if (status != refused[i].status || !strstr(last_message(d.context), refused[i].words))
       fail_msg("%s: expected '%s', found %s and '%s'", refused[i].folder, refused[i].words, vkf_status_name(status),
-               vkf_context_message(d.context));
+               last_message(d.context));
     assert_null(result);
     vkf_result_destroy(&inputs);
-    vkf_model_close(&model);
+    close_model(&model);
     driver_close(&d);
   }
 }

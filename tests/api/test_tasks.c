@@ -37,7 +37,7 @@ static void bench_open(bench *b, const char *model) {
 }
 
 static void bench_close(bench *b) {
-  vkf_model_close(&b->model);
+  close_model(&b->model);
   driver_close(&b->d);
 }
 
@@ -47,7 +47,7 @@ static vkf_result *forward(bench *b, const char *text, const char *output, const
   driver_ok(&b->d, vkf_tokenizer_encode(vkf_model_tokenizer(b->model), text, NULL, &tokens));
   const vkf_array *ids = vkf_result_find(tokens, "ids");
   const vkf_array input = {"input_ids", VKF_I32, 2, {1, ids->shape[0]}, ids->data};
-  driver_ok(&b->d, vkf_model_run(b->model, &input, 1, NULL, &pass));
+  driver_ok(&b->d, vkf_session_run(session_of(b->model), &input, 1, NULL, &pass));
   const vkf_array *found = vkf_result_find(pass, output);
   assert_non_null(found);
   *data = found->data;
@@ -64,8 +64,8 @@ static const void *array_of(const vkf_result *result, const char *name, vkf_dtyp
 
 /* The call is refused with these words. */
 static void refused(const bench *b, vkf_status status, vkf_status wanted, const char *words) {
-  if (status != wanted || !strstr(vkf_context_message(b->d.context), words))
-    fail_msg("expected '%s', found %s: %s", words, vkf_status_name(status), vkf_context_message(b->d.context));
+  if (status != wanted || !strstr(last_message(b->d.context), words))
+    fail_msg("expected '%s', found %s: %s", words, vkf_status_name(status), last_message(b->d.context));
 }
 
 static void expect_skipped(const vkf_result *result, size_t text, vkf_skip_reason reason, const char *words) {
@@ -95,7 +95,7 @@ static void embed_in_batches(void **state) {
   const float *states = NULL;
   bench_open(&b, "bert");
   make_texts("");
-  driver_ok(&b.d, vkf_model_embed(b.model, list, N_TEXTS, NULL, &all));
+  driver_ok(&b.d, vkf_session_embed(session_of(b.model), list, N_TEXTS, NULL, &all));
   const double *vectors = array_of(all, "embeddings", VKF_F64, 2, N_TEXTS);
   const int32_t *n_tokens = array_of(all, "n_tokens", VKF_I32, 1, N_TEXTS);
   for (size_t i = 0; i < N_TEXTS; i++) {
@@ -107,7 +107,7 @@ static void embed_in_batches(void **state) {
       expect_near(list[i], vectors[i * width + d], sum / n_tokens[i]);
     }
     vkf_result_destroy(&pass);
-    driver_ok(&b.d, vkf_model_embed(b.model, &list[i], 1, NULL, &one));
+    driver_ok(&b.d, vkf_session_embed(session_of(b.model), &list[i], 1, NULL, &one));
     assert_memory_equal(vectors + i * width, vkf_result_find(one, "embeddings")->data, width * sizeof *vectors);
     vkf_result_destroy(&one);
   }
@@ -126,9 +126,9 @@ static void embed_without_device_memory(void **state) {
   for (uint64_t at = 1; at <= FAILURES; at++) {
     bench_open(&b, "bert");
     vkf_gpu_inject(b.d.device->gpu, &(vkf_gpu_faults){.fail_allocation = at});
-    driver_ok(&b.d, vkf_model_embed(b.model, same, SAME, NULL, &found));
+    driver_ok(&b.d, vkf_session_embed(session_of(b.model), same, SAME, NULL, &found));
     vkf_gpu_inject(b.d.device->gpu, &(vkf_gpu_faults){0});
-    driver_ok(&b.d, vkf_model_embed(b.model, same, SAME, NULL, &wanted));
+    driver_ok(&b.d, vkf_session_embed(session_of(b.model), same, SAME, NULL, &wanted));
     const vkf_array *vectors = vkf_result_find(wanted, "embeddings");
     assert_memory_equal(vkf_result_find(found, "embeddings")->data, vectors->data,
                         SAME * vectors->shape[1] * sizeof(double));
@@ -149,15 +149,15 @@ static void embed_what_is_refused(void **state) {
   const char *three[] = {"w5", text, "w6\xff"};
   bench_open(&b, "bert");
   vkf_embedding_params_init(&params);
-  refused(&b, vkf_model_embed(b.model, three, 3, &params, &result), VKF_ERROR_ARGUMENT,
+  refused(&b, vkf_session_embed(session_of(b.model), three, 3, &params, &result), VKF_ERROR_ARGUMENT,
           "text 2: expected at most 64 tokens, the model's positions, found 77");
-  refused(&b, vkf_model_embed(b.model, three, 0, &params, &result), VKF_ERROR_ARGUMENT, "found none");
+  refused(&b, vkf_session_embed(session_of(b.model), three, 0, &params, &result), VKF_ERROR_ARGUMENT, "found none");
   params.long_texts = VKF_LONG_TRUNCATE;
-  refused(&b, vkf_model_embed(b.model, three, 3, &params, &result), VKF_ERROR_ARGUMENT,
+  refused(&b, vkf_session_embed(session_of(b.model), three, 3, &params, &result), VKF_ERROR_ARGUMENT,
           "text 3: the text should be UTF-8");
   params.long_texts = VKF_LONG_REFUSE;
   params.skip_refused = true;
-  driver_ok(&b.d, vkf_model_embed(b.model, three, 3, &params, &result));
+  driver_ok(&b.d, vkf_session_embed(session_of(b.model), three, 3, &params, &result));
   const vkf_array *vectors = vkf_result_find(result, "embeddings");
   const double *first = vectors->data;
   const size_t width = vectors->shape[1];
@@ -170,7 +170,7 @@ static void embed_what_is_refused(void **state) {
   /* A text in parts is pooled as one. */
   params.long_texts = VKF_LONG_SPLIT;
   params.similarity = true;
-  driver_ok(&b.d, vkf_model_embed(b.model, three, 2, &params, &result));
+  driver_ok(&b.d, vkf_session_embed(session_of(b.model), three, 2, &params, &result));
   const int32_t *used = array_of(result, "n_used", VKF_I32, 1, 2);
   assert_int_equal(used[1], 75 + 2 * 2);
   char *behind = strstr(text, "w56."); /* the last sentence that fits ends before it */
@@ -178,7 +178,7 @@ static void embed_what_is_refused(void **state) {
   char head[1024];
   snprintf(head, sizeof head, "%.*sw56.", (int)(behind - text), text);
   const char *two[] = {head, behind + 5};
-  driver_ok(&b.d, vkf_model_embed(b.model, two, 2, NULL, &parts));
+  driver_ok(&b.d, vkf_session_embed(session_of(b.model), two, 2, NULL, &parts));
   const double *whole = (const double *)vkf_result_find(result, "embeddings")->data + width,
                *part = vkf_result_find(parts, "embeddings")->data;
   const int32_t *n = vkf_result_find(parts, "n_used")->data;
@@ -202,11 +202,11 @@ static void params_that_grow(void **state) {
   size_t width = 0;
   const float *states = NULL;
   bench_open(&b, "bert");
-  refused(&b, vkf_model_embed(b.model, &text, 1, &params, &result), VKF_ERROR_ARGUMENT,
+  refused(&b, vkf_session_embed(session_of(b.model), &text, 1, &params, &result), VKF_ERROR_ARGUMENT,
           "vkf_embedding_params.size: expected sizeof");
   params.size = offsetof(vkf_embedding_params, normalize);
   params.normalize = true; /* of a newer header: not looked at */
-  driver_ok(&b.d, vkf_model_embed(b.model, &text, 1, &params, &result));
+  driver_ok(&b.d, vkf_session_embed(session_of(b.model), &text, 1, &params, &result));
   vkf_result *pass = forward(&b, text, "last_hidden_state", &states, &width);
   for (size_t d = 0; d < width; d++)
     expect_near("cls", ((const double *)vkf_result_find(result, "embeddings")->data)[d], states[d]);
@@ -229,7 +229,7 @@ static void classify_texts(void **state) {
   make_texts("");
   vkf_classify_params_init(&params);
   params.top_k = 2;
-  driver_ok(&b.d, vkf_model_classify(b.model, list, N_TEXTS, &params, &all));
+  driver_ok(&b.d, vkf_session_classify(session_of(b.model), list, N_TEXTS, &params, &all));
   const int32_t *labels = array_of(all, "labels", VKF_I32, 2, N_TEXTS);
   const double *scores = array_of(all, "scores", VKF_F64, 2, N_TEXTS);
   for (size_t i = 0; i < N_TEXTS; i++) {
@@ -244,7 +244,7 @@ static void classify_texts(void **state) {
       assert_string_equal(vkf_result_text(all, label), name);
     }
     vkf_result_destroy(&pass);
-    driver_ok(&b.d, vkf_model_classify(b.model, &list[i], 1, &params, &one));
+    driver_ok(&b.d, vkf_session_classify(session_of(b.model), &list[i], 1, &params, &one));
     assert_memory_equal(scores + 2 * i, vkf_result_find(one, "scores")->data, 2 * sizeof *scores);
     vkf_result_destroy(&one);
   }
@@ -266,10 +266,10 @@ static void classify_parts(void **state) {
   bench_open(&b, "labels");
   vkf_classify_params_init(&params);
   params.long_texts = VKF_LONG_SPLIT;
-  driver_ok(&b.d, vkf_model_classify(b.model, &one, 1, &params, &whole));
+  driver_ok(&b.d, vkf_session_classify(session_of(b.model), &one, 1, &params, &whole));
   text[strlen(texts[5]) + 1] = 0;
   const char *two[] = {text, texts[1]};
-  driver_ok(&b.d, vkf_model_classify(b.model, two, 2, NULL, &parts));
+  driver_ok(&b.d, vkf_session_classify(session_of(b.model), two, 2, NULL, &parts));
   const vkf_array *labels = vkf_result_find(whole, "labels");
   const size_t n = labels->shape[1];
   const double *found = vkf_result_find(whole, "scores")->data, *scores = vkf_result_find(parts, "scores")->data;
@@ -302,7 +302,7 @@ static void classify_as_the_folder_says(void **state) {
              types[i]);
     assert_int_equal(program_run(command), 0);
     bench_open(&b, "labels");
-    driver_ok(&b.d, vkf_model_classify(b.model, &text, 1, NULL, &result));
+    driver_ok(&b.d, vkf_session_classify(session_of(b.model), &text, 1, NULL, &result));
     const int32_t *labels = vkf_result_find(result, "labels")->data;
     const double *scores = vkf_result_find(result, "scores")->data;
     vkf_result *pass = forward(&b, text, "logits", &logits, &n);
@@ -325,7 +325,7 @@ static void classify_words(void **state) {
   const float *logits = NULL;
   bench_open(&b, "words");
   make_texts("");
-  driver_ok(&b.d, vkf_model_classify(b.model, list, N_TEXTS, NULL, &all));
+  driver_ok(&b.d, vkf_session_classify(session_of(b.model), list, N_TEXTS, NULL, &all));
   const size_t n_words = vkf_result_find(all, "texts")->shape[0];
   const int32_t *of = array_of(all, "texts", VKF_I32, 1, n_words),
                 *labels = array_of(all, "labels", VKF_I32, 1, n_words);
@@ -356,15 +356,15 @@ static void classify_images(void **state) {
   const char *paths[] = {VKF_SOURCE_DIR "/tests/images/chroma.jpg", VKF_SOURCE_DIR "/tests/images/rgb.png"};
   assert_int_equal(program_run("printf '{\"size\": 32}' > $T/vit/preprocessor_config.json"), 0);
   bench_open(&b, "vit");
-  vkf_status status = vkf_model_classify_images(b.model, paths, 2, NULL, &both);
+  vkf_status status = vkf_session_classify_images(session_of(b.model), paths, 2, NULL, &both);
   const bool without = status == VKF_ERROR_UNSUPPORTED;
   if (!without) {
     driver_ok(&b.d, status);
     const double *scores = array_of(both, "scores", VKF_F64, 2, 2);
-    driver_ok(&b.d, vkf_model_classify_images(b.model, paths + 1, 1, NULL, &one));
+    driver_ok(&b.d, vkf_session_classify_images(session_of(b.model), paths + 1, 1, NULL, &one));
     const vkf_array *alone = vkf_result_find(one, "scores");
     assert_memory_equal(scores + alone->shape[1], alone->data, alone->shape[1] * sizeof *scores);
-    refused(&b, vkf_model_classify(b.model, paths, 1, NULL, &one), VKF_ERROR_UNSUPPORTED, "tokenizer");
+    refused(&b, vkf_session_classify(session_of(b.model), paths, 1, NULL, &one), VKF_ERROR_UNSUPPORTED, "tokenizer");
   }
   vkf_result_destroy(&one);
   vkf_result_destroy(&both);
@@ -388,10 +388,10 @@ static void fill_masks(void **state) {
   list[3] = "w5 w6"; /* no mask */
   vkf_fill_mask_params_init(&params);
   params.top_k = TOP;
-  refused(&b, vkf_model_fill_mask(b.model, list, 5, &params, &all), VKF_ERROR_ARGUMENT,
+  refused(&b, vkf_session_fill_mask(session_of(b.model), list, 5, &params, &all), VKF_ERROR_ARGUMENT,
           "text 4: expected the tokenizer's mask");
   params.skip_refused = true;
-  driver_ok(&b.d, vkf_model_fill_mask(b.model, list, N_TEXTS, &params, &all));
+  driver_ok(&b.d, vkf_session_fill_mask(session_of(b.model), list, N_TEXTS, &params, &all));
   const size_t n_masks = vkf_result_find(all, "texts")->shape[0];
   const int32_t *of = array_of(all, "texts", VKF_I32, 1, n_masks),
                 *positions = array_of(all, "positions", VKF_I32, 1, n_masks),
@@ -458,7 +458,7 @@ static void generate_texts(void **state) {
     params.scores = true;
     params.stops = stops;
     params.n_stops = c == 2 ? 2 : 0;
-    driver_ok(&b.d, vkf_model_generate_text(b.model, prompts, 4, &params, &all));
+    driver_ok(&b.d, vkf_session_generate_text(session_of(b.model), prompts, 4, &params, &all));
     const vkf_array *ids = vkf_result_find(all, "sequences");
     assert_int_equal(ids->shape[0], 4);
     params.on_text = NULL;
@@ -466,7 +466,7 @@ static void generate_texts(void **state) {
       const uint64_t line = i;
       assert_string_equal(p.text[i], vkf_result_text(all, i));
       params.lines = &line;
-      driver_ok(&b.d, vkf_model_generate_text(b.model, &prompts[i], 1, &params, &one));
+      driver_ok(&b.d, vkf_session_generate_text(session_of(b.model), &prompts[i], 1, &params, &one));
       assert_string_equal(vkf_result_text(one, 0), vkf_result_text(all, i));
       vkf_result_destroy(&one);
     }
@@ -495,20 +495,21 @@ static void generate_until_told(void **state) {
   params.user = &p;
   params.batch_size = 1;
   /* "w9" is the shorter one and comes first; the other is not begun */
-  assert_int_equal(vkf_model_generate_text(b.model, prompts, 2, &params, &result), VKF_ERROR_STOPPED);
+  assert_int_equal(vkf_session_generate_text(session_of(b.model), prompts, 2, &params, &result), VKF_ERROR_STOPPED);
   assert_int_equal(p.n_calls, 3);
   assert_string_equal(vkf_result_text(result, 0), "");
   assert_string_equal(vkf_result_text(result, 1), p.text[1]);
   assert_int_equal(vkf_result_find(result, "sequences")->shape[1], 3);
   vkf_result_destroy(&result);
   params.long_texts = VKF_LONG_SPLIT;
-  refused(&b, vkf_model_generate_text(b.model, prompts, 2, &params, &result), VKF_ERROR_ARGUMENT,
+  refused(&b, vkf_session_generate_text(session_of(b.model), prompts, 2, &params, &result), VKF_ERROR_ARGUMENT,
           "what follows a part");
   const char *empty = "";
   vkf_generate_text_params_init(&params);
   params.stops = &empty;
   params.n_stops = 1;
-  refused(&b, vkf_model_generate_text(b.model, prompts, 2, &params, &result), VKF_ERROR_ARGUMENT, "stop string 1");
+  refused(&b, vkf_session_generate_text(session_of(b.model), prompts, 2, &params, &result), VKF_ERROR_ARGUMENT,
+          "stop string 1");
   bench_close(&b);
 }
 
@@ -525,13 +526,13 @@ static void translate_parts(void **state) {
   vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"max_new_tokens\": 3, \"num_beams\": 1}",
                                 .skip_refused = true};
   bench_open(&b, "marian");
-  driver_ok(&b.d, vkf_model_translate(b.model, three, 3, &params, &result));
+  driver_ok(&b.d, vkf_session_translate(session_of(b.model), three, 3, &params, &result));
   expect_skipped(result, 1, VKF_SKIP_LONG, "found 150");
   expect_skipped(result, 2, VKF_SKIP_INVALID, "UTF-8");
   assert_int_equal(vkf_result_find(result, "sequences")->shape[0], 1);
   vkf_result_destroy(&result);
   params.long_texts = VKF_LONG_SPLIT;
-  driver_ok(&b.d, vkf_model_translate(b.model, three, 2, &params, &result));
+  driver_ok(&b.d, vkf_session_translate(session_of(b.model), three, 2, &params, &result));
   const vkf_array *of = vkf_result_find(result, "texts");
   assert_true(of->shape[0] >= 3 && ((const int32_t *)of->data)[0] == 0 && ((const int32_t *)of->data)[1] == 1 &&
               ((const int32_t *)of->data)[2] == 1);
@@ -564,11 +565,11 @@ static vkf_status call(vkf_model *const models[4], size_t which, vkf_result **ou
   params.top_logprobs = 2;
   vkf_embedding_params_init(&similar);
   similar.similarity = true;
-  return which == 0   ? vkf_model_embed(models[0], two, 2, &similar, out)
-         : which == 1 ? vkf_model_fill_mask(models[0], two, 2, NULL, out)
-         : which == 2 ? vkf_model_classify(models[1], two, 2, NULL, out)
-         : which == 3 ? vkf_model_classify(models[2], two, 2, NULL, out)
-                      : vkf_model_generate_text(models[3], two, 2, &params, out);
+  return which == 0   ? vkf_session_embed(session_of(models[0]), two, 2, &similar, out)
+         : which == 1 ? vkf_session_fill_mask(session_of(models[0]), two, 2, NULL, out)
+         : which == 2 ? vkf_session_classify(session_of(models[1]), two, 2, NULL, out)
+         : which == 3 ? vkf_session_classify(session_of(models[2]), two, 2, NULL, out)
+                      : vkf_session_generate_text(session_of(models[3]), two, 2, &params, out);
 }
 
 /* Each allocation fails once, on the scalar path: an error, and nothing is lost. */
@@ -602,7 +603,7 @@ static void every_allocation(void **state) {
     }
     assert_int_equal(context->env.live_bytes, bytes);
   }
-  for (size_t i = 0; i < 4; i++) vkf_model_close(&models[i]);
+  for (size_t i = 0; i < 4; i++) close_model(&models[i]);
   vkf_device_close(&device);
   vkf_context_destroy(&context);
 }

@@ -27,7 +27,7 @@ static void build(vkf_env *env, const vkf_net *net, vkf_stage stage) {
   vkf_plan *plan = NULL;
   const vkf_plan_request request = {
       .stage = stage, .capacity = {.B = 1, .S = 1, .R = 1, .T = 1, .out = 1}, .last_hidden_state = true, .mask = true};
-  FUZZ_CHECK(fuzz_check_status(env, vkf_model_plan_build(net, &request, &plan)) == VKF_OK);
+  FUZZ_CHECK(fuzz_check_status(env, vkf_model_plan_build(net, env, &request, &plan)) == VKF_OK);
   vkf_model_plan_destroy(&plan);
 }
 

@@ -30,7 +30,7 @@ static void apply(const vkf_generation_config *base, const char *json) {
   vkf_generation_config c;
   vkf_env_init(&env, NULL);
   if (base)
-    vkf_decode_generation_derive(&c, base);
+    vkf_decode_generation_derive(&c, base->env, base);
   else
     vkf_decode_generation_init(&c, &env);
   c.env = &env;

@@ -5,6 +5,7 @@
 #include "op/case_program.h"
 #include "ref/ref.h"
 #include "support/golden.h"
+#include "support/sessions.h"
 
 enum { SPECIAL_ROOM = 1 << 20 };
 
@@ -17,7 +18,7 @@ typedef struct side {
 } side;
 
 static void side_ok(const side *s, vkf_status status) {
-  if (status != VKF_OK) fail_msg("%s: %s", vkf_status_name(status), vkf_context_message(s->context));
+  if (status != VKF_OK) fail_msg("%s: %s", vkf_status_name(status), last_message(s->context));
 }
 
 static void side_run(side *s, const char *folder, const char *device, int deterministic) {
@@ -31,14 +32,14 @@ static void side_run(side *s, const char *folder, const char *device, int determ
   side_ok(s, vkf_model_open(s->device, golden_path(path, folder, "."), &s->model));
   side_ok(s, vkf_arrays_read(s->context, golden_path(path, folder, "expected.safetensors"), &s->expected));
   size_t n = golden_inputs(s->expected, inputs);
-  side_ok(s, vkf_model_run(s->model, inputs, n,
-                           &(vkf_run_params){VKF_RUN_PARAMS_INIT, .hidden_states = 1, .attentions = 1}, &s->found));
+  side_ok(s, vkf_session_run(session_of(s->model), inputs, n,
+                             &(vkf_run_params){VKF_RUN_PARAMS_INIT, .hidden_states = 1, .attentions = 1}, &s->found));
 }
 
 static void side_close(side *s) {
   vkf_result_destroy(&s->found);
   vkf_result_destroy(&s->expected);
-  vkf_model_close(&s->model);
+  close_model(&s->model);
   vkf_device_close(&s->device);
   vkf_context_destroy(&s->context);
 }
@@ -162,7 +163,7 @@ static size_t run_special(vkf_context *context, vkf_backend *backend, const vkf_
     n += vkf_slot_elements_at(&p.run.plan.slots[slot], &p.run.dims);
     assert_true(n < SPECIAL_ROOM);
   }
-  if (st != VKF_OK) fail_msg("%s, \"%s\": %s", vkf_op_name(c->op), c->name, vkf_context_message(context));
+  if (st != VKF_OK) fail_msg("%s, \"%s\": %s", vkf_op_name(c->op), c->name, last_message(context));
   vkf_case_program_finish(&p);
   return n;
 }
@@ -178,7 +179,7 @@ static void test_special_values(void **state) {
   size_t n_bad_ops = 0;
   assert_int_equal(vkf_context_create(&(vkf_context_params){VKF_CONTEXT_PARAMS_INIT, .deterministic = 1}, &context),
                    VKF_OK);
-  if (vkf_device_open(context, NULL, &device) != VKF_OK) fail_msg("%s", vkf_context_message(context));
+  if (vkf_device_open(context, NULL, &device) != VKF_OK) fail_msg("%s", last_message(context));
   assert_int_equal(vkf_ref_backend_create(&context->env, &ref), VKF_OK);
   ref->reproducible = true;
   for (uint32_t op = 0; op < VKF_OP_COUNT; op++) {

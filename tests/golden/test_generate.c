@@ -9,6 +9,7 @@
 #include "support/range.h"
 
 #include <jansson.h>
+#include "support/sessions.h"
 
 /* The inputs of an entry that brings its own, in memory of the caller's. */
 typedef struct own_inputs {
@@ -82,7 +83,7 @@ static void run_entry(driver *d, const char *folder, vkf_model *model, const vkf
                                       .scores = json_is_array(json_object_get(entry, "scores"))};
   snprintf(what, sizeof what, "%s %s", folder, config);
   size_t n = entry_inputs(entry, expected, inputs, &own);
-  driver_ok(d, vkf_model_generate(model, inputs, n, &params, &found));
+  driver_ok(d, vkf_session_generate(session_of(model), inputs, n, &params, &found));
   golden_expect_ids(what, vkf_result_find(found, "sequences"), ids, rows, length);
   compare_scores(what, vkf_result_find(found, "sequences_scores"), json_object_get(entry, "scores"));
   vkf_result_destroy(&found);
@@ -113,7 +114,7 @@ static bool run_entries(driver *d, const char *folder, const char *file, size_t 
   }
   json_decref(entries);
   vkf_result_destroy(&expected);
-  vkf_model_close(&model);
+  close_model(&model);
   return true;
 }
 

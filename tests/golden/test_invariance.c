@@ -39,7 +39,7 @@ static vkf_result *run(driver *d, vkf_model *model, batch *b) {
       {.name = "input_ids", .dtype = VKF_I32, .rank = 2, .shape = {b->rows, b->width}, .data = b->ids},
       {.name = "attention_mask", .dtype = VKF_I32, .rank = 2, .shape = {b->rows, b->width}, .data = b->mask},
       {.name = "decoder_input_ids", .dtype = VKF_I32, .rank = 2, .shape = {b->rows, T}, .data = b->target}};
-  driver_ok(d, vkf_model_run(model, inputs, 3, NULL, &result));
+  driver_ok(d, vkf_session_run(session_of(model), inputs, 3, NULL, &result));
   return result;
 }
 
@@ -82,41 +82,43 @@ static void test_batch_and_padding(void **state) {
       vkf_result_destroy(&found);
     }
     vkf_result_destroy(&alone);
-    vkf_model_close(&model);
+    close_model(&model);
   }
 }
 
-static const vkf_cached_plan *program(driver *d, vkf_model *m, vkf_bucket *capacity, const vkf_plan_request *request) {
+static const vkf_cached_plan *program(driver *d, vkf_session *session, vkf_bucket *capacity,
+                                      const vkf_plan_request *request) {
   const vkf_cached_plan *ready = NULL;
-  driver_ok(d, vkf_engine_plan_get(&m->plan_cache, capacity, request, &ready));
+  driver_ok(d, vkf_engine_plan_get(&session->plan_cache, capacity, request, &ready));
   return ready;
 }
 
 /* The programs of generate, by hand: their candidates are cut to a few, the logits are whole. */
-static void run_steps(driver *d, vkf_model *m, const batch *b, float *logits, uint32_t vocab) {
+static void run_steps(driver *d, vkf_session *session, const batch *b, float *logits, uint32_t vocab) {
   vkf_bucket *capacity = NULL;
-  driver_ok(d, vkf_engine_bucket_get(&m->plan_cache, &(vkf_need_sizes){b->rows, b->width, b->rows, T}, &capacity));
+  driver_ok(d,
+            vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){b->rows, b->width, b->rows, T}, &capacity));
   vkf_need_sizes caps = vkf_engine_bucket_sizes(capacity);
   vkf_plan_request request = {.stage = VKF_STAGE_ENCODE, .capacity = {.T = 1, .out = caps.B * caps.S}, .mask = true};
   vkf_sizes sizes = {.B = b->rows, .S = b->width, .R = b->rows, .T = 1, .out = b->rows * b->width};
   vkf_dims dims = vkf_dims_make(&sizes);
-  const vkf_cached_plan *ready = program(d, m, capacity, &request);
+  const vkf_cached_plan *ready = program(d, session, capacity, &request);
   const vkf_encode_input source = {.B = b->rows, .S = b->width, .ids = b->ids, .mask = b->mask};
-  driver_ok(d, vkf_engine_encode(m, ready, &dims, &source));
+  driver_ok(d, vkf_engine_encode(session, ready, &dims, &source));
   request =
       (vkf_plan_request){.stage = VKF_STAGE_DECODE, .capacity = {.T = 1, .out = caps.R}, .mask = true, .logits = true};
-  ready = program(d, m, capacity, &request);
+  ready = program(d, session, capacity, &request);
   for (uint32_t t = 0; t < T; t++) {
     sizes = (vkf_sizes){.B = b->rows, .S = b->width, .R = b->rows, .T = 1, .past = t, .out = b->rows};
     dims = vkf_dims_make(&sizes);
-    driver_ok(d, vkf_engine_write_input(&m->plan_cache, ready, VKF_INPUT_TARGET_IDS, &dims, &b->target[t]));
+    driver_ok(d, vkf_engine_write_input(&session->plan_cache, ready, VKF_INPUT_TARGET_IDS, &dims, &b->target[t]));
     const vkf_model_tokens tokens = {
         .stage = VKF_STAGE_DECODE, .rows = b->rows, .length = 1, .past = t, .ids = &b->target[t]};
-    driver_ok(d, vkf_engine_write_positions(m, ready, &dims, &tokens));
-    driver_ok(d, vkf_engine_write_mask(m, ready, VKF_INPUT_MASK, &dims, b->rows, b->width, b->mask));
-    driver_ok(d, vkf_engine_run_plan(&m->plan_cache, ready, &dims));
-    driver_ok(d, m->plan_cache.backend->table->read(ready->program, vkf_plan_find_output(ready->plan, "logits"), &dims,
-                                                    logits + (size_t)t * vocab));
+    driver_ok(d, vkf_engine_write_positions(session, ready, &dims, &tokens));
+    driver_ok(d, vkf_engine_write_mask(session, ready, VKF_INPUT_MASK, &dims, b->rows, b->width, b->mask));
+    driver_ok(d, vkf_engine_run_plan(&session->plan_cache, ready, &dims));
+    driver_ok(d, session->plan_cache.backend->table->read(ready->program, vkf_plan_find_output(ready->plan, "logits"),
+                                                          &dims, logits + (size_t)t * vocab));
   }
 }
 
@@ -132,13 +134,13 @@ static void test_cached_steps_and_full_pass(void **state) {
     float *logits = malloc((size_t)T * info.vocab * sizeof *logits);
     assert_non_null(logits);
     vkf_result *full = run(d, model, &one);
-    run_steps(d, model, &one, logits, info.vocab);
+    run_steps(d, session_of(model), &one, logits, info.vocab);
     const vkf_array *expected = vkf_result_find(full, "logits");
     assert_true(expected && expected->shape[1] == T && expected->shape[2] == info.vocab);
     expect_bits("cached steps", logits, expected->data, (size_t)T * info.vocab);
     vkf_result_destroy(&full);
     free(logits);
-    vkf_model_close(&model);
+    close_model(&model);
   }
 }
 

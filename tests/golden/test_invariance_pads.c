@@ -12,6 +12,7 @@
 #include "engine/opened.h"
 #include "model/internal.h"
 #include "support/golden.h"
+#include "support/sessions.h"
 
 enum { LENGTH = 9, T = 5, PADS = 33, WIDE = LENGTH + PADS, NEW = 7, TOP = 3, SHARE = 5 };
 
@@ -142,7 +143,7 @@ static vkf_result *forward(side *s, padded *p, bool has_masks) {
   if (s->is_pair) inputs[n++] = ints("decoder_input_ids", p->rows, p->target_width, p->target);
   if (s->is_pair && has_masks) inputs[n++] = ints("decoder_attention_mask", p->rows, p->target_width, p->target_mask);
   const vkf_run_params params = {VKF_RUN_PARAMS_INIT, .hidden_states = 1, .attentions = 1};
-  driver_ok(&s->d, vkf_model_run(s->model, inputs, n, &params, &result));
+  driver_ok(&s->d, vkf_session_run(session_of(s->model), inputs, n, &params, &result));
   return result;
 }
 
@@ -186,7 +187,7 @@ static vkf_result *generate(side *s, uint32_t rows, uint32_t width, int32_t *ids
   const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config, .top_logprobs = beams ? 0 : TOP};
   snprintf(config, sizeof config, "{\"max_new_tokens\": %d, \"num_beams\": %d, \"num_return_sequences\": %d}", NEW,
            beams ? 3 : 1, beams ? 2 : 1);
-  driver_ok(&s->d, vkf_model_generate(s->model, inputs, mask ? 2 : 1, &params, &result));
+  driver_ok(&s->d, vkf_session_generate(session_of(s->model), inputs, mask ? 2 : 1, &params, &result));
   return result;
 }
 
@@ -281,7 +282,7 @@ static void visit(driver *d, const char *folder) {
       }
       assert_true(n_compared > 0);
     }
-    vkf_model_close(&s->model);
+    close_model(&s->model);
   }
 }
 

@@ -6,6 +6,7 @@
 #include "support/golden.h"
 
 #include <math.h>
+#include "support/sessions.h"
 
 /* Which rows of a tensor are real: axis `axis` is a position, kept where mask [shape[0]][shape[axis]] is not 0. */
 typedef struct positions {
@@ -70,7 +71,7 @@ static void compare_greedy(driver *d, const char *folder, vkf_model *model, cons
   snprintf(config, sizeof config, "{\"num_beams\": 1, \"eos_token_id\": null, \"max_new_tokens\": %zu}",
            want->shape[1] - prompt->shape[1]);
   const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config};
-  driver_ok(d, vkf_model_generate(model, prompt, 1, &params, &found));
+  driver_ok(d, vkf_session_generate(session_of(model), prompt, 1, &params, &found));
   golden_expect_ids(folder, vkf_result_find(found, "sequences"), want->data, want->shape[0], want->shape[1]);
   vkf_result_destroy(&found);
 }
@@ -82,7 +83,7 @@ static void visit(driver *d, const char *folder) {
   const vkf_run_params params = {VKF_RUN_PARAMS_INIT, .hidden_states = 1, .attentions = 1};
   golden_open(d, folder, &model, &expected);
   size_t n_inputs = golden_inputs(expected, inputs), n_compared = 0;
-  driver_ok(d, vkf_model_run(model, inputs, n_inputs, &params, &found));
+  driver_ok(d, vkf_session_run(session_of(model), inputs, n_inputs, &params, &found));
   for (size_t i = 0; i < vkf_result_count(expected); i++) {
     const vkf_array *want = vkf_result_at(expected, i);
     if (!golden_is_output(want->name)) continue;
@@ -95,7 +96,7 @@ static void visit(driver *d, const char *folder) {
   assert_true(n_inputs > 0 && n_compared > 0);
   vkf_result_destroy(&found);
   vkf_result_destroy(&expected);
-  vkf_model_close(&model);
+  close_model(&model);
 }
 
 static void test_every_expected_tensor(void **state) {

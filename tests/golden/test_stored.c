@@ -7,6 +7,7 @@
 #include <vkformer/lab.h>
 
 #include "support/golden.h"
+#include "support/sessions.h"
 
 static const struct stored {
   vkf_dtype dtype;
@@ -35,8 +36,8 @@ static void run(driver *d, const char *target, vkf_storage weights, const vkf_re
   const vkf_run_params params = {VKF_RUN_PARAMS_INIT, .hidden_states = 1};
   driver_ok(d, vkf_model_open_with(d->device, target, &(vkf_model_params){VKF_MODEL_PARAMS_INIT, .weights = weights},
                                    &model));
-  driver_ok(d, vkf_model_run(model, inputs, golden_inputs(expected, inputs), &params, found));
-  vkf_model_close(&model);
+  driver_ok(d, vkf_session_run(session_of(model), inputs, golden_inputs(expected, inputs), &params, found));
+  close_model(&model);
 }
 
 static void same(const char *what, const vkf_result *one, const vkf_result *other) {

@@ -5,6 +5,7 @@
 #include "support/range.h"
 
 #include <jansson.h>
+#include "support/sessions.h"
 
 #define MODEL VKF_SOURCE_DIR "/models/en-es"
 enum { MAX_LINES = 256 };
@@ -50,7 +51,7 @@ static void compare_all(driver *d, const char *config, const char *ids_key, cons
   const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config};
   read_lines(&l);
   driver_ok(d, vkf_model_open(d->device, MODEL, &model));
-  driver_ok(d, vkf_model_translate(model, l.sources, l.n, &params, &found));
+  driver_ok(d, vkf_session_translate(session_of(model), l.sources, l.n, &params, &found));
   const vkf_array *sequences = vkf_result_find(found, "sequences"),
                   *scores = vkf_result_find(found, "sequences_scores");
   assert_non_null(sequences);
@@ -68,7 +69,7 @@ static void compare_all(driver *d, const char *config, const char *ids_key, cons
                         json_real_value(json_object_get(entry, score_key)));
   }
   vkf_result_destroy(&found);
-  vkf_model_close(&model);
+  close_model(&model);
   for (size_t i = 0; i < l.n; i++) json_decref(l.entries[i]);
 }
 

@@ -13,18 +13,18 @@
 
 enum { B = 2, S = 6, R = 4, T = 3, KEYS = 8, MAX_EDITS = 8 };
 
-static void run_program(driver *d, vkf_model *m, vkf_bucket *bucket, const vkf_plan_request *request,
+static void run_program(driver *d, vkf_session *session, vkf_bucket *bucket, const vkf_plan_request *request,
                         const vkf_sizes *sizes) {
   static int32_t zeros[1 << 16]; /* more than any input at capacity */
   static float output[1 << 20];
-  const vkf_backend_table *table = m->plan_cache.backend->table;
+  const vkf_backend_table *table = session->plan_cache.backend->table;
   const vkf_cached_plan *cached = NULL;
   vkf_dims dims = vkf_dims_make(sizes);
-  driver_ok(d, vkf_engine_plan_get(&m->plan_cache, bucket, request, &cached));
+  driver_ok(d, vkf_engine_plan_get(&session->plan_cache, bucket, request, &cached));
   for (int i = 0; i < VKF_INPUT_COUNT; i++)
-    driver_ok(d, vkf_engine_write_input(&m->plan_cache, cached, i, &dims, zeros));
+    driver_ok(d, vkf_engine_write_input(&session->plan_cache, cached, i, &dims, zeros));
   for (int i = 0; i < 2; i++) driver_ok(d, table->run(cached->program, &dims, 0, 1));
-  driver_ok(d, vkf_engine_run_plan(&m->plan_cache, cached, &dims));
+  driver_ok(d, vkf_engine_run_plan(&session->plan_cache, cached, &dims));
   for (uint32_t i = 0; i < cached->plan->n_slots; i++) {
     if (!cached->plan->slots[i].output) continue;
     assert_true(vkf_slot_elements(&cached->plan->slots[i]) <= VKF_COUNT(output));
@@ -33,10 +33,10 @@ static void run_program(driver *d, vkf_model *m, vkf_bucket *bucket, const vkf_p
 }
 
 /* One whole use of the model. */
-static void use(driver *d, vkf_model *m) {
-  const vkf_net_info *info = vkf_model_net_info(m->net);
+static void use(driver *d, vkf_session *session) {
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
   vkf_bucket *bucket = NULL;
-  driver_ok(d, vkf_engine_bucket_get(&m->plan_cache, &(vkf_need_sizes){B, S, R, KEYS}, &bucket));
+  driver_ok(d, vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){B, S, R, KEYS}, &bucket));
   vkf_need_sizes caps = vkf_engine_bucket_sizes(bucket);
   const vkf_plan_request encode = {.stage = VKF_STAGE_ENCODE,
                                    .capacity = {.T = 1, .out = caps.B * caps.S},
@@ -59,26 +59,25 @@ static void use(driver *d, vkf_model *m) {
                                  .max_edits = MAX_EDITS,
                                  .top_k = 4};
   if (info->architecture != VKF_ARCHITECTURE_DECODER)
-    run_program(d, m, bucket, &encode, &(vkf_sizes){.B = B, .S = S, .R = R, .T = 1, .out = B * S});
+    run_program(d, session, bucket, &encode, &(vkf_sizes){.B = B, .S = S, .R = R, .T = 1, .out = B * S});
   if (info->architecture == VKF_ARCHITECTURE_ENCODER) return;
-  run_program(d, m, bucket, &full, &(vkf_sizes){.B = B, .S = S, .R = R, .T = T, .out = R * T});
+  run_program(d, session, bucket, &full, &(vkf_sizes){.B = B, .S = S, .R = R, .T = T, .out = R * T});
   for (uint32_t i = 0; i < 3; i++)
-    run_program(d, m, bucket, &step, &(vkf_sizes){.B = B, .S = S, .R = R, .T = 1, .past = T + i, .out = R});
+    run_program(d, session, bucket, &step, &(vkf_sizes){.B = B, .S = S, .R = R, .T = 1, .past = T + i, .out = R});
 }
 
 /* skip: the barrier to leave out, 0: none. false: there are not so many. */
 static bool check(driver *d, const char *folder, uint32_t skip, vkf_gpu_hazard *out) {
-  vkf_gpu_device *gpu = d->device->gpu;
   vkf_model *model = NULL;
   driver_ok(d, vkf_model_open(d->device, folder, &model));
+  vkf_gpu_device *gpu = session_of(model)->gpu;
   vkf_gpu_hazard_log(gpu, true);
   vkf_gpu_inject(gpu, &(vkf_gpu_faults){.skip_barrier = skip});
-  for (int i = 0; i < 2; i++) use(d, model);
-  bool left_out = skip == VKF_GPU_SKIP_HOST_BARRIER || gpu->faults.skip_barrier == 0;
+  for (int i = 0; i < 2; i++) use(d, session_of(model));
+  bool left_out = skip == VKF_GPU_SKIP_HOST_BARRIER || gpu->root->faults.skip_barrier == 0;
   driver_ok(d, vkf_gpu_hazard_check(gpu, out));
   vkf_gpu_inject(gpu, &(vkf_gpu_faults){0});
-  vkf_model_close(&model);
-  vkf_gpu_hazard_log(gpu, false);
+  close_model(&model);
   return left_out;
 }
 

@@ -12,6 +12,7 @@ enum { MAX_STEPS = 64, NEW_TOKENS = 12 };
 /* At each token: how many submits and allocations there were. */
 typedef struct watch {
   driver *d;
+  const vkf_session *session;
   uint64_t submits[MAX_STEPS], allocations[MAX_STEPS];
   uint32_t n;
 } watch;
@@ -20,7 +21,7 @@ static int on_token(void *user, size_t row, int32_t token) {
   watch *w = user;
   (void)token;
   if (row || w->n == MAX_STEPS) return 0;
-  w->submits[w->n] = w->d->device->gpu->submitted;
+  w->submits[w->n] = w->session->gpu->submitted;
   w->allocations[w->n++] = w->d->device->ctx->env.n_allocations;
   return 0;
 }
@@ -32,13 +33,14 @@ static vkf_result *generate(driver *d, const char *config, double submit_ns, wat
   vkf_model *model = NULL;
   vkf_result *result = NULL;
   *w = (watch){.d = d};
-  if (submit_ns > 0) vkf_vkop_backend_limit_submits(d->device->backend, submit_ns);
   driver_ok(d, vkf_model_open(d->device, MODEL, &model));
-  driver_ok(d, vkf_model_generate(model, inputs, 1,
-                                  &(vkf_generate_params){VKF_GENERATE_PARAMS_INIT, .config_json = config,
-                                                         .on_token = on_token, .user = w},
-                                  &result));
-  vkf_model_close(&model);
+  w->session = session_of(model);
+  if (submit_ns > 0) vkf_vkop_backend_limit_submits(w->session->backend, submit_ns);
+  driver_ok(d, vkf_session_generate(session_of(model), inputs, 1,
+                                    &(vkf_generate_params){VKF_GENERATE_PARAMS_INIT, .config_json = config,
+                                                           .on_token = on_token, .user = w},
+                                    &result));
+  close_model(&model);
   assert_true(w->n >= NEW_TOKENS);
   return result;
 }
@@ -95,26 +97,26 @@ static void a_refused_part_leaves_nothing_behind(void **state) {
   static int32_t ids[] = {3, 4, 5, 2}, target_ids[] = {2, 3};
   const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {1, 4}, ids},
                               {"decoder_input_ids", VKF_I32, 2, {1, 2}, target_ids}};
-  vkf_gpu_device *gpu = d->device->gpu;
   vkf_model *model = NULL;
   vkf_result *before = NULL, *refused = NULL, *after = NULL;
-  vkf_vkop_backend_limit_submits(d->device->backend, 1);
   driver_ok(d, vkf_model_open(d->device, MODEL, &model));
-  driver_ok(d, vkf_model_run(model, inputs, 2, NULL, &before));
+  vkf_gpu_device *gpu = session_of(model)->gpu;
+  vkf_vkop_backend_limit_submits(session_of(model)->backend, 1);
+  driver_ok(d, vkf_session_run(session_of(model), inputs, 2, NULL, &before));
   submit_of_driver = gpu->vk.QueueSubmit;
   gpu->vk.QueueSubmit = submit_or_fail;
   submits_left = 2;
-  assert_int_equal(vkf_model_run(model, inputs, 2, NULL, &refused), VKF_ERROR_DEVICE_MEMORY);
+  assert_int_equal(vkf_session_run(session_of(model), inputs, 2, NULL, &refused), VKF_ERROR_DEVICE_MEMORY);
   assert_null(refused);
   assert_int_equal(gpu->completed, gpu->submitted);
   gpu->vk.QueueSubmit = submit_of_driver;
-  driver_ok(d, vkf_model_run(model, inputs, 2, NULL, &after));
+  driver_ok(d, vkf_session_run(session_of(model), inputs, 2, NULL, &after));
   const vkf_array *a = vkf_result_find(before, "logits"), *b = vkf_result_find(after, "logits");
   assert_true(a && b && a->rank == 3);
   assert_memory_equal(a->data, b->data, 4 * a->shape[1] * a->shape[2]);
   vkf_result_destroy(&before);
   vkf_result_destroy(&after);
-  vkf_model_close(&model);
+  close_model(&model);
 }
 
 DRIVER_MAIN(DRIVER_TEST(steps_allocate_nothing), DRIVER_TEST(long_runs_are_parted),

@@ -19,6 +19,7 @@
 
 #include "engine/engine.h"
 #include "support/missing.h"
+#include "support/sessions.h"
 
 typedef struct driver {
   vkf_context *context;
@@ -49,7 +50,7 @@ static inline vkf_status driver_try(driver *d, bool validation, vkf_log_fn log) 
 
 /* The message stands in the assertion that fails. */
 static inline void driver_ok(const driver *d, vkf_status status) {
-  if (status != VKF_OK) fail_msg("%s: %s", vkf_status_name(status), vkf_context_message(d->context));
+  if (status != VKF_OK) fail_msg("%s: %s", vkf_status_name(status), last_message(d->context));
 }
 
 /* With validation where the layer is installed. */

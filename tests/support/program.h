@@ -18,6 +18,7 @@
 #include <cmocka.h>
 
 #include "support/missing.h"
+#include "support/sessions.h"
 
 static char program_folder[] = "/tmp/vkformer-test-XXXXXX"; /* $T */
 static char program_out[1 << 16], program_err[1 << 16];     /* what the last command printed */
@@ -58,7 +59,7 @@ static inline void program_must(const char *command, int exit_code, const char *
 }
 
 static inline void program_ok(vkf_context *context, vkf_status status) {
-  if (status != VKF_OK) fail_msg("%s", vkf_context_message(context));
+  if (status != VKF_OK) fail_msg("%s", last_message(context));
 }
 
 /* Sets the variables of commands and runs `script`, which fills $T; 0 where that went well. */

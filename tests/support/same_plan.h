@@ -33,8 +33,8 @@ static inline void same_plan(vkf_net *a, vkf_net *b, vkf_stage stage) {
   bool is_last = stage == VKF_STAGE_DECODE || vkf_model_net_info(a)->architecture == VKF_ARCHITECTURE_ENCODER;
   request.logits = is_last && vkf_model_net_info(a)->has_head;
   vkf_plan *p = NULL, *q = NULL;
-  assert_int_equal(vkf_model_plan_build(a, &request, &p), VKF_OK);
-  assert_int_equal(vkf_model_plan_build(b, &request, &q), VKF_OK);
+  assert_int_equal(vkf_model_plan_build(a, a->env, &request, &p), VKF_OK);
+  assert_int_equal(vkf_model_plan_build(b, b->env, &request, &q), VKF_OK);
   assert_int_equal(p->n_nodes, q->n_nodes);
   assert_int_equal(p->n_slots, q->n_slots);
   for (uint32_t i = 0; i < p->n_nodes; i++) {

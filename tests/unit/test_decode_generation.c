@@ -71,7 +71,7 @@ static void every_supported_key(void **state) {
 
   /* null takes each back */
   vkf_generation_config derived;
-  vkf_decode_generation_derive(&derived, &c);
+  vkf_decode_generation_derive(&derived, c.env, &c);
   apply(&derived,
         "{\"num_beams\":null,\"num_return_sequences\":null,\"max_new_tokens\":null,\"min_new_tokens\":null,"
         "\"eos_token_id\":null,\"bad_words_ids\":null,\"pad_token_id\":null,\"repetition_penalty\":null,"

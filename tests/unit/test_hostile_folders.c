@@ -21,6 +21,7 @@
 #include <cmocka.h>
 
 #include "support/tiny_model.h"
+#include "support/sessions.h"
 
 /* A test that waits for a FIFO or eats memory is killed by this. */
 enum { ALARM_SECONDS = 60, MOST_BYTES = 64 << 20 };
@@ -71,19 +72,23 @@ static int remove_folder(void **state) {
   return rmdir(folder);
 }
 
+static char said[1024]; /* the message of a model's last use, for expect_words() */
+
 static vkf_status open_and_close(void) {
   vkf_model *model = NULL;
   vkf_status st = vkf_model_open(device, folder, &model);
   assert_int_equal(st == VKF_OK, model != NULL);
-  vkf_model_close(&model);
+  snprintf(said, sizeof said, "%s", last_message(context));
+  close_model(&model);
   return st;
 }
 
 static void expect_words(vkf_status st, vkf_status want, const char *words) {
-  const char *message = vkf_context_message(context);
+  const char *message = said[0] ? said : vkf_context_message(context);
   if (st != want || !strstr(message, words) || peak_bytes > MOST_BYTES)
     fail_msg("expected \"%s\" and \"%s\", found \"%s\": %s; %zu bytes wanted at once", vkf_status_name(want), words,
              vkf_status_name(st), message, peak_bytes);
+  said[0] = 0;
 }
 
 static void expect_refused(vkf_status want, const char *words) {
@@ -162,7 +167,7 @@ static void an_index_that_points_outside(void **state) {
     snprintf(text, sizeof text, "{\"weight_map\": {\"embed.weight\": \"%s\"}}", shards[i]);
     assert_true(tiny_put(folder, "model.safetensors.index.json", text, strlen(text)));
     expect_refused(VKF_ERROR_FORMAT, shards[i]);
-    assert_non_null(strstr(vkf_context_message(context), "in the same folder"));
+    assert_non_null(strstr(last_message(context), "in the same folder"));
   }
   static const char own[] = "{\"weight_map\": {\"embed.weight\": \"model.safetensors.index.json\"}}";
   assert_true(tiny_put(folder, "model.safetensors.index.json", own, strlen(own)));
@@ -231,10 +236,11 @@ static vkf_status generate(const char *config) {
   vkf_model *model = NULL;
   vkf_result *result = NULL;
   assert_int_equal(vkf_model_open(device, folder, &model), VKF_OK);
-  vkf_status st = vkf_model_generate(model, &input, 1, &params, &result);
+  vkf_status st = vkf_session_generate(session_of(model), &input, 1, &params, &result);
   assert_int_equal(st == VKF_OK, result != NULL);
+  snprintf(said, sizeof said, "%s", last_message(context));
   vkf_result_destroy(&result);
-  vkf_model_close(&model);
+  close_model(&model);
   return st;
 }
 
@@ -267,8 +273,7 @@ static void absurd_generation(void **state) {
   };
   for (size_t i = 0; i < sizeof configs / sizeof configs[0]; i++) {
     vkf_status st = generate(configs[i]);
-    if (st == VKF_OK || vkf_context_message(context)[0] == 0)
-      fail_msg("%s: %s: %s", configs[i], vkf_status_name(st), vkf_context_message(context));
+    if (st == VKF_OK || said[0] == 0) fail_msg("%s: %s: %s", configs[i], vkf_status_name(st), said);
   }
   peak_bytes = 0; /* more than any machine has, so none of it is asked for */
   expect_words(generate("{\"num_beams\": 2000000000, \"max_new_tokens\": 100000}"), VKF_ERROR_MEMORY,
@@ -352,7 +357,7 @@ static void a_full_disk(void **state) {
     if (setrlimit(RLIMIT_FSIZE, &limit) != 0) _exit(4);
     data[0] = 1;
     write_out(context, data, path, VKF_ERROR_FILE);
-    _exit(strstr(vkf_context_message(context), "out.safetensors") ? 0 : 5);
+    _exit(strstr(last_message(context), "out.safetensors") ? 0 : 5);
   }
   int status = 0;
   assert_int_equal(waitpid(child, &status, 0), child);

@@ -127,7 +127,7 @@ static uint64_t digest_plan(const vkf_net *net, vkf_stage stage, uint64_t hash) 
       .logits = net->info.has_head && (stage == VKF_STAGE_DECODE || net->decoder.n_layers == 0),
       .hidden_states = true};
   vkf_plan *plan = NULL;
-  assert_int_equal(vkf_model_plan_build(net, &request, &plan), VKF_OK);
+  assert_int_equal(vkf_model_plan_build(net, &env, &request, &plan), VKF_OK);
   for (uint32_t i = 0; i < plan->n_nodes; i++) {
     const vkf_node *node = &plan->nodes[i];
     size_t n = 0;

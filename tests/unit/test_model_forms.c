@@ -20,6 +20,7 @@
 #include "file/safetensors.h"
 #include "model/internal.h"
 #include "support/same_plan.h"
+#include "support/sessions.h"
 
 #define GOLDEN VKF_SOURCE_DIR "/tests/golden/"
 enum { MAX_TENSORS = 256 };
@@ -420,10 +421,10 @@ static void same_logits(const char *golden, json_t *(*change)(json_t *config, te
   for (int i = 0; i < 2; i++) {
     vkf_model *model = NULL;
     vkf_status st = vkf_model_open(device, i == 0 ? join(path, GOLDEN, golden) : folder, &model);
-    if (st == VKF_OK) st = vkf_model_run(model, &input, 1, NULL, &results[i]);
-    if (st != VKF_OK) print_error("%s\n", vkf_context_message(context));
+    if (st == VKF_OK) st = vkf_session_run(session_of(model), &input, 1, NULL, &results[i]);
+    if (st != VKF_OK) print_error("%s\n", last_message(context));
     assert_int_equal(st, VKF_OK);
-    vkf_model_close(&model);
+    close_model(&model);
   }
   const vkf_array *a = vkf_result_find(results[0], "logits"), *b = vkf_result_find(results[1], "logits");
   assert_memory_equal(a->shape, b->shape, sizeof a->shape);

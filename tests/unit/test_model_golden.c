@@ -69,7 +69,7 @@ static void make_side(model *m, vkf_stage stage, vkf_sizes capacity, side *s) {
                               .attentions = true,
                               .mask = true,
                               .logits = is_last && m->info->has_head};
-  ok(vkf_model_plan_build(m->net, &request, &s->plan));
+  ok(vkf_model_plan_build(m->net, &env, &request, &s->plan));
 }
 
 /* folder: what computes; NULL: the golden folder itself. */

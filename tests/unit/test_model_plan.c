@@ -24,7 +24,7 @@ static vkf_net *open_net(const char *path) {
 
 static vkf_plan *build(const vkf_net *net, const vkf_plan_request *request) {
   vkf_plan *plan = NULL;
-  vkf_status st = vkf_model_plan_build(net, request, &plan);
+  vkf_status st = vkf_model_plan_build(net, &env, request, &plan);
   if (st != VKF_OK) print_error("%s\n", env.message);
   assert_int_equal(st, VKF_OK);
   return plan;
@@ -279,7 +279,7 @@ static void one_stack(void **state) {
 static void expect_refusal(const vkf_net *net, const vkf_plan_request *request, const char *part) {
   vkf_plan *plan = NULL;
   vkf_env_clear(&env);
-  assert_int_equal(vkf_model_plan_build(net, request, &plan), VKF_ERROR_ARGUMENT);
+  assert_int_equal(vkf_model_plan_build(net, &env, request, &plan), VKF_ERROR_ARGUMENT);
   assert_null(plan);
   if (strstr(env.message, part) == NULL) print_error("\"%s\" lacks \"%s\"\n", env.message, part);
   assert_non_null(strstr(env.message, part));
@@ -327,7 +327,7 @@ static void no_allocation_is_missed(void **state) {
     uint64_t start = env.n_allocations;
     env.fail_at = start + n;
     vkf_plan *plan = NULL;
-    vkf_status st = vkf_model_plan_build(net, &request, &plan);
+    vkf_status st = vkf_model_plan_build(net, &env, &request, &plan);
     bool is_through = env.n_allocations < start + n;
     assert_int_equal(st, is_through ? VKF_OK : VKF_ERROR_MEMORY);
     vkf_model_plan_destroy(&plan);

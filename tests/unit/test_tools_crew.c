@@ -35,7 +35,7 @@ vkf_status tool_session_open_copy(tool_session *copy, const tool_args *args, con
   const int own = ++n_opened;
   pthread_mutex_unlock(&counters);
   if (model_fails) return VKF_ERROR_DEVICE_MEMORY;
-  copy->model = (vkf_model *)(void *)&models[own];
+  copy->run = (vkf_session *)(void *)&models[own];
   return VKF_OK;
 }
 
@@ -43,6 +43,10 @@ int tool_session_close(tool_session *session, int exit_code) {
   n_closed++;
   vkf_context_destroy(&session->context);
   return exit_code;
+}
+
+const char *tool_session_message(const tool_session *session) {
+  return vkf_context_message(session->context);
 }
 
 void tool_progress_end(tool_session *session) {
@@ -71,9 +75,9 @@ typedef struct jobs {
 } jobs;
 
 /* The others are quick and the first worker is not, so that they get jobs. */
-static vkf_status work_on(void *user, vkf_model *model, size_t i) {
+static vkf_status work_on(void *user, vkf_session *session, size_t i) {
   jobs *j = user;
-  const bool is_first = (char *)model == &models[0];
+  const bool is_first = (char *)session == &models[0];
   const struct timespec wait = {.tv_nsec = is_first ? 2000000 : 200000};
   nanosleep(&wait, NULL);
   if (i == (is_first ? j->first_fails_at : j->others_fail_at)) return VKF_ERROR_DEVICE_LOST;
@@ -88,7 +92,7 @@ static const tool_command command = {.name = "translate"};
 
 static vkf_status run(size_t workers, size_t n, jobs *j) {
   const tool_args args = {.command = &command, .workers = workers};
-  tool_session first = {.model = (vkf_model *)(void *)&models[0]};
+  tool_session first = {.run = (vkf_session *)(void *)&models[0]};
   tool_crew crew = {.args = &args, .folder = "", .first = &first, .most = workers};
   n_begun = n_opened = n_closed = 0;
   vkf_status status = tool_crew_run(&crew, n, work_on, j);

@@ -1,0 +1,172 @@
+/* session: what runs a model in one thread.
+ *
+ * Owns a message, a line to the device, a backend on it, caches, plans and step buffers. A session changes nothing that
+ * another one sees but what docs/architecture.md lists under "Threads". Invariant: a call holds `busy`, so a second
+ * thread is refused, and a model that closes waits.
+ */
+#define _POSIX_C_SOURCE 200809L /* nanosleep */
+#include <stdatomic.h>
+#include <string.h>
+#include <time.h>
+
+#include "engine/opened.h"
+#include "ref/ref.h"
+#include "vkop/vkop.h"
+
+/* What says which thread this is: its address. */
+static _Thread_local char here;
+
+static const char BUSY[] =
+    "expected a session that no other thread uses, found one that runs a call of another thread: create a session for "
+    "each thread";
+
+/* ---- life -------------------------------------------------------------------------------------------------------- */
+
+static vkf_status make_backend(vkf_session *s) {
+  vkf_status st = VKF_OK;
+  vkf_device *dev = s->model->dev;
+  if (dev->gpu) {
+    VKF_TRY(vkf_gpu_device_branch(dev->gpu, s->env, &s->gpu));
+    VKF_TRY(vkf_vkop_backend_create(s->gpu, s->ctx->batch_invariant, &s->backend));
+    vkf_vkop_backend_tune(s->backend, &dev->tuning.rows);
+  } else {
+    VKF_TRY(vkf_ref_backend_create(s->env, &s->backend));
+  }
+  s->backend->reproducible = dev->backend->reproducible;
+  s->backend->observer = dev->backend->observer;
+done:
+  return st;
+}
+
+/* Frees all that depends on the model. */
+static void part(vkf_session *s) {
+  if (s->plan_cache.env) {
+    vkf_engine_plan_cache_report(&s->plan_cache);
+    vkf_engine_plan_cache_finish(&s->plan_cache);
+    s->plan_cache.env = NULL;
+  }
+  if (s->backend) s->backend->table->destroy(&s->backend);
+  vkf_gpu_device_destroy(&s->gpu);
+  s->tokenizer.shared = NULL;
+  s->model = NULL;
+}
+
+static void destroy(vkf_session **session) {
+  vkf_session *s = *session;
+  if (!s) return;
+  part(s);
+  pthread_mutex_destroy(&s->busy);
+  vkf_env_free(&s->ctx->env, s);
+  *session = NULL;
+}
+
+vkf_status vkf_session_create(vkf_model *model, const vkf_session_params *params, vkf_session **out) {
+  vkf_status st = VKF_OK;
+  vkf_context *ctx = model->dev->ctx;
+  vkf_session_params p;
+  vkf_env env; /* several threads may create sessions at once */
+  *out = NULL;
+  vkf_env_init_child(&env, &ctx->env);
+  vkf_session *s = vkf_env_alloc(&env, 1, sizeof *s);
+  if (!s) VKF_TRY(VKF_ERROR_MEMORY);
+  s->model = model;
+  s->ctx = ctx;
+  s->env = &s->own;
+  s->own = env;
+  s->tokenizer = (vkf_tokenizer){.env = s->env, .shared = &model->tokenizer};
+  pthread_mutex_init(&s->busy, NULL);
+  VKF_TRY(VKF_PARAMS_READ(s->env, vkf_session_params, params, &p));
+  VKF_TRY(make_backend(s));
+  vkf_engine_plan_cache_init(&s->plan_cache, s->env, s->backend, model->net, model->weights);
+done:
+  if (st) env = s ? s->own : env;
+  if (st) destroy(&s);
+  pthread_mutex_lock(&ctx->lock);
+  if (s) {
+    s->next = ctx->sessions;
+    ctx->sessions = s;
+  } else {
+    vkf_env_clear(&ctx->env);
+    vkf_env_fail(&ctx->env, st, "%s", env.message);
+  }
+  pthread_mutex_unlock(&ctx->lock);
+  *out = s;
+  return st;
+}
+
+void vkf_session_destroy(vkf_session **session) {
+  if (!session || !*session || vkf_env_in_callback(&(*session)->own, "vkf_session_destroy")) return;
+  vkf_session *s = *session, **at = &s->ctx->sessions;
+  pthread_mutex_lock(&s->busy); /* a call of another thread ends first */
+  pthread_mutex_unlock(&s->busy);
+  pthread_mutex_lock(&s->ctx->lock);
+  while (*at != s) at = &(*at)->next;
+  *at = s->next;
+  pthread_mutex_unlock(&s->ctx->lock);
+  destroy(session);
+}
+
+void vkf_engine_sessions_part(vkf_model *model) {
+  const struct timespec millisecond = {.tv_nsec = 1000000};
+  vkf_context *ctx = model->dev->ctx;
+  for (bool is_running = true; is_running;) {
+    is_running = false;
+    pthread_mutex_lock(&ctx->lock);
+    for (vkf_session *s = ctx->sessions; s; s = s->next) {
+      if (s->model != model) continue;
+      if (pthread_mutex_trylock(&s->busy)) { /* its callback may want the context's lock */
+        is_running = true;
+        continue;
+      }
+      part(s);
+      pthread_mutex_unlock(&s->busy);
+    }
+    pthread_mutex_unlock(&ctx->lock);
+    if (is_running) nanosleep(&millisecond, NULL);
+  }
+}
+
+/* ---- calls ------------------------------------------------------------------------------------------------------- */
+
+vkf_status vkf_engine_session_begin(vkf_session *s, const char *call) {
+  vkf_status st = VKF_OK;
+  if (vkf_env_in_callback(&s->own, call)) return VKF_ERROR_ARGUMENT;
+  if (pthread_mutex_trylock(&s->busy)) {
+    atomic_store(&s->refused, &here);
+    return VKF_ERROR_ARGUMENT;
+  }
+  const void *refused = &here;
+  atomic_compare_exchange_strong(&s->refused, &refused, NULL);
+  vkf_env_clear(&s->own);
+  if (!s->model)
+    VKF_FAIL(&s->own, VKF_ERROR_ARGUMENT,
+             "%s: expected a session of a model that is open, found one whose model was "
+             "closed",
+             call);
+done:
+  if (st) pthread_mutex_unlock(&s->busy);
+  return st;
+}
+
+vkf_status vkf_engine_session_end(vkf_session *s, vkf_status st, vkf_result **result) {
+  if (result && *result) (*result)->env = &s->ctx->env; /* which it does not outlive */
+  pthread_mutex_unlock(&s->busy);
+  return st;
+}
+
+const char *vkf_session_message(vkf_session *s) {
+  if (!s) return "";
+  if (atomic_load(&s->refused) == &here) return BUSY;
+  if (vkf_env_callback_runs(&s->own)) return s->own.message;
+  if (pthread_mutex_trylock(&s->busy)) return BUSY;
+  pthread_mutex_unlock(&s->busy);
+  return s->own.message;
+}
+
+vkf_status vkf_session_get_info(vkf_session *s, vkf_session_info *out) {
+  vkf_status st = vkf_engine_session_begin(s, "vkf_session_get_info");
+  if (st) return st;
+  const vkf_session_info full = {VKF_SESSION_INFO_INIT, .run_bytes = vkf_engine_plan_cache_bytes(&s->plan_cache)};
+  st = VKF_INFO_WRITE(s->env, vkf_session_info, &full, out);
+  return vkf_engine_session_end(s, st, NULL);
+}

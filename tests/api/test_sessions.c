@@ -1,0 +1,289 @@
+/* Sessions: eight threads run one model, each with the bits that it has alone; a second thread in a session is refused;
+ * models, sessions and callbacks come and go in any order.
+ */
+#include <pthread.h>
+#include <stdatomic.h>
+#include <time.h>
+
+#include "support/driver.h"
+
+#define SHIPPED VKF_SOURCE_DIR "/models/en-es"
+enum { N_THREADS = 8, N_TEXTS = 3, MOST_LOGITS = 1 << 17 };
+
+static const char *const texts[N_TEXTS] = {"The cat sat on the mat because it was tired.", "I am at home.",
+                                           "Tom asked Mary where the old books were."};
+static int32_t ids[] = {5, 6, 7, 1}, target_ids[] = {0, 9, 11};
+static const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {1, 4}, ids},
+                                   {"decoder_input_ids", VKF_I32, 2, {1, 3}, target_ids}};
+
+/* What a session gives. */
+typedef struct outcome {
+  char texts[N_TEXTS][256];
+  float logits[MOST_LOGITS];
+  size_t n_logits;
+} outcome;
+
+typedef struct worker {
+  vkf_model *model;
+  size_t number;
+  outcome *found;
+  vkf_status status;
+  char message[512]; /* of the last failure */
+  char refused[512]; /* of the call that is to fail */
+} worker;
+
+/* Another number of threads is at another place: a session translates its own text first, then all. */
+static vkf_status use(vkf_session *session, worker *w) {
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT,
+                                      .config_json = w->number % 2 ? "{\"num_beams\": 1}" : "{\"num_beams\": 2}"};
+  vkf_result *result = NULL;
+  vkf_status st = vkf_session_translate(session, &texts[w->number % N_TEXTS], 1, &params, &result);
+  vkf_result_destroy(&result);
+  char bad[64]; /* each thread has its own failure */
+  snprintf(bad, sizeof bad, "{\"no_such_key_%zu\": 1}", w->number);
+  const vkf_generate_params wrong = {VKF_GENERATE_PARAMS_INIT, .config_json = bad};
+  if (!st && vkf_session_translate(session, texts, 1, &wrong, &result) == VKF_ERROR_UNSUPPORTED)
+    snprintf(w->refused, sizeof w->refused, "%s", vkf_session_message(session));
+  if (!st) st = vkf_session_translate(session, texts, N_TEXTS, &params, &result);
+  for (size_t i = 0; !st && i < N_TEXTS; i++)
+    snprintf(w->found->texts[i], sizeof w->found->texts[i], "%s", vkf_result_text(result, i));
+  vkf_result_destroy(&result);
+  if (!st) st = vkf_session_run(session, inputs, 2, NULL, &result);
+  const float *logits = vkf_result_f32(result, "logits", &w->found->n_logits);
+  if (!st && w->found->n_logits <= MOST_LOGITS) memcpy(w->found->logits, logits, w->found->n_logits * sizeof(float));
+  vkf_result_destroy(&result);
+  return st;
+}
+
+static void *work(void *user) {
+  worker *w = user;
+  vkf_session *session = NULL;
+  w->status = vkf_session_create(w->model, NULL, &session);
+  if (!w->status) w->status = use(session, w);
+  if (w->status) snprintf(w->message, sizeof w->message, "%s", vkf_session_message(session));
+  vkf_session_destroy(&session);
+  return NULL;
+}
+
+static void expect_refusal(const worker *w) {
+  char key[64];
+  snprintf(key, sizeof key, "no_such_key_%zu\"", w->number);
+  if (!strstr(w->refused, key)) fail_msg("session %zu: expected '%s', found '%s'", w->number, key, w->refused);
+}
+
+static void threads_have_the_bits_of_one(void **state) {
+  driver *d = *state;
+  worker alone[2] = {{.number = 0}, {.number = 1}}, workers[N_THREADS];
+  pthread_t handles[N_THREADS];
+  vkf_model *model = NULL;
+  driver_ok(d, vkf_model_open(d->device, SHIPPED, &model));
+  outcome *found = calloc(2 + N_THREADS, sizeof *found);
+  assert_non_null(found);
+  for (int i = 0; i < 2; i++) {
+    alone[i].model = model;
+    alone[i].found = &found[i];
+    work(&alone[i]);
+    if (alone[i].status) fail_msg("alone: %s", alone[i].message);
+    assert_true(alone[i].found->n_logits > 0 && alone[i].found->n_logits <= MOST_LOGITS);
+  }
+  for (size_t i = 0; i < N_THREADS; i++) {
+    workers[i] = (worker){.model = model, .number = i, .found = &found[2 + i]};
+    assert_int_equal(pthread_create(&handles[i], NULL, work, &workers[i]), 0);
+  }
+  for (int i = 0; i < N_THREADS; i++) pthread_join(handles[i], NULL);
+  for (int i = 0; i < N_THREADS; i++) {
+    const outcome *a = alone[i % 2].found, *b = workers[i].found;
+    if (workers[i].status) fail_msg("session %d: %s", i, workers[i].message);
+    expect_refusal(&workers[i]);
+    for (int t = 0; t < N_TEXTS; t++) assert_string_equal(a->texts[t], b->texts[t]);
+    assert_int_equal(a->n_logits, b->n_logits);
+    assert_memory_equal(a->logits, b->logits, a->n_logits * sizeof(float));
+  }
+  free(found);
+  vkf_model_close(&model);
+}
+
+/* ---- two threads in one session ---------------------------------------------------------------------------------- */
+
+typedef struct intruder {
+  vkf_model *model;
+  vkf_session *session;
+  atomic_int n_inside;
+  vkf_status status, owner_status;
+  char message[512], owner_message[512];
+  bool is_parted;
+} intruder;
+
+static void *intrude(void *user) {
+  intruder *in = user;
+  vkf_result *result = NULL;
+  in->status = vkf_session_translate(in->session, texts, 1, NULL, &result);
+  snprintf(in->message, sizeof in->message, "%s", vkf_session_message(in->session));
+  return NULL;
+}
+
+/* While the session runs: another thread tries to use it. */
+static int on_token(void *user, size_t row, int32_t token) {
+  intruder *in = user;
+  pthread_t thread;
+  (void)row;
+  (void)token;
+  if (in->n_inside++) return 0;
+  assert_int_equal(pthread_create(&thread, NULL, intrude, in), 0);
+  pthread_join(thread, NULL);
+  return 0;
+}
+
+static void a_second_thread_is_refused(void **state) {
+  driver *d = *state;
+  vkf_result *alone = NULL, *disturbed = NULL;
+  intruder in = {0};
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}",
+                                      .on_token = on_token, .user = &in},
+                            quiet = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}"};
+  driver_ok(d, vkf_model_open(d->device, SHIPPED, &in.model));
+  driver_ok(d, vkf_session_create(in.model, NULL, &in.session));
+  assert_int_equal(vkf_session_translate(in.session, texts, 1, &quiet, &alone), VKF_OK);
+  assert_int_equal(vkf_session_translate(in.session, texts, 1, &params, &disturbed), VKF_OK);
+  assert_true(in.n_inside > 1);
+  assert_int_equal(in.status, VKF_ERROR_ARGUMENT);
+  assert_non_null(strstr(in.message, "no other thread uses"));
+  assert_string_equal(vkf_session_message(in.session), "");
+  assert_string_equal(vkf_result_text(alone, 0), vkf_result_text(disturbed, 0));
+  vkf_result_destroy(&disturbed);
+  intrude(&in); /* now nobody else does */
+  assert_int_equal(in.status, VKF_OK);
+  vkf_result_destroy(&alone);
+  vkf_session_destroy(&in.session);
+  vkf_model_close(&in.model);
+}
+
+/* ---- coming and going -------------------------------------------------------------------------------------------- */
+
+static void a_closed_model_parts_its_sessions(void **state) {
+  driver *d = *state;
+  vkf_model *models[2] = {NULL, NULL};
+  vkf_session *sessions[3] = {NULL, NULL, NULL};
+  vkf_result *result = NULL, *tokens = NULL;
+  for (int i = 0; i < 2; i++) driver_ok(d, vkf_model_open(d->device, SHIPPED, &models[i]));
+  for (int i = 0; i < 3; i++) driver_ok(d, vkf_session_create(models[i == 2], NULL, &sessions[i]));
+  vkf_tokenizer *tokenizer = vkf_session_tokenizer(sessions[0]);
+  assert_int_equal(vkf_session_translate(sessions[0], texts, 1, NULL, &result), VKF_OK);
+  assert_int_equal(vkf_tokenizer_encode(tokenizer, "a cat", NULL, &tokens), VKF_OK);
+  vkf_model_close(&models[0]);
+  assert_null(models[0]);
+  assert_non_null(strstr(vkf_result_text(result, 0), "gato")); /* results stay */
+  vkf_result_destroy(&result);
+  vkf_result_destroy(&tokens);
+  for (int i = 0; i < 2; i++) {
+    assert_int_equal(vkf_session_translate(sessions[i], texts, 1, NULL, &result), VKF_ERROR_ARGUMENT);
+    assert_non_null(strstr(vkf_session_message(sessions[i]), "model was closed"));
+    assert_int_equal(vkf_session_run(sessions[i], inputs, 2, NULL, &result), VKF_ERROR_ARGUMENT);
+    assert_null(vkf_session_tokenizer(sessions[i]));
+  }
+  assert_int_equal(vkf_tokenizer_encode(tokenizer, "a cat", NULL, &tokens), VKF_ERROR_ARGUMENT);
+  assert_null(vkf_tokenizer_piece(tokenizer, 1));
+  assert_int_equal(vkf_session_translate(sessions[2], texts, 1, NULL, &result), VKF_OK); /* of the other model */
+  vkf_result_destroy(&result);
+  vkf_model_close(&models[1]);
+  for (int i = 0; i < 3; i++) {
+    vkf_session_destroy(&sessions[i]);
+    assert_null(sessions[i]);
+  }
+}
+
+static void *close_it(void *user) {
+  intruder *in = user;
+  vkf_model_close(&in->model);
+  in->is_parted = true;
+  return NULL;
+}
+
+static int wait_a_little(void *user, size_t row, int32_t token) {
+  const struct timespec wait = {.tv_nsec = 5000000};
+  intruder *in = user;
+  (void)row;
+  (void)token;
+  in->n_inside++;
+  nanosleep(&wait, NULL);
+  return 0;
+}
+
+static void *run_slowly(void *user) {
+  intruder *in = user;
+  vkf_result *result = NULL;
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}",
+                                      .on_token = wait_a_little, .user = in};
+  in->owner_status = vkf_session_translate(in->session, texts, 1, &params, &result);
+  if (in->owner_status) snprintf(in->owner_message, sizeof in->owner_message, "%s", vkf_session_message(in->session));
+  vkf_result_destroy(&result);
+  return NULL;
+}
+
+/* What runs ends first, and well. */
+static void a_model_that_closes_waits(void **state) {
+  driver *d = *state;
+  const struct timespec wait = {.tv_nsec = 1000000};
+  intruder in = {0};
+  pthread_t runs, closes;
+  driver_ok(d, vkf_model_open(d->device, SHIPPED, &in.model));
+  driver_ok(d, vkf_session_create(in.model, NULL, &in.session));
+  assert_int_equal(pthread_create(&runs, NULL, run_slowly, &in), 0);
+  for (int i = 0; i < 10000 && !in.n_inside; i++) nanosleep(&wait, NULL);
+  assert_int_equal(pthread_create(&closes, NULL, close_it, &in), 0);
+  pthread_join(runs, NULL);
+  pthread_join(closes, NULL);
+  if (in.owner_status) fail_msg("%s", in.owner_message);
+  assert_true(in.is_parted && in.n_inside > 3);
+  vkf_session_destroy(&in.session);
+}
+
+/* Inside a callback another session of the same model may run. */
+static int run_another(void *user, size_t row, int32_t token) {
+  intruder *in = user;
+  vkf_session *other = NULL;
+  vkf_result *result = NULL;
+  (void)row;
+  (void)token;
+  if (in->n_inside++ != 1) return 0;
+  in->status = vkf_session_create(in->model, NULL, &other);
+  if (!in->status) in->status = vkf_session_translate(other, texts + 1, 1, NULL, &result);
+  vkf_result_destroy(&result);
+  vkf_session_destroy(&other);
+  return 0;
+}
+
+static void a_callback_runs_another_session(void **state) {
+  driver *d = *state;
+  intruder in = {.status = VKF_ERROR_STOPPED};
+  vkf_result *result = NULL;
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}",
+                                      .on_token = run_another, .user = &in};
+  driver_ok(d, vkf_model_open(d->device, SHIPPED, &in.model));
+  driver_ok(d, vkf_session_create(in.model, NULL, &in.session));
+  assert_int_equal(vkf_session_translate(in.session, texts, 1, &params, &result), VKF_OK);
+  assert_int_equal(in.status, VKF_OK);
+  assert_non_null(strstr(vkf_result_text(result, 0), "gato"));
+  vkf_result_destroy(&result);
+  vkf_session_destroy(&in.session);
+  vkf_model_close(&in.model);
+}
+
+static void bad_arguments(void **state) {
+  driver *d = *state;
+  vkf_model *model = NULL;
+  vkf_session *session = NULL;
+  vkf_session_params params = {.size = 1};
+  driver_ok(d, vkf_model_open(d->device, SHIPPED, &model));
+  assert_int_equal(vkf_session_create(model, &params, &session), VKF_ERROR_ARGUMENT);
+  assert_null(session);
+  assert_non_null(strstr(vkf_context_message(d->context), "vkf_session_params"));
+  assert_string_equal(vkf_session_message(NULL), "");
+  vkf_session_destroy(NULL);
+  vkf_session_destroy(&session);
+  vkf_model_close(&model);
+}
+
+DRIVER_MAIN(DRIVER_TEST_PLAIN(threads_have_the_bits_of_one), DRIVER_TEST(a_second_thread_is_refused),
+            DRIVER_TEST(a_closed_model_parts_its_sessions), DRIVER_TEST(a_model_that_closes_waits),
+            DRIVER_TEST(a_callback_runs_another_session), DRIVER_TEST(bad_arguments))
