@@ -1,18 +1,17 @@
 /* The figures of `vkformer bench` with measured roofs: rates follow from the median, the median lies between the
  * fastest run and the ninetieth of a hundred, and the share is the time that the lowest roof allows over the median: of
  * multiply-adds, or of the bytes of caches (of memory where they are 32 MiB and more). There is none for the rows of
- * "peak", which are the roofs, and for a row that is faster. The text says the same as the JSON form.
+ * "peak", which are the roofs, and for a row that is faster. The text says the same as the JSON form. Then what is
+ * printed beside the figures, and what is refused before anything is measured.
  */
 #include <math.h>
 #include <string.h>
 
-#include <jansson.h>
-
-#include "support/program.h"
+#include "support/documented.h"
 
 static int prepare(void **state) {
   (void)state;
-  return program_setup("true");
+  return program_setup("printf '#version 450\\nvoid main() {}\\n' > $T/nothing.comp; echo '[1]' > $T/array.json");
 }
 
 static double number(const json_t *object, const char *key) {
@@ -60,6 +59,7 @@ static void check_row(const json_t *row, const json_t *peak) {
 static void shares_of_roofs(void **state) {
   (void)state;
   program_must("$V bench matmul:96,64,48 norm:40,256 peak --seconds 0.01 --json", 0, "\"rows\"", NULL);
+  program_must_be_documented();
   json_error_t wrong;
   json_t *root = json_loads(program_out, 0, &wrong);
   if (!root) fail_msg("line %d: %s", wrong.line, wrong.text);
@@ -76,6 +76,93 @@ static void shares_of_roofs(void **state) {
   json_decref(root);
 }
 
+/* The document of kernels, and that of a wrong kernel, with its worst element. */
+static void keys_are_documented(void **state) {
+  (void)state;
+  program_must("$V kernels matmul:77,512,512 --json", 0, NULL, NULL);
+  program_must_be_documented();
+  program_must(
+      "$V bench matmul:33,40,24 --shader $T/nothing.comp --variant matmul-naive-m1n1 --no-roofs --seconds 0.01 --json",
+      1, NULL, NULL);
+  program_must_be_documented();
+}
+
+typedef struct row {
+  const char *command;
+  int exit_code;
+  const char *out, *err; /* as program_must() has them */
+} row;
+
+static void check_rows(const row *rows, size_t n) {
+  for (size_t i = 0; i < n; i++) program_must(rows[i].command, rows[i].exit_code, rows[i].out, rows[i].err);
+}
+#define CHECK(rows) check_rows(rows, sizeof(rows) / sizeof((rows)[0]))
+
+static void commands_and_digits(void **state) {
+  (void)state;
+  static const row rows[] = {
+      {"$V bench norm:8,64 --no-roofs --seconds 0.01 --json > $T/n.json && sed -n 2p $T/n.json && ! grep "
+       "'[1-9][0-9]\\{15\\}' $T/n.json",
+       0, "  \"format\": \"vkformer-bench/1\",\n", ""},
+      /* the command repeats the row: its options with their names, the tile with the row that it was made of */
+      {"$V bench matmul --m 5 --n 12 --k 16 --variant matmul-shared-32x32x16-m4n4 --tile bm=16,bn=16,tm=2,tn=2 --ht "
+       "$T/c.html --no-r --seconds 0.01 --json | grep -o 'vkformer bench.*\"'",
+       0,
+       "vkformer bench matmul:5,12,16 --variant matmul-shared-32x32x16-m4n4 --tile bm=16,bn=16,tm=2,tn=2 --no-roofs "
+       "--seconds 0.01\"\n",
+       ""},
+      {"$V bench encoder --layers 1 --d-model 16 --heads 2 --d-ff 24 --vocab 20 --length 3,5 --no-roofs --seconds 0.01 "
+       "--json | grep -o 'vkformer bench.*length 5.*\"'",
+       0,
+       "vkformer bench encoder --batch 1 --length 5 --layers 1 --d-model 16 --heads 2 --d-ff 24 --vocab 20 --no-roofs "
+       "--seconds 0.01\"\n",
+       ""},
+      /* it does: the same problem and kernel come out */
+      {"$V bench norm:3,8 --no-roofs --seconds 0.01 --json > $T/first.json && cd $(dirname $V) && eval \"./$(sed -n "
+       "'s/.*\"command\": \"\\(.*\\)\".*/\\1/p' $T/first.json | head -n 1) --json\" > $T/again.json && for k in "
+       "problem "
+       "variant; do grep -m 1 \"\\\"$k\\\"\" $T/first.json > $T/k && grep -qF -f $T/k $T/again.json || exit 1; done",
+       0, "", ""},
+  };
+  CHECK(rows);
+}
+
+/* Nothing is measured where an argument is wrong: there is nothing on standard output. */
+static void what_is_refused_first(void **state) {
+  (void)state;
+  static const row rows[] = {
+      {"$V bench norm:8,64 $T/page.html", 2, "", "expected one of peak, matmul, "},
+      {"$V bench norm:8,64 norm:8", 4, "", "norm:8"},
+      {"$V bench norm:8,64 ffn:3,16", 4, "", "expected a problem of the form ffn:M,D,F"},
+      {"$V bench norm:8,64 --html $T/nosuch/x.html", 4, "", "nosuch/x.html: cannot be written: No such file"},
+      {"$V bench norm:8,64 --html $T", 4, "", "cannot be written: Is a directory"},
+      {"$V bench norm:8,64 --html --json", 4, "", "--html: expected a file to write, found '--json'"},
+      {"$V bench norm:8,64 --merge $T/nosuch.json --html $T/x.html", 4, "", "--merge: "},
+      {"$V bench norm:8,64 --merge $T/array.json --html $T/x.html", 4, "",
+       "array.json: expected the output of vkformer bench"},
+      {"$V bench norm:8,64 --merge $T/array.json", 2, "", "--merge: expected --html FILE as well"},
+      {"$V bench norm:8,64 --variant norm-row-64 --shader $T/nosuch.comp", 4, "", "--shader: "},
+      {"$V bench norm:8,64 encoder --norm side", 2, "", "--norm: expected post or pre"},
+      {"test -e $T/x.html", 1, "", ""},
+  };
+  CHECK(rows);
+}
+
+/* What stands beside the results. */
+static void what_is_said(void **state) {
+  (void)state;
+  static const row rows[] = {
+      /* what computes nothing says nothing of GPUs; what computes does */
+      {"unset VKF_DEVICE; $V kernels norm:8,64 >$T/k && $V info $M >$T/k", 0, "", ""},
+      {"unset VKF_DEVICE; $V bench norm:8,64 --no-roofs --seconds 0.01", 0, NULL,
+       "no GPU was found: computing on the CPU"},
+      {"$V translate -vv 'I am here.'", 0, "\n", ", last run "},
+      {"$V translate -v 'I am here.' 2>&1 | grep -c 'last run 0.000'", 1, "0\n", ""},
+  };
+  setenv("M", VKF_SOURCE_DIR "/models/en-es", 1);
+  CHECK(rows);
+}
+
 /* A row of the table has the share as a percentage; without roofs there is a dash in its place. */
 static void roofs_in_text(void **state) {
   (void)state;
@@ -88,11 +175,7 @@ static void roofs_in_text(void **state) {
 /* Tiles and kernels of the caller's; each row: a command, its exit code, pieces of what it prints. */
 static void tiles_and_own_kernels(void **state) {
   (void)state;
-  static const struct {
-    const char *command;
-    int exit_code;
-    const char *out, *err;
-  } rows[] = {
+  static const row rows[] = {
       /* the example of docs/own-kernels.md, with its own tile and with others, on shapes that no tile divides */
       {"$V bench matmul:33,40,24 --shader " VKF_SOURCE_DIR "/examples/own_kernel.comp --variant "
        "matmul-shared-64x64x16-m4n4 --tile 'bm=32,bn=16,tm=2,tn=2;bm=16,bn=64,tm=1' --no-roofs --seconds 0.01 | grep "
@@ -113,13 +196,17 @@ static void tiles_and_own_kernels(void **state) {
        "\"bk=7\"\\|\"reason\": "
        "\"bk is'",
        0, "3\n", ""},
+      /* a wrong kernel: its worst element */
+      {"$V bench matmul:33,40,24 --shader $T/nothing.comp --variant matmul-naive-m1n1 --no-roofs --seconds 0.01", 1,
+       "  element [", ""},
       /* a kernel is asked about weights as they are stored */
       {"$V bench matmul:64,64,64,int8 --variant matmul-split-32x32x16-m4n4 --no-roofs", 4, NULL,
        "does not read numbers stored as int8"},
   };
-  for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
-    program_must(rows[i].command, rows[i].exit_code, rows[i].out, rows[i].err);
+  CHECK(rows);
 }
 
 PROGRAM_MAIN(prepare, cmocka_unit_test(shares_of_roofs), cmocka_unit_test(roofs_in_text),
+             cmocka_unit_test(keys_are_documented), cmocka_unit_test(commands_and_digits),
+             cmocka_unit_test(what_is_refused_first), cmocka_unit_test(what_is_said),
              cmocka_unit_test(tiles_and_own_kernels))

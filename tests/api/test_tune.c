@@ -122,6 +122,7 @@ static void tuning_needs_a_place_for_its_times(void **state) {
   program_must("export VKF_CACHE_DIR=; $V tune --problem norm:8,64 --seconds 0.001", 4, "", "found none");
   program_must("export VKF_CACHE_DIR=$T/file/cache; $V tune --problem norm:8,64 --seconds 0.001 --export $T/e.json", 0,
                "norm-", NULL);
+  assert_non_null(strstr(program_out, "\n1 problem, "));
   program_must("grep -c '\"by\": \"tune\"' $T/e.json", 0, NULL, "");
 }
 

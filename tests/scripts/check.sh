@@ -7,6 +7,13 @@ set -u
 cd "$1" || exit 1
 failed=0
 scripts=$(grep -lE '^#!.*[/ ](ba|da)?sh$' scripts/* .ci/* bench/* tests/*/*.sh 2>/dev/null)
+# A workflow says what it may do, and ends the runs that a newer push makes needless.
+for key in permissions concurrency; do
+  if grep -L "^$key:" .github/workflows/*.yml | grep .; then
+    echo "expected the key $key in every workflow, found none in those above"
+    failed=1
+  fi
+done
 # shellcheck disable=SC2086
 if grep -nE '[|] *(grep +(-[A-Za-z]+ +)*-[A-Za-z]*[qm]|[h]ead\b|sed +[^|]*[0-9;]q\b)' $scripts scripts/packages.sh; then
   echo "expected no pipeline whose reader may end first, found those above"

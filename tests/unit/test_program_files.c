@@ -3,7 +3,7 @@
  *
  * The rows are as in test_program.c; a command that hangs is ended after 60 seconds with exit code 124.
  */
-#include "support/program.h"
+#include "support/documented.h"
 
 typedef struct row {
   const char *command;
@@ -159,6 +159,8 @@ static void test_names(void **state) {
        ""},
       {"$P op matmul -i $T/near.json -o ''", 2, "", "--outputs: expected a name, found ''"},
       {"$P init $T/texts.json -o ''", 2, "", "--output: expected a name, found ''"},
+      /* nothing is translated first */
+      {"$P translate a --profile=$T/nosuch/trace.json", 4, "", "nosuch/trace.json: cannot be written: No such file"},
       {"$P translate a --profile=", 2, "", "--profile: expected a name, found ''"},
       {"$P run $T/f.vit --image '' -o $T/o", 2, "", "--image: expected a name, found ''"},
       {"$P translate a -m ''", 2, "", "--model: expected a name, found ''"},
@@ -172,6 +174,10 @@ static void test_names(void **state) {
 static void test_json(void **state) {
   (void)state;
   static const row rows[] = {
+      {"echo '{\"x\": [[0.1, 2]], \"w\": [[1, 0]]}' > $T/tenth.json && $P op matmul -i $T/tenth.json -o "
+       "$T/tenth.out.json "
+       "&& tr -d ' \\n' < $T/tenth.out.json",
+       0, "\"out\":[[0.100000001]]}", ""},
       {"$P op matmul -i $T/far.json -o $T/far.out.json && tr -d ' \\n' < $T/far.out.json", 0,
        "{\"format\":\"vkformer-arrays/1\",\"out\":[[null,2.0,null]]}", ""},
       {"n=$(printf '%b' 'a\\0377b') && cp -r $G/llama $T/$n && $P info $T/$n --json | grep folder", 0,
@@ -184,6 +190,33 @@ static void test_json(void **state) {
        "twice.json: expected JSON, found at line 1, column 16: duplicate object key"},
   };
   CHECK(rows);
+}
+
+/* Every document has a format, and its keys are in docs/json.md. */
+static void test_documented_keys(void **state) {
+  (void)state;
+  static const char *const commands[] = {
+      "$P info $M --json --plan",
+      "$P devices -v --json",
+      "$P validate --device ref --quick --json",
+      "$P tokenize --json 'A sentence.'",
+      "$P translate --json 'I am here.'",
+      "$P translate --json \"$(printf 'a\\377')\" || test $? = 4",
+      "$P generate $G/llama -i $T/llama.json -o $T/llama.out.json --max-new-tokens 2 && cat $T/llama.out.json",
+      "$P generate $T/f.gpt2 --prompt 'I am here.' --max-new-tokens 2 --json --top-logprobs 2",
+      "$P embed $T/f.texts a",
+      "$P embed $T/f.texts --similarity a b",
+      "$P classify $T/f.vit $I/rgb.png --json",
+  };
+  program_must(
+      "echo '{\"input_ids\": [[5, 6]]}' > $T/llama.json && "
+      "sed 's/\"vocab_size\": [0-9]*/\"vocab_size\": 8192/' $G/gpt2/config.json > $T/gpt2.json && "
+      "$V init $T/gpt2.json -o $T/f.gpt2 && cp $M/tokenizer.json $T/f.gpt2",
+      0, "", NULL);
+  for (size_t i = 0; i < sizeof commands / sizeof commands[0]; i++) {
+    program_must(commands[i], 0, NULL, NULL);
+    program_must_be_documented();
+  }
 }
 
 #define MARK "expected JSON, found a byte-order mark of UTF-8 before it: save the file without one"
@@ -260,6 +293,7 @@ int main(void) {
       cmocka_unit_test(test_profiles),
       cmocka_unit_test(test_names),
       cmocka_unit_test(test_json),
+      cmocka_unit_test(test_documented_keys),
       cmocka_unit_test(test_byte_order_marks),
       cmocka_unit_test(test_arrays_as_json),
       cmocka_unit_test(test_run_on_texts),

@@ -220,6 +220,11 @@ static void test_masks(void **state) {
   if (sscanf(program_out, "\"w5 %31s w6 [MASK]\"}\n\"w5 [MASK] w6 %31s", one, two) != 2 || one[0] != 'w' ||
       two[0] != 'w')
     fail_msg("found %s", program_out);
+  /* three characters of two columns and three bytes each, then a space to column 16 and one between */
+  must_print(
+      "cp -r $T/bert $T/wide && sed -i 's/\"w7\"/\"\346\227\245\346\234\254\350\252\236\"/' $T/wide/tokenizer.json && "
+      "$V fill-mask $T/wide 'w5 [MASK]' -k 100 | grep -c '^[0-9.]*  \346\227\245\346\234\254\350\252\236 \\{11\\}w5 '",
+      "1\n");
 }
 
 /* Whoever has a batch, and whatever its size, beside lines that are blank or skipped: the same bytes in the order of

@@ -1,0 +1,83 @@
+// The tile explorer on rows that are made up: its script runs with a document of a few lines, and what it puts on the
+// page is compared. usage: node explorer.js EXPLORER.html
+"use strict";
+const assert = require("assert"), fs = require("fs");
+
+// ---- as much of a document as the page uses -----------------------------------------------------------------------
+
+class Element {
+  constructor(tag) { Object.assign(this, {tag, children: [], own: "", attributes: {}, style: {}, dataset: {}, className: ""}); }
+  append(...what) { this.children.push(...what); }
+  replaceChildren(...what) { this.children = what; }
+  replaceWith(other) { this.tag = other.tag; this.own = other.own; this.children = other.children; }
+  setAttribute(name, value) { this.attributes[name] = String(value); }
+  addEventListener() {}
+  set textContent(text) { this.own = String(text); this.children = []; }
+  get textContent() { return this.own + this.children.map(c => c.textContent).join(""); }
+  get firstChild() { return this.children[0]; }
+  set value(v) { this.chosen = v; }
+  get value() { return this.chosen ?? (this.children[0] ? this.children[0].attributes.value ?? this.children[0].own : ""); }
+  all(tag) { return this.children.flatMap(c => [...(c.tag === tag ? [c] : []), ...c.all(tag)]); }
+}
+
+function page(documents) {
+  const elements = {};
+  const get = id => elements[id] ??= new Element(id);
+  get("data").textContent = JSON.stringify(documents);
+  get("measure").value = "gflops";
+  const document = {getElementById: get, createElement: tag => new Element(tag), createElementNS: (space, tag) => new Element(tag),
+                    documentElement: new Element("html")};
+  const html = fs.readFileSync(process.argv[2], "utf8"), scripts = [...html.matchAll(/<script>([^]*?)<\/script>/g)];
+  assert.strictEqual(scripts.length, 1);
+  new Function("document", scripts[0][1])(document);
+  return get;
+}
+
+// ---- what it says -------------------------------------------------------------------------------------------------
+
+const row = (problem, variant, min_us, median_us, p90_us, more) => ({
+  problem, variant, min_us, median_us, p90_us, runs: 9, ratio: 0.5, flops: 1e6, bytes: 1e4, gflops: 1e3 / median_us,
+  gbytes: 10 / median_us, workgroup: 64, shared_bytes: 0, peak_share: null, roof: null, ...more});
+const shared = t => `matmul-shared-${t}`;
+const $ = page([{device: "one", driver: "d", version: "0", peak: {gflops: 100, gbytes: 10, cached_gbytes: 20}, rows: [
+  row("matmul:40,64,64", shared("32x16x16-m4n2"), 10, 11, 12, {peak_share: 0.5, roof: "caches"}),
+  row("matmul:40,64,64", shared("128x16x16-m4n4"), 12, 13, 14), // within the 90th percentile of the best: a tie
+  row("matmul:40,64,64", shared("32x64x16-m4n4"), 20, 22, 23),
+  row("matmul:40,64,64", "matmul-naive-m1n1", 0, 0, 0, {runs: 0, ratio: 2}),
+  row("matmul:8,1000,64", shared("32x16x16-m4n2"), 10, 11, 12),
+  row("matmul:8,200,64", shared("128x16x16-m4n4"), 10, 11, 12, {peak_share: 0.25, roof: "multiply-adds"}),
+]}, {device: "two", driver: "d", version: "0", rows: [row("norm:8,64", "norm-row-64", 1, 2, 3)]}]);
+
+// A sentence a shape, in the order of their numbers, the last first: the winner, ties by the spread, what is behind, what is wrong, why.
+assert.deepStrictEqual($("why").all("li").map(e => e.textContent), [
+  "40 x 64 x 64: matmul-shared-32x16x16-m4n2, 11.00 us, 50 % of what its caches deliver. Not told apart from it: " +
+    "matmul-shared-128x16x16-m4n4. matmul-shared-32x64x16-m4n4 takes 2.00 times as long. 1 over the bound. There an " +
+    "invocation uses each number it loads 4 and 2 times, the last tile of rows is filled to 25 %.",
+  "8 x 200 x 64: matmul-shared-128x16x16-m4n4, 11.00 us, 25 % of what its multiply-adds allow. There an invocation uses each " +
+    "number it loads 4 and 4 times, 120 of the 128 rows of a tile are idle.",
+  "8 x 1000 x 64: matmul-shared-32x16x16-m4n2, 11.00 us. There an invocation uses each number it loads 4 and 2 times, 24 of " +
+    "the 32 rows of a tile are idle.",
+]);
+
+// Tiles of the chosen shape: rows of a workgroup down, columns across, in the order of their numbers.
+$("shape").value = "40,64,64";
+$("shape").onchange();
+assert.deepStrictEqual($("grid").all("tr").map(line => line.children.map(cell => cell.textContent)),
+                       [["", "16", "64"], ["32", "11.00", "22.00"], ["128", "13.00", "-"]]);
+assert.deepStrictEqual($("grid").all("td").filter(c => c.className === "best").map(c => c.title), [shared("32x16x16-m4n2")]);
+
+// The map: kernels in the order of their numbers, the fastest of a column framed, a dash and a cross.
+assert.deepStrictEqual($("heat").all("tr").map(line => line.children.map(cell => cell.textContent)), [
+  ["", "40 x 64 x 64", "8 x 200 x 64", "8 x 1000 x 64"],
+  ["matmul-naive-m1n1", "\u2715", "-", "-"],
+  [shared("32x16x16-m4n2"), "90.9", "-", "90.9"],
+  [shared("32x64x16-m4n4"), "45.5", "-", "-"],
+  [shared("128x16x16-m4n4"), "76.9", "90.9", "-"],
+]);
+assert.strictEqual($("heat").all("td").filter(c => c.className === "best").length, 3);
+
+// All rows of the operation, none cut off; every word that a name has is explained.
+assert.strictEqual($("body").all("tr").length, 6);
+assert.strictEqual($("count").textContent, "6 of 7 rows.");
+const words = [...fs.readFileSync(process.argv[2], "utf8").matchAll(/<dt>(\w+)<\/dt>/g)].map(m => m[1]);
+for (const word of ["lane", "texel", "w16", "m4n4", "shared", "split", "uniform"]) assert.ok(words.includes(word), word);
