@@ -316,6 +316,18 @@ VKF_API vkf_status vkf_model_open(vkf_device *dev, const char *folder, vkf_model
  * the scores and returns VKF_ERROR_NUMERIC. */
 VKF_API vkf_status vkf_model_open_with(vkf_device *dev, const char *folder, const vkf_model_params *params,
                                        vkf_model **out);
+
+/* A file in memory, by its name in a model folder: "config.json", "1_Pooling/config.json". */
+typedef struct vkf_memory_file {
+  const char *name;
+  const void *data; /* not NULL */
+  size_t bytes;
+} vkf_memory_file;
+
+/* The same from memory: files[n] are those of a model folder. They are not copied: the files and what they point to
+ * must stay unchanged until the model is closed. Messages call a file by its name. */
+VKF_API vkf_status vkf_model_open_memory(vkf_device *dev, const vkf_memory_file *files, size_t n,
+                                         const vkf_model_params *params, vkf_model **out);
 /* Parts the model's sessions from it: a call that runs in another thread ends first, later ones return
  * VKF_ERROR_ARGUMENT. */
 VKF_API void vkf_model_close(vkf_model **model);

@@ -1,9 +1,6 @@
 /* generation_config: see generation_config.h. The keys are in generation_keys.c. */
-#define _POSIX_C_SOURCE 200809L
-#include <errno.h>
 #include <math.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "decode/generation_keys.h"
 
@@ -46,17 +43,14 @@ static vkf_status read_special_ids(vkf_generation_reader *r, vkf_file_value obje
 
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
 
-vkf_status vkf_decode_generation_read(vkf_generation_config *config, const char *folder) {
+vkf_status vkf_decode_generation_read(vkf_generation_config *config, const vkf_file_source *source) {
   vkf_status st = VKF_OK;
   vkf_file_json *document = NULL;
-  vkf_generation_reader model = {config, vkf_arena_printf(&config->arena, "%s/config.json", folder)};
-  vkf_generation_reader generation = {config, vkf_arena_printf(&config->arena, "%s/generation_config.json", folder)};
+  vkf_generation_reader model = {config, vkf_file_source_path(source, &config->arena, "config.json")};
+  vkf_generation_reader generation = {config, vkf_file_source_path(source, &config->arena, "generation_config.json")};
   if (model.source == NULL || generation.source == NULL) return VKF_ERROR_MEMORY;
-  struct stat facts;
-  bool is_there = stat(generation.source, &facts) == 0 || errno != ENOENT; /* what cannot be read is an error below */
-
-  VKF_TRY(vkf_file_json_read(config->env, model.source, &document));
-  if (!is_there) {
+  VKF_TRY(vkf_file_source_json(config->env, source, "config.json", &document));
+  if (!vkf_file_source_has(source, "generation_config.json")) {
     bool forces_bos = false; /* the first BART folders have this key instead */
     VKF_TRY(read_object(&model, vkf_file_json_root(document), false));
     VKF_TRY(
@@ -66,7 +60,7 @@ vkf_status vkf_decode_generation_read(vkf_generation_config *config, const char 
   }
   VKF_TRY(read_special_ids(&model, vkf_file_json_root(document)));
   vkf_file_json_destroy(&document);
-  VKF_TRY(vkf_file_json_read(config->env, generation.source, &document));
+  VKF_TRY(vkf_file_source_json(config->env, source, "generation_config.json", &document));
   VKF_TRY(read_object(&generation, vkf_file_json_root(document), true));
 done:
   vkf_file_json_destroy(&document);

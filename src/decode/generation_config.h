@@ -8,8 +8,7 @@
 #ifndef VKF_DECODE_GENERATION_CONFIG_H
 #define VKF_DECODE_GENERATION_CONFIG_H
 
-#include "base/base.h"
-#include "file/json.h"
+#include "file/source.h"
 
 typedef enum vkf_early_stopping {
   VKF_EARLY_STOPPING_FALSE, /* stop when the best running beam at its present length cannot beat the worst finished one
@@ -57,7 +56,7 @@ void vkf_decode_generation_finish(vkf_generation_config *config);
 /* config.json and, if it is there, generation_config.json of a folder. Without generation_config.json the generation
  * keys of config.json count; with it only the special ids that generation_config.json does not mention. Types are
  * checked (VKF_ERROR_FORMAT); nothing is refused yet, so that such a model can be run. config must be fresh. */
-vkf_status vkf_decode_generation_read(vkf_generation_config *config, const char *folder);
+vkf_status vkf_decode_generation_read(vkf_generation_config *config, const vkf_file_source *source);
 
 /* Reads a caller's object of keys, which override the present ones; NULL: none. null gives a key its default. source:
  * for messages. */

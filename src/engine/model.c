@@ -57,17 +57,33 @@ static vkf_status loaded(void *user, uint32_t index, uint32_t n) {
   return stop ? vkf_env_fail(w->env, VKF_ERROR_STOPPED, "the caller stopped the loading of the weights") : VKF_OK;
 }
 
-static vkf_status open_model(vkf_device *dev, const char *folder, const vkf_model_params *params, vkf_model **out) {
+static vkf_status check_source(vkf_env *env, const vkf_file_source *source) {
+  if (source->folder) return VKF_OK;
+  if (!source->files) return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected a model folder or files, found NULL");
+  for (size_t i = 0; i < source->n; i++)
+    if (!source->files[i].name || !source->files[i].data)
+      return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "files[%zu] (%s): expected a name and data, found NULL", i,
+                          source->files[i].name ? source->files[i].name : "no name");
+  for (size_t i = 0; i < source->n; i++)
+    for (size_t k = 0; k < i; k++)
+      if (!strcmp(source->files[i].name, source->files[k].name))
+        return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "files[%zu] (%s): expected a name that no other file has", i,
+                            source->files[i].name);
+  return VKF_OK;
+}
+
+static vkf_status open_model(vkf_device *dev, const vkf_file_source *files, const vkf_model_params *params,
+                             vkf_model **out) {
   vkf_status st = VKF_OK;
   vkf_env *env = &dev->ctx->env;
   vkf_model *m = NULL;
   vkf_weight_source source;
   vkf_model_params p;
   *out = NULL;
-  if (vkf_env_in_callback(env, "vkf_model_open")) return VKF_ERROR_ARGUMENT;
+  if (vkf_env_in_callback(env, files->folder ? "vkf_model_open" : "vkf_model_open_memory")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(env);
   VKF_TRY(VKF_PARAMS_READ(env, vkf_model_params, params, &p));
-  if (!folder) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected a model folder, found NULL");
+  VKF_TRY(check_source(env, files));
   m = vkf_env_alloc(env, 1, sizeof *m);
   if (!m) VKF_TRY(VKF_ERROR_MEMORY);
   m->dev = dev;
@@ -84,10 +100,10 @@ static vkf_status open_model(vkf_device *dev, const char *folder, const vkf_mode
              "f16, bf16 or auto in the reproducible mode",
              vkf_format_get(m->weight_format)->name);
   VKF_TRY(find_format(env, "cache of keys and values", p.kv_cache, true, VKF_FORMAT_F32, &m->cache_format));
-  VKF_TRY(vkf_model_net_open(env, folder, &m->net));
+  VKF_TRY(vkf_model_net_open(env, files, &m->net));
   vkf_model_net_store(m->net, m->weight_format, m->cache_format);
-  VKF_TRY(vkf_decode_generation_read(&m->generation, folder));
-  VKF_TRY(vkf_engine_tokenizer_open(env, folder, &m->tokenizer));
+  VKF_TRY(vkf_decode_generation_read(&m->generation, files));
+  VKF_TRY(vkf_engine_tokenizer_open(env, files, &m->tokenizer));
   m->handle = (vkf_tokenizer){.env = env, .shared = &m->tokenizer};
   vkf_model_net_weights(m->net, &source);
   watcher watching = {.env = env, .source = &source, .params = &p};
@@ -96,11 +112,12 @@ static vkf_status open_model(vkf_device *dev, const char *folder, const vkf_mode
   if (p.on_progress) source.loaded = loaded;
   source.watcher = &watching;
   VKF_TRY(dev->backend->table->weights_create(dev->backend, &source, NULL, &m->weights));
-  vkf_env_log(env, VKF_LOG_INFO, "%s: weights take %.3f MB on the device (%s)", folder,
+  vkf_env_log(env, VKF_LOG_INFO, "%s: weights take %.3f MB on the device (%s)", vkf_file_source_name(files),
               (double)dev->backend->table->weights_bytes(m->weights) / 1e6,
               m->weight_format < VKF_FORMAT_COUNT ? vkf_format_get(m->weight_format)->name : "auto");
   for (size_t i = 0; i < vkf_model_net_info(m->net)->n_unused; i++)
-    vkf_env_log(env, VKF_LOG_INFO, "%s: tensor %s is not used", folder, vkf_model_net_info(m->net)->unused[i]);
+    vkf_env_log(env, VKF_LOG_INFO, "%s: tensor %s is not used", vkf_file_source_name(files),
+                vkf_model_net_info(m->net)->unused[i]);
 done:
   if (st) destroy(&m);
   *out = m;
@@ -108,11 +125,16 @@ done:
 }
 
 vkf_status vkf_model_open(vkf_device *dev, const char *folder, vkf_model **out) {
-  return open_model(dev, folder, NULL, out);
+  return open_model(dev, &(vkf_file_source){.folder = folder}, NULL, out);
 }
 
 vkf_status vkf_model_open_with(vkf_device *dev, const char *folder, const vkf_model_params *params, vkf_model **out) {
-  return open_model(dev, folder, params, out);
+  return open_model(dev, &(vkf_file_source){.folder = folder}, params, out);
+}
+
+vkf_status vkf_model_open_memory(vkf_device *dev, const vkf_memory_file *files, size_t n,
+                                 const vkf_model_params *params, vkf_model **out) {
+  return open_model(dev, &(vkf_file_source){.files = files, .n = n}, params, out);
 }
 
 void vkf_model_close(vkf_model **model) {

@@ -61,9 +61,9 @@ vkf_status vkf_engine_session_end(vkf_session *session, vkf_status st, vkf_resul
 /* Parts every session of a model from it, after the calls that run. */
 void vkf_engine_sessions_part(vkf_model *model);
 
-/* The tokenizer of a folder; a folder without one is no error, and out->why then says what was looked for. Close it
+/* The tokenizer of a source; a source without one is no error, and out->why then says what was looked for. Close it
  * also after a failure, which `env` is told. */
-vkf_status vkf_engine_tokenizer_open(vkf_env *env, const char *folder, vkf_shared_tokenizer *out);
+vkf_status vkf_engine_tokenizer_open(vkf_env *env, const vkf_file_source *source, vkf_shared_tokenizer *out);
 void vkf_engine_tokenizer_close(vkf_env *env, vkf_shared_tokenizer *tokenizer);
 /* Takes the lock; not twice. The tokenizer is there. */
 vkf_text_tokenizer *vkf_engine_tokenizer_lock(vkf_tokenizer *tokenizer);

@@ -1,42 +1,34 @@
 /* The files of a folder that make a tokenizer, opened and handed over together. Files that are not there are none;
  * what is there and cannot be read is refused. */
-#define _POSIX_C_SOURCE 200809L
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
 
 #include "engine/opened.h"
-#include "file/map.h"
 
 enum { MAX_FILES = 12 };
 
 typedef struct opened_files {
   vkf_env *env;
-  const char *folder;
+  const vkf_file_source *source;
+  vkf_arena arena; /* paths */
   vkf_file_map maps[MAX_FILES];
-  vkf_text paths[MAX_FILES];
   size_t n;
 } opened_files;
 
 static void close_files(opened_files *files) {
-  for (size_t i = 0; i < files->n; i++) {
-    vkf_file_map_close(&files->maps[i]);
-    vkf_text_finish(&files->paths[i]);
-  }
+  for (size_t i = 0; i < files->n; i++) vkf_file_map_close(&files->maps[i]);
+  vkf_arena_finish(&files->arena);
 }
 
-/* Leaves `out` as it is where the folder has no such file. */
+/* Leaves `out` as it is where the source has no such file. */
 static vkf_status open_file(opened_files *files, const char *name, vkf_text_file *out) {
   vkf_status st = VKF_OK;
-  size_t i = files->n++;
-  vkf_text *path = &files->paths[i];
-  vkf_text_init(path, files->env);
-  vkf_text_printf(path, "%s/%s", files->folder, name);
-  VKF_TRY(vkf_text_status(path));
-  struct stat facts; /* a link to what is not there is there */
-  if (lstat(path->data, &facts) != 0 && (errno == ENOENT || errno == ENOTDIR)) return VKF_OK;
-  VKF_TRY(vkf_file_map_open(files->env, path->data, &files->maps[i]));
-  *out = (vkf_text_file){(const char *)files->maps[i].data, files->maps[i].bytes, path->data};
+  vkf_file_map *map = &files->maps[files->n];
+  if (!vkf_file_source_has(files->source, name)) return VKF_OK;
+  const char *path = vkf_file_source_path(files->source, &files->arena, name);
+  if (!path) return VKF_ERROR_MEMORY;
+  VKF_TRY(vkf_file_source_open(files->env, files->source, name, map));
+  files->n++;
+  *out = (vkf_text_file){(const char *)map->data, map->bytes, path};
 done:
   return st;
 }
@@ -62,10 +54,11 @@ done:
 }
 
 /* *why: the caller's; NULL: there is one. */
-static vkf_status open_tokenizer(vkf_env *env, const char *folder, vkf_text_tokenizer **out, char **why) {
+static vkf_status open_tokenizer(vkf_env *env, const vkf_file_source *source, vkf_text_tokenizer **out, char **why) {
   vkf_status st = VKF_OK;
-  opened_files opened = {.env = env, .folder = folder};
+  opened_files opened = {.env = env, .source = source};
   vkf_text_files files = {0};
+  vkf_arena_init(&opened.arena, env);
   VKF_TRY(open_file(&opened, "tokenizer.json", &files.tokenizer));
   VKF_TRY(open_file(&opened, "tokenizer_config.json", &files.tokenizer_config));
   VKF_TRY(open_file(&opened, "config.json", &files.config));
@@ -79,7 +72,7 @@ static vkf_status open_tokenizer(vkf_env *env, const char *folder, vkf_text_toke
     memcpy(message, env->message, sizeof message);
     vkf_env_clear(env); /* what fails from here on is the first cause */
     vkf_text_init(&text, env);
-    vkf_text_printf(&text, "%s: %s", folder, message);
+    vkf_text_printf(&text, "%s: %s", vkf_file_source_name(source), message);
     *why = text.data;
     st = vkf_text_status(&text);
   }
@@ -88,11 +81,11 @@ done:
   return st;
 }
 
-vkf_status vkf_engine_tokenizer_open(vkf_env *env, const char *folder, vkf_shared_tokenizer *out) {
+vkf_status vkf_engine_tokenizer_open(vkf_env *env, const vkf_file_source *source, vkf_shared_tokenizer *out) {
   *out = (vkf_shared_tokenizer){.is_open = true};
   vkf_env_init_child(&out->env, env);
   pthread_mutex_init(&out->lock, NULL);
-  const vkf_status st = open_tokenizer(&out->env, folder, &out->text, &out->why);
+  const vkf_status st = open_tokenizer(&out->env, source, &out->text, &out->why);
   return st ? vkf_env_fail(env, st, "%s", out->env.message) : VKF_OK;
 }
 

@@ -67,7 +67,7 @@ static vkf_status open_either(vkf_env *env, const char *path, bool may_map, vkf_
     if (data != MAP_FAILED) {
       map->data = data;
       map->bytes = promised;
-      map->is_mapped = true;
+      map->owner = VKF_FILE_OF_SYSTEM;
       goto done;
     }
   }
@@ -91,10 +91,8 @@ vkf_status vkf_file_map_read(vkf_env *env, const char *path, vkf_file_map *map) 
 void vkf_file_map_close(vkf_file_map *map) {
   if (map->data != NULL) {
     /* The casts take const away from memory that this room made. */
-    if (map->is_mapped)
-      munmap((void *)(uintptr_t)map->data, map->bytes);
-    else
-      vkf_env_free(map->env, (void *)(uintptr_t)map->data);
+    if (map->owner == VKF_FILE_OF_SYSTEM) munmap((void *)(uintptr_t)map->data, map->bytes);
+    if (map->owner == VKF_FILE_OF_ENV) vkf_env_free(map->env, (void *)(uintptr_t)map->data);
   }
   memset(map, 0, sizeof(*map));
 }

@@ -10,11 +10,13 @@
 
 #include "base/base.h"
 
+typedef enum vkf_file_owner { VKF_FILE_OF_ENV, VKF_FILE_OF_SYSTEM, VKF_FILE_OF_CALLER } vkf_file_owner;
+
 typedef struct vkf_file_map {
   vkf_env *env;
   const uint8_t *data; /* never NULL while open */
   size_t bytes;
-  bool is_mapped; /* false: data is memory of env */
+  vkf_file_owner owner; /* of data */
 } vkf_file_map;
 
 /* VKF_ERROR_FILE, with the path and the system's reason, if the file cannot be opened or read. */

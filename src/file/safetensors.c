@@ -17,6 +17,7 @@ struct vkf_file_tensors {
   vkf_env *env;
   vkf_arena arena; /* names and paths */
   const char *path;
+  vkf_file_source source;
   vkf_file_map *maps; /* [n_maps] */
   size_t n_maps;
   vkf_file_tensor *list; /* [n], by name */
@@ -187,16 +188,16 @@ static vkf_status reserve(vkf_file_tensors *ts, size_t more) {
 }
 
 /* Adds the tensors of one file to the list. ts->maps has room for one more. */
-static vkf_status add_file(vkf_file_tensors *ts, const char *path) {
+static vkf_status add_file(vkf_file_tensors *ts, const char *name) {
   vkf_status st = VKF_OK;
   vkf_env *env = ts->env;
   json_t *header = NULL, *entry = NULL;
   const char *key = NULL;
   size_t header_bytes = 0, first = ts->n;
   vkf_file_map *map = &ts->maps[ts->n_maps++];
-  VKF_TRY(vkf_file_map_open(env, path, map));
-  const char *file = vkf_arena_strdup(&ts->arena, path);
+  const char *file = vkf_file_source_path(&ts->source, &ts->arena, name);
   if (file == NULL) VKF_TRY(VKF_ERROR_MEMORY);
+  VKF_TRY(vkf_file_source_open(env, &ts->source, name, map));
   VKF_TRY(parse_header(env, file, map, &header, &header_bytes));
   VKF_TRY(reserve(ts, json_object_size(header)));
   const uint8_t *data = map->data + LENGTH_BYTES + header_bytes;
@@ -237,23 +238,26 @@ static vkf_status add_maps(vkf_file_tensors *ts, size_t n) {
   return ts->maps == NULL ? VKF_ERROR_MEMORY : VKF_OK;
 }
 
-static vkf_status open_one(vkf_file_tensors *ts, const char *path) {
+static vkf_status open_one(vkf_file_tensors *ts, const char *file) {
   vkf_status st = add_maps(ts, 1);
-  if (st == VKF_OK) st = add_file(ts, path);
+  if (st == VKF_OK) st = add_file(ts, file);
   return st == VKF_OK ? sort(ts) : st;
 }
 
-static vkf_status open_index(vkf_file_tensors *ts, const char *index_path) {
+static vkf_status open_index(vkf_file_tensors *ts, const char *file) {
   vkf_status st = VKF_OK;
   vkf_file_index index;
-  VKF_TRY(vkf_file_index_read(ts->env, index_path, &index));
+  const char *index_path = vkf_file_source_path(&ts->source, &ts->arena, file);
+  VKF_TRY(vkf_file_index_read(ts->env, &ts->source, file, &index));
+  if (index_path == NULL) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(add_maps(ts, index.n_files));
   for (size_t i = 0; i < index.n_files; i++) VKF_TRY(add_file(ts, index.files[i]));
   VKF_TRY(sort(ts));
   /* Names are unique on both sides, so equal counts and every name in its file make the two sets equal. */
   for (size_t i = 0; i < index.n_names; i++) {
     const vkf_file_tensor *t = vkf_file_tensors_find(ts, index.names[i]);
-    const char *expected = index.files[index.file_of[i]];
+    const char *expected = vkf_file_source_path(&ts->source, &index.arena, index.files[index.file_of[i]]);
+    if (expected == NULL) VKF_TRY(VKF_ERROR_MEMORY);
     if (t == NULL || strcmp(t->file, expected) != 0)
       VKF_FAIL(ts->env, VKF_ERROR_FORMAT, "%s: expected tensor \"%s\" in %s, found it in %s", index_path,
                index.names[i], expected, t == NULL ? "no shard" : t->file);
@@ -266,7 +270,8 @@ done:
   return st;
 }
 
-vkf_status vkf_file_tensors_open(vkf_env *env, const char *path, vkf_file_tensors **out) {
+/* path: NULL: the tensors of `source`. */
+static vkf_status open_tensors(vkf_env *env, const char *path, const vkf_file_source *source, vkf_file_tensors **out) {
   vkf_status st = VKF_OK;
   vkf_file_place place;
   *out = NULL;
@@ -274,15 +279,28 @@ vkf_status vkf_file_tensors_open(vkf_env *env, const char *path, vkf_file_tensor
   if (ts == NULL) return VKF_ERROR_MEMORY;
   ts->env = env;
   vkf_arena_init(&ts->arena, env);
-  ts->path = vkf_arena_strdup(&ts->arena, path);
+  ts->path = vkf_arena_strdup(&ts->arena, path != NULL ? path : vkf_file_source_name(source));
   if (ts->path == NULL) VKF_TRY(VKF_ERROR_MEMORY);
-  VKF_TRY(vkf_file_place_find(&ts->arena, path, &place));
-  VKF_TRY(place.is_index ? open_index(ts, place.path) : open_one(ts, place.path));
+  if (path == NULL) {
+    ts->source = *source;
+    VKF_TRY(vkf_file_place_find(&ts->arena, source, &place));
+  } else {
+    VKF_TRY(vkf_file_place_of_path(&ts->arena, path, &ts->source, &place));
+  }
+  VKF_TRY(place.is_index ? open_index(ts, place.file) : open_one(ts, place.file));
   *out = ts;
   ts = NULL;
 done:
   vkf_file_tensors_close(&ts);
   return st;
+}
+
+vkf_status vkf_file_tensors_open(vkf_env *env, const char *path, vkf_file_tensors **out) {
+  return open_tensors(env, path, NULL, out);
+}
+
+vkf_status vkf_file_tensors_open_source(vkf_env *env, const vkf_file_source *source, vkf_file_tensors **out) {
+  return open_tensors(env, NULL, source, out);
 }
 
 void vkf_file_tensors_close(vkf_file_tensors **tensors) {

@@ -8,7 +8,7 @@
 #ifndef VKF_FILE_SAFETENSORS_H
 #define VKF_FILE_SAFETENSORS_H
 
-#include "base/base.h"
+#include "file/source.h"
 
 /* Belongs to the vkf_file_tensors it comes from. */
 typedef struct vkf_file_tensor {
@@ -27,6 +27,8 @@ typedef struct vkf_file_tensors vkf_file_tensors;
 /* path: a .safetensors file, an .index.json file, or a folder with model.safetensors or model.safetensors.index.json
  * (the first one wins). */
 vkf_status vkf_file_tensors_open(vkf_env *env, const char *path, vkf_file_tensors **out);
+/* model.safetensors or model.safetensors.index.json of a source. Files in memory must outlive the tensors. */
+vkf_status vkf_file_tensors_open_source(vkf_env *env, const vkf_file_source *source, vkf_file_tensors **out);
 void vkf_file_tensors_close(vkf_file_tensors **tensors);
 
 size_t vkf_file_tensors_count(const vkf_file_tensors *tensors);

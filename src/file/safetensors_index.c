@@ -20,56 +20,54 @@ static bool ends_with(const char *text, const char *end) {
   return n >= m && strcmp(text + n - m, end) == 0;
 }
 
-vkf_status vkf_file_place_find(vkf_arena *arena, const char *path, vkf_file_place *out) {
-  struct stat facts;
-  if (stat(path, &facts) != 0 || !S_ISDIR(facts.st_mode)) {
-    /* A missing file is reported by whoever opens it. */
-    out->path = vkf_arena_strdup(arena, path);
-    out->is_index = ends_with(path, ".index.json");
-    return out->path == NULL ? VKF_ERROR_MEMORY : VKF_OK;
-  }
-  const char *slash = ends_with(path, "/") ? "" : "/";
+vkf_status vkf_file_place_find(vkf_arena *arena, const vkf_file_source *source, vkf_file_place *out) {
   static const char *const names[] = {ONE_FILE, INDEX_FILE};
+  const char *where = source->folder != NULL ? "this folder" : "memory", *name = vkf_file_source_name(source);
   for (size_t i = 0; i < VKF_COUNT(names); i++) {
-    out->path = vkf_arena_printf(arena, "%s%s%s", path, slash, names[i]);
-    if (out->path == NULL) return VKF_ERROR_MEMORY;
-    out->is_index = i == 1;
-    if (stat(out->path, &facts) == 0) return VKF_OK;
+    *out = (vkf_file_place){names[i], i == 1};
+    if (vkf_file_source_has(source, names[i])) return VKF_OK;
   }
-  for (size_t i = 0; i < VKF_COUNT(PICKLES); i++) {
-    const char *pickle = vkf_arena_printf(arena, "%s%s%s", path, slash, PICKLES[i]);
-    if (pickle == NULL) return VKF_ERROR_MEMORY;
-    if (stat(pickle, &facts) == 0)
+  for (size_t i = 0; i < VKF_COUNT(PICKLES); i++)
+    if (vkf_file_source_has(source, PICKLES[i]))
       return vkf_env_fail(arena->env, VKF_ERROR_FILE,
                           "%s: expected " ONE_FILE
-                          " in this folder, found %s, which is not read; "
+                          " in %s, found %s, which is not read; "
                           "\"scripts/convert %s\" of the sources makes the one of the other",
-                          path, PICKLES[i], path);
-  }
-  return vkf_env_fail(arena->env, VKF_ERROR_FILE,
-                      "%s: expected " ONE_FILE " or " INDEX_FILE " in this folder, found neither", path);
+                          name, where, PICKLES[i], source->folder != NULL ? name : "FOLDER");
+  return vkf_env_fail(arena->env, VKF_ERROR_FILE, "%s: expected " ONE_FILE " or " INDEX_FILE " in %s, found neither",
+                      name, where);
 }
 
-/* The index of the path of `shard` in index->files, where it is added if it is new; files has room. */
-static vkf_status file_index(vkf_file_index *index, const char *path, const char *shard, size_t *out) {
+vkf_status vkf_file_place_of_path(vkf_arena *arena, const char *path, vkf_file_source *source, vkf_file_place *out) {
+  struct stat facts;
+  const bool is_folder = stat(path, &facts) == 0 && S_ISDIR(facts.st_mode);
   const char *slash = strrchr(path, '/');
-  int folder = slash == NULL ? 0 : (int)(slash - path) + 1;
-  const char *file = vkf_arena_printf(&index->arena, "%.*s%s", folder, path, shard);
-  if (file == NULL) return VKF_ERROR_MEMORY;
-  size_t i = 0;
-  while (i < index->n_files && strcmp(index->files[i], file) != 0) i++;
-  if (i == index->n_files) index->files[index->n_files++] = file;
-  *out = i;
-  return VKF_OK;
+  const int folder = slash == NULL || is_folder ? 0 : (int)(slash - path) + 1;
+  *source = (vkf_file_source){.folder = is_folder     ? vkf_arena_strdup(arena, path)
+                                        : folder == 0 ? "./"
+                                                      : vkf_arena_printf(arena, "%.*s", folder, path)};
+  if (source->folder == NULL) return VKF_ERROR_MEMORY;
+  if (is_folder) return vkf_file_place_find(arena, source, out);
+  /* A missing file is reported by whoever opens it. */
+  *out = (vkf_file_place){vkf_arena_strdup(arena, path + folder), ends_with(path, ".index.json")};
+  return out->file == NULL ? VKF_ERROR_MEMORY : VKF_OK;
 }
 
-vkf_status vkf_file_index_read(vkf_env *env, const char *path, vkf_file_index *out) {
+/* The index of `shard` in index->files, where it is added if it is new; files has room. */
+static size_t file_index(vkf_file_index *index, const char *shard) {
+  size_t i = 0;
+  while (i < index->n_files && strcmp(index->files[i], shard) != 0) i++;
+  if (i == index->n_files) index->files[index->n_files++] = shard;
+  return i;
+}
+
+vkf_status vkf_file_index_read(vkf_env *env, const vkf_file_source *source, const char *file, vkf_file_index *out) {
   vkf_status st = VKF_OK;
   vkf_file_json *document = NULL;
   vkf_file_value root, map;
   memset(out, 0, sizeof(*out));
   vkf_arena_init(&out->arena, env);
-  VKF_TRY(vkf_file_json_read(env, path, &document));
+  VKF_TRY(vkf_file_source_json(env, source, file, &document));
   VKF_TRY(vkf_file_json_as_object(vkf_file_json_root(document), &root));
   VKF_TRY(vkf_file_json_get_object(root, "weight_map", &map));
   size_t n = vkf_file_json_count(map);
@@ -84,8 +82,10 @@ vkf_status vkf_file_index_read(vkf_env *env, const char *path, vkf_file_index *o
     VKF_TRY(vkf_file_json_get_string(map, out->names[i], &shard));
     if (shard[0] == '\0' || strpbrk(shard, "/\\") != NULL || strcmp(shard, "..") == 0)
       VKF_FAIL(env, VKF_ERROR_FORMAT, "%s: tensor \"%s\": expected the name of a file in the same folder, found \"%s\"",
-               path, out->names[i], shard);
-    VKF_TRY(file_index(out, path, shard, &out->file_of[i]));
+               vkf_file_source_path(source, &out->arena, file), out->names[i], shard);
+    shard = vkf_arena_strdup(&out->arena, shard);
+    if (shard == NULL) VKF_TRY(VKF_ERROR_MEMORY);
+    out->file_of[i] = file_index(out, shard);
   }
   out->n_names = n;
 done:

@@ -12,6 +12,7 @@
 
 #include <vkformer/lab.h>
 
+#include "file/source.h"
 #include "op/backend.h"
 
 typedef struct vkf_net vkf_net;
@@ -20,7 +21,8 @@ const char *vkf_model_architecture_name(vkf_architecture architecture); /* "enco
 
 /* Strings belong to the net. Where there are two stacks, n_heads and d_ff are the encoder's. */
 typedef struct vkf_net_info {
-  const char *folder;
+  vkf_file_source source;
+  const char *name;   /* of the source, for messages */
   const char *family; /* model_type: "marian", "transformer" */
   vkf_architecture architecture;
   uint32_t d_model, n_heads, d_ff;
@@ -39,9 +41,10 @@ typedef struct vkf_net_info {
   const char *const *unused;
 } vkf_net_info;
 
-/* folder: config.json and model.safetensors, or its shards. Reads headers only, not the weights.
+/* source: config.json and model.safetensors, or its shards; files in memory must outlive the net. Reads headers only,
+ * not the weights.
  * VKF_ERROR_FILE, VKF_ERROR_FORMAT (missing or wrong keys and tensors), VKF_ERROR_UNSUPPORTED (by name). */
-vkf_status vkf_model_net_open(vkf_env *env, const char *folder, vkf_net **out);
+vkf_status vkf_model_net_open(vkf_env *env, const vkf_file_source *source, vkf_net **out);
 void vkf_model_net_close(vkf_net **net);
 const vkf_net_info *vkf_model_net_info(const vkf_net *net);
 /* How a device stores the model, before weights and plans are made: matrices that are multiplied with and tables of ids

@@ -112,12 +112,14 @@ done:
   return st;
 }
 
-/* folder: NULL: it is still to be made. */
-static vkf_status map_config(vkf_net *net, const char *folder, vkf_file_json **config) {
+/* source: NULL: the folder is still to be made, with the configuration of this path. */
+static vkf_status map_config(vkf_net *net, const vkf_file_source *source, const char *config_path,
+                             vkf_file_json **config) {
   vkf_status st = VKF_OK;
   const family *found = NULL;
-  if (folder != NULL) VKF_TRY(vkf_file_foreign_check(net->env, folder));
-  VKF_TRY(vkf_file_json_read(net->env, net->config_path, config));
+  if (source != NULL && source->folder != NULL) VKF_TRY(vkf_file_foreign_check(net->env, source->folder));
+  VKF_TRY(source != NULL ? vkf_file_source_json(net->env, source, "config.json", config)
+                         : vkf_file_json_read(net->env, config_path, config));
   vkf_file_value root = vkf_file_json_root(*config);
   VKF_TRY(vkf_file_json_as_object(root, &root));
   VKF_TRY(find_family(net, root, &found));
@@ -125,8 +127,8 @@ static vkf_status map_config(vkf_net *net, const char *folder, vkf_file_json **c
   VKF_TRY(vkf_model_only_absent(net, root, "quantization_config"));
   VKF_TRY(vkf_model_only_absent(net, root, "quantization")); /* so MLX calls it */
   VKF_TRY(refuse_contradictions(net, root));
-  if (folder != NULL) {
-    VKF_TRY(vkf_file_tensors_open(net->env, folder, &net->tensors));
+  if (source != NULL) {
+    VKF_TRY(vkf_file_tensors_open_source(net->env, source, &net->tensors));
     net->used = vkf_arena_alloc(&net->arena, vkf_file_tensors_count(net->tensors), sizeof *net->used);
     if (net->used == NULL) return VKF_ERROR_MEMORY;
   }
@@ -136,8 +138,7 @@ done:
   return st;
 }
 
-/* config_path: NULL: that of the folder. */
-static vkf_status open_net(vkf_env *env, const char *config_path, const char *folder, vkf_net **out) {
+static vkf_status open_net(vkf_env *env, const char *config_path, const vkf_file_source *source, vkf_net **out) {
   vkf_status st = VKF_OK;
   vkf_file_json *config = NULL;
   *out = NULL;
@@ -147,11 +148,13 @@ static vkf_status open_net(vkf_env *env, const char *config_path, const char *fo
   net->encoder = net->decoder = vkf_model_no_stack;
   net->head = no_head;
   vkf_arena_init(&net->arena, env);
-  net->info.folder = vkf_arena_strdup(&net->arena, folder != NULL ? folder : "");
-  net->config_path = config_path != NULL ? vkf_arena_strdup(&net->arena, config_path)
-                                         : vkf_arena_printf(&net->arena, "%s/config.json", folder);
-  if (net->info.folder == NULL || net->config_path == NULL) VKF_TRY(VKF_ERROR_MEMORY);
-  VKF_TRY(map_config(net, folder, &config));
+  net->info.name = vkf_arena_strdup(&net->arena, source != NULL ? vkf_file_source_name(source) : "");
+  net->config_path = source != NULL ? vkf_file_source_path(source, &net->arena, "config.json")
+                                    : vkf_arena_strdup(&net->arena, config_path);
+  if (net->info.name == NULL || net->config_path == NULL) VKF_TRY(VKF_ERROR_MEMORY);
+  if (source != NULL) net->info.source = *source;
+  if (source != NULL && source->folder != NULL) net->info.source.folder = net->info.name;
+  VKF_TRY(map_config(net, source, config_path, &config));
 done:
   vkf_file_json_destroy(&config);
   if (st != VKF_OK) vkf_model_net_close(&net);
@@ -159,8 +162,8 @@ done:
   return st;
 }
 
-vkf_status vkf_model_net_open(vkf_env *env, const char *folder, vkf_net **out) {
-  return open_net(env, NULL, folder, out);
+vkf_status vkf_model_net_open(vkf_env *env, const vkf_file_source *source, vkf_net **out) {
+  return open_net(env, NULL, source, out);
 }
 
 vkf_status vkf_model_net_want(vkf_env *env, const char *config_path, vkf_net **out) {

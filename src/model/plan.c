@@ -224,7 +224,7 @@ static vkf_status check_request(const vkf_net *net, vkf_env *env, const vkf_plan
   bool has_head = net->info.has_head && (is_target || net->decoder.n_layers == 0);
   if (wants_head(request) && !has_head)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "plan: logits were asked for, but this stage of %s has no head",
-                        net->info.folder);
+                        net->info.name);
   if (request->gather_out && !is_target)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "plan: rows of the head can be chosen in the stage decode only");
   return VKF_OK;

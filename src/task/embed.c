@@ -150,10 +150,10 @@ static vkf_status embed(embedder *e, const char *const *texts, size_t n, vkf_res
   void *data = NULL;
   e->width = info->d_model;
   VKF_TRY(
-      vkf_task_embed_config_read(e->session->env, info->folder, e->params.pooling, e->params.similarity, &e->config));
+      vkf_task_embed_config_read(e->session->env, &info->source, e->params.pooling, e->params.similarity, &e->config));
   if (e->config.width && e->config.width != info->d_model)
     VKF_FAIL(e->session->env, VKF_ERROR_UNSUPPORTED, "%s: expected a pooling of %u numbers, as the model has, found %u",
-             info->folder, info->d_model, e->config.width);
+             info->name, info->d_model, e->config.width);
   VKF_TRY(make_parts(e, texts, n, result));
   e->pooled = vkf_env_alloc(e->session->env, e->parts.n * e->width, sizeof *e->pooled);
   if (!e->pooled) VKF_TRY(VKF_ERROR_MEMORY);

@@ -5,15 +5,9 @@
  * the tokens of a text; config_sentence_transformers.json may have a prompt that stands before each text. A key that
  * is not known here is refused by name, with its file.
  */
-#define _POSIX_C_SOURCE 200809L
-
 #include "task/embed_config.h"
 
-#include <errno.h>
 #include <string.h>
-#include <sys/stat.h>
-
-#include "file/json.h"
 
 static const struct {
   const char *name, *flag; /* name: of "pooling_mode" */
@@ -27,13 +21,18 @@ enum { MAX_TOKENS = 1 << 24 };
 typedef struct reader {
   vkf_env *env;
   vkf_embed_config *config;
-  const char *folder;
+  const vkf_file_source *source;
   const char *file;         /* that is being read */
   vkf_file_value root;      /* of it */
   const char *pooling_file; /* NULL: not named yet */
   const char *pooling_key;  /* that named the pooling; NULL: none did */
   bool excludes_prompt, is_sentence_model, cosine;
 } reader;
+
+static const char *path_of(const reader *r, const char *file) {
+  const char *path = vkf_file_source_path(r->source, &r->config->arena, file);
+  return path ? path : file;
+}
 
 /* value may be absent. */
 static vkf_status refuse(const reader *r, const char *key, vkf_file_value value, const char *expected) {
@@ -42,26 +41,22 @@ static vkf_status refuse(const reader *r, const char *key, vkf_file_value value,
   vkf_file_json_print(&found, value);
   vkf_status st = vkf_text_status(&found);
   if (st == VKF_OK)
-    st = vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s/%s: \"%s\": expected %s, found %s", r->folder, r->file, key,
+    st = vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s: \"%s\": expected %s, found %s", path_of(r, r->file), key,
                       expected, found.data);
   vkf_text_finish(&found);
   return st;
 }
 
 static vkf_status refuse_key(const reader *r, const char *key) {
-  return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s/%s: \"%s\" is not supported: no such key is known", r->folder,
-                      r->file, key);
+  return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s: \"%s\" is not supported: no such key is known",
+                      path_of(r, r->file), key);
 }
 
 /* ---- files ------------------------------------------------------------------------------------------------------- */
 
-/* *out stays NULL where the folder has no such file. */
+/* *out stays NULL where the source has no such file. */
 static vkf_status open_file(const reader *r, const char *file, vkf_file_json **out) {
-  struct stat facts;
-  const char *path = vkf_arena_printf(&r->config->arena, "%s/%s", r->folder, file);
-  if (!path) return VKF_ERROR_MEMORY;
-  if (stat(path, &facts) != 0 && (errno == ENOENT || errno == ENOTDIR)) return VKF_OK;
-  return vkf_file_json_read(r->env, path, out);
+  return vkf_file_source_has(r->source, file) ? vkf_file_source_json(r->env, r->source, file, out) : VKF_OK;
 }
 
 /* An object's keys, one call each. */
@@ -114,8 +109,8 @@ static uint32_t count_of(vkf_file_value value) {
 static vkf_status set_pooling(reader *r, vkf_pooling mode, const char *key, vkf_file_value value) {
   if (mode == VKF_POOLING_FOLDER) return refuse(r, key, value, "mean, cls, max or last token as pooling");
   if (r->pooling_key)
-    return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s/%s: \"%s\": expected one pooling, found \"%s\" as well",
-                        r->folder, r->file, key, r->pooling_key);
+    return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s: \"%s\": expected one pooling, found \"%s\" as well",
+                        path_of(r, r->file), key, r->pooling_key);
   r->config->pooling = mode;
   r->pooling_key = vkf_arena_strdup(&r->config->arena, key);
   return r->pooling_key ? VKF_OK : VKF_ERROR_MEMORY;
@@ -175,17 +170,17 @@ static vkf_status read_module(reader *r, vkf_file_value module) {
   } else if (strcmp(name, "Transformer") == 0) {
     if (string_of(path)[0])
       return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED,
-                          "%s/modules.json: expected \"\" as the path of the Transformer, found \"%s\"", r->folder,
+                          "%s: expected \"\" as the path of the Transformer, found \"%s\"", path_of(r, "modules.json"),
                           string_of(path));
   } else if (strcmp(name, "Pooling") == 0) {
     if (r->pooling_file)
-      return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s/modules.json: expected one Pooling, found another",
-                          r->folder);
+      return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s: expected one Pooling, found another",
+                          path_of(r, "modules.json"));
     const bool is_named = vkf_file_json_kind(path) == VKF_FILE_STRING;
     r->pooling_file = vkf_arena_printf(&r->config->arena, "%s/config.json", is_named ? string_of(path) : "1_Pooling");
     if (!r->pooling_file) return VKF_ERROR_MEMORY;
   } else {
-    return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s/modules.json: module \"%s\" is not supported", r->folder,
+    return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s: module \"%s\" is not supported", path_of(r, "modules.json"),
                         name);
   }
   return VKF_OK;
@@ -199,7 +194,7 @@ static vkf_status read_modules(reader *r) {
   if (json) {
     vkf_file_value list = vkf_file_json_root(json);
     if (vkf_file_json_kind(list) != VKF_FILE_ARRAY)
-      VKF_FAIL(r->env, VKF_ERROR_FORMAT, "%s/modules.json: expected a list of modules", r->folder);
+      VKF_FAIL(r->env, VKF_ERROR_FORMAT, "%s: expected a list of modules", path_of(r, "modules.json"));
     for (size_t i = 0; i < vkf_file_json_count(list); i++) VKF_TRY(read_module(r, vkf_file_json_at(list, i)));
   }
   if (!r->pooling_file) r->pooling_file = "1_Pooling/config.json";
@@ -274,10 +269,10 @@ static vkf_status read_model_key(reader *r, const char *key, vkf_file_value valu
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
 
-vkf_status vkf_task_embed_config_read(vkf_env *env, const char *folder, vkf_pooling asked, bool cosine,
+vkf_status vkf_task_embed_config_read(vkf_env *env, const vkf_file_source *source, vkf_pooling asked, bool cosine,
                                       vkf_embed_config *out) {
   vkf_status st = VKF_OK;
-  reader r = {.env = env, .config = out, .folder = folder, .cosine = cosine};
+  reader r = {.env = env, .config = out, .source = source, .cosine = cosine};
   *out = (vkf_embed_config){0};
   vkf_arena_init(&out->arena, env);
   if ((unsigned)asked >= VKF_COUNT(modes))
@@ -287,8 +282,8 @@ vkf_status vkf_task_embed_config_read(vkf_env *env, const char *folder, vkf_pool
   VKF_TRY(each_key(&r, "sentence_bert_config.json", read_sentence_key));
   VKF_TRY(each_key(&r, "config_sentence_transformers.json", read_model_key));
   if (r.excludes_prompt && out->prompt && out->prompt[0])
-    VKF_FAIL(env, VKF_ERROR_UNSUPPORTED,
-             "%s/%s: \"include_prompt\": expected true beside a default prompt, found false", folder, r.pooling_file);
+    VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "%s: \"include_prompt\": expected true beside a default prompt, found false",
+             path_of(&r, r.pooling_file));
   VKF_TRY(read_tokenizer_limit(&r));
   if (asked != VKF_POOLING_FOLDER) out->pooling = asked;
   if (out->pooling == VKF_POOLING_FOLDER) out->pooling = VKF_POOLING_MEAN;

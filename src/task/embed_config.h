@@ -2,7 +2,7 @@
 #ifndef VKF_TASK_EMBED_CONFIG_H
 #define VKF_TASK_EMBED_CONFIG_H
 
-#include "base/base.h"
+#include "file/source.h"
 
 typedef struct vkf_embed_config {
   vkf_arena arena;
@@ -16,7 +16,7 @@ typedef struct vkf_embed_config {
 /* From the folder's files; asked: over theirs, VKF_POOLING_FOLDER: as they say. cosine: vectors are compared by it. By
  * name: VKF_ERROR_UNSUPPORTED for what would change vectors and is not computed, VKF_ERROR_FORMAT for what cannot be.
  * Finish it also after a failure. */
-vkf_status vkf_task_embed_config_read(vkf_env *env, const char *folder, vkf_pooling asked, bool cosine,
+vkf_status vkf_task_embed_config_read(vkf_env *env, const vkf_file_source *source, vkf_pooling asked, bool cosine,
                                       vkf_embed_config *out);
 void vkf_task_embed_config_finish(vkf_embed_config *config);
 

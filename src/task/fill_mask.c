@@ -182,7 +182,7 @@ static vkf_status fill(filler *f, const char *const *texts, size_t n, vkf_result
   VKF_TRY(find_masks(f));
   if (!info->has_head || info->is_pooled)
     VKF_FAIL(f->session->env, VKF_ERROR_UNSUPPORTED,
-             "%s: expected a model with a masked language model head, found none", info->folder);
+             "%s: expected a model with a masked language model head, found none", info->name);
   const vkf_batches batches = {&f->parts, VKF_RUN_LOGITS, take, f};
   VKF_TRY(vkf_task_batches_run(&batches));
   VKF_TRY(add_masks(f, result));

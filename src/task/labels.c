@@ -6,15 +6,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static vkf_status read_config(vkf_labels *l, const char *folder) {
+static vkf_status read_config(vkf_labels *l, const vkf_file_source *source) {
   vkf_status st = VKF_OK;
   vkf_file_value list;
   const char *type = NULL, *name = "";
-  vkf_text path;
-  vkf_text_init(&path, l->env);
-  vkf_text_printf(&path, "%s/config.json", folder);
-  VKF_TRY(vkf_text_status(&path));
-  VKF_TRY(vkf_file_json_read(l->env, path.data, &l->json));
+  VKF_TRY(vkf_file_source_json(l->env, source, "config.json", &l->json));
   vkf_file_value root = vkf_file_json_root(l->json);
   VKF_TRY(vkf_file_json_find_array(root, "architectures", &list));
   if (vkf_file_json_count(list) > 0) VKF_TRY(vkf_file_json_as_string(vkf_file_json_at(list, 0), &name));
@@ -26,17 +22,16 @@ static vkf_status read_config(vkf_labels *l, const char *folder) {
   else if (l->n == 1 || strcmp(type, "multi_label_classification") == 0)
     l->scores = VKF_LABELS_SIGMOID;
 done:
-  vkf_text_finish(&path);
   return st;
 }
 
 vkf_status vkf_task_labels_read(vkf_session *session, vkf_labels *out) {
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   *out = (vkf_labels){.env = session->env, .n = info->target_vocab};
-  vkf_status st = read_config(out, info->folder);
+  vkf_status st = read_config(out, &info->source);
   if (st == VKF_OK && (!info->has_head || info->is_pooled == out->of_tokens))
     st = vkf_env_fail(session->env, VKF_ERROR_UNSUPPORTED,
-                      "%s: expected a model with a classification head, found none", info->folder);
+                      "%s: expected a model with a classification head, found none", info->name);
   return st;
 }
 

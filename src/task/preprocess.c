@@ -278,29 +278,29 @@ vkf_status vkf_task_read_images(vkf_session *session, const char *const *paths, 
   vkf_result *r = NULL;
   void *data = NULL;
   vkf_preprocess p;
-  vkf_text path;
+  vkf_arena arena;
   *out = NULL;
-  vkf_text_init(&path, session->env);
+  vkf_arena_init(&arena, session->env);
   if (!paths || n == 0 || n > UINT16_MAX)
     VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected 1 to %d images, found %zu", UINT16_MAX, n);
   for (size_t i = 0; i < n; i++)
     if (!paths[i]) VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected a path as image %zu, found NULL", i);
   if (info->image[0] != 3)
     VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "%s: expected a model of images with three channels, found %s",
-             info->folder, info->image[0] ? "another number of channels" : "a model of token ids");
-  vkf_text_printf(&path, "%s/preprocessor_config.json", info->folder);
-  VKF_TRY(vkf_text_status(&path));
-  VKF_TRY(vkf_file_json_read(session->env, path.data, &json));
+             info->name, info->image[0] ? "another number of channels" : "a model of token ids");
+  VKF_TRY(vkf_file_source_json(session->env, &info->source, "preprocessor_config.json", &json));
   vkf_file_value root = vkf_file_json_root(json);
   VKF_TRY(vkf_file_json_as_object(root, &root));
-  VKF_TRY(vkf_task_preprocess_read(session->env, root, path.data, &p));
+  const char *path = vkf_file_source_path(&info->source, &arena, "preprocessor_config.json");
+  if (!path) VKF_TRY(VKF_ERROR_MEMORY);
+  VKF_TRY(vkf_task_preprocess_read(session->env, root, path, &p));
   VKF_TRY(vkf_engine_result_create(session->env, &r));
   size_t one = (size_t)3 * info->image[1] * info->image[2];
   VKF_TRY(
       vkf_engine_result_add(r, "pixel_values", VKF_F32, 4, (size_t[]){n, 3, info->image[1], info->image[2]}, &data));
   for (size_t i = 0; i < n; i++) VKF_TRY(read_one(session, &p, paths[i], (float *)data + i * one));
 done:
-  vkf_text_finish(&path);
+  vkf_arena_finish(&arena);
   vkf_file_json_destroy(&json);
   if (st) vkf_engine_result_destroy(&r);
   *out = r;

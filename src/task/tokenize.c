@@ -22,7 +22,7 @@ vkf_status vkf_tokenizer_open(vkf_context *ctx, const char *folder, vkf_tokenize
   if (!t) VKF_TRY(VKF_ERROR_MEMORY);
   t->env = env;
   t->shared = &t->own;
-  VKF_TRY(vkf_engine_tokenizer_open(env, folder, &t->own));
+  VKF_TRY(vkf_engine_tokenizer_open(env, &(vkf_file_source){.folder = folder}, &t->own));
   if (t->own.why) VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "this needs a tokenizer: %s", t->own.why);
 done:
   if (st) destroy(&t);

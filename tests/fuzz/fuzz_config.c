@@ -36,7 +36,7 @@ static void open_folder(const char *folder, const uint8_t *data, size_t size) {
   vkf_net *net = NULL;
   vkf_env_init(&env, NULL);
   FUZZ_CHECK(tiny_put(folder, "config.json", data, size));
-  if (fuzz_check_status(&env, vkf_model_net_open(&env, folder, &net)) == VKF_OK) {
+  if (fuzz_check_status(&env, vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, &net)) == VKF_OK) {
     vkf_architecture architecture = vkf_model_net_info(net)->architecture;
     if (architecture != VKF_ARCHITECTURE_DECODER) build(&env, net, VKF_STAGE_ENCODE);
     if (architecture != VKF_ARCHITECTURE_ENCODER) build(&env, net, VKF_STAGE_DECODE);

@@ -48,7 +48,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size) {
   if (base.env == NULL) {
     vkf_env_init(&env, NULL);
     vkf_decode_generation_init(&base, &env);
-    FUZZ_CHECK(vkf_decode_generation_read(&base, VKF_SOURCE_DIR "/models/en-es") == VKF_OK);
+    FUZZ_CHECK(vkf_decode_generation_read(&base, &(vkf_file_source){.folder = VKF_SOURCE_DIR "/models/en-es"}) ==
+               VKF_OK);
   }
   char *json = malloc(size + 1);
   FUZZ_CHECK(json);

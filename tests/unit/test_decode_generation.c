@@ -272,14 +272,14 @@ static void folders(void **state) {
   (void)state;
   vkf_generation_config c;
   fresh(&c);
-  assert_int_equal(vkf_decode_generation_read(&c, folder), VKF_ERROR_FILE);
+  assert_int_equal(vkf_decode_generation_read(&c, &(vkf_file_source){.folder = folder}), VKF_ERROR_FILE);
   assert_non_null(strstr(env.message, "config.json"));
   done(&c);
 
   /* old folders of BART: the first id is forced; -1 is no id */
   write_file("config.json", "{\"bos_token_id\":3,\"force_bos_token_to_be_generated\":true,\"pad_token_id\":-1}");
   fresh(&c);
-  assert_int_equal(vkf_decode_generation_read(&c, folder), VKF_OK);
+  assert_int_equal(vkf_decode_generation_read(&c, &(vkf_file_source){.folder = folder}), VKF_OK);
   assert_true(c.forced_bos == 3 && c.pad == VKF_NO_TOKEN);
   done(&c);
 
@@ -287,7 +287,7 @@ static void folders(void **state) {
   write_file("config.json",
              "{\"model_type\":\"x\",\"num_beams\":5,\"eos_token_id\":2,\"bos_token_id\":1,\"d_model\":8}");
   fresh(&c);
-  assert_int_equal(vkf_decode_generation_read(&c, folder), VKF_OK);
+  assert_int_equal(vkf_decode_generation_read(&c, &(vkf_file_source){.folder = folder}), VKF_OK);
   assert_true(c.num_beams == 5 && c.eos.n == 1 && c.eos.ids[0] == 2 && c.bos == 1);
   assert_int_equal(vkf_decode_generation_check(&c, V), VKF_OK);
   done(&c);
@@ -295,7 +295,7 @@ static void folders(void **state) {
   /* with generation_config.json only the ids that it does not mention */
   write_file("generation_config.json", "{\"eos_token_id\":null,\"pad_token_id\":0,\"penalty_alpha\":0.6}");
   fresh(&c);
-  assert_int_equal(vkf_decode_generation_read(&c, folder), VKF_OK);
+  assert_int_equal(vkf_decode_generation_read(&c, &(vkf_file_source){.folder = folder}), VKF_OK);
   assert_true(c.num_beams == 1 && c.eos.n == 0 && c.bos == 1 && c.pad == 0);
   assert_int_equal(vkf_decode_generation_check(&c, V), VKF_ERROR_UNSUPPORTED);
   assert_non_null(strstr(env.message, "generation_config.json: \"penalty_alpha\" is not supported"));
@@ -305,7 +305,7 @@ static void folders(void **state) {
   write_file("config.json", "{\"bos_token_id\":3,\"pad_token_id\":4,\"eos_token_id\":5,\"decoder_start_token_id\":6}");
   write_file("generation_config.json", "{}");
   fresh(&c);
-  assert_int_equal(vkf_decode_generation_read(&c, folder), VKF_OK);
+  assert_int_equal(vkf_decode_generation_read(&c, &(vkf_file_source){.folder = folder}), VKF_OK);
   assert_true(c.bos == 3 && c.pad == 4 && c.eos.n == 1 && c.eos.ids[0] == 5 && c.decoder_start == 6);
   done(&c);
 
@@ -315,13 +315,13 @@ static void folders(void **state) {
   snprintf(link, sizeof link, "%s/generation_config.json", folder);
   assert_int_equal(symlink("generation_config.json", link), 0);
   fresh(&c);
-  assert_int_equal(vkf_decode_generation_read(&c, folder), VKF_ERROR_FILE);
+  assert_int_equal(vkf_decode_generation_read(&c, &(vkf_file_source){.folder = folder}), VKF_ERROR_FILE);
   assert_non_null(strstr(env.message, "generation_config.json"));
   done(&c);
 
   write_file("generation_config.json", "{\"eos_token_id\":\"no\"}");
   fresh(&c);
-  assert_int_equal(vkf_decode_generation_read(&c, folder), VKF_ERROR_FORMAT);
+  assert_int_equal(vkf_decode_generation_read(&c, &(vkf_file_source){.folder = folder}), VKF_ERROR_FORMAT);
   assert_non_null(
       strstr(env.message, "generation_config.json: key \"eos_token_id\": expected an array, found a string"));
   done(&c);
@@ -337,7 +337,7 @@ static void every_allocation_may_fail(void **state) {
     vkf_id_marks marks = {0};
     fresh(&c);
     env.fail_at = env.n_allocations + n;
-    vkf_status st = vkf_decode_generation_read(&c, folder);
+    vkf_status st = vkf_decode_generation_read(&c, &(vkf_file_source){.folder = folder});
     if (st == VKF_OK) st = vkf_decode_generation_apply(&c, "options", "{\"suppress_tokens\":[4]}");
     if (st == VKF_OK) st = vkf_decode_marks_init(&marks, &env, V);
     finished = env.n_allocations < env.fail_at;

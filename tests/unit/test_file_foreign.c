@@ -36,7 +36,7 @@ static void expect(vkf_status status, const char *words) {
 
 static void refused(const char *what, const char *words) {
   vkf_net *net = NULL;
-  expect(vkf_model_net_open(&env, what, &net), words);
+  expect(vkf_model_net_open(&env, &(vkf_file_source){.folder = what}, &net), words);
   assert_null(net);
 }
 

@@ -324,8 +324,8 @@ static void same_weights(vkf_net *a, vkf_net *b) {
 static void same_nets(const char *golden, const form *f) {
   vkf_net *a = NULL, *b = NULL;
   write_form(golden, f);
-  ok(vkf_model_net_open(&env, other, &a));
-  ok(vkf_model_net_open(&env, folder, &b));
+  ok(vkf_model_net_open(&env, &(vkf_file_source){.folder = other}, &a));
+  ok(vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, &b));
   const vkf_net_info *x = vkf_model_net_info(a), *y = vkf_model_net_info(b);
   for (size_t i = 0; i < y->n_unused; i++) print_error("%s: unused: %s\n", golden, y->unused[i]);
   assert_int_equal(y->n_unused, 0);
@@ -446,7 +446,7 @@ static void expect_positions(const char *golden, const vkf_model_tokens *tokens,
   char path[256];
   vkf_net *net = NULL;
   int32_t found[4];
-  ok(vkf_model_net_open(&env, join(path, GOLDEN, golden), &net));
+  ok(vkf_model_net_open(&env, &(vkf_file_source){.folder = join(path, GOLDEN, golden)}, &net));
   vkf_model_positions(net, tokens, found);
   assert_memory_equal(found, expected, sizeof found);
   vkf_model_net_close(&net);
@@ -531,7 +531,7 @@ static vkf_status open_with_zeros(const char *golden, const char *name, const ch
   ok(vkf_file_tensors_write(&env, join(path, folder, "model.safetensors"), t.arrays, t.n));
   vkf_file_tensors_close(&stored);
   json_decref(config);
-  return vkf_model_net_open(&env, folder, net);
+  return vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, net);
 }
 
 /* A head that is called tied and is not is read; embeddings that should be the same and are not are refused. */
@@ -584,7 +584,7 @@ static void refused(const char *golden, const char *object, const char *key, con
   json_object_set_new(object != NULL ? json_object_get(config, object) : config, key, value);
   write_config(folder, config);
   json_decref(config);
-  assert_int_equal(vkf_model_net_open(&env, folder, &net), VKF_ERROR_UNSUPPORTED);
+  assert_int_equal(vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, &net), VKF_ERROR_UNSUPPORTED);
   assert_null(net);
   if (strstr(env.message, part) == NULL) print_error("%s\n", env.message);
   assert_non_null(strstr(env.message, part));

@@ -79,7 +79,7 @@ static void open_model(model *m, const char *golden, const char *folder) {
   vkf_env_init(&env, NULL);
   m->tolerance = golden_tolerance(golden);
   snprintf(path, sizeof path, GOLDEN "%s", golden);
-  ok(vkf_model_net_open(&env, folder ? folder : path, &m->net));
+  ok(vkf_model_net_open(&env, &(vkf_file_source){.folder = folder ? folder : path}, &m->net));
   m->info = vkf_model_net_info(m->net);
   assert_int_equal(m->info->n_unused, 0);
   snprintf(path, sizeof path, GOLDEN "%s/expected.safetensors", golden);

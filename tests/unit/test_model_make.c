@@ -81,7 +81,7 @@ static void check_family(const char *golden) {
   for (size_t i = 0; i < vkf_file_tensors_count(found); i++)
     if (vkf_file_tensors_find(expected, vkf_file_tensors_at(found, i)->name) == NULL)
       fail_msg("%s: did not expect %s", golden, vkf_file_tensors_at(found, i)->name);
-  ok(&env, vkf_model_net_open(&env, folder, &net));
+  ok(&env, vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, &net));
   assert_int_equal(vkf_model_net_info(net)->n_unused, 0);
   vkf_model_net_close(&net);
   vkf_file_tensors_close(&found);

@@ -25,7 +25,7 @@ static char folder[64];
 
 static vkf_net *open_ok(const char *path) {
   vkf_net *net = NULL;
-  vkf_status st = vkf_model_net_open(&env, path, &net);
+  vkf_status st = vkf_model_net_open(&env, &(vkf_file_source){.folder = path}, &net);
   if (st != VKF_OK) print_error("%s\n", env.message);
   assert_int_equal(st, VKF_OK);
   return net;
@@ -113,7 +113,7 @@ static void put_tensors(const char *golden, const change *c) {
 static void refused(vkf_status expected, const char *const *parts, size_t n) {
   vkf_net *net = NULL;
   vkf_env_clear(&env);
-  assert_int_equal(vkf_model_net_open(&env, folder, &net), expected);
+  assert_int_equal(vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, &net), expected);
   assert_null(net);
   for (size_t i = 0; i < n; i++) {
     if (strstr(env.message, parts[i]) == NULL) print_error("\"%s\" lacks \"%s\"\n", env.message, parts[i]);
@@ -364,7 +364,7 @@ static void no_allocation_is_missed(void **state) {
       vkf_env_init(&env, NULL);
       env.fail_at = fail_at;
       vkf_net *net = NULL;
-      vkf_status st = vkf_model_net_open(&env, names[i], &net);
+      vkf_status st = vkf_model_net_open(&env, &(vkf_file_source){.folder = names[i]}, &net);
       bool is_through = env.n_allocations < fail_at;
       assert_int_equal(st, is_through ? VKF_OK : VKF_ERROR_MEMORY);
       vkf_model_net_close(&net);

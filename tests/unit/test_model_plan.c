@@ -18,7 +18,7 @@ static vkf_env env;
 static vkf_net *open_net(const char *path) {
   vkf_net *net = NULL;
   vkf_env_init(&env, NULL);
-  assert_int_equal(vkf_model_net_open(&env, path, &net), VKF_OK);
+  assert_int_equal(vkf_model_net_open(&env, &(vkf_file_source){.folder = path}, &net), VKF_OK);
   return net;
 }
 

@@ -1,0 +1,30 @@
+/* source: where the files of a model are: in a folder, or in memory of the caller.
+ *
+ * Whatever reads a file that belongs to a model reads it from a source, by its name in the folder ("config.json",
+ * "1_Pooling/config.json"). Messages call it by its path, and a file in memory by its name. Invariant: a source owns
+ * nothing; its strings and files outlive it.
+ */
+#ifndef VKF_FILE_SOURCE_H
+#define VKF_FILE_SOURCE_H
+
+#include "file/json.h"
+#include "file/map.h"
+
+typedef struct vkf_file_source {
+  const char *folder; /* NULL: files[n] in memory */
+  const vkf_memory_file *files;
+  size_t n;
+} vkf_file_source;
+
+/* How messages call the source. */
+const char *vkf_file_source_name(const vkf_file_source *source);
+/* How messages call one of its files, in the arena; NULL: there is no memory left. */
+const char *vkf_file_source_path(const vkf_file_source *source, vkf_arena *arena, const char *file);
+/* Also of a link to a file that is not there: opening it then says so. */
+bool vkf_file_source_has(const vkf_file_source *source, const char *file);
+/* VKF_ERROR_FILE where the source does not have it. A file in memory is not copied: it must outlive the map. */
+vkf_status vkf_file_source_open(vkf_env *env, const vkf_file_source *source, const char *file, vkf_file_map *map);
+/* The same, parsed. */
+vkf_status vkf_file_source_json(vkf_env *env, const vkf_file_source *source, const char *file, vkf_file_json **out);
+
+#endif

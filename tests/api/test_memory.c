@@ -1,0 +1,172 @@
+/* Models from memory: the results of the folder, no copy of the files, and errors that name the file. */
+#include "support/golden.h"
+
+#define SHIPPED VKF_SOURCE_DIR "/models/en-es"
+#define CLASSIFIER VKF_SOURCE_DIR "/tests/golden/bert-sequence-classification"
+
+enum { MAX_FILES = 8 };
+
+static const char *const shipped[] = {"config.json", "generation_config.json", "model.safetensors", "tokenizer.json",
+                                      "tokenizer_config.json"};
+static const char *const classifier[] = {"config.json", "model.safetensors"};
+
+typedef struct folder {
+  vkf_result *read[MAX_FILES];
+  vkf_memory_file files[MAX_FILES];
+  size_t n;
+} folder;
+
+static void read_folder(const driver *d, const char *path, const char *const *names, size_t n, folder *out) {
+  *out = (folder){.n = n};
+  for (size_t i = 0; i < n; i++) {
+    char file[4096];
+    snprintf(file, sizeof file, "%s/%s", path, names[i]);
+    driver_ok(d, vkf_bytes_read(d->context, file, &out->read[i]));
+    const vkf_array *bytes = vkf_result_find(out->read[i], "bytes");
+    out->files[i] = (vkf_memory_file){names[i], bytes->data, bytes->shape[0]};
+  }
+}
+
+static void finish_folder(folder *f) {
+  for (size_t i = 0; i < f->n; i++) vkf_result_destroy(&f->read[i]);
+}
+
+static void test_the_ids_of_the_folder(void **state) {
+  driver *d = *state;
+  static const char *const texts[] = {"The cat sat on the mat because it was tired.", "I am here."};
+  folder f;
+  vkf_model *models[2] = {NULL};
+  vkf_session *sessions[2] = {NULL};
+  vkf_result *results[2] = {NULL};
+  read_folder(d, SHIPPED, shipped, VKF_COUNT(shipped), &f);
+  driver_ok(d, vkf_model_open(d->device, SHIPPED, &models[0]));
+  driver_ok(d, vkf_model_open_memory(d->device, f.files, f.n, NULL, &models[1]));
+  for (int m = 0; m < 2; m++) {
+    driver_ok(d, vkf_session_create(models[m], NULL, &sessions[m]));
+    assert_int_equal(vkf_session_translate(sessions[m], texts, 2, NULL, &results[m]), VKF_OK);
+  }
+  size_t n = 0, n_again = 0;
+  const int32_t *ids = vkf_result_i32(results[0], "sequences", &n);
+  const int32_t *again = vkf_result_i32(results[1], "sequences", &n_again);
+  assert_true(n > 0 && n == n_again);
+  assert_memory_equal(ids, again, n * sizeof *ids);
+  for (size_t i = 0; i < 2; i++) assert_string_equal(vkf_result_text(results[0], i), vkf_result_text(results[1], i));
+  for (int m = 0; m < 2; m++) {
+    vkf_result_destroy(&results[m]);
+    vkf_session_destroy(&sessions[m]);
+    vkf_model_close(&models[m]);
+  }
+  finish_folder(&f);
+}
+
+/* Labels are read from config.json when they are asked for, after the model was opened. */
+static void test_files_that_are_read_later(void **state) {
+  driver *d = *state;
+  static const char json[] =
+      "{\"version\": \"1.0\", \"pre_tokenizer\": {\"type\": \"Whitespace\"}, \"model\": {\"type\": "
+      "\"WordLevel\", \"vocab\": {\"<unk>\": 0, \"a\": 1}, \"unk_token\": \"<unk>\"}}";
+  folder f;
+  vkf_model *model = NULL;
+  vkf_session *session = NULL;
+  vkf_result *result = NULL;
+  read_folder(d, CLASSIFIER, classifier, VKF_COUNT(classifier), &f);
+  f.files[f.n] = (vkf_memory_file){"tokenizer.json", json, sizeof json - 1};
+  driver_ok(d, vkf_model_open_memory(d->device, f.files, f.n + 1, NULL, &model));
+  driver_ok(d, vkf_session_create(model, NULL, &session));
+  assert_int_equal(vkf_session_classify(session, (const char *const[]){"a"}, 1, NULL, &result), VKF_OK);
+  assert_true(vkf_result_text_count(result) > 0);
+  vkf_result_destroy(&result);
+  vkf_session_destroy(&session);
+  vkf_model_close(&model);
+  finish_folder(&f);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+static void *counted(void *user, void *old, size_t size) {
+  *(size_t *)user += size;
+  if (size > 0) return realloc(old, size);
+  free(old);
+  return NULL;
+}
+
+/* Bytes that opening asks the host for: a copy of a file would show, since those of a folder are mapped. */
+static size_t bytes_of(const folder *f, const char *path) {
+  size_t bytes = 0;
+  vkf_context *context = NULL;
+  vkf_device *device = NULL;
+  vkf_model *model = NULL;
+  const vkf_allocator allocator = {.user = &bytes, .reallocate = counted};
+  const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .allocator = &allocator};
+  assert_int_equal(vkf_context_create(&params, &context), VKF_OK);
+  assert_int_equal(vkf_device_open(context, NULL, &device), VKF_OK);
+  const size_t before = bytes;
+  assert_int_equal(
+      path ? vkf_model_open(device, path, &model) : vkf_model_open_memory(device, f->files, f->n, NULL, &model),
+      VKF_OK);
+  const size_t opened = bytes - before;
+  vkf_model_close(&model);
+  vkf_device_close(&device);
+  vkf_context_destroy(&context);
+  return opened;
+}
+
+static void test_no_file_is_copied(void **state) {
+  driver *d = *state;
+  folder f;
+  read_folder(d, SHIPPED, shipped, VKF_COUNT(shipped), &f);
+  const size_t of_folder = bytes_of(NULL, SHIPPED), of_memory = bytes_of(&f, NULL);
+  if (of_memory > of_folder) fail_msg("%zu bytes from a folder, %zu from memory", of_folder, of_memory);
+  finish_folder(&f);
+}
+
+/* ---- errors ------------------------------------------------------------------------------------------------------ */
+
+static void expect(const driver *d, const vkf_memory_file *files, size_t n, vkf_status status, const char *words) {
+  vkf_model *model = NULL;
+  assert_int_equal(vkf_model_open_memory(d->device, files, n, NULL, &model), status);
+  assert_null(model);
+  if (!strstr(vkf_context_message(d->context), words))
+    fail_msg("expected '%s' in '%s'", words, vkf_context_message(d->context));
+}
+
+static void test_errors_name_the_file(void **state) {
+  driver *d = *state;
+  folder f;
+  read_folder(d, SHIPPED, shipped, VKF_COUNT(shipped), &f);
+  vkf_memory_file *config = &f.files[0], *weights = &f.files[2], whole;
+  assert_string_equal(weights->name, "model.safetensors");
+  expect(d, NULL, 0, VKF_ERROR_ARGUMENT, "expected a model folder or files, found NULL");
+  expect(d, f.files, 0, VKF_ERROR_FILE, "config.json: expected a file of this name in memory, found none among 0");
+  expect(d, f.files + 1, f.n - 1, VKF_ERROR_FILE, "config.json: expected a file of this name in memory");
+  expect(d, f.files, 2, VKF_ERROR_FILE, "memory: expected model.safetensors or model.safetensors.index.json");
+
+  whole = *weights;
+  weights->bytes /= 2;
+  expect(d, f.files, f.n, VKF_ERROR_FORMAT, "model.safetensors: tensor \"");
+  expect(d, f.files, f.n, VKF_ERROR_FORMAT, "the file may be truncated");
+  weights->bytes = 4;
+  expect(d, f.files, f.n, VKF_ERROR_FORMAT, "model.safetensors: expected a safetensors file of at least 8 bytes");
+  weights->name = "pytorch_model.bin";
+  expect(d, f.files, f.n, VKF_ERROR_FILE, "in memory, found pytorch_model.bin, which is not read");
+  *weights = whole;
+
+  whole = *config;
+  config->bytes /= 2;
+  expect(d, f.files, f.n, VKF_ERROR_FORMAT, "config.json: expected JSON, found at line");
+  config->bytes = 0;
+  expect(d, f.files, f.n, VKF_ERROR_FORMAT, "config.json: expected JSON, found at line");
+  config->data = NULL;
+  expect(d, f.files, f.n, VKF_ERROR_ARGUMENT, "files[0] (config.json): expected a name and data, found NULL");
+  *config = whole;
+  config->name = NULL;
+  expect(d, f.files, f.n, VKF_ERROR_ARGUMENT, "files[0] (no name): expected a name and data, found NULL");
+  *config = whole;
+  char same[] = "config.json";
+  f.files[1].name = same;
+  expect(d, f.files, f.n, VKF_ERROR_ARGUMENT, "files[1] (config.json): expected a name that no other file has");
+  finish_folder(&f);
+}
+
+DRIVER_MAIN(DRIVER_TEST(test_the_ids_of_the_folder), DRIVER_TEST(test_files_that_are_read_later),
+            DRIVER_TEST(test_no_file_is_copied), DRIVER_TEST(test_errors_name_the_file))
