@@ -1,0 +1,180 @@
+/* Lines to a device: threads that submit at the same time reach the queue one after the other, under the host's lock,
+ * too; each line counts its own submits, and a device that one loses is lost for all. */
+#define _POSIX_C_SOURCE 200809L
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+#include <time.h>
+
+#include <cmocka.h>
+
+#include "gpu/vk.h"
+
+enum { N_LINES = 4, N_SUBMITS = 25 };
+
+static atomic_int in_queue, in_lock, n_submits;
+static atomic_bool overlaps, is_without_lock;
+
+/* ---- a driver that takes its time -------------------------------------------------------------------------------- */
+
+static VkResult create_pool(VkDevice device, const VkCommandPoolCreateInfo *info,
+                            const VkAllocationCallbacks *allocator, VkCommandPool *out) {
+  (void)device, (void)info, (void)allocator;
+  *out = (VkCommandPool)(uintptr_t)1;
+  return VK_SUCCESS;
+}
+static void destroy_pool(VkDevice device, VkCommandPool pool, const VkAllocationCallbacks *allocator) {
+  (void)device, (void)pool, (void)allocator;
+}
+static VkResult allocate_commands(VkDevice device, const VkCommandBufferAllocateInfo *info, VkCommandBuffer *out) {
+  (void)device, (void)info;
+  *out = (VkCommandBuffer)(uintptr_t)1;
+  return VK_SUCCESS;
+}
+static VkResult begin(VkCommandBuffer handle, const VkCommandBufferBeginInfo *info) {
+  (void)handle, (void)info;
+  return VK_SUCCESS;
+}
+static VkResult end(VkCommandBuffer handle) {
+  (void)handle;
+  return VK_SUCCESS;
+}
+static void barrier(VkCommandBuffer handle, VkPipelineStageFlags from, VkPipelineStageFlags to, VkDependencyFlags flags,
+                    uint32_t n, const VkMemoryBarrier *barriers, uint32_t n_buffers,
+                    const VkBufferMemoryBarrier *buffers, uint32_t n_images, const VkImageMemoryBarrier *images) {
+  (void)handle, (void)from, (void)to, (void)flags, (void)n, (void)barriers;
+  (void)n_buffers, (void)buffers, (void)n_images, (void)images;
+}
+static VkResult create_fence(VkDevice device, const VkFenceCreateInfo *info, const VkAllocationCallbacks *allocator,
+                             VkFence *out) {
+  (void)device, (void)info, (void)allocator;
+  *out = (VkFence)(uintptr_t)1;
+  return VK_SUCCESS;
+}
+static void destroy_fence(VkDevice device, VkFence fence, const VkAllocationCallbacks *allocator) {
+  (void)device, (void)fence, (void)allocator;
+}
+static VkResult submit(VkQueue queue, uint32_t n, const VkSubmitInfo *infos, VkFence fence) {
+  const struct timespec while_inside = {.tv_nsec = 200000};
+  (void)queue, (void)n, (void)infos, (void)fence;
+  if (atomic_fetch_add(&in_queue, 1) != 0) overlaps = true;
+  if (in_lock != 1) is_without_lock = true;
+  nanosleep(&while_inside, NULL);
+  atomic_fetch_sub(&in_queue, 1);
+  n_submits++;
+  return VK_SUCCESS;
+}
+static VkResult wait(VkDevice device, uint32_t n, const VkFence *fences, VkBool32 all, uint64_t ns) {
+  (void)device, (void)n, (void)fences, (void)all, (void)ns;
+  return VK_SUCCESS;
+}
+static VkResult reset(VkDevice device, uint32_t n, const VkFence *fences) {
+  (void)device, (void)n, (void)fences;
+  return VK_SUCCESS;
+}
+static void lock(void *user) {
+  (void)user;
+  in_lock++;
+}
+static void unlock(void *user) {
+  (void)user;
+  in_lock--;
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
+
+typedef struct bench {
+  vkf_env env, envs[N_LINES];
+  vkf_gpu_device device;
+  vkf_gpu_device *lines[N_LINES];
+} bench;
+
+static void open_bench(bench *b) {
+  memset(b, 0, sizeof *b);
+  vkf_env_init(&b->env, NULL);
+  vkf_gpu_device *d = &b->device;
+  d->env = &b->env;
+  d->root = d;
+  d->wait_ns = 1000;
+  pthread_mutex_init(&d->queue_lock, NULL);
+  pthread_mutex_init(&d->pipelines_lock, NULL);
+  d->lock_queue = lock;
+  d->unlock_queue = unlock;
+  d->vk.CreateCommandPool = create_pool;
+  d->vk.DestroyCommandPool = destroy_pool;
+  d->vk.AllocateCommandBuffers = allocate_commands;
+  d->vk.BeginCommandBuffer = begin;
+  d->vk.EndCommandBuffer = end;
+  d->vk.CmdPipelineBarrier = barrier;
+  d->vk.CreateFence = create_fence;
+  d->vk.DestroyFence = destroy_fence;
+  d->vk.QueueSubmit = submit;
+  d->vk.WaitForFences = wait;
+  d->vk.ResetFences = reset;
+  for (int i = 0; i < N_LINES; i++) {
+    vkf_env_init_child(&b->envs[i], &b->env);
+    assert_int_equal(vkf_gpu_device_branch(d, &b->envs[i], &b->lines[i]), VKF_OK);
+  }
+}
+
+static void close_bench(bench *b) {
+  for (int i = 0; i < N_LINES; i++) vkf_gpu_device_destroy(&b->lines[i]);
+  pthread_mutex_destroy(&b->device.queue_lock);
+  pthread_mutex_destroy(&b->device.pipelines_lock);
+  assert_int_equal(b->env.live_bytes, 0);
+}
+
+static void *submit_often(void *user) {
+  vkf_gpu_device *line = user;
+  const VkCommandBuffer commands = (VkCommandBuffer)(uintptr_t)2;
+  uint64_t serial = 0;
+  for (int i = 0; i < N_SUBMITS; i++)
+    if (vkf_gpu_submit_commands(line, &commands, 1, &serial) || vkf_gpu_wait(line, serial)) return NULL;
+  return line;
+}
+
+static void lines_share_one_queue(void **state) {
+  static bench b;
+  pthread_t threads[N_LINES];
+  (void)state;
+  open_bench(&b);
+  for (int i = 0; i < N_LINES; i++) assert_int_equal(pthread_create(&threads[i], NULL, submit_often, b.lines[i]), 0);
+  for (int i = 0; i < N_LINES; i++) {
+    void *done = NULL;
+    pthread_join(threads[i], &done);
+    assert_ptr_equal(done, b.lines[i]);
+    assert_int_equal(b.lines[i]->submitted, N_SUBMITS);
+  }
+  assert_int_equal(n_submits, N_LINES * N_SUBMITS);
+  assert_false(overlaps);
+  assert_false(is_without_lock);
+  assert_int_equal(in_lock, 0);
+  close_bench(&b);
+}
+
+/* Who finds it has the sentence of what happened; the others are told that the device was lost. */
+static void a_lost_device_is_lost_for_all(void **state) {
+  static bench b;
+  (void)state;
+  open_bench(&b);
+  vkf_gpu_inject(b.lines[1], &(vkf_gpu_faults){.lose_submit = 1});
+  assert_null(submit_often(b.lines[0]));
+  assert_non_null(strstr(b.envs[0].message, "VK_ERROR_DEVICE_LOST"));
+  for (int i = 1; i < N_LINES; i++) {
+    assert_true(vkf_gpu_device_is_lost(b.lines[i]));
+    assert_null(submit_often(b.lines[i]));
+    assert_non_null(strstr(b.envs[i].message, "was lost"));
+  }
+  assert_true(vkf_gpu_device_is_lost(&b.device));
+  assert_string_equal(b.env.message, "");
+  close_bench(&b);
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(lines_share_one_queue),
+                                     cmocka_unit_test(a_lost_device_is_lost_for_all)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
