@@ -45,9 +45,10 @@ float products(float a, float b, float sum) { return mad(a, b, sum); }
 #endif
 
 void main() {
-  const uint T = dim[p.queries], t0 = gl_WorkGroupID.x * gl_WorkGroupSize.x;
+  const uint t0 = gl_WorkGroupID.x * gl_WorkGroupSize.x, T = place_of(t0).span.queries;
+  if (t0 >= T) return;
   const Place me = place_of(min(t0 + gl_LocalInvocationID.x, T - 1));
-  const uint row = me.seq * T + me.t, end = keys_until(me, min(t0 + gl_WorkGroupSize.x, T) - 1);
+  const uint row = row_of(me), end = keys_until(me, min(t0 + gl_WorkGroupSize.x, T) - 1);
   const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;
   PIECE q[VKF_MAX_HEAD_WIDTH / STEP], o[VKF_MAX_HEAD_WIDTH / STEP];
   for (uint d = 0; d < KEY_WIDTH / STEP; d++) q[d] = query(qi + d * STEP);

@@ -14,7 +14,7 @@ layout(BINDING(SCRATCH)) readonly buffer Partial { float partial[]; };
 
 void main() {
   const uint item = gl_GlobalInvocationID.x / VALUE_WIDTH, column = gl_GlobalInvocationID.x % VALUE_WIDTH;
-  if (item >= dim[p.seqs] * dim[p.queries] * HEADS) return;
+  if (item >= dim[p.rows] * HEADS) return;
   const uint n = n_splits();
   float top = partial[partial_top(item, 0)], total = 0.0, sum = 0.0;
   for (uint i = 1; i < n; i++) top = max(top, partial[partial_top(item, i)]);

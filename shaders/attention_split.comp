@@ -28,16 +28,18 @@ shared float team_top[TEAMS * BM], team_total[TEAMS * BM];
 
 void main() {
   const uint own = gl_SubgroupID * SUBGROUP_SIZE + gl_SubgroupInvocationID, lane = own % BK, team = own / BK;
-  const uint n_rows = dim[p.queries] * GROUP, n_tiles = (n_rows + BM - 1) / BM;
+  const uint n_tiles = (dim[p.queries] * GROUP + BM - 1) / BM;
   const uint r0 = gl_WorkGroupID.x % n_tiles * BM, split = gl_WorkGroupID.x / n_tiles;
   const Place first = row_place(r0);
+  const uint n_rows = first.span.queries * GROUP;
+  if (r0 >= n_rows) return;
   const uint begin = first_key(first) + split * SPLIT;
   const uint end = min(keys_until(first, (min(r0 + BM, n_rows) - 1) / GROUP), begin + SPLIT);
   vec4 q[MAX_BM * MAX_CHUNKS], o[MAX_BM * MAX_CHUNKS];
   float top[MAX_BM], total[MAX_BM];
   [[unroll]] for (uint i = 0; i < BM; i++) {
     const Place me = row_place(min(r0 + i, n_rows - 1));
-    const uint qi = at[0].x + (me.seq * dim[p.queries] + me.t) * p.q_stride + p.q_column + me.head * KEY_WIDTH;
+    const uint qi = at[0].x + row_of(me) * p.q_stride + p.q_column + me.head * KEY_WIDTH;
     top[i] = LOWEST;
     total[i] = 0.0;
     [[unroll]] for (uint c = 0; c < V_CHUNKS; c++) o[i * MAX_CHUNKS + c] = vec4(0.0);
@@ -111,7 +113,7 @@ void main() {
     barrier();
     if (r >= n_rows) continue; // the same for all
     const Place me = row_place(r);
-    const uint item = (me.seq * dim[p.queries] + me.t) * HEADS + me.head;
+    const uint item = row_of(me) * HEADS + me.head;
     float risen = LOWEST, sum = 0.0;
     for (uint m = 0; m < TEAMS; m++) risen = larger(risen, team_top[m * BM + i]);
     for (uint m = 0; m < TEAMS; m++) sum = mad(team_total[m * BM + i], exp_below(team_top[m * BM + i] - risen), sum);

@@ -22,7 +22,8 @@ const uint Q_CHUNKS = (KEY_WIDTH / 4 + SUBGROUP_SIZE - 1) / SUBGROUP_SIZE;
 
 void main() {
   const Place me = place_of(gl_WorkGroupID.x);
-  const uint lane = gl_SubgroupInvocationID, row = me.seq * dim[p.queries] + me.t, end = keys_until(me, me.t);
+  if (me.t >= me.span.queries) return;
+  const uint lane = gl_SubgroupInvocationID, row = row_of(me), end = keys_until(me, me.t);
   const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;
   vec4 q[MAX_CHUNKS], o[MAX_CHUNKS];
   [[unroll]] for (uint c = 0; c < Q_CHUNKS; c++) {

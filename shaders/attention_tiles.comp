@@ -48,7 +48,7 @@ void stage_queries(uint r0, uint n_rows, uint d4) {
   for (uint e = gl_LocalInvocationID.x; e < BM * (BK / 4); e += gl_WorkGroupSize.x) {
     const Place me = row_place(min(r0 + e / (BK / 4), n_rows - 1));
     const uint piece = d4 + e % (BK / 4);
-    const uint qi = at[0].x + (me.seq * dim[p.queries] + me.t) * p.q_stride + p.q_column + me.head * KEY_WIDTH;
+    const uint qi = at[0].x + row_of(me) * p.q_stride + p.q_column + me.head * KEY_WIDTH;
     vec4 x = vec4(0.0);
     [[unroll]] for (uint c = 0; c < 4; c++)
       if (4 * piece + c < KEY_WIDTH) x[c] = q_data[qi + 4 * piece + c];
@@ -76,7 +76,7 @@ void stage_values(Place me, uint s0, uint end, uint chunk) {
 
 // Whole blocks before the first key that the mask has from `from` on, and keys behind its last one, are left out.
 void trim(Place me, inout uint from, inout uint end) {
-  const uint row = at[3].x + me.seq / me.shared_by * p.mask_stride;
+  const uint row = mask_at(me, 0);
   end = max(end, from);
   uint first = end, last = from;
   if (gl_LocalInvocationID.x == 0) {
@@ -99,8 +99,10 @@ void trim(Place me, inout uint from, inout uint end) {
 void main() {
   const uint own = gl_LocalInvocationID.x, lane = own % VKF_KEY_BLOCK, row0 = own / VKF_KEY_BLOCK * TM;
   // The last rows see the most keys of a causal mask: they begin first.
-  const uint n_rows = dim[p.queries] * GROUP, r0 = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * BM;
+  const uint r0 = (gl_NumWorkGroups.x - 1 - gl_WorkGroupID.x) * BM;
   const Place first = row_place(r0);
+  const uint n_rows = first.span.queries * GROUP;
+  if (r0 >= n_rows) return;
   const uint last_t = (min(r0 + BM, n_rows) - 1) / GROUP, own_row = row0 + lane % TM;
   uint from = keys_from(first, first.t), end = keys_until(first, last_t);
   if (HAS_MASK != 0) trim(first, from, end);
@@ -203,7 +205,7 @@ void main() {
       [[unroll]] for (uint j = 0; j < 4; j++) {
         const uint column = c * 64 + lane * 4 + j;
         if (column < VALUE_WIDTH)
-          store(me.seq * dim[p.queries] + me.t, me.head * VALUE_WIDTH + column, HEADS * VALUE_WIDTH,
+          store(row_of(me), me.head * VALUE_WIDTH + column, HEADS * VALUE_WIDTH,
                 all == 0.0 ? 0.0 : quotient(o[i * CHUNKS + c][j], all));
       }
     }

@@ -101,11 +101,11 @@ void ragged_block(Place me, Place first, uint s0, uint n) {
 // is computed once.
 void look(Place first, uint s0, uint last, uint end, out bool any, out bool all) {
   any = HAS_MASK == 0;
-  all = s0 + VKF_KEY_BLOCK <= first.keys;
-  if (CAUSAL != 0) all = all && s0 + VKF_KEY_BLOCK <= first.past + first.t + 1;
-  if (CAUSAL != 0) all = all && (p.window == 0 || s0 + p.window > first.past + last);
+  all = s0 + VKF_KEY_BLOCK <= first.span.keys;
+  if (CAUSAL != 0) all = all && s0 + VKF_KEY_BLOCK <= first.span.past + first.t + 1;
+  if (CAUSAL != 0) all = all && (p.window == 0 || s0 + p.window > first.span.past + last);
   if (HAS_MASK == 0) return;
-  const uint row = at[3].x + first.seq / first.shared_by * p.mask_stride;
+  const uint row = mask_at(first, 0);
   [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
     const bool seen = mask[row + min(s0 + j, end - 1)] != 0;
     any = any || seen;
@@ -114,9 +114,12 @@ void look(Place first, uint s0, uint last, uint end, out bool any, out bool all)
 }
 
 void main() {
-  const uint T = dim[p.queries], t0 = gl_WorkGroupID.x * SUBGROUP_SIZE, lane = gl_LocalInvocationID.x;
-  const Place me = place_of(min(t0 + lane, T - 1)), first = place_of(t0);
-  const uint row = me.seq * T + me.t, last = min(t0 + SUBGROUP_SIZE, T) - 1, end = keys_until(me, last);
+  const uint t0 = gl_WorkGroupID.x * SUBGROUP_SIZE, lane = gl_LocalInvocationID.x;
+  const Place first = place_of(t0);
+  const uint T = first.span.queries;
+  if (t0 >= T) return;
+  const Place me = place_of(min(t0 + lane, T - 1));
+  const uint row = row_of(me), last = min(t0 + SUBGROUP_SIZE, T) - 1, end = keys_until(me, last);
   const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;
   [[unroll]] for (uint d = 0; d < KEY_WIDTH; d++) q[d] = q_data[qi + d];
   [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++) o[d] = 0.0;

@@ -2,6 +2,7 @@
 // workgroup. Operands: lib/attention.glsl (v is absent), out. The scores stand in the result, then exp of them, then
 // the weights. Keys that a query does not see, and a query without any key, get exactly zero. Several keys, or many
 // elements of one, are done in a turn of a loop, because drivers may end a loop after so many turns (kern/family.h).
+// Of a packed batch all that is no query or no key of a sequence is zero.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_attention
@@ -31,13 +32,14 @@ float products(uint qi, uint from) {
 }
 
 void main() {
-  const uint T = dim[p.queries], t = gl_GlobalInvocationID.x;
-  if (t >= T) return;
-  const Place me = place_of(t);
-  const uint qi = at[0].x + (me.seq * T + t) * p.q_stride + p.q_column + me.head * KEY_WIDTH;
+  const uint t = gl_GlobalInvocationID.x;
+  if (t >= dim[p.queries]) return;
+  Place me = place_of(t);
+  if (t >= me.span.queries) me.span.keys = 0;
+  const uint qi = at[0].x + row_of(me) * p.q_stride + p.q_column + me.head * KEY_WIDTH;
   const uint out0 = at[OUT].x + ((me.seq * HEADS + me.head) * p.out_queries + t) * p.out_keys;
   float top = LOWEST, total = 0.0;
-  for (uint s0 = 0; s0 < me.keys; s0 += KEYS_AT_ONCE) {
+  for (uint s0 = 0; s0 < me.span.keys; s0 += KEYS_AT_ONCE) {
     [[unroll]] for (uint i = 0; i < KEYS_AT_ONCE; i++) {
       const uint s = s0 + i;
       if (sees(me, s)) {
@@ -47,7 +49,7 @@ void main() {
       }
     }
   }
-  for (uint s0 = 0; s0 < me.keys; s0 += SCORES_AT_ONCE) {
+  for (uint s0 = 0; s0 < me.span.keys; s0 += SCORES_AT_ONCE) {
     [[unroll]] for (uint i = 0; i < SCORES_AT_ONCE; i++) {
       const uint s = s0 + i;
       float e = -1.0; // no key
@@ -55,14 +57,18 @@ void main() {
         e = exp_below(weights[out0 + s] - top);
         total += e;
       }
-      if (s < me.keys) weights[out0 + s] = e;
+      if (s < me.span.keys) weights[out0 + s] = e;
     }
   }
-  for (uint s0 = 0; s0 < me.keys; s0 += SCORES_AT_ONCE) {
+  for (uint s0 = 0; s0 < me.span.keys; s0 += SCORES_AT_ONCE) {
     [[unroll]] for (uint i = 0; i < SCORES_AT_ONCE; i++) {
-      const uint s = min(s0 + i, me.keys - 1);
+      const uint s = min(s0 + i, me.span.keys - 1);
       const float e = weights[out0 + s];
       if (s == s0 + i) weights[out0 + s] = e < 0.0 || total == 0.0 ? 0.0 : quotient(e, total);
     }
+  }
+  for (uint s0 = me.span.keys; IS_PACKED != 0 && s0 < dim[p.keys]; s0 += VKF_SCORES_OF_NARROW) {
+    [[unroll]] for (uint i = 0; i < VKF_SCORES_OF_NARROW; i++)
+      if (s0 + i < dim[p.keys]) weights[out0 + s0 + i] = 0.0;
   }
 }

@@ -20,7 +20,8 @@ shared uint rows[VKF_KEY_BLOCK]; // of the keys that the query sees; else VKF_AB
 
 void main() {
   const Place me = place_of(gl_WorkGroupID.x);
-  const uint lane = gl_LocalInvocationID.x, row = me.seq * dim[p.queries] + me.t, end = keys_until(me, me.t);
+  if (me.t >= me.span.queries) return;
+  const uint lane = gl_LocalInvocationID.x, row = row_of(me), end = keys_until(me, me.t);
   const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;
   for (uint d = lane; d < KEY_WIDTH / 4; d += VKF_KEY_BLOCK)
     q4[d] = vec4(q_data[qi + 4 * d], q_data[qi + 4 * d + 1], q_data[qi + 4 * d + 2], q_data[qi + 4 * d + 3]);

@@ -1,5 +1,5 @@
 // What the attention kernels share: operands, which keys a query sees, and the scaled score of a pair.
-// Operands: q (rows), k, v [seq][head][capacity][width], mask [seq][stride], score bias, ancestry, out.
+// Operands: q (rows), k, v [slot][head][capacity][width], mask [slot][stride], score bias, ancestry, out, spans.
 layout(BINDING(0)) readonly buffer Q { float q_data[]; };
 #ifndef KEYS_AND_VALUES_ELSEWHERE
 #include "lib/format.glsl"
@@ -20,6 +20,8 @@ layout(constant_id = VKF_C_HAS_MASK) const uint HAS_MASK = 0;
 layout(constant_id = VKF_C_HAS_SCORE_BIAS) const uint HAS_SCORE_BIAS = 0;
 layout(constant_id = VKF_C_HAS_ANCESTRY) const uint HAS_ANCESTRY = 0;
 layout(constant_id = VKF_C_CAUSAL) const uint CAUSAL = 0;
+layout(constant_id = VKF_C_IS_PACKED) const uint IS_PACKED = 0;
+layout(constant_id = VKF_C_BIAS_BY_DISTANCE) const uint BIAS_BY_DISTANCE = 0;
 
 #define UNSEEN uintBitsToFloat(0xff800000u)
 // A key with a score of minus infinity is no key.
@@ -27,14 +29,24 @@ bool is_key(float score) { return floatBitsToUint(score) != 0xff800000u; }
 
 const float LOWEST = -3.402823466e38; // where a running maximum starts: finite, so that no difference is NaN
 
-// The place of this invocation: query t of sequence seq in head. shared_by sequences have one row of k, v and mask.
+#include "lib/spans.glsl"
+#define SPANS 7
+
+// The place of this invocation: query t of sequence seq in head. Kernels leave out what is no query of a span.
 struct Place {
-  uint seq, head, t, keys, past, shared_by;
+  uint seq, head, t;
+  Span span;
 };
 
 Place place_of(uint t) {
-  return Place(gl_WorkGroupID.z, gl_WorkGroupID.y, t, dim[p.keys], dim[p.past], dim[p.shared_by]);
+  const uint seq = gl_WorkGroupID.z, T = dim[p.queries];
+  Span span = Span(seq * T, T, dim[p.past], dim[p.keys], seq / dim[p.shared_by], 0);
+  if (IS_PACKED != 0) span = span_of(SPANS, seq);
+  return Place(seq, gl_WorkGroupID.y, t, span);
 }
+
+// The row of q and of the result.
+uint row_of(Place a) { return a.span.row + a.t; }
 
 const uint GROUP = HEADS / KV_HEADS; // heads that share a head of keys and values
 
@@ -46,18 +58,21 @@ Place row_place(uint r) {
 }
 
 // Keys that may be seen by the queries up to t: later ones need no look.
-uint keys_until(Place a, uint t) { return CAUSAL != 0 ? min(a.keys, a.past + t + 1) : a.keys; }
+uint keys_until(Place a, uint t) { return CAUSAL != 0 ? min(a.span.keys, a.span.past + t + 1) : a.span.keys; }
+
+// Where the mask of key s stands.
+uint mask_at(Place a, uint s) { return at[3].x + a.span.slot * p.mask_stride + a.span.first + s; }
 
 // The first key that the mask has, the same for all queries of a sequence; `keys` where it has none. The first block of
 // keys begins there, so pads before a sentence do not change which of its keys make a block.
 uint first_key(Place a) {
   uint first = 0;
   if (HAS_MASK != 0) {
-    const uint row = at[3].x + a.seq / a.shared_by * p.mask_stride;
-    if (mask[row] == 0) first = a.keys;
-    for (uint s0 = 0; s0 < a.keys && first == a.keys; s0 += VKF_KEY_BLOCK) {
+    const uint row = mask_at(a, 0), keys = a.span.keys;
+    if (keys > 0 && mask[row] == 0) first = keys;
+    for (uint s0 = 0; s0 < keys && first == keys; s0 += VKF_KEY_BLOCK) {
       [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
-        const uint s = min(s0 + j, a.keys - 1);
+        const uint s = min(s0 + j, keys - 1);
         if (mask[row + s] != 0) first = min(first, s);
       }
     }
@@ -67,31 +82,40 @@ uint first_key(Place a) {
 
 // Where the first block of keys begins that the queries from t on may see.
 uint keys_from(Place a, uint t) {
-  const uint gone = CAUSAL != 0 && p.window != 0 && a.past + t + 1 > p.window ? a.past + t + 1 - p.window : 0;
+  const uint seen = a.span.past + t + 1; // and no key behind them
+  const uint gone = CAUSAL != 0 && p.window != 0 && seen > p.window ? seen - p.window : 0;
   const uint first = first_key(a);
   return gone > first ? first + (gone - first) / VKF_KEY_BLOCK * VKF_KEY_BLOCK : first;
 }
 
 bool sees(Place a, uint s) {
-  bool seen = s < a.keys;
-  if (CAUSAL != 0) seen = seen && s <= a.past + a.t;
-  if (CAUSAL != 0) seen = seen && (p.window == 0 || s + p.window > a.past + a.t);
-  if (HAS_MASK != 0) seen = seen && mask[at[3].x + a.seq / a.shared_by * p.mask_stride + s] != 0;
+  bool seen = s < a.span.keys;
+  if (CAUSAL != 0) seen = seen && s <= a.span.past + a.t;
+  if (CAUSAL != 0) seen = seen && (p.window == 0 || s + p.window > a.span.past + a.t);
+  if (HAS_MASK != 0) seen = seen && mask[mask_at(a, s)] != 0;
   return seen;
 }
 
 // The row of k and v that holds key s: times the width it is the first element.
 uint key_row(Place a, uint s) {
-  const uint from = HAS_ANCESTRY != 0 ? ancestry[at[5].x + a.seq * p.ancestry_stride + s] : a.seq;
-  return (from / a.shared_by * KV_HEADS + a.head / GROUP) * p.key_capacity + s;
+  const uint slot = HAS_ANCESTRY != 0 ? ancestry[at[5].x + a.seq * p.ancestry_stride + s] : a.span.slot;
+  return (slot * KV_HEADS + a.head / GROUP) * p.key_capacity + a.span.first + s;
+}
+
+// Where the additive bias of key s stands.
+uint bias_at(Place a, uint s) {
+  const uint plane = HAS_SCORE_BIAS == 2 ? a.head : 0;
+  uint i = (plane * p.bias_queries + a.t) * p.bias_keys + s;
+  if (BIAS_BY_DISTANCE != 0) {
+    const int before = int(p.bias_queries), after = int(p.bias_keys) - before - 1;
+    i = plane * p.bias_keys + uint(clamp(int(s) - int(a.span.past + a.t), -before, after) + before);
+  }
+  return at[4].x + i;
 }
 
 // The score from the sum of products: scaled, with the additive bias.
 float scaled(Place a, uint s, float products) {
   float score = mul(products, flushed(p.scale));
-  if (HAS_SCORE_BIAS != 0) {
-    const uint plane = HAS_SCORE_BIAS == 2 ? a.head : 0;
-    score = mad(products, flushed(p.scale), score_bias[at[4].x + (plane * p.bias_queries + a.t) * p.bias_keys + s]);
-  }
+  if (HAS_SCORE_BIAS != 0) score = mad(products, flushed(p.scale), score_bias[bias_at(a, s)]);
   return score;
 }

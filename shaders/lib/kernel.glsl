@@ -18,7 +18,7 @@ layout(constant_id = VKF_C_SUBGROUP_SIZE) const uint SUBGROUP_SIZE = 1;
 layout(constant_id = VKF_C_TM) const uint TM = 1;
 #endif
 
-layout(set = 0, binding = 0, std430) readonly buffer Step { uint dim[VKF_STEP_DIMS]; };
+layout(set = 0, binding = 0, std430) readonly buffer Step { uint dim[]; };
 layout(push_constant, std430) uniform Push {
   uvec2 at[VKF_PUSH_OPERANDS];
   PARAMS p;

@@ -10,6 +10,6 @@
 uint n_splits() { return (dim[p.keys] + SPLIT - 1) / SPLIT; }
 uint partial_values(uint item, uint split) { return at[SCRATCH].x + (item * n_splits() + split) * VALUE_WIDTH; }
 uint partial_top(uint item, uint split) {
-  const uint items = dim[p.seqs] * dim[p.queries] * HEADS;
+  const uint items = dim[p.rows] * HEADS;
   return partial_values(items, 0) + 2 * (item * n_splits() + split);
 }

@@ -41,6 +41,8 @@
 #define VKF_C_HAS_SCORE_BIAS 15 /* 0: none; 1: one for all heads; 2: one a head */
 #define VKF_C_HAS_ANCESTRY 16
 #define VKF_C_CAUSAL 17
+#define VKF_C_IS_PACKED 18
+#define VKF_C_BIAS_BY_DISTANCE 19
 /* norm */
 #define VKF_C_IS_RMS 10
 #define VKF_C_NORM_HAS_RESIDUAL 11
@@ -50,6 +52,15 @@
 #define VKF_C_APPEND_HEADS 10
 #define VKF_C_APPEND_KEY_WIDTH 11   /* 0: keys are not kept */
 #define VKF_C_APPEND_VALUE_WIDTH 12 /* 0: values are not kept */
+#define VKF_C_APPEND_IS_PACKED 13
+/* The span of a sequence in a packed batch. */
+#define VKF_SPAN_ROW 0     /* of its first query */
+#define VKF_SPAN_QUERIES 1 /* 0: it has none in this run */
+#define VKF_SPAN_PAST 2    /* its keys before the first query */
+#define VKF_SPAN_KEYS 3    /* that its queries may see */
+#define VKF_SPAN_SLOT 4    /* of keys, values and mask */
+#define VKF_SPAN_FIRST 5   /* its first key in the slot */
+#define VKF_SPAN_FIELDS 6
 /* gate: VKF_C_ACTIVATION */
 /* pool */
 #define VKF_C_POOL_HAS_MASK 10

@@ -21,11 +21,11 @@ struct vkf_push_matmul {
 };
 
 struct vkf_push_attention {
-  VKF_UINT seqs, queries, keys, past, shared_by;
+  VKF_UINT rows, queries, keys, past, shared_by;
   VKF_UINT q_stride, q_column;
   VKF_UINT key_capacity; /* of k and v */
   VKF_UINT mask_stride, ancestry_stride;
-  VKF_UINT bias_queries, bias_keys; /* capacities of the bias */
+  VKF_UINT bias_queries, bias_keys; /* capacities of the bias; by distance: the largest before, number of distances */
   VKF_UINT out_queries, out_keys;   /* capacities of the weights; attention in splits: 0, keys of a split */
   VKF_UINT window;
   VKF_FLOAT scale;
@@ -71,9 +71,7 @@ struct vkf_push_gate {
 };
 
 struct vkf_push_relative_bias {
-  VKF_UINT queries, keys, past;
-  VKF_UINT n_heads, n_before, n_after;
-  VKF_UINT out_queries, out_keys; /* capacities */
+  VKF_UINT n_heads, n_distances;
 };
 
 struct vkf_push_patches {

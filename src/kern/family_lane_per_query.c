@@ -53,9 +53,10 @@ const vkf_family vkf_family_vec4 = {.name = "vec4",
 static uint64_t weights_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)v;
   (void)stage;
-  if (p->attention.key_width < VKF_NARROW_HEAD) return 3 * vkf_turns_by(p->attention.keys, VKF_SCORES_OF_NARROW);
+  const uint64_t zeros = vkf_turns_by(p->attention.keys, VKF_SCORES_OF_NARROW);
+  if (p->attention.key_width < VKF_NARROW_HEAD) return 4 * zeros;
   return vkf_turns_of(p->attention.keys, head_turns(p->attention.key_width)) +
-         2 * vkf_turns_by(p->attention.keys, VKF_SCORES_AT_ONCE);
+         2 * vkf_turns_by(p->attention.keys, VKF_SCORES_AT_ONCE) + zeros;
 }
 
 /* A software driver works off a workgroup lane by lane, so a small one wastes less; a GPU wants full subgroups. */

@@ -32,14 +32,6 @@ static uint64_t row_turns(const vkf_variant *v, uint32_t stage, const vkf_proble
 
 const vkf_family vkf_family_row = {.name = "row", .loop_turns = row_turns};
 
-static void grid_by_head(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
-  (void)v;
-  (void)stage;
-  g[1] = p->relative_bias.heads;
-}
-
-const vkf_family vkf_family_relative_bias = {.name = "row", .grid = grid_by_head, .loop_turns = row_turns};
-
 static uint64_t edit_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)stage;
   return 2 * vkf_turns_by(p->edit.max_edits, VKF_EDITS_AT_ONCE) + vkf_turns_by(p->edit.width, vkf_kern_workgroup(v));

@@ -24,7 +24,12 @@ typedef struct vkf_weight_packing {
   vkf_format format; /* of the elements; scales follow them, a float32 a row of the padded N */
 } vkf_weight_packing;
 
-typedef enum vkf_access_kind { VKF_ACCESS_STORAGE, VKF_ACCESS_ADDRESS, VKF_ACCESS_TEXEL } vkf_access_kind;
+typedef enum vkf_access_kind {
+  VKF_ACCESS_STORAGE,
+  VKF_ACCESS_ADDRESS,
+  VKF_ACCESS_TEXEL,
+  VKF_ACCESS_STEP /* through the binding of the step buffer, in which it is placed */
+} vkf_access_kind;
 
 /* vkf_order_class (lab.h) says which partial sums make an output element, as a function of K (or of the keys, or of a
  * row's width) alone. ASCENDING: one accumulator, k ascending; rows (norm, log_softmax): VKF_ROW_PARTIALS interleaved
@@ -60,9 +65,6 @@ typedef struct vkf_problem {
     struct {
       uint32_t rows, width, tokens;
     } pool;
-    struct {
-      uint32_t queries, keys, heads;
-    } relative_bias;
     struct {
       uint32_t rows, width; /* of keys and values together */
       uint32_t multiple_of; /* widths and first columns are multiples of it: 1 or 2 */

@@ -243,7 +243,7 @@ static const vkf_variant table[] = {
     {ROW(TOP_K, top_k_row, "top_k"), BY_WORKGROUP},
     {ROW(ROPE, row, "rope"), .workgroup = 64},
     {ROW(GATE, row, "gate"), .workgroup = 64},
-    {ROW(RELATIVE_BIAS, relative_bias, "relative_bias"), .workgroup = 64},
+    {ROW(RELATIVE_BIAS, row, "relative_bias"), .workgroup = 64},
     {ROW(PATCHES, row, "patches"), .workgroup = 64},
     {ROW(POOL, pool, "pool"), .workgroup = 64},
 };

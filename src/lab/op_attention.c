@@ -55,7 +55,7 @@ static void attention(vkf_op_build *o, bool weights) {
       vkf_lab_op_constant(o, "bias", VKF_F32, 3,
                           (vkf_extent[]){vkf_lab_op_fixed(bias ? bias->shape[0] : 1), {VKF_DIM_T, (uint32_t)T}, keys},
                           bias ? bias->data : NULL);
-  in[VKF_ATTENTION_ANCESTRY] = VKF_NO_SLOT;
+  in[VKF_ATTENTION_ANCESTRY] = in[VKF_ATTENTION_SPANS] = VKF_NO_SLOT;
   const vkf_params p = {.attention = {.seqs = VKF_DIM_R,
                                       .queries = VKF_DIM_T,
                                       .keys = VKF_DIM_S,

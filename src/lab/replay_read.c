@@ -93,8 +93,14 @@ static vkf_status read_sizes(reader *r, vkf_file_value root, const char *key, co
   const struct {
     const char *key;
     uint32_t *to, most;
-  } sizes[] = {{"B", &out->B, most->B}, {"S", &out->S, most->S},          {"R", &out->R, most->R},
-               {"T", &out->T, most->T}, {"past", &out->past, most->past}, {"out", &out->out, most->out}};
+  } sizes[] = {{"B", &out->B, most->B},
+               {"S", &out->S, most->S},
+               {"R", &out->R, most->R},
+               {"T", &out->T, most->T},
+               {"past", &out->past, most->past},
+               {"out", &out->out, most->out},
+               {"BS", &out->source_rows, most->source_rows},
+               {"RT", &out->target_rows, most->target_rows}};
   VKF_TRY(vkf_file_json_get_object(root, key, &object));
   for (size_t i = 0; i < VKF_COUNT(sizes); i++) {
     VKF_TRY(get_count(r, object, sizes[i].key, sizes[i].to));
@@ -104,6 +110,9 @@ static vkf_status read_sizes(reader *r, vkf_file_value root, const char *key, co
   }
   if (out->B == 0 || out->R % out->B || (uint64_t)out->B * out->S > INT32_MAX || (uint64_t)out->R * out->T > INT32_MAX)
     VKF_FAIL(r->env, VKF_ERROR_FORMAT, "%s: expected R a multiple of B, and B*S and R*T below 2^31", key);
+  if (out->source_rows > out->B * out->S || out->target_rows > out->R * out->T)
+    VKF_FAIL(r->env, VKF_ERROR_FORMAT, "%s: expected BS up to B*S and RT up to R*T, found %u and %u", key,
+             out->source_rows, out->target_rows);
 done:
   return st;
 }
@@ -228,7 +237,7 @@ static vkf_status read_all(reader *r, vkf_file_value root) {
   vkf_status st = VKF_OK;
   vkf_case_run *run = r->run;
   const uint32_t most = UINT32_C(1) << 30;
-  const vkf_sizes any = {most, most, most, most, most, most};
+  const vkf_sizes any = {most, most, most, most, most, most, most, most};
   vkf_sizes sizes = {0};
   vkf_file_value operands;
   vkf_block *block = vkf_arena_alloc(&run->arena, 1, sizeof *block);

@@ -26,9 +26,10 @@ static json_t *list(const uint32_t *numbers, uint32_t n) {
 }
 
 static json_t *sizes(const uint32_t *dims) {
-  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I}", "B", (json_int_t)dims[VKF_DIM_B], "S", (json_int_t)dims[VKF_DIM_S],
-                   "R", (json_int_t)dims[VKF_DIM_R], "T", (json_int_t)dims[VKF_DIM_T], "past",
-                   (json_int_t)dims[VKF_DIM_PAST], "out", (json_int_t)dims[VKF_DIM_OUT]);
+  return json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I}", "B", (json_int_t)dims[VKF_DIM_B], "S",
+                   (json_int_t)dims[VKF_DIM_S], "R", (json_int_t)dims[VKF_DIM_R], "T", (json_int_t)dims[VKF_DIM_T],
+                   "past", (json_int_t)dims[VKF_DIM_PAST], "out", (json_int_t)dims[VKF_DIM_OUT], "BS",
+                   (json_int_t)dims[VKF_DIM_BS], "RT", (json_int_t)dims[VKF_DIM_RT]);
 }
 
 static json_t *field_value(const vkf_field *field, const void *at) {

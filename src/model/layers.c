@@ -59,6 +59,11 @@ uint32_t vkf_model_norm_rows(const vkf_model_stage *s, const char *name, vkf_dim
   return vkf_block_norm_rows(s->b, &form, name, rows, x, &n);
 }
 
+/* The largest distance of a key behind its query that has a bias of its own. */
+static uint32_t bias_after(const vkf_model_stack *stack) {
+  return stack->causal ? 0 : stack->relative.max_distance;
+}
+
 /* ---- sub-layers -------------------------------------------------------------------------------------------------- */
 
 static vkf_attention_layer attention_of(const vkf_net *net, const vkf_model_attention *weights) {
@@ -88,6 +93,8 @@ static uint32_t self_attention(const vkf_model_stage *s, uint32_t i, uint32_t x)
       .rotary = stack->rotary.width,
       .n_positions = vkf_dims_make(&s->b->plan.capacity).v[s->stream.keys],
       .relative = vkf_build_slot_operand(s->relative),
+      .bias_before = stack->relative.max_distance,
+      .bias_after = bias_after(stack),
       .weights_output = weights_output(s, s->prefix, i, output, sizeof output)};
   if (s->is_target) {
     inputs.k = vkf_model_state(i, VKF_STATE_SELF_K);
@@ -215,18 +222,14 @@ static void shared_slots(vkf_model_stage *s) {
   }
   if (relative->n_buckets == 0) return;
   int32_t *buckets;
-  uint32_t n_before = relative->max_distance, n_after = stack->causal ? 0 : n_before;
+  const uint32_t n_before = relative->max_distance, n_after = bias_after(stack);
   uint32_t indices = vkf_build_indices(s->b, "buckets", n_before + 1 + n_after, &buckets);
   if (buckets != NULL) vkf_model_buckets(relative, !stack->causal, buckets);
   vkf_build_node_params node = {.op = VKF_OP_RELATIVE_BIAS,
                                 .name = "relative",
-                                .params.relative_bias = {.queries = s->stream.tokens,
-                                                         .keys = s->stream.keys,
-                                                         .past = s->stream.past,
-                                                         .n_heads = stack->n_heads,
+                                .params.relative_bias = {.n_heads = stack->n_heads,
                                                          .n_buckets = relative->n_buckets,
-                                                         .n_before = n_before,
-                                                         .n_after = n_after},
+                                                         .n_distances = n_before + 1 + n_after},
                                 .in = {[VKF_RELATIVE_BIAS_TABLE] = vkf_model_weight_slot(relative->table),
                                        [VKF_RELATIVE_BIAS_BUCKETS] = vkf_build_slot_operand(indices)}};
   s->relative = vkf_build_node(s->b, &node);

@@ -9,6 +9,7 @@
 #include <string.h>
 
 #include "op/build.h"
+#include "op/case_spans.h"
 #include "op/compare.h"
 #include "op/shape.h"
 
@@ -148,6 +149,7 @@ typedef struct maker {
   vkf_case_run *run;
   vkf_build b;
   vkf_weight_info *infos; /* [VKF_MAX_INPUTS] */
+  const int32_t *spans;   /* of a packed batch */
 } maker;
 
 /* The operand of an input that is there: a weight, or a constant with its data. */
@@ -157,6 +159,10 @@ static vkf_build_operand add_input(maker *m, uint32_t i, const vkf_operand_shape
   if (!shape->name || (shape->optional && !(m->c->inputs >> i & 1))) return vkf_build_slot_operand(VKF_NO_SLOT);
   memcpy(slot.extent, shape->extent, sizeof(slot.extent));
   if (shape->stored) slot.format = m->c->format;
+  if (vkf_case_has_spans(m->c, i)) {
+    slot.data = m->spans;
+    return vkf_build_slot_operand(vkf_build_slot(&m->b, &slot));
+  }
   if (shape->weight_use) {
     slot.kind = VKF_SLOT_WEIGHT;
     slot.index = run->weights.n_weights++;
@@ -214,8 +220,14 @@ vkf_status vkf_case_make(vkf_env *env, const vkf_case *c, vkf_case_run *out) {
   static const vkf_sizes none = {0};
   vkf_status st = VKF_OK;
   maker m = {.c = c, .run = out};
-  *out = (vkf_case_run){.dims = vkf_dims_make(&c->sizes)};
+  vkf_sizes sizes = c->sizes;
+  *out = (vkf_case_run){0};
   vkf_arena_init(&out->arena, env);
+  if (vkf_case_has_spans(c, VKF_ATTENTION_SPANS) || vkf_case_has_spans(c, VKF_APPEND_SPANS)) {
+    m.spans = vkf_case_spans(&out->arena, c, &sizes);
+    if (!m.spans) VKF_TRY(VKF_ERROR_MEMORY);
+  }
+  out->dims = vkf_dims_make(&sizes);
   m.b = (vkf_build){.env = env, .arena = &out->arena, .label = result_name, .user = &m};
   m.b.plan.capacity = memcmp(&c->capacity, &none, sizeof(none)) == 0 ? c->sizes : c->capacity;
   m.infos = vkf_arena_alloc(&out->arena, VKF_MAX_INPUTS, sizeof *m.infos);

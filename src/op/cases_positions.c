@@ -1,5 +1,5 @@
 /* Cases of rope and relative_bias: odd sizes, both layouts of pairs, a part of a head rotated, queries or keys alone,
- * shared keys; both directions, caches, distances beyond the ends. */
+ * shared keys; buckets of distances. */
 #include "op/cases.h"
 
 /* H and HK heads of width K with R columns rotated: queries from column QCOL, keys from KCOL, W columns in all. */
@@ -61,42 +61,18 @@ const vkf_case *vkf_op_cases_rope(size_t *n) {
 
 /* ---- relative bias ----------------------------------------------------------------------------------------------- */
 
-#define BIAS_SOURCE(LENGTH, HEADS, BUCKETS, BEFORE, AFTER, SEED)                                                  \
-  {                                                                                                               \
-    .name = "source " #LENGTH ", " #HEADS " heads, " #BUCKETS " buckets, " #BEFORE " before " #AFTER " after",    \
-    .op = VKF_OP_RELATIVE_BIAS,                                                                                   \
-    .params = {.relative_bias = {.queries = VKF_DIM_S,                                                            \
-                                 .keys = VKF_DIM_S,                                                               \
-                                 .past = VKF_DIM_ZERO,                                                            \
-                                 .n_heads = HEADS,                                                                \
-                                 .n_buckets = BUCKETS,                                                            \
-                                 .n_before = BEFORE,                                                              \
-                                 .n_after = AFTER}},                                                              \
-    .sizes = {.B = 1, .S = LENGTH}, .capacity = {.B = 1, .S = LENGTH + 3}, .data = VKF_DATA_NORMAL, .seed = SEED, \
-  }
-#define BIAS_TARGET(TOKENS, PASTN, HEADS, BUCKETS, BEFORE, AFTER, SEED)                                               \
-  {                                                                                                                   \
-    .name = "target " #TOKENS " after " #PASTN ", " #HEADS " heads, " #BUCKETS " buckets, " #BEFORE " before " #AFTER \
-            " after",                                                                                                 \
-    .op = VKF_OP_RELATIVE_BIAS,                                                                                       \
-    .params = {.relative_bias = {.queries = VKF_DIM_T,                                                                \
-                                 .keys = VKF_DIM_KEYS,                                                                \
-                                 .past = VKF_DIM_PAST,                                                                \
-                                 .n_heads = HEADS,                                                                    \
-                                 .n_buckets = BUCKETS,                                                                \
-                                 .n_before = BEFORE,                                                                  \
-                                 .n_after = AFTER}},                                                                  \
-    .sizes = {.B = 1, .R = 2, .T = TOKENS, .past = PASTN},                                                            \
-    .capacity = {.B = 1, .R = 3, .T = TOKENS, .past = PASTN + 7}, .data = VKF_DATA_NORMAL, .seed = SEED,              \
+#define BIAS(HEADS, BUCKETS, DISTANCES, SEED)                                                            \
+  {                                                                                                      \
+    .name = #HEADS " heads, " #BUCKETS " buckets, " #DISTANCES " distances", .op = VKF_OP_RELATIVE_BIAS, \
+    .params = {.relative_bias = {.n_heads = HEADS, .n_buckets = BUCKETS, .n_distances = DISTANCES}},     \
+    .sizes = {.B = 1}, .data = VKF_DATA_NORMAL, .seed = SEED,                                            \
   }
 
 static const vkf_case relative_bias_cases[] = {
-    BIAS_SOURCE(1, 1, 1, 0, 0, 1),        BIAS_SOURCE(5, 2, 8, 4, 4, 2),         BIAS_SOURCE(17, 3, 32, 16, 16, 3),
-    BIAS_SOURCE(31, 4, 32, 20, 20, 4),    BIAS_SOURCE(33, 8, 32, 127, 127, 5),   BIAS_SOURCE(65, 1, 7, 3, 9, 6),
-    BIAS_SOURCE(16, 6, 12, 15, 0, 7),     BIAS_SOURCE(15, 5, 9, 0, 15, 8),       BIAS_SOURCE(128, 2, 32, 128, 128, 9),
-    BIAS_TARGET(1, 0, 4, 32, 127, 0, 10), BIAS_TARGET(1, 13, 4, 32, 127, 0, 11), BIAS_TARGET(1, 63, 3, 16, 20, 0, 12),
-    BIAS_TARGET(5, 3, 2, 8, 5, 2, 13),    BIAS_TARGET(17, 16, 6, 32, 40, 0, 14), BIAS_TARGET(33, 0, 1, 32, 8, 8, 15),
-    BIAS_TARGET(2, 90, 8, 31, 64, 1, 16),
+    BIAS(1, 1, 1, 1),      BIAS(2, 8, 9, 2),     BIAS(3, 32, 33, 3),  BIAS(4, 32, 41, 4),
+    BIAS(8, 32, 255, 5),   BIAS(1, 7, 13, 6),    BIAS(6, 12, 16, 7),  BIAS(5, 9, 63, 8),
+    BIAS(2, 32, 257, 9),   BIAS(4, 32, 128, 10), BIAS(3, 16, 65, 11), BIAS(64, 32, 31, 12),
+    BIAS(17, 31, 127, 13), BIAS(1, 2, 64, 14),   BIAS(2, 1, 1, 15),   BIAS(12, 40, 130, 16),
 };
 
 const vkf_case *vkf_op_cases_relative_bias(size_t *n) {

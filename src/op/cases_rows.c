@@ -47,7 +47,7 @@ const vkf_case *vkf_op_cases_embed(size_t *n) {
 
 /* ---- append ------------------------------------------------------------------------------------------------------ */
 
-#define APPEND_SOURCE(NAME, BATCH, LENGTH, HEADS, KEY, VALUE, KCOL, VCOL, SEED)                                 \
+#define APPEND_SOURCE(NAME, BATCH, LENGTH, HEADS, KEY, VALUE, KCOL, VCOL, SEED, ...)                            \
   {                                                                                                             \
     .name = NAME, .op = VKF_OP_APPEND,                                                                          \
     .params = {.append = {.seqs = VKF_DIM_B,                                                                    \
@@ -57,11 +57,12 @@ const vkf_case *vkf_op_cases_embed(size_t *n) {
                           .key_width = KEY,                                                                     \
                           .value_width = VALUE,                                                                 \
                           .k_column = KCOL,                                                                     \
-                          .v_column = VCOL}},                                                                   \
+                          .v_column = VCOL,                                                                     \
+                          __VA_ARGS__}},                                                                        \
     .sizes = {.B = BATCH, .S = LENGTH}, .capacity = {.B = BATCH + 1, .S = LENGTH + 2}, .data = VKF_DATA_NORMAL, \
     .seed = SEED,                                                                                               \
   }
-#define APPEND_TARGET(NAME, ROWS, TOKENS, PASTN, HEADS, KEY, VALUE, KCOL, VCOL, SEED)                           \
+#define APPEND_TARGET(NAME, ROWS, TOKENS, PASTN, HEADS, KEY, VALUE, KCOL, VCOL, SEED, ...)                      \
   {                                                                                                             \
     .name = NAME, .op = VKF_OP_APPEND,                                                                          \
     .params = {.append = {.seqs = VKF_DIM_R,                                                                    \
@@ -71,27 +72,32 @@ const vkf_case *vkf_op_cases_embed(size_t *n) {
                           .key_width = KEY,                                                                     \
                           .value_width = VALUE,                                                                 \
                           .k_column = KCOL,                                                                     \
-                          .v_column = VCOL}},                                                                   \
+                          .v_column = VCOL,                                                                     \
+                          __VA_ARGS__}},                                                                        \
     .sizes = {.B = 1, .R = ROWS, .T = TOKENS, .past = PASTN},                                                   \
     .capacity = {.B = 1, .R = ROWS + 2, .T = TOKENS, .past = PASTN + 9}, .data = VKF_DATA_NORMAL, .seed = SEED, \
   }
 
 static const vkf_case append_cases[] = {
-    APPEND_SOURCE("one number", 1, 1, 1, 1, 1, 0, 1, 1),
-    APPEND_SOURCE("keys after queries", 2, 7, 2, 8, 8, 16, 32, 2),
-    APPEND_SOURCE("no queries", 3, 5, 4, 16, 16, 0, 64, 3),
-    APPEND_SOURCE("width 5, value width 3", 2, 17, 3, 5, 3, 15, 30, 4),
-    APPEND_SOURCE("values before keys", 2, 9, 2, 6, 10, 20, 0, 5),
-    APPEND_SOURCE("width 64, 33 tokens", 1, 33, 4, 64, 64, 256, 512, 6),
-    APPEND_SOURCE("width 256", 1, 15, 1, 256, 256, 0, 256, 7),
-    APPEND_SOURCE("width 17, 31 tokens", 2, 31, 2, 17, 17, 34, 68, 8),
-    APPEND_TARGET("first token", 2, 1, 0, 2, 8, 8, 16, 32, 9),
-    APPEND_TARGET("one token after 12", 4, 1, 12, 2, 8, 8, 16, 32, 10),
-    APPEND_TARGET("one token after 63, width 64", 3, 1, 63, 4, 64, 64, 256, 512, 11),
-    APPEND_TARGET("5 tokens after 3", 2, 5, 3, 3, 10, 6, 30, 60, 12),
-    APPEND_TARGET("shared heads", 5, 1, 8, 1, 40, 40, 160, 200, 13),
-    APPEND_TARGET("16 tokens after 1", 1, 16, 1, 2, 12, 12, 24, 48, 14),
-    APPEND_TARGET("17 tokens after 16", 1, 17, 16, 2, 7, 9, 0, 14, 15),
+    APPEND_SOURCE("one number", 1, 1, 1, 1, 1, 0, 1, 1, .packed = false),
+    APPEND_SOURCE("keys after queries", 2, 7, 2, 8, 8, 16, 32, 2, .packed = false),
+    APPEND_SOURCE("no queries", 3, 5, 4, 16, 16, 0, 64, 3, .packed = false),
+    APPEND_SOURCE("width 5, value width 3", 2, 17, 3, 5, 3, 15, 30, 4, .packed = false),
+    APPEND_SOURCE("values before keys", 2, 9, 2, 6, 10, 20, 0, 5, .packed = false),
+    APPEND_SOURCE("width 64, 33 tokens", 1, 33, 4, 64, 64, 256, 512, 6, .packed = false),
+    APPEND_SOURCE("width 256", 1, 15, 1, 256, 256, 0, 256, 7, .packed = false),
+    APPEND_SOURCE("width 17, 31 tokens", 2, 31, 2, 17, 17, 34, 68, 8, .packed = false),
+    APPEND_TARGET("first token", 2, 1, 0, 2, 8, 8, 16, 32, 9, .packed = false),
+    APPEND_TARGET("one token after 12", 4, 1, 12, 2, 8, 8, 16, 32, 10, .packed = false),
+    APPEND_TARGET("one token after 63, width 64", 3, 1, 63, 4, 64, 64, 256, 512, 11, .packed = false),
+    APPEND_TARGET("5 tokens after 3", 2, 5, 3, 3, 10, 6, 30, 60, 12, .packed = false),
+    APPEND_TARGET("shared heads", 5, 1, 8, 1, 40, 40, 160, 200, 13, .packed = false),
+    APPEND_TARGET("16 tokens after 1", 1, 16, 1, 2, 12, 12, 24, 48, 14, .packed = false),
+    APPEND_TARGET("17 tokens after 16", 1, 17, 16, 2, 7, 9, 0, 14, 15, .packed = false),
+    APPEND_SOURCE("packed", 6, 19, 2, 8, 8, 16, 32, 16, .packed = true),
+    APPEND_SOURCE("packed, width 5, value width 3", 9, 4, 3, 5, 3, 15, 30, 17, .packed = true),
+    APPEND_TARGET("packed, one token after up to 40", 7, 1, 40, 2, 8, 8, 16, 32, 18, .packed = true),
+    APPEND_TARGET("packed prompts and single tokens", 8, 20, 33, 2, 7, 9, 0, 14, 19, .packed = true),
 };
 
 const vkf_case *vkf_op_cases_append(size_t *n) {

@@ -38,7 +38,11 @@ vkf_cost vkf_op_cost_matmul(const vkf_plan *plan, const vkf_node *node, const vk
   return (vkf_cost){2.0 * dims->v[p->rows] * p->n * p->k, all_bytes(plan, node, dims)};
 }
 
-/* Pairs of a query and a key that it may see. */
+static double query_rows(const vkf_attention_params *p, const vkf_dims *dims) {
+  return dims->v[vkf_op_rows(p->seqs, p->queries)];
+}
+
+/* Pairs of a query and a key that it may see; of a packed batch as if all its sequences were the longest. */
 static double visible_pairs(const vkf_attention_params *p, const vkf_dims *dims) {
   double n = 0;
   uint32_t keys = dims->v[p->keys];
@@ -46,16 +50,17 @@ static double visible_pairs(const vkf_attention_params *p, const vkf_dims *dims)
     uint32_t seen = p->causal ? VKF_MIN(keys, dims->v[p->past] + t + 1) : keys;
     n += p->window > 0 ? VKF_MIN(seen, p->window) : seen;
   }
-  return n * dims->v[p->seqs] * p->n_heads;
+  return dims->v[p->queries] ? n / dims->v[p->queries] * query_rows(p, dims) * p->n_heads : 0;
 }
 
 static double kv_elements(const vkf_attention_params *p, const vkf_dims *dims, uint32_t width) {
   uint32_t seqs = p->shared == VKF_DIM_BEAMS ? dims->v[VKF_DIM_B] : dims->v[p->seqs];
+  if (p->packed && p->keys == VKF_DIM_S) return (double)dims->v[VKF_DIM_BS] * p->n_kv_heads * width;
   return (double)seqs * dims->v[p->keys] * p->n_kv_heads * width;
 }
 
 static double query_elements(const vkf_attention_params *p, const vkf_dims *dims, uint32_t width) {
-  return (double)dims->v[p->seqs] * dims->v[p->queries] * p->n_heads * width;
+  return query_rows(p, dims) * p->n_heads * width;
 }
 
 vkf_cost vkf_op_cost_attention(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
@@ -85,7 +90,7 @@ vkf_cost vkf_op_cost_norm(const vkf_plan *plan, const vkf_node *node, const vkf_
 vkf_cost vkf_op_cost_append(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
   (void)plan;
   const vkf_append_params *p = &node->params.append;
-  double n = (double)dims->v[p->seqs] * dims->v[p->tokens] * p->n_heads * (p->key_width + p->value_width);
+  double n = (double)dims->v[vkf_op_rows(p->seqs, p->tokens)] * p->n_heads * (p->key_width + p->value_width);
   return (vkf_cost){0, 8 * n};
 }
 

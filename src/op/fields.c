@@ -7,7 +7,8 @@
   FIELD(op, seqs, DIM), FIELD(op, queries, DIM), FIELD(op, keys, DIM), FIELD(op, past, DIM), FIELD(op, shared, DIM), \
       FIELD(op, n_heads, COUNT), FIELD(op, n_kv_heads, COUNT), FIELD(op, key_width, COUNT),                          \
       FIELD(op, value_width, COUNT), FIELD(op, q_column, COUNT), FIELD(op, window, COUNT), FIELD(op, causal, FLAG),  \
-      FIELD(op, bias_per_head, FLAG), FIELD(op, scale, NUMBER)
+      FIELD(op, bias_per_head, FLAG), FIELD(op, bias_by_distance, FLAG), FIELD(op, bias_before, COUNT),              \
+      FIELD(op, bias_after, COUNT), FIELD(op, packed, FLAG), FIELD(op, scale, NUMBER)
 
 static const vkf_field embed_fields[] = {
     FIELD(embed, rows, DIM),          FIELD(embed, width, COUNT),   FIELD(embed, n_ids, COUNT),
@@ -27,7 +28,7 @@ static const vkf_field norm_fields[] = {
 static const vkf_field append_fields[] = {
     FIELD(append, seqs, DIM),       FIELD(append, tokens, DIM),      FIELD(append, past, DIM),
     FIELD(append, n_heads, COUNT),  FIELD(append, key_width, COUNT), FIELD(append, value_width, COUNT),
-    FIELD(append, k_column, COUNT), FIELD(append, v_column, COUNT),
+    FIELD(append, k_column, COUNT), FIELD(append, v_column, COUNT),  FIELD(append, packed, FLAG),
 };
 static const vkf_field gather_fields[] = {
     FIELD(gather, rows, DIM),
@@ -52,9 +53,9 @@ static const vkf_field gate_fields[] = {
     FIELD(gate, up_column, COUNT), FIELD(gate, activation, ACTIVATION),
 };
 static const vkf_field relative_bias_fields[] = {
-    FIELD(relative_bias, queries, DIM),   FIELD(relative_bias, keys, DIM),        FIELD(relative_bias, past, DIM),
-    FIELD(relative_bias, n_heads, COUNT), FIELD(relative_bias, n_buckets, COUNT), FIELD(relative_bias, n_before, COUNT),
-    FIELD(relative_bias, n_after, COUNT),
+    FIELD(relative_bias, n_heads, COUNT),
+    FIELD(relative_bias, n_buckets, COUNT),
+    FIELD(relative_bias, n_distances, COUNT),
 };
 static const vkf_field patches_fields[] = {
     FIELD(patches, channels, COUNT),     FIELD(patches, height, COUNT),      FIELD(patches, width, COUNT),

@@ -46,15 +46,22 @@ const char *vkf_dim_name(vkf_dim dim) {
   return (unsigned)dim < VKF_DIM_COUNT ? dimensions[dim] : "?";
 }
 
+vkf_dim vkf_op_rows(vkf_dim seqs, vkf_dim tokens) {
+  return tokens == VKF_DIM_ONE                      ? seqs
+         : seqs == VKF_DIM_B && tokens == VKF_DIM_S ? VKF_DIM_BS
+         : seqs == VKF_DIM_R && tokens == VKF_DIM_T ? VKF_DIM_RT
+                                                    : VKF_DIM_ZERO;
+}
+
 vkf_dims vkf_dims_make(const vkf_sizes *sizes) {
   vkf_dims dims = {{0}};
   dims.v[VKF_DIM_ONE] = 1;
   dims.v[VKF_DIM_B] = sizes->B;
   dims.v[VKF_DIM_S] = sizes->S;
-  dims.v[VKF_DIM_BS] = sizes->B * sizes->S;
+  dims.v[VKF_DIM_BS] = sizes->source_rows ? sizes->source_rows : sizes->B * sizes->S;
   dims.v[VKF_DIM_R] = sizes->R;
   dims.v[VKF_DIM_T] = sizes->T;
-  dims.v[VKF_DIM_RT] = sizes->R * sizes->T;
+  dims.v[VKF_DIM_RT] = sizes->target_rows ? sizes->target_rows : sizes->R * sizes->T;
   dims.v[VKF_DIM_PAST] = sizes->past;
   dims.v[VKF_DIM_KEYS] = sizes->past + sizes->T;
   dims.v[VKF_DIM_BEAMS] = sizes->B > 0 ? sizes->R / sizes->B : 0;

@@ -29,11 +29,11 @@ typedef enum vkf_dim {
   VKF_DIM_ONE,   /* 1 */
   VKF_DIM_ZERO,  /* 0 */
   VKF_DIM_B,     /* source sentences */
-  VKF_DIM_S,     /* source length */
-  VKF_DIM_BS,    /* source rows, B*S */
+  VKF_DIM_S,     /* source length; of packed batches the longest */
+  VKF_DIM_BS,    /* source rows: B*S, of packed batches fewer */
   VKF_DIM_R,     /* target sequences (B * beams) */
-  VKF_DIM_T,     /* target tokens of this run */
-  VKF_DIM_RT,    /* target rows, R*T */
+  VKF_DIM_T,     /* target tokens of this run; of packed batches those of the sequence that has most */
+  VKF_DIM_RT,    /* target rows: R*T, of packed batches fewer */
   VKF_DIM_PAST,  /* target tokens in the cache before this run */
   VKF_DIM_KEYS,  /* PAST + T */
   VKF_DIM_BEAMS, /* R / B */
@@ -49,8 +49,13 @@ typedef struct vkf_dims {
 /* The free sizes; vkf_dims_make() fills in the products. Also the capacities that a plan is built for. */
 typedef struct vkf_sizes {
   uint32_t B, S, R, T, past, out;
+  uint32_t source_rows, target_rows; /* BS and RT of packed batches; 0: B*S and R*T */
 } vkf_sizes;
 vkf_dims vkf_dims_make(const vkf_sizes *sizes);
+
+/* The rows of `seqs` sequences of `tokens`: BS, RT, or seqs where tokens is ONE; ZERO where there is no such
+ * dimension. */
+vkf_dim vkf_op_rows(vkf_dim seqs, vkf_dim tokens);
 
 /* One extent of a shape: a number (dim VKF_DIM_ONE) times a dimension. */
 typedef struct vkf_extent {
@@ -61,7 +66,7 @@ typedef struct vkf_extent {
 /* ---- parameters ---------------------------------------------------------------------------------------------------
  */
 
-#define VKF_MAX_INPUTS 6
+#define VKF_MAX_INPUTS 7
 #define VKF_MAX_OUTPUTS 2
 
 typedef enum vkf_activation {
@@ -103,11 +108,21 @@ typedef struct vkf_matmul_params {
 } vkf_matmul_params;
 enum { VKF_MATMUL_X, VKF_MATMUL_W, VKF_MATMUL_BIAS, VKF_MATMUL_RESIDUAL };
 
+/* Packed batches: sequences of different lengths side by side, without pads. A rectangle has `seqs` sequences of as
+ * many queries, past tokens and keys each. In a packed batch the operand `spans`, int32 [seqs][VKF_SPAN_FIELDS], says
+ * for each sequence what it has and where (VKF_SPAN_* in shaders/shared/constants.h): the first row of its queries,
+ * their number (0: none), its past tokens, its keys, the slot of k, v and mask that holds its keys, and its first key
+ * there. The dimensions queries and keys are the largest numbers of any sequence. Keys of a source (`keys` is S) are
+ * packed, too: k and v are [1][heads][BS][width], the mask is [1][BS]. Other keys are in caches with as many slots as
+ * there are sequences at capacity. Spans, their rows and their keys may be in any order, and sequences may share keys.
+ */
+
 /* Scaled dot-product attention (Vaswani et al. 2017, equation 1) over head-major keys and values.
  * q: rows [seqs*queries, >= q_column + H*K], head h at columns q_column + h*K.
  * k [kv seqs][Hkv][keys][K], v [kv seqs][Hkv][keys][V] by capacity strides; query head h uses kv head h / (H/Hkv).
- * mask int32 [mask seqs][keys]: 0 takes a key out. bias float [1 or H][queries][keys], added to the scaled scores.
- * ancestry int32 [seqs][keys]: the sequence whose cache holds key s of sequence r (beams); absent: sequence r / shared.
+ * mask int32 [mask seqs][keys]: 0 takes a key out. bias float [1 or H][queries][keys], added to the scaled scores; by
+ * distance: [1 or H][bias_before + 1 + bias_after], element s - (past + t) + bias_before, clamped.
+ * ancestry int32 [seqs][keys]: the slot that holds key s of sequence r (beams); absent: sequence r / shared.
  * causal: query t sees keys 0 .. past+t; window > 0: only the last `window` of them.
  * A query without any key gives zeros. out: rows [seqs*queries, H*V]. */
 typedef struct vkf_attention_params {
@@ -118,6 +133,9 @@ typedef struct vkf_attention_params {
   uint32_t window;
   bool causal;
   bool bias_per_head;
+  bool bias_by_distance;
+  uint32_t bias_before, bias_after; /* the largest distances of a key that have a bias of their own */
+  bool packed;
   float scale;
 } vkf_attention_params;
 enum {
@@ -126,7 +144,8 @@ enum {
   VKF_ATTENTION_V,
   VKF_ATTENTION_MASK,
   VKF_ATTENTION_BIAS,
-  VKF_ATTENTION_ANCESTRY
+  VKF_ATTENTION_ANCESTRY,
+  VKF_ATTENTION_SPANS
 };
 /* attention_weights has the same parameters and inputs (v absent); out float [seqs][H][queries][keys], capacity
  * strides. */
@@ -145,12 +164,14 @@ typedef struct vkf_norm_params {
 } vkf_norm_params;
 enum { VKF_NORM_X, VKF_NORM_RESIDUAL, VKF_NORM_WEIGHT, VKF_NORM_BIAS };
 
-/* Row r = seq*tokens + t: columns k_column.. to k_cache[seq][h][past+t][:], v_column.. to v_cache. */
+/* Row r = seq*tokens + t: columns k_column.. to k_cache[seq][h][past+t][:], v_column.. to v_cache. Packed batches: row
+ * t of a span is key past + t of its slot, behind the span's first key. */
 typedef struct vkf_append_params {
   vkf_dim seqs, tokens, past;
   uint32_t n_heads, key_width, value_width, k_column, v_column;
+  bool packed;
 } vkf_append_params;
-enum { VKF_APPEND_X };
+enum { VKF_APPEND_X, VKF_APPEND_SPANS };
 enum { VKF_APPEND_K, VKF_APPEND_V }; /* outputs */
 
 /* out[i] = x[index[i]], i < rows. */
@@ -215,14 +236,12 @@ typedef struct vkf_gate_params {
 } vkf_gate_params;
 enum { VKF_GATE_X };
 
-/* Relative position bias (Raffel et al. 2020, T5), the additive bias of attention with bias_per_head:
- * out[h][t][s] = table[buckets[clamp(s - (past + t), -n_before, n_after) + n_before]][h].
- * table [n_buckets, n_heads] a weight; buckets int32 [n_before + 1 + n_after], made by the host: the bucket of each
- * distance of a key from its query, where distances beyond the ends share the bucket of the end.
- * out float [n_heads][queries][keys], capacity strides. */
+/* Relative position bias (Raffel et al. 2020, T5), the bias by distance of attention with bias_per_head:
+ * out[h][d] = table[buckets[d]][h].
+ * table [n_buckets, n_heads] a weight; buckets int32 [n_distances], made by the host: the bucket of each distance of a
+ * key from its query. out float [n_heads][n_distances]. */
 typedef struct vkf_relative_bias_params {
-  vkf_dim queries, keys, past; /* past: VKF_DIM_ZERO where there is no cache */
-  uint32_t n_heads, n_buckets, n_before, n_after;
+  uint32_t n_heads, n_buckets, n_distances;
 } vkf_relative_bias_params;
 enum { VKF_RELATIVE_BIAS_TABLE, VKF_RELATIVE_BIAS_BUCKETS };
 

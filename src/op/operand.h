@@ -4,6 +4,7 @@
 
 #include "op/backend.h"
 #include "op/shape.h"
+#include "shared/constants.h"
 
 static inline vkf_extent fixed(uint32_t n) {
   return (vkf_extent){VKF_DIM_ONE, n};
@@ -45,6 +46,11 @@ static inline vkf_operand_shape optional(vkf_operand_shape shape) {
 static inline vkf_operand_shape loose(vkf_operand_shape shape) {
   shape.loose = true;
   return shape;
+}
+
+/* The spans of a packed batch. */
+static inline vkf_operand_shape spans(vkf_extent seqs) {
+  return matrix("spans", VKF_I32, seqs, fixed(VKF_SPAN_FIELDS));
 }
 
 static inline vkf_status positive(vkf_env *env, const char *node, const char *what, uint32_t value) {

@@ -68,6 +68,11 @@ static vkf_status attention_params(vkf_env *env, const char *node, const vkf_att
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected the past to be PAST or ZERO, found dimension %d", node,
              (int)p->past);
   }
+  if (p->shared != VKF_DIM_ONE && p->packed) {
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT,
+             "node %s: the spans of a packed batch say which keys are shared, found dimension %d", node,
+             (int)p->shared);
+  }
   if (p->shared != VKF_DIM_ONE && !(p->shared == VKF_DIM_BEAMS && p->seqs == VKF_DIM_R)) {
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: keys are shared by BEAMS of R sequences or by ONE, found dimension %d",
              node, (int)p->shared);
@@ -76,26 +81,23 @@ done:
   return st;
 }
 
-/* The rows of q: seqs times queries as one dimension. */
-static vkf_extent query_rows(const vkf_attention_params *p, const vkf_dims *cap) {
-  vkf_dim rows = p->queries == VKF_DIM_ONE                         ? p->seqs
-                 : p->seqs == VKF_DIM_B && p->queries == VKF_DIM_S ? VKF_DIM_BS
-                 : p->seqs == VKF_DIM_R && p->queries == VKF_DIM_T ? VKF_DIM_RT
-                                                                   : VKF_DIM_ZERO;
-  return along(rows, cap);
-}
-
 static vkf_status attention_inputs(vkf_env *env, const char *node, const vkf_attention_params *p, const vkf_dims *cap,
                                    vkf_op_shapes *out) {
   vkf_status st = VKF_OK;
   VKF_TRY(attention_params(env, node, p));
-  vkf_extent rows = query_rows(p, cap);
+  vkf_extent rows = along(vkf_op_rows(p->seqs, p->queries), cap);
   if (rows.dim == VKF_DIM_ZERO) {
     VKF_FAIL(env, VKF_ERROR_ARGUMENT,
              "node %s: expected B sequences of S queries or R of T, found dimensions %d and %d", node, (int)p->seqs,
              (int)p->queries);
   }
   vkf_extent kv_seqs = along(p->shared == VKF_DIM_BEAMS ? VKF_DIM_B : p->seqs, cap), keys = along(p->keys, cap);
+  vkf_extent seqs = along(p->seqs, cap), heads = fixed(p->bias_per_head ? p->n_heads : 1);
+  if (p->packed) {
+    kv_seqs = fixed(p->keys == VKF_DIM_S ? 1 : seqs.cap);
+    if (p->keys == VKF_DIM_S) keys = along(VKF_DIM_BS, cap);
+    out->in[VKF_ATTENTION_SPANS] = spans(seqs);
+  }
   out->in[VKF_ATTENTION_Q] = loose(matrix("q", VKF_F32, rows, fixed(reach(p->q_column, p->n_heads, p->key_width))));
   out->in[VKF_ATTENTION_K] = (vkf_operand_shape){
       .name = "k",
@@ -108,11 +110,15 @@ static vkf_status attention_inputs(vkf_env *env, const char *node, const vkf_att
   out->in[VKF_ATTENTION_BIAS] = (vkf_operand_shape){
       .name = "bias",
       .rank = 3,
-      .extent = {fixed(p->bias_per_head ? p->n_heads : 1), along(p->queries, cap), keys},
+      .extent = {heads, along(p->queries, cap), along(p->keys, cap)},
       .optional = true,
       .loose = true,
   };
-  out->in[VKF_ATTENTION_ANCESTRY] = optional(loose(matrix("ancestry", VKF_I32, along(p->seqs, cap), keys)));
+  if (p->bias_by_distance)
+    out->in[VKF_ATTENTION_BIAS] =
+        optional(matrix("bias", VKF_F32, heads, fixed(reach(reach(1, 1, p->bias_before), 1, p->bias_after))));
+  if (p->shared == VKF_DIM_ONE)
+    out->in[VKF_ATTENTION_ANCESTRY] = optional(loose(matrix("ancestry", VKF_I32, seqs, along(p->keys, cap))));
 done:
   return st;
 }
@@ -125,7 +131,8 @@ vkf_status vkf_op_shape_attention(vkf_env *env, const char *node, const vkf_para
   out->in[VKF_ATTENTION_V] = out->in[VKF_ATTENTION_K];
   out->in[VKF_ATTENTION_V].name = "v";
   out->in[VKF_ATTENTION_V].extent[3] = fixed(p->value_width);
-  out->out[0] = matrix("out", VKF_F32, query_rows(p, cap), fixed(reach(0, p->n_heads, p->value_width)));
+  out->out[0] =
+      matrix("out", VKF_F32, along(vkf_op_rows(p->seqs, p->queries), cap), fixed(reach(0, p->n_heads, p->value_width)));
 done:
   return st;
 }
@@ -182,14 +189,18 @@ vkf_status vkf_op_shape_append(vkf_env *env, const char *node, const vkf_params 
              node, (int)p->past);
   }
   uint32_t k_end = reach(p->k_column, p->n_heads, p->key_width), v_end = reach(p->v_column, p->n_heads, p->value_width);
-  vkf_extent keys = along(p->past == VKF_DIM_ZERO ? p->tokens : VKF_DIM_KEYS, cap);
+  vkf_extent keys = along(p->past == VKF_DIM_ZERO ? p->tokens : VKF_DIM_KEYS, cap), slots = along(p->seqs, cap);
+  if (p->packed) {
+    out->in[VKF_APPEND_SPANS] = spans(slots);
+    slots = fixed(p->seqs == VKF_DIM_B ? 1 : slots.cap);
+    if (p->seqs == VKF_DIM_B) keys = along(VKF_DIM_BS, cap);
+  }
   out->in[VKF_APPEND_X] = loose(matrix("x", VKF_F32, along(rows, cap), fixed(VKF_MAX(k_end, v_end))));
   for (int o = VKF_APPEND_K; o <= VKF_APPEND_V; o++) {
     out->out[o] = (vkf_operand_shape){
         .name = o == VKF_APPEND_K ? "k" : "v",
         .rank = 4,
-        .extent = {along(p->seqs, cap), fixed(p->n_heads), keys,
-                   fixed(o == VKF_APPEND_K ? p->key_width : p->value_width)},
+        .extent = {slots, fixed(p->n_heads), keys, fixed(o == VKF_APPEND_K ? p->key_width : p->value_width)},
         .loose = true,
         .stored = true,
     };

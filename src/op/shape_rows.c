@@ -62,19 +62,12 @@ vkf_status vkf_op_shape_relative_bias(vkf_env *env, const char *node, const vkf_
   vkf_status st = VKF_OK;
   VKF_TRY(positive(env, node, "number of heads", p->n_heads));
   VKF_TRY(positive(env, node, "number of buckets", p->n_buckets));
-  if (p->past != VKF_DIM_ZERO && p->past != VKF_DIM_PAST) {
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected the past to be PAST or ZERO, found dimension %d", node,
-             (int)p->past);
-  }
+  VKF_TRY(positive(env, node, "number of distances", p->n_distances));
+  (void)cap;
   out->in[VKF_RELATIVE_BIAS_TABLE] =
       weight(matrix("table", VKF_F32, fixed(p->n_buckets), fixed(p->n_heads)), VKF_WEIGHT_TABLE);
-  out->in[VKF_RELATIVE_BIAS_BUCKETS] =
-      vector("buckets", VKF_I32, fixed(reach(reach(1, 1, p->n_before), 1, p->n_after)));
-  out->out[0] = (vkf_operand_shape){
-      .name = "out",
-      .rank = 3,
-      .extent = {fixed(p->n_heads), along(p->queries, cap), along(p->keys, cap)},
-  };
+  out->in[VKF_RELATIVE_BIAS_BUCKETS] = vector("buckets", VKF_I32, fixed(p->n_distances));
+  out->out[0] = matrix("out", VKF_F32, fixed(p->n_heads), fixed(p->n_distances));
 done:
   return st;
 }

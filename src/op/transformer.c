@@ -159,7 +159,9 @@ uint32_t vkf_block_self_attention(vkf_build *b, const vkf_block_form *form, cons
   vkf_attention_params params = attention_params(form, stream);
   params.causal = form->causal;
   params.window = layer->window;
-  params.bias_per_head = inputs->relative.how != VKF_BUILD_NONE;
+  params.bias_per_head = params.bias_by_distance = inputs->relative.how != VKF_BUILD_NONE;
+  params.bias_before = inputs->bias_before;
+  params.bias_after = inputs->bias_after;
   const vkf_build_operand in[VKF_MAX_INPUTS] = {
       [VKF_ATTENTION_Q] = slot(q),
       [VKF_ATTENTION_K] = inputs->k.how ? inputs->k : slot(keys),

@@ -56,7 +56,8 @@ typedef struct vkf_attention_inputs {
   vkf_build_operand positions;      /* of the rows, and the table by which queries and keys are turned: rotary */
   vkf_build_operand turns;          /* positions, or NONE */
   uint32_t rotary, n_positions;     /* columns of a head that turn, rows of the table */
-  vkf_build_operand relative;       /* additive bias of the scores, a matrix a head */
+  vkf_build_operand relative;       /* additive bias of the scores by distance, a row a head */
+  uint32_t bias_before, bias_after; /* its largest distances */
   const char *weights_output;       /* not NULL: the weights are computed too, as an output of this name */
 } vkf_attention_inputs;
 

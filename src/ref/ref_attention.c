@@ -12,6 +12,7 @@
 typedef struct query {
   const vkf_call *call;
   const vkf_attention_params *p;
+  vkf_ref_span span; /* of sequence seq */
   uint32_t seq, t, head, n_keys;
   double *score, *score_error; /* error bounds, where they are wanted */
   double *weight;              /* exp(score - max) */
@@ -21,26 +22,44 @@ typedef struct query {
   double magnitude; /* the largest of what a score adds up */
 } query;
 
-static uint32_t kv_seq(const query *q, uint32_t key) {
+static uint32_t slot_of(const query *q, uint32_t key) {
   const vkf_view *ancestry = &q->call->in[VKF_ATTENTION_ANCESTRY];
-  uint32_t shared = q->call->dims->v[q->p->shared];
-  uint32_t seq = ancestry->data ? (uint32_t)vkf_ref_ints(ancestry, q->seq)[key] : q->seq;
-  return seq / VKF_MAX(shared, 1u);
+  return ancestry->data ? (uint32_t)vkf_ref_ints(ancestry, q->seq)[key] : q->span.slot;
 }
 
 static const float *kv_row(const query *q, int input, uint32_t key) {
   const vkf_view *v = &q->call->in[input];
   uint32_t head = q->head / (q->p->n_heads / q->p->n_kv_heads);
-  return (const float *)v->data + kv_seq(q, key) * v->stride[0] + head * v->stride[1] + key * v->stride[2];
+  return (const float *)v->data + slot_of(q, key) * v->stride[0] + head * v->stride[1] +
+         (q->span.first + key) * v->stride[2];
+}
+
+/* The row of q and of the result. */
+static size_t row_of(const query *q) {
+  return (size_t)q->span.row + q->t;
+}
+
+/* Does the mask have this key? */
+static bool has_key(const query *q, uint32_t key) {
+  const vkf_view *mask = &q->call->in[VKF_ATTENTION_MASK];
+  return !mask->data || vkf_ref_ints(mask, q->span.slot)[q->span.first + key] != 0;
+}
+
+/* The additive bias of a key; `bias` may be that of the errors. */
+static double bias_of(const query *q, const vkf_view *bias, uint32_t key) {
+  const vkf_attention_params *p = q->p;
+  const float *plane = (const float *)bias->data + (p->bias_per_head ? q->head : 0) * bias->stride[0];
+  if (!p->bias_by_distance) return (double)plane[q->t * bias->stride[1] + key * bias->stride[2]];
+  int64_t before = p->bias_before, after = p->bias_after, distance = (int64_t)key - q->span.past - q->t;
+  return (double)plane[VKF_MIN(VKF_MAX(distance, -before), after) + before];
 }
 
 static bool sees(const query *q, uint32_t key) {
   const vkf_attention_params *p = q->p;
-  const vkf_view *mask = &q->call->in[VKF_ATTENTION_MASK];
-  uint32_t last = q->call->dims->v[p->past] + q->t, shared = VKF_MAX(q->call->dims->v[p->shared], 1u);
+  uint32_t last = q->span.past + q->t;
   if (p->causal && key > last) return false;
   if (p->causal && p->window > 0 && key + p->window <= last) return false;
-  return !mask->data || vkf_ref_ints(mask, q->seq / shared)[key] != 0;
+  return has_key(q, key);
 }
 
 /* score = scale (q . k) + bias, and its error. */
@@ -48,7 +67,7 @@ static void find_scores(query *q) {
   const vkf_call *call = q->call;
   const vkf_attention_params *p = q->p;
   const vkf_view *bias = &call->in[VKF_ATTENTION_BIAS];
-  const float *x = vkf_ref_row(&call->in[VKF_ATTENTION_Q], (size_t)q->seq * call->dims->v[p->queries] + q->t);
+  const float *x = vkf_ref_row(&call->in[VKF_ATTENTION_Q], row_of(q));
   x += p->q_column + (size_t)q->head * p->key_width;
   q->magnitude = 0;
   for (uint32_t s = 0; s < q->n_keys; s++) {
@@ -58,11 +77,7 @@ static void find_scores(query *q) {
     double sum = 0, magnitude = 0, scale = (double)p->scale;
     for (uint32_t i = 0; i < p->key_width; i++) sum += (double)x[i] * k[i];
     q->score[s] = scale * sum;
-    if (bias->data) {
-      size_t head = p->bias_per_head ? q->head : 0;
-      q->score[s] +=
-          (double)((const float *)bias->data)[head * bias->stride[0] + q->t * bias->stride[1] + s * bias->stride[2]];
-    }
+    if (bias->data) q->score[s] += bias_of(q, bias, s);
     if (!vkf_ref_wants_bounds(call)) continue;
     const vkf_rounding *r = call->rounding;
     for (uint32_t i = 0; i < p->key_width; i++) magnitude += fabs((double)x[i] * k[i]);
@@ -138,8 +153,7 @@ static void store_weights(const query *q, bool any) {
 static void store_values(const query *q, bool any, double *acc, double *acc_error, double *largest) {
   const vkf_call *call = q->call;
   uint32_t width = q->p->value_width;
-  size_t row = (size_t)q->seq * call->dims->v[q->p->queries] + q->t;
-  size_t at = row * call->out[0].stride[0] + (size_t)q->head * width;
+  size_t at = row_of(q) * call->out[0].stride[0] + (size_t)q->head * width;
   for (uint32_t i = 0; i < width; i++) acc[i] = acc_error[i] = largest[i] = 0;
   double gamma =
       vkf_ref_wants_bounds(call) ? vkf_ref_gamma(vkf_ref_depth(call->rounding, q->n_keys) + 2, call->rounding->u) : 0;
@@ -176,8 +190,7 @@ static void store_values(const query *q, bool any, double *acc, double *acc_erro
 static void propagate_scores(query *q, const query *e) {
   const vkf_attention_params *p = q->p;
   const vkf_view *bias = &e->call->in[VKF_ATTENTION_BIAS];
-  size_t row = (size_t)q->seq * q->call->dims->v[p->queries] + q->t,
-         column = p->q_column + (size_t)q->head * p->key_width;
+  size_t row = row_of(q), column = p->q_column + (size_t)q->head * p->key_width;
   const float *x = vkf_ref_row(&q->call->in[VKF_ATTENTION_Q], row) + column;
   const float *x_error = vkf_ref_row(&e->call->in[VKF_ATTENTION_Q], row) + column;
   int exponent;
@@ -190,9 +203,7 @@ static void propagate_scores(query *q, const query *e) {
       error += fabs((double)x[i]) * (double)k_error[i] + (double)x_error[i] * (fabs((double)k[i]) + (double)k_error[i]);
     }
     q->score_error[s] = fabs((double)p->scale) * (error + scale_error * (fabs(sum) + error));
-    if (bias->data)
-      q->score_error[s] += (double)((const float *)bias->data)[(p->bias_per_head ? q->head : 0) * bias->stride[0] +
-                                                               q->t * bias->stride[1] + s * bias->stride[2]];
+    if (bias->data) q->score_error[s] += bias_of(q, bias, s);
   }
 }
 
@@ -215,7 +226,7 @@ static double log_sum_moved(const query *q, double sign) {
 static void propagate_query(query *q, query *e, bool values, double *acc, float *out) {
   const vkf_call *call = q->call;
   const vkf_view *to = &call->out[0];
-  e->seq = q->seq, e->t = q->t, e->head = q->head;
+  e->span = q->span, e->seq = q->seq, e->t = q->t, e->head = q->head;
   propagate_scores(q, e);
   bool any = find_weights(q);
   double high = any ? log_sum_moved(q, 1) : 0, low = any ? log_sum_moved(q, -1) : 0;
@@ -236,7 +247,7 @@ static void propagate_query(query *q, query *e, bool values, double *acc, float 
       acc[i] +=
           q->weight_error[s] * fabs((double)v[i]) + (q->weight[s] / q->sum + q->weight_error[s]) * (double)v_error[i];
   }
-  size_t at = ((size_t)q->seq * call->dims->v[q->p->queries] + q->t) * to->stride[0] + (size_t)q->head * width;
+  size_t at = row_of(q) * to->stride[0] + (size_t)q->head * width;
   for (uint32_t i = 0; i < width; i++) out[at + i] = vkf_ref_up(acc[i]);
 }
 
@@ -249,14 +260,12 @@ static float reproducible_score(const query *q, const float *x, uint32_t s) {
   float products = reproducible_dot(x, kv_row(q, VKF_ATTENTION_K, s), q->p->key_width);
   const float scale = vkf_reproducible_flush(q->p->scale);
   if (!bias->data) return mul(products, scale);
-  size_t head = q->p->bias_per_head ? q->head : 0;
-  return mad(products, scale,
-             ((const float *)bias->data)[head * bias->stride[0] + q->t * bias->stride[1] + s * bias->stride[2]]);
+  return mad(products, scale, (float)bias_of(q, bias, s));
 }
 
 /* The scores of all keys into score; whether a key has none into seen. */
 static void reproducible_scores(query *q, float *score) {
-  const float *x = vkf_ref_row(&q->call->in[VKF_ATTENTION_Q], (size_t)q->seq * q->call->dims->v[q->p->queries] + q->t);
+  const float *x = vkf_ref_row(&q->call->in[VKF_ATTENTION_Q], row_of(q));
   for (uint32_t s = 0; s < q->n_keys; s++) {
     q->seen[s] = sees(q, s);
     if (q->seen[s]) score[s] = reproducible_score(q, x + q->p->q_column + (size_t)q->head * q->p->key_width, s);
@@ -266,16 +275,14 @@ static void reproducible_scores(query *q, float *score) {
 
 /* The first key that the mask has: the first block of keys begins there. */
 static uint32_t first_key(const query *q) {
-  const vkf_view *mask = &q->call->in[VKF_ATTENTION_MASK];
-  uint32_t first = 0, row = q->seq / VKF_MAX(q->call->dims->v[q->p->shared], 1u);
-  while (mask->data && first < q->n_keys && vkf_ref_ints(mask, row)[first] == 0) first++;
+  uint32_t first = 0;
+  while (first < q->n_keys && !has_key(q, first)) first++;
   return first;
 }
 
 /* The online softmax of shaders/attention.comp. out [V] holds the sums. */
 static void reproducible_values(const query *q, const float *score, float *sum) {
   uint32_t width = q->p->value_width;
-  size_t row = (size_t)q->seq * q->call->dims->v[q->p->queries] + q->t;
   float top = -FLT_MAX, total = 0;
   for (uint32_t i = 0; i < width; i++) sum[i] = 0;
   for (uint32_t first = first_key(q); first < q->n_keys; first += VKF_KEY_BLOCK) {
@@ -294,7 +301,7 @@ static void reproducible_values(const query *q, const float *score, float *sum) 
       for (uint32_t i = 0; i < width; i++) sum[i] = mad(e, v[i], sum[i]);
     }
   }
-  size_t at = row * q->call->out[0].stride[0] + (size_t)q->head * width;
+  size_t at = row_of(q) * q->call->out[0].stride[0] + (size_t)q->head * width;
   for (uint32_t i = 0; i < width; i++) vkf_ref_store_same(q->call, 0, at + i, total == 0 ? 0 : quotient(sum[i], total));
 }
 
@@ -321,16 +328,32 @@ static void reproducible_query(query *q, bool values, float *numbers) {
 
 /* ---- both modes -------------------------------------------------------------------------------------------------- */
 
-static vkf_status check_ancestry(vkf_env *env, const vkf_call *call, const vkf_attention_params *p) {
+/* Of a packed batch: the weights of a sequence at all that is none of its queries or keys. */
+static void store_zeros(const query *q, uint32_t most, float *moved) {
+  const vkf_view *out = &q->call->out[0];
+  for (uint32_t head = 0; q->call->in[VKF_ATTENTION_SPANS].data && head < q->p->n_heads; head++)
+    for (uint32_t t = 0; t < q->call->dims->v[q->p->queries]; t++)
+      for (uint32_t s = t < q->span.queries ? q->span.keys : 0; s < most; s++) {
+        size_t at = q->seq * out->stride[0] + head * out->stride[1] + t * out->stride[2] + s;
+        if (moved)
+          moved[at] = 0;
+        else
+          vkf_ref_store(q->call, 0, at, 0, 0);
+      }
+}
+
+static vkf_status check_inputs(vkf_env *env, const vkf_call *call, const vkf_attention_params *p) {
+  const vkf_ref_span most = {.queries = call->dims->v[p->queries], .keys = call->dims->v[p->keys]};
   const vkf_view *ancestry = &call->in[VKF_ATTENTION_ANCESTRY];
   for (uint32_t r = 0; ancestry->data && r < call->dims->v[p->seqs]; r++) {
     for (uint32_t s = 0; s < call->dims->v[p->keys]; s++) {
-      vkf_status st =
-          vkf_ref_check_index(env, call, "ancestor", r, vkf_ref_ints(ancestry, r)[s], call->dims->v[p->seqs]);
+      vkf_status st = vkf_ref_check_index(env, call, "ancestor", r, vkf_ref_ints(ancestry, r)[s],
+                                          p->packed ? call->in[VKF_ATTENTION_K].extent[0] : call->dims->v[p->seqs]);
       if (st != VKF_OK) return st;
     }
   }
-  return VKF_OK;
+  return vkf_ref_check_spans(env, call, &call->in[VKF_ATTENTION_SPANS], call->dims->v[vkf_op_rows(p->seqs, p->queries)],
+                             &most, &call->in[VKF_ATTENTION_K], p->causal);
 }
 
 /* Both ops; with values: attention, without: attention_weights. errors, if not NULL: the call over the errors of the
@@ -338,23 +361,31 @@ static vkf_status check_ancestry(vkf_env *env, const vkf_call *call, const vkf_a
 static vkf_status run(vkf_env *env, const vkf_call *call, const vkf_attention_params *p, bool values,
                       const vkf_call *errors, float *moved) {
   vkf_status st = VKF_OK;
-  query q = {.call = call, .p = p, .n_keys = call->dims->v[p->keys]};
-  query e = {.call = errors, .p = p, .n_keys = q.n_keys};
-  double *numbers = vkf_env_alloc(env, 4 * (size_t)q.n_keys + 3 * (size_t)p->value_width, sizeof(double));
-  bool *seen = vkf_env_alloc(env, q.n_keys, sizeof(bool));
+  const uint32_t T = call->dims->v[p->queries], most = call->dims->v[p->keys];
+  query q = {.call = call, .p = p}, e = {.call = errors, .p = p};
+  double *numbers = vkf_env_alloc(env, 4 * (size_t)most + 3 * (size_t)p->value_width, sizeof(double));
+  bool *seen = vkf_env_alloc(env, most, sizeof(bool));
   if (!numbers || !seen) {
     st = VKF_ERROR_MEMORY;
     goto done;
   }
   q.score = numbers;
-  q.score_error = q.score + q.n_keys;
-  q.weight = q.score_error + q.n_keys;
-  q.weight_error = q.weight + q.n_keys;
+  q.score_error = q.score + most;
+  q.weight = q.score_error + most;
+  q.weight_error = q.weight + most;
   q.seen = seen;
-  double *acc = q.weight_error + q.n_keys;
-  VKF_TRY(check_ancestry(env, call, p));
+  double *acc = q.weight_error + most;
+  VKF_TRY(check_inputs(env, call, p));
   for (q.seq = 0; q.seq < call->dims->v[p->seqs]; q.seq++) {
-    for (q.t = 0; q.t < call->dims->v[p->queries]; q.t++) {
+    const vkf_ref_span whole = {.row = q.seq * T,
+                                .queries = T,
+                                .past = call->dims->v[p->past],
+                                .keys = most,
+                                .slot = q.seq / VKF_MAX(call->dims->v[p->shared], 1u)};
+    q.span = vkf_ref_span_of(&call->in[VKF_ATTENTION_SPANS], q.seq, &whole);
+    q.n_keys = e.n_keys = q.span.keys;
+    if (!values) store_zeros(&q, most, moved);
+    for (q.t = 0; q.t < q.span.queries; q.t++) {
       for (q.head = 0; q.head < p->n_heads; q.head++) {
         if (call->reproducible) {
           reproducible_query(&q, values, (float *)numbers);

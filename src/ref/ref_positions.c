@@ -63,19 +63,11 @@ vkf_status vkf_ref_relative_bias(vkf_env *env, const vkf_call *call) {
   const vkf_relative_bias_params *p = &call->params->relative_bias;
   const int32_t *buckets = call->in[VKF_RELATIVE_BIAS_BUCKETS].data;
   const vkf_view *out = &call->out[0];
-  int64_t before = p->n_before, after = p->n_after;
   vkf_status st = VKF_OK;
-  for (uint32_t t = 0; t < call->dims->v[p->queries]; t++) {
-    int64_t query = (int64_t)call->dims->v[p->past] + t;
-    for (uint32_t s = 0; s < call->dims->v[p->keys]; s++) {
-      int64_t distance = VKF_MIN(VKF_MAX(s - query, -before), after);
-      int32_t bucket = buckets[distance + before];
-      VKF_TRY(vkf_ref_check_index(env, call, "bucket", (size_t)(distance + before), bucket, p->n_buckets));
-      const float *biases = vkf_ref_row(&call->in[VKF_RELATIVE_BIAS_TABLE], (size_t)bucket);
-      for (uint32_t h = 0; h < p->n_heads; h++) {
-        vkf_ref_store_same(call, 0, h * out->stride[0] + t * out->stride[1] + s, biases[h]);
-      }
-    }
+  for (uint32_t d = 0; d < p->n_distances; d++) {
+    VKF_TRY(vkf_ref_check_index(env, call, "bucket", d, buckets[d], p->n_buckets));
+    const float *biases = vkf_ref_row(&call->in[VKF_RELATIVE_BIAS_TABLE], (size_t)buckets[d]);
+    for (uint32_t h = 0; h < p->n_heads; h++) vkf_ref_store_same(call, 0, h * out->stride[0] + d, biases[h]);
   }
 done:
   return st;

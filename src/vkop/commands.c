@@ -17,7 +17,7 @@ static vkf_gpu_binding_kind texel_kind(vkf_format format) {
 }
 
 static uint32_t n_bindings(const vkf_dispatch *d) {
-  return 1 + d->n_operands - d->scales_with_words;
+  return 1 + d->n_operands - d->last_is_unbound;
 }
 
 /* The kernel that an added variant brings with it. */
@@ -94,6 +94,8 @@ static void operand_at(const vkf_operand *operand, const vkop_place *place, uint
     uint64_t address = vkf_gpu_buffer_address(place->buffer) + place->offset + first + 4 * (uint64_t)operand->column;
     at[0] = (uint32_t)address;
     at[1] = (uint32_t)(address >> 32);
+  } else if (operand->access == VKF_ACCESS_STEP) {
+    at[0] = (uint32_t)(place->offset / 4);
   } else {
     at[0] = (uint32_t)(first / (operand->access == VKF_ACCESS_TEXEL ? 16 : 4)) + operand->column;
     at[1] = operand->row;
@@ -107,11 +109,11 @@ static vkf_status record_dispatch(vkf_program *p, uint32_t index, uint32_t shard
   vkf_gpu_binding bindings[1 + VKF_MAX_OPERANDS];
   vkf_gpu_access accesses[1 + VKF_MAX_OPERANDS];
   uint32_t push[VKF_MAX_PUSH_BYTES / 4] = {0}, n_accesses = 0;
-  const vkf_gpu_binding step = {p->step, 0, sizeof(vkf_dims)};
+  const vkf_gpu_binding step = {p->step, 0, p->step_bytes};
   vkf_dispatch d;
   vkf_vkop_dispatch_of(p, index, shard, stage, &d);
   bindings[0] = step;
-  accesses[n_accesses++] = (vkf_gpu_access){p->step, 0, sizeof(vkf_dims), VKF_GPU_READ};
+  accesses[n_accesses++] = (vkf_gpu_access){p->step, 0, p->step_bytes, VKF_GPU_READ};
   for (uint32_t o = 0; o < d.n_operands; o++) {
     const vkf_operand *operand = &d.operands[o];
     bindings[1 + o] = step;
@@ -121,9 +123,10 @@ static vkf_status record_dispatch(vkf_program *p, uint32_t index, uint32_t shard
                               : operand->slot == VKF_SCRATCH_SLOT ? &k->scratch
                               : operand->shard && k->shards       ? &k->shards[shard].place
                                                                   : &p->places[operand->slot];
-    if (operand->access != VKF_ACCESS_ADDRESS)
+    if (operand->access == VKF_ACCESS_STORAGE || operand->access == VKF_ACCESS_TEXEL)
       bindings[1 + o] = (vkf_gpu_binding){place->buffer, place->offset, place->bytes};
     operand_at(operand, place, &push[2 * o]);
+    if (operand->access == VKF_ACCESS_STEP) continue;
     accesses[n_accesses++] =
         (vkf_gpu_access){place->buffer, place->offset, place->offset + place->bytes,
                          operand->write ? (operand->read ? VKF_GPU_READ_WRITE : VKF_GPU_WRITE) : VKF_GPU_READ};

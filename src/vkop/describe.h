@@ -6,10 +6,11 @@
  * two stages has a dispatch of each stage for each shard.
  *
  * Binding 0 of every shader is the step buffer (shaders/shared/step.h: the vkf_dims), binding 1 + i is operand i,
- * present or not (but see scales_with_words). Push constants begin with uvec2 at[VKF_MAX_OPERANDS], which the program
+ * present or not (but see last_is_unbound). Push constants begin with uvec2 at[VKF_MAX_OPERANDS], which the program
  * fills in:
  *   by storage buffer  at.x = its first element (of 4 bytes), at.y = of a table: the first row that is there
  *   by texel buffer    at.x = its first texel (of 16 bytes)
+ *   by step buffer     at.x = its first element there; it has no binding of its own
  *   by address         at   = its 64-bit device address (low, high); its binding is not declared by the shader
  * followed by the op's own parameters (shaders/shared/params.h).
  */
@@ -42,7 +43,8 @@ typedef struct vkf_operand {
 typedef struct vkf_dispatch {
   vkf_operand operands[VKF_MAX_OPERANDS];
   uint32_t n_operands;
-  bool scales_with_words; /* the last operand has no binding: it lies in what the weight's binding covers */
+  bool last_is_unbound; /* the last operand has no binding: that of the weight covers its scales, or it is in the step
+                           buffer */
   uint32_t constants[VKF_MAX_CONSTANTS];
   uint32_t n_constants;
   uint8_t params[VKF_MAX_PUSH_BYTES - VKF_MAX_OPERANDS * 8];

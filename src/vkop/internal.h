@@ -91,7 +91,8 @@ struct vkf_program {
   vkop_segment *segments;       /* of all blocks, in their order */
   uint32_t n_segments;
   vkop_pools inputs, constants, temps, results;
-  vkf_gpu_buffer *step;  /* the first of the inputs: the dims, then input slots */
+  vkf_gpu_buffer *step;  /* the first of the inputs: the dims, spans, then other input slots */
+  uint64_t step_bytes;   /* of dims and spans: what binding 0 covers */
   vkf_gpu_buffer *grids; /* three uint32 a stage of a shard of a node */
   uint32_t n_grids;
   vkf_gpu_buffer *flags; /* VKF_FLAG_SLOT: a word for each node, flag_stride bytes apart; NULL: no kernel has one */

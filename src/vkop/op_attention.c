@@ -24,7 +24,7 @@ static void attention_record(const vkf_node_view *view, vkf_dispatch *out) {
   const uint32_t *in = view->node->in, to = view->node->out[0];
   const bool weights = view->node->op == VKF_OP_ATTENTION_WEIGHTS;
   const struct vkf_push_attention push = {
-      .seqs = p->seqs,
+      .rows = vkf_op_rows(p->seqs, p->queries),
       .queries = p->queries,
       .keys = p->keys,
       .past = p->past,
@@ -34,8 +34,8 @@ static void attention_record(const vkf_node_view *view, vkf_dispatch *out) {
       .key_capacity = vkf_vkop_cap(plan, in[VKF_ATTENTION_K], 2),
       .mask_stride = vkf_vkop_cap(plan, in[VKF_ATTENTION_MASK], 1),
       .ancestry_stride = vkf_vkop_cap(plan, in[VKF_ATTENTION_ANCESTRY], 1),
-      .bias_queries = vkf_vkop_cap(plan, in[VKF_ATTENTION_BIAS], 1),
-      .bias_keys = vkf_vkop_cap(plan, in[VKF_ATTENTION_BIAS], 2),
+      .bias_queries = p->bias_by_distance ? p->bias_before : vkf_vkop_cap(plan, in[VKF_ATTENTION_BIAS], 1),
+      .bias_keys = vkf_vkop_cap(plan, in[VKF_ATTENTION_BIAS], p->bias_by_distance ? 1 : 2),
       .out_queries = weights ? vkf_vkop_cap(plan, to, 2) : 0,
       .out_keys = weights ? vkf_vkop_cap(plan, to, 3) : view->problem->split,
       .window = p->window,
@@ -53,6 +53,7 @@ static void attention_record(const vkf_node_view *view, vkf_dispatch *out) {
   }
   vkf_vkop_dispatch_write(out, view->variant->combine && !view->stage ? VKF_SCRATCH_SLOT : to);
   out->operands[out->n_operands - 1].read = weights; /* scores stand there before the weights do */
+  if (!view->stage) vkf_vkop_dispatch_spans(out, in[VKF_ATTENTION_SPANS]);
   out->constants[VKF_C_HEADS] = p->n_heads;
   out->constants[VKF_C_KV_HEADS] = p->n_kv_heads;
   out->constants[VKF_C_KEY_WIDTH] = p->key_width;
@@ -61,7 +62,9 @@ static void attention_record(const vkf_node_view *view, vkf_dispatch *out) {
   out->constants[VKF_C_HAS_SCORE_BIAS] = vkf_vkop_has(in[VKF_ATTENTION_BIAS]) ? 1 + p->bias_per_head : 0;
   out->constants[VKF_C_HAS_ANCESTRY] = vkf_vkop_has(in[VKF_ATTENTION_ANCESTRY]);
   out->constants[VKF_C_CAUSAL] = p->causal;
-  out->n_constants = VKF_C_CAUSAL + 1;
+  out->constants[VKF_C_IS_PACKED] = p->packed;
+  out->constants[VKF_C_BIAS_BY_DISTANCE] = p->bias_by_distance;
+  out->n_constants = VKF_C_BIAS_BY_DISTANCE + 1;
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 
@@ -115,9 +118,11 @@ void vkf_vkop_describe_append(const vkf_node_view *view, vkf_dispatch *out) {
     vkf_vkop_dispatch_write(out, to[i]);
     out->operands[out->n_operands - 1].read = true;
   }
+  vkf_vkop_dispatch_spans(out, view->node->in[VKF_APPEND_SPANS]);
   out->constants[VKF_C_APPEND_HEADS] = p->n_heads;
   out->constants[VKF_C_APPEND_KEY_WIDTH] = vkf_vkop_has(to[VKF_APPEND_K]) ? p->key_width : 0;
   out->constants[VKF_C_APPEND_VALUE_WIDTH] = vkf_vkop_has(to[VKF_APPEND_V]) ? p->value_width : 0;
-  out->n_constants = VKF_C_APPEND_VALUE_WIDTH + 1;
+  out->constants[VKF_C_APPEND_IS_PACKED] = p->packed;
+  out->n_constants = VKF_C_APPEND_IS_PACKED + 1;
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }

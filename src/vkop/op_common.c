@@ -10,6 +10,13 @@ void vkf_vkop_dispatch_read(vkf_dispatch *out, uint32_t slot) {
   out->operands[out->n_operands++] = (vkf_operand){.slot = slot, .access = VKF_ACCESS_STORAGE};
 }
 
+void vkf_vkop_dispatch_spans(vkf_dispatch *out, uint32_t slot) {
+  if (slot == VKF_NO_SLOT) return;
+  vkf_vkop_dispatch_read(out, slot);
+  out->operands[out->n_operands - 1].access = VKF_ACCESS_STEP;
+  out->last_is_unbound = true;
+}
+
 void vkf_vkop_dispatch_write(vkf_dispatch *out, uint32_t slot) {
   out->operands[out->n_operands++] = (vkf_operand){.slot = slot, .write = true, .access = VKF_ACCESS_STORAGE};
 }

@@ -17,6 +17,8 @@ void vkf_vkop_dispatch_begin(const vkf_node_view *view, vkf_dispatch *out);
 /* The next operand: read through a storage buffer as rows, or written. */
 void vkf_vkop_dispatch_read(vkf_dispatch *out, uint32_t slot);
 void vkf_vkop_dispatch_write(vkf_dispatch *out, uint32_t slot);
+/* The last operand of what takes packed batches: their spans, in the step buffer, where the node has them. */
+void vkf_vkop_dispatch_spans(vkf_dispatch *out, uint32_t slot);
 /* The last operand of what reads a weight: the scales of its rows, where its format has them. */
 void vkf_vkop_dispatch_scales(const vkf_node_view *view, vkf_dispatch *out, uint32_t slot);
 void vkf_vkop_dispatch_params(vkf_dispatch *out, const void *params, size_t bytes);

@@ -36,26 +36,17 @@ void vkf_vkop_problem_relative_bias(const vkf_plan *plan, const vkf_node *node, 
                                     vkf_problem *out) {
   (void)plan;
   const vkf_relative_bias_params *p = &node->params.relative_bias;
-  *out =
-      (vkf_problem){.relative_bias = {.queries = dims->v[p->queries], .keys = dims->v[p->keys], .heads = p->n_heads}};
+  (void)dims;
+  *out = (vkf_problem){.rows = {p->n_heads, p->n_distances}};
 }
 
 void vkf_vkop_describe_relative_bias(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_relative_bias_params *p = &view->node->params.relative_bias;
-  const uint32_t *in = view->node->in, to = view->node->out[0];
-  const struct vkf_push_relative_bias push = {
-      .queries = p->queries,
-      .keys = p->keys,
-      .past = p->past,
-      .n_heads = p->n_heads,
-      .n_before = p->n_before,
-      .n_after = p->n_after,
-      .out_queries = vkf_vkop_cap(view->plan, to, 1),
-      .out_keys = vkf_vkop_cap(view->plan, to, 2),
-  };
+  const uint32_t *in = view->node->in;
+  const struct vkf_push_relative_bias push = {p->n_heads, p->n_distances};
   vkf_vkop_dispatch_begin(view, out);
   vkf_vkop_dispatch_read(out, in[VKF_RELATIVE_BIAS_TABLE]);
   vkf_vkop_dispatch_read(out, in[VKF_RELATIVE_BIAS_BUCKETS]);
-  vkf_vkop_dispatch_write(out, to);
+  vkf_vkop_dispatch_write(out, view->node->out[0]);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }

@@ -206,8 +206,21 @@ static uint64_t scratch_bytes(const vkf_program *p, const vkop_node *k) {
   return bytes;
 }
 
+/* Is it read through the binding of the step buffer? */
+static bool is_in_step(const vkf_program *p, const vkf_slot *slot) {
+  const uint32_t index = (uint32_t)(slot - p->plan->slots);
+  for (uint32_t i = 0; slot->dtype == VKF_I32 && i < p->plan->n_nodes; i++) {
+    const vkf_dispatch *d = &p->nodes[i].dispatch[0];
+    if (d->n_operands && d->operands[d->n_operands - 1].access == VKF_ACCESS_STEP &&
+        d->operands[d->n_operands - 1].slot == index)
+      return true;
+  }
+  return false;
+}
+
 static vkop_pools *pools_of(vkf_program *p, const vkf_slot *slot) {
-  return slot->kind == VKF_SLOT_INPUT      ? &p->inputs
+  return is_in_step(p, slot)               ? &p->inputs
+         : slot->kind == VKF_SLOT_INPUT    ? &p->inputs
          : slot->kind == VKF_SLOT_CONSTANT ? &p->constants
          : slot->kind != VKF_SLOT_TEMP     ? NULL
          : is_small_result(slot)           ? &p->results
@@ -218,11 +231,19 @@ static vkop_pools *pools_of(vkf_program *p, const vkf_slot *slot) {
 static vkf_status place_fixed(vkf_program *p, uint64_t align, vkf_placement *temp, vkf_placement *scratch) {
   vkf_status st = VKF_OK;
   uint64_t dims;
-  VKF_TRY(vkf_vkop_pools_add(&p->inputs, align, &dims)); /* they come first in the step buffer */
+  VKF_TRY(vkf_vkop_pools_add(&p->inputs, align, &dims)); /* they come first in the step buffer, then spans */
+  for (uint32_t i = 0; i < p->plan->n_slots; i++) {
+    if (!is_in_step(p, &p->plan->slots[i])) continue;
+    p->places[i].bytes = VKF_ROUND_UP(vkf_slot_stored_bytes(&p->plan->slots[i]), align);
+    VKF_TRY(vkf_vkop_pools_add(&p->inputs, p->places[i].bytes, &p->places[i].offset));
+  }
+  p->step_bytes = p->inputs.end;
+  VKF_TRY(vkf_vkop_fits(p->backend, "the step buffer", p->step_bytes));
   for (uint32_t i = 0; i < p->plan->n_slots; i++) {
     const vkf_slot *slot = &p->plan->slots[i];
     vkop_place *place = &p->places[i];
     vkop_pools *pools = pools_of(p, slot);
+    if (is_in_step(p, slot)) continue;
     if (slot->kind == VKF_SLOT_WEIGHT)
       *place = p->weights->shards[p->weights->first_shard[slot->index]].place;
     else if (slot->kind == VKF_SLOT_STATE)

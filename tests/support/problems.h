@@ -34,9 +34,6 @@ static inline vkf_problem problem_of(vkf_op op, uint32_t m, uint32_t n, uint32_t
     case VKF_OP_POOL:
       p.pool.tokens = k;
       break;
-    case VKF_OP_RELATIVE_BIAS:
-      p.relative_bias.heads = 2;
-      break;
     case VKF_OP_APPEND:
       p.append.multiple_of = 2;
       break;
@@ -54,10 +51,8 @@ static inline vkf_problem problem_of(vkf_op op, uint32_t m, uint32_t n, uint32_t
 static inline uint32_t *problem_sizes(vkf_problem *p, size_t *n) {
   *n = p->op == VKF_OP_MATMUL         ? 3
        : vkf_kern_is_attention(p->op) ? sizeof p->attention / sizeof(uint32_t)
-       : p->op == VKF_OP_NORM || p->op == VKF_OP_TOP_K || p->op == VKF_OP_EDIT || p->op == VKF_OP_POOL ||
-               p->op == VKF_OP_RELATIVE_BIAS
-           ? 3
-           : 2;
+       : p->op == VKF_OP_NORM || p->op == VKF_OP_TOP_K || p->op == VKF_OP_EDIT || p->op == VKF_OP_POOL ? 3
+                                                                                                       : 2;
   return &p->rows.rows;
 }
 

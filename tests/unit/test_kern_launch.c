@@ -118,7 +118,7 @@ static void grid_covers(void **state) {
       } else {
         assert_true(grid[0] == m ||
                     (grid[0] * vkf_kern_workgroup(v) >= m && (grid[0] - 1) * vkf_kern_workgroup(v) < m));
-        assert_int_equal(grid[1], v->op == VKF_OP_RELATIVE_BIAS ? 2 : 1); /* heads */
+        assert_int_equal(grid[1], 1);
       }
       assert_int_equal(grid[2], attention ? 3 : 1);
     }

@@ -94,7 +94,7 @@ static void open_model(model *m, const char *golden, const char *folder) {
     m->mask = ids(m, "attention_mask", &z->B, &z->S);
   }
   if (is_pair) m->target = ids(m, "decoder_input_ids", &z->R, &z->T);
-  vkf_sizes capacity = {z->B + 1, z->S + 3, z->R + 1, z->T + 2, 4, 0};
+  vkf_sizes capacity = {.B = z->B + 1, .S = z->S + 3, .R = z->R + 1, .T = z->T + 2, .past = 4};
   ok(vkf_ref_backend_create(&env, &m->backend));
   const vkf_backend_table *t = m->backend->table;
   vkf_weight_source weights;

@@ -7,6 +7,7 @@
 
 #include <cmocka.h>
 
+#include "shared/constants.h"
 #include "support/calls.h"
 
 enum { R = 6, B = 2, T = 2, S = 5, H = 4, K = 3, V = 2 };
@@ -145,12 +146,62 @@ static void heads_do_not_see_each_other(void **state) {
   }
 }
 
+/* A span may name no row, key or slot that is not there, and an append needs its rows among its keys. */
+static void spans_that_lead_out_are_refused(void **state) {
+  (void)state;
+  enum { N = 10 };
+  static const struct {
+    int field;
+    int32_t value;
+    const char *words;
+  } rows[] = {{VKF_SPAN_QUERIES, T + 1, "queries up to 2, found 3"},
+              {VKF_SPAN_ROW, R * T - 1, "rows up to 12, found 13"},
+              {VKF_SPAN_ROW, -1, "rows up to 12, found 4294967297"},
+              {VKF_SPAN_KEYS, S + 1, "keys up to 5, found 6"},
+              {VKF_SPAN_SLOT, 1, "a slot up to 0, found 1"},
+              {VKF_SPAN_FIRST, N - S + 1, "keys in its slot up to 10, found 11"},
+              {VKF_SPAN_PAST, S - 1, NULL}};
+  float out[R * T][H * V];
+  vkf_params params = {.attention = base_params()};
+  params.attention.packed = true;
+  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = B, .S = S, .R = R, .T = T});
+  vkf_call call = {.op = VKF_OP_ATTENTION, .name = "a", .params = &params, .dims = &dims};
+  call.in[VKF_ATTENTION_Q] = VIEW(q, R * T, H * K);
+  call.in[VKF_ATTENTION_K] = VIEW(k, 1, H, N, K);
+  call.in[VKF_ATTENTION_V] = VIEW(v, 1, H, N, V);
+  call.out[0] = VIEW(out, R * T, H * V);
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    int32_t spans[R][VKF_SPAN_FIELDS] = {{0}};
+    for (int r = 0; r < R; r++) {
+      spans[r][VKF_SPAN_ROW] = r * T;
+      spans[r][VKF_SPAN_QUERIES] = T;
+      spans[r][VKF_SPAN_KEYS] = S;
+    }
+    call.in[VKF_ATTENTION_SPANS] = VIEW(spans, R, VKF_SPAN_FIELDS);
+    assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
+    spans[4][rows[i].field] = rows[i].value;
+    vkf_env_clear(&env);
+    assert_int_equal(vkf_ref_run(&env, &call), rows[i].words ? VKF_ERROR_ARGUMENT : VKF_OK);
+    if (!rows[i].words) continue;
+    if (!strstr(env.message, "node a: span 4: ") || !strstr(env.message, rows[i].words))
+      fail_msg("expected \"%s\", found \"%s\"", rows[i].words, env.message);
+  }
+  vkf_env_clear(&env); /* of causal attention the queries are among the keys */
+  int32_t spans[1][VKF_SPAN_FIELDS] = {{0, T, S - 1, S, 0, 0}};
+  params.attention.causal = true;
+  dims = vkf_dims_make(&(vkf_sizes){.B = B, .S = S, .R = 1, .T = T});
+  call.in[VKF_ATTENTION_SPANS] = VIEW(spans, 1, VKF_SPAN_FIELDS);
+  assert_int_equal(vkf_ref_run(&env, &call), VKF_ERROR_ARGUMENT);
+  assert_string_equal(env.message, "node a: span 0: expected past and queries up to 5, found 6");
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(shared_key_heads_equal_repeated_ones, setup),
       cmocka_unit_test_setup(beams_share_their_sentence, setup),
       cmocka_unit_test_setup(ancestry_equals_moved_caches, setup),
       cmocka_unit_test_setup(heads_do_not_see_each_other, setup),
+      cmocka_unit_test_setup(spans_that_lead_out_are_refused, setup),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

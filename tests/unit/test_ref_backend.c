@@ -49,7 +49,14 @@ static void make_decoder(decoder *d, uint32_t tokens) {
   d->nodes[0].out[0] = QKV;
   d->nodes[1].op = VKF_OP_APPEND;
   d->nodes[1].name = "append";
-  d->nodes[1].params.append = (vkf_append_params){VKF_DIM_R, VKF_DIM_T, VKF_DIM_PAST, H, K, K, D, 2 * D};
+  d->nodes[1].params.append = (vkf_append_params){.seqs = VKF_DIM_R,
+                                                  .tokens = VKF_DIM_T,
+                                                  .past = VKF_DIM_PAST,
+                                                  .n_heads = H,
+                                                  .key_width = K,
+                                                  .value_width = K,
+                                                  .k_column = D,
+                                                  .v_column = 2 * D};
   d->nodes[1].in[VKF_APPEND_X] = QKV;
   d->nodes[1].out[VKF_APPEND_K] = CACHE_K;
   d->nodes[1].out[VKF_APPEND_V] = CACHE_V;

@@ -171,39 +171,53 @@ static void rope_in_float_is_within_its_bound(void **state) {
 
 /* ---- relative bias ----------------------------------------------------------------------------------------------- */
 
-/* Distances beyond the ends have the bucket of the end; a cached step is a row of the full pass. */
+/* Of each head the bias of each distance; attention takes it by distance, beyond the ends that of the end. */
 static void bias_is_that_of_the_distance(void **state) {
   (void)state;
-  enum { KEYS = 9, HEADS = 2, BUCKETS = 6, BEFORE = 3, AFTER = 2 };
-  float table[BUCKETS * HEADS], full[HEADS * KEYS * KEYS], step[HEADS * KEYS];
-  const int32_t buckets[BEFORE + 1 + AFTER] = {4, 1, 2, 0, 5, 3};
+  enum { KEYS = 9, HEADS = 2, BUCKETS = 6, BEFORE = 3, AFTER = 2, N = BEFORE + 1 + AFTER };
+  float table[BUCKETS * HEADS], biases[HEADS * N];
+  const int32_t buckets[N] = {4, 1, 2, 0, 5, 3};
   fill(table, BUCKETS * HEADS, 5);
-  vkf_params params = {.relative_bias = {.queries = VKF_DIM_T,
-                                         .keys = VKF_DIM_KEYS,
-                                         .past = VKF_DIM_PAST,
-                                         .n_heads = HEADS,
-                                         .n_buckets = BUCKETS,
-                                         .n_before = BEFORE,
-                                         .n_after = AFTER}};
-  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .R = 1, .T = KEYS});
+  const vkf_params params = {.relative_bias = {.n_heads = HEADS, .n_buckets = BUCKETS, .n_distances = N}};
+  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1});
   vkf_call call = {.op = VKF_OP_RELATIVE_BIAS, .name = "bias", .params = &params, .dims = &dims};
   call.in[VKF_RELATIVE_BIAS_TABLE] = VIEW(table, BUCKETS, HEADS);
-  call.in[VKF_RELATIVE_BIAS_BUCKETS] = VIEW(buckets, BEFORE + 1 + AFTER);
-  call.out[0] = VIEW(full, HEADS, KEYS, KEYS);
+  call.in[VKF_RELATIVE_BIAS_BUCKETS] = VIEW(buckets, N);
+  call.out[0] = VIEW(biases, HEADS, N);
+  run(&call);
+  for (int h = 0; h < HEADS; h++)
+    for (int d = 0; d < N; d++) assert_true(biases[h * N + d] == table[buckets[d] * HEADS + h]);
+  /* A query after 5 tokens; keys of 0, so that its scores are the biases. */
+  float q[HEADS] = {0}, k[HEADS * KEYS] = {0}, weights[HEADS * KEYS], expected[HEADS * KEYS];
+  const vkf_params attention = {.attention_weights = {.seqs = VKF_DIM_R,
+                                                      .queries = VKF_DIM_T,
+                                                      .keys = VKF_DIM_S,
+                                                      .past = VKF_DIM_PAST,
+                                                      .n_heads = HEADS,
+                                                      .n_kv_heads = HEADS,
+                                                      .key_width = 1,
+                                                      .value_width = 1,
+                                                      .bias_per_head = true,
+                                                      .bias_by_distance = true,
+                                                      .bias_before = BEFORE,
+                                                      .bias_after = AFTER,
+                                                      .scale = 1}};
+  dims = vkf_dims_make(&(vkf_sizes){.B = 1, .R = 1, .T = 1, .S = KEYS, .past = 5});
+  call = (vkf_call){.op = VKF_OP_ATTENTION_WEIGHTS, .name = "weights", .params = &attention, .dims = &dims};
+  call.in[VKF_ATTENTION_Q] = VIEW(q, 1, HEADS);
+  call.in[VKF_ATTENTION_K] = VIEW(k, 1, HEADS, KEYS, 1);
+  call.in[VKF_ATTENTION_BIAS] = VIEW(biases, HEADS, N);
+  call.out[0] = VIEW(weights, 1, HEADS, 1, KEYS);
   run(&call);
   for (int h = 0; h < HEADS; h++) {
-    for (int t = 0; t < KEYS; t++) {
-      for (int s = 0; s < KEYS; s++) {
-        int bucket = s - t <= -3 ? 4 : s - t == -2 ? 1 : s - t == -1 ? 2 : s == t ? 0 : s - t == 1 ? 5 : 3;
-        assert_true(full[(h * KEYS + t) * KEYS + s] == table[bucket * HEADS + h]);
-      }
+    double sum = 0;
+    for (int s = 0; s < KEYS; s++) {
+      const int distance = s - 5 < -BEFORE ? -BEFORE : s - 5 > AFTER ? AFTER : s - 5;
+      expected[h * KEYS + s] = biases[h * N + distance + BEFORE];
+      sum += exp((double)expected[h * KEYS + s]);
     }
-  }
-  dims = vkf_dims_make(&(vkf_sizes){.B = 1, .R = 1, .T = 1, .past = KEYS - 1});
-  call.out[0] = VIEW(step, HEADS, 1, KEYS);
-  run(&call);
-  for (int h = 0; h < HEADS; h++) {
-    assert_memory_equal(step + h * KEYS, full + (h * KEYS + KEYS - 1) * KEYS, KEYS * sizeof(float));
+    for (int s = 0; s < KEYS; s++)
+      assert_true(fabs((double)weights[h * KEYS + s] - exp((double)expected[h * KEYS + s]) / sum) < 1e-7);
   }
 }
 
