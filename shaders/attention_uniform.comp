@@ -14,15 +14,7 @@
 #define KEYS_AND_VALUES_ELSEWHERE
 #include "lib/attention.glsl"
 
-#include "lib/format.glsl"
-layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Rows { WORDS_OF_4 v[]; };
-
-Rows rows_at(uint operand, uint element) {
-  uint carry, high, low;
-  umulExtended(element / PER_WORD, 4, high, low);
-  const uint sum = uaddCarry(at[operand].x, low, carry);
-  return Rows(uvec2(sum, at[operand].y + high + carry));
-}
+#include "lib/rows_by_address.glsl"
 
 float q[VKF_MAX_UNIFORM_WIDTH], o[VKF_MAX_UNIFORM_WIDTH];
 float top = LOWEST, total = 0.0;

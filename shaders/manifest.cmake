@@ -27,6 +27,7 @@ set(VKF_SHADERS
   "attention_subgroup_per_query_texel|attention_subgroup_per_query.comp|TEXEL||${CACHES}"
   "attention_subgroup_per_query_w4|attention_subgroup_per_query.comp|SUBGROUP_SIZE=4||${CACHES}"
   "attention_uniform|attention_uniform.comp|||${CACHES}"
+  "attention_uniform_keys|attention_uniform_keys.comp|||${CACHES}"
   "attention_tiles|attention_tiles.comp|VEC4||${CACHES}"
   "attention_tiles_any|attention_tiles.comp|||${CACHES}"
   "attention_split|attention_split.comp|||${CACHES}"

@@ -15,6 +15,7 @@
 #define BY_ADDRESS
 #include "lib/kernel.glsl"
 #include "lib/epilogue.glsl"
+#include "lib/pick.glsl"
 
 // Inside buffers, so the compiler freezes them: macros, not specialization constants (DEPTH, SUBGROUP_SIZE,
 // VECTORS).
@@ -28,17 +29,6 @@ layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Ste
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Rests_x { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Rests_w { Rest_w rest[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Vectors { vec4 at[SUBGROUP_SIZE / 4]; };
-
-// word = this lane's, of SUBGROUP_SIZE that lie side by side from from[first] on: loaded four at a time, since what the
-// driver does at every start takes the longer the more instructions there are.
-#define PICK(word, FOUR, from, first)                                           \
-  [[unroll]] for (uint f = 0; f < SUBGROUP_SIZE / 4; f++) {                             \
-    const FOUR four = from[(first) + f];                                        \
-    word = f == 0 ? four.x : mix(word, four.x, gl_SubgroupInvocationID == 4 * f); \
-    word = mix(word, four.y, gl_SubgroupInvocationID == 4 * f + 1);             \
-    word = mix(word, four.z, gl_SubgroupInvocationID == 4 * f + 2);             \
-    word = mix(word, four.w, gl_SubgroupInvocationID == 4 * f + 3);             \
-  }
 
 // Element e of the words, the columns of this lane, times x_i of every row i.
 #define MULTIPLY(x_i, e)                                                                                           \
@@ -69,7 +59,8 @@ void main() {
         [[unroll]] for (uint e = 0; e < 4; e++) {
           if (e % PER_WORD == 0) {
             [[unroll]] for (uint j = 0; j < VECTORS; j++)
-              PICK(words[j], FOUR_WORDS, Steps_w(w).step[s].at, ((k + e) / PER_WORD * VECTORS + j) * SUBGROUP_SIZE / 4)
+              PICK(words[j], FOUR_WORDS,
+                   Steps_w(w).step[s].at[((k + e) / PER_WORD * VECTORS + j) * SUBGROUP_SIZE / 4 + f])
           }
           MULTIPLY(a4[i][e], e % PER_WORD)
         }
@@ -80,7 +71,7 @@ void main() {
     uint k = steps * DEPTH;
     do {
       [[unroll]] for (uint j = 0; j < VECTORS; j++)
-        PICK(words[j], FOUR_WORDS, Rests_w(w).rest[k / PER_WORD].at, j * SUBGROUP_SIZE / 4)
+        PICK(words[j], FOUR_WORDS, Rests_w(w).rest[k / PER_WORD].at[j * SUBGROUP_SIZE / 4 + f])
       MULTIPLY(Rests_x(x[i]).at[k], k % PER_WORD)
     } while (++k < p.k);
   }
@@ -89,10 +80,11 @@ void main() {
     const uint first = column0 + j * SUBGROUP_SIZE, column = first + gl_SubgroupInvocationID;
     if (column < p.n) {
       float bias = 0.0, residual = 0.0;
-      if (HAS_BIAS != 0) PICK(bias, vec4, Vectors(packUint2x32(at[2]) + first * 4).at, 0)
+      if (HAS_BIAS != 0) PICK(bias, vec4, Vectors(packUint2x32(at[2]) + first * 4).at[f])
       [[unroll]] for (uint i = 0; i < TM; i++) {
         const uint row = min(row0 + i, M - 1);
-        if (HAS_RESIDUAL != 0) PICK(residual, vec4, Vectors(packUint2x32(at[3]) + (row * p.n + first) * 4).at, 0)
+        if (HAS_RESIDUAL != 0)
+          PICK(residual, vec4, Vectors(packUint2x32(at[3]) + (row * p.n + first) * 4).at[f])
         finish_with(row, column, sums[i * VECTORS + j], bias, residual);
       }
     }

@@ -88,7 +88,7 @@ static inline uint64_t vkf_turns_by(uint64_t n, uint64_t at_once) {
 extern const vkf_family vkf_family_shared, vkf_family_split, vkf_family_vector, vkf_family_coopmat,
     vkf_family_matmul_lane, vkf_family_matmul_uniform, vkf_family_naive; /* matmul */
 extern const vkf_family vkf_family_workgroup_per_query, vkf_family_subgroup_per_query, vkf_family_tiles,
-    vkf_family_tiles_any, vkf_family_split_keys, vkf_family_attention_uniform, vkf_family_vec4,
+    vkf_family_tiles_any, vkf_family_split_keys, vkf_family_attention_uniform, vkf_family_uniform_keys, vkf_family_vec4,
     vkf_family_lane_per_query, vkf_family_weights; /* attention */
 extern const vkf_family vkf_family_norm_subgroup, vkf_family_norm_lanes, vkf_family_norm_row;
 extern const vkf_family vkf_family_log_softmax_lanes, vkf_family_log_softmax_row;

@@ -72,6 +72,10 @@
 #define ATTENTION_UNIFORM                                                                                           \
   .vec = 4, .needs = VKF_NEED_UNIFORM | VKF_NEED_BROADCAST, .access = VKF_ACCESS_ADDRESS, .formats = CACHE_FORMATS, \
   .max_width = VKF_MAX_UNIFORM_WIDTH, .not_reproducible = true, ROW(ATTENTION, attention_uniform, "attention_uniform")
+/* A query a subgroup, the same. */
+#define UNIFORM_KEYS                                                                           \
+  .vec = 4, .needs = VKF_NEED_UNIFORM, .access = VKF_ACCESS_ADDRESS, .formats = CACHE_FORMATS, \
+  .max_width = VKF_MAX_UNIFORM_WIDTH, .not_reproducible = true, ROW(ATTENTION, uniform_keys, "attention_uniform_keys")
 #define ATTENTION_WEIGHTS \
   .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH, ROW(ATTENTION_WEIGHTS, weights, "attention_weights")
 
@@ -207,6 +211,8 @@ static const vkf_variant table[] = {
      .tile.attention = {.rows = 1, .keys = 32, .team = 8, .lane_rows = 1, .lane_keys = 4}},
     {ATTENTION_SPLIT, .subgroup = 4, .max_width = 64,
      .tile.attention = {.rows = 4, .keys = 32, .team = 4, .lane_rows = 4, .lane_keys = 4}},
+    {UNIFORM_KEYS, .subgroup = 8},
+    {UNIFORM_KEYS, .subgroup = 16},
     {ATTENTION_UNIFORM, .subgroup = 8},
     {ATTENTION_UNIFORM, .subgroup = 16},
     {ATTENTION_VEC4, .workgroup = 8},

@@ -29,7 +29,7 @@ static vkf_case case_of(vkf_op op, uint32_t n) {
                                                 .n_heads = 1,
                                                 .n_kv_heads = 1,
                                                 .key_width = 36,
-                                                .value_width = 36,
+                                                .value_width = 48,
                                                 .scale = 0.25f};
     c.sizes.S = n;
   } else if (op == VKF_OP_NORM) {

@@ -109,10 +109,9 @@ static void grid_covers(void **state) {
         assert_true(grid[0] * v->tile.gemm.bm >= m && (grid[0] - 1) * v->tile.gemm.bm < m);
         assert_true(grid[1] * v->tile.gemm.bn >= columns && (grid[1] - 1) * v->tile.gemm.bn < columns);
       } else if (attention) {
-        const uint32_t queries =
-            v->family == &vkf_family_workgroup_per_query || v->family == &vkf_family_subgroup_per_query ? 1
-            : v->tile.attention.rows ? v->tile.attention.rows
-                                     : vkf_kern_workgroup(v);
+        const bool is_one = v->family == &vkf_family_workgroup_per_query ||
+                            v->family == &vkf_family_subgroup_per_query || v->family == &vkf_family_uniform_keys;
+        const uint32_t queries = is_one ? 1 : v->tile.attention.rows ? v->tile.attention.rows : vkf_kern_workgroup(v);
         assert_true(grid[0] * queries >= m && (grid[0] - 1) * queries < m);
         assert_int_equal(grid[1], 2);
       } else {

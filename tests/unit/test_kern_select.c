@@ -211,7 +211,11 @@ static void defaults_follow_the_device(void **state) {
   p.attention.queries = 1; /* decoding */
   assert_string_equal(pick(&p, &sw)->family->name, "subgroup-per-query");
   assert_string_equal(pick(&p, &lvp)->family->name, "subgroup-per-query");
+  assert_string_equal(pick(&p, &newer)->family->name, "uniform-keys");
+  assert_int_equal(pick(&p, &newer)->subgroup, newer.subgroup_size);
+  p.attention.value_width = 20; /* some lanes would have no column of the last vector */
   assert_string_equal(pick(&p, &newer)->family->name, "subgroup-per-query");
+  p.attention.value_width = 64;
   assert_int_equal(pick(&p, &lvp)->access, VKF_ACCESS_TEXEL);
   assert_int_equal(pick(&p, &sw)->access, VKF_ACCESS_STORAGE); /* few texels */
   p.attention.queries = 48;

@@ -1,0 +1,80 @@
+// As attention.comp, the same bits, a query a subgroup, which is the workgroup, for few queries on drivers that load
+// from addresses which are the same for all lanes by one scalar load, and compute what is the same for all lanes once:
+// all of it but the values, of which a lane has a column (and every SUBGROUP_SIZE-th after it). A lane picks its column
+// as in matmul_uniform.comp, so nothing is gathered and nothing goes from lane to lane. Widths of keys are multiples of
+// 4, of values of SUBGROUP_SIZE. A block's keys are taken by AT_ONCE: four would cost less where keys are few, and more
+// where they are many, since their sums wait for one another.
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_buffer_reference_uvec2 : require
+#extension GL_KHR_shader_subgroup_basic : require
+#define PARAMS vkf_push_attention
+#define OUT 6
+#include "lib/kernel.glsl"
+#include "lib/store.glsl"
+#define KEYS_AND_VALUES_ELSEWHERE
+#include "lib/attention.glsl"
+
+#include "lib/pick.glsl"
+#include "lib/rows_by_address.glsl"
+
+#define MAX_VECTORS (VKF_MAX_UNIFORM_WIDTH / 8)
+#define AT_ONCE 8 // keys
+
+void main() {
+  const Place me = place_of(gl_WorkGroupID.x);
+  const uint lane = gl_SubgroupInvocationID, row = me.seq * dim[p.queries] + me.t, end = keys_until(me, me.t);
+  const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;
+  const uint VECTORS = VALUE_WIDTH / SUBGROUP_SIZE;
+  float q[VKF_MAX_UNIFORM_WIDTH], o[MAX_VECTORS];
+  [[unroll]] for (uint d = 0; d < KEY_WIDTH; d++) q[d] = q_data[qi + d];
+  [[unroll]] for (uint c = 0; c < VECTORS; c++) o[c] = 0.0;
+  float top = LOWEST, total = 0.0;
+  for (uint s0 = keys_from(me, me.t); s0 < end; s0 += VKF_KEY_BLOCK) {
+    uint rows[VKF_KEY_BLOCK];
+    float score[VKF_KEY_BLOCK];
+    bool seen[VKF_KEY_BLOCK];
+    float risen = top;
+    [[unroll]] for (uint j0 = 0; j0 < VKF_KEY_BLOCK; j0 += AT_ONCE) {
+      [[unroll]] for (uint j = j0; j < j0 + AT_ONCE; j++) score[j] = 0.0;
+      [[unroll]] for (uint j = j0; j < j0 + AT_ONCE; j++) rows[j] = key_row(me, min(s0 + j, end - 1));
+      if (s0 + j0 < end) {
+        Rows k[AT_ONCE];
+        [[unroll]] for (uint j = 0; j < AT_ONCE; j++) k[j] = rows_at(1, rows[j0 + j] * KEY_WIDTH);
+        [[unroll]] for (uint d = 0; d < KEY_WIDTH / 4; d++) {
+          [[unroll]] for (uint j = 0; j < AT_ONCE; j++) {
+            const vec4 b = unpack4(k[j].v[d]);
+            [[unroll]] for (uint i = 0; i < 4; i++) score[j0 + j] = mad(q[4 * d + i], b[i], score[j0 + j]);
+          }
+        }
+      }
+    }
+    [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
+      score[j] = scaled(me, min(s0 + j, end - 1), score[j]);
+      seen[j] = sees(me, s0 + j) && is_key(score[j]);
+      risen = mix(risen, larger(risen, score[j]), seen[j]);
+    }
+    const float factor = risen == top ? 1.0 : exp_below(top - risen);
+    top = risen;
+    total = mul(total, factor);
+    [[unroll]] for (uint c = 0; c < VECTORS; c++) o[c] = mul(o[c], factor);
+    [[unroll]] for (uint j0 = 0; j0 < VKF_KEY_BLOCK; j0 += AT_ONCE) {
+      if (s0 + j0 < end) {
+        [[unroll]] for (uint j = j0; j < j0 + AT_ONCE; j++) {
+          const float w = exp_below(score[j] - top);
+          Rows v = rows_at(2, rows[j] * VALUE_WIDTH);
+          total = mix(total, total + w, seen[j]);
+          [[unroll]] for (uint c = 0; c < VECTORS; c++) {
+            float b;
+            PICK(b, vec4, unpack4(v.v[c * SUBGROUP_SIZE / 4 + f]))
+            o[c] = mix(o[c], mad(w, b, o[c]), seen[j]);
+          }
+        }
+      }
+    }
+  }
+  [[unroll]] for (uint c = 0; c < VECTORS; c++)
+    store(row, me.head * VALUE_WIDTH + c * SUBGROUP_SIZE + lane, HEADS * VALUE_WIDTH,
+          total == 0.0 ? 0.0 : quotient(o[c], total));
+}

@@ -1,0 +1,12 @@
+// A vector of memory without a gather, for drivers that load what all lanes ask for once: word = this lane's, of
+// SUBGROUP_SIZE that are side by side. All lanes load all of them, and each picks its own by its number, a constant, so
+// that LLVM merges loads and choices into one vector load. `four` is the f-th four of them, of type FOUR: four at a
+// time, since what the driver does at every start takes the longer the more instructions there are.
+#define PICK(word, FOUR, four) \
+  [[unroll]] for (uint f = 0; f < SUBGROUP_SIZE / 4; f++) { \
+    const FOUR words_of_f = four; \
+    word = f == 0 ? words_of_f.x : mix(word, words_of_f.x, gl_SubgroupInvocationID == 4 * f); \
+    word = mix(word, words_of_f.y, gl_SubgroupInvocationID == 4 * f + 1); \
+    word = mix(word, words_of_f.z, gl_SubgroupInvocationID == 4 * f + 2); \
+    word = mix(word, words_of_f.w, gl_SubgroupInvocationID == 4 * f + 3); \
+  }
