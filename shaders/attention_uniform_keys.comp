@@ -24,7 +24,8 @@
 
 void main() {
   const Place me = place_of(gl_WorkGroupID.x);
-  const uint lane = gl_SubgroupInvocationID, row = me.seq * dim[p.queries] + me.t, end = keys_until(me, me.t);
+  if (me.t >= me.span.queries) return;
+  const uint lane = gl_SubgroupInvocationID, row = row_of(me), end = keys_until(me, me.t);
   const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;
   const uint VECTORS = VALUE_WIDTH / SUBGROUP_SIZE;
   float q[VKF_MAX_UNIFORM_WIDTH], o[MAX_VECTORS];
