@@ -95,7 +95,8 @@ static vkf_sizes plan_sizes(const vkf_bucket *c, uint32_t T, uint32_t out) {
 static vkf_status make_state(vkf_plan_cache *p, vkf_bucket *c) {
   vkf_status st = VKF_OK;
   vkf_plan *plan = NULL;
-  vkf_plan_request request = {.stage = VKF_STAGE_DECODE, .capacity = plan_sizes(c, 1, c->sizes.R), .mask = true};
+  vkf_plan_request request = {
+      .stage = VKF_STAGE_DECODE, .capacity = plan_sizes(c, 1, c->sizes.R), .mask = true, .packed = c->sizes.packed};
   if (vkf_model_net_info(p->net)->architecture == VKF_ARCHITECTURE_ENCODER) goto done;
   VKF_TRY(vkf_model_plan_build(p->net, p->env, &request, &plan));
   VKF_TRY(p->backend->table->state_create(p->backend, plan, &c->state));
@@ -112,7 +113,7 @@ vkf_status vkf_engine_bucket_get(vkf_plan_cache *p, const vkf_need_sizes *need, 
   vkf_status st = VKF_OK;
   vkf_bucket *c = NULL;
   vkf_need_sizes sizes = {vkf_engine_round_rows(need->B), vkf_engine_round_length(need->S), 0,
-                          vkf_engine_round_length(need->keys)};
+                          vkf_engine_round_length(need->keys), need->packed};
   uint32_t max = vkf_model_net_info(p->net)->max_positions;
   if (max) { /* a bucket never exceeds the positions of the model */
     sizes.S = VKF_MIN(sizes.S, max);
@@ -150,9 +151,9 @@ static bool same_request(const vkf_plan_request *a, const vkf_plan_request *b) {
   return a->stage == b->stage && !memcmp(&a->capacity, &b->capacity, sizeof a->capacity) &&
          a->hidden_states == b->hidden_states && a->last_hidden_state == b->last_hidden_state &&
          a->attentions == b->attentions && a->mask == b->mask && a->target_mask == b->target_mask &&
-         a->ancestry == b->ancestry && a->gather_out == b->gather_out && a->logits == b->logits &&
-         a->log_softmax == b->log_softmax && a->max_edits == b->max_edits && a->renormalize == b->renormalize &&
-         a->top_k == b->top_k;
+         a->ancestry == b->ancestry && a->packed == b->packed && a->gather_out == b->gather_out &&
+         a->logits == b->logits && a->log_softmax == b->log_softmax && a->max_edits == b->max_edits &&
+         a->renormalize == b->renormalize && a->top_k == b->top_k;
 }
 
 vkf_status vkf_engine_plan_get(vkf_plan_cache *p, vkf_bucket *c, const vkf_plan_request *wanted,
@@ -162,6 +163,7 @@ vkf_status vkf_engine_plan_get(vkf_plan_cache *p, vkf_bucket *c, const vkf_plan_
   const vkf_program_options options = {
       .keep_all = p->keep_all, .timing = p->env->log_level >= VKF_LOG_DEBUG ? VKF_TIMING_BLOCKS : VKF_TIMING_NONE};
   vkf_plan_request request = *wanted;
+  request.packed = c->sizes.packed;
   request.capacity = plan_sizes(c, wanted->capacity.T ? wanted->capacity.T : 1, wanted->capacity.out);
   for (e = c->entries; e; e = e->next) {
     if (!same_request(&e->request, &request)) continue;

@@ -14,6 +14,7 @@ typedef struct vkf_bucket vkf_bucket;
 /* Sizes that a run needs at least. T and out belong to a plan, not to the bucket. */
 typedef struct vkf_need_sizes {
   uint32_t B, S, R, keys;
+  uint32_t packed; /* 1: of packed plans; 0: of others */
 } vkf_need_sizes;
 
 /* A plan and its program. */

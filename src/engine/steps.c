@@ -16,16 +16,35 @@ static vkf_status write_key_mask(vkf_steps *s, const int32_t *prompt_mask, uint3
   return VKF_OK;
 }
 
+/* The keys of each source are those up to its last token; a mask is needed where there are pads before it. */
+static vkf_status find_sources(vkf_steps *s, const int32_t *mask) {
+  s->source_lengths = vkf_env_alloc(s->session->env, s->B, sizeof *s->source_lengths);
+  if (!s->source_lengths) return VKF_ERROR_MEMORY;
+  for (uint32_t b = 0; b < s->B; b++) {
+    const int32_t *row = mask ? mask + (size_t)b * s->S : NULL;
+    uint32_t n = s->S;
+    while (row && n > 0 && !row[n - 1]) n--;
+    s->source_lengths[b] = n;
+    for (uint32_t i = 0; row && i < n; i++)
+      if (!row[i]) s->source_mask = mask;
+  }
+  s->request.mask = s->source_mask != NULL;
+  return VKF_OK;
+}
+
 static vkf_status allocate(vkf_steps *s, const vkf_steps_input *in) {
   vkf_status st = VKF_OK;
   vkf_env *env = s->session->env;
   const size_t cells = (size_t)s->caps.R * s->caps.keys, n_tokens = (size_t)s->R * VKF_MAX(in->n_prompt, 1);
   s->out_rows = vkf_env_alloc(env, s->R, sizeof *s->out_rows);
-  s->tokens = vkf_env_alloc(env, n_tokens, sizeof *s->tokens);
+  s->row_of = vkf_env_alloc(env, s->R, sizeof *s->row_of);
+  s->spans = vkf_env_alloc(env, s->R, sizeof *s->spans);
+  s->cross_spans = vkf_env_alloc(env, s->R, sizeof *s->cross_spans);
   s->positions = vkf_env_alloc(env, n_tokens, sizeof *s->positions);
   s->values = vkf_env_alloc(env, (size_t)s->R * s->width, sizeof *s->values);
   s->ids = vkf_env_alloc(env, s->output ? 1 : (size_t)s->R * s->width, sizeof *s->ids);
-  if (!s->out_rows || !s->tokens || !s->positions || !s->values || !s->ids) VKF_TRY(VKF_ERROR_MEMORY);
+  if (!s->out_rows || !s->row_of || !s->spans || !s->cross_spans || !s->positions || !s->values || !s->ids)
+    VKF_TRY(VKF_ERROR_MEMORY);
   if (in->config->num_beams > 1) {
     s->ancestry = vkf_env_alloc(env, cells, sizeof *s->ancestry);
     s->ancestry_next = vkf_env_alloc(env, cells, sizeof *s->ancestry);
@@ -51,9 +70,15 @@ static vkf_status run_encoder(vkf_steps *s, const vkf_encode_input *source) {
   vkf_dims dims = vkf_dims_make(&sizes);
   vkf_plan_request request = {
       .stage = VKF_STAGE_ENCODE, .capacity = {.T = 1, .out = s->caps.B * s->caps.S}, .mask = true};
+  vkf_span *places = vkf_env_alloc(s->session->env, s->B, sizeof *places);
+  if (!places) VKF_TRY(VKF_ERROR_MEMORY);
+  for (uint32_t b = 0; b < s->B; b++)
+    places[b] = (vkf_span){.row = b * s->S, .queries = s->S, .keys = s->S, .first = b * s->S};
   VKF_TRY(vkf_engine_plan_get(&s->session->plan_cache, s->bucket, &request, &cached));
+  VKF_TRY(vkf_engine_write_input(&s->session->plan_cache, cached, VKF_INPUT_CROSS_PLACES, &dims, places));
   VKF_TRY(vkf_engine_encode(s->session, cached, &dims, source));
 done:
+  vkf_env_free(s->session->env, places);
   return st;
 }
 
@@ -65,17 +90,15 @@ vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_s
                    .B = in->source->B,
                    .S = encoder ? in->source->S : 1,
                    .R = vkf_decode_batch_slots(in->config, in->source->B),
-                   .source_mask = encoder ? in->source->mask : NULL,
                    .width = in->k ? in->k : info->target_vocab,
                    .n_vocab = info->target_vocab};
-  VKF_TRY(vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){s->B, s->S, s->R, in->limit}, &s->bucket));
+  VKF_TRY(vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){s->B, s->S, s->R, in->limit, 1}, &s->bucket));
   s->caps = vkf_engine_bucket_sizes(s->bucket);
   if (in->edits > UINT32_MAX / 2 / VKF_MAX(s->caps.R, 1))
     VKF_FAIL(session->env, VKF_ERROR_ARGUMENT,
              "the configuration needs %u edits of logits a row, more than this engine plans for", in->edits);
   s->request = (vkf_plan_request){.stage = VKF_STAGE_DECODE,
                                   .capacity = {.T = 1, .out = s->caps.R},
-                                  .mask = encoder,
                                   .target_mask = !encoder && in->source->mask,
                                   .ancestry = beams,
                                   .log_softmax = beams,
@@ -85,6 +108,7 @@ vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_s
                                   .logits = in->logits || (in->k == 0 && in->edits == 0)};
   if (in->k == 0) s->output = in->edits ? "scores" : "logits";
   VKF_TRY(allocate(s, in));
+  if (encoder) VKF_TRY(find_sources(s, in->source->mask));
   if (!encoder && in->source->mask) VKF_TRY(write_key_mask(s, in->source->mask, in->n_prompt));
   if (encoder) VKF_TRY(run_encoder(s, in->source));
 done:
@@ -94,24 +118,24 @@ done:
 void vkf_engine_steps_finish(vkf_steps *s) {
   if (!s->session) return;
   if (s->logits != s->values) vkf_env_free(s->session->env, s->logits);
-  void *all[] = {s->ancestry,  s->ancestry_next, s->key_mask, s->out_rows, s->tokens,
-                 s->positions, s->edit_offsets,  s->values,   s->ids};
+  void *all[] = {s->ancestry, s->ancestry_next, s->key_mask,  s->source_lengths, s->spans,  s->cross_spans,
+                 s->row_of,   s->out_rows,      s->positions, s->edit_offsets,   s->values, s->ids};
   for (size_t i = 0; i < VKF_COUNT(all); i++) vkf_env_free(s->session->env, all[i]);
   *s = (vkf_steps){0};
 }
 
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
 
-/* Slots go on as what the slots of `order` were. */
+/* The rows of the step go on as what the rows of the slots in `order` were. */
 static void reorder(vkf_steps *s, const vkf_batch_step *step) {
   size_t stride = s->caps.keys;
-  if (!s->ancestry) return;
-  for (uint32_t r = 0; r < step->n_rows; r++)
-    memcpy(s->ancestry_next + step->slots[r] * stride, s->ancestry + step->order[r] * stride,
+  for (uint32_t r = 0; s->ancestry && r < step->n_rows; r++)
+    memcpy(s->ancestry_next + r * stride, s->ancestry + s->row_of[step->order[r]] * stride,
            s->past * sizeof *s->ancestry);
   int32_t *swap = s->ancestry;
   s->ancestry = s->ancestry_next;
   s->ancestry_next = swap;
+  for (uint32_t r = 0; r < step->n_rows; r++) s->row_of[step->slots[r]] = r;
 }
 
 /* Inputs that stay the same over the steps of one program. */
@@ -120,7 +144,7 @@ static vkf_status write_lasting(vkf_steps *s, const vkf_cached_plan *cached, con
   vkf_dims all = *dims; /* of the mask every key there will be */
   all.v[VKF_DIM_KEYS] = s->caps.keys;
   if (s->last == cached) goto done;
-  VKF_TRY(vkf_engine_write_mask(s->session, cached, VKF_INPUT_MASK, dims, s->B, s->S, s->source_mask));
+  VKF_TRY(vkf_engine_write_input(&s->session->plan_cache, cached, VKF_INPUT_MASK, dims, s->source_mask));
   if (s->key_mask)
     VKF_TRY(vkf_engine_write_input(&s->session->plan_cache, cached, VKF_INPUT_TARGET_MASK, &all, s->key_mask));
   s->last = cached;
@@ -128,53 +152,45 @@ done:
   return st;
 }
 
-/* Row r of the device is slot r: the rows of the slots that the step does not have compute what nobody reads. */
-static void spread_rows(vkf_steps *s, const vkf_batch_step *step, uint32_t R) {
-  const uint32_t T = step->n_tokens;
-  memset(s->tokens, 0, (size_t)R * T * sizeof *s->tokens);
-  for (uint32_t r = 0, slot = 0; r < step->n_rows; r++) {
-    memcpy(s->tokens + (size_t)step->slots[r] * T, step->tokens + (size_t)r * T, T * sizeof *s->tokens);
-    for (; s->edit_offsets && slot <= step->slots[r]; slot++) s->edit_offsets[slot] = step->edit_offsets[r];
+/* What the rows of the step are and where they keep it. */
+static void describe_rows(vkf_steps *s, const vkf_batch_step *step) {
+  const uint32_t T = step->n_tokens, each = s->R / s->B;
+  for (uint32_t r = 0; r < step->n_rows; r++) {
+    const uint32_t slot = step->slots[r], b = slot / each;
+    const vkf_model_tokens tokens = {.stage = VKF_STAGE_DECODE,
+                                     .rows = 1,
+                                     .length = T,
+                                     .past = s->past,
+                                     .ids = step->tokens + (size_t)r * T,
+                                     .mask = s->key_mask ? s->key_mask + (size_t)slot * s->caps.keys : NULL,
+                                     .mask_stride = s->caps.keys,
+                                     .continues = true};
+    vkf_model_positions(s->session->model->net, &tokens, s->positions + (size_t)r * T);
+    s->spans[r] = (vkf_span){.row = r * T, .queries = T, .past = s->past, .keys = s->past + T, .slot = slot};
+    if (s->source_lengths)
+      s->cross_spans[r] = (vkf_span){.row = r * T, .queries = T, .keys = s->source_lengths[b], .first = b * s->S};
+    for (uint32_t t = 0; s->ancestry && t < T; t++) s->ancestry[(size_t)r * s->caps.keys + s->past + t] = (int32_t)slot;
+    s->out_rows[r] = (int32_t)(r * T + T - 1);
   }
-  if (s->edit_offsets) s->edit_offsets[R] = step->edit_offsets[step->n_rows];
-  for (uint32_t r = 0; r < R; r++) s->out_rows[r] = (int32_t)(r * T + T - 1);
-}
-
-/* The rows of the step alone, side by side. */
-static void gather_rows(const vkf_batch_step *step, void *rows, size_t row_bytes) {
-  char *at = rows;
-  for (uint32_t r = 0; r < step->n_rows; r++)
-    if (step->slots[r] != r) memcpy(at + r * row_bytes, at + step->slots[r] * row_bytes, row_bytes);
 }
 
 static vkf_status write_step(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
                              const vkf_batch_step *step) {
   vkf_status st = VKF_OK;
   const vkf_plan_cache *p = &s->session->plan_cache;
-  const uint32_t T = step->n_tokens, R = dims->v[VKF_DIM_R];
-  const vkf_model_tokens tokens = {.stage = VKF_STAGE_DECODE,
-                                   .rows = R,
-                                   .length = T,
-                                   .past = s->past,
-                                   .ids = s->tokens,
-                                   .mask = s->key_mask,
-                                   .mask_stride = s->caps.keys,
-                                   .continues = true};
-  spread_rows(s, step, R);
-  vkf_model_positions(s->session->model->net, &tokens, s->positions);
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_IDS, dims, s->tokens));
+  describe_rows(s, step);
+  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_IDS, dims, step->tokens));
   VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_POSITIONS, dims, s->positions));
-  if (s->ancestry) {
-    for (uint32_t r = 0; r < R; r++)
-      for (uint32_t t = 0; t < T; t++) s->ancestry[(size_t)r * s->caps.keys + s->past + t] = (int32_t)r;
-    VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_ANCESTRY, dims, s->ancestry));
-  }
+  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_SPANS, dims, s->spans));
+  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_CROSS_SPANS, dims, s->cross_spans));
+  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_ANCESTRY, dims, s->ancestry));
   VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_OUT_ROWS, dims, s->out_rows));
   if (s->request.max_edits) {
     uint32_t n = step->edit_offsets[step->n_rows];
     if (n > s->request.max_edits)
       VKF_FAIL(s->session->env, VKF_ERROR_ARGUMENT, "a step has %u edits of logits, expected at most %u", n,
                s->request.max_edits);
+    memcpy(s->edit_offsets, step->edit_offsets, (step->n_rows + 1) * sizeof *s->edit_offsets);
     VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_EDIT_OFFSETS, dims, s->edit_offsets));
     VKF_TRY(p->backend->table->write_rows(cached->program, cached->slots[VKF_INPUT_EDITS], n, step->edits));
   }
@@ -182,19 +198,12 @@ done:
   return st;
 }
 
-static vkf_status read_rows(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
-                            const vkf_batch_step *step, const char *output, void *rows, size_t row_bytes) {
-  const vkf_backend_table *backend = s->session->plan_cache.backend->table;
-  vkf_status st = backend->read(cached->program, vkf_plan_find_output(cached->plan, output), dims, rows);
-  if (!st) gather_rows(step, rows, row_bytes);
-  return st;
-}
-
 vkf_status vkf_engine_steps_run(vkf_steps *s, const vkf_batch_step *step) {
   vkf_status st = VKF_OK;
   const vkf_cached_plan *cached = NULL;
-  const uint32_t each = s->R / s->B, B = step->slots[step->n_rows - 1] / each + 1; /* sentences up to the last one */
-  vkf_sizes sizes = {.B = B, .S = s->S, .R = B * each, .T = step->n_tokens, .past = s->past, .out = B * each};
+  const vkf_backend_table *backend = s->session->plan_cache.backend->table;
+  const uint32_t R = step->n_rows;
+  vkf_sizes sizes = {.B = s->B, .S = s->S, .R = R, .T = step->n_tokens, .past = s->past, .out = R};
   vkf_dims dims = vkf_dims_make(&sizes);
   s->request.capacity.T = step->n_tokens == 1 ? 1 : VKF_MIN(vkf_engine_round_length(step->n_tokens), s->caps.keys);
   s->request.gather_out = step->n_tokens != 1;
@@ -204,10 +213,10 @@ vkf_status vkf_engine_steps_run(vkf_steps *s, const vkf_batch_step *step) {
   VKF_TRY(write_step(s, cached, &dims, step));
   VKF_TRY(vkf_engine_run_plan(&s->session->plan_cache, cached, &dims));
   const char *values = s->output ? s->output : "top_values";
-  VKF_TRY(read_rows(s, cached, &dims, step, values, s->values, s->width * sizeof *s->values));
-  if (!s->output) VKF_TRY(read_rows(s, cached, &dims, step, "top_ids", s->ids, s->width * sizeof *s->ids));
+  VKF_TRY(backend->read(cached->program, vkf_plan_find_output(cached->plan, values), &dims, s->values));
+  if (!s->output) VKF_TRY(backend->read(cached->program, vkf_plan_find_output(cached->plan, "top_ids"), &dims, s->ids));
   if (s->logits && s->logits != s->values)
-    VKF_TRY(read_rows(s, cached, &dims, step, "logits", s->logits, s->n_vocab * sizeof *s->logits));
+    VKF_TRY(backend->read(cached->program, vkf_plan_find_output(cached->plan, "logits"), &dims, s->logits));
   s->past += step->n_tokens;
 done:
   return st;

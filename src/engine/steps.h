@@ -11,16 +11,24 @@
 #include "decode/batch.h"
 #include "engine/opened.h"
 
+/* As the device reads it: VKF_SPAN_*. */
+typedef struct vkf_span {
+  uint32_t row, queries, past, keys, slot, first;
+} vkf_span;
+
 typedef struct vkf_steps {
   vkf_session *session;
   vkf_bucket *bucket;
   vkf_need_sizes caps;
-  vkf_plan_request request; /* of the decoder's cache; T is set a step */
-  uint32_t B, S, R, past;   /* R: slots */
-  const int32_t *source_mask;
-  int32_t *ancestry, *ancestry_next; /* [R][keys cap]; NULL: no beams */
-  int32_t *key_mask;                 /* [R][keys cap]; NULL: no padding in the prompt */
-  int32_t *tokens, *positions;       /* [R][T] */
+  vkf_plan_request request;          /* of the decoder's cache; T is set a step */
+  uint32_t B, S, R, past;            /* R: slots */
+  uint32_t *source_lengths;          /* [B]: up to the last token; NULL: no encoder */
+  const int32_t *source_mask;        /* [B][S]; NULL: no pads before the last tokens */
+  int32_t *ancestry, *ancestry_next; /* [R][keys cap], by row; NULL: no beams */
+  int32_t *key_mask;                 /* [R][keys cap], by slot; NULL: no padding in the prompt */
+  uint32_t *row_of;                  /* [R]: the row of a slot in the last step */
+  vkf_span *spans, *cross_spans;     /* [R]: of the rows of a step */
+  int32_t *positions;                /* [R][T] */
   int32_t *out_rows;                 /* [R] */
   uint32_t *edit_offsets;            /* [R cap + 1] */
   const char *output;                /* of the plan, in `values`: all scores; NULL: candidates */

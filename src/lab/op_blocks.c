@@ -122,11 +122,13 @@ static uint32_t attend(vkf_op_build *o, vkf_block_form *form, const char *prefix
   layer.kv = linear(wkv, vkf_lab_op_vectors(o, &n[5], kv, 2), kv[0] + kv[1], source_width);
   layer.out = linear(wo, vkf_lab_op_vector(o, n[7], *width), *width, heads_width);
   if (norm) layer.norm = *norm;
-  const vkf_block_stream stream = {VKF_DIM_R, VKF_DIM_T, VKF_DIM_RT, VKF_DIM_KEYS, VKF_DIM_PAST};
+  const vkf_block_stream stream = {
+      .seqs = VKF_DIM_R, .tokens = VKF_DIM_T, .rows = VKF_DIM_RT, .keys = VKF_DIM_KEYS, .past = VKF_DIM_PAST};
   vkf_attention_inputs inputs = {.mask = vkf_build_slot_operand(mask)};
   if (o->trace) inputs.weights_output = vkf_lab_op_name(o, prefix, "weights");
   if (!cross) return vkf_block_self_attention(&o->b, form, &stream, &layer, &inputs, x, residual);
-  const vkf_block_stream memory = {VKF_DIM_B, VKF_DIM_S, VKF_DIM_BS, VKF_DIM_S, VKF_DIM_ZERO};
+  const vkf_block_stream memory = {
+      .seqs = VKF_DIM_B, .tokens = VKF_DIM_S, .rows = VKF_DIM_BS, .keys = VKF_DIM_S, .past = VKF_DIM_ZERO};
   const uint32_t rows =
       vkf_block_matmul(&o->b, "cross.kv", memory.rows, s->memory_slot, &layer.kv, VKF_ACT_NONE, VKF_NO_SLOT);
   const uint32_t k = vkf_block_append(&o->b, form, "cross.append", &memory, rows, 0, inputs.k, inputs.v);

@@ -43,7 +43,7 @@ static vkf_status side_init(side *s, vkf_model *model, vkf_backend *backend) {
   vkf_engine_plan_cache_init(&s->session.plan_cache, model->env, backend, model->net, s->weights);
   s->session.plan_cache.keep_all = true;
   VKF_TRY(vkf_engine_bucket_get(&s->session.plan_cache,
-                                &(vkf_need_sizes){B, source_length(vkf_model_net_info(model->net)), R, T + 1},
+                                &(vkf_need_sizes){B, source_length(vkf_model_net_info(model->net)), R, T + 1, 0},
                                 &s->bucket));
 done:
   return st;

@@ -22,6 +22,7 @@ static const char *const input_names[VKF_INPUT_COUNT] = {
     [VKF_INPUT_TYPES] = "input.types",
     [VKF_INPUT_MASK] = "input.mask",
     [VKF_INPUT_PIXELS] = "input.pixels",
+    [VKF_INPUT_CROSS_PLACES] = "input.cross_places",
     [VKF_INPUT_TARGET_IDS] = "input.target_ids",
     [VKF_INPUT_TARGET_POSITIONS] = "input.target_positions",
     [VKF_INPUT_TARGET_MASK] = "input.target_mask",
@@ -29,6 +30,8 @@ static const char *const input_names[VKF_INPUT_COUNT] = {
     [VKF_INPUT_OUT_ROWS] = "input.out_rows",
     [VKF_INPUT_EDIT_OFFSETS] = "input.edit_offsets",
     [VKF_INPUT_EDITS] = "input.edits",
+    [VKF_INPUT_TARGET_SPANS] = "input.target_spans",
+    [VKF_INPUT_CROSS_SPANS] = "input.cross_spans",
 };
 static const char *const state_names[VKF_STATE_PARTS] = {
     [VKF_STATE_SELF_K] = "self.k",
@@ -61,12 +64,14 @@ static void describe(void *user, vkf_slot *slot) {
 static void cross_states(const vkf_model_stage *s, const vkf_model_stack *decoder, uint32_t x) {
   char name[32];
   const vkf_block_form form = vkf_model_form(decoder);
+  vkf_block_stream places = s->stream;
+  places.spans = vkf_model_input(VKF_INPUT_CROSS_PLACES, s->request->packed);
   vkf_build_block(s->b, "cross");
   for (uint32_t i = 0; i < decoder->n_layers; i++) {
     snprintf(name, sizeof name, "%u.kv", i);
     uint32_t kv = vkf_model_matmul(s, name, s->stream.rows, x, &decoder->layers[i].cross.kv, VKF_ACT_NONE, VKF_NO_SLOT);
     snprintf(name, sizeof name, "%u.append", i);
-    vkf_block_append(s->b, &form, name, &s->stream, kv, 0, vkf_model_state(i, VKF_STATE_CROSS_K),
+    vkf_block_append(s->b, &form, name, &places, kv, 0, vkf_model_state(i, VKF_STATE_CROSS_K),
                      vkf_model_state(i, VKF_STATE_CROSS_V));
   }
 }
@@ -152,7 +157,8 @@ static void logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
 static void build_encode(vkf_build *b, const vkf_net *net, const vkf_plan_request *request) {
   bool is_pair = net->info.architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
   vkf_model_stage s = {.b = b, .net = net, .request = request, .stack = &net->encoder};
-  s.stream = (vkf_block_stream){VKF_DIM_B, VKF_DIM_S, VKF_DIM_BS, VKF_DIM_S, VKF_DIM_ZERO};
+  s.stream = (vkf_block_stream){
+      .seqs = VKF_DIM_B, .tokens = VKF_DIM_S, .rows = VKF_DIM_BS, .keys = VKF_DIM_S, .past = VKF_DIM_ZERO};
   s.prefix = is_pair ? "encoder_" : "";
   uint32_t x = vkf_model_layers(&s);
   if (s.stack->has_final_norm) {
@@ -174,7 +180,12 @@ static void build_encode(vkf_build *b, const vkf_net *net, const vkf_plan_reques
 
 static void build_decode(vkf_build *b, const vkf_net *net, const vkf_plan_request *request) {
   vkf_model_stage s = {.b = b, .net = net, .request = request, .stack = &net->decoder};
-  s.stream = (vkf_block_stream){VKF_DIM_R, VKF_DIM_T, VKF_DIM_RT, VKF_DIM_KEYS, VKF_DIM_PAST};
+  s.stream = (vkf_block_stream){.seqs = VKF_DIM_R,
+                                .tokens = VKF_DIM_T,
+                                .rows = VKF_DIM_RT,
+                                .keys = VKF_DIM_KEYS,
+                                .past = VKF_DIM_PAST,
+                                .spans = vkf_model_input(VKF_INPUT_TARGET_SPANS, request->packed)};
   s.is_target = true;
   s.prefix = net->info.architecture == VKF_ARCHITECTURE_ENCODER_DECODER ? "decoder_" : "";
   uint32_t x = vkf_model_layers(&s);

@@ -26,8 +26,9 @@ typedef enum vkf_input {
   VKF_INPUT_IDS,              /* int32 [BS] */
   VKF_INPUT_POSITIONS,        /* int32 [BS] */
   VKF_INPUT_TYPES,            /* int32 [BS] */
-  VKF_INPUT_MASK,             /* int32 [B][S], capacity strides */
+  VKF_INPUT_MASK,             /* int32 [B][S], capacity strides; of the keys of a packed batch [1][BS] */
   VKF_INPUT_PIXELS,           /* float [B, channels*height*width] */
+  VKF_INPUT_CROSS_PLACES,     /* int32 [B][VKF_SPAN_FIELDS]: where the cross keys of each sentence go */
   VKF_INPUT_TARGET_IDS,       /* int32 [RT] */
   VKF_INPUT_TARGET_POSITIONS, /* int32 [RT] */
   VKF_INPUT_TARGET_MASK,      /* int32 [R][KEYS], capacity strides */
@@ -35,6 +36,8 @@ typedef enum vkf_input {
   VKF_INPUT_OUT_ROWS,         /* int32 [OUT]: which target rows reach the head */
   VKF_INPUT_EDIT_OFFSETS,     /* int32 [capacity of OUT + 1]: a fixed extent */
   VKF_INPUT_EDITS,            /* int32 [max_edits][4], both fixed */
+  VKF_INPUT_TARGET_SPANS,     /* int32 [R][VKF_SPAN_FIELDS]: of the target and its cache */
+  VKF_INPUT_CROSS_SPANS,      /* int32 [R][VKF_SPAN_FIELDS]: of the target and its cross keys */
   VKF_INPUT_COUNT
 } vkf_input;
 

@@ -47,8 +47,9 @@ uint32_t vkf_block_append(vkf_build *b, const vkf_block_form *form, const char *
                         .key_width = form->key_width,
                         .value_width = form->value_width,
                         .k_column = k_column,
-                        .v_column = k_column + form->n_kv_heads * form->key_width},
-      .in = {[VKF_APPEND_X] = slot(x)},
+                        .v_column = k_column + form->n_kv_heads * form->key_width,
+                        .packed = stream->spans.how != VKF_BUILD_NONE},
+      .in = {[VKF_APPEND_X] = slot(x), [VKF_APPEND_SPANS] = stream->spans},
       .out = {k, v},
   };
   return vkf_build_node(b, &node);
@@ -159,6 +160,7 @@ uint32_t vkf_block_self_attention(vkf_build *b, const vkf_block_form *form, cons
   vkf_attention_params params = attention_params(form, stream);
   params.causal = form->causal;
   params.window = layer->window;
+  params.packed = stream->spans.how != VKF_BUILD_NONE;
   params.bias_per_head = params.bias_by_distance = inputs->relative.how != VKF_BUILD_NONE;
   params.bias_before = inputs->bias_before;
   params.bias_after = inputs->bias_after;
@@ -169,6 +171,7 @@ uint32_t vkf_block_self_attention(vkf_build *b, const vkf_block_form *form, cons
       [VKF_ATTENTION_MASK] = inputs->mask,
       [VKF_ATTENTION_BIAS] = inputs->relative,
       [VKF_ATTENTION_ANCESTRY] = inputs->ancestry,
+      [VKF_ATTENTION_SPANS] = stream->spans,
   };
   const uint32_t a = attention(b, "self", inputs->weights_output, &params, in);
   const uint32_t sum = vkf_block_matmul(b, "self.out", rows, a, &layer->out, VKF_ACT_NONE, y);
@@ -184,12 +187,11 @@ uint32_t vkf_block_cross_attention(vkf_build *b, const vkf_block_form *form, con
   vkf_attention_params params = attention_params(form, stream);
   params.keys = VKF_DIM_S;
   params.past = VKF_DIM_ZERO;
-  params.shared = VKF_DIM_BEAMS;
+  params.packed = inputs->spans.how != VKF_BUILD_NONE;
+  params.shared = params.packed ? VKF_DIM_ONE : VKF_DIM_BEAMS;
   const vkf_build_operand in[VKF_MAX_INPUTS] = {
-      [VKF_ATTENTION_Q] = slot(q),
-      [VKF_ATTENTION_K] = inputs->k,
-      [VKF_ATTENTION_V] = inputs->v,
-      [VKF_ATTENTION_MASK] = inputs->mask,
+      [VKF_ATTENTION_Q] = slot(q),         [VKF_ATTENTION_K] = inputs->k,         [VKF_ATTENTION_V] = inputs->v,
+      [VKF_ATTENTION_MASK] = inputs->mask, [VKF_ATTENTION_SPANS] = inputs->spans,
   };
   const uint32_t a = attention(b, "cross", inputs->weights_output, &params, in);
   const uint32_t sum = vkf_block_matmul(b, "cross.out", rows, a, &layer->out, VKF_ACT_NONE, y);

@@ -38,6 +38,7 @@ typedef struct vkf_block_form {
 typedef struct vkf_block_stream {
   vkf_dim seqs, tokens, rows; /* B, S, BS or R, T, RT */
   vkf_dim keys, past;
+  vkf_build_operand spans; /* of a packed batch, or NONE */
 } vkf_block_stream;
 
 typedef struct vkf_attention_layer {
@@ -53,6 +54,7 @@ typedef struct vkf_attention_layer {
 typedef struct vkf_attention_inputs {
   vkf_build_operand k, v; /* self-attention: the caches, NONE: temporaries; cross-attention: what is attended */
   vkf_build_operand mask, ancestry; /* see vkf_attention_params */
+  vkf_build_operand spans;          /* cross-attention in a packed batch: where its keys are; else NONE */
   vkf_build_operand positions;      /* of the rows, and the table by which queries and keys are turned: rotary */
   vkf_build_operand turns;          /* positions, or NONE */
   uint32_t rotary, n_positions;     /* columns of a head that turn, rows of the table */

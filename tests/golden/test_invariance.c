@@ -1,6 +1,6 @@
 /* The same sentence gives the same bits: alone, as one of a batch of 32, beside padding, and step by step from the
- * cache as in one full pass. Software drivers sum in one order for every shape (docs/architecture.md), so nothing here
- * has a tolerance; a GPU does so when it is asked for batch invariance.
+ * cache as in one full pass; and generates the same. Software drivers sum in one order for every shape
+ * (docs/architecture.md), so nothing here has a tolerance; a GPU does so when it is asked for batch invariance.
  */
 #include "engine/opened.h"
 #include "support/driver.h"
@@ -38,7 +38,7 @@ static vkf_result *run(driver *d, vkf_model *model, batch *b) {
   const vkf_array inputs[] = {
       {.name = "input_ids", .dtype = VKF_I32, .rank = 2, .shape = {b->rows, b->width}, .data = b->ids},
       {.name = "attention_mask", .dtype = VKF_I32, .rank = 2, .shape = {b->rows, b->width}, .data = b->mask},
-      {.name = "decoder_input_ids", .dtype = VKF_I32, .rank = 2, .shape = {b->rows, T}, .data = b->target}};
+      {.name = "decoder_input_ids", .dtype = VKF_I32, .rank = 2, .shape = {b->rows, T, 0}, .data = b->target}};
   driver_ok(d, vkf_session_run(session_of(model), inputs, 3, NULL, &result));
   return result;
 }
@@ -96,8 +96,8 @@ static const vkf_cached_plan *program(driver *d, vkf_session *session, vkf_bucke
 /* The programs of generate, by hand: their candidates are cut to a few, the logits are whole. */
 static void run_steps(driver *d, vkf_session *session, const batch *b, float *logits, uint32_t vocab) {
   vkf_bucket *capacity = NULL;
-  driver_ok(d,
-            vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){b->rows, b->width, b->rows, T}, &capacity));
+  driver_ok(
+      d, vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){b->rows, b->width, b->rows, T, 0}, &capacity));
   vkf_need_sizes caps = vkf_engine_bucket_sizes(capacity);
   vkf_plan_request request = {.stage = VKF_STAGE_ENCODE, .capacity = {.T = 1, .out = caps.B * caps.S}, .mask = true};
   vkf_sizes sizes = {.B = b->rows, .S = b->width, .R = b->rows, .T = 1, .out = b->rows * b->width};
@@ -144,6 +144,91 @@ static void test_cached_steps_and_full_pass(void **state) {
   }
 }
 
+/* ---- generate ---------------------------------------------------------------------------------------------------- */
+
+enum { NEW = 14, ROWS = 9 };
+
+/* A sentence of `generate`: the new ids of a row, and its score. */
+typedef struct generated {
+  size_t n;
+  int32_t ids[4 * NEW];
+  float scores[4];
+} generated;
+
+/* Row `at` of ROWS rows (alone: of one) of different lengths is the sentence, pads are before or behind the others. */
+static generated generate(driver *d, vkf_model *model, const vkf_model_info *info, const char *config, bool alone,
+                          uint32_t at, bool pads_before) {
+  const uint32_t rows = alone ? 1 : ROWS, width = alone ? S : WIDE;
+  int32_t ids[ROWS * WIDE], mask[ROWS * WIDE];
+  uint64_t lines[ROWS];
+  vkf_result *result = NULL;
+  generated out = {0};
+  for (uint32_t r = 0; r < rows; r++) {
+    const uint32_t seed = r == at || alone ? ROW : 100 + r, n = seed == ROW ? S : 1 + r * 8 % width;
+    lines[r] = seed;
+    for (uint32_t i = 0; i < width; i++) {
+      const uint32_t own = pads_before ? i - (width - n) : i;
+      mask[r * width + i] = own < n;
+      ids[r * width + i] = own < n ? id_at(seed, own, info->vocab) : 0;
+    }
+  }
+  const vkf_array inputs[] = {
+      {.name = "input_ids", .dtype = VKF_I32, .rank = 2, .shape = {rows, width}, .data = ids},
+      {.name = "attention_mask", .dtype = VKF_I32, .rank = 2, .shape = {rows, width}, .data = mask}};
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config, .lines = lines, .scores = true};
+  driver_ok(d, vkf_session_generate(session_of(model), inputs, 2, &params, &result));
+  const vkf_array *sequences = vkf_result_find(result, "sequences"),
+                  *scores = vkf_result_find(result, "sequences_scores");
+  const size_t each = sequences->shape[0] / rows, first = info->architecture == VKF_ARCHITECTURE_DECODER ? width : 1,
+               row = alone ? 0 : at;
+  assert_true(scores && each <= VKF_COUNT(out.scores) && sequences->shape[1] - first <= NEW);
+  for (size_t i = 0; i < each; i++) {
+    const int32_t *from = (const int32_t *)sequences->data + (row * each + i) * sequences->shape[1] + first;
+    for (size_t t = 0; t < NEW; t++) out.ids[i * NEW + t] = first + t < sequences->shape[1] ? from[t] : 0;
+    out.scores[i] = ((const float *)scores->data)[row * each + i];
+  }
+  out.n = each;
+  vkf_result_destroy(&result);
+  return out;
+}
+
+static void test_generate(void **state) {
+  driver *d = *state;
+  static const struct {
+    const char *folder;
+    bool pads_before; /* its positions do not count them */
+  } models[] = {{VKF_SOURCE_DIR "/tests/golden/marian", false},
+                {VKF_SOURCE_DIR "/tests/golden/t5", false},
+                {VKF_SOURCE_DIR "/tests/golden/t5", true},
+                {VKF_SOURCE_DIR "/tests/golden/gpt2", true}};
+  static const char *const searches[] = {
+      "\"num_beams\":1", "\"num_beams\":3,\"num_return_sequences\":2,\"early_stopping\":true",
+      "\"num_beams\":1,\"do_sample\":true,\"num_return_sequences\":3,\"repetition_penalty\":1.5"};
+  for (size_t m = 0; m < VKF_COUNT(models); m++) {
+    vkf_model *model = NULL;
+    vkf_model_info info = {VKF_MODEL_INFO_INIT};
+    driver_ok(d, vkf_model_open(d->device, models[m].folder, &model));
+    vkf_model_get_info(model, &info);
+    for (size_t i = 0; i < VKF_COUNT(searches); i++) {
+      char config[512];
+      int n = snprintf(config, sizeof config, "{\"max_new_tokens\":%d,\"pad_token_id\":0,%s,\"eos_token_id\":[1", NEW,
+                       searches[i]);
+      for (uint32_t id = 7; id < info.vocab && n < 480; id += 9) /* so that sentences end at different steps */
+        n += snprintf(config + n, sizeof config - (size_t)n, ",%u", id);
+      snprintf(config + n, sizeof config - (size_t)n, "]}");
+      const generated alone = generate(d, model, &info, config, true, 0, false);
+      for (uint32_t at = 0; at < ROWS; at += 4) {
+        const generated found = generate(d, model, &info, config, false, at, models[m].pads_before);
+        if (found.n != alone.n || memcmp(found.ids, alone.ids, sizeof alone.ids) != 0 ||
+            memcmp(found.scores, alone.scores, sizeof alone.scores) != 0)
+          fail_msg("%s%s, %s: row %u has other ids or another score (%.9g) than alone (%.9g)", models[m].folder,
+                   models[m].pads_before ? ", pads before" : "", config, at, found.scores[0], alone.scores[0]);
+      }
+    }
+    close_model(&model);
+  }
+}
+
 /* On a GPU it is an option. */
 static int setup(void **state) {
   setenv("VKF_TEST_BATCH_INVARIANT", "1", 1);
@@ -151,4 +236,5 @@ static int setup(void **state) {
 }
 
 DRIVER_MAIN(cmocka_unit_test_setup_teardown(test_batch_and_padding, setup, driver_teardown),
+            cmocka_unit_test_setup_teardown(test_generate, setup, driver_teardown),
             cmocka_unit_test_setup_teardown(test_cached_steps_and_full_pass, setup, driver_teardown))

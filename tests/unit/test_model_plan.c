@@ -183,6 +183,7 @@ static void candidates(void **state) {
                               .mask = true,
                               .target_mask = true,
                               .ancestry = true,
+                              .packed = true,
                               .gather_out = true,
                               .log_softmax = true,
                               .max_edits = 9,
@@ -198,6 +199,11 @@ static void candidates(void **state) {
   const vkf_node *edit = node_named(plan, "head.edit");
   assert_string_equal(plan->slots[edit->in[VKF_EDIT_X]].name, "head.log_softmax");
   assert_string_equal(plan->slots[node_named(plan, "head.top_k")->in[0]].name, "head.edit");
+  const vkf_slot *cross = slot_named(plan, "state.decoder.1.cross.v");
+  expect_extents(cross, (vkf_extent[]){{VKF_DIM_ONE, 1}, {VKF_DIM_ONE, 4}, {VKF_DIM_BS, 24}, {VKF_DIM_ONE, 16}}, 4);
+  assert_true(node_named(plan, "decoder.1.cross.attention")->params.attention.packed &&
+              node_named(plan, "decoder.1.self.attention")->params.attention.packed &&
+              node_named(plan, "decoder.1.self.append")->params.append.packed);
   vkf_model_plan_destroy(&plan);
 
   net = open_net(GOLDEN "marian");
