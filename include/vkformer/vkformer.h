@@ -48,7 +48,8 @@
  * failed, vkf_context_message() why any other one did: what was expected, what was found, where.
  *
  * NULL: a pointer may be NULL only where its comment says so; `params` may always be NULL, which means the defaults.
- * The library does not check the others.
+ * Elsewhere NULL is an error; a function that returns no status then does nothing and returns NULL or 0. Pointers in
+ * arrays and structs are not checked.
  */
 #ifndef VKFORMER_VKFORMER_H
 #define VKFORMER_VKFORMER_H

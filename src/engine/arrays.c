@@ -70,6 +70,9 @@ done:
 /* ---- files ---- */
 
 vkf_status vkf_arrays_read(vkf_context *ctx, const char *path, vkf_result **out) {
+  if (!ctx) return VKF_ERROR_ARGUMENT;
+  if (!path) return vkf_engine_null(&ctx->env, "path");
+  if (!out) return vkf_engine_null(&ctx->env, "out");
   vkf_status st = VKF_OK;
   vkf_file_tensors *tensors = NULL;
   vkf_result *result = NULL;
@@ -91,6 +94,9 @@ done:
 }
 
 vkf_status vkf_bytes_read(vkf_context *ctx, const char *path, vkf_result **out) {
+  if (!ctx) return VKF_ERROR_ARGUMENT;
+  if (!path) return vkf_engine_null(&ctx->env, "path");
+  if (!out) return vkf_engine_null(&ctx->env, "out");
   vkf_status st = VKF_OK;
   vkf_file_map map = {0};
   vkf_result *result = NULL;
@@ -110,16 +116,24 @@ done:
 }
 
 vkf_status vkf_bytes_write(vkf_context *ctx, const char *path, const void *data, size_t n) {
+  if (!ctx) return VKF_ERROR_ARGUMENT;
+  if (!path) return vkf_engine_null(&ctx->env, "path");
+  if (n && !data) return vkf_engine_null(&ctx->env, "data");
   vkf_env_clear(&ctx->env);
   return vkf_file_write(&ctx->env, path, &(vkf_file_part){data, n}, 1);
 }
 
 vkf_status vkf_bytes_check_write(vkf_context *ctx, const char *path) {
+  if (!ctx) return VKF_ERROR_ARGUMENT;
+  if (!path) return vkf_engine_null(&ctx->env, "path");
   vkf_env_clear(&ctx->env);
   return vkf_file_write_check(&ctx->env, path);
 }
 
 vkf_status vkf_arrays_write(vkf_context *ctx, const char *path, const vkf_array *arrays, size_t n) {
+  if (!ctx) return VKF_ERROR_ARGUMENT;
+  if (!path) return vkf_engine_null(&ctx->env, "path");
+  if (n && !arrays) return vkf_engine_null(&ctx->env, "arrays");
   vkf_env_clear(&ctx->env);
   return vkf_file_tensors_write(&ctx->env, path, arrays, n);
 }

@@ -90,6 +90,8 @@ vkf_status vkf_engine_instance(vkf_context *ctx) {
 }
 
 vkf_status vkf_context_list_devices(vkf_context *ctx, size_t *count) {
+  if (!ctx) return VKF_ERROR_ARGUMENT;
+  if (!count) return vkf_engine_null(&ctx->env, "count");
   vkf_status st = VKF_OK;
   vkf_env_clear(&ctx->env);
   VKF_TRY(vkf_engine_instance(ctx));
@@ -99,6 +101,8 @@ done:
 }
 
 vkf_status vkf_context_device_info(vkf_context *ctx, size_t index, vkf_device_info *out) {
+  if (!ctx) return VKF_ERROR_ARGUMENT;
+  if (!out) return vkf_engine_null(&ctx->env, "out");
   vkf_status st = VKF_OK;
   vkf_device_info info;
   size_t n;

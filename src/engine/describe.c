@@ -91,6 +91,8 @@ done:
 }
 
 vkf_status vkf_model_describe_plan(vkf_model *m, size_t batch, size_t length, vkf_result **out) {
+  if (!m) return VKF_ERROR_ARGUMENT;
+  if (!out) return vkf_engine_null(m->env, "out");
   vkf_session own = {.model = m, .env = m->env};
   *out = NULL;
   if (vkf_env_in_callback(m->env, "vkf_model_describe_plan")) return VKF_ERROR_ARGUMENT;

@@ -214,6 +214,8 @@ static void destroy(vkf_device **device) {
 }
 
 vkf_status vkf_device_open(vkf_context *ctx, const char *selector, vkf_device **out) {
+  if (!ctx) return VKF_ERROR_ARGUMENT;
+  if (!out) return vkf_engine_null(&ctx->env, "out");
   vkf_status st = VKF_OK;
   vkf_device *dev = NULL;
   size_t index = 0;
@@ -245,6 +247,8 @@ done:
 }
 
 vkf_status vkf_device_adopt(vkf_context *ctx, const vkf_device_handles *handles, vkf_device **out) {
+  if (!ctx) return VKF_ERROR_ARGUMENT;
+  if (!out) return vkf_engine_null(&ctx->env, "out");
   vkf_status st = VKF_OK;
   vkf_device *dev = NULL;
   vkf_device_handles own;

@@ -46,10 +46,12 @@ void vkf_engine_fill_info(const vkf_caps *caps, vkf_device_info *out) {
 }
 
 const vkf_device_info *vkf_device_get_info(const vkf_device *dev) {
-  return &dev->info;
+  return dev ? &dev->info : NULL;
 }
 
 void vkf_device_memory(const vkf_device *dev, uint64_t *now_bytes, uint64_t *peak_bytes) {
-  *now_bytes = *peak_bytes = 0;
-  if (dev->gpu) vkf_gpu_device_memory(dev->gpu, now_bytes, peak_bytes);
+  uint64_t now = 0, peak = 0;
+  if (dev && dev->gpu) vkf_gpu_device_memory(dev->gpu, &now, &peak);
+  if (now_bytes) *now_bytes = now;
+  if (peak_bytes) *peak_bytes = peak;
 }

@@ -14,22 +14,30 @@ static vkf_status need_kernels(vkf_device *dev, const char *call) {
 }
 
 vkf_status vkf_device_store_times(vkf_device *dev, const vkf_kernel_time *times, size_t n) {
+  if (!dev) return VKF_ERROR_ARGUMENT;
+  if (n && !times) return vkf_engine_null(&dev->ctx->env, "times");
   vkf_status st = need_kernels(dev, "vkf_device_store_times");
   return st ? st : vkf_tune_store(&dev->tuning, times, n);
 }
 
 vkf_status vkf_device_export_times(vkf_device *dev, const char *path) {
+  if (!dev) return VKF_ERROR_ARGUMENT;
+  if (!path) return vkf_engine_null(&dev->ctx->env, "path");
   vkf_status st = need_kernels(dev, "vkf_device_export_times");
   return st ? st : vkf_tune_export(&dev->tuning, path);
 }
 
 vkf_status vkf_device_import_times(vkf_device *dev, const char *path, size_t *n_times) {
+  if (!dev) return VKF_ERROR_ARGUMENT;
+  if (!path) return vkf_engine_null(&dev->ctx->env, "path");
   vkf_status st = need_kernels(dev, "vkf_device_import_times");
   if (n_times) *n_times = 0;
   return st ? st : vkf_tune_import(&dev->tuning, path, n_times);
 }
 
 vkf_status vkf_device_run_checks(vkf_device *dev, vkf_check_fn on_check, void *user) {
+  if (!dev) return VKF_ERROR_ARGUMENT;
+  if (!on_check) return vkf_engine_null(&dev->ctx->env, "on_check");
   vkf_status st = VKF_OK;
   if (vkf_env_in_callback(&dev->ctx->env, "vkf_device_run_checks")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(&dev->ctx->env);

@@ -70,6 +70,9 @@ vkf_status vkf_engine_params_read(vkf_env *env, const char *type, const void *pa
 vkf_status vkf_engine_info_write(vkf_env *env, const char *type, const void *full, size_t full_size, void *out);
 #define VKF_INFO_WRITE(env, type, full, out) vkf_engine_info_write((env), #type, (full), sizeof(type), (out))
 
+/* Fails: a public function got NULL as `argument`. */
+vkf_status vkf_engine_null(vkf_env *env, const char *argument);
+
 /* ---- results (result.c) ---- */
 vkf_status vkf_engine_result_create(vkf_env *env, vkf_result **out);
 /* *result may be NULL. */

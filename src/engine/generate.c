@@ -289,6 +289,7 @@ done:
 
 vkf_status vkf_engine_generate_arrays(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                       const vkf_generate_params *params, vkf_result **out) {
+  if (n_inputs && !inputs) return vkf_engine_null(session->env, "inputs");
   vkf_status st = VKF_OK;
   vkf_generation_config config;
   vkf_generate_params p;
@@ -308,6 +309,7 @@ done:
 
 vkf_status vkf_session_generate(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                 const vkf_generate_params *params, vkf_result **out) {
+  if (!out) return VKF_ERROR_ARGUMENT;
   *out = NULL;
   vkf_status st = vkf_engine_session_begin(session, "vkf_session_generate");
   if (st) return st;

@@ -74,6 +74,8 @@ static vkf_status check_source(vkf_env *env, const vkf_file_source *source) {
 
 static vkf_status open_model(vkf_device *dev, const vkf_file_source *files, const vkf_model_params *params,
                              vkf_model **out) {
+  if (!dev) return VKF_ERROR_ARGUMENT;
+  if (!out) return vkf_engine_null(&dev->ctx->env, "out");
   vkf_status st = VKF_OK;
   vkf_env *env = &dev->ctx->env;
   vkf_model *m = NULL;
@@ -143,6 +145,7 @@ void vkf_model_close(vkf_model **model) {
 
 vkf_status vkf_model_make_folder(vkf_context *ctx, const char *config_path, const char *folder,
                                  const vkf_make_params *params) {
+  if (!ctx) return VKF_ERROR_ARGUMENT;
   vkf_make_params p;
   if (vkf_env_in_callback(&ctx->env, "vkf_model_make_folder")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(&ctx->env);
@@ -153,6 +156,8 @@ vkf_status vkf_model_make_folder(vkf_context *ctx, const char *config_path, cons
 }
 
 vkf_status vkf_model_get_info(const vkf_model *m, vkf_model_info *out) {
+  if (!m) return VKF_ERROR_ARGUMENT;
+  if (!out) return vkf_engine_null(m->env, "out");
   const vkf_net_info *info = vkf_model_net_info(m->net);
   const vkf_model_info full = {VKF_MODEL_INFO_INIT,
                                .family = info->family,
@@ -178,6 +183,7 @@ vkf_status vkf_model_get_info(const vkf_model *m, vkf_model_info *out) {
 }
 
 const char *vkf_model_unused_tensor(const vkf_model *m, size_t i) {
+  if (!m) return NULL;
   const vkf_net_info *info = vkf_model_net_info(m->net);
   return i < info->n_unused ? info->unused[i] : NULL;
 }

@@ -39,3 +39,8 @@ vkf_status vkf_engine_info_write(vkf_env *env, const char *type, const void *ful
 done:
   return st;
 }
+
+vkf_status vkf_engine_null(vkf_env *env, const char *argument) {
+  if (!vkf_env_callback_runs(env)) vkf_env_clear(env);
+  return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "%s: expected a pointer, found NULL", argument);
+}

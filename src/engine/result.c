@@ -68,7 +68,7 @@ const vkf_array *vkf_result_at(const vkf_result *result, size_t index) {
   return result && index < result->n_arrays ? &result->arrays[index] : NULL;
 }
 const vkf_array *vkf_result_find(const vkf_result *result, const char *name) {
-  return result ? vkf_engine_array_find(result->arrays, result->n_arrays, name) : NULL;
+  return result && name ? vkf_engine_array_find(result->arrays, result->n_arrays, name) : NULL;
 }
 /* NULL and 0 where there is none of that type. */
 static const void *elements(const vkf_result *result, const char *name, vkf_dtype dtype, size_t *n) {

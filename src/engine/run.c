@@ -231,6 +231,7 @@ static vkf_status run(vkf_session *session, const vkf_array *inputs, size_t n_in
 
 vkf_status vkf_engine_run_arrays(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                  const vkf_run_params *params, vkf_result **out) {
+  if (n_inputs && !inputs) return vkf_engine_null(session->env, "inputs");
   vkf_run_params p;
   vkf_env_clear(session->env);
   const vkf_status st = VKF_PARAMS_READ(session->env, vkf_run_params, params, &p);
@@ -245,6 +246,7 @@ vkf_status vkf_engine_run_output(vkf_session *session, const vkf_array *inputs, 
 
 vkf_status vkf_session_run(vkf_session *session, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params,
                            vkf_result **out) {
+  if (!out) return VKF_ERROR_ARGUMENT;
   *out = NULL;
   vkf_status st = vkf_engine_session_begin(session, "vkf_session_run");
   if (st) return st;

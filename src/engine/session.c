@@ -61,6 +61,7 @@ static void destroy(vkf_session **session) {
 }
 
 vkf_status vkf_session_create(vkf_model *model, const vkf_session_params *params, vkf_session **out) {
+  if (!model || !out) return VKF_ERROR_ARGUMENT;
   vkf_status st = VKF_OK;
   vkf_context *ctx = model->dev->ctx;
   vkf_session_params p;
@@ -129,6 +130,7 @@ void vkf_engine_sessions_part(vkf_model *model) {
 /* ---- calls ------------------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_engine_session_begin(vkf_session *s, const char *call) {
+  if (!s) return VKF_ERROR_ARGUMENT;
   vkf_status st = VKF_OK;
   if (vkf_env_in_callback(&s->own, call)) return VKF_ERROR_ARGUMENT;
   if (pthread_mutex_trylock(&s->busy)) {
@@ -164,6 +166,7 @@ const char *vkf_session_message(vkf_session *s) {
 }
 
 vkf_status vkf_session_get_info(vkf_session *s, vkf_session_info *out) {
+  if (!s || !out) return VKF_ERROR_ARGUMENT;
   vkf_status st = vkf_engine_session_begin(s, "vkf_session_get_info");
   if (st) return st;
   const vkf_session_info full = {VKF_SESSION_INFO_INIT, .run_bytes = vkf_engine_plan_cache_bytes(&s->plan_cache)};

@@ -311,6 +311,8 @@ static void bench_finish(bench *b) {
 
 vkf_status vkf_device_bench(vkf_device *dev, const char *problem, const vkf_bench_params *params, vkf_bench_fn on_row,
                             void *user) {
+  if (!dev) return VKF_ERROR_ARGUMENT;
+  if (!problem) return vkf_engine_null(&dev->ctx->env, "problem");
   vkf_bench_params p;
   vkf_status st = VKF_OK;
   bench b = {.env = &dev->ctx->env, .backend = dev->backend, .params = &p, .problem = problem, .op = VKF_OP_MATMUL};

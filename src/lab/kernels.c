@@ -57,6 +57,9 @@ static void list_variant(const listing *l, const vkf_variant *v, vkf_kernel_fn o
 }
 
 vkf_status vkf_device_list_kernels(vkf_device *dev, const char *problem, vkf_kernel_fn on_kernel, void *user) {
+  if (!dev) return VKF_ERROR_ARGUMENT;
+  if (!problem) return vkf_engine_null(&dev->ctx->env, "problem");
+  if (!on_kernel) return vkf_engine_null(&dev->ctx->env, "on_kernel");
   vkf_status st = VKF_OK;
   vkf_env *env = &dev->ctx->env;
   size_t n = 0;

@@ -53,6 +53,8 @@ done:
 }
 
 vkf_status vkf_model_list_problems(vkf_model *m, size_t batch, size_t length, vkf_problem_fn on_problem, void *user) {
+  if (!m) return VKF_ERROR_ARGUMENT;
+  if (!on_problem) return vkf_engine_null(m->env, "on_problem");
   vkf_status st = VKF_OK;
   const vkf_net_info *info = vkf_model_net_info(m->net);
   posed p = {.model = m, .on_problem = on_problem, .user = user};

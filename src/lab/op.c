@@ -172,6 +172,10 @@ done:
 
 vkf_status vkf_device_run_op(vkf_device *dev, const char *op, const char *params_json, const vkf_array *inputs,
                              size_t n_inputs, const char *variant, vkf_result **out) {
+  if (!dev) return VKF_ERROR_ARGUMENT;
+  if (!op) return vkf_engine_null(&dev->ctx->env, "op");
+  if (!out) return vkf_engine_null(&dev->ctx->env, "out");
+  if (n_inputs && !inputs) return vkf_engine_null(&dev->ctx->env, "inputs");
   vkf_status st = VKF_OK;
   vkf_env *env = &dev->ctx->env;
   vkf_file_json *json = NULL;

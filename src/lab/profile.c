@@ -139,6 +139,7 @@ static vkf_profile *profile_of(const vkf_device *dev) {
 }
 
 vkf_status vkf_device_profile_begin(vkf_device *dev, bool keep_events) {
+  if (!dev) return VKF_ERROR_ARGUMENT;
   vkf_status st = VKF_OK;
   vkf_env *env = &dev->ctx->env;
   if (vkf_env_in_callback(env, "vkf_device_profile_begin")) return VKF_ERROR_ARGUMENT;
@@ -159,6 +160,7 @@ done:
 }
 
 void vkf_device_profile_read(const vkf_device *dev, vkf_profile_fn on_row, vkf_profile_event_fn on_event, void *user) {
+  if (!dev || !on_row) return;
   const vkf_profile *p = profile_of(dev);
   if (!p) return;
   for (const row *r = p->first; r; r = r->next) VKF_CALLBACK(p->env, on_row(user, &r->sums));

@@ -11,6 +11,10 @@ static vkf_status run_node(vkf_case_program *p) {
 
 vkf_status vkf_device_replay(vkf_device *dev, const char *node_json, const vkf_array *arrays, size_t n_arrays,
                              vkf_result **out) {
+  if (!dev) return VKF_ERROR_ARGUMENT;
+  if (!node_json) return vkf_engine_null(&dev->ctx->env, "node_json");
+  if (!out) return vkf_engine_null(&dev->ctx->env, "out");
+  if (n_arrays && !arrays) return vkf_engine_null(&dev->ctx->env, "arrays");
   vkf_status st = VKF_OK;
   vkf_env *env = &dev->ctx->env;
   vkf_backend *ref = NULL;

@@ -80,6 +80,8 @@ done:
 
 vkf_status vkf_model_verify(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_verify_params *params,
                             vkf_pass_fn on_pass, void *user) {
+  if (!m) return VKF_ERROR_ARGUMENT;
+  if (!on_pass) return vkf_engine_null(m->env, "on_pass");
   vkf_verify_params p;
   vkf_session own = {.model = m, .env = m->env, .tokenizer = m->handle};
   vkf_result *result = NULL;

@@ -206,6 +206,7 @@ done:
 static vkf_status run(vkf_session *session, const char *const *list, size_t n, const vkf_classify_params *params,
                       vkf_status (*work)(classifier *c, const char *const *list, size_t n, vkf_result *result),
                       const char *call, vkf_result **out) {
+  if (!out) return VKF_ERROR_ARGUMENT;
   vkf_status st = VKF_OK;
   classifier c = {.session = session};
   vkf_result *result = NULL;

@@ -187,6 +187,7 @@ done:
 
 vkf_status vkf_session_embed(vkf_session *session, const char *const *texts, size_t n,
                              const vkf_embedding_params *params, vkf_result **out) {
+  if (!out) return VKF_ERROR_ARGUMENT;
   *out = NULL;
   vkf_status st = vkf_engine_session_begin(session, "vkf_session_embed");
   if (st) return st;

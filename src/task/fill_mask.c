@@ -209,6 +209,7 @@ done:
 
 vkf_status vkf_session_fill_mask(vkf_session *session, const char *const *texts, size_t n,
                                  const vkf_fill_mask_params *params, vkf_result **out) {
+  if (!out) return VKF_ERROR_ARGUMENT;
   *out = NULL;
   vkf_status st = vkf_engine_session_begin(session, "vkf_session_fill_mask");
   if (st) return st;

@@ -413,6 +413,7 @@ done:
 
 vkf_status vkf_session_generate_text(vkf_session *session, const char *const *texts, size_t n,
                                      const vkf_generate_text_params *params, vkf_result **out) {
+  if (!out) return VKF_ERROR_ARGUMENT;
   *out = NULL;
   vkf_status st = vkf_engine_session_begin(session, "vkf_session_generate_text");
   if (st) return st;

@@ -12,6 +12,8 @@ static void destroy(vkf_tokenizer **tokenizer) {
 }
 
 vkf_status vkf_tokenizer_open(vkf_context *ctx, const char *folder, vkf_tokenizer **out) {
+  if (!ctx) return VKF_ERROR_ARGUMENT;
+  if (!out) return vkf_engine_null(&ctx->env, "out");
   vkf_status st = VKF_OK;
   vkf_env *env = &ctx->env;
   vkf_tokenizer *t = NULL;
@@ -65,6 +67,8 @@ static vkf_status check_open(vkf_tokenizer *t) {
 }
 
 vkf_status vkf_tokenizer_encode(vkf_tokenizer *t, const char *text, const vkf_encode_params *params, vkf_result **out) {
+  if (!t) return VKF_ERROR_ARGUMENT;
+  if (!out) return vkf_engine_null(t->env, "out");
   vkf_status st = VKF_OK;
   vkf_encode_params p;
   vkf_result *r = NULL;
@@ -73,7 +77,6 @@ vkf_status vkf_tokenizer_encode(vkf_tokenizer *t, const char *text, const vkf_en
   void *data = NULL;
   int32_t begin; /* of the model's configuration, which is not asked for here */
   *out = NULL;
-  if (!t) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(t->env);
   vkf_text_ids_init(&ids, t->env);
   VKF_TRY(check_open(t));
@@ -101,12 +104,14 @@ done:
 
 vkf_status vkf_tokenizer_decode(vkf_tokenizer *t, const int32_t *ids, size_t n, const vkf_decode_params *params,
                                 vkf_result **out) {
+  if (!t) return VKF_ERROR_ARGUMENT;
+  if (!out) return vkf_engine_null(t->env, "out");
+  if (n && !ids) return vkf_engine_null(t->env, "ids");
   vkf_status st = VKF_OK;
   vkf_decode_params p;
   vkf_result *r = NULL;
   vkf_text text;
   *out = NULL;
-  if (!t) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(t->env);
   vkf_text_init(&text, t->env);
   VKF_TRY(check_open(t));
@@ -141,12 +146,16 @@ static vkf_special_ids special_of(const vkf_text_tokenizer *t) {
 }
 
 vkf_status vkf_tokenizer_get_special_ids(const vkf_tokenizer *t, vkf_special_ids *out) {
+  if (!t) return VKF_ERROR_ARGUMENT;
+  if (!out) return vkf_engine_null(t->env, "out");
   const vkf_special_ids full = special_of(t->shared ? t->shared->text : NULL);
   vkf_env_clear(t->env);
   return VKF_INFO_WRITE(t->env, vkf_special_ids, &full, out);
 }
 
 vkf_status vkf_model_get_special_ids(const vkf_model *m, vkf_special_ids *out) {
+  if (!m) return VKF_ERROR_ARGUMENT;
+  if (!out) return vkf_engine_null(m->env, "out");
   vkf_special_ids full = special_of(m->tokenizer.text);
   const vkf_generation_config *config = &m->generation;
   if (config->bos != VKF_NO_TOKEN) full.bos = config->bos;
