@@ -220,6 +220,8 @@ static void defaults_follow_the_device(void **state) {
   assert_int_equal(pick(&p, &sw)->access, VKF_ACCESS_STORAGE); /* few texels */
   p.attention.queries = 48;
   assert_string_equal(pick(&p, &lvp)->family->name, "subgroup-per-query");
+  assert_string_equal(pick(&p, &newer)->family->name, "uniform-keys"); /* uniform takes long to make */
+  p.attention.queries = 96;
   assert_string_equal(pick(&p, &newer)->family->name, "uniform");
   assert_string_equal(pick(&p, &sw)->family->name, "vec4");
   assert_string_equal(pick(&p, &gpu)->family->name, "tiles");
