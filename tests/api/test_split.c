@@ -175,7 +175,7 @@ static void test_refused(void **state) {
     const char *words;
   } refused[] = {
       {"bert", 12288, 0, VKF_ERROR_UNSUPPORTED, "storage binding of"}, /* a table of positions */
-      {"t5", 36864, 0, VKF_ERROR_DEVICE_MEMORY, "embed.relative takes"},
+      {"t5", 36864, 0, VKF_ERROR_DEVICE_MEMORY, "encoder.0.self.qkv takes"},
       {"bart", 512, 0, VKF_ERROR_UNSUPPORTED, "one storage binding"},
       {"bart", 0, 2, VKF_ERROR_UNSUPPORTED, "workgroups in dimension 0, the device allows 2"},
   };
