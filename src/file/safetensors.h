@@ -49,8 +49,6 @@ void vkf_file_shape_print(vkf_text *out, size_t rank, const size_t *shape);
 
 /* n numbers at any address, from F32, F16, BF16 (exact) or F64 (rounded to nearest); false for other types. */
 bool vkf_file_numbers_to_f32(vkf_dtype dtype, const void *data, size_t n, float *out);
-/* The same for out[n_elements]; other types are VKF_ERROR_UNSUPPORTED. */
-vkf_status vkf_file_tensor_to_f32(vkf_env *env, const vkf_file_tensor *tensor, float *out);
 
 /* Replaces the file at `path` as a whole (file/write.h). Header entries and data are in the order given, without
  * holes; the data start at a multiple of 8. The same arrays give the same bytes. VKF_ERROR_ARGUMENT for a missing,

@@ -36,12 +36,6 @@ bool vkf_file_numbers_to_f32(vkf_dtype dtype, const void *data, size_t n, float 
   }
 }
 
-vkf_status vkf_file_tensor_to_f32(vkf_env *env, const vkf_file_tensor *t, float *out) {
-  if (vkf_file_numbers_to_f32(t->dtype, t->data, t->n_elements, out)) return VKF_OK;
-  return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "%s: tensor \"%s\": expected dtype F32, F16, BF16 or F64, found %s",
-                      t->file, t->name, vkf_dtype_name(t->dtype));
-}
-
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
 
 static vkf_status array_bytes(vkf_env *env, const char *path, const vkf_array *a, bool has_data, size_t *bytes) {

@@ -252,9 +252,6 @@ vkf_status vkf_model_list_unused(vkf_net *net);
 /* load and copy of vkf_weight_source. */
 void vkf_model_load_weight(void *net, uint32_t index, uint32_t first, uint32_t n, float *dst);
 bool vkf_model_copy_weight(void *net, uint32_t index, uint32_t first, uint32_t n, void *dst);
-/* The same of a folder that is still to be made: the tensor of this name and shape is wanted. */
-vkf_status vkf_model_want_tensor(vkf_net *net, const char *name, size_t rank, const size_t *shape,
-                                 const vkf_file_tensor **out);
 
 /* ---- stack.c: the layers of a stack by name ---------------------------------------------------------------------- */
 

@@ -74,6 +74,33 @@ vkf_status vkf_model_mark_same(vkf_net *net, const char *name, const char *first
   return VKF_OK;
 }
 
+/* Of a folder that is still to be made: the tensor of this name and shape is wanted. */
+static vkf_status want(vkf_net *net, const char *name, size_t rank, const size_t *shape, const vkf_file_tensor **out) {
+  for (uint32_t i = 0; i < net->n_wanted; i++) {
+    *out = net->wanted[i];
+    if (strcmp((*out)->name, name) != 0) continue;
+    if ((*out)->rank == rank && memcmp((*out)->shape, shape, rank * sizeof *shape) == 0) return VKF_OK;
+    return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: tensor \"%s\" would need two shapes", net->config_path, name);
+  }
+  vkf_file_tensor **grown =
+      vkf_env_grow(net->env, net->wanted, &net->wanted_capacity, net->n_wanted + 1, sizeof *grown);
+  if (grown == NULL) return VKF_ERROR_MEMORY;
+  net->wanted = grown;
+  vkf_file_tensor *t = vkf_arena_alloc(&net->arena, 1, sizeof *t);
+  if (t == NULL) return VKF_ERROR_MEMORY;
+  *t = (vkf_file_tensor){.file = net->config_path, .dtype = VKF_F32, .rank = rank, .n_elements = 1};
+  t->name = vkf_arena_strdup(&net->arena, name);
+  if (t->name == NULL) return VKF_ERROR_MEMORY;
+  memcpy(t->shape, shape, rank * sizeof *shape);
+  for (size_t i = 0; i < rank; i++)
+    if (!vkf_size_mul(t->n_elements, shape[i], &t->n_elements))
+      return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: tensor \"%s\" would be too large", net->config_path, name);
+  net->info.n_parameters += t->n_elements;
+  net->wanted[net->n_wanted++] = t;
+  *out = t;
+  return VKF_OK;
+}
+
 static vkf_status claim(vkf_net *net, const vkf_model_source *source, uint32_t columns, vkf_model_part *out) {
   size_t shape[2] = {source->rows, columns}, rank = columns > 0 ? 2 : 1;
   if (source->is_transposed && columns > 0) {
@@ -85,7 +112,7 @@ static vkf_status claim(vkf_net *net, const vkf_model_source *source, uint32_t c
   const size_t *stored = source->stored_rank > 0 ? source->stored : shape;
   if (source->stored_rank > 0) rank = source->stored_rank;
   vkf_status st = net->tensors != NULL ? vkf_file_tensors_get_shaped(net->tensors, name, rank, stored, &out->tensor)
-                                       : vkf_model_want_tensor(net, name, rank, stored, &out->tensor);
+                                       : want(net, name, rank, stored, &out->tensor);
   if (st != VKF_OK) return st;
   vkf_dtype dtype = out->tensor->dtype;
   if (dtype != VKF_F32 && dtype != VKF_F16 && dtype != VKF_BF16 && dtype != VKF_F64)
@@ -288,31 +315,4 @@ bool vkf_model_copy_weight(void *user, uint32_t index, uint32_t first, uint32_t 
     if (weight->parts[i].is_transposed) return false;
   each_part(net, index, first, n, vkf_format_get(format)->bits / 8, dst, copy_part);
   return true;
-}
-
-vkf_status vkf_model_want_tensor(vkf_net *net, const char *name, size_t rank, const size_t *shape,
-                                 const vkf_file_tensor **out) {
-  for (uint32_t i = 0; i < net->n_wanted; i++) {
-    *out = net->wanted[i];
-    if (strcmp((*out)->name, name) != 0) continue;
-    if ((*out)->rank == rank && memcmp((*out)->shape, shape, rank * sizeof *shape) == 0) return VKF_OK;
-    return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: tensor \"%s\" would need two shapes", net->config_path, name);
-  }
-  vkf_file_tensor **grown =
-      vkf_env_grow(net->env, net->wanted, &net->wanted_capacity, net->n_wanted + 1, sizeof *grown);
-  if (grown == NULL) return VKF_ERROR_MEMORY;
-  net->wanted = grown;
-  vkf_file_tensor *t = vkf_arena_alloc(&net->arena, 1, sizeof *t);
-  if (t == NULL) return VKF_ERROR_MEMORY;
-  *t = (vkf_file_tensor){.file = net->config_path, .dtype = VKF_F32, .rank = rank, .n_elements = 1};
-  t->name = vkf_arena_strdup(&net->arena, name);
-  if (t->name == NULL) return VKF_ERROR_MEMORY;
-  memcpy(t->shape, shape, rank * sizeof *shape);
-  for (size_t i = 0; i < rank; i++)
-    if (!vkf_size_mul(t->n_elements, shape[i], &t->n_elements))
-      return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: tensor \"%s\" would be too large", net->config_path, name);
-  net->info.n_parameters += t->n_elements;
-  net->wanted[net->n_wanted++] = t;
-  *out = t;
-  return VKF_OK;
 }

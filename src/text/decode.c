@@ -49,6 +49,12 @@ static void drop(vkf_text *text, size_t n) {
 
 /* ---- from step to step ------------------------------------------------------------------------------------------- */
 
+/* Takes back the spaces that English spelling does not have, one rule after the other, each with a state in which it
+ * keeps what the next bytes can make a match. is_last: nothing is kept. of_wordpiece: with the rule that the WordPiece
+ * decoder alone has. */
+static vkf_status clean_up(vkf_text_decode_state *states, vkf_text_string text, bool is_last, bool of_wordpiece,
+                           vkf_text *out);
+
 /* Behind the last step. */
 static vkf_status finish_chunk(const vkf_text_sink *sink, const vkf_text_chunk *chunk) {
   vkf_text_decode_state *state = sink->state;
@@ -59,8 +65,8 @@ static vkf_status finish_chunk(const vkf_text_sink *sink, const vkf_text_chunk *
     return vkf_text_status(sink->out);
   }
   vkf_status st = VKF_OK;
-  if (is_apart) st = vkf_text_clean_up(state, (vkf_text_string){" ", 1}, false, false, sink->out);
-  return st != VKF_OK ? st : vkf_text_clean_up(state, chunk->text, chunk->is_end, false, sink->out);
+  if (is_apart) st = clean_up(state, (vkf_text_string){" ", 1}, false, false, sink->out);
+  return st != VKF_OK ? st : clean_up(state, chunk->text, chunk->is_end, false, sink->out);
 }
 
 vkf_status vkf_text_emit(const vkf_text_sink *sink, const vkf_text_chunk *chunk) {
@@ -215,8 +221,8 @@ static vkf_status load_wordpiece(vkf_text_loader *loader, const json_t *json, vk
   return st;
 }
 
-vkf_status vkf_text_clean_up(vkf_text_decode_state *states, vkf_text_string text, bool is_last, bool of_wordpiece,
-                             vkf_text *out) {
+static vkf_status clean_up(vkf_text_decode_state *states, vkf_text_string text, bool is_last, bool of_wordpiece,
+                           vkf_text *out) {
   static const char *const RULES[VKF_TEXT_CLEAN_UP_RULES][2] = {
       {" .", "."},   {" ?", "?"},           {" !", "!"},   {" ,", ","},     {" ' ", "'"},   {" n't", "n't"},
       {" 'm", "'m"}, {" do not", " don't"}, {" 's", "'s"}, {" 've", "'ve"}, {" 're", "'re"}};
@@ -250,7 +256,7 @@ done:
 static vkf_status clean_up_piece(vkf_env *env, vkf_text_string text, vkf_text *out) {
   vkf_text_decode_state states[VKF_TEXT_CLEAN_UP_RULES] = {0};
   for (size_t i = 0; i < VKF_COUNT(states); i++) vkf_text_init(&states[i].held, env);
-  vkf_status st = vkf_text_clean_up(states, text, true, true, out);
+  vkf_status st = clean_up(states, text, true, true, out);
   for (size_t i = 0; i < VKF_COUNT(states); i++) vkf_text_finish(&states[i].held);
   return st;
 }

@@ -272,12 +272,7 @@ vkf_status vkf_text_load_postprocessors(vkf_text_loader *loader, const json_t *j
 vkf_status vkf_text_postprocess(const vkf_text_step *steps, const vkf_text_ids *body, vkf_text_ids *out);
 
 vkf_status vkf_text_load_decoders(vkf_text_loader *loader, const json_t *json, vkf_text_step **out);
-/* Takes back the spaces that English spelling does not have, one rule after the other, each with a state in which it
- * keeps what the next bytes can make a match. is_last: nothing is kept. of_wordpiece: with the rule that the WordPiece
- * decoder alone has. */
-#define VKF_TEXT_CLEAN_UP_RULES 11
-vkf_status vkf_text_clean_up(vkf_text_decode_state *states, vkf_text_string text, bool is_last, bool of_wordpiece,
-                             vkf_text *out);
+#define VKF_TEXT_CLEAN_UP_RULES 11 /* of decode.c, each with a state */
 
 /* ---- vocabulary (vocab.c) ---------------------------------------------------------------------------------------- */
 
