@@ -366,7 +366,10 @@ VKF_API const char *vkf_model_unused_tensor(const vkf_model *model, size_t i);
  * ready, and the memory of their runs on the host and on the device. Sessions of one model share its weights. What a
  * session computes does not depend on other sessions. */
 typedef struct vkf_session_params {
-  size_t size; /* sizeof(vkf_session_params) */
+  size_t size;            /* sizeof(vkf_session_params) */
+  uint32_t n_slots;       /* sequences for loops of your own, see "steps" */
+  uint32_t slot_tokens;   /* ids that each can hold; 0: the model's positions, 2048 where they have no end */
+  uint32_t source_tokens; /* ids of each source of an encoder-decoder; 0: the same */
 } vkf_session_params;
 #define VKF_SESSION_PARAMS_INIT .size = sizeof(vkf_session_params)
 VKF_DEFINE_INIT(vkf_session_params)
@@ -380,8 +383,9 @@ VKF_API void vkf_session_destroy(vkf_session **session);
 VKF_API const char *vkf_session_message(vkf_session *session);
 
 typedef struct vkf_session_info {
-  size_t size;        /* sizeof(vkf_session_info) */
-  uint64_t run_bytes; /* on the device, of the caches, intermediate values and results of the last run's sizes */
+  size_t size;          /* sizeof(vkf_session_info) */
+  uint64_t run_bytes;   /* on the device, of the caches, intermediate values and results of the last run's sizes */
+  uint64_t slots_bytes; /* the same of all slots */
 } vkf_session_info;
 #define VKF_SESSION_INFO_INIT .size = sizeof(vkf_session_info)
 VKF_DEFINE_INIT(vkf_session_info)
@@ -482,6 +486,55 @@ VKF_API vkf_status vkf_session_generate(vkf_session *session, const vkf_array *i
  * VKF_LONG_REFUSE. */
 VKF_API vkf_status vkf_session_translate(vkf_session *session, const char *const *texts, size_t n_texts,
                                          const vkf_generate_params *params, vkf_result **out);
+
+/* ---- steps: loops of your own ------------------------------------------------------------------------------------ */
+
+/* A session has n_slots slots (vkf_session_params). Each holds one sequence of a model with a decoder: its ids, and
+ * their keys and values on the device. Feed ids, make a step, read logits, choose the next id, feed it:
+ *
+ *     st = vkf_session_feed(session, 0, prompt, n_prompt, 1);
+ *     while (!st && !(st = vkf_session_step(session))) {
+ *         const float *logits = vkf_session_logits(session, 0, NULL);    // [vocab]
+ *         int32_t id = choose(logits);
+ *         if (id == end) break;
+ *         st = vkf_session_feed(session, 0, &id, 1, 1);
+ *     }
+ *
+ * The logits of an id have the bits that vkf_session_run() has of the whole sequence, however it was fed, on devices
+ * where the order of sums does not depend on sizes (software drivers, and GPUs with batch_invariant). Slots are counted
+ * from 0. VKF_ERROR_ARGUMENT: there is no such slot. */
+
+/* An encoder-decoder: runs the encoder on the source [n], and empties the slot. Before the first feed. */
+VKF_API vkf_status vkf_session_encode(vkf_session *session, size_t slot, const int32_t *ids, size_t n);
+/* Puts ids behind those of the slot; the next step runs them. n_logits: of the last so many of them the step computes
+ * logits; 0: it only fills the cache. Nothing is fed if the slot cannot hold all of them (VKF_ERROR_ARGUMENT), or if
+ * there is an id outside the vocabulary. Ids that were fed before and have not run lose their logits. */
+VKF_API vkf_status vkf_session_feed(vkf_session *session, size_t slot, const int32_t *ids, size_t n, size_t n_logits);
+/* Runs all that was fed to all slots, one after the other, and returns when it is done. Without anything to run it does
+ * nothing. After a
+ * failure the ids that were fed remain; another step runs them. VKF_ERROR_NUMERIC: a logit is not finite. */
+VKF_API vkf_status vkf_session_step(vkf_session *session);
+/* The logits [*n][vocab] of the slot's last step, valid until the next call on this session that is not one of these
+ * three; *n (NULL: not wanted) is 0 and the result NULL where there are none. */
+VKF_API const float *vkf_session_logits(const vkf_session *session, size_t slot, size_t *n);
+/* The ids of a slot, those that were fed and have not run included; valid as the logits. NULL and 0: there are none. */
+VKF_API const int32_t *vkf_session_ids(const vkf_session *session, size_t slot, size_t *n);
+/* How many ids a slot can hold. */
+VKF_API size_t vkf_session_slot_capacity(const vkf_session *session);
+
+/* Keeps the first n ids of a slot; n 0 empties it (an encoder's source stays). What follows is as if no other ids had
+ * ever been fed. VKF_ERROR_ARGUMENT: the slot has fewer. */
+VKF_API vkf_status vkf_session_truncate(vkf_session *session, size_t slot, size_t n);
+/* Gives slot `to` the first n ids of slot `from`, with their keys and values, and its source: a prefix that several
+ * sequences share is computed once. All n have run. */
+VKF_API vkf_status vkf_session_copy(vkf_session *session, size_t from, size_t to, size_t n);
+/* The slot as bytes (array `bytes`, uint8), with a checksum and the model's identity: vkf_bytes_write() keeps them in a
+ * file. Every id has run. Restoring takes the bytes into a slot of any session of the same model, of another process,
+ * too, that has room for them; its next logits have the same bits as if the ids had been fed where they were saved.
+ * VKF_ERROR_FORMAT: the bytes are damaged. VKF_ERROR_ARGUMENT: they are of another model, or of one that is stored in
+ * another format, or they do not fit. After an error the slot is as it was. */
+VKF_API vkf_status vkf_session_save(vkf_session *session, size_t slot, vkf_result **out);
+VKF_API vkf_status vkf_session_restore(vkf_session *session, size_t slot, const void *bytes, size_t n);
 
 /* ---- tokenizers -------------------------------------------------------------------------------------------------- */
 

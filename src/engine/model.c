@@ -72,6 +72,36 @@ static vkf_status check_source(vkf_env *env, const vkf_file_source *source) {
   return VKF_OK;
 }
 
+/* What tells a model from another one: names, shapes, and the first and the last row of each. Of a vector up to 64
+ * numbers. */
+static vkf_status identify(vkf_env *env, vkf_net *net, uint64_t *out) {
+  enum { OF_VECTOR = 64 };
+  vkf_status st = VKF_OK;
+  vkf_weight_source source;
+  uint32_t width = OF_VECTOR;
+  uint64_t hash = VKF_HASH_START;
+  vkf_model_net_weights(net, &source);
+  for (uint32_t i = 0; i < source.n_weights; i++)
+    if (source.infos[i].rank == 2) width = VKF_MAX(width, source.infos[i].shape[1]);
+  float *row = vkf_env_alloc(env, width, sizeof *row);
+  if (!row) VKF_TRY(VKF_ERROR_MEMORY);
+  for (uint32_t i = 0; i < source.n_weights; i++) {
+    const vkf_weight_info *info = &source.infos[i];
+    const bool is_matrix = info->rank == 2;
+    const uint32_t n = is_matrix ? 1 : VKF_MIN(info->shape[0], OF_VECTOR), numbers = is_matrix ? info->shape[1] : n;
+    hash = vkf_hash_text(hash, info->name);
+    hash = vkf_hash_step(vkf_hash_step(hash, info->shape[0]), is_matrix ? info->shape[1] : 0);
+    for (int end = 0; end < 2; end++) {
+      source.load(source.user, i, end ? info->shape[0] - n : 0, n, row);
+      hash = vkf_hash_bytes(hash, row, numbers * sizeof *row);
+    }
+  }
+  *out = hash;
+done:
+  vkf_env_free(env, row);
+  return st;
+}
+
 static vkf_status open_model(vkf_device *dev, const vkf_file_source *files, const vkf_model_params *params,
                              vkf_model **out) {
   if (!dev) return VKF_ERROR_ARGUMENT;
@@ -114,6 +144,7 @@ static vkf_status open_model(vkf_device *dev, const vkf_file_source *files, cons
   if (p.on_progress) source.loaded = loaded;
   source.watcher = &watching;
   VKF_TRY(dev->backend->table->weights_create(dev->backend, &source, NULL, &m->weights));
+  VKF_TRY(identify(env, m->net, &m->identity));
   vkf_env_log(env, VKF_LOG_INFO, "%s: weights take %.3f MB on the device (%s)", vkf_file_source_name(files),
               (double)dev->backend->table->weights_bytes(m->weights) / 1e6,
               m->weight_format < VKF_FORMAT_COUNT ? vkf_format_get(m->weight_format)->name : "auto");

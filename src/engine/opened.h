@@ -8,6 +8,7 @@
 #include "decode/generation_config.h"
 #include "decode/logprobs.h"
 #include "engine/plan_cache.h"
+#include "engine/slots.h"
 
 /* A tokenizer keeps scratch memory and a choice of languages, so one thread at a time uses it, under its lock. */
 typedef struct vkf_shared_tokenizer {
@@ -35,6 +36,7 @@ struct vkf_model {
   vkf_shared_tokenizer tokenizer;
   vkf_tokenizer handle; /* of `tokenizer` for the context's thread */
   vkf_generation_config generation;
+  uint64_t identity; /* of its weights */
 };
 
 /* What runs a model in one thread. The lab makes sessions in memory of its own, which have the first members alone. */
@@ -47,6 +49,7 @@ struct vkf_session {
   vkf_context *ctx;
   vkf_gpu_device *gpu;         /* a line to the device; NULL: ref */
   vkf_backend *backend;        /* on it */
+  vkf_slots *slots;            /* NULL: there are none */
   vkf_tokenizer tokenizer;     /* the model's, for this session's thread */
   pthread_mutex_t busy;        /* held during a call */
   const void *_Atomic refused; /* the thread whose last call was refused because another thread's ran; NULL: none */

@@ -45,7 +45,7 @@ static void entry_destroy(vkf_plan_cache *p, program_entry **entry) {
   *entry = NULL;
 }
 
-static void bucket_destroy(vkf_plan_cache *p, vkf_bucket **bucket) {
+void vkf_engine_bucket_destroy(vkf_plan_cache *p, vkf_bucket **bucket) {
   vkf_bucket *c = *bucket;
   if (!c) return;
   while (c->entries) {
@@ -61,12 +61,12 @@ static void bucket_destroy(vkf_plan_cache *p, vkf_bucket **bucket) {
 void vkf_engine_plan_cache_finish(vkf_plan_cache *p) {
   while (p->buckets) {
     vkf_bucket *next = p->buckets->next;
-    bucket_destroy(p, &p->buckets);
+    vkf_engine_bucket_destroy(p, &p->buckets);
     p->buckets = next;
   }
 }
 
-static uint64_t bucket_bytes(const vkf_plan_cache *p, const vkf_bucket *c) {
+uint64_t vkf_engine_bucket_bytes(const vkf_plan_cache *p, const vkf_bucket *c) {
   uint64_t bytes = c->state_bytes;
   for (const program_entry *e = c->entries; e; e = e->next)
     bytes += p->backend->table->program_bytes(e->cached.program);
@@ -77,10 +77,10 @@ static uint64_t bucket_bytes(const vkf_plan_cache *p, const vkf_bucket *c) {
 static void evict(vkf_plan_cache *p) {
   uint64_t bytes = 0;
   for (vkf_bucket **c = &p->buckets; *c;) {
-    bytes += bucket_bytes(p, *c);
+    bytes += vkf_engine_bucket_bytes(p, *c);
     if (bytes > p->max_bytes && c != &p->buckets) {
       vkf_bucket *next = (*c)->next;
-      bucket_destroy(p, c);
+      vkf_engine_bucket_destroy(p, c);
       *c = next;
     } else {
       c = &(*c)->next;
@@ -109,17 +109,34 @@ done:
   return st;
 }
 
-vkf_status vkf_engine_bucket_get(vkf_plan_cache *p, const vkf_need_sizes *need, vkf_bucket **out) {
-  vkf_status st = VKF_OK;
-  vkf_bucket *c = NULL;
+static vkf_need_sizes round_sizes(const vkf_plan_cache *p, const vkf_need_sizes *need) {
   vkf_need_sizes sizes = {vkf_engine_round_rows(need->B), vkf_engine_round_length(need->S), 0,
                           vkf_engine_round_length(need->keys), need->packed};
-  uint32_t max = vkf_model_net_info(p->net)->max_positions;
+  const uint32_t max = vkf_model_net_info(p->net)->max_positions;
   if (max) { /* a bucket never exceeds the positions of the model */
     sizes.S = VKF_MIN(sizes.S, max);
     sizes.keys = VKF_MIN(sizes.keys, max);
   }
   sizes.R = sizes.B * VKF_CEIL_DIV(need->R, VKF_MAX(need->B, 1));
+  return sizes;
+}
+
+vkf_status vkf_engine_bucket_create(vkf_plan_cache *p, const vkf_need_sizes *need, vkf_bucket **out) {
+  vkf_status st = VKF_OK;
+  vkf_bucket *c = vkf_env_alloc(p->env, 1, sizeof *c);
+  if (!c) VKF_TRY(VKF_ERROR_MEMORY);
+  c->sizes = round_sizes(p, need);
+  VKF_TRY(make_state(p, c));
+done:
+  if (st) vkf_engine_bucket_destroy(p, &c);
+  *out = c;
+  return st;
+}
+
+vkf_status vkf_engine_bucket_get(vkf_plan_cache *p, const vkf_need_sizes *need, vkf_bucket **out) {
+  vkf_status st = VKF_OK;
+  vkf_bucket *c = NULL;
+  const vkf_need_sizes sizes = round_sizes(p, need);
   *out = NULL;
   for (vkf_bucket **at = &p->buckets; *at; at = &(*at)->next) {
     if (memcmp(&(*at)->sizes, &sizes, sizeof sizes)) continue;
@@ -129,17 +146,12 @@ vkf_status vkf_engine_bucket_get(vkf_plan_cache *p, const vkf_need_sizes *need, 
   }
   if (!c) {
     evict(p);
-    c = vkf_env_alloc(p->env, 1, sizeof *c);
-    if (!c) VKF_TRY(VKF_ERROR_MEMORY);
-    c->sizes = sizes;
-    VKF_TRY(make_state(p, c));
+    VKF_TRY(vkf_engine_bucket_create(p, need, &c));
   }
   c->next = p->buckets;
   p->buckets = c;
   *out = c;
-  return VKF_OK;
 done:
-  bucket_destroy(p, &c);
   return st;
 }
 
@@ -198,7 +210,7 @@ vkf_status vkf_engine_run_plan(const vkf_plan_cache *p, const vkf_cached_plan *c
 }
 
 uint64_t vkf_engine_plan_cache_bytes(const vkf_plan_cache *p) {
-  return p->buckets ? bucket_bytes(p, p->buckets) : 0;
+  return p->buckets ? vkf_engine_bucket_bytes(p, p->buckets) : 0;
 }
 
 void vkf_engine_plan_cache_report(const vkf_plan_cache *p) {

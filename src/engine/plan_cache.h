@@ -41,6 +41,12 @@ void vkf_engine_plan_cache_finish(vkf_plan_cache *cache);
 
 /* A bucket of at least these sizes, rounded up to a few. Valid until the next call of this function. */
 vkf_status vkf_engine_bucket_get(vkf_plan_cache *cache, const vkf_need_sizes *need, vkf_bucket **out);
+/* A bucket of the caller's own, which is not freed for others; destroy it before the plan cache. *bucket may be NULL.
+ */
+vkf_status vkf_engine_bucket_create(vkf_plan_cache *cache, const vkf_need_sizes *need, vkf_bucket **out);
+void vkf_engine_bucket_destroy(vkf_plan_cache *cache, vkf_bucket **bucket);
+/* What it holds on the device. */
+uint64_t vkf_engine_bucket_bytes(const vkf_plan_cache *cache, const vkf_bucket *bucket);
 /* The sizes that it was made for. */
 vkf_need_sizes vkf_engine_bucket_sizes(const vkf_bucket *bucket);
 /* The plan of a request. Of request->capacity, only T and out are used, which the caller has rounded up; the other

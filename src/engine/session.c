@@ -1,24 +1,16 @@
 /* session: what runs a model in one thread.
  *
  * Owns a message, a line to the device, a backend on it, caches, plans and step buffers. A session changes nothing that
- * another one sees but what docs/architecture.md lists under "Threads". Invariant: a call holds `busy`, so a second
- * thread is refused, and a model that closes waits.
+ * another one sees but what docs/architecture.md lists under "Threads". Invariant: a call holds `busy`, so a model that
+ * closes waits.
  */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
-#include <stdatomic.h>
 #include <string.h>
 #include <time.h>
 
 #include "engine/opened.h"
 #include "ref/ref.h"
 #include "vkop/vkop.h"
-
-/* What says which thread this is: its address. */
-static _Thread_local char here;
-
-static const char BUSY[] =
-    "expected a session that no other thread uses, found one that runs a call of another thread: create a session for "
-    "each thread";
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
@@ -40,6 +32,7 @@ done:
 
 /* Frees all that depends on the model. */
 static void part(vkf_session *s) {
+  vkf_engine_slots_destroy(&s->slots);
   if (s->plan_cache.env) {
     vkf_engine_plan_cache_report(&s->plan_cache);
     vkf_engine_plan_cache_finish(&s->plan_cache);
@@ -79,6 +72,7 @@ vkf_status vkf_session_create(vkf_model *model, const vkf_session_params *params
   VKF_TRY(VKF_PARAMS_READ(s->env, vkf_session_params, params, &p));
   VKF_TRY(make_backend(s));
   vkf_engine_plan_cache_init(&s->plan_cache, s->env, s->backend, model->net, model->weights);
+  VKF_TRY(vkf_engine_slots_create(s, &p, &s->slots));
 done:
   if (st) env = s ? s->own : env;
   if (st) destroy(&s);
@@ -127,49 +121,14 @@ void vkf_engine_sessions_part(vkf_model *model) {
   }
 }
 
-/* ---- calls ------------------------------------------------------------------------------------------------------- */
-
-vkf_status vkf_engine_session_begin(vkf_session *s, const char *call) {
-  if (!s) return VKF_ERROR_ARGUMENT;
-  vkf_status st = VKF_OK;
-  if (vkf_env_in_callback(&s->own, call)) return VKF_ERROR_ARGUMENT;
-  if (pthread_mutex_trylock(&s->busy)) {
-    atomic_store(&s->refused, &here);
-    return VKF_ERROR_ARGUMENT;
-  }
-  const void *refused = &here;
-  atomic_compare_exchange_strong(&s->refused, &refused, NULL);
-  vkf_env_clear(&s->own);
-  if (!s->model)
-    VKF_FAIL(&s->own, VKF_ERROR_ARGUMENT,
-             "%s: expected a session of a model that is open, found one whose model was "
-             "closed",
-             call);
-done:
-  if (st) pthread_mutex_unlock(&s->busy);
-  return st;
-}
-
-vkf_status vkf_engine_session_end(vkf_session *s, vkf_status st, vkf_result **result) {
-  if (result && *result) (*result)->env = &s->ctx->env; /* which it does not outlive */
-  pthread_mutex_unlock(&s->busy);
-  return st;
-}
-
-const char *vkf_session_message(vkf_session *s) {
-  if (!s) return "";
-  if (atomic_load(&s->refused) == &here) return BUSY;
-  if (vkf_env_callback_runs(&s->own)) return s->own.message;
-  if (pthread_mutex_trylock(&s->busy)) return BUSY;
-  pthread_mutex_unlock(&s->busy);
-  return s->own.message;
-}
+/* ---- looking ----------------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_session_get_info(vkf_session *s, vkf_session_info *out) {
   if (!s || !out) return VKF_ERROR_ARGUMENT;
   vkf_status st = vkf_engine_session_begin(s, "vkf_session_get_info");
   if (st) return st;
-  const vkf_session_info full = {VKF_SESSION_INFO_INIT, .run_bytes = vkf_engine_plan_cache_bytes(&s->plan_cache)};
+  const vkf_session_info full = {VKF_SESSION_INFO_INIT, .run_bytes = vkf_engine_plan_cache_bytes(&s->plan_cache),
+                                 .slots_bytes = vkf_engine_slots_bytes(s->slots)};
   st = VKF_INFO_WRITE(s->env, vkf_session_info, &full, out);
   return vkf_engine_session_end(s, st, NULL);
 }

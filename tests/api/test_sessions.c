@@ -103,6 +103,61 @@ static void threads_have_the_bits_of_one(void **state) {
   vkf_model_close(&model);
 }
 
+/* ---- the tokenizer ----------------------------------------------------------------------------------------------- */
+
+enum { N_WORDS = 400, N_TIMES = 60 };
+
+typedef struct reader {
+  vkf_model *model;
+  char text[N_WORDS * 8];
+  int32_t ids[2 * N_WORDS * 8];
+  size_t n, n_wrong;
+  vkf_status status;
+} reader;
+
+/* Encodes its own text again and again, and looks whether the ids are always the same. */
+static void *read_often(void *user) {
+  reader *r = user;
+  vkf_session *session = NULL;
+  r->status = vkf_session_create(r->model, NULL, &session);
+  for (int i = 0; i < N_TIMES && !r->status; i++) {
+    vkf_result *result = NULL;
+    size_t n = 0;
+    r->status = vkf_tokenizer_encode(vkf_session_tokenizer(session), r->text, NULL, &result);
+    const int32_t *ids = vkf_result_i32(result, "ids", &n);
+    r->n_wrong += r->status == VKF_OK && (n != r->n || memcmp(ids, r->ids, n * sizeof *ids) != 0);
+    vkf_result_destroy(&result);
+  }
+  vkf_session_destroy(&session);
+  return NULL;
+}
+
+static void threads_share_a_tokenizer(void **state) {
+  static const char *const words[] = {"house ", "tired ", "mat ", "because "};
+  static reader readers[4];
+  driver *d = *state;
+  pthread_t handles[4];
+  vkf_model *model = NULL;
+  driver_ok(d, vkf_model_open(d->device, SHIPPED, &model));
+  for (size_t t = 0; t < 4; t++) {
+    vkf_result *result = NULL;
+    readers[t].model = model;
+    for (size_t i = 0; i < N_WORDS - 40 * t; i++) strcat(readers[t].text, words[(i + t) % 4 * (t + 1) % 4]);
+    driver_ok(d, vkf_tokenizer_encode(vkf_model_tokenizer(model), readers[t].text, NULL, &result));
+    const int32_t *ids = vkf_result_i32(result, "ids", &readers[t].n);
+    assert_true(readers[t].n > 100 && readers[t].n <= VKF_COUNT(readers[t].ids));
+    memcpy(readers[t].ids, ids, readers[t].n * sizeof *ids);
+    vkf_result_destroy(&result);
+  }
+  for (size_t t = 0; t < 4; t++) assert_int_equal(pthread_create(&handles[t], NULL, read_often, &readers[t]), 0);
+  for (size_t t = 0; t < 4; t++) pthread_join(handles[t], NULL);
+  for (size_t t = 0; t < 4; t++) {
+    assert_int_equal(readers[t].status, VKF_OK);
+    assert_int_equal(readers[t].n_wrong, 0);
+  }
+  vkf_model_close(&model);
+}
+
 /* ---- two threads in one session ---------------------------------------------------------------------------------- */
 
 typedef struct intruder {
@@ -284,6 +339,7 @@ static void bad_arguments(void **state) {
   vkf_model_close(&model);
 }
 
-DRIVER_MAIN(DRIVER_TEST_PLAIN(threads_have_the_bits_of_one), DRIVER_TEST(a_second_thread_is_refused),
-            DRIVER_TEST(a_closed_model_parts_its_sessions), DRIVER_TEST(a_model_that_closes_waits),
-            DRIVER_TEST(a_callback_runs_another_session), DRIVER_TEST(bad_arguments))
+DRIVER_MAIN(DRIVER_TEST_PLAIN(threads_have_the_bits_of_one), DRIVER_TEST(threads_share_a_tokenizer),
+            DRIVER_TEST(a_second_thread_is_refused), DRIVER_TEST(a_closed_model_parts_its_sessions),
+            DRIVER_TEST(a_model_that_closes_waits), DRIVER_TEST(a_callback_runs_another_session),
+            DRIVER_TEST(bad_arguments))

@@ -110,6 +110,16 @@ static int at; /* which pointer is NULL */
     vkf_session_generate_text(P(0, session), P(1, texts), 1, NULL, P(2, &made.result)))                                \
   X(vkf_session_classify_images, 3, 0,                                                                                 \
     vkf_session_classify_images(P(0, session), P(1, texts), 1, NULL, P(2, &made.result)))                              \
+  X(vkf_session_encode, 2, 0, vkf_session_encode(P(0, session), 0, P(1, ids), 3))                                      \
+  X(vkf_session_feed, 2, 0, vkf_session_feed(P(0, session), 0, P(1, ids), 3, 1))                                       \
+  X(vkf_session_step, 1, 0, vkf_session_step(P(0, session)))                                                           \
+  X(vkf_session_logits, 1, 0, GAVE(vkf_session_logits(P(0, session), 0, NULL)))                                        \
+  X(vkf_session_ids, 1, 0, GAVE(vkf_session_ids(P(0, session), 0, NULL)))                                              \
+  X(vkf_session_slot_capacity, 1, 0, GAVE(vkf_session_slot_capacity(P(0, session))))                                   \
+  X(vkf_session_truncate, 1, 0, vkf_session_truncate(P(0, session), 0, 0))                                             \
+  X(vkf_session_copy, 1, 0, vkf_session_copy(P(0, session), 0, 1, 0))                                                  \
+  X(vkf_session_save, 2, 0, vkf_session_save(P(0, session), 0, P(1, &made.result)))                                    \
+  X(vkf_session_restore, 2, 0, vkf_session_restore(P(0, session), 0, P(1, "x"), 1))                                    \
   X(vkf_tokenizer_open, 3, 0, vkf_tokenizer_open(P(0, context), P(1, MODEL), P(2, &made.tokenizer)))                   \
   X(vkf_tokenizer_close, 1, 0, NO_OP(vkf_tokenizer_close(P(0, &made.tokenizer))))                                      \
   X(vkf_model_tokenizer, 1, 0, GAVE(vkf_model_tokenizer(P(0, model))))                                                 \

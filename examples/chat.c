@@ -1,0 +1,64 @@
+/* A conversation by steps: each line of standard input is fed behind all that was said before, which is never computed
+ * again, and is answered greedily: example_chat MODEL
+ */
+#include <stdio.h>
+#include <string.h>
+#include <vkformer/vkformer.h>
+
+/* The ids of an answer stay in the slot, behind those of the line; *n of them were there before. */
+static vkf_status answer(vkf_session *session, size_t vocab, int32_t end, size_t *n) {
+  vkf_status status = vkf_session_step(session);
+  vkf_session_ids(session, 0, n);
+  for (int i = 0; i < 64 && !status; i++) {
+    const float *logits = vkf_session_logits(session, 0, NULL);
+    int32_t best = 0;
+    for (size_t v = 1; v < vocab; v++)
+      if (logits[v] > logits[best]) best = (int32_t)v;
+    status = vkf_session_feed(session, 0, &best, 1, 1);
+    if (!status) status = vkf_session_step(session);
+    if (best == end) break;
+  }
+  return status;
+}
+
+int main(int argc, char **argv) {
+  vkf_context *context = NULL;
+  vkf_device *device = NULL;
+  vkf_model *model = NULL;
+  vkf_session *session = NULL;
+  vkf_session_params params;
+  vkf_model_info info;
+  vkf_special_ids special;
+  char line[4096];
+  vkf_session_params_init(&params);
+  vkf_model_info_init(&info);
+  vkf_special_ids_init(&special);
+  params.n_slots = 1;
+  vkf_status status = vkf_context_create(NULL, &context);
+  if (!status) status = vkf_device_open(context, NULL, &device);
+  if (!status) status = vkf_model_open(device, argc == 2 ? argv[1] : "", &model);
+  if (!status) status = vkf_model_get_info(model, &info);
+  if (!status) status = vkf_model_get_special_ids(model, &special);
+  if (!status) status = vkf_session_create(model, &params, &session);
+  vkf_tokenizer *tokenizer = vkf_session_tokenizer(session);
+  while (!status && fgets(line, sizeof line, stdin)) {
+    vkf_result *tokens = NULL, *text = NULL;
+    size_t n = 0, n_all = 0;
+    line[strcspn(line, "\n")] = 0;
+    status = vkf_tokenizer_encode(tokenizer, line, NULL, &tokens);
+    const int32_t *ids = vkf_result_i32(tokens, "ids", &n);
+    if (!status) status = vkf_session_feed(session, 0, ids, n, 1);
+    if (!status) status = answer(session, info.vocab, special.eos, &n);
+    ids = vkf_session_ids(session, 0, &n_all);
+    if (!status) status = vkf_tokenizer_decode(tokenizer, ids + n, n_all - n, NULL, &text);
+    if (!status) puts(vkf_result_text(text, 0));
+    vkf_result_destroy(&text);
+    vkf_result_destroy(&tokens);
+  }
+  if (status) fprintf(stderr, "%s\n", session ? vkf_session_message(session) : vkf_context_message(context));
+  vkf_session_destroy(&session);
+  vkf_model_close(&model);
+  vkf_device_close(&device);
+  vkf_context_destroy(&context);
+  return status != VKF_OK;
+}

@@ -1,0 +1,49 @@
+/* What every call on a session begins and ends with, and its message. Invariant: a call holds `busy`, so a second
+ * thread is refused, and changes nothing.
+ */
+#include <stdatomic.h>
+
+#include "engine/opened.h"
+
+/* What says which thread this is: its address. */
+static _Thread_local char here;
+
+static const char BUSY[] =
+    "expected a session that no other thread uses, found one that runs a call of another thread: create a session for "
+    "each thread";
+
+vkf_status vkf_engine_session_begin(vkf_session *s, const char *call) {
+  if (!s) return VKF_ERROR_ARGUMENT;
+  vkf_status st = VKF_OK;
+  if (vkf_env_in_callback(&s->own, call)) return VKF_ERROR_ARGUMENT;
+  if (pthread_mutex_trylock(&s->busy)) {
+    atomic_store(&s->refused, &here);
+    return VKF_ERROR_ARGUMENT;
+  }
+  const void *refused = &here;
+  atomic_compare_exchange_strong(&s->refused, &refused, NULL);
+  vkf_env_clear(&s->own);
+  if (!s->model)
+    VKF_FAIL(&s->own, VKF_ERROR_ARGUMENT,
+             "%s: expected a session of a model that is open, found one whose model was "
+             "closed",
+             call);
+done:
+  if (st) pthread_mutex_unlock(&s->busy);
+  return st;
+}
+
+vkf_status vkf_engine_session_end(vkf_session *s, vkf_status st, vkf_result **result) {
+  if (result && *result) (*result)->env = &s->ctx->env; /* which it does not outlive */
+  pthread_mutex_unlock(&s->busy);
+  return st;
+}
+
+const char *vkf_session_message(vkf_session *s) {
+  if (!s) return "";
+  if (atomic_load(&s->refused) == &here) return BUSY;
+  if (vkf_env_callback_runs(&s->own)) return s->own.message;
+  if (pthread_mutex_trylock(&s->busy)) return BUSY;
+  pthread_mutex_unlock(&s->busy);
+  return s->own.message;
+}

@@ -1,0 +1,308 @@
+/* Slots: fed in any way a sequence has the logits of a whole forward pass, bit by bit; so has what follows a truncated,
+ * copied, saved or restored one. What does not fit or does not belong is refused and changes nothing.
+ */
+#include "engine/opened.h"
+#include "gpu/vk.h"
+#include "support/driver.h"
+
+#define SHIPPED VKF_SOURCE_DIR "/models/en-es"
+#define LLAMA VKF_SOURCE_DIR "/tests/golden/llama"
+enum { N = 23, N_SLOTS = 3 };
+
+typedef struct bench {
+  driver *d;
+  vkf_model *model;
+  vkf_session *session;
+  bool has_encoder;
+  uint32_t vocab;
+  int32_t ids[N], source[4];
+  float *expected; /* [N][vocab]: of one forward pass */
+} bench;
+
+static void ok(const bench *b, vkf_status status) {
+  if (status) fail_msg("%s: %s", vkf_status_name(status), vkf_session_message(b->session));
+}
+
+static void refused(const bench *b, vkf_status status, vkf_status wanted, const char *words) {
+  if (status != wanted || !strstr(vkf_session_message(b->session), words))
+    fail_msg("expected '%s', found %s: %s", words, vkf_status_name(status), vkf_session_message(b->session));
+}
+
+static void open_bench(bench *b, driver *d, const char *folder) {
+  *b = (bench){.d = d, .source = {5, 6, 7, 1}};
+  vkf_model_info info = {VKF_MODEL_INFO_INIT};
+  vkf_result *result = NULL;
+  const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .n_slots = N_SLOTS, .slot_tokens = N + 9,
+                                     .source_tokens = 6};
+  driver_ok(d, vkf_model_open(d->device, folder, &b->model));
+  driver_ok(d, vkf_model_get_info(b->model, &info));
+  driver_ok(d, vkf_session_create(b->model, &params, &b->session));
+  b->has_encoder = info.architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
+  for (int i = 0; i < N; i++) b->ids[i] = 3 + i * 7 % 50;
+  const vkf_array inputs[] = {
+      {"input_ids", VKF_I32, 2, {1, b->has_encoder ? 4 : N}, b->has_encoder ? b->source : b->ids},
+      {"decoder_input_ids", VKF_I32, 2, {1, N}, b->ids}};
+  ok(b, vkf_session_run(b->session, inputs, b->has_encoder ? 2 : 1, NULL, &result));
+  size_t n = 0;
+  const float *logits = vkf_result_f32(result, "logits", &n);
+  b->vocab = (uint32_t)(n / N);
+  b->expected = malloc(n * sizeof(float));
+  assert_non_null(b->expected);
+  memcpy(b->expected, logits, n * sizeof(float));
+  vkf_result_destroy(&result);
+}
+
+static void close_bench(bench *b) {
+  free(b->expected);
+  vkf_session_destroy(&b->session);
+  vkf_model_close(&b->model);
+}
+
+static void begin(const bench *b, size_t slot) {
+  if (b->has_encoder) ok(b, vkf_session_encode(b->session, slot, b->source, 4));
+}
+
+/* The slot's logits are those of ids [first, first + n). */
+static void expect(const bench *b, size_t slot, size_t first, size_t n, const char *what) {
+  size_t found = 0;
+  const float *logits = vkf_session_logits(b->session, slot, &found);
+  if (found != n) fail_msg("%s: expected %zu rows of logits, found %zu", what, n, found);
+  if (n && memcmp(logits, b->expected + first * b->vocab, n * b->vocab * sizeof(float)) != 0)
+    fail_msg("%s: the logits of ids %zu to %zu are others than those of a forward pass", what, first, first + n - 1);
+}
+
+/* Feeds ids [first, end) with the logits of the last one. */
+static void feed(const bench *b, size_t slot, size_t first, size_t end) {
+  ok(b, vkf_session_feed(b->session, slot, b->ids + first, end - first, 1));
+  ok(b, vkf_session_step(b->session));
+  expect(b, slot, end - 1, 1, "fed");
+}
+
+static const char *const folders[] = {LLAMA, SHIPPED};
+
+static void fed_in_any_way(void **state) {
+  for (size_t f = 0; f < VKF_COUNT(folders); f++) {
+    bench b;
+    open_bench(&b, *state, folders[f]);
+    for (size_t slot = 0; slot < N_SLOTS; slot++) begin(&b, slot);
+    for (size_t i = 0; i < N; i++) feed(&b, 0, i, i + 1); /* one by one */
+    ok(&b, vkf_session_feed(b.session, 1, b.ids, 5, 0));  /* a prompt in pieces, all logits of the last one */
+    ok(&b, vkf_session_step(b.session));
+    expect(&b, 1, 0, 0, "without logits");
+    ok(&b, vkf_session_feed(b.session, 1, b.ids + 5, 2, 1));
+    ok(&b, vkf_session_feed(b.session, 1, b.ids + 7, N - 7, N - 7));
+    ok(&b, vkf_session_feed(b.session, 2, b.ids, 11, 1)); /* two slots in one step */
+    ok(&b, vkf_session_step(b.session));
+    expect(&b, 1, 7, N - 7, "in pieces");
+    expect(&b, 2, 10, 1, "beside another slot");
+    size_t n = 0;
+    assert_memory_equal(vkf_session_ids(b.session, 1, &n), b.ids, sizeof b.ids);
+    assert_int_equal(n, N);
+    ok(&b, vkf_session_step(b.session)); /* nothing to do */
+    expect(&b, 2, 10, 1, "after a step without work");
+    vkf_session_info info = {VKF_SESSION_INFO_INIT};
+    ok(&b, vkf_session_get_info(b.session, &info));
+    assert_true(((driver *)*state)->device->gpu == NULL || info.slots_bytes > 0);
+    close_bench(&b);
+  }
+}
+
+static void truncated_and_copied(void **state) {
+  for (size_t f = 0; f < VKF_COUNT(folders); f++) {
+    bench b;
+    static const int32_t other[] = {9, 8, 7, 6, 5, 4};
+    open_bench(&b, *state, folders[f]);
+    begin(&b, 0);
+    feed(&b, 0, 0, 12);
+    ok(&b, vkf_session_feed(b.session, 0, other, 6, 1)); /* another way, which is taken back */
+    ok(&b, vkf_session_step(b.session));
+    ok(&b, vkf_session_feed(b.session, 0, other, 3, 1)); /* not even run */
+    ok(&b, vkf_session_truncate(b.session, 0, 12));
+    expect(&b, 0, 0, 0, "truncated");
+    feed(&b, 0, 12, 17);
+    ok(&b, vkf_session_copy(b.session, 0, 2, 9)); /* a prefix, with the source */
+    feed(&b, 2, 9, N);
+    feed(&b, 0, 17, N); /* which goes on */
+    ok(&b, vkf_session_truncate(b.session, 2, 0));
+    feed(&b, 2, 0, 3);
+    ok(&b, vkf_session_copy(b.session, 0, 2, 0));
+    feed(&b, 2, 0, 3);
+    close_bench(&b);
+  }
+}
+
+static void saved_and_restored(void **state) {
+  for (size_t f = 0; f < VKF_COUNT(folders); f++) {
+    bench b;
+    vkf_result *saved = NULL, *empty = NULL, *again = NULL;
+    vkf_session *other = NULL;
+    open_bench(&b, *state, folders[f]);
+    begin(&b, 0);
+    feed(&b, 0, 0, 13);
+    ok(&b, vkf_session_save(b.session, 0, &saved));
+    const vkf_array *bytes = vkf_result_find(saved, "bytes");
+    ok(&b, vkf_session_save(b.session, 1, &empty));
+    ok(&b, vkf_session_restore(b.session, 2, bytes->data, bytes->shape[0]));
+    feed(&b, 2, 13, N);
+    const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .n_slots = 1, .slot_tokens = N, .source_tokens = 4};
+    vkf_session *first = b.session;
+    driver_ok(*state, vkf_session_create(b.model, &params, &other)); /* another session with caches of another size */
+    b.session = other;
+    ok(&b, vkf_session_restore(b.session, 0, bytes->data, bytes->shape[0]));
+    ok(&b, vkf_session_save(b.session, 0, &again));
+    const vkf_array *second = vkf_result_find(again, "bytes");
+    assert_int_equal(second->shape[0], bytes->shape[0]);
+    assert_memory_equal(second->data, bytes->data, bytes->shape[0]);
+    feed(&b, 0, 13, N);
+    const vkf_array *none = vkf_result_find(empty, "bytes");
+    ok(&b, vkf_session_restore(b.session, 0, none->data, none->shape[0]));
+    assert_null(vkf_session_ids(b.session, 0, NULL));
+    vkf_session_destroy(&b.session);
+    b.session = first;
+    vkf_result_destroy(&saved);
+    vkf_result_destroy(&empty);
+    vkf_result_destroy(&again);
+    close_bench(&b);
+  }
+}
+
+/* Every byte that changes, and every length, is found; other models and formats, too. */
+static void what_does_not_belong(void **state) {
+  bench b, of_another;
+  vkf_result *saved = NULL;
+  vkf_model *half = NULL;
+  open_bench(&b, *state, LLAMA);
+  open_bench(&of_another, *state, VKF_SOURCE_DIR "/tests/golden/gpt2");
+  feed(&b, 0, 0, 3);
+  ok(&b, vkf_session_save(b.session, 0, &saved));
+  const vkf_array *a = vkf_result_find(saved, "bytes");
+  const size_t n = a->shape[0];
+  char *bytes = malloc(n + 4);
+  assert_non_null(bytes);
+  memcpy(bytes, a->data, n);
+  for (size_t i = 0; i < n; i += i < 80 ? 1 : n / 50 + 1) {
+    bytes[i] ^= 0x40;
+    const vkf_status st = vkf_session_restore(b.session, 1, bytes, n);
+    if (st != VKF_ERROR_FORMAT) fail_msg("byte %zu: %s", i, vkf_status_name(st));
+    bytes[i] ^= 0x40;
+  }
+  for (size_t length = 0; length < n + 4; length += length < 80 ? 1 : n / 50 + 1)
+    if (length != n) refused(&b, vkf_session_restore(b.session, 1, bytes, length), VKF_ERROR_FORMAT, "a saved slot");
+  refused(&b, vkf_session_restore(b.session, 1, NULL, 0), VKF_ERROR_FORMAT, "found 0");
+  assert_null(vkf_session_ids(b.session, 1, NULL));
+  refused(&of_another, vkf_session_restore(of_another.session, 0, bytes, n), VKF_ERROR_ARGUMENT, "one of this model");
+  const vkf_model_params f16 = {VKF_MODEL_PARAMS_INIT, .kv_cache = VKF_STORAGE_F16};
+  const vkf_session_params one = {VKF_SESSION_PARAMS_INIT, .n_slots = 1, .slot_tokens = 8},
+                           tiny = {VKF_SESSION_PARAMS_INIT, .n_slots = 1, .slot_tokens = 2};
+  bench c = b;
+  driver_ok(*state, vkf_model_open_with(b.d->device, LLAMA, &f16, &half));
+  driver_ok(*state, vkf_session_create(half, &one, &c.session));
+  refused(&c, vkf_session_restore(c.session, 0, bytes, n), VKF_ERROR_ARGUMENT, "a cache f16, found f32 and f32");
+  vkf_session_destroy(&c.session);
+  vkf_model_close(&half);
+  driver_ok(*state, vkf_session_create(b.model, &tiny, &c.session));
+  refused(&c, vkf_session_restore(c.session, 0, bytes, n), VKF_ERROR_ARGUMENT, "at most 2 ids");
+  vkf_session_destroy(&c.session);
+  ok(&b, vkf_session_restore(b.session, 1, bytes, n)); /* the bytes are good */
+  feed(&b, 1, 3, 9);
+  free(bytes);
+  vkf_result_destroy(&saved);
+  close_bench(&of_another);
+  close_bench(&b);
+}
+
+static void bad_arguments(void **state) {
+  bench b;
+  vkf_result *result = NULL;
+  vkf_model *encoder = NULL;
+  vkf_session *none = NULL;
+  static const int32_t far[] = {3, 1 << 30};
+  int32_t many[N + 10] = {0};
+  open_bench(&b, *state, LLAMA);
+  assert_int_equal(vkf_session_slot_capacity(b.session), N + 9);
+  refused(&b, vkf_session_feed(b.session, N_SLOTS, b.ids, 1, 1), VKF_ERROR_ARGUMENT, "a slot below 3");
+  refused(&b, vkf_session_feed(b.session, 0, b.ids, 0, 0), VKF_ERROR_ARGUMENT, "at least one id");
+  refused(&b, vkf_session_feed(b.session, 0, far, 2, 1), VKF_ERROR_ARGUMENT, "an id of the vocabulary");
+  refused(&b, vkf_session_feed(b.session, 0, b.ids, 3, 4), VKF_ERROR_ARGUMENT, "at most the 3 ids");
+  refused(&b, vkf_session_feed(b.session, 0, many, N + 10, 1), VKF_ERROR_ARGUMENT, "at most 32 more ids");
+  refused(&b, vkf_session_truncate(b.session, 0, 1), VKF_ERROR_ARGUMENT, "at most the 0 ids");
+  refused(&b, vkf_session_copy(b.session, 0, 0, 0), VKF_ERROR_ARGUMENT, "two slots");
+  refused(&b, vkf_session_copy(b.session, 0, 1, 2), VKF_ERROR_ARGUMENT, "at most the 0 ids");
+  refused(&b, vkf_session_copy(b.session, 0, 9, 0), VKF_ERROR_ARGUMENT, "a slot below 3");
+  refused(&b, vkf_session_encode(b.session, 0, b.ids, 1), VKF_ERROR_UNSUPPORTED, "encoder-decoder");
+  ok(&b, vkf_session_feed(b.session, 0, b.ids, 2, 1));
+  refused(&b, vkf_session_save(b.session, 0, &result), VKF_ERROR_ARGUMENT, "found 0 of 2");
+  ok(&b, vkf_session_step(b.session));
+  expect(&b, 0, 1, 1, "after all that was refused");
+  assert_null(vkf_session_logits(b.session, 1, NULL));
+  assert_null(vkf_session_logits(b.session, 9, NULL));
+  assert_null(vkf_session_logits(NULL, 0, NULL));
+  close_bench(&b);
+  assert_int_equal(vkf_session_slot_capacity(NULL), 0);
+
+  open_bench(&b, *state, SHIPPED);
+  refused(&b, vkf_session_feed(b.session, 0, b.ids, 1, 1), VKF_ERROR_ARGUMENT, "vkf_session_encode before");
+  refused(&b, vkf_session_encode(b.session, 0, many, 7), VKF_ERROR_ARGUMENT, "1 to 6 ids of a source, found 7");
+  close_bench(&b);
+
+  const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .n_slots = 1};
+  driver *d = *state;
+  driver_ok(d, vkf_model_open(d->device, VKF_SOURCE_DIR "/tests/golden/bert", &encoder));
+  assert_int_equal(vkf_session_create(encoder, &params, &none), VKF_ERROR_UNSUPPORTED);
+  assert_null(none);
+  vkf_model_close(&encoder);
+}
+
+/* A step of one id: no allocation, one submit. */
+static void a_step_allocates_nothing(void **state) {
+  bench b;
+  open_bench(&b, *state, LLAMA);
+  feed(&b, 0, 0, 5);
+  feed(&b, 0, 5, 6); /* the plan of one id */
+  for (size_t i = 6; i < 12 && b.session->gpu; i++) {
+    const uint64_t allocations = b.d->context->env.n_allocations, submitted = b.session->gpu->submitted;
+    feed(&b, 0, i, i + 1);
+    assert_int_equal(b.d->context->env.n_allocations, allocations);
+    assert_int_equal(b.session->gpu->submitted, submitted + 1);
+  }
+  close_bench(&b);
+}
+
+/* What was fed is not computed again: a second turn runs its own ids, not those of the first. */
+static void a_second_turn_runs_its_own_ids(void **state) {
+  enum { FIRST = 240, SECOND = 4 };
+  bench b;
+  int32_t ids[FIRST + SECOND];
+  const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .n_slots = 2, .slot_tokens = FIRST + SECOND};
+  open_bench(&b, *state, VKF_SOURCE_DIR "/tests/golden/llama3-rope");
+  vkf_session *small = b.session;
+  for (int i = 0; i < FIRST + SECOND; i++) ids[i] = 3 + i * 7 % 50;
+  b.session = NULL;
+  driver_ok(*state, vkf_session_create(b.model, &params, &b.session));
+  const size_t at = b.session->gpu ? 1 : 0;
+  uint64_t ns[2][3] = {{0}};
+  if (vkf_session_slot_capacity(b.session) < FIRST + SECOND) fail_msg("expected a model of %d positions", FIRST);
+  for (int run = 0; run < 3; run++) {
+    ok(&b, vkf_session_feed(b.session, 0, ids, FIRST, 1));
+    ok(&b, vkf_session_step(b.session));
+    for (size_t way = 0; way < 2; way++) {
+      const uint64_t begin = vkf_clock_ns();
+      ok(&b, vkf_session_feed(b.session, way, way ? ids : ids + FIRST, way ? FIRST + SECOND : SECOND, 1));
+      ok(&b, vkf_session_step(b.session));
+      ns[way][run] = vkf_clock_ns() - begin;
+    }
+    assert_memory_equal(vkf_session_logits(b.session, 0, NULL), vkf_session_logits(b.session, 1, NULL),
+                        b.vocab * sizeof(float));
+    for (size_t slot = 0; slot < 2; slot++) ok(&b, vkf_session_truncate(b.session, slot, 0));
+  }
+  print_message("  time to the first token of a second turn: %.2f ms; feeding all again: %.2f ms\n",
+                (double)ns[0][2] / 1e6, (double)ns[1][2] / 1e6);
+  if (at) assert_true(ns[0][2] < ns[1][2]);
+  vkf_session_destroy(&b.session);
+  b.session = small;
+  close_bench(&b);
+}
+
+DRIVER_MAIN(DRIVER_TEST(fed_in_any_way), DRIVER_TEST(truncated_and_copied), DRIVER_TEST(saved_and_restored),
+            DRIVER_TEST(what_does_not_belong), DRIVER_TEST(bad_arguments), DRIVER_TEST(a_step_allocates_nothing),
+            DRIVER_TEST_PLAIN(a_second_turn_runs_its_own_ids))
