@@ -3,11 +3,6 @@
 
 #include "program.h"
 
-static const char *kind_name(vkf_device_kind kind) {
-  static const char *const names[] = {"scalar", "software", "integrated", "discrete", "virtual", "other"};
-  return (size_t)kind < sizeof names / sizeof names[0] ? names[kind] : "other";
-}
-
 static void uuid_text(const uint8_t uuid[16], char text[37]) {
   for (int i = 0, at = 0; i < 16; i++) {
     if (i == 4 || i == 6 || i == 8 || i == 10) text[at++] = '-';
@@ -19,10 +14,10 @@ static json_t *device_json(size_t index, const vkf_device_info *d) {
   char uuid[37];
   uuid_text(d->uuid, uuid);
   json_t *facts = json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "index", (json_int_t)index,
-                            "name", d->name, "driver", d->driver, "alias", d->alias, "kind", kind_name(d->kind), "uuid",
-                            uuid, "vendor_id", (json_int_t)d->vendor_id, "device_id", (json_int_t)d->device_id,
-                            "driver_version", (json_int_t)d->driver_version, "api_version", (json_int_t)d->api_version,
-                            "driver_id", (json_int_t)d->driver_id);
+                            "name", d->name, "driver", d->driver, "alias", d->alias, "kind",
+                            vkf_device_kind_name(d->kind), "uuid", uuid, "vendor_id", (json_int_t)d->vendor_id,
+                            "device_id", (json_int_t)d->device_id, "driver_version", (json_int_t)d->driver_version,
+                            "api_version", (json_int_t)d->api_version, "driver_id", (json_int_t)d->driver_id);
   json_t *limits = json_pack("{s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:o}", "memory_bytes", (json_int_t)d->memory_bytes,
                              "max_storage_range_bytes", (json_int_t)d->max_storage_range_bytes, "max_allocation_bytes",
                              (json_int_t)d->max_allocation_bytes, "max_shared_bytes", (json_int_t)d->max_shared_bytes,
@@ -44,7 +39,8 @@ static void print_device(size_t index, const vkf_device_info *d) {
   char memory[32] = "-";
   if (d->memory_bytes)
     snprintf(memory, sizeof memory, "%.1f GiB", (double)d->memory_bytes / (1024.0 * 1024.0 * 1024.0));
-  printf("%5zu  %-12s %-10s %10s  %s (%s)\n", index, d->alias, kind_name(d->kind), memory, d->name, d->driver);
+  printf("%5zu  %-12s %-10s %10s  %s (%s)\n", index, d->alias, vkf_device_kind_name(d->kind), memory, d->name,
+         d->driver);
 }
 
 typedef struct checks {
@@ -52,9 +48,8 @@ typedef struct checks {
 } checks;
 
 static void on_check(void *user, const vkf_check_info *c) {
-  static const char *const states[] = {"not supported", "not checked", "ok", "failed"};
   const checks *to = user;
-  const char *state = (size_t)c->state < sizeof states / sizeof states[0] ? states[c->state] : "";
+  const char *state = vkf_check_state_name(c->state);
   if (to->rows)
     json_array_append_new(to->rows, json_pack("{s:s, s:s, s:s}", "check", c->name, "state", state, "text", c->text));
   else

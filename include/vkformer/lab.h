@@ -25,6 +25,8 @@ typedef enum vkf_check_state {
   VKF_CHECK_PASSED = 2,
   VKF_CHECK_FAILED = 3 /* the text says what was expected and found */
 } vkf_check_state;
+/* "not supported", "not checked", "ok", "failed"; NULL: no such value. */
+VKF_API const char *vkf_check_state_name(vkf_check_state state);
 typedef struct vkf_check_info {
   size_t size;              /* sizeof(vkf_check_info) */
   const char *name, *title; /* "subgroup_shuffle", "subgroup shuffle" */

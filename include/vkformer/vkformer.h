@@ -194,6 +194,8 @@ typedef enum vkf_device_kind {
   VKF_DEVICE_VIRTUAL = 4,
   VKF_DEVICE_OTHER = 5
 } vkf_device_kind;
+/* "scalar", "software", "integrated", "discrete", "virtual", "other"; NULL: no such value. */
+VKF_API const char *vkf_device_kind_name(vkf_device_kind kind);
 
 typedef struct vkf_device_info {
   size_t size; /* sizeof(vkf_device_info) */
@@ -251,6 +253,8 @@ typedef enum vkf_dtype {
   VKF_I16 = 9,
   VKF_DTYPE_COUNT = 10
 } vkf_dtype;
+/* "F32", as safetensors writes it; NULL: no such value. */
+VKF_API const char *vkf_dtype_name(vkf_dtype dtype);
 
 #define VKF_MAX_RANK 8
 

@@ -144,7 +144,7 @@ bool vkf_size_mul(size_t a, size_t b, size_t *out);
 bool vkf_size_add(size_t a, size_t b, size_t *out);
 
 size_t vkf_dtype_bytes(vkf_dtype dtype);
-const char *vkf_dtype_name(vkf_dtype dtype); /* "F32", as safetensors writes it */
+const char *vkf_name_of_dtype(vkf_dtype dtype); /* "F32", as safetensors writes it */
 
 float vkf_f16_to_f32(uint16_t half);
 uint16_t vkf_f16_from_f32(float value); /* to nearest even */

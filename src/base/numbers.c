@@ -34,7 +34,7 @@ static const struct {
 size_t vkf_dtype_bytes(vkf_dtype dtype) {
   return (unsigned)dtype < VKF_DTYPE_COUNT ? dtypes[dtype].bytes : 0;
 }
-const char *vkf_dtype_name(vkf_dtype dtype) {
+const char *vkf_name_of_dtype(vkf_dtype dtype) {
   return (unsigned)dtype < VKF_DTYPE_COUNT ? dtypes[dtype].name : "?";
 }
 

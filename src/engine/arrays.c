@@ -44,7 +44,7 @@ vkf_status vkf_engine_array_ids(vkf_env *env, const vkf_array *arrays, size_t n,
     goto done;
   }
   if (a->dtype != VKF_I32 && a->dtype != VKF_I64)
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: expected I32 or I64, found %s", name, vkf_dtype_name(a->dtype));
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: expected I32 or I64, found %s", name, vkf_name_of_dtype(a->dtype));
   if (a->rank != 2)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "%s: expected 2 dimensions [batch, length], found %zu", name, a->rank);
   if (shape_given && (a->shape[0] != shape[0] || a->shape[1] != shape[1]))

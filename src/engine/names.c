@@ -14,12 +14,18 @@ static const char *name_at(const char *const *names, size_t n, unsigned index) {
     return name_at(names, VKF_COUNT(names), (unsigned)value); \
   }
 
+VKF_DEFINE_NAMES(vkf_device_kind, "scalar", "software", "integrated", "discrete", "virtual", "other")
+VKF_DEFINE_NAMES(vkf_check_state, "not supported", "not checked", "ok", "failed")
 VKF_DEFINE_NAMES(vkf_storage, "auto", "f32", "f16", "bf16", "int8")
 VKF_DEFINE_NAMES(vkf_architecture, "encoder-decoder", "encoder", "decoder")
 VKF_DEFINE_NAMES(vkf_scope, "case", "op", "node", "block")
 VKF_DEFINE_NAMES(vkf_stage, "encode", "decode")
 VKF_DEFINE_NAMES(vkf_clock, "device", "submit", "call")
 VKF_DEFINE_NAMES(vkf_order_class, "ascending", "fast")
+
+const char *vkf_dtype_name(vkf_dtype dtype) {
+  return (unsigned)dtype < VKF_DTYPE_COUNT ? vkf_name_of_dtype(dtype) : NULL;
+}
 
 const char *vkf_status_name(vkf_status status) {
   static const char *const names[] = {

@@ -57,7 +57,7 @@ wrong:
   VKF_TRY(vkf_text_status(&shape));
   VKF_FAIL(session->env, VKF_ERROR_ARGUMENT,
            "pixel_values: expected F32 of shape [1 to 65535,%u,%u,%u], found %s of %s", info->image[0], info->image[1],
-           info->image[2], vkf_dtype_name(a->dtype), shape.data);
+           info->image[2], vkf_name_of_dtype(a->dtype), shape.data);
 done:
   vkf_text_finish(&shape);
   return st;

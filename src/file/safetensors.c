@@ -39,7 +39,7 @@ static int by_data(const void *a, const void *b) {
 
 static bool dtype_from_name(const char *name, vkf_dtype *out) {
   for (int d = 0; d < VKF_DTYPE_COUNT; d++) {
-    if (strcmp(name, vkf_dtype_name((vkf_dtype)d)) != 0) continue;
+    if (strcmp(name, vkf_name_of_dtype((vkf_dtype)d)) != 0) continue;
     *out = (vkf_dtype)d;
     return true;
   }
@@ -110,7 +110,7 @@ static vkf_status parse_offsets(vkf_env *env, const json_t *entry, const uint8_t
     VKF_TRY(vkf_text_status(&shape));
     VKF_FAIL(env, VKF_ERROR_FORMAT,
              "%s: tensor \"%s\": expected %zu bytes for %s %s, found data_offsets [%zu,%zu], %zu bytes", t->file,
-             t->name, t->bytes, vkf_dtype_name(t->dtype), shape.data, begin, end, end - begin);
+             t->name, t->bytes, vkf_name_of_dtype(t->dtype), shape.data, begin, end, end - begin);
   }
   t->data = data + begin;
 done:

@@ -68,7 +68,7 @@ static json_t *array_entry(const vkf_array *a, size_t begin, size_t end) {
       return NULL;
     }
   }
-  return json_pack("{s:s, s:o, s:[I,I]}", "dtype", vkf_dtype_name(a->dtype), "shape", shape, "data_offsets",
+  return json_pack("{s:s, s:o, s:[I,I]}", "dtype", vkf_name_of_dtype(a->dtype), "shape", shape, "data_offsets",
                    (json_int_t)begin, (json_int_t)end);
 }
 

@@ -53,8 +53,8 @@ static const vkf_array *find(vkf_op_build *o, const char *name, vkf_dtype dtype,
     return NULL;
   }
   if (a->dtype != dtype || a->rank < least || a->rank > most || !a->data)
-    vkf_lab_op_fail(o, "%s: expected %s of %zu dimensions, found %s of %zu", name, vkf_dtype_name(dtype), most,
-                    vkf_dtype_name(a->dtype), a->rank);
+    vkf_lab_op_fail(o, "%s: expected %s of %zu dimensions, found %s of %zu", name, vkf_name_of_dtype(dtype), most,
+                    vkf_name_of_dtype(a->dtype), a->rank);
   double elements = 1;
   for (size_t i = 0; !o->b.st && i < a->rank; i++) {
     elements *= (double)a->shape[i];

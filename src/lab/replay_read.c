@@ -158,7 +158,7 @@ static vkf_status find_data(reader *r, const vkf_slot *slot, const vkf_array **o
   for (uint32_t i = 0; fits && i < slot->rank; i++) fits = a->shape[i] == vkf_slot_extent(slot, i, &r->run->dims);
   if (!fits)
     VKF_FAIL(r->env, VKF_ERROR_FORMAT, "array %s: expected %s of %u dimensions with the extents of its operand",
-             slot->name, vkf_dtype_name(slot->dtype), slot->rank);
+             slot->name, vkf_name_of_dtype(slot->dtype), slot->rank);
 done:
   return st;
 }

@@ -99,7 +99,7 @@ vkf_status vkf_model_folder_make(vkf_env *env, const char *config_path, const ch
   vkf_text_init(&weights, env);
   if (params->dtype != VKF_F32 && params->dtype != VKF_F16 && params->dtype != VKF_BF16)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected F32, F16 or BF16 as dtype of the weights, found %s",
-             vkf_dtype_name(params->dtype));
+             vkf_name_of_dtype(params->dtype));
   VKF_TRY(vkf_file_map_read(env, config_path, &config));
   VKF_TRY(vkf_model_net_want(env, config_path, &net));
   VKF_TRY(find_deviation(net, &config, &m.deviation));

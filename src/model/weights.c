@@ -117,7 +117,7 @@ static vkf_status claim(vkf_net *net, const vkf_model_source *source, uint32_t c
   vkf_dtype dtype = out->tensor->dtype;
   if (dtype != VKF_F32 && dtype != VKF_F16 && dtype != VKF_BF16 && dtype != VKF_F64)
     return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: tensor \"%s\": expected dtype F32, F16, BF16 or F64, found %s",
-                        out->tensor->file, source->tensor, vkf_dtype_name(dtype));
+                        out->tensor->file, source->tensor, vkf_name_of_dtype(dtype));
   out->first_row = source->first_row;
   out->n_rows = source->n_rows;
   out->group_rows = source->group_rows > 0 ? source->group_rows : source->n_rows;

@@ -64,7 +64,7 @@ static vkf_status check_slot(vkf_env *env, const vkf_slot *s, uint32_t index) {
   if (!s->name) return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %u has no name", index);
   if (s->dtype != VKF_F32 && s->dtype != VKF_I32) {
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: expected F32 or I32, found %s", s->name,
-                        vkf_dtype_name(s->dtype));
+                        vkf_name_of_dtype(s->dtype));
   }
   const bool may = s->kind == VKF_SLOT_WEIGHT || (s->rank == 4 && vkf_format_get(s->format)->caches);
   if (s->format != VKF_FORMAT_F32 && (s->dtype != VKF_F32 || !may)) {
@@ -152,9 +152,9 @@ static vkf_status check_operand(vkf_env *env, const vkf_node *node, const vkf_sl
   if (fits) return VKF_OK;
   vkf_text text;
   vkf_text_init(&text, env);
-  vkf_text_printf(&text, "expected %s %s[", want->loose ? "at least" : "exactly", vkf_dtype_name(want->dtype));
+  vkf_text_printf(&text, "expected %s %s[", want->loose ? "at least" : "exactly", vkf_name_of_dtype(want->dtype));
   append_extents(&text, want->extent, want->rank);
-  vkf_text_printf(&text, "], found %s[", vkf_dtype_name(slot->dtype));
+  vkf_text_printf(&text, "], found %s[", vkf_name_of_dtype(slot->dtype));
   append_extents(&text, slot->extent, slot->rank);
   VKF_TRY(vkf_text_status(&text));
   VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s (%s), %s in slot %s: %s]", node->name, vkf_op_name(node->op), want->name,

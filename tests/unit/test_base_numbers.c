@@ -47,8 +47,8 @@ static void dtypes(void **state) {
   assert_int_equal(vkf_dtype_bytes(VKF_BF16), 2);
   assert_int_equal(vkf_dtype_bytes(VKF_I64), 8);
   assert_int_equal(vkf_dtype_bytes(VKF_DTYPE_COUNT), 0);
-  assert_string_equal(vkf_dtype_name(VKF_F32), "F32");
-  assert_string_equal(vkf_dtype_name(VKF_BOOL), "BOOL");
+  assert_string_equal(vkf_name_of_dtype(VKF_F32), "F32");
+  assert_string_equal(vkf_name_of_dtype(VKF_BOOL), "BOOL");
   for (int d = 0; d < VKF_DTYPE_COUNT; d++) assert_true(vkf_dtype_bytes((vkf_dtype)d) > 0);
 }
 

@@ -111,6 +111,13 @@ static void enumerators_have_names(void **state) {
   assert_string_equal(vkf_storage_name(VKF_STORAGE_INT8), "int8");
   assert_null(vkf_storage_name((vkf_storage)5));
   assert_null(vkf_storage_name((vkf_storage)-1));
+  assert_string_equal(vkf_device_kind_name(VKF_DEVICE_OTHER), "other");
+  assert_null(vkf_device_kind_name((vkf_device_kind)6));
+  assert_string_equal(vkf_check_state_name(VKF_CHECK_FAILED), "failed");
+  assert_null(vkf_check_state_name((vkf_check_state)4));
+  assert_string_equal(vkf_dtype_name(VKF_I16), "I16");
+  assert_null(vkf_dtype_name(VKF_DTYPE_COUNT));
+  assert_null(vkf_dtype_name((vkf_dtype)-1));
   assert_string_equal(vkf_architecture_name(VKF_ARCHITECTURE_DECODER), "decoder");
   assert_null(vkf_architecture_name((vkf_architecture)3));
   assert_string_equal(vkf_scope_name(VKF_SCOPE_BLOCK), "block");

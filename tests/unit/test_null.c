@@ -67,6 +67,9 @@ static int at; /* which pointer is NULL */
   X(vkf_version, 0, 0, GAVE(vkf_version()))                                                                            \
   X(vkf_status_name, 0, 0, GAVE(vkf_status_name(0)))                                                                   \
   X(vkf_storage_name, 0, 0, GAVE(vkf_storage_name(0)))                                                                 \
+  X(vkf_device_kind_name, 0, 0, GAVE(vkf_device_kind_name(0)))                                                         \
+  X(vkf_dtype_name, 0, 0, GAVE(vkf_dtype_name(0)))                                                                     \
+  X(vkf_check_state_name, 0, 0, GAVE(vkf_check_state_name(0)))                                                         \
   X(vkf_architecture_name, 0, 0, GAVE(vkf_architecture_name(0)))                                                       \
   X(vkf_scope_name, 0, 0, GAVE(vkf_scope_name(0)))                                                                     \
   X(vkf_stage_name, 0, 0, GAVE(vkf_stage_name(0)))                                                                     \
