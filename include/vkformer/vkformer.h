@@ -409,7 +409,8 @@ VKF_DEFINE_INIT(vkf_run_params)
  * [B,T], decoder_attention_mask [B,T], token_type_ids [B,S] (default all 0), as far as the model has them; int32 or
  * int64. Models of images take pixel_values [B,channels,height,width] (float32) alone. Pads behind a sentence change
  * none of its bits. Pads before it change none unless they move its positions: as in transformers, a forward pass
- * counts them as positions in most models; vkf_session_generate() of a decoder does not. The result's arrays have the
+ * counts them as positions in most models; vkf_session_generate() of a decoder does not. An encoder does not compute
+ * them: what it gives for pads before and behind a sentence is zeros. The result's arrays have the
  * names and shapes of transformers' outputs: logits, pooler_output, encoder_last_hidden_state, encoder_hidden_states.N,
  * decoder_hidden_states.N, encoder_attentions.N, decoder_attentions.N, cross_attentions.N; models with one stack have
  * last_hidden_state, hidden_states.N, attentions.N. params: NULL for last states and logits only. */

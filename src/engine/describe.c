@@ -70,7 +70,6 @@ static vkf_status describe_plans(vkf_session *session, size_t batch, size_t leng
   vkf_plan_request request = {.stage = VKF_STAGE_ENCODE,
                               .capacity = {.T = 1, .out = caps.B * caps.S},
                               .last_hidden_state = true,
-                              .mask = true,
                               .logits = info->has_head && !two};
   if (!decoder_only) VKF_TRY(describe_stage(session, &text, bucket, &request, &sizes));
   if (info->architecture != VKF_ARCHITECTURE_ENCODER) {

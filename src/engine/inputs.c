@@ -2,6 +2,7 @@
 #include <string.h>
 
 #include "engine/opened.h"
+#include "shared/constants.h"
 
 vkf_status vkf_engine_check_ids(const vkf_session *session, const char *name, const int32_t *ids, size_t B,
                                 size_t length, uint32_t vocab) {
@@ -50,37 +51,83 @@ done:
   return st;
 }
 
-/* Token types, and the rows that a pooled head sees: the first of each sequence. */
-static vkf_status write_types(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims,
-                              const vkf_encode_input *input) {
-  vkf_status st = VKF_OK;
-  size_t n = (size_t)input->B * input->S;
-  int32_t *types = NULL, *first = NULL;
-  first = vkf_env_alloc(session->env, input->B, sizeof *first);
-  types = vkf_env_alloc(session->env, n, sizeof *types); /* zeros */
-  if (!first || !types) VKF_TRY(VKF_ERROR_MEMORY);
-  for (uint32_t r = 0; r < input->B; r++) first[r] = (int32_t)(r * input->S);
-  if (input->types) memcpy(types, input->types, n * sizeof *types);
-  if (input->pixels) /* a class token, then patches */
-    for (size_t i = 0; i < n; i++) types[i] = i % input->S != 0;
-  VKF_TRY(vkf_engine_write_input(&session->plan_cache, cached, VKF_INPUT_OUT_ROWS, dims, first));
-  VKF_TRY(vkf_engine_write_input(&session->plan_cache, cached, VKF_INPUT_TYPES, dims, types));
-done:
-  vkf_env_free(session->env, types);
-  vkf_env_free(session->env, first);
-  return st;
+/* ---- the encoder ------------------------------------------------------------------------------------------------- */
+
+vkf_source_span vkf_engine_source_span(const vkf_session *session, const vkf_encode_input *input, uint32_t b) {
+  const int32_t *mask = input->mask ? input->mask + (size_t)b * input->S : NULL;
+  uint32_t first = 0, end = input->S;
+  while (mask && end > 0 && mask[end - 1] == 0) end--;
+  while (mask && first < end && mask[first] == 0) first++;
+  if (end == 0 || vkf_model_net_info(session->model->net)->reads_first) first = 0;
+  return (vkf_source_span){first, VKF_MAX(end, 1u) - first};
 }
 
-vkf_status vkf_engine_encode(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims,
+bool vkf_engine_has_holes(const vkf_session *session, const vkf_encode_input *input) {
+  for (uint32_t b = 0; input->mask && b < input->B; b++) {
+    const vkf_source_span span = vkf_engine_source_span(session, input, b);
+    const int32_t *mask = input->mask + (size_t)b * input->S + span.first;
+    for (uint32_t t = 0; t < span.length; t++)
+      if (mask[t] == 0) return true;
+  }
+  return false;
+}
+
+/* The inputs of the encoder's rows. */
+typedef struct source_rows {
+  int32_t *ids, *types, *positions, *mask; /* [rows] */
+  int32_t *spans, *places;                 /* [B][VKF_SPAN_FIELDS] */
+  int32_t *first;                          /* [B]: the rows that a pooled head sees */
+  uint32_t n;
+} source_rows;
+
+/* positions: of the whole rectangle. */
+static void gather_rows(const vkf_session *session, const vkf_encode_input *in, const int32_t *positions,
+                        source_rows *rows) {
+  for (uint32_t b = 0; b < in->B; b++) {
+    const vkf_source_span span = vkf_engine_source_span(session, in, b);
+    const int32_t row = (int32_t)rows->n, length = (int32_t)span.length;
+    memcpy(rows->spans + (size_t)b * VKF_SPAN_FIELDS, (const int32_t[]){row, length, 0, length, 0, row},
+           VKF_SPAN_FIELDS * sizeof *rows->spans);
+    memcpy(rows->places + (size_t)b * VKF_SPAN_FIELDS,
+           (const int32_t[]){row, length, 0, length, (int32_t)b, (int32_t)span.first},
+           VKF_SPAN_FIELDS * sizeof *rows->spans);
+    rows->first[b] = row;
+    for (uint32_t t = span.first; t < span.first + span.length; t++, rows->n++) {
+      const size_t at = (size_t)b * in->S + t;
+      rows->ids[rows->n] = in->ids ? in->ids[at] : 0;
+      rows->types[rows->n] = in->types ? in->types[at] : in->pixels && t > 0; /* a class token, then patches */
+      rows->positions[rows->n] = positions[at];
+      rows->mask[rows->n] = !in->mask || in->mask[at] != 0;
+    }
+  }
+}
+
+vkf_status vkf_engine_encode(vkf_session *session, const vkf_cached_plan *cached, vkf_dims *dims,
                              const vkf_encode_input *input) {
   vkf_status st = VKF_OK;
+  const size_t B = input->B, n = B * input->S;
+  const vkf_plan_cache *cache = &session->plan_cache;
   const vkf_model_tokens tokens = {.stage = VKF_STAGE_ENCODE, .rows = input->B, .length = input->S, .ids = input->ids};
-  VKF_TRY(vkf_engine_write_input(&session->plan_cache, cached, VKF_INPUT_IDS, dims, input->ids));
-  VKF_TRY(vkf_engine_write_input(&session->plan_cache, cached, VKF_INPUT_PIXELS, dims, input->pixels));
-  VKF_TRY(vkf_engine_write_positions(session, cached, dims, &tokens));
-  VKF_TRY(write_types(session, cached, dims, input));
-  VKF_TRY(vkf_engine_write_mask(session, cached, VKF_INPUT_MASK, dims, input->B, input->S, input->mask));
-  VKF_TRY(vkf_engine_run_plan(&session->plan_cache, cached, dims));
+  int32_t *numbers = vkf_env_alloc(session->env, 5 * n + B * (2 * VKF_SPAN_FIELDS + 1), sizeof *numbers);
+  if (!numbers) VKF_TRY(VKF_ERROR_MEMORY);
+  source_rows rows = {
+      .ids = numbers + n, .types = numbers + 2 * n, .positions = numbers + 3 * n, .mask = numbers + 4 * n};
+  rows.spans = numbers + 5 * n;
+  rows.places = rows.spans + B * VKF_SPAN_FIELDS;
+  rows.first = rows.places + B * VKF_SPAN_FIELDS;
+  if (cached->slots[VKF_INPUT_POSITIONS] != VKF_NO_SLOT) vkf_model_positions(session->model->net, &tokens, numbers);
+  gather_rows(session, input, numbers, &rows);
+  dims->v[VKF_DIM_BS] = dims->v[VKF_DIM_OUT] = rows.n;
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_IDS, dims, rows.ids));
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_PIXELS, dims, input->pixels));
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_POSITIONS, dims, rows.positions));
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_TYPES, dims, rows.types));
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_MASK, dims, rows.mask));
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_SPANS, dims, rows.spans));
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_CROSS_PLACES, dims, rows.places));
+  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_OUT_ROWS, dims, rows.first));
+  VKF_TRY(vkf_engine_run_plan(cache, cached, dims));
 done:
+  vkf_env_free(session->env, numbers);
   return st;
 }

@@ -91,8 +91,17 @@ typedef struct vkf_encode_input {
   const int32_t *types; /* [B][S], NULL: all 0 */
   const float *pixels;  /* of images, in the place of ids: [B][channels*height*width] */
 } vkf_encode_input;
-/* Writes ids or pixels, positions, types and mask and runs the ENCODE program. */
-vkf_status vkf_engine_encode(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims,
+/* What of a sentence is a row of the encoder: its tokens from the first to the last that the mask has, and at least
+ * one. Where a head reads the first token, from there. */
+typedef struct vkf_source_span {
+  uint32_t first, length;
+} vkf_source_span;
+vkf_source_span vkf_engine_source_span(const vkf_session *session, const vkf_encode_input *input, uint32_t b);
+/* Does the mask take out tokens of these spans, so that the plan needs it? */
+bool vkf_engine_has_holes(const vkf_session *session, const vkf_encode_input *input);
+/* Writes spans, and of their tokens ids or pixels, positions, types and mask, and runs the ENCODE program. dims: of the
+ * rectangle B x S; becomes that of the rows. */
+vkf_status vkf_engine_encode(vkf_session *session, const vkf_cached_plan *cached, vkf_dims *dims,
                              const vkf_encode_input *input);
 /* Writes a [rows][length] mask where the plan reads it, at bucket strides; NULL: all 1. */
 vkf_status vkf_engine_write_mask(vkf_session *session, const vkf_cached_plan *cached, vkf_input input,

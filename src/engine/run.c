@@ -93,9 +93,42 @@ done:
   return st;
 }
 
-/* Reads a slot into the result; packed rows become [rows, length, width]. */
+/* The encoder's rows, which are packed, at their places among [B,S]; zeros where there is none. */
+static void spread_rows(const vkf_session *session, const vkf_encode_input *in, size_t row_bytes, char *rows) {
+  size_t from = 0;
+  for (uint32_t b = 0; b < in->B; b++) from += vkf_engine_source_span(session, in, b).length;
+  for (uint32_t b = in->B; b-- > 0;) {
+    const vkf_source_span span = vkf_engine_source_span(session, in, b);
+    char *to = rows + (size_t)b * in->S * row_bytes, *end = to + in->S * row_bytes;
+    const size_t first = span.first * row_bytes, bytes = span.length * row_bytes;
+    from -= span.length;
+    memmove(to + first, rows + from * row_bytes, bytes);
+    memset(to, 0, first);
+    memset(to + first + bytes, 0, (size_t)(end - to) - first - bytes);
+  }
+}
+
+/* The encoder's weights [B,H,S,S] of sentences that do not begin at position 0: queries and keys at their positions. */
+static void shift_weights(const vkf_session *session, const vkf_encode_input *in, size_t H, float *weights) {
+  const size_t S = in->S;
+  for (uint32_t b = 0; b < in->B; b++) {
+    const vkf_source_span span = vkf_engine_source_span(session, in, b);
+    for (size_t h = 0; span.first > 0 && h < H; h++) {
+      float *plane = weights + ((size_t)b * H + h) * S * S;
+      for (size_t t = span.length; t-- > 0;) {
+        float *to = plane + (span.first + t) * S;
+        memmove(to + span.first, plane + t * S, span.length * sizeof *to);
+        memset(to, 0, span.first * sizeof *to);
+      }
+      memset(plane, 0, span.first * S * sizeof *plane);
+    }
+  }
+}
+
+/* Reads a slot into the result; rows become [rows, length, width]. source: of the encoder; NULL: they are a rectangle.
+ */
 static vkf_status take_output(vkf_session *session, const vkf_cached_plan *cached, uint32_t slot, const vkf_dims *dims,
-                              uint32_t rows, vkf_result *result) {
+                              uint32_t rows, const vkf_encode_input *source, vkf_result *result) {
   vkf_status st = VKF_OK;
   const vkf_slot *s = &cached->plan->slots[slot];
   size_t shape[VKF_MAX_SLOT_RANK + 1], rank = 0;
@@ -103,9 +136,11 @@ static vkf_status take_output(vkf_session *session, const vkf_cached_plan *cache
   bool is_split = s->rank == 2 && s->extent[0].dim != VKF_DIM_B; /* B: one row a sequence */
   if (is_split) shape[rank++] = rows;
   for (uint32_t i = 0; i < s->rank; i++) shape[rank++] = vkf_slot_extent(s, i, dims);
-  if (is_split) shape[1] /= rows;
+  if (is_split) shape[1] = source ? source->S : shape[1] / rows;
   VKF_TRY(vkf_engine_result_add(result, s->output, s->dtype, rank, shape, &data));
   VKF_TRY(session->plan_cache.backend->table->read(cached->program, slot, dims, data));
+  if (source && is_split) spread_rows(session, source, shape[2] * vkf_dtype_bytes(s->dtype), data);
+  if (source && rank == 4) shift_weights(session, source, shape[1], data);
   const char *second = vkf_model_second_name(session->model->net, s->output);
   if (second) {
     void *copy = NULL;
@@ -117,10 +152,10 @@ done:
 }
 
 static vkf_status take_outputs(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims, uint32_t rows,
-                               vkf_result *result) {
+                               const vkf_encode_input *source, vkf_result *result) {
   vkf_status st = VKF_OK;
   for (uint32_t i = 0; i < cached->plan->n_slots; i++)
-    if (cached->plan->slots[i].output) VKF_TRY(take_output(session, cached, i, dims, rows, result));
+    if (cached->plan->slots[i].output) VKF_TRY(take_output(session, cached, i, dims, rows, source, result));
 done:
   return st;
 }
@@ -157,7 +192,7 @@ static vkf_status run_decode(vkf_session *session, vkf_bucket *bucket, const vkf
   VKF_TRY(vkf_engine_write_mask(session, cached, VKF_INPUT_MASK, &dims, sizes->B, sizes->S, source_mask));
   VKF_TRY(vkf_engine_write_mask(session, cached, VKF_INPUT_TARGET_MASK, &dims, sizes->R, sizes->T, target_mask));
   VKF_TRY(vkf_engine_run_plan(&session->plan_cache, cached, &dims));
-  VKF_TRY(take_outputs(session, cached, &dims, sizes->R, result));
+  VKF_TRY(take_outputs(session, cached, &dims, sizes->R, NULL, result));
 done:
   return st;
 }
@@ -195,13 +230,15 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
                               .mask = true,
                               .logits = info->has_head && call->output != VKF_RUN_STATES};
   if (!decoder_only) {
+    const vkf_encode_input source = {B, S, in.ids, in.mask, in.types, in.pixels};
     vkf_plan_request encode = request;
+    encode.mask = vkf_engine_has_holes(session, &source);
     if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER) encode.logits = false;
     vkf_sizes sizes = {.B = B, .S = S, .R = B, .T = 1, .out = B * S};
     vkf_dims dims = vkf_dims_make(&sizes);
     VKF_TRY(vkf_engine_plan_get(&session->plan_cache, bucket, &encode, &cached));
-    VKF_TRY(vkf_engine_encode(session, cached, &dims, &(vkf_encode_input){B, S, in.ids, in.mask, in.types, in.pixels}));
-    VKF_TRY(take_outputs(session, cached, &dims, B, result));
+    VKF_TRY(vkf_engine_encode(session, cached, &dims, &source));
+    VKF_TRY(take_outputs(session, cached, &dims, B, &source, result));
   }
   if (info->architecture != VKF_ARCHITECTURE_ENCODER) {
     vkf_sizes sizes = {.B = B, .S = decoder_only ? 1 : S, .R = B, .T = T, .out = B * T};

@@ -196,7 +196,7 @@ static vkf_status encode(vkf_slots *s, vkf_sequence *q, const int32_t *ids, size
   vkf_session *session = s->session;
   const vkf_cached_plan *cached = NULL;
   const vkf_need_sizes caps = vkf_engine_bucket_sizes(q->bucket);
-  const vkf_plan_request request = {.stage = VKF_STAGE_ENCODE, .capacity = {.T = 1, .out = caps.S}, .mask = true};
+  const vkf_plan_request request = {.stage = VKF_STAGE_ENCODE, .capacity = {.T = 1, .out = caps.S}};
   if (!has_encoder(s)) VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "expected an encoder-decoder, found a decoder");
   if (!ids || !n || n > s->most_source)
     VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected 1 to %u ids of a source, found %zu", s->most_source,
@@ -206,7 +206,7 @@ static vkf_status encode(vkf_slots *s, vkf_sequence *q, const int32_t *ids, size
   q->n = q->n_done = q->n_logits = q->n_read = 0;
   q->n_source = 0;
   q->last = NULL;
-  const vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .S = (uint32_t)n, .R = 1, .T = 1, .out = (uint32_t)n});
+  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .S = (uint32_t)n, .R = 1, .T = 1, .out = (uint32_t)n});
   VKF_TRY(vkf_engine_encode(session, cached, &dims, &(vkf_encode_input){.B = 1, .S = (uint32_t)n, .ids = ids}));
   memcpy(q->source, ids, n * sizeof *ids);
   q->n_source = (uint32_t)n;

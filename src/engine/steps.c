@@ -16,19 +16,22 @@ static vkf_status write_key_mask(vkf_steps *s, const int32_t *prompt_mask, uint3
   return VKF_OK;
 }
 
-/* The keys of each source are those up to its last token; a mask is needed where there are pads before it. */
-static vkf_status find_sources(vkf_steps *s, const int32_t *mask) {
-  s->source_lengths = vkf_env_alloc(s->session->env, s->B, sizeof *s->source_lengths);
-  if (!s->source_lengths) return VKF_ERROR_MEMORY;
+/* The keys of each source are its rows in the encoder; a mask is needed where it has holes. */
+static vkf_status find_sources(vkf_steps *s, const vkf_encode_input *in) {
+  s->sources = vkf_env_alloc(s->session->env, s->B, sizeof *s->sources);
+  if (!s->sources) return VKF_ERROR_MEMORY;
   for (uint32_t b = 0; b < s->B; b++) {
-    const int32_t *row = mask ? mask + (size_t)b * s->S : NULL;
-    uint32_t n = s->S;
-    while (row && n > 0 && !row[n - 1]) n--;
-    s->source_lengths[b] = n;
-    for (uint32_t i = 0; row && i < n; i++)
-      if (!row[i]) s->source_mask = mask;
+    s->sources[b] = (vkf_span){.keys = vkf_engine_source_span(s->session, in, b).length, .first = s->n_source_rows};
+    s->n_source_rows += s->sources[b].keys;
   }
-  s->request.mask = s->source_mask != NULL;
+  if (!vkf_engine_has_holes(s->session, in)) return VKF_OK;
+  s->source_mask = vkf_env_alloc(s->session->env, s->n_source_rows, sizeof *s->source_mask);
+  if (!s->source_mask) return VKF_ERROR_MEMORY;
+  for (uint32_t b = 0; b < s->B; b++) {
+    const int32_t *mask = in->mask + (size_t)b * s->S + vkf_engine_source_span(s->session, in, b).first;
+    for (uint32_t t = 0; t < s->sources[b].keys; t++) s->source_mask[s->sources[b].first + t] = mask[t] != 0;
+  }
+  s->request.mask = true;
   return VKF_OK;
 }
 
@@ -69,16 +72,10 @@ static vkf_status run_encoder(vkf_steps *s, const vkf_encode_input *source) {
   vkf_sizes sizes = {.B = s->B, .S = s->S, .R = s->R, .T = 1, .out = s->B * s->S};
   vkf_dims dims = vkf_dims_make(&sizes);
   vkf_plan_request request = {
-      .stage = VKF_STAGE_ENCODE, .capacity = {.T = 1, .out = s->caps.B * s->caps.S}, .mask = true};
-  vkf_span *places = vkf_env_alloc(s->session->env, s->B, sizeof *places);
-  if (!places) VKF_TRY(VKF_ERROR_MEMORY);
-  for (uint32_t b = 0; b < s->B; b++)
-    places[b] = (vkf_span){.row = b * s->S, .queries = s->S, .keys = s->S, .first = b * s->S};
+      .stage = VKF_STAGE_ENCODE, .capacity = {.T = 1, .out = s->caps.B * s->caps.S}, .mask = s->source_mask != NULL};
   VKF_TRY(vkf_engine_plan_get(&s->session->plan_cache, s->bucket, &request, &cached));
-  VKF_TRY(vkf_engine_write_input(&s->session->plan_cache, cached, VKF_INPUT_CROSS_PLACES, &dims, places));
   VKF_TRY(vkf_engine_encode(s->session, cached, &dims, source));
 done:
-  vkf_env_free(s->session->env, places);
   return st;
 }
 
@@ -108,7 +105,7 @@ vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_s
                                   .logits = in->logits || (in->k == 0 && in->edits == 0)};
   if (in->k == 0) s->output = in->edits ? "scores" : "logits";
   VKF_TRY(allocate(s, in));
-  if (encoder) VKF_TRY(find_sources(s, in->source->mask));
+  if (encoder) VKF_TRY(find_sources(s, in->source));
   if (!encoder && in->source->mask) VKF_TRY(write_key_mask(s, in->source->mask, in->n_prompt));
   if (encoder) VKF_TRY(run_encoder(s, in->source));
 done:
@@ -118,8 +115,8 @@ done:
 void vkf_engine_steps_finish(vkf_steps *s) {
   if (!s->session) return;
   if (s->logits != s->values) vkf_env_free(s->session->env, s->logits);
-  void *all[] = {s->ancestry, s->ancestry_next, s->key_mask,  s->source_lengths, s->spans,  s->cross_spans,
-                 s->row_of,   s->out_rows,      s->positions, s->edit_offsets,   s->values, s->ids};
+  void *all[] = {s->ancestry, s->ancestry_next, s->key_mask,  s->sources,      s->source_mask, s->spans, s->cross_spans,
+                 s->row_of,   s->out_rows,      s->positions, s->edit_offsets, s->values,      s->ids};
   for (size_t i = 0; i < VKF_COUNT(all); i++) vkf_env_free(s->session->env, all[i]);
   *s = (vkf_steps){0};
 }
@@ -167,8 +164,9 @@ static void describe_rows(vkf_steps *s, const vkf_batch_step *step) {
                                      .continues = true};
     vkf_model_positions(s->session->model->net, &tokens, s->positions + (size_t)r * T);
     s->spans[r] = (vkf_span){.row = r * T, .queries = T, .past = s->past, .keys = s->past + T, .slot = slot};
-    if (s->source_lengths)
-      s->cross_spans[r] = (vkf_span){.row = r * T, .queries = T, .keys = s->source_lengths[b], .first = b * s->S};
+    if (s->sources)
+      s->cross_spans[r] =
+          (vkf_span){.row = r * T, .queries = T, .keys = s->sources[b].keys, .first = s->sources[b].first};
     for (uint32_t t = 0; s->ancestry && t < T; t++) s->ancestry[(size_t)r * s->caps.keys + s->past + t] = (int32_t)slot;
     s->out_rows[r] = (int32_t)(r * T + T - 1);
   }
@@ -203,7 +201,8 @@ vkf_status vkf_engine_steps_run(vkf_steps *s, const vkf_batch_step *step) {
   const vkf_cached_plan *cached = NULL;
   const vkf_backend_table *backend = s->session->plan_cache.backend->table;
   const uint32_t R = step->n_rows;
-  vkf_sizes sizes = {.B = s->B, .S = s->S, .R = R, .T = step->n_tokens, .past = s->past, .out = R};
+  vkf_sizes sizes = {
+      .B = s->B, .S = s->S, .R = R, .T = step->n_tokens, .past = s->past, .out = R, .source_rows = s->n_source_rows};
   vkf_dims dims = vkf_dims_make(&sizes);
   s->request.capacity.T = step->n_tokens == 1 ? 1 : VKF_MIN(vkf_engine_round_length(step->n_tokens), s->caps.keys);
   s->request.gather_out = step->n_tokens != 1;

@@ -22,8 +22,9 @@ typedef struct vkf_steps {
   vkf_need_sizes caps;
   vkf_plan_request request;          /* of the decoder's cache; T is set a step */
   uint32_t B, S, R, past;            /* R: slots */
-  uint32_t *source_lengths;          /* [B]: up to the last token; NULL: no encoder */
-  const int32_t *source_mask;        /* [B][S]; NULL: no pads before the last tokens */
+  vkf_span *sources;                 /* [B]: keys and first key of each sentence; NULL: no encoder */
+  uint32_t n_source_rows;            /* of all of them */
+  int32_t *source_mask;              /* [n_source_rows]; NULL: no holes between tokens */
   int32_t *ancestry, *ancestry_next; /* [R][keys cap], by row; NULL: no beams */
   int32_t *key_mask;                 /* [R][keys cap], by slot; NULL: no padding in the prompt */
   uint32_t *row_of;                  /* [R]: the row of a slot in the last step */

@@ -61,8 +61,7 @@ static void fill_ids(int32_t *ids, size_t n, uint32_t vocab, uint64_t stream) {
 }
 
 /* The encoder on given ids, or on noise as images. */
-static vkf_status run_encode(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims,
-                             const int32_t *mask) {
+static vkf_status run_encode(vkf_session *session, const vkf_cached_plan *cached, vkf_dims *dims, const int32_t *mask) {
   vkf_status st = VKF_OK;
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   int32_t ids[B * S];
@@ -83,7 +82,7 @@ done:
 }
 
 /* Writes the inputs of a pass and runs it. */
-static vkf_status run_pass(side *s, const pass *p, const vkf_cached_plan *cached, const vkf_dims *dims) {
+static vkf_status run_pass(side *s, const pass *p, const vkf_cached_plan *cached, vkf_dims *dims) {
   static const int32_t mask[B * S] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0};
   static const vkf_edit edits[] = {{VKF_EDIT_PENALTY, 1, 1.3f, 0},
                                    {VKF_EDIT_SET, 0, -INFINITY, 0},

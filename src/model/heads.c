@@ -159,7 +159,7 @@ vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, con
   if (kind == VKF_HEAD_MASKED_LM) VKF_TRY(claim_masked_lm(net, config, names));
   if (kind == VKF_HEAD_TOKEN_CLASSIFICATION) VKF_TRY(claim_classifier(net, config, names->token, d_model));
   if (kind == VKF_HEAD_SEQUENCE_CLASSIFICATION) {
-    head->first_token = net->info.is_pooled = true;
+    head->first_token = net->info.reads_first = net->info.is_pooled = true;
     VKF_TRY(claim_dense(net, names->sequence_dense, d_model, names->sequence_activation));
     VKF_TRY(claim_classifier(net, config, names->sequence, d_model));
   }
@@ -167,7 +167,7 @@ vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, con
     const char *weight = vkf_arena_printf(&net->arena, "%sweight", names->pooler);
     if (weight == NULL) return VKF_ERROR_MEMORY;
     if (!vkf_model_has_tensor(net, weight, true)) goto done; /* saved without it */
-    head->first_token = true;
+    head->first_token = net->info.reads_first = true;
     head->dense_output = "pooler_output";
     VKF_TRY(claim_dense(net, names->pooler, d_model, VKF_ACT_TANH));
   }

@@ -33,6 +33,7 @@ typedef struct vkf_net_info {
   int32_t pad_id, bos_id, eos_id, decoder_start_id; /* of config.json; -1: none */
   bool has_head;                                    /* there are logits */
   bool is_pooled;                                   /* they are one row a sequence: [B, V] */
+  bool reads_first;                                 /* a head reads the first token of a sequence, be it a pad */
   uint32_t n_types;                                 /* of token_type_ids; 0: there are none */
   uint32_t image[3];                                /* channels, height, width of images in the place of ids; 0: none */
   uint64_t n_parameters;                            /* numbers in the tensors that are used, tied ones once */
@@ -69,7 +70,8 @@ vkf_status vkf_model_folder_make(vkf_env *env, const char *config_path, const ch
 /* ENCODE: source ids to the encoder's last states, in the dimensions B and S. Blocks "embed", "encoder.0" ...,
  *   "encoder.norm" (where there is a final norm), then "cross" (encoder-decoders: the cross keys and values of every
  *   decoder layer into the state) or "head" (encoders with a head, over all BS rows).
- *   Inputs IDS, POSITIONS (if there are positions), MASK (if requested).
+ *   Its batches are packed (op.h). Inputs SPANS, CROSS_PLACES (with "cross"), IDS, POSITIONS (if there are positions),
+ *   MASK (if requested: needed only where it has holes between tokens).
  * DECODE: target ids to logits or candidates, in the dimensions R, T, PAST (and B, S for the cross keys). Blocks
  *   "embed", "decoder.0" ..., "head" (final norm, gather, logits, log-softmax, edits, top-k, whatever there is of it).
  *   A full pass is PAST 0 and T the length; a cached step is T 1.
@@ -105,8 +107,8 @@ typedef struct vkf_plan_request {
   bool mask;              /* padding mask of the source: VKF_INPUT_MASK */
   bool target_mask;       /* padding mask of the target keys: VKF_INPUT_TARGET_MASK */
   bool ancestry;          /* beams: VKF_INPUT_ANCESTRY */
-  bool packed;            /* DECODE: rows have spans, VKF_INPUT_TARGET_SPANS and VKF_INPUT_CROSS_SPANS; ENCODE: where
-                             the cross keys go, VKF_INPUT_CROSS_PLACES. See VKF_STATE_SELF_K */
+  bool packed;            /* DECODE: rows have spans, VKF_INPUT_TARGET_SPANS and VKF_INPUT_CROSS_SPANS; ENCODE: the
+                             cross keys are packed, not in slots. See VKF_STATE_SELF_K */
   bool gather_out;        /* the head sees the rows VKF_INPUT_OUT_ROWS; else all rows, and VKF_DIM_OUT must equal
                              their number */
   bool logits;            /* output "logits" [rows, V], as they leave the head, before the four that follow */

@@ -21,6 +21,7 @@ static const char *const input_names[VKF_INPUT_COUNT] = {
     [VKF_INPUT_POSITIONS] = "input.positions",
     [VKF_INPUT_TYPES] = "input.types",
     [VKF_INPUT_MASK] = "input.mask",
+    [VKF_INPUT_SPANS] = "input.spans",
     [VKF_INPUT_PIXELS] = "input.pixels",
     [VKF_INPUT_CROSS_PLACES] = "input.cross_places",
     [VKF_INPUT_TARGET_IDS] = "input.target_ids",
@@ -65,7 +66,8 @@ static void cross_states(const vkf_model_stage *s, const vkf_model_stack *decode
   char name[32];
   const vkf_block_form form = vkf_model_form(decoder);
   vkf_block_stream places = s->stream;
-  places.spans = vkf_model_input(VKF_INPUT_CROSS_PLACES, s->request->packed);
+  places.to_slots = !s->request->packed;
+  if (places.to_slots) places.spans = vkf_model_input(VKF_INPUT_CROSS_PLACES, true);
   vkf_build_block(s->b, "cross");
   for (uint32_t i = 0; i < decoder->n_layers; i++) {
     snprintf(name, sizeof name, "%u.kv", i);
@@ -157,8 +159,12 @@ static void logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
 static void build_encode(vkf_build *b, const vkf_net *net, const vkf_plan_request *request) {
   bool is_pair = net->info.architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
   vkf_model_stage s = {.b = b, .net = net, .request = request, .stack = &net->encoder};
-  s.stream = (vkf_block_stream){
-      .seqs = VKF_DIM_B, .tokens = VKF_DIM_S, .rows = VKF_DIM_BS, .keys = VKF_DIM_S, .past = VKF_DIM_ZERO};
+  s.stream = (vkf_block_stream){.seqs = VKF_DIM_B,
+                                .tokens = VKF_DIM_S,
+                                .rows = VKF_DIM_BS,
+                                .keys = VKF_DIM_S,
+                                .past = VKF_DIM_ZERO,
+                                .spans = vkf_model_input(VKF_INPUT_SPANS, true)};
   s.prefix = is_pair ? "encoder_" : "";
   uint32_t x = vkf_model_layers(&s);
   if (s.stack->has_final_norm) {

@@ -59,8 +59,8 @@ const int32_t *vkf_case_spans(vkf_arena *arena, const vkf_case *c, vkf_sizes *si
   const uint32_t n = source ? sizes->B : sizes->R, T = source ? sizes->S : sizes->T;
   packed queries, keys = {0};
   int32_t *spans = vkf_arena_alloc(arena, (size_t)VKF_MAX(n, 1u) * VKF_SPAN_FIELDS, sizeof *spans);
-  const uint32_t *slots = shuffled(arena, c, SLOTS, capacity->R);
-  if (!spans || !slots || !pack(arena, c, 0, n, T, &queries)) return NULL;
+  const uint32_t *slots = shuffled(arena, c, SLOTS, capacity->R), *backwards = shuffled(arena, c, SLOTS, n);
+  if (!spans || !slots || !backwards || !pack(arena, c, 0, n, T, &queries)) return NULL;
   if ((source || cross) && !pack(arena, c, SOURCES, sizes->B, sizes->S, &keys)) return NULL;
   for (uint32_t i = 0; source && i < n; i++) keys.length[i] = queries.length[i];
   if (source) { /* as many keys as rows, in an order of their own */
@@ -76,8 +76,10 @@ const int32_t *vkf_case_spans(vkf_arena *arena, const vkf_case *c, vkf_sizes *si
     const uint32_t length = queries.length[i], most = sizes->past + T - length;
     const uint32_t past = i ? below(c, PASTS, i, most + 1) : most, from = source ? i : below(c, SOURCES, i, sizes->B);
     put(spans, i,
-        source || cross ? (const uint32_t[]){queries.begin[i], length, 0, keys.length[from], 0, keys.begin[from]}
-                        : (const uint32_t[]){queries.begin[i], length, past, past + length, slots[i], 0});
+        append && c->params.append.to_slots
+            ? (const uint32_t[]){queries.begin[i], length, 0, length, backwards[i], below(c, PASTS, i, T - length + 1)}
+        : source || cross ? (const uint32_t[]){queries.begin[i], length, 0, keys.length[from], 0, keys.begin[from]}
+                          : (const uint32_t[]){queries.begin[i], length, past, past + length, slots[i], 0});
   }
   if (source || cross) sizes->source_rows = keys.rows;
   if (!source) sizes->target_rows = queries.rows;

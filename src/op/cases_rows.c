@@ -96,6 +96,7 @@ static const vkf_case append_cases[] = {
     APPEND_TARGET("17 tokens after 16", 1, 17, 16, 2, 7, 9, 0, 14, 15, .packed = false),
     APPEND_SOURCE("packed", 6, 19, 2, 8, 8, 16, 32, 16, .packed = true),
     APPEND_SOURCE("packed, width 5, value width 3", 9, 4, 3, 5, 3, 15, 30, 17, .packed = true),
+    APPEND_SOURCE("packed to slots", 6, 19, 2, 8, 8, 16, 32, 20, .packed = true, .to_slots = true),
     APPEND_TARGET("packed, one token after up to 40", 7, 1, 40, 2, 8, 8, 16, 32, 18, .packed = true),
     APPEND_TARGET("packed prompts and single tokens", 8, 20, 33, 2, 7, 9, 0, 14, 19, .packed = true),
 };

@@ -29,6 +29,7 @@ static const vkf_field append_fields[] = {
     FIELD(append, seqs, DIM),       FIELD(append, tokens, DIM),      FIELD(append, past, DIM),
     FIELD(append, n_heads, COUNT),  FIELD(append, key_width, COUNT), FIELD(append, value_width, COUNT),
     FIELD(append, k_column, COUNT), FIELD(append, v_column, COUNT),  FIELD(append, packed, FLAG),
+    FIELD(append, to_slots, FLAG),
 };
 static const vkf_field gather_fields[] = {
     FIELD(gather, rows, DIM),

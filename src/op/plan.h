@@ -27,8 +27,9 @@ typedef enum vkf_input {
   VKF_INPUT_POSITIONS,        /* int32 [BS] */
   VKF_INPUT_TYPES,            /* int32 [BS] */
   VKF_INPUT_MASK,             /* int32 [B][S], capacity strides; of the keys of a packed batch [1][BS] */
+  VKF_INPUT_SPANS,            /* int32 [B][VKF_SPAN_FIELDS]: of the source */
   VKF_INPUT_PIXELS,           /* float [B, channels*height*width] */
-  VKF_INPUT_CROSS_PLACES,     /* int32 [B][VKF_SPAN_FIELDS]: where the cross keys of each sentence go */
+  VKF_INPUT_CROSS_PLACES,     /* int32 [B][VKF_SPAN_FIELDS]: its cross keys in slots, one a sentence */
   VKF_INPUT_TARGET_IDS,       /* int32 [RT] */
   VKF_INPUT_TARGET_POSITIONS, /* int32 [RT] */
   VKF_INPUT_TARGET_MASK,      /* int32 [R][KEYS], capacity strides */

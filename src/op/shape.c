@@ -192,8 +192,12 @@ vkf_status vkf_op_shape_append(vkf_env *env, const char *node, const vkf_params 
   vkf_extent keys = along(p->past == VKF_DIM_ZERO ? p->tokens : VKF_DIM_KEYS, cap), slots = along(p->seqs, cap);
   if (p->packed) {
     out->in[VKF_APPEND_SPANS] = spans(slots);
-    slots = fixed(p->seqs == VKF_DIM_B ? 1 : slots.cap);
-    if (p->seqs == VKF_DIM_B) keys = along(VKF_DIM_BS, cap);
+    if (p->seqs == VKF_DIM_B && !p->to_slots) {
+      slots = fixed(1);
+      keys = along(VKF_DIM_BS, cap);
+    } else if (p->seqs == VKF_DIM_R) {
+      slots = fixed(slots.cap);
+    }
   }
   out->in[VKF_APPEND_X] = loose(matrix("x", VKF_F32, along(rows, cap), fixed(VKF_MAX(k_end, v_end))));
   for (int o = VKF_APPEND_K; o <= VKF_APPEND_V; o++) {

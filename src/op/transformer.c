@@ -48,7 +48,8 @@ uint32_t vkf_block_append(vkf_build *b, const vkf_block_form *form, const char *
                         .value_width = form->value_width,
                         .k_column = k_column,
                         .v_column = k_column + form->n_kv_heads * form->key_width,
-                        .packed = stream->spans.how != VKF_BUILD_NONE},
+                        .packed = stream->spans.how != VKF_BUILD_NONE,
+                        .to_slots = stream->to_slots},
       .in = {[VKF_APPEND_X] = slot(x), [VKF_APPEND_SPANS] = stream->spans},
       .out = {k, v},
   };

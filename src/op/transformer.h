@@ -38,7 +38,8 @@ typedef struct vkf_block_form {
 typedef struct vkf_block_stream {
   vkf_dim seqs, tokens, rows; /* B, S, BS or R, T, RT */
   vkf_dim keys, past;
-  vkf_build_operand spans; /* of a packed batch, or NONE */
+  vkf_build_operand spans; /* of a packed batch; NONE: a rectangle */
+  bool to_slots;           /* keys and values of a packed source go to slots */
 } vkf_block_stream;
 
 typedef struct vkf_attention_layer {

@@ -191,7 +191,7 @@ static void test_element(void **state) {
   const char *text = vkf_result_text(fault, 0);
   expect_text(text, "\"pass\": \"encode\"");
   expect_text(text, "\"node\": \"encoder.1.self.out\"");
-  expect_text(text, "\"output\": \"out\", \"shape\": [14, 64], \"element\": [5, 17], \"tile_shape\": [");
+  expect_text(text, "\"output\": \"out\", \"shape\": [11, 64], \"element\": [5, 17], \"tile_shape\": [");
   expect_text(text, "\"variant\": \"matmul-");
   driver_ok(d, replay(d, d->device, text, fault, &again));
   assert_true(ratio_of(again) > 1);
@@ -231,8 +231,8 @@ static void test_refused(void **state) {
       {"\"params\"", "\"width\": 64", "\"width\": 4294967295", "expected exactly"},
       {"\"params\"", "\"width\": 64", "\"width\": -1", "width: expected a number from 0"},
       {"\"sizes\"", "\"B\": 2", "\"B\": 3", "sizes.B: expected at most 2, found 3"},
-      {"\"sizes\"", "\"BS\": 14", "\"BS\": 13", "array ids: expected I32"},
-      {"\"sizes\"", "\"S\": 7", "\"S\": 6", "sizes: expected BS up to B*S"},
+      {"\"sizes\"", "\"BS\": 11", "\"BS\": 10", "array ids: expected I32"},
+      {"\"sizes\"", "\"S\": 7", "\"S\": 5", "sizes: expected BS up to B*S"},
       {"\"capacity\"", "\"S\": 8", "\"S\": 2000000000", "capacity.S: expected at most"},
       {"\"operands\"", "[16]", "[13]", "ids"},
       {"\"operands\"", "[16]", "[0]", "expected capacities over 0"},

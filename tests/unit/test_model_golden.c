@@ -20,6 +20,7 @@
 #include "file/write.h"
 #include "model/internal.h"
 #include "ref/ref.h"
+#include "shared/constants.h"
 #include "support/tolerance.h"
 
 #define GOLDEN VKF_SOURCE_DIR "/tests/golden/"
@@ -133,12 +134,29 @@ static void write_mask(model *m, side *s, const vkf_dims *dims) {
   uint32_t slot = vkf_plan_find_index(s->plan, VKF_SLOT_INPUT, VKF_INPUT_MASK);
   if (slot == VKF_NO_SLOT) return;
   const vkf_sizes *z = &m->sizes;
+  if (s->plan->slots[slot].extent[0].dim == VKF_DIM_ONE) { /* of packed rows */
+    write_input(m, s, VKF_INPUT_MASK, dims, m->mask);
+    return;
+  }
   uint32_t stride = s->plan->slots[slot].extent[1].cap;
   int32_t *wide = malloc(vkf_slot_elements(&s->plan->slots[slot]) * sizeof *wide);
   memset(wide, 0x55, vkf_slot_elements(&s->plan->slots[slot]) * sizeof *wide);
   for (uint32_t b = 0; b < z->B; b++) memcpy(wide + b * stride, m->mask + b * z->S, z->S * sizeof *wide);
   ok(m->backend->table->write(s->program, slot, dims, wide));
   free(wide);
+}
+
+/* The rectangle as a packed batch: pads are rows that the mask takes out. */
+static void write_spans(model *m, side *s, const vkf_dims *dims) {
+  int32_t spans[2][64][VKF_SPAN_FIELDS];
+  const int32_t S = (int32_t)m->sizes.S;
+  assert_true(m->sizes.B <= 64);
+  for (int32_t b = 0; b < (int32_t)m->sizes.B; b++) {
+    memcpy(spans[0][b], (int32_t[]){b * S, S, 0, S, 0, b * S}, sizeof spans[0][b]);
+    memcpy(spans[1][b], (int32_t[]){b * S, S, 0, S, b, 0}, sizeof spans[1][b]);
+  }
+  write_input(m, s, VKF_INPUT_SPANS, dims, spans[0][0]);
+  write_input(m, s, VKF_INPUT_CROSS_PLACES, dims, spans[1][0]);
 }
 
 static void run_side(model *m, side *s, bool is_target, vkf_sizes sizes, const int32_t *rows_ids) {
@@ -155,6 +173,7 @@ static void run_side(model *m, side *s, bool is_target, vkf_sizes sizes, const i
   write_input(m, s, is_target ? VKF_INPUT_TARGET_IDS : VKF_INPUT_IDS, &dims, rows_ids);
   write_input(m, s, is_target ? VKF_INPUT_TARGET_POSITIONS : VKF_INPUT_POSITIONS, &dims, positions);
   write_mask(m, s, &dims);
+  write_spans(m, s, &dims);
   ok(m->backend->table->run(s->program, &dims, 0, s->plan->n_blocks));
   free(positions);
 }
