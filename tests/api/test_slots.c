@@ -234,6 +234,7 @@ static void bad_arguments(void **state) {
   refused(&b, vkf_session_save(b.session, 0, &result), VKF_ERROR_ARGUMENT, "found 0 of 2");
   ok(&b, vkf_session_step(b.session));
   expect(&b, 0, 1, 1, "after all that was refused");
+  refused(&b, vkf_session_feed(b.session, 0, many, N + 8, 1), VKF_ERROR_ARGUMENT, "at most 30 more ids");
   assert_null(vkf_session_logits(b.session, 1, NULL));
   assert_null(vkf_session_logits(b.session, 9, NULL));
   assert_null(vkf_session_logits(NULL, 0, NULL));
