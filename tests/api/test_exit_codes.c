@@ -126,7 +126,7 @@ static void test_no_command_is_missing(void **state) {
       fail_msg("row %zu is %s, expected %.*s", i, rows[i].name, (int)n, at);
     at += n + (at[n] == '\n');
   }
-  assert_string_equal(at, "");
+  if (*at) fail_msg("expected a row for each command, found none for %.*s", (int)strcspn(at, "\n"), at);
 }
 
 PROGRAM_MAIN(prepare, cmocka_unit_test(test_table), cmocka_unit_test(test_op_over_its_bound),
