@@ -33,12 +33,36 @@ static float special(uint64_t pick) {
   return values[pick % VKF_COUNT(values)];
 }
 
+static bool is_attention(vkf_op op) {
+  return op == VKF_OP_ATTENTION || op == VKF_OP_ATTENTION_WEIGHTS;
+}
+
+/* Columns of a row, or keys. */
+static uint64_t n_summands(const vkf_case *c) {
+  if (is_attention(c->op)) return vkf_dims_make(&c->sizes).v[c->params.attention.keys];
+  return c->op == VKF_OP_NORM    ? c->params.norm.width
+         : c->op == VKF_OP_TOP_K ? c->params.top_k.width
+                                 : c->params.log_softmax.width;
+}
+
+/* Of columns, and of keys; the rest of what attention reads is as usual. */
+static float one_of_few(const vkf_case *c, uint64_t input, uint64_t i) {
+  const bool keys = is_attention(c->op);
+  if (keys && input == VKF_ATTENTION_Q) return 200.0f;
+  if (keys && input == VKF_ATTENTION_V) return (float)vkf_rng_normal(c->seed, input, i);
+  if (keys) i /= c->params.attention.key_width; /* each number of a key */
+  const bool counts = (i & (i - 1)) == 0 || (i & (i + 1)) == 0 || i + 1 == n_summands(c);
+  if (c->op == VKF_OP_NORM) return counts ? 1.0f : 0.0f;
+  return counts ? 0.0f : keys ? -1.0f : -200.0f;
+}
+
 static float number(const vkf_case *c, uint64_t stream, uint64_t i, bool activation) {
   vkf_case_data kind = c->data;
   if (kind == VKF_DATA_HALVES) return (float)((int32_t)below(c, stream, i, 17) - 8) / 2;
   if (kind == VKF_DATA_ONE_SIGN) return (float)(0.5 + vkf_rng_unit(c->seed, stream, i) / 2);
   if (kind == VKF_DATA_TIES) return (float)below(c, stream, i, 3);
   if (kind == VKF_DATA_CONSTANT && activation) return 2.5f;
+  if (kind == VKF_DATA_FEW && activation) return one_of_few(c, stream, i);
   float normal = (float)vkf_rng_normal(c->seed, stream, i);
   if (kind == VKF_DATA_OFFSET && activation) return 10000 + normal;
   if (kind == VKF_DATA_HUGE && activation) return 40000 * normal;
@@ -65,10 +89,6 @@ static uint32_t index_range(const vkf_case *c, const vkf_dims *dims, uint32_t in
     default: /* ancestry */
       return dims->v[c->params.attention.seqs];
   }
-}
-
-static bool is_attention(vkf_op op) {
-  return op == VKF_OP_ATTENTION || op == VKF_OP_ATTENTION_WEIGHTS;
 }
 
 /* Element `at` of an int32 input; row: its index along the first extent. */

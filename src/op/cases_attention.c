@@ -134,8 +134,14 @@ enum {
       CROSS(OP, M, "packed cross, one query", 3, 12, 1, 45, 2, 2, 64, 64, 0.125f, open, NORMAL, 50, .packed = true), \
       CROSS(OP, M, "packed cross, mask, width 6", 4, 8, 7, 30, 2, 2, 6, 10, 0.4f, mask, NORMAL, 51, .packed = true)
 
-static const vkf_case cases[] = {CASES(ATTENTION, attention)};
-static const vkf_case weights_cases[] = {CASES(ATTENTION_WEIGHTS, attention_weights)};
+#define FEW_KEYS(OP, M, NAME, KEYS) DECODE(OP, M, NAME, 1, 1, KEYS - 1, 1, 1, 4, 4, 1.0f, open, FEW, 39, .window = 0)
+
+static const vkf_case cases[] = {CASES(ATTENTION, attention),
+                                 FEW_KEYS(ATTENTION, attention, "65537 keys, few of which count", 65537)};
+/* On lavapipe 22 some kernel takes up to some 18,000 keys. */
+static const vkf_case weights_cases[] = {
+    CASES(ATTENTION_WEIGHTS, attention_weights),
+    FEW_KEYS(ATTENTION_WEIGHTS, attention_weights, "16385 keys, few of which count", 16385)};
 
 const vkf_case *vkf_op_cases_attention(size_t *n) {
   *n = VKF_COUNT(cases);

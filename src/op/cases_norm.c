@@ -62,6 +62,8 @@ static const vkf_case cases[] = {
     GROUPED(3, 9, 2, 5, LAYER, all, NORMAL, 29),
     GROUPED(6, 12, 1, 30, LAYER, affine, OFFSET, 30),
     GROUPED(2, 5, 3, 7, RMS, scale | residual, SPECIAL, 31),
+    NORM(1, 65537, LAYER, 1e-5, bare, FEW, 32),
+    NORM(1, 262145, RMS, 1e-6, bare, FEW, 33),
     {.name = "LAYER 10 rows of capacity 35, width 48",
      .op = VKF_OP_NORM,
      .params = {.norm = {.rows = VKF_DIM_RT, .width = 48, .eps = 1e-5f}},

@@ -38,7 +38,7 @@ static const vkf_case top_k_cases[] = {
     TOP_K(4, 1021, 10, NORMAL, 10), TOP_K(2, 8192, 8, NORMAL, 11), TOP_K(2, 4099, 1, TIES, 12),
     TOP_K(3, 63, 63, TIES, 13),     TOP_K(6, 40, 8, SPECIAL, 14),  TOP_K(33, 5, 5, SPECIAL, 15),
     TOP_K(1, 32, 32, LARGE, 16),    TOP_K(8, 257, 16, NORMAL, 17), TOP_K(7, 128, 1, SPECIAL, 18),
-    TOP_K(1, 30000, 8, NORMAL, 19),
+    TOP_K(1, 30000, 8, NORMAL, 19), TOP_K(1, 65537, 64, FEW, 20),  TOP_K(1, 262145, 64, FEW, 21),
 };
 
 const vkf_case *vkf_op_cases_top_k(size_t *n) {

@@ -21,7 +21,7 @@ enum { MAX_VARIANTS = 1024, LONG_K = 10000 };
 
 /* A large tile computes thousands of elements for the two or three that such a case has. */
 static bool is_long(const vkf_case *c) {
-  return c->op == VKF_OP_MATMUL && c->params.matmul.k >= LONG_K;
+  return c->data == VKF_DATA_FEW || (c->op == VKF_OP_MATMUL && c->params.matmul.k >= LONG_K);
 }
 
 static bool has_run[MAX_VARIANTS]; /* by the place in the table */
