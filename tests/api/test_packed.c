@@ -67,6 +67,19 @@ static void test_run(void **state) {
                         logits->shape[2] * sizeof(float));
     vkf_result_destroy(&one);
   }
+  /* What stands in the hole of sentence 2 is seen by no other token. */
+  vkf_result *other = NULL;
+  ids[2][2]++;
+  run(d, model, ids[0], mask[0], B, S, &other);
+  const vkf_array *before = vkf_result_find(all, "encoder_last_hidden_state"),
+                  *after = vkf_result_find(other, "encoder_last_hidden_state");
+  const size_t width = before->shape[2];
+  for (size_t t = 0; t < spans[2].length; t++) {
+    const size_t at = (2 * S + t) * width;
+    const bool same = !memcmp((const float *)before->data + at, (const float *)after->data + at, width * sizeof(float));
+    assert_int_equal(same, mask[2][t]);
+  }
+  vkf_result_destroy(&other);
   vkf_result_destroy(&all);
   close_model(&model);
 }
