@@ -123,7 +123,8 @@ typedef struct vkf_validate_row {
   double drift;        /* of nodes and blocks: the device's chain from ref's, over the largest magnitude; -1: none */
 } vkf_validate_row;
 
-/* Called for each row when it is ready. The strings are valid during the call. */
+/* Called for each row when it is ready; where it is a parameter, NULL: nobody is told. The strings are valid during the
+ * call. */
 typedef void (*vkf_validate_fn)(void *user, const vkf_validate_row *row);
 
 typedef struct vkf_validate_params {

@@ -247,7 +247,6 @@ done:
 vkf_status vkf_device_validate(vkf_device *dev, const vkf_validate_params *params, vkf_validate_fn on_row, void *user,
                                double *worst) {
   if (!dev) return VKF_ERROR_ARGUMENT;
-  if (!on_row) return vkf_engine_null(&dev->ctx->env, "on_row");
   if (!worst) return vkf_engine_null(&dev->ctx->env, "worst");
   vkf_status st = VKF_OK;
   vkf_validation v = {.env = &dev->ctx->env, .dev = dev, .backend = dev->backend, .on_row = on_row, .user = user};
@@ -270,7 +269,6 @@ done:
 
 vkf_status vkf_model_bisect(vkf_model *model, vkf_validate_fn on_row, void *user, vkf_result **fault) {
   if (!model) return VKF_ERROR_ARGUMENT;
-  if (!on_row) return vkf_engine_null(model->env, "on_row");
   if (!fault) return vkf_engine_null(model->env, "fault");
   vkf_device *dev = model->dev;
   vkf_validation v = {

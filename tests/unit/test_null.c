@@ -148,8 +148,8 @@ static int at; /* which pointer is NULL */
   X(vkf_model_describe_plan, 2, 0, vkf_model_describe_plan(P(0, model), 1, 4, P(1, &made.result)))                     \
   X(vkf_device_run_op, 6, 36,                                                                                          \
     vkf_device_run_op(P(0, device), P(1, "gate"), P(2, NULL), P(3, op_inputs), 1, P(5, NULL), P(4, &made.result)))     \
-  X(vkf_device_validate, 3, 0, vkf_device_validate(P(0, device), NULL, P(1, on_row), NULL, P(2, &made.worst)))         \
-  X(vkf_model_bisect, 3, 0, vkf_model_bisect(P(0, model), P(1, on_row), NULL, P(2, &made.result)))                     \
+  X(vkf_device_validate, 3, 2, vkf_device_validate(P(0, device), NULL, P(1, on_row), NULL, P(2, &made.worst)))         \
+  X(vkf_model_bisect, 3, 2, vkf_model_bisect(P(0, model), P(1, on_row), NULL, P(2, &made.result)))                     \
   X(vkf_device_replay, 4, 0, vkf_device_replay(P(0, device), P(1, "{}"), P(2, inputs), 1, P(3, &made.result)))         \
   X(vkf_model_verify, 4, 4, vkf_model_verify(P(0, model), P(1, inputs), 2, P(2, NULL), P(3, on_pass), NULL))           \
   X(vkf_device_profile_begin, 1, 0, vkf_device_profile_begin(P(0, device), false))                                     \
