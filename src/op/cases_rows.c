@@ -158,7 +158,7 @@ static const vkf_case log_softmax_cases[] = {
     LOG_SOFTMAX(12, 3, SPECIAL, 16),
     LOG_SOFTMAX(65, 6, TIES, 17),
     LOG_SOFTMAX(1, 65537, FEW, 19),
-    LOG_SOFTMAX(1, 262145, FEW, 20),
+    LOG_SOFTMAX(1, 262150, FEW, 20),
     {.name = "2 rows of capacity 9, width 77",
      .op = VKF_OP_LOG_SOFTMAX,
      .params = {.log_softmax = {.rows = VKF_DIM_OUT, .width = 77}},
