@@ -25,8 +25,5 @@ void vkf_decode_logprobs_finish(vkf_logprobs *logprobs);
 
 /* The row got `id` from these logits [n_vocab]. */
 void vkf_decode_logprobs_add(vkf_logprobs *logprobs, uint32_t row, int32_t id, const float *logits);
-/* Arrays logprobs [n_rows, steps], top_ids and top_logprobs [n_rows, steps, n_top]; behind the end of a row -1 and 0.
- */
-vkf_status vkf_decode_logprobs_write(const vkf_logprobs *logprobs, vkf_result *result);
 
 #endif

@@ -143,10 +143,6 @@ uint64_t vkf_gpu_buffer_bytes(const vkf_gpu_buffer *buffer) {
   return buffer->bytes;
 }
 
-const char *vkf_gpu_buffer_name(const vkf_gpu_buffer *buffer) {
-  return buffer->name;
-}
-
 uint64_t vkf_gpu_buffer_address(const vkf_gpu_buffer *buffer) {
   return buffer->address;
 }

@@ -212,10 +212,6 @@ uint64_t vkf_gpu_validation_messages(const vkf_gpu_device *device) {
   return device->instance ? device->instance->n_messages : 0;
 }
 
-bool vkf_gpu_device_is_lost(const vkf_gpu_device *device) {
-  return device->root->lost;
-}
-
 void vkf_gpu_inject(vkf_gpu_device *device, const vkf_gpu_faults *faults) {
   device->root->faults = *faults;
 }

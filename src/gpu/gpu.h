@@ -99,7 +99,6 @@ vkf_status vkf_gpu_buffer_create(vkf_gpu_device *device, const char *name, vkf_g
 /* Waits first if a submit is pending. */
 void vkf_gpu_buffer_destroy(vkf_gpu_buffer **buffer);
 uint64_t vkf_gpu_buffer_bytes(const vkf_gpu_buffer *buffer);
-const char *vkf_gpu_buffer_name(const vkf_gpu_buffer *buffer);
 /* The device address; 0 without caps.buffer_address. */
 uint64_t vkf_gpu_buffer_address(const vkf_gpu_buffer *buffer);
 /* NULL if it is not mapped. Call vkf_gpu_buffer_touch() before reading or writing through it. */
@@ -232,11 +231,10 @@ vkf_status vkf_gpu_block_dispatch_time(vkf_gpu_block *block, uint32_t index, con
 /* One vkQueueSubmit of the blocks in this order, then a barrier that shows their writes to the host. serial (may be
  * NULL): what to wait for. A block that is pending, or twice in the list, is refused with VKF_ERROR_ARGUMENT. */
 vkf_status vkf_gpu_submit(vkf_gpu_device *device, vkf_gpu_block *const *blocks, size_t n_blocks, uint64_t *serial);
-/* Waits until submit `serial` and all before it have ended. */
+/* Waits until submit `serial` and all before it have ended. After VKF_ERROR_DEVICE_LOST everything except destroying
+ * returns that status. */
 vkf_status vkf_gpu_wait(vkf_gpu_device *device, uint64_t serial);
 vkf_status vkf_gpu_wait_all(vkf_gpu_device *device);
-/* After VKF_ERROR_DEVICE_LOST everything except destroying refuses with that status. */
-bool vkf_gpu_device_is_lost(const vkf_gpu_device *device);
 
 /* ---- hazards ----------------------------------------------------------------------------------------------------- */
 

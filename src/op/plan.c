@@ -11,13 +11,6 @@
 
 #include "op/shape.h"
 
-uint32_t vkf_plan_find_slot(const vkf_plan *plan, const char *name) {
-  for (uint32_t i = 0; i < plan->n_slots; i++) {
-    if (strcmp(plan->slots[i].name, name) == 0) return i;
-  }
-  return VKF_NO_SLOT;
-}
-
 uint32_t vkf_plan_find_output(const vkf_plan *plan, const char *output) {
   for (uint32_t i = 0; i < plan->n_slots; i++) {
     if (plan->slots[i].output && strcmp(plan->slots[i].output, output) == 0) return i;

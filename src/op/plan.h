@@ -80,8 +80,6 @@ typedef struct vkf_plan {
 
 /* VKF_ERROR_ARGUMENT names the node and what was expected and found. */
 vkf_status vkf_plan_check(vkf_env *env, const vkf_plan *plan);
-/* Slot by name; VKF_NO_SLOT if there is none. */
-uint32_t vkf_plan_find_slot(const vkf_plan *plan, const char *name);
 /* Slot that the host reads under this name; VKF_NO_SLOT if there is none. */
 uint32_t vkf_plan_find_output(const vkf_plan *plan, const char *output);
 /* Slot of a kind with an index (inputs, states, weights); VKF_NO_SLOT if there is none. */

@@ -230,10 +230,6 @@ done:
 
 /* ---- vocabulary -------------------------------------------------------------------------------------------------- */
 
-size_t vkf_text_tokenizer_vocab_size(const vkf_text_tokenizer *tokenizer) {
-  return tokenizer->n_pieces;
-}
-
 const char *vkf_text_tokenizer_piece(const vkf_text_tokenizer *tokenizer, int32_t id) {
   return id >= 0 && (size_t)id < tokenizer->n_pieces ? tokenizer->pieces[id].data : NULL;
 }

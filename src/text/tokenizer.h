@@ -76,8 +76,6 @@ vkf_status vkf_text_stream_add(vkf_text_stream *stream, int32_t id, vkf_text *ou
 /* Appends the rest, as if the text ended here; more ids may follow. */
 vkf_status vkf_text_stream_rest(vkf_text_stream *stream, vkf_text *out);
 
-/* The largest id plus one, added tokens included. */
-size_t vkf_text_tokenizer_vocab_size(const vkf_text_tokenizer *tokenizer);
 /* The id of a piece as the vocabulary writes it, or -1. */
 int32_t vkf_text_tokenizer_find(const vkf_text_tokenizer *tokenizer, const char *piece);
 /* The piece of an id, as long as the tokenizer lives; NULL where there is none. */

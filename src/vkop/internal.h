@@ -23,7 +23,7 @@ typedef struct vkop_backend {
   vkf_order_class order;
   const vkf_tuned *tuned; /* NULL: none */
   vkop_extra *extras;
-  double submit_ns; /* what one submit should take at most */
+  double submit_ns; /* what one submit should take at most, estimated from effort and pace */
   double pace;      /* ns a unit of effort, as late runs took */
 } vkop_backend;
 

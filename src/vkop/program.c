@@ -236,10 +236,6 @@ done:
   return st;
 }
 
-void vkf_vkop_backend_limit_submits(vkf_backend *backend, double ns) {
-  ((vkop_backend *)backend)->submit_ns = ns;
-}
-
 void vkf_vkop_backend_tune(vkf_backend *backend, const vkf_tuned *tuned) {
   ((vkop_backend *)backend)->tuned = tuned;
 }

@@ -14,9 +14,6 @@
 vkf_status vkf_vkop_backend_create(vkf_gpu_device *device, bool batch_invariant, vkf_backend **out);
 /* What weights and programs that are created from now on go by; outlives the backend or is replaced. NULL: none. */
 void vkf_vkop_backend_tune(vkf_backend *backend, const vkf_tuned *tuned);
-/* What one submit of blocks should take at most, estimated from what it computes and from how long such runs took: what
- * would take longer goes in several. One node is never parted. Not called: half a second. */
-void vkf_vkop_backend_limit_submits(vkf_backend *backend, double ns);
 /* What a node asks of a kernel at these sizes; a weight as plain rows. */
 void vkf_vkop_node_problem(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out);
 

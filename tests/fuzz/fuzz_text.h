@@ -18,10 +18,7 @@ static inline void fuzz_round_trip(vkf_env *env, vkf_text_tokenizer *tokenizer, 
       FUZZ_CHECK(ids.n == before);
     vkf_env_clear(env);
   }
-  for (size_t i = 0; i < ids.n; i++) {
-    FUZZ_CHECK(ids.ids[i] >= 0 && (size_t)ids.ids[i] < vkf_text_tokenizer_vocab_size(tokenizer));
-    FUZZ_CHECK(vkf_text_tokenizer_piece(tokenizer, ids.ids[i]));
-  }
+  for (size_t i = 0; i < ids.n; i++) FUZZ_CHECK(vkf_text_tokenizer_piece(tokenizer, ids.ids[i]));
   FUZZ_CHECK(fuzz_check_status(env, vkf_text_tokenizer_decode(tokenizer, ids.ids, ids.n, false, &back)) == VKF_OK);
   FUZZ_CHECK(vkf_utf8_check(back.data ? back.data : "", back.size, NULL));
   vkf_text_finish(&back);

@@ -17,7 +17,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/gpu.h"
+#include "gpu/vk.h"
 #include "support/missing.h"
 #include "test_shaders/scale.h"
 
@@ -187,8 +187,7 @@ static inline void expect_scaled(gpu *g, vkf_gpu_buffer *buffer, uint32_t n, uin
   ok(&g->env, vkf_gpu_buffer_read(buffer, 0, words, n * sizeof(*words)));
   for (uint32_t i = 0; i < n; ++i)
     if (words[i] != (i + 1) * factor + offset)
-      fail_msg("word %u of %s: expected %u, found %u", i, vkf_gpu_buffer_name(buffer), (i + 1) * factor + offset,
-               words[i]);
+      fail_msg("word %u of %s: expected %u, found %u", i, buffer->name, (i + 1) * factor + offset, words[i]);
   free(words);
 }
 

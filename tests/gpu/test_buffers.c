@@ -14,7 +14,7 @@ static void contents_survive(bool staged) {
   for (size_t m = 0; m < VKF_COUNT(memories); ++m) {
     vkf_gpu_buffer *buffer = make_buffer(g, "buffer", memories[m], BYTES);
     assert_int_equal(vkf_gpu_buffer_bytes(buffer), BYTES);
-    assert_string_equal(vkf_gpu_buffer_name(buffer), "buffer");
+    assert_string_equal(buffer->name, "buffer");
     bool mapped = vkf_gpu_buffer_mapped(buffer) != NULL;
     assert_int_equal(mapped, memories[m] != VKF_GPU_MEMORY_DEVICE || !staged);
     OK(vkf_gpu_buffer_write(buffer, 0, data, BYTES));

@@ -28,7 +28,7 @@ static void expect_refusals(gpu *g, work *it) {
   uint32_t word = 0;
   vkf_gpu_buffer *buffer;
   vkf_gpu_block *block;
-  assert_true(vkf_gpu_device_is_lost(g->device));
+  assert_true(g->device->root->lost);
   REFUSED(VKF_ERROR_DEVICE_LOST, "was lost", vkf_gpu_submit(g->device, &it->block, 1, NULL));
   REFUSED(VKF_ERROR_DEVICE_LOST, "was lost", vkf_gpu_wait_all(g->device));
   REFUSED(VKF_ERROR_DEVICE_LOST, "was lost", vkf_gpu_buffer_write(it->a, 0, &word, 4));
@@ -48,7 +48,7 @@ static void a_lost_device_refuses(void **state) {
   make_work(g, &it);
   vkf_gpu_inject(g->device, &(vkf_gpu_faults){.lose_submit = 2});
   submit_and_wait(g, &it.block, 1);
-  assert_false(vkf_gpu_device_is_lost(g->device));
+  assert_false(g->device->root->lost);
   REFUSED(VKF_ERROR_DEVICE_LOST, "VK_ERROR_DEVICE_LOST", vkf_gpu_submit(g->device, &it.block, 1, NULL));
   expect_refusals(g, &it);
   destroy_work(&it);
@@ -124,7 +124,7 @@ static void work_without_end(void **state) {
   OK(vkf_gpu_block_end(block));
   OK(vkf_gpu_submit(g->device, &block, 1, NULL));
   REFUSED(VKF_ERROR_DEVICE_LOST, "to end its work", vkf_gpu_wait_all(g->device));
-  assert_true(vkf_gpu_device_is_lost(g->device));
+  assert_true(g->device->root->lost);
   vkf_gpu_block_destroy(&block);
   vkf_gpu_buffer_destroy(&buffer);
   close_gpu(g);

@@ -4,7 +4,7 @@
 #include "engine/opened.h"
 #include "gpu/vk.h"
 #include "support/driver.h"
-#include "vkop/vkop.h"
+#include "vkop/internal.h"
 
 #define MODEL VKF_SOURCE_DIR "/tests/golden/marian"
 enum { MAX_STEPS = 64, NEW_TOKENS = 12 };
@@ -35,7 +35,7 @@ static vkf_result *generate(driver *d, const char *config, double submit_ns, wat
   *w = (watch){.d = d};
   driver_ok(d, vkf_model_open(d->device, MODEL, &model));
   w->session = session_of(model);
-  if (submit_ns > 0) vkf_vkop_backend_limit_submits(w->session->backend, submit_ns);
+  if (submit_ns > 0) ((vkop_backend *)w->session->backend)->submit_ns = submit_ns;
   driver_ok(d, vkf_session_generate(session_of(model), inputs, 1,
                                     &(vkf_generate_params){VKF_GENERATE_PARAMS_INIT, .config_json = config,
                                                            .on_token = on_token, .user = w},
@@ -101,7 +101,7 @@ static void a_refused_part_leaves_nothing_behind(void **state) {
   vkf_result *before = NULL, *refused = NULL, *after = NULL;
   driver_ok(d, vkf_model_open(d->device, MODEL, &model));
   vkf_gpu_device *gpu = session_of(model)->gpu;
-  vkf_vkop_backend_limit_submits(session_of(model)->backend, 1);
+  ((vkop_backend *)session_of(model)->backend)->submit_ns = 1;
   driver_ok(d, vkf_session_run(session_of(model), inputs, 2, NULL, &before));
   submit_of_driver = gpu->vk.QueueSubmit;
   gpu->vk.QueueSubmit = submit_or_fail;

@@ -164,11 +164,11 @@ static void a_lost_device_is_lost_for_all(void **state) {
   assert_null(submit_often(b.lines[0]));
   assert_non_null(strstr(b.envs[0].message, "VK_ERROR_DEVICE_LOST"));
   for (int i = 1; i < N_LINES; i++) {
-    assert_true(vkf_gpu_device_is_lost(b.lines[i]));
+    assert_true(b.lines[i]->root->lost);
     assert_null(submit_often(b.lines[i]));
     assert_non_null(strstr(b.envs[i].message, "was lost"));
   }
-  assert_true(vkf_gpu_device_is_lost(&b.device));
+  assert_true(b.device.root->lost);
   assert_string_equal(b.env.message, "");
   close_bench(&b);
 }

@@ -234,7 +234,7 @@ static void compare_steps(model *m) {
   const vkf_file_tensor *logits = NULL;
   ok(vkf_file_tensors_get(m->expected, "logits", &logits));
   const vkf_sizes full = m->sizes;
-  uint32_t slot = vkf_plan_find_slot(m->decode.plan, "head.logits");
+  uint32_t slot = vkf_plan_find_output(m->decode.plan, "logits");
   assert_int_not_equal(slot, VKF_NO_SLOT);
   size_t width = logits->shape[2];
   int32_t *column = malloc(full.R * sizeof *column);

@@ -31,10 +31,10 @@ static vkf_plan *build(const vkf_net *net, const vkf_plan_request *request) {
 }
 
 static const vkf_slot *slot_named(const vkf_plan *plan, const char *name) {
-  uint32_t slot = vkf_plan_find_slot(plan, name);
-  if (slot == VKF_NO_SLOT) print_error("no slot %s\n", name);
-  assert_int_not_equal(slot, VKF_NO_SLOT);
-  return &plan->slots[slot];
+  for (uint32_t i = 0; i < plan->n_slots; i++)
+    if (strcmp(plan->slots[i].name, name) == 0) return &plan->slots[i];
+  fail_msg("no slot %s", name);
+  return NULL;
 }
 
 static const vkf_node *node_named(const vkf_plan *plan, const char *name) {

@@ -34,7 +34,8 @@ static void recorded_sentencepiece(void **state) {
     vkf_text_files files = {.spm = read_file(folders[k], "spiece.model")};
     vkf_text_file vectors = read_file(folders[k], "vectors.jsonl");
     if (vkf_text_tokenizer_create(&env, &files, &tokenizer) != VKF_OK) fail_msg("%s", env.message);
-    assert_int_equal(vkf_text_tokenizer_vocab_size(tokenizer), 1200);
+    assert_non_null(vkf_text_tokenizer_piece(tokenizer, 1199));
+    assert_null(vkf_text_tokenizer_piece(tokenizer, 1200));
     assert_int_equal(vkf_text_tokenizer_find(tokenizer, "</s>"), 1);
     size_t n_lines = 0;
     for (char *line = strtok((char *)vectors.data, "\n"); line; line = strtok(NULL, "\n"), n_lines++) {

@@ -3,7 +3,7 @@
  * pieces that a later one changes. */
 #include "support/tokenizers.h"
 
-#include "base/base.h"
+#include "text/internal.h"
 
 typedef struct bench {
   vkf_env env;
@@ -61,7 +61,7 @@ static void check_folder(const char *folder, bool cleans_up) {
   bench b = {0};
   vkf_env_init(&b.env, NULL);
   if (vkf_text_tokenizer_create(&b.env, &files, &b.tokenizer) != VKF_OK) fail_msg("%s: %s", folder, b.env.message);
-  const size_t vocab = vkf_text_tokenizer_vocab_size(b.tokenizer);
+  const size_t vocab = b.tokenizer->n_pieces;
   size_t n_settled = 0, n_whole = 0;
   for (uint64_t run = 0; run < RUNS; run++) {
     int32_t ids[LENGTH];
