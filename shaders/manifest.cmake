@@ -54,7 +54,6 @@ set(VKF_SHADERS
   "gate|gate.comp|"
   "relative_bias|relative_bias.comp|"
   "patches|patches.comp|"
-  "pool|pool.comp|"
   "bench_fma|bench_fma.comp|FUSED"
   "bench_mul_add|bench_fma.comp|"
   "bench_copy|bench_copy.comp|"

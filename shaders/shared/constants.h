@@ -62,9 +62,6 @@
 #define VKF_SPAN_FIRST 5   /* its first key in the slot */
 #define VKF_SPAN_FIELDS 6
 /* gate: VKF_C_ACTIVATION */
-/* pool */
-#define VKF_C_POOL_HAS_MASK 10
-#define VKF_C_POOL_IS_MAX 11
 /* edit */
 #define VKF_C_EDIT_IN_PLACE 10
 /* edit: the kinds, as in vkf_edit_kind */
@@ -102,16 +99,14 @@
 #define VKF_MAX_HEAD_WIDTH 256
 /* The largest head width of the kernel that unrolls over it. */
 #define VKF_MAX_UNIFORM_WIDTH 128
-/* What kernels do in one turn of a loop (kern/family.h counts them): elements of a head; scores; edits; tokens of a
- * pool; columns of a top-k, where an invocation keeps the best of so many pieces of its columns; k of the plainest
- * matmul. */
+/* What kernels do in one turn of a loop (kern/family.h counts them): elements of a head; scores; edits; columns of
+ * a top-k, where an invocation keeps the best of so many pieces of its columns; k of the plainest matmul. */
 #define VKF_K_AT_ONCE 8
 #define VKF_HEAD_AT_ONCE 16
 #define VKF_SCORES_AT_ONCE 4
 #define VKF_SCORES_OF_NARROW 16 /* where heads are narrower than this: */
 #define VKF_NARROW_HEAD 4
 #define VKF_EDITS_AT_ONCE 4
-#define VKF_TOKENS_AT_ONCE 8
 #define VKF_COLUMNS_AT_ONCE 8
 #define VKF_MOVES_AT_ONCE 4 /* of the list of a lane */
 #define VKF_TOP_K_PIECES 16

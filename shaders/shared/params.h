@@ -79,8 +79,4 @@ struct vkf_push_patches {
   VKF_UINT channels, height, width, patch_height, patch_width, leading;
 };
 
-struct vkf_push_pool {
-  VKF_UINT seqs, tokens, width, mask_stride;
-};
-
 #endif

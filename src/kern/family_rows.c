@@ -39,14 +39,6 @@ static uint64_t edit_turns(const vkf_variant *v, uint32_t stage, const vkf_probl
 
 const vkf_family vkf_family_edit = {.name = "row", .loop_turns = edit_turns};
 
-static uint64_t pool_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  (void)stage;
-  return vkf_turns_of(VKF_CEIL_DIV(p->pool.width, vkf_kern_workgroup(v)),
-                      vkf_turns_by(p->pool.tokens, VKF_TOKENS_AT_ONCE));
-}
-
-const vkf_family vkf_family_pool = {.name = "row", .loop_turns = pool_turns};
-
 static uint64_t append_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)stage;
   return 2 * vkf_turns_by(p->append.width, vkf_kern_workgroup(v));

@@ -63,9 +63,6 @@ typedef struct vkf_problem {
       uint32_t rows, width, max_edits;
     } edit;
     struct {
-      uint32_t rows, width, tokens;
-    } pool;
-    struct {
       uint32_t rows, width; /* of keys and values together */
       uint32_t multiple_of; /* widths and first columns are multiples of it: 1 or 2 */
     } append;

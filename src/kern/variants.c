@@ -251,7 +251,6 @@ static const vkf_variant table[] = {
     {ROW(GATE, row, "gate"), .workgroup = 64},
     {ROW(RELATIVE_BIAS, row, "relative_bias"), .workgroup = 64},
     {ROW(PATCHES, row, "patches"), .workgroup = 64},
-    {ROW(POOL, pool, "pool"), .workgroup = 64},
 };
 
 const vkf_variant *vkf_kern_variants(size_t *n) {

@@ -93,8 +93,7 @@ static uint32_t index_range(const vkf_case *c, const vkf_dims *dims, uint32_t in
 
 /* Element `at` of an int32 input; row: its index along the first extent. */
 static int32_t integer(const vkf_case *c, const vkf_dims *dims, uint32_t input, uint32_t row, uint64_t at) {
-  bool mask = (is_attention(c->op) && input == VKF_ATTENTION_MASK) || (c->op == VKF_OP_POOL && input == VKF_POOL_MASK);
-  if (mask) return row % 4 != 3 && below(c, input, at, 4) != 0;
+  if (is_attention(c->op) && input == VKF_ATTENTION_MASK) return row % 4 != 3 && below(c, input, at, 4) != 0;
   return (int32_t)below(c, input, at, VKF_MAX(index_range(c, dims, input), 1u));
 }
 

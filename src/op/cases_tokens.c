@@ -1,5 +1,5 @@
-/* Cases of gate, patches and pool: odd sizes, every activation, halves in either order and apart; patches that are no
- * squares, images with pixels left over, class tokens; masks that leave a sequence without any row. */
+/* Cases of gate and patches: odd sizes, every activation, halves in either order and apart; patches that are no
+ * squares, images with pixels left over, class tokens. */
 #include "op/cases.h"
 
 #define GATE(ROWS, F, GCOL, UCOL, ACT, DATA, SEED)                                     \
@@ -76,45 +76,4 @@ static const vkf_case patches_cases[] = {
 const vkf_case *vkf_op_cases_patches(size_t *n) {
   *n = VKF_COUNT(patches_cases);
   return patches_cases;
-}
-
-/* ---- pool -------------------------------------------------------------------------------------------------------- */
-
-#define POOL(SEQS, TOKENS, WIDTH, KIND, MASKED, DATA, SEED)                                                \
-  {                                                                                                        \
-    .name = #KIND " " #SEQS " of " #TOKENS "x" #WIDTH " mask " #MASKED " " #DATA, .op = VKF_OP_POOL,       \
-    .params = {.pool = {.seqs = VKF_DIM_B, .tokens = VKF_DIM_S, .width = WIDTH, .kind = VKF_POOL_##KIND}}, \
-    .sizes = {.B = SEQS, .S = TOKENS}, .capacity = {.B = SEQS + 2, .S = TOKENS + 5},                       \
-    .inputs = (MASKED) << VKF_POOL_MASK, .data = VKF_DATA_##DATA, .seed = SEED,                            \
-  }
-
-static const vkf_case pool_cases[] = {
-    POOL(1, 1, 1, MEAN, 0, NORMAL, 1),
-    POOL(1, 1, 1, MEAN, 1, NORMAL, 2),
-    POOL(5, 7, 17, MEAN, 1, NORMAL, 3),
-    POOL(3, 16, 32, MEAN, 0, NORMAL, 4),
-    POOL(8, 33, 65, MEAN, 1, ONE_SIGN, 5),
-    POOL(4, 15, 64, MEAN, 1, OFFSET, 6),
-    POOL(2, 128, 31, MEAN, 1, NORMAL, 7),
-    POOL(6, 5, 257, MEAN, 1, LARGE, 8),
-    POOL(4, 9, 12, MEAN, 1, SPECIAL, 9),
-    POOL(1, 1, 5, MAX, 0, NORMAL, 10),
-    POOL(5, 7, 17, MAX, 1, NORMAL, 11),
-    POOL(9, 31, 33, MAX, 1, NORMAL, 12),
-    POOL(4, 9, 12, MAX, 1, SPECIAL, 13),
-    POOL(3, 17, 6, MAX, 0, SPECIAL, 14),
-    POOL(2, 65, 40, MAX, 1, TIES, 15),
-    {.name = "MEAN 3 target sequences of 4 tokens, capacity 5 of 6",
-     .op = VKF_OP_POOL,
-     .params = {.pool = {.seqs = VKF_DIM_R, .tokens = VKF_DIM_T, .width = 20}},
-     .sizes = {.B = 1, .R = 3, .T = 4},
-     .capacity = {.B = 1, .R = 5, .T = 6},
-     .inputs = 1 << VKF_POOL_MASK,
-     .data = VKF_DATA_NORMAL,
-     .seed = 16},
-};
-
-const vkf_case *vkf_op_cases_pool(size_t *n) {
-  *n = VKF_COUNT(pool_cases);
-  return pool_cases;
 }

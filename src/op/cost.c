@@ -139,11 +139,6 @@ vkf_cost vkf_op_cost_patches(const vkf_plan *plan, const vkf_node *node, const v
   return (vkf_cost){0, all_bytes(plan, node, dims)};
 }
 
-vkf_cost vkf_op_cost_pool(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
-  const vkf_pool_params *p = &node->params.pool;
-  return (vkf_cost){(double)dims->v[p->seqs] * dims->v[p->tokens] * p->width, all_bytes(plan, node, dims)};
-}
-
 static vkf_cost (*const costs[VKF_OP_COUNT])(const vkf_plan *, const vkf_node *, const vkf_dims *) = {
 #define X(NAME, name) vkf_op_cost_##name,
     VKF_OP_LIST(X)

@@ -62,13 +62,6 @@ static const vkf_field patches_fields[] = {
     FIELD(patches, channels, COUNT),     FIELD(patches, height, COUNT),      FIELD(patches, width, COUNT),
     FIELD(patches, patch_height, COUNT), FIELD(patches, patch_width, COUNT), FIELD(patches, leading, COUNT),
 };
-static const vkf_field pool_fields[] = {
-    FIELD(pool, seqs, DIM),
-    FIELD(pool, tokens, DIM),
-    FIELD(pool, width, COUNT),
-    FIELD(pool, kind, POOL),
-};
-
 const vkf_field *vkf_op_fields(vkf_op op, size_t *n) {
   static const struct {
     const vkf_field *fields;
@@ -83,8 +76,7 @@ const vkf_field *vkf_op_fields(vkf_op op, size_t *n) {
 }
 
 const char *vkf_field_word(vkf_field_kind kind, uint32_t value) {
-  static const char *const norms[] = {"layer", "rms"}, *const pairs[] = {"halves", "interleaved"},
-                           *const pools[] = {"mean", "max"};
+  static const char *const norms[] = {"layer", "rms"}, *const pairs[] = {"halves", "interleaved"};
   switch (kind) {
     case VKF_FIELD_DIM:
       return value < VKF_DIM_COUNT ? vkf_dim_name((vkf_dim)value) : NULL;
@@ -94,8 +86,6 @@ const char *vkf_field_word(vkf_field_kind kind, uint32_t value) {
       return value < VKF_COUNT(norms) ? norms[value] : NULL;
     case VKF_FIELD_PAIRS:
       return value < VKF_COUNT(pairs) ? pairs[value] : NULL;
-    case VKF_FIELD_POOL:
-      return value < VKF_COUNT(pools) ? pools[value] : NULL;
     default:
       return NULL;
   }

@@ -15,8 +15,7 @@ typedef enum vkf_field_kind {
   VKF_FIELD_DIM,
   VKF_FIELD_ACTIVATION,
   VKF_FIELD_NORM,
-  VKF_FIELD_PAIRS,
-  VKF_FIELD_POOL
+  VKF_FIELD_PAIRS
 } vkf_field_kind;
 
 typedef struct vkf_field {

@@ -257,17 +257,6 @@ typedef struct vkf_patches_params {
 } vkf_patches_params;
 enum { VKF_PATCHES_X };
 
-/* One row a sequence: out[seq] = the mean or the largest, column by column, of its rows with a nonzero mask (all rows
- * without a mask). x [seqs*tokens, width] mask int32 [seqs][tokens] by capacity strides, out [seqs, width]. A sequence
- * without any row gives zeros. MAX: NaN counts as larger than every number. */
-typedef enum vkf_pool_kind { VKF_POOL_MEAN, VKF_POOL_MAX } vkf_pool_kind;
-typedef struct vkf_pool_params {
-  vkf_dim seqs, tokens; /* B and S, or R and T */
-  uint32_t width;
-  vkf_pool_kind kind;
-} vkf_pool_params;
-enum { VKF_POOL_X, VKF_POOL_MASK };
-
 typedef union vkf_params {
   vkf_embed_params embed;
   vkf_matmul_params matmul;
@@ -283,7 +272,6 @@ typedef union vkf_params {
   vkf_gate_params gate;
   vkf_relative_bias_params relative_bias;
   vkf_patches_params patches;
-  vkf_pool_params pool;
 } vkf_params;
 
 #endif

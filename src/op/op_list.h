@@ -21,7 +21,6 @@
   X(ROPE, rope)                           /* rotary positions of the heads in rows */                        \
   X(GATE, gate)                           /* activation of one half of a row times the other half */         \
   X(RELATIVE_BIAS, relative_bias)         /* the additive bias of attention by bucketed distances */         \
-  X(PATCHES, patches)                     /* images > rows of patches */                                     \
-  X(POOL, pool)                           /* mean or maximum over the tokens of a sequence */
+  X(PATCHES, patches)                     /* images > rows of patches */
 
 #endif

@@ -1,6 +1,6 @@
 /* shape: what every op wants of its operands, and which parameters it allows.
  *
- * One function per op of the list, those of positions, gates, patches and pooling in shape_rows.c. Pure: depends on the
+ * One function per op of the list, those of positions, gates and patches in shape_rows.c. Pure: depends on the
  * parameters and the capacity alone, so that the builder of a plan can ask before it has made the slots.
  */
 #include "op/shape.h"

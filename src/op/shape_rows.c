@@ -1,4 +1,4 @@
-/* shape_rows: shape rules of rope, gate, relative bias, patches and pool. */
+/* shape_rows: shape rules of rope, gate, relative bias and patches. */
 #include "op/operand.h"
 
 /* The columns of n heads from `column` on. */
@@ -87,26 +87,6 @@ vkf_status vkf_op_shape_patches(vkf_env *env, const char *node, const vkf_params
       matrix("x", VKF_F32, along(VKF_DIM_B, cap), fixed(reach(0, reach(0, p->channels, p->height), p->width)));
   out->out[0] = matrix("out", VKF_F32, along(VKF_DIM_BS, cap),
                        fixed(reach(0, reach(0, p->channels, p->patch_height), p->patch_width)));
-done:
-  return st;
-}
-
-vkf_status vkf_op_shape_pool(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
-                             vkf_op_shapes *out) {
-  const vkf_pool_params *p = &params->pool;
-  vkf_status st = VKF_OK;
-  VKF_TRY(positive(env, node, "width", p->width));
-  vkf_dim rows = p->seqs == VKF_DIM_B && p->tokens == VKF_DIM_S   ? VKF_DIM_BS
-                 : p->seqs == VKF_DIM_R && p->tokens == VKF_DIM_T ? VKF_DIM_RT
-                                                                  : VKF_DIM_ZERO;
-  if (rows == VKF_DIM_ZERO) {
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected B sequences of S tokens or R of T, found dimensions %d and %d",
-             node, (int)p->seqs, (int)p->tokens);
-  }
-  vkf_extent seqs = along(p->seqs, cap);
-  out->in[VKF_POOL_X] = matrix("x", VKF_F32, along(rows, cap), fixed(p->width));
-  out->in[VKF_POOL_MASK] = optional(loose(matrix("mask", VKF_I32, seqs, along(p->tokens, cap))));
-  out->out[0] = matrix("out", VKF_F32, seqs, fixed(p->width));
 done:
   return st;
 }

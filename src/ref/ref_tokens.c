@@ -1,4 +1,4 @@
-/* gate, patches and pool: halves of a row, images as rows, rows of a sequence as one. */
+/* gate and patches: halves of a row, images as rows. */
 #include "ref/reproducible.h"
 #include "ref/internal.h"
 
@@ -47,60 +47,6 @@ vkf_status vkf_ref_patches(vkf_env *env, const vkf_call *call) {
           vkf_ref_store_same(call, 0, to, is_patch ? x[((size_t)c * p->height + y) * p->width + left] : 0);
         }
       }
-    }
-  }
-  return VKF_OK;
-}
-
-/* ---- pool -------------------------------------------------------------------------------------------------------- */
-
-/* Column c of a sequence: its sum and magnitude or its maximum over the rows that count. */
-typedef struct pooled {
-  double sum, magnitude;
-  float max, reproducible_sum;
-  uint32_t n;
-} pooled;
-
-static pooled pool_column(const vkf_call *call, uint32_t seq, uint32_t c) {
-  const vkf_pool_params *p = &call->params->pool;
-  uint32_t tokens = call->dims->v[p->tokens];
-  pooled out = {0};
-  for (uint32_t t = 0; t < tokens; t++) {
-    const vkf_view *mask = &call->in[VKF_POOL_MASK];
-    if (mask->data && vkf_ref_ints(mask, seq)[t] == 0) continue;
-    float x = vkf_ref_row(&call->in[VKF_POOL_X], (size_t)seq * tokens + t)[c];
-    out.sum += (double)x;
-    out.reproducible_sum += x;
-    out.magnitude += fabs((double)x);
-    if (out.n == 0 || isnan(x) || x > out.max) out.max = x;
-    out.n++;
-  }
-  return out;
-}
-
-vkf_status vkf_ref_pool(vkf_env *env, const vkf_call *call) {
-  (void)env;
-  const vkf_pool_params *p = &call->params->pool;
-  const vkf_rounding *r = call->rounding;
-  for (uint32_t seq = 0; seq < call->dims->v[p->seqs]; seq++) {
-    for (uint32_t c = 0; c < p->width; c++) {
-      size_t to = seq * call->out[0].stride[0] + c;
-      pooled column = pool_column(call, seq, c);
-      if (column.n == 0 || p->kind == VKF_POOL_MAX) {
-        vkf_ref_store_same(call, 0, to, column.n == 0 ? 0 : column.max);
-        continue;
-      }
-      if (call->reproducible) {
-        vkf_ref_store_same(call, 0, to, quotient(column.reproducible_sum, (float)column.n));
-        continue;
-      }
-      double mean = column.sum / column.n, bound = 0;
-      if (vkf_ref_wants_bounds(call)) {
-        bound = vkf_ref_gamma(vkf_ref_depth(r, column.n), r->u) * column.magnitude / column.n + r->tiny;
-        bound += vkf_ref_div_error(r) * (fabs(mean) + bound) + r->tiny;
-      }
-      if (vkf_ref_wants_bounds(call)) bound = vkf_ref_unless_overflow(column.magnitude, bound);
-      vkf_ref_store(call, 0, to, mean, bound);
     }
   }
   return VKF_OK;

@@ -4,7 +4,7 @@
 
 #include "kern/kern.h"
 
-/* m rows or queries; n columns or keys; k: K, head widths, top_k's k, edits, tokens. Rows packed as rows, in float32.
+/* m rows or queries; n columns or keys; k: K, head widths, top_k's k, edits. Rows packed as rows, in float32.
  */
 static inline vkf_problem problem_of(vkf_op op, uint32_t m, uint32_t n, uint32_t k) {
   vkf_problem p = {.op = op, .packing = {VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_F32}};
@@ -31,9 +31,6 @@ static inline vkf_problem problem_of(vkf_op op, uint32_t m, uint32_t n, uint32_t
     case VKF_OP_EDIT:
       p.edit.max_edits = k;
       break;
-    case VKF_OP_POOL:
-      p.pool.tokens = k;
-      break;
     case VKF_OP_APPEND:
       p.append.multiple_of = 2;
       break;
@@ -49,10 +46,10 @@ static inline vkf_problem problem_of(vkf_op op, uint32_t m, uint32_t n, uint32_t
 
 /* The sizes of a problem, one after the other. */
 static inline uint32_t *problem_sizes(vkf_problem *p, size_t *n) {
-  *n = p->op == VKF_OP_MATMUL         ? 3
-       : vkf_kern_is_attention(p->op) ? sizeof p->attention / sizeof(uint32_t)
-       : p->op == VKF_OP_NORM || p->op == VKF_OP_TOP_K || p->op == VKF_OP_EDIT || p->op == VKF_OP_POOL ? 3
-                                                                                                       : 2;
+  *n = p->op == VKF_OP_MATMUL                                                  ? 3
+       : vkf_kern_is_attention(p->op)                                          ? sizeof p->attention / sizeof(uint32_t)
+       : p->op == VKF_OP_NORM || p->op == VKF_OP_TOP_K || p->op == VKF_OP_EDIT ? 3
+                                                                               : 2;
   return &p->rows.rows;
 }
 

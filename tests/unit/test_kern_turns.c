@@ -47,7 +47,6 @@ static void counts_are_those_of_the_shaders(void **state) {
   } rows[] = {
       {&vkf_family_naive, 0, 8192 + 1 + 8 + 1}, /* eight products a turn, and the rest one by one */
       {&vkf_family_row, 0, 1024 + 1},           /* 65,536 columns by 64 invocations */
-      {&vkf_family_pool, 0, 1024 * (1 + VKF_CEIL_DIV(65536, VKF_TOKENS_AT_ONCE) + 1) + 1},
   };
   size_t n = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);

@@ -323,7 +323,6 @@ static void costs_of_every_op(void **state) {
   COST(TOP_K, top_k, 24, 0, .rows = VKF_DIM_OUT, .width = 4, .k = 2);
   COST(NORM, norm, 5 * 72, 0, .rows = VKF_DIM_RT, .width = 4, .kind = VKF_NORM_LAYER);
   COST(NORM, norm, 3 * 144, 0, .rows = VKF_DIM_RT, .width = 4, .kind = VKF_NORM_RMS, .groups = 2);
-  COST(POOL, pool, 32, 0, .seqs = VKF_DIM_B, .tokens = VKF_DIM_S, .width = 4);
   COST(PATCHES, patches, 0, 0, .channels = 3);
   COST(RELATIVE_BIAS, relative_bias, 0, 0, .n_heads = 2);
   small p;

@@ -1,4 +1,4 @@
-/* rope, relative bias, patches, gate and pool: what they are for, and their bounds against float32. */
+/* rope, relative bias, patches and gate: what they are for, and their bounds against float32. */
 #include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
@@ -273,35 +273,6 @@ static void gate_in_float_is_within_its_bound(void **state) {
   assert_true(ratio_of(&call, y, ROWS * F) > 1);
 }
 
-/* ---- pool -------------------------------------------------------------------------------------------------------- */
-
-static void pool_counts_unmasked_rows(void **state) {
-  (void)state;
-  enum { B = 3, S = 4, WIDTH = 2 };
-  const float x[B * S * WIDTH] = {1, -1, 2, -2, 3, -3, 90, 90, 5, -5, 7, -9, 9, 9, 9, 9, 4, 4, 4, 4, 4, 4, 4, 4};
-  const int32_t mask[B * S] = {1, 1, 1, 0, 1, 1, 0, 0, 0, 0, 0, 0};
-  float y[B * WIDTH];
-  vkf_params params = {.pool = {.seqs = VKF_DIM_B, .tokens = VKF_DIM_S, .width = WIDTH}};
-  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = B, .S = S});
-  vkf_call call = {.op = VKF_OP_POOL, .name = "pool", .params = &params, .dims = &dims};
-  call.in[VKF_POOL_X] = VIEW(x, B * S, WIDTH);
-  call.in[VKF_POOL_MASK] = VIEW(mask, B, S);
-  call.out[0] = VIEW(y, B, WIDTH);
-  run(&call);
-  assert_memory_equal(y, ((float[]){2, -2, 6, -7, 0, 0}), sizeof y);
-  params.pool.kind = VKF_POOL_MAX;
-  run(&call);
-  assert_memory_equal(y, ((float[]){3, -1, 7, -5, 0, 0}), sizeof y);
-  call.in[VKF_POOL_MASK] = (vkf_view){0};
-  run(&call);
-  assert_memory_equal(y, ((float[]){90, 90, 9, 9, 4, 4}), sizeof y);
-  params.pool.kind = VKF_POOL_MEAN;
-  call.in[VKF_POOL_MASK] = VIEW(mask, B, S);
-  y[1] = -2.000002f;
-  float damaged[B * WIDTH] = {2, -2.000002f, 6, -7, 0, 0};
-  assert_true(ratio_of(&call, damaged, B * WIDTH) > 1);
-}
-
 /* ---- norm in groups ---------------------------------------------------------------------------------------------- */
 
 /* Heads normed in one row are the heads as rows of their own, each with its weight; the rest passes to the bit. */
@@ -335,13 +306,9 @@ static void groups_are_rows_of_their_own(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(scores_depend_on_distance_alone),
-      cmocka_unit_test(layouts_agree),
-      cmocka_unit_test(rope_in_float_is_within_its_bound),
-      cmocka_unit_test(bias_is_that_of_the_distance),
-      cmocka_unit_test(patches_times_weight_are_a_convolution),
-      cmocka_unit_test(gate_in_float_is_within_its_bound),
-      cmocka_unit_test(pool_counts_unmasked_rows),
+      cmocka_unit_test(scores_depend_on_distance_alone),        cmocka_unit_test(layouts_agree),
+      cmocka_unit_test(rope_in_float_is_within_its_bound),      cmocka_unit_test(bias_is_that_of_the_distance),
+      cmocka_unit_test(patches_times_weight_are_a_convolution), cmocka_unit_test(gate_in_float_is_within_its_bound),
       cmocka_unit_test(groups_are_rows_of_their_own),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

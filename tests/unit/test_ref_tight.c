@@ -297,20 +297,6 @@ static double gelu(void) {
   return gate(VKF_ACT_GELU, x, UP((double)x * sum / 2));
 }
 
-static double pool(void) {
-  enum { N = 64 };
-  float x[N];
-  double terms[N];
-  params = (vkf_params){.pool = {.seqs = VKF_DIM_B, .tokens = VKF_DIM_S, .width = 1, .kind = VKF_POOL_MEAN}};
-  vkf_call call = call_of(VKF_OP_POOL, (vkf_sizes){.B = 1, .S = N});
-  one_large(x, N, 1.1f);
-  for (int i = 0; i < N; i++) terms[i] = (double)x[i];
-  call.in[VKF_POOL_X] = VIEW(x, N, 1);
-  call.out[0] = VIEW(stored, 1, 1);
-  compare(&call);
-  return used(0, unlucky_sum(terms, N, true) / N * (1 + div_error()));
-}
-
 /* What moves or selects numbers: bound 0 (unit.ref_cases). */
 #define MOVES                                                                                                         \
   (1u << VKF_OP_EMBED | 1u << VKF_OP_APPEND | 1u << VKF_OP_GATHER | 1u << VKF_OP_TOP_K | 1u << VKF_OP_RELATIVE_BIAS | \
@@ -341,7 +327,6 @@ static void every_bound_is_used_up(void **state) {
       {VKF_OP_GATE, "sigmoid", 0.99, sigmoid},
       {VKF_OP_GATE, "quick gelu", 0.82, quick_gelu},
       {VKF_OP_GATE, "gelu", 0.78, gelu},
-      {VKF_OP_POOL, "mean", 0.9, pool},
   };
   uint32_t seen = MOVES;
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
