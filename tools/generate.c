@@ -39,12 +39,11 @@ static int generate_ids(const tool_args *args, const char *config) {
 static int run_generate(const tool_args *args) {
   char *config = NULL;
   bool files = args->inputs || args->outputs;
-  if (files && (!args->inputs || !args->outputs || args->prompts.n > 0)) {
+  if (files && (!args->inputs || !args->outputs || args->prompts.n > 0))
     return tool_usage_error("generate", "expected --inputs FILE and --outputs FILE, found %s",
                             !args->inputs    ? "no --inputs"
                             : !args->outputs ? "no --outputs"
                                              : "--prompt as well");
-  }
   for (size_t i = 0; i < args->stops.n; i++)
     if (!args->stops.at[i][0]) return tool_usage_error("generate", "--stop: expected a text, found an empty one");
   if (args->top && !files && !args->json)

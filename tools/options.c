@@ -242,9 +242,8 @@ static const tool_option *parser_find(const parser *p, int value) {
 /* What getopt could not read, by the value that it left in optopt. */
 static int report_bad(const parser *p, const tool_command *command, int result, char *const *argv) {
   const tool_option *option = parser_find(p, optopt);
-  if (option && result == ':') {
+  if (option && result == ':')
     return tool_usage_error(command->name, "--%s: expected %s after it, found nothing", option->name, option->value);
-  }
   if (option)
     return tool_usage_error(command->name, "--%s: expected no value, found '%s'", option->name, argv[optind - 1]);
   if (optopt) return tool_usage_error(command->name, "expected an option of the command, found '-%c'", optopt);
@@ -261,14 +260,12 @@ static int add_given(tool_args *args, const tool_option *option, const char *tex
 
 static int check_operands(const tool_command *command, const tool_args *args) {
   if (args->help) return TOOL_OK;
-  if (args->n_operands < command->min_operands) {
+  if (args->n_operands < command->min_operands)
     return tool_usage_error(command->name, "expected %s, found nothing", command->operand);
-  }
-  if (args->n_operands > command->max_operands) {
+  if (args->n_operands > command->max_operands)
     return tool_usage_error(
         command->name, "expected %s%s, found '%s' as well", command->max_operands ? "no more than " : "",
         command->max_operands ? command->operand : "no arguments", args->operands[command->max_operands]);
-  }
   return TOOL_OK;
 }
 

@@ -82,8 +82,7 @@ static inline uint64_t vkf_turns_by(uint64_t n, uint64_t at_once) {
 /* The effort of kernels that are nobody's choice on a device. */
 #define VKF_NO_EFFORT 1e9
 
-/* ---- the families -------------------------------------------------------------------------------------------------
- */
+/* ---- the families ------------------------------------------------------------------------------------------------ */
 
 extern const vkf_family vkf_family_shared, vkf_family_split, vkf_family_vector, vkf_family_coopmat,
     vkf_family_matmul_lane, vkf_family_matmul_uniform, vkf_family_naive; /* matmul */

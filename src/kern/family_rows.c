@@ -21,8 +21,7 @@ static const char *fit_texels(const vkf_variant *v, const vkf_problem *p, const 
   return NULL;
 }
 
-/* ---- rows without sums --------------------------------------------------------------------------------------------
- */
+/* ---- rows without sums ------------------------------------------------------------------------------------------- */
 
 /* A column an invocation. */
 static uint64_t row_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
@@ -61,8 +60,7 @@ const vkf_family vkf_family_pairs = {.name = "pairs",
                                      .fit = fit_pairs,
                                      .loop_turns = append_turns};
 
-/* ---- norm ---------------------------------------------------------------------------------------------------------
- */
+/* ---- norm -------------------------------------------------------------------------------------------------------- */
 
 /* Columns of the other groups, and what passes, at most. */
 static uint32_t norm_rest(const vkf_problem *p) {
@@ -122,8 +120,7 @@ const vkf_family vkf_family_norm_row = {.name = "row",
                                         .loop_turns = norm_turns,
                                         .rounding = row_sums};
 
-/* ---- log_softmax --------------------------------------------------------------------------------------------------
- */
+/* ---- log_softmax ------------------------------------------------------------------------------------------------- */
 
 static uint64_t log_softmax_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)v;
@@ -157,8 +154,7 @@ const vkf_family vkf_family_log_softmax_row = {.name = "row",
                                                .loop_turns = log_softmax_turns,
                                                .rounding = row_sums};
 
-/* ---- top_k -------------------------------------------------------------------------------------------------------
- */
+/* ---- top_k ------------------------------------------------------------------------------------------------------- */
 
 static uint64_t top_k_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   const uint64_t piece = VKF_CEIL_DIV(VKF_CEIL_DIV(p->top_k.width, VKF_ROW_PARTIALS), VKF_TOP_K_PIECES);

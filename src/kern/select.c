@@ -11,8 +11,7 @@
 #include "kern/family.h"
 #include "kern/tuned.h"
 
-/* ---- fit ----------------------------------------------------------------------------------------------------------
- */
+/* ---- fit --------------------------------------------------------------------------------------------------------- */
 
 /* Storage buffers that the kernels of an op bind: the step buffer, the operands, the scales of a weight (embed reads
  * them with its words). */
@@ -148,8 +147,7 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
   return reason;
 }
 
-/* ---- defaults -----------------------------------------------------------------------------------------------------
- */
+/* ---- defaults ---------------------------------------------------------------------------------------------------- */
 
 #define FEW_ROWS 8
 #define NO_RULE SIZE_MAX

@@ -27,8 +27,7 @@ done:
   return st;
 }
 
-/* ---- encoders with the names of BERT ------------------------------------------------------------------------------
- */
+/* ---- encoders with the names of BERT ----------------------------------------------------------------------------- */
 
 vkf_status vkf_model_claim_bert_embeddings(vkf_net *net, vkf_file_value config, const char *prefix, uint32_t width,
                                            const vkf_model_encoder_heads *heads, vkf_model_stack *stack) {

@@ -9,14 +9,9 @@
 
 #include "model/internal.h"
 
-#define ATTENTION(module, norm_stem)                                                                    \
-  {                                                                                                     \
-    .q = module ".q_proj.", .k = module ".k_proj.", .v = module ".v_proj.", .out = module ".out_proj.", \
-    .norm = norm_stem                                                                                   \
-  }
 static const vkf_model_stack_names encoder_names = {
     .layers = "model.encoder.layers.",
-    .self = ATTENTION("self_attn", "self_attn_layer_norm."),
+    .self = VKF_MODEL_FAIRSEQ_ATTENTION("self_attn"),
     .ffn_in = "fc1.",
     .ffn_out = "fc2.",
     .ffn_norm = "final_layer_norm.",
@@ -24,8 +19,8 @@ static const vkf_model_stack_names encoder_names = {
 };
 static const vkf_model_stack_names decoder_names = {
     .layers = "model.decoder.layers.",
-    .self = ATTENTION("self_attn", "self_attn_layer_norm."),
-    .cross = ATTENTION("encoder_attn", "encoder_attn_layer_norm."),
+    .self = VKF_MODEL_FAIRSEQ_ATTENTION("self_attn"),
+    .cross = VKF_MODEL_FAIRSEQ_ATTENTION("encoder_attn"),
     .ffn_in = "fc1.",
     .ffn_out = "fc2.",
     .ffn_norm = "final_layer_norm.",

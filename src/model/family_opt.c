@@ -7,11 +7,7 @@
 
 static const vkf_model_stack_names names = {
     .layers = "model.decoder.layers.",
-    .self = {.q = "self_attn.q_proj.",
-             .k = "self_attn.k_proj.",
-             .v = "self_attn.v_proj.",
-             .out = "self_attn.out_proj.",
-             .norm = "self_attn_layer_norm."},
+    .self = VKF_MODEL_FAIRSEQ_ATTENTION("self_attn"),
     .ffn_in = "fc1.",
     .ffn_out = "fc2.",
     .ffn_norm = "final_layer_norm.",

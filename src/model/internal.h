@@ -177,8 +177,7 @@ struct vkf_net {
 VKF_MODEL_FAMILIES(X)
 #undef X
 
-/* ---- net.c, make.c: a folder that is still to be made -------------------------------------------------------------
- */
+/* ---- net.c, make.c: a folder that is still to be made ------------------------------------------------------------ */
 
 /* A configuration mapped without weights: the families claim what they would read, and vkf_net.wanted has it. */
 vkf_status vkf_model_net_want(vkf_env *env, const char *config_path, vkf_net **out);
@@ -263,6 +262,12 @@ typedef struct vkf_model_attention_names {
   const char *out, *norm;
   const char *q_norm, *k_norm; /* where the stack has norms of heads */
 } vkf_model_attention_names;
+/* As in models that were fairseq's or follow it: BART, Marian, OPT. */
+#define VKF_MODEL_FAIRSEQ_ATTENTION(module)                                                             \
+  {                                                                                                     \
+    .q = module ".q_proj.", .k = module ".k_proj.", .v = module ".v_proj.", .out = module ".out_proj.", \
+    .norm = module "_layer_norm."                                                                       \
+  }
 
 typedef struct vkf_model_stack_names {
   const char *layers; /* "model.encoder.layers.": then the number and a dot, then the stems below */

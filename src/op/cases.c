@@ -14,12 +14,13 @@
 #include "op/shape.h"
 
 const vkf_case *vkf_op_cases(vkf_op op, size_t *n) {
-  static const vkf_case *(*const registry[VKF_OP_COUNT])(size_t *) = {
-#define X(NAME, name) vkf_op_cases_##name,
+  static const vkf_cases *const registry[VKF_OP_COUNT] = {
+#define X(NAME, name) &vkf_op_cases_##name,
       VKF_OP_LIST(X)
 #undef X
   };
-  return registry[op](n);
+  *n = registry[op]->n;
+  return registry[op]->at;
 }
 
 /* ---- generators -------------------------------------------------------------------------------------------------- */
@@ -67,9 +68,8 @@ static float number(const vkf_case *c, uint64_t stream, uint64_t i, bool activat
   if (kind == VKF_DATA_OFFSET && activation) return 10000 + normal;
   if (kind == VKF_DATA_HUGE && activation) return 40000 * normal;
   if (kind == VKF_DATA_LARGE && activation) return 100 * normal;
-  if (kind == VKF_DATA_SPECIAL && activation && below(c, stream + 64, i, 16) == 0) {
+  if (kind == VKF_DATA_SPECIAL && activation && below(c, stream + 64, i, 16) == 0)
     return special(vkf_rng_u64(c->seed, stream + 128, i));
-  }
   return normal;
 }
 

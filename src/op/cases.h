@@ -36,8 +36,12 @@ typedef struct vkf_case {
 } vkf_case;
 
 /* All cases of an op. */
+typedef struct vkf_cases {
+  const vkf_case *at;
+  size_t n;
+} vkf_cases;
 const vkf_case *vkf_op_cases(vkf_op op, size_t *n);
-#define X(NAME, name) const vkf_case *vkf_op_cases_##name(size_t *n);
+#define X(NAME, name) extern const vkf_cases vkf_op_cases_##name;
 VKF_OP_LIST(X)
 #undef X
 

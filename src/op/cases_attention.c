@@ -142,13 +142,5 @@ static const vkf_case cases[] = {CASES(ATTENTION, attention),
 static const vkf_case weights_cases[] = {
     CASES(ATTENTION_WEIGHTS, attention_weights),
     FEW_KEYS(ATTENTION_WEIGHTS, attention_weights, "16385 keys, few of which count", 16385)};
-
-const vkf_case *vkf_op_cases_attention(size_t *n) {
-  *n = VKF_COUNT(cases);
-  return cases;
-}
-
-const vkf_case *vkf_op_cases_attention_weights(size_t *n) {
-  *n = VKF_COUNT(weights_cases);
-  return weights_cases;
-}
+const vkf_cases vkf_op_cases_attention = {cases, VKF_COUNT(cases)};
+const vkf_cases vkf_op_cases_attention_weights = {weights_cases, VKF_COUNT(weights_cases)};

@@ -96,8 +96,4 @@ static const vkf_case cases[] = {
      .data = VKF_DATA_HALVES,
      .seed = 31},
 };
-
-const vkf_case *vkf_op_cases_matmul(size_t *n) {
-  *n = VKF_COUNT(cases);
-  return cases;
-}
+const vkf_cases vkf_op_cases_matmul = {cases, VKF_COUNT(cases)};

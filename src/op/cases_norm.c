@@ -73,8 +73,4 @@ static const vkf_case cases[] = {
      .data = VKF_DATA_NORMAL,
      .seed = 24},
 };
-
-const vkf_case *vkf_op_cases_norm(size_t *n) {
-  *n = VKF_COUNT(cases);
-  return cases;
-}
+const vkf_cases vkf_op_cases_norm = {cases, VKF_COUNT(cases)};

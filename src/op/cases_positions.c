@@ -53,11 +53,7 @@ static const vkf_case rope_cases[] = {
      .data = VKF_DATA_NORMAL,
      .seed = 17},
 };
-
-const vkf_case *vkf_op_cases_rope(size_t *n) {
-  *n = VKF_COUNT(rope_cases);
-  return rope_cases;
-}
+const vkf_cases vkf_op_cases_rope = {rope_cases, VKF_COUNT(rope_cases)};
 
 /* ---- relative bias ----------------------------------------------------------------------------------------------- */
 
@@ -74,8 +70,4 @@ static const vkf_case relative_bias_cases[] = {
     BIAS(2, 32, 257, 9),   BIAS(4, 32, 128, 10), BIAS(3, 16, 65, 11), BIAS(64, 32, 31, 12),
     BIAS(17, 31, 127, 13), BIAS(1, 2, 64, 14),   BIAS(2, 1, 1, 15),   BIAS(12, 40, 130, 16),
 };
-
-const vkf_case *vkf_op_cases_relative_bias(size_t *n) {
-  *n = VKF_COUNT(relative_bias_cases);
-  return relative_bias_cases;
-}
+const vkf_cases vkf_op_cases_relative_bias = {relative_bias_cases, VKF_COUNT(relative_bias_cases)};

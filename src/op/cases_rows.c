@@ -39,11 +39,7 @@ static const vkf_case embed_cases[] = {
      .data = VKF_DATA_NORMAL,
      .seed = 15},
 };
-
-const vkf_case *vkf_op_cases_embed(size_t *n) {
-  *n = VKF_COUNT(embed_cases);
-  return embed_cases;
-}
+const vkf_cases vkf_op_cases_embed = {embed_cases, VKF_COUNT(embed_cases)};
 
 /* ---- append ------------------------------------------------------------------------------------------------------ */
 
@@ -100,11 +96,7 @@ static const vkf_case append_cases[] = {
     APPEND_TARGET("packed, one token after up to 40", 7, 1, 40, 2, 8, 8, 16, 32, 18, .packed = true),
     APPEND_TARGET("packed prompts and single tokens", 8, 20, 33, 2, 7, 9, 0, 14, 19, .packed = true),
 };
-
-const vkf_case *vkf_op_cases_append(size_t *n) {
-  *n = VKF_COUNT(append_cases);
-  return append_cases;
-}
+const vkf_cases vkf_op_cases_append = {append_cases, VKF_COUNT(append_cases)};
 
 /* ---- gather ------------------------------------------------------------------------------------------------------ */
 
@@ -124,11 +116,7 @@ static const vkf_case gather_cases[] = {
     GATHER(4, 12, 1, NORMAL, 10),  GATHER(6, 5, 257, NORMAL, 11), GATHER(31, 65, 6, SPECIAL, 12),
     GATHER(8, 8, 4, NORMAL, 13),   GATHER(5, 11, 63, NORMAL, 14), GATHER(3, 40, 128, NORMAL, 15),
 };
-
-const vkf_case *vkf_op_cases_gather(size_t *n) {
-  *n = VKF_COUNT(gather_cases);
-  return gather_cases;
-}
+const vkf_cases vkf_op_cases_gather = {gather_cases, VKF_COUNT(gather_cases)};
 
 /* ---- log-softmax ------------------------------------------------------------------------------------------------- */
 
@@ -167,8 +155,4 @@ static const vkf_case log_softmax_cases[] = {
      .data = VKF_DATA_NORMAL,
      .seed = 18},
 };
-
-const vkf_case *vkf_op_cases_log_softmax(size_t *n) {
-  *n = VKF_COUNT(log_softmax_cases);
-  return log_softmax_cases;
-}
+const vkf_cases vkf_op_cases_log_softmax = {log_softmax_cases, VKF_COUNT(log_softmax_cases)};

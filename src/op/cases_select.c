@@ -17,11 +17,7 @@ static const vkf_case edit_cases[] = {
     EDIT(6, 40, 50, SPECIAL, 13), EDIT(2, 257, 90, NORMAL, 14),  EDIT(8, 8, 64, OFFSET, 15),
     EDIT(3, 2, 31, ONE_SIGN, 16),
 };
-
-const vkf_case *vkf_op_cases_edit(size_t *n) {
-  *n = VKF_COUNT(edit_cases);
-  return edit_cases;
-}
+const vkf_cases vkf_op_cases_edit = {edit_cases, VKF_COUNT(edit_cases)};
 
 #define TOP_K(ROWS, WIDTH, K, DATA, SEED)                                                                            \
   {                                                                                                                  \
@@ -40,8 +36,4 @@ static const vkf_case top_k_cases[] = {
     TOP_K(1, 32, 32, LARGE, 16),    TOP_K(8, 257, 16, NORMAL, 17), TOP_K(7, 128, 1, SPECIAL, 18),
     TOP_K(1, 30000, 8, NORMAL, 19), TOP_K(1, 65537, 64, FEW, 20),  TOP_K(1, 262145, 64, FEW, 21),
 };
-
-const vkf_case *vkf_op_cases_top_k(size_t *n) {
-  *n = VKF_COUNT(top_k_cases);
-  return top_k_cases;
-}
+const vkf_cases vkf_op_cases_top_k = {top_k_cases, VKF_COUNT(top_k_cases)};

@@ -39,11 +39,7 @@ static const vkf_case gate_cases[] = {
      .data = VKF_DATA_NORMAL,
      .seed = 18},
 };
-
-const vkf_case *vkf_op_cases_gate(size_t *n) {
-  *n = VKF_COUNT(gate_cases);
-  return gate_cases;
-}
+const vkf_cases vkf_op_cases_gate = {gate_cases, VKF_COUNT(gate_cases)};
 
 /* ---- patches ----------------------------------------------------------------------------------------------------- */
 
@@ -72,8 +68,4 @@ static const vkf_case patches_cases[] = {
     PATCHES(1, 4, 31, 5, 1, 5, 1, 32, NORMAL, 13),  PATCHES(5, 2, 4, 4, 4, 4, 1, 2, NORMAL, 14),
     PATCHES(2, 3, 28, 28, 4, 4, 1, 50, NORMAL, 15), PATCHES(1, 3, 5, 5, 2, 2, 1, 12, NORMAL, 16),
 };
-
-const vkf_case *vkf_op_cases_patches(size_t *n) {
-  *n = VKF_COUNT(patches_cases);
-  return patches_cases;
-}
+const vkf_cases vkf_op_cases_patches = {patches_cases, VKF_COUNT(patches_cases)};

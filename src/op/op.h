@@ -20,8 +20,7 @@ const char *vkf_op_name(vkf_op op);
 /* VKF_OP_COUNT if there is none. */
 vkf_op vkf_op_find(const char *name);
 
-/* ---- dimensions ---------------------------------------------------------------------------------------------------
- */
+/* ---- dimensions -------------------------------------------------------------------------------------------------- */
 
 /* What may differ from one run of a plan to the next. The values stand in the step buffer in this order
  * (shaders/shared/step.h). */
@@ -63,8 +62,7 @@ typedef struct vkf_extent {
   uint32_t cap; /* the extent at capacity; it alone makes strides */
 } vkf_extent;
 
-/* ---- parameters ---------------------------------------------------------------------------------------------------
- */
+/* ---- parameters -------------------------------------------------------------------------------------------------- */
 
 #define VKF_MAX_INPUTS 7
 #define VKF_MAX_OUTPUTS 2

@@ -107,10 +107,9 @@ vkf_status vkf_plan_place(vkf_env *env, const vkf_plan *plan, bool keep_all, uin
     const bool is_slot = lives[i].slot < plan->n_slots;
     const uint32_t node = is_slot ? 0 : lives[i].slot - plan->n_slots;
     vkf_placement *p = is_slot ? &placements[lives[i].slot] : &scratch[node];
-    if (!place_one(&lives[i], VKF_MAX(p->alignment, 1), most, lives, i, busy)) {
+    if (!place_one(&lives[i], VKF_MAX(p->alignment, 1), most, lives, i, busy))
       VKF_FAIL(env, VKF_ERROR_DEVICE_MEMORY, "%s %s: the activations need more than 2^62 bytes",
                is_slot ? "slot" : "scratch of", is_slot ? plan->slots[lives[i].slot].name : plan->nodes[node].name);
-    }
     p->offset = lives[i].offset;
     *pool_bytes = VKF_MAX(*pool_bytes, p->offset + p->bytes);
   }

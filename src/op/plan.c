@@ -55,40 +55,32 @@ bool vkf_slot_packed(const vkf_slot *slot) {
 
 static vkf_status check_slot(vkf_env *env, const vkf_slot *s, uint32_t index) {
   if (!s->name) return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %u has no name", index);
-  if (s->dtype != VKF_F32 && s->dtype != VKF_I32) {
+  if (s->dtype != VKF_F32 && s->dtype != VKF_I32)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: expected F32 or I32, found %s", s->name,
                         vkf_name_of_dtype(s->dtype));
-  }
   const bool may = s->kind == VKF_SLOT_WEIGHT || (s->rank == 4 && vkf_format_get(s->format)->caches);
-  if (s->format != VKF_FORMAT_F32 && (s->dtype != VKF_F32 || !may)) {
+  if (s->format != VKF_FORMAT_F32 && (s->dtype != VKF_F32 || !may))
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: expected f32, found %s, which it cannot be stored as",
                         s->name, vkf_format_get(s->format)->name);
-  }
-  if (s->rank < 1 || s->rank > VKF_MAX_SLOT_RANK) {
+  if (s->rank < 1 || s->rank > VKF_MAX_SLOT_RANK)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: expected a rank from 1 to %d, found %u", s->name,
                         VKF_MAX_SLOT_RANK, s->rank);
-  }
   uint64_t elements = 1;
   for (uint32_t i = 0; i < s->rank; i++) {
-    if ((unsigned)s->extent[i].dim >= VKF_DIM_COUNT) {
+    if ((unsigned)s->extent[i].dim >= VKF_DIM_COUNT)
       return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: extent %u has no dimension %d", s->name, i,
                           (int)s->extent[i].dim);
-    }
-    if (s->extent[i].cap == 0) {
+    if (s->extent[i].cap == 0)
       return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: extent %u has the capacity 0", s->name, i);
-    }
     elements *= s->extent[i].cap; /* below 2^32 times a uint32: no overflow */
-    if (elements > UINT32_MAX) {
+    if (elements > UINT32_MAX)
       return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: more than %u elements at capacity", s->name, UINT32_MAX);
-    }
   }
-  if (s->kind == VKF_SLOT_CONSTANT && !s->data) {
+  if (s->kind == VKF_SLOT_CONSTANT && !s->data)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: a constant without data", s->name);
-  }
-  if (s->kind == VKF_SLOT_INPUT && s->index >= VKF_INPUT_COUNT) {
+  if (s->kind == VKF_SLOT_INPUT && s->index >= VKF_INPUT_COUNT)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: expected an input below %d, found %u", s->name,
                         VKF_INPUT_COUNT, s->index);
-  }
   return VKF_OK;
 }
 
@@ -106,9 +98,8 @@ static vkf_status check_slots(vkf_env *env, const vkf_plan *plan) {
   }
   qsort(sorted, plan->n_slots, sizeof(*sorted), compare_names);
   for (uint32_t i = 1; i < plan->n_slots; i++) {
-    if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0) {
+    if (strcmp(sorted[i - 1]->name, sorted[i]->name) == 0)
       VKF_FAIL(env, VKF_ERROR_ARGUMENT, "two slots have the name %s", sorted[i]->name);
-    }
   }
 done:
   vkf_env_free(env, sorted);
@@ -165,18 +156,15 @@ static vkf_status check_input(vkf_env *env, const vkf_plan *plan, const vkf_node
     if (!want->name || want->optional) return VKF_OK;
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s (%s): its input %s is missing", node->name, op, want->name);
   }
-  if (!want->name) {
+  if (!want->name)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s (%s): expected no input %u, found slot %u", node->name, op, i,
                         s);
-  }
-  if (s >= plan->n_slots) {
+  if (s >= plan->n_slots)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s (%s): %s is slot %u of %u", node->name, op, want->name, s,
                         plan->n_slots);
-  }
-  if (plan->slots[s].kind == VKF_SLOT_TEMP && !written[s]) {
+  if (plan->slots[s].kind == VKF_SLOT_TEMP && !written[s])
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s (%s): %s reads slot %s before any node has written it",
                         node->name, op, want->name, plan->slots[s].name);
-  }
   return check_operand(env, node, &plan->slots[s], want);
 }
 
@@ -189,18 +177,15 @@ static vkf_status check_output(vkf_env *env, const vkf_plan *plan, const vkf_nod
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s (%s): expected no output %u, found slot %u", node->name, op,
                         o, s);
   }
-  if (s >= plan->n_slots) {
+  if (s >= plan->n_slots)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s (%s): its output %s is missing", node->name, op, want->name);
-  }
   const vkf_slot *slot = &plan->slots[s];
-  if (slot->kind != VKF_SLOT_TEMP && slot->kind != VKF_SLOT_STATE) {
+  if (slot->kind != VKF_SLOT_TEMP && slot->kind != VKF_SLOT_STATE)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s (%s): %s goes to slot %s, which no node may write",
                         node->name, op, want->name, slot->name);
-  }
-  if (slot->kind == VKF_SLOT_TEMP && written[s]) {
+  if (slot->kind == VKF_SLOT_TEMP && written[s])
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s (%s): slot %s is written a second time", node->name, op,
                         slot->name);
-  }
   written[s] = true;
   return check_operand(env, node, slot, want);
 }
@@ -223,21 +208,18 @@ vkf_status vkf_plan_check(vkf_env *env, const vkf_plan *plan) {
   uint32_t covered = 0;
   for (uint32_t b = 0; b < plan->n_blocks; b++) {
     const vkf_block *block = &plan->blocks[b];
-    if (block->first_node != covered || block->n_nodes > plan->n_nodes - covered) {
+    if (block->first_node != covered || block->n_nodes > plan->n_nodes - covered)
       VKF_FAIL(env, VKF_ERROR_ARGUMENT, "block %s: expected nodes from %u to at most %u, found %u nodes from %u",
                block->name, covered, plan->n_nodes, block->n_nodes, block->first_node);
-    }
     covered += block->n_nodes;
   }
-  if (covered != plan->n_nodes) {
+  if (covered != plan->n_nodes)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "the blocks hold %u of %u nodes", covered, plan->n_nodes);
-  }
   for (uint32_t i = 0; i < plan->n_nodes; i++) VKF_TRY(check_node(env, plan, &plan->nodes[i], written));
   for (uint32_t s = 0; s < plan->n_slots; s++) {
     const vkf_slot *slot = &plan->slots[s];
-    if (slot->output && slot->kind == VKF_SLOT_TEMP && !written[s]) {
+    if (slot->output && slot->kind == VKF_SLOT_TEMP && !written[s])
       VKF_FAIL(env, VKF_ERROR_ARGUMENT, "slot %s is the output %s, but no node writes it", slot->name, slot->output);
-    }
   }
 done:
   vkf_env_free(env, written);

@@ -100,8 +100,7 @@ typedef struct vkf_cost {
 } vkf_cost;
 vkf_cost vkf_op_cost(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims);
 
-/* ---- memory plan ---------------------------------------------------------------------------------------------------
- */
+/* ---- memory plan ------------------------------------------------------------------------------------------------- */
 
 /* What a backend says of a temporary slot, and where the memory plan puts it. */
 typedef struct vkf_placement {

@@ -38,9 +38,8 @@ vkf_status vkf_op_shape_matmul(vkf_env *env, const char *node, const vkf_params 
   vkf_status st = VKF_OK;
   VKF_TRY(positive(env, node, "N", p->n));
   VKF_TRY(positive(env, node, "K", p->k));
-  if ((unsigned)p->activation >= VKF_ACT_COUNT) {
+  if ((unsigned)p->activation >= VKF_ACT_COUNT)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: there is no activation %d", node, (int)p->activation);
-  }
   vkf_extent rows = along(p->rows, cap), n = fixed(p->n);
   out->in[VKF_MATMUL_X] = matrix("x", VKF_F32, rows, fixed(p->k));
   out->in[VKF_MATMUL_W] = stored(weight(matrix("w", VKF_F32, n, fixed(p->k)), VKF_WEIGHT_MATMUL));
@@ -57,26 +56,21 @@ static vkf_status attention_params(vkf_env *env, const char *node, const vkf_att
   VKF_TRY(positive(env, node, "number of key and value heads", p->n_kv_heads));
   VKF_TRY(positive(env, node, "key width", p->key_width));
   VKF_TRY(positive(env, node, "value width", p->value_width));
-  if (p->n_heads % p->n_kv_heads != 0) {
+  if (p->n_heads % p->n_kv_heads != 0)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: %u heads cannot be shared out among %u key and value heads", node,
              p->n_heads, p->n_kv_heads);
-  }
-  if (p->window > 0 && !p->causal) {
+  if (p->window > 0 && !p->causal)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: a window of %u keys needs a causal mask", node, p->window);
-  }
-  if (p->past != VKF_DIM_ZERO && p->past != VKF_DIM_PAST) {
+  if (p->past != VKF_DIM_ZERO && p->past != VKF_DIM_PAST)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected the past to be PAST or ZERO, found dimension %d", node,
              (int)p->past);
-  }
-  if (p->shared != VKF_DIM_ONE && p->packed) {
+  if (p->shared != VKF_DIM_ONE && p->packed)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT,
              "node %s: the spans of a packed batch say which keys are shared, found dimension %d", node,
              (int)p->shared);
-  }
-  if (p->shared != VKF_DIM_ONE && !(p->shared == VKF_DIM_BEAMS && p->seqs == VKF_DIM_R)) {
+  if (p->shared != VKF_DIM_ONE && !(p->shared == VKF_DIM_BEAMS && p->seqs == VKF_DIM_R))
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: keys are shared by BEAMS of R sequences or by ONE, found dimension %d",
              node, (int)p->shared);
-  }
 done:
   return st;
 }
@@ -86,11 +80,10 @@ static vkf_status attention_inputs(vkf_env *env, const char *node, const vkf_att
   vkf_status st = VKF_OK;
   VKF_TRY(attention_params(env, node, p));
   vkf_extent rows = along(vkf_op_rows(p->seqs, p->queries), cap);
-  if (rows.dim == VKF_DIM_ZERO) {
+  if (rows.dim == VKF_DIM_ZERO)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT,
              "node %s: expected B sequences of S queries or R of T, found dimensions %d and %d", node, (int)p->seqs,
              (int)p->queries);
-  }
   vkf_extent kv_seqs = along(p->shared == VKF_DIM_BEAMS ? VKF_DIM_B : p->seqs, cap), keys = along(p->keys, cap);
   vkf_extent seqs = along(p->seqs, cap), heads = fixed(p->bias_per_head ? p->n_heads : 1);
   if (p->packed) {
@@ -156,9 +149,8 @@ vkf_status vkf_op_shape_norm(vkf_env *env, const char *node, const vkf_params *p
   const vkf_norm_params *p = &params->norm;
   vkf_status st = VKF_OK;
   VKF_TRY(positive(env, node, "width", p->width));
-  if (!(p->eps >= 0)) {
+  if (!(p->eps >= 0))
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected an eps of 0 or more, found %g", node, (double)p->eps);
-  }
   uint32_t n = reach(0, VKF_MAX(p->groups, 1u), p->width);
   vkf_extent rows = along(p->rows, cap), width = fixed(reach(n, 1, p->rest)), normed = fixed(n);
   out->in[VKF_NORM_X] = matrix("x", VKF_F32, rows, width);
@@ -180,14 +172,12 @@ vkf_status vkf_op_shape_append(vkf_env *env, const char *node, const vkf_params 
   vkf_dim rows = p->seqs == VKF_DIM_B && p->tokens == VKF_DIM_S   ? VKF_DIM_BS
                  : p->seqs == VKF_DIM_R && p->tokens == VKF_DIM_T ? VKF_DIM_RT
                                                                   : VKF_DIM_ZERO;
-  if (rows == VKF_DIM_ZERO) {
+  if (rows == VKF_DIM_ZERO)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected B sequences of S tokens or R of T, found dimensions %d and %d",
              node, (int)p->seqs, (int)p->tokens);
-  }
-  if (p->past != VKF_DIM_ZERO && (p->past != VKF_DIM_PAST || p->tokens != VKF_DIM_T)) {
+  if (p->past != VKF_DIM_ZERO && (p->past != VKF_DIM_PAST || p->tokens != VKF_DIM_T))
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected the past to be ZERO, or PAST for T tokens, found dimension %d",
              node, (int)p->past);
-  }
   uint32_t k_end = reach(p->k_column, p->n_heads, p->key_width), v_end = reach(p->v_column, p->n_heads, p->value_width);
   vkf_extent keys = along(p->past == VKF_DIM_ZERO ? p->tokens : VKF_DIM_KEYS, cap), slots = along(p->seqs, cap);
   if (p->packed) {
@@ -256,9 +246,8 @@ vkf_status vkf_op_shape_top_k(vkf_env *env, const char *node, const vkf_params *
   const vkf_top_k_params *p = &params->top_k;
   vkf_status st = VKF_OK;
   VKF_TRY(positive(env, node, "width", p->width));
-  if (p->k < 1 || p->k > p->width) {
+  if (p->k < 1 || p->k > p->width)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected k from 1 to the width %u, found %u", node, p->width, p->k);
-  }
   vkf_extent rows = along(p->rows, cap);
   out->in[VKF_TOP_K_X] = matrix("x", VKF_F32, rows, fixed(p->width));
   out->out[VKF_TOP_K_VALUES] = matrix("values", VKF_F32, rows, fixed(p->k));
@@ -277,9 +266,8 @@ static const shape_fn shapes[VKF_OP_COUNT] = {
 };
 
 vkf_status vkf_op_shapes_of(vkf_env *env, const vkf_plan *plan, const vkf_node *node, vkf_op_shapes *out) {
-  if ((unsigned)node->op >= VKF_OP_COUNT) {
+  if ((unsigned)node->op >= VKF_OP_COUNT)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s: there is no op %d", node->name, (int)node->op);
-  }
   vkf_dims cap = vkf_dims_make(&plan->capacity);
   *out = (vkf_op_shapes){0};
   return shapes[node->op](env, node->name, &node->params, &cap, out);

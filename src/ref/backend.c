@@ -155,16 +155,14 @@ static vkf_status bind_slot(vkf_program *p, uint32_t index, vkf_weights *weights
       vkf_format_let_in(p->bases[index], vkf_slot_elements(slot));
       break;
     case VKF_SLOT_WEIGHT:
-      if (!weights || slot->index >= weights->n) {
+      if (!weights || slot->index >= weights->n)
         VKF_FAIL(env, VKF_ERROR_ARGUMENT, "slot %s: expected a weight below %u, found %u", slot->name,
                  weights ? weights->n : 0, slot->index);
-      }
       p->bases[index] = weights->rows[slot->index];
       break;
     case VKF_SLOT_STATE:
-      if (!state || slot->index >= state->n || !state->arrays[slot->index]) {
+      if (!state || slot->index >= state->n || !state->arrays[slot->index])
         VKF_FAIL(env, VKF_ERROR_ARGUMENT, "slot %s: the state has no cache %u", slot->name, slot->index);
-      }
       p->bases[index] = state->arrays[slot->index];
       break;
     default:
@@ -183,17 +181,15 @@ static vkf_status program_create(vkf_backend *backend, const vkf_plan *plan, vkf
   vkf_program *p = vkf_env_alloc(env, 1, sizeof(*p));
   if (!p) goto done;
   *p = (vkf_program){.env = env, .plan = plan, .backend = backend};
-  if (options && options->variant && strcmp(options->variant, "ref") != 0) {
+  if (options && options->variant && strcmp(options->variant, "ref") != 0)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "the scalar path has the one variant \"ref\", found \"%s\"", options->variant);
-  }
   p->bases = vkf_env_alloc(env, plan->n_slots, sizeof(*p->bases));
   p->stats = vkf_env_alloc(env, plan->n_blocks, sizeof(*p->stats));
   p->node_ns = vkf_env_alloc(env, plan->n_nodes, sizeof(*p->node_ns));
   if (!p->bases || !p->stats || !p->node_ns) goto done;
   for (uint32_t i = 0; i < plan->n_slots; i++) VKF_TRY(bind_slot(p, i, weights, state));
-  for (uint32_t b = 0; b < plan->n_blocks; b++) {
+  for (uint32_t b = 0; b < plan->n_blocks; b++)
     p->stats[b] = (vkf_block_stats){.name = plan->blocks[b].name, .n_dispatches = plan->blocks[b].n_nodes};
-  }
   st = VKF_OK;
 done:
   if (st != VKF_OK) program_destroy(&p);
@@ -207,9 +203,8 @@ static uint64_t program_bytes(const vkf_program *program) {
 
 static vkf_status program_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, const void *data) {
   const vkf_slot *s = &p->plan->slots[slot];
-  if (s->kind == VKF_SLOT_CONSTANT || s->kind == VKF_SLOT_WEIGHT) {
+  if (s->kind == VKF_SLOT_CONSTANT || s->kind == VKF_SLOT_WEIGHT)
     return vkf_env_fail(p->env, VKF_ERROR_ARGUMENT, "slot %s cannot be written", s->name);
-  }
   vkf_status st = VKF_OK;
   if (vkf_slot_packed(s))
     VKF_TRY(vkf_slot_scatter(p->env, s, dims, data, p->bases[slot]));

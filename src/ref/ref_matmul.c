@@ -122,9 +122,8 @@ static double element_bound(const vkf_call *call, bool halves, double sum, doubl
   double tiny = (p->k + 2) * (1 + fabs((double)p->scale)) * (1 + of->largest) * r->tiny;
   double error = exact ? 0 : sum_error(call, dot, bias, of) + tiny;
   double bound = vkf_ref_activate_bound(p->activation, sum, error, r);
-  if (residual && !(exact && bound == 0 && floor(4 * result) == 4 * result && fabs(result) < 0x1p22)) {
+  if (residual && !(exact && bound == 0 && floor(4 * result) == 4 * result && fabs(result) < 0x1p22))
     bound += r->u * (fabs(result) + bound) + r->tiny;
-  }
   return bound;
 }
 

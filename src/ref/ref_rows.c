@@ -206,9 +206,7 @@ vkf_status vkf_ref_edit(vkf_env *env, const vkf_call *call) {
       bound[i] = 0;
     }
     VKF_TRY(edit_row(env, call, r, x, bound));
-    for (uint32_t i = 0; i < p->width; i++) {
-      vkf_ref_store(call, 0, r * call->out[0].stride[0] + i, x[i], bound[i]);
-    }
+    for (uint32_t i = 0; i < p->width; i++) vkf_ref_store(call, 0, r * call->out[0].stride[0] + i, x[i], bound[i]);
   }
 done:
   vkf_env_free(env, x);

@@ -49,8 +49,7 @@ typedef struct writer {
   vkf_env_failure failure;
 } writer;
 
-/* ---- the tokenizer's stream, under its lock -----------------------------------------------------------------------
- */
+/* ---- the tokenizer's stream, under its lock ---------------------------------------------------------------------- */
 
 static vkf_status stream_create(writer *w, prompt *p) {
   const vkf_status st = vkf_text_stream_create(vkf_engine_tokenizer_lock(&w->session->tokenizer), true, &p->stream);

@@ -47,8 +47,7 @@ vkf_status vkf_task_parts_refuse(vkf_parts *parts, size_t text, vkf_skip_reason 
 /* Hands the reasons to a result. */
 vkf_status vkf_task_parts_report(const vkf_parts *parts, vkf_result *result);
 
-/* ---- one part (cut.c) ----------------------------------------------------------------------------------------------
- */
+/* ---- one part (cut.c) -------------------------------------------------------------------------------------------- */
 
 /* Appends the ids of text[0, n) behind the prefix, with special tokens. */
 vkf_status vkf_task_part_ids(const vkf_parts *parts, const char *text, size_t n, vkf_text_ids *out);

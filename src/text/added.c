@@ -76,18 +76,16 @@ static vkf_status load_token(vkf_text_loader *loader, const json_t *json, const 
   VKF_TRY(vkf_text_load_bool(loader, json, "lstrip", false, &token->lstrip));
   VKF_TRY(vkf_text_load_bool(loader, json, "rstrip", false, &token->rstrip));
   VKF_TRY(vkf_text_load_bool(loader, json, "normalized", !token->special, &token->normalized));
-  if (id >= VKF_TEXT_MAX_IDS) {
+  if (id >= VKF_TEXT_MAX_IDS)
     return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "the id of \"%s\" should be a number from 0 to %d",
                               token->content.data, VKF_TEXT_MAX_IDS - 1);
-  }
   token->id = (int32_t)id;
   int32_t known = vkf_text_vocab_find(vocab, token->content);
   bool taken =
       id < vocab->size && vocab->pieces[id].data != NULL && !vkf_text_string_equal(vocab->pieces[id], token->content);
-  if ((known >= 0 && known != token->id) || taken) {
+  if ((known >= 0 && known != token->id) || taken)
     return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "\"%s\" has the id %zu, which is not what the vocabulary says",
                               token->content.data, id);
-  }
 done:
   return st;
 }

@@ -52,11 +52,10 @@ vkf_status vkf_text_bpe_add_merge(vkf_text_model *model, vkf_text_loader *loader
   memcpy(joined + left.size, right.data + skip, right.size - skip);
   int32_t a = vkf_text_vocab_find(&model->vocab, left), b = vkf_text_vocab_find(&model->vocab, right);
   int32_t id = vkf_text_vocab_find(&model->vocab, (vkf_text_string){joined, size});
-  if (a < 0 || b < 0 || id < 0) {
+  if (a < 0 || b < 0 || id < 0)
     return vkf_text_load_fail(loader, VKF_ERROR_FORMAT,
                               "merge %zu (\"%.*s\" and \"%.*s\") should join pieces of the vocabulary", rank,
                               (int)VKF_MIN(left.size, 100), left.data, (int)VKF_MIN(right.size, 100), right.data);
-  }
   uint64_t pair = pair_of(a, b);
   model->merges[merge_slot(model, pair)] = (vkf_text_merge){.pair = pair, .rank = (uint32_t)rank, .id = id};
   return VKF_OK;
@@ -182,11 +181,10 @@ static vkf_status start_word(word_state *word, vkf_text_string text) {
       continue;
     }
     if (model->byte_fallback && add_bytes(word, (vkf_text_string){text.data + at, next - at})) continue;
-    if (model->unk_missing) {
+    if (model->unk_missing)
       VKF_FAIL(model->env, VKF_ERROR_ARGUMENT,
                "the vocabulary has no token for \"%.*s\", and not the unknown token either", (int)(next - at),
                text.data + at);
-    }
     if (model->unk_id < 0) continue;
     if (unknown && !model->fuse_unk) add_symbol(word, model->unk_id);
     if (!unknown) from = at;

@@ -49,11 +49,10 @@ static uint32_t read_u32(const uint8_t *at) {
 /* bytes: [size + 1], the last one zero. */
 static vkf_status init_map(vkf_text_loader *loader, const uint8_t *bytes, size_t size, const vkf_text_charsmap **out) {
   size_t trie_bytes = size < 4 ? 0 : read_u32(bytes);
-  if (size < 4 || trie_bytes > size - 4 || trie_bytes % 4 != 0 || trie_bytes == 0) {
+  if (size < 4 || trie_bytes > size - 4 || trie_bytes % 4 != 0 || trie_bytes == 0)
     return vkf_text_load_fail(loader, VKF_ERROR_FORMAT,
                               "precompiled_charsmap of %zu bytes should hold a trie, and says that it has %zu bytes",
                               size, trie_bytes);
-  }
   vkf_text_charsmap *map = vkf_arena_alloc(loader->arena, 1, sizeof(*map));
   if (map == NULL) return VKF_ERROR_MEMORY;
   map->units = bytes + 4;

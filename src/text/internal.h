@@ -374,8 +374,7 @@ vkf_status vkf_text_added_load(vkf_text_added *added, vkf_text_loader *loader, c
 /* Cuts the tokens of a set out of a text: pieces with ids between pieces of text. */
 void vkf_text_added_cut(const vkf_text_added_set *set, vkf_text_string text, bool first, vkf_text_pieces *out);
 
-/* ---- languages (languages.c) --------------------------------------------------------------------------------------
- */
+/* ---- languages (languages.c) ------------------------------------------------------------------------------------- */
 
 /* How the token of a language is written. */
 typedef enum vkf_text_language_form {
@@ -395,8 +394,7 @@ typedef struct vkf_text_languages {
 /* "BertTokenizerFast" is of the class "Bert". */
 bool vkf_text_is_class(const char *name, const char *wanted);
 
-/* ---- the tokenizer (tokenizer.c, legacy.c) ------------------------------------------------------------------------
- */
+/* ---- the tokenizer (tokenizer.c, legacy.c) ----------------------------------------------------------------------- */
 
 struct vkf_text_tokenizer {
   vkf_env *env;

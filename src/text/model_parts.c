@@ -33,10 +33,9 @@ vkf_status vkf_text_model_load_vocab(vkf_text_model *model, vkf_text_loader *loa
   if (!json_is_object(vocab)) return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "\"vocab\" should be an object");
   json_object_foreach(vocab, key, value) {
     json_int_t id = json_is_integer(value) ? json_integer_value(value) : -1;
-    if (id < 0 || id >= VKF_TEXT_MAX_IDS) {
+    if (id < 0 || id >= VKF_TEXT_MAX_IDS)
       return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "the id of \"%s\" should be a number from 0 to %d", key,
                                 VKF_TEXT_MAX_IDS - 1);
-    }
     size = VKF_MAX(size, (size_t)id + 1);
   }
   VKF_TRY(vkf_text_vocab_init(&model->vocab, loader, size, json_object_size(vocab)));
@@ -64,11 +63,10 @@ int32_t vkf_text_model_unknown_id(const vkf_text_model *model, vkf_text_string r
 }
 
 vkf_status vkf_text_model_append_unknown(vkf_text_model *model, vkf_text_string word, vkf_text_ids *out) {
-  if (model->unk_id < 0) {
+  if (model->unk_id < 0)
     return vkf_env_fail(model->env, VKF_ERROR_ARGUMENT,
                         "the vocabulary has no token for \"%.*s\", and the tokenizer no unknown token",
                         (int)VKF_MIN(word.size, 100), word.data);
-  }
   int32_t id = vkf_text_model_unknown_id(model, word);
   return vkf_text_ids_append(out, &id, 1);
 }

@@ -140,10 +140,9 @@ static vkf_status compile(vkf_text_pattern *pattern, vkf_text_string text) {
   vkf_text regex;
   vkf_text_init(&regex, env);
   const char *why = "";
-  if (!translate(text, &regex, &why)) {
+  if (!translate(text, &regex, &why))
     VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "the regular expression \"%.200s\" has %s that is not supported", text.data,
              why);
-  }
   VKF_TRY(vkf_text_status(&regex));
 
   pattern->general = pcre2_general_context_create(allocate, release, env);

@@ -32,10 +32,9 @@ static vkf_status bert(const vkf_text_step *step, vkf_text_string text, bool fir
   vkf_text_pieces_init(&words, step->env);
   VKF_TRY(whitespace_split(step, text, first, &words));
   VKF_TRY(vkf_text_status(&words.bytes));
-  for (size_t i = 0; i < words.n; i++) {
+  for (size_t i = 0; i < words.n; i++)
     VKF_TRY(cut_chars(step, vkf_text_pieces_get(&words, i), vkf_text_is_punctuation, VKF_TEXT_ISOLATED,
                       words.at[i].first, out));
-  }
 done:
   vkf_text_pieces_finish(&words);
   return st;

@@ -55,10 +55,9 @@ bool vkf_text_is_control(uint32_t code) {
 }
 
 bool vkf_text_is_punctuation(uint32_t code) {
-  if (code < 0x80) {
+  if (code < 0x80)
     return (code >= '!' && code <= '/') || (code >= ':' && code <= '@') || (code >= '[' && code <= '`') ||
            (code >= '{' && code <= '~');
-  }
   utf8proc_category_t c = category(code);
   return c >= UTF8PROC_CATEGORY_PC && c <= UTF8PROC_CATEGORY_PO;
 }

@@ -4,8 +4,7 @@
 VKF_PUSH_FITS(vkf_push_attention);
 VKF_PUSH_FITS(vkf_push_append);
 
-/* ---- attention, attention_weights ---------------------------------------------------------------------------------
- */
+/* ---- attention, attention_weights -------------------------------------------------------------------------------- */
 
 static void attention_problem(const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   const vkf_attention_params *p = &node->params.attention;
@@ -87,8 +86,7 @@ void vkf_vkop_describe_attention_weights(const vkf_node_view *view, vkf_dispatch
   attention_record(view, out);
 }
 
-/* ---- append -------------------------------------------------------------------------------------------------------
- */
+/* ---- append ------------------------------------------------------------------------------------------------------ */
 
 void vkf_vkop_problem_append(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   const vkf_append_params *p = &node->params.append;

@@ -8,8 +8,7 @@ VKF_PUSH_FITS(vkf_push_rows);
 VKF_PUSH_FITS(vkf_push_edit);
 VKF_PUSH_FITS(vkf_push_top_k);
 
-/* ---- embed --------------------------------------------------------------------------------------------------------
- */
+/* ---- embed ------------------------------------------------------------------------------------------------------- */
 
 void vkf_vkop_problem_embed(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
@@ -35,8 +34,7 @@ void vkf_vkop_describe_embed(const vkf_node_view *view, vkf_dispatch *out) {
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 
-/* ---- norm ---------------------------------------------------------------------------------------------------------
- */
+/* ---- norm -------------------------------------------------------------------------------------------------------- */
 
 void vkf_vkop_problem_norm(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
@@ -63,8 +61,7 @@ void vkf_vkop_describe_norm(const vkf_node_view *view, vkf_dispatch *out) {
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 
-/* ---- gather -------------------------------------------------------------------------------------------------------
- */
+/* ---- gather ------------------------------------------------------------------------------------------------------ */
 
 void vkf_vkop_problem_gather(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
@@ -82,8 +79,7 @@ void vkf_vkop_describe_gather(const vkf_node_view *view, vkf_dispatch *out) {
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 
-/* ---- log_softmax --------------------------------------------------------------------------------------------------
- */
+/* ---- log_softmax ------------------------------------------------------------------------------------------------- */
 
 void vkf_vkop_problem_log_softmax(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
@@ -101,8 +97,7 @@ void vkf_vkop_describe_log_softmax(const vkf_node_view *view, vkf_dispatch *out)
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 
-/* ---- edit ---------------------------------------------------------------------------------------------------------
- */
+/* ---- edit -------------------------------------------------------------------------------------------------------- */
 
 void vkf_vkop_problem_edit(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
@@ -121,8 +116,7 @@ void vkf_vkop_describe_edit(const vkf_node_view *view, vkf_dispatch *out) {
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 
-/* ---- top_k --------------------------------------------------------------------------------------------------------
- */
+/* ---- top_k ------------------------------------------------------------------------------------------------------- */
 
 void vkf_vkop_problem_top_k(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;

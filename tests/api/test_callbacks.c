@@ -142,8 +142,7 @@ static void test_translate(void **state) {
   assert_null(c.model);
 }
 
-/* ---- the other callbacks: one forbidden call each ------------------------------------------------------------------
- */
+/* ---- the other callbacks: one forbidden call each ---------------------------------------------------------------- */
 
 static void try_one(caller *c) {
   vkf_result *out = NULL;

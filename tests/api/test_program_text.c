@@ -223,8 +223,7 @@ static void test_refused(void **state) {
   program_must("$V embed $T/bert w5 --pooling sum", 2, NULL, "--pooling: expected mean, cls, max or last, found 'sum'");
 }
 
-/* ---- other commands -----------------------------------------------------------------------------------------------
- */
+/* ---- other commands ---------------------------------------------------------------------------------------------- */
 
 static void check_score(const json_t *object, const char *key, double expected) {
   double score = json_real_value(json_object_get(object, key));

@@ -127,8 +127,7 @@ static void enabled_features_are_seen(void **state) {
   assert_int_equal(g->env.live_bytes, 0);
 }
 
-/* ---- a card in front of the driver: what it says of its memory and limits is invented, what runs is the driver -----
- */
+/* ---- a card in front of the driver: what it says of its memory and limits is invented, what runs is the driver --- */
 
 enum { CARD_OWN, CARD_WINDOW, CARD_HOST, N_CARD_TYPES, WINDOW_BYTES = 64 * 1024, LARGEST = 1 << 20 };
 
@@ -293,8 +292,7 @@ static void a_size_may_be_required_where_the_properties_say_so(void **state) {
   close_card(g, &h);
 }
 
-/* ---- limits --------------------------------------------------------------------------------------------------------
- */
+/* ---- limits ------------------------------------------------------------------------------------------------------ */
 
 /* The limits of a context are those of every device in it. */
 static void limits_hold(void **state) {

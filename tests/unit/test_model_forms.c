@@ -505,8 +505,7 @@ static void relative_buckets(void **state) {
   }
 }
 
-/* ---- copies that are none ------------------------------------------------------------------------------------------
- */
+/* ---- copies that are none ---------------------------------------------------------------------------------------- */
 
 /* The golden folder with the tensor `name` besides, of the shape of `like` and full of zeros. */
 static vkf_status open_with_zeros(const char *golden, const char *name, const char *like, vkf_net **net) {
