@@ -333,7 +333,7 @@ int bench_translate(bench *b) {
   char folder[4096];
   texts t = {0};
   double worst = 0;
-  tool_lines lines = {.session = &b->session, .args = b->args, .batch = 1, .print = add_line, .user = &t};
+  tool_lines lines = {.session = &b->session, .args = b->args, .window = 1, .print = add_line, .user = &t};
   int exit_code = tool_find_model(b->args, folder, sizeof folder);
   if (exit_code == TOOL_OK) exit_code = b->args->stdin_ ? tool_lines_run(&lines) : golden_texts(folder, &t);
   if (exit_code == TOOL_OK && t.n == 0) exit_code = tool_error("expected at least one sentence, found none");

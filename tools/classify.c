@@ -5,7 +5,7 @@
 
 static const char format[] = "vkformer-classify/1";
 
-enum { LINES_AT_ONCE = 256 };
+enum { BATCH = 32 };
 
 typedef struct classifier {
   tool_session session;
@@ -14,11 +14,12 @@ typedef struct classifier {
   bool images; /* the texts are names of image files */
 } classifier;
 
-static vkf_status run(void *user, const char *const *texts, const uint64_t *numbers, size_t n, vkf_result **out) {
-  classifier *c = user;
+static vkf_status run(void *user, vkf_session *session, const char *const *texts, const uint64_t *numbers, size_t n,
+                      vkf_result **out) {
+  const classifier *c = user;
   (void)numbers;
-  return c->images ? vkf_session_classify_images(c->session.run, texts, n, &c->params, out)
-                   : vkf_session_classify(c->session.run, texts, n, &c->params, out);
+  return c->images ? vkf_session_classify_images(session, texts, n, &c->params, out)
+                   : vkf_session_classify(session, texts, n, &c->params, out);
 }
 
 static json_t *label_json(const char *name, double score) {
@@ -78,7 +79,8 @@ static int run_classify(const tool_args *args) {
                       .args = args,
                       .texts = args->n_operands > 1 ? (const char *const *)args->operands + 1 : NULL,
                       .n_texts = args->n_operands - 1,
-                      .batch = LINES_AT_ONCE,
+                      .batch = BATCH,
+                      .window = TOOL_WINDOW * BATCH,
                       .run = run,
                       .print = print,
                       .user = &c,
@@ -89,16 +91,16 @@ static int run_classify(const tool_args *args) {
   c.params.top_k = args->top;
   c.params.long_texts = tool_long_rule(args);
   c.params.skip_refused = true;
-  int exit_code = tool_session_open(&c.session, args, args->device, args->operands[0]);
+  int exit_code = tool_lines_open(&lines, args->operands[0]);
   if (exit_code == TOOL_OK) {
     vkf_model_info info = {VKF_MODEL_INFO_INIT};
     vkf_model_get_info(c.session.model, &info);
     c.images = lines.are_files = info.image[0] > 0;
-    if (c.images) lines.batch = 1; /* one that cannot be read takes no other along */
+    if (c.images) lines.batch = 1, lines.window = TOOL_WINDOW; /* one that cannot be read takes no other along */
     exit_code = tool_lines_check(&lines, "classify");
   }
   if (exit_code == TOOL_OK) exit_code = tool_lines_run(&lines);
-  return tool_session_close(&c.session, exit_code);
+  return tool_lines_close(&lines, exit_code);
 }
 
 static const tool_option options[] = {
@@ -119,7 +121,7 @@ const tool_command tool_classify = {
     .examples =
         "  vkformer classify distilbert-sst2 \"A wonderful film.\"\n"
         "  vkformer classify vit-base-patch16-224 --top-k 3 photo.jpg\n",
-    .groups = {&group, &tool_line_options, &tool_model_options, &tool_common_options},
+    .groups = {&group, &tool_line_options, &tool_crew_options, &tool_model_options, &tool_common_options},
     .min_operands = 1,
     .max_operands = (size_t)-1,
     .operand = "MODEL, a model folder",

@@ -1,18 +1,16 @@
 /* crew: see crew.h.
  *
- * The caller's thread is the first worker's. Contexts are made on it, because that may change the environment; devices
- * and models are opened by the workers' own threads, when they have a job. Invariant: a job's flag says that its result
+ * The caller's thread is the first worker's. Contexts are made on it, because that may change the environment; the rest
+ * of a worker's session is opened by its own thread, when it has a job. Invariant: a job's flag says that its result
  * is there, whoever did it.
  */
-#define _GNU_SOURCE /* sched_getaffinity */
+#define _POSIX_C_SOURCE 200809L
+
 #include "crew.h"
 
-#include <errno.h>
-#include <sched.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 #define DRIVER_THREADS "LP_NUM_THREADS"
 /* Bytes of weights. Above, a dispatch is long enough for several threads, and a copy a worker is too much memory. */
@@ -32,20 +30,11 @@ struct tool_crew_worker {
   tool_crew *crew;
   crew_work *work;
   tool_session session;
+  const char *device;      /* as --device takes it; NULL: the first worker's */
   bool is_out, is_told_of; /* it failed and gets no more jobs; a line said so */
   bool has_thread;
   pthread_t thread;
 };
-
-static size_t count_cores(void) {
-#ifdef CPU_COUNT
-  cpu_set_t allowed;
-  if (sched_getaffinity(0, sizeof allowed, &allowed) == 0 && CPU_COUNT(&allowed) > 0)
-    return (size_t)CPU_COUNT(&allowed);
-#endif
-  const long online = sysconf(_SC_NPROCESSORS_ONLN);
-  return online > 0 ? (size_t)online : 1;
-}
 
 static bool is_small(const char *folder) {
   char path[4200];
@@ -54,13 +43,35 @@ static bool is_small(const char *folder) {
   return stat(path, &found) == 0 && found.st_size <= SMALL_MODEL;
 }
 
+/* ---- how many workers, and where --------------------------------------------------------------------------------- */
+
+const tool_option_group tool_crew_options = TOOL_GROUP(
+    "Workers",
+    ((const tool_option[]){
+        {"workers", 0, TOOL_SIZE, offsetof(tool_args, workers), "N",
+         "batches that run at the same time on each device (here\n--device takes all, or D,D..., as well); default: on "
+         "lavapipe\nand ref a core each, at most 8; else, and for a model over\n128 MB, 1; the output is the same"},
+        {"driver-threads", 0, TOOL_TEXT, offsetof(tool_args, driver_threads), "N",
+         "threads of lavapipe (LP_NUM_THREADS); 0: it computes where\na worker submits, the default for models up to "
+         "128 MB with\nseveral workers or one text"},
+    }));
+
 static size_t default_workers(const tool_crew *crew) {
-  const size_t cores = count_cores();
+  const size_t cores = vkf_core_count();
   return is_small(crew->folder) && !crew->args->profile ? cores < MAX_CHOSEN ? cores : MAX_CHOSEN : 1;
 }
 
-int tool_crew_begin(tool_crew *crew, const tool_args *args, tool_session *first, const char *folder, bool is_batched) {
-  *crew = (tool_crew){.args = args, .folder = folder, .first = first, .most = 1};
+/* On a device that is open. */
+static size_t device_workers(const tool_crew *crew, const vkf_device *device) {
+  enum { MESA_LLVMPIPE = 13 }; /* VkDriverId */
+  const vkf_device_info *info = vkf_device_get_info(device);
+  /* SwiftShader has all cores at work with one worker, and cannot be told to use fewer. */
+  const bool by_caller =
+      info->kind == VKF_DEVICE_REF || (info->kind == VKF_DEVICE_CPU && info->driver_id == MESA_LLVMPIPE);
+  return crew->args->workers ? crew->args->workers : by_caller ? default_workers(crew) : 1;
+}
+
+static int check_options(const tool_args *args) {
   const char *threads = args->driver_threads, *command = args->command->name;
   if (args->workers > MAX_WORKERS)
     return tool_usage_error(command, "--workers: expected at most %d, found %zu", MAX_WORKERS, args->workers);
@@ -69,21 +80,90 @@ int tool_crew_begin(tool_crew *crew, const tool_args *args, tool_session *first,
                             args->workers);
   if (threads && (strspn(threads, "0123456789") != strlen(threads) || !threads[0] || strlen(threads) > 3))
     return tool_usage_error(command, "--driver-threads: expected a whole number from 0 to 999, found '%s'", threads);
-  const size_t workers = args->workers ? args->workers : default_workers(crew);
-  /* Threads of the driver help where batches are large, cores are idle and nobody else uses them. */
-  const bool helps = is_batched && workers == 1 && count_cores() > 1;
-  if (!threads && !getenv(DRIVER_THREADS) && is_small(folder) && !helps) threads = "0";
-  if (threads && setenv(DRIVER_THREADS, threads, 1) != 0) return tool_error(DRIVER_THREADS " cannot be set");
   return TOOL_OK;
 }
 
-void tool_crew_choose(tool_crew *crew) {
-  enum { MESA_LLVMPIPE = 13 }; /* VkDriverId */
-  const vkf_device_info *info = vkf_device_get_info(crew->first->device);
-  /* SwiftShader has all cores at work with one worker, and cannot be told to use fewer. */
-  const bool by_caller =
-      info->kind == VKF_DEVICE_REF || (info->kind == VKF_DEVICE_CPU && info->driver_id == MESA_LLVMPIPE);
-  crew->most = crew->args->workers ? crew->args->workers : by_caller ? default_workers(crew) : 1;
+/* Into the environment, where drivers read it. */
+static int choose_threads(const tool_crew *crew, bool is_batched) {
+  const char *threads = crew->args->driver_threads;
+  const size_t workers = crew->args->workers ? crew->args->workers : default_workers(crew);
+  /* Threads of the driver help where batches are large, cores are idle and nobody else uses them. */
+  const bool helps = is_batched && workers == 1 && vkf_core_count() > 1;
+  if (!threads && !getenv(DRIVER_THREADS) && is_small(crew->folder) && !helps) threads = "0";
+  return !threads || setenv(DRIVER_THREADS, threads, 1) == 0 ? TOOL_OK : tool_error(DRIVER_THREADS " cannot be set");
+}
+
+static int add_device(tool_crew *crew, const char *selector, size_t length) {
+  if (length == 0 && crew->args->device && crew->args->device[0])
+    return tool_usage_error(crew->args->command->name, "--device: expected a device between commas, found '%s'",
+                            crew->args->device);
+  char **devices = realloc(crew->devices, (crew->n_devices + 1) * sizeof *devices);
+  if (devices) crew->devices = devices;
+  if (devices) devices[crew->n_devices] = strndup(selector, length);
+  if (!devices || !devices[crew->n_devices]) return tool_error("out of memory");
+  crew->n_devices++;
+  return TOOL_OK;
+}
+
+/* Those of --device. "all" are all that Vulkan lists, or ref. */
+static int list_devices(tool_crew *crew) {
+  const char *rest = crew->args->device ? crew->args->device : "";
+  int exit_code = TOOL_OK;
+  if (strcmp(rest, "all") == 0) {
+    size_t n = 0;
+    const vkf_status status = vkf_context_list_devices(crew->first->context, &n);
+    if (status != VKF_OK) return tool_session_fail(crew->first, status, NULL);
+    for (size_t i = 0; i < (n > 1 ? n - 1 : 1) && exit_code == TOOL_OK; i++) {
+      char index[24];
+      exit_code = add_device(crew, index, (size_t)snprintf(index, sizeof index, "%zu", i));
+    }
+    return exit_code;
+  }
+  for (bool more = true; more && exit_code == TOOL_OK;) { /* names have commas with a space behind them */
+    const char *end = strchr(rest, ',');
+    while (end && end[1] == ' ') end = strchr(end + 1, ',');
+    more = end != NULL;
+    exit_code = add_device(crew, rest, more ? (size_t)(end - rest) : strlen(rest));
+    if (more) rest = end + 1;
+  }
+  return exit_code;
+}
+
+/* Opens the devices behind the first, so that what they are decides how many workers they have. */
+static int open_devices(tool_crew *crew) {
+  tool_crew_worker *others = calloc((crew->n_devices + 1) * MAX_WORKERS, sizeof *others);
+  if (!others) return tool_error("out of memory");
+  crew->others = others;
+  for (size_t d = 1; d < crew->n_devices; d++) {
+    tool_crew_worker *w = &others[crew->most - 1];
+    vkf_status status = tool_session_begin_copy(&w->session, crew->first, crew->args);
+    if (status == VKF_OK) status = vkf_device_open(w->session.context, crew->devices[d], &w->session.device);
+    crew->most++; /* it is closed either way */
+    if (status != VKF_OK) return tool_session_fail(&w->session, status, "--device");
+    const size_t more = device_workers(crew, w->session.device);
+    for (size_t i = 0; i < more; i++) w[i].device = crew->devices[d];
+    crew->most += more - 1;
+  }
+  return TOOL_OK;
+}
+
+int tool_crew_open(tool_crew *crew, const tool_args *args, tool_session *first, const char *folder, bool is_batched) {
+  *crew = (tool_crew){.args = args, .folder = folder, .first = first, .most = 1};
+  if (check_options(args) != TOOL_OK) return TOOL_USAGE;
+  int exit_code = choose_threads(crew, is_batched);
+  if (exit_code == TOOL_OK) exit_code = tool_session_open_context(first, args);
+  if (exit_code == TOOL_OK) exit_code = list_devices(crew);
+  if (exit_code == TOOL_OK && args->profile && crew->n_devices > 1)
+    exit_code = tool_usage_error(args->command->name,
+                                 "--profile: expected one device, which is the one measured, "
+                                 "found --device %s",
+                                 args->device);
+  if (exit_code == TOOL_OK) exit_code = tool_session_open_device(first, crew->devices[0]);
+  if (exit_code == TOOL_OK) exit_code = tool_session_open_model(first, folder);
+  if (exit_code != TOOL_OK) return exit_code;
+  crew->shares_model = vkf_device_get_info(first->device)->kind != VKF_DEVICE_CPU;
+  crew->most = device_workers(crew, first->device);
+  return crew->n_devices > 1 ? open_devices(crew) : TOOL_OK;
 }
 
 /* ---- one worker -------------------------------------------------------------------------------------------------- */
@@ -96,11 +176,23 @@ static bool take(crew_work *work, size_t *i) {
   return is_there;
 }
 
+/* Whether it runs the first worker's model. */
+static bool is_sharing(const tool_crew_worker *w) {
+  return w->crew->shares_model && !w->device;
+}
+
+static vkf_status open_worker(tool_crew_worker *w) {
+  const tool_crew *crew = w->crew;
+  if (w->session.run) return VKF_OK;
+  if (is_sharing(w)) return vkf_session_create(crew->first->model, NULL, &w->session.run);
+  const char *device = w->device ? w->device : crew->n_devices ? crew->devices[0] : "";
+  return tool_session_open_copy(&w->session, device, crew->folder);
+}
+
 static void *do_jobs(void *user) {
   tool_crew_worker *w = user;
-  vkf_status status = VKF_OK;
+  vkf_status status = open_worker(w);
   size_t i;
-  if (!w->session.run) status = tool_session_open_copy(&w->session, w->crew->args, w->crew->folder);
   while (status == VKF_OK && take(w->work, &i)) {
     status = w->work->job(w->work->user, w->session.run, i);
     w->work->is_done[i] = status == VKF_OK;
@@ -118,7 +210,7 @@ static void begin_others(tool_crew *crew, crew_work *work, size_t wanted) {
     tool_crew_worker *w = &crew->others[i];
     w->crew = crew;
     w->work = work;
-    if (!w->session.context && !w->is_out)
+    if (!w->session.context && !w->is_out && !is_sharing(w))
       w->is_out = tool_session_begin_copy(&w->session, crew->first, crew->args) != VKF_OK;
     w->has_thread = !w->is_out && pthread_create(&w->thread, NULL, do_jobs, w) == 0;
   }
@@ -130,7 +222,7 @@ static void end_others(tool_crew *crew) {
     if (w->has_thread) pthread_join(w->thread, NULL);
     w->has_thread = false;
     if (w->is_out && !w->is_told_of) {
-      const char *why = w->session.context ? tool_session_message(&w->session) : "out of memory";
+      const char *why = w->session.context || w->session.run ? tool_session_message(&w->session) : "out of memory";
       tool_progress_end(crew->first);
       fprintf(stderr, "vkformer: worker %zu ends, and the others do its work: %s\n", i + 2, why);
       w->is_told_of = true;
@@ -163,6 +255,8 @@ vkf_status tool_crew_run(tool_crew *crew, size_t n, vkf_status (*job)(void *user
 
 void tool_crew_finish(tool_crew *crew) {
   for (size_t i = 0; crew->others && i + 1 < crew->most; i++) tool_session_close(&crew->others[i].session, TOOL_OK);
+  for (size_t i = 0; i < crew->n_devices; i++) free(crew->devices[i]);
+  free(crew->devices);
   free(crew->others);
-  crew->others = NULL;
+  *crew = (tool_crew){0};
 }

@@ -9,7 +9,7 @@
 
 static const char format[] = "vkformer-embed/1";
 
-enum { LINES_AT_ONCE = 256 };
+enum { BATCH = 32 };
 
 typedef struct embedder {
   tool_session session;
@@ -21,10 +21,11 @@ typedef struct embedder {
   size_t size;
 } embedder;
 
-static vkf_status run(void *user, const char *const *texts, const uint64_t *numbers, size_t n, vkf_result **out) {
-  embedder *e = user;
+static vkf_status run(void *user, vkf_session *session, const char *const *texts, const uint64_t *numbers, size_t n,
+                      vkf_result **out) {
+  const embedder *e = user;
   (void)numbers;
-  return vkf_session_embed(e->session.run, texts, n, &e->params, out);
+  return vkf_session_embed(session, texts, n, &e->params, out);
 }
 
 /* ---- output ------------------------------------------------------------------------------------------------------ */
@@ -125,7 +126,8 @@ static int run_embed(const tool_args *args) {
                          .args = args,
                          .texts = args->n_operands > 1 ? (const char *const *)args->operands + 1 : NULL,
                          .n_texts = args->n_operands - 1,
-                         .batch = at_once ? 0 : LINES_AT_ONCE,
+                         .batch = args->similarity ? 0 : BATCH,
+                         .window = at_once ? 0 : TOOL_WINDOW * BATCH,
                          .run = run,
                          .print = print,
                          .user = &e,
@@ -141,7 +143,7 @@ static int run_embed(const tool_args *args) {
   e.params.long_texts = tool_long_rule(args);
   e.params.ignore_folder_limit = args->long_ != NULL;
   e.params.skip_refused = true;
-  int exit_code = tool_session_open(&e.session, args, args->device, args->operands[0]);
+  int exit_code = tool_lines_open(&e.lines, args->operands[0]);
   if (args->output && exit_code == TOOL_OK) e.npy = open_memstream(&e.bytes, &e.size);
   if (args->output && exit_code == TOOL_OK && !e.npy) exit_code = tool_error("out of memory");
   if (exit_code == TOOL_OK) exit_code = tool_lines_run(&e.lines);
@@ -149,7 +151,7 @@ static int run_embed(const tool_args *args) {
     exit_code = tool_both_exit_codes(exit_code, save_npy(&e)); /* also where lines were skipped */
   if (e.npy) fclose(e.npy);
   free(e.bytes);
-  return tool_session_close(&e.session, exit_code);
+  return tool_lines_close(&e.lines, exit_code);
 }
 
 static const tool_option options[] = {
@@ -173,7 +175,7 @@ const tool_command tool_embed = {
         "after how many tokens to cut it (--long changes that). A text that is skipped gives a line with the reason,\n"
         "or a row of NaN. If --long splits a text, the states of its parts are pooled as those of one text.",
     .examples = "  vkformer embed all-MiniLM-L6-v2 --normalize < sentences.txt > vectors.jsonl\n",
-    .groups = {&group, &tool_line_options, &tool_model_options, &tool_common_options},
+    .groups = {&group, &tool_line_options, &tool_crew_options, &tool_model_options, &tool_common_options},
     .min_operands = 1,
     .max_operands = (size_t)-1,
     .operand = "MODEL, a model folder",

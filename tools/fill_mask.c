@@ -3,7 +3,7 @@
 
 static const char format[] = "vkformer-fill-mask/1";
 
-enum { LINES_AT_ONCE = 256 };
+enum { BATCH = 32 };
 
 typedef struct filler {
   tool_session session;
@@ -11,10 +11,11 @@ typedef struct filler {
   vkf_fill_mask_params params;
 } filler;
 
-static vkf_status run(void *user, const char *const *texts, const uint64_t *numbers, size_t n, vkf_result **out) {
-  filler *f = user;
+static vkf_status run(void *user, vkf_session *session, const char *const *texts, const uint64_t *numbers, size_t n,
+                      vkf_result **out) {
+  const filler *f = user;
   (void)numbers;
-  return vkf_session_fill_mask(f->session.run, texts, n, &f->params, out);
+  return vkf_session_fill_mask(session, texts, n, &f->params, out);
 }
 
 /* Candidate c of the masks of a result. */
@@ -52,7 +53,8 @@ static int run_fill_mask(const tool_args *args) {
                       .args = args,
                       .texts = args->n_operands > 1 ? (const char *const *)args->operands + 1 : NULL,
                       .n_texts = args->n_operands - 1,
-                      .batch = LINES_AT_ONCE,
+                      .batch = BATCH,
+                      .window = TOOL_WINDOW * BATCH,
                       .run = run,
                       .print = print,
                       .user = &f,
@@ -63,9 +65,9 @@ static int run_fill_mask(const tool_args *args) {
   if (args->top) f.params.top_k = args->top;
   f.params.long_texts = tool_long_rule(args);
   f.params.skip_refused = true;
-  int exit_code = tool_session_open(&f.session, args, args->device, args->operands[0]);
+  int exit_code = tool_lines_open(&lines, args->operands[0]);
   if (exit_code == TOOL_OK) exit_code = tool_lines_run(&lines);
-  return tool_session_close(&f.session, exit_code);
+  return tool_lines_close(&lines, exit_code);
 }
 
 static const tool_option options[] = {
@@ -83,7 +85,7 @@ const tool_command tool_fill_mask = {
         "Write a mask as the model's tokenizer does: [MASK] or <mask>. Each mask is filled alone, the others stay. A\n"
         "text without a mask is invalid. If --long splits a text, each of its parts is filled alone.",
     .examples = "  vkformer fill-mask bert-base-uncased \"Paris is the [MASK] of France.\" --top-k 3\n",
-    .groups = {&group, &tool_line_options, &tool_model_options, &tool_common_options},
+    .groups = {&group, &tool_line_options, &tool_crew_options, &tool_model_options, &tool_common_options},
     .min_operands = 1,
     .max_operands = (size_t)-1,
     .operand = "MODEL, a model folder",

@@ -64,7 +64,9 @@ static const tool_option options[] = {
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
     {"batch-size", 'b', TOOL_SIZE, offsetof(tool_args, batch_size), "N",
-     "prompts of equal length that are generated together;\nthe texts stay the same; default 1, shown while they grow"},
+     "prompts of equal length that are generated together;\nthe texts stay the same; default 1, shown while they "
+     "grow\nif "
+     "there is one worker"},
     {"top-logprobs", 0, TOOL_SIZE, offsetof(tool_args, top), "N",
      "with --json or --outputs: the N most likely tokens at each\nstep, by log-softmax of the logits before "
      "penalties,\n"
@@ -99,7 +101,8 @@ const tool_command tool_generate = {
     .examples =
         "  vkformer generate gpt2 --prompt \"Once upon a time\" --do-sample --top-p 0.9 --seed 1\n"
         "  vkformer generate models/en-es --inputs in.safetensors --outputs out.safetensors --num-beams 4\n",
-    .groups = {&group, &tool_line_options, &tool_generation_options, &tool_model_options, &tool_common_options},
+    .groups = {&group, &tool_line_options, &tool_crew_options, &tool_generation_options, &tool_model_options,
+               &tool_common_options},
     .min_operands = 1,
     .max_operands = 1,
     .operand = "MODEL, a model folder",

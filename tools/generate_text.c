@@ -7,8 +7,6 @@
 
 static const char format[] = "vkformer-generate/1";
 
-enum { BATCHES_AT_ONCE = 8 }; /* so many batches of prompts make a call, so that equal lengths meet */
-
 typedef struct writer {
   tool_session session;
   const tool_args *args;
@@ -23,10 +21,11 @@ static int on_text(void *user, size_t prompt, const char *text, size_t n_bytes) 
   return fflush(stdout) != 0;
 }
 
-static vkf_status run(void *user, const char *const *texts, const uint64_t *numbers, size_t n, vkf_result **out) {
-  writer *w = user;
-  w->params.lines = numbers;
-  return vkf_session_generate_text(w->session.run, texts, n, &w->params, out);
+static vkf_status run(void *user, vkf_session *session, const char *const *texts, const uint64_t *numbers, size_t n,
+                      vkf_result **out) {
+  vkf_generate_text_params params = ((const writer *)user)->params;
+  params.lines = numbers;
+  return vkf_session_generate_text(session, texts, n, &params, out);
 }
 
 /* ---- one sequence ------------------------------------------------------------------------------------------------ */
@@ -93,11 +92,17 @@ static size_t config_size(const writer *w, const char *config, const char *key) 
 
 int tool_generate_text(const tool_args *args, const char *config) {
   writer w = {.args = args};
+  const size_t batch = args->batch_size ? args->batch_size : 1;
+  w.each = config_size(&w, config, "num_return_sequences");
+  /* A text is shown as it grows where nobody asked for anything else. */
+  const bool is_shown = !args->json && !args->batch_size && args->workers <= 1 && w.each == 1 &&
+                        config_size(&w, config, "num_beams") == 1;
   tool_lines lines = {.session = &w.session,
                       .args = args,
                       .texts = args->prompts.at,
                       .n_texts = args->prompts.n,
-                      .batch = args->batch_size ? args->batch_size * BATCHES_AT_ONCE : 1,
+                      .batch = batch,
+                      .window = is_shown ? 1 : TOOL_WINDOW * batch,
                       .run = run,
                       .print = print,
                       .user = &w,
@@ -109,9 +114,8 @@ int tool_generate_text(const tool_args *args, const char *config) {
     return tool_usage_error("generate",
                             "--long: expected truncate, skip or fail, found split: what follows a part is "
                             "not what follows the prompt");
-  int exit_code = tool_session_open(&w.session, args, args->device, args->operands[0]);
+  int exit_code = tool_lines_open(&lines, args->operands[0]);
   vkf_generate_text_params_init(&w.params);
-  w.each = config_size(&w, config, "num_return_sequences");
   w.params.config_json = config;
   w.params.stops = args->stops.at;
   w.params.n_stops = args->stops.n;
@@ -122,8 +126,7 @@ int tool_generate_text(const tool_args *args, const char *config) {
   w.params.skip_refused = true;
   w.params.source_language = args->source_lang;
   w.params.target_language = args->target_lang;
-  if (!args->json && !args->batch_size && w.each == 1 && config_size(&w, config, "num_beams") == 1)
-    w.params.on_text = on_text;
+  if (is_shown) w.params.on_text = on_text;
   if (exit_code == TOOL_OK) exit_code = tool_lines_run(&lines);
-  return tool_session_close(&w.session, exit_code);
+  return tool_lines_close(&lines, exit_code);
 }

@@ -103,9 +103,14 @@ static int print_line(tool_lines *l, tool_line *line, const vkf_result *result) 
   return exit_code == TOOL_OK ? print_skipped(l, line, result) : exit_code;
 }
 
+static void show_progress(tool_lines *l) {
+  if (l->n_printed && !l->texts && !isatty(STDOUT_FILENO))
+    tool_progress(l->session, "%zu lines, %.1f a second", l->n_printed,
+                  (double)l->n_printed / (tool_seconds() - l->start));
+}
+
 /* Works on the lines that have come, and prints what they give. */
 static int flush(tool_lines *l) {
-  vkf_result *result = NULL;
   const char **texts = calloc(l->n, sizeof *texts);
   uint64_t *numbers = calloc(l->n, sizeof *numbers);
   size_t n = 0;
@@ -119,21 +124,22 @@ static int flush(tool_lines *l) {
     numbers[n] = line->number - 1;
     texts[n++] = line->text;
   }
-  if (n > 0) status = l->run(l->user, texts, numbers, n, &result);
+  show_progress(l);
+  if (n > 0) status = tool_batches_run(&l->batches, &l->crew, texts, numbers, n);
   tool_progress_end(l->session);
   for (size_t i = 0; i < l->n && exit_code == TOOL_OK; i++) {
     tool_line *line = &l->lines[i];
-    const vkf_result *own = result;
-    if (line->row != TOOL_NO_ROW && l->find) own = l->find(l->user, line->row, &line->row);
-    if (line->row != TOOL_NO_ROW && !own) break; /* the call failed before it came to this line */
-    exit_code = print_line(l, line, own);
+    const vkf_result *result = NULL;
+    if (line->row != TOOL_NO_ROW) result = tool_batches_find(&l->batches, line->row, &line->row);
+    if (line->row != TOOL_NO_ROW && !result) break; /* the call failed before it came to this line */
+    exit_code = print_line(l, line, result);
+    l->n_printed++;
   }
   if (status != VKF_OK) exit_code = tool_both_exit_codes(tool_session_fail(l->session, status, NULL), exit_code);
   for (size_t i = 0; i < l->n; i++) line_finish(&l->lines[i]);
   l->n = 0;
   free(numbers);
   free(texts);
-  vkf_result_destroy(&result);
   return exit_code == TOOL_OK ? tool_flush() : exit_code;
 }
 
@@ -167,7 +173,7 @@ static int add(tool_lines *l, const char *bytes, size_t size) {
   *line = (tool_line){.number = l->n_read, .text = l->are_files ? strndup(bytes, size) : tool_utf8_mend(bytes, size)};
   if (!line->text) return tool_error("out of memory");
   l->n++;
-  if (bad == size || is_rule(l->args->invalid, "replace")) return l->n == l->batch ? flush(l) : TOOL_OK;
+  if (bad == size || is_rule(l->args->invalid, "replace")) return l->n == l->window ? flush(l) : TOOL_OK;
   if (bytes[bad])
     snprintf(reason, sizeof reason, "expected UTF-8, found the byte 0x%02x behind %zu bytes", (unsigned char)bytes[bad],
              bad);
@@ -175,7 +181,7 @@ static int add(tool_lines *l, const char *bytes, size_t size) {
     snprintf(reason, sizeof reason, "expected text, found a zero byte behind %zu bytes", bad);
   if (!is_rule(l->args->invalid, "fail")) {
     int exit_code = set_skipped(line, reason);
-    return exit_code == TOOL_OK && l->n == l->batch ? flush(l) : exit_code;
+    return exit_code == TOOL_OK && l->n == l->window ? flush(l) : exit_code;
   }
   l->n--; /* what stands before it is worked on all the same */
   int flushed = l->n > 0 ? flush(l) : TOOL_OK;
@@ -238,7 +244,7 @@ static int read_lines(tool_lines *l) {
       continue;
     }
     in.scanned = in.end;
-    if (l->n > 0 && l->batch && !is_at_hand()) exit_code = flush(l);
+    if (l->n > 0 && l->window && !is_at_hand()) exit_code = flush(l);
     if (exit_code == TOOL_OK) exit_code = read_more(&in, &ended);
   }
   if (exit_code == TOOL_OK && in.end > in.begin) exit_code = add_bytes(l, &in, in.end);
@@ -246,8 +252,22 @@ static int read_lines(tool_lines *l) {
   return exit_code;
 }
 
+int tool_lines_open(tool_lines *l, const char *folder) {
+  const bool is_one = l->n_texts == 1 || l->batch == 1;
+  return tool_crew_open(&l->crew, l->args, l->session, folder, !is_one);
+}
+
+int tool_lines_close(tool_lines *l, int exit_code) {
+  tool_batches_finish(&l->batches);
+  tool_crew_finish(&l->crew);
+  return tool_session_close(l->session, exit_code);
+}
+
 int tool_lines_run(tool_lines *l) {
   int exit_code = TOOL_OK;
+  l->batches = (tool_batches){.run = l->run, .user = l->user, .size = l->batch};
+  l->batches.keeps_order = l->are_files || !l->batch;
+  l->start = tool_seconds();
   for (size_t i = 0; i < l->n_texts && exit_code == TOOL_OK; i++) exit_code = add(l, l->texts[i], strlen(l->texts[i]));
   if (!l->texts) exit_code = read_lines(l);
   if (exit_code == TOOL_OK && l->n > 0) exit_code = flush(l);

@@ -1,21 +1,22 @@
 /* lines: the texts of a command, from its arguments or from standard input.
  *
- * Lines are collected, one call of the library works on them, and each is printed in its order. Where no further line
- * has come yet, those that have are worked on at once. A line that is skipped, here or by the library, keeps its place
+ * Lines are collected, workers do them in batches, and each is printed in its order. Where no further line has come
+ * yet, those that have are worked on at once. A line that is skipped, here or by the library, keeps its place
  * in the output; at the end the skipped lines are counted and named, and the exit code says so. A byte-order mark
  * before a text is dropped.
  */
 #ifndef VKFORMER_TOOLS_LINES_H
 #define VKFORMER_TOOLS_LINES_H
 
-#include "program.h"
+#include "batches.h"
 
 #define TOOL_NO_ROW SIZE_MAX
+#define TOOL_WINDOW 16 /* batches that are put together at a time, out of lines of like length */
 
 typedef struct tool_line {
   size_t number; /* from 1 */
   char *text;    /* UTF-8 */
-  size_t row;    /* its index among the texts of the call; TOOL_NO_ROW: it was not among them */
+  size_t row;    /* its row in the result of its batch; TOOL_NO_ROW: it was in none */
   char *skipped; /* why; NULL: it was not */
 } tool_line;
 
@@ -24,14 +25,11 @@ typedef struct tool_lines {
   const tool_args *args;    /* --long, --invalid, --json */
   const char *const *texts; /* NULL: standard input */
   size_t n_texts;
-  size_t batch;      /* at most so many lines a call; 0: all lines in one call */
-  bool are_files;    /* names of files, not texts */
-  bool keeps_blanks; /* a blank line is printed without being worked on */
-  /* The call, of texts [n], which are the lines numbers [n], counted from 0. NULL: lines are only printed. */
-  vkf_status (*run)(void *user, const char *const *texts, const uint64_t *numbers, size_t n, vkf_result **out);
-  /* NULL, or, where a call gives several results: which of them has text i of the call, and its row there; NULL: none,
-   * since the call failed. They live until the next call. */
-  const vkf_result *(*find)(void *user, size_t i, size_t *row);
+  size_t window;      /* at most so many lines a call; 0: all lines in one call */
+  bool are_files;     /* names of files, not texts */
+  bool keeps_blanks;  /* a blank line is printed without being worked on */
+  tool_batch_fn *run; /* works on a batch; NULL: lines are only printed */
+  size_t batch;       /* texts of a batch; 0: all of a call */
   /* Prints a line. result is NULL where nothing was run. Not TOOL_OK ends. */
   int (*print)(void *user, const tool_line *line, const vkf_result *result);
   void *user;
@@ -39,11 +37,14 @@ typedef struct tool_lines {
    * is_json, else skipped_text (NULL: nothing); prints_skipped: `print` prints it. */
   const char *format, *key, *skipped_text;
   bool is_json, prints_skipped;
-  bool is_done; /* set by tool_lines_run(): every line was handed on */
+  bool is_done;   /* set by tool_lines_run(): every line was handed on */
+  tool_crew crew; /* set by tool_lines_open() */
   /* lines.c's own; inside `print` lines [n] are those of the call */
   tool_line *lines;
-  size_t n, capacity, n_read, n_skipped;
+  size_t n, capacity, n_read, n_printed, n_skipped;
+  double start; /* seconds */
   char *reasons;
+  tool_batches batches;
 } tool_lines;
 
 extern const tool_option_group tool_line_options;
@@ -56,6 +57,10 @@ extern const tool_option_group tool_line_options;
 
 /* TOOL_OK, or TOOL_USAGE after a message: --long, --invalid, and texts that are names of files instead. */
 int tool_lines_check(const tool_lines *l, const char *command);
+/* Opens the session with the model and the crew that works on the lines. TOOL_OK, or another exit code after a message.
+ * Close it either way. */
+int tool_lines_open(tool_lines *l, const char *folder);
+int tool_lines_close(tool_lines *l, int exit_code);
 /* Every line. Not TOOL_OK also where lines were skipped. */
 int tool_lines_run(tool_lines *l);
 /* The rule of --long for the library, which skips what it refuses. */

@@ -122,7 +122,7 @@ typedef struct tool_option_group {
 
 #define TOOL_GROUP(title, options) \
   { title, options, sizeof(options) / sizeof((options)[0]) }
-#define TOOL_MAX_GROUPS 5
+#define TOOL_MAX_GROUPS 6
 #define TOOL_SOURCE_LANG                                                               \
   {                                                                                    \
     "source-lang", 0, TOOL_TEXT, offsetof(tool_args, source_lang), "LANG",             \
@@ -188,10 +188,10 @@ int tool_session_open(tool_session *session, const tool_args *args, const char *
 int tool_session_open_context(tool_session *session, const tool_args *args);
 int tool_session_open_device(tool_session *session, const char *device);
 int tool_session_open_model(tool_session *session, const char *folder);
-/* Another session of the same device, model and languages, which logs nothing: first its context, on the thread that
- * opened the first session (it may change the environment), then the rest, on any thread. */
+/* Another session of the same model and languages, which logs nothing: first its context, on the thread that opened the
+ * first session (it may change the environment), then what is not open of the rest, on any thread. */
 vkf_status tool_session_begin_copy(tool_session *copy, const tool_session *first, const tool_args *args);
-vkf_status tool_session_open_copy(tool_session *copy, const tool_args *args, const char *folder);
+vkf_status tool_session_open_copy(tool_session *copy, const char *device, const char *folder);
 /* Close the session, and only its device and model, and write the profile of the device that was asked for. exit_code,
  * or TOOL_FAILED where that is TOOL_OK and the profile cannot be written. */
 int tool_session_close(tool_session *session, int exit_code);

@@ -174,9 +174,9 @@ vkf_status tool_session_begin_copy(tool_session *copy, const tool_session *first
   return create_context(copy, args, false);
 }
 
-vkf_status tool_session_open_copy(tool_session *copy, const tool_args *args, const char *folder) {
-  const char *device = args->device && args->device[0] ? args->device : NULL;
-  vkf_status status = vkf_device_open(copy->context, device, &copy->device);
+vkf_status tool_session_open_copy(tool_session *copy, const char *device, const char *folder) {
+  vkf_status status = VKF_OK;
+  if (!copy->device) status = vkf_device_open(copy->context, device[0] ? device : NULL, &copy->device);
   if (status == VKF_OK) status = vkf_model_open_with(copy->device, folder, &copy->how, &copy->model);
   if (status == VKF_OK) status = vkf_session_create(copy->model, NULL, &copy->run);
   return status;

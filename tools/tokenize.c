@@ -122,7 +122,7 @@ static int run_tokenize(const tool_args *args) {
                       .args = args,
                       .texts = args->n_operands ? (const char *const *)args->operands : NULL,
                       .n_texts = args->n_operands,
-                      .batch = 1,
+                      .window = 1,
                       .print = print,
                       .user = &j,
                       .format = format,

@@ -1,21 +1,11 @@
 /* translate: sentences in, sentences out, one a line and in their order. A blank line stays blank. */
 #include <stdlib.h>
-#include <string.h>
-#include <unistd.h>
 
-#include "crew.h"
 #include "lines.h"
 
 static const char format[] = "vkformer-translate/1";
 
-enum { DEFAULT_BATCH = 32, WINDOW = 16, MAX_END_IDS = 8 }; /* WINDOW: batches that are put together at a time */
-
-/* A text, in the order of batches. */
-typedef struct place {
-  const char *text;
-  size_t length, index; /* in bytes; among the texts of the call */
-  uint64_t number;      /* of its line */
-} place;
+enum { DEFAULT_BATCH = 32, MAX_END_IDS = 8 };
 
 typedef struct translation {
   tool_session session;
@@ -24,14 +14,14 @@ typedef struct translation {
   vkf_generate_params params;
   int end_ids[MAX_END_IDS]; /* of --json: an id that ends a row */
   size_t n_end_ids;
-  size_t n_done; /* lines printed */
-  double start;
-  tool_crew crew;
-  /* Of one call: its texts by length, where each of them is among these, and what its batches gave. */
-  place *places;
-  size_t *found, n, batch, n_results;
-  vkf_result **results;
 } translation;
+
+static vkf_status run(void *user, vkf_session *session, const char *const *texts, const uint64_t *numbers, size_t n,
+                      vkf_result **out) {
+  vkf_generate_params params = ((const translation *)user)->params;
+  params.lines = numbers;
+  return vkf_session_translate(session, texts, n, &params, out);
+}
 
 /* ---- one result -------------------------------------------------------------------------------------------------- */
 
@@ -59,7 +49,6 @@ static int print(void *user, const tool_line *line, const vkf_result *result) {
   translation *t = user;
   const vkf_array *texts = vkf_result_find(result, "texts");
   const char *text = line->row == TOOL_NO_ROW ? "" : vkf_result_text(result, line->row);
-  t->n_done++;
   if (!t->args->json) {
     puts(text);
     return TOOL_OK;
@@ -78,68 +67,6 @@ static int print(void *user, const tool_line *line, const vkf_result *result) {
                                         "translation", text, "ids", ids, "score", score ? score : json_null()));
 }
 
-/* ---- batches of texts of like length ----------------------------------------------------------------------------- */
-
-/* The longest first; in their order where they are as long. */
-static int by_length(const void *a, const void *b) {
-  const place *x = a, *y = b;
-  if (x->length != y->length) return x->length < y->length ? 1 : -1;
-  return x->index < y->index ? -1 : 1;
-}
-
-static void forget_results(translation *t) {
-  for (size_t i = 0; i < t->n_results; i++) vkf_result_destroy(&t->results[i]);
-  t->n_results = 0;
-}
-
-/* On any thread: changes its own result alone. */
-static vkf_status translate_batch(void *user, vkf_session *session, size_t i) {
-  translation *t = user;
-  const size_t first = i * t->batch, n = t->n - first < t->batch ? t->n - first : t->batch;
-  const char **texts = malloc(n * sizeof *texts);
-  uint64_t *lines = malloc(n * sizeof *lines);
-  vkf_generate_params params = t->params;
-  params.lines = lines;
-  for (size_t j = 0; texts && lines && j < n; j++) {
-    texts[j] = t->places[first + j].text;
-    lines[j] = t->places[first + j].number;
-  }
-  vkf_status status = VKF_ERROR_MEMORY;
-  if (texts && lines) status = vkf_session_translate(session, texts, n, &params, &t->results[i]);
-  free(lines);
-  free(texts);
-  return status;
-}
-
-static vkf_status run(void *user, const char *const *texts, const uint64_t *numbers, size_t n, vkf_result **out) {
-  translation *t = user;
-  *out = NULL;
-  if (t->n_done && !t->args->n_operands && !isatty(STDOUT_FILENO))
-    tool_progress(&t->session, "%zu lines, %.1f a second", t->n_done, (double)t->n_done / (tool_seconds() - t->start));
-  forget_results(t);
-  t->n = n;
-  for (size_t i = 0; i < n; i++)
-    t->places[i] = (place){.text = texts[i], .length = strlen(texts[i]), .index = i, .number = numbers[i]};
-  qsort(t->places, n, sizeof *t->places, by_length);
-  for (size_t i = 0; i < n; i++) t->found[t->places[i].index] = i;
-  t->n_results = (n + t->batch - 1) / t->batch;
-  return tool_crew_run(&t->crew, t->n_results, translate_batch, t);
-}
-
-static const vkf_result *find(void *user, size_t i, size_t *row) {
-  const translation *t = user;
-  *row = t->found[i] % t->batch;
-  return t->results[t->found[i] / t->batch];
-}
-
-/* Room for a call of n texts. */
-static int make_room(translation *t, size_t n) {
-  t->places = calloc(n, sizeof *t->places);
-  t->found = calloc(n, sizeof *t->found);
-  t->results = calloc(n, sizeof *t->results);
-  return t->places && t->found && t->results ? TOOL_OK : tool_error("out of memory");
-}
-
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
 /* eos_token_id, a number or a list of them. */
@@ -152,17 +79,16 @@ static void read_end_ids(translation *t) {
 }
 
 static int run_translate(const tool_args *args) {
-  translation t = {
-      .args = args, .params = {VKF_GENERATE_PARAMS_INIT}, .batch = args->batch_size ? args->batch_size : DEFAULT_BATCH};
-  const size_t window = WINDOW * t.batch;
+  translation t = {.args = args, .params = {VKF_GENERATE_PARAMS_INIT}};
+  const size_t batch = args->batch_size ? args->batch_size : DEFAULT_BATCH;
   tool_lines lines = {.session = &t.session,
                       .args = args,
                       .texts = args->n_operands ? (const char *const *)args->operands : NULL,
                       .n_texts = args->n_operands,
-                      .batch = window,
+                      .batch = batch,
+                      .window = TOOL_WINDOW * batch,
                       .keeps_blanks = true,
                       .run = run,
-                      .find = find,
                       .print = print,
                       .user = &t,
                       .format = format,
@@ -172,10 +98,7 @@ static int run_translate(const tool_args *args) {
   if (tool_lines_check(&lines, "translate") != TOOL_OK) return TOOL_USAGE;
   int exit_code = tool_find_model(args, t.folder, sizeof t.folder);
   if (exit_code == TOOL_OK) exit_code = tool_generation_config(args, &config);
-  if (exit_code == TOOL_OK)
-    exit_code = tool_crew_begin(&t.crew, args, &t.session, t.folder, t.batch > 1 && args->n_operands != 1);
-  if (exit_code == TOOL_OK) exit_code = make_room(&t, window);
-  if (exit_code == TOOL_OK) exit_code = tool_session_open(&t.session, args, args->device, t.folder);
+  if (exit_code == TOOL_OK) exit_code = tool_lines_open(&lines, t.folder);
   if (exit_code == TOOL_OK) {
     t.params.config_json = config;
     t.params.scores = args->json > 0;
@@ -185,16 +108,9 @@ static int run_translate(const tool_args *args) {
     t.params.target_language = args->target_lang;
     if (args->json) read_end_ids(&t);
     tool_warn_sampling(args, config, t.folder);
-    t.start = tool_seconds();
-    tool_crew_choose(&t.crew);
     exit_code = tool_lines_run(&lines);
   }
-  forget_results(&t);
-  tool_crew_finish(&t.crew);
-  exit_code = tool_session_close(&t.session, exit_code);
-  free(t.results);
-  free(t.found);
-  free(t.places);
+  exit_code = tool_lines_close(&lines, exit_code);
   free(config);
   return exit_code;
 }
@@ -203,7 +119,6 @@ static const tool_option options[] = {
     {"model", 'm', TOOL_NAME, offsetof(tool_args, model), "DIR", "a model folder; default: the English-Spanish model"},
     {"batch-size", 'b', TOOL_SIZE, offsetof(tool_args, batch_size), "N",
      "lines translated together; default 32; fewer where no\nfurther line is at hand"},
-    TOOL_CREW_OPTIONS,
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
@@ -222,7 +137,8 @@ const tool_command tool_translate = {
     .examples =
         "  vkformer translate \"The cat sat on the mat because it was tired.\"\n"
         "  vkformer translate --num-beams 1 --device lavapipe < english.txt > spanish.txt\n",
-    .groups = {&group, &tool_line_options, &tool_generation_options, &tool_model_options, &tool_common_options},
+    .groups = {&group, &tool_line_options, &tool_crew_options, &tool_generation_options, &tool_model_options,
+               &tool_common_options},
     .max_operands = (size_t)-1,
     .run = run_translate,
 };

@@ -99,6 +99,9 @@ typedef enum vkf_status {
 
 /* "0.1.0": the version of the library that is linked. */
 VKF_API const char *vkf_version(void);
+/* How many cores this process may use; at least 1. On CPU drivers a worker a core, each with a context of its own, is
+ * the fastest way through many texts (docs/sessions.md). */
+VKF_API uint32_t vkf_core_count(void);
 /* A short lower-case name ("out of device memory"); never NULL. */
 VKF_API const char *vkf_status_name(vkf_status status);
 

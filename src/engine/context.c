@@ -9,6 +9,10 @@ const char *vkf_version(void) {
   return VKF_VERSION_TEXT;
 }
 
+uint32_t vkf_core_count(void) {
+  return vkf_cores();
+}
+
 static void destroy(vkf_context **context) {
   if (!*context) return;
   vkf_context *ctx = *context;

@@ -64,6 +64,7 @@ static int at; /* which pointer is NULL */
 /* A row: the function, how many pointers it takes (user data apart), those that may be NULL, as bits, and a call. A
  * call with NULL where it may be is VKF_OK. */
 #define FUNCTIONS(X)                                                                                                   \
+  X(vkf_core_count, 0, 0, GAVE(vkf_core_count() > 0))                                                                  \
   X(vkf_version, 0, 0, GAVE(vkf_version()))                                                                            \
   X(vkf_status_name, 0, 0, GAVE(vkf_status_name(0)))                                                                   \
   X(vkf_storage_name, 0, 0, GAVE(vkf_storage_name(0)))                                                                 \

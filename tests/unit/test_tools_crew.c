@@ -28,8 +28,8 @@ vkf_status tool_session_begin_copy(tool_session *copy, const tool_session *first
   return vkf_context_create(NULL, &copy->context);
 }
 
-vkf_status tool_session_open_copy(tool_session *copy, const tool_args *args, const char *folder) {
-  (void)args;
+vkf_status tool_session_open_copy(tool_session *copy, const char *device, const char *folder) {
+  (void)device;
   (void)folder;
   pthread_mutex_lock(&counters);
   const int own = ++n_opened;
@@ -43,6 +43,31 @@ int tool_session_close(tool_session *session, int exit_code) {
   n_closed++;
   vkf_context_destroy(&session->context);
   return exit_code;
+}
+
+int tool_session_open_context(tool_session *session, const tool_args *args) {
+  (void)session;
+  (void)args;
+  return TOOL_FAILED;
+}
+
+int tool_session_open_device(tool_session *session, const char *device) {
+  (void)session;
+  (void)device;
+  return TOOL_FAILED;
+}
+
+int tool_session_open_model(tool_session *session, const char *folder) {
+  (void)session;
+  (void)folder;
+  return TOOL_FAILED;
+}
+
+int tool_session_fail(tool_session *session, vkf_status status, const char *where) {
+  (void)session;
+  (void)status;
+  (void)where;
+  return TOOL_FAILED;
 }
 
 const char *tool_session_message(const tool_session *session) {

@@ -241,12 +241,69 @@ static void test_workers(void **state) {
       1, "7\n", "skipped 1 of 7 lines");
 }
 
+/* The same of the other commands, with some texts too many for a batch of 32 and on two devices. */
+static void test_workers_of_commands(void **state) {
+  (void)state;
+  static const char *const commands[] = {
+      "embed $T/bert",
+      "embed $T/bert --similarity",
+      "classify $T/labels --json",
+      "classify $T/words",
+      "fill-mask $T/bert -k 2",
+      "generate $T/gpt2 --max-new-tokens 3 --json -b 2",
+      "generate $T/gpt2 --max-new-tokens 3 --do-sample --seed 3 --num-return-sequences 2"};
+  char command[1024];
+  must_print("for i in $(seq 36); do echo w5 $(seq -f 'w%g' 10 $((10 + i * 7 % 11))) '[MASK]'; done > $T/many", "");
+  for (size_t i = 0; i < sizeof commands / sizeof *commands; i++) {
+    snprintf(command, sizeof command,
+             "$V %s --workers 1 < $T/many > $T/one && test -s $T/one && for o in '' '--workers 2' "
+             "'--workers 3 --driver-threads 1' '--device ref,ref' '--device ref,ref --workers 2'; do "
+             "$V %s $o < $T/many | cmp - $T/one || exit 1; done",
+             commands[i], commands[i]);
+    must_print(command, "");
+  }
+  must_print(
+      "$V embed $T/bert --workers 1 -o $T/one.npy < $T/many && $V embed $T/bert --workers 3 -o $T/o.npy < "
+      "$T/many && cmp $T/one.npy $T/o.npy",
+      "");
+  must_print(
+      "printf '{\"size\": 32}' > $T/vit/preprocessor_config.json; $V classify $T/vit --workers 1 $I/*.png > $T/one; "
+      "for o in '--workers 2' '--workers 3'; do "
+      "$V classify $T/vit $o $I/*.png | cmp - $T/one; done; test $(wc -l < $T/one) -gt 2",
+      "");
+}
+
+/* An image that cannot be read ends the work: what stands before it is printed, whoever came to it first. */
+static void test_workers_end(void **state) {
+  (void)state;
+  program_must(
+      "P=$I/rgb.png; N=$T/no$(printf '%0150d' 0).png; for w in 1 2 4; do $V classify $T/vit --workers $w "
+      "$P $P $P $N $P > $T/o 2> $T/e; test $? = 4 && grep -q no000 $T/e && wc -l < $T/o; done",
+      0, "3\n3\n3\n", NULL);
+}
+
+static void test_devices(void **state) {
+  (void)state;
+  program_must("$V embed $T/bert --device ref,nowhere w5", 3, "", "nowhere");
+  program_must("$V embed $T/bert --device ref, w5", 2, "", "--device: expected a device between commas, found 'ref,'");
+  program_must("$V embed $T/bert --device ref,ref --profile w5", 2, "", "--profile: expected one device");
+  program_must("$V embed $T/bert --workers 65 w5", 2, "", "--workers: expected at most 64, found 65");
+}
+
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(test_marks),          cmocka_unit_test(test_workers),
-                                     cmocka_unit_test(test_invalid),        cmocka_unit_test(test_long),
-                                     cmocka_unit_test(test_joined),         cmocka_unit_test(test_slow_pipe),
-                                     cmocka_unit_test(test_batches),        cmocka_unit_test(test_tokenize),
-                                     cmocka_unit_test(test_names_of_files), cmocka_unit_test(test_masks)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(test_marks),
+                                     cmocka_unit_test(test_workers),
+                                     cmocka_unit_test(test_invalid),
+                                     cmocka_unit_test(test_long),
+                                     cmocka_unit_test(test_joined),
+                                     cmocka_unit_test(test_slow_pipe),
+                                     cmocka_unit_test(test_batches),
+                                     cmocka_unit_test(test_tokenize),
+                                     cmocka_unit_test(test_names_of_files),
+                                     cmocka_unit_test(test_masks),
+                                     cmocka_unit_test(test_workers_of_commands),
+                                     cmocka_unit_test(test_workers_end),
+                                     cmocka_unit_test(test_devices)};
   setenv("VKF_DEVICE", "ref", 1); /* lines are the same everywhere */
   return cmocka_run_group_tests(tests, word_models, program_teardown);
 }
