@@ -412,9 +412,9 @@ VKF_DEFINE_INIT(vkf_run_params)
  * [B,T], decoder_attention_mask [B,T], token_type_ids [B,S] (default all 0), as far as the model has them; int32 or
  * int64. Models of images take pixel_values [B,channels,height,width] (float32) alone. Pads behind a sentence change
  * none of its bits. Pads before it change none unless they move its positions: as in transformers, a forward pass
- * counts them as positions in most models; vkf_session_generate() of a decoder does not. An encoder does not compute
- * pads before and behind a sentence: its outputs are zeros there. The result's arrays have the names and shapes of
- * transformers' outputs: logits, pooler_output, encoder_last_hidden_state, encoder_hidden_states.N,
+ * counts them as positions in most models; vkf_session_generate() of a decoder is not fed them. An encoder does not
+ * compute pads before and behind a sentence: its outputs are zeros there. The result's arrays have the names and shapes
+ * of transformers' outputs: logits, pooler_output, encoder_last_hidden_state, encoder_hidden_states.N,
  * decoder_hidden_states.N, encoder_attentions.N, decoder_attentions.N, cross_attentions.N; models with one stack have
  * last_hidden_state, hidden_states.N, attentions.N. params: NULL for last states and logits only. */
 VKF_API vkf_status vkf_session_run(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
@@ -518,8 +518,8 @@ VKF_API vkf_status vkf_session_encode(vkf_session *session, size_t slot, const i
  * logits; 0: it only fills the cache. Nothing is fed if the slot cannot hold all of them (VKF_ERROR_ARGUMENT), or if
  * there is an id outside the vocabulary. Ids that were fed before and have not run lose their logits. */
 VKF_API vkf_status vkf_session_feed(vkf_session *session, size_t slot, const int32_t *ids, size_t n, size_t n_logits);
-/* Runs all that was fed to all slots, one after the other, and returns when it is done. If nothing was fed, it does
- * nothing. After a failure the ids that were fed remain, and another step runs them. VKF_ERROR_NUMERIC: a logit is not
+/* Runs all that was fed to all slots, side by side, and returns when it is done. If nothing was fed, it does nothing.
+ * After a failure the ids that were fed remain, and another step runs them. VKF_ERROR_NUMERIC: a logit is not
  * finite. */
 VKF_API vkf_status vkf_session_step(vkf_session *session);
 /* The logits [*n][vocab] of the slot's last step, valid until the next call on this session that is not one of these

@@ -9,53 +9,34 @@ uint32_t vkf_decode_batch_slots(const vkf_generation_config *config, uint32_t B)
 
 /* ---- start ------------------------------------------------------------------------------------------------------- */
 
-static vkf_status allocate(vkf_batch *batch, const vkf_batch_input *in) {
+static vkf_status allocate(vkf_batch *batch, uint32_t edits) {
   vkf_env *env = batch->env;
-  const uint32_t n_prompt = in->prompt != NULL ? in->n_prompt : 1;
-  const uint32_t longest = vkf_decode_search_longest(in->max_length, in->n_positions, n_prompt);
   const size_t n_rows = (size_t)batch->n * batch->each;
-  size_t n_tokens = 0, n_edits = 0;
-  if (!vkf_size_mul(n_rows, n_prompt, &n_tokens)) n_tokens = SIZE_MAX;
-  if (!vkf_size_mul(n_rows, vkf_decode_max_edits(in->config, longest, in->source != NULL ? in->n_source : n_prompt),
-                    &n_edits))
-    n_edits = SIZE_MAX;
+  size_t n_edits = 0;
+  if (!vkf_size_mul(n_rows, edits, &n_edits)) n_edits = SIZE_MAX;
   batch->searches = vkf_env_alloc(env, batch->n, sizeof *batch->searches);
   batch->live = vkf_env_alloc(env, batch->n, sizeof *batch->live);
   batch->got = vkf_env_alloc(env, batch->n, sizeof *batch->got);
-  batch->tokens = vkf_env_alloc(env, n_tokens, sizeof *batch->tokens);
-  batch->slots = vkf_env_alloc(env, n_rows, sizeof *batch->slots);
+  batch->rows = vkf_env_alloc(env, n_rows, sizeof *batch->rows);
   batch->order = vkf_env_alloc(env, n_rows, sizeof *batch->order);
   batch->edits = vkf_env_alloc(env, n_edits, sizeof *batch->edits);
   batch->edit_offsets = vkf_env_alloc(env, n_rows + 1, sizeof *batch->edit_offsets);
-  return batch->searches && batch->live && batch->got && batch->tokens && batch->slots && batch->order &&
-                 batch->edits && batch->edit_offsets
+  return batch->searches && batch->live && batch->got && batch->rows && batch->order && batch->edits &&
+                 batch->edit_offsets
              ? VKF_OK
              : VKF_ERROR_MEMORY;
 }
 
 vkf_status vkf_decode_batch_init(vkf_batch *batch, vkf_env *env, const vkf_batch_input *in) {
   vkf_status st = VKF_OK;
-  const uint32_t copies = vkf_decode_search_copies(in->config);
-  *batch = (vkf_batch){.env = env, .n = in->B * copies, .each = vkf_decode_search_rows(in->config)};
-  VKF_TRY(allocate(batch, in));
+  *batch = (vkf_batch){.env = env,
+                       .config = in->config,
+                       .n_seats = in->n_seats,
+                       .copies = vkf_decode_search_copies(in->config),
+                       .each = vkf_decode_search_rows(in->config)};
+  batch->n = batch->n_seats * batch->copies;
+  VKF_TRY(allocate(batch, in->edits));
   VKF_TRY(vkf_decode_scratch_init(&batch->scratch, env, in->n_vocab, in->config->do_sample));
-  for (uint32_t i = 0; i < batch->n; i++) {
-    const uint32_t b = i / copies;
-    const vkf_search_input input = {
-        .config = in->config,
-        .prompt = in->prompt != NULL ? in->prompt + (size_t)b * in->n_prompt : NULL,
-        .n_prompt = in->n_prompt,
-        .source = in->source != NULL ? in->source + (size_t)b * in->n_source : NULL,
-        .n_source = in->n_source,
-        .max_length = in->max_length,
-        .n_positions = in->n_positions,
-        .line = in->lines != NULL ? in->lines[b] : b,
-        .copy = i % copies,
-        .sentence = b,
-        .scores = in->scores,
-    };
-    VKF_TRY(vkf_decode_search_init(&batch->searches[i], env, &batch->scratch, &input));
-  }
 done:
   return st;
 }
@@ -66,8 +47,7 @@ void vkf_decode_batch_finish(vkf_batch *batch) {
   vkf_env_free(batch->env, batch->searches);
   vkf_env_free(batch->env, batch->live);
   vkf_env_free(batch->env, batch->got);
-  vkf_env_free(batch->env, batch->tokens);
-  vkf_env_free(batch->env, batch->slots);
+  vkf_env_free(batch->env, batch->rows);
   vkf_env_free(batch->env, batch->order);
   vkf_env_free(batch->env, batch->edits);
   vkf_env_free(batch->env, batch->edit_offsets);
@@ -75,37 +55,60 @@ void vkf_decode_batch_finish(vkf_batch *batch) {
   *batch = (vkf_batch){0};
 }
 
+static void empty(vkf_batch *batch, uint32_t seat) {
+  for (uint32_t i = 0; i < batch->copies; i++) vkf_decode_search_finish(&batch->searches[seat * batch->copies + i]);
+}
+
+vkf_status vkf_decode_batch_put(vkf_batch *batch, uint32_t seat, const vkf_search_input *in) {
+  vkf_status st = VKF_OK;
+  vkf_search_input input = *in;
+  input.config = batch->config;
+  empty(batch, seat);
+  for (input.copy = 0; !st && input.copy < batch->copies; input.copy++)
+    st = vkf_decode_search_init(&batch->searches[seat * batch->copies + input.copy], batch->env, &batch->scratch,
+                                &input);
+  if (st) empty(batch, seat);
+  return st;
+}
+
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
+
+static bool is_live(const vkf_search *s) {
+  return s->env != NULL && !s->is_done;
+}
+
+bool vkf_decode_batch_seat_is_done(const vkf_batch *batch, uint32_t seat) {
+  for (uint32_t i = 0; i < batch->copies; i++)
+    if (is_live(&batch->searches[seat * batch->copies + i])) return false;
+  return true;
+}
 
 bool vkf_decode_batch_is_done(const vkf_batch *batch) {
   for (uint32_t i = 0; i < batch->n; i++)
-    if (!batch->searches[i].is_done) return false;
+    if (is_live(&batch->searches[i])) return false;
   return true;
 }
 
 vkf_status vkf_decode_batch_ask(vkf_batch *batch, vkf_batch_step *step) {
   vkf_status st = VKF_OK;
-  uint32_t n_rows = 0, n_tokens = 0, k = 0;
+  uint32_t n_rows = 0, k = 0;
   batch->n_live = 0;
   batch->edit_offsets[0] = 0;
   for (uint32_t i = 0; i < batch->n; i++) {
     vkf_search *s = &batch->searches[i];
-    if (s->is_done) continue;
-    n_tokens = vkf_decode_search_n_tokens(s); /* all began together, with prompts of one length */
+    if (!is_live(s)) continue;
     k = s->k;
-    VKF_TRY(vkf_decode_search_ask(s, batch->tokens + (size_t)n_rows * n_tokens, batch->order + n_rows, batch->edits,
+    VKF_TRY(vkf_decode_search_ask(s, batch->rows + n_rows, batch->order + n_rows, batch->edits,
                                   batch->edit_offsets + n_rows));
     for (uint32_t r = 0; r < batch->each; r++, n_rows++) {
-      batch->slots[n_rows] = i * batch->each + r;
+      batch->rows[n_rows].slot = i * batch->each + r;
       batch->order[n_rows] += i * batch->each;
     }
     batch->live[batch->n_live++] = i;
   }
   *step = (vkf_batch_step){.n_rows = n_rows,
-                           .n_tokens = n_tokens,
                            .k = k,
-                           .tokens = batch->tokens,
-                           .slots = batch->slots,
+                           .rows = batch->rows,
                            .order = batch->order,
                            .edits = batch->edits,
                            .edit_offsets = batch->edit_offsets};
@@ -137,21 +140,29 @@ bool vkf_decode_batch_tell(const vkf_batch *batch, vkf_token_fn on_token, void *
   return stop;
 }
 
+void vkf_decode_batch_stop_seat(vkf_batch *batch, uint32_t seat) {
+  for (uint32_t i = 0; i < batch->copies; i++) {
+    vkf_search *s = &batch->searches[seat * batch->copies + i];
+    if (is_live(s)) vkf_decode_search_stop(s);
+  }
+}
+
 void vkf_decode_batch_stop(vkf_batch *batch) {
-  for (uint32_t i = 0; i < batch->n; i++) vkf_decode_search_stop(&batch->searches[i]);
+  for (uint32_t seat = 0; seat < batch->n_seats; seat++) vkf_decode_batch_stop_seat(batch, seat);
 }
 
 /* ---- result ------------------------------------------------------------------------------------------------------ */
 
-vkf_status vkf_decode_batch_result(const vkf_batch *batch, vkf_generated *out) {
-  const vkf_generation_config *c = batch->searches[0].input.config;
+vkf_status vkf_decode_batch_result(const vkf_batch *batch, uint32_t seat, uint32_t n_seats, vkf_generated *out) {
+  const vkf_generation_config *c = batch->config;
+  const vkf_search *first = &batch->searches[seat * batch->copies];
   const uint32_t each = c->do_sample ? 1 : c->num_return_sequences; /* results of a search */
-  const bool has_scores = c->num_beams > 1 || batch->searches[0].input.scores;
+  const bool has_scores = c->num_beams > 1 || first->input.scores;
   size_t n = 0;
-  *out = (vkf_generated){.env = batch->env, .n_rows = batch->n * each};
+  *out = (vkf_generated){.env = batch->env, .n_rows = n_seats * batch->copies * each};
   for (uint32_t i = 0; i < out->n_rows; i++) {
     uint32_t length = 0;
-    vkf_decode_search_result(&batch->searches[i / each], i % each, &length, NULL);
+    vkf_decode_search_result(&first[i / each], i % each, &length, NULL);
     out->length = VKF_MAX(out->length, length);
   }
   if (!vkf_size_mul(out->n_rows, out->length, &n)) n = SIZE_MAX;
@@ -161,7 +172,7 @@ vkf_status vkf_decode_batch_result(const vkf_batch *batch, vkf_generated *out) {
   for (uint32_t i = 0; i < out->n_rows; i++) {
     uint32_t length = 0;
     float *score = has_scores ? &out->scores[i] : NULL;
-    const int32_t *ids = vkf_decode_search_result(&batch->searches[i / each], i % each, &length, score);
+    const int32_t *ids = vkf_decode_search_result(&first[i / each], i % each, &length, score);
     int32_t *to = out->sequences + (size_t)i * out->length;
     memcpy(to, ids, length * sizeof *to);
     for (uint32_t t = length; t < out->length; t++) to[t] = vkf_decode_search_fill(c);

@@ -1,9 +1,10 @@
 /* batch: the searches that share the steps of a model.
  *
- * Pure host code. A step has the rows of the searches that are not done, side by side in the order of the searches; the
- * rows of a search that is done are gone from the next step on. Each search has slots of its own, a slot a row, where a
- * model keeps what it knows of the row's ids: the row of a slot changes, the slot of a search does not. Invariant:
- * a step allocates nothing.
+ * Pure host code. A batch has seats; in each is a sentence, with as many searches as copies of it are drawn. A step has
+ * the rows of the searches that are not done, side by side in the order of the seats; the rows of a search that is done
+ * are gone from the next step on, and its seat may be given to another sentence while the others go on. Each search has
+ * slots of its own, a slot a row, where a model keeps what it knows of the row's ids. Invariants: a step allocates
+ * nothing; what a sentence gets depends on no other seat.
  */
 #ifndef VKF_DECODE_BATCH_H
 #define VKF_DECODE_BATCH_H
@@ -12,35 +13,30 @@
 
 typedef struct vkf_batch_input {
   const vkf_generation_config *config;
-  uint32_t B, n_vocab;
-  const int32_t *prompt; /* [B][n_prompt], or NULL: see vkf_search_input */
-  uint32_t n_prompt;
-  const int32_t *source; /* [B][n_source], or NULL */
-  uint32_t n_source;
-  uint64_t max_length, n_positions; /* as of a search */
-  const uint64_t *lines;            /* [B]; NULL: 0, 1, .. */
-  bool scores;
+  uint32_t n_seats, n_vocab;
+  uint32_t edits; /* that a row has at most: vkf_decode_max_edits() of the longest sequence and source */
 } vkf_batch_input;
 
 /* What a model is to compute: for each row the ids to feed, and the edits of the scores of the id that follows. */
 typedef struct vkf_batch_step {
-  uint32_t n_rows, n_tokens;
+  uint32_t n_rows;
   uint32_t k;                   /* candidates wanted for each row; 0: all scores, by id */
-  const int32_t *tokens;        /* [n_rows][n_tokens]: the prompt, later the last id of each row */
-  const uint32_t *slots;        /* [n_rows], ascending */
-  const uint32_t *order;        /* [n_rows]: slot slots[r] goes on as what slot order[r] was after the last step */
+  vkf_search_row *rows;         /* [n_rows], their slots ascending */
+  const uint32_t *order;        /* [n_rows]: the slot of row r goes on as what slot order[r] was after the last step */
   const vkf_edit *edits;        /* row r has edits[edit_offsets[r]] .. edits[edit_offsets[r+1]-1] */
   const uint32_t *edit_offsets; /* [n_rows+1] */
 } vkf_batch_step;
 
 typedef struct vkf_batch {
   vkf_env *env;
+  const vkf_generation_config *config;
   vkf_search_scratch scratch;
-  vkf_search *searches; /* [n] */
-  uint32_t n, each;     /* each: rows of a search */
+  vkf_search *searches;  /* [n] */
+  uint32_t n, n_seats;   /* n: n_seats * copies */
+  uint32_t copies, each; /* searches of a seat; rows of a search */
   uint32_t n_steps;
-  int32_t *tokens; /* [slots][n_prompt] */
-  uint32_t *slots, *order, *edit_offsets;
+  vkf_search_row *rows;
+  uint32_t *order, *edit_offsets;
   vkf_edit *edits;
   uint32_t *live; /* [n]: the searches of the last step */
   uint32_t n_live;
@@ -49,18 +45,23 @@ typedef struct vkf_batch {
 
 typedef struct vkf_generated {
   vkf_env *env;
-  uint32_t n_rows; /* B * num_return_sequences, best first within a sentence */
+  uint32_t n_rows; /* sentences * num_return_sequences, best first within a sentence */
   uint32_t length;
   int32_t *sequences; /* [n_rows][length], prompt included; padded after the end */
   float *scores;      /* [n_rows] with beams or if requested, else NULL */
 } vkf_generated;
 
-/* As vkf_decode_search_init(). Finish it in every case. */
+/* All seats are empty. Finish it in every case. */
 vkf_status vkf_decode_batch_init(vkf_batch *batch, vkf_env *env, const vkf_batch_input *input);
 void vkf_decode_batch_finish(vkf_batch *batch);
+/* A sentence for a seat that is empty or done, in the place of what was there. input->config and copy are the batch's.
+ * Fails as vkf_decode_search_init(); then the seat is empty. */
+vkf_status vkf_decode_batch_put(vkf_batch *batch, uint32_t seat, const vkf_search_input *input);
 
-/* Slots that the searches of B sentences have together. */
+/* Slots that a seat has, and those of B of them. */
 uint32_t vkf_decode_batch_slots(const vkf_generation_config *config, uint32_t B);
+/* Whether nothing of a seat is left to do: it is empty, or all its searches are done. */
+bool vkf_decode_batch_seat_is_done(const vkf_batch *batch, uint32_t seat);
 bool vkf_decode_batch_is_done(const vkf_batch *batch);
 /* The next step of a batch that is not done; valid until the next call. */
 vkf_status vkf_decode_batch_ask(vkf_batch *batch, vkf_batch_step *step);
@@ -70,11 +71,12 @@ vkf_status vkf_decode_batch_take(vkf_batch *batch, const float *values, const in
  * to stop; with beams once, with row 0 and VKF_NO_TOKEN. A row counts in all searches, as a slot does. Returns whether
  * it asked to stop. */
 bool vkf_decode_batch_tell(const vkf_batch *batch, vkf_token_fn on_token, void *user);
-/* Ends what is not done with what there is. */
+/* Ends what is not done with what there is: of a seat, of all. */
+void vkf_decode_batch_stop_seat(vkf_batch *batch, uint32_t seat);
 void vkf_decode_batch_stop(vkf_batch *batch);
 
-/* The results of all searches. *out needs vkf_decode_generated_finish() in every case. */
-vkf_status vkf_decode_batch_result(const vkf_batch *batch, vkf_generated *out);
+/* The results of the n seats from `seat` on. *out needs vkf_decode_generated_finish() in every case. */
+vkf_status vkf_decode_batch_result(const vkf_batch *batch, uint32_t seat, uint32_t n, vkf_generated *out);
 void vkf_decode_generated_finish(vkf_generated *generated);
 
 #endif

@@ -77,6 +77,19 @@ static const int32_t *prompt_of(const vkf_search *s) {
   return s->input.prompt != NULL ? s->input.prompt : &s->start;
 }
 
+/* Leaves out what the mask takes out of the prompt. */
+static vkf_status find_fed(vkf_search *s) {
+  const int32_t *mask = s->input.prompt != NULL ? s->input.mask : NULL;
+  s->n_fed = s->prompt;
+  for (uint32_t i = 0; mask != NULL && i < s->prompt; i++) s->n_fed -= mask[i] == 0;
+  if (s->n_fed == s->prompt) return VKF_OK;
+  s->fed = vkf_env_alloc(s->env, s->n_fed, sizeof *s->fed);
+  if (s->fed == NULL) return VKF_ERROR_MEMORY;
+  for (uint32_t i = 0, n = 0; i < s->prompt; i++)
+    if (mask[i] != 0) s->fed[n++] = s->input.prompt[i];
+  return VKF_OK;
+}
+
 vkf_status vkf_decode_search_init(vkf_search *s, vkf_env *env, vkf_search_scratch *scratch,
                                   const vkf_search_input *input) {
   vkf_status st = VKF_OK;
@@ -89,6 +102,7 @@ vkf_status vkf_decode_search_init(vkf_search *s, vkf_env *env, vkf_search_scratc
   s->n_rows = vkf_decode_search_rows(c);
   s->k = vkf_decode_search_k(c, scratch->marks.n_vocab, input->scores);
   VKF_TRY(check_input(s));
+  VKF_TRY(find_fed(s));
   s->processors = (vkf_processors){c, &scratch->marks, s->prompt, s->max_length};
   if (has_beams(s)) {
     VKF_TRY(vkf_decode_beams_init(&s->beams, env, c, prompt_of(s), s->prompt, s->max_length, s->capacity));
@@ -104,24 +118,23 @@ done:
 void vkf_decode_search_finish(vkf_search *s) {
   if (s->env == NULL) return;
   vkf_env_free(s->env, s->ids);
+  vkf_env_free(s->env, s->fed);
   if (s->beams.env != NULL) vkf_decode_beams_finish(&s->beams);
   *s = (vkf_search){0};
 }
 
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
 
-uint32_t vkf_decode_search_n_tokens(const vkf_search *s) {
-  return s->length == s->prompt ? s->prompt : 1;
-}
-
 static const int32_t *history(const vkf_search *s, uint32_t row) {
   return has_beams(s) ? s->beams.running.tokens + (size_t)row * s->capacity : s->ids;
 }
 
-vkf_status vkf_decode_search_ask(vkf_search *s, int32_t *tokens, uint32_t *order, vkf_edit *edits,
+vkf_status vkf_decode_search_ask(vkf_search *s, vkf_search_row *rows, uint32_t *order, vkf_edit *edits,
                                  uint32_t *edit_offsets) {
   const vkf_search_input *in = &s->input;
-  const uint32_t n = vkf_decode_search_n_tokens(s), n_source = in->source != NULL ? in->n_source : s->prompt;
+  const bool begins = s->length == s->prompt;
+  const uint32_t n = begins ? s->n_fed : 1, n_source = in->source != NULL ? in->n_source : s->prompt;
+  const uint32_t past = begins ? 0 : s->length - 1 - (s->prompt - s->n_fed);
   const int32_t *source = in->source != NULL ? in->source : prompt_of(s);
   if (in->n_positions > 0 && s->length > in->n_positions)
     return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
@@ -129,8 +142,9 @@ vkf_status vkf_decode_search_ask(vkf_search *s, int32_t *tokens, uint32_t *order
                         (unsigned long long)in->n_positions, (unsigned long long)in->max_length);
   for (uint32_t r = 0; r < s->n_rows; r++) {
     const int32_t *ids = history(s, r);
-    memcpy(tokens + (size_t)r * n, ids + (s->length - n), n * sizeof *tokens);
-    order[r] = s->length > s->prompt && has_beams(s) ? s->beams.order[r] : r;
+    rows[r] = (vkf_search_row){
+        .past = past, .n = n, .ids = begins && s->fed != NULL ? s->fed : ids + (s->length - n), .n_out = 1};
+    order[r] = !begins && has_beams(s) ? s->beams.order[r] : r;
     edit_offsets[r + 1] = edit_offsets[r] + vkf_decode_processors_edit(&s->processors, ids, s->length, source, n_source,
                                                                        edits + edit_offsets[r]);
   }

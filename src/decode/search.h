@@ -17,11 +17,22 @@ typedef struct vkf_search_scratch {
   vkf_sample_candidate *candidates; /* [n_vocab]; NULL: no search draws */
 } vkf_search_scratch;
 
+/* A row of a step: ids that follow those in its slot. */
+typedef struct vkf_search_row {
+  uint32_t slot;      /* where the model keeps what it knows of the row's ids */
+  uint32_t past;      /* ids that are in the slot */
+  uint32_t n;         /* ids to feed: */
+  const int32_t *ids; /* [n], valid until the step is answered */
+  uint32_t n_out;     /* of the last so many of them scores are wanted */
+  float *logits;      /* [n_out][n_vocab]: where the logits of these go, too; NULL: nowhere */
+} vkf_search_row;
+
 /* What a search searches. Everything that is pointed to outlives the search. */
 typedef struct vkf_search_input {
   const vkf_generation_config *config; /* that passed vkf_decode_generation_check() */
   const int32_t *prompt; /* [n_prompt]; NULL: decoder_start_token_id (else bos_token_id) alone, n_prompt ignored */
   uint32_t n_prompt;
+  const int32_t *mask;   /* [n_prompt], 0: an id of the prompt that the model is not fed; NULL: it is fed all */
   const int32_t *source; /* [n_source]: what the encoder read; NULL for decoders */
   uint32_t n_source;
   uint64_t max_length;  /* ids of the longest sequence, prompt included: vkf_decode_generation_length() */
@@ -41,6 +52,8 @@ typedef struct vkf_search {
   uint32_t n_rows, k, prompt, max_length, capacity;
   uint32_t length; /* ids of every running sequence now */
   int32_t start;   /* the prompt, where the input has none */
+  int32_t *fed;    /* [n_fed]: what the model is fed of the prompt; NULL: all of it */
+  uint32_t n_fed;
   vkf_beams beams; /* num_beams > 1 */
   int32_t *ids;    /* [capacity], else */
   double sum;      /* of the log-probabilities of its generated ids */
@@ -67,13 +80,11 @@ vkf_status vkf_decode_search_init(vkf_search *search, vkf_env *env, vkf_search_s
                                   const vkf_search_input *input);
 void vkf_decode_search_finish(vkf_search *search);
 
-/* Ids that the next step feeds to each row: the prompt, later 1. */
-uint32_t vkf_decode_search_n_tokens(const vkf_search *search);
-/* The next step of a search that is not done. tokens [n_rows][n_tokens]. order [n_rows]: row r goes on as what row
- * order[r] of this search was in its last step. Row r has edits[edit_offsets[r]] .. edits[edit_offsets[r+1]-1], of
- * which edit_offsets[0] is given: what other searches wrote before. VKF_ERROR_ARGUMENT: the model has not enough
- * positions. */
-vkf_status vkf_decode_search_ask(vkf_search *search, int32_t *tokens, uint32_t *order, vkf_edit *edits,
+/* The next step of a search that is not done: feeds the prompt, later one id. rows [n_rows]; their slots are the
+ * caller's. order [n_rows]: row r goes on as what row order[r] of this search was in its last step. Row r has
+ * edits[edit_offsets[r]] .. edits[edit_offsets[r+1]-1], of which edit_offsets[0] is given: what other searches wrote
+ * before. VKF_ERROR_ARGUMENT: the model has not enough positions. */
+vkf_status vkf_decode_search_ask(vkf_search *search, vkf_search_row *rows, uint32_t *order, vkf_edit *edits,
                                  uint32_t *edit_offsets);
 /* Refuses scores that cannot be taken: VKF_ERROR_NUMERIC names sentence, beam and step. */
 vkf_status vkf_decode_search_check(const vkf_search *search, const float *values, const int32_t *ids);

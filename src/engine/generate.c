@@ -14,6 +14,7 @@ typedef struct generation {
   const vkf_generate_input *in;
   vkf_batch batch;
   vkf_steps steps;
+  float *logits;   /* [slots][n_vocab]: of the last step; NULL: nobody reads them */
   bool is_stopped; /* by the caller's callback */
 } generation;
 
@@ -50,12 +51,11 @@ static vkf_status check_rows(vkf_env *env, const vkf_encode_input *in) {
 /* Refuses what this machine has no memory for before any of it is taken: a system that gives memory by promise would
  * end the process later. Counted is what the search keeps at least: of each row its logits, its candidates (`width` of
  * them) and its ids, with beams three times. */
-static vkf_status check_memory(const generation *g, const vkf_steps_input *steps, uint32_t longest) {
+static vkf_status check_memory(const generation *g, uint32_t k, uint32_t longest) {
   const vkf_generation_config *c = g->in->config;
   const uint32_t B = g->in->source.B, n_vocab = vkf_model_net_info(g->session->model->net)->target_vocab;
   const double n_rows = (double)B * (c->do_sample ? c->num_return_sequences : c->num_beams);
-  const double need =
-      n_rows * (4.0 * n_vocab + 8.0 * (steps->k ? steps->k : n_vocab) + (c->num_beams > 1 ? 12.0 : 4.0) * longest);
+  const double need = n_rows * (4.0 * n_vocab + 8.0 * (k ? k : n_vocab) + (c->num_beams > 1 ? 12.0 : 4.0) * longest);
   const double has = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
   if (has <= 0 || need <= has) return VKF_OK;
   return vkf_env_fail(
@@ -82,47 +82,95 @@ done:
   return st;
 }
 
-/* Searches and steps of the batch; the encoder has run. */
+/* A search for each sentence. */
+static vkf_status begin_searches(generation *g, uint32_t edits, uint64_t limit, uint32_t n_prompt) {
+  vkf_status st = VKF_OK;
+  const vkf_generate_input *in = g->in;
+  const vkf_encode_input *source = &in->source;
+  const vkf_net_info *info = vkf_model_net_info(g->session->model->net);
+  const bool encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
+  const vkf_batch_input batch = {
+      .config = in->config, .n_seats = source->B, .n_vocab = info->target_vocab, .edits = edits};
+  VKF_TRY(vkf_decode_batch_init(&g->batch, g->session->env, &batch));
+  for (uint32_t b = 0; b < source->B; b++) {
+    const size_t at = (size_t)b * source->S;
+    const int32_t *mask = source->mask ? source->mask + at : NULL;
+    const vkf_search_input input = {.prompt = !encoder     ? source->ids + at
+                                              : in->prefix ? in->prefix + (size_t)b * in->n_prefix
+                                                           : NULL,
+                                    .n_prompt = n_prompt,
+                                    .mask = encoder ? NULL : mask,
+                                    .source = encoder ? source->ids + at : NULL,
+                                    .n_source = encoder ? source->S : 0,
+                                    .max_length = limit,
+                                    .n_positions = info->max_positions,
+                                    .line = in->lines ? in->lines[b] : b,
+                                    .sentence = b,
+                                    .scores = in->scores};
+    VKF_TRY(vkf_decode_batch_put(&g->batch, b, &input));
+  }
+done:
+  return st;
+}
+
+/* The cache of the batch, with the sources in it. */
+static vkf_status begin_steps(generation *g, uint32_t edits, uint32_t k, uint32_t limit) {
+  vkf_status st = VKF_OK;
+  const vkf_generate_input *in = g->in;
+  const vkf_net_info *info = vkf_model_net_info(g->session->model->net);
+  const bool encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER, beams = in->config->num_beams > 1;
+  const uint32_t B = in->source.B, n_slots = vkf_decode_batch_slots(in->config, B);
+  const vkf_steps_params params = {
+      .n_sources = B,
+      .each = n_slots / B,
+      .slot_tokens = limit,
+      .source_tokens = encoder ? in->source.S : 0,
+      .has_holes = encoder && vkf_engine_has_holes(g->session, &in->source),
+      .edits = edits,
+      .head = {
+          .ancestry = beams, .log_softmax = beams, .renormalize = beams && in->config->renormalize_logits, .top_k = k}};
+  vkf_encode_input source = in->source;
+  uint32_t *places = NULL;
+  VKF_TRY(vkf_engine_steps_init(&g->steps, g->session, &params));
+  if (in->top_logprobs || !g->steps.values) {
+    size_t n = 0;
+    if (!vkf_size_mul(n_slots, info->target_vocab, &n)) n = SIZE_MAX;
+    g->logits = vkf_env_alloc(g->session->env, n, sizeof *g->logits);
+    if (!g->logits) VKF_TRY(VKF_ERROR_MEMORY);
+  }
+  if (!encoder) goto done;
+  source.places = places = vkf_env_alloc(g->session->env, B, sizeof *places);
+  if (!places) VKF_TRY(VKF_ERROR_MEMORY);
+  for (uint32_t b = 0; b < B; b++) places[b] = b;
+  VKF_TRY(vkf_engine_steps_encode(&g->steps, &source));
+done:
+  vkf_env_free(g->session->env, places);
+  return st;
+}
+
 static vkf_status begin(generation *g) {
   vkf_status st = VKF_OK;
   vkf_session *session = g->session;
   const vkf_generate_input *in = g->in;
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   const bool encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
-  const int32_t *prompt = encoder ? in->prefix : in->source.ids;
-  const uint32_t n_prompt = !encoder ? in->source.S : prompt ? in->n_prefix : 1;
+  const uint32_t n_prompt = !encoder ? in->source.S : in->prefix ? in->n_prefix : 1;
   const uint64_t limit = length_limit(session, in, n_prompt);
   if (limit > UINT32_MAX / 2)
     VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected a length limit below 2^31, found %llu",
              (unsigned long long)limit);
-  const uint32_t longest = vkf_decode_search_longest(limit, info->max_positions, n_prompt);
-  const vkf_steps_input steps = {.source = &in->source,
-                                 .config = in->config,
-                                 .n_prompt = n_prompt,
-                                 .limit = (uint32_t)limit,
-                                 .edits = vkf_decode_max_edits(in->config, longest, in->source.S),
-                                 .k = vkf_decode_search_k(in->config, info->target_vocab, in->scores),
-                                 .logits = in->top_logprobs > 0};
-  VKF_TRY(check_memory(g, &steps, longest));
+  const uint32_t longest = vkf_decode_search_longest(limit, info->max_positions, n_prompt),
+                 edits = vkf_decode_max_edits(in->config, longest, in->source.S),
+                 k = vkf_decode_search_k(in->config, info->target_vocab, in->scores);
+  VKF_TRY(check_memory(g, k, longest));
   if (in->top_logprobs && in->config->num_beams > 1)
     VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "top_logprobs with num_beams %u is not supported: expected 1 beam",
              in->config->num_beams);
-  const vkf_batch_input batch = {.config = in->config,
-                                 .B = in->source.B,
-                                 .n_vocab = info->target_vocab,
-                                 .prompt = prompt,
-                                 .n_prompt = n_prompt,
-                                 .source = encoder ? in->source.ids : NULL,
-                                 .n_source = encoder ? in->source.S : 0,
-                                 .max_length = limit,
-                                 .n_positions = info->max_positions,
-                                 .lines = in->lines,
-                                 .scores = in->scores};
-  VKF_TRY(vkf_decode_batch_init(&g->batch, session->env, &batch));
+  VKF_TRY(begin_searches(g, edits, limit, n_prompt));
   if (in->top_logprobs)
     VKF_TRY(vkf_decode_logprobs_init(in->logprobs, session->env, vkf_decode_batch_slots(in->config, in->source.B),
                                      info->target_vocab, in->top_logprobs, longest - VKF_MIN(n_prompt, longest)));
-  VKF_TRY(vkf_engine_steps_init(&g->steps, session, &steps));
+  VKF_TRY(begin_steps(g, edits, k, (uint32_t)limit));
 done:
   return st;
 }
@@ -130,13 +178,14 @@ done:
 static vkf_status step(generation *g) {
   vkf_status st = VKF_OK;
   vkf_batch *batch = &g->batch;
+  const size_t n_vocab = g->steps.n_vocab;
   vkf_batch_step next;
   VKF_TRY(vkf_decode_batch_ask(batch, &next));
+  for (uint32_t r = 0; g->logits && r < next.n_rows; r++) next.rows[r].logits = g->logits + r * n_vocab;
   VKF_TRY(vkf_engine_steps_run(&g->steps, &next));
-  VKF_TRY(vkf_decode_batch_take(batch, g->steps.values, g->steps.ids));
+  VKF_TRY(vkf_decode_batch_take(batch, g->steps.values ? g->steps.values : g->logits, g->steps.top_ids));
   for (uint32_t i = 0; g->in->top_logprobs && i < batch->n_live; i++)
-    vkf_decode_logprobs_add(g->in->logprobs, batch->live[i], batch->got[i],
-                            g->steps.logits + (size_t)i * g->steps.n_vocab);
+    vkf_decode_logprobs_add(g->in->logprobs, batch->live[i], batch->got[i], g->logits + i * n_vocab);
   if (g->in->on_token) vkf_decode_batch_tell(batch, on_token, g);
 done:
   return st;
@@ -157,12 +206,13 @@ vkf_status vkf_engine_generate(vkf_session *session, const vkf_generate_input *i
     VKF_TRY(st);
   }
   if (g.is_stopped) vkf_decode_batch_stop(&g.batch);
-  VKF_TRY(vkf_decode_batch_result(&g.batch, out));
+  VKF_TRY(vkf_decode_batch_result(&g.batch, 0, in->source.B, out));
   if (g.is_stopped)
     VKF_FAIL(session->env, VKF_ERROR_STOPPED, "the token callback asked to stop after %u ids", g.batch.n_steps);
 done:
   vkf_decode_batch_finish(&g.batch);
   vkf_engine_steps_finish(&g.steps);
+  vkf_env_free(session->env, g.logits);
   return st;
 }
 
@@ -260,16 +310,17 @@ static vkf_status generate_batch(void *user, const vkf_array *inputs, size_t n_i
   call->first_row = call->config->num_beams > 1 ? 0 : vkf_decode_batch_slots(call->config, (uint32_t)first);
   st = vkf_engine_generate(
       session,
-      &(vkf_generate_input){.source = {(uint32_t)in.shape[0], (uint32_t)in.shape[1], in.ids, in.mask, NULL, NULL},
-                            .prefix = in.prefix_ids,
-                            .n_prefix = (uint32_t)in.prefix[1],
-                            .config = call->config,
-                            .lines = lines,
-                            .top_logprobs = params->top_logprobs,
-                            .scores = params->scores,
-                            .logprobs = &logprobs,
-                            .on_token = params->on_token ? on_part_token : NULL,
-                            .user = call},
+      &(vkf_generate_input){
+          .source = {.B = (uint32_t)in.shape[0], .S = (uint32_t)in.shape[1], .ids = in.ids, .mask = in.mask},
+          .prefix = in.prefix_ids,
+          .n_prefix = (uint32_t)in.prefix[1],
+          .config = call->config,
+          .lines = lines,
+          .top_logprobs = params->top_logprobs,
+          .scores = params->scores,
+          .logprobs = &logprobs,
+          .on_token = params->on_token ? on_part_token : NULL,
+          .user = call},
       &generated);
   if (call->begun) session->env->too_large = false; /* nobody is told of a token twice */
   stopped = st == VKF_ERROR_STOPPED;

@@ -2,7 +2,6 @@
 #include <string.h>
 
 #include "engine/opened.h"
-#include "shared/constants.h"
 
 vkf_status vkf_engine_check_ids(const vkf_session *session, const char *name, const int32_t *ids, size_t B,
                                 size_t length, uint32_t vocab) {
@@ -75,8 +74,8 @@ bool vkf_engine_has_holes(const vkf_session *session, const vkf_encode_input *in
 /* The inputs of the encoder's rows. */
 typedef struct source_rows {
   int32_t *ids, *types, *positions, *mask; /* [rows] */
-  int32_t *spans, *places;                 /* [B][VKF_SPAN_FIELDS] */
   int32_t *first;                          /* [B]: the rows that a pooled head sees */
+  vkf_span *spans, *places;                /* [B] */
   uint32_t n;
 } source_rows;
 
@@ -85,13 +84,11 @@ static void gather_rows(const vkf_session *session, const vkf_encode_input *in, 
                         source_rows *rows) {
   for (uint32_t b = 0; b < in->B; b++) {
     const vkf_source_span span = vkf_engine_source_span(session, in, b);
-    const int32_t row = (int32_t)rows->n, length = (int32_t)span.length;
-    memcpy(rows->spans + (size_t)b * VKF_SPAN_FIELDS, (const int32_t[]){row, length, 0, length, 0, row},
-           VKF_SPAN_FIELDS * sizeof *rows->spans);
-    memcpy(rows->places + (size_t)b * VKF_SPAN_FIELDS,
-           (const int32_t[]){row, length, 0, length, (int32_t)b, (int32_t)span.first},
-           VKF_SPAN_FIELDS * sizeof *rows->spans);
-    rows->first[b] = row;
+    rows->spans[b] = (vkf_span){.row = rows->n, .queries = span.length, .keys = span.length, .first = rows->n};
+    rows->places[b] = rows->spans[b];
+    rows->places[b].slot = in->places ? in->places[b] : b;
+    rows->places[b].first = in->places ? 0 : span.first;
+    rows->first[b] = (int32_t)rows->n;
     for (uint32_t t = span.first; t < span.first + span.length; t++, rows->n++) {
       const size_t at = (size_t)b * in->S + t;
       rows->ids[rows->n] = in->ids ? in->ids[at] : 0;
@@ -108,13 +105,16 @@ vkf_status vkf_engine_encode(vkf_session *session, const vkf_cached_plan *cached
   const size_t B = input->B, n = B * input->S;
   const vkf_plan_cache *cache = &session->plan_cache;
   const vkf_model_tokens tokens = {.stage = VKF_STAGE_ENCODE, .rows = input->B, .length = input->S, .ids = input->ids};
-  int32_t *numbers = vkf_env_alloc(session->env, 5 * n + B * (2 * VKF_SPAN_FIELDS + 1), sizeof *numbers);
-  if (!numbers) VKF_TRY(VKF_ERROR_MEMORY);
-  source_rows rows = {
-      .ids = numbers + n, .types = numbers + 2 * n, .positions = numbers + 3 * n, .mask = numbers + 4 * n};
-  rows.spans = numbers + 5 * n;
-  rows.places = rows.spans + B * VKF_SPAN_FIELDS;
-  rows.first = rows.places + B * VKF_SPAN_FIELDS;
+  int32_t *numbers = vkf_env_alloc(session->env, 5 * n + B, sizeof *numbers);
+  vkf_span *spans = vkf_env_alloc(session->env, 2 * B, sizeof *spans);
+  if (!numbers || !spans) VKF_TRY(VKF_ERROR_MEMORY);
+  source_rows rows = {.ids = numbers + n,
+                      .types = numbers + 2 * n,
+                      .positions = numbers + 3 * n,
+                      .mask = numbers + 4 * n,
+                      .first = numbers + 5 * n,
+                      .spans = spans,
+                      .places = spans + B};
   if (cached->slots[VKF_INPUT_POSITIONS] != VKF_NO_SLOT) vkf_model_positions(session->model->net, &tokens, numbers);
   gather_rows(session, input, numbers, &rows);
   dims->v[VKF_DIM_BS] = dims->v[VKF_DIM_OUT] = rows.n;
@@ -128,6 +128,7 @@ vkf_status vkf_engine_encode(vkf_session *session, const vkf_cached_plan *cached
   VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_OUT_ROWS, dims, rows.first));
   VKF_TRY(vkf_engine_run_plan(cache, cached, dims));
 done:
+  vkf_env_free(session->env, spans);
   vkf_env_free(session->env, numbers);
   return st;
 }

@@ -86,10 +86,12 @@ vkf_status vkf_engine_check_ids(const vkf_session *session, const char *name, co
 /* A batch of source sentences on its way through the encoder. */
 typedef struct vkf_encode_input {
   uint32_t B, S;
-  const int32_t *ids;   /* [B][S] */
-  const int32_t *mask;  /* [B][S] of 0 and 1, NULL: all 1 */
-  const int32_t *types; /* [B][S], NULL: all 0 */
-  const float *pixels;  /* of images, in the place of ids: [B][channels*height*width] */
+  const int32_t *ids;     /* [B][S] */
+  const int32_t *mask;    /* [B][S] of 0 and 1, NULL: all 1 */
+  const int32_t *types;   /* [B][S], NULL: all 0 */
+  const float *pixels;    /* of images, in the place of ids: [B][channels*height*width] */
+  const uint32_t *places; /* [B]: the slot for the cross keys of each, which begin there; NULL: slots 0, 1, .., at their
+                             positions */
 } vkf_encode_input;
 /* What of a sentence is a row of the encoder: its tokens from the first to the last that the mask has, and at least
  * one. Where a head reads the first token, from there. */

@@ -88,15 +88,23 @@ static void evict(vkf_plan_cache *p) {
   }
 }
 
-static vkf_sizes plan_sizes(const vkf_bucket *c, uint32_t T, uint32_t out) {
-  return (vkf_sizes){.B = c->sizes.B, .S = c->sizes.S, .R = c->sizes.R, .T = T, .past = c->sizes.keys - T, .out = out};
+/* The bucket's sizes with those of `wanted` that belong to a plan. */
+static vkf_sizes plan_sizes(const vkf_bucket *c, vkf_sizes wanted) {
+  wanted.T = VKF_MAX(wanted.T, 1);
+  wanted.B = c->sizes.B;
+  wanted.S = c->sizes.S;
+  wanted.R = c->sizes.R;
+  wanted.past = c->sizes.keys - wanted.T;
+  return wanted;
 }
 
 static vkf_status make_state(vkf_plan_cache *p, vkf_bucket *c) {
   vkf_status st = VKF_OK;
   vkf_plan *plan = NULL;
-  vkf_plan_request request = {
-      .stage = VKF_STAGE_DECODE, .capacity = plan_sizes(c, 1, c->sizes.R), .mask = true, .packed = c->sizes.packed};
+  const vkf_plan_request request = {.stage = VKF_STAGE_DECODE,
+                                    .capacity = plan_sizes(c, (vkf_sizes){.T = 1, .out = c->sizes.R}),
+                                    .mask = true,
+                                    .packed = c->sizes.packed};
   if (vkf_model_net_info(p->net)->architecture == VKF_ARCHITECTURE_ENCODER) goto done;
   VKF_TRY(vkf_model_plan_build(p->net, p->env, &request, &plan));
   VKF_TRY(p->backend->table->state_create(p->backend, plan, &c->state));
@@ -125,7 +133,7 @@ vkf_status vkf_engine_bucket_create(vkf_plan_cache *p, const vkf_need_sizes *nee
   vkf_status st = VKF_OK;
   vkf_bucket *c = vkf_env_alloc(p->env, 1, sizeof *c);
   if (!c) VKF_TRY(VKF_ERROR_MEMORY);
-  c->sizes = round_sizes(p, need);
+  c->sizes = *need;
   VKF_TRY(make_state(p, c));
 done:
   if (st) vkf_engine_bucket_destroy(p, &c);
@@ -146,7 +154,7 @@ vkf_status vkf_engine_bucket_get(vkf_plan_cache *p, const vkf_need_sizes *need, 
   }
   if (!c) {
     evict(p);
-    VKF_TRY(vkf_engine_bucket_create(p, need, &c));
+    VKF_TRY(vkf_engine_bucket_create(p, &sizes, &c));
   }
   c->next = p->buckets;
   p->buckets = c;
@@ -176,7 +184,7 @@ vkf_status vkf_engine_plan_get(vkf_plan_cache *p, vkf_bucket *c, const vkf_plan_
       .keep_all = p->keep_all, .timing = p->env->log_level >= VKF_LOG_DEBUG ? VKF_TIMING_BLOCKS : VKF_TIMING_NONE};
   vkf_plan_request request = *wanted;
   request.packed = c->sizes.packed;
-  request.capacity = plan_sizes(c, wanted->capacity.T ? wanted->capacity.T : 1, wanted->capacity.out);
+  request.capacity = plan_sizes(c, wanted->capacity);
   for (e = c->entries; e; e = e->next) {
     if (!same_request(&e->request, &request)) continue;
     *out = &e->cached;

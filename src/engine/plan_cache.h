@@ -11,7 +11,7 @@
 
 typedef struct vkf_bucket vkf_bucket;
 
-/* Sizes that a run needs at least. T and out belong to a plan, not to the bucket. */
+/* Sizes that a run needs at least. T, out and numbers of rows belong to a plan, not to the bucket. */
 typedef struct vkf_need_sizes {
   uint32_t B, S, R, keys;
   uint32_t packed; /* 1: of packed plans; 0: of others */
@@ -41,16 +41,16 @@ void vkf_engine_plan_cache_finish(vkf_plan_cache *cache);
 
 /* A bucket of at least these sizes, rounded up to a few. Valid until the next call of this function. */
 vkf_status vkf_engine_bucket_get(vkf_plan_cache *cache, const vkf_need_sizes *need, vkf_bucket **out);
-/* A bucket of the caller's own, which is not freed for others; destroy it before the plan cache. *bucket may be NULL.
- */
+/* A bucket of the caller's own, of exactly these sizes, which is not freed for others; destroy it before the plan
+ * cache. *bucket may be NULL. */
 vkf_status vkf_engine_bucket_create(vkf_plan_cache *cache, const vkf_need_sizes *need, vkf_bucket **out);
 void vkf_engine_bucket_destroy(vkf_plan_cache *cache, vkf_bucket **bucket);
 /* What it holds on the device. */
 uint64_t vkf_engine_bucket_bytes(const vkf_plan_cache *cache, const vkf_bucket *bucket);
 /* The sizes that it was made for. */
 vkf_need_sizes vkf_engine_bucket_sizes(const vkf_bucket *bucket);
-/* The plan of a request. Of request->capacity, only T and out are used, which the caller has rounded up; the other
- * sizes are the bucket's. */
+/* The plan of a request. Of request->capacity, T, out, source_rows and target_rows are used, which the caller has
+ * rounded up; the other sizes are the bucket's. */
 vkf_status vkf_engine_plan_get(vkf_plan_cache *cache, vkf_bucket *bucket, const vkf_plan_request *request,
                                const vkf_cached_plan **out);
 /* The largest of 1, 2, 4 .. 32, then multiples of 32, that holds n: rows. Lengths: 8, 16, 32, then multiples of 32. */

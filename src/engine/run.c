@@ -230,7 +230,8 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
                               .mask = true,
                               .logits = info->has_head && call->output != VKF_RUN_STATES};
   if (!decoder_only) {
-    const vkf_encode_input source = {B, S, in.ids, in.mask, in.types, in.pixels};
+    const vkf_encode_input source = {
+        .B = B, .S = S, .ids = in.ids, .mask = in.mask, .types = in.types, .pixels = in.pixels};
     vkf_plan_request encode = request;
     encode.mask = vkf_engine_has_holes(session, &source);
     if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER) encode.logits = false;

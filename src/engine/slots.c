@@ -1,10 +1,9 @@
-/* slots: see slots.h. The ids of a slot run in chunks; each chunk is a submit. */
+/* slots: see slots.h. A step is one of steps.h. */
 #include "engine/slots.h"
 
 #include <math.h>
 #include <string.h>
 
-#include "engine/opened.h"
 #include "engine/slots_internal.h"
 
 enum { MOST_TOKENS = 2048 }; /* that a slot holds by default where the model's positions have no end */
@@ -20,16 +19,22 @@ static uint32_t capacity_of(uint32_t wanted, uint32_t positions) {
   return positions ? VKF_MIN(wanted, positions) : wanted;
 }
 
-static vkf_status init_sequence(vkf_slots *s, vkf_sequence *q, const vkf_need_sizes *need) {
-  vkf_status st = VKF_OK;
+static vkf_status need_logits(vkf_slots *s, vkf_sequence *q, size_t n) {
+  size_t need;
+  if (!vkf_size_mul(n, s->n_vocab, &need))
+    return vkf_env_fail(s->session->env, VKF_ERROR_MEMORY, "logits of %zu ids are larger than memory", n);
+  float *grown = vkf_env_grow(s->session->env, q->logits, &q->logits_capacity, need, sizeof *grown);
+  if (!grown) return VKF_ERROR_MEMORY;
+  q->logits = grown;
+  return vkf_engine_steps_need_logits(&s->steps, n);
+}
+
+static vkf_status init_sequence(vkf_slots *s, vkf_sequence *q) {
   vkf_env *env = s->session->env;
-  VKF_TRY(vkf_engine_bucket_create(&s->session->plan_cache, need, &q->bucket));
+  q->slot = (uint32_t)(q - s->at);
   q->ids = vkf_env_alloc(env, s->most, sizeof *q->ids);
   q->source = vkf_env_alloc(env, s->most_source, sizeof *q->source);
-  if (!q->ids || !q->source) VKF_TRY(VKF_ERROR_MEMORY);
-  VKF_TRY(vkf_engine_sequence_need_logits(s, q, 1));
-done:
-  return st;
+  return q->ids && q->source ? need_logits(s, q, 1) : VKF_ERROR_MEMORY;
 }
 
 vkf_status vkf_engine_slots_create(vkf_session *session, const vkf_session_params *p, vkf_slots **out) {
@@ -52,17 +57,17 @@ vkf_status vkf_engine_slots_create(vkf_session *session, const vkf_session_param
   if (s->most > UINT32_MAX / 64 || s->most_source > UINT32_MAX / 64)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "slots: expected at most %u tokens in one, found %u and %u", UINT32_MAX / 64,
              s->most, s->most_source);
+  VKF_TRY(vkf_engine_steps_init(&s->steps, session,
+                                &(vkf_steps_params){.n_sources = p->n_slots,
+                                                    .each = 1,
+                                                    .slot_tokens = s->most,
+                                                    .source_tokens = has_encoder(s) ? s->most_source : 0,
+                                                    .is_own = true}));
   s->at = vkf_env_alloc(env, p->n_slots, sizeof *s->at);
-  s->positions = vkf_env_alloc(env, VKF_SLOT_CHUNK, sizeof *s->positions);
-  if (!s->at || !s->positions) VKF_TRY(VKF_ERROR_MEMORY);
-  const vkf_need_sizes need = {.B = 1, .S = s->most_source, .R = 1, .keys = s->most};
-  for (; s->n < p->n_slots; s->n++) {
-    st = init_sequence(s, &s->at[s->n], &need);
-    if (st) {
-      s->n++; /* what there is of it is destroyed, too */
-      goto done;
-    }
-  }
+  s->rows = vkf_env_alloc(env, p->n_slots, sizeof *s->rows);
+  if (!s->at || !s->rows) VKF_TRY(VKF_ERROR_MEMORY);
+  s->n = p->n_slots;
+  for (size_t i = 0; i < s->n; i++) VKF_TRY(init_sequence(s, &s->at[i]));
 done:
   if (st) vkf_engine_slots_destroy(&s);
   *out = s;
@@ -74,106 +79,54 @@ void vkf_engine_slots_destroy(vkf_slots **slots) {
   if (!s) return;
   vkf_env *env = s->session->env;
   for (size_t i = 0; i < s->n; i++) {
-    vkf_engine_bucket_destroy(&s->session->plan_cache, &s->at[i].bucket);
     vkf_env_free(env, s->at[i].ids);
     vkf_env_free(env, s->at[i].source);
     vkf_env_free(env, s->at[i].logits);
   }
+  vkf_engine_steps_finish(&s->steps);
   vkf_env_free(env, s->at);
-  vkf_env_free(env, s->positions);
   vkf_env_free(env, s->rows);
   vkf_env_free(env, s);
   *slots = NULL;
 }
 
 uint64_t vkf_engine_slots_bytes(const vkf_slots *s) {
-  uint64_t bytes = 0;
-  for (size_t i = 0; s && i < s->n; i++) bytes += vkf_engine_bucket_bytes(&s->session->plan_cache, s->at[i].bucket);
-  return bytes;
+  return s ? vkf_engine_bucket_bytes(&s->session->plan_cache, s->steps.bucket) : 0;
 }
 
-vkf_status vkf_engine_sequence_need_logits(vkf_slots *s, vkf_sequence *q, size_t n) {
-  size_t need, rows;
-  if (!vkf_size_mul(n, s->n_vocab, &need) || !vkf_size_mul(VKF_MIN(n, VKF_SLOT_CHUNK), s->n_vocab, &rows))
-    return vkf_env_fail(s->session->env, VKF_ERROR_MEMORY, "logits of %zu ids are larger than memory", n);
-  float *grown = vkf_env_grow(s->session->env, q->logits, &q->logits_capacity, need, sizeof *grown);
-  if (!grown) return VKF_ERROR_MEMORY;
-  q->logits = grown;
-  if (n < 2) return VKF_OK;
-  rows = (size_t)VKF_SLOT_CHUNK * s->n_vocab;
-  grown = vkf_env_grow(s->session->env, s->rows, &s->rows_capacity, rows, sizeof *grown);
-  if (!grown) return VKF_ERROR_MEMORY;
-  s->rows = grown;
+/* ---- one step ---------------------------------------------------------------------------------------------------- */
+
+static vkf_status check_finite(const vkf_slots *s, const vkf_sequence *q) {
+  for (size_t i = 0; i < q->n_read * s->n_vocab; i++)
+    if (!isfinite(q->logits[i]))
+      return vkf_env_fail(s->session->env, VKF_ERROR_NUMERIC,
+                          "slot %u: logits of id %zu: expected finite numbers, found %g", q->slot,
+                          q->n - q->n_read + i / s->n_vocab, (double)q->logits[i]);
   return VKF_OK;
 }
 
-/* ---- one chunk --------------------------------------------------------------------------------------------------- */
-
-vkf_status vkf_engine_sequence_plan(vkf_slots *s, vkf_sequence *q, uint32_t n_tokens, uint32_t n_logits,
-                                    const vkf_cached_plan **out) {
-  const uint32_t T =
-      n_tokens == 1 ? 1 : VKF_MIN(vkf_engine_round_length(n_tokens), vkf_engine_bucket_sizes(q->bucket).keys);
-  const vkf_plan_request request = {.stage = VKF_STAGE_DECODE,
-                                    .capacity = {.T = T, .out = n_logits == 1 ? 1 : T},
-                                    .mask = has_encoder(s),
-                                    .gather_out = n_logits == 1 && T > 1,
-                                    .logits = n_logits > 0};
-  return vkf_engine_plan_get(&s->session->plan_cache, q->bucket, &request, out);
-}
-
-static vkf_dims dims_of(const vkf_slots *s, const vkf_sequence *q, uint32_t past, uint32_t T, uint32_t out) {
-  return vkf_dims_make(&(vkf_sizes){
-      .B = 1, .S = has_encoder(s) ? VKF_MAX(q->n_source, 1) : 1, .R = 1, .T = T, .past = past, .out = out});
-}
-
-static vkf_status check_finite(vkf_env *env, const float *logits, size_t n, uint32_t first) {
-  for (size_t i = 0; i < n; i++)
-    if (!isfinite(logits[i]))
-      return vkf_env_fail(env, VKF_ERROR_NUMERIC, "logits of id %u: expected finite numbers, found %g", first,
-                          (double)logits[i]);
-  return VKF_OK;
-}
-
-/* Runs ids [n_done, n_done + T); the last n_logits of them have logits, which go behind those that are there. */
-static vkf_status run_chunk(vkf_slots *s, vkf_sequence *q, uint32_t T, uint32_t n_logits) {
+/* All that was fed to all slots, side by side. */
+static vkf_status step(vkf_slots *s) {
   vkf_status st = VKF_OK;
-  vkf_session *session = s->session;
-  const vkf_plan_cache *p = &session->plan_cache;
-  const vkf_cached_plan *cached = NULL;
-  const uint32_t past = (uint32_t)q->n_done, n_out = n_logits == 1 ? 1 : T;
-  const int32_t last = (int32_t)T - 1;
-  const vkf_dims dims = dims_of(s, q, past, T, n_out);
-  const vkf_model_tokens tokens = {
-      .stage = VKF_STAGE_DECODE, .rows = 1, .length = T, .past = past, .ids = q->ids + past, .continues = true};
-  VKF_TRY(vkf_engine_sequence_plan(s, q, T, n_logits, &cached));
-  if (q->last != cached)
-    VKF_TRY(vkf_engine_write_mask(session, cached, VKF_INPUT_MASK, &dims, 1, dims.v[VKF_DIM_S], NULL));
-  q->last = cached;
-  vkf_model_positions(session->model->net, &tokens, s->positions);
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_IDS, &dims, q->ids + past));
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_POSITIONS, &dims, s->positions));
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_OUT_ROWS, &dims, &last));
-  VKF_TRY(vkf_engine_run_plan(p, cached, &dims));
-  if (n_logits) {
-    float *to = q->logits + q->n_read * s->n_vocab, *rows = n_out == 1 ? to : s->rows;
-    VKF_TRY(p->backend->table->read(cached->program, vkf_plan_find_output(cached->plan, "logits"), &dims, rows));
-    if (rows != to) memcpy(to, rows + (size_t)(T - n_logits) * s->n_vocab, (size_t)n_logits * s->n_vocab * sizeof *to);
-    VKF_TRY(check_finite(session->env, to, (size_t)n_logits * s->n_vocab, past));
-    q->n_read += n_logits;
+  vkf_batch_step step = {.rows = s->rows};
+  for (size_t i = 0; i < s->n; i++) {
+    vkf_sequence *q = &s->at[i];
+    if (q->n_done == q->n) continue;
+    q->n_read = 0;
+    s->rows[step.n_rows++] = (vkf_search_row){.slot = q->slot,
+                                              .past = (uint32_t)q->n_done,
+                                              .n = (uint32_t)(q->n - q->n_done),
+                                              .ids = q->ids + q->n_done,
+                                              .n_out = (uint32_t)q->n_logits,
+                                              .logits = q->n_logits ? q->logits : NULL};
   }
-  q->n_done += T;
-done:
-  return st;
-}
-
-static vkf_status run_sequence(vkf_slots *s, vkf_sequence *q) {
-  vkf_status st = VKF_OK;
-  const size_t first_logits = q->n - q->n_logits;
-  q->n_read = 0;
-  while (!st && q->n_done < q->n) {
-    const size_t T = VKF_MIN(q->n - q->n_done, VKF_SLOT_CHUNK), end = q->n_done + T;
-    const size_t n_logits = end > first_logits ? end - VKF_MAX(first_logits, q->n_done) : 0;
-    st = run_chunk(s, q, (uint32_t)T, (uint32_t)n_logits);
+  st = vkf_engine_steps_run(&s->steps, &step);
+  for (uint32_t r = 0; r < step.n_rows; r++) {
+    vkf_sequence *q = &s->at[s->rows[r].slot];
+    q->n_read = st ? 0 : q->n_logits;
+    if (!st) st = check_finite(s, q);
+    if (!st) q->n_done = q->n;
+    if (st) q->n_read = 0;
   }
   return st;
 }
@@ -194,20 +147,15 @@ vkf_status vkf_engine_slot_begin(vkf_session *session, const char *call, size_t 
 static vkf_status encode(vkf_slots *s, vkf_sequence *q, const int32_t *ids, size_t n) {
   vkf_status st = VKF_OK;
   vkf_session *session = s->session;
-  const vkf_cached_plan *cached = NULL;
-  const vkf_need_sizes caps = vkf_engine_bucket_sizes(q->bucket);
-  const vkf_plan_request request = {.stage = VKF_STAGE_ENCODE, .capacity = {.T = 1, .out = caps.S}};
   if (!has_encoder(s)) VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "expected an encoder-decoder, found a decoder");
   if (!ids || !n || n > s->most_source)
     VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected 1 to %u ids of a source, found %zu", s->most_source,
              ids ? n : 0);
   VKF_TRY(vkf_engine_check_ids(session, "source", ids, 1, n, vkf_model_net_info(session->model->net)->vocab));
-  VKF_TRY(vkf_engine_plan_get(&session->plan_cache, q->bucket, &request, &cached));
   q->n = q->n_done = q->n_logits = q->n_read = 0;
   q->n_source = 0;
-  q->last = NULL;
-  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .S = (uint32_t)n, .R = 1, .T = 1, .out = (uint32_t)n});
-  VKF_TRY(vkf_engine_encode(session, cached, &dims, &(vkf_encode_input){.B = 1, .S = (uint32_t)n, .ids = ids}));
+  VKF_TRY(vkf_engine_steps_encode(&s->steps,
+                                  &(vkf_encode_input){.B = 1, .S = (uint32_t)n, .ids = ids, .places = &q->slot}));
   memcpy(q->source, ids, n * sizeof *ids);
   q->n_source = (uint32_t)n;
 done:
@@ -225,7 +173,7 @@ static vkf_status feed(vkf_slots *s, vkf_sequence *q, const int32_t *ids, size_t
   if (has_encoder(s) && !q->n_source)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected vkf_session_encode before the first ids of an encoder-decoder");
   VKF_TRY(vkf_engine_check_ids(s->session, "ids", ids, 1, n, s->n_vocab));
-  VKF_TRY(vkf_engine_sequence_need_logits(s, q, n_logits));
+  VKF_TRY(need_logits(s, q, n_logits));
   memcpy(q->ids + q->n, ids, n * sizeof *ids);
   q->n += n;
   q->n_logits = n_logits;
@@ -248,9 +196,7 @@ vkf_status vkf_session_feed(vkf_session *session, size_t slot, const int32_t *id
 vkf_status vkf_session_step(vkf_session *session) {
   vkf_status st = vkf_engine_session_begin(session, "vkf_session_step");
   if (st) return st;
-  vkf_slots *s = session->slots;
-  for (size_t i = 0; s && i < s->n && !st; i++)
-    if (s->at[i].n_done < s->at[i].n) st = run_sequence(s, &s->at[i]);
+  if (session->slots) st = step(session->slots);
   return vkf_engine_session_end(session, st, NULL);
 }
 

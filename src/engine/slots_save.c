@@ -21,8 +21,7 @@ typedef struct header {
 /* ---- caches ------------------------------------------------------------------------------------------------------ */
 
 /* The sizes at which the caches of a slot have n keys. */
-static vkf_dims dims_of(const vkf_sequence *q, size_t n, size_t n_source) {
-  (void)q;
+static vkf_dims dims_of(size_t n, size_t n_source) {
   return vkf_dims_make(&(vkf_sizes){
       .B = 1, .S = (uint32_t)VKF_MAX(n_source, 1), .R = 1, .T = 1, .past = (uint32_t)VKF_MAX(n, 1) - 1, .out = 1});
 }
@@ -36,41 +35,36 @@ static bool is_kept(const vkf_slot *slot, size_t n, size_t n_source) {
 
 static uint64_t count_numbers(const vkf_cached_plan *cached, const vkf_dims *dims, size_t n, size_t n_source) {
   uint64_t count = 0;
-  for (uint32_t i = 0; i < cached->plan->n_slots; i++)
-    if (is_kept(&cached->plan->slots[i], n, n_source)) count += vkf_slot_elements_at(&cached->plan->slots[i], dims);
+  for (uint32_t i = 0; i < cached->plan->n_slots; i++) {
+    const vkf_slot one = vkf_slot_one(&cached->plan->slots[i]);
+    if (is_kept(&one, n, n_source)) count += vkf_slot_elements_at(&one, dims);
+  }
   return count;
 }
 
-static vkf_status read_caches(vkf_slots *s, const vkf_cached_plan *cached, const vkf_dims *dims, size_t n,
-                              size_t n_source, float *numbers) {
+static vkf_status read_caches(vkf_slots *s, const vkf_sequence *q, const vkf_cached_plan *cached, const vkf_dims *dims,
+                              size_t n, size_t n_source, float *numbers) {
   vkf_status st = VKF_OK;
   for (uint32_t i = 0; i < cached->plan->n_slots; i++) {
-    const vkf_slot *slot = &cached->plan->slots[i];
-    if (!is_kept(slot, n, n_source)) continue;
-    VKF_TRY(s->session->plan_cache.backend->table->read(cached->program, i, dims, numbers));
-    numbers += vkf_slot_elements_at(slot, dims);
+    const vkf_slot one = vkf_slot_one(&cached->plan->slots[i]);
+    if (!is_kept(&one, n, n_source)) continue;
+    VKF_TRY(s->session->plan_cache.backend->table->read_one(cached->program, i, q->slot, dims, numbers));
+    numbers += vkf_slot_elements_at(&one, dims);
   }
 done:
   return st;
 }
 
-static vkf_status write_caches(vkf_slots *s, const vkf_cached_plan *cached, const vkf_dims *dims, size_t n,
-                               size_t n_source, const float *numbers) {
+static vkf_status write_caches(vkf_slots *s, const vkf_sequence *q, const vkf_cached_plan *cached, const vkf_dims *dims,
+                               size_t n, size_t n_source, const float *numbers) {
   vkf_status st = VKF_OK;
-  vkf_env *env = s->session->env;
-  float *strided = NULL;
   for (uint32_t i = 0; i < cached->plan->n_slots; i++) {
-    const vkf_slot *slot = &cached->plan->slots[i];
-    if (!is_kept(slot, n, n_source)) continue;
-    vkf_env_free(env, strided);
-    strided = vkf_env_alloc(env, vkf_slot_elements(slot), sizeof *strided);
-    if (!strided) VKF_TRY(VKF_ERROR_MEMORY);
-    VKF_TRY(vkf_slot_scatter(env, slot, dims, numbers, strided));
-    VKF_TRY(s->session->plan_cache.backend->table->write(cached->program, i, dims, strided));
-    numbers += vkf_slot_elements_at(slot, dims);
+    const vkf_slot one = vkf_slot_one(&cached->plan->slots[i]);
+    if (!is_kept(&one, n, n_source)) continue;
+    VKF_TRY(s->session->plan_cache.backend->table->write_one(cached->program, i, q->slot, dims, numbers));
+    numbers += vkf_slot_elements_at(&one, dims);
   }
 done:
-  vkf_env_free(env, strided);
   return st;
 }
 
@@ -79,16 +73,16 @@ static vkf_status fill(vkf_slots *s, vkf_sequence *q, const int32_t *ids, size_t
                        size_t n_source, const float *numbers) {
   vkf_status st = VKF_OK;
   const vkf_cached_plan *cached = NULL;
-  const vkf_dims dims = dims_of(q, n, n_source);
-  VKF_TRY(vkf_engine_sequence_plan(s, q, 1, 1, &cached));
+  const vkf_dims dims = dims_of(n, n_source);
+  VKF_TRY(vkf_engine_steps_plan(&s->steps, &cached));
   q->n = q->n_done = q->n_logits = q->n_read = 0;
   q->n_source = 0;
-  q->last = NULL;
-  VKF_TRY(write_caches(s, cached, &dims, n, n_source, numbers));
+  VKF_TRY(write_caches(s, q, cached, &dims, n, n_source, numbers));
   if (n) memmove(q->ids, ids, n * sizeof *ids);
   if (n_source) memmove(q->source, source, n_source * sizeof *source);
   q->n = q->n_done = n;
   q->n_source = (uint32_t)n_source;
+  if (n_source) s->steps.sources[q->slot] = (vkf_span){.keys = q->n_source, .slot = q->slot};
 done:
   return st;
 }
@@ -104,11 +98,11 @@ static vkf_status copy(vkf_slots *s, vkf_sequence *from, vkf_sequence *to, size_
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected at most the %zu ids of the slot that have run, found %zu", from->n_done,
              n);
   if (from == to) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected two slots to copy between, found one");
-  const vkf_dims dims = dims_of(from, n, from->n_source);
-  VKF_TRY(vkf_engine_sequence_plan(s, from, 1, 1, &cached));
+  const vkf_dims dims = dims_of(n, from->n_source);
+  VKF_TRY(vkf_engine_steps_plan(&s->steps, &cached));
   numbers = vkf_env_alloc(env, count_numbers(cached, &dims, n, from->n_source), sizeof *numbers);
   if (!numbers) VKF_TRY(VKF_ERROR_MEMORY);
-  VKF_TRY(read_caches(s, cached, &dims, n, from->n_source, numbers));
+  VKF_TRY(read_caches(s, from, cached, &dims, n, from->n_source, numbers));
   VKF_TRY(fill(s, to, from->ids, n, from->source, from->n_source, numbers));
 done:
   vkf_env_free(env, numbers);
@@ -150,8 +144,8 @@ static vkf_status save(vkf_slots *s, vkf_sequence *q, vkf_result **out) {
   if (q->n_done < q->n)
     VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected a slot whose ids have all run, found %zu of %zu", q->n_done,
              q->n);
-  VKF_TRY(vkf_engine_sequence_plan(s, q, 1, 1, &cached));
-  const vkf_dims dims = dims_of(q, q->n, q->n_source);
+  VKF_TRY(vkf_engine_steps_plan(&s->steps, &cached));
+  const vkf_dims dims = dims_of(q->n, q->n_source);
   h.n_numbers = count_numbers(cached, &dims, q->n, q->n_source);
   memcpy(h.magic, MAGIC, sizeof MAGIC);
   const size_t n = sizeof h + 4 * (q->n + q->n_source + h.n_numbers);
@@ -164,7 +158,7 @@ static vkf_status save(vkf_slots *s, vkf_sequence *q, vkf_result **out) {
   at += 4 * q->n;
   memcpy(at, q->source, 4 * (size_t)q->n_source);
   at += 4 * (size_t)q->n_source;
-  VKF_TRY(read_caches(s, cached, &dims, q->n, q->n_source, (float *)(void *)at));
+  VKF_TRY(read_caches(s, q, cached, &dims, q->n, q->n_source, (float *)(void *)at));
   h.checksum = checksum_of(data, n);
   memcpy(data, &h, sizeof h);
 done:
@@ -214,7 +208,7 @@ static const char *storage_name(uint32_t storage) {
 }
 
 /* That a whole slot belongs here. */
-static vkf_status check_fits(vkf_slots *s, vkf_sequence *q, const header *h) {
+static vkf_status check_fits(vkf_slots *s, const header *h) {
   vkf_status st = VKF_OK;
   const vkf_session *session = s->session;
   const uint32_t weights = (uint32_t)vkf_engine_storage_of(session->model->weight_format),
@@ -232,8 +226,8 @@ static vkf_status check_fits(vkf_slots *s, vkf_sequence *q, const header *h) {
              "a saved slot: expected at most %u ids and %u of a source, found %llu "
              "and %llu",
              s->most, s->most_source, (unsigned long long)h->n_ids, (unsigned long long)h->n_source);
-  VKF_TRY(vkf_engine_sequence_plan(s, q, 1, 1, &cached));
-  const vkf_dims dims = dims_of(q, h->n_ids, h->n_source);
+  VKF_TRY(vkf_engine_steps_plan(&s->steps, &cached));
+  const vkf_dims dims = dims_of(h->n_ids, h->n_source);
   const uint64_t expected = count_numbers(cached, &dims, h->n_ids, h->n_source);
   if (expected != h->n_numbers)
     VKF_FAIL(session->env, VKF_ERROR_FORMAT, "a saved slot: expected %llu numbers, found %llu",
@@ -249,7 +243,7 @@ static vkf_status restore(vkf_slots *s, vkf_sequence *q, const char *bytes, size
   header h;
   int32_t *words = NULL; /* aligned */
   VKF_TRY(check_whole(env, bytes, n, &h));
-  VKF_TRY(check_fits(s, q, &h));
+  VKF_TRY(check_fits(s, &h));
   words = vkf_env_alloc(env, n - sizeof h, 1);
   if (!words) VKF_TRY(VKF_ERROR_MEMORY);
   memcpy(words, bytes + sizeof h, n - sizeof h);

@@ -3,220 +3,347 @@
 
 #include <string.h>
 
+#include "engine/batch_split.h"
+
+enum { MOST_ROWS = 256 }; /* of a submit, unless there are more slots */
+
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
-static vkf_status write_key_mask(vkf_steps *s, const int32_t *prompt_mask, uint32_t n_prompt) {
+static vkf_status allocate_beams(vkf_steps *s) {
   const size_t cells = (size_t)s->caps.R * s->caps.keys;
-  s->key_mask = vkf_env_alloc(s->session->env, cells, sizeof *s->key_mask);
-  if (!s->key_mask) return VKF_ERROR_MEMORY;
-  for (size_t i = 0; i < cells; i++) s->key_mask[i] = 1;
-  for (uint32_t r = 0; r < s->R; r++)
-    for (uint32_t t = 0; t < VKF_MIN(n_prompt, s->caps.keys); t++) /* a longer prompt the search refuses */
-      s->key_mask[(size_t)r * s->caps.keys + t] = prompt_mask[(size_t)(r / (s->R / s->B)) * n_prompt + t] != 0;
-  return VKF_OK;
+  s->ancestry = vkf_env_alloc(s->session->env, cells, sizeof *s->ancestry);
+  s->ancestry_next = vkf_env_alloc(s->session->env, cells, sizeof *s->ancestry);
+  return s->ancestry && s->ancestry_next ? VKF_OK : VKF_ERROR_MEMORY;
 }
 
-/* The keys of each source are its rows in the encoder; a mask is needed where it has holes. */
-static vkf_status find_sources(vkf_steps *s, const vkf_encode_input *in) {
-  s->sources = vkf_env_alloc(s->session->env, s->B, sizeof *s->sources);
-  if (!s->sources) return VKF_ERROR_MEMORY;
-  for (uint32_t b = 0; b < s->B; b++) {
-    s->sources[b] = (vkf_span){.keys = vkf_engine_source_span(s->session, in, b).length, .first = s->n_source_rows};
-    s->n_source_rows += s->sources[b].keys;
-  }
-  if (!vkf_engine_has_holes(s->session, in)) return VKF_OK;
-  s->source_mask = vkf_env_alloc(s->session->env, s->n_source_rows, sizeof *s->source_mask);
-  if (!s->source_mask) return VKF_ERROR_MEMORY;
-  for (uint32_t b = 0; b < s->B; b++) {
-    const int32_t *mask = in->mask + (size_t)b * s->S + vkf_engine_source_span(s->session, in, b).first;
-    for (uint32_t t = 0; t < s->sources[b].keys; t++) s->source_mask[s->sources[b].first + t] = mask[t] != 0;
-  }
-  s->request.mask = true;
-  return VKF_OK;
-}
-
-static vkf_status allocate(vkf_steps *s, const vkf_steps_input *in) {
-  vkf_status st = VKF_OK;
+static vkf_status allocate_sources(vkf_steps *s, bool has_holes) {
   vkf_env *env = s->session->env;
-  const size_t cells = (size_t)s->caps.R * s->caps.keys, n_tokens = (size_t)s->R * VKF_MAX(in->n_prompt, 1);
-  s->out_rows = vkf_env_alloc(env, s->R, sizeof *s->out_rows);
-  s->row_of = vkf_env_alloc(env, s->R, sizeof *s->row_of);
-  s->spans = vkf_env_alloc(env, s->R, sizeof *s->spans);
-  s->cross_spans = vkf_env_alloc(env, s->R, sizeof *s->cross_spans);
-  s->positions = vkf_env_alloc(env, n_tokens, sizeof *s->positions);
-  s->values = vkf_env_alloc(env, (size_t)s->R * s->width, sizeof *s->values);
-  s->ids = vkf_env_alloc(env, s->output ? 1 : (size_t)s->R * s->width, sizeof *s->ids);
-  if (!s->out_rows || !s->row_of || !s->spans || !s->cross_spans || !s->positions || !s->values || !s->ids)
-    VKF_TRY(VKF_ERROR_MEMORY);
-  if (in->config->num_beams > 1) {
-    s->ancestry = vkf_env_alloc(env, cells, sizeof *s->ancestry);
-    s->ancestry_next = vkf_env_alloc(env, cells, sizeof *s->ancestry);
-    if (!s->ancestry || !s->ancestry_next) VKF_TRY(VKF_ERROR_MEMORY);
-  }
-  if (s->request.max_edits) {
-    s->edit_offsets = vkf_env_alloc(env, (size_t)s->caps.R + 1, sizeof *s->edit_offsets);
-    if (!s->edit_offsets) VKF_TRY(VKF_ERROR_MEMORY);
-  }
-  if (in->logits) {
-    const bool shared = s->output && strcmp(s->output, "logits") == 0;
-    s->logits = shared ? s->values : vkf_env_alloc(env, (size_t)s->R * s->n_vocab, sizeof *s->logits);
-    if (!s->logits) VKF_TRY(VKF_ERROR_MEMORY);
-  }
-done:
-  return st;
+  const size_t cells = (size_t)s->caps.B * s->caps.S;
+  s->sources = vkf_env_alloc(env, s->caps.B, sizeof *s->sources);
+  s->cross_spans = vkf_env_alloc(env, s->caps.R, sizeof *s->cross_spans);
+  if (!s->sources || !s->cross_spans) return VKF_ERROR_MEMORY;
+  if (!has_holes) return VKF_OK;
+  s->request.mask = true;
+  s->source_mask = vkf_env_alloc(env, cells, sizeof *s->source_mask);
+  return s->source_mask ? VKF_OK : VKF_ERROR_MEMORY;
 }
 
-static vkf_status run_encoder(vkf_steps *s, const vkf_encode_input *source) {
-  vkf_status st = VKF_OK;
-  const vkf_cached_plan *cached = NULL;
-  vkf_sizes sizes = {.B = s->B, .S = s->S, .R = s->R, .T = 1, .out = s->B * s->S};
-  vkf_dims dims = vkf_dims_make(&sizes);
-  vkf_plan_request request = {
-      .stage = VKF_STAGE_ENCODE, .capacity = {.T = 1, .out = s->caps.B * s->caps.S}, .mask = s->source_mask != NULL};
-  VKF_TRY(vkf_engine_plan_get(&s->session->plan_cache, s->bucket, &request, &cached));
-  VKF_TRY(vkf_engine_encode(s->session, cached, &dims, source));
-done:
-  return st;
+static vkf_status allocate(vkf_steps *s) {
+  vkf_env *env = s->session->env;
+  const size_t R = s->caps.R;
+  s->row_of = vkf_env_alloc(env, R, sizeof *s->row_of);
+  s->spans = vkf_env_alloc(env, R, sizeof *s->spans);
+  s->edit_offsets = vkf_env_alloc(env, R + 1, sizeof *s->edit_offsets);
+  s->ids = vkf_env_alloc(env, s->most_rows, sizeof *s->ids);
+  s->positions = vkf_env_alloc(env, s->most_rows, sizeof *s->positions);
+  s->out_rows = vkf_env_alloc(env, s->most_rows, sizeof *s->out_rows);
+  if (!s->row_of || !s->spans || !s->edit_offsets || !s->ids || !s->positions || !s->out_rows) return VKF_ERROR_MEMORY;
+  if (!s->output && !s->request.top_k) return VKF_OK;
+  s->values = vkf_env_alloc(env, R * s->width, sizeof *s->values);
+  s->top_ids = vkf_env_alloc(env, s->output ? 1 : R * s->width, sizeof *s->top_ids);
+  return s->values && s->top_ids ? VKF_OK : VKF_ERROR_MEMORY;
 }
 
-vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_steps_input *in) {
+vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_steps_params *p) {
   vkf_status st = VKF_OK;
-  const vkf_net_info *info = vkf_model_net_info(session->model->net);
-  const bool encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER, beams = in->config->num_beams > 1;
+  const vkf_need_sizes need = {p->n_sources, VKF_MAX(p->source_tokens, 1), p->n_sources * p->each, p->slot_tokens, 1};
   *s = (vkf_steps){.session = session,
-                   .B = in->source->B,
-                   .S = encoder ? in->source->S : 1,
-                   .R = vkf_decode_batch_slots(in->config, in->source->B),
-                   .width = in->k ? in->k : info->target_vocab,
-                   .n_vocab = info->target_vocab};
-  VKF_TRY(vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){s->B, s->S, s->R, in->limit, 1}, &s->bucket));
+                   .is_own = p->is_own,
+                   .each = p->each,
+                   .n_vocab = vkf_model_net_info(session->model->net)->target_vocab,
+                   .request = {.stage = VKF_STAGE_DECODE,
+                               .ancestry = p->head.ancestry,
+                               .log_softmax = p->head.log_softmax,
+                               .renormalize = p->head.renormalize,
+                               .top_k = p->head.top_k}};
+  VKF_TRY(p->is_own ? vkf_engine_bucket_create(&session->plan_cache, &need, &s->bucket)
+                    : vkf_engine_bucket_get(&session->plan_cache, &need, &s->bucket));
   s->caps = vkf_engine_bucket_sizes(s->bucket);
-  if (in->edits > UINT32_MAX / 2 / VKF_MAX(s->caps.R, 1))
+  s->most_rows = VKF_MAX(MOST_ROWS, s->caps.R);
+  if (p->edits > UINT32_MAX / 2 / VKF_MAX(s->caps.R, 1))
     VKF_FAIL(session->env, VKF_ERROR_ARGUMENT,
-             "the configuration needs %u edits of logits a row, more than this engine plans for", in->edits);
-  s->request = (vkf_plan_request){.stage = VKF_STAGE_DECODE,
-                                  .capacity = {.T = 1, .out = s->caps.R},
-                                  .target_mask = !encoder && in->source->mask,
-                                  .ancestry = beams,
-                                  .log_softmax = beams,
-                                  .max_edits = in->edits ? vkf_engine_round_length(in->edits) * s->caps.R : 0,
-                                  .renormalize = beams && in->config->renormalize_logits,
-                                  .top_k = in->k,
-                                  .logits = in->logits || (in->k == 0 && in->edits == 0)};
-  if (in->k == 0) s->output = in->edits ? "scores" : "logits";
-  VKF_TRY(allocate(s, in));
-  if (encoder) VKF_TRY(find_sources(s, in->source));
-  if (!encoder && in->source->mask) VKF_TRY(write_key_mask(s, in->source->mask, in->n_prompt));
-  if (encoder) VKF_TRY(run_encoder(s, in->source));
+             "the configuration needs %u edits of logits a row, more than this engine plans for", p->edits);
+  if (p->edits) s->request.max_edits = vkf_engine_round_length(p->edits) * s->caps.R;
+  s->width = p->head.top_k ? p->head.top_k : s->n_vocab;
+  if (!p->head.top_k && (p->edits || p->head.log_softmax)) s->output = "scores";
+  VKF_TRY(allocate(s));
+  if (p->head.ancestry) VKF_TRY(allocate_beams(s));
+  if (p->source_tokens) VKF_TRY(allocate_sources(s, p->has_holes));
 done:
   return st;
 }
 
 void vkf_engine_steps_finish(vkf_steps *s) {
   if (!s->session) return;
-  if (s->logits != s->values) vkf_env_free(s->session->env, s->logits);
-  void *all[] = {s->ancestry, s->ancestry_next, s->key_mask,  s->sources,      s->source_mask, s->spans, s->cross_spans,
-                 s->row_of,   s->out_rows,      s->positions, s->edit_offsets, s->values,      s->ids};
+  if (s->is_own) vkf_engine_bucket_destroy(&s->session->plan_cache, &s->bucket);
+  void *all[] = {s->sources, s->source_mask, s->ancestry, s->ancestry_next, s->row_of, s->spans,   s->cross_spans,
+                 s->ids,     s->positions,   s->out_rows, s->edit_offsets,  s->values, s->top_ids, s->rows};
   for (size_t i = 0; i < VKF_COUNT(all); i++) vkf_env_free(s->session->env, all[i]);
   *s = (vkf_steps){0};
+}
+
+vkf_status vkf_engine_steps_need_logits(vkf_steps *s, size_t n) {
+  size_t need;
+  if (n < 2) return VKF_OK;
+  if (!vkf_size_mul(VKF_MIN(n, s->most_rows), s->n_vocab, &need)) need = SIZE_MAX;
+  float *grown = vkf_env_grow(s->session->env, s->rows, &s->rows_capacity, need, sizeof *grown);
+  if (!grown) return VKF_ERROR_MEMORY;
+  s->rows = grown;
+  return VKF_OK;
+}
+
+/* ---- sources ----------------------------------------------------------------------------------------------------- */
+
+/* Of n rows where up to `most` may come: a power of 2, so that there are few plans. */
+static uint32_t round_up(uint32_t n, uint32_t most) {
+  uint32_t rounded = 8;
+  while (rounded < n && rounded < most) rounded *= 2;
+  return VKF_MIN(rounded, most);
+}
+
+vkf_status vkf_engine_steps_encode(vkf_steps *s, const vkf_encode_input *in) {
+  vkf_status st = VKF_OK;
+  const vkf_cached_plan *cached = NULL;
+  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = in->B, .S = in->S, .R = in->B, .T = 1, .out = in->B * in->S});
+  const uint32_t rows = round_up(in->B * in->S, s->caps.B * s->caps.S);
+  const vkf_plan_request request = {.stage = VKF_STAGE_ENCODE,
+                                    .capacity = {.T = 1, .source_rows = rows, .out = rows},
+                                    .mask = s->source_mask != NULL};
+  VKF_TRY(vkf_engine_plan_get(&s->session->plan_cache, s->bucket, &request, &cached));
+  for (uint32_t b = 0; b < in->B; b++) {
+    const vkf_source_span span = vkf_engine_source_span(s->session, in, b);
+    s->sources[in->places[b]] = (vkf_span){.keys = span.length, .slot = in->places[b]};
+    for (uint32_t t = 0; s->source_mask && t < span.length; t++)
+      s->source_mask[(size_t)in->places[b] * s->caps.S + t] =
+          !in->mask || in->mask[(size_t)b * in->S + span.first + t] != 0;
+  }
+  s->last = NULL;
+  VKF_TRY(vkf_engine_encode(s->session, cached, &dims, in));
+done:
+  return st;
+}
+
+/* ---- one submit -------------------------------------------------------------------------------------------------- */
+
+/* Rows [first, first + n) of a step, or of the last of them only the first ids. */
+typedef struct submit {
+  uint32_t first, n;
+  uint32_t n_ids, n_last;           /* of all, of the last row */
+  uint32_t longest, keys, n_source; /* ids of a row, keys of a slot and of a source: the most */
+  uint32_t n_out;                   /* ids whose scores are wanted */
+  bool has_logits;
+} submit;
+
+static uint32_t outs_of(const vkf_search_row *row, uint32_t n_ids) {
+  const uint32_t others = row->n - row->n_out;
+  return n_ids > others ? n_ids - others : 0;
+}
+
+static submit cut(const vkf_steps *s, const vkf_batch_step *step, uint32_t first) {
+  submit part = {.first = first, .n_source = 1};
+  for (uint32_t r = first; r < step->n_rows && part.n_ids < s->most_rows; r++) {
+    const vkf_search_row *row = &step->rows[r];
+    part.n_last = VKF_MIN(row->n, s->most_rows - part.n_ids);
+    part.n++;
+    part.n_ids += part.n_last;
+    part.n_out += outs_of(row, part.n_last);
+    part.has_logits |= row->logits != NULL;
+    part.longest = VKF_MAX(part.longest, part.n_last);
+    part.keys = VKF_MAX(part.keys, row->past + part.n_last);
+    if (s->sources) part.n_source = VKF_MAX(part.n_source, s->sources[row->slot / s->each].keys);
+  }
+  return part;
+}
+
+/* Slots that are full of single ids have a plan; so has every fourth of them, for when few are left. */
+static uint32_t round_singles(uint32_t n, uint32_t R) {
+  uint32_t rounded = R;
+  while (rounded / 4 >= n) rounded /= 4;
+  return rounded;
+}
+
+static vkf_status get_plan(vkf_steps *s, const submit *part, const vkf_cached_plan **out) {
+  vkf_plan_request request = s->request;
+  const uint32_t R = s->caps.R;
+  const uint32_t rows =
+      part->longest == 1 ? VKF_MIN(round_singles(part->n_ids, R), s->most_rows) : round_up(part->n_ids, s->most_rows);
+  request.gather_out = part->n_out != part->n_ids;
+  request.capacity = (vkf_sizes){.T = part->longest == 1 ? 1 : VKF_MIN(rows, s->caps.keys),
+                                 .target_rows = rows,
+                                 .out = request.gather_out && part->n_out <= R ? VKF_MIN(R, rows) : rows};
+  request.logits = part->has_logits;
+  if (!part->n_out) {
+    request.logits = request.log_softmax = request.gather_out = false;
+    request.max_edits = request.top_k = 0;
+  }
+  return vkf_engine_plan_get(&s->session->plan_cache, s->bucket, &request, out);
+}
+
+/* What the rows of a submit are and where they keep it. */
+static void describe_rows(vkf_steps *s, const vkf_batch_step *step, const submit *part) {
+  uint32_t at = 0, n_out = 0;
+  for (uint32_t r = 0; r < part->n; r++) {
+    const vkf_search_row *row = &step->rows[part->first + r];
+    const uint32_t n = r + 1 < part->n ? row->n : part->n_last;
+    const vkf_model_tokens tokens = {
+        .stage = VKF_STAGE_DECODE, .rows = 1, .length = n, .past = row->past, .ids = row->ids};
+    vkf_model_positions(s->session->model->net, &tokens, s->positions + at);
+    memcpy(s->ids + at, row->ids, n * sizeof *s->ids);
+    s->spans[r] = (vkf_span){.row = at, .queries = n, .past = row->past, .keys = row->past + n, .slot = row->slot};
+    if (s->sources) {
+      s->cross_spans[r] = s->sources[row->slot / s->each];
+      s->cross_spans[r].row = at;
+      s->cross_spans[r].queries = n;
+    }
+    for (uint32_t i = outs_of(row, n); i > 0; i--) s->out_rows[n_out++] = (int32_t)(at + n - i);
+    at += n;
+  }
+}
+
+/* Edits of the rows of a submit; before it the step had n_before rows with scores. */
+static vkf_status write_edits(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
+                              const vkf_batch_step *step, const submit *part, uint32_t n_before) {
+  vkf_status st = VKF_OK;
+  const vkf_plan_cache *p = &s->session->plan_cache;
+  if (cached->slots[VKF_INPUT_EDITS] == VKF_NO_SLOT) goto done;
+  const uint32_t first = step->edit_offsets[n_before], n = step->edit_offsets[n_before + part->n_out] - first;
+  if (n > s->request.max_edits)
+    VKF_FAIL(s->session->env, VKF_ERROR_ARGUMENT, "a step has %u edits of logits, expected at most %u", n,
+             s->request.max_edits);
+  for (uint32_t i = 0; i <= part->n_out; i++) s->edit_offsets[i] = step->edit_offsets[n_before + i] - first;
+  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_EDIT_OFFSETS, dims, s->edit_offsets));
+  VKF_TRY(p->backend->table->write_rows(cached->program, cached->slots[VKF_INPUT_EDITS], n, step->edits + first));
+done:
+  return st;
+}
+
+static vkf_status write_inputs(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
+                               const vkf_batch_step *step, const submit *part) {
+  vkf_status st = VKF_OK;
+  const vkf_plan_cache *p = &s->session->plan_cache;
+  vkf_dims all = *dims; /* of the mask every source */
+  all.v[VKF_DIM_S] = s->caps.S;
+  describe_rows(s, step, part);
+  if (s->last != cached) VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_MASK, &all, s->source_mask));
+  s->last = cached;
+  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_IDS, dims, s->ids));
+  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_POSITIONS, dims, s->positions));
+  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_SPANS, dims, s->spans));
+  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_CROSS_SPANS, dims, s->cross_spans));
+  if (s->ancestry)
+    VKF_TRY(
+        vkf_engine_write_input(p, cached, VKF_INPUT_ANCESTRY, dims, s->ancestry + (size_t)part->first * s->caps.keys));
+  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_OUT_ROWS, dims, s->out_rows));
+done:
+  return st;
+}
+
+/* The logits of a submit to where its rows want them. */
+static vkf_status read_logits(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
+                              const vkf_batch_step *step, const submit *part) {
+  vkf_status st = VKF_OK;
+  const vkf_search_row *rows = step->rows + part->first;
+  float *from = s->rows;
+  for (uint32_t r = 0; part->n_out == 1 && r < part->n; r++) /* of one row directly */
+    if (outs_of(&rows[r], r + 1 < part->n ? rows[r].n : part->n_last)) from = rows[r].logits;
+  if (part->n_out > 1) VKF_TRY(vkf_engine_steps_need_logits(s, part->n_out));
+  if (part->n_out > 1) from = s->rows;
+  if (!from) goto done;
+  VKF_TRY(s->session->plan_cache.backend->table->read(cached->program, vkf_plan_find_output(cached->plan, "logits"),
+                                                      dims, from));
+  for (uint32_t r = 0; part->n_out > 1 && r < part->n; r++) {
+    const size_t n = (size_t)outs_of(&rows[r], r + 1 < part->n ? rows[r].n : part->n_last) * s->n_vocab;
+    if (rows[r].logits) memcpy(rows[r].logits, from, n * sizeof *from);
+    from += n;
+  }
+done:
+  return st;
+}
+
+static vkf_status read_results(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
+                               const vkf_batch_step *step, const submit *part, uint32_t n_before) {
+  vkf_status st = VKF_OK;
+  const vkf_backend_table *backend = s->session->plan_cache.backend->table;
+  if (!part->n_out) goto done;
+  if (s->values) {
+    const size_t at = (size_t)n_before * s->width;
+    const char *values = s->output ? s->output : "top_values";
+    VKF_TRY(backend->read(cached->program, vkf_plan_find_output(cached->plan, values), dims, s->values + at));
+    if (!s->output)
+      VKF_TRY(backend->read(cached->program, vkf_plan_find_output(cached->plan, "top_ids"), dims, s->top_ids + at));
+  }
+  if (part->has_logits) VKF_TRY(read_logits(s, cached, dims, step, part));
+done:
+  return st;
+}
+
+/* The rows of a submit that has run. */
+static void move_on(vkf_steps *s, const vkf_batch_step *step, const submit *part) {
+  for (uint32_t r = 0; r < part->n; r++) {
+    vkf_search_row *row = &step->rows[part->first + r];
+    const uint32_t n = r + 1 < part->n ? row->n : part->n_last, n_out = outs_of(row, n);
+    row->past += n;
+    row->ids += n;
+    row->n -= n;
+    row->n_out -= n_out;
+    if (row->logits) row->logits += (size_t)n_out * s->n_vocab;
+  }
 }
 
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
 
 /* The rows of the step go on as what the rows of the slots in `order` were. */
 static void reorder(vkf_steps *s, const vkf_batch_step *step) {
-  size_t stride = s->caps.keys;
-  for (uint32_t r = 0; s->ancestry && r < step->n_rows; r++)
-    memcpy(s->ancestry_next + r * stride, s->ancestry + s->row_of[step->order[r]] * stride,
-           s->past * sizeof *s->ancestry);
+  const size_t stride = s->caps.keys;
+  for (uint32_t r = 0; r < step->n_rows; r++) {
+    const vkf_search_row *row = &step->rows[r];
+    int32_t *to = s->ancestry_next + r * stride;
+    memcpy(to, s->ancestry + s->row_of[step->order[r]] * stride, row->past * sizeof *to);
+    for (uint32_t t = 0; t < row->n; t++) to[row->past + t] = (int32_t)row->slot;
+  }
   int32_t *swap = s->ancestry;
   s->ancestry = s->ancestry_next;
   s->ancestry_next = swap;
-  for (uint32_t r = 0; r < step->n_rows; r++) s->row_of[step->slots[r]] = r;
+  for (uint32_t r = 0; r < step->n_rows; r++) s->row_of[step->rows[r].slot] = r;
 }
 
-/* Inputs that stay the same over the steps of one program. */
-static vkf_status write_lasting(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims) {
-  vkf_status st = VKF_OK;
-  vkf_dims all = *dims; /* of the mask every key there will be */
-  all.v[VKF_DIM_KEYS] = s->caps.keys;
-  if (s->last == cached) goto done;
-  VKF_TRY(vkf_engine_write_input(&s->session->plan_cache, cached, VKF_INPUT_MASK, dims, s->source_mask));
-  if (s->key_mask)
-    VKF_TRY(vkf_engine_write_input(&s->session->plan_cache, cached, VKF_INPUT_TARGET_MASK, &all, s->key_mask));
-  s->last = cached;
-done:
-  return st;
-}
-
-/* What the rows of the step are and where they keep it. */
-static void describe_rows(vkf_steps *s, const vkf_batch_step *step) {
-  const uint32_t T = step->n_tokens, each = s->R / s->B;
-  for (uint32_t r = 0; r < step->n_rows; r++) {
-    const uint32_t slot = step->slots[r], b = slot / each;
-    const vkf_model_tokens tokens = {.stage = VKF_STAGE_DECODE,
-                                     .rows = 1,
-                                     .length = T,
-                                     .past = s->past,
-                                     .ids = step->tokens + (size_t)r * T,
-                                     .mask = s->key_mask ? s->key_mask + (size_t)slot * s->caps.keys : NULL,
-                                     .mask_stride = s->caps.keys,
-                                     .continues = true};
-    vkf_model_positions(s->session->model->net, &tokens, s->positions + (size_t)r * T);
-    s->spans[r] = (vkf_span){.row = r * T, .queries = T, .past = s->past, .keys = s->past + T, .slot = slot};
-    if (s->sources)
-      s->cross_spans[r] =
-          (vkf_span){.row = r * T, .queries = T, .keys = s->sources[b].keys, .first = s->sources[b].first};
-    for (uint32_t t = 0; s->ancestry && t < T; t++) s->ancestry[(size_t)r * s->caps.keys + s->past + t] = (int32_t)slot;
-    s->out_rows[r] = (int32_t)(r * T + T - 1);
+/* The next submit and its plan: with fewer rows where the device has no room for so many. */
+static vkf_status prepare(vkf_steps *s, const vkf_batch_step *step, uint32_t first, submit *part,
+                          const vkf_cached_plan **cached) {
+  for (;;) {
+    *part = cut(s, step, first);
+    const vkf_status st = get_plan(s, part, cached);
+    if (!st || !vkf_engine_split_helps(s->session, st, part->n_ids)) return st;
+    s->most_rows = VKF_CEIL_DIV(part->n_ids, 2);
   }
-}
-
-static vkf_status write_step(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
-                             const vkf_batch_step *step) {
-  vkf_status st = VKF_OK;
-  const vkf_plan_cache *p = &s->session->plan_cache;
-  describe_rows(s, step);
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_IDS, dims, step->tokens));
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_POSITIONS, dims, s->positions));
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_SPANS, dims, s->spans));
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_CROSS_SPANS, dims, s->cross_spans));
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_ANCESTRY, dims, s->ancestry));
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_OUT_ROWS, dims, s->out_rows));
-  if (s->request.max_edits) {
-    uint32_t n = step->edit_offsets[step->n_rows];
-    if (n > s->request.max_edits)
-      VKF_FAIL(s->session->env, VKF_ERROR_ARGUMENT, "a step has %u edits of logits, expected at most %u", n,
-               s->request.max_edits);
-    memcpy(s->edit_offsets, step->edit_offsets, (step->n_rows + 1) * sizeof *s->edit_offsets);
-    VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_EDIT_OFFSETS, dims, s->edit_offsets));
-    VKF_TRY(p->backend->table->write_rows(cached->program, cached->slots[VKF_INPUT_EDITS], n, step->edits));
-  }
-done:
-  return st;
 }
 
 vkf_status vkf_engine_steps_run(vkf_steps *s, const vkf_batch_step *step) {
   vkf_status st = VKF_OK;
-  const vkf_cached_plan *cached = NULL;
-  const vkf_backend_table *backend = s->session->plan_cache.backend->table;
-  const uint32_t R = step->n_rows;
-  vkf_sizes sizes = {
-      .B = s->B, .S = s->S, .R = R, .T = step->n_tokens, .past = s->past, .out = R, .source_rows = s->n_source_rows};
-  vkf_dims dims = vkf_dims_make(&sizes);
-  s->request.capacity.T = step->n_tokens == 1 ? 1 : VKF_MIN(vkf_engine_round_length(step->n_tokens), s->caps.keys);
-  s->request.gather_out = step->n_tokens != 1;
-  VKF_TRY(vkf_engine_plan_get(&s->session->plan_cache, s->bucket, &s->request, &cached));
-  reorder(s, step);
-  VKF_TRY(write_lasting(s, cached, &dims));
-  VKF_TRY(write_step(s, cached, &dims, step));
-  VKF_TRY(vkf_engine_run_plan(&s->session->plan_cache, cached, &dims));
-  const char *values = s->output ? s->output : "top_values";
-  VKF_TRY(backend->read(cached->program, vkf_plan_find_output(cached->plan, values), &dims, s->values));
-  if (!s->output) VKF_TRY(backend->read(cached->program, vkf_plan_find_output(cached->plan, "top_ids"), &dims, s->ids));
-  if (s->logits && s->logits != s->values)
-    VKF_TRY(backend->read(cached->program, vkf_plan_find_output(cached->plan, "logits"), &dims, s->logits));
-  s->past += step->n_tokens;
+  if (s->ancestry) reorder(s, step);
+  for (uint32_t r = 0, n_out = 0; r < step->n_rows;) {
+    submit part;
+    const vkf_cached_plan *cached = NULL;
+    VKF_TRY(prepare(s, step, r, &part, &cached));
+    const vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = s->caps.B,
+                                                     .S = part.n_source,
+                                                     .R = part.n,
+                                                     .T = part.longest,
+                                                     .past = part.keys - part.longest,
+                                                     .out = part.n_out,
+                                                     .target_rows = part.n_ids});
+    VKF_TRY(write_inputs(s, cached, &dims, step, &part));
+    VKF_TRY(write_edits(s, cached, &dims, step, &part, n_out));
+    VKF_TRY(vkf_engine_run_plan(&s->session->plan_cache, cached, &dims));
+    VKF_TRY(read_results(s, cached, &dims, step, &part, n_out));
+    move_on(s, step, &part);
+    n_out += part.n_out;
+    while (r < step->n_rows && !step->rows[r].n) r++;
+  }
 done:
   return st;
+}
+
+vkf_status vkf_engine_steps_plan(vkf_steps *s, const vkf_cached_plan **out) {
+  return get_plan(s, &(submit){.n_ids = 1, .longest = 1, .n_out = 1, .has_logits = true}, out);
 }

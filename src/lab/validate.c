@@ -103,7 +103,7 @@ static vkf_status run_pass(side *s, const pass *p, const vkf_cached_plan *cached
   }
   uint32_t length = p->sizes.T, past = p->sizes.past;
   fill_ids(ids, (size_t)R * length, info->target_vocab, 2 + past);
-  vkf_model_positions(session->model->net, &(vkf_model_tokens){VKF_STAGE_DECODE, R, length, past, ids, NULL, 0, false},
+  vkf_model_positions(session->model->net, &(vkf_model_tokens){VKF_STAGE_DECODE, R, length, past, ids, NULL, 0},
                       positions);
   ancestry = vkf_env_alloc(session->env, (size_t)caps.R * caps.keys, sizeof *ancestry);
   if (!ancestry) VKF_TRY(VKF_ERROR_MEMORY);

@@ -79,8 +79,8 @@ vkf_status vkf_model_folder_make(vkf_env *env, const char *config_path, const ch
  *   EDIT_OFFSETS, EDITS, each if requested. */
 
 /* The `index` of a VKF_SLOT_STATE: the caches of a decoder layer, named "state.decoder.<layer>.self.k" and so on.
- * self: [R][kv heads][past+T][width], cross: [B][kv heads][S][width], of packed plans [1][kv heads][BS][width]; extents
- * at capacity: all plans that share a state must be built with the same B, S, R and past+T, packed or not. */
+ * self: [R][kv heads][past+T][width], cross: [B][kv heads][S][width], extents at capacity: all plans that share a state
+ * must be built with the same B, S, R and past+T, packed or not. */
 typedef enum vkf_state_part {
   VKF_STATE_SELF_K,
   VKF_STATE_SELF_V,
@@ -107,8 +107,7 @@ typedef struct vkf_plan_request {
   bool mask;              /* padding mask of the source: VKF_INPUT_MASK */
   bool target_mask;       /* padding mask of the target keys: VKF_INPUT_TARGET_MASK */
   bool ancestry;          /* beams: VKF_INPUT_ANCESTRY */
-  bool packed;            /* DECODE: rows have spans, VKF_INPUT_TARGET_SPANS and VKF_INPUT_CROSS_SPANS; ENCODE: the
-                             cross keys are packed, not in slots. See VKF_STATE_SELF_K */
+  bool packed;            /* DECODE: rows have spans, VKF_INPUT_TARGET_SPANS and VKF_INPUT_CROSS_SPANS */
   bool gather_out;        /* the head sees the rows VKF_INPUT_OUT_ROWS; else all rows, and VKF_DIM_OUT must equal
                              their number */
   bool logits;            /* output "logits" [rows, V], as they leave the head, before the four that follow */
@@ -133,7 +132,6 @@ typedef struct vkf_model_tokens {
   const int32_t *ids;  /* [rows][length] */
   const int32_t *mask; /* [rows][mask_stride >= past + length], 0: no token; NULL: all are */
   size_t mask_stride;
-  bool continues; /* as transformers' generate counts: masked tokens of the prompt not */
 } vkf_model_tokens;
 /* Into out [rows][length]. */
 void vkf_model_positions(const vkf_net *net, const vkf_model_tokens *tokens, int32_t *out);

@@ -66,8 +66,8 @@ static void cross_states(const vkf_model_stage *s, const vkf_model_stack *decode
   char name[32];
   const vkf_block_form form = vkf_model_form(decoder);
   vkf_block_stream places = s->stream;
-  places.to_slots = !s->request->packed;
-  if (places.to_slots) places.spans = vkf_model_input(VKF_INPUT_CROSS_PLACES, true);
+  places.to_slots = true;
+  places.spans = vkf_model_input(VKF_INPUT_CROSS_PLACES, true);
   vkf_build_block(s->b, "cross");
   for (uint32_t i = 0; i < decoder->n_layers; i++) {
     snprintf(name, sizeof name, "%u.kv", i);
@@ -219,7 +219,8 @@ static vkf_status check_sizes(const vkf_net *net, vkf_env *env, const vkf_plan_r
   if ((has_source && (sizes->B == 0 || sizes->S == 0)) || (is_target && (sizes->R == 0 || sizes->T == 0)))
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "plan: expected positive sizes, found B %u S %u R %u T %u", sizes->B,
                         sizes->S, sizes->R, sizes->T);
-  uint64_t source = (uint64_t)sizes->B * sizes->S, target = (uint64_t)sizes->R * sizes->T;
+  uint64_t source = sizes->source_rows ? sizes->source_rows : (uint64_t)sizes->B * sizes->S;
+  uint64_t target = sizes->target_rows ? sizes->target_rows : (uint64_t)sizes->R * sizes->T;
   uint64_t keys = (uint64_t)sizes->past + sizes->T;
   if (source > INT32_MAX || target > INT32_MAX || keys > INT32_MAX)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT,

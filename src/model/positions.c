@@ -26,13 +26,12 @@ static int64_t number(const vkf_net *net, const vkf_model_stack *stack, const vk
                       uint32_t t) {
   const int32_t *mask = tokens->mask != NULL ? tokens->mask + row * tokens->mask_stride : NULL;
   const int32_t *ids = tokens->ids != NULL ? tokens->ids + row * tokens->length : NULL; /* of images */
-  bool reads_mask = stack->position_ids == VKF_POSITION_IDS_MASK || tokens->continues;
   int64_t n = (int64_t)tokens->past + t;
   if (stack->position_ids == VKF_POSITION_IDS_NON_PADS) {
     if (ids[t] == net->info.pad_id) return 0;
     n = tokens->past;
     for (uint32_t i = 0; i <= t; i++) n += ids[i] != net->info.pad_id;
-  } else if (mask != NULL && reads_mask) {
+  } else if (mask != NULL && stack->position_ids == VKF_POSITION_IDS_MASK) {
     uint32_t last = tokens->past + t;
     if (mask[last] == 0) return -1;
     n = -1;

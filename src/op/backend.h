@@ -103,6 +103,10 @@ typedef struct vkf_backend_table {
   vkf_status (*write_rows)(vkf_program *, uint32_t slot, uint32_t n, const void *data);
   /* Dense at actual sizes for every slot. */
   vkf_status (*read)(vkf_program *, uint32_t slot, const vkf_dims *dims, void *data);
+  /* Element `at` of a cache's first extent alone: dense at the actual sizes of the others. Writing it leaves anything
+   * behind these sizes. */
+  vkf_status (*read_one)(vkf_program *, uint32_t slot, uint32_t at, const vkf_dims *dims, float *data);
+  vkf_status (*write_one)(vkf_program *, uint32_t slot, uint32_t at, const vkf_dims *dims, const float *data);
   /* Blocks [first, first + n) in order; returns when they are done. */
   vkf_status (*run)(vkf_program *, const vkf_dims *dims, uint32_t first, uint32_t n);
   void (*block_stats)(const vkf_program *, uint32_t block, vkf_block_stats *out);

@@ -8,7 +8,7 @@ typedef struct packed {
   uint32_t n, rows, *length, *begin;
 } packed;
 
-enum { LENGTHS = 60, ORDER = 61, PASTS = 62, SOURCES = 63, SLOTS = 64 }; /* streams of random numbers */
+enum { LENGTHS = 60, ORDER = 61, PASTS = 62, SOURCES = 63, SLOTS = 64, FIRSTS = 65 }; /* streams of random numbers */
 
 static uint32_t below(const vkf_case *c, uint64_t stream, uint64_t i, uint32_t n) {
   return (uint32_t)(vkf_rng_u64(c->seed, stream, i) % n);
@@ -74,14 +74,16 @@ const int32_t *vkf_case_spans(vkf_arena *arena, const vkf_case *c, vkf_sizes *si
   }
   for (uint32_t i = 0; i < n; i++) {
     const uint32_t length = queries.length[i], most = sizes->past + T - length;
-    const uint32_t past = i ? below(c, PASTS, i, most + 1) : most, from = source ? i : below(c, SOURCES, i, sizes->B);
+    const uint32_t past = i ? below(c, PASTS, i, most + 1) : most, from = below(c, SOURCES, i, sizes->B);
     put(spans, i,
         append && c->params.append.to_slots
             ? (const uint32_t[]){queries.begin[i], length, 0, length, backwards[i], below(c, PASTS, i, T - length + 1)}
-        : source || cross ? (const uint32_t[]){queries.begin[i], length, 0, keys.length[from], 0, keys.begin[from]}
-                          : (const uint32_t[]){queries.begin[i], length, past, past + length, slots[i], 0});
+        : source ? (const uint32_t[]){queries.begin[i], length, 0, keys.length[i], 0, keys.begin[i]}
+        : cross  ? (const uint32_t[]){queries.begin[i], length, 0, keys.length[from], from,
+                                      below(c, FIRSTS, from, sizes->S - keys.length[from] + 1)}
+                 : (const uint32_t[]){queries.begin[i], length, past, past + length, slots[i], 0});
   }
-  if (source || cross) sizes->source_rows = keys.rows;
+  if (source) sizes->source_rows = keys.rows;
   if (!source) sizes->target_rows = queries.rows;
   return spans;
 }

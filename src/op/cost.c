@@ -55,7 +55,7 @@ static double visible_pairs(const vkf_attention_params *p, const vkf_dims *dims)
 
 static double kv_elements(const vkf_attention_params *p, const vkf_dims *dims, uint32_t width) {
   uint32_t seqs = p->shared == VKF_DIM_BEAMS ? dims->v[VKF_DIM_B] : dims->v[p->seqs];
-  if (p->packed && p->keys == VKF_DIM_S) return (double)dims->v[VKF_DIM_BS] * p->n_kv_heads * width;
+  if (p->packed && p->seqs == VKF_DIM_B) return (double)dims->v[VKF_DIM_BS] * p->n_kv_heads * width;
   return (double)seqs * dims->v[p->keys] * p->n_kv_heads * width;
 }
 

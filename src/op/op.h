@@ -110,11 +110,14 @@ enum { VKF_MATMUL_X, VKF_MATMUL_W, VKF_MATMUL_BIAS, VKF_MATMUL_RESIDUAL };
  * many queries, past tokens and keys each. In a packed batch the operand `spans`, int32 [seqs][VKF_SPAN_FIELDS], says
  * for each sequence what it has and where (VKF_SPAN_* in shaders/shared/constants.h): the first row of its queries,
  * their number (0: none), its past tokens, its keys, the slot of k, v and mask that holds its keys, and its first key
- * there. The dimensions queries and keys are the largest numbers of any sequence. Keys of a source (`keys` is S) are
- * packed, too: k and v are [1][heads][BS][width], the mask is [1][BS], but for an append to slots. Other keys are in
- * caches with as many slots as there are sequences at capacity. Spans, their rows and their keys may be in any order,
- * and sequences may share keys.
+ * there. The dimensions queries and keys are the largest numbers of any sequence. Where the sequences are sources (B),
+ * keys are packed as rows are: k and v are [1][heads][BS][width], the mask is [1][BS]; an append to slots puts them
+ * apart. All other keys are in caches with a slot for each sequence, or with keys S for each source, at capacity.
+ * Spans, their rows and their keys may be in any order, and sequences may share keys.
  */
+typedef struct vkf_span {
+  uint32_t row, queries, past, keys, slot, first; /* VKF_SPAN_* */
+} vkf_span;
 
 /* Scaled dot-product attention (Vaswani et al. 2017, equation 1) over head-major keys and values.
  * q: rows [seqs*queries, >= q_column + H*K], head h at columns q_column + h*K.
@@ -169,7 +172,7 @@ typedef struct vkf_append_params {
   vkf_dim seqs, tokens, past;
   uint32_t n_heads, key_width, value_width, k_column, v_column;
   bool packed;
-  bool to_slots; /* of B packed sequences: k and v are [B][heads][S][width] as in a rectangle */
+  bool to_slots; /* of B packed sequences: k and v are [B][heads][S][width] */
 } vkf_append_params;
 enum { VKF_APPEND_X, VKF_APPEND_SPANS };
 enum { VKF_APPEND_K, VKF_APPEND_V }; /* outputs */

@@ -47,6 +47,12 @@ uint32_t vkf_slot_extent(const vkf_slot *slot, uint32_t i, const vkf_dims *dims)
   return e->dim == VKF_DIM_ONE ? e->cap : dims->v[e->dim];
 }
 
+vkf_slot vkf_slot_one(const vkf_slot *slot) {
+  vkf_slot one = *slot;
+  one.extent[0] = (vkf_extent){VKF_DIM_ONE, 1};
+  return one;
+}
+
 bool vkf_slot_packed(const vkf_slot *slot) {
   return slot->rank == 1 || (slot->rank == 2 && slot->extent[1].dim == VKF_DIM_ONE);
 }

@@ -26,10 +26,10 @@ typedef enum vkf_input {
   VKF_INPUT_IDS,              /* int32 [BS] */
   VKF_INPUT_POSITIONS,        /* int32 [BS] */
   VKF_INPUT_TYPES,            /* int32 [BS] */
-  VKF_INPUT_MASK,             /* int32 [B][S], capacity strides; of the keys of a packed batch [1][BS] */
+  VKF_INPUT_MASK,             /* int32 [B][S], capacity strides; of the rows of a packed encoder [1][BS] */
   VKF_INPUT_SPANS,            /* int32 [B][VKF_SPAN_FIELDS]: of the source */
   VKF_INPUT_PIXELS,           /* float [B, channels*height*width] */
-  VKF_INPUT_CROSS_PLACES,     /* int32 [B][VKF_SPAN_FIELDS]: its cross keys in slots, one a sentence */
+  VKF_INPUT_CROSS_PLACES,     /* int32 [B][VKF_SPAN_FIELDS]: where its cross keys go, to the slots of sources */
   VKF_INPUT_TARGET_IDS,       /* int32 [RT] */
   VKF_INPUT_TARGET_POSITIONS, /* int32 [RT] */
   VKF_INPUT_TARGET_MASK,      /* int32 [R][KEYS], capacity strides */
@@ -89,6 +89,8 @@ uint32_t vkf_plan_find_index(const vkf_plan *plan, vkf_slot_kind kind, uint32_t 
 uint64_t vkf_slot_elements(const vkf_slot *slot);
 uint64_t vkf_slot_elements_at(const vkf_slot *slot, const vkf_dims *dims);
 uint32_t vkf_slot_extent(const vkf_slot *slot, uint32_t i, const vkf_dims *dims);
+/* A slot with one element along its first extent. */
+vkf_slot vkf_slot_one(const vkf_slot *slot);
 /* Bytes at capacity as a device stores them, each row (last extent) in whole words of 4 bytes; without scales. */
 uint64_t vkf_slot_stored_bytes(const vkf_slot *slot);
 /* Rank 1, or rank 2 with a fixed width: the strides are the same at capacity and at actual sizes. */

@@ -87,8 +87,8 @@ static vkf_status attention_inputs(vkf_env *env, const char *node, const vkf_att
   vkf_extent kv_seqs = along(p->shared == VKF_DIM_BEAMS ? VKF_DIM_B : p->seqs, cap), keys = along(p->keys, cap);
   vkf_extent seqs = along(p->seqs, cap), heads = fixed(p->bias_per_head ? p->n_heads : 1);
   if (p->packed) {
-    kv_seqs = fixed(p->keys == VKF_DIM_S ? 1 : seqs.cap);
-    if (p->keys == VKF_DIM_S) keys = along(VKF_DIM_BS, cap);
+    kv_seqs = fixed(p->seqs == VKF_DIM_B ? 1 : along(p->keys == VKF_DIM_S ? VKF_DIM_B : p->seqs, cap).cap);
+    if (p->seqs == VKF_DIM_B) keys = along(VKF_DIM_BS, cap);
     out->in[VKF_ATTENTION_SPANS] = spans(seqs);
   }
   out->in[VKF_ATTENTION_Q] = loose(matrix("q", VKF_F32, rows, fixed(reach(p->q_column, p->n_heads, p->key_width))));
@@ -185,7 +185,7 @@ vkf_status vkf_op_shape_append(vkf_env *env, const char *node, const vkf_params 
     if (p->seqs == VKF_DIM_B && !p->to_slots) {
       slots = fixed(1);
       keys = along(VKF_DIM_BS, cap);
-    } else if (p->seqs == VKF_DIM_R) {
+    } else {
       slots = fixed(slots.cap);
     }
   }

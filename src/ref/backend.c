@@ -229,6 +229,26 @@ done:
   return st;
 }
 
+/* Element `at` of a cache's first extent, which is `one`. */
+static float *base_of(const vkf_program *p, uint32_t slot, uint32_t at, const vkf_slot *one) {
+  return (float *)p->bases[slot] + at * vkf_slot_elements(one);
+}
+
+static vkf_status program_read_one(vkf_program *p, uint32_t slot, uint32_t at, const vkf_dims *dims, float *data) {
+  const vkf_slot one = vkf_slot_one(&p->plan->slots[slot]);
+  const vkf_status st = vkf_slot_compact(p->env, &one, dims, base_of(p, slot, at, &one), data);
+  if (!st && p->backend->reproducible) vkf_format_let_out(data, vkf_slot_elements_at(&one, dims));
+  return st;
+}
+
+static vkf_status program_write_one(vkf_program *p, uint32_t slot, uint32_t at, const vkf_dims *dims,
+                                    const float *data) {
+  const vkf_slot one = vkf_slot_one(&p->plan->slots[slot]);
+  const vkf_status st = vkf_slot_scatter(p->env, &one, dims, data, base_of(p, slot, at, &one));
+  if (!st && p->backend->reproducible) vkf_format_let_in(base_of(p, slot, at, &one), vkf_slot_elements(&one));
+  return st;
+}
+
 static vkf_status program_run(vkf_program *p, const vkf_dims *dims, uint32_t first, uint32_t n) {
   vkf_status st = VKF_OK;
   for (uint32_t b = first; b < first + n; b++) {
@@ -300,6 +320,8 @@ static const vkf_backend_table table = {
     .write = program_write,
     .write_rows = program_write_rows,
     .read = program_read,
+    .read_one = program_read_one,
+    .write_one = program_write_one,
     .run = program_run,
     .block_stats = program_block_stats,
     .node_variant = program_node_variant,

@@ -21,16 +21,12 @@ static inline const int32_t *vkf_ref_ints(const vkf_view *view, size_t row) {
   return (const int32_t *)view->data + row * view->stride[0];
 }
 
-/* What a sequence has and where: its part of a rectangle, or its span of a packed batch (VKF_SPAN_*). */
-typedef struct vkf_ref_span {
-  uint32_t row, queries, past, keys, slot, first;
-} vkf_ref_span;
-/* The span of `seq`; spans without data: `whole`. */
-vkf_ref_span vkf_ref_span_of(const vkf_view *spans, uint32_t seq, const vkf_ref_span *whole);
+/* The span of `seq`; spans without data: `whole`, its part of a rectangle. */
+vkf_span vkf_ref_span_of(const vkf_view *spans, uint32_t seq, const vkf_span *whole);
 /* Fails unless every span fits: rows [row, row + queries) below `rows`, at most as many queries and keys as `most` has,
  * keys from `first` on in one of the slots of `cache`; of a causal one the queries are among the keys. */
 vkf_status vkf_ref_check_spans(vkf_env *env, const vkf_call *call, const vkf_view *spans, uint32_t rows,
-                               const vkf_ref_span *most, const vkf_view *cache, bool causal);
+                               const vkf_span *most, const vkf_view *cache, bool causal);
 
 /* Stores element `at` of output o: rounded once, and its exact value and bound. */
 static inline void vkf_ref_store(const vkf_call *call, uint32_t o, size_t at, double exact, double bound) {

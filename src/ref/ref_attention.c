@@ -12,7 +12,7 @@
 typedef struct query {
   const vkf_call *call;
   const vkf_attention_params *p;
-  vkf_ref_span span; /* of sequence seq */
+  vkf_span span; /* of sequence seq */
   uint32_t seq, t, head, n_keys;
   double *score, *score_error; /* error bounds, where they are wanted */
   double *weight;              /* exp(score - max) */
@@ -343,7 +343,7 @@ static void store_zeros(const query *q, uint32_t most, float *moved) {
 }
 
 static vkf_status check_inputs(vkf_env *env, const vkf_call *call, const vkf_attention_params *p) {
-  const vkf_ref_span most = {.queries = call->dims->v[p->queries], .keys = call->dims->v[p->keys]};
+  const vkf_span most = {.queries = call->dims->v[p->queries], .keys = call->dims->v[p->keys]};
   const vkf_view *ancestry = &call->in[VKF_ATTENTION_ANCESTRY];
   for (uint32_t r = 0; ancestry->data && r < call->dims->v[p->seqs]; r++) {
     for (uint32_t s = 0; s < call->dims->v[p->keys]; s++) {
@@ -377,11 +377,11 @@ static vkf_status run(vkf_env *env, const vkf_call *call, const vkf_attention_pa
   double *acc = q.weight_error + most;
   VKF_TRY(check_inputs(env, call, p));
   for (q.seq = 0; q.seq < call->dims->v[p->seqs]; q.seq++) {
-    const vkf_ref_span whole = {.row = q.seq * T,
-                                .queries = T,
-                                .past = call->dims->v[p->past],
-                                .keys = most,
-                                .slot = q.seq / VKF_MAX(call->dims->v[p->shared], 1u)};
+    const vkf_span whole = {.row = q.seq * T,
+                            .queries = T,
+                            .past = call->dims->v[p->past],
+                            .keys = most,
+                            .slot = q.seq / VKF_MAX(call->dims->v[p->shared], 1u)};
     q.span = vkf_ref_span_of(&call->in[VKF_ATTENTION_SPANS], q.seq, &whole);
     q.n_keys = e.n_keys = q.span.keys;
     if (!values) store_zeros(&q, most, moved);

@@ -2,11 +2,11 @@
 #include "ref/internal.h"
 #include "shared/constants.h"
 
-vkf_ref_span vkf_ref_span_of(const vkf_view *spans, uint32_t seq, const vkf_ref_span *whole) {
+vkf_span vkf_ref_span_of(const vkf_view *spans, uint32_t seq, const vkf_span *whole) {
   if (!spans->data) return *whole;
   const int32_t *s = vkf_ref_ints(spans, seq);
-  return (vkf_ref_span){(uint32_t)s[VKF_SPAN_ROW],  (uint32_t)s[VKF_SPAN_QUERIES], (uint32_t)s[VKF_SPAN_PAST],
-                        (uint32_t)s[VKF_SPAN_KEYS], (uint32_t)s[VKF_SPAN_SLOT],    (uint32_t)s[VKF_SPAN_FIRST]};
+  return (vkf_span){(uint32_t)s[VKF_SPAN_ROW],  (uint32_t)s[VKF_SPAN_QUERIES], (uint32_t)s[VKF_SPAN_PAST],
+                    (uint32_t)s[VKF_SPAN_KEYS], (uint32_t)s[VKF_SPAN_SLOT],    (uint32_t)s[VKF_SPAN_FIRST]};
 }
 
 static vkf_status check(vkf_env *env, const vkf_call *call, uint32_t seq, const char *what, uint64_t found,
@@ -17,10 +17,10 @@ static vkf_status check(vkf_env *env, const vkf_call *call, uint32_t seq, const 
 }
 
 vkf_status vkf_ref_check_spans(vkf_env *env, const vkf_call *call, const vkf_view *spans, uint32_t rows,
-                               const vkf_ref_span *most, const vkf_view *cache, bool causal) {
+                               const vkf_span *most, const vkf_view *cache, bool causal) {
   vkf_status st = VKF_OK;
   for (uint32_t seq = 0; spans->data && seq < spans->extent[0]; seq++) {
-    const vkf_ref_span s = vkf_ref_span_of(spans, seq, NULL);
+    const vkf_span s = vkf_ref_span_of(spans, seq, NULL);
     VKF_TRY(check(env, call, seq, "queries", s.queries, most->queries));
     VKF_TRY(check(env, call, seq, "rows", (uint64_t)s.row + s.queries, rows));
     VKF_TRY(check(env, call, seq, "keys", s.keys, most->keys));

@@ -130,6 +130,8 @@ void vkf_vkop_state_destroy(vkf_state **);
 vkf_status vkf_vkop_write(vkf_program *, uint32_t slot, const vkf_dims *dims, const void *data);
 vkf_status vkf_vkop_write_rows(vkf_program *, uint32_t slot, uint32_t n, const void *data);
 vkf_status vkf_vkop_read(vkf_program *, uint32_t slot, const vkf_dims *dims, void *data);
+vkf_status vkf_vkop_read_one(vkf_program *, uint32_t slot, uint32_t at, const vkf_dims *dims, float *data);
+vkf_status vkf_vkop_write_one(vkf_program *, uint32_t slot, uint32_t at, const vkf_dims *dims, const float *data);
 vkf_status vkf_vkop_poison(vkf_program *);
 
 #endif

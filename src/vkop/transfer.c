@@ -23,14 +23,15 @@ static void from_words(const vkf_slot *slot, const uint32_t *words, float *numbe
   for (uint64_t r = 0; r < n_rows; r++) f->decode(words + r * row_words, width, 0, numbers + r * width);
 }
 
-static vkf_status write_stored(vkf_program *p, const vkf_slot *slot, const vkop_place *place, const float *data) {
+static vkf_status write_stored(vkf_program *p, const vkf_slot *slot, const vkop_place *place, uint64_t offset,
+                               const float *data) {
   vkf_status st = VKF_OK;
   vkf_env *env = p->backend->base.env;
   const uint64_t bytes = vkf_slot_stored_bytes(slot);
   uint32_t *words = vkf_env_alloc(env, bytes, 1);
   if (!words) VKF_TRY(VKF_ERROR_MEMORY);
   to_words(slot, data, words);
-  VKF_TRY(vkf_gpu_buffer_write(place->buffer, place->offset, words, bytes));
+  VKF_TRY(vkf_gpu_buffer_write(place->buffer, place->offset + offset, words, bytes));
 done:
   vkf_env_free(env, words);
   return st;
@@ -63,7 +64,7 @@ vkf_status vkf_vkop_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, c
     data = let_in;
   }
   if (s->format != VKF_FORMAT_F32)
-    VKF_TRY(write_stored(p, s, place, data));
+    VKF_TRY(write_stored(p, s, place, 0, data));
   else if (s->rank == 2 && !vkf_slot_packed(s))
     VKF_TRY(write_covered(place, s, dims, data));
   else
@@ -81,11 +82,25 @@ vkf_status vkf_vkop_write_rows(vkf_program *p, uint32_t slot, uint32_t n, const 
                               (uint64_t)n * s->extent[1].cap * vkf_dtype_bytes(s->dtype));
 }
 
-vkf_status vkf_vkop_read(vkf_program *p, uint32_t slot, const vkf_dims *dims, void *data) {
+vkf_status vkf_vkop_write_one(vkf_program *p, uint32_t slot, uint32_t at, const vkf_dims *dims, const float *data) {
   vkf_status st = VKF_OK;
   vkf_env *env = p->backend->base.env;
-  const vkf_slot *s = &p->plan->slots[slot];
-  const vkop_place *place = &p->places[slot];
+  const vkf_slot one = vkf_slot_one(&p->plan->slots[slot]);
+  float *strided = vkf_env_alloc(env, vkf_slot_elements(&one), sizeof *strided);
+  if (!strided) VKF_TRY(VKF_ERROR_MEMORY);
+  VKF_TRY(vkf_slot_scatter(env, &one, dims, data, strided));
+  if (p->backend->base.reproducible) vkf_format_let_in(strided, vkf_slot_elements(&one));
+  VKF_TRY(write_stored(p, &one, &p->places[slot], at * vkf_slot_stored_bytes(&one), strided));
+done:
+  vkf_env_free(env, strided);
+  return st;
+}
+
+/* A slot, or one that is a part of it and begins `offset` bytes behind it. */
+static vkf_status read_slot(vkf_program *p, const vkf_slot *s, const vkop_place *place, uint64_t offset,
+                            const vkf_dims *dims, void *data) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = p->backend->base.env;
   uint64_t actual = vkf_slot_elements_at(s, dims);
   char *all = NULL, *stored = NULL;
   if (!actual) goto done;
@@ -97,7 +112,7 @@ vkf_status vkf_vkop_read(vkf_program *p, uint32_t slot, const vkf_dims *dims, vo
     if (!all) VKF_TRY(VKF_ERROR_MEMORY);
     stored = s->format == VKF_FORMAT_F32 ? all : vkf_env_alloc(env, vkf_slot_stored_bytes(s), 1);
     if (!stored) VKF_TRY(VKF_ERROR_MEMORY);
-    VKF_TRY(vkf_gpu_buffer_read(place->buffer, place->offset, stored, vkf_slot_stored_bytes(s)));
+    VKF_TRY(vkf_gpu_buffer_read(place->buffer, place->offset + offset, stored, vkf_slot_stored_bytes(s)));
     if (stored != all) from_words(s, (const uint32_t *)stored, (float *)all);
     VKF_TRY(vkf_slot_compact(env, s, dims, all, data));
   }
@@ -106,6 +121,15 @@ done:
   if (stored != all) vkf_env_free(env, stored);
   vkf_env_free(env, all);
   return st;
+}
+
+vkf_status vkf_vkop_read(vkf_program *p, uint32_t slot, const vkf_dims *dims, void *data) {
+  return read_slot(p, &p->plan->slots[slot], &p->places[slot], 0, dims, data);
+}
+
+vkf_status vkf_vkop_read_one(vkf_program *p, uint32_t slot, uint32_t at, const vkf_dims *dims, float *data) {
+  const vkf_slot one = vkf_slot_one(&p->plan->slots[slot]);
+  return read_slot(p, &one, &p->places[slot], at * vkf_slot_stored_bytes(&one), dims, data);
 }
 
 vkf_status vkf_vkop_poison(vkf_program *p) {

@@ -1,5 +1,6 @@
 /* The encoder computes no pads: of a batch with pads before, behind and between tokens it runs the tokens from the
- * first to the last of each sentence. At these run() gives the bits of the sentence alone, everywhere else zeros. */
+ * first to the last of each sentence. At these run() gives the bits of the sentence alone, everywhere else zeros. A
+ * decoder is fed no pads of a prompt. */
 #include <vkformer/lab.h>
 
 #include "support/golden.h"
@@ -105,4 +106,55 @@ static void test_rows(void **state) {
   close_model(&model);
 }
 
-DRIVER_MAIN(DRIVER_TEST(test_run), DRIVER_TEST(test_rows))
+/* Of a prompt the model is fed what the mask keeps, wherever pads stand: what follows is what follows these ids alone,
+ * also where prompts of other lengths are beside it, and where all of them are more than the rows of a submit. */
+static void test_prompts(void **state) {
+  enum { LENGTH = 11, NEW = 9 };
+  static const int32_t keeps[][LENGTH] = {{1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1},
+                                          {0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1},
+                                          {1, 1, 1, 1, 1, 0, 0, 0, 0, 0, 0},
+                                          {0, 1, 1, 0, 0, 1, 1, 1, 0, 1, 0},
+                                          {0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0}};
+  static const char *const configs[] = {
+      "{\"max_new_tokens\": 9, \"num_beams\": 1, \"eos_token_id\": null, \"repetition_penalty\": 1.5}",
+      "{\"max_new_tokens\": 9, \"num_beams\": 3, \"eos_token_id\": null, \"no_repeat_ngram_size\": 2}"};
+  enum { KINDS = VKF_COUNT(keeps), ROWS = 9 * KINDS };
+  driver *d = *state;
+  vkf_model *model = NULL;
+  int32_t ids[ROWS][LENGTH], keep[ROWS][LENGTH];
+  char path[GOLDEN_PATH];
+  for (int i = 0; i < ROWS * LENGTH; i++) {
+    const int kind = i / LENGTH % KINDS, t = i % LENGTH;
+    keep[i / LENGTH][t] = keeps[kind][t];
+    ids[i / LENGTH][t] =
+        keeps[kind][t] ? 3 + (kind * LENGTH + t) * 7 % 50 : 1; /* 1: no token that the penalties meet */
+  }
+  driver_ok(d, vkf_model_open(d->device, golden_path(path, "llama", "."), &model));
+  for (size_t c = 0; c < VKF_COUNT(configs); c++) {
+    const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = configs[c]};
+    const vkf_array in[] = {{"input_ids", VKF_I32, 2, {ROWS, LENGTH}, ids},
+                            {"attention_mask", VKF_I32, 2, {ROWS, LENGTH}, keep}};
+    vkf_result *all = NULL;
+    driver_ok(d, vkf_session_generate(session_of(model), in, 2, &params, &all));
+    const vkf_array *found = vkf_result_find(all, "sequences");
+    assert_int_equal(found->shape[1], LENGTH + NEW);
+    for (size_t r = 0; r < KINDS; r++) {
+      int32_t own[LENGTH];
+      size_t n = 0;
+      vkf_result *one = NULL;
+      for (size_t t = 0; t < LENGTH; t++)
+        if (keep[r][t]) own[n++] = ids[r][t];
+      const vkf_array alone = {"input_ids", VKF_I32, 2, {1, n}, own};
+      driver_ok(d, vkf_session_generate(session_of(model), &alone, 1, &params, &one));
+      const int32_t *expected = vkf_result_find(one, "sequences")->data;
+      for (size_t same = r; same < ROWS; same += KINDS)
+        assert_memory_equal((const int32_t *)found->data + same * (LENGTH + NEW) + LENGTH, expected + n,
+                            NEW * sizeof *own);
+      vkf_result_destroy(&one);
+    }
+    vkf_result_destroy(&all);
+  }
+  close_model(&model);
+}
+
+DRIVER_MAIN(DRIVER_TEST(test_run), DRIVER_TEST(test_rows), DRIVER_TEST(test_prompts))

@@ -1,7 +1,7 @@
 /* Slots: fed in any way a sequence has the logits of a whole forward pass, bit by bit; so has what follows a truncated,
  * copied, saved or restored one. What does not fit or does not belong is refused and changes nothing.
  */
-#include "engine/opened.h"
+#include "engine/slots_internal.h"
 #include "gpu/vk.h"
 #include "support/driver.h"
 
@@ -103,6 +103,41 @@ static void fed_in_any_way(void **state) {
     vkf_session_info info = {VKF_SESSION_INFO_INIT};
     ok(&b, vkf_session_get_info(b.session, &info));
     assert_true(((driver *)*state)->device->gpu == NULL || info.slots_bytes > 0);
+    close_bench(&b);
+  }
+}
+
+/* Prompts, chunks of prompts and single ids of slots of other lengths in one step, which is one submit; or, where so
+ * few rows fit into one, several, whose borders fall into the ids of a slot. */
+static void side_by_side(void **state) {
+  static const uint32_t most_rows[] = {0, 7, 3, 1}; /* 0: as it is */
+  for (size_t i = 0; i < VKF_COUNT(folders) * VKF_COUNT(most_rows); i++) {
+    static const size_t ends[][N_SLOTS] = {{5, 0, 11}, {6, 0, 12}, {7, 14, 13}, {19, 15, 14}, {20, N, N}, {N, N, N}};
+    bench b;
+    size_t first[N_SLOTS] = {0};
+    const uint32_t most = most_rows[i / VKF_COUNT(folders)];
+    open_bench(&b, *state, folders[i % VKF_COUNT(folders)]);
+    if (most) b.session->slots->steps.most_rows = most;
+    for (size_t slot = 0; slot < N_SLOTS; slot++) begin(&b, slot);
+    if (b.has_encoder) ok(&b, vkf_session_encode(b.session, 1, b.ids + 9, 6)); /* no source but its own */
+    for (size_t step = 0; step < VKF_COUNT(ends); step++) {
+      size_t n_ids = 0;
+      if (step == 2) begin(&b, 1);
+      const size_t wanted = step % 3; /* none, the last one, all */
+      for (size_t slot = 0; slot < N_SLOTS; slot++) {
+        const size_t n = ends[step][slot] - first[slot];
+        n_ids += n;
+        if (n) ok(&b, vkf_session_feed(b.session, slot, b.ids + first[slot], n, wanted == 2 ? n : wanted));
+      }
+      const uint64_t submitted = b.session->gpu ? b.session->gpu->submitted : 0;
+      ok(&b, vkf_session_step(b.session));
+      if (b.session->gpu) assert_int_equal(b.session->gpu->submitted - submitted, most ? (n_ids + most - 1) / most : 1);
+      for (size_t slot = 0; slot < N_SLOTS; slot++) {
+        const size_t n = ends[step][slot] - first[slot], n_out = wanted == 2 ? n : wanted;
+        if (n) expect(&b, slot, ends[step][slot] - n_out, n_out, "side by side");
+        first[slot] = ends[step][slot];
+      }
+    }
     close_bench(&b);
   }
 }
@@ -304,6 +339,6 @@ static void a_second_turn_runs_its_own_ids(void **state) {
   close_bench(&b);
 }
 
-DRIVER_MAIN(DRIVER_TEST(fed_in_any_way), DRIVER_TEST(truncated_and_copied), DRIVER_TEST(saved_and_restored),
-            DRIVER_TEST(what_does_not_belong), DRIVER_TEST(bad_arguments), DRIVER_TEST(a_step_allocates_nothing),
-            DRIVER_TEST_PLAIN(a_second_turn_runs_its_own_ids))
+DRIVER_MAIN(DRIVER_TEST(fed_in_any_way), DRIVER_TEST(side_by_side), DRIVER_TEST(truncated_and_copied),
+            DRIVER_TEST(saved_and_restored), DRIVER_TEST(what_does_not_belong), DRIVER_TEST(bad_arguments),
+            DRIVER_TEST(a_step_allocates_nothing), DRIVER_TEST_PLAIN(a_second_turn_runs_its_own_ids))

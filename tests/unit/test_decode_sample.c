@@ -10,7 +10,7 @@
 #include <cmocka.h>
 
 #include "decode/sample.h"
-#include "decode/batch.h"
+#include "support/closed_batch.h"
 #include "support/range.h"
 
 enum { V = 8, N_DRAWS = 20000, T = 6 };
@@ -116,9 +116,9 @@ static void generate(const char *options, uint32_t B, const uint64_t *lines, int
   vkf_batch batch;
   configure(&c, options);
   const uint32_t n_rows = vkf_decode_batch_slots(&c, B);
-  const vkf_batch_input input = {
+  const closed_batch input = {
       .config = &c, .B = B, .n_vocab = V, .prompt = starts, .n_prompt = 1, .max_length = T + 1, .lines = lines};
-  assert_int_equal(vkf_decode_batch_init(&batch, &env, &input), VKF_OK);
+  assert_int_equal(closed_batch_begin(&batch, &env, &input), VKF_OK);
   while (!vkf_decode_batch_is_done(&batch)) {
     vkf_batch_step step;
     assert_int_equal(vkf_decode_batch_ask(&batch, &step), VKF_OK);
@@ -126,11 +126,11 @@ static void generate(const char *options, uint32_t B, const uint64_t *lines, int
     assert_int_equal(step.n_rows, n_rows);
     for (uint32_t r = 0; r < n_rows; r++) {
       row_of(scores[r]);
-      scores[r][step.tokens[r * step.n_tokens + step.n_tokens - 1]] = -INFINITY;
+      scores[r][step.rows[r].ids[step.rows[r].n - 1]] = -INFINITY;
     }
     assert_int_equal(vkf_decode_batch_take(&batch, scores[0], NULL), VKF_OK);
   }
-  assert_int_equal(vkf_decode_batch_result(&batch, &g), VKF_OK);
+  assert_int_equal(vkf_decode_batch_result(&batch, 0, B, &g), VKF_OK);
   assert_int_equal(g.n_rows, n_rows);
   assert_int_equal(g.length, T + 1);
   memcpy(out, g.sequences, (size_t)g.n_rows * g.length * sizeof *out);

@@ -13,6 +13,7 @@
 
 #include "decode/batch.h"
 #include "decode/logprobs.h"
+#include "support/closed_batch.h"
 
 #define NEAR 0x1p-20f /* a score is below 8: four roundings of 2^-22 */
 
@@ -70,15 +71,17 @@ static void step(fake *f, const vkf_batch_step *request) {
   f->allocations_at_last = env.n_allocations;
   f->n_rows += request->n_rows;
   assert_true(request->k <= f->n_vocab);
-  if (f->n_steps > 1) assert_int_equal(request->n_tokens, 1);
   memcpy(old, f->history, sizeof(old));
   for (uint32_t r = 0; r < request->n_rows; r++) {
     float x[MAX_V];
-    const uint32_t slot = request->slots[r];
-    assert_true(r == 0 || slot > request->slots[r - 1]);
+    const vkf_search_row *row = &request->rows[r];
+    const uint32_t slot = row->slot;
+    assert_true(r == 0 || slot > row[-1].slot);
+    assert_int_equal(row->past, f->length);
+    if (f->n_steps > 1) assert_int_equal(row->n, 1);
     memcpy(f->history[slot], old[request->order[r]], sizeof(old[0]));
-    memcpy(f->history[slot] + f->length, request->tokens + r * request->n_tokens, request->n_tokens * sizeof(int32_t));
-    f->scores(f->history[slot], f->length + request->n_tokens, f->n_vocab, x);
+    memcpy(f->history[slot] + f->length, row->ids, row->n * sizeof(int32_t));
+    f->scores(f->history[slot], f->length + row->n, f->n_vocab, x);
     if (f->log_probs) log_softmax(x, f->n_vocab);
     apply_edits(x, f->n_vocab, request->edits + request->edit_offsets[r],
                 request->edits + request->edit_offsets[r + 1]);
@@ -94,7 +97,7 @@ static void step(fake *f, const vkf_batch_step *request) {
       f->ids[r * request->k + i] = (int32_t)best;
     }
   }
-  f->length += request->n_tokens;
+  f->length += request->rows[0].n;
 }
 
 static uint64_t seed;
@@ -110,7 +113,7 @@ static void random_scores(const int32_t *history, uint32_t length, uint32_t n_vo
 typedef struct run {
   fake model;
   vkf_generation_config config;
-  vkf_batch_input input;
+  closed_batch input;
   vkf_batch batch;
   vkf_generated out;
 } run;
@@ -146,7 +149,7 @@ static vkf_status go(run *r) {
   bool stop = false;
   n_told = 0;
   vkf_decode_batch_finish(&r->batch); /* of a try before */
-  VKF_TRY(vkf_decode_batch_init(&r->batch, &env, &r->input));
+  VKF_TRY(closed_batch_begin(&r->batch, &env, &r->input));
   while (!stop && !vkf_decode_batch_is_done(&r->batch)) {
     vkf_batch_step request;
     VKF_TRY(vkf_decode_batch_ask(&r->batch, &request));
@@ -155,7 +158,7 @@ static vkf_status go(run *r) {
     stop = vkf_decode_batch_tell(&r->batch, on_token, told);
   }
   if (stop) vkf_decode_batch_stop(&r->batch);
-  VKF_TRY(vkf_decode_batch_result(&r->batch, &r->out));
+  VKF_TRY(vkf_decode_batch_result(&r->batch, 0, r->input.B, &r->out));
   if (stop) st = VKF_ERROR_STOPPED;
 done:
   return st;

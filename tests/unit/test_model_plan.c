@@ -142,7 +142,7 @@ static void encoder_decoder_stages(void **state) {
   const vkf_slot *cross = slot_named(plan, "state.decoder.1.cross.v");
   assert_int_equal(cross->index, VKF_STATE_INDEX(1, VKF_STATE_CROSS_V));
   assert_int_equal(cross->kind, VKF_SLOT_STATE);
-  expect_extents(cross, (vkf_extent[]){{VKF_DIM_B, 2}, {VKF_DIM_ONE, 4}, {VKF_DIM_S, 12}, {VKF_DIM_ONE, 16}}, 4);
+  expect_extents(cross, (vkf_extent[]){{VKF_DIM_ONE, 2}, {VKF_DIM_ONE, 4}, {VKF_DIM_S, 12}, {VKF_DIM_ONE, 16}}, 4);
   vkf_model_plan_destroy(&plan);
   request.hidden_states = true;
   plan = build(net, &request);
@@ -200,7 +200,7 @@ static void candidates(void **state) {
   assert_string_equal(plan->slots[edit->in[VKF_EDIT_X]].name, "head.log_softmax");
   assert_string_equal(plan->slots[node_named(plan, "head.top_k")->in[0]].name, "head.edit");
   const vkf_slot *cross = slot_named(plan, "state.decoder.1.cross.v");
-  expect_extents(cross, (vkf_extent[]){{VKF_DIM_ONE, 1}, {VKF_DIM_ONE, 4}, {VKF_DIM_BS, 24}, {VKF_DIM_ONE, 16}}, 4);
+  expect_extents(cross, (vkf_extent[]){{VKF_DIM_ONE, 2}, {VKF_DIM_ONE, 4}, {VKF_DIM_S, 12}, {VKF_DIM_ONE, 16}}, 4);
   assert_true(node_named(plan, "decoder.1.cross.attention")->params.attention.packed &&
               node_named(plan, "decoder.1.self.attention")->params.attention.packed &&
               node_named(plan, "decoder.1.self.append")->params.append.packed);
