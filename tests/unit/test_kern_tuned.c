@@ -1,4 +1,5 @@
 /* Selection by tuned times on an invented device: what they decide, and what they leave to the defaults. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -74,6 +75,14 @@ static void the_packing_of_the_fastest_is_taken(void **state) {
   /* This weight's own times; of 512 x 512 pick is 3 times slower once and 5 times faster once. */
   assert_int_equal(matmul(&c, &all, 32, 256, 512).packing.layout, VKF_LAYOUT_W_LANE);
   assert_int_equal(matmul(&c, &all, 32, 512, 512).packing.layout, VKF_LAYOUT_W_COLUMNS);
+  /* Each problem counts once, however many kernels were timed on it: one of three kernels, 2 times slower, and one of two, as fast. */
+  const vkf_tuned_time often[] = {
+      row(&c, 32, 256, 512, "matmul-uniform-m6n2-w8", 2000), row(&c, 32, 256, 512, "matmul-lane-m16n4-w8-texel", 1000),
+      row(&c, 32, 256, 512, "matmul-uniform-m4n2-w8", 9000), row(&c, 32, 128, 512, "matmul-uniform-m6n2-w8", 1000),
+      row(&c, 32, 128, 512, "matmul-lane-m16n4-w8-texel", 3000)};
+  const vkf_tuned five = {often, VKF_COUNT(often)};
+  const double slowdown = vkf_kern_tuned_slowdown(&five, 0, 0, &often[0].problem.packing);
+  assert_true(slowdown > sqrt(2) * (1 - 1e-12) && slowdown < sqrt(2) * (1 + 1e-12));
   /* A weight that was not measured goes by those that were. */
   assert_int_equal(matmul(&c, &first, 32, 128, 128).packing.layout, VKF_LAYOUT_W_LANE);
   /* Nothing that was measured is there: the defaults. */

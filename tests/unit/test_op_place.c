@@ -180,6 +180,16 @@ static void a_slot_takes_over_another(void **state) {
   assert_int_equal(bytes, 300);
 }
 
+/* Bytes that fill the rest of an allocation to its end stay there; one more begins the next. */
+static void what_fits_exactly_stays(void **state) {
+  (void)state;
+  static const struct {
+    uint64_t offset, bytes, expected;
+  } rows[] = {{0, 100, 0}, {60, 40, 60}, {60, 41, 100}, {160, 40, 160}, {160, 41, 200}, {100, 100, 100}, {99, 1, 99}};
+  for (size_t i = 0; i < VKF_COUNT(rows); i++)
+    assert_int_equal(vkf_place_whole(rows[i].offset, rows[i].bytes, 100), rows[i].expected);
+}
+
 static void every_allocation_may_fail(void **state) {
   (void)state;
   static random_plan p;
@@ -199,6 +209,7 @@ int main(void) {
       cmocka_unit_test(lives_never_overlap_in_memory),
       cmocka_unit_test(a_chain_needs_two_places),
       cmocka_unit_test(a_slot_takes_over_another),
+      cmocka_unit_test(what_fits_exactly_stays),
       cmocka_unit_test(every_allocation_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

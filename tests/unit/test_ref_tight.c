@@ -268,33 +268,58 @@ static double gate(vkf_activation activation, float x, double unlucky) {
   return used(0, UP(unlucky * (double)halves[1]));
 }
 
-/* numerator / (1 + exp(-x)) */
-static double unlucky_logistic(double numerator, double x) {
+/* 1 / (1 + exp(-x)), where x has been rounded n times more. */
+static double unlucky_logistic(double x, int n) {
   call_of(VKF_OP_GATE, (vkf_sizes){.B = 1, .S = 1}); /* sets the rounding */
-  return numerator / DOWN(1 + exp(-x) * (1 - exp_error(x))) * (1 + div_error());
+  for (int i = 0; i < n; i++) x = UP(x);
+  return 1 / DOWN(1 + exp(-x) * (1 - exp_error(x))) * (1 + div_error());
+}
+
+/* The two products behind the gate of an activation x g(x). */
+static double twice(double product) {
+  return UP(UP(product));
 }
 
 static double swish(void) {
   const float x = 1.3f;
-  return gate(VKF_ACT_SWISH, x, unlucky_logistic((double)x, (double)x));
+  return gate(VKF_ACT_SWISH, x, twice((double)x * unlucky_logistic((double)x, 0)));
 }
 
 static double sigmoid(void) {
   const float x = 1.3f;
-  return gate(VKF_ACT_SIGMOID, x, unlucky_logistic(1, (double)x));
+  return gate(VKF_ACT_SIGMOID, x, unlucky_logistic((double)x, 0));
 }
 
-/* x / (1 + exp(-1.702 x)), where the roundings of the argument move the result most. */
+/* Here and below x is where the roundings of the argument move the result most. */
 static double quick_gelu(void) {
   const float x = 0.907f;
-  return gate(VKF_ACT_QUICK_GELU, x, unlucky_logistic((double)x, UP(UP(1.702 * (double)x))));
+  return gate(VKF_ACT_QUICK_GELU, x, twice((double)x * unlucky_logistic(1.702 * (double)x, 2)));
+}
+
+static double gelu_by_tanh(void) {
+  const float x = 0.9346f;
+  const double w = 2 * 0.79788456080286535588 * ((double)x + 0.044715 * pow((double)x, 3));
+  return gate(VKF_ACT_GELU_TANH, x, twice((double)x * unlucky_logistic(w, 8)));
 }
 
 /* x (1 + erf(x / sqrt 2)) / 2 */
 static double gelu(void) {
-  const float x = 1.2f;
+  const float x = 1;
   const double sum = UP(1 + erf(UP(UP((double)x * sqrt(0.5)))) + VKF_ERF_ABS);
-  return gate(VKF_ACT_GELU, x, UP((double)x * sum / 2));
+  return gate(VKF_ACT_GELU, x, twice((double)x * sum / 2));
+}
+
+/* (1 - q) / (1 + q), q = exp(-2x) */
+static double hyperbolic(void) {
+  const float x = 0.7f;
+  call_of(VKF_OP_GATE, (vkf_sizes){.B = 1, .S = 1});
+  const double q = exp(-2 * (double)x) * (1 - exp_error(2 * (double)x));
+  return gate(VKF_ACT_TANH, x, UP(1 - q) / DOWN(1 + q) * (1 + div_error()));
+}
+
+static double squared_relu(void) {
+  const float x = 0.7f;
+  return gate(VKF_ACT_RELU2, x, UP((double)x * (double)x));
 }
 
 /* What moves or selects numbers: bound 0 (unit.ref_cases). */
@@ -323,10 +348,13 @@ static void every_bound_is_used_up(void **state) {
       {VKF_OP_EDIT, "divide", 0.99, edit_divides},
       {VKF_OP_EDIT, "multiply", 0.99, edit_multiplies},
       {VKF_OP_ROPE, "rope", 0.99, rope},
-      {VKF_OP_GATE, "swish", 0.8, swish},
+      {VKF_OP_GATE, "swish", 0.99, swish},
       {VKF_OP_GATE, "sigmoid", 0.99, sigmoid},
-      {VKF_OP_GATE, "quick gelu", 0.82, quick_gelu},
-      {VKF_OP_GATE, "gelu", 0.78, gelu},
+      {VKF_OP_GATE, "quick gelu", 0.99, quick_gelu},
+      {VKF_OP_GATE, "gelu by tanh", 0.99, gelu_by_tanh},
+      {VKF_OP_GATE, "gelu", 0.96, gelu},
+      {VKF_OP_GATE, "tanh", 0.99, hyperbolic},
+      {VKF_OP_GATE, "squared relu", 0.99, squared_relu},
   };
   uint32_t seen = MOVES;
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
