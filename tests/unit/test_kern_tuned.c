@@ -75,7 +75,8 @@ static void the_packing_of_the_fastest_is_taken(void **state) {
   /* This weight's own times; of 512 x 512 pick is 3 times slower once and 5 times faster once. */
   assert_int_equal(matmul(&c, &all, 32, 256, 512).packing.layout, VKF_LAYOUT_W_LANE);
   assert_int_equal(matmul(&c, &all, 32, 512, 512).packing.layout, VKF_LAYOUT_W_COLUMNS);
-  /* Each problem counts once, however many kernels were timed on it: one of three kernels, 2 times slower, and one of two, as fast. */
+  /* Each problem counts once, however many kernels were timed on it: one of three kernels, 2 times slower, and one of
+   * two, as fast. */
   const vkf_tuned_time often[] = {
       row(&c, 32, 256, 512, "matmul-uniform-m6n2-w8", 2000), row(&c, 32, 256, 512, "matmul-lane-m16n4-w8-texel", 1000),
       row(&c, 32, 256, 512, "matmul-uniform-m4n2-w8", 9000), row(&c, 32, 128, 512, "matmul-uniform-m6n2-w8", 1000),

@@ -206,10 +206,8 @@ static void every_allocation_may_fail(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(lives_never_overlap_in_memory),
-      cmocka_unit_test(a_chain_needs_two_places),
-      cmocka_unit_test(a_slot_takes_over_another),
-      cmocka_unit_test(what_fits_exactly_stays),
+      cmocka_unit_test(lives_never_overlap_in_memory), cmocka_unit_test(a_chain_needs_two_places),
+      cmocka_unit_test(a_slot_takes_over_another),     cmocka_unit_test(what_fits_exactly_stays),
       cmocka_unit_test(every_allocation_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
