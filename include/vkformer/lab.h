@@ -87,11 +87,14 @@ VKF_API vkf_status vkf_model_describe_plan(vkf_model *model, size_t batch, size_
  *                         and norm3_weight, norm3_bias
  *
  * The result has the array `out`. With the parameter "trace": true it also has every intermediate array, in the order
- * of the plan, and for each float array NAME: NAME.exact  float64: the exact value for the inputs that the device had
+ * of the plan, and for each float array NAME:
+ *
+ *   NAME.exact  float64: the exact value for the inputs that the device had
  *   NAME.bound  float64: how far from it a right kernel may be
  *   NAME.ratio  float64: err/bound; over 1 is wrong
- *   NAME.error  float32: how far NAME may be from the exact result of the whole chain. If you know how far the numbers
- * of an input are from the true ones, pass that as NAME.error, too (default 0).
+ *   NAME.error  float32: how far NAME may be from the exact result of the whole chain
+ *
+ * If you know how far the numbers of an input are from the true ones, pass that as NAME.error, too (default 0).
  *
  * variant: NULL, or a name of the variant table. */
 VKF_API vkf_status vkf_device_run_op(vkf_device *dev, const char *op, const char *params_json, const vkf_array *inputs,
@@ -99,11 +102,12 @@ VKF_API vkf_status vkf_device_run_op(vkf_device *dev, const char *op, const char
 
 /* ---- validation -------------------------------------------------------------------------------------------------- */
 
-typedef enum vkf_scope { /* what a row describes */
-                         VKF_SCOPE_CASE = 0,
-                         VKF_SCOPE_OP = 1, /* after all its cases */
-                         VKF_SCOPE_NODE = 2,
-                         VKF_SCOPE_BLOCK = 3 /* after all its nodes */
+/* What a row describes. */
+typedef enum vkf_scope {
+  VKF_SCOPE_CASE = 0,
+  VKF_SCOPE_OP = 1, /* after all its cases */
+  VKF_SCOPE_NODE = 2,
+  VKF_SCOPE_BLOCK = 3 /* after all its nodes */
 } vkf_scope;
 /* "case", "op", "node", "block"; NULL: no such value. */
 VKF_API const char *vkf_scope_name(vkf_scope scope);

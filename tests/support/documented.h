@@ -8,6 +8,7 @@
 
 #include <jansson.h>
 
+#include "support/headers.h"
 #include "support/program.h"
 
 static inline char *documented_text(const char *path) {
@@ -27,7 +28,14 @@ static inline int documented_word(const char *text, const char *word) {
   return 0;
 }
 
-static inline size_t documented_keys(const json_t *json, const char *page, const char *const headers[2]) {
+/* In any of the public headers. */
+static inline int documented_name(char *const *headers, const char *word) {
+  for (int i = 0; i < N_PUBLIC_HEADERS; i++)
+    if (documented_word(headers[i], word)) return 1;
+  return 0;
+}
+
+static inline size_t documented_keys(const json_t *json, const char *page, char *const *headers) {
   size_t n = 0, i;
   const char *key;
   json_t *value;
@@ -36,8 +44,7 @@ static inline size_t documented_keys(const json_t *json, const char *page, const
       char quoted[80], feature[80];
       snprintf(quoted, sizeof quoted, "`%s`", key);
       snprintf(feature, sizeof feature, "has_%s", key); /* those of a device */
-      if (!strstr(page, quoted) && !documented_word(headers[0], key) && !documented_word(headers[1], key) &&
-          !documented_word(headers[0], feature))
+      if (!strstr(page, quoted) && !documented_name(headers, key) && !documented_name(headers, feature))
         fail_msg("expected the key \"%s\" in docs/json.md, found none", key);
       n++;
       if (strcmp(key, "statistics") != 0) n += documented_keys(value, page, headers); /* those are a driver's names */
@@ -52,19 +59,17 @@ static inline size_t documented_keys(const json_t *json, const char *page, const
 /* What the last command printed: one document, or its first line. */
 static inline void program_must_be_documented(void) {
   json_t *root = json_loads(program_out, JSON_DISABLE_EOF_CHECK, NULL);
-  char *page = documented_text(VKF_SOURCE_DIR "/docs/json.md"),
-       *headers[2] = {documented_text(VKF_SOURCE_DIR "/include/vkformer/vkformer.h"),
-                      documented_text(VKF_SOURCE_DIR "/include/vkformer/lab.h")};
+  char *page = documented_text(VKF_SOURCE_DIR "/docs/json.md"), *headers[N_PUBLIC_HEADERS];
   char section[80];
+  for (int i = 0; i < N_PUBLIC_HEADERS; i++) headers[i] = documented_text(public_headers[i]);
   if (!json_is_object(root) || !json_is_string(json_object_get(root, "format")))
     fail_msg("expected JSON with a format, found\n%s", program_out);
   snprintf(section, sizeof section, "%s", json_string_value(json_object_get(root, "format")));
   if (!strstr(page, section)) fail_msg("expected %s in docs/json.md, found none", section);
-  assert_true(documented_keys(root, page, (const char *const *)headers) > 1);
+  assert_true(documented_keys(root, page, headers) > 1);
   json_decref(root);
   free(page);
-  free(headers[0]);
-  free(headers[1]);
+  for (int i = 0; i < N_PUBLIC_HEADERS; i++) free(headers[i]);
 }
 
 #endif

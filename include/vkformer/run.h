@@ -1,0 +1,130 @@
+/* vkformer/run.h: forward passes, generation of ids, and loops of your own over slots. Part of vkformer.h. */
+#ifndef VKFORMER_VKFORMER_H
+#error "include <vkformer/vkformer.h>, which includes this header"
+#endif
+
+/* ---- running ----------------------------------------------------------------------------------------------------- */
+
+typedef struct vkf_run_params {
+  size_t size; /* sizeof(vkf_run_params) */
+  bool hidden_states, attentions;
+  bool allow_not_finite; /* else VKF_ERROR_NUMERIC names the first output that has a NaN or an infinity */
+} vkf_run_params;
+#define VKF_RUN_PARAMS_INIT .size = sizeof(vkf_run_params)
+VKF_DEFINE_INIT(vkf_run_params)
+
+/* One forward pass. inputs: input_ids [B,S], attention_mask [B,S] (1 keep, 0 pad; default all 1), decoder_input_ids
+ * [B,T], decoder_attention_mask [B,T], token_type_ids [B,S] (default all 0), as far as the model has them; int32 or
+ * int64. Models of images take pixel_values [B,channels,height,width] (float32) alone. Pads behind a sentence change
+ * none of its bits. Pads before it change none unless they move its positions: as in transformers, a forward pass
+ * counts them as positions in most models; vkf_session_generate() of a decoder is not fed them. An encoder does not
+ * compute pads before and behind a sentence: its outputs are zeros there. The result's arrays have the names and shapes
+ * of transformers' outputs: logits, pooler_output, encoder_last_hidden_state, encoder_hidden_states.N,
+ * decoder_hidden_states.N, encoder_attentions.N, decoder_attentions.N, cross_attentions.N; models with one stack have
+ * last_hidden_state, hidden_states.N, attentions.N. params: NULL for last states and logits only. */
+VKF_API vkf_status vkf_session_run(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
+                                   const vkf_run_params *params, vkf_result **out);
+
+/* Reads image files (PNG, JPEG) and prepares them as the folder's preprocessor_config.json says, with Pillow's
+ * arithmetic: array pixel_values [n,channels,height,width] for vkf_session_run(). For models of images. */
+VKF_API vkf_status vkf_session_read_images(vkf_session *session, const char *const *paths, size_t n, vkf_result **out);
+
+/* Called after each step. Greedy search and sampling: row `row` of the result's `sequences` (translate: the text's
+ * index) got `token`. Beams: `token` is -1 and `row` has no meaning. Return non-zero to stop: the callback is not
+ * called again, and the call returns VKF_ERROR_STOPPED with a result of all rows up to that step. A batch that exceeds
+ * the device's limits runs in parts, one after the other. Rows whose part had not begun are missing at the end of the
+ * `sequences` of vkf_session_generate(). vkf_session_translate() gives "" for texts whose part or batch had not
+ * begun. */
+typedef int (*vkf_token_fn)(void *user, size_t row, int32_t token);
+
+/* What to do with a text that has more tokens than the model has positions. */
+typedef enum vkf_long_rule {
+  VKF_LONG_REFUSE = 0,
+  VKF_LONG_TRUNCATE = 1, /* keep the words that fit: the first ones; of a prompt that is continued the last ones */
+  VKF_LONG_SPLIT = 2     /* split after sentences, else between words, else between characters */
+} vkf_long_rule;
+
+typedef struct vkf_generate_params {
+  size_t size;             /* sizeof(vkf_generate_params) */
+  const char *config_json; /* keys of generation_config.json; they override the folder's. NULL: none */
+  vkf_token_fn on_token;
+  void *user;
+  uint64_t first_line;      /* do_sample: row r draws the random numbers of line first_line + r, in any batch */
+  const uint64_t *lines;    /* do_sample: the line of each row or text, in place of first_line + r; NULL: those */
+  bool scores;              /* `sequences_scores` without beams, too; the host then reads the scores of every step */
+  uint32_t top_logprobs;    /* vkf_session_generate() without beams: this many most likely ids of each token; 0: none */
+  vkf_long_rule long_texts; /* vkf_session_translate() */
+  bool skip_refused;        /* vkf_session_translate(): true skips a text that is refused; false fails the call */
+  const char *source_language, *target_language; /* of the texts, see "languages"; NULL: as the folder says */
+} vkf_generate_params;
+#define VKF_GENERATE_PARAMS_INIT .size = sizeof(vkf_generate_params)
+VKF_DEFINE_INIT(vkf_generate_params)
+
+/* Generates ids. inputs: input_ids [B,S] and attention_mask as for vkf_session_run(), with at least one token to keep
+ * in each row; for an encoder-decoder also decoder_input_ids [B,T], the beginning of each target, without pads (if no
+ * row begins with the start id, it is put before all of them).
+ *
+ * Arrays of the result:
+ *   sequences         [B*num_return_sequences, length] int32
+ *   sequences_scores  [rows] float32, with beams or params.scores: the sum of the log-probabilities of a row's
+ *                     generated ids, divided by their number to the power of length_penalty. They are those of
+ *                     transformers' compute_transition_scores(normalize_logits=True); with beams those of
+ *                     normalize_logits=False, because beam search edits scores after the log-softmax
+ *   logprobs          [rows, steps] float32, with top_logprobs N: of the generated tokens
+ *   top_ids, top_logprobs  [rows, steps, N], with top_logprobs N; -1 and 0 after a row's end. Log-probabilities are the
+ *                     log-softmax of the model's logits, before penalties, temperature and other options
+ *
+ * Every key of the configuration is applied or refused by name. encoder_repetition_penalty applies to every beam
+ * (transformers 5.12 applies it to the first B of B x beams rows). One key is not in transformers: "seed" (default 0).
+ * With do_sample the same seed, line and prompt give the same ids. */
+VKF_API vkf_status vkf_session_generate(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
+                                        const vkf_generate_params *params, vkf_result **out);
+
+/* ---- steps: loops of your own ------------------------------------------------------------------------------------ */
+
+/* A session has n_slots slots (vkf_session_params). Each holds one sequence of a model with a decoder: its ids, and
+ * their keys and values on the device. Feed ids, make a step, read logits, choose the next id, feed it:
+ *
+ *     st = vkf_session_feed(session, 0, prompt, n_prompt, 1);
+ *     while (!st && !(st = vkf_session_step(session))) {
+ *         const float *logits = vkf_session_logits(session, 0, NULL);    // [vocab]
+ *         int32_t id = choose(logits);
+ *         if (id == end) break;
+ *         st = vkf_session_feed(session, 0, &id, 1, 1);
+ *     }
+ *
+ * The logits of an id have the bits that vkf_session_run() has of the whole sequence, however it was fed, on devices
+ * where the order of sums does not depend on sizes (software drivers, and GPUs with batch_invariant). Slots are counted
+ * from 0. VKF_ERROR_ARGUMENT: there is no such slot. */
+
+/* An encoder-decoder: runs the encoder on the source [n], and empties the slot. Before the first feed. */
+VKF_API vkf_status vkf_session_encode(vkf_session *session, size_t slot, const int32_t *ids, size_t n);
+/* Puts ids behind those of the slot; the next step runs them. n_logits: of the last so many of them the step computes
+ * logits; 0: it only fills the cache. Nothing is fed if the slot cannot hold all of them (VKF_ERROR_ARGUMENT), or if
+ * there is an id outside the vocabulary. Ids that were fed before and have not run lose their logits. */
+VKF_API vkf_status vkf_session_feed(vkf_session *session, size_t slot, const int32_t *ids, size_t n, size_t n_logits);
+/* Runs all that was fed to all slots, side by side, and returns when it is done. If nothing was fed, it does nothing.
+ * After a failure the ids that were fed remain, and another step runs them. VKF_ERROR_NUMERIC: a logit is not
+ * finite. */
+VKF_API vkf_status vkf_session_step(vkf_session *session);
+/* The logits [*n][vocab] of the slot's last step, valid until the next call on this session that is not one of these
+ * three; *n (NULL: not wanted) is 0 and the result NULL where there are none. */
+VKF_API const float *vkf_session_logits(const vkf_session *session, size_t slot, size_t *n);
+/* The ids of a slot, those that were fed and have not run included; valid as the logits. NULL and 0: there are none. */
+VKF_API const int32_t *vkf_session_ids(const vkf_session *session, size_t slot, size_t *n);
+/* How many ids a slot can hold. */
+VKF_API size_t vkf_session_slot_capacity(const vkf_session *session);
+
+/* Keeps the first n ids of a slot; n 0 empties it (an encoder's source stays). What follows is as if no other ids had
+ * ever been fed. VKF_ERROR_ARGUMENT: the slot has fewer. */
+VKF_API vkf_status vkf_session_truncate(vkf_session *session, size_t slot, size_t n);
+/* Gives slot `to` the first n ids of slot `from`, with their keys and values, and its source: a prefix that several
+ * sequences share is computed once. All n have run. */
+VKF_API vkf_status vkf_session_copy(vkf_session *session, size_t from, size_t to, size_t n);
+/* The slot as bytes (array `bytes`, uint8), with a checksum and the model's identity: vkf_bytes_write() keeps them in a
+ * file. Every id has run. Restoring takes the bytes into a slot of any session of the same model, of another process,
+ * too, that has room for them; its next logits have the same bits as if the ids had been fed where they were saved.
+ * VKF_ERROR_FORMAT: the bytes are damaged. VKF_ERROR_ARGUMENT: they are of another model, or of one that is stored in
+ * another format, or they do not fit. After an error the slot is as it was. */
+VKF_API vkf_status vkf_session_save(vkf_session *session, size_t slot, vkf_result **out);
+VKF_API vkf_status vkf_session_restore(vkf_session *session, size_t slot, const void *bytes, size_t n);

@@ -1,0 +1,201 @@
+/* vkformer/text.h: tokenizers, and what people do with texts and images: translate, embed, classify, fill masks,
+ * continue prompts. Part of vkformer.h. */
+#ifndef VKFORMER_VKFORMER_H
+#error "include <vkformer/vkformer.h>, which includes this header"
+#endif
+
+/* ---- tokenizers -------------------------------------------------------------------------------------------------- */
+
+/* A tokenizer is opened from a folder with tokenizer files (no weights are needed), or belongs to a model.
+ *
+ * Languages: tokenizers of multilingual models have a token for each language, named as transformers' tokenizers name
+ * them ("en_XX", "eng_Latn", "fr"). The source language's token is put where the tokenizer has it. The target language
+ * becomes forced_bos_token_id; with Marian its token is put before the text. VKF_ERROR_ARGUMENT for a language that the
+ * tokenizer does not have (the message lists some that it has), or for a tokenizer without languages. A choice is for
+ * one call. */
+typedef struct vkf_tokenizer vkf_tokenizer;
+VKF_API vkf_status vkf_tokenizer_open(vkf_context *ctx, const char *folder, vkf_tokenizer **out);
+/* Closes a tokenizer that was opened; of a model's it only sets the handle to NULL. */
+VKF_API void vkf_tokenizer_close(vkf_tokenizer **tokenizer);
+/* The model's, as long as the model is open; NULL: its folder has none, and vkf_context_message() says what was looked
+ * for. The functions below take such a NULL: they return VKF_ERROR_ARGUMENT, NULL or -1. */
+VKF_API vkf_tokenizer *vkf_model_tokenizer(vkf_model *model);
+/* The same for the thread of a session, which is told of failures; as long as the session. After the model was closed
+ * its functions fail, too. */
+VKF_API vkf_tokenizer *vkf_session_tokenizer(vkf_session *session);
+
+typedef struct vkf_encode_params {
+  size_t size;                                   /* sizeof(vkf_encode_params) */
+  bool no_special_tokens;                        /* without the tokens that the tokenizer adds around a text */
+  const char *source_language, *target_language; /* NULL: as the folder says */
+} vkf_encode_params;
+#define VKF_ENCODE_PARAMS_INIT .size = sizeof(vkf_encode_params)
+VKF_DEFINE_INIT(vkf_encode_params)
+
+/* The ids of a text in UTF-8: array `ids` [n] int32; vkf_result_text(result, i) is the piece of id i as the vocabulary
+ * writes it. */
+VKF_API vkf_status vkf_tokenizer_encode(vkf_tokenizer *tokenizer, const char *text, const vkf_encode_params *params,
+                                        vkf_result **out);
+
+typedef struct vkf_decode_params {
+  size_t size;              /* sizeof(vkf_decode_params) */
+  bool keep_special_tokens; /* else they are left out */
+} vkf_decode_params;
+#define VKF_DECODE_PARAMS_INIT .size = sizeof(vkf_decode_params)
+VKF_DEFINE_INIT(vkf_decode_params)
+
+/* The text of ids: vkf_result_text(result, 0). VKF_ERROR_ARGUMENT for an id outside the tokenizer's vocabulary, which
+ * can be smaller than the model's. */
+VKF_API vkf_status vkf_tokenizer_decode(vkf_tokenizer *tokenizer, const int32_t *ids, size_t n,
+                                        const vkf_decode_params *params, vkf_result **out);
+/* The piece of an id as the vocabulary writes it, as long as the tokenizer is open; NULL: there is none. */
+VKF_API const char *vkf_tokenizer_piece(const vkf_tokenizer *tokenizer, int32_t id);
+/* The id of such a piece; -1: there is none. */
+VKF_API int32_t vkf_tokenizer_find(const vkf_tokenizer *tokenizer, const char *piece);
+
+/* Ids with a use of their own; -1: none. */
+typedef struct vkf_special_ids {
+  size_t size;           /* sizeof(vkf_special_ids) */
+  int32_t bos, eos, pad; /* of a model as its configuration has them, else as its tokenizer */
+  int32_t mask, unk;     /* of the tokenizer */
+  int32_t decoder_start; /* of a model: where a target begins */
+} vkf_special_ids;
+#define VKF_SPECIAL_IDS_INIT .size = sizeof(vkf_special_ids)
+VKF_DEFINE_INIT(vkf_special_ids)
+VKF_API vkf_status vkf_tokenizer_get_special_ids(const vkf_tokenizer *tokenizer, vkf_special_ids *out);
+/* eos: the first one where there are several. */
+VKF_API vkf_status vkf_model_get_special_ids(const vkf_model *model, vkf_special_ids *out);
+
+/* ---- what people do with texts ----------------------------------------------------------------------------------- */
+
+/* The functions of this section take n texts in UTF-8 and return one result for all, in the order of the texts. They
+ * run texts of similar lengths together, in batches that fit the device. A text's numbers do not depend on the other
+ * texts (on a GPU: with batch_invariant). The folder must have a tokenizer. */
+
+/* Why a text has no result. */
+typedef enum vkf_skip_reason {
+  VKF_SKIP_NONE = 0,   /* it has one */
+  VKF_SKIP_LONG = 1,   /* it has too many tokens */
+  VKF_SKIP_INVALID = 2 /* it is not UTF-8, has no token, or has nothing to work on (a mask, for example) */
+} vkf_skip_reason;
+/* For text number `text` of a call with skip_refused. why: NULL, or it gets a sentence, valid as long as the result, or
+ * NULL if the text was not skipped. */
+VKF_API vkf_skip_reason vkf_result_skipped(const vkf_result *result, size_t text, const char **why);
+
+/* Translates texts. vkf_result_text(result, i) is the translation of texts[i], without white space at its ends. The
+ * parts of a text that was split are joined, with a space where the text had white space. Arrays, with a row for each
+ * part: `sequences`; with beams or params.scores `sequences_scores`; `texts` [rows] int32, the number of the text that
+ * the row belongs to. The folder must have a tokenizer. VKF_ERROR_ARGUMENT names a text (counted from 1) that is empty,
+ * not UTF-8, or too long if long_texts is VKF_LONG_REFUSE. */
+VKF_API vkf_status vkf_session_translate(vkf_session *session, const char *const *texts, size_t n_texts,
+                                         const vkf_generate_params *params, vkf_result **out);
+
+typedef enum vkf_pooling {
+  VKF_POOLING_FOLDER = 0, /* as 1_Pooling/config.json says; without that file, the mean */
+  VKF_POOLING_MEAN = 1,
+  VKF_POOLING_CLS = 2, /* the state of the first token */
+  VKF_POOLING_MAX = 3, /* the largest number of each dimension */
+  VKF_POOLING_LAST = 4 /* the state of the last token */
+} vkf_pooling;
+
+typedef struct vkf_embedding_params {
+  size_t size; /* sizeof(vkf_embedding_params) */
+  vkf_pooling pooling;
+  bool normalize;  /* to length 1, even if the folder does not say so */
+  bool similarity; /* compute `similarity` */
+  vkf_long_rule long_texts;
+  bool ignore_folder_limit; /* false: a text with more tokens than the folder's max_seq_length is cut there, special
+                               tokens kept, as sentence-transformers does; true: long_texts decides, at that limit */
+  bool skip_refused;        /* true skips a text that is refused; false fails the call */
+} vkf_embedding_params;
+#define VKF_EMBEDDING_PARAMS_INIT .size = sizeof(vkf_embedding_params)
+VKF_DEFINE_INIT(vkf_embedding_params)
+
+/* Computes a vector for each text: the last states of its tokens, pooled as sentence-transformers does it. The folder's
+ * modules.json, 1_Pooling/config.json, sentence_bert_config.json and config_sentence_transformers.json decide pooling,
+ * normalization, max_seq_length and the default prompt before each text. Arrays: `embeddings` [n,width] float64;
+ * `n_tokens` and `n_used` [n] int32: the tokens of each text, and how many of them were pooled; `similarity` [n,n]
+ * float64: the cosine of each pair of texts. The parts of a text that was split are pooled as one text. A text that was
+ * skipped has NaN and 0. VKF_ERROR_UNSUPPORTED: the model is an encoder-decoder, or the folder's files ask for
+ * something that this library does not compute; the message names it. VKF_ERROR_ARGUMENT names a text (counted from 1)
+ * that is refused. */
+VKF_API vkf_status vkf_session_embed(vkf_session *session, const char *const *texts, size_t n_texts,
+                                     const vkf_embedding_params *params, vkf_result **out);
+
+typedef struct vkf_classify_params {
+  size_t size;  /* sizeof(vkf_classify_params) */
+  size_t top_k; /* this many labels of a text, best first; 0: all */
+  vkf_long_rule long_texts;
+  bool skip_refused;
+} vkf_classify_params;
+#define VKF_CLASSIFY_PARAMS_INIT .size = sizeof(vkf_classify_params)
+VKF_DEFINE_INIT(vkf_classify_params)
+
+/* Labels texts. A model with a head for sequences labels whole texts: arrays `labels` [n,k] int32, best first, and
+ * `scores` [n,k] float64. vkf_result_text(result, label) is a label's name (id2label of config.json, else "LABEL_0").
+ * Scores are those of transformers' pipelines: the softmax over the labels; the sigmoid of each if problem_type is
+ * multi_label_classification or there is only one label; the logits of a regression. The scores of a text that was
+ * split are the mean over its parts, weighted by their numbers of tokens. A text that was skipped has labels -1.
+ *
+ * A model with a head for tokens (its class is called ...ForTokenClassification) labels the words of all texts, in
+ * order: arrays `texts` [w] int32, the number of the word's text, `labels` [w] and `scores` [w], those of the word's
+ * first token. vkf_result_text(result, i) is word i, vkf_result_text(result, w + label) the name of a label.
+ *
+ * VKF_ERROR_UNSUPPORTED: the model has no such head. */
+VKF_API vkf_status vkf_session_classify(vkf_session *session, const char *const *texts, size_t n_texts,
+                                        const vkf_classify_params *params, vkf_result **out);
+/* Labels image files (PNG, JPEG) that vkf_session_read_images() can read. The result is that of whole texts. If an
+ * image cannot be read, the call fails. */
+VKF_API vkf_status vkf_session_classify_images(vkf_session *session, const char *const *paths, size_t n_paths,
+                                               const vkf_classify_params *params, vkf_result **out);
+
+typedef struct vkf_fill_mask_params {
+  size_t size;  /* sizeof(vkf_fill_mask_params) */
+  size_t top_k; /* this many candidates of a mask, best first; 0: 5 */
+  vkf_long_rule long_texts;
+  bool skip_refused;
+} vkf_fill_mask_params;
+#define VKF_FILL_MASK_PARAMS_INIT .size = sizeof(vkf_fill_mask_params)
+VKF_DEFINE_INIT(vkf_fill_mask_params)
+
+/* Fills the masks of texts with a masked language model. Write a mask as the tokenizer does ([MASK] or <mask>). Each
+ * mask is filled alone; the others remain masks. Arrays, for all m masks in the order of the texts: `texts` [m] int32,
+ * the number of the mask's text; `positions` [m] int32, its position among the ids of the text's part; `ids` [m,k]
+ * int32, best first; `scores` [m,k] float64, their probabilities. For candidate j of mask i let c = i * k + j:
+ * vkf_result_text(result, 2 * c) is the token, vkf_result_text(result, 2 * c + 1) the text with it. A text without a
+ * mask is refused. */
+VKF_API vkf_status vkf_session_fill_mask(vkf_session *session, const char *const *texts, size_t n_texts,
+                                         const vkf_fill_mask_params *params, vkf_result **out);
+
+/* Gets the next piece of the text that follows prompt number `prompt`: n_bytes, without a zero at the end. A piece has
+ * whole UTF-8 characters that later tokens do not change, and no part of a stop string. Return non-zero to stop: the
+ * call returns VKF_ERROR_STOPPED with a result of what was generated before. */
+typedef int (*vkf_text_fn)(void *user, size_t prompt, const char *text, size_t n_bytes);
+
+typedef struct vkf_generate_text_params {
+  size_t size;              /* sizeof(vkf_generate_text_params) */
+  const char *config_json;  /* as in vkf_generate_params */
+  const char *const *stops; /* generation of a text ends before the first of these strings; with beams, or several
+                               sequences for a prompt, the finished texts are cut there */
+  size_t n_stops;
+  vkf_text_fn on_text; /* called as texts grow; not with beams or several sequences for a prompt. NULL: none */
+  void *user;
+  size_t batch_size;        /* prompts of equal length (in tokens) that run together; 0: 32 */
+  const uint64_t *lines;    /* do_sample: prompt i draws the random numbers of line lines[i]; NULL: of line i */
+  bool scores;              /* `sequences_scores` without beams, too */
+  uint32_t top_logprobs;    /* as in vkf_generate_params */
+  vkf_long_rule long_texts; /* VKF_LONG_SPLIT is refused: a part's continuation is not the prompt's */
+  bool skip_refused;
+  const char *source_language, *target_language; /* of the texts, see "languages"; NULL: as the folder says */
+} vkf_generate_text_params;
+#define VKF_GENERATE_TEXT_PARAMS_INIT .size = sizeof(vkf_generate_text_params)
+VKF_DEFINE_INIT(vkf_generate_text_params)
+
+/* Continues each prompt (an encoder-decoder: answers it) with s sequences (num_return_sequences).
+ * vkf_result_text(result, i * s + r) is sequence r of prompt i. Arrays: `sequences` [n*s,length] int32: the generated
+ * ids without the prompt, then -1; with beams or params.scores `sequences_scores` [n*s], as from
+ * vkf_session_generate(), NaN if a stop string cut the text; with top_logprobs N `logprobs` [n*s,length], `top_ids` and
+ * `top_logprobs` [n*s,length,N]. A prompt's text depends on the configuration, the prompt, and with do_sample on seed
+ * and line; it does not depend on the other prompts. */
+VKF_API vkf_status vkf_session_generate_text(vkf_session *session, const char *const *prompts, size_t n_prompts,
+                                             const vkf_generate_text_params *params, vkf_result **out);
