@@ -1,9 +1,9 @@
 // Attention of few queries over many keys, for GPUs (after Flash-Decoding: Dao, Haziza, Massa and Sizov 2023): a
 // workgroup takes BM rows, the queries of all heads that share a head of keys and values, and SPLIT keys of them; what
 // it finds goes to scratch memory, where attention_combine.comp adds up the splits of a row.
-// A workgroup is several subgroups, each of one or more teams of BK lanes. A lane has every BK-th four columns of a
-// head; a team has TN keys at a time, the next team the next ones, and its own maximum, sum and values until the end,
-// where they are added up through shared memory in the order of the teams. Head widths are multiples of 4.
+// A workgroup is several subgroups, each of one or more clusters of BK lanes. A lane has every BK-th four columns of a
+// head; a cluster has TN keys at a time, the next cluster the next ones, and its own maximum, sum and values until the
+// end, where they are added up through shared memory in the order of the clusters. Head widths are multiples of 4.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require
@@ -17,17 +17,17 @@ layout(BINDING(6)) writeonly buffer Partial { float partial[]; };
 #include "lib/splits.glsl"
 
 layout(constant_id = VKF_C_WORKGROUP) const uint WORKGROUP = 128;
-const uint TEAMS = WORKGROUP / BK;
+const uint CLUSTERS = WORKGROUP / BK;
 const uint K_CHUNKS = (KEY_WIDTH / 4 + BK - 1) / BK, V_CHUNKS = (VALUE_WIDTH / 4 + BK - 1) / BK;
 // Literal sizes: see matmul_lane.comp.
 #define MAX_BM 8
 #define MAX_TN 4
 #define MAX_CHUNKS 4
-shared vec4 team_values[WORKGROUP * MAX_CHUNKS];
-shared float team_top[TEAMS * BM], team_total[TEAMS * BM];
+shared vec4 cluster_values[WORKGROUP * MAX_CHUNKS];
+shared float cluster_top[CLUSTERS * BM], cluster_total[CLUSTERS * BM];
 
 void main() {
-  const uint own = gl_SubgroupID * SUBGROUP_SIZE + gl_SubgroupInvocationID, lane = own % BK, team = own / BK;
+  const uint own = gl_SubgroupID * SUBGROUP_SIZE + gl_SubgroupInvocationID, lane = own % BK, cluster = own / BK;
   const uint n_tiles = (dim[p.queries] * GROUP + BM - 1) / BM;
   const uint r0 = gl_WorkGroupID.x % n_tiles * BM, split = gl_WorkGroupID.x / n_tiles;
   const Place first = row_place(r0);
@@ -51,11 +51,11 @@ void main() {
     }
   }
   // A step of the workgroup is a multiple of a block, so that a window's first keys begin one.
-  for (uint s0 = max(keys_from(first, first.t), begin); s0 < end; s0 += TEAMS * TN) {
+  for (uint s0 = max(keys_from(first, first.t), begin); s0 < end; s0 += CLUSTERS * TN) {
     uint rows[MAX_TN];
     float score[MAX_BM * MAX_TN];
     [[unroll]] for (uint u = 0; u < TN; u++) {
-      rows[u] = key_row(first, min(s0 + u * TEAMS + team, end - 1));
+      rows[u] = key_row(first, min(s0 + u * CLUSTERS + cluster, end - 1));
       [[unroll]] for (uint i = 0; i < BM; i++) score[i * MAX_TN + u] = 0.0;
       [[unroll]] for (uint c = 0; c < K_CHUNKS; c++) {
         const uint piece = c * BK + lane;
@@ -71,7 +71,7 @@ void main() {
       const Place me = row_place(min(r0 + i, n_rows - 1));
       float risen = top[i];
       [[unroll]] for (uint u = 0; u < TN; u++) {
-        const uint s = s0 + u * TEAMS + team;
+        const uint s = s0 + u * CLUSTERS + cluster;
         float x = score[i * MAX_TN + u];
         [[unroll]] for (uint n = BK / 2; n > 0; n /= 2) x += subgroupShuffleXor(x, n);
         x = s < end && sees(me, s) ? scaled(me, s, x) : UNSEEN;
@@ -101,30 +101,31 @@ void main() {
   }
   [[unroll]] for (uint i = 0; i < BM; i++) {
     if (lane == 0) {
-      team_top[team * BM + i] = top[i];
-      team_total[team * BM + i] = total[i];
+      cluster_top[cluster * BM + i] = top[i];
+      cluster_total[cluster * BM + i] = total[i];
     }
   }
   [[unroll]] for (uint i = 0; i < BM; i++) {
     const uint r = r0 + i;
     barrier(); // the values of the row before have been used
     [[unroll]] for (uint c = 0; c < V_CHUNKS; c++)
-      team_values[(team * V_CHUNKS + c) * BK + lane] = o[i * MAX_CHUNKS + c];
+      cluster_values[(cluster * V_CHUNKS + c) * BK + lane] = o[i * MAX_CHUNKS + c];
     barrier();
     if (r >= n_rows) continue; // the same for all
     const Place me = row_place(r);
     const uint item = row_of(me) * HEADS + me.head;
     float risen = LOWEST, sum = 0.0;
-    for (uint m = 0; m < TEAMS; m++) risen = larger(risen, team_top[m * BM + i]);
-    for (uint m = 0; m < TEAMS; m++) sum = mad(team_total[m * BM + i], exp_below(team_top[m * BM + i] - risen), sum);
+    for (uint m = 0; m < CLUSTERS; m++) risen = larger(risen, cluster_top[m * BM + i]);
+    for (uint m = 0; m < CLUSTERS; m++)
+      sum = mad(cluster_total[m * BM + i], exp_below(cluster_top[m * BM + i] - risen), sum);
     if (own == 0) {
       partial[partial_top(item, split)] = risen;
       partial[partial_top(item, split) + 1] = sum;
     }
     for (uint d = own; d < VALUE_WIDTH / 4; d += WORKGROUP) {
       vec4 y = vec4(0.0);
-      for (uint m = 0; m < TEAMS; m++)
-        y = mad(exp_below(team_top[m * BM + i] - risen), team_values[m * V_CHUNKS * BK + d], y);
+      for (uint m = 0; m < CLUSTERS; m++)
+        y = mad(exp_below(cluster_top[m * BM + i] - risen), cluster_values[m * V_CHUNKS * BK + d], y);
       [[unroll]] for (uint c = 0; c < 4; c++) partial[partial_values(item, split) + 4 * d + c] = y[c];
     }
   }

@@ -45,7 +45,7 @@ set(VKF_SHADERS
   "log_softmax_lanes|log_softmax_lanes.comp|"
   "log_softmax_lanes_texel|log_softmax_lanes.comp|TEXEL"
   "log_softmax_lanes_w4|log_softmax_lanes.comp|SUBGROUP_SIZE=4"
-  "edit|edit.comp|"
+  "logit_edit|logit_edit.comp|"
   "top_k|top_k.comp|"
   "top_k_lanes|top_k_lanes.comp|"
   "top_k_lanes_texel|top_k_lanes.comp|TEXEL"

@@ -63,12 +63,12 @@
 #define VKF_SPAN_FIELDS 6
 /* gate: VKF_C_ACTIVATION */
 /* edit */
-#define VKF_C_EDIT_IN_PLACE 10
-/* edit: the kinds, as in vkf_edit_kind */
-#define VKF_EDIT_KIND_SET 0
-#define VKF_EDIT_KIND_ADD 1
-#define VKF_EDIT_KIND_PENALTY 2
-#define VKF_EDIT_KIND_FILL 3
+#define VKF_C_LOGIT_EDIT_IN_PLACE 10
+/* edit: the kinds, as in vkf_logit_edit_kind */
+#define VKF_LOGIT_EDIT_KIND_SET 0
+#define VKF_LOGIT_EDIT_KIND_ADD 1
+#define VKF_LOGIT_EDIT_KIND_PENALTY 2
+#define VKF_LOGIT_EDIT_KIND_FILL 3
 
 /* probe_loops: turns of its inner loop; its sequence (Numerical Recipes' generator). */
 #define VKF_PROBE_INNER_TURNS 256

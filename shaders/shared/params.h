@@ -51,7 +51,7 @@ struct vkf_push_rows { /* log_softmax */
   VKF_UINT rows, width;
 };
 
-struct vkf_push_edit {
+struct vkf_push_logit_edit {
   VKF_UINT rows, width, max_edits;
 };
 

@@ -23,7 +23,7 @@ typedef struct vkf_batch_step {
   uint32_t k;                   /* candidates wanted for each row; 0: all scores, by id */
   vkf_search_row *rows;         /* [n_rows], their slots ascending */
   const uint32_t *order;        /* [n_rows]: the slot of row r goes on as what slot order[r] was after the last step */
-  const vkf_edit *edits;        /* row r has edits[edit_offsets[r]] .. edits[edit_offsets[r+1]-1] */
+  const vkf_logit_edit *edits;  /* row r has edits[edit_offsets[r]] .. edits[edit_offsets[r+1]-1] */
   const uint32_t *edit_offsets; /* [n_rows+1] */
 } vkf_batch_step;
 
@@ -37,7 +37,7 @@ typedef struct vkf_batch {
   uint32_t n_steps;
   vkf_search_row *rows;
   uint32_t *order, *edit_offsets;
-  vkf_edit *edits;
+  vkf_logit_edit *edits;
   uint32_t *live; /* [n]: the searches of the last step */
   uint32_t n_live;
   int32_t *got; /* [n_live]: the id that each got in the last step; with beams VKF_NO_TOKEN */

@@ -5,16 +5,16 @@
 #include <string.h>
 
 typedef struct edit_list {
-  vkf_edit *at;
+  vkf_logit_edit *at;
   uint32_t n;
 } edit_list;
 
-static void append(edit_list *list, vkf_edit_kind kind, int32_t id, float value) {
-  list->at[list->n++] = (vkf_edit){(int32_t)kind, id, value, 0};
+static void append(edit_list *list, vkf_logit_edit_kind kind, int32_t id, float value) {
+  list->at[list->n++] = (vkf_logit_edit){(int32_t)kind, id, value, 0};
 }
 
 static void forbid(edit_list *list, int32_t id) {
-  append(list, VKF_EDIT_SET, id, -INFINITY);
+  append(list, VKF_LOGIT_EDIT_SET, id, -INFINITY);
 }
 
 static void forbid_all(edit_list *list, const vkf_id_list *ids) {
@@ -24,8 +24,8 @@ static void forbid_all(edit_list *list, const vkf_id_list *ids) {
 /* Nothing but these ids: what earlier edits did is gone, so they are dropped. */
 static void force(edit_list *list, const int32_t *ids, uint32_t n) {
   list->n = 0;
-  append(list, VKF_EDIT_FILL, 0, -INFINITY);
-  for (uint32_t i = 0; i < n; i++) append(list, VKF_EDIT_SET, ids[i], 0.0f);
+  append(list, VKF_LOGIT_EDIT_FILL, 0, -INFINITY);
+  for (uint32_t i = 0; i < n; i++) append(list, VKF_LOGIT_EDIT_SET, ids[i], 0.0f);
 }
 
 /* Whether this visit sees the id for the first time. An id outside the vocabulary is never seen. */
@@ -39,7 +39,7 @@ static bool see(vkf_id_marks *marks, int32_t id) {
 static void penalize(vkf_id_marks *marks, edit_list *list, const int32_t *ids, uint32_t n, double penalty) {
   marks->visit++;
   for (uint32_t i = 0; i < n; i++)
-    if (see(marks, ids[i])) append(list, VKF_EDIT_PENALTY, ids[i], (float)penalty);
+    if (see(marks, ids[i])) append(list, VKF_LOGIT_EDIT_PENALTY, ids[i], (float)penalty);
 }
 
 /* Ids that would complete a run of `size` ids that `text` has already; the run's first size-1 ids end the history. */
@@ -90,7 +90,7 @@ uint32_t vkf_decode_max_edits(const vkf_generation_config *c, uint32_t length, u
 }
 
 uint32_t vkf_decode_processors_edit(const vkf_processors *p, const int32_t *history, uint32_t length,
-                                    const int32_t *source, uint32_t source_length, vkf_edit *out) {
+                                    const int32_t *source, uint32_t source_length, vkf_logit_edit *out) {
   const vkf_generation_config *c = p->config;
   edit_list list = {out, 0};
   if (c->encoder_repetition_penalty != 1.0 && source != NULL)

@@ -14,12 +14,12 @@
 #include "op/op.h"
 
 /* One edit as the device reads it (four 32-bit words). */
-typedef struct vkf_edit {
-  int32_t kind; /* vkf_edit_kind */
-  int32_t id;   /* 0 for VKF_EDIT_FILL */
+typedef struct vkf_logit_edit {
+  int32_t kind; /* vkf_logit_edit_kind */
+  int32_t id;   /* 0 for VKF_LOGIT_EDIT_FILL */
   float value;
   int32_t zero;
-} vkf_edit;
+} vkf_logit_edit;
 
 /* Memory in which processors mark the ids that they have seen. */
 typedef struct vkf_id_marks {
@@ -44,6 +44,6 @@ uint32_t vkf_decode_max_edits(const vkf_generation_config *config, uint32_t leng
 /* Edits for the scores of the id that follows history[length]. source: ids that the encoder read (the prompt where
  * there is no encoder), or NULL. Returns how many edits it wrote. No allocation. */
 uint32_t vkf_decode_processors_edit(const vkf_processors *processors, const int32_t *history, uint32_t length,
-                                    const int32_t *source, uint32_t source_length, vkf_edit *out);
+                                    const int32_t *source, uint32_t source_length, vkf_logit_edit *out);
 
 #endif

@@ -129,7 +129,7 @@ static const int32_t *history(const vkf_search *s, uint32_t row) {
   return has_beams(s) ? s->beams.running.tokens + (size_t)row * s->capacity : s->ids;
 }
 
-vkf_status vkf_decode_search_ask(vkf_search *s, vkf_search_row *rows, uint32_t *order, vkf_edit *edits,
+vkf_status vkf_decode_search_ask(vkf_search *s, vkf_search_row *rows, uint32_t *order, vkf_logit_edit *edits,
                                  uint32_t *edit_offsets) {
   const vkf_search_input *in = &s->input;
   const bool begins = s->length == s->prompt;

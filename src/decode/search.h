@@ -84,7 +84,7 @@ void vkf_decode_search_finish(vkf_search *search);
  * caller's. order [n_rows]: row r goes on as what row order[r] of this search was in its last step. Row r has
  * edits[edit_offsets[r]] .. edits[edit_offsets[r+1]-1], of which edit_offsets[0] is given: what other searches wrote
  * before. VKF_ERROR_ARGUMENT: the model has not enough positions. */
-vkf_status vkf_decode_search_ask(vkf_search *search, vkf_search_row *rows, uint32_t *order, vkf_edit *edits,
+vkf_status vkf_decode_search_ask(vkf_search *search, vkf_search_row *rows, uint32_t *order, vkf_logit_edit *edits,
                                  uint32_t *edit_offsets);
 /* Refuses scores that cannot be taken: VKF_ERROR_NUMERIC names sentence, beam and step. */
 vkf_status vkf_decode_search_check(const vkf_search *search, const float *values, const int32_t *ids);

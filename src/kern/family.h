@@ -93,6 +93,6 @@ extern const vkf_family vkf_family_norm_subgroup, vkf_family_norm_lanes, vkf_fam
 extern const vkf_family vkf_family_log_softmax_lanes, vkf_family_log_softmax_row;
 extern const vkf_family vkf_family_top_k_lanes, vkf_family_top_k_row;
 extern const vkf_family vkf_family_append, vkf_family_pairs;
-extern const vkf_family vkf_family_row, vkf_family_edit;
+extern const vkf_family vkf_family_row, vkf_family_logit_edit;
 
 #endif

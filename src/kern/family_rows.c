@@ -33,10 +33,11 @@ const vkf_family vkf_family_row = {.name = "row", .loop_turns = row_turns};
 
 static uint64_t edit_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)stage;
-  return 2 * vkf_turns_by(p->edit.max_edits, VKF_EDITS_AT_ONCE) + vkf_turns_by(p->edit.width, vkf_kern_workgroup(v));
+  return 2 * vkf_turns_by(p->logit_edit.max_edits, VKF_EDITS_AT_ONCE) +
+         vkf_turns_by(p->logit_edit.width, vkf_kern_workgroup(v));
 }
 
-const vkf_family vkf_family_edit = {.name = "row", .loop_turns = edit_turns};
+const vkf_family vkf_family_logit_edit = {.name = "row", .loop_turns = edit_turns};
 
 static uint64_t append_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)stage;

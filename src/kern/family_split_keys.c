@@ -1,23 +1,23 @@
-/* split: bm rows and a part of the keys a workgroup, in teams of bk lanes (shaders/attention_split.comp); a second
+/* split: bm rows and a part of the keys a workgroup, in clusters of bk lanes (shaders/attention_split.comp); a second
  * dispatch puts the parts together (shaders/attention_combine.comp). */
 #include "kern/attention.h"
 
-static uint32_t teams_of(const vkf_variant *v) {
+static uint32_t clusters_of(const vkf_variant *v) {
   return v->tile.attention.keys / v->tile.attention.lane_keys;
 }
 
 static uint32_t workgroup(const vkf_variant *v) {
-  return teams_of(v) * v->tile.attention.team;
+  return clusters_of(v) * v->tile.attention.cluster;
 }
 
-/* A sum a team, in each split. */
+/* A sum a cluster, in each split. */
 static void rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
-  out->n_partial = teams_of(v) * VKF_MAX(p->split ? VKF_CEIL_DIV(p->attention.keys, p->split) : 1, 1);
+  out->n_partial = clusters_of(v) * VKF_MAX(p->split ? VKF_CEIL_DIV(p->attention.keys, p->split) : 1, 1);
 }
 
-/* The teams' values of a row, four vectors a lane; their maxima and sums. */
+/* The clusters' values of a row, four vectors a lane; their maxima and sums. */
 static uint32_t shared_bytes(const vkf_variant *v) {
-  return workgroup(v) * 64 + teams_of(v) * v->tile.attention.rows * 8;
+  return workgroup(v) * 64 + clusters_of(v) * v->tile.attention.rows * 8;
 }
 
 static uint32_t split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
@@ -37,12 +37,12 @@ static uint64_t scratch_bytes(const vkf_variant *v, const vkf_problem *p) {
 }
 
 static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  const uint32_t teams = teams_of(v), keys = p->split ? VKF_MIN(p->split, p->attention.keys) : p->attention.keys;
+  const uint32_t clusters = clusters_of(v), keys = p->split ? VKF_MIN(p->split, p->attention.keys) : p->attention.keys;
   if (stage) return 2 * vkf_turns_by(p->attention.keys, p->split);
-  const uint64_t row = 2 * vkf_turns_of(teams, 0) +
+  const uint64_t row = 2 * vkf_turns_of(clusters, 0) +
                        vkf_turns_of(VKF_CEIL_DIV(VKF_CEIL_DIV(p->attention.value_width, 4), vkf_kern_workgroup(v)),
-                                    vkf_turns_of(teams, 0));
-  return vkf_kern_attention_first_key_turns(p) + vkf_turns_by(keys, (uint64_t)teams * v->tile.attention.lane_keys) +
+                                    vkf_turns_of(clusters, 0));
+  return vkf_kern_attention_first_key_turns(p) + vkf_turns_by(keys, (uint64_t)clusters * v->tile.attention.lane_keys) +
          v->tile.attention.rows * row;
 }
 

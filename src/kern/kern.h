@@ -61,7 +61,7 @@ typedef struct vkf_problem {
     } top_k;
     struct {
       uint32_t rows, width, max_edits;
-    } edit;
+    } logit_edit;
     struct {
       uint32_t rows, width; /* of keys and values together */
       uint32_t multiple_of; /* widths and first columns are multiples of it: 1 or 2 */
@@ -90,8 +90,8 @@ typedef union vkf_tile {
   struct {
     uint32_t rows, keys; /* of a workgroup: rows of queries, keys of a step */
     union {
-      uint32_t slice; /* columns of a head in shared memory at once */
-      uint32_t team;  /* lanes that share a key */
+      uint32_t slice;   /* columns of a head in shared memory at once */
+      uint32_t cluster; /* lanes that share a key */
     };
     uint32_t lane_rows, lane_keys; /* of an invocation */
   } attention;

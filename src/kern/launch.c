@@ -16,9 +16,11 @@ _Static_assert(VKF_A_NONE == (int)VKF_ACT_NONE && VKF_A_RELU == (int)VKF_ACT_REL
                    VKF_A_TANH == (int)VKF_ACT_TANH && VKF_A_SIGMOID == (int)VKF_ACT_SIGMOID &&
                    VKF_A_QUICK_GELU == (int)VKF_ACT_QUICK_GELU && VKF_A_RELU2 == (int)VKF_ACT_RELU2,
                "shared/constants.h and vkf_activation");
-_Static_assert(VKF_EDIT_KIND_SET == (int)VKF_EDIT_SET && VKF_EDIT_KIND_ADD == (int)VKF_EDIT_ADD &&
-                   VKF_EDIT_KIND_PENALTY == (int)VKF_EDIT_PENALTY && VKF_EDIT_KIND_FILL == (int)VKF_EDIT_FILL,
-               "shared/constants.h and vkf_edit_kind");
+_Static_assert(VKF_LOGIT_EDIT_KIND_SET == (int)VKF_LOGIT_EDIT_SET &&
+                   VKF_LOGIT_EDIT_KIND_ADD == (int)VKF_LOGIT_EDIT_ADD &&
+                   VKF_LOGIT_EDIT_KIND_PENALTY == (int)VKF_LOGIT_EDIT_PENALTY &&
+                   VKF_LOGIT_EDIT_KIND_FILL == (int)VKF_LOGIT_EDIT_FILL,
+               "shared/constants.h and vkf_logit_edit_kind");
 _Static_assert(VKF_C_TN == VKF_C_BM + 4, "vkf_tile.constants and shared/constants.h");
 _Static_assert(VKF_C_COMMON <= VKF_MAX_CONSTANTS, "too many constants");
 

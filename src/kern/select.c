@@ -17,10 +17,10 @@
  * them with its words). */
 static uint32_t storage_bindings(const vkf_variant *v, const vkf_problem *p) {
   static const uint32_t operands[VKF_OP_COUNT] = {
-      [VKF_OP_EMBED] = 7, [VKF_OP_MATMUL] = 5,  [VKF_OP_ATTENTION] = 7, [VKF_OP_ATTENTION_WEIGHTS] = 7,
-      [VKF_OP_NORM] = 5,  [VKF_OP_APPEND] = 3,  [VKF_OP_GATHER] = 3,    [VKF_OP_LOG_SOFTMAX] = 2,
-      [VKF_OP_EDIT] = 4,  [VKF_OP_TOP_K] = 3,   [VKF_OP_ROPE] = 4,      [VKF_OP_RELATIVE_BIAS] = 3,
-      [VKF_OP_GATE] = 2,  [VKF_OP_PATCHES] = 2,
+      [VKF_OP_EMBED] = 7,      [VKF_OP_MATMUL] = 5,  [VKF_OP_ATTENTION] = 7, [VKF_OP_ATTENTION_WEIGHTS] = 7,
+      [VKF_OP_NORM] = 5,       [VKF_OP_APPEND] = 3,  [VKF_OP_GATHER] = 3,    [VKF_OP_LOG_SOFTMAX] = 2,
+      [VKF_OP_LOGIT_EDIT] = 4, [VKF_OP_TOP_K] = 3,   [VKF_OP_ROPE] = 4,      [VKF_OP_RELATIVE_BIAS] = 3,
+      [VKF_OP_GATE] = 2,       [VKF_OP_PATCHES] = 2,
   };
   return 1 + operands[v->op] + (v->matrix.m != 0) - (v->access == VKF_ACCESS_TEXEL ? v->family->n_texels : 0) +
          (v->op != VKF_OP_EMBED && vkf_format_get(p->packing.format)->block);

@@ -61,9 +61,9 @@
 /* lane_rows rows by VKF_KEY_BLOCK lanes, each with a key of every block of the tile; the bits are those of the others,
  * so that batch-invariant and reproducible runs have it, too. */
 #define ATTENTION_TILES(family_, module_) ATTENTION(family_, module_), .needs = VKF_NEED_GPU | VKF_NEED_SHARED
-/* Some rows and a part of the keys a workgroup, in teams of lanes; four vectors of a head a lane are the widest. All
+/* Some rows and a part of the keys a workgroup, in clusters of lanes; four vectors of a head a lane are the widest. All
  * kernels of order class ascending give the same bits, whichever is picked, and they add up the keys of a row in one
- * sum: this one, with a sum a team and a part, is of class fast. So its parts may follow from keys, batch, heads and
+ * sum: this one, with a sum a cluster and a part, is of class fast. So its parts may follow from keys, batch, heads and
  * device (vkf_kern_split()), and a large batch is cut no finer than the device has use for. */
 #define ATTENTION_SPLIT                                                                                 \
   .combine = "attention_combine", .vec = 4, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_SHUFFLE, \
@@ -188,29 +188,29 @@ static const vkf_variant table[] = {
     {ATTENTION_TILES(tiles_any, "attention_tiles_any"),
      .tile.attention = {.rows = 32, .keys = 16, .slice = 64, .lane_rows = 4, .lane_keys = 1}},
     {ATTENTION_SPLIT, .subgroup = 32, .max_width = 256,
-     .tile.attention = {.rows = 8, .keys = 32, .team = 16, .lane_rows = 8, .lane_keys = 4}},
+     .tile.attention = {.rows = 8, .keys = 32, .cluster = 16, .lane_rows = 8, .lane_keys = 4}},
     {ATTENTION_SPLIT, .subgroup = 32, .max_width = 256,
-     .tile.attention = {.rows = 4, .keys = 32, .team = 16, .lane_rows = 4, .lane_keys = 4}},
+     .tile.attention = {.rows = 4, .keys = 32, .cluster = 16, .lane_rows = 4, .lane_keys = 4}},
     {ATTENTION_SPLIT, .subgroup = 32, .max_width = 256,
-     .tile.attention = {.rows = 1, .keys = 32, .team = 16, .lane_rows = 1, .lane_keys = 4}},
+     .tile.attention = {.rows = 1, .keys = 32, .cluster = 16, .lane_rows = 1, .lane_keys = 4}},
     {ATTENTION_SPLIT, .subgroup = 64, .max_width = 256,
-     .tile.attention = {.rows = 8, .keys = 32, .team = 16, .lane_rows = 8, .lane_keys = 4}},
+     .tile.attention = {.rows = 8, .keys = 32, .cluster = 16, .lane_rows = 8, .lane_keys = 4}},
     {ATTENTION_SPLIT, .subgroup = 64, .max_width = 256,
-     .tile.attention = {.rows = 4, .keys = 32, .team = 16, .lane_rows = 4, .lane_keys = 4}},
+     .tile.attention = {.rows = 4, .keys = 32, .cluster = 16, .lane_rows = 4, .lane_keys = 4}},
     {ATTENTION_SPLIT, .subgroup = 64, .max_width = 256,
-     .tile.attention = {.rows = 1, .keys = 32, .team = 16, .lane_rows = 1, .lane_keys = 4}},
+     .tile.attention = {.rows = 1, .keys = 32, .cluster = 16, .lane_rows = 1, .lane_keys = 4}},
     /* Intel, Mali. */
     {ATTENTION_SPLIT, .subgroup = 16, .max_width = 256,
-     .tile.attention = {.rows = 4, .keys = 32, .team = 16, .lane_rows = 4, .lane_keys = 4}},
+     .tile.attention = {.rows = 4, .keys = 32, .cluster = 16, .lane_rows = 4, .lane_keys = 4}},
     {ATTENTION_SPLIT, .subgroup = 16, .max_width = 256,
-     .tile.attention = {.rows = 1, .keys = 32, .team = 16, .lane_rows = 1, .lane_keys = 4}},
+     .tile.attention = {.rows = 1, .keys = 32, .cluster = 16, .lane_rows = 1, .lane_keys = 4}},
     /* Software drivers, to test the others' kernel. */
     {ATTENTION_SPLIT, .subgroup = 8, .max_width = 128,
-     .tile.attention = {.rows = 4, .keys = 32, .team = 8, .lane_rows = 4, .lane_keys = 4}},
+     .tile.attention = {.rows = 4, .keys = 32, .cluster = 8, .lane_rows = 4, .lane_keys = 4}},
     {ATTENTION_SPLIT, .subgroup = 8, .max_width = 128,
-     .tile.attention = {.rows = 1, .keys = 32, .team = 8, .lane_rows = 1, .lane_keys = 4}},
+     .tile.attention = {.rows = 1, .keys = 32, .cluster = 8, .lane_rows = 1, .lane_keys = 4}},
     {ATTENTION_SPLIT, .subgroup = 4, .max_width = 64,
-     .tile.attention = {.rows = 4, .keys = 32, .team = 4, .lane_rows = 4, .lane_keys = 4}},
+     .tile.attention = {.rows = 4, .keys = 32, .cluster = 4, .lane_rows = 4, .lane_keys = 4}},
     {UNIFORM_KEYS, .subgroup = 8},
     {UNIFORM_KEYS, .subgroup = 16},
     {ATTENTION_UNIFORM, .subgroup = 8},
@@ -240,7 +240,7 @@ static const vkf_variant table[] = {
     {LOG_SOFTMAX_LANES("log_softmax_lanes"), .subgroup = 16},
     {LOG_SOFTMAX_LANES("log_softmax_lanes_w4"), .subgroup = 4},
     {ROW(LOG_SOFTMAX, log_softmax_row, "log_softmax"), BY_WORKGROUP},
-    {ROW(EDIT, edit, "edit"), .workgroup = 64},
+    {ROW(LOGIT_EDIT, logit_edit, "logit_edit"), .workgroup = 64},
     {TOP_K_LANES("top_k_lanes"), .subgroup = 8, TEXEL},
     {TOP_K_LANES("top_k_lanes"), .subgroup = 8},
     {TOP_K_LANES("top_k_lanes"), .subgroup = 16, TEXEL},

@@ -84,10 +84,10 @@ done:
 /* Writes the inputs of a pass and runs it. */
 static vkf_status run_pass(side *s, const pass *p, const vkf_cached_plan *cached, vkf_dims *dims) {
   static const int32_t mask[B * S] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0};
-  static const vkf_edit edits[] = {{VKF_EDIT_PENALTY, 1, 1.3f, 0},
-                                   {VKF_EDIT_SET, 0, -INFINITY, 0},
-                                   {VKF_EDIT_ADD, 2, 0.5f, 0},
-                                   {VKF_EDIT_PENALTY, 3, 0.7f, 0}};
+  static const vkf_logit_edit edits[] = {{VKF_LOGIT_EDIT_PENALTY, 1, 1.3f, 0},
+                                         {VKF_LOGIT_EDIT_SET, 0, -INFINITY, 0},
+                                         {VKF_LOGIT_EDIT_ADD, 2, 0.5f, 0},
+                                         {VKF_LOGIT_EDIT_PENALTY, 3, 0.7f, 0}};
   vkf_status st = VKF_OK;
   vkf_session *session = &s->session;
   const vkf_plan_cache *cache = &session->plan_cache;
@@ -95,7 +95,7 @@ static vkf_status run_pass(side *s, const pass *p, const vkf_cached_plan *cached
   vkf_need_sizes caps = vkf_engine_bucket_sizes(s->bucket);
   int32_t ids[R * T], out_rows[R * T], positions[R * T], *ancestry = NULL;
   uint32_t offsets[64] = {0};
-  vkf_edit all_edits[8] = {{0}};
+  vkf_logit_edit all_edits[8] = {{0}};
   VKF_TRY(cache->backend->table->poison(cached->program));
   if (p->request.stage == VKF_STAGE_ENCODE) {
     VKF_TRY(run_encode(session, cached, dims, mask));

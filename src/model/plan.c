@@ -132,12 +132,12 @@ static void logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
   if (request->logits) vkf_build_output(b, y, "logits");
   if (request->log_softmax) y = log_softmax(b, "log_softmax", rows, width, y);
   if (request->max_edits > 0) {
-    vkf_build_node_params node = {.op = VKF_OP_EDIT,
+    vkf_build_node_params node = {.op = VKF_OP_LOGIT_EDIT,
                                   .name = "edit",
-                                  .params.edit = {.rows = rows, .width = width, .max_edits = request->max_edits},
-                                  .in = {[VKF_EDIT_X] = vkf_build_slot_operand(y),
-                                         [VKF_EDIT_OFFSETS] = vkf_model_input(VKF_INPUT_EDIT_OFFSETS, true),
-                                         [VKF_EDIT_EDITS] = vkf_model_input(VKF_INPUT_EDITS, true)}};
+                                  .params.logit_edit = {.rows = rows, .width = width, .max_edits = request->max_edits},
+                                  .in = {[VKF_LOGIT_EDIT_X] = vkf_build_slot_operand(y),
+                                         [VKF_LOGIT_EDIT_OFFSETS] = vkf_model_input(VKF_INPUT_EDIT_OFFSETS, true),
+                                         [VKF_LOGIT_EDIT_EDITS] = vkf_model_input(VKF_INPUT_EDITS, true)}};
     y = vkf_build_node(b, &node);
     if (request->renormalize) y = log_softmax(b, "renormalize", rows, width, y);
   }

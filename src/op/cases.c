@@ -100,21 +100,22 @@ static int32_t integer(const vkf_case *c, const vkf_dims *dims, uint32_t input, 
 /* An edit: mostly on its own id, sometimes on one that another edit has touched; a fill is rare. */
 static void make_edit(const vkf_case *c, uint32_t e, int32_t *edit) {
   uint32_t pick = below(c, 40, e, 16);
-  vkf_edit_kind kind = pick == 0   ? VKF_EDIT_FILL
-                       : pick < 6  ? VKF_EDIT_SET
-                       : pick < 11 ? VKF_EDIT_ADD
-                                   : VKF_EDIT_PENALTY;
-  float value = kind == VKF_EDIT_PENALTY ? 1.3f : (float)vkf_rng_normal(c->seed, 41, e);
-  if (kind == VKF_EDIT_SET && pick % 2 == 0) value = -INFINITY;
+  vkf_logit_edit_kind kind = pick == 0   ? VKF_LOGIT_EDIT_FILL
+                             : pick < 6  ? VKF_LOGIT_EDIT_SET
+                             : pick < 11 ? VKF_LOGIT_EDIT_ADD
+                                         : VKF_LOGIT_EDIT_PENALTY;
+  float value = kind == VKF_LOGIT_EDIT_PENALTY ? 1.3f : (float)vkf_rng_normal(c->seed, 41, e);
+  if (kind == VKF_LOGIT_EDIT_SET && pick % 2 == 0) value = -INFINITY;
   edit[0] = (int32_t)kind;
-  edit[1] = (int32_t)below(c, 42, e, pick % 3 == 0 ? VKF_MIN(c->params.edit.width, 4u) : c->params.edit.width);
+  edit[1] =
+      (int32_t)below(c, 42, e, pick % 3 == 0 ? VKF_MIN(c->params.logit_edit.width, 4u) : c->params.logit_edit.width);
   memcpy(&edit[2], &value, sizeof(value));
   edit[3] = 0;
 }
 
 static void fill_edit_input(const vkf_case *c, const vkf_dims *dims, uint32_t input, uint32_t capacity, int32_t *data) {
-  uint32_t rows = dims->v[c->params.edit.rows], n = c->params.edit.max_edits;
-  if (input == VKF_EDIT_EDITS) {
+  uint32_t rows = dims->v[c->params.logit_edit.rows], n = c->params.logit_edit.max_edits;
+  if (input == VKF_LOGIT_EDIT_EDITS) {
     for (uint32_t e = 0; e < n; e++) make_edit(c, e, data + 4 * (size_t)e);
     return;
   }
@@ -123,7 +124,7 @@ static void fill_edit_input(const vkf_case *c, const vkf_dims *dims, uint32_t in
 
 static void fill_input(const vkf_case *c, const vkf_dims *dims, uint32_t input, const vkf_slot *slot, void *data) {
   uint64_t n = vkf_slot_elements(slot);
-  if (c->op == VKF_OP_EDIT && slot->dtype == VKF_I32) {
+  if (c->op == VKF_OP_LOGIT_EDIT && slot->dtype == VKF_I32) {
     fill_edit_input(c, dims, input, slot->extent[0].cap, data);
     return;
   }

@@ -3,8 +3,8 @@
 
 #define EDIT(ROWS, WIDTH, EDITS, DATA, SEED)                                                                         \
   {                                                                                                                  \
-    .name = #ROWS "x" #WIDTH ", " #EDITS " edits " #DATA, .op = VKF_OP_EDIT,                                         \
-    .params = {.edit = {.rows = VKF_DIM_OUT, .width = WIDTH, .max_edits = EDITS}},                                   \
+    .name = #ROWS "x" #WIDTH ", " #EDITS " edits " #DATA, .op = VKF_OP_LOGIT_EDIT,                                   \
+    .params = {.logit_edit = {.rows = VKF_DIM_OUT, .width = WIDTH, .max_edits = EDITS}},                             \
     .sizes = {.B = 1, .R = ROWS, .T = 1, .out = ROWS}, .capacity = {.B = 1, .R = ROWS + 1, .T = 1, .out = ROWS + 1}, \
     .data = VKF_DATA_##DATA, .seed = SEED,                                                                           \
   }
@@ -17,7 +17,7 @@ static const vkf_case edit_cases[] = {
     EDIT(6, 40, 50, SPECIAL, 13), EDIT(2, 257, 90, NORMAL, 14),  EDIT(8, 8, 64, OFFSET, 15),
     EDIT(3, 2, 31, ONE_SIGN, 16),
 };
-const vkf_cases vkf_op_cases_edit = {edit_cases, VKF_COUNT(edit_cases)};
+const vkf_cases vkf_op_cases_logit_edit = {edit_cases, VKF_COUNT(edit_cases)};
 
 #define TOP_K(ROWS, WIDTH, K, DATA, SEED)                                                                            \
   {                                                                                                                  \

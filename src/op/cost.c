@@ -105,9 +105,9 @@ vkf_cost vkf_op_cost_log_softmax(const vkf_plan *plan, const vkf_node *node, con
   return (vkf_cost){5.0 * dims->v[p->rows] * p->width, all_bytes(plan, node, dims)};
 }
 
-vkf_cost vkf_op_cost_edit(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
+vkf_cost vkf_op_cost_logit_edit(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
   (void)plan;
-  const vkf_edit_params *p = &node->params.edit;
+  const vkf_logit_edit_params *p = &node->params.logit_edit;
   return (vkf_cost){0, 8.0 * dims->v[p->rows] * p->width};
 }
 

@@ -37,10 +37,10 @@ static const vkf_field gather_fields[] = {
     FIELD(gather, width, COUNT),
 };
 static const vkf_field log_softmax_fields[] = {FIELD(log_softmax, rows, DIM), FIELD(log_softmax, width, COUNT)};
-static const vkf_field edit_fields[] = {
-    FIELD(edit, rows, DIM),
-    FIELD(edit, width, COUNT),
-    FIELD(edit, max_edits, COUNT),
+static const vkf_field logit_edit_fields[] = {
+    FIELD(logit_edit, rows, DIM),
+    FIELD(logit_edit, width, COUNT),
+    FIELD(logit_edit, max_edits, COUNT),
 };
 static const vkf_field top_k_fields[] = {FIELD(top_k, rows, DIM), FIELD(top_k, width, COUNT), FIELD(top_k, k, COUNT)};
 static const vkf_field rope_fields[] = {

@@ -192,17 +192,17 @@ enum { VKF_LOG_SOFTMAX_X };
 
 /* Edits of row r are edits[offsets[r]] .. edits[offsets[r+1]-1], applied in order to a copy of x. An edit is four
  * int32: kind, id, float bits of value, 0. */
-typedef enum vkf_edit_kind {
-  VKF_EDIT_SET,     /* x[id] = value */
-  VKF_EDIT_ADD,     /* x[id] += value */
-  VKF_EDIT_PENALTY, /* x[id] = x[id] < 0 ? x[id] * value : x[id] / value */
-  VKF_EDIT_FILL     /* every x = value */
-} vkf_edit_kind;
-typedef struct vkf_edit_params {
+typedef enum vkf_logit_edit_kind {
+  VKF_LOGIT_EDIT_SET,     /* x[id] = value */
+  VKF_LOGIT_EDIT_ADD,     /* x[id] += value */
+  VKF_LOGIT_EDIT_PENALTY, /* x[id] = x[id] < 0 ? x[id] * value : x[id] / value */
+  VKF_LOGIT_EDIT_FILL     /* every x = value */
+} vkf_logit_edit_kind;
+typedef struct vkf_logit_edit_params {
   vkf_dim rows;
   uint32_t width, max_edits; /* capacity of the list, all rows together */
-} vkf_edit_params;
-enum { VKF_EDIT_X, VKF_EDIT_OFFSETS, VKF_EDIT_EDITS };
+} vkf_logit_edit_params;
+enum { VKF_LOGIT_EDIT_X, VKF_LOGIT_EDIT_OFFSETS, VKF_LOGIT_EDIT_EDITS };
 
 /* values [rows,k] descending, ids [rows,k]; equal values: the lower id first; NaN counts as larger than every number.
  */
@@ -267,7 +267,7 @@ typedef union vkf_params {
   vkf_append_params append;
   vkf_gather_params gather;
   vkf_log_softmax_params log_softmax;
-  vkf_edit_params edit;
+  vkf_logit_edit_params logit_edit;
   vkf_top_k_params top_k;
   vkf_rope_params rope;
   vkf_gate_params gate;

@@ -16,7 +16,7 @@
   X(APPEND, append)                       /* key and value columns of rows > head-major caches */            \
   X(GATHER, gather)                       /* rows by index */                                                \
   X(LOG_SOFTMAX, log_softmax)             /* of rows */                                                      \
-  X(EDIT, edit)                           /* set, add or scale single logits, fill rows */                   \
+  X(LOGIT_EDIT, logit_edit)               /* set, add or scale single logits, fill rows */                   \
   X(TOP_K, top_k)                         /* the k largest of a row with their ids, ties to the lowest id */ \
   X(ROPE, rope)                           /* rotary positions of the heads in rows */                        \
   X(GATE, gate)                           /* activation of one half of a row times the other half */         \

@@ -227,15 +227,15 @@ done:
 }
 
 /* The list of offsets is one longer than the rows: a fixed extent, since extents are numbers or dimensions. */
-vkf_status vkf_op_shape_edit(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
-                             vkf_op_shapes *out) {
-  const vkf_edit_params *p = &params->edit;
+vkf_status vkf_op_shape_logit_edit(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
+                                   vkf_op_shapes *out) {
+  const vkf_logit_edit_params *p = &params->logit_edit;
   vkf_status st = VKF_OK;
   VKF_TRY(positive(env, node, "width", p->width));
   VKF_TRY(positive(env, node, "number of edits", p->max_edits));
-  out->in[VKF_EDIT_X] = matrix("x", VKF_F32, along(p->rows, cap), fixed(p->width));
-  out->in[VKF_EDIT_OFFSETS] = loose(vector("offsets", VKF_I32, fixed(cap->v[p->rows] + 1)));
-  out->in[VKF_EDIT_EDITS] = loose(matrix("edits", VKF_I32, fixed(p->max_edits), fixed(4)));
+  out->in[VKF_LOGIT_EDIT_X] = matrix("x", VKF_F32, along(p->rows, cap), fixed(p->width));
+  out->in[VKF_LOGIT_EDIT_OFFSETS] = loose(vector("offsets", VKF_I32, fixed(cap->v[p->rows] + 1)));
+  out->in[VKF_LOGIT_EDIT_EDITS] = loose(matrix("edits", VKF_I32, fixed(p->max_edits), fixed(4)));
   out->out[0] = matrix("out", VKF_F32, along(p->rows, cap), fixed(p->width));
 done:
   return st;

@@ -234,7 +234,7 @@ vkf_status vkf_ref_propagate_error(vkf_env *env, const vkf_call *call, const vkf
       return propagate_gate(call, errors, out[0]), VKF_OK;
     case VKF_OP_ROPE:
       return propagate_rope(call, errors, out[0]), VKF_OK;
-    case VKF_OP_EDIT:
+    case VKF_OP_LOGIT_EDIT:
       return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "node %s: errors are not carried through edits", call->name);
     default:
       return propagate_moves(env, call, errors, out);

@@ -1,4 +1,5 @@
-/* Ops on rows: embed, append, gather, log-softmax, edit, top-k. What moves or selects gives the same bits everywhere.
+/* Ops on rows: embed, append, gather, log-softmax, logit edit, top-k. What moves or selects gives the same bits
+ * everywhere.
  */
 #include "ref/reproducible.h"
 #include "ref/internal.h"
@@ -143,16 +144,16 @@ vkf_status vkf_ref_log_softmax(vkf_env *env, const vkf_call *call) {
 /* ---- edit -------------------------------------------------------------------------------------------------------- */
 
 /* One edit of a value and of the bound on its error: moves are exact, the rest is one rounding each. */
-static void edit_value(vkf_edit_kind kind, double value, const vkf_rounding *r, double *x, double *bound) {
+static void edit_value(vkf_logit_edit_kind kind, double value, const vkf_rounding *r, double *x, double *bound) {
   double u = r ? r->u : 0, by = fabs(value);
   switch (kind) {
-    case VKF_EDIT_ADD:
+    case VKF_LOGIT_EDIT_ADD:
       *x += value;
       *bound = vkf_ref_unless_overflow(fabs(*x), *bound);
       if (*bound == VKF_BOUND_ANY) break;
       *bound += u * (fabs(*x) + *bound) + (r ? r->tiny : 0);
       break;
-    case VKF_EDIT_PENALTY:
+    case VKF_LOGIT_EDIT_PENALTY:
       if (*x < 0) {
         *x *= value;
         *bound = *bound * by + u * (fabs(*x) + *bound * by) + (r ? r->tiny : 0);
@@ -169,23 +170,23 @@ static void edit_value(vkf_edit_kind kind, double value, const vkf_rounding *r, 
 
 /* x [width] and bound [width]: the row, edited in order. */
 static vkf_status edit_row(vkf_env *env, const vkf_call *call, uint32_t row, double *x, double *bound) {
-  const vkf_edit_params *p = &call->params->edit;
-  const int32_t *offsets = call->in[VKF_EDIT_OFFSETS].data;
+  const vkf_logit_edit_params *p = &call->params->logit_edit;
+  const int32_t *offsets = call->in[VKF_LOGIT_EDIT_OFFSETS].data;
   vkf_status st = VKF_OK;
   for (int32_t e = offsets[row]; e < offsets[row + 1]; e++) {
     VKF_TRY(vkf_ref_check_index(env, call, "edit", row, e, p->max_edits));
-    const int32_t *edit = vkf_ref_ints(&call->in[VKF_EDIT_EDITS], (size_t)e);
-    VKF_TRY(vkf_ref_check_index(env, call, "kind of edit", row, edit[0], VKF_EDIT_FILL + 1));
+    const int32_t *edit = vkf_ref_ints(&call->in[VKF_LOGIT_EDIT_EDITS], (size_t)e);
+    VKF_TRY(vkf_ref_check_index(env, call, "kind of edit", row, edit[0], VKF_LOGIT_EDIT_FILL + 1));
     float value;
     memcpy(&value, &edit[2], sizeof(value));
     if (call->reproducible) value = vkf_reproducible_flush(value);
-    if (edit[0] == VKF_EDIT_FILL) {
+    if (edit[0] == VKF_LOGIT_EDIT_FILL) {
       for (uint32_t i = 0; i < p->width; i++)
-        edit_value(VKF_EDIT_FILL, (double)value, call->rounding, &x[i], &bound[i]);
+        edit_value(VKF_LOGIT_EDIT_FILL, (double)value, call->rounding, &x[i], &bound[i]);
       continue;
     }
     VKF_TRY(vkf_ref_check_index(env, call, "edited id", row, edit[1], p->width));
-    edit_value((vkf_edit_kind)edit[0], (double)value, call->rounding, &x[edit[1]], &bound[edit[1]]);
+    edit_value((vkf_logit_edit_kind)edit[0], (double)value, call->rounding, &x[edit[1]], &bound[edit[1]]);
     /* An operation of floats in double, rounded, is that operation in float. */
     if (call->reproducible) x[edit[1]] = (double)vkf_reproducible_flush((float)x[edit[1]]);
   }
@@ -193,14 +194,14 @@ done:
   return st;
 }
 
-vkf_status vkf_ref_edit(vkf_env *env, const vkf_call *call) {
-  const vkf_edit_params *p = &call->params->edit;
+vkf_status vkf_ref_logit_edit(vkf_env *env, const vkf_call *call) {
+  const vkf_logit_edit_params *p = &call->params->logit_edit;
   vkf_status st = VKF_OK;
   double *x = vkf_env_alloc(env, 2 * (size_t)p->width, sizeof(double));
   if (!x) return VKF_ERROR_MEMORY;
   double *bound = x + p->width;
   for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
-    const float *row = vkf_ref_row(&call->in[VKF_EDIT_X], r);
+    const float *row = vkf_ref_row(&call->in[VKF_LOGIT_EDIT_X], r);
     for (uint32_t i = 0; i < p->width; i++) {
       x[i] = (double)row[i];
       bound[i] = 0;

@@ -13,11 +13,11 @@ void vkf_vkop_describe_matmul(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_matmul_params *p = &view->node->params.matmul;
   const uint32_t *in = view->node->in;
   const struct vkf_push_matmul push = {p->rows, p->n, p->k, p->scale == 0 ? 1 : p->scale};
-  const bool leaves_pieces = view->variant->combine && !view->stage;
+  const bool leaves_partials = view->variant->combine && !view->stage;
   vkf_vkop_dispatch_begin(view, out);
   vkf_vkop_dispatch_read(out, view->stage ? VKF_SCRATCH_SLOT : in[VKF_MATMUL_X]);
   vkf_vkop_dispatch_read(out, view->stage ? VKF_NO_SLOT : in[VKF_MATMUL_W]);
-  if (leaves_pieces) {
+  if (leaves_partials) {
     vkf_vkop_dispatch_write(out, VKF_SCRATCH_SLOT);
   } else {
     vkf_vkop_dispatch_read(out, in[VKF_MATMUL_BIAS]);
@@ -31,7 +31,7 @@ void vkf_vkop_describe_matmul(const vkf_node_view *view, vkf_dispatch *out) {
   out->operands[VKF_MATMUL_W].shard = !view->stage;
   out->operands[VKF_MATMUL_W].format = view->problem->packing.format;
   /* A pipeline is compiled for each set of constants, so what a kernel does not read stays 0. */
-  if (!leaves_pieces) {
+  if (!leaves_partials) {
     out->constants[VKF_C_ACTIVATION] = p->activation;
     out->constants[VKF_C_HAS_BIAS] = vkf_vkop_has(in[VKF_MATMUL_BIAS]);
     out->constants[VKF_C_HAS_RESIDUAL] = vkf_vkop_has(in[VKF_MATMUL_RESIDUAL]);

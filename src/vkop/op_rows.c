@@ -1,11 +1,11 @@
-/* Dispatches of the ops that work row by row: embed, norm, gather, log_softmax, edit, top_k. */
+/* Dispatches of the ops that work row by row: embed, norm, gather, log_softmax, logit_edit, top_k. */
 #include "vkop/op_common.h"
 
 VKF_PUSH_FITS(vkf_push_embed);
 VKF_PUSH_FITS(vkf_push_norm);
 VKF_PUSH_FITS(vkf_push_gather);
 VKF_PUSH_FITS(vkf_push_rows);
-VKF_PUSH_FITS(vkf_push_edit);
+VKF_PUSH_FITS(vkf_push_logit_edit);
 VKF_PUSH_FITS(vkf_push_top_k);
 
 /* ---- embed ------------------------------------------------------------------------------------------------------- */
@@ -97,22 +97,22 @@ void vkf_vkop_describe_log_softmax(const vkf_node_view *view, vkf_dispatch *out)
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 
-/* ---- edit -------------------------------------------------------------------------------------------------------- */
+/* ---- logit_edit -------------------------------------------------------------------------------------------------- */
 
-void vkf_vkop_problem_edit(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
+void vkf_vkop_problem_logit_edit(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
   (void)plan;
-  const vkf_edit_params *p = &node->params.edit;
-  *out = (vkf_problem){.edit = {dims->v[p->rows], p->width, p->max_edits}};
+  const vkf_logit_edit_params *p = &node->params.logit_edit;
+  *out = (vkf_problem){.logit_edit = {dims->v[p->rows], p->width, p->max_edits}};
 }
 
-void vkf_vkop_describe_edit(const vkf_node_view *view, vkf_dispatch *out) {
-  const vkf_edit_params *p = &view->node->params.edit;
-  const struct vkf_push_edit push = {p->rows, p->width, p->max_edits};
+void vkf_vkop_describe_logit_edit(const vkf_node_view *view, vkf_dispatch *out) {
+  const vkf_logit_edit_params *p = &view->node->params.logit_edit;
+  const struct vkf_push_logit_edit push = {p->rows, p->width, p->max_edits};
   vkf_vkop_dispatch_begin(view, out);
-  for (int i = VKF_EDIT_X; i <= VKF_EDIT_EDITS; i++) vkf_vkop_dispatch_read(out, view->node->in[i]);
+  for (int i = VKF_LOGIT_EDIT_X; i <= VKF_LOGIT_EDIT_EDITS; i++) vkf_vkop_dispatch_read(out, view->node->in[i]);
   vkf_vkop_dispatch_write(out, view->node->out[0]);
-  out->constants[VKF_C_EDIT_IN_PLACE] = view->in_place;
-  out->n_constants = VKF_C_EDIT_IN_PLACE + 1;
+  out->constants[VKF_C_LOGIT_EDIT_IN_PLACE] = view->in_place;
+  out->n_constants = VKF_C_LOGIT_EDIT_IN_PLACE + 1;
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 

@@ -90,7 +90,7 @@ done:
 /* May the node write over its first input? Only where nobody else reads that, neither another node nor the host. */
 static bool goes_in_place(const vkf_plan *plan, uint32_t index, bool keep_all) {
   const vkf_node *n = &plan->nodes[index];
-  if (n->op != VKF_OP_EDIT || keep_all) return false;
+  if (n->op != VKF_OP_LOGIT_EDIT || keep_all) return false;
   const vkf_slot *from = &plan->slots[n->in[0]], *to = &plan->slots[n->out[0]];
   if (from->kind != VKF_SLOT_TEMP || from->output || to->kind != VKF_SLOT_TEMP || to->output) return false;
   for (uint32_t i = 0; i < plan->n_nodes; i++)

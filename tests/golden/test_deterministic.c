@@ -134,15 +134,15 @@ static void put_special_sums(const vkf_case_run *run, size_t kind) {
   static const uint32_t pairs[VKF_COUNT(kinds)][2] = {
       {0x0dc00000, 0x8d800000}, {0x3f800000, 0xffc00001}, {0x7f800000, 0xff800000}, {0x7f7fffff, 0x7f7fffff}};
   const uint32_t *in = run->plan.nodes[0].in;
-  const vkf_slot *x = &run->plan.slots[in[VKF_EDIT_X]];
-  const int32_t *offsets = run->plan.slots[in[VKF_EDIT_OFFSETS]].data;
+  const vkf_slot *x = &run->plan.slots[in[VKF_LOGIT_EDIT_X]];
+  const int32_t *offsets = run->plan.slots[in[VKF_LOGIT_EDIT_OFFSETS]].data;
   float *logits = (float *)(uintptr_t)x->data;
-  int32_t *edits = (int32_t *)(uintptr_t)run->plan.slots[in[VKF_EDIT_EDITS]].data;
+  int32_t *edits = (int32_t *)(uintptr_t)run->plan.slots[in[VKF_LOGIT_EDIT_EDITS]].data;
   const uint32_t width = x->extent[x->rank - 1].cap;
   for (uint64_t row = 0; row < vkf_slot_elements_at(x, &run->dims) / width; row++)
     for (int32_t e = offsets[row]; e < offsets[row + 1]; e++) {
       int32_t *edit = &edits[4 * e];
-      if (edit[0] != VKF_EDIT_ADD || (uint32_t)edit[1] >= width) continue;
+      if (edit[0] != VKF_LOGIT_EDIT_ADD || (uint32_t)edit[1] >= width) continue;
       memcpy(&logits[row * width + (uint32_t)edit[1]], &pairs[kind][0], sizeof *logits);
       memcpy(&edit[2], &pairs[kind][1], sizeof *edit);
       break;
@@ -158,10 +158,10 @@ static void make_special(vkf_env *env, const vkf_case *c, size_t kind, size_t ev
     const vkf_slot *s = &run->plan.slots[slot];
     float *data = (float *)(uintptr_t)s->data;
     if (s->dtype == VKF_F32) put_special(kind, every, 10 + i, data, vkf_slot_elements(s));
-    for (uint32_t e = 0; c->op == VKF_OP_EDIT && i == VKF_EDIT_EDITS && e < s->extent[0].cap; e++)
+    for (uint32_t e = 0; c->op == VKF_OP_LOGIT_EDIT && i == VKF_LOGIT_EDIT_EDITS && e < s->extent[0].cap; e++)
       put_special(kind, 2, 50 + e, &data[4 * e + 2], 1);
   }
-  if (c->op == VKF_OP_EDIT) put_special_sums(run, kind);
+  if (c->op == VKF_OP_LOGIT_EDIT) put_special_sums(run, kind);
   *source = (special_source){.plain = run->weights, .kind = kind, .every = every};
   run->weights.user = source;
   run->weights.load = load_special;

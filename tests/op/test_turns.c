@@ -41,9 +41,9 @@ static vkf_case case_of(vkf_op op, uint32_t n, uint32_t width) {
   } else if (op == VKF_OP_TOP_K) {
     c.data = VKF_DATA_FEW;
     c.params.top_k = (vkf_top_k_params){VKF_DIM_R, n, VKF_MIN(n, width == USUAL_WIDTH ? 8 : width)};
-  } else if (op == VKF_OP_EDIT) {
+  } else if (op == VKF_OP_LOGIT_EDIT) {
     c.data = VKF_DATA_NORMAL;
-    c.params.edit = (vkf_edit_params){.rows = VKF_DIM_R, .width = 4, .max_edits = n};
+    c.params.logit_edit = (vkf_logit_edit_params){.rows = VKF_DIM_R, .width = 4, .max_edits = n};
   } else if (op == VKF_OP_GATE) {
     c.data = VKF_DATA_NORMAL;
     c.params.gate = (vkf_gate_params){.rows = VKF_DIM_R, .width = n, .up_column = n, .activation = VKF_ACT_SWISH};
@@ -176,7 +176,7 @@ static void test_what_is_chosen_is_right(void **state) {
                {VKF_OP_NORM, {65535, 65537, 262144, 0}},
                {VKF_OP_LOG_SOFTMAX, {65535, 65537, 262144, 0}},
                {VKF_OP_TOP_K, {65535, 65537, 262144, 0}},
-               {VKF_OP_EDIT, {65537, 262144, 0}},
+               {VKF_OP_LOGIT_EDIT, {65537, 262144, 0}},
                {VKF_OP_GATE, {65537, 4194305, 0}},
                {VKF_OP_EMBED, {65537, 4194305, 0}},
                {VKF_OP_APPEND, {65538, 4194308, 0}},

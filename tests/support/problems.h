@@ -28,8 +28,8 @@ static inline vkf_problem problem_of(vkf_op op, uint32_t m, uint32_t n, uint32_t
     case VKF_OP_TOP_K:
       p.top_k.k = k;
       break;
-    case VKF_OP_EDIT:
-      p.edit.max_edits = k;
+    case VKF_OP_LOGIT_EDIT:
+      p.logit_edit.max_edits = k;
       break;
     case VKF_OP_APPEND:
       p.append.multiple_of = 2;
@@ -46,10 +46,10 @@ static inline vkf_problem problem_of(vkf_op op, uint32_t m, uint32_t n, uint32_t
 
 /* The sizes of a problem, one after the other. */
 static inline uint32_t *problem_sizes(vkf_problem *p, size_t *n) {
-  *n = p->op == VKF_OP_MATMUL                                                  ? 3
-       : vkf_kern_is_attention(p->op)                                          ? sizeof p->attention / sizeof(uint32_t)
-       : p->op == VKF_OP_NORM || p->op == VKF_OP_TOP_K || p->op == VKF_OP_EDIT ? 3
-                                                                               : 2;
+  *n = p->op == VKF_OP_MATMUL         ? 3
+       : vkf_kern_is_attention(p->op) ? sizeof p->attention / sizeof(uint32_t)
+       : p->op == VKF_OP_NORM || p->op == VKF_OP_TOP_K || p->op == VKF_OP_LOGIT_EDIT ? 3
+                                                                                     : 2;
   return &p->rows.rows;
 }
 

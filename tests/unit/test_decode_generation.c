@@ -359,11 +359,11 @@ typedef struct ids {
 } ids;
 
 /* The edits of `history` under `options` are expected[n]; prompt of 1, max_length 10, source 20 21 20. */
-static void expect_edits(const char *options, const ids *history, const vkf_edit *expected, uint32_t n) {
+static void expect_edits(const char *options, const ids *history, const vkf_logit_edit *expected, uint32_t n) {
   static const int32_t source[] = {20, 21, 20};
   vkf_generation_config c;
   vkf_id_marks marks;
-  vkf_edit out[64];
+  vkf_logit_edit out[64];
   fresh(&c);
   apply(&c, options);
   assert_int_equal(vkf_decode_marks_init(&marks, &env, V), VKF_OK);
@@ -384,16 +384,16 @@ static void expect_edits(const char *options, const ids *history, const vkf_edit
 }
 #define HISTORY(...) (&(ids){{__VA_ARGS__}, VKF_COUNT(((const int32_t[]){__VA_ARGS__}))})
 #define EXPECT(options, history, ...) \
-  expect_edits(options, history, (vkf_edit[]){__VA_ARGS__}, VKF_COUNT(((vkf_edit[]){__VA_ARGS__})))
+  expect_edits(options, history, (vkf_logit_edit[]){__VA_ARGS__}, VKF_COUNT(((vkf_logit_edit[]){__VA_ARGS__})))
 #define EXPECT_NONE(options, history) expect_edits(options, history, NULL, 0)
 #define NOT(id) \
-  { VKF_EDIT_SET, id, -INFINITY, 0 }
+  { VKF_LOGIT_EDIT_SET, id, -INFINITY, 0 }
 #define SET0(id) \
-  { VKF_EDIT_SET, id, 0, 0 }
+  { VKF_LOGIT_EDIT_SET, id, 0, 0 }
 #define ONLY \
-  { VKF_EDIT_FILL, 0, -INFINITY, 0 }
+  { VKF_LOGIT_EDIT_FILL, 0, -INFINITY, 0 }
 #define PENALTY(id, value) \
-  { VKF_EDIT_PENALTY, id, value, 0 }
+  { VKF_LOGIT_EDIT_PENALTY, id, value, 0 }
 
 static void each_processor(void **state) {
   (void)state;
@@ -440,15 +440,15 @@ static void forced_end_at_the_limit(void **state) {
   static const int32_t history[] = {1, 2, 3, 4, 5, 6, 7, 8, 9};
   vkf_generation_config c;
   vkf_id_marks marks;
-  vkf_edit out[8];
+  vkf_logit_edit out[8];
   fresh(&c);
   apply(&c, "{\"forced_eos_token_id\":[4,5]}");
   assert_int_equal(vkf_decode_marks_init(&marks, &env, V), VKF_OK);
   const vkf_processors p = {&c, &marks, 1, 10};
   assert_int_equal(vkf_decode_processors_edit(&p, history, 8, NULL, 0, out), 0);
   assert_int_equal(vkf_decode_processors_edit(&p, history, 9, NULL, 0, out), 3);
-  assert_true(out[0].kind == VKF_EDIT_FILL && out[0].value == -INFINITY);
-  assert_true(out[1].id == 4 && out[2].id == 5 && out[2].value == 0 && out[2].kind == VKF_EDIT_SET);
+  assert_true(out[0].kind == VKF_LOGIT_EDIT_FILL && out[0].value == -INFINITY);
+  assert_true(out[1].id == 4 && out[2].id == 5 && out[2].value == 0 && out[2].kind == VKF_LOGIT_EDIT_SET);
   vkf_decode_marks_finish(&marks);
   done(&c);
 }
@@ -477,7 +477,7 @@ static void behind_a_prompt(void **state) {
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_generation_config c;
     vkf_id_marks marks;
-    vkf_edit out[8];
+    vkf_logit_edit out[8];
     uint32_t n = 0;
     fresh(&c);
     apply(&c, rows[i].options);
@@ -486,7 +486,7 @@ static void behind_a_prompt(void **state) {
     while (n < 2 && rows[i].forbidden[n] != 0) n++;
     assert_int_equal(vkf_decode_processors_edit(&p, history, rows[i].length, history, 3, out), n);
     for (uint32_t k = 0; k < n; k++) {
-      assert_true(out[k].kind == VKF_EDIT_SET && out[k].value == -INFINITY);
+      assert_true(out[k].kind == VKF_LOGIT_EDIT_SET && out[k].value == -INFINITY);
       assert_int_equal(out[k].id, rows[i].forbidden[k]);
     }
     vkf_decode_marks_finish(&marks);

@@ -46,19 +46,19 @@ static void log_softmax(float *x, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) x[i] = (float)(x[i] - top - log(sum));
 }
 
-static void apply_edits(float *x, uint32_t n, const vkf_edit *from, const vkf_edit *to) {
+static void apply_edits(float *x, uint32_t n, const vkf_logit_edit *from, const vkf_logit_edit *to) {
   for (; from < to; from++) {
-    switch ((vkf_edit_kind)from->kind) {
-      case VKF_EDIT_SET:
+    switch ((vkf_logit_edit_kind)from->kind) {
+      case VKF_LOGIT_EDIT_SET:
         x[from->id] = from->value;
         break;
-      case VKF_EDIT_ADD:
+      case VKF_LOGIT_EDIT_ADD:
         x[from->id] += from->value;
         break;
-      case VKF_EDIT_PENALTY:
+      case VKF_LOGIT_EDIT_PENALTY:
         x[from->id] = x[from->id] < 0 ? x[from->id] * from->value : x[from->id] / from->value;
         break;
-      case VKF_EDIT_FILL:
+      case VKF_LOGIT_EDIT_FILL:
         for (uint32_t i = 0; i < n; i++) x[i] = from->value;
         break;
     }

@@ -224,7 +224,7 @@ static void rounding_counts_partial_sums(void **state) {
   vkf_problem split = problem(VKF_OP_ATTENTION, 1, 300);
   split.split = 64;
   vkf_kern_rounding(vkf_kern_find("attention-split-1x32x16-m1n4-w32"), &split, &r);
-  assert_int_equal(r.n_partial, 5 * 8); /* splits, and teams of 16 lanes in each */
+  assert_int_equal(r.n_partial, 5 * 8); /* splits, and clusters of 16 lanes in each */
   split = problem(VKF_OP_MATMUL, 64, 64);
   split.split = 16;
   vkf_kern_rounding(vkf_kern_find("matmul-split-64x64x16-m4n4"), &split, &r);

@@ -652,7 +652,7 @@ static void tiles_fit_their_shaders(void **state) {
   }
 }
 
-/* The same of attention: whole blocks of keys, whole steps of teams. */
+/* The same of attention: whole blocks of keys, whole steps of clusters. */
 static void tiles_of_attention_are_whole(void **state) {
   (void)state;
   size_t n;
@@ -664,9 +664,9 @@ static void tiles_of_attention_are_whole(void **state) {
     assert_true(keys % VKF_KEY_BLOCK == 0);
     if (v->combine) {
       assert_int_equal(rows, lane_rows);
-      assert_int_equal(vkf_kern_workgroup(v), keys / v->tile.attention.lane_keys * v->tile.attention.team);
-      assert_true(vkf_kern_workgroup(v) % v->subgroup == 0 && v->subgroup % v->tile.attention.team == 0);
-      assert_true(v->max_width <= v->tile.attention.team * 16);
+      assert_int_equal(vkf_kern_workgroup(v), keys / v->tile.attention.lane_keys * v->tile.attention.cluster);
+      assert_true(vkf_kern_workgroup(v) % v->subgroup == 0 && v->subgroup % v->tile.attention.cluster == 0);
+      assert_true(v->max_width <= v->tile.attention.cluster * 16);
     } else {
       assert_true(rows % lane_rows == 0 && v->tile.attention.slice == 64);
       assert_int_equal(vkf_kern_workgroup(v), rows / lane_rows * VKF_KEY_BLOCK);

@@ -197,7 +197,7 @@ static void candidates(void **state) {
   assert_string_equal(plan->slots[head->in[VKF_MATMUL_W]].name, "embed.weight");
   assert_string_equal(plan->slots[head->in[VKF_MATMUL_BIAS]].name, "head.bias");
   const vkf_node *edit = node_named(plan, "head.edit");
-  assert_string_equal(plan->slots[edit->in[VKF_EDIT_X]].name, "head.log_softmax");
+  assert_string_equal(plan->slots[edit->in[VKF_LOGIT_EDIT_X]].name, "head.log_softmax");
   assert_string_equal(plan->slots[node_named(plan, "head.top_k")->in[0]].name, "head.edit");
   const vkf_slot *cross = slot_named(plan, "state.decoder.1.cross.v");
   expect_extents(cross, (vkf_extent[]){{VKF_DIM_ONE, 2}, {VKF_DIM_ONE, 4}, {VKF_DIM_S, 12}, {VKF_DIM_ONE, 16}}, 4);

@@ -315,7 +315,7 @@ static void costs_of_every_op(void **state) {
   COST(APPEND, append, 0, 8 * 18 * 2 * 6, .seqs = VKF_DIM_R, .tokens = VKF_DIM_T, .past = VKF_DIM_PAST, .n_heads = 2,
        .key_width = 4, .value_width = 2);
   COST(GATHER, gather, 0, 4 * 6 * 9, .rows = VKF_DIM_OUT, .x_rows = VKF_DIM_RT, .width = 4);
-  COST(EDIT, edit, 0, 8 * 24, .rows = VKF_DIM_OUT, .width = 4, .max_edits = 5);
+  COST(LOGIT_EDIT, logit_edit, 0, 8 * 24, .rows = VKF_DIM_OUT, .width = 4, .max_edits = 5);
   COST(ROPE, rope, 3 * 18 * 12, 4 * 18 * (24 + 5), .rows = VKF_DIM_RT, .width = 12, .n_heads = 2, .n_kv_heads = 1,
        .head_width = 4, .rotary = 4);
   COST(GATE, gate, 2 * 72, 12 * 72, .rows = VKF_DIM_RT, .width = 4);

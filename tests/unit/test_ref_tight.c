@@ -216,16 +216,16 @@ static double log_softmax(void) {
 static void edit(float *x) {
   static const float values[] = {0.3f, 1.7f, 1.7f};
   static int32_t offsets[] = {0, 3};
-  int32_t edits[3][4] = {{VKF_EDIT_ADD, 0}, {VKF_EDIT_PENALTY, 1}, {VKF_EDIT_PENALTY, 2}};
-  params = (vkf_params){.edit = {.rows = VKF_DIM_OUT, .width = 3, .max_edits = 3}};
-  vkf_call call = call_of(VKF_OP_EDIT, (vkf_sizes){.out = 1});
+  int32_t edits[3][4] = {{VKF_LOGIT_EDIT_ADD, 0}, {VKF_LOGIT_EDIT_PENALTY, 1}, {VKF_LOGIT_EDIT_PENALTY, 2}};
+  params = (vkf_params){.logit_edit = {.rows = VKF_DIM_OUT, .width = 3, .max_edits = 3}};
+  vkf_call call = call_of(VKF_OP_LOGIT_EDIT, (vkf_sizes){.out = 1});
   for (int i = 0; i < 3; i++) {
     edits[i][1] = i;
     memcpy(&edits[i][2], &values[i], 4);
   }
-  call.in[VKF_EDIT_X] = VIEW(x, 1, 3);
-  call.in[VKF_EDIT_OFFSETS] = VIEW(offsets, 2);
-  call.in[VKF_EDIT_EDITS] = VIEW(edits, 3, 4);
+  call.in[VKF_LOGIT_EDIT_X] = VIEW(x, 1, 3);
+  call.in[VKF_LOGIT_EDIT_OFFSETS] = VIEW(offsets, 2);
+  call.in[VKF_LOGIT_EDIT_EDITS] = VIEW(edits, 3, 4);
   call.out[0] = VIEW(stored, 1, 3);
   compare(&call);
 }
@@ -344,9 +344,9 @@ static void every_bound_is_used_up(void **state) {
       {VKF_OP_NORM, "layer norm", 0.9, layer_norm},
       {VKF_OP_NORM, "rms norm", 0.9, rms_norm},
       {VKF_OP_LOG_SOFTMAX, "log_softmax", 0.85, log_softmax},
-      {VKF_OP_EDIT, "add", 0.99, edit_adds},
-      {VKF_OP_EDIT, "divide", 0.99, edit_divides},
-      {VKF_OP_EDIT, "multiply", 0.99, edit_multiplies},
+      {VKF_OP_LOGIT_EDIT, "add", 0.99, edit_adds},
+      {VKF_OP_LOGIT_EDIT, "divide", 0.99, edit_divides},
+      {VKF_OP_LOGIT_EDIT, "multiply", 0.99, edit_multiplies},
       {VKF_OP_ROPE, "rope", 0.99, rope},
       {VKF_OP_GATE, "swish", 0.99, swish},
       {VKF_OP_GATE, "sigmoid", 0.99, sigmoid},

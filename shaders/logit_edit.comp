@@ -5,7 +5,7 @@
 // last fill of a row undoes all that came before it, so it is looked for first and the row is written once.
 #version 450
 #extension GL_GOOGLE_include_directive : require
-#define PARAMS vkf_push_edit
+#define PARAMS vkf_push_logit_edit
 #define OUT 3
 #include "lib/kernel.glsl"
 #include "lib/store.glsl"
@@ -14,12 +14,12 @@ layout(BINDING(0)) readonly buffer X { float x[]; };
 layout(BINDING(1)) readonly buffer Offsets { uint offsets[]; };
 layout(BINDING(2)) readonly buffer Edits { uint edits[]; };
 
-layout(constant_id = VKF_C_EDIT_IN_PLACE) const uint IN_PLACE = 0;
+layout(constant_id = VKF_C_LOGIT_EDIT_IN_PLACE) const uint IN_PLACE = 0;
 
 float edited(uint kind, float old, float value) {
   precise float y = value;
-  if (kind == VKF_EDIT_KIND_ADD) y = old + value;
-  if (kind == VKF_EDIT_KIND_PENALTY) y = old < 0.0 ? mul(old, value) : quotient(old, value);
+  if (kind == VKF_LOGIT_EDIT_KIND_ADD) y = old + value;
+  if (kind == VKF_LOGIT_EDIT_KIND_PENALTY) y = old < 0.0 ? mul(old, value) : quotient(old, value);
   return flushed(y);
 }
 
@@ -30,7 +30,7 @@ void main() {
   uint first = begin; // behind the last fill
   for (uint e0 = begin; e0 < end; e0 += VKF_EDITS_AT_ONCE) {
     [[unroll]] for (uint i = 0; i < VKF_EDITS_AT_ONCE; i++)
-      if (e0 + i < end && edits[at[2].x + 4 * (e0 + i)] == VKF_EDIT_KIND_FILL) first = e0 + i + 1;
+      if (e0 + i < end && edits[at[2].x + 4 * (e0 + i)] == VKF_LOGIT_EDIT_KIND_FILL) first = e0 + i + 1;
   }
   const bool is_filled = first != begin;
   if (IN_PLACE == 0 || is_filled) {
