@@ -1,20 +1,21 @@
 # GLSL to SPIR-V to one C file: VKF_SHADERS_C.
 #
-# shaders/manifest.cmake sets VKF_SHADERS, a list of rows "name|source.comp|defines|feature|formats":
-#   name     what vkf_kern_spirv_table calls it
-#   source   relative to shaders/, which is also the include path
-#   defines  separated by spaces, "TYPE=vec4 HALF"; may be empty
-#   feature  a GLSL extension that the compiler must know, for example GL_EXT_integer_dot_product, or COOPMAT for
-#            GL_KHR_cooperative_matrix, which the Vulkan headers must know as well; the row is left out, with a line that
-#            says so, where they do not. May be missing.
-#   formats  storage formats beside f32 in which it reads weights, keys or values, separated by spaces: each gives one more
-#            module, name_<format>, with FORMAT_<FORMAT> defined (shaders/lib/format.glsl). May be missing.
-set(VKF_SHADERS "")
-if(EXISTS ${PROJECT_SOURCE_DIR}/shaders/manifest.cmake)
-  include(${PROJECT_SOURCE_DIR}/shaders/manifest.cmake)
-  set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS
-               ${PROJECT_SOURCE_DIR}/shaders/manifest.cmake)
-endif()
+# A shader, shaders/NAME.comp, says which modules are compiled from it, a line each:
+#
+#   // module NAME[: DEFINE...][, needs FEATURE][, reads FORMAT...]
+#
+#   NAME     what vkf_kern_spirv_table calls it
+#   DEFINE   "TYPE=vec4 HALF"; only for what changes SPIR-V types or extensions
+#   FEATURE  a GLSL extension that the compiler must know, for example GL_EXT_integer_dot_product, or COOPMAT for
+#            GL_KHR_cooperative_matrix, which the Vulkan headers must know as well. Where they do not, the module is left
+#            out, and a line says so.
+#   FORMAT   storage formats beside f32 in which it reads weights, keys or values: each gives one more module,
+#            NAME_<format>, with FORMAT_<FORMAT> defined (shaders/lib/format.glsl). "weights" and "caches" are all that
+#            weights, or keys and values, are stored in.
+set(VKF_WEIGHT_FORMATS "f16 bf16 int8")
+set(VKF_CACHE_FORMATS "f16")
+file(GLOB shader_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/shaders/*.comp)
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${shader_sources})
 
 set(spirv_dir ${PROJECT_BINARY_DIR}/spirv)
 file(MAKE_DIRECTORY ${spirv_dir})
@@ -53,20 +54,29 @@ endif()
 
 set(spirv_files "")
 set(spirv_names "")
-# A row a module.
+# A row a module: "name|source|defines|feature".
 set(shader_rows "")
-foreach(row IN LISTS VKF_SHADERS)
-  string(REPLACE "|" ";" fields "${row}|||")
-  list(GET fields 0 name)
-  list(GET fields 1 source)
-  list(GET fields 2 defines)
-  list(GET fields 3 feature)
-  list(GET fields 4 formats)
-  list(APPEND shader_rows "${name}|${source}|${defines}|${feature}")
-  separate_arguments(formats UNIX_COMMAND "${formats}")
-  foreach(format IN LISTS formats)
-    string(TOUPPER ${format} upper)
-    list(APPEND shader_rows "${name}_${format}|${source}|${defines} FORMAT_${upper}|${feature}")
+foreach(source IN LISTS shader_sources)
+  file(STRINGS ${source} modules REGEX "^// module ")
+  if(NOT modules)
+    message(FATAL_ERROR "${source}: expected a line \"// module NAME\", found none")
+  endif()
+  foreach(module IN LISTS modules)
+    if(NOT module MATCHES "^// module ([a-z0-9_]+)(: ([A-Za-z0-9_= ]+))?(, needs ([A-Za-z0-9_]+))?(, reads ([a-z0-9 ]+))?$")
+      message(FATAL_ERROR "${source}: expected \"// module NAME: DEFINES, needs FEATURE, reads FORMATS\", found \"${module}\"")
+    endif()
+    set(name ${CMAKE_MATCH_1})
+    set(defines "${CMAKE_MATCH_3}")
+    set(feature "${CMAKE_MATCH_5}")
+    set(formats "${CMAKE_MATCH_7}")
+    list(APPEND shader_rows "${name}|${source}|${defines}|${feature}")
+    string(REPLACE "weights" "${VKF_WEIGHT_FORMATS}" formats "${formats}")
+    string(REPLACE "caches" "${VKF_CACHE_FORMATS}" formats "${formats}")
+    separate_arguments(formats UNIX_COMMAND "${formats}")
+    foreach(format IN LISTS formats)
+      string(TOUPPER ${format} upper)
+      list(APPEND shader_rows "${name}_${format}|${source}|${defines} FORMAT_${upper}|${feature}")
+    endforeach()
   endforeach()
 endforeach()
 
@@ -77,7 +87,7 @@ foreach(row IN LISTS shader_rows)
   list(GET row 2 defines)
   list(GET row 3 feature)
   if(name IN_LIST spirv_names)
-    message(FATAL_ERROR "shaders/manifest.cmake: two rows are called ${name}")
+    message(FATAL_ERROR "${source}: expected a new name, found another module called ${name}")
   endif()
   if(feature STREQUAL "COOPMAT")
     if(NOT VKF_COOPMAT)
@@ -113,8 +123,8 @@ foreach(row IN LISTS shader_rows)
     add_custom_command(
       OUTPUT ${spv}
       COMMAND ${VKF_GLSLANG} --quiet -V --target-env vulkan1.1 -I${PROJECT_SOURCE_DIR}/shaders ${defines} ${reproducible} ${write_depfile} -o
-              ${spv} ${PROJECT_SOURCE_DIR}/shaders/${source} ${validate}
-      DEPENDS ${PROJECT_SOURCE_DIR}/shaders/${source} ${included}
+              ${spv} ${source} ${validate}
+      DEPENDS ${source} ${included}
       COMMENT "shader ${name}${mode}"
       VERBATIM)
     list(APPEND spirv_names ${name}${mode})

@@ -2,6 +2,9 @@
 // format in rows of whole words; a workgroup moves a row. Operands: x, k, v (k and v keep what is not written), spans.
 // In a packed batch there are workgroups for as many rows of each sequence as the longest has. PAIRS:
 // two float32 at a time, for drivers whose gathers and scatters take as long for 64 bits a lane as for 32.
+//
+// module append, reads caches
+// module append_pairs: PAIRS
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #ifdef PAIRS

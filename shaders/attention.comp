@@ -4,6 +4,10 @@
 // A key that a query does not see leaves all its sums untouched, and a maximum that did not rise rescales by exactly 1,
 // so padding, the cache and the batch leave no trace in the bits. A query without any key gives zeros.
 // VEC4 loads four elements at a time (head widths are multiples of 4), TEXEL k and v through texel buffers.
+//
+// module attention, reads caches
+// module attention_vec4: VEC4, reads caches
+// module attention_vec4_texel: VEC4 TEXEL, reads caches
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_attention

@@ -1,5 +1,7 @@
 // The second stage of attention_split.comp: a lane adds up the splits of one column of one item, in their order, each
 // scaled to the highest maximum. Operands: the partial results, out.
+//
+// module attention_combine
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_attention

@@ -4,6 +4,8 @@
 // A workgroup is several subgroups, each of one or more clusters of BK lanes. A lane has every BK-th four columns of a
 // head; a cluster has TN keys at a time, the next cluster the next ones, and its own maximum, sum and values until the
 // end, where they are added up through shared memory in the order of the clusters. Head widths are multiples of 4.
+//
+// module attention_split, reads caches
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require

@@ -2,6 +2,10 @@
 // (and every SUBGROUP_SIZE-th after it of a block) and finds its score, then a lane is four columns of the values (and
 // every 4 SUBGROUP_SIZE-th after them) and adds up all keys of the block. Queries, weights and rows go from lane to
 // lane by shuffles. Head widths are multiples of 4. TEXEL reads k and v through texel buffers.
+//
+// module attention_subgroup_per_query, reads caches
+// module attention_subgroup_per_query_texel: TEXEL, reads caches
+// module attention_subgroup_per_query_w4: SUBGROUP_SIZE=4, reads caches
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require

@@ -6,6 +6,9 @@
 // maximum of a block. Tiles behind the last key and before the first one that any query sees are left out; where every
 // query sees a whole tile, which is most of them, no weight is tested. VEC4 loads four elements at a time (head widths
 // are multiples of 4).
+//
+// module attention_tiles: VEC4, reads caches
+// module attention_tiles_any, reads caches
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_attention

@@ -2,6 +2,8 @@
 // addresses which are the same for all lanes by one scalar load: rows of k and v are read by address. Everything is
 // unrolled over the keys of a block and the head's width, a multiple of 4 and at most VKF_MAX_UNIFORM_WIDTH. Blocks
 // that no query sees are skipped; where some lanes see a key and others do not, keys are taken one by one.
+//
+// module attention_uniform, reads caches
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require

@@ -4,6 +4,8 @@
 // as in matmul_uniform.comp, so nothing is gathered and nothing goes from lane to lane. Widths of keys are multiples of
 // 4, of values of SUBGROUP_SIZE. A block's keys are taken by AT_ONCE: four would cost less where keys are few, and more
 // where they are many, since their sums wait for one another.
+//
+// module attention_uniform_keys, reads caches
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require

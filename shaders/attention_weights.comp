@@ -3,6 +3,8 @@
 // the weights. Keys that a query does not see, and a query without any key, get exactly zero. Several keys, or many
 // elements of one, are done in a turn of a loop, because drivers may end a loop after so many turns (kern/family.h).
 // Of a packed batch all that is no query or no key of a sequence is zero.
+//
+// module attention_weights, reads caches
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_attention

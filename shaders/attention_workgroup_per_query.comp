@@ -2,6 +2,9 @@
 // a lane is four columns of the values (and every 64th after them) and adds up all keys of the block. Weights go from
 // lane to lane through shared memory. Head widths are multiples of 4. The bits are those of attention.comp.
 // TEXEL reads k and v through texel buffers.
+//
+// module attention_workgroup_per_query, reads caches
+// module attention_workgroup_per_query_texel: TEXEL, reads caches
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_attention

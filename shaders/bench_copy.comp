@@ -1,4 +1,6 @@
 // The roof of memory: every invocation copies sixteen vec4, its workgroup a contiguous piece.
+//
+// module bench_copy
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

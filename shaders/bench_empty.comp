@@ -1,4 +1,6 @@
 // Next to nothing: what a dispatch costs beside its work.
+//
+// module bench_empty
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #include "shared/constants.h"

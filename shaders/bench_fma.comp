@@ -1,6 +1,9 @@
 // The roof of multiply-adds: twelve independent sums an invocation, which fit the sixteen registers of AVX2, and many
 // of them a turn of the loop. Each sum becomes 2 exactly, since s <- s / 2 + 1 converges there in float32; the factors
 // come with the push constants, so nothing is known beforehand.
+//
+// module bench_fma: FUSED
+// module bench_mul_add
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

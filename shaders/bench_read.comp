@@ -1,5 +1,8 @@
 // The roof of reads: every invocation adds up sixteen vec4 of ones, its workgroup a contiguous piece of a set that
 // begins again behind its end. A small set stays in the caches, however often it is read.
+//
+// module bench_read
+// module bench_read_texel: TEXEL
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_control_flow_attributes : require

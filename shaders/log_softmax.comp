@@ -1,4 +1,6 @@
 // x - max - log(sum(exp(x - max))) of a row; a workgroup a row. Operands: x, out. The sum: lib/partials.glsl.
+//
+// module log_softmax
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_rows

@@ -1,4 +1,8 @@
 // As log_softmax.comp, the same bits, a row a subgroup and no shared memory. Operands: x, out.
+//
+// module log_softmax_lanes
+// module log_softmax_lanes_texel: TEXEL
+// module log_softmax_lanes_w4: SUBGROUP_SIZE=4
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require

@@ -3,6 +3,8 @@
 // IN_PLACE: out are the bytes of x, and nothing is copied.
 // A workgroup owns a row and an invocation every WORKGROUP-th column of it, so the order holds without a barrier. The
 // last fill of a row undoes all that came before it, so it is looked for first and the row is written once.
+//
+// module logit_edit
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_logit_edit

@@ -1,5 +1,7 @@
 // The second stage of a matmul whose K is split: an invocation adds up the splits of one element, in their order, and
 // does what every matmul does in the end. Operands: partial sums, none, bias, residual, out.
+//
+// module matmul_combine
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul

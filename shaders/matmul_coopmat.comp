@@ -3,6 +3,8 @@
 // residual, out, a word that becomes 1 if some x cannot be stored as f16. K is a multiple of 8.
 // x is rounded to f16 on its way to shared memory. While a slice of BK is multiplied, the next one is on its way from
 // memory to registers; two slices stand in shared memory, so that one barrier a slice is enough.
+//
+// module matmul_coopmat_f16: FORMAT_F16, needs COOPMAT
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_cooperative_matrix : require

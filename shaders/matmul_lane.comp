@@ -4,6 +4,12 @@
 // accumulator an element. TEXEL reads x, w, bias and residual through texel buffers; w four k of a column a texel, in
 // any FORMAT. BROADCAST hands values on by subgroupBroadcast (four lanes), else by subgroupShuffle. K is a multiple of
 // 4; rows past M repeat the last.
+//
+// module matmul_lane, reads weights
+// module matmul_lane_texel: TEXEL, reads weights
+// module matmul_lane_broadcast_m16: BROADCAST TM=16, reads weights
+// module matmul_lane_broadcast_m4: BROADCAST TM=4, reads weights
+// module matmul_lane_broadcast_m1: BROADCAST TM=1, reads weights
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require

@@ -1,6 +1,8 @@
 // out = act(x w^T + bias) + residual, an element an invocation: any size, any packing of w. Operands: x (rows), w,
 // bias, residual, out. A workgroup computes WORKGROUP columns of one row; k ascending, one accumulator. Eight k a turn
 // of the loop, because drivers may end a loop after so many turns (kern/family.h).
+//
+// module matmul_naive, reads weights
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul

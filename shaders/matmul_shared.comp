@@ -6,6 +6,9 @@
 // 2 there are two slices, so that one barrier a slice is enough.
 // With SPLIT the workgroups share K, too: z is a split of SPLIT_K, a multiple of BK. They leave partial sums (operands:
 // x, w, partial sums), which matmul_combine.comp adds up.
+//
+// module matmul_shared, reads weights
+// module matmul_split: SPLIT, reads f16 bf16
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul

@@ -5,6 +5,10 @@
 // choices into one vector load. No gather is left. Operands: x (rows), w, bias, residual, out. k ascending in steps of
 // DEPTH and a rest, one accumulator an element; rows past M repeat the last. Neighbouring workgroups share columns, so
 // that their w stays in the cache.
+//
+// module matmul_uniform_w8_d64: SUBGROUP_SIZE=8 VECTORS=2 DEPTH=64, reads weights
+// module matmul_uniform_w16_d32: SUBGROUP_SIZE=16 VECTORS=4 DEPTH=32, reads weights
+// module matmul_uniform_w16_d16: SUBGROUP_SIZE=16 VECTORS=4 DEPTH=16, reads weights
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require

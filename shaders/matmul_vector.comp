@@ -4,6 +4,8 @@
 // memory. Operands: x (rows), w (rows), bias, residual, out. Rows past M and columns past N repeat the last. A weight
 // is read once, and by neighbours side by side; TN columns share a load of x, and 8 loads of w are on their way at
 // once.
+//
+// module matmul_vector, reads weights
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require

@@ -2,6 +2,9 @@
 // row (or a group of its columns) a workgroup, sums as lib/partials.glsl says; with BY_SUBGROUP a workgroup is one
 // subgroup of exactly SUBGROUP_SIZE, which adds up its partial sums by itself. Operands: x, residual, weight, bias,
 // out. Two passes: the mean is taken out before squares are added.
+//
+// module norm
+// module norm_subgroup: BY_SUBGROUP
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #ifdef BY_SUBGROUP

@@ -1,5 +1,9 @@
 // As norm.comp, the same bits, a row (or group) a subgroup and no shared memory. Operands: x, residual, weight, bias,
 // out.
+//
+// module norm_lanes
+// module norm_lanes_texel: TEXEL
+// module norm_lanes_w4: SUBGROUP_SIZE=4
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require

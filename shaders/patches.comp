@@ -1,5 +1,7 @@
 // Image patches as rows in the order of a convolution's weight, zeros before the first and behind the last; a workgroup
 // writes a row. Operands: x [image][channel][row][column], out.
+//
+// module patches
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_patches

@@ -1,4 +1,6 @@
 // Loads by the address of a buffer.
+//
+// module probe_address
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require

@@ -1,4 +1,6 @@
 // Rounding to 16-bit numbers by the device's own type: to nearest, ties to even.
+//
+// module probe_float16, needs GL_EXT_shader_explicit_arithmetic_types_float16
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_explicit_arithmetic_types_float16 : require

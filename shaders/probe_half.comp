@@ -1,4 +1,6 @@
 // What a 16-bit number in a word becomes, all 65,536 of them: formats f16 of weights and caches are read so.
+//
+// module probe_half
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define GIVEN uint

@@ -1,6 +1,8 @@
 // Whether an invocation has as many turns of loops as it asks for, TURNS of them in nested loops and one more: each
 // takes a step of a sequence of which the host knows every element. Some drivers have a counter for all loops of an
 // invocation and end each loop where it runs out, without a word.
+//
+// module probe_loops
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define GIVEN uint

@@ -1,4 +1,6 @@
 // The arithmetic of the reproducible mode: quotients, roots, products and sums, each rounded on its own.
+//
+// module probe_rounding
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define GIVEN uint

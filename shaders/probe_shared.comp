@@ -1,4 +1,6 @@
 // Shared memory, all that the device has, and barriers: what one invocation writes the others read.
+//
+// module probe_shared
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define GIVEN uint

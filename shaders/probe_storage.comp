@@ -1,5 +1,8 @@
 // Members of storage buffers that are smaller than a word, GIVEN, PER_WORD of them in one: each is read and written on
 // its own, in the opposite order.
+//
+// module probe_storage16: GIVEN=uint16_t PER_WORD=2
+// module probe_storage8: GIVEN=uint8_t PER_WORD=4
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_shader_16bit_storage : require

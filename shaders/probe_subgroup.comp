@@ -1,5 +1,10 @@
 // Whether a workgroup of SUBGROUP_SIZE invocations is one full subgroup of that size, and whether its lanes reach each
 // other as the kernels have it: with SHUFFLE, BALLOT (and broadcast) or ARITHMETIC.
+//
+// module probe_subgroup
+// module probe_shuffle: SHUFFLE
+// module probe_ballot: BALLOT
+// module probe_arithmetic: ARITHMETIC
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require

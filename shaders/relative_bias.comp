@@ -1,5 +1,7 @@
 // The additive bias of attention by the bucket of each distance (Raffel et al. 2020): out [head][distance]; a workgroup
 // writes a head. Operands: table [bucket][head], buckets by distance, out.
+//
+// module relative_bias
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_relative_bias

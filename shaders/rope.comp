@@ -1,6 +1,8 @@
 // Rotary positions (Su et al. 2021): the heads of q and k in a row are turned, its other columns copied; a workgroup
 // writes a row. Operands: x, positions, table (cosine and sine of each pair by position), out. A position outside of
 // the table reads its last row (the host refuses such positions before).
+//
+// module rope
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_rope

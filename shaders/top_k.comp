@@ -2,6 +2,8 @@
 // NaN counts as larger than every number; equal values: the lower id first. Every invocation has every 64th column, in
 // VKF_TOP_K_PIECES pieces, and keeps the best of each piece that was not given yet; a round gives the best of all, and
 // its owner looks for the next one of that piece. Many columns are looked at in a turn of a loop (kern/family.h).
+//
+// module top_k
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_top_k

@@ -2,6 +2,10 @@
 // VKF_MAX_LANES_K. The first pass finds the largest of 4 SUBGROUP_SIZE groups of columns. The k-th largest of these is
 // a bound that k columns reach: the second pass looks at columns that reach it, in the order of their ids, and keeps
 // the k best of them in a list. Values are compared by their keys (lib/order.glsl).
+//
+// module top_k_lanes
+// module top_k_lanes_texel: TEXEL
+// module top_k_lanes_w4: SUBGROUP_SIZE=4
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_ballot : require

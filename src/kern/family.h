@@ -1,7 +1,8 @@
 /* family: what the kernels of one shader family have in common: functions of a row of the table and a problem.
  *
  * One file a family, family_<name>.c, or a few lines in family_rows.c for kernels that give a row of the result to a
- * workgroup. No other code of the library tells families apart. A NULL function means what its comment says.
+ * workgroup. variants.c declares the families where it has their rows. No other code of the library tells families
+ * apart. A NULL function means what its comment says.
  */
 #ifndef VKF_KERN_FAMILY_H
 #define VKF_KERN_FAMILY_H
@@ -51,6 +52,7 @@ typedef struct vkf_family {
 
   vkf_tile_kind tile;
   uint32_t max_tile; /* the largest tm, and tn of a gemm */
+  uint32_t probed;   /* 1, 2, ...: its place among the candidates of vkf_kern_probe_candidates(); 0: it is none */
   uint32_t n_texels; /* operands that its texel kernels read through texel buffers */
 } vkf_family;
 
@@ -81,18 +83,5 @@ static inline uint64_t vkf_turns_by(uint64_t n, uint64_t at_once) {
 
 /* The effort of kernels that are nobody's choice on a device. */
 #define VKF_NO_EFFORT 1e9
-
-/* ---- the families ------------------------------------------------------------------------------------------------ */
-
-extern const vkf_family vkf_family_shared, vkf_family_split, vkf_family_vector, vkf_family_coopmat,
-    vkf_family_matmul_lane, vkf_family_matmul_uniform, vkf_family_naive; /* matmul */
-extern const vkf_family vkf_family_workgroup_per_query, vkf_family_subgroup_per_query, vkf_family_tiles,
-    vkf_family_tiles_any, vkf_family_split_keys, vkf_family_attention_uniform, vkf_family_uniform_keys, vkf_family_vec4,
-    vkf_family_lane_per_query, vkf_family_weights; /* attention */
-extern const vkf_family vkf_family_norm_subgroup, vkf_family_norm_lanes, vkf_family_norm_row;
-extern const vkf_family vkf_family_log_softmax_lanes, vkf_family_log_softmax_row;
-extern const vkf_family vkf_family_top_k_lanes, vkf_family_top_k_row;
-extern const vkf_family vkf_family_append, vkf_family_pairs;
-extern const vkf_family vkf_family_row, vkf_family_logit_edit;
 
 #endif

@@ -20,4 +20,5 @@ const vkf_family vkf_family_matmul_lane = {.name = "lane",
                                            .effort = vkf_kern_gemm_cpu_effort,
                                            .tile = VKF_TILE_ROWS,
                                            .max_tile = 16,
-                                           .n_texels = 4 /* x, w, bias, residual */};
+                                           .n_texels = 4 /* x, w, bias, residual */,
+                                           .probed = 2};

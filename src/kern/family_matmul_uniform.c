@@ -20,4 +20,5 @@ const vkf_family vkf_family_matmul_uniform = {
     .fit = vkf_kern_gemm_fit,
     .grid = vkf_kern_gemm_grid,
     .loop_turns = loop_turns,
-    .effort = effort};
+    .effort = effort,
+    .probed = 1};

@@ -102,7 +102,7 @@ typedef union vkf_tile {
 typedef struct vkf_variant {
   vkf_op op;
   const struct vkf_family *family; /* what its kernels have in common: kern/family.h */
-  const char *module;              /* SPIR-V module of the manifest; with texel access: its "_texel" form */
+  const char *module;              /* of a shader; with texel access: its "_texel" form */
   const char *combine; /* that of a second dispatch, which reads what the first one left in the node's scratch memory;
                           NULL: there is one dispatch */
   vkf_tile tile;

@@ -273,14 +273,14 @@ vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, const vkf_tuned
   return best_packing;
 }
 
-/* The best variant of a family by the defaults, when its weight lies as it likes. */
-static const vkf_variant *best_of_family(const vkf_family *family, vkf_problem *p, const vkf_caps *caps) {
+/* The best variant, by the defaults, of the families with this place, when its weight is packed for it. */
+static const vkf_variant *best_probed(uint32_t place, vkf_problem *p, const vkf_caps *caps) {
   vkf_kern_rank best = {0}, rank;
   char why[256];
   size_t n;
   const vkf_variant *table = vkf_kern_variants(&n);
   for (const vkf_variant *v = table; v < table + n; v++) {
-    if (v->family != family) continue;
+    if (v->family->probed != place) continue;
     p->packing = vkf_kern_packing_of(v, VKF_FORMAT_F32);
     if (!vkf_kern_rank_of(v, p, caps, NULL, &rank, why, sizeof why)) continue;
     if (!best.variant || vkf_kern_is_better(&rank, &best)) best = rank;
@@ -290,16 +290,14 @@ static const vkf_variant *best_of_family(const vkf_family *family, vkf_problem *
 
 uint32_t vkf_kern_probe_candidates(const vkf_caps *caps, vkf_problem *p,
                                    const vkf_variant *variants[VKF_MAX_PROBE_CANDIDATES]) {
-  static const vkf_family *const families[VKF_MAX_PROBE_CANDIDATES] = {&vkf_family_matmul_uniform,
-                                                                       &vkf_family_matmul_lane};
   uint32_t n = 0;
   *p =
       (vkf_problem){.op = VKF_OP_MATMUL, .matmul = {.m = 64, .n = 256, .k = 256}, .order = vkf_kern_order(caps, false)};
   /* Whether loads at uniform addresses beat texel loads hangs on the processor's vector unit and on the driver's
    * version. Mesa 22.3 has no such loads; between it and 26 nothing was measured. */
   if (caps->driver_id != VKF_DRIVER_ID_LAVAPIPE || caps->driver_version < 23u << 22) return 0;
-  for (size_t i = 0; i < VKF_MAX_PROBE_CANDIDATES; i++) {
-    variants[n] = best_of_family(families[i], p, caps);
+  for (uint32_t place = 1; place <= VKF_MAX_PROBE_CANDIDATES; place++) {
+    variants[n] = best_probed(place, p, caps);
     n += variants[n] != NULL;
   }
   return n > 1 ? n : 0;

@@ -1,7 +1,7 @@
 /* spirv: the compiled shaders, embedded in the library.
  *
- * The build writes the table from shaders/manifest.cmake (cmake/embed.cmake); the data are constant and live as long as
- * the program. A name of the manifest may be missing here where the shader compiler did not know a feature it needs.
+ * The build writes the table: a row for each module of the shaders (cmake/shaders.cmake). The data are constant and
+ * live as long as the program. A module is missing if the shader compiler does not know a feature that it needs.
  */
 #ifndef VKF_KERN_SPIRV_H
 #define VKF_KERN_SPIRV_H
@@ -10,12 +10,12 @@
 #include <stdint.h>
 
 struct vkf_kern_spirv {
-  const char *name;      /* as in the manifest */
+  const char *name;      /* of the module */
   const uint32_t *words; /* SPIR-V in the host's byte order */
   size_t n_words;
 };
 
-/* vkf_kern_spirv_count rows in the order of the manifest, then one whose name is NULL. */
+/* vkf_kern_spirv_count rows, then one whose name is NULL. */
 extern const struct vkf_kern_spirv vkf_kern_spirv_table[];
 extern const size_t vkf_kern_spirv_count;
 

@@ -10,7 +10,19 @@
 #include "kern/spirv.h"
 #include "shared/constants.h"
 
-/* Weights that a kernel reads, where the manifest lists them all. */
+/* The families, family_<name>.c. */
+extern const vkf_family vkf_family_shared, vkf_family_split, vkf_family_vector, vkf_family_coopmat,
+    vkf_family_matmul_lane, vkf_family_matmul_uniform, vkf_family_naive; /* matmul */
+extern const vkf_family vkf_family_workgroup_per_query, vkf_family_subgroup_per_query, vkf_family_tiles,
+    vkf_family_tiles_any, vkf_family_split_keys, vkf_family_attention_uniform, vkf_family_uniform_keys, vkf_family_vec4,
+    vkf_family_lane_per_query, vkf_family_weights; /* attention */
+extern const vkf_family vkf_family_norm_subgroup, vkf_family_norm_lanes, vkf_family_norm_row;
+extern const vkf_family vkf_family_log_softmax_lanes, vkf_family_log_softmax_row;
+extern const vkf_family vkf_family_top_k_lanes, vkf_family_top_k_row;
+extern const vkf_family vkf_family_append, vkf_family_pairs;
+extern const vkf_family vkf_family_row, vkf_family_logit_edit;
+
+/* Weights that a kernel reads, where its modules read all formats of weights. */
 #define ALL_FORMATS ((1u << VKF_FORMAT_COUNT) - 1)
 /* The same of keys and values. */
 #define CACHE_FORMATS (1u << VKF_FORMAT_F16)

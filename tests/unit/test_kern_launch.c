@@ -11,6 +11,8 @@
 #include "shared/constants.h"
 #include "support/problems.h"
 
+extern const vkf_family vkf_family_subgroup_per_query, vkf_family_uniform_keys, vkf_family_workgroup_per_query;
+
 /* Each element lies where the index says, no two share a place, the rest is zero, the scales follow. */
 static void check_packing(vkf_weight_packing p, uint32_t n, uint32_t k, size_t elements, size_t bytes) {
   const vkf_format_row *f = vkf_format_get(p.format);

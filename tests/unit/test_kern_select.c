@@ -12,6 +12,8 @@
 #include "support/problems.h"
 #include "support/range.h"
 
+extern const vkf_family vkf_family_vector;
+
 static vkf_caps a_device(void) {
   return (vkf_caps){.kind = VKF_DEVICE_OTHER,
                     .max_storage_range_bytes = 128u << 20,

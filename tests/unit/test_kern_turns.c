@@ -9,6 +9,8 @@
 #include "support/problems.h"
 #include "tune/checks.h"
 
+extern const vkf_family vkf_family_naive, vkf_family_row;
+
 /* A kernel that is said to take fewer turns for a larger problem would be picked where the driver ends it. */
 static void no_count_falls_when_a_problem_grows(void **state) {
   (void)state;
