@@ -87,20 +87,9 @@ static void keys_are_documented(void **state) {
   program_must_be_documented();
 }
 
-typedef struct row {
-  const char *command;
-  int exit_code;
-  const char *out, *err; /* as program_must() has them */
-} row;
-
-static void check_rows(const row *rows, size_t n) {
-  for (size_t i = 0; i < n; i++) program_must(rows[i].command, rows[i].exit_code, rows[i].out, rows[i].err);
-}
-#define CHECK(rows) check_rows(rows, sizeof(rows) / sizeof((rows)[0]))
-
 static void commands_and_digits(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"$V bench norm:8,64 --no-roofs --seconds 0.01 --json > $T/n.json && sed -n 2p $T/n.json && ! grep "
        "'[1-9][0-9]\\{15\\}' $T/n.json",
        0, "  \"format\": \"vkformer-bench/1\",\n", ""},
@@ -124,13 +113,13 @@ static void commands_and_digits(void **state) {
        "variant; do grep -m 1 \"\\\"$k\\\"\" $T/first.json > $T/k && grep -qF -f $T/k $T/again.json || exit 1; done",
        0, "", ""},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 /* Nothing is measured where an argument is wrong: there is nothing on standard output. */
 static void what_is_refused_first(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"$V bench norm:8,64 $T/page.html", 2, "", "expected one of peak, matmul, "},
       {"$V bench norm:8,64 norm:8", 4, "", "norm:8"},
       {"$V bench norm:8,64 ffn:3,16", 4, "", "expected a problem of the form ffn:M,D,F"},
@@ -145,13 +134,13 @@ static void what_is_refused_first(void **state) {
       {"$V bench norm:8,64 encoder --norm side", 2, "", "--norm: expected post or pre"},
       {"test -e $T/x.html", 1, "", ""},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 /* What stands beside the results. */
 static void what_is_said(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       /* what computes nothing says nothing of GPUs; what computes does */
       {"unset VKF_DEVICE; $V kernels norm:8,64 >$T/k && $V info $M >$T/k", 0, "", ""},
       {"unset VKF_DEVICE; $V bench norm:8,64 --no-roofs --seconds 0.01", 0, NULL,
@@ -160,7 +149,7 @@ static void what_is_said(void **state) {
       {"$V translate -v 'I am here.' 2>&1 | grep -c 'last run 0.000'", 1, "0\n", ""},
   };
   setenv("M", VKF_SOURCE_DIR "/models/en-es", 1);
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 /* A row of the table has the share as a percentage; without roofs there is a dash in its place. */
@@ -175,7 +164,7 @@ static void roofs_in_text(void **state) {
 /* Tiles and kernels of the caller's; each row: a command, its exit code, pieces of what it prints. */
 static void tiles_and_own_kernels(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       /* the example of docs/own-kernels.md, with its own tile and with others, on shapes that no tile divides */
       {"$V bench matmul:33,40,24 --shader " VKF_SOURCE_DIR "/examples/own_kernel.comp --variant "
        "matmul-shared-64x64x16-m4n4 --tile 'bm=32,bn=16,tm=2,tn=2;bm=16,bn=64,tm=1' --no-roofs --seconds 0.01 | grep "
@@ -203,7 +192,7 @@ static void tiles_and_own_kernels(void **state) {
       {"$V bench matmul:64,64,64,int8 --variant matmul-split-32x32x16-m4n4 --no-roofs", 4, NULL,
        "does not read numbers stored as int8"},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 PROGRAM_MAIN(prepare, cmocka_unit_test(shares_of_roofs), cmocka_unit_test(roofs_in_text),

@@ -9,17 +9,6 @@
 #include "support/program.h"
 #include "support/range.h"
 
-typedef struct row {
-  const char *command;
-  int exit_code;
-  const char *out, *err; /* as program_must() has them */
-} row;
-
-static void check_rows(const row *rows, size_t n) {
-  for (size_t i = 0; i < n; i++) program_must(rows[i].command, rows[i].exit_code, rows[i].out, rows[i].err);
-}
-#define CHECK(rows) check_rows(rows, sizeof(rows) / sizeof((rows)[0]))
-
 /* ---- damaged models and inputs ----------------------------------------------------------------------------------- */
 
 static void write_arrays(vkf_context *context, const char *name, const vkf_array *arrays, size_t n) {
@@ -121,7 +110,7 @@ static int prepare(void **state) {
 
 static void test_help(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"$V --help", 0, "Commands:", ""},
       {"$V --version", 0, "vkformer ", ""},
       {"$V help run", 0, "Usage: vkformer run MODEL", ""},
@@ -130,12 +119,12 @@ static void test_help(void **state) {
        "grep -q -e \"$w\" $T/help || { echo \"$c: no $w\"; exit 1; }; done; echo $c; done",
        0, "translate\nrun\ngenerate\nfill-mask\nembed\nclassify\nvalidate\ndevices\ninfo\n", ""},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 static void test_usage(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"$V", 2, "", "Usage: vkformer COMMAND"},
       {"$V trnslate", 2, "", "expected a command, found 'trnslate'"},
       {"$V translate --nosuch", 2, "", "found '--nosuch'"},
@@ -154,12 +143,12 @@ static void test_usage(void **state) {
       {"$V info", 2, "", "expected MODEL, a model folder, found nothing"},
       {"$V tokenize --decode five", 2, "", "expected a token id, found 'five'"},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 static void test_devices(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"$V devices", 0, "ref", ""},
       {"$V devices --json", 0, "\"subgroup_size\"", ""},
       {"$V devices --json | sed -n 2p", 0, "  \"format\": \"vkformer-devices/1\",\n", ""},
@@ -177,12 +166,12 @@ static void test_devices(void **state) {
       {"$V info $G/llama | grep -A1 'q by head'", 0, "k, v by head               [1,2,16,16]", ""},
       {"$V info $G/marian --weights int8 --kv-cache f16", 0, "int8 weights, f16 keys and values", ""},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 static void test_models(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"$V info $T/nosuch", 4, "", "nosuch"},
       {"$V info $G/marian --weights int4", 4, "", "expected auto, f32, f16, bf16 or int8, found"},
       {"$V info $G/marian --kv-cache int8", 4, "", "expected f32 or f16, found"},
@@ -201,12 +190,12 @@ static void test_models(void **state) {
       {"$V info $M --json", 0, "\"n_parameters\": 7585600", ""},
       {"$V info $M --plan", 0, "encoder.0", ""},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 static void test_run_and_generate(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"$V run $G/transformer-postln-relu -i $T/in.safetensors -o $T/o --output-hidden-states --output-attentions", 0,
        "", ""},
       {"grep -c cross_attentions.1 $T/o && grep -c encoder_hidden_states.0 $T/o && rm $T/o", 0, NULL, ""},
@@ -236,12 +225,12 @@ static void test_run_and_generate(void **state) {
       {"test -e $T/o", 1, "", ""},
       {"$V run $G/transformer-postln-relu -i $T/in.safetensors -o $T/nosuch/o", 4, "", "nosuch/o"},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 static void test_translate(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"$V translate \"The animal didn't cross the street because it was too tired.\"", 0,
        "El animal no cruz\xc3\xb3 la calle porque estaba demasiado cansado.\n", ""},
       {"$V translate --model $M --num-beams 4 --json \"The animal didn't cross the street because it was too tired.\"",
@@ -279,12 +268,12 @@ static void test_translate(void **state) {
       {"$V tokenize -m $T/nosuch a", 4, "", "this needs a tokenizer: "},
       {"$V tokenize --decode 489 2217 342 3969 1", 0, "El gato se sent\xc3\xb3\n", ""},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 static void test_kernels_and_bench(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"$V kernels matmul:77,512,512", 0, "  * 1  matmul-", ""},
       {"$V kernels matmul:77,512,512 --json", 0, "\"picked\": true", ""},
       {"$V kernels norm:8,64 -v --device 0 >$T/k", 0, "", "chosen by its index or UUID, 0"},
@@ -337,13 +326,13 @@ static void test_kernels_and_bench(void **state) {
       {"grep -c '\"ph\": \"X\"' $T/trace.json | grep -v '^0'", 0, NULL, ""},
       {"$V translate 'I am here.' --profile=$T/nosuch/trace.json", 4, NULL, "nosuch/trace.json: cannot be written"},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 /* Tiles by specialization constants, and kernels from files in the place of ours. */
 static void test_bench_tiles(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"$V bench matmul:33,40,24 --variant matmul-shared-64x64x16-m4n4 --tile bm=32,bn=16,bk=8 --no-roofs --seconds "
        "0.01",
        0, "matmul-shared-32x16x8-m4n4", ""},
@@ -380,12 +369,12 @@ static void test_bench_tiles(void **state) {
       {"$V bench --merge $T/no.spv --html $T/other.html; code=$?; test -e $T/other.html || exit $code", 4, NULL,
        "no.spv"},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 static void test_examples(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"for x in $B/example_translate $B/example_translate_cxx; do test -x $x || { echo \"$x is not built\" >&2; "
        "continue; }; "
        "$x $M 'I am here.' > $T/x || exit 1; $V translate 'I am here.' > $T/v; cmp $T/x $T/v || exit "
@@ -395,13 +384,13 @@ static void test_examples(void **state) {
       {"$B/example_translate $T/nosuch a", 1, "", "nosuch"},
       {"$B/example_translate", 2, "", "usage"},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 /* A folder made of a configuration is a model like others. */
 static void test_init(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"$V init $G/llama/config.json -o $T/made --seed 3", 0, "", ""},
       {"cmp $G/llama/config.json $T/made/config.json && $V info $T/made", 0, "112,960", ""},
       {"$V run $T/made -i $T/no_target.safetensors -o $T/made.out", 0, "", ""},
@@ -414,12 +403,12 @@ static void test_init(void **state) {
       {"$V init $G/llama -o $T/other", 4, "", "expected a file, found a folder"},
       {"$V init", 2, "", "expected CONFIG.json"},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 static void test_validate(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"$V validate $G/transformer-lm-postln --json=$T/v.json", 0, ": passed", ""},
       {"grep -c '\"scope\": \"block\"' $T/v.json && grep -c '\"passed\": true' $T/v.json", 0, NULL, ""},
       {"$V validate $T/nosuch", 4, "", "nosuch"},
@@ -450,7 +439,7 @@ static void test_validate(void **state) {
       {"$V validate $G/marian --bisect --json=$T/b.json", 2, "", "--bisect goes without"},
       {"$V validate --replay $T/nosuch", 4, "", "nosuch/node.json: cannot be opened"},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 PROGRAM_MAIN(prepare, cmocka_unit_test(test_help), cmocka_unit_test(test_usage), cmocka_unit_test(test_devices),

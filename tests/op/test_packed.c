@@ -2,11 +2,8 @@
  * sequence has the same bits in a packed batch, among sequences of other lengths, and alone in a rectangle. Nothing
  * here has a tolerance.
  */
-#include "op/case_program.h"
-#include "kern/kern.h"
-#include "ref/ref.h"
 #include "shared/constants.h"
-#include "support/driver.h"
+#include "support/attention_bits.h"
 
 enum { HEADS = 4, KV_HEADS = 2 };
 enum { mask = 1 << VKF_ATTENTION_MASK, bias = 1 << VKF_ATTENTION_BIAS };
@@ -39,11 +36,6 @@ static const vkf_case shapes[] = {
     SHAPE("single tokens", 6, SIZES(.B = 1, .R = 6, .T = 1, .past = 70), 0, R, T, KEYS, PAST, 32, .causal = true),
     SHAPE("cross", 7, SIZES(.B = 3, .R = 5, .T = 3, .S = 45), 0, R, T, S, ZERO, 8, .causal = false),
 };
-
-static void *data_of(const vkf_case_run *run, uint32_t input) {
-  const uint32_t slot = run->plan.nodes[0].in[input];
-  return slot == VKF_NO_SLOT ? NULL : (void *)(uintptr_t)run->plan.slots[slot].data;
-}
 
 static uint32_t extent_of(const vkf_case_run *run, uint32_t input, uint32_t i) {
   return run->plan.slots[run->plan.nodes[0].in[input]].extent[i].cap;
@@ -82,18 +74,6 @@ static void make_alone(driver *d, const vkf_case *shape, const vkf_case_run *pac
            keys * sizeof(int32_t));
 }
 
-/* The result, dense, for the caller to free; NULL: the variant does not fit. */
-static float *result_of(driver *d, vkf_backend *backend, vkf_case_program *p, const char *variant) {
-  driver_ok(d, vkf_case_program_ready(p, backend, variant));
-  if (!p->program) return NULL;
-  const uint32_t slot = p->run.plan.nodes[0].out[0];
-  float *out = malloc(vkf_slot_elements(&p->run.plan.slots[slot]) * sizeof *out);
-  assert_non_null(out);
-  driver_ok(d, backend->table->run(p->program, &p->run.dims, 0, 1));
-  driver_ok(d, backend->table->read(p->program, slot, &p->run.dims, out));
-  return out;
-}
-
 /* false: the variant does not fit. */
 static bool compare(driver *d, vkf_backend *backend, const vkf_case *shape, const char *variant) {
   const size_t row = (size_t)HEADS * shape->params.attention.value_width;
@@ -125,30 +105,11 @@ static bool compare(driver *d, vkf_backend *backend, const vkf_case *shape, cons
 }
 
 static void test_every_variant(void **state) {
-  driver *d = *state;
-  size_t n = 0, n_compared = 0;
-  const vkf_variant *variants = vkf_kern_variants(&n);
-  for (size_t i = 0; i < n; i++) {
-    char name[96];
-    size_t n_fits = 0;
-    if (variants[i].op != VKF_OP_ATTENTION || variants[i].order != VKF_ORDER_ASCENDING) continue;
-    vkf_kern_name(&variants[i], name, sizeof name);
-    for (size_t s = 0; s < VKF_COUNT(shapes); s++) n_fits += compare(d, d->device->backend, &shapes[s], name);
-    print_message("  %s: %zu of %zu shapes\n", name, n_fits, VKF_COUNT(shapes));
-    n_compared += n_fits;
-  }
-  assert_true(n_compared >= VKF_COUNT(shapes));
+  attention_every_variant(*state, shapes, VKF_COUNT(shapes), compare);
 }
 
 static void test_the_scalar_path(void **state) {
-  driver *d = *state;
-  vkf_backend *ref = NULL;
-  driver_ok(d, vkf_ref_backend_create(&d->context->env, &ref));
-  for (int exact = 0; exact < 2; exact++) {
-    ref->reproducible = exact;
-    for (size_t s = 0; s < VKF_COUNT(shapes); s++) assert_true(compare(d, ref, &shapes[s], NULL));
-  }
-  ref->table->destroy(&ref);
+  attention_scalar_path(*state, shapes, VKF_COUNT(shapes), compare);
 }
 
 DRIVER_MAIN(DRIVER_TEST(test_every_variant), DRIVER_TEST(test_the_scalar_path))

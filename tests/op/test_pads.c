@@ -4,10 +4,7 @@
  * One run has PADS + 1 sequences of LENGTH + PADS keys: sequence r holds the sentence behind r pads. What stands in the
  * place of the pads is noise.
  */
-#include "op/case_program.h"
-#include "kern/kern.h"
-#include "ref/ref.h"
-#include "support/driver.h"
+#include "support/attention_bits.h"
 
 enum { LENGTH = 20, PADS = 33, HEADS = 4, BEAMS = 2, QUERIES = 3 };
 
@@ -61,11 +58,6 @@ static vkf_case sized(const vkf_case *shape, uint32_t n, uint32_t keys) {
 }
 
 /* The data of an input, NULL where it is absent; *width: numbers of its last extents, of one key or query. */
-static void *data_of(const vkf_case_run *run, uint32_t input) {
-  const uint32_t slot = run->plan.nodes[0].in[input];
-  return slot == VKF_NO_SLOT ? NULL : (void *)(uintptr_t)run->plan.slots[slot].data;
-}
-
 static uint32_t extent_of(const vkf_case_run *run, uint32_t input, uint32_t i) {
   return run->plan.slots[run->plan.nodes[0].in[input]].extent[i].cap;
 }
@@ -108,18 +100,6 @@ static void fill_sentences(const vkf_case *c, const vkf_case_run *one, vkf_case_
   }
 }
 
-/* The result, dense, for the caller to free; NULL: the variant does not fit. */
-static float *result_of(driver *d, vkf_backend *backend, vkf_case_program *p, const char *variant) {
-  driver_ok(d, vkf_case_program_ready(p, backend, variant));
-  if (!p->program) return NULL;
-  const uint32_t slot = p->run.plan.nodes[0].out[0];
-  float *out = malloc(vkf_slot_elements(&p->run.plan.slots[slot]) * sizeof *out);
-  assert_non_null(out);
-  driver_ok(d, backend->table->run(p->program, &p->run.dims, 0, 1));
-  driver_ok(d, backend->table->read(p->program, slot, &p->run.dims, out));
-  return out;
-}
-
 /* false: the variant does not fit. */
 static bool compare(driver *d, vkf_backend *backend, const vkf_case *shape, const char *variant) {
   const vkf_case one_case = sized(shape, 1, LENGTH), wide_case = sized(shape, PADS + 1, LENGTH + PADS);
@@ -149,30 +129,11 @@ static bool compare(driver *d, vkf_backend *backend, const vkf_case *shape, cons
 }
 
 static void test_every_variant(void **state) {
-  driver *d = *state;
-  size_t n = 0, n_compared = 0;
-  const vkf_variant *variants = vkf_kern_variants(&n);
-  for (size_t i = 0; i < n; i++) {
-    char name[96];
-    size_t n_fits = 0;
-    if (variants[i].op != VKF_OP_ATTENTION || variants[i].order != VKF_ORDER_ASCENDING) continue;
-    vkf_kern_name(&variants[i], name, sizeof name);
-    for (size_t s = 0; s < VKF_COUNT(shapes); s++) n_fits += compare(d, d->device->backend, &shapes[s], name);
-    print_message("  %s: %zu of %zu shapes\n", name, n_fits, VKF_COUNT(shapes));
-    n_compared += n_fits;
-  }
-  assert_true(n_compared >= VKF_COUNT(shapes));
+  attention_every_variant(*state, shapes, VKF_COUNT(shapes), compare);
 }
 
 static void test_the_scalar_path(void **state) {
-  driver *d = *state;
-  vkf_backend *ref = NULL;
-  driver_ok(d, vkf_ref_backend_create(&d->context->env, &ref));
-  for (int exact = 0; exact < 2; exact++) {
-    ref->reproducible = exact;
-    for (size_t s = 0; s < VKF_COUNT(shapes); s++) assert_true(compare(d, ref, &shapes[s], NULL));
-  }
-  ref->table->destroy(&ref);
+  attention_scalar_path(*state, shapes, VKF_COUNT(shapes), compare);
 }
 
 DRIVER_MAIN(DRIVER_TEST(test_every_variant), DRIVER_TEST(test_the_scalar_path))

@@ -58,6 +58,18 @@ static inline void program_must(const char *command, int exit_code, const char *
              out ? out : "...", err ? err : "...", found, program_out, program_err);
 }
 
+/* A command and what program_must() takes with it. */
+typedef struct program_row {
+  const char *command;
+  int exit_code;
+  const char *out, *err;
+} program_row;
+
+static inline void program_rows(const program_row *rows, size_t n) {
+  for (size_t i = 0; i < n; i++) program_must(rows[i].command, rows[i].exit_code, rows[i].out, rows[i].err);
+}
+#define PROGRAM_ROWS(rows) program_rows(rows, sizeof(rows) / sizeof((rows)[0]))
+
 static inline void program_ok(vkf_context *context, vkf_status status) {
   if (status != VKF_OK) fail_msg("%s", last_message(context));
 }

@@ -5,17 +5,6 @@
  */
 #include "support/documented.h"
 
-typedef struct row {
-  const char *command;
-  int exit_code;
-  const char *out, *err; /* as program_must() has them */
-} row;
-
-static void check_rows(const row *rows, size_t n) {
-  for (size_t i = 0; i < n; i++) program_must(rows[i].command, rows[i].exit_code, rows[i].out, rows[i].err);
-}
-#define CHECK(rows) check_rows(rows, sizeof(rows) / sizeof((rows)[0]))
-
 static int prepare(void **state) {
   (void)state;
   setenv("VKF_DEVICE", "ref", 1); /* files are the same on all of them */
@@ -48,7 +37,7 @@ static int prepare(void **state) {
 
 static void test_pipes_in_folders(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"$P generate $T/f.gen --prompt a", 4, "", "f.gen/generation_config.json: " NOBODY},
       {"$P generate $T/f.config --prompt a", 4, "", "f.config/config.json: " NOBODY},
       {"$P info $T/f.weights", 4, "", "f.weights/model.safetensors: " NOBODY},
@@ -59,12 +48,12 @@ static void test_pipes_in_folders(void **state) {
       {"$P tokenize -m $T/f.names a", 4, "", "f.names/tokenizer_config.json: " NOBODY},
       {"$P classify $T/f.image $T/pipe.png", 4, "", "f.image/preprocessor_config.json: " NOBODY},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 static void test_pipes_as_options(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"$P generate $G/llama -i $T/pipe.safetensors -o $T/o", 4, "", "pipe.safetensors: " NOBODY},
       {"$P generate $G/llama --prompt a -g $T/pipe.json", 4, "", "pipe.json: " NOBODY},
       {"$P run $G/llama -i $T/pipe.safetensors -o $T/o", 4, "", "pipe.safetensors: " NOBODY},
@@ -81,13 +70,13 @@ static void test_pipes_as_options(void **state) {
       {"$P devices --icd $T/pipe.json", 4, "", "pipe.json: " NOBODY},
       {"test -e $T/o", 1, "", ""},
   };
-  CHECK(rows);
-  static const row written[] = {
+  PROGRAM_ROWS(rows);
+  static const program_row written[] = {
       /* a pipe that somebody writes to is read */
       {"cat $T/near.json > $T/pipe.json & sleep 0.2; $P op matmul -i $T/pipe.json -o $T/sum.json && cat $T/sum.json", 0,
        "3.0", ""},
   };
-  CHECK(written);
+  PROGRAM_ROWS(written);
 }
 
 /* ---- writing ----------------------------------------------------------------------------------------------------- */
@@ -136,14 +125,14 @@ static void test_validations(void **state) {
   assert_int_equal(program_run("$P validate --device ref --quick --json=$T/v.json"), 0);
   check_output("$P validate --merge $T/v.json --json=%s", "devices");
   check_output("$P validate --merge $T/v.json --report %s", "<html");
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"mkdir $T/l; ( ulimit -f 1; $P validate --merge $T/v.json --json=$T/l/big > /dev/null ); code=$?; ls $T/l; exit "
        "$code",
        4, "", "l/big: cannot be written: "},
       {"( ulimit -f 1; $P validate --merge $T/v.json --report $T/l/big > /dev/null ); code=$?; ls $T/l; exit $code", 4,
        "", "l/big: cannot be written: "},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 static void test_profiles(void **state) {
@@ -154,7 +143,7 @@ static void test_profiles(void **state) {
 /* With "-" nothing but the file goes to standard output; a name that is empty is none. */
 static void test_names(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"$P validate --device ref --quick --json=- 2> $T/table | head -c 1 && grep passed $T/table > /dev/null", 0, "{",
        ""},
       {"$P op matmul -i $T/near.json -o ''", 2, "", "--outputs: expected a name, found ''"},
@@ -165,7 +154,7 @@ static void test_names(void **state) {
       {"$P run $T/f.vit --image '' -o $T/o", 2, "", "--image: expected a name, found ''"},
       {"$P translate a -m ''", 2, "", "--model: expected a name, found ''"},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
@@ -173,7 +162,7 @@ static void test_names(void **state) {
 /* Numbers that JSON has none for, and names that are no UTF-8. */
 static void test_json(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"echo '{\"x\": [[0.1, 2]], \"w\": [[1, 0]]}' > $T/tenth.json && $P op matmul -i $T/tenth.json -o "
        "$T/tenth.out.json "
        "&& tr -d ' \\n' < $T/tenth.out.json",
@@ -189,7 +178,7 @@ static void test_json(void **state) {
       {"printf '{\"x\": [[1]], \"x\": [[2]]}' > $T/twice.json && $P op matmul -i $T/twice.json -o $T/o", 4, "",
        "twice.json: expected JSON, found at line 1, column 16: duplicate object key"},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 /* Every document has a format, and its keys are in docs/json.md. */
@@ -222,7 +211,7 @@ static void test_documented_keys(void **state) {
 #define MARK "expected JSON, found a byte-order mark of UTF-8 before it: save the file without one"
 static void test_byte_order_marks(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"mark() { printf '\\357\\273\\277'; cat $1; }; mark $T/near.json > $T/mark.json && mkdir $T/m.config $T/m.words "
        "$T/m.names && for f in config words names; do cp $M/*.json $M/model.safetensors $T/m.$f || exit 1; done && "
        "mark $M/config.json > $T/m.config/config.json && mark $M/tokenizer.json > $T/m.words/tokenizer.json && "
@@ -233,13 +222,13 @@ static void test_byte_order_marks(void **state) {
       {"$P tokenize -m $T/m.words a", 4, "", "m.words/tokenizer.json: " MARK},
       {"$P tokenize -m $T/m.names a", 4, "", "m.names/tokenizer_config.json: " MARK},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 /* Arrays as JSON, in and out, by every command that takes arrays; what is not named so is said to be JSON. */
 static void test_arrays_as_json(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"echo '{\"input_ids\": [[382, 16, 1]], \"decoder_input_ids\": [[0]]}' > $T/ids.json && cp $T/ids.json "
        "$T/ids.txt",
        0, "", ""},
@@ -261,13 +250,13 @@ static void test_arrays_as_json(void **state) {
        4, "", "input_ids: expected whole numbers of 32 bits"},
       {"$P info $M --json | sed -n 2p", 0, "  \"format\": \"vkformer-info/1\",\n", ""},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 /* A text is the ids that `tokenize` tells; behind an encoder the target is the id that it begins with. */
 static void test_run_on_texts(void **state) {
   (void)state;
-  static const row rows[] = {
+  static const program_row rows[] = {
       {"ids=$($P tokenize 'A sentence.' | tr ' ' ,) && echo \"{\\\"input_ids\\\": [[$ids]], \\\"decoder_input_ids\\\": "
        "[[0]]}\" > $T/t.json && $P run $M -i $T/t.json -o $T/a --output-attentions && $P run $M --text 'A sentence.' "
        "-o "
@@ -281,7 +270,7 @@ static void test_run_on_texts(void **state) {
       {"$P run $M --text a -i $T/t.json -o $T/o", 2, "", "expected one of --inputs, --text and --image"},
       {"$P run $G/llama --text a -o $T/o", 4, "", "tokenizer"},
   };
-  CHECK(rows);
+  PROGRAM_ROWS(rows);
 }
 
 int main(void) {
