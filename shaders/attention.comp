@@ -19,20 +19,15 @@
 #endif
 #include "lib/attention.glsl"
 
-// Some pieces of a head a turn of the loop, because drivers may end a loop after so many turns (kern/family.h).
-#define AT_ONCE (VKF_HEAD_AT_ONCE / STEP)
-#define EACH_PIECE(d, n, body)                                  \
-  [[dont_unroll]] for (uint d0 = 0; d0 < (n); d0 += AT_ONCE) {                  \
-    [[unroll]] for (uint d1 = 0; d1 < AT_ONCE; d1++) {          \
-      const uint d = d0 + d1;                                   \
-      if ((n) % AT_ONCE == 0 || d < (n)) { body }               \
-    }                                                           \
-  }
-
 #ifdef VEC4
 #include "lib/keys_values.glsl"
 #define STEP 4
 #define PIECE vec4
+// VKF_HEAD_AT_ONCE_VEC4 elements a turn. An odd number's last piece is by itself, so that no turn has a condition:
+// SwiftShader needs half as much time again with one.
+#define EACH_PIECE(n, BODY)                                          \
+  for (uint d = 0; d < (n) / 2 * 2; d += 2) { BODY(d) BODY(d + 1) }  \
+  if ((n) % 2 != 0) { BODY((n) - 1) }
 #define KEY(row, d) LOAD(k4, FIRST(1) + (row) * (KEY_WIDTH / 4) + (d))
 #define VALUE(row, d) LOAD(v4, FIRST(2) + (row) * (VALUE_WIDTH / 4) + (d))
 vec4 query(uint i) { return vec4(q_data[i], q_data[i + 1], q_data[i + 2], q_data[i + 3]); }
@@ -42,11 +37,24 @@ float products(vec4 a, vec4 b, float sum) {
 #else
 #define STEP 1
 #define PIECE float
+#define EACH_PIECE(n, BODY)                                             \
+  [[dont_unroll]] for (uint d0 = 0; d0 < (n); d0 += VKF_HEAD_AT_ONCE) { \
+    [[unroll]] for (uint d1 = 0; d1 < VKF_HEAD_AT_ONCE; d1++) {         \
+      const uint d = d0 + d1;                                           \
+      if ((n) % VKF_HEAD_AT_ONCE == 0 || d < (n)) { BODY(d) }           \
+    }                                                                   \
+  }
 #define KEY(row, d) ELEMENT(k_data, 1, row, KEY_WIDTH, d)
 #define VALUE(row, d) ELEMENT(v_data, 2, row, VALUE_WIDTH, d)
 float query(uint i) { return q_data[i]; }
 float products(float a, float b, float sum) { return mad(a, b, sum); }
 #endif
+
+// What main() does with each piece of a head, some in a turn of a loop, because drivers may end a loop after so many
+// turns (kern/family.h).
+#define ADD_PRODUCTS(d) sum = products(q[d], KEY(from, d), sum);
+#define RESCALE(d) o[d] = mul(o[d], factor);
+#define ADD_VALUE(d) o[d] = mad(PIECE(e), VALUE(from, d), o[d]);
 
 void main() {
   const uint t0 = gl_WorkGroupID.x * gl_WorkGroupSize.x, T = place_of(t0).span.queries;
@@ -66,7 +74,7 @@ void main() {
     for (uint j = 0; j < n; j++) {
       const uint from = key_row(me, s0 + j);
       float sum = 0.0;
-      EACH_PIECE(d, KEY_WIDTH / STEP, sum = products(q[d], KEY(from, d), sum);)
+      EACH_PIECE(KEY_WIDTH / STEP, ADD_PRODUCTS)
       score[j] = scaled(me, s0 + j, sum);
       seen[j] = sees(me, s0 + j) && is_key(score[j]);
       if (seen[j]) risen = larger(risen, score[j]);
@@ -74,13 +82,13 @@ void main() {
     const float factor = risen == top ? 1.0 : exp_below(top - risen);
     top = risen;
     total = mul(total, factor);
-    EACH_PIECE(d, VALUE_WIDTH / STEP, o[d] = mul(o[d], factor);)
+    EACH_PIECE(VALUE_WIDTH / STEP, RESCALE)
     for (uint j = 0; j < n; j++) {
       if (!seen[j]) continue;
       const float e = exp_below(score[j] - top);
       const uint from = key_row(me, s0 + j);
       total += e;
-      EACH_PIECE(d, VALUE_WIDTH / STEP, o[d] = mad(PIECE(e), VALUE(from, d), o[d]);)
+      EACH_PIECE(VALUE_WIDTH / STEP, ADD_VALUE)
     }
   }
   if (t0 + gl_LocalInvocationID.x >= T) return;

@@ -103,6 +103,7 @@
  * a top-k, where an invocation keeps the best of so many pieces of its columns; k of the plainest matmul. */
 #define VKF_K_AT_ONCE 8
 #define VKF_HEAD_AT_ONCE 16
+#define VKF_HEAD_AT_ONCE_VEC4 8 /* of a kernel that loads four at a time */
 #define VKF_SCORES_AT_ONCE 4
 #define VKF_SCORES_OF_NARROW 16 /* where heads are narrower than this: */
 #define VKF_NARROW_HEAD 4
