@@ -64,7 +64,7 @@ static const tool_option options[] = {
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
     {"batch-size", 'b', TOOL_SIZE, offsetof(tool_args, batch_size), "N",
-     "prompts of equal length that are generated together;\nthe texts stay the same; default 1, shown while they "
+     "prompts that are generated together, at most;\nthe texts stay the same; default 1, shown while they "
      "grow\nif "
      "there is one worker"},
     {"top-logprobs", 0, TOOL_SIZE, offsetof(tool_args, top), "N",

@@ -50,6 +50,7 @@ typedef struct tool_args {
   const char *model, *inputs, *outputs, *generation_config, *json_file, *variant;
   const char *params, *file, *output, *dtype;
   const char *weights, *kv_cache;
+  size_t kv_cache_bytes; /* 0: not given */
   int trace, list;
   const char *report, *replay;
   int quick, ops, merge, bisect;
@@ -173,13 +174,14 @@ typedef struct tool_session {
   vkf_context *context;
   vkf_device *device;
   vkf_model *model;
-  vkf_session *run;     /* of the model */
-  vkf_model_params how; /* the model is opened so */
-  bool terminal;        /* standard error is one: progress is shown */
-  bool line_is_open;    /* a progress line stands there */
-  size_t n_steps;       /* decoding steps so far, for progress */
-  const char *profile;  /* as in tool_args */
-  bool tells_of_cpu;    /* a line says so where no GPU was found */
+  vkf_session *run;           /* of the model */
+  vkf_model_params how;       /* the model is opened so, */
+  vkf_session_params run_how; /* and its session */
+  bool terminal;              /* standard error is one: progress is shown */
+  bool line_is_open;          /* a progress line stands there */
+  size_t n_steps;             /* decoding steps so far, for progress */
+  const char *profile;        /* as in tool_args */
+  bool tells_of_cpu;          /* a line says so where no GPU was found */
 } tool_session;
 
 /* Opens the context, then (device not NULL) that device, then (folder not NULL) the model; "" opens the default device.

@@ -132,6 +132,8 @@ int tool_session_open_context(tool_session *session, const tool_args *args) {
   session->profile = args->profile;
   session->tells_of_cpu = !args->command || !args->command->computes_nothing;
   vkf_model_params_init(&session->how);
+  vkf_session_params_init(&session->run_how);
+  session->run_how.kv_cache_bytes = args->kv_cache_bytes;
   if (find_storage("weights", args->weights, &session->how.weights) != TOOL_OK ||
       find_storage("kv-cache", args->kv_cache, &session->how.kv_cache) != TOOL_OK)
     return TOOL_FAILED;
@@ -158,7 +160,7 @@ int tool_session_open_device(tool_session *session, const char *device) {
 
 int tool_session_open_model(tool_session *session, const char *folder) {
   vkf_status status = vkf_model_open_with(session->device, folder, &session->how, &session->model);
-  if (status == VKF_OK) status = vkf_session_create(session->model, NULL, &session->run);
+  if (status == VKF_OK) status = vkf_session_create(session->model, &session->run_how, &session->run);
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }
 
@@ -170,7 +172,7 @@ int tool_session_open(tool_session *session, const tool_args *args, const char *
 }
 
 vkf_status tool_session_begin_copy(tool_session *copy, const tool_session *first, const tool_args *args) {
-  *copy = (tool_session){.how = first->how};
+  *copy = (tool_session){.how = first->how, .run_how = first->run_how};
   return create_context(copy, args, false);
 }
 
@@ -178,7 +180,7 @@ vkf_status tool_session_open_copy(tool_session *copy, const char *device, const 
   vkf_status status = VKF_OK;
   if (!copy->device) status = vkf_device_open(copy->context, device[0] ? device : NULL, &copy->device);
   if (status == VKF_OK) status = vkf_model_open_with(copy->device, folder, &copy->how, &copy->model);
-  if (status == VKF_OK) status = vkf_session_create(copy->model, NULL, &copy->run);
+  if (status == VKF_OK) status = vkf_session_create(copy->model, &copy->run_how, &copy->run);
   return status;
 }
 

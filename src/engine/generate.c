@@ -1,38 +1,22 @@
-/* generate: ids from ids. The searches of a batch ask for steps, the device runs them (steps.h). */
-#define _DEFAULT_SOURCE /* _SC_PHYS_PAGES */
+/* generate: ids from ids: batches whose sentences begin together (generation.h), and the public door. */
 #include <string.h>
-#include <unistd.h>
 
-#include "decode/batch.h"
 #include "engine/batch_split.h"
 #include "engine/generate_inputs.h"
-#include "engine/steps.h"
+#include "engine/generation.h"
 
-/* A batch on its way. */
-typedef struct generation {
-  vkf_session *session;
+/* A batch whose sentences begin together. */
+typedef struct closed_batch {
+  vkf_generation generation;
   const vkf_generate_input *in;
-  vkf_batch batch;
-  vkf_steps steps;
-  float *logits;   /* [slots][n_vocab]: of the last step; NULL: nobody reads them */
   bool is_stopped; /* by the caller's callback */
-} generation;
-
-/* The length limit: the configuration's, else transformers' default of 20 new ids, or for translations the model's
- * positions. */
-static uint64_t length_limit(const vkf_session *session, const vkf_generate_input *in, uint32_t prompt) {
-  enum { DEFAULT_NEW = 20, UNLIMITED_TRANSLATION = 512 };
-  uint64_t positions = vkf_model_net_info(session->model->net)->max_positions, fallback = prompt + DEFAULT_NEW;
-  if (in->translate) fallback = positions ? positions : UNLIMITED_TRANSLATION;
-  if (positions) fallback = VKF_MIN(fallback, positions);
-  return vkf_decode_generation_length(in->config, prompt, fallback);
-}
+} closed_batch;
 
 /* Who has asked to stop is told nothing more. */
 static int on_token(void *user, size_t row, int32_t token) {
-  generation *g = user;
-  if (!g->is_stopped) g->is_stopped = g->in->on_token(g->in->user, row, token) != 0;
-  return g->is_stopped;
+  closed_batch *b = user;
+  if (!b->is_stopped) b->is_stopped = b->in->on_token(b->in->user, row, token) != 0;
+  return b->is_stopped;
 }
 
 /* What would follow no token means nothing. */
@@ -48,33 +32,11 @@ static vkf_status check_rows(vkf_env *env, const vkf_encode_input *in) {
   return VKF_OK;
 }
 
-/* Refuses what this machine has no memory for before any of it is taken: a system that gives memory by promise would
- * end the process later. Counted is what the search keeps at least: of each row its logits, its candidates (`width` of
- * them) and its ids, with beams three times. */
-static vkf_status check_memory(const generation *g, uint32_t k, uint32_t longest) {
-  const vkf_generation_config *c = g->in->config;
-  const uint32_t B = g->in->source.B, n_vocab = vkf_model_net_info(g->session->model->net)->target_vocab;
-  const double n_rows = (double)B * (c->do_sample ? c->num_return_sequences : c->num_beams);
-  const double need = n_rows * (4.0 * n_vocab + 8.0 * (k ? k : n_vocab) + (c->num_beams > 1 ? 12.0 : 4.0) * longest);
-  const double has = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
-  if (has <= 0 || need <= has) return VKF_OK;
-  return vkf_env_fail(
-      g->session->env, VKF_ERROR_MEMORY,
-      "expected a request that fits into this machine's memory, %.1f GB, found one that needs at least "
-      "%.1f GB: %.0f rows (%u inputs, num_beams %u, num_return_sequences %u), a vocabulary of %u, and the "
-      "length limit is %u",
-      has / 1e9, need / 1e9, n_rows, B, c->num_beams, c->num_return_sequences, n_vocab, longest);
-}
-
 static vkf_status check_input(const vkf_session *session, const vkf_generate_input *in) {
   vkf_status st = VKF_OK;
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   const bool encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
-  if (info->architecture == VKF_ARCHITECTURE_ENCODER || !info->has_head)
-    VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED,
-             "a model of family %s (%s) without a language model head cannot generate", info->family,
-             vkf_model_architecture_name(info->architecture));
-  VKF_TRY(vkf_decode_generation_check(in->config, info->target_vocab));
+  VKF_TRY(vkf_engine_generation_check(session, in->config));
   VKF_TRY(vkf_engine_check_ids(session, "input_ids", in->source.ids, in->source.B, in->source.S,
                                encoder ? info->vocab : info->target_vocab));
   VKF_TRY(check_rows(session->env, &in->source));
@@ -82,137 +44,68 @@ done:
   return st;
 }
 
-/* A search for each sentence. */
-static vkf_status begin_searches(generation *g, uint32_t edits, uint64_t limit, uint32_t n_prompt) {
+/* The generation with every sentence in its seat. */
+static vkf_status begin(closed_batch *b, vkf_session *session) {
   vkf_status st = VKF_OK;
-  const vkf_generate_input *in = g->in;
+  const vkf_generate_input *in = b->in;
   const vkf_encode_input *source = &in->source;
-  const vkf_net_info *info = vkf_model_net_info(g->session->model->net);
-  const bool encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
-  const vkf_batch_input batch = {
-      .config = in->config, .n_seats = source->B, .n_vocab = info->target_vocab, .edits = edits};
-  VKF_TRY(vkf_decode_batch_init(&g->batch, g->session->env, &batch));
-  for (uint32_t b = 0; b < source->B; b++) {
-    const size_t at = (size_t)b * source->S;
-    const int32_t *mask = source->mask ? source->mask + at : NULL;
-    const vkf_search_input input = {.prompt = !encoder     ? source->ids + at
-                                              : in->prefix ? in->prefix + (size_t)b * in->n_prefix
-                                                           : NULL,
-                                    .n_prompt = n_prompt,
-                                    .mask = encoder ? NULL : mask,
-                                    .source = encoder ? source->ids + at : NULL,
-                                    .n_source = encoder ? source->S : 0,
-                                    .max_length = limit,
-                                    .n_positions = info->max_positions,
-                                    .line = in->lines ? in->lines[b] : b,
-                                    .sentence = b,
-                                    .scores = in->scores};
-    VKF_TRY(vkf_decode_batch_put(&g->batch, b, &input));
-  }
-done:
-  return st;
-}
-
-/* The cache of the batch, with the sources in it. */
-static vkf_status begin_steps(generation *g, uint32_t edits, uint32_t k, uint32_t limit) {
-  vkf_status st = VKF_OK;
-  const vkf_generate_input *in = g->in;
-  const vkf_net_info *info = vkf_model_net_info(g->session->model->net);
-  const bool encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER, beams = in->config->num_beams > 1;
-  const uint32_t B = in->source.B, n_slots = vkf_decode_batch_slots(in->config, B);
-  const vkf_steps_params params = {
-      .n_sources = B,
-      .each = n_slots / B,
-      .slot_tokens = limit,
-      .source_tokens = encoder ? in->source.S : 0,
-      .has_holes = encoder && vkf_engine_has_holes(g->session, &in->source),
-      .edits = edits,
-      .head = {
-          .ancestry = beams, .log_softmax = beams, .renormalize = beams && in->config->renormalize_logits, .top_k = k}};
-  vkf_encode_input source = in->source;
-  uint32_t *places = NULL;
-  VKF_TRY(vkf_engine_steps_init(&g->steps, g->session, &params));
-  if (in->top_logprobs || !g->steps.values) {
-    size_t n = 0;
-    if (!vkf_size_mul(n_slots, info->target_vocab, &n)) n = SIZE_MAX;
-    g->logits = vkf_env_alloc(g->session->env, n, sizeof *g->logits);
-    if (!g->logits) VKF_TRY(VKF_ERROR_MEMORY);
-  }
-  if (!encoder) goto done;
-  source.places = places = vkf_env_alloc(g->session->env, B, sizeof *places);
-  if (!places) VKF_TRY(VKF_ERROR_MEMORY);
-  for (uint32_t b = 0; b < B; b++) places[b] = b;
-  VKF_TRY(vkf_engine_steps_encode(&g->steps, &source));
-done:
-  vkf_env_free(g->session->env, places);
-  return st;
-}
-
-static vkf_status begin(generation *g) {
-  vkf_status st = VKF_OK;
-  vkf_session *session = g->session;
-  const vkf_generate_input *in = g->in;
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   const bool encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
-  const uint32_t n_prompt = !encoder ? in->source.S : in->prefix ? in->n_prefix : 1;
-  const uint64_t limit = length_limit(session, in, n_prompt);
-  if (limit > UINT32_MAX / 2)
-    VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected a length limit below 2^31, found %llu",
-             (unsigned long long)limit);
-  const uint32_t longest = vkf_decode_search_longest(limit, info->max_positions, n_prompt),
-                 edits = vkf_decode_max_edits(in->config, longest, in->source.S),
-                 k = vkf_decode_search_k(in->config, info->target_vocab, in->scores);
-  VKF_TRY(check_memory(g, k, longest));
-  if (in->top_logprobs && in->config->num_beams > 1)
-    VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "top_logprobs with num_beams %u is not supported: expected 1 beam",
-             in->config->num_beams);
-  VKF_TRY(begin_searches(g, edits, limit, n_prompt));
-  if (in->top_logprobs)
-    VKF_TRY(vkf_decode_logprobs_init(in->logprobs, session->env, vkf_decode_batch_slots(in->config, in->source.B),
-                                     info->target_vocab, in->top_logprobs, longest - VKF_MIN(n_prompt, longest)));
-  VKF_TRY(begin_steps(g, edits, k, (uint32_t)limit));
+  const uint32_t n_prompt = !encoder ? source->S : in->prefix ? in->n_prefix : 1;
+  const vkf_generation_params params = {.config = in->config,
+                                        .n_seats = source->B,
+                                        .limit = vkf_engine_length_limit(session, in->config, in->translate, n_prompt),
+                                        .n_source = source->S,
+                                        .n_prompt = n_prompt,
+                                        .top_logprobs = in->top_logprobs,
+                                        .has_holes = encoder && vkf_engine_has_holes(session, source),
+                                        .scores = in->scores};
+  uint32_t *seats = vkf_env_alloc(session->env, source->B, sizeof *seats);
+  vkf_search_input *inputs = vkf_env_alloc(session->env, source->B, sizeof *inputs);
+  if (!seats || !inputs) VKF_TRY(VKF_ERROR_MEMORY);
+  for (uint32_t i = 0; i < source->B; i++) {
+    const size_t at = (size_t)i * source->S;
+    seats[i] = i;
+    inputs[i] = (vkf_search_input){
+        .n_prompt = n_prompt, .max_length = params.limit, .line = in->lines ? in->lines[i] : i, .sentence = i};
+    if (encoder) {
+      inputs[i].source = source->ids + at;
+      inputs[i].n_source = source->S;
+      inputs[i].prompt = in->prefix ? in->prefix + (size_t)i * in->n_prefix : NULL;
+    } else {
+      inputs[i].prompt = source->ids + at;
+      inputs[i].mask = source->mask ? source->mask + at : NULL;
+    }
+  }
+  VKF_TRY(vkf_engine_generation_init(&b->generation, session, &params));
+  VKF_TRY(vkf_engine_generation_put(&b->generation, source->B, seats, inputs, encoder ? source : NULL));
 done:
-  return st;
-}
-
-static vkf_status step(generation *g) {
-  vkf_status st = VKF_OK;
-  vkf_batch *batch = &g->batch;
-  const size_t n_vocab = g->steps.n_vocab;
-  vkf_batch_step next;
-  VKF_TRY(vkf_decode_batch_ask(batch, &next));
-  for (uint32_t r = 0; g->logits && r < next.n_rows; r++) next.rows[r].logits = g->logits + r * n_vocab;
-  VKF_TRY(vkf_engine_steps_run(&g->steps, &next));
-  VKF_TRY(vkf_decode_batch_take(batch, g->steps.values ? g->steps.values : g->logits, g->steps.top_ids));
-  for (uint32_t i = 0; g->in->top_logprobs && i < batch->n_live; i++)
-    vkf_decode_logprobs_add(g->in->logprobs, batch->live[i], batch->got[i], g->logits + i * n_vocab);
-  if (g->in->on_token) vkf_decode_batch_tell(batch, on_token, g);
-done:
+  vkf_env_free(session->env, inputs);
+  vkf_env_free(session->env, seats);
   return st;
 }
 
 vkf_status vkf_engine_generate(vkf_session *session, const vkf_generate_input *in, vkf_generated *out) {
   vkf_status st = VKF_OK;
-  generation g = {.session = session, .in = in};
+  closed_batch b = {.in = in};
+  vkf_batch *batch = &b.generation.batch;
   memset(out, 0, sizeof *out);
   VKF_TRY(check_input(session, in));
-  VKF_TRY(begin(&g));
-  while (!g.is_stopped && !vkf_decode_batch_is_done(&g.batch)) {
-    st = step(&g);
-    if (st == VKF_ERROR_NUMERIC && session->model->cache_format != VKF_FORMAT_F32)
-      vkf_env_prefix(session->env, st, "keys and values are kept as %s, which ends at %g (f32 does not): ",
-                     vkf_format_get(session->model->cache_format)->name,
-                     vkf_format_get(session->model->cache_format)->largest);
-    VKF_TRY(st);
+  VKF_TRY(begin(&b, session));
+  while (!b.is_stopped && !vkf_decode_batch_is_done(batch)) {
+    VKF_TRY(vkf_engine_generation_step(&b.generation));
+    if (in->on_token) vkf_decode_batch_tell(batch, on_token, &b);
   }
-  if (g.is_stopped) vkf_decode_batch_stop(&g.batch);
-  VKF_TRY(vkf_decode_batch_result(&g.batch, 0, in->source.B, out));
-  if (g.is_stopped)
-    VKF_FAIL(session->env, VKF_ERROR_STOPPED, "the token callback asked to stop after %u ids", g.batch.n_steps);
+  if (b.is_stopped) vkf_decode_batch_stop(batch);
+  VKF_TRY(vkf_decode_batch_result(batch, 0, in->source.B, out));
+  if (b.is_stopped)
+    VKF_FAIL(session->env, VKF_ERROR_STOPPED, "the token callback asked to stop after %u ids", batch->n_steps);
 done:
-  vkf_decode_batch_finish(&g.batch);
-  vkf_engine_steps_finish(&g.steps);
-  vkf_env_free(session->env, g.logits);
+  if (in->logprobs) {
+    *in->logprobs = b.generation.logprobs;
+    b.generation.logprobs = (vkf_logprobs){0};
+  }
+  vkf_engine_generation_finish(&b.generation);
   return st;
 }
 

@@ -44,6 +44,7 @@ struct vkf_session {
   vkf_model *model; /* NULL: it was closed */
   vkf_env *env;     /* `own`; of the lab the context's */
   vkf_plan_cache plan_cache;
+  uint64_t kv_cache_bytes; /* of vkf_session_params */
 
   vkf_env own;
   vkf_context *ctx;

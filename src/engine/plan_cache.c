@@ -107,9 +107,16 @@ static vkf_status make_state(vkf_plan_cache *p, vkf_bucket *c) {
                                     .packed = c->sizes.packed};
   if (vkf_model_net_info(p->net)->architecture == VKF_ARCHITECTURE_ENCODER) goto done;
   VKF_TRY(vkf_model_plan_build(p->net, p->env, &request, &plan));
-  VKF_TRY(p->backend->table->state_create(p->backend, plan, &c->state));
   for (uint32_t i = 0; i < plan->n_slots; i++)
     if (plan->slots[i].kind == VKF_SLOT_STATE) c->state_bytes += vkf_slot_stored_bytes(&plan->slots[i]);
+  if (c->sizes.packed && p->max_state_bytes && c->state_bytes > p->max_state_bytes) {
+    st = vkf_env_fail_too_large(p->env, VKF_ERROR_DEVICE_MEMORY,
+                                "a cache of keys and values for %u slots of %u tokens: needed %llu bytes, given %llu",
+                                c->sizes.R, c->sizes.keys, (unsigned long long)c->state_bytes,
+                                (unsigned long long)p->max_state_bytes);
+    goto done;
+  }
+  VKF_TRY(p->backend->table->state_create(p->backend, plan, &c->state));
   vkf_env_log(p->env, VKF_LOG_INFO, "keys and values of %u rows of %u tokens: %.3f MB", c->sizes.R, c->sizes.keys,
               (double)c->state_bytes / 1e6);
 done:

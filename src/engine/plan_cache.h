@@ -32,7 +32,8 @@ typedef struct vkf_plan_cache {
   vkf_weights *weights;
   vkf_bucket *buckets; /* most recently used first */
   uint64_t max_bytes;
-  bool keep_all; /* every slot of every program stays readable (validation) */
+  uint64_t max_state_bytes; /* of the next cache of a packed bucket; 0: no bound */
+  bool keep_all;            /* every slot of every program stays readable (validation) */
 } vkf_plan_cache;
 
 void vkf_engine_plan_cache_init(vkf_plan_cache *cache, vkf_env *env, vkf_backend *backend, vkf_net *net,

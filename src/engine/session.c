@@ -70,6 +70,7 @@ vkf_status vkf_session_create(vkf_model *model, const vkf_session_params *params
   s->tokenizer = (vkf_tokenizer){.env = s->env, .shared = &model->tokenizer};
   pthread_mutex_init(&s->busy, NULL);
   VKF_TRY(VKF_PARAMS_READ(s->env, vkf_session_params, params, &p));
+  s->kv_cache_bytes = p.kv_cache_bytes;
   VKF_TRY(make_backend(s));
   vkf_engine_plan_cache_init(&s->plan_cache, s->env, s->backend, model->net, model->weights);
   VKF_TRY(vkf_engine_slots_create(s, &p, &s->slots));

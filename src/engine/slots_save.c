@@ -74,7 +74,7 @@ static vkf_status fill(vkf_slots *s, vkf_sequence *q, const int32_t *ids, size_t
   vkf_status st = VKF_OK;
   const vkf_cached_plan *cached = NULL;
   const vkf_dims dims = dims_of(n, n_source);
-  VKF_TRY(vkf_engine_steps_plan(&s->steps, &cached));
+  VKF_TRY(vkf_engine_steps_plan(&s->steps, 1, true, &cached));
   q->n = q->n_done = q->n_logits = q->n_read = 0;
   q->n_source = 0;
   VKF_TRY(write_caches(s, q, cached, &dims, n, n_source, numbers));
@@ -99,7 +99,7 @@ static vkf_status copy(vkf_slots *s, vkf_sequence *from, vkf_sequence *to, size_
              n);
   if (from == to) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected two slots to copy between, found one");
   const vkf_dims dims = dims_of(n, from->n_source);
-  VKF_TRY(vkf_engine_steps_plan(&s->steps, &cached));
+  VKF_TRY(vkf_engine_steps_plan(&s->steps, 1, true, &cached));
   numbers = vkf_env_alloc(env, count_numbers(cached, &dims, n, from->n_source), sizeof *numbers);
   if (!numbers) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(read_caches(s, from, cached, &dims, n, from->n_source, numbers));
@@ -144,7 +144,7 @@ static vkf_status save(vkf_slots *s, vkf_sequence *q, vkf_result **out) {
   if (q->n_done < q->n)
     VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected a slot whose ids have all run, found %zu of %zu", q->n_done,
              q->n);
-  VKF_TRY(vkf_engine_steps_plan(&s->steps, &cached));
+  VKF_TRY(vkf_engine_steps_plan(&s->steps, 1, true, &cached));
   const vkf_dims dims = dims_of(q->n, q->n_source);
   h.n_numbers = count_numbers(cached, &dims, q->n, q->n_source);
   memcpy(h.magic, MAGIC, sizeof MAGIC);
@@ -226,7 +226,7 @@ static vkf_status check_fits(vkf_slots *s, const header *h) {
              "a saved slot: expected at most %u ids and %u of a source, found %llu "
              "and %llu",
              s->most, s->most_source, (unsigned long long)h->n_ids, (unsigned long long)h->n_source);
-  VKF_TRY(vkf_engine_steps_plan(&s->steps, &cached));
+  VKF_TRY(vkf_engine_steps_plan(&s->steps, 1, true, &cached));
   const vkf_dims dims = dims_of(h->n_ids, h->n_source);
   const uint64_t expected = count_numbers(cached, &dims, h->n_ids, h->n_source);
   if (expected != h->n_numbers)

@@ -44,6 +44,16 @@ static vkf_status allocate(vkf_steps *s) {
   return s->values && s->top_ids ? VKF_OK : VKF_ERROR_MEMORY;
 }
 
+/* What a cache may take: as the caller of the session said, else what the device has left. 0: no bound. */
+static uint64_t bound_of(const vkf_session *session) {
+  uint64_t now, peak;
+  const vkf_gpu_device *gpu = session->model->dev->gpu;
+  if (session->kv_cache_bytes || !gpu) return session->kv_cache_bytes;
+  vkf_gpu_device_memory(gpu, &now, &peak);
+  const uint64_t all = vkf_gpu_device_caps(gpu)->memory_bytes;
+  return all > now ? all - now : 1;
+}
+
 vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_steps_params *p) {
   vkf_status st = VKF_OK;
   const vkf_need_sizes need = {p->n_sources, VKF_MAX(p->source_tokens, 1), p->n_sources * p->each, p->slot_tokens, 1};
@@ -56,6 +66,7 @@ vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_s
                                .log_softmax = p->head.log_softmax,
                                .renormalize = p->head.renormalize,
                                .top_k = p->head.top_k}};
+  session->plan_cache.max_state_bytes = bound_of(session);
   VKF_TRY(p->is_own ? vkf_engine_bucket_create(&session->plan_cache, &need, &s->bucket)
                     : vkf_engine_bucket_get(&session->plan_cache, &need, &s->bucket));
   s->caps = vkf_engine_bucket_sizes(s->bucket);
@@ -101,6 +112,21 @@ static uint32_t round_up(uint32_t n, uint32_t most) {
   return VKF_MIN(rounded, most);
 }
 
+/* Rows [first, first + n). */
+static vkf_encode_input rows_of(const vkf_encode_input *in, uint32_t first, uint32_t n) {
+  const size_t at = (size_t)first * in->S;
+  return (vkf_encode_input){
+      .B = n, .S = in->S, .ids = in->ids + at, .mask = in->mask ? in->mask + at : NULL, .places = in->places + first};
+}
+
+/* Two halves, where the device has no room for the whole. */
+static vkf_status encode_halves(vkf_steps *s, const vkf_encode_input *in) {
+  const uint32_t half = in->B / 2;
+  const vkf_encode_input first = rows_of(in, 0, half), second = rows_of(in, half, in->B - half);
+  const vkf_status st = vkf_engine_steps_encode(s, &first);
+  return st ? st : vkf_engine_steps_encode(s, &second);
+}
+
 vkf_status vkf_engine_steps_encode(vkf_steps *s, const vkf_encode_input *in) {
   vkf_status st = VKF_OK;
   const vkf_cached_plan *cached = NULL;
@@ -109,7 +135,9 @@ vkf_status vkf_engine_steps_encode(vkf_steps *s, const vkf_encode_input *in) {
   const vkf_plan_request request = {.stage = VKF_STAGE_ENCODE,
                                     .capacity = {.T = 1, .source_rows = rows, .out = rows},
                                     .mask = s->source_mask != NULL};
-  VKF_TRY(vkf_engine_plan_get(&s->session->plan_cache, s->bucket, &request, &cached));
+  st = vkf_engine_plan_get(&s->session->plan_cache, s->bucket, &request, &cached);
+  if (vkf_engine_split_helps(s->session, st, in->B)) return encode_halves(s, in);
+  VKF_TRY(st);
   for (uint32_t b = 0; b < in->B; b++) {
     const vkf_source_span span = vkf_engine_source_span(s->session, in, b);
     s->sources[in->places[b]] = (vkf_span){.keys = span.length, .slot = in->places[b]};
@@ -344,6 +372,6 @@ done:
   return st;
 }
 
-vkf_status vkf_engine_steps_plan(vkf_steps *s, const vkf_cached_plan **out) {
-  return get_plan(s, &(submit){.n_ids = 1, .longest = 1, .n_out = 1, .has_logits = true}, out);
+vkf_status vkf_engine_steps_plan(vkf_steps *s, uint32_t n, bool has_logits, const vkf_cached_plan **out) {
+  return get_plan(s, &(submit){.n_ids = n, .longest = 1, .n_out = n, .has_logits = has_logits}, out);
 }

@@ -54,7 +54,7 @@ vkf_status vkf_engine_steps_encode(vkf_steps *steps, const vkf_encode_input *inp
 /* Runs the rows of a step: fills values and top_ids for the ids that want scores, one after the other; logits go where
  * the rows say. Rows move on as they run (past, ids, n, n_out, logits), so after a failure they say what is left. */
 vkf_status vkf_engine_steps_run(vkf_steps *steps, const vkf_batch_step *step);
-/* A plan on the cache that has its states, for reading and writing them. */
-vkf_status vkf_engine_steps_plan(vkf_steps *steps, const vkf_cached_plan **out);
+/* The plan of n single ids, all of which want scores. */
+vkf_status vkf_engine_steps_plan(vkf_steps *steps, uint32_t n, bool has_logits, const vkf_cached_plan **out);
 
 #endif

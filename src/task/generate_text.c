@@ -1,16 +1,16 @@
 /* generate_text: prompts in, what follows them out.
  *
- * Prompts of equal length share a batch, so nothing is padded; random numbers count from a prompt's line, so that its
- * place among other prompts changes nothing. Each token is decoded once, as it comes (vkf_text_stream): text is handed
- * on when no later token and no stop string can change it.
+ * Prompts of any length run side by side; one that is done makes place for the next (schedule.h). Random numbers count
+ * from a prompt's line, so that its place among other prompts changes nothing. Each token is decoded once, as it comes
+ * (vkf_text_stream): text is handed on when no later token and no stop string can change it.
  */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #include "task/parts.h"
+#include "task/schedule.h"
 
-enum { DEFAULT_BATCH = 32 };
+enum { DEFAULT_SEATS = 32 };
 
 /* A sequence that was generated. */
 typedef struct sequence {
@@ -41,8 +41,8 @@ typedef struct writer {
   prompt *prompts;     /* [n] */
   sequence *sequences; /* [n][each] */
   size_t n, each;
-  prompt **batch; /* [n_batch]: the rows on their way */
-  size_t n_batch;
+  prompt **order; /* [n_order]: those that run, [n_begun] of which have begun */
+  size_t n_order, n_begun;
   vkf_text rest; /* scratch memory */
   bool is_decoder, is_streaming, is_stopped;
   vkf_status st; /* of a callback that failed */
@@ -147,18 +147,6 @@ done:
   return st;
 }
 
-/* A batch ends when every row has found a stop string, or at its ends. */
-static int on_token(void *user, size_t row, int32_t token) {
-  writer *w = user;
-  prompt *p = w->batch[row];
-  if (token < 0 || p->is_stopped) return 0;
-  w->st = add_token(w, p, token);
-  if (w->st != VKF_OK) vkf_env_save_failure(w->session->env, &w->failure);
-  bool all = true;
-  for (size_t i = 0; i < w->n_batch; i++) all = all && w->batch[i]->is_stopped;
-  return all || w->is_stopped || w->st != VKF_OK;
-}
-
 /* The stream of a prompt, behind its own ids where a decoder continues them. */
 static vkf_status begin(writer *w, prompt *p) {
   vkf_status st = VKF_OK;
@@ -175,11 +163,10 @@ done:
 
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
 
-static const void *copy(writer *w, const vkf_array *array, size_t row, size_t n) {
-  size_t bytes = vkf_dtype_bytes(array->dtype);
-  for (size_t i = 2; i < array->rank; i++) bytes *= array->shape[i];
+/* The n records of a row of log-probabilities, each of `bytes`; the arena's. */
+static const void *copy(writer *w, const void *records, size_t first, size_t n, size_t bytes) {
   char *out = vkf_arena_alloc(&w->parts.arena, n, bytes);
-  if (out) memcpy(out, (const char *)array->data + row * array->shape[1] * bytes, n * bytes);
+  if (out) memcpy(out, (const char *)records + first * bytes, n * bytes);
   return out;
 }
 
@@ -198,28 +185,24 @@ done:
   return st;
 }
 
-/* Row `row` of a batch's result is sequence `index` of prompt p. */
-static vkf_status take_row(writer *w, prompt *p, size_t index, const vkf_result *result, size_t row) {
+/* Row `row` of the results of a prompt is its sequence `row`, that of the log-probabilities first + row. */
+static vkf_status take_row(writer *w, prompt *p, const vkf_generated *results, uint32_t row, const vkf_logprobs *l,
+                           uint32_t first_row) {
   vkf_status st = VKF_OK;
-  const vkf_array *ids = vkf_engine_array_find(result->arrays, result->n_arrays, "sequences"),
-                  *scores = vkf_engine_array_find(result->arrays, result->n_arrays, "sequences_scores"),
-                  *logprobs = vkf_engine_array_find(result->arrays, result->n_arrays, "logprobs");
-  if (row >= ids->shape[0]) return VKF_OK; /* stopped before it was begun */
-  const int32_t *from = (const int32_t *)ids->data + row * ids->shape[1];
+  const int32_t *from = results->sequences + (size_t)row * results->length;
   const size_t first = w->is_decoder ? p->part->n : 1; /* behind the prompt, or the start id */
-  sequence *s = &w->sequences[p->part->text * w->each + index];
-  for (s->n = 0; first + s->n < ids->shape[1];)
+  sequence *s = &w->sequences[p->part->text * w->each + row];
+  for (s->n = 0; first + s->n < results->length;)
     if (vkf_decode_id_in(&w->config.eos, from[first + s->n++])) break; /* pads follow */
-  if (p->is_stopped) s->n = VKF_MIN(s->n, p->n_ids);                   /* the batch may have gone on */
   s->ids = vkf_arena_alloc(&w->parts.arena, s->n, sizeof *s->ids);
   if (!s->ids) VKF_TRY(VKF_ERROR_MEMORY);
   memcpy(s->ids, from + first, s->n * sizeof *s->ids);
-  s->score = scores && !p->is_stopped ? ((const float *)scores->data)[row] : NAN;
-  if (logprobs) {
-    const size_t n = VKF_MIN(s->n, logprobs->shape[1]);
-    s->logprobs = copy(w, logprobs, row, n);
-    s->top_ids = copy(w, vkf_engine_array_find(result->arrays, result->n_arrays, "top_ids"), row, n);
-    s->top_logprobs = copy(w, vkf_engine_array_find(result->arrays, result->n_arrays, "top_logprobs"), row, n);
+  s->score = results->scores && !p->is_stopped ? results->scores[row] : NAN;
+  if (w->params.top_logprobs) {
+    const size_t n = VKF_MIN(s->n, l->lengths[first_row + row]), at = (size_t)(first_row + row) * l->capacity;
+    s->logprobs = copy(w, l->chosen, at, n, sizeof *l->chosen);
+    s->top_ids = copy(w, l->ids, at, n, l->n_top * sizeof *l->ids);
+    s->top_logprobs = copy(w, l->values, at, n, l->n_top * sizeof *l->values);
     if (!s->logprobs || !s->top_ids || !s->top_logprobs) VKF_TRY(VKF_ERROR_MEMORY);
   }
   const size_t n_handed = p->n_handed;
@@ -230,74 +213,82 @@ done:
   return st;
 }
 
-/* The prompts of w->batch, which are of one length. */
-static vkf_status generate_batch(writer *w) {
-  vkf_status st = VKF_OK;
-  vkf_env *env = w->session->env;
-  const size_t n = w->batch[0]->part->n;
-  vkf_result *result = NULL;
-  int32_t *ids = vkf_env_alloc(env, w->n_batch * n, sizeof *ids);
-  uint64_t *lines = vkf_env_alloc(env, w->n_batch, sizeof *lines);
-  if (!ids || !lines) VKF_TRY(VKF_ERROR_MEMORY);
-  for (size_t b = 0; b < w->n_batch; b++) {
-    prompt *p = w->batch[b];
-    memcpy(ids + b * n, p->part->ids, n * sizeof *ids);
-    lines[b] = w->params.lines ? w->params.lines[p->part->text] : p->part->text;
-    VKF_TRY(begin(w, p));
+/* ---- the schedule ------------------------------------------------------------------------------------------------ */
+
+static vkf_status next(void *user, vkf_request *out, bool *there) {
+  writer *w = user;
+  *there = w->n_begun < w->n_order;
+  if (!*there) return VKF_OK;
+  prompt *p = w->order[w->n_begun++];
+  const size_t text = p->part->text;
+  *out = (vkf_request){.user = p,
+                       .input = {.line = w->params.lines ? w->params.lines[text] : text, .sentence = (uint32_t)text}};
+  if (w->is_decoder) {
+    out->input.prompt = p->part->ids;
+    out->input.n_prompt = p->part->n;
+  } else {
+    out->input.source = p->part->ids;
+    out->input.n_source = p->part->n;
   }
-  const vkf_array input = {.name = "input_ids", .dtype = VKF_I32, .rank = 2, .shape = {w->n_batch, n}, .data = ids};
-  const bool is_watched = w->each == 1 && w->config.num_beams == 1 && (w->is_streaming || w->params.n_stops);
-  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT,
-                                      .config_json = w->params.config_json,
-                                      .on_token = is_watched ? on_token : NULL,
-                                      .user = w,
-                                      .lines = lines,
-                                      .scores = w->params.scores,
-                                      .top_logprobs = w->params.top_logprobs,
-                                      .target_language = w->params.target_language};
-  st = vkf_engine_generate_arrays(w->session, &input, 1, &params, &result);
-  if (w->st != VKF_OK) {
-    vkf_env_restore_failure(env, &w->failure);
+  return begin(w, p);
+}
+
+static vkf_told on_token(void *user, const vkf_request *request, uint32_t row, int32_t token) {
+  writer *w = user;
+  prompt *p = request->user;
+  (void)row;
+  w->st = add_token(w, p, token);
+  if (w->st != VKF_OK) vkf_env_save_failure(w->session->env, &w->failure);
+  return w->st != VKF_OK || w->is_stopped ? VKF_TOLD_STOP : p->is_stopped ? VKF_TOLD_ENOUGH : VKF_TOLD_GO_ON;
+}
+
+static vkf_status take(void *user, const vkf_request *request, const vkf_generated *results,
+                       const vkf_logprobs *logprobs, uint32_t row) {
+  vkf_status st = VKF_OK;
+  writer *w = user;
+  prompt *p = request->user;
+  if (w->st != VKF_OK) { /* of a callback */
+    vkf_env_restore_failure(w->session->env, &w->failure);
     VKF_TRY(w->st);
   }
-  if (st != VKF_ERROR_STOPPED) VKF_TRY(st);
-  st = VKF_OK;
-  for (size_t b = 0; b < w->n_batch; b++)
-    for (size_t r = 0; r < w->each; r++) VKF_TRY(take_row(w, w->batch[b], r, result, b * w->each + r));
+  for (uint32_t r = 0; r < w->each; r++) VKF_TRY(take_row(w, p, results, r, logprobs, row));
+  vkf_text_stream_destroy(&p->stream);
+  vkf_text_finish(&p->text);
 done:
-  vkf_env_free(env, lines);
-  vkf_env_free(env, ids);
-  vkf_engine_result_destroy(&result);
   return st;
 }
 
-static int by_length(const void *a, const void *b) {
-  const vkf_part *x = (*(prompt *const *)a)->part, *y = (*(prompt *const *)b)->part;
-  if (x->n != y->n) return x->n < y->n ? -1 : 1;
-  return x->text < y->text ? -1 : 1;
+static vkf_status refuse(void *user, const vkf_request *request) {
+  writer *w = user;
+  const prompt *p = request->user;
+  return vkf_task_parts_refuse(&w->parts, p->part->text, VKF_SKIP_LONG, "%s", w->session->env->message);
 }
 
 static vkf_status generate_all(writer *w) {
   vkf_status st = VKF_OK;
-  const size_t most = w->params.batch_size ? w->params.batch_size : DEFAULT_BATCH;
-  size_t n = 0;
-  prompt **order = vkf_env_alloc(w->session->env, w->n, sizeof *order);
-  if (!order) VKF_TRY(VKF_ERROR_MEMORY);
-  for (size_t i = 0; i < w->n; i++)
-    if (w->prompts[i].part) order[n++] = &w->prompts[i];
-  qsort(order, n, sizeof *order, by_length);
-  for (size_t i = 0; i < n && !w->is_stopped; i += w->n_batch) {
-    w->batch = order + i;
-    w->n_batch = 1;
-    while (i + w->n_batch < n && w->n_batch < most && order[i + w->n_batch]->part->n == order[i]->part->n) w->n_batch++;
-    VKF_TRY(generate_batch(w));
-    for (size_t b = 0; b < w->n_batch; b++) {
-      vkf_text_stream_destroy(&w->batch[b]->stream);
-      vkf_text_finish(&w->batch[b]->text);
-    }
+  const size_t most = w->params.batch_size ? w->params.batch_size : DEFAULT_SEATS;
+  const bool is_watched = w->each == 1 && w->config.num_beams == 1 && (w->is_streaming || w->params.n_stops);
+  w->order = vkf_env_alloc(w->session->env, w->n, sizeof *w->order);
+  if (!w->order) VKF_TRY(VKF_ERROR_MEMORY);
+  uint32_t longest = 0;
+  for (size_t i = 0; i < w->n; i++) {
+    if (!w->prompts[i].part) continue;
+    w->order[w->n_order++] = &w->prompts[i];
+    longest = VKF_MAX(longest, w->prompts[i].part->n);
   }
+  VKF_TRY(vkf_task_schedule_run(&(vkf_schedule){.session = w->session,
+                                                .config = &w->config,
+                                                .n_seats = (uint32_t)VKF_MAX(VKF_MIN(most, w->n_order), 1),
+                                                .n_longest = longest,
+                                                .top_logprobs = w->params.top_logprobs,
+                                                .scores = w->params.scores,
+                                                .next = next,
+                                                .on_token = is_watched ? on_token : NULL,
+                                                .take = take,
+                                                .refuse = refuse,
+                                                .user = w}));
 done:
-  vkf_env_free(w->session->env, order);
+  vkf_env_free(w->session->env, w->order);
   return st;
 }
 

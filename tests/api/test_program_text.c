@@ -56,6 +56,9 @@ static double softmax_of(const float *logits, size_t n, size_t at) {
 static void test_prompts(void **state) {
   (void)state;
   must_print("$V generate $T/gpt2 --prompt 'w5 w6 w7' --max-new-tokens 6", " w125 w30 w30 w30 w30 w30\n");
+  must_print(
+      "$V generate $T/gpt2 --prompt 'w5 w6 w7' --prompt w9 -b 2 --max-new-tokens 2 --kv-cache-bytes 20000 | head -1",
+      " w125 w30\n");
   must_print("printf 'w5 w6 w7\\nw5 w6 w7' | $V generate $T/gpt2 --max-new-tokens 2", " w125 w30\n w125 w30\n");
   json_t *line = line_of("$V generate $T/gpt2 -p 'w5 w6 w7' --max-new-tokens 2 --json --top-logprobs 1", 0);
   json_t *ids = json_object_get(line, "ids"), *tokens = json_object_get(line, "logprobs");

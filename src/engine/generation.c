@@ -1,0 +1,147 @@
+/* generation: see generation.h. */
+#define _DEFAULT_SOURCE /* _SC_PHYS_PAGES */
+#include "engine/generation.h"
+
+#include <unistd.h>
+
+uint64_t vkf_engine_length_limit(const vkf_session *session, const vkf_generation_config *config, bool translates,
+                                 uint32_t prompt) {
+  enum { DEFAULT_NEW = 20, UNLIMITED_TRANSLATION = 512 };
+  uint64_t positions = vkf_model_net_info(session->model->net)->max_positions, fallback = prompt + DEFAULT_NEW;
+  if (translates) fallback = positions ? positions : UNLIMITED_TRANSLATION;
+  if (positions) fallback = VKF_MIN(fallback, positions);
+  return vkf_decode_generation_length(config, prompt, fallback);
+}
+
+vkf_status vkf_engine_generation_check(const vkf_session *session, const vkf_generation_config *config) {
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
+  if (info->architecture == VKF_ARCHITECTURE_ENCODER || !info->has_head)
+    return vkf_env_fail(session->env, VKF_ERROR_UNSUPPORTED,
+                        "a model of family %s (%s) without a language model head cannot generate", info->family,
+                        vkf_model_architecture_name(info->architecture));
+  return vkf_decode_generation_check(config, info->target_vocab);
+}
+
+/* Refuses what this machine has no memory for before any of it is taken: a system that gives memory by promise would
+ * end the process later. Counted is what the search keeps at least: of each row its logits, its candidates (`width` of
+ * them) and its ids, with beams three times. */
+static vkf_status check_memory(const vkf_generation *g, uint32_t k, uint32_t longest) {
+  const vkf_generation_config *c = g->params.config;
+  const uint32_t B = g->params.n_seats, n_vocab = vkf_model_net_info(g->session->model->net)->target_vocab;
+  const double n_rows = (double)B * (c->do_sample ? c->num_return_sequences : c->num_beams);
+  const double need = n_rows * (4.0 * n_vocab + 8.0 * (k ? k : n_vocab) + (c->num_beams > 1 ? 12.0 : 4.0) * longest);
+  const double has = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+  if (has <= 0 || need <= has) return VKF_OK;
+  return vkf_env_fail(
+      g->session->env, VKF_ERROR_MEMORY,
+      "expected a request that fits into this machine's memory, %.1f GB, found one that needs at least "
+      "%.1f GB: %.0f rows (%u inputs, num_beams %u, num_return_sequences %u), a vocabulary of %u, and the "
+      "length limit is %u",
+      has / 1e9, need / 1e9, n_rows, B, c->num_beams, c->num_return_sequences, n_vocab, longest);
+}
+
+/* The cache of the seats, and where their scores go. */
+static vkf_status begin_steps(vkf_generation *g, uint32_t edits, uint32_t k) {
+  vkf_status st = VKF_OK;
+  const vkf_generation_params *p = &g->params;
+  const vkf_net_info *info = vkf_model_net_info(g->session->model->net);
+  const bool beams = p->config->num_beams > 1;
+  const uint32_t n_slots = vkf_decode_batch_slots(p->config, p->n_seats);
+  const vkf_steps_params params = {
+      .n_sources = p->n_seats,
+      .each = n_slots / p->n_seats,
+      .slot_tokens = (uint32_t)p->limit,
+      .source_tokens = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER ? p->n_source : 0,
+      .has_holes = p->has_holes,
+      .edits = edits,
+      .head = {
+          .ancestry = beams, .log_softmax = beams, .renormalize = beams && p->config->renormalize_logits, .top_k = k}};
+  VKF_TRY(vkf_engine_steps_init(&g->steps, g->session, &params));
+  if (!p->top_logprobs && g->steps.values) goto done;
+  size_t n = 0;
+  if (!vkf_size_mul(n_slots, info->target_vocab, &n)) n = SIZE_MAX;
+  g->logits = vkf_env_alloc(g->session->env, n, sizeof *g->logits);
+  if (!g->logits) VKF_TRY(VKF_ERROR_MEMORY);
+done:
+  return st;
+}
+
+vkf_status vkf_engine_generation_init(vkf_generation *g, vkf_session *session, const vkf_generation_params *p) {
+  vkf_status st = VKF_OK;
+  const vkf_cached_plan *cached = NULL;
+  vkf_env *env = session->env;
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
+  *g = (vkf_generation){.session = session, .params = *p};
+  if (p->limit > UINT32_MAX / 2)
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected a length limit below 2^31, found %llu", (unsigned long long)p->limit);
+  const uint32_t longest = vkf_decode_search_longest(p->limit, info->max_positions, p->n_prompt),
+                 edits = vkf_decode_max_edits(p->config, longest, p->n_source),
+                 k = vkf_decode_search_k(p->config, info->target_vocab, p->scores);
+  VKF_TRY(check_memory(g, k, longest));
+  if (p->top_logprobs && p->config->num_beams > 1)
+    VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "top_logprobs with num_beams %u is not supported: expected 1 beam",
+             p->config->num_beams);
+  VKF_TRY(vkf_decode_batch_init(
+      &g->batch, env,
+      &(vkf_batch_input){.config = p->config, .n_seats = p->n_seats, .n_vocab = info->target_vocab, .edits = edits}));
+  if (p->top_logprobs)
+    VKF_TRY(vkf_decode_logprobs_init(&g->logprobs, env, vkf_decode_batch_slots(p->config, p->n_seats),
+                                     info->target_vocab, p->top_logprobs, longest - VKF_MIN(p->n_prompt, longest)));
+  VKF_TRY(begin_steps(g, edits, k));
+  VKF_TRY(vkf_engine_steps_plan(&g->steps, g->batch.n * g->batch.each, g->logits != NULL, &cached));
+done:
+  return st;
+}
+
+void vkf_engine_generation_finish(vkf_generation *g) {
+  if (!g->session) return;
+  vkf_decode_batch_finish(&g->batch);
+  vkf_decode_logprobs_finish(&g->logprobs);
+  vkf_engine_steps_finish(&g->steps);
+  vkf_env_free(g->session->env, g->logits);
+  *g = (vkf_generation){0};
+}
+
+vkf_status vkf_engine_generation_put(vkf_generation *g, uint32_t n, const uint32_t *seats,
+                                     const vkf_search_input *inputs, const vkf_encode_input *source) {
+  vkf_status st = VKF_OK;
+  const uint32_t copies = g->batch.copies;
+  for (uint32_t i = 0; i < n; i++) {
+    vkf_search_input input = inputs[i];
+    input.n_positions = vkf_model_net_info(g->session->model->net)->max_positions;
+    input.scores = g->params.scores;
+    VKF_TRY(vkf_decode_batch_put(&g->batch, seats[i], &input));
+    for (uint32_t c = 0; g->params.top_logprobs && c < copies; c++) g->logprobs.lengths[seats[i] * copies + c] = 0;
+  }
+  if (!source) goto done;
+  vkf_encode_input placed = *source;
+  placed.places = seats;
+  VKF_TRY(vkf_engine_steps_encode(&g->steps, &placed));
+done:
+  return st;
+}
+
+/* Says that the format of the cache may be why a score is no number. */
+static void explain_numeric(vkf_session *session, vkf_status st) {
+  const vkf_format format = session->model->cache_format;
+  if (st != VKF_ERROR_NUMERIC || format == VKF_FORMAT_F32) return;
+  vkf_env_prefix(session->env, st,
+                 "keys and values are kept as %s, which ends at %g (f32 does not): ", vkf_format_get(format)->name,
+                 vkf_format_get(format)->largest);
+}
+
+vkf_status vkf_engine_generation_step(vkf_generation *g) {
+  vkf_status st = VKF_OK;
+  vkf_batch *batch = &g->batch;
+  const size_t n_vocab = g->steps.n_vocab;
+  vkf_batch_step next;
+  VKF_TRY(vkf_decode_batch_ask(batch, &next));
+  for (uint32_t r = 0; g->logits && r < next.n_rows; r++) next.rows[r].logits = g->logits + r * n_vocab;
+  VKF_TRY(vkf_engine_steps_run(&g->steps, &next));
+  VKF_TRY(vkf_decode_batch_take(batch, g->steps.values ? g->steps.values : g->logits, g->steps.top_ids));
+  for (uint32_t i = 0; g->params.top_logprobs && i < batch->n_live; i++)
+    vkf_decode_logprobs_add(&g->logprobs, batch->live[i], batch->got[i], g->logits + i * n_vocab);
+done:
+  explain_numeric(g->session, st);
+  return st;
+}

@@ -1,0 +1,49 @@
+/* generation: sentences that generate side by side: searches in seats, and their steps on the device.
+ *
+ * A seat that is done may be given to another sentence while the others go on. What a sentence gets depends on no other
+ * seat.
+ */
+#ifndef VKF_ENGINE_GENERATION_H
+#define VKF_ENGINE_GENERATION_H
+
+#include "decode/batch.h"
+#include "engine/steps.h"
+
+typedef struct vkf_generation_params {
+  const vkf_generation_config *config;
+  uint32_t n_seats;
+  uint64_t limit;        /* ids of the longest sequence: vkf_engine_length_limit() */
+  uint32_t n_source;     /* ids of the longest source; of a decoder of the longest prompt */
+  uint32_t n_prompt;     /* ids of the shortest prompt */
+  uint32_t top_logprobs; /* over 0: `logprobs` is filled, a row a slot */
+  bool has_holes;        /* there may be holes between the tokens of a source */
+  bool scores;           /* without beams, too */
+} vkf_generation_params;
+
+typedef struct vkf_generation {
+  vkf_session *session;
+  vkf_generation_params params;
+  vkf_batch batch;
+  vkf_steps steps;
+  float *logits; /* [slots][n_vocab]: of the last step; NULL: nobody reads them */
+  vkf_logprobs logprobs;
+} vkf_generation;
+
+/* Whether the model generates with this configuration. */
+vkf_status vkf_engine_generation_check(const vkf_session *session, const vkf_generation_config *config);
+/* Ids of the longest sequence that begins with a prompt: as configured, else transformers' default of 20 new ids, or of
+ * translations the model's positions. */
+uint64_t vkf_engine_length_limit(const vkf_session *session, const vkf_generation_config *config, bool translates,
+                                 uint32_t n_prompt);
+
+/* Memory on the host and on the device. Finish it in every case. A failure with env->too_large: fewer seats may fit. */
+vkf_status vkf_engine_generation_init(vkf_generation *g, vkf_session *session, const vkf_generation_params *params);
+void vkf_engine_generation_finish(vkf_generation *g);
+/* Sentences for seats [n], ascending, that are empty or done. Of inputs, prompt, mask, source, max_length, line and
+ * sentence are read. source: of an encoder-decoder, a row for each of them; else NULL. */
+vkf_status vkf_engine_generation_put(vkf_generation *g, uint32_t n, const uint32_t *seats,
+                                     const vkf_search_input *inputs, const vkf_encode_input *source);
+/* A step of all that is not done: see vkf_decode_batch_ask(). */
+vkf_status vkf_engine_generation_step(vkf_generation *g);
+
+#endif

@@ -1,0 +1,192 @@
+/* schedule: see schedule.h. */
+#include "task/schedule.h"
+
+#include "engine/batch_split.h"
+
+typedef struct queue {
+  const vkf_schedule *s;
+  vkf_session *session;
+  vkf_generation generation; /* no seats: none were made yet */
+  vkf_request *requests;     /* [n_seats] */
+  bool *runs;                /* [n_seats]: the request of a seat */
+  uint32_t n_running;
+  vkf_request waiting; /* the next one, which did not fit */
+  bool has_waiting, is_stopped;
+  uint32_t *seats; /* [n]: those that get a request now, */
+  vkf_search_input *inputs;
+  uint32_t n;
+} queue;
+
+static bool has_encoder(const queue *q) {
+  return vkf_model_net_info(q->session->model->net)->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
+}
+
+static uint32_t seats_of(const queue *q) {
+  return q->generation.batch.n_seats;
+}
+
+/* What a request takes of a seat. */
+static vkf_generation_params need_of(const queue *q, const vkf_request *request) {
+  const vkf_search_input *in = &request->input;
+  const uint32_t n_prompt = in->prompt ? in->n_prompt : 1;
+  return (vkf_generation_params){.config = q->s->config,
+                                 .limit = vkf_engine_length_limit(q->session, q->s->config, false, n_prompt),
+                                 .n_source = in->source ? in->n_source : n_prompt,
+                                 .n_prompt = 1,
+                                 .top_logprobs = q->s->top_logprobs,
+                                 .scores = q->s->scores};
+}
+
+static bool fits(const queue *q, const vkf_request *request) {
+  const vkf_generation_params need = need_of(q, request), *has = &q->generation.params;
+  return seats_of(q) && need.limit <= has->limit && need.n_source <= has->n_source;
+}
+
+/* So many seats, or, as long as there is no memory for them and `halves`, half as many. */
+static vkf_status try_seats(queue *q, vkf_generation_params params, bool halves) {
+  for (params.n_seats = q->s->n_seats;; params.n_seats /= 2) {
+    vkf_engine_generation_finish(&q->generation);
+    const vkf_status st = vkf_engine_generation_init(&q->generation, q->session, &params);
+    if (!st) return VKF_OK;
+    vkf_engine_generation_finish(&q->generation);
+    if (!halves || !vkf_engine_split_helps(q->session, st, params.n_seats)) return st;
+  }
+}
+
+/* Seats for the request that waits: all of them, for the longest one that will come, else as many of its own size as
+ * there is memory for. If not even one can be made, the request is refused. */
+static vkf_status make_seats(queue *q) {
+  vkf_env *env = q->session->env;
+  vkf_request longest = q->waiting;
+  uint32_t *n = has_encoder(q) ? &longest.input.n_source : &longest.input.n_prompt;
+  *n = VKF_MAX(*n, q->s->n_longest);
+  vkf_status st = try_seats(q, need_of(q, &longest), false);
+  if (!st || !env->too_large) return st;
+  vkf_env_clear(env);
+  st = try_seats(q, need_of(q, &q->waiting), true);
+  if (!st || !env->too_large) return st;
+  q->has_waiting = false;
+  if (q->s->refuse(q->s->user, &q->waiting)) return st;
+  vkf_env_clear(env);
+  return VKF_OK;
+}
+
+/* The next request, if there is one that waits or comes. */
+static vkf_status get_next(queue *q) {
+  vkf_status st = VKF_OK;
+  const vkf_net_info *info = vkf_model_net_info(q->session->model->net);
+  const vkf_search_input *in = &q->waiting.input;
+  if (q->has_waiting || q->is_stopped) goto done;
+  VKF_TRY(q->s->next(q->s->user, &q->waiting, &q->has_waiting));
+  if (!q->has_waiting) goto done;
+  if (in->source) VKF_TRY(vkf_engine_check_ids(q->session, "source", in->source, 1, in->n_source, info->vocab));
+  if (in->prompt) VKF_TRY(vkf_engine_check_ids(q->session, "prompt", in->prompt, 1, in->n_prompt, info->target_vocab));
+done:
+  return st;
+}
+
+/* The sources of the requests that get a seat now, as a rectangle; *numbers is to be freed. */
+static vkf_status gather_sources(queue *q, vkf_encode_input *out, int32_t **numbers) {
+  uint32_t S = 0;
+  for (uint32_t i = 0; i < q->n; i++) S = VKF_MAX(S, q->inputs[i].n_source);
+  const size_t n = (size_t)q->n * S;
+  int32_t *ids = *numbers = vkf_env_alloc(q->session->env, 2 * n, sizeof *ids), *mask = ids + n;
+  if (!ids) return VKF_ERROR_MEMORY;
+  for (size_t i = 0; i < n; i++) {
+    const vkf_search_input *in = &q->inputs[i / S];
+    mask[i] = i % S < in->n_source;
+    ids[i] = mask[i] ? in->source[i % S] : 0;
+  }
+  *out = (vkf_encode_input){.B = q->n, .S = S, .ids = ids, .mask = mask};
+  return VKF_OK;
+}
+
+/* Gives empty seats to requests. */
+static vkf_status admit(queue *q) {
+  vkf_status st = VKF_OK;
+  int32_t *numbers = NULL;
+  vkf_encode_input source;
+  q->n = 0;
+  for (uint32_t seat = 0; seat < seats_of(q) || !q->n_running;) {
+    if (q->n_running && q->runs[seat]) {
+      seat++;
+      continue;
+    }
+    VKF_TRY(get_next(q));
+    if (!q->has_waiting) break;
+    if (!fits(q, &q->waiting)) {
+      if (q->n_running) break;
+      VKF_TRY(make_seats(q));
+      continue;
+    }
+    q->waiting.input.max_length = need_of(q, &q->waiting).limit;
+    q->inputs[q->n] = q->waiting.input;
+    q->seats[q->n++] = seat;
+    q->requests[seat] = q->waiting;
+    q->runs[seat] = true;
+    q->n_running++;
+    q->has_waiting = false;
+    seat++;
+  }
+  if (!q->n) goto done;
+  if (has_encoder(q)) VKF_TRY(gather_sources(q, &source, &numbers));
+  VKF_TRY(vkf_engine_generation_put(&q->generation, q->n, q->seats, q->inputs, numbers ? &source : NULL));
+done:
+  vkf_env_free(q->session->env, numbers);
+  return st;
+}
+
+/* Tells of the ids of the last step. */
+static void tell(queue *q) {
+  vkf_batch *batch = &q->generation.batch;
+  if (!q->s->on_token || batch->each > 1) return;
+  for (uint32_t i = 0; i < batch->n_live && !q->is_stopped; i++) {
+    const uint32_t seat = batch->live[i] / batch->copies, copy = batch->live[i] % batch->copies;
+    const vkf_told told = q->s->on_token(q->s->user, &q->requests[seat], copy, batch->got[i]);
+    if (told == VKF_TOLD_ENOUGH) vkf_decode_batch_stop_seat(batch, seat);
+    q->is_stopped = told == VKF_TOLD_STOP;
+  }
+  if (q->is_stopped) vkf_decode_batch_stop(batch);
+}
+
+/* Takes the results of the seats that are done. */
+static vkf_status take(queue *q) {
+  vkf_status st = VKF_OK;
+  const vkf_batch *batch = &q->generation.batch;
+  for (uint32_t seat = 0; seat < batch->n_seats && !st; seat++) {
+    vkf_generated results = {0};
+    if (!q->runs[seat] || !vkf_decode_batch_seat_is_done(batch, seat)) continue;
+    q->runs[seat] = false;
+    q->n_running--;
+    st = vkf_decode_batch_result(batch, seat, 1, &results);
+    if (!st) st = q->s->take(q->s->user, &q->requests[seat], &results, &q->generation.logprobs, seat * batch->copies);
+    vkf_decode_generated_finish(&results);
+  }
+  return st;
+}
+
+vkf_status vkf_task_schedule_run(const vkf_schedule *s) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = s->session->env;
+  queue q = {.s = s, .session = s->session};
+  q.requests = vkf_env_alloc(env, s->n_seats, sizeof *q.requests);
+  q.runs = vkf_env_alloc(env, s->n_seats, sizeof *q.runs);
+  q.seats = vkf_env_alloc(env, s->n_seats, sizeof *q.seats);
+  q.inputs = vkf_env_alloc(env, s->n_seats, sizeof *q.inputs);
+  if (!q.requests || !q.runs || !q.seats || !q.inputs) VKF_TRY(VKF_ERROR_MEMORY);
+  VKF_TRY(vkf_engine_generation_check(s->session, s->config));
+  for (;;) {
+    VKF_TRY(admit(&q));
+    if (!q.n_running) break;
+    VKF_TRY(vkf_engine_generation_step(&q.generation));
+    tell(&q);
+    VKF_TRY(take(&q));
+  }
+done:
+  vkf_engine_generation_finish(&q.generation);
+  vkf_env_free(env, q.inputs);
+  vkf_env_free(env, q.seats);
+  vkf_env_free(env, q.runs);
+  vkf_env_free(env, q.requests);
+  return st;
+}

@@ -1,0 +1,46 @@
+/* schedule: requests that generate, and the seats that they take in turns.
+ *
+ * A request waits until there is a seat whose slots hold it. A seat that is done is given to the next request in the
+ * next step, while the others go on; so is it with requests that come later. The slots of all seats have one size; a
+ * request that is longer waits until all seats are empty, and then they are made anew. There are as many seats as the
+ * session's bytes for caches hold. Invariant: what a request gets depends neither on the order of the requests nor on
+ * those beside it.
+ */
+#ifndef VKF_TASK_SCHEDULE_H
+#define VKF_TASK_SCHEDULE_H
+
+#include "engine/generation.h"
+
+/* Read are prompt, mask, source, line and sentence; they are valid until the request is taken or refused. */
+typedef struct vkf_request {
+  vkf_search_input input;
+  void *user; /* the caller's */
+} vkf_request;
+
+typedef enum vkf_told { VKF_TOLD_GO_ON, VKF_TOLD_ENOUGH, VKF_TOLD_STOP } vkf_told;
+
+typedef struct vkf_schedule {
+  vkf_session *session;
+  const vkf_generation_config *config;
+  uint32_t n_seats;   /* requests that run together, at most */
+  uint32_t n_longest; /* ids of the longest prompt, or source, that will come; 0: nobody knows */
+  uint32_t top_logprobs;
+  bool scores;
+  /* The next request; *there false: there is none now. It is asked again after each step, and for the last time when
+   * nothing runs. */
+  vkf_status (*next)(void *user, vkf_request *out, bool *there);
+  /* NULL, or: without beams, request got an id as its sequence `copy`. ENOUGH: the request ends with what there is.
+   * STOP: all end so, those that wait are not begun. */
+  vkf_told (*on_token)(void *user, const vkf_request *request, uint32_t copy, int32_t id);
+  /* Results of a request: those of one sentence; row `row` of logprobs is the first one's. */
+  vkf_status (*take)(void *user, const vkf_request *request, const vkf_generated *results, const vkf_logprobs *logprobs,
+                     uint32_t row);
+  /* The session's bytes for caches cannot hold the request by itself; the message of the session says why. Not VKF_OK:
+   * ends the schedule. */
+  vkf_status (*refuse)(void *user, const vkf_request *request);
+  void *user;
+} vkf_schedule;
+
+vkf_status vkf_task_schedule_run(const vkf_schedule *schedule);
+
+#endif

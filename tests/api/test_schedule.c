@@ -1,0 +1,226 @@
+/* The schedule of requests that generate: what a request gets depends neither on the order nor on the company; a seat
+ * that is done is given to the next request while others run, also to one that comes later; seats are as many as the
+ * bytes for caches hold, a request that does not fit waits, and one that can never fit is refused with both numbers. */
+#include "support/golden.h"
+#include "task/schedule.h"
+
+enum { N = 7, MOST = 32, VOCAB_BEGIN = 3, VOCAB = 50 };
+
+static const uint32_t lengths[N] = {3, 17, 1, 9, 12, 5, 17};
+static const char *const folders[] = {"llama", "bart"};
+static const char *const configs[] = {
+    "{\"max_new_tokens\": 8, \"num_beams\": 1, \"eos_token_id\": null}",
+    "{\"max_new_tokens\": 8, \"num_beams\": 3, \"eos_token_id\": null, \"no_repeat_ngram_size\": 2}",
+    "{\"max_new_tokens\": 8, \"num_beams\": 1, \"do_sample\": true, \"num_return_sequences\": 2, \"seed\": 3, "
+    "\"eos_token_id\": null}"};
+
+/* A run of the schedule: requests order[0], order[1] .. come, `at_once` of them at first, the others one after each
+ * step of ids. */
+typedef struct run {
+  driver *d;
+  vkf_model *model;
+  vkf_session *session;
+  vkf_generation_config config;
+  bool has_encoder;
+  const uint32_t *order;
+  uint32_t n, at_once, n_come, n_asked;
+  uint32_t ends_after[N]; /* ids after which the caller of a request has enough; 0: never */
+  uint32_t n_ids[N], n_running, most_running;
+  uint32_t taken[N], n_taken, refused[N], n_refused;
+  char why[1100];
+  int32_t ids[N][MOST];
+  int32_t results[N][3 * MOST];
+  uint32_t rows[N], length[N];
+} run;
+
+static vkf_status next(void *user, vkf_request *out, bool *there) {
+  run *r = user;
+  r->n_asked++;
+  *there = r->n_come < r->n && (r->n_come < r->at_once || r->n_asked > r->at_once + 2 * r->n_come || !r->n_running);
+  if (!*there) return VKF_OK;
+  const uint32_t i = r->order[r->n_come++];
+  *out = (vkf_request){.user = &r->n_ids[i], .input = {.line = i, .sentence = i}};
+  if (r->has_encoder)
+    out->input.source = r->ids[i], out->input.n_source = lengths[i];
+  else
+    out->input.prompt = r->ids[i], out->input.n_prompt = lengths[i];
+  r->n_running++;
+  r->most_running = VKF_MAX(r->most_running, r->n_running);
+  return VKF_OK;
+}
+
+static uint32_t number_of(const run *r, const vkf_request *request) {
+  return (uint32_t)((uint32_t *)request->user - r->n_ids);
+}
+
+static vkf_told on_token(void *user, const vkf_request *request, uint32_t copy, int32_t id) {
+  run *r = user;
+  const uint32_t i = number_of(r, request);
+  assert_true(id >= 0);
+  if (copy == 0) r->n_ids[i]++;
+  return r->ends_after[i] && r->n_ids[i] >= r->ends_after[i] ? VKF_TOLD_ENOUGH : VKF_TOLD_GO_ON;
+}
+
+static vkf_status take(void *user, const vkf_request *request, const vkf_generated *results,
+                       const vkf_logprobs *logprobs, uint32_t row) {
+  run *r = user;
+  const uint32_t i = number_of(r, request);
+  (void)logprobs;
+  (void)row;
+  r->n_running--;
+  r->taken[r->n_taken++] = i;
+  r->rows[i] = results->n_rows;
+  r->length[i] = results->length;
+  assert_true(results->n_rows * results->length <= 3 * MOST);
+  memcpy(r->results[i], results->sequences, results->n_rows * results->length * sizeof(int32_t));
+  return VKF_OK;
+}
+
+static vkf_status refuse(void *user, const vkf_request *request) {
+  run *r = user;
+  r->n_running--;
+  r->refused[r->n_refused++] = number_of(r, request);
+  snprintf(r->why, sizeof r->why, "%s", r->session->env->message);
+  return VKF_OK;
+}
+
+static void open_run(run *r, driver *d, const char *folder, const char *config, uint64_t kv_cache_bytes) {
+  char path[GOLDEN_PATH];
+  vkf_model_info info = {VKF_MODEL_INFO_INIT};
+  const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .kv_cache_bytes = kv_cache_bytes};
+  *r = (run){.d = d};
+  for (uint32_t i = 0; i < N * MOST; i++) r->ids[i / MOST][i % MOST] = (int32_t)(VOCAB_BEGIN + i * 7 % VOCAB);
+  driver_ok(d, vkf_model_open(d->device, golden_path(path, folder, "."), &r->model));
+  driver_ok(d, vkf_model_get_info(r->model, &info));
+  driver_ok(d, vkf_session_create(r->model, &params, &r->session));
+  r->has_encoder = info.architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
+  assert_int_equal(vkf_engine_derive_generation(r->session, NULL, NULL, config, &r->config), VKF_OK);
+}
+
+static void close_run(run *r) {
+  vkf_decode_generation_finish(&r->config);
+  vkf_session_destroy(&r->session);
+  vkf_model_close(&r->model);
+}
+
+static vkf_status go(run *r, uint32_t n_seats, const uint32_t *order, uint32_t n, uint32_t at_once) {
+  r->order = order;
+  r->n = n;
+  r->at_once = at_once;
+  r->n_come = r->n_asked = r->n_taken = r->n_refused = r->n_running = r->most_running = 0;
+  memset(r->n_ids, 0, sizeof r->n_ids);
+  return vkf_task_schedule_run(&(vkf_schedule){.session = r->session,
+                                               .config = &r->config,
+                                               .n_seats = n_seats,
+                                               .next = next,
+                                               .on_token = on_token,
+                                               .take = take,
+                                               .refuse = refuse,
+                                               .user = r});
+}
+
+static const uint32_t orders[][N] = {{0, 1, 2, 3, 4, 5, 6}, {6, 5, 4, 3, 2, 1, 0}, {3, 0, 6, 2, 5, 1, 4}};
+
+/* Any order, any number of seats, all at once or one after the other: each request has what it has alone. */
+static void any_company(void **state) {
+  for (size_t k = 0; k < VKF_COUNT(folders) * VKF_COUNT(configs); k++) {
+    run alone, together;
+    open_run(&alone, *state, folders[k % VKF_COUNT(folders)], configs[k / VKF_COUNT(folders)], 0);
+    open_run(&together, *state, folders[k % VKF_COUNT(folders)], configs[k / VKF_COUNT(folders)], 0);
+    for (uint32_t i = 0; i < N; i++) driver_ok(*state, go(&alone, 1, &i, 1, 1));
+    for (uint32_t way = 0; way < 4; way++) {
+      static const uint32_t n_seats[] = {3, 2, N, 4}, at_once[] = {N, N, N, 2};
+      driver_ok(*state, go(&together, n_seats[way], orders[way % VKF_COUNT(orders)], N, at_once[way]));
+      assert_int_equal(together.n_taken, N);
+      for (uint32_t i = 0; i < N; i++) {
+        assert_int_equal(together.rows[i], alone.rows[i]);
+        assert_int_equal(together.length[i], alone.length[i]);
+        assert_memory_equal(together.results[i], alone.results[i], sizeof alone.results[i]);
+      }
+    }
+    close_run(&together);
+    close_run(&alone);
+  }
+}
+
+/* Two seats; one request has enough after one id each time: while request 1 runs, all others take turns beside it. */
+static void seats_are_given_on(void **state) {
+  static const uint32_t order[N] = {1, 0, 2, 3, 4, 5, 6};
+  run r;
+  open_run(&r, *state, "llama", configs[0], 0);
+  for (uint32_t i = 0; i < N; i++) r.ends_after[i] = i == 1 ? 0 : 1;
+  driver_ok(*state, go(&r, 2, order, N, N));
+  assert_int_equal(r.n_taken, N);
+  assert_int_equal(r.taken[N - 1], 1); /* the first one ends last, after the N - 1 others */
+  assert_int_equal(r.n_ids[1], 8);
+  assert_int_equal(r.length[0], lengths[0] + 1);
+  /* The same where the others come while it runs. */
+  driver_ok(*state, go(&r, 2, order, N, 1));
+  assert_int_equal(r.n_taken, N);
+  assert_true(r.n_taken > 1 && r.taken[0] != 1);
+  close_run(&r);
+}
+
+/* The bytes that one seat of a request takes, from the message that refuses it. */
+static uint64_t bytes_of(driver *d, uint32_t request) {
+  run r;
+  unsigned long long needed = 0, given = 0;
+  open_run(&r, d, "llama", configs[0], 1);
+  driver_ok(d, go(&r, 4, &request, 1, 1));
+  assert_int_equal(r.n_refused, 1);
+  assert_int_equal(r.refused[0], request);
+  assert_int_equal(sscanf(strstr(r.why, "needed"), "needed %llu bytes, given %llu", &needed, &given), 2);
+  assert_int_equal(given, 1);
+  close_run(&r);
+  return needed;
+}
+
+static void bytes_bound_the_seats(void **state) {
+  run free_run, r;
+  const uint64_t small = bytes_of(*state, 5), large = bytes_of(*state, 1);
+  if (large <= small)
+    fail_msg("expected a prompt of 17 tokens to need more than %llu bytes", (unsigned long long)small);
+  open_run(&free_run, *state, "llama", configs[0], 0);
+  driver_ok(*state, go(&free_run, N, orders[0], N, N));
+  /* Room for one large one, or two small ones: all run, no more together than fit. The large one behind small ones
+   * waits until they are done. */
+  open_run(&r, *state, "llama", configs[0], VKF_MAX(large, 2 * small));
+  static const uint32_t order[] = {5, 0, 2, 1, 6};
+  driver_ok(*state, go(&r, 4, order, VKF_COUNT(order), VKF_COUNT(order)));
+  assert_int_equal(r.n_taken, VKF_COUNT(order));
+  assert_int_equal(r.n_refused, 0);
+  assert_int_equal(r.most_running, 2); /* two, or one and one that waits */
+  assert_int_equal(r.taken[VKF_COUNT(order) - 2], 1);
+  for (size_t i = 0; i < VKF_COUNT(order); i++)
+    assert_memory_equal(r.results[order[i]], free_run.results[order[i]], sizeof r.results[0]);
+  close_run(&r);
+  /* Room for a small one alone: the large ones are refused, all others run. */
+  open_run(&r, *state, "llama", configs[0], small);
+  driver_ok(*state, go(&r, N, orders[0], N, N));
+  assert_int_equal(r.n_taken + r.n_refused, N);
+  for (uint32_t i = 0; i < r.n_refused; i++) assert_true(lengths[r.refused[i]] > lengths[5]);
+  for (uint32_t i = 0; i < r.n_taken; i++)
+    assert_memory_equal(r.results[r.taken[i]], free_run.results[r.taken[i]], sizeof r.results[0]);
+  assert_true(r.n_refused >= 2);
+  close_run(&r);
+  close_run(&free_run);
+}
+
+/* A session's own slots obey the same bound. */
+static void slots_are_bounded(void **state) {
+  char path[GOLDEN_PATH];
+  vkf_model *model = NULL;
+  vkf_session *session = NULL;
+  driver *d = *state;
+  const vkf_session_params params = {VKF_SESSION_PARAMS_INIT, .n_slots = 2, .slot_tokens = 8, .kv_cache_bytes = 100};
+  driver_ok(d, vkf_model_open(d->device, golden_path(path, "llama", "."), &model));
+  assert_int_equal(vkf_session_create(model, &params, &session), VKF_ERROR_DEVICE_MEMORY);
+  assert_null(session);
+  if (!strstr(vkf_context_message(d->context), "2 slots of 8 tokens: needed ") ||
+      !strstr(vkf_context_message(d->context), "bytes, given 100"))
+    fail_msg("%s", vkf_context_message(d->context));
+  vkf_model_close(&model);
+}
+
+DRIVER_MAIN(DRIVER_TEST(any_company), DRIVER_TEST(seats_are_given_on), DRIVER_TEST(bytes_bound_the_seats),
+            DRIVER_TEST(slots_are_bounded))
