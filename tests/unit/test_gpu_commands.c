@@ -10,7 +10,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/vk.h"
+#include "support/stub_driver.h"
 
 enum { MAX_COMMANDS = 16, MAX_QUEUED = 64, HALF = 64 };
 
@@ -158,14 +158,10 @@ typedef struct bench {
 } bench;
 
 static void open_bench(bench *b) {
+  vkf_gpu_device *d = &b->device;
   memset(b, 0, sizeof *b);
   memset(&driver, 0, sizeof driver);
-  vkf_env_init(&b->env, NULL);
-  vkf_gpu_device *d = &b->device;
-  d->env = &b->env;
-  d->root = d;
-  d->wait_ns = 1000;
-  pthread_mutex_init(&d->queue_lock, NULL);
+  stub_open(d, &b->env);
   d->vk.AllocateCommandBuffers = allocate_commands;
   d->vk.BeginCommandBuffer = begin;
   d->vk.EndCommandBuffer = end;
@@ -187,8 +183,7 @@ static void open_bench(bench *b) {
 }
 
 static void close_bench(bench *b) {
-  pthread_mutex_destroy(&b->device.queue_lock);
-  assert_int_equal(b->env.live_bytes, 0);
+  stub_close(&b->device);
 }
 
 static void ok(const bench *b, vkf_status st) {

@@ -11,7 +11,7 @@
 
 #include <cmocka.h>
 
-#include "gpu/vk.h"
+#include "support/stub_driver.h"
 
 enum { N_LINES = 4, N_SUBMITS = 25 };
 
@@ -20,43 +20,6 @@ static atomic_bool overlaps, is_without_lock;
 
 /* ---- a driver that takes its time -------------------------------------------------------------------------------- */
 
-static VkResult create_pool(VkDevice device, const VkCommandPoolCreateInfo *info,
-                            const VkAllocationCallbacks *allocator, VkCommandPool *out) {
-  (void)device, (void)info, (void)allocator;
-  *out = (VkCommandPool)(uintptr_t)1;
-  return VK_SUCCESS;
-}
-static void destroy_pool(VkDevice device, VkCommandPool pool, const VkAllocationCallbacks *allocator) {
-  (void)device, (void)pool, (void)allocator;
-}
-static VkResult allocate_commands(VkDevice device, const VkCommandBufferAllocateInfo *info, VkCommandBuffer *out) {
-  (void)device, (void)info;
-  *out = (VkCommandBuffer)(uintptr_t)1;
-  return VK_SUCCESS;
-}
-static VkResult begin(VkCommandBuffer handle, const VkCommandBufferBeginInfo *info) {
-  (void)handle, (void)info;
-  return VK_SUCCESS;
-}
-static VkResult end(VkCommandBuffer handle) {
-  (void)handle;
-  return VK_SUCCESS;
-}
-static void barrier(VkCommandBuffer handle, VkPipelineStageFlags from, VkPipelineStageFlags to, VkDependencyFlags flags,
-                    uint32_t n, const VkMemoryBarrier *barriers, uint32_t n_buffers,
-                    const VkBufferMemoryBarrier *buffers, uint32_t n_images, const VkImageMemoryBarrier *images) {
-  (void)handle, (void)from, (void)to, (void)flags, (void)n, (void)barriers;
-  (void)n_buffers, (void)buffers, (void)n_images, (void)images;
-}
-static VkResult create_fence(VkDevice device, const VkFenceCreateInfo *info, const VkAllocationCallbacks *allocator,
-                             VkFence *out) {
-  (void)device, (void)info, (void)allocator;
-  *out = (VkFence)(uintptr_t)1;
-  return VK_SUCCESS;
-}
-static void destroy_fence(VkDevice device, VkFence fence, const VkAllocationCallbacks *allocator) {
-  (void)device, (void)fence, (void)allocator;
-}
 static VkResult submit(VkQueue queue, uint32_t n, const VkSubmitInfo *infos, VkFence fence) {
   const struct timespec while_inside = {.tv_nsec = 200000};
   (void)queue, (void)n, (void)infos, (void)fence;
@@ -65,14 +28,6 @@ static VkResult submit(VkQueue queue, uint32_t n, const VkSubmitInfo *infos, VkF
   nanosleep(&while_inside, NULL);
   atomic_fetch_sub(&in_queue, 1);
   n_submits++;
-  return VK_SUCCESS;
-}
-static VkResult wait(VkDevice device, uint32_t n, const VkFence *fences, VkBool32 all, uint64_t ns) {
-  (void)device, (void)n, (void)fences, (void)all, (void)ns;
-  return VK_SUCCESS;
-}
-static VkResult reset(VkDevice device, uint32_t n, const VkFence *fences) {
-  (void)device, (void)n, (void)fences;
   return VK_SUCCESS;
 }
 static void lock(void *user) {
@@ -93,27 +48,12 @@ typedef struct bench {
 } bench;
 
 static void open_bench(bench *b) {
-  memset(b, 0, sizeof *b);
-  vkf_env_init(&b->env, NULL);
   vkf_gpu_device *d = &b->device;
-  d->env = &b->env;
-  d->root = d;
-  d->wait_ns = 1000;
-  pthread_mutex_init(&d->queue_lock, NULL);
-  pthread_mutex_init(&d->pipelines_lock, NULL);
+  memset(b, 0, sizeof *b);
+  stub_open(d, &b->env);
   d->lock_queue = lock;
   d->unlock_queue = unlock;
-  d->vk.CreateCommandPool = create_pool;
-  d->vk.DestroyCommandPool = destroy_pool;
-  d->vk.AllocateCommandBuffers = allocate_commands;
-  d->vk.BeginCommandBuffer = begin;
-  d->vk.EndCommandBuffer = end;
-  d->vk.CmdPipelineBarrier = barrier;
-  d->vk.CreateFence = create_fence;
-  d->vk.DestroyFence = destroy_fence;
   d->vk.QueueSubmit = submit;
-  d->vk.WaitForFences = wait;
-  d->vk.ResetFences = reset;
   for (int i = 0; i < N_LINES; i++) {
     vkf_env_init_child(&b->envs[i], &b->env);
     assert_int_equal(vkf_gpu_device_branch(d, &b->envs[i], &b->lines[i]), VKF_OK);
@@ -122,9 +62,7 @@ static void open_bench(bench *b) {
 
 static void close_bench(bench *b) {
   for (int i = 0; i < N_LINES; i++) vkf_gpu_device_destroy(&b->lines[i]);
-  pthread_mutex_destroy(&b->device.queue_lock);
-  pthread_mutex_destroy(&b->device.pipelines_lock);
-  assert_int_equal(b->env.live_bytes, 0);
+  stub_close(&b->device);
 }
 
 static void *submit_often(void *user) {
