@@ -1,4 +1,5 @@
 /* The stages of a tokenizer one by one: what each kind of step makes of a text. */
+#include <ctype.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -149,6 +150,7 @@ static void characters(void **state) {
   (void)state;
   assert_normalized("{\"type\":\"Lowercase\"}", "\u0130STANBUL \u00c9\u03a3", "i\u0307stanbul \u00e9\u03c3");
   assert_normalized("{\"type\":\"StripAccents\"}", "cafe\u0301 caf\u00e9", "cafe caf\u00e9");
+  assert_normalized("{\"type\":\"StripAccents\"}", "\u0915\u093e\u20dd\u0301", "\u0915"); /* marks of every kind */
   assert_normalized("{\"type\":\"Nmt\"}",
                     "a\x01\x0b"
                     "b\tc\u200bd",
@@ -181,6 +183,7 @@ static void characters(void **state) {
                     "a ");
   assert_normalized("{\"type\":\"Strip\",\"strip_left\":false,\"strip_right\":true}", " a\t\u00a0", " a");
   assert_normalized("{\"type\":\"Strip\",\"strip_left\":true,\"strip_right\":true}", " \t ", "");
+  assert_normalized("{\"type\":\"Strip\",\"strip_left\":false,\"strip_right\":true}", " ", "");
   assert_normalized("{\"type\":\"Prepend\",\"prepend\":\"_\"}", "a", "_a");
   assert_normalized("{\"type\":\"Prepend\",\"prepend\":\"_\"}", "", "");
   assert_normalized("{\"type\":\"Replace\",\"pattern\":{\"String\":\".\"},\"content\":\"dot\"}", "a.b.", "adotbdot");
@@ -231,6 +234,7 @@ static void bert_options(void **state) {
       "\u00c9t\u00e9\ta\u4f60", "\u00c9t\u00e9\ta\u4f60");
   assert_normalized("{\"type\":\"BertNormalizer\",\"lowercase\":true,\"strip_accents\":false}", "\u00c9", "\u00e9");
   assert_normalized("{\"type\":\"BertNormalizer\",\"lowercase\":false,\"strip_accents\":true}", "\u00c9", "E");
+  assert_normalized("{\"type\":\"BertNormalizer\"}", "\u0915\u093e\u20dd\u0301", "\u0915\u093e\u20dd"); /* Mn alone */
 }
 
 /* Options that a file leaves out are those that the steps' constructors have. */
@@ -242,6 +246,11 @@ static void usual_options(void **state) {
   assert_pretokenized("{\"type\":\"Digits\"}", "a12", "a|12");
   assert_pretokenized("{\"type\":\"Punctuation\"}", "a.b", "a|.|b");
   assert_pretokenized("{\"type\":\"Split\",\"pattern\":{\"String\":\",\"},\"behavior\":\"Removed\"}", "a,b", "a|b");
+  assert_pretokenized(
+      "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"Digits\"},{\"type\":\"Metaspace\",\"replacement\":\"_\"}]"
+      "}",
+      "a1b", "_a|_1|_b"); /* "always" */
+  assert_decoded("{\"type\":\"WordPiece\",\"prefix\":\"##\"}", "a|.", "a|.");
 }
 
 /* A sequence runs in order, and a nested one too. */
@@ -270,8 +279,9 @@ static void base64_encode(const uint8_t *bytes, size_t size, char *out) {
   *out = '\0';
 }
 
-/* A trie with one key, whose unit for byte i lies in block i + 1 of 256 units, and the value in the block behind. */
-static void charsmap_of(const char *key, const char *replacement, size_t cut_bytes, char *base64) {
+/* A trie with one key, whose unit for byte i lies in block i + 1 of 256 units, and the value in the block behind. With
+ * is_wide the offsets are multiples of 256, as units of large tries store them. */
+static void charsmap_with(const char *key, const char *replacement, size_t cut_bytes, bool is_wide, char *base64) {
   static uint8_t bytes[4 + 4 * 256 * 8 + 32];
   memset(bytes, 0, sizeof(bytes));
   size_t n = strlen(key), n_units = 256 * (n + 2), at = 256;
@@ -280,13 +290,18 @@ static void charsmap_of(const char *key, const char *replacement, size_t cut_byt
   for (size_t i = 0; i < n; i++) {
     uint8_t byte = (uint8_t)key[i];
     at ^= byte;
-    size_t base = 256 * (i + 2 <= n ? i + 2 : n + 1), offset = at ^ base;
-    put_u32(bytes + 4 + 4 * at, (uint32_t)offset << 10 | (i + 1 == n ? 1u << 8 : 0) | byte);
+    size_t base = 256 * (i + 2 <= n ? i + 2 : n + 1) + (is_wide ? at % 256 : 0), offset = at ^ base;
+    put_u32(bytes + 4 + 4 * at, (uint32_t)(is_wide ? offset >> 8 : offset) << 10 | (is_wide ? 1u << 9 : 0) |
+                                    (i + 1 == n ? 1u << 8 : 0) | byte);
     at = base;
   }
   put_u32(bytes + 4 + 4 * at, 1u << 31 | 1); /* the replacement stands behind one zero byte */
   memcpy(bytes + 4 + 4 * n_units + 1, replacement, strlen(replacement) + 1);
   base64_encode(bytes, (4 + 4 * n_units + 1 + strlen(replacement) + 1 - cut_bytes + 2) / 3 * 3, base64);
+}
+
+static void charsmap_of(const char *key, const char *replacement, size_t cut_bytes, char *base64) {
+  charsmap_with(key, replacement, cut_bytes, false, base64);
 }
 
 static void precompiled_table(void **state) {
@@ -308,6 +323,26 @@ static void precompiled_table(void **state) {
   charsmap_of("a", "", 0, base64);
   snprintf(step, sizeof(step), "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"%s\"}", base64);
   assert_normalized(step, "banana", "bnn");
+  charsmap_with("\ufb01", "fi", 0, true, base64);
+  snprintf(step, sizeof(step), "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"%s\"}", base64);
+  assert_normalized(step, "\ufb01ne \ufb01 \ufb02", "fine fi \ufb02");
+  /* A value on the last byte, which stands behind the table and is zero, is nothing; one behind it is no value. */
+  charsmap_of("ab", "", 1, base64);
+  snprintf(step, sizeof(step), "{\"type\":\"Precompiled\",\"precompiled_charsmap\":\"%s\"}", base64);
+  assert_normalized(step, "cab", "cab");
+  vkf_text_string cluster = {"ab", 2}, found;
+  size_t size = 0;
+  for (int cut = 0; cut < 2; cut++) { /* a base64 digit less is a byte less */
+    const vkf_text_charsmap *map = NULL;
+    bench b;
+    bench_init(&b);
+    charsmap_of("ab", "", 1, base64);
+    if (vkf_text_charsmap_create(&b.loader, (vkf_text_string){base64, strlen(base64) - (size_t)cut}, &map) != VKF_OK)
+      fail_msg("%s", b.env.message);
+    assert_int_equal(vkf_text_charsmap_longest(map, cluster, &size, &found), cut == 0);
+    if (cut == 0) assert_int_equal(found.size, 0);
+    bench_finish(&b);
+  }
 }
 
 static void damaged_tables(void **state) {
@@ -316,7 +351,11 @@ static void damaged_tables(void **state) {
   charsmap_of("a", "b", 0, base64);
   base64[400] = '\0'; /* the trie is longer than what is there */
   /* one: eight bytes that say that eight bytes of trie follow their first four */
-  const char *const tables[] = {base64, "", "AAAA", "*AAA", "CAAAAAAAAAA="};
+  static char other[20000]; /* whole but for one character, which is no digit */
+  charsmap_of("a", "b", 0, other);
+  other[100] = '*';
+  /* the last two: a trie of no byte, and one of six */
+  const char *const tables[] = {base64, "", "AAAA", "*AAA", "CAAAAAAAAAA=", other, "AAAAAGEA", "BgAAAAAAAAAAAAAA"};
   for (size_t i = 0; i < VKF_COUNT(tables); i++) {
     bench b;
     bench_init(&b);
@@ -373,8 +412,61 @@ static void classes_of_characters(void **state) {
       "a1 2b", "a|1|2|b");
 }
 
+/* Which piece is the first of a text reaches every later step. */
+static void first_pieces(void **state) {
+  (void)state;
+  static const char *const steps[] = {"BertPreTokenizer", "Whitespace"};
+  char step[200];
+  for (size_t i = 0; i < VKF_COUNT(steps); i++) {
+    snprintf(step, sizeof(step),
+             "{\"type\":\"Sequence\",\"pretokenizers\":[{\"type\":\"%s\"},"
+             "{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"first\"}]}",
+             steps[i]);
+    assert_pretokenized(step, "a b,c", "_a|b|,|c");
+  }
+}
+
+/* Every character of Unicode. */
+static void characters_by_class(void **state) {
+  (void)state;
+  static const struct {
+    uint32_t first, last;
+  } white[] = {{9, 13},          {0x20, 0x20},     {0x85, 0x85},     {0xa0, 0xa0},     {0x1680, 0x1680},
+               {0x2000, 0x200a}, {0x2028, 0x2029}, {0x202f, 0x202f}, {0x205f, 0x205f}, {0x3000, 0x3000}},
+    ideographs[] = {{0x3400, 0x4dbf},   {0x4e00, 0x9fff},   {0xf900, 0xfaff},   {0x20000, 0x2a6df},
+                    {0x2a700, 0x2b73f}, {0x2b740, 0x2b81f}, {0x2b920, 0x2ceaf}, {0x2f800, 0x2fa1f}};
+  for (uint32_t code = 0; code < 0x110000; code++) {
+    bool is_white = false, is_ideograph = false;
+    for (size_t i = 0; i < VKF_COUNT(white); i++) is_white |= code >= white[i].first && code <= white[i].last;
+    for (size_t i = 0; i < VKF_COUNT(ideographs); i++)
+      is_ideograph |= code >= ideographs[i].first && code <= ideographs[i].last;
+    if (vkf_text_is_white(code) != is_white || vkf_text_is_ideograph(code) != is_ideograph)
+      fail_msg("U+%04X: white space %d, ideograph %d", (unsigned)code, is_white, is_ideograph);
+  }
+  for (uint32_t code = 0; code < 0x80; code++)
+    assert_int_equal(vkf_text_is_punctuation(code), code > ' ' && code < 0x7f && !isalnum((int)code));
+  /* Cc, Cf and Co, but for tab and line ends; of every other class one */
+  static const uint32_t controls[] = {0, 1, 0x0b, 0x7f, 0x85, 0xad, 0x200e, 0xe000}, none[] = {9, 10, 13, 'a', 0x300};
+  for (size_t i = 0; i < VKF_COUNT(controls); i++) assert_true(vkf_text_is_control(controls[i]));
+  for (size_t i = 0; i < VKF_COUNT(none); i++) assert_false(vkf_text_is_control(none[i]));
+  /* _ Pc, - Pd, brackets, quotes, Po; symbols are none */
+  static const uint32_t marks[] = {0x203f, 0x2013, 0x2045, 0x2046, 0xab, 0xbb, 0xbf}, symbols[] = {0x2b9, 0xd7, 0x20ac};
+  for (size_t i = 0; i < VKF_COUNT(marks); i++) assert_true(vkf_text_is_punctuation(marks[i]));
+  for (size_t i = 0; i < VKF_COUNT(symbols); i++) assert_false(vkf_text_is_punctuation(symbols[i]));
+  /* Lu Ll Lt Lm Lo, Mn Mc Me, Nd, Nl, Pc, the joiners, circled and squared letters */
+  static const uint32_t words[] = {'A',    'a',    0x1c5,  0x2b0,  0x4f60, 0x301,   0x93e,   0x20dd,  0x663,   0x2160,
+                                   0x203f, 0x200c, 0x200d, 0x24b6, 0x24e9, 0x1f130, 0x1f149, 0x1f150, 0x1f169, 0x1f189},
+                        others[] = {0xb2, '-', ' ', 0x200b, 0x24ea, 0x1f14a, 0x1f16a, 0x1f18a, 0x20ac};
+  for (size_t i = 0; i < VKF_COUNT(words); i++) assert_true(vkf_text_is_word(words[i]));
+  for (size_t i = 0; i < VKF_COUNT(others); i++) assert_false(vkf_text_is_word(others[i]));
+  assert_true(vkf_text_is_number(0xb2) && vkf_text_is_number(0x2160) && vkf_text_is_number(0x663));
+  assert_true(vkf_text_is_mark(0x301) && vkf_text_is_mark(0x93e) && vkf_text_is_mark(0x20dd));
+}
+
 static void byte_level(void **state) {
   (void)state;
+  assert_pretokenized("{\"type\":\"ByteLevel\",\"add_prefix_space\":false}", "we'll I'm he'd I've you're can't it's",
+                      "we|'ll|\u0120I|'m|\u0120he|'d|\u0120I|'ve|\u0120you|'re|\u0120can|'t|\u0120it|'s");
   assert_pretokenized("{\"type\":\"ByteLevel\",\"add_prefix_space\":false,\"use_regex\":true}", "it's  \u00e9 1a\n",
                       "it|'s|\u0120|\u0120\u00c3\u00a9|\u0120"
                       "1|a|\u010a");
@@ -409,6 +501,7 @@ static void metaspace(void **state) {
                       "a  b", "_a|_|_b");
   assert_pretokenized("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\",\"split\":true}",
                       " a", "_a");
+  assert_pretokenized("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\"}", "_a", "_a");
   assert_pretokenized("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"never\",\"split\":true}",
                       "a b", "a|_b");
   assert_pretokenized("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"add_prefix_space\":true,\"split\":false}", "a b",
@@ -439,6 +532,12 @@ static void regular_expressions(void **state) {
                                         {"^b", "a\nb", "a\n|b"},
                                         {"(?i:'S)", "it's", "it|'s"},
                                         {"[[:digit:]]+", "a12", "a|12"},
+                                        {"[[:digit:]\\\\w]+", "a1-b", "a1|-|b"},
+                                        {"\\\\d+",
+                                         "a\u0663"
+                                         "1-b",
+                                         "a|\u0663"
+                                         "1|-b"},
                                         {"a++b", "aab", "aab"}};
   char step[200];
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
@@ -447,16 +546,19 @@ static void regular_expressions(void **state) {
     assert_pretokenized(step, rows[i][1], rows[i][2]);
   }
   static const char *const refused[] = {"\\\\h",   "a\\\\b",  "[a[bc]]", "[a&&b]", "(?m:.)",
-                                        "(?i-s)x", "a{1,2}+", "[\\\\W]", "(",      "\\\\p{NoSuchThing}"};
-  for (size_t i = 0; i < VKF_COUNT(refused); i++) {
+                                        "(?i-s)x", "a{1,2}+", "[\\\\W]", "(",      "\\\\p{NoSuchThing}",
+                                        "\\\\u006"};
+  static const char letters[] = "hHbByYKGQENOgkCRX"; /* of escapes that mean something else, or nothing, in PCRE2 */
+  for (size_t i = 0; i < VKF_COUNT(refused) + strlen(letters); i++) {
     bench b;
     bench_init(&b);
+    char escape[] = "\\\\?";
+    escape[2] = i < VKF_COUNT(refused) ? '?' : letters[i - VKF_COUNT(refused)];
     snprintf(step, sizeof(step), "{\"type\":\"Split\",\"pattern\":{\"Regex\":\"%s\"},\"behavior\":\"Isolated\"}",
-             refused[i]);
+             i < VKF_COUNT(refused) ? refused[i] : escape);
     json_t *json = json_of(step);
     vkf_text_step *steps;
-    if (vkf_text_load_pretokenizers(&b.loader, json, &steps) != VKF_ERROR_UNSUPPORTED)
-      fail_msg("taken: %s", refused[i]);
+    if (vkf_text_load_pretokenizers(&b.loader, json, &steps) != VKF_ERROR_UNSUPPORTED) fail_msg("taken: %s", step);
     assert_non_null(strstr(b.env.message, "pre-tokenizer \"Split\": the regular expression"));
     json_decref(json);
     bench_finish(&b);
@@ -483,12 +585,23 @@ static void decoders(void **state) {
   assert_decoded("{\"type\":\"ByteLevel\"}", "\u00e2|\u00ed\u0142", "\ufffd\ufffd\ufffd"); /* E2, ED, A0 */
   assert_decoded("{\"type\":\"ByteLevel\"}", "\u4f60|a",
                  "\u4f60"
-                 "a"); /* no character of the byte alphabet */
+                 "a");                                                          /* no character of the byte alphabet */
+  assert_decoded("{\"type\":\"ByteLevel\"}", "\u00c0\u0122A", "\ufffd\ufffdA"); /* C0 and F5 begin none at all */
+  assert_decoded("{\"type\":\"ByteLevel\"}", "\u00f5\u0122A", "\ufffd\ufffdA");
+  assert_decoded("{\"type\":\"ByteLevel\"}", "a\u4f60|b",
+                 "a\u4f60"
+                 "b"); /* as a whole */
   assert_decoded("{\"type\":\"ByteFallback\"}", "a|<0xC3>|<0xA9>|b", "a|\u00e9|b");
+  assert_decoded("{\"type\":\"ByteFallback\"}", "<0x41>x|<0x41x|<0xc3>|<0xa9>", "<0x41>x|<0x41x|\u00e9");
   assert_decoded("{\"type\":\"ByteFallback\"}", "<0xC3>|<0xC3>|b|<0x41>|<0x4>", "\ufffd|\ufffd|b|A|<0x4>");
   assert_decoded("{\"type\":\"Fuse\"}", "a|b", "ab");
   assert_decoded("{\"type\":\"Strip\",\"content\":\" \",\"start\":1,\"stop\":0}", "  a |b", " a |b");
   assert_decoded("{\"type\":\"Strip\",\"content\":\"_\",\"start\":0,\"stop\":2}", "a___|_|", "a_||");
+  assert_decoded("{\"type\":\"Strip\",\"content\":\"a\",\"start\":1,\"stop\":0}", "ab|ab", "b|b");
+  assert_decoded(
+      "{\"type\":\"Sequence\",\"decoders\":[{\"type\":\"Fuse\"},"
+      "{\"type\":\"Strip\",\"content\":\"a\",\"start\":2,\"stop\":0}]}",
+      "ab|ab", "bab"); /* what begins otherwise is cut no more */
   assert_decoded("{\"type\":\"Replace\",\"pattern\":{\"String\":\"_\"},\"content\":\" \"}", "_a|b_", " a|b ");
   assert_decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"always\"}", "_a|_b", "a| b");
   assert_decoded("{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"never\"}", "_a|_b", " a| b");
@@ -510,6 +623,7 @@ int main(void) {
       cmocka_unit_test(behaviors),         cmocka_unit_test(classes_of_characters),
       cmocka_unit_test(byte_level),        cmocka_unit_test(byte_alphabet),
       cmocka_unit_test(metaspace),         cmocka_unit_test(regular_expressions),
+      cmocka_unit_test(first_pieces),      cmocka_unit_test(characters_by_class),
       cmocka_unit_test(decoders),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -182,6 +182,22 @@ static void added_tokens(void **state) {
       "{\"added_tokens\":[{\"id\":9,\"content\":\"<m\",\"special\":true},"
       "{\"id\":10,\"content\":\"<m>\",\"special\":true}]," WORDS "}",
       "<m><m", "10 9");
+  /* One without a text is found nowhere. */
+  assert_encoded("{\"added_tokens\":[{\"id\":9,\"content\":\"\",\"special\":true}]," WORDS "}", "a", "1");
+  /* What stands between tokens and behind them is not where the text begins. */
+  assert_encoded(
+      "{\"added_tokens\":[{\"id\":6,\"content\":\"[A]\",\"special\":true}],"
+      "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"first\"},"
+      "\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"_x\",-1],[\"y\",-1],[\"z\",-1],[\"_y\",-1],[\"_z\",-1],[\"x\",-1]]"
+      "}}",
+      "x[A]y[A]z", "0 6 1 6 2");
+  assert_encoded(
+      "{\"added_tokens\":[{\"id\":6,\"content\":\"[A]\",\"special\":true},{\"id\":7,\"content\":\"[b]\",\"normalized\":"
+      "true}],"
+      "\"pre_tokenizer\":{\"type\":\"Metaspace\",\"replacement\":\"_\",\"prepend_scheme\":\"first\"},"
+      "\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"_x\",-1],[\"y\",-1],[\"z\",-1],[\"_y\",-1],[\"_z\",-1],[\"x\",-1]]"
+      "}}",
+      "[A]y[b]z", "6 1 7 2");
   /* A normalized token is found in the normalized text, another one in the raw text only. */
   assert_encoded(
       "{\"normalizer\":{\"type\":\"Lowercase\"},\"added_tokens\":[{\"id\":9,\"content\":\"<M>\","
@@ -254,6 +270,15 @@ static void byte_pairs(void **state) {
   assert_encoded(BPE("\"unk_token\":\"?\",\"byte_fallback\":true"), "a\u00e9\u00ea", "0 7 8 6");
   /* The leftmost of two pairs with one rank. */
   assert_encoded("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"aa\":1},\"merges\":[\"a a\"]}}", "aaa", "1 0");
+  assert_encoded("{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"aa\":1},\"merges\":[\"a a\"]}}", "aaaaa", "1 1 0");
+  /* Nothing is looked for without end where tables of 16 places have 16 things. */
+  assert_encoded(
+      "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"aa\":1,\"b\":2,\"ab\":3,\"ba\":4,\"bb\":5,\"aaa\":6,\"aab\":7,"
+      "\"aba\":8,\"abb\":9,\"baa\":10,\"bab\":11,\"bba\":12,\"bbb\":13,\"aaaa\":14,\"bbbb\":15},"
+      "\"merges\":[\"a a\",\"a b\",\"b a\",\"b b\",\"aa a\",\"aa b\",\"ab a\",\"ab b\",\"ba a\",\"ba b\",\"bb a\",\"bb "
+      "b\","
+      "\"aa aa\",\"bb bb\",\"a aa\",\"b bb\"]}}",
+      "xabax", "8");
   /* The same two merges in the other order of rank. */
   assert_encoded(
       "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"bc\":4},"
@@ -334,6 +359,9 @@ static void usual_options(void **state) {
   assert_encoded(words, text, "0");
   assert_encoded("{\"model\":{\"type\":\"Unigram\",\"unk_id\":0,\"vocab\":[[\"?\",0],[\"a\",-1],[\"<0x62>\",-9]]}}",
                  "ab", "1 0");
+  assert_encoded(BPE("\"unk_token\":\"?\""), "a\u00e9", "0 6");
+  assert_encoded("{\"model\":{\"type\":\"Unigram\",\"vocab\":[[\"a\\u0000\",-1],[\"a\",-2]]}}", "a",
+                 "1"); /* a zero byte */
 }
 
 /* ---- bad input --------------------------------------------------------------------------------------------------- */
@@ -372,6 +400,18 @@ static void malformed_files(void **state) {
       {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"},\"behavior\":\"Odd\"}," MODEL "}",
        VKF_ERROR_UNSUPPORTED, "behavior \"Odd\""},
       {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":5}," MODEL "}", VKF_ERROR_FORMAT, "\"pattern\" should be"},
+      {"{\"pre_tokenizer\":{\"type\":\"Split\",\"pattern\":{\"String\":\"a\"}}," MODEL "}", VKF_ERROR_UNSUPPORTED,
+       "behavior \"\""},
+      {"{\"decoder\":{\"type\":\"BPEDecoder\",\"suffix\":\"\"}," MODEL "}", VKF_ERROR_FORMAT,
+       "\"suffix\" should not be empty"},
+      {"{\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"b\",1],\"cls\":[\"a\",0]}," MODEL "}",
+       VKF_ERROR_FORMAT, "id 1 is no token of the vocabulary, whose ids end at 1"},
+      {"{\"post_processor\":{\"type\":\"TemplateProcessing\",\"single\":[{\"SpecialToken\":{\"id\":\"x\"}}],"
+       "\"special_tokens\":{\"x\":{\"ids\":[-1]}}}," MODEL "}",
+       VKF_ERROR_FORMAT, "\"ids\" should be token ids"},
+      {"{\"added_tokens\":[{\"content\":\"x\",\"id\":4000000}]," MODEL "}", VKF_ERROR_FORMAT, "from 0 to 3999999"},
+      {"{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"aa\":1},\"merges\":[[\"a\",\"a\",\"a\"]]}}", VKF_ERROR_FORMAT,
+       "merge 0 should be two"},
       {"{\"post_processor\":{\"type\":\"Z\"}," MODEL "}", VKF_ERROR_UNSUPPORTED, "post-processor of type \"Z\""},
       {"{\"post_processor\":{\"type\":\"BertProcessing\",\"sep\":[\"b\",2],\"cls\":[\"a\",0]}," MODEL "}",
        VKF_ERROR_FORMAT, "id 2 is no token of the vocabulary, whose ids end at 1"},
@@ -417,6 +457,22 @@ static void malformed_files(void **state) {
     assert_null(tokenizer);
     assert_int_equal(env.live_bytes, 0);
   }
+}
+
+/* A model whose unknown token is not in its vocabulary takes what it knows, and says so of everything else. */
+static void the_unknown_token_is_missing(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_text_tokenizer *tokenizer;
+  vkf_text_ids ids;
+  assert_int_equal(create(&env, BPE("\"unk_token\":\"#\""), &tokenizer), VKF_OK);
+  vkf_text_ids_init(&ids, &env);
+  assert_int_equal(vkf_text_tokenizer_encode(tokenizer, "abc", 3, true, &ids), VKF_OK);
+  assert_int_equal(vkf_text_tokenizer_encode(tokenizer, "axb", 3, true, &ids), VKF_ERROR_ARGUMENT);
+  assert_non_null(strstr(env.message, "no token for \"x\", and not the unknown token either"));
+  vkf_text_ids_finish(&ids);
+  vkf_text_tokenizer_destroy(&tokenizer);
+  assert_int_equal(env.live_bytes, 0);
 }
 
 static void bad_texts_and_ids(void **state) {
@@ -504,6 +560,7 @@ int main(void) {
       cmocka_unit_test(types_that_are_not_named),
       cmocka_unit_test(usual_options),
       cmocka_unit_test(malformed_files),
+      cmocka_unit_test(the_unknown_token_is_missing),
       cmocka_unit_test(bad_texts_and_ids),
       cmocka_unit_test(lack_of_memory),
   };
