@@ -210,6 +210,7 @@ vkf_status vkf_vkop_describe(vkf_program *p) {
   vkf_vkop_describe_undo(p);
   VKF_TRY(make_pipelines(p));
   for (uint32_t i = 0; i < p->plan->n_blocks; i++) VKF_TRY(record_block(p, i));
+  p->n_records++;
 done:
   return st;
 }

@@ -90,6 +90,7 @@ struct vkf_program {
   vkop_block *blocks;           /* [n_blocks] */
   vkop_segment *segments;       /* of all blocks, in their order */
   uint32_t n_segments;
+  uint32_t n_records; /* how often all blocks were recorded */
   vkop_pools inputs, constants, temps, results;
   vkf_gpu_buffer *step;  /* the first of the inputs: the dims, spans, then other input slots */
   uint64_t step_bytes;   /* of dims and spans: what binding 0 covers */

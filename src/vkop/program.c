@@ -148,7 +148,7 @@ done:
 
 static void block_stats(const vkf_program *p, uint32_t block, vkf_block_stats *out) {
   const vkop_block *b = &p->blocks[block];
-  *out = (vkf_block_stats){.name = p->plan->blocks[block].name, .n_records = 1};
+  *out = (vkf_block_stats){.name = p->plan->blocks[block].name, .n_records = p->n_records};
   for (uint32_t i = b->first_segment; i < b->first_segment + b->n_segments; i++) {
     vkf_gpu_block_info info;
     uint64_t ns = p->segments[i].ns;

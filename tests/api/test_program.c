@@ -237,6 +237,9 @@ static void test_translate(void **state) {
        0, "\"ids\":[489,4518,318,4022,305,328,2771,1963,677,1148,2361,16,1],\"score\":-0.16", ""},
       {"$V translate --num-beams 1 --json \"The animal didn't cross the street because it was too tired.\"", 0,
        "\"ids\":[489,4518,318,1156,87,5569,328,2771,1963,677,1148,2361,16,1],\"score\":-0.2755", ""},
+      {"$V translate --num-beams 1 -v 'The animal did not cross the street because it was too tired.' 2>&1 | "
+       "grep -c 'decoder.0: .* recorded 1, submitted [0-9][0-9]'",
+       0, "1\n", ""},
       {"$V translate ''", 0, "\n", ""},
       {"$V translate --json ''", 0,
        "{\"format\":\"vkformer-translate/1\",\"source\":\"\",\"translation\":\"\",\"ids\":[],\"score\":null}\n", ""},
