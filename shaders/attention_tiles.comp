@@ -117,7 +117,7 @@ void main() {
     float score[MAX_TM * MAX_BLOCKS], factor[MAX_TM * MAX_BLOCKS];
     [[unroll]] for (uint i = 0; i < TM * BLOCKS; i++) score[i] = 0.0;
     for (uint d4 = 0; d4 < KEY_PIECES; d4 += BK / 4) {
-      barrier(); // what stood in the slices has been used
+      barrier(); // what was in the slices has been used
       if (own == 0) is_ragged = 0;
       if (KEY_PIECES > BK / 4 || s0 == from) stage_queries(r0, n_rows, d4);
       stage_keys(first, s0, end, d4);

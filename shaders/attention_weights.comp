@@ -1,5 +1,5 @@
 // The weights of attention, [seq][head][query][key] at capacity strides: a query a lane, a band of WORKGROUP queries a
-// workgroup. Operands: lib/attention.glsl (v is absent), out. The scores stand in the result, then exp of them, then
+// workgroup. Operands: lib/attention.glsl (v is absent), out. The scores are in the result, then exp of them, then
 // the weights. Keys that a query does not see, and a query without any key, get exactly zero. Several keys, or many
 // elements of one, are done in a turn of a loop, because drivers may end a loop after so many turns (kern/family.h).
 // Of a packed batch all that is no query or no key of a sequence is zero.

@@ -1,6 +1,6 @@
 // Rows of a table by id, scaled, plus rows of a position table and of a type table; a workgroup writes a row.
 // Operands: ids, table (in any packing and FORMAT), positions, position table, types, type table, out, scales of the
-// table, which lie behind its words and are read through the same buffer: eight bindings are all that some devices
+// table, which are behind its words and are read through the same buffer: eight bindings are all that some devices
 // have. Every step is rounded and none is contracted: the result is bit-equal to the reference. A table may come in
 // parts, a dispatch each: a row whose id is not among the p.n_ids of this one is left alone. Positions and types
 // outside of their tables read row 0 (the host refuses such, and ids, before).

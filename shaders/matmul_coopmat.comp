@@ -2,7 +2,7 @@
 // a subgroup TM x TN of it as MATRIX_M x MATRIX_N pieces, in float32. Operands: x (rows), w (rows of f16), bias,
 // residual, out, a word that becomes 1 if some x cannot be stored as f16. K is a multiple of 8.
 // x is rounded to f16 on its way to shared memory. While a slice of BK is multiplied, the next one is on its way from
-// memory to registers; two slices stand in shared memory, so that one barrier a slice is enough.
+// memory to registers; two slices are in shared memory, so that one barrier a slice is enough.
 //
 // module matmul_coopmat_f16: FORMAT_F16, needs COOPMAT
 #version 450
@@ -24,7 +24,7 @@ layout(BINDING(1)) readonly buffer W { uvec4 w8[]; };
 layout(BINDING(OUT + 1)) buffer Wide { uint is_wide[]; };
 
 const uint DEPTH = BK / 8;     // of a slice, in uvec4: 8 numbers
-const uint STRIDE = DEPTH + 1; // of its rows: one more, so that neighbours lie in different banks
+const uint STRIDE = DEPTH + 1; // of its rows: one more, so that neighbours are in different banks
 const uint SLICE = (BM + BN) * STRIDE, SUBGROUPS = gl_WorkGroupSize.x / SUBGROUP_SIZE, PIECE = MATRIX_M * MATRIX_N / 4;
 shared uvec4 slices[2 * SLICE > SUBGROUPS * PIECE ? 2 * SLICE : SUBGROUPS * PIECE];
 

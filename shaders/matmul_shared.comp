@@ -1,8 +1,8 @@
 // out = act(x w^T + bias) + residual through shared memory: a workgroup computes BM x BN, an invocation TM x TN of it:
-// rows ty + i BM/TM, columns tx + j BN/TN. Operands: x (rows), w (rows), bias, residual, out. What lies outside of a
+// rows ty + i BM/TM, columns tx + j BN/TN. Operands: x (rows), w (rows), bias, residual, out. What is outside of a
 // matrix enters as zero. k ascending, one accumulator an element.
-// Slices of BK lie in shared memory as they do outside, four k a vector, one vector more a row than they need:
-// neighbours lie in different banks. While a slice is multiplied the next one is on its way to registers; with SLICES =
+// Slices of BK are in shared memory as they are outside, four k a vector, one vector more a row than they need:
+// neighbours are in different banks. While a slice is multiplied the next one is on its way to registers; with SLICES =
 // 2 there are two slices, so that one barrier a slice is enough.
 // With SPLIT the workgroups share K, too: z is a split of SPLIT_K, a multiple of BK. They leave partial sums (operands:
 // x, w, partial sums), which matmul_combine.comp adds up.

@@ -1,6 +1,6 @@
-// Whether cooperative matrices of BM x BN x BK lie in shared memory as the kernels have them: a product of small whole
-// numbers and a sum, once with everything but the right factor by rows, once the other way round. All rows and columns
-// are one uvec4 apart from each other, as in matmul_coopmat.comp.
+// Whether cooperative matrices of BM x BN x BK are read from shared memory as the kernels expect: a product of small
+// whole numbers and a sum, once with everything but the right factor by rows, once the other way round. All rows and
+// columns are one uvec4 apart from each other, as in matmul_coopmat.comp.
 //
 // module probe_matrix, needs COOPMAT
 #version 450

@@ -76,7 +76,7 @@ void main() {
   uint over = bound == NO_KEY ? NO_KEY : bound - 1, count = 0;
   [[unroll]] for (uint j = 0; j < VKF_MAX_LANES_K; j++) list_key[j] = NO_KEY;
   // A turn a column that is put into the list. The loop in it goes on to the next step that has one; the last step is
-  // what stands behind whole steps.
+  // what is behind whole steps.
   uint c = 0, who;
   uvec4 mine = whole > 0 ? keys(four(begin, 4 * lane)) : keys_until(begin, 4 * lane);
   for (;;) {

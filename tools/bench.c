@@ -109,20 +109,21 @@ static const tool_option options[] = {
      "time these; without it every one that fits"},
     {"filter", 0, TOOL_TEXT, offsetof(tool_args, filter), "TEXT", "time those with TEXT in their names"},
     {"tile", 0, TOOL_TEXT, offsetof(tool_args, tile), "bm=N,tm=N",
-     "also with this tile, by specialization constants; refused with\nthe reason where no kernel can have it; several: "
+     "also with this tile, by specialization constants; refused with\nthe reason if no kernel can have it; several: "
      "'TILE;TILE'"},
     {"shader", 0, TOOL_INPUT, offsetof(tool_args, shader), "FILE",
-     "your own kernel, .comp or .spv, in the place of --variant NAME\n(docs/own-kernels.md); .comp needs "
+     "your own kernel, .comp or .spv, instead of --variant NAME\n(docs/own-kernels.md); .comp needs "
      "glslangValidator"},
-    {"cold", 0, TOOL_FLAG, offsetof(tool_args, cold), NULL, "operands out of cache: 256 MiB of copies in turn"},
+    {"cold", 0, TOOL_FLAG, offsetof(tool_args, cold), NULL,
+     "use copies of the operands in turn, 256 MiB in all, so that\nno cache holds them"},
     {"sweep", 0, TOOL_FLAG, offsetof(tool_args, sweep), NULL, "many tiles, and 1 to 128 rows"},
-    {"seconds", 0, TOOL_NUMBER, offsetof(tool_args, seconds), "X", "of timing a row (kernels 0.5, models 2)"},
+    {"seconds", 0, TOOL_NUMBER, offsetof(tool_args, seconds), "X", "time for each row (kernels 0.5, models 2)"},
     {"no-roofs", 0, TOOL_FLAG, offsetof(tool_args, no_roofs), NULL,
-     "do not measure them: a second less, and no shares"},
+     "do not measure roofs: a second less, and no shares"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "print JSON"},
     {"html", 0, TOOL_OUTPUT, offsetof(tool_args, html), "FILE", "write a page to explore the rows in"},
     {"merge", 0, TOOL_INPUTS, offsetof(tool_args, merges), "FILE",
-     "with the rows of this JSON on the page; repeatable"},
+     "put the rows of this JSON file on the page, too; repeatable"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
@@ -131,7 +132,7 @@ static const tool_option sizes[] = {
      "rows: of matmul, norm, softmax, top_k; queries of attention"},
     {"n", 0, TOOL_SIZES, offsetof(tool_args, n), "N[,N]", "columns, width; keys of attention"},
     {"k", 0, TOOL_SIZES, offsetof(tool_args, k), "N[,N]", "depth of matmul, k of top_k, width of an attention head"},
-    {"model", 0, TOOL_NAME, offsetof(tool_args, model), "DIR", "a model folder, in the place of the sizes below"},
+    {"model", 0, TOOL_NAME, offsetof(tool_args, model), "DIR", "a model folder, instead of the sizes below"},
     {"layers", 0, TOOL_SIZE, offsetof(tool_args, layers), "N", "encoder 6, decoder 8"},
     {"d-model", 0, TOOL_SIZE, offsetof(tool_args, d_model), "N", "512"},
     {"heads", 0, TOOL_SIZE, offsetof(tool_args, heads), "N", "8"},
@@ -157,11 +158,11 @@ const tool_command tool_bench = {
         "encoder or decoder: a model with random weights and the sizes below; translate: the sentences of "
         "golden.jsonl;\n"
         "peak or overhead: what the device can do, and what its steps cost. PROBLEM as in `vkformer kernels`.\n"
-        "Kernels take turns run by run, so that drift of the machine's speed slows all of them alike; quote medians.\n"
-        "What is over its error bound is reported and not timed; a model's bound is that of its first layer, and of\n"
-        "all that is not a layer, at up to 128 tokens. `clock` says what was measured: the device's time stamps, from\n"
+        "Kernels take turns run by run, so a change of the machine's speed affects all of them alike; quote medians.\n"
+        "Kernels over their error bound are reported and not timed. Of a model the first layer and all that is not a\n"
+        "layer are compared, at up to 128 tokens. `clock` says what was measured: the device's time stamps, from\n"
         "submit to fence, or a call of the library. `roof` is the share of what the device was measured to\n"
-        "allow: multiply-adds (m), caches (c) where operands are under 32 MiB and not --cold, else memory (M).\n"
+        "allow: multiply-adds (m), caches (c) if operands are under 32 MiB and not --cold, else memory (M).\n"
         "The decoder's rows are the prompt (until the first token) and a step.",
     .examples =
         "  vkformer bench matmul --m 1,128,1024 --n 2048 --k 512 --device lavapipe\n"

@@ -171,7 +171,7 @@ int tool_write_json(const char *path, json_t *json) {
   size_t size = text ? strlen(text) : 0;
   json_decref(json);
   if (!text) return tool_error("out of memory");
-  text[size] = '\n'; /* in the place of the zero byte */
+  text[size] = '\n'; /* instead of the zero byte */
   int exit_code = tool_write_file(path, text, size + 1);
   free(text);
   return exit_code;

@@ -1,4 +1,4 @@
-/* fill-mask: what a masked language model puts in the place of each mask of a text. */
+/* fill-mask: what a masked language model predicts for each mask of a text. */
 #include "lines.h"
 
 static const char format[] = "vkformer-fill-mask/1";

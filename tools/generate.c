@@ -1,4 +1,4 @@
-/* generate: what follows a prompt, by greedy or beam search or by chance; on texts, or on ids in files. */
+/* generate: what follows a prompt, by greedy search, beam search or sampling; on texts, or on ids in files. */
 #include <stdlib.h>
 
 #include "generate.h"
@@ -75,14 +75,14 @@ static const tool_option options[] = {
      "a JSON line for each text: prompt, text, ids, score: the sum of\nthe ids' log-probabilities over their number to "
      "the power\nof length_penalty; null where --stop cut the text"},
     {"inputs", 'i', TOOL_INPUT, offsetof(tool_args, inputs), "FILE",
-     "safetensors, or JSON where the name ends in .json: input_ids,\nattention_mask and, behind an encoder, "
-     "decoder_input_ids, with\nwhich the targets begin; int32 or int64"},
+     "safetensors, or JSON where the name ends in .json: input_ids,\nattention_mask and, of an encoder-decoder, "
+     "decoder_input_ids,\nthe beginning of each target; int32 or int64"},
     {"outputs", 'o', TOOL_OUTPUT, offsetof(tool_args, outputs), "FILE",
      "safetensors, or JSON where the name ends in .json: sequences\nand, with beams, sequences_scores; written as a "
      "whole or not\nat all"},
     {"generation-config", 'g', TOOL_INPUT, offsetof(tool_args, generation_config), "FILE",
      "JSON, keys as in generation_config.json;\nthe options below override it"},
-    {"num-return-sequences", 0, TOOL_KEY_WHOLE, 0, "N", "give this many sequences of a row"},
+    {"num-return-sequences", 0, TOOL_KEY_WHOLE, 0, "N", "make this many sequences for each row"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 

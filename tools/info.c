@@ -133,7 +133,7 @@ static int run_info(const tool_args *args) {
 
 static const tool_option options[] = {
     {"plan", 'p', TOOL_FLAG, offsetof(tool_args, plan), NULL,
-     "a line a block: dispatches, variants, barriers, flops, bytes"},
+     "a line for each block: dispatches, variants, barriers, flops, bytes"},
     {"batch-size", 'b', TOOL_SIZE, offsetof(tool_args, batch_size), "N", "rows of the pass; default 1"},
     {"length", 'l', TOOL_SIZE, offsetof(tool_args, length), "N", "tokens of a row; default 16"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "the summary as JSON"},

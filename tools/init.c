@@ -50,8 +50,8 @@ const tool_command tool_init = {
     .usage = "CONFIG.json --output DIR [OPTION]...",
     .text =
         "Any supported family and size, for benchmarks, bug reports and studies: the folder has the tensors that the\n"
-        "family reads. Scales of norms are 1, biases 0, all else is random, as wide as the configuration's\n"
-        "initializer_range or init_std says.",
+        "family reads. Scales of norms are 1, biases 0; other weights are random with the deviation that the\n"
+        "configuration has as initializer_range or init_std.",
     .examples = "  vkformer init models/en-es/config.json -o /tmp/random --seed 7\n  vkformer info /tmp/random\n",
     .groups = {&group, &tool_common_options},
     .min_operands = 1,

@@ -113,8 +113,8 @@ const tool_command tool_kernels = {
         "PROBLEM is matmul:M,N,K or matmul:M,N,K,FORMAT (f16, bf16, int8), attention:QUERIES,KEYS,HEADS,WIDTH,\n"
         "norm:ROWS,WIDTH, log_softmax:ROWS,WIDTH or top_k:ROWS,WIDTH,K; without one, one of each is shown. Runs take "
         "the variant\n"
-        "marked *. Ranked are those that read the packing in which this device keeps its weights; what was measured\n"
-        "(`vkformer tune`) decides, else the defaults do.",
+        "marked *. Variants are ranked if they read the packing that this device uses for weights; measured times\n"
+        "(`vkformer tune`) decide, else the defaults.",
     .examples =
         "  vkformer kernels matmul:77,512,512 --device lavapipe\n"
         "  vkformer kernels --device swiftshader\n",

@@ -183,7 +183,7 @@ static int add(tool_lines *l, const char *bytes, size_t size) {
     int exit_code = set_skipped(line, reason);
     return exit_code == TOOL_OK && l->n == l->window ? flush(l) : exit_code;
   }
-  l->n--; /* what stands before it is worked on all the same */
+  l->n--; /* what is before it is worked on all the same */
   int flushed = l->n > 0 ? flush(l) : TOOL_OK;
   int refused = refuse(l, line, reason);
   line_finish(line);

@@ -33,7 +33,7 @@ typedef struct tool_lines {
   /* Prints a line. result is NULL where nothing was run. Not TOOL_OK ends. */
   int (*print)(void *user, const tool_line *line, const vkf_result *result);
   void *user;
-  /* What is printed in the place of a skipped line: {"format": format, KEY: its text, "skipped": why} with --json or
+  /* What is printed instead of a skipped line: {"format": format, KEY: its text, "skipped": why} with --json or
    * is_json, else skipped_text (NULL: nothing); prints_skipped: `print` prints it. */
   const char *format, *key, *skipped_text;
   bool is_json, prints_skipped;
@@ -48,11 +48,11 @@ typedef struct tool_lines {
 } tool_lines;
 
 extern const tool_option_group tool_line_options;
-#define TOOL_INVALID_OPTION                                                                                       \
-  {                                                                                                               \
-    "invalid", 0, TOOL_TEXT, offsetof(tool_args, invalid), "RULE",                                                \
-        "a text that is no UTF-8, has a zero byte, or no tokens: skip\n(default), fail, or replace (wrong bytes " \
-        "become U+FFFD);\nskipped texts are named at the end, and the exit code is 4"                             \
+#define TOOL_INVALID_OPTION                                                                                            \
+  {                                                                                                                    \
+    "invalid", 0, TOOL_TEXT, offsetof(tool_args, invalid), "RULE",                                                     \
+        "a text that is not UTF-8, has a zero byte, or has no tokens:\nskip (default), fail, or replace (wrong bytes " \
+        "become U+FFFD);\nskipped texts are named at the end, and the exit code is 4"                                  \
   }
 
 /* TOOL_OK, or TOOL_USAGE after a message: --long, --invalid, and texts that are names of files instead. */
@@ -70,7 +70,7 @@ vkf_long_rule tool_long_rule(const tool_args *args);
 
 /* Where the first byte is that makes no UTF-8, or `size`; a zero byte counts as one. */
 size_t tool_utf8_fault(const char *text, size_t size);
-/* A copy with U+FFFD in the place of every byte that makes no UTF-8; to free(), NULL when out of memory. */
+/* A copy with U+FFFD instead of every byte that makes no UTF-8; to free(), NULL when out of memory. */
 char *tool_utf8_mend(const char *text, size_t size);
 bool tool_is_blank(const char *text);
 /* How many columns a terminal shows it in. */

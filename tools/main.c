@@ -31,8 +31,9 @@ static void print_help(FILE *file) {
       file);
   for (size_t i = 0; i < N_COMMANDS; i++) fprintf(file, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
   fputs(
-      "\nWhere an option takes a file to write, - is standard output; what the command prints otherwise then goes to\n"
-      "standard error. `vkformer COMMAND --help` explains a command; `vkformer --version` prints the version.\n\n"
+      "\nWhere an option takes a file to write, - is standard output; everything else that the command prints then\n"
+      "goes to standard error. `vkformer COMMAND --help` explains a command; `vkformer --version` prints the "
+      "version.\n\n"
       "Example:\n"
       "  vkformer translate \"The cat sat on the mat because it was tired.\"\n",
       file);

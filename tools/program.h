@@ -178,7 +178,7 @@ typedef struct tool_session {
   vkf_model_params how;       /* the model is opened so, */
   vkf_session_params run_how; /* and its session */
   bool terminal;              /* standard error is one: progress is shown */
-  bool line_is_open;          /* a progress line stands there */
+  bool line_is_open;          /* a progress line is there */
   size_t n_steps;             /* decoding steps so far, for progress */
   const char *profile;        /* as in tool_args */
   bool tells_of_cpu;          /* a line says so where no GPU was found */

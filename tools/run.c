@@ -116,7 +116,7 @@ static const tool_option options[] = {
      "the states after each layer, too"},
     {"output-attentions", 0, TOOL_FLAG, offsetof(tool_args, attentions), NULL, "the attention weights, too"},
     {"allow-not-finite", 0, TOOL_FLAG, offsetof(tool_args, allow_not_finite), NULL,
-     "write outputs also where they have NaN or infinities,\nwhich is an error otherwise"},
+     "write outputs even if they have NaN or infinities, which is\nan error otherwise"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 

@@ -69,7 +69,7 @@ static json_t *load(const tool_args *args) {
   if (args->file) {
     snprintf(path, sizeof path, "%s", args->file);
   } else if (tool_find_shipped("tour/tour.json", "", path, sizeof path) != TOOL_OK) {
-    tool_error("expected tour/tour.json beside the program or in %s, found none: name it with --file FILE",
+    tool_error("expected tour/tour.json next to the program or in %s, found none: name it with --file FILE",
                VKF_DATA_DIR);
     return NULL;
   }
@@ -167,10 +167,12 @@ static int run_tour(const tool_args *args) {
 
 static const tool_option options[] = {
     {"brief", 'b', TOOL_FLAG, offsetof(tool_args, brief), NULL,
-     "leave out the checks that pass; they are made and counted"},
+     "do not print checks that pass; they are still made and counted"},
     {"list", 'l', TOOL_FLAG, offsetof(tool_args, list), NULL, "the topics"},
-    {"model", 'm', TOOL_NAME, offsetof(tool_args, model), "DIR", "another model than the one that comes with vkformer"},
-    {"file", 0, TOOL_INPUT, offsetof(tool_args, file), "FILE", "other cases than those that come with vkformer"},
+    {"model", 'm', TOOL_NAME, offsetof(tool_args, model), "DIR",
+     "use this model instead of the one that comes with vkformer"},
+    {"file", 0, TOOL_INPUT, offsetof(tool_args, file), "FILE",
+     "use these cases instead of those that come with vkformer"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
@@ -181,7 +183,7 @@ const tool_command tool_tour = {
     .text =
         "Weights are [out, in], as PyTorch's linear layers have them and as `vkformer op` takes them.\n"
         "Each step prints its equation, the device's result, the scalar path's, the exact one and err/bound.\n"
-        "The last line is `N of N reproduced`; the exit code is 1 where the two numbers differ.",
+        "The last line is `N of N reproduced`; the exit code is 1 if the two numbers differ.",
     .examples = "  vkformer tour softmax scores --device lavapipe\n  vkformer tour --device all\n",
     .groups = {&group, &tool_common_options},
     .max_operands = 64,

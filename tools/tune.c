@@ -334,11 +334,12 @@ static const tool_option options[] = {
     {"level", 0, TOOL_TEXT, offsetof(tool_args, level), "LEVEL", "quick (the default) or full: more sizes, longer"},
     {"problem", 0, TOOL_TEXTS, offsetof(tool_args, problems), "PROBLEM",
      "measure this one, as in `vkformer kernels`; repeatable"},
-    {"seconds", 0, TOOL_NUMBER, offsetof(tool_args, seconds), "X", "of timing a candidate (0.05, full 0.3)"},
+    {"seconds", 0, TOOL_NUMBER, offsetof(tool_args, seconds), "X", "time for each candidate (0.05, full 0.3)"},
     {"limit", 0, TOOL_NUMBER, offsetof(tool_args, limit), "X", "seconds after which a candidate counts as hung (30)"},
-    {"export", 0, TOOL_OUTPUT, offsetof(tool_args, export_file), "FILE", "write what is known of the device"},
-    {"import", 0, TOOL_INPUT, offsetof(tool_args, import_file), "FILE", "take in such a file, also of another device"},
-    {"worker", 0, TOOL_FLAG, offsetof(tool_args, worker), NULL, "measure what standard input asks for; tune runs it"},
+    {"export", 0, TOOL_OUTPUT, offsetof(tool_args, export_file), "FILE", "write the measured times of the device"},
+    {"import", 0, TOOL_INPUT, offsetof(tool_args, import_file), "FILE", "read such a file, of this or another device"},
+    {"worker", 0, TOOL_FLAG, offsetof(tool_args, worker), NULL,
+     "for tune itself: measure what standard input asks for"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
@@ -349,8 +350,9 @@ const tool_command tool_tune = {
     .text =
         "Every kernel that fits a problem is checked against its error bound, then timed; runs take the fastest.\n"
         "Times are kept in the cache folder ($VKF_CACHE_DIR, $XDG_CACHE_HOME/vkformer or ~/.cache/vkformer), for this\n"
-        "device, driver and processor. Of a device that was never tuned, times of its architecture or its vendor\n"
-        "count, where there are any. Speed changes by that, results do not.",
+        "device, driver and processor. A device that was never tuned uses times of its architecture or vendor, if "
+        "there\n"
+        "are any. Tuning changes speed, never results.",
     .examples =
         "  vkformer tune models/en-es\n"
         "  vkformer tune --export mine.json\n",

@@ -170,18 +170,18 @@ static const tool_option options[] = {
      "vkformer"},
     {"ops", 0, TOOL_FLAG, offsetof(tool_args, ops), NULL, "with MODEL: every op as well"},
     {"json", 0, TOOL_MAYBE_OUTPUT, offsetof(tool_args, json_file), "[=FILE]",
-     "every case and node as JSON, and a digest: in the place of the\ntable, or in FILE beside it"},
+     "every case and node as JSON, and a digest: instead of the\ntable, or in FILE as well"},
     {"report", 0, TOOL_OUTPUT, offsetof(tool_args, report), "FILE", "the same as a page that needs no other file"},
     {"bisect", 0, TOOL_FLAG, offsetof(tool_args, bisect), NULL,
-     "the first node of MODEL over its bound: its op, kernel, tile and\nworst element, and a folder with it that "
+     "find the first node of MODEL over its bound: print its op,\nkernel, tile and worst element, and write a folder "
+     "that "
      "replays it"},
     {"output", 'o', TOOL_NAME, offsetof(tool_args, output), "NAME",
      "of --bisect: the folder is NAME-DEVICE; default bisect"},
     {"replay", 0, TOOL_NAME, offsetof(tool_args, replay), "FOLDER",
-     "the node in such a folder, alone, on any device: exit 0 where\nit is right"},
+     "run the node in such a folder alone, on any device; exit 0 if\nit is right"},
     {"merge", 0, TOOL_FLAG, offsetof(tool_args, merge), NULL,
-     "compare nothing: the operands are files that --json=FILE wrote, whose\ndevices come together in --report or "
-     "--json"},
+     "compare nothing: put the devices of several files that\n--json=FILE wrote into one --report or --json"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
@@ -191,9 +191,9 @@ const tool_command tool_validate = {
     .usage = "[MODEL] [OPTION]... | MODEL --bisect | --replay FOLDER | --merge FILE... --report FILE",
     .text =
         "err/bound is the largest error of an element over the bound derived for it; above 1 is a fault.\n"
-        "Every node is compared on the inputs that the device really had. drift is the distance of the\n"
-        "device's own chain from the scalar path's. --device all goes through every device of the list.\n"
-        "The digest is of the logits of the shipped model in the reproducible mode: the same everywhere.\n"
+        "Every node is compared on the inputs that the device really had. drift is how far the device's\n"
+        "own chain of nodes is from the scalar path's. --device all runs on every device. The digest is computed\n"
+        "from the logits of the shipped model in the reproducible mode; it is the same on every device.\n"
         "Exit 0: everything is within its bound, and the digests are the same.",
     .examples =
         "  vkformer validate models/en-es --device all --ops --report validation.html\n"

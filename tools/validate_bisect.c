@@ -29,7 +29,7 @@ static const char *list_text(const json_t *list, char *text, size_t size) {
   return text;
 }
 
-/* A number; what JSON has none for stands there as text. */
+/* A number; as text, if JSON has no such number. */
 static double number_of(const json_t *object, const char *key) {
   const json_t *value = json_object_get(object, key);
   return json_is_string(value) ? strtod(json_string_value(value), NULL) : json_number_value(value);

@@ -60,7 +60,7 @@ Place row_place(uint r) {
 // Keys that may be seen by the queries up to t: later ones need no look.
 uint keys_until(Place a, uint t) { return CAUSAL != 0 ? min(a.span.keys, a.span.past + t + 1) : a.span.keys; }
 
-// Where the mask of key s stands.
+// Where the mask of key s is.
 uint mask_at(Place a, uint s) { return at[3].x + a.span.slot * p.mask_stride + a.span.first + s; }
 
 // The first key that the mask has, the same for all queries of a sequence; `keys` where it has none. The first block of
@@ -102,7 +102,7 @@ uint key_row(Place a, uint s) {
   return (slot * KV_HEADS + a.head / GROUP) * p.key_capacity + a.span.first + s;
 }
 
-// Where the additive bias of key s stands.
+// Where the additive bias of key s is.
 uint bias_at(Place a, uint s) {
   const uint plane = HAS_SCORE_BIAS == 2 ? a.head : 0;
   uint i = (plane * p.bias_queries + a.t) * p.bias_keys + s;

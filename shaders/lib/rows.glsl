@@ -1,5 +1,5 @@
-// Four k of a row of x or w, where both lie in rows: one load where VEC says that K is a multiple of 4, else one number
-// at a time; zeros from K on, where `inside` does not say that all four lie before it. Numbers of w stay as they are
+// Four k of a row of x or w, where both are in rows: one load where VEC says that K is a multiple of 4, else one number
+// at a time; zeros from K on, where `inside` does not say that all four are before it. Numbers of w stay as they are
 // stored until unpack4(): a load that nobody waits for yet.
 #include "lib/format.glsl"
 layout(constant_id = VKF_C_VEC) const uint VEC = 1;

@@ -1,4 +1,4 @@
-// Where element (row, column) of an [n,k] weight lies, as rows or packed as vkf_weight_layout says, and how it is
+// Where element (row, column) of an [n,k] weight is, as rows or packed as vkf_weight_layout says, and how it is
 // stored.
 #include "lib/format.glsl"
 layout(constant_id = VKF_C_W_LAYOUT) const uint W_LAYOUT = VKF_W_ROWS;

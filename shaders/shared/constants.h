@@ -75,7 +75,7 @@
 #define VKF_PROBE_FACTOR 1664525u
 #define VKF_PROBE_TERM 1013904223u
 
-/* How weights lie: as vkf_weight_layout. */
+/* How weights are packed: as vkf_weight_layout. */
 #define VKF_W_ROWS 0
 #define VKF_W_LANE 1
 #define VKF_W_COLUMNS 2

@@ -53,7 +53,7 @@ VKF_FN float erf_f32(float x) {
   return y;
 }
 
-/* x times the logistic function of z. The clamp lies a little higher than the bounds count on, for the error of exp. */
+/* x times the logistic function of z. The clamp is a little higher than the bounds count on, for the error of exp. */
 VKF_FN float times_logistic(float x, float z) {
   const float clamped = z < -VKF_EXP_MAX - 1.0f ? VKF_EXP_MAX + 1.0f : -z;
   return quotient(x, 1.0f + (is_nan(z) ? z : exp_of(clamped)));

@@ -1,6 +1,6 @@
 /* The reproducible mode's arithmetic: products, exp and log that give the same bits on every device and in C.
  *
- * Made of + - * and / alone, each rounded on its own (`precise` in GLSL, -ffp-contract=off in C). What would lie below
+ * Made of + - * and / alone, each rounded on its own (`precise` in GLSL, -ffp-contract=off in C). What would be below
  * 2^-100 is 0: drivers differ on subnormal numbers, and from there every sum is a multiple of 2^-123 and none is
  * subnormal. Functions have one return, at their end (see lib/math.glsl). Read by C and GLSL.
  */
@@ -42,7 +42,7 @@ static inline float vkf_reproducible_float(int32_t bits) {
 #define VKF_REPRODUCIBLE_EXP_ULP 1.1
 #define VKF_REPRODUCIBLE_LOG_ULP 1.0
 
-/* 0 in the place of what is nearer to 0 than 2^-100; NaN stays. */
+/* 0 instead of what is nearer to 0 than 2^-100; NaN stays. */
 VKF_FN float vkf_reproducible_flush(float x) {
   return x < VKF_REPRODUCIBLE_TINY && x > -VKF_REPRODUCIBLE_TINY ? 0.0f : x;
 }

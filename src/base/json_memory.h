@@ -23,7 +23,7 @@ static inline bool vkf_json_lacks_memory(vkf_env *env, const json_error_t *error
   return trial == NULL;
 }
 
-/* What a message says that was found in the place of JSON, where a byte-order mark is; NULL: none is. */
+/* What a message says that was found instead of JSON, where a byte-order mark is; NULL: none is. */
 static inline const char *vkf_json_mark(const void *bytes, size_t n) {
   const int is_mark = n >= 3 && memcmp(bytes, "\xef\xbb\xbf", 3) == 0;
   return is_mark ? "a byte-order mark of UTF-8 before it: save the file without one" : NULL;

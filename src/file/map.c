@@ -73,7 +73,7 @@ static vkf_status open_either(vkf_env *env, const char *path, bool may_map, vkf_
   }
   VKF_TRY(read_all(env, path, fd, promised, map));
   if (map->bytes == 0 && S_ISFIFO(facts.st_mode))
-    VKF_FAIL(env, VKF_ERROR_FILE, "%s: expected bytes from a pipe, found nobody who writes to it", path);
+    VKF_FAIL(env, VKF_ERROR_FILE, "%s: expected bytes from a pipe, found no process that writes to it", path);
 done:
   if (st != VKF_OK) vkf_file_map_close(map);
   if (fd >= 0) close(fd);

@@ -100,7 +100,7 @@ vkf_status vkf_file_write_check(vkf_env *env, const char *path) {
   folder_of(target.data, &folder);
   VKF_TRY(vkf_text_status(&folder));
   if (faccessat(AT_FDCWD, folder.data, W_OK | X_OK, AT_EACCESS) != 0)
-    VKF_FAIL(env, VKF_ERROR_FILE, "%s: cannot be written: %s, creating a file beside it", path, strerror(errno));
+    VKF_FAIL(env, VKF_ERROR_FILE, "%s: cannot be written: %s (creating a file next to it)", path, strerror(errno));
 done:
   vkf_text_finish(&folder);
   vkf_text_finish(&target);
@@ -121,7 +121,7 @@ static vkf_status create_temporary(vkf_file_writer *w) {
     if (w->is_created) return VKF_OK;
     if (errno != EEXIST) break;
   }
-  return vkf_env_fail(w->env, VKF_ERROR_FILE, "%s: cannot be written: %s, creating a file beside it", w->path,
+  return vkf_env_fail(w->env, VKF_ERROR_FILE, "%s: cannot be written: %s (creating a file next to it)", w->path,
                       strerror(errno));
 }
 

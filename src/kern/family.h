@@ -12,7 +12,7 @@
 
 /* Devices that a family is the default on, if it fits. */
 typedef enum vkf_device_class {
-  VKF_FOR_NOBODY, /* it stands behind all that are somebody's default, the least work first */
+  VKF_FOR_NOBODY, /* it ranks behind all defaults, the least work first */
   VKF_FOR_ANY,
   VKF_FOR_CPU,
   VKF_FOR_GPU,
@@ -81,7 +81,7 @@ static inline uint64_t vkf_turns_by(uint64_t n, uint64_t at_once) {
     return why;                       \
   } while (0)
 
-/* The effort of kernels that are nobody's choice on a device. */
+/* The effort of kernels that are never the choice on a device. */
 #define VKF_NO_EFFORT 1e9
 
 #endif

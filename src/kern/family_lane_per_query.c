@@ -18,7 +18,7 @@ static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_probl
   const uint64_t rescale = head_turns_by(p->attention.value_width, vec);
   const uint64_t keys = vkf_turns_of(VKF_KEY_BLOCK, head_turns_by(p->attention.key_width, vec));
   const uint64_t values = vkf_turns_of(VKF_KEY_BLOCK, rescale);
-  const uint64_t spare = 8; /* of a block: llvmpipe was found to take a few more than stand in the shader */
+  const uint64_t spare = 8; /* of a block: llvmpipe was found to take a few more than are in the shader */
   (void)stage;
   return vkf_kern_attention_first_key_turns(p) +
          vkf_turns_of(VKF_CEIL_DIV(p->attention.keys, VKF_KEY_BLOCK), keys + rescale + values + spare) +

@@ -10,7 +10,7 @@
 #include "gpu/caps.h"
 #include "op/backend.h"
 
-/* How a [N,K] weight lies on the device. Chosen once a weight, at load (vkf_kern_weight_packing). */
+/* How a [N,K] weight is packed on the device. Chosen once a weight, at load (vkf_kern_weight_packing). */
 typedef enum vkf_weight_layout {
   VKF_LAYOUT_W_ROWS, /* [N][K] */
   VKF_LAYOUT_W_LANE, /* [N/C][K/4][C][4], C columns a group (the device's lane constant), N and K padded with zeros */
@@ -118,7 +118,7 @@ typedef struct vkf_variant {
   uint32_t max_width;    /* attention: the widest head; top_k: the largest k; 0: any */
   bool not_reproducible; /* unrolled too far for the reproducible mode's arithmetic */
   bool fixed_tile;       /* its tile is a macro of the module, where other kernels of the family take it as constants */
-  bool own;              /* a caller's kernel in the place of one of the family */
+  bool own;              /* a caller's kernel instead of one of the family */
 } vkf_variant;
 
 /* Texel and address access need what their names say, without a bit here. */
@@ -166,7 +166,7 @@ bool vkf_kern_has_subgroup(const vkf_caps *caps, uint32_t subgroup_size);
 const char *vkf_kern_fit(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps, char *why,
                          size_t size);
 
-/* How a variant that fits stands among those of its op; the smaller is the better, field by field. */
+/* How a variant that fits ranks among those of its op; the smaller is the better, field by field. */
 typedef struct vkf_kern_rank {
   const vkf_variant *variant;
   const struct vkf_tuned_time *time; /* measured for this problem or its neighbour; NULL: after all that were */
@@ -178,9 +178,9 @@ typedef struct vkf_kern_rank {
  * driver). */
 bool vkf_kern_rank_of(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps,
                       const vkf_tuned *tuned, vkf_kern_rank *out, char *why, size_t size);
-/* Of two variants of one problem; equal ones stand in the order of the table. */
+/* Of two variants of one problem; equal ones are in the order of the table. */
 bool vkf_kern_is_better(const vkf_kern_rank *a, const vkf_kern_rank *b);
-/* Why it stands there, into `why`. */
+/* Why it has this rank, into `why`. */
 const char *vkf_kern_reason(const vkf_kern_rank *rank, char *why, size_t size);
 
 /* Cores of the device, or a guess by its kind where it does not say. */
@@ -195,7 +195,7 @@ vkf_weight_packing vkf_kern_packing_of(const vkf_variant *variant, vkf_format fo
 const vkf_variant *vkf_kern_pick(const vkf_problem *problem, const vkf_caps *caps, const vkf_tuned *tuned, char *why,
                                  size_t size);
 
-/* The packing in which a [n,k] weight of this format should lie on this device: that of the forced matmul variant, else
+/* The packing that a [n,k] weight of this format should have on this device: that of the forced matmul variant, else
  * that whose kernels were fastest where they were measured (for this n and k, else for all), else that of the defaults.
  */
 vkf_weight_packing vkf_kern_weight_packing(const vkf_caps *caps, const vkf_tuned *tuned, uint32_t n, uint32_t k,

@@ -1,4 +1,4 @@
-/* Packings of weights: where an element lies, and the repacking at load. Padding is zero, so that a kernel may multiply
+/* Packings of weights: where an element is, and the repacking at load. Padding is zero, so that a kernel may multiply
  * with it. shaders/lib/weights.glsl has the same index function. */
 #include <string.h>
 
@@ -47,7 +47,7 @@ static void scatter(const char *from, size_t n_runs, size_t run, size_t jump, ch
 
 /* n elements of a row, the first of them the first of a run. */
 static void place(const vkf_weight_packing *p, size_t size, const char *from, size_t n, char *to) {
-  const size_t v = p->layout == VKF_LAYOUT_W_ROWS ? n : p->k_align; /* these lie side by side, then comes a jump */
+  const size_t v = p->layout == VKF_LAYOUT_W_ROWS ? n : p->k_align; /* these are side by side, then comes a jump */
   const size_t jump = v * p->columns * size, n_runs = n / v;
   scatter(from, n_runs, v * size, jump, to);
   memcpy(to + n_runs * jump, from + n_runs * v * size, n % v * size);

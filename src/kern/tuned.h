@@ -1,7 +1,7 @@
 /* tuned: measured times of kernel variants, as data, and what selection reads from them.
  *
  * Owns nothing: the rows belong to whoever measured or read them (room engine). Pure functions. Invariant: times are
- * compared only within one problem, so rows of different days and shapes may stand beside each other.
+ * compared only within one problem, so rows of different days and shapes may be next to each other.
  */
 #ifndef VKF_KERN_TUNED_H
 #define VKF_KERN_TUNED_H

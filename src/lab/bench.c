@@ -151,7 +151,7 @@ done:
   return st;
 }
 
-/* The caller's kernel in the place of a row, which keeps its layouts, its tile, its grid. */
+/* The caller's kernel instead of a row, which keeps its layouts, its tile, its grid. */
 static void take_place(const bench *b, vkf_variant *row) {
   row->own = true;
   row->module = b->params->shader_name ? b->params->shader_name : "own";
@@ -256,7 +256,7 @@ static vkf_status add_candidates(bench *b, vkf_bench_fn on_row, void *user) {
   const vkf_variant *variants = vkf_kern_variants(&n);
   const vkf_bench_params *params = b->params;
   if (params->shader && (!params->variant || !vkf_kern_find(params->variant)))
-    VKF_FAIL(b->env, VKF_ERROR_ARGUMENT, "expected the name of one variant whose place the kernel takes, found %s",
+    VKF_FAIL(b->env, VKF_ERROR_ARGUMENT, "expected the name of one variant, which the kernel replaces, found %s",
              params->variant ? params->variant : "none");
   for (size_t i = 0; i < n; i++) {
     if (!is_asked_for(b, &variants[i])) continue;

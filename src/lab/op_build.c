@@ -30,7 +30,7 @@ const char *vkf_lab_op_name(vkf_op_build *o, const char *prefix, const char *nam
   return text;
 }
 
-/* Names of nodes stand in traces as they are. */
+/* Traces have the names of nodes as they are. */
 static const char *same_name(void *user, const char *name) {
   return vkf_arena_strdup(&((vkf_op_build *)user)->arena, name);
 }

@@ -169,7 +169,7 @@ static void load_weight(void *user, uint32_t index, uint32_t first, uint32_t n, 
   memcpy(dst, (const float *)r->weights[index] + first * width, n * width * sizeof *dst);
 }
 
-/* An activation at capacity: what lies behind the actual sizes is NaN. */
+/* An activation at capacity: what is behind the actual sizes is NaN. */
 static vkf_status make_constant(reader *r, vkf_slot *slot, const vkf_array *a) {
   vkf_status st = VKF_OK;
   const uint64_t n = vkf_slot_elements(slot);
@@ -215,7 +215,7 @@ static vkf_status read_operand(reader *r, vkf_file_value operand) {
   const vkf_operand_shape *shape = i < 0 ? &r->shapes.out[o] : &r->shapes.in[i];
   uint32_t *number = i < 0 ? &r->node->out[o] : &r->node->in[i];
   vkf_slot *slot = &r->slots[r->run->plan.n_slots];
-  if (*number != VKF_NO_SLOT) VKF_FAIL(r->env, VKF_ERROR_FORMAT, "operands: %s stands twice", name);
+  if (*number != VKF_NO_SLOT) VKF_FAIL(r->env, VKF_ERROR_FORMAT, "operands: expected each once, found %s twice", name);
   *slot = (vkf_slot){.name = shape->name, .dtype = shape->dtype, .rank = shape->rank};
   slot->format = vkf_format_find(format);
   if (slot->format == VKF_FORMAT_COUNT) VKF_FAIL(r->env, VKF_ERROR_FORMAT, "%s: there is no format %s", name, format);

@@ -87,7 +87,7 @@ typedef struct vkf_model_stack {
   vkf_model_norm embed_norm;      /* VKF_NO_WEIGHT: none, as with all that follow */
   vkf_model_linear embed_in;      /* from the width of the table to D; positions are added where their width is */
   vkf_model_linear embed_out;     /* from D to the width of the table, after the final norm */
-  vkf_model_linear patches;       /* images: [D, channels*height*width], in the place of ids; no bias */
+  vkf_model_linear patches;       /* images: [D, channels*height*width], instead of ids; no bias */
   vkf_patches_params patch;
   vkf_model_rotary rotary;
   vkf_model_relative relative;

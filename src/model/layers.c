@@ -195,7 +195,7 @@ static uint32_t embed_ids(const vkf_model_stage *s) {
   return x;
 }
 
-/* Patches in the place of ids: type 0 is the class token, type 1 the bias of the patches. */
+/* Patches instead of ids: type 0 is the class token, type 1 the bias of the patches. */
 static uint32_t embed_patches(const vkf_model_stage *s) {
   const vkf_model_stack *stack = s->stack;
   uint32_t n_positions, width;

@@ -35,7 +35,7 @@ typedef struct vkf_net_info {
   bool is_pooled;                                   /* they are one row a sequence: [B, V] */
   bool reads_first;                                 /* a head reads the first token of a sequence, be it a pad */
   uint32_t n_types;                                 /* of token_type_ids; 0: there are none */
-  uint32_t image[3];                                /* channels, height, width of images in the place of ids; 0: none */
+  uint32_t image[3];                                /* channels, height, width of images instead of ids; 0: none */
   uint64_t n_parameters;                            /* numbers in the tensors that are used, tied ones once */
   uint64_t file_bytes;
   size_t n_unused; /* tensors of the files that nothing uses */

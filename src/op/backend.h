@@ -84,7 +84,7 @@ typedef struct vkf_rounding {
 typedef struct vkf_backend_table {
   const char *name;
   void (*destroy)(vkf_backend **);
-  /* variant: forced for what reads the weights (it may decide how they lie), NULL: none. */
+  /* variant: forced for what reads the weights (it may decide how they are packed), NULL: none. */
   vkf_status (*weights_create)(vkf_backend *, const vkf_weight_source *, const char *variant, vkf_weights **);
   void (*weights_destroy)(vkf_weights **);
   uint64_t (*weights_bytes)(const vkf_weights *);

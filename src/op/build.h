@@ -53,7 +53,7 @@ typedef struct vkf_build_node_params {
 /* The slot of its first output; the second, if there is one, is the next slot where both are temporaries. */
 uint32_t vkf_build_node(vkf_build *b, const vkf_build_node_params *node);
 
-/* A slot as it stands. */
+/* A slot as it is. */
 uint32_t vkf_build_slot(vkf_build *b, const vkf_slot *slot);
 /* A float table that is made now: rows of `width`, not yet filled. *data: where to; NULL after a failure. */
 uint32_t vkf_build_table(vkf_build *b, const char *name, uint32_t rows, uint32_t width, float **data);

@@ -14,7 +14,7 @@ typedef struct vkf_case_program {
 
 /* variant: forced, NULL: the one that is chosen. The caller finishes *out, after a failure too. */
 vkf_status vkf_case_program_init(vkf_backend *backend, const vkf_case *c, const char *variant, vkf_case_program *out);
-/* The same of a run that stands in p->run already, whoever made it; what was ready before goes. */
+/* The same of a run that is in p->run already, whoever made it; what was ready before goes. */
 vkf_status vkf_case_program_ready(vkf_case_program *p, vkf_backend *backend, const char *variant);
 void vkf_case_program_finish(vkf_case_program *p);
 

@@ -3,7 +3,7 @@
 
 #include "shared/constants.h"
 
-/* Sequences of rows or of keys: lengths, and where each begins when they stand side by side in another order. */
+/* Sequences of rows or of keys: lengths, and where each begins when they are side by side in another order. */
 typedef struct packed {
   uint32_t n, rows, *length, *begin;
 } packed;

@@ -45,9 +45,9 @@ const vkf_case *vkf_op_cases(vkf_op op, size_t *n);
 VKF_OP_LIST(X)
 #undef X
 
-/* A case made concrete: every activation that the node reads is a VKF_SLOT_CONSTANT (its data stand in the slot), index
+/* A case made concrete: every activation that the node reads is a VKF_SLOT_CONSTANT (its data are in the slot), index
  * inputs (ids, mask, edits, ...) too; only weights are VKF_SLOT_WEIGHT; outputs are VKF_SLOT_TEMP with an output name.
- * What lies between the actual sizes and the capacity is NaN. Of the mask's rows every fourth holds no key; of the
+ * What is between the actual sizes and the capacity is NaN. Of the mask's rows every fourth holds no key; of the
  * additive bias one entry in 16 is minus infinity. */
 typedef struct vkf_case_run {
   vkf_plan plan;

@@ -23,7 +23,7 @@ typedef struct vkf_call {
   const char *name;
   const vkf_params *params;
   const vkf_dims *dims;
-  bool reproducible; /* float32 in the order of the reproducible mode, in the place of double; not while comparing */
+  bool reproducible; /* float32 in the order of the reproducible mode, instead of double; not while comparing */
   vkf_view in[VKF_MAX_INPUTS];
   vkf_view out[VKF_MAX_OUTPUTS]; /* written */
   /* NULL, or to compare: arrays laid out as out[i] (same strides, as many elements as its storage). An element that

@@ -67,7 +67,7 @@ float vkf_format_cached(vkf_format format, float value);
 
 /* The door of the reproducible mode: every backend lets numbers in (weights, constants, what is written) and out (what
  * is read) through these two, so no kernel meets a subnormal number, and a NaN has one set of bits. Let in: 0 of the
- * same sign in the place of what is nearer to 0 than 2^-100. Let out: 0x7fc00000 in the place of any NaN. */
+ * same sign instead of what is nearer to 0 than 2^-100. Let out: 0x7fc00000 instead of any NaN. */
 void vkf_format_let_in(float *numbers, uint64_t n);
 void vkf_format_let_out(float *numbers, uint64_t n);
 

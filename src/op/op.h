@@ -22,7 +22,7 @@ vkf_op vkf_op_find(const char *name);
 
 /* ---- dimensions -------------------------------------------------------------------------------------------------- */
 
-/* What may differ from one run of a plan to the next. The values stand in the step buffer in this order
+/* What may differ from one run of a plan to the next. The values are in the step buffer in this order
  * (shaders/shared/step.h). */
 typedef enum vkf_dim {
   VKF_DIM_ONE,   /* 1 */

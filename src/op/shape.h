@@ -1,5 +1,5 @@
 /* The shapes of an op's operands, as one function per op gives them from its parameters and the capacity of a plan.
- * Read by vkf_op_shape, vkf_plan_check and the cases: what an op wants of its operands stands nowhere else.
+ * Read by vkf_op_shape, vkf_plan_check and the cases: what an op expects of its operands is written nowhere else.
  */
 #ifndef VKF_OP_SHAPE_H
 #define VKF_OP_SHAPE_H

@@ -140,7 +140,7 @@ static void program_destroy(vkf_program **program) {
   *program = NULL;
 }
 
-/* Where the data of a slot lie; allocates those that belong to the program. */
+/* Where the data of a slot are; allocates those that belong to the program. */
 static vkf_status bind_slot(vkf_program *p, uint32_t index, vkf_weights *weights, vkf_state *state) {
   const vkf_slot *slot = &p->plan->slots[index];
   vkf_env *env = p->env;

@@ -111,7 +111,7 @@ static bool find_weights(query *q) {
 static void bound_weights(query *q) {
   const vkf_rounding *r = q->call->rounding;
   double rescalings = ceil((double)q->n_keys / VKF_MAX(r->key_block, 1u)) + VKF_MAX(r->n_partial, 1u) - 1;
-  /* The computed maximum lies between that of score - error and that of score + error. */
+  /* The computed maximum is between that of score - error and that of score + error. */
   for (uint32_t s = 0; s < q->n_keys; s++) {
     if (!q->seen[s]) continue;
     double off = q->score[s] == q->max ? q->score_error[s] : q->score[s] + q->score_error[s] - q->max;
@@ -141,7 +141,7 @@ static void store_weights(const query *q, bool any) {
       double left = q->sum - q->sum_error;
       double off = q->weight[s] * q->weight_error[s] + value * q->sum_error + call->rounding->tiny;
       bound = left > 0 ? off / left + vkf_ref_div_error(call->rounding) * (value + off / left) : 2;
-      bound = VKF_MIN(bound + call->rounding->tiny, 1 + 1e-3); /* both lie in [0, 1], but for roundings */
+      bound = VKF_MIN(bound + call->rounding->tiny, 1 + 1e-3); /* both are in [0, 1], but for roundings */
       bound = vkf_ref_unless_overflow(q->magnitude, bound);
     }
     vkf_ref_store(call, 0, at + s, value, bound);

@@ -76,7 +76,7 @@ static void add_products(const float *x, const float *w, uint32_t k, const vkf_r
 }
 
 /* Fills `rounded` with x in f16. Returns what a sum of products loses by that: the rounding, which is known, and all of
- * a product where a factor lies below the normal numbers of f16, which a device may take as 0. */
+ * a product where a factor is below the normal numbers of f16, which a device may take as 0. */
 static double lost_in_f16(const float *x, const float *w, uint32_t k, float *rounded) {
   double off = 0, gone = 0;
   for (uint32_t i = 0; i < k; i++) {

@@ -98,7 +98,7 @@ static double bound_log_sum(const vkf_rounding *r, const float *x, uint32_t widt
   double relative = (error + vkf_ref_gamma(vkf_ref_depth(r, width), r->u) * sum) / z;
   if (!(relative < 1)) return INFINITY;
   double through = -log1p(-relative), y = log(z) + through;
-  double near_one = z * (1 - relative) <= 2 ? r->log_abs : 0; /* the computed sum may lie in [0.5, 2] */
+  double near_one = z * (1 - relative) <= 2 ? r->log_abs : 0; /* the computed sum may be in [0.5, 2] */
   return through + VKF_MAX(near_one, 2 * r->u * r->log_ulp * y);
 }
 
@@ -216,7 +216,7 @@ done:
 
 /* ---- top-k ------------------------------------------------------------------------------------------------------- */
 
-/* Whether a stands before b: larger, NaN largest of all, equal values by the lower id. */
+/* Whether a is before b: larger, NaN largest of all, equal values by the lower id. */
 static bool before(const float *x, uint32_t a, uint32_t b) {
   bool nan_a = isnan(x[a]), nan_b = isnan(x[b]);
   if (nan_a != nan_b) return nan_a;

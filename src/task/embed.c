@@ -20,7 +20,7 @@ typedef struct embedder {
 
 /* ---- tokens ------------------------------------------------------------------------------------------------------ */
 
-/* How many special tokens stand before and behind a text: those that an empty one has. */
+/* How many special tokens are before and behind a text: those that an empty one has. */
 static vkf_status count_special(embedder *e) {
   vkf_status st = VKF_OK;
   vkf_text_ids empty, word;

@@ -2,7 +2,7 @@
  *
  * modules.json names the modules, of which a Transformer, one Pooling and Normalize are computed; the pooling's own
  * config.json has one of two forms ("pooling_mode": "cls", or a flag for each mode); sentence_bert_config.json limits
- * the tokens of a text; config_sentence_transformers.json may have a prompt that stands before each text. A key that
+ * the tokens of a text; config_sentence_transformers.json may have a prompt that is before each text. A key that
  * is not known here is refused by name, with its file.
  */
 #include "task/embed_config.h"

@@ -1,4 +1,4 @@
-/* fill-mask: what a masked language model puts in the place of each mask of a text. */
+/* fill-mask: what a masked language model predicts for each mask of a text. */
 #include <math.h>
 #include <string.h>
 
@@ -124,7 +124,7 @@ done:
   return st;
 }
 
-/* The candidates of a mask: each token, and the text with it in the place of the mask. */
+/* The candidates of a mask: each token, and the text with it instead of the mask. */
 static vkf_status add_texts(const filler *f, const mask *at, vkf_text *text, vkf_result *result) {
   vkf_status st = VKF_OK;
   const vkf_part *part = &f->parts.at[at->part];

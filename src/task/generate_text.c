@@ -135,7 +135,7 @@ static vkf_status add_token(writer *w, prompt *p, int32_t token) {
     const char *text = NULL;
     VKF_TRY(text_from(w, p, from, &text));
     const size_t end = find_stop(w, text, &p->is_stopped);
-    if (p->is_stopped) { /* what stands before it may not be settled yet */
+    if (p->is_stopped) { /* what is before it may not be settled yet */
       hand_on_settled(w, p, VKF_MIN(from, p->text.size));
       const size_t handed = p->n_handed - VKF_MIN(p->n_handed, from);
       if (end > handed) hand_on(w, p, text + handed, end - handed);

@@ -1,7 +1,7 @@
 /* parts: texts as token ids that fit a model.
  *
  * A text is one part, or several where it is too long and is split. Owns the ids, and why a text was refused.
- * Invariant: the parts stand in the order of the texts, the parts of one text in their order.
+ * Invariant: the parts are in the order of the texts, the parts of one text in their order.
  */
 #ifndef VKF_TASK_PARTS_H
 #define VKF_TASK_PARTS_H
@@ -12,7 +12,7 @@ typedef struct vkf_part {
   size_t text; /* its index */
   int32_t *ids;
   uint32_t n;
-  bool spaced; /* white space stood before it in the text */
+  bool spaced; /* white space was before it in the text */
 } vkf_part;
 
 typedef struct vkf_part_rules {

@@ -1,6 +1,6 @@
 /* languages: the tokens that say from which language into which a text is translated.
  *
- * A source language stands before or behind the text, a target language begins the translation; Marian's target stands
+ * A source language is before or behind the text, a target language begins the translation; Marian's target is
  * before the text. SCHEMES says where the tokenizers of transformers have them, whatever the template of a
  * tokenizer.json says; with a class that is not in the table the language in the template is the source language.
  */
@@ -12,7 +12,7 @@
 typedef struct scheme {
   const char *class_name, *model_type; /* model_type: where there is no class */
   vkf_text_language_form form;
-  bool is_first; /* the source language stands before the text and the end behind it; else: end, language */
+  bool is_first; /* the source language is before the text and the end behind it; else: end, language */
   const char *source;
 } scheme;
 
@@ -90,7 +90,7 @@ static const scheme *find_scheme(const json_t *tokenizer_config, const json_t *c
   return NULL;
 }
 
-/* A template of these ids in the place of the post-processors; NULL: no memory. */
+/* A template of these ids instead of the post-processors; NULL: no memory. */
 static int32_t *set_template(vkf_text_tokenizer *t, vkf_arena *arena, const int32_t *ids, size_t n) {
   int32_t *copy = vkf_arena_alloc(arena, n, sizeof(*copy));
   vkf_text_step *step = vkf_arena_alloc(arena, 1, sizeof(*step));
@@ -119,7 +119,7 @@ static vkf_status load_scheme(vkf_text_tokenizer *t, vkf_arena *arena, const sch
   return ids != NULL ? VKF_OK : VKF_ERROR_MEMORY;
 }
 
-/* The language that stands in a template of the file. */
+/* The language that is in a template of the file. */
 static vkf_status find_in_template(vkf_text_tokenizer *t, vkf_arena *arena) {
   for (vkf_text_step *step = t->postprocessors; step != NULL; step = step->next) {
     for (size_t i = 0; i < step->u.around.n; i++) {

@@ -1,6 +1,6 @@
 /* legacy: tokenizers of folders without a tokenizer.json.
  *
- * What the class of the tokenizer adds to the files (special tokens, what stands around a text) is a row of CLASSES.
+ * What the class of the tokenizer adds to the files (special tokens, what is around a text) is a row of CLASSES.
  * vocab.json with merges.txt, and vocab.txt, are written as the tokenizer.json that they amount to and read as that
  * (legacy_json.c); a SentencePiece model brings its own steps (legacy_spm.c). Refuses classes that are not in the
  * table, by name.

@@ -101,7 +101,7 @@ done:
   return st;
 }
 
-/* ---- what stands around a text ----------------------------------------------------------------------------------- */
+/* ---- what is around a text --------------------------------------------------------------------------------------- */
 
 static vkf_status append_around(vkf_text_legacy *o, json_t *single, json_t *ids, int which) {
   size_t id;

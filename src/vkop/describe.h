@@ -21,11 +21,11 @@
 
 #define VKF_MAX_OPERANDS 8
 #define VKF_MAX_PUSH_BYTES 128
-/* In the place of a slot: a word of the node's own, 0 before it ran, by which a kernel tells the host that it cannot
+/* Instead of a slot: a word of the node's own, 0 before it ran, by which a kernel tells the host that it cannot
  * compute the node (vkf_problem.matmul.wide_x): its output is then of no use, and another kernel's turn. */
 #define VKF_FLAG_SLOT (UINT32_MAX - 1)
-/* In the place of a slot: the node's scratch memory (vkf_kern_scratch_bytes() of them), by which the stages of its
- * variant hand on partial results. Anything stands there when the node begins. */
+/* Instead of a slot: the node's scratch memory (vkf_kern_scratch_bytes() of them), by which the stages of its
+ * variant hand on partial results. Its contents are undefined when the node begins. */
 #define VKF_SCRATCH_SLOT (UINT32_MAX - 2)
 
 typedef struct vkf_operand {

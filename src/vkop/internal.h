@@ -1,4 +1,4 @@
-/* What the files of vkop share: where weights, states and slots lie on the device. */
+/* What the files of vkop share: where weights, states and slots are on the device. */
 #ifndef VKF_VKOP_INTERNAL_H
 #define VKF_VKOP_INTERNAL_H
 
@@ -117,7 +117,7 @@ vkf_status vkf_vkop_fall_back(vkf_program *program, uint32_t first, uint32_t end
 /* What a node costs, in ns of a slow GPU: 4 GFLOP/s, 1 GB/s, 20 us a dispatch. How fast this device is, its pace, is
  * learned from its runs. */
 double vkf_vkop_effort(const vkf_program *program, uint32_t node, const vkf_dims *dims);
-/* Makes the pipelines and records every block, in the place of those recorded before (commands.c). */
+/* Makes the pipelines and records every block, instead of those recorded before (commands.c). */
 vkf_status vkf_vkop_describe(vkf_program *program);
 void vkf_vkop_describe_undo(vkf_program *program);
 /* Refuses a slot that one binding or one allocation does not hold (weights.c). */

@@ -17,7 +17,7 @@ static void attention_problem(const vkf_node *node, const vkf_dims *dims, vkf_pr
                                      .kv_heads = p->n_kv_heads}};
 }
 
-static void attention_record(const vkf_node_view *view, vkf_dispatch *out) {
+static void attention_describe(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_attention_params *p = &view->node->params.attention;
   const vkf_plan *plan = view->plan;
   const uint32_t *in = view->node->in, to = view->node->out[0];
@@ -51,7 +51,7 @@ static void attention_record(const vkf_node_view *view, vkf_dispatch *out) {
     }
   }
   vkf_vkop_dispatch_write(out, view->variant->combine && !view->stage ? VKF_SCRATCH_SLOT : to);
-  out->operands[out->n_operands - 1].read = weights; /* scores stand there before the weights do */
+  out->operands[out->n_operands - 1].read = weights; /* scores are there before the weights */
   if (!view->stage) vkf_vkop_dispatch_spans(out, in[VKF_ATTENTION_SPANS]);
   out->constants[VKF_C_HEADS] = p->n_heads;
   out->constants[VKF_C_KV_HEADS] = p->n_kv_heads;
@@ -73,7 +73,7 @@ void vkf_vkop_problem_attention(const vkf_plan *plan, const vkf_node *node, cons
 }
 
 void vkf_vkop_describe_attention(const vkf_node_view *view, vkf_dispatch *out) {
-  attention_record(view, out);
+  attention_describe(view, out);
 }
 
 void vkf_vkop_problem_attention_weights(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims,
@@ -83,7 +83,7 @@ void vkf_vkop_problem_attention_weights(const vkf_plan *plan, const vkf_node *no
 }
 
 void vkf_vkop_describe_attention_weights(const vkf_node_view *view, vkf_dispatch *out) {
-  attention_record(view, out);
+  attention_describe(view, out);
 }
 
 /* ---- append ------------------------------------------------------------------------------------------------------ */

@@ -144,7 +144,7 @@ static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *fo
   }
   if (k->n_shards > 1 && n->op == VKF_OP_MATMUL && k->shards[0].rows % k->variant->tile.gemm.bn)
     VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED,
-             "node %s: its weight lies in shards of %u rows, which are no whole tiles of %u columns", n->name,
+             "node %s: its weight is split into shards of %u rows, which are no whole tiles of %u columns", n->name,
              k->shards[0].rows, k->variant->tile.gemm.bn);
   k->variant_name = vkf_arena_strdup(&p->arena, vkf_kern_name(k->variant, name, sizeof name));
   if (!k->variant_name) return VKF_ERROR_MEMORY;
@@ -170,7 +170,7 @@ vkf_status vkf_vkop_fall_back(vkf_program *p, uint32_t first, uint32_t end, bool
     p->nodes[i].problem.matmul.wide_x = *again = true;
     VKF_TRY(pick_variant(p, i, NULL, NULL));
     vkf_env_log(p->backend->base.env, VKF_LOG_WARNING,
-                "%s: inputs beyond f16 (65504), or no numbers; %s takes over from %s", p->plan->nodes[i].name,
+                "%s: inputs over 65504, infinite or NaN, which f16 cannot hold: %s replaces %s", p->plan->nodes[i].name,
                 p->nodes[i].variant_name, before);
   }
   /* Whatever later nodes found may come from the first one's result. */

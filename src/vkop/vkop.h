@@ -18,7 +18,7 @@ void vkf_vkop_backend_tune(vkf_backend *backend, const vkf_tuned *tuned);
 void vkf_vkop_node_problem(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out);
 
 /* One more variant that can be forced on this backend, by its computed name, until the backend goes; the table is
- * looked at first. row: copied. words: the kernel in the place of the row's module, the caller's as long as the
+ * looked at first. row: copied. words: the kernel instead of the row's module, the caller's as long as the
  * backend; NULL: the module. */
 vkf_status vkf_vkop_backend_add(vkf_backend *backend, const vkf_variant *row, const uint32_t *words, size_t n_words);
 /* By computed name, of the table or added; NULL if there is none. */

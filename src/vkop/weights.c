@@ -1,7 +1,7 @@
 /* Weights and states on the device: packed once, at load, into pools.
  *
- * A weight lies in the packing that the kernels of this device like best; one that is both a table and a matmul operand
- * (tied embeddings) lies there once. States start as zeros.
+ * A weight is in the packing that the kernels of this device like best; one that is both a table and a matmul operand
+ * (tied embeddings) is there once. States start as zeros.
  */
 #include <string.h>
 
@@ -100,7 +100,7 @@ done:
   return st;
 }
 
-/* Rows of a weight on their way from the file to the device, a few at a time, so that no copy of a whole weight stands
+/* Rows of a weight on their way from the file to the device, a few at a time, so that no copy of a whole weight is
  * in host memory. Several chunks are made ready at once, a core each; the caller's thread alone takes memory, talks to
  * the device and reports failures. */
 typedef struct chunk {
@@ -281,7 +281,7 @@ static vkf_status upload_shard(window *all, uint32_t i, const vkop_shard *shard)
     all->chunks[all->n++] =
         (chunk){.shard = shard, .weight = i, .first = first, .n = VKF_MIN(step, shard->rows - first)};
   }
-  /* The gap before the scales, and what lies behind. */
+  /* The gap before the scales, and what is behind. */
   const uint64_t words = vkf_kern_packed_elements(packing, shard->rows, k) * vkf_format_get(packing->format)->bits,
                  words_end = VKF_CEIL_DIV(words, 32) * 4, scales = vkf_kern_scales_offset(packing, shard->rows, k),
                  bytes = vkf_kern_packed_bytes(packing, shard->rows, k);

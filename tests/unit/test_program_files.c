@@ -33,7 +33,7 @@ static int prepare(void **state) {
 
 /* ---- reading ----------------------------------------------------------------------------------------------------- */
 
-#define NOBODY "expected bytes from a pipe, found nobody who writes to it"
+#define NOBODY "expected bytes from a pipe, found no process that writes to it"
 
 static void test_pipes_in_folders(void **state) {
   (void)state;
