@@ -97,7 +97,8 @@ const tool_command tool_op = {
     .text =
         "NAME: matmul (x, w [out,in], bias, residual), norm, layer_norm (x, weight, bias), softmax (x, mask),\n"
         "log_softmax (x), top_k (x), gate (x), embed (ids, table, positions, position_table),\n"
-        "positional_encoding, rope (positions), patches (x), attention, attention_weights (q, k, v, mask, bias),\n"
+        "positional_encoding, rope (positions, cos, sin), patches (x),\n"
+        "attention, attention_weights (q, k, v, mask, bias),\n"
         "multi_head_attention (x, memory, mask, wq, wk, wv, wo, bq, bk, bv, bo), ffn (x, w1, b1, w2, b2, wg, bg),\n"
         "encoder_block (these and norm1_weight, norm1_bias, ...), decoder_block (self_wq, cross_wq, ...).\n"
         "Weights are [out, in], as PyTorch's linear layers have them: y = x w^T.\n"

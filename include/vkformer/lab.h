@@ -75,7 +75,8 @@ VKF_API vkf_status vkf_model_describe_plan(vkf_model *model, size_t batch, size_
  *   gate                  x [M,2N]: activation ("swish") of the first half times the second
  *   embed                 ids [M], table [V,D], positions [M], position_table [P,D]; scale
  *   positional_encoding   positions [M]; width, layout ("interleaved", "halves")
- *   rope                  x [M,heads*K], positions [M]; heads, base (10000), pairs ("halves", "interleaved")
+ *   rope                  x [M,heads*K], positions [M]; heads, base (10000), pairs ("halves", "interleaved"); or with
+ *                         a table of yours, cos and sin [P,C]: the first 2C columns of each head turn
  *   patches               x [B,C,H,W]; patch
  *   attention             q [B,T,H,K], k [B,S,G,K], v [B,S,G,V], mask [B,S], bias [1 or H,T,S]; causal, scale
  *   attention_weights     the same without v: the result is [B,H,T,S]

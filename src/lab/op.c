@@ -28,7 +28,7 @@ static const struct {
     {"gate", vkf_lab_op_gate, " x ", " activation trace "},
     {"embed", vkf_lab_op_embed, " ids table positions position_table ", " scale trace "},
     {"positional_encoding", vkf_lab_op_positional_encoding, " positions ", " width layout trace "},
-    {"rope", vkf_lab_op_rope, " x positions ", " heads base pairs trace "},
+    {"rope", vkf_lab_op_rope, " x positions cos sin ", " heads base pairs trace "},
     {"patches", vkf_lab_op_patches, " x ", " patch trace "},
     {"attention", vkf_lab_op_attention, " q k v mask bias ", " scale causal trace "},
     {"attention_weights", vkf_lab_op_attention_weights, " q k mask bias ", " scale causal trace "},

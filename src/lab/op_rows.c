@@ -167,35 +167,62 @@ void vkf_lab_op_positional_encoding(vkf_op_build *o) {
   vkf_lab_op_output(o, "out", out, 2, (size_t[]){rows, width});
 }
 
-/* Rotary positions of x [T, heads * K], angles position * base^(-2i/K). */
+/* The caller's table: cos and sin [n, rotary / 2], one after the other for each pair. */
+static float *take_angles(vkf_op_build *o, const vkf_array *cosines, size_t *n, size_t *rotary) {
+  const vkf_array *sines = vkf_lab_op_input(o, "sin", VKF_F32, 2, false);
+  vkf_lab_op_expect(o, sines, 2, cosines->shape);
+  if (vkf_lab_op_number(o, "base", 0) != 0) vkf_lab_op_fail(o, "base: expected none beside a table of cos and sin");
+  if (2 * cosines->shape[1] > *rotary)
+    vkf_lab_op_fail(o, "cos: expected at most %zu columns, half of a head, found %zu", *rotary / 2, cosines->shape[1]);
+  *n = cosines->shape[0];
+  *rotary = 2 * cosines->shape[1];
+  if (!in_table(o, "positions", *n)) return NULL;
+  float *data = vkf_lab_op_alloc(o, *n * *rotary, sizeof *data);
+  for (size_t i = 0; data && i < *n * *rotary / 2; i++) {
+    data[2 * i] = ((const float *)cosines->data)[i];
+    data[2 * i + 1] = ((const float *)sines->data)[i];
+  }
+  return data;
+}
+
+/* Angles position * base^(-2i / rotary). */
+static float *make_angles(vkf_op_build *o, size_t *n, size_t rotary) {
+  const double base = vkf_lab_op_number(o, "base", 10000);
+  if (!(base > 0)) vkf_lab_op_fail(o, "base: expected a number over 0, found %g", base);
+  *n = count_positions(o);
+  float *data = vkf_lab_op_alloc(o, *n * rotary, sizeof *data);
+  for (size_t p = 0; data && p < *n; p++)
+    for (size_t i = 0; i < rotary / 2; i++) {
+      const double angle = (double)p * pow(base, -2.0 * (double)i / (double)rotary);
+      data[p * rotary + 2 * i] = (float)cos(angle);
+      data[p * rotary + 2 * i + 1] = (float)sin(angle);
+    }
+  if (o->errors) rounding_of_table(data, *n, rotary);
+  return data;
+}
+
+/* Rotary positions of x [T, heads * K]. */
 void vkf_lab_op_rope(vkf_op_build *o) {
   static const char *const pairs[] = {"halves", "interleaved"};
   const vkf_array *x;
-  size_t rows, width;
+  size_t rows, width, n = 0;
   uint32_t in = take_x(o, &rows, &width, &x), heads = vkf_lab_op_count(o, "heads", 1);
   uint32_t positions = take_ids(o, "positions", false, &rows);
+  const bool has_sines = vkf_engine_array_find(o->inputs, o->n_inputs, "sin") != NULL;
+  const vkf_array *cosines = vkf_lab_op_input(o, "cos", VKF_F32, 2, !has_sines);
   uint32_t layout = vkf_lab_op_word(o, "pairs", pairs, 2, 0);
-  double base = vkf_lab_op_number(o, "base", 10000);
-  size_t K = width / heads;
+  const size_t K = width / heads;
+  size_t rotary = K;
   if (width % (2 * (size_t)heads))
     vkf_lab_op_fail(o, "x: expected %u heads of an even width, found a width of %zu", heads, width);
-  if (!(base > 0)) vkf_lab_op_fail(o, "base: expected a number over 0, found %g", base);
-  size_t n = count_positions(o);
-  float *data = vkf_lab_op_alloc(o, n * K, sizeof *data);
-  for (size_t p = 0; data && p < n; p++)
-    for (size_t i = 0; i < K / 2; i++) {
-      double angle = (double)p * pow(base, -2.0 * (double)i / (double)K);
-      data[p * K + 2 * i] = (float)cos(angle);
-      data[p * K + 2 * i + 1] = (float)sin(angle);
-    }
-  if (o->errors) rounding_of_table(data, n, K);
+  float *data = cosines ? take_angles(o, cosines, &n, &rotary) : make_angles(o, &n, rotary);
   uint32_t table =
-      vkf_lab_op_constant(o, "angles", VKF_F32, 2, (vkf_extent[]){vkf_lab_op_fixed(n), vkf_lab_op_fixed(K)}, data);
+      vkf_lab_op_constant(o, "angles", VKF_F32, 2, (vkf_extent[]){vkf_lab_op_fixed(n), vkf_lab_op_fixed(rotary)}, data);
   const vkf_params p = {.rope = {.rows = VKF_DIM_R,
                                  .width = (uint32_t)width,
                                  .n_heads = heads,
                                  .head_width = (uint32_t)K,
-                                 .rotary = (uint32_t)K,
+                                 .rotary = (uint32_t)rotary,
                                  .n_positions = (uint32_t)n,
                                  .pairs = layout ? VKF_ROPE_INTERLEAVED : VKF_ROPE_HALVES}};
   give(o, "out", vkf_lab_op_node(o, VKF_OP_ROPE, "rope", NULL, &p, VKF_OP_IN(in, positions, table)), x, width);

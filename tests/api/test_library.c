@@ -103,6 +103,33 @@ static void test_matmul_is_exact_on_halves(void **state) {
   vkf_result_destroy(&result);
 }
 
+static void expect_refused(fixture *f, vkf_status status, const char *words) {
+  assert_int_not_equal(status, VKF_OK);
+  if (!strstr(last_message(f->context), words)) fail_msg("'%s' is not in '%s'", words, last_message(f->context));
+}
+
+/* Half of a head turns, by a quarter where the table says so: (x0, x1) becomes (-x1, x0). */
+static void test_rope_by_a_given_table(void **state) {
+  fixture *f = *state;
+  static float x[] = {1, 2, 3, 4, 5, 6, 7, 8}, cosines[] = {0, 1}, sines[] = {1, 0};
+  static int32_t positions[] = {1, 0};
+  static const float expected[] = {1, 2, 3, 4, -6, 5, 7, 8};
+  const vkf_array inputs[] = {{"x", VKF_F32, 2, {2, 4}, x},
+                              {"positions", VKF_I32, 1, {2}, positions},
+                              {"sin", VKF_F32, 2, {2, 1}, sines},
+                              {"cos", VKF_F32, 2, {2, 1}, cosines}};
+  vkf_result *result = NULL;
+  OK(vkf_device_run_op(f->device, "rope", NULL, inputs, 4, NULL, &result));
+  assert_memory_equal(vkf_result_find(result, "out")->data, expected, sizeof expected);
+  vkf_result_destroy(&result);
+  expect_refused(f, vkf_device_run_op(f->device, "rope", NULL, inputs, 3, NULL, &result), "cos");
+  expect_refused(f, vkf_device_run_op(f->device, "rope", "{\"base\": 100}", inputs, 4, NULL, &result), "base");
+  positions[0] = 2;
+  expect_refused(f, vkf_device_run_op(f->device, "rope", NULL, inputs, 4, NULL, &result), "positions[0] is 2");
+  positions[0] = 1;
+  assert_null(result);
+}
+
 /* A pre-norm block whose output projections are zero passes its input, bit by bit; the trace has what is inside. */
 static void test_a_block_with_its_trace(void **state) {
   fixture *f = *state;
@@ -125,11 +152,6 @@ static void test_a_block_with_its_trace(void **state) {
   assert_int_equal(vkf_result_find(result, "weights.bound")->dtype, VKF_F64);
   assert_int_equal(vkf_result_find(result, "weights.error")->dtype, VKF_F32);
   vkf_result_destroy(&result);
-}
-
-static void expect_refused(fixture *f, vkf_status status, const char *words) {
-  assert_int_not_equal(status, VKF_OK);
-  if (!strstr(last_message(f->context), words)) fail_msg("'%s' is not in '%s'", words, last_message(f->context));
 }
 
 static void test_ops_are_refused_by_name(void **state) {
@@ -260,15 +282,11 @@ static void test_nothing_is_destroyed_twice(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_device, close_device)
   const struct CMUnitTest tests[] = {
-      TEST(test_attention_by_hand),
-      TEST(test_matmul_is_exact_on_halves),
-      TEST(test_a_block_with_its_trace),
-      TEST(test_ops_are_refused_by_name),
-      TEST(test_the_callback_sees_every_token_and_stops),
-      TEST(test_a_stop_within_a_step),
-      TEST(test_models_side_by_side),
-      TEST(test_contexts_are_independent),
-      cmocka_unit_test(test_nothing_is_destroyed_twice),
+      TEST(test_attention_by_hand),        TEST(test_matmul_is_exact_on_halves),
+      TEST(test_rope_by_a_given_table),    TEST(test_a_block_with_its_trace),
+      TEST(test_ops_are_refused_by_name),  TEST(test_the_callback_sees_every_token_and_stops),
+      TEST(test_a_stop_within_a_step),     TEST(test_models_side_by_side),
+      TEST(test_contexts_are_independent), cmocka_unit_test(test_nothing_is_destroyed_twice),
   };
   int missing = driver_missing();
   return missing ? missing : cmocka_run_group_tests(tests, NULL, NULL);
