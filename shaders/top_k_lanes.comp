@@ -1,7 +1,9 @@
 // As top_k.comp, a row a subgroup, two passes and no shared memory. Operands: x, values, ids. k is at most
 // VKF_MAX_LANES_K. The first pass finds the largest of 4 SUBGROUP_SIZE groups of columns. The k-th largest of these is
 // a bound that k columns reach: the second pass looks at columns that reach it, in the order of their ids, and keeps
-// the k best of them in a list. Values are compared by their keys (lib/order.glsl).
+// the k best of them in a list, of which a lane has every SUBGROUP_SIZE-th entry. Values are compared by their keys
+// (lib/order.glsl). The first pass compares numbers, and in rows without NaN so does the second before it makes keys:
+// that takes fewer instructions.
 //
 // module top_k_lanes
 // module top_k_lanes_texel: TEXEL
@@ -18,12 +20,21 @@
 layout(BINDING(1)) writeonly buffer Values { float values[]; };
 layout(BINDING(2)) writeonly buffer Ids { uint ids[]; };
 
-const uint STEP = 4 * SUBGROUP_SIZE;
-uint list_key[VKF_MAX_LANES_K], list_id[VKF_MAX_LANES_K];
+#define MAX_PIECES 8
+const uint PIECES = VKF_MAX_LANES_K / SUBGROUP_SIZE;
+const uint CHUNK = 4 * SUBGROUP_SIZE;
+uint list_key[MAX_PIECES], list_id[MAX_PIECES]; // entry h SUBGROUP_SIZE + l: piece h of lane l
 
-uvec4 keys_until(uint begin, uint column) {
-  const uvec4 k = keys(four_until(begin, column, p.width, 0.0));
-  return mix(uvec4(NO_KEY), k, lessThan(column + uvec4(0, 1, 2, 3), uvec4(p.width)));
+// This lane's columns of the chunk at `first`, those that there are.
+bvec4 are_there(uint first) {
+  return lessThan(first + 4 * gl_SubgroupInvocationID + uvec4(0, 1, 2, 3), uvec4(p.width));
+}
+vec4 chunk(uint begin, uint first) { return four(begin, first + 4 * gl_SubgroupInvocationID); }
+vec4 chunk_until(uint begin, uint first, float none) {
+  return four_until(begin, first + 4 * gl_SubgroupInvocationID, p.width, none);
+}
+uvec4 keys_until(uint begin, uint first) {
+  return mix(uvec4(NO_KEY), keys(chunk_until(begin, first, 0.0)), are_there(first));
 }
 
 // The k-th largest of the groups' maxima; NO_KEY if there are too few groups.
@@ -42,54 +53,88 @@ uint bound_of(uvec4 top) {
 // Puts a column in its place; those with equal keys that came first stay first. Behind the list's end are NO_KEY and
 // what has left it.
 void insert(uint new_key, uint id, inout uint count) {
-  const uint moves = (p.k + VKF_MOVES_AT_ONCE - 1) / VKF_MOVES_AT_ONCE * VKF_MOVES_AT_ONCE;
-  for (uint j0 = moves; j0 > 0; j0 -= VKF_MOVES_AT_ONCE) {
-    [[unroll]] for (uint i = 1; i <= VKF_MOVES_AT_ONCE; i++) {
-      const uint j = j0 - i, last = max(j, 1) - 1, before = list_key[last];
-      const bool moves = j > 0 && before < new_key, is_place = list_key[j] < new_key;
-      if (is_place) list_id[j] = moves ? list_id[last] : id;
-      if (is_place) list_key[j] = moves ? before : new_key;
-    }
+  const uint lane = gl_SubgroupInvocationID, before = (lane + SUBGROUP_SIZE - 1) % SUBGROUP_SIZE;
+  uint carried_key = NAN_KEY, carried_id = 0; // of the entry before a piece
+  [[unroll]] for (uint h = 0; h < PIECES; h++) {
+    const uint turned_key = subgroupShuffle(list_key[h], before), turned_id = subgroupShuffle(list_id[h], before);
+    const uint key_before = lane == 0 ? carried_key : turned_key, id_before = lane == 0 ? carried_id : turned_id;
+    const bool is_behind = list_key[h] < new_key, moves = key_before < new_key;
+    list_id[h] = is_behind ? moves ? id_before : id : list_id[h];
+    list_key[h] = is_behind ? moves ? key_before : new_key : list_key[h];
+    carried_key = turned_key;
+    carried_id = turned_id;
   }
   count = min(count + 1, p.k);
 }
 
-// Offers the first column of a step, in the order of the lanes, with a key over `over`: `who` has one. A full list
-// takes what is over its last.
-void offer(inout uvec4 mine, uint who, uint column0, inout uint over, inout uint count) {
+uint last_key() {
+  uint last = NO_KEY;
+  [[unroll]] for (uint h = 0; h < PIECES; h++)
+    if ((p.k - 1) / SUBGROUP_SIZE == h) last = list_key[h];
+  return subgroupShuffle(last, (p.k - 1) % SUBGROUP_SIZE);
+}
+
+// Offers the first column of a chunk with a key over `over`: `who` has one. A full list takes what is over its last.
+void offer(inout uvec4 mine, uint who, uint first, inout uint over, inout uint count) {
   const bvec4 hit = greaterThan(mine, uvec4(over));
   const uint lane = findLSB(who), c = hit.x ? 0 : hit.y ? 1 : hit.z ? 2 : 3;
-  const uint new_key = hit.x ? mine.x : hit.y ? mine.y : hit.z ? mine.z : mine.w;
-  insert(subgroupShuffle(new_key, lane), column0 + 4 * lane + subgroupShuffle(c, lane), count);
-  if (count == p.k) over = max(over, list_key[p.k - 1]);
+  insert(subgroupShuffle(mine[c], lane), first + 4 * lane + subgroupShuffle(c, lane), count);
+  if (count == p.k) over = max(over, last_key());
   if (gl_SubgroupInvocationID == lane) mine = mix(mine, uvec4(NO_KEY), equal(uvec4(c), uvec4(0, 1, 2, 3)));
 }
 
 uint who_has(uvec4 mine, uint over) { return subgroupBallot(any(greaterThan(mine, uvec4(over)))).x; }
 
+// The keys of the largest numbers of the groups, which their NaN reach, too; NO_KEY where a group has no column.
+uvec4 tops_of(uint begin, uint whole, out bool has_nan) {
+  const float nothing = uintBitsToFloat(0xff800000u); // no number is below it
+  vec4 largest = chunk_until(begin, whole, nothing);
+  uvec4 magnitude = floatBitsToUint(largest) & 0x7fffffffu;
+  for (uint c = 0; c < whole; c += CHUNK) {
+    const vec4 v = chunk(begin, c);
+    largest = mix(largest, v, greaterThan(v, largest)); // max() may take a subnormal number for zero
+    magnitude = max(magnitude, floatBitsToUint(v) & 0x7fffffffu);
+  }
+  has_nan = subgroupBallot(any(greaterThan(magnitude, uvec4(0x7f800000u)))).x != 0;
+  return mix(uvec4(NO_KEY), keys(largest), are_there(0));
+}
+
 void main() {
-  const uint row = gl_WorkGroupID.x, lane = gl_SubgroupInvocationID, begin = begin_at(row * p.width);
-  const uint whole = p.width / STEP * STEP; // columns in whole steps
-  uvec4 top = keys_until(begin, whole + 4 * lane);
-  for (uint c = 0; c < whole; c += STEP) top = max(top, keys(four(begin, c + 4 * lane)));
-  const uint bound = bound_of(top);
+  const uint row = gl_WorkGroupID.x, lane = gl_SubgroupInvocationID;
+  const uint whole = p.width / CHUNK * CHUNK; // columns in whole chunks
+  const uint begin = begin_at(row * p.width);
+  bool has_nan;
+  const uint bound = bound_of(tops_of(begin, whole, has_nan));
   uint over = bound == NO_KEY ? NO_KEY : bound - 1, count = 0;
-  [[unroll]] for (uint j = 0; j < VKF_MAX_LANES_K; j++) list_key[j] = NO_KEY;
-  // A turn a column that is put into the list. The loop in it goes on to the next step that has one; the last step is
-  // what is behind whole steps.
+  [[unroll]] for (uint h = 0; h < PIECES; h++) list_key[h] = NO_KEY;
+  // A turn a column that is put into the list. The loop in it goes on to the next chunk that has one; the last chunk is
+  // what is behind whole ones.
   uint c = 0, who;
-  uvec4 mine = whole > 0 ? keys(four(begin, 4 * lane)) : keys_until(begin, 4 * lane);
+  uvec4 mine = whole > 0 ? keys(chunk(begin, 0)) : keys_until(begin, 0);
   for (;;) {
-    while ((who = who_has(mine, over)) == 0 && c < whole) {
-      c += STEP;
-      mine = keys_until(begin, c + 4 * lane);
+    const float reached = number_of(max(over, bound));
+    who = who_has(mine, over);
+    while (who == 0 && c < whole) {
+      c += CHUNK;
+      vec4 v;
+      if (c < whole)
+        v = chunk(begin, c);
+      else
+        v = chunk_until(begin, c, reached);
+      if (has_nan || bound == NO_KEY || subgroupBallot(any(greaterThanEqual(v, vec4(reached)))).x != 0) {
+        mine = mix(uvec4(NO_KEY), keys(v), are_there(c));
+        who = who_has(mine, over);
+      }
     }
     if (who == 0) break;
     offer(mine, who, c, over, count);
-    if (over == NAN_KEY || (p.k == 1 && count == 1)) break; // no column is over that
+    if (over == NAN_KEY || (p.k == 1 && count == 1 && !has_nan)) break; // no column is over that
   }
-  for (uint j = lane; j < p.k; j += SUBGROUP_SIZE) {
-    ids[at[2].x + row * p.k + j] = list_id[j];
-    values[at[1].x + row * p.k + j] = one(begin, list_id[j]);
+  [[unroll]] for (uint h = 0; h < PIECES; h++) {
+    const uint j = h * SUBGROUP_SIZE + lane;
+    if (j < p.k) {
+      ids[at[2].x + row * p.k + j] = list_id[h];
+      values[at[1].x + row * p.k + j] = one(begin, list_id[h]);
+    }
   }
 }

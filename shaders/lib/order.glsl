@@ -10,3 +10,5 @@ uvec4 keys(vec4 v) {
 }
 
 uint key(float v) { return keys(vec4(v)).x; }
+// A number with this key.
+float number_of(uint k) { return uintBitsToFloat((k & 0x80000000u) != 0 ? k ^ 0x80000000u : ~k); }

@@ -109,7 +109,6 @@
 #define VKF_NARROW_HEAD 4
 #define VKF_EDITS_AT_ONCE 4
 #define VKF_COLUMNS_AT_ONCE 8
-#define VKF_MOVES_AT_ONCE 4 /* of the list of a lane */
 #define VKF_TOP_K_PIECES 16
 /* Partial sums of a row reduced by a workgroup (log_softmax): the invocations of that workgroup. */
 #define VKF_ROW_PARTIALS 64

@@ -174,8 +174,7 @@ static uint64_t top_k_lanes_turns(const vkf_variant *v, uint32_t stage, const vk
                             ? p->top_k.width
                             : VKF_MIN(p->top_k.width, k + (k - VKF_MIN(k, 1)) * VKF_CEIL_DIV(p->top_k.width, groups));
   (void)stage;
-  return 2 * vkf_turns_by(p->top_k.width, groups) + (hits + 2) * (2 + vkf_turns_by(k, VKF_MOVES_AT_ONCE)) +
-         vkf_turns_by(k, v->subgroup);
+  return 2 * vkf_turns_by(p->top_k.width, groups) + (hits + k + 2) * 2; /* k: NaN, which the first pass does not see */
 }
 
 /* The best of each piece, and of all, an invocation. */
