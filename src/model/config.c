@@ -123,6 +123,20 @@ vkf_status vkf_model_split_heads(vkf_net *net, vkf_model_stack *stack, const cha
   return VKF_OK;
 }
 
+vkf_status vkf_model_get_layers(vkf_net *net, vkf_file_value config, const char *activation, double epsilon,
+                                vkf_model_stack *stack) {
+  vkf_status st = VKF_OK;
+  VKF_TRY(vkf_model_get_size(net, config, "hidden_size", &net->info.d_model));
+  VKF_TRY(vkf_model_get_size(net, config, "num_hidden_layers", &stack->n_layers));
+  VKF_TRY(vkf_model_get_size(net, config, "num_attention_heads", &stack->n_heads));
+  VKF_TRY(vkf_model_get_size(net, config, "intermediate_size", &stack->d_ff));
+  VKF_TRY(vkf_model_split_heads(net, stack, "num_attention_heads"));
+  VKF_TRY(vkf_model_find_activation(net, config, "hidden_act", activation, &stack->activation));
+  VKF_TRY(vkf_model_find_epsilon(net, config, "layer_norm_eps", epsilon, &stack->norm_eps));
+done:
+  return st;
+}
+
 const char *vkf_model_architecture_name(vkf_architecture architecture) {
   switch (architecture) {
     case VKF_ARCHITECTURE_ENCODER_DECODER:

@@ -40,14 +40,8 @@ vkf_status vkf_model_map_albert(vkf_net *net, vkf_file_value config) {
   VKF_TRY(vkf_model_find_size(net, config, "inner_group_num", 1, &inner));
   if (inner != 1)
     VKF_FAIL(net->env, VKF_ERROR_UNSUPPORTED, "%s: inner_group_num %u is not supported", net->config_path, inner);
-  VKF_TRY(vkf_model_get_size(net, config, "hidden_size", &net->info.d_model));
-  VKF_TRY(vkf_model_get_size(net, config, "num_hidden_layers", &stack->n_layers));
+  VKF_TRY(vkf_model_get_layers(net, config, "gelu_new", 1e-12, stack));
   VKF_TRY(vkf_model_find_size(net, config, "num_hidden_groups", 1, &stack->n_stored));
-  VKF_TRY(vkf_model_get_size(net, config, "num_attention_heads", &stack->n_heads));
-  VKF_TRY(vkf_model_get_size(net, config, "intermediate_size", &stack->d_ff));
-  VKF_TRY(vkf_model_split_heads(net, stack, "num_attention_heads"));
-  VKF_TRY(vkf_model_find_activation(net, config, "hidden_act", "gelu_new", &stack->activation));
-  VKF_TRY(vkf_model_find_epsilon(net, config, "layer_norm_eps", 1e-12, &stack->norm_eps));
   VKF_TRY(vkf_model_find_tokens(net, config, -1));
   stack->qkv_bias = stack->out_bias = stack->ffn_bias = stack->norm_affine = true;
   VKF_TRY(vkf_model_find_size(net, config, "embedding_size", 128, &width));

@@ -11,19 +11,13 @@
 
 static const vkf_model_stack_names encoder_names = {
     .layers = "model.encoder.layers.",
-    .self = VKF_MODEL_FAIRSEQ_ATTENTION("self_attn"),
-    .ffn_in = "fc1.",
-    .ffn_out = "fc2.",
-    .ffn_norm = "final_layer_norm.",
+    VKF_MODEL_FAIRSEQ_LAYER,
     .final_norm = "model.encoder.layer_norm.",
 };
 static const vkf_model_stack_names decoder_names = {
     .layers = "model.decoder.layers.",
-    .self = VKF_MODEL_FAIRSEQ_ATTENTION("self_attn"),
+    VKF_MODEL_FAIRSEQ_LAYER,
     .cross = VKF_MODEL_FAIRSEQ_ATTENTION("encoder_attn"),
-    .ffn_in = "fc1.",
-    .ffn_out = "fc2.",
-    .ffn_norm = "final_layer_norm.",
     .final_norm = "model.decoder.layer_norm.",
 };
 

@@ -52,13 +52,7 @@ static vkf_status map(vkf_net *net, vkf_file_value config, int32_t usual_pad, co
   VKF_TRY(vkf_model_only_bool(net, config, "is_decoder", false));
   VKF_TRY(vkf_model_only_bool(net, config, "add_cross_attention", false));
   VKF_TRY(vkf_model_only_string(net, config, "position_embedding_type", "absolute"));
-  VKF_TRY(vkf_model_get_size(net, config, "hidden_size", &net->info.d_model));
-  VKF_TRY(vkf_model_get_size(net, config, "num_hidden_layers", &stack->n_layers));
-  VKF_TRY(vkf_model_get_size(net, config, "num_attention_heads", &stack->n_heads));
-  VKF_TRY(vkf_model_get_size(net, config, "intermediate_size", &stack->d_ff));
-  VKF_TRY(vkf_model_split_heads(net, stack, "num_attention_heads"));
-  VKF_TRY(vkf_model_find_activation(net, config, "hidden_act", "gelu", &stack->activation));
-  VKF_TRY(vkf_model_find_epsilon(net, config, "layer_norm_eps", 1e-12, &stack->norm_eps));
+  VKF_TRY(vkf_model_get_layers(net, config, "gelu", 1e-12, stack));
   VKF_TRY(vkf_model_find_tokens(net, config, usual_pad));
   stack->qkv_bias = stack->out_bias = stack->ffn_bias = stack->norm_affine = true;
   VKF_TRY(vkf_model_claim_bert_embeddings(net, config, prefix, net->info.d_model, heads, stack));

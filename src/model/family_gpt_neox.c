@@ -24,15 +24,9 @@ vkf_status vkf_model_map_gpt_neox(vkf_net *net, vkf_file_value config) {
   double part = 0, theta = 0;
   net->base = "gpt_neox.";
   stack->name = "decoder";
-  VKF_TRY(vkf_model_get_size(net, config, "hidden_size", &net->info.d_model));
-  VKF_TRY(vkf_model_get_size(net, config, "num_hidden_layers", &stack->n_layers));
-  VKF_TRY(vkf_model_get_size(net, config, "num_attention_heads", &stack->n_heads));
-  VKF_TRY(vkf_model_get_size(net, config, "intermediate_size", &stack->d_ff));
+  VKF_TRY(vkf_model_get_layers(net, config, "gelu", 1e-5, stack));
   VKF_TRY(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
   VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &net->info.max_positions));
-  VKF_TRY(vkf_model_split_heads(net, stack, "num_attention_heads"));
-  VKF_TRY(vkf_model_find_activation(net, config, "hidden_act", "gelu", &stack->activation));
-  VKF_TRY(vkf_model_find_epsilon(net, config, "layer_norm_eps", 1e-5, &stack->norm_eps));
   VKF_TRY(vkf_model_find_tokens(net, config, -1));
   VKF_TRY(vkf_model_find_number(net, config, "rotary_pct", 0.25, 0, 1, &part));
   VKF_TRY(vkf_model_find_number(net, config, "rotary_emb_base", 10000, 1, 1e15, &theta));

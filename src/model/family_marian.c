@@ -8,18 +8,12 @@
 
 static const vkf_model_stack_names encoder_names = {
     .layers = "model.encoder.layers.",
-    .self = VKF_MODEL_FAIRSEQ_ATTENTION("self_attn"),
-    .ffn_in = "fc1.",
-    .ffn_out = "fc2.",
-    .ffn_norm = "final_layer_norm.",
+    VKF_MODEL_FAIRSEQ_LAYER,
 };
 static const vkf_model_stack_names decoder_names = {
     .layers = "model.decoder.layers.",
-    .self = VKF_MODEL_FAIRSEQ_ATTENTION("self_attn"),
+    VKF_MODEL_FAIRSEQ_LAYER,
     .cross = VKF_MODEL_FAIRSEQ_ATTENTION("encoder_attn"),
-    .ffn_in = "fc1.",
-    .ffn_out = "fc2.",
-    .ffn_norm = "final_layer_norm.",
 };
 
 static vkf_status refuse_unsupported(vkf_net *net, vkf_file_value config) {

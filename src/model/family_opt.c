@@ -7,10 +7,7 @@
 
 static const vkf_model_stack_names names = {
     .layers = "model.decoder.layers.",
-    .self = VKF_MODEL_FAIRSEQ_ATTENTION("self_attn"),
-    .ffn_in = "fc1.",
-    .ffn_out = "fc2.",
-    .ffn_norm = "final_layer_norm.",
+    VKF_MODEL_FAIRSEQ_LAYER,
     .final_norm = "model.decoder.final_layer_norm.",
 };
 

@@ -71,13 +71,7 @@ vkf_status vkf_model_map_vit(vkf_net *net, vkf_file_value config) {
   net->base = "vit.";
   stack->name = "encoder";
   VKF_TRY(vkf_model_only_string(net, config, "pooler_act", "tanh"));
-  VKF_TRY(vkf_model_get_size(net, config, "hidden_size", &net->info.d_model));
-  VKF_TRY(vkf_model_get_size(net, config, "num_hidden_layers", &stack->n_layers));
-  VKF_TRY(vkf_model_get_size(net, config, "num_attention_heads", &stack->n_heads));
-  VKF_TRY(vkf_model_get_size(net, config, "intermediate_size", &stack->d_ff));
-  VKF_TRY(vkf_model_split_heads(net, stack, "num_attention_heads"));
-  VKF_TRY(vkf_model_find_activation(net, config, "hidden_act", "gelu", &stack->activation));
-  VKF_TRY(vkf_model_find_epsilon(net, config, "layer_norm_eps", 1e-12, &stack->norm_eps));
+  VKF_TRY(vkf_model_get_layers(net, config, "gelu", 1e-12, stack));
   VKF_TRY(vkf_file_json_find_bool(config, "qkv_bias", true, &stack->qkv_bias));
   stack->out_bias = stack->ffn_bias = stack->norm_affine = stack->norm_first = stack->has_final_norm = true;
   net->info.pad_id = net->info.bos_id = net->info.eos_id = net->info.decoder_start_id = -1;

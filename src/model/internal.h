@@ -206,6 +206,10 @@ vkf_status vkf_model_find_epsilon(vkf_net *net, vkf_file_value config, const cha
 vkf_status vkf_model_only_absent(vkf_net *net, vkf_file_value config, const char *key);
 /* Head widths D/H and the scale 1/sqrt(D/H) of a stack whose heads share D evenly. */
 vkf_status vkf_model_split_heads(vkf_net *net, vkf_model_stack *stack, const char *key);
+/* The layers of a stack by the keys of most families: hidden_size, num_hidden_layers, num_attention_heads,
+ * intermediate_size, hidden_act and layer_norm_eps, the last two with these defaults. */
+vkf_status vkf_model_get_layers(vkf_net *net, vkf_file_value config, const char *activation, double epsilon,
+                                vkf_model_stack *stack);
 
 /* ---- weights.c: tensors by name ---------------------------------------------------------------------------------- */
 
@@ -277,6 +281,10 @@ typedef struct vkf_model_stack_names {
   const char *final_norm; /* a whole stem */
   bool is_transposed;     /* matrices of the layers are stored as [K,N] */
 } vkf_model_stack_names;
+
+/* A layer of fairseq's models. */
+#define VKF_MODEL_FAIRSEQ_LAYER \
+  .self = VKF_MODEL_FAIRSEQ_ATTENTION("self_attn"), .ffn_in = "fc1.", .ffn_out = "fc2.", .ffn_norm = "final_layer_norm."
 
 /* Claims the tensors of all layers and of the final norm; the numbers of the stack are set before. */
 vkf_status vkf_model_claim_stack(vkf_net *net, vkf_model_stack *stack, const vkf_model_stack_names *names);
