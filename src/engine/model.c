@@ -6,9 +6,7 @@
 #include "kern/checks.h"
 
 vkf_storage vkf_engine_storage_of(vkf_format format) {
-  static const vkf_storage storages[] = {VKF_STORAGE_F32, VKF_STORAGE_F16, VKF_STORAGE_BF16, VKF_STORAGE_INT8,
-                                         VKF_STORAGE_AUTO};
-  return storages[format];
+  return format < VKF_FORMAT_COUNT ? (vkf_storage)(format + 1) : VKF_STORAGE_AUTO;
 }
 
 /* AUTO: `without`. */

@@ -1,7 +1,7 @@
 /* The names of public enumerators, as the program prints and reads them. */
 #include <vkformer/lab.h>
 
-#include "base/base.h"
+#include "op/format.h"
 
 /* NULL past the end. */
 static const char *name_at(const char *const *names, size_t n, unsigned index) {
@@ -16,12 +16,16 @@ static const char *name_at(const char *const *names, size_t n, unsigned index) {
 
 VKF_DEFINE_NAMES(vkf_device_kind, "scalar", "software", "integrated", "discrete", "virtual", "other")
 VKF_DEFINE_NAMES(vkf_check_state, "not supported", "not checked", "ok", "failed")
-VKF_DEFINE_NAMES(vkf_storage, "auto", "f32", "f16", "bf16", "int8")
 VKF_DEFINE_NAMES(vkf_architecture, "encoder-decoder", "encoder", "decoder")
 VKF_DEFINE_NAMES(vkf_scope, "case", "op", "node", "block")
 VKF_DEFINE_NAMES(vkf_stage, "encode", "decode")
 VKF_DEFINE_NAMES(vkf_clock, "device", "submit", "call")
 VKF_DEFINE_NAMES(vkf_order_class, "ascending", "fast")
+
+const char *vkf_storage_name(vkf_storage storage) {
+  if (storage == VKF_STORAGE_AUTO) return "auto";
+  return (unsigned)storage <= VKF_FORMAT_COUNT ? vkf_format_get((vkf_format)(storage - 1))->name : NULL;
+}
 
 const char *vkf_dtype_name(vkf_dtype dtype) {
   return (unsigned)dtype < VKF_DTYPE_COUNT ? vkf_name_of_dtype(dtype) : NULL;

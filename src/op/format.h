@@ -11,6 +11,7 @@
 
 #include "base/base.h"
 
+/* In the order of vkf_storage, which has VKF_STORAGE_AUTO before them. */
 typedef enum vkf_format {
   VKF_FORMAT_F32,
   VKF_FORMAT_F16,  /* IEEE 754 binary16 */
