@@ -1,25 +1,9 @@
 /* A conversation by steps: each line of standard input is fed behind all that was said before, which is never computed
- * again, and is answered greedily: example_chat MODEL
+ * again, and is answered greedily, with up to 64 ids: example_chat MODEL
  */
 #include <stdio.h>
 #include <string.h>
 #include <vkformer/vkformer.h>
-
-/* The ids of an answer stay in the slot, behind those of the line; *n of them were there before. */
-static vkf_status answer(vkf_session *session, size_t vocab, int32_t end, size_t *n) {
-  vkf_status status = vkf_session_step(session);
-  vkf_session_ids(session, 0, n);
-  for (int i = 0; i < 64 && !status; i++) {
-    const float *logits = vkf_session_logits(session, 0, NULL);
-    int32_t best = 0;
-    for (size_t v = 1; v < vocab; v++)
-      if (logits[v] > logits[best]) best = (int32_t)v;
-    status = vkf_session_feed(session, 0, &best, 1, 1);
-    if (!status) status = vkf_session_step(session);
-    if (best == end) break;
-  }
-  return status;
-}
 
 int main(int argc, char **argv) {
   vkf_context *context = NULL;
@@ -44,11 +28,20 @@ int main(int argc, char **argv) {
   while (!status && fgets(line, sizeof line, stdin)) {
     vkf_result *tokens = NULL, *text = NULL;
     size_t n = 0, n_all = 0;
+    int32_t id = -1;
     line[strcspn(line, "\n")] = 0;
     status = vkf_tokenizer_encode(tokenizer, line, NULL, &tokens);
     const int32_t *ids = vkf_result_i32(tokens, "ids", &n);
     if (!status) status = vkf_session_feed(session, 0, ids, n, 1);
-    if (!status) status = answer(session, info.vocab, special.eos, &n);
+    vkf_session_ids(session, 0, &n);
+    for (int i = 0; i < 64 && id != special.eos && !status; i++) { /* the answer: ids behind those of the line */
+      status = vkf_session_step(session);
+      const float *logits = vkf_session_logits(session, 0, NULL);
+      id = 0;
+      for (size_t v = 1; v < info.vocab && logits; v++)
+        if (logits[v] > logits[id]) id = (int32_t)v;
+      if (!status) status = vkf_session_feed(session, 0, &id, 1, 1); /* the last one runs with the next line */
+    }
     ids = vkf_session_ids(session, 0, &n_all);
     if (!status) status = vkf_tokenizer_decode(tokenizer, ids + n, n_all - n, NULL, &text);
     if (!status) puts(vkf_result_text(text, 0));
