@@ -4,6 +4,27 @@
 
 #include <unistd.h>
 
+vkf_status vkf_engine_derive_generation(vkf_session *session, const char *source_language, const char *target_language,
+                                        const char *config_json, vkf_generation_config *out) {
+  vkf_status st = VKF_OK;
+  vkf_text_languages_before before;
+  int32_t begin = VKF_NO_TOKEN;
+  vkf_decode_generation_derive(out, session->env, &session->model->generation);
+  if (source_language || target_language) {
+    if (!session->model->tokenizer.text)
+      VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "languages need a tokenizer: %s", session->model->tokenizer.why);
+    vkf_text_tokenizer *tokenizer = vkf_engine_tokenizer_lock(&session->tokenizer);
+    st = vkf_text_languages_use(tokenizer, source_language, target_language, &before, &begin);
+    if (!st) vkf_text_languages_restore(tokenizer, &before);
+    vkf_engine_tokenizer_unlock(&session->tokenizer);
+    VKF_TRY(st);
+  }
+  if (begin != VKF_NO_TOKEN) out->forced_bos = begin;
+  VKF_TRY(vkf_decode_generation_apply(out, "the given generation config", config_json));
+done:
+  return st;
+}
+
 uint64_t vkf_engine_length_limit(const vkf_session *session, const vkf_generation_config *config, bool translates,
                                  uint32_t prompt) {
   enum { DEFAULT_NEW = 20, UNLIMITED_TRANSLATION = 512 };

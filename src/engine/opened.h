@@ -113,23 +113,6 @@ vkf_status vkf_engine_write_mask(vkf_session *session, const vkf_cached_plan *ca
 vkf_status vkf_engine_write_positions(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims,
                                       const vkf_model_tokens *tokens);
 
-/* generate on ids; the public doors add arrays and texts. */
-typedef struct vkf_generate_input {
-  vkf_encode_input source; /* the prompt where there is no encoder */
-  const int32_t *prefix;   /* [B][n_prefix]: of the target, behind an encoder; NULL: the start id alone */
-  uint32_t n_prefix;
-  const vkf_generation_config *config;
-  const uint64_t *lines;  /* [B]: the number of each row for random numbers; NULL: 0, 1, .. */
-  uint32_t top_logprobs;  /* over 0: `logprobs` is filled, see vkf_decode_logprobs_add() */
-  vkf_logprobs *logprobs; /* the caller finishes it */
-  bool scores;            /* without beams, too */
-  bool translate;         /* without a limit in the configuration: up to the model's positions */
-  vkf_token_fn on_token;
-  void *user;
-} vkf_generate_input;
-
-vkf_status vkf_engine_generate(vkf_session *session, const vkf_generate_input *input, vkf_generated *out);
-
 /* What of its outputs a forward pass computes and reads: all of them, the last states alone, the logits alone. */
 typedef enum vkf_run_output { VKF_RUN_ALL, VKF_RUN_STATES, VKF_RUN_LOGITS } vkf_run_output;
 /* vkf_session_run() without params, for one output: `last_hidden_state` or `logits`. A batch that the device has no
@@ -137,10 +120,8 @@ typedef enum vkf_run_output { VKF_RUN_ALL, VKF_RUN_STATES, VKF_RUN_LOGITS } vkf_
 vkf_status vkf_engine_run_output(vkf_session *session, const vkf_array *inputs, size_t n_inputs, vkf_run_output output,
                                  vkf_result **out);
 
-/* vkf_session_run() and vkf_session_generate(). */
+/* vkf_session_run(). */
 vkf_status vkf_engine_run_arrays(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                  const vkf_run_params *params, vkf_result **out);
-vkf_status vkf_engine_generate_arrays(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
-                                      const vkf_generate_params *params, vkf_result **out);
 
 #endif

@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "engine/batch_split.h"
+#include "task/generate.h"
 #include "task/parts.h"
 
 /* Rows (sentences times beams) of a batch: enough to fill a small GPU, small enough for caches of CPU drivers. */
@@ -103,15 +104,15 @@ static vkf_status translate_batch(translation *t, size_t first, uint32_t B) {
     lines[b] = t->params->lines ? t->params->lines[text] : text + t->params->first_line;
   }
   t->first = first;
-  st = vkf_engine_generate(t->session,
-                           &(vkf_generate_input){.source = {.B = B, .S = S, .ids = ids, .mask = mask},
-                                                 .config = &t->config,
-                                                 .lines = lines,
-                                                 .scores = t->params->scores,
-                                                 .translate = true,
-                                                 .on_token = t->params->on_token ? on_token : NULL,
-                                                 .user = t},
-                           &g);
+  st = vkf_task_generate(t->session,
+                         &(vkf_generate_input){.source = {.B = B, .S = S, .ids = ids, .mask = mask},
+                                               .config = &t->config,
+                                               .lines = lines,
+                                               .scores = t->params->scores,
+                                               .translate = true,
+                                               .on_token = t->params->on_token ? on_token : NULL,
+                                               .user = t},
+                         &g);
   t->stopped = st == VKF_ERROR_STOPPED; /* what there is until then is kept */
   if (!t->stopped) VKF_TRY(st);
   for (uint32_t b = 0; b < B; b++) VKF_TRY(keep_target(t, &t->sentences[first + b], &g, b));

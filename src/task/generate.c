@@ -1,9 +1,10 @@
 /* generate: ids from ids: batches whose sentences begin together (generation.h), and the public door. */
+#include "task/generate.h"
+
 #include <string.h>
 
 #include "engine/batch_split.h"
-#include "engine/generate_inputs.h"
-#include "engine/generation.h"
+#include "task/generate_inputs.h"
 
 /* A batch whose sentences begin together. */
 typedef struct closed_batch {
@@ -85,7 +86,7 @@ done:
   return st;
 }
 
-vkf_status vkf_engine_generate(vkf_session *session, const vkf_generate_input *in, vkf_generated *out) {
+vkf_status vkf_task_generate(vkf_session *session, const vkf_generate_input *in, vkf_generated *out) {
   vkf_status st = VKF_OK;
   closed_batch b = {.in = in};
   vkf_batch *batch = &b.generation.batch;
@@ -106,27 +107,6 @@ done:
     b.generation.logprobs = (vkf_logprobs){0};
   }
   vkf_engine_generation_finish(&b.generation);
-  return st;
-}
-
-vkf_status vkf_engine_derive_generation(vkf_session *session, const char *source_language, const char *target_language,
-                                        const char *config_json, vkf_generation_config *out) {
-  vkf_status st = VKF_OK;
-  vkf_text_languages_before before;
-  int32_t begin = VKF_NO_TOKEN;
-  vkf_decode_generation_derive(out, session->env, &session->model->generation);
-  if (source_language || target_language) {
-    if (!session->model->tokenizer.text)
-      VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "languages need a tokenizer: %s", session->model->tokenizer.why);
-    vkf_text_tokenizer *tokenizer = vkf_engine_tokenizer_lock(&session->tokenizer);
-    st = vkf_text_languages_use(tokenizer, source_language, target_language, &before, &begin);
-    if (!st) vkf_text_languages_restore(tokenizer, &before);
-    vkf_engine_tokenizer_unlock(&session->tokenizer);
-    VKF_TRY(st);
-  }
-  if (begin != VKF_NO_TOKEN) out->forced_bos = begin;
-  VKF_TRY(vkf_decode_generation_apply(out, "the given generation config", config_json));
-done:
   return st;
 }
 
@@ -195,13 +175,13 @@ static vkf_status generate_batch(void *user, const vkf_array *inputs, size_t n_i
   vkf_result *result = NULL;
   bool stopped = false;
   *out = NULL;
-  VKF_TRY(vkf_engine_generate_arrays_init(session, call->config, inputs, n_inputs, call->needs_start, &in));
+  VKF_TRY(vkf_task_generate_arrays_init(session, call->config, inputs, n_inputs, call->needs_start, &in));
   lines = vkf_env_alloc(session->env, in.shape[0], sizeof *lines);
   if (!lines) VKF_TRY(VKF_ERROR_MEMORY);
   for (size_t b = 0; b < in.shape[0]; b++)
     lines[b] = params->lines ? params->lines[first + b] : first + b + params->first_line;
   call->first_row = call->config->num_beams > 1 ? 0 : vkf_decode_batch_slots(call->config, (uint32_t)first);
-  st = vkf_engine_generate(
+  st = vkf_task_generate(
       session,
       &(vkf_generate_input){
           .source = {.B = (uint32_t)in.shape[0], .S = (uint32_t)in.shape[1], .ids = in.ids, .mask = in.mask},
@@ -223,7 +203,7 @@ static vkf_status generate_batch(void *user, const vkf_array *inputs, size_t n_i
   if (logprobs.env) VKF_TRY(add_logprobs(&logprobs, result));
 done:
   vkf_decode_logprobs_finish(&logprobs);
-  vkf_engine_generate_arrays_finish(session->env, &in);
+  vkf_task_generate_arrays_finish(session->env, &in);
   vkf_env_free(session->env, lines);
   vkf_decode_generated_finish(&generated);
   if (st) vkf_engine_result_destroy(&result);
@@ -231,8 +211,8 @@ done:
   return st ? st : stopped ? VKF_ERROR_STOPPED : VKF_OK;
 }
 
-vkf_status vkf_engine_generate_arrays(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
-                                      const vkf_generate_params *params, vkf_result **out) {
+vkf_status vkf_task_generate_arrays(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
+                                    const vkf_generate_params *params, vkf_result **out) {
   if (n_inputs && !inputs) return vkf_engine_null(session->env, "inputs");
   vkf_status st = VKF_OK;
   vkf_generation_config config;
@@ -243,7 +223,7 @@ vkf_status vkf_engine_generate_arrays(vkf_session *session, const vkf_array *inp
   st = VKF_PARAMS_READ(session->env, vkf_generate_params, params, &p);
   if (st) return st;
   VKF_TRY(vkf_engine_derive_generation(session, p.source_language, p.target_language, p.config_json, &config));
-  call.needs_start = vkf_engine_generate_needs_start(&config, inputs, n_inputs);
+  call.needs_start = vkf_task_generate_needs_start(&config, inputs, n_inputs);
   st = vkf_engine_split_batch(&(vkf_batch_split){session, generate_batch, &call, vkf_decode_search_fill(&config)},
                               inputs, n_inputs, 0, out);
 done:
@@ -257,6 +237,6 @@ vkf_status vkf_session_generate(vkf_session *session, const vkf_array *inputs, s
   *out = NULL;
   vkf_status st = vkf_engine_session_begin(session, "vkf_session_generate");
   if (st) return st;
-  st = vkf_engine_generate_arrays(session, inputs, n_inputs, params, out);
+  st = vkf_task_generate_arrays(session, inputs, n_inputs, params, out);
   return vkf_engine_session_end(session, st, out);
 }

@@ -1,5 +1,5 @@
 /* generate_inputs: see generate_inputs.h. */
-#include "engine/generate_inputs.h"
+#include "task/generate_inputs.h"
 
 #include <string.h>
 
@@ -9,7 +9,7 @@ static int32_t start_id(const vkf_generation_config *config) {
   return config->decoder_start != VKF_NO_TOKEN ? config->decoder_start : config->bos;
 }
 
-bool vkf_engine_generate_needs_start(const vkf_generation_config *config, const vkf_array *inputs, size_t n_inputs) {
+bool vkf_task_generate_needs_start(const vkf_generation_config *config, const vkf_array *inputs, size_t n_inputs) {
   const vkf_array *a = vkf_engine_array_find(inputs, n_inputs, PREFIX);
   if (!a || a->rank != 2 || !a->data || !a->shape[1] || (a->dtype != VKF_I32 && a->dtype != VKF_I64)) return false;
   for (size_t r = 0; r < a->shape[0]; r++) {
@@ -64,9 +64,9 @@ done:
   return st;
 }
 
-vkf_status vkf_engine_generate_arrays_init(vkf_session *session, const vkf_generation_config *config,
-                                           const vkf_array *inputs, size_t n_inputs, bool needs_start,
-                                           vkf_generate_arrays *in) {
+vkf_status vkf_task_generate_arrays_init(vkf_session *session, const vkf_generation_config *config,
+                                         const vkf_array *inputs, size_t n_inputs, bool needs_start,
+                                         vkf_generate_arrays *in) {
   vkf_status st = VKF_OK;
   bool two = vkf_model_net_info(session->model->net)->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
   *in = (vkf_generate_arrays){0};
@@ -80,7 +80,7 @@ done:
   return st;
 }
 
-void vkf_engine_generate_arrays_finish(vkf_env *env, vkf_generate_arrays *in) {
+void vkf_task_generate_arrays_finish(vkf_env *env, vkf_generate_arrays *in) {
   vkf_env_free(env, in->ids);
   vkf_env_free(env, in->mask);
   vkf_env_free(env, in->prefix_ids);
