@@ -24,6 +24,9 @@ STUB_CREATE(DescriptorPool)
 STUB_CREATE(BufferView)
 STUB_CREATE(Buffer)
 STUB_CREATE(Fence)
+STUB_CREATE(ShaderModule)
+STUB_CREATE(DescriptorSetLayout)
+STUB_CREATE(PipelineLayout)
 
 static inline VkResult stub_commands(VkDevice device, const VkCommandBufferAllocateInfo *info, VkCommandBuffer *out) {
   (void)device, (void)info;
@@ -87,6 +90,9 @@ static inline VkResult stub_reset(VkDevice device, uint32_t n, const VkFence *fe
   (void)device, (void)n, (void)fences;
   return VK_SUCCESS;
 }
+static inline void stub_destroy_pipeline(VkDevice device, VkPipeline it, const VkAllocationCallbacks *allocator) {
+  (void)device, (void)it, (void)allocator;
+}
 static inline void stub_free_memory(VkDevice device, VkDeviceMemory memory, const VkAllocationCallbacks *allocator) {
   (void)device, (void)memory, (void)allocator;
 }
@@ -113,6 +119,13 @@ static inline void stub_open(vkf_gpu_device *d, vkf_env *env) {
                           .DestroyBuffer = stub_destroy_Buffer,
                           .CreateFence = stub_create_Fence,
                           .DestroyFence = stub_destroy_Fence,
+                          .CreateShaderModule = stub_create_ShaderModule,
+                          .DestroyShaderModule = stub_destroy_ShaderModule,
+                          .CreateDescriptorSetLayout = stub_create_DescriptorSetLayout,
+                          .DestroyDescriptorSetLayout = stub_destroy_DescriptorSetLayout,
+                          .CreatePipelineLayout = stub_create_PipelineLayout,
+                          .DestroyPipelineLayout = stub_destroy_PipelineLayout,
+                          .DestroyPipeline = stub_destroy_pipeline,
                           .AllocateCommandBuffers = stub_commands,
                           .FreeCommandBuffers = stub_free_commands,
                           .BeginCommandBuffer = stub_begin,

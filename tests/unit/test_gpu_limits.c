@@ -188,6 +188,34 @@ static void a_block_whose_log_failed_does_not_end(void **state) {
   stub_close(&b.device);
 }
 
+/* ---- hazards ----------------------------------------------------------------------------------------------------- */
+
+/* The host reads what the second of two submits wrote when it has waited for the first alone, or for both. */
+static void the_host_waits_for_the_submit_that_wrote(void **state) {
+  (void)state;
+  for (uint64_t waited = 1; waited <= 2; waited++) {
+    bench b;
+    vkf_gpu_hazard hazard;
+    open_bench(&b);
+    b.device.logging = true;
+    vkf_gpu_log_init(&b.device.log, &b.env);
+    for (uint64_t serial = 1; serial <= 2; serial++) {
+      vkf_gpu_log_append(&b.device.log, &(vkf_gpu_event){.kind = VKF_GPU_EVENT_SUBMIT, .serial = serial});
+      vkf_gpu_log_dispatch(&b.device.log, "block", "it");
+      vkf_gpu_log_access(&b.device.log, VKF_GPU_BY_COMPUTE,
+                         &(vkf_gpu_access){&b.storage, 8 * serial, 8 * serial + 8, VKF_GPU_WRITE});
+      vkf_gpu_log_append(&b.device.log, &(vkf_gpu_event){.kind = VKF_GPU_EVENT_BARRIER, .by = VKF_GPU_BY_HOST});
+    }
+    vkf_gpu_log_append(&b.device.log, &(vkf_gpu_event){.kind = VKF_GPU_EVENT_WAIT, .serial = waited});
+    vkf_gpu_buffer_touch(&b.storage, 16, 8, VKF_GPU_READ);
+    assert_int_equal(vkf_gpu_hazard_check(&b.device, &hazard), VKF_OK);
+    assert_int_equal(hazard.found, waited == 1);
+    assert_true(!hazard.found || strstr(hazard.text, "reads bytes 16 to 24"));
+    vkf_gpu_log_finish(&b.device.log);
+    stub_close(&b.device);
+  }
+}
+
 /* ---- descriptors ------------------------------------------------------------------------------------------------- */
 
 static uint32_t left_in_pool, n_pools, n_views;
@@ -266,6 +294,138 @@ static void pools_give_no_more_sets_than_they_have(void **state) {
   vkf_gpu_block_destroy(&block);
   assert_int_equal(n_views, 0);
   stub_close(&b.device);
+}
+
+/* ---- pipelines --------------------------------------------------------------------------------------------------- */
+
+static uint32_t n_made, n_layouts;
+static uint32_t required_subgroup; /* 0: none */
+static VkPipelineCreateFlags made_flags;
+static VkPipelineShaderStageCreateFlags stage_flags;
+
+static VkResult make_pipeline(VkDevice device, VkPipelineCache cache, uint32_t n,
+                              const VkComputePipelineCreateInfo *info, const VkAllocationCallbacks *allocator,
+                              VkPipeline *out) {
+  (void)device, (void)cache, (void)allocator;
+  assert_int_equal(n, 1);
+  const VkPipelineShaderStageRequiredSubgroupSizeCreateInfo *size = info->stage.pNext;
+  required_subgroup = size ? size->requiredSubgroupSize : 0;
+  made_flags = info->flags;
+  stage_flags = info->stage.flags;
+  *out = STUB_HANDLE(VkPipeline);
+  n_made++;
+  return VK_SUCCESS;
+}
+
+static VkResult make_layout(VkDevice device, const VkPipelineLayoutCreateInfo *info,
+                            const VkAllocationCallbacks *allocator, VkPipelineLayout *out) {
+  n_layouts++;
+  return stub_create_PipelineLayout(device, info, allocator, out);
+}
+
+static void open_compiler(bench *b) {
+  open_bench(b);
+  b->device.vk.CreateComputePipelines = make_pipeline;
+  b->device.vk.CreatePipelineLayout = make_layout;
+  b->device.caps.max_storage_bindings = 4;
+  b->device.caps.max_texel_bindings = 2;
+  b->device.caps.max_push_bytes = 16;
+  b->device.caps.subgroup_size = 16;
+  b->device.caps.subgroup_min = 8;
+  b->device.caps.subgroup_max = 32;
+  b->device.caps.subgroup_size_control = b->device.caps.subgroup_full = true;
+  n_made = n_layouts = 0;
+}
+
+static void close_compiler(bench *b) {
+  vkf_gpu_pipelines_finish(&b->device);
+  stub_close(&b->device);
+}
+
+static void check_pipeline(bench *b, int line, const vkf_gpu_pipeline_params *p, const char *refused) {
+  vkf_gpu_pipeline *pipeline = NULL;
+  vkf_env_clear(&b->env);
+  const vkf_status st = vkf_gpu_pipeline_get(&b->device, p, &pipeline);
+  if (st != (refused ? VKF_ERROR_UNSUPPORTED : VKF_OK) || (refused && !strstr(b->env.message, refused)))
+    fail_msg("line %d: expected '%s', found '%s'", line, refused ? refused : "", b->env.message);
+}
+
+static const vkf_gpu_binding_kind texels[] = {VKF_GPU_BINDING_TEXEL_F32X4, VKF_GPU_BINDING_TEXEL_U32,
+                                              VKF_GPU_BINDING_TEXEL_U32X2, VKF_GPU_BINDING_STORAGE};
+
+#define EXPECT_PIPELINE(refused, change)                                           \
+  do {                                                                             \
+    vkf_gpu_pipeline_params p = {.name = "it", .n_bindings = 4, .push_bytes = 16}; \
+    change;                                                                        \
+    check_pipeline(&b, __LINE__, &p, refused);                                     \
+  } while (0)
+
+#define EXPECT_NEW(refused, change) EXPECT_PIPELINE(refused, (p.name = names[n_names++], change))
+
+static void pipelines_are_held_to_the_limits(void **state) {
+  static const char *const names[] = {"a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o", "p"};
+  size_t n_names = 0;
+  bench b;
+  (void)state;
+  open_compiler(&b);
+  EXPECT_NEW(NULL, (void)0);
+  EXPECT_NEW("at most 4 storage and 2 texel bindings", p.n_bindings = 5);
+  EXPECT_NEW("at most 16 bindings, found 17", p.n_bindings = 17);
+  EXPECT_NEW(NULL, (p.n_bindings = 2, p.kinds = texels));
+  EXPECT_NEW("found 0 and 3", (p.n_bindings = 3, p.kinds = texels));
+  EXPECT_NEW("multiple of 4 and at most 16 bytes", p.push_bytes = 20);
+  EXPECT_NEW("multiple of 4 and at most 16 bytes", p.push_bytes = 14);
+  EXPECT_NEW(NULL, p.subgroup_size = 8);
+  EXPECT_NEW(NULL, p.subgroup_size = 32);
+  EXPECT_NEW("from 8 to 32 (to be chosen)", p.subgroup_size = 4);
+  EXPECT_NEW("from 8 to 32 (to be chosen)", p.subgroup_size = 64);
+  EXPECT_NEW(NULL, p.subgroup_full = true);
+  b.device.caps.subgroup_size_control = b.device.caps.subgroup_full = false;
+  EXPECT_NEW("from 8 to 32 (not to be chosen)", p.subgroup_size = 16);
+  EXPECT_NEW("full subgroups cannot be required", p.subgroup_full = true);
+  b.device.caps.subgroup_min = b.device.caps.subgroup_max = 16;
+  EXPECT_NEW(NULL, p.subgroup_size = 16);
+  assert_int_equal(required_subgroup, 0); /* there is no other */
+  close_compiler(&b);
+}
+
+/* What makes a pipeline another one makes it anew; what does not finds the one that there is. */
+static void pipelines_are_told_apart(void **state) {
+  static const uint32_t one[] = {1, 2}, other[] = {1, 3};
+  bench b;
+  (void)state;
+  open_compiler(&b);
+  b.device.caps.pipeline_statistics = true;
+  EXPECT_PIPELINE(NULL, (void)0);
+  assert_true(n_made == 1 && required_subgroup == 0 && stage_flags == 0 && made_flags == 0);
+  EXPECT_PIPELINE(NULL, (void)0);
+  assert_int_equal(n_made, 1);
+  EXPECT_PIPELINE(NULL, (p.constants = one, p.n_constants = 2));
+  EXPECT_PIPELINE(NULL, (p.constants = other, p.n_constants = 2));
+  EXPECT_PIPELINE(NULL, (p.constants = one, p.n_constants = 1));
+  EXPECT_PIPELINE(NULL, (p.constants = one, p.n_constants = 2));
+  assert_int_equal(n_made, 4);
+  EXPECT_PIPELINE(NULL, p.subgroup_size = 8);
+  assert_true(n_made == 5 && required_subgroup == 8);
+  EXPECT_PIPELINE(NULL, p.subgroup_size = 32);
+  assert_true(n_made == 6 && required_subgroup == 32);
+  EXPECT_PIPELINE(NULL, p.subgroup_full = true);
+  assert_true(n_made == 7 && stage_flags == VK_PIPELINE_SHADER_STAGE_CREATE_REQUIRE_FULL_SUBGROUPS_BIT);
+  EXPECT_PIPELINE(NULL, (p.statistics = true, p.name = "counted"));
+  assert_true(n_made == 8 && made_flags == VK_PIPELINE_CREATE_CAPTURE_STATISTICS_BIT_KHR);
+  EXPECT_PIPELINE(NULL, p.name = "counted"); /* with more than is asked for */
+  EXPECT_PIPELINE(NULL, p.statistics = true);
+  assert_int_equal(n_made, 9);
+  assert_int_equal(n_layouts, 1);
+  EXPECT_PIPELINE(NULL, (p.name = "texels", p.n_bindings = 2, p.kinds = texels));
+  EXPECT_PIPELINE(NULL, (p.name = "others", p.n_bindings = 2, p.kinds = texels + 1));
+  EXPECT_PIPELINE(NULL, (p.name = "fewer", p.push_bytes = 12));
+  assert_int_equal(n_layouts, 4);
+  const vkf_gpu_pipeline_params twice[] = {{.name = "twice", .push_bytes = 16}, {.name = "twice", .push_bytes = 16}};
+  n_made = 0;
+  assert_int_equal(vkf_gpu_pipelines_make(&b.device, twice, 2), VKF_OK);
+  assert_int_equal(n_made, 1);
+  close_compiler(&b);
 }
 
 /* ---- buffers ----------------------------------------------------------------------------------------------------- */
@@ -397,9 +557,15 @@ static void buffers_are_held_to_one_allocation(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(dispatches_are_held_to_the_limits),      cmocka_unit_test(grids_are_read_behind_their_writers),
-      cmocka_unit_test(nothing_is_timed_without_a_clock),       cmocka_unit_test(a_block_whose_log_failed_does_not_end),
-      cmocka_unit_test(pools_give_no_more_sets_than_they_have), cmocka_unit_test(full_heaps_are_passed_over),
+      cmocka_unit_test(dispatches_are_held_to_the_limits),
+      cmocka_unit_test(grids_are_read_behind_their_writers),
+      cmocka_unit_test(nothing_is_timed_without_a_clock),
+      cmocka_unit_test(a_block_whose_log_failed_does_not_end),
+      cmocka_unit_test(pools_give_no_more_sets_than_they_have),
+      cmocka_unit_test(the_host_waits_for_the_submit_that_wrote),
+      cmocka_unit_test(pipelines_are_held_to_the_limits),
+      cmocka_unit_test(pipelines_are_told_apart),
+      cmocka_unit_test(full_heaps_are_passed_over),
       cmocka_unit_test(buffers_are_held_to_one_allocation),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

@@ -31,11 +31,11 @@ static VkResult submit(VkQueue queue, uint32_t n, const VkSubmitInfo *infos, VkF
   return VK_SUCCESS;
 }
 static void lock(void *user) {
-  (void)user;
+  assert_ptr_equal(user, &in_lock);
   in_lock++;
 }
 static void unlock(void *user) {
-  (void)user;
+  assert_ptr_equal(user, &in_lock);
   in_lock--;
 }
 
@@ -53,6 +53,7 @@ static void open_bench(bench *b) {
   stub_open(d, &b->env);
   d->lock_queue = lock;
   d->unlock_queue = unlock;
+  d->queue_user = &in_lock;
   d->vk.QueueSubmit = submit;
   for (int i = 0; i < N_LINES; i++) {
     vkf_env_init_child(&b->envs[i], &b->env);
@@ -111,8 +112,32 @@ static void a_lost_device_is_lost_for_all(void **state) {
   close_bench(&b);
 }
 
+/* A line has what its device has, and a line of a line is one of the device. */
+static void lines_are_as_their_device(void **state) {
+  static bench b;
+  (void)state;
+  open_bench(&b);
+  vkf_gpu_device *d = &b.device, *line = NULL;
+  d->pipeline_cache = STUB_HANDLE(VkPipelineCache);
+  d->memory_properties.memoryTypeCount = 3;
+  d->caps.max_push_bytes = 77;
+  d->staging.half_bytes = 1234;
+  d->queue_family = 5;
+  d->logging = true;
+  assert_int_equal(vkf_gpu_device_branch(d, &b.envs[0], &line), VKF_OK);
+  assert_true(line->pipeline_cache == d->pipeline_cache && line->memory_properties.memoryTypeCount == 3);
+  assert_true(line->caps.max_push_bytes == 77 && line->staging.half_bytes == 1234 && line->queue_family == 5);
+  assert_true(line->logging && line->wait_ns == d->wait_ns && line->root == d && line->env == &b.envs[0]);
+  vkf_gpu_device_destroy(&line);
+  assert_int_equal(vkf_gpu_device_branch(b.lines[1], &b.envs[1], &line), VKF_OK);
+  assert_ptr_equal(line->root, d);
+  vkf_gpu_device_destroy(&line);
+  close_bench(&b);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(lines_share_one_queue),
-                                     cmocka_unit_test(a_lost_device_is_lost_for_all)};
+                                     cmocka_unit_test(a_lost_device_is_lost_for_all),
+                                     cmocka_unit_test(lines_are_as_their_device)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -278,7 +278,7 @@ static void byte_pairs(void **state) {
       "\"merges\":[\"a a\",\"a b\",\"b a\",\"b b\",\"aa a\",\"aa b\",\"ab a\",\"ab b\",\"ba a\",\"ba b\",\"bb a\",\"bb "
       "b\","
       "\"aa aa\",\"bb bb\",\"a aa\",\"b bb\"]}}",
-      "xabax", "8");
+      "xbabax", "2 8");
   /* The same two merges in the other order of rank. */
   assert_encoded(
       "{\"model\":{\"type\":\"BPE\",\"vocab\":{\"a\":0,\"b\":1,\"c\":2,\"ab\":3,\"bc\":4},"
