@@ -3,7 +3,7 @@
 
 static const char format[] = "vkformer-fill-mask/1";
 
-enum { BATCH = 32 };
+enum { BATCH = 8 }; /* few, so that workers have much the same to do where lengths differ */
 
 typedef struct filler {
   tool_session session;

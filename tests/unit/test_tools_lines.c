@@ -241,7 +241,7 @@ static void test_workers(void **state) {
       1, "7\n", "skipped 1 of 7 lines");
 }
 
-/* The same of the other commands, with some texts too many for a batch of 32 and on two devices. */
+/* The same of the other commands, with texts for several batches, and on two devices. */
 static void test_workers_of_commands(void **state) {
   (void)state;
   static const char *const commands[] = {
