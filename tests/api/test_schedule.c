@@ -9,9 +9,9 @@ enum { N = 7, MOST = 32, VOCAB_BEGIN = 3, VOCAB = 50 };
 static const uint32_t lengths[N] = {3, 17, 1, 9, 12, 5, 17};
 static const char *const folders[] = {"llama", "bart"};
 static const char *const configs[] = {
-    "{\"max_new_tokens\": 8, \"num_beams\": 1, \"eos_token_id\": null}",
-    "{\"max_new_tokens\": 8, \"num_beams\": 3, \"eos_token_id\": null, \"no_repeat_ngram_size\": 2}",
-    "{\"max_new_tokens\": 8, \"num_beams\": 1, \"do_sample\": true, \"num_return_sequences\": 2, \"seed\": 3, "
+    "{\"max_new_tokens\": 6, \"num_beams\": 1, \"eos_token_id\": null}",
+    "{\"max_new_tokens\": 6, \"num_beams\": 3, \"eos_token_id\": null, \"no_repeat_ngram_size\": 2}",
+    "{\"max_new_tokens\": 6, \"num_beams\": 1, \"do_sample\": true, \"num_return_sequences\": 2, \"seed\": 3, "
     "\"eos_token_id\": null}"};
 
 /* A run of the schedule: requests order[0], order[1] .. come, `at_once` of them at first, the others one after each
@@ -147,12 +147,12 @@ static void any_company(void **state) {
 static void seats_are_given_on(void **state) {
   static const uint32_t order[N] = {1, 0, 2, 3, 4, 5, 6};
   run r;
-  open_run(&r, *state, "llama", configs[0], 0);
+  open_run(&r, *state, "llama", "{\"max_new_tokens\": 9, \"num_beams\": 1, \"eos_token_id\": null}", 0);
   for (uint32_t i = 0; i < N; i++) r.ends_after[i] = i == 1 ? 0 : 1;
   driver_ok(*state, go(&r, 2, order, N, N));
   assert_int_equal(r.n_taken, N);
   assert_int_equal(r.taken[N - 1], 1); /* the first one ends last, after the N - 1 others */
-  assert_int_equal(r.n_ids[1], 8);
+  assert_int_equal(r.n_ids[1], 9);
   assert_int_equal(r.length[0], lengths[0] + 1);
   /* The same where the others come while it runs. */
   driver_ok(*state, go(&r, 2, order, N, 1));
