@@ -316,7 +316,7 @@ static void a_second_turn_runs_its_own_ids(void **state) {
   b.session = NULL;
   driver_ok(*state, vkf_session_create(b.model, &params, &b.session));
   const size_t at = b.session->gpu ? 1 : 0;
-  uint64_t ns[2][3] = {{0}};
+  uint64_t ns[2] = {UINT64_MAX, UINT64_MAX}; /* the least of the runs: others may use the machine */
   if (vkf_session_slot_capacity(b.session) < FIRST + SECOND) fail_msg("expected a model of %d positions", FIRST);
   for (int run = 0; run < 3; run++) {
     ok(&b, vkf_session_feed(b.session, 0, ids, FIRST, 1));
@@ -325,15 +325,16 @@ static void a_second_turn_runs_its_own_ids(void **state) {
       const uint64_t begin = vkf_clock_ns();
       ok(&b, vkf_session_feed(b.session, way, way ? ids : ids + FIRST, way ? FIRST + SECOND : SECOND, 1));
       ok(&b, vkf_session_step(b.session));
-      ns[way][run] = vkf_clock_ns() - begin;
+      const uint64_t took = vkf_clock_ns() - begin;
+      ns[way] = VKF_MIN(ns[way], took);
     }
     assert_memory_equal(vkf_session_logits(b.session, 0, NULL), vkf_session_logits(b.session, 1, NULL),
                         b.vocab * sizeof(float));
     for (size_t slot = 0; slot < 2; slot++) ok(&b, vkf_session_truncate(b.session, slot, 0));
   }
   print_message("  time to the first token of a second turn: %.2f ms; feeding all again: %.2f ms\n",
-                (double)ns[0][2] / 1e6, (double)ns[1][2] / 1e6);
-  if (at) assert_true(ns[0][2] < ns[1][2]);
+                (double)ns[0] / 1e6, (double)ns[1] / 1e6);
+  if (at) assert_true(ns[0] < ns[1]);
   vkf_session_destroy(&b.session);
   b.session = small;
   close_bench(&b);
