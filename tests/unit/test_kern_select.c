@@ -685,8 +685,24 @@ static void order_follows_the_device(void **state) {
   assert_int_equal(vkf_kern_order(&gpu, true), VKF_ORDER_ASCENDING);
 }
 
+/* Each op binds the step buffer and at least one operand: an op without a number in storage_bindings() shows here. */
+static void every_op_binds_operands(void **state) {
+  (void)state;
+  size_t n;
+  const vkf_variant *table = vkf_kern_variants(&n);
+  for (size_t i = 0; i < n; i++) {
+    vkf_problem p = problem_of(table[i].op, 4, 64, 64);
+    vkf_caps c = lavapipe();
+    char why[256], name[128];
+    c.max_storage_bindings = 1;
+    const char *refusal = vkf_kern_fit(&table[i], &p, &c, why, sizeof why);
+    if (!refusal) fail_msg("%s: expected more than 1 storage buffer", vkf_kern_name(&table[i], name, sizeof name));
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(every_op_binds_operands),
       cmocka_unit_test(names_are_unique_and_found),
       cmocka_unit_test(modules_are_built),
       cmocka_unit_test(every_op_runs_everywhere),
