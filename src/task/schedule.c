@@ -90,8 +90,9 @@ static vkf_status gather_sources(queue *q, vkf_encode_input *out, int32_t **numb
   uint32_t S = 0;
   for (uint32_t i = 0; i < q->n; i++) S = VKF_MAX(S, q->inputs[i].n_source);
   const size_t n = (size_t)q->n * S;
-  int32_t *ids = *numbers = vkf_env_alloc(q->session->env, 2 * n, sizeof *ids), *mask = ids + n;
+  int32_t *ids = *numbers = vkf_env_alloc(q->session->env, 2 * n, sizeof *ids);
   if (!ids) return VKF_ERROR_MEMORY;
+  int32_t *mask = ids + n;
   for (size_t i = 0; i < n; i++) {
     const vkf_search_input *in = &q->inputs[i / S];
     mask[i] = i % S < in->n_source;
