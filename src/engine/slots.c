@@ -112,7 +112,6 @@ static vkf_status step(vkf_slots *s) {
   for (size_t i = 0; i < s->n; i++) {
     vkf_sequence *q = &s->at[i];
     if (q->n_done == q->n) continue;
-    q->n_read = 0;
     s->rows[step.n_rows++] = (vkf_search_row){.slot = q->slot,
                                               .past = (uint32_t)q->n_done,
                                               .n = (uint32_t)(q->n - q->n_done),
@@ -123,10 +122,12 @@ static vkf_status step(vkf_slots *s) {
   st = vkf_engine_steps_run(&s->steps, &step);
   for (uint32_t r = 0; r < step.n_rows; r++) {
     vkf_sequence *q = &s->at[s->rows[r].slot];
-    q->n_read = st ? 0 : q->n_logits;
+    q->n_read = q->n_logits;
     if (!st) st = check_finite(s, q);
-    if (!st) q->n_done = q->n;
-    if (st) q->n_read = 0;
+    if (st)
+      q->n_read = 0;
+    else
+      q->n_done = q->n;
   }
   return st;
 }
