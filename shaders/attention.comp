@@ -23,8 +23,11 @@
 #include "lib/keys_values.glsl"
 #define STEP 4
 #define PIECE vec4
-// VKF_HEAD_AT_ONCE_VEC4 elements a turn. An odd number's last piece is by itself, so that no turn has a condition:
-// SwiftShader needs half as much time again with one.
+// Two pieces a turn. If their number is odd, the last one is done after the loop, so that no turn has a condition:
+// with one, SwiftShader takes 1.5 times as long.
+#if VKF_HEAD_AT_ONCE_VEC4 != 2 * STEP
+#error "the loop takes two pieces a turn, and VKF_HEAD_AT_ONCE_VEC4 says otherwise"
+#endif
 #define EACH_PIECE(n, BODY)                                          \
   for (uint d = 0; d < (n) / 2 * 2; d += 2) { BODY(d) BODY(d + 1) }  \
   if ((n) % 2 != 0) { BODY((n) - 1) }
@@ -50,8 +53,8 @@ float query(uint i) { return q_data[i]; }
 float products(float a, float b, float sum) { return mad(a, b, sum); }
 #endif
 
-// What main() does with each piece of a head, some in a turn of a loop, because drivers may end a loop after so many
-// turns (kern/family.h).
+// What main() does with each piece of a head. A turn of a loop does several, because drivers may end a loop after so
+// many turns (kern/family.h).
 #define ADD_PRODUCTS(d) sum = products(q[d], KEY(from, d), sum);
 #define RESCALE(d) o[d] = mul(o[d], factor);
 #define ADD_VALUE(d) o[d] = mad(PIECE(e), VALUE(from, d), o[d]);
