@@ -10,10 +10,19 @@
 #            GL_KHR_cooperative_matrix, which the Vulkan headers must know as well. Where they do not, the module is left
 #            out, and a line says so.
 #   FORMAT   storage formats beside f32 in which it reads weights, keys or values: each gives one more module,
-#            NAME_<format>, with FORMAT_<FORMAT> defined (shaders/lib/format.glsl). "weights" and "caches" are all that
-#            weights, or keys and values, are stored in.
-set(VKF_WEIGHT_FORMATS "f16 bf16 int8")
-set(VKF_CACHE_FORMATS "f16")
+#            NAME_<format>, with FORMAT_<FORMAT> defined. "weights" and "caches" are all that weights, or keys and values,
+#            are stored in, as shaders/lib/format.glsl says.
+set(format_glsl ${PROJECT_SOURCE_DIR}/shaders/lib/format.glsl)
+set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${format_glsl})
+foreach(stored weights caches)
+  set(${stored}_formats "")
+  file(STRINGS ${format_glsl} lines REGEX "^#(el)?if defined\\(FORMAT_[A-Z0-9_]+\\) //.* ${stored}")
+  foreach(line IN LISTS lines)
+    string(REGEX REPLACE "^.*\\(FORMAT_([A-Z0-9_]+)\\).*$" "\\1" format "${line}")
+    string(TOLOWER "${format}" format)
+    string(APPEND ${stored}_formats " ${format}")
+  endforeach()
+endforeach()
 file(GLOB shader_sources CONFIGURE_DEPENDS ${PROJECT_SOURCE_DIR}/shaders/*.comp)
 set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${shader_sources})
 
@@ -70,8 +79,8 @@ foreach(source IN LISTS shader_sources)
     set(feature "${CMAKE_MATCH_5}")
     set(formats "${CMAKE_MATCH_7}")
     list(APPEND shader_rows "${name}|${source}|${defines}|${feature}")
-    string(REPLACE "weights" "${VKF_WEIGHT_FORMATS}" formats "${formats}")
-    string(REPLACE "caches" "${VKF_CACHE_FORMATS}" formats "${formats}")
+    string(REPLACE "weights" "${weights_formats}" formats "${formats}")
+    string(REPLACE "caches" "${caches_formats}" formats "${formats}")
     separate_arguments(formats UNIX_COMMAND "${formats}")
     foreach(format IN LISTS formats)
       string(TOUPPER ${format} upper)

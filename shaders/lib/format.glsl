@@ -1,12 +1,13 @@
-// Numbers as they are stored: words, and what they hold. FORMAT_<NAME> says which format it is; none: float32. A format
-// is BITS of an element, unpack() and unpack4() of words of elements, ROW_SCALES where a row has a scale, which is left
-// to whoever uses the numbers, and word_of() where a cache keeps them. No feature of the device is needed: 16- and
-// 8-bit numbers are taken out of 32-bit words. raw() and join() take the bits of single numbers and put four together
-// as WORDS_OF_4.
+// Numbers as they are stored: words, and what they hold. FORMAT_<NAME> says which format it is; none: float32. The
+// comment behind that name says what may be stored in the format; the build compiles the modules by it
+// (cmake/shaders.cmake). A format is BITS of an element, unpack() and unpack4() of words of elements, ROW_SCALES where
+// a row has a scale, which is left to whoever uses the numbers, and word_of() where a cache keeps them. No feature of
+// the device is needed: 16- and 8-bit numbers are taken out of 32-bit words. raw() and join() take the bits of single
+// numbers and put four together as WORDS_OF_4.
 #ifndef FORMAT_GLSL
 #define FORMAT_GLSL
 
-#if defined(FORMAT_F16)
+#if defined(FORMAT_F16) // weights, caches
 #define BITS 16
 float unpack(uint word, uint i) { return unpackHalf2x16(word >> i * 16).x; }
 vec4 unpack4(uvec2 words) { return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y)); }
@@ -22,13 +23,13 @@ uint half_of(float value) {
   return sign | (fraction + (1u << down - 1) - 1 + (fraction >> down & 1)) >> down;
 }
 uint word_of(float numbers[2]) { return half_of(numbers[0]) | half_of(numbers[1]) << 16; }
-#elif defined(FORMAT_BF16)
+#elif defined(FORMAT_BF16) // weights
 #define BITS 16
 float unpack(uint word, uint i) { return uintBitsToFloat(word >> i * 16 << 16); }
 vec4 unpack4(uvec2 words) {
   return uintBitsToFloat(uvec4(words.x << 16, words.x & 0xffff0000u, words.y << 16, words.y & 0xffff0000u));
 }
-#elif defined(FORMAT_INT8)
+#elif defined(FORMAT_INT8) // weights
 #define BITS 8
 #define ROW_SCALES
 float unpack(uint word, uint i) { return float(int(word << (24 - i * 8)) >> 24); }
