@@ -14,15 +14,15 @@
 typedef struct vkf_batch_input {
   const vkf_generation_config *config;
   uint32_t n_seats, n_vocab;
-  uint32_t edits; /* that a row has at most: vkf_decode_max_edits() of the longest sequence and source */
+  uint32_t edits; /* edits that a row has at most: vkf_decode_max_edits() of the longest sequence and source */
 } vkf_batch_input;
 
-/* What a model is to compute: for each row the ids to feed, and the edits of the scores of the id that follows. */
+/* One step for a model: for each row the ids to feed, and the edits of the scores of the id that follows. */
 typedef struct vkf_batch_step {
   uint32_t n_rows;
   uint32_t k;                   /* candidates wanted for each row; 0: all scores, by id */
   vkf_search_row *rows;         /* [n_rows], their slots ascending */
-  const uint32_t *order;        /* [n_rows]: the slot of row r goes on as what slot order[r] was after the last step */
+  const uint32_t *order;        /* [n_rows]: row r continues what slot order[r] had after the last step */
   const vkf_logit_edit *edits;  /* row r has edits[edit_offsets[r]] .. edits[edit_offsets[r+1]-1] */
   const uint32_t *edit_offsets; /* [n_rows+1] */
 } vkf_batch_step;
@@ -40,7 +40,7 @@ typedef struct vkf_batch {
   vkf_logit_edit *edits;
   uint32_t *live; /* [n]: the searches of the last step */
   uint32_t n_live;
-  int32_t *got; /* [n_live]: the id that each got in the last step; with beams VKF_NO_TOKEN */
+  int32_t *got; /* [n_live]: the id that each row got in the last step; with beams VKF_NO_TOKEN */
 } vkf_batch;
 
 typedef struct vkf_generated {
@@ -54,28 +54,29 @@ typedef struct vkf_generated {
 /* All seats are empty. Finish it in every case. */
 vkf_status vkf_decode_batch_init(vkf_batch *batch, vkf_env *env, const vkf_batch_input *input);
 void vkf_decode_batch_finish(vkf_batch *batch);
-/* A sentence for a seat that is empty or done, in the place of what was there. input->config and copy are the batch's.
- * Fails as vkf_decode_search_init(); then the seat is empty. */
+/* Puts a sentence into a seat that is empty or done. input->config and copy are the batch's. Fails as
+ * vkf_decode_search_init() does; then the seat is empty. */
 vkf_status vkf_decode_batch_put(vkf_batch *batch, uint32_t seat, const vkf_search_input *input);
 
 /* Slots that a seat has, and those of B of them. */
 uint32_t vkf_decode_batch_slots(const vkf_generation_config *config, uint32_t B);
-/* Whether nothing of a seat is left to do: it is empty, or all its searches are done. */
+/* Whether a seat is empty or all its searches are done. */
 bool vkf_decode_batch_seat_is_done(const vkf_batch *batch, uint32_t seat);
 bool vkf_decode_batch_is_done(const vkf_batch *batch);
 /* The next step of a batch that is not done; valid until the next call. */
 vkf_status vkf_decode_batch_ask(vkf_batch *batch, vkf_batch_step *step);
-/* Its answer, row by row: see vkf_decode_search_take(). VKF_ERROR_NUMERIC names sentence, beam and step. */
+/* Takes the answer to a step, row by row: see vkf_decode_search_take(). VKF_ERROR_NUMERIC names sentence, beam and
+ * step. */
 vkf_status vkf_decode_batch_take(vkf_batch *batch, const float *values, const int32_t *ids);
-/* Tells of the last step: without beams of the id that each row got, also of those behind a row for which on_token asks
- * to stop; with beams once, with row 0 and VKF_NO_TOKEN. A row counts in all searches, as a slot does. Returns whether
- * it asked to stop. */
+/* Calls on_token for the last step: without beams once a row, with the id that it got, even after a row for which
+ * on_token asked to stop; with beams once, with row 0 and VKF_NO_TOKEN. Rows are numbered over all searches, as slots
+ * are. Returns whether on_token asked to stop. */
 bool vkf_decode_batch_tell(const vkf_batch *batch, vkf_token_fn on_token, void *user);
-/* Ends what is not done with what there is: of a seat, of all. */
+/* Ends the searches that are not done, with what they have: those of a seat, or all. */
 void vkf_decode_batch_stop_seat(vkf_batch *batch, uint32_t seat);
 void vkf_decode_batch_stop(vkf_batch *batch);
 
-/* The results of the n seats from `seat` on. *out needs vkf_decode_generated_finish() in every case. */
+/* The results of n seats, the first of which is `seat`. Call vkf_decode_generated_finish() on *out in every case. */
 vkf_status vkf_decode_batch_result(const vkf_batch *batch, uint32_t seat, uint32_t n, vkf_generated *out);
 void vkf_decode_generated_finish(vkf_generated *generated);
 

@@ -14,7 +14,7 @@ typedef struct vkf_beam_pool {
   int32_t *tokens; /* [n_beams][capacity] */
   float *scores;   /* [n_beams]: running: sum of log-probabilities; finished: that over length^length_penalty */
   uint32_t *lengths;
-  bool *finished; /* a place in the pool of finished ones may still be empty */
+  bool *finished; /* a place in the pool of finished hypotheses may still be empty */
 } vkf_beam_pool;
 
 typedef struct vkf_beam_candidate {
@@ -49,7 +49,7 @@ void vkf_decode_beams_finish(vkf_beams *beams);
  * is over. */
 bool vkf_decode_beams_step(vkf_beams *beams, const float *values, const int32_t *ids, uint32_t k);
 
-/* Ends a search that could go on: running hypotheses compete with the finished ones as they are. */
+/* Ends a search that could go on: its running hypotheses compete with the finished ones. */
 void vkf_decode_beams_stop(vkf_beams *beams);
 
 #endif

@@ -13,7 +13,8 @@ void vkf_decode_generation_derive(vkf_generation_config *config, vkf_env *env, c
   vkf_arena_init(&config->arena, env);
 }
 
-/* Every key of a generation_config.json. strict: a key in no table counts as unknown, else it is somebody else's. */
+/* Reads every key of a generation_config.json. strict: a key in no table is unknown; else it belongs to another reader.
+ * */
 static vkf_status read_object(vkf_generation_reader *r, vkf_file_value object, bool strict) {
   vkf_generation_config *config = r->config;
   vkf_status st = vkf_file_json_as_object(object, &object);

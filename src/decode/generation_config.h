@@ -36,8 +36,8 @@ typedef struct vkf_generation_config {
   vkf_id_list eos, forced_eos, suppress, begin_suppress;       /* n 0: none */
   const vkf_id_list *bad_words;                                /* [n_bad_words], none empty */
   uint32_t n_bad_words;
-  bool renormalize_logits; /* of beams: edited log-probabilities sum to one again; greedy and sampling need it not */
-  bool do_sample;          /* the four that follow and the seed are for sampling alone */
+  bool renormalize_logits;                     /* makes edited log-probabilities of beams sum to one again */
+  bool do_sample;                              /* these four and the seed are for sampling alone */
   double temperature, top_k, top_p, min_p;     /* neutral: 1, 0, 1, 0 */
   uint64_t seed;                               /* key "seed", which transformers does not have */
   int32_t bos, pad, decoder_start, forced_bos; /* VKF_NO_TOKEN: none */
@@ -62,7 +62,7 @@ vkf_status vkf_decode_generation_read(vkf_generation_config *config, const vkf_f
  * for messages. */
 vkf_status vkf_decode_generation_apply(vkf_generation_config *config, const char *source, const char *json);
 
-/* A copy of `base` (which must outlive it: lists are shared) with its own arena, for the thread of `env`. */
+/* A copy of `base` with its own arena, for the thread of `env`. Lists are shared, so `base` must outlive it. */
 void vkf_decode_generation_derive(vkf_generation_config *config, vkf_env *env, const vkf_generation_config *base);
 
 /* VKF_ERROR_UNSUPPORTED names a key that is not supported; VKF_ERROR_ARGUMENT: values that contradict each other, or

@@ -1,7 +1,7 @@
-/* generation_keys: what every key of a generation_config.json is, and how its value is read.
+/* generation_keys: every key of a generation_config.json, and how its value is read.
  *
- * Owns the one table of keys. Its rows are the places of vkf_generation_config.refused. Invariant: a key is back at its
- * default before its value is read, so that the last source wins entirely.
+ * Owns the one table of keys. vkf_generation_config.refused has a place for each row of it. Invariant: a key gets its
+ * default back before its value is read, so the last source decides alone.
  */
 #ifndef VKF_DECODE_GENERATION_KEYS_H
 #define VKF_DECODE_GENERATION_KEYS_H
@@ -39,7 +39,7 @@ extern const size_t vkf_decode_generation_n_keys;
 /* NULL: no such key. */
 const vkf_generation_key *vkf_decode_generation_find_key(const char *name);
 
-/* What one source is: its name for messages, kept as long as the configuration. */
+/* One source of keys: its name for messages, kept as long as the configuration. */
 typedef struct vkf_generation_reader {
   vkf_generation_config *config;
   const char *source;

@@ -21,14 +21,14 @@ static void forbid_all(edit_list *list, const vkf_id_list *ids) {
   for (uint32_t i = 0; i < ids->n; i++) forbid(list, ids->ids[i]);
 }
 
-/* Nothing but these ids: what earlier edits did is gone, so they are dropped. */
+/* Allows these ids alone. What earlier edits did has no effect, so they are dropped. */
 static void force(edit_list *list, const int32_t *ids, uint32_t n) {
   list->n = 0;
   append(list, VKF_LOGIT_EDIT_FILL, 0, -INFINITY);
   for (uint32_t i = 0; i < n; i++) append(list, VKF_LOGIT_EDIT_SET, ids[i], 0.0f);
 }
 
-/* Whether this visit sees the id for the first time. An id outside the vocabulary is never seen. */
+/* Whether this is the first time that the loop sees the id. An id outside the vocabulary is never seen. */
 static bool see(vkf_id_marks *marks, int32_t id) {
   if ((uint32_t)id >= marks->n_vocab || marks->visits[id] == marks->visit) return false;
   marks->visits[id] = marks->visit;
@@ -54,8 +54,8 @@ static void forbid_ngrams(vkf_id_marks *marks, edit_list *list, const int32_t *h
   }
 }
 
-/* A word that is one end id stays allowed. A word as long as the history and one more is not looked for, even where the
- * whole history is its beginning: so it is defined. */
+/* A word that is one end id stays allowed. A word of more ids than the history plus one is not looked for, even if it
+ * begins with the whole history: transformers defines it so. */
 static void forbid_words(const vkf_generation_config *c, edit_list *list, const int32_t *history, uint32_t length) {
   for (uint32_t i = 0; i < c->n_bad_words; i++) {
     const vkf_id_list *word = &c->bad_words[i];

@@ -52,7 +52,7 @@ typedef struct vkf_search {
   uint32_t n_rows, k, prompt, max_length, capacity;
   uint32_t length; /* ids of every running sequence now */
   int32_t start;   /* the prompt, where the input has none */
-  int32_t *fed;    /* [n_fed]: what the model is fed of the prompt; NULL: all of it */
+  int32_t *fed;    /* [n_fed]: the part of the prompt that the model is fed; NULL: all of it */
   uint32_t n_fed;
   vkf_beams beams; /* num_beams > 1 */
   int32_t *ids;    /* [capacity], else */
@@ -67,11 +67,11 @@ void vkf_decode_scratch_finish(vkf_search_scratch *scratch);
 /* Searches of a sentence (copies that are drawn), and rows of each. */
 uint32_t vkf_decode_search_copies(const vkf_generation_config *config);
 uint32_t vkf_decode_search_rows(const vkf_generation_config *config);
-/* Candidates that a search wants for each row; 0: all scores. scores: as in the input. */
+/* Candidates that a search wants for each row; 0: all scores. scores: as in its input. */
 uint32_t vkf_decode_search_k(const vkf_generation_config *config, uint32_t n_vocab, bool scores);
 /* Ids of the longest sequence that a search can reach: one more than can be fed. n_positions 0: no limit. */
 uint32_t vkf_decode_search_longest(uint64_t max_length, uint64_t n_positions, uint32_t n_prompt);
-/* What follows the end of a sequence that is shorter than others. */
+/* The id that fills sequences up that are shorter than others. */
 int32_t vkf_decode_search_fill(const vkf_generation_config *config);
 
 /* VKF_ERROR_ARGUMENT: no start id, a prompt as long as max_length, too few ids for the candidates. Finish it in every
@@ -86,7 +86,7 @@ void vkf_decode_search_finish(vkf_search *search);
  * before. VKF_ERROR_ARGUMENT: the model has not enough positions. */
 vkf_status vkf_decode_search_ask(vkf_search *search, vkf_search_row *rows, uint32_t *order, vkf_logit_edit *edits,
                                  uint32_t *edit_offsets);
-/* Refuses scores that cannot be taken: VKF_ERROR_NUMERIC names sentence, beam and step. */
+/* Refuses scores that no search can use: VKF_ERROR_NUMERIC names sentence, beam and step. */
 vkf_status vkf_decode_search_check(const vkf_search *search, const float *values, const int32_t *ids);
 /* The step's answer, of the search's rows: the k largest edited scores of the id after the row's last token, values
  * [n_rows][k] descending, and their ids; of equals the lower id first. k 0: all scores [n_rows][n_vocab], and no ids.

@@ -1,4 +1,4 @@
-/* The plan of one pass as text, a line a block: what a person asks `vkformer info --plan` for. */
+/* One forward pass as text, a line a block, for `vkformer info --plan`. */
 #include <stdio.h>
 #include <vkformer/lab.h>
 

@@ -59,7 +59,7 @@ static int score(const vkf_caps *caps) {
   }
 }
 
-/* The best device for which want_cpu/want_gpu and the alias (may be NULL) hold; SIZE_MAX if there is none. */
+/* The best device of a kind: want_cpu, want_gpu and the alias (NULL: any) must match. SIZE_MAX if there is none. */
 static size_t best_device(const vkf_context *ctx, bool want_gpu, bool want_cpu, const char *alias) {
   size_t best = SIZE_MAX, n = ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0;
   for (size_t i = 0; i < n; i++) {
@@ -87,7 +87,7 @@ static vkf_status no_device(vkf_context *ctx, const char *selector) {
   return st;
 }
 
-/* A part of a name: one match, or an error that lists what there is. */
+/* Finds a device by a part of its name. Fails with the list of devices unless exactly one matches. */
 static vkf_status find_by_name(vkf_context *ctx, const char *selector, size_t *index) {
   vkf_status st = VKF_OK;
   size_t n = ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0, n_found = 0;

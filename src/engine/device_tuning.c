@@ -1,4 +1,4 @@
-/* What is known of a device, asked for and given: the public doors to tune. */
+/* The public functions that ask what is known of a device and that add to it. */
 #include <vkformer/lab.h>
 
 #include "engine/engine.h"

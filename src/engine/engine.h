@@ -63,7 +63,7 @@ void vkf_engine_fill_info(const vkf_caps *caps, vkf_device_info *out);
 vkf_storage vkf_engine_storage_of(vkf_format format);
 
 /* ---- structs that can grow (params.c) ---- */
-/* Copies what the caller gives (NULL: nothing) over defaults, which are zeros. */
+/* Copies the caller's struct (NULL: nothing) over the defaults, which are zeros. */
 vkf_status vkf_engine_params_read(vkf_env *env, const char *type, const void *params, size_t full_size, void *full);
 #define VKF_PARAMS_READ(env, type, params, full) vkf_engine_params_read((env), #type, (params), sizeof(type), (full))
 /* Fills what the caller has of it. */

@@ -43,9 +43,9 @@ vkf_status vkf_engine_generation_check(const vkf_session *session, const vkf_gen
   return vkf_decode_generation_check(config, info->target_vocab);
 }
 
-/* Refuses what this machine has no memory for before any of it is taken: a system that gives memory by promise would
- * end the process later. Counted is what the search keeps at least: of each row its logits, its candidates (`width` of
- * them) and its ids, with beams three times. */
+/* Refuses a request that this machine has no memory for before any of it is taken, because a system that overcommits
+ * would end the process later. Counts what the search keeps at least: for each row its logits, its `width` candidates
+ * and its ids, with beams three times. */
 static vkf_status check_memory(const vkf_generation *g, uint32_t k, uint32_t longest) {
   const vkf_generation_config *c = g->params.config;
   const uint32_t B = g->params.n_seats, n_vocab = vkf_model_net_info(g->session->model->net)->target_vocab;
@@ -142,7 +142,7 @@ done:
   return st;
 }
 
-/* Says that the format of the cache may be why a score is no number. */
+/* A hint for the message: the format of the cache may be why a score is not a number. */
 static void explain_numeric(vkf_session *session, vkf_status st) {
   const vkf_format format = session->model->cache_format;
   if (st != VKF_ERROR_NUMERIC || format == VKF_FORMAT_F32) return;

@@ -25,25 +25,26 @@ typedef struct vkf_generation {
   vkf_generation_params params;
   vkf_batch batch;
   vkf_steps steps;
-  float *logits; /* [slots][n_vocab]: of the last step; NULL: nobody reads them */
+  float *logits; /* [slots][n_vocab]: logits of the last step; NULL: nobody reads them */
   vkf_logprobs logprobs;
 } vkf_generation;
 
 /* Whether the model generates with this configuration. */
 vkf_status vkf_engine_generation_check(const vkf_session *session, const vkf_generation_config *config);
-/* Ids of the longest sequence that begins with a prompt: as configured, else transformers' default of 20 new ids, or of
- * translations the model's positions. */
+/* Ids of the longest sequence that begins with a prompt: as configured, else transformers' default of 20 new ids; for
+ * translations the model's number of positions. */
 uint64_t vkf_engine_length_limit(const vkf_session *session, const vkf_generation_config *config, bool translates,
                                  uint32_t n_prompt);
 
-/* Memory on the host and on the device. Finish it in every case. A failure with env->too_large: fewer seats may fit. */
+/* Takes memory on the host and on the device. Call finish in every case. A failure with env->too_large: fewer seats may
+ * fit. */
 vkf_status vkf_engine_generation_init(vkf_generation *g, vkf_session *session, const vkf_generation_params *params);
 void vkf_engine_generation_finish(vkf_generation *g);
-/* Sentences for seats [n], ascending, that are empty or done. Of inputs, prompt, mask, source, max_length, line and
- * sentence are read. source: of an encoder-decoder, a row for each of them; else NULL. */
+/* Starts sentences in seats [n], ascending, that are empty or done. Reads inputs, prompt, mask, source, max_length,
+ * line and sentence. source: a row for each of them if there is an encoder; else NULL. */
 vkf_status vkf_engine_generation_put(vkf_generation *g, uint32_t n, const uint32_t *seats,
                                      const vkf_search_input *inputs, const vkf_encode_input *source);
-/* A step of all that is not done: see vkf_decode_batch_ask(). */
+/* Runs a step of everything that is not done: see vkf_decode_batch_ask(). */
 vkf_status vkf_engine_generation_step(vkf_generation *g);
 
 #endif

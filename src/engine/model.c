@@ -70,8 +70,8 @@ static vkf_status check_source(vkf_env *env, const vkf_file_source *source) {
   return VKF_OK;
 }
 
-/* What tells a model from another one: names, shapes, and the first and the last row of each. Of a vector up to 64
- * numbers. */
+/* What identifies a model: names, shapes, and the first and the last row of each tensor; of a vector up to 64 numbers.
+ * */
 static vkf_status identify(vkf_env *env, vkf_net *net, uint64_t *out) {
   enum { OF_VECTOR = 64 };
   vkf_status st = VKF_OK;
@@ -119,7 +119,7 @@ static vkf_status open_model(vkf_device *dev, const vkf_file_source *files, cons
   m->dev = dev;
   m->env = env;
   vkf_decode_generation_init(&m->generation, env);
-  /* Arithmetic is what limits software drivers: taking numbers apart costs more than their bytes. */
+  /* Software drivers are limited by arithmetic: unpacking costs more than fewer bytes save. */
   const bool computes = dev->info.kind == VKF_DEVICE_CPU || dev->info.kind == VKF_DEVICE_REF;
   const bool no_half = dev->gpu && vkf_gpu_device_caps(dev->gpu)->failed_checks >> VKF_CHECK_OF_HALF & 1;
   const vkf_format automatic = computes || no_half ? VKF_FORMAT_F32 : VKF_FORMAT_COUNT;

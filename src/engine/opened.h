@@ -39,7 +39,7 @@ struct vkf_model {
   uint64_t identity; /* of its weights */
 };
 
-/* What runs a model in one thread. The lab makes sessions in memory of its own, which have the first members alone. */
+/* Runs a model in one thread. The lab makes sessions in memory of its own, which have only the first members. */
 struct vkf_session {
   vkf_model *model; /* NULL: it was closed */
   vkf_env *env;     /* `own`; of the lab the context's */
@@ -53,20 +53,20 @@ struct vkf_session {
   vkf_slots *slots;            /* NULL: there are none */
   vkf_tokenizer tokenizer;     /* the model's, for this session's thread */
   pthread_mutex_t busy;        /* held during a call */
-  const void *_Atomic refused; /* the thread whose last call was refused because another thread's ran; NULL: none */
+  const void *_Atomic refused; /* whose last call was refused, because another thread ran one */
   vkf_session *next;           /* of the context */
 };
 
-/* Around the work of a public call. VKF_ERROR_ARGUMENT inside a callback of the session, while another thread uses it,
- * and if its model was closed; then there is nothing to end. */
+/* Every public call on a session runs between these two. VKF_ERROR_ARGUMENT: inside a callback of the session, while
+ * another thread uses it, or after its model was closed; then do not call end. */
 vkf_status vkf_engine_session_begin(vkf_session *session, const char *call);
 /* Hands *result (NULL, or it may be NULL) over to the caller. Returns `st`. */
 vkf_status vkf_engine_session_end(vkf_session *session, vkf_status st, vkf_result **result);
-/* Parts every session of a model from it, after the calls that run. */
+/* Separates every session of a model from it, after the calls that are running. */
 void vkf_engine_sessions_part(vkf_model *model);
 
-/* The tokenizer of a source; a source without one is no error, and out->why then says what was looked for. Close it
- * also after a failure, which `env` is told. */
+/* Opens the tokenizer of a source. A source without one is no error; out->why then says which files were looked for.
+ * Close it even after a failure, whose message is in `env`. */
 vkf_status vkf_engine_tokenizer_open(vkf_env *env, const vkf_file_source *source, vkf_shared_tokenizer *out);
 void vkf_engine_tokenizer_close(vkf_env *env, vkf_shared_tokenizer *tokenizer);
 /* Takes the lock; not twice. The tokenizer is there. */
@@ -75,8 +75,8 @@ void vkf_engine_tokenizer_unlock(vkf_tokenizer *tokenizer);
 /* vkf_text_tokenizer_decode() under the lock. */
 vkf_status vkf_engine_decode_ids(vkf_session *session, const int32_t *ids, size_t n, bool skip_special, vkf_text *out);
 
-/* The folder's generation configuration with the beginning that the target language asks for (NULL: none), and the
- * caller's keys over both. Languages are checked. Finish `out` also after a failure. */
+/* The folder's generation configuration, then the beginning that the target language (NULL: none) asks for, then the
+ * caller's keys; later ones win. Checks the languages. Finish `out` even after a failure. */
 vkf_status vkf_engine_derive_generation(vkf_session *session, const char *source_language, const char *target_language,
                                         const char *config_json, vkf_generation_config *out);
 
@@ -91,19 +91,18 @@ typedef struct vkf_encode_input {
   const int32_t *mask;    /* [B][S] of 0 and 1, NULL: all 1 */
   const int32_t *types;   /* [B][S], NULL: all 0 */
   const float *pixels;    /* of images, in the place of ids: [B][channels*height*width] */
-  const uint32_t *places; /* [B]: the slot for the cross keys of each, which begin there; NULL: slots 0, 1, .., at their
-                             positions */
+  const uint32_t *places; /* [B]: for the cross keys of each, which begin there; NULL: 0, 1, .., at their positions */
 } vkf_encode_input;
-/* What of a sentence is a row of the encoder: its tokens from the first to the last that the mask has, and at least
- * one. Where a head reads the first token, from there. */
+/* Which tokens of a sentence become rows of the encoder: from the first to the last that the mask has, at least one. If
+ * a head reads the first token, from there. */
 typedef struct vkf_source_span {
   uint32_t first, length;
 } vkf_source_span;
 vkf_source_span vkf_engine_source_span(const vkf_session *session, const vkf_encode_input *input, uint32_t b);
-/* Does the mask take out tokens of these spans, so that the plan needs it? */
+/* Whether the mask takes out tokens inside these spans, so that the plan needs the mask. */
 bool vkf_engine_has_holes(const vkf_session *session, const vkf_encode_input *input);
-/* Writes spans, and of their tokens ids or pixels, positions, types and mask, and runs the ENCODE program. dims: of the
- * rectangle B x S; becomes that of the rows. */
+/* Writes the spans, and ids or pixels, positions, types and mask of their tokens, and runs the ENCODE program. dims:
+ * given for the rectangle B x S; becomes that of the rows. */
 vkf_status vkf_engine_encode(vkf_session *session, const vkf_cached_plan *cached, vkf_dims *dims,
                              const vkf_encode_input *input);
 /* Writes a [rows][length] mask where the plan reads it, at bucket strides; NULL: all 1. */
@@ -113,7 +112,7 @@ vkf_status vkf_engine_write_mask(vkf_session *session, const vkf_cached_plan *ca
 vkf_status vkf_engine_write_positions(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims,
                                       const vkf_model_tokens *tokens);
 
-/* What of its outputs a forward pass computes and reads: all of them, the last states alone, the logits alone. */
+/* Which outputs a forward pass computes and reads: all, the last states alone, or the logits alone. */
 typedef enum vkf_run_output { VKF_RUN_ALL, VKF_RUN_STATES, VKF_RUN_LOGITS } vkf_run_output;
 /* vkf_session_run() without params, for one output: `last_hidden_state` or `logits`. A batch that the device has no
  * memory for is split. */

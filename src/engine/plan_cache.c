@@ -88,7 +88,7 @@ static void evict(vkf_plan_cache *p) {
   }
 }
 
-/* The bucket's sizes with those of `wanted` that belong to a plan. */
+/* The bucket's sizes, with those of `wanted` that belong to a plan. */
 static vkf_sizes plan_sizes(const vkf_bucket *c, vkf_sizes wanted) {
   wanted.T = VKF_MAX(wanted.T, 1);
   wanted.B = c->sizes.B;

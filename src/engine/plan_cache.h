@@ -50,8 +50,8 @@ void vkf_engine_bucket_destroy(vkf_plan_cache *cache, vkf_bucket **bucket);
 uint64_t vkf_engine_bucket_bytes(const vkf_plan_cache *cache, const vkf_bucket *bucket);
 /* The sizes that it was made for. */
 vkf_need_sizes vkf_engine_bucket_sizes(const vkf_bucket *bucket);
-/* The plan of a request. Of request->capacity, T, out, source_rows and target_rows are used, which the caller has
- * rounded up; the other sizes are the bucket's. */
+/* The plan of a request. Reads T, out, source_rows and target_rows of request->capacity, which the caller has rounded
+ * up; the other sizes are the bucket's. */
 vkf_status vkf_engine_plan_get(vkf_plan_cache *cache, vkf_bucket *bucket, const vkf_plan_request *request,
                                const vkf_cached_plan **out);
 /* The largest of 1, 2, 4 .. 32, then multiples of 32, that holds n: rows. Lengths: 8, 16, 32, then multiples of 32. */

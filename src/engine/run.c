@@ -93,7 +93,7 @@ done:
   return st;
 }
 
-/* The encoder's rows, which are packed, at their places among [B,S]; zeros where there is none. */
+/* Puts the encoder's rows, which are packed, at their places among [B,S]; other places get zeros. */
 static void spread_rows(const vkf_session *session, const vkf_encode_input *in, size_t row_bytes, char *rows) {
   size_t from = 0;
   for (uint32_t b = 0; b < in->B; b++) from += vkf_engine_source_span(session, in, b).length;
@@ -108,7 +108,8 @@ static void spread_rows(const vkf_session *session, const vkf_encode_input *in, 
   }
 }
 
-/* The encoder's weights [B,H,S,S] of sentences that do not begin at position 0: queries and keys at their positions. */
+/* Puts the encoder's weights [B,H,S,S] of sentences that do not begin at position 0 at the positions of their queries
+ * and keys. */
 static void shift_weights(const vkf_session *session, const vkf_encode_input *in, size_t H, float *weights) {
   const size_t S = in->S;
   for (uint32_t b = 0; b < in->B; b++) {
@@ -125,8 +126,8 @@ static void shift_weights(const vkf_session *session, const vkf_encode_input *in
   }
 }
 
-/* Reads a slot into the result; rows become [rows, length, width]. source: of the encoder; NULL: they are a rectangle.
- */
+/* Reads a slot into the result; rows become [rows, length, width]. source: the encoder's batch; NULL: the rows are a
+ * rectangle. */
 static vkf_status take_output(vkf_session *session, const vkf_cached_plan *cached, uint32_t slot, const vkf_dims *dims,
                               uint32_t rows, const vkf_encode_input *source, vkf_result *result) {
   vkf_status st = VKF_OK;
@@ -252,7 +253,8 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
   }
   if (!params->allow_not_finite) VKF_TRY(check_finite(session->env, result));
 done:
-  /* A task chose this batch, and a smaller one may fit; whoever calls vkf_session_run() chose it. */
+  /* A batch that a task chose may fit when it is smaller; a batch that the caller of vkf_session_run() chose is an
+   * error. */
   if (st == VKF_ERROR_DEVICE_MEMORY && call->output != VKF_RUN_ALL) session->env->too_large = true;
   inputs_finish(session->env, &in);
   if (st) vkf_engine_result_destroy(&result);

@@ -1,8 +1,8 @@
-/* session: what runs a model in one thread.
+/* session: runs a model in one thread.
  *
- * Owns a message, a line to the device, a backend on it, caches, plans and step buffers. A session changes nothing that
- * another one sees but what docs/architecture.md lists under "Threads". Invariant: a call holds `busy`, so a model that
- * closes waits.
+ * Owns a message, a line to the device, a backend on it, caches, plans and step buffers. Changes nothing that another
+ * session sees, except what docs/architecture.md lists under "Threads". Invariant: a call holds `busy`, so closing the
+ * model waits for it.
  */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
 #include <string.h>

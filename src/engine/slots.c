@@ -6,7 +6,7 @@
 
 #include "engine/slots_internal.h"
 
-enum { MOST_TOKENS = 2048 }; /* that a slot holds by default where the model's positions have no end */
+enum { MOST_TOKENS = 2048 }; /* tokens that a slot holds by default where the model's positions have no end */
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 

@@ -11,8 +11,8 @@
 
 typedef struct vkf_slots vkf_slots;
 
-/* What vkf_session_params asks for. *out NULL: n_slots is 0. VKF_ERROR_UNSUPPORTED: the model has no decoder with a
- * head. */
+/* Makes the slots that vkf_session_params asks for. *out NULL: n_slots is 0. VKF_ERROR_UNSUPPORTED: the model has no
+ * decoder with a head. */
 vkf_status vkf_engine_slots_create(vkf_session *session, const vkf_session_params *params, vkf_slots **out);
 /* *slots may be NULL. */
 void vkf_engine_slots_destroy(vkf_slots **slots);

@@ -26,7 +26,7 @@ static vkf_dims dims_of(size_t n, size_t n_source) {
       .B = 1, .S = (uint32_t)VKF_MAX(n_source, 1), .R = 1, .T = 1, .past = (uint32_t)VKF_MAX(n, 1) - 1, .out = 1});
 }
 
-/* Whether a slot of the plan is a cache that has anything at these numbers of keys. */
+/* Whether this slot of the plan is a cache that holds anything at these numbers of keys. */
 static bool is_kept(const vkf_slot *slot, size_t n, size_t n_source) {
   if (slot->kind != VKF_SLOT_STATE) return false;
   const uint32_t state = slot->index % VKF_STATE_PARTS;

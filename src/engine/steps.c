@@ -44,7 +44,7 @@ static vkf_status allocate(vkf_steps *s) {
   return s->values && s->top_ids ? VKF_OK : VKF_ERROR_MEMORY;
 }
 
-/* What a cache may take: as the caller of the session said, else what the device has left. 0: no bound. */
+/* Bytes that a cache may take: what the caller of the session said, else what the device has left. 0: no bound. */
 static uint64_t bound_of(const vkf_session *session) {
   uint64_t now, peak;
   const vkf_gpu_device *gpu = session->model->dev->gpu;
@@ -105,7 +105,7 @@ vkf_status vkf_engine_steps_need_logits(vkf_steps *s, size_t n) {
 
 /* ---- sources ----------------------------------------------------------------------------------------------------- */
 
-/* Of n rows where up to `most` may come: a power of 2, so that there are few plans. */
+/* Rounds n rows of at most `most` up to a power of 2, so that there are few plans. */
 static uint32_t round_up(uint32_t n, uint32_t most) {
   uint32_t rounded = 8;
   while (rounded < n && rounded < most) rounded *= 2;
@@ -119,7 +119,7 @@ static vkf_encode_input rows_of(const vkf_encode_input *in, uint32_t first, uint
       .B = n, .S = in->S, .ids = in->ids + at, .mask = in->mask ? in->mask + at : NULL, .places = in->places + first};
 }
 
-/* Two halves, where the device has no room for the whole. */
+/* Encodes the sources in two halves if the device has no room for all of them. */
 static vkf_status encode_halves(vkf_steps *s, const vkf_encode_input *in) {
   const uint32_t half = in->B / 2;
   const vkf_encode_input first = rows_of(in, 0, half), second = rows_of(in, half, in->B - half);
@@ -153,7 +153,7 @@ done:
 
 /* ---- one submit -------------------------------------------------------------------------------------------------- */
 
-/* Rows [first, first + n) of a step, or of the last of them only the first ids. */
+/* Rows [first, first + n) of a step; of the last row possibly only its first ids. */
 typedef struct submit {
   uint32_t first, n;
   uint32_t n_ids, n_last;           /* of all, of the last row */
@@ -183,7 +183,7 @@ static submit cut(const vkf_steps *s, const vkf_batch_step *step, uint32_t first
   return part;
 }
 
-/* Slots that are full of single ids have a plan; so has every fourth of them, for when few are left. */
+/* There is a plan for single ids in all slots, and one for a fourth of them, for when few are left. */
 static uint32_t round_singles(uint32_t n, uint32_t R) {
   uint32_t rounded = R;
   while (rounded / 4 >= n) rounded /= 4;
@@ -228,7 +228,7 @@ static void describe_rows(vkf_steps *s, const vkf_batch_step *step, const submit
   }
 }
 
-/* Edits of the rows of a submit; before it the step had n_before rows with scores. */
+/* The edits of one submit's rows; the step had n_before rows with scores before them. */
 static vkf_status write_edits(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
                               const vkf_batch_step *step, const submit *part, uint32_t n_before) {
   vkf_status st = VKF_OK;
@@ -320,7 +320,7 @@ static void move_on(vkf_steps *s, const vkf_batch_step *step, const submit *part
 
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
 
-/* The rows of the step go on as what the rows of the slots in `order` were. */
+/* Sets the ancestry: each row goes on from the row of the last step that `order` names. */
 static void reorder(vkf_steps *s, const vkf_batch_step *step) {
   const size_t stride = s->caps.keys;
   for (uint32_t r = 0; r < step->n_rows; r++) {
@@ -335,7 +335,7 @@ static void reorder(vkf_steps *s, const vkf_batch_step *step) {
   for (uint32_t r = 0; r < step->n_rows; r++) s->row_of[step->rows[r].slot] = r;
 }
 
-/* The next submit and its plan: with fewer rows where the device has no room for so many. */
+/* The next submit and its plan, with fewer rows if the device has no room for so many. */
 static vkf_status prepare(vkf_steps *s, const vkf_batch_step *step, uint32_t first, submit *part,
                           const vkf_cached_plan **cached) {
   for (;;) {

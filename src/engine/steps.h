@@ -14,11 +14,11 @@
 
 typedef struct vkf_steps_params {
   uint32_t n_sources, each;            /* slots: n_sources * each */
-  uint32_t slot_tokens, source_tokens; /* that a slot and a source hold at least; source_tokens 0: no encoder */
+  uint32_t slot_tokens, source_tokens; /* tokens that a slot and a source hold at least; source_tokens 0: no encoder */
   bool is_own;                         /* a cache of its own, not one that the plan cache keeps */
   bool has_holes;                      /* there may be holes between the tokens of a source */
   uint32_t edits;                      /* that a row has at most */
-  vkf_plan_request head; /* what becomes of logits: ancestry, log_softmax, renormalize and top_k are read */
+  vkf_plan_request head; /* what is computed from logits: reads ancestry, log_softmax, renormalize and top_k */
 } vkf_steps_params;
 
 typedef struct vkf_steps {
@@ -35,7 +35,7 @@ typedef struct vkf_steps {
   vkf_span *spans, *cross_spans;       /* [R]: of a submit */
   int32_t *ids, *positions, *out_rows; /* [most_rows] */
   uint32_t *edit_offsets;              /* [R + 1] */
-  const char *output;                  /* of the plan, in `values`: all scores; NULL: candidates, or logits alone */
+  const char *output;                  /* what `values` gets: all scores; NULL: candidates, or nothing */
   uint32_t width, n_vocab;             /* of a row of values, of logits */
   float *values;                       /* [R][width]; NULL: only logits are asked for */
   int32_t *top_ids;                    /* [R][width] of candidates */
@@ -47,12 +47,12 @@ typedef struct vkf_steps {
 /* Memory and the cache. Finish it in every case. */
 vkf_status vkf_engine_steps_init(vkf_steps *steps, vkf_session *session, const vkf_steps_params *params);
 void vkf_engine_steps_finish(vkf_steps *steps);
-/* Room for the logits of steps of n ids, so that they allocate nothing. */
+/* Takes memory for the logits of steps of n ids, so that they allocate nothing. */
 vkf_status vkf_engine_steps_need_logits(vkf_steps *steps, size_t n);
 /* Runs the encoder for the sources input->places. */
 vkf_status vkf_engine_steps_encode(vkf_steps *steps, const vkf_encode_input *input);
-/* Runs the rows of a step: fills values and top_ids for the ids that want scores, one after the other; logits go where
- * the rows say. Rows move on as they run (past, ids, n, n_out, logits), so after a failure they say what is left. */
+/* Runs the rows of a step. Fills values and top_ids for the ids that want scores, in their order; writes logits where
+ * the rows say. Rows advance as they run (past, ids, n, n_out, logits), so after a failure they say what is left. */
 vkf_status vkf_engine_steps_run(vkf_steps *steps, const vkf_batch_step *step);
 /* The plan of n single ids, all of which want scores. */
 vkf_status vkf_engine_steps_plan(vkf_steps *steps, uint32_t n, bool has_logits, const vkf_cached_plan **out);

@@ -1,5 +1,5 @@
-/* The files of a folder that make a tokenizer, opened and handed over together. Files that are not there are none;
- * what is there and cannot be read is refused. */
+/* Opens the files of a folder that make up a tokenizer, together. A file that is missing is left out; a file that
+ * cannot be read is an error. */
 #include <string.h>
 
 #include "engine/opened.h"
@@ -19,7 +19,7 @@ static void close_files(opened_files *files) {
   vkf_arena_finish(&files->arena);
 }
 
-/* Leaves `out` as it is where the source has no such file. */
+/* Leaves `out` as it is if the source has no such file. */
 static vkf_status open_file(opened_files *files, const char *name, vkf_text_file *out) {
   vkf_status st = VKF_OK;
   vkf_file_map *map = &files->maps[files->n];
@@ -33,7 +33,7 @@ done:
   return st;
 }
 
-/* The names under which folders have a SentencePiece model. */
+/* The file names that SentencePiece models have in model folders. */
 static vkf_status open_spm(opened_files *files, vkf_text_files *out) {
   static const char *const names[] = {"source.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model"};
   vkf_status st = VKF_OK;
@@ -64,8 +64,8 @@ static vkf_status open_tokenizer(vkf_env *env, const vkf_file_source *source, vk
   VKF_TRY(open_file(&opened, "config.json", &files.config));
   if (!files.tokenizer.data) VKF_TRY(open_older(&opened, &files));
   st = vkf_text_tokenizer_create(env, &files, out);
-  /* A model can be run on ids without its tokenizer, so what is absent or of an unknown class is told when texts come.
-   */
+  /* A model can run on ids without its tokenizer, so a missing or unknown tokenizer is an error only when texts come.
+   * */
   if (st == VKF_ERROR_FILE || (st == VKF_ERROR_UNSUPPORTED && !files.tokenizer.data)) {
     vkf_text text;
     char message[sizeof env->message];
