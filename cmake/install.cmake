@@ -15,7 +15,8 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/models/en-es)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tour DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer)
 install(FILES ${PROJECT_SOURCE_DIR}/bench/explorer.html DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/bench)
-install(FILES ${PROJECT_SOURCE_DIR}/tools/validation.html ${PROJECT_SOURCE_DIR}/tools/page.css
+install(FILES ${PROJECT_SOURCE_DIR}/tools/validation.html ${PROJECT_SOURCE_DIR}/tools/attention.html
+              ${PROJECT_SOURCE_DIR}/tools/attention.svg ${PROJECT_SOURCE_DIR}/tools/page.css
         DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/tools)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/shaders/lib ${PROJECT_SOURCE_DIR}/shaders/shared # for `bench --shader`
         DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/shaders)

@@ -78,12 +78,12 @@ static bool parse_number(const char *text, double *out) {
   return end != text && *end == 0 && isfinite(*out);
 }
 
-static bool parse_sizes(const char *text, tool_sizes *out) {
+static bool parse_sizes(const char *text, long minimum, tool_sizes *out) {
   char *end = NULL;
   for (out->n = 0; out->n < TOOL_MAX_SIZES; text = end + 1) {
     errno = 0;
     long size = strtol(text, &end, 10);
-    if (errno != 0 || end == text || size < 1) return false;
+    if (errno != 0 || end == text || size < minimum) return false;
     out->at[out->n++] = (size_t)size;
     if (*end == 0) return true;
     if (*end != ',') return false;
@@ -108,6 +108,8 @@ static const char *expected(tool_option_kind kind) {
       return "a whole number of at least 1";
     case TOOL_SIZES:
       return "whole numbers of at least 1, separated by commas";
+    case TOOL_INDEXES:
+      return "whole numbers of at least 0, separated by commas";
     case TOOL_NUMBER:
       return "a number over 0";
     case TOOL_NAME:
@@ -187,7 +189,8 @@ static int set_option(const tool_command *command, const tool_option *option, co
       *(size_t *)member = (size_t)whole;
       return TOOL_OK;
     case TOOL_SIZES:
-      if (!parse_sizes(text, member)) break;
+    case TOOL_INDEXES:
+      if (!parse_sizes(text, option->kind == TOOL_SIZES, member)) break;
       return TOOL_OK;
     case TOOL_NUMBER:
       if (!parse_number(text, &number) || !(number > 0)) break;

@@ -17,8 +17,7 @@ static void put_json(const char *json, FILE *file) {
   }
 }
 
-/* A file that comes with vkformer, whole; NULL after a message. */
-static char *read_shipped(const char *name) {
+char *tool_read_shipped(const char *name) {
   char path[4096];
   size_t size = 0;
   if (tool_find_shipped(name, "", path, sizeof path) == TOOL_OK) return tool_read_file(path, &size);
@@ -42,13 +41,13 @@ static bool put_page(const char *page, const char *style, const char *json, FILE
 }
 
 int tool_write_page(const char *name, const char *path, json_t *documents) {
-  char *json = documents ? json_dumps(documents, JSON_COMPACT | TOOL_JSON_DIGITS) : NULL, *page = read_shipped(name),
-       *style = NULL;
+  char *json = documents ? json_dumps(documents, JSON_COMPACT | TOOL_JSON_DIGITS) : NULL,
+       *page = tool_read_shipped(name), *style = NULL;
   char *text = NULL;
   size_t size = 0;
   int exit_code = TOOL_FAILED;
   json_decref(documents);
-  if (page) style = read_shipped("tools/page.css");
+  if (page) style = tool_read_shipped("tools/page.css");
   FILE *file = style ? open_memstream(&text, &size) : NULL;
   bool done = file && json && put_page(page, style, json, file);
   if (file && fclose(file) != 0) done = false;

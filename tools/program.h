@@ -60,7 +60,7 @@ typedef struct tool_args {
   size_t batch_size, length; /* 0: not given */
   double seconds, limit;     /* 0: not given */
   tool_texts prompts, stops, images, problems;
-  tool_sizes m, n, k, batches, lengths;
+  tool_sizes m, n, k, batches, lengths, layers_at, heads_at;
   size_t layers, d_model, heads, d_ff, vocab; /* 0: not given */
   const char *norm, *activation;
   const char *level, *export_file, *import_file;
@@ -70,7 +70,8 @@ typedef struct tool_args {
   tool_texts merges;
   const char *pooling, *source_lang, *target_lang;
   const char *long_, *invalid; /* rules of lines.h */
-  size_t workers;              /* 0: not given */
+  const char *attention, *kind, *from, *to;
+  size_t workers; /* 0: not given */
   const char *driver_threads;
   int normalize, similarity;
   size_t top;     /* 0: not given */
@@ -86,7 +87,8 @@ typedef enum tool_option_kind {
   TOOL_FLAG,         /* int, counted */
   TOOL_TEXT,         /* const char * */
   TOOL_SIZE,         /* size_t, at least 1 */
-  TOOL_SIZES,        /* tool_sizes */
+  TOOL_SIZES,        /* tool_sizes, each at least 1 */
+  TOOL_INDEXES,      /* tool_sizes, each at least 0 */
   TOOL_NUMBER,       /* double, over 0 */
   TOOL_ICD,          /* appended to icd_files */
   TOOL_TEXTS,        /* tool_texts, appended */
@@ -263,6 +265,8 @@ int tool_write_json(const char *path, json_t *json);
 int tool_write_arrays(tool_session *session, const char *path, const vkf_result *result);
 /* What a function of the library that writes is given in the place of `path`. */
 const char *tool_output_path(const char *path);
+/* A file that comes with vkformer, to free(); NULL after a message (page.c). */
+char *tool_read_shipped(const char *name);
 /* The page `name` that comes with vkformer, with the data in it, to a file. Takes `documents` (page.c). */
 int tool_write_page(const char *name, const char *path, json_t *documents);
 

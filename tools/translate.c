@@ -1,11 +1,12 @@
 /* translate: sentences in, sentences out, one a line and in their order. A blank line stays blank. */
 #include <stdlib.h>
 
+#include "attention.h"
 #include "lines.h"
 
 static const char format[] = "vkformer-translate/1";
 
-enum { DEFAULT_BATCH = 32, MAX_END_IDS = 8 };
+enum { DEFAULT_BATCH = 32, MAX_END_IDS = 8, MAX_PICTURES = 16 };
 
 typedef struct translation {
   tool_session session;
@@ -14,6 +15,8 @@ typedef struct translation {
   vkf_generate_params params;
   int end_ids[MAX_END_IDS]; /* of --json: an id that ends a row */
   size_t n_end_ids;
+  json_t *pictures; /* of --attention; NULL: not asked for */
+  size_t n_unpictured;
 } translation;
 
 static vkf_status run(void *user, vkf_session *session, const char *const *texts, const uint64_t *numbers, size_t n,
@@ -45,10 +48,35 @@ static json_t *row_score(const vkf_result *result, size_t row) {
   return tool_json_real(((const float *)scores->data)[row]);
 }
 
+/* Adds the weights of a text that was translated in one piece to those of --attention. */
+static int picture(translation *t, const tool_line *line, const vkf_result *result) {
+  size_t n_rows = 0, n = 0, row = 0;
+  const int32_t *texts = line->row == TOOL_NO_ROW ? NULL : vkf_result_i32(result, "texts", &n_rows);
+  for (size_t r = 0; r < n_rows; r++) {
+    if ((size_t)texts[r] != line->row) continue;
+    row = r;
+    n++;
+  }
+  if (!n) return TOOL_OK;
+  if (n > 1 || json_array_size(t->pictures) == MAX_PICTURES) {
+    t->n_unpictured++;
+    return TOOL_OK;
+  }
+  tool_attended a = {0};
+  json_t *document = NULL;
+  int exit_code = tool_attend_translation(&t->session, t->args, line->text, result, row, &a);
+  if (exit_code == TOOL_OK) document = tool_attention_document(&t->session, t->args, &a);
+  tool_attended_finish(&a);
+  if (exit_code != TOOL_OK) return exit_code;
+  return json_array_append_new(t->pictures, document) == 0 ? TOOL_OK : TOOL_FAILED;
+}
+
 static int print(void *user, const tool_line *line, const vkf_result *result) {
   translation *t = user;
   const vkf_array *texts = vkf_result_find(result, "texts");
   const char *text = line->row == TOOL_NO_ROW ? "" : vkf_result_text(result, line->row);
+  const int pictured = t->pictures ? picture(t, line, result) : TOOL_OK;
+  if (pictured != TOOL_OK) return pictured;
   if (!t->args->json) {
     puts(text);
     return TOOL_OK;
@@ -76,6 +104,16 @@ static void read_end_ids(translation *t) {
   for (size_t i = 0; i < json_array_size(ids) && i < MAX_END_IDS; i++)
     t->end_ids[t->n_end_ids++] = (int)json_integer_value(json_array_get(ids, i));
   json_decref(ids);
+}
+
+/* Writes the page of --attention. */
+static int write_pictures(translation *t) {
+  if (t->n_unpictured)
+    fprintf(stderr, "vkformer: --attention: the page has the first %d texts that were not split; %zu are left out\n",
+            MAX_PICTURES, t->n_unpictured);
+  json_t *pictures = t->pictures;
+  t->pictures = NULL;
+  return tool_write_page("tools/attention.html", t->args->attention, pictures);
 }
 
 static int run_translate(const tool_args *args) {
@@ -108,8 +146,10 @@ static int run_translate(const tool_args *args) {
     t.params.target_language = args->target_lang;
     if (args->json) read_end_ids(&t);
     tool_warn_sampling(args, config, t.folder);
+    if (args->attention) t.pictures = json_array();
     exit_code = tool_lines_run(&lines);
   }
+  if (t.pictures) exit_code = tool_both_exit_codes(exit_code, write_pictures(&t));
   exit_code = tool_lines_close(&lines, exit_code);
   free(config);
   return exit_code;
@@ -123,6 +163,8 @@ static const tool_option options[] = {
     TOOL_TARGET_LANG,
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
      "a JSON line for each text: source, translation, ids, score"},
+    {"attention", 0, TOOL_OUTPUT, offsetof(tool_args, attention), "FILE",
+     "write a page that shows which token looks at which"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 

@@ -1,37 +1,9 @@
 // The tile explorer on rows that are made up: its script runs with a document of a few lines, and what it puts on the
 // page is compared. usage: node explorer.js EXPLORER.html
 "use strict";
-const assert = require("assert"), fs = require("fs");
+const assert = require("assert"), fs = require("fs"), open = require("../support/document.js");
 
-// ---- as much of a document as the page uses -----------------------------------------------------------------------
-
-class Element {
-  constructor(tag) { Object.assign(this, {tag, children: [], own: "", attributes: {}, style: {}, dataset: {}, className: ""}); }
-  append(...what) { this.children.push(...what); }
-  replaceChildren(...what) { this.children = what; }
-  replaceWith(other) { this.tag = other.tag; this.own = other.own; this.children = other.children; }
-  setAttribute(name, value) { this.attributes[name] = String(value); }
-  addEventListener() {}
-  set textContent(text) { this.own = String(text); this.children = []; }
-  get textContent() { return this.own + this.children.map(c => c.textContent).join(""); }
-  get firstChild() { return this.children[0]; }
-  set value(v) { this.chosen = v; }
-  get value() { return this.chosen ?? (this.children[0] ? this.children[0].attributes.value ?? this.children[0].own : ""); }
-  all(tag) { return this.children.flatMap(c => [...(c.tag === tag ? [c] : []), ...c.all(tag)]); }
-}
-
-function page(documents) {
-  const elements = {};
-  const get = id => elements[id] ??= new Element(id);
-  get("data").textContent = JSON.stringify(documents);
-  get("measure").value = "gflops";
-  const document = {getElementById: get, createElement: tag => new Element(tag), createElementNS: (space, tag) => new Element(tag),
-                    documentElement: new Element("html")};
-  const html = fs.readFileSync(process.argv[2], "utf8"), scripts = [...html.matchAll(/<script>([^]*?)<\/script>/g)];
-  assert.strictEqual(scripts.length, 1);
-  new Function("document", scripts[0][1])(document);
-  return get;
-}
+const page = documents => open(process.argv[2], documents, {measure: "gflops"});
 
 // ---- what it says -------------------------------------------------------------------------------------------------
 

@@ -1,0 +1,230 @@
+/* Who looks at whom: the pages and pictures of `attention` and `translate --attention` have the weights that a forward
+ * pass gives. Models: support/word_models.h, and the shipped one ($M). VKF_DEVICE names the driver under test.
+ */
+#include <math.h>
+
+#include "support/word_models.h"
+
+/* The data of the page $T/NAME: to json_decref(). */
+static json_t *page_data(const char *name) {
+  static char page[1 << 22];
+  static const char place[] = "id=\"data\">";
+  program_read(name, page, sizeof page);
+  assert_null(strstr(page, "src="));
+  assert_null(strstr(page, "href="));
+  const char *at = strstr(page, place);
+  assert_non_null(at);
+  json_t *data = json_loads(at + sizeof place - 1, JSON_DISABLE_EOF_CHECK, NULL);
+  assert_non_null(data);
+  return data;
+}
+
+static json_int_t number_of(const json_t *object, const char *key) {
+  const json_t *value = json_object_get(object, key);
+  assert_true(json_is_integer(value));
+  return json_integer_value(value);
+}
+
+/* The part of the first text that is of this kind. */
+static json_t *part_of(const json_t *data, const char *kind) {
+  size_t i;
+  json_t *part;
+  json_array_foreach(json_object_get(json_array_get(data, 0), "parts"), i, part) {
+    if (strcmp(json_string_value(json_object_get(part, "kind")), kind) == 0) return part;
+  }
+  fail_msg("the page has no part %s", kind);
+  return NULL;
+}
+
+/* The weights of a head, in ten-thousandths, [n_rows][n_columns]: each row adds up to 1. */
+static size_t read_weights(const json_t *part, size_t layer, size_t head, double *out, size_t most) {
+  const json_t *layers = json_array_get(json_object_get(part, "layers"), layer),
+               *of = json_array_get(json_object_get(layers, "heads"), head);
+  const size_t n_rows = (size_t)number_of(part, "n_rows"), n_columns = (size_t)number_of(part, "n_columns");
+  const char *text = json_string_value(json_object_get(of, "weights"));
+  char *end = NULL;
+  assert_non_null(text);
+  assert_true(n_rows * n_columns <= most);
+  for (size_t r = 0; r < n_rows; r++) {
+    double sum = 0;
+    for (size_t c = 0; c < n_columns; c++, text = end) {
+      out[r * n_columns + c] = strtod(text, &end);
+      assert_ptr_not_equal(end, text);
+      sum += out[r * n_columns + c];
+    }
+    if (fabs(sum - 10000) > 0.5 * (double)n_columns + 0.01) fail_msg("row %zu adds up to %g", r, sum);
+  }
+  assert_int_equal(*end, 0);
+  return n_rows * n_columns;
+}
+
+/* Each number of the page is the one of `array` [1][heads][rows][columns] of $T/run.json, rounded. */
+static void must_be_of_run(const char *kind, const char *array) {
+  static double weights[4096];
+  char name[64];
+  json_t *data = page_data("page.html"), *part = part_of(data, kind), *run = json_load_file(getenv("RUN"), 0, NULL);
+  assert_non_null(run);
+  const size_t n_layers = json_array_size(json_object_get(part, "layers")),
+               n_columns = (size_t)number_of(part, "n_columns");
+  assert_true(n_layers >= 2);
+  for (size_t layer = 0; layer < n_layers; layer++) {
+    snprintf(name, sizeof name, "%s.%zu", array, layer);
+    const json_t *heads = json_array_get(json_object_get(run, name), 0);
+    assert_true(json_array_size(heads) >= 2);
+    for (size_t head = 0; head < json_array_size(heads); head++) {
+      const size_t n = read_weights(part, layer, head, weights, 4096);
+      for (size_t i = 0; i < n; i++) {
+        const json_t *row = json_array_get(json_array_get(heads, head), i / n_columns);
+        const double expected = 10000 * json_real_value(json_array_get(row, i % n_columns));
+        if (fabs(weights[i] - expected) > 0.501)
+          fail_msg("%s, head %zu, element %zu: expected %g, found %g", name, head, i, expected, weights[i]);
+      }
+    }
+  }
+  json_decref(run);
+  json_decref(data);
+}
+
+static int prepare(void **state) {
+  static char run[300];
+  setenv("M", VKF_SOURCE_DIR "/models/en-es", 1);
+  if (word_models(state) != 0) return -1;
+  snprintf(run, sizeof run, "%s/run.json", program_folder);
+  return setenv("RUN", run, 1);
+}
+
+/* The weights of a text are those of a forward pass: with one stack that sees all, and with one that looks back. */
+static void test_one_stack(void **state) {
+  (void)state;
+  must_print(
+      "$V run $T/bert --text 'w5 w6 w7' --output-attentions -o $RUN && "
+      "$V attention $T/bert 'w5 w6 w7' -o $T/page.html",
+      "");
+  must_be_of_run("self", "attentions");
+  json_t *data = page_data("page.html"), *first = json_array_get(data, 0);
+  char *labels = json_dumps(json_object_get(first, "source"), JSON_COMPACT),
+       *special = json_dumps(json_object_get(first, "special_source"), JSON_COMPACT);
+  assert_string_equal(labels, "[\"[CLS]\",\"w5\",\"w6\",\"w7\",\"[SEP]\"]");
+  assert_string_equal(special, "[0,4]");
+  assert_true(json_is_null(json_object_get(first, "translation")));
+  assert_true(json_is_false(json_object_get(part_of(data, "self"), "causal")));
+  free(labels);
+  free(special);
+  json_decref(data);
+
+  must_print(
+      "$V run $T/gpt2 --text 'w5 w6 w7 w8' --output-attentions -o $RUN && "
+      "$V attention $T/gpt2 'w5 w6 w7 w8' -o $T/page.html",
+      "");
+  must_be_of_run("self", "attentions");
+  data = page_data("page.html");
+  assert_true(json_is_true(json_object_get(part_of(data, "self"), "causal")));
+  json_decref(data);
+}
+
+/* An encoder-decoder translates first; what its target looks at is what a pass over the translation gives. */
+static void test_translation(void **state) {
+  (void)state;
+  must_print(
+      "$V translate --num-beams 1 --json 'I am here.' | "
+      "sed 's/.*\"ids\":\\[\\([0-9,]*\\),1\\].*/\\1/' > $T/target && "
+      "printf '{\"input_ids\": [[%s]], \"decoder_input_ids\": [[0,%s]]}' "
+      "\"$($V tokenize 'I am here.' | tr ' ' ',')\" \"$(cat $T/target)\" > $T/in.json && "
+      "$V run $M -i $T/in.json --output-attentions -o $RUN && "
+      "$V attention $M --num-beams 1 'I am here.' -o $T/page.html",
+      "");
+  must_be_of_run("encoder", "encoder_attentions");
+  must_be_of_run("decoder", "decoder_attentions");
+  must_be_of_run("cross", "cross_attentions");
+  json_t *data = page_data("page.html"), *first = json_array_get(data, 0);
+  char *next = json_dumps(json_object_get(first, "next"), JSON_COMPACT);
+  assert_string_equal(json_string_value(json_object_get(first, "translation")), "Estoy aqu\xc3\xad.");
+  assert_string_equal(next, "[\"Estoy\",\"aqu\xc3\xad\",\".\",\"</s>\"]");
+  assert_true(json_is_true(json_object_get(part_of(data, "decoder"), "causal")));
+  free(next);
+  json_decref(data);
+}
+
+/* The page of several texts has those that were translated, whoever translated them; what is printed stays as it is. */
+static void test_lines(void **state) {
+  (void)state;
+  must_print(
+      "printf 'I am here.\\n\\nWe like it.\\n' > $T/lines; $V translate < $T/lines > $T/plain && "
+      "$V translate -b 1 --workers 2 --attention $T/page.html < $T/lines | cmp - $T/plain",
+      "");
+  json_t *data = page_data("page.html");
+  assert_int_equal(json_array_size(data), 2);
+  assert_string_equal(json_string_value(json_object_get(json_array_get(data, 1), "text")), "We like it.");
+  json_decref(data);
+  program_must("for i in 1 2 3 4 5 6 7 8 9; do cat $T/lines; done | $V translate --attention $T/page.html > $T/o", 0,
+               "", "the page has the first 16 texts that were not split; 2 are left out");
+  program_must("$V translate '' --attention $T/page.html", 0, "\n", "");
+}
+
+/* More tokens than a page has room for: neighbours fall together, and rows still add up to 1. */
+static void test_sampled(void **state) {
+  (void)state;
+  static double weights[512 * 512];
+  must_print(
+      "sed 's/\"n_positions\": [0-9]*/\"n_positions\": 700/; s/\"n_layer\": [0-9]*/\"n_layer\": 1/' "
+      "$G/gpt2/config.json > $T/config.json && $V init $T/config.json -o $T/big && "
+      "cp $T/gpt2/tokenizer.json $T/big && "
+      "$V attention $T/big \"$(yes w5 w6 w7 | head -n 200 | tr '\\n' ' ')\" -o $T/page.html",
+      "");
+  json_t *data = page_data("page.html");
+  assert_int_equal(json_array_size(json_object_get(json_array_get(data, 0), "source")), 600);
+  assert_int_equal(read_weights(part_of(data, "self"), 0, 0, weights, 512 * 512), 512 * 512);
+  json_decref(data);
+}
+
+static void test_image(void **state) {
+  (void)state;
+  must_print("printf '{\"size\": 32}' > $T/vit/preprocessor_config.json", "");
+  if (program_run("$V run $T/vit --image $I/rgb.png --output-attentions -o $RUN") != 0 &&
+      strstr(program_err, "built without"))
+    skip();
+  must_print("$V attention $T/vit --image $I/rgb.png -o $T/page.html", "");
+  must_be_of_run("self", "attentions");
+  json_t *data = page_data("page.html");
+  const json_t *first = json_array_get(data, 0), *image = json_object_get(first, "image");
+  assert_int_equal(number_of(image, "patch_rows"), 4);
+  assert_int_equal(number_of(image, "patch_columns"), 4);
+  assert_string_equal(json_string_value(json_array_get(json_object_get(first, "source"), 0)), "[CLS]");
+  assert_string_equal(json_string_value(json_array_get(json_object_get(first, "source"), 16)), "3,3");
+  json_decref(data);
+}
+
+/* Which head looks from "it" at "animal", which README shows; and what is refused. */
+static void test_pairs_and_pictures(void **state) {
+  (void)state;
+  static const program_row rows[] = {
+      {"$V attention $M \"The animal didn't cross the street because it was too tired.\" --from it --to animal | "
+       "sed -n '1p;13p'",
+       0, "encoder  layer 1   head 2   0.3059  no token gets more\n\"it\" looks most at \"animal\" in 1 of 12 heads\n",
+       ""},
+      {"$V attention $T/gpt2 'w5 w6 w7' --from 2 --to w5 | tail -n 1", 0, "\"2\" looks most at \"w5\" in ", ""},
+      {"$V attention $M 'I am here.' --kind encoder --layer 1 --head 2 --from am -o $T/one.svg && "
+       "$V attention $T/gpt2 'w5 w6 <eos>' -o $T/all.svg && grep -c 'class=\"pick\"' $T/one.svg; "
+       "! command -v xmllint >/dev/null || xmllint --noout $T/one.svg $T/all.svg",
+       0, "1\n", ""},
+      {"$V attention $T/gpt2 'w5 <eos>' --layer 0 --head 0 -o - > $T/o.html", 2, "",
+       "ends in .html or .svg, found '-'"},
+      {"$V attention $T/gpt2 'w5 <eos>' --layer 0 --head 0 -o $T/one.svg; grep -c '&lt;eos&gt;' $T/one.svg", 0, "2\n",
+       ""},
+      {"$V attention $T/gpt2 w5", 2, "", "expected -o FILE, or --from WORD and --to WORD"},
+      {"$V attention $T/gpt2 -o $T/n.html", 2, "", "expected one text behind the model, or one --image, found 0"},
+      {"$V attention $T/gpt2 w5 --to w5", 2, "", "--to: expected --from WORD as well"},
+      {"$V attention $T/gpt2 w5 --layer -1 -o $T/n.html", 2, "", "--layer: expected whole numbers of at least 0"},
+      {"$V attention $T/gpt2 w5 --layer 0,9 -o $T/n.html", 4, "", "--layer: expected 0 to 1, found 9"},
+      {"$V attention $T/gpt2 w5 --head 9 -o $T/n.svg", 4, "", "--head: expected 0 to 3, found 9"},
+      {"$V attention $T/gpt2 w5 --kind cross -o $T/n.html", 4, "", "--kind: expected one of self, found cross"},
+      {"$V attention $T/gpt2 w5 --from w9 -o $T/n.html", 4, "", "--from: expected a word of the text, found \"w9\""},
+      {"$V attention $T/gpt2 w5 --from w5 --to w9", 4, "", "expected two words of the text"},
+      {"test -e $T/n.html || test -e $T/n.svg", 1, "", ""},
+  };
+  PROGRAM_ROWS(rows);
+}
+
+PROGRAM_MAIN(prepare, cmocka_unit_test(test_one_stack), cmocka_unit_test(test_translation),
+             cmocka_unit_test(test_lines), cmocka_unit_test(test_sampled), cmocka_unit_test(test_image),
+             cmocka_unit_test(test_pairs_and_pictures))

@@ -1,0 +1,129 @@
+// The page of attention weights on weights that are made up: hover, choice of a head, keys, filters. usage: node
+// attention.js ATTENTION.html
+"use strict";
+const assert = require("assert"), open = require("../support/document.js");
+
+// Two layers of two heads over three tokens; head 1 of layer 1 looks from "it" at "cat".
+const even = "3333 3333 3334 3333 3333 3334 3333 3333 3334", sharp = "10000 0 0 9000 1000 0 0 0 10000";
+const layers = [0, 1].map(layer => ({layer, heads: [0, 1].map(head => ({head, weights: layer === 1 && head === 1 ? sharp : even}))}));
+const cross = [{layer: 0, heads: [{head: 0, weights: "5000 2500 2500 0 7500 2500"}]}];
+const one = {text: "cat it", translation: "gato", family: "marian", device: "ref", source: ["cat", "it", "</s>"], target: ["<s>", "gato"],
+             next: ["gato", "</s>"], special_source: [2], special_target: [0], picked: -1, picked_column: -1, image: null, parts: [
+  {kind: "encoder", rows: "source", columns: "source", causal: false, n_rows: 3, n_columns: 3, layers},
+  {kind: "cross", rows: "target", columns: "source", causal: false, n_rows: 2, n_columns: 3, layers: cross}]};
+const $ = open(process.argv[2], [one], {least: "0", like: "", special: "", scale: "linear", theme: ""});
+const thumbs = () => $("grid").all("button"), pressed = () => thumbs().map(b => b.attributes["aria-pressed"]);
+const cells = () => $("map").getContext().rects, bars = id => $(id).all("li").map(li => li.children.map(c => c.textContent).filter(Boolean));
+const white = rect => rect.fill === "rgb(255,255,255)";
+
+// What it is, and a thumbnail a head, the first one chosen.
+assert.strictEqual($("text").textContent, "cat it");
+assert.strictEqual($("translation").textContent, "gato");
+assert.strictEqual($("facts").textContent, "marian on ref; 3 tokens and 2 of the translation.");
+assert.deepStrictEqual(pressed(), ["true", "false", "false", "false"]);
+assert.strictEqual(cells().length, 9);
+
+// A click on a head shows it: two cells are full, as in its thumbnail.
+thumbs()[3].onclick();
+assert.deepStrictEqual(pressed(), ["false", "false", "false", "true"]);
+assert.deepStrictEqual([$("layer").value, $("head").value], ["1", "1"]);
+assert.strictEqual(cells().filter(white).length, 2);
+assert.strictEqual(thumbs()[3].all("canvas")[0].getContext().rects.filter(white).length, 2);
+
+// Arrow keys go from head to head, and end at the edge.
+assert.ok(thumbs()[3].press("ArrowLeft"));
+assert.deepStrictEqual(pressed(), ["false", "false", "true", "false"]);
+assert.strictEqual($.focused(), thumbs()[2]);
+thumbs()[2].press("ArrowDown");
+assert.deepStrictEqual(pressed(), ["false", "false", "true", "false"]);
+assert.ok(!thumbs()[2].press("a"));
+assert.ok($("map").press("."));
+assert.deepStrictEqual(pressed(), ["false", "false", "false", "true"]);
+$("map").press(".");
+assert.deepStrictEqual(pressed(), ["true", "false", "false", "false"]);
+$("map").press(",");
+assert.deepStrictEqual(pressed(), ["false", "false", "false", "true"]);
+
+// The pointer on a cell says its weight, and shows the pair in every head; off the cells it changes nothing.
+const where = (row, column) => { const r = cells()[3 * row + column]; return {clientX: r.x + 1, clientY: r.y + 1}; };
+$("map").onmousemove(where(1, 0));
+assert.strictEqual($("say").textContent, "\u201cit\u201d (1) looks at \u201ccat\u201d (0): 90.0 %");
+$("map").onmousemove({clientX: 1e6, clientY: 0});
+assert.strictEqual($("say").textContent, "\u201cit\u201d (1) looks at \u201ccat\u201d (0): 90.0 %");
+assert.deepStrictEqual(bars("pair")[0], ["layer 1, head 1", "90.0 %"]);
+assert.strictEqual(bars("pair").length, 4);
+
+// A click picks the row out: its bars, its lines alone; Escape lets it go.
+$("map").onclick(where(1, 0));
+assert.deepStrictEqual(bars("row"), [["cat (0)", "90.0 %"], ["it (1)", "10.0 %"], ["</s> (2)", "0.00 %"]]);
+assert.strictEqual($("lines").all("path").length, 2);
+assert.deepStrictEqual(cells().map(r => r.alpha), [.25, .25, .25, 1, 1, 1, .25, .25, .25]);
+$("map").press("Escape");
+assert.strictEqual(bars("row").length, 0);
+assert.strictEqual($("lines").all("path").length, 4);
+
+// Keys walk over the cells; Enter picks.
+$("map").press("ArrowDown");
+$("map").press("ArrowRight");
+$("map").press("ArrowRight");
+assert.strictEqual($("say").textContent, "\u201c</s>\u201d (2) looks at \u201c</s>\u201d (2): 100 %");
+$("map").press("ArrowRight"); // the edge
+$("map").press("Enter");
+assert.deepStrictEqual(bars("row")[0], ["</s> (2)", "100 %"]);
+$("map").press("Enter");
+
+// Filters: marks, tokens by their text, weights that are too small.
+$("special").value = "off";
+$("special").oninput();
+assert.strictEqual(cells().length, 4);
+$("like").value = "CAT";
+$("like").oninput();
+assert.strictEqual(cells().length, 1);
+$("special").value = $("like").value = "";
+$("like").oninput();
+$("least").value = "0.95";
+$("least").oninput();
+assert.strictEqual(cells().filter(r => r.fill !== "rgb(0,0,0)").length, 2);
+$("least").value = "0";
+$("least").oninput();
+assert.strictEqual(cells().filter(r => r.fill !== "rgb(0,0,0)").length, 4);
+
+// Other weights: rows of the translation, and what each position writes.
+$("kind").value = "1";
+$("kind").onchange();
+assert.strictEqual(cells().length, 6);
+assert.strictEqual(thumbs().length, 1);
+$("map").onmousemove(where(1, 1));
+assert.strictEqual($("say").textContent, "\u201cgato\u201d (1), which writes \u201c</s>\u201d next, looks at \u201cit\u201d (1): 75.0 %");
+$("theme").value = "dark";
+$("theme").oninput();
+assert.strictEqual($.root.dataset.theme, "dark");
+
+// With two words given, the page begins with the head that looks most from one at the other.
+const second = open(process.argv[2], [{...one, picked: 1, picked_column: 0}], {least: "0", like: "", special: "", scale: "linear", theme: ""});
+assert.deepStrictEqual([second("layer").value, second("head").value], ["1", "1"]);
+assert.strictEqual(second("say").textContent, "\u201cit\u201d (1) looks at \u201ccat\u201d (0): 90.0 %");
+
+// Sampled down: a row of the map is a range of tokens.
+const half = {...one, source: ["a", "b", "c", "d", "e", "f"], special_source: []};
+const third = open(process.argv[2], [half], {least: "0", like: "", special: "", scale: "linear", theme: ""});
+assert.ok(third("facts").textContent.includes("Sampled down"));
+third("map").press("ArrowDown");
+assert.ok(third("say").textContent.startsWith("\u201ca .. b\u201d (0) looks at \u201ca .. b\u201d (0)"), third("say").textContent);
+
+// An image: its patches, dark where the picked token does not look.
+const image = {width: 2, height: 1, patch_rows: 1, patch_columns: 2, pixels: "0 0 0 255 255 255"};
+const fourth = open(process.argv[2], [{...one, source: ["[CLS]", "0,0", "0,1"], special_source: [0], image, parts: [{...one.parts[0], kind: "self"}]}],
+                    {least: "0", like: "", special: "", scale: "linear", theme: ""});
+assert.ok(!fourth("with-image").hidden && $("with-image").hidden);
+fourth("layer").value = fourth("head").value = "1";
+fourth("layer").onchange();
+fourth("head").value = "1";
+fourth("head").onchange();
+fourth("image").onclick({clientX: 700, clientY: 0}); // the second patch, which looks at itself alone
+assert.deepStrictEqual(fourth("image").getContext().rects.slice(-2).map(r => r.fill), ["rgba(0,0,0,0.850)", "rgba(0,0,0,0.000)"]);
+assert.strictEqual(bars("row").length, 0);
+
+// No text at all.
+const none = open(process.argv[2], [], {least: "0"});
+assert.strictEqual(none("text").textContent, "There is no text on this page.");

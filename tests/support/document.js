@@ -1,0 +1,54 @@
+// A page that comes with vkformer, opened without a browser: as much of a document as the pages use.
+// open(PAGE, DATA, VALUES): runs the page's script with DATA in it and these fields set, and gives getElementById.
+"use strict";
+const assert = require("assert"), fs = require("fs");
+
+// What is drawn: the rectangles of a canvas, and what colour they have.
+class Canvas {
+  constructor() { this.rects = []; }
+  fillRect(x, y, w, h) { this.rects.push({x, y, w, h, fill: this.fillStyle, alpha: this.globalAlpha}); }
+  clearRect() { this.rects = []; }
+  measureText(text) { return {width: 7 * text.length}; }
+  save() {} restore() {} translate() {} rotate() {} setTransform() {} fillText() {} strokeRect() {}
+}
+
+class Element {
+  constructor(tag) { Object.assign(this, {tag, children: [], own: "", attributes: {}, style: {}, dataset: {}, className: "", clientWidth: 800}); }
+  append(...what) { what.forEach(c => { c.parentNode = this; }); this.children.push(...what); }
+  replaceChildren(...what) { this.children = []; this.append(...what); }
+  replaceWith(other) { this.tag = other.tag; this.own = other.own; this.children = other.children; }
+  setAttribute(name, value) { this.attributes[name] = String(value); }
+  addEventListener() {}
+  getContext() { return this.context ??= new Canvas(); }
+  getBoundingClientRect() { return {left: 0, top: 0, width: this.clientWidth, height: this.clientWidth}; }
+  focus() { Element.focused = this; }
+  // What a browser does on a key: true where the page took it.
+  press(key) { let taken = false; this.onkeydown({key, preventDefault: () => { taken = true; }}); return taken; }
+  set textContent(text) { this.own = String(text); this.children = []; }
+  get textContent() { return this.own + this.children.map(c => c.textContent).join(""); }
+  get firstChild() { return this.children[0]; }
+  set value(v) { this.chosen = v; }
+  get value() { return this.chosen ?? (this.children[0] ? this.children[0].attributes.value ?? this.children[0].own : ""); }
+  all(tag) { return this.children.flatMap(c => [...(c.tag === tag ? [c] : []), ...c.all(tag)]); }
+}
+
+module.exports = (file, data, values = {}) => {
+  const elements = {};
+  const get = id => {
+    if (!elements[id]) { elements[id] = new Element(id); elements[id].parentNode = new Element("parent"); }
+    return elements[id];
+  };
+  get("data").textContent = JSON.stringify(data);
+  for (const [id, value] of Object.entries(values)) get(id).value = value;
+  const root = new Element("html"), colours = {"--panel": "#000000", "--mark": "#ffffff"};
+  const document = {getElementById: get, createElement: tag => new Element(tag), createElementNS: (space, tag) => new Element(tag),
+                    documentElement: root};
+  const window = {devicePixelRatio: 1, addEventListener() {}, matchMedia: () => ({addEventListener() {}})};
+  const style = () => ({getPropertyValue: name => colours[name] || "#808080"});
+  const html = fs.readFileSync(file, "utf8"), scripts = [...html.matchAll(/<script>([^]*?)<\/script>/g)];
+  assert.strictEqual(scripts.length, 1);
+  new Function("document", "window", "getComputedStyle", scripts[0][1])(document, window, style);
+  get.focused = () => Element.focused;
+  get.root = root;
+  return get;
+};

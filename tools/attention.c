@@ -1,0 +1,146 @@
+/* attention: which token of a text looks at which, in every layer and head: a page, a picture, or a list. */
+#include "attention.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+typedef struct found {
+  const tool_attention_map *map;
+  size_t head;
+  double weight;
+  bool is_most; /* no other token gets more */
+} found;
+
+static int by_weight(const void *a, const void *b) {
+  const double x = ((const found *)a)->weight, y = ((const found *)b)->weight;
+  return (x < y) - (x > y);
+}
+
+/* Does no token outside of `to` get more than `to`? */
+static bool gets_most(const tool_attention_map *map, size_t head, tool_span from, tool_span to, double weight) {
+  for (size_t s = 0; s < map->columns->n; s++)
+    if ((s < to.first || s >= to.first + to.n) && tool_attention_weight(map, head, from, (tool_span){s, 1}) > weight)
+      return false;
+  return true;
+}
+
+/* How much --from looks at --to in every head where both are, the strongest first. */
+static int print_pair(const tool_args *args, const tool_attention_maps *maps) {
+  found *all = calloc(maps->n_heads + 1, sizeof *all);
+  size_t n = 0, n_most = 0;
+  if (!all) return tool_error("out of memory");
+  for (const tool_attention_map *map = maps->at; map < maps->at + maps->n; map++) {
+    const tool_span from = tool_find_word(map->rows, args->from), to = tool_find_word(map->columns, args->to);
+    for (size_t h = 0; from.n && to.n && h < map->n_heads; h++) {
+      if (!tool_attention_has_head(args, h)) continue;
+      const double weight = tool_attention_weight(map, h, from, to);
+      all[n] = (found){map, h, weight, gets_most(map, h, from, to, weight)};
+      n_most += all[n++].is_most;
+    }
+  }
+  qsort(all, n, sizeof *all, by_weight);
+  for (size_t i = 0; i < n; i++)
+    printf("%-8s layer %-3zu head %-3zu %.4f%s\n", all[i].map->kind, all[i].map->layer, all[i].head, all[i].weight,
+           all[i].is_most ? "  no token gets more" : "");
+  if (n) printf("\"%s\" looks most at \"%s\" in %zu of %zu heads\n", args->from, args->to, n_most, n);
+  free(all);
+  return n ? TOOL_OK
+           : tool_error("--from, --to: expected two words of the text that one map has, found \"%s\" and \"%s\"",
+                        args->from, args->to);
+}
+
+static bool ends_with(const char *path, const char *end) {
+  const size_t n = strlen(path), m = strlen(end);
+  return n > m && strcmp(path + n - m, end) == 0;
+}
+
+static int check_args(const tool_args *args) {
+  const size_t n_texts = args->n_operands - 1 + args->images.n;
+  if (n_texts != 1)
+    return tool_usage_error("attention", "expected one text behind the model, or one --image, found %zu", n_texts);
+  if (args->to && !args->from) return tool_usage_error("attention", "--to: expected --from WORD as well");
+  if (!args->output && !args->to)
+    return tool_usage_error("attention", "expected -o FILE, or --from WORD and --to WORD, found neither");
+  if (args->output && !ends_with(args->output, ".html") && !ends_with(args->output, ".svg"))
+    return tool_usage_error("attention", "--output: expected a name that ends in .html or .svg, found '%s'",
+                            args->output);
+  return TOOL_OK;
+}
+
+/* Translates the text first where the model is an encoder-decoder. */
+static int attend(tool_session *session, const tool_args *args, const char *config, vkf_result **translated,
+                  tool_attended *out) {
+  vkf_model_info info = {VKF_MODEL_INFO_INIT};
+  vkf_model_get_info(session->model, &info);
+  if (args->images.n) return tool_attend_image(session, args->operands[0], args->images.at[0], out);
+  if (info.architecture != VKF_ARCHITECTURE_ENCODER_DECODER)
+    return tool_attend_text(session, args, args->operands[1], NULL, 0, out);
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config,
+                                      .source_language = args->source_lang, .target_language = args->target_lang};
+  const char *text = args->operands[1];
+  vkf_status status = vkf_session_translate(session->run, &text, 1, &params, translated);
+  if (status != VKF_OK) return tool_session_fail(session, status, NULL);
+  return tool_attend_translation(session, args, text, *translated, 0, out);
+}
+
+static int report(tool_session *session, const tool_args *args, const tool_attended *a) {
+  tool_attention_maps *maps = malloc(sizeof *maps);
+  int exit_code = maps ? tool_attention_choose(a, args, maps) : tool_error("out of memory");
+  if (exit_code == TOOL_OK && args->from && !args->to && !tool_find_word(maps->at[0].rows, args->from).n)
+    exit_code = tool_error("--from: expected a word of the text, found \"%s\"", args->from);
+  if (exit_code == TOOL_OK && args->to) exit_code = print_pair(args, maps);
+  free(maps);
+  if (exit_code != TOOL_OK || !args->output) return exit_code;
+  if (ends_with(args->output, ".svg")) return tool_attention_write_svg(args, a, args->output);
+  json_t *document = tool_attention_document(session, args, a);
+  return document ? tool_write_page("tools/attention.html", args->output, json_pack("[o]", document)) : TOOL_FAILED;
+}
+
+static int run_attention(const tool_args *args) {
+  tool_session session = {0};
+  tool_attended a = {0};
+  vkf_result *translated = NULL;
+  char *config = NULL;
+  if (check_args(args) != TOOL_OK) return TOOL_USAGE;
+  int exit_code = tool_generation_config(args, &config);
+  if (exit_code == TOOL_OK) exit_code = tool_session_open(&session, args, args->device, args->operands[0]);
+  if (exit_code == TOOL_OK) exit_code = attend(&session, args, config, &translated, &a);
+  if (exit_code == TOOL_OK) exit_code = report(&session, args, &a);
+  tool_attended_finish(&a);
+  vkf_result_destroy(&translated);
+  free(config);
+  return tool_session_close(&session, exit_code);
+}
+
+static const tool_option options[] = {
+    {"output", 'o', TOOL_OUTPUT, offsetof(tool_args, output), "FILE",
+     "a page to explore (.html), or a picture (.svg): one head with\nits tokens, several as small maps"},
+    {"image", 0, TOOL_INPUTS, offsetof(tool_args, images), "FILE", "a PNG or JPEG image instead of the text"},
+    {"kind", 0, TOOL_TEXT, offsetof(tool_args, kind), "KIND",
+     "encoder, decoder or cross of an encoder-decoder; other models\nhave self alone"},
+    {"layer", 0, TOOL_INDEXES, offsetof(tool_args, layers_at), "L[,L]...", "only these layers, counted from 0"},
+    {"head", 0, TOOL_INDEXES, offsetof(tool_args, heads_at), "H[,H]...", "only these heads, counted from 0"},
+    {"from", 0, TOOL_TEXT, offsetof(tool_args, from), "WORD", "pick out the row of this word, or of token number N"},
+    {"to", 0, TOOL_TEXT, offsetof(tool_args, to), "WORD",
+     "print how much the word of --from looks at this one, in every\nhead, the strongest first"},
+    TOOL_SOURCE_LANG,
+    TOOL_TARGET_LANG,
+};
+static const tool_option_group group = TOOL_GROUP("Options", options);
+
+const tool_command tool_attention = {
+    .name = "attention",
+    .summary = "Show which token looks at which, by layer and head",
+    .usage = "MODEL TEXT|--image FILE [-o FILE.html|FILE.svg] [OPTION]...",
+    .text =
+        "An encoder-decoder translates the text first; the page then has the weights within the\n"
+        "text, within the translation, and from the translation to the text.",
+    .examples =
+        "  vkformer attention models/en-es \"The cat sat on the mat because it was tired.\" -o attention.html\n"
+        "  vkformer attention models/en-es \"The cat sat on the mat because it was tired.\" --from it --to cat\n",
+    .groups = {&group, &tool_generation_options, &tool_model_options, &tool_common_options},
+    .min_operands = 1,
+    .max_operands = 2,
+    .operand = "MODEL, a model folder",
+    .run = run_attention,
+};

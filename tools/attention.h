@@ -1,0 +1,70 @@
+/* attention: which token looks at which, as a page, a picture or a list: what `attention` and `translate --attention`
+ * share. The weights are those of vkf_session_run(); nothing is computed here but sums of them.
+ */
+#ifndef VKFORMER_TOOLS_ATTENTION_H
+#define VKFORMER_TOOLS_ATTENTION_H
+
+#include "program.h"
+
+/* The tokens of a text as people read them. */
+typedef struct tool_tokens {
+  char **at;
+  bool *special; /* such as </s> */
+  size_t n;
+} tool_tokens;
+
+/* A text or an image that was run with its weights. */
+typedef struct tool_attended {
+  const char *text, *translation;   /* the caller's; translation NULL: none */
+  tool_tokens source, target, next; /* next: what each position of the target writes */
+  size_t patch_rows, patch_columns; /* of an image; 0: it is a text */
+  vkf_result *pixels, *pass;
+} tool_attended;
+
+/* What one layer does: weights [heads][rows][columns]. */
+typedef struct tool_attention_map {
+  const char *kind; /* "encoder", "decoder", "cross", or "self" of a model with one stack */
+  size_t layer, n_heads;
+  const float *weights;
+  const tool_tokens *rows, *columns;
+} tool_attention_map;
+
+#define TOOL_MAX_MAPS 512
+
+/* Runs a text; target: ids of an encoder-decoder's target from its start id on. TOOL_OK, or an exit code after a
+ * message. Finish `out` either way. */
+int tool_attend_text(tool_session *session, const tool_args *args, const char *text, const int32_t *target,
+                     size_t n_target, tool_attended *out);
+/* Runs an image, whose tokens are the class token and its patches. */
+int tool_attend_image(tool_session *session, const char *folder, const char *path, tool_attended *out);
+/* Runs a text and row `row` of the translation that it got. */
+int tool_attend_translation(tool_session *session, const tool_args *args, const char *text, const vkf_result *result,
+                            size_t row, tool_attended *out);
+void tool_attended_finish(tool_attended *a);
+
+/* The maps that --kind, --layer and --head leave, and of each the heads; how many there are. 0 after a message. */
+typedef struct tool_attention_maps {
+  tool_attention_map at[TOOL_MAX_MAPS];
+  size_t n, n_heads; /* n_heads: of all maps */
+} tool_attention_maps;
+int tool_attention_choose(const tool_attended *a, const tool_args *args, tool_attention_maps *out);
+bool tool_attention_has_head(const tool_args *args, size_t head);
+
+/* Head `head` as [n_rows][n_columns], at most as many as there are: weights of columns that fall together are added,
+ * those of rows are averaged, so a row still adds up to 1. To free(); NULL after a message. */
+float *tool_attention_sample(const tool_attention_map *map, size_t head, size_t n_rows, size_t n_columns);
+
+/* Tokens [first, first + n) that a word is made of; n 0: it is not there. A whole number is a position. */
+typedef struct tool_span {
+  size_t first, n;
+} tool_span;
+tool_span tool_find_word(const tool_tokens *tokens, const char *word);
+/* How much the tokens of `from` look at those of `to` together: a mean over `from`, a sum over `to`. */
+double tool_attention_weight(const tool_attention_map *map, size_t head, tool_span from, tool_span to);
+
+/* What a page gets of a text (attention_page.c); NULL after a message. */
+json_t *tool_attention_document(const tool_session *session, const tool_args *args, const tool_attended *a);
+/* The picture of a text (attention_svg.c). */
+int tool_attention_write_svg(const tool_args *args, const tool_attended *a, const char *path);
+
+#endif

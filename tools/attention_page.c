@@ -1,0 +1,135 @@
+/* attention_page: the weights of a text as the data of tools/attention.html. */
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "attention.h"
+
+/* Tokens a side, and weights of a page, at most: more are sampled down. */
+enum { MAX_SIDE = 512, MIN_SIDE = 16, MAX_WEIGHTS = 6000000, MAX_IMAGE = 128, SCALE = 10000 };
+
+static json_t *labels_json(const tool_tokens *tokens) {
+  json_t *list = json_array();
+  for (size_t i = 0; i < tokens->n; i++) json_array_append_new(list, json_string(tokens->at[i]));
+  return list;
+}
+
+static json_t *special_json(const tool_tokens *tokens) {
+  json_t *list = json_array();
+  for (size_t i = 0; i < tokens->n; i++)
+    if (tokens->special[i]) json_array_append_new(list, json_integer((json_int_t)i));
+  return list;
+}
+
+/* Whole numbers with a space between them. NULL: out of memory. */
+static json_t *numbers_json(const float *numbers, size_t n, double scale) {
+  char *text = malloc(12 * n + 1);
+  size_t at = 0;
+  if (!text) return NULL;
+  text[0] = 0;
+  for (size_t i = 0; i < n; i++) {
+    const double x = numbers[i] * scale;
+    at += (size_t)sprintf(text + at, i ? " %ld" : "%ld", isfinite(x) ? lround(fmax(0, fmin(x, 99999))) : 0);
+  }
+  json_t *json = json_string(text);
+  free(text);
+  return json;
+}
+
+/* The heads of a layer: a text of ten-thousandths for each. */
+static json_t *layer_json(const tool_args *args, const tool_attention_map *map, size_t n_rows, size_t n_columns) {
+  json_t *list = json_array();
+  for (size_t h = 0; h < map->n_heads; h++) {
+    if (!tool_attention_has_head(args, h)) continue;
+    float *sampled = tool_attention_sample(map, h, n_rows, n_columns);
+    json_array_append_new(list, json_pack("{s:i, s:o}", "head", (int)h, "weights",
+                                          sampled ? numbers_json(sampled, n_rows * n_columns, SCALE) : NULL));
+    free(sampled);
+  }
+  return list;
+}
+
+/* Is no weight above the diagonal in any head? */
+static bool is_causal(const tool_attention_map *map) {
+  const size_t n = map->rows->n;
+  if (map->rows != map->columns) return false;
+  for (size_t h = 0; h < map->n_heads; h++)
+    for (size_t t = 0; t < n; t++)
+      for (size_t s = t + 1; s < n; s++)
+        if (map->weights[(h * n + t) * n + s] != 0) return false;
+  return n > 1;
+}
+
+static size_t side_of(size_t n, size_t most) {
+  return n < most ? n : most;
+}
+
+static json_t *parts_json(const tool_args *args, const tool_attended *a, const tool_attention_maps *maps) {
+  const double fits = sqrt((double)MAX_WEIGHTS / (double)(maps->n_heads ? maps->n_heads : 1));
+  const size_t most = fits > MAX_SIDE ? MAX_SIDE : fits < MIN_SIDE ? MIN_SIDE : (size_t)fits;
+  json_t *parts = json_array(), *layers = NULL;
+  for (size_t i = 0; i < maps->n; i++) {
+    const tool_attention_map *map = &maps->at[i];
+    const size_t n_rows = side_of(map->rows->n, most), n_columns = side_of(map->columns->n, most);
+    if (i == 0 || strcmp(map->kind, maps->at[i - 1].kind) != 0) {
+      layers = json_array();
+      json_array_append_new(parts, json_pack("{s:s, s:s, s:s, s:b, s:i, s:i, s:o}", "kind", map->kind, "rows",
+                                             map->rows == &a->source ? "source" : "target", "columns",
+                                             map->columns == &a->source ? "source" : "target", "causal", is_causal(map),
+                                             "n_rows", (int)n_rows, "n_columns", (int)n_columns, "layers", layers));
+    }
+    json_array_append_new(
+        layers, json_pack("{s:i, s:o}", "layer", (int)map->layer, "heads", layer_json(args, map, n_rows, n_columns)));
+  }
+  return parts;
+}
+
+/* The pixels as the model got them, each channel from its least to its largest number, every k-th of them. */
+static json_t *image_json(const tool_attended *a) {
+  const vkf_array *pixels = vkf_result_at(a->pixels, 0);
+  const size_t C = pixels->shape[1], H = pixels->shape[2], W = pixels->shape[3],
+               step = 1 + (H > W ? H - 1 : W - 1) / MAX_IMAGE, rows = (H + step - 1) / step,
+               columns = (W + step - 1) / step;
+  const float *x = pixels->data;
+  float *rgb = calloc(3 * rows * columns, sizeof *rgb);
+  for (size_t c = 0; rgb && c < 3; c++) {
+    const float *plane = x + (c < C ? c : 0) * H * W;
+    float least = plane[0], most = plane[0];
+    for (size_t i = 0; i < H * W; i++) {
+      least = fminf(least, plane[i]);
+      most = fmaxf(most, plane[i]);
+    }
+    for (size_t r = 0; r < rows; r++)
+      for (size_t k = 0; k < columns; k++)
+        rgb[3 * (r * columns + k) + c] =
+            most > least ? (plane[r * step * W + k * step] - least) / (most - least) : 0.5F;
+  }
+  json_t *json = json_pack("{s:i, s:i, s:i, s:i, s:o}", "width", (int)columns, "height", (int)rows, "patch_rows",
+                           (int)a->patch_rows, "patch_columns", (int)a->patch_columns, "pixels",
+                           rgb ? numbers_json(rgb, 3 * rows * columns, 255) : NULL);
+  free(rgb);
+  return json;
+}
+
+json_t *tool_attention_document(const tool_session *session, const tool_args *args, const tool_attended *a) {
+  tool_attention_maps *maps = malloc(sizeof *maps);
+  json_t *json = NULL;
+  vkf_model_info info = {VKF_MODEL_INFO_INIT};
+  vkf_model_get_info(session->model, &info);
+  if (!maps) tool_error("out of memory");
+  if (maps && tool_attention_choose(a, args, maps) == TOOL_OK) {
+    const tool_tokens *rows = maps->at[0].rows;
+    const tool_span none = {0}, from = args->from ? tool_find_word(rows, args->from) : none,
+                    to = args->to ? tool_find_word(maps->at[0].columns, args->to) : none;
+    json =
+        json_pack("{s:s, s:s?, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:o, s:o*}", "text", a->text, "translation",
+                  a->translation, "family", info.family, "device", vkf_device_get_info(session->device)->name, "source",
+                  labels_json(&a->source), "target", labels_json(&a->target), "next", labels_json(&a->next),
+                  "special_source", special_json(&a->source), "special_target", special_json(&a->target), "picked",
+                  from.n ? (int)from.first : -1, "picked_column", to.n ? (int)to.first : -1, "parts",
+                  parts_json(args, a, maps), "image", a->pixels ? image_json(a) : NULL);
+    if (!json) tool_error("out of memory");
+  }
+  free(maps);
+  return json;
+}
