@@ -1,4 +1,5 @@
 /* Tokenizers of folders without a tokenizer.json: recorded ids, what each class adds, damage, lack of memory. */
+#include "support/small_spm.h"
 #include "support/tokenizers.h"
 
 /* ---- recorded ids ------------------------------------------------------------------------------------------------ */
@@ -52,64 +53,6 @@ static void recorded_sentencepiece(void **state) {
 }
 
 /* ---- small files ------------------------------------------------------------------------------------------------- */
-
-typedef struct bytes {
-  char data[1024];
-  size_t n;
-} bytes;
-
-static void put(bytes *out, const void *data, size_t n) {
-  assert_true(out->n + n <= sizeof out->data);
-  memcpy(out->data + out->n, data, n);
-  out->n += n;
-}
-
-/* A field that is a message or a string, shorter than 128 bytes. */
-static void put_field(bytes *out, int number, const void *data, size_t n) {
-  const unsigned char head[] = {(unsigned char)(number << 3 | 2), (unsigned char)n};
-  put(out, head, 2);
-  put(out, data, n);
-}
-
-static void put_piece(bytes *out, const char *text, float score, unsigned char type) {
-  bytes piece = {.n = 0};
-  uint32_t bits;
-  memcpy(&bits, &score, 4);
-  const unsigned char tail[] = {0x15, bits & 255, bits >> 8 & 255, bits >> 16 & 255, bits >> 24, 0x18, type};
-  put_field(&piece, 1, text, strlen(text));
-  put(&piece, tail, sizeof tail);
-  put_field(out, 1, piece.data, piece.n);
-}
-
-enum { NORMAL = 1, UNKNOWN, CONTROL, USER_DEFINED, UNUSED, BYTE };
-#define MARK "\xE2\x96\x81"
-static const unsigned char unigram[] = {0x18, 1}, bpe[] = {0x18, 2};
-
-/* <unk> 0, <s> 1, </s> 2, then pieces; a trainer_spec ends it. */
-static bytes small_spm(const unsigned char *trainer, size_t n_trainer) {
-  bytes out = {.n = 0};
-  put_piece(&out, "<unk>", 0, UNKNOWN);
-  put_piece(&out, "<s>", 0, CONTROL);
-  put_piece(&out, "</s>", 0, CONTROL);
-  put_piece(&out, MARK, -3, NORMAL);
-  put_piece(&out, "a", -4, NORMAL);
-  put_piece(&out, "b", -5, NORMAL);
-  put_piece(&out, "ab", -1, NORMAL);
-  put_piece(&out, MARK "a", -2, NORMAL);
-  put_field(&out, 2, trainer, n_trainer);
-  return out;
-}
-
-static vkf_text_file file_of_bytes(const bytes *b, const char *name) {
-  return (vkf_text_file){b->data, b->n, name};
-}
-
-static void print_ids(char *out, size_t size, const vkf_text_ids *ids) {
-  size_t n = 0;
-  out[0] = 0;
-  for (size_t i = 0; i < ids->n && n < size; i++)
-    n += (size_t)snprintf(out + n, size - n, "%s%d", i ? " " : "", (int)ids->ids[i]);
-}
 
 static void assert_round(const vkf_text_files *files, const char *text, const char *ids_want, const char *back_want) {
   vkf_env env;
