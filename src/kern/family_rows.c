@@ -39,9 +39,10 @@ static uint64_t edit_turns(const vkf_variant *v, uint32_t stage, const vkf_probl
 
 const vkf_family vkf_family_logit_edit = {.name = "row", .loop_turns = edit_turns};
 
+/* Keys, then values, together the width; each loop may end with a turn that is not full. */
 static uint64_t append_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
   (void)stage;
-  return 2 * vkf_turns_by(p->append.width, vkf_kern_workgroup(v));
+  return vkf_turns_by(p->append.width, VKF_MAX(v->vec, 1) * vkf_kern_workgroup(v)) + 2;
 }
 
 const vkf_family vkf_family_append = {
