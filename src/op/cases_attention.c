@@ -13,60 +13,35 @@ enum {
 
 #define DISTANCES(BEFORE, AFTER) .bias_by_distance = true, .bias_before = BEFORE, .bias_after = AFTER
 
-/* B sentences of S tokens; h heads of n_kv; further parameters at the end. */
-#define SELF(OP, MEMBER, NAME, BATCH, LENGTH, HEADS, KV, WIDTH, VALUE, SCALE, INPUTS, DATA, SEED, ...) \
-  {                                                                                                    \
-    .name = NAME, .op = VKF_OP_##OP,                                                                   \
-    .params = {.MEMBER = {.seqs = VKF_DIM_B,                                                           \
-                          .queries = VKF_DIM_S,                                                        \
-                          .keys = VKF_DIM_S,                                                           \
-                          .past = VKF_DIM_ZERO,                                                        \
-                          .shared = VKF_DIM_ONE,                                                       \
-                          .n_heads = HEADS,                                                            \
-                          .n_kv_heads = KV,                                                            \
-                          .key_width = WIDTH,                                                          \
-                          .value_width = VALUE,                                                        \
-                          .scale = SCALE,                                                              \
-                          __VA_ARGS__}},                                                               \
-    .sizes = {.B = BATCH, .S = LENGTH}, .inputs = (INPUTS), .data = VKF_DATA_##DATA, .seed = SEED,     \
-  }
+/* What every case has; further parameters at the end. */
+#define CASE(OP, MEMBER, NAME, SEQS, QUERIES, KEYS, PAST, HEADS, KV, WIDTH, VALUE, SCALE, INPUTS, DATA, SEED, ...) \
+  .name = NAME, .op = VKF_OP_##OP, .inputs = (INPUTS), .data = VKF_DATA_##DATA, .seed = SEED,                      \
+  .params = {.MEMBER = {.seqs = VKF_DIM_##SEQS,                                                                    \
+                        .queries = VKF_DIM_##QUERIES,                                                              \
+                        .keys = VKF_DIM_##KEYS,                                                                    \
+                        .past = VKF_DIM_##PAST,                                                                    \
+                        .n_heads = HEADS,                                                                          \
+                        .n_kv_heads = KV,                                                                          \
+                        .key_width = WIDTH,                                                                        \
+                        .value_width = VALUE,                                                                      \
+                        .scale = SCALE,                                                                            \
+                        __VA_ARGS__}}
+/* B sentences of S tokens; HEADS heads on KV of keys. */
+#define SELF(OP, MEMBER, NAME, BATCH, LENGTH, ...) \
+  { CASE(OP, MEMBER, NAME, B, S, S, ZERO, __VA_ARGS__, .shared = VKF_DIM_ONE), .sizes = {.B = BATCH, .S = LENGTH}, }
 /* R sequences, T tokens after `PASTN` in the cache, causal. */
-#define DECODE(OP, MEMBER, NAME, ROWS, TOKENS, PASTN, HEADS, KV, WIDTH, VALUE, SCALE, INPUTS, DATA, SEED, ...)    \
-  {                                                                                                               \
-    .name = NAME, .op = VKF_OP_##OP,                                                                              \
-    .params = {.MEMBER = {.seqs = VKF_DIM_R,                                                                      \
-                          .queries = VKF_DIM_T,                                                                   \
-                          .keys = VKF_DIM_KEYS,                                                                   \
-                          .past = VKF_DIM_PAST,                                                                   \
-                          .shared = VKF_DIM_ONE,                                                                  \
-                          .n_heads = HEADS,                                                                       \
-                          .n_kv_heads = KV,                                                                       \
-                          .key_width = WIDTH,                                                                     \
-                          .value_width = VALUE,                                                                   \
-                          .scale = SCALE,                                                                         \
-                          .causal = true,                                                                         \
-                          __VA_ARGS__}},                                                                          \
-    .sizes = {.B = 1, .R = ROWS, .T = TOKENS, .past = PASTN},                                                     \
-    .capacity = {.B = 1, .R = ROWS, .T = TOKENS, .past = PASTN + 5}, .inputs = (INPUTS), .data = VKF_DATA_##DATA, \
-    .seed = SEED,                                                                                                 \
+#define DECODE(OP, MEMBER, NAME, ROWS, TOKENS, PASTN, ...)                                        \
+  {                                                                                               \
+    CASE(OP, MEMBER, NAME, R, T, KEYS, PAST, __VA_ARGS__, .shared = VKF_DIM_ONE, .causal = true), \
+        .sizes = {.B = 1, .R = ROWS, .T = TOKENS, .past = PASTN},                                 \
+        .capacity = {.B = 1, .R = ROWS, .T = TOKENS, .past = PASTN + 5},                          \
   }
 /* R sequences of T tokens look at S keys of their sentence, shared by the R/B beams of each. */
-#define CROSS(OP, MEMBER, NAME, BATCH, ROWS, TOKENS, LENGTH, HEADS, KV, WIDTH, VALUE, SCALE, INPUTS, DATA, SEED, ...) \
-  {                                                                                                                   \
-    .name = NAME, .op = VKF_OP_##OP,                                                                                  \
-    .params = {.MEMBER = {.seqs = VKF_DIM_R,                                                                          \
-                          .queries = VKF_DIM_T,                                                                       \
-                          .keys = VKF_DIM_S,                                                                          \
-                          .past = VKF_DIM_ZERO,                                                                       \
-                          .n_heads = HEADS,                                                                           \
-                          .n_kv_heads = KV,                                                                           \
-                          .key_width = WIDTH,                                                                         \
-                          .value_width = VALUE,                                                                       \
-                          .scale = SCALE,                                                                             \
-                          __VA_ARGS__}},                                                                              \
-    .sizes = {.B = BATCH, .R = ROWS, .T = TOKENS, .S = LENGTH},                                                       \
-    .capacity = {.B = BATCH + 1, .R = (BATCH + 1) * (ROWS / BATCH), .T = TOKENS + 1, .S = LENGTH + 3},                \
-    .inputs = (INPUTS), .data = VKF_DATA_##DATA, .seed = SEED,                                                        \
+#define CROSS(OP, MEMBER, NAME, BATCH, ROWS, TOKENS, LENGTH, ...)                                          \
+  {                                                                                                        \
+    CASE(OP, MEMBER, NAME, R, T, S, ZERO, __VA_ARGS__),                                                    \
+        .sizes = {.B = BATCH, .R = ROWS, .T = TOKENS, .S = LENGTH},                                        \
+        .capacity = {.B = BATCH + 1, .R = (BATCH + 1) * (ROWS / BATCH), .T = TOKENS + 1, .S = LENGTH + 3}, \
   }
 
 #define CASES(OP, M)                                                                                                 \
