@@ -24,16 +24,21 @@ static const char *format_name(const vkf_validate_row *row) {
 }
 
 static json_t *row_json(const vkf_validate_row *row) {
-  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:o}", "scope", vkf_scope_name(row->scope),
+  return json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:o, s:o, s:o, s:s}", "scope", vkf_scope_name(row->scope),
                    "name", row->name, "part", row->part, "op", row->op, "variant", row->variant, "format",
                    format_name(row), "cases", (json_int_t)row->n_cases, "elements", (json_int_t)row->n_elements,
                    "seconds", tool_json_real(row->seconds), "ratio", tool_json_real(row->ratio), "drift",
-                   row->drift < 0 ? json_null() : tool_json_real(row->drift));
+                   row->drift < 0 ? json_null() : tool_json_real(row->drift), "left_out", row->left_out);
 }
 
 static void print_row(const vkf_validate_row *row) {
   char drift[32] = "-";
   if (!(row->drift < 0)) snprintf(drift, sizeof drift, "%.2e", row->drift);
+  if (row->left_out[0]) {
+    printf("%-6s %-20s %-40s %-6s %5u left out: %s\n", vkf_scope_name(row->scope), row->name, row->variant,
+           format_name(row), row->n_cases, row->left_out);
+    return;
+  }
   printf("%-6s %-20s %-40s %-6s %5u %10.3e %10s%s\n", vkf_scope_name(row->scope), row->name, row->variant,
          format_name(row), row->n_cases, fabs(row->ratio), drift, row->ratio <= 1 ? "" : "  OVER");
   fflush(stdout);
@@ -45,7 +50,7 @@ static void on_row(void *user, const vkf_validate_row *row) {
   tool_progress_end(v->session);
   if (is_sum && v->is_text) print_row(row);
   json_array_append_new(v->rows, row_json(row));
-  if (is_sum && !(row->ratio <= v->worst) && !isnan(v->worst)) {
+  if (is_sum && row->n_cases && !(row->ratio <= v->worst) && !isnan(v->worst)) {
     v->worst = row->ratio;
     snprintf(v->worst_name, sizeof v->worst_name, "%s %s%s%s", vkf_scope_name(row->scope), row->name,
              row->variant[0] ? " " : "", row->variant);

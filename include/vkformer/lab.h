@@ -116,16 +116,17 @@ VKF_API const char *vkf_scope_name(vkf_scope scope);
 typedef struct vkf_validate_row {
   size_t size; /* sizeof(vkf_validate_row) */
   vkf_scope scope;
-  const char *name;    /* the op, or the pass and the block ("step decoder.0") */
-  const char *part;    /* of a case: its name, which tells the shape; of a node: its name; else "" */
-  const char *op;      /* "" for a block */
-  const char *variant; /* of the kernel; "" on ref, for a block, and for an op whose cases each have their own */
-  vkf_storage format;  /* how a case stores weights, keys and values; AUTO for blocks and nodes */
-  uint32_t n_cases;    /* 1, or how many cases or nodes it sums up */
-  uint64_t n_elements; /* compared */
-  double seconds;      /* of the runs of cases, as the host sees them, the wait included; 0 for blocks and nodes */
-  double ratio;        /* the largest err / bound; over 1 (or NaN) is a fault */
-  double drift;        /* of nodes and blocks: the device's chain from ref's, over the largest magnitude; -1: none */
+  const char *name;     /* the op, or the pass and the block ("step decoder.0") */
+  const char *part;     /* of a case: its name, which tells the shape; of a node: its name; else "" */
+  const char *op;       /* "" for a block */
+  const char *variant;  /* of the kernel; "" on ref, for a block, and for an op whose cases each have their own */
+  vkf_storage format;   /* how a case stores weights, keys and values; AUTO for blocks and nodes */
+  uint32_t n_cases;     /* 1, or how many cases or nodes it sums up */
+  uint64_t n_elements;  /* compared */
+  double seconds;       /* of the runs of cases, as the host sees them, the wait included; 0 for blocks and nodes */
+  double ratio;         /* the largest err / bound; over 1 (or NaN) is a fault */
+  double drift;         /* of nodes and blocks: the device's chain from ref's, over the largest magnitude; -1: none */
+  const char *left_out; /* of an op: why the variant ran no case (format AUTO: in any format); "" where it ran */
 } vkf_validate_row;
 
 /* Called for each row when it is ready; where it is a parameter, NULL: nobody is told. The strings are valid during the

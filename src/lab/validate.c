@@ -161,8 +161,14 @@ static vkf_status verify_pass(vkf_validation *v, const pass *p, vkf_walk *dev, c
   for (uint32_t b = 0; b < dev->plan->n_blocks && !v->fault; b++) {
     const vkf_block *block = &dev->plan->blocks[b];
     char name[96];
-    vkf_validate_row row = {
-        .size = sizeof row, .scope = VKF_SCOPE_BLOCK, .name = name, .part = "", .op = "", .variant = "", .drift = -1};
+    vkf_validate_row row = {.size = sizeof row,
+                            .scope = VKF_SCOPE_BLOCK,
+                            .name = name,
+                            .part = "",
+                            .op = "",
+                            .variant = "",
+                            .drift = -1,
+                            .left_out = ""};
     snprintf(name, sizeof name, "%s %s", p->name, block->name);
     for (uint32_t n = block->first_node; n < block->first_node + block->n_nodes && !v->fault; n++)
       VKF_TRY(verify_node(v, p, dev, ref, n, &row));

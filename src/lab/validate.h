@@ -5,6 +5,7 @@
 #include <vkformer/lab.h>
 
 #include "engine/engine.h"
+#include "kern/kern.h"
 
 typedef struct vkf_validation {
   vkf_env *env;
@@ -21,8 +22,11 @@ void vkf_lab_validate_report(vkf_validation *v, const vkf_validate_row *row);
 /* A case to its op, a node to its block: counts, times, the largest ratio. */
 void vkf_lab_validate_add(vkf_validate_row *sum, const vkf_validate_row *part);
 
-/* Every case on every fitting variant (ref: on the op), in float32; every other format that a variant reads on a share
- * of them. */
+/* A kernel over the cases of its op, in every format that it reads: a row a format, or one that says why no case ran.
+ */
+vkf_status vkf_lab_validate_variant(vkf_validation *v, const vkf_variant *variant);
+/* Every case on every variant (ref: on the op), in float32; every other format that a variant reads on a share of
+ * them. */
 vkf_status vkf_lab_validate_ops(vkf_validation *v, bool ref);
 /* Every op in every format on one case of odd sizes, on the variant that is chosen for it. */
 vkf_status vkf_lab_validate_quick(vkf_validation *v);

@@ -1,7 +1,7 @@
 /* validate: every op over its cases and every fitting variant, or one case each.
  *
  * Memory is filled with NaN before each run, so that reading what was never written shows. Invariant: a variant that
- * runs no case has no row.
+ * runs no case has a row that says why.
  */
 #include "kern/kern.h"
 #include <math.h>
@@ -9,6 +9,7 @@
 #include "lab/validate.h"
 #include "op/case_program.h"
 #include "ref/walk.h"
+#include "vkop/vkop.h"
 
 /* Verifies a case in a format on a variant (NULL: the chosen one), reports it and adds it to *sum; nothing where the
  * variant does not fit. */
@@ -52,21 +53,27 @@ static vkf_validate_row op_row(vkf_op op, vkf_format format, const char *variant
                             .op = vkf_op_name(op),
                             .variant = variant ? variant : "",
                             .format = vkf_engine_storage_of(format),
-                            .drift = -1};
+                            .drift = -1,
+                            .left_out = ""};
 }
 
-/* In a format: float32 over all cases; the others take turns. Its pipelines go at the end, since those of all variants
- * together take gigabytes on software drivers. */
-static vkf_status validate_variant(vkf_validation *v, vkf_op op, vkf_format format, const char *variant) {
+/* float32 runs all cases; the other formats take turns. */
+static bool has_case(vkf_format format, size_t i) {
+  return format == VKF_FORMAT_F32 || i % VKF_FORMAT_COUNT == (size_t)format;
+}
+
+/* In a format. Its pipelines go at the end, since those of all variants together take gigabytes on software drivers.
+ * *ran: at least one case did. */
+static vkf_status validate_variant(vkf_validation *v, vkf_op op, vkf_format format, const char *variant, bool *ran) {
   vkf_status st = VKF_OK;
   size_t n = 0, n_pipelines = 0;
   const vkf_case *cases = vkf_op_cases(op, &n);
   vkf_validate_row row = op_row(op, format, variant);
   if (v->dev->gpu) vkf_gpu_device_pipelines(v->dev->gpu, &n_pipelines, NULL);
   for (size_t i = 0; i < n; i++)
-    if (format == VKF_FORMAT_F32 || i % VKF_FORMAT_COUNT == (size_t)format)
-      VKF_TRY(verify_case(v, &cases[i], format, variant, &row));
-  if (row.n_cases) vkf_lab_validate_report(v, &row);
+    if (has_case(format, i)) VKF_TRY(verify_case(v, &cases[i], format, variant, &row));
+  *ran = row.n_cases > 0;
+  if (*ran) vkf_lab_validate_report(v, &row);
 done:
   if (v->dev->gpu) vkf_gpu_pipelines_trim(v->dev->gpu, n_pipelines);
   return st;
@@ -81,18 +88,69 @@ static bool is_read(vkf_op op, uint32_t format) {
   return false;
 }
 
+/* Why a variant does not take a case; NULL: it would. */
+static const char *why_not(vkf_validation *v, const vkf_variant *variant, const vkf_case *c, char *why, size_t size) {
+  const vkf_caps *caps = vkf_gpu_device_caps(v->dev->gpu);
+  vkf_case_run run = {0};
+  vkf_problem p;
+  const char *reason = NULL;
+  if (!vkf_case_make(v->env, c, &run)) {
+    const vkf_dims dims = vkf_dims_make(&run.plan.capacity);
+    vkf_vkop_node_problem(&run.plan, &run.plan.nodes[0], &dims, &p);
+    p.reproducible = v->backend->reproducible;
+    p.order = p.reproducible ? VKF_ORDER_ASCENDING : variant->order;
+    p.packing.format = c->format;
+    if (c->op == VKF_OP_MATMUL)
+      p.packing = vkf_kern_weight_packing(caps, &v->dev->tuning.rows, p.matmul.n, p.matmul.k, c->format, variant);
+    reason = vkf_kern_fit(variant, &p, caps, why, size);
+  }
+  vkf_case_finish(&run);
+  return reason;
+}
+
+/* A row that says why no case ran: the reason of the first one that does not fit. all: in no format. */
+static void report_left_out(vkf_validation *v, const vkf_variant *variant, vkf_format format, bool all) {
+  size_t n = 0;
+  char name[128], why[256];
+  const vkf_case *cases = vkf_op_cases(variant->op, &n);
+  vkf_validate_row row = op_row(variant->op, format, vkf_kern_name(variant, name, sizeof name));
+  row.left_out = NULL;
+  for (size_t i = 0; i < n && !row.left_out; i++) {
+    vkf_case c = cases[i];
+    c.format = format;
+    if (has_case(format, i)) row.left_out = why_not(v, variant, &c, why, sizeof why);
+  }
+  if (!row.left_out) row.left_out = "the device refused every case";
+  if (all) row.format = VKF_STORAGE_AUTO;
+  vkf_lab_validate_report(v, &row);
+}
+
+vkf_status vkf_lab_validate_variant(vkf_validation *v, const vkf_variant *variant) {
+  vkf_status st = VKF_OK;
+  char name[128];
+  bool ran[VKF_FORMAT_COUNT] = {0}, any = false;
+  for (uint32_t f = 0; f < VKF_FORMAT_COUNT; f++) {
+    if (!((variant->formats | 1u) >> f & 1)) continue;
+    VKF_TRY(validate_variant(v, variant->op, (vkf_format)f, vkf_kern_name(variant, name, sizeof name), &ran[f]));
+    any |= ran[f];
+  }
+  if (!any) report_left_out(v, variant, VKF_FORMAT_F32, true);
+  for (uint32_t f = 0; any && f < VKF_FORMAT_COUNT; f++)
+    if ((variant->formats | 1u) >> f & 1 && !ran[f]) report_left_out(v, variant, (vkf_format)f, false);
+done:
+  return st;
+}
+
 vkf_status vkf_lab_validate_ops(vkf_validation *v, bool ref) {
   vkf_status st = VKF_OK;
   size_t n = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
-  char name[128];
+  bool ran;
   for (uint32_t op = 0; op < VKF_OP_COUNT; op++) {
     for (uint32_t f = 0; ref && f < VKF_FORMAT_COUNT; f++)
-      if (is_read(op, f)) VKF_TRY(validate_variant(v, op, (vkf_format)f, NULL));
+      if (is_read(op, f)) VKF_TRY(validate_variant(v, op, (vkf_format)f, NULL, &ran));
     for (size_t i = 0; i < n && !ref; i++)
-      for (uint32_t f = 0; variants[i].op == op && f < VKF_FORMAT_COUNT; f++)
-        if ((variants[i].formats | 1u) >> f & 1)
-          VKF_TRY(validate_variant(v, op, (vkf_format)f, vkf_kern_name(&variants[i], name, sizeof name)));
+      if (variants[i].op == op) VKF_TRY(vkf_lab_validate_variant(v, &variants[i]));
   }
 done:
   return st;

@@ -7,6 +7,7 @@
 
 #include <vkformer/lab.h>
 
+#include "lab/validate.h"
 #include "support/golden.h"
 
 typedef struct rows {
@@ -148,5 +149,41 @@ static void test_a_thousand_tokens(void **state) {
   remove_model(folder);
 }
 
-DRIVER_MAIN(DRIVER_TEST(test_golden_models), DRIVER_TEST(test_the_shipped_model), DRIVER_TEST(test_storage_formats),
-            DRIVER_TEST(test_a_wide_feed_forward), DRIVER_TEST(test_a_thousand_tokens))
+/* ---- what was left out ------------------------------------------------------------------------------------------- */
+
+typedef struct kernel_rows {
+  uint32_t n, n_all; /* of those that were left out: in every format */
+  char why[256];
+} kernel_rows;
+
+static void on_kernel(void *user, const vkf_validate_row *row) {
+  kernel_rows *r = user;
+  if (row->scope != VKF_SCOPE_OP) return;
+  assert_true(row->left_out[0] ? row->n_cases == 0 : row->n_cases > 0 && row->ratio <= 1);
+  r->n++;
+  r->n_all += row->format == VKF_STORAGE_AUTO;
+  snprintf(r->why, sizeof r->why, "%s", row->left_out);
+}
+
+/* A kernel has a row for each format, or one that says why not. */
+static void test_what_is_left_out(void **state) {
+  driver *d = *state;
+  size_t n = 0;
+  const vkf_variant *variants = vkf_kern_variants(&n);
+  for (size_t i = 0; i < n; i++) {
+    if (variants[i].op != VKF_OP_APPEND && !variants[i].matrix.m) continue;
+    uint32_t n_formats = 0;
+    kernel_rows rows = {0};
+    vkf_validation v = {
+        .env = &d->context->env, .dev = d->device, .backend = d->device->backend, .on_row = on_kernel, .user = &rows};
+    driver_ok(d, vkf_lab_validate_variant(&v, &variants[i]));
+    for (uint32_t f = 0; f < VKF_FORMAT_COUNT; f++) n_formats += (variants[i].formats | 1u) >> f & 1;
+    assert_int_equal(rows.n, rows.n_all ? 1 : n_formats);
+    if (variants[i].matrix.m && !vkf_gpu_device_caps(d->device->gpu)->n_matrix_shapes)
+      assert_true(rows.n_all && strstr(rows.why, "matri"));
+  }
+}
+
+DRIVER_MAIN(DRIVER_TEST(test_what_is_left_out), DRIVER_TEST(test_golden_models), DRIVER_TEST(test_the_shipped_model),
+            DRIVER_TEST(test_storage_formats), DRIVER_TEST(test_a_wide_feed_forward),
+            DRIVER_TEST(test_a_thousand_tokens))
