@@ -315,26 +315,24 @@ static void a_second_turn_runs_its_own_ids(void **state) {
   for (int i = 0; i < FIRST + SECOND; i++) ids[i] = 3 + i * 7 % 50;
   b.session = NULL;
   driver_ok(*state, vkf_session_create(b.model, &params, &b.session));
-  const size_t at = b.session->gpu ? 1 : 0;
-  uint64_t ns[2] = {UINT64_MAX, UINT64_MAX}; /* the least of the runs: others may use the machine */
+  clock_t took[2] = {0, 0}; /* time of the processor, since other processes may use the machine; plans are there */
   if (vkf_session_slot_capacity(b.session) < FIRST + SECOND) fail_msg("expected a model of %d positions", FIRST);
-  for (int run = 0; run < 3; run++) {
+  for (int run = 0; run < 4; run++) {
     ok(&b, vkf_session_feed(b.session, 0, ids, FIRST, 1));
     ok(&b, vkf_session_step(b.session));
     for (size_t way = 0; way < 2; way++) {
-      const uint64_t begin = vkf_clock_ns();
+      const clock_t begin = clock();
       ok(&b, vkf_session_feed(b.session, way, way ? ids : ids + FIRST, way ? FIRST + SECOND : SECOND, 1));
       ok(&b, vkf_session_step(b.session));
-      const uint64_t took = vkf_clock_ns() - begin;
-      ns[way] = VKF_MIN(ns[way], took);
+      if (run > 0) took[way] += clock() - begin;
     }
     assert_memory_equal(vkf_session_logits(b.session, 0, NULL), vkf_session_logits(b.session, 1, NULL),
                         b.vocab * sizeof(float));
     for (size_t slot = 0; slot < 2; slot++) ok(&b, vkf_session_truncate(b.session, slot, 0));
   }
-  print_message("  time to the first token of a second turn: %.2f ms; feeding all again: %.2f ms\n",
-                (double)ns[0] / 1e6, (double)ns[1] / 1e6);
-  if (at) assert_true(ns[0] < ns[1]);
+  print_message("  processor time to the first token of a second turn: %.2f ms; feeding all again: %.2f ms\n",
+                (double)took[0] * 1e3 / 3 / CLOCKS_PER_SEC, (double)took[1] * 1e3 / 3 / CLOCKS_PER_SEC);
+  assert_true(took[0] < took[1]);
   vkf_session_destroy(&b.session);
   b.session = small;
   close_bench(&b);
