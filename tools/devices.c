@@ -10,7 +10,7 @@ static void uuid_text(const uint8_t uuid[16], char text[37]) {
   }
 }
 
-static json_t *device_json(size_t index, const vkf_device_info *d) {
+json_t *tool_device_json(size_t index, const vkf_device_info *d) {
   char uuid[37];
   uuid_text(d->uuid, uuid);
   json_t *facts = json_pack("{s:I, s:s, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I}", "index", (json_int_t)index,
@@ -84,7 +84,7 @@ static int run_devices(const tool_args *args) {
     if (status != VKF_OK) {
       exit_code = tool_session_fail(&session, status, NULL);
     } else if (args->json) {
-      json_t *facts = device_json(i, &info), *checks = args->verbose ? json_array() : NULL;
+      json_t *facts = tool_device_json(i, &info), *checks = args->verbose ? json_array() : NULL;
       if (checks) exit_code = list_checks(&session, i, checks);
       if (checks) json_object_set_new(facts, "checks", checks);
       json_array_append_new(list, facts);

@@ -10,6 +10,7 @@
 #include "commands.h"
 
 const char tool_commit[] = VKF_COMMIT;
+const bool tool_has_coopmat = VKF_COOPMAT;
 
 #define X(name) &tool_##name,
 static const tool_command *const commands[] = {TOOL_COMMANDS(X)};
@@ -68,7 +69,7 @@ int main(int argc, char **argv) {
   }
   if (strcmp(name, "--version") == 0 || strcmp(name, "-V") == 0) {
     printf("vkformer %s (%s)%s\n", vkf_version(), tool_commit,
-           VKF_COOPMAT ? "" : ", built without the kernels for matrix cores (matmul_coopmat)");
+           tool_has_coopmat ? "" : ", built without the kernels for matrix cores (matmul_coopmat)");
     return tool_flush();
   }
   bool help = strcmp(name, "help") == 0;

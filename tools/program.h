@@ -24,6 +24,8 @@
 
 /* What `git describe` said when the build was configured. */
 extern const char tool_commit[];
+/* Has it the kernels for matrix cores? */
+extern const bool tool_has_coopmat;
 
 /* ---- arguments --------------------------------------------------------------------------------------------------- */
 
@@ -216,6 +218,9 @@ int tool_find_model(const tool_args *args, char *path, size_t size);
 /* The file or folder `name` that comes with vkformer ("models/en-es", "tour/tour.json"), written to `path`; `probe` is
  * added to look whether it is there. TOOL_FAILED without a message. */
 int tool_find_shipped(const char *name, const char *probe, char *path, size_t size);
+
+/* Every fact about device number `index`; NULL: out of memory (devices.c). */
+json_t *tool_device_json(size_t index, const vkf_device_info *info);
 
 /* What ran on this device so far, as a table on standard error; path not "": the trace, for chrome://tracing.
  * TOOL_FAILED after a message (profile.c). */

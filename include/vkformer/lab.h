@@ -38,6 +38,19 @@ typedef void (*vkf_check_fn)(void *user, const vkf_check_info *check);
  * valid during the call. */
 VKF_API vkf_status vkf_device_run_checks(vkf_device *dev, vkf_check_fn on_check, void *user);
 
+/* What the library keeps for a device between runs. */
+typedef struct vkf_kept_info {
+  size_t size;              /* sizeof(vkf_kept_info) */
+  const char *cache_folder; /* of the context; NULL: none */
+  bool is_refused;          /* another user could have written the folder: it is neither read nor written */
+  bool can_write;           /* the folder; it is made if it was missing */
+  size_t n_times;           /* measured times of kernels of this very device; the short probe's do not count */
+} vkf_kept_info;
+#define VKF_KEPT_INFO_INIT .size = sizeof(vkf_kept_info)
+VKF_DEFINE_INIT(vkf_kept_info)
+/* The string is valid as long as the device is open. */
+VKF_API vkf_status vkf_device_get_kept_info(const vkf_device *dev, vkf_kept_info *out);
+
 /* ---- folders with random weights --------------------------------------------------------------------------------- */
 
 typedef struct vkf_make_params {

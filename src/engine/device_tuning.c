@@ -2,6 +2,7 @@
 #include <vkformer/lab.h>
 
 #include "engine/engine.h"
+#include "tune/cache.h"
 #include "tune/probe.h"
 #include "tune/tuned.h"
 
@@ -51,4 +52,21 @@ vkf_status vkf_device_run_checks(vkf_device *dev, vkf_check_fn on_check, void *u
   }
 done:
   return st;
+}
+
+vkf_status vkf_device_get_kept_info(const vkf_device *dev, vkf_kept_info *out) {
+  if (!dev) return VKF_ERROR_ARGUMENT;
+  if (!out) return vkf_engine_null(&dev->ctx->env, "out");
+  const vkf_tuning *t = &dev->tuning;
+  const char *folder = dev->ctx->cache_folder;
+  vkf_kept_info full = {VKF_KEPT_INFO_INIT, .cache_folder = folder};
+  vkf_env_clear(&dev->ctx->env);
+  full.is_refused = folder && (t->refused_folder || (!dev->gpu && vkf_tune_cache_refused(&dev->ctx->env, folder)));
+  full.can_write = folder && !full.is_refused && vkf_tune_cache_usable(&dev->ctx->env, folder);
+  for (size_t s = 0; s < t->file.n_sections; s++) {
+    const vkf_tuned_section *section = &t->file.sections[s];
+    for (size_t i = 0; i < section->n_entries && vkf_tune_match(&section->key, &t->key) == VKF_MATCH_DEVICE; i++)
+      full.n_times += !section->entries[i].probed;
+  }
+  return VKF_INFO_WRITE(&dev->ctx->env, vkf_kept_info, &full, out);
 }

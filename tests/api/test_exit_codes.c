@@ -40,6 +40,7 @@ static const row rows[] = {
     {"op", "softmax -i $T/x.json -o $T/o.json", NULL, "softmax -i $T/x.json -o $T/o.json --device nosuch",
      "softmax -i $T/nosuch.json -o $T/o.json"},
     {"tour", "softmax", "scores --file $T/tour.json", "softmax --device nosuch", "softmax --file $T/nosuch.json"},
+    {"doctor", "--icd $T/nosuch.json", NULL, NULL, "--report $T/nosuch/o"},
 };
 
 /* A golden model with a NaN in the weight that `name` is, and ids that it can take. */

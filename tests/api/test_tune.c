@@ -31,6 +31,8 @@ static void times_are_kept_and_used(void **state) {
   assert_between(atoi(program_out), 4, 100); /* every candidate, not the best alone */
   program_must("$V kernels norm:8,64", 0, "us, measured on this device", NULL);
   program_must("$V kernels --problem matmul:4,32,64", 0, "us, measured on this device", NULL);
+  program_must("n=$(grep -c '\"by\": \"tune\"' $T/cache/tuned.json); $V doctor | grep \"tuning .* $n measured times\"",
+               0, "measured times of kernels", NULL);
   /* What was measured decides: the slowest is made the fastest by hand. */
   program_must(
       "k=$(grep -o 'norm-[a-z0-9-]*' $T/cache/tuned.json | sort -u | tail -1); cp $T/cache/tuned.json $T/kept.json; "
@@ -84,6 +86,7 @@ static void files_travel(void **state) {
       "sed 's/\"driver_version\": [0-9]*/\"driver_version\": 77777/' $T/mine.json > $T/older.json; "
       "export VKF_CACHE_DIR=$T/third; $V tune --import $T/older.json && $V kernels norm:8,64",
       0, "of the same architecture", NULL);
+  program_must("export VKF_CACHE_DIR=$T/third; $V doctor", 0, "not tuned, kernels are chosen by rules", NULL);
   program_must(
       "sed 's/\"table\": \"[0-9a-f]*/\"table\": \"1/' $T/mine.json > $T/table.json; "
       "export VKF_CACHE_DIR=$T/fourth; $V tune --import $T/table.json && $V kernels norm:8,64",

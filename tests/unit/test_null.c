@@ -161,6 +161,7 @@ static int at; /* which pointer is NULL */
   X(vkf_device_list_kernels, 3, 0, vkf_device_list_kernels(P(0, device), P(1, "matmul:1,8,8"), P(2, on_kernel), NULL)) \
   X(vkf_model_list_problems, 2, 0, vkf_model_list_problems(P(0, model), 1, 4, P(1, on_problem), NULL))                 \
   X(vkf_device_store_times, 2, 0, vkf_device_store_times(P(0, device), P(1, &made.time), 1))                           \
+  X(vkf_device_get_kept_info, 2, 0, vkf_device_get_kept_info(P(0, device), P(1, &made.kept_info)))                     \
   X(vkf_device_export_times, 2, 0, vkf_device_export_times(P(0, device), P(1, written)))                               \
   X(vkf_device_import_times, 2, 0, vkf_device_import_times(P(0, device), P(1, written), NULL))                         \
   X(vkf_device_bench, 2, 0, vkf_device_bench(P(0, device), P(1, "matmul:1,8,8"), NULL, NULL, NULL))
@@ -177,6 +178,7 @@ static struct {
   vkf_device_handles handles;
   vkf_model_info model_info;
   vkf_session_info session_info;
+  vkf_kept_info kept_info;
   vkf_special_ids special;
   vkf_kernel_time time;
   vkf_memory_file file;

@@ -1,0 +1,116 @@
+/* What `doctor` says of machines with something missing: no loader, no driver, broken manifests, a driver that crashes,
+ * a check that fails, wrong results, nowhere to write. In a command $L is the manifest of the driver under test.
+ */
+#include "support/documented.h"
+
+static int prepare(void **state) {
+  (void)state;
+  const char *manifest = getenv("VK_DRIVER_FILES");
+  setenv("L", manifest ? manifest : "", 1);
+  setenv("CRASHING", VKF_CRASHING, 1);
+  return program_setup(
+      "mkdir $T/loader && for n in libvulkan.so libvulkan.so.1; do " /* a library, but no loader */
+      "cp $(ldd $V | sed -n 's/.*libm[.]so.* => \\([^ ]*\\).*/\\1/p') $T/loader/$n || exit 1; done\n"
+      "echo '{' > $T/syntax.json; echo '{\"ICD\": {}}' > $T/empty.json\n"
+      "echo '{\"ICD\": {\"library_path\": \"./nosuch.so\", \"api_version\": \"1.1.0\"}}' > $T/library.json\n"
+      "echo '{\"ICD\": {\"library_path\": \"./loader/libvulkan.so.1\", \"api_version\": \"1.1.0\"}}' > $T/other.json\n"
+      "echo \"{\\\"file_format_version\\\": \\\"1.0.0\\\", \\\"ICD\\\": {\\\"library_path\\\": \\\"$CRASHING\\\", "
+      "\\\"api_version\\\": \\\"1.1.0\\\"}}\" > $T/crash.json");
+}
+
+#define ONLY(files) "VK_DRIVER_FILES=" files " VK_ICD_FILENAMES=" files " $V doctor"
+
+/* A loader and one driver that computes on the CPU: nothing is wrong. */
+static void test_one_driver(void **state) {
+  (void)state;
+  static const program_row rows[] = {
+      {"$V doctor --report $T/report > $T/text && cat $T/text", 0, "results are within their bounds", ""},
+      {"cat $T/text", 0, "the Vulkan loader lists 1 device\n", ""},
+      {"cat $T/text", 0, "the CPU computes", ""},
+      {"cat $T/text", 0, "checks of the driver passed", ""},
+      {"cat $T/text", 0, "nothing is kept between runs", ""}, /* VKF_CACHE_DIR is "" in tests */
+      {"grep -c '^fault\\|^warning' $T/text", 1, "0\n", ""},
+      {"head -n $(wc -l < $T/text) $T/report | cmp - $T/text && grep -c 'vkformer-doctor/1\\|max_shared_bytes' "
+       "$T/report",
+       0, "2\n", ""},
+      {"$V doctor --report $T/nosuch/report", 4, "", "nosuch/report"},
+      {"$V doctor more", 2, "", "expected no arguments"},
+  };
+  PROGRAM_ROWS(rows);
+  assert_int_equal(program_run("$V doctor --json"), 0);
+  program_must_be_documented();
+}
+
+static void test_no_loader_or_driver(void **state) {
+  (void)state;
+  static const program_row rows[] = {
+      {"LD_LIBRARY_PATH=$T/loader $V doctor", 3, "apt install libvulkan1", ""},
+      {"LD_LIBRARY_PATH=$T/loader $V doctor | grep -c '^fault    loader .*Vulkan loader'", 0, "1\n", ""},
+      {ONLY("/nosuch.json"), 3, "/nosuch.json: cannot be read", ""},
+      {ONLY("/nosuch.json"), 3, "no Vulkan device can be used", ""},
+      {"mkdir $T/none; " ONLY("$T/none"), 3, "apt install mesa-vulkan-drivers", ""},
+  };
+  PROGRAM_ROWS(rows);
+}
+
+/* What is wrong with a manifest is said, also where it keeps the loader from listing the driver beside it. */
+static void test_broken_manifests(void **state) {
+  (void)state;
+  static const program_row rows[] = {
+      {ONLY("$T/syntax.json:$L") " > $T/text; cat $T/text", 0, "syntax.json: expected JSON, found at line ", NULL},
+      {"grep -c '^ok       device' $T/text", 0, "1\n", ""},
+      {ONLY("$T/empty.json"), 3, "empty.json: expected ICD.library_path, found none", NULL},
+      {ONLY("$T/library.json"), 3, "library.json: its library cannot be used: ", NULL},
+      {ONLY("$T/other.json"), 3, "other.json: its library cannot be used: it is no Vulkan driver", NULL},
+      {ONLY("$T/crash.json:$L") " > $T/text; s=$?; cat $T/text; exit $s", 3,
+       "crash.json: it ended the process by signal 6", NULL},
+      {"cat $T/text", 0, "fault    loader       the devices cannot be listed, so no command works: it ended", ""},
+      {"grep -c '^ok       device' $T/text", 0, "1\n", ""},
+  };
+  PROGRAM_ROWS(rows);
+}
+
+static void test_two_drivers(void **state) {
+  (void)state;
+  if (!VKF_ICD_SECOND[0] || strstr(VKF_ICD_SECOND, "NOTFOUND")) skip();
+  program_must(ONLY("$L:" VKF_ICD_SECOND) " | grep -c '^ok       driver\\|^ok       device\\|^ok       kernels'", 0,
+               "6\n", "");
+  program_must("$V doctor --icd " VKF_ICD_SECOND " | grep -c '^ok       device'", 0, "2\n", "");
+}
+
+/* A check that failed is told with what it found; the device is used without the feature. */
+static void test_failed_check(void **state) {
+  (void)state;
+  static const program_row rows[] = {
+      {"VKF_CACHE_DIR=$T/cache $V devices -v > $T/o && "
+       "sed -i '/\"check\": \"subgroup_shuffle/{n;s/\"\"/\"lane 3 was 9, expected 4\"/}' $T/cache/tuned.json && "
+       "VKF_CACHE_DIR=$T/cache $V doctor > $T/text && cat $T/text",
+       0, "lane 3 was 9, expected 4", NULL},
+      {"grep -c '^warning  check' $T/text", 0, "1\n", ""},
+      {"grep -c '^ok       cache .*/cache$' $T/text", 0, "1\n", ""},
+  };
+  PROGRAM_ROWS(rows);
+}
+
+/* Wrong results are a fault, and the exit code is 1: here the reference is wrong, which comes to the same. */
+static void test_wrong_results(void **state) {
+  (void)state;
+  program_must("LD_PRELOAD=" VKF_WRONG_EXP " $V doctor", 1, "results are wrong, the first one: ", NULL);
+}
+
+static void test_nowhere_to_write(void **state) {
+  (void)state;
+  static const program_row rows[] = {
+      {"env -u VKF_CACHE_DIR -u XDG_CACHE_HOME HOME=/proc $V doctor > $T/text 2> $T/log; cat $T/text", 0,
+       "/proc/.cache/vkformer: cannot be written: checks and the probe run at each start", ""},
+      {"cat $T/text", 0, "set VKF_CACHE_DIR to a folder", ""},
+      {"mkdir $T/open && chmod 777 $T/open && VKF_CACHE_DIR=$T/open $V doctor 2>/dev/null", 0,
+       "another user could have written it, so it is not used", ""},
+  };
+  PROGRAM_ROWS(rows);
+}
+
+PROGRAM_MAIN(prepare, cmocka_unit_test(test_one_driver), cmocka_unit_test(test_no_loader_or_driver),
+             cmocka_unit_test(test_broken_manifests), cmocka_unit_test(test_two_drivers),
+             cmocka_unit_test(test_failed_check), cmocka_unit_test(test_wrong_results),
+             cmocka_unit_test(test_nowhere_to_write))

@@ -1,0 +1,29 @@
+/* doctor: what the parts of `doctor` share. A finding is one sentence about one thing, and what to do about it. */
+#ifndef VKFORMER_TOOLS_DOCTOR_H
+#define VKFORMER_TOOLS_DOCTOR_H
+
+#include "program.h"
+
+typedef enum tool_health { TOOL_HEALTH_OK, TOOL_HEALTH_NOTE, TOOL_HEALTH_WARNING, TOOL_HEALTH_FAULT } tool_health;
+
+typedef struct tool_visit {
+  const tool_args *args;
+  json_t *findings, *devices;
+  size_t n_gpus, n_software, n_wrong; /* devices that work; those with a wrong result */
+  bool is_stuck;                      /* the loader lists nothing because of one of the drivers */
+} tool_visit;
+
+/* advice: NULL, or what to install or set. */
+void tool_find(tool_visit *d, tool_health health, const char *area, const char *advice, const char *fmt, ...)
+    TOOL_PRINTF(5, 6);
+
+/* Runs `doctor --worker` in a child, so that a driver that crashes or hangs takes nobody with it; manifest: the only
+ * one that the loader gets, NULL: as the environment says. What it found, or NULL, and why in `why`. */
+json_t *tool_doctor_ask(const tool_args *args, const char *manifest, bool list_only, char *why, size_t size);
+/* The child's side: prints what it finds as JSON. */
+int tool_doctor_answer(const tool_args *args);
+
+/* Every manifest that the loader would read: what its driver has, or why it has nothing (doctor_drivers.c). */
+void tool_doctor_drivers(tool_visit *d);
+
+#endif
