@@ -3,6 +3,7 @@
 #include <stdarg.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -184,6 +185,106 @@ static void text_grows_and_remembers_failure(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
+/* What is too large may be tried again in parts: only of the first cause, and gone with it. */
+static void too_large_belongs_to_the_first_cause(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_env_failure failure;
+  vkf_env_init(&env, NULL);
+  vkf_env_fail(&env, VKF_ERROR_FORMAT, "first");
+  vkf_env_fail_too_large(&env, VKF_ERROR_MEMORY, "later");
+  assert_false(env.too_large);
+  assert_string_equal(env.message, "first");
+  vkf_env_clear(&env);
+  vkf_env_fail_too_large(&env, VKF_ERROR_DEVICE_MEMORY, "large");
+  vkf_env_fail(&env, VKF_ERROR_FORMAT, "later");
+  assert_true(env.too_large);
+  vkf_env_save_failure(&env, &failure);
+  vkf_env_clear(&env);
+  assert_false(env.too_large);
+  vkf_env_restore_failure(&env, &failure);
+  assert_true(env.too_large && env.first == VKF_ERROR_DEVICE_MEMORY);
+  assert_string_equal(env.message, "large");
+}
+
+static size_t n_reallocations;
+
+static void *reallocate(void *user, void *old, size_t size) {
+  (void)user;
+  n_reallocations++;
+  if (size) return realloc(old, size);
+  free(old);
+  return NULL;
+}
+
+/* A session's environment: memory and log of its context, failures of its own. */
+static void a_child_has_what_its_parent_has(void **state) {
+  (void)state;
+  int n = 0;
+  const vkf_allocator allocator = {.reallocate = reallocate};
+  vkf_env parent, child;
+  vkf_env_init(&parent, &(vkf_context_params){VKF_CONTEXT_PARAMS_INIT, .log = count_lines, .log_user = &n,
+                                              .log_level = VKF_LOG_INFO, .allocator = &allocator});
+  vkf_env_init_child(&child, &parent);
+  vkf_env_log(&child, VKF_LOG_DEBUG, "line %d", 7);
+  vkf_env_log(&child, VKF_LOG_INFO, "line %d", 7);
+  assert_int_equal(n, 1);
+  void *memory = vkf_env_alloc(&child, 40, 1);
+  assert_true(parent.live_bytes == 40 && child.live_bytes == 0 && n_reallocations == 1);
+  memory = vkf_env_realloc(&child, memory, 50, 1);
+  assert_int_equal(parent.live_bytes, 50);
+  vkf_env_free(&child, memory);
+  assert_true(parent.live_bytes == 0 && n_reallocations == 3);
+  vkf_env_fail(&child, VKF_ERROR_FILE, "of the child");
+  assert_int_equal(parent.first, VKF_OK);
+  child.listener = &parent;
+  vkf_env_clear(&child);
+  vkf_env_fail(&child, VKF_ERROR_FILE, "told to the parent");
+  assert_string_equal(parent.message, "told to the parent");
+  parent.log_level = VKF_LOG_DEBUG;
+  vkf_env_log(&child, VKF_LOG_DEBUG, "line %d", 7);
+  assert_int_equal(n, 2);
+}
+
+/* Calls of other contexts nest; a session's callback is also its context's, and the other way round. */
+static void callbacks_nest(void **state) {
+  (void)state;
+  vkf_env one, two, child, sibling;
+  vkf_env_callback outer, inner;
+  vkf_env_init(&one, NULL);
+  vkf_env_init(&two, NULL);
+  vkf_env_init_child(&child, &one);
+  vkf_env_init_child(&sibling, &one);
+  vkf_env_callback_begin(&one, &outer);
+  vkf_env_callback_begin(&two, &inner);
+  assert_true(vkf_env_callback_runs(&one) && vkf_env_callback_runs(&two) && vkf_env_callback_runs(&child));
+  vkf_env_fail(&two, VKF_ERROR_FILE, "inside");
+  vkf_env_callback_end(&inner);
+  assert_int_equal(two.first, VKF_OK); /* what a callback failed with is its own */
+  assert_true(vkf_env_callback_runs(&one) && !vkf_env_callback_runs(&two));
+  vkf_env_callback_end(&outer);
+  assert_false(vkf_env_callback_runs(&one));
+  vkf_env_callback_begin(&child, &outer);
+  assert_true(vkf_env_in_callback(&one, "call"));
+  assert_non_null(strstr(one.message, "same context"));
+  assert_false(vkf_env_callback_runs(&sibling));
+  assert_true(vkf_env_in_callback(&child, "call"));
+  assert_non_null(strstr(child.message, "same session"));
+  vkf_env_callback_end(&outer);
+}
+
+static void an_array_grows_only_when_it_is_full(void **state) {
+  (void)state;
+  vkf_env env;
+  size_t capacity = 0;
+  vkf_env_init(&env, NULL);
+  char *a = vkf_env_grow(&env, NULL, &capacity, 20, 1);
+  assert_int_equal(capacity, 20);
+  char *same = vkf_env_grow(&env, a, &capacity, 20, 1);
+  assert_true(same == a && env.n_allocations == 1);
+  vkf_env_free(&env, a);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(first_cause_is_kept),
@@ -194,6 +295,10 @@ int main(void) {
       cmocka_unit_test(memory_failures_are_recorded),
       cmocka_unit_test(arena_gives_aligned_zeroed_memory),
       cmocka_unit_test(text_grows_and_remembers_failure),
+      cmocka_unit_test(too_large_belongs_to_the_first_cause),
+      cmocka_unit_test(a_child_has_what_its_parent_has),
+      cmocka_unit_test(callbacks_nest),
+      cmocka_unit_test(an_array_grows_only_when_it_is_full),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

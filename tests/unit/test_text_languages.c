@@ -1,6 +1,7 @@
 /* Multilingual tokenizers: ids as transformers' classes give them from the same files, languages that are not there,
  * templates of tokenizer.json, Marian's tokens before the text, lack of memory. */
 #include "support/tokenizers.h"
+#include "text/internal.h"
 
 #define FOLDER "tests/data/tokenizers/languages"
 
@@ -203,6 +204,58 @@ static void marian(void **state) {
   free((char *)files.target_spm.data);
 }
 
+/* What is a language's token, by its characters. */
+static void forms(void **state) {
+  (void)state;
+  static const struct {
+    const char *piece;
+    vkf_text_language_form form;
+  } rows[] = {
+      {"en_XX", VKF_TEXT_LANGUAGE_CODE},         {"zho_Hans", VKF_TEXT_LANGUAGE_CODE},
+      {"e_XX", VKF_TEXT_LANGUAGE_NONE},          {"engl_XX", VKF_TEXT_LANGUAGE_NONE},
+      {"en-XX", VKF_TEXT_LANGUAGE_NONE},         {"en_XXX", VKF_TEXT_LANGUAGE_NONE},
+      {"en_X", VKF_TEXT_LANGUAGE_NONE},          {"zho_H4ns", VKF_TEXT_LANGUAGE_NONE},
+      {"zho_HANS", VKF_TEXT_LANGUAGE_NONE},      {"eng", VKF_TEXT_LANGUAGE_NONE},
+      {"__en__", VKF_TEXT_LANGUAGE_UNDERSCORES}, {"____", VKF_TEXT_LANGUAGE_NONE},
+      {"__e1__", VKF_TEXT_LANGUAGE_NONE},        {">>fra<<", VKF_TEXT_LANGUAGE_ARROWS},
+      {">><<", VKF_TEXT_LANGUAGE_NONE},          {">>fra>>", VKF_TEXT_LANGUAGE_NONE},
+  };
+  for (size_t i = 0; i < VKF_COUNT(rows); i++)
+    if (vkf_text_language_form_of((vkf_text_string){rows[i].piece, strlen(rows[i].piece)}) != rows[i].form)
+      fail_msg("%s", rows[i].piece);
+}
+
+/* A token that looks like a language and is not special is none; a pair of which one is unknown changes nothing. */
+static void what_is_refused_changes_nothing(void **state) {
+  (void)state;
+  static const char json[] =
+      "{\"added_tokens\": [{\"id\": 2, \"content\": \"</s>\", \"special\": true},"
+      "{\"id\": 3, \"content\": \"eng_Latn\", \"special\": true},"
+      "{\"id\": 4, \"content\": \"zho_Hans\", \"special\": true},"
+      "{\"id\": 5, \"content\": \"fra_Latn\", \"special\": false}],"
+      "\"pre_tokenizer\": {\"type\": \"Whitespace\"},"
+      "\"model\": {\"type\": \"WordLevel\", \"vocab\": {\"<unk>\": 0, \"a\": 1}, \"unk_token\": \"<unk>\"}}";
+  vkf_env env;
+  int32_t begin;
+  vkf_text_languages_before before;
+  vkf_text_files files = {
+      .tokenizer = file_of(json, "tokenizer.json"),
+      .tokenizer_config = file_of("{\"tokenizer_class\": \"NllbTokenizer\", \"mask_token\": \"a\"}", "c")};
+  vkf_text_tokenizer *tokenizer = open_files(&env, &files);
+  assert_int_equal(vkf_text_tokenizer_special(tokenizer).mask, -1); /* no special token */
+  assert_int_equal(vkf_text_tokenizer_special(tokenizer).unk, 0);
+  assert_int_equal(vkf_text_tokenizer_set_source_language(tokenizer, "fra_Latn"), VKF_ERROR_ARGUMENT);
+  vkf_env_clear(&env);
+  assert_int_equal(vkf_text_languages_use(tokenizer, "zho_Hans", "xxx_Latn", &before, &begin), VKF_ERROR_ARGUMENT);
+  vkf_env_clear(&env);
+  assert_ids(tokenizer, &env, "a", "3 1 2");
+  assert_int_equal(vkf_text_languages_use(tokenizer, "zho_Hans", "eng_Latn", &before, &begin), VKF_OK);
+  assert_ids(tokenizer, &env, "a", "4 1 2");
+  vkf_text_languages_restore(tokenizer, &before);
+  assert_ids(tokenizer, &env, "a", "3 1 2");
+  close_tokenizer(&env, tokenizer);
+}
+
 static void lack_of_memory(void **state) {
   (void)state;
   static const char *const classes[] = {"MBart50", "M2M100"};
@@ -227,8 +280,10 @@ static void lack_of_memory(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(recorded), cmocka_unit_test(targets),  cmocka_unit_test(templates),
-      cmocka_unit_test(marian),   cmocka_unit_test(surfaces), cmocka_unit_test(lack_of_memory),
+      cmocka_unit_test(recorded),  cmocka_unit_test(targets),
+      cmocka_unit_test(templates), cmocka_unit_test(marian),
+      cmocka_unit_test(surfaces),  cmocka_unit_test(lack_of_memory),
+      cmocka_unit_test(forms),     cmocka_unit_test(what_is_refused_changes_nothing),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -150,6 +150,37 @@ static void assert_refused(const vkf_text_files *files, vkf_status want, const c
   assert_int_equal(env.live_bytes, 0);
 }
 
+/* What a class has where tokenizer_config.json does not say. */
+static void defaults(void **state) {
+  (void)state;
+  bytes spm = small_spm(unigram, 2), target = small_spm(unigram, 2);
+  vkf_text_files files = {
+      .spm = file_of_bytes(&spm, "spiece.model"),
+      .tokenizer_config = file_of("{\"tokenizer_class\":\"T5Tokenizer\"}", "tokenizer_config.json")};
+  assert_round(&files, "<extra_id_0><extra_id_99>", "107 8 2", ""); /* 100 of them behind 8 pieces */
+  assert_round(&files, "ab<extra_id_100>", "3 6 0 4 0 2", "aba");   /* what is unknown leaves no text here */
+  static const char with_han[] = "[PAD]\n[UNK]\n[CLS]\n[SEP]\n[MASK]\nab\n##b\n\xE4\xB8\xAD\n";
+  files = (vkf_text_files){.words = file_of(with_han, "vocab.txt")};
+  assert_round(&files, "ab\xE4\xB8\xAD", "2 5 7 3", "ab \xE4\xB8\xAD"); /* tokenize_chinese_chars */
+  files.tokenizer_config = file_of("{\"tokenize_chinese_chars\":false}", "tokenizer_config.json");
+  assert_round(&files, "ab\xE4\xB8\xAD", "2 1 3", "");
+  files = (vkf_text_files){.vocab = file_of(vocab_json, "vocab.json"),
+                           .merges = file_of("#version: 0.2\na b\n#version b\n", "merges.txt")};
+  assert_refused(&files, VKF_ERROR_FORMAT, "merge 1"); /* only the first line can be the version */
+  files = (vkf_text_files){.spm = file_of_bytes(&spm, "spiece.model"),
+                           .tokenizer_config = file_of("{\"tokenizer_class\":\"T5Tokenizer\","
+                                                       "\"added_tokens_decoder\":{\"12x\":{\"content\":\"<x>\"}}}",
+                                                       "tokenizer_config.json")};
+  assert_refused(&files, VKF_ERROR_FORMAT, "\"12x\"");
+  /* Marian: a text is decoded as the target's model says, here with the spaces before it. */
+  put_field(&target, 3, "\x18\x00\x20\x00", 4);
+  files = (vkf_text_files){.spm = file_of_bytes(&spm, "source.spm"),
+                           .target_spm = file_of_bytes(&target, "target.spm"),
+                           .config = file_of("{\"model_type\":\"marian\"}", "config.json"),
+                           .vocab = file_of("{\"</s>\":0,\"<unk>\":1,\"" MARK "\":2,\"ab\":3}", "vocab.json")};
+  assert_round(&files, "ab", "2 3 0", " ab");
+}
+
 static void refused_by_name(void **state) {
   (void)state;
   vkf_text_files files = {0};
@@ -261,6 +292,7 @@ int main(void) {
       cmocka_unit_test(sentencepiece_classes),
       cmocka_unit_test(marian),
       cmocka_unit_test(byte_level_and_wordpiece),
+      cmocka_unit_test(defaults),
       cmocka_unit_test(refused_by_name),
       cmocka_unit_test(damaged_sentencepiece),
       cmocka_unit_test(lack_of_memory),
