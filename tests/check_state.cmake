@@ -1,0 +1,22 @@
+# cmake -D OBJDUMP=objdump -D LIBRARY=libvkformer.a -P check_state.cmake
+#
+# The library has no global state: nothing in it is written but what each thread has for itself (the innermost callback,
+# and a mark that tells threads apart) and two locks, of making instances and of compiling a tokenizer's patterns.
+cmake_minimum_required(VERSION 3.22)
+set(allowed here innermost making compiling)
+execute_process(COMMAND ${OBJDUMP} -t ${LIBRARY} OUTPUT_VARIABLE symbols COMMAND_ERROR_IS_FATAL ANY)
+string(REGEX MATCHALL "[^\n]* \\.t?(bss|data)[^\n\t]*\t[^\n]*" lines "${symbols}")
+set(found "")
+foreach(line IN LISTS lines)
+  string(REGEX REPLACE ".*[ \t]([^ \t]+)$" "\\1" name "${line}")
+  if(NOT line MATCHES "\\.data\\.rel\\.ro" AND NOT name MATCHES "^\\.") # constants that hold addresses; sections
+    list(APPEND found ${name})
+  endif()
+endforeach()
+if(NOT "making" IN_LIST found)
+  message(FATAL_ERROR "expected the lock that is known in ${LIBRARY}, found '${found}': this check does not read it")
+endif()
+list(REMOVE_ITEM found ${allowed})
+if(found)
+  message(FATAL_ERROR "${LIBRARY}: expected no global state, found ${found}")
+endif()
