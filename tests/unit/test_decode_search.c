@@ -546,6 +546,15 @@ static void stopped_by_the_callback(void **state) {
   EXPECT_ROW(r, 1, 0, 3);
   assert_true(fabsf(r->out.scores[0] + 1) < NEAR && fabsf(r->out.scores[1] + 1.5f) < NEAR);
   end(r);
+
+  r = begin(script, 16, 1,
+            "{\"num_beams\":2,\"num_return_sequences\":2,\"eos_token_id\":3,\"bos_token_id\":0,\"max_new_tokens\":8}");
+  stop_after = 2; /* what runs counts by its length, too: "a a" at -2 / 2 before "end" at -1.5 */
+  assert_int_equal(go(r), VKF_ERROR_STOPPED);
+  EXPECT_ROW(r, 0, 0, 1, 3);
+  EXPECT_ROW(r, 1, 0, 1, 1);
+  assert_true(fabsf(r->out.scores[0] + 0.875f) < NEAR && fabsf(r->out.scores[1] + 1) < NEAR);
+  end(r);
   stop_after = 0;
 }
 
@@ -636,6 +645,19 @@ static void equal_scores(void **state) {
   assert_int_equal(go(r), VKF_OK);
   EXPECT_ROW(r, 0, 4, 0, 0);
   EXPECT_ROW(r, 1, 4, 0, 1);
+  end(r);
+
+  r = begin(all_alike, 5, 1, "{\"max_new_tokens\":3,\"bos_token_id\":4}");
+  r->input.scores = true;
+  assert_int_equal(go(r), VKF_OK);
+  EXPECT_ROW(r, 0, 4, 0, 0, 0);
+  assert_true(fabs(r->out.scores[0] + log(5)) < NEAR); /* of three ids, over their number */
+  end(r);
+
+  r = begin(all_alike, 5, 1, "{\"max_new_tokens\":1,\"bos_token_id\":4,\"suppress_tokens\":[0,1,2,3,4]}");
+  r->input.scores = true;
+  assert_int_equal(go(r), VKF_OK);
+  assert_true(r->out.scores[0] == -INFINITY);
   end(r);
 }
 
