@@ -35,6 +35,7 @@ const uint BLOCKS = BN / VKF_KEY_BLOCK;               // of a tile
 const uint SLICE = BK / 4 + 1, SCORES = BN / 4 + 1;   // vec4 of a row; one more than it needs, for the banks
 const uint KEY_PIECES = (KEY_WIDTH + 3) / 4, VALUE_PIECES = (VALUE_WIDTH + 3) / 4;
 const uint CHUNKS = (VALUE_PIECES + 15) / 16;         // of 64 columns
+const bool WHOLE_SLICES = KEY_PIECES % (BK / 4) == 0; // no slice has columns behind the end of a head
 // Literal sizes: see matmul_lane.comp.
 #define MAX_TM 4
 #define MAX_BLOCKS 4
@@ -43,6 +44,7 @@ shared vec4 q_slice[BM * SLICE];
 shared vec4 kv_slice[BN * SLICE]; // a slice of the keys, then a chunk of the values: BK is at least 64
 shared vec4 scores[BM * SCORES];  // then weights; minus infinity, then -1: the query does not see the key
 shared float highest[BM * BLOCKS];
+shared float factors[BM * BLOCKS]; // of the sums so far, where a block raised the maximum
 shared uint first_seen, last_seen; // of the mask
 shared uint is_ragged;             // some query does not see some key of the tile
 
@@ -53,8 +55,10 @@ void stage_queries(uint r0, uint n_rows, uint d4) {
     const uint piece = d4 + e % (BK / 4);
     const uint qi = at[0].x + row_of(me) * p.q_stride + p.q_column + me.head * KEY_WIDTH;
     vec4 x = vec4(0.0);
-    [[unroll]] for (uint c = 0; c < 4; c++)
-      if (4 * piece + c < KEY_WIDTH) x[c] = q_data[qi + 4 * piece + c];
+    if (WHOLE_SLICES || piece < KEY_PIECES) {
+      [[unroll]] for (uint c = 0; c < 4; c++)
+        if (KEY_WIDTH % 4 == 0 || 4 * piece + c < KEY_WIDTH) x[c] = q_data[qi + 4 * piece + c];
+    }
     q_slice[e / (BK / 4) * SLICE + e % (BK / 4)] = x;
   }
 }
@@ -63,7 +67,7 @@ void stage_keys(Place me, uint s0, uint end, uint d4) {
   for (uint e = gl_LocalInvocationID.x; e < BN * (BK / 4); e += gl_WorkGroupSize.x) {
     const uint piece = d4 + e % (BK / 4), row = key_row(me, min(s0 + e / (BK / 4), end - 1));
     vec4 x = vec4(0.0);
-    if (piece < KEY_PIECES) x = PIECE(k, 1, row, KEY_WIDTH, piece);
+    if (WHOLE_SLICES || piece < KEY_PIECES) x = PIECE(k, 1, row, KEY_WIDTH, piece);
     kv_slice[e / (BK / 4) * SLICE + e % (BK / 4)] = x;
   }
 }
@@ -72,7 +76,7 @@ void stage_values(Place me, uint s0, uint end, uint chunk) {
   for (uint e = gl_LocalInvocationID.x; e < BN * 16; e += gl_WorkGroupSize.x) {
     const uint piece = chunk * 16 + e % 16, row = key_row(me, min(s0 + e / 16, end - 1));
     vec4 x = vec4(0.0);
-    if (piece < VALUE_PIECES) x = PIECE(v, 2, row, VALUE_WIDTH, piece);
+    if (VALUE_PIECES % 16 == 0 || piece < VALUE_PIECES) x = PIECE(v, 2, row, VALUE_WIDTH, piece);
     kv_slice[e] = x;
   }
 }
@@ -114,15 +118,16 @@ void main() {
   [[unroll]] for (uint i = 0; i < TM; i++) top[i] = LOWEST;
   [[unroll]] for (uint i = 0; i < TM * CHUNKS; i++) o[i] = vec4(0.0);
   for (uint s0 = from; s0 < end; s0 += BN) {
-    float score[MAX_TM * MAX_BLOCKS], factor[MAX_TM * MAX_BLOCKS];
+    float score[MAX_TM * MAX_BLOCKS], factor[MAX_BLOCKS]; // factor: of own_row
     [[unroll]] for (uint i = 0; i < TM * BLOCKS; i++) score[i] = 0.0;
-    for (uint d4 = 0; d4 < KEY_PIECES; d4 += BK / 4) {
+    [[dont_unroll]] for (uint d4 = 0; d4 < KEY_PIECES; d4 += BK / 4) {
       barrier(); // what was in the slices has been used
       if (own == 0) is_ragged = 0;
       if (KEY_PIECES > BK / 4 || s0 == from) stage_queries(r0, n_rows, d4);
       stage_keys(first, s0, end, d4);
       barrier();
-      for (uint d = 0; d < min(BK / 4, KEY_PIECES - d4); d++) {
+      const uint n_pieces = WHOLE_SLICES ? BK / 4 : min(BK / 4, KEY_PIECES - d4);
+      for (uint d = 0; d < n_pieces; d++) {
         vec4 b[MAX_BLOCKS];
         [[unroll]] for (uint n = 0; n < BLOCKS; n++) b[n] = kv_slice[(n * VKF_KEY_BLOCK + lane) * SLICE + d];
         [[unroll]] for (uint i = 0; i < TM; i++) {
@@ -161,16 +166,19 @@ void main() {
       [[unroll]] for (uint n = 0; n < BLOCKS; n++) {
         const float risen = larger(top[i], highest[(row0 + i) * BLOCKS + n]), x = score[i * BLOCKS + n];
         const uint key = n * VKF_KEY_BLOCK + lane;
-        factor[i * BLOCKS + n] = risen == top[i] ? 1.0 : exp_below(top[i] - risen);
         top[i] = risen;
         scores[(row0 + i) * SCORES + key / 4][key % 4] = is_key(x) ? exp_below(x - risen) : -1.0;
       }
     }
-    barrier();
     [[unroll]] for (uint n = 0; n < BLOCKS; n++) {
       const float risen = larger(own_top, highest[own_row * BLOCKS + n]);
-      total = mul(total, risen == own_top ? 1.0 : exp_below(own_top - risen));
+      factor[n] = risen == own_top ? 1.0 : exp_below(own_top - risen);
       own_top = risen;
+      if (lane < TM) factors[own_row * BLOCKS + n] = factor[n];
+    }
+    barrier();
+    [[unroll]] for (uint n = 0; n < BLOCKS; n++) {
+      total = mul(total, factor[n]);
       [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
         const float weight = scores[own_row * SCORES + (n * VKF_KEY_BLOCK + j) / 4][j % 4];
         total += weight < 0.0 ? 0.0 : weight;
@@ -182,16 +190,19 @@ void main() {
         stage_values(first, s0, end, c);
         barrier();
       }
-      [[unroll]] for (uint n = 0; n < BLOCKS; n++) {
-        [[unroll]] for (uint i = 0; i < TM; i++) o[i * CHUNKS + c] = mul(o[i * CHUNKS + c], factor[i * BLOCKS + n]);
-        for (uint j4 = n * (VKF_KEY_BLOCK / 4); j4 < (n + 1) * (VKF_KEY_BLOCK / 4); j4++) {
-          vec4 w[MAX_TM];
-          [[unroll]] for (uint i = 0; i < TM; i++) w[i] = scores[(row0 + i) * SCORES + j4];
-          [[unroll]] for (uint j = 0; j < 4; j++) {
-            const vec4 v = kv_slice[(4 * j4 + j) * 16 + lane];
-            [[unroll]] for (uint i = 0; i < TM; i++)
-              if (!ragged || !(w[i][j] < 0.0)) o[i * CHUNKS + c] = mad(w[i][j], v, o[i * CHUNKS + c]);
-          }
+      // No array is indexed by j4: compilers keep this loop, and would make ladders of selects of that.
+      [[dont_unroll]] for (uint j4 = 0; j4 < BN / 4; j4++) {
+        if (j4 % (VKF_KEY_BLOCK / 4) == 0) {
+          const uint n = j4 / (VKF_KEY_BLOCK / 4);
+          [[unroll]] for (uint i = 0; i < TM; i++)
+            o[i * CHUNKS + c] = mul(o[i * CHUNKS + c], factors[(row0 + i) * BLOCKS + n]);
+        }
+        vec4 w[MAX_TM];
+        [[unroll]] for (uint i = 0; i < TM; i++) w[i] = scores[(row0 + i) * SCORES + j4];
+        [[unroll]] for (uint j = 0; j < 4; j++) {
+          const vec4 v = kv_slice[(4 * j4 + j) * 16 + lane];
+          [[unroll]] for (uint i = 0; i < TM; i++)
+            if (!ragged || !(w[i][j] < 0.0)) o[i * CHUNKS + c] = mad(w[i][j], v, o[i * CHUNKS + c]);
         }
       }
     }
@@ -203,13 +214,13 @@ void main() {
     const uint r = r0 + row0 + i;
     if (r >= n_rows) continue;
     const Place me = row_place(r);
-    const float all = highest[row0 + i];
+    const float all = highest[row0 + i]; // 0: no key, and o is 0
     [[unroll]] for (uint c = 0; c < CHUNKS; c++) {
       [[unroll]] for (uint j = 0; j < 4; j++) {
         const uint column = c * 64 + lane * 4 + j;
         if (column < VALUE_WIDTH)
           store(row_of(me), me.head * VALUE_WIDTH + column, HEADS * VALUE_WIDTH,
-                all == 0.0 ? 0.0 : quotient(o[i * CHUNKS + c][j], all));
+                quotient(o[i * CHUNKS + c][j], all == 0.0 ? 1.0 : all));
       }
     }
   }

@@ -6,12 +6,12 @@ static uint32_t workgroup(const vkf_variant *v) {
   return v->tile.attention.rows / v->tile.attention.lane_rows * VKF_KEY_BLOCK;
 }
 
-/* Slices of rows and keys, the scores; maxima of blocks; three words. */
+/* Slices of rows and keys, the scores; maxima and factors of blocks; three words. */
 static uint32_t shared_bytes(const vkf_variant *v) {
   const uint32_t slice = v->tile.attention.slice / 4 + 1, blocks = v->tile.attention.keys / VKF_KEY_BLOCK;
   return 16 * ((v->tile.attention.rows + v->tile.attention.keys) * slice +
                v->tile.attention.rows * (v->tile.attention.keys / 4 + 1)) +
-         4 * v->tile.attention.rows * blocks + 12;
+         8 * v->tile.attention.rows * blocks + 12;
 }
 
 /* Loops that the shader asks to unroll count, where others are in them: lavapipe does not unroll these. */
