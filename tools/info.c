@@ -137,6 +137,7 @@ static const tool_option options[] = {
     {"batch-size", 'b', TOOL_SIZE, offsetof(tool_args, batch_size), "N", "rows of the pass; default 1"},
     {"length", 'l', TOOL_SIZE, offsetof(tool_args, length), "N", "tokens of a row; default 16"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "the summary as JSON"},
+    TOOL_NO_CHECKS,
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 

@@ -3,6 +3,7 @@
 #include <string.h>
 #include <vkformer/lab.h>
 
+#include "bench_statistics.h"
 #include "program.h"
 
 typedef struct kernel {
@@ -19,6 +20,20 @@ typedef struct listing {
   kernel *kernels;
   size_t n, capacity;
 } listing;
+
+/* One problem of each form, where none is given. */
+static const char *const usual[] = {"matmul:128,512,512", "attention:128,128,8,64", "norm:128,512",
+                                    "log_softmax:4,8000", "top_k:4,8000,8"};
+
+enum { MAX_PROBLEMS = 128 };
+
+typedef struct compiling {
+  tool_session *session;
+  json_t *rows;
+  bool is_json;
+  size_t n_failed;
+  char problem[96]; /* of the rows that were printed last */
+} compiling;
 
 static void on_kernel(void *user, const vkf_kernel_info *k) {
   listing *l = user;
@@ -66,6 +81,30 @@ static void print_kernels(const listing *l) {
   }
 }
 
+static void on_compiled(void *user, const vkf_compiled_kernel *k) {
+  compiling *c = user;
+  const vkf_bench_row told = {.statistics = k->statistics, .n_statistics = k->n_statistics};
+  c->n_failed += k->failure != NULL;
+  json_array_append_new(
+      c->rows, json_pack("{s:s, s:s, s:s, s:i, s:s, s:b, s:i, s:i, s:s?, s:o}", "problem", k->problem, "op", k->op,
+                         "name", k->variant, "stage", (int)k->stage, "format", vkf_storage_name(k->format), "picked",
+                         k->picked, "workgroup", (int)k->workgroup, "shared_bytes", (int)k->shared_bytes, "failure",
+                         k->failure, "statistics", bench_statistics_json(&told)));
+  if (c->is_json) return;
+  if (strcmp(c->problem, k->problem) != 0) printf("%s\n", k->problem);
+  snprintf(c->problem, sizeof c->problem, "%s", k->problem);
+  printf("  %s %s%s, %s\n", k->picked ? "*" : " ", k->variant, k->stage ? ", second stage" : "",
+         vkf_storage_name(k->format));
+  if (k->failure) printf("    not made: %s\n", k->failure);
+  bench_statistics_print(&told, stdout);
+}
+
+/* problem NULL: the ops whose problems have no text. */
+static int compile_problem(compiling *c, const char *problem) {
+  vkf_status status = vkf_device_compile(c->session->device, problem, on_compiled, c);
+  return status == VKF_OK ? TOOL_OK : tool_session_fail(c->session, status, problem);
+}
+
 static int list_problem(tool_session *session, const tool_args *args, const char *problem, json_t *rows) {
   listing l = {.rows = rows, .problem = problem};
   vkf_status status = vkf_device_list_kernels(session->device, problem, on_kernel, &l);
@@ -77,30 +116,42 @@ static int list_problem(tool_session *session, const tool_args *args, const char
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, problem);
 }
 
-/* One problem of each form, where none is given. */
-static const char *const usual[] = {"matmul:128,512,512", "attention:128,128,8,64", "norm:128,512",
-                                    "log_softmax:4,8000", "top_k:4,8000,8"};
+/* Those that were asked for, else the usual ones. */
+static size_t find_problems(const tool_args *args, const char *problems[MAX_PROBLEMS]) {
+  size_t n = 0;
+  for (size_t i = 0; i < args->problems.n && n < MAX_PROBLEMS; i++) problems[n++] = args->problems.at[i];
+  for (size_t i = 0; i < args->n_operands && n < MAX_PROBLEMS; i++) problems[n++] = args->operands[i];
+  for (size_t i = 0; !args->problems.n && !args->n_operands && i < sizeof usual / sizeof usual[0]; i++)
+    problems[n++] = usual[i];
+  return n;
+}
 
 static int run_kernels(const tool_args *args) {
   tool_session session;
   json_t *rows = json_array();
-  size_t n = args->problems.n + args->n_operands;
+  compiling c = {.session = &session, .rows = rows, .is_json = args->json};
+  const char *problems[MAX_PROBLEMS];
+  const size_t n = find_problems(args, problems);
   int exit_code = tool_session_open(&session, args, args->device ? args->device : "", NULL);
-  for (size_t i = 0; i < args->problems.n && exit_code == TOOL_OK; i++)
-    exit_code = list_problem(&session, args, args->problems.at[i], rows);
-  for (size_t i = 0; i < args->n_operands && exit_code == TOOL_OK; i++)
-    exit_code = list_problem(&session, args, args->operands[i], rows);
-  for (size_t i = 0; !n && i < sizeof usual / sizeof usual[0] && exit_code == TOOL_OK; i++)
-    exit_code = list_problem(&session, args, usual[i], rows);
+  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++)
+    exit_code = args->compile ? compile_problem(&c, problems[i]) : list_problem(&session, args, problems[i], rows);
+  if (exit_code == TOOL_OK && args->compile && !args->problems.n && !args->n_operands)
+    exit_code = compile_problem(&c, NULL);
   if (exit_code == TOOL_OK && args->json)
-    exit_code = tool_print_json(json_pack("{s:s, s:s, s:O}", "format", "vkformer-kernels/1", "device",
-                                          vkf_device_get_info(session.device)->name, "kernels", rows));
+    exit_code = tool_print_json(json_pack("{s:s, s:s, s:s, s:O}", "format", "vkformer-kernels/1", "device",
+                                          vkf_device_get_info(session.device)->name, "driver",
+                                          vkf_device_get_info(session.device)->driver, "kernels", rows));
+  if (exit_code == TOOL_OK && c.n_failed)
+    exit_code = tool_error("%zu kernel%s cannot be made by this driver", c.n_failed, c.n_failed == 1 ? "" : "s");
   json_decref(rows);
   return tool_session_close(&session, exit_code);
 }
 
 static const tool_option options[] = {
     {"problem", 0, TOOL_TEXTS, offsetof(tool_args, problems), "PROBLEM", "the same as the argument; repeatable"},
+    {"compile", 0, TOOL_FLAG, offsetof(tool_args, compile), NULL,
+     "compile every kernel that fits and print what the driver tells\nof it: registers, spills, instructions"},
+    TOOL_NO_CHECKS,
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "print JSON"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
@@ -110,9 +161,9 @@ const tool_command tool_kernels = {
     .summary = "List the kernel variants of a problem, how they rank and why",
     .usage = "[PROBLEM]... [OPTION]...",
     .text =
-        "PROBLEM is matmul:M,N,K or matmul:M,N,K,FORMAT (f16, bf16, int8), attention:QUERIES,KEYS,HEADS,WIDTH,\n"
-        "norm:ROWS,WIDTH, log_softmax:ROWS,WIDTH or top_k:ROWS,WIDTH,K; without one, one of each is shown. Runs take "
-        "the variant\n"
+        "PROBLEM is matmul:M,N,K or matmul:M,N,K,FORMAT (f16, bf16, int8),\n"
+        "attention:QUERIES,KEYS,HEADS,WIDTH (and f16), norm:ROWS,WIDTH, log_softmax:ROWS,WIDTH or top_k:ROWS,WIDTH,K;\n"
+        "without one, one of each is shown, and with --compile a case of every other op. Runs take the variant\n"
         "marked *. Variants are ranked if they read the packing that this device uses for weights; measured times\n"
         "(`vkformer tune`) decide, else the defaults.",
     .examples =

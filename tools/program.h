@@ -47,7 +47,7 @@ typedef struct tool_args {
   const char *device, *limits;
   const char **icd_files;
   size_t n_icd_files;
-  int verbose, deterministic, batch_invariant, help, no_wide_vectors;
+  int verbose, deterministic, batch_invariant, help, no_wide_vectors, no_checks;
   const char *profile; /* NULL: none; "": a table alone; else the file of the trace */
   const char *model, *inputs, *outputs, *generation_config, *json_file, *variant;
   const char *params, *file, *output, *dtype;
@@ -58,7 +58,7 @@ typedef struct tool_args {
   int quick, ops, merge, bisect;
   int allow_not_finite;
   int brief;
-  int json, plan, decode, hidden_states, attentions;
+  int json, plan, decode, hidden_states, attentions, compile;
   size_t batch_size, length; /* 0: not given */
   double seconds, limit;     /* 0: not given */
   tool_texts prompts, stops, images, problems;
@@ -150,6 +150,13 @@ typedef struct tool_command {
   int (*run)(const tool_args *args);
   bool computes_nothing; /* whether a GPU was found makes no difference to what it tells */
 } tool_command;
+
+/* For development; only of commands that compute nothing. */
+#define TOOL_NO_CHECKS                                                                              \
+  {                                                                                                 \
+    "no-checks", 0, TOOL_FLAG, offsetof(tool_args, no_checks), NULL,                                \
+        "development: believe what the driver says and check nothing, for\na GPU that is not there" \
+  }
 
 extern const tool_option_group tool_common_options, tool_generation_options, tool_model_options;
 

@@ -124,7 +124,9 @@ static vkf_status create_context(tool_session *session, const tool_args *args, b
   params.deterministic = args->deterministic;
   params.batch_invariant = args->batch_invariant;
   params.limits = args->limits;
-  return vkf_context_create(&params, &session->context);
+  vkf_status status = vkf_context_create(&params, &session->context);
+  if (status == VKF_OK && args->no_checks) vkf_context_skip_checks(session->context);
+  return status;
 }
 
 int tool_session_open_context(tool_session *session, const tool_args *args) {

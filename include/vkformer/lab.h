@@ -51,6 +51,11 @@ VKF_DEFINE_INIT(vkf_kept_info)
 /* The string is valid as long as the device is open. */
 VKF_API vkf_status vkf_device_get_kept_info(const vkf_device *dev, vkf_kept_info *out);
 
+/* For development: devices that this context opens from now on are believed what their drivers say, and nothing is
+ * checked. For drivers whose results do not count, such as one that compiles for a GPU that is not there. A warning
+ * says so whenever a device is opened. */
+VKF_API void vkf_context_skip_checks(vkf_context *ctx);
+
 /* ---- folders with random weights --------------------------------------------------------------------------------- */
 
 typedef struct vkf_make_params {
@@ -239,8 +244,8 @@ VKF_API void vkf_device_profile_read(const vkf_device *dev, vkf_profile_fn on_ro
 
 /* ---- kernels and their speed ------------------------------------------------------------------------------------- */
 
-/* A problem is a text: "matmul:M,N,K" (and ",FORMAT" of its weights), "attention:QUERIES,KEYS,HEADS,WIDTH",
- * "norm:ROWS,WIDTH", "log_softmax:ROWS,WIDTH", "top_k:ROWS,WIDTH,K". */
+/* A problem is a text: "matmul:M,N,K" (and ",FORMAT" of its weights), "attention:QUERIES,KEYS,HEADS,WIDTH" (and
+ * ",FORMAT" of its keys and values), "norm:ROWS,WIDTH", "log_softmax:ROWS,WIDTH", "top_k:ROWS,WIDTH,K". */
 
 /* Which partial sums make an output element (docs/architecture.md, "Order classes"). */
 typedef enum vkf_order_class { VKF_ORDER_ASCENDING = 0, VKF_ORDER_FAST = 1 } vkf_order_class;
@@ -305,6 +310,24 @@ typedef struct vkf_bench_statistic {
   const char *name;
   double value;
 } vkf_bench_statistic;
+
+/* A kernel that the driver compiled. A variant with two stages has a row for each. */
+typedef struct vkf_compiled_kernel {
+  size_t size;         /* sizeof(vkf_compiled_kernel) */
+  const char *problem; /* or the name of a case */
+  const char *op, *variant;
+  uint32_t stage;
+  vkf_storage format; /* of weights, keys and values */
+  bool picked;        /* a run takes it if no variant is forced */
+  uint32_t workgroup, shared_bytes;
+  const char *failure; /* NULL, or why the driver cannot make it */
+  const vkf_bench_statistic *statistics;
+  size_t n_statistics;
+} vkf_compiled_kernel;
+typedef void (*vkf_compiled_fn)(void *user, const vkf_compiled_kernel *kernel);
+/* Compiles every variant that fits the problem and runs none. problem NULL: one case of each op whose problems have no
+ * text, in every format. The strings are valid during the call. */
+VKF_API vkf_status vkf_device_compile(vkf_device *dev, const char *problem, vkf_compiled_fn on_kernel, void *user);
 
 /* An element of a result, and what it should be. */
 typedef struct vkf_bench_element {

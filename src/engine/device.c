@@ -185,17 +185,21 @@ static vkf_status device_init(vkf_device *dev) {
                       .gpu = dev->gpu};
     vkf_tune_compiled_open(t);
     vkf_tune_open(t);
-    VKF_TRY(vkf_tune_probe_checks(t, false));
+    if (ctx->no_checks)
+      vkf_env_log(&ctx->env, VKF_LOG_WARNING, "%s: NOT CHECKED, as asked for: its results count for nothing",
+                  vkf_gpu_device_caps(dev->gpu)->device_name);
+    else
+      VKF_TRY(vkf_tune_probe_checks(t, false));
     VKF_TRY(vkf_vkop_backend_create(dev->gpu, ctx->batch_invariant, &dev->backend));
     t->backend = dev->backend;
     VKF_TRY(vkf_tune_use(t));
-    VKF_TRY(vkf_tune_probe_kernels(t));
+    if (!ctx->no_checks) VKF_TRY(vkf_tune_probe_kernels(t));
   } else {
     VKF_TRY(vkf_ref_backend_create(&ctx->env, &dev->backend));
   }
   vkf_engine_fill_info(dev->gpu ? vkf_gpu_device_caps(dev->gpu) : NULL, &dev->info);
   dev->backend->reproducible = ctx->deterministic;
-  if (ctx->deterministic && dev->gpu) VKF_TRY(vkf_tune_probe_reproducible(t));
+  if (ctx->deterministic && dev->gpu && !ctx->no_checks) VKF_TRY(vkf_tune_probe_reproducible(t));
 done:
   return st;
 }

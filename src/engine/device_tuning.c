@@ -36,6 +36,10 @@ vkf_status vkf_device_import_times(vkf_device *dev, const char *path, size_t *n_
   return st ? st : vkf_tune_import(&dev->tuning, path, n_times);
 }
 
+void vkf_context_skip_checks(vkf_context *ctx) {
+  if (ctx) ctx->no_checks = true;
+}
+
 vkf_status vkf_device_run_checks(vkf_device *dev, vkf_check_fn on_check, void *user) {
   if (!dev) return VKF_ERROR_ARGUMENT;
   if (!on_check) return vkf_engine_null(&dev->ctx->env, "on_check");

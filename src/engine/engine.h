@@ -30,7 +30,7 @@ struct vkf_context {
   char **icd_files;
   size_t n_icd_files;
   char *cache_folder; /* of tuned results (cache.h); NULL: none is kept */
-  bool deterministic, batch_invariant;
+  bool deterministic, batch_invariant, no_checks;
   char *limits; /* limits.h; NULL: none */
 };
 

@@ -106,7 +106,7 @@ static vkf_status make_programs(bench *b, candidate *c) {
     VKF_TRY(
         b->backend->table->program_create(b->backend, &b->run.plan, c->weights[i], NULL, &options, &c->programs[i]));
   }
-  VKF_TRY(vkf_vkop_statistics(c->programs[0], 0, &b->arena, &told, &c->row.n_statistics));
+  VKF_TRY(vkf_vkop_statistics(c->programs[0], 0, 0, &b->arena, &told, &c->row.n_statistics));
   c->row.statistics = told;
 done:
   return st;

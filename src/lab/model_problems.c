@@ -45,6 +45,7 @@ static vkf_status tell_plan(posed *p, vkf_stage stage, const vkf_sizes *sizes) {
     const vkf_node *node = &plan->nodes[i];
     vkf_vkop_node_problem(plan, node, &dims, &problem);
     if (node->op == VKF_OP_MATMUL) problem.packing.format = plan->slots[node->in[VKF_MATMUL_W]].format;
+    if (node->op == VKF_OP_ATTENTION) problem.packing.format = plan->slots[node->in[VKF_ATTENTION_K]].format;
     if (vkf_tune_problem_text(&problem, text, sizeof text)) VKF_TRY(tell(p, text));
   }
 done:

@@ -30,5 +30,7 @@ vkf_status vkf_lab_validate_variant(vkf_validation *v, const vkf_variant *varian
 vkf_status vkf_lab_validate_ops(vkf_validation *v, bool ref);
 /* Every op in every format on one case of odd sizes, on the variant that is chosen for it. */
 vkf_status vkf_lab_validate_quick(vkf_validation *v);
+/* Does a variant of the op read this format? */
+bool vkf_lab_is_read(vkf_op op, vkf_format format);
 
 #endif

@@ -79,8 +79,7 @@ done:
   return st;
 }
 
-/* Does a variant of the op read this format? */
-static bool is_read(vkf_op op, uint32_t format) {
+bool vkf_lab_is_read(vkf_op op, vkf_format format) {
   size_t n = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
   for (size_t i = 0; i < n; i++)
@@ -148,7 +147,7 @@ vkf_status vkf_lab_validate_ops(vkf_validation *v, bool ref) {
   bool ran;
   for (uint32_t op = 0; op < VKF_OP_COUNT; op++) {
     for (uint32_t f = 0; ref && f < VKF_FORMAT_COUNT; f++)
-      if (is_read(op, f)) VKF_TRY(validate_variant(v, op, (vkf_format)f, NULL, &ran));
+      if (vkf_lab_is_read(op, f)) VKF_TRY(validate_variant(v, op, (vkf_format)f, NULL, &ran));
     for (size_t i = 0; i < n && !ref; i++)
       if (variants[i].op == op) VKF_TRY(vkf_lab_validate_variant(v, &variants[i]));
   }
@@ -184,7 +183,7 @@ vkf_status vkf_lab_validate_quick(vkf_validation *v) {
     }
     for (uint32_t f = 0; f < VKF_FORMAT_COUNT; f++) {
       vkf_validate_row row = op_row(op, (vkf_format)f, NULL);
-      if (!is_read(op, f)) continue;
+      if (!vkf_lab_is_read(op, f)) continue;
       VKF_TRY(verify_case(v, &cases[last], (vkf_format)f, NULL, &row));
       vkf_lab_validate_report(v, &row);
     }

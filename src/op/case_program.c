@@ -8,7 +8,8 @@ static void destroy(vkf_case_program *p) {
 vkf_status vkf_case_program_ready(vkf_case_program *p, vkf_backend *backend, const char *variant) {
   vkf_status st = VKF_OK;
   const vkf_backend_table *b = backend->table;
-  const vkf_program_options options = {.keep_all = true, .timing = p->timing, .variant = variant};
+  const vkf_program_options options = {
+      .keep_all = true, .statistics = p->statistics, .timing = p->timing, .variant = variant};
   destroy(p);
   p->backend = backend;
   VKF_TRY(b->weights_create(backend, &p->run.weights, variant, &p->weights));

@@ -7,6 +7,7 @@
 typedef struct vkf_case_program {
   vkf_backend *backend;
   vkf_timing timing; /* what is timed at least; set before _ready() */
+  bool statistics;   /* the driver keeps what it tells about the kernels; set before _ready() */
   vkf_case_run run;
   vkf_weights *weights;
   vkf_program *program; /* keeps all slots, NaN before it runs; NULL: the variant does not fit the case */

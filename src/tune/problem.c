@@ -46,7 +46,7 @@ static const struct {
   uint32_t inputs; /* optional inputs that are present */
 } forms[] = {
     {VKF_OP_MATMUL, 3, "matmul:M,N,K[,FORMAT]", true, matmul, 1u << VKF_MATMUL_BIAS},
-    {VKF_OP_ATTENTION, 4, "attention:QUERIES,KEYS,HEADS,WIDTH", false, attention, 0},
+    {VKF_OP_ATTENTION, 4, "attention:QUERIES,KEYS,HEADS,WIDTH[,FORMAT]", true, attention, 0},
     {VKF_OP_NORM, 2, "norm:ROWS,WIDTH", false, norm, 1u << VKF_NORM_WEIGHT | 1u << VKF_NORM_BIAS},
     {VKF_OP_LOG_SOFTMAX, 2, "log_softmax:ROWS,WIDTH", false, log_softmax, 0},
     {VKF_OP_TOP_K, 3, "top_k:ROWS,WIDTH,K", false, top_k, 0},
@@ -56,14 +56,14 @@ static const struct {
  * are, 0 if that is not what the text is. */
 static uint32_t parse_numbers(const char *text, uint32_t numbers[MAX_NUMBERS], vkf_format *format) {
   uint32_t n = 0;
-  while (n < MAX_NUMBERS) {
+  for (;;) {
     char *end = NULL;
     const vkf_format found = vkf_format_find(text);
     if (n && format && found < VKF_FORMAT_COUNT) {
       *format = found;
       return n;
     }
-    if (*text < '1' || *text > '9') return 0;
+    if (n == MAX_NUMBERS || *text < '1' || *text > '9') return 0;
     unsigned long value = strtoul(text, &end, 10);
     if (value > MAX_NUMBER) return 0;
     numbers[n++] = (uint32_t)value;
@@ -71,7 +71,6 @@ static uint32_t parse_numbers(const char *text, uint32_t numbers[MAX_NUMBERS], v
     if (*end != ',') return 0;
     text = end + 1;
   }
-  return 0;
 }
 
 static vkf_status bad_problem(vkf_env *env, const char *text) {
@@ -114,19 +113,27 @@ void vkf_tune_problem_of(const vkf_case *c, const vkf_caps *caps, bool batch_inv
   out->order = vkf_kern_order(caps, batch_invariant);
   if (c->op == VKF_OP_MATMUL)
     out->packing = vkf_kern_weight_packing(caps, tuned, out->matmul.n, out->matmul.k, c->format, variant);
+  else
+    out->packing.format = c->format;
+}
+
+bool vkf_tune_problem_has_form(vkf_op op) {
+  for (size_t i = 0; i < VKF_COUNT(forms); i++)
+    if (forms[i].op == op) return true;
+  return false;
 }
 
 bool vkf_tune_problem_text(const vkf_problem *p, char *text, size_t size) {
-  const char *op = vkf_op_name(p->op);
+  const char *op = vkf_op_name(p->op), *comma = p->packing.format ? "," : "",
+             *format = p->packing.format ? vkf_format_get(p->packing.format)->name : "";
   switch (p->op) {
     case VKF_OP_MATMUL:
-      snprintf(text, size, "%s:%u,%u,%u%s%s", op, p->matmul.m, p->matmul.n, p->matmul.k, p->packing.format ? "," : "",
-               p->packing.format ? vkf_format_get(p->packing.format)->name : "");
+      snprintf(text, size, "%s:%u,%u,%u%s%s", op, p->matmul.m, p->matmul.n, p->matmul.k, comma, format);
       return true;
     case VKF_OP_ATTENTION:
-      snprintf(text, size, "%s:%u,%u,%u,%u", op, p->attention.queries, p->attention.keys,
-               p->attention.heads * p->attention.batch, p->attention.key_width);
-      return p->attention.key_width == p->attention.value_width && p->packing.format == VKF_FORMAT_F32;
+      snprintf(text, size, "%s:%u,%u,%u,%u%s%s", op, p->attention.queries, p->attention.keys,
+               p->attention.heads * p->attention.batch, p->attention.key_width, comma, format);
+      return p->attention.key_width == p->attention.value_width;
     case VKF_OP_NORM:
       snprintf(text, size, "%s:%u,%u", op, p->rows.rows, p->rows.width);
       return p->norm.width == p->norm.whole_width; /* norms of parts of a row have no form */

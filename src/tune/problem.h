@@ -12,5 +12,7 @@ void vkf_tune_problem_of(const vkf_case *c, const vkf_caps *caps, bool batch_inv
                          const vkf_variant *variant, vkf_problem *out);
 /* The text of a problem ("matmul:128,512,512"), false if no form holds it. */
 bool vkf_tune_problem_text(const vkf_problem *problem, char *text, size_t size);
+/* Whether problems of this op have a text at all. */
+bool vkf_tune_problem_has_form(vkf_op op);
 
 #endif

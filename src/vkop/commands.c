@@ -195,9 +195,9 @@ done:
   return st;
 }
 
-vkf_status vkf_vkop_statistics(const vkf_program *program, uint32_t node, vkf_arena *arena, vkf_bench_statistic **out,
-                               size_t *n) {
-  return vkf_gpu_pipeline_statistics(program->backend->device, program->nodes[node].pipelines[0], arena, out, n);
+vkf_status vkf_vkop_statistics(const vkf_program *program, uint32_t node, uint32_t stage, vkf_arena *arena,
+                               vkf_bench_statistic **out, size_t *n) {
+  return vkf_gpu_pipeline_statistics(program->backend->device, program->nodes[node].pipelines[stage], arena, out, n);
 }
 
 void vkf_vkop_describe_undo(vkf_program *p) {

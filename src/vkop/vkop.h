@@ -24,9 +24,9 @@ vkf_status vkf_vkop_backend_add(vkf_backend *backend, const vkf_variant *row, co
 /* By computed name, of the table or added; NULL if there is none. */
 const vkf_variant *vkf_vkop_find_variant(const vkf_backend *backend, const char *name);
 
-/* What the driver tells about the first kernel of a node of a program that was made with `statistics`; in memory of
+/* What the driver tells about a stage's kernel of a node of a program that was made with `statistics`; in memory of
  * `arena`. */
-vkf_status vkf_vkop_statistics(const vkf_program *program, uint32_t node, vkf_arena *arena, vkf_bench_statistic **out,
-                               size_t *n);
+vkf_status vkf_vkop_statistics(const vkf_program *program, uint32_t node, uint32_t stage, vkf_arena *arena,
+                               vkf_bench_statistic **out, size_t *n);
 
 #endif

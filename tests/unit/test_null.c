@@ -51,6 +51,9 @@ static void on_event(void *user, const vkf_profile_event *event) {
 static void on_kernel(void *user, const vkf_kernel_info *kernel) {
   (void)user, (void)kernel;
 }
+static void on_compiled(void *user, const vkf_compiled_kernel *kernel) {
+  (void)user, (void)kernel;
+}
 static void on_problem(void *user, const char *problem) {
   (void)user, (void)problem;
 }
@@ -80,6 +83,7 @@ static int at; /* which pointer is NULL */
   X(vkf_order_class_name, 0, 0, GAVE(vkf_order_class_name(0)))                                                         \
   X(vkf_context_create, 2, 1, vkf_context_create(P(0, NULL), P(1, &made.context)))                                     \
   X(vkf_context_destroy, 1, 0, NO_OP(vkf_context_destroy(P(0, &made.context))))                                        \
+  X(vkf_context_skip_checks, 1, 0, NO_OP(vkf_context_skip_checks(P(0, context))))                                      \
   X(vkf_context_message, 1, 0, GAVE(vkf_context_message(P(0, context))[0]))                                            \
   X(vkf_context_list_devices, 2, 0, vkf_context_list_devices(P(0, context), P(1, &made.n)))                            \
   X(vkf_context_device_info, 2, 0, vkf_context_device_info(P(0, context), 0, P(1, &made.device_info)))                 \
@@ -159,6 +163,7 @@ static int at; /* which pointer is NULL */
   X(vkf_device_profile_read, 3, 0,                                                                                     \
     NO_OP(vkf_device_profile_read(P(0, device), P(1, on_profile), P(2, on_event), NULL)))                              \
   X(vkf_device_list_kernels, 3, 0, vkf_device_list_kernels(P(0, device), P(1, "matmul:1,8,8"), P(2, on_kernel), NULL)) \
+  X(vkf_device_compile, 2, 0, vkf_device_compile(P(0, device), NULL, P(1, on_compiled), NULL))                         \
   X(vkf_model_list_problems, 2, 0, vkf_model_list_problems(P(0, model), 1, 4, P(1, on_problem), NULL))                 \
   X(vkf_device_store_times, 2, 0, vkf_device_store_times(P(0, device), P(1, &made.time), 1))                           \
   X(vkf_device_get_kept_info, 2, 0, vkf_device_get_kept_info(P(0, device), P(1, &made.kept_info)))                     \

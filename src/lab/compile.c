@@ -1,0 +1,116 @@
+/* Kernels compiled and not run: what the driver's compiler makes of every variant that fits a problem.
+ *
+ * Owns nothing. Nobody reads a result, so a driver without its GPU serves as well.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <vkformer/lab.h>
+
+#include "lab/validate.h"
+#include "op/case_program.h"
+#include "tune/problem.h"
+#include "vkop/vkop.h"
+
+typedef struct compilation {
+  vkf_env *env;
+  vkf_backend *backend;
+  vkf_compiled_fn on_kernel;
+  void *user;
+  const vkf_case *of;
+  vkf_case_program program; /* of it */
+  char picked[128];         /* for it; "": none that can be made */
+} compilation;
+
+/* Makes the case ready on a variant, NULL: the one that is picked. *failure: "", or why the driver cannot. */
+static vkf_status ready(compilation *c, const char *variant, char *failure, size_t size) {
+  vkf_status st = vkf_case_program_ready(&c->program, c->backend, variant);
+  *failure = 0;
+  if (st != VKF_ERROR_DEVICE && st != VKF_ERROR_UNSUPPORTED) return st;
+  snprintf(failure, size, "%s", c->env->message);
+  vkf_env_clear(c->env);
+  return VKF_OK;
+}
+
+/* A row for each stage; nothing where the variant does not fit. */
+static vkf_status compile_variant(compilation *c, const vkf_variant *v) {
+  vkf_status st = VKF_OK;
+  vkf_arena arena;
+  char name[128], failure[sizeof c->env->message];
+  vkf_compiled_kernel row = {.size = sizeof row,
+                             .problem = c->of->name,
+                             .op = vkf_op_name(v->op),
+                             .variant = vkf_kern_name(v, name, sizeof name),
+                             .format = vkf_engine_storage_of(c->of->format),
+                             .workgroup = vkf_kern_workgroup(v),
+                             .shared_bytes = vkf_kern_shared_bytes(v, &(vkf_problem){0})};
+  row.picked = !strcmp(c->picked, name);
+  vkf_arena_init(&arena, c->env);
+  VKF_TRY(ready(c, name, failure, sizeof failure));
+  if (failure[0]) {
+    row.failure = failure;
+    VKF_CALLBACK(c->env, c->on_kernel(c->user, &row));
+  }
+  for (; c->program.program && row.stage < vkf_kern_stages(v); row.stage++) {
+    vkf_bench_statistic *told = NULL;
+    VKF_TRY(vkf_vkop_statistics(c->program.program, 0, row.stage, &arena, &told, &row.n_statistics));
+    row.statistics = told;
+    VKF_CALLBACK(c->env, c->on_kernel(c->user, &row));
+  }
+done:
+  vkf_arena_finish(&arena);
+  return st;
+}
+
+static vkf_status compile_case(compilation *c, const vkf_case *of) {
+  vkf_status st = VKF_OK;
+  char failure[sizeof c->env->message];
+  size_t n = 0;
+  const vkf_variant *variants = vkf_kern_variants(&n);
+  c->of = of;
+  c->program = (vkf_case_program){.statistics = true};
+  VKF_TRY(vkf_case_make(c->env, of, &c->program.run));
+  VKF_TRY(ready(c, NULL, failure, sizeof failure));
+  snprintf(c->picked, sizeof c->picked, "%s",
+           c->program.program ? c->backend->table->node_variant(c->program.program, 0, NULL) : "");
+  for (size_t i = 0; i < n; i++)
+    if (variants[i].op == of->op) VKF_TRY(compile_variant(c, &variants[i]));
+done:
+  vkf_case_program_finish(&c->program);
+  return st;
+}
+
+/* The first case of each op that no problem describes, in each format that it may be
+ * stored in. */
+static vkf_status compile_others(compilation *c) {
+  vkf_status st = VKF_OK;
+  for (vkf_op op = 0; op < VKF_OP_COUNT; op++) {
+    size_t n = 0;
+    const vkf_case *cases = vkf_op_cases(op, &n);
+    if (vkf_tune_problem_has_form(op)) continue;
+    for (vkf_format f = 0; f < VKF_FORMAT_COUNT; f++) {
+      if (!vkf_lab_is_read(op, f)) continue;
+      vkf_case formatted = cases[0];
+      formatted.format = f;
+      VKF_TRY(compile_case(c, &formatted));
+    }
+  }
+done:
+  return st;
+}
+
+vkf_status vkf_device_compile(vkf_device *dev, const char *problem, vkf_compiled_fn on_kernel, void *user) {
+  if (!dev) return VKF_ERROR_ARGUMENT;
+  if (!on_kernel) return vkf_engine_null(&dev->ctx->env, "on_kernel");
+  vkf_status st = VKF_OK;
+  compilation c = {.env = &dev->ctx->env, .backend = dev->backend, .on_kernel = on_kernel, .user = user};
+  vkf_case of;
+  if (vkf_env_in_callback(c.env, "vkf_device_compile")) return VKF_ERROR_ARGUMENT;
+  vkf_env_clear(c.env);
+  if (!dev->gpu) VKF_FAIL(c.env, VKF_ERROR_ARGUMENT, "the scalar path has no kernels; expected a Vulkan device");
+  if (!problem) VKF_TRY(compile_others(&c));
+  if (!problem) goto done;
+  VKF_TRY(vkf_tune_problem_parse(c.env, problem, &of));
+  VKF_TRY(compile_case(&c, &of));
+done:
+  return st;
+}

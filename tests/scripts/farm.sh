@@ -1,0 +1,35 @@
+#!/bin/sh
+# What scripts/farm says of figures: $1 is the script. A select ladder, a spill, scratch memory, a kernel that no driver
+# makes and a chip that cannot be opened are each found; figures that are within the limits are not.
+set -u
+work=$(mktemp -d)
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+expect() { # expect TEXT MEMBERS [ERRORS]: what the kernel with these members is refused for; TEXT "": nothing
+  printf '{"chips": [{"chip": "navi31", "driver": "radv", "errors": [%s], "kernels": [{"problem": "attention:512,512,8,64",
+    "name": "attention-tiles-32x32x64-m4n2", "mode": "fast", "failure": null, "picked": true, "registers": 96,
+    "instructions": 2148, "branches": 39, "spills": 0, "scratch": 0%s}]}]}' "${3:-}" "$2" >"$work/farm.json"
+  python3 "$script" --judge "$work/farm.json" >"$work/out" 2>&1
+  status=$?
+  if [ -z "$1" ] && [ $status != 0 ]; then
+    echo "expected nothing, found $status and:"
+  elif [ -n "$1" ] && { [ $status != 1 ] || ! grep -F "$1" "$work/out" >/dev/null; }; then
+    echo "expected exit status 1 and \"$1\", found $status and:"
+  else
+    return
+  fi
+  cat "$work/out"
+  failed=1
+}
+
+script=$1
+expect "" ""
+expect "expected at most 60 branches, found 621" ', "branches": 621'
+expect "expected at most 3000 instructions, found 6435" ', "instructions": 6435'
+expect "expected at most 0 spills, found 18" ', "spills": 18'
+expect "expected at most 0 scratch, found 288" ', "scratch": 288'
+expect "cannot be made: VK_ERROR_UNKNOWN" ', "failure": "VK_ERROR_UNKNOWN"'
+expect "navi31: no device was found" "" '"no device was found"'
+expect "" ', "picked": false, "spills": 4'
+exit $failed
