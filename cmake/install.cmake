@@ -14,6 +14,13 @@ if(EXISTS ${PROJECT_SOURCE_DIR}/models/en-es)
   install(DIRECTORY ${PROJECT_SOURCE_DIR}/models DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer)
 endif()
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/tour DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer)
+install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs/topics DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/docs)
+if(VKF_MANUAL)
+  install(DIRECTORY ${VKF_MANUAL}/man1 DESTINATION ${CMAKE_INSTALL_MANDIR})
+  install(FILES ${VKF_MANUAL}/bash/vkformer DESTINATION ${CMAKE_INSTALL_DATADIR}/bash-completion/completions)
+  install(FILES ${VKF_MANUAL}/zsh/_vkformer DESTINATION ${CMAKE_INSTALL_DATADIR}/zsh/site-functions)
+  install(FILES ${VKF_MANUAL}/fish/vkformer.fish DESTINATION ${CMAKE_INSTALL_DATADIR}/fish/vendor_completions.d)
+endif()
 install(FILES ${PROJECT_SOURCE_DIR}/bench/explorer.html DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/bench)
 install(FILES ${PROJECT_SOURCE_DIR}/tools/validation.html ${PROJECT_SOURCE_DIR}/tools/attention.html
               ${PROJECT_SOURCE_DIR}/tools/attention.svg ${PROJECT_SOURCE_DIR}/tools/page.css

@@ -5,9 +5,11 @@
 #define _POSIX_C_SOURCE 200809L
 
 #include <signal.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "commands.h"
+#include "manual.h"
 
 const char tool_commit[] = VKF_COMMIT;
 const bool tool_has_coopmat = VKF_COOPMAT;
@@ -32,12 +34,41 @@ static void print_help(FILE *file) {
       file);
   for (size_t i = 0; i < N_COMMANDS; i++) fprintf(file, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
   fputs(
+      "\nTopics (`vkformer help TOPIC`):\n  models, generation, exit-codes, environment\n"
       "\nWhere an option takes a file to write, - is standard output; everything else that the command prints then\n"
       "goes to standard error. `vkformer COMMAND --help` explains a command; `vkformer --version` prints the "
       "version.\n\n"
       "Example:\n"
       "  vkformer translate \"The cat sat on the mat because it was tired.\"\n",
       file);
+}
+
+static int refuse(const char *name) {
+  tool_nearest nearest;
+  tool_nearest_begin(&nearest, name);
+  for (size_t i = 0; i < N_COMMANDS; i++) tool_nearest_try(&nearest, commands[i]->name);
+  return tool_usage_error(NULL, "expected a command, found '%s'%s%s%s", name, nearest.name ? ": did you mean '" : "",
+                          nearest.name ? nearest.name : "", nearest.name ? "'?" : "");
+}
+
+/* Of a command, else of a topic. */
+static int print_help_of(const char *name) {
+  char path[4096], file[128];
+  size_t size = 0;
+  const tool_command *command = find(name);
+  if (command) {
+    tool_command_help(command, stdout);
+    return tool_flush();
+  }
+  const int n = snprintf(file, sizeof file, "docs/topics/%s.txt", name);
+  if (!strchr(name, '/') && n < (int)sizeof file && tool_find_shipped(file, "", path, sizeof path) == TOOL_OK) {
+    char *text = tool_read_file(path, &size);
+    if (!text) return TOOL_FAILED;
+    fputs(text, stdout);
+    free(text);
+    return tool_flush();
+  }
+  return refuse(name);
 }
 
 static int run(const tool_command *command, int argc, char **argv) {
@@ -72,12 +103,9 @@ int main(int argc, char **argv) {
            tool_has_coopmat ? "" : ", built without the kernels for matrix cores (matmul_coopmat)");
     return tool_flush();
   }
-  bool help = strcmp(name, "help") == 0;
-  const tool_command *command = find(help ? argv[2] : name);
-  if (!command) return tool_usage_error(NULL, "expected a command, found '%s'", help ? argv[2] : name);
-  if (help) {
-    tool_command_help(command, stdout);
-    return tool_flush();
-  }
+  if (strcmp(name, "help") == 0) return print_help_of(argv[2]);
+  if (strcmp(name, "manual") == 0 && argc == 3) return tool_manual_write(commands, N_COMMANDS, argv[2]);
+  const tool_command *command = find(name);
+  if (!command) return refuse(name);
   return run(command, argc - 1, argv + 1);
 }

@@ -39,7 +39,7 @@ static const tool_option model_options[] = {
      "elsewhere as in the file"},
     {"kv-cache", 0, TOOL_TEXT, offsetof(tool_args, kv_cache), "FORMAT",
      "keys and values of decoders as f32 (default) or f16"},
-    {"kv-cache-bytes", 0, TOOL_SIZE, offsetof(tool_args, kv_cache_bytes), "N",
+    {"kv-cache-bytes", 0, TOOL_BYTES, offsetof(tool_args, kv_cache_bytes), "N",
      "of each worker they take at most N bytes of its device; what\ndoes not fit waits. Default: what the device has "
      "left"},
 };
@@ -83,7 +83,7 @@ static bool parse_sizes(const char *text, long minimum, tool_sizes *out) {
   for (out->n = 0; out->n < TOOL_MAX_SIZES; text = end + 1) {
     errno = 0;
     long size = strtol(text, &end, 10);
-    if (errno != 0 || end == text || size < minimum) return false;
+    if (errno != 0 || end == text || size < minimum || size > INT32_MAX) return false;
     out->at[out->n++] = (size_t)size;
     if (*end == 0) return true;
     if (*end != ',') return false;
@@ -105,6 +105,7 @@ static json_t *parse_key(tool_option_kind kind, const char *text) {
 static const char *expected(tool_option_kind kind) {
   switch (kind) {
     case TOOL_SIZE:
+    case TOOL_BYTES:
       return "a whole number of at least 1";
     case TOOL_SIZES:
       return "whole numbers of at least 1, separated by commas";
@@ -185,6 +186,11 @@ static int set_option(const tool_command *command, const tool_option *option, co
     case TOOL_KEY_TRUE:
       return set_key(args, option, json_true());
     case TOOL_SIZE:
+      if (parse_whole(text, (long)INT32_MAX + 1, &whole))
+        return tool_usage_error(command->name, "--%s: expected a whole number of at most %d, found '%s'", option->name,
+                                INT32_MAX, text);
+      /* fall through */
+    case TOOL_BYTES:
       if (!parse_whole(text, 1, &whole)) break;
       *(size_t *)member = (size_t)whole;
       return TOOL_OK;
@@ -253,7 +259,14 @@ static int report_bad(const parser *p, const tool_command *command, int result, 
   if (option)
     return tool_usage_error(command->name, "--%s: expected no value, found '%s'", option->name, argv[optind - 1]);
   if (optopt) return tool_usage_error(command->name, "expected an option of the command, found '-%c'", optopt);
-  return tool_usage_error(command->name, "expected an option of the command, found '%s'", argv[optind - 1]);
+  char word[64] = "";
+  snprintf(word, sizeof word, "%.*s", (int)strcspn(argv[optind - 1] + 2, "="), argv[optind - 1] + 2);
+  tool_nearest nearest;
+  tool_nearest_begin(&nearest, word);
+  for (int i = 0; i < p->n_options; i++) tool_nearest_try(&nearest, p->options[i]->name);
+  return tool_usage_error(command->name, "expected an option of the command, found '%s'%s%s%s", argv[optind - 1],
+                          nearest.name ? ": did you mean '--" : "", nearest.name ? nearest.name : "",
+                          nearest.name ? "'?" : "");
 }
 
 static int add_given(tool_args *args, const tool_option *option, const char *text) {

@@ -88,9 +88,10 @@ typedef struct tool_args {
 typedef enum tool_option_kind {
   TOOL_FLAG,         /* int, counted */
   TOOL_TEXT,         /* const char * */
-  TOOL_SIZE,         /* size_t, at least 1 */
-  TOOL_SIZES,        /* tool_sizes, each at least 1 */
-  TOOL_INDEXES,      /* tool_sizes, each at least 0 */
+  TOOL_SIZE,         /* size_t, from 1 to 2147483647 */
+  TOOL_BYTES,        /* size_t, at least 1 */
+  TOOL_SIZES,        /* tool_sizes, each from 1 to 2147483647 */
+  TOOL_INDEXES,      /* tool_sizes, each from 0 to 2147483647 */
   TOOL_NUMBER,       /* double, over 0 */
   TOOL_ICD,          /* appended to icd_files */
   TOOL_TEXTS,        /* tool_texts, appended */
@@ -178,6 +179,14 @@ void tool_command_help(const tool_command *command, FILE *file);
 /* "vkformer: sentence" on standard error; return TOOL_FAILED and TOOL_USAGE. */
 int tool_error(const char *fmt, ...) TOOL_PRINTF(1, 2);
 int tool_usage_error(const char *command, const char *fmt, ...) TOOL_PRINTF(2, 3);
+
+/* The one of several names that is nearest to a word, if it is near enough to be meant (nearest.c). */
+typedef struct tool_nearest {
+  const char *word, *name; /* name NULL: none so far */
+  size_t distance;
+} tool_nearest;
+void tool_nearest_begin(tool_nearest *nearest, const char *word);
+void tool_nearest_try(tool_nearest *nearest, const char *name);
 
 /* ---- session: context, device, model ----------------------------------------------------------------------------- */
 

@@ -30,6 +30,14 @@ file(RENAME ${work}/first ${prefix})
 set(model ${prefix}/share/vkformer/models/en-es)
 must_translate(${prefix}/bin/vkformer translate --model ${model})
 
+foreach(file share/man/man1/vkformer.1 share/man/man1/vkformer-translate.1 share/bash-completion/completions/vkformer
+             share/zsh/site-functions/_vkformer share/fish/vendor_completions.d/vkformer.fish)
+  if(NOT EXISTS ${prefix}/${file})
+    message(FATAL_ERROR "expected ${file} to be installed, found none")
+  endif()
+endforeach()
+must(env -C / ${prefix}/bin/vkformer help exit-codes)
+
 # What the documents name is there under the same name, and starts.
 file(READ ${prefix}/share/doc/vkformer/README.md readme)
 string(REGEX MATCHALL "docs/[a-zA-Z-]+[.]md" documents "${readme}")

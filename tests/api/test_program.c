@@ -126,8 +126,21 @@ static void test_usage(void **state) {
   (void)state;
   static const program_row rows[] = {
       {"$V", 2, "", "Usage: vkformer COMMAND"},
-      {"$V trnslate", 2, "", "expected a command, found 'trnslate'"},
-      {"$V translate --nosuch", 2, "", "found '--nosuch'"},
+      {"$V trnslate", 2, "", "expected a command, found 'trnslate': did you mean 'translate'?\n"},
+      {"$V vlaidate", 2, "", "did you mean 'validate'?\n"},
+      {"$V help transalte", 2, "", "did you mean 'translate'?\n"},
+      {"$V xyzzy", 2, "", "expected a command, found 'xyzzy'\n"},
+      {"$V translate --nosuch", 2, "", "found '--nosuch'\n"},
+      {"$V translate --modle x a", 2, "", "found '--modle': did you mean '--model'?\n"},
+      {"$V translate --batchsize=4 a", 2, "", "did you mean '--batch-size'?\n"},
+      {"$V translate --batch-size 99999999999 a", 2, "",
+       "--batch-size: expected a whole number of at most 2147483647, found '99999999999'"},
+      {"$V bench matmul --m 1,99999999999", 2, "", "found '1,99999999999'"},
+      {"$V help devices", 0, "Usage: vkformer devices", ""},
+      {"$V help exit-codes", 0, "Exit codes\n", ""},
+      {"for t in $($V --help | sed -n '/^Topics/{n;s/,//g;p}'); do $V help $t > $T/o || exit 1; wc -l < $T/o; done | "
+       "grep -c '[0-9][0-9]*'",
+       0, "4\n", ""},
       {"$V translate -x", 2, "", "found '-x'"},
       {"$V translate --model", 2, "", "--model: expected DIR"},
       {"$V translate --json=1 a", 2, "", "--json: expected no value"},

@@ -1,0 +1,68 @@
+#!/bin/sh
+# manual.sh VKFORMER FOLDER: each option that --help prints is in the man page and in the completions that the build wrote
+# to FOLDER, and nothing else is; bash completes with them; the formatter has nothing to say about the pages.
+set -u
+program=$1
+folder=$2
+work=$(mktemp -d) || exit 1
+trap 'rm -rf "$work"' EXIT
+failed=0
+
+# same WHERE COMMAND: the sorted words of standard input are the options of the command.
+same() {
+  sort -u > "$work/found"
+  if ! diff "$work/options" "$work/found" > "$work/diff"; then
+    echo "$1: expected the options of $2, found other ones (< is missing):"
+    cat "$work/diff"
+    failed=1
+  fi
+}
+
+commands=$("$program" --help | sed -n '/^Commands/,/^$/s/^  \([a-z-]*\) .*/\1/p')
+n=0
+for command in $commands; do
+  "$program" "$command" --help | sed -n 's/^  .\{4\}--\([a-z0-9-]*\).*/\1/p' | sort -u > "$work/options"
+  n=$((n + $(wc -l < "$work/options")))
+  sed -n 's/^[.]B .*\\-\\-//p; s/^[.]B \\-\\-//p' "$folder/man1/vkformer-$command.1" | sed 's/\\-/-/g; s/[ [].*//' |
+    same "man page" "$command"
+  sed -n "/^    $command)/,/;;/s/^ *options='//p" "$folder/bash/vkformer" | tr -d "'" | tr ' ' '\n' | sed -n 's/^--//p' |
+    same bash "$command"
+  sed -n "/^    $command)/,/;;/s/^ *'[*]--\([a-z0-9-]*\)\[.*/\1/p" "$folder/zsh/_vkformer" | same zsh "$command"
+  sed -n "s/.*__fish_seen_subcommand_from $command' -l \([a-z0-9-]*\) .*/\1/p" "$folder/fish/vkformer.fish" |
+    same fish "$command"
+  grep -q "BR vkformer.*$(printf %s "$command" | sed 's/-/\\\\-/') (1)" "$folder/man1/vkformer.1" || {
+    echo "vkformer.1: expected $command, found none"
+    failed=1
+  }
+done
+if [ "$n" -lt 250 ]; then
+  echo "expected 250 options or more, found $n"
+  failed=1
+fi
+
+# offers WORDS EXPECTED: what bash offers for the last of the words.
+offers() {
+  # shellcheck disable=SC2016,SC2086
+  found=$(bash -c '. "$1/bash/vkformer"; cd "$1" || exit; shift; COMP_WORDS=(vkformer "$@"); COMP_CWORD=$#
+                   _vkformer; printf "%s " "${COMPREPLY[@]}"' completion "$folder" $1)
+  if [ "$found" != "$2 " ]; then
+    echo "bash, vkformer $1: expected $2, found $found"
+    failed=1
+  fi
+}
+if command -v bash > /dev/null; then
+  offers tra translate
+  offers "translate --num-b" --num-beams
+  offers "translate --no-" "--no-repeat-ngram-size --no-wide-vectors"
+  offers "validate --qui" --quick
+  offers "run x --inputs ma" man1
+fi
+if command -v groff > /dev/null && groff -man -ww -z "$folder"/man1/*.1 2>&1 | grep .; then
+  failed=1
+fi
+for shell in zsh fish; do
+  for file in "$folder/$shell"/*; do
+    if command -v $shell > /dev/null && ! $shell -n "$file"; then failed=1; fi
+  done
+done
+exit $failed
