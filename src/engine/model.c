@@ -143,6 +143,7 @@ static vkf_status open_model(vkf_device *dev, const vkf_file_source *files, cons
   source.watcher = &watching;
   VKF_TRY(dev->backend->table->weights_create(dev->backend, &source, NULL, &m->weights));
   VKF_TRY(identify(env, m->net, &m->identity));
+  vkf_model_net_rest(m->net);
   vkf_env_log(env, VKF_LOG_INFO, "%s: weights take %.3f MB on the device (%s)", vkf_file_source_name(files),
               (double)dev->backend->table->weights_bytes(m->weights) / 1e6,
               m->weight_format < VKF_FORMAT_COUNT ? vkf_format_get(m->weight_format)->name : "auto");

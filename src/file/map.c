@@ -1,5 +1,5 @@
 /* map: see map.h. Owns the calls to open, mmap and read. */
-#define _POSIX_C_SOURCE 200809L
+#define _DEFAULT_SOURCE /* madvise */
 #include "file/map.h"
 
 #include <errno.h>
@@ -86,6 +86,10 @@ vkf_status vkf_file_map_open(vkf_env *env, const char *path, vkf_file_map *map) 
 
 vkf_status vkf_file_map_read(vkf_env *env, const char *path, vkf_file_map *map) {
   return open_either(env, path, false, map);
+}
+
+void vkf_file_map_rest(const vkf_file_map *map) {
+  if (map->owner == VKF_FILE_OF_SYSTEM) madvise((void *)(uintptr_t)map->data, map->bytes, MADV_DONTNEED);
 }
 
 void vkf_file_map_close(vkf_file_map *map) {

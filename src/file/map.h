@@ -23,6 +23,8 @@ typedef struct vkf_file_map {
 vkf_status vkf_file_map_open(vkf_env *env, const char *path, vkf_file_map *map);
 /* The same, always by reading. */
 vkf_status vkf_file_map_read(vkf_env *env, const char *path, vkf_file_map *map);
+/* What was read of the file leaves this process's memory; the system brings back what is read again. */
+void vkf_file_map_rest(const vkf_file_map *map);
 /* Also for a map that is all zero bytes, or whose opening failed. */
 void vkf_file_map_close(vkf_file_map *map);
 

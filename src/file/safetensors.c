@@ -303,6 +303,10 @@ vkf_status vkf_file_tensors_open_source(vkf_env *env, const vkf_file_source *sou
   return open_tensors(env, NULL, source, out);
 }
 
+void vkf_file_tensors_rest(const vkf_file_tensors *ts) {
+  for (size_t i = 0; i < ts->n_maps; i++) vkf_file_map_rest(&ts->maps[i]);
+}
+
 void vkf_file_tensors_close(vkf_file_tensors **tensors) {
   vkf_file_tensors *ts = *tensors;
   if (ts == NULL) return;

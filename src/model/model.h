@@ -54,6 +54,8 @@ const vkf_net_info *vkf_model_net_info(const vkf_net *net);
 void vkf_model_net_store(vkf_net *net, vkf_format weights, vkf_format cache);
 /* The weights that plans refer to by index. The source is valid until the net is closed; its load() reads the files. */
 void vkf_model_net_weights(vkf_net *net, vkf_weight_source *out);
+/* The weights were read: their files leave this process's memory until they are read again. */
+void vkf_model_net_rest(const vkf_net *net);
 
 /* ---- folders of random weights (make.c) -------------------------------------------------------------------------- */
 

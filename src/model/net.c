@@ -186,6 +186,10 @@ const vkf_net_info *vkf_model_net_info(const vkf_net *net) {
   return &net->info;
 }
 
+void vkf_model_net_rest(const vkf_net *net) {
+  vkf_file_tensors_rest(net->tensors);
+}
+
 void vkf_model_net_weights(vkf_net *net, vkf_weight_source *out) {
   *out = (vkf_weight_source){net, net->n_weights, net->infos, vkf_model_load_weight, vkf_model_copy_weight, NULL, NULL};
 }
