@@ -378,9 +378,13 @@ VKF_API void vkf_session_destroy(vkf_session **session);
 VKF_API const char *vkf_session_message(vkf_session *session);
 
 typedef struct vkf_session_info {
-  size_t size;          /* sizeof(vkf_session_info) */
-  uint64_t run_bytes;   /* on the device, of the caches, intermediate values and results of the last run's sizes */
-  uint64_t slots_bytes; /* the same of all slots */
+  size_t size;            /* sizeof(vkf_session_info) */
+  uint64_t run_bytes;     /* on the device, of all that runs; runs of all sizes share what the largest needs */
+  uint64_t slots_bytes;   /* on the device, of slots; run_bytes and this are the three below */
+  uint64_t cache_bytes;   /* keys and values */
+  uint64_t step_bytes;    /* inputs, intermediate values and results of a step */
+  uint64_t plan_bytes;    /* constants and sizes of plans that are ready */
+  uint64_t staging_bytes; /* where device memory is not mapped: what copies pass through */
 } vkf_session_info;
 #define VKF_SESSION_INFO_INIT .size = sizeof(vkf_session_info)
 VKF_DEFINE_INIT(vkf_session_info)

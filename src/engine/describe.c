@@ -24,8 +24,9 @@ static void describe_block(vkf_text *text, const vkf_plan_cache *p, const vkf_ca
     flops += cost.flops;
     bytes += cost.bytes;
   }
-  vkf_text_printf(text, "%-14s %3u dispatches %3u barriers %10.3f Mflop %10.3f MB\n", b->name, stats.n_dispatches,
-                  stats.n_barriers, flops / 1e6, bytes / 1e6);
+  vkf_text_printf(text, "%-14s %3u dispatch%-2s %3u barrier%-1s %10.3f Mflop %10.3f MB\n", b->name, stats.n_dispatches,
+                  stats.n_dispatches == 1 ? "" : "es", stats.n_barriers, stats.n_barriers == 1 ? "" : "s", flops / 1e6,
+                  bytes / 1e6);
   for (uint32_t n = b->first_node; n < b->first_node + b->n_nodes; n++) {
     char shape[64];
     const vkf_slot *out = &plan->slots[plan->nodes[n].out[0]];
@@ -40,11 +41,37 @@ static vkf_status describe_stage(vkf_session *session, vkf_text *text, vkf_bucke
   const vkf_cached_plan *cached = NULL;
   vkf_dims dims = vkf_dims_make(sizes);
   VKF_TRY(vkf_engine_plan_get(&session->plan_cache, bucket, request, &cached));
+  VKF_TRY(session->plan_cache.backend->table->program_record(cached->program));
   for (uint32_t b = 0; b < cached->plan->n_blocks; b++) describe_block(text, &session->plan_cache, cached, &dims, b);
-  vkf_text_printf(text, "%s memory: %.3f MB\n", request->stage == VKF_STAGE_ENCODE ? "encode" : "decode",
-                  (double)session->plan_cache.backend->table->program_bytes(cached->program) / 1e6);
 done:
   return st;
+}
+
+/* What the model and these plans hold, by kind, beside what the device counts. */
+static void describe_memory(vkf_session *session, vkf_text *text) {
+  const vkf_gpu_device *gpu = session->model->dev->gpu;
+  const vkf_plan_cache_bytes bytes = vkf_engine_plan_cache_bytes(&session->plan_cache);
+  const uint64_t weights = session->plan_cache.backend->table->weights_bytes(session->model->weights),
+                 staging = gpu ? vkf_gpu_device_staging(gpu) : 0;
+  const struct {
+    const char *kind;
+    uint64_t bytes;
+  } rows[] = {{"weights", weights},
+              {"keys and values", bytes.caches},
+              {"inputs, activations, results", bytes.step},
+              {"constants and sizes of plans", bytes.plans},
+              {"staging", staging}};
+  uint64_t all = 0, counted = 0, peak;
+  vkf_text_printf(text, "memory of a session with these plans\n");
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    vkf_text_printf(text, "  %-30s %12llu bytes\n", rows[i].kind, (unsigned long long)rows[i].bytes);
+    all += rows[i].bytes;
+  }
+  vkf_text_printf(text, "  %-30s %12llu bytes\n", "all of these", (unsigned long long)all);
+  if (gpu) vkf_gpu_device_memory(gpu, &counted, &peak);
+  if (gpu) vkf_text_printf(text, "  %-30s %12llu bytes\n", "as the device counts", (unsigned long long)counted);
+  vkf_text_printf(text, "  %-30s %12llu bytes\n", "host memory of this library",
+                  (unsigned long long)session->model->dev->ctx->env.live_bytes);
 }
 
 static vkf_status describe_plans(vkf_session *session, size_t batch, size_t length, vkf_result **out) {
@@ -79,6 +106,7 @@ static vkf_status describe_plans(vkf_session *session, size_t batch, size_t leng
     request.logits = info->has_head;
     VKF_TRY(describe_stage(session, &text, bucket, &request, &sizes));
   }
+  describe_memory(session, &text);
   VKF_TRY(vkf_text_status(&text));
   VKF_TRY(vkf_engine_result_create(session->env, &result));
   VKF_TRY(vkf_engine_result_add_text(result, text.data));

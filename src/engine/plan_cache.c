@@ -4,8 +4,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The bound of all buckets together; a bucket in use may exceed it. */
-#define CACHE_BYTES (UINT64_C(1) << 30)
+enum { MOST_BUCKETS = 32 };
 
 typedef struct program_entry {
   struct program_entry *next;
@@ -17,7 +16,7 @@ struct vkf_bucket {
   vkf_bucket *next;
   vkf_need_sizes sizes;
   vkf_state *state; /* NULL where the model has none */
-  uint64_t state_bytes;
+  bool is_own;      /* the state has memory of its own */
   program_entry *entries;
 };
 
@@ -34,7 +33,7 @@ uint32_t vkf_engine_round_length(uint32_t n) {
 
 void vkf_engine_plan_cache_init(vkf_plan_cache *p, vkf_env *env, vkf_backend *backend, vkf_net *net,
                                 vkf_weights *weights) {
-  *p = (vkf_plan_cache){.env = env, .backend = backend, .net = net, .weights = weights, .max_bytes = CACHE_BYTES};
+  *p = (vkf_plan_cache){.env = env, .backend = backend, .net = net, .weights = weights};
 }
 
 static void entry_destroy(vkf_plan_cache *p, program_entry **entry) {
@@ -64,27 +63,24 @@ void vkf_engine_plan_cache_finish(vkf_plan_cache *p) {
     vkf_engine_bucket_destroy(p, &p->buckets);
     p->buckets = next;
   }
+  if (p->memory) p->backend->table->memory_destroy(&p->memory);
 }
 
-uint64_t vkf_engine_bucket_bytes(const vkf_plan_cache *p, const vkf_bucket *c) {
-  uint64_t bytes = c->state_bytes;
+vkf_plan_cache_bytes vkf_engine_bucket_bytes(const vkf_plan_cache *p, const vkf_bucket *c) {
+  vkf_plan_cache_bytes bytes = {.caches = c->state ? p->backend->table->state_bytes(c->state) : 0};
   for (const program_entry *e = c->entries; e; e = e->next)
-    bytes += p->backend->table->program_bytes(e->cached.program);
+    bytes.plans += p->backend->table->program_bytes(e->cached.program);
   return bytes;
 }
 
-/* Keeps the most recently used buckets that fit under the bound; the first one always. */
+/* Makes room for one more. */
 static void evict(vkf_plan_cache *p) {
-  uint64_t bytes = 0;
-  for (vkf_bucket **c = &p->buckets; *c;) {
-    bytes += vkf_engine_bucket_bytes(p, *c);
-    if (bytes > p->max_bytes && c != &p->buckets) {
-      vkf_bucket *next = (*c)->next;
-      vkf_engine_bucket_destroy(p, c);
-      *c = next;
-    } else {
-      c = &(*c)->next;
-    }
+  vkf_bucket **c = &p->buckets;
+  for (uint32_t n = 1; *c && n < MOST_BUCKETS; n++) c = &(*c)->next;
+  while (*c) {
+    vkf_bucket *next = (*c)->next;
+    vkf_engine_bucket_destroy(p, c);
+    *c = next;
   }
 }
 
@@ -101,6 +97,7 @@ static vkf_sizes plan_sizes(const vkf_bucket *c, vkf_sizes wanted) {
 static vkf_status make_state(vkf_plan_cache *p, vkf_bucket *c) {
   vkf_status st = VKF_OK;
   vkf_plan *plan = NULL;
+  uint64_t bytes = 0;
   const vkf_plan_request request = {.stage = VKF_STAGE_DECODE,
                                     .capacity = plan_sizes(c, (vkf_sizes){.T = 1, .out = c->sizes.R}),
                                     .mask = true,
@@ -108,17 +105,18 @@ static vkf_status make_state(vkf_plan_cache *p, vkf_bucket *c) {
   if (vkf_model_net_info(p->net)->architecture == VKF_ARCHITECTURE_ENCODER) goto done;
   VKF_TRY(vkf_model_plan_build(p->net, p->env, &request, &plan));
   for (uint32_t i = 0; i < plan->n_slots; i++)
-    if (plan->slots[i].kind == VKF_SLOT_STATE) c->state_bytes += vkf_slot_stored_bytes(&plan->slots[i]);
-  if (c->sizes.packed && p->max_state_bytes && c->state_bytes > p->max_state_bytes) {
+    if (plan->slots[i].kind == VKF_SLOT_STATE) bytes += vkf_slot_stored_bytes(&plan->slots[i]);
+  if (c->sizes.packed && p->max_state_bytes && bytes > p->max_state_bytes) {
     st = vkf_env_fail_too_large(p->env, VKF_ERROR_DEVICE_MEMORY,
                                 "a cache of keys and values for %u slots of %u tokens: needed %llu bytes, given %llu",
-                                c->sizes.R, c->sizes.keys, (unsigned long long)c->state_bytes,
+                                c->sizes.R, c->sizes.keys, (unsigned long long)bytes,
                                 (unsigned long long)p->max_state_bytes);
     goto done;
   }
-  VKF_TRY(p->backend->table->state_create(p->backend, plan, &c->state));
+  VKF_TRY(p->backend->table->state_create(p->backend, plan, c->is_own ? NULL : p->memory, &c->state));
+  if (p->keep_all) VKF_TRY(p->backend->table->state_poison(c->state));
   vkf_env_log(p->env, VKF_LOG_INFO, "keys and values of %u rows of %u tokens: %.3f MB", c->sizes.R, c->sizes.keys,
-              (double)c->state_bytes / 1e6);
+              (double)bytes / 1e6);
 done:
   vkf_model_plan_destroy(&plan);
   return st;
@@ -136,16 +134,22 @@ static vkf_need_sizes round_sizes(const vkf_plan_cache *p, const vkf_need_sizes 
   return sizes;
 }
 
-vkf_status vkf_engine_bucket_create(vkf_plan_cache *p, const vkf_need_sizes *need, vkf_bucket **out) {
+static vkf_status create(vkf_plan_cache *p, const vkf_need_sizes *need, bool is_own, vkf_bucket **out) {
   vkf_status st = VKF_OK;
   vkf_bucket *c = vkf_env_alloc(p->env, 1, sizeof *c);
   if (!c) VKF_TRY(VKF_ERROR_MEMORY);
   c->sizes = *need;
+  c->is_own = is_own;
+  if (!p->memory && !p->keep_all) VKF_TRY(p->backend->table->memory_create(p->backend, &p->memory));
   VKF_TRY(make_state(p, c));
 done:
   if (st) vkf_engine_bucket_destroy(p, &c);
   *out = c;
   return st;
+}
+
+vkf_status vkf_engine_bucket_create(vkf_plan_cache *p, const vkf_need_sizes *need, vkf_bucket **out) {
+  return create(p, need, true, out);
 }
 
 vkf_status vkf_engine_bucket_get(vkf_plan_cache *p, const vkf_need_sizes *need, vkf_bucket **out) {
@@ -161,7 +165,7 @@ vkf_status vkf_engine_bucket_get(vkf_plan_cache *p, const vkf_need_sizes *need, 
   }
   if (!c) {
     evict(p);
-    VKF_TRY(vkf_engine_bucket_create(p, &sizes, &c));
+    VKF_TRY(create(p, &sizes, false, &c));
   }
   c->next = p->buckets;
   p->buckets = c;
@@ -188,7 +192,9 @@ vkf_status vkf_engine_plan_get(vkf_plan_cache *p, vkf_bucket *c, const vkf_plan_
   vkf_status st = VKF_OK;
   program_entry *e = NULL;
   const vkf_program_options options = {
-      .keep_all = p->keep_all, .timing = p->env->log_level >= VKF_LOG_DEBUG ? VKF_TIMING_BLOCKS : VKF_TIMING_NONE};
+      .memory = p->memory,
+      .keep_all = p->keep_all,
+      .timing = p->env->log_level >= VKF_LOG_DEBUG ? VKF_TIMING_BLOCKS : VKF_TIMING_NONE};
   vkf_plan_request request = *wanted;
   request.packed = c->sizes.packed;
   request.capacity = plan_sizes(c, wanted->capacity);
@@ -221,11 +227,22 @@ vkf_status vkf_engine_write_input(const vkf_plan_cache *p, const vkf_cached_plan
 }
 
 vkf_status vkf_engine_run_plan(const vkf_plan_cache *p, const vkf_cached_plan *cached, const vkf_dims *dims) {
-  return p->backend->table->run(cached->program, dims, 0, cached->plan->n_blocks);
+  vkf_status st = VKF_OK;
+  if (p->keep_all) VKF_TRY(p->backend->table->poison(cached->program));
+  VKF_TRY(p->backend->table->run(cached->program, dims, 0, cached->plan->n_blocks));
+done:
+  return st;
 }
 
-uint64_t vkf_engine_plan_cache_bytes(const vkf_plan_cache *p) {
-  return p->buckets ? vkf_engine_bucket_bytes(p, p->buckets) : 0;
+vkf_plan_cache_bytes vkf_engine_plan_cache_bytes(const vkf_plan_cache *p) {
+  vkf_plan_cache_bytes all = {0};
+  if (p->memory) p->backend->table->memory_bytes(p->memory, &all.caches, &all.step);
+  for (const vkf_bucket *c = p->buckets; c; c = c->next) {
+    const vkf_plan_cache_bytes own = vkf_engine_bucket_bytes(p, c);
+    all.caches += own.caches;
+    all.plans += own.plans;
+  }
+  return all;
 }
 
 void vkf_engine_plan_cache_report(const vkf_plan_cache *p) {

@@ -1,8 +1,9 @@
 /* plan_cache: the plans of an open model with their programs, kept for later runs.
  *
  * A bucket is a set of rounded sizes, with one state (the caches of keys and values) and the programs that share it.
- * The plan cache owns all buckets. Invariant: the bytes kept stay under a bound. The least recently used bucket is
- * freed first, never the one in use.
+ * Buckets take turns with one memory: caches, inputs, intermediate values and results of any sizes are in the same
+ * bytes, as many as the largest needs. The plan cache owns all buckets and the memory. Invariant: what a bucket has in
+ * the memory is lost when another one is used. The least recently used bucket is freed first, never the one in use.
  */
 #ifndef VKF_ENGINE_PLAN_CACHE_H
 #define VKF_ENGINE_PLAN_CACHE_H
@@ -30,11 +31,16 @@ typedef struct vkf_plan_cache {
   vkf_backend *backend;
   vkf_net *net;
   vkf_weights *weights;
-  vkf_bucket *buckets; /* most recently used first */
-  uint64_t max_bytes;
+  vkf_bucket *buckets;      /* most recently used first */
+  vkf_memory *memory;       /* NULL: every program has its own */
   uint64_t max_state_bytes; /* of the next cache of a packed bucket; 0: no bound */
-  bool keep_all;            /* every slot of every program stays readable (validation) */
+  bool keep_all;            /* every slot of every program stays readable, and begins as NaN (validation) */
 } vkf_plan_cache;
+
+/* What it holds on the device. */
+typedef struct vkf_plan_cache_bytes {
+  uint64_t caches, step, plans; /* keys and values; inputs, intermediate values and results; constants and sizes */
+} vkf_plan_cache_bytes;
 
 void vkf_engine_plan_cache_init(vkf_plan_cache *cache, vkf_env *env, vkf_backend *backend, vkf_net *net,
                                 vkf_weights *weights);
@@ -42,12 +48,12 @@ void vkf_engine_plan_cache_finish(vkf_plan_cache *cache);
 
 /* A bucket of at least these sizes, rounded up to a few. Valid until the next call of this function. */
 vkf_status vkf_engine_bucket_get(vkf_plan_cache *cache, const vkf_need_sizes *need, vkf_bucket **out);
-/* A bucket of the caller's own, of exactly these sizes, which is not freed for others; destroy it before the plan
- * cache. *bucket may be NULL. */
+/* A bucket of the caller's own, of exactly these sizes, which is not freed for others and whose caches are its own;
+ * destroy it before the plan cache. *bucket may be NULL. */
 vkf_status vkf_engine_bucket_create(vkf_plan_cache *cache, const vkf_need_sizes *need, vkf_bucket **out);
 void vkf_engine_bucket_destroy(vkf_plan_cache *cache, vkf_bucket **bucket);
-/* What it holds on the device. */
-uint64_t vkf_engine_bucket_bytes(const vkf_plan_cache *cache, const vkf_bucket *bucket);
+/* What it holds on the device by itself. */
+vkf_plan_cache_bytes vkf_engine_bucket_bytes(const vkf_plan_cache *cache, const vkf_bucket *bucket);
 /* The sizes that it was made for. */
 vkf_need_sizes vkf_engine_bucket_sizes(const vkf_bucket *bucket);
 /* The plan of a request. Reads T, out, source_rows and target_rows of request->capacity, which the caller has rounded
@@ -63,8 +69,8 @@ vkf_status vkf_engine_write_input(const vkf_plan_cache *cache, const vkf_cached_
                                   const vkf_dims *dims, const void *data);
 /* Runs all blocks. */
 vkf_status vkf_engine_run_plan(const vkf_plan_cache *cache, const vkf_cached_plan *cached, const vkf_dims *dims);
-/* The bytes of the last used bucket on the device; 0: there is none. */
-uint64_t vkf_engine_plan_cache_bytes(const vkf_plan_cache *cache);
+/* The bytes of the memory and of all its buckets, without those of callers. */
+vkf_plan_cache_bytes vkf_engine_plan_cache_bytes(const vkf_plan_cache *cache);
 /* A line a block at INFO level: how often it was recorded and submitted. */
 void vkf_engine_plan_cache_report(const vkf_plan_cache *cache);
 

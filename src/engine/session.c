@@ -128,8 +128,15 @@ vkf_status vkf_session_get_info(vkf_session *s, vkf_session_info *out) {
   if (!s || !out) return VKF_ERROR_ARGUMENT;
   vkf_status st = vkf_engine_session_begin(s, "vkf_session_get_info");
   if (st) return st;
-  const vkf_session_info full = {VKF_SESSION_INFO_INIT, .run_bytes = vkf_engine_plan_cache_bytes(&s->plan_cache),
-                                 .slots_bytes = vkf_engine_slots_bytes(s->slots)};
+  const vkf_plan_cache_bytes runs = vkf_engine_plan_cache_bytes(&s->plan_cache),
+                             slots = vkf_engine_slots_bytes(s->slots);
+  const vkf_session_info full = {VKF_SESSION_INFO_INIT,
+                                 .run_bytes = runs.caches + runs.step + runs.plans,
+                                 .slots_bytes = slots.caches + slots.plans,
+                                 .cache_bytes = runs.caches + slots.caches,
+                                 .step_bytes = runs.step,
+                                 .plan_bytes = runs.plans + slots.plans,
+                                 .staging_bytes = s->gpu ? vkf_gpu_device_staging(s->gpu) : 0};
   st = VKF_INFO_WRITE(s->env, vkf_session_info, &full, out);
   return vkf_engine_session_end(s, st, NULL);
 }

@@ -90,8 +90,8 @@ void vkf_engine_slots_destroy(vkf_slots **slots) {
   *slots = NULL;
 }
 
-uint64_t vkf_engine_slots_bytes(const vkf_slots *s) {
-  return s ? vkf_engine_bucket_bytes(&s->session->plan_cache, s->steps.bucket) : 0;
+vkf_plan_cache_bytes vkf_engine_slots_bytes(const vkf_slots *s) {
+  return s ? vkf_engine_bucket_bytes(&s->session->plan_cache, s->steps.bucket) : (vkf_plan_cache_bytes){0};
 }
 
 /* ---- one step ---------------------------------------------------------------------------------------------------- */

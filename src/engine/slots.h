@@ -7,7 +7,7 @@
 #ifndef VKF_ENGINE_SLOTS_H
 #define VKF_ENGINE_SLOTS_H
 
-#include "engine/engine.h"
+#include "engine/plan_cache.h"
 
 typedef struct vkf_slots vkf_slots;
 
@@ -17,6 +17,6 @@ vkf_status vkf_engine_slots_create(vkf_session *session, const vkf_session_param
 /* *slots may be NULL. */
 void vkf_engine_slots_destroy(vkf_slots **slots);
 /* The bytes that they hold on the device. */
-uint64_t vkf_engine_slots_bytes(const vkf_slots *slots);
+vkf_plan_cache_bytes vkf_engine_slots_bytes(const vkf_slots *slots);
 
 #endif

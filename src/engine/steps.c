@@ -44,13 +44,15 @@ static vkf_status allocate(vkf_steps *s) {
   return s->values && s->top_ids ? VKF_OK : VKF_ERROR_MEMORY;
 }
 
-/* Bytes that a cache may take: what the caller of the session said, else what the device has left. 0: no bound. */
-static uint64_t bound_of(const vkf_session *session) {
+/* Bytes that a cache may take: what the caller of the session said, else what the device has left, with the cache that
+ * it replaces. 0: no bound. */
+static uint64_t bound_of(const vkf_session *session, bool is_own) {
   uint64_t now, peak;
   const vkf_gpu_device *gpu = session->model->dev->gpu;
   if (session->kv_cache_bytes || !gpu) return session->kv_cache_bytes;
   vkf_gpu_device_memory(gpu, &now, &peak);
-  const uint64_t all = vkf_gpu_device_caps(gpu)->memory_bytes;
+  const uint64_t all =
+      vkf_gpu_device_caps(gpu)->memory_bytes + (is_own ? 0 : vkf_engine_plan_cache_bytes(&session->plan_cache).caches);
   return all > now ? all - now : 1;
 }
 
@@ -66,7 +68,7 @@ vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_s
                                .log_softmax = p->head.log_softmax,
                                .renormalize = p->head.renormalize,
                                .top_k = p->head.top_k}};
-  session->plan_cache.max_state_bytes = bound_of(session);
+  session->plan_cache.max_state_bytes = bound_of(session, p->is_own);
   VKF_TRY(p->is_own ? vkf_engine_bucket_create(&session->plan_cache, &need, &s->bucket)
                     : vkf_engine_bucket_get(&session->plan_cache, &need, &s->bucket));
   s->caps = vkf_engine_bucket_sizes(s->bucket);
@@ -145,7 +147,6 @@ vkf_status vkf_engine_steps_encode(vkf_steps *s, const vkf_encode_input *in) {
       s->source_mask[(size_t)in->places[b] * s->caps.S + t] =
           !in->mask || in->mask[(size_t)b * in->S + span.first + t] != 0;
   }
-  s->last = NULL;
   VKF_TRY(vkf_engine_encode(s->session, cached, &dims, in));
 done:
   return st;
@@ -252,8 +253,7 @@ static vkf_status write_inputs(vkf_steps *s, const vkf_cached_plan *cached, cons
   vkf_dims all = *dims; /* of the mask every source */
   all.v[VKF_DIM_S] = s->caps.S;
   describe_rows(s, step, part);
-  if (s->last != cached) VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_MASK, &all, s->source_mask));
-  s->last = cached;
+  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_MASK, &all, s->source_mask));
   VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_IDS, dims, s->ids));
   VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_POSITIONS, dims, s->positions));
   VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_SPANS, dims, s->spans));

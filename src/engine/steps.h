@@ -41,7 +41,6 @@ typedef struct vkf_steps {
   int32_t *top_ids;                    /* [R][width] of candidates */
   float *rows;                         /* of a submit that has several rows of logits */
   size_t rows_capacity;
-  const vkf_cached_plan *last; /* the program whose mask of the sources is written */
 } vkf_steps;
 
 /* Memory and the cache. Finish it in every case. */

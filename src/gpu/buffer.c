@@ -143,6 +143,14 @@ uint64_t vkf_gpu_buffer_bytes(const vkf_gpu_buffer *buffer) {
   return buffer->bytes;
 }
 
+uint64_t vkf_gpu_buffer_held(const vkf_gpu_buffer *buffer) {
+  return buffer ? buffer->allocated_bytes : 0;
+}
+
+uint64_t vkf_gpu_device_staging(const vkf_gpu_device *device) {
+  return vkf_gpu_buffer_held(device->staging.upload) + vkf_gpu_buffer_held(device->staging.readback);
+}
+
 uint64_t vkf_gpu_buffer_address(const vkf_gpu_buffer *buffer) {
   return buffer->address;
 }

@@ -76,6 +76,8 @@ void vkf_gpu_device_lower(vkf_gpu_device *device, const vkf_caps *caps);
 vkf_env *vkf_gpu_device_env(vkf_gpu_device *device);
 /* Bytes of device memory held now and at most (staging included). */
 void vkf_gpu_device_memory(const vkf_gpu_device *device, uint64_t *now_bytes, uint64_t *peak_bytes);
+/* Bytes that the staging buffers of this line hold. */
+uint64_t vkf_gpu_device_staging(const vkf_gpu_device *device);
 /* The number of its pipelines, and the time that making them took so far. */
 void vkf_gpu_device_pipelines(const vkf_gpu_device *device, size_t *count, uint64_t *ns);
 /* Warnings and errors of the validation layer since the instance was made; 0 where it is not enabled. */
@@ -99,6 +101,8 @@ vkf_status vkf_gpu_buffer_create(vkf_gpu_device *device, const char *name, vkf_g
 /* Waits first if a submit is pending. */
 void vkf_gpu_buffer_destroy(vkf_gpu_buffer **buffer);
 uint64_t vkf_gpu_buffer_bytes(const vkf_gpu_buffer *buffer);
+/* What vkf_gpu_device_memory() counts for it, which may be more; 0 for NULL. */
+uint64_t vkf_gpu_buffer_held(const vkf_gpu_buffer *buffer);
 /* The device address; 0 without caps.buffer_address. */
 uint64_t vkf_gpu_buffer_address(const vkf_gpu_buffer *buffer);
 /* NULL if it is not mapped. Call vkf_gpu_buffer_touch() before reading or writing through it. */

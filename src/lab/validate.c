@@ -96,7 +96,6 @@ static vkf_status run_pass(side *s, const pass *p, const vkf_cached_plan *cached
   int32_t ids[R * T], out_rows[R * T], positions[R * T], *ancestry = NULL;
   uint32_t offsets[64] = {0};
   vkf_logit_edit all_edits[8] = {{0}};
-  VKF_TRY(cache->backend->table->poison(cached->program));
   if (p->request.stage == VKF_STAGE_ENCODE) {
     VKF_TRY(run_encode(session, cached, dims, mask));
     goto done;

@@ -12,6 +12,7 @@
 
 typedef struct vkf_backend vkf_backend; /* one device */
 typedef struct vkf_weights vkf_weights; /* a model's weights on it */
+typedef struct vkf_memory vkf_memory;   /* device memory that states and programs take turns with */
 typedef struct vkf_state vkf_state;     /* a session's caches on it */
 typedef struct vkf_program vkf_program; /* a plan made ready on it */
 
@@ -50,9 +51,11 @@ vkf_status vkf_weight_load(vkf_env *env, const vkf_weight_source *source, uint32
 typedef enum vkf_timing { VKF_TIMING_NONE, VKF_TIMING_BLOCKS, VKF_TIMING_NODES } vkf_timing;
 
 typedef struct vkf_program_options {
-  bool keep_all;     /* every slot stays readable after a run (validation) */
-  bool statistics;   /* the driver keeps what it tells about the kernels */
-  vkf_timing timing; /* what is timed at least */
+  vkf_memory *memory; /* inputs and results are in it, until another program of this memory is written to or run; NULL:
+                         the program has memory of its own */
+  bool keep_all;      /* every slot stays readable after a run (validation) */
+  bool statistics;    /* the driver keeps what it tells about the kernels */
+  vkf_timing timing;  /* what is timed at least */
   const char
       *variant; /* force this variant for its op wherever it fits; NULL: none. VKF_ERROR_ARGUMENT if it fits nowhere */
 } vkf_program_options;
@@ -88,14 +91,24 @@ typedef struct vkf_backend_table {
   vkf_status (*weights_create)(vkf_backend *, const vkf_weight_source *, const char *variant, vkf_weights **);
   void (*weights_destroy)(vkf_weights **);
   uint64_t (*weights_bytes)(const vkf_weights *);
-  /* slots: the VKF_SLOT_STATE slots of a plan, each index once; every plan that uses the state has the same extents. */
-  vkf_status (*state_create)(vkf_backend *, const vkf_plan *, vkf_state **);
+  /* *out may be NULL: this backend's programs and states have memory of their own. The memory is as large as its
+   * largest user needs, and outlives them. */
+  vkf_status (*memory_create)(vkf_backend *, vkf_memory **out);
+  void (*memory_destroy)(vkf_memory **);
+  void (*memory_bytes)(const vkf_memory *, uint64_t *caches, uint64_t *step);
+  /* slots: the VKF_SLOT_STATE slots of a plan, each index once; every plan that uses the state has the same extents.
+   * With a memory (else NULL) its contents are there until a program of another state of this memory runs. */
+  vkf_status (*state_create)(vkf_backend *, const vkf_plan *, vkf_memory *, vkf_state **);
   void (*state_destroy)(vkf_state **);
+  uint64_t (*state_bytes)(const vkf_state *); /* of its own */
+  vkf_status (*state_poison)(vkf_state *);    /* fills it with NaN (validation) */
   /* The plan (and the weights and the state, NULL where it has none) must outlive the program. */
   vkf_status (*program_create)(vkf_backend *, const vkf_plan *, vkf_weights *, vkf_state *, const vkf_program_options *,
                                vkf_program **);
   void (*program_destroy)(vkf_program **);
-  uint64_t (*program_bytes)(const vkf_program *);
+  /* Makes it ready, as its first write or run does. */
+  vkf_status (*program_record)(vkf_program *);
+  uint64_t (*program_bytes)(const vkf_program *); /* of its own */
   /* data: dense at the actual sizes `dims` for packed slots, at capacity strides for the others. What `dims` do not
    * cover may be left as it was. */
   vkf_status (*write)(vkf_program *, uint32_t slot, const vkf_dims *dims, const void *data);

@@ -18,6 +18,7 @@ struct vkf_state {
   vkf_env *env;
   uint32_t n; /* the highest index + 1 */
   void **arrays;
+  uint64_t *elements; /* of each array */
 };
 
 struct vkf_program {
@@ -96,11 +97,20 @@ static void state_destroy(vkf_state **state) {
   if (!s) return;
   for (uint32_t i = 0; s->arrays && i < s->n; i++) vkf_env_free(s->env, s->arrays[i]);
   vkf_env_free(s->env, s->arrays);
+  vkf_env_free(s->env, s->elements);
   vkf_env_free(s->env, s);
   *state = NULL;
 }
 
-static vkf_status state_create(vkf_backend *backend, const vkf_plan *plan, vkf_state **out) {
+/* Every program and state has memory of its own. */
+static vkf_status memory_create(vkf_backend *backend, vkf_memory **out) {
+  (void)backend;
+  *out = NULL;
+  return VKF_OK;
+}
+
+static vkf_status state_create(vkf_backend *backend, const vkf_plan *plan, vkf_memory *memory, vkf_state **out) {
+  (void)memory;
   vkf_env *env = backend->env;
   vkf_status st = VKF_ERROR_MEMORY;
   vkf_state *s = vkf_env_alloc(env, 1, sizeof(*s));
@@ -110,18 +120,32 @@ static vkf_status state_create(vkf_backend *backend, const vkf_plan *plan, vkf_s
     if (plan->slots[i].kind == VKF_SLOT_STATE) s->n = VKF_MAX(s->n, plan->slots[i].index + 1);
   }
   s->arrays = vkf_env_alloc(env, s->n, sizeof(*s->arrays));
-  if (!s->arrays) goto done;
+  s->elements = vkf_env_alloc(env, s->n, sizeof(*s->elements));
+  if (!s->arrays || !s->elements) goto done;
   for (uint32_t i = 0; i < plan->n_slots; i++) {
     const vkf_slot *slot = &plan->slots[i];
     if (slot->kind != VKF_SLOT_STATE || s->arrays[slot->index]) continue;
     s->arrays[slot->index] = vkf_env_alloc(env, vkf_slot_elements(slot), 4);
     if (!s->arrays[slot->index]) goto done;
+    s->elements[slot->index] = vkf_slot_elements(slot);
   }
   st = VKF_OK;
 done:
   if (st != VKF_OK) state_destroy(&s);
   *out = s;
   return st;
+}
+
+static uint64_t state_bytes(const vkf_state *s) {
+  uint64_t bytes = 0;
+  for (uint32_t i = 0; i < s->n; i++) bytes += s->elements[i] * 4;
+  return bytes;
+}
+
+static vkf_status state_poison(vkf_state *s) {
+  for (uint32_t i = 0; i < s->n; i++)
+    if (s->arrays[i]) memset(s->arrays[i], 0xff, s->elements[i] * 4);
+  return VKF_OK;
 }
 
 /* ---- programs ---------------------------------------------------------------------------------------------------- */
@@ -195,6 +219,11 @@ done:
   if (st != VKF_OK) program_destroy(&p);
   *out = p;
   return st;
+}
+
+static vkf_status program_record(vkf_program *program) {
+  (void)program;
+  return VKF_OK;
 }
 
 static uint64_t program_bytes(const vkf_program *program) {
@@ -312,10 +341,14 @@ static const vkf_backend_table table = {
     .weights_create = weights_create,
     .weights_destroy = weights_destroy,
     .weights_bytes = weights_bytes,
+    .memory_create = memory_create,
     .state_create = state_create,
     .state_destroy = state_destroy,
+    .state_bytes = state_bytes,
+    .state_poison = state_poison,
     .program_create = program_create,
     .program_destroy = program_destroy,
+    .program_record = program_record,
     .program_bytes = program_bytes,
     .write = program_write,
     .write_rows = program_write_rows,

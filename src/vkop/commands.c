@@ -91,7 +91,8 @@ done:
 static void operand_at(const vkf_operand *operand, const vkop_place *place, uint32_t at[2]) {
   const uint64_t first = operand->scales ? place->scales_offset : 0;
   if (operand->access == VKF_ACCESS_ADDRESS) {
-    uint64_t address = vkf_gpu_buffer_address(place->buffer) + place->offset + first + 4 * (uint64_t)operand->column;
+    uint64_t address =
+        vkf_gpu_buffer_address(vkf_vkop_place_buffer(place)) + place->offset + first + 4 * (uint64_t)operand->column;
     at[0] = (uint32_t)address;
     at[1] = (uint32_t)(address >> 32);
   } else if (operand->access == VKF_ACCESS_STEP) {
@@ -109,26 +110,27 @@ static vkf_status record_dispatch(vkf_program *p, uint32_t index, uint32_t shard
   vkf_gpu_binding bindings[1 + VKF_MAX_OPERANDS];
   vkf_gpu_access accesses[1 + VKF_MAX_OPERANDS];
   uint32_t push[VKF_MAX_PUSH_BYTES / 4] = {0}, n_accesses = 0;
-  const vkf_gpu_binding step = {p->step, 0, p->step_bytes};
+  const vkf_gpu_binding step = {vkf_vkop_place_buffer(&p->step), p->step.offset, p->step.bytes};
   vkf_dispatch d;
   vkf_vkop_dispatch_of(p, index, shard, stage, &d);
   bindings[0] = step;
-  accesses[n_accesses++] = (vkf_gpu_access){p->step, 0, p->step_bytes, VKF_GPU_READ};
+  accesses[n_accesses++] = (vkf_gpu_access){step.buffer, step.offset, step.offset + step.bytes, VKF_GPU_READ};
   for (uint32_t o = 0; o < d.n_operands; o++) {
     const vkf_operand *operand = &d.operands[o];
     bindings[1 + o] = step;
     if (operand->slot == VKF_NO_SLOT) continue;
-    const vkop_place flag = {p->flags, index * p->flag_stride, 4, 0};
+    const vkop_place flag = {.offset = index * p->flag_stride, .bytes = 4};
     const vkop_place *place = operand->slot == VKF_FLAG_SLOT      ? &flag
                               : operand->slot == VKF_SCRATCH_SLOT ? &k->scratch
                               : operand->shard && k->shards       ? &k->shards[shard].place
                                                                   : &p->places[operand->slot];
+    vkf_gpu_buffer *buffer = place == &flag ? p->flags : vkf_vkop_place_buffer(place);
     if (operand->access == VKF_ACCESS_STORAGE || operand->access == VKF_ACCESS_TEXEL)
-      bindings[1 + o] = (vkf_gpu_binding){place->buffer, place->offset, place->bytes};
+      bindings[1 + o] = (vkf_gpu_binding){buffer, place->offset, place->bytes};
     operand_at(operand, place, &push[2 * o]);
     if (operand->access == VKF_ACCESS_STEP) continue;
     accesses[n_accesses++] =
-        (vkf_gpu_access){place->buffer, place->offset, place->offset + place->bytes,
+        (vkf_gpu_access){buffer, place->offset, place->offset + place->bytes,
                          operand->write ? (operand->read ? VKF_GPU_READ_WRITE : VKF_GPU_WRITE) : VKF_GPU_READ};
   }
   memcpy(push + 2 * VKF_MAX_OPERANDS, d.params, d.params_bytes);
@@ -205,12 +207,33 @@ void vkf_vkop_describe_undo(vkf_program *p) {
   p->n_segments = 0;
 }
 
+/* Buffers so far of all pools that other programs may have replaced. */
+static uint64_t count_made(const vkf_program *p) {
+  const vkop_pools *pools[] = {&p->inputs, &p->results, &p->temps, p->state ? &p->state->pools : NULL};
+  uint64_t n = 0;
+  for (size_t i = 0; i < VKF_COUNT(pools); i++)
+    if (pools[i] && pools[i]->lender) n += pools[i]->lender->n_made;
+  return n;
+}
+
+vkf_status vkf_vkop_settle(vkf_program *p) {
+  vkf_status st = VKF_OK;
+  vkop_pools *pools[] = {&p->inputs, &p->results, &p->temps, p->state ? &p->state->pools : NULL};
+  for (size_t i = 0; i < VKF_COUNT(pools); i++)
+    if (pools[i] && pools[i]->lender) VKF_TRY(vkf_vkop_pools_make(pools[i]));
+  if (!p->n_records || p->n_made != count_made(p)) VKF_TRY(vkf_vkop_describe(p));
+done:
+  return st;
+}
+
 vkf_status vkf_vkop_describe(vkf_program *p) {
   vkf_status st = VKF_OK;
   vkf_vkop_describe_undo(p);
+  p->n_made = UINT64_MAX; /* after a failure nothing is recorded */
   VKF_TRY(make_pipelines(p));
   for (uint32_t i = 0; i < p->plan->n_blocks; i++) VKF_TRY(record_block(p, i));
   p->n_records++;
+  p->n_made = count_made(p);
 done:
   return st;
 }

@@ -45,10 +45,25 @@ struct vkf_weights {
   vkop_pools pools;
 };
 
+/* What validation and tests fill memory with: NaN. */
+#define VKF_POISON UINT32_C(0x7fc00000)
+
+/* Name and memory of pools that may borrow. */
+#define VKF_STATE_POOLS "state", VKF_GPU_MEMORY_DEVICE
+#define VKF_STEP_POOLS "step", VKF_GPU_MEMORY_UPLOAD
+#define VKF_RESULT_POOLS "results", VKF_GPU_MEMORY_READBACK
+#define VKF_ACTIVATION_POOLS "activations", VKF_GPU_MEMORY_DEVICE
+
+/* Lenders of what their borrowers hold. */
+struct vkf_memory {
+  vkf_env *env;
+  vkop_pools states, inputs, results, temps;
+};
+
 struct vkf_state {
   vkop_backend *backend;
-  vkop_pools pools;
-  uint32_t n; /* highest state index + 1 */
+  vkop_pools pools; /* of its own, or of a vkf_memory */
+  uint32_t n;       /* highest state index + 1 */
   vkop_place *places;
 };
 
@@ -90,10 +105,10 @@ struct vkf_program {
   vkop_block *blocks;           /* [n_blocks] */
   vkop_segment *segments;       /* of all blocks, in their order */
   uint32_t n_segments;
-  uint32_t n_records; /* how often all blocks were recorded */
-  vkop_pools inputs, constants, temps, results;
-  vkf_gpu_buffer *step;  /* the first of the inputs: the dims, spans, then other input slots */
-  uint64_t step_bytes;   /* of dims and spans: what binding 0 covers */
+  uint32_t n_records;                           /* how often all blocks were recorded */
+  vkop_pools inputs, constants, temps, results; /* constants are its own, the others may be a vkf_memory's */
+  uint64_t n_made;                              /* buffers of these and of the state when the blocks were recorded */
+  vkop_place step;       /* the dims and spans, with which the inputs begin: what binding 0 covers */
   vkf_gpu_buffer *grids; /* three uint32 a stage of a shard of a node */
   uint32_t n_grids;
   vkf_gpu_buffer *flags; /* VKF_FLAG_SLOT: a word for each node, flag_stride bytes apart; NULL: no kernel has one */
@@ -117,17 +132,25 @@ vkf_status vkf_vkop_fall_back(vkf_program *program, uint32_t first, uint32_t end
 /* What a node costs, in ns of a slow GPU: 4 GFLOP/s, 1 GB/s, 20 us a dispatch. How fast this device is, its pace, is
  * learned from its runs. */
 double vkf_vkop_effort(const vkf_program *program, uint32_t node, const vkf_dims *dims);
+/* What the program borrows is there: other borrowers may have replaced it. Blocks are recorded again if they were
+ * recorded with other buffers (commands.c). */
+vkf_status vkf_vkop_settle(vkf_program *program);
 /* Makes the pipelines and records every block, instead of those recorded before (commands.c). */
 vkf_status vkf_vkop_describe(vkf_program *program);
 void vkf_vkop_describe_undo(vkf_program *program);
 /* Refuses a slot that one binding or one allocation does not hold (weights.c). */
 vkf_status vkf_vkop_fits(vkop_backend *backend, const char *name, uint64_t bytes);
-/* weights.c, transfer.c */
+/* weights.c, state.c, transfer.c */
 vkf_status vkf_vkop_weights_create(vkf_backend *, const vkf_weight_source *, const char *variant, vkf_weights **);
 void vkf_vkop_weights_destroy(vkf_weights **);
 uint64_t vkf_vkop_weights_bytes(const vkf_weights *);
-vkf_status vkf_vkop_state_create(vkf_backend *, const vkf_plan *, vkf_state **);
+vkf_status vkf_vkop_memory_create(vkf_backend *, vkf_memory **);
+void vkf_vkop_memory_destroy(vkf_memory **);
+void vkf_vkop_memory_bytes(const vkf_memory *, uint64_t *caches, uint64_t *step);
+vkf_status vkf_vkop_state_create(vkf_backend *, const vkf_plan *, vkf_memory *, vkf_state **);
 void vkf_vkop_state_destroy(vkf_state **);
+uint64_t vkf_vkop_state_bytes(const vkf_state *);
+vkf_status vkf_vkop_state_poison(vkf_state *);
 vkf_status vkf_vkop_write(vkf_program *, uint32_t slot, const vkf_dims *dims, const void *data);
 vkf_status vkf_vkop_write_rows(vkf_program *, uint32_t slot, uint32_t n, const void *data);
 vkf_status vkf_vkop_read(vkf_program *, uint32_t slot, const vkf_dims *dims, void *data);

@@ -6,15 +6,15 @@ uint64_t vkf_vkop_pools_limit(const vkf_gpu_device *device) {
   return VKF_MAX(most / VKF_PLACE_ALIGNMENT, 1) * VKF_PLACE_ALIGNMENT;
 }
 
-void vkf_vkop_pools_init(vkop_pools *p, vkf_gpu_device *device, const char *name, vkf_gpu_memory memory,
-                         uint64_t most) {
-  *p = (vkop_pools){.device = device, .name = name, .memory = memory, .most = most};
+void vkf_vkop_pools_init(vkop_pools *p, vkop_pools *lender, vkf_gpu_device *device, const char *name,
+                         vkf_gpu_memory memory, uint64_t most) {
+  *p = (vkop_pools){.lender = lender, .device = device, .name = name, .memory = memory, .most = most};
 }
 
 void vkf_vkop_pools_finish(vkop_pools *p) {
   if (!p->device) return;
   vkf_env *env = vkf_gpu_device_env(p->device);
-  for (size_t i = 0; p->buffers && i < p->n; i++) vkf_gpu_buffer_destroy(&p->buffers[i]);
+  for (size_t i = 0; i < p->n_buffers; i++) vkf_gpu_buffer_destroy(&p->buffers[i]);
   vkf_env_free(env, p->buffers);
   vkf_env_free(env, p->used);
   *p = (vkop_pools){0};
@@ -38,22 +38,35 @@ vkf_status vkf_vkop_pools_add(vkop_pools *p, uint64_t bytes, uint64_t *offset) {
 
 vkf_status vkf_vkop_pools_make(vkop_pools *p) {
   vkf_status st = VKF_OK;
-  p->buffers = vkf_env_alloc(vkf_gpu_device_env(p->device), p->n, sizeof *p->buffers);
-  if (!p->buffers) return VKF_ERROR_MEMORY;
-  for (size_t i = 0; i < p->n; i++)
-    if (p->used[i]) VKF_TRY(vkf_gpu_buffer_create(p->device, p->name, p->memory, p->used[i], &p->buffers[i]));
+  vkop_pools *to = p->lender ? p->lender : p;
+  vkf_gpu_buffer **buffers = vkf_env_grow(vkf_gpu_device_env(to->device), to->buffers, &to->buffers_capacity,
+                                          VKF_MAX(p->n, 1), sizeof *buffers);
+  if (!buffers) return VKF_ERROR_MEMORY;
+  to->buffers = buffers;
+  while (to->n_buffers < p->n) to->buffers[to->n_buffers++] = NULL;
+  for (size_t i = 0; i < p->n; i++) {
+    if (p->used[i] <= (buffers[i] ? vkf_gpu_buffer_bytes(buffers[i]) : 0)) continue;
+    vkf_gpu_buffer_destroy(&buffers[i]); /* first, so that never both are held */
+    to->n_made++;
+    VKF_TRY(vkf_gpu_buffer_create(to->device, to->name, to->memory, p->used[i], &buffers[i]));
+  }
 done:
   return st;
 }
 
 void vkf_vkop_pools_find(const vkop_pools *p, vkop_place *place) {
-  place->buffer = p->buffers[place->offset / p->most];
+  place->pools = p->lender ? p->lender : p;
+  place->piece = (size_t)(place->offset / p->most);
   place->offset %= p->most;
+}
+
+vkf_gpu_buffer *vkf_vkop_place_buffer(const vkop_place *place) {
+  return place->pools->buffers[place->piece];
 }
 
 vkf_status vkf_vkop_pools_fill(const vkop_pools *p, uint32_t word) {
   vkf_status st = VKF_OK;
-  for (size_t i = 0; i < p->n; i++)
+  for (size_t i = 0; i < p->n_buffers; i++)
     if (p->buffers[i]) VKF_TRY(vkf_gpu_buffer_fill(p->buffers[i], 0, vkf_gpu_buffer_bytes(p->buffers[i]), word));
 done:
   return st;
@@ -61,6 +74,6 @@ done:
 
 uint64_t vkf_vkop_pools_bytes(const vkop_pools *p) {
   uint64_t bytes = 0;
-  for (size_t i = 0; i < p->n; i++) bytes += p->used[i];
+  for (size_t i = 0; i < p->n_buffers; i++) bytes += vkf_gpu_buffer_held(p->buffers[i]);
   return bytes;
 }

@@ -1,9 +1,10 @@
 /* A program: a plan whose blocks are recorded on a device, and its runs.
  *
- * Recording happens once; a run writes the actual sizes into the step buffer, the grids where they changed, and submits
- * the blocks: in one submit, or in several where a GPU's watchdog might end it. Nothing is allocated in a run, unless a
- * kernel says that it cannot compute its node: then another one is picked, and the run begins anew. It may: what a run
- * reads it has computed itself, or it does not write it (an append writes the same numbers to the same places).
+ * Recording happens once, and again where memory that programs share was replaced by more of it; a run writes the
+ * actual sizes into the step buffer, the grids where they changed, and submits the blocks: in one submit, or in several
+ * where a GPU's watchdog might end it. Nothing else is allocated in a run, unless a kernel says that it cannot compute
+ * its node: then another one is picked, and the run begins anew. It may: what a run reads it has computed itself, or it
+ * does not write it (an append writes the same numbers to the same places).
  */
 #include <string.h>
 
@@ -50,9 +51,9 @@ static vkf_status program_create(vkf_backend *backend, const vkf_plan *plan, vkf
   p->segments = vkf_arena_alloc(&p->arena, plan->n_nodes, sizeof *p->segments);
   if (!p->places || !p->packings || !p->nodes || !p->blocks || !p->segments) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(vkf_vkop_prepare(p, options));
+  if (!options->memory) VKF_TRY(vkf_vkop_describe(p)); /* else when it is used: until then the memory may grow */
   for (uint32_t i = 0; i < plan->n_slots; i++)
     if (plan->slots[i].kind == VKF_SLOT_CONSTANT) VKF_TRY(vkf_vkop_write(p, i, &capacity, plan->slots[i].data));
-  VKF_TRY(vkf_vkop_describe(p));
 done:
   if (st) program_destroy(&p);
   *out = p;
@@ -61,7 +62,7 @@ done:
 
 static uint64_t program_bytes(const vkf_program *p) {
   const vkop_pools *pools[] = {&p->inputs, &p->constants, &p->temps, &p->results};
-  uint64_t bytes = vkf_gpu_buffer_bytes(p->grids) + (p->flags ? vkf_gpu_buffer_bytes(p->flags) : 0);
+  uint64_t bytes = vkf_gpu_buffer_held(p->grids) + vkf_gpu_buffer_held(p->flags);
   for (size_t i = 0; i < VKF_COUNT(pools); i++) bytes += vkf_vkop_pools_bytes(pools[i]);
   return bytes;
 }
@@ -128,11 +129,9 @@ done:
 static vkf_status run(vkf_program *p, const vkf_dims *dims, uint32_t first, uint32_t n) {
   vkf_status st = VKF_OK;
   if (!n) return VKF_OK;
-  if (!p->grids_valid || memcmp(dims, &p->grid_dims, sizeof *dims)) {
-    vkf_gpu_buffer_touch(p->step, 0, sizeof *dims, VKF_GPU_WRITE);
-    memcpy(vkf_gpu_buffer_mapped(p->step), dims, sizeof *dims);
-    write_grids(p, dims);
-  }
+  VKF_TRY(vkf_vkop_settle(p));
+  VKF_TRY(vkf_gpu_buffer_write(vkf_vkop_place_buffer(&p->step), p->step.offset, dims, sizeof *dims));
+  if (!p->grids_valid || memcmp(dims, &p->grid_dims, sizeof *dims)) write_grids(p, dims);
   const vkf_block *last = &p->plan->blocks[first + n - 1];
   for (bool again = true; again;) {
     VKF_TRY(run_blocks(p, first, n));
@@ -204,10 +203,16 @@ static const vkf_backend_table vkop_table = {
     .weights_create = vkf_vkop_weights_create,
     .weights_destroy = vkf_vkop_weights_destroy,
     .weights_bytes = vkf_vkop_weights_bytes,
+    .memory_create = vkf_vkop_memory_create,
+    .memory_destroy = vkf_vkop_memory_destroy,
+    .memory_bytes = vkf_vkop_memory_bytes,
     .state_create = vkf_vkop_state_create,
     .state_destroy = vkf_vkop_state_destroy,
+    .state_bytes = vkf_vkop_state_bytes,
+    .state_poison = vkf_vkop_state_poison,
     .program_create = program_create,
     .program_destroy = program_destroy,
+    .program_record = vkf_vkop_settle,
     .program_bytes = program_bytes,
     .write = vkf_vkop_write,
     .write_rows = vkf_vkop_write_rows,

@@ -237,8 +237,8 @@ static vkf_status place_fixed(vkf_program *p, uint64_t align, vkf_placement *tem
     p->places[i].bytes = VKF_ROUND_UP(vkf_slot_stored_bytes(&p->plan->slots[i]), align);
     VKF_TRY(vkf_vkop_pools_add(&p->inputs, p->places[i].bytes, &p->places[i].offset));
   }
-  p->step_bytes = p->inputs.end;
-  VKF_TRY(vkf_vkop_fits(p->backend, "the step buffer", p->step_bytes));
+  p->step.bytes = p->inputs.end;
+  VKF_TRY(vkf_vkop_fits(p->backend, "the step buffer", p->step.bytes));
   for (uint32_t i = 0; i < p->plan->n_slots; i++) {
     const vkf_slot *slot = &p->plan->slots[i];
     vkop_place *place = &p->places[i];
@@ -266,23 +266,24 @@ done:
   return st;
 }
 
-static vkf_status place_slots(vkf_program *p, bool keep_all) {
+static vkf_status place_slots(vkf_program *p, const vkf_program_options *options) {
   vkf_status st = VKF_OK;
   vkf_env *env = p->backend->base.env;
   vkf_gpu_device *device = p->backend->device;
   const uint64_t align = VKF_MAX(VKF_PLACE_ALIGNMENT, vkf_gpu_device_caps(device)->storage_offset_alignment);
   const uint64_t most = vkf_vkop_pools_limit(device);
   vkop_pools *all[] = {&p->inputs, &p->constants, &p->results, &p->temps};
+  vkf_memory *memory = options->memory;
   uint64_t bytes;
   vkf_placement *temp = vkf_env_alloc(env, p->plan->n_slots, sizeof *temp);
   vkf_placement *scratch = vkf_env_alloc(env, p->plan->n_nodes, sizeof *scratch);
   if (!temp || !scratch) VKF_TRY(VKF_ERROR_MEMORY);
-  vkf_vkop_pools_init(&p->inputs, device, "step", VKF_GPU_MEMORY_UPLOAD, most);
-  vkf_vkop_pools_init(&p->constants, device, "constants", VKF_GPU_MEMORY_DEVICE, most);
-  vkf_vkop_pools_init(&p->results, device, "results", VKF_GPU_MEMORY_READBACK, most);
-  vkf_vkop_pools_init(&p->temps, device, "activations", VKF_GPU_MEMORY_DEVICE, most);
+  vkf_vkop_pools_init(&p->constants, NULL, device, "constants", VKF_GPU_MEMORY_DEVICE, most);
+  vkf_vkop_pools_init(&p->inputs, memory ? &memory->inputs : NULL, device, VKF_STEP_POOLS, most);
+  vkf_vkop_pools_init(&p->results, memory ? &memory->results : NULL, device, VKF_RESULT_POOLS, most);
+  vkf_vkop_pools_init(&p->temps, memory ? &memory->temps : NULL, device, VKF_ACTIVATION_POOLS, most);
   VKF_TRY(place_fixed(p, align, temp, scratch));
-  VKF_TRY(vkf_plan_place(env, p->plan, keep_all, most, temp, scratch, &bytes));
+  VKF_TRY(vkf_plan_place(env, p->plan, options->keep_all, most, temp, scratch, &bytes));
   for (uint32_t i = 0; i < p->plan->n_slots; i++) {
     if (pools_of(p, &p->plan->slots[i]) != &p->temps) continue;
     p->places[i].offset = temp[i].offset;
@@ -299,7 +300,7 @@ static vkf_status place_slots(vkf_program *p, bool keep_all) {
   }
   for (uint32_t i = 0; i < p->plan->n_nodes; i++)
     if (scratch[i].bytes) vkf_vkop_pools_find(&p->temps, &p->nodes[i].scratch);
-  p->step = p->inputs.buffers[0];
+  vkf_vkop_pools_find(&p->inputs, &p->step);
   VKF_TRY(
       vkf_gpu_buffer_create(device, "grids", VKF_GPU_MEMORY_UPLOAD, (uint64_t)VKF_MAX(p->n_grids, 1) * 12, &p->grids));
 done:
@@ -344,7 +345,7 @@ vkf_status vkf_vkop_prepare(vkf_program *p, const vkf_program_options *options) 
   }
   if (forced && !n_forced)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "kernel variant %s fits no node of the plan", options->variant);
-  VKF_TRY(place_slots(p, options->keep_all));
+  VKF_TRY(place_slots(p, options));
   VKF_TRY(make_flags(p));
 done:
   return st;

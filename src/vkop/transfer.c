@@ -31,7 +31,7 @@ static vkf_status write_stored(vkf_program *p, const vkf_slot *slot, const vkop_
   uint32_t *words = vkf_env_alloc(env, bytes, 1);
   if (!words) VKF_TRY(VKF_ERROR_MEMORY);
   to_words(slot, data, words);
-  VKF_TRY(vkf_gpu_buffer_write(place->buffer, place->offset + offset, words, bytes));
+  VKF_TRY(vkf_gpu_buffer_write(vkf_vkop_place_buffer(place), place->offset + offset, words, bytes));
 done:
   vkf_env_free(env, words);
   return st;
@@ -43,7 +43,7 @@ static vkf_status write_covered(const vkop_place *place, const vkf_slot *slot, c
   const uint64_t stride = (uint64_t)slot->extent[1].cap * vkf_dtype_bytes(slot->dtype),
                  bytes = (uint64_t)vkf_slot_extent(slot, 1, dims) * vkf_dtype_bytes(slot->dtype);
   for (uint32_t r = 0; r < vkf_slot_extent(slot, 0, dims); r++)
-    VKF_TRY(vkf_gpu_buffer_write(place->buffer, place->offset + r * stride, data + r * stride, bytes));
+    VKF_TRY(vkf_gpu_buffer_write(vkf_vkop_place_buffer(place), place->offset + r * stride, data + r * stride, bytes));
 done:
   return st;
 }
@@ -56,6 +56,7 @@ vkf_status vkf_vkop_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, c
   uint64_t elements = vkf_slot_packed(s) ? vkf_slot_elements_at(s, dims) : vkf_slot_elements(s);
   float *let_in = NULL;
   if (!elements) goto done;
+  if (s->kind != VKF_SLOT_CONSTANT) VKF_TRY(vkf_vkop_settle(p));
   if (p->backend->base.reproducible && s->dtype == VKF_F32) {
     let_in = vkf_env_alloc(env, elements, sizeof *let_in);
     if (!let_in) VKF_TRY(VKF_ERROR_MEMORY);
@@ -68,18 +69,23 @@ vkf_status vkf_vkop_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, c
   else if (s->rank == 2 && !vkf_slot_packed(s))
     VKF_TRY(write_covered(place, s, dims, data));
   else
-    VKF_TRY(vkf_gpu_buffer_write(place->buffer, place->offset, data, elements * vkf_dtype_bytes(s->dtype)));
+    VKF_TRY(
+        vkf_gpu_buffer_write(vkf_vkop_place_buffer(place), place->offset, data, elements * vkf_dtype_bytes(s->dtype)));
 done:
   vkf_env_free(env, let_in);
   return st;
 }
 
 vkf_status vkf_vkop_write_rows(vkf_program *p, uint32_t slot, uint32_t n, const void *data) {
+  vkf_status st = VKF_OK;
   const vkf_slot *s = &p->plan->slots[slot];
   const vkop_place *place = &p->places[slot];
-  if (!n) return VKF_OK;
-  return vkf_gpu_buffer_write(place->buffer, place->offset, data,
-                              (uint64_t)n * s->extent[1].cap * vkf_dtype_bytes(s->dtype));
+  if (!n) goto done;
+  VKF_TRY(vkf_vkop_settle(p));
+  VKF_TRY(vkf_gpu_buffer_write(vkf_vkop_place_buffer(place), place->offset, data,
+                               (uint64_t)n * s->extent[1].cap * vkf_dtype_bytes(s->dtype)));
+done:
+  return st;
 }
 
 vkf_status vkf_vkop_write_one(vkf_program *p, uint32_t slot, uint32_t at, const vkf_dims *dims, const float *data) {
@@ -105,14 +111,15 @@ static vkf_status read_slot(vkf_program *p, const vkf_slot *s, const vkop_place 
   char *all = NULL, *stored = NULL;
   if (!actual) goto done;
   if (vkf_slot_packed(s)) {
-    VKF_TRY(vkf_gpu_buffer_read(place->buffer, place->offset, data, actual * vkf_dtype_bytes(s->dtype)));
+    VKF_TRY(vkf_gpu_buffer_read(vkf_vkop_place_buffer(place), place->offset, data, actual * vkf_dtype_bytes(s->dtype)));
   } else {
     uint64_t bytes = vkf_slot_elements(s) * vkf_dtype_bytes(s->dtype);
     all = vkf_env_alloc(env, bytes, 1);
     if (!all) VKF_TRY(VKF_ERROR_MEMORY);
     stored = s->format == VKF_FORMAT_F32 ? all : vkf_env_alloc(env, vkf_slot_stored_bytes(s), 1);
     if (!stored) VKF_TRY(VKF_ERROR_MEMORY);
-    VKF_TRY(vkf_gpu_buffer_read(place->buffer, place->offset + offset, stored, vkf_slot_stored_bytes(s)));
+    VKF_TRY(
+        vkf_gpu_buffer_read(vkf_vkop_place_buffer(place), place->offset + offset, stored, vkf_slot_stored_bytes(s)));
     if (stored != all) from_words(s, (const uint32_t *)stored, (float *)all);
     VKF_TRY(vkf_slot_compact(env, s, dims, all, data));
   }
@@ -134,8 +141,8 @@ vkf_status vkf_vkop_read_one(vkf_program *p, uint32_t slot, uint32_t at, const v
 
 vkf_status vkf_vkop_poison(vkf_program *p) {
   vkf_status st = VKF_OK;
-  VKF_TRY(vkf_vkop_pools_fill(&p->temps, UINT32_C(0x7fc00000)));
-  VKF_TRY(vkf_vkop_pools_fill(&p->results, UINT32_C(0x7fc00000)));
+  VKF_TRY(vkf_vkop_pools_fill(&p->temps, VKF_POISON));
+  VKF_TRY(vkf_vkop_pools_fill(&p->results, VKF_POISON));
 done:
   return st;
 }

@@ -1,7 +1,7 @@
-/* Weights and states on the device: packed once, at load, into pools.
+/* Weights on the device: packed once, at load, into pools.
  *
  * A weight is in the packing that the kernels of this device like best; one that is both a table and a matmul operand
- * (tied embeddings) is there once. States start as zeros.
+ * (tied embeddings) is there once.
  */
 #include <string.h>
 
@@ -76,7 +76,7 @@ static vkf_status place_shards(vkf_weights *w, uint64_t align) {
     for (; p < w->first_shard[i + 1]; p++) {
       const uint32_t rows = w->shards[p].rows;
       const uint64_t scales = vkf_kern_scales_offset(&w->packings[i], rows, columns_of(&w->infos[i]));
-      w->shards[p].place = (vkop_place){NULL, 0, shard_bytes(w, i, rows, align), scales};
+      w->shards[p].place = (vkop_place){.bytes = shard_bytes(w, i, rows, align), .scales_offset = scales};
       VKF_TRY(vkf_vkop_pools_add(&w->pools, w->shards[p].place.bytes, &w->shards[p].place.offset));
     }
   }
@@ -92,7 +92,7 @@ static vkf_status place_weights(vkf_weights *w) {
   uint64_t most = VKF_MIN(POOL_BYTES, vkf_vkop_pools_limit(device));
   VKF_TRY(cut_weights(w, align));
   for (uint32_t i = 0; i < w->n; i++) most = VKF_MAX(most, shard_bytes(w, i, w->shards[w->first_shard[i]].rows, align));
-  vkf_vkop_pools_init(&w->pools, device, "weights", VKF_GPU_MEMORY_DEVICE, most);
+  vkf_vkop_pools_init(&w->pools, NULL, device, "weights", VKF_GPU_MEMORY_DEVICE, most);
   VKF_TRY(place_shards(w, align));
   VKF_TRY(vkf_vkop_pools_make(&w->pools));
   for (uint32_t p = 0; p < w->first_shard[w->n]; p++) vkf_vkop_pools_find(&w->pools, &w->shards[p].place);
@@ -155,7 +155,7 @@ static vkf_status window_init(window *all, const vkf_weights *w, const vkf_weigh
   vkf_env *env = w->backend->base.env;
   *all = (window){.w = w, .source = source, .n_threads = vkf_cores(), .is_mapped = true};
   for (uint32_t p = 0; p < w->first_shard[w->n]; p++)
-    all->is_mapped = all->is_mapped && vkf_gpu_buffer_mapped(w->shards[p].place.buffer);
+    all->is_mapped = all->is_mapped && vkf_gpu_buffer_mapped(vkf_vkop_place_buffer(&w->shards[p].place));
   all->most = all->n_threads * (all->is_mapped ? SLICES_MAPPED : SLICES);
   all->n_rooms = all->is_mapped ? all->n_threads : all->most;
   for (uint32_t i = 0; i < w->n; i++) {
@@ -226,7 +226,7 @@ static void make_ready(void *user, uint32_t thread, size_t i) {
                  bytes == (uint64_t)s->n * k * vkf_format_get(from)->bits / 8;
   if (!s->is_packed) vkf_kern_pack(packing, s->n, k, from, room->rows, room->packed);
   if (!all->is_mapped) return;
-  char *mapped = vkf_gpu_buffer_mapped(s->shard->place.buffer);
+  char *mapped = vkf_gpu_buffer_mapped(vkf_vkop_place_buffer(&s->shard->place));
   memcpy(mapped + at, s->is_packed ? (const char *)room->rows : room->packed, bytes);
   memcpy(mapped + scales_at(all->w, s), room->packed + scales, end - scales);
 }
@@ -239,7 +239,7 @@ static vkf_status finish_slice(const window *all, uint32_t i) {
   const vkf_weight_packing *packing = &all->w->packings[s->weight];
   const uint32_t k = columns_of(info), first = s->shard->first + s->first;
   const size_t scales = vkf_kern_scales_offset(packing, s->n, k), end = vkf_kern_packed_bytes(packing, s->n, k);
-  vkf_gpu_buffer *buffer = s->shard->place.buffer;
+  vkf_gpu_buffer *buffer = vkf_vkop_place_buffer(&s->shard->place);
   const room *room = room_of(all, 0, i);
   uint64_t bytes, at = words_at(all->w, s, &bytes);
   if (!s->is_held) {
@@ -285,10 +285,11 @@ static vkf_status upload_shard(window *all, uint32_t i, const vkop_shard *shard)
   const uint64_t words = vkf_kern_packed_elements(packing, shard->rows, k) * vkf_format_get(packing->format)->bits,
                  words_end = VKF_CEIL_DIV(words, 32) * 4, scales = vkf_kern_scales_offset(packing, shard->rows, k),
                  bytes = vkf_kern_packed_bytes(packing, shard->rows, k);
-  VKF_TRY(vkf_gpu_buffer_upload(shard->place.buffer, shard->place.offset + words_end, zeros, scales - words_end));
+  vkf_gpu_buffer *buffer = vkf_vkop_place_buffer(&shard->place);
+  VKF_TRY(vkf_gpu_buffer_upload(buffer, shard->place.offset + words_end, zeros, scales - words_end));
   for (uint64_t at = bytes, n; at < shard->place.bytes; at += n) {
     n = VKF_MIN(shard->place.bytes - at, sizeof zeros);
-    VKF_TRY(vkf_gpu_buffer_upload(shard->place.buffer, shard->place.offset + at, zeros, n));
+    VKF_TRY(vkf_gpu_buffer_upload(buffer, shard->place.offset + at, zeros, n));
   }
 done:
   return st;
@@ -362,45 +363,6 @@ vkf_status vkf_vkop_fits(vkop_backend *b, const char *name, uint64_t bytes) {
       "%s takes %llu bytes, expected at most %llu: one %s of %s; a smaller batch, fewer beams or a shorter text fits",
       name, (unsigned long long)bytes, (unsigned long long)most, most == allocation ? "allocation" : "storage binding",
       caps->device_name);
-}
-
-vkf_status vkf_vkop_state_create(vkf_backend *backend, const vkf_plan *plan, vkf_state **out) {
-  vkf_status st = VKF_OK;
-  vkop_backend *b = (vkop_backend *)backend;
-  vkf_state *s = vkf_env_alloc(backend->env, 1, sizeof *s);
-  if (!s) VKF_TRY(VKF_ERROR_MEMORY);
-  s->backend = b;
-  vkf_vkop_pools_init(&s->pools, b->device, "state", VKF_GPU_MEMORY_DEVICE, vkf_vkop_pools_limit(b->device));
-  for (uint32_t i = 0; i < plan->n_slots; i++)
-    if (plan->slots[i].kind == VKF_SLOT_STATE) s->n = VKF_MAX(s->n, plan->slots[i].index + 1);
-  s->places = vkf_env_alloc(backend->env, s->n, sizeof *s->places);
-  if (!s->places) VKF_TRY(VKF_ERROR_MEMORY);
-  for (uint32_t i = 0; i < plan->n_slots; i++) {
-    const vkf_slot *slot = &plan->slots[i];
-    if (slot->kind != VKF_SLOT_STATE || s->places[slot->index].bytes) continue;
-    uint64_t bytes = VKF_ROUND_UP(vkf_slot_stored_bytes(slot) + VKF_GUARD_BYTES, VKF_PLACE_ALIGNMENT);
-    VKF_TRY(vkf_vkop_fits(b, slot->name, bytes));
-    s->places[slot->index] = (vkop_place){NULL, 0, bytes, 0};
-    VKF_TRY(vkf_vkop_pools_add(&s->pools, bytes, &s->places[slot->index].offset));
-  }
-  VKF_TRY(vkf_vkop_pools_make(&s->pools));
-  VKF_TRY(vkf_vkop_pools_fill(&s->pools, 0));
-  for (uint32_t i = 0; i < s->n; i++)
-    if (s->places[i].bytes) vkf_vkop_pools_find(&s->pools, &s->places[i]);
-done:
-  if (st) vkf_vkop_state_destroy(&s);
-  *out = s;
-  return st;
-}
-
-void vkf_vkop_state_destroy(vkf_state **state) {
-  vkf_state *s = *state;
-  if (!s) return;
-  vkf_env *env = s->backend->base.env;
-  vkf_vkop_pools_finish(&s->pools);
-  vkf_env_free(env, s->places);
-  vkf_env_free(env, s);
-  *state = NULL;
 }
 
 const vkf_variant *vkf_vkop_find_variant(const vkf_backend *backend, const char *name) {

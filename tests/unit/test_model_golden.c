@@ -103,7 +103,7 @@ static void open_model(model *m, const char *golden, const char *folder) {
   ok(t->weights_create(m->backend, &weights, NULL, &m->weights));
   if (m->source) make_side(m, VKF_STAGE_ENCODE, capacity, &m->encode);
   if (m->target) make_side(m, VKF_STAGE_DECODE, capacity, &m->decode);
-  if (m->target) ok(t->state_create(m->backend, m->decode.plan, &m->state));
+  if (m->target) ok(t->state_create(m->backend, m->decode.plan, NULL, &m->state));
   if (m->source) ok(t->program_create(m->backend, m->encode.plan, m->weights, m->state, NULL, &m->encode.program));
   if (m->target) ok(t->program_create(m->backend, m->decode.plan, m->weights, m->state, NULL, &m->decode.program));
 }

@@ -103,7 +103,7 @@ static vkf_status decode(vkf_env *env, uint32_t step, float out[R][LENGTH][D]) {
   VKF_TRY(vkf_plan_check(env, &d.plan));
   VKF_TRY(vkf_ref_backend_create(env, &backend));
   VKF_TRY(backend->table->weights_create(backend, &source, NULL, &weights));
-  VKF_TRY(backend->table->state_create(backend, &d.plan, &cache));
+  VKF_TRY(backend->table->state_create(backend, &d.plan, NULL, &cache));
   VKF_TRY(backend->table->program_create(backend, &d.plan, weights, cache, NULL, &program));
   for (uint32_t past = 0; past < LENGTH; past += step) {
     int32_t ids[R * LENGTH];
@@ -176,7 +176,7 @@ static void what_crosses_the_seam(void **state) {
   assert_string_equal(t->name, "ref");
   assert_int_equal(t->weights_create(backend, &source, NULL, &weights), VKF_OK);
   assert_int_equal(t->weights_bytes(weights), 9 * 3 * D * 4);
-  assert_int_equal(t->state_create(backend, &d.plan, &cache), VKF_OK);
+  assert_int_equal(t->state_create(backend, &d.plan, NULL, &cache), VKF_OK);
   assert_int_equal(t->program_create(backend, &d.plan, weights, cache, NULL, &program), VKF_OK);
   for (size_t i = 0; i < sizeof(written) / 4; i++) (&written[0][0][0][0])[i] = (float)i;
   vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = R, .R = R, .T = 1, .past = 2});
