@@ -2,7 +2,11 @@
  *
  * Owns a command buffer, its descriptor sets, its query pool and the list of accesses since the last barrier. Refuses
  * arguments outside the device's limits or a buffer's bytes. Invariant: before a dispatch is recorded, nothing in the
- * list conflicts with it (same bytes, one of the two a write); a barrier empties the list.
+ * list conflicts with it (same bytes, one of the two a write).
+ *
+ * On GPUs a barrier against reads of grids is dearer than one against shaders alone, because the processor of commands
+ * must wait, too. So only the first barrier of a block is against both, and those before a dispatch whose grid the
+ * block has written. After a barrier against shaders alone the list is kept for the grids of later dispatches.
  */
 #include "gpu/block.h"
 
@@ -10,8 +14,9 @@
 
 /* ---- barriers ---------------------------------------------------------------------------------------------------- */
 
-static bool conflicts(const vkf_gpu_block *block, const vkf_gpu_access *access) {
-  for (size_t i = 0; i < block->n_recent; ++i) {
+/* first: an access of a shader is ordered after those before block->first_recent, the read of a grid (0) after none. */
+static bool conflicts(const vkf_gpu_block *block, size_t first, const vkf_gpu_access *access) {
+  for (size_t i = first; i < block->n_recent; ++i) {
     const vkf_gpu_recent *r = &block->recent[i];
     if (r->buffer == access->buffer->id && r->begin < access->end && access->begin < r->end &&
         ((r->mode | access->mode) & VKF_GPU_WRITE))
@@ -29,11 +34,11 @@ static vkf_status remember(vkf_gpu_block *block, const vkf_gpu_access *access) {
   return VKF_OK;
 }
 
-static void barrier(vkf_gpu_block *block) {
-  vkf_gpu_record_barrier(block->device, block->commands, VKF_GPU_BY_COMPUTE | VKF_GPU_BY_INDIRECT,
-                         block->logged ? &block->log : NULL);
+static void barrier(vkf_gpu_block *block, uint32_t by) {
+  vkf_gpu_record_barrier(block->device, block->commands, by, block->logged ? &block->log : NULL);
   block->n_barriers++;
-  block->n_recent = 0;
+  if (by & VKF_GPU_BY_INDIRECT) block->n_recent = 0;
+  block->first_recent = block->n_recent;
 }
 
 /* The read of the grid by the dispatch itself. */
@@ -47,9 +52,10 @@ static vkf_gpu_access grid_access(const vkf_gpu_dispatch *dispatch) {
 static vkf_status order(vkf_gpu_block *block, const vkf_gpu_dispatch *dispatch) {
   vkf_status st = VKF_OK;
   vkf_gpu_access grid = grid_access(dispatch);
-  bool needed = dispatch->grid_buffer && conflicts(block, &grid);
-  for (uint32_t i = 0; i < dispatch->n_accesses && !needed; ++i) needed = conflicts(block, &dispatch->accesses[i]);
-  if (needed) barrier(block);
+  uint32_t by = dispatch->grid_buffer && conflicts(block, 0, &grid) ? VKF_GPU_BY_COMPUTE | VKF_GPU_BY_INDIRECT : 0;
+  for (uint32_t i = 0; i < dispatch->n_accesses && !by; ++i)
+    if (conflicts(block, block->first_recent, &dispatch->accesses[i])) by = VKF_GPU_BY_COMPUTE;
+  if (by) barrier(block, by);
   for (uint32_t i = 0; i < dispatch->n_accesses; ++i) VKF_TRY(remember(block, &dispatch->accesses[i]));
   if (dispatch->grid_buffer) VKF_TRY(remember(block, &grid));
   if (block->logged) {
@@ -178,7 +184,7 @@ vkf_status vkf_gpu_block_begin(vkf_gpu_device *device, const vkf_gpu_block_param
     device->vk.CmdBeginDebugUtilsLabelEXT(block->commands, &label);
   }
   if (block->queries) device->vk.CmdResetQueryPool(block->commands, block->queries, 0, 2 + block->max_timed);
-  barrier(block);
+  barrier(block, VKF_GPU_BY_COMPUTE | VKF_GPU_BY_INDIRECT);
   timestamp(block, 0);
   *out = block;
 done:

@@ -10,7 +10,7 @@ typedef enum vkf_gpu_block_state {
   VKF_GPU_BLOCK_FAILED /* recording failed: may only be destroyed */
 } vkf_gpu_block_state;
 
-/* An access since the last barrier, by buffer id. */
+/* An access since the last barrier against grids, by buffer id. */
 typedef struct vkf_gpu_recent {
   uint64_t buffer, begin, end;
   vkf_gpu_mode mode;
@@ -26,6 +26,7 @@ struct vkf_gpu_block {
 
   vkf_gpu_recent *recent;
   size_t n_recent, recent_capacity;
+  size_t first_recent; /* since the last barrier */
   uint32_t n_dispatches, n_barriers;
   bool logged;
   vkf_gpu_log log; /* one run of the block */

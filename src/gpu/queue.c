@@ -56,10 +56,9 @@ static void record(vkf_gpu_device *device, VkCommandBuffer commands, uint32_t by
     stages |= barrier_rows[i].stages;
     barrier.dstAccessMask |= barrier_rows[i].accesses;
   }
-  device->vk.CmdPipelineBarrier(
-      commands,
-      VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_DRAW_INDIRECT_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT,
-      stages, 0, 1, &barrier, 0, NULL, 0, NULL);
+  /* What a dispatch does before its shader runs, the read of its grid, comes before its end. */
+  device->vk.CmdPipelineBarrier(commands, VK_PIPELINE_STAGE_COMPUTE_SHADER_BIT | VK_PIPELINE_STAGE_TRANSFER_BIT, stages,
+                                0, 1, &barrier, 0, NULL, 0, NULL);
 }
 
 void vkf_gpu_record_barrier(vkf_gpu_device *device, VkCommandBuffer commands, uint32_t by, vkf_gpu_log *log) {
@@ -114,8 +113,7 @@ void vkf_gpu_submit_log_end(vkf_gpu_device *device) {
     vkf_gpu_log_append(&device->log, &(vkf_gpu_event){.kind = VKF_GPU_EVENT_BARRIER, .by = VKF_GPU_BY_HOST});
 }
 
-vkf_status vkf_gpu_submit_commands(vkf_gpu_device *device, const VkCommandBuffer *commands, uint32_t n,
-                                   uint64_t *serial) {
+vkf_status vkf_gpu_submit_commands(vkf_gpu_device *device, VkCommandBuffer *commands, uint32_t n, uint64_t *serial) {
   vkf_status st = VKF_OK;
   VKF_TRY(vkf_gpu_device_alive(device));
   if (!device->can_submit) VKF_TRY(prepare(device));
@@ -124,13 +122,12 @@ vkf_status vkf_gpu_submit_commands(vkf_gpu_device *device, const VkCommandBuffer
   if (device->root->faults.lose_submit != 0 && --device->root->faults.lose_submit == 0)
     VKF_TRY(vkf_gpu_device_result(device, VK_ERROR_DEVICE_LOST, "vkQueueSubmit"));
 
-  VkSubmitInfo batches[2] = {
-      {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = n, .pCommandBuffers = commands},
-      {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = 1, .pCommandBuffers = &device->host_barrier}};
-  uint32_t n_batches = device->root->faults.skip_barrier == VKF_GPU_SKIP_HOST_BARRIER ? 1 : 2;
+  commands[n] = device->host_barrier;
+  if (device->root->faults.skip_barrier != VKF_GPU_SKIP_HOST_BARRIER) n++;
+  VkSubmitInfo batch = {.sType = VK_STRUCTURE_TYPE_SUBMIT_INFO, .commandBufferCount = n, .pCommandBuffers = commands};
   pthread_mutex_lock(&device->root->queue_lock);
   if (device->lock_queue) device->lock_queue(device->queue_user);
-  VkResult r = device->vk.QueueSubmit(device->queue, n_batches, batches, device->fences[s % VKF_GPU_MAX_PENDING]);
+  VkResult r = device->vk.QueueSubmit(device->queue, 1, &batch, device->fences[s % VKF_GPU_MAX_PENDING]);
   if (device->unlock_queue) device->unlock_queue(device->queue_user);
   pthread_mutex_unlock(&device->root->queue_lock);
   VKF_TRY(vkf_gpu_device_result(device, r, "vkQueueSubmit"));

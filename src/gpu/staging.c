@@ -43,7 +43,7 @@ static vkf_status end(vkf_gpu_device *device, VkCommandBuffer commands, uint64_t
   vkf_status st = VKF_OK;
   vkf_gpu_submit_log_end(device);
   VKF_VK(device, EndCommandBuffer, commands);
-  VKF_TRY(vkf_gpu_submit_commands(device, &commands, 1, serial));
+  VKF_TRY(vkf_gpu_submit_commands(device, (VkCommandBuffer[2]){commands}, 1, serial));
 done:
   return st;
 }

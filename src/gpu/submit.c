@@ -27,7 +27,7 @@ vkf_status vkf_gpu_submit(vkf_gpu_device *device, vkf_gpu_block *const *blocks, 
   size_t n_listed = 0;
   VKF_TRY(vkf_gpu_device_alive(device));
   VkCommandBuffer *commands =
-      vkf_env_grow(device->env, device->submit_list, &device->submit_capacity, n_blocks, sizeof(*commands));
+      vkf_env_grow(device->env, device->submit_list, &device->submit_capacity, n_blocks + 1, sizeof(*commands));
   if (!commands) return VKF_ERROR_MEMORY;
   device->submit_list = commands;
   for (; n_listed < n_blocks; ++n_listed) {

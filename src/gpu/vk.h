@@ -365,9 +365,8 @@ vkf_status vkf_gpu_staging_fill(vkf_gpu_buffer *buffer, uint64_t offset, uint64_
 /* The events of a submit are between begin and end. Both do nothing unless the log is on. */
 void vkf_gpu_submit_log_begin(vkf_gpu_device *device);
 void vkf_gpu_submit_log_end(vkf_gpu_device *device);
-/* Submits command buffers, then the barrier to the host. */
-vkf_status vkf_gpu_submit_commands(vkf_gpu_device *device, const VkCommandBuffer *commands, uint32_t n,
-                                   uint64_t *serial);
+/* Submits commands [n] and the barrier to the host, for which commands has room behind them. */
+vkf_status vkf_gpu_submit_commands(vkf_gpu_device *device, VkCommandBuffer *commands, uint32_t n, uint64_t *serial);
 /* Records a barrier of everything before it against `by`, and its event in `log` (NULL: none), unless fault injection
  * leaves it out. */
 void vkf_gpu_record_barrier(vkf_gpu_device *device, VkCommandBuffer commands, uint32_t by, vkf_gpu_log *log);

@@ -94,13 +94,15 @@ static void barriers_are_derived(void **state) {
   /* Write after read of b. */
   OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "6", it.c, it.b, N, 2, 0)->d));
   assert_int_equal(count_barriers(block), 4);
-  /* A grid that a dispatch wrote. */
+  /* A grid that a dispatch wrote: a barrier between shaders is behind it, but that is not against reads of grids. */
   OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "7", it.a, it.grid, 3, 1, 0)->d));
   assert_int_equal(count_barriers(block), 4);
+  OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "7b", it.b, it.a, N, 2, 0)->d));
+  assert_int_equal(count_barriers(block), 5);
   scale_init(g, &s, "8", it.a, spare, 3, 1, 0);
   s.d.grid_buffer = it.grid;
   OK(vkf_gpu_block_dispatch(block, &s.d));
-  assert_int_equal(count_barriers(block), 5);
+  assert_int_equal(count_barriers(block), 6);
   OK(vkf_gpu_block_end(block));
   vkf_gpu_block_destroy(&block);
   vkf_gpu_buffer_destroy(&spare);

@@ -68,10 +68,10 @@ static void close_bench(bench *b) {
 
 static void *submit_often(void *user) {
   vkf_gpu_device *line = user;
-  const VkCommandBuffer commands = (VkCommandBuffer)(uintptr_t)2;
+  VkCommandBuffer commands[2] = {(VkCommandBuffer)(uintptr_t)2};
   uint64_t serial = 0;
   for (int i = 0; i < N_SUBMITS; i++)
-    if (vkf_gpu_submit_commands(line, &commands, 1, &serial) || vkf_gpu_wait(line, serial)) return NULL;
+    if (vkf_gpu_submit_commands(line, commands, 1, &serial) || vkf_gpu_wait(line, serial)) return NULL;
   return line;
 }
 
