@@ -13,16 +13,53 @@ const char *tour_text(const json_t *step, const char *key, const char *fallback)
   return text ? text : fallback;
 }
 
-void tour_check(tour *t, bool passed, const char *fmt, ...) {
+/* ---- what is said: on the terminal, and on the page -------------------------------------------------------------- */
+
+enum { MAX_LINE = 4096, MAX_NUMBERS = 4096 };
+
+void tour_put(tour *t, json_t *item) {
+  if (t->items)
+    json_array_append_new(t->items, item);
+  else
+    json_decref(item);
+}
+
+void tour_say(tour *t, const char *fmt, ...) {
+  char line[MAX_LINE];
   va_list args;
+  va_start(args, fmt);
+  vsnprintf(line, sizeof line, fmt, args);
+  va_end(args);
+  puts(line);
+  tour_put(t, json_pack("{s:o}", "text", tool_json_text(line, strlen(line))));
+}
+
+void tour_check(tour *t, bool passed, const char *fmt, ...) {
+  char line[MAX_LINE];
+  va_list args;
+  va_start(args, fmt);
+  vsnprintf(line, sizeof line, fmt, args);
+  va_end(args);
   t->n_checks++;
   t->n_reproduced += passed;
-  if (passed && t->args->brief) return;
-  printf("    %s ", passed ? "ok   " : "WRONG");
-  va_start(args, fmt);
-  vprintf(fmt, args);
-  va_end(args);
-  putchar('\n');
+  tour_put(t, json_pack("{s:b, s:o}", "check", passed, "text", tool_json_text(line, strlen(line))));
+  if (!passed || !t->args->brief) printf("    %s %s\n", passed ? "ok   " : "WRONG", line);
+}
+
+void tour_show(tour *t, const char *name, const char *equation, const char *text, const vkf_array *array,
+               json_t *labels) {
+  json_t *shape = json_array(), *numbers = json_array();
+  const size_t n = tool_array_elements(array);
+  for (size_t i = 0; i < array->rank; i++) json_array_append_new(shape, json_integer((json_int_t)array->shape[i]));
+  for (size_t i = 0; t->items && i < n && i < MAX_NUMBERS; i++) {
+    const double value = tool_array_value(array, i);
+    json_array_append_new(numbers,
+                          array->dtype == VKF_I32 ? json_integer((json_int_t)value) : tool_json_float((float)value));
+  }
+  json_t *item = json_pack("{s:s, s:s*, s:s*, s:{s:o, s:o}, s:o*}", "name", name, "equation", equation, "text", text,
+                           "array", "shape", shape, "numbers", numbers, "labels", labels);
+  if (n > MAX_NUMBERS) json_object_set_new(json_object_get(item, "array"), "cut", json_integer((json_int_t)n));
+  tour_put(t, item);
 }
 
 /* ---- values ------------------------------------------------------------------------------------------------------ */
@@ -103,6 +140,13 @@ static int run_topic(tour *t, const json_t *topic) {
   const json_t *steps = json_object_get(topic, "steps");
   t->topic = tour_text(topic, "name", "?");
   printf("\n== %s: %s\n   %s\n", t->topic, tour_text(topic, "title", ""), tour_text(topic, "text", ""));
+  if (t->page) {
+    t->items = json_array();
+    json_array_append_new(
+        t->page,
+        json_pack("{s:s, s:s, s:s, s:s, s:o}", "device", vkf_device_get_info(t->session.device)->name, "name", t->topic,
+                  "title", tour_text(topic, "title", ""), "text", tour_text(topic, "text", ""), "items", t->items));
+  }
   for (size_t i = 0; exit_code == TOOL_OK && i < json_array_size(steps); i++) {
     exit_code = tour_step(t, json_array_get(steps, i));
     if (exit_code != TOOL_OK) tool_error("topic %s: step %zu cannot be done", t->topic, i + 1);
@@ -143,7 +187,7 @@ static int tour_all(tour *t, const json_t *topics) {
 }
 
 static int run_tour(const tool_args *args) {
-  tour t = {.args = args};
+  tour t = {.args = args, .page = args->html ? json_array() : NULL};
   json_t *file = load(args);
   if (!file) return TOOL_FAILED;
   const json_t *topics = json_object_get(file, "topics");
@@ -158,9 +202,12 @@ static int run_tour(const tool_args *args) {
     bool all = args->device && strcmp(args->device, "all") == 0;
     if (exit_code == TOOL_OK) exit_code = all ? tour_all(&t, topics) : tour_device(&t, topics, args->device);
     printf("\n%zu of %zu reproduced\n", t.n_reproduced, t.n_checks);
+    if (t.page) exit_code = tool_both_exit_codes(exit_code, tool_write_page("tools/tour.html", args->html, t.page));
+    t.page = NULL;
     if (t.n_reproduced != t.n_checks || (exit_code == TOOL_OK && t.n_checks == 0)) exit_code = TOOL_WRONG;
     exit_code = tool_session_close(&t.session, exit_code);
   }
+  json_decref(t.page);
   json_decref(file);
   return exit_code;
 }
@@ -173,6 +220,7 @@ static const tool_option options[] = {
      "use this model instead of the one that comes with vkformer"},
     {"file", 0, TOOL_INPUT, offsetof(tool_args, file), "FILE",
      "use these cases instead of those that come with vkformer"},
+    {"html", 0, TOOL_OUTPUT, offsetof(tool_args, html), "FILE", "write a page with every step and its numbers"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
@@ -184,7 +232,9 @@ const tool_command tool_tour = {
         "Weights are [out, in], as PyTorch's linear layers have them and as `vkformer op` takes them.\n"
         "Each step prints its equation, the device's result, the scalar path's, the exact one and err/bound.\n"
         "The last line is `N of N reproduced`; the exit code is 1 if the two numbers differ.",
-    .examples = "  vkformer tour softmax scores --device lavapipe\n  vkformer tour --device all\n",
+    .examples =
+        "  vkformer tour softmax scores --device lavapipe\n  vkformer tour --device all\n  vkformer tour --html "
+        "tour.html\n",
     .groups = {&group, &tool_common_options},
     .max_operands = 64,
     .operand = "64 topics",

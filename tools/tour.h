@@ -22,6 +22,7 @@ typedef struct tour {
   tour_value *values;
   const char *topic;
   size_t n_checks, n_reproduced;
+  json_t *page, *items; /* of --html: the topics so far, and what the one at hand has said; NULL: no page */
 } tour;
 
 /* One step of a topic. TOOL_FAILED after a message where the step itself cannot be done (its data are wrong, the device
@@ -29,6 +30,13 @@ typedef struct tour {
 int tour_step(tour *t, const json_t *step);
 /* A step with the key "model". */
 int tour_model_step(tour *t, const json_t *step);
+/* Prints a line, and puts it on the page. */
+void tour_say(tour *t, const char *fmt, ...) TOOL_PRINTF(2, 3);
+/* Puts an array on the page; equation, text and labels may be NULL. Takes labels. */
+void tour_show(tour *t, const char *name, const char *equation, const char *text, const vkf_array *array,
+               json_t *labels);
+/* Puts anything on the page. Takes it. */
+void tour_put(tour *t, json_t *item);
 /* Counts one check and prints its line. */
 void tour_check(tour *t, bool passed, const char *fmt, ...) TOOL_PRINTF(3, 4);
 /* NULL after a message. */

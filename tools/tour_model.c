@@ -49,13 +49,14 @@ static int model_tokenize(tour *t, const json_t *step) {
     exit_code =
         failed(t, vkf_tokenizer_decode(vkf_model_tokenizer(t->session.model), ids->data, ids->shape[0], NULL, &back));
   if (ids && exit_code == TOOL_OK) {
-    printf("  \"%s\"\n   ", text);
-    for (size_t i = 0; i < ids->shape[0]; i++) {
+    tour_say(t, "  \"%s\"", text);
+    char line[1024] = "   ";
+    for (size_t i = 0, n = 3; i < ids->shape[0] && n < sizeof line; i++) {
       char piece[128];
       piece_of(t, ((const int32_t *)ids->data)[i], piece, sizeof piece);
-      printf(" %s=%d", piece, (int)((const int32_t *)ids->data)[i]);
+      n += (size_t)snprintf(line + n, sizeof line - n, " %s=%d", piece, (int)((const int32_t *)ids->data)[i]);
     }
-    putchar('\n');
+    tour_say(t, "%s", line);
     exit_code = tour_expect(t, step, "ids", ids, NULL);
     tour_check(t, strcmp(trimmed(vkf_result_text(back, 0)), text) == 0, "the ids give the text back");
   }
@@ -83,9 +84,10 @@ static int model_translate(tour *t, const json_t *step) {
   if (exit_code == TOOL_OK) {
     const char *got = trimmed(vkf_result_text(result, 0));
     const vkf_array *score = vkf_result_find(result, "sequences_scores");
-    printf("  %s\n  > %s", tour_text(step, "text", ""), got);
-    if (score) printf("   (score %.6g)", tool_array_value(score, 0));
-    putchar('\n');
+    char scored[64] = "";
+    if (score) snprintf(scored, sizeof scored, "   (score %.6g)", tool_array_value(score, 0));
+    tour_say(t, "  %s", tour_text(step, "text", ""));
+    tour_say(t, "  > %s%s", got, scored);
     tour_check(t, strcmp(got, tour_text(step, "expect_text", "")) == 0, "the translation of PyTorch");
   }
   vkf_result_destroy(&result);
@@ -96,7 +98,7 @@ static int model_translate(tour *t, const json_t *step) {
 static int model_sample(tour *t, const json_t *step) {
   const json_t *seeds = json_object_get(step, "seeds"), *expect = json_object_get(step, "expect");
   int exit_code = TOOL_OK;
-  printf("  %s\n", tour_text(step, "text", ""));
+  tour_say(t, "  %s", tour_text(step, "text", ""));
   for (size_t i = 0; exit_code == TOOL_OK && i < json_array_size(seeds); i++) {
     json_t *config = json_deep_copy(json_object_get(step, "config"));
     vkf_result *once = NULL, *again = NULL;
@@ -105,7 +107,7 @@ static int model_sample(tour *t, const json_t *step) {
     if (exit_code == TOOL_OK) exit_code = translate_as(t, step, config, &again);
     if (exit_code == TOOL_OK) {
       const char *got = trimmed(vkf_result_text(once, 0)), *want = json_string_value(json_array_get(expect, i));
-      printf("  > %s\n", got);
+      tour_say(t, "  > %s", got);
       tour_check(t, want && strcmp(got, want) == 0 && strcmp(got, trimmed(vkf_result_text(again, 0))) == 0,
                  "the choice of seed %d, twice", (int)json_integer_value(json_array_get(seeds, i)));
     }
@@ -149,7 +151,7 @@ static int model_forced(tour *t, const json_t *step) {
       size_t best = largest((const float *)logits->data + i * V, V);
       right += (int32_t)best == ids[i + 1];
       piece_of(t, (int32_t)best, piece, sizeof piece);
-      printf("    position %2zu: the largest logit is that of %s\n", i, piece);
+      tour_say(t, "    position %2zu: the largest logit is that of %s", i, piece);
     }
     tour_check(t, right == n, "%zu of %zu positions predict the token that the cached steps gave", right, n);
   }
@@ -184,6 +186,20 @@ static void heat_map(tour *t, const float *weights, const int32_t *rows, size_t 
   }
 }
 
+static json_t *labels_of(tour *t, const int32_t *ids, size_t n) {
+  json_t *list = json_array();
+  for (size_t i = 0; i < n; i++) {
+    char piece[128];
+    piece_of(t, ids[i], piece, sizeof piece);
+    json_array_append_new(list, tool_json_text(piece, strlen(piece)));
+  }
+  return list;
+}
+
+static json_t *map_labels(tour *t, const int32_t *rows, size_t T, const int32_t *columns, size_t S) {
+  return json_pack("{s:o, s:o}", "rows", labels_of(t, rows, T), "columns", labels_of(t, columns, S));
+}
+
 /* How far a computed row of n weights may sum from one: docs/numerics.md, rows of weights. */
 static double row_sum_bound(double n) {
   return 2 * (6 + 5 * log(n) + 7 * n + (n + 1) + 6) * 0x1p-24 * (1 + 1e-3);
@@ -206,6 +222,9 @@ static int model_attention(tour *t, const json_t *step) {
     const int32_t *target_ids = vkf_result_find(target, "sequences")->data;
     bool cross = strncmp(name, "cross", 5) == 0, encoder = strncmp(name, "encoder", 7) == 0;
     printf("  %s, head %zu: %zu queries (rows), %zu keys (columns)\n", name, head, T, S);
+    const vkf_array map = {NULL, VKF_F32, 2, {T, S}, (float *)a->data + head * T * S};
+    tour_show(t, name, NULL, "Weights of attention in percent; a row is a token that looks.", &map,
+              map_labels(t, encoder ? source_ids : target_ids, T, cross || encoder ? source_ids : target_ids, S));
     heat_map(t, weights, encoder ? source_ids : target_ids, T, cross || encoder ? source_ids : target_ids, S);
     double worst = 0;
     for (size_t r = 0; r < T; r++) {
@@ -226,8 +245,8 @@ static int model_attention(tour *t, const json_t *step) {
 static int model_parameters(tour *t, const json_t *step) {
   vkf_model_info info = {VKF_MODEL_INFO_INIT};
   vkf_model_get_info(t->session.model, &info);
-  printf("  width %u, %u heads, feed-forward %u, vocabulary %u, %u + %u layers\n", info.d_model, info.n_heads,
-         info.d_ff, info.vocab, info.encoder_layers, info.decoder_layers);
+  tour_say(t, "  width %u, %u heads, feed-forward %u, vocabulary %u, %u + %u layers", info.d_model, info.n_heads,
+           info.d_ff, info.vocab, info.encoder_layers, info.decoder_layers);
   json_int_t want = json_integer_value(json_object_get(step, "expect"));
   tour_check(t, (json_int_t)info.n_parameters == want, "the model has %llu parameters",
              (unsigned long long)info.n_parameters);

@@ -137,6 +137,10 @@ static void compare(tour *t, const char *name, const vkf_array *got, const vkf_a
     if (error > largest || isnan(error)) largest = error, worst = i;
   }
   double ratio = tool_array_largest(ratios);
+  tour_put(t,
+           json_pack("{s:{s:I, s:o, s:o, s:o, s:o}}", "element", "index", (json_int_t)worst, "device",
+                     tool_json_real(tool_array_value(got, worst)), "ref", tool_json_real(tool_array_value(ref, worst)),
+                     "exact", tool_json_real(tool_array_value(exact, worst)), "ratio", tool_json_real(ratio)));
   tour_check(t, ratio <= 1, "%s, element %zu: device %.9g, scalar path %.9g, exact %.12g; err/bound %.2g", name, worst,
              tool_array_value(got, worst), tool_array_value(ref, worst), tool_array_value(exact, worst), ratio);
 }
@@ -168,6 +172,7 @@ static int check_result(tour *t, const json_t *step, const vkf_result *result, c
   printf("  %s = %s  ", name, tour_text(step, "equation", tour_text(step, "op", "")));
   print_shape(got);
   putchar('\n');
+  tour_show(t, name, tour_text(step, "equation", tour_text(step, "op", "")), NULL, got, NULL);
   if (small(got)) tool_array_print(got);
   if (got->dtype == VKF_F32) compare(t, name, got, vkf_result_find(ref, output), result, output);
   int exit_code = tour_expect(t, step, name, got, errors ? errors->data : NULL);
@@ -208,7 +213,8 @@ static void rounding_errors(const json_t *value, const vkf_array *a, float *erro
   (*at)++;
 }
 
-static void print_input(const json_t *step, const char *name, const vkf_array *a) {
+static void print_input(tour *t, const json_t *step, const char *name, const vkf_array *a) {
+  tour_show(t, name, NULL, tour_text(step, "text", NULL), a, NULL);
   printf("  %s  ", name);
   print_shape(a);
   printf("  %s\n", tour_text(step, "text", ""));
@@ -221,7 +227,7 @@ static int step_let(tour *t, const json_t *step) {
   bool integers = json_is_true(json_object_get(step, "integers"));
   int exit_code = tool_array_from_json(json_object_get(step, "value"), name, integers, &a);
   if (exit_code != TOOL_OK) return exit_code;
-  print_input(step, name, &a);
+  print_input(t, step, name, &a);
   if (small(&a)) tool_array_print(&a);
   float *errors = calloc(tool_array_elements(&a) + 1, sizeof *errors);
   if (errors && !integers) rounding_errors(json_object_get(step, "value"), &a, errors, &at);
@@ -243,7 +249,7 @@ static int step_fill(tour *t, const json_t *step) {
     ((float *)a.data)[i] = (float)json_number_value(value);
     rounding_errors(value, &a, errors, &at);
   }
-  print_input(step, tour_text(step, "fill", ""), &a);
+  print_input(t, step, tour_text(step, "fill", ""), &a);
   if (errors) return tour_set(t, tour_text(step, "fill", ""), &a, errors);
   free(a.data);
   return tool_error("out of memory");
@@ -294,13 +300,14 @@ static int step_count(tour *t, const json_t *step) {
   for (size_t i = 0; i < json_array_size(list); i++) {
     const json_t *row = json_array_get(list, i);
     json_int_t product = 1;
-    printf("    %-44s", json_string_value(json_array_get(row, 0)));
+    char line[256];
+    int n = snprintf(line, sizeof line, "    %-44s", json_string_value(json_array_get(row, 0)));
     for (size_t k = 1; k < json_array_size(row); k++) {
       json_int_t factor = json_integer_value(json_array_get(row, k));
-      printf("%s%" JSON_INTEGER_FORMAT, k > 1 ? " x " : "", factor);
+      n += snprintf(line + n, sizeof line - (size_t)n, "%s%" JSON_INTEGER_FORMAT, k > 1 ? " x " : "", factor);
       product *= factor;
     }
-    printf(" = %" JSON_INTEGER_FORMAT "\n", product);
+    tour_say(t, "%s = %" JSON_INTEGER_FORMAT, line, product);
     total += product;
   }
   tour_check(t, total == want, "%s: %" JSON_INTEGER_FORMAT, tour_text(step, "text", "together"), total);
@@ -314,7 +321,7 @@ int tour_step(tour *t, const json_t *step) {
   } kinds[] = {{"let", step_let},   {"op", step_op},       {"view", tour_view},   {"same", step_same},
                {"fill", step_fill}, {"count", step_count}, {"shape", step_shape}, {"model", tour_model_step}};
   const char *say = tour_text(step, "say", NULL);
-  if (say) printf("  %s\n", say);
+  if (say) tour_say(t, "  %s", say);
   for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++)
     if (json_object_get(step, kinds[i].key)) return kinds[i].run(t, step);
   return say ? TOOL_OK : tool_error("topic %s: a step without a kind", t->topic);

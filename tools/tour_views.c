@@ -125,6 +125,7 @@ int tour_view(tour *t, const json_t *step) {
   if (exit_code == TOOL_OK && json_object_get(step, "expect")) {
     printf("  %s = %s\n", name, tour_text(step, "equation", kind));
     tool_array_print(&out);
+    tour_show(t, name, tour_text(step, "equation", kind), NULL, &out, NULL);
     exit_code = tour_expect(t, step, name, &out, errors.data);
   }
   if (exit_code == TOOL_OK) return tour_set(t, name, &out, errors.data);

@@ -11,5 +11,11 @@ case $out in *"WRONG scaled is"*) ;; *) code=none ;; esac
 # --brief leaves out what passes, and nothing else.
 brief=$("$1" tour scores --brief --file "$3")
 [ "$brief" = "$(echo "$out" | grep -v '^    ok ')" ] || code=brief
+# The page has every check, right or wrong, and what is printed stays as it is.
+paged=$("$1" tour scores --file "$3" --html "$3.html")
+[ "$paged" = "$out" ] || code=paged
+[ "$(grep -o '"check":true' "$3.html" | wc -l)" = "$((right - 1))" ] || code=page
+[ "$(grep -o '"check":false' "$3.html" | wc -l)" = 1 ] || code=page
+rm -f "$3.html"
 [ "$code" = 1 ] &&
   [ "$(echo "$out" | tail -1)" = "$((right - 1)) of $right reproduced" ]
