@@ -56,6 +56,7 @@ typedef struct vkf_generate_params {
   vkf_long_rule long_texts; /* vkf_session_translate() */
   bool skip_refused;        /* vkf_session_translate(): true skips a text that is refused; false fails the call */
   const char *source_language, *target_language; /* of the texts, see "languages"; NULL: as the folder says */
+  size_t batch_size; /* vkf_session_translate(): texts that run together, at most; 0: 64, fewer with beams */
 } vkf_generate_params;
 #define VKF_GENERATE_PARAMS_INIT .size = sizeof(vkf_generate_params)
 VKF_DEFINE_INIT(vkf_generate_params)

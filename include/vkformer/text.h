@@ -82,13 +82,43 @@ typedef enum vkf_skip_reason {
  * NULL if the text was not skipped. */
 VKF_API vkf_skip_reason vkf_result_skipped(const vkf_result *result, size_t text, const char **why);
 
-/* Translates texts. vkf_result_text(result, i) is the translation of texts[i], without white space at its ends. The
- * parts of a text that was split are joined, with a space where the text had white space. Arrays, with a row for each
- * part: `sequences`; with beams or params.scores `sequences_scores`; `texts` [rows] int32, the number of the text that
- * the row belongs to. The folder must have a tokenizer. VKF_ERROR_ARGUMENT names a text (counted from 1) that is empty,
- * not UTF-8, or too long if long_texts is VKF_LONG_REFUSE. */
+/* Translates each text into s texts (num_return_sequences, best first). vkf_result_text(result, i * s + r) is
+ * translation r of texts[i], without white space at its ends. The parts of a text that was split are joined, with a
+ * space where the text had white space. Arrays, with s rows for each part: `sequences`; with beams or params.scores
+ * `sequences_scores`; `texts` [rows] int32, the number of the text that the row belongs to. For each text: `n_tokens`
+ * [n] int32, and `cut` [n] int32, 1 if the text was too long and was split or truncated. The folder must have a
+ * tokenizer. VKF_ERROR_ARGUMENT names a text (counted from 1) that is empty, not UTF-8, or too long if long_texts is
+ * VKF_LONG_REFUSE. */
 VKF_API vkf_status vkf_session_translate(vkf_session *session, const char *const *texts, size_t n_texts,
                                          const vkf_generate_params *params, vkf_result **out);
+
+/* A text that came: the members behind `size` are to be set. */
+typedef struct vkf_queued_text {
+  size_t size;      /* sizeof(vkf_queued_text) of the library */
+  const char *text; /* valid until it is done; NULL: there is none now */
+  uint64_t line;    /* do_sample: the text draws the random numbers of this line */
+  void *tag;        /* the caller's */
+} vkf_queued_text;
+
+/* Where texts come from, and where their translations go. A callback that returns non-zero stops the call. */
+typedef struct vkf_text_queue {
+  size_t size; /* sizeof(vkf_text_queue) */
+  /* Asks for the next text, between steps, as long as there is a free place. busy: others are being translated, and
+   * wait until this returns. Without a text and not busy the call ends. */
+  int (*next)(void *user, bool busy, vkf_queued_text *out);
+  /* A text is done, in any order. result: that of vkf_session_translate() for this text alone, valid until this
+   * returns; without a token for what had not begun when the call was stopped. */
+  int (*done)(void *user, void *tag, const vkf_result *result);
+  void *user;
+} vkf_text_queue;
+#define VKF_TEXT_QUEUE_INIT .size = sizeof(vkf_text_queue)
+VKF_DEFINE_INIT(vkf_text_queue)
+
+/* Translates texts that come while others are translated. params.batch_size texts run together, at most; one that is
+ * done makes place for the next. params.lines is not read. VKF_ERROR_STOPPED: a callback asked to stop; texts that were
+ * not done are not told of. */
+VKF_API vkf_status vkf_session_translate_queue(vkf_session *session, const vkf_text_queue *queue,
+                                               const vkf_generate_params *params);
 
 typedef enum vkf_pooling {
   VKF_POOLING_FOLDER = 0, /* as 1_Pooling/config.json says; without that file, the mean */

@@ -55,7 +55,7 @@ static vkf_status begin(closed_batch *b, vkf_session *session) {
   const uint32_t n_prompt = !encoder ? source->S : in->prefix ? in->n_prefix : 1;
   const vkf_generation_params params = {.config = in->config,
                                         .n_seats = source->B,
-                                        .limit = vkf_engine_length_limit(session, in->config, in->translate, n_prompt),
+                                        .limit = vkf_engine_length_limit(session, in->config, false, n_prompt),
                                         .n_source = source->S,
                                         .n_prompt = n_prompt,
                                         .top_logprobs = in->top_logprobs,

@@ -13,7 +13,6 @@ typedef struct vkf_generate_input {
   uint32_t top_logprobs;  /* over 0: `logprobs` is filled, see vkf_decode_logprobs_add() */
   vkf_logprobs *logprobs; /* the caller finishes it */
   bool scores;            /* without beams, too */
-  bool translate;         /* without a limit in the configuration: up to the model's positions */
   vkf_token_fn on_token;
   void *user;
 } vkf_generate_input;

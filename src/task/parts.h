@@ -13,6 +13,7 @@ typedef struct vkf_part {
   int32_t *ids;
   uint32_t n;
   bool spaced; /* white space was before it in the text */
+  bool is_cut; /* the text is too long: this is not all of it */
 } vkf_part;
 
 typedef struct vkf_part_rules {

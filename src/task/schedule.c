@@ -30,7 +30,7 @@ static vkf_generation_params need_of(const queue *q, const vkf_request *request)
   const vkf_search_input *in = &request->input;
   const uint32_t n_prompt = in->prompt ? in->n_prompt : 1;
   return (vkf_generation_params){.config = q->s->config,
-                                 .limit = vkf_engine_length_limit(q->session, q->s->config, false, n_prompt),
+                                 .limit = vkf_engine_length_limit(q->session, q->s->config, q->s->translates, n_prompt),
                                  .n_source = in->source ? in->n_source : n_prompt,
                                  .n_prompt = 1,
                                  .top_logprobs = q->s->top_logprobs,
@@ -102,12 +102,18 @@ static vkf_status gather_sources(queue *q, vkf_encode_input *out, int32_t **numb
   return VKF_OK;
 }
 
+/* A few requests share a run of the encoder, which is then fed better than by one; so they wait for a few seats. */
+static bool is_worth_it(const queue *q) {
+  return !q->n_running || !has_encoder(q) || 4 * (seats_of(q) - q->n_running) >= seats_of(q);
+}
+
 /* Gives empty seats to requests. */
 static vkf_status admit(queue *q) {
   vkf_status st = VKF_OK;
   int32_t *numbers = NULL;
   vkf_encode_input source;
   q->n = 0;
+  if (!is_worth_it(q)) goto done;
   for (uint32_t seat = 0; seat < seats_of(q) || !q->n_running;) {
     if (q->n_running && q->runs[seat]) {
       seat++;
@@ -140,8 +146,8 @@ done:
 /* Tells of the ids of the last step. */
 static void tell(queue *q) {
   vkf_batch *batch = &q->generation.batch;
-  if (!q->s->on_token || batch->each > 1) return;
-  for (uint32_t i = 0; i < batch->n_live && !q->is_stopped; i++) {
+  const uint32_t n = batch->each > 1 ? VKF_MIN(batch->n_live, 1) : batch->n_live;
+  for (uint32_t i = 0; q->s->on_token && i < n && !q->is_stopped; i++) {
     const uint32_t seat = batch->live[i] / batch->copies, copy = batch->live[i] % batch->copies;
     const vkf_told told = q->s->on_token(q->s->user, &q->requests[seat], copy, batch->got[i]);
     if (told == VKF_TOLD_ENOUGH) vkf_decode_batch_stop_seat(batch, seat);

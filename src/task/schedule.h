@@ -26,11 +26,12 @@ typedef struct vkf_schedule {
   uint32_t n_longest; /* ids of the longest prompt, or source, that will come; 0: nobody knows */
   uint32_t top_logprobs;
   bool scores;
+  bool translates; /* see vkf_engine_length_limit() */
   /* The next request; *there false: there is none now. It is asked again after each step, and for the last time when
    * nothing runs. */
   vkf_status (*next)(void *user, vkf_request *out, bool *there);
-  /* NULL, or: without beams, request got an id as its sequence `copy`. ENOUGH: the request ends with what there is.
-   * STOP: all end so, those that wait are not begun. */
+  /* NULL, or: request got an id as its sequence `copy`; with beams once a step, VKF_NO_TOKEN of any request. ENOUGH:
+   * the request ends with what there is. STOP: all end so, those that wait are not begun. */
   vkf_told (*on_token)(void *user, const vkf_request *request, uint32_t copy, int32_t id);
   /* Results of a request: those of one sentence; row `row` of logprobs is the first one's. */
   vkf_status (*take)(void *user, const vkf_request *request, const vkf_generated *results, const vkf_logprobs *logprobs,

@@ -1,127 +1,99 @@
-/* translate: texts to texts in batches. Sentences of like length share a batch, the order of the caller is kept.
+/* translate: texts to texts. Sentences take seats (schedule.h): one that is done makes place for the next, whether it
+ * is a part of the same call's texts or of one that came while others ran.
  *
- * A batch changes speed, never bits: within an order class the kernels sum alike for every shape.
+ * Company changes speed, never bits: within an order class the kernels sum alike for every shape.
  */
 #include <stdlib.h>
 #include <string.h>
 
-#include "engine/batch_split.h"
-#include "task/generate.h"
 #include "task/parts.h"
+#include "task/schedule.h"
 
-/* Rows (sentences times beams) of a batch: enough to fill a small GPU, small enough for caches of CPU drivers. */
-#define BATCH_ROWS 128
+/* Rows (sentences times beams) of a step: enough to fill a small GPU, small enough for caches of CPU drivers. Above so
+ * many sentences nothing was gained on those. */
+enum { STEP_ROWS = 128, MOST_SEATS = 64 };
 
+/* A translation of a sentence. */
+typedef struct target {
+  int32_t *ids; /* with the start token, without padding; NULL: it was not begun. The arena's, as all of a group */
+  uint32_t n;
+  float score;
+} target;
+
+typedef struct group group;
 typedef struct sentence {
   const vkf_part *part;
-  int32_t *target; /* generated ids with the start token, without padding */
-  uint32_t n_target;
-  float score;
+  group *group;
+  target *targets; /* [each] */
 } sentence;
 
-typedef struct translation {
-  vkf_session *session;
+/* Texts that have one result. */
+struct group {
   vkf_parts parts;
   sentence *sentences; /* [n], one for each part */
-  size_t n;
+  sentence **order;    /* [n]: the longest first, [n_begun] of which have begun */
+  size_t n, n_begun, n_done;
+  uint64_t line; /* of a text that came alone, */
+  void *tag;
+  group *next; /* and another such group */
+};
+
+typedef struct translator {
+  vkf_session *session;
   vkf_generation_config config;
-  const vkf_generate_params *params;
-  size_t first; /* of the batch that is on its way */
-  bool begun;   /* the callback was told of a token of this batch */
-  bool stopped; /* by the callback; sentences that were not begun have no target */
-} translation;
+  vkf_generate_params params;
+  const vkf_text_queue *queue; /* NULL: there is one group */
+  group *group;                /* whose sentences are begun; NULL: none is there */
+  size_t each;                 /* translations of a text */
+  group *groups;               /* of texts that came and are not done */
+  bool is_stopped;             /* by a callback */
+} translator;
+
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
 
 static int by_length(const void *a, const void *b) {
-  const sentence *x = a, *y = b;
-  if (x->part->n != y->part->n)
-    return x->part->n < y->part->n ? 1 : -1; /* the longest first: memory is asked for once */
-  return x->part < y->part ? -1 : 1;
+  const vkf_part *x = (*(sentence *const *)a)->part, *y = (*(sentence *const *)b)->part;
+  if (x->n != y->n) return x->n < y->n ? 1 : -1; /* the longest first: the last seats are empty sooner */
+  return x < y ? -1 : 1;
 }
 
-static int by_part(const void *a, const void *b) {
-  return ((const sentence *)a)->part < ((const sentence *)b)->part ? -1 : 1;
-}
-
-static vkf_status make_sentences(translation *t, const char *const *texts, size_t n) {
+static vkf_status group_init(translator *t, group *g, const char *const *texts, size_t n) {
   vkf_status st = VKF_OK;
   vkf_env *env = t->session->env;
-  const vkf_part_rules rules = {.long_texts = t->params->long_texts,
-                                .skip_refused = t->params->skip_refused,
-                                .source_language = t->params->source_language,
-                                .target_language = t->params->target_language};
+  const vkf_part_rules rules = {.long_texts = t->params.long_texts,
+                                .skip_refused = t->params.skip_refused,
+                                .source_language = t->params.source_language,
+                                .target_language = t->params.target_language};
   for (size_t i = 0; texts && i < n; i++)
     if (!texts[i] || vkf_task_is_blank(texts[i]))
       VKF_FAIL(env, VKF_ERROR_ARGUMENT, "text %zu is empty, expected at least one word", i + 1);
-  VKF_TRY(vkf_task_parts_make(t->session, texts, n, &rules, &t->parts));
-  t->n = t->parts.n;
-  t->sentences = vkf_env_alloc(env, t->n, sizeof *t->sentences);
-  if (!t->sentences) VKF_TRY(VKF_ERROR_MEMORY);
-  for (size_t i = 0; i < t->n; i++) t->sentences[i].part = &t->parts.at[i];
-done:
-  return st;
-}
-
-/* Hands tokens on with the caller's index of the text. */
-static int on_token(void *user, size_t row, int32_t token) {
-  translation *t = user;
-  t->begun = true;
-  int stop = 0;
-  VKF_CALLBACK(t->session->env,
-               stop = t->params->on_token(t->params->user, t->sentences[t->first + row].part->text, token));
-  return stop;
-}
-
-static vkf_status keep_target(translation *t, sentence *s, const vkf_generated *g, uint32_t row) {
-  const int32_t *ids = g->sequences + (size_t)row * g->length;
-  uint32_t n = 1;
-  while (n < g->length && !vkf_decode_id_in(&t->config.eos, ids[n])) n++;
-  n = VKF_MIN(n + 1, g->length); /* the end token is kept */
-  s->target = vkf_env_alloc(t->session->env, n, sizeof *s->target);
-  if (!s->target) return VKF_ERROR_MEMORY;
-  memcpy(s->target, ids, n * sizeof *ids);
-  s->n_target = n;
-  s->score = g->scores ? g->scores[row] : 0;
-  return VKF_OK;
-}
-
-static vkf_status translate_batch(translation *t, size_t first, uint32_t B) {
-  vkf_status st = VKF_OK;
-  vkf_env *env = t->session->env;
-  uint32_t S = t->sentences[first].part->n; /* the longest */
-  vkf_generated g = {0};
-  int32_t *ids = vkf_env_alloc(env, (size_t)B * S, sizeof *ids),
-          *mask = vkf_env_alloc(env, (size_t)B * S, sizeof *mask);
-  uint64_t *lines = vkf_env_alloc(env, B, sizeof *lines);
-  if (!ids || !mask || !lines) VKF_TRY(VKF_ERROR_MEMORY);
-  for (uint32_t b = 0; b < B; b++)
-    for (uint32_t i = 0; i < S; i++) {
-      const vkf_part *part = t->sentences[first + b].part;
-      mask[(size_t)b * S + i] = i < part->n;
-      ids[(size_t)b * S + i] = i < part->n ? part->ids[i] : t->config.pad == VKF_NO_TOKEN ? 0 : t->config.pad;
-    }
-  for (uint32_t b = 0; b < B; b++) {
-    const size_t text = t->sentences[first + b].part->text;
-    lines[b] = t->params->lines ? t->params->lines[text] : text + t->params->first_line;
+  VKF_TRY(vkf_task_parts_make(t->session, texts, n, &rules, &g->parts));
+  g->n = g->parts.n;
+  g->sentences = vkf_arena_alloc(&g->parts.arena, g->n, sizeof *g->sentences);
+  g->order = vkf_arena_alloc(&g->parts.arena, g->n, sizeof(sentence *));
+  target *targets = vkf_arena_alloc(&g->parts.arena, g->n * t->each, sizeof *targets);
+  if (!g->sentences || !g->order || !targets) VKF_TRY(VKF_ERROR_MEMORY);
+  for (size_t i = 0; i < g->n; i++) {
+    g->sentences[i] = (sentence){.part = &g->parts.at[i], .group = g, .targets = targets + i * t->each};
+    g->order[i] = &g->sentences[i];
   }
-  t->first = first;
-  st = vkf_task_generate(t->session,
-                         &(vkf_generate_input){.source = {.B = B, .S = S, .ids = ids, .mask = mask},
-                                               .config = &t->config,
-                                               .lines = lines,
-                                               .scores = t->params->scores,
-                                               .translate = true,
-                                               .on_token = t->params->on_token ? on_token : NULL,
-                                               .user = t},
-                         &g);
-  t->stopped = st == VKF_ERROR_STOPPED; /* what there is until then is kept */
-  if (!t->stopped) VKF_TRY(st);
-  for (uint32_t b = 0; b < B; b++) VKF_TRY(keep_target(t, &t->sentences[first + b], &g, b));
+  qsort(g->order, g->n, sizeof(sentence *), by_length);
 done:
-  vkf_decode_generated_finish(&g);
-  vkf_env_free(env, ids);
-  vkf_env_free(env, mask);
-  vkf_env_free(env, lines);
   return st;
+}
+
+static vkf_status keep_target(translator *t, sentence *s, const vkf_generated *results, uint32_t row) {
+  const int32_t *ids = results->sequences + (size_t)row * results->length;
+  target *to = &s->targets[row];
+  uint32_t n = 1;
+  while (n < results->length && !vkf_decode_id_in(&t->config.eos, ids[n])) n++;
+  n = VKF_MIN(n + 1, results->length); /* the end token is kept */
+  to->ids = vkf_arena_alloc(&s->group->parts.arena, n, sizeof *to->ids);
+  if (!to->ids) return VKF_ERROR_MEMORY;
+  memcpy(to->ids, ids, n * sizeof *ids);
+  to->n = n;
+  to->score = results->scores ? results->scores[row] : 0;
+  return VKF_OK;
 }
 
 /* The text without white space at its ends, which tokenizers leave there; it changes text[size]. */
@@ -132,111 +104,240 @@ static const char *trim(char *text, size_t size) {
   return text + strspn(text, spaces);
 }
 
-/* The translations of the parts of a text, with a space where the text had white space. */
-static vkf_status add_texts(translation *t, vkf_result *result) {
+/* Translation `row` of a text: those of its sentences [n], with a space where the text had white space. */
+static vkf_status join_parts(const translator *t, const sentence *s, size_t n, size_t row, vkf_text *part,
+                             vkf_text *whole) {
   vkf_status st = VKF_OK;
-  vkf_text text, whole;
-  vkf_text_init(&text, t->session->env);
-  vkf_text_init(&whole, t->session->env);
-  for (size_t i = 0, at = 0; i < t->parts.n_texts; i++) {
-    whole.size = 0;
-    for (; at < t->n && t->sentences[at].part->text == i; at++) {
-      const sentence *s = &t->sentences[at];
-      text.size = 0;
-      VKF_TRY(vkf_engine_decode_ids(t->session, s->target, s->n_target, true, &text));
-      vkf_text_append(&text, "", 0);
-      VKF_TRY(vkf_text_status(&text));
-      const char *trimmed = trim(text.data, text.size);
-      if (whole.size > 0 && s->part->spaced) vkf_text_append(&whole, " ", 1);
-      vkf_text_append(&whole, trimmed, strlen(trimmed));
-    }
-    vkf_text_append(&whole, "", 0);
-    VKF_TRY(vkf_text_status(&whole));
-    VKF_TRY(vkf_engine_result_add_text(result, whole.data));
+  whole->size = 0;
+  for (; n > 0; n--, s++) {
+    part->size = 0;
+    VKF_TRY(vkf_engine_decode_ids(t->session, s->targets[row].ids, s->targets[row].n, true, part));
+    vkf_text_append(part, "", 0);
+    VKF_TRY(vkf_text_status(part));
+    const char *trimmed = trim(part->data, part->size);
+    if (whole->size > 0 && s->part->spaced) vkf_text_append(whole, " ", 1);
+    vkf_text_append(whole, trimmed, strlen(trimmed));
   }
-  VKF_TRY(vkf_task_parts_report(&t->parts, result));
+  vkf_text_append(whole, "", 0);
+  VKF_TRY(vkf_text_status(whole));
+done:
+  return st;
+}
+
+static vkf_status add_texts(const translator *t, const group *g, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  vkf_text part, whole;
+  vkf_text_init(&part, t->session->env);
+  vkf_text_init(&whole, t->session->env);
+  for (size_t i = 0, first = 0, end; i < g->parts.n_texts; i++, first = end) {
+    for (end = first; end < g->n && g->sentences[end].part->text == i;) end++;
+    for (size_t row = 0; row < t->each; row++) {
+      VKF_TRY(join_parts(t, &g->sentences[first], end - first, row, &part, &whole));
+      VKF_TRY(vkf_engine_result_add_text(result, whole.data));
+    }
+  }
+  VKF_TRY(vkf_task_parts_report(&g->parts, result));
 done:
   vkf_text_finish(&whole);
-  vkf_text_finish(&text);
+  vkf_text_finish(&part);
   return st;
 }
 
-static vkf_status add_results(translation *t, vkf_result *result) {
+static vkf_status add_results(const translator *t, const group *g, vkf_result *result) {
   vkf_status st = VKF_OK;
-  uint32_t length = 1;
+  const size_t rows = g->n * t->each;
+  const int32_t pad = t->config.pad == VKF_NO_TOKEN ? 0 : t->config.pad;
+  size_t length = 1;
   void *data = NULL;
-  int32_t pad = t->config.pad == VKF_NO_TOKEN ? 0 : t->config.pad;
-  for (size_t i = 0; i < t->n; i++) length = VKF_MAX(length, t->sentences[i].n_target);
-  VKF_TRY(vkf_engine_result_add(result, "sequences", VKF_I32, 2, (size_t[]){t->n, length}, &data));
-  int32_t *sequences = data;
-  for (size_t i = 0; i < t->n; i++)
-    for (uint32_t j = 0; j < length; j++)
-      sequences[i * length + j] = j < t->sentences[i].n_target ? t->sentences[i].target[j] : pad;
-  VKF_TRY(vkf_engine_result_add(result, "texts", VKF_I32, 1, &t->n, &data));
-  for (size_t i = 0; i < t->n; i++) ((int32_t *)data)[i] = (int32_t)t->sentences[i].part->text;
-  if (t->config.num_beams > 1 || t->params->scores) {
-    VKF_TRY(vkf_engine_result_add(result, "sequences_scores", VKF_F32, 1, &t->n, &data));
-    for (size_t i = 0; i < t->n; i++) ((float *)data)[i] = t->sentences[i].score;
+  for (size_t i = 0; i < rows; i++) length = VKF_MAX(length, g->sentences[i / t->each].targets[i % t->each].n);
+  VKF_TRY(vkf_engine_result_add(result, "sequences", VKF_I32, 2, (size_t[]){rows, length}, &data));
+  for (size_t i = 0; i < rows; i++) {
+    const target *row = &g->sentences[i / t->each].targets[i % t->each];
+    for (size_t j = 0; j < length; j++) ((int32_t *)data)[i * length + j] = j < row->n ? row->ids[j] : pad;
   }
-  VKF_TRY(add_texts(t, result));
+  VKF_TRY(vkf_engine_result_add(result, "texts", VKF_I32, 1, &rows, &data));
+  for (size_t i = 0; i < rows; i++) ((int32_t *)data)[i] = (int32_t)g->sentences[i / t->each].part->text;
+  VKF_TRY(vkf_engine_result_add(result, "n_tokens", VKF_I32, 1, &g->parts.n_texts, &data));
+  for (size_t i = 0; i < g->n; i++) ((int32_t *)data)[g->parts.at[i].text] += (int32_t)g->parts.at[i].n;
+  VKF_TRY(vkf_engine_result_add(result, "cut", VKF_I32, 1, &g->parts.n_texts, &data));
+  for (size_t i = 0; i < g->n; i++) ((int32_t *)data)[g->parts.at[i].text] |= g->parts.at[i].is_cut;
+  if (t->config.num_beams > 1 || t->params.scores) {
+    VKF_TRY(vkf_engine_result_add(result, "sequences_scores", VKF_F32, 1, &rows, &data));
+    for (size_t i = 0; i < rows; i++) ((float *)data)[i] = g->sentences[i / t->each].targets[i % t->each].score;
+  }
+  VKF_TRY(add_texts(t, g, result));
 done:
   return st;
 }
 
-static vkf_status check_translates(const vkf_session *session) {
-  const vkf_net_info *info = vkf_model_net_info(session->model->net);
-  if (info->architecture != VKF_ARCHITECTURE_ENCODER_DECODER)
-    return vkf_env_fail(session->env, VKF_ERROR_UNSUPPORTED,
-                        "expected an encoder-decoder to translate with, found %s (family %s)",
-                        vkf_model_architecture_name(info->architecture), info->family);
-  if (!session->model->tokenizer.text)
-    return vkf_env_fail(session->env, VKF_ERROR_UNSUPPORTED, "translating needs a tokenizer: %s",
-                        session->model->tokenizer.why);
-  return VKF_OK;
+static vkf_status make_result(const translator *t, const group *g, vkf_result **out) {
+  vkf_status st = VKF_OK;
+  VKF_TRY(vkf_engine_result_create(t->session->env, out));
+  VKF_TRY(add_results(t, g, *out));
+done:
+  if (st) vkf_engine_result_destroy(out);
+  return st;
 }
 
-static vkf_status translate(vkf_session *session, const char *const *texts, size_t n_texts,
-                            const vkf_generate_params *params, vkf_result **out) {
-  vkf_status st = VKF_OK;
+/* ---- texts that come one by one ---------------------------------------------------------------------------------- */
+
+static void group_destroy(translator *t, group *g) {
+  group **at = &t->groups;
+  while (*at != g) at = &(*at)->next;
+  *at = g->next;
+  vkf_task_parts_finish(&g->parts);
+  vkf_env_free(t->session->env, g);
+}
+
+/* Tells the caller of a text that is done. */
+static vkf_status hand_over(translator *t, group *g) {
   vkf_result *result = NULL;
-  vkf_generate_params p;
-  translation t = {.session = session, .params = &p};
-  *out = NULL;
-  st = VKF_PARAMS_READ(session->env, vkf_generate_params, params, &p);
-  if (st) return st;
-  st = check_translates(session);
-  if (st) return st;
-  VKF_TRY(vkf_engine_derive_generation(session, p.source_language, p.target_language, p.config_json, &t.config));
-  if (!texts || !n_texts) VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected at least one text, found none");
-  if (t.config.num_return_sequences > 1)
-    VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED,
-             "translate gives one translation a text, num_return_sequences asks for %u; generate gives them all",
-             t.config.num_return_sequences);
-  VKF_TRY(make_sentences(&t, texts, n_texts));
-  qsort(t.sentences, t.n, sizeof *t.sentences, by_length);
-  uint32_t batch = VKF_MAX(BATCH_ROWS / VKF_MAX(t.config.num_beams, 1), 1);
-  for (size_t first = 0; first < t.n && !t.stopped;) {
-    const uint32_t n = (uint32_t)VKF_MIN((size_t)batch, t.n - first);
-    t.begun = false;
-    st = translate_batch(&t, first, n);
-    if (!t.begun && vkf_engine_split_helps(session, st, n)) {
-      batch = n / 2;
-      continue;
-    }
-    VKF_TRY(st);
-    first += n;
+  const vkf_status st = make_result(t, g, &result);
+  int stop = 0;
+  if (!st) VKF_CALLBACK(t->session->env, stop = t->queue->done(t->queue->user, g->tag, result));
+  t->is_stopped |= stop != 0;
+  vkf_engine_result_destroy(&result);
+  group_destroy(t, g);
+  return st;
+}
+
+/* Takes the next text of the queue, if there is one now. */
+static vkf_status come(translator *t) {
+  vkf_status st = VKF_OK;
+  while (!t->group && !t->is_stopped) {
+    vkf_queued_text text = {.size = sizeof text};
+    int stop = 0;
+    VKF_CALLBACK(t->session->env, stop = t->queue->next(t->queue->user, t->groups != NULL, &text));
+    t->is_stopped = stop != 0;
+    if (t->is_stopped || !text.text) break;
+    group *g = vkf_env_alloc(t->session->env, 1, sizeof *g);
+    if (!g) VKF_TRY(VKF_ERROR_MEMORY);
+    *g = (group){.line = text.line, .tag = text.tag, .next = t->groups};
+    t->groups = g;
+    VKF_TRY(group_init(t, g, &text.text, 1));
+    if (g->n > 0)
+      t->group = g;
+    else
+      VKF_TRY(hand_over(t, g)); /* it was skipped */
   }
-  qsort(t.sentences, t.n, sizeof *t.sentences, by_part);
-  VKF_TRY(vkf_engine_result_create(session->env, &result));
-  VKF_TRY(add_results(&t, result));
 done:
-  for (size_t i = 0; t.sentences && i < t.n; i++) vkf_env_free(session->env, t.sentences[i].target);
-  vkf_env_free(session->env, t.sentences);
-  vkf_task_parts_finish(&t.parts);
+  return st;
+}
+
+/* ---- the schedule ------------------------------------------------------------------------------------------------ */
+
+static vkf_status next(void *user, vkf_request *out, bool *there) {
+  vkf_status st = VKF_OK;
+  translator *t = user;
+  if (t->queue) VKF_TRY(come(t));
+  group *g = t->group;
+  *there = g && g->n_begun < g->n;
+  if (!*there) goto done;
+  sentence *s = g->order[g->n_begun++];
+  const size_t text = s->part->text;
+  if (t->queue && g->n_begun == g->n) t->group = NULL;
+  *out = (vkf_request){.user = s,
+                       .input = {.source = s->part->ids,
+                                 .n_source = s->part->n,
+                                 .line = t->queue          ? g->line
+                                         : t->params.lines ? t->params.lines[text]
+                                                           : text + t->params.first_line,
+                                 .sentence = (uint32_t)text}};
+done:
+  return st;
+}
+
+static vkf_told on_token(void *user, const vkf_request *request, uint32_t copy, int32_t token) {
+  translator *t = user;
+  const sentence *s = request->user;
+  int stop = 0;
+  (void)copy;
+  if (t->params.on_token)
+    VKF_CALLBACK(t->session->env, stop = t->params.on_token(t->params.user, s->part->text, token));
+  t->is_stopped |= stop != 0;
+  return t->is_stopped ? VKF_TOLD_STOP : VKF_TOLD_GO_ON;
+}
+
+/* A sentence is done. */
+static vkf_status finish_sentence(translator *t, const sentence *s) {
+  group *g = s->group;
+  return ++g->n_done == g->n && t->queue ? hand_over(t, g) : VKF_OK;
+}
+
+static vkf_status take(void *user, const vkf_request *request, const vkf_generated *results,
+                       const vkf_logprobs *logprobs, uint32_t row) {
+  vkf_status st = VKF_OK;
+  translator *t = user;
+  (void)logprobs;
+  (void)row;
+  for (uint32_t r = 0; r < t->each; r++) VKF_TRY(keep_target(t, request->user, results, r));
+  VKF_TRY(finish_sentence(t, request->user));
+done:
+  return st;
+}
+
+static vkf_status refuse(void *user, const vkf_request *request) {
+  vkf_status st = VKF_OK;
+  translator *t = user;
+  const sentence *s = request->user;
+  VKF_TRY(vkf_task_parts_refuse(&s->group->parts, s->part->text, VKF_SKIP_LONG, "%s", t->session->env->message));
+  VKF_TRY(finish_sentence(t, s));
+done:
+  return st;
+}
+
+/* ---- the public functions ---------------------------------------------------------------------------------------- */
+
+/* What a call begins with. Finish t->config also after a failure. */
+static vkf_status begin(translator *t, const vkf_generate_params *params) {
+  vkf_status st = VKF_OK;
+  vkf_session *session = t->session;
+  const vkf_net_info *info = vkf_model_net_info(session->model->net);
+  VKF_TRY(VKF_PARAMS_READ(session->env, vkf_generate_params, params, &t->params));
+  if (info->architecture != VKF_ARCHITECTURE_ENCODER_DECODER)
+    VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "expected an encoder-decoder to translate with, found %s (family %s)",
+             vkf_model_architecture_name(info->architecture), info->family);
+  if (!session->model->tokenizer.text)
+    VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "translating needs a tokenizer: %s", session->model->tokenizer.why);
+  VKF_TRY(vkf_engine_derive_generation(session, t->params.source_language, t->params.target_language,
+                                       t->params.config_json, &t->config));
+  t->each = VKF_MAX(t->config.num_return_sequences, 1);
+done:
+  return st;
+}
+
+/* n: sentences that are there; 0: nobody knows. */
+static vkf_status run(translator *t, size_t n, uint32_t longest) {
+  const uint32_t seats = VKF_MIN(VKF_MAX(STEP_ROWS / vkf_decode_batch_slots(&t->config, 1), 1), MOST_SEATS);
+  const size_t most = t->params.batch_size ? t->params.batch_size : seats;
+  return vkf_task_schedule_run(&(vkf_schedule){.session = t->session,
+                                               .config = &t->config,
+                                               .n_seats = (uint32_t)(n ? VKF_MIN(most, n) : most),
+                                               .n_longest = longest,
+                                               .scores = t->params.scores,
+                                               .translates = true,
+                                               .next = next,
+                                               .on_token = t->params.on_token || t->queue ? on_token : NULL,
+                                               .take = take,
+                                               .refuse = refuse,
+                                               .user = t});
+}
+
+static vkf_status translate(vkf_session *session, const char *const *texts, size_t n, const vkf_generate_params *params,
+                            vkf_result **out) {
+  vkf_status st = VKF_OK;
+  group all = {0};
+  translator t = {.session = session, .group = &all};
+  VKF_TRY(begin(&t, params));
+  if (!texts || !n) VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected at least one text, found none");
+  VKF_TRY(group_init(&t, &all, texts, n));
+  VKF_TRY(run(&t, all.n, all.n ? all.order[0]->part->n : 0));
+  VKF_TRY(make_result(&t, &all, out));
+  if (t.is_stopped) st = vkf_env_fail(session->env, VKF_ERROR_STOPPED, "the token callback asked to stop");
+done:
+  vkf_task_parts_finish(&all.parts);
   vkf_decode_generation_finish(&t.config);
-  if (st) vkf_engine_result_destroy(&result);
-  *out = result;
-  return st ? st : t.stopped ? VKF_ERROR_STOPPED : VKF_OK;
+  return st;
 }
 
 vkf_status vkf_session_translate(vkf_session *session, const char *const *texts, size_t n_texts,
@@ -247,4 +348,29 @@ vkf_status vkf_session_translate(vkf_session *session, const char *const *texts,
   if (st) return st;
   st = translate(session, texts, n_texts, params, out);
   return vkf_engine_session_end(session, st, out);
+}
+
+static vkf_status translate_queue(vkf_session *session, const vkf_text_queue *given,
+                                  const vkf_generate_params *params) {
+  vkf_status st = VKF_OK;
+  vkf_text_queue queue;
+  translator t = {.session = session, .queue = &queue};
+  VKF_TRY(VKF_PARAMS_READ(session->env, vkf_text_queue, given, &queue));
+  if (!queue.next || !queue.done)
+    VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected a queue with `next` and `done`, found one without");
+  VKF_TRY(begin(&t, params));
+  VKF_TRY(run(&t, 0, 0));
+  if (t.is_stopped) st = vkf_env_fail(session->env, VKF_ERROR_STOPPED, "a callback asked to stop");
+done:
+  while (t.groups) group_destroy(&t, t.groups);
+  vkf_decode_generation_finish(&t.config);
+  return st;
+}
+
+vkf_status vkf_session_translate_queue(vkf_session *session, const vkf_text_queue *queue,
+                                       const vkf_generate_params *params) {
+  vkf_status st = vkf_engine_session_begin(session, "vkf_session_translate_queue");
+  if (st) return st;
+  st = translate_queue(session, queue, params);
+  return vkf_engine_session_end(session, st, NULL);
 }

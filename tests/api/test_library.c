@@ -216,6 +216,55 @@ static void test_the_callback_sees_every_token_and_stops(void **state) {
   vkf_result_destroy(&whole);
 }
 
+/* Texts that come to vkf_session_translate_queue(): two at first, another one with each that is done. */
+enum { N_COME = 5 };
+static const char *const come[N_COME] = {"I am here.", "The cat sat on the mat because it was tired.", "We like it.",
+                                         "Tom and Mary have three children and a dog.", "Yes."};
+typedef struct arrivals {
+  size_t n_may, n_come, n_done, n_running, most_running, stop_after;
+  char texts[N_COME][128];
+} arrivals;
+
+static int next_text(void *user, bool busy, vkf_queued_text *out) {
+  arrivals *a = user;
+  assert_int_equal(out->size, sizeof *out);
+  assert_int_equal(busy, a->n_running > 0);
+  if (a->n_come == N_COME || a->n_come == a->n_may) return 0;
+  out->text = come[a->n_come];
+  out->tag = a->texts[a->n_come++];
+  if (++a->n_running > a->most_running) a->most_running = a->n_running;
+  return 0;
+}
+
+static int text_done(void *user, void *tag, const vkf_result *result) {
+  arrivals *a = user;
+  assert_int_equal(vkf_result_text_count(result), 1);
+  snprintf(tag, sizeof a->texts[0], "%s", vkf_result_text(result, 0));
+  a->n_running--;
+  a->n_may++;
+  return ++a->n_done == a->stop_after;
+}
+
+static void test_texts_that_come(void **state) {
+  fixture *f = *state;
+  vkf_model *model = NULL;
+  vkf_result *together = NULL;
+  arrivals a = {.n_may = 2}, stopped = {.n_may = 2, .stop_after = 2};
+  vkf_text_queue queue = {VKF_TEXT_QUEUE_INIT, .next = next_text, .done = text_done, .user = &a};
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}", .batch_size = 3};
+  OK(vkf_model_open(f->device, MODEL, &model));
+  OK(vkf_session_translate(session_of(model), come, N_COME, &params, &together));
+  OK(vkf_session_translate_queue(session_of(model), &queue, &params));
+  assert_int_equal(a.n_done, N_COME);
+  assert_int_equal(a.most_running, 2);
+  for (size_t i = 0; i < N_COME; i++) assert_string_equal(a.texts[i], vkf_result_text(together, i));
+  queue.user = &stopped;
+  assert_int_equal(vkf_session_translate_queue(session_of(model), &queue, &params), VKF_ERROR_STOPPED);
+  assert_true(stopped.n_done >= 2 && stopped.n_come <= 3);
+  close_model(&model);
+  vkf_result_destroy(&together);
+}
+
 /* A callback that stops at the first row of a step: the step's other rows have their ids and log-probabilities. */
 static void test_a_stop_within_a_step(void **state) {
   fixture *f = *state;
@@ -282,11 +331,17 @@ static void test_nothing_is_destroyed_twice(void **state) {
 int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_device, close_device)
   const struct CMUnitTest tests[] = {
-      TEST(test_attention_by_hand),        TEST(test_matmul_is_exact_on_halves),
-      TEST(test_rope_by_a_given_table),    TEST(test_a_block_with_its_trace),
-      TEST(test_ops_are_refused_by_name),  TEST(test_the_callback_sees_every_token_and_stops),
-      TEST(test_a_stop_within_a_step),     TEST(test_models_side_by_side),
-      TEST(test_contexts_are_independent), cmocka_unit_test(test_nothing_is_destroyed_twice),
+      TEST(test_attention_by_hand),
+      TEST(test_matmul_is_exact_on_halves),
+      TEST(test_rope_by_a_given_table),
+      TEST(test_a_block_with_its_trace),
+      TEST(test_ops_are_refused_by_name),
+      TEST(test_the_callback_sees_every_token_and_stops),
+      TEST(test_texts_that_come),
+      TEST(test_a_stop_within_a_step),
+      TEST(test_models_side_by_side),
+      TEST(test_contexts_are_independent),
+      cmocka_unit_test(test_nothing_is_destroyed_twice),
   };
   int missing = driver_missing();
   return missing ? missing : cmocka_run_group_tests(tests, NULL, NULL);

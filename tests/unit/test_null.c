@@ -33,6 +33,15 @@ static const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {1, 3}, ids},
 static const char *const texts[] = {"a"};
 static const vkf_array op_inputs[] = {{"x", VKF_F32, 2, {1, 2}, (float[]){1, 2}}};
 
+static int on_next(void *user, bool busy, vkf_queued_text *out) {
+  (void)user, (void)busy, (void)out;
+  return 0;
+}
+static int on_done(void *user, void *tag, const vkf_result *done) {
+  (void)user, (void)tag, (void)done;
+  return 0;
+}
+static const vkf_text_queue queue = {VKF_TEXT_QUEUE_INIT, .next = on_next, .done = on_done};
 static void on_check(void *user, const vkf_check_info *check) {
   (void)user, (void)check;
 }
@@ -113,6 +122,7 @@ static int at; /* which pointer is NULL */
   X(vkf_result_skipped, 2, 0, GAVE(vkf_result_skipped(P(0, result), 0, P(1, &made.text))))                             \
   X(vkf_session_generate, 4, 4, vkf_session_generate(P(0, session), P(1, inputs), 1, P(2, NULL), P(3, &made.result)))  \
   X(vkf_session_translate, 3, 0, vkf_session_translate(P(0, session), P(1, texts), 1, NULL, P(2, &made.result)))       \
+  X(vkf_session_translate_queue, 2, 0, vkf_session_translate_queue(P(0, session), P(1, &queue), NULL))                 \
   X(vkf_session_embed, 3, 0, vkf_session_embed(P(0, session), P(1, texts), 1, NULL, P(2, &made.result)))               \
   X(vkf_session_classify, 3, 0, vkf_session_classify(P(0, session), P(1, texts), 1, NULL, P(2, &made.result)))         \
   X(vkf_session_fill_mask, 3, 0, vkf_session_fill_mask(P(0, session), P(1, texts), 1, NULL, P(2, &made.result)))       \
