@@ -1,6 +1,7 @@
 # What vkformer is built from. Each is found in the distribution or, for the Vulkan parts, first in VULKAN_SDK.
 #
-# libpng and libjpeg are optional: without them vkformer says so when it is given an image.
+# libpng and libjpeg are optional: without them vkformer says so when it is given an image. So are zlib and libzstd, for
+# corpora that the program reads and writes.
 #
 # Defines vkf_dependencies (what the library links), vkf_vulkan (Vulkan's headers, for our own sources), VKF_GLSLANG and
 # VKF_SPIRV_VAL.
@@ -10,6 +11,8 @@ pkg_check_modules(ONIGURUMA REQUIRED IMPORTED_TARGET oniguruma>=6.9)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc>=2.2)
 pkg_check_modules(PNG IMPORTED_TARGET libpng>=1.6)
 pkg_check_modules(JPEG IMPORTED_TARGET libjpeg)
+pkg_check_modules(ZLIB IMPORTED_TARGET zlib)
+pkg_check_modules(ZSTD IMPORTED_TARGET libzstd)
 set(THREADS_PREFER_PTHREAD_FLAG ON)
 find_package(Threads REQUIRED)
 

@@ -80,7 +80,8 @@ static int attend(tool_session *session, const tool_args *args, const char *conf
   const char *text = args->operands[1];
   vkf_status status = vkf_session_translate(session->run, &text, 1, &params, translated);
   if (status != VKF_OK) return tool_session_fail(session, status, NULL);
-  return tool_attend_translation(session, args, text, *translated, 0, out);
+  const vkf_array *ids = vkf_result_find(*translated, "sequences");
+  return tool_attend_translation(session, args, text, vkf_result_text(*translated, 0), ids->data, ids->shape[1], out);
 }
 
 static int report(tool_session *session, const tool_args *args, const tool_attended *a) {

@@ -37,9 +37,9 @@ int tool_attend_text(tool_session *session, const tool_args *args, const char *t
                      size_t n_target, tool_attended *out);
 /* Runs an image, whose tokens are the class token and its patches. */
 int tool_attend_image(tool_session *session, const char *folder, const char *path, tool_attended *out);
-/* Runs a text and row `row` of the translation that it got. */
-int tool_attend_translation(tool_session *session, const tool_args *args, const char *text, const vkf_result *result,
-                            size_t row, tool_attended *out);
+/* Runs a text and the translation that it got: ids [n] with the start token, pads may follow. */
+int tool_attend_translation(tool_session *session, const tool_args *args, const char *text, const char *translation,
+                            const int32_t *ids, size_t n, tool_attended *out);
 void tool_attended_finish(tool_attended *a);
 
 /* The maps that --kind, --layer and --head leave, and of each the heads; how many there are. 0 after a message. */

@@ -114,12 +114,10 @@ static size_t row_length(const tool_session *session, const int32_t *row, size_t
   return n;
 }
 
-int tool_attend_translation(tool_session *session, const tool_args *args, const char *text, const vkf_result *result,
-                            size_t row, tool_attended *out) {
-  const vkf_array *sequences = vkf_result_find(result, "sequences");
-  const int32_t *ids = (const int32_t *)sequences->data + row * sequences->shape[1];
-  out->translation = vkf_result_text(result, (size_t)vkf_result_i32(result, "texts", NULL)[row]);
-  return tool_attend_text(session, args, text, ids, row_length(session, ids, sequences->shape[1]), out);
+int tool_attend_translation(tool_session *session, const tool_args *args, const char *text, const char *translation,
+                            const int32_t *ids, size_t n, tool_attended *out) {
+  out->translation = translation;
+  return tool_attend_text(session, args, text, ids, row_length(session, ids, n), out);
 }
 
 int tool_attend_image(tool_session *session, const char *folder, const char *path, tool_attended *out) {

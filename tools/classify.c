@@ -97,7 +97,7 @@ static int run_classify(const tool_args *args) {
     vkf_model_get_info(c.session.model, &info);
     c.images = lines.are_files = info.image[0] > 0;
     if (c.images) lines.batch = 1, lines.window = TOOL_WINDOW; /* one that cannot be read takes no other along */
-    exit_code = tool_lines_check(&lines, "classify");
+    exit_code = tool_lines_check(&lines);
   }
   if (exit_code == TOOL_OK) exit_code = tool_lines_run(&lines);
   return tool_lines_close(&lines, exit_code);

@@ -137,7 +137,7 @@ static int run_embed(const tool_args *args) {
                          .is_json = true};
   vkf_embedding_params_init(&e.params);
   if (find_pooling(args->pooling, &e.params.pooling) != TOOL_OK) return TOOL_USAGE;
-  if (tool_lines_check(&e.lines, "embed") != TOOL_OK) return TOOL_USAGE;
+  if (tool_lines_check(&e.lines) != TOOL_OK) return TOOL_USAGE;
   e.params.normalize = args->normalize > 0;
   e.params.similarity = args->similarity > 0;
   e.params.long_texts = tool_long_rule(args);

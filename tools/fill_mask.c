@@ -60,7 +60,7 @@ static int run_fill_mask(const tool_args *args) {
                       .user = &f,
                       .format = format,
                       .key = "source"};
-  if (tool_lines_check(&lines, "fill-mask") != TOOL_OK) return TOOL_USAGE;
+  if (tool_lines_check(&lines) != TOOL_OK) return TOOL_USAGE;
   vkf_fill_mask_params_init(&f.params);
   if (args->top) f.params.top_k = args->top;
   f.params.long_texts = tool_long_rule(args);

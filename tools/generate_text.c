@@ -109,7 +109,7 @@ int tool_generate_text(const tool_args *args, const char *config) {
                       .format = format,
                       .key = "prompt",
                       .skipped_text = "\n"};
-  if (tool_lines_check(&lines, "generate") != TOOL_OK) return TOOL_USAGE;
+  if (tool_lines_check(&lines) != TOOL_OK) return TOOL_USAGE;
   if (args->long_ && strcmp(args->long_, "split") == 0)
     return tool_usage_error("generate",
                             "--long: expected truncate, skip or fail, found split: what follows a part is "

@@ -29,30 +29,47 @@ static bool is_rule(const char *given, const char *rule) {
   return strcmp(given ? given : "skip", rule) == 0;
 }
 
+bool tool_long_is(const tool_args *args, const char *rule) {
+  return is_rule(args->long_, rule);
+}
+
+bool tool_invalid_is(const tool_args *args, const char *rule) {
+  return is_rule(args->invalid, rule);
+}
+
 static const char *noun(const tool_lines *l) {
   return l->texts ? "text" : "line";
 }
 
-int tool_lines_check(const tool_lines *l, const char *command) {
-  const char *rule = l->args->long_, *invalid = l->args->invalid;
-  struct stat found;
+int tool_rules_check(const tool_args *args) {
+  const char *rule = args->long_, *invalid = args->invalid, *command = args->command->name;
   if (!is_rule(rule, "skip") && !is_rule(rule, "fail") && !is_rule(rule, "truncate") && !is_rule(rule, "split"))
     return tool_usage_error(command, "--long: expected split, truncate, skip or fail, found '%s'", rule);
   if (!is_rule(invalid, "skip") && !is_rule(invalid, "fail") && !is_rule(invalid, "replace"))
     return tool_usage_error(command, "--invalid: expected skip, replace or fail, found '%s'", invalid);
-  for (size_t i = 0; i < l->n_texts && !l->are_files; i++)
-    if (stat(l->texts[i], &found) == 0 && S_ISREG(found.st_mode))
-      return tool_usage_error(command,
+  return TOOL_OK;
+}
+
+int tool_texts_check(const tool_args *args, const char *const *texts, size_t n) {
+  struct stat found;
+  for (size_t i = 0; i < n; i++)
+    if (stat(texts[i], &found) == 0 && S_ISREG(found.st_mode))
+      return tool_usage_error(args->command->name,
                               "expected a text, found the name of a file, %s: its lines are read with < %s, and the "
                               "name itself with echo %s |",
-                              l->texts[i], l->texts[i], l->texts[i]);
+                              texts[i], texts[i], texts[i]);
   return TOOL_OK;
 }
 
 vkf_long_rule tool_long_rule(const tool_args *args) {
-  return is_rule(args->long_, "truncate") ? VKF_LONG_TRUNCATE
-         : is_rule(args->long_, "split")  ? VKF_LONG_SPLIT
-                                          : VKF_LONG_REFUSE;
+  return tool_long_is(args, "truncate") ? VKF_LONG_TRUNCATE
+         : tool_long_is(args, "split")  ? VKF_LONG_SPLIT
+                                        : VKF_LONG_REFUSE;
+}
+
+int tool_lines_check(const tool_lines *l) {
+  const int exit_code = tool_rules_check(l->args);
+  return exit_code == TOOL_OK && !l->are_files ? tool_texts_check(l->args, l->texts, l->n_texts) : exit_code;
 }
 
 /* ---- what becomes of a line -------------------------------------------------------------------------------------- */
@@ -71,15 +88,26 @@ static int refuse(const tool_lines *l, const tool_line *line, const char *why) {
   return tool_error("%s %zu: %s", noun(l), line->number, why);
 }
 
-/* Counts a skipped line and keeps its reason for the end. */
-static int note_skipped(tool_lines *l, const tool_line *line) {
-  if (++l->n_skipped > MAX_REASONS) return TOOL_OK;
-  size_t size = l->reasons ? strlen(l->reasons) : 0, more = strlen(line->skipped) + 80;
-  char *reasons = realloc(l->reasons, size + more);
+int tool_skips_note(tool_skips *s, const char *what, size_t number, const char *why) {
+  if (++s->n > MAX_REASONS) return TOOL_OK;
+  size_t size = s->reasons ? strlen(s->reasons) : 0, more = strlen(why) + 80;
+  char *reasons = realloc(s->reasons, size + more);
   if (!reasons) return tool_error("out of memory");
-  l->reasons = reasons;
-  snprintf(reasons + size, more, "vkformer: %s %zu was skipped: %s\n", noun(l), line->number, line->skipped);
+  s->reasons = reasons;
+  snprintf(reasons + size, more, "vkformer: %s %zu was skipped: %s\n", what, number, why);
   return TOOL_OK;
+}
+
+int tool_skips_report(tool_skips *s, tool_session *session, const char *what, size_t n_read) {
+  const size_t n = s->n;
+  if (n == 0) return TOOL_OK;
+  tool_progress_end(session);
+  fflush(stdout);
+  if (s->reasons) fputs(s->reasons, stderr);
+  if (n > MAX_REASONS) fprintf(stderr, "vkformer: and %zu more, which are not named here\n", n - MAX_REASONS);
+  free(s->reasons);
+  *s = (tool_skips){0};
+  return tool_error("skipped %zu of %zu %s%s", n, n_read, what, n_read == 1 ? "" : "s");
 }
 
 static int print_skipped(const tool_lines *l, const tool_line *line, const vkf_result *result) {
@@ -99,7 +127,7 @@ static int print_line(tool_lines *l, tool_line *line, const vkf_result *result) 
     return refuse(l, line, why);
   if (reason != VKF_SKIP_NONE) exit_code = set_skipped(line, why);
   if (exit_code == TOOL_OK && !line->skipped) return l->print(l->user, line, result);
-  if (exit_code == TOOL_OK) exit_code = note_skipped(l, line);
+  if (exit_code == TOOL_OK) exit_code = tool_skips_note(&l->skips, noun(l), line->number, line->skipped);
   return exit_code == TOOL_OK ? print_skipped(l, line, result) : exit_code;
 }
 
@@ -143,16 +171,6 @@ static int flush(tool_lines *l) {
   return exit_code == TOOL_OK ? tool_flush() : exit_code;
 }
 
-static int report_skipped(const tool_lines *l) {
-  if (l->n_skipped == 0) return TOOL_OK;
-  tool_progress_end(l->session);
-  fflush(stdout);
-  fputs(l->reasons, stderr);
-  if (l->n_skipped > MAX_REASONS)
-    fprintf(stderr, "vkformer: and %zu more, which are not named here\n", l->n_skipped - MAX_REASONS);
-  return tool_error("skipped %zu of %zu %s%s", l->n_skipped, l->n_read, noun(l), l->n_read == 1 ? "" : "s");
-}
-
 /* Takes in bytes [size] as the next line. */
 static int add(tool_lines *l, const char *bytes, size_t size) {
   if (l->n_read++ == 0 || l->texts) {
@@ -168,17 +186,12 @@ static int add(tool_lines *l, const char *bytes, size_t size) {
     l->capacity = capacity;
   }
   tool_line *line = &l->lines[l->n];
-  const size_t bad = l->are_files ? size : tool_utf8_fault(bytes, size);
   char reason[80];
+  const bool is_bad = !l->are_files && tool_utf8_reason(bytes, size, reason, sizeof reason);
   *line = (tool_line){.number = l->n_read, .text = l->are_files ? strndup(bytes, size) : tool_utf8_mend(bytes, size)};
   if (!line->text) return tool_error("out of memory");
   l->n++;
-  if (bad == size || is_rule(l->args->invalid, "replace")) return l->n == l->window ? flush(l) : TOOL_OK;
-  if (bytes[bad])
-    snprintf(reason, sizeof reason, "expected UTF-8, found the byte 0x%02x behind %zu bytes", (unsigned char)bytes[bad],
-             bad);
-  else
-    snprintf(reason, sizeof reason, "expected text, found a zero byte behind %zu bytes", bad);
+  if (!is_bad || is_rule(l->args->invalid, "replace")) return l->n == l->window ? flush(l) : TOOL_OK;
   if (!is_rule(l->args->invalid, "fail")) {
     int exit_code = set_skipped(line, reason);
     return exit_code == TOOL_OK && l->n == l->window ? flush(l) : exit_code;
@@ -272,9 +285,8 @@ int tool_lines_run(tool_lines *l) {
   if (!l->texts) exit_code = read_lines(l);
   if (exit_code == TOOL_OK && l->n > 0) exit_code = flush(l);
   l->is_done = exit_code == TOOL_OK;
-  exit_code = tool_both_exit_codes(exit_code, report_skipped(l));
+  exit_code = tool_both_exit_codes(exit_code, tool_skips_report(&l->skips, l->session, noun(l), l->n_read));
   for (size_t i = 0; i < l->n; i++) line_finish(&l->lines[i]);
   free(l->lines);
-  free(l->reasons);
   return exit_code;
 }

@@ -10,6 +10,15 @@
 
 #include "batches.h"
 
+/* Texts that were skipped: how many, and why the first ones were. */
+typedef struct tool_skips {
+  size_t n;
+  char *reasons;
+} tool_skips;
+int tool_skips_note(tool_skips *skips, const char *noun, size_t number, const char *why);
+/* Names them at the end, of n_read texts; frees what there is. TOOL_OK if none was skipped. */
+int tool_skips_report(tool_skips *skips, tool_session *session, const char *noun, size_t n_read);
+
 #define TOOL_NO_ROW SIZE_MAX
 #define TOOL_WINDOW 16 /* batches that are put together at a time, out of lines of like length */
 
@@ -41,9 +50,9 @@ typedef struct tool_lines {
   tool_crew crew; /* set by tool_lines_open() */
   /* lines.c's own; inside `print` lines [n] are those of the call */
   tool_line *lines;
-  size_t n, capacity, n_read, n_printed, n_skipped;
+  size_t n, capacity, n_read, n_printed;
   double start; /* seconds */
-  char *reasons;
+  tool_skips skips;
   tool_batches batches;
 } tool_lines;
 
@@ -55,8 +64,13 @@ extern const tool_option_group tool_line_options;
         "become U+FFFD);\nskipped texts are named at the end, and the exit code is 4"                                  \
   }
 
-/* TOOL_OK, or TOOL_USAGE after a message: --long, --invalid, and texts that are names of files instead. */
-int tool_lines_check(const tool_lines *l, const char *command);
+/* TOOL_OK, or TOOL_USAGE after a message: --long and --invalid; texts that are names of files instead. */
+int tool_rules_check(const tool_args *args);
+int tool_texts_check(const tool_args *args, const char *const *texts, size_t n);
+int tool_lines_check(const tool_lines *l);
+/* The rules of --long and --invalid. */
+bool tool_long_is(const tool_args *args, const char *rule);
+bool tool_invalid_is(const tool_args *args, const char *rule);
 /* Opens the session with the model and the crew that works on the lines. TOOL_OK, or another exit code after a message.
  * Close it either way. */
 int tool_lines_open(tool_lines *l, const char *folder);
@@ -70,6 +84,8 @@ vkf_long_rule tool_long_rule(const tool_args *args);
 
 /* Where the first byte is that makes no UTF-8, or `size`; a zero byte counts as one. */
 size_t tool_utf8_fault(const char *text, size_t size);
+/* Why a text cannot be taken; false: it can. */
+bool tool_utf8_reason(const char *text, size_t size, char *reason, size_t capacity);
 /* A copy with U+FFFD instead of every byte that makes no UTF-8; to free(), NULL when out of memory. */
 char *tool_utf8_mend(const char *text, size_t size);
 bool tool_is_blank(const char *text);

@@ -129,8 +129,13 @@ static const char *expected(tool_option_kind kind) {
 }
 
 static int set_key(tool_args *args, const tool_option *option, json_t *value) {
+  /* names that Marian has for keys of transformers */
+  static const char *const others[][2] = {{"n-best", "num_return_sequences"}, {"normalize", "length_penalty"}};
+  const char *name = option->name;
   char key[64];
-  snprintf(key, sizeof key, "%s", option->name);
+  for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+    if (strcmp(name, others[i][0]) == 0) name = others[i][1];
+  snprintf(key, sizeof key, "%s", name);
   for (char *c = key; *c; c++) {
     if (*c == '-') *c = '_';
   }

@@ -76,6 +76,9 @@ typedef struct tool_args {
   size_t workers; /* 0: not given */
   const char *driver_threads;
   int normalize, similarity;
+  int resume;
+  size_t column; /* 0: not given */
+  const char *jsonl, *shard;
   size_t top;     /* 0: not given */
   json_t *config; /* generation keys given as options; an object */
   const struct tool_command *command;
@@ -107,7 +110,7 @@ typedef enum tool_option_kind {
 } tool_option_kind;
 
 typedef struct tool_option {
-  const char *name; /* of a generation key: the key with '-' for '_' */
+  const char *name; /* of a generation key: the key with '-' for '_', or what Marian calls it */
   char letter;      /* 0: none */
   tool_option_kind kind;
   size_t offset; /* of the member of tool_args */
@@ -128,7 +131,7 @@ typedef struct tool_option_group {
 
 #define TOOL_GROUP(title, options) \
   { title, options, sizeof(options) / sizeof((options)[0]) }
-#define TOOL_MAX_GROUPS 6
+#define TOOL_MAX_GROUPS 7
 #define TOOL_SOURCE_LANG                                                               \
   {                                                                                    \
     "source-lang", 0, TOOL_TEXT, offsetof(tool_args, source_lang), "LANG",             \

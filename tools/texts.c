@@ -22,6 +22,16 @@ size_t tool_utf8_fault(const char *text, size_t size) {
   return at;
 }
 
+bool tool_utf8_reason(const char *text, size_t size, char *reason, size_t capacity) {
+  const size_t bad = tool_utf8_fault(text, size);
+  if (bad == size) return false;
+  if (text[bad])
+    snprintf(reason, capacity, "expected UTF-8, found the byte 0x%02x behind %zu bytes", (unsigned char)text[bad], bad);
+  else
+    snprintf(reason, capacity, "expected text, found a zero byte behind %zu bytes", bad);
+  return true;
+}
+
 char *tool_utf8_mend(const char *text, size_t size) {
   static const char replacement[] = "\xef\xbf\xbd"; /* U+FFFD */
   char *out = malloc(3 * size + 1);

@@ -129,7 +129,7 @@ static int run_tokenize(const tool_args *args) {
                       .key = "text",
                       .skipped_text = "\n"};
   char folder[4096];
-  if (!args->decode && tool_lines_check(&lines, "tokenize") != TOOL_OK) return TOOL_USAGE;
+  if (!args->decode && tool_lines_check(&lines) != TOOL_OK) return TOOL_USAGE;
   int exit_code = tool_find_model(args, folder, sizeof folder);
   if (exit_code == TOOL_OK) exit_code = tool_session_open_context(&j.session, args);
   if (exit_code == TOOL_OK) {

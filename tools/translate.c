@@ -1,98 +1,216 @@
-/* translate: sentences in, sentences out, one a line and in their order. A blank line stays blank. */
-#include <stdlib.h>
+/* translate: sentences in, sentences out, one a line and in their order. A blank line stays blank.
+ *
+ * Every worker takes lines from one window (window.h) as places become free in its session; so a corpus of any size
+ * needs the memory of a window.
+ */
+#define _POSIX_C_SOURCE 200809L
 
-#include "attention.h"
-#include "lines.h"
+#include <stdlib.h>
+#include <string.h>
+
+#include "pictures.h"
+#include "window.h"
 
 static const char format[] = "vkformer-translate/1";
 
-enum { DEFAULT_BATCH = 32, MAX_END_IDS = 8, MAX_PICTURES = 16 };
+enum { LEAST_WORK = 32, MAX_END_IDS = 8, WINDOW = 1024 };
 
 typedef struct translation {
   tool_session session;
+  tool_crew crew;
+  tool_window window;
   const tool_args *args;
   char folder[4096];
   vkf_generate_params params;
-  int end_ids[MAX_END_IDS]; /* of --json: an id that ends a row */
+  size_t n_best; /* translations of a line */
+  int end_ids[MAX_END_IDS];
   size_t n_end_ids;
-  json_t *pictures; /* of --attention; NULL: not asked for */
-  size_t n_unpictured;
+  tool_pictures pictures; /* of --attention */
 } translation;
 
-static vkf_status run(void *user, vkf_session *session, const char *const *texts, const uint64_t *numbers, size_t n,
-                      vkf_result **out) {
-  vkf_generate_params params = ((const translation *)user)->params;
-  params.lines = numbers;
-  return vkf_session_translate(session, texts, n, &params, out);
+/* ---- lines in ---------------------------------------------------------------------------------------------------- */
+
+static int skip(tool_entry *e, const char *why) {
+  e->skipped = strdup(why);
+  return e->skipped ? TOOL_OK : tool_error("out of memory");
 }
 
-/* ---- one result -------------------------------------------------------------------------------------------------- */
-
-/* Row `row` of `sequences` without the start token, up to and with the id that ends it. */
-static json_t *row_ids(const translation *t, const vkf_result *result, size_t row) {
-  json_t *ids = json_array();
-  const vkf_array *sequences = result ? vkf_result_find(result, "sequences") : NULL;
-  if (!sequences || sequences->rank != 2 || row >= sequences->shape[0]) return ids;
-  const int32_t *row_data = (const int32_t *)sequences->data + row * sequences->shape[1];
-  bool ended = false;
-  for (size_t i = 1; i < sequences->shape[1] && !ended; i++) {
-    json_array_append_new(ids, json_integer(row_data[i]));
-    for (size_t e = 0; e < t->n_end_ids; e++) ended = ended || row_data[i] == t->end_ids[e];
+/* --column: what is between tabs. */
+static int prepare_column(const translation *t, tool_entry *e) {
+  const char *at = e->line;
+  for (size_t i = 1; at && i < t->args->column; i++) {
+    at = strchr(at, '\t');
+    at += at != NULL;
   }
-  return ids;
-}
-
-static json_t *row_score(const vkf_result *result, size_t row) {
-  const vkf_array *scores = result ? vkf_result_find(result, "sequences_scores") : NULL;
-  if (!scores || scores->rank != 1 || row >= scores->shape[0]) return json_null();
-  return tool_json_real(((const float *)scores->data)[row]);
-}
-
-/* Adds the weights of a text that was translated in one piece to those of --attention. */
-static int picture(translation *t, const tool_line *line, const vkf_result *result) {
-  size_t n_rows = 0, n = 0, row = 0;
-  const int32_t *texts = line->row == TOOL_NO_ROW ? NULL : vkf_result_i32(result, "texts", &n_rows);
-  for (size_t r = 0; r < n_rows; r++) {
-    if ((size_t)texts[r] != line->row) continue;
-    row = r;
-    n++;
+  if (!at) {
+    char why[80];
+    snprintf(why, sizeof why, "expected %zu columns with tabs between them, found fewer", t->args->column);
+    return skip(e, why);
   }
-  if (!n) return TOOL_OK;
-  if (n > 1 || json_array_size(t->pictures) == MAX_PICTURES) {
-    t->n_unpictured++;
-    return TOOL_OK;
-  }
-  tool_attended a = {0};
-  json_t *document = NULL;
-  int exit_code = tool_attend_translation(&t->session, t->args, line->text, result, row, &a);
-  if (exit_code == TOOL_OK) document = tool_attention_document(&t->session, t->args, &a);
-  tool_attended_finish(&a);
-  if (exit_code != TOOL_OK) return exit_code;
-  return json_array_append_new(t->pictures, document) == 0 ? TOOL_OK : TOOL_FAILED;
+  e->text = e->field = strndup(at, strcspn(at, "\t"));
+  return e->field ? TOOL_OK : tool_error("out of memory");
 }
 
-static int print(void *user, const tool_line *line, const vkf_result *result) {
+/* --jsonl: the value of a key. */
+static int prepare_json(const translation *t, tool_entry *e) {
+  char why[160];
+  e->json = json_loads(e->line, JSON_REJECT_DUPLICATES, NULL);
+  e->text = json_string_value(json_object_get(e->json, t->args->jsonl));
+  if (e->text) return TOOL_OK;
+  const bool is_json = e->json != NULL, is_object = json_is_object(e->json);
+  if (!is_object) {
+    json_decref(e->json);
+    e->json = NULL;
+  }
+  snprintf(why, sizeof why, "expected a JSON object with a string as \"%.60s\", found %s", t->args->jsonl,
+           !is_json    ? "no JSON"
+           : is_object ? "none"
+                       : "no object");
+  return skip(e, why);
+}
+
+static int prepare(void *user, tool_entry *e) {
+  const translation *t = user;
+  if (t->args->jsonl) return prepare_json(t, e);
+  if (t->args->column) return prepare_column(t, e);
+  e->text = e->line;
+  return TOOL_OK;
+}
+
+/* ---- lines out --------------------------------------------------------------------------------------------------- */
+
+/* The ids of a row without the start token, up to and with the id that ends it. */
+static size_t row_length(const translation *t, const vkf_array *sequences, size_t row) {
+  const int32_t *ids = (const int32_t *)sequences->data + row * sequences->shape[1];
+  for (size_t i = 1; i < sequences->shape[1]; i++)
+    for (size_t e = 0; e < t->n_end_ids; e++)
+      if (ids[i] == t->end_ids[e]) return i;
+  return sequences->shape[1] - 1;
+}
+
+/* What a line gave: its ids, those of all parts, and its score, null if it has several parts. */
+static void add_numbers(const translation *t, const vkf_result *result, size_t best, json_t *to) {
+  json_t *ids = json_array(), *score = json_null();
+  const vkf_array *sequences = vkf_result_find(result, "sequences");
+  const float *scores = vkf_result_f32(result, "sequences_scores", NULL);
+  const size_t rows = sequences ? sequences->shape[0] : 0;
+  for (size_t row = best; row < rows; row += t->n_best) {
+    const int32_t *from = (const int32_t *)sequences->data + row * sequences->shape[1];
+    const size_t n = row_length(t, sequences, row);
+    for (size_t i = 1; i <= n; i++) json_array_append_new(ids, json_integer(from[i]));
+  }
+  if (scores && rows == t->n_best) score = tool_json_real(scores[best]);
+  json_object_set_new(to, "ids", ids);
+  json_object_set_new(to, "score", score);
+}
+
+static int set_json(tool_entry *e, json_t *json) {
+  char *text = json ? json_dumps(json, JSON_COMPACT | TOOL_JSON_DIGITS) : NULL;
+  json_decref(json);
+  if (!text) return tool_error("out of memory");
+  e->n_out = strlen(text) + 1;
+  text[e->n_out - 1] = '\n'; /* in the place of the zero byte */
+  e->out = text;
+  return TOOL_OK;
+}
+
+/* result NULL: the line was not worked on. */
+static int render_json(const translation *t, tool_entry *e, const vkf_result *result) {
+  const bool is_list = t->n_best > 1;
+  json_t *json = e->json          ? json_incref(e->json)
+                 : t->args->jsonl ? json_pack("{s:s}", "line", e->line)
+                                  : json_pack("{s:s, s:s}", "format", format, "source", e->text ? e->text : e->line);
+  if (e->skipped) {
+    json_object_set_new(json, "skipped", json_string(e->skipped));
+    return set_json(e, json);
+  }
+  json_t *list = is_list ? json_array() : NULL;
+  for (size_t i = 0; i < t->n_best && (result || !is_list); i++) {
+    json_t *to = is_list ? json_object() : json;
+    json_object_set_new(to, "translation", json_string(result ? vkf_result_text(result, i) : ""));
+    if (t->args->json) add_numbers(t, result, i, to);
+    if (is_list) json_array_append_new(list, to);
+  }
+  if (is_list) json_object_set_new(json, "translations", list);
+  return set_json(e, json);
+}
+
+/* A translation is one line, whatever is in it. */
+static void add_text(const translation *t, FILE *out, const char *text) {
+  for (; *text; text++) fputc(*text == '\n' || *text == '\r' || (t->args->column && *text == '\t') ? ' ' : *text, out);
+}
+
+/* As Moses and Marian write lists of the best. */
+static void add_best(const translation *t, FILE *out, size_t number, const vkf_result *result) {
+  const float *scores = vkf_result_f32(result, "sequences_scores", NULL);
+  for (size_t i = 0; i < t->n_best; i++) {
+    const double score = scores ? scores[i] : 0;
+    fprintf(out, "%zu ||| ", number - 1);
+    add_text(t, out, vkf_result_text(result, i));
+    fprintf(out, " ||| F0= %.6g ||| %.6g\n", score, score);
+  }
+}
+
+static int render(void *user, tool_entry *e, const vkf_result *result) {
+  const translation *t = user;
+  if (t->args->json || t->args->jsonl) return render_json(t, e, result);
+  FILE *out = open_memstream(&e->out, &e->n_out);
+  if (!out) return tool_error("out of memory");
+  if (t->args->column) fprintf(out, "%s\t", e->line);
+  if (result && t->n_best > 1)
+    add_best(t, out, e->number, result);
+  else
+    add_text(t, out, result ? vkf_result_text(result, 0) : "");
+  if (!result || t->n_best == 1) fputc('\n', out);
+  return fclose(out) == 0 ? TOOL_OK : tool_error("out of memory");
+}
+
+static int render_idle(void *user, tool_entry *e) {
+  return render(user, e, NULL);
+}
+
+/* ---- workers ----------------------------------------------------------------------------------------------------- */
+
+static int next(void *user, bool busy, vkf_queued_text *out) {
   translation *t = user;
-  const vkf_array *texts = vkf_result_find(result, "texts");
-  const char *text = line->row == TOOL_NO_ROW ? "" : vkf_result_text(result, line->row);
-  const int pictured = t->pictures ? picture(t, line, result) : TOOL_OK;
-  if (pictured != TOOL_OK) return pictured;
-  if (!t->args->json) {
-    puts(text);
-    return TOOL_OK;
+  tool_entry *e = tool_window_take(&t->window, busy);
+  if (!e) return tool_window_is_over(&t->window);
+  out->text = e->text;
+  out->line = e->number - 1;
+  out->tag = e;
+  return 0;
+}
+
+static int done(void *user, void *tag, const vkf_result *result) {
+  translation *t = user;
+  tool_entry *e = tag;
+  const char *why = NULL;
+  const vkf_array *sequences = vkf_result_find(result, "sequences");
+  const vkf_skip_reason reason = vkf_result_skipped(result, 0, &why);
+  const int32_t *cut = vkf_result_i32(result, "cut", NULL);
+  size_t n_tokens = 0;
+  int exit_code = TOOL_OK;
+  for (size_t row = 0; sequences && row < sequences->shape[0]; row++) n_tokens += row_length(t, sequences, row);
+  if (reason != VKF_SKIP_NONE) {
+    e->fails = reason == VKF_SKIP_LONG ? tool_long_is(t->args, "fail") : tool_invalid_is(t->args, "fail");
+    exit_code = skip(e, why);
   }
-  json_t *ids = json_array(), *score = NULL;
-  size_t n = 0; /* parts of the line */
-  for (size_t row = 0; texts && row < texts->shape[0]; row++) {
-    if ((size_t)((const int32_t *)texts->data)[row] != line->row) continue;
-    json_t *more = row_ids(t, result, row);
-    json_array_extend(ids, more);
-    json_decref(more);
-    json_decref(score);
-    score = n++ ? json_null() : row_score(result, row);
-  }
-  return tool_print_json_line(json_pack("{s:s, s:s, s:s, s:o, s:o}", "format", format, "source", line->text,
-                                        "translation", text, "ids", ids, "score", score ? score : json_null()));
+  if (exit_code == TOOL_OK && !e->fails) exit_code = render(t, e, e->skipped ? NULL : result);
+  if (exit_code == TOOL_OK && t->args->attention && !e->skipped)
+    exit_code = tool_pictures_add(&t->pictures, e->number, e->text, result);
+  tool_window_done(&t->window, e, n_tokens, cut && cut[0], exit_code);
+  return tool_window_is_over(&t->window);
+}
+
+/* What one worker does until no line is left. */
+static vkf_status work(void *user, vkf_session *session, size_t i) {
+  translation *t = user;
+  const vkf_text_queue queue = {VKF_TEXT_QUEUE_INIT, .next = next, .done = done, .user = t};
+  (void)i;
+  const vkf_status status = vkf_session_translate_queue(session, &queue, &t->params);
+  if (status == VKF_ERROR_STOPPED) return VKF_OK; /* the window says why */
+  if (status != VKF_OK) tool_window_return(&t->window);
+  return status;
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
@@ -106,51 +224,104 @@ static void read_end_ids(translation *t) {
   json_decref(ids);
 }
 
-/* Writes the page of --attention. */
-static int write_pictures(translation *t) {
-  if (t->n_unpictured)
-    fprintf(stderr, "vkformer: --attention: the page has the first %d texts that were not split; %zu are left out\n",
-            MAX_PICTURES, t->n_unpictured);
-  json_t *pictures = t->pictures;
-  t->pictures = NULL;
-  return tool_write_page("tools/attention.html", t->args->attention, pictures);
+static int check(translation *t) {
+  const tool_args *args = t->args;
+  if (tool_rules_check(args) != TOOL_OK) return TOOL_USAGE;
+  if (tool_texts_check(args, (const char *const *)args->operands, args->n_operands) != TOOL_OK) return TOOL_USAGE;
+  if (args->inputs && args->n_operands) return tool_usage_error("translate", "expected texts or --input, found both");
+  if (args->resume && (!args->output || strcmp(args->output, "-") == 0))
+    return tool_usage_error("translate", "--resume: expected --output FILE as well, found none");
+  if (args->jsonl && (args->column || args->json))
+    return tool_usage_error("translate", "--jsonl: expected no --%s with it, found both",
+                            args->column ? "column" : "json");
+  if (args->json && args->column)
+    return tool_usage_error("translate", "--column: expected no --json with it, found both");
+  return tool_shard_parse(args, &t->window.shard);
+}
+
+/* A hash of all that decides what becomes of a line, so that a run is not resumed as another one. */
+static unsigned long long hash_work(const translation *t) {
+  const tool_args *a = t->args;
+  const char *const all[] = {t->folder,
+                             t->params.config_json,
+                             a->long_,
+                             a->invalid,
+                             a->jsonl,
+                             a->weights,
+                             a->kv_cache,
+                             a->source_lang,
+                             a->target_lang,
+                             a->json ? "json" : "",
+                             a->deterministic ? "deterministic" : ""};
+  uint64_t hash = TOOL_HASH_BEGIN;
+  for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
+    const char *text = all[i] ? all[i] : "";
+    hash = tool_hash(hash, text, strlen(text) + 1);
+  }
+  return tool_hash(hash, &a->column, sizeof a->column);
+}
+
+/* Source, sink and window; *is_done: an earlier run did all. */
+static int open_corpus(translation *t, bool *is_done) {
+  tool_window *w = &t->window;
+  const tool_args *args = t->args;
+  w->session = &t->session;
+  w->args = args;
+  w->noun = args->n_operands ? "text" : "line";
+  w->prepare = prepare;
+  w->render = render_idle;
+  w->user = t;
+  w->capacity = 16 * args->batch_size > WINDOW ? 16 * args->batch_size : WINDOW;
+  int exit_code = tool_source_open(&w->source, args->inputs,
+                                   args->n_operands ? (const char *const *)args->operands : NULL, args->n_operands);
+  if (exit_code == TOOL_OK)
+    exit_code = tool_sink_open(&w->sink, args->output, args->resume, hash_work(t), w->shard, is_done);
+  if (exit_code == TOOL_OK && !*is_done) exit_code = tool_window_init(w);
+  return exit_code;
+}
+
+static int run_lines(translation *t) {
+  tool_window *w = &t->window;
+  tool_window_fill(w);
+  /* A worker more for so many lines that are there, unless more may come. */
+  const size_t each = t->params.batch_size ? t->params.batch_size : LEAST_WORK,
+               wanted = (w->n_waiting + each - 1) / each,
+               jobs = w->ended && wanted < t->crew.most ? wanted : t->crew.most;
+  const vkf_status status = tool_crew_run(&t->crew, jobs, work, t);
+  return tool_window_end(w, status == VKF_OK ? TOOL_OK : tool_session_fail(&t->session, status, NULL));
 }
 
 static int run_translate(const tool_args *args) {
   translation t = {.args = args, .params = {VKF_GENERATE_PARAMS_INIT}};
-  const size_t batch = args->batch_size ? args->batch_size : DEFAULT_BATCH;
-  tool_lines lines = {.session = &t.session,
-                      .args = args,
-                      .texts = args->n_operands ? (const char *const *)args->operands : NULL,
-                      .n_texts = args->n_operands,
-                      .batch = batch,
-                      .window = TOOL_WINDOW * batch,
-                      .keeps_blanks = true,
-                      .run = run,
-                      .print = print,
-                      .user = &t,
-                      .format = format,
-                      .key = "source",
-                      .skipped_text = "\n"};
   char *config = NULL;
-  if (tool_lines_check(&lines, "translate") != TOOL_OK) return TOOL_USAGE;
+  bool is_done = false;
+  if (check(&t) != TOOL_OK) return TOOL_USAGE;
   int exit_code = tool_find_model(args, t.folder, sizeof t.folder);
   if (exit_code == TOOL_OK) exit_code = tool_generation_config(args, &config);
-  if (exit_code == TOOL_OK) exit_code = tool_lines_open(&lines, t.folder);
-  if (exit_code == TOOL_OK) {
-    t.params.config_json = config;
-    t.params.scores = args->json > 0;
+  t.params.config_json = config;
+  if (exit_code == TOOL_OK) exit_code = open_corpus(&t, &is_done);
+  const bool is_one = args->n_operands == 1 || args->batch_size == 1;
+  if (exit_code == TOOL_OK && !is_done) exit_code = tool_crew_open(&t.crew, args, &t.session, t.folder, !is_one);
+  if (exit_code == TOOL_OK && !is_done) {
+    json_t *best = tool_config_value(config, t.folder, "num_return_sequences");
+    t.n_best = json_is_integer(best) && json_integer_value(best) > 1 ? (size_t)json_integer_value(best) : 1;
+    json_decref(best);
+    t.params.scores = args->json > 0 || t.n_best > 1;
     t.params.long_texts = tool_long_rule(args);
     t.params.skip_refused = true;
     t.params.source_language = args->source_lang;
     t.params.target_language = args->target_lang;
-    if (args->json) read_end_ids(&t);
+    t.params.batch_size = args->batch_size;
+    read_end_ids(&t);
     tool_warn_sampling(args, config, t.folder);
-    if (args->attention) t.pictures = json_array();
-    exit_code = tool_lines_run(&lines);
+    if (args->attention) tool_pictures_init(&t.pictures);
+    exit_code = run_lines(&t);
+    if (args->attention)
+      exit_code = tool_both_exit_codes(exit_code, tool_pictures_write(&t.pictures, &t.session, args));
   }
-  if (t.pictures) exit_code = tool_both_exit_codes(exit_code, write_pictures(&t));
-  exit_code = tool_lines_close(&lines, exit_code);
+  tool_window_finish(&t.window);
+  tool_crew_finish(&t.crew);
+  exit_code = tool_session_close(&t.session, exit_code);
   free(config);
   return exit_code;
 }
@@ -158,19 +329,39 @@ static int run_translate(const tool_args *args) {
 static const tool_option options[] = {
     {"model", 'm', TOOL_NAME, offsetof(tool_args, model), "DIR", "a model folder; default: the English-Spanish model"},
     {"batch-size", 'b', TOOL_SIZE, offsetof(tool_args, batch_size), "N",
-     "lines translated together; default 32; fewer where no\nfurther line is at hand"},
+     "lines translated together, at most; default 64, fewer with\nbeams. One that is done makes place for the next"},
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
+    {"n-best", 0, TOOL_KEY_WHOLE, 0, "N",
+     "the N best of the beams, or N that are drawn, for each text,\nas Moses writes them: line ||| translation ||| F0= "
+     "score |||\nscore; lines are counted from 0"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
-     "a JSON line for each text: source, translation, ids, score"},
+     "a JSON line for each text: source, translation, ids, score;\nwith --n-best translations, a list of the last "
+     "three"},
     {"attention", 0, TOOL_OUTPUT, offsetof(tool_args, attention), "FILE",
      "write a page that shows which token looks at which"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
+static const tool_option corpus_options[] = {
+    {"input", 'i', TOOL_INPUT, offsetof(tool_args, inputs), "FILE",
+     "lines, also compressed by gzip or zstd, instead of standard\ninput"},
+    {"output", 'o', TOOL_NAME, offsetof(tool_args, output), "FILE",
+     "instead of standard output; compressed if it ends in .gz or\n.zst. FILE.journal is beside it while it grows"},
+    {"resume", 0, TOOL_FLAG, offsetof(tool_args, resume), NULL,
+     "go on with an --output whose run was ended, without loss or\nrepetition; begin it where there is none yet"},
+    {"column", 0, TOOL_SIZE, offsetof(tool_args, column), "N",
+     "lines are columns with tabs between them: translate column N,\nfrom 1, and put the translation behind the last"},
+    {"jsonl", 0, TOOL_TEXT, offsetof(tool_args, jsonl), "KEY",
+     "lines are JSON objects: translate the text at KEY, and add\nit as \"translation\""},
+    {"shard", 0, TOOL_TEXT, offsetof(tool_args, shard), "I/N",
+     "only line I of every N, from 1; `vkformer merge` puts the\noutputs of all N together"},
+};
+static const tool_option_group corpus_group = TOOL_GROUP("Corpora", corpus_options);
+
 const tool_command tool_translate = {
     .name = "translate",
-    .summary = "Translate texts, or the lines of standard input",
+    .summary = "Translate texts, or the lines of a file or standard input",
     .usage = "[OPTION]... [TEXT]...",
     .text =
         "One line is printed for each text; an empty line stays empty, and a text that is skipped gives one. If "
@@ -178,9 +369,10 @@ const tool_command tool_translate = {
         "splits a text, its parts are joined with a space where the text had white space.",
     .examples =
         "  vkformer translate \"The cat sat on the mat because it was tired.\"\n"
-        "  vkformer translate --num-beams 1 --device lavapipe < english.txt > spanish.txt\n",
-    .groups = {&group, &tool_line_options, &tool_crew_options, &tool_generation_options, &tool_model_options,
-               &tool_common_options},
+        "  vkformer translate --num-beams 1 --device lavapipe < english.txt > spanish.txt\n"
+        "  vkformer translate -i english.txt.gz -o spanish.txt.gz --long split --resume\n",
+    .groups = {&group, &corpus_group, &tool_line_options, &tool_crew_options, &tool_generation_options,
+               &tool_model_options, &tool_common_options},
     .max_operands = (size_t)-1,
     .run = run_translate,
 };

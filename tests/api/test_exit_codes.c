@@ -41,6 +41,7 @@ static const row rows[] = {
      "softmax -i $T/nosuch.json -o $T/o.json"},
     {"tour", "softmax", "scores --file $T/tour.json", "softmax --device nosuch", "softmax --file $T/nosuch.json"},
     {"doctor", "--icd $T/nosuch.json", NULL, NULL, "--report $T/nosuch/o"},
+    {"merge", NULL, NULL, NULL, "$T/nosuch"},
 };
 
 /* A golden model with a NaN in the weight that `name` is, and ids that it can take. */

@@ -1,0 +1,184 @@
+/* Corpora of any size through translate: what comes in and goes out, runs that are killed and go on, shards that are
+ * put together. Models: support/word_models.h; on the scalar path, because files are the same on all devices.
+ */
+#include <sys/resource.h>
+
+#include "support/word_models.h"
+
+/* A corpus of 300 lines of 1 to 9 words, some of which are empty, and one of 6,000; $X translates it in little steps.
+ */
+static int prepare(void **state) {
+  setenv("VKF_DEVICE", "ref", 1);
+  if (word_models(state) != 0) return -1;
+  setenv("X", "timeout 60 $V translate -m $T/marian --num-beams 1 --max-new-tokens 3 -b 4", 1);
+  return system(
+      "cd $T && awk 'BEGIN{for(i=1;i<=300;i++){n=i%13?1+i*7%9:0;s=\"\";for(j=0;j<n;j++)s=s\"w\"(5+(i*j+i)%100)\" \";"
+      "print s (n?\"<eos>\":\"\")}}' > in && eval \"$X\" < in > whole && test $(wc -l < whole) = 300 && for i in $(seq "
+      "20); do cat in >&3; cat whole >&4; done 3> big 4> big.whole");
+}
+
+/* ---- what comes in and goes out ---------------------------------------------------------------------------------- */
+
+static void test_forms(void **state) {
+  (void)state;
+  static const program_row rows[] = {
+      {"eval \"$X -i $T/in -o $T/o\" && cmp $T/o $T/whole && test ! -e $T/o.journal", 0, "",
+       "vkformer: 300 lines, 23 of them empty, 0 too long and truncated, 0 skipped\n"},
+      {"gzip -c $T/in > $T/in.gz && eval \"$X -i $T/in.gz -o $T/o.gz\" && gzip -dc $T/o.gz | cmp - $T/whole", 0, "",
+       NULL},
+      {"eval \"$X -i $T/in -o $T/o.zst --workers 2\" && eval \"$X -i $T/o.zst\" > $T/again && "
+       "eval \"$X\" < $T/whole | cmp - $T/again",
+       0, "", NULL},
+      {"cat $T/in.gz $T/in.gz > $T/two.gz && eval \"$X -i $T/two.gz\" > $T/o && cat $T/whole $T/whole | cmp - $T/o", 0,
+       "", ""},
+      {"head -c 300 $T/in.gz > $T/cut.gz && eval \"$X -i $T/cut.gz\"", 4, NULL, "cut.gz: cannot be read: "},
+      {"head -c 60 $T/o.zst > $T/cut.zst && eval \"$X -i $T/cut.zst\"", 4, NULL, "cut.zst: cannot be read: "},
+      {"eval \"$X -o /dev/stdout\" < $T/in | cmp - $T/whole", 0, "", ""},
+      {"printf '1\\tw5 <eos>\\tx\\nw6\\n' | eval \"$X --column 2\" > $T/o; c=$?; sed -n 2p $T/o; "
+       "eval \"$X 'w5 <eos>'\" | sed 's/^/1\\tw5 <eos>\\tx\\t/' > $T/o1; head -1 $T/o | cmp - $T/o1; exit $c",
+       4, "w6\t\n", "line 2 was skipped: expected 2 columns with tabs between them, found fewer"},
+      {"printf '{\"n\":1,\"t\":\"w5 <eos>\"}\\n[]\\n' | eval \"$X --jsonl t\" > $T/o; c=$?; "
+       "a=$(eval \"$X 'w5 <eos>'\"); test \"$(head -1 $T/o)\" = \"{\\\"n\\\":1,\\\"t\\\":\\\"w5 "
+       "<eos>\\\",\\\"translation\\\":\\\"$a\\\"}\" && "
+       "sed -n 2p $T/o; exit $c",
+       4, "{\"line\":\"[]\",\"skipped\":\"expected a JSON object with a string as \\\"t\\\", found no object\"}\n",
+       "line 2 was skipped"},
+      {"printf '\\357\\273\\277w5 <eos>\\r\\nw6\\000\\n\\377\\nw5 <eos>' | eval \"$X\" > $T/o; c=$?; wc -l < $T/o; "
+       "sed -n 4p $T/o > $T/o4; head -1 $T/o | cmp - $T/o4; exit $c",
+       4, "4\n", "skipped 2 of 4 lines"},
+      {"(for i in $(seq 200000); do printf 'word '; done; printf '\\nw5 <eos>\\n') | eval \"$X\" > $T/o; c=$?; "
+       "eval \"$X 'w5 <eos>'\" > $T/o1; sed -n 2p $T/o | cmp - $T/o1; exit $c",
+       4, "", "line 1 was skipped: expected at most"},
+      {"eval \"$X --n-best 2 --num-beams 2 'w5 <eos>'\" | sed 's/||| [^|]* ||| F0= -[0-9.]* ||| "
+       "-[0-9.]*/x/'",
+       0, "0 x\n0 x\n", ""},
+      {"eval \"$X -i $T/nosuch\"", 4, "", "nosuch: cannot be read: "},
+      {"eval \"$X -i $T/in -o $T/nosuch/o\"", 4, "", "nosuch/o.journal: cannot be written: "},
+      {"eval \"$X -i $T/in a\"", 2, "", "expected texts or --input, found both"},
+      {"eval \"$X --resume\" < $T/in", 2, "", "--resume: expected --output FILE as well, found none"},
+      {"eval \"$X --jsonl t --json\" < $T/in", 2, "", "--jsonl: expected no --json with it, found both"},
+  };
+  PROGRAM_ROWS(rows);
+}
+
+/* What ends early: the lines before it are there, and whoever reads no more is not waited for. */
+static void test_ends(void **state) {
+  (void)state;
+  static const program_row rows[] = {
+      {"eval \"$X\" < $T/in | head -2 > $T/o; head -2 $T/whole | cmp - $T/o", 0, "", ""},
+      {"rm -f $T/o $T/o.journal; (ulimit -f 1; eval \"$X -i $T/in -o $T/o\"); c=$?; test -s $T/o.journal && cmp -n "
+       "$(wc -c < $T/o) "
+       "$T/o $T/whole && test \"$(tail -c 1 $T/o)\" = '' || exit 9; exit $c",
+       4, "", "o: cannot be written: File too large"},
+      {"eval \"$X -i $T/in -o $T/o --resume\" && cmp $T/o $T/whole", 0, "", " lines, "},
+      {"{ head -100 $T/in; printf '\\377\\n'; } | eval \"$X --invalid fail -o $T/p\"; c=$?; head -100 $T/whole | cmp - "
+       "$T/p; "
+       "exit $c",
+       4, "", "line 101: expected UTF-8, found the byte 0xff behind 0 bytes"},
+  };
+  PROGRAM_ROWS(rows);
+}
+
+/* ---- runs that are killed ---------------------------------------------------------------------------------------- */
+
+/* Kills a run at ten moments, however far it is, and lets it go on each time. */
+static void must_survive(const char *name, const char *unpack) {
+  char command[1024];
+  snprintf(
+      command, sizeof command,
+      "cd $T; rm -f %s %s.journal; s=1; n=0; for i in $(seq 10); do "
+      "$V translate -m $T/marian --num-beams 1 --max-new-tokens 3 -b 4 -i big -o %s --resume 2>/dev/null & p=$!; "
+      "s=$(((s * 75 + 74) %% 65537)); sleep 0.$((20 + s %% 40)); kill -9 $p 2>/dev/null; wait $p; "
+      "test -e %s.journal || break; n=$((n + 1)); done; "
+      "echo \"killed $n times\" >&2; test $n -ge 1 || exit 7; "
+      "test ! -e %s.journal || eval \"$X -i big -o %s --resume\" && %s %s | cmp - big.whole && test ! -e %s.journal",
+      name, name, name, name, name, name, unpack, name, name);
+  program_must(command, 0, "", "killed ");
+}
+
+static void test_kills(void **state) {
+  (void)state;
+  must_survive("killed", "cat");
+  must_survive("killed.gz", "gzip -dc");
+}
+
+/* A run that was ended goes on with what it was begun with alone. */
+static void test_resumes(void **state) {
+  (void)state;
+  static const program_row rows[] = {
+      /* ended by a line that is no UTF-8, which the corpus then has no more */
+      {"cd $T; { head -100 in; printf '\\377\\n'; tail -n +102 in; } > bad; eval \"$X -i bad -o r --invalid fail\"", 4,
+       "", "line 101"},
+      {"eval \"$X -i $T/in -o $T/r --invalid fail\"", 4, "", "has not come to its end: --resume goes on with it"},
+      {"eval \"$X -i $T/in -o $T/r --resume\"", 4, "", "expected the model and the options of the run to resume"},
+      {"eval \"$X -i $T/in -o $T/r --invalid fail --resume --shard 1/2\"", 4, "", "expected --shard 1/1"},
+      {"sed '3s/w/x/' $T/in > $T/other; eval \"$X -i $T/other -o $T/r --invalid fail --resume\"", 4, "",
+       "other: expected the lines of the run to resume, found other ones among the first 100 "},
+      {"head -20 $T/in | eval \"$X -o $T/r --invalid fail --resume\"", 4, "",
+       "expected the 100 lines that the run to resume had done, found 20"},
+      /* what a kill left behind the last record is dropped */
+      {"head -100 $T/whole | cmp - $T/r && printf 'half a li' >> $T/r && printf '7 7' >> $T/r.journal && eval \"$X -i "
+       "$T/in -o $T/r --invalid fail --resume\" && cmp $T/r $T/whole",
+       0, "", NULL},
+      {"eval \"$X -i $T/in -o $T/r --resume\"", 4, "", "r: expected $T/r.journal beside it, found none"},
+      {"cd $T; head -c 9 whole > d; printf 'vkformer-journal/1 0 1/1\\nnonsense\\n' > d.journal; "
+       "eval \"$X -i in -o d --resume\"",
+       4, "", "d.journal: expected a journal of vkformer"},
+  };
+  char message[256];
+  program_row own[sizeof rows / sizeof rows[0]];
+  memcpy(own, rows, sizeof rows);
+  snprintf(message, sizeof message, "r: expected %s/r.journal beside it, found none", program_folder);
+  own[7].err = message;
+  PROGRAM_ROWS(own);
+  /* It is changed while it is read. */
+  program_must(
+      "cd $T; cp big moving; mkfifo go; (read x < go; echo w9 >> moving) & "
+      "(eval \"$X -i moving -o m\"; echo $? > code) 2> e & while test ! -s m; do sleep 0.01; done; echo > go; wait; "
+      "cat e >&2; exit $(cat code)",
+      4, "", "moving: it was changed while it was read");
+}
+
+/* ---- shards ------------------------------------------------------------------------------------------------------ */
+
+static void test_shards(void **state) {
+  (void)state;
+  static const program_row rows[] = {
+      {"cd $T; for i in 1 2 3; do eval \"$X -i in -o s$i --shard $i/3\" || exit 9; done; $V merge s3 s1 s2 -o merged "
+       "&& "
+       "cmp merged whole && test ! -e merged.journal && $V merge s1 s2 s3 | cmp - whole",
+       0, "", NULL},
+      {"cd $T; $V merge s1 s3", 4, "", "expected shards 1 to 3, found no shard 2"},
+      {"cd $T; cp s2 t2; cp s2.journal t2.journal; $V merge s1 s2 t2 s3", 4, "", "shard 2/3 is there twice: it is "},
+      {"cd $T; sed 2d t2 > t; mv t t2; $V merge s1 t2 s3 -o nothing", 4, "", "t2: it is not what was written"},
+      {"cd $T; sed -i '$d' t2.journal; $V merge s1 t2 s3", 4, "", "t2: shard 2/3 is not done: "},
+      {"cd $T; rm t2.journal; $V merge s1 t2 s3", 4, "", "t2: expected t2.journal beside it, found none"},
+      {"cd $T; head -20 in > few; eval \"$X -i few -o t2 --shard 2/3\"; $V merge s1 t2 s3", 4, "",
+       "expected the corpus of s1"},
+      {"eval \"$X -i $T/in --shard 4/3\"", 2, "", "--shard: expected I/N with I from 1 to N, found '4/3'"},
+      {"eval \"$X -i $T/in --shard 0/3\"", 2, "", "--shard: expected I/N with I from 1 to N, found '0/3'"},
+      {"eval \"$X -i $T/in --shard 1\"", 2, "", "--shard: expected I/N with I from 1 to N, found '1'"},
+  };
+  PROGRAM_ROWS(rows);
+}
+
+/* ---- memory ------------------------------------------------------------------------------------------------------ */
+
+/* The most memory that a command had, in kB. */
+static long memory_of(const char *command) {
+  program_must(command, 0, NULL, NULL);
+  struct rusage usage;
+  getrusage(RUSAGE_CHILDREN, &usage);
+  return usage.ru_maxrss; /* of the largest one until now */
+}
+
+static void test_memory(void **state) {
+  (void)state;
+  const long small = memory_of("cd $T; for i in 1 2; do cat in; done > c; eval \"$X --max-new-tokens 1 -i c -o co\"");
+  const long large =
+      memory_of("cd $T; for i in $(seq 20); do cat in; done > c; eval \"$X --max-new-tokens 1 -i c -o co\"");
+  if (large > small + small / 10) fail_msg("6,000 lines took %ld kB, 600 took %ld", large, small);
+}
+
+PROGRAM_MAIN(prepare, cmocka_unit_test(test_memory), cmocka_unit_test(test_forms), cmocka_unit_test(test_ends),
+             cmocka_unit_test(test_kills), cmocka_unit_test(test_resumes), cmocka_unit_test(test_shards))

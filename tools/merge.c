@@ -1,0 +1,140 @@
+/* merge: the outputs of all shards of a corpus as one, after a look at their journals: each shard once, done, of the
+ * same corpus and options, and unchanged since.
+ */
+#define _POSIX_C_SOURCE 200809L
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "commands.h"
+#include "sink.h"
+
+typedef struct shard_file {
+  const char *path;
+  tool_journal journal;
+  tool_source lines;
+} shard_file;
+
+static int by_part(const void *a, const void *b) {
+  const shard_file *x = a, *y = b;
+  return x->journal.shard.part < y->journal.shard.part ? -1 : x->journal.shard.part > y->journal.shard.part;
+}
+
+static int read_journal(shard_file *f) {
+  char path[4200];
+  if (snprintf(path, sizeof path, "%s.journal", f->path) >= (int)sizeof path)
+    return tool_error("%s: too long a name", f->path);
+  const int exit_code = tool_journal_read(path, &f->journal);
+  if (exit_code != TOOL_OK) return exit_code;
+  if (!f->journal.size) return tool_error("%s: expected %s beside it, found none", f->path, path);
+  return f->journal.is_done
+             ? TOOL_OK
+             : tool_error("%s: shard %zu/%zu is not done: %llu lines of the corpus are; --resume goes on", f->path,
+                          f->journal.shard.part, f->journal.shard.of, f->journal.last.lines);
+}
+
+/* Files [n] in the order of their shards: all of one corpus, none missing, none twice. */
+static int check(const shard_file *files, size_t n) {
+  const tool_journal *first = &files[0].journal;
+  size_t next = 1;
+  for (size_t i = 0; i < n; i++) {
+    const tool_journal *j = &files[i].journal;
+    if (j->shard.of != first->shard.of)
+      return tool_error("%s: expected a shard of %zu, as %s is, found one of %zu", files[i].path, first->shard.of,
+                        files[0].path, j->shard.of);
+    if (j->work != first->work)
+      return tool_error("%s: expected the model and the options of %s, found others", files[i].path, files[0].path);
+    if (j->last.source != first->last.source || j->last.lines != first->last.lines)
+      return tool_error("%s: expected the corpus of %s, %llu lines, found another one of %llu", files[i].path,
+                        files[0].path, first->last.lines, j->last.lines);
+    if (i > 0 && j->shard.part == files[i - 1].journal.shard.part)
+      return tool_error("%s: shard %zu/%zu is there twice: it is %s, too", files[i].path, j->shard.part, j->shard.of,
+                        files[i - 1].path);
+    if (j->shard.part != next) break;
+    next++;
+  }
+  return next > first->shard.of ? TOOL_OK
+                                : tool_error("expected shards 1 to %zu, found no shard %zu", first->shard.of, next);
+}
+
+static int open_lines(shard_file *files, size_t n) {
+  int exit_code = TOOL_OK;
+  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++)
+    exit_code = tool_source_open(&files[i].lines, files[i].path, NULL, 0);
+  return exit_code;
+}
+
+static int changed(const shard_file *f) {
+  return tool_error("%s: it is not what was written: expected hash %016llx, found %016llx", f->path,
+                    f->journal.last.text, (unsigned long long)f->lines.hash);
+}
+
+/* Line after line, of each shard in turns. */
+static int put_together(shard_file *files, size_t n, tool_sink *out) {
+  const unsigned long long lines = files[0].journal.last.lines;
+  int exit_code = TOOL_OK;
+  for (unsigned long long i = 0; i < lines && exit_code == TOOL_OK; i++) {
+    const char *line = NULL;
+    size_t size = 0;
+    shard_file *f = &files[i % n];
+    exit_code = tool_source_next(&f->lines, &line, &size);
+    if (exit_code == TOOL_OK && !line) return changed(f);
+    if (exit_code == TOOL_OK) exit_code = tool_sink_add(out, line, size);
+    if (exit_code == TOOL_OK) exit_code = tool_sink_add(out, "\n", 1);
+    if (exit_code == TOOL_OK && tool_sink_is_due(out)) exit_code = tool_sink_write(out, i + 1, 0);
+  }
+  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
+    const char *line = NULL;
+    size_t size = 0;
+    exit_code = tool_source_next(&files[i].lines, &line, &size);
+    if (exit_code == TOOL_OK && (line || files[i].lines.hash != files[i].journal.last.text)) return changed(&files[i]);
+  }
+  return exit_code == TOOL_OK ? tool_sink_write(out, lines, 0) : exit_code;
+}
+
+static int run_merge(const tool_args *args) {
+  const size_t n = args->n_operands;
+  shard_file *files = calloc(n, sizeof *files);
+  tool_sink out = {.fd = -1};
+  bool is_done = false;
+  int exit_code = files ? TOOL_OK : tool_error("out of memory");
+  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
+    files[i].path = args->operands[i];
+    exit_code = read_journal(&files[i]);
+  }
+  if (exit_code == TOOL_OK) qsort(files, n, sizeof *files, by_part);
+  if (exit_code == TOOL_OK) exit_code = check(files, n);
+  if (exit_code == TOOL_OK) exit_code = open_lines(files, n);
+  if (exit_code == TOOL_OK) exit_code = tool_sink_open(&out, args->output, false, 0, (tool_shard){1, 1}, &is_done);
+  if (exit_code == TOOL_OK) exit_code = put_together(files, n, &out);
+  if (exit_code == TOOL_OK) exit_code = tool_sink_end(&out, 0, 0, false);
+  tool_sink_close(&out);
+  for (size_t i = 0; files && i < n; i++) tool_source_close(&files[i].lines);
+  free(files);
+  return exit_code;
+}
+
+static const tool_option options[] = {
+    {"output", 'o', TOOL_NAME, offsetof(tool_args, output), "FILE",
+     "instead of standard output; compressed if it ends in .gz or\n.zst"},
+};
+static const tool_option_group group = TOOL_GROUP("Options", options);
+
+const tool_command tool_merge = {
+    .name = "merge",
+    .summary = "Put the outputs of shards together",
+    .usage = "[OPTION]... PART...",
+    .text =
+        "The parts are what `vkformer translate --shard I/N -o PART` wrote, in any order; their journals "
+        "(PART.journal)\n"
+        "are beside them. The result is the file that one run without --shard writes. A part that is missing, not "
+        "done,\n"
+        "there twice, of another corpus or changed is named, and nothing is written.",
+    .examples = "  vkformer merge spanish.1 spanish.2 spanish.3 spanish.4 -o spanish.txt\n",
+    .groups = {&group, &tool_common_options},
+    .min_operands = 1,
+    .max_operands = (size_t)-1,
+    .operand = "PART, an output of `vkformer translate --shard`",
+    .run = run_merge,
+    .computes_nothing = true,
+};

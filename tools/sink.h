@@ -1,0 +1,64 @@
+/* sink: where the lines of a corpus go: standard output, or a file that a killed run can go on with.
+ *
+ * Lines come to the file in blocks, each with a record in the journal beside it (FILE.journal): how many lines of the
+ * source are done, how many bytes they make, and the hash of these lines of the source. The file has whole lines but
+ * for what a kill cut; what is behind the last record is dropped when a run resumes. Files that end in .gz and .zst are
+ * compressed, every block by itself.
+ *
+ *     vkformer-journal/1 HASH-OF-THE-WORK I/N
+ *     LINES BYTES HASH-OF-THE-SOURCE
+ *     ...
+ *     done LINES BYTES HASH-OF-THE-SOURCE HASH-OF-THE-FILE'S-TEXT
+ */
+#ifndef VKFORMER_TOOLS_SINK_H
+#define VKFORMER_TOOLS_SINK_H
+
+#include "source.h"
+
+/* Which lines of a corpus are done here: every `of`-th, from `part` on; 1 of 1: all. */
+typedef struct tool_shard {
+  size_t part, of;
+} tool_shard;
+
+/* How far the work was when a block was written. */
+typedef struct tool_record {
+  unsigned long long lines, bytes, source;
+  unsigned long long text; /* a hash of all text, when it is done */
+} tool_record;
+
+typedef struct tool_journal {
+  unsigned long long work;
+  tool_shard shard;
+  tool_record last;
+  size_t size; /* up to the end of the last record; 0: there is no journal */
+  bool is_done;
+} tool_journal;
+
+typedef struct tool_sink {
+  const char *path; /* NULL: standard output */
+  char journal_path[4200];
+  int fd, journal;
+  char packing; /* 'g', 'z', or 0 */
+  char *text;   /* [size]: of the block */
+  size_t size, capacity;
+  tool_record at;
+  double written; /* when, in seconds */
+} tool_sink;
+
+/* Reads FILE.journal. TOOL_FAILED after a message if there is something else. */
+int tool_journal_read(const char *path, tool_journal *out);
+
+/* path NULL or "-": standard output. work: a hash of what is done to the lines. resumes: goes on behind the last record
+ * of the journal, which sink->at is then; *is_done: nothing is left to do. Close it either way. */
+int tool_sink_open(tool_sink *sink, const char *path, bool resumes, unsigned long long work, tool_shard shard,
+                   bool *is_done);
+int tool_sink_add(tool_sink *sink, const char *text, size_t size);
+/* Writes the block, which makes the first `lines` lines of a source done. */
+int tool_sink_write(tool_sink *sink, size_t lines, uint64_t source);
+/* Whether a block should be written. */
+bool tool_sink_is_due(const tool_sink *sink);
+/* All lines of the source are done: the journal says so (keeps_journal) or goes. */
+int tool_sink_end(tool_sink *sink, size_t lines, uint64_t source, bool keeps_journal);
+void tool_sink_close(tool_sink *sink);
+
+#endif

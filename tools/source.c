@@ -1,0 +1,225 @@
+/* source: see source.h. */
+#define _POSIX_C_SOURCE 200809L
+
+#include "source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#ifdef VKF_HAS_ZLIB
+#include <zlib.h>
+#endif
+#ifdef VKF_HAS_ZSTD
+#include <zstd.h>
+#endif
+
+enum { PIECE = 1 << 16, LONGEST_LINE = 64 << 20 };
+
+uint64_t tool_hash(uint64_t hash, const void *bytes, size_t size) {
+  for (size_t i = 0; i < size; i++) hash = (hash ^ ((const unsigned char *)bytes)[i]) * UINT64_C(0x100000001b3);
+  return hash;
+}
+
+/* ---- bytes ------------------------------------------------------------------------------------------------------- */
+
+static int cannot(const tool_source *s, const char *why) {
+  return tool_error("%s: cannot be read: %s", s->name, why);
+}
+
+/* What compressed the file, by its first bytes: 'g', 'z', or 0. */
+static char packing_of(int fd) {
+  unsigned char first[4] = {0};
+  const ssize_t n = pread(fd, first, sizeof first, 0); /* fails on a pipe */
+  if (n >= 2 && first[0] == 0x1f && first[1] == 0x8b) return 'g';
+  return n == 4 && memcmp(first, "\x28\xb5\x2f\xfd", 4) == 0 ? 'z' : 0;
+}
+
+static int open_packed(tool_source *s) {
+  const char packing = packing_of(s->fd);
+  if (!packing) return TOOL_OK;
+#ifdef VKF_HAS_ZLIB
+  if (packing == 'g') {
+    s->gz = gzdopen(s->fd, "rb");
+    return s->gz ? TOOL_OK : tool_error("out of memory");
+  }
+#endif
+#ifdef VKF_HAS_ZSTD
+  if (packing == 'z') {
+    s->zstd = ZSTD_createDStream();
+    s->packed = malloc(PIECE);
+    return s->zstd && s->packed ? TOOL_OK : tool_error("out of memory");
+  }
+#endif
+  return tool_error("%s: expected text, found what %s compressed, and this vkformer was built without it", s->name,
+                    packing == 'g' ? "gzip" : "zstd");
+}
+
+int tool_source_open(tool_source *s, const char *path, const char *const *texts, size_t n_texts) {
+  *s = (tool_source){.fd = -1, .hash = TOOL_HASH_BEGIN, .texts = texts, .n_texts = n_texts};
+  if (texts) return TOOL_OK;
+  const bool is_file = path && strcmp(path, "-") != 0;
+  s->name = is_file ? path : "standard input";
+  s->fd = is_file ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
+  if (s->fd < 0 || fstat(s->fd, &s->facts) != 0) return cannot(s, strerror(errno));
+  if (S_ISDIR(s->facts.st_mode)) return cannot(s, strerror(EISDIR));
+  return is_file ? open_packed(s) : TOOL_OK;
+}
+
+#ifdef VKF_HAS_ZLIB
+static int read_gzip(tool_source *s, char *out, size_t size, size_t *n) {
+  int code = Z_OK;
+  const int got = gzread(s->gz, out, (unsigned)size);
+  const char *why = gzerror(s->gz, &code);
+  if (got < 0 || (got < (int)size && code != Z_OK && code != Z_STREAM_END)) return cannot(s, why);
+  *n = (size_t)got;
+  return TOOL_OK;
+}
+#endif
+
+#ifdef VKF_HAS_ZSTD
+static int read_zstd(tool_source *s, char *out, size_t size, size_t *n) {
+  ZSTD_outBuffer to = {out, size, 0};
+  while (to.pos == 0) {
+    if (s->at_packed == s->n_packed) {
+      const ssize_t got = read(s->fd, s->packed, PIECE);
+      if (got < 0) return cannot(s, strerror(errno));
+      if (got == 0 && s->is_in_frame) return cannot(s, "unexpected end of file");
+      if (got == 0) break;
+      s->at_packed = 0;
+      s->n_packed = (size_t)got;
+    }
+    ZSTD_inBuffer from = {s->packed, s->n_packed, s->at_packed};
+    const size_t left = ZSTD_decompressStream(s->zstd, &to, &from); /* of a frame */
+    if (ZSTD_isError(left)) return cannot(s, ZSTD_getErrorName(left));
+    s->is_in_frame = left > 0;
+    s->at_packed = from.pos;
+  }
+  *n = to.pos;
+  return TOOL_OK;
+}
+#endif
+
+static int read_bytes(tool_source *s, char *out, size_t size, size_t *n) {
+#ifdef VKF_HAS_ZLIB
+  if (s->gz) return read_gzip(s, out, size, n);
+#endif
+#ifdef VKF_HAS_ZSTD
+  if (s->zstd) return read_zstd(s, out, size, n);
+#endif
+  ssize_t got;
+  do got = read(s->fd, out, size);
+  while (got < 0 && errno == EINTR);
+  if (got < 0) return cannot(s, strerror(errno));
+  *n = (size_t)got;
+  return TOOL_OK;
+}
+
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
+
+static int read_more(tool_source *s) {
+  size_t n = 0;
+  if (s->begin > 0) {
+    memmove(s->data, s->data + s->begin, s->end - s->begin);
+    s->end -= s->begin;
+    s->scanned -= s->begin;
+    s->begin = 0;
+  }
+  if (s->end > LONGEST_LINE)
+    return tool_error("%s: line %zu: expected a line of at most %d MB, found a longer one", s->name, s->n_lines + 1,
+                      LONGEST_LINE >> 20);
+  if (s->capacity - s->end < PIECE / 2) {
+    const size_t capacity = 2 * s->capacity + PIECE;
+    char *data = realloc(s->data, capacity);
+    if (!data) return tool_error("out of memory");
+    s->data = data;
+    s->capacity = capacity;
+  }
+  const int exit_code = read_bytes(s, s->data + s->end, s->capacity - s->end - 1, &n);
+  s->end += n;
+  s->ended = exit_code == TOOL_OK && n == 0;
+  return exit_code;
+}
+
+/* Hands out the line that ends at `end`. */
+static void give(tool_source *s, size_t end, const char **line, size_t *size) {
+  *line = s->data + s->begin;
+  *size = end - s->begin;
+  s->hash = tool_hash(tool_hash(s->hash, *line, *size), "\n", 1);
+  while (*size > 0 && (*line)[*size - 1] == '\r') --*size;
+  s->data[s->begin + *size] = 0;
+  s->begin = s->scanned = end < s->end ? end + 1 : end;
+  s->n_lines++;
+}
+
+static bool is_at_hand(const tool_source *s, int milliseconds) {
+  struct pollfd wait = {.fd = s->fd, .events = POLLIN};
+  return s->fd != STDIN_FILENO || poll(&wait, 1, milliseconds) > 0;
+}
+
+bool tool_source_wait(const tool_source *s) {
+  return is_at_hand(s, 200);
+}
+
+int tool_source_next(tool_source *s, const char **line, size_t *size) {
+  *line = NULL;
+  if (s->texts) {
+    s->ended = s->n_lines == s->n_texts;
+    if (s->ended) return TOOL_OK;
+    *line = s->texts[s->n_lines++];
+    *size = strlen(*line);
+    s->hash = tool_hash(s->hash, *line, *size + 1);
+    return TOOL_OK;
+  }
+  for (;;) {
+    char *newline = s->data ? memchr(s->data + s->scanned, '\n', s->end - s->scanned) : NULL;
+    if (newline || (s->ended && s->end > s->begin)) {
+      give(s, newline ? (size_t)(newline - s->data) : s->end, line, size);
+      return TOOL_OK;
+    }
+    if (s->ended || !is_at_hand(s, 0)) return TOOL_OK;
+    s->scanned = s->end;
+    const int exit_code = read_more(s);
+    if (exit_code != TOOL_OK) return exit_code;
+  }
+}
+
+double tool_source_share(const tool_source *s) {
+  if (s->texts) return s->n_texts ? (double)s->n_lines / (double)s->n_texts : 1;
+  if (!S_ISREG(s->facts.st_mode) || s->facts.st_size == 0) return -1;
+  double at = (double)lseek(s->fd, 0, SEEK_CUR) - (double)(s->n_packed - s->at_packed);
+#ifdef VKF_HAS_ZLIB
+  if (s->gz) at = (double)gzoffset(s->gz);
+#endif
+  if (!s->gz && !s->zstd) at -= (double)(s->end - s->begin);
+  return at < (double)s->facts.st_size ? at / (double)s->facts.st_size : 1;
+}
+
+int tool_source_check(const tool_source *s) {
+  struct stat now;
+  if (s->texts || !S_ISREG(s->facts.st_mode)) return TOOL_OK;
+  if (fstat(s->fd, &now) != 0) return cannot(s, strerror(errno));
+  if (now.st_size == s->facts.st_size && now.st_mtim.tv_sec == s->facts.st_mtim.tv_sec &&
+      now.st_mtim.tv_nsec == s->facts.st_mtim.tv_nsec)
+    return TOOL_OK;
+  return tool_error(
+      "%s: it was changed while it was read: expected the %lld bytes that it had at the beginning, found "
+      "%lld, or others in their place",
+      s->name, (long long)s->facts.st_size, (long long)now.st_size);
+}
+
+void tool_source_close(tool_source *s) {
+#ifdef VKF_HAS_ZSTD
+  ZSTD_freeDStream(s->zstd);
+#endif
+#ifdef VKF_HAS_ZLIB
+  if (s->gz) gzclose(s->gz);
+#endif
+  if (!s->gz && s->fd > STDIN_FILENO) close(s->fd);
+  free(s->packed);
+  free(s->data);
+  *s = (tool_source){.fd = -1};
+}

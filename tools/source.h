@@ -1,0 +1,49 @@
+/* source: a corpus as lines: a file, also one that gzip or zstd compressed, standard input, or texts of the command
+ * line.
+ *
+ * A file is read piece by piece, so its size does not matter. Standard input is read as it comes. The source keeps a
+ * hash of what it handed out, by which a later run knows the corpus again.
+ */
+#ifndef VKFORMER_TOOLS_SOURCE_H
+#define VKFORMER_TOOLS_SOURCE_H
+
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "program.h"
+
+typedef struct tool_source {
+  const char *name; /* for messages */
+  const char *const *texts;
+  size_t n_texts;
+  int fd;
+  void *gz, *zstd; /* what decompresses; NULL: nothing is to be decompressed */
+  struct stat facts;
+  char *packed; /* of zstd: [n_packed], of which [at_packed] are decompressed */
+  size_t n_packed, at_packed;
+  bool is_in_frame;
+  char *data; /* [begin, end): read, and not yet handed out; no newline before `scanned` */
+  size_t begin, scanned, end, capacity;
+  bool ended;
+  size_t n_lines; /* handed out */
+  uint64_t hash;  /* of them */
+} tool_source;
+
+/* path NULL or "-": standard input; texts [n] instead of it where texts is not NULL. Close it either way. */
+int tool_source_open(tool_source *source, const char *path, const char *const *texts, size_t n_texts);
+/* The next line without its end, valid until the next call, with a zero byte behind it; NULL in *line: there is no more
+ * (ended), or it has not come yet. */
+int tool_source_next(tool_source *source, const char **line, size_t *size);
+/* Waits a moment for more to come. False: nothing came. */
+bool tool_source_wait(const tool_source *source);
+/* How much of the file was read, from 0 to 1; -1: its size is not known. */
+double tool_source_share(const tool_source *source);
+/* Whether the file is what it was when it was opened; TOOL_FAILED after a message. */
+int tool_source_check(const tool_source *source);
+void tool_source_close(tool_source *source);
+
+/* FNV-1a of bytes behind those that gave `hash`; TOOL_HASH_BEGIN: of the first ones. */
+#define TOOL_HASH_BEGIN UINT64_C(0xcbf29ce484222325)
+uint64_t tool_hash(uint64_t hash, const void *bytes, size_t size);
+
+#endif

@@ -1,0 +1,293 @@
+/* window: see window.h. */
+#define _POSIX_C_SOURCE 200809L
+
+#include "window.h"
+
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+int tool_shard_parse(const tool_args *args, tool_shard *out) {
+  int end = 0;
+  *out = (tool_shard){1, 1};
+  if (!args->shard) return TOOL_OK;
+  const bool is_pair = strspn(args->shard, "0123456789/") == strlen(args->shard) &&
+                       sscanf(args->shard, "%zu/%zu%n", &out->part, &out->of, &end) == 2 && !args->shard[end];
+  if (is_pair && out->part >= 1 && out->part <= out->of) return TOOL_OK;
+  return tool_usage_error(args->command->name, "--shard: expected I/N with I from 1 to N, found '%s'", args->shard);
+}
+
+/* Takes the lines that an earlier run did from the source, and looks whether they are the same. */
+static int pass_done(tool_window *w) {
+  const tool_record *at = &w->sink.at;
+  const char *line = NULL;
+  size_t size = 0;
+  int exit_code = TOOL_OK;
+  while (exit_code == TOOL_OK && w->source.n_lines < at->lines) {
+    exit_code = tool_source_next(&w->source, &line, &size);
+    if (exit_code == TOOL_OK && !line && w->source.ended)
+      return tool_error("%s: expected the %llu lines that the run to resume had done, found %zu", w->source.name,
+                        at->lines, w->source.n_lines);
+    if (!line) tool_source_wait(&w->source);
+  }
+  if (exit_code != TOOL_OK || w->source.hash == at->source) return exit_code;
+  return tool_error(
+      "%s: expected the lines of the run to resume, found other ones among the first %llu (hash %016llx, "
+      "found %016llx)",
+      w->source.name, at->lines, at->source, (unsigned long long)w->source.hash);
+}
+
+int tool_window_init(tool_window *w) {
+  w->ring = calloc(w->capacity, sizeof *w->ring);
+  w->waiting = calloc(w->capacity, sizeof *w->waiting);
+  pthread_mutex_init(&w->lock, NULL);
+  pthread_mutex_init(&w->reading, NULL);
+  pthread_cond_init(&w->moved, NULL);
+  if (!w->ring || !w->waiting) return tool_error("out of memory");
+  const int exit_code = pass_done(w);
+  w->start = tool_seconds();
+  w->share_begin = tool_source_share(&w->source);
+  return exit_code;
+}
+
+static void entry_finish(tool_entry *e) {
+  free(e->line);
+  free(e->field);
+  free(e->skipped);
+  free(e->out);
+  json_decref(e->json);
+  *e = (tool_entry){0};
+}
+
+void tool_window_finish(tool_window *w) {
+  tool_source_close(&w->source);
+  tool_sink_close(&w->sink);
+  if (!w->ring) return;
+  for (size_t i = 0; i < w->capacity; i++) entry_finish(&w->ring[i]);
+  free(w->ring);
+  free(w->waiting);
+  pthread_cond_destroy(&w->moved);
+  pthread_mutex_destroy(&w->reading);
+  pthread_mutex_destroy(&w->lock);
+}
+
+/* ---- what goes out (the lock is held) ---------------------------------------------------------------------------- */
+
+static void over(tool_window *w, int exit_code) {
+  w->exit_code = tool_both_exit_codes(w->exit_code, exit_code);
+  w->ended = true;
+}
+
+static void write_block(tool_window *w) {
+  if (!w->n_done || w->sink_failed) return;
+  const int exit_code = tool_sink_write(&w->sink, w->lines, w->hash);
+  if (exit_code == TOOL_OK) return;
+  w->sink_failed = true;
+  over(w, exit_code);
+}
+
+static void tell(tool_window *w) {
+  const double now = tool_seconds(), seconds = now - w->start, share = w->share;
+  char left[64] = "";
+  if (now - w->told < 0.2 || (!w->sink.path && isatty(STDOUT_FILENO))) return;
+  w->told = now;
+  if (share > w->share_begin && share < 1)
+    snprintf(left, sizeof left, ", %.0f %%, %.0f s left", 100 * share,
+             seconds * (1 - share) / (share - w->share_begin));
+  tool_progress(w->session, "%zu lines, %.1f lines and %.0f tokens a second%s", w->n_done, (double)w->n_done / seconds,
+                (double)w->counts.tokens / seconds, left);
+}
+
+/* The oldest line is done. */
+static void put_out(tool_window *w, tool_entry *e) {
+  int exit_code = TOOL_OK;
+  if (e->fails) {
+    tool_progress_end(w->session);
+    write_block(w);
+    exit_code = tool_error("%s %zu: %s", w->noun, e->number, e->skipped);
+  } else {
+    if (e->skipped) exit_code = tool_skips_note(&w->skips, w->noun, e->number, e->skipped);
+    if (exit_code == TOOL_OK) exit_code = tool_sink_add(&w->sink, e->out, e->n_out);
+    w->lines = e->number;
+    w->hash = e->source;
+    w->n_done++;
+  }
+  if (exit_code != TOOL_OK) over(w, exit_code);
+}
+
+static void move_on(tool_window *w) {
+  bool has_moved = false;
+  while (w->first < w->end && w->exit_code == TOOL_OK) {
+    tool_entry *e = &w->ring[w->first % w->capacity];
+    if (e->state != TOOL_ENTRY_DONE) break;
+    put_out(w, e);
+    entry_finish(e);
+    w->first++;
+    has_moved = true;
+  }
+  if (tool_sink_is_due(&w->sink)) write_block(w);
+  if (has_moved) tell(w);
+  pthread_cond_broadcast(&w->moved);
+}
+
+/* ---- what comes in ----------------------------------------------------------------------------------------------- */
+
+static int by_length(const void *a, const void *b) {
+  const tool_entry *x = *(tool_entry *const *)a, *y = *(tool_entry *const *)b;
+  const size_t m = strlen(x->text), n = strlen(y->text);
+  if (m != n) return m < n ? -1 : 1;
+  return x->number > y->number ? -1 : 1; /* of lines of one length the first one is taken first */
+}
+
+static bool is_mine(const tool_window *w, size_t number) {
+  return (number - 1) % w->shard.of == w->shard.part - 1;
+}
+
+/* A line of the source as an entry. */
+static int make_entry(tool_window *w, const char *line, size_t size, tool_entry *e) {
+  char reason[80];
+  *e = (tool_entry){.number = w->source.n_lines, .source = w->source.hash};
+  if (e->number == 1 || w->source.texts) {
+    const char *after = tool_without_bom(line);
+    size -= (size_t)(after - line);
+    line = after;
+  }
+  e->line = tool_utf8_mend(line, size);
+  if (!e->line) return tool_error("out of memory");
+  if (tool_utf8_reason(line, size, reason, sizeof reason) && !tool_invalid_is(w->args, "replace")) {
+    e->skipped = strdup(reason);
+    if (!e->skipped) return tool_error("out of memory");
+    e->fails = tool_invalid_is(w->args, "fail");
+  }
+  int exit_code = e->skipped ? TOOL_OK : w->prepare(w->user, e);
+  if (exit_code == TOOL_OK && e->skipped && !e->fails) e->fails = tool_invalid_is(w->args, "fail");
+  const bool works = exit_code == TOOL_OK && !e->skipped && !tool_is_blank(e->text);
+  e->state = works ? TOOL_ENTRY_WAITS : TOOL_ENTRY_DONE;
+  if (exit_code == TOOL_OK && !works && !e->fails) exit_code = w->render(w->user, e);
+  return exit_code;
+}
+
+/* An entry, or (line NULL) none, into the window. False: no more are to be read. */
+static bool add(tool_window *w, const tool_entry *e, bool is_line, int exit_code) {
+  pthread_mutex_lock(&w->lock);
+  if (exit_code != TOOL_OK) {
+    over(w, exit_code);
+  } else if (is_line) {
+    tool_entry *to = &w->ring[w->end++ % w->capacity];
+    *to = *e;
+    if (e->state == TOOL_ENTRY_WAITS) w->waiting[w->n_waiting++] = to;
+    if (e->state == TOOL_ENTRY_DONE && !e->skipped) w->counts.empty++;
+    w->ended |= e->fails;
+  }
+  w->ended |= w->source.ended;
+  w->share = tool_source_share(&w->source);
+  const bool more = is_line && !w->ended && w->end - w->first < w->capacity;
+  if (!more) {
+    qsort(w->waiting, w->n_waiting, sizeof(tool_entry *), by_length);
+    move_on(w);
+  }
+  pthread_mutex_unlock(&w->lock);
+  return more;
+}
+
+/* Reads the lines that are at hand and that there is room for; waits for one of them if `waits`. */
+static void read_lines(tool_window *w, bool waits) {
+  for (bool more = true; more;) {
+    tool_entry e = {0};
+    const char *line = NULL;
+    size_t size = 0;
+    int exit_code = tool_source_next(&w->source, &line, &size);
+    if (exit_code == TOOL_OK && line && !is_mine(w, w->source.n_lines)) continue;
+    if (exit_code == TOOL_OK && line) exit_code = make_entry(w, line, size, &e);
+    if (exit_code != TOOL_OK) entry_finish(&e);
+    more = add(w, &e, line && exit_code == TOOL_OK, exit_code);
+    waits &= !line && exit_code == TOOL_OK && !w->source.ended;
+    if (!waits) continue;
+    tool_source_wait(&w->source);
+    more = !tool_window_is_over(w);
+  }
+}
+
+/* ---- lines and workers ------------------------------------------------------------------------------------------- */
+
+bool tool_window_is_over(tool_window *w) {
+  pthread_mutex_lock(&w->lock);
+  const bool is_over = w->exit_code != TOOL_OK;
+  pthread_mutex_unlock(&w->lock);
+  return is_over;
+}
+
+/* Whether more should be read now: before all that wait are taken, so that long and short ones can be told apart. */
+static bool wants_lines(const tool_window *w) {
+  return !w->ended && w->end - w->first < w->capacity && 2 * w->n_waiting < w->capacity;
+}
+
+void tool_window_fill(tool_window *w) {
+  read_lines(w, true);
+}
+
+tool_entry *tool_window_take(tool_window *w, bool busy) {
+  tool_entry *e = NULL;
+  pthread_mutex_lock(&w->lock);
+  while (w->exit_code == TOOL_OK) {
+    if (wants_lines(w)) {
+      const bool waits = !busy && w->n_waiting == 0;
+      pthread_mutex_unlock(&w->lock);
+      const bool reads = waits ? pthread_mutex_lock(&w->reading) == 0 : pthread_mutex_trylock(&w->reading) == 0;
+      pthread_mutex_lock(&w->lock);
+      const bool still = wants_lines(w), idle = !busy && w->n_waiting == 0; /* somebody may have read meanwhile */
+      pthread_mutex_unlock(&w->lock);
+      if (reads && still) read_lines(w, idle);
+      if (reads) pthread_mutex_unlock(&w->reading);
+      pthread_mutex_lock(&w->lock);
+    }
+    if (w->n_waiting > 0) e = w->waiting[--w->n_waiting];
+    if (e || busy || w->ended) break;
+    if (w->end - w->first == w->capacity) pthread_cond_wait(&w->moved, &w->lock);
+  }
+  if (w->exit_code != TOOL_OK) e = NULL;
+  if (e) {
+    e->state = TOOL_ENTRY_RUNS;
+    e->worker = pthread_self();
+  }
+  pthread_mutex_unlock(&w->lock);
+  return e;
+}
+
+void tool_window_done(tool_window *w, tool_entry *e, size_t n_tokens, bool is_cut, int exit_code) {
+  pthread_mutex_lock(&w->lock);
+  if (exit_code != TOOL_OK) over(w, exit_code);
+  e->state = TOOL_ENTRY_DONE;
+  w->counts.tokens += n_tokens;
+  w->counts.cut += is_cut;
+  move_on(w);
+  pthread_mutex_unlock(&w->lock);
+}
+
+void tool_window_return(tool_window *w) {
+  pthread_mutex_lock(&w->lock);
+  for (size_t i = w->first; i < w->end; i++) {
+    tool_entry *e = &w->ring[i % w->capacity];
+    if (e->state != TOOL_ENTRY_RUNS || !pthread_equal(e->worker, pthread_self())) continue;
+    e->state = TOOL_ENTRY_WAITS;
+    w->waiting[w->n_waiting++] = e;
+  }
+  qsort(w->waiting, w->n_waiting, sizeof(tool_entry *), by_length);
+  pthread_cond_broadcast(&w->moved);
+  pthread_mutex_unlock(&w->lock);
+}
+
+int tool_window_end(tool_window *w, int exit_code) {
+  const tool_counts *c = &w->counts;
+  tool_progress_end(w->session);
+  write_block(w);
+  const bool is_done = exit_code == TOOL_OK && w->exit_code == TOOL_OK && w->source.ended && w->first == w->end;
+  exit_code = tool_both_exit_codes(exit_code, w->exit_code);
+  if (is_done) exit_code = tool_source_check(&w->source);
+  if (is_done && exit_code == TOOL_OK)
+    exit_code = tool_sink_end(&w->sink, w->source.n_lines, w->source.hash, w->args->shard != NULL);
+  if (w->sink.path && w->sink.journal >= 0)
+    fprintf(stderr, "vkformer: %zu lines, %zu of them empty, %zu too long and %s, %zu skipped\n", w->n_done, c->empty,
+            c->cut, w->args->long_ && strcmp(w->args->long_, "split") == 0 ? "split" : "truncated", w->skips.n);
+  return tool_both_exit_codes(exit_code, tool_skips_report(&w->skips, w->session, w->noun, w->n_done));
+}

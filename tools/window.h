@@ -1,0 +1,87 @@
+/* window: the lines of a corpus that are on their way.
+ *
+ * Lines come in their order, up to so many behind the oldest one that is not done. Workers take the longest of those
+ * that wait; whoever is idle reads more of them. What is printed for a line waits until those before it are done.
+ * Everything here may be called by several threads.
+ */
+#ifndef VKFORMER_TOOLS_WINDOW_H
+#define VKFORMER_TOOLS_WINDOW_H
+
+#include <pthread.h>
+
+#include "lines.h"
+#include "sink.h"
+
+typedef enum tool_entry_state { TOOL_ENTRY_WAITS, TOOL_ENTRY_RUNS, TOOL_ENTRY_DONE } tool_entry_state;
+
+typedef struct tool_entry {
+  tool_entry_state state;
+  size_t number;    /* from 1 */
+  char *line;       /* as it came, mended where it is no UTF-8 */
+  char *field;      /* of it; NULL: the text is all of it */
+  json_t *json;     /* of a line of JSON */
+  const char *text; /* what is worked on, in one of the three */
+  char *skipped;    /* why; NULL: it was not */
+  bool fails;       /* the run ends here */
+  char *out;        /* what is printed for it, [n_out] */
+  size_t n_out;
+  uint64_t source;  /* hash of the source up to here */
+  pthread_t worker; /* that has it */
+} tool_entry;
+
+/* What came of the lines. */
+typedef struct tool_counts {
+  size_t empty, cut; /* lines */
+  size_t tokens;     /* of the results */
+} tool_counts;
+
+typedef struct tool_window {
+  tool_session *session;
+  const tool_args *args;
+  tool_source source;
+  tool_sink sink;
+  tool_shard shard;
+  tool_skips skips;
+  const char *noun; /* "text" or "line" */
+  /* Sets entry->text from entry->line, or entry->skipped. TOOL_OK, or out of memory. */
+  int (*prepare)(void *user, tool_entry *entry);
+  /* Sets entry->out for an entry that is not worked on: empty or skipped. */
+  int (*render)(void *user, tool_entry *entry);
+  void *user;
+  size_t capacity; /* lines on their way */
+  /* window.c's own */
+  tool_entry *ring; /* [capacity]: lines [first, end) */
+  size_t first, end;
+  tool_entry **waiting; /* [n_waiting], the shortest first */
+  size_t n_waiting;
+  bool ended; /* no more lines come */
+  bool sink_failed;
+  int exit_code;        /* not TOOL_OK: the run is over */
+  size_t n_done, lines; /* lines that are done; up to which line of the source, */
+  uint64_t hash;        /* and its hash there */
+  tool_counts counts;
+  double start, told, share, share_begin; /* of the source */
+  pthread_mutex_t lock, reading;          /* of all this; of the source */
+  pthread_cond_t moved;
+} tool_window;
+
+/* --shard; TOOL_USAGE after a message. */
+int tool_shard_parse(const tool_args *args, tool_shard *out);
+/* Memory; takes what a resumed run did before from the source. Source and sink are open, and lines that are done were
+ * taken from the source. Finish it in every case. */
+int tool_window_init(tool_window *window);
+/* The first lines, before there are workers. */
+void tool_window_fill(tool_window *window);
+/* The next line to work on; NULL: there is none now. busy: does not wait for one. */
+tool_entry *tool_window_take(tool_window *window, bool busy);
+/* It is done: out and n_out are set, or (exit_code) that failed after a message. */
+void tool_window_done(tool_window *window, tool_entry *entry, size_t n_tokens, bool is_cut, int exit_code);
+/* What this thread took and is not done is another worker's to take. */
+void tool_window_return(tool_window *window);
+/* Whether the run has ended early. */
+bool tool_window_is_over(tool_window *window);
+/* Writes what is left, says what was skipped. exit_code: of the work. */
+int tool_window_end(tool_window *window, int exit_code);
+void tool_window_finish(tool_window *window);
+
+#endif
