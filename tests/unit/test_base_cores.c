@@ -14,10 +14,12 @@
 
 #include "base/base.h"
 
-/* Stands before the C library's: after `n_allowed` threads the system gives no more. */
+/* Stands before the C library's, also for a library that is shared: after `n_allowed` threads the system gives no more.
+ */
 static int n_allowed, n_created;
-int pthread_create(pthread_t *restrict thread, const pthread_attr_t *restrict attr, void *(*start)(void *),
-                   void *restrict arg) {
+__attribute__((visibility("default"))) int pthread_create(pthread_t *restrict thread,
+                                                          const pthread_attr_t *restrict attr, void *(*start)(void *),
+                                                          void *restrict arg) {
   int (*real)(pthread_t *, const pthread_attr_t *, void *(*)(void *), void *);
   void *found = dlsym(RTLD_NEXT, "pthread_create");
   memcpy(&real, &found, sizeof real);
