@@ -31,6 +31,7 @@ typedef struct run {
   int32_t ids[N][MOST];
   int32_t results[N][3 * MOST];
   uint32_t rows[N], length[N];
+  float logprobs[N][3 * MOST]; /* of the ids of each row */
 } run;
 
 static vkf_status next(void *user, vkf_request *out, bool *there) {
@@ -65,14 +66,15 @@ static vkf_status take(void *user, const vkf_request *request, const vkf_generat
                        const vkf_logprobs *logprobs, uint32_t row) {
   run *r = user;
   const uint32_t i = number_of(r, request);
-  (void)logprobs;
-  (void)row;
   r->n_running--;
   r->taken[r->n_taken++] = i;
   r->rows[i] = results->n_rows;
   r->length[i] = results->length;
   assert_true(results->n_rows * results->length <= 3 * MOST);
   memcpy(r->results[i], results->sequences, results->n_rows * results->length * sizeof(int32_t));
+  for (uint32_t k = 0; r->config.num_beams == 1 && k < results->n_rows; k++)
+    memcpy(r->logprobs[i] + k * MOST, logprobs->chosen + (size_t)(row + k) * logprobs->capacity,
+           logprobs->lengths[row + k] * sizeof(float));
   return VKF_OK;
 }
 
@@ -112,6 +114,7 @@ static vkf_status go(run *r, uint32_t n_seats, const uint32_t *order, uint32_t n
   return vkf_task_schedule_run(&(vkf_schedule){.session = r->session,
                                                .config = &r->config,
                                                .n_seats = n_seats,
+                                               .top_logprobs = r->config.num_beams == 1,
                                                .next = next,
                                                .on_token = on_token,
                                                .take = take,
@@ -119,7 +122,8 @@ static vkf_status go(run *r, uint32_t n_seats, const uint32_t *order, uint32_t n
                                                .user = r});
 }
 
-static const uint32_t orders[][N] = {{0, 1, 2, 3, 4, 5, 6}, {6, 5, 4, 3, 2, 1, 0}, {3, 0, 6, 2, 5, 1, 4}};
+static const uint32_t orders[][N] = {
+    {0, 1, 2, 3, 4, 5, 6}, {6, 5, 4, 3, 2, 1, 0}, {3, 0, 6, 2, 5, 1, 4}, {2, 0, 5, 3, 4, 1, 6} /* ever longer */};
 
 /* Any order, any number of seats, all at once or one after the other: each request has what it has alone. */
 static void any_company(void **state) {
@@ -128,14 +132,15 @@ static void any_company(void **state) {
     open_run(&alone, *state, folders[k % VKF_COUNT(folders)], configs[k / VKF_COUNT(folders)], 0);
     open_run(&together, *state, folders[k % VKF_COUNT(folders)], configs[k / VKF_COUNT(folders)], 0);
     for (uint32_t i = 0; i < N; i++) driver_ok(*state, go(&alone, 1, &i, 1, 1));
-    for (uint32_t way = 0; way < 4; way++) {
-      static const uint32_t n_seats[] = {3, 2, N, 4}, at_once[] = {N, N, N, 2};
-      driver_ok(*state, go(&together, n_seats[way], orders[way % VKF_COUNT(orders)], N, at_once[way]));
+    for (uint32_t way = 0; way < 5; way++) {
+      static const uint32_t n_seats[] = {3, 2, N, 4, 4}, at_once[] = {N, N, N, 2, 1}, order[] = {0, 1, 2, 0, 3};
+      driver_ok(*state, go(&together, n_seats[way], orders[order[way]], N, at_once[way]));
       assert_int_equal(together.n_taken, N);
       for (uint32_t i = 0; i < N; i++) {
         assert_int_equal(together.rows[i], alone.rows[i]);
         assert_int_equal(together.length[i], alone.length[i]);
         assert_memory_equal(together.results[i], alone.results[i], sizeof alone.results[i]);
+        assert_memory_equal(together.logprobs[i], alone.logprobs[i], sizeof alone.logprobs[i]);
       }
     }
     close_run(&together);
