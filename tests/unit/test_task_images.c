@@ -115,6 +115,54 @@ static void exif_orientation(void **state) {
   assert_int_equal(orientation(big, 8, 0x0112, 3, 6, 7), 1);
 }
 
+/* Rows 0, 10, 20, 30 of 4 pixels. */
+static void rows_image(vkf_env *env, vkf_image *image) {
+  ok(env, vkf_image_create(env, "test", 4, 4, image));
+  for (int i = 0; i < 48; i++) image->pixels[i] = (uint8_t)(i / 12 * 10);
+}
+
+/* One side may stay as it is. Bilinear: weights 3, 3 and 1 of 7, 12.5 / 1.75 and 40 / 1.75. */
+static void resize_of_one_side(void **state) {
+  (void)state;
+  static const struct {
+    vkf_image_filter filter;
+    uint8_t rows[2];
+  } cases[] = {{VKF_IMAGE_NEAREST, {10, 30}}, {VKF_IMAGE_BILINEAR, {7, 23}}};
+  vkf_env env;
+  vkf_image image, out;
+  vkf_env_init(&env, NULL);
+  rows_image(&env, &image);
+  for (size_t c = 0; c < VKF_COUNT(cases); c++) {
+    ok(&env, vkf_image_resize(&image, 4, 2, cases[c].filter, &out));
+    for (int i = 0; i < 24; i++) assert_int_equal(out.pixels[i], cases[c].rows[i / 12]);
+    vkf_image_finish(&out);
+  }
+  ok(&env, vkf_image_resize(&image, 2, 4, VKF_IMAGE_BICUBIC, &out));
+  for (int i = 0; i < 24; i++) assert_int_equal(out.pixels[i], i / 6 * 10);
+  vkf_image_finish(&out);
+  vkf_image_finish(&image);
+  assert_int_equal(vkf_image_create(&env, "test", 0, 3, &out), VKF_ERROR_FORMAT);
+  vkf_env_clear(&env);
+  assert_int_equal(vkf_image_create(&env, "test", 3, 0, &out), VKF_ERROR_FORMAT);
+}
+
+/* Of an odd difference the smaller half is cut before the image, the larger is black before it. */
+static void crop_of_odd_differences(void **state) {
+  (void)state;
+  static const uint8_t larger[7] = {0, 0, 0, 10, 20, 30, 0}, smaller[3] = {0, 10, 20}; /* black: rows 0, 1 and 6 */
+  vkf_env env;
+  vkf_image image, out;
+  vkf_env_init(&env, NULL);
+  rows_image(&env, &image);
+  ok(&env, vkf_image_crop(&image, 4, 7, &out)); /* (4 - 7) / 2, rounded down, is -2 */
+  for (int i = 0; i < 84; i++) assert_int_equal(out.pixels[i], larger[i / 12]);
+  vkf_image_finish(&out);
+  ok(&env, vkf_image_crop(&image, 4, 3, &out));
+  for (int i = 0; i < 36; i++) assert_int_equal(out.pixels[i], smaller[i / 12]);
+  vkf_image_finish(&out);
+  vkf_image_finish(&image);
+}
+
 /* What the classes do where a file names them and no more. */
 static void usual_options(void **state) {
   (void)state;
@@ -348,6 +396,8 @@ int main(void) {
     cmocka_unit_test(exif_orientation),
     cmocka_unit_test(usual_options),
 #if defined(VKF_HAS_PNG) && defined(VKF_HAS_JPEG)
+    cmocka_unit_test(resize_of_one_side),
+    cmocka_unit_test(crop_of_odd_differences),
     cmocka_unit_test(test_cases),
     cmocka_unit_test(test_damaged),
     cmocka_unit_test(test_refused),
