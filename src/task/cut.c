@@ -61,10 +61,10 @@ static size_t whole(const cutter *c, size_t n) {
 
 /* Bytes of the longest part that fits. */
 static size_t longest(cutter *c) {
-  size_t low = 0, high = whole(c, c->max * 2 < c->size ? c->max * 2 : c->size);
+  size_t low = 0, high = whole(c, VKF_MIN(c->max * 8, c->size)); /* 5 bytes or more: twice that is another character */
   while (high < c->size && fits(c, high) && c->st == VKF_OK) {
     low = high;
-    high = whole(c, 2 * high < c->size ? 2 * high : c->size);
+    high = whole(c, VKF_MIN(2 * high, c->size));
   }
   if (high == c->size && fits(c, high)) return high;
   while (c->st == VKF_OK) {
