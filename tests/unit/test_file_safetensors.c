@@ -319,6 +319,17 @@ static void reads_shards(void **state) {
   vkf_file_tensors_close(&ts);
 }
 
+static void refuses_the_wrong_shard(void **state) {
+  (void)state;
+  vkf_file_tensors *ts = NULL;
+  put_tensors(SHARD_B, "{\"c\":" ENTRY("U8", "[2]", 1, 3) "}", 3);
+  assert_int_equal(
+      open_shards("{\"weight_map\":{\"a\":\"" SHARD_A "\",\"b\":\"" SHARD_B "\",\"c\":\"" SHARD_B "\"}}", &ts),
+      VKF_ERROR_FORMAT);
+  assert_non_null(strstr(env.message, "expected tensor \"b\" in "));
+  assert_null(ts);
+}
+
 static void refuses_an_index_that_lies(void **state) {
   (void)state;
   static const struct {
@@ -523,6 +534,7 @@ int main(void) {
       TEST(refuses_a_header_that_passes_the_end),
       TEST(survives_random_damage),
       TEST(reads_shards),
+      TEST(refuses_the_wrong_shard),
       TEST(refuses_an_index_that_lies),
       TEST(converts_to_f32),
       TEST(writes_the_same_bytes_in_the_given_order),
