@@ -182,6 +182,25 @@ static void test_prompts_and_length_limits(void **state) {
   close_model(&model);
 }
 
+/* Without a limit: 20 ids behind the prompt, as transformers has it, or up to the model's positions. */
+static void test_default_lengths(void **state) {
+  static const size_t lengths[][2] = {{9, 29}, {90, 96}}; /* of a prompt, of the sequences */
+  static int32_t prompt[90];
+  driver *d = *state;
+  vkf_model *model = NULL;
+  for (size_t i = 0; i < VKF_COUNT(prompt); i++) prompt[i] = 5;
+  driver_ok(d, vkf_model_open(d->device, VKF_SOURCE_DIR "/tests/golden/gpt2", &model));
+  for (size_t i = 0; i < VKF_COUNT(lengths); i++) {
+    vkf_result *result = NULL;
+    const vkf_array input = IDS("input_ids", 1, lengths[i][0], prompt);
+    const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"eos_token_id\": null}"};
+    driver_ok(d, vkf_session_generate(session_of(model), &input, 1, &params, &result));
+    assert_int_equal(vkf_result_find(result, "sequences")->shape[1], lengths[i][1]);
+    vkf_result_destroy(&result);
+  }
+  close_model(&model);
+}
+
 static void test_texts(void **state) {
   static char many[4096];
   const char *const second_empty[] = {"I am here.", " \t"}, *const second_null[] = {"I am here.", NULL},
@@ -211,4 +230,4 @@ static void test_texts(void **state) {
 }
 
 DRIVER_MAIN(DRIVER_TEST(test_run_and_generate), DRIVER_TEST(test_generation_keys),
-            DRIVER_TEST(test_prompts_and_length_limits), DRIVER_TEST(test_texts))
+            DRIVER_TEST(test_prompts_and_length_limits), DRIVER_TEST(test_default_lengths), DRIVER_TEST(test_texts))
