@@ -1,0 +1,463 @@
+"""Transformer inference on Vulkan compute shaders.
+
+    import vkformer
+
+    model = vkformer.Model("models/en-es")
+    session = model.session()
+    print(session.translate("The cat sat on the mat."))
+
+One thread at a time uses a session; any number of sessions run a model, each in a thread of its own. Errors are
+vkformer.Error, whose text says what was expected and what was found. Arrays are numpy arrays if numpy is installed,
+else nested lists.
+"""
+
+import ctypes
+import json
+import queue
+import struct
+import threading
+import weakref
+from typing import Any, Dict, Iterator, List, NamedTuple, Optional, Sequence, Tuple, Union
+
+from . import _library as c
+
+try:
+    import numpy
+except ImportError:
+    numpy = None  # type: ignore[assignment]
+
+__all__ = ["Device", "Error", "Model", "Session", "devices", "version"]
+
+_lib = c.load()
+_Texts = Union[str, Sequence[str]]
+
+
+class Error(Exception):
+    """A call failed. `status` is a vkformer.Error.Status, the text a sentence."""
+
+    Status = c.Status
+
+    def __init__(self, status: int, message: str):
+        super().__init__(message or _lib.vkf_status_name(status).decode())
+        self.status = c.Status(status)
+
+
+class Device(NamedTuple):
+    """What there is to compute on; `index` or `alias` selects it."""
+
+    index: int
+    name: str
+    driver: str
+    alias: str
+    memory_bytes: int
+
+
+def version() -> str:
+    """The version of the library that was loaded."""
+    return _lib.vkf_version().decode()
+
+
+def _encoded(text: str) -> bytes:
+    data = text.encode("utf-8", "surrogateescape")
+    if b"\0" in data:
+        raise ValueError("expected text, found a zero byte in it")
+    return data
+
+
+def _optional(text: Optional[str]) -> Optional[bytes]:
+    return None if text is None else _encoded(text)
+
+
+def _text_list(texts: Sequence[str]) -> ctypes.Array:
+    return (ctypes.c_char_p * max(len(texts), 1))(*[_encoded(t) for t in texts])
+
+
+class _Context:
+    """Owns a vkf_context."""
+
+    def __init__(self, icd_files: Sequence[str] = (), deterministic: bool = False):
+        files = _text_list(icd_files)
+        params = c.ContextParams(icd_files=files, n_icd_files=len(icd_files), deterministic=deterministic)
+        self.handle = ctypes.c_void_p()
+        status = _lib.vkf_context_create(ctypes.byref(params), ctypes.byref(self.handle))
+        if status:
+            raise Error(status, "")
+
+    def check(self, status: int) -> None:
+        if status:
+            raise Error(status, _lib.vkf_context_message(self.handle).decode("utf-8", "replace"))
+
+    def __del__(self) -> None:
+        if getattr(self, "handle", None):
+            _lib.vkf_context_destroy(ctypes.byref(self.handle))
+
+
+def devices(icd_files: Sequence[str] = ()) -> List[Device]:
+    """The devices to compute on. The last one is "ref", the scalar path, which needs no Vulkan."""
+    context, n = _Context(icd_files), ctypes.c_size_t()
+    context.check(_lib.vkf_context_list_devices(context.handle, ctypes.byref(n)))
+    found = []
+    for index in range(n.value):
+        info = c.DeviceInfo()
+        context.check(_lib.vkf_context_device_info(context.handle, index, ctypes.byref(info)))
+        found.append(Device(index, info.name.decode(), info.driver.decode(), info.alias.decode(), info.memory_bytes))
+    return found
+
+
+# ---- arrays ----------------------------------------------------------------------------------------------------------
+
+# struct's letter and numpy's name of each type; bfloat16 is in neither.
+_TYPES = {
+    c.Dtype.F32: ("f", "float32"), c.Dtype.F16: ("e", "float16"), c.Dtype.I32: ("i", "int32"),
+    c.Dtype.I64: ("q", "int64"), c.Dtype.I8: ("b", "int8"), c.Dtype.U8: ("B", "uint8"), c.Dtype.BOOL: ("?", "bool"),
+    c.Dtype.F64: ("d", "float64"), c.Dtype.I16: ("h", "int16"),
+}  # fmt: skip
+
+
+def _nested(flat: Sequence[Any], shape: Sequence[int]) -> Any:
+    if not shape:
+        return flat[0]
+    if len(shape) == 1:
+        return list(flat)
+    size = len(flat) // shape[0] if shape[0] else 0
+    return [_nested(flat[i * size : (i + 1) * size], shape[1:]) for i in range(shape[0])]
+
+
+def _from_array(array: c.Array) -> Any:
+    """A copy, as numpy or nested lists have it."""
+    letter, name = _TYPES[c.Dtype(array.dtype)]
+    shape = list(array.shape[: array.rank])
+    n = 1
+    for extent in shape:
+        n *= extent
+    data = ctypes.string_at(array.data, n * struct.calcsize(letter)) if n else b""
+    if numpy is not None:
+        return numpy.frombuffer(data, dtype=name).reshape(shape).copy()
+    return _nested(struct.unpack(f"{n}{letter}", data), shape)
+
+
+def _shape_of(value: Any) -> List[int]:
+    shape = []
+    while isinstance(value, (list, tuple)):
+        shape.append(len(value))
+        value = value[0] if value else None
+    return shape
+
+
+def _flatten(value: Any, shape: Sequence[int], name: str) -> List[Any]:
+    if not shape:
+        return [value]
+    if not isinstance(value, (list, tuple)) or len(value) != shape[0]:
+        raise ValueError(f"{name}: expected nested lists of the same length, found other ones")
+    return [x for row in value for x in _flatten(row, shape[1:], name)]
+
+
+def _to_array(name: str, value: Any) -> Tuple[c.Array, Any]:
+    """The array, and what keeps its data alive."""
+    if hasattr(value, "tolist") and not isinstance(value, (list, tuple)):
+        value = value.tolist()
+    shape = _shape_of(value)
+    if len(shape) > c.MAX_RANK:
+        raise ValueError(f"{name}: expected at most {c.MAX_RANK} dimensions, found {len(shape)}")
+    flat = _flatten(value, shape, name)
+    whole = all(isinstance(x, int) for x in flat)
+    data = ((ctypes.c_int32 if whole else ctypes.c_float) * max(len(flat), 1))(*flat)
+    array = c.Array(name.encode(), c.Dtype.I32 if whole else c.Dtype.F32, len(shape))
+    array.shape[: len(shape)] = shape
+    array.data = ctypes.cast(data, ctypes.c_void_p)
+    return array, data
+
+
+class _Result:
+    """Owns a vkf_result."""
+
+    def __init__(self) -> None:
+        self.handle = ctypes.c_void_p()
+
+    def __enter__(self) -> "_Result":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        _lib.vkf_result_destroy(ctypes.byref(self.handle))
+
+    def text(self, index: int) -> str:
+        return _lib.vkf_result_text(self.handle, index).decode("utf-8", "replace")
+
+    def texts(self) -> List[str]:
+        return [self.text(i) for i in range(_lib.vkf_result_text_count(self.handle))]
+
+    def arrays(self) -> Dict[str, Any]:
+        found = {}
+        for i in range(_lib.vkf_result_count(self.handle)):
+            array = _lib.vkf_result_at(self.handle, i).contents
+            found[array.name.decode()] = _from_array(array)
+        return found
+
+
+# ---- models and sessions ---------------------------------------------------------------------------------------------
+
+
+class Model:
+    """An open model folder on a device.
+
+    device: as `vkformer --device` takes it ("ref", "lavapipe", "gpu", an index, a part of a name); None: the best one.
+    weights: "auto", "f32", "f16", "bf16" or "int8"; kv_cache: "auto", "f32" or "f16".
+    """
+
+    def __init__(
+        self,
+        folder: str,
+        device: Optional[str] = None,
+        weights: str = "auto",
+        kv_cache: str = "auto",
+        icd_files: Sequence[str] = (),
+        deterministic: bool = False,
+    ):
+        self._context = _Context(icd_files, deterministic)
+        self._device, self._handle = ctypes.c_void_p(), ctypes.c_void_p()
+        self._sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
+        params = c.ModelParams(weights=c.Storage[weights.upper()], kv_cache=c.Storage[kv_cache.upper()])
+        self._context.check(_lib.vkf_device_open(self._context.handle, _optional(device), ctypes.byref(self._device)))
+        self._context.check(
+            _lib.vkf_model_open_with(self._device, _encoded(folder), ctypes.byref(params), ctypes.byref(self._handle))
+        )
+
+    def session(self) -> "Session":
+        """A new session of this model."""
+        return Session(self)
+
+    @property
+    def info(self) -> Dict[str, Any]:
+        """The facts of vkf_model_info, by their names there."""
+        info = c.ModelInfo()
+        self._context.check(_lib.vkf_model_get_info(self._handle, ctypes.byref(info)))
+        facts = {name: getattr(info, name) for name, _ in c.ModelInfo._fields_ if name != "size"}
+        facts["family"] = facts["family"].decode()
+        facts["image"] = list(facts["image"])
+        for name in ("weights", "kv_cache"):
+            facts[name] = c.Storage(facts[name]).name.lower()
+        return facts
+
+    @property
+    def device(self) -> str:
+        """The name of the device."""
+        return _lib.vkf_device_get_info(self._device).contents.name.decode()
+
+    def close(self) -> None:
+        """Closes the model and its sessions; what is closed stays closed."""
+        for session in list(getattr(self, "_sessions", ())):
+            session.close()
+        if getattr(self, "_handle", None):
+            _lib.vkf_model_close(ctypes.byref(self._handle))
+        if getattr(self, "_device", None):
+            _lib.vkf_device_close(ctypes.byref(self._device))
+
+    def __enter__(self) -> "Model":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+
+class Session:
+    """Runs a model in one thread.
+
+    Keys of generation_config.json are keyword arguments: session.translate(text, num_beams=4, max_new_tokens=50).
+    """
+
+    def __init__(self, model: Model):
+        self._model = model  # which outlives the session
+        self._handle = ctypes.c_void_p()
+        model._context.check(_lib.vkf_session_create(model._handle, None, ctypes.byref(self._handle)))
+        model._sessions.add(self)
+
+    def _check(self, status: int) -> None:
+        if status:
+            raise Error(status, _lib.vkf_session_message(self._handle).decode("utf-8", "replace"))
+
+    def close(self) -> None:
+        """Frees its memory; what is closed stays closed."""
+        if getattr(self, "_handle", None):
+            _lib.vkf_session_destroy(ctypes.byref(self._handle))
+
+    def __enter__(self) -> "Session":
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        self.close()
+
+    def __del__(self) -> None:
+        self.close()
+
+    def translate(
+        self,
+        texts: _Texts,
+        source_language: Optional[str] = None,
+        target_language: Optional[str] = None,
+        long_texts: str = "refuse",
+        **generation: Any,
+    ) -> Any:
+        """The translation of a text, or a list of them for a list of texts.
+
+        long_texts: "refuse", "truncate" or "split" a text that has more tokens than the model has positions.
+        """
+        many = [texts] if isinstance(texts, str) else list(texts)
+        params = c.GenerateParams(
+            config_json=json.dumps(generation).encode() if generation else None,
+            long_texts=c.LongRule[long_texts.upper()],
+            source_language=_optional(source_language),
+            target_language=_optional(target_language),
+        )
+        with _Result() as result:
+            self._check(
+                _lib.vkf_session_translate(
+                    self._handle, _text_list(many), len(many), ctypes.byref(params), ctypes.byref(result.handle)
+                )
+            )
+            found = result.texts()[: len(many)]
+        return found[0] if isinstance(texts, str) else found
+
+    def _generate(self, prompts: List[str], on_text: Any, stops: Sequence[str], generation: Dict[str, Any]) -> List[str]:
+        failure: List[BaseException] = []
+
+        def call(_: Any, prompt: int, text: Any, n_bytes: int) -> int:
+            try:
+                return 1 if on_text(prompt, ctypes.string_at(text, n_bytes).decode("utf-8", "replace")) else 0
+            except BaseException as error:  # it must not cross C
+                failure.append(error)
+                return 1
+
+        callback = c.TextFn(call) if on_text else c.TextFn()
+        params = c.GenerateTextParams(
+            config_json=json.dumps(generation).encode() if generation else None,
+            stops=_text_list(stops),
+            n_stops=len(stops),
+            on_text=callback,
+        )
+        with _Result() as result:
+            status = _lib.vkf_session_generate_text(
+                self._handle, _text_list(prompts), len(prompts), ctypes.byref(params), ctypes.byref(result.handle)
+            )
+            if failure:
+                raise failure[0]
+            if status != c.Status.ERROR_STOPPED:
+                self._check(status)
+            return result.texts()
+
+    def generate(self, prompts: _Texts, stops: Sequence[str] = (), on_text: Any = None, **generation: Any) -> Any:
+        """What follows a prompt, or a list for a list of prompts (an encoder-decoder answers them).
+
+        stops: the text ends before the first of these. on_text(prompt, piece) is called as texts grow, with the index
+        of the prompt; something true as its result stops. With num_return_sequences there are as many texts for each
+        prompt, one after the other.
+        """
+        many = [prompts] if isinstance(prompts, str) else list(prompts)
+        found = self._generate(many, on_text, stops, generation)
+        return found[0] if isinstance(prompts, str) and len(found) == 1 else found
+
+    def stream(self, prompt: str, stops: Sequence[str] = (), **generation: Any) -> Iterator[str]:
+        """The pieces of the text that follows a prompt, as they come. Leaving the loop early stops the generation."""
+        pieces: "queue.Queue[Any]" = queue.Queue()
+        stopped = threading.Event()
+
+        def on_text(_: int, piece: str) -> bool:
+            pieces.put(piece)
+            return stopped.is_set()
+
+        def work() -> None:
+            try:
+                self._generate([prompt], on_text, stops, generation)
+                pieces.put(None)
+            except BaseException as error:
+                pieces.put(error)
+
+        thread = threading.Thread(target=work, daemon=True)
+        thread.start()
+        try:
+            while True:
+                piece = pieces.get()
+                if piece is None:
+                    return
+                if isinstance(piece, BaseException):
+                    raise piece
+                yield piece
+        finally:
+            stopped.set()
+            thread.join()
+
+    def embed(self, texts: _Texts, pooling: str = "folder", normalize: bool = False) -> Any:
+        """The vector of a text, or the vectors [n][width] of a list. pooling: folder, mean, cls, max or last."""
+        many = [texts] if isinstance(texts, str) else list(texts)
+        params = c.EmbeddingParams(pooling=c.Pooling[pooling.upper()], normalize=normalize)
+        with _Result() as result:
+            self._check(
+                _lib.vkf_session_embed(
+                    self._handle, _text_list(many), len(many), ctypes.byref(params), ctypes.byref(result.handle)
+                )
+            )
+            found = result.arrays()["embeddings"]
+        return found[0] if isinstance(texts, str) else found
+
+    def classify(self, texts: _Texts, top_k: int = 0) -> Any:
+        """Labels and scores of a text, best first, or a list of them. top_k: so many labels; 0: all.
+
+        A model that labels words gives (word, label, score) for each word of all texts.
+        """
+        many = [texts] if isinstance(texts, str) else list(texts)
+        params = c.ClassifyParams(top_k=top_k)
+        with _Result() as result:
+            self._check(
+                _lib.vkf_session_classify(
+                    self._handle, _text_list(many), len(many), ctypes.byref(params), ctypes.byref(result.handle)
+                )
+            )
+            arrays, names = result.arrays(), result.texts()
+        if "texts" in arrays:
+            n = len(arrays["texts"])
+            words = zip(arrays["labels"], arrays["scores"])
+            return [(names[i], names[n + int(label)], float(score)) for i, (label, score) in enumerate(words)]
+        found = [
+            [(names[int(label)], float(score)) for label, score in zip(labels, scores)]
+            for labels, scores in zip(arrays["labels"], arrays["scores"])
+        ]
+        return found[0] if isinstance(texts, str) else found
+
+    def run(self, hidden_states: bool = False, attentions: bool = False, **inputs: Any) -> Dict[str, Any]:
+        """One forward pass on arrays (input_ids=[[...]], attention_mask=..., decoder_input_ids=..., pixel_values=...).
+
+        The outputs have the names and shapes that transformers gives them.
+        """
+        made = [_to_array(name, value) for name, value in inputs.items()]
+        arrays = (c.Array * max(len(made), 1))(*[array for array, _ in made])
+        params = c.RunParams(hidden_states=hidden_states, attentions=attentions)
+        with _Result() as result:
+            self._check(
+                _lib.vkf_session_run(
+                    self._handle, arrays, len(made), ctypes.byref(params), ctypes.byref(result.handle)
+                )
+            )
+            return result.arrays()
+
+    def encode(self, text: str, special_tokens: bool = True) -> List[int]:
+        """The ids of a text."""
+        params = c.EncodeParams(no_special_tokens=not special_tokens)
+        with _Result() as result:
+            tokenizer = _lib.vkf_session_tokenizer(self._handle)
+            self._check(
+                _lib.vkf_tokenizer_encode(tokenizer, _encoded(text), ctypes.byref(params), ctypes.byref(result.handle))
+            )
+            return [int(i) for i in result.arrays()["ids"]]
+
+    def decode(self, ids: Sequence[int], special_tokens: bool = False) -> str:
+        """The text of ids."""
+        params = c.DecodeParams(keep_special_tokens=special_tokens)
+        given = (ctypes.c_int32 * max(len(ids), 1))(*ids)
+        with _Result() as result:
+            tokenizer = _lib.vkf_session_tokenizer(self._handle)
+            self._check(
+                _lib.vkf_tokenizer_decode(tokenizer, given, len(ids), ctypes.byref(params), ctypes.byref(result.handle))
+            )
+            return result.text(0)

@@ -1,0 +1,224 @@
+"""The Python package gives what the program prints, byte for byte. usage: test_vkformer.py SOURCE PROGRAM
+
+VKFORMER_LIBRARY names the shared library, VKF_DEVICE the device.
+"""
+
+import gc
+import json
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+import threading
+import unittest
+
+source, program = sys.argv[1:3]
+sys.path.insert(0, os.path.join(source, "python"))
+import vkformer  # noqa: E402
+
+EN_ES = os.path.join(source, "models/en-es")
+GOLDEN = os.path.join(source, "tests/golden")
+SENTENCES = ["The animal didn't cross the street because it was too tired.", "I am here.", "We like it."]
+folder = tempfile.mkdtemp()
+
+
+def printed(*arguments):
+    return subprocess.run([program, *arguments], check=True, capture_output=True).stdout.decode()
+
+
+def json_lines(*arguments):
+    return [json.loads(line) for line in printed(*arguments).splitlines()]
+
+
+def word_model(name, n, specials):
+    """A copy of a golden model with a tokenizer: id N is the word wN."""
+    to = os.path.join(folder, name)
+    shutil.copytree(os.path.join(GOLDEN, name), to, dirs_exist_ok=True)
+    vocab = {specials.get(i, f"w{i}"): i for i in range(n)}
+    added = [{"id": i, "content": word, "single_word": False, "lstrip": False, "rstrip": False, "normalized": False,
+              "special": True} for i, word in specials.items()]
+    tokenizer = {"version": "1.0", "added_tokens": added, "normalizer": None, "decoder": None, "post_processor": None,
+                 "pre_tokenizer": {"type": "WhitespaceSplit"},
+                 "model": {"type": "WordLevel", "vocab": vocab, "unk_token": list(specials.values())[0]}}
+    with open(os.path.join(to, "tokenizer.json"), "w", encoding="utf-8") as file:
+        json.dump(tokenizer, file)
+    return to
+
+
+def listed(value):
+    return value.tolist() if hasattr(value, "tolist") else value
+
+
+class TestTranslate(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.model = vkformer.Model(EN_ES)
+        cls.session = cls.model.session()
+
+    def test_texts(self):
+        expected = printed("translate", "--num-beams", "1", *SENTENCES).splitlines()
+        self.assertEqual(self.session.translate(SENTENCES, num_beams=1), expected)
+        self.assertEqual(self.session.translate(SENTENCES[0], num_beams=1), expected[0])
+        self.assertEqual(self.session.translate(SENTENCES[1]), "Estoy aqu\u00ed.")
+
+    def test_facts(self):
+        info = self.model.info
+        expected = json.loads(printed("info", EN_ES, "--json"))
+        self.assertEqual(info["family"], "marian")
+        for name in ("d_model", "n_heads", "vocab", "n_parameters", "file_bytes", "device_bytes", "weights",
+                     "has_tokenizer", "can_generate", "max_positions"):
+            self.assertEqual(info[name], expected[name], name)
+        self.assertEqual(info["image"], [0, 0, 0])
+        self.assertIn(vkformer.version(), printed("--version"))
+        self.assertEqual(vkformer.devices()[-1].alias, "ref")
+        self.assertEqual(self.model.device, vkformer.devices()[-1].name)
+
+    def test_tokens(self):
+        ids = self.session.encode(SENTENCES[0])
+        self.assertEqual(" ".join(map(str, ids)) + "\n", printed("tokenize", SENTENCES[0]))
+        self.assertEqual(self.session.decode(ids) + "\n", printed("tokenize", "--decode", " ".join(map(str, ids))))
+        self.assertEqual(self.session.encode(SENTENCES[0], special_tokens=False), ids[:-1])
+
+    def test_errors(self):
+        with self.assertRaises(vkformer.Error) as caught:
+            self.session.translate(["a", ""])
+        self.assertEqual(caught.exception.status, vkformer.Error.Status.ERROR_ARGUMENT)
+        self.assertIn("text 2 is empty", str(caught.exception))
+        with self.assertRaisesRegex(vkformer.Error, "nosuch"):
+            vkformer.Model("/nosuch")
+        with self.assertRaisesRegex(vkformer.Error, "nosuch"):
+            vkformer.Model(EN_ES, device="nosuch")
+        with self.assertRaisesRegex(vkformer.Error, "nosuch_key"):
+            self.session.translate("a", nosuch_key=1)
+        with self.assertRaises(KeyError):
+            vkformer.Model(EN_ES, weights="f17")
+        with self.assertRaisesRegex(ValueError, "zero byte"):
+            self.session.translate("a\0b")
+        with self.assertRaises(vkformer.Error):
+            self.session.embed("a")
+
+    def test_library(self):
+        """A library that is not there is named, with the system's reason."""
+        command = [sys.executable, "-c", "import vkformer"]
+        path = os.path.join(source, "python")
+        done = subprocess.run(command, env={**os.environ, "VKFORMER_LIBRARY": "/nosuch.so", "PYTHONPATH": path}, capture_output=True)
+        self.assertIn(b"expected the shared library libvkformer, found none (/nosuch.so: ", done.stderr)
+
+    def test_lifetimes(self):
+        session = vkformer.Model(EN_ES).session()  # which keeps its model
+        gc.collect()
+        self.assertEqual(session.translate("I am here.", num_beams=1), "Estoy aqu\u00ed.")
+        model = session._model
+        model.close()
+        model.close()
+        with self.assertRaises(vkformer.Error):
+            session.translate("a")
+
+    def test_threads(self):
+        found = {}
+
+        def work(i):
+            with self.model.session() as session:
+                found[i] = session.translate(SENTENCES[i], num_beams=1)
+
+        threads = [threading.Thread(target=work, args=(i,)) for i in range(3)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual([found[i] for i in range(3)], self.session.translate(SENTENCES, num_beams=1))
+
+    def test_run(self):
+        ids = self.session.encode("I am here.")
+        out = self.session.run(input_ids=[ids], decoder_input_ids=[[0]], attentions=True)
+        file = os.path.join(folder, "run.json")
+        printed("run", EN_ES, "--text", "I am here.", "--output-attentions", "-o", file)
+        with open(file, encoding="utf-8") as text:
+            expected = json.load(text)
+        expected.pop("format")
+        self.assertEqual(sorted(out), sorted(expected))
+        for name, value in expected.items():
+            self.assertEqual(rounded(listed(out[name])), rounded(value), name)
+        with self.assertRaisesRegex(ValueError, "same length"):
+            self.session.run(input_ids=[[1, 2], [3]])
+
+
+def rounded(value):
+    return [rounded(v) for v in value] if isinstance(value, list) else float("%.9g" % value)
+
+
+class TestGenerate(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        cls.folder = word_model("gpt2", 160, {0: "<unk>", 158: "<eos>"})
+        cls.session = vkformer.Model(cls.folder).session()
+
+    def test_texts(self):
+        prompts = ["w5 w6 w7", "w9"]
+        expected = [line["text"] for line in json_lines("generate", self.folder, "--json", "--max-new-tokens", "8",
+                                                        "-p", prompts[0], "-p", prompts[1])]
+        self.assertEqual(self.session.generate(prompts, max_new_tokens=8), expected)
+        self.assertEqual(self.session.generate(prompts[0], max_new_tokens=8), expected[0])
+        self.assertEqual(len(self.session.generate("w9", max_new_tokens=4, num_beams=2, num_return_sequences=2)), 2)
+
+    def test_stream(self):
+        whole = printed("generate", self.folder, "--max-new-tokens", "8", "-p", "w5 w6 w7")
+        pieces = list(self.session.stream("w5 w6 w7", max_new_tokens=8))
+        self.assertGreater(len(pieces), 3)
+        self.assertEqual("".join(pieces) + "\n", whole)
+        cut = printed("generate", self.folder, "--max-new-tokens", "8", "-p", "w5 w6 w7", "--stop", "w30")
+        self.assertEqual("".join(self.session.stream("w5 w6 w7", stops=["w30"], max_new_tokens=8)) + "\n", cut)
+        for piece in self.session.stream("w5 w6 w7", max_new_tokens=50):
+            break  # the generation ends, and the session can be used again
+        self.assertEqual("".join(self.session.stream("w5 w6 w7", max_new_tokens=8)), "".join(pieces))
+        with self.assertRaisesRegex(vkformer.Error, "nosuch_key"):
+            list(self.session.stream("w5", nosuch_key=1))
+
+    def test_callback(self):
+        pieces = []
+        self.session.generate("w5 w6 w7", max_new_tokens=8, on_text=lambda prompt, piece: pieces.append((prompt, piece)))
+        self.assertEqual("".join(piece for _, piece in pieces), self.session.generate("w5 w6 w7", max_new_tokens=8))
+        self.assertEqual({prompt for prompt, _ in pieces}, {0})
+
+        def fail(prompt, piece):
+            raise RuntimeError("from the callback")
+
+        with self.assertRaisesRegex(RuntimeError, "from the callback"):
+            self.session.generate("w5", on_text=fail)
+
+
+class TestEncoders(unittest.TestCase):
+    specials = {0: "[PAD]", 1: "[UNK]", 2: "[CLS]", 3: "[SEP]", 4: "[MASK]"}
+
+    def test_embed(self):
+        model = word_model("bert", 120, self.specials)
+        session = vkformer.Model(model).session()
+        for pooling in ("mean", "cls", "max", "last"):
+            expected = [line["embedding"] for line in json_lines("embed", model, "--pooling", pooling,
+                                                                 "w5 w6", "w7")]
+            found = listed(session.embed(["w5 w6", "w7"], pooling=pooling))
+            self.assertEqual([[float("%.9g" % x) for x in row] for row in found],
+                             [[float("%.9g" % x) for x in row] for row in expected])
+        one = listed(session.embed("w5 w6", normalize=True))
+        self.assertAlmostEqual(sum(x * x for x in one), 1, 6)
+
+    def test_classify(self):
+        model = word_model("bert-sequence-classification", 120, self.specials)
+        session = vkformer.Model(model).session()
+        expected = [[(label["label"], label["score"]) for label in line["labels"]]
+                    for line in json_lines("classify", model, "--json", "w5 w6", "w7")]
+        found = session.classify(["w5 w6", "w7"])
+        self.assertEqual([[name for name, _ in row] for row in found], [[name for name, _ in row] for row in expected])
+        for row, other in zip(found, expected):
+            for (_, a), (_, b) in zip(row, other):
+                self.assertAlmostEqual(a, b, 9)
+        self.assertEqual(len(session.classify("w5", top_k=1)), 1)
+
+
+if __name__ == "__main__":
+    try:
+        result = unittest.main(argv=sys.argv[:1], exit=False).result
+    finally:
+        shutil.rmtree(folder)
+    sys.exit(not result.wasSuccessful())
