@@ -79,6 +79,8 @@ typedef struct tool_args {
   int resume;
   size_t column; /* 0: not given */
   const char *jsonl, *shard;
+  size_t samples, seed; /* 0: not given */
+  const char *baseline;
   size_t top;     /* 0: not given */
   json_t *config; /* generation keys given as options; an object */
   const struct tool_command *command;

@@ -10,6 +10,8 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "lines.h"
+
 #ifdef VKF_HAS_ZLIB
 #include <zlib.h>
 #endif
@@ -222,4 +224,46 @@ void tool_source_close(tool_source *s) {
   free(s->packed);
   free(s->data);
   *s = (tool_source){.fd = -1};
+}
+
+/* ---- all of a file ----------------------------------------------------------------------------------------------- */
+
+static int add_line(tool_text_list *l, const tool_source *s, const char *line, size_t size) {
+  char reason[80];
+  if (tool_utf8_reason(line, size, reason, sizeof reason))
+    return tool_error("%s: line %zu: %s", s->name, s->n_lines, reason);
+  if (l->n == l->capacity) {
+    const size_t capacity = 2 * l->capacity + 1024;
+    char **at = realloc(l->at, capacity * sizeof *at);
+    if (!at) return tool_error("out of memory");
+    l->at = at;
+    l->capacity = capacity;
+  }
+  l->at[l->n] = strdup(line);
+  return l->at[l->n++] ? TOOL_OK : tool_error("out of memory");
+}
+
+int tool_text_list_read(tool_text_list *l, const char *path, size_t wanted) {
+  tool_source source;
+  const size_t before = l->n;
+  int exit_code = tool_source_open(&source, path, NULL, 0);
+  while (exit_code == TOOL_OK && !source.ended) {
+    const char *line = NULL;
+    size_t size = 0;
+    exit_code = tool_source_next(&source, &line, &size);
+    if (!line && !source.ended) tool_source_wait(&source);
+    if (exit_code != TOOL_OK || !line) continue;
+    const char *after = source.n_lines == 1 ? tool_without_bom(line) : line;
+    exit_code = add_line(l, &source, after, size - (size_t)(after - line));
+  }
+  tool_source_close(&source);
+  if (exit_code == TOOL_OK && l->n == before) return tool_error("%s: expected at least one line, found none", path);
+  if (exit_code == TOOL_OK && wanted && l->n - before != wanted)
+    return tool_error("%s: expected %zu lines, as the first file has, found %zu", path, wanted, l->n - before);
+  return exit_code;
+}
+
+void tool_text_list_finish(tool_text_list *l) {
+  for (size_t i = 0; i < l->n; i++) free(l->at[i]);
+  free(l->at);
 }

@@ -42,6 +42,15 @@ double tool_source_share(const tool_source *source);
 int tool_source_check(const tool_source *source);
 void tool_source_close(tool_source *source);
 
+/* All lines of files, one file behind the other. */
+typedef struct tool_text_list {
+  char **at; /* [n] */
+  size_t n, capacity;
+} tool_text_list;
+/* Adds the lines of a file, which has at least one, and is UTF-8. wanted 0: any number of them. */
+int tool_text_list_read(tool_text_list *list, const char *path, size_t wanted);
+void tool_text_list_finish(tool_text_list *list);
+
 /* FNV-1a of bytes behind those that gave `hash`; TOOL_HASH_BEGIN: of the first ones. */
 #define TOOL_HASH_BEGIN UINT64_C(0xcbf29ce484222325)
 uint64_t tool_hash(uint64_t hash, const void *bytes, size_t size);

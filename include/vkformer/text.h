@@ -120,6 +120,33 @@ VKF_DEFINE_INIT(vkf_text_queue)
 VKF_API vkf_status vkf_session_translate_queue(vkf_session *session, const vkf_text_queue *queue,
                                                const vkf_generate_params *params);
 
+/* How probable the model finds given translations. Arrays: `ids` [n,length] int32: the tokens of each target with the
+ * end token, then -1; `logprobs` [n,length] float32: the log-probability of each, given the source and the tokens
+ * before it; `scores` [n] float64: their sums. config_json: as in vkf_generate_params; NULL: none.
+ * VKF_ERROR_UNSUPPORTED: the model is no encoder-decoder, or has languages. VKF_ERROR_ARGUMENT names a text (counted
+ * from 1) that is not UTF-8 or too long. */
+VKF_API vkf_status vkf_session_score(vkf_session *session, const char *const *sources, const char *const *targets,
+                                     size_t n, const char *config_json, vkf_result **out);
+
+typedef struct vkf_evaluate_params {
+  size_t size;                 /* sizeof(vkf_evaluate_params) */
+  size_t n_samples;            /* of the sentences, for intervals (bootstrap); 0: none */
+  uint32_t seed;               /* of the samples; sacreBLEU's is 12345 */
+  const char *const *baseline; /* [n]: the translations of another system, to test the difference; NULL: none */
+} vkf_evaluate_params;
+#define VKF_EVALUATE_PARAMS_INIT .size = sizeof(vkf_evaluate_params)
+VKF_DEFINE_INIT(vkf_evaluate_params)
+
+/* Compares translations [n] with references [n_references][n], as sacreBLEU 2 does it by default: BLEU (tokenizer 13a,
+ * exponential smoothing) and chrF2. Arrays of float64: `bleu` [1], `chrf` [1], `bleu_precisions` [4], `bleu_penalty`
+ * [1], `bleu_lengths` [2] (words of the translations, of the references); with n_samples `bleu_interval` and
+ * `chrf_interval` [2]: the mean of the samples' scores, and half the width of the interval that has 95 of 100 of them.
+ * With a baseline, which needs samples, the same names behind "baseline_", and `bleu_p` and `chrf_p` [1]: how probable
+ * so large a difference is by chance (paired bootstrap). */
+VKF_API vkf_status vkf_evaluate(vkf_context *ctx, const char *const *hypotheses, size_t n,
+                                const char *const *references, size_t n_references, const vkf_evaluate_params *params,
+                                vkf_result **out);
+
 typedef enum vkf_pooling {
   VKF_POOLING_FOLDER = 0, /* as 1_Pooling/config.json says; without that file, the mean */
   VKF_POOLING_MEAN = 1,

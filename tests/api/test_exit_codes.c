@@ -42,6 +42,8 @@ static const row rows[] = {
     {"tour", "softmax", "scores --file $T/tour.json", "softmax --device nosuch", "softmax --file $T/nosuch.json"},
     {"doctor", "--icd $T/nosuch.json", NULL, NULL, "--report $T/nosuch/o"},
     {"merge", NULL, NULL, NULL, "$T/nosuch"},
+    {"score", "$T/x.json $T/x.json", NULL, "$T/x.json $T/x.json --device nosuch", "$T/nosuch $T/x.json"},
+    {"evaluate", "$T/x.json $T/x.json", NULL, NULL, "$T/nosuch $T/x.json"},
 };
 
 /* A golden model with a NaN in the weight that `name` is, and ids that it can take. */

@@ -4,6 +4,8 @@
 #include "support/golden.h"
 #include "support/range.h"
 
+#include <math.h>
+
 #include <jansson.h>
 #include "support/sessions.h"
 
@@ -81,4 +83,40 @@ static void test_four_beams(void **state) {
   compare_all(*state, "{\"num_beams\": 4}", "beam4", "beam4_text", "beam4_score");
 }
 
-DRIVER_MAIN(DRIVER_TEST_PLAIN(test_greedy), DRIVER_TEST_PLAIN(test_four_beams))
+/* The sum of the log-probabilities of a translation is what transformers' beam search divided by its length. */
+static void test_scores(void **state) {
+  static lines l;
+  driver *d = *state;
+  const char *targets[MAX_LINES];
+  vkf_model *model = NULL;
+  vkf_result *found = NULL;
+  size_t n_same = 0;
+  read_lines(&l);
+  for (size_t i = 0; i < l.n; i++) targets[i] = json_string_value(json_object_get(l.entries[i], "beam4_text"));
+  driver_ok(d, vkf_model_open(d->device, MODEL, &model));
+  driver_ok(d, vkf_session_score(session_of(model), l.sources, targets, l.n, NULL, &found));
+  const vkf_array *ids = vkf_result_find(found, "ids");
+  for (size_t i = 0; i < l.n; i++) {
+    const json_t *beam = json_object_get(l.entries[i], "beam4");
+    const size_t n = json_array_size(beam), length = ids->shape[1];
+    const int32_t *row = (const int32_t *)ids->data + i * length;
+    const float *logprobs = vkf_result_f32(found, "logprobs", NULL) + i * length;
+    bool is_same = n <= length && (n == length || row[n] == -1);
+    double sum = 0;
+    for (size_t t = 0; t < n && is_same; t++) {
+      is_same = row[t] == (int32_t)json_integer_value(json_array_get(beam, t));
+      sum += logprobs[t];
+    }
+    if (!is_same) continue; /* the text has other ids, too */
+    n_same++;
+    assert_true(fabs(sum - vkf_result_f64(found, "scores", NULL)[i]) < 1e-4);
+    golden_expect_score(l.sources[i], i, sum / (double)n,
+                        json_real_value(json_object_get(l.entries[i], "beam4_score")));
+  }
+  assert_between(n_same, l.n - 4, l.n);
+  vkf_result_destroy(&found);
+  close_model(&model);
+  for (size_t i = 0; i < l.n; i++) json_decref(l.entries[i]);
+}
+
+DRIVER_MAIN(DRIVER_TEST_PLAIN(test_greedy), DRIVER_TEST_PLAIN(test_four_beams), DRIVER_TEST_PLAIN(test_scores))

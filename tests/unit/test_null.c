@@ -123,6 +123,8 @@ static int at; /* which pointer is NULL */
   X(vkf_session_generate, 4, 4, vkf_session_generate(P(0, session), P(1, inputs), 1, P(2, NULL), P(3, &made.result)))  \
   X(vkf_session_translate, 3, 0, vkf_session_translate(P(0, session), P(1, texts), 1, NULL, P(2, &made.result)))       \
   X(vkf_session_translate_queue, 2, 0, vkf_session_translate_queue(P(0, session), P(1, &queue), NULL))                 \
+  X(vkf_session_score, 4, 0, vkf_session_score(P(0, session), P(1, texts), P(2, texts), 1, NULL, P(3, &made.result)))  \
+  X(vkf_evaluate, 5, 8, vkf_evaluate(P(0, context), P(1, texts), 1, P(2, texts), 1, P(3, NULL), P(4, &made.result)))   \
   X(vkf_session_embed, 3, 0, vkf_session_embed(P(0, session), P(1, texts), 1, NULL, P(2, &made.result)))               \
   X(vkf_session_classify, 3, 0, vkf_session_classify(P(0, session), P(1, texts), 1, NULL, P(2, &made.result)))         \
   X(vkf_session_fill_mask, 3, 0, vkf_session_fill_mask(P(0, session), P(1, texts), 1, NULL, P(2, &made.result)))       \

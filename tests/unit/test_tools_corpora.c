@@ -162,6 +162,42 @@ static void test_shards(void **state) {
   PROGRAM_ROWS(rows);
 }
 
+/* ---- evaluation -------------------------------------------------------------------------------------------------- */
+
+/* sacreBLEU's worked example (its README), and numbers of its definitions in Python with numpy's generator. */
+static void test_evaluate(void **state) {
+  (void)state;
+  static const program_row rows[] = {
+      {"cd $T; printf \"The dog bit the man.\\nIt wasn't surprising.\\nThe man had just bitten him.\\n\" > h; "
+       "printf 'The dog bit the man.\\nIt was not unexpected.\\nThe man bit him first.\\n' > r1; "
+       "printf 'The dog had bit the man.\\nNo one was surprised.\\nThe man had bitten the dog.\\n' > r2; "
+       "$V evaluate h r1 r2",
+       0,
+       "BLEU|nrefs:2|case:mixed|eff:no|tok:13a|smooth:exp|version:2.0.0 = 48.53 82.4/50.0/45.5/37.5 (BP = 0.943 ratio "
+       "= "
+       "0.944 hyp_len = 17 ref_len = 18)\nchrF2|nrefs:2|case:mixed|eff:yes|nc:6|nw:0|space:no|version:2.0.0 = 59.73\n",
+       ""},
+      {"cd $T; $V evaluate h r1 --baseline r2 | sed 's/.* = \\([0-9.]* (.*)\\) .*(p =/\\1 (p =/;s/.*2.0.0 = //'", 0,
+       "22.97 (\xce\xbc = 22.69 \xc2\xb1 21.66)", ""},
+      {"cd $T; $V evaluate h r1 --baseline r2", 0, "= 45.07 (\xce\xbc = 42.39 \xc2\xb1 46.75) ", ""},
+      {"cd $T; $V evaluate h r1 --baseline r2", 0, "= 50.04 (\xce\xbc = 50.94 \xc2\xb1 37.63) (p = 0.0450)\n", ""},
+      {"cd $T; $V evaluate h r1 --samples 10", 0, "BLEU|nrefs:1|bs:10|seed:12345|case:mixed|", ""},
+      {"cd $T; printf '\\n\\n\\n' > e; $V evaluate e r1 | sed 's/.*2.0.0 = //'", 0, "0.00 0.0/0.0/0.0/0.0 (BP = 0.000 ",
+       ""},
+      {"cd $T; head -2 r1 > r3; $V evaluate h r3", 4, "", "r3: expected 3 lines, as the first file has, found 2"},
+      {"cd $T; printf 'a\\n\\377\\n' > bad; $V evaluate bad bad", 4, "",
+       "bad: line 2: expected UTF-8, found the byte 0xff"},
+      {"cd $T; $V evaluate e0 r1", 4, "", "e0: cannot be read"},
+      {"$V evaluate $T/h", 2, "", "expected HYPOTHESES and REFERENCES"},
+      /* entities, symbols, points and dashes beside digits, spaces that are no ASCII */
+      {"cd $T; printf '&quot;1,000-2.5&quot; a-b, c. (d)\\302\\240e\\n' > t1; printf '\" 1,000 - 2.5 \" a-b , c . ( d "
+       ") e\\n' > t2; "
+       "$V evaluate t1 t2 | sed 's/.*2.0.0 = //'",
+       0, "100.00 100.0/100.0/100.0/100.0 (BP = 1.000 ratio = 1.000 hyp_len = 13 ref_len = 13)", ""},
+  };
+  PROGRAM_ROWS(rows);
+}
+
 /* ---- memory ------------------------------------------------------------------------------------------------------ */
 
 /* The most memory that a command had, in kB. */
@@ -181,4 +217,5 @@ static void test_memory(void **state) {
 }
 
 PROGRAM_MAIN(prepare, cmocka_unit_test(test_memory), cmocka_unit_test(test_forms), cmocka_unit_test(test_ends),
-             cmocka_unit_test(test_kills), cmocka_unit_test(test_resumes), cmocka_unit_test(test_shards))
+             cmocka_unit_test(test_kills), cmocka_unit_test(test_resumes), cmocka_unit_test(test_shards),
+             cmocka_unit_test(test_evaluate))

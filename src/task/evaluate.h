@@ -1,0 +1,56 @@
+/* evaluate: BLEU and chrF of sentences as sacreBLEU 2 defines them, for evaluate.c and its tests.
+ *
+ * A sentence gives counts; a corpus gives the sums of its sentences' counts; a score is a function of such sums.
+ */
+#ifndef VKF_TASK_EVALUATE_H
+#define VKF_TASK_EVALUATE_H
+
+#include "base/base.h"
+
+enum { VKF_BLEU_ORDER = 4, VKF_CHRF_ORDER = 6 };
+
+typedef struct vkf_bleu_counts {
+  double length, reference_length; /* in words; of the reference that is nearest in length */
+  double match[VKF_BLEU_ORDER], total[VKF_BLEU_ORDER];
+} vkf_bleu_counts;
+
+typedef struct vkf_chrf_counts {
+  struct {
+    double hypothesis, reference, match;
+  } of[VKF_CHRF_ORDER];
+} vkf_chrf_counts;
+
+typedef struct vkf_bleu {
+  double score, penalty, precisions[VKF_BLEU_ORDER];
+} vkf_bleu;
+
+vkf_bleu vkf_task_bleu(const vkf_bleu_counts *sums);
+double vkf_task_chrf(const vkf_chrf_counts *sums);
+
+/* numpy's default generator, PCG64, which sacreBLEU draws its samples with. */
+typedef struct vkf_pcg {
+  uint64_t state[2], increment[2]; /* low, high */
+  uint32_t rest;                   /* half of the last number */
+  bool has_rest;
+} vkf_pcg;
+void vkf_task_pcg_seed(vkf_pcg *pcg, uint32_t seed);
+/* A whole number below n. */
+uint32_t vkf_task_pcg_below(vkf_pcg *pcg, uint32_t n);
+
+/* Texts as counts. Finish it in every case. */
+typedef struct vkf_evaluator {
+  vkf_env *env;
+  struct vkf_sequence *sequences; /* of a sentence: the hypothesis, then its references */
+  size_t n;
+  struct vkf_word *words; /* [n_words]: a table by hash, of all sentences */
+  size_t n_words, capacity;
+  vkf_arena arena;
+} vkf_evaluator;
+
+vkf_status vkf_task_evaluator_init(vkf_evaluator *evaluator, vkf_env *env, size_t n_references);
+void vkf_task_evaluator_finish(vkf_evaluator *evaluator);
+/* texts [1 + n_references], UTF-8. VKF_ERROR_ARGUMENT: one is not. */
+vkf_status vkf_task_evaluator_count(vkf_evaluator *evaluator, const char *const *texts, vkf_bleu_counts *bleu,
+                                    vkf_chrf_counts *chrf);
+
+#endif
