@@ -201,6 +201,25 @@ static void test_default_lengths(void **state) {
   close_model(&model);
 }
 
+/* A pooled head reads the first token though the mask takes it out, as transformers does. */
+static void test_the_first_token_is_read(void **state) {
+  static const int32_t tokens[2][4] = {{5, 7, 8, 9}, {6, 7, 8, 9}}, masked[4] = {0, 1, 1, 1};
+  driver *d = *state;
+  vkf_model *model = NULL;
+  vkf_result *results[2] = {NULL};
+  size_t n = 0;
+  driver_ok(d, vkf_model_open(d->device, VKF_SOURCE_DIR "/tests/golden/bert-model-pooled", &model));
+  for (int i = 0; i < 2; i++) {
+    const vkf_array inputs[] = {IDS("input_ids", 1, 4, (void *)tokens[i]), IDS("attention_mask", 1, 4, (void *)masked)};
+    driver_ok(d, vkf_session_run(session_of(model), inputs, 2, NULL, &results[i]));
+  }
+  const float *a = vkf_result_f32(results[0], "pooler_output", &n),
+              *b = vkf_result_f32(results[1], "pooler_output", &n);
+  assert_true(a && b && n > 0 && memcmp(a, b, n * sizeof *a) != 0);
+  for (int i = 0; i < 2; i++) vkf_result_destroy(&results[i]);
+  close_model(&model);
+}
+
 static void test_texts(void **state) {
   static char many[4096];
   const char *const second_empty[] = {"I am here.", " \t"}, *const second_null[] = {"I am here.", NULL},
@@ -230,4 +249,5 @@ static void test_texts(void **state) {
 }
 
 DRIVER_MAIN(DRIVER_TEST(test_run_and_generate), DRIVER_TEST(test_generation_keys),
-            DRIVER_TEST(test_prompts_and_length_limits), DRIVER_TEST(test_default_lengths), DRIVER_TEST(test_texts))
+            DRIVER_TEST(test_prompts_and_length_limits), DRIVER_TEST(test_default_lengths),
+            DRIVER_TEST(test_the_first_token_is_read), DRIVER_TEST(test_texts))
