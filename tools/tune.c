@@ -103,11 +103,14 @@ static void usual_problems(tuning *t, bool full) {
                         widths[][2] = {{512, 512}, {2048, 512}, {512, 2048}};
   const size_t n_rows = full ? sizeof rows / sizeof rows[0] : 3;
   char text[64];
+  /* Matrix cores multiply weights in f16, which only devices that have them are asked for. */
+  const int n_formats = vkf_device_get_info(t->session.device)->has_cooperative_matrix ? 2 : 1;
   for (size_t w = 0; w < sizeof widths / sizeof widths[0]; w++)
-    for (size_t r = 0; r < n_rows; r++) {
-      snprintf(text, sizeof text, "matmul:%u,%u,%u", rows[r], widths[w][0], widths[w][1]);
-      on_problem(t, text);
-    }
+    for (size_t r = 0; r < n_rows; r++)
+      for (int f = 0; f < n_formats; f++) {
+        snprintf(text, sizeof text, "matmul:%u,%u,%u%s", rows[r], widths[w][0], widths[w][1], f ? ",f16" : "");
+        on_problem(t, text);
+      }
   for (size_t r = 0; r < n_rows; r++) {
     snprintf(text, sizeof text, "attention:%u,%u,8,64", rows[r], rows[r] < 128 ? 128 : rows[r]);
     on_problem(t, text);
@@ -242,13 +245,19 @@ static int run_off(tuning *t, problem *p) {
   return exit_code;
 }
 
+static bool is_unusable(const candidate *c) {
+  return c->result.outcome == TOOL_MEASURE_WRONG || c->result.outcome == TOOL_MEASURE_HUNG ||
+         c->result.outcome == TOOL_MEASURE_DIED;
+}
+
 static int keep(tuning *t, const problem *p) {
   vkf_kernel_time *times = calloc(p->n, sizeof *times);
   size_t n = 0;
   if (!times) return tool_error("out of memory");
   for (size_t i = 0; i < p->n; i++)
-    if (p->candidates[i].was_measured)
-      times[n++] = (vkf_kernel_time){p->text, p->candidates[i].name, p->candidates[i].result.ns};
+    if (p->candidates[i].was_measured || is_unusable(&p->candidates[i]))
+      times[n++] = (vkf_kernel_time){p->text, p->candidates[i].name,
+                                     p->candidates[i].was_measured ? p->candidates[i].result.ns : VKF_UNUSABLE_NS};
   vkf_status status = vkf_device_store_times(t->session.device, times, n);
   free(times);
   if (status == VKF_ERROR_FILE && t->args->export_file) return TOOL_OK; /* that file will have them */

@@ -277,8 +277,9 @@ VKF_API vkf_status vkf_model_list_problems(vkf_model *model, size_t batch, size_
 /* Measured times decide which kernels are picked by models that are opened on the device later. */
 typedef struct vkf_kernel_time {
   const char *problem, *kernel;
-  double ns;
+  double ns; /* VKF_UNUSABLE_NS: it was wrong or hung, and any other is better */
 } vkf_kernel_time;
+#define VKF_UNUSABLE_NS 1e15
 /* Keeps verified times of this device. VKF_ERROR_FILE: the cache folder is missing or cannot be written; the device
  * uses the times nevertheless. */
 VKF_API vkf_status vkf_device_store_times(vkf_device *dev, const vkf_kernel_time *times, size_t n);

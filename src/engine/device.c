@@ -183,6 +183,12 @@ static vkf_status device_init(vkf_device *dev) {
                       .cache_folder = refused ? NULL : folder,
                       .refused_folder = refused ? folder : NULL,
                       .gpu = dev->gpu};
+    if (vkf_gpu_device_caps(dev->gpu)->coopmat_left_out)
+      vkf_env_log(
+          &ctx->env, VKF_LOG_WARNING,
+          "%s: its matrix cores are not used: this library was built without GL_KHR_cooperative_matrix, which a "
+          "newer glslang and newer Vulkan headers know",
+          vkf_gpu_device_caps(dev->gpu)->device_name);
     vkf_tune_compiled_open(t);
     vkf_tune_open(t);
     if (ctx->no_checks)

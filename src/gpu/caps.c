@@ -153,8 +153,29 @@ static void fill_matrix_shapes(vkf_caps *caps, const vkf_vk_instance *vk, VkPhys
     caps->matrix_shapes[caps->n_matrix_shapes++] = (vkf_matrix_shape){r->MSize, r->NSize, r->KSize};
   }
 #else
-  (void)caps, (void)vk, (void)handle, (void)extensions;
+  (void)vk, (void)handle;
+  caps->coopmat_left_out = vkf_gpu_extensions_have(extensions, "VK_KHR_cooperative_matrix");
 #endif
+}
+
+enum { INTEL = 0x8086 };
+
+/* What compilers were found to hold without spilling, beside what they need for addresses and loops: Mesa's for these
+ * vendors' chips (scripts/farm). Intel's come from its manuals: a thread has 128 registers, which hold a number each
+ * for the lanes of the smallest subgroup. */
+static uint32_t registers_of(uint32_t vendor_id) {
+  static const struct {
+    uint32_t vendor_id, n;
+  } rows[] = {{0x1002 /* AMD */, 192},
+              {0x10de /* NVIDIA */, 192},
+              {0x5143 /* Qualcomm */, 128},
+              {0x106b /* Apple */, 96},
+              {INTEL, 48},
+              {0x13b5 /* ARM */, 48},
+              {0x14e4 /* Broadcom */, 48}};
+  for (size_t i = 0; i < VKF_COUNT(rows); i++)
+    if (rows[i].vendor_id == vendor_id) return rows[i].n;
+  return 0;
 }
 
 /* What a core is, each vendor says in its own words. */
@@ -234,6 +255,8 @@ void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint3
   fill_limits(out, &p->limits);
   fill_memory(out, &memory);
   fill_subgroups(out, &subgroup, &sizes);
+  out->n_registers = out->is_cpu ? 0 : registers_of(out->vendor_id);
+  if (out->vendor_id == INTEL && !out->is_cpu) out->subgroup_registers = 2 * out->n_registers * out->subgroup_min;
   fill_timestamps(out, vk, handle, queue_family, p->limits.timestampPeriod);
   fill_matrix_shapes(out, vk, handle, extensions);
   fill_cores(out, vk, handle, extensions);

@@ -55,6 +55,9 @@ typedef struct vkf_caps {
   /* Turns of all loops of an invocation together (kern/family.h), after which the driver ends every loop and says
    * nothing; UINT32_MAX: no limit is known. */
   uint32_t max_loop_turns;
+  uint32_t n_registers; /* numbers of 32 bits that an invocation can keep and leave room for addresses; 0: unknown */
+  uint32_t
+      subgroup_registers; /* of all lanes together, where a larger subgroup leaves each lane fewer; 0: it does not */
   uint32_t n_cores; /* what has shared memory of its own: multiprocessors, compute units, shader cores; 0: unknown */
 
   /* Subgroups in compute. Without size control a kernel may only rely on subgroup_size if subgroup_min == subgroup_max.
@@ -70,6 +73,7 @@ typedef struct vkf_caps {
   bool storage16, storage8;         /* 16-bit and 8-bit members of storage buffers */
   bool buffer_address;              /* buffer references */
   bool coopmat; /* cooperative matrices of a subgroup, f16 times f16 added up in float32, in the shapes below */
+  bool coopmat_left_out; /* the device has such matrices, and this build cannot use any */
   uint32_t n_matrix_shapes;
   vkf_matrix_shape matrix_shapes[VKF_MAX_MATRIX_SHAPES];
   bool timestamps;

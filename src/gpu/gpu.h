@@ -169,6 +169,8 @@ vkf_status vkf_gpu_pipeline_cache_take(vkf_gpu_device *device, void **bytes, siz
  * is false. In the memory of `arena`. */
 vkf_status vkf_gpu_pipeline_statistics(vkf_gpu_device *device, const vkf_gpu_pipeline *pipeline, vkf_arena *arena,
                                        vkf_bench_statistic **out, size_t *n);
+/* Registers that the driver keeps in memory, as far as it tells, of a pipeline that was made with `statistics`. */
+uint32_t vkf_gpu_pipeline_spills(const vkf_gpu_pipeline *pipeline);
 
 /* ---- blocks: recorded once, submitted often ---------------------------------------------------------------------- */
 

@@ -217,6 +217,8 @@ static vkf_status end_job(vkf_gpu_device *device, job *j) {
   if (failing && !strcmp(failing, j->params->name)) j->result = VK_ERROR_UNKNOWN;
   vkf_status st = vkf_gpu_device_result(device, j->result, j->what);
   if (st != VKF_OK) return vkf_env_prefix(device->env, st, "pipeline %s: ", j->params->name);
+  st = vkf_gpu_pipeline_count_spills(device, j->pipeline);
+  if (st != VKF_OK) return st;
   device->root->n_pipelines++;
   j->pipeline->next = device->root->pipelines;
   device->root->pipelines = j->pipeline;

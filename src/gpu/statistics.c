@@ -1,8 +1,10 @@
 /* Statistics of a pipeline, as the driver that compiled it reports them (VK_KHR_pipeline_executable_properties).
  *
- * Owns nothing. It does not know what a statistic means: names are the driver's, values become numbers. Invariant:
- * everything in the list came from the driver; without the extension the list is empty.
+ * Owns nothing. It knows what drivers call spilled registers; all other names and numbers mean nothing to it.
+ * Invariant: everything in the list came from the driver; without the extension the list is empty.
  */
+#include <string.h>
+
 #include "gpu/vk.h"
 
 static double number(const VkPipelineExecutableStatisticKHR *s) {
@@ -77,4 +79,25 @@ vkf_status vkf_gpu_pipeline_statistics(vkf_gpu_device *device, const vkf_gpu_pip
 done:
   vkf_env_free(device->env, programs);
   return st;
+}
+
+vkf_status vkf_gpu_pipeline_count_spills(vkf_gpu_device *device, vkf_gpu_pipeline *pipeline) {
+  /* RADV; NVK; Honeykrisp and panvk; ANV and PowerVR; Turnip. */
+  static const char *const names[] = {"Spilled VGPRs", "Spills to memory", "Spills", "Spill count", "STP Count"};
+  vkf_status st = VKF_OK;
+  vkf_bench_statistic *all = NULL;
+  size_t n = 0;
+  vkf_arena arena;
+  vkf_arena_init(&arena, device->env);
+  VKF_TRY(vkf_gpu_pipeline_statistics(device, pipeline, &arena, &all, &n));
+  for (size_t i = 0; i < n; i++)
+    for (size_t k = 0; k < VKF_COUNT(names); k++)
+      if (!strcmp(all[i].name, names[k]) && all[i].value > 0) pipeline->spills += (uint32_t)VKF_MIN(all[i].value, 1e6);
+done:
+  vkf_arena_finish(&arena);
+  return st;
+}
+
+uint32_t vkf_gpu_pipeline_spills(const vkf_gpu_pipeline *pipeline) {
+  return pipeline->spills;
 }

@@ -109,6 +109,8 @@ vkf_status vkf_gpu_table_load_device(vkf_gpu_device *device, bool has_labels);
 /* Records a failure and returns its status; a lost device becomes the device's state. */
 vkf_status vkf_gpu_device_result(vkf_gpu_device *device, VkResult result, const char *what);
 const char *vkf_gpu_result_name(VkResult result);
+/* Into pipeline->spills (statistics.c). */
+vkf_status vkf_gpu_pipeline_count_spills(vkf_gpu_device *device, vkf_gpu_pipeline *pipeline);
 /* VKF_ERROR_DEVICE_LOST if the device is lost. */
 vkf_status vkf_gpu_device_alive(vkf_gpu_device *device);
 
@@ -254,6 +256,7 @@ struct vkf_gpu_pipeline {
   uint32_t *constants;
   uint32_t n_constants, subgroup_size;
   bool subgroup_full, statistics;
+  uint32_t spills; /* vkf_gpu_pipeline_spills() */
   vkf_gpu_layout *layout;
   VkPipeline handle;
   struct vkf_gpu_pipeline *next;

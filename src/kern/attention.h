@@ -34,6 +34,8 @@ typedef struct vkf_kern_attention_cost {
 } vkf_kern_attention_cost;
 double vkf_kern_attention_cpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_kern_attention_cost *cost);
 
+/* What every kernel with tiles of rows keeps of its place and of its keys. */
+enum { VKF_ATTENTION_PLACE_REGISTERS = 12 };
 /* On GPUs: multiply-adds of a lane, padding included. rows: queries of all workgroups; beside: loads and shuffles with
  * each; at_a_time: keys that a lane waits for at once, 1 but in kernels that split them. */
 double vkf_kern_attention_gpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, double rows,

@@ -38,6 +38,8 @@ typedef struct vkf_family {
   /* Invocations, where the tile says how many; NULL: as the row says, or one subgroup. */
   uint32_t (*workgroup)(const vkf_variant *v);
   uint32_t (*shared_bytes)(const vkf_variant *v);
+  /* Numbers that an invocation keeps at once, counted as the shader's arrays; NULL: few. */
+  uint32_t (*registers)(const vkf_variant *v, const vkf_problem *p);
   /* Workgroups of a stage; g is {p->rows.rows, 1, 1} before. NULL: that. */
   void (*grid)(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]);
   /* Of kernels with a second stage, see vkf_kern_split() and vkf_kern_scratch_bytes(). */

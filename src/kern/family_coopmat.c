@@ -43,6 +43,15 @@ static uint32_t shared_bytes(const vkf_variant *v) {
   return VKF_MAX(slices, vkf_kern_workgroup(v) / v->subgroup * v->matrix.m * v->matrix.n * 4);
 }
 
+/* A lane's part of the sums and of the pieces that are multiplied; a share of the next slices. */
+static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
+  const uint32_t eights = v->tile.gemm.bk / 8, x = VKF_CEIL_DIV(v->tile.gemm.bm * eights, workgroup(v)),
+                 w = VKF_CEIL_DIV(v->tile.gemm.bn * eights, workgroup(v));
+  (void)p;
+  return (v->tile.gemm.tm * v->tile.gemm.tn + (v->tile.gemm.tm + v->matrix.n) * v->matrix.k / 2) / v->subgroup + 8 * x +
+         4 * w;
+}
+
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   return vkf_kern_gemm_gpu_effort(v, p, caps, MATRIX_FACTOR);
 }
@@ -60,6 +69,7 @@ const vkf_family vkf_family_coopmat = {.name = "coopmat",
                                        .fit = fit,
                                        .workgroup = workgroup,
                                        .shared_bytes = shared_bytes,
+                                       .registers = registers,
                                        .grid = vkf_kern_gemm_grid,
                                        .loop_turns = loop_turns,
                                        .rounding = rounding,

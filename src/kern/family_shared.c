@@ -10,6 +10,14 @@ static uint32_t shared_bytes(const vkf_variant *v) {
   return v->tile.gemm.slices * (v->tile.gemm.bm + v->tile.gemm.bn) * (v->tile.gemm.bk + 4) * 4;
 }
 
+/* Sums, a column of x, of w a vector; a share of the next slices. */
+static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
+  const uint32_t vectors = v->tile.gemm.bk / 4, x = VKF_CEIL_DIV(v->tile.gemm.bm * vectors, workgroup(v)),
+                 w = VKF_CEIL_DIV(v->tile.gemm.bn * vectors, workgroup(v));
+  return v->tile.gemm.tm * v->tile.gemm.tn + 4 * v->tile.gemm.tm + 4 + 4 * x +
+         w * vkf_format_get(p->packing.format)->bits / 8;
+}
+
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   return vkf_kern_gemm_gpu_effort(v, p, caps, 1);
 }
@@ -52,6 +60,7 @@ const vkf_family vkf_family_shared = {.name = "shared",
                                       .fit = vkf_kern_gemm_fit,
                                       .workgroup = workgroup,
                                       .shared_bytes = shared_bytes,
+                                      .registers = registers,
                                       .grid = vkf_kern_gemm_grid,
                                       .loop_turns = loop_turns,
                                       .effort = effort,
@@ -65,6 +74,7 @@ const vkf_family vkf_family_split = {.name = "split",
                                      .fit = vkf_kern_gemm_fit,
                                      .workgroup = workgroup,
                                      .shared_bytes = shared_bytes,
+                                     .registers = registers,
                                      .grid = vkf_kern_gemm_grid,
                                      .split = split,
                                      .scratch_bytes = scratch_bytes,

@@ -20,6 +20,13 @@ static uint32_t shared_bytes(const vkf_variant *v) {
   return workgroup(v) * 64 + clusters_of(v) * v->tile.attention.rows * 8;
 }
 
+/* Of each row a lane's part of the query and of the values' sums, its maximum, its sum and a score a key. */
+static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
+  const uint32_t lane = 4 * v->tile.attention.cluster,
+                 chunks = VKF_CEIL_DIV(p->attention.key_width, lane) + VKF_CEIL_DIV(p->attention.value_width, lane);
+  return v->tile.attention.rows * (4 * chunks + 2 + v->tile.attention.lane_keys) + 4 + VKF_ATTENTION_PLACE_REGISTERS;
+}
+
 static uint32_t split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   /* Workgroups that a core should have, so that loads of one hide behind another's; keys that are worth one. */
   enum { PER_CORE = 4, LEAST_KEYS = 64 };
@@ -60,6 +67,7 @@ const vkf_family vkf_family_split_keys = {.name = "split",
                                           .fit = vkf_kern_attention_fit,
                                           .workgroup = workgroup,
                                           .shared_bytes = shared_bytes,
+                                          .registers = registers,
                                           .grid = vkf_kern_attention_grid_by_tile,
                                           .split = split,
                                           .scratch_bytes = scratch_bytes,

@@ -33,6 +33,13 @@ static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_probl
          vkf_turns_of(VKF_CEIL_DIV(p->attention.keys, v->tile.attention.keys) + 1, tile) + results;
 }
 
+/* The values' sums; scores; of a turn weights and a vector of values. */
+static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
+  const uint32_t rows = v->tile.attention.lane_rows, blocks = v->tile.attention.keys / VKF_KEY_BLOCK;
+  return rows * (4 * VKF_CEIL_DIV(p->attention.value_width, 64) + blocks + 4 + 1) + blocks + 4 +
+         VKF_ATTENTION_PLACE_REGISTERS;
+}
+
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   vkf_problem own;
   if (caps->is_cpu) return VKF_NO_EFFORT;
@@ -46,6 +53,7 @@ const vkf_family vkf_family_tiles = {.name = "tiles",
                                      .fit = vkf_kern_attention_fit,
                                      .workgroup = workgroup,
                                      .shared_bytes = shared_bytes,
+                                     .registers = registers,
                                      .grid = vkf_kern_attention_grid_by_tile,
                                      .loop_turns = loop_turns,
                                      .effort = effort};
@@ -54,6 +62,7 @@ const vkf_family vkf_family_tiles_any = {.name = "tiles-any",
                                          .fit = vkf_kern_attention_fit,
                                          .workgroup = workgroup,
                                          .shared_bytes = shared_bytes,
+                                         .registers = registers,
                                          .grid = vkf_kern_attention_grid_by_tile,
                                          .loop_turns = loop_turns,
                                          .effort = effort};

@@ -21,6 +21,12 @@ static uint32_t shared_bytes(const vkf_variant *v) {
   return vkf_kern_workgroup(v) / v->subgroup * v->tile.gemm.tm * v->tile.gemm.tn * 4;
 }
 
+/* Sums, and of a turn eight vectors of w and one of x. */
+static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
+  (void)p;
+  return v->tile.gemm.tm * v->tile.gemm.tn + 8 * 4 + 4;
+}
+
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   vkf_problem own;
   return vkf_kern_gemm_turns(v, p, caps, &own) * v->tile.gemm.bn * (p->matmul.k + VKF_GEMM_START) *
@@ -40,6 +46,7 @@ const vkf_family vkf_family_vector = {.name = "vector",
                                       .fit = vkf_kern_gemm_fit,
                                       .workgroup = workgroup,
                                       .shared_bytes = shared_bytes,
+                                      .registers = registers,
                                       .grid = vkf_kern_gemm_grid,
                                       .loop_turns = loop_turns,
                                       .rounding = rounding,

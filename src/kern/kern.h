@@ -37,6 +37,7 @@ typedef enum vkf_access_kind {
 
 /* What a node asks of a kernel, at capacity (to pick) or at actual sizes (to compute the grid). `op` says which member
  * of the union is set. Every member but `matmul` and `attention` begins as `rows` does and may be read by that name. */
+enum { VKF_MAX_REFUSED = 4 };
 typedef struct vkf_problem {
   vkf_op op;
   union {
@@ -71,6 +72,8 @@ typedef struct vkf_problem {
   vkf_weight_packing packing; /* of the weight operand; attention, append: its format is that of keys and values */
   vkf_order_class order;      /* what the run asks for */
   bool reproducible;          /* the reproducible mode */
+  /* What the driver could not make, or only with spilled registers, when it was picked for this node. */
+  const struct vkf_variant *refused[VKF_MAX_REFUSED];
 } vkf_problem;
 
 static inline bool vkf_kern_is_attention(vkf_op op) {
@@ -169,9 +172,10 @@ const char *vkf_kern_fit(const vkf_variant *variant, const vkf_problem *problem,
 /* How a variant that fits ranks among those of its op; the smaller is the better, field by field. */
 typedef struct vkf_kern_rank {
   const vkf_variant *variant;
-  const struct vkf_tuned_time *time; /* measured for this problem or its neighbour; NULL: after all that were */
-  size_t rule;                       /* of the table of defaults */
-  double effort;                     /* work per useful element */
+  const struct vkf_tuned_time *time; /* measured for this problem or its neighbour; NULL: it was not */
+  bool leads;    /* it was not, and by the defaults it is before every one that was: before those, else after them */
+  size_t rule;   /* of the table of defaults */
+  double effort; /* work per useful element */
 } vkf_kern_rank;
 
 /* False, and why not, if the variant does not fit or is none that runs pick by themselves (kernels for GPUs on a CPU
@@ -227,6 +231,8 @@ vkf_order_class vkf_kern_order(const vkf_caps *caps, bool batch_invariant);
 uint32_t vkf_kern_constants(const vkf_variant *variant, const vkf_problem *problem,
                             uint32_t constants[VKF_MAX_CONSTANTS]);
 uint32_t vkf_kern_shared_bytes(const vkf_variant *variant, const vkf_problem *problem);
+/* Numbers that an invocation keeps at once, about. */
+uint32_t vkf_kern_registers(const vkf_variant *variant, const vkf_problem *problem);
 /* Turns of all loops on the longest path through one invocation of a stage, for drivers that end loops after so many
  * (vkf_caps.max_loop_turns). See family.h for how they are counted. */
 uint64_t vkf_kern_loop_turns(const vkf_variant *variant, uint32_t stage, const vkf_problem *problem);

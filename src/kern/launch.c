@@ -44,6 +44,10 @@ uint32_t vkf_kern_shared_bytes(const vkf_variant *v, const vkf_problem *problem)
   return v->family->shared_bytes ? v->family->shared_bytes(v) : 0;
 }
 
+uint32_t vkf_kern_registers(const vkf_variant *v, const vkf_problem *problem) {
+  return v->family->registers ? v->family->registers(v, problem) : 0;
+}
+
 uint32_t vkf_kern_split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   return v->family->split ? v->family->split(v, p, caps) : 0;
 }

@@ -101,6 +101,11 @@ static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const 
   if (shared > caps->max_shared_bytes)
     VKF_KERN_REFUSE("takes %u bytes of shared memory, the device has %u%s", shared, caps->max_shared_bytes,
                     checked(caps, 1u << VKF_CHECK_OF_SHARED));
+  const uint32_t registers =
+      v->subgroup && caps->subgroup_registers ? caps->subgroup_registers / v->subgroup : caps->n_registers;
+  if (registers && vkf_kern_registers(v, p) > registers)
+    VKF_KERN_REFUSE("keeps %u numbers in an invocation, the device has registers for %u", vkf_kern_registers(v, p),
+                    registers);
   if (storage_bindings(v, p) > caps->max_storage_bindings)
     VKF_KERN_REFUSE("binds %u storage buffers, the device allows %u", storage_bindings(v, p),
                     caps->max_storage_bindings);
@@ -142,6 +147,8 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
     VKF_KERN_REFUSE("does not read numbers stored as %s", vkf_format_get(p->packing.format)->name);
   if (p->packing.format == VKF_FORMAT_F16 && caps->failed_checks >> VKF_CHECK_OF_HALF & 1)
     VKF_KERN_REFUSE("the device has no unpacking of 16-bit numbers%s", checked(caps, 1u << VKF_CHECK_OF_HALF));
+  for (uint32_t i = 0; i < VKF_MAX_REFUSED && p->refused[i]; i++)
+    if (p->refused[i] == v) VKF_KERN_REFUSE("the driver cannot make it, or only with spilled registers");
   reason = fit_device(v, p, caps, why, size);
   if (!reason && v->family->fit) reason = v->family->fit(v, p, caps, why, size);
   return reason;
@@ -184,12 +191,19 @@ bool vkf_kern_rank_of(const vkf_variant *v, const vkf_problem *p, const vkf_caps
     snprintf(why, size, "a kernel for GPUs: on a CPU driver only when it is forced");
     return false;
   }
-  *out = (vkf_kern_rank){v, vkf_kern_tuned_find(tuned, vkf_kern_tuned_near(tuned, p), v), rule_of(v, p, caps),
-                         effort_of(v, p, caps)};
+  const vkf_problem *near = vkf_kern_tuned_near(tuned, p);
+  *out = (vkf_kern_rank){.variant = v,
+                         .time = vkf_kern_tuned_find(tuned, near, v),
+                         .rule = rule_of(v, p, caps),
+                         .effort = effort_of(v, p, caps)};
+  out->leads = near && !out->time;
+  for (const vkf_tuned_time *t = NULL; out->leads && (t = vkf_kern_tuned_next(tuned, near, t));)
+    out->leads = out->rule < rule_of(t->variant, p, caps);
   return true;
 }
 
 bool vkf_kern_is_better(const vkf_kern_rank *a, const vkf_kern_rank *b) {
+  if (a->leads != b->leads) return a->leads;
   if (!a->time != !b->time) return a->time != NULL;
   if (a->time && a->time->ns != b->time->ns) return a->time->ns < b->time->ns;
   if (a->rule != b->rule) return a->rule < b->rule;

@@ -64,6 +64,13 @@ const vkf_tuned_time *vkf_kern_tuned_find(const vkf_tuned *tuned, const vkf_prob
   return NULL;
 }
 
+const vkf_tuned_time *vkf_kern_tuned_next(const vkf_tuned *tuned, const vkf_problem *near,
+                                          const vkf_tuned_time *after) {
+  for (size_t i = after ? (size_t)(after - tuned->times) + 1 : 0; near && i < tuned->n_times; i++)
+    if (same_sizes(&tuned->times[i].problem, near)) return &tuned->times[i];
+  return NULL;
+}
+
 /* The best time of a matmul problem, of one packing or (NULL) of all; 0: none. */
 static double best_ns(const vkf_tuned *tuned, const vkf_problem *problem, const vkf_weight_packing *packing) {
   double best = 0;

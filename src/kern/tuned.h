@@ -26,6 +26,8 @@ struct vkf_tuned {
 const vkf_problem *vkf_kern_tuned_near(const vkf_tuned *tuned, const vkf_problem *problem);
 /* What was measured of a variant in such a problem; NULL: nothing. */
 const vkf_tuned_time *vkf_kern_tuned_find(const vkf_tuned *tuned, const vkf_problem *near, const vkf_variant *variant);
+/* Those of all variants in such a problem, one after another: after NULL the first; NULL: there are no more. */
+const vkf_tuned_time *vkf_kern_tuned_next(const vkf_tuned *tuned, const vkf_problem *near, const vkf_tuned_time *after);
 /* How much slower the best matmul of a packing is than the best of all, on average over the tuned problems with this N,
  * K and format (0, 0: over all): 1 is best. 0: not measured. */
 double vkf_kern_tuned_slowdown(const vkf_tuned *tuned, uint32_t n, uint32_t k, const vkf_weight_packing *packing);

@@ -130,7 +130,7 @@ static const vkf_variant table[] = {
     {LANE_BROADCAST("matmul_lane_broadcast_m16"), .tile.gemm = {.bm = 16, .bn = 16, .bk = 4, .tm = 16, .tn = 4}},
     {LANE_BROADCAST("matmul_lane_broadcast_m4"), .tile.gemm = {.bm = 4, .bn = 16, .bk = 4, .tm = 4, .tn = 4}},
     {LANE_BROADCAST("matmul_lane_broadcast_m1"), .tile.gemm = {.bm = 1, .bn = 16, .bk = 4, .tm = 1, .tn = 4}},
-    /* NVIDIA; AMD with 32 and with 64 lanes; lavapipe, to test the others' kernel. */
+    /* NVIDIA; AMD with 32 and with 64 lanes; Intel below; lavapipe, to test the others' kernel. */
     {COOPMAT, .subgroup = 32, .matrix = {16, 16, 16},
      .tile.gemm = {.bm = 128, .bn = 128, .bk = 32, .tm = 64, .tn = 32}},
     {COOPMAT, .subgroup = 32, .matrix = {16, 16, 16}, .tile.gemm = {.bm = 64, .bn = 64, .bk = 32, .tm = 32, .tn = 32}},
@@ -139,6 +139,11 @@ static const vkf_variant table[] = {
      .tile.gemm = {.bm = 128, .bn = 128, .bk = 32, .tm = 64, .tn = 64}},
     {COOPMAT, .subgroup = 64, .matrix = {16, 16, 16}, .tile.gemm = {.bm = 64, .bn = 64, .bk = 32, .tm = 32, .tn = 32}},
     {COOPMAT, .subgroup = 64, .matrix = {16, 16, 16}, .tile.gemm = {.bm = 16, .bn = 64, .bk = 64, .tm = 16, .tn = 16}},
+    /* Intel: Alchemist; Ponte Vecchio and later. */
+    {COOPMAT, .subgroup = 8, .matrix = {8, 8, 16}, .tile.gemm = {.bm = 64, .bn = 64, .bk = 32, .tm = 16, .tn = 16}},
+    {COOPMAT, .subgroup = 8, .matrix = {8, 8, 16}, .tile.gemm = {.bm = 16, .bn = 64, .bk = 32, .tm = 8, .tn = 16}},
+    {COOPMAT, .subgroup = 16, .matrix = {8, 16, 16}, .tile.gemm = {.bm = 64, .bn = 64, .bk = 32, .tm = 32, .tn = 16}},
+    {COOPMAT, .subgroup = 16, .matrix = {8, 16, 16}, .tile.gemm = {.bm = 16, .bn = 64, .bk = 32, .tm = 8, .tn = 16}},
     {COOPMAT, .subgroup = 8, .matrix = {8, 8, 8}, .tile.gemm = {.bm = 32, .bn = 32, .bk = 16, .tm = 16, .tn = 16}},
     {COOPMAT, .subgroup = 8, .matrix = {8, 8, 8}, .tile.gemm = {.bm = 16, .bn = 64, .bk = 32, .tm = 8, .tn = 32}},
     /* NVIDIA, Intel, RDNA; Intel and others; AMD, Adreno; lavapipe, to test the others' kernel. */

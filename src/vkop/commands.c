@@ -3,9 +3,11 @@
  * Barriers are not made here: the recorder of the room gpu derives them from the byte ranges that each dispatch
  * declares.
  */
+#include <stdio.h>
 #include <string.h>
 
 #include "kern/spirv.h"
+#include "kern/tuned.h"
 #include "vkop/internal.h"
 
 /* Four elements a texel. */
@@ -64,8 +66,8 @@ done:
   return st;
 }
 
-/* All at once, so that the driver compiles them side by side; then every node finds its own. */
-static vkf_status make_pipelines(vkf_program *p) {
+/* All at once, so that the driver compiles them side by side. */
+static vkf_status make_all(vkf_program *p) {
   vkf_status st = VKF_OK;
   vkf_env *env = p->backend->base.env;
   uint32_t n = 0;
@@ -77,13 +79,90 @@ static vkf_status make_pipelines(vkf_program *p) {
     for (uint32_t stage = 0; stage < vkf_kern_stages(p->nodes[i].variant); stage++, next++)
       VKF_TRY(want_pipeline(p, &p->nodes[i], stage, kinds[next - params], next));
   VKF_TRY(vkf_gpu_pipelines_make(p->backend->device, params, n));
-  next = params;
-  for (uint32_t i = 0; i < p->plan->n_nodes; i++)
-    for (uint32_t stage = 0; stage < vkf_kern_stages(p->nodes[i].variant); stage++, next++)
-      VKF_TRY(vkf_gpu_pipeline_get(p->backend->device, next, &p->nodes[i].pipelines[stage]));
 done:
   vkf_env_free(env, params);
   vkf_env_free(env, kinds);
+  return st;
+}
+
+/* The pipelines of a node, which are made already, unless the driver could not make one. */
+static vkf_status find_pipelines(vkf_program *p, vkop_node *k, uint32_t *spills) {
+  vkf_status st = VKF_OK;
+  *spills = 0;
+  for (uint32_t stage = 0; stage < vkf_kern_stages(k->variant); stage++) {
+    vkf_gpu_binding_kind kinds[1 + VKF_MAX_OPERANDS];
+    vkf_gpu_pipeline_params params;
+    VKF_TRY(want_pipeline(p, k, stage, kinds, &params));
+    VKF_TRY(vkf_gpu_pipeline_get(p->backend->device, &params, &k->pipelines[stage]));
+    *spills += vkf_gpu_pipeline_spills(k->pipelines[stage]);
+  }
+done:
+  return st;
+}
+
+/* Picks another kernel for a node. *replaced: there is one. */
+static vkf_status refuse(vkf_program *p, uint32_t index, const char *reason, bool *replaced) {
+  vkf_env *env = p->backend->base.env;
+  vkop_node *k = &p->nodes[index];
+  const vkop_node before = *k;
+  uint32_t n = 0;
+  bool is_known = false;
+  *replaced = false;
+  while (n < VKF_MAX_REFUSED && k->problem.refused[n]) n++;
+  if (n == VKF_MAX_REFUSED) return VKF_OK;
+  k->problem.refused[n] = before.variant;
+  const vkf_status st = vkf_vkop_pick(p, index);
+  if (st == VKF_ERROR_UNSUPPORTED) {
+    vkf_env_clear(env);
+    *k = before;
+    return VKF_OK;
+  }
+  if (st) return st;
+  *replaced = true;
+  for (uint32_t i = 0; i < index; i++)
+    for (uint32_t r = 0; r < VKF_MAX_REFUSED; r++)
+      is_known = is_known || p->nodes[i].problem.refused[r] == before.variant;
+  vkf_env_log(env, is_known ? VKF_LOG_DEBUG : VKF_LOG_WARNING, "%s: %s replaces %s, %s", p->plan->nodes[index].name,
+              k->variant_name, before.variant_name, reason);
+  return VKF_OK;
+}
+
+/* Whether somebody measured it for this problem: then its time says more than its spills. */
+static bool is_timed(const vkf_program *p, const vkop_node *k) {
+  const vkf_tuned *tuned = p->backend->tuned;
+  return vkf_kern_tuned_find(tuned, vkf_kern_tuned_near(tuned, &k->problem), k->variant) != NULL;
+}
+
+/* The node's pipelines, after other kernels took the place of those that cannot be made or spill. */
+static vkf_status settle(vkf_program *p, uint32_t index) {
+  vkf_env *env = p->backend->base.env;
+  vkop_node *k = &p->nodes[index];
+  vkf_env_failure failure;
+  char reason[sizeof env->message + 64];
+  for (bool replaced = true;;) {
+    uint32_t spills = 0;
+    vkf_status st = find_pipelines(p, k, &spills);
+    const bool fails = st == VKF_ERROR_DEVICE;
+    if (k->is_forced || (st && !fails) || (!fails && (!spills || is_timed(p, k)))) return st;
+    vkf_env_save_failure(env, &failure);
+    snprintf(reason, sizeof reason, "which spills %u registers on this device", spills);
+    if (fails) snprintf(reason, sizeof reason, "which the driver cannot make: %s", env->message);
+    vkf_env_clear(env);
+    const vkf_status picked = refuse(p, index, reason, &replaced);
+    if (picked) return picked;
+    if (replaced) continue;
+    if (fails) vkf_env_restore_failure(env, &failure);
+    return st;
+  }
+}
+
+vkf_status vkf_vkop_make_pipelines(vkf_program *p) {
+  vkf_status st = make_all(p);
+  if (st == VKF_ERROR_DEVICE) vkf_env_clear(p->backend->base.env); /* each node finds its own failure */
+  if (st != VKF_ERROR_DEVICE) VKF_TRY(st);
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++) VKF_TRY(settle(p, i));
+  st = VKF_OK;
+done:
   return st;
 }
 
@@ -228,9 +307,11 @@ done:
 
 vkf_status vkf_vkop_describe(vkf_program *p) {
   vkf_status st = VKF_OK;
+  uint32_t spills;
   vkf_vkop_describe_undo(p);
   p->n_made = UINT64_MAX; /* after a failure nothing is recorded */
-  VKF_TRY(make_pipelines(p));
+  VKF_TRY(make_all(p));   /* those that were picked since */
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++) VKF_TRY(find_pipelines(p, &p->nodes[i], &spills));
   for (uint32_t i = 0; i < p->plan->n_blocks; i++) VKF_TRY(record_block(p, i));
   p->n_records++;
   p->n_made = count_made(p);

@@ -79,6 +79,7 @@ typedef struct vkop_node {
   const vkf_variant *variant;
   const char *variant_name;
   vkf_problem problem;                            /* at capacity */
+  bool is_forced;                                 /* whoever made the program named the variant */
   bool in_place;                                  /* out[0] takes over the bytes of in[0] */
   vkf_dispatch dispatch[VKF_MAX_STAGES];          /* of its first shard */
   const vkop_shard *shards;                       /* of the weight or table that it reads; NULL: it reads none */
@@ -124,18 +125,24 @@ struct vkf_program {
 void vkf_vkop_problem(const vkf_program *program, uint32_t node, const vkf_dims *dims, vkf_problem *out);
 /* What one of its dispatches needs (slots.c). */
 void vkf_vkop_dispatch_of(const vkf_program *program, uint32_t node, uint32_t shard, uint32_t stage, vkf_dispatch *out);
-/* Picks variants, records dispatches as data, places every slot (slots.c). */
+/* Picks variants and records dispatches as data; when their pipelines are made, places every slot (slots.c). */
 vkf_status vkf_vkop_prepare(vkf_program *program, const vkf_program_options *options);
+vkf_status vkf_vkop_place(vkf_program *program, const vkf_program_options *options);
 /* After a run of nodes [first, end): the first of them whose kernel raised its flag gets another one. *again: so it
  * was, and the blocks are to be recorded and run again (slots.c). */
 vkf_status vkf_vkop_fall_back(vkf_program *program, uint32_t first, uint32_t end, bool *again);
 /* What a node costs, in ns of a slow GPU: 4 GFLOP/s, 1 GB/s, 20 us a dispatch. How fast this device is, its pace, is
  * learned from its runs. */
 double vkf_vkop_effort(const vkf_program *program, uint32_t node, const vkf_dims *dims);
+/* Makes the pipelines of all nodes, and picks another variant where a driver cannot make one or only with spilled
+ * registers (commands.c). */
+vkf_status vkf_vkop_make_pipelines(vkf_program *program);
+/* The best variant that the problem has not refused; VKF_ERROR_UNSUPPORTED: there is none (slots.c). */
+vkf_status vkf_vkop_pick(vkf_program *program, uint32_t node);
 /* What the program borrows is there: other borrowers may have replaced it. Blocks are recorded again if they were
  * recorded with other buffers (commands.c). */
 vkf_status vkf_vkop_settle(vkf_program *program);
-/* Makes the pipelines and records every block, instead of those recorded before (commands.c). */
+/* Records every block with the pipelines that were made, instead of those recorded before (commands.c). */
 vkf_status vkf_vkop_describe(vkf_program *program);
 void vkf_vkop_describe_undo(vkf_program *program);
 /* Refuses a slot that one binding or one allocation does not hold (weights.c). */

@@ -41,7 +41,7 @@ static vkf_status program_create(vkf_backend *backend, const vkf_plan *plan, vkf
   vkf_arena_init(&p->arena, backend->env);
   if (!options) options = &defaults;
   p->timing = options->timing;
-  p->statistics = options->statistics;
+  p->statistics = options->statistics || !vkf_gpu_device_caps(p->backend->device)->is_cpu; /* spills, on GPUs */
   if (backend->observer) p->timing = VKF_MAX(p->timing, backend->observer->timing);
   p->is_apart = p->timing == VKF_TIMING_NODES && !vkf_gpu_device_caps(p->backend->device)->timestamps;
   p->places = vkf_arena_alloc(&p->arena, plan->n_slots, sizeof *p->places);
@@ -51,6 +51,8 @@ static vkf_status program_create(vkf_backend *backend, const vkf_plan *plan, vkf
   p->segments = vkf_arena_alloc(&p->arena, plan->n_nodes, sizeof *p->segments);
   if (!p->places || !p->packings || !p->nodes || !p->blocks || !p->segments) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(vkf_vkop_prepare(p, options));
+  VKF_TRY(vkf_vkop_make_pipelines(p));
+  VKF_TRY(vkf_vkop_place(p, options));
   if (!options->memory) VKF_TRY(vkf_vkop_describe(p)); /* else when it is used: until then the memory may grow */
   for (uint32_t i = 0; i < plan->n_slots; i++)
     if (plan->slots[i].kind == VKF_SLOT_CONSTANT) VKF_TRY(vkf_vkop_write(p, i, &capacity, plan->slots[i].data));

@@ -129,6 +129,7 @@ static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *fo
   const vkf_caps *caps = vkf_gpu_device_caps(p->backend->device);
   if (takes_forced(k, forced, caps)) {
     k->variant = forced;
+    k->is_forced = true;
     ++*n_forced;
   } else {
     k->variant = vkf_kern_pick(&k->problem, caps, p->backend->tuned, why, sizeof why);
@@ -156,6 +157,10 @@ done:
   return st;
 }
 
+vkf_status vkf_vkop_pick(vkf_program *p, uint32_t node) {
+  return pick_variant(p, node, NULL, NULL);
+}
+
 vkf_status vkf_vkop_fall_back(vkf_program *p, uint32_t first, uint32_t end, bool *again) {
   vkf_status st = VKF_OK;
   uint8_t *flags = p->flags ? vkf_gpu_buffer_mapped(p->flags) : NULL;
@@ -168,7 +173,7 @@ vkf_status vkf_vkop_fall_back(vkf_program *p, uint32_t first, uint32_t end, bool
     if (!raised) continue;
     const char *before = p->nodes[i].variant_name;
     p->nodes[i].problem.matmul.wide_x = *again = true;
-    VKF_TRY(pick_variant(p, i, NULL, NULL));
+    VKF_TRY(vkf_vkop_pick(p, i));
     vkf_env_log(p->backend->base.env, VKF_LOG_WARNING,
                 "%s: inputs over 65504, infinite or NaN, which f16 cannot hold: %s replaces %s", p->plan->nodes[i].name,
                 p->nodes[i].variant_name, before);
@@ -345,6 +350,12 @@ vkf_status vkf_vkop_prepare(vkf_program *p, const vkf_program_options *options) 
   }
   if (forced && !n_forced)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "kernel variant %s fits no node of the plan", options->variant);
+done:
+  return st;
+}
+
+vkf_status vkf_vkop_place(vkf_program *p, const vkf_program_options *options) {
+  vkf_status st = VKF_OK;
   VKF_TRY(place_slots(p, options));
   VKF_TRY(make_flags(p));
 done:

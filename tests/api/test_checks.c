@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <vkformer/lab.h>
 
+#include "op/case_program.h"
 #include "support/range.h"
 #include "tune/checks.h"
 #include "tune/probe.h"
@@ -217,6 +218,32 @@ static void shaders_that_do_not_compile(void **state) {
   }
 }
 
+/* A kernel that the driver does not make: the next one takes its place, unless it was asked for by name. */
+static void kernels_that_do_not_compile(void **state) {
+  (void)state;
+  char first[128], module[64];
+  vkf_case_program p;
+  size_t n;
+  const vkf_case *c = vkf_op_cases(VKF_OP_MATMUL, &n);
+  driver d = {NULL, NULL, 0};
+  driver_ok(&d, driver_try(&d, false, driver_print));
+  vkf_backend *backend = d.device->backend;
+  driver_ok(&d, vkf_case_program_init(backend, c, NULL, &p));
+  snprintf(first, sizeof first, "%s", backend->table->node_variant(p.program, 0, NULL));
+  vkf_case_program_finish(&p);
+  vkf_kern_module(vkf_kern_find(first), 0, &(vkf_problem){.op = VKF_OP_MATMUL}, module, sizeof module);
+  vkf_gpu_pipelines_trim(d.device->gpu, 0);
+  vkf_gpu_inject(d.device->gpu, &(vkf_gpu_faults){.fail_pipeline = module});
+  driver_ok(&d, vkf_case_program_init(backend, c, NULL, &p));
+  assert_string_not_equal(backend->table->node_variant(p.program, 0, NULL), first);
+  driver_ok(&d, backend->table->run(p.program, &p.run.dims, 0, 1));
+  vkf_case_program_finish(&p);
+  assert_int_equal(vkf_case_program_init(backend, c, first, &p), VKF_ERROR_DEVICE);
+  vkf_case_program_finish(&p);
+  if (!strstr(d.context->env.message, module)) fail_msg("%s", d.context->env.message);
+  driver_close(&d);
+}
+
 /* And shows nothing. */
 static void a_lost_device_refutes_nothing(void **state) {
   (void)state;
@@ -362,6 +389,6 @@ static void a_check_that_loses_the_device(void **state) {
 DRIVER_MAIN(DRIVER_TEST(everything_holds), DRIVER_TEST(the_others_are_left_alone),
             cmocka_unit_test(drivers_that_compile_something_else),
             cmocka_unit_test(drivers_that_compile_other_matrices), cmocka_unit_test(facts_that_say_too_much),
-            cmocka_unit_test(shaders_that_do_not_compile), cmocka_unit_test(a_lost_device_refutes_nothing),
-            cmocka_unit_test(a_kept_failure_counts), cmocka_unit_test(a_check_that_ends_the_process),
-            cmocka_unit_test(a_check_that_loses_the_device))
+            cmocka_unit_test(shaders_that_do_not_compile), cmocka_unit_test(kernels_that_do_not_compile),
+            cmocka_unit_test(a_lost_device_refutes_nothing), cmocka_unit_test(a_kept_failure_counts),
+            cmocka_unit_test(a_check_that_ends_the_process), cmocka_unit_test(a_check_that_loses_the_device))

@@ -78,6 +78,35 @@ static void numbers_of_every_format(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
+static VKAPI_ATTR VkResult VKAPI_CALL get_spills(VkDevice device, const VkPipelineExecutableInfoKHR *info, uint32_t *n,
+                                                 VkPipelineExecutableStatisticKHR *out) {
+  const VkPipelineExecutableStatisticKHR all[] = {
+      {.name = "Spills", .format = VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR, .value.u64 = 14},
+      {.name = "Spill cost", .format = VK_PIPELINE_EXECUTABLE_STATISTIC_FORMAT_UINT64_KHR, .value.u64 = 460},
+  };
+  (void)device, (void)info;
+  *n = VKF_COUNT(all);
+  if (out) memcpy(out, all, sizeof all);
+  return VK_SUCCESS;
+}
+
+static void spilled_registers_are_counted(void **state) {
+  (void)state;
+  vkf_env env;
+  vkf_gpu_pipeline pipeline = {.statistics = true}, untold = {.statistics = false};
+  vkf_env_init(&env, NULL);
+  vkf_gpu_device device = device_of(&env, true);
+  device.root = &device;
+  device.vk.GetPipelineExecutableStatisticsKHR = get_spills;
+  n_programs = 1;
+  result = VK_SUCCESS;
+  assert_int_equal(vkf_gpu_pipeline_count_spills(&device, &pipeline), VKF_OK);
+  assert_int_equal(vkf_gpu_pipeline_spills(&pipeline), 14);
+  assert_int_equal(vkf_gpu_pipeline_count_spills(&device, &untold), VKF_OK);
+  assert_int_equal(vkf_gpu_pipeline_spills(&untold), 0);
+  assert_int_equal(env.live_bytes, 0);
+}
+
 static void who_has_none_is_not_asked(void **state) {
   (void)state;
   vkf_env env;
@@ -106,6 +135,7 @@ static void who_has_none_is_not_asked(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(numbers_of_every_format),
+      cmocka_unit_test(spilled_registers_are_counted),
       cmocka_unit_test(who_has_none_is_not_asked),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);

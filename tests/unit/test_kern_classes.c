@@ -1,0 +1,225 @@
+/* What is picked on a device of each class of GPUs, for many rows, 64, 8 and one, in every format of weights, and why.
+ *
+ * The devices are invented after what Mesa's drivers report of such chips (scripts/farm) and what vendors publish. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdio.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "kern/family.h"
+#include "kern/tuned.h"
+
+static vkf_caps a_gpu(vkf_device_kind kind, uint32_t least, uint32_t most, uint32_t n_registers) {
+  return (vkf_caps){.kind = kind,
+                    .max_storage_range_bytes = UINT64_C(1) << 31,
+                    .max_allocation_bytes = UINT64_C(1) << 31,
+                    .max_shared_bytes = 32768,
+                    .max_invocations = 1024,
+                    .max_workgroup_size = {1024, 1024, 64},
+                    .max_workgroup_count = {65535, 65535, 65535},
+                    .max_storage_bindings = 16,
+                    .max_texel_bindings = 16,
+                    .max_texel_elements = 1u << 27,
+                    .max_loop_turns = UINT32_MAX,
+                    .max_push_bytes = 256,
+                    .n_registers = n_registers,
+                    .subgroup_size = most,
+                    .subgroup_min = least,
+                    .subgroup_max = most,
+                    .subgroup_size_control = least < most,
+                    .subgroup_full = true,
+                    .subgroup_basic = true,
+                    .subgroup_vote = true,
+                    .subgroup_ballot = true,
+                    .subgroup_shuffle = true,
+                    .subgroup_arithmetic = true,
+                    .float16 = true,
+                    .int64 = true,
+                    .buffer_address = true};
+}
+
+static vkf_caps with_matrices(vkf_caps c, uint32_t m, uint32_t n, uint32_t k) {
+  c.coopmat = true;
+  c.n_matrix_shapes = 1;
+  c.matrix_shapes[0] = (vkf_matrix_shape){m, n, k};
+  return c;
+}
+
+static vkf_caps intel(vkf_caps c) {
+  c.subgroup_registers = 96 * c.subgroup_min;
+  return c;
+}
+
+static vkf_caps device(const char *name) {
+  if (!strcmp(name, "nvidia")) return with_matrices(a_gpu(VKF_DEVICE_DISCRETE, 32, 32, 192), 16, 16, 16);
+  if (!strcmp(name, "rdna3")) return with_matrices(a_gpu(VKF_DEVICE_DISCRETE, 32, 64, 192), 16, 16, 16);
+  if (!strcmp(name, "alchemist")) return intel(with_matrices(a_gpu(VKF_DEVICE_DISCRETE, 8, 32, 48), 8, 8, 16));
+  if (!strcmp(name, "battlemage")) return intel(with_matrices(a_gpu(VKF_DEVICE_DISCRETE, 16, 32, 48), 8, 16, 16));
+  if (!strcmp(name, "mali")) return a_gpu(VKF_DEVICE_INTEGRATED, 16, 16, 48);
+  if (!strcmp(name, "apple")) return a_gpu(VKF_DEVICE_INTEGRATED, 32, 32, 96);
+  if (!strcmp(name, "v3d")) {
+    vkf_caps c = a_gpu(VKF_DEVICE_INTEGRATED, 16, 16, 48);
+    c.max_invocations = c.max_workgroup_size[0] = 256;
+    c.max_storage_bindings = 8;
+    c.buffer_address = c.int64 = false;
+    return c;
+  }
+  vkf_caps c = a_gpu(VKF_DEVICE_CPU, 8, 8, 0);
+  c.is_cpu = true;
+  c.driver_id = VKF_DRIVER_ID_LAVAPIPE;
+  return c;
+}
+
+static const uint32_t rows[] = {512, 64, 8, 1};
+static const vkf_format formats[] = {VKF_FORMAT_F32, VKF_FORMAT_F16, VKF_FORMAT_BF16, VKF_FORMAT_INT8};
+
+static const struct {
+  const char *device;
+  const char *picked[4][4]; /* by format and rows */
+} expected[] = {
+    {"nvidia",
+     {{"matmul-shared-128x128x16-m8n8", "matmul-split-64x64x16-m8n8", "matmul-vector-8x4x512-m8n4-w32",
+       "matmul-vector-1x2x512-m1n2-w32"},
+      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-64x64x32-m32n32-16x16x16-w32",
+       "matmul-vector-8x4x512-m8n4-w32", "matmul-vector-1x2x512-m1n2-w32"},
+      {"matmul-shared-128x128x16-m8n8", "matmul-split-64x64x16-m8n8", "matmul-vector-8x4x512-m8n4-w32",
+       "matmul-vector-1x2x512-m1n2-w32"},
+      {"matmul-shared-128x128x16-m8n8", "matmul-shared-64x32x16-m4n4", "matmul-vector-8x4x512-m8n4-w32",
+       "matmul-vector-1x2x512-m1n2-w32"}}},
+    {"rdna3",
+     {{"matmul-shared-128x128x16-m8n8", "matmul-split-64x64x16-m8n8", "matmul-vector-8x4x512-m8n4-w32",
+       "matmul-vector-1x2x512-m1n2-w32"},
+      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-64x64x32-m32n32-16x16x16-w32",
+       "matmul-vector-8x4x512-m8n4-w32", "matmul-vector-1x2x512-m1n2-w32"},
+      {"matmul-shared-128x128x16-m8n8", "matmul-split-64x64x16-m8n8", "matmul-vector-8x4x512-m8n4-w32",
+       "matmul-vector-1x2x512-m1n2-w32"},
+      {"matmul-shared-128x128x16-m8n8", "matmul-shared-64x32x16-m4n4", "matmul-vector-8x4x512-m8n4-w32",
+       "matmul-vector-1x2x512-m1n2-w32"}}},
+    {"alchemist",
+     {{"matmul-shared-64x64x16-m4n4", "matmul-split-64x64x16-m4n4", "matmul-vector-8x4x128-m8n4-w8",
+       "matmul-vector-1x2x256-m1n2-w16"},
+      {"matmul-coopmat-64x64x32-m16n16-8x8x16-w8", "matmul-coopmat-64x64x32-m16n16-8x8x16-w8",
+       "matmul-vector-8x4x128-m8n4-w8", "matmul-vector-1x2x256-m1n2-w16"},
+      {"matmul-shared-64x64x16-m4n4", "matmul-split-64x64x16-m4n4", "matmul-vector-8x4x128-m8n4-w8",
+       "matmul-vector-1x2x256-m1n2-w16"},
+      {"matmul-shared-64x64x16-m4n4", "matmul-shared-64x32x16-m4n4", "matmul-vector-8x4x128-m8n4-w8",
+       "matmul-vector-1x2x256-m1n2-w16"}}},
+    {"battlemage",
+     {{"matmul-shared-64x64x16-m4n4", "matmul-split-64x64x16-m4n4", "matmul-vector-8x4x256-m8n4-w16",
+       "matmul-vector-1x2x512-m1n2-w32"},
+      {"matmul-coopmat-64x64x32-m32n16-8x16x16-w16", "matmul-coopmat-64x64x32-m32n16-8x16x16-w16",
+       "matmul-vector-8x4x256-m8n4-w16", "matmul-vector-1x2x512-m1n2-w32"},
+      {"matmul-shared-64x64x16-m4n4", "matmul-split-64x64x16-m4n4", "matmul-vector-8x4x256-m8n4-w16",
+       "matmul-vector-1x2x512-m1n2-w32"},
+      {"matmul-shared-64x64x16-m4n4", "matmul-shared-64x32x16-m4n4", "matmul-vector-8x4x256-m8n4-w16",
+       "matmul-vector-1x2x512-m1n2-w32"}}},
+    {"mali",
+     {{"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-4x8x64-m4n2-w16",
+       "matmul-vector-1x8x64-m1n2-w16"},
+      {"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-4x8x64-m4n2-w16",
+       "matmul-vector-1x8x64-m1n2-w16"},
+      {"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-4x8x64-m4n2-w16",
+       "matmul-vector-1x8x64-m1n2-w16"},
+      {"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-4x8x64-m4n2-w16",
+       "matmul-vector-1x8x64-m1n2-w16"}}},
+    {"apple",
+     {{"matmul-shared-128x64x16-m8n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-8x16x128-m8n4-w32",
+       "matmul-vector-1x8x128-m1n2-w32"},
+      {"matmul-shared-128x64x16-m8n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-8x16x128-m8n4-w32",
+       "matmul-vector-1x8x128-m1n2-w32"},
+      {"matmul-shared-128x64x16-m8n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-8x16x128-m8n4-w32",
+       "matmul-vector-1x8x128-m1n2-w32"},
+      {"matmul-shared-128x64x16-m8n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-8x16x128-m8n4-w32",
+       "matmul-vector-1x8x128-m1n2-w32"}}},
+    {"v3d",
+     {{"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-4x8x64-m4n2-w16",
+       "matmul-vector-1x8x64-m1n2-w16"},
+      {"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-4x8x64-m4n2-w16",
+       "matmul-vector-1x8x64-m1n2-w16"},
+      {"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-4x8x64-m4n2-w16",
+       "matmul-vector-1x8x64-m1n2-w16"},
+      {"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-4x8x64-m4n2-w16",
+       "matmul-vector-1x8x64-m1n2-w16"}}},
+    {"cpu",
+     {{"matmul-lane-m16n4-w8-texel", "matmul-lane-m16n4-w8-texel", "matmul-lane-m8n4-w8-texel",
+       "matmul-lane-m1n4-w8-texel"},
+      {"matmul-lane-m16n4-w8-texel", "matmul-lane-m16n4-w8-texel", "matmul-lane-m8n4-w8-texel",
+       "matmul-lane-m1n4-w8-texel"},
+      {"matmul-lane-m16n4-w8-texel", "matmul-lane-m16n4-w8-texel", "matmul-lane-m8n4-w8-texel",
+       "matmul-lane-m1n4-w8-texel"},
+      {"matmul-lane-m16n4-w8-texel", "matmul-lane-m16n4-w8-texel", "matmul-lane-m8n4-w8-texel",
+       "matmul-lane-m1n4-w8-texel"}}},
+};
+
+static vkf_problem problem(const vkf_caps *caps, vkf_format format, uint32_t m) {
+  return (vkf_problem){.op = VKF_OP_MATMUL,
+                       .matmul = {.m = m, .n = 4096, .k = 4096},
+                       .packing = vkf_kern_weight_packing(caps, NULL, 4096, 4096, format, NULL),
+                       .order = vkf_kern_order(caps, false)};
+}
+
+static void each_class_has_its_kernels(void **state) {
+  (void)state;
+  size_t n_wrong = 0;
+  for (size_t d = 0; d < VKF_COUNT(expected); d++) {
+    const vkf_caps caps = device(expected[d].device);
+    for (size_t f = 0; f < VKF_COUNT(formats); f++)
+      for (size_t m = 0; m < VKF_COUNT(rows); m++) {
+        char name[128], why[256];
+        const vkf_problem p = problem(&caps, formats[f], rows[m]);
+        const vkf_variant *v = vkf_kern_pick(&p, &caps, NULL, why, sizeof why);
+        assert_non_null(v);
+        vkf_kern_name(v, name, sizeof name);
+        if (!strcmp(name, expected[d].picked[f][m])) continue;
+        print_error("%s, %s, %u rows: expected %s, found %s (%s)\n", expected[d].device,
+                    vkf_format_get(formats[f])->name, rows[m], expected[d].picked[f][m], name, why);
+        n_wrong++;
+      }
+  }
+  assert_int_equal(n_wrong, 0);
+}
+
+/* Times of other kernels do not put matrix cores behind them; their own time does, and so does one that was wrong. */
+static void missing_times_switch_no_matrix_cores_off(void **state) {
+  (void)state;
+  const vkf_caps caps = device("nvidia");
+  const vkf_problem p = problem(&caps, VKF_FORMAT_F16, 512);
+  char why[256];
+  const vkf_variant *coopmat = vkf_kern_pick(&p, &caps, NULL, why, sizeof why);
+  vkf_tuned_time times[] = {{.problem = p, .ns = 1000, .from = "this device"},
+                            {.problem = p, .variant = coopmat, .ns = 500, .from = "this device"}};
+  vkf_tuned tuned = {times, 1};
+  assert_string_equal(coopmat->family->name, "coopmat");
+  times[0].variant = vkf_kern_find("matmul-shared-128x128x16-m8n8");
+  assert_ptr_equal(vkf_kern_pick(&p, &caps, &tuned, why, sizeof why), coopmat);
+  assert_non_null(strstr(why, "a GPU with cooperative matrices"));
+  tuned.n_times = 2;
+  assert_ptr_equal(vkf_kern_pick(&p, &caps, &tuned, why, sizeof why), coopmat);
+  assert_non_null(strstr(why, "0.5 us, measured on this device"));
+  times[1].ns = VKF_UNUSABLE_NS;
+  assert_ptr_equal(vkf_kern_pick(&p, &caps, &tuned, why, sizeof why), times[0].variant);
+}
+
+/* What a driver could not make, or only with spilled registers, is not picked again for the node. */
+static void what_was_refused_is_passed_over(void **state) {
+  (void)state;
+  const vkf_caps caps = device("apple");
+  vkf_problem p = problem(&caps, VKF_FORMAT_F32, 512);
+  char why[256];
+  const vkf_variant *first = vkf_kern_pick(&p, &caps, NULL, why, sizeof why);
+  p.refused[0] = first;
+  assert_ptr_not_equal(vkf_kern_pick(&p, &caps, NULL, why, sizeof why), first);
+  assert_non_null(strstr(vkf_kern_fit(first, &p, &caps, why, sizeof why), "the driver cannot make it"));
+  const vkf_variant *large = vkf_kern_find("matmul-shared-128x128x16-m8n8");
+  assert_non_null(strstr(vkf_kern_fit(large, &p, &caps, why, sizeof why), "keeps 116 numbers in an invocation"));
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {cmocka_unit_test(each_class_has_its_kernels),
+                                     cmocka_unit_test(missing_times_switch_no_matrix_cores_off),
+                                     cmocka_unit_test(what_was_refused_is_passed_over)};
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
