@@ -335,6 +335,7 @@ static const tool_option options[] = {
     {"n-best", 0, TOOL_KEY_WHOLE, 0, "N",
      "the N best of the beams, or N that are drawn, for each text,\nas Moses writes them: line ||| translation ||| F0= "
      "score |||\nscore; lines are counted from 0"},
+    {"normalize", 0, TOOL_KEY_NUMBER, 0, "X", "what Marian calls --length-penalty"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
      "a JSON line for each text: source, translation, ids, score;\nwith --n-best translations, a list of the last "
      "three"},

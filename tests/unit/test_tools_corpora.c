@@ -52,6 +52,11 @@ static void test_forms(void **state) {
       {"eval \"$X --n-best 2 --num-beams 2 'w5 <eos>'\" | sed 's/||| [^|]* ||| F0= -[0-9.]* ||| "
        "-[0-9.]*/x/'",
        0, "0 x\n0 x\n", ""},
+      {"for o in --normalize --length-penalty; do eval \"$X --num-beams 2 --json $o 0.3 'w5 <eos>'\"; done | uniq | wc "
+       "-l; "
+       "eval \"$X --num-beams 2 --json 'w5 <eos>'\" | grep -c \"$(eval \"$X --num-beams 2 --json --normalize 0.3 'w5 "
+       "<eos>'\" | sed 's/.*score//')\"",
+       1, "1\n0\n", ""},
       {"eval \"$X -i $T/nosuch\"", 4, "", "nosuch: cannot be read: "},
       {"eval \"$X -i $T/in -o $T/nosuch/o\"", 4, "", "nosuch/o.journal: cannot be written: "},
       {"eval \"$X -i $T/in a\"", 2, "", "expected texts or --input, found both"},
