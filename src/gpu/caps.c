@@ -158,7 +158,9 @@ static void fill_matrix_shapes(vkf_caps *caps, const vkf_vk_instance *vk, VkPhys
 #endif
 }
 
-enum { INTEL = 0x8086 };
+enum { INTEL = 0x8086, APPLE = 0x106b };
+/* VK_DRIVER_ID_MESA_HONEYKRISP, which older headers do not have. */
+enum { HONEYKRISP = 26 };
 
 /* What compilers were found to hold without spilling, beside what they need for addresses and loops: Mesa's for these
  * vendors' chips (scripts/farm). Intel's come from its manuals: a thread has 128 registers, which hold a number each
@@ -166,13 +168,9 @@ enum { INTEL = 0x8086 };
 static uint32_t registers_of(uint32_t vendor_id) {
   static const struct {
     uint32_t vendor_id, n;
-  } rows[] = {{0x1002 /* AMD */, 192},
-              {0x10de /* NVIDIA */, 192},
-              {0x5143 /* Qualcomm */, 128},
-              {0x106b /* Apple */, 96},
-              {INTEL, 48},
-              {0x13b5 /* ARM */, 48},
-              {0x14e4 /* Broadcom */, 48}};
+  } rows[] = {
+      {0x1002 /* AMD */, 192}, {0x10de /* NVIDIA */, 192}, {0x5143 /* Qualcomm */, 128}, {APPLE, 96}, {INTEL, 48},
+      {0x13b5 /* ARM */, 48},  {0x14e4 /* Broadcom */, 48}};
   for (size_t i = 0; i < VKF_COUNT(rows); i++)
     if (rows[i].vendor_id == vendor_id) return rows[i].n;
   return 0;
@@ -255,7 +253,8 @@ void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint3
   fill_limits(out, &p->limits);
   fill_memory(out, &memory);
   fill_subgroups(out, &subgroup, &sizes);
-  out->n_registers = out->is_cpu ? 0 : registers_of(out->vendor_id);
+  /* Mesa's driver of Apple's chips gives Mesa's vendor id. */
+  out->n_registers = out->is_cpu ? 0 : registers_of(out->driver_id == HONEYKRISP ? APPLE : out->vendor_id);
   if (out->vendor_id == INTEL && !out->is_cpu) out->subgroup_registers = 2 * out->n_registers * out->subgroup_min;
   fill_timestamps(out, vk, handle, queue_family, p->limits.timestampPeriod);
   fill_matrix_shapes(out, vk, handle, extensions);
