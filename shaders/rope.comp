@@ -1,6 +1,7 @@
 // Rotary positions (Su et al. 2021): the heads of q and k in a row are turned, its other columns copied; a workgroup
 // writes a row. Operands: x, positions, table (cosine and sine of each pair by position), out. A position outside of
-// the table reads its last row (the host refuses such positions before).
+// the table reads its last row (the host refuses such positions before). Widths are specialization constants, because a
+// driver divides by what it does not know lane by lane.
 //
 // module rope
 #version 450
@@ -14,22 +15,26 @@ layout(BINDING(0)) readonly buffer X { float x[]; };
 layout(BINDING(1)) readonly buffer Positions { uint positions[]; };
 layout(BINDING(2)) readonly buffer Table { float table[]; };
 
-// The column of its head that `column` is; head_width where it belongs to no head.
+layout(constant_id = VKF_C_ROPE_HEAD_WIDTH) const uint HEAD_WIDTH = 1;
+layout(constant_id = VKF_C_ROPE_ROTARY) const uint ROTARY = 2;
+layout(constant_id = VKF_C_ROPE_INTERLEAVED) const uint INTERLEAVED = 0;
+
+// The column of its head that `column` is; HEAD_WIDTH where it belongs to no head.
 uint head_column(uint column) {
   const uint q = column - p.q_column, k = column - p.k_column; // wraps around below the first
-  return q < p.q_width ? q % p.head_width : k < p.k_width ? k % p.head_width : p.head_width;
+  return q < p.q_width ? q % HEAD_WIDTH : k < p.k_width ? k % HEAD_WIDTH : HEAD_WIDTH;
 }
 
 void main() {
-  const uint row = gl_WorkGroupID.x, from = at[0].x + row * p.x_stride, half_width = p.rotary / 2;
+  const uint row = gl_WorkGroupID.x, from = at[0].x + row * p.x_stride, half_width = ROTARY / 2;
   if (row >= dim[p.rows]) return;
-  const uint angles = at[2].x + min(positions[at[1].x + row], p.n_positions - 1) * p.rotary;
+  const uint angles = at[2].x + min(positions[at[1].x + row], p.n_positions - 1) * ROTARY;
   for (uint c = gl_LocalInvocationID.x; c < p.width; c += gl_WorkGroupSize.x) {
     const uint h = head_column(c);
     float y = x[from + c];
-    if (h < p.rotary) {
-      const bool second = p.interleaved != 0 ? h % 2 != 0 : h >= half_width;
-      const uint pair = p.interleaved != 0 ? h / 2 : h % half_width, step = p.interleaved != 0 ? 1 : half_width;
+    if (h < ROTARY) {
+      const bool second = INTERLEAVED != 0 ? h % 2 != 0 : h >= half_width;
+      const uint pair = INTERLEAVED != 0 ? h / 2 : h % half_width, step = INTERLEAVED != 0 ? 1 : half_width;
       const float cosine = table[angles + 2 * pair], sine = table[angles + 2 * pair + 1];
       const float other = mul(x[from + (second ? c - step : c + step)], sine);
       y = mad(y, cosine, second ? other : -other);

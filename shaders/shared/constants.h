@@ -64,6 +64,10 @@
 /* gate: VKF_C_ACTIVATION */
 /* edit */
 #define VKF_C_LOGIT_EDIT_IN_PLACE 10
+/* rope */
+#define VKF_C_ROPE_HEAD_WIDTH 10
+#define VKF_C_ROPE_ROTARY 11 /* columns of a head that are turned */
+#define VKF_C_ROPE_INTERLEAVED 12
 /* edit: the kinds, as in vkf_logit_edit_kind */
 #define VKF_LOGIT_EDIT_KIND_SET 0
 #define VKF_LOGIT_EDIT_KIND_ADD 1

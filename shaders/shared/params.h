@@ -62,8 +62,7 @@ struct vkf_push_top_k {
 struct vkf_push_rope {
   VKF_UINT rows, width, x_stride;
   VKF_UINT q_column, q_width, k_column, k_width; /* where the heads are: first column and number of columns */
-  VKF_UINT head_width, rotary, n_positions;
-  VKF_UINT interleaved;
+  VKF_UINT n_positions;
 };
 
 struct vkf_push_gate {

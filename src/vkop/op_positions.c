@@ -21,12 +21,13 @@ void vkf_vkop_describe_rope(const vkf_node_view *view, vkf_dispatch *out) {
       .q_width = p->n_heads * p->head_width,
       .k_column = p->k_column,
       .k_width = p->n_kv_heads * p->head_width,
-      .head_width = p->head_width,
-      .rotary = p->rotary,
       .n_positions = p->n_positions,
-      .interleaved = p->pairs == VKF_ROPE_INTERLEAVED,
   };
   vkf_vkop_dispatch_begin(view, out);
+  out->constants[VKF_C_ROPE_HEAD_WIDTH] = p->head_width;
+  out->constants[VKF_C_ROPE_ROTARY] = p->rotary;
+  out->constants[VKF_C_ROPE_INTERLEAVED] = p->pairs == VKF_ROPE_INTERLEAVED;
+  out->n_constants = VKF_C_ROPE_INTERLEAVED + 1;
   for (int i = VKF_ROPE_X; i <= VKF_ROPE_TABLE; i++) vkf_vkop_dispatch_read(out, in[i]);
   vkf_vkop_dispatch_write(out, view->node->out[0]);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
