@@ -171,6 +171,33 @@ static void a_write_waits_for_the_reads_before_it(void **state) {
   }
 }
 
+/* A barrier between shaders does not order the read of a grid that the block wrote; one of its own does. */
+static void a_grid_may_be_written(void **state) {
+  (void)state;
+  run it;
+  open_run(&it, false, 0);
+  gpu *g = &it.g;
+  scale_dispatch s;
+  const uint32_t grid[3] = {N / 8, 1, 1};
+  vkf_gpu_block_info info;
+  OK(vkf_gpu_buffer_write(it.input, 0, grid, sizeof(grid)));
+  vkf_gpu_block *block = begin_block(g, "block");
+  OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "write the grid", it.input, it.grid, 3, 1, 0)->d));
+  OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "write", it.input, it.activations, N, 1, 0)->d));
+  OK(vkf_gpu_block_dispatch(block, &scale_init(g, &s, "read", it.activations, it.cache, N, 1, 0)->d));
+  scale_init(g, &s, "run", it.input, it.output, N, 1, 0);
+  s.d.grid_buffer = it.grid;
+  OK(vkf_gpu_block_dispatch(block, &s.d));
+  OK(vkf_gpu_block_end(block));
+  vkf_gpu_block_get_info(block, &info);
+  assert_int_equal(info.n_barriers, 3);
+  submit_and_wait(g, &block, 1);
+  assert_string_equal(check(&it).text, "");
+  vkf_gpu_block_destroy(&block);
+  close_run(&it);
+  close_gpu(g);
+}
+
 static void the_barrier_to_the_host_is_needed(void **state) {
   (void)state;
   run it;
@@ -276,6 +303,7 @@ int main(void) {
       cmocka_unit_test(whole_steps_are_clean),
       cmocka_unit_test(every_barrier_is_needed),
       cmocka_unit_test(a_write_waits_for_the_reads_before_it),
+      cmocka_unit_test(a_grid_may_be_written),
       cmocka_unit_test(the_barrier_to_the_host_is_needed),
       cmocka_unit_test(the_barrier_of_a_copy_is_needed),
       cmocka_unit_test(the_host_must_wait),
