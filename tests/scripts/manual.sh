@@ -8,14 +8,13 @@ work=$(mktemp -d) || exit 1
 trap 'rm -rf "$work"' EXIT
 failed=0
 
-# same WHERE COMMAND: the sorted words of standard input are the options of the command.
+# same WHERE COMMAND: whether the words of standard input are the options of the command.
 same() {
   sort -u > "$work/found"
-  if ! diff "$work/options" "$work/found" > "$work/diff"; then
-    echo "$1: expected the options of $2, found other ones (< is missing):"
-    cat "$work/diff"
-    failed=1
-  fi
+  diff "$work/options" "$work/found" > "$work/diff" && return
+  echo "$1: expected the options of $2, found other ones (< is missing):"
+  cat "$work/diff"
+  return 1
 }
 
 commands=$("$program" --help | sed -n '/^Commands/,/^$/s/^  \([a-z-]*\) .*/\1/p')
@@ -24,12 +23,13 @@ for command in $commands; do
   "$program" "$command" --help | sed -n 's/^  .\{4\}--\([a-z0-9-]*\).*/\1/p' | sort -u > "$work/options"
   n=$((n + $(wc -l < "$work/options")))
   sed -n 's/^[.]B .*\\-\\-//p; s/^[.]B \\-\\-//p' "$folder/man1/vkformer-$command.1" | sed 's/\\-/-/g; s/[ [].*//' |
-    same "man page" "$command"
+    same "man page" "$command" || failed=1
   sed -n "/^    $command)/,/;;/s/^ *options='//p" "$folder/bash/vkformer" | tr -d "'" | tr ' ' '\n' | sed -n 's/^--//p' |
-    same bash "$command"
-  sed -n "/^    $command)/,/;;/s/^ *'[*]--\([a-z0-9-]*\)\[.*/\1/p" "$folder/zsh/_vkformer" | same zsh "$command"
+    same bash "$command" || failed=1
+  sed -n "/^    $command)/,/;;/s/^ *'[*]--\([a-z0-9-]*\)\[.*/\1/p" "$folder/zsh/_vkformer" |
+    same zsh "$command" || failed=1
   sed -n "s/.*__fish_seen_subcommand_from $command' -l \([a-z0-9-]*\) .*/\1/p" "$folder/fish/vkformer.fish" |
-    same fish "$command"
+    same fish "$command" || failed=1
   grep -q "BR vkformer.*$(printf %s "$command" | sed 's/-/\\\\-/') (1)" "$folder/man1/vkformer.1" || {
     echo "vkformer.1: expected $command, found none"
     failed=1
