@@ -7,7 +7,7 @@
 # VKF_SPIRV_VAL.
 find_package(PkgConfig REQUIRED)
 pkg_check_modules(JANSSON REQUIRED IMPORTED_TARGET jansson>=2.11)
-pkg_check_modules(ONIGURUMA REQUIRED IMPORTED_TARGET oniguruma>=6.9)
+pkg_check_modules(PCRE2 REQUIRED IMPORTED_TARGET libpcre2-8>=10.32)
 pkg_check_modules(UTF8PROC REQUIRED IMPORTED_TARGET libutf8proc>=2.2)
 pkg_check_modules(PNG IMPORTED_TARGET libpng>=1.6)
 pkg_check_modules(JPEG IMPORTED_TARGET libjpeg)
@@ -36,12 +36,12 @@ foreach(need "VKF_VULKAN_INCLUDE_DIR|the Vulkan headers|libvulkan-dev" "VKF_GLSL
 endforeach()
 
 add_library(vkf_dependencies INTERFACE)
-target_link_libraries(vkf_dependencies INTERFACE PkgConfig::JANSSON PkgConfig::ONIGURUMA PkgConfig::UTF8PROC
+target_link_libraries(vkf_dependencies INTERFACE PkgConfig::JANSSON PkgConfig::PCRE2 PkgConfig::UTF8PROC
                                                  Threads::Threads ${CMAKE_DL_LIBS})
 if(UNIX)
   target_link_libraries(vkf_dependencies INTERFACE m)
 endif()
-set(vkf_packages "jansson oniguruma libutf8proc") # for who links a static libvkformer
+set(vkf_packages "jansson libpcre2-8 libutf8proc") # for who links a static libvkformer
 foreach(format PNG JPEG)
   option(VKF_${format} "read ${format} images, where the library is there" ON)
   if(VKF_${format} AND ${format}_FOUND)

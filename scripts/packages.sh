@@ -3,7 +3,7 @@
 #
 # Debian 12 and newer, Ubuntu 24.04 and newer. Nothing is installed, and nothing downloaded, where all of them are there.
 
-packages_library="libjansson-dev libonig-dev libutf8proc-dev libpng-dev libjpeg-dev zlib1g-dev libzstd-dev"
+packages_library="libjansson-dev libpcre2-dev libutf8proc-dev libpng-dev libjpeg-dev zlib1g-dev libzstd-dev"
 packages_build="gcc g++ libc6-dev make cmake pkg-config libvulkan-dev glslang-tools spirv-tools $packages_library"
 packages_run="libvulkan1 mesa-vulkan-drivers"
 packages_test="libcmocka-dev libvulkan-volk-dev vulkan-validationlayers shellcheck nodejs"

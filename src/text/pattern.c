@@ -1,43 +1,175 @@
 /* pattern: literal texts and regular expressions.
  *
- * tokenizer.json has regular expressions in Oniguruma's Ruby syntax, and Oniguruma runs them, as it does in Hugging
- * Face's tokenizers. Its memory comes from malloc. Texts are well-formed UTF-8.
+ * tokenizer.json has regular expressions in Oniguruma's Ruby syntax; PCRE2 runs them. The two agree on most of what
+ * such files use; translate() rewrites the rest (\s, \w, \v, \uHHHH, {,n}) and refuses what PCRE2 would read as
+ * something else (\h, \b, nested classes, && in a class, the flags m and s). Texts are well-formed UTF-8.
+ *
+ * Oniguruma itself was tried. Debian's shared library exports POSIX names (regcomp, regexec), which take the place of
+ * libc's in Mesa's drivers; under AddressSanitizer a process then hangs while the Vulkan instance is made.
  */
 #include "text/internal.h"
 
-#include <oniguruma.h>
-#include <pthread.h>
 #include <string.h>
+
+#define PCRE2_CODE_UNIT_WIDTH 8
+#include <pcre2.h>
 
 struct vkf_text_pattern {
   vkf_env *env;
-  vkf_text_string literal; /* where regex is NULL */
-  regex_t *regex;
-  OnigRegion *match;
+  vkf_text_string literal; /* where code is NULL */
+  pcre2_general_context *general;
+  pcre2_code *code;
+  pcre2_match_data *match;
 };
+
+static void *allocate(size_t size, void *user) {
+  return vkf_env_realloc(user, NULL, size, 1);
+}
+
+static void release(void *memory, void *user) {
+  vkf_env_free(user, memory);
+}
+
+/* ---- Oniguruma's syntax to PCRE2's ------------------------------------------------------------------------------- */
+
+#define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
+
+/* One escape: text.data[at] is the character after the backslash. Returns how many characters it took, 0: refused. */
+static size_t translate_escape(vkf_text_string text, size_t at, bool in_class, vkf_text *out) {
+  char c = text.data[at];
+  switch (c) {
+    case 's':
+      vkf_text_printf(out, "\\p{White_Space}");
+      return 1;
+    case 'S':
+      vkf_text_printf(out, "\\P{White_Space}");
+      return 1;
+    case 'v':
+      vkf_text_printf(out, "\\x0b");
+      return 1;
+    case 'w':
+      vkf_text_printf(out, in_class ? WORD : "[" WORD "]");
+      return 1;
+    case 'W':
+      if (in_class) return 0;
+      vkf_text_printf(out, "[^" WORD "]");
+      return 1;
+    case 'u': {
+      if (text.size - at < 5) return 0;
+      vkf_text_printf(out, "\\x{%.4s}", text.data + at + 1);
+      return 5;
+    }
+    default:
+      if (strchr("hHbByYKGQENOgkCRX", c) != NULL) return 0;
+      vkf_text_append(out, "\\", 1);
+      vkf_text_append(out, &c, 1);
+      return 1;
+  }
+}
+
+/* {n,m} is copied, {,m} becomes {0,m}, and {n,m}+ (which repeats there and is possessive here) is refused. */
+static bool translate_brace(vkf_text_string text, size_t *at, vkf_text *out) {
+  size_t i = *at + 1;
+  while (i < text.size && ((text.data[i] >= '0' && text.data[i] <= '9') || text.data[i] == ',')) i++;
+  bool interval = i < text.size && text.data[i] == '}' && i > *at + 1;
+  if (interval && i + 1 < text.size && text.data[i + 1] == '+') return false;
+  vkf_text_append(out, "{", 1);
+  if (interval && text.data[*at + 1] == ',') vkf_text_append(out, "0", 1);
+  ++*at;
+  return true;
+}
+
+/* The flags of (?flags) and (?flags:...): m means another thing in PCRE2, and s is not Ruby's. */
+static bool flags_are_known(vkf_text_string text, size_t at) {
+  if (text.size - at < 3 || text.data[at + 1] != '?') return true;
+  for (size_t i = at + 2; i < text.size; i++) {
+    char c = text.data[i];
+    if (c == 'm' || c == 's') return false;
+    if (c != 'i' && c != 'x' && c != '-') return true;
+  }
+  return true;
+}
+
+/* false: *why says what is not supported. */
+static bool translate(vkf_text_string text, vkf_text *out, const char **why) {
+  bool in_class = false;
+  for (size_t i = 0; i < text.size;) {
+    char c = text.data[i];
+    if (c == '\\' && i + 1 < text.size) {
+      size_t n = translate_escape(text, i + 1, in_class, out);
+      *why = "an escape";
+      if (n == 0) return false;
+      i += 1 + n;
+      continue;
+    }
+    if (in_class && c == '[' && !(i + 1 < text.size && text.data[i + 1] == ':')) {
+      *why = "a class within a class";
+      return false;
+    }
+    if (in_class && c == '&' && i + 1 < text.size && text.data[i + 1] == '&') {
+      *why = "an intersection of classes";
+      return false;
+    }
+    if (!in_class && c == '(' && !flags_are_known(text, i)) {
+      *why = "the flag m or s";
+      return false;
+    }
+    if (!in_class && c == '{') {
+      *why = "an interval with a plus behind it";
+      if (!translate_brace(text, &i, out)) return false;
+      continue;
+    }
+    size_t n = 1;
+    if (in_class && c == '[') { /* [:name:] */
+      while (i + n < text.size && text.data[i + n] != ']') n++;
+      if (i + n < text.size) n++;
+    } else if (!in_class && c == '[') {
+      in_class = true;
+      if (i + n < text.size && text.data[i + n] == '^') n++;
+    } else if (in_class && c == ']') {
+      in_class = false;
+    }
+    vkf_text_append(out, text.data + i, n);
+    i += n;
+  }
+  return true;
+}
 
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
-/* Oniguruma fills tables of its own while it compiles, so one thread at a time does. */
-static pthread_mutex_t compiling = PTHREAD_MUTEX_INITIALIZER;
-
 static vkf_status compile(vkf_text_pattern *pattern, vkf_text_string text) {
-  OnigErrorInfo info;
-  OnigEncoding utf8 = ONIG_ENCODING_UTF8;
-  const UChar *from = (const UChar *)(text.size == 0 ? "" : text.data);
-  pthread_mutex_lock(&compiling);
-  int error = onig_initialize(&utf8, 1);
-  if (error == ONIG_NORMAL)
-    error = onig_new(&pattern->regex, from, from + text.size, ONIG_OPTION_NONE, utf8, ONIG_SYNTAX_RUBY, &info);
-  pthread_mutex_unlock(&compiling);
-  if (error == ONIG_NORMAL && (pattern->match = onig_region_new()) == NULL) error = ONIGERR_MEMORY;
-  if (error == ONIG_NORMAL) return VKF_OK;
-  if (error == ONIGERR_MEMORY)
-    return vkf_env_fail(pattern->env, VKF_ERROR_MEMORY, "out of host memory for a regular expression");
-  UChar words[ONIG_MAX_ERROR_MESSAGE_LEN] = "";
-  onig_error_code_to_str(words, error, &info);
-  return vkf_env_fail(pattern->env, VKF_ERROR_UNSUPPORTED, "the regular expression \"%.200s\" is not supported: %s",
-                      text.data, (const char *)words);
+  vkf_status st = VKF_OK;
+  vkf_env *env = pattern->env;
+  vkf_text regex;
+  vkf_text_init(&regex, env);
+  const char *why = "";
+  if (!translate(text, &regex, &why))
+    VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "the regular expression \"%.200s\" has %s that is not supported", text.data,
+             why);
+  VKF_TRY(vkf_text_status(&regex));
+
+  pattern->general = pcre2_general_context_create(allocate, release, env);
+  pcre2_compile_context *context = pattern->general == NULL ? NULL : pcre2_compile_context_create(pattern->general);
+  if (context == NULL) VKF_FAIL(env, VKF_ERROR_MEMORY, "out of host memory for a regular expression");
+  pcre2_set_newline(context, PCRE2_NEWLINE_LF);
+  int error = 0;
+  PCRE2_SIZE offset = 0;
+  pattern->code =
+      pcre2_compile((PCRE2_SPTR)(regex.data != NULL ? regex.data : ""), regex.size,
+                    PCRE2_UTF | PCRE2_UCP | PCRE2_MULTILINE | PCRE2_NEVER_BACKSLASH_C, &error, &offset, context);
+  pcre2_compile_context_free(context);
+  if (pattern->code == NULL) {
+    if (error == PCRE2_ERROR_HEAP_FAILED || env->first == VKF_ERROR_MEMORY)
+      VKF_FAIL(env, VKF_ERROR_MEMORY, "out of host memory for a regular expression");
+    char words[160] = "";
+    pcre2_get_error_message(error, (PCRE2_UCHAR *)words, sizeof(words));
+    VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "the regular expression \"%.200s\" is not supported: %s", text.data, words);
+  }
+  pattern->match = pcre2_match_data_create_from_pattern(pattern->code, pattern->general);
+  if (pattern->match == NULL) VKF_FAIL(env, VKF_ERROR_MEMORY, "out of host memory for a regular expression");
+done:
+  vkf_text_finish(&regex);
+  return st;
 }
 
 vkf_status vkf_text_pattern_create(vkf_env *env, vkf_arena *arena, vkf_text_string text, bool is_regex,
@@ -57,26 +189,29 @@ done:
 
 void vkf_text_pattern_finish(vkf_text_pattern *pattern) {
   if (pattern == NULL) return;
-  if (pattern->match != NULL) onig_region_free(pattern->match, 1);
-  if (pattern->regex != NULL) onig_free(pattern->regex);
+  pcre2_match_data_free(pattern->match);
+  pcre2_code_free(pattern->code);
+  pcre2_general_context_free(pattern->general);
   pattern->match = NULL;
-  pattern->regex = NULL;
+  pattern->code = NULL;
+  pattern->general = NULL;
 }
 
 /* ---- matching ---------------------------------------------------------------------------------------------------- */
 
 static vkf_status match_error(vkf_text_pattern *pattern, int error) {
-  if (error == ONIGERR_MEMORY) return vkf_env_fail(pattern->env, VKF_ERROR_MEMORY, "out of host memory for a match");
-  UChar words[ONIG_MAX_ERROR_MESSAGE_LEN] = "";
-  onig_error_code_to_str(words, error);
+  if (error == PCRE2_ERROR_NOMEMORY)
+    return vkf_env_fail(pattern->env, VKF_ERROR_MEMORY, "out of host memory for a match");
+  char words[160] = "";
+  pcre2_get_error_message(error, (PCRE2_UCHAR *)words, sizeof(words));
   return vkf_env_fail(pattern->env, VKF_ERROR_ARGUMENT,
-                      "a regular expression of the tokenizer gives up on this text: %s", (const char *)words);
+                      "a regular expression of the tokenizer gives up on this text: %s", words);
 }
 
 /* The first match at or after `from`; *start = SIZE_MAX: none. */
 static vkf_status find(vkf_text_pattern *pattern, vkf_text_string text, size_t from, size_t *start, size_t *end) {
   *start = SIZE_MAX;
-  if (pattern->regex == NULL) {
+  if (pattern->code == NULL) {
     vkf_text_string want = pattern->literal;
     for (size_t i = from; want.size > 0 && want.size <= text.size && i <= text.size - want.size; i++) {
       if (memcmp(text.data + i, want.data, want.size) != 0) continue;
@@ -86,12 +221,12 @@ static vkf_status find(vkf_text_pattern *pattern, vkf_text_string text, size_t f
     }
     return VKF_OK;
   }
-  const UChar *begin = (const UChar *)text.data, *behind = begin + text.size;
-  int at = onig_search(pattern->regex, begin, behind, begin + from, behind, pattern->match, ONIG_OPTION_NONE);
-  if (at == ONIG_MISMATCH) return VKF_OK;
-  if (at < 0) return match_error(pattern, at);
-  *start = (size_t)pattern->match->beg[0]; /* not `at`: \K moves it */
-  *end = (size_t)pattern->match->end[0];
+  int n = pcre2_match(pattern->code, (PCRE2_SPTR)text.data, text.size, from, PCRE2_NO_UTF_CHECK, pattern->match, NULL);
+  if (n == PCRE2_ERROR_NOMATCH) return VKF_OK;
+  if (n < 0) return match_error(pattern, n);
+  const PCRE2_SIZE *ends = pcre2_get_ovector_pointer(pattern->match);
+  *start = ends[0];
+  *end = ends[1];
   return VKF_OK;
 }
 
