@@ -7,13 +7,12 @@
 
 #include "lines.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+
+#include "source.h"
 
 enum { MAX_REASONS = 20 };
 
@@ -203,65 +202,25 @@ static int add(tool_lines *l, const char *bytes, size_t size) {
   return tool_both_exit_codes(refused, flushed);
 }
 
-/* ---- standard input ---------------------------------------------------------------------------------------------- */
+/* ---- all lines --------------------------------------------------------------------------------------------------- */
 
-typedef struct input {
-  char *data; /* [begin, end): read, and not yet handed on; scanned: no newline before it */
-  size_t begin, scanned, end, capacity;
-} input;
-
-static bool is_at_hand(void) {
-  struct pollfd wait = {.fd = STDIN_FILENO, .events = POLLIN};
-  return poll(&wait, 1, 0) > 0;
-}
-
-/* More of it; *ended: there is no more. */
-static int read_more(input *in, bool *ended) {
-  if (in->begin > 0) {
-    memmove(in->data, in->data + in->begin, in->end - in->begin);
-    in->end -= in->begin;
-    in->scanned -= in->begin;
-    in->begin = 0;
-  }
-  if (in->capacity - in->end < 2) {
-    size_t capacity = 2 * in->capacity + (1 << 16);
-    char *data = realloc(in->data, capacity);
-    if (!data) return tool_error("out of memory");
-    in->data = data;
-    in->capacity = capacity;
-  }
-  ssize_t n = read(STDIN_FILENO, in->data + in->end, in->capacity - in->end - 1);
-  if (n < 0) return errno == EINTR ? TOOL_OK : tool_error("standard input: cannot be read: %s", strerror(errno));
-  in->end += (size_t)n;
-  *ended = n == 0;
-  return TOOL_OK;
-}
-
-static int add_bytes(tool_lines *l, input *in, size_t end) {
-  size_t size = end - in->begin;
-  const char *bytes = in->data + in->begin;
-  while (size > 0 && bytes[size - 1] == '\r') size--;
-  in->data[end] = 0; /* over the newline, or behind the end */
-  return add(l, bytes, size);
-}
-
+/* Takes in every line. Where no further one has come yet, those that have are worked on. */
 static int read_lines(tool_lines *l) {
-  input in = {0};
-  bool ended = false;
-  int exit_code = TOOL_OK;
-  while (exit_code == TOOL_OK && !ended) {
-    char *newline = in.data ? memchr(in.data + in.scanned, '\n', in.end - in.scanned) : NULL;
-    if (newline) {
-      exit_code = add_bytes(l, &in, (size_t)(newline - in.data));
-      in.begin = in.scanned = (size_t)(newline - in.data) + 1;
-      continue;
-    }
-    in.scanned = in.end;
-    if (l->n > 0 && l->window && !is_at_hand()) exit_code = flush(l);
-    if (exit_code == TOOL_OK) exit_code = read_more(&in, &ended);
+  tool_source source;
+  int exit_code = tool_source_open(&source, NULL, l->texts, l->n_texts);
+  while (exit_code == TOOL_OK && !source.ended) {
+    const char *line = NULL;
+    size_t size = 0;
+    exit_code = tool_source_next(&source, &line, &size);
+    if (exit_code != TOOL_OK || (!line && source.ended)) continue;
+    if (line)
+      exit_code = add(l, line, size);
+    else if (l->n > 0 && l->window)
+      exit_code = flush(l);
+    else
+      tool_source_wait(&source);
   }
-  if (exit_code == TOOL_OK && in.end > in.begin) exit_code = add_bytes(l, &in, in.end);
-  free(in.data);
+  tool_source_close(&source);
   return exit_code;
 }
 
@@ -277,12 +236,10 @@ int tool_lines_close(tool_lines *l, int exit_code) {
 }
 
 int tool_lines_run(tool_lines *l) {
-  int exit_code = TOOL_OK;
   l->batches = (tool_batches){.run = l->run, .user = l->user, .size = l->batch};
   l->batches.keeps_order = l->are_files || !l->batch;
   l->start = tool_seconds();
-  for (size_t i = 0; i < l->n_texts && exit_code == TOOL_OK; i++) exit_code = add(l, l->texts[i], strlen(l->texts[i]));
-  if (!l->texts) exit_code = read_lines(l);
+  int exit_code = read_lines(l);
   if (exit_code == TOOL_OK && l->n > 0) exit_code = flush(l);
   l->is_done = exit_code == TOOL_OK;
   exit_code = tool_both_exit_codes(exit_code, tool_skips_report(&l->skips, l->session, noun(l), l->n_read));
