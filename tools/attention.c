@@ -49,11 +49,6 @@ static int print_pair(const tool_args *args, const tool_attention_maps *maps) {
                         args->from, args->to);
 }
 
-static bool ends_with(const char *path, const char *end) {
-  const size_t n = strlen(path), m = strlen(end);
-  return n > m && strcmp(path + n - m, end) == 0;
-}
-
 static int check_args(const tool_args *args) {
   const size_t n_texts = args->n_operands - 1 + args->images.n;
   if (n_texts != 1)
@@ -61,7 +56,7 @@ static int check_args(const tool_args *args) {
   if (args->to && !args->from) return tool_usage_error("attention", "--to: expected --from WORD as well");
   if (!args->output && !args->to)
     return tool_usage_error("attention", "expected -o FILE, or --from WORD and --to WORD, found neither");
-  if (args->output && !ends_with(args->output, ".html") && !ends_with(args->output, ".svg"))
+  if (args->output && !tool_ends_with(args->output, ".html") && !tool_ends_with(args->output, ".svg"))
     return tool_usage_error("attention", "--output: expected a name that ends in .html or .svg, found '%s'",
                             args->output);
   return TOOL_OK;
@@ -92,7 +87,7 @@ static int report(tool_session *session, const tool_args *args, const tool_atten
   if (exit_code == TOOL_OK && args->to) exit_code = print_pair(args, maps);
   free(maps);
   if (exit_code != TOOL_OK || !args->output) return exit_code;
-  if (ends_with(args->output, ".svg")) return tool_attention_write_svg(args, a, args->output);
+  if (tool_ends_with(args->output, ".svg")) return tool_attention_write_svg(args, a, args->output);
   json_t *document = tool_attention_document(session, args, a);
   return document ? tool_write_page("tools/attention.html", args->output, json_pack("[o]", document)) : TOOL_FAILED;
 }

@@ -8,6 +8,7 @@
 #include "bench.h"
 #include "bench_figures.h"
 #include "lines.h"
+#include "source.h"
 
 enum { MIN_RUNS = 5, MAX_RUNS = 4096, VERIFIED_TOKENS = 128, VERIFIED_NEW = 2 };
 
@@ -249,32 +250,13 @@ int bench_encoder(bench *b) {
 
 /* ---- translate --------------------------------------------------------------------------------------------------- */
 
-typedef struct texts {
-  char **at;
-  size_t n;
-} texts;
-
-static void texts_finish(texts *t) {
-  for (size_t i = 0; i < t->n; i++) free(t->at[i]);
-  free(t->at);
-}
-
-static int add_text(texts *t, const char *text) {
-  char **at = realloc(t->at, (t->n + 1) * sizeof *at);
-  if (at) t->at = at;
-  char *copy = at ? malloc(strlen(text) + 1) : NULL;
-  if (!copy) return tool_error("out of memory");
-  t->at[t->n++] = strcpy(copy, text);
-  return TOOL_OK;
-}
-
 static int add_line(void *user, const tool_line *line, const vkf_result *result) {
   (void)result;
-  return tool_is_blank(line->text) ? TOOL_OK : add_text(user, line->text);
+  return tool_is_blank(line->text) ? TOOL_OK : tool_text_list_add(user, line->text);
 }
 
 /* The sources of golden.jsonl, the sentences that come with the shipped model. */
-static int golden_texts(const char *folder, texts *t) {
+static int golden_texts(const char *folder, tool_text_list *t) {
   char path[4200];
   size_t size = 0;
   snprintf(path, sizeof path, "%s/golden.jsonl", folder);
@@ -284,7 +266,7 @@ static int golden_texts(const char *folder, texts *t) {
   for (char *line = strtok(lines, "\n"); line && exit_code == TOOL_OK; line = strtok(NULL, "\n")) {
     json_t *row = json_loads(line, 0, NULL);
     const char *source = json_string_value(json_object_get(row, "source"));
-    if (source) exit_code = add_text(t, source);
+    if (source) exit_code = tool_text_list_add(t, source);
     json_decref(row);
   }
   free(lines);
@@ -292,7 +274,7 @@ static int golden_texts(const char *folder, texts *t) {
 }
 
 /* Over its bound: a row like any other, which is not timed. */
-static int time_translate(bench *b, const texts *t, double ratio) {
+static int time_translate(bench *b, const tool_text_list *t, double ratio) {
   static const char greedy[] = "{\"num_beams\": 1}";
   const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = greedy};
   double seconds = b->args->seconds > 0 ? b->args->seconds : 2, begin = tool_seconds();
@@ -331,7 +313,7 @@ static int time_translate(bench *b, const texts *t, double ratio) {
 
 int bench_translate(bench *b) {
   char folder[4096];
-  texts t = {0};
+  tool_text_list t = {0};
   double worst = 0;
   tool_lines lines = {.session = &b->session, .args = b->args, .window = 1, .print = add_line, .user = &t};
   int exit_code = tool_find_model(b->args, folder, sizeof folder);
@@ -346,7 +328,7 @@ int bench_translate(bench *b) {
     if (status != VKF_OK) exit_code = tool_session_fail(&b->session, status, "verifying");
   }
   if (exit_code == TOOL_OK) exit_code = time_translate(b, &t, worst);
-  texts_finish(&t);
+  tool_text_list_finish(&t);
   vkf_model_close(&b->session.model);
   return exit_code;
 }

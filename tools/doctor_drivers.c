@@ -29,8 +29,7 @@ static void add(manifests *m, const char *path) {
 }
 
 static int is_json(const struct dirent *entry) {
-  const size_t n = strlen(entry->d_name);
-  return n > 5 && strcmp(entry->d_name + n - 5, ".json") == 0;
+  return tool_ends_with(entry->d_name, ".json");
 }
 
 /* A manifest, or those of a folder. */
@@ -84,7 +83,7 @@ static void find_all(manifests *m, const tool_args *args) {
       add_list(m, variable("XDG_DATA_HOME", own), inside);
     add_list(m, variable("XDG_DATA_DIRS", "/usr/local/share:/usr/share"), inside);
   }
-  for (size_t i = 0; i < args->n_icd_files; i++) add(m, args->icd_files[i]);
+  for (size_t i = 0; i < args->icd_files.n; i++) add(m, args->icd_files.at[i]);
 }
 
 /* ---- a driver without a device ----------------------------------------------------------------------------------- */
@@ -151,35 +150,30 @@ static void explain(tool_visit *d, const char *path, const char *otherwise) {
 
 /* ---- devices ----------------------------------------------------------------------------------------------------- */
 
-static const char *text_of(const json_t *json, const char *key) {
-  const char *text = json_string_value(json_object_get(json, key));
-  return text ? text : "";
-}
-
 static void add_checks(tool_visit *d, const char *name, const json_t *checks) {
   size_t i, n_passed = 0, n_failed = 0;
   const json_t *check;
   json_array_foreach((json_t *)checks, i, check) {
-    const char *state = text_of(check, "state");
+    const char *state = tool_json_get_text(check, "state");
     n_passed += strcmp(state, vkf_check_state_name(VKF_CHECK_PASSED)) == 0;
     if (strcmp(state, vkf_check_state_name(VKF_CHECK_FAILED)) != 0) continue;
     n_failed++;
     tool_find(d, TOOL_HEALTH_WARNING, "check",
               "results are right all the same, because no kernel uses it; a newer driver may be faster", "%s: %s: %s",
-              name, text_of(check, "check"), text_of(check, "text"));
+              name, tool_json_get_text(check, "check"), tool_json_get_text(check, "text"));
   }
   if (!n_failed) tool_find(d, TOOL_HEALTH_OK, "check", NULL, "%s: %zu checks of the driver passed", name, n_passed);
 }
 
 static void add_device(tool_visit *d, const json_t *device) {
-  const char *name = text_of(device, "name"), *error = text_of(device, "error");
+  const char *name = tool_json_get_text(device, "name"), *error = tool_json_get_text(device, "error");
   char advice[300];
-  const bool is_cpu = strcmp(text_of(device, "kind"), vkf_device_kind_name(VKF_DEVICE_CPU)) == 0;
+  const bool is_cpu = strcmp(tool_json_get_text(device, "kind"), vkf_device_kind_name(VKF_DEVICE_CPU)) == 0;
   const json_int_t n_wrong = json_integer_value(json_object_get(device, "n_wrong")),
                    n_times = json_integer_value(json_object_get(device, "n_times"));
   json_array_append(d->devices, (json_t *)device);
-  tool_find(d, TOOL_HEALTH_OK, "device", NULL, "%s (%s), %s, %.1f GiB", name, text_of(device, "driver"),
-            text_of(device, "kind"),
+  tool_find(d, TOOL_HEALTH_OK, "device", NULL, "%s (%s), %s, %.1f GiB", name, tool_json_get_text(device, "driver"),
+            tool_json_get_text(device, "kind"),
             (double)json_integer_value(json_object_get(device, "memory_bytes")) / (1024.0 * 1024.0 * 1024.0));
   if (error[0]) {
     tool_find(d, TOOL_HEALTH_FAULT, "device", "try another driver, or --device ref, which needs none", "%s: %s", name,
@@ -192,7 +186,7 @@ static void add_device(tool_visit *d, const json_t *device) {
         d, TOOL_HEALTH_FAULT, "kernels",
         "do not use this device; `vkformer validate --device` shows all that is wrong, for a report to its makers",
         "%s: %lld of %lld results are wrong, the first one: %s", name, (long long)n_wrong,
-        (long long)json_integer_value(json_object_get(device, "n_cases")), text_of(device, "first_wrong"));
+        (long long)json_integer_value(json_object_get(device, "n_cases")), tool_json_get_text(device, "first_wrong"));
   else
     tool_find(d, TOOL_HEALTH_OK, "kernels", NULL, "%s: all of %lld results are within their bounds, the worst at %.3f",
               name, (long long)json_integer_value(json_object_get(device, "n_cases")),

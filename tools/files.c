@@ -84,11 +84,6 @@ int tool_read_arrays(tool_session *session, const char *path, vkf_result **out) 
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }
 
-static bool is_json(const char *path) {
-  size_t n = strlen(path);
-  return n > 5 && strcmp(path + n - 5, ".json") == 0;
-}
-
 static int arrays_from_json(const char *path, tool_inputs *in) {
   in->json = tool_read_json(path);
   if (!in->json) return TOOL_FAILED;
@@ -106,7 +101,7 @@ static int arrays_from_json(const char *path, tool_inputs *in) {
 }
 
 int tool_inputs_read(tool_session *session, const char *path, tool_inputs *in) {
-  if (is_json(path)) return arrays_from_json(path, in);
+  if (tool_ends_with(path, ".json")) return arrays_from_json(path, in);
   int exit_code = tool_read_arrays(session, path, &in->file);
   if (exit_code != TOOL_OK) return exit_code;
   in->n = vkf_result_count(in->file);
@@ -159,7 +154,7 @@ static json_t *arrays_to_json(const vkf_result *result) {
 }
 
 int tool_write_arrays(tool_session *session, const char *path, const vkf_result *result) {
-  if (is_json(path)) return tool_write_json(path, arrays_to_json(result));
+  if (tool_ends_with(path, ".json")) return tool_write_json(path, arrays_to_json(result));
   vkf_array *arrays = tool_arrays(result);
   if (!arrays) return TOOL_FAILED;
   vkf_status status = vkf_arrays_write(session->context, tool_output_path(path), arrays, vkf_result_count(result));

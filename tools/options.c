@@ -17,7 +17,7 @@ enum { MAX_OPTIONS = 64, FIRST_VALUE = 256 };
 static const tool_option common_options[] = {
     {"device", 'd', TOOL_TEXT, offsetof(tool_args, device), "D",
      "an index, a UUID, part of a device's or driver's name,\nor one of lavapipe, swiftshader, gpu, cpu, ref"},
-    {"icd", 0, TOOL_ICD, offsetof(tool_args, icd_files), "FILE", "one more Vulkan driver manifest; repeatable"},
+    {"icd", 0, TOOL_TEXTS, offsetof(tool_args, icd_files), "FILE", "one more Vulkan driver manifest; repeatable"},
     {"limits", 0, TOOL_NAME, offsetof(tool_args, limits), "NAME|FILE",
      "plan as on a smaller device: pi, mali, adreno or a JSON file"},
     {"deterministic", 0, TOOL_FLAG, offsetof(tool_args, deterministic), NULL,
@@ -151,14 +151,6 @@ static int add_text(tool_texts *texts, const char *text) {
   return TOOL_OK;
 }
 
-static int add_icd(tool_args *args, const char *file) {
-  const char **files = realloc(args->icd_files, (args->n_icd_files + 1) * sizeof *files);
-  if (!files) return tool_error("out of memory");
-  files[args->n_icd_files++] = file;
-  args->icd_files = files;
-  return TOOL_OK;
-}
-
 /* text: NULL for a flag. */
 static int set_option(const tool_command *command, const tool_option *option, const char *text, tool_args *args) {
   void *member = (char *)args + option->offset;
@@ -181,8 +173,6 @@ static int set_option(const tool_command *command, const tool_option *option, co
       *(const char **)member = text ? text : "";
       if (!text || strcmp(text, "-") != 0 || option->kind == TOOL_NAME || option->kind == TOOL_INPUT) return TOOL_OK;
       return tool_take_output() ? TOOL_OK : tool_error("standard output: cannot be written: %s", strerror(errno));
-    case TOOL_ICD:
-      return add_icd(args, text);
     case TOOL_INPUTS:
       if (!text[0]) break;
       return add_text(member, text);
@@ -326,7 +316,7 @@ int tool_args_check_files(const tool_args *args) {
 }
 
 void tool_args_finish(tool_args *args) {
-  free((void *)args->icd_files);
+  free((void *)args->icd_files.at);
   free((void *)args->prompts.at);
   free((void *)args->stops.at);
   free((void *)args->images.at);

@@ -3,6 +3,7 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "lines.h"
 #include "program.h"
@@ -36,6 +37,16 @@ int tool_flush(void) {
   int cause = errno;
   clearerr(stdout); /* told once */
   return tool_error("standard output: cannot be written: %s", strerror(cause));
+}
+
+const char *tool_json_get_text(const json_t *object, const char *key) {
+  const char *text = json_string_value(json_object_get(object, key));
+  return text ? text : "";
+}
+
+void tool_date(char text[32]) {
+  const time_t now = time(NULL);
+  strftime(text, 32, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
 }
 
 json_t *tool_json_real(double value) {

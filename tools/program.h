@@ -45,8 +45,6 @@ typedef struct tool_sizes {
 /* What the command line said: one member an option, whichever command has it. */
 typedef struct tool_args {
   const char *device, *limits;
-  const char **icd_files;
-  size_t n_icd_files;
   int verbose, deterministic, batch_invariant, help, no_wide_vectors, no_checks;
   const char *profile; /* NULL: none; "": a table alone; else the file of the trace */
   const char *model, *inputs, *outputs, *generation_config, *json_file, *variant;
@@ -61,7 +59,7 @@ typedef struct tool_args {
   int json, plan, decode, hidden_states, attentions, compile;
   size_t batch_size, length; /* 0: not given */
   double seconds, limit;     /* 0: not given */
-  tool_texts prompts, stops, images, problems;
+  tool_texts icd_files, prompts, stops, images, problems;
   tool_sizes m, n, k, batches, lengths, layers_at, heads_at;
   size_t layers, d_model, heads, d_ff, vocab; /* 0: not given */
   const char *norm, *activation;
@@ -98,7 +96,6 @@ typedef enum tool_option_kind {
   TOOL_SIZES,        /* tool_sizes, each from 1 to 2147483647 */
   TOOL_INDEXES,      /* tool_sizes, each from 0 to 2147483647 */
   TOOL_NUMBER,       /* double, over 0 */
-  TOOL_ICD,          /* appended to icd_files */
   TOOL_TEXTS,        /* tool_texts, appended */
   TOOL_NAME,         /* const char *, of a file or folder, not empty */
   TOOL_INPUT,        /* const char *, a file that can be read */
@@ -284,6 +281,8 @@ typedef struct tool_inputs {
 } tool_inputs;
 int tool_inputs_read(tool_session *session, const char *path, tool_inputs *in);
 void tool_inputs_finish(tool_inputs *in);
+/* Has the name something before this end? */
+bool tool_ends_with(const char *name, const char *end);
 int tool_write_file(const char *path, const void *data, size_t size);
 /* Takes `json`, which may be NULL (out of memory). */
 int tool_write_json(const char *path, json_t *json);
@@ -303,8 +302,12 @@ int tool_write_page(const char *name, const char *path, json_t *documents);
 vkf_array *tool_arrays(const vkf_result *result);
 /* To standard output, indented. Takes `json` as above. */
 int tool_print_json(json_t *json);
+/* The time now in UTC, as ISO 8601 writes it. */
+void tool_date(char text[32]);
 /* Pushes out standard output; TOOL_FAILED after a message if something did not arrive. */
 int tool_flush(void);
+/* The text of a member; "": it has none. */
+const char *tool_json_get_text(const json_t *object, const char *key);
 /* A number, or null where JSON has none (NaN, infinite). */
 json_t *tool_json_real(double value);
 /* The same with the nine digits that tell every float32 apart. */

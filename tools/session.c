@@ -119,8 +119,8 @@ static vkf_status create_context(tool_session *session, const tool_args *args, b
   params.log = logs ? on_log : NULL;
   params.log_user = session;
   params.log_level = args->verbose > 1 ? VKF_LOG_DEBUG : args->verbose ? VKF_LOG_INFO : VKF_LOG_WARNING;
-  params.icd_files = args->icd_files;
-  params.n_icd_files = args->n_icd_files;
+  params.icd_files = args->icd_files.at;
+  params.n_icd_files = args->icd_files.n;
   params.deterministic = args->deterministic;
   params.batch_invariant = args->batch_invariant;
   params.limits = args->limits;

@@ -78,13 +78,8 @@ static int write_record(const tool_sink *s, const char *word) {
 
 /* ---- opening ----------------------------------------------------------------------------------------------------- */
 
-static bool ends_in(const char *path, const char *end) {
-  const size_t n = strlen(path), m = strlen(end);
-  return n > m && strcmp(path + n - m, end) == 0;
-}
-
 static int choose_packing(tool_sink *s) {
-  s->packing = ends_in(s->path, ".gz") ? 'g' : ends_in(s->path, ".zst") ? 'z' : 0;
+  s->packing = tool_ends_with(s->path, ".gz") ? 'g' : tool_ends_with(s->path, ".zst") ? 'z' : 0;
 #ifndef VKF_HAS_ZLIB
   if (s->packing == 'g') return tool_error("%s: this vkformer was built without zlib and cannot compress it", s->path);
 #endif

@@ -228,10 +228,7 @@ void tool_source_close(tool_source *s) {
 
 /* ---- all of a file ----------------------------------------------------------------------------------------------- */
 
-static int add_line(tool_text_list *l, const tool_source *s, const char *line, size_t size) {
-  char reason[80];
-  if (tool_utf8_reason(line, size, reason, sizeof reason))
-    return tool_error("%s: line %zu: %s", s->name, s->n_lines, reason);
+int tool_text_list_add(tool_text_list *l, const char *text) {
   if (l->n == l->capacity) {
     const size_t capacity = 2 * l->capacity + 1024;
     char **at = realloc(l->at, capacity * sizeof *at);
@@ -239,7 +236,7 @@ static int add_line(tool_text_list *l, const tool_source *s, const char *line, s
     l->at = at;
     l->capacity = capacity;
   }
-  l->at[l->n] = strdup(line);
+  l->at[l->n] = strdup(text);
   return l->at[l->n++] ? TOOL_OK : tool_error("out of memory");
 }
 
@@ -254,7 +251,10 @@ int tool_text_list_read(tool_text_list *l, const char *path, size_t wanted) {
     if (!line && !source.ended) tool_source_wait(&source);
     if (exit_code != TOOL_OK || !line) continue;
     const char *after = source.n_lines == 1 ? tool_without_bom(line) : line;
-    exit_code = add_line(l, &source, after, size - (size_t)(after - line));
+    char reason[80];
+    exit_code = tool_utf8_reason(after, size - (size_t)(after - line), reason, sizeof reason)
+                    ? tool_error("%s: line %zu: %s", source.name, source.n_lines, reason)
+                    : tool_text_list_add(l, after);
   }
   tool_source_close(&source);
   if (exit_code == TOOL_OK && l->n == before) return tool_error("%s: expected at least one line, found none", path);

@@ -49,6 +49,8 @@ typedef struct tool_text_list {
 } tool_text_list;
 /* Adds the lines of a file, which has at least one, and is UTF-8. wanted 0: any number of them. */
 int tool_text_list_read(tool_text_list *list, const char *path, size_t wanted);
+/* Adds a text, which is copied. */
+int tool_text_list_add(tool_text_list *list, const char *text);
 void tool_text_list_finish(tool_text_list *list);
 
 /* FNV-1a of bytes behind those that gave `hash`; TOOL_HASH_BEGIN: of the first ones. */

@@ -67,6 +67,11 @@ int tool_columns(const char *text) {
   return columns;
 }
 
+bool tool_ends_with(const char *name, const char *end) {
+  const size_t n = strlen(name), m = strlen(end);
+  return n > m && strcmp(name + n - m, end) == 0;
+}
+
 const char *tool_without_bom(const char *text) {
   return strncmp(text, "\xef\xbb\xbf", 3) == 0 ? text + 3 : text;
 }

@@ -4,7 +4,6 @@
  */
 #include <math.h>
 #include <string.h>
-#include <time.h>
 #include <vkformer/lab.h>
 
 #include "validate.h"
@@ -61,9 +60,8 @@ static void on_row(void *user, const vkf_validate_row *row) {
 /* A device's verdict: a line, and an object appended to `devices`. */
 static int report(const validation *v, const vkf_device_info *info, double worst, json_t *devices) {
   bool passed = worst <= 1 && v->worst_name[0];
-  char date[32] = "";
-  time_t now = time(NULL);
-  strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+  char date[32];
+  tool_date(date);
   if (v->is_text)
     printf("%s: worst err/bound %.3e (%s): %s\n\n", info->alias, fabs(worst),
            v->worst_name[0] ? v->worst_name : "no row", passed ? "passed" : "FAILED");

@@ -10,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 #include <vkformer/lab.h>
 
@@ -35,21 +34,16 @@ static double number_of(const json_t *object, const char *key) {
   return json_is_string(value) ? strtod(json_string_value(value), NULL) : json_number_value(value);
 }
 
-static const char *text_of(const json_t *object, const char *key) {
-  const char *text = json_string_value(json_object_get(object, key));
-  return text ? text : "";
-}
-
 static void print_node(const json_t *node, FILE *file) {
   char element[64], shape[64];
   const json_t *worst = json_object_get(node, "worst"), *tile = json_object_get(worst, "tile");
-  fprintf(file, "node      %s, in pass %s\n", text_of(node, "node"), text_of(node, "pass"));
-  fprintf(file, "op        %s\nvariant   %s\n", text_of(node, "op"), text_of(node, "variant"));
+  fprintf(file, "node      %s, in pass %s\n", tool_json_get_text(node, "node"), tool_json_get_text(node, "pass"));
+  fprintf(file, "op        %s\nvariant   %s\n", tool_json_get_text(node, "op"), tool_json_get_text(node, "variant"));
   if (tile)
     fprintf(file, "tile      %s, of tiles of %s\n", list_text(tile, element, sizeof element),
             list_text(json_object_get(worst, "tile_shape"), shape, sizeof shape));
   fprintf(file, "element   %s of %s %s\n", list_text(json_object_get(worst, "element"), element, sizeof element),
-          text_of(worst, "output"), list_text(json_object_get(worst, "shape"), shape, sizeof shape));
+          tool_json_get_text(worst, "output"), list_text(json_object_get(worst, "shape"), shape, sizeof shape));
   fprintf(file, "expected  %.9g\nfound     %.9g\nerror     %.3g\nbound     %.3g\nerr/bound %.3g\n",
           number_of(worst, "expected"), number_of(worst, "found"), number_of(worst, "error"), number_of(worst, "bound"),
           number_of(worst, "ratio"));
@@ -58,7 +52,7 @@ static void print_node(const json_t *node, FILE *file) {
 /* "within its bound" or "over its bound", and by how much. */
 static bool print_verdict(const json_t *node, const vkf_device_info *info) {
   const double ratio = number_of(json_object_get(node, "worst"), "ratio");
-  printf("alone on %s (%s): err/bound %.3g, %s its bound\n", info->alias, text_of(node, "variant"), ratio,
+  printf("alone on %s (%s): err/bound %.3g, %s its bound\n", info->alias, tool_json_get_text(node, "variant"), ratio,
          ratio <= 1 ? "within" : "over");
   return ratio <= 1;
 }
@@ -112,8 +106,8 @@ static void make_command(const tool_args *args, const char *folder, const vkf_de
   size_t n = (size_t)snprintf(text, size, "vkformer validate --replay '%s' --device %s%s", folder, info->alias,
                               args->deterministic ? " --deterministic" : "");
   if (args->limits && n < size) n += (size_t)snprintf(text + n, size - n, " --limits '%s'", args->limits);
-  for (size_t i = 0; i < args->n_icd_files && n < size; i++)
-    n += (size_t)snprintf(text + n, size - n, " --icd '%s'", args->icd_files[i]);
+  for (size_t i = 0; i < args->icd_files.n && n < size; i++)
+    n += (size_t)snprintf(text + n, size - n, " --icd '%s'", args->icd_files.at[i]);
 }
 
 static int write_readme(const char *folder, const json_t *node) {
@@ -123,17 +117,17 @@ static int write_readme(const char *folder, const json_t *node) {
   FILE *file = open_memstream(&text, &size);
   if (!file) return tool_error("out of memory");
   fprintf(file, "A node whose result is over its derived bound, found by vkformer %s on %s\n\n",
-          text_of(node, "vkformer"), text_of(node, "date"));
-  fprintf(file, "device    %s\ndriver    %s, version %lld\nmodel     %s\n", text_of(node, "device"),
-          text_of(node, "driver"), (long long)json_integer_value(json_object_get(node, "driver_version")),
-          text_of(node, "model"));
+          tool_json_get_text(node, "vkformer"), tool_json_get_text(node, "date"));
+  fprintf(file, "device    %s\ndriver    %s, version %lld\nmodel     %s\n", tool_json_get_text(node, "device"),
+          tool_json_get_text(node, "driver"), (long long)json_integer_value(json_object_get(node, "driver_version")),
+          tool_json_get_text(node, "model"));
   print_node(node, file);
   fprintf(file,
           "\nTo run it again, here or (with another --device) elsewhere:\n\n    %s\n\n"
           "node.json has the op, its parameters, sizes and operands; arrays.safetensors the operands by their names, "
           "and\nof each output NAME what the device gave (NAME), what its inputs give exactly (NAME.exact) and how far "
           "a right\nresult may be from it (NAME.bound).\n",
-          text_of(node, "command"));
+          tool_json_get_text(node, "command"));
   int exit_code = fclose(file) == 0 ? tool_write_file(path, text, size) : tool_error("out of memory");
   free(text);
   return exit_code;
@@ -142,10 +136,9 @@ static int write_readme(const char *folder, const json_t *node) {
 /* The three files; `node` gets what the program knows. */
 static int write_folder(tool_session *session, const tool_args *args, const char *folder, const vkf_result *fault,
                         json_t *node) {
-  char path[4096], command[8192], date[32] = "";
+  char path[4096], command[8192], date[32];
   const vkf_device_info *info = vkf_device_get_info(session->device);
-  time_t now = time(NULL);
-  strftime(date, sizeof date, "%Y-%m-%dT%H:%M:%SZ", gmtime(&now));
+  tool_date(date);
   make_command(args, folder, info, command, sizeof command);
   json_t *more =
       json_pack("{s:s, s:s, s:I, s:s, s:s, s:s, s:o, s:o}", "device", info->name, "driver", info->driver,
@@ -173,7 +166,7 @@ static int tell_fault(tool_session *session, const tool_args *args, const char *
   print_node(node, stdout);
   int exit_code = write_folder(session, args, folder, fault, node);
   if (exit_code == TOOL_OK) {
-    printf("written to %s; to run it again:\n    %s\n", folder, text_of(node, "command"));
+    printf("written to %s; to run it again:\n    %s\n", folder, tool_json_get_text(node, "command"));
     replay_node(session, vkf_result_text(fault, 0), fault, &again);
   }
   if (again && print_verdict(again, vkf_device_get_info(session->device)))

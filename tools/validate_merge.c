@@ -5,17 +5,18 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "source.h"
 #include "validate.h"
 
 enum { B = 2, S = 9, T = 7 };
 
 static uint64_t digest_of(const vkf_array *array) {
-  uint64_t digest = 14695981039346656037u;
+  uint64_t digest = TOOL_HASH_BEGIN;
   size_t n = tool_array_elements(array);
   for (size_t i = 0; i < n; i++) {
     uint32_t bits;
     memcpy(&bits, (const float *)array->data + i, sizeof bits);
-    for (int b = 0; b < 32; b += 8) digest = (digest ^ (bits >> b & 255)) * 1099511628211u;
+    for (int b = 0; b < 32; b += 8) digest = tool_hash(digest, &(uint8_t){bits >> b & 255}, 1);
   }
   return digest;
 }
@@ -52,21 +53,18 @@ bool validate_is_text(const tool_args *args) {
   return !args->json_file || args->json_file[0];
 }
 
-static const char *member(const json_t *entry, const char *key) {
-  const char *text = json_string_value(json_object_get(entry, key));
-  return text ? text : "";
-}
-
 bool validate_same_digests(const json_t *devices) {
   size_t i, k;
   json_t *a, *b;
   json_array_foreach(devices, i, a) {
     json_array_foreach(devices, k, b) {
-      if (k <= i || !member(a, "digest")[0] || !member(b, "digest")[0]) continue;
-      if (strcmp(member(a, "vkformer"), member(b, "vkformer")) || !strcmp(member(a, "digest"), member(b, "digest")))
+      if (k <= i || !tool_json_get_text(a, "digest")[0] || !tool_json_get_text(b, "digest")[0]) continue;
+      if (strcmp(tool_json_get_text(a, "vkformer"), tool_json_get_text(b, "vkformer")) ||
+          !strcmp(tool_json_get_text(a, "digest"), tool_json_get_text(b, "digest")))
         continue;
-      tool_error("expected one digest in the reproducible mode, found %s on %s and %s on %s", member(a, "digest"),
-                 member(a, "device"), member(b, "digest"), member(b, "device"));
+      tool_error("expected one digest in the reproducible mode, found %s on %s and %s on %s",
+                 tool_json_get_text(a, "digest"), tool_json_get_text(a, "device"), tool_json_get_text(b, "digest"),
+                 tool_json_get_text(b, "device"));
       return false;
     }
   }
@@ -78,10 +76,11 @@ static bool is_device(const json_t *entry) {
   size_t i;
   json_t *row;
   const json_t *rows = json_object_get(entry, "rows");
-  if (!member(entry, "device")[0] || !json_is_boolean(json_object_get(entry, "passed")) || !json_is_array(rows))
+  if (!tool_json_get_text(entry, "device")[0] || !json_is_boolean(json_object_get(entry, "passed")) ||
+      !json_is_array(rows))
     return false;
   json_array_foreach(rows, i, row) {
-    if (!member(row, "scope")[0] || !member(row, "name")[0]) return false;
+    if (!tool_json_get_text(row, "scope")[0] || !tool_json_get_text(row, "name")[0]) return false;
   }
   return true;
 }
@@ -99,8 +98,10 @@ int validate_merge(const tool_args *args, json_t *devices) {
       if (!is_right) break;
       bool passed = json_is_true(json_object_get(entry, "passed"));
       if (validate_is_text(args))
-        printf("%s: %s (%s): digest %s: %s\n", args->operands[f], member(entry, "device"), member(entry, "driver"),
-               member(entry, "digest")[0] ? member(entry, "digest") : "none", passed ? "passed" : "FAILED");
+        printf("%s: %s (%s): digest %s: %s\n", args->operands[f], tool_json_get_text(entry, "device"),
+               tool_json_get_text(entry, "driver"),
+               tool_json_get_text(entry, "digest")[0] ? tool_json_get_text(entry, "digest") : "none",
+               passed ? "passed" : "FAILED");
       if (!passed) exit_code = TOOL_WRONG;
       json_array_append(devices, entry);
     }

@@ -62,9 +62,9 @@ static void become_worker(const tool_worker *w, int in, int out) {
   if (w->args->batch_invariant) argv[n++] = "--batch-invariant";
   if (w->args->limits) argv[n++] = "--limits";
   if (w->args->limits) argv[n++] = (char *)w->args->limits;
-  for (size_t i = 0; i < w->args->n_icd_files && n + 2 < sizeof argv / sizeof argv[0]; i++) {
+  for (size_t i = 0; i < w->args->icd_files.n && n + 2 < sizeof argv / sizeof argv[0]; i++) {
     argv[n++] = "--icd";
-    argv[n++] = (char *)w->args->icd_files[i];
+    argv[n++] = (char *)w->args->icd_files.at[i];
   }
   setenv("VKF_CACHE_DIR", "", 1);
 #ifdef __linux__ /* elsewhere it ends with its input, unless its kernel hangs */
