@@ -6,18 +6,18 @@ VKF_PUSH_FITS(vkf_push_append);
 
 /* ---- attention, attention_weights -------------------------------------------------------------------------------- */
 
-static void attention_problem(const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
-  const vkf_attention_params *p = &node->params.attention;
-  *out = (vkf_problem){.attention = {.batch = dims->v[p->seqs],
-                                     .queries = dims->v[p->queries],
-                                     .keys = dims->v[p->keys],
-                                     .key_width = p->key_width,
-                                     .value_width = p->value_width,
-                                     .heads = p->n_heads,
-                                     .kv_heads = p->n_kv_heads}};
-}
+#define ATTENTION_PROBLEM                       \
+  .attention = {.batch = dims->v[p->seqs],      \
+                .queries = dims->v[p->queries], \
+                .keys = dims->v[p->keys],       \
+                .key_width = p->key_width,      \
+                .value_width = p->value_width,  \
+                .heads = p->n_heads,            \
+                .kv_heads = p->n_kv_heads}
+VKF_PROBLEM(attention, vkf_attention_params, ATTENTION_PROBLEM)
+VKF_PROBLEM(attention_weights, vkf_attention_params, ATTENTION_PROBLEM)
 
-static void attention_describe(const vkf_node_view *view, vkf_dispatch *out) {
+void vkf_vkop_describe_attention(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_attention_params *p = &view->node->params.attention;
   const vkf_plan *plan = view->plan;
   const uint32_t *in = view->node->in, to = view->node->out[0];
@@ -67,23 +67,8 @@ static void attention_describe(const vkf_node_view *view, vkf_dispatch *out) {
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 
-void vkf_vkop_problem_attention(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
-  (void)plan;
-  attention_problem(node, dims, out);
-}
-
-void vkf_vkop_describe_attention(const vkf_node_view *view, vkf_dispatch *out) {
-  attention_describe(view, out);
-}
-
-void vkf_vkop_problem_attention_weights(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims,
-                                        vkf_problem *out) {
-  (void)plan;
-  attention_problem(node, dims, out);
-}
-
 void vkf_vkop_describe_attention_weights(const vkf_node_view *view, vkf_dispatch *out) {
-  attention_describe(view, out);
+  vkf_vkop_describe_attention(view, out);
 }
 
 /* ---- append ------------------------------------------------------------------------------------------------------ */

@@ -12,8 +12,19 @@ _Static_assert(VKF_PUSH_OPERANDS == VKF_MAX_OPERANDS, "shared/params.h and descr
 #define VKF_PUSH_FITS(type) \
   _Static_assert(sizeof(struct type) <= VKF_MAX_PUSH_BYTES - VKF_MAX_OPERANDS * 8, "push constants of " #type)
 
+/* vkf_vkop_problem_<op>() from the node's parameters, p, and the actual sizes, dims. */
+#define VKF_PROBLEM(op, type, ...)                                                                                 \
+  void vkf_vkop_problem_##op(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) { \
+    const type *p = &node->params.op;                                                                              \
+    (void)plan;                                                                                                    \
+    (void)dims;                                                                                                    \
+    *out = (vkf_problem){__VA_ARGS__};                                                                             \
+  }
+
 /* Starts a dispatch with the constants that come from the variant and the packing of its weight. */
 void vkf_vkop_dispatch_begin(const vkf_node_view *view, vkf_dispatch *out);
+/* The same with the first operands of most ops: all inputs, which are read, then all outputs. */
+void vkf_vkop_dispatch_begin_all(const vkf_node_view *view, vkf_dispatch *out, uint32_t n_in, uint32_t n_out);
 /* The next operand: read through a storage buffer as rows, or written. */
 void vkf_vkop_dispatch_read(vkf_dispatch *out, uint32_t slot);
 void vkf_vkop_dispatch_write(vkf_dispatch *out, uint32_t slot);

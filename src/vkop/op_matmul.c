@@ -3,11 +3,7 @@
 
 VKF_PUSH_FITS(vkf_push_matmul);
 
-void vkf_vkop_problem_matmul(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
-  (void)plan;
-  const vkf_matmul_params *p = &node->params.matmul;
-  *out = (vkf_problem){.matmul = {.m = dims->v[p->rows], .n = p->n, .k = p->k}};
-}
+VKF_PROBLEM(matmul, vkf_matmul_params, .matmul = {.m = dims->v[p->rows], .n = p->n, .k = p->k})
 
 void vkf_vkop_describe_matmul(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_matmul_params *p = &view->node->params.matmul;

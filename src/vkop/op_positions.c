@@ -4,11 +4,7 @@
 VKF_PUSH_FITS(vkf_push_rope);
 VKF_PUSH_FITS(vkf_push_relative_bias);
 
-void vkf_vkop_problem_rope(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
-  (void)plan;
-  const vkf_rope_params *p = &node->params.rope;
-  *out = (vkf_problem){.rows = {dims->v[p->rows], p->width}};
-}
+VKF_PROBLEM(rope, vkf_rope_params, .rows = {dims->v[p->rows], p->width})
 
 void vkf_vkop_describe_rope(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_rope_params *p = &view->node->params.rope;
@@ -23,31 +19,19 @@ void vkf_vkop_describe_rope(const vkf_node_view *view, vkf_dispatch *out) {
       .k_width = p->n_kv_heads * p->head_width,
       .n_positions = p->n_positions,
   };
-  vkf_vkop_dispatch_begin(view, out);
+  vkf_vkop_dispatch_begin_all(view, out, 3, 1);
   out->constants[VKF_C_ROPE_HEAD_WIDTH] = p->head_width;
   out->constants[VKF_C_ROPE_ROTARY] = p->rotary;
   out->constants[VKF_C_ROPE_INTERLEAVED] = p->pairs == VKF_ROPE_INTERLEAVED;
   out->n_constants = VKF_C_ROPE_INTERLEAVED + 1;
-  for (int i = VKF_ROPE_X; i <= VKF_ROPE_TABLE; i++) vkf_vkop_dispatch_read(out, in[i]);
-  vkf_vkop_dispatch_write(out, view->node->out[0]);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 
-void vkf_vkop_problem_relative_bias(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims,
-                                    vkf_problem *out) {
-  (void)plan;
-  const vkf_relative_bias_params *p = &node->params.relative_bias;
-  (void)dims;
-  *out = (vkf_problem){.rows = {p->n_heads, p->n_distances}};
-}
+VKF_PROBLEM(relative_bias, vkf_relative_bias_params, .rows = {p->n_heads, p->n_distances})
 
 void vkf_vkop_describe_relative_bias(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_relative_bias_params *p = &view->node->params.relative_bias;
-  const uint32_t *in = view->node->in;
   const struct vkf_push_relative_bias push = {p->n_heads, p->n_distances};
-  vkf_vkop_dispatch_begin(view, out);
-  vkf_vkop_dispatch_read(out, in[VKF_RELATIVE_BIAS_TABLE]);
-  vkf_vkop_dispatch_read(out, in[VKF_RELATIVE_BIAS_BUCKETS]);
-  vkf_vkop_dispatch_write(out, view->node->out[0]);
+  vkf_vkop_dispatch_begin_all(view, out, 2, 1);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }

@@ -10,19 +10,13 @@ VKF_PUSH_FITS(vkf_push_top_k);
 
 /* ---- embed ------------------------------------------------------------------------------------------------------- */
 
-void vkf_vkop_problem_embed(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
-  (void)plan;
-  const vkf_embed_params *p = &node->params.embed;
-  *out = (vkf_problem){.rows = {dims->v[p->rows], p->width}};
-}
+VKF_PROBLEM(embed, vkf_embed_params, .rows = {dims->v[p->rows], p->width})
 
 void vkf_vkop_describe_embed(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_embed_params *p = &view->node->params.embed;
   const uint32_t *in = view->node->in;
   const struct vkf_push_embed push = {p->rows, p->width, view->rows, p->n_positions, p->n_types, p->scale};
-  vkf_vkop_dispatch_begin(view, out);
-  for (int i = VKF_EMBED_IDS; i <= VKF_EMBED_TYPE_TABLE; i++) vkf_vkop_dispatch_read(out, in[i]);
-  vkf_vkop_dispatch_write(out, view->node->out[0]);
+  vkf_vkop_dispatch_begin_all(view, out, 6, 1);
   out->operands[VKF_EMBED_TABLE].shard = true;
   out->operands[VKF_EMBED_TABLE].row = view->first;
   vkf_vkop_dispatch_scales(view, out, in[VKF_EMBED_TABLE]);
@@ -36,23 +30,23 @@ void vkf_vkop_describe_embed(const vkf_node_view *view, vkf_dispatch *out) {
 
 /* ---- norm -------------------------------------------------------------------------------------------------------- */
 
-void vkf_vkop_problem_norm(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
-  (void)plan;
-  const vkf_norm_params *p = &node->params.norm;
-  const uint32_t groups = VKF_MAX(p->groups, 1u);
-  *out = (vkf_problem){.norm = {dims->v[p->rows] * groups, p->width, groups * p->width + p->rest}};
+static uint32_t groups_of(const vkf_norm_params *p) {
+  return VKF_MAX(p->groups, 1u);
 }
+
+static uint32_t whole_width(const vkf_norm_params *p) {
+  return groups_of(p) * p->width + p->rest;
+}
+
+VKF_PROBLEM(norm, vkf_norm_params, .norm = {dims->v[p->rows] * groups_of(p), p->width, whole_width(p)})
 
 void vkf_vkop_describe_norm(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_norm_params *p = &view->node->params.norm;
   const uint32_t *in = view->node->in;
-  const uint32_t groups = VKF_MAX(p->groups, 1u);
-  const struct vkf_push_norm push = {p->rows, p->width, p->eps, groups, groups * p->width + p->rest};
-  vkf_vkop_dispatch_begin(view, out);
-  for (int i = VKF_NORM_X; i <= VKF_NORM_BIAS; i++) vkf_vkop_dispatch_read(out, in[i]);
+  const struct vkf_push_norm push = {p->rows, p->width, p->eps, groups_of(p), whole_width(p)};
+  vkf_vkop_dispatch_begin_all(view, out, 4, 1);
   for (int i = VKF_NORM_X; i <= VKF_NORM_BIAS; i++)
     if (i != VKF_NORM_RESIDUAL) out->operands[i].access = view->variant->access;
-  vkf_vkop_dispatch_write(out, view->node->out[0]);
   out->constants[VKF_C_IS_RMS] = p->kind == VKF_NORM_RMS;
   out->constants[VKF_C_NORM_HAS_RESIDUAL] = vkf_vkop_has(in[VKF_NORM_RESIDUAL]);
   out->constants[VKF_C_NORM_HAS_WEIGHT] = vkf_vkop_has(in[VKF_NORM_WEIGHT]);
@@ -63,54 +57,35 @@ void vkf_vkop_describe_norm(const vkf_node_view *view, vkf_dispatch *out) {
 
 /* ---- gather ------------------------------------------------------------------------------------------------------ */
 
-void vkf_vkop_problem_gather(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
-  (void)plan;
-  const vkf_gather_params *p = &node->params.gather;
-  *out = (vkf_problem){.rows = {dims->v[p->rows], p->width}};
-}
+VKF_PROBLEM(gather, vkf_gather_params, .rows = {dims->v[p->rows], p->width})
 
 void vkf_vkop_describe_gather(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_gather_params *p = &view->node->params.gather;
   const struct vkf_push_gather push = {p->rows, p->x_rows, p->width};
-  vkf_vkop_dispatch_begin(view, out);
-  vkf_vkop_dispatch_read(out, view->node->in[VKF_GATHER_X]);
-  vkf_vkop_dispatch_read(out, view->node->in[VKF_GATHER_INDEX]);
-  vkf_vkop_dispatch_write(out, view->node->out[0]);
+  vkf_vkop_dispatch_begin_all(view, out, 2, 1);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 
 /* ---- log_softmax ------------------------------------------------------------------------------------------------- */
 
-void vkf_vkop_problem_log_softmax(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
-  (void)plan;
-  const vkf_log_softmax_params *p = &node->params.log_softmax;
-  *out = (vkf_problem){.rows = {dims->v[p->rows], p->width}};
-}
+VKF_PROBLEM(log_softmax, vkf_log_softmax_params, .rows = {dims->v[p->rows], p->width})
 
 void vkf_vkop_describe_log_softmax(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_log_softmax_params *p = &view->node->params.log_softmax;
   const struct vkf_push_rows push = {p->rows, p->width};
-  vkf_vkop_dispatch_begin(view, out);
-  vkf_vkop_dispatch_read(out, view->node->in[VKF_LOG_SOFTMAX_X]);
+  vkf_vkop_dispatch_begin_all(view, out, 1, 1);
   out->operands[VKF_LOG_SOFTMAX_X].access = view->variant->access;
-  vkf_vkop_dispatch_write(out, view->node->out[0]);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 
 /* ---- logit_edit -------------------------------------------------------------------------------------------------- */
 
-void vkf_vkop_problem_logit_edit(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
-  (void)plan;
-  const vkf_logit_edit_params *p = &node->params.logit_edit;
-  *out = (vkf_problem){.logit_edit = {dims->v[p->rows], p->width, p->max_edits}};
-}
+VKF_PROBLEM(logit_edit, vkf_logit_edit_params, .logit_edit = {dims->v[p->rows], p->width, p->max_edits})
 
 void vkf_vkop_describe_logit_edit(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_logit_edit_params *p = &view->node->params.logit_edit;
   const struct vkf_push_logit_edit push = {p->rows, p->width, p->max_edits};
-  vkf_vkop_dispatch_begin(view, out);
-  for (int i = VKF_LOGIT_EDIT_X; i <= VKF_LOGIT_EDIT_EDITS; i++) vkf_vkop_dispatch_read(out, view->node->in[i]);
-  vkf_vkop_dispatch_write(out, view->node->out[0]);
+  vkf_vkop_dispatch_begin_all(view, out, 3, 1);
   out->constants[VKF_C_LOGIT_EDIT_IN_PLACE] = view->in_place;
   out->n_constants = VKF_C_LOGIT_EDIT_IN_PLACE + 1;
   vkf_vkop_dispatch_params(out, &push, sizeof push);
@@ -118,19 +93,12 @@ void vkf_vkop_describe_logit_edit(const vkf_node_view *view, vkf_dispatch *out) 
 
 /* ---- top_k ------------------------------------------------------------------------------------------------------- */
 
-void vkf_vkop_problem_top_k(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
-  (void)plan;
-  const vkf_top_k_params *p = &node->params.top_k;
-  *out = (vkf_problem){.top_k = {dims->v[p->rows], p->width, p->k}};
-}
+VKF_PROBLEM(top_k, vkf_top_k_params, .top_k = {dims->v[p->rows], p->width, p->k})
 
 void vkf_vkop_describe_top_k(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_top_k_params *p = &view->node->params.top_k;
   const struct vkf_push_top_k push = {p->rows, p->width, p->k};
-  vkf_vkop_dispatch_begin(view, out);
-  vkf_vkop_dispatch_read(out, view->node->in[VKF_TOP_K_X]);
+  vkf_vkop_dispatch_begin_all(view, out, 1, 2);
   out->operands[VKF_TOP_K_X].access = view->variant->access;
-  vkf_vkop_dispatch_write(out, view->node->out[VKF_TOP_K_VALUES]);
-  vkf_vkop_dispatch_write(out, view->node->out[VKF_TOP_K_IDS]);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }

@@ -6,18 +6,13 @@ VKF_PUSH_FITS(vkf_push_patches);
 
 /* ---- gate -------------------------------------------------------------------------------------------------------- */
 
-void vkf_vkop_problem_gate(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
-  (void)plan;
-  *out = (vkf_problem){.rows = {dims->v[node->params.gate.rows], node->params.gate.width}};
-}
+VKF_PROBLEM(gate, vkf_gate_params, .rows = {dims->v[p->rows], p->width})
 
 void vkf_vkop_describe_gate(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_gate_params *p = &view->node->params.gate;
   const uint32_t x = view->node->in[VKF_GATE_X];
   const struct vkf_push_gate push = {p->rows, p->width, vkf_vkop_cap(view->plan, x, 1), p->gate_column, p->up_column};
-  vkf_vkop_dispatch_begin(view, out);
-  vkf_vkop_dispatch_read(out, x);
-  vkf_vkop_dispatch_write(out, view->node->out[0]);
+  vkf_vkop_dispatch_begin_all(view, out, 1, 1);
   out->constants[VKF_C_ACTIVATION] = p->activation;
   out->n_constants = VKF_C_ACTIVATION + 1;
   vkf_vkop_dispatch_params(out, &push, sizeof push);
@@ -25,11 +20,7 @@ void vkf_vkop_describe_gate(const vkf_node_view *view, vkf_dispatch *out) {
 
 /* ---- patches ----------------------------------------------------------------------------------------------------- */
 
-void vkf_vkop_problem_patches(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) {
-  const vkf_patches_params *p = &node->params.patches;
-  (void)plan;
-  *out = (vkf_problem){.rows = {dims->v[VKF_DIM_BS], p->channels * p->patch_height * p->patch_width}};
-}
+VKF_PROBLEM(patches, vkf_patches_params, .rows = {dims->v[VKF_DIM_BS], p->channels * p->patch_height * p->patch_width})
 
 void vkf_vkop_describe_patches(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_patches_params *p = &view->node->params.patches;
@@ -43,8 +34,6 @@ void vkf_vkop_describe_patches(const vkf_node_view *view, vkf_dispatch *out) {
       .patch_width = p->patch_width,
       .leading = p->leading,
   };
-  vkf_vkop_dispatch_begin(view, out);
-  vkf_vkop_dispatch_read(out, view->node->in[VKF_PATCHES_X]);
-  vkf_vkop_dispatch_write(out, view->node->out[0]);
+  vkf_vkop_dispatch_begin_all(view, out, 1, 1);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
