@@ -62,6 +62,14 @@ struct vkf_session {
 vkf_status vkf_engine_session_begin(vkf_session *session, const char *call);
 /* Hands *result (NULL, or it may be NULL) over to the caller. Returns `st`. */
 vkf_status vkf_engine_session_end(vkf_session *session, vkf_status st, vkf_result **result);
+/* The body of a public function of a session that gives a result: `call` makes it, between begin and end. */
+#define VKF_SESSION_RESULT(session, out, call)                               \
+  do {                                                                       \
+    if (!(out)) return VKF_ERROR_ARGUMENT;                                   \
+    *(out) = NULL;                                                           \
+    const vkf_status begun = vkf_engine_session_begin((session), __func__);  \
+    return begun ? begun : vkf_engine_session_end((session), (call), (out)); \
+  } while (0)
 /* Separates every session of a model from it, after the calls that are running. */
 void vkf_engine_sessions_part(vkf_model *model);
 

@@ -286,10 +286,5 @@ vkf_status vkf_engine_run_output(vkf_session *session, const vkf_array *inputs, 
 
 vkf_status vkf_session_run(vkf_session *session, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params,
                            vkf_result **out) {
-  if (!out) return VKF_ERROR_ARGUMENT;
-  *out = NULL;
-  vkf_status st = vkf_engine_session_begin(session, "vkf_session_run");
-  if (st) return st;
-  st = vkf_engine_run_arrays(session, inputs, n_inputs, params, out);
-  return vkf_engine_session_end(session, st, out);
+  VKF_SESSION_RESULT(session, out, vkf_engine_run_arrays(session, inputs, n_inputs, params, out));
 }

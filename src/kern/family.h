@@ -45,8 +45,9 @@ typedef struct vkf_family {
   /* Of kernels with a second stage, see vkf_kern_split() and vkf_kern_scratch_bytes(). */
   uint32_t (*split)(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps);
   uint64_t (*scratch_bytes)(const vkf_variant *v, const vkf_problem *p);
-  /* See vkf_kern_loop_turns(). */
-  uint64_t (*loop_turns)(const vkf_variant *v, uint32_t stage, const vkf_problem *p);
+  /* See vkf_kern_loop_turns(); combine_turns: of the second stage, where there is one. */
+  uint64_t (*loop_turns)(const vkf_variant *v, const vkf_problem *p);
+  uint64_t (*combine_turns)(const vkf_problem *p);
   /* Changes in *out what its sums do otherwise; NULL: a sum is one accumulator, and nothing is rounded before. */
   void (*rounding)(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out);
   /* Work per useful element; NULL: 0 on devices with its subgroup size, 1 on others. */

@@ -1,9 +1,8 @@
 /* uniform: a query a lane, keys and values by addresses that all lanes share (shaders/attention_uniform.comp). */
 #include "kern/attention.h"
 
-static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
+static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   (void)v;
-  (void)stage;
   return vkf_kern_attention_first_key_turns(p) +
          vkf_turns_of(vkf_kern_attention_blocks(p), 2 * vkf_turns_of(VKF_KEY_BLOCK, 0));
 }

@@ -56,9 +56,8 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
   return vkf_kern_gemm_gpu_effort(v, p, caps, MATRIX_FACTOR);
 }
 
-static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
+static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   const uint64_t pieces = (uint64_t)(v->tile.gemm.tm / v->matrix.m) * (v->tile.gemm.tn / v->matrix.n);
-  (void)stage;
   return vkf_turns_by(p->matmul.k, v->tile.gemm.bk) + pieces * vkf_turns_by(v->matrix.m * v->matrix.n / 4, v->subgroup);
 }
 

@@ -13,13 +13,12 @@ static uint64_t head_turns_by(uint32_t width, uint32_t vec) {
   return vec == 4 ? vkf_turns_by(width, VKF_HEAD_AT_ONCE_VEC4) : head_turns(width);
 }
 
-static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
+static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t vec = VKF_MAX(v->vec, 1);
   const uint64_t rescale = head_turns_by(p->attention.value_width, vec);
   const uint64_t keys = vkf_turns_of(VKF_KEY_BLOCK, head_turns_by(p->attention.key_width, vec));
   const uint64_t values = vkf_turns_of(VKF_KEY_BLOCK, rescale);
   const uint64_t spare = 8; /* of a block: llvmpipe was found to take a few more than are in the shader */
-  (void)stage;
   return vkf_kern_attention_first_key_turns(p) +
          vkf_turns_of(VKF_CEIL_DIV(p->attention.keys, VKF_KEY_BLOCK), keys + rescale + values + spare) +
          vkf_turns_by(p->attention.key_width, vec) + vkf_turns_by(p->attention.value_width, vec) +
@@ -54,9 +53,8 @@ const vkf_family vkf_family_vec4 = {.name = "vec4",
                                     .effort = vec4_effort,
                                     .n_texels = VKF_ATTENTION_TEXELS};
 
-static uint64_t weights_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
+static uint64_t weights_turns(const vkf_variant *v, const vkf_problem *p) {
   (void)v;
-  (void)stage;
   const uint64_t zeros = vkf_turns_by(p->attention.keys, VKF_SCORES_OF_NARROW);
   if (p->attention.key_width < VKF_NARROW_HEAD) return 4 * zeros;
   return vkf_turns_of(p->attention.keys, head_turns(p->attention.key_width)) +

@@ -5,8 +5,7 @@
 /* The end of a row or of four columns of it: two loops of four, one of which is passed. */
 #define FOUR_COLUMNS 10
 
-static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  (void)stage;
+static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   return VKF_CEIL_DIV(p->matmul.k, 4) + vkf_turns_of(v->tile.gemm.tm, FOUR_COLUMNS);
 }
 

@@ -7,8 +7,7 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
 }
 
 /* The rest of K at its longest, so that a larger K never takes fewer turns. */
-static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  (void)stage;
+static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   return p->matmul.k / v->tile.gemm.bk + VKF_MIN(p->matmul.k, v->tile.gemm.bk - 1);
 }
 

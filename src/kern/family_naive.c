@@ -1,9 +1,8 @@
 /* naive: an element an invocation, weights packed in any way (shaders/matmul_naive.comp). */
 #include "kern/gemm.h"
 
-static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
+static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   (void)v;
-  (void)stage;
   return vkf_turns_by(p->matmul.k, VKF_K_AT_ONCE) + vkf_turns_of(VKF_K_AT_ONCE, 0);
 }
 

@@ -24,15 +24,13 @@ static const char *fit_texels(const vkf_variant *v, const vkf_problem *p, const 
 /* ---- rows without sums ------------------------------------------------------------------------------------------- */
 
 /* A column an invocation. */
-static uint64_t row_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  (void)stage;
+static uint64_t row_turns(const vkf_variant *v, const vkf_problem *p) {
   return vkf_turns_by(p->rows.width, vkf_kern_workgroup(v));
 }
 
 const vkf_family vkf_family_row = {.name = "row", .loop_turns = row_turns};
 
-static uint64_t edit_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  (void)stage;
+static uint64_t edit_turns(const vkf_variant *v, const vkf_problem *p) {
   return 2 * vkf_turns_by(p->logit_edit.max_edits, VKF_EDITS_AT_ONCE) +
          vkf_turns_by(p->logit_edit.width, vkf_kern_workgroup(v));
 }
@@ -40,8 +38,7 @@ static uint64_t edit_turns(const vkf_variant *v, uint32_t stage, const vkf_probl
 const vkf_family vkf_family_logit_edit = {.name = "row", .loop_turns = edit_turns};
 
 /* Keys, then values, together the width; each loop may end with a turn that is not full. */
-static uint64_t append_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  (void)stage;
+static uint64_t append_turns(const vkf_variant *v, const vkf_problem *p) {
   return vkf_turns_by(p->append.width, VKF_MAX(v->vec, 1) * vkf_kern_workgroup(v)) + 2;
 }
 
@@ -69,14 +66,12 @@ static uint32_t norm_rest(const vkf_problem *p) {
   return p->norm.whole_width > p->norm.width ? p->norm.whole_width - p->norm.width : 0;
 }
 
-static uint64_t norm_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  (void)stage;
+static uint64_t norm_turns(const vkf_variant *v, const vkf_problem *p) {
   return 3 * vkf_turns_by(p->norm.width, vkf_kern_workgroup(v)) + vkf_turns_by(norm_rest(p), vkf_kern_workgroup(v)) +
          2 * TREE_TURNS;
 }
 
-static uint64_t norm_lanes_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  (void)stage;
+static uint64_t norm_lanes_turns(const vkf_variant *v, const vkf_problem *p) {
   return 2 * (vkf_turns_by(p->norm.width, VKF_ROW_PARTIALS) + 2 * TREE_TURNS) +
          vkf_turns_by(p->norm.width, 4 * v->subgroup) + vkf_turns_by(3, v->subgroup) +
          vkf_turns_by(norm_rest(p), v->subgroup);
@@ -124,14 +119,12 @@ const vkf_family vkf_family_norm_row = {.name = "row",
 
 /* ---- log_softmax ------------------------------------------------------------------------------------------------- */
 
-static uint64_t log_softmax_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
+static uint64_t log_softmax_turns(const vkf_variant *v, const vkf_problem *p) {
   (void)v;
-  (void)stage;
   return 3 * vkf_turns_by(p->rows.width, VKF_ROW_PARTIALS) + vkf_turns_of(VKF_ROW_PARTIALS, 0) + TREE_TURNS;
 }
 
-static uint64_t log_softmax_lanes_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  (void)stage;
+static uint64_t log_softmax_lanes_turns(const vkf_variant *v, const vkf_problem *p) {
   return 2 * vkf_turns_by(p->rows.width, 4 * v->subgroup) + vkf_turns_by(VKF_ROW_PARTIALS, 4 * v->subgroup) +
          vkf_turns_by(p->rows.width, VKF_ROW_PARTIALS) + vkf_turns_by(3, v->subgroup) + 2 * TREE_TURNS;
 }
@@ -158,10 +151,9 @@ const vkf_family vkf_family_log_softmax_row = {.name = "row",
 
 /* ---- top_k ------------------------------------------------------------------------------------------------------- */
 
-static uint64_t top_k_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
+static uint64_t top_k_turns(const vkf_variant *v, const vkf_problem *p) {
   const uint64_t piece = VKF_CEIL_DIV(VKF_CEIL_DIV(p->top_k.width, VKF_ROW_PARTIALS), VKF_TOP_K_PIECES);
   (void)v;
-  (void)stage;
   return vkf_turns_of(VKF_TOP_K_PIECES, vkf_turns_by(piece, VKF_COLUMNS_AT_ONCE)) +
          vkf_turns_of(p->top_k.k,
                       vkf_turns_by(piece, VKF_COLUMNS_AT_ONCE) + vkf_turns_by(VKF_ROW_PARTIALS, VKF_COLUMNS_AT_ONCE));
@@ -169,12 +161,11 @@ static uint64_t top_k_turns(const vkf_variant *v, uint32_t stage, const vkf_prob
 
 /* After the first pass a column is put into the list if it is over the k-th largest maximum of groups of columns. That
  * are k columns until the list is full, and then those of the k - 1 groups that reach over it. */
-static uint64_t top_k_lanes_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
+static uint64_t top_k_lanes_turns(const vkf_variant *v, const vkf_problem *p) {
   const uint64_t groups = 4 * (uint64_t)v->subgroup, k = p->top_k.k;
   const uint64_t hits = k > groups
                             ? p->top_k.width
                             : VKF_MIN(p->top_k.width, k + (k - VKF_MIN(k, 1)) * VKF_CEIL_DIV(p->top_k.width, groups));
-  (void)stage;
   return 2 * vkf_turns_by(p->top_k.width, groups) + (hits + k + 2) * 2; /* k: NaN, which the first pass does not see */
 }
 

@@ -22,10 +22,13 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
   return vkf_kern_gemm_gpu_effort(v, p, caps, 1);
 }
 
-static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
+static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t k = p->split ? VKF_MIN(p->split, p->matmul.k) : p->matmul.k;
-  if (stage) return vkf_turns_by(p->matmul.k, p->split);
   return vkf_turns_of(VKF_CEIL_DIV(k, v->tile.gemm.bk), vkf_turns_of(v->tile.gemm.bk / 4, 0));
+}
+
+static uint64_t combine_turns(const vkf_problem *p) {
+  return vkf_turns_by(p->matmul.k, p->split);
 }
 
 /* k of a split: so many splits that every core has work, each worth a workgroup, together no more than a result's end
@@ -79,5 +82,6 @@ const vkf_family vkf_family_split = {.name = "split",
                                      .split = split,
                                      .scratch_bytes = scratch_bytes,
                                      .loop_turns = loop_turns,
+                                     .combine_turns = combine_turns,
                                      .rounding = split_rounding,
                                      .effort = effort};

@@ -43,14 +43,17 @@ static uint64_t scratch_bytes(const vkf_variant *v, const vkf_problem *p) {
          VKF_CEIL_DIV(p->attention.keys, p->split) * (p->attention.value_width + 2) * 4;
 }
 
-static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
+static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t clusters = clusters_of(v), keys = p->split ? VKF_MIN(p->split, p->attention.keys) : p->attention.keys;
-  if (stage) return 2 * vkf_turns_by(p->attention.keys, p->split);
   const uint64_t row = 2 * vkf_turns_of(clusters, 0) +
                        vkf_turns_of(VKF_CEIL_DIV(VKF_CEIL_DIV(p->attention.value_width, 4), vkf_kern_workgroup(v)),
                                     vkf_turns_of(clusters, 0));
   return vkf_kern_attention_first_key_turns(p) + vkf_turns_by(keys, (uint64_t)clusters * v->tile.attention.lane_keys) +
          v->tile.attention.rows * row;
+}
+
+static uint64_t combine_turns(const vkf_problem *p) {
+  return 2 * vkf_turns_by(p->attention.keys, p->split);
 }
 
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
@@ -72,5 +75,6 @@ const vkf_family vkf_family_split_keys = {.name = "split",
                                           .split = split,
                                           .scratch_bytes = scratch_bytes,
                                           .loop_turns = loop_turns,
+                                          .combine_turns = combine_turns,
                                           .rounding = rounding,
                                           .effort = effort};

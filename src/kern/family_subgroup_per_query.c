@@ -2,10 +2,9 @@
 #include "kern/attention.h"
 
 /* Loops that the shader asks to unroll count, where others are in them: lavapipe does not unroll these. */
-static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
+static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t keys = VKF_CEIL_DIV(VKF_KEY_BLOCK, v->subgroup); /* of a block in a lane */
   const uint64_t results = vkf_turns_of(VKF_CEIL_DIV(p->attention.value_width, 4 * v->subgroup), vkf_turns_of(4, 0));
-  (void)stage;
   return vkf_kern_attention_first_key_turns(p) + vkf_turns_of(vkf_kern_attention_blocks(p), 2 * vkf_turns_of(keys, 0)) +
          results;
 }

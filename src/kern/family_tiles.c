@@ -15,7 +15,7 @@ static uint32_t shared_bytes(const vkf_variant *v) {
 }
 
 /* Loops that the shader asks to unroll count, where others are in them: lavapipe does not unroll these. */
-static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
+static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t slice = v->tile.attention.slice / 4, blocks = v->tile.attention.keys / VKF_KEY_BLOCK,
                  chunks = VKF_CEIL_DIV(p->attention.value_width, 64);
   const uint64_t staged = vkf_turns_by((uint64_t)v->tile.attention.rows * slice, vkf_kern_workgroup(v)) +
@@ -28,7 +28,6 @@ static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_probl
   const uint64_t tile = scores + vkf_turns_by(v->tile.attention.lane_rows * blocks, VKF_KEY_BLOCK) +
                         vkf_turns_of(blocks, 0) + values + (blocks > 1 ? 2 * each : 0);
   const uint64_t results = vkf_turns_of(v->tile.attention.lane_rows, vkf_turns_of(chunks, vkf_turns_of(4, 0)));
-  (void)stage;
   return vkf_kern_attention_first_key_turns(p) + vkf_turns_by(p->attention.keys, vkf_kern_workgroup(v)) +
          vkf_turns_of(VKF_CEIL_DIV(p->attention.keys, v->tile.attention.keys) + 1, tile) + results;
 }

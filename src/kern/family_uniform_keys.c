@@ -10,9 +10,8 @@ static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_cap
   return vkf_kern_attention_fit(v, p, caps, why, size);
 }
 
-static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
+static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   (void)v;
-  (void)stage;
   return vkf_kern_attention_first_key_turns(p) + vkf_turns_of(vkf_kern_attention_blocks(p), 0);
 }
 

@@ -33,9 +33,8 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
          (1 + v->tile.gemm.bm / ROWS_A_WEIGHT);
 }
 
-static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
+static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t steps = 8 / v->tile.gemm.tn;
-  (void)stage;
   return vkf_turns_by(p->matmul.k, (uint64_t)steps * v->tile.gemm.bk) + vkf_turns_of(steps, 0);
 }
 

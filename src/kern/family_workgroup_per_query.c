@@ -7,10 +7,9 @@ static uint32_t shared_bytes(const vkf_variant *v) {
   return VKF_MAX_HEAD_WIDTH * 4 + VKF_KEY_BLOCK * 12;
 }
 
-static uint64_t loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
+static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t vectors = VKF_CEIL_DIV(p->attention.key_width, 4);
   (void)v;
-  (void)stage;
   return vkf_kern_attention_first_key_turns(p) + vkf_turns_by(vectors, VKF_KEY_BLOCK) +
          vkf_turns_of(vkf_kern_attention_blocks(p), vkf_turns_of(vectors, 0) + 2 * vkf_turns_of(VKF_KEY_BLOCK, 0));
 }

@@ -57,7 +57,7 @@ uint64_t vkf_kern_scratch_bytes(const vkf_variant *v, const vkf_problem *p) {
 }
 
 uint64_t vkf_kern_loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  return v->family->loop_turns(v, stage, p);
+  return stage ? v->family->combine_turns(p) : v->family->loop_turns(v, p);
 }
 
 void vkf_kern_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t grid[3]) {

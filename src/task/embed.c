@@ -172,7 +172,6 @@ static vkf_status embed_texts(vkf_session *session, const char *const *texts, si
   vkf_status st = VKF_OK;
   embedder e = {.session = session};
   vkf_result *result = NULL;
-  *out = NULL;
   VKF_TRY(VKF_PARAMS_READ(session->env, vkf_embedding_params, params, &e.params));
   VKF_TRY(vkf_engine_result_create(session->env, &result));
   VKF_TRY(embed(&e, texts, n, result));
@@ -187,10 +186,5 @@ done:
 
 vkf_status vkf_session_embed(vkf_session *session, const char *const *texts, size_t n,
                              const vkf_embedding_params *params, vkf_result **out) {
-  if (!out) return VKF_ERROR_ARGUMENT;
-  *out = NULL;
-  vkf_status st = vkf_engine_session_begin(session, "vkf_session_embed");
-  if (st) return st;
-  st = embed_texts(session, texts, n, params, out);
-  return vkf_engine_session_end(session, st, out);
+  VKF_SESSION_RESULT(session, out, embed_texts(session, texts, n, params, out));
 }

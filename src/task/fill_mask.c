@@ -195,7 +195,6 @@ static vkf_status fill_mask(vkf_session *session, const char *const *texts, size
   vkf_status st = VKF_OK;
   filler f = {.session = session};
   vkf_result *result = NULL;
-  *out = NULL;
   VKF_TRY(VKF_PARAMS_READ(session->env, vkf_fill_mask_params, params, &f.params));
   VKF_TRY(vkf_engine_result_create(session->env, &result));
   VKF_TRY(fill(&f, texts, n, result));
@@ -209,10 +208,5 @@ done:
 
 vkf_status vkf_session_fill_mask(vkf_session *session, const char *const *texts, size_t n,
                                  const vkf_fill_mask_params *params, vkf_result **out) {
-  if (!out) return VKF_ERROR_ARGUMENT;
-  *out = NULL;
-  vkf_status st = vkf_engine_session_begin(session, "vkf_session_fill_mask");
-  if (st) return st;
-  st = fill_mask(session, texts, n, params, out);
-  return vkf_engine_session_end(session, st, out);
+  VKF_SESSION_RESULT(session, out, fill_mask(session, texts, n, params, out));
 }

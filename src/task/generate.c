@@ -233,10 +233,5 @@ done:
 
 vkf_status vkf_session_generate(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                 const vkf_generate_params *params, vkf_result **out) {
-  if (!out) return VKF_ERROR_ARGUMENT;
-  *out = NULL;
-  vkf_status st = vkf_engine_session_begin(session, "vkf_session_generate");
-  if (st) return st;
-  st = vkf_task_generate_arrays(session, inputs, n_inputs, params, out);
-  return vkf_engine_session_end(session, st, out);
+  VKF_SESSION_RESULT(session, out, vkf_task_generate_arrays(session, inputs, n_inputs, params, out));
 }

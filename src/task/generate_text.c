@@ -372,7 +372,6 @@ static vkf_status generate_text(vkf_session *session, const char *const *texts, 
   vkf_status st = VKF_OK;
   writer w = {.session = session};
   vkf_result *result = NULL;
-  *out = NULL;
   st = VKF_PARAMS_READ(session->env, vkf_generate_text_params, params, &w.params);
   if (st) return st;
   vkf_text_init(&w.rest, session->env);
@@ -403,10 +402,5 @@ done:
 
 vkf_status vkf_session_generate_text(vkf_session *session, const char *const *texts, size_t n,
                                      const vkf_generate_text_params *params, vkf_result **out) {
-  if (!out) return VKF_ERROR_ARGUMENT;
-  *out = NULL;
-  vkf_status st = vkf_engine_session_begin(session, "vkf_session_generate_text");
-  if (st) return st;
-  st = generate_text(session, texts, n, params, out);
-  return vkf_engine_session_end(session, st, out);
+  VKF_SESSION_RESULT(session, out, generate_text(session, texts, n, params, out));
 }

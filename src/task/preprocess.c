@@ -308,10 +308,5 @@ done:
 }
 
 vkf_status vkf_session_read_images(vkf_session *session, const char *const *paths, size_t n, vkf_result **out) {
-  if (!out) return VKF_ERROR_ARGUMENT;
-  *out = NULL;
-  vkf_status st = vkf_engine_session_begin(session, "vkf_session_read_images");
-  if (st) return st;
-  st = vkf_task_read_images(session, paths, n, out);
-  return vkf_engine_session_end(session, st, out);
+  VKF_SESSION_RESULT(session, out, vkf_task_read_images(session, paths, n, out));
 }

@@ -342,12 +342,7 @@ done:
 
 vkf_status vkf_session_translate(vkf_session *session, const char *const *texts, size_t n_texts,
                                  const vkf_generate_params *params, vkf_result **out) {
-  if (!out) return VKF_ERROR_ARGUMENT;
-  *out = NULL;
-  vkf_status st = vkf_engine_session_begin(session, "vkf_session_translate");
-  if (st) return st;
-  st = translate(session, texts, n_texts, params, out);
-  return vkf_engine_session_end(session, st, out);
+  VKF_SESSION_RESULT(session, out, translate(session, texts, n_texts, params, out));
 }
 
 static vkf_status translate_queue(vkf_session *session, const vkf_text_queue *given,
