@@ -22,6 +22,7 @@ layout(constant_id = VKF_C_HAS_ANCESTRY) const uint HAS_ANCESTRY = 0;
 layout(constant_id = VKF_C_CAUSAL) const uint CAUSAL = 0;
 layout(constant_id = VKF_C_IS_PACKED) const uint IS_PACKED = 0;
 layout(constant_id = VKF_C_BIAS_BY_DISTANCE) const uint BIAS_BY_DISTANCE = 0;
+layout(constant_id = VKF_C_SOFTCAP) const uint SOFTCAP = 0; // bits of a float
 
 #define UNSEEN uintBitsToFloat(0xff800000u)
 // A key with a score of minus infinity is no key.
@@ -113,9 +114,14 @@ uint bias_at(Place a, uint s) {
   return at[4].x + i;
 }
 
-// The score from the sum of products: scaled, with the additive bias.
+// The score from the sum of products: scaled, capped, with the additive bias.
 float scaled(Place a, uint s, float products) {
-  float score = mul(products, flushed(p.scale));
-  if (HAS_SCORE_BIAS != 0) score = mad(products, flushed(p.scale), score_bias[bias_at(a, s)]);
+  float x = products, factor = flushed(p.scale);
+  if (SOFTCAP != 0) {
+    x = tanh_f32(quotient(mul(x, factor), uintBitsToFloat(SOFTCAP)));
+    factor = uintBitsToFloat(SOFTCAP);
+  }
+  float score = mul(x, factor);
+  if (HAS_SCORE_BIAS != 0) score = mad(x, factor, score_bias[bias_at(a, s)]);
   return score;
 }

@@ -43,6 +43,7 @@
 #define VKF_C_CAUSAL 17
 #define VKF_C_IS_PACKED 18
 #define VKF_C_BIAS_BY_DISTANCE 19
+#define VKF_C_SOFTCAP 20 /* the bits of a float; 0: none */
 /* norm */
 #define VKF_C_IS_RMS 10
 #define VKF_C_NORM_HAS_RESIDUAL 11

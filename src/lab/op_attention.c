@@ -67,7 +67,8 @@ static void attention(vkf_op_build *o, bool weights) {
                                       .value_width = (uint32_t)V,
                                       .causal = causal,
                                       .bias_per_head = bias && bias->shape[0] > 1,
-                                      .scale = (float)vkf_lab_op_number(o, "scale", 1 / sqrt((double)K))}};
+                                      .scale = (float)vkf_lab_op_number(o, "scale", 1 / sqrt((double)K)),
+                                      .softcap = (float)vkf_lab_op_number(o, "softcap", 0)}};
   if (weights || o->trace) {
     uint32_t v_slot = in[VKF_ATTENTION_V];
     in[VKF_ATTENTION_V] = VKF_NO_SLOT;

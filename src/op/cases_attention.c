@@ -107,7 +107,12 @@ enum {
       DECODE(OP, M, "packed, window of 20", 5, 6, 150, 4, 2, 8, 8, 0.35f, open, NORMAL, 49, .packed = true,          \
              .window = 20),                                                                                          \
       CROSS(OP, M, "packed cross, one query", 3, 12, 1, 45, 2, 2, 64, 64, 0.125f, open, NORMAL, 50, .packed = true), \
-      CROSS(OP, M, "packed cross, mask, width 6", 4, 8, 7, 30, 2, 2, 6, 10, 0.4f, mask, NORMAL, 51, .packed = true)
+      CROSS(OP, M, "packed cross, mask, width 6", 4, 8, 7, 30, 2, 2, 6, 10, 0.4f, mask, NORMAL, 51, .packed = true), \
+      SELF(OP, M, "soft cap, causal, width 64", 2, 37, 2, 2, 64, 64, 0.25f, open, NORMAL, 52, .causal = true,        \
+           .softcap = 2.5f),                                                                                         \
+      SELF(OP, M, "soft cap, bias, width 17", 2, 20, 2, 2, 17, 17, 1.0f, bias, NORMAL, 53, .softcap = 30),           \
+      SELF(OP, M, "soft cap, scores of 10000", 2, 20, 2, 1, 32, 32, 0.125f, open, LARGE, 54, .softcap = 50),         \
+      DECODE(OP, M, "soft cap, one query, 90 keys", 3, 1, 89, 4, 2, 64, 64, 1.0f, mask, NORMAL, 55, .softcap = 4)
 
 #define FEW_KEYS(OP, M, NAME, KEYS) DECODE(OP, M, NAME, 1, 1, KEYS - 1, 1, 1, 4, 4, 1.0f, open, FEW, 39, .window = 0)
 

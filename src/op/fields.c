@@ -8,7 +8,7 @@
       FIELD(op, n_heads, COUNT), FIELD(op, n_kv_heads, COUNT), FIELD(op, key_width, COUNT),                          \
       FIELD(op, value_width, COUNT), FIELD(op, q_column, COUNT), FIELD(op, window, COUNT), FIELD(op, causal, FLAG),  \
       FIELD(op, bias_per_head, FLAG), FIELD(op, bias_by_distance, FLAG), FIELD(op, bias_before, COUNT),              \
-      FIELD(op, bias_after, COUNT), FIELD(op, packed, FLAG), FIELD(op, scale, NUMBER)
+      FIELD(op, bias_after, COUNT), FIELD(op, packed, FLAG), FIELD(op, scale, NUMBER), FIELD(op, softcap, NUMBER)
 
 static const vkf_field embed_fields[] = {
     FIELD(embed, rows, DIM),          FIELD(embed, width, COUNT),   FIELD(embed, n_ids, COUNT),

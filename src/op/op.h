@@ -125,6 +125,7 @@ typedef struct vkf_span {
  * mask int32 [mask seqs][keys]: 0 takes a key out. bias float [1 or H][queries][keys], added to the scaled scores; by
  * distance: [1 or H][bias_before + 1 + bias_after], element s - (past + t) + bias_before, clamped.
  * ancestry int32 [seqs][keys]: the slot that holds key s of sequence r (beams); absent: sequence r / shared.
+ * softcap > 0: a scaled score a becomes softcap tanh(a / softcap), before the bias (Gemma Team 2024, Gemma 2).
  * causal: query t sees keys 0 .. past+t; window > 0: only the last `window` of them.
  * A query without any key gives zeros. out: rows [seqs*queries, H*V]. */
 typedef struct vkf_attention_params {
@@ -139,6 +140,7 @@ typedef struct vkf_attention_params {
   uint32_t bias_before, bias_after; /* the largest distances of a key that have a bias of their own */
   bool packed;
   float scale;
+  float softcap; /* 0: none */
 } vkf_attention_params;
 enum {
   VKF_ATTENTION_Q,

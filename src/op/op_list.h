@@ -10,7 +10,7 @@
 #define VKF_OP_LIST(X)                                                                                       \
   X(EMBED, embed)                         /* ids > rows of a table, scaled, plus positions */                \
   X(MATMUL, matmul)                       /* x w^T + bias, activation, residual */                           \
-  X(ATTENTION, attention)                 /* softmax(q k^T scale + masks) v, no score matrix kept */         \
+  X(ATTENTION, attention)                 /* softmax(cap(q k^T scale) + masks) v, no score matrix */         \
   X(ATTENTION_WEIGHTS, attention_weights) /* the softmax of the same scores, for looking at */               \
   X(NORM, norm)                           /* layer norm or RMS norm of rows */                               \
   X(APPEND, append)                       /* key and value columns of rows > head-major caches */            \

@@ -5,6 +5,8 @@
  */
 #include "op/shape.h"
 
+#include <float.h>
+
 #include "op/operand.h"
 
 vkf_status vkf_op_shape_embed(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
@@ -61,6 +63,10 @@ static vkf_status attention_params(vkf_env *env, const char *node, const vkf_att
              p->n_heads, p->n_kv_heads);
   if (p->window > 0 && !p->causal)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: a window of %u keys needs a causal mask", node, p->window);
+  /* Nearer to 0 than 2^-100 it would be 0 in the reproducible mode. */
+  if (p->softcap != 0 && !(p->softcap >= 0x1p-100f && p->softcap <= FLT_MAX))
+    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected 0 or a finite soft cap from 2^-100 up, found %g", node,
+             (double)p->softcap);
   if (p->past != VKF_DIM_ZERO && p->past != VKF_DIM_PAST)
     VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected the past to be PAST or ZERO, found dimension %d", node,
              (int)p->past);

@@ -1,4 +1,4 @@
-/* attention: softmax(q k^T scale + masks) v (Vaswani et al. 2017, equation 1), and the softmax alone.
+/* attention: softmax(cap(q k^T scale) + masks) v (Vaswani et al. 2017, equation 1), and the softmax alone.
  *
  * One query of one head at a time: its scores, their softmax, the weighted sum of the values. A key that is masked out,
  * or whose score is minus infinity, is no key; a query without any key gives zeros.
@@ -62,7 +62,14 @@ static bool sees(const query *q, uint32_t key) {
   return has_key(q, key);
 }
 
-/* score = scale (q . k) + bias, and its error. */
+/* cap tanh(x / cap) of an x that is off by at most `error`. */
+static double softcap_bound(double cap, double x, double error, const vkf_rounding *r) {
+  double of_tanh = (error + vkf_ref_div_error(r) * (fabs(x) + error)) / cap + r->tiny;
+  double bound = vkf_ref_activate_bound(VKF_ACT_TANH, x / cap, of_tanh, r);
+  return cap * (bound + r->u * (fabs(tanh(x / cap)) + bound)) + r->tiny;
+}
+
+/* score = cap(scale (q . k)) + bias, and its error. */
 static void find_scores(query *q) {
   const vkf_call *call = q->call;
   const vkf_attention_params *p = q->p;
@@ -76,12 +83,14 @@ static void find_scores(query *q) {
     const float *k = kv_row(q, VKF_ATTENTION_K, s);
     double sum = 0, magnitude = 0, scale = (double)p->scale;
     for (uint32_t i = 0; i < p->key_width; i++) sum += (double)x[i] * k[i];
-    q->score[s] = scale * sum;
+    const double plain = scale * sum;
+    q->score[s] = p->softcap > 0 ? (double)p->softcap * tanh(plain / (double)p->softcap) : plain;
     if (bias->data) q->score[s] += bias_of(q, bias, s);
     if (!vkf_ref_wants_bounds(call)) continue;
     const vkf_rounding *r = call->rounding;
     for (uint32_t i = 0; i < p->key_width; i++) magnitude += fabs((double)x[i] * k[i]);
     double error = vkf_ref_gamma(p->key_width + 1, r->u) * fabs(scale) * magnitude + (p->key_width + 2) * r->tiny;
+    if (p->softcap > 0) error = softcap_bound((double)p->softcap, plain, error, r);
     if (bias->data) error += r->u * (fabs(q->score[s]) + error);
     q->score_error[s] = isfinite(q->score[s]) ? error : 0;
     if (isfinite(q->score[s])) q->magnitude = VKF_MAX(q->magnitude, magnitude * VKF_MAX(fabs(scale), 1));
@@ -185,16 +194,20 @@ static void store_values(const query *q, bool any, double *acc, double *acc_erro
 /* ---- errors passed on
  * ------------------------------------------------------------------------------------------------------ */
 
-/* How far the scores move: e is the same query over the errors. The scale is a number rounded to float32, and exact
- * where it is a power of two. */
+/* The relative error of a parameter, a number rounded to float32 and exact where it is a power of two. */
+static double rounded(float x) {
+  int exponent;
+  return fabs(frexp((double)x, &exponent)) == 0.5 ? 0 : 0x1p-24;
+}
+
+/* How far the scores move: e is the same query over the errors. */
 static void propagate_scores(query *q, const query *e) {
   const vkf_attention_params *p = q->p;
   const vkf_view *bias = &e->call->in[VKF_ATTENTION_BIAS];
   size_t row = row_of(q), column = p->q_column + (size_t)q->head * p->key_width;
   const float *x = vkf_ref_row(&q->call->in[VKF_ATTENTION_Q], row) + column;
   const float *x_error = vkf_ref_row(&e->call->in[VKF_ATTENTION_Q], row) + column;
-  int exponent;
-  double scale_error = fabs(frexp((double)p->scale, &exponent)) == 0.5 ? 0 : 0x1p-24;
+  double scale_error = rounded(p->scale);
   for (uint32_t s = 0; s < q->n_keys; s++) {
     const float *k = kv_row(q, VKF_ATTENTION_K, s), *k_error = kv_row(e, VKF_ATTENTION_K, s);
     double sum = 0, error = 0;
@@ -203,6 +216,7 @@ static void propagate_scores(query *q, const query *e) {
       error += fabs((double)x[i]) * (double)k_error[i] + (double)x_error[i] * (fabs((double)k[i]) + (double)k_error[i]);
     }
     q->score_error[s] = fabs((double)p->scale) * (error + scale_error * (fabs(sum) + error));
+    q->score_error[s] += (double)p->softcap * rounded(p->softcap); /* its slope is at most 1 */
     if (bias->data) q->score_error[s] += bias_of(q, bias, s);
   }
 }
@@ -257,10 +271,13 @@ static void propagate_query(query *q, query *e, bool values, double *acc, float 
 
 static float reproducible_score(const query *q, const float *x, uint32_t s) {
   const vkf_view *bias = &q->call->in[VKF_ATTENTION_BIAS];
-  float products = reproducible_dot(x, kv_row(q, VKF_ATTENTION_K, s), q->p->key_width);
-  const float scale = vkf_reproducible_flush(q->p->scale);
-  if (!bias->data) return mul(products, scale);
-  return mad(products, scale, (float)bias_of(q, bias, s));
+  float score = reproducible_dot(x, kv_row(q, VKF_ATTENTION_K, s), q->p->key_width);
+  float factor = vkf_reproducible_flush(q->p->scale);
+  if (q->p->softcap > 0) {
+    score = tanh_f32(quotient(mul(score, factor), q->p->softcap));
+    factor = q->p->softcap;
+  }
+  return bias->data ? mad(score, factor, (float)bias_of(q, bias, s)) : mul(score, factor);
 }
 
 /* The scores of all keys into score; whether a key has none into seen. */

@@ -63,7 +63,8 @@ void vkf_vkop_describe_attention(const vkf_node_view *view, vkf_dispatch *out) {
   out->constants[VKF_C_CAUSAL] = p->causal;
   out->constants[VKF_C_IS_PACKED] = p->packed;
   out->constants[VKF_C_BIAS_BY_DISTANCE] = p->bias_by_distance;
-  out->n_constants = VKF_C_BIAS_BY_DISTANCE + 1;
+  memcpy(&out->constants[VKF_C_SOFTCAP], &p->softcap, sizeof p->softcap);
+  out->n_constants = VKF_C_SOFTCAP + 1;
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 

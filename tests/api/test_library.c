@@ -90,6 +90,21 @@ static void test_attention_by_hand(void **state) {
   vkf_result_destroy(&results[1]);
 }
 
+/* Keys 0 and 4 under a soft cap of 2 differ by 2 tanh(2). */
+static void test_attention_with_a_soft_cap(void **state) {
+  fixture *f = *state;
+  static float q[] = {1}, k[] = {0, 4}, v[] = {0, 1};
+  const vkf_array inputs[] = {
+      {"q", VKF_F32, 4, {1, 1, 1, 1}, q}, {"k", VKF_F32, 4, {1, 2, 1, 1}, k}, {"v", VKF_F32, 4, {1, 2, 1, 1}, v}};
+  vkf_result *result = NULL;
+  OK(vkf_device_run_op(f->device, "attention", "{\"softcap\": 2}", inputs, 3, NULL, &result));
+  const float *out = vkf_result_find(result, "out")->data;
+  assert_true(fabs((double)out[0] - 1 / (1 + exp(-2 * tanh(2)))) < 1e-5);
+  vkf_result_destroy(&result);
+  assert_int_equal(vkf_device_run_op(f->device, "attention", "{\"softcap\": -1}", inputs, 3, NULL, &result),
+                   VKF_ERROR_ARGUMENT);
+}
+
 static void test_matmul_is_exact_on_halves(void **state) {
   fixture *f = *state;
   static float x[] = {1, 2.5f, -3, 0.5f, 0, 4}, w[] = {2, 0, 1, -1, 1, 0.5f}, bias[] = {0.5f, -7};
@@ -332,6 +347,7 @@ int main(void) {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, open_device, close_device)
   const struct CMUnitTest tests[] = {
       TEST(test_attention_by_hand),
+      TEST(test_attention_with_a_soft_cap),
       TEST(test_matmul_is_exact_on_halves),
       TEST(test_rope_by_a_given_table),
       TEST(test_a_block_with_its_trace),

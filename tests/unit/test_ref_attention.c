@@ -1,4 +1,5 @@
 /* What the parameters of attention share or reorder gives the same bits as keys and values written out in full. */
+#include <math.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
@@ -90,6 +91,30 @@ static void beams_share_their_sentence(void **state) {
   p.shared = VKF_DIM_BEAMS;
   run(&p, VIEW(k, B, H, S, K), VIEW(v, B, H, S, V), VIEW(mask, B, S), absent, shared);
   assert_memory_equal(shared, repeated, sizeof(shared));
+}
+
+/* Scores 1 and 3, capped to 2, behind which a bias comes that the cap does not touch: by its formula. */
+static void a_soft_cap_is_before_the_bias(void **state) {
+  (void)state;
+  float x[] = {1}, keys[] = {1, 3}, values[] = {0, 1}, bias[] = {10, 9}, out;
+  vkf_params params = {.attention = base_params()};
+  params.attention.n_heads = params.attention.n_kv_heads = 1;
+  params.attention.key_width = params.attention.value_width = 1;
+  params.attention.scale = 1;
+  params.attention.softcap = 2;
+  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .S = 2, .R = 1, .T = 1});
+  vkf_call call = {.op = VKF_OP_ATTENTION, .name = "attention", .params = &params, .dims = &dims};
+  call.in[VKF_ATTENTION_Q] = VIEW(x, 1, 1);
+  call.in[VKF_ATTENTION_K] = VIEW(keys, 1, 1, 2, 1);
+  call.in[VKF_ATTENTION_V] = VIEW(values, 1, 1, 2, 1);
+  call.in[VKF_ATTENTION_BIAS] = VIEW(bias, 1, 1, 2);
+  call.out[0] = VIEW(&out, 1, 1);
+  for (int mode = 0; mode < 2; mode++) {
+    call.reproducible = mode;
+    assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
+    const double expected = 1 / (1 + exp(2 * tanh(0.5) + 10 - (2 * tanh(1.5) + 9)));
+    assert_true(fabs((double)out - expected) < 1e-6);
+  }
 }
 
 /* Caches that stay where they are, read through a table, equal caches that were moved. */
@@ -199,6 +224,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(shared_key_heads_equal_repeated_ones, setup),
       cmocka_unit_test_setup(beams_share_their_sentence, setup),
+      cmocka_unit_test_setup(a_soft_cap_is_before_the_bias, setup),
       cmocka_unit_test_setup(ancestry_equals_moved_caches, setup),
       cmocka_unit_test_setup(heads_do_not_see_each_other, setup),
       cmocka_unit_test_setup(spans_that_lead_out_are_refused, setup),

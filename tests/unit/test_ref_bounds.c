@@ -318,8 +318,14 @@ static void a_dropped_product_is_over_the_bound(void **state) {
 
 enum { KEYS = 150, WIDTH = 24, VALUE = 10 };
 
+/* As shaders/shared/functions.h has it. */
+static float float_tanh(float x, float (*exp_of)(float)) {
+  const float e = exp_of(-2 * fabsf(x));
+  return copysignf((1 - e) / (1 + e), x);
+}
+
 /* One query after the other by the online softmax in blocks (Milakov and Gimelshein 2018). */
-static void float_attention(const float *q, const float *k, const float *v, float scale, uint32_t block,
+static void float_attention(const float *q, const float *k, const float *v, float scale, float softcap, uint32_t block,
                             float (*exp_of)(float), float *out) {
   float o[VALUE] = {0}, score[KEYS], top = -3.4e38f, total = 0;
   for (uint32_t s0 = 0; s0 < KEYS; s0 += block) {
@@ -327,6 +333,7 @@ static void float_attention(const float *q, const float *k, const float *v, floa
     float risen = top;
     for (uint32_t s = s0; s < end; s++) {
       score[s] = float_dot(q, k + s * WIDTH, WIDTH, 1) * scale;
+      if (softcap > 0) score[s] = softcap * float_tanh(score[s] / softcap, exp_of);
       risen = fmaxf(risen, score[s]);
     }
     float factor = exp_of(top - risen);
@@ -343,7 +350,8 @@ static void float_attention(const float *q, const float *k, const float *v, floa
 }
 
 /* The largest err/bound over 30 queries; factor: a fault in the scale; good_exp: exp is known to one ulp. */
-static double attention_ratio(double mean, double sigma, bool one_sign, uint32_t block, float factor, bool good_exp) {
+static double attention_ratio(double mean, double sigma, bool one_sign, uint32_t block, float factor, bool good_exp,
+                              float softcap) {
   enum { QUERIES = 30 };
   float *q = random_floats(QUERIES * WIDTH, 1, mean, sigma), *k = random_floats(KEYS * WIDTH, 2, mean, sigma);
   float *v = one_sign ? positive_floats(KEYS * VALUE, 3) : random_floats(KEYS * VALUE, 3, 0, 1);
@@ -356,7 +364,8 @@ static double attention_ratio(double mean, double sigma, bool one_sign, uint32_t
                                      .n_kv_heads = 1,
                                      .key_width = WIDTH,
                                      .value_width = VALUE,
-                                     .scale = 0.2f}};
+                                     .scale = 0.2f,
+                                     .softcap = softcap}};
   vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = 1, .R = 1, .T = QUERIES, .S = KEYS});
   vkf_rounding rounding = vulkan_rounding(1, block);
   if (good_exp) rounding.exp_ulp_base = 1;
@@ -368,7 +377,7 @@ static double attention_ratio(double mean, double sigma, bool one_sign, uint32_t
   call.out[0] = VIEW(NULL, QUERIES, VALUE);
   result r = compare_call(&call, &rounding);
   for (int t = 0; t < QUERIES; t++) {
-    float_attention(q + t * WIDTH, k, v, 0.2f * factor, block, good_exp ? expf : worst_exp, r.y + t * VALUE);
+    float_attention(q + t * WIDTH, k, v, 0.2f * factor, softcap, block, good_exp ? expf : worst_exp, r.y + t * VALUE);
   }
   double ratio = ratio_of(&call, &r);
   finish(&r);
@@ -384,9 +393,9 @@ static void attention_in_float_is_within_its_bound(void **state) {
   static const uint32_t blocks[] = {1, 16, 32, 1024};
   for (size_t i = 0; i < VKF_COUNT(sigmas); i++) {
     for (size_t b = 0; b < VKF_COUNT(blocks); b++) {
-      assert_true(attention_ratio(0, sigmas[i], false, blocks[b], 1, false) <= 1);
-      assert_true(attention_ratio(0, sigmas[i], true, blocks[b], 1, false) <= 1);
-      assert_true(attention_ratio(0, sigmas[i], false, blocks[b], 1, true) <= 1);
+      assert_true(attention_ratio(0, sigmas[i], false, blocks[b], 1, false, 0) <= 1);
+      assert_true(attention_ratio(0, sigmas[i], true, blocks[b], 1, false, 0) <= 1);
+      assert_true(attention_ratio(0, sigmas[i], false, blocks[b], 1, true, 0) <= 1);
     }
   }
 }
@@ -394,8 +403,8 @@ static void attention_in_float_is_within_its_bound(void **state) {
 /* Scores near 2000 that differ by little: what counts is the rounding of the scores themselves. */
 static void large_scores_are_within_their_bound(void **state) {
   (void)state;
-  assert_true(attention_ratio(20, 0.1, false, 1024, 1, true) <= 1);
-  assert_true(attention_ratio(20, 0.1, true, 32, 1, true) <= 1);
+  assert_true(attention_ratio(20, 0.1, false, 1024, 1, true, 0) <= 1);
+  assert_true(attention_ratio(20, 0.1, true, 32, 1, true, 0) <= 1);
 }
 
 /* Dot products as unlucky as a device may be: every operation off by u, up for even keys and down for odd ones, whose
@@ -441,15 +450,27 @@ static void unlucky_scores_use_up_the_bound(void **state) {
   finish(&r);
 }
 
+static void capped_scores_are_within_their_bound(void **state) {
+  (void)state;
+  static const float caps[] = {0.5f, 5, 50};
+  for (size_t i = 0; i < VKF_COUNT(caps); i++) {
+    for (double sigma = 0.1; sigma < 200; sigma *= 10) {
+      assert_true(attention_ratio(0, sigma, false, 16, 1, false, caps[i]) <= 1);
+      assert_true(attention_ratio(0, sigma, true, 16, 1, true, caps[i]) <= 1);
+    }
+    assert_true(attention_ratio(0, 1, false, 16, 1.001f, true, caps[i]) > 1);
+  }
+}
+
 static void attention_bound_is_not_loose(void **state) {
   (void)state;
-  assert_true(attention_ratio(0, 1, true, 32, 1, true) >= 0.002);
+  assert_true(attention_ratio(0, 1, true, 32, 1, true, 0) >= 0.002);
 }
 
 static void a_wrong_scale_is_over_the_bound(void **state) {
   (void)state;
-  assert_true(attention_ratio(0, 1, false, 32, 1.001f, false) > 1);
-  assert_true(attention_ratio(0, 1, false, 1, 1.01f, false) > 1);
+  assert_true(attention_ratio(0, 1, false, 32, 1.001f, false, 0) > 1);
+  assert_true(attention_ratio(0, 1, false, 1, 1.01f, false, 0) > 1);
 }
 
 /* ---- norm -------------------------------------------------------------------------------------------------------- */
@@ -569,6 +590,7 @@ int main(void) {
       cmocka_unit_test(a_dropped_product_is_over_the_bound),
       cmocka_unit_test(attention_in_float_is_within_its_bound),
       cmocka_unit_test(large_scores_are_within_their_bound),
+      cmocka_unit_test(capped_scores_are_within_their_bound),
       cmocka_unit_test(attention_bound_is_not_loose),
       cmocka_unit_test(unlucky_scores_use_up_the_bound),
       cmocka_unit_test(a_wrong_scale_is_over_the_bound),
