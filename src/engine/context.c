@@ -4,6 +4,7 @@
 #include "engine/engine.h"
 #include "file/map.h"
 #include "tune/cache.h"
+#include "tune/limits.h"
 
 const char *vkf_version(void) {
   return VKF_VERSION_TEXT;
@@ -77,6 +78,8 @@ vkf_status vkf_engine_instance(vkf_context *ctx) {
   const vkf_gpu_instance_params params = {.icd_files = (const char *const *)ctx->icd_files,
                                           .n_icd_files = ctx->n_icd_files};
   vkf_status st = VKF_OK;
+  vkf_caps none = {0};
+  if (ctx->limits) st = vkf_tune_limits_apply(&ctx->env, ctx->limits, &none); /* a list of devices opens none of them */
   /* The loader says nothing of a file that is not there. */
   for (size_t i = 0; i < ctx->n_icd_files && st == VKF_OK; i++) {
     vkf_file_map map;

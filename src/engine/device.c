@@ -201,6 +201,8 @@ static vkf_status device_init(vkf_device *dev) {
     VKF_TRY(vkf_tune_use(t));
     if (!ctx->no_checks) VKF_TRY(vkf_tune_probe_kernels(t));
   } else {
+    vkf_caps none = {0};
+    VKF_TRY(lower(ctx, &none)); /* the scalar path has no limits, but the name may be wrong */
     VKF_TRY(vkf_ref_backend_create(&ctx->env, &dev->backend));
   }
   vkf_engine_fill_info(dev->gpu ? vkf_gpu_device_caps(dev->gpu) : NULL, &dev->info);
