@@ -133,7 +133,8 @@ static void print_findings(const tool_visit *d, FILE *file) {
   const char *area, *state, *text, *advice;
   json_array_foreach(d->findings, i, finding) {
     json_unpack((json_t *)finding, "{s:s, s:s, s:s}", "area", &area, "state", &state, "text", &text);
-    fprintf(file, "%-8s %-12s %s\n", state, area, text);
+    tool_print_state(file, 8, state);
+    fprintf(file, " %-12s %s\n", area, text);
   }
   json_array_foreach(d->findings, i, finding) {
     if (json_unpack((json_t *)finding, "{s:s, s:s, s:s, s:s}", "area", &area, "state", &state, "text", &text, "advice",

@@ -4,12 +4,6 @@
 
 #include "program.h"
 
-static int on_progress(void *user, uint64_t done, uint64_t all) {
-  if (done % (16 << 20) < (1 << 20) || done == all)
-    tool_progress(user, "%.0f of %.0f MB", (double)done / 1e6, (double)all / 1e6);
-  return 0;
-}
-
 static int find_dtype(const char *name, vkf_dtype *out) {
   static const struct {
     const char *name;
@@ -25,7 +19,7 @@ static int find_dtype(const char *name, vkf_dtype *out) {
 
 static int run_init(const tool_args *args) {
   tool_session session = {0};
-  vkf_make_params params = {VKF_MAKE_PARAMS_INIT, .on_progress = on_progress, .user = &session};
+  vkf_make_params params = {VKF_MAKE_PARAMS_INIT, .on_progress = tool_progress_bytes, .user = &session};
   if (!args->output) return tool_usage_error("init", "expected --output DIR, found nothing");
   if (find_dtype(args->dtype ? args->dtype : "float32", &params.dtype) != TOOL_OK) return TOOL_USAGE;
   params.seed = (uint64_t)json_integer_value(json_object_get(args->config, "seed"));

@@ -1,9 +1,12 @@
 /* output: results on standard output, JSON values, and the configuration of a generation. */
+#define _POSIX_C_SOURCE 200809L
+
 #include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
+#include <unistd.h>
 
 #include "lines.h"
 #include "program.h"
@@ -14,6 +17,17 @@ vkf_array *tool_arrays(const vkf_result *result) {
   if (!arrays) tool_error("out of memory");
   for (size_t i = 0; arrays && i < n; i++) arrays[i] = *vkf_result_at(result, i);
   return arrays;
+}
+
+void tool_print_state(FILE *file, int width, const char *state) {
+  static const char *const colours[][2] = {{"ok", "32"},    {"passed", "32"}, {"warning", "33"},
+                                           {"fault", "31"}, {"FAILED", "31"}, {"OVER", "31"}};
+  const char *none = getenv("NO_COLOR"), *term = getenv("TERM"), *colour = NULL;
+  const bool is_painted = isatty(fileno(file)) == 1 && !(none && none[0]) && !(term && strcmp(term, "dumb") == 0);
+  for (size_t i = 0; is_painted && i < sizeof colours / sizeof colours[0]; i++)
+    if (strcmp(state, colours[i][0]) == 0) colour = colours[i][1];
+  fprintf(file, "%s%s%s%-*s%s", colour ? "\033[" : "", colour ? colour : "", colour ? "m" : "", width, state,
+          colour ? "\033[0m" : "");
 }
 
 int tool_print_json(json_t *json) {

@@ -227,7 +227,12 @@ int tool_session_fail(tool_session *session, vkf_status status, const char *wher
 
 /* A line that is written over and over on a terminal, and nothing elsewhere. */
 void tool_progress(tool_session *session, const char *fmt, ...) TOOL_PRINTF(2, 3);
+/* The same as a bar, of what is a vkf_progress_fn: `user` is the session. Returns 0. */
+int tool_progress_bytes(void *user, uint64_t done, uint64_t all);
 void tool_progress_end(tool_session *session);
+/* "ok", "passed", "warning", "fault", "FAILED" or "OVER" to `file`, padded to `width` columns: in colour on a terminal,
+ * unless NO_COLOR is set (no-color.org) or TERM is "dumb" (output.c). */
+void tool_print_state(FILE *file, int width, const char *state);
 double tool_seconds(void); /* monotonic */
 
 /* args->model, or the model shipped with vkformer, written to `path`. TOOL_FAILED after a message. */

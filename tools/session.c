@@ -69,6 +69,15 @@ void tool_progress(tool_session *session, const char *fmt, ...) {
   session->line_is_open = true;
 }
 
+int tool_progress_bytes(void *user, uint64_t done, uint64_t all) {
+  enum { BAR = 30, STEP = 1 << 20 };
+  static const char full[] = "##############################";
+  const int n = all ? (int)(BAR * (double)done / (double)all) : BAR;
+  if (done % (16 * STEP) < STEP || done == all)
+    tool_progress(user, "[%-*.*s] %.0f of %.0f MB", BAR, n, full, (double)done / 1e6, (double)all / 1e6);
+  return 0;
+}
+
 void tool_progress_end(tool_session *session) {
   if (session->line_is_open) fputs("\r\033[K", stderr);
   session->line_is_open = false;
@@ -161,7 +170,11 @@ int tool_session_open_device(tool_session *session, const char *device) {
 }
 
 int tool_session_open_model(tool_session *session, const char *folder) {
-  vkf_status status = vkf_model_open_with(session->device, folder, &session->how, &session->model);
+  vkf_model_params how = session->how;
+  how.on_progress = tool_progress_bytes;
+  how.user = session;
+  vkf_status status = vkf_model_open_with(session->device, folder, &how, &session->model);
+  tool_progress_end(session);
   if (status == VKF_OK) status = vkf_session_create(session->model, &session->run_how, &session->run);
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }

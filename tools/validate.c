@@ -38,8 +38,10 @@ static void print_row(const vkf_validate_row *row) {
            format_name(row), row->n_cases, row->left_out);
     return;
   }
-  printf("%-6s %-20s %-40s %-6s %5u %10.3e %10s%s\n", vkf_scope_name(row->scope), row->name, row->variant,
-         format_name(row), row->n_cases, fabs(row->ratio), drift, row->ratio <= 1 ? "" : "  OVER");
+  printf("%-6s %-20s %-40s %-6s %5u %10.3e %10s%s", vkf_scope_name(row->scope), row->name, row->variant,
+         format_name(row), row->n_cases, fabs(row->ratio), drift, row->ratio <= 1 ? "" : "  ");
+  if (!(row->ratio <= 1)) tool_print_state(stdout, 0, "OVER");
+  putchar('\n');
   fflush(stdout);
 }
 
@@ -62,9 +64,11 @@ static int report(const validation *v, const vkf_device_info *info, double worst
   bool passed = worst <= 1 && v->worst_name[0];
   char date[32];
   tool_date(date);
-  if (v->is_text)
-    printf("%s: worst err/bound %.3e (%s): %s\n\n", info->alias, fabs(worst),
-           v->worst_name[0] ? v->worst_name : "no row", passed ? "passed" : "FAILED");
+  if (v->is_text) {
+    printf("%s: worst err/bound %.3e (%s): ", info->alias, fabs(worst), v->worst_name[0] ? v->worst_name : "no row");
+    tool_print_state(stdout, 0, passed ? "passed" : "FAILED");
+    fputs("\n\n", stdout);
+  }
   json_t *entry = json_pack("{s:s, s:s, s:s, s:I, s:I, s:I, s:s, s:s, s:s, s:o, s:o, s:b, s:n, s:O}", "device",
                             info->name, "driver", info->driver, "alias", info->alias, "driver_version",
                             (json_int_t)info->driver_version, "vendor_id", (json_int_t)info->vendor_id, "device_id",

@@ -41,6 +41,18 @@ static void test_one_driver(void **state) {
   program_must_be_documented();
 }
 
+/* Colours are for a terminal, whose user has not switched them off; so is the bar while a model is opened. */
+static void test_terminal(void **state) {
+  (void)state;
+  static const program_row rows[] = {
+      {"TERM=xterm script -qec '$V doctor' /dev/null | grep -c '^.\\[32mok      .\\[0m device '", 0, "1\n", ""},
+      {"TERM=xterm NO_COLOR=1 script -qec '$V doctor' /dev/null | grep -c '\\[32m'", 1, "0\n", ""},
+      {"script -qec '$V translate hello' /dev/null | grep -c '\\[####.* MB'", 0, "1\n", ""},
+      {"$V translate hello 2>&1 | grep -c MB", 1, "0\n", ""},
+  };
+  PROGRAM_ROWS(rows);
+}
+
 static void test_no_loader_or_driver(void **state) {
   (void)state;
   static const program_row rows[] = {
@@ -110,7 +122,7 @@ static void test_nowhere_to_write(void **state) {
   PROGRAM_ROWS(rows);
 }
 
-PROGRAM_MAIN(prepare, cmocka_unit_test(test_one_driver), cmocka_unit_test(test_no_loader_or_driver),
-             cmocka_unit_test(test_broken_manifests), cmocka_unit_test(test_two_drivers),
-             cmocka_unit_test(test_failed_check), cmocka_unit_test(test_wrong_results),
-             cmocka_unit_test(test_nowhere_to_write))
+PROGRAM_MAIN(prepare, cmocka_unit_test(test_one_driver), cmocka_unit_test(test_terminal),
+             cmocka_unit_test(test_no_loader_or_driver), cmocka_unit_test(test_broken_manifests),
+             cmocka_unit_test(test_two_drivers), cmocka_unit_test(test_failed_check),
+             cmocka_unit_test(test_wrong_results), cmocka_unit_test(test_nowhere_to_write))
