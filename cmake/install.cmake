@@ -37,16 +37,30 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${CMAKE_INSTALL_DOCDIR}
 install(FILES ${PROJECT_SOURCE_DIR}/README.md ${PROJECT_SOURCE_DIR}/CHANGELOG.md ${PROJECT_SOURCE_DIR}/LICENSE
               ${PROJECT_SOURCE_DIR}/NOTICE DESTINATION ${CMAKE_INSTALL_DOCDIR})
 
+# A Python wheel with the shared library in it. It needs the same packages of the system as the library does.
+find_package(Python3 QUIET COMPONENTS Interpreter)
+if(BUILD_SHARED_LIBS AND Python3_FOUND AND CMAKE_SYSTEM_NAME STREQUAL Linux)
+  set(wheel ${PROJECT_BINARY_DIR}/wheel)
+  file(WRITE ${PROJECT_BINARY_DIR}/wheel.cfg "[bdist_wheel]\nplat_name = linux_${CMAKE_SYSTEM_PROCESSOR}\n")
+  add_custom_target(wheel
+    COMMAND ${CMAKE_COMMAND} -E rm -rf ${wheel}
+    COMMAND ${CMAKE_COMMAND} -E copy_directory ${PROJECT_SOURCE_DIR}/python ${wheel}/source
+    COMMAND ${CMAKE_COMMAND} -E copy $<TARGET_FILE:vkformer> ${wheel}/source/vkformer/libvkformer.so
+    COMMAND ${CMAKE_COMMAND} -E copy ${PROJECT_BINARY_DIR}/wheel.cfg ${wheel}/source/setup.cfg
+    COMMAND ${Python3_EXECUTABLE} -m pip wheel -q --no-deps --no-build-isolation -w ${wheel} ${wheel}/source
+    DEPENDS vkformer VERBATIM)
+endif()
+
 # A static libvkformer leaves its dependencies to whoever links it: the packages name them.
 set(VKF_STATIC ON)
-set(private "")
+set(requires "Requires: ${vkf_packages}\n")
 set(libs "-lvkformer -pthread -lm")
 if(CMAKE_DL_LIBS)
   string(APPEND libs " -l${CMAKE_DL_LIBS}")
 endif()
 if(BUILD_SHARED_LIBS)
   set(VKF_STATIC OFF)
-  set(private .private)
+  set(requires "") # not even Requires.private: pkg-config would want headers that ours do not include
   set(libs -lvkformer)
 endif()
 file(RELATIVE_PATH up ${CMAKE_INSTALL_FULL_LIBDIR}/pkgconfig ${CMAKE_INSTALL_PREFIX})
@@ -55,8 +69,7 @@ prefix=${pcfiledir}/@up@
 Name: vkformer
 Description: @PROJECT_DESCRIPTION@
 Version: @PROJECT_VERSION@
-Requires@private@: @vkf_packages@
-Libs: -L${prefix}@CMAKE_INSTALL_LIBDIR@ @libs@
+@requires@Libs: -L${prefix}@CMAKE_INSTALL_LIBDIR@ @libs@
 Cflags: -I${prefix}@CMAKE_INSTALL_INCLUDEDIR@
 ]])
 install(FILES ${PROJECT_BINARY_DIR}/vkformer.pc DESTINATION ${CMAKE_INSTALL_LIBDIR}/pkgconfig)

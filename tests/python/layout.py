@@ -31,6 +31,17 @@ def body(kind, name):
     return found.group(1)
 
 
+# The version is written once more for pip, and the name of the shared library ends in it.
+version = ".".join(re.findall(r"#define VKF_VERSION_(?:MAJOR|MINOR|PATCH) (\d+)", headers))
+for path, expected in (
+    ("python/pyproject.toml", f'version = "{version}"'),
+    ("python/vkformer/_library.py", f'"libvkformer.so.{version.rpartition(".")[0]}"'),
+    ("debian/control", f"Package: libvkformer{version.rpartition('.')[0]}\n"),
+):
+    with open(os.path.join(source, path), encoding="utf-8") as file:
+        if expected not in file.read():
+            sys.exit(f"{path}: expected {expected.strip()}, found another version")
+
 lines = ["#include <stddef.h>", "#include <vkformer/vkformer.h>"]
 n = 0
 for python, name, begins in library.ENUMS:
