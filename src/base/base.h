@@ -25,7 +25,14 @@
 #define VKF_CEIL_DIV(a, b) (((a) + (b)-1) / (b))
 #define VKF_ROUND_UP(a, b) (VKF_CEIL_DIV(a, b) * (b))
 
-/* One fallible call. The function has `vkf_status st = VKF_OK;` and one label `done:` that cleans up and returns st. */
+/* One fallible call of a function that holds nothing: it returns the status of a call that fails. */
+#define VKF_CALL(call)                   \
+  do {                                   \
+    const vkf_status called = (call);    \
+    if (called != VKF_OK) return called; \
+  } while (0)
+/* The same in a function that has something to release: it has `vkf_status st = VKF_OK;` and one label `done:` that
+ * cleans up and returns st. */
 #define VKF_TRY(call)            \
   do {                           \
     st = (call);                 \

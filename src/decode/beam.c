@@ -44,7 +44,6 @@ static void fill_pools(vkf_beams *s, const int32_t *ids) {
 
 vkf_status vkf_decode_beams_init(vkf_beams *s, vkf_env *env, const vkf_generation_config *config, const int32_t *ids,
                                  uint32_t prompt, uint32_t max_length, uint32_t capacity) {
-  vkf_status st = VKF_OK;
   *s = (vkf_beams){.env = env,
                    .config = config,
                    .n_beams = config->num_beams,
@@ -53,19 +52,18 @@ vkf_status vkf_decode_beams_init(vkf_beams *s, vkf_env *env, const vkf_generatio
                    .length = prompt,
                    .max_length = max_length,
                    .capacity = capacity};
-  VKF_TRY(init_pool(env, &s->running, s->n_beams, capacity));
-  VKF_TRY(init_pool(env, &s->finished, s->n_beams, capacity));
-  VKF_TRY(init_pool(env, &s->spare, s->n_beams, capacity));
+  VKF_CALL(init_pool(env, &s->running, s->n_beams, capacity));
+  VKF_CALL(init_pool(env, &s->finished, s->n_beams, capacity));
+  VKF_CALL(init_pool(env, &s->spare, s->n_beams, capacity));
   s->order = vkf_env_alloc(env, s->n_beams, sizeof(*s->order));
   s->cursors = vkf_env_alloc(env, s->n_beams, sizeof(*s->cursors));
   s->picked = vkf_env_alloc(env, s->n_beams, sizeof(*s->picked));
   s->ranks = vkf_env_alloc(env, (size_t)s->n_beams + s->n_keep, sizeof(*s->ranks));
   s->candidates = vkf_env_alloc(env, s->n_keep, sizeof(*s->candidates));
   if (s->order == NULL || s->cursors == NULL || s->picked == NULL || s->ranks == NULL || s->candidates == NULL)
-    VKF_TRY(VKF_ERROR_MEMORY);
+    return VKF_ERROR_MEMORY;
   fill_pools(s, ids);
-done:
-  return st;
+  return VKF_OK;
 }
 
 void vkf_decode_beams_finish(vkf_beams *s) {

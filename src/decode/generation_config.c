@@ -145,8 +145,7 @@ vkf_status vkf_decode_generation_check(const vkf_generation_config *config, uint
     return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "%s: \"%s\" is not supported: no such key is known",
                         config->unknown_source, config->unknown);
   if (config->do_sample) {
-    vkf_status st = check_sampling(config);
-    if (st != VKF_OK) return st;
+    VKF_CALL(check_sampling(config));
   } else if (config->num_return_sequences > config->num_beams)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
                         "generation configuration: expected num_return_sequences of at most num_beams %u, found %u",

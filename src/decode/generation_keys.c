@@ -89,8 +89,7 @@ _Static_assert(VKF_COUNT(vkf_decode_generation_keys) <= VKF_GENERATION_MAX_KEYS,
 
 static vkf_status read_id(vkf_generation_reader *r, vkf_file_value value, int32_t *out) {
   int64_t id = 0;
-  vkf_status st = vkf_file_json_as_int64(value, &id);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_file_json_as_int64(value, &id));
   if (id < 0 || id > INT32_MAX)
     return vkf_env_fail(r->config->env, VKF_ERROR_FORMAT, "%s: key \"%s\": expected an id from 0 to %d, found %lld",
                         r->source, value.path, INT32_MAX, (long long)id);
@@ -101,15 +100,13 @@ static vkf_status read_id(vkf_generation_reader *r, vkf_file_value value, int32_
 static vkf_status read_ids(vkf_generation_reader *r, vkf_file_value value, vkf_id_list *out) {
   bool single = vkf_file_json_kind(value) == VKF_FILE_INTEGER;
   if (!single) {
-    vkf_status st = vkf_file_json_as_array(value, &value);
-    if (st != VKF_OK) return st;
+    VKF_CALL(vkf_file_json_as_array(value, &value));
   }
   size_t n = single ? 1 : vkf_file_json_count(value);
   int32_t *ids = vkf_arena_alloc(&r->config->arena, n, sizeof(*ids));
   if (ids == NULL) return VKF_ERROR_MEMORY;
   for (size_t i = 0; i < n; i++) {
-    vkf_status st = read_id(r, single ? value : vkf_file_json_at(value, i), &ids[i]);
-    if (st != VKF_OK) return st;
+    VKF_CALL(read_id(r, single ? value : vkf_file_json_at(value, i), &ids[i]));
   }
   *out = (vkf_id_list){ids, (uint32_t)n};
   return VKF_OK;
@@ -138,8 +135,7 @@ static vkf_status read_words(vkf_generation_reader *r, vkf_file_value value) {
 static vkf_status read_count(vkf_generation_reader *r, const vkf_generation_key *key, vkf_file_value value,
                              uint32_t *out) {
   int64_t count = 0;
-  vkf_status st = vkf_file_json_as_int64(value, &count);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_file_json_as_int64(value, &count));
   if (count < key->least || count > INT32_MAX)
     return vkf_env_fail(r->config->env, VKF_ERROR_FORMAT, "%s: key \"%s\": expected %u to %d, found %lld", r->source,
                         value.path, key->least, INT32_MAX, (long long)count);
@@ -150,8 +146,7 @@ static vkf_status read_count(vkf_generation_reader *r, const vkf_generation_key 
 static vkf_status read_real(vkf_generation_reader *r, const vkf_generation_key *key, vkf_file_value value,
                             double *out) {
   double real = 0;
-  vkf_status st = vkf_file_json_as_double(value, &real);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_file_json_as_double(value, &real));
   if (key->kind == VKF_KEY_FACTOR && !(real > 0))
     return vkf_env_fail(r->config->env, VKF_ERROR_FORMAT, "%s: key \"%s\": expected a number over 0, found %g",
                         r->source, value.path, real);

@@ -5,13 +5,11 @@
 #include <string.h>
 
 vkf_status vkf_decode_scratch_init(vkf_search_scratch *scratch, vkf_env *env, uint32_t n_vocab, bool draws) {
-  vkf_status st = VKF_OK;
   *scratch = (vkf_search_scratch){0};
-  VKF_TRY(vkf_decode_marks_init(&scratch->marks, env, n_vocab));
+  VKF_CALL(vkf_decode_marks_init(&scratch->marks, env, n_vocab));
   if (draws) scratch->candidates = vkf_env_alloc(env, n_vocab, sizeof *scratch->candidates);
-  if (draws && !scratch->candidates) VKF_TRY(VKF_ERROR_MEMORY);
-done:
-  return st;
+  if (draws && !scratch->candidates) return VKF_ERROR_MEMORY;
+  return VKF_OK;
 }
 
 void vkf_decode_scratch_finish(vkf_search_scratch *scratch) {
@@ -92,7 +90,6 @@ static vkf_status find_fed(vkf_search *s) {
 
 vkf_status vkf_decode_search_init(vkf_search *s, vkf_env *env, vkf_search_scratch *scratch,
                                   const vkf_search_input *input) {
-  vkf_status st = VKF_OK;
   const vkf_generation_config *c = input->config;
   *s = (vkf_search){.env = env, .input = *input, .scratch = scratch};
   s->start = c->decoder_start != VKF_NO_TOKEN ? c->decoder_start : c->bos;
@@ -101,18 +98,17 @@ vkf_status vkf_decode_search_init(vkf_search *s, vkf_env *env, vkf_search_scratc
   s->capacity = vkf_decode_search_longest(input->max_length, input->n_positions, s->prompt);
   s->n_rows = vkf_decode_search_rows(c);
   s->k = vkf_decode_search_k(c, scratch->marks.n_vocab, input->scores);
-  VKF_TRY(check_input(s));
-  VKF_TRY(find_fed(s));
+  VKF_CALL(check_input(s));
+  VKF_CALL(find_fed(s));
   s->processors = (vkf_processors){c, &scratch->marks, s->prompt, s->max_length};
   if (has_beams(s)) {
-    VKF_TRY(vkf_decode_beams_init(&s->beams, env, c, prompt_of(s), s->prompt, s->max_length, s->capacity));
+    VKF_CALL(vkf_decode_beams_init(&s->beams, env, c, prompt_of(s), s->prompt, s->max_length, s->capacity));
   } else {
     s->ids = vkf_env_alloc(env, s->capacity, sizeof *s->ids);
-    if (s->ids == NULL) VKF_TRY(VKF_ERROR_MEMORY);
+    if (s->ids == NULL) return VKF_ERROR_MEMORY;
     memcpy(s->ids, prompt_of(s), s->prompt * sizeof *s->ids);
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 void vkf_decode_search_finish(vkf_search *s) {

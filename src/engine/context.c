@@ -99,26 +99,22 @@ vkf_status vkf_engine_instance(vkf_context *ctx) {
 vkf_status vkf_context_list_devices(vkf_context *ctx, size_t *count) {
   if (!ctx) return VKF_ERROR_ARGUMENT;
   if (!count) return vkf_engine_null(&ctx->env, "count");
-  vkf_status st = VKF_OK;
   vkf_env_clear(&ctx->env);
-  VKF_TRY(vkf_engine_instance(ctx));
+  VKF_CALL(vkf_engine_instance(ctx));
   *count = 1 + (ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0);
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_context_device_info(vkf_context *ctx, size_t index, vkf_device_info *out) {
   if (!ctx) return VKF_ERROR_ARGUMENT;
   if (!out) return vkf_engine_null(&ctx->env, "out");
-  vkf_status st = VKF_OK;
   vkf_device_info info;
   size_t n;
   vkf_env_clear(&ctx->env);
-  VKF_TRY(vkf_engine_instance(ctx));
+  VKF_CALL(vkf_engine_instance(ctx));
   n = ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0;
-  if (index > n) VKF_FAIL(&ctx->env, VKF_ERROR_ARGUMENT, "expected a device index below %zu, found %zu", n + 1, index);
+  if (index > n)
+    return vkf_env_fail(&ctx->env, VKF_ERROR_ARGUMENT, "expected a device index below %zu, found %zu", n + 1, index);
   vkf_engine_fill_info(index < n ? vkf_gpu_instance_caps(ctx->instance, index) : NULL, &info);
-  VKF_TRY(VKF_INFO_WRITE(&ctx->env, vkf_device_info, &info, out));
-done:
-  return st;
+  return VKF_INFO_WRITE(&ctx->env, vkf_device_info, &info, out);
 }

@@ -37,14 +37,12 @@ static void describe_block(vkf_text *text, const vkf_plan_cache *p, const vkf_ca
 
 static vkf_status describe_stage(vkf_session *session, vkf_text *text, vkf_bucket *bucket,
                                  const vkf_plan_request *request, const vkf_sizes *sizes) {
-  vkf_status st = VKF_OK;
   const vkf_cached_plan *cached = NULL;
   vkf_dims dims = vkf_dims_make(sizes);
-  VKF_TRY(vkf_engine_plan_get(&session->plan_cache, bucket, request, &cached));
-  VKF_TRY(session->plan_cache.backend->table->program_record(cached->program));
+  VKF_CALL(vkf_engine_plan_get(&session->plan_cache, bucket, request, &cached));
+  VKF_CALL(session->plan_cache.backend->table->program_record(cached->program));
   for (uint32_t b = 0; b < cached->plan->n_blocks; b++) describe_block(text, &session->plan_cache, cached, &dims, b);
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* What the model and these plans hold, by kind, beside what the device counts. */

@@ -173,7 +173,6 @@ static vkf_status lower(void *user, vkf_caps *caps) {
 
 /* What made and adopted devices have in common; dev->gpu is set, NULL: ref. */
 static vkf_status device_init(vkf_device *dev) {
-  vkf_status st = VKF_OK;
   vkf_context *ctx = dev->ctx;
   vkf_tuning *t = &dev->tuning;
   if (dev->gpu) {
@@ -195,21 +194,20 @@ static vkf_status device_init(vkf_device *dev) {
       vkf_env_log(&ctx->env, VKF_LOG_WARNING, "%s: NOT CHECKED, as asked for: its results count for nothing",
                   vkf_gpu_device_caps(dev->gpu)->device_name);
     else
-      VKF_TRY(vkf_tune_probe_checks(t, false));
-    VKF_TRY(vkf_vkop_backend_create(dev->gpu, ctx->batch_invariant, &dev->backend));
+      VKF_CALL(vkf_tune_probe_checks(t, false));
+    VKF_CALL(vkf_vkop_backend_create(dev->gpu, ctx->batch_invariant, &dev->backend));
     t->backend = dev->backend;
-    VKF_TRY(vkf_tune_use(t));
-    if (!ctx->no_checks) VKF_TRY(vkf_tune_probe_kernels(t));
+    VKF_CALL(vkf_tune_use(t));
+    if (!ctx->no_checks) VKF_CALL(vkf_tune_probe_kernels(t));
   } else {
     vkf_caps none = {0};
-    VKF_TRY(lower(ctx, &none)); /* the scalar path has no limits, but the name may be wrong */
-    VKF_TRY(vkf_ref_backend_create(&ctx->env, &dev->backend));
+    VKF_CALL(lower(ctx, &none)); /* the scalar path has no limits, but the name may be wrong */
+    VKF_CALL(vkf_ref_backend_create(&ctx->env, &dev->backend));
   }
   vkf_engine_fill_info(dev->gpu ? vkf_gpu_device_caps(dev->gpu) : NULL, &dev->info);
   dev->backend->reproducible = ctx->deterministic;
-  if (ctx->deterministic && dev->gpu && !ctx->no_checks) VKF_TRY(vkf_tune_probe_reproducible(t));
-done:
-  return st;
+  if (ctx->deterministic && dev->gpu && !ctx->no_checks) VKF_CALL(vkf_tune_probe_reproducible(t));
+  return VKF_OK;
 }
 
 static void destroy(vkf_device **device) {

@@ -17,15 +17,15 @@ static vkf_status need_kernels(vkf_device *dev, const char *call) {
 vkf_status vkf_device_store_times(vkf_device *dev, const vkf_kernel_time *times, size_t n) {
   if (!dev) return VKF_ERROR_ARGUMENT;
   if (n && !times) return vkf_engine_null(&dev->ctx->env, "times");
-  vkf_status st = need_kernels(dev, "vkf_device_store_times");
-  return st ? st : vkf_tune_store(&dev->tuning, times, n);
+  VKF_CALL(need_kernels(dev, "vkf_device_store_times"));
+  return vkf_tune_store(&dev->tuning, times, n);
 }
 
 vkf_status vkf_device_export_times(vkf_device *dev, const char *path) {
   if (!dev) return VKF_ERROR_ARGUMENT;
   if (!path) return vkf_engine_null(&dev->ctx->env, "path");
-  vkf_status st = need_kernels(dev, "vkf_device_export_times");
-  return st ? st : vkf_tune_export(&dev->tuning, path);
+  VKF_CALL(need_kernels(dev, "vkf_device_export_times"));
+  return vkf_tune_export(&dev->tuning, path);
 }
 
 vkf_status vkf_device_import_times(vkf_device *dev, const char *path, size_t *n_times) {
@@ -43,19 +43,17 @@ void vkf_context_skip_checks(vkf_context *ctx) {
 vkf_status vkf_device_run_checks(vkf_device *dev, vkf_check_fn on_check, void *user) {
   if (!dev) return VKF_ERROR_ARGUMENT;
   if (!on_check) return vkf_engine_null(&dev->ctx->env, "on_check");
-  vkf_status st = VKF_OK;
   if (vkf_env_in_callback(&dev->ctx->env, "vkf_device_run_checks")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(&dev->ctx->env);
   if (!dev->gpu) return VKF_OK;
-  VKF_TRY(vkf_tune_probe_checks(&dev->tuning, true));
+  VKF_CALL(vkf_tune_probe_checks(&dev->tuning, true));
   for (vkf_check check = 0; check < VKF_N_CHECKS; check++) {
     const vkf_check_row *row = vkf_tune_check_row(check);
     const vkf_check_result *result = &dev->tuning.checks[check];
     const vkf_check_info info = {sizeof info, row->name, row->title, result->state, result->text};
     VKF_CALLBACK(&dev->ctx->env, on_check(user, &info));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_device_get_kept_info(const vkf_device *dev, vkf_kept_info *out) {

@@ -181,8 +181,8 @@ vkf_status vkf_model_make_folder(vkf_context *ctx, const char *config_path, cons
   vkf_env_clear(&ctx->env);
   if (!config_path || !folder)
     return vkf_env_fail(&ctx->env, VKF_ERROR_ARGUMENT, "expected a config.json and a folder, found NULL");
-  const vkf_status st = VKF_PARAMS_READ(&ctx->env, vkf_make_params, params, &p);
-  return st ? st : vkf_model_folder_make(&ctx->env, config_path, folder, &p);
+  VKF_CALL(VKF_PARAMS_READ(&ctx->env, vkf_make_params, params, &p));
+  return vkf_model_folder_make(&ctx->env, config_path, folder, &p);
 }
 
 vkf_status vkf_model_get_info(const vkf_model *m, vkf_model_info *out) {

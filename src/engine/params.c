@@ -11,33 +11,29 @@ static vkf_status read_size(vkf_env *env, const char *type, const void *from, si
 }
 
 vkf_status vkf_engine_params_read(vkf_env *env, const char *type, const void *params, size_t full_size, void *full) {
-  vkf_status st = VKF_OK;
   size_t size = full_size;
   memset(full, 0, full_size);
   if (params) {
-    VKF_TRY(read_size(env, type, params, &size));
+    VKF_CALL(read_size(env, type, params, &size));
     for (size_t i = full_size; i < size; i++)
       if (((const unsigned char *)params)[i])
-        VKF_FAIL(env, VKF_ERROR_UNSUPPORTED,
-                 "%s has %zu bytes in this version (" VKF_VERSION_TEXT
-                 "): expected 0 in what a newer version added, found %u at byte %zu of %zu",
-                 type, full_size, ((const unsigned char *)params)[i], i, size);
+        return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED,
+                            "%s has %zu bytes in this version (" VKF_VERSION_TEXT
+                            "): expected 0 in what a newer version added, found %u at byte %zu of %zu",
+                            type, full_size, ((const unsigned char *)params)[i], i, size);
     memcpy(full, params, VKF_MIN(size, full_size));
   }
   memcpy(full, &full_size, sizeof full_size);
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_engine_info_write(vkf_env *env, const char *type, const void *full, size_t full_size, void *out) {
-  vkf_status st = VKF_OK;
   size_t size = 0;
-  VKF_TRY(read_size(env, type, out, &size));
+  VKF_CALL(read_size(env, type, out, &size));
   const size_t n = VKF_MIN(size, full_size);
   memcpy((char *)out + sizeof size, (const char *)full + sizeof size, n - sizeof size);
   memset((char *)out + n, 0, size - n);
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_engine_null(vkf_env *env, const char *argument) {

@@ -153,7 +153,6 @@ vkf_status vkf_engine_bucket_create(vkf_plan_cache *p, const vkf_need_sizes *nee
 }
 
 vkf_status vkf_engine_bucket_get(vkf_plan_cache *p, const vkf_need_sizes *need, vkf_bucket **out) {
-  vkf_status st = VKF_OK;
   vkf_bucket *c = NULL;
   const vkf_need_sizes sizes = round_sizes(p, need);
   *out = NULL;
@@ -165,13 +164,12 @@ vkf_status vkf_engine_bucket_get(vkf_plan_cache *p, const vkf_need_sizes *need, 
   }
   if (!c) {
     evict(p);
-    VKF_TRY(create(p, &sizes, false, &c));
+    VKF_CALL(create(p, &sizes, false, &c));
   }
   c->next = p->buckets;
   p->buckets = c;
   *out = c;
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_need_sizes vkf_engine_bucket_sizes(const vkf_bucket *bucket) {
@@ -227,11 +225,8 @@ vkf_status vkf_engine_write_input(const vkf_plan_cache *p, const vkf_cached_plan
 }
 
 vkf_status vkf_engine_run_plan(const vkf_plan_cache *p, const vkf_cached_plan *cached, const vkf_dims *dims) {
-  vkf_status st = VKF_OK;
-  if (p->keep_all) VKF_TRY(p->backend->table->poison(cached->program));
-  VKF_TRY(p->backend->table->run(cached->program, dims, 0, cached->plan->n_blocks));
-done:
-  return st;
+  if (p->keep_all) VKF_CALL(p->backend->table->poison(cached->program));
+  return p->backend->table->run(cached->program, dims, 0, cached->plan->n_blocks);
 }
 
 vkf_plan_cache_bytes vkf_engine_plan_cache_bytes(const vkf_plan_cache *p) {

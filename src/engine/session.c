@@ -15,19 +15,17 @@
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 static vkf_status make_backend(vkf_session *s) {
-  vkf_status st = VKF_OK;
   vkf_device *dev = s->model->dev;
   if (dev->gpu) {
-    VKF_TRY(vkf_gpu_device_branch(dev->gpu, s->env, &s->gpu));
-    VKF_TRY(vkf_vkop_backend_create(s->gpu, s->ctx->batch_invariant, &s->backend));
+    VKF_CALL(vkf_gpu_device_branch(dev->gpu, s->env, &s->gpu));
+    VKF_CALL(vkf_vkop_backend_create(s->gpu, s->ctx->batch_invariant, &s->backend));
     vkf_vkop_backend_tune(s->backend, &dev->tuning.rows);
   } else {
-    VKF_TRY(vkf_ref_backend_create(s->env, &s->backend));
+    VKF_CALL(vkf_ref_backend_create(s->env, &s->backend));
   }
   s->backend->reproducible = dev->backend->reproducible;
   s->backend->observer = dev->backend->observer;
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* Frees all that depends on the model. */

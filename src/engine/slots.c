@@ -146,52 +146,52 @@ vkf_status vkf_engine_slot_begin(vkf_session *session, const char *call, size_t 
 }
 
 static vkf_status encode(vkf_slots *s, vkf_sequence *q, const int32_t *ids, size_t n) {
-  vkf_status st = VKF_OK;
   vkf_session *session = s->session;
-  if (!has_encoder(s)) VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "expected an encoder-decoder, found a decoder");
+  if (!has_encoder(s))
+    return vkf_env_fail(session->env, VKF_ERROR_UNSUPPORTED, "expected an encoder-decoder, found a decoder");
   if (!ids || !n || n > s->most_source)
-    VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected 1 to %u ids of a source, found %zu", s->most_source,
-             ids ? n : 0);
-  VKF_TRY(vkf_engine_check_ids(session, "source", ids, 1, n, vkf_model_net_info(session->model->net)->vocab));
+    return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT, "expected 1 to %u ids of a source, found %zu", s->most_source,
+                        ids ? n : 0);
+  VKF_CALL(vkf_engine_check_ids(session, "source", ids, 1, n, vkf_model_net_info(session->model->net)->vocab));
   q->n = q->n_done = q->n_logits = q->n_read = 0;
   q->n_source = 0;
-  VKF_TRY(vkf_engine_steps_encode(&s->steps,
-                                  &(vkf_encode_input){.B = 1, .S = (uint32_t)n, .ids = ids, .places = &q->slot}));
+  VKF_CALL(vkf_engine_steps_encode(&s->steps,
+                                   &(vkf_encode_input){.B = 1, .S = (uint32_t)n, .ids = ids, .places = &q->slot}));
   memcpy(q->source, ids, n * sizeof *ids);
   q->n_source = (uint32_t)n;
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status feed(vkf_slots *s, vkf_sequence *q, const int32_t *ids, size_t n, size_t n_logits) {
-  vkf_status st = VKF_OK;
   vkf_env *env = s->session->env;
-  if (!ids || !n) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected at least one id, found none");
+  if (!ids || !n) return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected at least one id, found none");
   if (n > s->most - q->n)
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected at most %zu more ids, since the slot holds %zu of %u, found %zu",
-             s->most - q->n, q->n, s->most, n);
-  if (n_logits > n) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected logits of at most the %zu ids, found %zu", n, n_logits);
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
+                        "expected at most %zu more ids, since the slot holds %zu of %u, found %zu", s->most - q->n,
+                        q->n, s->most, n);
+  if (n_logits > n)
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected logits of at most the %zu ids, found %zu", n, n_logits);
   if (has_encoder(s) && !q->n_source)
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected vkf_session_encode before the first ids of an encoder-decoder");
-  VKF_TRY(vkf_engine_check_ids(s->session, "ids", ids, 1, n, s->n_vocab));
-  VKF_TRY(need_logits(s, q, n_logits));
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
+                        "expected vkf_session_encode before the first ids of an encoder-decoder");
+  VKF_CALL(vkf_engine_check_ids(s->session, "ids", ids, 1, n, s->n_vocab));
+  VKF_CALL(need_logits(s, q, n_logits));
   memcpy(q->ids + q->n, ids, n * sizeof *ids);
   q->n += n;
   q->n_logits = n_logits;
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_session_encode(vkf_session *session, size_t slot, const int32_t *ids, size_t n) {
   vkf_sequence *q = NULL;
-  vkf_status st = vkf_engine_slot_begin(session, "vkf_session_encode", slot, &q);
-  return st ? st : vkf_engine_session_end(session, encode(session->slots, q, ids, n), NULL);
+  VKF_CALL(vkf_engine_slot_begin(session, "vkf_session_encode", slot, &q));
+  return vkf_engine_session_end(session, encode(session->slots, q, ids, n), NULL);
 }
 
 vkf_status vkf_session_feed(vkf_session *session, size_t slot, const int32_t *ids, size_t n, size_t n_logits) {
   vkf_sequence *q = NULL;
-  vkf_status st = vkf_engine_slot_begin(session, "vkf_session_feed", slot, &q);
-  return st ? st : vkf_engine_session_end(session, feed(session->slots, q, ids, n, n_logits), NULL);
+  VKF_CALL(vkf_engine_slot_begin(session, "vkf_session_feed", slot, &q));
+  return vkf_engine_session_end(session, feed(session->slots, q, ids, n, n_logits), NULL);
 }
 
 vkf_status vkf_session_step(vkf_session *session) {

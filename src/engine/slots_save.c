@@ -44,47 +44,41 @@ static uint64_t count_numbers(const vkf_cached_plan *cached, const vkf_dims *dim
 
 static vkf_status read_caches(vkf_slots *s, const vkf_sequence *q, const vkf_cached_plan *cached, const vkf_dims *dims,
                               size_t n, size_t n_source, float *numbers) {
-  vkf_status st = VKF_OK;
   for (uint32_t i = 0; i < cached->plan->n_slots; i++) {
     const vkf_slot one = vkf_slot_one(&cached->plan->slots[i]);
     if (!is_kept(&one, n, n_source)) continue;
-    VKF_TRY(s->session->plan_cache.backend->table->read_one(cached->program, i, q->slot, dims, numbers));
+    VKF_CALL(s->session->plan_cache.backend->table->read_one(cached->program, i, q->slot, dims, numbers));
     numbers += vkf_slot_elements_at(&one, dims);
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status write_caches(vkf_slots *s, const vkf_sequence *q, const vkf_cached_plan *cached, const vkf_dims *dims,
                                size_t n, size_t n_source, const float *numbers) {
-  vkf_status st = VKF_OK;
   for (uint32_t i = 0; i < cached->plan->n_slots; i++) {
     const vkf_slot one = vkf_slot_one(&cached->plan->slots[i]);
     if (!is_kept(&one, n, n_source)) continue;
-    VKF_TRY(s->session->plan_cache.backend->table->write_one(cached->program, i, q->slot, dims, numbers));
+    VKF_CALL(s->session->plan_cache.backend->table->write_one(cached->program, i, q->slot, dims, numbers));
     numbers += vkf_slot_elements_at(&one, dims);
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* Slot q gets these ids and caches. A failure of the device empties it. */
 static vkf_status fill(vkf_slots *s, vkf_sequence *q, const int32_t *ids, size_t n, const int32_t *source,
                        size_t n_source, const float *numbers) {
-  vkf_status st = VKF_OK;
   const vkf_cached_plan *cached = NULL;
   const vkf_dims dims = dims_of(n, n_source);
-  VKF_TRY(vkf_engine_steps_plan(&s->steps, 1, true, &cached));
+  VKF_CALL(vkf_engine_steps_plan(&s->steps, 1, true, &cached));
   q->n = q->n_done = q->n_logits = q->n_read = 0;
   q->n_source = 0;
-  VKF_TRY(write_caches(s, q, cached, &dims, n, n_source, numbers));
+  VKF_CALL(write_caches(s, q, cached, &dims, n, n_source, numbers));
   if (n) memmove(q->ids, ids, n * sizeof *ids);
   if (n_source) memmove(q->source, source, n_source * sizeof *source);
   q->n = q->n_done = n;
   q->n_source = (uint32_t)n_source;
   if (n_source) s->steps.sources[q->slot] = (vkf_span){.keys = q->n_source, .slot = q->slot};
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- copying ----------------------------------------------------------------------------------------------------- */
@@ -209,31 +203,31 @@ static const char *storage_name(uint32_t storage) {
 
 /* That a whole slot belongs here. */
 static vkf_status check_fits(vkf_slots *s, const header *h) {
-  vkf_status st = VKF_OK;
   const vkf_session *session = s->session;
   const uint32_t weights = (uint32_t)vkf_engine_storage_of(session->model->weight_format),
                  cache = (uint32_t)vkf_engine_storage_of(session->model->cache_format);
   const vkf_cached_plan *cached = NULL;
   const uint64_t model = session->model->identity;
   if (model != h->model)
-    VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "a saved slot: expected one of this model, %016llx (%s), found %016llx",
-             (unsigned long long)model, vkf_model_net_info(session->model->net)->name, (unsigned long long)h->model);
+    return vkf_env_fail(
+        session->env, VKF_ERROR_ARGUMENT, "a saved slot: expected one of this model, %016llx (%s), found %016llx",
+        (unsigned long long)model, vkf_model_net_info(session->model->net)->name, (unsigned long long)h->model);
   if (weights != h->weights || cache != h->cache)
-    VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "a saved slot: expected weights %s and a cache %s, found %s and %s",
-             storage_name(weights), storage_name(cache), storage_name(h->weights), storage_name(h->cache));
+    return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
+                        "a saved slot: expected weights %s and a cache %s, found %s and %s", storage_name(weights),
+                        storage_name(cache), storage_name(h->weights), storage_name(h->cache));
   if (h->n_ids > s->most || h->n_source > s->most_source)
-    VKF_FAIL(session->env, VKF_ERROR_ARGUMENT,
-             "a saved slot: expected at most %u ids and %u of a source, found %llu "
-             "and %llu",
-             s->most, s->most_source, (unsigned long long)h->n_ids, (unsigned long long)h->n_source);
-  VKF_TRY(vkf_engine_steps_plan(&s->steps, 1, true, &cached));
+    return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
+                        "a saved slot: expected at most %u ids and %u of a source, found %llu "
+                        "and %llu",
+                        s->most, s->most_source, (unsigned long long)h->n_ids, (unsigned long long)h->n_source);
+  VKF_CALL(vkf_engine_steps_plan(&s->steps, 1, true, &cached));
   const vkf_dims dims = dims_of(h->n_ids, h->n_source);
   const uint64_t expected = count_numbers(cached, &dims, h->n_ids, h->n_source);
   if (expected != h->n_numbers)
-    VKF_FAIL(session->env, VKF_ERROR_FORMAT, "a saved slot: expected %llu numbers, found %llu",
-             (unsigned long long)expected, (unsigned long long)h->n_numbers);
-done:
-  return st;
+    return vkf_env_fail(session->env, VKF_ERROR_FORMAT, "a saved slot: expected %llu numbers, found %llu",
+                        (unsigned long long)expected, (unsigned long long)h->n_numbers);
+  return VKF_OK;
 }
 
 static vkf_status restore(vkf_slots *s, vkf_sequence *q, const char *bytes, size_t n) {
@@ -257,6 +251,6 @@ done:
 
 vkf_status vkf_session_restore(vkf_session *session, size_t slot, const void *bytes, size_t n) {
   vkf_sequence *q = NULL;
-  vkf_status st = vkf_engine_slot_begin(session, "vkf_session_restore", slot, &q);
-  return st ? st : vkf_engine_session_end(session, restore(session->slots, q, bytes, n), NULL);
+  VKF_CALL(vkf_engine_slot_begin(session, "vkf_session_restore", slot, &q));
+  return vkf_engine_session_end(session, restore(session->slots, q, bytes, n), NULL);
 }

@@ -21,36 +21,29 @@ static void close_files(opened_files *files) {
 
 /* Leaves `out` as it is if the source has no such file. */
 static vkf_status open_file(opened_files *files, const char *name, vkf_text_file *out) {
-  vkf_status st = VKF_OK;
   vkf_file_map *map = &files->maps[files->n];
   if (!vkf_file_source_has(files->source, name)) return VKF_OK;
   const char *path = vkf_file_source_path(files->source, &files->arena, name);
   if (!path) return VKF_ERROR_MEMORY;
-  VKF_TRY(vkf_file_source_open(files->env, files->source, name, map));
+  VKF_CALL(vkf_file_source_open(files->env, files->source, name, map));
   files->n++;
   *out = (vkf_text_file){(const char *)map->data, map->bytes, path};
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* The file names that SentencePiece models have in model folders. */
 static vkf_status open_spm(opened_files *files, vkf_text_files *out) {
   static const char *const names[] = {"source.spm", "spiece.model", "tokenizer.model", "sentencepiece.bpe.model"};
-  vkf_status st = VKF_OK;
-  for (size_t i = 0; i < VKF_COUNT(names) && !out->spm.data; i++) VKF_TRY(open_file(files, names[i], &out->spm));
-done:
-  return st;
+  for (size_t i = 0; i < VKF_COUNT(names) && !out->spm.data; i++) VKF_CALL(open_file(files, names[i], &out->spm));
+  return VKF_OK;
 }
 
 static vkf_status open_older(opened_files *files, vkf_text_files *out) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(open_spm(files, out));
-  VKF_TRY(open_file(files, "target.spm", &out->target_spm));
-  VKF_TRY(open_file(files, "vocab.json", &out->vocab));
-  VKF_TRY(open_file(files, "merges.txt", &out->merges));
-  VKF_TRY(open_file(files, "vocab.txt", &out->words));
-done:
-  return st;
+  VKF_CALL(open_spm(files, out));
+  VKF_CALL(open_file(files, "target.spm", &out->target_spm));
+  VKF_CALL(open_file(files, "vocab.json", &out->vocab));
+  VKF_CALL(open_file(files, "merges.txt", &out->merges));
+  return open_file(files, "vocab.txt", &out->words);
 }
 
 /* *why: the caller's; NULL: there is one. */

@@ -29,7 +29,6 @@ done:
 }
 
 vkf_status vkf_file_folder_open(vkf_env *env, const char *path, vkf_file_folder *folder) {
-  vkf_status st = VKF_OK;
   size_t length = strlen(path);
   while (length > 1 && path[length - 1] == '/') length--;
   folder->env = env;
@@ -37,16 +36,15 @@ vkf_status vkf_file_folder_open(vkf_env *env, const char *path, vkf_file_folder 
   vkf_text_init(&folder->path, env);
   vkf_text_init(&folder->temporary, env);
   vkf_text_append(&folder->path, path, length);
-  VKF_TRY(vkf_text_status(&folder->path));
-  VKF_TRY(check_target(env, folder->path.data));
+  VKF_CALL(vkf_text_status(&folder->path));
+  VKF_CALL(check_target(env, folder->path.data));
   vkf_text_printf(&folder->temporary, "%s.%ld-%llx.tmp", folder->path.data, (long)getpid(),
                   (unsigned long long)vkf_clock_ns());
-  VKF_TRY(vkf_text_status(&folder->temporary));
+  VKF_CALL(vkf_text_status(&folder->temporary));
   if (mkdir(folder->temporary.data, 0777) != 0)
-    VKF_FAIL(env, VKF_ERROR_FILE, "%s: cannot be made: %s", folder->path.data, strerror(errno));
+    return vkf_env_fail(env, VKF_ERROR_FILE, "%s: cannot be made: %s", folder->path.data, strerror(errno));
   folder->is_created = true;
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_file_folder_reserve(vkf_file_folder *folder, uint64_t bytes) {

@@ -155,22 +155,20 @@ static void sync_folder(vkf_env *env, const char *path) {
 }
 
 vkf_status vkf_file_writer_open(vkf_env *env, const char *path, vkf_file_writer *writer) {
-  vkf_status st = VKF_OK;
   place where;
   *writer = (vkf_file_writer){.env = env, .path = path, .fd = -1};
   vkf_text_init(&writer->target, env);
   vkf_text_init(&writer->temporary, env);
-  VKF_TRY(find_place(env, path, &writer->target, &where));
+  VKF_CALL(find_place(env, path, &writer->target, &where));
   if (where.open_fd >= 0 || (where.exists && !S_ISREG(where.facts.st_mode))) {
     writer->fd =
         where.open_fd >= 0 ? fcntl(where.open_fd, F_DUPFD_CLOEXEC, 3) : open(path, O_WRONLY | O_NOCTTY | O_CLOEXEC);
-    if (writer->fd < 0) VKF_FAIL(env, VKF_ERROR_FILE, "%s: cannot be written: %s", path, strerror(errno));
+    if (writer->fd < 0) return vkf_env_fail(env, VKF_ERROR_FILE, "%s: cannot be written: %s", path, strerror(errno));
   } else {
-    VKF_TRY(create_temporary(writer));
-    if (where.exists) VKF_TRY(keep_mode(writer, &where.facts));
+    VKF_CALL(create_temporary(writer));
+    if (where.exists) VKF_CALL(keep_mode(writer, &where.facts));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_file_writer_append(vkf_file_writer *w, const void *data, size_t bytes) {

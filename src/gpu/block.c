@@ -50,22 +50,20 @@ static vkf_gpu_access grid_access(const vkf_gpu_dispatch *dispatch) {
 }
 
 static vkf_status order(vkf_gpu_block *block, const vkf_gpu_dispatch *dispatch) {
-  vkf_status st = VKF_OK;
   vkf_gpu_access grid = grid_access(dispatch);
   uint32_t by = dispatch->grid_buffer && conflicts(block, 0, &grid) ? VKF_GPU_BY_COMPUTE | VKF_GPU_BY_INDIRECT : 0;
   for (uint32_t i = 0; i < dispatch->n_accesses && !by; ++i)
     if (conflicts(block, block->first_recent, &dispatch->accesses[i])) by = VKF_GPU_BY_COMPUTE;
   if (by) barrier(block, by);
-  for (uint32_t i = 0; i < dispatch->n_accesses; ++i) VKF_TRY(remember(block, &dispatch->accesses[i]));
-  if (dispatch->grid_buffer) VKF_TRY(remember(block, &grid));
+  for (uint32_t i = 0; i < dispatch->n_accesses; ++i) VKF_CALL(remember(block, &dispatch->accesses[i]));
+  if (dispatch->grid_buffer) VKF_CALL(remember(block, &grid));
   if (block->logged) {
     vkf_gpu_log_dispatch(&block->log, block->label, dispatch->label);
     for (uint32_t i = 0; i < dispatch->n_accesses; ++i)
       vkf_gpu_log_access(&block->log, VKF_GPU_BY_COMPUTE, &dispatch->accesses[i]);
     if (dispatch->grid_buffer) vkf_gpu_log_access(&block->log, VKF_GPU_BY_INDIRECT, &grid);
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */

@@ -17,7 +17,6 @@ static vkf_status out_of_memory(vkf_gpu_buffer *buffer, const char *why) {
 }
 
 static vkf_status create_handle(vkf_gpu_buffer *buffer) {
-  vkf_status st = VKF_OK;
   vkf_gpu_device *device = buffer->device;
   VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
                              .size = buffer->bytes,
@@ -28,9 +27,7 @@ static vkf_status create_handle(vkf_gpu_buffer *buffer) {
   if (device->caps.buffer_address) info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
   VkResult r = device->vk.CreateBuffer(device->handle, &info, NULL, &buffer->handle);
   if (r == VK_ERROR_OUT_OF_DEVICE_MEMORY) return out_of_memory(buffer, vkf_gpu_result_name(r));
-  VKF_TRY(vkf_gpu_device_result(device, r, "vkCreateBuffer"));
-done:
-  return st;
+  return vkf_gpu_device_result(device, r, "vkCreateBuffer");
 }
 
 static VkResult allocate_of_type(vkf_gpu_buffer *buffer, uint64_t bytes, uint32_t type) {
@@ -50,7 +47,6 @@ static VkResult allocate_of_type(vkf_gpu_buffer *buffer, uint64_t bytes, uint32_
 /* A heap may be full while another would do: what both sides see of a card's memory is 256 MiB on many of them. But
  * what a card works on stays in its own memory. */
 static vkf_status allocate(vkf_gpu_buffer *buffer, vkf_gpu_memory memory, bool *mapped) {
-  vkf_status st = VKF_OK;
   vkf_gpu_device *device = buffer->device;
   const VkPhysicalDeviceMemoryProperties *properties = &device->memory_properties;
   const bool any_heap = memory != VKF_GPU_MEMORY_DEVICE || device->caps.kind == VKF_DEVICE_INTEGRATED;
@@ -59,8 +55,8 @@ static vkf_status allocate(vkf_gpu_buffer *buffer, vkf_gpu_memory memory, bool *
   device->vk.GetBufferMemoryRequirements(device->handle, buffer->handle, &need);
   uint32_t allowed = need.memoryTypeBits, type = vkf_gpu_memory_type(properties, allowed, device->caps.kind, memory);
   if (type == UINT32_MAX)
-    VKF_FAIL(device->env, VKF_ERROR_UNSUPPORTED, "expected a memory type for %s on %s, found none", buffer->name,
-             device->caps.device_name);
+    return vkf_env_fail(device->env, VKF_ERROR_UNSUPPORTED, "expected a memory type for %s on %s, found none",
+                        buffer->name, device->caps.device_name);
   vkf_gpu_faults *faults = &device->root->faults;
   const bool injected = faults->fail_allocation != 0 && --faults->fail_allocation == 0;
   while (!injected) {
@@ -72,7 +68,7 @@ static vkf_status allocate(vkf_gpu_buffer *buffer, vkf_gpu_memory memory, bool *
   }
   if (r == VK_ERROR_OUT_OF_DEVICE_MEMORY || r == VK_ERROR_TOO_MANY_OBJECTS)
     return out_of_memory(buffer, vkf_gpu_result_name(r));
-  VKF_TRY(vkf_gpu_device_result(device, r, "vkAllocateMemory"));
+  VKF_CALL(vkf_gpu_device_result(device, r, "vkAllocateMemory"));
   VkMemoryPropertyFlags flags = properties->memoryTypes[type].propertyFlags;
   *mapped = vkf_gpu_memory_is_mapped(flags) && (memory != VKF_GPU_MEMORY_DEVICE || device->caps.host_visible);
   buffer->allocated_bytes = need.size;
@@ -80,8 +76,7 @@ static vkf_status allocate(vkf_gpu_buffer *buffer, vkf_gpu_memory memory, bool *
   uint64_t peak_bytes = device->root->peak_bytes;
   while (peak_bytes < now_bytes && !atomic_compare_exchange_weak(&device->root->peak_bytes, &peak_bytes, now_bytes)) {
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_gpu_buffer_create(vkf_gpu_device *device, const char *name, vkf_gpu_memory memory, uint64_t bytes,

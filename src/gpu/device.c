@@ -14,11 +14,8 @@
 
 /* What made and adopted devices have in common; handle, queue and caps are set. */
 static vkf_status init(vkf_gpu_device *device, bool has_labels) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(vkf_gpu_table_load_device(device, has_labels));
-  VKF_TRY(vkf_gpu_queue_init(device));
-done:
-  return st;
+  VKF_CALL(vkf_gpu_table_load_device(device, has_labels));
+  return vkf_gpu_queue_init(device);
 }
 
 static vkf_gpu_device *allocate(vkf_env *env, const vkf_gpu_device_params *params) {
@@ -36,12 +33,11 @@ static vkf_gpu_device *allocate(vkf_env *env, const vkf_gpu_device_params *param
 }
 
 static vkf_status create_handle(vkf_gpu_device *device, const vkf_gpu_adapter *adapter) {
-  vkf_status st = VKF_OK;
   const vkf_vk_instance *vk = &device->instance->vk;
   const char *names[VKF_GPU_MAX_EXTENSIONS];
   vkf_gpu_extensions offered;
   vkf_gpu_features features;
-  VKF_TRY(vkf_gpu_extensions_list(device->env, vk, adapter->handle, &offered));
+  VKF_CALL(vkf_gpu_extensions_list(device->env, vk, adapter->handle, &offered));
   vkf_gpu_features_link(&features, device->caps.api_version, &offered);
   vkf_gpu_features_from_caps(&features, &device->caps);
 
@@ -59,10 +55,9 @@ static vkf_status create_handle(vkf_gpu_device *device, const vkf_gpu_adapter *a
       .ppEnabledExtensionNames = names};
   VkResult r = vk->CreateDevice(adapter->handle, &info, NULL, &device->handle);
   vkf_gpu_extensions_finish(device->env, &offered);
-  VKF_TRY(vkf_gpu_device_result(device, r, "vkCreateDevice"));
+  VKF_CALL(vkf_gpu_device_result(device, r, "vkCreateDevice"));
   device->owned = true;
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_gpu_device_create(vkf_gpu_instance *instance, size_t index, const vkf_gpu_device_params *params,

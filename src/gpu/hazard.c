@@ -102,17 +102,15 @@ static void check_stamp(replay *it, const vkf_gpu_event *access, const segment *
 }
 
 static vkf_status check_access(replay *it, const vkf_gpu_event *access) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(split(it, access->buffer, access->begin));
-  VKF_TRY(split(it, access->buffer, access->end));
+  VKF_CALL(split(it, access->buffer, access->begin));
+  VKF_CALL(split(it, access->buffer, access->end));
   for (size_t i = 0; i < it->n && !it->out->found; ++i) {
     const segment *s = &it->segments[i];
     if (!covers(access, s)) continue;
     check_stamp(it, access, s, &s->writer, true);
     if (access->mode & VKF_GPU_WRITE) check_stamp(it, access, s, &s->reader, false);
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static void apply_access(replay *it, const vkf_gpu_event *access) {
@@ -133,17 +131,14 @@ static void apply_access(replay *it, const vkf_gpu_event *access) {
 /* A dispatch, events[0], and its accesses. All are checked before the first is applied: what a dispatch does to bytes
  * that it accesses twice is its own affair. */
 static vkf_status replay_dispatch(replay *it, const vkf_gpu_event *events, size_t n) {
-  vkf_status st = VKF_OK;
   it->time++;
   it->dispatch = &events[0];
-  for (size_t i = 1; i < n && !it->out->found; ++i) VKF_TRY(check_access(it, &events[i]));
+  for (size_t i = 1; i < n && !it->out->found; ++i) VKF_CALL(check_access(it, &events[i]));
   for (size_t i = 1; i < n; ++i) apply_access(it, &events[i]);
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status replay_all(replay *it, const vkf_gpu_log *log) {
-  vkf_status st = VKF_OK;
   for (size_t i = 0; i < log->n && !it->out->found; ++i) {
     const vkf_gpu_event *event = &log->events[i];
     size_t n = 1;
@@ -163,17 +158,16 @@ static vkf_status replay_all(replay *it, const vkf_gpu_log *log) {
         while (i + n < log->n && log->events[i + n].kind == VKF_GPU_EVENT_ACCESS &&
                log->events[i + n].by != VKF_GPU_BY_HOST)
           ++n;
-        VKF_TRY(replay_dispatch(it, event, n));
+        VKF_CALL(replay_dispatch(it, event, n));
         i += n - 1;
         break;
       case VKF_GPU_EVENT_ACCESS: /* by the host; those of the device follow their dispatch */
-        VKF_TRY(check_access(it, event));
+        VKF_CALL(check_access(it, event));
         apply_access(it, event);
         break;
     }
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_gpu_hazard_check(vkf_gpu_device *device, vkf_gpu_hazard *out) {

@@ -168,9 +168,8 @@ static uint32_t compute_family(const vkf_vk_instance *vk, VkPhysicalDevice handl
 
 /* Adds the device to the list if it can be used. */
 static vkf_status add_adapter(vkf_gpu_instance *instance, VkPhysicalDevice handle) {
-  vkf_status st = VKF_OK;
   vkf_gpu_extensions extensions;
-  VKF_TRY(vkf_gpu_extensions_list(instance->env, &instance->vk, handle, &extensions));
+  VKF_CALL(vkf_gpu_extensions_list(instance->env, &instance->vk, handle, &extensions));
   uint32_t family = compute_family(&instance->vk, handle);
   vkf_gpu_adapter *adapter = &instance->adapters[instance->n_adapters];
   vkf_gpu_caps_fill(&instance->vk, handle, instance->api_version, &extensions, family, &adapter->caps);
@@ -187,8 +186,7 @@ static vkf_status add_adapter(vkf_gpu_instance *instance, VkPhysicalDevice handl
                 family == UINT32_MAX ? "it has no compute queue" : "its Vulkan is older than 1.1");
   }
   vkf_gpu_extensions_finish(instance->env, &extensions);
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status list_adapters(vkf_gpu_instance *instance) {
@@ -212,15 +210,12 @@ done:
 
 /* While the manifests are in the environment. */
 static vkf_status make(vkf_gpu_instance *instance, const vkf_gpu_instance_params *params) {
-  vkf_status st = VKF_OK;
   global_functions vk;
-  VKF_TRY(vkf_gpu_loader_open(instance->env, params->loader, &instance->loader));
-  VKF_TRY(load_global(instance, &vk));
-  VKF_TRY(create_handle(instance, &vk));
-  VKF_TRY(create_messenger(instance));
-  VKF_TRY(list_adapters(instance));
-done:
-  return st;
+  VKF_CALL(vkf_gpu_loader_open(instance->env, params->loader, &instance->loader));
+  VKF_CALL(load_global(instance, &vk));
+  VKF_CALL(create_handle(instance, &vk));
+  VKF_CALL(create_messenger(instance));
+  return list_adapters(instance);
 }
 
 /* Manifests reach the loader through the environment, which belongs to the process: one instance is made at a time. */

@@ -74,35 +74,33 @@ done:
 /* ---- pipelines --------------------------------------------------------------------------------------------------- */
 
 static vkf_status check(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params) {
-  vkf_status st = VKF_OK;
   const vkf_caps *caps = &device->caps;
   uint32_t storage = 0, texel = 0;
-  VKF_TRY(vkf_gpu_device_alive(device));
+  VKF_CALL(vkf_gpu_device_alive(device));
   if (params->n_bindings > VKF_GPU_MAX_BINDINGS)
-    VKF_FAIL(device->env, VKF_ERROR_UNSUPPORTED, "%s: expected at most %u bindings, found %u", params->name,
-             (unsigned)VKF_GPU_MAX_BINDINGS, params->n_bindings);
+    return vkf_env_fail(device->env, VKF_ERROR_UNSUPPORTED, "%s: expected at most %u bindings, found %u", params->name,
+                        (unsigned)VKF_GPU_MAX_BINDINGS, params->n_bindings);
   for (uint32_t i = 0; i < params->n_bindings; ++i) kind_of(params, i) == VKF_GPU_BINDING_STORAGE ? ++storage : ++texel;
   if (storage > caps->max_storage_bindings || texel > caps->max_texel_bindings)
-    VKF_FAIL(device->env, VKF_ERROR_UNSUPPORTED,
-             "%s: expected at most %u storage and %u texel bindings on %s, found %u and %u", params->name,
-             caps->max_storage_bindings, caps->max_texel_bindings, caps->device_name, storage, texel);
+    return vkf_env_fail(device->env, VKF_ERROR_UNSUPPORTED,
+                        "%s: expected at most %u storage and %u texel bindings on %s, found %u and %u", params->name,
+                        caps->max_storage_bindings, caps->max_texel_bindings, caps->device_name, storage, texel);
   if (params->push_bytes > caps->max_push_bytes || params->push_bytes % 4 != 0)
-    VKF_FAIL(device->env, VKF_ERROR_UNSUPPORTED,
-             "%s: expected push constants of a multiple of 4 and at most %u bytes on %s, found %u", params->name,
-             caps->max_push_bytes, caps->device_name, params->push_bytes);
+    return vkf_env_fail(device->env, VKF_ERROR_UNSUPPORTED,
+                        "%s: expected push constants of a multiple of 4 and at most %u bytes on %s, found %u",
+                        params->name, caps->max_push_bytes, caps->device_name, params->push_bytes);
   bool fixed = caps->subgroup_min == caps->subgroup_max && params->subgroup_size == caps->subgroup_min;
   bool chosen = caps->subgroup_size_control && params->subgroup_size >= caps->subgroup_min &&
                 params->subgroup_size <= caps->subgroup_max;
   if (params->subgroup_size != 0 && !fixed && !chosen)
-    VKF_FAIL(device->env, VKF_ERROR_UNSUPPORTED, "%s: expected a subgroup size from %u to %u (%s) on %s, found %u",
-             params->name, caps->subgroup_min, caps->subgroup_max,
-             caps->subgroup_size_control ? "to be chosen" : "not to be chosen", caps->device_name,
-             params->subgroup_size);
+    return vkf_env_fail(
+        device->env, VKF_ERROR_UNSUPPORTED, "%s: expected a subgroup size from %u to %u (%s) on %s, found %u",
+        params->name, caps->subgroup_min, caps->subgroup_max,
+        caps->subgroup_size_control ? "to be chosen" : "not to be chosen", caps->device_name, params->subgroup_size);
   if (params->subgroup_full && !caps->subgroup_full)
-    VKF_FAIL(device->env, VKF_ERROR_UNSUPPORTED, "%s: full subgroups cannot be required on %s", params->name,
-             caps->device_name);
-done:
-  return st;
+    return vkf_env_fail(device->env, VKF_ERROR_UNSUPPORTED, "%s: full subgroups cannot be required on %s", params->name,
+                        caps->device_name);
+  return VKF_OK;
 }
 
 static bool is_same(const vkf_gpu_pipeline *pipeline, const vkf_gpu_pipeline_params *params) {
@@ -178,8 +176,7 @@ static void make_part(void *user, uint32_t thread, size_t i) {
 
 /* All of a job that needs the environment: memory and the layout. */
 static vkf_status begin_job(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, job *j) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(check(device, params));
+  VKF_CALL(check(device, params));
   j->params = params;
   vkf_gpu_pipeline *pipeline = j->pipeline = vkf_env_alloc(device->env, 1, sizeof(*pipeline));
   if (!pipeline) return VKF_ERROR_MEMORY;
@@ -194,9 +191,7 @@ static vkf_status begin_job(vkf_gpu_device *device, const vkf_gpu_pipeline_param
   pipeline->subgroup_size = params->subgroup_size;
   pipeline->subgroup_full = params->subgroup_full;
   pipeline->statistics = params->statistics;
-  VKF_TRY(get_layout(device, params, &pipeline->layout));
-done:
-  return st;
+  return get_layout(device, params, &pipeline->layout);
 }
 
 static vkf_gpu_pipeline *find(const vkf_gpu_device *device, const vkf_gpu_pipeline_params *params) {

@@ -114,13 +114,12 @@ void vkf_gpu_submit_log_end(vkf_gpu_device *device) {
 }
 
 vkf_status vkf_gpu_submit_commands(vkf_gpu_device *device, VkCommandBuffer *commands, uint32_t n, uint64_t *serial) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(vkf_gpu_device_alive(device));
-  if (!device->can_submit) VKF_TRY(prepare(device));
+  VKF_CALL(vkf_gpu_device_alive(device));
+  if (!device->can_submit) VKF_CALL(prepare(device));
   uint64_t s = device->submitted + 1;
-  if (s > VKF_GPU_MAX_PENDING) VKF_TRY(vkf_gpu_wait(device, s - VKF_GPU_MAX_PENDING));
+  if (s > VKF_GPU_MAX_PENDING) VKF_CALL(vkf_gpu_wait(device, s - VKF_GPU_MAX_PENDING));
   if (device->root->faults.lose_submit != 0 && --device->root->faults.lose_submit == 0)
-    VKF_TRY(vkf_gpu_device_result(device, VK_ERROR_DEVICE_LOST, "vkQueueSubmit"));
+    VKF_CALL(vkf_gpu_device_result(device, VK_ERROR_DEVICE_LOST, "vkQueueSubmit"));
 
   commands[n] = device->host_barrier;
   if (device->root->faults.skip_barrier != VKF_GPU_SKIP_HOST_BARRIER) n++;
@@ -130,11 +129,10 @@ vkf_status vkf_gpu_submit_commands(vkf_gpu_device *device, VkCommandBuffer *comm
   VkResult r = device->vk.QueueSubmit(device->queue, 1, &batch, device->fences[s % VKF_GPU_MAX_PENDING]);
   if (device->unlock_queue) device->unlock_queue(device->queue_user);
   pthread_mutex_unlock(&device->root->queue_lock);
-  VKF_TRY(vkf_gpu_device_result(device, r, "vkQueueSubmit"));
+  VKF_CALL(vkf_gpu_device_result(device, r, "vkQueueSubmit"));
   device->submitted = s;
   if (serial) *serial = s;
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status wait_fence(vkf_gpu_device *device, VkFence fence) {
@@ -156,19 +154,17 @@ done:
 }
 
 vkf_status vkf_gpu_wait(vkf_gpu_device *device, uint64_t serial) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(vkf_gpu_device_alive(device));
+  VKF_CALL(vkf_gpu_device_alive(device));
   if (serial > device->submitted)
-    VKF_FAIL(device->env, VKF_ERROR_ARGUMENT, "expected the serial of a submit, at most %llu, found %llu",
-             (unsigned long long)device->submitted, (unsigned long long)serial);
+    return vkf_env_fail(device->env, VKF_ERROR_ARGUMENT, "expected the serial of a submit, at most %llu, found %llu",
+                        (unsigned long long)device->submitted, (unsigned long long)serial);
   if (serial <= device->completed) return VKF_OK;
   while (device->completed < serial) {
-    VKF_TRY(wait_fence(device, device->fences[(device->completed + 1) % VKF_GPU_MAX_PENDING]));
+    VKF_CALL(wait_fence(device, device->fences[(device->completed + 1) % VKF_GPU_MAX_PENDING]));
     device->completed++;
   }
   if (device->logging) vkf_gpu_log_append(&device->log, &(vkf_gpu_event){.kind = VKF_GPU_EVENT_WAIT, .serial = serial});
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_gpu_wait_all(vkf_gpu_device *device) {

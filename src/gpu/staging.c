@@ -14,24 +14,20 @@ typedef struct copy_range {
 } copy_range;
 
 static vkf_status ensure(vkf_gpu_device *device, vkf_gpu_buffer **buffer, const char *name, vkf_gpu_memory memory) {
-  vkf_status st = VKF_OK;
   for (int i = 0; i < 2; ++i)
-    if (!device->staging.commands[i]) VKF_TRY(vkf_gpu_commands_create(device, &device->staging.commands[i]));
-  if (!*buffer) VKF_TRY(vkf_gpu_buffer_create(device, name, memory, 2 * device->staging.half_bytes, buffer));
-done:
-  return st;
+    if (!device->staging.commands[i]) VKF_CALL(vkf_gpu_commands_create(device, &device->staging.commands[i]));
+  if (!*buffer) VKF_CALL(vkf_gpu_buffer_create(device, name, memory, 2 * device->staging.half_bytes, buffer));
+  return VKF_OK;
 }
 
 /* The start of a transfer's commands and its events; submitted by end(). */
 static vkf_status begin(vkf_gpu_device *device, VkCommandBuffer commands, const char *name) {
-  vkf_status st = VKF_OK;
   vkf_gpu_log *log = device->logging ? &device->log : NULL;
-  VKF_TRY(vkf_gpu_commands_begin(device, commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT));
+  VKF_CALL(vkf_gpu_commands_begin(device, commands, VK_COMMAND_BUFFER_USAGE_ONE_TIME_SUBMIT_BIT));
   vkf_gpu_submit_log_begin(device);
   vkf_gpu_record_barrier(device, commands, VKF_GPU_BY_TRANSFER, log);
   if (log) vkf_gpu_log_dispatch(log, "staging", name);
-done:
-  return st;
+  return VKF_OK;
 }
 
 static void note(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, vkf_gpu_mode mode) {
@@ -49,16 +45,13 @@ done:
 }
 
 static vkf_status copy(VkCommandBuffer commands, const char *name, const copy_range *range, uint64_t *serial) {
-  vkf_status st = VKF_OK;
   vkf_gpu_device *device = range->from->device;
   VkBufferCopy region = {.srcOffset = range->from_offset, .dstOffset = range->to_offset, .size = range->bytes};
-  VKF_TRY(begin(device, commands, name));
+  VKF_CALL(begin(device, commands, name));
   device->vk.CmdCopyBuffer(commands, range->from->handle, range->to->handle, 1, &region);
   note(range->from, range->from_offset, range->bytes, VKF_GPU_READ);
   note(range->to, range->to_offset, range->bytes, VKF_GPU_WRITE);
-  VKF_TRY(end(device, commands, serial));
-done:
-  return st;
+  return end(device, commands, serial);
 }
 
 vkf_status vkf_gpu_staging_upload(vkf_gpu_buffer *buffer, uint64_t offset, const void *data, uint64_t bytes) {
@@ -111,16 +104,13 @@ done:
 }
 
 vkf_status vkf_gpu_staging_fill(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, uint32_t pattern) {
-  vkf_status st = VKF_OK;
   vkf_gpu_device *device = buffer->device;
   VkCommandBuffer *commands = &device->staging.commands[0];
-  VKF_TRY(vkf_gpu_upload_finish(device));
-  if (!*commands) VKF_TRY(vkf_gpu_commands_create(device, commands));
-  VKF_TRY(begin(device, *commands, "fill"));
+  VKF_CALL(vkf_gpu_upload_finish(device));
+  if (!*commands) VKF_CALL(vkf_gpu_commands_create(device, commands));
+  VKF_CALL(begin(device, *commands, "fill"));
   device->vk.CmdFillBuffer(*commands, buffer->handle, offset, bytes, pattern);
   note(buffer, offset, bytes, VKF_GPU_WRITE);
-  VKF_TRY(end(device, *commands, NULL));
-  VKF_TRY(vkf_gpu_wait_all(device));
-done:
-  return st;
+  VKF_CALL(end(device, *commands, NULL));
+  return vkf_gpu_wait_all(device);
 }

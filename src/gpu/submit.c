@@ -7,19 +7,20 @@
 #include "gpu/block.h"
 
 static vkf_status check(vkf_gpu_device *device, const vkf_gpu_block *block) {
-  vkf_status st = VKF_OK;
   if (block->device != device)
-    VKF_FAIL(device->env, VKF_ERROR_ARGUMENT, "%s: expected a block of the device it is submitted to", block->label);
+    return vkf_env_fail(device->env, VKF_ERROR_ARGUMENT, "%s: expected a block of the device it is submitted to",
+                        block->label);
   if (block->state != VKF_GPU_BLOCK_READY)
-    VKF_FAIL(device->env, VKF_ERROR_ARGUMENT, "%s: expected a block whose recording has ended", block->label);
+    return vkf_env_fail(device->env, VKF_ERROR_ARGUMENT, "%s: expected a block whose recording has ended",
+                        block->label);
   if (block->listed || block->pending_serial > device->completed)
-    VKF_FAIL(device->env, VKF_ERROR_ARGUMENT,
-             "%s: expected a block that does not run, found one that was submitted and not waited for", block->label);
+    return vkf_env_fail(device->env, VKF_ERROR_ARGUMENT,
+                        "%s: expected a block that does not run, found one that was submitted and not waited for",
+                        block->label);
   if (device->logging && !block->logged)
-    VKF_FAIL(device->env, VKF_ERROR_ARGUMENT,
-             "%s: expected a block recorded while the hazard log was on, found an older one", block->label);
-done:
-  return st;
+    return vkf_env_fail(device->env, VKF_ERROR_ARGUMENT,
+                        "%s: expected a block recorded while the hazard log was on, found an older one", block->label);
+  return VKF_OK;
 }
 
 vkf_status vkf_gpu_submit(vkf_gpu_device *device, vkf_gpu_block *const *blocks, size_t n_blocks, uint64_t *serial) {
@@ -77,23 +78,19 @@ static uint64_t ticks_to_ns(const vkf_caps *caps, uint64_t ticks) {
 
 /* The time between two queries of the last run. */
 static vkf_status between(vkf_gpu_block *block, uint32_t from, uint32_t to, uint64_t *ns) {
-  vkf_status st = VKF_OK;
   uint64_t begin, end;
-  VKF_TRY(get_ticks(block, from, &begin));
-  VKF_TRY(get_ticks(block, to, &end));
+  VKF_CALL(get_ticks(block, from, &begin));
+  VKF_CALL(get_ticks(block, to, &end));
   *ns = ticks_to_ns(&block->device->caps, end - begin);
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_gpu_block_time_since(vkf_gpu_block *from, vkf_gpu_block *to, uint64_t *ns) {
-  vkf_status st = VKF_OK;
   uint64_t begin, end;
-  VKF_TRY(get_ticks(from, 1, &begin));
-  VKF_TRY(get_ticks(to, 1, &end));
+  VKF_CALL(get_ticks(from, 1, &begin));
+  VKF_CALL(get_ticks(to, 1, &end));
   *ns = ticks_to_ns(&to->device->caps, end - begin);
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_gpu_block_time(vkf_gpu_block *block, uint64_t *ns) {

@@ -50,8 +50,7 @@ int vkf_image_exif_orientation(const uint8_t *tiff, size_t n_bytes) {
 /* ---- crops ------------------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_image_crop(const vkf_image *image, uint32_t width, uint32_t height, vkf_image *out) {
-  vkf_status st = vkf_image_create(image->env, "crop", width, height, out);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_image_create(image->env, "crop", width, height, out));
   /* Where the image begins in the crop's coordinates; halves are rounded down, also below zero. */
   int64_t left = ((int64_t)image->width - width) >> 1, top = ((int64_t)image->height - height) >> 1;
   for (int64_t y = 0; y < height; y++) {

@@ -71,8 +71,7 @@ static vkf_status read_image(reader *r, const uint8_t *bytes, size_t n_bytes) {
   if (jpeg->num_components == 4)
     return vkf_env_fail(r->env, VKF_ERROR_UNSUPPORTED, "%s: JPEG images of four colours (CMYK) are not supported",
                         r->source);
-  vkf_status st = vkf_image_create(r->env, r->source, jpeg->image_width, jpeg->image_height, r->out);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_image_create(r->env, r->source, jpeg->image_width, jpeg->image_height, r->out));
   jpeg->out_color_space = JCS_RGB;
   jpeg_start_decompress(jpeg);
   while (jpeg->output_scanline < jpeg->output_height) {

@@ -76,8 +76,7 @@ static vkf_status read_image(reader *r) {
   uint32_t width = png_get_image_width(r->png, r->info), height = png_get_image_height(r->png, r->info);
   int colors = png_get_color_type(r->png, r->info), depth = png_get_bit_depth(r->png, r->info);
   bool is_wide = colors == PNG_COLOR_TYPE_GRAY && depth == 16;
-  vkf_status st = vkf_image_create(r->env, r->source, width, height, r->out);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_image_create(r->env, r->source, width, height, r->out));
   set_transforms(r->png, colors, depth);
   png_set_interlace_handling(r->png);
   png_read_update_info(r->png, r->info);

@@ -94,7 +94,6 @@ static void problem_of(const bench *b, uint32_t node, const vkf_variant *variant
 
 /* Programs with operands of their own: one, or as many as are cold. */
 static vkf_status make_programs(bench *b, candidate *c) {
-  vkf_status st = VKF_OK;
   const vkf_program_options options = {
       .keep_all = true, .statistics = true, .timing = VKF_TIMING_BLOCKS, .variant = c->name};
   vkf_bench_statistic *told = NULL;
@@ -102,20 +101,18 @@ static vkf_status make_programs(bench *b, candidate *c) {
   if (b->params->cold) n = (uint32_t)VKF_MIN(VKF_MAX((double)COLD_BYTES / c->row.bytes, 2.0), (double)MAX_COPIES);
   for (uint32_t i = 0; i < n; i++) {
     c->n_copies = i + 1;
-    VKF_TRY(b->backend->table->weights_create(b->backend, &b->run.weights, c->name, &c->weights[i]));
-    VKF_TRY(
+    VKF_CALL(b->backend->table->weights_create(b->backend, &b->run.weights, c->name, &c->weights[i]));
+    VKF_CALL(
         b->backend->table->program_create(b->backend, &b->run.plan, c->weights[i], NULL, &options, &c->programs[i]));
   }
-  VKF_TRY(vkf_vkop_statistics(c->programs[0], 0, 0, &b->arena, &told, &c->row.n_statistics));
+  VKF_CALL(vkf_vkop_statistics(c->programs[0], 0, 0, &b->arena, &told, &c->row.n_statistics));
   c->row.statistics = told;
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* Leaves a variant out that does not fit, and keeps the reason. base: the row of the table that it was made of; tile:
  * NULL where it has that row's own. */
 static vkf_status add_candidate(bench *b, const vkf_variant *variant, const vkf_variant *base, const char *tile) {
-  vkf_status st = VKF_OK;
   candidate *c = &b->candidates[b->n];
   vkf_problem p;
   char why[200];
@@ -145,10 +142,8 @@ static vkf_status add_candidate(bench *b, const vkf_variant *variant, const vkf_
     c->row.flops += cost.flops;
     c->row.bytes += cost.bytes;
   }
-  VKF_TRY(make_programs(b, c));
-  VKF_TRY(verify(b, c));
-done:
-  return st;
+  VKF_CALL(make_programs(b, c));
+  return verify(b, c);
 }
 
 /* The caller's kernel instead of a row, which keeps its layouts, its tile, its grid. */
@@ -159,16 +154,13 @@ static void take_place(const bench *b, vkf_variant *row) {
 
 /* A row that is not of the table: another tile, or the caller's kernel. */
 static vkf_status add_made(bench *b, const vkf_variant *made, const vkf_variant *base, const char *tile, bool own) {
-  vkf_status st = VKF_OK;
   char name[128];
   vkf_kern_name(made, name, sizeof name);
   if (own)
-    VKF_TRY(vkf_vkop_backend_add(b->backend, made, b->params->shader, b->params->n_shader_words));
+    VKF_CALL(vkf_vkop_backend_add(b->backend, made, b->params->shader, b->params->n_shader_words));
   else if (!vkf_vkop_find_variant(b->backend, name))
-    VKF_TRY(vkf_vkop_backend_add(b->backend, made, NULL, 0));
-  VKF_TRY(add_candidate(b, vkf_vkop_find_variant(b->backend, name), base, tile));
-done:
-  return st;
+    VKF_CALL(vkf_vkop_backend_add(b->backend, made, NULL, 0));
+  return add_candidate(b, vkf_vkop_find_variant(b->backend, name), base, tile);
 }
 
 /* ---- tiles ------------------------------------------------------------------------------------------------------- */
@@ -183,18 +175,16 @@ static const char *next_tile(const char *at, char *tile, size_t size) {
 
 /* A row with each tile that it can have, as it is and as the caller's kernel. */
 static vkf_status add_tiles(bench *b, const vkf_variant *base) {
-  vkf_status st = VKF_OK;
   char tile[64], why[sizeof b->why];
   vkf_variant v;
   for (const char *at = next_tile(b->params->tile, tile, sizeof tile); at; at = next_tile(at, tile, sizeof tile)) {
     if (!vkf_kern_tile(base, tile, &v, why, sizeof why)) continue;
-    VKF_TRY(add_made(b, &v, base, tile, false));
+    VKF_CALL(add_made(b, &v, base, tile, false));
     if (!b->params->shader) continue;
     take_place(b, &v);
-    VKF_TRY(add_made(b, &v, base, tile, true));
+    VKF_CALL(add_made(b, &v, base, tile, true));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static bool is_asked_for(const bench *b, const vkf_variant *variant) {
@@ -250,31 +240,31 @@ static void refuse_tiles(bench *b, vkf_bench_fn on_row, void *user, uint32_t *n_
 /* ---- what is timed ----------------------------------------------------------------------------------------------- */
 
 static vkf_status add_candidates(bench *b, vkf_bench_fn on_row, void *user) {
-  vkf_status st = VKF_OK;
   size_t n = 0;
   uint32_t n_tiles = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
   const vkf_bench_params *params = b->params;
   if (params->shader && (!params->variant || !vkf_kern_find(params->variant)))
-    VKF_FAIL(b->env, VKF_ERROR_ARGUMENT, "expected the name of one variant, which the kernel replaces, found %s",
-             params->variant ? params->variant : "none");
+    return vkf_env_fail(b->env, VKF_ERROR_ARGUMENT,
+                        "expected the name of one variant, which the kernel replaces, found %s",
+                        params->variant ? params->variant : "none");
   for (size_t i = 0; i < n; i++) {
     if (!is_asked_for(b, &variants[i])) continue;
-    VKF_TRY(add_candidate(b, &variants[i], &variants[i], NULL));
+    VKF_CALL(add_candidate(b, &variants[i], &variants[i], NULL));
     if (params->shader) {
       vkf_variant own = variants[i];
       take_place(b, &own);
-      VKF_TRY(add_made(b, &own, &variants[i], NULL, true));
+      VKF_CALL(add_made(b, &own, &variants[i], NULL, true));
     }
-    if (params->tile) VKF_TRY(add_tiles(b, &variants[i]));
+    if (params->tile) VKF_CALL(add_tiles(b, &variants[i]));
   }
   if (params->tile) refuse_tiles(b, on_row, user, &n_tiles);
   if (!b->n || (params->tile && !n_tiles))
-    VKF_FAIL(b->env, VKF_ERROR_ARGUMENT, "no variant%s%s%s%s fits %s on %s%s%s", params->variant ? " named " : "",
-             params->variant ? params->variant : "", params->tile ? " with the tile " : "",
-             params->tile ? params->tile : "", b->problem, b->caps->device_name, b->why[0] ? ": " : "", b->why);
-done:
-  return st;
+    return vkf_env_fail(b->env, VKF_ERROR_ARGUMENT, "no variant%s%s%s%s fits %s on %s%s%s",
+                        params->variant ? " named " : "", params->variant ? params->variant : "",
+                        params->tile ? " with the tile " : "", params->tile ? params->tile : "", b->problem,
+                        b->caps->device_name, b->why[0] ? ": " : "", b->why);
+  return VKF_OK;
 }
 
 /* In turns, those that are not wrong. */

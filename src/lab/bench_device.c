@@ -67,53 +67,45 @@ static vkf_status get_pipeline(contest *c, const work *w, uint32_t n_bindings, v
 }
 
 static vkf_status record(contest *c, const work *w, contestant *out) {
-  vkf_status st = VKF_OK;
   const vkf_gpu_block_params params = {w->module, VKF_GPU_TIMING_BLOCK, 0};
   vkf_gpu_pipeline *pipeline = NULL;
   const uint32_t n_bindings = w->from_bytes ? 2 : 1;
   const vkf_gpu_binding bindings[] = {{c->to, 0, w->to_bytes}, {c->from, 0, w->from_bytes}};
   const vkf_gpu_access accesses[] = {{c->to, 0, w->to_bytes, VKF_GPU_WRITE}, {c->from, 0, w->from_bytes, VKF_GPU_READ}};
-  VKF_TRY(get_pipeline(c, w, n_bindings, &pipeline));
-  VKF_TRY(vkf_gpu_block_begin(c->device, &params, &out->block));
+  VKF_CALL(get_pipeline(c, w, n_bindings, &pipeline));
+  VKF_CALL(vkf_gpu_block_begin(c->device, &params, &out->block));
   for (uint32_t i = 0; i < w->n; i++)
-    VKF_TRY(vkf_gpu_block_dispatch(out->block, &(vkf_gpu_dispatch){.label = w->module,
-                                                                   .pipeline = pipeline,
-                                                                   .bindings = bindings,
-                                                                   .n_bindings = n_bindings,
-                                                                   .push = w->push,
-                                                                   .push_bytes = w->push_bytes,
-                                                                   .grid = {w->groups, 1, 1},
-                                                                   .accesses = accesses,
-                                                                   .n_accesses = n_bindings}));
-  VKF_TRY(vkf_gpu_block_end(out->block));
-done:
-  return st;
+    VKF_CALL(vkf_gpu_block_dispatch(out->block, &(vkf_gpu_dispatch){.label = w->module,
+                                                                    .pipeline = pipeline,
+                                                                    .bindings = bindings,
+                                                                    .n_bindings = n_bindings,
+                                                                    .push = w->push,
+                                                                    .push_bytes = w->push_bytes,
+                                                                    .grid = {w->groups, 1, 1},
+                                                                    .accesses = accesses,
+                                                                    .n_accesses = n_bindings}));
+  return vkf_gpu_block_end(out->block);
 }
 
 static vkf_status submit(contest *c, contestant *x) {
-  vkf_status st = VKF_OK;
   uint64_t serial = 0;
-  VKF_TRY(vkf_gpu_submit(c->device, &x->block, 1, &serial));
-  VKF_TRY(vkf_gpu_wait(c->device, serial));
-done:
-  return st;
+  VKF_CALL(vkf_gpu_submit(c->device, &x->block, 1, &serial));
+  return vkf_gpu_wait(c->device, serial);
 }
 
 /* By the device's time stamps where there are some, unless the row is about the host. */
 static vkf_status time_one(void *user, uint32_t i, double *ns) {
-  vkf_status st = VKF_OK;
   contest *c = user;
   contestant *x = &c->all[i];
   uint64_t start = vkf_clock_ns(), device_ns = 0;
-  VKF_TRY(submit(c, x));
+  VKF_CALL(submit(c, x));
   *ns = (double)(vkf_clock_ns() - start);
   if (x->row.clock == VKF_CLOCK_DEVICE) {
-    VKF_TRY(vkf_gpu_block_time(x->block, &device_ns));
+    VKF_CALL(vkf_gpu_block_time(x->block, &device_ns));
     *ns = (double)device_ns;
   }
   *ns /= x->repeats;
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* Every sum of these workgroups is `sum`. */
@@ -167,7 +159,6 @@ static vkf_status add_sums(contest *c) {
     uint32_t rounds;
     float half, one;
   } push = {FMA_ROUNDS, 0.5f, 1};
-  vkf_status st = VKF_OK;
   for (size_t i = 0; i < VKF_COUNT(modules); i++) {
     contestant *x = add(c, "peak", modules[i][1], true);
     const work w = {.module = modules[i][0],
@@ -178,11 +169,10 @@ static vkf_status add_sums(contest *c) {
                     .push_bytes = sizeof push};
     x->row.flops = 2.0 * WORKGROUP * FMA_GROUPS * FMA_ROUNDS * STEPS * SUMS;
     x->row.bytes = 4.0 * WORKGROUP * FMA_GROUPS;
-    VKF_TRY(record(c, &w, x));
-    VKF_TRY(verify_sums(c, x, FMA_GROUPS, 2.0f * SUMS));
+    VKF_CALL(record(c, &w, x));
+    VKF_CALL(verify_sums(c, x, FMA_GROUPS, 2.0f * SUMS));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* As many reads of a large set as of a small one, by each way to read. */
@@ -195,8 +185,7 @@ static vkf_status add_reads(contest *c, uint64_t bytes, uint32_t groups) {
                {"bench_read", "read-cached", false, true},
                {"bench_read_texel", "read-texels-cached", true, true}};
   const uint32_t one = 0x3f800000u; /* 1.0f */
-  vkf_status st = VKF_OK;
-  VKF_TRY(vkf_gpu_buffer_fill(c->from, 0, bytes, one));
+  VKF_CALL(vkf_gpu_buffer_fill(c->from, 0, bytes, one));
   for (size_t i = 0; i < VKF_COUNT(reads); i++) {
     const uint64_t set_bytes = reads[i].cached ? VKF_MIN(CACHED_BYTES, bytes) : bytes;
     const uint32_t set = (uint32_t)(set_bytes / 16);
@@ -211,32 +200,29 @@ static vkf_status add_reads(contest *c, uint64_t bytes, uint32_t groups) {
     if (reads[i].texel && (!c->caps->max_texel_bindings || c->caps->max_texel_elements < set)) continue;
     contestant *x = add(c, "peak", reads[i].name, true);
     x->row.bytes = (double)groups * WORKGROUP * (COPIED * 16 + 4);
-    VKF_TRY(record(c, &w, x));
-    VKF_TRY(verify_sums(c, x, groups, 4.0f * COPIED));
+    VKF_CALL(record(c, &w, x));
+    VKF_CALL(verify_sums(c, x, groups, 4.0f * COPIED));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status make_peak(contest *c) {
-  vkf_status st = VKF_OK;
   uint64_t bytes = COPY_BYTES;
   while (bytes > c->caps->max_storage_range_bytes) bytes /= 2;
   if (bytes < 4 * WORKGROUP * FMA_GROUPS) /* what the sums write */
-    VKF_FAIL(c->env, VKF_ERROR_UNSUPPORTED, "expected storage ranges of at least %d bytes, found at most %llu",
-             4 * WORKGROUP * FMA_GROUPS, (unsigned long long)c->caps->max_storage_range_bytes);
+    return vkf_env_fail(c->env, VKF_ERROR_UNSUPPORTED,
+                        "expected storage ranges of at least %d bytes, found at most %llu", 4 * WORKGROUP * FMA_GROUPS,
+                        (unsigned long long)c->caps->max_storage_range_bytes);
   const uint32_t groups = (uint32_t)(bytes / 16 / COPIED / WORKGROUP);
   const work copy = {.module = "bench_copy", .groups = groups, .n = 1, .to_bytes = bytes, .from_bytes = bytes};
-  VKF_TRY(vkf_gpu_buffer_create(c->device, "to", VKF_GPU_MEMORY_DEVICE, bytes, &c->to));
-  VKF_TRY(vkf_gpu_buffer_create(c->device, "from", VKF_GPU_MEMORY_DEVICE, bytes, &c->from));
-  VKF_TRY(add_sums(c));
+  VKF_CALL(vkf_gpu_buffer_create(c->device, "to", VKF_GPU_MEMORY_DEVICE, bytes, &c->to));
+  VKF_CALL(vkf_gpu_buffer_create(c->device, "from", VKF_GPU_MEMORY_DEVICE, bytes, &c->from));
+  VKF_CALL(add_sums(c));
   contestant *x = add(c, "peak", "copy", true);
   x->row.bytes = 2.0 * (double)bytes;
-  VKF_TRY(record(c, &copy, x));
-  VKF_TRY(verify_copy(c, x, bytes));
-  VKF_TRY(add_reads(c, bytes, groups));
-done:
-  return st;
+  VKF_CALL(record(c, &copy, x));
+  VKF_CALL(verify_copy(c, x, bytes));
+  return add_reads(c, bytes, groups);
 }
 
 static vkf_status make_overhead(contest *c) {
@@ -249,16 +235,14 @@ static vkf_status make_overhead(contest *c) {
               {"a dispatch and its barrier, 1 group", 1, 64, true},
               {"a dispatch and its barrier, 32 groups", 32, 64, true},
               {"a dispatch and its barrier, 1024 groups", 1024, 64, true}};
-  vkf_status st = VKF_OK;
-  VKF_TRY(vkf_gpu_buffer_create(c->device, "to", VKF_GPU_MEMORY_DEVICE, EMPTY_BYTES, &c->to));
+  VKF_CALL(vkf_gpu_buffer_create(c->device, "to", VKF_GPU_MEMORY_DEVICE, EMPTY_BYTES, &c->to));
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     contestant *x = add(c, "overhead", rows[i].name, rows[i].by_device);
     x->repeats = VKF_MAX(rows[i].n, 1u);
     const work w = {.module = "bench_empty", .groups = rows[i].groups, .n = rows[i].n, .to_bytes = EMPTY_BYTES};
-    VKF_TRY(record(c, &w, x));
+    VKF_CALL(record(c, &w, x));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_lab_bench_device(vkf_device *dev, bool overhead, const vkf_bench_params *params, vkf_bench_fn on_row,

@@ -65,7 +65,6 @@ done:
 }
 
 vkf_status vkf_lab_bench_ffn(vkf_env *env, const char *problem, vkf_case_run *out, bool *is_ffn) {
-  vkf_status st = VKF_OK;
   unsigned M, D, F;
   int end = 0;
   *out = (vkf_case_run){0};
@@ -73,8 +72,6 @@ vkf_status vkf_lab_bench_ffn(vkf_env *env, const char *problem, vkf_case_run *ou
   if (!*is_ffn) return VKF_OK;
   vkf_arena_init(&out->arena, env);
   if (sscanf(problem, "ffn:%8u,%8u,%8u%n", &M, &D, &F, &end) != 3 || problem[end] || !M || !D || !F)
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected a problem of the form ffn:M,D,F, found %s", problem);
-  VKF_TRY(build(env, M, D, F, out));
-done:
-  return st;
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected a problem of the form ffn:M,D,F, found %s", problem);
+  return build(env, M, D, F, out);
 }

@@ -82,7 +82,6 @@ done:
 /* The first case of each op that no problem describes, in each format that it may be
  * stored in. */
 static vkf_status compile_others(compilation *c) {
-  vkf_status st = VKF_OK;
   for (vkf_op op = 0; op < VKF_OP_COUNT; op++) {
     size_t n = 0;
     const vkf_case *cases = vkf_op_cases(op, &n);
@@ -91,11 +90,10 @@ static vkf_status compile_others(compilation *c) {
       if (!vkf_lab_is_read(op, f)) continue;
       vkf_case formatted = cases[0];
       formatted.format = f;
-      VKF_TRY(compile_case(c, &formatted));
+      VKF_CALL(compile_case(c, &formatted));
     }
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_device_compile(vkf_device *dev, const char *problem, vkf_compiled_fn on_kernel, void *user) {

@@ -60,19 +60,18 @@ vkf_status vkf_device_list_kernels(vkf_device *dev, const char *problem, vkf_ker
   if (!dev) return VKF_ERROR_ARGUMENT;
   if (!problem) return vkf_engine_null(&dev->ctx->env, "problem");
   if (!on_kernel) return vkf_engine_null(&dev->ctx->env, "on_kernel");
-  vkf_status st = VKF_OK;
   vkf_env *env = &dev->ctx->env;
   size_t n = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
   listing l = {.batch_invariant = dev->ctx->batch_invariant, .tuned = &dev->tuning.rows};
   if (vkf_env_in_callback(env, "vkf_device_list_kernels")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(env);
-  VKF_TRY(vkf_tune_problem_parse(env, problem, &l.c));
-  if (!dev->gpu) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "the scalar path has no kernels; expected a Vulkan device");
+  VKF_CALL(vkf_tune_problem_parse(env, problem, &l.c));
+  if (!dev->gpu)
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "the scalar path has no kernels; expected a Vulkan device");
   l.caps = vkf_gpu_device_caps(dev->gpu);
   vkf_tune_problem_of(&l.c, l.caps, l.batch_invariant, l.tuned, NULL, &l.problem);
   for (size_t i = 0; i < n; i++)
     if (variants[i].op == l.c.op) VKF_CALLBACK(env, list_variant(&l, &variants[i], on_kernel, user));
-done:
-  return st;
+  return VKF_OK;
 }

@@ -115,7 +115,6 @@ static void add_ratios(const float *data, const double *exact, const double *bou
 
 /* Each node in the order of the plan: its outputs, their exact values, the bounds and the errors of the whole chain. */
 static vkf_status add_trace(vkf_op_build *o, vkf_walk *walk, vkf_op_errors *errors, vkf_result *result) {
-  vkf_status st = VKF_OK;
   for (uint32_t n = 0; n < o->b.plan.n_nodes; n++) {
     for (uint32_t i = 0; i < VKF_MAX_OUTPUTS; i++) {
       uint32_t slot = o->b.plan.nodes[n].out[i];
@@ -123,21 +122,20 @@ static vkf_status add_trace(vkf_op_build *o, vkf_walk *walk, vkf_op_errors *erro
       if (slot == VKF_NO_SLOT) continue;
       const vkf_op_output *output = find_output(o, slot);
       const char *name = output ? output->name : o->b.slots[slot].name;
-      VKF_TRY(add_slot(o, result, name, "", slot, o->b.slots[slot].dtype, &data));
+      VKF_CALL(add_slot(o, result, name, "", slot, o->b.slots[slot].dtype, &data));
       memcpy(data, walk->bases[slot], vkf_slot_elements(&o->b.slots[slot]) * 4);
       if (o->b.slots[slot].dtype != VKF_F32) continue;
-      VKF_TRY(add_slot(o, result, name, ".exact", slot, VKF_F64, &exact));
-      VKF_TRY(add_slot(o, result, name, ".bound", slot, VKF_F64, &bound));
-      VKF_TRY(add_slot(o, result, name, ".ratio", slot, VKF_F64, &ratio));
-      VKF_TRY(add_slot(o, result, name, ".error", slot, VKF_F32, &error));
-      VKF_TRY(vkf_ref_walk_values(walk, n, i, exact, bound));
+      VKF_CALL(add_slot(o, result, name, ".exact", slot, VKF_F64, &exact));
+      VKF_CALL(add_slot(o, result, name, ".bound", slot, VKF_F64, &bound));
+      VKF_CALL(add_slot(o, result, name, ".ratio", slot, VKF_F64, &ratio));
+      VKF_CALL(add_slot(o, result, name, ".error", slot, VKF_F32, &error));
+      VKF_CALL(vkf_ref_walk_values(walk, n, i, exact, bound));
       add_ratios(data, exact, bound, vkf_slot_elements(&o->b.slots[slot]), ratio);
-      VKF_TRY(vkf_lab_op_errors_node(errors, n, walk->dims, walk->bases, i, bound));
+      VKF_CALL(vkf_lab_op_errors_node(errors, n, walk->dims, walk->bases, i, bound));
       memcpy(error, errors->slots[slot], vkf_slot_elements(&o->b.slots[slot]) * sizeof(float));
     }
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status run_plan(vkf_op_build *o, vkf_backend *backend, const char *variant, vkf_op_errors *errors,

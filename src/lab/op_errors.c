@@ -84,18 +84,16 @@ void vkf_lab_op_errors_finish(vkf_op_errors *e) {
 
 vkf_status vkf_lab_op_errors_node(vkf_op_errors *e, uint32_t index, const vkf_dims *dims, void *const *bases,
                                   uint32_t out, const double *bound) {
-  vkf_status st = VKF_OK;
   const vkf_plan *plan = &e->plan->b.plan;
   const vkf_node *node = &plan->nodes[index];
   vkf_call call, errors;
   float *to[VKF_MAX_OUTPUTS] = {NULL};
-  VKF_TRY(vkf_call_from_plan(e->plan->env, plan, index, dims, bases, &call));
-  VKF_TRY(vkf_call_from_plan(e->plan->env, plan, index, dims, (void *const *)e->slots, &errors));
+  VKF_CALL(vkf_call_from_plan(e->plan->env, plan, index, dims, bases, &call));
+  VKF_CALL(vkf_call_from_plan(e->plan->env, plan, index, dims, (void *const *)e->slots, &errors));
   for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++)
     if (node->out[o] != VKF_NO_SLOT) to[o] = e->slots[node->out[o]];
-  if (out == 0) VKF_TRY(vkf_ref_propagate_error(e->plan->env, &call, errors.in, to));
+  if (out == 0) VKF_CALL(vkf_ref_propagate_error(e->plan->env, &call, errors.in, to));
   for (uint64_t i = 0; i < vkf_slot_elements(&plan->slots[node->out[out]]); i++)
     to[out][i] = vkf_ref_up((double)to[out][i] + VKF_MAX(bound[i], 0));
-done:
-  return st;
+  return VKF_OK;
 }

@@ -36,7 +36,6 @@ typedef struct vkf_profile {
 
 /* The row of a node, made at its first run. */
 static vkf_status get_row(vkf_profile *p, const vkf_profile_row *key, row **out) {
-  vkf_status st = VKF_OK;
   const uint64_t hash =
       vkf_hash_text(vkf_hash_text(vkf_hash_text(VKF_HASH_START, key->block), key->node), key->variant);
   row **head = &p->heads[hash % N_HEADS];
@@ -47,19 +46,18 @@ static vkf_status get_row(vkf_profile *p, const vkf_profile_row *key, row **out)
     return VKF_OK;
   }
   row *r = vkf_arena_alloc(&p->arena, 1, sizeof *r);
-  if (!r) VKF_TRY(VKF_ERROR_MEMORY);
+  if (!r) return VKF_ERROR_MEMORY;
   r->sums = *key;
   r->sums.block = vkf_arena_strdup(&p->arena, key->block);
   r->sums.node = vkf_arena_strdup(&p->arena, key->node);
   r->sums.variant = vkf_arena_strdup(&p->arena, key->variant);
-  if (!r->sums.block || !r->sums.node || !r->sums.variant) VKF_TRY(VKF_ERROR_MEMORY);
+  if (!r->sums.block || !r->sums.node || !r->sums.variant) return VKF_ERROR_MEMORY;
   r->next_of_hash = *head;
   *head = r;
   *p->last = r;
   p->last = &r->next;
   *out = r;
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status add_event(vkf_profile *p, const event *e) {
@@ -73,7 +71,6 @@ static vkf_status add_event(vkf_profile *p, const event *e) {
 
 static vkf_status add_node(vkf_profile *p, vkf_program *program, const vkf_plan *plan, const vkf_dims *dims,
                            uint32_t block, uint32_t node, double *at_ns) {
-  vkf_status st = VKF_OK;
   uint64_t ns = 0;
   row *r = NULL;
   vkf_cost cost = vkf_op_cost(plan, &plan->nodes[node], dims);
@@ -83,20 +80,18 @@ static vkf_status add_node(vkf_profile *p, vkf_program *program, const vkf_plan 
                                .op = vkf_op_name(plan->nodes[node].op),
                                .variant = p->backend->table->node_variant(program, node, NULL),
                                .clock = p->backend->table->node_time(program, node, &ns)};
-  VKF_TRY(get_row(p, &key, &r));
+  VKF_CALL(get_row(p, &key, &r));
   r->sums.n_runs++;
   r->sums.ns += (double)ns;
   r->sums.flops += cost.flops;
   r->sums.bytes += cost.bytes;
-  VKF_TRY(add_event(p, &(event){r, *at_ns, (double)ns, cost.flops, cost.bytes}));
+  VKF_CALL(add_event(p, &(event){r, *at_ns, (double)ns, cost.flops, cost.bytes}));
   *at_ns += (double)ns;
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status add_run(vkf_profile *p, vkf_program *program, const vkf_plan *plan, const vkf_dims *dims,
                           uint32_t first, uint32_t n) {
-  vkf_status st = VKF_OK;
   uint64_t now = vkf_clock_ns(), sum = 0;
   for (uint32_t b = first; b < first + n; b++)
     for (uint32_t i = 0; i < plan->blocks[b].n_nodes; i++) {
@@ -108,9 +103,8 @@ static vkf_status add_run(vkf_profile *p, vkf_program *program, const vkf_plan *
   double at = (double)(now - p->begin_ns) - (double)sum;
   for (uint32_t b = first; b < first + n; b++)
     for (uint32_t i = 0; i < plan->blocks[b].n_nodes; i++)
-      VKF_TRY(add_node(p, program, plan, dims, b, plan->blocks[b].first_node + i, &at));
-done:
-  return st;
+      VKF_CALL(add_node(p, program, plan, dims, b, plan->blocks[b].first_node + i, &at));
+  return VKF_OK;
 }
 
 static vkf_status on_run(void *user, vkf_program *program, const vkf_plan *plan, const vkf_dims *dims, uint32_t first,
@@ -140,13 +134,12 @@ static vkf_profile *profile_of(const vkf_device *dev) {
 
 vkf_status vkf_device_profile_begin(vkf_device *dev, bool keep_events) {
   if (!dev) return VKF_ERROR_ARGUMENT;
-  vkf_status st = VKF_OK;
   vkf_env *env = &dev->ctx->env;
   if (vkf_env_in_callback(env, "vkf_device_profile_begin")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(env);
-  if (profile_of(dev)) VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected a device that is not profiled yet");
+  if (profile_of(dev)) return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected a device that is not profiled yet");
   vkf_profile *p = vkf_env_alloc(env, 1, sizeof *p);
-  if (!p) VKF_TRY(VKF_ERROR_MEMORY);
+  if (!p) return VKF_ERROR_MEMORY;
   p->env = env;
   p->backend = dev->backend;
   p->keep_events = keep_events;
@@ -155,8 +148,7 @@ vkf_status vkf_device_profile_begin(vkf_device *dev, bool keep_events) {
   pthread_mutex_init(&p->lock, NULL);
   vkf_arena_init(&p->arena, env);
   dev->backend->observer = &p->observer;
-done:
-  return st;
+  return VKF_OK;
 }
 
 void vkf_device_profile_read(const vkf_device *dev, vkf_profile_fn on_row, vkf_profile_event_fn on_event, void *user) {

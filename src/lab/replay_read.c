@@ -24,15 +24,13 @@ typedef struct reader {
 /* ---- the node ---- */
 
 static vkf_status get_count(reader *r, vkf_file_value object, const char *key, uint32_t *out) {
-  vkf_status st = VKF_OK;
   int64_t number = 0;
-  VKF_TRY(vkf_file_json_get_int64(object, key, &number));
+  VKF_CALL(vkf_file_json_get_int64(object, key, &number));
   if (number < 0 || number > UINT32_MAX)
-    VKF_FAIL(r->env, VKF_ERROR_FORMAT, "%s: expected a number from 0 to %u, found %lld", key, UINT32_MAX,
-             (long long)number);
+    return vkf_env_fail(r->env, VKF_ERROR_FORMAT, "%s: expected a number from 0 to %u, found %lld", key, UINT32_MAX,
+                        (long long)number);
   *out = (uint32_t)number;
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status find_word(reader *r, vkf_field_kind kind, const char *key, const char *word, uint32_t *out) {
@@ -45,50 +43,45 @@ static vkf_status find_word(reader *r, vkf_field_kind kind, const char *key, con
 }
 
 static vkf_status read_field(reader *r, vkf_file_value params, const vkf_field *f) {
-  vkf_status st = VKF_OK;
   void *at = (char *)&r->node->params + f->offset;
   uint32_t whole = 0;
   const char *word;
   double number = 0;
   if (f->kind == VKF_FIELD_FLAG) {
-    VKF_TRY(vkf_file_json_get_bool(params, f->name, at));
+    VKF_CALL(vkf_file_json_get_bool(params, f->name, at));
   } else if (f->kind == VKF_FIELD_NUMBER) {
-    VKF_TRY(vkf_file_json_get_double(params, f->name, &number));
+    VKF_CALL(vkf_file_json_get_double(params, f->name, &number));
     *(float *)at = (float)number;
   } else {
     if (f->kind == VKF_FIELD_COUNT) {
-      VKF_TRY(get_count(r, params, f->name, &whole));
+      VKF_CALL(get_count(r, params, f->name, &whole));
     } else {
-      VKF_TRY(vkf_file_json_get_string(params, f->name, &word));
-      VKF_TRY(find_word(r, f->kind, f->name, word, &whole));
+      VKF_CALL(vkf_file_json_get_string(params, f->name, &word));
+      VKF_CALL(find_word(r, f->kind, f->name, word, &whole));
     }
     memcpy(at, &whole, sizeof whole);
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status read_node(reader *r, vkf_file_value root) {
-  vkf_status st = VKF_OK;
   const char *name = NULL, *op = NULL;
   size_t n = 0;
   vkf_file_value params;
-  VKF_TRY(vkf_file_json_get_string(root, "node", &name));
-  VKF_TRY(vkf_file_json_get_string(root, "op", &op));
-  VKF_TRY(vkf_file_json_get_object(root, "params", &params));
+  VKF_CALL(vkf_file_json_get_string(root, "node", &name));
+  VKF_CALL(vkf_file_json_get_string(root, "op", &op));
+  VKF_CALL(vkf_file_json_get_object(root, "params", &params));
   r->node->name = vkf_arena_strdup(&r->run->arena, name);
-  if (!r->node->name) VKF_TRY(VKF_ERROR_MEMORY);
+  if (!r->node->name) return VKF_ERROR_MEMORY;
   r->node->op = vkf_op_find(op);
-  if (r->node->op == VKF_OP_COUNT) VKF_FAIL(r->env, VKF_ERROR_FORMAT, "op: there is no \"%s\"", op);
+  if (r->node->op == VKF_OP_COUNT) return vkf_env_fail(r->env, VKF_ERROR_FORMAT, "op: there is no \"%s\"", op);
   const vkf_field *fields = vkf_op_fields(r->node->op, &n);
-  for (size_t i = 0; i < n; i++) VKF_TRY(read_field(r, params, &fields[i]));
-done:
-  return st;
+  for (size_t i = 0; i < n; i++) VKF_CALL(read_field(r, params, &fields[i]));
+  return VKF_OK;
 }
 
 /* What a caller of a plan promises: sizes within the capacity, whole numbers of beams, products of 31 bits. */
 static vkf_status read_sizes(reader *r, vkf_file_value root, const char *key, const vkf_sizes *most, vkf_sizes *out) {
-  vkf_status st = VKF_OK;
   vkf_file_value object;
   const struct {
     const char *key;
@@ -101,20 +94,19 @@ static vkf_status read_sizes(reader *r, vkf_file_value root, const char *key, co
                {"out", &out->out, most->out},
                {"BS", &out->source_rows, most->source_rows},
                {"RT", &out->target_rows, most->target_rows}};
-  VKF_TRY(vkf_file_json_get_object(root, key, &object));
+  VKF_CALL(vkf_file_json_get_object(root, key, &object));
   for (size_t i = 0; i < VKF_COUNT(sizes); i++) {
-    VKF_TRY(get_count(r, object, sizes[i].key, sizes[i].to));
+    VKF_CALL(get_count(r, object, sizes[i].key, sizes[i].to));
     if (*sizes[i].to > sizes[i].most)
-      VKF_FAIL(r->env, VKF_ERROR_FORMAT, "%s.%s: expected at most %u, found %u", key, sizes[i].key, sizes[i].most,
-               *sizes[i].to);
+      return vkf_env_fail(r->env, VKF_ERROR_FORMAT, "%s.%s: expected at most %u, found %u", key, sizes[i].key,
+                          sizes[i].most, *sizes[i].to);
   }
   if (out->B == 0 || out->R % out->B || (uint64_t)out->B * out->S > INT32_MAX || (uint64_t)out->R * out->T > INT32_MAX)
-    VKF_FAIL(r->env, VKF_ERROR_FORMAT, "%s: expected R a multiple of B, and B*S and R*T below 2^31", key);
+    return vkf_env_fail(r->env, VKF_ERROR_FORMAT, "%s: expected R a multiple of B, and B*S and R*T below 2^31", key);
   if (out->source_rows > out->B * out->S || out->target_rows > out->R * out->T)
-    VKF_FAIL(r->env, VKF_ERROR_FORMAT, "%s: expected BS up to B*S and RT up to R*T, found %u and %u", key,
-             out->source_rows, out->target_rows);
-done:
-  return st;
+    return vkf_env_fail(r->env, VKF_ERROR_FORMAT, "%s: expected BS up to B*S and RT up to R*T, found %u and %u", key,
+                        out->source_rows, out->target_rows);
+  return VKF_OK;
 }
 
 /* ---- operands ---- */
@@ -126,41 +118,39 @@ static int find_shape(const vkf_operand_shape *shapes, int n, const char *name) 
 }
 
 static vkf_status read_extents(reader *r, vkf_file_value operand, vkf_slot *slot) {
-  vkf_status st = VKF_OK;
   vkf_file_value extents, caps;
   uint64_t elements = 1;
-  VKF_TRY(vkf_file_json_get_array(operand, "extents", &extents));
-  VKF_TRY(vkf_file_json_get_array(operand, "capacity", &caps));
+  VKF_CALL(vkf_file_json_get_array(operand, "extents", &extents));
+  VKF_CALL(vkf_file_json_get_array(operand, "capacity", &caps));
   if (vkf_file_json_count(extents) != slot->rank || vkf_file_json_count(caps) != slot->rank)
-    VKF_FAIL(r->env, VKF_ERROR_FORMAT, "%s: expected %u extents and as many capacities", slot->name, slot->rank);
+    return vkf_env_fail(r->env, VKF_ERROR_FORMAT, "%s: expected %u extents and as many capacities", slot->name,
+                        slot->rank);
   for (uint32_t i = 0; i < slot->rank; i++) {
     const char *word = NULL;
     uint32_t dim = 0;
     int64_t cap = 0;
-    VKF_TRY(vkf_file_json_as_string(vkf_file_json_at(extents, i), &word));
-    VKF_TRY(find_word(r, VKF_FIELD_DIM, slot->name, word, &dim));
-    VKF_TRY(vkf_file_json_as_int64(vkf_file_json_at(caps, i), &cap));
+    VKF_CALL(vkf_file_json_as_string(vkf_file_json_at(extents, i), &word));
+    VKF_CALL(find_word(r, VKF_FIELD_DIM, slot->name, word, &dim));
+    VKF_CALL(vkf_file_json_as_int64(vkf_file_json_at(caps, i), &cap));
     if (cap < 1 || cap > UINT32_MAX || (elements *= (uint64_t)cap) > UINT32_MAX)
-      VKF_FAIL(r->env, VKF_ERROR_FORMAT, "%s: expected capacities over 0 of less than 2^32 elements together",
-               slot->name);
+      return vkf_env_fail(r->env, VKF_ERROR_FORMAT,
+                          "%s: expected capacities over 0 of less than 2^32 elements together", slot->name);
     slot->extent[i] = (vkf_extent){(vkf_dim)dim, (uint32_t)cap};
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* The array of an input, which must have its actual extents. */
 static vkf_status find_data(reader *r, const vkf_slot *slot, const vkf_array **out) {
-  vkf_status st = VKF_OK;
   const vkf_array *a = *out = vkf_engine_array_find(r->arrays, r->n_arrays, slot->name);
-  if (!a) VKF_FAIL(r->env, VKF_ERROR_FORMAT, "expected an array called %s, found none", slot->name);
+  if (!a) return vkf_env_fail(r->env, VKF_ERROR_FORMAT, "expected an array called %s, found none", slot->name);
   bool fits = a->dtype == slot->dtype && a->rank == slot->rank && a->data;
   for (uint32_t i = 0; fits && i < slot->rank; i++) fits = a->shape[i] == vkf_slot_extent(slot, i, &r->run->dims);
   if (!fits)
-    VKF_FAIL(r->env, VKF_ERROR_FORMAT, "array %s: expected %s of %u dimensions with the extents of its operand",
-             slot->name, vkf_name_of_dtype(slot->dtype), slot->rank);
-done:
-  return st;
+    return vkf_env_fail(r->env, VKF_ERROR_FORMAT,
+                        "array %s: expected %s of %u dimensions with the extents of its operand", slot->name,
+                        vkf_name_of_dtype(slot->dtype), slot->rank);
+  return VKF_OK;
 }
 
 static void load_weight(void *user, uint32_t index, uint32_t first, uint32_t n, float *dst) {
@@ -171,27 +161,24 @@ static void load_weight(void *user, uint32_t index, uint32_t first, uint32_t n, 
 
 /* An activation at capacity: what is behind the actual sizes is NaN. */
 static vkf_status make_constant(reader *r, vkf_slot *slot, const vkf_array *a) {
-  vkf_status st = VKF_OK;
   const uint64_t n = vkf_slot_elements(slot);
   float *data = vkf_arena_alloc(&r->run->arena, n, sizeof *data); /* or int32_t */
-  if (!data) VKF_TRY(VKF_ERROR_MEMORY);
+  if (!data) return VKF_ERROR_MEMORY;
   for (uint64_t i = 0; slot->dtype == VKF_F32 && i < n; i++) data[i] = NAN;
-  VKF_TRY(vkf_slot_scatter(r->env, slot, &r->run->dims, a->data, data));
+  VKF_CALL(vkf_slot_scatter(r->env, slot, &r->run->dims, a->data, data));
   slot->kind = VKF_SLOT_CONSTANT;
   slot->data = data;
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status make_input(reader *r, vkf_file_value operand, vkf_slot *slot) {
-  vkf_status st = VKF_OK;
   const vkf_array *a = NULL;
   int64_t use = -1;
-  VKF_TRY(find_data(r, slot, &a));
-  VKF_TRY(vkf_file_json_find_int64(operand, "weight", -1, &use));
+  VKF_CALL(find_data(r, slot, &a));
+  VKF_CALL(vkf_file_json_find_int64(operand, "weight", -1, &use));
   if (use < 0) return make_constant(r, slot, a);
   if (use > (VKF_WEIGHT_MATMUL | VKF_WEIGHT_TABLE) || slot->rank > 2 || slot->dtype != VKF_F32)
-    VKF_FAIL(r->env, VKF_ERROR_FORMAT, "%s cannot be a weight of use %lld", slot->name, (long long)use);
+    return vkf_env_fail(r->env, VKF_ERROR_FORMAT, "%s cannot be a weight of use %lld", slot->name, (long long)use);
   slot->kind = VKF_SLOT_WEIGHT;
   slot->index = r->run->weights.n_weights++;
   r->weights[slot->index] = a->data;
@@ -200,41 +187,39 @@ static vkf_status make_input(reader *r, vkf_file_value operand, vkf_slot *slot) 
                                             .shape = {slot->extent[0].cap, slot->extent[1].cap},
                                             .use = (uint32_t)use,
                                             .format = slot->format};
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status read_operand(reader *r, vkf_file_value operand) {
-  vkf_status st = VKF_OK;
   const char *name = NULL, *format = NULL;
-  VKF_TRY(vkf_file_json_get_string(operand, "name", &name));
-  VKF_TRY(vkf_file_json_get_string(operand, "format", &format));
+  VKF_CALL(vkf_file_json_get_string(operand, "name", &name));
+  VKF_CALL(vkf_file_json_get_string(operand, "format", &format));
   const int i = find_shape(r->shapes.in, VKF_MAX_INPUTS, name), o = find_shape(r->shapes.out, VKF_MAX_OUTPUTS, name);
   if (i < 0 && o < 0)
-    VKF_FAIL(r->env, VKF_ERROR_FORMAT, "operands: %s has none called %s", vkf_op_name(r->node->op), name);
+    return vkf_env_fail(r->env, VKF_ERROR_FORMAT, "operands: %s has none called %s", vkf_op_name(r->node->op), name);
   const vkf_operand_shape *shape = i < 0 ? &r->shapes.out[o] : &r->shapes.in[i];
   uint32_t *number = i < 0 ? &r->node->out[o] : &r->node->in[i];
   vkf_slot *slot = &r->slots[r->run->plan.n_slots];
-  if (*number != VKF_NO_SLOT) VKF_FAIL(r->env, VKF_ERROR_FORMAT, "operands: expected each once, found %s twice", name);
+  if (*number != VKF_NO_SLOT)
+    return vkf_env_fail(r->env, VKF_ERROR_FORMAT, "operands: expected each once, found %s twice", name);
   *slot = (vkf_slot){.name = shape->name, .dtype = shape->dtype, .rank = shape->rank};
   slot->format = vkf_format_find(format);
-  if (slot->format == VKF_FORMAT_COUNT) VKF_FAIL(r->env, VKF_ERROR_FORMAT, "%s: there is no format %s", name, format);
-  VKF_TRY(read_extents(r, operand, slot));
+  if (slot->format == VKF_FORMAT_COUNT)
+    return vkf_env_fail(r->env, VKF_ERROR_FORMAT, "%s: there is no format %s", name, format);
+  VKF_CALL(read_extents(r, operand, slot));
   *number = r->run->plan.n_slots++;
   if (i >= 0) {
-    VKF_TRY(make_input(r, operand, slot));
+    VKF_CALL(make_input(r, operand, slot));
   } else {
     slot->kind = VKF_SLOT_TEMP;
     slot->output = shape->name;
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- the whole ---- */
 
 static vkf_status read_all(reader *r, vkf_file_value root) {
-  vkf_status st = VKF_OK;
   vkf_case_run *run = r->run;
   const uint32_t most = UINT32_C(1) << 30;
   const vkf_sizes any = {most, most, most, most, most, most, most, most};
@@ -242,16 +227,16 @@ static vkf_status read_all(reader *r, vkf_file_value root) {
   vkf_file_value operands;
   vkf_block *block = vkf_arena_alloc(&run->arena, 1, sizeof *block);
   r->node = vkf_arena_alloc(&run->arena, 1, sizeof *r->node);
-  if (!block || !r->node) VKF_TRY(VKF_ERROR_MEMORY);
+  if (!block || !r->node) return VKF_ERROR_MEMORY;
   for (int i = 0; i < VKF_MAX_INPUTS; i++) r->node->in[i] = VKF_NO_SLOT;
   for (int o = 0; o < VKF_MAX_OUTPUTS; o++) r->node->out[o] = VKF_NO_SLOT;
-  VKF_TRY(read_node(r, root));
-  VKF_TRY(read_sizes(r, root, "capacity", &any, &run->plan.capacity));
-  VKF_TRY(read_sizes(r, root, "sizes", &run->plan.capacity, &sizes));
+  VKF_CALL(read_node(r, root));
+  VKF_CALL(read_sizes(r, root, "capacity", &any, &run->plan.capacity));
+  VKF_CALL(read_sizes(r, root, "sizes", &run->plan.capacity, &sizes));
   run->dims = vkf_dims_make(&sizes);
-  VKF_TRY(vkf_op_shapes_of(r->env, &run->plan, r->node, &r->shapes));
-  VKF_TRY(vkf_file_json_get_array(root, "operands", &operands));
-  for (size_t i = 0; i < vkf_file_json_count(operands); i++) VKF_TRY(read_operand(r, vkf_file_json_at(operands, i)));
+  VKF_CALL(vkf_op_shapes_of(r->env, &run->plan, r->node, &r->shapes));
+  VKF_CALL(vkf_file_json_get_array(root, "operands", &operands));
+  for (size_t i = 0; i < vkf_file_json_count(operands); i++) VKF_CALL(read_operand(r, vkf_file_json_at(operands, i)));
   *block = (vkf_block){.name = r->node->name, .n_nodes = 1};
   run->plan.slots = r->slots;
   run->plan.nodes = r->node;
@@ -260,9 +245,7 @@ static vkf_status read_all(reader *r, vkf_file_value root) {
   run->weights.user = r;
   run->weights.infos = r->infos;
   run->weights.load = load_weight;
-  VKF_TRY(vkf_plan_check(r->env, &run->plan));
-done:
-  return st;
+  return vkf_plan_check(r->env, &run->plan);
 }
 
 vkf_status vkf_lab_replay_read(vkf_env *env, const char *json, const vkf_array *arrays, size_t n_arrays,

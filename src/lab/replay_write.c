@@ -103,15 +103,12 @@ static json_t *worst_element(const vkf_bench_element *e, const char *variant, do
 
 /* A slot as it was, dense at actual sizes. */
 static vkf_status add_array(vkf_result *result, const vkf_walk *walk, const char *name, uint32_t slot) {
-  vkf_status st = VKF_OK;
   const vkf_slot *s = &walk->plan->slots[slot];
   size_t shape[VKF_MAX_SLOT_RANK];
   void *data = NULL;
   for (uint32_t i = 0; i < s->rank; i++) shape[i] = vkf_slot_extent(s, i, walk->dims);
-  VKF_TRY(vkf_engine_result_add(result, name, s->dtype, s->rank, shape, &data));
-  VKF_TRY(vkf_slot_compact(walk->env, s, walk->dims, walk->bases[slot], data));
-done:
-  return st;
+  VKF_CALL(vkf_engine_result_add(result, name, s->dtype, s->rank, shape, &data));
+  return vkf_slot_compact(walk->env, s, walk->dims, walk->bases[slot], data);
 }
 
 /* What output o should have been. */

@@ -35,18 +35,15 @@ static uint32_t source_length(const vkf_net_info *info) {
 }
 
 static vkf_status side_init(side *s, vkf_model *model, vkf_backend *backend) {
-  vkf_status st = VKF_OK;
   vkf_weight_source source;
   s->session = (vkf_session){.model = model, .env = model->env};
   vkf_model_net_weights(model->net, &source);
-  VKF_TRY(backend->table->weights_create(backend, &source, NULL, &s->weights));
+  VKF_CALL(backend->table->weights_create(backend, &source, NULL, &s->weights));
   vkf_engine_plan_cache_init(&s->session.plan_cache, model->env, backend, model->net, s->weights);
   s->session.plan_cache.keep_all = true;
-  VKF_TRY(vkf_engine_bucket_get(&s->session.plan_cache,
-                                &(vkf_need_sizes){B, source_length(vkf_model_net_info(model->net)), R, T + 1, 0},
-                                &s->bucket));
-done:
-  return st;
+  return vkf_engine_bucket_get(&s->session.plan_cache,
+                               &(vkf_need_sizes){B, source_length(vkf_model_net_info(model->net)), R, T + 1, 0},
+                               &s->bucket);
 }
 
 static void side_finish(side *s) {
@@ -130,12 +127,11 @@ done:
 /* Compares a node and adds it to its block. */
 static vkf_status verify_node(vkf_validation *v, const pass *p, vkf_walk *dev, const vkf_walk *ref, uint32_t n,
                               vkf_validate_row *block) {
-  vkf_status st = VKF_OK;
   const vkf_node *node = &dev->plan->nodes[n];
   const vkf_slot *out = &dev->plan->slots[node->out[0]];
   vkf_comparison j = {0};
   vkf_validate_row row = *block;
-  VKF_TRY(vkf_ref_walk_node(dev, n, &j));
+  VKF_CALL(vkf_ref_walk_node(dev, n, &j));
   row.scope = VKF_SCOPE_NODE;
   row.part = node->name;
   row.op = vkf_op_name(node->op);
@@ -150,13 +146,11 @@ static vkf_status verify_node(vkf_validation *v, const pass *p, vkf_walk *dev, c
     block->drift = row.drift = vkf_ref_walk_drift(dev, ref, node->out[0]);
   vkf_lab_validate_add(block, &row);
   vkf_lab_validate_report(v, &row);
-  if (v->bisect && !(j.ratio <= 1)) VKF_TRY(vkf_lab_replay_write(v->dev, dev, n, &j, p->name, &v->fault));
-done:
-  return st;
+  if (v->bisect && !(j.ratio <= 1)) VKF_CALL(vkf_lab_replay_write(v->dev, dev, n, &j, p->name, &v->fault));
+  return VKF_OK;
 }
 
 static vkf_status verify_pass(vkf_validation *v, const pass *p, vkf_walk *dev, const vkf_walk *ref) {
-  vkf_status st = VKF_OK;
   for (uint32_t b = 0; b < dev->plan->n_blocks && !v->fault; b++) {
     const vkf_block *block = &dev->plan->blocks[b];
     char name[96];
@@ -170,11 +164,10 @@ static vkf_status verify_pass(vkf_validation *v, const pass *p, vkf_walk *dev, c
                             .left_out = ""};
     snprintf(name, sizeof name, "%s %s", p->name, block->name);
     for (uint32_t n = block->first_node; n < block->first_node + block->n_nodes && !v->fault; n++)
-      VKF_TRY(verify_node(v, p, dev, ref, n, &row));
+      VKF_CALL(verify_node(v, p, dev, ref, n, &row));
     vkf_lab_validate_report(v, &row);
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status validate_pass(vkf_validation *v, side sides[2], const pass *p) {

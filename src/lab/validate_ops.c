@@ -125,34 +125,30 @@ static void report_left_out(vkf_validation *v, const vkf_variant *variant, vkf_f
 }
 
 vkf_status vkf_lab_validate_variant(vkf_validation *v, const vkf_variant *variant) {
-  vkf_status st = VKF_OK;
   char name[128];
   bool ran[VKF_FORMAT_COUNT] = {0}, any = false;
   for (uint32_t f = 0; f < VKF_FORMAT_COUNT; f++) {
     if (!((variant->formats | 1u) >> f & 1)) continue;
-    VKF_TRY(validate_variant(v, variant->op, (vkf_format)f, vkf_kern_name(variant, name, sizeof name), &ran[f]));
+    VKF_CALL(validate_variant(v, variant->op, (vkf_format)f, vkf_kern_name(variant, name, sizeof name), &ran[f]));
     any |= ran[f];
   }
   if (!any) report_left_out(v, variant, VKF_FORMAT_F32, true);
   for (uint32_t f = 0; any && f < VKF_FORMAT_COUNT; f++)
     if ((variant->formats | 1u) >> f & 1 && !ran[f]) report_left_out(v, variant, (vkf_format)f, false);
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_lab_validate_ops(vkf_validation *v, bool ref) {
-  vkf_status st = VKF_OK;
   size_t n = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
   bool ran;
   for (uint32_t op = 0; op < VKF_OP_COUNT; op++) {
     for (uint32_t f = 0; ref && f < VKF_FORMAT_COUNT; f++)
-      if (vkf_lab_is_read(op, f)) VKF_TRY(validate_variant(v, op, (vkf_format)f, NULL, &ran));
+      if (vkf_lab_is_read(op, f)) VKF_CALL(validate_variant(v, op, (vkf_format)f, NULL, &ran));
     for (size_t i = 0; i < n && !ref; i++)
-      if (variants[i].op == op) VKF_TRY(vkf_lab_validate_variant(v, &variants[i]));
+      if (variants[i].op == op) VKF_CALL(vkf_lab_validate_variant(v, &variants[i]));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- one case each ---- */
@@ -172,24 +168,22 @@ done:
 }
 
 vkf_status vkf_lab_validate_quick(vkf_validation *v) {
-  vkf_status st = VKF_OK;
   for (uint32_t op = 0; op < VKF_OP_COUNT; op++) {
     size_t n = 0, last = 0;
     const vkf_case *cases = vkf_op_cases(op, &n);
     for (size_t i = 0; i < n; i++) {
       bool odd = false;
-      VKF_TRY(is_odd(v->env, &cases[i], &odd));
+      VKF_CALL(is_odd(v->env, &cases[i], &odd));
       if (odd) last = i;
     }
     for (uint32_t f = 0; f < VKF_FORMAT_COUNT; f++) {
       vkf_validate_row row = op_row(op, (vkf_format)f, NULL);
       if (!vkf_lab_is_read(op, f)) continue;
-      VKF_TRY(verify_case(v, &cases[last], (vkf_format)f, NULL, &row));
+      VKF_CALL(verify_case(v, &cases[last], (vkf_format)f, NULL, &row));
       vkf_lab_validate_report(v, &row);
     }
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 void vkf_lab_validate_report(vkf_validation *v, const vkf_validate_row *row) {

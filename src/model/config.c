@@ -16,20 +16,19 @@ static vkf_status size_from(vkf_net *net, const char *key, int64_t value, uint32
 
 vkf_status vkf_model_get_size(vkf_net *net, vkf_file_value config, const char *key, uint32_t *out) {
   int64_t value = 0;
-  vkf_status st = vkf_file_json_get_int64(config, key, &value);
-  return st != VKF_OK ? st : size_from(net, key, value, out);
+  VKF_CALL(vkf_file_json_get_int64(config, key, &value));
+  return size_from(net, key, value, out);
 }
 
 vkf_status vkf_model_find_size(vkf_net *net, vkf_file_value config, const char *key, uint32_t fallback, uint32_t *out) {
   int64_t value = 0;
-  vkf_status st = vkf_file_json_find_int64(config, key, fallback, &value);
-  return st != VKF_OK ? st : size_from(net, key, value, out);
+  VKF_CALL(vkf_file_json_find_int64(config, key, fallback, &value));
+  return size_from(net, key, value, out);
 }
 
 vkf_status vkf_model_find_token(vkf_net *net, vkf_file_value config, const char *key, int32_t fallback, int32_t *out) {
   int64_t value = 0;
-  vkf_status st = vkf_file_json_find_int64(config, key, fallback, &value);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_file_json_find_int64(config, key, fallback, &value));
   if (value < -1 || value > MAX_SIZE)
     return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected a token id as %s, found %lld", net->config_path, key,
                         (long long)value);
@@ -56,8 +55,7 @@ vkf_status vkf_model_find_activation(vkf_net *net, vkf_file_value config, const 
                {"swish", VKF_ACT_SWISH},
                {"silu", VKF_ACT_SWISH}};
   const char *name = NULL;
-  vkf_status st = vkf_file_json_find_string(config, key, fallback, &name);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_file_json_find_string(config, key, fallback, &name));
   for (size_t i = 0; i < VKF_COUNT(names); i++) {
     if (strcmp(name, names[i].name) != 0) continue;
     *out = names[i].activation;
@@ -71,8 +69,7 @@ vkf_status vkf_model_find_activation(vkf_net *net, vkf_file_value config, const 
 
 vkf_status vkf_model_only_bool(vkf_net *net, vkf_file_value config, const char *key, bool only) {
   bool value = only;
-  vkf_status st = vkf_file_json_find_bool(config, key, only, &value);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_file_json_find_bool(config, key, only, &value));
   if (value != only)
     return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: %s %s is not supported", net->config_path, key,
                         value ? "true" : "false");
@@ -87,8 +84,7 @@ vkf_status vkf_model_only_absent(vkf_net *net, vkf_file_value config, const char
 
 vkf_status vkf_model_only_string(vkf_net *net, vkf_file_value config, const char *key, const char *only) {
   const char *value = NULL;
-  vkf_status st = vkf_file_json_find_string(config, key, only, &value);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_file_json_find_string(config, key, only, &value));
   if (strcmp(value, only) != 0)
     return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: %s \"%s\" is not supported", net->config_path, key,
                         value);
@@ -97,8 +93,7 @@ vkf_status vkf_model_only_string(vkf_net *net, vkf_file_value config, const char
 
 vkf_status vkf_model_find_number(vkf_net *net, vkf_file_value config, const char *key, double fallback, double least,
                                  double most, double *out) {
-  vkf_status st = vkf_file_json_find_double(config, key, fallback, out);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_file_json_find_double(config, key, fallback, out));
   if (!(*out >= least && *out <= most))
     return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected %g .. %g as %s, found %g", net->config_path, least,
                         most, key, *out);
@@ -125,16 +120,13 @@ vkf_status vkf_model_split_heads(vkf_net *net, vkf_model_stack *stack, const cha
 
 vkf_status vkf_model_get_layers(vkf_net *net, vkf_file_value config, const char *activation, double epsilon,
                                 vkf_model_stack *stack) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(vkf_model_get_size(net, config, "hidden_size", &net->info.d_model));
-  VKF_TRY(vkf_model_get_size(net, config, "num_hidden_layers", &stack->n_layers));
-  VKF_TRY(vkf_model_get_size(net, config, "num_attention_heads", &stack->n_heads));
-  VKF_TRY(vkf_model_get_size(net, config, "intermediate_size", &stack->d_ff));
-  VKF_TRY(vkf_model_split_heads(net, stack, "num_attention_heads"));
-  VKF_TRY(vkf_model_find_activation(net, config, "hidden_act", activation, &stack->activation));
-  VKF_TRY(vkf_model_find_epsilon(net, config, "layer_norm_eps", epsilon, &stack->norm_eps));
-done:
-  return st;
+  VKF_CALL(vkf_model_get_size(net, config, "hidden_size", &net->info.d_model));
+  VKF_CALL(vkf_model_get_size(net, config, "num_hidden_layers", &stack->n_layers));
+  VKF_CALL(vkf_model_get_size(net, config, "num_attention_heads", &stack->n_heads));
+  VKF_CALL(vkf_model_get_size(net, config, "intermediate_size", &stack->d_ff));
+  VKF_CALL(vkf_model_split_heads(net, stack, "num_attention_heads"));
+  VKF_CALL(vkf_model_find_activation(net, config, "hidden_act", activation, &stack->activation));
+  return vkf_model_find_epsilon(net, config, "layer_norm_eps", epsilon, &stack->norm_eps);
 }
 
 const char *vkf_model_architecture_name(vkf_architecture architecture) {

@@ -7,52 +7,48 @@
 #include "model/internal.h"
 
 vkf_status vkf_model_find_tokens(vkf_net *net, vkf_file_value config, int32_t usual_pad) {
-  vkf_status st = VKF_OK;
   bool is_null = vkf_file_json_kind(vkf_file_json_member(config, "pad_token_id")) == VKF_FILE_NULL;
   vkf_file_value eos = vkf_file_json_member(config, "eos_token_id");
   int64_t first = -1;
-  VKF_TRY(vkf_model_find_token(net, config, "pad_token_id", is_null ? -1 : usual_pad, &net->info.pad_id));
-  VKF_TRY(vkf_model_find_token(net, config, "bos_token_id", -1, &net->info.bos_id));
+  VKF_CALL(vkf_model_find_token(net, config, "pad_token_id", is_null ? -1 : usual_pad, &net->info.pad_id));
+  VKF_CALL(vkf_model_find_token(net, config, "bos_token_id", -1, &net->info.bos_id));
   net->info.decoder_start_id = -1;
   if (vkf_file_json_kind(eos) != VKF_FILE_ARRAY) {
-    VKF_TRY(vkf_model_find_token(net, config, "eos_token_id", -1, &net->info.eos_id));
+    VKF_CALL(vkf_model_find_token(net, config, "eos_token_id", -1, &net->info.eos_id));
   } else {
-    if (vkf_file_json_count(eos) > 0) VKF_TRY(vkf_file_json_as_int64(vkf_file_json_at(eos, 0), &first));
+    if (vkf_file_json_count(eos) > 0) VKF_CALL(vkf_file_json_as_int64(vkf_file_json_at(eos, 0), &first));
     if (first < -1 || first > INT32_MAX)
-      VKF_FAIL(net->env, VKF_ERROR_FORMAT, "%s: expected token ids as eos_token_id, found %lld", net->config_path,
-               (long long)first);
+      return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected token ids as eos_token_id, found %lld",
+                          net->config_path, (long long)first);
     net->info.eos_id = (int32_t)first;
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- encoders with the names of BERT ----------------------------------------------------------------------------- */
 
 vkf_status vkf_model_claim_bert_embeddings(vkf_net *net, vkf_file_value config, const char *prefix, uint32_t width,
                                            const vkf_model_encoder_heads *heads, vkf_model_stack *stack) {
-  vkf_status st = VKF_OK;
   vkf_arena *arena = &net->arena;
   const char *words = vkf_arena_printf(arena, "%sword_embeddings.weight", prefix);
   const char *positions = vkf_arena_printf(arena, "%sposition_embeddings.weight", prefix);
   const char *types = vkf_arena_printf(arena, "%stoken_type_embeddings.weight", prefix);
   const char *norm = vkf_arena_printf(arena, "%sLayerNorm.", prefix);
   if (words == NULL || positions == NULL || types == NULL || norm == NULL) return VKF_ERROR_MEMORY;
-  VKF_TRY(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
-  VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &stack->n_positions));
-  VKF_TRY(vkf_model_find_size(net, config, "type_vocab_size", 2, &stack->n_types));
-  VKF_TRY(vkf_model_claim_words(net, config, words, width, heads));
-  VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, positions, stack->n_positions, width, "positions.weight",
-                               &stack->position_table));
-  VKF_TRY(
+  VKF_CALL(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
+  VKF_CALL(vkf_model_get_size(net, config, "max_position_embeddings", &stack->n_positions));
+  VKF_CALL(vkf_model_find_size(net, config, "type_vocab_size", 2, &stack->n_types));
+  VKF_CALL(vkf_model_claim_words(net, config, words, width, heads));
+  VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, positions, stack->n_positions, width, "positions.weight",
+                                &stack->position_table));
+  VKF_CALL(
       vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, types, stack->n_types, width, "types.weight", &stack->type_table));
-  VKF_TRY(vkf_model_add_norm(net, norm, width, VKF_NORM_LAYER, "embed.norm", &stack->embed_norm));
+  VKF_CALL(vkf_model_add_norm(net, norm, width, VKF_NORM_LAYER, "embed.norm", &stack->embed_norm));
   stack->positions = VKF_POSITION_LEARNED;
   stack->embed_scale = 1;
   net->info.max_positions = stack->n_positions;
   net->info.n_types = stack->n_types;
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- encoder-decoders with the names of BART --------------------------------------------------------------------- */
@@ -61,83 +57,76 @@ static vkf_status pair_embeddings(vkf_net *net, vkf_file_value config, bool has_
   static const char *const shared[] = {"model.shared.weight", "model.decoder.embed_tokens.weight",
                                        "model.encoder.embed_tokens.weight", "lm_head.weight"};
   static const char *const apart[] = {"model.decoder.embed_tokens.weight", "lm_head.weight"};
-  vkf_status st = VKF_OK;
   vkf_model_stack *encoder = &net->encoder, *decoder = &net->decoder;
   uint32_t width = net->info.d_model;
   bool is_shared = true, is_tied = true;
-  VKF_TRY(vkf_file_json_find_bool(config, "share_encoder_decoder_embeddings", true, &is_shared));
-  VKF_TRY(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
+  VKF_CALL(vkf_file_json_find_bool(config, "share_encoder_decoder_embeddings", true, &is_shared));
+  VKF_CALL(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
   const char *tensor = is_shared ? vkf_model_first_of(net, shared, VKF_COUNT(shared) - (is_tied ? 0 : 1))
                                  : vkf_model_first_of(net, apart, is_tied ? 2 : 1);
   is_tied = is_tied && !vkf_model_differ(net, tensor, "lm_head.weight");
   uint32_t use = VKF_WEIGHT_TABLE | (is_tied ? VKF_WEIGHT_MATMUL : 0);
   if (is_shared) {
     decoder->vocab = encoder->vocab;
-    VKF_TRY(vkf_model_add_matrix(net, use, tensor, encoder->vocab, width, "embed.weight", &encoder->table));
+    VKF_CALL(vkf_model_add_matrix(net, use, tensor, encoder->vocab, width, "embed.weight", &encoder->table));
     decoder->table = encoder->table;
-    for (size_t i = 0; i < VKF_COUNT(shared) - 1; i++) VKF_TRY(vkf_model_mark_same(net, shared[i], tensor));
+    for (size_t i = 0; i < VKF_COUNT(shared) - 1; i++) VKF_CALL(vkf_model_mark_same(net, shared[i], tensor));
   } else {
-    VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "model.encoder.embed_tokens.weight", encoder->vocab, width,
-                                 "encoder.embed.weight", &encoder->table));
-    VKF_TRY(vkf_model_add_matrix(net, use, tensor, decoder->vocab, width, "decoder.embed.weight", &decoder->table));
+    VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "model.encoder.embed_tokens.weight", encoder->vocab, width,
+                                  "encoder.embed.weight", &encoder->table));
+    VKF_CALL(vkf_model_add_matrix(net, use, tensor, decoder->vocab, width, "decoder.embed.weight", &decoder->table));
   }
   net->head.out.weight = decoder->table;
   if (is_tied)
     vkf_model_mark_known(net, "lm_head.weight");
   else
-    VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, "lm_head.weight", decoder->vocab, width, "head.weight",
-                                 &net->head.out.weight));
+    VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, "lm_head.weight", decoder->vocab, width, "head.weight",
+                                  &net->head.out.weight));
   if (vkf_model_has_tensor(net, "final_logits_bias", has_logits_bias)) {
     vkf_model_source bias = {.tensor = "final_logits_bias",
                              .rows = decoder->vocab,
                              .n_rows = decoder->vocab,
                              .stored_rank = 2,
                              .stored = {1, decoder->vocab}};
-    VKF_TRY(vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &bias, 1, &net->head.out.bias, "head.bias"));
+    VKF_CALL(vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &bias, 1, &net->head.out.bias, "head.bias"));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status pair_stack(vkf_net *net, vkf_file_value config, const char *const keys[3], vkf_model_stack *stack) {
-  vkf_status st = VKF_OK;
   const bool is_m2m = strcmp(net->info.family, "m2m_100") == 0; /* with defaults of its own */
   bool is_scaled = false;
-  VKF_TRY(vkf_model_get_size(net, config, keys[0], &stack->n_layers));
-  VKF_TRY(vkf_model_get_size(net, config, keys[1], &stack->n_heads));
-  VKF_TRY(vkf_model_get_size(net, config, keys[2], &stack->d_ff));
-  VKF_TRY(vkf_model_split_heads(net, stack, keys[1]));
-  VKF_TRY(vkf_model_find_activation(net, config, "activation_function", is_m2m ? "relu" : "gelu", &stack->activation));
-  VKF_TRY(vkf_file_json_find_bool(config, "scale_embedding", is_m2m, &is_scaled));
+  VKF_CALL(vkf_model_get_size(net, config, keys[0], &stack->n_layers));
+  VKF_CALL(vkf_model_get_size(net, config, keys[1], &stack->n_heads));
+  VKF_CALL(vkf_model_get_size(net, config, keys[2], &stack->d_ff));
+  VKF_CALL(vkf_model_split_heads(net, stack, keys[1]));
+  VKF_CALL(vkf_model_find_activation(net, config, "activation_function", is_m2m ? "relu" : "gelu", &stack->activation));
+  VKF_CALL(vkf_file_json_find_bool(config, "scale_embedding", is_m2m, &is_scaled));
   stack->qkv_bias = stack->out_bias = stack->ffn_bias = stack->norm_affine = true;
   stack->norm_eps = 1e-5f;
   stack->embed_scale = is_scaled ? (float)sqrt(net->info.d_model) : 1;
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_model_claim_pair(vkf_net *net, vkf_file_value config, bool has_logits_bias) {
   static const char *const encoder_keys[] = {"encoder_layers", "encoder_attention_heads", "encoder_ffn_dim"};
   static const char *const decoder_keys[] = {"decoder_layers", "decoder_attention_heads", "decoder_ffn_dim"};
-  vkf_status st = VKF_OK;
   vkf_net_info *info = &net->info;
   vkf_model_stack *encoder = &net->encoder, *decoder = &net->decoder;
   vkf_model_head_kind kind;
   net->base = "model.";
-  VKF_TRY(vkf_model_only_bool(net, config, "is_encoder_decoder", true));
-  VKF_TRY(vkf_model_find_head(net, config, 1u << VKF_HEAD_NONE | 1u << VKF_HEAD_CAUSAL_LM, VKF_HEAD_CAUSAL_LM, &kind));
-  VKF_TRY(vkf_model_get_size(net, config, "d_model", &info->d_model));
-  VKF_TRY(vkf_model_find_tokens(net, config, strcmp(info->family, "m2m_100") == 0 ? 1 : -1));
-  VKF_TRY(vkf_model_find_token(net, config, "decoder_start_token_id", -1, &info->decoder_start_id));
-  VKF_TRY(pair_stack(net, config, encoder_keys, encoder));
-  VKF_TRY(pair_stack(net, config, decoder_keys, decoder));
-  VKF_TRY(vkf_model_get_size(net, config, "vocab_size", &encoder->vocab));
-  VKF_TRY(vkf_model_find_size(net, config, "decoder_vocab_size", encoder->vocab, &decoder->vocab));
+  VKF_CALL(vkf_model_only_bool(net, config, "is_encoder_decoder", true));
+  VKF_CALL(vkf_model_find_head(net, config, 1u << VKF_HEAD_NONE | 1u << VKF_HEAD_CAUSAL_LM, VKF_HEAD_CAUSAL_LM, &kind));
+  VKF_CALL(vkf_model_get_size(net, config, "d_model", &info->d_model));
+  VKF_CALL(vkf_model_find_tokens(net, config, strcmp(info->family, "m2m_100") == 0 ? 1 : -1));
+  VKF_CALL(vkf_model_find_token(net, config, "decoder_start_token_id", -1, &info->decoder_start_id));
+  VKF_CALL(pair_stack(net, config, encoder_keys, encoder));
+  VKF_CALL(pair_stack(net, config, decoder_keys, decoder));
+  VKF_CALL(vkf_model_get_size(net, config, "vocab_size", &encoder->vocab));
+  VKF_CALL(vkf_model_find_size(net, config, "decoder_vocab_size", encoder->vocab, &decoder->vocab));
   encoder->name = "encoder";
   decoder->name = "decoder";
   decoder->causal = decoder->has_cross = true;
   info->has_head = kind != VKF_HEAD_NONE;
-  VKF_TRY(pair_embeddings(net, config, has_logits_bias && info->has_head));
-done:
-  return st;
+  return pair_embeddings(net, config, has_logits_bias && info->has_head);
 }

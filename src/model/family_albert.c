@@ -31,25 +31,23 @@ static const vkf_model_encoder_heads heads = {
 };
 
 vkf_status vkf_model_map_albert(vkf_net *net, vkf_file_value config) {
-  vkf_status st = VKF_OK;
   vkf_model_stack *stack = &net->encoder;
   uint32_t inner = 0, width = 0;
   net->base = "albert.";
   stack->name = "encoder";
-  VKF_TRY(vkf_model_only_string(net, config, "position_embedding_type", "absolute"));
-  VKF_TRY(vkf_model_find_size(net, config, "inner_group_num", 1, &inner));
+  VKF_CALL(vkf_model_only_string(net, config, "position_embedding_type", "absolute"));
+  VKF_CALL(vkf_model_find_size(net, config, "inner_group_num", 1, &inner));
   if (inner != 1)
-    VKF_FAIL(net->env, VKF_ERROR_UNSUPPORTED, "%s: inner_group_num %u is not supported", net->config_path, inner);
-  VKF_TRY(vkf_model_get_layers(net, config, "gelu_new", 1e-12, stack));
-  VKF_TRY(vkf_model_find_size(net, config, "num_hidden_groups", 1, &stack->n_stored));
-  VKF_TRY(vkf_model_find_tokens(net, config, -1));
+    return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: inner_group_num %u is not supported", net->config_path,
+                        inner);
+  VKF_CALL(vkf_model_get_layers(net, config, "gelu_new", 1e-12, stack));
+  VKF_CALL(vkf_model_find_size(net, config, "num_hidden_groups", 1, &stack->n_stored));
+  VKF_CALL(vkf_model_find_tokens(net, config, -1));
   stack->qkv_bias = stack->out_bias = stack->ffn_bias = stack->norm_affine = true;
-  VKF_TRY(vkf_model_find_size(net, config, "embedding_size", 128, &width));
-  VKF_TRY(vkf_model_claim_bert_embeddings(net, config, "albert.embeddings.", width, &heads, stack));
-  VKF_TRY(vkf_model_add_linear(net, "albert.encoder.embedding_hidden_mapping_in.", net->info.d_model, width, true,
-                               "embed.in", &stack->embed_in));
-  VKF_TRY(vkf_model_claim_stack(net, stack, &names));
-  VKF_TRY(vkf_model_claim_encoder_head(net, config, &heads));
-done:
-  return st;
+  VKF_CALL(vkf_model_find_size(net, config, "embedding_size", 128, &width));
+  VKF_CALL(vkf_model_claim_bert_embeddings(net, config, "albert.embeddings.", width, &heads, stack));
+  VKF_CALL(vkf_model_add_linear(net, "albert.encoder.embedding_hidden_mapping_in.", net->info.d_model, width, true,
+                                "embed.in", &stack->embed_in));
+  VKF_CALL(vkf_model_claim_stack(net, stack, &names));
+  return vkf_model_claim_encoder_head(net, config, &heads);
 }

@@ -38,7 +38,6 @@ static const variant variants[] = {
 static vkf_status map_stack(vkf_net *net, const variant *v, vkf_model_stack *stack, const char *prefix,
                             const vkf_model_stack_names *names) {
   enum { POSITION_OFFSET = 2 };
-  vkf_status st = VKF_OK;
   const char *table = vkf_arena_printf(&net->arena, "%sembed_positions.weight", prefix);
   const char *norm = vkf_arena_printf(&net->arena, "%slayernorm_embedding.", prefix);
   const char *stored = vkf_arena_printf(&net->arena, "%sembed_positions.weights", prefix); /* sinusoids, of old */
@@ -51,8 +50,8 @@ static vkf_status map_stack(vkf_net *net, const variant *v, vkf_model_stack *sta
     stack->positions = VKF_POSITION_LEARNED;
     stack->position_offset = POSITION_OFFSET;
     stack->n_positions = net->info.max_positions + POSITION_OFFSET;
-    VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, table, stack->n_positions, net->info.d_model, table_name,
-                                 &stack->position_table));
+    VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, table, stack->n_positions, net->info.d_model, table_name,
+                                  &stack->position_table));
   } else {
     stack->positions = VKF_POSITION_STRETCHED;
     stack->position_ids = VKF_POSITION_IDS_NON_PADS;
@@ -60,30 +59,25 @@ static vkf_status map_stack(vkf_net *net, const variant *v, vkf_model_stack *sta
     vkf_model_mark_known(net, stored);
   }
   if (v->embed_norm)
-    VKF_TRY(vkf_model_add_norm(net, norm, net->info.d_model, VKF_NORM_LAYER, norm_name, &stack->embed_norm));
-  VKF_TRY(vkf_model_claim_stack(net, stack, names));
-done:
-  return st;
+    VKF_CALL(vkf_model_add_norm(net, norm, net->info.d_model, VKF_NORM_LAYER, norm_name, &stack->embed_norm));
+  return vkf_model_claim_stack(net, stack, names);
 }
 
 vkf_status vkf_model_map_bart(vkf_net *net, vkf_file_value config) {
-  vkf_status st = VKF_OK;
   const variant *v = variants;
   while (strcmp(v->model_type, net->info.family) != 0) v++;
   /* of old configurations of BART */
-  VKF_TRY(vkf_model_only_bool(net, config, "normalize_before", v->norm_first));
-  VKF_TRY(vkf_model_only_bool(net, config, "normalize_embedding", v->embed_norm));
-  VKF_TRY(vkf_model_only_bool(net, config, "add_final_layer_norm", v->norm_first));
-  VKF_TRY(vkf_model_only_bool(net, config, "static_position_embeddings", !v->is_learned));
-  VKF_TRY(vkf_model_claim_pair(net, config, v->has_logits_bias));
-  if (v->is_learned) VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &net->info.max_positions));
+  VKF_CALL(vkf_model_only_bool(net, config, "normalize_before", v->norm_first));
+  VKF_CALL(vkf_model_only_bool(net, config, "normalize_embedding", v->embed_norm));
+  VKF_CALL(vkf_model_only_bool(net, config, "add_final_layer_norm", v->norm_first));
+  VKF_CALL(vkf_model_only_bool(net, config, "static_position_embeddings", !v->is_learned));
+  VKF_CALL(vkf_model_claim_pair(net, config, v->has_logits_bias));
+  if (v->is_learned) VKF_CALL(vkf_model_get_size(net, config, "max_position_embeddings", &net->info.max_positions));
   if (!v->is_learned && (net->info.pad_id < 0 || (uint32_t)net->info.pad_id >= net->encoder.vocab))
-    VKF_FAIL(net->env, VKF_ERROR_FORMAT,
-             "%s: expected an id of the vocabulary as pad_token_id, on which positions "
-             "depend, found %d",
-             net->config_path, (int)net->info.pad_id);
-  VKF_TRY(map_stack(net, v, &net->encoder, "model.encoder.", &encoder_names));
-  VKF_TRY(map_stack(net, v, &net->decoder, "model.decoder.", &decoder_names));
-done:
-  return st;
+    return vkf_env_fail(net->env, VKF_ERROR_FORMAT,
+                        "%s: expected an id of the vocabulary as pad_token_id, on which positions "
+                        "depend, found %d",
+                        net->config_path, (int)net->info.pad_id);
+  VKF_CALL(map_stack(net, v, &net->encoder, "model.encoder.", &encoder_names));
+  return map_stack(net, v, &net->decoder, "model.decoder.", &decoder_names);
 }

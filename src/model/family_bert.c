@@ -46,20 +46,17 @@ static const vkf_model_encoder_heads roberta_heads = {
 
 static vkf_status map(vkf_net *net, vkf_file_value config, int32_t usual_pad, const char *prefix,
                       const vkf_model_stack_names *names, const vkf_model_encoder_heads *heads) {
-  vkf_status st = VKF_OK;
   vkf_model_stack *stack = &net->encoder;
   stack->name = "encoder";
-  VKF_TRY(vkf_model_only_bool(net, config, "is_decoder", false));
-  VKF_TRY(vkf_model_only_bool(net, config, "add_cross_attention", false));
-  VKF_TRY(vkf_model_only_string(net, config, "position_embedding_type", "absolute"));
-  VKF_TRY(vkf_model_get_layers(net, config, "gelu", 1e-12, stack));
-  VKF_TRY(vkf_model_find_tokens(net, config, usual_pad));
+  VKF_CALL(vkf_model_only_bool(net, config, "is_decoder", false));
+  VKF_CALL(vkf_model_only_bool(net, config, "add_cross_attention", false));
+  VKF_CALL(vkf_model_only_string(net, config, "position_embedding_type", "absolute"));
+  VKF_CALL(vkf_model_get_layers(net, config, "gelu", 1e-12, stack));
+  VKF_CALL(vkf_model_find_tokens(net, config, usual_pad));
   stack->qkv_bias = stack->out_bias = stack->ffn_bias = stack->norm_affine = true;
-  VKF_TRY(vkf_model_claim_bert_embeddings(net, config, prefix, net->info.d_model, heads, stack));
-  VKF_TRY(vkf_model_claim_stack(net, stack, names));
-  VKF_TRY(vkf_model_claim_encoder_head(net, config, heads));
-done:
-  return st;
+  VKF_CALL(vkf_model_claim_bert_embeddings(net, config, prefix, net->info.d_model, heads, stack));
+  VKF_CALL(vkf_model_claim_stack(net, stack, names));
+  return vkf_model_claim_encoder_head(net, config, heads);
 }
 
 vkf_status vkf_model_map_bert(vkf_net *net, vkf_file_value config) {
@@ -68,16 +65,15 @@ vkf_status vkf_model_map_bert(vkf_net *net, vkf_file_value config) {
 }
 
 vkf_status vkf_model_map_roberta(vkf_net *net, vkf_file_value config) {
-  vkf_status st = VKF_OK;
   vkf_net_info *info = &net->info;
   net->base = "roberta.";
-  VKF_TRY(map(net, config, 1, "roberta.embeddings.", &roberta_names, &roberta_heads));
+  VKF_CALL(map(net, config, 1, "roberta.embeddings.", &roberta_names, &roberta_heads));
   if (info->pad_id < 0 || (uint32_t)info->pad_id + 1 >= net->encoder.n_positions)
-    VKF_FAIL(net->env, VKF_ERROR_FORMAT, "%s: expected a pad_token_id below max_position_embeddings - 1, found %d",
-             net->config_path, (int)info->pad_id);
+    return vkf_env_fail(net->env, VKF_ERROR_FORMAT,
+                        "%s: expected a pad_token_id below max_position_embeddings - 1, found %d", net->config_path,
+                        (int)info->pad_id);
   net->encoder.position_ids = VKF_POSITION_IDS_NON_PADS;
   net->encoder.position_offset = (uint32_t)info->pad_id;
   info->max_positions -= (uint32_t)info->pad_id + 1;
-done:
-  return st;
+  return VKF_OK;
 }

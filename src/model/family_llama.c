@@ -44,23 +44,21 @@ static const variant variants[] = {
 };
 
 static vkf_status heads(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack *stack) {
-  vkf_status st = VKF_OK;
   uint32_t d_model = net->info.d_model;
-  VKF_TRY(vkf_model_get_size(net, config, "num_attention_heads", &stack->n_heads));
+  VKF_CALL(vkf_model_get_size(net, config, "num_attention_heads", &stack->n_heads));
   bool is_null = vkf_file_json_kind(vkf_file_json_member(config, "num_key_value_heads")) == VKF_FILE_NULL;
   uint32_t usual_kv = v->n_kv_heads > 0 && !is_null ? v->n_kv_heads : stack->n_heads;
-  VKF_TRY(vkf_model_find_size(net, config, "num_key_value_heads", usual_kv, &stack->n_kv_heads));
+  VKF_CALL(vkf_model_find_size(net, config, "num_key_value_heads", usual_kv, &stack->n_kv_heads));
   if (stack->n_heads % stack->n_kv_heads != 0)
-    VKF_FAIL(net->env, VKF_ERROR_FORMAT,
-             "%s: expected a divisor of num_attention_heads %u as num_key_value_heads, "
-             "found %u",
-             net->config_path, stack->n_heads, stack->n_kv_heads);
+    return vkf_env_fail(net->env, VKF_ERROR_FORMAT,
+                        "%s: expected a divisor of num_attention_heads %u as num_key_value_heads, "
+                        "found %u",
+                        net->config_path, stack->n_heads, stack->n_kv_heads);
   uint32_t usual = v->head_width > 0 ? v->head_width : VKF_MAX(d_model / stack->n_heads, 1u);
-  VKF_TRY(vkf_model_find_size(net, config, "head_dim", usual, &stack->key_width));
+  VKF_CALL(vkf_model_find_size(net, config, "head_dim", usual, &stack->key_width));
   stack->value_width = stack->key_width;
   stack->scale = (float)(1 / sqrt(stack->key_width));
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* Which layers have a window: all (Mistral), or those in layer_types, else those from max_window_layers on. */
@@ -91,35 +89,32 @@ done:
 }
 
 vkf_status vkf_model_map_llama(vkf_net *net, vkf_file_value config) {
-  vkf_status st = VKF_OK;
   vkf_model_stack *stack = &net->decoder;
   const variant *v = variants;
   while (strcmp(v->model_type, net->info.family) != 0) v++;
   net->base = "model.";
   stack->name = "decoder";
-  VKF_TRY(vkf_model_get_size(net, config, "hidden_size", &net->info.d_model));
-  VKF_TRY(vkf_model_get_size(net, config, "num_hidden_layers", &stack->n_layers));
-  VKF_TRY(vkf_model_get_size(net, config, "intermediate_size", &stack->d_ff));
-  VKF_TRY(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
-  VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &net->info.max_positions));
-  VKF_TRY(heads(net, config, v, stack));
-  VKF_TRY(vkf_model_find_activation(net, config, "hidden_act", "silu", &stack->activation));
-  VKF_TRY(vkf_model_find_epsilon(net, config, "rms_norm_eps", 1e-6, &stack->norm_eps));
-  VKF_TRY(vkf_model_find_tokens(net, config, -1));
-  VKF_TRY(vkf_model_find_rotary(net, config, 10000, 1, stack));
+  VKF_CALL(vkf_model_get_size(net, config, "hidden_size", &net->info.d_model));
+  VKF_CALL(vkf_model_get_size(net, config, "num_hidden_layers", &stack->n_layers));
+  VKF_CALL(vkf_model_get_size(net, config, "intermediate_size", &stack->d_ff));
+  VKF_CALL(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
+  VKF_CALL(vkf_model_get_size(net, config, "max_position_embeddings", &net->info.max_positions));
+  VKF_CALL(heads(net, config, v, stack));
+  VKF_CALL(vkf_model_find_activation(net, config, "hidden_act", "silu", &stack->activation));
+  VKF_CALL(vkf_model_find_epsilon(net, config, "rms_norm_eps", 1e-6, &stack->norm_eps));
+  VKF_CALL(vkf_model_find_tokens(net, config, -1));
+  VKF_CALL(vkf_model_find_rotary(net, config, 10000, 1, stack));
   stack->qkv_bias = v->qkv_bias;
-  if (v->reads_bias) VKF_TRY(vkf_file_json_find_bool(config, "attention_bias", false, &stack->qkv_bias));
+  if (v->reads_bias) VKF_CALL(vkf_file_json_find_bool(config, "attention_bias", false, &stack->qkv_bias));
   stack->out_bias = v->reads_bias && stack->qkv_bias;
   if (strcmp(v->model_type, "llama") == 0)
-    VKF_TRY(vkf_file_json_find_bool(config, "mlp_bias", false, &stack->ffn_bias));
+    VKF_CALL(vkf_file_json_find_bool(config, "mlp_bias", false, &stack->ffn_bias));
   stack->causal = stack->norm_first = stack->has_final_norm = stack->norm_affine = stack->is_gated = true;
   stack->has_head_norm = v->has_head_norm;
   stack->norm_kind = VKF_NORM_RMS;
   stack->embed_scale = 1;
-  VKF_TRY(vkf_model_claim_language_model(net, config, stack, "model.embed_tokens.weight", net->info.d_model, false,
-                                         "lm_head.weight"));
-  VKF_TRY(vkf_model_claim_stack(net, stack, &names));
-  VKF_TRY(windows(net, config, v, stack));
-done:
-  return st;
+  VKF_CALL(vkf_model_claim_language_model(net, config, stack, "model.embed_tokens.weight", net->info.d_model, false,
+                                          "lm_head.weight"));
+  VKF_CALL(vkf_model_claim_stack(net, stack, &names));
+  return windows(net, config, v, stack);
 }

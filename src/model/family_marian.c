@@ -17,13 +17,10 @@ static const vkf_model_stack_names decoder_names = {
 };
 
 static vkf_status refuse_unsupported(vkf_net *net, vkf_file_value config) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(vkf_model_only_bool(net, config, "normalize_before", false));
-  VKF_TRY(vkf_model_only_bool(net, config, "normalize_embedding", false));
-  VKF_TRY(vkf_model_only_bool(net, config, "add_final_layer_norm", false));
-  VKF_TRY(vkf_model_only_bool(net, config, "static_position_embeddings", true));
-done:
-  return st;
+  VKF_CALL(vkf_model_only_bool(net, config, "normalize_before", false));
+  VKF_CALL(vkf_model_only_bool(net, config, "normalize_embedding", false));
+  VKF_CALL(vkf_model_only_bool(net, config, "add_final_layer_norm", false));
+  return vkf_model_only_bool(net, config, "static_position_embeddings", true);
 }
 
 /* Sinusoids that are stored are read, as transformers does; each side has its own name for them. */
@@ -37,16 +34,13 @@ static vkf_status positions(vkf_net *net, vkf_model_stack *stack, const char *te
 }
 
 vkf_status vkf_model_map_marian(vkf_net *net, vkf_file_value config) {
-  vkf_status st = VKF_OK;
   vkf_net_info *info = &net->info;
-  VKF_TRY(refuse_unsupported(net, config));
-  VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &info->max_positions));
-  VKF_TRY(vkf_model_claim_pair(net, config, true));
+  VKF_CALL(refuse_unsupported(net, config));
+  VKF_CALL(vkf_model_get_size(net, config, "max_position_embeddings", &info->max_positions));
+  VKF_CALL(vkf_model_claim_pair(net, config, true));
   if (info->decoder_start_id < 0) info->decoder_start_id = info->pad_id;
-  VKF_TRY(positions(net, &net->encoder, "model.encoder.embed_positions.weight", "encoder.positions.weight"));
-  VKF_TRY(positions(net, &net->decoder, "model.decoder.embed_positions.weight", "decoder.positions.weight"));
-  VKF_TRY(vkf_model_claim_stack(net, &net->encoder, &encoder_names));
-  VKF_TRY(vkf_model_claim_stack(net, &net->decoder, &decoder_names));
-done:
-  return st;
+  VKF_CALL(positions(net, &net->encoder, "model.encoder.embed_positions.weight", "encoder.positions.weight"));
+  VKF_CALL(positions(net, &net->decoder, "model.decoder.embed_positions.weight", "decoder.positions.weight"));
+  VKF_CALL(vkf_model_claim_stack(net, &net->encoder, &encoder_names));
+  return vkf_model_claim_stack(net, &net->decoder, &decoder_names);
 }

@@ -25,26 +25,25 @@ done:
 
 vkf_status vkf_model_map_opt(vkf_net *net, vkf_file_value config) {
   enum { POSITION_OFFSET = 2 };
-  vkf_status st = VKF_OK;
   vkf_model_stack *stack = &net->decoder;
   uint32_t width = 0;
   bool has_bias = true, has_no_final_norm = false;
   net->base = "model.";
   stack->name = "decoder";
-  VKF_TRY(vkf_model_get_size(net, config, "hidden_size", &net->info.d_model));
-  VKF_TRY(vkf_model_get_size(net, config, "num_hidden_layers", &stack->n_layers));
-  VKF_TRY(vkf_model_get_size(net, config, "num_attention_heads", &stack->n_heads));
-  VKF_TRY(vkf_model_get_size(net, config, "ffn_dim", &stack->d_ff));
-  VKF_TRY(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
-  VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &net->info.max_positions));
-  VKF_TRY(vkf_model_find_size(net, config, "word_embed_proj_dim", net->info.d_model, &width));
-  VKF_TRY(vkf_model_split_heads(net, stack, "num_attention_heads"));
-  VKF_TRY(vkf_model_find_activation(net, config, "activation_function", "relu", &stack->activation));
-  VKF_TRY(vkf_file_json_find_bool(config, "do_layer_norm_before", true, &stack->norm_first));
-  VKF_TRY(vkf_file_json_find_bool(config, "_remove_final_layer_norm", false, &has_no_final_norm));
-  VKF_TRY(vkf_file_json_find_bool(config, "layer_norm_elementwise_affine", true, &stack->norm_affine));
-  VKF_TRY(vkf_file_json_find_bool(config, "enable_bias", true, &has_bias));
-  VKF_TRY(vkf_model_find_tokens(net, config, -1));
+  VKF_CALL(vkf_model_get_size(net, config, "hidden_size", &net->info.d_model));
+  VKF_CALL(vkf_model_get_size(net, config, "num_hidden_layers", &stack->n_layers));
+  VKF_CALL(vkf_model_get_size(net, config, "num_attention_heads", &stack->n_heads));
+  VKF_CALL(vkf_model_get_size(net, config, "ffn_dim", &stack->d_ff));
+  VKF_CALL(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
+  VKF_CALL(vkf_model_get_size(net, config, "max_position_embeddings", &net->info.max_positions));
+  VKF_CALL(vkf_model_find_size(net, config, "word_embed_proj_dim", net->info.d_model, &width));
+  VKF_CALL(vkf_model_split_heads(net, stack, "num_attention_heads"));
+  VKF_CALL(vkf_model_find_activation(net, config, "activation_function", "relu", &stack->activation));
+  VKF_CALL(vkf_file_json_find_bool(config, "do_layer_norm_before", true, &stack->norm_first));
+  VKF_CALL(vkf_file_json_find_bool(config, "_remove_final_layer_norm", false, &has_no_final_norm));
+  VKF_CALL(vkf_file_json_find_bool(config, "layer_norm_elementwise_affine", true, &stack->norm_affine));
+  VKF_CALL(vkf_file_json_find_bool(config, "enable_bias", true, &has_bias));
+  VKF_CALL(vkf_model_find_tokens(net, config, -1));
   stack->causal = true;
   stack->has_final_norm = stack->norm_first && !has_no_final_norm;
   stack->qkv_bias = stack->out_bias = stack->ffn_bias = has_bias;
@@ -54,12 +53,10 @@ vkf_status vkf_model_map_opt(vkf_net *net, vkf_file_value config) {
   stack->position_ids = VKF_POSITION_IDS_MASK;
   stack->position_offset = POSITION_OFFSET;
   stack->n_positions = net->info.max_positions + POSITION_OFFSET;
-  VKF_TRY(vkf_model_claim_language_model(net, config, stack, "model.decoder.embed_tokens.weight", width, true,
-                                         "lm_head.weight"));
-  VKF_TRY(project(net, stack, width));
-  VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "model.decoder.embed_positions.weight", stack->n_positions,
-                               net->info.d_model, "positions.weight", &stack->position_table));
-  VKF_TRY(vkf_model_claim_stack(net, stack, &names));
-done:
-  return st;
+  VKF_CALL(vkf_model_claim_language_model(net, config, stack, "model.decoder.embed_tokens.weight", width, true,
+                                          "lm_head.weight"));
+  VKF_CALL(project(net, stack, width));
+  VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "model.decoder.embed_positions.weight", stack->n_positions,
+                                net->info.d_model, "positions.weight", &stack->position_table));
+  return vkf_model_claim_stack(net, stack, &names);
 }

@@ -45,8 +45,7 @@ static vkf_status find_feed_forward(vkf_net *net, vkf_file_value config, vkf_mod
   } names[] = {
       {"relu", VKF_ACT_RELU}, {"gelu", VKF_ACT_GELU}, {"gelu_new", VKF_ACT_GELU_TANH}, {"silu", VKF_ACT_SWISH}};
   const char *text = NULL, *usual = strcmp(net->info.family, "mt5") == 0 ? "gated-gelu" : "relu";
-  vkf_status st = vkf_file_json_find_string(config, "feed_forward_proj", usual, &text);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_file_json_find_string(config, "feed_forward_proj", usual, &text));
   stack->is_gated = strncmp(text, gated, sizeof gated - 1) == 0;
   const char *name = stack->is_gated ? text + sizeof gated - 1 : text;
   for (size_t i = 0; i < VKF_COUNT(names); i++) {
@@ -60,18 +59,17 @@ static vkf_status find_feed_forward(vkf_net *net, vkf_file_value config, vkf_mod
 }
 
 static vkf_status numbers(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(vkf_model_get_size(net, config, "num_layers", &stack->n_layers));
-  VKF_TRY(vkf_model_get_size(net, config, "num_heads", &stack->n_heads));
-  VKF_TRY(vkf_model_get_size(net, config, "d_kv", &stack->key_width));
-  VKF_TRY(vkf_model_get_size(net, config, "d_ff", &stack->d_ff));
-  VKF_TRY(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
-  VKF_TRY(find_feed_forward(net, config, stack));
-  VKF_TRY(vkf_model_find_epsilon(net, config, "layer_norm_epsilon", 1e-6, &stack->norm_eps));
-  VKF_TRY(vkf_model_find_size(net, config, "relative_attention_num_buckets", 32, &stack->relative.n_buckets));
-  VKF_TRY(vkf_model_find_size(net, config, "relative_attention_max_distance", 128, &stack->relative.max_distance));
+  VKF_CALL(vkf_model_get_size(net, config, "num_layers", &stack->n_layers));
+  VKF_CALL(vkf_model_get_size(net, config, "num_heads", &stack->n_heads));
+  VKF_CALL(vkf_model_get_size(net, config, "d_kv", &stack->key_width));
+  VKF_CALL(vkf_model_get_size(net, config, "d_ff", &stack->d_ff));
+  VKF_CALL(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
+  VKF_CALL(find_feed_forward(net, config, stack));
+  VKF_CALL(vkf_model_find_epsilon(net, config, "layer_norm_epsilon", 1e-6, &stack->norm_eps));
+  VKF_CALL(vkf_model_find_size(net, config, "relative_attention_num_buckets", 32, &stack->relative.n_buckets));
+  VKF_CALL(vkf_model_find_size(net, config, "relative_attention_max_distance", 128, &stack->relative.max_distance));
   if (stack->relative.n_buckets < 4 || stack->relative.max_distance <= stack->relative.n_buckets / 2)
-    VKF_FAIL(
+    return vkf_env_fail(
         net->env, VKF_ERROR_FORMAT,
         "%s: expected at least 4 relative_attention_num_buckets and a relative_attention_max_distance over half of "
         "them, found %u and %u",
@@ -81,25 +79,22 @@ static vkf_status numbers(vkf_net *net, vkf_file_value config, vkf_model_stack *
   stack->scale = stack->embed_scale = 1;
   stack->norm_kind = VKF_NORM_RMS;
   stack->norm_first = stack->norm_affine = stack->has_final_norm = true;
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status embeddings(vkf_net *net, vkf_file_value config) {
   static const char *const names[] = {"shared.weight", "encoder.embed_tokens.weight", "decoder.embed_tokens.weight"};
-  vkf_status st = VKF_OK;
   bool is_tied = true, is_scaled = true;
   vkf_model_stack *encoder = &net->encoder;
-  VKF_TRY(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
+  VKF_CALL(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
   bool scales = is_tied && strcmp(net->info.family, "mt5") != 0; /* mT5's states go to the head as they are */
-  VKF_TRY(vkf_file_json_find_bool(config, "scale_decoder_outputs", scales, &is_scaled));
+  VKF_CALL(vkf_file_json_find_bool(config, "scale_decoder_outputs", scales, &is_scaled));
   const char *table = vkf_model_first_of(net, names, VKF_COUNT(names));
-  VKF_TRY(vkf_model_claim_language_model(net, config, encoder, table, net->info.d_model, true, "lm_head.weight"));
-  for (size_t i = 0; i < VKF_COUNT(names); i++) VKF_TRY(vkf_model_mark_same(net, names[i], table));
+  VKF_CALL(vkf_model_claim_language_model(net, config, encoder, table, net->info.d_model, true, "lm_head.weight"));
+  for (size_t i = 0; i < VKF_COUNT(names); i++) VKF_CALL(vkf_model_mark_same(net, names[i], table));
   net->decoder.table = encoder->table;
   if (is_scaled) net->head.scale = (float)(1 / sqrt(net->info.d_model));
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status map_stack(vkf_net *net, vkf_model_stack *stack, vkf_model_stack_names names, const char *relative) {
@@ -107,31 +102,29 @@ static vkf_status map_stack(vkf_net *net, vkf_model_stack *stack, vkf_model_stac
   const char *name = vkf_arena_printf(&net->arena, "%s.relative.weight", stack->name);
   if (plain == NULL || name == NULL) return VKF_ERROR_MEMORY;
   if (!stack->is_gated) names.ffn_in = plain;
-  vkf_status st = vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, relative, stack->relative.n_buckets, stack->n_heads, name,
-                                       &stack->relative.table);
-  return st != VKF_OK ? st : vkf_model_claim_stack(net, stack, &names);
+  VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, relative, stack->relative.n_buckets, stack->n_heads, name,
+                                &stack->relative.table));
+  return vkf_model_claim_stack(net, stack, &names);
 }
 
 vkf_status vkf_model_map_t5(vkf_net *net, vkf_file_value config) {
-  vkf_status st = VKF_OK;
   vkf_model_stack *encoder = &net->encoder, *decoder = &net->decoder;
-  VKF_TRY(vkf_model_only_bool(net, config, "is_encoder_decoder", true));
-  VKF_TRY(vkf_model_get_size(net, config, "d_model", &net->info.d_model));
-  VKF_TRY(vkf_model_find_tokens(net, config, -1));
-  VKF_TRY(vkf_model_find_token(net, config, "decoder_start_token_id", net->info.pad_id, &net->info.decoder_start_id));
-  VKF_TRY(numbers(net, config, encoder));
-  VKF_TRY(numbers(net, config, decoder));
+  VKF_CALL(vkf_model_only_bool(net, config, "is_encoder_decoder", true));
+  VKF_CALL(vkf_model_get_size(net, config, "d_model", &net->info.d_model));
+  VKF_CALL(vkf_model_find_tokens(net, config, -1));
+  VKF_CALL(vkf_model_find_token(net, config, "decoder_start_token_id", net->info.pad_id, &net->info.decoder_start_id));
+  VKF_CALL(numbers(net, config, encoder));
+  VKF_CALL(numbers(net, config, decoder));
   encoder->name = "encoder";
   decoder->name = "decoder";
   decoder->causal = decoder->has_cross = true;
-  VKF_TRY(vkf_model_find_size(net, config, "num_decoder_layers", encoder->n_layers, &decoder->n_layers));
-  VKF_TRY(embeddings(net, config));
-  VKF_TRY(
+  VKF_CALL(vkf_model_find_size(net, config, "num_decoder_layers", encoder->n_layers, &decoder->n_layers));
+  VKF_CALL(embeddings(net, config));
+  VKF_CALL(
       map_stack(net, encoder, encoder_names, "encoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"));
-  VKF_TRY(
+  VKF_CALL(
       map_stack(net, decoder, decoder_names, "decoder.block.0.layer.0.SelfAttention.relative_attention_bias.weight"));
   /* in old folders, never read */
   vkf_model_mark_known(net, "decoder.block.0.layer.1.EncDecAttention.relative_attention_bias.weight");
-done:
-  return st;
+  return VKF_OK;
 }

@@ -62,8 +62,7 @@ done:
 
 static vkf_status find_architecture(vkf_net *net, vkf_file_value config, vkf_architecture *out) {
   const char *name = NULL;
-  vkf_status st = vkf_file_json_find_string(config, "architecture", "encoder-decoder", &name);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_file_json_find_string(config, "architecture", "encoder-decoder", &name));
   for (int a = VKF_ARCHITECTURE_ENCODER_DECODER; a <= VKF_ARCHITECTURE_DECODER; a++) {
     if (strcmp(name, vkf_model_architecture_name((vkf_architecture)a)) != 0) continue;
     *out = (vkf_architecture)a;
@@ -75,47 +74,44 @@ static vkf_status find_architecture(vkf_net *net, vkf_file_value config, vkf_arc
 }
 
 static vkf_status find_positions(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
-  vkf_status st = VKF_OK;
   const char *kind = NULL;
-  VKF_TRY(vkf_file_json_find_string(config, "positional_encoding", "sinusoidal", &kind));
+  VKF_CALL(vkf_file_json_find_string(config, "positional_encoding", "sinusoidal", &kind));
   if (strcmp(kind, "sinusoidal") == 0) {
     stack->positions = VKF_POSITION_INTERLEAVED;
   } else if (strcmp(kind, "none") == 0) {
     stack->positions = VKF_POSITION_NONE;
   } else if (strcmp(kind, "learned") == 0) {
     stack->positions = VKF_POSITION_LEARNED;
-    VKF_TRY(vkf_model_get_size(net, config, "max_position_embeddings", &stack->n_positions));
+    VKF_CALL(vkf_model_get_size(net, config, "max_position_embeddings", &stack->n_positions));
     net->info.max_positions = stack->n_positions;
-    VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "positions.weight", stack->n_positions, net->info.d_model,
-                                 "positions.weight", &stack->position_table));
+    VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, "positions.weight", stack->n_positions, net->info.d_model,
+                                  "positions.weight", &stack->position_table));
   } else {
-    VKF_FAIL(net->env, VKF_ERROR_UNSUPPORTED,
-             "%s: expected sinusoidal, learned or none as positional_encoding, found \"%s\"", net->config_path, kind);
+    return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED,
+                        "%s: expected sinusoidal, learned or none as positional_encoding, found \"%s\"",
+                        net->config_path, kind);
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* What all stacks have in common. */
 static vkf_status stack_numbers(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
-  vkf_status st = VKF_OK;
   bool is_scaled = false;
-  VKF_TRY(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
-  VKF_TRY(vkf_model_get_size(net, config, "nhead", &stack->n_heads));
-  VKF_TRY(vkf_model_get_size(net, config, "dim_feedforward", &stack->d_ff));
-  VKF_TRY(vkf_model_split_heads(net, stack, "nhead"));
-  VKF_TRY(vkf_model_find_activation(net, config, "activation", "relu", &stack->activation));
-  VKF_TRY(vkf_file_json_find_bool(config, "norm_first", false, &stack->norm_first));
-  VKF_TRY(vkf_file_json_find_bool(config, "norm_affine", true, &stack->norm_affine));
-  VKF_TRY(vkf_file_json_find_bool(config, "final_norm", stack->norm_first, &stack->has_final_norm));
-  VKF_TRY(vkf_file_json_find_bool(config, "attention_bias", true, &stack->qkv_bias));
+  VKF_CALL(vkf_model_get_size(net, config, "vocab_size", &stack->vocab));
+  VKF_CALL(vkf_model_get_size(net, config, "nhead", &stack->n_heads));
+  VKF_CALL(vkf_model_get_size(net, config, "dim_feedforward", &stack->d_ff));
+  VKF_CALL(vkf_model_split_heads(net, stack, "nhead"));
+  VKF_CALL(vkf_model_find_activation(net, config, "activation", "relu", &stack->activation));
+  VKF_CALL(vkf_file_json_find_bool(config, "norm_first", false, &stack->norm_first));
+  VKF_CALL(vkf_file_json_find_bool(config, "norm_affine", true, &stack->norm_affine));
+  VKF_CALL(vkf_file_json_find_bool(config, "final_norm", stack->norm_first, &stack->has_final_norm));
+  VKF_CALL(vkf_file_json_find_bool(config, "attention_bias", true, &stack->qkv_bias));
   stack->out_bias = stack->qkv_bias;
-  VKF_TRY(vkf_file_json_find_bool(config, "ffn_bias", true, &stack->ffn_bias));
-  VKF_TRY(vkf_model_find_epsilon(net, config, "layer_norm_eps", 1e-5, &stack->norm_eps));
-  VKF_TRY(vkf_file_json_find_bool(config, "scale_embedding", false, &is_scaled));
+  VKF_CALL(vkf_file_json_find_bool(config, "ffn_bias", true, &stack->ffn_bias));
+  VKF_CALL(vkf_model_find_epsilon(net, config, "layer_norm_eps", 1e-5, &stack->norm_eps));
+  VKF_CALL(vkf_file_json_find_bool(config, "scale_embedding", false, &is_scaled));
   stack->embed_scale = is_scaled ? (float)sqrt(net->info.d_model) : 1;
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* The table of the embeddings (all stacks share it) and the head. */
@@ -148,44 +144,39 @@ done:
 /* The stacks, alike but for their layers. */
 static vkf_status stacks(vkf_net *net, vkf_file_value config, vkf_architecture architecture,
                          const vkf_model_stack *common) {
-  vkf_status st = VKF_OK;
   bool is_pair = architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
   if (architecture != VKF_ARCHITECTURE_DECODER) {
     net->encoder = *common;
     net->encoder.name = "encoder";
-    VKF_TRY(vkf_model_get_size(net, config, is_pair ? "num_encoder_layers" : "num_layers", &net->encoder.n_layers));
-    VKF_TRY(vkf_model_claim_stack(net, &net->encoder, is_pair ? &encoder_names : &one_stack_names));
+    VKF_CALL(vkf_model_get_size(net, config, is_pair ? "num_encoder_layers" : "num_layers", &net->encoder.n_layers));
+    VKF_CALL(vkf_model_claim_stack(net, &net->encoder, is_pair ? &encoder_names : &one_stack_names));
   }
   if (architecture != VKF_ARCHITECTURE_ENCODER) {
     net->decoder = *common;
     net->decoder.name = "decoder";
     net->decoder.causal = true;
     net->decoder.has_cross = is_pair;
-    VKF_TRY(vkf_model_get_size(net, config, is_pair ? "num_decoder_layers" : "num_layers", &net->decoder.n_layers));
-    VKF_TRY(vkf_model_claim_stack(net, &net->decoder, is_pair ? &decoder_names : &one_stack_names));
+    VKF_CALL(vkf_model_get_size(net, config, is_pair ? "num_decoder_layers" : "num_layers", &net->decoder.n_layers));
+    VKF_CALL(vkf_model_claim_stack(net, &net->decoder, is_pair ? &decoder_names : &one_stack_names));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_model_map_transformer(vkf_net *net, vkf_file_value config) {
-  vkf_status st = VKF_OK;
   vkf_net_info *info = &net->info;
   vkf_model_stack common = vkf_model_no_stack;
   vkf_architecture architecture = VKF_ARCHITECTURE_ENCODER_DECODER;
-  VKF_TRY(refuse_unknown_keys(net, config));
-  VKF_TRY(find_architecture(net, config, &architecture));
+  VKF_CALL(refuse_unknown_keys(net, config));
+  VKF_CALL(find_architecture(net, config, &architecture));
   bool is_pair = architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
-  VKF_TRY(vkf_model_get_size(net, config, "d_model", &info->d_model));
-  VKF_TRY(vkf_model_find_token(net, config, "pad_token_id", -1, &info->pad_id));
-  VKF_TRY(vkf_model_find_token(net, config, "bos_token_id", -1, &info->bos_id));
-  VKF_TRY(vkf_model_find_token(net, config, "eos_token_id", -1, &info->eos_id));
-  VKF_TRY(vkf_model_find_token(net, config, "decoder_start_token_id", is_pair ? info->bos_id : -1,
-                               &info->decoder_start_id));
-  VKF_TRY(stack_numbers(net, config, &common));
-  VKF_TRY(find_positions(net, config, &common));
-  VKF_TRY(embeddings(net, config, is_pair, &common));
-  VKF_TRY(stacks(net, config, architecture, &common));
-done:
-  return st;
+  VKF_CALL(vkf_model_get_size(net, config, "d_model", &info->d_model));
+  VKF_CALL(vkf_model_find_token(net, config, "pad_token_id", -1, &info->pad_id));
+  VKF_CALL(vkf_model_find_token(net, config, "bos_token_id", -1, &info->bos_id));
+  VKF_CALL(vkf_model_find_token(net, config, "eos_token_id", -1, &info->eos_id));
+  VKF_CALL(vkf_model_find_token(net, config, "decoder_start_token_id", is_pair ? info->bos_id : -1,
+                                &info->decoder_start_id));
+  VKF_CALL(stack_numbers(net, config, &common));
+  VKF_CALL(find_positions(net, config, &common));
+  VKF_CALL(embeddings(net, config, is_pair, &common));
+  return stacks(net, config, architecture, &common);
 }

@@ -22,16 +22,16 @@ static const vkf_model_encoder_heads heads = {.pooler = "vit.pooler.dense.", .se
 /* Patches as rows of a matrix; the class token and the convolution's bias are the rows of a table of types. */
 static vkf_status embeddings(vkf_net *net, vkf_file_value config, vkf_model_stack *stack) {
   enum { MAX_IMAGE = 4096, MAX_PATCH = 256, MAX_CHANNELS = 64 };
-  vkf_status st = VKF_OK;
   uint32_t image = 0, patch = 0, channels = 0, width = net->info.d_model;
-  VKF_TRY(vkf_model_find_size(net, config, "image_size", 224, &image));
-  VKF_TRY(vkf_model_find_size(net, config, "patch_size", 16, &patch));
-  VKF_TRY(vkf_model_find_size(net, config, "num_channels", 3, &channels));
+  VKF_CALL(vkf_model_find_size(net, config, "image_size", 224, &image));
+  VKF_CALL(vkf_model_find_size(net, config, "patch_size", 16, &patch));
+  VKF_CALL(vkf_model_find_size(net, config, "num_channels", 3, &channels));
   if (patch > image || image > MAX_IMAGE || channels > MAX_CHANNELS || patch > MAX_PATCH)
-    VKF_FAIL(net->env, VKF_ERROR_FORMAT,
-             "%s: expected patches that fit into images, of at most %d pixels a side, images of %d and %d channels, "
-             "found %u, %u and %u",
-             net->config_path, MAX_PATCH, MAX_IMAGE, MAX_CHANNELS, patch, image, channels);
+    return vkf_env_fail(
+        net->env, VKF_ERROR_FORMAT,
+        "%s: expected patches that fit into images, of at most %d pixels a side, images of %d and %d channels, "
+        "found %u, %u and %u",
+        net->config_path, MAX_PATCH, MAX_IMAGE, MAX_CHANNELS, patch, image, channels);
   uint32_t n_tokens = 1 + (image / patch) * (image / patch), columns = channels * patch * patch;
   vkf_model_source kernel = {.tensor = "vit.embeddings.patch_embeddings.projection.weight",
                              .rows = width,
@@ -50,9 +50,9 @@ static vkf_status embeddings(vkf_net *net, vkf_file_value config, vkf_model_stac
                                 .n_rows = n_tokens,
                                 .stored_rank = 3,
                                 .stored = {1, n_tokens, width}};
-  VKF_TRY(vkf_model_add_weight(net, VKF_WEIGHT_MATMUL, columns, &kernel, 1, &stack->patches.weight, "patches.weight"));
-  VKF_TRY(vkf_model_add_weight(net, VKF_WEIGHT_TABLE, width, types, 2, &stack->type_table, "types.weight"));
-  VKF_TRY(
+  VKF_CALL(vkf_model_add_weight(net, VKF_WEIGHT_MATMUL, columns, &kernel, 1, &stack->patches.weight, "patches.weight"));
+  VKF_CALL(vkf_model_add_weight(net, VKF_WEIGHT_TABLE, width, types, 2, &stack->type_table, "types.weight"));
+  VKF_CALL(
       vkf_model_add_weight(net, VKF_WEIGHT_TABLE, width, &positions, 1, &stack->position_table, "positions.weight"));
   vkf_model_mark_known(net, "vit.embeddings.mask_token");
   stack->patch = (vkf_patches_params){channels, image, image, patch, patch, 1};
@@ -61,24 +61,20 @@ static vkf_status embeddings(vkf_net *net, vkf_file_value config, vkf_model_stac
   stack->n_types = 2;
   net->info.image[0] = channels;
   net->info.image[1] = net->info.image[2] = image;
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_model_map_vit(vkf_net *net, vkf_file_value config) {
-  vkf_status st = VKF_OK;
   vkf_model_stack *stack = &net->encoder;
   net->base = "vit.";
   stack->name = "encoder";
-  VKF_TRY(vkf_model_only_string(net, config, "pooler_act", "tanh"));
-  VKF_TRY(vkf_model_get_layers(net, config, "gelu", 1e-12, stack));
-  VKF_TRY(vkf_file_json_find_bool(config, "qkv_bias", true, &stack->qkv_bias));
+  VKF_CALL(vkf_model_only_string(net, config, "pooler_act", "tanh"));
+  VKF_CALL(vkf_model_get_layers(net, config, "gelu", 1e-12, stack));
+  VKF_CALL(vkf_file_json_find_bool(config, "qkv_bias", true, &stack->qkv_bias));
   stack->out_bias = stack->ffn_bias = stack->norm_affine = stack->norm_first = stack->has_final_norm = true;
   net->info.pad_id = net->info.bos_id = net->info.eos_id = net->info.decoder_start_id = -1;
   net->is_last_apart = true;
-  VKF_TRY(embeddings(net, config, stack));
-  VKF_TRY(vkf_model_claim_stack(net, stack, &names));
-  VKF_TRY(vkf_model_claim_encoder_head(net, config, &heads));
-done:
-  return st;
+  VKF_CALL(embeddings(net, config, stack));
+  VKF_CALL(vkf_model_claim_stack(net, stack, &names));
+  return vkf_model_claim_encoder_head(net, config, &heads);
 }

@@ -49,26 +49,24 @@ done:
 vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, vkf_model_stack *stack,
                                           const char *table, uint32_t width, bool is_tied_by_default,
                                           const char *head) {
-  vkf_status st = VKF_OK;
   vkf_model_head_kind kind;
   bool is_tied = is_tied_by_default;
   uint32_t kinds = 1u << VKF_HEAD_NONE | 1u << VKF_HEAD_CAUSAL_LM | 1u << VKF_HEAD_MASKED_LM;
-  VKF_TRY(vkf_model_find_head(net, config, kinds, VKF_HEAD_CAUSAL_LM, &kind));
-  VKF_TRY(vkf_file_json_find_bool(config, "tie_word_embeddings", is_tied_by_default, &is_tied));
+  VKF_CALL(vkf_model_find_head(net, config, kinds, VKF_HEAD_CAUSAL_LM, &kind));
+  VKF_CALL(vkf_file_json_find_bool(config, "tie_word_embeddings", is_tied_by_default, &is_tied));
   net->info.has_head = kind != VKF_HEAD_NONE;
   is_tied = is_tied && !vkf_model_differ(net, table, head);
   uint32_t use = VKF_WEIGHT_TABLE | (is_tied && net->info.has_head ? VKF_WEIGHT_MATMUL : 0);
   const char *const either[] = {table, head}; /* what is tied may be stored under either name */
   const char *stored = vkf_model_first_of(net, either, is_tied ? 2 : 1);
-  VKF_TRY(vkf_model_add_matrix(net, use, stored, stack->vocab, width, "embed.weight", &stack->table));
+  VKF_CALL(vkf_model_add_matrix(net, use, stored, stack->vocab, width, "embed.weight", &stack->table));
   net->head.out.weight = stack->table;
   if (is_tied || !net->info.has_head)
     vkf_model_mark_known(net, head);
   else
-    VKF_TRY(
+    VKF_CALL(
         vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, head, stack->vocab, width, "head.weight", &net->head.out.weight));
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- encoders ---------------------------------------------------------------------------------------------------- */
@@ -76,8 +74,7 @@ done:
 /* What a folder that is still to be made has, as transformers counts: id2label, num_labels, or 2. */
 static vkf_status count_labels(vkf_net *net, vkf_file_value config, uint32_t *out) {
   vkf_file_value labels;
-  vkf_status st = vkf_file_json_find_object(config, "id2label", &labels);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_file_json_find_object(config, "id2label", &labels));
   *out = (uint32_t)vkf_file_json_count(labels);
   return *out > 0 ? VKF_OK : vkf_model_find_size(net, config, "num_labels", 2, out);
 }
@@ -113,37 +110,35 @@ vkf_status vkf_model_claim_words(vkf_net *net, vkf_file_value config, const char
                                  const vkf_model_encoder_heads *names) {
   vkf_model_stack *stack = &net->encoder;
   bool is_tied = true;
-  vkf_status st = vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
   const char *const either[] = {table, names->table};
   const char *stored = vkf_model_first_of(net, either, is_tied ? 2 : 1);
   return vkf_model_add_matrix(net, VKF_WEIGHT_TABLE, stored, stack->vocab, width, "embed.weight", &stack->table);
 }
 
 static vkf_status claim_masked_lm(vkf_net *net, vkf_file_value config, const vkf_model_encoder_heads *names) {
-  vkf_status st = VKF_OK;
   vkf_model_head *head = &net->head;
   const vkf_model_stack *stack = &net->encoder;
   uint32_t vocab = stack->vocab, width = net->infos[stack->table].shape[1];
   bool is_tied = true;
-  VKF_TRY(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
+  VKF_CALL(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
   is_tied = is_tied && !vkf_model_differ(net, net->weights[stack->table].parts[0].tensor->name, names->table);
-  VKF_TRY(claim_dense(net, names->dense, width, stack->activation));
-  VKF_TRY(vkf_model_add_norm(net, names->norm, width, VKF_NORM_LAYER, "head.norm", &head->norm));
+  VKF_CALL(claim_dense(net, names->dense, width, stack->activation));
+  VKF_CALL(vkf_model_add_norm(net, names->norm, width, VKF_NORM_LAYER, "head.norm", &head->norm));
   head->out.weight = stack->table;
   if (is_tied) {
     net->infos[stack->table].use |= VKF_WEIGHT_MATMUL;
     vkf_model_mark_known(net, names->table);
   } else {
-    VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, names->table, vocab, width, "head.weight", &head->out.weight));
+    VKF_CALL(
+        vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, names->table, vocab, width, "head.weight", &head->out.weight));
   }
   bool is_again = names->bias_again != NULL && vkf_model_has_tensor(net, names->bias_again, false);
   vkf_model_source bias = {.tensor = is_again ? names->bias_again : names->bias, .rows = vocab, .n_rows = vocab};
-  VKF_TRY(vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &bias, 1, &head->out.bias, "head.bias"));
+  VKF_CALL(vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &bias, 1, &head->out.bias, "head.bias"));
   if (is_again) vkf_model_mark_known(net, names->bias);
   net->info.has_head = true;
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, const vkf_model_encoder_heads *names) {

@@ -53,7 +53,6 @@ static vkf_status name_last_states(vkf_net *net, vkf_stage stage, const char *la
 /* The net as the other rooms see it, from what the family has filled in. */
 static vkf_status finish_info(vkf_net *net) {
   vkf_net_info *info = &net->info;
-  vkf_status st = VKF_OK;
   bool has_encoder = net->encoder.n_layers > 0, has_decoder = net->decoder.n_layers > 0;
   const vkf_model_stack *first = has_encoder ? &net->encoder : &net->decoder;
   const vkf_model_stack *last = has_decoder ? &net->decoder : &net->encoder;
@@ -69,11 +68,10 @@ static vkf_status finish_info(vkf_net *net) {
   info->decoder_layers = net->decoder.n_layers;
   info->file_bytes = net->tensors != NULL ? vkf_file_tensors_file_bytes(net->tensors) : 0;
   const char *prefix = is_pair ? "encoder_" : "";
-  VKF_TRY(name_last_states(net, has_encoder ? VKF_STAGE_ENCODE : VKF_STAGE_DECODE, prefix, prefix));
-  if (is_pair && !info->has_head) VKF_TRY(name_last_states(net, VKF_STAGE_DECODE, "", "decoder_"));
-  if (net->tensors != NULL) VKF_TRY(vkf_model_list_unused(net));
-done:
-  return st;
+  VKF_CALL(name_last_states(net, has_encoder ? VKF_STAGE_ENCODE : VKF_STAGE_DECODE, prefix, prefix));
+  if (is_pair && !info->has_head) VKF_CALL(name_last_states(net, VKF_STAGE_DECODE, "", "decoder_"));
+  if (net->tensors != NULL) VKF_CALL(vkf_model_list_unused(net));
+  return VKF_OK;
 }
 
 /* Two names of one number. This engine reads the first; transformers reads one or the other. */
@@ -95,47 +93,42 @@ static vkf_status refuse_contradictions(vkf_net *net, vkf_file_value config) {
       {"gpt2", "n_embd", "hidden_size"},
       {"gpt2", "n_positions", "max_position_embeddings"},
   };
-  vkf_status st = VKF_OK;
   for (size_t i = 0; i < VKF_COUNT(pairs); i++) {
     size_t length = strlen(net->info.family);
     const char *at = pairs[i].families;
     while (at != NULL && (strncmp(at, net->info.family, length) != 0 || (at[length] != ' ' && at[length] != 0)))
       if ((at = strchr(at, ' ')) != NULL) at++;
     int64_t one = 0, other = 0;
-    if (at != NULL) VKF_TRY(vkf_file_json_find_int64(config, pairs[i].key, 0, &one));
-    if (at != NULL) VKF_TRY(vkf_file_json_find_int64(config, pairs[i].other, one, &other));
+    if (at != NULL) VKF_CALL(vkf_file_json_find_int64(config, pairs[i].key, 0, &one));
+    if (at != NULL) VKF_CALL(vkf_file_json_find_int64(config, pairs[i].other, one, &other));
     if (one != 0 && one != other)
-      VKF_FAIL(net->env, VKF_ERROR_FORMAT, "%s: expected the same number as %s and %s, found %lld and %lld",
-               net->config_path, pairs[i].key, pairs[i].other, (long long)one, (long long)other);
+      return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected the same number as %s and %s, found %lld and %lld",
+                          net->config_path, pairs[i].key, pairs[i].other, (long long)one, (long long)other);
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* source: NULL: the folder is still to be made, with the configuration of this path. */
 static vkf_status map_config(vkf_net *net, const vkf_file_source *source, const char *config_path,
                              vkf_file_json **config) {
-  vkf_status st = VKF_OK;
   const family *found = NULL;
-  if (source != NULL && source->folder != NULL) VKF_TRY(vkf_file_foreign_check(net->env, source->folder));
-  VKF_TRY(source != NULL ? vkf_file_source_json(net->env, source, "config.json", config)
-                         : vkf_file_json_read(net->env, config_path, config));
+  if (source != NULL && source->folder != NULL) VKF_CALL(vkf_file_foreign_check(net->env, source->folder));
+  VKF_CALL(source != NULL ? vkf_file_source_json(net->env, source, "config.json", config)
+                          : vkf_file_json_read(net->env, config_path, config));
   vkf_file_value root = vkf_file_json_root(*config);
-  VKF_TRY(vkf_file_json_as_object(root, &root));
-  VKF_TRY(find_family(net, root, &found));
+  VKF_CALL(vkf_file_json_as_object(root, &root));
+  VKF_CALL(find_family(net, root, &found));
   net->info.family = found->model_type;
-  VKF_TRY(vkf_model_only_absent(net, root, "quantization_config"));
-  VKF_TRY(vkf_model_only_absent(net, root, "quantization")); /* so MLX calls it */
-  VKF_TRY(refuse_contradictions(net, root));
+  VKF_CALL(vkf_model_only_absent(net, root, "quantization_config"));
+  VKF_CALL(vkf_model_only_absent(net, root, "quantization")); /* so MLX calls it */
+  VKF_CALL(refuse_contradictions(net, root));
   if (source != NULL) {
-    VKF_TRY(vkf_file_tensors_open_source(net->env, source, &net->tensors));
+    VKF_CALL(vkf_file_tensors_open_source(net->env, source, &net->tensors));
     net->used = vkf_arena_alloc(&net->arena, vkf_file_tensors_count(net->tensors), sizeof *net->used);
     if (net->used == NULL) return VKF_ERROR_MEMORY;
   }
-  VKF_TRY(found->map(net, root));
-  VKF_TRY(finish_info(net));
-done:
-  return st;
+  VKF_CALL(found->map(net, root));
+  return finish_info(net);
 }
 
 static vkf_status open_net(vkf_env *env, const char *config_path, const vkf_file_source *source, vkf_net **out) {

@@ -25,13 +25,13 @@ static void scale_linear(const scaling *s, double *frequencies) {
 
 /* Long waves are stretched, short ones do not change, and those between are blended. */
 static vkf_status scale_llama3(vkf_net *net, const scaling *s, double *frequencies) {
-  vkf_status st = VKF_OK;
   double low = 0, high = 0;
-  VKF_TRY(vkf_model_find_number(net, s->keys, "low_freq_factor", 1, 1e-6, 1e6, &low));
-  VKF_TRY(vkf_model_find_number(net, s->keys, "high_freq_factor", 4, 1e-6, 1e6, &high));
+  VKF_CALL(vkf_model_find_number(net, s->keys, "low_freq_factor", 1, 1e-6, 1e6, &low));
+  VKF_CALL(vkf_model_find_number(net, s->keys, "high_freq_factor", 4, 1e-6, 1e6, &high));
   if (!(low < high))
-    VKF_FAIL(net->env, VKF_ERROR_FORMAT, "%s: expected low_freq_factor below high_freq_factor, found %g and %g",
-             net->config_path, low, high);
+    return vkf_env_fail(net->env, VKF_ERROR_FORMAT,
+                        "%s: expected low_freq_factor below high_freq_factor, found %g and %g", net->config_path, low,
+                        high);
   for (uint32_t i = 0; i < s->n; i++) {
     double wave = 2 * PI / frequencies[i], scaled = frequencies[i] / s->factor;
     double blend = (s->original / wave - low) / (high - low);
@@ -40,8 +40,7 @@ static vkf_status scale_llama3(vkf_net *net, const scaling *s, double *frequenci
     else if (wave >= s->original / high)
       frequencies[i] = (1 - blend) * scaled + blend * frequencies[i];
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static double yarn_factor(double factor, double scale) {
@@ -54,18 +53,17 @@ static double yarn_pair(const scaling *s, double n) {
 }
 
 static vkf_status scale_yarn(vkf_net *net, const scaling *s, double *frequencies, double *factor) {
-  vkf_status st = VKF_OK;
   double fast = 0, slow = 0, scale = 0, scale_all = 0;
   bool is_truncated = true;
-  VKF_TRY(vkf_model_find_number(net, s->keys, "beta_fast", 32, 1e-6, 1e6, &fast));
-  VKF_TRY(vkf_model_find_number(net, s->keys, "beta_slow", 1, 1e-6, 1e6, &slow));
-  VKF_TRY(vkf_model_find_number(net, s->keys, "mscale", 0, 0, 1e6, &scale));
-  VKF_TRY(vkf_model_find_number(net, s->keys, "mscale_all_dim", 0, 0, 1e6, &scale_all));
-  VKF_TRY(vkf_file_json_find_bool(s->keys, "truncate", true, &is_truncated));
+  VKF_CALL(vkf_model_find_number(net, s->keys, "beta_fast", 32, 1e-6, 1e6, &fast));
+  VKF_CALL(vkf_model_find_number(net, s->keys, "beta_slow", 1, 1e-6, 1e6, &slow));
+  VKF_CALL(vkf_model_find_number(net, s->keys, "mscale", 0, 0, 1e6, &scale));
+  VKF_CALL(vkf_model_find_number(net, s->keys, "mscale_all_dim", 0, 0, 1e6, &scale_all));
+  VKF_CALL(vkf_file_json_find_bool(s->keys, "truncate", true, &is_truncated));
   bool has_scales = scale > 0 && scale_all > 0;
   double usual =
       has_scales ? yarn_factor(s->factor, scale) / yarn_factor(s->factor, scale_all) : yarn_factor(s->factor, 1);
-  VKF_TRY(vkf_model_find_number(net, s->keys, "attention_factor", usual, 1e-6, 1e6, factor));
+  VKF_CALL(vkf_model_find_number(net, s->keys, "attention_factor", usual, 1e-6, 1e6, factor));
   double first = yarn_pair(s, fast), last = yarn_pair(s, slow);
   if (is_truncated) {
     first = floor(first);
@@ -78,8 +76,7 @@ static vkf_status scale_yarn(vkf_net *net, const scaling *s, double *frequencies
     double stretched = fmin(fmax((i - first) / (last - first), 0), 1);
     frequencies[i] = frequencies[i] / s->factor * stretched + frequencies[i] * (1 - stretched);
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status apply(vkf_net *net, const scaling *s, const char *type, vkf_model_rotary *rotary) {
@@ -95,38 +92,36 @@ static vkf_status apply(vkf_net *net, const scaling *s, const char *type, vkf_mo
 
 vkf_status vkf_model_find_rotary(vkf_net *net, vkf_file_value config, double theta, double part,
                                  vkf_model_stack *stack) {
-  vkf_status st = VKF_OK;
   vkf_model_rotary *rotary = &stack->rotary;
   scaling s = {0};
   const char *type = NULL;
   double positions = VKF_MAX(net->info.max_positions, 1u);
-  VKF_TRY(vkf_file_json_find_object(config, "rope_scaling", &s.keys)); /* before rope_parameters, if it is there */
-  if (vkf_file_json_count(s.keys) == 0) VKF_TRY(vkf_file_json_find_object(config, "rope_parameters", &s.keys));
-  VKF_TRY(vkf_model_find_number(net, config, "rope_theta", theta, 1, 1e15, &theta));
-  VKF_TRY(vkf_model_find_number(net, s.keys, "rope_theta", theta, 1, 1e15, &s.theta));
-  VKF_TRY(vkf_model_find_number(net, config, "partial_rotary_factor", part, 0, 1, &part));
-  VKF_TRY(vkf_model_find_number(net, s.keys, "partial_rotary_factor", part, 0, 1, &part));
-  VKF_TRY(vkf_file_json_find_string(s.keys, "type", "default", &type));
-  VKF_TRY(vkf_file_json_find_string(s.keys, "rope_type", type, &type));
-  VKF_TRY(vkf_model_find_number(net, s.keys, "original_max_position_embeddings", positions, 1, 1e9, &positions));
+  VKF_CALL(vkf_file_json_find_object(config, "rope_scaling", &s.keys)); /* before rope_parameters, if it is there */
+  if (vkf_file_json_count(s.keys) == 0) VKF_CALL(vkf_file_json_find_object(config, "rope_parameters", &s.keys));
+  VKF_CALL(vkf_model_find_number(net, config, "rope_theta", theta, 1, 1e15, &theta));
+  VKF_CALL(vkf_model_find_number(net, s.keys, "rope_theta", theta, 1, 1e15, &s.theta));
+  VKF_CALL(vkf_model_find_number(net, config, "partial_rotary_factor", part, 0, 1, &part));
+  VKF_CALL(vkf_model_find_number(net, s.keys, "partial_rotary_factor", part, 0, 1, &part));
+  VKF_CALL(vkf_file_json_find_string(s.keys, "type", "default", &type));
+  VKF_CALL(vkf_file_json_find_string(s.keys, "rope_type", type, &type));
+  VKF_CALL(vkf_model_find_number(net, s.keys, "original_max_position_embeddings", positions, 1, 1e9, &positions));
   /* before that of the scaling, as transformers has it */
-  VKF_TRY(vkf_model_find_number(net, config, "original_max_position_embeddings", positions, 1, 1e9, &s.original));
-  VKF_TRY(vkf_model_find_number(net, s.keys, "factor", VKF_MAX(net->info.max_positions, 1u) / s.original, 1e-6, 1e6,
-                                &s.factor));
+  VKF_CALL(vkf_model_find_number(net, config, "original_max_position_embeddings", positions, 1, 1e9, &s.original));
+  VKF_CALL(vkf_model_find_number(net, s.keys, "factor", VKF_MAX(net->info.max_positions, 1u) / s.original, 1e-6, 1e6,
+                                 &s.factor));
   s.width = (uint32_t)(stack->key_width * part);
   s.n = VKF_CEIL_DIV(s.width, 2); /* of an odd width, one column more turns, as transformers does it */
   if (s.n == 0 || 2 * s.n > stack->key_width)
-    VKF_FAIL(net->env, VKF_ERROR_FORMAT, "%s: expected pairs of columns that turn, found %u of a head of %u",
-             net->config_path, s.width, stack->key_width);
+    return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected pairs of columns that turn, found %u of a head of %u",
+                        net->config_path, s.width, stack->key_width);
   rotary->width = 2 * s.n;
   rotary->factor = 1;
   rotary->frequencies = vkf_arena_alloc(&net->arena, s.n, sizeof *rotary->frequencies);
   if (rotary->frequencies == NULL) return VKF_ERROR_MEMORY;
   for (uint32_t i = 0; i < s.n; i++) rotary->frequencies[i] = pow(s.theta, -2.0 * i / s.width);
-  VKF_TRY(apply(net, &s, type, rotary));
+  VKF_CALL(apply(net, &s, type, rotary));
   stack->positions = VKF_POSITION_ROTARY;
-done:
-  return st;
+  return VKF_OK;
 }
 
 void vkf_model_rotations(const vkf_model_rotary *rotary, uint32_t n, float *table) {

@@ -109,7 +109,6 @@ static linear_parts qkv_parts(const vkf_model_stack *s, const vkf_model_attentio
 
 static vkf_status attention(claimer *c, const vkf_model_attention_names *names, bool is_cross, const char *name,
                             vkf_model_attention *out) {
-  vkf_status st = VKF_OK;
   const vkf_model_stack *s = c->stack;
   uint32_t d_model = c->net->info.d_model;
   linear_parts all = qkv_parts(s, names);
@@ -117,34 +116,29 @@ static vkf_status attention(claimer *c, const vkf_model_attention_names *names, 
   linear_parts out_parts = {{whole(names->out, d_model)}, 1};
   char part_name[32];
   snprintf(part_name, sizeof part_name, "%s.%s", name, is_cross ? "q" : "qkv");
-  VKF_TRY(linear(c, is_cross ? q : all, d_model, s->qkv_bias, part_name, &out->q));
+  VKF_CALL(linear(c, is_cross ? q : all, d_model, s->qkv_bias, part_name, &out->q));
   snprintf(part_name, sizeof part_name, "%s.kv", name);
-  if (is_cross) VKF_TRY(linear(c, kv, d_model, s->qkv_bias, part_name, &out->kv));
+  if (is_cross) VKF_CALL(linear(c, kv, d_model, s->qkv_bias, part_name, &out->kv));
   snprintf(part_name, sizeof part_name, "%s.head_norm", name);
   out->head_norm = VKF_NO_WEIGHT;
-  if (s->has_head_norm) VKF_TRY(head_norm(c, names, part_name, &out->head_norm));
+  if (s->has_head_norm) VKF_CALL(head_norm(c, names, part_name, &out->head_norm));
   snprintf(part_name, sizeof part_name, "%s.out", name);
-  VKF_TRY(linear(c, out_parts, s->n_heads * s->value_width, s->out_bias, part_name, &out->out));
+  VKF_CALL(linear(c, out_parts, s->n_heads * s->value_width, s->out_bias, part_name, &out->out));
   snprintf(part_name, sizeof part_name, "%s.norm", name);
-  VKF_TRY(norm(c, s->norm_affine, names->norm, part_name, &out->norm));
-done:
-  return st;
+  return norm(c, s->norm_affine, names->norm, part_name, &out->norm);
 }
 
 static vkf_status layer(claimer *c, const vkf_model_stack_names *names, vkf_model_layer *out) {
-  vkf_status st = VKF_OK;
   const vkf_model_stack *s = c->stack;
   uint32_t d_model = c->net->info.d_model;
   linear_parts in = {{whole(names->ffn_in, s->d_ff)}, 1};
   linear_parts gated = {{whole(names->ffn_gate, s->d_ff), whole(names->ffn_in, s->d_ff)}, 2};
   linear_parts back = {{whole(names->ffn_out, d_model)}, 1};
-  VKF_TRY(attention(c, &names->self, false, "self", &out->self));
-  if (s->has_cross) VKF_TRY(attention(c, &names->cross, true, "cross", &out->cross));
-  VKF_TRY(linear(c, s->is_gated ? gated : in, d_model, s->ffn_bias, "ffn.in", &out->ffn_in));
-  VKF_TRY(linear(c, back, s->d_ff, s->ffn_bias, "ffn.out", &out->ffn_out));
-  VKF_TRY(norm(c, s->norm_affine, names->ffn_norm, "ffn.norm", &out->ffn_norm));
-done:
-  return st;
+  VKF_CALL(attention(c, &names->self, false, "self", &out->self));
+  if (s->has_cross) VKF_CALL(attention(c, &names->cross, true, "cross", &out->cross));
+  VKF_CALL(linear(c, s->is_gated ? gated : in, d_model, s->ffn_bias, "ffn.in", &out->ffn_in));
+  VKF_CALL(linear(c, back, s->d_ff, s->ffn_bias, "ffn.out", &out->ffn_out));
+  return norm(c, s->norm_affine, names->ffn_norm, "ffn.norm", &out->ffn_norm);
 }
 
 /* Nothing computes a layer that is stored behind the last one: the configuration and the files contradict each other.
@@ -175,7 +169,6 @@ static vkf_status refuse_more_layers(vkf_net *net, const vkf_model_stack *stack,
 }
 
 vkf_status vkf_model_claim_stack(vkf_net *net, vkf_model_stack *stack, const vkf_model_stack_names *names) {
-  vkf_status st = VKF_OK;
   char prefix[128];
   claimer c = {.net = net, .stack = stack, .prefix = prefix, .is_transposed = names->is_transposed};
   uint32_t n_stored = stack->n_stored > 0 ? stack->n_stored : stack->n_layers;
@@ -185,7 +178,7 @@ vkf_status vkf_model_claim_stack(vkf_net *net, vkf_model_stack *stack, const vkf
   if ((uint64_t)stack->n_heads * VKF_MAX(stack->key_width, stack->value_width) > MAX_WIDTH)
     return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: expected heads of at most %d numbers together, found %u of %u",
                         net->config_path, MAX_WIDTH, stack->n_heads, VKF_MAX(stack->key_width, stack->value_width));
-  VKF_TRY(refuse_more_layers(net, stack, names->layers, n_stored));
+  VKF_CALL(refuse_more_layers(net, stack, names->layers, n_stored));
   stack->layers = vkf_arena_alloc(&net->arena, stack->n_layers, sizeof *stack->layers);
   if (stack->layers == NULL) return VKF_ERROR_MEMORY;
   for (uint32_t i = 0, last = UINT32_MAX; i < stack->n_layers; i++) {
@@ -197,15 +190,14 @@ vkf_status vkf_model_claim_stack(vkf_net *net, vkf_model_stack *stack, const vkf
     last = stored;
     snprintf(prefix, sizeof prefix, "%s%u.", names->layers, stored);
     snprintf(c.block, sizeof c.block, "%s.%u", stack->name, i);
-    VKF_TRY(layer(&c, names, &stack->layers[i]));
+    VKF_CALL(layer(&c, names, &stack->layers[i]));
   }
   if (stack->has_final_norm) {
     snprintf(prefix, sizeof prefix, "%sweight", names->final_norm);
     bool is_affine = stack->norm_affine || vkf_model_has_tensor(net, prefix, false);
     prefix[0] = 0;
     snprintf(c.block, sizeof c.block, "%s", stack->name);
-    VKF_TRY(norm(&c, is_affine, names->final_norm, "norm", &stack->final_norm));
+    VKF_CALL(norm(&c, is_affine, names->final_norm, "norm", &stack->final_norm));
   }
-done:
-  return st;
+  return VKF_OK;
 }

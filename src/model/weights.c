@@ -111,9 +111,8 @@ static vkf_status claim(vkf_net *net, const vkf_model_source *source, uint32_t c
   const char *name = found != NULL ? found->name : source->tensor;
   const size_t *stored = source->stored_rank > 0 ? source->stored : shape;
   if (source->stored_rank > 0) rank = source->stored_rank;
-  vkf_status st = net->tensors != NULL ? vkf_file_tensors_get_shaped(net->tensors, name, rank, stored, &out->tensor)
-                                       : want(net, name, rank, stored, &out->tensor);
-  if (st != VKF_OK) return st;
+  VKF_CALL(net->tensors != NULL ? vkf_file_tensors_get_shaped(net->tensors, name, rank, stored, &out->tensor)
+                                : want(net, name, rank, stored, &out->tensor));
   vkf_dtype dtype = out->tensor->dtype;
   if (dtype != VKF_F32 && dtype != VKF_F16 && dtype != VKF_BF16 && dtype != VKF_F64)
     return vkf_env_fail(net->env, VKF_ERROR_FORMAT, "%s: tensor \"%s\": expected dtype F32, F16, BF16 or F64, found %s",
@@ -142,8 +141,7 @@ static vkf_status grow(vkf_net *net) {
 
 vkf_status vkf_model_add_weight(vkf_net *net, uint32_t use, uint32_t columns, const vkf_model_source *sources,
                                 size_t n_sources, uint32_t *out, const char *fmt, ...) {
-  vkf_status st = grow(net);
-  if (st != VKF_OK) return st;
+  VKF_CALL(grow(net));
   char name[128];
   va_list args;
   va_start(args, fmt);
@@ -152,8 +150,7 @@ vkf_status vkf_model_add_weight(vkf_net *net, uint32_t use, uint32_t columns, co
   vkf_model_weight weight = {.n_parts = (uint32_t)n_sources};
   vkf_weight_info info = {.rank = columns > 0 ? 2 : 1, .shape = {0, columns > 0 ? columns : 1}, .use = use};
   for (size_t i = 0; i < n_sources; i++) {
-    st = claim(net, &sources[i], columns, &weight.parts[i]);
-    if (st != VKF_OK) return st;
+    VKF_CALL(claim(net, &sources[i], columns, &weight.parts[i]));
     info.shape[0] += sources[i].n_rows;
   }
   info.name = vkf_arena_strdup(&net->arena, name);

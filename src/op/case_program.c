@@ -25,12 +25,9 @@ done:
 }
 
 vkf_status vkf_case_program_init(vkf_backend *backend, const vkf_case *c, const char *variant, vkf_case_program *out) {
-  vkf_status st = VKF_OK;
   *out = (vkf_case_program){0};
-  VKF_TRY(vkf_case_make(backend->env, c, &out->run));
-  VKF_TRY(vkf_case_program_ready(out, backend, variant));
-done:
-  return st;
+  VKF_CALL(vkf_case_make(backend->env, c, &out->run));
+  return vkf_case_program_ready(out, backend, variant);
 }
 
 void vkf_case_program_finish(vkf_case_program *p) {

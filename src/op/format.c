@@ -219,11 +219,9 @@ void vkf_format_round_held(vkf_format format, float *rows, size_t n, size_t k) {
 
 vkf_status vkf_format_round(vkf_env *env, const char *name, vkf_format format, size_t first, float *rows, size_t n,
                             size_t k) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(vkf_format_check(env, name, format, first, rows, n, k));
+  VKF_CALL(vkf_format_check(env, name, format, first, rows, n, k));
   vkf_format_round_held(format, rows, n, k);
-done:
-  return st;
+  return VKF_OK;
 }
 
 float vkf_format_cached(vkf_format format, float value) {

@@ -198,12 +198,10 @@ static vkf_status check_output(vkf_env *env, const vkf_plan *plan, const vkf_nod
 
 static vkf_status check_node(vkf_env *env, const vkf_plan *plan, const vkf_node *node, bool *written) {
   vkf_op_shapes shapes;
-  vkf_status st = VKF_OK;
-  VKF_TRY(vkf_op_shapes_of(env, plan, node, &shapes));
-  for (uint32_t i = 0; i < VKF_MAX_INPUTS; i++) VKF_TRY(check_input(env, plan, node, i, &shapes.in[i], written));
-  for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) VKF_TRY(check_output(env, plan, node, o, &shapes.out[o], written));
-done:
-  return st;
+  VKF_CALL(vkf_op_shapes_of(env, plan, node, &shapes));
+  for (uint32_t i = 0; i < VKF_MAX_INPUTS; i++) VKF_CALL(check_input(env, plan, node, i, &shapes.in[i], written));
+  for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) VKF_CALL(check_output(env, plan, node, o, &shapes.out[o], written));
+  return VKF_OK;
 }
 
 vkf_status vkf_plan_check(vkf_env *env, const vkf_plan *plan) {

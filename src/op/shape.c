@@ -12,9 +12,8 @@
 vkf_status vkf_op_shape_embed(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
                               vkf_op_shapes *out) {
   const vkf_embed_params *p = &params->embed;
-  vkf_status st = VKF_OK;
-  VKF_TRY(positive(env, node, "width", p->width));
-  VKF_TRY(positive(env, node, "number of rows in all tables", p->n_ids + p->n_positions + p->n_types));
+  VKF_CALL(positive(env, node, "width", p->width));
+  VKF_CALL(positive(env, node, "number of rows in all tables", p->n_ids + p->n_positions + p->n_types));
   vkf_extent rows = along(p->rows, cap), width = fixed(p->width);
   if (p->n_ids > 0) {
     out->in[VKF_EMBED_IDS] = vector("ids", VKF_I32, rows);
@@ -30,66 +29,61 @@ vkf_status vkf_op_shape_embed(vkf_env *env, const char *node, const vkf_params *
     out->in[VKF_EMBED_TYPE_TABLE] = weight(matrix("type table", VKF_F32, fixed(p->n_types), width), VKF_WEIGHT_TABLE);
   }
   out->out[0] = matrix("out", VKF_F32, rows, width);
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_op_shape_matmul(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
                                vkf_op_shapes *out) {
   const vkf_matmul_params *p = &params->matmul;
-  vkf_status st = VKF_OK;
-  VKF_TRY(positive(env, node, "N", p->n));
-  VKF_TRY(positive(env, node, "K", p->k));
+  VKF_CALL(positive(env, node, "N", p->n));
+  VKF_CALL(positive(env, node, "K", p->k));
   if ((unsigned)p->activation >= VKF_ACT_COUNT)
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: there is no activation %d", node, (int)p->activation);
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s: there is no activation %d", node, (int)p->activation);
   vkf_extent rows = along(p->rows, cap), n = fixed(p->n);
   out->in[VKF_MATMUL_X] = matrix("x", VKF_F32, rows, fixed(p->k));
   out->in[VKF_MATMUL_W] = stored(weight(matrix("w", VKF_F32, n, fixed(p->k)), VKF_WEIGHT_MATMUL));
   out->in[VKF_MATMUL_BIAS] = optional(weight(vector("bias", VKF_F32, n), VKF_WEIGHT_VECTOR));
   out->in[VKF_MATMUL_RESIDUAL] = optional(matrix("residual", VKF_F32, rows, n));
   out->out[0] = matrix("out", VKF_F32, rows, n);
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status attention_params(vkf_env *env, const char *node, const vkf_attention_params *p) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(positive(env, node, "number of heads", p->n_heads));
-  VKF_TRY(positive(env, node, "number of key and value heads", p->n_kv_heads));
-  VKF_TRY(positive(env, node, "key width", p->key_width));
-  VKF_TRY(positive(env, node, "value width", p->value_width));
+  VKF_CALL(positive(env, node, "number of heads", p->n_heads));
+  VKF_CALL(positive(env, node, "number of key and value heads", p->n_kv_heads));
+  VKF_CALL(positive(env, node, "key width", p->key_width));
+  VKF_CALL(positive(env, node, "value width", p->value_width));
   if (p->n_heads % p->n_kv_heads != 0)
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: %u heads cannot be shared out among %u key and value heads", node,
-             p->n_heads, p->n_kv_heads);
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s: %u heads cannot be shared out among %u key and value heads",
+                        node, p->n_heads, p->n_kv_heads);
   if (p->window > 0 && !p->causal)
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: a window of %u keys needs a causal mask", node, p->window);
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s: a window of %u keys needs a causal mask", node, p->window);
   /* Nearer to 0 than 2^-100 it would be 0 in the reproducible mode. */
   if (p->softcap != 0 && !(p->softcap >= 0x1p-100f && p->softcap <= FLT_MAX))
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected 0 or a finite soft cap from 2^-100 up, found %g", node,
-             (double)p->softcap);
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s: expected 0 or a finite soft cap from 2^-100 up, found %g",
+                        node, (double)p->softcap);
   if (p->past != VKF_DIM_ZERO && p->past != VKF_DIM_PAST)
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected the past to be PAST or ZERO, found dimension %d", node,
-             (int)p->past);
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s: expected the past to be PAST or ZERO, found dimension %d",
+                        node, (int)p->past);
   if (p->shared != VKF_DIM_ONE && p->packed)
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT,
-             "node %s: the spans of a packed batch say which keys are shared, found dimension %d", node,
-             (int)p->shared);
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
+                        "node %s: the spans of a packed batch say which keys are shared, found dimension %d", node,
+                        (int)p->shared);
   if (p->shared != VKF_DIM_ONE && !(p->shared == VKF_DIM_BEAMS && p->seqs == VKF_DIM_R))
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: keys are shared by BEAMS of R sequences or by ONE, found dimension %d",
-             node, (int)p->shared);
-done:
-  return st;
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
+                        "node %s: keys are shared by BEAMS of R sequences or by ONE, found dimension %d", node,
+                        (int)p->shared);
+  return VKF_OK;
 }
 
 static vkf_status attention_inputs(vkf_env *env, const char *node, const vkf_attention_params *p, const vkf_dims *cap,
                                    vkf_op_shapes *out) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(attention_params(env, node, p));
+  VKF_CALL(attention_params(env, node, p));
   vkf_extent rows = along(vkf_op_rows(p->seqs, p->queries), cap);
   if (rows.dim == VKF_DIM_ZERO)
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT,
-             "node %s: expected B sequences of S queries or R of T, found dimensions %d and %d", node, (int)p->seqs,
-             (int)p->queries);
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
+                        "node %s: expected B sequences of S queries or R of T, found dimensions %d and %d", node,
+                        (int)p->seqs, (int)p->queries);
   vkf_extent kv_seqs = along(p->shared == VKF_DIM_BEAMS ? VKF_DIM_B : p->seqs, cap), keys = along(p->keys, cap);
   vkf_extent seqs = along(p->seqs, cap), heads = fixed(p->bias_per_head ? p->n_heads : 1);
   if (p->packed) {
@@ -118,45 +112,40 @@ static vkf_status attention_inputs(vkf_env *env, const char *node, const vkf_att
         optional(matrix("bias", VKF_F32, heads, fixed(reach(reach(1, 1, p->bias_before), 1, p->bias_after))));
   if (p->shared == VKF_DIM_ONE)
     out->in[VKF_ATTENTION_ANCESTRY] = optional(loose(matrix("ancestry", VKF_I32, seqs, along(p->keys, cap))));
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_op_shape_attention(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
                                   vkf_op_shapes *out) {
   const vkf_attention_params *p = &params->attention;
-  vkf_status st = VKF_OK;
-  VKF_TRY(attention_inputs(env, node, p, cap, out));
+  VKF_CALL(attention_inputs(env, node, p, cap, out));
   out->in[VKF_ATTENTION_V] = out->in[VKF_ATTENTION_K];
   out->in[VKF_ATTENTION_V].name = "v";
   out->in[VKF_ATTENTION_V].extent[3] = fixed(p->value_width);
   out->out[0] =
       matrix("out", VKF_F32, along(vkf_op_rows(p->seqs, p->queries), cap), fixed(reach(0, p->n_heads, p->value_width)));
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_op_shape_attention_weights(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
                                           vkf_op_shapes *out) {
   const vkf_attention_params *p = &params->attention_weights;
-  vkf_status st = VKF_OK;
-  VKF_TRY(attention_inputs(env, node, p, cap, out));
+  VKF_CALL(attention_inputs(env, node, p, cap, out));
   out->out[0] = (vkf_operand_shape){
       .name = "out",
       .rank = 4,
       .extent = {along(p->seqs, cap), fixed(p->n_heads), along(p->queries, cap), along(p->keys, cap)},
   };
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_op_shape_norm(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
                              vkf_op_shapes *out) {
   const vkf_norm_params *p = &params->norm;
-  vkf_status st = VKF_OK;
-  VKF_TRY(positive(env, node, "width", p->width));
+  VKF_CALL(positive(env, node, "width", p->width));
   if (!(p->eps >= 0))
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected an eps of 0 or more, found %g", node, (double)p->eps);
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s: expected an eps of 0 or more, found %g", node,
+                        (double)p->eps);
   uint32_t n = reach(0, VKF_MAX(p->groups, 1u), p->width);
   vkf_extent rows = along(p->rows, cap), width = fixed(reach(n, 1, p->rest)), normed = fixed(n);
   out->in[VKF_NORM_X] = matrix("x", VKF_F32, rows, width);
@@ -164,26 +153,26 @@ vkf_status vkf_op_shape_norm(vkf_env *env, const char *node, const vkf_params *p
   out->in[VKF_NORM_WEIGHT] = optional(weight(vector("weight", VKF_F32, normed), VKF_WEIGHT_VECTOR));
   out->in[VKF_NORM_BIAS] = optional(weight(vector("bias", VKF_F32, normed), VKF_WEIGHT_VECTOR));
   out->out[0] = matrix("out", VKF_F32, rows, width);
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_op_shape_append(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
                                vkf_op_shapes *out) {
   const vkf_append_params *p = &params->append;
-  vkf_status st = VKF_OK;
-  VKF_TRY(positive(env, node, "number of heads", p->n_heads));
-  VKF_TRY(positive(env, node, "key width", p->key_width));
-  VKF_TRY(positive(env, node, "value width", p->value_width));
+  VKF_CALL(positive(env, node, "number of heads", p->n_heads));
+  VKF_CALL(positive(env, node, "key width", p->key_width));
+  VKF_CALL(positive(env, node, "value width", p->value_width));
   vkf_dim rows = p->seqs == VKF_DIM_B && p->tokens == VKF_DIM_S   ? VKF_DIM_BS
                  : p->seqs == VKF_DIM_R && p->tokens == VKF_DIM_T ? VKF_DIM_RT
                                                                   : VKF_DIM_ZERO;
   if (rows == VKF_DIM_ZERO)
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected B sequences of S tokens or R of T, found dimensions %d and %d",
-             node, (int)p->seqs, (int)p->tokens);
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
+                        "node %s: expected B sequences of S tokens or R of T, found dimensions %d and %d", node,
+                        (int)p->seqs, (int)p->tokens);
   if (p->past != VKF_DIM_ZERO && (p->past != VKF_DIM_PAST || p->tokens != VKF_DIM_T))
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected the past to be ZERO, or PAST for T tokens, found dimension %d",
-             node, (int)p->past);
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
+                        "node %s: expected the past to be ZERO, or PAST for T tokens, found dimension %d", node,
+                        (int)p->past);
   uint32_t k_end = reach(p->k_column, p->n_heads, p->key_width), v_end = reach(p->v_column, p->n_heads, p->value_width);
   vkf_extent keys = along(p->past == VKF_DIM_ZERO ? p->tokens : VKF_DIM_KEYS, cap), slots = along(p->seqs, cap);
   if (p->packed) {
@@ -205,61 +194,53 @@ vkf_status vkf_op_shape_append(vkf_env *env, const char *node, const vkf_params 
         .stored = true,
     };
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_op_shape_gather(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
                                vkf_op_shapes *out) {
   const vkf_gather_params *p = &params->gather;
-  vkf_status st = VKF_OK;
-  VKF_TRY(positive(env, node, "width", p->width));
+  VKF_CALL(positive(env, node, "width", p->width));
   out->in[VKF_GATHER_X] = matrix("x", VKF_F32, along(p->x_rows, cap), fixed(p->width));
   out->in[VKF_GATHER_INDEX] = vector("index", VKF_I32, along(p->rows, cap));
   out->out[0] = matrix("out", VKF_F32, along(p->rows, cap), fixed(p->width));
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_op_shape_log_softmax(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
                                     vkf_op_shapes *out) {
   const vkf_log_softmax_params *p = &params->log_softmax;
-  vkf_status st = VKF_OK;
-  VKF_TRY(positive(env, node, "width", p->width));
+  VKF_CALL(positive(env, node, "width", p->width));
   out->in[VKF_LOG_SOFTMAX_X] = matrix("x", VKF_F32, along(p->rows, cap), fixed(p->width));
   out->out[0] = matrix("out", VKF_F32, along(p->rows, cap), fixed(p->width));
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* The list of offsets is one longer than the rows: a fixed extent, since extents are numbers or dimensions. */
 vkf_status vkf_op_shape_logit_edit(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
                                    vkf_op_shapes *out) {
   const vkf_logit_edit_params *p = &params->logit_edit;
-  vkf_status st = VKF_OK;
-  VKF_TRY(positive(env, node, "width", p->width));
-  VKF_TRY(positive(env, node, "number of edits", p->max_edits));
+  VKF_CALL(positive(env, node, "width", p->width));
+  VKF_CALL(positive(env, node, "number of edits", p->max_edits));
   out->in[VKF_LOGIT_EDIT_X] = matrix("x", VKF_F32, along(p->rows, cap), fixed(p->width));
   out->in[VKF_LOGIT_EDIT_OFFSETS] = loose(vector("offsets", VKF_I32, fixed(cap->v[p->rows] + 1)));
   out->in[VKF_LOGIT_EDIT_EDITS] = loose(matrix("edits", VKF_I32, fixed(p->max_edits), fixed(4)));
   out->out[0] = matrix("out", VKF_F32, along(p->rows, cap), fixed(p->width));
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_op_shape_top_k(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
                               vkf_op_shapes *out) {
   const vkf_top_k_params *p = &params->top_k;
-  vkf_status st = VKF_OK;
-  VKF_TRY(positive(env, node, "width", p->width));
+  VKF_CALL(positive(env, node, "width", p->width));
   if (p->k < 1 || p->k > p->width)
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "node %s: expected k from 1 to the width %u, found %u", node, p->width, p->k);
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "node %s: expected k from 1 to the width %u, found %u", node, p->width,
+                        p->k);
   vkf_extent rows = along(p->rows, cap);
   out->in[VKF_TOP_K_X] = matrix("x", VKF_F32, rows, fixed(p->width));
   out->out[VKF_TOP_K_VALUES] = matrix("values", VKF_F32, rows, fixed(p->k));
   out->out[VKF_TOP_K_IDS] = matrix("ids", VKF_I32, rows, fixed(p->k));
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- through the list -------------------------------------------------------------------------------------------- */

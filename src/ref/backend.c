@@ -168,7 +168,6 @@ static void program_destroy(vkf_program **program) {
 static vkf_status bind_slot(vkf_program *p, uint32_t index, vkf_weights *weights, vkf_state *state) {
   const vkf_slot *slot = &p->plan->slots[index];
   vkf_env *env = p->env;
-  vkf_status st = VKF_OK;
   switch (slot->kind) {
     case VKF_SLOT_CONSTANT:
       p->bases[index] = (void *)slot->data;
@@ -180,13 +179,13 @@ static vkf_status bind_slot(vkf_program *p, uint32_t index, vkf_weights *weights
       break;
     case VKF_SLOT_WEIGHT:
       if (!weights || slot->index >= weights->n)
-        VKF_FAIL(env, VKF_ERROR_ARGUMENT, "slot %s: expected a weight below %u, found %u", slot->name,
-                 weights ? weights->n : 0, slot->index);
+        return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: expected a weight below %u, found %u", slot->name,
+                            weights ? weights->n : 0, slot->index);
       p->bases[index] = weights->rows[slot->index];
       break;
     case VKF_SLOT_STATE:
       if (!state || slot->index >= state->n || !state->arrays[slot->index])
-        VKF_FAIL(env, VKF_ERROR_ARGUMENT, "slot %s: the state has no cache %u", slot->name, slot->index);
+        return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "slot %s: the state has no cache %u", slot->name, slot->index);
       p->bases[index] = state->arrays[slot->index];
       break;
     default:
@@ -194,8 +193,7 @@ static vkf_status bind_slot(vkf_program *p, uint32_t index, vkf_weights *weights
       if (!p->bases[index]) return VKF_ERROR_MEMORY;
       p->bytes += vkf_slot_elements(slot) * 4;
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status program_create(vkf_backend *backend, const vkf_plan *plan, vkf_weights *weights, vkf_state *state,
@@ -234,14 +232,12 @@ static vkf_status program_write(vkf_program *p, uint32_t slot, const vkf_dims *d
   const vkf_slot *s = &p->plan->slots[slot];
   if (s->kind == VKF_SLOT_CONSTANT || s->kind == VKF_SLOT_WEIGHT)
     return vkf_env_fail(p->env, VKF_ERROR_ARGUMENT, "slot %s cannot be written", s->name);
-  vkf_status st = VKF_OK;
   if (vkf_slot_packed(s))
-    VKF_TRY(vkf_slot_scatter(p->env, s, dims, data, p->bases[slot]));
+    VKF_CALL(vkf_slot_scatter(p->env, s, dims, data, p->bases[slot]));
   else
     memcpy(p->bases[slot], data, vkf_slot_elements(s) * 4);
   if (p->backend->reproducible && s->dtype == VKF_F32) vkf_format_let_in(p->bases[slot], vkf_slot_elements(s));
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status program_write_rows(vkf_program *p, uint32_t slot, uint32_t n, const void *data) {
@@ -250,12 +246,10 @@ static vkf_status program_write_rows(vkf_program *p, uint32_t slot, uint32_t n, 
 }
 
 static vkf_status program_read(vkf_program *p, uint32_t slot, const vkf_dims *dims, void *data) {
-  vkf_status st = VKF_OK;
   const vkf_slot *s = &p->plan->slots[slot];
-  VKF_TRY(vkf_slot_compact(p->env, s, dims, p->bases[slot], data));
+  VKF_CALL(vkf_slot_compact(p->env, s, dims, p->bases[slot], data));
   if (p->backend->reproducible && s->dtype == VKF_F32) vkf_format_let_out(data, vkf_slot_elements_at(s, dims));
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* Element `at` of a cache's first extent, which is `one`. */
@@ -279,15 +273,14 @@ static vkf_status program_write_one(vkf_program *p, uint32_t slot, uint32_t at, 
 }
 
 static vkf_status program_run(vkf_program *p, const vkf_dims *dims, uint32_t first, uint32_t n) {
-  vkf_status st = VKF_OK;
   for (uint32_t b = first; b < first + n; b++) {
     const vkf_block *block = &p->plan->blocks[b];
     uint64_t begin = vkf_clock_ns(), last = begin;
     for (uint32_t i = block->first_node; i < block->first_node + block->n_nodes; i++) {
       vkf_call call;
-      VKF_TRY(vkf_call_from_plan(p->env, p->plan, i, dims, p->bases, &call));
+      VKF_CALL(vkf_call_from_plan(p->env, p->plan, i, dims, p->bases, &call));
       call.reproducible = p->backend->reproducible;
-      VKF_TRY(vkf_ref_run(p->env, &call));
+      VKF_CALL(vkf_ref_run(p->env, &call));
       uint64_t now = vkf_clock_ns();
       p->node_ns[i] = now - last;
       last = now;
@@ -296,9 +289,8 @@ static vkf_status program_run(vkf_program *p, const vkf_dims *dims, uint32_t fir
     p->stats[b].ns = last - begin;
   }
   if (p->backend->observer)
-    VKF_TRY(p->backend->observer->on_run(p->backend->observer->user, p, p->plan, dims, first, n));
-done:
-  return st;
+    VKF_CALL(p->backend->observer->on_run(p->backend->observer->user, p, p->plan, dims, first, n));
+  return VKF_OK;
 }
 
 static vkf_clock program_node_time(const vkf_program *p, uint32_t node, uint64_t *ns) {

@@ -364,9 +364,8 @@ static vkf_status check_inputs(vkf_env *env, const vkf_call *call, const vkf_att
   const vkf_view *ancestry = &call->in[VKF_ATTENTION_ANCESTRY];
   for (uint32_t r = 0; ancestry->data && r < call->dims->v[p->seqs]; r++) {
     for (uint32_t s = 0; s < call->dims->v[p->keys]; s++) {
-      vkf_status st = vkf_ref_check_index(env, call, "ancestor", r, vkf_ref_ints(ancestry, r)[s],
-                                          p->packed ? call->in[VKF_ATTENTION_K].extent[0] : call->dims->v[p->seqs]);
-      if (st != VKF_OK) return st;
+      VKF_CALL(vkf_ref_check_index(env, call, "ancestor", r, vkf_ref_ints(ancestry, r)[s],
+                                   p->packed ? call->in[VKF_ATTENTION_K].extent[0] : call->dims->v[p->seqs]));
     }
   }
   return vkf_ref_check_spans(env, call, &call->in[VKF_ATTENTION_SPANS], call->dims->v[vkf_op_rows(p->seqs, p->queries)],

@@ -43,9 +43,8 @@ static void turn_heads(const vkf_call *call, const float *x, size_t to, const fl
 vkf_status vkf_ref_rope(vkf_env *env, const vkf_call *call) {
   const vkf_rope_params *p = &call->params->rope;
   const int32_t *positions = call->in[VKF_ROPE_POSITIONS].data;
-  vkf_status st = VKF_OK;
   for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
-    VKF_TRY(vkf_ref_check_index(env, call, "position", r, positions[r], p->n_positions));
+    VKF_CALL(vkf_ref_check_index(env, call, "position", r, positions[r], p->n_positions));
     const float *x = vkf_ref_row(&call->in[VKF_ROPE_X], r);
     const float *angles = vkf_ref_row(&call->in[VKF_ROPE_TABLE], (size_t)positions[r]);
     size_t to = r * call->out[0].stride[0];
@@ -53,8 +52,7 @@ vkf_status vkf_ref_rope(vkf_env *env, const vkf_call *call) {
     turn_heads(call, x, to, angles, p->q_column, p->n_heads);
     turn_heads(call, x, to, angles, p->k_column, p->n_kv_heads);
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- relative bias ----------------------------------------------------------------------------------------------- */
@@ -63,12 +61,10 @@ vkf_status vkf_ref_relative_bias(vkf_env *env, const vkf_call *call) {
   const vkf_relative_bias_params *p = &call->params->relative_bias;
   const int32_t *buckets = call->in[VKF_RELATIVE_BIAS_BUCKETS].data;
   const vkf_view *out = &call->out[0];
-  vkf_status st = VKF_OK;
   for (uint32_t d = 0; d < p->n_distances; d++) {
-    VKF_TRY(vkf_ref_check_index(env, call, "bucket", d, buckets[d], p->n_buckets));
+    VKF_CALL(vkf_ref_check_index(env, call, "bucket", d, buckets[d], p->n_buckets));
     const float *biases = vkf_ref_row(&call->in[VKF_RELATIVE_BIAS_TABLE], (size_t)buckets[d]);
     for (uint32_t h = 0; h < p->n_heads; h++) vkf_ref_store_same(call, 0, h * out->stride[0] + d, biases[h]);
   }
-done:
-  return st;
+  return VKF_OK;
 }

@@ -194,7 +194,6 @@ static void propagate_rope(const vkf_call *call, const vkf_view *errors, float *
 /* What moves numbers, or takes a mean or a largest, does the same to their errors. */
 static vkf_status propagate_moves(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *const *out) {
   vkf_call moves = *call;
-  vkf_status st = VKF_OK;
   moves.rounding = NULL;
   for (int i = 0; i < VKF_MAX_INPUTS; i++)
     if (errors[i].data) moves.in[i] = errors[i];
@@ -202,7 +201,7 @@ static vkf_status propagate_moves(vkf_env *env, const vkf_call *call, const vkf_
     moves.out[o].data = out[o];
     moves.exact[o] = moves.bound[o] = NULL;
   }
-  VKF_TRY(vkf_ref_run(env, &moves));
+  VKF_CALL(vkf_ref_run(env, &moves));
   for (int o = 0; o < VKF_MAX_OUTPUTS; o++) {
     uint32_t index[VKF_MAX_SLOT_RANK] = {0};
     if (!out[o] || vkf_view_elements(&moves.out[o]) == 0) continue;
@@ -211,8 +210,7 @@ static vkf_status propagate_moves(vkf_env *env, const vkf_call *call, const vkf_
       *at = vkf_ref_up((double)*at);
     } while (vkf_view_next(&moves.out[o], index));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_ref_propagate_error(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *const *out) {

@@ -21,12 +21,11 @@ static vkf_status table_row(vkf_env *env, const vkf_call *call, int index, uint3
 /* Each step is a float32 operation: the result is defined to the bit. */
 vkf_status vkf_ref_embed(vkf_env *env, const vkf_call *call) {
   const vkf_embed_params *p = &call->params->embed;
-  vkf_status st = VKF_OK;
   for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
     const float *token, *place, *type;
-    VKF_TRY(table_row(env, call, VKF_EMBED_IDS, r, p->n_ids, "id", &token));
-    VKF_TRY(table_row(env, call, VKF_EMBED_POSITIONS, r, p->n_positions, "position", &place));
-    VKF_TRY(table_row(env, call, VKF_EMBED_TYPES, r, p->n_types, "type", &type));
+    VKF_CALL(table_row(env, call, VKF_EMBED_IDS, r, p->n_ids, "id", &token));
+    VKF_CALL(table_row(env, call, VKF_EMBED_POSITIONS, r, p->n_positions, "position", &place));
+    VKF_CALL(table_row(env, call, VKF_EMBED_TYPES, r, p->n_types, "type", &type));
     for (uint32_t i = 0; i < p->width; i++) {
       float y = token ? token[i] * p->scale : 0;
       if (call->reproducible && token) y = mul(token[i], vkf_reproducible_flush(p->scale));
@@ -35,8 +34,7 @@ vkf_status vkf_ref_embed(vkf_env *env, const vkf_call *call) {
       vkf_ref_store_same(call, 0, r * call->out[0].stride[0] + i, y);
     }
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static void append_one(const vkf_call *call, uint32_t o, uint32_t column, uint32_t width) {
@@ -73,14 +71,12 @@ vkf_status vkf_ref_append(vkf_env *env, const vkf_call *call) {
 vkf_status vkf_ref_gather(vkf_env *env, const vkf_call *call) {
   const vkf_gather_params *p = &call->params->gather;
   const int32_t *index = call->in[VKF_GATHER_INDEX].data;
-  vkf_status st = VKF_OK;
   for (uint32_t r = 0; r < call->dims->v[p->rows]; r++) {
-    VKF_TRY(vkf_ref_check_index(env, call, "index", r, index[r], call->dims->v[p->x_rows]));
+    VKF_CALL(vkf_ref_check_index(env, call, "index", r, index[r], call->dims->v[p->x_rows]));
     const float *x = vkf_ref_row(&call->in[VKF_GATHER_X], (size_t)index[r]);
     for (uint32_t i = 0; i < p->width; i++) vkf_ref_store_same(call, 0, r * call->out[0].stride[0] + i, x[i]);
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- log-softmax ------------------------------------------------------------------------------------------------- */
@@ -172,11 +168,10 @@ static void edit_value(vkf_logit_edit_kind kind, double value, const vkf_roundin
 static vkf_status edit_row(vkf_env *env, const vkf_call *call, uint32_t row, double *x, double *bound) {
   const vkf_logit_edit_params *p = &call->params->logit_edit;
   const int32_t *offsets = call->in[VKF_LOGIT_EDIT_OFFSETS].data;
-  vkf_status st = VKF_OK;
   for (int32_t e = offsets[row]; e < offsets[row + 1]; e++) {
-    VKF_TRY(vkf_ref_check_index(env, call, "edit", row, e, p->max_edits));
+    VKF_CALL(vkf_ref_check_index(env, call, "edit", row, e, p->max_edits));
     const int32_t *edit = vkf_ref_ints(&call->in[VKF_LOGIT_EDIT_EDITS], (size_t)e);
-    VKF_TRY(vkf_ref_check_index(env, call, "kind of edit", row, edit[0], VKF_LOGIT_EDIT_FILL + 1));
+    VKF_CALL(vkf_ref_check_index(env, call, "kind of edit", row, edit[0], VKF_LOGIT_EDIT_FILL + 1));
     float value;
     memcpy(&value, &edit[2], sizeof(value));
     if (call->reproducible) value = vkf_reproducible_flush(value);
@@ -185,13 +180,12 @@ static vkf_status edit_row(vkf_env *env, const vkf_call *call, uint32_t row, dou
         edit_value(VKF_LOGIT_EDIT_FILL, (double)value, call->rounding, &x[i], &bound[i]);
       continue;
     }
-    VKF_TRY(vkf_ref_check_index(env, call, "edited id", row, edit[1], p->width));
+    VKF_CALL(vkf_ref_check_index(env, call, "edited id", row, edit[1], p->width));
     edit_value((vkf_logit_edit_kind)edit[0], (double)value, call->rounding, &x[edit[1]], &bound[edit[1]]);
     /* An operation of floats in double, rounded, is that operation in float. */
     if (call->reproducible) x[edit[1]] = (double)vkf_reproducible_flush((float)x[edit[1]]);
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_ref_logit_edit(vkf_env *env, const vkf_call *call) {

@@ -18,16 +18,14 @@ static vkf_status check(vkf_env *env, const vkf_call *call, uint32_t seq, const 
 
 vkf_status vkf_ref_check_spans(vkf_env *env, const vkf_call *call, const vkf_view *spans, uint32_t rows,
                                const vkf_span *most, const vkf_view *cache, bool causal) {
-  vkf_status st = VKF_OK;
   for (uint32_t seq = 0; spans->data && seq < spans->extent[0]; seq++) {
     const vkf_span s = vkf_ref_span_of(spans, seq, NULL);
-    VKF_TRY(check(env, call, seq, "queries", s.queries, most->queries));
-    VKF_TRY(check(env, call, seq, "rows", (uint64_t)s.row + s.queries, rows));
-    VKF_TRY(check(env, call, seq, "keys", s.keys, most->keys));
-    if (causal) VKF_TRY(check(env, call, seq, "past and queries", (uint64_t)s.past + s.queries, s.keys));
-    VKF_TRY(check(env, call, seq, "a slot", s.slot, cache->extent[0] - 1));
-    VKF_TRY(check(env, call, seq, "keys in its slot", (uint64_t)s.first + s.keys, cache->extent[2]));
+    VKF_CALL(check(env, call, seq, "queries", s.queries, most->queries));
+    VKF_CALL(check(env, call, seq, "rows", (uint64_t)s.row + s.queries, rows));
+    VKF_CALL(check(env, call, seq, "keys", s.keys, most->keys));
+    if (causal) VKF_CALL(check(env, call, seq, "past and queries", (uint64_t)s.past + s.queries, s.keys));
+    VKF_CALL(check(env, call, seq, "a slot", s.slot, cache->extent[0] - 1));
+    VKF_CALL(check(env, call, seq, "keys in its slot", (uint64_t)s.first + s.keys, cache->extent[2]));
   }
-done:
-  return st;
+  return VKF_OK;
 }

@@ -32,14 +32,12 @@ done:
 
 vkf_status vkf_ref_walk_init(vkf_walk *w, vkf_env *env, vkf_backend *backend, const vkf_plan *plan,
                              vkf_program *program, const vkf_dims *dims, const vkf_weight_source *weights) {
-  vkf_status st = VKF_OK;
   *w = (vkf_walk){.env = env, .backend = backend, .plan = plan, .program = program, .dims = dims, .weights = weights};
   w->bases = vkf_env_alloc(env, plan->n_slots, sizeof *w->bases);
   w->owned = vkf_env_alloc(env, plan->n_slots, sizeof *w->owned);
-  if (!w->bases || !w->owned) VKF_TRY(VKF_ERROR_MEMORY);
-  for (uint32_t i = 0; i < plan->n_slots; i++) VKF_TRY(copy_slot(w, i));
-done:
-  return st;
+  if (!w->bases || !w->owned) return VKF_ERROR_MEMORY;
+  for (uint32_t i = 0; i < plan->n_slots; i++) VKF_CALL(copy_slot(w, i));
+  return VKF_OK;
 }
 
 void vkf_ref_walk_finish(vkf_walk *w) {
@@ -112,12 +110,11 @@ void vkf_ref_walk_warn(const vkf_walk *w, uint32_t index, const vkf_comparison *
 }
 
 vkf_status vkf_ref_walk_worst(const vkf_walk *w, uint32_t index, const vkf_comparison *j, vkf_bench_element *out) {
-  vkf_status st = VKF_OK;
   const vkf_node *node = &w->plan->nodes[index];
   const vkf_slot *slot = &w->plan->slots[node->out[j->worst_out]];
   vkf_op_shapes shapes;
   uint64_t at = j->worst;
-  VKF_TRY(vkf_op_shapes_of(w->env, w->plan, node, &shapes));
+  VKF_CALL(vkf_op_shapes_of(w->env, w->plan, node, &shapes));
   *out = (vkf_bench_element){.output = shapes.out[j->worst_out].name,
                              .rank = slot->rank,
                              .expected = j->worst_exact,
@@ -127,8 +124,7 @@ vkf_status vkf_ref_walk_worst(const vkf_walk *w, uint32_t index, const vkf_compa
     out->shape[i] = vkf_slot_extent(slot, i, w->dims);
     out->at[i] = (uint32_t)(at % slot->extent[i].cap);
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_ref_walk_values(vkf_walk *w, uint32_t index, uint32_t o, double *exact, double *bound) {

@@ -50,20 +50,17 @@ static void join_parts(const classifier *c, double *out) {
 
 /* scores [n][labels], NaN where something was skipped. */
 static vkf_status add_best(const classifier *c, const double *scores, size_t n, vkf_result *result) {
-  vkf_status st = VKF_OK;
   const size_t n_labels = c->labels.n, k = c->params.top_k ? VKF_MIN(c->params.top_k, n_labels) : n_labels;
   void *labels, *best;
-  VKF_TRY(vkf_engine_result_add(result, "labels", VKF_I32, 2, (size_t[]){n, k}, &labels));
-  VKF_TRY(vkf_engine_result_add(result, "scores", VKF_F64, 2, (size_t[]){n, k}, &best));
+  VKF_CALL(vkf_engine_result_add(result, "labels", VKF_I32, 2, (size_t[]){n, k}, &labels));
+  VKF_CALL(vkf_engine_result_add(result, "scores", VKF_F64, 2, (size_t[]){n, k}, &best));
   for (size_t i = 0; i < n; i++) {
     int32_t *l = (int32_t *)labels + i * k;
     double *s = (double *)best + i * k;
-    VKF_TRY(vkf_task_labels_best(&c->labels, scores + i * n_labels, k, l, s));
+    VKF_CALL(vkf_task_labels_best(&c->labels, scores + i * n_labels, k, l, s));
     for (size_t j = 0; j < k && isnan(s[j]); j++) l[j] = -1;
   }
-  VKF_TRY(vkf_task_labels_add(&c->labels, result));
-done:
-  return st;
+  return vkf_task_labels_add(&c->labels, result);
 }
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
@@ -105,7 +102,6 @@ static vkf_status add_word(classifier *c, size_t part, const int32_t *ids, size_
 }
 
 static vkf_status take_words(void *user, size_t part, const float *logits, size_t width) {
-  vkf_status st = VKF_OK;
   classifier *c = user;
   const int32_t *ids = c->parts.at[part].ids;
   const size_t n = c->parts.at[part].n;
@@ -115,18 +111,16 @@ static vkf_status take_words(void *user, size_t part, const float *logits, size_
     marks = marks || begins_word(vkf_text_tokenizer_piece(c->session->model->tokenizer.text, ids[i]));
   for (size_t i = 0; i < n; i++) {
     const char *piece = vkf_text_tokenizer_piece(c->session->model->tokenizer.text, ids[i]), *text = NULL;
-    VKF_TRY(decode(c, ids + i, 1, &text));
+    VKF_CALL(decode(c, ids + i, 1, &text));
     const bool special = !text[0] && !begins_word(piece);
     const bool goes_on = !special && !after_special && continues_word(piece, marks);
     if (i > 0 && !goes_on) {
-      VKF_TRY(add_word(c, part, ids + first, i - first, logits + first * width));
+      VKF_CALL(add_word(c, part, ids + first, i - first, logits + first * width));
       first = i;
     }
     after_special = special;
   }
-  VKF_TRY(add_word(c, part, ids + first, n - first, logits + first * width));
-done:
-  return st;
+  return add_word(c, part, ids + first, n - first, logits + first * width);
 }
 
 /* In the order of the parts, which batches have not. */

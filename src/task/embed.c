@@ -55,26 +55,23 @@ static void cut(const embedder *e, vkf_part *part) {
 
 /* The parts, and how many tokens each text has and how many are used. */
 static vkf_status make_parts(embedder *e, const char *const *texts, size_t n, vkf_result *result) {
-  vkf_status st = VKF_OK;
   const vkf_part_rules rules = {.long_texts = e->params.long_texts,
                                 .skip_refused = e->params.skip_refused,
                                 .takes_all = !e->params.ignore_folder_limit && e->config.max_tokens > 0,
                                 .prefix = e->config.prompt,
                                 .max_ids = e->config.max_tokens};
   void *has, *used;
-  VKF_TRY(vkf_task_parts_make(e->session, texts, n, &rules, &e->parts));
-  VKF_TRY(count_special(e));
-  VKF_TRY(vkf_engine_result_add(result, "n_tokens", VKF_I32, 1, &n, &has));
-  VKF_TRY(vkf_engine_result_add(result, "n_used", VKF_I32, 1, &n, &used));
+  VKF_CALL(vkf_task_parts_make(e->session, texts, n, &rules, &e->parts));
+  VKF_CALL(count_special(e));
+  VKF_CALL(vkf_engine_result_add(result, "n_tokens", VKF_I32, 1, &n, &has));
+  VKF_CALL(vkf_engine_result_add(result, "n_used", VKF_I32, 1, &n, &used));
   for (size_t i = 0; i < e->parts.n; i++) {
     vkf_part *part = &e->parts.at[i];
     ((int32_t *)has)[part->text] += (int32_t)part->n;
     cut(e, part);
     ((int32_t *)used)[part->text] += (int32_t)part->n;
   }
-  VKF_TRY(vkf_task_parts_report(&e->parts, result));
-done:
-  return st;
+  return vkf_task_parts_report(&e->parts, result);
 }
 
 /* ---- vectors ----------------------------------------------------------------------------------------------------- */
@@ -145,26 +142,25 @@ static vkf_status add_similarity(const embedder *e, const double *vectors, vkf_r
 /* ---- the public functions ---------------------------------------------------------------------------------------- */
 
 static vkf_status embed(embedder *e, const char *const *texts, size_t n, vkf_result *result) {
-  vkf_status st = VKF_OK;
   const vkf_net_info *info = vkf_model_net_info(e->session->model->net);
   void *data = NULL;
   e->width = info->d_model;
-  VKF_TRY(
+  VKF_CALL(
       vkf_task_embed_config_read(e->session->env, &info->source, e->params.pooling, e->params.similarity, &e->config));
   if (e->config.width && e->config.width != info->d_model)
-    VKF_FAIL(e->session->env, VKF_ERROR_UNSUPPORTED, "%s: expected a pooling of %u numbers, as the model has, found %u",
-             info->name, info->d_model, e->config.width);
-  VKF_TRY(make_parts(e, texts, n, result));
+    return vkf_env_fail(e->session->env, VKF_ERROR_UNSUPPORTED,
+                        "%s: expected a pooling of %u numbers, as the model has, found %u", info->name, info->d_model,
+                        e->config.width);
+  VKF_CALL(make_parts(e, texts, n, result));
   e->pooled = vkf_env_alloc(e->session->env, e->parts.n * e->width, sizeof *e->pooled);
-  if (!e->pooled) VKF_TRY(VKF_ERROR_MEMORY);
+  if (!e->pooled) return VKF_ERROR_MEMORY;
   const vkf_batches batches = {&e->parts, VKF_RUN_STATES, take, e};
-  VKF_TRY(vkf_task_batches_run(&batches));
-  VKF_TRY(vkf_engine_result_add(result, "embeddings", VKF_F64, 2, (size_t[]){n, e->width}, &data));
+  VKF_CALL(vkf_task_batches_run(&batches));
+  VKF_CALL(vkf_engine_result_add(result, "embeddings", VKF_F64, 2, (size_t[]){n, e->width}, &data));
   const vkf_array *used = vkf_engine_array_find(result->arrays, result->n_arrays, "n_used");
   join_parts(e, used->data, data);
-  if (e->params.similarity) VKF_TRY(add_similarity(e, data, result));
-done:
-  return st;
+  if (e->params.similarity) VKF_CALL(add_similarity(e, data, result));
+  return VKF_OK;
 }
 
 static vkf_status embed_texts(vkf_session *session, const char *const *texts, size_t n,

@@ -271,25 +271,24 @@ static vkf_status read_model_key(reader *r, const char *key, vkf_file_value valu
 
 vkf_status vkf_task_embed_config_read(vkf_env *env, const vkf_file_source *source, vkf_pooling asked, bool cosine,
                                       vkf_embed_config *out) {
-  vkf_status st = VKF_OK;
   reader r = {.env = env, .config = out, .source = source, .cosine = cosine};
   *out = (vkf_embed_config){0};
   vkf_arena_init(&out->arena, env);
   if ((unsigned)asked >= VKF_COUNT(modes))
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected a pooling, found %d", (int)asked);
-  VKF_TRY(read_modules(&r));
-  if (asked == VKF_POOLING_FOLDER) VKF_TRY(read_pooling(&r));
-  VKF_TRY(each_key(&r, "sentence_bert_config.json", read_sentence_key));
-  VKF_TRY(each_key(&r, "config_sentence_transformers.json", read_model_key));
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected a pooling, found %d", (int)asked);
+  VKF_CALL(read_modules(&r));
+  if (asked == VKF_POOLING_FOLDER) VKF_CALL(read_pooling(&r));
+  VKF_CALL(each_key(&r, "sentence_bert_config.json", read_sentence_key));
+  VKF_CALL(each_key(&r, "config_sentence_transformers.json", read_model_key));
   if (r.excludes_prompt && out->prompt && out->prompt[0])
-    VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "%s: \"include_prompt\": expected true beside a default prompt, found false",
-             path_of(&r, r.pooling_file));
-  VKF_TRY(read_tokenizer_limit(&r));
+    return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED,
+                        "%s: \"include_prompt\": expected true beside a default prompt, found false",
+                        path_of(&r, r.pooling_file));
+  VKF_CALL(read_tokenizer_limit(&r));
   if (asked != VKF_POOLING_FOLDER) out->pooling = asked;
   if (out->pooling == VKF_POOLING_FOLDER) out->pooling = VKF_POOLING_MEAN;
   if (out->prompt && !out->prompt[0]) out->prompt = NULL;
-done:
-  return st;
+  return VKF_OK;
 }
 
 void vkf_task_embed_config_finish(vkf_embed_config *config) {

@@ -190,14 +190,12 @@ static void evaluated_finish(vkf_env *env, evaluated *e) {
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
 static vkf_status add(vkf_result *result, const char *prefix, const char *name, size_t n, const double *values) {
-  vkf_status st = VKF_OK;
   char full[64];
   void *data = NULL;
   snprintf(full, sizeof full, "%s%s", prefix, name);
-  VKF_TRY(vkf_engine_result_add(result, full, VKF_F64, 1, &n, &data));
+  VKF_CALL(vkf_engine_result_add(result, full, VKF_F64, 1, &n, &data));
   memcpy(data, values, n * sizeof *values);
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status add_system(vkf_result *result, const char *prefix, const evaluation *ev, const evaluated *e) {

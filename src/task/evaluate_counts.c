@@ -170,21 +170,19 @@ static vkf_status reserve(vkf_env *env, vkf_sequence *s, size_t n) {
 
 /* The characters of a text, with room for a space around each. */
 static vkf_status read_text(vkf_env *env, vkf_sequence *s, const char *text) {
-  vkf_status st = VKF_OK;
   const size_t size = strlen(text);
   utf8proc_int32_t c = 0;
   s->n = 0;
-  VKF_TRY(reserve(env, s, 9 * size + 16));
+  VKF_CALL(reserve(env, s, 9 * size + 16));
   for (size_t at = 0; at < size;) {
     const utf8proc_ssize_t n = utf8proc_iterate((const utf8proc_uint8_t *)text + at, (utf8proc_ssize_t)(size - at), &c);
     if (n <= 0)
-      VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected UTF-8, found the byte 0x%02x behind %zu bytes",
-               (unsigned)(unsigned char)text[at], at);
+      return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected UTF-8, found the byte 0x%02x behind %zu bytes",
+                          (unsigned)(unsigned char)text[at], at);
     s->ids[s->n++] = c;
     at += (size_t)n;
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* What stands for another in texts of the Web. */
@@ -282,8 +280,7 @@ static vkf_status read_words(vkf_evaluator *e, vkf_sequence *s, const char *text
     const char *what;
     int32_t by;
   } entities[] = {{"<skipped>", 0}, {"&quot;", '"'}, {"&amp;", '&'}, {"&lt;", '<'}, {"&gt;", '>'}};
-  vkf_status st = VKF_OK;
-  VKF_TRY(read_text(e->env, s, text));
+  VKF_CALL(read_text(e->env, s, text));
   for (size_t i = 0; i < VKF_COUNT(entities); i++) replace(s, entities[i].what, entities[i].by);
   while (s->n > 0 && is_space(s->ids[s->n - 1])) s->n--;
   memmove(s->ids + 1, s->ids, s->n * sizeof *s->ids);
@@ -294,25 +291,20 @@ static vkf_status read_words(vkf_evaluator *e, vkf_sequence *s, const char *text
   for (size_t i = 0; i < s->n;) {
     size_t end = i;
     while (end < s->n && !is_space(s->ids[end])) end++;
-    if (end > i) VKF_TRY(id_of(e, s->ids + i, end - i, &s->ids[n++]));
+    if (end > i) VKF_CALL(id_of(e, s->ids + i, end - i, &s->ids[n++]));
     i = end + 1;
   }
   s->n = n;
-  VKF_TRY(sort(e->env, s));
-done:
-  return st;
+  return sort(e->env, s);
 }
 
 static vkf_status read_characters(vkf_evaluator *e, vkf_sequence *s, const char *text) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(read_text(e->env, s, text));
+  VKF_CALL(read_text(e->env, s, text));
   size_t n = 0;
   for (size_t i = 0; i < s->n; i++)
     if (!is_space(s->ids[i])) s->ids[n++] = s->ids[i];
   s->n = n;
-  VKF_TRY(sort(e->env, s));
-done:
-  return st;
+  return sort(e->env, s);
 }
 
 /* ---- one sentence ------------------------------------------------------------------------------------------------ */
@@ -352,11 +344,9 @@ static void count_chrf(const vkf_evaluator *e, vkf_chrf_counts *out) {
 
 vkf_status vkf_task_evaluator_count(vkf_evaluator *e, const char *const *texts, vkf_bleu_counts *bleu,
                                     vkf_chrf_counts *chrf) {
-  vkf_status st = VKF_OK;
-  for (size_t i = 0; i < e->n; i++) VKF_TRY(read_words(e, &e->sequences[i], texts[i]));
+  for (size_t i = 0; i < e->n; i++) VKF_CALL(read_words(e, &e->sequences[i], texts[i]));
   count_bleu(e, bleu);
-  for (size_t i = 0; i < e->n; i++) VKF_TRY(read_characters(e, &e->sequences[i], texts[i]));
+  for (size_t i = 0; i < e->n; i++) VKF_CALL(read_characters(e, &e->sequences[i], texts[i]));
   count_chrf(e, chrf);
-done:
-  return st;
+  return VKF_OK;
 }

@@ -41,19 +41,17 @@ static vkf_status add_mask(filler *f, size_t part, size_t position) {
 
 /* The masks of all parts. A text without one is refused. */
 static vkf_status find_masks(filler *f) {
-  vkf_status st = VKF_OK;
   const vkf_parts *p = &f->parts;
   for (size_t first = 0, end; first < p->n; first = end) {
     const size_t before = f->n_masks;
     for (end = first; end < p->n && p->at[end].text == p->at[first].text; end++)
       for (size_t i = 0; i < p->at[end].n; i++)
-        if (is_mask(f->session, p->at[end].ids[i])) VKF_TRY(add_mask(f, end, i));
+        if (is_mask(f->session, p->at[end].ids[i])) VKF_CALL(add_mask(f, end, i));
     if (f->n_masks == before)
-      VKF_TRY(vkf_task_parts_refuse(&f->parts, p->at[first].text, VKF_SKIP_INVALID,
-                                    "expected the tokenizer's mask, [MASK] or <mask>, found none"));
+      VKF_CALL(vkf_task_parts_refuse(&f->parts, p->at[first].text, VKF_SKIP_INVALID,
+                                     "expected the tokenizer's mask, [MASK] or <mask>, found none"));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- candidates -------------------------------------------------------------------------------------------------- */
@@ -110,18 +108,15 @@ static vkf_status is_edge(const filler *f, int32_t id, vkf_text *text, bool *out
 
 /* The text of ids [n] without the special tokens at both ends. A mask stays where it is. */
 static vkf_status whole_text(const filler *f, const int32_t *ids, size_t n, vkf_text *text) {
-  vkf_status st = VKF_OK;
   size_t first = 0, last = n;
   bool edge = true;
   while (first < last && edge) {
-    VKF_TRY(is_edge(f, ids[first], text, &edge));
+    VKF_CALL(is_edge(f, ids[first], text, &edge));
     first += edge;
   }
-  for (edge = true; last > first && edge; last -= edge) VKF_TRY(is_edge(f, ids[last - 1], text, &edge));
+  for (edge = true; last > first && edge; last -= edge) VKF_CALL(is_edge(f, ids[last - 1], text, &edge));
   text->size = 0;
-  VKF_TRY(vkf_engine_decode_ids(f->session, ids + first, last - first, false, text));
-done:
-  return st;
+  return vkf_engine_decode_ids(f->session, ids + first, last - first, false, text);
 }
 
 /* The candidates of a mask: each token, and the text with it instead of the mask. */
@@ -174,20 +169,17 @@ done:
 /* ---- the public functions ---------------------------------------------------------------------------------------- */
 
 static vkf_status fill(filler *f, const char *const *texts, size_t n, vkf_result *result) {
-  vkf_status st = VKF_OK;
   const vkf_part_rules rules = {.long_texts = f->params.long_texts, .skip_refused = f->params.skip_refused};
   const vkf_net_info *info = vkf_model_net_info(f->session->model->net);
   f->k = VKF_MIN(f->params.top_k ? f->params.top_k : DEFAULT_TOP, info->target_vocab);
-  VKF_TRY(vkf_task_parts_make(f->session, texts, n, &rules, &f->parts));
-  VKF_TRY(find_masks(f));
+  VKF_CALL(vkf_task_parts_make(f->session, texts, n, &rules, &f->parts));
+  VKF_CALL(find_masks(f));
   if (!info->has_head || info->is_pooled)
-    VKF_FAIL(f->session->env, VKF_ERROR_UNSUPPORTED,
-             "%s: expected a model with a masked language model head, found none", info->name);
+    return vkf_env_fail(f->session->env, VKF_ERROR_UNSUPPORTED,
+                        "%s: expected a model with a masked language model head, found none", info->name);
   const vkf_batches batches = {&f->parts, VKF_RUN_LOGITS, take, f};
-  VKF_TRY(vkf_task_batches_run(&batches));
-  VKF_TRY(add_masks(f, result));
-done:
-  return st;
+  VKF_CALL(vkf_task_batches_run(&batches));
+  return add_masks(f, result);
 }
 
 static vkf_status fill_mask(vkf_session *session, const char *const *texts, size_t n,

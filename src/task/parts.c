@@ -38,26 +38,24 @@ static vkf_status add_part(vkf_parts *p, size_t text, bool spaced, bool is_cut, 
 
 /* The parts of a text that is too long. */
 static vkf_status cut_text(vkf_parts *p, size_t index, const char *text, vkf_text_ids *ids) {
-  vkf_status st = VKF_OK;
   const bool split = p->rules.long_texts == VKF_LONG_SPLIT, from_end = p->rules.keeps_end && !split;
   const size_t first = p->n;
   for (const char *at = text; !vkf_task_is_blank(at);) {
     size_t n = 0;
-    VKF_TRY(vkf_task_cut(p, at, split, from_end, &n));
+    VKF_CALL(vkf_task_cut(p, at, split, from_end, &n));
     if (n == 0) {
       p->n = first;
       return vkf_task_parts_refuse(p, index, VKF_SKIP_LONG,
                                    "a single character of it has more tokens than the model has positions");
     }
     ids->n = 0;
-    VKF_TRY(vkf_task_part_ids(p, from_end ? at + strlen(at) - n : at, n, ids));
-    VKF_TRY(add_part(p, index, at > text && vkf_task_is_space(at[-1]), true, ids));
+    VKF_CALL(vkf_task_part_ids(p, from_end ? at + strlen(at) - n : at, n, ids));
+    VKF_CALL(add_part(p, index, at > text && vkf_task_is_space(at[-1]), true, ids));
     if (!split) break;
     at += n;
     while (vkf_task_is_space(*at)) at++;
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status add_text(vkf_parts *p, size_t index, const char *text, vkf_text_ids *ids) {

@@ -81,8 +81,7 @@ static vkf_status find_class(vkf_env *env, vkf_file_value config, const char *ke
 
 static vkf_status side(vkf_env *env, vkf_file_value value, const char *path, uint32_t *out) {
   int64_t number = 0;
-  vkf_status st = vkf_file_json_as_int64(value, &number);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_file_json_as_int64(value, &number));
   if (number < 1 || number > MAX_SIDE)
     return vkf_env_fail(env, VKF_ERROR_FORMAT, "%s: expected 1 .. %d as %s, found %lld", path, MAX_SIDE, value.path,
                         (long long)number);
@@ -160,33 +159,31 @@ done:
 }
 
 vkf_status vkf_task_preprocess_read(vkf_env *env, vkf_file_value config, const char *path, vkf_preprocess *out) {
-  vkf_status st = VKF_OK;
   vkf_preprocess *p = out;
   bool is_square = true;
   *p = classes[0].preprocess;
-  VKF_TRY(refuse_unknown(env, config, path));
-  VKF_TRY(find_class(env, config, "feature_extractor_type", path, p));
-  VKF_TRY(find_class(env, config, "image_processor_type", path, p)); /* the newer key counts */
-  VKF_TRY(vkf_file_json_find_bool(config, "do_resize", true, &p->do_resize));
-  VKF_TRY(vkf_file_json_find_bool(config, "do_center_crop", p->do_center_crop, &p->do_center_crop));
-  VKF_TRY(vkf_file_json_find_bool(config, "do_rescale", true, &p->do_rescale));
-  VKF_TRY(vkf_file_json_find_bool(config, "do_normalize", true, &p->do_normalize));
-  VKF_TRY(find_size(env, config, "size", path, &p->height, &p->width, &p->shortest_edge));
-  VKF_TRY(find_size(env, config, "crop_size", path, &p->crop_height, &p->crop_width, NULL));
+  VKF_CALL(refuse_unknown(env, config, path));
+  VKF_CALL(find_class(env, config, "feature_extractor_type", path, p));
+  VKF_CALL(find_class(env, config, "image_processor_type", path, p)); /* the newer key counts */
+  VKF_CALL(vkf_file_json_find_bool(config, "do_resize", true, &p->do_resize));
+  VKF_CALL(vkf_file_json_find_bool(config, "do_center_crop", p->do_center_crop, &p->do_center_crop));
+  VKF_CALL(vkf_file_json_find_bool(config, "do_rescale", true, &p->do_rescale));
+  VKF_CALL(vkf_file_json_find_bool(config, "do_normalize", true, &p->do_normalize));
+  VKF_CALL(find_size(env, config, "size", path, &p->height, &p->width, &p->shortest_edge));
+  VKF_CALL(find_size(env, config, "crop_size", path, &p->crop_height, &p->crop_width, NULL));
   if (p->do_center_crop && p->crop_width == 0)
-    VKF_FAIL(env, VKF_ERROR_FORMAT, "%s: expected crop_size, which do_center_crop needs, found none", path);
-  VKF_TRY(vkf_file_json_find_bool(config, "default_to_square", true, &is_square));
+    return vkf_env_fail(env, VKF_ERROR_FORMAT, "%s: expected crop_size, which do_center_crop needs, found none", path);
+  VKF_CALL(vkf_file_json_find_bool(config, "default_to_square", true, &is_square));
   if (!is_square && vkf_file_json_kind(vkf_file_json_member(config, "size")) == VKF_FILE_INTEGER)
     p->shortest_edge = p->width;
-  VKF_TRY(find_filter(env, config, path, &p->filter));
-  VKF_TRY(vkf_file_json_find_double(config, "rescale_factor", 1 / 255.0, &p->rescale_factor));
-  VKF_TRY(find_channels(env, config, "image_mean", path, p->mean));
-  VKF_TRY(find_channels(env, config, "image_std", path, p->std));
+  VKF_CALL(find_filter(env, config, path, &p->filter));
+  VKF_CALL(vkf_file_json_find_double(config, "rescale_factor", 1 / 255.0, &p->rescale_factor));
+  VKF_CALL(find_channels(env, config, "image_mean", path, p->mean));
+  VKF_CALL(find_channels(env, config, "image_std", path, p->std));
   for (size_t i = 0; i < 3; i++)
     if (!(p->std[i] > 0))
-      VKF_FAIL(env, VKF_ERROR_FORMAT, "%s: expected numbers over 0 as image_std, found %g", path, p->std[i]);
-done:
-  return st;
+      return vkf_env_fail(env, VKF_ERROR_FORMAT, "%s: expected numbers over 0 as image_std, found %g", path, p->std[i]);
+  return VKF_OK;
 }
 
 /* ---- images ------------------------------------------------------------------------------------------------------ */

@@ -97,26 +97,24 @@ static vkf_status make_parts(scorer *s, const char *const *texts, size_t n, cons
 
 static vkf_status score(scorer *s, const char *const *sources, const char *const *targets, size_t n,
                         const char *config_json) {
-  vkf_status st = VKF_OK;
   void *data = NULL;
-  VKF_TRY(vkf_engine_derive_generation(s->session, NULL, NULL, config_json, &s->config));
+  VKF_CALL(vkf_engine_derive_generation(s->session, NULL, NULL, config_json, &s->config));
   s->start = s->config.decoder_start != VKF_NO_TOKEN ? s->config.decoder_start : s->config.bos;
-  VKF_TRY(check(s));
-  VKF_TRY(make_parts(s, sources, n, "source", &s->sources));
-  VKF_TRY(make_parts(s, targets, n, "target", &s->targets));
+  VKF_CALL(check(s));
+  VKF_CALL(make_parts(s, sources, n, "source", &s->sources));
+  VKF_CALL(make_parts(s, targets, n, "target", &s->targets));
   for (size_t i = 0; i < n; i++) s->longest = VKF_MAX(s->longest, s->targets.at[i].n);
-  VKF_TRY(vkf_engine_result_create(s->session->env, &s->result));
-  VKF_TRY(vkf_engine_result_add(s->result, "ids", VKF_I32, 2, (size_t[]){n, s->longest}, &data));
+  VKF_CALL(vkf_engine_result_create(s->session->env, &s->result));
+  VKF_CALL(vkf_engine_result_add(s->result, "ids", VKF_I32, 2, (size_t[]){n, s->longest}, &data));
   s->ids = data;
   for (size_t i = 0; i < n * s->longest; i++) s->ids[i] = -1;
-  VKF_TRY(vkf_engine_result_add(s->result, "logprobs", VKF_F32, 2, (size_t[]){n, s->longest}, &data));
+  VKF_CALL(vkf_engine_result_add(s->result, "logprobs", VKF_F32, 2, (size_t[]){n, s->longest}, &data));
   s->logprobs = data;
-  VKF_TRY(vkf_engine_result_add(s->result, "scores", VKF_F64, 1, &n, &data));
+  VKF_CALL(vkf_engine_result_add(s->result, "scores", VKF_F64, 1, &n, &data));
   s->sums = data;
   for (size_t first = 0; first < n; first += BATCH_ROWS)
-    VKF_TRY(score_batch(s, first, VKF_MIN((size_t)BATCH_ROWS, n - first)));
-done:
-  return st;
+    VKF_CALL(score_batch(s, first, VKF_MIN((size_t)BATCH_ROWS, n - first)));
+  return VKF_OK;
 }
 
 vkf_status vkf_session_score(vkf_session *session, const char *const *sources, const char *const *targets, size_t n,

@@ -67,15 +67,14 @@ void vkf_text_added_cut(const vkf_text_added_set *set, vkf_text_string text, boo
 
 static vkf_status load_token(vkf_text_loader *loader, const json_t *json, const vkf_text_vocab *vocab,
                              vkf_text_added_token *token) {
-  vkf_status st = VKF_OK;
   size_t id;
-  VKF_TRY(vkf_text_load_string(loader, json, "content", &token->content));
-  VKF_TRY(vkf_text_load_size(loader, json, "id", SIZE_MAX, &id));
-  VKF_TRY(vkf_text_load_bool(loader, json, "special", false, &token->special));
-  VKF_TRY(vkf_text_load_bool(loader, json, "single_word", false, &token->single_word));
-  VKF_TRY(vkf_text_load_bool(loader, json, "lstrip", false, &token->lstrip));
-  VKF_TRY(vkf_text_load_bool(loader, json, "rstrip", false, &token->rstrip));
-  VKF_TRY(vkf_text_load_bool(loader, json, "normalized", !token->special, &token->normalized));
+  VKF_CALL(vkf_text_load_string(loader, json, "content", &token->content));
+  VKF_CALL(vkf_text_load_size(loader, json, "id", SIZE_MAX, &id));
+  VKF_CALL(vkf_text_load_bool(loader, json, "special", false, &token->special));
+  VKF_CALL(vkf_text_load_bool(loader, json, "single_word", false, &token->single_word));
+  VKF_CALL(vkf_text_load_bool(loader, json, "lstrip", false, &token->lstrip));
+  VKF_CALL(vkf_text_load_bool(loader, json, "rstrip", false, &token->rstrip));
+  VKF_CALL(vkf_text_load_bool(loader, json, "normalized", !token->special, &token->normalized));
   if (id >= VKF_TEXT_MAX_IDS)
     return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "the id of \"%s\" should be a number from 0 to %d",
                               token->content.data, VKF_TEXT_MAX_IDS - 1);
@@ -86,8 +85,7 @@ static vkf_status load_token(vkf_text_loader *loader, const json_t *json, const 
   if ((known >= 0 && known != token->id) || taken)
     return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "\"%s\" has the id %zu, which is not what the vocabulary says",
                               token->content.data, id);
-done:
-  return st;
+  return VKF_OK;
 }
 
 static int compare_tokens(const void *left, const void *right) {

@@ -235,21 +235,19 @@ vkf_status vkf_text_bpe_init(vkf_text_model *model, vkf_text_loader *loader, siz
 }
 
 vkf_status vkf_text_bpe_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json) {
-  vkf_status st = VKF_OK;
   const json_t *merges = json_object_get(json, "merges");
   if (json_number_value(json_object_get(json, "dropout")) > 0)
     return vkf_text_load_fail(loader, VKF_ERROR_UNSUPPORTED, "dropout is not supported");
   if (!json_is_array(merges)) return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "\"merges\" should be a list");
-  VKF_TRY(vkf_text_model_load_vocab(model, loader, json));
-  VKF_TRY(vkf_text_model_load_unknown(model, loader, json));
-  VKF_TRY(vkf_text_load_bool(loader, json, "byte_fallback", false, &model->byte_fallback));
-  VKF_TRY(vkf_text_load_bool(loader, json, "fuse_unk", false, &model->fuse_unk));
-  VKF_TRY(vkf_text_load_bool(loader, json, "ignore_merges", false, &model->ignore_merges));
-  VKF_TRY(load_optional_string(loader, json, "continuing_subword_prefix", &model->prefix));
-  VKF_TRY(load_optional_string(loader, json, "end_of_word_suffix", &model->suffix));
+  VKF_CALL(vkf_text_model_load_vocab(model, loader, json));
+  VKF_CALL(vkf_text_model_load_unknown(model, loader, json));
+  VKF_CALL(vkf_text_load_bool(loader, json, "byte_fallback", false, &model->byte_fallback));
+  VKF_CALL(vkf_text_load_bool(loader, json, "fuse_unk", false, &model->fuse_unk));
+  VKF_CALL(vkf_text_load_bool(loader, json, "ignore_merges", false, &model->ignore_merges));
+  VKF_CALL(load_optional_string(loader, json, "continuing_subword_prefix", &model->prefix));
+  VKF_CALL(load_optional_string(loader, json, "end_of_word_suffix", &model->suffix));
   if (model->byte_fallback) vkf_text_model_find_bytes(model);
-  VKF_TRY(vkf_text_bpe_init(model, loader, json_array_size(merges)));
-  for (size_t i = 0; i < json_array_size(merges); i++) VKF_TRY(add_merge(model, loader, i, json_array_get(merges, i)));
-done:
-  return st;
+  VKF_CALL(vkf_text_bpe_init(model, loader, json_array_size(merges)));
+  for (size_t i = 0; i < json_array_size(merges); i++) VKF_CALL(add_merge(model, loader, i, json_array_get(merges, i)));
+  return VKF_OK;
 }

@@ -196,8 +196,8 @@ static vkf_status byte_fallback(const vkf_text_step *step, vkf_text_decode_state
     vkf_text_append(&state->held, &(char){(char)byte}, 1);
     return vkf_text_status(&state->held);
   }
-  vkf_status st = end_run(&state->held, out);
-  return st != VKF_OK ? st : vkf_text_emit(out, in);
+  VKF_CALL(end_run(&state->held, out));
+  return vkf_text_emit(out, in);
 }
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
@@ -216,9 +216,8 @@ static vkf_status metaspace(const vkf_text_step *step, vkf_text_decode_state *st
 }
 
 static vkf_status load_wordpiece(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
-  vkf_status st = vkf_text_load_string(loader, json, "prefix", &step->content);
-  if (st == VKF_OK) st = vkf_text_load_bool(loader, json, "cleanup", true, &step->u.wordpiece.cleanup);
-  return st;
+  VKF_CALL(vkf_text_load_string(loader, json, "prefix", &step->content));
+  return vkf_text_load_bool(loader, json, "cleanup", true, &step->u.wordpiece.cleanup);
 }
 
 static vkf_status clean_up(vkf_text_decode_state *states, vkf_text_string text, bool is_last, bool of_wordpiece,
@@ -317,10 +316,9 @@ static vkf_status fuse(const vkf_text_step *step, vkf_text_decode_state *state, 
 }
 
 static vkf_status load_strip(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
-  vkf_status st = vkf_text_load_char(loader, json, "content", &step->content);
-  if (st == VKF_OK) st = vkf_text_load_size(loader, json, "start", 0, &step->u.trim.start);
-  if (st == VKF_OK) st = vkf_text_load_size(loader, json, "stop", 0, &step->u.trim.stop);
-  return st;
+  VKF_CALL(vkf_text_load_char(loader, json, "content", &step->content));
+  VKF_CALL(vkf_text_load_size(loader, json, "start", 0, &step->u.trim.start));
+  return vkf_text_load_size(loader, json, "stop", 0, &step->u.trim.stop);
 }
 
 /* Parts of a piece: its end is held, since it may be cut off. */
@@ -357,9 +355,8 @@ static vkf_status strip(const vkf_text_step *step, vkf_text_decode_state *state,
 }
 
 static vkf_status load_replace(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
-  vkf_status st = vkf_text_load_pattern(loader, json, &step->pattern);
-  if (st == VKF_OK) st = vkf_text_load_string(loader, json, "content", &step->content);
-  return st;
+  VKF_CALL(vkf_text_load_pattern(loader, json, &step->pattern));
+  return vkf_text_load_string(loader, json, "content", &step->content);
 }
 
 static vkf_status replace(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,

@@ -210,8 +210,7 @@ static vkf_status get_language(const vkf_text_tokenizer *t, const char *which, c
 
 vkf_status vkf_text_tokenizer_set_source_language(vkf_text_tokenizer *t, const char *name) {
   int32_t id;
-  vkf_status st = get_language(t, "source", name, &id);
-  if (st != VKF_OK) return st;
+  VKF_CALL(get_language(t, "source", name, &id));
   if (t->languages.source == NULL)
     return vkf_env_fail(t->env, VKF_ERROR_ARGUMENT,
                         "source language \"%s\": this model's tokenizer marks target languages only", name);
@@ -221,8 +220,7 @@ vkf_status vkf_text_tokenizer_set_source_language(vkf_text_tokenizer *t, const c
 
 vkf_status vkf_text_tokenizer_set_target_language(vkf_text_tokenizer *t, const char *name, int32_t *begin) {
   int32_t id;
-  vkf_status st = get_language(t, "target", name, &id);
-  if (st != VKF_OK) return st;
+  VKF_CALL(get_language(t, "target", name, &id));
   bool is_before = t->languages.form == VKF_TEXT_LANGUAGE_ARROWS;
   if (is_before) t->languages.before = id;
   *begin = is_before ? -1 : id;

@@ -77,23 +77,20 @@ static vkf_status need(vkf_text_legacy *o, const vkf_text_file *file, const char
 }
 
 static vkf_status load_class(vkf_text_tokenizer *tokenizer, vkf_text_legacy *o) {
-  vkf_status st = VKF_OK;
   const vkf_text_files *files = o->files;
   vkf_text_legacy_form form = o->row->form;
   if (form == VKF_LEGACY_BYTE_BPE || form == VKF_LEGACY_MARIAN || form == VKF_LEGACY_M2M) {
-    VKF_TRY(need(o, &files->vocab, "vocab.json"));
-    VKF_TRY(vkf_text_load_object(o->loader, &files->vocab, &o->vocab));
+    VKF_CALL(need(o, &files->vocab, "vocab.json"));
+    VKF_CALL(vkf_text_load_object(o->loader, &files->vocab, &o->vocab));
     o->next_id = json_object_size(o->vocab);
   }
-  if (form == VKF_LEGACY_BYTE_BPE) VKF_TRY(need(o, &files->merges, "merges.txt"));
-  if (form == VKF_LEGACY_WORDPIECE) VKF_TRY(need(o, &files->words, "vocab.txt"));
-  if (form == VKF_LEGACY_MARIAN) VKF_TRY(need(o, &files->target_spm, "target.spm"));
-  if (form == VKF_LEGACY_MARIAN) VKF_TRY(need(o, &files->spm, "source.spm"));
+  if (form == VKF_LEGACY_BYTE_BPE) VKF_CALL(need(o, &files->merges, "merges.txt"));
+  if (form == VKF_LEGACY_WORDPIECE) VKF_CALL(need(o, &files->words, "vocab.txt"));
+  if (form == VKF_LEGACY_MARIAN) VKF_CALL(need(o, &files->target_spm, "target.spm"));
+  if (form == VKF_LEGACY_MARIAN) VKF_CALL(need(o, &files->spm, "source.spm"));
   bool json = form == VKF_LEGACY_BYTE_BPE || form == VKF_LEGACY_WORDPIECE;
-  if (!json) VKF_TRY(need(o, &files->spm, "a SentencePiece model"));
-  VKF_TRY(json ? vkf_text_legacy_load_json(tokenizer, o) : vkf_text_legacy_load_spm(tokenizer, o));
-done:
-  return st;
+  if (!json) VKF_CALL(need(o, &files->spm, "a SentencePiece model"));
+  return json ? vkf_text_legacy_load_json(tokenizer, o) : vkf_text_legacy_load_spm(tokenizer, o);
 }
 
 vkf_status vkf_text_tokenizer_load_legacy(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader,

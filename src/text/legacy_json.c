@@ -43,8 +43,7 @@ static vkf_status read_words(vkf_text_legacy *o) {
     if (!vkf_utf8_check(line.data, line.size, NULL) || memchr(line.data, 0, line.size) != NULL)
       return bad_line(o, file, number, "a piece in UTF-8");
     vkf_text_string key;
-    vkf_status st = vkf_text_load_copy(o->loader, line.data, line.size, &key);
-    if (st != VKF_OK) return st;
+    VKF_CALL(vkf_text_load_copy(o->loader, line.data, line.size, &key));
     if (json_object_set_new(o->vocab, key.data, json_integer((json_int_t)number - 1)) != 0)
       return vkf_text_legacy_no_memory(o);
     o->next_id = number;

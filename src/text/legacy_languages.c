@@ -49,7 +49,6 @@ static vkf_status number_m2m(vkf_text_legacy *o) {
 /* <s> <pad> </s> <unk>, then the pieces behind <unk> <s> </s>, which are one id further than in the file. */
 static vkf_status number_fairseq(vkf_text_legacy *o) {
   static const char *const first[] = {"<s>", "<pad>", "</s>", "<unk>"};
-  vkf_status st = VKF_OK;
   size_t id = o->spm->n_pieces + 1;
   o->vocab = json_object();
   if (o->vocab == NULL) return vkf_text_legacy_no_memory(o);
@@ -57,17 +56,15 @@ static vkf_status number_fairseq(vkf_text_legacy *o) {
     return vkf_env_fail(o->loader->env, VKF_ERROR_FORMAT,
                         "%s: expected the pieces <unk>, <s> and </s> first, found <unk> with the id %zu of %zu",
                         o->files->spm.name, o->spm->unk_id, o->spm->n_pieces);
-  for (size_t i = 0; i < VKF_COUNT(first); i++) VKF_TRY(put(o, first[i], i));
+  for (size_t i = 0; i < VKF_COUNT(first); i++) VKF_CALL(put(o, first[i], i));
   for (size_t i = 3; i < o->spm->n_pieces; i++) {
     vkf_text_string piece;
-    VKF_TRY(vkf_text_load_copy(o->loader, o->spm->pieces[i].text.data, o->spm->pieces[i].text.size, &piece));
-    VKF_TRY(put(o, piece.data, i + 1));
+    VKF_CALL(vkf_text_load_copy(o->loader, o->spm->pieces[i].text.data, o->spm->pieces[i].text.size, &piece));
+    VKF_CALL(put(o, piece.data, i + 1));
   }
-  if (strncmp(o->row->class_name, "MBart", 5) == 0) VKF_TRY(put_names(o, MBART, "", &id));
-  if (strcmp(o->row->class_name, "MBart50") == 0) VKF_TRY(put_names(o, MBART50, "", &id));
-  VKF_TRY(put(o, "<mask>", id));
-done:
-  return st;
+  if (strncmp(o->row->class_name, "MBart", 5) == 0) VKF_CALL(put_names(o, MBART, "", &id));
+  if (strcmp(o->row->class_name, "MBart50") == 0) VKF_CALL(put_names(o, MBART50, "", &id));
+  return put(o, "<mask>", id);
 }
 
 vkf_status vkf_text_legacy_number_pieces(vkf_text_legacy *o) {
@@ -85,8 +82,7 @@ vkf_status vkf_text_legacy_add_languages(vkf_text_legacy *o) {
                        (o->row->form == VKF_LEGACY_FAIRSEQ && form == VKF_TEXT_LANGUAGE_CODE &&
                         (size_t)json_integer_value(id) > o->spm->n_pieces);
     if (!is_language || !json_is_integer(id)) continue;
-    vkf_status st = vkf_text_legacy_add_token(o, key, (size_t)json_integer_value(id), false);
-    if (st != VKF_OK) return st;
+    VKF_CALL(vkf_text_legacy_add_token(o, key, (size_t)json_integer_value(id), false));
   }
   return VKF_OK;
 }

@@ -81,24 +81,22 @@ static vkf_status add_extra_ids(vkf_text_legacy *o) {
 }
 
 vkf_status vkf_text_legacy_add_tokens(vkf_text_legacy *o) {
-  vkf_status st = VKF_OK;
   size_t id, i;
   const json_t *more;
-  VKF_TRY(add_decoder_tokens(o));
+  VKF_CALL(add_decoder_tokens(o));
   for (int which = 0; which < VKF_LEGACY_N_SPECIAL; which++) {
     const char *token = vkf_text_legacy_special_token(o, which);
     if (token != NULL && vkf_text_legacy_find_id(o, token, &id))
-      VKF_TRY(
+      VKF_CALL(
           vkf_text_legacy_add_token(o, token, id, which == VKF_LEGACY_MASK && o->row->form != VKF_LEGACY_WORDPIECE));
   }
-  VKF_TRY(add_extra_ids(o));
+  VKF_CALL(add_extra_ids(o));
   json_array_foreach(json_object_get(o->config, "additional_special_tokens"), i, more) {
     const char *token = json_string_value(json_is_object(more) ? json_object_get(more, "content") : more);
     if (token != NULL)
-      VKF_TRY(vkf_text_legacy_add_token(o, token, vkf_text_legacy_find_id(o, token, &id) ? id : o->next_id, false));
+      VKF_CALL(vkf_text_legacy_add_token(o, token, vkf_text_legacy_find_id(o, token, &id) ? id : o->next_id, false));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- what is around a text --------------------------------------------------------------------------------------- */

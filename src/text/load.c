@@ -109,8 +109,7 @@ vkf_status vkf_text_load_pattern(vkf_text_loader *loader, const json_t *json, vk
   if (!json_is_string(json_object_get(pattern, key)))
     return wrong_field(loader, "pattern", "{\"String\": ...} or {\"Regex\": ...}");
   vkf_text_string text;
-  vkf_status st = vkf_text_load_string(loader, pattern, key, &text);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_text_load_string(loader, pattern, key, &text));
   return load_pattern(loader, text, is_regex, out);
 }
 

@@ -50,20 +50,16 @@ static vkf_status wordpiece_encode(vkf_text_model *model, vkf_text_string word, 
       out->n = before;
       return vkf_text_model_append_unknown(model, word, out);
     }
-    vkf_status st = vkf_text_ids_append(out, &id, 1);
-    if (st != VKF_OK) return st;
+    VKF_CALL(vkf_text_ids_append(out, &id, 1));
   }
   return VKF_OK;
 }
 
 static vkf_status wordpiece_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(word_load(model, loader, json));
+  VKF_CALL(word_load(model, loader, json));
   model->encode = wordpiece_encode;
-  VKF_TRY(vkf_text_load_string(loader, json, "continuing_subword_prefix", &model->prefix));
-  VKF_TRY(vkf_text_load_size(loader, json, "max_input_chars_per_word", 100, &model->max_chars));
-done:
-  return st;
+  VKF_CALL(vkf_text_load_string(loader, json, "continuing_subword_prefix", &model->prefix));
+  return vkf_text_load_size(loader, json, "max_input_chars_per_word", 100, &model->max_chars);
 }
 
 /* ---- the table --------------------------------------------------------------------------------------------------- */

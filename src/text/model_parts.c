@@ -26,7 +26,6 @@ void vkf_text_model_find_bytes(vkf_text_model *model) {
 }
 
 vkf_status vkf_text_model_load_vocab(vkf_text_model *model, vkf_text_loader *loader, const json_t *json) {
-  vkf_status st = VKF_OK;
   json_t *vocab = json_object_get(json, "vocab"), *value;
   const char *key;
   size_t size = 0;
@@ -38,20 +37,18 @@ vkf_status vkf_text_model_load_vocab(vkf_text_model *model, vkf_text_loader *loa
                                 VKF_TEXT_MAX_IDS - 1);
     size = VKF_MAX(size, (size_t)id + 1);
   }
-  VKF_TRY(vkf_text_vocab_init(&model->vocab, loader, size, json_object_size(vocab)));
+  VKF_CALL(vkf_text_vocab_init(&model->vocab, loader, size, json_object_size(vocab)));
   json_object_foreach(vocab, key, value) {
-    VKF_TRY(vkf_text_vocab_add(&model->vocab, loader, (size_t)json_integer_value(value), key, strlen(key)));
+    VKF_CALL(vkf_text_vocab_add(&model->vocab, loader, (size_t)json_integer_value(value), key, strlen(key)));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_text_model_load_unknown(vkf_text_model *model, vkf_text_loader *loader, const json_t *json) {
   const json_t *field = json_object_get(json, "unk_token");
   if (field == NULL || json_is_null(field)) return VKF_OK;
   vkf_text_string unk;
-  vkf_status st = vkf_text_load_string(loader, json, "unk_token", &unk);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_text_load_string(loader, json, "unk_token", &unk));
   model->unk_id = vkf_text_vocab_find(&model->vocab, unk);
   model->unk_missing = model->unk_id < 0;
   return VKF_OK;

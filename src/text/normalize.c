@@ -102,14 +102,11 @@ static vkf_status byte_level(const vkf_text_step *step, vkf_text_string text, vk
 /* ---- BERT -------------------------------------------------------------------------------------------------------- */
 
 static vkf_status load_bert(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(vkf_text_load_bool(loader, json, "clean_text", true, &step->u.bert.clean));
-  VKF_TRY(vkf_text_load_bool(loader, json, "handle_chinese_chars", true, &step->u.bert.ideographs));
-  VKF_TRY(vkf_text_load_bool(loader, json, "lowercase", true, &step->u.bert.lowercase));
+  VKF_CALL(vkf_text_load_bool(loader, json, "clean_text", true, &step->u.bert.clean));
+  VKF_CALL(vkf_text_load_bool(loader, json, "handle_chinese_chars", true, &step->u.bert.ideographs));
+  VKF_CALL(vkf_text_load_bool(loader, json, "lowercase", true, &step->u.bert.lowercase));
   /* null: as lowercase is. */
-  VKF_TRY(vkf_text_load_bool(loader, json, "strip_accents", step->u.bert.lowercase, &step->u.bert.strip_accents));
-done:
-  return st;
+  return vkf_text_load_bool(loader, json, "strip_accents", step->u.bert.lowercase, &step->u.bert.strip_accents);
 }
 
 static vkf_status bert(const vkf_text_step *step, vkf_text_string text, vkf_text *out) {
@@ -152,9 +149,8 @@ done:
 /* ---- with options ------------------------------------------------------------------------------------------------ */
 
 static vkf_status load_strip(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
-  vkf_status st = vkf_text_load_bool(loader, json, "strip_left", true, &step->u.strip.left);
-  if (st == VKF_OK) st = vkf_text_load_bool(loader, json, "strip_right", true, &step->u.strip.right);
-  return st;
+  VKF_CALL(vkf_text_load_bool(loader, json, "strip_left", true, &step->u.strip.left));
+  return vkf_text_load_bool(loader, json, "strip_right", true, &step->u.strip.right);
 }
 
 static vkf_status strip(const vkf_text_step *step, vkf_text_string text, vkf_text *out) {
@@ -180,9 +176,8 @@ static vkf_status prepend(const vkf_text_step *step, vkf_text_string text, vkf_t
 }
 
 static vkf_status load_replace(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
-  vkf_status st = vkf_text_load_pattern(loader, json, &step->pattern);
-  if (st == VKF_OK) st = vkf_text_load_string(loader, json, "content", &step->content);
-  return st;
+  VKF_CALL(vkf_text_load_pattern(loader, json, &step->pattern));
+  return vkf_text_load_string(loader, json, "content", &step->content);
 }
 
 static vkf_status replace(const vkf_text_step *step, vkf_text_string text, vkf_text *out) {
@@ -191,9 +186,8 @@ static vkf_status replace(const vkf_text_step *step, vkf_text_string text, vkf_t
 
 static vkf_status load_precompiled(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
   vkf_text_string base64;
-  vkf_status st = vkf_text_load_string(loader, json, "precompiled_charsmap", &base64);
-  if (st == VKF_OK) st = vkf_text_charsmap_create(loader, base64, &step->u.precompiled.map);
-  return st;
+  VKF_CALL(vkf_text_load_string(loader, json, "precompiled_charsmap", &base64));
+  return vkf_text_charsmap_create(loader, base64, &step->u.precompiled.map);
 }
 
 static vkf_status precompiled(const vkf_text_step *step, vkf_text_string text, vkf_text *out) {

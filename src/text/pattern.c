@@ -231,24 +231,22 @@ static vkf_status find(vkf_text_pattern *pattern, vkf_text_string text, size_t f
 }
 
 vkf_status vkf_text_pattern_ranges(vkf_text_pattern *pattern, vkf_text_string text, vkf_text_ranges *out) {
-  vkf_status st = VKF_OK;
   size_t between = 0, from = 0, last_end = SIZE_MAX;
   while (from <= text.size && text.size > 0) {
     size_t start, end = 0;
-    VKF_TRY(find(pattern, text, from, &start, &end));
+    VKF_CALL(find(pattern, text, from, &start, &end));
     if (start == SIZE_MAX) break;
     if (start == end && end == last_end) { /* nothing right behind a match is none: go on behind the next character */
       if (from == text.size) break;
       vkf_text_char_at(text, from, &from);
       continue;
     }
-    if (between < start) VKF_TRY(vkf_text_ranges_push(out, between, start, false));
-    VKF_TRY(vkf_text_ranges_push(out, start, end, true));
+    if (between < start) VKF_CALL(vkf_text_ranges_push(out, between, start, false));
+    VKF_CALL(vkf_text_ranges_push(out, start, end, true));
     between = from = last_end = end;
   }
-  if (between < text.size) VKF_TRY(vkf_text_ranges_push(out, between, text.size, false));
-done:
-  return st;
+  if (between < text.size) VKF_CALL(vkf_text_ranges_push(out, between, text.size, false));
+  return VKF_OK;
 }
 
 vkf_status vkf_text_pattern_replace(vkf_text_pattern *pattern, vkf_text_string text, vkf_text_string content,

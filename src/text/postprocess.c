@@ -36,28 +36,26 @@ static vkf_status ids_of_piece(vkf_text_loader *loader, const json_t *specials, 
 }
 
 static vkf_status load_template(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
-  vkf_status st = VKF_OK;
   const json_t *single = json_object_get(json, "single"), *specials = json_object_get(json, "special_tokens"), *list;
   if (!json_is_array(single)) return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "\"single\" should be a list");
   size_t n = 0;
   for (size_t i = 0; i < json_array_size(single); i++) {
-    VKF_TRY(ids_of_piece(loader, specials, json_array_get(single, i), &list));
+    VKF_CALL(ids_of_piece(loader, specials, json_array_get(single, i), &list));
     n += list == NULL ? 1 : json_array_size(list);
   }
   int32_t *ids = vkf_arena_alloc(loader->arena, n, sizeof(*ids));
   if (ids == NULL) return VKF_ERROR_MEMORY;
   size_t at = 0;
   for (size_t i = 0; i < json_array_size(single); i++) {
-    VKF_TRY(ids_of_piece(loader, specials, json_array_get(single, i), &list));
+    VKF_CALL(ids_of_piece(loader, specials, json_array_get(single, i), &list));
     if (list == NULL)
       ids[at++] = -1;
     else
-      VKF_TRY(load_ids(loader, list, ids, &at));
+      VKF_CALL(load_ids(loader, list, ids, &at));
   }
   step->u.around.ids = ids;
   step->u.around.n = n;
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ["[CLS]", 101] */
@@ -70,16 +68,14 @@ static vkf_status load_pair(vkf_text_loader *loader, const json_t *json, const c
 }
 
 static vkf_status load_bert(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
-  vkf_status st = VKF_OK;
   int32_t *ids = vkf_arena_alloc(loader->arena, 3, sizeof(*ids));
   if (ids == NULL) return VKF_ERROR_MEMORY;
   ids[1] = -1;
-  VKF_TRY(load_pair(loader, json, "cls", &ids[0]));
-  VKF_TRY(load_pair(loader, json, "sep", &ids[2]));
+  VKF_CALL(load_pair(loader, json, "cls", &ids[0]));
+  VKF_CALL(load_pair(loader, json, "sep", &ids[2]));
   step->u.around.ids = ids;
   step->u.around.n = 3;
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ByteLevel corrects offsets into the text, which are not used here: its template is the text's ids alone. */

@@ -109,10 +109,9 @@ static vkf_status cut_pattern(const vkf_text_step *step, vkf_text_string text, v
 }
 
 static vkf_status load_split(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
-  vkf_status st = vkf_text_load_pattern(loader, json, &step->pattern);
-  if (st == VKF_OK) st = load_behavior(loader, json, NULL, step);
-  if (st == VKF_OK) st = vkf_text_load_bool(loader, json, "invert", false, &step->u.split.invert);
-  return st;
+  VKF_CALL(vkf_text_load_pattern(loader, json, &step->pattern));
+  VKF_CALL(load_behavior(loader, json, NULL, step));
+  return vkf_text_load_bool(loader, json, "invert", false, &step->u.split.invert);
 }
 
 static vkf_status split(const vkf_text_step *step, vkf_text_string text, bool first, vkf_text_pieces *out) {
@@ -127,14 +126,12 @@ static vkf_status load_delimiter(vkf_text_loader *loader, const json_t *json, vk
 }
 
 static vkf_status load_byte_level(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
-  vkf_status st = VKF_OK;
   bool use_regex;
-  VKF_TRY(vkf_text_load_bool(loader, json, "add_prefix_space", true, &step->u.bytes.prefix_space));
-  VKF_TRY(vkf_text_load_bool(loader, json, "use_regex", true, &use_regex));
+  VKF_CALL(vkf_text_load_bool(loader, json, "add_prefix_space", true, &step->u.bytes.prefix_space));
+  VKF_CALL(vkf_text_load_bool(loader, json, "use_regex", true, &use_regex));
   if (use_regex)
-    VKF_TRY(vkf_text_load_regex(loader, (vkf_text_string){GPT2_REGEX, sizeof(GPT2_REGEX) - 1}, &step->pattern));
-done:
-  return st;
+    VKF_CALL(vkf_text_load_regex(loader, (vkf_text_string){GPT2_REGEX, sizeof(GPT2_REGEX) - 1}, &step->pattern));
+  return VKF_OK;
 }
 
 static vkf_status byte_level(const vkf_text_step *step, vkf_text_string text, bool first, vkf_text_pieces *out) {
@@ -168,9 +165,8 @@ done:
 }
 
 static vkf_status load_metaspace(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
-  vkf_status st = vkf_text_load_metaspace(loader, json, step);
-  if (st == VKF_OK) st = vkf_text_load_literal(loader, step->content, &step->pattern);
-  return st;
+  VKF_CALL(vkf_text_load_metaspace(loader, json, step));
+  return vkf_text_load_literal(loader, step->content, &step->pattern);
 }
 
 static vkf_status metaspace(const vkf_text_step *step, vkf_text_string text, bool first, vkf_text_pieces *out) {

@@ -25,17 +25,15 @@ vkf_status vkf_text_ranges_push(vkf_text_ranges *ranges, size_t start, size_t en
 }
 
 vkf_status vkf_text_ranges_of_chars(vkf_text_ranges *ranges, vkf_text_string text, bool (*is)(uint32_t code)) {
-  vkf_status st = VKF_OK;
   size_t between = 0;
   for (size_t at = 0, next; at < text.size; at = next) {
     if (!is(vkf_text_char_at(text, at, &next))) continue;
-    if (between < at) VKF_TRY(vkf_text_ranges_push(ranges, between, at, false));
-    VKF_TRY(vkf_text_ranges_push(ranges, at, next, true));
+    if (between < at) VKF_CALL(vkf_text_ranges_push(ranges, between, at, false));
+    VKF_CALL(vkf_text_ranges_push(ranges, at, next, true));
     between = next;
   }
-  if (between < text.size) VKF_TRY(vkf_text_ranges_push(ranges, between, text.size, false));
-done:
-  return st;
+  if (between < text.size) VKF_CALL(vkf_text_ranges_push(ranges, between, text.size, false));
+  return VKF_OK;
 }
 
 /* Joins range i+1 to range i if the behaviour says so; ranges are merged from the left, or from the right. */

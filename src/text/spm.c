@@ -160,7 +160,6 @@ static vkf_status check_types(vkf_text_loader *loader, vkf_text_spm *spm) {
 }
 
 vkf_status vkf_text_spm_read(vkf_text_loader *loader, vkf_text_string file, vkf_text_spm *out) {
-  vkf_status st = VKF_OK;
   size_t n = 0;
   *out = (vkf_text_spm){
       .dummy_prefix = true, .remove_extra_spaces = true, .escape_spaces = true, .unk_surface = {" \xE2\x81\x87 ", 5}};
@@ -174,12 +173,10 @@ vkf_status vkf_text_spm_read(vkf_text_loader *loader, vkf_text_string file, vkf_
   if (out->pieces == NULL) return VKF_ERROR_MEMORY;
   m = message_of(file);
   for (field f; next_field(&m, &f);) {
-    if (is_field(&f, 1, 2)) VKF_TRY(read_piece(loader, f.bytes, out));
-    if (is_field(&f, 2, 2)) VKF_TRY(read_trainer(loader, f.bytes, out));
-    if (is_field(&f, 3, 2)) VKF_TRY(read_normalizer(loader, f.bytes, out));
-    if (is_field(&f, 5, 2)) VKF_TRY(check_denormalizer(loader, f.bytes));
+    if (is_field(&f, 1, 2)) VKF_CALL(read_piece(loader, f.bytes, out));
+    if (is_field(&f, 2, 2)) VKF_CALL(read_trainer(loader, f.bytes, out));
+    if (is_field(&f, 3, 2)) VKF_CALL(read_normalizer(loader, f.bytes, out));
+    if (is_field(&f, 5, 2)) VKF_CALL(check_denormalizer(loader, f.bytes));
   }
-  VKF_TRY(check_types(loader, out));
-done:
-  return st;
+  return check_types(loader, out);
 }

@@ -66,8 +66,7 @@ static vkf_status add_merges(vkf_text_loader *loader, vkf_text_model *model, con
         ++*n_merges;
         continue;
       }
-      vkf_status st = vkf_text_bpe_add_merge(model, loader, rank, left, right);
-      if (st != VKF_OK) return st;
+      VKF_CALL(vkf_text_bpe_add_merge(model, loader, rank, left, right));
     }
   }
   return VKF_OK;
@@ -103,23 +102,20 @@ static vkf_status find_byte(vkf_text_loader *loader, const vkf_text_spm_piece *p
 }
 
 vkf_status vkf_text_spm_load_model(vkf_text_loader *loader, const vkf_text_spm *spm, vkf_text_model *model) {
-  vkf_status st = VKF_OK;
   model->env = loader->env;
   model->unk_id = (int32_t)spm->unk_id;
   model->byte_fallback = spm->byte_fallback;
   for (int byte = 0; byte < 256; byte++) model->byte_ids[byte] = -1;
-  VKF_TRY(vkf_text_vocab_init(&model->vocab, loader, spm->n_pieces, spm->n_pieces));
+  VKF_CALL(vkf_text_vocab_init(&model->vocab, loader, spm->n_pieces, spm->n_pieces));
   for (size_t i = 0; i < spm->n_pieces; i++) {
     const vkf_text_spm_piece *piece = &spm->pieces[i];
     if (is_text(piece))
-      VKF_TRY(vkf_text_vocab_add(&model->vocab, loader, i, piece->text.data, piece->text.size));
+      VKF_CALL(vkf_text_vocab_add(&model->vocab, loader, i, piece->text.data, piece->text.size));
     else
-      VKF_TRY(vkf_text_load_copy(loader, piece->text.data, piece->text.size, &model->vocab.pieces[i]));
-    if (piece->type == VKF_TEXT_SPM_BYTE) VKF_TRY(find_byte(loader, piece, (int32_t)i, model->byte_ids));
+      VKF_CALL(vkf_text_load_copy(loader, piece->text.data, piece->text.size, &model->vocab.pieces[i]));
+    if (piece->type == VKF_TEXT_SPM_BYTE) VKF_CALL(find_byte(loader, piece, (int32_t)i, model->byte_ids));
   }
-  VKF_TRY(spm->bpe ? load_bpe(loader, spm, model) : load_unigram(loader, spm, model));
-done:
-  return st;
+  return spm->bpe ? load_bpe(loader, spm, model) : load_unigram(loader, spm, model);
 }
 
 /* ---- normalizer -------------------------------------------------------------------------------------------------- */
@@ -181,9 +177,8 @@ vkf_status vkf_text_spm_load_normalizer(vkf_text_loader *loader, const vkf_text_
   step->u.spm.remove_extra = spm->remove_extra_spaces;
   for (size_t i = 0; i < spm->n_pieces; i++) {
     if (spm->pieces[i].type != VKF_TEXT_SPM_USER_DEFINED) continue;
-    vkf_status st = vkf_text_load_copy(loader, spm->pieces[i].text.data, spm->pieces[i].text.size,
-                                       &symbols[step->u.spm.n_symbols++]);
-    if (st != VKF_OK) return st;
+    VKF_CALL(vkf_text_load_copy(loader, spm->pieces[i].text.data, spm->pieces[i].text.size,
+                                &symbols[step->u.spm.n_symbols++]));
   }
   step->u.spm.symbols = symbols;
   *out = step;

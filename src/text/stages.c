@@ -21,26 +21,20 @@ static vkf_status join_pieces(vkf_text_tokenizer *tokenizer) {
 }
 
 vkf_status vkf_text_tokenizer_load_tokens(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader, const json_t *json) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(vkf_text_added_load(&tokenizer->added, loader, json_object_get(json, "added_tokens"), &tokenizer->names,
-                              tokenizer->normalizers));
-  VKF_TRY(join_pieces(tokenizer));
-  VKF_TRY(vkf_text_load_pretokenizers(loader, json_object_get(json, "pre_tokenizer"), &tokenizer->pretokenizers));
-  VKF_TRY(vkf_text_load_postprocessors(loader, json_object_get(json, "post_processor"), tokenizer->pieces,
-                                       tokenizer->n_pieces, &tokenizer->postprocessors));
-done:
-  return st;
+  VKF_CALL(vkf_text_added_load(&tokenizer->added, loader, json_object_get(json, "added_tokens"), &tokenizer->names,
+                               tokenizer->normalizers));
+  VKF_CALL(join_pieces(tokenizer));
+  VKF_CALL(vkf_text_load_pretokenizers(loader, json_object_get(json, "pre_tokenizer"), &tokenizer->pretokenizers));
+  return vkf_text_load_postprocessors(loader, json_object_get(json, "post_processor"), tokenizer->pieces,
+                                      tokenizer->n_pieces, &tokenizer->postprocessors);
 }
 
 vkf_status vkf_text_tokenizer_load(vkf_text_tokenizer *tokenizer, vkf_text_loader *loader, const json_t *json) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(vkf_text_model_load(&tokenizer->model, loader, json_object_get(json, "model")));
+  VKF_CALL(vkf_text_model_load(&tokenizer->model, loader, json_object_get(json, "model")));
   tokenizer->names = tokenizer->model.vocab;
-  VKF_TRY(vkf_text_load_normalizers(loader, json_object_get(json, "normalizer"), &tokenizer->normalizers));
-  VKF_TRY(vkf_text_tokenizer_load_tokens(tokenizer, loader, json));
-  VKF_TRY(vkf_text_load_decoders(loader, json_object_get(json, "decoder"), &tokenizer->decoders));
-done:
-  return st;
+  VKF_CALL(vkf_text_load_normalizers(loader, json_object_get(json, "normalizer"), &tokenizer->normalizers));
+  VKF_CALL(vkf_text_tokenizer_load_tokens(tokenizer, loader, json));
+  return vkf_text_load_decoders(loader, json_object_get(json, "decoder"), &tokenizer->decoders);
 }
 
 int32_t vkf_text_tokenizer_find(const vkf_text_tokenizer *tokenizer, const char *piece) {

@@ -204,8 +204,7 @@ static vkf_status copy_state(const vkf_text_decode_state *from, vkf_text_decode_
 vkf_status vkf_text_stream_rest(vkf_text_stream *stream, vkf_text *out) {
   vkf_text_decode_state *spare = stream->states + stream->n_states;
   for (size_t i = 0; i < stream->n_states; i++) {
-    vkf_status st = copy_state(&stream->states[i], &spare[i]);
-    if (st != VKF_OK) return st;
+    VKF_CALL(copy_state(&stream->states[i], &spare[i]));
   }
   const vkf_text_sink sink = {stream->tokenizer, stream->tokenizer->decoders, spare, out};
   return vkf_text_emit(&sink, &(vkf_text_chunk){.is_end = true});

@@ -80,7 +80,6 @@ void vkf_text_unigram_init(vkf_text_model *model, const double *scores, double l
 }
 
 vkf_status vkf_text_unigram_load(vkf_text_model *model, vkf_text_loader *loader, const json_t *json) {
-  vkf_status st = VKF_OK;
   const json_t *vocab = json_object_get(json, "vocab"), *unk = json_object_get(json, "unk_id");
   size_t size = json_array_size(vocab);
   if (size == 0 || size > VKF_TEXT_MAX_IDS)
@@ -93,18 +92,17 @@ vkf_status vkf_text_unigram_load(vkf_text_model *model, vkf_text_loader *loader,
   }
   double *scores = vkf_arena_alloc(loader->arena, size, sizeof(*scores)), lowest = DBL_MAX;
   if (scores == NULL) return VKF_ERROR_MEMORY;
-  VKF_TRY(vkf_text_vocab_init(&model->vocab, loader, size, size));
+  VKF_CALL(vkf_text_vocab_init(&model->vocab, loader, size, size));
   for (size_t i = 0; i < size; i++) {
     const json_t *row = json_array_get(vocab, i), *piece = json_array_get(row, 0), *score = json_array_get(row, 1);
     if (!json_is_string(piece) || !json_is_number(score))
       return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "piece %zu of \"vocab\" should be [piece, score]", i);
-    VKF_TRY(vkf_text_vocab_add(&model->vocab, loader, i, json_string_value(piece), json_string_length(piece)));
+    VKF_CALL(vkf_text_vocab_add(&model->vocab, loader, i, json_string_value(piece), json_string_length(piece)));
     scores[i] = json_number_value(score);
     lowest = VKF_MIN(lowest, scores[i]);
   }
   vkf_text_unigram_init(model, scores, lowest);
-  VKF_TRY(vkf_text_load_bool(loader, json, "byte_fallback", false, &model->byte_fallback));
+  VKF_CALL(vkf_text_load_bool(loader, json, "byte_fallback", false, &model->byte_fallback));
   if (model->byte_fallback) vkf_text_model_find_bytes(model);
-done:
-  return st;
+  return VKF_OK;
 }

@@ -27,8 +27,7 @@ vkf_status vkf_text_vocab_add(vkf_text_vocab *vocab, vkf_text_loader *loader, si
   if (piece->data != NULL)
     return vkf_text_load_fail(loader, VKF_ERROR_FORMAT, "id %zu belongs to \"%s\" and to \"%s\"", id, piece->data,
                               data);
-  vkf_status st = vkf_text_load_copy(loader, data, size, piece);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_text_load_copy(loader, data, size, piece));
   vocab->longest = VKF_MAX(vocab->longest, size);
   const uint64_t hash = vkf_hash_bytes(VKF_HASH_START, data, size);
   size_t slot = slot_of(vocab, hash);

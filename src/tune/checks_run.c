@@ -116,7 +116,6 @@ done:
 }
 
 static vkf_status record(attempts *a, vkf_gpu_pipeline *const *pipelines, vkf_gpu_block *block) {
-  vkf_status st = VKF_OK;
   for (uint32_t i = 0; i < a->n; i++) {
     attempt *it = &a->all[i];
     const uint64_t address = vkf_gpu_buffer_address(a->given) + it->given_begin;
@@ -127,18 +126,17 @@ static vkf_status record(attempts *a, vkf_gpu_pipeline *const *pipelines, vkf_gp
     const vkf_gpu_access accesses[] = {{a->given, it->given_begin, it->given_begin + it->given_bytes, VKF_GPU_READ},
                                        {a->found, it->found_begin, it->found_begin + it->found_bytes, VKF_GPU_WRITE}};
     if (pipelines[i])
-      VKF_TRY(vkf_gpu_block_dispatch(block, &(vkf_gpu_dispatch){.label = it->row->name,
-                                                                .pipeline = pipelines[i],
-                                                                .bindings = bindings,
-                                                                .n_bindings = 2,
-                                                                .push = it->push,
-                                                                .push_bytes = sizeof it->push,
-                                                                .grid = {it->trial.n_groups, 1, 1},
-                                                                .accesses = accesses,
-                                                                .n_accesses = 2}));
+      VKF_CALL(vkf_gpu_block_dispatch(block, &(vkf_gpu_dispatch){.label = it->row->name,
+                                                                 .pipeline = pipelines[i],
+                                                                 .bindings = bindings,
+                                                                 .n_bindings = 2,
+                                                                 .push = it->push,
+                                                                 .push_bytes = sizeof it->push,
+                                                                 .grid = {it->trial.n_groups, 1, 1},
+                                                                 .accesses = accesses,
+                                                                 .n_accesses = 2}));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- what came of it --------------------------------------------------------------------------------------------- */
@@ -176,12 +174,9 @@ done:
 }
 
 static vkf_status submit(vkf_gpu_device *device, vkf_gpu_block *block) {
-  vkf_status st = VKF_OK;
   uint64_t serial = 0;
-  VKF_TRY(vkf_gpu_submit(device, &block, 1, &serial));
-  VKF_TRY(vkf_gpu_wait(device, serial));
-done:
-  return st;
+  VKF_CALL(vkf_gpu_submit(device, &block, 1, &serial));
+  return vkf_gpu_wait(device, serial);
 }
 
 static vkf_status try_shaders(attempts *a) {
@@ -210,13 +205,12 @@ done:
  * the time between both ends within bounds; the pause grows until they are near each other. */
 static vkf_status time_ends(vkf_gpu_device *device, vkf_gpu_block *const blocks[2], uint64_t *least, uint64_t *most) {
   enum { TRIES = 6, SHORTEST_NS = 1000 * 1000, LONGEST_NS = 50 * 1000 * 1000 };
-  vkf_status st = VKF_OK;
   uint64_t begin[2], end[2];
   struct timespec pause = {0, SHORTEST_NS};
   for (int i = 0; i < TRIES; i++) {
     for (int k = 0; k < 2; k++) {
       begin[k] = vkf_clock_ns();
-      VKF_TRY(submit(device, blocks[k]));
+      VKF_CALL(submit(device, blocks[k]));
       end[k] = vkf_clock_ns();
       if (k == 0) nanosleep(&pause, NULL);
     }
@@ -225,8 +219,7 @@ static vkf_status time_ends(vkf_gpu_device *device, vkf_gpu_block *const blocks[
     if (*most - *least <= *least / 4) break;
     pause.tv_nsec = (long)VKF_MIN(5 * (*most - *least), LONGEST_NS);
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* Two different clocks may differ by a sixteenth. */

@@ -7,16 +7,14 @@
 
 vkf_status vkf_tune_measure_run(vkf_backend *backend, vkf_program *program, const vkf_dims *dims, double *ns,
                                 vkf_clock *clock) {
-  vkf_status st = VKF_OK;
   vkf_block_stats stats;
   uint64_t start = vkf_clock_ns();
-  VKF_TRY(backend->table->run(program, dims, 0, 1));
+  VKF_CALL(backend->table->run(program, dims, 0, 1));
   *ns = (double)(vkf_clock_ns() - start);
   backend->table->block_stats(program, 0, &stats);
   *clock = stats.ns ? VKF_CLOCK_DEVICE : VKF_CLOCK_SUBMIT;
   if (stats.ns) *ns = (double)stats.ns;
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status verify(vkf_case_program *p, bool *right) {

@@ -113,7 +113,6 @@ static void lower_facts(vkf_tuning *t) {
 }
 
 vkf_status vkf_tune_probe_checks(vkf_tuning *t, bool asked) {
-  vkf_status st = VKF_OK;
   uint32_t wanted = 0, suspects = 0;
   for (vkf_check check = 0; check < VKF_N_CHECKS; check++) {
     bool suspect = false;
@@ -122,18 +121,16 @@ vkf_status vkf_tune_probe_checks(vkf_tuning *t, bool asked) {
   if ((wanted | suspects) && (asked || can_keep(t))) {
     vkf_env_log(t->env, VKF_LOG_INFO, "%s: running the checks of the driver, once",
                 vkf_gpu_device_caps(t->gpu)->device_name);
-    VKF_TRY(run_checks(t, wanted, among));
-    for (vkf_check check = 0; check < VKF_N_CHECKS; check++) VKF_TRY(run_checks(t, suspects & 1u << check, alone));
+    VKF_CALL(run_checks(t, wanted, among));
+    for (vkf_check check = 0; check < VKF_N_CHECKS; check++) VKF_CALL(run_checks(t, suspects & 1u << check, alone));
   }
   lower_facts(t);
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- kernels between which facts do not decide ------------------------------------------------------------------- */
 
 vkf_status vkf_tune_probe_kernels(vkf_tuning *t) {
-  vkf_status st = VKF_OK;
   const vkf_variant *variants[VKF_MAX_PROBE_CANDIDATES];
   vkf_tuned_entry entries[VKF_MAX_PROBE_CANDIDATES];
   const char *names[VKF_MAX_PROBE_CANDIDATES];
@@ -153,8 +150,8 @@ vkf_status vkf_tune_probe_kernels(vkf_tuning *t) {
     vkf_env_log(t->env, VKF_LOG_INFO, "%s: timing %s once, to know which kernel is the fastest on this device", text,
                 names[i]);
   }
-  VKF_TRY(vkf_tune_problem_parse(t->env, text, &c));
-  VKF_TRY(vkf_tune_measure(t->backend, &c, names, n, seconds, ns));
+  VKF_CALL(vkf_tune_problem_parse(t->env, text, &c));
+  VKF_CALL(vkf_tune_measure(t->backend, &c, names, n, seconds, ns));
   for (uint32_t i = 0; i < n; i++) {
     if (!(ns[i] > 0)) continue;
     vkf_tuned_entry *e = &entries[n_entries++];
@@ -162,29 +159,26 @@ vkf_status vkf_tune_probe_kernels(vkf_tuning *t) {
     snprintf(e->problem, sizeof e->problem, "%s", text);
     snprintf(e->kernel, sizeof e->kernel, "%s", names[i]);
   }
-  VKF_TRY(vkf_tune_keep_times(t, entries, n_entries));
-  VKF_TRY(vkf_tune_use(t));
-done:
-  return st;
+  VKF_CALL(vkf_tune_keep_times(t, entries, n_entries));
+  return vkf_tune_use(t);
 }
 
 /* ---- the reproducible mode --------------------------------------------------------------------------------------- */
 
 vkf_status vkf_tune_probe_reproducible(vkf_tuning *t) {
-  vkf_status st = VKF_OK;
   vkf_env *env = t->env;
   vkf_check_result *result = &t->checks[VKF_CHECK_OF_REPRODUCIBLE];
   vkf_tuned_check check = {"", ""};
   bool suspect = false;
   vkf_tune_reproducible_text(t, check.check, sizeof check.check);
   if (!find(t, check.check, result, &suspect)) {
-    VKF_TRY(vkf_tune_reproducible_check(t, check.found, sizeof check.found));
-    VKF_TRY(vkf_tune_keep_checks(t, &check, 1));
+    VKF_CALL(vkf_tune_reproducible_check(t, check.found, sizeof check.found));
+    VKF_CALL(vkf_tune_keep_checks(t, &check, 1));
     find(t, check.check, result, &suspect);
   }
   if (t->checks[VKF_CHECK_OF_ROUNDING].state == VKF_CHECK_FAILED) result = &t->checks[VKF_CHECK_OF_ROUNDING];
   if (result->state == VKF_CHECK_FAILED)
-    VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "the reproducible mode is refused on %s: %s", t->key.device, result->text);
-done:
-  return st;
+    return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "the reproducible mode is refused on %s: %s", t->key.device,
+                        result->text);
+  return VKF_OK;
 }

@@ -29,7 +29,6 @@ void vkf_tune_times_summarize(vkf_times *t, vkf_bench_row *row) {
 /* Rounds until each has had `seconds` and `least` runs, which count only where `keep`. */
 static vkf_status rounds(vkf_times *times, uint32_t n, double seconds, uint32_t least, bool keep, vkf_time_fn run,
                          void *user) {
-  vkf_status st = VKF_OK;
   bool again = true;
   for (uint32_t round = 0; again; round++) {
     again = false;
@@ -37,22 +36,18 @@ static vkf_status rounds(vkf_times *times, uint32_t n, double seconds, uint32_t 
       vkf_times *t = &times[i];
       double ns = 0;
       if (!t->ns || t->gave_up || round == VKF_TIMES_MAX || (round >= least && t->total_ns >= seconds * 1e9)) continue;
-      VKF_TRY(run(user, i, &ns));
+      VKF_CALL(run(user, i, &ns));
       again = true;
       t->total_ns += ns;
       t->gave_up = !keep && round == 0 && t->give_up_ns > 0 && ns > t->give_up_ns;
       if (keep || t->gave_up) t->ns[t->n++] = ns;
     }
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_tune_times_take(vkf_times *times, uint32_t n, double seconds, vkf_time_fn run, void *user) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(rounds(times, n, seconds / 5, 1, false, run, user));
+  VKF_CALL(rounds(times, n, seconds / 5, 1, false, run, user));
   for (uint32_t i = 0; i < n; i++) times[i].total_ns = 0;
-  VKF_TRY(rounds(times, n, seconds, VKF_TIMES_MIN, true, run, user));
-done:
-  return st;
+  return rounds(times, n, seconds, VKF_TIMES_MIN, true, run, user);
 }

@@ -69,14 +69,12 @@ vkf_status vkf_tune_resolve(const vkf_tuned_file *file, const vkf_tuned_key *key
 }
 
 vkf_status vkf_tune_use(vkf_tuning *t) {
-  vkf_status st = VKF_OK;
   vkf_vkop_backend_tune(t->backend, NULL);
   vkf_arena_finish(&t->arena);
   vkf_arena_init(&t->arena, t->env);
-  VKF_TRY(vkf_tune_resolve(&t->file, &t->key, vkf_gpu_device_caps(t->gpu), &t->arena, &t->rows));
+  VKF_CALL(vkf_tune_resolve(&t->file, &t->key, vkf_gpu_device_caps(t->gpu), &t->arena, &t->rows));
   vkf_vkop_backend_tune(t->backend, &t->rows);
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- the file ---------------------------------------------------------------------------------------------------- */

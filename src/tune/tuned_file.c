@@ -147,8 +147,7 @@ void vkf_tune_file_prune(vkf_tuned_file *file, const vkf_tuned_key *key) {
 /* Refuses a text that is too long: cut off, it might mean something else. */
 static vkf_status get_text(vkf_env *env, vkf_file_value object, const char *name, char *out, size_t size) {
   const char *text = NULL;
-  vkf_status st = vkf_file_json_get_string(object, name, &text);
-  if (st != VKF_OK) return st;
+  VKF_CALL(vkf_file_json_get_string(object, name, &text));
   if (strlen(text) >= size)
     return vkf_env_fail(env, VKF_ERROR_FORMAT, "%s: expected at most %zu bytes, found %zu", name, size - 1,
                         strlen(text));
@@ -164,72 +163,64 @@ static vkf_status get_number(vkf_file_value object, const char *name, uint32_t *
 }
 
 static vkf_status read_key(vkf_env *env, vkf_file_value device, vkf_tuned_key *key) {
-  vkf_status st = VKF_OK;
   char table[17] = "";
   memset(key, 0, sizeof *key);
-  VKF_TRY(get_text(env, device, "device", key->device, sizeof key->device));
-  VKF_TRY(get_text(env, device, "uuid", key->uuid, sizeof key->uuid));
-  VKF_TRY(get_number(device, "vendor_id", &key->vendor_id));
-  VKF_TRY(get_number(device, "driver_id", &key->driver_id));
-  VKF_TRY(get_number(device, "driver_version", &key->driver_version));
-  VKF_TRY(get_number(device, "subgroup_size", &key->subgroup_size));
-  VKF_TRY(get_text(env, device, "table", table, sizeof table));
-  VKF_TRY(get_text(env, device, "cpu", key->cpu, sizeof key->cpu));
-  VKF_TRY(get_number(device, "threads", &key->threads));
-  VKF_TRY(get_number(device, "vector_bits", &key->vector_bits));
+  VKF_CALL(get_text(env, device, "device", key->device, sizeof key->device));
+  VKF_CALL(get_text(env, device, "uuid", key->uuid, sizeof key->uuid));
+  VKF_CALL(get_number(device, "vendor_id", &key->vendor_id));
+  VKF_CALL(get_number(device, "driver_id", &key->driver_id));
+  VKF_CALL(get_number(device, "driver_version", &key->driver_version));
+  VKF_CALL(get_number(device, "subgroup_size", &key->subgroup_size));
+  VKF_CALL(get_text(env, device, "table", table, sizeof table));
+  VKF_CALL(get_text(env, device, "cpu", key->cpu, sizeof key->cpu));
+  VKF_CALL(get_number(device, "threads", &key->threads));
+  VKF_CALL(get_number(device, "vector_bits", &key->vector_bits));
   key->table = strtoull(table, NULL, 16);
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status read_entry(vkf_env *env, const char *source, vkf_file_value row, vkf_tuned_entry *entry) {
-  vkf_status st = VKF_OK;
   int64_t ns = 0;
   char by[8] = "";
-  VKF_TRY(get_text(env, row, "problem", entry->problem, sizeof entry->problem));
-  VKF_TRY(get_text(env, row, "kernel", entry->kernel, sizeof entry->kernel));
-  VKF_TRY(vkf_file_json_get_int64(row, "ns", &ns));
-  VKF_TRY(get_text(env, row, "by", by, sizeof by));
+  VKF_CALL(get_text(env, row, "problem", entry->problem, sizeof entry->problem));
+  VKF_CALL(get_text(env, row, "kernel", entry->kernel, sizeof entry->kernel));
+  VKF_CALL(vkf_file_json_get_int64(row, "ns", &ns));
+  VKF_CALL(get_text(env, row, "by", by, sizeof by));
   if (ns <= 0)
-    VKF_FAIL(env, VKF_ERROR_FORMAT, "%s: %s: expected a time over 0 ns, found %lld", source, entry->problem,
-             (long long)ns);
+    return vkf_env_fail(env, VKF_ERROR_FORMAT, "%s: %s: expected a time over 0 ns, found %lld", source, entry->problem,
+                        (long long)ns);
   entry->ns = (uint64_t)ns;
   entry->probed = strcmp(by, "probe") == 0;
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* A file that has only times has no checks. */
 static vkf_status read_checks(vkf_tuned_file *file, const vkf_tuned_key *key, vkf_file_value device) {
-  vkf_status st = VKF_OK;
   vkf_tuned_check check;
   vkf_file_value checks;
   if (vkf_file_json_kind(vkf_file_json_member(device, "checks")) == VKF_FILE_ABSENT) return VKF_OK;
-  VKF_TRY(vkf_file_json_get_array(device, "checks", &checks));
+  VKF_CALL(vkf_file_json_get_array(device, "checks", &checks));
   for (size_t i = 0; i < vkf_file_json_count(checks); i++) {
     vkf_file_value row = vkf_file_json_at(checks, i);
-    VKF_TRY(get_text(file->env, row, "check", check.check, sizeof check.check));
-    VKF_TRY(get_text(file->env, row, "found", check.found, sizeof check.found));
-    VKF_TRY(vkf_tune_file_check(file, key, &check));
+    VKF_CALL(get_text(file->env, row, "check", check.check, sizeof check.check));
+    VKF_CALL(get_text(file->env, row, "found", check.found, sizeof check.found));
+    VKF_CALL(vkf_tune_file_check(file, key, &check));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status read_device(vkf_tuned_file *file, const char *source, vkf_file_value device) {
-  vkf_status st = VKF_OK;
   vkf_tuned_key key;
   vkf_tuned_entry entry;
   vkf_file_value times;
-  VKF_TRY(read_key(file->env, device, &key));
-  VKF_TRY(read_checks(file, &key, device));
-  VKF_TRY(vkf_file_json_get_array(device, "times", &times));
+  VKF_CALL(read_key(file->env, device, &key));
+  VKF_CALL(read_checks(file, &key, device));
+  VKF_CALL(vkf_file_json_get_array(device, "times", &times));
   for (size_t i = 0; i < vkf_file_json_count(times); i++) {
-    VKF_TRY(read_entry(file->env, source, vkf_file_json_at(times, i), &entry));
-    VKF_TRY(vkf_tune_file_add(file, &key, &entry));
+    VKF_CALL(read_entry(file->env, source, vkf_file_json_at(times, i), &entry));
+    VKF_CALL(vkf_tune_file_add(file, &key, &entry));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_tune_file_parse(vkf_tuned_file *file, const char *source, const char *bytes, size_t n_bytes) {

@@ -35,7 +35,6 @@ static const struct vkf_kern_spirv *find_own(const vkop_backend *b, const vkf_va
 /* What the pipeline of a node's stage is made from; *out points into the node and `kinds`. */
 static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, uint32_t stage, vkf_gpu_binding_kind *kinds,
                                 vkf_gpu_pipeline_params *out) {
-  vkf_status st = VKF_OK;
   const vkf_caps *caps = vkf_gpu_device_caps(p->backend->device);
   char name[64];
   struct vkf_kern_spirv own;
@@ -43,7 +42,8 @@ static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, uint32
   const struct vkf_kern_spirv *module = stage ? NULL : find_own(p->backend, k->variant, &own);
   vkf_kern_module(k->variant, stage, &k->problem, name, sizeof name);
   if (!module) module = vkf_kern_spirv_find(vkf_kern_spirv_table, name);
-  if (!module) VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED, "shader module %s is not in this build", name);
+  if (!module)
+    return vkf_env_fail(p->backend->base.env, VKF_ERROR_UNSUPPORTED, "shader module %s is not in this build", name);
   kinds[0] = VKF_GPU_BINDING_STORAGE;
   for (uint32_t o = 0; o < d->n_operands; o++) {
     const vkf_operand *operand = &d->operands[o];
@@ -62,8 +62,7 @@ static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, uint32
                                    .subgroup_size = k->variant->subgroup,
                                    .subgroup_full = spans && caps->subgroup_full,
                                    .statistics = p->statistics};
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* All at once, so that the driver compiles them side by side. */
@@ -87,17 +86,15 @@ done:
 
 /* The pipelines of a node, which are made already, unless the driver could not make one. */
 static vkf_status find_pipelines(vkf_program *p, vkop_node *k, uint32_t *spills) {
-  vkf_status st = VKF_OK;
   *spills = 0;
   for (uint32_t stage = 0; stage < vkf_kern_stages(k->variant); stage++) {
     vkf_gpu_binding_kind kinds[1 + VKF_MAX_OPERANDS];
     vkf_gpu_pipeline_params params;
-    VKF_TRY(want_pipeline(p, k, stage, kinds, &params));
-    VKF_TRY(vkf_gpu_pipeline_get(p->backend->device, &params, &k->pipelines[stage]));
+    VKF_CALL(want_pipeline(p, k, stage, kinds, &params));
+    VKF_CALL(vkf_gpu_pipeline_get(p->backend->device, &params, &k->pipelines[stage]));
     *spills += vkf_gpu_pipeline_spills(k->pipelines[stage]);
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* Picks another kernel for a node. *replaced: there is one. */
@@ -184,7 +181,6 @@ static void operand_at(const vkf_operand *operand, const vkop_place *place, uint
 
 static vkf_status record_dispatch(vkf_program *p, uint32_t index, uint32_t shard, uint32_t stage,
                                   vkf_gpu_block *block) {
-  vkf_status st = VKF_OK;
   const vkop_node *k = &p->nodes[index];
   vkf_gpu_binding bindings[1 + VKF_MAX_OPERANDS];
   vkf_gpu_access accesses[1 + VKF_MAX_OPERANDS];
@@ -223,9 +219,7 @@ static vkf_status record_dispatch(vkf_program *p, uint32_t index, uint32_t shard
                                .grid_offset = ((uint64_t)k->first_grid + shard * VKF_MAX_STAGES + stage) * 12,
                                .accesses = accesses,
                                .n_accesses = n_accesses};
-  VKF_TRY(vkf_gpu_block_dispatch(block, &dispatch));
-done:
-  return st;
+  return vkf_gpu_block_dispatch(block, &dispatch);
 }
 
 double vkf_vkop_effort(const vkf_program *p, uint32_t node, const vkf_dims *dims) {
@@ -243,7 +237,6 @@ static vkf_status segment_begin(vkf_program *p, const vkf_block *block) {
 }
 
 static vkf_status record_block(vkf_program *p, uint32_t index) {
-  vkf_status st = VKF_OK;
   const vkf_block *b = &p->plan->blocks[index];
   vkf_gpu_block_info info;
   const vkf_dims capacity = vkf_dims_make(&p->plan->capacity);
@@ -254,9 +247,9 @@ static vkf_status record_block(vkf_program *p, uint32_t index) {
     const double own = vkf_vkop_effort(p, n, &capacity);
     const bool is_long = (effort + own) * p->backend->pace > p->backend->submit_ns;
     if (p->is_apart || is_long || n == b->first_node) {
-      if (n > b->first_node) VKF_TRY(vkf_gpu_block_end(p->segments[p->n_segments - 1].gpu));
+      if (n > b->first_node) VKF_CALL(vkf_gpu_block_end(p->segments[p->n_segments - 1].gpu));
       effort = 0;
-      VKF_TRY(segment_begin(p, b));
+      VKF_CALL(segment_begin(p, b));
       p->n_segments++;
     }
     effort += own;
@@ -266,14 +259,13 @@ static vkf_status record_block(vkf_program *p, uint32_t index) {
     node->first_dispatch = info.n_dispatches;
     for (uint32_t shard = 0; shard < node->n_shards; shard++)
       for (uint32_t stage = 0; stage < vkf_kern_stages(node->variant); stage++)
-        VKF_TRY(record_dispatch(p, n, shard, stage, gpu));
+        VKF_CALL(record_dispatch(p, n, shard, stage, gpu));
     vkf_gpu_block_get_info(gpu, &info);
     node->n_dispatches = info.n_dispatches - node->first_dispatch;
-    if (n + 1 == b->first_node + b->n_nodes) VKF_TRY(vkf_gpu_block_end(gpu));
+    if (n + 1 == b->first_node + b->n_nodes) VKF_CALL(vkf_gpu_block_end(gpu));
   }
   p->blocks[index].n_segments = p->n_segments - p->blocks[index].first_segment;
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_vkop_statistics(const vkf_program *program, uint32_t node, uint32_t stage, vkf_arena *arena,
@@ -296,25 +288,21 @@ static uint64_t count_made(const vkf_program *p) {
 }
 
 vkf_status vkf_vkop_settle(vkf_program *p) {
-  vkf_status st = VKF_OK;
   vkop_pools *pools[] = {&p->inputs, &p->results, &p->temps, p->state ? &p->state->pools : NULL};
   for (size_t i = 0; i < VKF_COUNT(pools); i++)
-    if (pools[i] && pools[i]->lender) VKF_TRY(vkf_vkop_pools_make(pools[i]));
-  if (!p->n_records || p->n_made != count_made(p)) VKF_TRY(vkf_vkop_describe(p));
-done:
-  return st;
+    if (pools[i] && pools[i]->lender) VKF_CALL(vkf_vkop_pools_make(pools[i]));
+  if (!p->n_records || p->n_made != count_made(p)) VKF_CALL(vkf_vkop_describe(p));
+  return VKF_OK;
 }
 
 vkf_status vkf_vkop_describe(vkf_program *p) {
-  vkf_status st = VKF_OK;
   uint32_t spills;
   vkf_vkop_describe_undo(p);
   p->n_made = UINT64_MAX; /* after a failure nothing is recorded */
-  VKF_TRY(make_all(p));   /* those that were picked since */
-  for (uint32_t i = 0; i < p->plan->n_nodes; i++) VKF_TRY(find_pipelines(p, &p->nodes[i], &spills));
-  for (uint32_t i = 0; i < p->plan->n_blocks; i++) VKF_TRY(record_block(p, i));
+  VKF_CALL(make_all(p));  /* those that were picked since */
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++) VKF_CALL(find_pipelines(p, &p->nodes[i], &spills));
+  for (uint32_t i = 0; i < p->plan->n_blocks; i++) VKF_CALL(record_block(p, i));
   p->n_records++;
   p->n_made = count_made(p);
-done:
-  return st;
+  return VKF_OK;
 }

@@ -37,7 +37,6 @@ vkf_status vkf_vkop_pools_add(vkop_pools *p, uint64_t bytes, uint64_t *offset) {
 }
 
 vkf_status vkf_vkop_pools_make(vkop_pools *p) {
-  vkf_status st = VKF_OK;
   vkop_pools *to = p->lender ? p->lender : p;
   vkf_gpu_buffer **buffers = vkf_env_grow(vkf_gpu_device_env(to->device), to->buffers, &to->buffers_capacity,
                                           VKF_MAX(p->n, 1), sizeof *buffers);
@@ -48,10 +47,9 @@ vkf_status vkf_vkop_pools_make(vkop_pools *p) {
     if (p->used[i] <= (buffers[i] ? vkf_gpu_buffer_bytes(buffers[i]) : 0)) continue;
     vkf_gpu_buffer_destroy(&buffers[i]); /* first, so that never both are held */
     to->n_made++;
-    VKF_TRY(vkf_gpu_buffer_create(to->device, to->name, to->memory, p->used[i], &buffers[i]));
+    VKF_CALL(vkf_gpu_buffer_create(to->device, to->name, to->memory, p->used[i], &buffers[i]));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 void vkf_vkop_pools_find(const vkop_pools *p, vkop_place *place) {
@@ -65,11 +63,9 @@ vkf_gpu_buffer *vkf_vkop_place_buffer(const vkop_place *place) {
 }
 
 vkf_status vkf_vkop_pools_fill(const vkop_pools *p, uint32_t word) {
-  vkf_status st = VKF_OK;
   for (size_t i = 0; i < p->n_buffers; i++)
-    if (p->buffers[i]) VKF_TRY(vkf_gpu_buffer_fill(p->buffers[i], 0, vkf_gpu_buffer_bytes(p->buffers[i]), word));
-done:
-  return st;
+    if (p->buffers[i]) VKF_CALL(vkf_gpu_buffer_fill(p->buffers[i], 0, vkf_gpu_buffer_bytes(p->buffers[i]), word));
+  return VKF_OK;
 }
 
 uint64_t vkf_vkop_pools_bytes(const vkop_pools *p) {

@@ -115,36 +115,32 @@ done:
 }
 
 static vkf_status run_blocks(vkf_program *p, uint32_t first, uint32_t n) {
-  vkf_status st = VKF_OK;
   const vkop_block *last = &p->blocks[first + n - 1];
   uint32_t begin = p->blocks[first].first_segment, end = last->first_segment + last->n_segments;
-  if (!p->is_apart) VKF_TRY(submit_segments(p, begin, end));
+  if (!p->is_apart) VKF_CALL(submit_segments(p, begin, end));
   for (uint32_t i = begin; p->is_apart && i < end; i++) {
     uint64_t start = vkf_clock_ns();
-    VKF_TRY(submit_segments(p, i, i + 1));
+    VKF_CALL(submit_segments(p, i, i + 1));
     p->segments[i].ns = vkf_clock_ns() - start;
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status run(vkf_program *p, const vkf_dims *dims, uint32_t first, uint32_t n) {
-  vkf_status st = VKF_OK;
   if (!n) return VKF_OK;
-  VKF_TRY(vkf_vkop_settle(p));
-  VKF_TRY(vkf_gpu_buffer_write(vkf_vkop_place_buffer(&p->step), p->step.offset, dims, sizeof *dims));
+  VKF_CALL(vkf_vkop_settle(p));
+  VKF_CALL(vkf_gpu_buffer_write(vkf_vkop_place_buffer(&p->step), p->step.offset, dims, sizeof *dims));
   if (!p->grids_valid || memcmp(dims, &p->grid_dims, sizeof *dims)) write_grids(p, dims);
   const vkf_block *last = &p->plan->blocks[first + n - 1];
   for (bool again = true; again;) {
-    VKF_TRY(run_blocks(p, first, n));
-    VKF_TRY(vkf_vkop_fall_back(p, p->plan->blocks[first].first_node, last->first_node + last->n_nodes, &again));
-    if (again) VKF_TRY(vkf_vkop_describe(p));
+    VKF_CALL(run_blocks(p, first, n));
+    VKF_CALL(vkf_vkop_fall_back(p, p->plan->blocks[first].first_node, last->first_node + last->n_nodes, &again));
+    if (again) VKF_CALL(vkf_vkop_describe(p));
     if (again) write_grids(p, dims);
   }
   const vkf_observer *observer = p->backend->base.observer;
-  if (observer) VKF_TRY(observer->on_run(observer->user, p, p->plan, dims, first, n));
-done:
-  return st;
+  if (observer) VKF_CALL(observer->on_run(observer->user, p, p->plan, dims, first, n));
+  return VKF_OK;
 }
 
 static void block_stats(const vkf_program *p, uint32_t block, vkf_block_stats *out) {
@@ -229,11 +225,10 @@ static const vkf_backend_table vkop_table = {
 };
 
 vkf_status vkf_vkop_backend_create(vkf_gpu_device *device, bool batch_invariant, vkf_backend **out) {
-  vkf_status st = VKF_OK;
   vkf_env *env = vkf_gpu_device_env(device);
   vkop_backend *b = vkf_env_alloc(env, 1, sizeof *b);
   *out = NULL;
-  if (!b) VKF_TRY(VKF_ERROR_MEMORY);
+  if (!b) return VKF_ERROR_MEMORY;
   b->base.table = &vkop_table;
   b->base.env = env;
   b->device = device;
@@ -241,8 +236,7 @@ vkf_status vkf_vkop_backend_create(vkf_gpu_device *device, bool batch_invariant,
   b->submit_ns = SUBMIT_NS;
   b->pace = 1;
   *out = &b->base;
-done:
-  return st;
+  return VKF_OK;
 }
 
 void vkf_vkop_backend_tune(vkf_backend *backend, const vkf_tuned *tuned) {

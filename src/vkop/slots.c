@@ -61,7 +61,6 @@ void vkf_vkop_dispatch_of(const vkf_program *p, uint32_t node, uint32_t shard, u
 
 /* The shards of the weight that each node reads. Whatever else reads a weight needs it in one. */
 static vkf_status find_shards(vkf_program *p) {
-  vkf_status st = VKF_OK;
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     const vkf_node *n = &p->plan->nodes[i];
     vkop_node *k = &p->nodes[i];
@@ -75,16 +74,16 @@ static vkf_status find_shards(vkf_program *p) {
         k->shards = &p->weights->shards[first];
         k->n_shards = n_shards;
       } else if (n_shards > 1) {
-        VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED,
-                 "weight %s is larger than one storage binding of %s, and node %s (%s) reads it as a whole", slot->name,
-                 vkf_gpu_device_caps(p->backend->device)->device_name, n->name, vkf_op_name(n->op));
+        return vkf_env_fail(p->backend->base.env, VKF_ERROR_UNSUPPORTED,
+                            "weight %s is larger than one storage binding of %s, and node %s (%s) reads it as a whole",
+                            slot->name, vkf_gpu_device_caps(p->backend->device)->device_name, n->name,
+                            vkf_op_name(n->op));
       }
     }
     k->first_grid = p->n_grids;
     p->n_grids += k->n_shards * VKF_MAX_STAGES;
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* May the node write over its first input? Only where nobody else reads that, neither another node nor the host. */
@@ -122,7 +121,6 @@ static vkf_problem of_one_row(vkf_problem p) {
 }
 
 static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *forced, uint32_t *n_forced) {
-  vkf_status st = VKF_OK;
   char why[256] = "", name[128];
   const vkf_node *n = &p->plan->nodes[i];
   vkop_node *k = &p->nodes[i];
@@ -144,17 +142,16 @@ static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *fo
                                                               vkf_op_name(n->op), n->name, caps->device_name, why);
   }
   if (k->n_shards > 1 && n->op == VKF_OP_MATMUL && k->shards[0].rows % k->variant->tile.gemm.bn)
-    VKF_FAIL(p->backend->base.env, VKF_ERROR_UNSUPPORTED,
-             "node %s: its weight is split into shards of %u rows, which are no whole tiles of %u columns", n->name,
-             k->shards[0].rows, k->variant->tile.gemm.bn);
+    return vkf_env_fail(p->backend->base.env, VKF_ERROR_UNSUPPORTED,
+                        "node %s: its weight is split into shards of %u rows, which are no whole tiles of %u columns",
+                        n->name, k->shards[0].rows, k->variant->tile.gemm.bn);
   k->variant_name = vkf_arena_strdup(&p->arena, vkf_kern_name(k->variant, name, sizeof name));
   if (!k->variant_name) return VKF_ERROR_MEMORY;
   vkf_env_log(p->backend->base.env, VKF_LOG_DEBUG, "%s: %s (%s)", n->name, k->variant_name, why);
   k->problem.split = vkf_kern_split(k->variant, &k->problem, caps);
   for (uint32_t stage = 0; stage < vkf_kern_stages(k->variant); stage++)
     vkf_vkop_dispatch_of(p, i, 0, stage, &k->dispatch[stage]);
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_vkop_pick(vkf_program *p, uint32_t node) {
@@ -162,7 +159,6 @@ vkf_status vkf_vkop_pick(vkf_program *p, uint32_t node) {
 }
 
 vkf_status vkf_vkop_fall_back(vkf_program *p, uint32_t first, uint32_t end, bool *again) {
-  vkf_status st = VKF_OK;
   uint8_t *flags = p->flags ? vkf_gpu_buffer_mapped(p->flags) : NULL;
   *again = false;
   if (!flags) return VKF_OK;
@@ -173,15 +169,14 @@ vkf_status vkf_vkop_fall_back(vkf_program *p, uint32_t first, uint32_t end, bool
     if (!raised) continue;
     const char *before = p->nodes[i].variant_name;
     p->nodes[i].problem.matmul.wide_x = *again = true;
-    VKF_TRY(vkf_vkop_pick(p, i));
+    VKF_CALL(vkf_vkop_pick(p, i));
     vkf_env_log(p->backend->base.env, VKF_LOG_WARNING,
                 "%s: inputs over 65504, infinite or NaN, which f16 cannot hold: %s replaces %s", p->plan->nodes[i].name,
                 p->nodes[i].variant_name, before);
   }
   /* Whatever later nodes found may come from the first one's result. */
   if (*again) memset(flags, 0, vkf_gpu_buffer_bytes(p->flags));
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* Small results are written where the host can read them without a copy. */
@@ -234,16 +229,15 @@ static vkop_pools *pools_of(vkf_program *p, const vkf_slot *slot) {
 
 /* Sizes every slot and places all but the temporaries, of which temp has the sizes. */
 static vkf_status place_fixed(vkf_program *p, uint64_t align, vkf_placement *temp, vkf_placement *scratch) {
-  vkf_status st = VKF_OK;
   uint64_t dims;
-  VKF_TRY(vkf_vkop_pools_add(&p->inputs, align, &dims)); /* they come first in the step buffer, then spans */
+  VKF_CALL(vkf_vkop_pools_add(&p->inputs, align, &dims)); /* they come first in the step buffer, then spans */
   for (uint32_t i = 0; i < p->plan->n_slots; i++) {
     if (!is_in_step(p, &p->plan->slots[i])) continue;
     p->places[i].bytes = VKF_ROUND_UP(vkf_slot_stored_bytes(&p->plan->slots[i]), align);
-    VKF_TRY(vkf_vkop_pools_add(&p->inputs, p->places[i].bytes, &p->places[i].offset));
+    VKF_CALL(vkf_vkop_pools_add(&p->inputs, p->places[i].bytes, &p->places[i].offset));
   }
   p->step.bytes = p->inputs.end;
-  VKF_TRY(vkf_vkop_fits(p->backend, "the step buffer", p->step.bytes));
+  VKF_CALL(vkf_vkop_fits(p->backend, "the step buffer", p->step.bytes));
   for (uint32_t i = 0; i < p->plan->n_slots; i++) {
     const vkf_slot *slot = &p->plan->slots[i];
     vkop_place *place = &p->places[i];
@@ -255,20 +249,19 @@ static vkf_status place_fixed(vkf_program *p, uint64_t align, vkf_placement *tem
       *place = p->state->places[slot->index];
     else
       place->bytes = VKF_ROUND_UP(vkf_slot_stored_bytes(slot) + VKF_GUARD_BYTES, align);
-    VKF_TRY(vkf_vkop_fits(p->backend, slot->name, place->bytes));
+    VKF_CALL(vkf_vkop_fits(p->backend, slot->name, place->bytes));
     if (pools == &p->temps)
       temp[i] = (vkf_placement){.bytes = place->bytes, .alignment = align};
     else if (pools)
-      VKF_TRY(vkf_vkop_pools_add(pools, place->bytes, &place->offset));
+      VKF_CALL(vkf_vkop_pools_add(pools, place->bytes, &place->offset));
   }
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     const uint64_t bytes = VKF_ROUND_UP(scratch_bytes(p, &p->nodes[i]), align);
     if (p->nodes[i].in_place) temp[p->plan->nodes[i].out[0]].takes_over = 1 + p->plan->nodes[i].in[0];
-    VKF_TRY(vkf_vkop_fits(p->backend, p->plan->nodes[i].name, bytes));
+    VKF_CALL(vkf_vkop_fits(p->backend, p->plan->nodes[i].name, bytes));
     scratch[i] = (vkf_placement){.bytes = bytes, .alignment = align};
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status place_slots(vkf_program *p, const vkf_program_options *options) {
@@ -315,49 +308,42 @@ done:
 }
 
 static vkf_status make_flags(vkf_program *p) {
-  vkf_status st = VKF_OK;
   bool wanted = false;
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) wanted = wanted || has_flag(&p->nodes[i]);
   if (!wanted) return VKF_OK;
   p->flag_stride = VKF_MAX(4, vkf_gpu_device_caps(p->backend->device)->storage_offset_alignment);
-  VKF_TRY(vkf_gpu_buffer_create(p->backend->device, "flags", VKF_GPU_MEMORY_READBACK, p->plan->n_nodes * p->flag_stride,
-                                &p->flags));
+  VKF_CALL(vkf_gpu_buffer_create(p->backend->device, "flags", VKF_GPU_MEMORY_READBACK,
+                                 p->plan->n_nodes * p->flag_stride, &p->flags));
   vkf_gpu_buffer_touch(p->flags, 0, vkf_gpu_buffer_bytes(p->flags), VKF_GPU_WRITE);
   memset(vkf_gpu_buffer_mapped(p->flags), 0, vkf_gpu_buffer_bytes(p->flags));
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_vkop_prepare(vkf_program *p, const vkf_program_options *options) {
-  vkf_status st = VKF_OK;
   vkf_env *env = p->backend->base.env;
   const vkf_variant *forced = options->variant ? vkf_vkop_find_variant(&p->backend->base, options->variant) : NULL;
   const vkf_dims capacity = vkf_dims_make(&p->plan->capacity);
   uint32_t n_forced = 0;
   if (options->variant && !forced)
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "no kernel variant is called \"%s\" (vkformer kernels lists them)",
-             options->variant);
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "no kernel variant is called \"%s\" (vkformer kernels lists them)",
+                        options->variant);
   for (uint32_t i = 0; i < p->plan->n_slots; i++) {
     const vkf_slot *slot = &p->plan->slots[i];
     p->packings[i] = slot->kind == VKF_SLOT_WEIGHT ? p->weights->packings[slot->index]
                                                    : (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, slot->format};
   }
-  VKF_TRY(find_shards(p));
+  VKF_CALL(find_shards(p));
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     p->nodes[i].in_place = goes_in_place(p->plan, i, options->keep_all);
     vkf_vkop_problem(p, i, &capacity, &p->nodes[i].problem);
-    VKF_TRY(pick_variant(p, i, forced, &n_forced));
+    VKF_CALL(pick_variant(p, i, forced, &n_forced));
   }
   if (forced && !n_forced)
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "kernel variant %s fits no node of the plan", options->variant);
-done:
-  return st;
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "kernel variant %s fits no node of the plan", options->variant);
+  return VKF_OK;
 }
 
 vkf_status vkf_vkop_place(vkf_program *p, const vkf_program_options *options) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(place_slots(p, options));
-  VKF_TRY(make_flags(p));
-done:
-  return st;
+  VKF_CALL(place_slots(p, options));
+  return make_flags(p);
 }

@@ -53,18 +53,16 @@ vkf_status vkf_vkop_state_poison(vkf_state *s) {
 }
 
 vkf_status vkf_vkop_memory_create(vkf_backend *backend, vkf_memory **out) {
-  vkf_status st = VKF_OK;
   vkf_gpu_device *device = ((vkop_backend *)backend)->device;
   const uint64_t most = vkf_vkop_pools_limit(device);
   vkf_memory *m = *out = vkf_env_alloc(backend->env, 1, sizeof *m);
-  if (!m) VKF_TRY(VKF_ERROR_MEMORY);
+  if (!m) return VKF_ERROR_MEMORY;
   m->env = backend->env;
   vkf_vkop_pools_init(&m->states, NULL, device, VKF_STATE_POOLS, most);
   vkf_vkop_pools_init(&m->inputs, NULL, device, VKF_STEP_POOLS, most);
   vkf_vkop_pools_init(&m->results, NULL, device, VKF_RESULT_POOLS, most);
   vkf_vkop_pools_init(&m->temps, NULL, device, VKF_ACTIVATION_POOLS, most);
-done:
-  return st;
+  return VKF_OK;
 }
 
 void vkf_vkop_memory_destroy(vkf_memory **memory) {

@@ -39,13 +39,11 @@ done:
 
 /* Of a matrix with capacity strides what the sizes cover: a step of a long capacity writes no more than it uses. */
 static vkf_status write_covered(const vkop_place *place, const vkf_slot *slot, const vkf_dims *dims, const char *data) {
-  vkf_status st = VKF_OK;
   const uint64_t stride = (uint64_t)slot->extent[1].cap * vkf_dtype_bytes(slot->dtype),
                  bytes = (uint64_t)vkf_slot_extent(slot, 1, dims) * vkf_dtype_bytes(slot->dtype);
   for (uint32_t r = 0; r < vkf_slot_extent(slot, 0, dims); r++)
-    VKF_TRY(vkf_gpu_buffer_write(vkf_vkop_place_buffer(place), place->offset + r * stride, data + r * stride, bytes));
-done:
-  return st;
+    VKF_CALL(vkf_gpu_buffer_write(vkf_vkop_place_buffer(place), place->offset + r * stride, data + r * stride, bytes));
+  return VKF_OK;
 }
 
 vkf_status vkf_vkop_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, const void *data) {
@@ -140,9 +138,6 @@ vkf_status vkf_vkop_read_one(vkf_program *p, uint32_t slot, uint32_t at, const v
 }
 
 vkf_status vkf_vkop_poison(vkf_program *p) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(vkf_vkop_pools_fill(&p->temps, VKF_POISON));
-  VKF_TRY(vkf_vkop_pools_fill(&p->results, VKF_POISON));
-done:
-  return st;
+  VKF_CALL(vkf_vkop_pools_fill(&p->temps, VKF_POISON));
+  return vkf_vkop_pools_fill(&p->results, VKF_POISON);
 }

@@ -71,33 +71,29 @@ done:
 }
 
 static vkf_status place_shards(vkf_weights *w, uint64_t align) {
-  vkf_status st = VKF_OK;
   for (uint32_t i = 0, p = 0; i < w->n; i++) {
     for (; p < w->first_shard[i + 1]; p++) {
       const uint32_t rows = w->shards[p].rows;
       const uint64_t scales = vkf_kern_scales_offset(&w->packings[i], rows, columns_of(&w->infos[i]));
       w->shards[p].place = (vkop_place){.bytes = shard_bytes(w, i, rows, align), .scales_offset = scales};
-      VKF_TRY(vkf_vkop_pools_add(&w->pools, w->shards[p].place.bytes, &w->shards[p].place.offset));
+      VKF_CALL(vkf_vkop_pools_add(&w->pools, w->shards[p].place.bytes, &w->shards[p].place.offset));
     }
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* Cuts weights and places all shards; creates the pools. */
 static vkf_status place_weights(vkf_weights *w) {
-  vkf_status st = VKF_OK;
   vkf_gpu_device *device = w->backend->device;
   const uint64_t align = VKF_MAX(VKF_PLACE_ALIGNMENT, vkf_gpu_device_caps(device)->storage_offset_alignment);
   uint64_t most = VKF_MIN(POOL_BYTES, vkf_vkop_pools_limit(device));
-  VKF_TRY(cut_weights(w, align));
+  VKF_CALL(cut_weights(w, align));
   for (uint32_t i = 0; i < w->n; i++) most = VKF_MAX(most, shard_bytes(w, i, w->shards[w->first_shard[i]].rows, align));
   vkf_vkop_pools_init(&w->pools, NULL, device, "weights", VKF_GPU_MEMORY_DEVICE, most);
-  VKF_TRY(place_shards(w, align));
-  VKF_TRY(vkf_vkop_pools_make(&w->pools));
+  VKF_CALL(place_shards(w, align));
+  VKF_CALL(vkf_vkop_pools_make(&w->pools));
   for (uint32_t p = 0; p < w->first_shard[w->n]; p++) vkf_vkop_pools_find(&w->pools, &w->shards[p].place);
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* Rows of a weight on their way from the file to the device, a few at a time, so that no copy of a whole weight is
@@ -233,7 +229,6 @@ static void make_ready(void *user, uint32_t thread, size_t i) {
 
 /* What is left for the caller's thread when a chunk is ready. */
 static vkf_status finish_slice(const window *all, uint32_t i) {
-  vkf_status st = VKF_OK;
   const chunk *s = &all->chunks[i];
   const vkf_weight_info *info = &all->w->infos[s->weight];
   const vkf_weight_packing *packing = &all->w->packings[s->weight];
@@ -244,17 +239,15 @@ static vkf_status finish_slice(const window *all, uint32_t i) {
   uint64_t bytes, at = words_at(all->w, s, &bytes);
   if (!s->is_held) {
     all->source->load(all->source->user, s->weight, first, s->n, room->rows);
-    VKF_TRY(vkf_format_check(all->w->backend->base.env, info->name, packing->format, first, room->rows, s->n, k));
+    VKF_CALL(vkf_format_check(all->w->backend->base.env, info->name, packing->format, first, room->rows, s->n, k));
   }
   if (all->is_mapped) {
     vkf_gpu_buffer_touch(buffer, at, bytes, VKF_GPU_WRITE);
     vkf_gpu_buffer_touch(buffer, scales_at(all->w, s), end - scales, VKF_GPU_WRITE);
     return VKF_OK;
   }
-  VKF_TRY(vkf_gpu_buffer_upload(buffer, at, s->is_packed ? (const char *)room->rows : room->packed, bytes));
-  VKF_TRY(vkf_gpu_buffer_upload(buffer, scales_at(all->w, s), room->packed + scales, end - scales));
-done:
-  return st;
+  VKF_CALL(vkf_gpu_buffer_upload(buffer, at, s->is_packed ? (const char *)room->rows : room->packed, bytes));
+  return vkf_gpu_buffer_upload(buffer, scales_at(all->w, s), room->packed + scales, end - scales);
 }
 
 static vkf_status upload_window(window *all) {
@@ -273,11 +266,10 @@ done:
 /* Its chunks join the window, and its gaps become zeros. */
 static vkf_status upload_shard(window *all, uint32_t i, const vkop_shard *shard) {
   static const char zeros[4096];
-  vkf_status st = VKF_OK;
   const vkf_weight_packing *packing = &all->w->packings[i];
   const uint32_t k = columns_of(&all->w->infos[i]), step = slice_rows(all->w, i);
   for (uint32_t first = 0; first < shard->rows; first += step) {
-    if (all->n == all->most) VKF_TRY(upload_window(all));
+    if (all->n == all->most) VKF_CALL(upload_window(all));
     all->chunks[all->n++] =
         (chunk){.shard = shard, .weight = i, .first = first, .n = VKF_MIN(step, shard->rows - first)};
   }
@@ -286,13 +278,12 @@ static vkf_status upload_shard(window *all, uint32_t i, const vkop_shard *shard)
                  words_end = VKF_CEIL_DIV(words, 32) * 4, scales = vkf_kern_scales_offset(packing, shard->rows, k),
                  bytes = vkf_kern_packed_bytes(packing, shard->rows, k);
   vkf_gpu_buffer *buffer = vkf_vkop_place_buffer(&shard->place);
-  VKF_TRY(vkf_gpu_buffer_upload(buffer, shard->place.offset + words_end, zeros, scales - words_end));
+  VKF_CALL(vkf_gpu_buffer_upload(buffer, shard->place.offset + words_end, zeros, scales - words_end));
   for (uint64_t at = bytes, n; at < shard->place.bytes; at += n) {
     n = VKF_MIN(shard->place.bytes - at, sizeof zeros);
-    VKF_TRY(vkf_gpu_buffer_upload(buffer, shard->place.offset + at, zeros, n));
+    VKF_CALL(vkf_gpu_buffer_upload(buffer, shard->place.offset + at, zeros, n));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status upload_weights(vkf_weights *w, const vkf_weight_source *source) {
