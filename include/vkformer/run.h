@@ -56,7 +56,8 @@ typedef struct vkf_generate_params {
   vkf_long_rule long_texts; /* vkf_session_translate() */
   bool skip_refused;        /* vkf_session_translate(): true skips a text that is refused; false fails the call */
   const char *source_language, *target_language; /* of the texts, see "languages"; NULL: as the folder says */
-  size_t batch_size; /* vkf_session_translate(): texts that run together, at most; 0: 64, fewer with beams */
+  size_t batch_size; /* rows or texts that run together, at most; 0: 64, fewer with beams. One that is done makes place
+                        for the next */
 } vkf_generate_params;
 #define VKF_GENERATE_PARAMS_INIT .size = sizeof(vkf_generate_params)
 VKF_DEFINE_INIT(vkf_generate_params)
@@ -64,6 +65,9 @@ VKF_DEFINE_INIT(vkf_generate_params)
 /* Generates ids. inputs: input_ids [B,S] and attention_mask as for vkf_session_run(), with at least one token to keep
  * in each row; for an encoder-decoder also decoder_input_ids [B,T], the beginning of each target, without pads (if no
  * row begins with the start id, it is put before all of them).
+ *
+ * Rows that the device has no room for wait until others are done. If on_token stops the call, rows that wait have
+ * nothing but fill in `sequences`, and NaN as their score.
  *
  * Arrays of the result:
  *   sequences         [B*num_return_sequences, length] int32

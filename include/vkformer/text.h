@@ -237,7 +237,8 @@ typedef struct vkf_generate_text_params {
   size_t n_stops;
   vkf_text_fn on_text; /* called as texts grow; not with beams or several sequences for a prompt. NULL: none */
   void *user;
-  size_t batch_size;        /* prompts that run together, at most; 0: 32. One that is done makes place for the next */
+  size_t batch_size;        /* prompts that run together, at most; 0: 64, fewer with beams. One that is done makes
+                               place for the next */
   const uint64_t *lines;    /* do_sample: prompt i draws the random numbers of line lines[i]; NULL: of line i */
   bool scores;              /* `sequences_scores` without beams, too */
   uint32_t top_logprobs;    /* as in vkf_generate_params */

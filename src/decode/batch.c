@@ -83,12 +83,6 @@ bool vkf_decode_batch_seat_is_done(const vkf_batch *batch, uint32_t seat) {
   return true;
 }
 
-bool vkf_decode_batch_is_done(const vkf_batch *batch) {
-  for (uint32_t i = 0; i < batch->n; i++)
-    if (is_live(&batch->searches[i])) return false;
-  return true;
-}
-
 vkf_status vkf_decode_batch_ask(vkf_batch *batch, vkf_batch_step *step) {
   vkf_status st = VKF_OK;
   uint32_t n_rows = 0, k = 0;
@@ -128,16 +122,8 @@ vkf_status vkf_decode_batch_take(vkf_batch *batch, const float *values, const in
       if (taking) VKF_TRY(vkf_decode_search_take(s, its, its_ids, &batch->got[i]));
     }
   }
-  batch->n_steps++;
 done:
   return st;
-}
-
-bool vkf_decode_batch_tell(const vkf_batch *batch, vkf_token_fn on_token, void *user) {
-  bool stop = false;
-  if (batch->each > 1) return on_token(user, 0, VKF_NO_TOKEN) != 0;
-  for (uint32_t i = 0; i < batch->n_live; i++) stop |= on_token(user, batch->live[i], batch->got[i]) != 0;
-  return stop;
 }
 
 void vkf_decode_batch_stop_seat(vkf_batch *batch, uint32_t seat) {

@@ -34,7 +34,6 @@ typedef struct vkf_batch {
   vkf_search *searches;  /* [n] */
   uint32_t n, n_seats;   /* n: n_seats * copies */
   uint32_t copies, each; /* searches of a seat; rows of a search */
-  uint32_t n_steps;
   vkf_search_row *rows;
   uint32_t *order, *edit_offsets;
   vkf_logit_edit *edits;
@@ -62,16 +61,11 @@ vkf_status vkf_decode_batch_put(vkf_batch *batch, uint32_t seat, const vkf_searc
 uint32_t vkf_decode_batch_slots(const vkf_generation_config *config, uint32_t B);
 /* Whether a seat is empty or all its searches are done. */
 bool vkf_decode_batch_seat_is_done(const vkf_batch *batch, uint32_t seat);
-bool vkf_decode_batch_is_done(const vkf_batch *batch);
 /* The next step of a batch that is not done; valid until the next call. */
 vkf_status vkf_decode_batch_ask(vkf_batch *batch, vkf_batch_step *step);
 /* Takes the answer to a step, row by row: see vkf_decode_search_take(). VKF_ERROR_NUMERIC names sentence, beam and
  * step. */
 vkf_status vkf_decode_batch_take(vkf_batch *batch, const float *values, const int32_t *ids);
-/* Calls on_token for the last step: without beams once a row, with the id that it got, even after a row for which
- * on_token asked to stop; with beams once, with row 0 and VKF_NO_TOKEN. Rows are numbered over all searches, as slots
- * are. Returns whether on_token asked to stop. */
-bool vkf_decode_batch_tell(const vkf_batch *batch, vkf_token_fn on_token, void *user);
 /* Ends the searches that are not done, with what they have: those of a seat, or all. */
 void vkf_decode_batch_stop_seat(vkf_batch *batch, uint32_t seat);
 void vkf_decode_batch_stop(vkf_batch *batch);

@@ -14,38 +14,22 @@ bool vkf_engine_split_helps(vkf_session *session, vkf_status status, size_t batc
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-/* Rows of [rows, length, the rest], of which only the lengths of two parts may differ. */
-typedef struct rows {
-  size_t n, length, bytes; /* of an element: the rest */
-} rows;
-
-static rows rows_of(const vkf_array *a) {
-  rows r = {a->shape[0], a->rank > 1 ? a->shape[1] : 1, vkf_dtype_bytes(a->dtype)};
-  for (size_t i = 2; i < a->rank; i++) r.bytes *= a->shape[i];
-  return r;
+static size_t bytes_of(const vkf_array *a) {
+  size_t bytes = vkf_dtype_bytes(a->dtype);
+  for (size_t i = 0; i < a->rank; i++) bytes *= a->shape[i];
+  return bytes;
 }
 
-static void put_rows(const vkf_array *from, size_t length, char *to) {
-  const rows r = rows_of(from);
-  for (size_t i = 0; i < r.n; i++)
-    memcpy(to + i * length * r.bytes, (const char *)from->data + i * r.length * r.bytes, r.length * r.bytes);
-}
-
-static vkf_status join(const vkf_array *a, const vkf_array *b, int32_t pad, vkf_result *result) {
+/* The rows of a and behind them those of b. */
+static vkf_status join(const vkf_array *a, const vkf_array *b, vkf_result *result) {
   vkf_status st = VKF_OK;
-  size_t shape[VKF_MAX_RANK], n = 1;
+  size_t shape[VKF_MAX_RANK];
   void *data = NULL;
   memcpy(shape, a->shape, sizeof shape);
   shape[0] += b->shape[0];
-  if (a->rank > 1) shape[1] = VKF_MAX(a->shape[1], b->shape[1]);
-  for (size_t i = 0; i < a->rank; i++) n *= shape[i];
   VKF_TRY(vkf_engine_result_add(result, a->name, a->dtype, a->rank, shape, &data));
-  const int32_t behind = strcmp(a->name, "sequences") ? -1 : pad; /* ids; numbers are zeros there */
-  for (size_t i = 0; a->dtype == VKF_I32 && i < n; i++) ((int32_t *)data)[i] = behind;
-  const rows r = rows_of(a);
-  const size_t length = a->rank > 1 ? shape[1] : 1;
-  put_rows(a, length, data);
-  put_rows(b, length, (char *)data + r.n * length * r.bytes);
+  memcpy(data, a->data, bytes_of(a));
+  memcpy((char *)data + bytes_of(a), b->data, bytes_of(b));
 done:
   return st;
 }
@@ -54,7 +38,7 @@ static vkf_status join_results(const vkf_batch_split *split, const vkf_result *a
                                vkf_result **out) {
   vkf_status st = VKF_OK;
   VKF_TRY(vkf_engine_result_create(split->session->env, out));
-  for (size_t i = 0; i < a->n_arrays; i++) VKF_TRY(join(&a->arrays[i], &b->arrays[i], split->pad, *out));
+  for (size_t i = 0; i < a->n_arrays; i++) VKF_TRY(join(&a->arrays[i], &b->arrays[i], *out));
 done:
   return st;
 }
@@ -79,28 +63,21 @@ static size_t batch_of(const vkf_array *inputs, size_t n) {
   return inputs[0].shape[0];
 }
 
-vkf_status vkf_engine_split_batch(const vkf_batch_split *split, const vkf_array *inputs, size_t n, size_t first,
-                                  vkf_result **out) {
-  vkf_status st = VKF_OK, stopped = VKF_OK;
+vkf_status vkf_engine_split_batch(const vkf_batch_split *split, const vkf_array *inputs, size_t n, vkf_result **out) {
   vkf_array part[MAX_SPLIT_INPUTS];
   vkf_result *a = NULL, *b = NULL;
-  st = split->run(split->user, inputs, n, first, out);
+  vkf_status st = split->run(split->user, inputs, n, out);
   const size_t batch = batch_of(inputs, n), half = batch / 2;
   if (!vkf_engine_split_helps(split->session, st, batch)) return st;
   *out = NULL;
   cut(inputs, n, 0, half, part);
-  st = vkf_engine_split_batch(split, part, n, first, &a);
-  if (st) {
-    *out = a; /* of a part that was stopped */
-    return st;
-  }
+  VKF_TRY(vkf_engine_split_batch(split, part, n, &a));
   cut(inputs, n, half, batch - half, part);
-  stopped = vkf_engine_split_batch(split, part, n, first + half, &b);
-  if (stopped != VKF_ERROR_STOPPED) VKF_TRY(stopped);
+  VKF_TRY(vkf_engine_split_batch(split, part, n, &b));
   VKF_TRY(join_results(split, a, b, out));
 done:
   vkf_engine_result_destroy(&a);
   vkf_engine_result_destroy(&b);
   if (st) vkf_engine_result_destroy(out);
-  return st ? st : stopped;
+  return st;
 }

@@ -10,18 +10,16 @@
 
 typedef struct vkf_batch_split {
   vkf_session *session;
-  /* Sentences [first, first + the inputs' rows) of the whole batch. */
-  vkf_status (*run)(void *user, const vkf_array *inputs, size_t n_inputs, size_t first, vkf_result **out);
+  /* Of sentences that are some of the batch. */
+  vkf_status (*run)(void *user, const vkf_array *inputs, size_t n_inputs, vkf_result **out);
   void *user;
-  int32_t pad; /* of `sequences`, where one part has shorter ones than the other */
 } vkf_batch_split;
 
 /* Whether the failure is that of a tensor larger than the device takes, in a batch that can be split. If so, the
  * failure is cleared. */
 bool vkf_engine_split_helps(vkf_session *session, vkf_status status, size_t batch);
-/* As split->run for all of the inputs, whose first axis is the batch. VKF_ERROR_STOPPED: *out has the rows of the
- * parts that were begun. */
-vkf_status vkf_engine_split_batch(const vkf_batch_split *split, const vkf_array *inputs, size_t n_inputs, size_t first,
+/* As split->run for all of the inputs. Their first axis is the batch, and that of the results, too. */
+vkf_status vkf_engine_split_batch(const vkf_batch_split *split, const vkf_array *inputs, size_t n_inputs,
                                   vkf_result **out);
 
 #endif

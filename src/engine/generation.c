@@ -89,7 +89,6 @@ done:
 
 vkf_status vkf_engine_generation_init(vkf_generation *g, vkf_session *session, const vkf_generation_params *p) {
   vkf_status st = VKF_OK;
-  const vkf_cached_plan *cached = NULL;
   vkf_env *env = session->env;
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   *g = (vkf_generation){.session = session, .params = *p};
@@ -109,7 +108,7 @@ vkf_status vkf_engine_generation_init(vkf_generation *g, vkf_session *session, c
     VKF_TRY(vkf_decode_logprobs_init(&g->logprobs, env, vkf_decode_batch_slots(p->config, p->n_seats),
                                      info->target_vocab, p->top_logprobs, longest - VKF_MIN(p->n_prompt, longest)));
   VKF_TRY(begin_steps(g, edits, k));
-  VKF_TRY(vkf_engine_steps_plan(&g->steps, g->batch.n * g->batch.each, g->logits != NULL, &cached));
+  VKF_TRY(vkf_engine_steps_try(&g->steps, g->batch.n * g->batch.each, g->logits != NULL));
 done:
   return st;
 }

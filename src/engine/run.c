@@ -204,7 +204,7 @@ typedef struct run_call {
   vkf_run_output output;
 } run_call;
 
-static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs, size_t first, vkf_result **out) {
+static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs, vkf_result **out) {
   vkf_status st = VKF_OK;
   const run_call *call = user;
   vkf_session *session = call->session;
@@ -214,7 +214,6 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
   vkf_bucket *bucket = NULL;
   const vkf_cached_plan *cached = NULL;
   vkf_result *result = NULL;
-  (void)first;
   *out = NULL;
   VKF_TRY(inputs_init(session, inputs, n_inputs, &in));
   VKF_TRY(vkf_engine_result_create(session->env, &result));
@@ -266,7 +265,7 @@ static vkf_status run(vkf_session *session, const vkf_array *inputs, size_t n_in
                       vkf_run_output output, vkf_result **out) {
   run_call call = {session, params, output};
   return vkf_engine_split_batch(&(vkf_batch_split){.session = session, .run = run_batch, .user = &call}, inputs,
-                                n_inputs, 0, out);
+                                n_inputs, out);
 }
 
 vkf_status vkf_engine_run_arrays(vkf_session *session, const vkf_array *inputs, size_t n_inputs,

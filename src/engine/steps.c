@@ -129,15 +129,18 @@ static vkf_status encode_halves(vkf_steps *s, const vkf_encode_input *in) {
   return st ? st : vkf_engine_steps_encode(s, &second);
 }
 
-vkf_status vkf_engine_steps_encode(vkf_steps *s, const vkf_encode_input *in) {
-  vkf_status st = VKF_OK;
-  const vkf_cached_plan *cached = NULL;
-  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = in->B, .S = in->S, .R = in->B, .T = 1, .out = in->B * in->S});
-  const uint32_t rows = round_up(in->B * in->S, s->caps.B * s->caps.S);
+static vkf_status get_source_plan(vkf_steps *s, uint32_t n_ids, const vkf_cached_plan **out) {
+  const uint32_t rows = round_up(n_ids, s->caps.B * s->caps.S);
   const vkf_plan_request request = {.stage = VKF_STAGE_ENCODE,
                                     .capacity = {.T = 1, .source_rows = rows, .out = rows},
                                     .mask = s->source_mask != NULL};
-  st = vkf_engine_plan_get(&s->session->plan_cache, s->bucket, &request, &cached);
+  return vkf_engine_plan_get(&s->session->plan_cache, s->bucket, &request, out);
+}
+
+vkf_status vkf_engine_steps_encode(vkf_steps *s, const vkf_encode_input *in) {
+  const vkf_cached_plan *cached = NULL;
+  vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = in->B, .S = in->S, .R = in->B, .T = 1, .out = in->B * in->S});
+  vkf_status st = get_source_plan(s, in->B * in->S, &cached);
   if (vkf_engine_split_helps(s->session, st, in->B)) return encode_halves(s, in);
   VKF_TRY(st);
   for (uint32_t b = 0; b < in->B; b++) {
@@ -374,4 +377,13 @@ done:
 
 vkf_status vkf_engine_steps_plan(vkf_steps *s, uint32_t n, bool has_logits, const vkf_cached_plan **out) {
   return get_plan(s, &(submit){.n_ids = n, .longest = 1, .n_out = n, .has_logits = has_logits}, out);
+}
+
+vkf_status vkf_engine_steps_try(vkf_steps *s, uint32_t n, bool has_logits) {
+  vkf_status st = VKF_OK;
+  const vkf_cached_plan *cached = NULL;
+  if (s->sources) VKF_TRY(get_source_plan(s, s->caps.S, &cached));
+  VKF_TRY(vkf_engine_steps_plan(s, n, has_logits, &cached));
+done:
+  return st;
 }

@@ -55,5 +55,7 @@ vkf_status vkf_engine_steps_encode(vkf_steps *steps, const vkf_encode_input *inp
 vkf_status vkf_engine_steps_run(vkf_steps *steps, const vkf_batch_step *step);
 /* The plan of n single ids, all of which want scores. */
 vkf_status vkf_engine_steps_plan(vkf_steps *steps, uint32_t n, bool has_logits, const vkf_cached_plan **out);
+/* Whether the device has room for such a step, and for one source. */
+vkf_status vkf_engine_steps_try(vkf_steps *steps, uint32_t n, bool has_logits);
 
 #endif

@@ -95,7 +95,7 @@ vkf_status vkf_model_verify(vkf_model *m, const vkf_array *inputs, size_t n_inpu
   own.plan_cache.keep_all = !p.cost_only;
   const vkf_observer observer = {.on_run = on_run, .user = &j}, *before = m->dev->backend->observer;
   m->dev->backend->observer = &observer;
-  st = p.generate ? vkf_task_generate_arrays(&own, inputs, n_inputs, p.generate, &result)
+  st = p.generate ? vkf_task_generate(&own, inputs, n_inputs, p.generate, &result)
                   : vkf_engine_run_arrays(&own, inputs, n_inputs, NULL, &result);
   m->dev->backend->observer = before;
   vkf_engine_result_destroy(&result);

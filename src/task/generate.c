@@ -1,237 +1,159 @@
-/* generate: ids from ids: batches whose sentences begin together (generation.h), and the public door. */
+/* generate: ids from ids. The rows of a batch take seats (schedule.h): one that is done makes place for the next. */
 #include "task/generate.h"
 
-#include <string.h>
+#include <math.h>
 
-#include "engine/batch_split.h"
 #include "task/generate_inputs.h"
+#include "task/schedule.h"
+#include "task/sequences.h"
 
-/* A batch whose sentences begin together. */
-typedef struct closed_batch {
-  vkf_generation generation;
-  const vkf_generate_input *in;
-  bool is_stopped; /* by the caller's callback */
-} closed_batch;
+typedef struct generator {
+  vkf_session *session;
+  vkf_generate_params params;
+  vkf_generation_config config;
+  vkf_generate_arrays in;
+  vkf_arena arena;
+  vkf_kept *kept; /* [rows][each] */
+  size_t each, n_begun;
+  bool has_encoder, is_stopped;
+} generator;
 
-/* Who has asked to stop is told nothing more. */
-static int on_token(void *user, size_t row, int32_t token) {
-  closed_batch *b = user;
-  if (!b->is_stopped) b->is_stopped = b->in->on_token(b->in->user, row, token) != 0;
-  return b->is_stopped;
+static vkf_encode_input source_of(const generator *g) {
+  return (vkf_encode_input){
+      .B = (uint32_t)g->in.shape[0], .S = (uint32_t)g->in.shape[1], .ids = g->in.ids, .mask = g->in.mask};
 }
 
+static uint32_t prompt_of(const generator *g) {
+  return (uint32_t)(!g->has_encoder ? g->in.shape[1] : g->in.prefix_ids ? g->in.prefix[1] : 1);
+}
+
+/* ---- inputs ------------------------------------------------------------------------------------------------------ */
+
 /* What would follow no token means nothing. */
-static vkf_status check_rows(vkf_env *env, const vkf_encode_input *in) {
-  for (uint32_t r = 0; in->mask && r < in->B; r++) {
+static vkf_status check_rows(const generator *g) {
+  const size_t S = g->in.shape[1];
+  for (size_t r = 0; g->in.mask && r < g->in.shape[0]; r++) {
     bool has_token = false;
-    for (uint32_t i = 0; i < in->S; i++) has_token |= in->mask[(size_t)r * in->S + i] != 0;
+    for (size_t i = 0; i < S; i++) has_token |= g->in.mask[r * S + i] != 0;
     if (!has_token)
-      return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
-                          "row %u: expected at least one token, found an attention_mask of zeros, or nothing but pads",
+      return vkf_env_fail(g->session->env, VKF_ERROR_ARGUMENT,
+                          "row %zu: expected at least one token, found an attention_mask of zeros, or nothing but pads",
                           r);
   }
   return VKF_OK;
 }
 
-static vkf_status check_input(const vkf_session *session, const vkf_generate_input *in) {
-  vkf_status st = VKF_OK;
-  const vkf_net_info *info = vkf_model_net_info(session->model->net);
-  const bool encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
-  VKF_TRY(vkf_engine_generation_check(session, in->config));
-  VKF_TRY(vkf_engine_check_ids(session, "input_ids", in->source.ids, in->source.B, in->source.S,
-                               encoder ? info->vocab : info->target_vocab));
-  VKF_TRY(check_rows(session->env, &in->source));
-done:
-  return st;
+static vkf_status check_input(const generator *g) {
+  const vkf_net_info *info = vkf_model_net_info(g->session->model->net);
+  VKF_CALL(vkf_engine_generation_check(g->session, &g->config));
+  VKF_CALL(vkf_engine_check_ids(g->session, "input_ids", g->in.ids, g->in.shape[0], g->in.shape[1],
+                                g->has_encoder ? info->vocab : info->target_vocab));
+  return check_rows(g);
 }
 
-/* The generation with every sentence in its seat. */
-static vkf_status begin(closed_batch *b, vkf_session *session) {
-  vkf_status st = VKF_OK;
-  const vkf_generate_input *in = b->in;
-  const vkf_encode_input *source = &in->source;
-  const vkf_net_info *info = vkf_model_net_info(session->model->net);
-  const bool encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
-  const uint32_t n_prompt = !encoder ? source->S : in->prefix ? in->n_prefix : 1;
-  const vkf_generation_params params = {.config = in->config,
-                                        .n_seats = source->B,
-                                        .limit = vkf_engine_length_limit(session, in->config, false, n_prompt),
-                                        .n_source = source->S,
-                                        .n_prompt = n_prompt,
-                                        .top_logprobs = in->top_logprobs,
-                                        .has_holes = encoder && vkf_engine_has_holes(session, source),
-                                        .scores = in->scores};
-  uint32_t *seats = vkf_env_alloc(session->env, source->B, sizeof *seats);
-  vkf_search_input *inputs = vkf_env_alloc(session->env, source->B, sizeof *inputs);
-  if (!seats || !inputs) VKF_TRY(VKF_ERROR_MEMORY);
-  for (uint32_t i = 0; i < source->B; i++) {
-    const size_t at = (size_t)i * source->S;
-    seats[i] = i;
-    inputs[i] = (vkf_search_input){
-        .n_prompt = n_prompt, .max_length = params.limit, .line = in->lines ? in->lines[i] : i, .sentence = i};
-    if (encoder) {
-      inputs[i].source = source->ids + at;
-      inputs[i].n_source = source->S;
-      inputs[i].prompt = in->prefix ? in->prefix + (size_t)i * in->n_prefix : NULL;
-    } else {
-      inputs[i].prompt = source->ids + at;
-      inputs[i].mask = source->mask ? source->mask + at : NULL;
-    }
+/* ---- the schedule ------------------------------------------------------------------------------------------------ */
+
+static vkf_status next(void *user, vkf_request *out, bool *there) {
+  generator *g = user;
+  const vkf_generate_params *p = &g->params;
+  const size_t row = g->n_begun, at = row * g->in.shape[1];
+  const int32_t *mask = g->in.mask ? g->in.mask + at : NULL;
+  *there = row < g->in.shape[0];
+  if (!*there) return VKF_OK;
+  *out = (vkf_request){
+      .user = g->kept + row * g->each,
+      .input = {
+          .n_prompt = prompt_of(g), .line = p->lines ? p->lines[row] : row + p->first_line, .sentence = (uint32_t)row}};
+  if (g->has_encoder) {
+    out->input.source = g->in.ids + at;
+    out->input.n_source = (uint32_t)g->in.shape[1];
+    out->input.prompt = g->in.prefix_ids ? g->in.prefix_ids + row * g->in.prefix[1] : NULL;
+    out->source_mask = mask;
+  } else {
+    out->input.prompt = g->in.ids + at;
+    out->input.mask = mask;
   }
-  VKF_TRY(vkf_engine_generation_init(&b->generation, session, &params));
-  VKF_TRY(vkf_engine_generation_put(&b->generation, source->B, seats, inputs, encoder ? source : NULL));
-done:
-  vkf_env_free(session->env, inputs);
-  vkf_env_free(session->env, seats);
-  return st;
+  g->n_begun++;
+  return VKF_OK;
 }
 
-vkf_status vkf_task_generate(vkf_session *session, const vkf_generate_input *in, vkf_generated *out) {
-  vkf_status st = VKF_OK;
-  closed_batch b = {.in = in};
-  vkf_batch *batch = &b.generation.batch;
-  memset(out, 0, sizeof *out);
-  VKF_TRY(check_input(session, in));
-  VKF_TRY(begin(&b, session));
-  while (!b.is_stopped && !vkf_decode_batch_is_done(batch)) {
-    VKF_TRY(vkf_engine_generation_step(&b.generation));
-    if (in->on_token) vkf_decode_batch_tell(batch, on_token, &b);
-  }
-  if (b.is_stopped) vkf_decode_batch_stop(batch);
-  VKF_TRY(vkf_decode_batch_result(batch, 0, in->source.B, out));
-  if (b.is_stopped)
-    VKF_FAIL(session->env, VKF_ERROR_STOPPED, "the token callback asked to stop after %u ids", batch->n_steps);
-done:
-  if (in->logprobs) {
-    *in->logprobs = b.generation.logprobs;
-    b.generation.logprobs = (vkf_logprobs){0};
-  }
-  vkf_engine_generation_finish(&b.generation);
-  return st;
-}
-
-static vkf_status add_sequences(vkf_result *result, const vkf_generated *g) {
-  vkf_status st = VKF_OK;
-  void *data = NULL;
-  VKF_TRY(vkf_engine_result_add(result, "sequences", VKF_I32, 2, (size_t[]){g->n_rows, g->length}, &data));
-  memcpy(data, g->sequences, (size_t)g->n_rows * g->length * sizeof *g->sequences);
-  if (g->scores) {
-    VKF_TRY(vkf_engine_result_add(result, "sequences_scores", VKF_F32, 1, (size_t[]){g->n_rows}, &data));
-    memcpy(data, g->scores, g->n_rows * sizeof *g->scores);
-  }
-done:
-  return st;
-}
-
-static vkf_status add_logprobs(const vkf_logprobs *l, vkf_result *result) {
-  vkf_status st = VKF_OK;
-  void *chosen, *ids, *values;
-  const size_t shape[] = {l->n_rows, l->longest, l->n_top};
-  VKF_TRY(vkf_engine_result_add(result, "logprobs", VKF_F32, 2, shape, &chosen));
-  VKF_TRY(vkf_engine_result_add(result, "top_ids", VKF_I32, 3, shape, &ids));
-  VKF_TRY(vkf_engine_result_add(result, "top_logprobs", VKF_F32, 3, shape, &values));
-  for (size_t r = 0; r < l->n_rows; r++) {
-    for (size_t t = 0; t < l->longest; t++) {
-      size_t from = r * l->capacity + t, to = r * l->longest + t;
-      bool is_there = t < l->lengths[r];
-      ((float *)chosen)[to] = is_there ? l->chosen[from] : 0;
-      for (size_t i = 0; i < l->n_top; i++) {
-        ((int32_t *)ids)[to * l->n_top + i] = is_there ? l->ids[from * l->n_top + i] : -1;
-        ((float *)values)[to * l->n_top + i] = is_there ? l->values[from * l->n_top + i] : 0;
-      }
-    }
-  }
-done:
-  return st;
-}
-
-typedef struct generate_call {
-  vkf_session *session;
-  const vkf_generate_params *params;
-  const vkf_generation_config *config;
-  bool needs_start; /* prefixes of the target begin behind it */
-  size_t first_row; /* of the part that is on its way */
-  bool begun;       /* somebody was told of a token */
-} generate_call;
-
-/* Hands tokens on with the row of the whole batch. */
-static int on_part_token(void *user, size_t row, int32_t token) {
-  generate_call *call = user;
-  call->begun = true;
+static vkf_told on_token(void *user, const vkf_request *request, uint32_t copy, int32_t token) {
+  generator *g = user;
+  const size_t first = g->config.num_beams > 1 ? 0 : vkf_decode_batch_slots(&g->config, request->input.sentence);
   int stop = 0;
-  VKF_CALLBACK(call->session->env, stop = call->params->on_token(call->params->user, call->first_row + row, token));
-  return stop;
+  VKF_CALLBACK(g->session->env, stop = g->params.on_token(g->params.user, first + copy, token));
+  g->is_stopped = stop != 0;
+  return g->is_stopped ? VKF_TOLD_STOP : VKF_TOLD_GO_ON;
 }
 
-static vkf_status generate_batch(void *user, const vkf_array *inputs, size_t n_inputs, size_t first, vkf_result **out) {
-  vkf_status st = VKF_OK;
-  generate_call *call = user;
-  vkf_session *session = call->session;
-  const vkf_generate_params *params = call->params;
-  vkf_generate_arrays in = {0};
-  uint64_t *lines = NULL;
-  vkf_generated generated = {0};
-  vkf_logprobs logprobs = {0};
-  vkf_result *result = NULL;
-  bool stopped = false;
-  *out = NULL;
-  VKF_TRY(vkf_task_generate_arrays_init(session, call->config, inputs, n_inputs, call->needs_start, &in));
-  lines = vkf_env_alloc(session->env, in.shape[0], sizeof *lines);
-  if (!lines) VKF_TRY(VKF_ERROR_MEMORY);
-  for (size_t b = 0; b < in.shape[0]; b++)
-    lines[b] = params->lines ? params->lines[first + b] : first + b + params->first_line;
-  call->first_row = call->config->num_beams > 1 ? 0 : vkf_decode_batch_slots(call->config, (uint32_t)first);
-  st = vkf_task_generate(
-      session,
-      &(vkf_generate_input){
-          .source = {.B = (uint32_t)in.shape[0], .S = (uint32_t)in.shape[1], .ids = in.ids, .mask = in.mask},
-          .prefix = in.prefix_ids,
-          .n_prefix = (uint32_t)in.prefix[1],
-          .config = call->config,
-          .lines = lines,
-          .top_logprobs = params->top_logprobs,
-          .scores = params->scores,
-          .logprobs = &logprobs,
-          .on_token = params->on_token ? on_part_token : NULL,
-          .user = call},
-      &generated);
-  if (call->begun) session->env->too_large = false; /* nobody is told of a token twice */
-  stopped = st == VKF_ERROR_STOPPED;
-  if (!stopped) VKF_TRY(st);
-  VKF_TRY(vkf_engine_result_create(session->env, &result));
-  VKF_TRY(add_sequences(result, &generated));
-  if (logprobs.env) VKF_TRY(add_logprobs(&logprobs, result));
-done:
-  vkf_decode_logprobs_finish(&logprobs);
-  vkf_task_generate_arrays_finish(session->env, &in);
-  vkf_env_free(session->env, lines);
-  vkf_decode_generated_finish(&generated);
-  if (st) vkf_engine_result_destroy(&result);
-  *out = result;
-  return st ? st : stopped ? VKF_ERROR_STOPPED : VKF_OK;
+static vkf_status take(void *user, const vkf_request *request, const vkf_generated *results,
+                       const vkf_logprobs *logprobs, uint32_t first_row) {
+  generator *g = user;
+  for (uint32_t r = 0; r < g->each; r++) {
+    const vkf_keep keep = {&g->config, results, logprobs, r, first_row + r, .n_prompt = prompt_of(g)};
+    VKF_CALL(vkf_task_keep(&g->arena, &keep, (vkf_kept *)request->user + r));
+  }
+  return VKF_OK;
 }
 
-vkf_status vkf_task_generate_arrays(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
-                                    const vkf_generate_params *params, vkf_result **out) {
+static vkf_status run(generator *g) {
+  const vkf_encode_input source = source_of(g);
+  return vkf_task_schedule_run(&(vkf_schedule){.session = g->session,
+                                               .config = &g->config,
+                                               .n_requests = source.B,
+                                               .batch_size = g->params.batch_size,
+                                               .n_longest = source.S,
+                                               .top_logprobs = g->params.top_logprobs,
+                                               .has_holes = g->has_encoder && vkf_engine_has_holes(g->session, &source),
+                                               .scores = g->params.scores,
+                                               .next = next,
+                                               .on_token = g->params.on_token ? on_token : NULL,
+                                               .take = take,
+                                               .user = g});
+}
+
+/* ---- the public function ----------------------------------------------------------------------------------------- */
+
+static vkf_status add_results(const generator *g, vkf_result *result) {
+  const size_t rows = g->in.shape[0] * g->each;
+  const uint32_t n_vocab = vkf_model_net_info(g->session->model->net)->target_vocab;
+  for (size_t i = g->n_begun * g->each; i < rows; i++) g->kept[i].score = NAN;
+  return vkf_task_kept_add(g->kept, rows, vkf_decode_search_fill(&g->config),
+                           g->config.num_beams > 1 || g->params.scores, VKF_MIN(g->params.top_logprobs, n_vocab),
+                           result);
+}
+
+vkf_status vkf_task_generate(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
+                             const vkf_generate_params *params, vkf_result **out) {
   if (n_inputs && !inputs) return vkf_engine_null(session->env, "inputs");
   vkf_status st = VKF_OK;
-  vkf_generation_config config;
-  vkf_generate_params p;
-  generate_call call = {.session = session, .params = &p, .config = &config};
+  generator g = {.session = session};
   *out = NULL;
   vkf_env_clear(session->env);
-  st = VKF_PARAMS_READ(session->env, vkf_generate_params, params, &p);
+  st = VKF_PARAMS_READ(session->env, vkf_generate_params, params, &g.params);
   if (st) return st;
-  VKF_TRY(vkf_engine_derive_generation(session, p.source_language, p.target_language, p.config_json, &config));
-  call.needs_start = vkf_task_generate_needs_start(&config, inputs, n_inputs);
-  st = vkf_engine_split_batch(&(vkf_batch_split){session, generate_batch, &call, vkf_decode_search_fill(&config)},
-                              inputs, n_inputs, 0, out);
+  vkf_arena_init(&g.arena, session->env);
+  g.has_encoder = vkf_model_net_info(session->model->net)->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
+  VKF_TRY(vkf_engine_derive_generation(session, g.params.source_language, g.params.target_language,
+                                       g.params.config_json, &g.config));
+  g.each = VKF_MAX(g.config.num_return_sequences, 1);
+  VKF_TRY(vkf_task_generate_arrays_init(session, &g.config, inputs, n_inputs, &g.in));
+  VKF_TRY(check_input(&g));
+  g.kept = vkf_arena_alloc(&g.arena, g.in.shape[0] * g.each, sizeof *g.kept);
+  if (!g.kept) VKF_TRY(VKF_ERROR_MEMORY);
+  VKF_TRY(run(&g));
+  VKF_TRY(vkf_engine_result_create(session->env, out));
+  VKF_TRY(add_results(&g, *out));
+  if (g.is_stopped) st = vkf_env_fail(session->env, VKF_ERROR_STOPPED, "the token callback asked to stop");
 done:
-  vkf_decode_generation_finish(&config);
+  if (st && st != VKF_ERROR_STOPPED) vkf_engine_result_destroy(out);
+  vkf_task_generate_arrays_finish(session->env, &g.in);
+  vkf_arena_finish(&g.arena);
+  vkf_decode_generation_finish(&g.config);
   return st;
 }
 
 vkf_status vkf_session_generate(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                 const vkf_generate_params *params, vkf_result **out) {
-  VKF_SESSION_RESULT(session, out, vkf_task_generate_arrays(session, inputs, n_inputs, params, out));
+  VKF_SESSION_RESULT(session, out, vkf_task_generate(session, inputs, n_inputs, params, out));
 }

@@ -9,14 +9,10 @@ static int32_t start_id(const vkf_generation_config *config) {
   return config->decoder_start != VKF_NO_TOKEN ? config->decoder_start : config->bos;
 }
 
-bool vkf_task_generate_needs_start(const vkf_generation_config *config, const vkf_array *inputs, size_t n_inputs) {
-  const vkf_array *a = vkf_engine_array_find(inputs, n_inputs, PREFIX);
-  if (!a || a->rank != 2 || !a->data || !a->shape[1] || (a->dtype != VKF_I32 && a->dtype != VKF_I64)) return false;
-  for (size_t r = 0; r < a->shape[0]; r++) {
-    size_t at = r * a->shape[1];
-    int64_t first = a->dtype == VKF_I64 ? ((const int64_t *)a->data)[at] : ((const int32_t *)a->data)[at];
-    if (first == start_id(config)) return false;
-  }
+/* Is the start id missing? As in transformers, it is put before all rows where no row begins with it. */
+static bool needs_start(const vkf_generate_arrays *in, int32_t start) {
+  for (size_t r = 0; r < in->prefix[0]; r++)
+    if (in->prefix_ids[r * in->prefix[1]] == start) return false;
   return true;
 }
 
@@ -35,7 +31,7 @@ static vkf_status infer_mask(vkf_env *env, const vkf_generation_config *config, 
 }
 
 static vkf_status read_prefix(vkf_session *session, const vkf_generation_config *config, const vkf_array *inputs,
-                              size_t n_inputs, bool needs_start, vkf_generate_arrays *in) {
+                              size_t n_inputs, vkf_generate_arrays *in) {
   vkf_status st = VKF_OK;
   vkf_env *env = session->env;
   int32_t *ids = NULL, start = start_id(config);
@@ -50,7 +46,7 @@ static vkf_status read_prefix(vkf_session *session, const vkf_generation_config 
              PREFIX ": expected decoder_start_token_id or bos_token_id in the generation configuration, found neither");
   VKF_TRY(vkf_engine_check_ids(session, PREFIX, in->prefix_ids, in->prefix[0], n,
                                vkf_model_net_info(session->model->net)->target_vocab));
-  if (!needs_start) goto done;
+  if (!needs_start(in, start)) goto done;
   ids = vkf_env_alloc(env, in->prefix[0] * (n + 1), sizeof *ids);
   if (!ids) VKF_TRY(VKF_ERROR_MEMORY);
   for (size_t r = 0; r < in->prefix[0]; r++) {
@@ -65,8 +61,7 @@ done:
 }
 
 vkf_status vkf_task_generate_arrays_init(vkf_session *session, const vkf_generation_config *config,
-                                         const vkf_array *inputs, size_t n_inputs, bool needs_start,
-                                         vkf_generate_arrays *in) {
+                                         const vkf_array *inputs, size_t n_inputs, vkf_generate_arrays *in) {
   vkf_status st = VKF_OK;
   bool two = vkf_model_net_info(session->model->net)->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
   *in = (vkf_generate_arrays){0};
@@ -75,7 +70,7 @@ vkf_status vkf_task_generate_arrays_init(vkf_session *session, const vkf_generat
   VKF_TRY(vkf_engine_array_ids(session->env, inputs, n_inputs, "input_ids", false, in->shape, false, &in->ids));
   VKF_TRY(vkf_engine_array_ids(session->env, inputs, n_inputs, "attention_mask", true, in->shape, true, &in->mask));
   if (!in->mask) VKF_TRY(infer_mask(session->env, config, in));
-  VKF_TRY(read_prefix(session, config, inputs, n_inputs, needs_start, in));
+  VKF_TRY(read_prefix(session, config, inputs, n_inputs, in));
 done:
   return st;
 }

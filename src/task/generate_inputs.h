@@ -11,14 +11,9 @@ typedef struct vkf_generate_arrays {
   int32_t *prefix_ids; /* [B][T]: of the target, from its start id on; NULL: the start id alone */
 } vkf_generate_arrays;
 
-/* Has the prefix of each row to be put behind the start id? As in transformers: where no row of the whole batch begins
- * with it. Takes arrays as a caller gave them; what is wrong with them is found later. */
-bool vkf_task_generate_needs_start(const vkf_generation_config *config, const vkf_array *inputs, size_t n_inputs);
-
 /* Refuses arrays that the model does not take, by name. */
 vkf_status vkf_task_generate_arrays_init(vkf_session *session, const vkf_generation_config *config,
-                                         const vkf_array *inputs, size_t n_inputs, bool needs_start,
-                                         vkf_generate_arrays *out);
+                                         const vkf_array *inputs, size_t n_inputs, vkf_generate_arrays *out);
 void vkf_task_generate_arrays_finish(vkf_env *env, vkf_generate_arrays *arrays);
 
 #endif

@@ -9,18 +9,7 @@
 
 #include "task/parts.h"
 #include "task/schedule.h"
-
-enum { DEFAULT_SEATS = 32 };
-
-/* A sequence that was generated. */
-typedef struct sequence {
-  int32_t *ids; /* [n], without the prompt; the arena's */
-  size_t n;
-  float score;
-  const float *logprobs, *top_logprobs; /* [n], [n][N]; the arena's */
-  const int32_t *top_ids;
-  char *text; /* NULL: nothing was generated */
-} sequence;
+#include "task/sequences.h"
 
 /* A prompt on its way. */
 typedef struct prompt {
@@ -39,7 +28,8 @@ typedef struct writer {
   vkf_generation_config config;
   vkf_parts parts;
   prompt *prompts;     /* [n] */
-  sequence *sequences; /* [n][each] */
+  vkf_kept *sequences; /* [n][each]: without the prompt */
+  char **texts;        /* [n][each], the arena's; NULL: nothing was generated */
   size_t n, each;
   prompt **order; /* [n_order]: those that run, [n_begun] of which have begun */
   size_t n_order, n_begun;
@@ -163,15 +153,8 @@ done:
 
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
 
-/* The n records of a row of log-probabilities, each of `bytes`; the arena's. */
-static const void *copy(writer *w, const void *records, size_t first, size_t n, size_t bytes) {
-  char *out = vkf_arena_alloc(&w->parts.arena, n, bytes);
-  if (out) memcpy(out, (const char *)records + first * bytes, n * bytes);
-  return out;
-}
-
 /* The text of a sequence up to the first stop string. What was not handed on yet is. */
-static vkf_status make_text(writer *w, prompt *p, sequence *s) {
+static vkf_status make_text(writer *w, prompt *p, const vkf_kept *s, char **out) {
   vkf_status st = VKF_OK;
   bool found = false;
   VKF_TRY(begin(w, p));
@@ -179,8 +162,8 @@ static vkf_status make_text(writer *w, prompt *p, sequence *s) {
   const char *text = NULL;
   VKF_TRY(text_from(w, p, p->begin, &text));
   const size_t end = find_stop(w, text, &found);
-  s->text = vkf_arena_printf(&w->parts.arena, "%.*s", (int)end, text);
-  if (!s->text) VKF_TRY(VKF_ERROR_MEMORY);
+  *out = vkf_arena_printf(&w->parts.arena, "%.*s", (int)end, text);
+  if (!*out) VKF_TRY(VKF_ERROR_MEMORY);
 done:
   return st;
 }
@@ -189,26 +172,16 @@ done:
 static vkf_status take_row(writer *w, prompt *p, const vkf_generated *results, uint32_t row, const vkf_logprobs *l,
                            uint32_t first_row) {
   vkf_status st = VKF_OK;
-  const int32_t *from = results->sequences + (size_t)row * results->length;
-  const size_t first = w->is_decoder ? p->part->n : 1; /* behind the prompt, or the start id */
-  sequence *s = &w->sequences[p->part->text * w->each + row];
-  for (s->n = 0; first + s->n < results->length;)
-    if (vkf_decode_id_in(&w->config.eos, from[first + s->n++])) break; /* pads follow */
-  s->ids = vkf_arena_alloc(&w->parts.arena, s->n, sizeof *s->ids);
-  if (!s->ids) VKF_TRY(VKF_ERROR_MEMORY);
-  memcpy(s->ids, from + first, s->n * sizeof *s->ids);
-  s->score = results->scores && !p->is_stopped ? results->scores[row] : NAN;
-  if (w->params.top_logprobs) {
-    const size_t n = VKF_MIN(s->n, l->lengths[first_row + row]), at = (size_t)(first_row + row) * l->capacity;
-    s->logprobs = copy(w, l->chosen, at, n, sizeof *l->chosen);
-    s->top_ids = copy(w, l->ids, at, n, l->n_top * sizeof *l->ids);
-    s->top_logprobs = copy(w, l->values, at, n, l->n_top * sizeof *l->values);
-    if (!s->logprobs || !s->top_ids || !s->top_logprobs) VKF_TRY(VKF_ERROR_MEMORY);
-  }
+  const size_t at = p->part->text * w->each + row;
+  const uint32_t n_prompt = w->is_decoder ? p->part->n : 1; /* the start id */
+  const vkf_keep keep = {&w->config, results, l, row, first_row + row, n_prompt, .first = n_prompt};
+  VKF_TRY(vkf_task_keep(&w->parts.arena, &keep, &w->sequences[at]));
+  if (p->is_stopped) w->sequences[at].score = NAN;
   const size_t n_handed = p->n_handed;
-  VKF_TRY(make_text(w, p, s));
+  VKF_TRY(make_text(w, p, &w->sequences[at], &w->texts[at]));
+  const char *text = w->texts[at];
   const size_t done = n_handed - VKF_MIN(n_handed, p->begin);
-  if (!p->is_stopped && strlen(s->text) > done) hand_on(w, p, s->text + done, strlen(s->text) - done);
+  if (!p->is_stopped && strlen(text) > done) hand_on(w, p, text + done, strlen(text) - done);
 done:
   return st;
 }
@@ -266,7 +239,6 @@ static vkf_status refuse(void *user, const vkf_request *request) {
 
 static vkf_status generate_all(writer *w) {
   vkf_status st = VKF_OK;
-  const size_t most = w->params.batch_size ? w->params.batch_size : DEFAULT_SEATS;
   const bool is_watched = w->each == 1 && w->config.num_beams == 1 && (w->is_streaming || w->params.n_stops);
   w->order = vkf_env_alloc(w->session->env, w->n, sizeof *w->order);
   if (!w->order) VKF_TRY(VKF_ERROR_MEMORY);
@@ -278,7 +250,8 @@ static vkf_status generate_all(writer *w) {
   }
   VKF_TRY(vkf_task_schedule_run(&(vkf_schedule){.session = w->session,
                                                 .config = &w->config,
-                                                .n_seats = (uint32_t)VKF_MAX(VKF_MIN(most, w->n_order), 1),
+                                                .n_requests = w->n_order,
+                                                .batch_size = w->params.batch_size,
                                                 .n_longest = longest,
                                                 .top_logprobs = w->params.top_logprobs,
                                                 .scores = w->params.scores,
@@ -294,42 +267,15 @@ done:
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
-static vkf_status add_logprobs(const writer *w, size_t rows, size_t length, vkf_result *result) {
-  vkf_status st = VKF_OK;
-  const size_t N = w->params.top_logprobs, shape[] = {rows, length, N};
-  void *logprobs, *ids, *values;
-  if (N == 0) goto done;
-  VKF_TRY(vkf_engine_result_add(result, "logprobs", VKF_F32, 2, shape, &logprobs));
-  VKF_TRY(vkf_engine_result_add(result, "top_ids", VKF_I32, 3, shape, &ids));
-  VKF_TRY(vkf_engine_result_add(result, "top_logprobs", VKF_F32, 3, shape, &values));
-  for (size_t i = 0; i < rows * length * N; i++) ((int32_t *)ids)[i] = -1;
-  for (size_t i = 0; i < rows; i++) {
-    const sequence *s = &w->sequences[i];
-    if (!s->logprobs) continue;
-    memcpy((float *)logprobs + i * length, s->logprobs, s->n * sizeof(float));
-    memcpy((int32_t *)ids + i * length * N, s->top_ids, s->n * N * sizeof(int32_t));
-    memcpy((float *)values + i * length * N, s->top_logprobs, s->n * N * sizeof(float));
-  }
-done:
-  return st;
-}
-
 static vkf_status add_results(const writer *w, vkf_result *result) {
   vkf_status st = VKF_OK;
   const size_t rows = w->n * w->each;
-  size_t length = 0;
-  void *data;
-  for (size_t i = 0; i < rows; i++) length = VKF_MAX(length, w->sequences[i].n);
-  VKF_TRY(vkf_engine_result_add(result, "sequences", VKF_I32, 2, (size_t[]){rows, length}, &data));
+  const uint32_t n_vocab = vkf_model_net_info(w->session->model->net)->target_vocab;
   for (size_t i = 0; i < rows; i++)
-    for (size_t t = 0; t < length; t++)
-      ((int32_t *)data)[i * length + t] = t < w->sequences[i].n ? w->sequences[i].ids[t] : -1;
-  if (w->config.num_beams > 1 || w->params.scores) {
-    VKF_TRY(vkf_engine_result_add(result, "sequences_scores", VKF_F32, 1, &rows, &data));
-    for (size_t i = 0; i < rows; i++) ((float *)data)[i] = w->sequences[i].text ? w->sequences[i].score : NAN;
-  }
-  VKF_TRY(add_logprobs(w, rows, length, result));
-  for (size_t i = 0; i < rows; i++) VKF_TRY(vkf_engine_result_add_text(result, w->sequences[i].text));
+    if (!w->texts[i]) w->sequences[i].score = NAN;
+  VKF_TRY(vkf_task_kept_add(w->sequences, rows, -1, w->config.num_beams > 1 || w->params.scores,
+                            VKF_MIN(w->params.top_logprobs, n_vocab), result));
+  for (size_t i = 0; i < rows; i++) VKF_TRY(vkf_engine_result_add_text(result, w->texts[i]));
   VKF_TRY(vkf_task_parts_report(&w->parts, result));
 done:
   return st;
@@ -359,7 +305,8 @@ static vkf_status make_prompts(writer *w, const char *const *texts, size_t n) {
   VKF_TRY(vkf_task_parts_make(w->session, texts, n, &rules, &w->parts));
   w->prompts = vkf_env_alloc(env, n, sizeof *w->prompts);
   w->sequences = vkf_env_alloc(env, n * w->each, sizeof *w->sequences);
-  if (!w->prompts || !w->sequences) VKF_TRY(VKF_ERROR_MEMORY);
+  w->texts = vkf_env_alloc(env, n * w->each, sizeof *w->texts);
+  if (!w->prompts || !w->sequences || !w->texts) VKF_TRY(VKF_ERROR_MEMORY);
   w->n = n;
   for (size_t i = 0; i < n; i++) vkf_text_init(&w->prompts[i].text, env);
   for (size_t i = 0; i < w->parts.n; i++) w->prompts[w->parts.at[i].text].part = &w->parts.at[i];
@@ -392,6 +339,7 @@ done:
   }
   vkf_env_free(session->env, w.prompts);
   vkf_env_free(session->env, w.sequences);
+  vkf_env_free(session->env, w.texts);
   vkf_task_parts_finish(&w.parts);
   vkf_text_finish(&w.rest);
   vkf_decode_generation_finish(&w.config);

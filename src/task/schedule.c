@@ -3,9 +3,14 @@
 
 #include "engine/batch_split.h"
 
+/* Rows (requests times beams) of a step: enough to fill a small GPU, small enough for caches of CPU drivers. Above so
+ * many requests nothing was gained on those. */
+enum { STEP_ROWS = 128, MOST_SEATS = 64 };
+
 typedef struct queue {
   const vkf_schedule *s;
   vkf_session *session;
+  uint32_t n_seats;          /* requests that run together, at most */
   vkf_generation generation; /* no seats: none were made yet */
   vkf_request *requests;     /* [n_seats] */
   bool *runs;                /* [n_seats]: the request of a seat */
@@ -34,6 +39,7 @@ static vkf_generation_params need_of(const queue *q, const vkf_request *request)
                                  .n_source = in->source ? in->n_source : n_prompt,
                                  .n_prompt = 1,
                                  .top_logprobs = q->s->top_logprobs,
+                                 .has_holes = q->s->has_holes,
                                  .scores = q->s->scores};
 }
 
@@ -44,7 +50,7 @@ static bool fits(const queue *q, const vkf_request *request) {
 
 /* So many seats, or, as long as there is no memory for them and `halves`, half as many. */
 static vkf_status try_seats(queue *q, vkf_generation_params params, bool halves) {
-  for (params.n_seats = q->s->n_seats;; params.n_seats /= 2) {
+  for (params.n_seats = q->n_seats;; params.n_seats /= 2) {
     vkf_engine_generation_finish(&q->generation);
     const vkf_status st = vkf_engine_generation_init(&q->generation, q->session, &params);
     if (!st) return VKF_OK;
@@ -66,7 +72,7 @@ static vkf_status make_seats(queue *q) {
   st = try_seats(q, need_of(q, &q->waiting), true);
   if (!st || !env->too_large) return st;
   q->has_waiting = false;
-  if (q->s->refuse(q->s->user, &q->waiting)) return st;
+  if (!q->s->refuse || q->s->refuse(q->s->user, &q->waiting)) return st;
   vkf_env_clear(env);
   return VKF_OK;
 }
@@ -95,8 +101,10 @@ static vkf_status gather_sources(queue *q, vkf_encode_input *out, int32_t **numb
   int32_t *mask = ids + n;
   for (size_t i = 0; i < n; i++) {
     const vkf_search_input *in = &q->inputs[i / S];
-    mask[i] = i % S < in->n_source;
-    ids[i] = mask[i] ? in->source[i % S] : 0;
+    const int32_t *its_mask = q->requests[q->seats[i / S]].source_mask;
+    const bool has_id = i % S < in->n_source;
+    mask[i] = has_id && (!its_mask || its_mask[i % S]);
+    ids[i] = has_id ? in->source[i % S] : 0;
   }
   *out = (vkf_encode_input){.B = q->n, .S = S, .ids = ids, .mask = mask};
   return VKF_OK;
@@ -172,14 +180,20 @@ static vkf_status take(queue *q) {
   return st;
 }
 
+static uint32_t count_seats(const vkf_schedule *s) {
+  const uint32_t fits = VKF_MIN(VKF_MAX(STEP_ROWS / vkf_decode_batch_slots(s->config, 1), 1), MOST_SEATS);
+  const size_t most = VKF_MIN(s->batch_size ? s->batch_size : fits, UINT32_MAX);
+  return (uint32_t)(s->n_requests ? VKF_MIN(most, s->n_requests) : most);
+}
+
 vkf_status vkf_task_schedule_run(const vkf_schedule *s) {
   vkf_status st = VKF_OK;
   vkf_env *env = s->session->env;
-  queue q = {.s = s, .session = s->session};
-  q.requests = vkf_env_alloc(env, s->n_seats, sizeof *q.requests);
-  q.runs = vkf_env_alloc(env, s->n_seats, sizeof *q.runs);
-  q.seats = vkf_env_alloc(env, s->n_seats, sizeof *q.seats);
-  q.inputs = vkf_env_alloc(env, s->n_seats, sizeof *q.inputs);
+  queue q = {.s = s, .session = s->session, .n_seats = count_seats(s)};
+  q.requests = vkf_env_alloc(env, q.n_seats, sizeof *q.requests);
+  q.runs = vkf_env_alloc(env, q.n_seats, sizeof *q.runs);
+  q.seats = vkf_env_alloc(env, q.n_seats, sizeof *q.seats);
+  q.inputs = vkf_env_alloc(env, q.n_seats, sizeof *q.inputs);
   if (!q.requests || !q.runs || !q.seats || !q.inputs) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(vkf_engine_generation_check(s->session, s->config));
   for (;;) {

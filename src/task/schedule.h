@@ -14,7 +14,8 @@
 /* Read are prompt, mask, source, line and sentence; they are valid until the request is taken or refused. */
 typedef struct vkf_request {
   vkf_search_input input;
-  void *user; /* the caller's */
+  const int32_t *source_mask; /* [n_source]: 0 an id that is no token; NULL: there is none */
+  void *user;                 /* the caller's */
 } vkf_request;
 
 typedef enum vkf_told { VKF_TOLD_GO_ON, VKF_TOLD_ENOUGH, VKF_TOLD_STOP } vkf_told;
@@ -22,8 +23,10 @@ typedef enum vkf_told { VKF_TOLD_GO_ON, VKF_TOLD_ENOUGH, VKF_TOLD_STOP } vkf_tol
 typedef struct vkf_schedule {
   vkf_session *session;
   const vkf_generation_config *config;
-  uint32_t n_seats;   /* requests that run together, at most */
+  size_t n_requests;  /* that will come; 0: nobody knows */
+  size_t batch_size;  /* requests that run together, at most; 0: 64, fewer with beams */
   uint32_t n_longest; /* ids of the longest prompt, or source, that will come; 0: nobody knows */
+  bool has_holes;     /* there may be zeros between the tokens of a source_mask */
   uint32_t top_logprobs;
   bool scores;
   bool translates; /* see vkf_engine_length_limit() */
@@ -36,8 +39,8 @@ typedef struct vkf_schedule {
   /* Results of a request: those of one sentence; row `row` of logprobs is the first one's. */
   vkf_status (*take)(void *user, const vkf_request *request, const vkf_generated *results, const vkf_logprobs *logprobs,
                      uint32_t row);
-  /* The session's bytes for caches cannot hold the request by itself; the message of the session says why. Not VKF_OK:
-   * ends the schedule. */
+  /* The session's bytes for caches cannot hold the request by itself; the message of the session says why. Not VKF_OK,
+   * or NULL: ends the schedule. */
   vkf_status (*refuse)(void *user, const vkf_request *request);
   void *user;
 } vkf_schedule;

@@ -8,29 +8,20 @@
 
 #include "task/parts.h"
 #include "task/schedule.h"
-
-/* Rows (sentences times beams) of a step: enough to fill a small GPU, small enough for caches of CPU drivers. Above so
- * many sentences nothing was gained on those. */
-enum { STEP_ROWS = 128, MOST_SEATS = 64 };
-
-/* A translation of a sentence. */
-typedef struct target {
-  int32_t *ids; /* with the start token, without padding; NULL: it was not begun. The arena's, as all of a group */
-  uint32_t n;
-  float score;
-} target;
+#include "task/sequences.h"
 
 typedef struct group group;
 typedef struct sentence {
   const vkf_part *part;
   group *group;
-  target *targets; /* [each] */
+  vkf_kept *targets; /* [each]: its translations, with the start token */
 } sentence;
 
 /* Texts that have one result. */
 struct group {
   vkf_parts parts;
   sentence *sentences; /* [n], one for each part */
+  vkf_kept *targets;   /* [n][each] */
   sentence **order;    /* [n]: the longest first, [n_begun] of which have begun */
   size_t n, n_begun, n_done;
   uint64_t line; /* of a text that came alone, */
@@ -71,29 +62,15 @@ static vkf_status group_init(translator *t, group *g, const char *const *texts, 
   g->n = g->parts.n;
   g->sentences = vkf_arena_alloc(&g->parts.arena, g->n, sizeof *g->sentences);
   g->order = vkf_arena_alloc(&g->parts.arena, g->n, sizeof(sentence *));
-  target *targets = vkf_arena_alloc(&g->parts.arena, g->n * t->each, sizeof *targets);
-  if (!g->sentences || !g->order || !targets) VKF_TRY(VKF_ERROR_MEMORY);
+  g->targets = vkf_arena_alloc(&g->parts.arena, g->n * t->each, sizeof *g->targets);
+  if (!g->sentences || !g->order || !g->targets) VKF_TRY(VKF_ERROR_MEMORY);
   for (size_t i = 0; i < g->n; i++) {
-    g->sentences[i] = (sentence){.part = &g->parts.at[i], .group = g, .targets = targets + i * t->each};
+    g->sentences[i] = (sentence){.part = &g->parts.at[i], .group = g, .targets = g->targets + i * t->each};
     g->order[i] = &g->sentences[i];
   }
   qsort(g->order, g->n, sizeof(sentence *), by_length);
 done:
   return st;
-}
-
-static vkf_status keep_target(translator *t, sentence *s, const vkf_generated *results, uint32_t row) {
-  const int32_t *ids = results->sequences + (size_t)row * results->length;
-  target *to = &s->targets[row];
-  uint32_t n = 1;
-  while (n < results->length && !vkf_decode_id_in(&t->config.eos, ids[n])) n++;
-  n = VKF_MIN(n + 1, results->length); /* the end token is kept */
-  to->ids = vkf_arena_alloc(&s->group->parts.arena, n, sizeof *to->ids);
-  if (!to->ids) return VKF_ERROR_MEMORY;
-  memcpy(to->ids, ids, n * sizeof *ids);
-  to->n = n;
-  to->score = results->scores ? results->scores[row] : 0;
-  return VKF_OK;
 }
 
 /* The text without white space at its ends, which tokenizers leave there; it changes text[size]. */
@@ -147,24 +124,14 @@ static vkf_status add_results(const translator *t, const group *g, vkf_result *r
   vkf_status st = VKF_OK;
   const size_t rows = g->n * t->each;
   const int32_t pad = t->config.pad == VKF_NO_TOKEN ? 0 : t->config.pad;
-  size_t length = 1;
   void *data = NULL;
-  for (size_t i = 0; i < rows; i++) length = VKF_MAX(length, g->sentences[i / t->each].targets[i % t->each].n);
-  VKF_TRY(vkf_engine_result_add(result, "sequences", VKF_I32, 2, (size_t[]){rows, length}, &data));
-  for (size_t i = 0; i < rows; i++) {
-    const target *row = &g->sentences[i / t->each].targets[i % t->each];
-    for (size_t j = 0; j < length; j++) ((int32_t *)data)[i * length + j] = j < row->n ? row->ids[j] : pad;
-  }
+  VKF_TRY(vkf_task_kept_add(g->targets, rows, pad, t->config.num_beams > 1 || t->params.scores, 0, result));
   VKF_TRY(vkf_engine_result_add(result, "texts", VKF_I32, 1, &rows, &data));
   for (size_t i = 0; i < rows; i++) ((int32_t *)data)[i] = (int32_t)g->sentences[i / t->each].part->text;
   VKF_TRY(vkf_engine_result_add(result, "n_tokens", VKF_I32, 1, &g->parts.n_texts, &data));
   for (size_t i = 0; i < g->n; i++) ((int32_t *)data)[g->parts.at[i].text] += (int32_t)g->parts.at[i].n;
   VKF_TRY(vkf_engine_result_add(result, "cut", VKF_I32, 1, &g->parts.n_texts, &data));
   for (size_t i = 0; i < g->n; i++) ((int32_t *)data)[g->parts.at[i].text] |= g->parts.at[i].is_cut;
-  if (t->config.num_beams > 1 || t->params.scores) {
-    VKF_TRY(vkf_engine_result_add(result, "sequences_scores", VKF_F32, 1, &rows, &data));
-    for (size_t i = 0; i < rows; i++) ((float *)data)[i] = g->sentences[i / t->each].targets[i % t->each].score;
-  }
   VKF_TRY(add_texts(t, g, result));
 done:
   return st;
@@ -265,13 +232,15 @@ static vkf_status finish_sentence(translator *t, const sentence *s) {
 }
 
 static vkf_status take(void *user, const vkf_request *request, const vkf_generated *results,
-                       const vkf_logprobs *logprobs, uint32_t row) {
+                       const vkf_logprobs *logprobs, uint32_t first_row) {
   vkf_status st = VKF_OK;
   translator *t = user;
-  (void)logprobs;
-  (void)row;
-  for (uint32_t r = 0; r < t->each; r++) VKF_TRY(keep_target(t, request->user, results, r));
-  VKF_TRY(finish_sentence(t, request->user));
+  const sentence *s = request->user;
+  for (uint32_t r = 0; r < t->each; r++) {
+    const vkf_keep keep = {&t->config, results, logprobs, .row = r, .logprobs_row = first_row + r, .n_prompt = 1};
+    VKF_TRY(vkf_task_keep(&s->group->parts.arena, &keep, &s->targets[r]));
+  }
+  VKF_TRY(finish_sentence(t, s));
 done:
   return st;
 }
@@ -308,11 +277,10 @@ done:
 
 /* n: sentences that are there; 0: nobody knows. */
 static vkf_status run(translator *t, size_t n, uint32_t longest) {
-  const uint32_t seats = VKF_MIN(VKF_MAX(STEP_ROWS / vkf_decode_batch_slots(&t->config, 1), 1), MOST_SEATS);
-  const size_t most = t->params.batch_size ? t->params.batch_size : seats;
   return vkf_task_schedule_run(&(vkf_schedule){.session = t->session,
                                                .config = &t->config,
-                                               .n_seats = (uint32_t)(n ? VKF_MIN(most, n) : most),
+                                               .n_requests = n,
+                                               .batch_size = t->params.batch_size,
                                                .n_longest = longest,
                                                .scores = t->params.scores,
                                                .translates = true,

@@ -1,6 +1,8 @@
 /* The schedule of requests that generate: what a request gets depends neither on the order nor on the company; a seat
  * that is done is given to the next request while others run, also to one that comes later; seats are as many as the
  * bytes for caches hold, a request that does not fit waits, and one that can never fit is refused with both numbers. */
+#include <math.h>
+
 #include "support/golden.h"
 #include "task/schedule.h"
 
@@ -113,7 +115,7 @@ static vkf_status go(run *r, uint32_t n_seats, const uint32_t *order, uint32_t n
   memset(r->n_ids, 0, sizeof r->n_ids);
   return vkf_task_schedule_run(&(vkf_schedule){.session = r->session,
                                                .config = &r->config,
-                                               .n_seats = n_seats,
+                                               .batch_size = n_seats,
                                                .top_logprobs = r->config.num_beams == 1,
                                                .next = next,
                                                .on_token = on_token,
@@ -211,6 +213,84 @@ static void bytes_bound_the_seats(void **state) {
   close_run(&free_run);
 }
 
+enum { WIDE = 12 };
+
+typedef struct told {
+  size_t n, stop_after, n_each[2 * N]; /* ids; 0: does not stop */
+} told;
+
+static int count(void *user, size_t row, int32_t id) {
+  told *t = user;
+  assert_true(row < VKF_COUNT(t->n_each));
+  t->n_each[row] += id != 0;
+  return ++t->n == t->stop_after;
+}
+
+/* In few seats (batch_size) the random numbers are those of lines by number, which are the same. */
+static vkf_status generate_rows(const run *r, const char *config, size_t batch_size, told *t, vkf_result **out) {
+  static const uint64_t lines[N] = {4, 5, 6, 7, 8, 9, 10};
+  static int32_t ids[N * WIDE], mask[N * WIDE];
+  for (int i = 0; i < N * WIDE; i++) { /* pads before the rows, and in the longest a hole */
+    ids[i] = VOCAB_BEGIN + i * 5 % VOCAB;
+    mask[i] = i % WIDE >= i / WIDE && i != 7;
+  }
+  const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {N, WIDE}, ids},
+                              {"attention_mask", VKF_I32, 2, {N, WIDE}, mask}};
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT,
+                                      .config_json = config,
+                                      .on_token = count,
+                                      .user = t,
+                                      .scores = t->stop_after != 0,
+                                      .first_line = lines[0],
+                                      .lines = batch_size ? lines : NULL,
+                                      .top_logprobs = strstr(config, "num_beams\": 1") ? 2 : 0,
+                                      .batch_size = batch_size};
+  return vkf_session_generate(r->session, inputs, 2, &params, out);
+}
+
+/* The rows of a batch take seats, too: in few seats they get what they get in many. */
+static void rows_take_seats(void **state) {
+  for (size_t k = 0; k < VKF_COUNT(folders) * VKF_COUNT(configs); k++) {
+    const char *config = configs[k / VKF_COUNT(folders)];
+    run r;
+    told all = {0};
+    vkf_result *expected = NULL;
+    open_run(&r, *state, folders[k % VKF_COUNT(folders)], config, 0);
+    driver_ok(*state, generate_rows(&r, config, 0, &all, &expected));
+    told few = {0};
+    vkf_result *found = NULL;
+    driver_ok(*state, generate_rows(&r, config, 2, &few, &found));
+    same_arrays(expected, found);
+    if (r.config.num_beams == 1) assert_memory_equal(&all, &few, sizeof all);
+    vkf_result_destroy(&found);
+    vkf_result_destroy(&expected);
+    close_run(&r);
+  }
+}
+
+/* Two of seven rows run when the caller stops: these have the id that they got, the others have nothing. */
+static void a_stop_leaves_rows_that_wait(void **state) {
+  run r;
+  told t = {.stop_after = 1};
+  vkf_result *result = NULL;
+  open_run(&r, *state, "llama", configs[0], 0);
+  assert_int_equal(generate_rows(&r, configs[0], 2, &t, &result), VKF_ERROR_STOPPED);
+  const vkf_array *sequences = vkf_result_find(result, "sequences"), *top = vkf_result_find(result, "top_ids"),
+                  *scores = vkf_result_find(result, "sequences_scores");
+  assert_true(sequences->shape[0] == N && sequences->shape[1] == WIDE + 1);
+  assert_true(top->shape[0] == N && top->shape[1] == 1);
+  for (size_t row = 0; row < N; row++) {
+    const int32_t *ids = (const int32_t *)sequences->data + row * (WIDE + 1), fill = ids[WIDE];
+    if (row < 2) assert_int_equal(fill, ((const int32_t *)top->data)[row * 2]);
+    for (size_t i = 0; i < WIDE; i++)
+      assert_true(row < 2 ? ids[i] == (int32_t)(VOCAB_BEGIN + (row * WIDE + i) * 5 % VOCAB) : ids[i] == fill);
+    assert_true((((const int32_t *)top->data)[row * 2] == -1) == (row >= 2));
+    assert_true(isnan(((const float *)scores->data)[row]) == (row >= 2));
+  }
+  vkf_result_destroy(&result);
+  close_run(&r);
+}
+
 /* A session's own slots obey the same bound. */
 static void slots_are_bounded(void **state) {
   char path[GOLDEN_PATH];
@@ -228,4 +308,4 @@ static void slots_are_bounded(void **state) {
 }
 
 DRIVER_MAIN(DRIVER_TEST(any_company), DRIVER_TEST(seats_are_given_on), DRIVER_TEST(bytes_bound_the_seats),
-            DRIVER_TEST(slots_are_bounded))
+            DRIVER_TEST(rows_take_seats), DRIVER_TEST(a_stop_leaves_rows_that_wait), DRIVER_TEST(slots_are_bounded))

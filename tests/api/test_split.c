@@ -66,18 +66,6 @@ static void run(driver *d, const row *r, vkf_result **out) {
   close_model(&model);
 }
 
-static void same_arrays(const vkf_result *expected, const vkf_result *found) {
-  assert_true(vkf_result_count(expected) > 0 && vkf_result_count(expected) == vkf_result_count(found));
-  for (size_t a = 0; a < vkf_result_count(expected); a++) {
-    const vkf_array *x = vkf_result_at(expected, a), *y = vkf_result_find(found, x->name);
-    size_t n = 1;
-    assert_non_null(y);
-    assert_int_equal(x->rank, y->rank);
-    for (size_t k = 0; k < x->rank; n *= x->shape[k++]) assert_int_equal(x->shape[k], y->shape[k]);
-    assert_memory_equal(x->data, y->data, 4 * n);
-  }
-}
-
 static void test_same_bits(void **state) {
   (void)state;
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {

@@ -39,4 +39,10 @@ static inline vkf_status closed_batch_begin(vkf_batch *batch, vkf_env *env, cons
   return st;
 }
 
+static inline bool closed_batch_is_done(const vkf_batch *batch) {
+  for (uint32_t seat = 0; seat < batch->n_seats; seat++)
+    if (!vkf_decode_batch_seat_is_done(batch, seat)) return false;
+  return true;
+}
+
 #endif

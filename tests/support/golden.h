@@ -91,4 +91,17 @@ static inline void golden_expect_score(const char *what, size_t row, double foun
     fail_msg("%s: score of row %zu: expected %.6f, found %.6f", what, row, expected, found);
 }
 
+/* The same arrays of numbers of 4 bytes, in any order. */
+static inline void same_arrays(const vkf_result *expected, const vkf_result *found) {
+  assert_true(vkf_result_count(expected) > 0 && vkf_result_count(expected) == vkf_result_count(found));
+  for (size_t a = 0; a < vkf_result_count(expected); a++) {
+    const vkf_array *x = vkf_result_at(expected, a), *y = vkf_result_find(found, x->name);
+    size_t n = 1;
+    assert_non_null(y);
+    assert_int_equal(x->rank, y->rank);
+    for (size_t k = 0; k < x->rank; n *= x->shape[k++]) assert_int_equal(x->shape[k], y->shape[k]);
+    assert_memory_equal(x->data, y->data, 4 * n);
+  }
+}
+
 #endif

@@ -119,7 +119,7 @@ static void generate(const char *options, uint32_t B, const uint64_t *lines, int
   const closed_batch input = {
       .config = &c, .B = B, .n_vocab = V, .prompt = starts, .n_prompt = 1, .max_length = T + 1, .lines = lines};
   assert_int_equal(closed_batch_begin(&batch, &env, &input), VKF_OK);
-  while (!vkf_decode_batch_is_done(&batch)) {
+  while (!closed_batch_is_done(&batch)) {
     vkf_batch_step step;
     assert_int_equal(vkf_decode_batch_ask(&batch, &step), VKF_OK);
     assert_int_equal(step.k, 0);

@@ -120,12 +120,15 @@ typedef struct run {
 
 static int32_t told[1024][2];
 static uint32_t n_told, stop_after;
-static int on_token(void *user, size_t row, int32_t token) {
-  assert_ptr_equal(user, told);
-  assert_true(n_told < VKF_COUNT(told));
-  told[n_told][0] = (int32_t)row;
-  told[n_told++][1] = token;
-  return n_told == stop_after;
+/* The ids of the last step, to its end. Whether the id number stop_after is among them. */
+static bool tell(const vkf_batch *batch) {
+  const uint32_t before = n_told;
+  for (uint32_t i = 0; i < batch->n_live && (batch->each == 1 || i == 0); i++, n_told++) {
+    assert_true(n_told < VKF_COUNT(told));
+    told[n_told][0] = (int32_t)batch->live[i];
+    told[n_told][1] = batch->got[i];
+  }
+  return stop_after > before && stop_after <= n_told;
 }
 
 static run *begin(scores_fn scores, uint32_t n_vocab, uint32_t B, const char *options) {
@@ -150,12 +153,12 @@ static vkf_status go(run *r) {
   n_told = 0;
   vkf_decode_batch_finish(&r->batch); /* of a try before */
   VKF_TRY(closed_batch_begin(&r->batch, &env, &r->input));
-  while (!stop && !vkf_decode_batch_is_done(&r->batch)) {
+  while (!stop && !closed_batch_is_done(&r->batch)) {
     vkf_batch_step request;
     VKF_TRY(vkf_decode_batch_ask(&r->batch, &request));
     step(&r->model, &request);
     VKF_TRY(vkf_decode_batch_take(&r->batch, r->model.values, r->model.ids));
-    stop = vkf_decode_batch_tell(&r->batch, on_token, told);
+    stop = tell(&r->batch);
   }
   if (stop) vkf_decode_batch_stop(&r->batch);
   VKF_TRY(vkf_decode_batch_result(&r->batch, 0, r->input.B, &r->out));

@@ -1,0 +1,68 @@
+/* sequences: see sequences.h. */
+#include "task/sequences.h"
+
+#include <string.h>
+
+/* A copy of n records of `bytes`, from number `first` on. NULL: no memory. */
+static void *copy(vkf_arena *arena, const void *records, size_t first, size_t n, size_t bytes) {
+  char *out = vkf_arena_alloc(arena, n, bytes);
+  if (out) memcpy(out, (const char *)records + first * bytes, n * bytes);
+  return out;
+}
+
+vkf_status vkf_task_keep(vkf_arena *arena, const vkf_keep *k, vkf_kept *out) {
+  const vkf_generated *results = k->results;
+  const vkf_logprobs *l = k->logprobs;
+  const size_t at = (size_t)k->row * results->length, first = (size_t)k->logprobs_row * l->capacity;
+  size_t end = k->n_prompt;
+  while (end < results->length)
+    if (vkf_decode_id_in(&k->config->eos, results->sequences[at + end++])) break; /* pads follow */
+  *out = (vkf_kept){.n = end - k->first, .n_new = end - k->n_prompt};
+  if (results->scores) out->score = results->scores[k->row];
+  out->ids = copy(arena, results->sequences, at + k->first, out->n, sizeof *out->ids);
+  if (!out->ids) return VKF_ERROR_MEMORY;
+  if (!l->n_top) return VKF_OK;
+  out->logprobs = copy(arena, l->chosen, first, out->n_new, sizeof *l->chosen);
+  out->top_ids = copy(arena, l->ids, first, out->n_new, l->n_top * sizeof *l->ids);
+  out->top_logprobs = copy(arena, l->values, first, out->n_new, l->n_top * sizeof *l->values);
+  return out->logprobs && out->top_ids && out->top_logprobs ? VKF_OK : VKF_ERROR_MEMORY;
+}
+
+static vkf_status add_logprobs(const vkf_kept *kept, size_t n, size_t n_top, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  void *logprobs, *ids, *values;
+  size_t length = 0;
+  for (size_t i = 0; i < n; i++) length = VKF_MAX(length, kept[i].n_new);
+  const size_t shape[] = {n, length, n_top};
+  VKF_TRY(vkf_engine_result_add(result, "logprobs", VKF_F32, 2, shape, &logprobs));
+  VKF_TRY(vkf_engine_result_add(result, "top_ids", VKF_I32, 3, shape, &ids));
+  VKF_TRY(vkf_engine_result_add(result, "top_logprobs", VKF_F32, 3, shape, &values));
+  for (size_t i = 0; i < n * length * n_top; i++) ((int32_t *)ids)[i] = -1;
+  for (size_t i = 0; i < n; i++) {
+    const vkf_kept *s = &kept[i];
+    if (!s->logprobs) continue;
+    memcpy((float *)logprobs + i * length, s->logprobs, s->n_new * sizeof(float));
+    memcpy((int32_t *)ids + i * length * n_top, s->top_ids, s->n_new * n_top * sizeof(int32_t));
+    memcpy((float *)values + i * length * n_top, s->top_logprobs, s->n_new * n_top * sizeof(float));
+  }
+done:
+  return st;
+}
+
+vkf_status vkf_task_kept_add(const vkf_kept *kept, size_t n, int32_t fill, bool scores, size_t n_top,
+                             vkf_result *result) {
+  vkf_status st = VKF_OK;
+  size_t length = 0;
+  void *data = NULL;
+  for (size_t i = 0; i < n; i++) length = VKF_MAX(length, kept[i].n);
+  VKF_TRY(vkf_engine_result_add(result, "sequences", VKF_I32, 2, (size_t[]){n, length}, &data));
+  for (size_t i = 0; i < n; i++)
+    for (size_t t = 0; t < length; t++) ((int32_t *)data)[i * length + t] = t < kept[i].n ? kept[i].ids[t] : fill;
+  if (scores) {
+    VKF_TRY(vkf_engine_result_add(result, "sequences_scores", VKF_F32, 1, &n, &data));
+    for (size_t i = 0; i < n; i++) ((float *)data)[i] = kept[i].score;
+  }
+  if (n_top) VKF_TRY(add_logprobs(kept, n, n_top, result));
+done:
+  return st;
+}
