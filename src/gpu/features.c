@@ -107,78 +107,56 @@ void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps
 #endif
 }
 
-/* A caller may have used the structs of single extensions or those that gather a version. */
-static void take_struct(vkf_gpu_features *features, const VkBaseInStructure *s) {
-  switch ((int)s->sType) {
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2:
-      features->core.features = ((const VkPhysicalDeviceFeatures2 *)s)->features;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_16BIT_STORAGE_FEATURES:
-      features->storage16.storageBuffer16BitAccess =
-          ((const VkPhysicalDevice16BitStorageFeatures *)s)->storageBuffer16BitAccess;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_8BIT_STORAGE_FEATURES:
-      features->storage8.storageBuffer8BitAccess =
-          ((const VkPhysicalDevice8BitStorageFeatures *)s)->storageBuffer8BitAccess;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_FLOAT16_INT8_FEATURES:
-      features->float16.shaderFloat16 = ((const VkPhysicalDeviceShaderFloat16Int8Features *)s)->shaderFloat16;
-      features->float16.shaderInt8 = ((const VkPhysicalDeviceShaderFloat16Int8Features *)s)->shaderInt8;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES:
-      features->address.bufferDeviceAddress =
-          ((const VkPhysicalDeviceBufferDeviceAddressFeatures *)s)->bufferDeviceAddress;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES: {
-      const VkPhysicalDeviceSubgroupSizeControlFeatures *f = (const void *)s;
-      features->size_control.subgroupSizeControl = f->subgroupSizeControl;
-      features->size_control.computeFullSubgroups = f->computeFullSubgroups;
-      break;
-    }
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR:
-      features->executables.pipelineExecutableInfo =
-          ((const VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR *)s)->pipelineExecutableInfo;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES: {
-      const VkPhysicalDeviceVulkanMemoryModelFeatures *f = (const void *)s;
-      features->memory_model.vulkanMemoryModel = f->vulkanMemoryModel;
-      features->memory_model.vulkanMemoryModelDeviceScope = f->vulkanMemoryModelDeviceScope;
-      break;
-    }
-#ifdef VKF_HAS_COOPMAT
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR:
-      features->coopmat.cooperativeMatrix =
-          ((const VkPhysicalDeviceCooperativeMatrixFeaturesKHR *)s)->cooperativeMatrix;
-      break;
-#endif
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_1_FEATURES:
-      features->storage16.storageBuffer16BitAccess =
-          ((const VkPhysicalDeviceVulkan11Features *)s)->storageBuffer16BitAccess;
-      break;
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_2_FEATURES: {
-      const VkPhysicalDeviceVulkan12Features *f = (const void *)s;
-      features->storage8.storageBuffer8BitAccess = f->storageBuffer8BitAccess;
-      features->float16.shaderFloat16 = f->shaderFloat16;
-      features->float16.shaderInt8 = f->shaderInt8;
-      features->address.bufferDeviceAddress = f->bufferDeviceAddress;
-      features->memory_model.vulkanMemoryModel = f->vulkanMemoryModel;
-      features->memory_model.vulkanMemoryModelDeviceScope = f->vulkanMemoryModelDeviceScope;
-      break;
-    }
-    case VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES: {
-      const VkPhysicalDeviceVulkan13Features *f = (const void *)s;
-      features->size_control.subgroupSizeControl = f->subgroupSizeControl;
-      features->size_control.computeFullSubgroups = f->computeFullSubgroups;
-      break;
-    }
-    default:
-      break;
+/* Where the features are in the structs that a caller may chain: those of single extensions, and those that gather a
+ * version of Vulkan. */
+#define FEATURE(TYPE, type, member, to)                                                            \
+  {                                                                                                \
+    VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_##TYPE##_FEATURES, offsetof(VkPhysicalDevice##type, member), \
+        offsetof(vkf_gpu_features, to.member)                                                      \
   }
-}
+static const struct {
+  VkStructureType type;
+  size_t from, to; /* of a VkBool32: in the caller's struct, in vkf_gpu_features */
+} chained[] = {
+    {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, offsetof(VkPhysicalDeviceFeatures2, features.shaderInt64),
+     offsetof(vkf_gpu_features, core.features.shaderInt64)},
+    {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_FEATURES_2, offsetof(VkPhysicalDeviceFeatures2, features.shaderInt16),
+     offsetof(vkf_gpu_features, core.features.shaderInt16)},
+    FEATURE(16BIT_STORAGE, 16BitStorageFeatures, storageBuffer16BitAccess, storage16),
+    FEATURE(8BIT_STORAGE, 8BitStorageFeatures, storageBuffer8BitAccess, storage8),
+    FEATURE(SHADER_FLOAT16_INT8, ShaderFloat16Int8Features, shaderFloat16, float16),
+    FEATURE(SHADER_FLOAT16_INT8, ShaderFloat16Int8Features, shaderInt8, float16),
+    FEATURE(BUFFER_DEVICE_ADDRESS, BufferDeviceAddressFeatures, bufferDeviceAddress, address),
+    FEATURE(SUBGROUP_SIZE_CONTROL, SubgroupSizeControlFeatures, subgroupSizeControl, size_control),
+    FEATURE(SUBGROUP_SIZE_CONTROL, SubgroupSizeControlFeatures, computeFullSubgroups, size_control),
+    {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
+     offsetof(VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR, pipelineExecutableInfo),
+     offsetof(vkf_gpu_features, executables.pipelineExecutableInfo)},
+    FEATURE(VULKAN_MEMORY_MODEL, VulkanMemoryModelFeatures, vulkanMemoryModel, memory_model),
+    FEATURE(VULKAN_MEMORY_MODEL, VulkanMemoryModelFeatures, vulkanMemoryModelDeviceScope, memory_model),
+#ifdef VKF_HAS_COOPMAT
+    {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR,
+     offsetof(VkPhysicalDeviceCooperativeMatrixFeaturesKHR, cooperativeMatrix),
+     offsetof(vkf_gpu_features, coopmat.cooperativeMatrix)},
+#endif
+    FEATURE(VULKAN_1_1, Vulkan11Features, storageBuffer16BitAccess, storage16),
+    FEATURE(VULKAN_1_2, Vulkan12Features, storageBuffer8BitAccess, storage8),
+    FEATURE(VULKAN_1_2, Vulkan12Features, shaderFloat16, float16),
+    FEATURE(VULKAN_1_2, Vulkan12Features, shaderInt8, float16),
+    FEATURE(VULKAN_1_2, Vulkan12Features, bufferDeviceAddress, address),
+    FEATURE(VULKAN_1_2, Vulkan12Features, vulkanMemoryModel, memory_model),
+    FEATURE(VULKAN_1_2, Vulkan12Features, vulkanMemoryModelDeviceScope, memory_model),
+    FEATURE(VULKAN_1_3, Vulkan13Features, subgroupSizeControl, size_control),
+    FEATURE(VULKAN_1_3, Vulkan13Features, computeFullSubgroups, size_control),
+};
+#undef FEATURE
 
 void vkf_gpu_features_from_chain(vkf_gpu_features *features, const void *chain) {
   memset(features, 0, sizeof(*features));
-  for (const VkBaseInStructure *s = chain; s; s = s->pNext) take_struct(features, s);
+  for (const VkBaseInStructure *s = chain; s; s = s->pNext)
+    for (size_t i = 0; i < VKF_COUNT(chained); i++)
+      if (s->sType == chained[i].type)
+        memcpy((char *)features + chained[i].to, (const char *)s + chained[i].from, sizeof(VkBool32));
 }
 
 size_t vkf_gpu_features_extensions(const vkf_caps *caps, const vkf_gpu_extensions *offered, const char **names) {
