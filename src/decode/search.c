@@ -188,19 +188,17 @@ static vkf_status choose(vkf_search *s, const float *scores, int32_t *id) {
 }
 
 vkf_status vkf_decode_search_take(vkf_search *s, const float *values, const int32_t *ids, int32_t *id) {
-  vkf_status st = VKF_OK;
   *id = VKF_NO_TOKEN;
   if (has_beams(s)) {
     s->is_done = !vkf_decode_beams_step(&s->beams, values, ids, s->k);
     s->length++;
-    goto done;
+    return VKF_OK;
   }
   if (s->k > 0) *id = ids[0];
-  if (s->k == 0) VKF_TRY(choose(s, values, id));
+  if (s->k == 0) VKF_CALL(choose(s, values, id));
   s->ids[s->length++] = *id;
   s->is_done = vkf_decode_id_in(&s->input.config->eos, *id) || s->length >= s->max_length;
-done:
-  return st;
+  return VKF_OK;
 }
 
 void vkf_decode_search_stop(vkf_search *s) {

@@ -119,42 +119,39 @@ static vkf_status select_device(vkf_context *ctx, const char *selector, size_t *
                  {"swiftshader", "swiftshader", false, true},
                  {"gpu", NULL, true, false},
                  {"cpu", NULL, false, true}};
-  vkf_status st = VKF_OK;
   size_t n = ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0;
   uint8_t uuid[16] = {0};
   char *end = NULL;
   if (!selector) {
     *index = best_device(ctx, true, true, NULL);
-    if (*index == SIZE_MAX) VKF_TRY(no_device(ctx, ""));
+    if (*index == SIZE_MAX) return no_device(ctx, "");
     if (vkf_gpu_instance_caps(ctx->instance, *index)->is_cpu)
       vkf_env_log(&ctx->env, VKF_LOG_INFO, "no GPU was found: a software driver is taken");
-    goto done;
+    return VKF_OK;
   }
   for (size_t i = 0; i < VKF_COUNT(aliases); i++) {
     if (!equal(selector, aliases[i].name)) continue;
     *index = best_device(ctx, aliases[i].gpu, aliases[i].cpu, aliases[i].alias);
-    if (*index == SIZE_MAX) VKF_TRY(no_device(ctx, selector));
-    goto done;
+    if (*index == SIZE_MAX) return no_device(ctx, selector);
+    return VKF_OK;
   }
   if (parse_uuid(selector, uuid)) {
     for (size_t i = 0; i < n; i++)
       if (!memcmp(vkf_gpu_instance_caps(ctx->instance, i)->uuid, uuid, sizeof uuid)) {
         *index = i;
-        goto done;
+        return VKF_OK;
       }
-    VKF_TRY(no_device(ctx, selector));
+    return no_device(ctx, selector);
   }
   if (isdigit((unsigned char)*selector)) {
     unsigned long value = strtoul(selector, &end, 10);
     if (!*end) {
-      if (value > n) VKF_TRY(no_device(ctx, selector));
+      if (value > n) return no_device(ctx, selector);
       *index = value;
-      goto done;
+      return VKF_OK;
     }
   }
-  VKF_TRY(find_by_name(ctx, selector, index));
-done:
-  return st;
+  return find_by_name(ctx, selector, index);
 }
 
 /* ---- opening ---- */

@@ -64,20 +64,18 @@ static vkf_status follow_links(vkf_env *env, const char *path, vkf_text *target)
 }
 
 static vkf_status find_place(vkf_env *env, const char *path, vkf_text *target, place *out) {
-  vkf_status st = VKF_OK;
   *out = (place){.open_fd = -1};
-  if (path[0] == '\0') VKF_FAIL(env, VKF_ERROR_FILE, "expected the name of a file to write, found an empty one");
+  if (path[0] == '\0')
+    return vkf_env_fail(env, VKF_ERROR_FILE, "expected the name of a file to write, found an empty one");
   out->open_fd = named_descriptor(path);
   out->exists = stat(path, &out->facts) == 0;
   if (out->exists && out->open_fd < 0) out->open_fd = standard_descriptor(&out->facts);
-  if (out->open_fd >= 0) goto done;
+  if (out->open_fd >= 0) return VKF_OK;
   if (out->exists && S_ISDIR(out->facts.st_mode))
-    VKF_FAIL(env, VKF_ERROR_FILE, "%s: cannot be written: %s", path, strerror(EISDIR));
+    return vkf_env_fail(env, VKF_ERROR_FILE, "%s: cannot be written: %s", path, strerror(EISDIR));
   if (out->exists && faccessat(AT_FDCWD, path, W_OK, AT_EACCESS) != 0)
-    VKF_FAIL(env, VKF_ERROR_FILE, "%s: cannot be written: %s", path, strerror(errno));
-  VKF_TRY(follow_links(env, path, target));
-done:
-  return st;
+    return vkf_env_fail(env, VKF_ERROR_FILE, "%s: cannot be written: %s", path, strerror(errno));
+  return follow_links(env, path, target);
 }
 
 /* The folder of a file, with a slash at its end; "./" where the path names none. */
@@ -184,19 +182,17 @@ vkf_status vkf_file_writer_append(vkf_file_writer *w, const void *data, size_t b
 }
 
 vkf_status vkf_file_writer_commit(vkf_file_writer *w) {
-  vkf_status st = VKF_OK;
   if (w->is_created && fsync(w->fd) != 0 && errno != EINVAL && errno != ENOTSUP)
-    VKF_FAIL(w->env, VKF_ERROR_FILE, "%s: cannot be written: %s", w->path, strerror(errno));
+    return vkf_env_fail(w->env, VKF_ERROR_FILE, "%s: cannot be written: %s", w->path, strerror(errno));
   int closed = close(w->fd);
   w->fd = -1;
-  if (closed != 0) VKF_FAIL(w->env, VKF_ERROR_FILE, "%s: cannot be written: %s", w->path, strerror(errno));
-  if (!w->is_created) goto done; /* written through */
+  if (closed != 0) return vkf_env_fail(w->env, VKF_ERROR_FILE, "%s: cannot be written: %s", w->path, strerror(errno));
+  if (!w->is_created) return VKF_OK; /* written through */
   if (rename(w->temporary.data, w->target.data) != 0)
-    VKF_FAIL(w->env, VKF_ERROR_FILE, "%s: cannot be replaced: %s", w->path, strerror(errno));
+    return vkf_env_fail(w->env, VKF_ERROR_FILE, "%s: cannot be replaced: %s", w->path, strerror(errno));
   w->is_created = false;
   sync_folder(w->env, w->target.data);
-done:
-  return st;
+  return VKF_OK;
 }
 
 void vkf_file_writer_finish(vkf_file_writer *w) {

@@ -96,7 +96,6 @@ static vkf_status choose_version(vkf_gpu_instance *instance, const global_functi
 }
 
 static vkf_status create_handle(vkf_gpu_instance *instance, const global_functions *vk) {
-  vkf_status st = VKF_OK;
   vkf_env *env = instance->env;
   const char *names[3], *layer = VALIDATION_LAYER;
   const VkValidationFeatureEnableEXT enable = VK_VALIDATION_FEATURE_ENABLE_SYNCHRONIZATION_VALIDATION_EXT;
@@ -110,30 +109,30 @@ static vkf_status create_handle(vkf_gpu_instance *instance, const global_functio
                                .ppEnabledExtensionNames = names};
   bool found;
 
-  VKF_TRY(choose_version(instance, vk));
+  VKF_CALL(choose_version(instance, vk));
   application.apiVersion = instance->api_version;
-  VKF_TRY(add_extension(env, vk, NULL, VK_EXT_DEBUG_UTILS_EXTENSION_NAME, names, &info.enabledExtensionCount,
-                        &instance->debug_utils));
-  VKF_TRY(add_extension(env, vk, NULL, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME, names,
-                        &info.enabledExtensionCount, &found));
+  VKF_CALL(add_extension(env, vk, NULL, VK_EXT_DEBUG_UTILS_EXTENSION_NAME, names, &info.enabledExtensionCount,
+                         &instance->debug_utils));
+  VKF_CALL(add_extension(env, vk, NULL, VK_KHR_PORTABILITY_ENUMERATION_EXTENSION_NAME, names,
+                         &info.enabledExtensionCount, &found));
   if (found) info.flags |= VK_INSTANCE_CREATE_ENUMERATE_PORTABILITY_BIT_KHR;
   if (instance->validation) {
-    VKF_TRY(find_layer(env, vk, layer, &found));
+    VKF_CALL(find_layer(env, vk, layer, &found));
     if (!found)
-      VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "validation was asked for, but the layer %s is not installed", layer);
+      return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "validation was asked for, but the layer %s is not installed",
+                          layer);
     info.enabledLayerCount = 1;
-    VKF_TRY(add_extension(env, vk, layer, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME, names, &info.enabledExtensionCount,
-                          &found));
+    VKF_CALL(add_extension(env, vk, layer, VK_EXT_VALIDATION_FEATURES_EXTENSION_NAME, names,
+                           &info.enabledExtensionCount, &found));
     if (found) info.pNext = &synchronization;
   }
   VkResult r = vk->CreateInstance(&info, NULL, &instance->handle);
-  if (r == VK_ERROR_INCOMPATIBLE_DRIVER) goto done; /* the loader has no driver: an empty list */
+  if (r == VK_ERROR_INCOMPATIBLE_DRIVER) return VKF_OK; /* the loader has no driver: an empty list */
   if (r != VK_SUCCESS)
-    VKF_FAIL(env, r == VK_ERROR_OUT_OF_HOST_MEMORY ? VKF_ERROR_MEMORY : VKF_ERROR_NO_DEVICE,
-             "vkCreateInstance returned %s; compute on the host with `--device ref`", vkf_gpu_result_name(r));
-  VKF_TRY(vkf_gpu_table_load_instance(env, instance->loader.get_instance_proc_addr, instance->handle, &instance->vk));
-done:
-  return st;
+    return vkf_env_fail(env, r == VK_ERROR_OUT_OF_HOST_MEMORY ? VKF_ERROR_MEMORY : VKF_ERROR_NO_DEVICE,
+                        "vkCreateInstance returned %s; compute on the host with `--device ref`",
+                        vkf_gpu_result_name(r));
+  return vkf_gpu_table_load_instance(env, instance->loader.get_instance_proc_addr, instance->handle, &instance->vk);
 }
 
 static vkf_status create_messenger(vkf_gpu_instance *instance) {

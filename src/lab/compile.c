@@ -99,16 +99,14 @@ static vkf_status compile_others(compilation *c) {
 vkf_status vkf_device_compile(vkf_device *dev, const char *problem, vkf_compiled_fn on_kernel, void *user) {
   if (!dev) return VKF_ERROR_ARGUMENT;
   if (!on_kernel) return vkf_engine_null(&dev->ctx->env, "on_kernel");
-  vkf_status st = VKF_OK;
   compilation c = {.env = &dev->ctx->env, .backend = dev->backend, .on_kernel = on_kernel, .user = user};
   vkf_case of;
   if (vkf_env_in_callback(c.env, "vkf_device_compile")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(c.env);
-  if (!dev->gpu) VKF_FAIL(c.env, VKF_ERROR_ARGUMENT, "the scalar path has no kernels; expected a Vulkan device");
-  if (!problem) VKF_TRY(compile_others(&c));
-  if (!problem) goto done;
-  VKF_TRY(vkf_tune_problem_parse(c.env, problem, &of));
-  VKF_TRY(compile_case(&c, &of));
-done:
-  return st;
+  if (!dev->gpu)
+    return vkf_env_fail(c.env, VKF_ERROR_ARGUMENT, "the scalar path has no kernels; expected a Vulkan device");
+  if (!problem) VKF_CALL(compile_others(&c));
+  if (!problem) return VKF_OK;
+  VKF_CALL(vkf_tune_problem_parse(c.env, problem, &of));
+  return compile_case(&c, &of);
 }

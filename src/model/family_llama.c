@@ -63,29 +63,28 @@ static vkf_status heads(vkf_net *net, vkf_file_value config, const variant *v, v
 
 /* Which layers have a window: all (Mistral), or those in layer_types, else those from max_window_layers on. */
 static vkf_status windows(vkf_net *net, vkf_file_value config, const variant *v, vkf_model_stack *stack) {
-  vkf_status st = VKF_OK;
   vkf_file_value types = {0}; /* Mistral reads none */
   uint32_t window = 0;
   int64_t first = 0;
   bool is_used = v->window == WINDOW_ALL;
-  if (v->window == WINDOW_NONE) goto done;
+  if (v->window == WINDOW_NONE) return VKF_OK;
   if (v->window == WINDOW_SOME) {
-    VKF_TRY(vkf_file_json_find_array(config, "layer_types", &types));
-    VKF_TRY(vkf_file_json_find_bool(config, "use_sliding_window", false, &is_used));
-    VKF_TRY(vkf_file_json_find_int64(config, "max_window_layers", 28, &first));
+    VKF_CALL(vkf_file_json_find_array(config, "layer_types", &types));
+    VKF_CALL(vkf_file_json_find_bool(config, "use_sliding_window", false, &is_used));
+    VKF_CALL(vkf_file_json_find_int64(config, "max_window_layers", 28, &first));
   }
   is_used = is_used && vkf_file_json_kind(vkf_file_json_member(config, "sliding_window")) != VKF_FILE_NULL;
-  if (is_used) VKF_TRY(vkf_model_find_size(net, config, "sliding_window", 4096, &window));
+  if (is_used) VKF_CALL(vkf_model_find_size(net, config, "sliding_window", 4096, &window));
   for (uint32_t i = 0; i < stack->n_layers; i++) {
     const char *type = i >= first ? "sliding_attention" : "full_attention";
-    if (i < vkf_file_json_count(types)) VKF_TRY(vkf_file_json_as_string(vkf_file_json_at(types, i), &type));
+    if (i < vkf_file_json_count(types)) VKF_CALL(vkf_file_json_as_string(vkf_file_json_at(types, i), &type));
     if (strcmp(type, "sliding_attention") == 0)
       stack->layers[i].window = window;
     else if (strcmp(type, "full_attention") != 0)
-      VKF_FAIL(net->env, VKF_ERROR_UNSUPPORTED, "%s: layer_types \"%s\" is not supported", net->config_path, type);
+      return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: layer_types \"%s\" is not supported", net->config_path,
+                          type);
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_model_map_llama(vkf_net *net, vkf_file_value config) {

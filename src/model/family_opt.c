@@ -13,14 +13,11 @@ static const vkf_model_stack_names names = {
 
 /* What reads and writes the width of the embeddings, where that is not D. */
 static vkf_status project(vkf_net *net, vkf_model_stack *stack, uint32_t width) {
-  vkf_status st = VKF_OK;
-  if (width == net->info.d_model) goto done;
-  VKF_TRY(vkf_model_add_linear(net, "model.decoder.project_in.", net->info.d_model, width, false, "embed.in",
-                               &stack->embed_in));
-  VKF_TRY(vkf_model_add_linear(net, "model.decoder.project_out.", width, net->info.d_model, false, "head.in",
-                               &stack->embed_out));
-done:
-  return st;
+  if (width == net->info.d_model) return VKF_OK;
+  VKF_CALL(vkf_model_add_linear(net, "model.decoder.project_in.", net->info.d_model, width, false, "embed.in",
+                                &stack->embed_in));
+  return vkf_model_add_linear(net, "model.decoder.project_out.", width, net->info.d_model, false, "head.in",
+                              &stack->embed_out);
 }
 
 vkf_status vkf_model_map_opt(vkf_net *net, vkf_file_value config) {

@@ -116,29 +116,27 @@ static vkf_status stack_numbers(vkf_net *net, vkf_file_value config, vkf_model_s
 
 /* The table of the embeddings (all stacks share it) and the head. */
 static vkf_status embeddings(vkf_net *net, vkf_file_value config, bool is_pair, vkf_model_stack *stack) {
-  vkf_status st = VKF_OK;
   uint32_t vocab = stack->vocab, width = net->info.d_model;
   bool is_tied = false, has_bias = false;
-  VKF_TRY(vkf_file_json_find_bool(config, "lm_head", is_pair, &net->info.has_head));
-  VKF_TRY(vkf_file_json_find_bool(config, "tie_word_embeddings", is_pair, &is_tied));
-  VKF_TRY(vkf_file_json_find_bool(config, "lm_head_bias", !is_pair || vkf_model_has_tensor(net, "lm_head.bias", false),
-                                  &has_bias));
+  VKF_CALL(vkf_file_json_find_bool(config, "lm_head", is_pair, &net->info.has_head));
+  VKF_CALL(vkf_file_json_find_bool(config, "tie_word_embeddings", is_pair, &is_tied));
+  VKF_CALL(vkf_file_json_find_bool(config, "lm_head_bias", !is_pair || vkf_model_has_tensor(net, "lm_head.bias", false),
+                                   &has_bias));
   is_tied = is_tied && net->info.has_head;
-  VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE | (is_tied ? VKF_WEIGHT_MATMUL : 0), "embed.weight", vocab, width,
-                               "embed.weight", &stack->table));
-  if (!net->info.has_head) goto done;
+  VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_TABLE | (is_tied ? VKF_WEIGHT_MATMUL : 0), "embed.weight", vocab, width,
+                                "embed.weight", &stack->table));
+  if (!net->info.has_head) return VKF_OK;
   net->head.out.weight = stack->table;
   if (is_tied)
-    VKF_TRY(vkf_model_mark_same(net, "lm_head.weight", "embed.weight"));
+    VKF_CALL(vkf_model_mark_same(net, "lm_head.weight", "embed.weight"));
   else
-    VKF_TRY(vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, "lm_head.weight", vocab, width, "head.weight",
-                                 &net->head.out.weight));
+    VKF_CALL(vkf_model_add_matrix(net, VKF_WEIGHT_MATMUL, "lm_head.weight", vocab, width, "head.weight",
+                                  &net->head.out.weight));
   if (has_bias) {
     vkf_model_source bias = {.tensor = "lm_head.bias", .rows = vocab, .n_rows = vocab};
-    VKF_TRY(vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &bias, 1, &net->head.out.bias, "head.bias"));
+    VKF_CALL(vkf_model_add_weight(net, VKF_WEIGHT_VECTOR, 0, &bias, 1, &net->head.out.bias, "head.bias"));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* The stacks, alike but for their layers. */

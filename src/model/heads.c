@@ -20,15 +20,14 @@ vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kin
                  {"ForImageClassification", VKF_HEAD_SEQUENCE_CLASSIFICATION},
                  {"ForTokenClassification", VKF_HEAD_TOKEN_CLASSIFICATION},
                  {"Model", VKF_HEAD_NONE}};
-  vkf_status st = VKF_OK;
   vkf_file_value names = {0};
   const char *name = NULL;
-  VKF_TRY(vkf_file_json_find_array(config, "architectures", &names));
+  VKF_CALL(vkf_file_json_find_array(config, "architectures", &names));
   *out = fallback;
-  if (vkf_file_json_count(names) == 0) goto done;
-  VKF_TRY(vkf_file_json_as_string(vkf_file_json_at(names, 0), &name));
+  if (vkf_file_json_count(names) == 0) return VKF_OK;
+  VKF_CALL(vkf_file_json_as_string(vkf_file_json_at(names, 0), &name));
   if (strstr(name, "EncoderModel") != NULL)
-    VKF_FAIL(
+    return vkf_env_fail(
         net->env, VKF_ERROR_UNSUPPORTED,
         "%s: the architecture \"%s\" is the encoder of a model alone, which is not supported: use the folder of the "
         "whole model",
@@ -38,12 +37,10 @@ vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kin
     if (length < ending || strcmp(name + length - ending, endings[i].ending) != 0) continue;
     if ((kinds >> endings[i].kind & 1) == 0) break;
     *out = endings[i].kind;
-    goto done;
+    return VKF_OK;
   }
-  VKF_FAIL(net->env, VKF_ERROR_UNSUPPORTED, "%s: the architecture \"%s\" is not supported for model_type %s",
-           net->config_path, name, net->info.family);
-done:
-  return st;
+  return vkf_env_fail(net->env, VKF_ERROR_UNSUPPORTED, "%s: the architecture \"%s\" is not supported for model_type %s",
+                      net->config_path, name, net->info.family);
 }
 
 vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, vkf_model_stack *stack,
@@ -142,7 +139,6 @@ static vkf_status claim_masked_lm(vkf_net *net, vkf_file_value config, const vkf
 }
 
 vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, const vkf_model_encoder_heads *names) {
-  vkf_status st = VKF_OK;
   vkf_model_head *head = &net->head;
   vkf_model_head_kind kind;
   uint32_t kinds = 1u << VKF_HEAD_NONE, d_model = net->info.d_model;
@@ -150,22 +146,21 @@ vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, con
   if (names->sequence != NULL) kinds |= 1u << VKF_HEAD_SEQUENCE_CLASSIFICATION;
   if (names->token != NULL) kinds |= 1u << VKF_HEAD_TOKEN_CLASSIFICATION;
   bool has_bias = names->bias != NULL && vkf_model_has_tensor(net, names->bias, false);
-  VKF_TRY(vkf_model_find_head(net, config, kinds, has_bias ? VKF_HEAD_MASKED_LM : VKF_HEAD_NONE, &kind));
-  if (kind == VKF_HEAD_MASKED_LM) VKF_TRY(claim_masked_lm(net, config, names));
-  if (kind == VKF_HEAD_TOKEN_CLASSIFICATION) VKF_TRY(claim_classifier(net, config, names->token, d_model));
+  VKF_CALL(vkf_model_find_head(net, config, kinds, has_bias ? VKF_HEAD_MASKED_LM : VKF_HEAD_NONE, &kind));
+  if (kind == VKF_HEAD_MASKED_LM) VKF_CALL(claim_masked_lm(net, config, names));
+  if (kind == VKF_HEAD_TOKEN_CLASSIFICATION) VKF_CALL(claim_classifier(net, config, names->token, d_model));
   if (kind == VKF_HEAD_SEQUENCE_CLASSIFICATION) {
     head->first_token = net->info.reads_first = net->info.is_pooled = true;
-    VKF_TRY(claim_dense(net, names->sequence_dense, d_model, names->sequence_activation));
-    VKF_TRY(claim_classifier(net, config, names->sequence, d_model));
+    VKF_CALL(claim_dense(net, names->sequence_dense, d_model, names->sequence_activation));
+    VKF_CALL(claim_classifier(net, config, names->sequence, d_model));
   }
   if (kind == VKF_HEAD_NONE && names->pooler != NULL) {
     const char *weight = vkf_arena_printf(&net->arena, "%sweight", names->pooler);
     if (weight == NULL) return VKF_ERROR_MEMORY;
-    if (!vkf_model_has_tensor(net, weight, true)) goto done; /* saved without it */
+    if (!vkf_model_has_tensor(net, weight, true)) return VKF_OK; /* saved without it */
     head->first_token = net->info.reads_first = true;
     head->dense_output = "pooler_output";
-    VKF_TRY(claim_dense(net, names->pooler, d_model, VKF_ACT_TANH));
+    VKF_CALL(claim_dense(net, names->pooler, d_model, VKF_ACT_TANH));
   }
-done:
-  return st;
+  return VKF_OK;
 }

@@ -151,13 +151,12 @@ done:
 
 /* Scores of samples of the sentences, the same ones for every system. */
 static vkf_status resample(const evaluation *ev, evaluated *e) {
-  vkf_status st = VKF_OK;
   vkf_pcg pcg;
   const size_t n_samples = ev->params.n_samples;
-  if (!n_samples) goto done;
+  if (!n_samples) return VKF_OK;
   for (int m = 0; m < N_METRICS; m++) {
     e->samples[m] = vkf_env_alloc(ev->env, n_samples, sizeof *e->samples[m]);
-    if (!e->samples[m]) VKF_TRY(VKF_ERROR_MEMORY);
+    if (!e->samples[m]) return VKF_ERROR_MEMORY;
   }
   vkf_task_pcg_seed(&pcg, ev->params.seed);
   for (size_t s = 0; s < n_samples; s++) {
@@ -167,9 +166,8 @@ static vkf_status resample(const evaluation *ev, evaluated *e) {
     score(&sum, scores);
     for (int m = 0; m < N_METRICS; m++) e->samples[m][s] = scores[m];
   }
-  for (int m = 0; m < N_METRICS; m++) VKF_TRY(estimate(ev->env, e, n_samples, m));
-done:
-  return st;
+  for (int m = 0; m < N_METRICS; m++) VKF_CALL(estimate(ev->env, e, n_samples, m));
+  return VKF_OK;
 }
 
 /* How probable a difference as large as this one is between two systems that are as good (Koehn 2004). */
@@ -199,20 +197,17 @@ static vkf_status add(vkf_result *result, const char *prefix, const char *name, 
 }
 
 static vkf_status add_system(vkf_result *result, const char *prefix, const evaluation *ev, const evaluated *e) {
-  vkf_status st = VKF_OK;
   const vkf_bleu b = vkf_task_bleu(&e->sum.bleu);
   const double intervals[N_METRICS][2] = {{e->mean[BLEU], e->interval[BLEU]}, {e->mean[CHRF], e->interval[CHRF]}},
                lengths[] = {e->sum.bleu.length, e->sum.bleu.reference_length};
-  VKF_TRY(add(result, prefix, "bleu", 1, &e->score[BLEU]));
-  VKF_TRY(add(result, prefix, "chrf", 1, &e->score[CHRF]));
-  VKF_TRY(add(result, prefix, "bleu_precisions", VKF_BLEU_ORDER, b.precisions));
-  VKF_TRY(add(result, prefix, "bleu_penalty", 1, &b.penalty));
-  VKF_TRY(add(result, prefix, "bleu_lengths", 2, lengths));
-  if (!ev->params.n_samples) goto done;
-  VKF_TRY(add(result, prefix, "bleu_interval", 2, intervals[BLEU]));
-  VKF_TRY(add(result, prefix, "chrf_interval", 2, intervals[CHRF]));
-done:
-  return st;
+  VKF_CALL(add(result, prefix, "bleu", 1, &e->score[BLEU]));
+  VKF_CALL(add(result, prefix, "chrf", 1, &e->score[CHRF]));
+  VKF_CALL(add(result, prefix, "bleu_precisions", VKF_BLEU_ORDER, b.precisions));
+  VKF_CALL(add(result, prefix, "bleu_penalty", 1, &b.penalty));
+  VKF_CALL(add(result, prefix, "bleu_lengths", 2, lengths));
+  if (!ev->params.n_samples) return VKF_OK;
+  VKF_CALL(add(result, prefix, "bleu_interval", 2, intervals[BLEU]));
+  return add(result, prefix, "chrf_interval", 2, intervals[CHRF]);
 }
 
 static vkf_status evaluate(const evaluation *ev, const char *const *hypotheses, vkf_result **out) {

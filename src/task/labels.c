@@ -7,22 +7,20 @@
 #include <string.h>
 
 static vkf_status read_config(vkf_labels *l, const vkf_file_source *source) {
-  vkf_status st = VKF_OK;
   vkf_file_value list;
   const char *type = NULL, *name = "";
-  VKF_TRY(vkf_file_source_json(l->env, source, "config.json", &l->json));
+  VKF_CALL(vkf_file_source_json(l->env, source, "config.json", &l->json));
   vkf_file_value root = vkf_file_json_root(l->json);
-  VKF_TRY(vkf_file_json_find_array(root, "architectures", &list));
-  if (vkf_file_json_count(list) > 0) VKF_TRY(vkf_file_json_as_string(vkf_file_json_at(list, 0), &name));
-  VKF_TRY(vkf_file_json_find_string(root, "problem_type", "", &type));
+  VKF_CALL(vkf_file_json_find_array(root, "architectures", &list));
+  if (vkf_file_json_count(list) > 0) VKF_CALL(vkf_file_json_as_string(vkf_file_json_at(list, 0), &name));
+  VKF_CALL(vkf_file_json_find_string(root, "problem_type", "", &type));
   l->of_tokens = strstr(name, "ForTokenClassification") != NULL;
-  if (l->of_tokens) goto done;
+  if (l->of_tokens) return VKF_OK;
   if (strcmp(type, "regression") == 0)
     l->scores = VKF_LABELS_PLAIN;
   else if (l->n == 1 || strcmp(type, "multi_label_classification") == 0)
     l->scores = VKF_LABELS_SIGMOID;
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_task_labels_read(vkf_session *session, vkf_labels *out) {

@@ -92,31 +92,30 @@ static vkf_status side(vkf_env *env, vkf_file_value value, const char *path, uin
 /* A number (a square), [height, width], {height, width} or, where `edge` is not NULL, {shortest_edge}. */
 static vkf_status find_size(vkf_env *env, vkf_file_value config, const char *key, const char *path, uint32_t *height,
                             uint32_t *width, uint32_t *edge) {
-  vkf_status st = VKF_OK;
   vkf_file_value size = vkf_file_json_member(config, key);
   vkf_file_value h = vkf_file_json_member(size, "height"), w = vkf_file_json_member(size, "width");
   vkf_file_value shortest = vkf_file_json_member(size, "shortest_edge");
   vkf_file_kind kind = vkf_file_json_kind(size);
   size_t n = vkf_file_json_count(size);
-  if (kind == VKF_FILE_ABSENT || kind == VKF_FILE_NULL) goto done;
+  if (kind == VKF_FILE_ABSENT || kind == VKF_FILE_NULL) return VKF_OK;
   if (kind == VKF_FILE_INTEGER) h = w = size;
   if (kind == VKF_FILE_ARRAY && n == 2) {
     h = vkf_file_json_at(size, 0);
     w = vkf_file_json_at(size, 1);
   }
   if (kind == VKF_FILE_OBJECT && edge != NULL && n == 1 && vkf_file_json_kind(shortest) != VKF_FILE_ABSENT) {
-    VKF_TRY(side(env, shortest, path, edge));
+    VKF_CALL(side(env, shortest, path, edge));
   } else if (vkf_file_json_kind(h) == VKF_FILE_ABSENT || vkf_file_json_kind(w) == VKF_FILE_ABSENT ||
              (kind == VKF_FILE_OBJECT && n != 2)) {
-    VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "%s: expected a number, [height, width] or {\"height\", \"width\"}%s as %s",
-             path, edge != NULL ? " or {\"shortest_edge\"}" : "", key);
+    return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED,
+                        "%s: expected a number, [height, width] or {\"height\", \"width\"}%s as %s", path,
+                        edge != NULL ? " or {\"shortest_edge\"}" : "", key);
   } else {
     if (edge != NULL) *edge = 0;
-    VKF_TRY(side(env, h, path, height));
-    VKF_TRY(side(env, w, path, width));
+    VKF_CALL(side(env, h, path, height));
+    VKF_CALL(side(env, w, path, width));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status find_filter(vkf_env *env, vkf_file_value config, const char *path, vkf_image_filter *out) {
@@ -141,21 +140,19 @@ static vkf_status find_filter(vkf_env *env, vkf_file_value config, const char *p
 
 /* Three numbers, or one for all channels. */
 static vkf_status find_channels(vkf_env *env, vkf_file_value config, const char *key, const char *path, float out[3]) {
-  vkf_status st = VKF_OK;
   vkf_file_value value = vkf_file_json_member(config, key);
   vkf_file_kind kind = vkf_file_json_kind(value);
   bool is_list = kind == VKF_FILE_ARRAY;
-  if (kind == VKF_FILE_ABSENT || kind == VKF_FILE_NULL) goto done;
+  if (kind == VKF_FILE_ABSENT || kind == VKF_FILE_NULL) return VKF_OK;
   if (is_list && vkf_file_json_count(value) != 3)
-    VKF_FAIL(env, VKF_ERROR_FORMAT, "%s: expected three numbers as %s, found %zu", path, key,
-             vkf_file_json_count(value));
+    return vkf_env_fail(env, VKF_ERROR_FORMAT, "%s: expected three numbers as %s, found %zu", path, key,
+                        vkf_file_json_count(value));
   for (size_t i = 0; i < 3; i++) {
     double number = 0;
-    VKF_TRY(vkf_file_json_as_double(is_list ? vkf_file_json_at(value, i) : value, &number));
+    VKF_CALL(vkf_file_json_as_double(is_list ? vkf_file_json_at(value, i) : value, &number));
     out[i] = (float)number;
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_task_preprocess_read(vkf_env *env, vkf_file_value config, const char *path, vkf_preprocess *out) {

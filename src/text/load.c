@@ -146,7 +146,6 @@ typedef struct step_reader {
 } step_reader;
 
 static vkf_status read_step(step_reader *reader, const json_t *json) {
-  vkf_status st = VKF_OK;
   vkf_text_loader *loader = reader->loader;
   const char *type = json_string_value(json_object_get(json, "type"));
   loader->type = NULL;
@@ -157,8 +156,8 @@ static vkf_status read_step(step_reader *reader, const json_t *json) {
       loader->type = type;
       return wrong_field(loader, reader->sequence_key, "a list");
     }
-    for (size_t i = 0; i < json_array_size(list); i++) VKF_TRY(read_step(reader, json_array_get(list, i)));
-    goto done;
+    for (size_t i = 0; i < json_array_size(list); i++) VKF_CALL(read_step(reader, json_array_get(list, i)));
+    return VKF_OK;
   }
   const vkf_text_kind *kind = NULL;
   for (size_t i = 0; i < reader->n_kinds && kind == NULL; i++) {
@@ -171,11 +170,10 @@ static vkf_status read_step(step_reader *reader, const json_t *json) {
   step->kind = kind;
   step->env = loader->env;
   loader->type = kind->type;
-  if (kind->load != NULL) VKF_TRY(kind->load(loader, json, step));
+  if (kind->load != NULL) VKF_CALL(kind->load(loader, json, step));
   *reader->tail = step;
   reader->tail = &step->next;
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_text_load_steps(vkf_text_loader *loader, const char *stage, const char *sequence_key,

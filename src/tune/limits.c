@@ -69,27 +69,25 @@ static void limit_subgroups(vkf_caps *caps, uint32_t size) {
 }
 
 static vkf_status apply_fact(vkf_env *env, size_t f, vkf_file_value object, vkf_caps *caps) {
-  vkf_status st = VKF_OK;
   void *fact = (char *)caps + facts[f].offset;
   int64_t number = 0;
   if (facts[f].kind == FLAG) {
     bool on = true;
-    VKF_TRY(vkf_file_json_get_bool(object, facts[f].key, &on));
+    VKF_CALL(vkf_file_json_get_bool(object, facts[f].key, &on));
     *(bool *)fact = *(bool *)fact && on;
-    goto done;
+    return VKF_OK;
   }
-  VKF_TRY(vkf_file_json_get_int64(object, facts[f].key, &number));
+  VKF_CALL(vkf_file_json_get_int64(object, facts[f].key, &number));
   if (number < facts[f].least)
-    VKF_FAIL(env, VKF_ERROR_FORMAT, "limits: %s: expected at least %u%s, found %lld", facts[f].key, facts[f].least,
-             facts[f].least > 1 ? ", which Vulkan promises" : "", (long long)number);
+    return vkf_env_fail(env, VKF_ERROR_FORMAT, "limits: %s: expected at least %u%s, found %lld", facts[f].key,
+                        facts[f].least, facts[f].least > 1 ? ", which Vulkan promises" : "", (long long)number);
   if (facts[f].offset == offsetof(vkf_caps, subgroup_size))
     limit_subgroups(caps, (uint32_t)VKF_MIN(number, UINT32_MAX));
   else if (facts[f].kind == WHOLE32)
     *(uint32_t *)fact = (uint32_t)VKF_MIN(*(uint32_t *)fact, (uint64_t)number);
   else
     *(uint64_t *)fact = VKF_MIN(*(uint64_t *)fact, (uint64_t)number);
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_tune_limits_apply(vkf_env *env, const char *limits, vkf_caps *caps) {

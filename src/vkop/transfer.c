@@ -75,15 +75,12 @@ done:
 }
 
 vkf_status vkf_vkop_write_rows(vkf_program *p, uint32_t slot, uint32_t n, const void *data) {
-  vkf_status st = VKF_OK;
   const vkf_slot *s = &p->plan->slots[slot];
   const vkop_place *place = &p->places[slot];
-  if (!n) goto done;
-  VKF_TRY(vkf_vkop_settle(p));
-  VKF_TRY(vkf_gpu_buffer_write(vkf_vkop_place_buffer(place), place->offset, data,
-                               (uint64_t)n * s->extent[1].cap * vkf_dtype_bytes(s->dtype)));
-done:
-  return st;
+  if (!n) return VKF_OK;
+  VKF_CALL(vkf_vkop_settle(p));
+  return vkf_gpu_buffer_write(vkf_vkop_place_buffer(place), place->offset, data,
+                              (uint64_t)n * s->extent[1].cap * vkf_dtype_bytes(s->dtype));
 }
 
 vkf_status vkf_vkop_write_one(vkf_program *p, uint32_t slot, uint32_t at, const vkf_dims *dims, const float *data) {
