@@ -162,9 +162,9 @@ enum { INTEL = 0x8086, APPLE = 0x106b };
 /* VK_DRIVER_ID_MESA_HONEYKRISP, which older headers do not have. */
 enum { HONEYKRISP = 26 };
 
-/* What compilers were found to hold without spilling, beside what they need for addresses and loops: Mesa's for these
- * vendors' chips (scripts/farm). Intel's come from its manuals: a thread has 128 registers, which hold a number each
- * for the lanes of the smallest subgroup. */
+/* How many numbers compilers hold without spilling, beside addresses and loop counters, as found with Mesa's compilers
+ * for these vendors' chips (scripts/farm). Intel's come from its manuals: a thread has 128 registers, which hold a
+ * number each for the lanes of the smallest subgroup. */
 static uint32_t registers_of(uint32_t vendor_id) {
   static const struct {
     uint32_t vendor_id, n;
@@ -176,7 +176,7 @@ static uint32_t registers_of(uint32_t vendor_id) {
   return 0;
 }
 
-/* What a core is, each vendor says in its own words. */
+/* Each vendor has its own word for a core. */
 static void fill_cores(vkf_caps *caps, const vkf_vk_instance *vk, VkPhysicalDevice handle,
                        const vkf_gpu_extensions *extensions) {
   VkPhysicalDeviceProperties2 properties = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PROPERTIES_2};

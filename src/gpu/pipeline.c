@@ -221,7 +221,7 @@ static vkf_status end_job(vkf_gpu_device *device, job *j) {
   return VKF_OK;
 }
 
-/* Under the lock, while drivers compile: what another thread waits for is often what is made here. */
+/* The lock is held while drivers compile, because another thread that waits for it often wants the same pipelines. */
 static vkf_status make_wanted(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, size_t n) {
   vkf_status st = VKF_OK;
   jobs all = {.device = device, .at = vkf_env_alloc(device->env, n, sizeof(job))};

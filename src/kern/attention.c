@@ -44,7 +44,7 @@ double vkf_kern_attention_cpu_effort(const vkf_variant *v, const vkf_problem *p,
   return cost->start + VKF_CEIL_DIV(p->attention.queries, step) * step * time / cost->at_once;
 }
 
-/* Where a core has work for BUSY lanes and a second dispatch costs what it takes to start one. */
+/* A core has work for BUSY lanes; a second dispatch costs DISPATCH. */
 double vkf_kern_attention_gpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, double rows,
                                      double beside, double at_a_time) {
   enum { BUSY = 512, DISPATCH = 2000 };

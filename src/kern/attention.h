@@ -14,19 +14,20 @@ static inline uint32_t vkf_kern_attention_row_tiles(const vkf_variant *v, const 
                       v->tile.attention.rows);
 }
 
-/* A workgroup has one query of a head; or a query a lane; or a tile of queries of the heads that share keys. */
+/* A workgroup has one query of a head, or a query for each lane, or a tile of queries of all heads that share keys. */
 void vkf_kern_attention_grid_by_query(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]);
 void vkf_kern_attention_grid_by_lane(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]);
 void vkf_kern_attention_grid_by_tile(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]);
 
-/* Whether head widths are multiples of what the kernel reads at once. How large a cache is the problem does not say: a
- * texel buffer must hold whatever a storage binding can. */
+/* Whether head widths are multiples of what the kernel reads at once. The problem does not say how large the
+ * cache is, so a texel buffer must hold as much as a storage binding can. */
 const char *vkf_kern_attention_fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                                    size_t size);
 enum { VKF_ATTENTION_TEXELS = 2 /* keys and values */ };
 
-/* The time of a node, in queries of the best kernel for one, as measured on software drivers. `at_once` queries take as
- * long as one; `start` is what its pipeline takes at every start of a program, which decides where queries are few. */
+/* The time of a node as measured on software drivers; its unit is one query of the kernel that is best for one.
+ * `at_once` queries take as long as one. `start` is the time to make the pipeline at every start of a program, which
+ * matters if there are few queries. */
 typedef struct vkf_kern_attention_cost {
   double texel, other;
   uint32_t at_once;
@@ -34,10 +35,10 @@ typedef struct vkf_kern_attention_cost {
 } vkf_kern_attention_cost;
 double vkf_kern_attention_cpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_kern_attention_cost *cost);
 
-/* What every kernel with tiles of rows keeps of its place and of its keys. */
+/* Numbers that every kernel with tiles of rows keeps about its place and its keys. */
 enum { VKF_ATTENTION_PLACE_REGISTERS = 12 };
-/* On GPUs: multiply-adds of a lane, padding included. rows: queries of all workgroups; beside: loads and shuffles with
- * each; at_a_time: keys that a lane waits for at once, 1 but in kernels that split them. */
+/* On GPUs: multiply-adds of a lane, padding included. rows: queries of all workgroups; beside: the cost of
+ * the loads and shuffles with each; at_a_time: keys that a lane loads together, 1 except in kernels that split them. */
 double vkf_kern_attention_gpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, double rows,
                                      double beside, double at_a_time);
 

@@ -8,7 +8,7 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
 }
 
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
-  /* To make it takes a third of a second and 430 MB for a while, which some sentences do not pay back. */
+  /* Making this pipeline takes a third of a second and, for a while, 430 MB: too much for a few sentences. */
   static const vkf_kern_attention_cost cost = {0.8, 0.8, 8, 15};
   vkf_problem own;
   if (caps->is_cpu) return vkf_kern_attention_cpu_effort(v, p, &cost);

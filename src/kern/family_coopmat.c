@@ -3,7 +3,7 @@
 
 #include "kern/gemm.h"
 
-/* Matrices multiply that much faster than they are fed. */
+/* A load takes as long as so many multiply-adds of matrices, beside those of single numbers. */
 #define MATRIX_FACTOR 32.0
 
 static bool has_shape(const vkf_caps *caps, const vkf_matrix_shape *s) {
@@ -37,13 +37,13 @@ static void rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *o
   out->u = 0x1p-23;
 }
 
-/* Two slices with padded rows, in f16; in their place a piece of the result a subgroup. */
+/* Two slices in f16, with padded rows; later the same bytes hold a piece of the result for each subgroup. */
 static uint32_t shared_bytes(const vkf_variant *v) {
   const uint32_t slices = 2 * (v->tile.gemm.bm + v->tile.gemm.bn) * (v->tile.gemm.bk + 8) * 2;
   return VKF_MAX(slices, vkf_kern_workgroup(v) / v->subgroup * v->matrix.m * v->matrix.n * 4);
 }
 
-/* A lane's part of the sums and of the pieces that are multiplied; a share of the next slices. */
+/* An invocation's part of the sums and of the matrices that are multiplied, and its share of the next slices. */
 static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t eights = v->tile.gemm.bk / 8, x = VKF_CEIL_DIV(v->tile.gemm.bm * eights, workgroup(v)),
                  w = VKF_CEIL_DIV(v->tile.gemm.bn * eights, workgroup(v));

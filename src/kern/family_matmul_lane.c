@@ -2,7 +2,7 @@
  */
 #include "kern/gemm.h"
 
-/* The end of a row or of four columns of it: two loops of four, one of which is passed. */
+/* Turns at the end of a row, or of four of its columns: two loops of four, one of which is skipped. */
 #define FOUR_COLUMNS 10
 
 static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {

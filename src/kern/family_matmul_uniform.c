@@ -6,7 +6,7 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
   return (p->matmul.m <= 16 && v->tile.gemm.tm > 4 ? 2 : 1) * vkf_kern_gemm_cpu_effort(v, p, caps);
 }
 
-/* The rest of K at its longest, so that a larger K never takes fewer turns. */
+/* Counts the longest possible rest of K, so that the number never falls when K grows. */
 static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   return p->matmul.k / v->tile.gemm.bk + VKF_MIN(p->matmul.k, v->tile.gemm.bk - 1);
 }

@@ -4,7 +4,7 @@
 
 #include "kern/family.h"
 
-/* The sum of a row's partial sums, by whichever lanes. */
+/* Turns in which a row's partial sums are added up, at most. */
 #define TREE_TURNS 8
 #define NO_SHARED "a software driver: a row a subgroup, no shared memory"
 
@@ -23,7 +23,7 @@ static const char *fit_texels(const vkf_variant *v, const vkf_problem *p, const 
 
 /* ---- rows without sums ------------------------------------------------------------------------------------------- */
 
-/* A column an invocation. */
+/* Each invocation does a column in each turn. */
 static uint64_t row_turns(const vkf_variant *v, const vkf_problem *p) {
   return vkf_turns_by(p->rows.width, vkf_kern_workgroup(v));
 }
@@ -61,7 +61,7 @@ const vkf_family vkf_family_pairs = {.name = "pairs",
 
 /* ---- norm -------------------------------------------------------------------------------------------------------- */
 
-/* Columns of the other groups, and what passes, at most. */
+/* The columns of other groups and those that are copied, at most. */
 static uint32_t norm_rest(const vkf_problem *p) {
   return p->norm.whole_width > p->norm.width ? p->norm.whole_width - p->norm.width : 0;
 }
@@ -159,8 +159,8 @@ static uint64_t top_k_turns(const vkf_variant *v, const vkf_problem *p) {
                       vkf_turns_by(piece, VKF_COLUMNS_AT_ONCE) + vkf_turns_by(VKF_ROW_PARTIALS, VKF_COLUMNS_AT_ONCE));
 }
 
-/* After the first pass a column is put into the list if it is over the k-th largest maximum of groups of columns. That
- * are k columns until the list is full, and then those of the k - 1 groups that reach over it. */
+/* After the first pass a column is put into the list if it is over the k-th largest maximum of groups of columns. These
+ * are k columns until the list is full, then the columns of the k - 1 groups with larger maxima. */
 static uint64_t top_k_lanes_turns(const vkf_variant *v, const vkf_problem *p) {
   const uint64_t groups = 4 * (uint64_t)v->subgroup, k = p->top_k.k;
   const uint64_t hits = k > groups
@@ -169,7 +169,7 @@ static uint64_t top_k_lanes_turns(const vkf_variant *v, const vkf_problem *p) {
   return 2 * vkf_turns_by(p->top_k.width, groups) + (hits + k + 2) * 2; /* k: NaN, which the first pass does not see */
 }
 
-/* The best of each piece, and of all, an invocation. */
+/* For each invocation the best of each piece and the best of all. */
 static uint32_t best_bytes(const vkf_variant *v) {
   return vkf_kern_workgroup(v) * (1 + VKF_TOP_K_PIECES) * 8;
 }

@@ -10,7 +10,7 @@ static uint32_t shared_bytes(const vkf_variant *v) {
   return v->tile.gemm.slices * (v->tile.gemm.bm + v->tile.gemm.bn) * (v->tile.gemm.bk + 4) * 4;
 }
 
-/* Sums, a column of x, of w a vector; a share of the next slices. */
+/* Sums, a column of x, a vector of w, and a share of the next slices. */
 static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t vectors = v->tile.gemm.bk / 4, x = VKF_CEIL_DIV(v->tile.gemm.bm * vectors, workgroup(v)),
                  w = VKF_CEIL_DIV(v->tile.gemm.bn * vectors, workgroup(v));
@@ -31,8 +31,8 @@ static uint64_t combine_turns(const vkf_problem *p) {
   return vkf_turns_by(p->matmul.k, p->split);
 }
 
-/* k of a split: so many splits that every core has work, each worth a workgroup, together no more than a result's end
- * can take. */
+/* How much of K a split has: enough splits that every core has work, none too small to be worth a workgroup, and few
+ * enough that adding them up is cheap. */
 static uint32_t split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   enum { PER_CORE = 2, LEAST_K = 128, MOST_SPLITS = 16 };
   const uint64_t tiles =

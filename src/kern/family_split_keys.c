@@ -28,7 +28,7 @@ static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
 }
 
 static uint32_t split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
-  /* Workgroups that a core should have, so that loads of one hide behind another's; keys that are worth one. */
+  /* Workgroups that a core should have, so that one can load while another computes; the fewest keys worth one. */
   enum { PER_CORE = 4, LEAST_KEYS = 64 };
   const uint64_t tiles =
       VKF_MAX((uint64_t)vkf_kern_attention_row_tiles(v, p) * vkf_kern_attention_kv_heads(p) * p->attention.batch, 1);

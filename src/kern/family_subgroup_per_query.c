@@ -1,7 +1,7 @@
 /* subgroup-per-query: a query a subgroup, which is the workgroup (shaders/attention_subgroup_per_query.comp). */
 #include "kern/attention.h"
 
-/* Loops that the shader asks to unroll count, where others are in them: lavapipe does not unroll these. */
+/* Loops that the shader marks for unrolling count if they contain other loops: lavapipe does not unroll those. */
 static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t keys = VKF_CEIL_DIV(VKF_KEY_BLOCK, v->subgroup); /* of a block in a lane */
   const uint64_t results = vkf_turns_of(VKF_CEIL_DIV(p->attention.value_width, 4 * v->subgroup), vkf_turns_of(4, 0));

@@ -14,7 +14,7 @@ static uint32_t shared_bytes(const vkf_variant *v) {
          8 * v->tile.attention.rows * blocks + 12;
 }
 
-/* Loops that the shader asks to unroll count, where others are in them: lavapipe does not unroll these. */
+/* Loops that the shader marks for unrolling count if they contain other loops: lavapipe does not unroll those. */
 static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t slice = v->tile.attention.slice / 4, blocks = v->tile.attention.keys / VKF_KEY_BLOCK,
                  chunks = VKF_CEIL_DIV(p->attention.value_width, 64);
@@ -32,7 +32,7 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
          vkf_turns_of(VKF_CEIL_DIV(p->attention.keys, v->tile.attention.keys) + 1, tile) + results;
 }
 
-/* The values' sums; scores; of a turn weights and a vector of values. */
+/* Sums of values, scores, and in each turn weights and a vector of values. */
 static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t rows = v->tile.attention.lane_rows, blocks = v->tile.attention.keys / VKF_KEY_BLOCK;
   return rows * (4 * VKF_CEIL_DIV(p->attention.value_width, 64) + blocks + 4 + 1) + blocks + 4 +

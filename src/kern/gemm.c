@@ -1,16 +1,16 @@
 /* gemm: see gemm.h.
  *
- * What a GPU would take is a model of few numbers, to choose tiles by. No GPU was measured: the numbers are what is
- * publicly known of such devices (docs/SPEED.md), and measured times (`vkformer tune`) come before it.
+ * Tiles for GPUs are chosen by a model with a few numbers, which are publicly known of such devices (docs/SPEED.md).
+ * Measured times (`vkformer tune`) count more than the model.
  */
 #include "kern/gemm.h"
 
 #include <stdio.h>
 
-/* Loads from shared memory and from elsewhere, of a number each, in multiply-adds. */
+/* What it costs to load a number, in multiply-adds: from shared memory, and from elsewhere. */
 #define SHARED_LOAD 1.0
 #define FAR_LOAD 8.0
-/* Where K is split, in multiply-adds of a core: the second dispatch; a partial sum, written or read. */
+/* What it costs to split K, in multiply-adds of a core: the second dispatch, and each partial sum written or read. */
 #define COMBINE 5e5
 #define PARTIAL_SUM 16.0
 

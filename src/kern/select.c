@@ -307,7 +307,7 @@ uint32_t vkf_kern_probe_candidates(const vkf_caps *caps, vkf_problem *p,
   uint32_t n = 0;
   *p =
       (vkf_problem){.op = VKF_OP_MATMUL, .matmul = {.m = 64, .n = 256, .k = 256}, .order = vkf_kern_order(caps, false)};
-  /* Whether loads at uniform addresses beat texel loads hangs on the processor's vector unit and on the driver's
+  /* Whether loads at uniform addresses beat texel loads depends on the processor's vector unit and on the driver's
    * version. Mesa 22.3 has no such loads; between it and 26 nothing was measured. */
   if (caps->driver_id != VKF_DRIVER_ID_LAVAPIPE || caps->driver_version < 23u << 22) return 0;
   for (uint32_t place = 1; place <= VKF_MAX_PROBE_CANDIDATES; place++) {

@@ -3,7 +3,7 @@
 
 #include <math.h>
 
-/* Few rows are a matter of single rows; from here on a tile hardly sees a difference of less than two. */
+/* Below this number of rows every row counts; above it, tiles hardly notice a factor of less than two. */
 #define EXACT_SIZES 16
 
 /* Whatever their formats: the same kernels read them. */
@@ -11,7 +11,7 @@ static bool packings_alike(const vkf_weight_packing *a, const vkf_weight_packing
   return a->layout == b->layout && a->columns == b->columns;
 }
 
-/* log2(tuned / wanted), infinite where one does not speak for the other. */
+/* log2(tuned / wanted); infinite if a time of the one says nothing about the other. */
 static double distance(uint32_t tuned, uint32_t wanted) {
   if (tuned == wanted) return 0;
   if (tuned < wanted || wanted < EXACT_SIZES || tuned > 2 * (uint64_t)wanted) return INFINITY;

@@ -22,7 +22,7 @@ extern const vkf_family vkf_family_top_k_lanes, vkf_family_top_k_row;
 extern const vkf_family vkf_family_append, vkf_family_pairs;
 extern const vkf_family vkf_family_row, vkf_family_logit_edit;
 
-/* Weights that a kernel reads, where its modules read all formats of weights. */
+/* The formats of kernels whose modules read weights in every format. */
 #define ALL_FORMATS ((1u << VKF_FORMAT_COUNT) - 1)
 /* The same of keys and values. */
 #define CACHE_FORMATS (1u << VKF_FORMAT_F16)
@@ -54,8 +54,8 @@ extern const vkf_family vkf_family_row, vkf_family_logit_edit;
 #define LANE LANE_OF("matmul_lane"), .needs = VKF_NEED_SHUFFLE
 /* TM is part of the module here: a macro of the shader. */
 #define LANE_BROADCAST(module_) LANE_OF(module_), .subgroup = 4, .needs = VKF_NEED_BROADCAST, .fixed_tile = true
-/* A lane owns tn columns, one of each vector; x and w by address. The deeper the step, the fewer turns of the loop, and
- * the longer a pipeline takes to make: few rows, which every program has, gain less by it. */
+/* A lane owns tn columns, one of each vector; x and w by address. With a deeper step
+ * the loop has fewer turns, but the pipeline takes longer to make; few rows, which every program has, gain less. */
 #define UNIFORM(module_)                                                                                     \
   .needs = VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS, .weights = VKF_LAYOUT_W_COLUMNS, \
   .formats = ALL_FORMATS, ROW(MATMUL, matmul_uniform, module_)
@@ -73,10 +73,10 @@ extern const vkf_family vkf_family_row, vkf_family_logit_edit;
 /* lane_rows rows by VKF_KEY_BLOCK lanes, each with a key of every block of the tile; the bits are those of the others,
  * so that batch-invariant and reproducible runs have it, too. */
 #define ATTENTION_TILES(family_, module_) ATTENTION(family_, module_), .needs = VKF_NEED_GPU | VKF_NEED_SHARED
-/* Some rows and a part of the keys a workgroup, in clusters of lanes; four vectors of a head a lane are the widest. All
- * kernels of order class ascending give the same bits, whichever is picked, and they add up the keys of a row in one
- * sum: this one, with a sum a cluster and a part, is of class fast. So its parts may follow from keys, batch, heads and
- * device (vkf_kern_split()), and a large batch is cut no finer than the device has use for. */
+/* Each workgroup has some rows and a part of the keys, in clusters of lanes; a lane has at most four vectors of a head.
+ * Kernels of order class ascending add up the keys of a row in one sum. This one has a sum for each cluster and part,
+ * so it is of class fast, and the number of parts may depend on keys, batch, heads and device (vkf_kern_split()): a
+ * large batch is cut no finer than the device can use. */
 #define ATTENTION_SPLIT                                                                                 \
   .combine = "attention_combine", .vec = 4, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_SHUFFLE, \
   .order = VKF_ORDER_FAST, .formats = CACHE_FORMATS, ROW(ATTENTION, split_keys, "attention_split")
@@ -91,8 +91,8 @@ extern const vkf_family vkf_family_row, vkf_family_logit_edit;
 #define ATTENTION_WEIGHTS \
   .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH, ROW(ATTENTION_WEIGHTS, weights, "attention_weights")
 
-/* Rows: one a workgroup, which works through shared memory, or one a subgroup, which is the workgroup: the same bits.
- */
+/* Rows: one for each workgroup, through shared memory, or one for each subgroup, which is then the workgroup. Both give
+ * the same bits. */
 #define BY_WORKGROUP .workgroup = VKF_ROW_PARTIALS, .needs = VKF_NEED_SHARED
 #define NORM_LANES(module_) ROW(NORM, norm_lanes, module_), .needs = VKF_NEED_SHUFFLE
 #define LOG_SOFTMAX_LANES(module_) ROW(LOG_SOFTMAX, log_softmax_lanes, module_), .needs = VKF_NEED_SHUFFLE

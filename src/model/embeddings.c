@@ -1,4 +1,4 @@
-/* embeddings: token ids and tables in the ways that several families share. See internal.h.
+/* embeddings: token ids and tables, as several families have them. See internal.h.
  *
  * What is tied is one weight, whether it is stored once or twice. */
 #include <math.h>

@@ -68,7 +68,7 @@ vkf_status vkf_model_claim_language_model(vkf_net *net, vkf_file_value config, v
 
 /* ---- encoders ---------------------------------------------------------------------------------------------------- */
 
-/* What a folder that is still to be made has, as transformers counts: id2label, num_labels, or 2. */
+/* The number of classes of a folder that is still to be made, as transformers counts: id2label, num_labels, or 2. */
 static vkf_status count_labels(vkf_net *net, vkf_file_value config, uint32_t *out) {
   vkf_file_value labels;
   VKF_CALL(vkf_file_json_find_object(config, "id2label", &labels));

@@ -150,7 +150,7 @@ static vkf_build_operand position_table(const vkf_model_stage *s, uint32_t *n_po
   return vkf_build_slot_operand(slot);
 }
 
-/* Rows of tables, whatever there is of them, added up. */
+/* Adds up the rows of those tables that the stack has. */
 static uint32_t embed_rows(const vkf_model_stage *s, const char *name, vkf_embed_params params,
                            vkf_build_operand positions) {
   const vkf_model_stack *stack = s->stack;
@@ -171,7 +171,7 @@ static uint32_t embed_rows(const vkf_model_stage *s, const char *name, vkf_embed
   return vkf_build_node(s->b, &node);
 }
 
-/* Positions are added where their width is: before or after the way from the table's width to D. */
+/* Positions are added where their width fits: before or after the layer from the table's width to D. */
 static uint32_t embed_ids(const vkf_model_stage *s) {
   const vkf_model_stack *stack = s->stack;
   uint32_t n_positions, position_width, added = VKF_NO_SLOT;

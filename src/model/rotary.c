@@ -23,7 +23,7 @@ static void scale_linear(const scaling *s, double *frequencies) {
   for (uint32_t i = 0; i < s->n; i++) frequencies[i] /= s->factor;
 }
 
-/* Long waves are stretched, short ones do not change, and those between are blended. */
+/* Long waves are stretched, short ones are kept, and those between are a blend of both. */
 static vkf_status scale_llama3(vkf_net *net, const scaling *s, double *frequencies) {
   double low = 0, high = 0;
   VKF_CALL(vkf_model_find_number(net, s->keys, "low_freq_factor", 1, 1e-6, 1e6, &low));

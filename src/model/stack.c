@@ -19,7 +19,8 @@ const vkf_model_stack vkf_model_no_stack = {
     .final_norm = {VKF_NO_WEIGHT, VKF_NO_WEIGHT},
 };
 
-/* Far over every model, and little memory: a number of layers is believed before a tensor of theirs is seen. */
+/* Far more than any model has, yet little memory: memory for the layers is taken before their tensors are looked for.
+ */
 #define MAX_LAYERS 4096
 #define MAX_WIDTH (1 << 24) /* of all heads together: sums of three such widths are numbers of 32 bits */
 

@@ -6,9 +6,9 @@
 
 /* Is input `input` of the case its spans? */
 bool vkf_case_has_spans(const vkf_case *c, uint32_t input);
-/* Sequences of 0 tokens up to the case's length, one of which has all, with the past that fits. Their rows, their keys
- * and the slots of their caches are in three different orders; none of them is that of the sequences. Gives the spans
- * [seqs][VKF_SPAN_FIELDS] (NULL: there was no memory) and sets the rows in `sizes`. */
+/* Sequences of different lengths, from 0 tokens to the case's length, which one of them has; the past of each is as
+ * long as fits. Rows, keys and slots of caches are in three different orders, none of them that of the sequences. Gives
+ * the spans [seqs][VKF_SPAN_FIELDS] (NULL: there was no memory) and sets the rows in `sizes`. */
 const int32_t *vkf_case_spans(vkf_arena *arena, const vkf_case *c, vkf_sizes *sizes);
 
 #endif

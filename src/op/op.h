@@ -220,8 +220,8 @@ enum { VKF_TOP_K_VALUES, VKF_TOP_K_IDS }; /* outputs */
  * Heads are head_width wide, n_heads from q_column on and n_kv_heads from k_column on (0 heads: none). Of a head the
  * first `rotary` columns turn (even, at most head_width): pair i < rotary/2 is columns i and i + rotary/2 (HALVES) or
  * 2i and 2i + 1 (INTERLEAVED). Row p of the table holds for each pair i its cosine at 2i and its sine at 2i + 1, in
- * both layouts alike; frequencies, their scaling and an attention factor (in both numbers) are the host's business. (a,
- * b) becomes (a cos - b sin, b cos + a sin). */
+ * both layouts alike; the host computes the frequencies, their scaling and an attention factor, which multiplies both
+ * numbers. A pair (a, b) becomes (a cos - b sin, b cos + a sin). */
 typedef enum vkf_rope_pairs { VKF_ROPE_HALVES, VKF_ROPE_INTERLEAVED } vkf_rope_pairs;
 typedef struct vkf_rope_params {
   vkf_dim rows;

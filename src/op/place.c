@@ -1,10 +1,10 @@
 /* place: the memory plan of the temporaries.
  *
  * Greedy by size, first fit: the largest slot first, each at the lowest aligned offset that is free during its whole
- * life (Pisarchyk and Lee, Efficient memory management for deep neural net inference, 2020). Reads nothing of a slot
- * but its life and what the backend says of it. A node's scratch memory lives while the node runs, so it takes bytes
- * that no slot of that node has. Invariant: two slots with overlapping lives never share a byte, but for one that takes
- * over the bytes of another, and no slot crosses a multiple of `most`.
+ * life (Pisarchyk and Lee, Efficient memory management for deep neural net inference, 2020). Of a slot it reads only
+ * its life and its vkf_placement. A node's scratch memory lives while the node runs, so it takes bytes
+ * that no slot of that node has. Invariant: two slots with overlapping lives never share a byte, except if one takes
+ * over the bytes of the other, and no slot crosses a multiple of `most`.
  */
 #include "op/plan.h"
 

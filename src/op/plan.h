@@ -104,7 +104,7 @@ vkf_cost vkf_op_cost(const vkf_plan *plan, const vkf_node *node, const vkf_dims 
 
 /* ---- memory plan ------------------------------------------------------------------------------------------------- */
 
-/* What a backend says of a temporary slot, and where the memory plan puts it. */
+/* What a backend needs for a temporary slot, and where the memory plan puts it. */
 typedef struct vkf_placement {
   uint64_t bytes, alignment; /* in: 0 bytes: not placed */
   bool pinned;               /* in: shares its bytes with no other slot */

@@ -13,7 +13,7 @@
 
 #include "file/write.h"
 
-#define MAX_BYTES (64u << 20) /* nothing that is kept comes near */
+#define MAX_BYTES (64u << 20) /* far more than is ever kept */
 
 static char *join(vkf_env *env, const char *folder, const char *name) {
   vkf_text text;
@@ -42,14 +42,14 @@ vkf_status vkf_tune_cache_folder(vkf_env *env, const char *asked, char **out) {
 
 /* ---- trust ------------------------------------------------------------------------------------------------------- */
 
-/* NULL, or why what `facts` describe may have been written by somebody else. */
+/* Why another user may have written the file or folder with these facts; NULL: nobody else may. */
 static const char *distrust(const struct stat *facts) {
   if (facts->st_uid != geteuid()) return "it belongs to another user";
   if (facts->st_mode & (S_IWGRP | S_IWOTH)) return "other users may write it";
   return NULL;
 }
 
-/* NULL, or why a folder that is there is not used. */
+/* Why an existing folder is not used; NULL: it is used. */
 static const char *distrust_folder(const char *folder) {
   struct stat facts;
   if (stat(folder, &facts) != 0) return NULL;

@@ -63,7 +63,7 @@ static void shared_words(const vkf_check_trial *t, uint32_t own, uint32_t *given
   expected[1] = (uint32_t)((uint64_t)n * (n + 1) / 2) * factor;
 }
 
-/* Small whole numbers: sums of up to 64 products and one more are exact in whatever they are added up. */
+/* Small whole numbers: sums of up to 64 products and one more number are exact in every order and precision. */
 static float matrix_number(uint32_t i, uint32_t first_bit, uint32_t n_bits) {
   const uint32_t most = (1u << n_bits) - 1;
   return (float)(noise(i) >> first_bit & most) - (float)(most / 2);
@@ -138,7 +138,7 @@ static void rounding_words(const vkf_check_trial *t, uint32_t i, uint32_t *given
   expected[2] = bits_of(vkf_reproducible_mad(x[0], x[1], x[2]));
 }
 
-/* The sequence of probe_loops, which its loops go along one turn after the other. */
+/* The sequence of probe_loops: each turn of a loop computes its next number. */
 static void loop_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, uint32_t *expected) {
   const uint32_t nested = VKF_PROBE_INNER_TURNS + 1, rounds = t->turns / nested;
   given[0] = expected[0] = noise(i);

@@ -6,7 +6,7 @@
 
 #include "tune/cache.h"
 
-#define MAX_BYTES (32u << 20) /* what has grown beyond it is begun anew */
+#define MAX_BYTES (32u << 20) /* a file that grows beyond this is begun anew */
 
 /* Before the driver's bytes; of this machine's byte order, as those are. */
 typedef struct prefix {
@@ -56,7 +56,7 @@ void vkf_tune_compiled_open(vkf_tuning *t) {
   const void *bytes = file ? vkf_tune_compiled_unwrap(file, n_file, &n) : NULL;
   if (file && !bytes) vkf_env_log(env, VKF_LOG_WARNING, "%s/%s: not used: it is damaged", t->cache_folder, name);
   if (n > MAX_BYTES) n = 0;
-  /* Without a cache, too, pipelines can be made. */
+  /* Pipelines can be made without a cache. */
   if (vkf_gpu_pipeline_cache_open(t->gpu, bytes, n)) vkf_env_clear(env);
   t->compiled_hash = n ? vkf_hash_bytes(VKF_HASH_START, bytes, n) : 0;
   vkf_env_free(env, file);

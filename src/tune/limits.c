@@ -1,5 +1,5 @@
-/* Small devices without owning one: facts are lowered before the device is made, so that neither features nor sizes
- * beyond them are used. The classes have the smallest values that such devices are known to report, not those of one
+/* Pretends that a device is smaller: its facts are lowered before it is made, so that no feature or size beyond them is
+ * used. The classes have the smallest values that such devices are known to report, not those of one
  * product.
  */
 #include "tune/limits.h"

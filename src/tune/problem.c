@@ -52,8 +52,8 @@ static const struct {
     {VKF_OP_TOP_K, 3, "top_k:ROWS,WIDTH,K", false, top_k, 0},
 };
 
-/* Numbers from 1 to MAX_NUMBER, separated by commas, and (format not NULL) a format in the end; how many numbers there
- * are, 0 if that is not what the text is. */
+/* Numbers from 1 to MAX_NUMBER, separated by commas, and (format not NULL) a format in the end; returns how
+ * many numbers, 0 if the text has another form. */
 static uint32_t parse_numbers(const char *text, uint32_t numbers[MAX_NUMBERS], vkf_format *format) {
   uint32_t n = 0;
   for (;;) {

@@ -1,4 +1,4 @@
-/* exact: whether the kernels of the reproducible mode give the scalar path's bits on a device. */
+/* reproducible: whether the kernels of the reproducible mode give the scalar path's bits on a device. */
 #ifndef VKF_TUNE_REPRODUCIBLE_H
 #define VKF_TUNE_REPRODUCIBLE_H
 

@@ -15,7 +15,7 @@
 
 /* ---- keys -------------------------------------------------------------------------------------------------------- */
 
-/* The processor's name as /proc/cpuinfo has it; the machine word's name where it does not say. */
+/* The processor's name in /proc/cpuinfo; "unknown" if it has none. */
 static void cpu_model(char *out, size_t size) {
   char line[512];
   FILE *file = fopen("/proc/cpuinfo", "r");
