@@ -28,17 +28,14 @@ static vkf_status allocate(vkf_batch *batch, uint32_t edits) {
 }
 
 vkf_status vkf_decode_batch_init(vkf_batch *batch, vkf_env *env, const vkf_batch_input *in) {
-  vkf_status st = VKF_OK;
   *batch = (vkf_batch){.env = env,
                        .config = in->config,
                        .n_seats = in->n_seats,
                        .copies = vkf_decode_search_copies(in->config),
                        .each = vkf_decode_search_rows(in->config)};
   batch->n = batch->n_seats * batch->copies;
-  VKF_TRY(allocate(batch, in->edits));
-  VKF_TRY(vkf_decode_scratch_init(&batch->scratch, env, in->n_vocab, in->config->do_sample));
-done:
-  return st;
+  VKF_CALL(allocate(batch, in->edits));
+  return vkf_decode_scratch_init(&batch->scratch, env, in->n_vocab, in->config->do_sample);
 }
 
 void vkf_decode_batch_finish(vkf_batch *batch) {
@@ -84,7 +81,6 @@ bool vkf_decode_batch_seat_is_done(const vkf_batch *batch, uint32_t seat) {
 }
 
 vkf_status vkf_decode_batch_ask(vkf_batch *batch, vkf_batch_step *step) {
-  vkf_status st = VKF_OK;
   uint32_t n_rows = 0, k = 0;
   batch->n_live = 0;
   batch->edit_offsets[0] = 0;
@@ -92,8 +88,8 @@ vkf_status vkf_decode_batch_ask(vkf_batch *batch, vkf_batch_step *step) {
     vkf_search *s = &batch->searches[i];
     if (!is_live(s)) continue;
     k = s->k;
-    VKF_TRY(vkf_decode_search_ask(s, batch->rows + n_rows, batch->order + n_rows, batch->edits,
-                                  batch->edit_offsets + n_rows));
+    VKF_CALL(vkf_decode_search_ask(s, batch->rows + n_rows, batch->order + n_rows, batch->edits,
+                                   batch->edit_offsets + n_rows));
     for (uint32_t r = 0; r < batch->each; r++, n_rows++) {
       batch->rows[n_rows].slot = i * batch->each + r;
       batch->order[n_rows] += i * batch->each;
@@ -106,24 +102,21 @@ vkf_status vkf_decode_batch_ask(vkf_batch *batch, vkf_batch_step *step) {
                            .order = batch->order,
                            .edits = batch->edits,
                            .edit_offsets = batch->edit_offsets};
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_decode_batch_take(vkf_batch *batch, const float *values, const int32_t *ids) {
-  vkf_status st = VKF_OK;
   for (int taking = 0; taking < 2; taking++) { /* no search goes on where another one cannot */
     for (uint32_t i = 0; i < batch->n_live; i++) {
       vkf_search *s = &batch->searches[batch->live[i]];
       const size_t row = (size_t)i * batch->each, width = s->k > 0 ? s->k : batch->scratch.marks.n_vocab;
       const float *its = values + row * width;
       const int32_t *its_ids = s->k > 0 ? ids + row * width : NULL;
-      if (!taking) VKF_TRY(vkf_decode_search_check(s, its, its_ids));
-      if (taking) VKF_TRY(vkf_decode_search_take(s, its, its_ids, &batch->got[i]));
+      if (!taking) VKF_CALL(vkf_decode_search_check(s, its, its_ids));
+      if (taking) VKF_CALL(vkf_decode_search_take(s, its, its_ids, &batch->got[i]));
     }
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 void vkf_decode_batch_stop_seat(vkf_batch *batch, uint32_t seat) {

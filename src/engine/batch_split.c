@@ -22,25 +22,21 @@ static size_t bytes_of(const vkf_array *a) {
 
 /* The rows of a and behind them those of b. */
 static vkf_status join(const vkf_array *a, const vkf_array *b, vkf_result *result) {
-  vkf_status st = VKF_OK;
   size_t shape[VKF_MAX_RANK];
   void *data = NULL;
   memcpy(shape, a->shape, sizeof shape);
   shape[0] += b->shape[0];
-  VKF_TRY(vkf_engine_result_add(result, a->name, a->dtype, a->rank, shape, &data));
+  VKF_CALL(vkf_engine_result_add(result, a->name, a->dtype, a->rank, shape, &data));
   memcpy(data, a->data, bytes_of(a));
   memcpy((char *)data + bytes_of(a), b->data, bytes_of(b));
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status join_results(const vkf_batch_split *split, const vkf_result *a, const vkf_result *b,
                                vkf_result **out) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(vkf_engine_result_create(split->session->env, out));
-  for (size_t i = 0; i < a->n_arrays; i++) VKF_TRY(join(&a->arrays[i], &b->arrays[i], *out));
-done:
-  return st;
+  VKF_CALL(vkf_engine_result_create(split->session->env, out));
+  for (size_t i = 0; i < a->n_arrays; i++) VKF_CALL(join(&a->arrays[i], &b->arrays[i], *out));
+  return VKF_OK;
 }
 
 /* ---- inputs ------------------------------------------------------------------------------------------------------ */

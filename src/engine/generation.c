@@ -63,7 +63,6 @@ static vkf_status check_memory(const vkf_generation *g, uint32_t k, uint32_t lon
 
 /* The cache of the seats, and where their scores go. */
 static vkf_status begin_steps(vkf_generation *g, uint32_t edits, uint32_t k) {
-  vkf_status st = VKF_OK;
   const vkf_generation_params *p = &g->params;
   const vkf_net_info *info = vkf_model_net_info(g->session->model->net);
   const bool beams = p->config->num_beams > 1;
@@ -77,40 +76,37 @@ static vkf_status begin_steps(vkf_generation *g, uint32_t edits, uint32_t k) {
       .edits = edits,
       .head = {
           .ancestry = beams, .log_softmax = beams, .renormalize = beams && p->config->renormalize_logits, .top_k = k}};
-  VKF_TRY(vkf_engine_steps_init(&g->steps, g->session, &params));
-  if (!p->top_logprobs && g->steps.values) goto done;
+  VKF_CALL(vkf_engine_steps_init(&g->steps, g->session, &params));
+  if (!p->top_logprobs && g->steps.values) return VKF_OK;
   size_t n = 0;
   if (!vkf_size_mul(n_slots, info->target_vocab, &n)) n = SIZE_MAX;
   g->logits = vkf_env_alloc(g->session->env, n, sizeof *g->logits);
-  if (!g->logits) VKF_TRY(VKF_ERROR_MEMORY);
-done:
-  return st;
+  if (!g->logits) return VKF_ERROR_MEMORY;
+  return VKF_OK;
 }
 
 vkf_status vkf_engine_generation_init(vkf_generation *g, vkf_session *session, const vkf_generation_params *p) {
-  vkf_status st = VKF_OK;
   vkf_env *env = session->env;
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   *g = (vkf_generation){.session = session, .params = *p};
   if (p->limit > UINT32_MAX / 2)
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, "expected a length limit below 2^31, found %llu", (unsigned long long)p->limit);
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected a length limit below 2^31, found %llu",
+                        (unsigned long long)p->limit);
   const uint32_t longest = vkf_decode_search_longest(p->limit, info->max_positions, p->n_prompt),
                  edits = vkf_decode_max_edits(p->config, longest, p->n_source),
                  k = vkf_decode_search_k(p->config, info->target_vocab, p->scores);
-  VKF_TRY(check_memory(g, k, longest));
+  VKF_CALL(check_memory(g, k, longest));
   if (p->top_logprobs && p->config->num_beams > 1)
-    VKF_FAIL(env, VKF_ERROR_UNSUPPORTED, "top_logprobs with num_beams %u is not supported: expected 1 beam",
-             p->config->num_beams);
-  VKF_TRY(vkf_decode_batch_init(
+    return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "top_logprobs with num_beams %u is not supported: expected 1 beam",
+                        p->config->num_beams);
+  VKF_CALL(vkf_decode_batch_init(
       &g->batch, env,
       &(vkf_batch_input){.config = p->config, .n_seats = p->n_seats, .n_vocab = info->target_vocab, .edits = edits}));
   if (p->top_logprobs)
-    VKF_TRY(vkf_decode_logprobs_init(&g->logprobs, env, vkf_decode_batch_slots(p->config, p->n_seats),
-                                     info->target_vocab, p->top_logprobs, longest - VKF_MIN(p->n_prompt, longest)));
-  VKF_TRY(begin_steps(g, edits, k));
-  VKF_TRY(vkf_engine_steps_try(&g->steps, g->batch.n * g->batch.each, g->logits != NULL));
-done:
-  return st;
+    VKF_CALL(vkf_decode_logprobs_init(&g->logprobs, env, vkf_decode_batch_slots(p->config, p->n_seats),
+                                      info->target_vocab, p->top_logprobs, longest - VKF_MIN(p->n_prompt, longest)));
+  VKF_CALL(begin_steps(g, edits, k));
+  return vkf_engine_steps_try(&g->steps, g->batch.n * g->batch.each, g->logits != NULL);
 }
 
 void vkf_engine_generation_finish(vkf_generation *g) {
@@ -124,21 +120,18 @@ void vkf_engine_generation_finish(vkf_generation *g) {
 
 vkf_status vkf_engine_generation_put(vkf_generation *g, uint32_t n, const uint32_t *seats,
                                      const vkf_search_input *inputs, const vkf_encode_input *source) {
-  vkf_status st = VKF_OK;
   const uint32_t copies = g->batch.copies;
   for (uint32_t i = 0; i < n; i++) {
     vkf_search_input input = inputs[i];
     input.n_positions = vkf_model_net_info(g->session->model->net)->max_positions;
     input.scores = g->params.scores;
-    VKF_TRY(vkf_decode_batch_put(&g->batch, seats[i], &input));
+    VKF_CALL(vkf_decode_batch_put(&g->batch, seats[i], &input));
     for (uint32_t c = 0; g->params.top_logprobs && c < copies; c++) g->logprobs.lengths[seats[i] * copies + c] = 0;
   }
-  if (!source) goto done;
+  if (!source) return VKF_OK;
   vkf_encode_input placed = *source;
   placed.places = seats;
-  VKF_TRY(vkf_engine_steps_encode(&g->steps, &placed));
-done:
-  return st;
+  return vkf_engine_steps_encode(&g->steps, &placed);
 }
 
 /* A hint for the message: the format of the cache may be why a score is not a number. */

@@ -64,33 +64,31 @@ done:
 }
 
 static vkf_status inputs_init(vkf_session *session, const vkf_array *arrays, size_t n, run_inputs *in) {
-  vkf_status st = VKF_OK;
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   bool two = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
-  VKF_TRY(vkf_engine_refuse_unknown(session->env, arrays, n, "run", known_inputs(info)));
+  VKF_CALL(vkf_engine_refuse_unknown(session->env, arrays, n, "run", known_inputs(info)));
   if (info->image[0] > 0) {
-    VKF_TRY(pixels_init(session, arrays, n, in));
-    goto done;
+    VKF_CALL(pixels_init(session, arrays, n, in));
+    return VKF_OK;
   }
-  VKF_TRY(vkf_engine_array_ids(session->env, arrays, n, "input_ids", false, in->source, false, &in->ids));
-  VKF_TRY(vkf_engine_array_ids(session->env, arrays, n, "attention_mask", true, in->source, true, &in->mask));
-  VKF_TRY(vkf_engine_check_ids(session, "input_ids", in->ids, in->source[0], in->source[1],
-                               info->architecture == VKF_ARCHITECTURE_DECODER ? info->target_vocab : info->vocab));
+  VKF_CALL(vkf_engine_array_ids(session->env, arrays, n, "input_ids", false, in->source, false, &in->ids));
+  VKF_CALL(vkf_engine_array_ids(session->env, arrays, n, "attention_mask", true, in->source, true, &in->mask));
+  VKF_CALL(vkf_engine_check_ids(session, "input_ids", in->ids, in->source[0], in->source[1],
+                                info->architecture == VKF_ARCHITECTURE_DECODER ? info->target_vocab : info->vocab));
   if (info->n_types > 0)
-    VKF_TRY(vkf_engine_array_ids(session->env, arrays, n, "token_type_ids", true, in->source, true, &in->types));
-  VKF_TRY(check_types(session, in));
-  if (!two) goto done;
-  VKF_TRY(
+    VKF_CALL(vkf_engine_array_ids(session->env, arrays, n, "token_type_ids", true, in->source, true, &in->types));
+  VKF_CALL(check_types(session, in));
+  if (!two) return VKF_OK;
+  VKF_CALL(
       vkf_engine_array_ids(session->env, arrays, n, "decoder_input_ids", false, in->target, false, &in->target_ids));
   if (in->target[0] != in->source[0])
-    VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "decoder_input_ids: expected %zu rows, as input_ids has, found %zu",
-             in->source[0], in->target[0]);
-  VKF_TRY(vkf_engine_array_ids(session->env, arrays, n, "decoder_attention_mask", true, in->target, true,
-                               &in->target_mask));
-  VKF_TRY(vkf_engine_check_ids(session, "decoder_input_ids", in->target_ids, in->target[0], in->target[1],
-                               info->target_vocab));
-done:
-  return st;
+    return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
+                        "decoder_input_ids: expected %zu rows, as input_ids has, found %zu", in->source[0],
+                        in->target[0]);
+  VKF_CALL(vkf_engine_array_ids(session->env, arrays, n, "decoder_attention_mask", true, in->target, true,
+                                &in->target_mask));
+  return vkf_engine_check_ids(session, "decoder_input_ids", in->target_ids, in->target[0], in->target[1],
+                              info->target_vocab);
 }
 
 /* Puts the encoder's rows, which are packed, at their places among [B,S]; other places get zeros. */
@@ -130,7 +128,6 @@ static void shift_weights(const vkf_session *session, const vkf_encode_input *in
  * rectangle. */
 static vkf_status take_output(vkf_session *session, const vkf_cached_plan *cached, uint32_t slot, const vkf_dims *dims,
                               uint32_t rows, const vkf_encode_input *source, vkf_result *result) {
-  vkf_status st = VKF_OK;
   const vkf_slot *s = &cached->plan->slots[slot];
   size_t shape[VKF_MAX_SLOT_RANK + 1], rank = 0;
   void *data = NULL;
@@ -138,27 +135,24 @@ static vkf_status take_output(vkf_session *session, const vkf_cached_plan *cache
   if (is_split) shape[rank++] = rows;
   for (uint32_t i = 0; i < s->rank; i++) shape[rank++] = vkf_slot_extent(s, i, dims);
   if (is_split) shape[1] = source ? source->S : shape[1] / rows;
-  VKF_TRY(vkf_engine_result_add(result, s->output, s->dtype, rank, shape, &data));
-  VKF_TRY(session->plan_cache.backend->table->read(cached->program, slot, dims, data));
+  VKF_CALL(vkf_engine_result_add(result, s->output, s->dtype, rank, shape, &data));
+  VKF_CALL(session->plan_cache.backend->table->read(cached->program, slot, dims, data));
   if (source && is_split) spread_rows(session, source, shape[2] * vkf_dtype_bytes(s->dtype), data);
   if (source && rank == 4) shift_weights(session, source, shape[1], data);
   const char *second = vkf_model_second_name(session->model->net, s->output);
   if (second) {
     void *copy = NULL;
-    VKF_TRY(vkf_engine_result_add(result, second, s->dtype, rank, shape, &copy));
+    VKF_CALL(vkf_engine_result_add(result, second, s->dtype, rank, shape, &copy));
     memcpy(copy, result->arrays[result->n_arrays - 2].data, shape[0] * shape[1] * shape[2] * vkf_dtype_bytes(s->dtype));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status take_outputs(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims, uint32_t rows,
                                const vkf_encode_input *source, vkf_result *result) {
-  vkf_status st = VKF_OK;
   for (uint32_t i = 0; i < cached->plan->n_slots; i++)
-    if (cached->plan->slots[i].output) VKF_TRY(take_output(session, cached, i, dims, rows, source, result));
-done:
-  return st;
+    if (cached->plan->slots[i].output) VKF_CALL(take_output(session, cached, i, dims, rows, source, result));
+  return VKF_OK;
 }
 
 static vkf_status check_finite(vkf_env *env, const vkf_result *result) {
@@ -178,24 +172,21 @@ static vkf_status check_finite(vkf_env *env, const vkf_result *result) {
 static vkf_status run_decode(vkf_session *session, vkf_bucket *bucket, const vkf_plan_request *request,
                              const vkf_sizes *sizes, const int32_t *ids, const int32_t *source_mask,
                              const int32_t *target_mask, vkf_result *result) {
-  vkf_status st = VKF_OK;
   const vkf_cached_plan *cached = NULL;
   vkf_dims dims = vkf_dims_make(sizes);
-  VKF_TRY(vkf_engine_plan_get(&session->plan_cache, bucket, request, &cached));
-  VKF_TRY(vkf_engine_write_input(&session->plan_cache, cached, VKF_INPUT_TARGET_IDS, &dims, ids));
+  VKF_CALL(vkf_engine_plan_get(&session->plan_cache, bucket, request, &cached));
+  VKF_CALL(vkf_engine_write_input(&session->plan_cache, cached, VKF_INPUT_TARGET_IDS, &dims, ids));
   const vkf_model_tokens tokens = {.stage = VKF_STAGE_DECODE,
                                    .rows = sizes->R,
                                    .length = sizes->T,
                                    .ids = ids,
                                    .mask = target_mask,
                                    .mask_stride = sizes->T};
-  VKF_TRY(vkf_engine_write_positions(session, cached, &dims, &tokens));
-  VKF_TRY(vkf_engine_write_mask(session, cached, VKF_INPUT_MASK, &dims, sizes->B, sizes->S, source_mask));
-  VKF_TRY(vkf_engine_write_mask(session, cached, VKF_INPUT_TARGET_MASK, &dims, sizes->R, sizes->T, target_mask));
-  VKF_TRY(vkf_engine_run_plan(&session->plan_cache, cached, &dims));
-  VKF_TRY(take_outputs(session, cached, &dims, sizes->R, NULL, result));
-done:
-  return st;
+  VKF_CALL(vkf_engine_write_positions(session, cached, &dims, &tokens));
+  VKF_CALL(vkf_engine_write_mask(session, cached, VKF_INPUT_MASK, &dims, sizes->B, sizes->S, source_mask));
+  VKF_CALL(vkf_engine_write_mask(session, cached, VKF_INPUT_TARGET_MASK, &dims, sizes->R, sizes->T, target_mask));
+  VKF_CALL(vkf_engine_run_plan(&session->plan_cache, cached, &dims));
+  return take_outputs(session, cached, &dims, sizes->R, NULL, result);
 }
 
 typedef struct run_call {

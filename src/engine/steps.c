@@ -57,7 +57,6 @@ static uint64_t bound_of(const vkf_session *session, bool is_own) {
 }
 
 vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_steps_params *p) {
-  vkf_status st = VKF_OK;
   const vkf_need_sizes need = {p->n_sources, VKF_MAX(p->source_tokens, 1), p->n_sources * p->each, p->slot_tokens, 1};
   *s = (vkf_steps){.session = session,
                    .is_own = p->is_own,
@@ -69,21 +68,20 @@ vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_s
                                .renormalize = p->head.renormalize,
                                .top_k = p->head.top_k}};
   session->plan_cache.max_state_bytes = bound_of(session, p->is_own);
-  VKF_TRY(p->is_own ? vkf_engine_bucket_create(&session->plan_cache, &need, &s->bucket)
-                    : vkf_engine_bucket_get(&session->plan_cache, &need, &s->bucket));
+  VKF_CALL(p->is_own ? vkf_engine_bucket_create(&session->plan_cache, &need, &s->bucket)
+                     : vkf_engine_bucket_get(&session->plan_cache, &need, &s->bucket));
   s->caps = vkf_engine_bucket_sizes(s->bucket);
   s->most_rows = VKF_MAX(MOST_ROWS, s->caps.R);
   if (p->edits > UINT32_MAX / 2 / VKF_MAX(s->caps.R, 1))
-    VKF_FAIL(session->env, VKF_ERROR_ARGUMENT,
-             "the configuration needs %u edits of logits a row, more than this engine plans for", p->edits);
+    return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
+                        "the configuration needs %u edits of logits a row, more than this engine plans for", p->edits);
   if (p->edits) s->request.max_edits = vkf_engine_round_length(p->edits) * s->caps.R;
   s->width = p->head.top_k ? p->head.top_k : s->n_vocab;
   if (!p->head.top_k && (p->edits || p->head.log_softmax)) s->output = "scores";
-  VKF_TRY(allocate(s));
-  if (p->head.ancestry) VKF_TRY(allocate_beams(s));
-  if (p->source_tokens) VKF_TRY(allocate_sources(s, p->has_holes));
-done:
-  return st;
+  VKF_CALL(allocate(s));
+  if (p->head.ancestry) VKF_CALL(allocate_beams(s));
+  if (p->source_tokens) VKF_CALL(allocate_sources(s, p->has_holes));
+  return VKF_OK;
 }
 
 void vkf_engine_steps_finish(vkf_steps *s) {
@@ -235,77 +233,67 @@ static void describe_rows(vkf_steps *s, const vkf_batch_step *step, const submit
 /* The edits of one submit's rows; the step had n_before rows with scores before them. */
 static vkf_status write_edits(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
                               const vkf_batch_step *step, const submit *part, uint32_t n_before) {
-  vkf_status st = VKF_OK;
   const vkf_plan_cache *p = &s->session->plan_cache;
-  if (cached->slots[VKF_INPUT_EDITS] == VKF_NO_SLOT) goto done;
+  if (cached->slots[VKF_INPUT_EDITS] == VKF_NO_SLOT) return VKF_OK;
   const uint32_t first = step->edit_offsets[n_before], n = step->edit_offsets[n_before + part->n_out] - first;
   if (n > s->request.max_edits)
-    VKF_FAIL(s->session->env, VKF_ERROR_ARGUMENT, "a step has %u edits of logits, expected at most %u", n,
-             s->request.max_edits);
+    return vkf_env_fail(s->session->env, VKF_ERROR_ARGUMENT, "a step has %u edits of logits, expected at most %u", n,
+                        s->request.max_edits);
   for (uint32_t i = 0; i <= part->n_out; i++) s->edit_offsets[i] = step->edit_offsets[n_before + i] - first;
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_EDIT_OFFSETS, dims, s->edit_offsets));
-  VKF_TRY(p->backend->table->write_rows(cached->program, cached->slots[VKF_INPUT_EDITS], n, step->edits + first));
-done:
-  return st;
+  VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_EDIT_OFFSETS, dims, s->edit_offsets));
+  return p->backend->table->write_rows(cached->program, cached->slots[VKF_INPUT_EDITS], n, step->edits + first);
 }
 
 static vkf_status write_inputs(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
                                const vkf_batch_step *step, const submit *part) {
-  vkf_status st = VKF_OK;
   const vkf_plan_cache *p = &s->session->plan_cache;
   vkf_dims all = *dims; /* of the mask every source */
   all.v[VKF_DIM_S] = s->caps.S;
   describe_rows(s, step, part);
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_MASK, &all, s->source_mask));
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_IDS, dims, s->ids));
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_POSITIONS, dims, s->positions));
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_SPANS, dims, s->spans));
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_CROSS_SPANS, dims, s->cross_spans));
+  VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_MASK, &all, s->source_mask));
+  VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_IDS, dims, s->ids));
+  VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_POSITIONS, dims, s->positions));
+  VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_SPANS, dims, s->spans));
+  VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_CROSS_SPANS, dims, s->cross_spans));
   if (s->ancestry)
-    VKF_TRY(
+    VKF_CALL(
         vkf_engine_write_input(p, cached, VKF_INPUT_ANCESTRY, dims, s->ancestry + (size_t)part->first * s->caps.keys));
-  VKF_TRY(vkf_engine_write_input(p, cached, VKF_INPUT_OUT_ROWS, dims, s->out_rows));
-done:
-  return st;
+  return vkf_engine_write_input(p, cached, VKF_INPUT_OUT_ROWS, dims, s->out_rows);
 }
 
 /* The logits of a submit to where its rows want them. */
 static vkf_status read_logits(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
                               const vkf_batch_step *step, const submit *part) {
-  vkf_status st = VKF_OK;
   const vkf_search_row *rows = step->rows + part->first;
   float *from = s->rows;
   for (uint32_t r = 0; part->n_out == 1 && r < part->n; r++) /* of one row directly */
     if (outs_of(&rows[r], r + 1 < part->n ? rows[r].n : part->n_last)) from = rows[r].logits;
-  if (part->n_out > 1) VKF_TRY(vkf_engine_steps_need_logits(s, part->n_out));
+  if (part->n_out > 1) VKF_CALL(vkf_engine_steps_need_logits(s, part->n_out));
   if (part->n_out > 1) from = s->rows;
-  if (!from) goto done;
-  VKF_TRY(s->session->plan_cache.backend->table->read(cached->program, vkf_plan_find_output(cached->plan, "logits"),
-                                                      dims, from));
+  if (!from) return VKF_OK;
+  VKF_CALL(s->session->plan_cache.backend->table->read(cached->program, vkf_plan_find_output(cached->plan, "logits"),
+                                                       dims, from));
   for (uint32_t r = 0; part->n_out > 1 && r < part->n; r++) {
     const size_t n = (size_t)outs_of(&rows[r], r + 1 < part->n ? rows[r].n : part->n_last) * s->n_vocab;
     if (rows[r].logits) memcpy(rows[r].logits, from, n * sizeof *from);
     from += n;
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status read_results(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
                                const vkf_batch_step *step, const submit *part, uint32_t n_before) {
-  vkf_status st = VKF_OK;
   const vkf_backend_table *backend = s->session->plan_cache.backend->table;
-  if (!part->n_out) goto done;
+  if (!part->n_out) return VKF_OK;
   if (s->values) {
     const size_t at = (size_t)n_before * s->width;
     const char *values = s->output ? s->output : "top_values";
-    VKF_TRY(backend->read(cached->program, vkf_plan_find_output(cached->plan, values), dims, s->values + at));
+    VKF_CALL(backend->read(cached->program, vkf_plan_find_output(cached->plan, values), dims, s->values + at));
     if (!s->output)
-      VKF_TRY(backend->read(cached->program, vkf_plan_find_output(cached->plan, "top_ids"), dims, s->top_ids + at));
+      VKF_CALL(backend->read(cached->program, vkf_plan_find_output(cached->plan, "top_ids"), dims, s->top_ids + at));
   }
-  if (part->has_logits) VKF_TRY(read_logits(s, cached, dims, step, part));
-done:
-  return st;
+  if (part->has_logits) VKF_CALL(read_logits(s, cached, dims, step, part));
+  return VKF_OK;
 }
 
 /* The rows of a submit that has run. */
@@ -350,12 +338,11 @@ static vkf_status prepare(vkf_steps *s, const vkf_batch_step *step, uint32_t fir
 }
 
 vkf_status vkf_engine_steps_run(vkf_steps *s, const vkf_batch_step *step) {
-  vkf_status st = VKF_OK;
   if (s->ancestry) reorder(s, step);
   for (uint32_t r = 0, n_out = 0; r < step->n_rows;) {
     submit part;
     const vkf_cached_plan *cached = NULL;
-    VKF_TRY(prepare(s, step, r, &part, &cached));
+    VKF_CALL(prepare(s, step, r, &part, &cached));
     const vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = s->caps.B,
                                                      .S = part.n_source,
                                                      .R = part.n,
@@ -363,16 +350,15 @@ vkf_status vkf_engine_steps_run(vkf_steps *s, const vkf_batch_step *step) {
                                                      .past = part.keys - part.longest,
                                                      .out = part.n_out,
                                                      .target_rows = part.n_ids});
-    VKF_TRY(write_inputs(s, cached, &dims, step, &part));
-    VKF_TRY(write_edits(s, cached, &dims, step, &part, n_out));
-    VKF_TRY(vkf_engine_run_plan(&s->session->plan_cache, cached, &dims));
-    VKF_TRY(read_results(s, cached, &dims, step, &part, n_out));
+    VKF_CALL(write_inputs(s, cached, &dims, step, &part));
+    VKF_CALL(write_edits(s, cached, &dims, step, &part, n_out));
+    VKF_CALL(vkf_engine_run_plan(&s->session->plan_cache, cached, &dims));
+    VKF_CALL(read_results(s, cached, &dims, step, &part, n_out));
     move_on(s, step, &part);
     n_out += part.n_out;
     while (r < step->n_rows && !step->rows[r].n) r++;
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_engine_steps_plan(vkf_steps *s, uint32_t n, bool has_logits, const vkf_cached_plan **out) {
@@ -380,10 +366,7 @@ vkf_status vkf_engine_steps_plan(vkf_steps *s, uint32_t n, bool has_logits, cons
 }
 
 vkf_status vkf_engine_steps_try(vkf_steps *s, uint32_t n, bool has_logits) {
-  vkf_status st = VKF_OK;
   const vkf_cached_plan *cached = NULL;
-  if (s->sources) VKF_TRY(get_source_plan(s, s->caps.S, &cached));
-  VKF_TRY(vkf_engine_steps_plan(s, n, has_logits, &cached));
-done:
-  return st;
+  if (s->sources) VKF_CALL(get_source_plan(s, s->caps.S, &cached));
+  return vkf_engine_steps_plan(s, n, has_logits, &cached);
 }

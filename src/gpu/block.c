@@ -145,7 +145,7 @@ static vkf_status begin_timing(vkf_gpu_block *block, const vkf_gpu_block_params 
   VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
                                 .queryType = VK_QUERY_TYPE_TIMESTAMP,
                                 .queryCount = 2 + block->max_timed};
-  VKF_VK(device, CreateQueryPool, device->handle, &info, NULL, &block->queries);
+  VKF_TRY(VKF_VK(device, CreateQueryPool, device->handle, &info, NULL, &block->queries));
 done:
   return st;
 }
@@ -229,7 +229,7 @@ vkf_status vkf_gpu_block_end(vkf_gpu_block *block) {
   if (block->queries) timestamp(block, 1);
   if (device->vk.CmdEndDebugUtilsLabelEXT) device->vk.CmdEndDebugUtilsLabelEXT(block->commands);
   block->state = VKF_GPU_BLOCK_FAILED;
-  VKF_VK(device, EndCommandBuffer, block->commands);
+  VKF_TRY(VKF_VK(device, EndCommandBuffer, block->commands));
   if (block->log.status != VKF_OK) VKF_TRY(block->log.status);
   block->state = VKF_GPU_BLOCK_READY;
 done:

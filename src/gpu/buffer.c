@@ -99,8 +99,8 @@ vkf_status vkf_gpu_buffer_create(vkf_gpu_device *device, const char *name, vkf_g
     VKF_TRY(out_of_memory(buffer, "more than the device gives to one allocation"));
   VKF_TRY(create_handle(buffer));
   VKF_TRY(allocate(buffer, memory, &mapped));
-  VKF_VK(device, BindBufferMemory, device->handle, buffer->handle, buffer->memory, 0);
-  if (mapped) VKF_VK(device, MapMemory, device->handle, buffer->memory, 0, VK_WHOLE_SIZE, 0, &buffer->mapped);
+  VKF_TRY(VKF_VK(device, BindBufferMemory, device->handle, buffer->handle, buffer->memory, 0));
+  if (mapped) VKF_TRY(VKF_VK(device, MapMemory, device->handle, buffer->memory, 0, VK_WHOLE_SIZE, 0, &buffer->mapped));
   if (device->caps.buffer_address) {
     VkBufferDeviceAddressInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = buffer->handle};
     buffer->address = device->vk.GetBufferDeviceAddress(device->handle, &info);

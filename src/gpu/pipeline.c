@@ -55,14 +55,14 @@ static vkf_status get_layout(vkf_gpu_device *device, const vkf_gpu_pipeline_para
   VkDescriptorSetLayoutCreateInfo set = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_LAYOUT_CREATE_INFO,
                                          .bindingCount = params->n_bindings,
                                          .pBindings = bindings};
-  VKF_VK(device, CreateDescriptorSetLayout, device->handle, &set, NULL, &layout->set);
+  VKF_TRY(VKF_VK(device, CreateDescriptorSetLayout, device->handle, &set, NULL, &layout->set));
   VkPushConstantRange push = {.stageFlags = VK_SHADER_STAGE_COMPUTE_BIT, .size = params->push_bytes};
   VkPipelineLayoutCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_LAYOUT_CREATE_INFO,
                                      .setLayoutCount = 1,
                                      .pSetLayouts = &layout->set,
                                      .pushConstantRangeCount = params->push_bytes > 0,
                                      .pPushConstantRanges = &push};
-  VKF_VK(device, CreatePipelineLayout, device->handle, &info, NULL, &layout->pipeline);
+  VKF_TRY(VKF_VK(device, CreatePipelineLayout, device->handle, &info, NULL, &layout->pipeline));
   layout->next = device->root->layouts;
   device->root->layouts = layout;
   *out = layout;

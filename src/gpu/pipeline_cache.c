@@ -20,16 +20,13 @@ bool vkf_gpu_pipeline_cache_fits(const vkf_caps *caps, const void *bytes, size_t
 }
 
 vkf_status vkf_gpu_pipeline_cache_open(vkf_gpu_device *device, const void *bytes, size_t n) {
-  vkf_status st = VKF_OK;
   VkPipelineCacheCreateInfo info = {.sType = VK_STRUCTURE_TYPE_PIPELINE_CACHE_CREATE_INFO};
   if (device->pipeline_cache) return VKF_OK;
   if (vkf_gpu_pipeline_cache_fits(&device->caps, bytes, n)) {
     info.initialDataSize = n;
     info.pInitialData = bytes;
   }
-  VKF_VK(device, CreatePipelineCache, device->handle, &info, NULL, &device->pipeline_cache);
-done:
-  return st;
+  return VKF_VK(device, CreatePipelineCache, device->handle, &info, NULL, &device->pipeline_cache);
 }
 
 vkf_status vkf_gpu_pipeline_cache_take(vkf_gpu_device *device, void **bytes, size_t *n) {
@@ -37,14 +34,14 @@ vkf_status vkf_gpu_pipeline_cache_take(vkf_gpu_device *device, void **bytes, siz
   *bytes = NULL;
   *n = 0;
   if (!device->pipeline_cache || device->root->lost) return VKF_OK;
-  VKF_VK(device, GetPipelineCacheData, device->handle, device->pipeline_cache, n, NULL);
+  VKF_TRY(VKF_VK(device, GetPipelineCacheData, device->handle, device->pipeline_cache, n, NULL));
   if (*n <= HEADER_BYTES) { /* this driver keeps its kernels elsewhere, or not at all */
     *n = 0;
     return VKF_OK;
   }
   *bytes = vkf_env_alloc(device->env, *n, 1);
   if (!*bytes) VKF_TRY(VKF_ERROR_MEMORY);
-  VKF_VK(device, GetPipelineCacheData, device->handle, device->pipeline_cache, n, *bytes);
+  VKF_TRY(VKF_VK(device, GetPipelineCacheData, device->handle, device->pipeline_cache, n, *bytes));
 done:
   if (st) {
     vkf_env_free(device->env, *bytes);

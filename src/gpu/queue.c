@@ -22,7 +22,7 @@ vkf_status vkf_gpu_commands_create(vkf_gpu_device *device, VkCommandBuffer *out)
                                       .commandPool = device->commands,
                                       .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
                                       .commandBufferCount = 1};
-  VKF_VK(device, AllocateCommandBuffers, device->handle, &info, out);
+  VKF_TRY(VKF_VK(device, AllocateCommandBuffers, device->handle, &info, out));
 done:
   return st;
 }
@@ -30,7 +30,7 @@ done:
 vkf_status vkf_gpu_commands_begin(vkf_gpu_device *device, VkCommandBuffer commands, uint32_t flags) {
   vkf_status st = VKF_OK;
   VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = flags};
-  VKF_VK(device, BeginCommandBuffer, commands, &info);
+  VKF_TRY(VKF_VK(device, BeginCommandBuffer, commands, &info));
 done:
   return st;
 }
@@ -75,7 +75,7 @@ vkf_status vkf_gpu_queue_init(vkf_gpu_device *device) {
   VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                   .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
                                   .queueFamilyIndex = device->queue_family};
-  VKF_VK(device, CreateCommandPool, device->handle, &pool, NULL, &device->commands);
+  VKF_TRY(VKF_VK(device, CreateCommandPool, device->handle, &pool, NULL, &device->commands));
 done:
   return st;
 }
@@ -85,11 +85,11 @@ static vkf_status prepare(vkf_gpu_device *device) {
   vkf_status st = VKF_OK;
   const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
   for (size_t i = 0; i < VKF_GPU_MAX_PENDING; ++i)
-    if (!device->fences[i]) VKF_VK(device, CreateFence, device->handle, &fence, NULL, &device->fences[i]);
+    if (!device->fences[i]) VKF_TRY(VKF_VK(device, CreateFence, device->handle, &fence, NULL, &device->fences[i]));
   if (!device->host_barrier) VKF_TRY(vkf_gpu_commands_create(device, &device->host_barrier));
   VKF_TRY(vkf_gpu_commands_begin(device, device->host_barrier, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT));
   record(device, device->host_barrier, VKF_GPU_BY_HOST);
-  VKF_VK(device, EndCommandBuffer, device->host_barrier);
+  VKF_TRY(VKF_VK(device, EndCommandBuffer, device->host_barrier));
   device->can_submit = true;
 done:
   return st;
@@ -148,7 +148,7 @@ static vkf_status wait_fence(vkf_gpu_device *device, VkFence fence) {
                device->caps.device_name, (unsigned long long)(device->wait_ns / 1000000));
     }
   }
-  VKF_VK(device, ResetFences, device->handle, 1, &fence);
+  VKF_TRY(VKF_VK(device, ResetFences, device->handle, 1, &fence));
 done:
   return st;
 }

@@ -28,7 +28,7 @@ static vkf_status add_pool(vkf_gpu_device *device, vkf_gpu_sets *sets) {
                                      .maxSets = pool->sets,
                                      .poolSizeCount = VKF_COUNT(sizes),
                                      .pPoolSizes = sizes};
-  VKF_VK(device, CreateDescriptorPool, device->handle, &info, NULL, &pool->handle);
+  VKF_TRY(VKF_VK(device, CreateDescriptorPool, device->handle, &info, NULL, &pool->handle));
   pool->next = sets->pools;
   sets->pools = pool;
   sets->n_pools++;
@@ -39,7 +39,6 @@ done:
 
 static vkf_status add_view(vkf_gpu_device *device, vkf_gpu_sets *sets, vkf_gpu_binding_kind kind,
                            const VkDescriptorBufferInfo *range, VkBufferView *out) {
-  vkf_status st = VKF_OK;
   VkBufferView *views = vkf_env_grow(device->env, sets->views, &sets->view_capacity, sets->n_views + 1, sizeof(*views));
   if (!views) return VKF_ERROR_MEMORY;
   sets->views = views;
@@ -48,28 +47,26 @@ static vkf_status add_view(vkf_gpu_device *device, vkf_gpu_sets *sets, vkf_gpu_b
                                  .format = vkf_gpu_texel_get(kind).format,
                                  .offset = range->offset,
                                  .range = range->range};
-  VKF_VK(device, CreateBufferView, device->handle, &info, NULL, out);
+  VKF_CALL(VKF_VK(device, CreateBufferView, device->handle, &info, NULL, out));
   sets->views[sets->n_views++] = *out;
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_gpu_sets_make(vkf_gpu_device *device, vkf_gpu_sets *sets, const vkf_gpu_dispatch *dispatch,
                              VkDescriptorSet *out) {
-  vkf_status st = VKF_OK;
   const vkf_gpu_layout *layout = dispatch->pipeline->layout;
   VkDescriptorBufferInfo ranges[VKF_GPU_MAX_BINDINGS];
   VkBufferView views[VKF_GPU_MAX_BINDINGS];
   VkWriteDescriptorSet writes[VKF_GPU_MAX_BINDINGS];
   *out = VK_NULL_HANDLE;
   if (layout->n_bindings == 0) return VKF_OK;
-  if (!sets->pools || sets->pools->sets == 0) VKF_TRY(add_pool(device, sets));
+  if (!sets->pools || sets->pools->sets == 0) VKF_CALL(add_pool(device, sets));
   vkf_gpu_set_pool *pool = sets->pools;
   VkDescriptorSetAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_DESCRIPTOR_SET_ALLOCATE_INFO,
                                       .descriptorPool = pool->handle,
                                       .descriptorSetCount = 1,
                                       .pSetLayouts = &layout->set};
-  VKF_VK(device, AllocateDescriptorSets, device->handle, &info, out);
+  VKF_CALL(VKF_VK(device, AllocateDescriptorSets, device->handle, &info, out));
   pool->sets--;
 
   for (uint32_t i = 0; i < layout->n_bindings; ++i) {
@@ -78,7 +75,7 @@ vkf_status vkf_gpu_sets_make(vkf_gpu_device *device, vkf_gpu_sets *sets, const v
     ranges[i].buffer = binding->buffer->handle;
     ranges[i].offset = binding->offset;
     ranges[i].range = binding->bytes ? binding->bytes : binding->buffer->bytes - binding->offset;
-    if (!storage) VKF_TRY(add_view(device, sets, layout->kinds[i], &ranges[i], &views[i]));
+    if (!storage) VKF_CALL(add_view(device, sets, layout->kinds[i], &ranges[i], &views[i]));
     writes[i] = (VkWriteDescriptorSet){
         .sType = VK_STRUCTURE_TYPE_WRITE_DESCRIPTOR_SET,
         .dstSet = *out,
@@ -89,8 +86,7 @@ vkf_status vkf_gpu_sets_make(vkf_gpu_device *device, vkf_gpu_sets *sets, const v
         .pTexelBufferView = storage ? NULL : &views[i]};
   }
   device->vk.UpdateDescriptorSets(device->handle, layout->n_bindings, writes, 0, NULL);
-done:
-  return st;
+  return VKF_OK;
 }
 
 void vkf_gpu_sets_finish(vkf_gpu_device *device, vkf_gpu_sets *sets) {

@@ -35,12 +35,12 @@ static vkf_status add_program(vkf_gpu_device *device, VkPipeline pipeline, uint3
       .sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_INFO_KHR, .pipeline = pipeline, .executableIndex = index};
   uint32_t n = 0;
   VkPipelineExecutableStatisticKHR *found = NULL;
-  VKF_VK(device, GetPipelineExecutableStatisticsKHR, device->handle, &info, &n, NULL);
+  VKF_TRY(VKF_VK(device, GetPipelineExecutableStatisticsKHR, device->handle, &info, &n, NULL));
   found = vkf_env_alloc(l->env, n, sizeof *found);
   vkf_bench_statistic *all = vkf_arena_alloc(l->arena, l->n + n, sizeof *all);
   if (!found || !all) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t i = 0; i < n; i++) found[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_STATISTIC_KHR;
-  VKF_VK(device, GetPipelineExecutableStatisticsKHR, device->handle, &info, &n, found);
+  VKF_TRY(VKF_VK(device, GetPipelineExecutableStatisticsKHR, device->handle, &info, &n, found));
   for (size_t i = 0; i < l->n; i++) all[i] = l->all[i];
   for (uint32_t i = 0; i < n; i++) {
     found[i].name[sizeof found[i].name - 1] = 0;
@@ -65,11 +65,11 @@ vkf_status vkf_gpu_pipeline_statistics(vkf_gpu_device *device, const vkf_gpu_pip
   *out = NULL;
   *n = 0;
   if (!pipeline->statistics || !device->caps.pipeline_statistics) return VKF_OK;
-  VKF_VK(device, GetPipelineExecutablePropertiesKHR, device->handle, &info, &n_programs, NULL);
+  VKF_TRY(VKF_VK(device, GetPipelineExecutablePropertiesKHR, device->handle, &info, &n_programs, NULL));
   programs = vkf_env_alloc(device->env, n_programs, sizeof *programs);
   if (!programs) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t i = 0; i < n_programs; i++) programs[i].sType = VK_STRUCTURE_TYPE_PIPELINE_EXECUTABLE_PROPERTIES_KHR;
-  VKF_VK(device, GetPipelineExecutablePropertiesKHR, device->handle, &info, &n_programs, programs);
+  VKF_TRY(VKF_VK(device, GetPipelineExecutablePropertiesKHR, device->handle, &info, &n_programs, programs));
   for (uint32_t i = 0; i < n_programs; i++) {
     programs[i].name[sizeof programs[i].name - 1] = 0;
     VKF_TRY(add_program(device, pipeline->handle, i, n_programs > 1 ? programs[i].name : "", &l));

@@ -65,8 +65,8 @@ static vkf_status get_ticks(vkf_gpu_block *block, uint32_t query, uint64_t *tick
   VKF_TRY(vkf_gpu_device_alive(device));
   if (block->n_submits == 0 || block->pending_serial > device->completed)
     VKF_FAIL(device->env, VKF_ERROR_ARGUMENT, "%s: expected a block that has run and was waited for", block->label);
-  VKF_VK(device, GetQueryPoolResults, device->handle, block->queries, query, 1, sizeof(*ticks), ticks, sizeof(*ticks),
-         VK_QUERY_RESULT_64_BIT);
+  VKF_TRY(VKF_VK(device, GetQueryPoolResults, device->handle, block->queries, query, 1, sizeof(*ticks), ticks,
+                 sizeof(*ticks), VK_QUERY_RESULT_64_BIT));
 done:
   return st;
 }

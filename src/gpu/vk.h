@@ -104,8 +104,8 @@ vkf_status vkf_gpu_table_load_instance(vkf_env *env, PFN_vkGetInstanceProcAddr g
                                        vkf_vk_instance *out);
 vkf_status vkf_gpu_table_load_device(vkf_gpu_device *device, bool has_labels);
 
-/* One Vulkan call on a device: VKF_VK(device, CreateFence, device->handle, &info, NULL, &fence); leaves by `done:`. */
-#define VKF_VK(device, name, ...) VKF_TRY(vkf_gpu_device_result((device), (device)->vk.name(__VA_ARGS__), "vk" #name))
+/* The status of a Vulkan call on a device: VKF_VK(device, CreateFence, device->handle, &info, NULL, &fence). */
+#define VKF_VK(device, name, ...) vkf_gpu_device_result((device), (device)->vk.name(__VA_ARGS__), "vk" #name)
 /* Records a failure and returns its status; a lost device becomes the device's state. */
 vkf_status vkf_gpu_device_result(vkf_gpu_device *device, VkResult result, const char *what);
 const char *vkf_gpu_result_name(VkResult result);

@@ -31,13 +31,11 @@ static bool is_new(verification *j, const vkf_program *program) {
 }
 
 static vkf_status verify_node(vkf_walk *walk, const char *block, uint32_t node, double *ratio) {
-  vkf_status st = VKF_OK;
   vkf_comparison found = {0};
-  VKF_TRY(vkf_ref_walk_node(walk, node, &found));
+  VKF_CALL(vkf_ref_walk_node(walk, node, &found));
   vkf_ref_walk_warn(walk, node, &found, block);
   *ratio = isnan(found.ratio) ? INFINITY : VKF_MAX(*ratio, found.ratio);
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status verify_program(verification *j, vkf_program *program, const vkf_plan *plan, const vkf_dims *dims,
@@ -59,7 +57,6 @@ done:
 
 static vkf_status on_run(void *user, vkf_program *program, const vkf_plan *plan, const vkf_dims *dims, uint32_t first,
                          uint32_t n) {
-  vkf_status st = VKF_OK;
   verification *j = user;
   bool decodes = vkf_plan_find_index(plan, VKF_SLOT_INPUT, VKF_INPUT_TARGET_IDS) != VKF_NO_SLOT;
   (void)first;
@@ -67,16 +64,15 @@ static vkf_status on_run(void *user, vkf_program *program, const vkf_plan *plan,
   vkf_pass_info pass = {.size = sizeof pass,
                         .stage = decodes ? VKF_STAGE_DECODE : VKF_STAGE_ENCODE,
                         .n_tokens = dims->v[decodes ? VKF_DIM_RT : VKF_DIM_BS]};
-  if (!is_new(j, program)) goto done;
+  if (!is_new(j, program)) return VKF_OK;
   for (uint32_t i = 0; i < plan->n_nodes; i++) {
     vkf_cost cost = vkf_op_cost(plan, &plan->nodes[i], dims);
     pass.flops += cost.flops;
     pass.bytes += cost.bytes;
   }
-  if (!j->params->cost_only) VKF_TRY(verify_program(j, program, plan, dims, &pass.ratio));
+  if (!j->params->cost_only) VKF_CALL(verify_program(j, program, plan, dims, &pass.ratio));
   VKF_CALLBACK(j->session->env, j->on_pass(j->user, &pass));
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_model_verify(vkf_model *m, const vkf_array *inputs, size_t n_inputs, const vkf_verify_params *params,

@@ -32,23 +32,23 @@ static vkf_status infer_mask(vkf_env *env, const vkf_generation_config *config, 
 
 static vkf_status read_prefix(vkf_session *session, const vkf_generation_config *config, const vkf_array *inputs,
                               size_t n_inputs, vkf_generate_arrays *in) {
-  vkf_status st = VKF_OK;
   vkf_env *env = session->env;
   int32_t *ids = NULL, start = start_id(config);
-  VKF_TRY(vkf_engine_array_ids(env, inputs, n_inputs, PREFIX, true, in->prefix, false, &in->prefix_ids));
-  if (!in->prefix_ids) goto done;
+  VKF_CALL(vkf_engine_array_ids(env, inputs, n_inputs, PREFIX, true, in->prefix, false, &in->prefix_ids));
+  if (!in->prefix_ids) return VKF_OK;
   size_t n = in->prefix[1];
   if (in->prefix[0] != in->shape[0])
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT, PREFIX ": expected %zu rows, as input_ids has, found %zu", in->shape[0],
-             in->prefix[0]);
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT, PREFIX ": expected %zu rows, as input_ids has, found %zu",
+                        in->shape[0], in->prefix[0]);
   if (start == VKF_NO_TOKEN)
-    VKF_FAIL(env, VKF_ERROR_ARGUMENT,
-             PREFIX ": expected decoder_start_token_id or bos_token_id in the generation configuration, found neither");
-  VKF_TRY(vkf_engine_check_ids(session, PREFIX, in->prefix_ids, in->prefix[0], n,
-                               vkf_model_net_info(session->model->net)->target_vocab));
-  if (!needs_start(in, start)) goto done;
+    return vkf_env_fail(
+        env, VKF_ERROR_ARGUMENT,
+        PREFIX ": expected decoder_start_token_id or bos_token_id in the generation configuration, found neither");
+  VKF_CALL(vkf_engine_check_ids(session, PREFIX, in->prefix_ids, in->prefix[0], n,
+                                vkf_model_net_info(session->model->net)->target_vocab));
+  if (!needs_start(in, start)) return VKF_OK;
   ids = vkf_env_alloc(env, in->prefix[0] * (n + 1), sizeof *ids);
-  if (!ids) VKF_TRY(VKF_ERROR_MEMORY);
+  if (!ids) return VKF_ERROR_MEMORY;
   for (size_t r = 0; r < in->prefix[0]; r++) {
     ids[r * (n + 1)] = start;
     memcpy(ids + r * (n + 1) + 1, in->prefix_ids + r * n, n * sizeof *ids);
@@ -56,23 +56,19 @@ static vkf_status read_prefix(vkf_session *session, const vkf_generation_config 
   vkf_env_free(env, in->prefix_ids);
   in->prefix_ids = ids;
   in->prefix[1] = n + 1;
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_task_generate_arrays_init(vkf_session *session, const vkf_generation_config *config,
                                          const vkf_array *inputs, size_t n_inputs, vkf_generate_arrays *in) {
-  vkf_status st = VKF_OK;
   bool two = vkf_model_net_info(session->model->net)->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
   *in = (vkf_generate_arrays){0};
-  VKF_TRY(vkf_engine_refuse_unknown(session->env, inputs, n_inputs, "generate",
-                                    two ? "input_ids, attention_mask, " PREFIX : "input_ids, attention_mask"));
-  VKF_TRY(vkf_engine_array_ids(session->env, inputs, n_inputs, "input_ids", false, in->shape, false, &in->ids));
-  VKF_TRY(vkf_engine_array_ids(session->env, inputs, n_inputs, "attention_mask", true, in->shape, true, &in->mask));
-  if (!in->mask) VKF_TRY(infer_mask(session->env, config, in));
-  VKF_TRY(read_prefix(session, config, inputs, n_inputs, in));
-done:
-  return st;
+  VKF_CALL(vkf_engine_refuse_unknown(session->env, inputs, n_inputs, "generate",
+                                     two ? "input_ids, attention_mask, " PREFIX : "input_ids, attention_mask"));
+  VKF_CALL(vkf_engine_array_ids(session->env, inputs, n_inputs, "input_ids", false, in->shape, false, &in->ids));
+  VKF_CALL(vkf_engine_array_ids(session->env, inputs, n_inputs, "attention_mask", true, in->shape, true, &in->mask));
+  if (!in->mask) VKF_CALL(infer_mask(session->env, config, in));
+  return read_prefix(session, config, inputs, n_inputs, in);
 }
 
 void vkf_task_generate_arrays_finish(vkf_env *env, vkf_generate_arrays *in) {

@@ -115,75 +115,67 @@ static void hand_on_settled(writer *w, prompt *p, size_t end) {
 
 /* One more token of a row: looks for stop strings from where there was none before. */
 static vkf_status add_token(writer *w, prompt *p, int32_t token) {
-  vkf_status st = VKF_OK;
   size_t longest = 1;
   for (size_t i = 0; i < w->params.n_stops; i++) longest = VKF_MAX(longest, strlen(w->params.stops[i]));
   const size_t safe = p->text.size - VKF_MIN(p->text.size, longest - 1), from = VKF_MAX(safe, p->begin);
-  VKF_TRY(stream_add(w, p, token, &p->text));
+  VKF_CALL(stream_add(w, p, token, &p->text));
   p->n_ids++;
   if (w->params.n_stops) {
     const char *text = NULL;
-    VKF_TRY(text_from(w, p, from, &text));
+    VKF_CALL(text_from(w, p, from, &text));
     const size_t end = find_stop(w, text, &p->is_stopped);
     if (p->is_stopped) { /* what is before it may not be settled yet */
       hand_on_settled(w, p, VKF_MIN(from, p->text.size));
       const size_t handed = p->n_handed - VKF_MIN(p->n_handed, from);
       if (end > handed) hand_on(w, p, text + handed, end - handed);
-      goto done;
+      return VKF_OK;
     }
   }
   hand_on_settled(w, p, without_begun_stop(w, p));
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* The stream of a prompt, behind its own ids where a decoder continues them. */
 static vkf_status begin(writer *w, prompt *p) {
-  vkf_status st = VKF_OK;
   vkf_text_stream_destroy(&p->stream);
   p->text.size = p->begin = p->n_handed = p->n_ids = 0;
-  VKF_TRY(stream_create(w, p));
-  for (uint32_t i = 0; w->is_decoder && i < p->part->n; i++) VKF_TRY(stream_add(w, p, p->part->ids[i], &p->text));
+  VKF_CALL(stream_create(w, p));
+  for (uint32_t i = 0; w->is_decoder && i < p->part->n; i++) VKF_CALL(stream_add(w, p, p->part->ids[i], &p->text));
   const char *text = "";
-  if (w->is_decoder) VKF_TRY(text_from(w, p, 0, &text));
+  if (w->is_decoder) VKF_CALL(text_from(w, p, 0, &text));
   p->begin = p->n_handed = strlen(text);
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
 
 /* The text of a sequence up to the first stop string. What was not handed on yet is. */
 static vkf_status make_text(writer *w, prompt *p, const vkf_kept *s, char **out) {
-  vkf_status st = VKF_OK;
   bool found = false;
-  VKF_TRY(begin(w, p));
-  for (size_t i = 0; i < s->n; i++) VKF_TRY(stream_add(w, p, s->ids[i], &p->text));
+  VKF_CALL(begin(w, p));
+  for (size_t i = 0; i < s->n; i++) VKF_CALL(stream_add(w, p, s->ids[i], &p->text));
   const char *text = NULL;
-  VKF_TRY(text_from(w, p, p->begin, &text));
+  VKF_CALL(text_from(w, p, p->begin, &text));
   const size_t end = find_stop(w, text, &found);
   *out = vkf_arena_printf(&w->parts.arena, "%.*s", (int)end, text);
-  if (!*out) VKF_TRY(VKF_ERROR_MEMORY);
-done:
-  return st;
+  if (!*out) return VKF_ERROR_MEMORY;
+  return VKF_OK;
 }
 
 /* Row `row` of the results of a prompt is its sequence `row`, that of the log-probabilities first + row. */
 static vkf_status take_row(writer *w, prompt *p, const vkf_generated *results, uint32_t row, const vkf_logprobs *l,
                            uint32_t first_row) {
-  vkf_status st = VKF_OK;
   const size_t at = p->part->text * w->each + row;
   const uint32_t n_prompt = w->is_decoder ? p->part->n : 1; /* the start id */
   const vkf_keep keep = {&w->config, results, l, row, first_row + row, n_prompt, .first = n_prompt};
-  VKF_TRY(vkf_task_keep(&w->parts.arena, &keep, &w->sequences[at]));
+  VKF_CALL(vkf_task_keep(&w->parts.arena, &keep, &w->sequences[at]));
   if (p->is_stopped) w->sequences[at].score = NAN;
   const size_t n_handed = p->n_handed;
-  VKF_TRY(make_text(w, p, &w->sequences[at], &w->texts[at]));
+  VKF_CALL(make_text(w, p, &w->sequences[at], &w->texts[at]));
   const char *text = w->texts[at];
   const size_t done = n_handed - VKF_MIN(n_handed, p->begin);
   if (!p->is_stopped && strlen(text) > done) hand_on(w, p, text + done, strlen(text) - done);
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- the schedule ------------------------------------------------------------------------------------------------ */
@@ -217,18 +209,16 @@ static vkf_told on_token(void *user, const vkf_request *request, uint32_t row, i
 
 static vkf_status take(void *user, const vkf_request *request, const vkf_generated *results,
                        const vkf_logprobs *logprobs, uint32_t row) {
-  vkf_status st = VKF_OK;
   writer *w = user;
   prompt *p = request->user;
   if (w->st != VKF_OK) { /* of a callback */
     vkf_env_restore_failure(w->session->env, &w->failure);
-    VKF_TRY(w->st);
+    VKF_CALL(w->st);
   }
-  for (uint32_t r = 0; r < w->each; r++) VKF_TRY(take_row(w, p, results, r, logprobs, row));
+  for (uint32_t r = 0; r < w->each; r++) VKF_CALL(take_row(w, p, results, r, logprobs, row));
   vkf_text_stream_destroy(&p->stream);
   vkf_text_finish(&p->text);
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status refuse(void *user, const vkf_request *request) {
@@ -268,17 +258,14 @@ done:
 /* ---- results ----------------------------------------------------------------------------------------------------- */
 
 static vkf_status add_results(const writer *w, vkf_result *result) {
-  vkf_status st = VKF_OK;
   const size_t rows = w->n * w->each;
   const uint32_t n_vocab = vkf_model_net_info(w->session->model->net)->target_vocab;
   for (size_t i = 0; i < rows; i++)
     if (!w->texts[i]) w->sequences[i].score = NAN;
-  VKF_TRY(vkf_task_kept_add(w->sequences, rows, -1, w->config.num_beams > 1 || w->params.scores,
-                            VKF_MIN(w->params.top_logprobs, n_vocab), result));
-  for (size_t i = 0; i < rows; i++) VKF_TRY(vkf_engine_result_add_text(result, w->texts[i]));
-  VKF_TRY(vkf_task_parts_report(&w->parts, result));
-done:
-  return st;
+  VKF_CALL(vkf_task_kept_add(w->sequences, rows, -1, w->config.num_beams > 1 || w->params.scores,
+                             VKF_MIN(w->params.top_logprobs, n_vocab), result));
+  for (size_t i = 0; i < rows; i++) VKF_CALL(vkf_engine_result_add_text(result, w->texts[i]));
+  return vkf_task_parts_report(&w->parts, result);
 }
 
 /* ---- the public functions ---------------------------------------------------------------------------------------- */
@@ -295,23 +282,21 @@ static vkf_status check(const writer *w) {
 }
 
 static vkf_status make_prompts(writer *w, const char *const *texts, size_t n) {
-  vkf_status st = VKF_OK;
   vkf_env *env = w->session->env;
   const vkf_part_rules rules = {.long_texts = w->params.long_texts,
                                 .skip_refused = w->params.skip_refused,
                                 .keeps_end = w->is_decoder,
                                 .source_language = w->params.source_language,
                                 .target_language = w->params.target_language};
-  VKF_TRY(vkf_task_parts_make(w->session, texts, n, &rules, &w->parts));
+  VKF_CALL(vkf_task_parts_make(w->session, texts, n, &rules, &w->parts));
   w->prompts = vkf_env_alloc(env, n, sizeof *w->prompts);
   w->sequences = vkf_env_alloc(env, n * w->each, sizeof *w->sequences);
   w->texts = vkf_env_alloc(env, n * w->each, sizeof *w->texts);
-  if (!w->prompts || !w->sequences || !w->texts) VKF_TRY(VKF_ERROR_MEMORY);
+  if (!w->prompts || !w->sequences || !w->texts) return VKF_ERROR_MEMORY;
   w->n = n;
   for (size_t i = 0; i < n; i++) vkf_text_init(&w->prompts[i].text, env);
   for (size_t i = 0; i < w->parts.n; i++) w->prompts[w->parts.at[i].text].part = &w->parts.at[i];
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status generate_text(vkf_session *session, const char *const *texts, size_t n,

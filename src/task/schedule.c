@@ -79,16 +79,14 @@ static vkf_status make_seats(queue *q) {
 
 /* The next request, if there is one that waits or comes. */
 static vkf_status get_next(queue *q) {
-  vkf_status st = VKF_OK;
   const vkf_net_info *info = vkf_model_net_info(q->session->model->net);
   const vkf_search_input *in = &q->waiting.input;
-  if (q->has_waiting || q->is_stopped) goto done;
-  VKF_TRY(q->s->next(q->s->user, &q->waiting, &q->has_waiting));
-  if (!q->has_waiting) goto done;
-  if (in->source) VKF_TRY(vkf_engine_check_ids(q->session, "source", in->source, 1, in->n_source, info->vocab));
-  if (in->prompt) VKF_TRY(vkf_engine_check_ids(q->session, "prompt", in->prompt, 1, in->n_prompt, info->target_vocab));
-done:
-  return st;
+  if (q->has_waiting || q->is_stopped) return VKF_OK;
+  VKF_CALL(q->s->next(q->s->user, &q->waiting, &q->has_waiting));
+  if (!q->has_waiting) return VKF_OK;
+  if (in->source) VKF_CALL(vkf_engine_check_ids(q->session, "source", in->source, 1, in->n_source, info->vocab));
+  if (in->prompt) VKF_CALL(vkf_engine_check_ids(q->session, "prompt", in->prompt, 1, in->n_prompt, info->target_vocab));
+  return VKF_OK;
 }
 
 /* The sources of the requests that get a seat now, as a rectangle; *numbers is to be freed. */

@@ -29,14 +29,13 @@ vkf_status vkf_task_keep(vkf_arena *arena, const vkf_keep *k, vkf_kept *out) {
 }
 
 static vkf_status add_logprobs(const vkf_kept *kept, size_t n, size_t n_top, vkf_result *result) {
-  vkf_status st = VKF_OK;
   void *logprobs, *ids, *values;
   size_t length = 0;
   for (size_t i = 0; i < n; i++) length = VKF_MAX(length, kept[i].n_new);
   const size_t shape[] = {n, length, n_top};
-  VKF_TRY(vkf_engine_result_add(result, "logprobs", VKF_F32, 2, shape, &logprobs));
-  VKF_TRY(vkf_engine_result_add(result, "top_ids", VKF_I32, 3, shape, &ids));
-  VKF_TRY(vkf_engine_result_add(result, "top_logprobs", VKF_F32, 3, shape, &values));
+  VKF_CALL(vkf_engine_result_add(result, "logprobs", VKF_F32, 2, shape, &logprobs));
+  VKF_CALL(vkf_engine_result_add(result, "top_ids", VKF_I32, 3, shape, &ids));
+  VKF_CALL(vkf_engine_result_add(result, "top_logprobs", VKF_F32, 3, shape, &values));
   for (size_t i = 0; i < n * length * n_top; i++) ((int32_t *)ids)[i] = -1;
   for (size_t i = 0; i < n; i++) {
     const vkf_kept *s = &kept[i];
@@ -45,24 +44,21 @@ static vkf_status add_logprobs(const vkf_kept *kept, size_t n, size_t n_top, vkf
     memcpy((int32_t *)ids + i * length * n_top, s->top_ids, s->n_new * n_top * sizeof(int32_t));
     memcpy((float *)values + i * length * n_top, s->top_logprobs, s->n_new * n_top * sizeof(float));
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 vkf_status vkf_task_kept_add(const vkf_kept *kept, size_t n, int32_t fill, bool scores, size_t n_top,
                              vkf_result *result) {
-  vkf_status st = VKF_OK;
   size_t length = 0;
   void *data = NULL;
   for (size_t i = 0; i < n; i++) length = VKF_MAX(length, kept[i].n);
-  VKF_TRY(vkf_engine_result_add(result, "sequences", VKF_I32, 2, (size_t[]){n, length}, &data));
+  VKF_CALL(vkf_engine_result_add(result, "sequences", VKF_I32, 2, (size_t[]){n, length}, &data));
   for (size_t i = 0; i < n; i++)
     for (size_t t = 0; t < length; t++) ((int32_t *)data)[i * length + t] = t < kept[i].n ? kept[i].ids[t] : fill;
   if (scores) {
-    VKF_TRY(vkf_engine_result_add(result, "sequences_scores", VKF_F32, 1, &n, &data));
+    VKF_CALL(vkf_engine_result_add(result, "sequences_scores", VKF_F32, 1, &n, &data));
     for (size_t i = 0; i < n; i++) ((float *)data)[i] = kept[i].score;
   }
-  if (n_top) VKF_TRY(add_logprobs(kept, n, n_top, result));
-done:
-  return st;
+  if (n_top) VKF_CALL(add_logprobs(kept, n, n_top, result));
+  return VKF_OK;
 }

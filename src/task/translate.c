@@ -49,7 +49,6 @@ static int by_length(const void *a, const void *b) {
 }
 
 static vkf_status group_init(translator *t, group *g, const char *const *texts, size_t n) {
-  vkf_status st = VKF_OK;
   vkf_env *env = t->session->env;
   const vkf_part_rules rules = {.long_texts = t->params.long_texts,
                                 .skip_refused = t->params.skip_refused,
@@ -57,20 +56,19 @@ static vkf_status group_init(translator *t, group *g, const char *const *texts, 
                                 .target_language = t->params.target_language};
   for (size_t i = 0; texts && i < n; i++)
     if (!texts[i] || vkf_task_is_blank(texts[i]))
-      VKF_FAIL(env, VKF_ERROR_ARGUMENT, "text %zu is empty, expected at least one word", i + 1);
-  VKF_TRY(vkf_task_parts_make(t->session, texts, n, &rules, &g->parts));
+      return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "text %zu is empty, expected at least one word", i + 1);
+  VKF_CALL(vkf_task_parts_make(t->session, texts, n, &rules, &g->parts));
   g->n = g->parts.n;
   g->sentences = vkf_arena_alloc(&g->parts.arena, g->n, sizeof *g->sentences);
   g->order = vkf_arena_alloc(&g->parts.arena, g->n, sizeof(sentence *));
   g->targets = vkf_arena_alloc(&g->parts.arena, g->n * t->each, sizeof *g->targets);
-  if (!g->sentences || !g->order || !g->targets) VKF_TRY(VKF_ERROR_MEMORY);
+  if (!g->sentences || !g->order || !g->targets) return VKF_ERROR_MEMORY;
   for (size_t i = 0; i < g->n; i++) {
     g->sentences[i] = (sentence){.part = &g->parts.at[i], .group = g, .targets = g->targets + i * t->each};
     g->order[i] = &g->sentences[i];
   }
   qsort(g->order, g->n, sizeof(sentence *), by_length);
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* The text without white space at its ends, which tokenizers leave there; it changes text[size]. */
@@ -84,21 +82,18 @@ static const char *trim(char *text, size_t size) {
 /* Translation `row` of a text: those of its sentences [n], with a space where the text had white space. */
 static vkf_status join_parts(const translator *t, const sentence *s, size_t n, size_t row, vkf_text *part,
                              vkf_text *whole) {
-  vkf_status st = VKF_OK;
   whole->size = 0;
   for (; n > 0; n--, s++) {
     part->size = 0;
-    VKF_TRY(vkf_engine_decode_ids(t->session, s->targets[row].ids, s->targets[row].n, true, part));
+    VKF_CALL(vkf_engine_decode_ids(t->session, s->targets[row].ids, s->targets[row].n, true, part));
     vkf_text_append(part, "", 0);
-    VKF_TRY(vkf_text_status(part));
+    VKF_CALL(vkf_text_status(part));
     const char *trimmed = trim(part->data, part->size);
     if (whole->size > 0 && s->part->spaced) vkf_text_append(whole, " ", 1);
     vkf_text_append(whole, trimmed, strlen(trimmed));
   }
   vkf_text_append(whole, "", 0);
-  VKF_TRY(vkf_text_status(whole));
-done:
-  return st;
+  return vkf_text_status(whole);
 }
 
 static vkf_status add_texts(const translator *t, const group *g, vkf_result *result) {
@@ -121,20 +116,17 @@ done:
 }
 
 static vkf_status add_results(const translator *t, const group *g, vkf_result *result) {
-  vkf_status st = VKF_OK;
   const size_t rows = g->n * t->each;
   const int32_t pad = t->config.pad == VKF_NO_TOKEN ? 0 : t->config.pad;
   void *data = NULL;
-  VKF_TRY(vkf_task_kept_add(g->targets, rows, pad, t->config.num_beams > 1 || t->params.scores, 0, result));
-  VKF_TRY(vkf_engine_result_add(result, "texts", VKF_I32, 1, &rows, &data));
+  VKF_CALL(vkf_task_kept_add(g->targets, rows, pad, t->config.num_beams > 1 || t->params.scores, 0, result));
+  VKF_CALL(vkf_engine_result_add(result, "texts", VKF_I32, 1, &rows, &data));
   for (size_t i = 0; i < rows; i++) ((int32_t *)data)[i] = (int32_t)g->sentences[i / t->each].part->text;
-  VKF_TRY(vkf_engine_result_add(result, "n_tokens", VKF_I32, 1, &g->parts.n_texts, &data));
+  VKF_CALL(vkf_engine_result_add(result, "n_tokens", VKF_I32, 1, &g->parts.n_texts, &data));
   for (size_t i = 0; i < g->n; i++) ((int32_t *)data)[g->parts.at[i].text] += (int32_t)g->parts.at[i].n;
-  VKF_TRY(vkf_engine_result_add(result, "cut", VKF_I32, 1, &g->parts.n_texts, &data));
+  VKF_CALL(vkf_engine_result_add(result, "cut", VKF_I32, 1, &g->parts.n_texts, &data));
   for (size_t i = 0; i < g->n; i++) ((int32_t *)data)[g->parts.at[i].text] |= g->parts.at[i].is_cut;
-  VKF_TRY(add_texts(t, g, result));
-done:
-  return st;
+  return add_texts(t, g, result);
 }
 
 static vkf_status make_result(const translator *t, const group *g, vkf_result **out) {
@@ -170,7 +162,6 @@ static vkf_status hand_over(translator *t, group *g) {
 
 /* Takes the next text of the queue, if there is one now. */
 static vkf_status come(translator *t) {
-  vkf_status st = VKF_OK;
   while (!t->group && !t->is_stopped) {
     vkf_queued_text text = {.size = sizeof text};
     int stop = 0;
@@ -178,28 +169,26 @@ static vkf_status come(translator *t) {
     t->is_stopped = stop != 0;
     if (t->is_stopped || !text.text) break;
     group *g = vkf_env_alloc(t->session->env, 1, sizeof *g);
-    if (!g) VKF_TRY(VKF_ERROR_MEMORY);
+    if (!g) return VKF_ERROR_MEMORY;
     *g = (group){.line = text.line, .tag = text.tag, .next = t->groups};
     t->groups = g;
-    VKF_TRY(group_init(t, g, &text.text, 1));
+    VKF_CALL(group_init(t, g, &text.text, 1));
     if (g->n > 0)
       t->group = g;
     else
-      VKF_TRY(hand_over(t, g)); /* it was skipped */
+      VKF_CALL(hand_over(t, g)); /* it was skipped */
   }
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- the schedule ------------------------------------------------------------------------------------------------ */
 
 static vkf_status next(void *user, vkf_request *out, bool *there) {
-  vkf_status st = VKF_OK;
   translator *t = user;
-  if (t->queue) VKF_TRY(come(t));
+  if (t->queue) VKF_CALL(come(t));
   group *g = t->group;
   *there = g && g->n_begun < g->n;
-  if (!*there) goto done;
+  if (!*there) return VKF_OK;
   sentence *s = g->order[g->n_begun++];
   const size_t text = s->part->text;
   if (t->queue && g->n_begun == g->n) t->group = NULL;
@@ -210,8 +199,7 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
                                          : t->params.lines ? t->params.lines[text]
                                                            : text + t->params.first_line,
                                  .sentence = (uint32_t)text}};
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_told on_token(void *user, const vkf_request *request, uint32_t copy, int32_t token) {
@@ -233,46 +221,40 @@ static vkf_status finish_sentence(translator *t, const sentence *s) {
 
 static vkf_status take(void *user, const vkf_request *request, const vkf_generated *results,
                        const vkf_logprobs *logprobs, uint32_t first_row) {
-  vkf_status st = VKF_OK;
   translator *t = user;
   const sentence *s = request->user;
   for (uint32_t r = 0; r < t->each; r++) {
     const vkf_keep keep = {&t->config, results, logprobs, .row = r, .logprobs_row = first_row + r, .n_prompt = 1};
-    VKF_TRY(vkf_task_keep(&s->group->parts.arena, &keep, &s->targets[r]));
+    VKF_CALL(vkf_task_keep(&s->group->parts.arena, &keep, &s->targets[r]));
   }
-  VKF_TRY(finish_sentence(t, s));
-done:
-  return st;
+  return finish_sentence(t, s);
 }
 
 static vkf_status refuse(void *user, const vkf_request *request) {
-  vkf_status st = VKF_OK;
   translator *t = user;
   const sentence *s = request->user;
-  VKF_TRY(vkf_task_parts_refuse(&s->group->parts, s->part->text, VKF_SKIP_LONG, "%s", t->session->env->message));
-  VKF_TRY(finish_sentence(t, s));
-done:
-  return st;
+  VKF_CALL(vkf_task_parts_refuse(&s->group->parts, s->part->text, VKF_SKIP_LONG, "%s", t->session->env->message));
+  return finish_sentence(t, s);
 }
 
 /* ---- the public functions ---------------------------------------------------------------------------------------- */
 
 /* What a call begins with. Finish t->config also after a failure. */
 static vkf_status begin(translator *t, const vkf_generate_params *params) {
-  vkf_status st = VKF_OK;
   vkf_session *session = t->session;
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
-  VKF_TRY(VKF_PARAMS_READ(session->env, vkf_generate_params, params, &t->params));
+  VKF_CALL(VKF_PARAMS_READ(session->env, vkf_generate_params, params, &t->params));
   if (info->architecture != VKF_ARCHITECTURE_ENCODER_DECODER)
-    VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "expected an encoder-decoder to translate with, found %s (family %s)",
-             vkf_model_architecture_name(info->architecture), info->family);
+    return vkf_env_fail(session->env, VKF_ERROR_UNSUPPORTED,
+                        "expected an encoder-decoder to translate with, found %s (family %s)",
+                        vkf_model_architecture_name(info->architecture), info->family);
   if (!session->model->tokenizer.text)
-    VKF_FAIL(session->env, VKF_ERROR_UNSUPPORTED, "translating needs a tokenizer: %s", session->model->tokenizer.why);
-  VKF_TRY(vkf_engine_derive_generation(session, t->params.source_language, t->params.target_language,
-                                       t->params.config_json, &t->config));
+    return vkf_env_fail(session->env, VKF_ERROR_UNSUPPORTED, "translating needs a tokenizer: %s",
+                        session->model->tokenizer.why);
+  VKF_CALL(vkf_engine_derive_generation(session, t->params.source_language, t->params.target_language,
+                                        t->params.config_json, &t->config));
   t->each = VKF_MAX(t->config.num_return_sequences, 1);
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* n: sentences that are there; 0: nobody knows. */
