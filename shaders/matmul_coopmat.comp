@@ -1,10 +1,14 @@
 // out = act(x w^T + bias) + residual by cooperative matrices (VK_KHR_cooperative_matrix): a workgroup computes BM x BN,
-// a subgroup TM x TN of it as MATRIX_M x MATRIX_N pieces, in float32. Operands: x (rows), w (rows of f16), bias,
-// residual, out, a word that becomes 1 if some x cannot be stored as f16. K is a multiple of 8.
-// x is rounded to f16 on its way to shared memory. While a slice of BK is multiplied, the next one is on its way from
-// memory to registers; two slices are in shared memory, so that one barrier a slice is enough.
+// a subgroup TM x TN of it as MATRIX_M x MATRIX_N pieces, in float32. Operands: x (rows), w (rows), bias, residual,
+// out, scales of rows where the format has them, a word that becomes 1 if some x or w cannot be stored as f16. K is a
+// multiple of 8.
+// x is rounded to f16 on its way to shared memory. Weights in bf16 become f16 there, too, which is exact from 2^-14 on,
+// and so do the whole numbers of int8. While a slice of BK is multiplied, the next one is on its way from memory to
+// registers; two slices are in shared memory, so that one barrier a slice is enough.
 //
 // module matmul_coopmat_f16: FORMAT_F16, needs COOPMAT
+// module matmul_coopmat_bf16: FORMAT_BF16, needs COOPMAT
+// module matmul_coopmat_int8: FORMAT_INT8, needs COOPMAT
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_cooperative_matrix : require
@@ -20,8 +24,18 @@ layout(constant_id = VKF_C_MATRIX_N) const uint MATRIX_N = 16;
 layout(constant_id = VKF_C_MATRIX_K) const uint MATRIX_K = 16;
 
 layout(BINDING(0)) readonly buffer X { vec4 x4[]; };
-layout(BINDING(1)) readonly buffer W { uvec4 w8[]; };
-layout(BINDING(OUT + 1)) buffer Wide { uint is_wide[]; };
+#if BITS == 16
+#define EIGHT uvec4
+#else
+#define EIGHT uvec2
+#endif
+#ifdef ROW_SCALES
+#define WIDE (OUT + 2)
+#else
+#define WIDE (OUT + 1)
+#endif
+layout(BINDING(1)) readonly buffer W { EIGHT w8[]; };
+layout(BINDING(WIDE)) buffer Wide { uint is_wide[]; };
 
 const uint DEPTH = BK / 8;     // of a slice, in uvec4: 8 numbers
 const uint STRIDE = DEPTH + 1; // of its rows: one more, so that neighbours are in different banks
@@ -32,8 +46,8 @@ shared uvec4 slices[2 * SLICE > SUBGROUPS * PIECE ? 2 * SLICE : SUBGROUPS * PIEC
 const uint X_LOADS = (BM * DEPTH + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 const uint W_LOADS = (BN * DEPTH + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 vec4 next_x[2 * X_LOADS];
-uvec4 next_w[W_LOADS];
-uvec4 largest = uvec4(0); // bits of |x|
+EIGHT next_w[W_LOADS];
+uvec4 largest = uvec4(0); // bits of |x| and of |w|
 
 void fetch(uint row0, uint column0, uint k0, uint M) {
   [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
@@ -47,7 +61,7 @@ void fetch(uint row0, uint column0, uint k0, uint M) {
     const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
     const uint column = column0 + e / DEPTH, k = k0 + e % DEPTH * 8;
     const bool inside = e < BN * DEPTH && column < p.n && k < p.k;
-    next_w[i] = inside ? w8[at[1].x / 4 + (column * p.k + k) / 8] : uvec4(0);
+    next_w[i] = inside ? w8[at[1].x / (BITS / 4) + (column * p.k + k) / 8] : EIGHT(0);
   }
 }
 
@@ -60,6 +74,14 @@ uvec2 halves(vec4 v) {
   return uvec2(packHalf2x16(rounded.xy), packHalf2x16(rounded.zw));
 }
 
+#ifdef FORMAT_F16
+uvec4 halves_of(uvec4 words) { return words; }
+#elif BITS == 16
+uvec4 halves_of(uvec4 words) { return uvec4(halves(unpack4(words.xy)), halves(unpack4(words.zw))); }
+#else
+uvec4 halves_of(uvec2 words) { return uvec4(halves(unpack4(words.x)), halves(unpack4(words.y))); }
+#endif
+
 void put(uint slice) {
   [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
     const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
@@ -68,7 +90,7 @@ void put(uint slice) {
   }
   [[unroll]] for (uint i = 0; i < W_LOADS; i++) {
     const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
-    if (e < BN * DEPTH) slices[slice + (BM + e / DEPTH) * STRIDE + e % DEPTH] = next_w[i];
+    if (e < BN * DEPTH) slices[slice + (BM + e / DEPTH) * STRIDE + e % DEPTH] = halves_of(next_w[i]);
   }
 }
 
@@ -125,5 +147,5 @@ void main() {
   barrier();
   write(row0 + sub_row, column0 + sub_column, M);
   const uvec2 two = max(largest.xy, largest.zw);
-  if (max(two.x, two.y) >= 0x477ff000u) is_wide[at[OUT + 1].x] = 1; // 65520: rounds to more than f16 holds; or NaN
+  if (max(two.x, two.y) >= 0x477ff000u) is_wide[at[WIDE].x] = 1; // 65520: rounds to more than f16 holds; or NaN
 }

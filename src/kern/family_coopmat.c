@@ -20,8 +20,8 @@ static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_cap
     VKF_KERN_REFUSE("multiplies %ux%ux%u matrices, which the device does not advertise", v->matrix.m, v->matrix.n,
                     v->matrix.k);
   if (!(v->formats >> p->packing.format & 1))
-    VKF_KERN_REFUSE("reads weights stored as f16, these are %s", vkf_format_get(p->packing.format)->name);
-  if (p->matmul.wide_x) VKF_KERN_REFUSE("rounds activations to f16, and some are beyond 65504");
+    VKF_KERN_REFUSE("reads weights that f16 can hold, these are %s", vkf_format_get(p->packing.format)->name);
+  if (p->matmul.wide_x) VKF_KERN_REFUSE("rounds to f16, and some numbers are beyond 65504");
   return NULL;
 }
 

@@ -44,10 +44,10 @@ extern const vkf_family vkf_family_row, vkf_family_logit_edit;
 #define VECTOR                                                                                                    \
   .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_ARITHMETIC, .order = VKF_ORDER_FAST, .formats = ALL_FORMATS, \
   ROW(MATMUL, vector, "matmul_vector")
-/* A subgroup computes tm x tn of a workgroup's tile by cooperative matrices. */
+/* A subgroup computes tm x tn of a workgroup's tile by cooperative matrices of f16, in which 16 bits and fewer fit. */
 #define COOPMAT                                                                                 \
   .vec = 8, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_MATRIX, .order = VKF_ORDER_FAST, \
-  .formats = 1u << VKF_FORMAT_F16, ROW(MATMUL, coopmat, "matmul_coopmat")
+  .formats = ALL_FORMATS & ~(1u << VKF_FORMAT_F32), ROW(MATMUL, coopmat, "matmul_coopmat")
 /* A workgroup is one subgroup; a lane computes tm rows of tn columns. */
 #define LANE_OF(module_) \
   ROW(MATMUL, matmul_lane, module_), .vec = 4, .weights = VKF_LAYOUT_W_LANE, .formats = ALL_FORMATS

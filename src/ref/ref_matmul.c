@@ -76,11 +76,12 @@ static void add_products(const float *x, const float *w, uint32_t k, const vkf_r
 }
 
 /* Fills `rounded` with x in f16. Returns what a sum of products loses by that: the rounding, which is known, and all of
- * a product where a factor is below the normal numbers of f16, which a device may take as 0. */
-static double lost_in_f16(const float *x, const float *w, uint32_t k, float *rounded) {
+ * a product where a factor is below the normal numbers of f16, which a device may take as 0. Where rows have scales the
+ * factor is a whole number. */
+static double lost_in_f16(const float *x, const float *w, uint32_t k, bool scaled_rows, float *rounded) {
   double off = 0, gone = 0;
   for (uint32_t i = 0; i < k; i++) {
-    const bool normal = fabsf(x[i]) >= 0x1p-14f && fabsf(w[i]) >= 0x1p-14f;
+    const bool normal = fabsf(x[i]) >= 0x1p-14f && (scaled_rows ? w[i] != 0 : fabsf(w[i]) >= 0x1p-14f);
     rounded[i] = normal ? halved(x[i]) : x[i];
     off += ((double)rounded[i] - (double)x[i]) * w[i];
     if (!normal) gone += fabs((double)x[i] * w[i]);
@@ -169,7 +170,8 @@ vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
       if (wants_bounds) {
         const double of_bias = bias ? fabs((double)bias[n]) : 0;
         products of = {.largest = largest};
-        if (x_f16) of.lost = lost_in_f16(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k, rounded);
+        if (x_f16)
+          of.lost = lost_in_f16(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k, call->rounding->scaled_rows, rounded);
         add_products(x_f16 ? rounded : vkf_ref_row(x, m), vkf_ref_row(w, n), p->k, call->rounding, &of);
         bound = element_bound(call, halves, sum, all, of_bias, &of, result, residual->data != NULL);
         double last = VKF_MIN(fabs(scale), 1) * (largest > 0 ? VKF_MIN(largest / 127, 1) : 1); /* factors of the sum */
