@@ -77,6 +77,10 @@ static void check_family(const char *golden) {
     if (f == NULL) fail_msg("%s: expected a tensor %s", golden, e->name);
     if (f->rank != e->rank || memcmp(f->shape, e->shape, e->rank * sizeof *e->shape) != 0)
       fail_msg("%s: %s has another shape", golden, e->name);
+    const size_t n = strlen(e->name), n_bytes = f->n_elements * vkf_dtype_bytes(f->dtype);
+    if (n < 4 || strcmp(e->name + n - 4, "bias") != 0) continue;
+    for (size_t k = 0; k < n_bytes; k++)
+      if (((const char *)f->data)[k] != 0) fail_msg("%s: %s is not 0", golden, e->name);
   }
   for (size_t i = 0; i < vkf_file_tensors_count(found); i++)
     if (vkf_file_tensors_find(expected, vkf_file_tensors_at(found, i)->name) == NULL)
