@@ -56,8 +56,9 @@ static int check_args(const tool_args *args) {
   if (args->to && !args->from) return tool_usage_error("attention", "--to: expected --from WORD as well");
   if (!args->output && !args->to)
     return tool_usage_error("attention", "expected -o FILE, or --from WORD and --to WORD, found neither");
-  if (args->output && !tool_ends_with(args->output, ".html") && !tool_ends_with(args->output, ".svg"))
-    return tool_usage_error("attention", "--output: expected a name that ends in .html or .svg, found '%s'",
+  if (args->output && !tool_ends_with(args->output, ".html") && !tool_ends_with(args->output, ".svg") &&
+      !tool_ends_with(args->output, ".png"))
+    return tool_usage_error("attention", "--output: expected a name that ends in .html, .svg or .png, found '%s'",
                             args->output);
   return TOOL_OK;
 }
@@ -88,6 +89,7 @@ static int report(tool_session *session, const tool_args *args, const tool_atten
   free(maps);
   if (exit_code != TOOL_OK || !args->output) return exit_code;
   if (tool_ends_with(args->output, ".svg")) return tool_attention_write_svg(args, a, args->output);
+  if (tool_ends_with(args->output, ".png")) return tool_attention_write_png(args, a, args->output);
   json_t *document = tool_attention_document(session, args, a);
   return document ? tool_write_page("tools/attention.html", args->output, json_pack("[o]", document)) : TOOL_FAILED;
 }
@@ -110,7 +112,8 @@ static int run_attention(const tool_args *args) {
 
 static const tool_option options[] = {
     {"output", 'o', TOOL_OUTPUT, offsetof(tool_args, output), "FILE",
-     "a page to explore (.html), or a picture (.svg): one head with\nits tokens, several as small maps"},
+     "a page to explore (.html), or a picture (.svg): one head with\nits tokens, several as small maps; .png: the "
+     "cells alone"},
     {"image", 0, TOOL_INPUTS, offsetof(tool_args, images), "FILE", "a PNG or JPEG image instead of the text"},
     {"kind", 0, TOOL_TEXT, offsetof(tool_args, kind), "KIND",
      "encoder, decoder or cross of an encoder-decoder; other models\nhave self alone"},
@@ -127,7 +130,7 @@ static const tool_option_group group = TOOL_GROUP("Options", options);
 const tool_command tool_attention = {
     .name = "attention",
     .summary = "Show which token looks at which, by layer and head",
-    .usage = "MODEL TEXT|--image FILE [-o FILE.html|FILE.svg] [OPTION]...",
+    .usage = "MODEL TEXT|--image FILE [-o FILE.html|FILE.svg|FILE.png] [OPTION]...",
     .text =
         "An encoder-decoder translates the text first; the page then has the weights within the\n"
         "text, within the translation, and from the translation to the text.",

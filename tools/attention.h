@@ -64,7 +64,8 @@ double tool_attention_weight(const tool_attention_map *map, size_t head, tool_sp
 
 /* What a page gets of a text (attention_page.c); NULL after a message. */
 json_t *tool_attention_document(const tool_session *session, const tool_args *args, const tool_attended *a);
-/* The picture of a text (attention_svg.c). */
+/* The pictures of a text (attention_svg.c). */
 int tool_attention_write_svg(const tool_args *args, const tool_attended *a, const char *path);
+int tool_attention_write_png(const tool_args *args, const tool_attended *a, const char *path);
 
 #endif

@@ -111,6 +111,16 @@ static json_t *image_json(const tool_attended *a) {
   return json;
 }
 
+/* d where a head's scores are divided by sqrt(d) and it is d_model / n_heads; 0: another rule, or a key of its own. */
+static int head_width(const vkf_model_info *info) {
+  static const char *const families[] = {"marian",  "bart",      "mbart",       "m2m_100",    "bert",
+                                         "roberta", "camembert", "xlm-roberta", "distilbert", "albert",
+                                         "gpt2",    "opt",       "gpt_neox",    "vit"};
+  for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
+    if (strcmp(info->family, families[i]) == 0) return (int)(info->d_model / info->n_heads);
+  return 0;
+}
+
 json_t *tool_attention_document(const tool_session *session, const tool_args *args, const tool_attended *a) {
   tool_attention_maps *maps = malloc(sizeof *maps);
   json_t *json = NULL;
@@ -121,13 +131,13 @@ json_t *tool_attention_document(const tool_session *session, const tool_args *ar
     const tool_tokens *rows = maps->at[0].rows;
     const tool_span none = {0}, from = args->from ? tool_find_word(rows, args->from) : none,
                     to = args->to ? tool_find_word(maps->at[0].columns, args->to) : none;
-    json =
-        json_pack("{s:s, s:s?, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:o, s:o*}", "text", a->text, "translation",
-                  a->translation, "family", info.family, "device", vkf_device_get_info(session->device)->name, "source",
-                  labels_json(&a->source), "target", labels_json(&a->target), "next", labels_json(&a->next),
-                  "special_source", special_json(&a->source), "special_target", special_json(&a->target), "picked",
-                  from.n ? (int)from.first : -1, "picked_column", to.n ? (int)to.first : -1, "parts",
-                  parts_json(args, a, maps), "image", a->pixels ? image_json(a) : NULL);
+    json = json_pack("{s:s, s:s?, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:o, s:o*}", "text", a->text,
+                     "translation", a->translation, "family", info.family, "device",
+                     vkf_device_get_info(session->device)->name, "source", labels_json(&a->source), "target",
+                     labels_json(&a->target), "next", labels_json(&a->next), "special_source", special_json(&a->source),
+                     "special_target", special_json(&a->target), "head_width", head_width(&info), "picked",
+                     from.n ? (int)from.first : -1, "picked_column", to.n ? (int)to.first : -1, "parts",
+                     parts_json(args, a, maps), "image", a->pixels ? image_json(a) : NULL);
     if (!json) tool_error("out of memory");
   }
   free(maps);

@@ -1,4 +1,5 @@
-/* attention_svg: the weights of a text as a picture: one head with its tokens, or several as small maps. */
+/* attention_svg: the weights of a text as a picture: one head with its tokens, or several as small maps; as PNG the
+ * cells alone. */
 #define _POSIX_C_SOURCE 200809L
 
 #include <math.h>
@@ -6,40 +7,21 @@
 #include <string.h>
 
 #include "attention.h"
+#include "heatmap.h"
 #include "lines.h"
 
-/* Pixels; tokens a side at most, of one head and of small maps; a weight below LEAST draws nothing. */
-enum { CELL = 24, SMALL = 112, GAP = 16, MARGIN = 12, HEADING = 34, LETTER = 8, MAX_SIDE = 128, MAX_SMALL = 48 };
-static const double LEAST = 0.004;
-
-static void put_text(const char *text, FILE *file) {
-  for (; *text; text++) {
-    const unsigned char c = (unsigned char)*text;
-    if (c == '&')
-      fputs("&amp;", file);
-    else if (c == '<')
-      fputs("&lt;", file);
-    else if (c == '>')
-      fputs("&gt;", file);
-    else
-      fputc(c < 0x20 ? ' ' : c, file);
-  }
-}
-
-static void put_cells(FILE *file, const float *weights, size_t n_rows, size_t n_columns, double x, double y, double w,
-                      double h) {
-  fprintf(file, "<g class=\"cells\">\n");
-  for (size_t r = 0; r < n_rows; r++)
-    for (size_t c = 0; c < n_columns; c++) {
-      const double weight = weights[r * n_columns + c];
-      if (weight >= LEAST)
-        fprintf(file, "<rect x=\"%.4g\" y=\"%.4g\" width=\"%.4g\" height=\"%.4g\" fill-opacity=\"%.3f\"/>\n",
-                x + (double)c * w, y + (double)r * h, w, h, fmin(weight, 1));
-    }
-  fprintf(file, "</g>\n<rect class=\"frame\" x=\"%.4g\" y=\"%.4g\" width=\"%.4g\" height=\"%.4g\"/>\n", x, y,
-          w * (double)n_columns, h * (double)n_rows);
-}
-
+/* Pixels; tokens a side at most, of one head and of small maps. */
+enum {
+  CELL = 24,
+  SMALL = 112,
+  GAP = 16,
+  MARGIN = 12,
+  HEADING = 34,
+  LETTER = 8,
+  MAX_SIDE = 128,
+  MAX_SMALL = 48,
+  PNG_SIDE = 768
+};
 static double label_width(const tool_tokens *tokens) {
   int most = 0;
   for (size_t i = 0; i < tokens->n; i++) {
@@ -49,29 +31,6 @@ static double label_width(const tool_tokens *tokens) {
   return (most < 30 ? most : 30) * LETTER + MARGIN;
 }
 
-/* The root element, what `put` draws, and the style that comes with vkformer. */
-static int write_picture(const char *path, double width, double height, const char *picture) {
-  static const char box[] = "viewBox=\"0 0 0 0\"", place[] = "<!-- picture -->\n";
-  char *text = NULL, *frame = tool_read_shipped("tools/attention.svg");
-  size_t size = 0;
-  if (!frame) return TOOL_FAILED;
-  const char *at_box = strstr(frame, box), *at = strstr(frame, place);
-  FILE *file = at_box && at ? open_memstream(&text, &size) : NULL;
-  if (file) {
-    fprintf(file, "%.*sviewBox=\"0 0 %.0f %.0f\" width=\"%.0f\" height=\"%.0f\"", (int)(at_box - frame), frame, width,
-            height, width, height);
-    at_box += sizeof box - 1;
-    fwrite(at_box, 1, (size_t)(at - at_box), file);
-    fprintf(file, "<rect class=\"back\" width=\"%.0f\" height=\"%.0f\"/>\n%s%s", width, height, picture,
-            at + sizeof place - 1);
-  }
-  const bool done = file && fclose(file) == 0;
-  int exit_code = done ? tool_write_file(path, text, size) : tool_error("%s: cannot be written: out of memory", path);
-  free(text);
-  free(frame);
-  return exit_code;
-}
-
 /* ---- one head ---------------------------------------------------------------------------------------------------- */
 
 static void put_labels(FILE *file, const tool_attention_map *map, double left, double top, tool_span from) {
@@ -79,12 +38,12 @@ static void put_labels(FILE *file, const tool_attention_map *map, double left, d
     const bool picked = r >= from.first && r < from.first + from.n;
     fprintf(file, "<text class=\"right%s\" x=\"%.4g\" y=\"%.5g\">", picked ? " picked" : "", left - 6,
             top + ((double)r + 0.68) * CELL);
-    put_text(map->rows->at[r], file);
+    tool_svg_text(map->rows->at[r], file);
     fputs("</text>\n", file);
   }
   for (size_t c = 0; c < map->columns->n; c++) {
     fprintf(file, "<text transform=\"translate(%.5g %.4g) rotate(-90)\">", left + ((double)c + 0.68) * CELL, top - 6);
-    put_text(map->columns->at[c], file);
+    tool_svg_text(map->columns->at[c], file);
     fputs("</text>\n", file);
   }
 }
@@ -115,7 +74,7 @@ static int put_head(FILE *file, const tool_attention_map *map, size_t head, cons
   *height = top + cell * (double)n_rows + MARGIN;
   fprintf(file, "<text class=\"title\" x=\"%d\" y=\"22\">%s, layer %zu, head %zu%s</text>\n", MARGIN, map->kind,
           map->layer, head, is_sampled ? ", sampled down" : "");
-  put_cells(file, weights, n_rows, n_columns, left, top, cell, cell);
+  tool_svg_cells(file, weights, n_rows, n_columns, left, top, cell, cell);
   if (!is_sampled) {
     const tool_span from = args->from ? tool_find_word(map->rows, args->from) : (tool_span){0, 0};
     put_labels(file, map, left, top, from);
@@ -132,7 +91,7 @@ static int put_small(FILE *file, const tool_attention_map *map, size_t head, dou
                n_columns = map->columns->n < MAX_SMALL ? map->columns->n : MAX_SMALL;
   float *weights = tool_attention_sample(map, head, n_rows, n_columns);
   if (!weights) return TOOL_FAILED;
-  put_cells(file, weights, n_rows, n_columns, x, y, SMALL / (double)n_columns, SMALL / (double)n_rows);
+  tool_svg_cells(file, weights, n_rows, n_columns, x, y, SMALL / (double)n_columns, SMALL / (double)n_rows);
   free(weights);
   return TOOL_OK;
 }
@@ -179,8 +138,32 @@ int tool_attention_write_svg(const tool_args *args, const tool_attended *a, cons
     exit_code = maps->n_heads == 1 ? put_head(file, &maps->at[0], head, args, &width, &height)
                                    : put_grid(file, maps, args, &width, &height);
   if (file && fclose(file) != 0 && exit_code == TOOL_OK) exit_code = tool_error("out of memory");
-  if (exit_code == TOOL_OK) exit_code = write_picture(path, width, height, text);
+  if (exit_code == TOOL_OK) exit_code = tool_svg_write(path, width, height, text);
   free(text);
+  free(maps);
+  return exit_code;
+}
+
+int tool_attention_write_png(const tool_args *args, const tool_attended *a, const char *path) {
+  tool_attention_maps *maps = malloc(sizeof *maps);
+  tool_png png = {0};
+  size_t column = 0, row = 0;
+  int exit_code = maps ? tool_attention_choose(a, args, maps) : tool_error("out of memory");
+  const bool is_one = exit_code == TOOL_OK && maps->n_heads == 1;
+  for (size_t i = 0; exit_code == TOOL_OK && i < maps->n; i++, row++) {
+    const tool_attention_map *map = &maps->at[i];
+    const size_t most = is_one ? PNG_SIDE : SMALL, n_rows = map->rows->n < most ? map->rows->n : most,
+                 n_columns = map->columns->n < most ? map->columns->n : most;
+    column = 0;
+    for (size_t h = 0; exit_code == TOOL_OK && h < map->n_heads; h++) {
+      if (!tool_attention_has_head(args, h)) continue;
+      float *weights = tool_attention_sample(map, h, n_rows, n_columns);
+      exit_code = weights ? tool_png_add(&png, weights, n_rows, n_columns, most, column++, row) : TOOL_FAILED;
+      free(weights);
+    }
+  }
+  if (exit_code == TOOL_OK) exit_code = tool_png_write(&png, path);
+  tool_png_finish(&png);
   free(maps);
   return exit_code;
 }

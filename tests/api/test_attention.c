@@ -3,6 +3,7 @@
  */
 #include <math.h>
 
+#include "image/image.h"
 #include "support/word_models.h"
 
 /* The data of the page $T/NAME: to json_decref(). */
@@ -141,6 +142,7 @@ static void test_translation(void **state) {
   assert_string_equal(json_string_value(json_object_get(first, "translation")), "Estoy aqu\xc3\xad.");
   assert_string_equal(next, "[\"Estoy\",\"aqu\xc3\xad\",\".\",\"</s>\"]");
   assert_true(json_is_true(json_object_get(part_of(data, "decoder"), "causal")));
+  assert_int_equal(number_of(first, "head_width"), 64);
   free(next);
   json_decref(data);
 }
@@ -194,6 +196,73 @@ static void test_image(void **state) {
   json_decref(data);
 }
 
+/* The PNG file $T/NAME: to vkf_image_finish(). */
+static vkf_image read_png(vkf_env *env, const char *name) {
+  static uint8_t bytes[1 << 20];
+  char path[300];
+  vkf_image image;
+  snprintf(path, sizeof path, "%s/%s", program_folder, name);
+  FILE *file = fopen(path, "rb");
+  assert_non_null(file);
+  const size_t n = fread(bytes, 1, sizeof bytes, file);
+  fclose(file);
+  vkf_env_init(env, NULL);
+  assert_int_equal(vkf_image_decode(env, name, bytes, n, &image), VKF_OK);
+  return image;
+}
+
+/* The pixels in the middles of the cells are the numbers of a forward pass, of sinusoids; black is 1. */
+static void test_png(void **state) {
+  (void)state;
+  vkf_env env;
+  if (program_run("$V positions --d-model 4 --length 3 -o $T/p.png") != 0 && strstr(program_err, "built without"))
+    skip();
+  vkf_image image = read_png(&env, "p.png");
+  const size_t cell = image.width / 4;
+  assert_int_equal(image.width, 768);
+  assert_int_equal(image.height, 576);
+  for (size_t row = 0; row < 3; row++)
+    for (size_t k = 0; k < 4; k++) {
+      const double angle = (double)row / (k < 2 ? 1 : 100), x = k % 2 ? cos(angle) : sin(angle);
+      const int pixel = image.pixels[3 * ((row * cell + cell / 2) * image.width + k * cell + cell / 2)];
+      if (fabs(pixel - 255 * (0.5 - 0.5 * x)) > 0.51) fail_msg("position %zu, %zu: found %d", row, k, pixel);
+    }
+  vkf_image_finish(&image);
+
+  must_print(
+      "$V run $T/gpt2 --text 'w5 w6 w7' --output-attentions -o $RUN && "
+      "$V attention $T/gpt2 'w5 w6 w7' --layer 1 --head 1,3 -o $T/a.png",
+      "");
+  json_t *run = json_load_file(getenv("RUN"), 0, NULL);
+  const json_t *heads = json_array_get(json_object_get(run, "attentions.1"), 0);
+  image = read_png(&env, "a.png");
+  for (size_t h = 0; h < 2; h++)
+    for (size_t i = 0; i < 9; i++) {
+      const json_t *row = json_array_get(json_array_get(heads, 1 + 2 * h), i / 3);
+      const double weight = json_real_value(json_array_get(row, i % 3));
+      const int pixel = image.pixels[3 * ((i / 3 * 37 + 18) * image.width + h * 120 + i % 3 * 37 + 18)];
+      if (fabs(pixel - 255 * (1 - weight)) > 0.51) fail_msg("head %zu, element %zu: found %d", 1 + 2 * h, i, pixel);
+    }
+  vkf_image_finish(&image);
+  json_decref(run);
+}
+
+static void test_positions(void **state) {
+  (void)state;
+  static const program_row rows[] = {
+      /* (1 + cos 1) / 2 in the second column of the second row, and a rectangle a cell but for those near 0 */
+      {"$V positions --d-model 8 --length 6 -o $T/p.svg; grep -c 'fill-opacity=\"0.770\"' $T/p.svg", 0, "1\n", ""},
+      {"$V positions -o $T/p.svg; ! command -v xmllint >/dev/null || xmllint --noout $T/p.svg", 0, "", ""},
+      {"$V positions", 2, "", "--output: expected a name that ends in .svg or .png, found none"},
+      {"$V positions -o $T/x.gif", 2, "", "ends in .svg or .png"},
+      {"$V positions --d-model 7 -o $T/x.svg", 2, "", "--d-model: expected an even number, found 7"},
+      {"$V positions --length 1025 -o $T/x.svg", 2, "", "expected at most 65536 cells"},
+      {"$V positions -o $T/nosuch/x.svg", 4, "", "nosuch/x.svg"},
+      {"test -e $T/x.svg || test -e $T/x.gif", 1, "", ""},
+  };
+  PROGRAM_ROWS(rows);
+}
+
 /* Which head looks from "it" at "animal", which README shows; and what is refused. */
 static void test_pairs_and_pictures(void **state) {
   (void)state;
@@ -208,7 +277,7 @@ static void test_pairs_and_pictures(void **state) {
        "! command -v xmllint >/dev/null || xmllint --noout $T/one.svg $T/all.svg",
        0, "1\n", ""},
       {"$V attention $T/gpt2 'w5 <eos>' --layer 0 --head 0 -o - > $T/o.html", 2, "",
-       "ends in .html or .svg, found '-'"},
+       "ends in .html, .svg or .png, found '-'"},
       {"$V attention $T/gpt2 'w5 <eos>' --layer 0 --head 0 -o $T/one.svg; grep -c '&lt;eos&gt;' $T/one.svg", 0, "2\n",
        ""},
       {"$V attention $T/gpt2 w5", 2, "", "expected -o FILE, or --from WORD and --to WORD"},
@@ -227,4 +296,4 @@ static void test_pairs_and_pictures(void **state) {
 
 PROGRAM_MAIN(prepare, cmocka_unit_test(test_one_stack), cmocka_unit_test(test_translation),
              cmocka_unit_test(test_lines), cmocka_unit_test(test_sampled), cmocka_unit_test(test_image),
-             cmocka_unit_test(test_pairs_and_pictures))
+             cmocka_unit_test(test_png), cmocka_unit_test(test_positions), cmocka_unit_test(test_pairs_and_pictures))

@@ -8,7 +8,7 @@ const even = "3333 3333 3334 3333 3333 3334 3333 3333 3334", sharp = "10000 0 0 
 const layers = [0, 1].map(layer => ({layer, heads: [0, 1].map(head => ({head, weights: layer === 1 && head === 1 ? sharp : even}))}));
 const cross = [{layer: 0, heads: [{head: 0, weights: "5000 2500 2500 0 7500 2500"}]}];
 const one = {text: "cat it", translation: "gato", family: "marian", device: "ref", source: ["cat", "it", "</s>"], target: ["<s>", "gato"],
-             next: ["gato", "</s>"], special_source: [2], special_target: [0], picked: -1, picked_column: -1, image: null, parts: [
+             next: ["gato", "</s>"], special_source: [2], special_target: [0], picked: -1, picked_column: -1, image: null, head_width: 16, parts: [
   {kind: "encoder", rows: "source", columns: "source", causal: false, n_rows: 3, n_columns: 3, layers},
   {kind: "cross", rows: "target", columns: "source", causal: false, n_rows: 2, n_columns: 3, layers: cross}]};
 const $ = open(process.argv[2], [one], {least: "0", like: "", special: "", scale: "linear", theme: ""});
@@ -72,6 +72,27 @@ $("map").press("Enter");
 assert.deepStrictEqual(bars("row")[0], ["</s> (2)", "100 %"]);
 $("map").press("Enter");
 
+// The picked token in every head; a click on a row chooses the head.
+$("map").onmousemove(where(1, 0));
+$("map").onclick(where(1, 0));
+assert.strictEqual($("heads").getContext().rects.length, 12);
+assert.strictEqual($("heads").getContext().rects[9].fill, "rgb(229,229,229)");
+$("heads").onclick({clientX: 0, clientY: 100});
+assert.deepStrictEqual(pressed(), ["true", "false", "false", "false"]);
+$("heads").onclick({clientX: 0, clientY: 700});
+assert.deepStrictEqual(pressed(), ["false", "false", "false", "true"]);
+
+// Without the scale the weights are sharper: 0.9^4 of 0.9^4 + 0.1^4 where d is 16.
+assert.ok(!$("of-softmax").hidden);
+$("softmax").value = "bare";
+$("softmax").oninput();
+assert.deepStrictEqual(bars("row")[0], ["cat (0)", "100 %"]);
+$("map").onmousemove(where(1, 1));
+assert.strictEqual($("say").textContent, "\u201cit\u201d (1) looks at \u201cit\u201d (1): 0.02 %");
+$("softmax").value = "";
+$("softmax").oninput();
+$("map").press("Escape");
+
 // Filters: marks, tokens by their text, weights that are too small.
 $("special").value = "off";
 $("special").oninput();
@@ -108,6 +129,7 @@ assert.strictEqual(second("say").textContent, "\u201cit\u201d (1) looks at \u201
 const half = {...one, source: ["a", "b", "c", "d", "e", "f"], special_source: []};
 const third = open(process.argv[2], [half], {least: "0", like: "", special: "", scale: "linear", theme: ""});
 assert.ok(third("facts").textContent.includes("Sampled down"));
+assert.ok(third("of-softmax").hidden); // the scores of a sum cannot be told
 third("map").press("ArrowDown");
 assert.ok(third("say").textContent.startsWith("\u201ca .. b\u201d (0) looks at \u201ca .. b\u201d (0)"), third("say").textContent);
 

@@ -169,11 +169,32 @@ class TestGenerate(unittest.TestCase):
         self.assertEqual("".join(pieces) + "\n", whole)
         cut = printed("generate", self.folder, "--max-new-tokens", "8", "-p", "w5 w6 w7", "--stop", "w30")
         self.assertEqual("".join(self.session.stream("w5 w6 w7", stops=["w30"], max_new_tokens=8)) + "\n", cut)
-        for piece in self.session.stream("w5 w6 w7", max_new_tokens=50):
-            break  # the generation ends, and the session can be used again
         self.assertEqual("".join(self.session.stream("w5 w6 w7", max_new_tokens=8)), "".join(pieces))
         with self.assertRaisesRegex(vkformer.Error, "nosuch_key"):
             list(self.session.stream("w5", nosuch_key=1))
+
+    def test_stream_left_early(self):
+        """Leaving the loop ends the generation, and the session can be used again."""
+        calls, left = [], threading.Event()
+        generate = self.session._generate
+
+        def counted(prompts, on_text, *rest):
+            def call(prompt, piece):
+                calls.append(piece)
+                if len(calls) == 2:
+                    left.wait(10)
+                return on_text(prompt, piece)
+
+            return generate(prompts, call, *rest)
+
+        self.session._generate = counted
+        stream = self.session.stream("w5 w6 w7", max_new_tokens=50)
+        next(stream)
+        threading.Timer(0.2, left.set).start()
+        stream.close()
+        del self.session._generate
+        self.assertEqual(len(calls), 2)
+        self.assertGreater(len(list(self.session.stream("w5 w6 w7", max_new_tokens=8))), 3)
 
     def test_callback(self):
         pieces = []

@@ -1,0 +1,27 @@
+/* heatmap: numbers from 0 to 1 as cells of a picture: what every SVG and PNG file of the program is made with. */
+#ifndef VKFORMER_TOOLS_HEATMAP_H
+#define VKFORMER_TOOLS_HEATMAP_H
+
+#include "program.h"
+
+/* Text with the characters of XML escaped. */
+void tool_svg_text(const char *text, FILE *file);
+/* weights [n_rows][n_columns] at x, y: cells of w by h, and a frame. */
+void tool_svg_cells(FILE *file, const float *weights, size_t n_rows, size_t n_columns, double x, double y, double w,
+                    double h);
+/* `picture` in the root element and the style that come with vkformer. TOOL_FAILED after a message. */
+int tool_svg_write(const char *path, double width, double height, const char *picture);
+
+/* A grid of maps in shades of gray, black is 1: each map fills a square but for a gap. Zero-initialize, then finish. */
+typedef struct tool_png {
+  unsigned char *pixels;
+  size_t width, height;
+} tool_png;
+/* weights [n_rows][n_columns], each at most `side`, as the map in this row and column of the grid, `side` pixels wide
+ * and high at most. */
+int tool_png_add(tool_png *png, const float *weights, size_t n_rows, size_t n_columns, size_t side, size_t column,
+                 size_t row);
+int tool_png_write(const tool_png *png, const char *path);
+void tool_png_finish(tool_png *png);
+
+#endif
