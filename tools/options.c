@@ -53,6 +53,11 @@ static const tool_option generation_options[] = {
     {"early-stopping", 0, TOOL_KEY_RULE, 0, "RULE", "when beams end: true, false or never"},
     {"repetition-penalty", 0, TOOL_KEY_NUMBER, 0, "X", "over 1: tokens that occurred before become less likely"},
     {"no-repeat-ngram-size", 0, TOOL_KEY_WHOLE, 0, "N", "never repeat N tokens in a row"},
+    {"encoder-repetition-penalty", 0, TOOL_KEY_NUMBER, 0, "X", "over 1: tokens of the source become more likely"},
+    {"encoder-no-repeat-ngram-size", 0, TOOL_KEY_WHOLE, 0, "N", "never N tokens in a row that the source has"},
+    {"suppress-tokens", 0, TOOL_KEY_IDS, 0, "IDS", "ids that never occur, separated by commas"},
+    {"begin-suppress-tokens", 0, TOOL_KEY_IDS, 0, "IDS", "ids that are not the first one"},
+    {"bad-words-ids", 0, TOOL_KEY_IDS, 0, "LISTS", "sequences that never occur: [5,6],[7]"},
     {"do-sample", 0, TOOL_KEY_TRUE, 0, NULL, "draw tokens at random; the next five options say how"},
     {"temperature", 0, TOOL_KEY_NUMBER, 0, "X", "divides the scores"},
     {"top-k", 0, TOOL_KEY_WHOLE, 0, "N", "only the N best tokens; 0: all; default 50"},
@@ -91,12 +96,29 @@ static bool parse_sizes(const char *text, long minimum, tool_sizes *out) {
   return false;
 }
 
+/* "1,2" as [1,2], "[1],[2,3]" as [[1],[2,3]]; NULL: it is neither. */
+static json_t *parse_ids(const char *text) {
+  const size_t size = strlen(text) + 3;
+  char *list = malloc(size);
+  if (list) snprintf(list, size, "[%s]", text);
+  json_t *out = list ? json_loads(list, 0, NULL) : NULL;
+  free(list);
+  for (size_t i = 0, n = json_array_size(out); out && i < n; i++) {
+    const json_t *at = json_array_get(out, i);
+    if (json_is_integer(at) || json_is_array(at)) continue;
+    json_decref(out);
+    out = NULL;
+  }
+  return out;
+}
+
 /* The option's value as JSON, NULL if it is none. */
 static json_t *parse_key(tool_option_kind kind, const char *text) {
   long whole = 0;
   double number = 0;
   if (kind == TOOL_KEY_WHOLE) return parse_whole(text, 0, &whole) ? json_integer(whole) : NULL;
   if (kind == TOOL_KEY_NUMBER) return parse_number(text, &number) ? json_real(number) : NULL;
+  if (kind == TOOL_KEY_IDS) return parse_ids(text);
   if (strcmp(text, "true") == 0) return json_true();
   if (strcmp(text, "false") == 0) return json_false();
   return strcmp(text, "never") == 0 ? json_string(text) : NULL;
@@ -123,6 +145,8 @@ static const char *expected(tool_option_kind kind) {
       return "a whole number of at least 0";
     case TOOL_KEY_NUMBER:
       return "a number";
+    case TOOL_KEY_IDS:
+      return "ids, or lists of ids in brackets, separated by commas";
     default:
       return "true, false or never";
   }

@@ -104,6 +104,7 @@ typedef enum tool_option_kind {
   TOOL_MAYBE_OUTPUT, /* such a file, "" without a value; the value stands behind '=' */
   TOOL_KEY_WHOLE,    /* a key of generation_config.json: a whole number */
   TOOL_KEY_NUMBER,   /* a number */
+  TOOL_KEY_IDS,      /* ids, or lists of them in brackets, with commas between them */
   TOOL_KEY_RULE,     /* true, false or never */
   TOOL_KEY_TRUE      /* true, written without a value */
 } tool_option_kind;
