@@ -26,6 +26,16 @@ uint64_t tool_hash(uint64_t hash, const void *bytes, size_t size) {
   return hash;
 }
 
+int tool_hash_file(const char *path, uint64_t *hash) {
+  char bytes[PIECE];
+  FILE *file = fopen(path, "rb");
+  if (!file) return tool_error("%s: cannot be read: %s", path, strerror(errno));
+  for (size_t n; (n = fread(bytes, 1, sizeof bytes, file)) > 0;) *hash = tool_hash(*hash, bytes, n);
+  const bool failed = ferror(file);
+  fclose(file);
+  return failed ? tool_error("%s: cannot be read: %s", path, strerror(EIO)) : TOOL_OK;
+}
+
 /* ---- bytes ------------------------------------------------------------------------------------------------------- */
 
 static int cannot(const tool_source *s, const char *why) {
@@ -158,8 +168,8 @@ static void give(tool_source *s, size_t end, const char **line, size_t *size) {
 }
 
 static bool is_at_hand(const tool_source *s, int milliseconds) {
-  struct pollfd wait = {.fd = s->fd, .events = POLLIN};
-  return s->fd != STDIN_FILENO || poll(&wait, 1, milliseconds) > 0;
+  struct pollfd wait = {.fd = s->fd, .events = POLLIN}; /* a regular file is always ready */
+  return poll(&wait, 1, milliseconds) > 0;
 }
 
 bool tool_source_wait(const tool_source *s) {
