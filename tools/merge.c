@@ -69,18 +69,26 @@ static int changed(const shard_file *f) {
                     f->journal.last.text, (unsigned long long)f->lines.hash);
 }
 
+/* What the shard has for its next line of the corpus. */
+static int put_next(shard_file *f, tool_sink *out) {
+  const char *line = NULL;
+  size_t size = 0, n = 0;
+  int exit_code = TOOL_OK;
+  do {
+    exit_code = tool_source_next(&f->lines, &line, &size);
+    if (exit_code == TOOL_OK && !line) return changed(f);
+    if (exit_code == TOOL_OK) exit_code = tool_sink_add(out, line, size);
+    if (exit_code == TOOL_OK) exit_code = tool_sink_add(out, "\n", 1);
+  } while (exit_code == TOOL_OK && size > 0 && ++n < f->journal.shard.each);
+  return exit_code;
+}
+
 /* Line after line, of each shard in turns. */
 static int put_together(shard_file *files, size_t n, tool_sink *out) {
   const unsigned long long lines = files[0].journal.last.lines;
   int exit_code = TOOL_OK;
   for (unsigned long long i = 0; i < lines && exit_code == TOOL_OK; i++) {
-    const char *line = NULL;
-    size_t size = 0;
-    shard_file *f = &files[i % n];
-    exit_code = tool_source_next(&f->lines, &line, &size);
-    if (exit_code == TOOL_OK && !line) return changed(f);
-    if (exit_code == TOOL_OK) exit_code = tool_sink_add(out, line, size);
-    if (exit_code == TOOL_OK) exit_code = tool_sink_add(out, "\n", 1);
+    exit_code = put_next(&files[i % n], out);
     if (exit_code == TOOL_OK && tool_sink_is_due(out)) exit_code = tool_sink_write(out, i + 1, 0);
   }
   for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
@@ -105,7 +113,7 @@ static int run_merge(const tool_args *args) {
   if (exit_code == TOOL_OK) qsort(files, n, sizeof *files, by_part);
   if (exit_code == TOOL_OK) exit_code = check(files, n);
   if (exit_code == TOOL_OK) exit_code = open_lines(files, n);
-  if (exit_code == TOOL_OK) exit_code = tool_sink_open(&out, args->output, false, 0, (tool_shard){1, 1}, &is_done);
+  if (exit_code == TOOL_OK) exit_code = tool_sink_open(&out, args->output, false, 0, (tool_shard){1, 1, 1}, &is_done);
   if (exit_code == TOOL_OK) exit_code = put_together(files, n, &out);
   if (exit_code == TOOL_OK) exit_code = tool_sink_end(&out, 0, 0, false);
   tool_sink_close(&out);

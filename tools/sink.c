@@ -18,7 +18,7 @@
 #include <zstd.h>
 #endif
 
-static const char head[] = "vkformer-journal/1";
+static const char head[] = "vkformer-journal/2";
 enum { BLOCK = 1 << 16 };
 #define SECONDS 0.2 /* a block is written after so long, however small it is */
 
@@ -29,8 +29,9 @@ static bool read_record(tool_journal *j, const char *line, size_t number) {
   tool_record r = {0};
   int end = 0;
   if (number == 0) {
-    const int n = sscanf(line, "vkformer-journal/1 %llx %zu/%zu\n%n", &j->work, &j->shard.part, &j->shard.of, &end);
-    return n == 3 && end > 0;
+    const int n = sscanf(line, "vkformer-journal/2 %llx %zu/%zu %zu\n%n", &j->work, &j->shard.part, &j->shard.of,
+                         &j->shard.each, &end);
+    return n == 4 && end > 0;
   }
   if (sscanf(line, "done %llu %llu %llx %llx\n%n", &r.lines, &r.bytes, &r.source, &r.text, &end) == 4)
     j->is_done = true;
@@ -140,7 +141,7 @@ static int open_file(tool_sink *s, bool resumes, unsigned long long work, tool_s
   if (ftruncate(s->journal, goes_on ? (off_t)j.size : 0) != 0)
     return tool_error("%s: cannot be written: %s", s->journal_path, strerror(errno));
   char line[128];
-  const int n = snprintf(line, sizeof line, "%s %016llx %zu/%zu\n", head, work, shard.part, shard.of);
+  const int n = snprintf(line, sizeof line, "%s %016llx %zu/%zu %zu\n", head, work, shard.part, shard.of, shard.each);
   return goes_on ? TOOL_OK : write_all(s->journal_path, s->journal, line, (size_t)n);
 }
 

@@ -5,7 +5,7 @@
  * for what a kill cut; what is behind the last record is dropped when a run resumes. Files that end in .gz and .zst are
  * compressed, every block by itself.
  *
- *     vkformer-journal/1 HASH-OF-THE-WORK I/N
+ *     vkformer-journal/2 HASH-OF-THE-WORK I/N LINES-FOR-A-LINE-OF-THE-SOURCE
  *     LINES BYTES HASH-OF-THE-SOURCE
  *     ...
  *     done LINES BYTES HASH-OF-THE-SOURCE HASH-OF-THE-FILE'S-TEXT
@@ -15,9 +15,10 @@
 
 #include "source.h"
 
-/* Which lines of a corpus are done here: every `of`-th, from `part` on; 1 of 1: all. */
+/* Which lines of a corpus are done here: every `of`-th, from `part` on; 1 of 1: all. Each gives `each` lines, or one
+ * that is empty. */
 typedef struct tool_shard {
-  size_t part, of;
+  size_t part, of, each;
 } tool_shard;
 
 /* How far the work was when a block was written. */

@@ -9,7 +9,7 @@
 
 int tool_shard_parse(const tool_args *args, tool_shard *out) {
   int end = 0;
-  *out = (tool_shard){1, 1};
+  *out = (tool_shard){1, 1, 1};
   if (!args->shard) return TOOL_OK;
   const bool is_pair = strspn(args->shard, "0123456789/") == strlen(args->shard) &&
                        sscanf(args->shard, "%zu/%zu%n", &out->part, &out->of, &end) == 2 && !args->shard[end];
