@@ -1,8 +1,8 @@
 /* source: a corpus as lines: a file, also one that gzip or zstd compressed, standard input, or texts of the command
  * line.
  *
- * A file is read piece by piece, so its size does not matter. Standard input is read as it comes. The source keeps a
- * hash of what it handed out, by which a later run knows the corpus again.
+ * A file is read piece by piece, so its size does not matter. Standard input and pipes are read as they come. The
+ * source keeps a hash of what it handed out, by which a later run knows the corpus again.
  */
 #ifndef VKFORMER_TOOLS_SOURCE_H
 #define VKFORMER_TOOLS_SOURCE_H
@@ -56,5 +56,7 @@ void tool_text_list_finish(tool_text_list *list);
 /* FNV-1a of bytes behind those that gave `hash`; TOOL_HASH_BEGIN: of the first ones. */
 #define TOOL_HASH_BEGIN UINT64_C(0xcbf29ce484222325)
 uint64_t tool_hash(uint64_t hash, const void *bytes, size_t size);
+/* Adds the bytes of a file to *hash; TOOL_FAILED after a message. */
+int tool_hash_file(const char *path, uint64_t *hash);
 
 #endif

@@ -5,6 +5,8 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
+#include <dirent.h>
+#include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -215,8 +217,11 @@ static vkf_status work(void *user, vkf_session *session, size_t i) {
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
 
-/* eos_token_id, a number or a list of them. */
-static void read_end_ids(translation *t) {
+/* What the results are read by: num_return_sequences, and eos_token_id, a number or a list of them. */
+static void read_config(translation *t) {
+  json_t *best = tool_config_value(t->params.config_json, t->folder, "num_return_sequences");
+  t->n_best = json_is_integer(best) && json_integer_value(best) > 1 ? (size_t)json_integer_value(best) : 1;
+  json_decref(best);
   json_t *ids = tool_config_value(t->params.config_json, t->folder, "eos_token_id");
   if (json_is_integer(ids)) t->end_ids[t->n_end_ids++] = (int)json_integer_value(ids);
   for (size_t i = 0; i < json_array_size(ids) && i < MAX_END_IDS; i++)
@@ -239,11 +244,33 @@ static int check(translation *t) {
   return tool_shard_parse(args, &t->window.shard);
 }
 
+static int is_of_model(const struct dirent *entry) {
+  static const char *const ends[] = {".json", ".safetensors", ".model", ".spm", ".txt"};
+  for (size_t i = 0; i < sizeof ends / sizeof ends[0]; i++)
+    if (tool_ends_with(entry->d_name, ends[i])) return 1;
+  return 0;
+}
+
+/* Adds the bytes of a model's files to a hash, whatever folder they are in. */
+static int hash_model(const char *folder, uint64_t *hash) {
+  struct dirent **entries = NULL;
+  char path[sizeof((translation *)0)->folder + sizeof entries[0]->d_name];
+  const int n = scandir(folder, &entries, is_of_model, alphasort);
+  if (n < 0) return tool_error("%s: cannot be read: %s", folder, strerror(errno));
+  int exit_code = TOOL_OK;
+  for (int i = 0; i < n; i++) {
+    snprintf(path, sizeof path, "%s/%s", folder, entries[i]->d_name);
+    if (exit_code == TOOL_OK) exit_code = tool_hash_file(path, hash);
+    free(entries[i]);
+  }
+  free(entries);
+  return exit_code;
+}
+
 /* A hash of all that decides what becomes of a line, so that a run is not resumed as another one. */
-static unsigned long long hash_work(const translation *t) {
+static int hash_work(const translation *t, unsigned long long *out) {
   const tool_args *a = t->args;
-  const char *const all[] = {t->folder,
-                             t->params.config_json,
+  const char *const all[] = {t->params.config_json,
                              a->long_,
                              a->invalid,
                              a->jsonl,
@@ -258,7 +285,10 @@ static unsigned long long hash_work(const translation *t) {
     const char *text = all[i] ? all[i] : "";
     hash = tool_hash(hash, text, strlen(text) + 1);
   }
-  return tool_hash(hash, &a->column, sizeof a->column);
+  hash = tool_hash(hash, &a->column, sizeof a->column);
+  const int exit_code = hash_model(t->folder, &hash);
+  *out = hash;
+  return exit_code;
 }
 
 /* Source, sink and window; *is_done: an earlier run did all. */
@@ -272,10 +302,12 @@ static int open_corpus(translation *t, bool *is_done) {
   w->render = render_idle;
   w->user = t;
   w->capacity = 16 * args->batch_size > WINDOW ? 16 * args->batch_size : WINDOW;
+  unsigned long long work = 0;
   int exit_code = tool_source_open(&w->source, args->inputs,
                                    args->n_operands ? (const char *const *)args->operands : NULL, args->n_operands);
-  if (exit_code == TOOL_OK)
-    exit_code = tool_sink_open(&w->sink, args->output, args->resume, hash_work(t), w->shard, is_done);
+  if (!args->json && !args->jsonl) w->shard.each = t->n_best;
+  if (exit_code == TOOL_OK && args->output) exit_code = hash_work(t, &work);
+  if (exit_code == TOOL_OK) exit_code = tool_sink_open(&w->sink, args->output, args->resume, work, w->shard, is_done);
   if (exit_code == TOOL_OK && !*is_done) exit_code = tool_window_init(w);
   return exit_code;
 }
@@ -299,20 +331,19 @@ static int run_translate(const tool_args *args) {
   int exit_code = tool_find_model(args, t.folder, sizeof t.folder);
   if (exit_code == TOOL_OK) exit_code = tool_generation_config(args, &config);
   t.params.config_json = config;
-  if (exit_code == TOOL_OK) exit_code = open_corpus(&t, &is_done);
+  if (exit_code == TOOL_OK) {
+    read_config(&t);
+    exit_code = open_corpus(&t, &is_done);
+  }
   const bool is_one = args->n_operands == 1 || args->batch_size == 1;
   if (exit_code == TOOL_OK && !is_done) exit_code = tool_crew_open(&t.crew, args, &t.session, t.folder, !is_one);
   if (exit_code == TOOL_OK && !is_done) {
-    json_t *best = tool_config_value(config, t.folder, "num_return_sequences");
-    t.n_best = json_is_integer(best) && json_integer_value(best) > 1 ? (size_t)json_integer_value(best) : 1;
-    json_decref(best);
     t.params.scores = args->json > 0 || t.n_best > 1;
     t.params.long_texts = tool_long_rule(args);
     t.params.skip_refused = true;
     t.params.source_language = args->source_lang;
     t.params.target_language = args->target_lang;
     t.params.batch_size = args->batch_size;
-    read_end_ids(&t);
     tool_warn_sampling(args, config, t.folder);
     if (args->attention) tool_pictures_init(&t.pictures);
     exit_code = run_lines(&t);

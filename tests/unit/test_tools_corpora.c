@@ -57,6 +57,17 @@ static void test_forms(void **state) {
        "eval \"$X --num-beams 2 --json 'w5 <eos>'\" | grep -c \"$(eval \"$X --num-beams 2 --json --normalize 0.3 'w5 "
        "<eos>'\" | sed 's/.*score//')\"",
        1, "1\n0\n", ""},
+      /* a pipe is read as it comes: the second line is there when the first one is done */
+      {"cd $T; mkfifo pipe; rm -f o; (echo 'w5 <eos>'; n=0; while test ! -s o && test $n -lt 100; do sleep 0.1; "
+       "n=$((n+1)); done; test -s o && echo 'w6 <eos>') > pipe & cd $T; eval \"$X -i pipe\" > o; wc -l < o",
+       0, "2\n", ""},
+      {"a=$(eval \"$X 'w5 <eos>' --json\" | sed 's/.*\"ids\":.\\([0-9]*\\).*/\\1/'); for o in --suppress-tokens=$a "
+       "--begin-suppress-tokens=$a --bad-words-ids=[$a],[$a,$a]; do eval \"$X 'w5 <eos>' --json $o\" | grep -c "
+       "\"ids\\\":.$a,\"; done",
+       1, "0\n0\n0\n", ""},
+      {"eval \"$X a --suppress-tokens 5,x\"", 2, "",
+       "--suppress-tokens: expected ids, or lists of ids in brackets, separated by commas, found '5,x'"},
+      {"eval \"$X a --bad-words-ids 5\"", 4, "", "bad_words_ids"},
       {"eval \"$X -i $T/nosuch\"", 4, "", "nosuch: cannot be read: "},
       {"eval \"$X -i $T/in -o $T/nosuch/o\"", 4, "", "nosuch/o.journal: cannot be written: "},
       {"eval \"$X -i $T/in a\"", 2, "", "expected texts or --input, found both"},
@@ -121,12 +132,16 @@ static void test_resumes(void **state) {
        "other: expected the lines of the run to resume, found other ones among the first 100 "},
       {"head -20 $T/in | eval \"$X -o $T/r --invalid fail --resume\"", 4, "",
        "expected the 100 lines that the run to resume had done, found 20"},
+      /* the same files elsewhere are the same model, and others are not */
+      {"cd $T; cp -r marian m2; cp -r marian m3; printf x | dd of=m3/model.safetensors bs=1 seek=$(($(wc -c < "
+       "m3/model.safetensors) - 1)) conv=notrunc 2> e; eval \"$X -m m3 -i in -o r --invalid fail --resume\"",
+       4, "", "expected the model and the options of the run to resume, found others"},
       /* what a kill left behind the last record is dropped */
-      {"head -100 $T/whole | cmp - $T/r && printf 'half a li' >> $T/r && printf '7 7' >> $T/r.journal && eval \"$X -i "
-       "$T/in -o $T/r --invalid fail --resume\" && cmp $T/r $T/whole",
+      {"head -100 $T/whole | cmp - $T/r && printf 'half a li' >> $T/r && printf '7 7' >> $T/r.journal && eval \"$X -m "
+       "$T/m2 -i $T/in -o $T/r --invalid fail --resume\" && cmp $T/r $T/whole",
        0, "", NULL},
       {"eval \"$X -i $T/in -o $T/r --resume\"", 4, "", "r: expected $T/r.journal beside it, found none"},
-      {"cd $T; head -c 9 whole > d; printf 'vkformer-journal/1 0 1/1\\nnonsense\\n' > d.journal; "
+      {"cd $T; head -c 9 whole > d; printf 'vkformer-journal/2 0 1/1 1\\nnonsense\\n' > d.journal; "
        "eval \"$X -i in -o d --resume\"",
        4, "", "d.journal: expected a journal of vkformer"},
   };
@@ -134,7 +149,7 @@ static void test_resumes(void **state) {
   program_row own[sizeof rows / sizeof rows[0]];
   memcpy(own, rows, sizeof rows);
   snprintf(message, sizeof message, "r: expected %s/r.journal beside it, found none", program_folder);
-  own[7].err = message;
+  own[8].err = message;
   PROGRAM_ROWS(own);
   /* It is changed while it is read. */
   program_must(
@@ -152,6 +167,9 @@ static void test_shards(void **state) {
       {"cd $T; for i in 1 2 3; do eval \"$X -i in -o s$i --shard $i/3\" || exit 9; done; $V merge s3 s1 s2 -o merged "
        "&& "
        "cmp merged whole && test ! -e merged.journal && $V merge s1 s2 s3 | cmp - whole",
+       0, "", NULL},
+      {"cd $T; B='--num-beams 2 --n-best 2'; head -30 in > few; eval \"$X $B -i few -o n\"; for i in 1 2; do "
+       "eval \"$X $B -i few -o n$i --shard $i/2\" || exit 9; done; $V merge n2 n1 | cmp - n",
        0, "", NULL},
       {"cd $T; $V merge s1 s3", 4, "", "expected shards 1 to 3, found no shard 2"},
       {"cd $T; cp s2 t2; cp s2.journal t2.journal; $V merge s1 s2 t2 s3", 4, "", "shard 2/3 is there twice: it is "},
