@@ -1,5 +1,4 @@
 /* arrays: arrays from JSON, to JSON and on the terminal. Refuses lists of unequal lengths and what is no number. */
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 

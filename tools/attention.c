@@ -2,7 +2,6 @@
 #include "attention.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 typedef struct found {
   const tool_attention_map *map;

@@ -10,7 +10,7 @@
 #include "lines.h"
 #include "source.h"
 
-enum { MIN_RUNS = 5, MAX_RUNS = 4096, VERIFIED_TOKENS = 128, VERIFIED_NEW = 2 };
+enum { MIN_RUNS = 5, MAX_RUNS = 4096, VERIFIED_TOKENS = 128 };
 
 /* ---- a folder with random weights -------------------------------------------------------------------------------- */
 

@@ -1,6 +1,5 @@
 /* bench: rows of results, as a table for people and as JSON for programs. */
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include <time.h>
 

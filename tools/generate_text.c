@@ -1,5 +1,4 @@
 /* generate on texts: prompts in, what follows them out. Without --batch-size and --json a text is shown as it grows. */
-#include <stdlib.h>
 #include <string.h>
 
 #include "generate.h"

@@ -1,5 +1,4 @@
 /* score: how probable a model finds given translations. */
-#include <stdlib.h>
 
 #include "commands.h"
 #include "source.h"

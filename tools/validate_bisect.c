@@ -6,7 +6,6 @@
  */
 #define _XOPEN_SOURCE 700
 #include <errno.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>

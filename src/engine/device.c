@@ -1,6 +1,5 @@
 /* Devices: choosing one by a selector, opening and adopting it, and its backend. */
 #include <ctype.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <vkformer/vulkan.h>

@@ -1,5 +1,4 @@
 /* inputs: what every run writes before its blocks run: ids, positions, types, masks; and the encoder's pass. */
-#include <string.h>
 
 #include "engine/opened.h"
 

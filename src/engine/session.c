@@ -5,7 +5,6 @@
  * model waits for it.
  */
 #define _POSIX_C_SOURCE 200809L /* nanosleep */
-#include <string.h>
 #include <time.h>
 
 #include "engine/opened.h"

@@ -3,7 +3,6 @@
  * Owns the VkDevice if it was made here, and always the queue's command pool, pipelines and log. Refuses work once the
  * device is lost. Invariant: caps names exactly the features that are enabled on the handle.
  */
-#include <string.h>
 
 #include "gpu/vk.h"
 

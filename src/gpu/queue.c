@@ -7,7 +7,6 @@
  * Invariant: serials are counted up by one; submit s uses the fence s % VKF_GPU_MAX_PENDING, and fences are waited for
  * in order, so that `completed` describes all of them.
  */
-#include <string.h>
 
 #include "gpu/vk.h"
 

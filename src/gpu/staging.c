@@ -4,7 +4,6 @@
  * except that of an upload, until vkf_gpu_upload_finish(). Invariant: while the device copies one half, the host fills
  * the other; a half and its command buffer are used again when their submit has ended.
  */
-#include <string.h>
 
 #include "gpu/vk.h"
 

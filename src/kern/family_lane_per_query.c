@@ -1,6 +1,5 @@
 /* lane-per-query, vec4: a query a lane, whole or four elements at a time (shaders/attention.comp); weights: the same
  * for attention_weights (shaders/attention_weights.comp). */
-#include <stdio.h>
 
 #include "kern/attention.h"
 

@@ -53,35 +53,17 @@ static void split_rounding(const vkf_variant *v, const vkf_problem *p, vkf_round
   out->together = p->split;
 }
 
-#define PLACE 4
-#define REASON "a GPU: tiles in shared memory, K split where they fill it better"
+/* What both have. */
+#define SHARED                                                                                                     \
+  .device = VKF_FOR_GPU, .place = 4, .reason = "a GPU: tiles in shared memory, K split where they fill it better", \
+  .fit = vkf_kern_gemm_fit, .workgroup = workgroup, .shared_bytes = shared_bytes, .registers = registers,          \
+  .grid = vkf_kern_gemm_grid, .loop_turns = loop_turns, .effort = effort
 
-const vkf_family vkf_family_shared = {.name = "shared",
-                                      .device = VKF_FOR_GPU,
-                                      .place = PLACE,
-                                      .reason = REASON,
-                                      .fit = vkf_kern_gemm_fit,
-                                      .workgroup = workgroup,
-                                      .shared_bytes = shared_bytes,
-                                      .registers = registers,
-                                      .grid = vkf_kern_gemm_grid,
-                                      .loop_turns = loop_turns,
-                                      .effort = effort,
-                                      .tile = VKF_TILE_GEMM,
-                                      .max_tile = VKF_SHARED_MAX_TILE};
+const vkf_family vkf_family_shared = {.name = "shared", SHARED, .tile = VKF_TILE_GEMM, .max_tile = VKF_SHARED_MAX_TILE};
 
 const vkf_family vkf_family_split = {.name = "split",
-                                     .device = VKF_FOR_GPU,
-                                     .place = PLACE,
-                                     .reason = REASON,
-                                     .fit = vkf_kern_gemm_fit,
-                                     .workgroup = workgroup,
-                                     .shared_bytes = shared_bytes,
-                                     .registers = registers,
-                                     .grid = vkf_kern_gemm_grid,
+                                     SHARED,
                                      .split = split,
                                      .scratch_bytes = scratch_bytes,
-                                     .loop_turns = loop_turns,
                                      .combine_turns = combine_turns,
-                                     .rounding = split_rounding,
-                                     .effort = effort};
+                                     .rounding = split_rounding};

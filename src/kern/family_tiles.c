@@ -48,20 +48,9 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
   return vkf_kern_attention_gpu_effort(v, p, caps, rows, beside, 1);
 }
 
-const vkf_family vkf_family_tiles = {.name = "tiles",
-                                     .fit = vkf_kern_attention_fit,
-                                     .workgroup = workgroup,
-                                     .shared_bytes = shared_bytes,
-                                     .registers = registers,
-                                     .grid = vkf_kern_attention_grid_by_tile,
-                                     .loop_turns = loop_turns,
-                                     .effort = effort};
+#define TILES                                                                                                  \
+  .fit = vkf_kern_attention_fit, .workgroup = workgroup, .shared_bytes = shared_bytes, .registers = registers, \
+  .grid = vkf_kern_attention_grid_by_tile, .loop_turns = loop_turns, .effort = effort
 
-const vkf_family vkf_family_tiles_any = {.name = "tiles-any",
-                                         .fit = vkf_kern_attention_fit,
-                                         .workgroup = workgroup,
-                                         .shared_bytes = shared_bytes,
-                                         .registers = registers,
-                                         .grid = vkf_kern_attention_grid_by_tile,
-                                         .loop_turns = loop_turns,
-                                         .effort = effort};
+const vkf_family vkf_family_tiles = {.name = "tiles", TILES};
+const vkf_family vkf_family_tiles_any = {.name = "tiles-any", TILES};

@@ -5,7 +5,6 @@
  * work per useful element wins, then the earlier row.
  */
 #include <stdio.h>
-#include <string.h>
 
 #include "kern/checks.h"
 #include "kern/family.h"

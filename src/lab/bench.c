@@ -3,7 +3,6 @@
  * Every variant runs the production path on the same case. A result over its bound is reported and never timed. Timing
  * goes round by round over all variants, so that a machine whose speed drifts slows all of them alike.
  */
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -16,7 +15,7 @@
 
 /* ---- timing ------------------------------------------------------------------------------------------------------ */
 
-enum { MAX_CANDIDATES = 128, MAX_COPIES = 64, MAX_NODES = 2 };
+enum { MAX_CANDIDATES = 128, MAX_COPIES = 64 };
 #define COLD_BYTES (UINT64_C(256) << 20)
 
 typedef struct candidate {

@@ -4,7 +4,6 @@
  * from caches. A wrong one is not timed.
  */
 #include <math.h>
-#include <string.h>
 
 #include "kern/spirv.h"
 #include "lab/bench.h"

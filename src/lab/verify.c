@@ -4,7 +4,6 @@
  * kernels at the same sizes, so the first one stands for them.
  */
 #include <math.h>
-#include <string.h>
 #include <vkformer/lab.h>
 
 #include "engine/opened.h"

@@ -43,35 +43,30 @@ const vkf_cases vkf_op_cases_embed = {embed_cases, VKF_COUNT(embed_cases)};
 
 /* ---- append ------------------------------------------------------------------------------------------------------ */
 
-#define APPEND_SOURCE(NAME, BATCH, LENGTH, HEADS, KEY, VALUE, KCOL, VCOL, SEED, ...)                            \
-  {                                                                                                             \
-    .name = NAME, .op = VKF_OP_APPEND,                                                                          \
-    .params = {.append = {.seqs = VKF_DIM_B,                                                                    \
-                          .tokens = VKF_DIM_S,                                                                  \
-                          .past = VKF_DIM_ZERO,                                                                 \
-                          .n_heads = HEADS,                                                                     \
-                          .key_width = KEY,                                                                     \
-                          .value_width = VALUE,                                                                 \
-                          .k_column = KCOL,                                                                     \
-                          .v_column = VCOL,                                                                     \
-                          __VA_ARGS__}},                                                                        \
-    .sizes = {.B = BATCH, .S = LENGTH}, .capacity = {.B = BATCH + 1, .S = LENGTH + 2}, .data = VKF_DATA_NORMAL, \
-    .seed = SEED,                                                                                               \
+#define APPEND(NAME, HEADS, KEY, VALUE, KCOL, VCOL, SEED, ...)              \
+  .name = NAME, .op = VKF_OP_APPEND, .data = VKF_DATA_NORMAL, .seed = SEED, \
+  .params = {                                                               \
+      .append = {                                                           \
+          .n_heads = HEADS, .key_width = KEY, .value_width = VALUE, .k_column = KCOL, .v_column = VCOL, __VA_ARGS__}}
+#define APPEND_SOURCE(NAME, BATCH, LENGTH, HEADS, KEY, VALUE, KCOL, VCOL, SEED, ...)                                \
+  {                                                                                                                 \
+    APPEND(NAME, HEADS, KEY, VALUE, KCOL, VCOL, SEED, .seqs = VKF_DIM_B, .tokens = VKF_DIM_S, .past = VKF_DIM_ZERO, \
+           __VA_ARGS__),                                                                                            \
+        .sizes = {.B = BATCH, .S = LENGTH}, .capacity = {                                                           \
+          .B = BATCH + 1,                                                                                           \
+          .S = LENGTH + 2                                                                                           \
+        }                                                                                                           \
   }
-#define APPEND_TARGET(NAME, ROWS, TOKENS, PASTN, HEADS, KEY, VALUE, KCOL, VCOL, SEED, ...)                      \
-  {                                                                                                             \
-    .name = NAME, .op = VKF_OP_APPEND,                                                                          \
-    .params = {.append = {.seqs = VKF_DIM_R,                                                                    \
-                          .tokens = VKF_DIM_T,                                                                  \
-                          .past = VKF_DIM_PAST,                                                                 \
-                          .n_heads = HEADS,                                                                     \
-                          .key_width = KEY,                                                                     \
-                          .value_width = VALUE,                                                                 \
-                          .k_column = KCOL,                                                                     \
-                          .v_column = VCOL,                                                                     \
-                          __VA_ARGS__}},                                                                        \
-    .sizes = {.B = 1, .R = ROWS, .T = TOKENS, .past = PASTN},                                                   \
-    .capacity = {.B = 1, .R = ROWS + 2, .T = TOKENS, .past = PASTN + 9}, .data = VKF_DATA_NORMAL, .seed = SEED, \
+#define APPEND_TARGET(NAME, ROWS, TOKENS, PASTN, HEADS, KEY, VALUE, KCOL, VCOL, SEED, ...)                          \
+  {                                                                                                                 \
+    APPEND(NAME, HEADS, KEY, VALUE, KCOL, VCOL, SEED, .seqs = VKF_DIM_R, .tokens = VKF_DIM_T, .past = VKF_DIM_PAST, \
+           __VA_ARGS__),                                                                                            \
+        .sizes = {.B = 1, .R = ROWS, .T = TOKENS, .past = PASTN}, .capacity = {                                     \
+          .B = 1,                                                                                                   \
+          .R = ROWS + 2,                                                                                            \
+          .T = TOKENS,                                                                                              \
+          .past = PASTN + 9                                                                                         \
+        }                                                                                                           \
   }
 
 static const vkf_case append_cases[] = {

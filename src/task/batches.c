@@ -2,7 +2,6 @@
 #include "task/batches.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Rows of a batch: enough to fill a small GPU. A batch's output is at most so large on the host. */
 enum { BATCH_ROWS = 32, BATCH_BYTES = 64 << 20 };

@@ -1,6 +1,5 @@
 /* score: how probable a model finds given translations: one forward pass a batch of pairs, with the target fed. */
 #include <math.h>
-#include <string.h>
 
 #include "task/parts.h"
 

@@ -3,7 +3,6 @@
  */
 #define _POSIX_C_SOURCE 200809L
 #include <stdio.h>
-#include <string.h>
 #include <time.h>
 
 #include "tune/checks.h"

@@ -5,7 +5,6 @@
 #include "tune/reproducible.h"
 
 #include <stdio.h>
-#include <string.h>
 
 #include "op/case_program.h"
 #include "ref/ref.h"
