@@ -17,16 +17,23 @@ static float *head_major(vkf_op_build *o, const vkf_array *a) {
   return out;
 }
 
-static void attention(vkf_op_build *o, bool weights) {
-  const vkf_array *q = vkf_lab_op_input(o, "q", VKF_F32, 4, false);
-  const vkf_array *k = vkf_lab_op_input(o, "k", VKF_F32, 4, false);
+/* The arrays as they were given, and their sizes. */
+typedef struct inputs {
+  const vkf_array *q, *k, *v, *mask, *bias; /* NULL: absent */
+  bool causal;
+  size_t B, T, H, K, S, kv, V;
+} inputs;
+
+static void take_inputs(vkf_op_build *o, bool weights, inputs *a) {
+  const vkf_array *q = vkf_lab_op_input(o, "q", VKF_F32, 4, false), *k = vkf_lab_op_input(o, "k", VKF_F32, 4, false);
   const vkf_array *v = weights ? NULL : vkf_lab_op_input(o, "v", VKF_F32, 4, false);
   const vkf_array *mask = vkf_lab_op_input(o, "mask", VKF_I32, 2, true);
   const vkf_array *bias = vkf_lab_op_input(o, "bias", VKF_F32, 3, true);
-  bool causal = vkf_lab_op_flag(o, "causal");
+  const bool causal = vkf_lab_op_flag(o, "causal");
   if (o->b.st) return;
-  size_t B = q->shape[0], T = q->shape[1], H = q->shape[2], K = q->shape[3], S = k->shape[1], kv = k->shape[2],
-         V = v ? v->shape[3] : K;
+  const size_t B = q->shape[0], T = q->shape[1], H = q->shape[2], K = q->shape[3], S = k->shape[1], kv = k->shape[2],
+               V = v ? v->shape[3] : K;
+  *a = (inputs){q, k, v, mask, bias, causal, B, T, H, K, S, kv, V};
   vkf_lab_op_expect(o, k, 4, (size_t[]){B, S, kv, K});
   vkf_lab_op_expect(o, v, 4, (size_t[]){B, S, kv, V});
   vkf_lab_op_expect(o, mask, 2, (size_t[]){B, S});
@@ -35,50 +42,59 @@ static void attention(vkf_op_build *o, bool weights) {
   if (causal && S < T)
     vkf_lab_op_fail(o, "causal attention expects at least as many keys as queries, found %zu keys and %zu queries", S,
                     T);
-  /* With a cache of S - T earlier tokens the last query sees every key. */
-  o->b.plan.capacity = (vkf_sizes){.B = (uint32_t)B,
-                                   .S = (uint32_t)S,
-                                   .R = (uint32_t)B,
-                                   .T = (uint32_t)T,
-                                   .past = (uint32_t)(causal && S > T ? S - T : 0),
+}
+
+/* Their slots in a plan of this capacity. With a cache of S - T earlier tokens the last query sees every key. */
+static void make_slots(vkf_op_build *o, const inputs *a, uint32_t in[VKF_MAX_INPUTS]) {
+  o->b.plan.capacity = (vkf_sizes){.B = (uint32_t)a->B,
+                                   .S = (uint32_t)a->S,
+                                   .R = (uint32_t)a->B,
+                                   .T = (uint32_t)a->T,
+                                   .past = (uint32_t)(a->causal && a->S > a->T ? a->S - a->T : 0),
                                    .out = 1};
-  vkf_extent seqs = {VKF_DIM_R, (uint32_t)B}, keys = {VKF_DIM_S, (uint32_t)S}, rows = {VKF_DIM_RT, (uint32_t)(B * T)};
-  uint32_t in[VKF_MAX_INPUTS];
-  in[VKF_ATTENTION_Q] = vkf_lab_op_constant(o, "q", VKF_F32, 2, (vkf_extent[]){rows, vkf_lab_op_fixed(H * K)}, q->data);
-  in[VKF_ATTENTION_K] = vkf_lab_op_constant(
-      o, "k", VKF_F32, 4, (vkf_extent[]){seqs, vkf_lab_op_fixed(kv), keys, vkf_lab_op_fixed(K)}, head_major(o, k));
-  in[VKF_ATTENTION_V] = vkf_lab_op_constant(
-      o, "v", VKF_F32, 4, (vkf_extent[]){seqs, vkf_lab_op_fixed(kv), keys, vkf_lab_op_fixed(V)}, head_major(o, v));
+  const vkf_extent seqs = {VKF_DIM_R, (uint32_t)a->B}, keys = {VKF_DIM_S, (uint32_t)a->S},
+                   queries = {VKF_DIM_T, (uint32_t)a->T}, rows = {VKF_DIM_RT, (uint32_t)(a->B * a->T)};
+  const vkf_extent kv = vkf_lab_op_fixed(a->kv), K = vkf_lab_op_fixed(a->K), V = vkf_lab_op_fixed(a->V),
+                   all = vkf_lab_op_fixed(a->H * a->K), heads = vkf_lab_op_fixed(a->bias ? a->bias->shape[0] : 1);
+  in[VKF_ATTENTION_Q] = vkf_lab_op_constant(o, "q", VKF_F32, 2, (vkf_extent[]){rows, all}, a->q->data);
+  in[VKF_ATTENTION_K] = vkf_lab_op_constant(o, "k", VKF_F32, 4, (vkf_extent[]){seqs, kv, keys, K}, head_major(o, a->k));
+  in[VKF_ATTENTION_V] = vkf_lab_op_constant(o, "v", VKF_F32, 4, (vkf_extent[]){seqs, kv, keys, V}, head_major(o, a->v));
   in[VKF_ATTENTION_MASK] =
-      vkf_lab_op_constant(o, "mask", VKF_I32, 2, (vkf_extent[]){seqs, keys}, mask ? mask->data : NULL);
+      vkf_lab_op_constant(o, "mask", VKF_I32, 2, (vkf_extent[]){seqs, keys}, a->mask ? a->mask->data : NULL);
   in[VKF_ATTENTION_BIAS] =
-      vkf_lab_op_constant(o, "bias", VKF_F32, 3,
-                          (vkf_extent[]){vkf_lab_op_fixed(bias ? bias->shape[0] : 1), {VKF_DIM_T, (uint32_t)T}, keys},
-                          bias ? bias->data : NULL);
+      vkf_lab_op_constant(o, "bias", VKF_F32, 3, (vkf_extent[]){heads, queries, keys}, a->bias ? a->bias->data : NULL);
   in[VKF_ATTENTION_ANCESTRY] = in[VKF_ATTENTION_SPANS] = VKF_NO_SLOT;
+}
+
+static void attention(vkf_op_build *o, bool weights) {
+  inputs a = {0};
+  uint32_t in[VKF_MAX_INPUTS];
+  take_inputs(o, weights, &a);
+  if (!a.q) return;
+  make_slots(o, &a, in);
   const vkf_params p = {.attention = {.seqs = VKF_DIM_R,
                                       .queries = VKF_DIM_T,
                                       .keys = VKF_DIM_S,
                                       .past = VKF_DIM_PAST,
                                       .shared = VKF_DIM_ONE,
-                                      .n_heads = (uint32_t)H,
-                                      .n_kv_heads = (uint32_t)kv,
-                                      .key_width = (uint32_t)K,
-                                      .value_width = (uint32_t)V,
-                                      .causal = causal,
-                                      .bias_per_head = bias && bias->shape[0] > 1,
-                                      .scale = (float)vkf_lab_op_number(o, "scale", 1 / sqrt((double)K)),
+                                      .n_heads = (uint32_t)a.H,
+                                      .n_kv_heads = (uint32_t)a.kv,
+                                      .key_width = (uint32_t)a.K,
+                                      .value_width = (uint32_t)a.V,
+                                      .causal = a.causal,
+                                      .bias_per_head = a.bias && a.bias->shape[0] > 1,
+                                      .scale = (float)vkf_lab_op_number(o, "scale", 1 / sqrt((double)a.K)),
                                       .softcap = (float)vkf_lab_op_number(o, "softcap", 0)}};
   if (weights || o->trace) {
     uint32_t v_slot = in[VKF_ATTENTION_V];
     in[VKF_ATTENTION_V] = VKF_NO_SLOT;
     uint32_t w = vkf_lab_op_node(o, VKF_OP_ATTENTION_WEIGHTS, "weights", NULL, &p, in, VKF_MAX_INPUTS);
     in[VKF_ATTENTION_V] = v_slot;
-    if (weights) vkf_lab_op_output(o, "out", w, 4, (size_t[]){B, H, T, S});
+    if (weights) vkf_lab_op_output(o, "out", w, 4, (size_t[]){a.B, a.H, a.T, a.S});
   }
   if (weights) return;
   uint32_t out = vkf_lab_op_node(o, VKF_OP_ATTENTION, "attention", NULL, &p, in, VKF_MAX_INPUTS);
-  vkf_lab_op_output(o, "out", out, 4, (size_t[]){B, T, H, V});
+  vkf_lab_op_output(o, "out", out, 4, (size_t[]){a.B, a.T, a.H, a.V});
 }
 
 void vkf_lab_op_attention(vkf_op_build *o) {
