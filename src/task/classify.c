@@ -199,14 +199,10 @@ done:
 
 static vkf_status run(vkf_session *session, const char *const *list, size_t n, const vkf_classify_params *params,
                       vkf_status (*work)(classifier *c, const char *const *list, size_t n, vkf_result *result),
-                      const char *call, vkf_result **out) {
-  if (!out) return VKF_ERROR_ARGUMENT;
+                      vkf_result **out) {
   vkf_status st = VKF_OK;
   classifier c = {.session = session};
   vkf_result *result = NULL;
-  *out = NULL;
-  st = vkf_engine_session_begin(session, call);
-  if (st) return st;
   vkf_text_init(&c.text, session->env);
   VKF_TRY(VKF_PARAMS_READ(session->env, vkf_classify_params, params, &c.params));
   VKF_TRY(vkf_engine_result_create(session->env, &result));
@@ -219,15 +215,15 @@ done:
   vkf_task_labels_finish(&c.labels);
   if (st) vkf_engine_result_destroy(&result);
   *out = result;
-  return vkf_engine_session_end(session, st, out);
+  return st;
 }
 
 vkf_status vkf_session_classify(vkf_session *session, const char *const *texts, size_t n,
                                 const vkf_classify_params *params, vkf_result **out) {
-  return run(session, texts, n, params, classify, "vkf_session_classify", out);
+  VKF_SESSION_RESULT(session, out, run(session, texts, n, params, classify, out));
 }
 
 vkf_status vkf_session_classify_images(vkf_session *session, const char *const *paths, size_t n,
                                        const vkf_classify_params *params, vkf_result **out) {
-  return run(session, paths, n, params, classify_images, "vkf_session_classify_images", out);
+  VKF_SESSION_RESULT(session, out, run(session, paths, n, params, classify_images, out));
 }

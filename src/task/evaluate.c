@@ -234,19 +234,16 @@ done:
 
 vkf_status vkf_evaluate(vkf_context *ctx, const char *const *hypotheses, size_t n, const char *const *references,
                         size_t n_references, const vkf_evaluate_params *params, vkf_result **out) {
-  vkf_status st = VKF_OK;
   if (!ctx || !out) return VKF_ERROR_ARGUMENT;
   *out = NULL;
   evaluation ev = {.env = &ctx->env, .references = references, .n = n, .n_references = n_references};
   vkf_env_clear(ev.env);
-  st = VKF_PARAMS_READ(ev.env, vkf_evaluate_params, params, &ev.params);
-  if (st) return st;
+  VKF_CALL(VKF_PARAMS_READ(ev.env, vkf_evaluate_params, params, &ev.params));
   if (!hypotheses || !references || !n || !n_references)
-    VKF_FAIL(ev.env, VKF_ERROR_ARGUMENT, "expected hypotheses and references, found none");
-  if (n > UINT32_MAX) VKF_FAIL(ev.env, VKF_ERROR_ARGUMENT, "expected at most %u hypotheses, found %zu", UINT32_MAX, n);
+    return vkf_env_fail(ev.env, VKF_ERROR_ARGUMENT, "expected hypotheses and references, found none");
+  if (n > UINT32_MAX)
+    return vkf_env_fail(ev.env, VKF_ERROR_ARGUMENT, "expected at most %u hypotheses, found %zu", UINT32_MAX, n);
   if (ev.params.baseline && !ev.params.n_samples)
-    VKF_FAIL(ev.env, VKF_ERROR_ARGUMENT, "expected samples for the test against the baseline, found 0");
-  st = evaluate(&ev, hypotheses, out);
-done:
-  return st;
+    return vkf_env_fail(ev.env, VKF_ERROR_ARGUMENT, "expected samples for the test against the baseline, found 0");
+  return evaluate(&ev, hypotheses, out);
 }

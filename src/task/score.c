@@ -116,20 +116,19 @@ static vkf_status score(scorer *s, const char *const *sources, const char *const
   return VKF_OK;
 }
 
-vkf_status vkf_session_score(vkf_session *session, const char *const *sources, const char *const *targets, size_t n,
-                             const char *config_json, vkf_result **out) {
-  if (!out) return VKF_ERROR_ARGUMENT;
-  *out = NULL;
-  vkf_status st = vkf_engine_session_begin(session, "vkf_session_score");
-  if (st) return st;
+static vkf_status score_texts(vkf_session *session, const char *const *sources, const char *const *targets, size_t n,
+                              const char *config_json, vkf_result **out) {
   scorer s = {.session = session};
-  st = score(&s, sources, targets, n, config_json);
+  const vkf_status st = score(&s, sources, targets, n, config_json);
   vkf_task_parts_finish(&s.sources);
   vkf_task_parts_finish(&s.targets);
   vkf_decode_generation_finish(&s.config);
-  if (st)
-    vkf_engine_result_destroy(&s.result);
-  else
-    *out = s.result;
-  return vkf_engine_session_end(session, st, out);
+  if (st) vkf_engine_result_destroy(&s.result);
+  *out = s.result;
+  return st;
+}
+
+vkf_status vkf_session_score(vkf_session *session, const char *const *sources, const char *const *targets, size_t n,
+                             const char *config_json, vkf_result **out) {
+  VKF_SESSION_RESULT(session, out, score_texts(session, sources, targets, n, config_json, out));
 }
