@@ -68,11 +68,10 @@ static vkf_status order(vkf_gpu_block *block, const vkf_gpu_dispatch *dispatch) 
 
 /* ---- checks ------------------------------------------------------------------------------------------------------ */
 
-#define REFUSE(...) VKF_FAIL(block->device->env, VKF_ERROR_ARGUMENT, __VA_ARGS__)
+#define REFUSE(...) return vkf_env_fail(block->device->env, VKF_ERROR_ARGUMENT, __VA_ARGS__)
 #define U(value) ((unsigned long long)(value))
 
 static vkf_status check_binding(vkf_gpu_block *block, const vkf_gpu_dispatch *d, uint32_t i) {
-  vkf_status st = VKF_OK;
   const vkf_caps *caps = &block->device->caps;
   const vkf_gpu_binding *b = &d->bindings[i];
   vkf_gpu_binding_kind kind = d->pipeline->layout->kinds[i];
@@ -94,21 +93,19 @@ static vkf_status check_binding(vkf_gpu_block *block, const vkf_gpu_dispatch *d,
   if (!storage && (bytes % texel_bytes != 0 || bytes / texel_bytes > caps->max_texel_elements))
     REFUSE("%s/%s: binding %u: expected at most %u whole texels of %llu bytes of %s, found %llu bytes", block->label,
            d->label, i, caps->max_texel_elements, U(texel_bytes), b->buffer->name, U(bytes));
-done:
-  return st;
+  return VKF_OK;
 }
 
 static vkf_status check(vkf_gpu_block *block, const vkf_gpu_dispatch *d) {
-  vkf_status st = VKF_OK;
   const vkf_caps *caps = &block->device->caps;
   const vkf_gpu_layout *layout = d->pipeline->layout;
-  VKF_TRY(vkf_gpu_device_alive(block->device));
+  VKF_CALL(vkf_gpu_device_alive(block->device));
   if (block->state != VKF_GPU_BLOCK_RECORDING)
     REFUSE("%s/%s: expected a block that is being recorded, found one that has ended", block->label, d->label);
   if (d->n_bindings != layout->n_bindings || d->push_bytes != layout->push_bytes)
     REFUSE("%s/%s: the pipeline %s expects %u bindings and %u push bytes, found %u and %u", block->label, d->label,
            d->pipeline->name, layout->n_bindings, layout->push_bytes, d->n_bindings, d->push_bytes);
-  for (uint32_t i = 0; i < d->n_bindings; ++i) VKF_TRY(check_binding(block, d, i));
+  for (uint32_t i = 0; i < d->n_bindings; ++i) VKF_CALL(check_binding(block, d, i));
   for (uint32_t i = 0; i < d->n_accesses; ++i) {
     const vkf_gpu_access *a = &d->accesses[i];
     if (!a->buffer || a->begin >= a->end || a->end > a->buffer->bytes || !(a->mode & VKF_GPU_READ_WRITE))
@@ -121,20 +118,18 @@ static vkf_status check(vkf_gpu_block *block, const vkf_gpu_dispatch *d) {
     if (d->grid_offset % 4 != 0 || all < 12 || d->grid_offset > all - 12)
       REFUSE("%s/%s: expected a grid of 12 bytes at a multiple of 4 in the %llu bytes of %s, found byte %llu",
              block->label, d->label, U(all), d->grid_buffer->name, U(d->grid_offset));
-    goto done;
+    return VKF_OK;
   }
   for (int i = 0; i < 3; ++i)
     if (d->grid[i] > caps->max_workgroup_count[i])
       REFUSE("%s/%s: expected a grid of at most %u workgroups in dimension %d, found %u", block->label, d->label,
              caps->max_workgroup_count[i], i, d->grid[i]);
-done:
-  return st;
+  return VKF_OK;
 }
 
 /* ---- recording --------------------------------------------------------------------------------------------------- */
 
 static vkf_status begin_timing(vkf_gpu_block *block, const vkf_gpu_block_params *params) {
-  vkf_status st = VKF_OK;
   vkf_gpu_device *device = block->device;
   if (!device->caps.timestamps || params->timing == VKF_GPU_TIMING_NONE) return VKF_OK;
   block->timing = params->timing;
@@ -145,9 +140,7 @@ static vkf_status begin_timing(vkf_gpu_block *block, const vkf_gpu_block_params 
   VkQueryPoolCreateInfo info = {.sType = VK_STRUCTURE_TYPE_QUERY_POOL_CREATE_INFO,
                                 .queryType = VK_QUERY_TYPE_TIMESTAMP,
                                 .queryCount = 2 + block->max_timed};
-  VKF_TRY(VKF_VK(device, CreateQueryPool, device->handle, &info, NULL, &block->queries));
-done:
-  return st;
+  return VKF_VK(device, CreateQueryPool, device->handle, &info, NULL, &block->queries);
 }
 
 static void timestamp(vkf_gpu_block *block, uint32_t query) {
@@ -221,19 +214,17 @@ done:
 }
 
 vkf_status vkf_gpu_block_end(vkf_gpu_block *block) {
-  vkf_status st = VKF_OK;
   vkf_gpu_device *device = block->device;
-  VKF_TRY(vkf_gpu_device_alive(device));
+  VKF_CALL(vkf_gpu_device_alive(device));
   if (block->state != VKF_GPU_BLOCK_RECORDING)
     REFUSE("%s: expected a block that is being recorded, found one that has ended or failed", block->label);
   if (block->queries) timestamp(block, 1);
   if (device->vk.CmdEndDebugUtilsLabelEXT) device->vk.CmdEndDebugUtilsLabelEXT(block->commands);
   block->state = VKF_GPU_BLOCK_FAILED;
-  VKF_TRY(VKF_VK(device, EndCommandBuffer, block->commands));
-  if (block->log.status != VKF_OK) VKF_TRY(block->log.status);
+  VKF_CALL(VKF_VK(device, EndCommandBuffer, block->commands));
+  VKF_CALL(block->log.status);
   block->state = VKF_GPU_BLOCK_READY;
-done:
-  return st;
+  return VKF_OK;
 }
 
 void vkf_gpu_block_destroy(vkf_gpu_block **block) {

@@ -16,22 +16,16 @@
 /* ---- commands ---------------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_gpu_commands_create(vkf_gpu_device *device, VkCommandBuffer *out) {
-  vkf_status st = VKF_OK;
   VkCommandBufferAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_ALLOCATE_INFO,
                                       .commandPool = device->commands,
                                       .level = VK_COMMAND_BUFFER_LEVEL_PRIMARY,
                                       .commandBufferCount = 1};
-  VKF_TRY(VKF_VK(device, AllocateCommandBuffers, device->handle, &info, out));
-done:
-  return st;
+  return VKF_VK(device, AllocateCommandBuffers, device->handle, &info, out);
 }
 
 vkf_status vkf_gpu_commands_begin(vkf_gpu_device *device, VkCommandBuffer commands, uint32_t flags) {
-  vkf_status st = VKF_OK;
   VkCommandBufferBeginInfo info = {.sType = VK_STRUCTURE_TYPE_COMMAND_BUFFER_BEGIN_INFO, .flags = flags};
-  VKF_TRY(VKF_VK(device, BeginCommandBuffer, commands, &info));
-done:
-  return st;
+  return VKF_VK(device, BeginCommandBuffer, commands, &info);
 }
 
 /* Stages and accesses of those whom a barrier orders. */
@@ -70,28 +64,23 @@ void vkf_gpu_record_barrier(vkf_gpu_device *device, VkCommandBuffer commands, ui
 /* ---- life -------------------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_gpu_queue_init(vkf_gpu_device *device) {
-  vkf_status st = VKF_OK;
   VkCommandPoolCreateInfo pool = {.sType = VK_STRUCTURE_TYPE_COMMAND_POOL_CREATE_INFO,
                                   .flags = VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT,
                                   .queueFamilyIndex = device->queue_family};
-  VKF_TRY(VKF_VK(device, CreateCommandPool, device->handle, &pool, NULL, &device->commands));
-done:
-  return st;
+  return VKF_VK(device, CreateCommandPool, device->handle, &pool, NULL, &device->commands);
 }
 
 /* Makes what the first submit needs. A driver that runs without its hardware can only compile, and never gets here. */
 static vkf_status prepare(vkf_gpu_device *device) {
-  vkf_status st = VKF_OK;
   const VkFenceCreateInfo fence = {.sType = VK_STRUCTURE_TYPE_FENCE_CREATE_INFO};
   for (size_t i = 0; i < VKF_GPU_MAX_PENDING; ++i)
-    if (!device->fences[i]) VKF_TRY(VKF_VK(device, CreateFence, device->handle, &fence, NULL, &device->fences[i]));
-  if (!device->host_barrier) VKF_TRY(vkf_gpu_commands_create(device, &device->host_barrier));
-  VKF_TRY(vkf_gpu_commands_begin(device, device->host_barrier, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT));
+    if (!device->fences[i]) VKF_CALL(VKF_VK(device, CreateFence, device->handle, &fence, NULL, &device->fences[i]));
+  if (!device->host_barrier) VKF_CALL(vkf_gpu_commands_create(device, &device->host_barrier));
+  VKF_CALL(vkf_gpu_commands_begin(device, device->host_barrier, VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT));
   record(device, device->host_barrier, VKF_GPU_BY_HOST);
-  VKF_TRY(VKF_VK(device, EndCommandBuffer, device->host_barrier));
+  VKF_CALL(VKF_VK(device, EndCommandBuffer, device->host_barrier));
   device->can_submit = true;
-done:
-  return st;
+  return VKF_OK;
 }
 
 void vkf_gpu_queue_finish(vkf_gpu_device *device) {
@@ -135,21 +124,19 @@ vkf_status vkf_gpu_submit_commands(vkf_gpu_device *device, VkCommandBuffer *comm
 }
 
 static vkf_status wait_fence(vkf_gpu_device *device, VkFence fence) {
-  vkf_status st = VKF_OK;
   uint64_t begin = vkf_clock_ns();
   for (;;) {
     VkResult r = device->vk.WaitForFences(device->handle, 1, &fence, VK_TRUE, VKF_MIN(device->wait_ns, WAIT_SLICE_NS));
-    if (r != VK_TIMEOUT) VKF_TRY(vkf_gpu_device_result(device, r, "vkWaitForFences"));
+    if (r != VK_TIMEOUT) VKF_CALL(vkf_gpu_device_result(device, r, "vkWaitForFences"));
     if (r == VK_SUCCESS) break;
     if (vkf_clock_ns() - begin >= device->wait_ns) {
       device->root->lost = true;
-      VKF_FAIL(device->env, VKF_ERROR_DEVICE_LOST, "expected the device %s to end its work within %llu ms, it did not",
-               device->caps.device_name, (unsigned long long)(device->wait_ns / 1000000));
+      return vkf_env_fail(device->env, VKF_ERROR_DEVICE_LOST,
+                          "expected the device %s to end its work within %llu ms, it did not", device->caps.device_name,
+                          (unsigned long long)(device->wait_ns / 1000000));
     }
   }
-  VKF_TRY(VKF_VK(device, ResetFences, device->handle, 1, &fence));
-done:
-  return st;
+  return VKF_VK(device, ResetFences, device->handle, 1, &fence);
 }
 
 vkf_status vkf_gpu_wait(vkf_gpu_device *device, uint64_t serial) {

@@ -35,12 +35,9 @@ static void note(vkf_gpu_buffer *buffer, uint64_t offset, uint64_t bytes, vkf_gp
 }
 
 static vkf_status end(vkf_gpu_device *device, VkCommandBuffer commands, uint64_t *serial) {
-  vkf_status st = VKF_OK;
   vkf_gpu_submit_log_end(device);
-  VKF_TRY(VKF_VK(device, EndCommandBuffer, commands));
-  VKF_TRY(vkf_gpu_submit_commands(device, (VkCommandBuffer[2]){commands}, 1, serial));
-done:
-  return st;
+  VKF_CALL(VKF_VK(device, EndCommandBuffer, commands));
+  return vkf_gpu_submit_commands(device, (VkCommandBuffer[2]){commands}, 1, serial);
 }
 
 static vkf_status copy(VkCommandBuffer commands, const char *name, const copy_range *range, uint64_t *serial) {

@@ -60,15 +60,13 @@ void vkf_gpu_block_get_info(const vkf_gpu_block *block, vkf_gpu_block_info *out)
 
 /* A time stamp of the last run. */
 static vkf_status get_ticks(vkf_gpu_block *block, uint32_t query, uint64_t *ticks) {
-  vkf_status st = VKF_OK;
   vkf_gpu_device *device = block->device;
-  VKF_TRY(vkf_gpu_device_alive(device));
+  VKF_CALL(vkf_gpu_device_alive(device));
   if (block->n_submits == 0 || block->pending_serial > device->completed)
-    VKF_FAIL(device->env, VKF_ERROR_ARGUMENT, "%s: expected a block that has run and was waited for", block->label);
-  VKF_TRY(VKF_VK(device, GetQueryPoolResults, device->handle, block->queries, query, 1, sizeof(*ticks), ticks,
-                 sizeof(*ticks), VK_QUERY_RESULT_64_BIT));
-done:
-  return st;
+    return vkf_env_fail(device->env, VKF_ERROR_ARGUMENT, "%s: expected a block that has run and was waited for",
+                        block->label);
+  return VKF_VK(device, GetQueryPoolResults, device->handle, block->queries, query, 1, sizeof(*ticks), ticks,
+                sizeof(*ticks), VK_QUERY_RESULT_64_BIT);
 }
 
 static uint64_t ticks_to_ns(const vkf_caps *caps, uint64_t ticks) {

@@ -39,10 +39,9 @@ static vkf_build_operand weight(ffn *f, const char *name, uint32_t rows, uint32_
 static vkf_status build(vkf_env *env, uint32_t M, uint32_t D, uint32_t F, vkf_case_run *run) {
   static const vkf_block_form form = {.activation = VKF_ACT_GELU};
   static const vkf_block_norm no_norm = {.width = 0};
-  vkf_status st = VKF_OK;
   ffn *f = vkf_arena_alloc(&run->arena, 1, sizeof *f);
   float *data = vkf_arena_alloc(&run->arena, (size_t)M * D, sizeof *data);
-  if (!f || !data) VKF_TRY(VKF_ERROR_MEMORY);
+  if (!f || !data) return VKF_ERROR_MEMORY;
   *f = (ffn){.b = {.env = env, .arena = &run->arena}};
   f->b.plan.capacity = (vkf_sizes){.B = 1, .S = 1, .R = M, .T = 1, .out = 1};
   fill(data, 0, (size_t)M * D, 1, 1);
@@ -55,13 +54,11 @@ static vkf_status build(vkf_env *env, uint32_t M, uint32_t D, uint32_t F, vkf_ca
   vkf_build_block(&f->b, "ffn");
   const uint32_t y = vkf_block_feed_forward(&f->b, &form, VKF_DIM_R, &in, &out, &no_norm, x, VKF_NO_SLOT);
   vkf_build_output(&f->b, y, "out");
-  VKF_TRY(f->b.st);
+  VKF_CALL(f->b.st);
   run->plan = f->b.plan;
   run->dims = vkf_dims_make(&run->plan.capacity);
   run->weights = (vkf_weight_source){.user = f, .n_weights = f->n_infos, .infos = f->infos, .load = load};
-  VKF_TRY(vkf_plan_check(env, &run->plan));
-done:
-  return st;
+  return vkf_plan_check(env, &run->plan);
 }
 
 vkf_status vkf_lab_bench_ffn(vkf_env *env, const char *problem, vkf_case_run *out, bool *is_ffn) {

@@ -114,12 +114,11 @@ vkf_status vkf_text_load_pattern(vkf_text_loader *loader, const json_t *json, vk
 }
 
 vkf_status vkf_text_load_metaspace(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
-  vkf_status st = VKF_OK;
   bool prefix_space;
-  VKF_TRY(vkf_text_load_char(loader, json, "replacement", &step->content));
-  VKF_TRY(vkf_text_load_bool(loader, json, "split", true, &step->u.metaspace.split));
+  VKF_CALL(vkf_text_load_char(loader, json, "replacement", &step->content));
+  VKF_CALL(vkf_text_load_bool(loader, json, "split", true, &step->u.metaspace.split));
   /* Files of older versions have add_prefix_space and no scheme; false wins over a scheme. */
-  VKF_TRY(vkf_text_load_bool(loader, json, "add_prefix_space", true, &prefix_space));
+  VKF_CALL(vkf_text_load_bool(loader, json, "add_prefix_space", true, &prefix_space));
   const char *scheme = json_string_value(json_object_get(json, "prepend_scheme"));
   if (!prefix_space) scheme = "never";
   if (scheme == NULL) scheme = "always";
@@ -130,9 +129,8 @@ vkf_status vkf_text_load_metaspace(vkf_text_loader *loader, const json_t *json, 
   else if (strcmp(scheme, "never") == 0)
     step->u.metaspace.prepend = VKF_TEXT_PREPEND_NEVER;
   else
-    st = vkf_text_load_fail(loader, VKF_ERROR_UNSUPPORTED, "prepend_scheme \"%s\" is not supported", scheme);
-done:
-  return st;
+    return vkf_text_load_fail(loader, VKF_ERROR_UNSUPPORTED, "prepend_scheme \"%s\" is not supported", scheme);
+  return VKF_OK;
 }
 
 /* ---- lists of steps ---------------------------------------------------------------------------------------------- */
