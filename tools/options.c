@@ -51,6 +51,8 @@ static const tool_option generation_options[] = {
     {"min-new-tokens", 0, TOOL_KEY_WHOLE, 0, "N", "do not end before N tokens"},
     {"length-penalty", 0, TOOL_KEY_NUMBER, 0, "X", "a beam's score is its sum / length^X"},
     {"early-stopping", 0, TOOL_KEY_RULE, 0, "RULE", "when beams end: true, false or never"},
+    {"patience", 0, TOOL_KEY_NUMBER, 0, "X",
+     "beams end when num-beams * X texts have ended, whatever\nearly-stopping says; over 1: more are compared"},
     {"repetition-penalty", 0, TOOL_KEY_NUMBER, 0, "X", "over 1: tokens that occurred before become less likely"},
     {"no-repeat-ngram-size", 0, TOOL_KEY_WHOLE, 0, "N", "never repeat N tokens in a row"},
     {"encoder-repetition-penalty", 0, TOOL_KEY_NUMBER, 0, "X", "over 1: tokens of the source become more likely"},

@@ -154,7 +154,9 @@ static void update_finished(vkf_beams *s) {
   memcpy(s->ranks, s->finished.scores, s->n_beams * sizeof(*s->ranks));
   for (uint32_t i = 0; i < s->n_keep; i++) {
     float score = s->candidates[i].score / by;
-    if (!s->candidates[i].ends || i >= s->n_beams) score += OUT_OF_RANK;
+    const bool finishes = s->candidates[i].ends && i < s->n_beams;
+    if (!finishes) score += OUT_OF_RANK;
+    s->n_ended += finishes && s->candidates[i].score > OUT_OF_RANK;
     s->ranks[s->n_beams + i] = score;
   }
   pick_best(s, s->n_beams + s->n_keep);
@@ -202,6 +204,7 @@ bool vkf_decode_beams_step(vkf_beams *s, const float *values, const int32_t *ids
   update_running(s);
   swap_spare(s, &s->running);
   s->length++;
+  if (s->config->patience > 0) return s->n_ended < vkf_decode_generation_patience(s->config) && !all_end;
   bool full = s->config->early_stopping == VKF_EARLY_STOPPING_TRUE && all_finished(s);
   return is_open(s) && !full && !all_end;
 }

@@ -1,8 +1,10 @@
 /* beam: the hypotheses of the beam search of one sentence and the rules by which they go on, finish and stop.
  *
  * Pure arithmetic on candidates in float32, as transformers 5.12 does it (generation/utils.py, _beam_search): a score
- * is never compared in another precision than there. Knows neither devices nor processors. Invariant: running and
- * finished hypotheses are in descending order of their scores.
+ * is never compared in another precision than there. With patience the search stops as Kasai et al. (2022, "A Call for
+ * Clarity in Beam Search: How It Works and When It Stops") say: as soon as round(num_beams * patience) hypotheses have
+ * finished, whatever early_stopping says; the num_beams best of them are kept. Knows neither devices nor processors.
+ * Invariant: running and finished hypotheses are in descending order of their scores.
  */
 #ifndef VKF_DECODE_BEAM_H
 #define VKF_DECODE_BEAM_H
@@ -29,6 +31,7 @@ typedef struct vkf_beams {
   const vkf_generation_config *config;
   uint32_t n_beams, n_keep; /* n_keep: candidates */
   uint32_t prompt, length, max_length, capacity;
+  uint32_t n_ended;                       /* hypotheses that have finished, those that were not kept included */
   vkf_beam_pool running, finished, spare; /* spare: where the next state of either is written */
   uint32_t *order;                        /* [n_beams]: the row that each running hypothesis continues */
   uint32_t *cursors;                      /* [n_beams] */

@@ -134,6 +134,20 @@ static vkf_status check_sampling(const vkf_generation_config *c) {
   return VKF_OK;
 }
 
+static vkf_status check_beams(const vkf_generation_config *c) {
+  const double enough = vkf_decode_generation_patience(c);
+  if (c->num_return_sequences > c->num_beams)
+    return vkf_env_fail(c->env, VKF_ERROR_ARGUMENT,
+                        "generation configuration: expected num_return_sequences of at most num_beams %u, found %u",
+                        c->num_beams, c->num_return_sequences);
+  if (c->num_beams > 1 && c->patience > 0 && c->num_return_sequences > enough)
+    return vkf_env_fail(c->env, VKF_ERROR_ARGUMENT,
+                        "generation configuration: with patience %g and num_beams %u a search ends after %g sequences: "
+                        "expected num_return_sequences of at most so many, found %u",
+                        c->patience, c->num_beams, enough, c->num_return_sequences);
+  return VKF_OK;
+}
+
 vkf_status vkf_decode_generation_check(const vkf_generation_config *config, uint32_t n_vocab) {
   vkf_env *env = config->env;
   const vkf_generation_key *keys = vkf_decode_generation_keys;
@@ -144,18 +158,17 @@ vkf_status vkf_decode_generation_check(const vkf_generation_config *config, uint
   if (config->unknown != NULL)
     return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "%s: \"%s\" is not supported: no such key is known",
                         config->unknown_source, config->unknown);
-  if (config->do_sample) {
-    VKF_CALL(check_sampling(config));
-  } else if (config->num_return_sequences > config->num_beams)
-    return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
-                        "generation configuration: expected num_return_sequences of at most num_beams %u, found %u",
-                        config->num_beams, config->num_return_sequences);
+  VKF_CALL(config->do_sample ? check_sampling(config) : check_beams(config));
   return check_ids(config, n_vocab);
 }
 
 uint64_t vkf_decode_generation_length(const vkf_generation_config *config, uint32_t prompt, uint64_t fallback) {
   if (config->max_new_tokens > 0) return (uint64_t)prompt + config->max_new_tokens;
   return config->max_length > 0 ? config->max_length : fallback;
+}
+
+double vkf_decode_generation_patience(const vkf_generation_config *config) {
+  return round(config->num_beams * config->patience);
 }
 
 bool vkf_decode_id_in(const vkf_id_list *list, int32_t id) {

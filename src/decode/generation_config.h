@@ -31,6 +31,7 @@ typedef struct vkf_generation_config {
   uint32_t min_new_tokens, min_length; /* 0: none */
   double length_penalty;
   vkf_early_stopping early_stopping;
+  double patience; /* key "patience", which transformers does not have; 0: none, early_stopping decides */
   double repetition_penalty, encoder_repetition_penalty;       /* 1: none */
   uint32_t no_repeat_ngram_size, encoder_no_repeat_ngram_size; /* 0: none */
   vkf_id_list eos, forced_eos, suppress, begin_suppress;       /* n 0: none */
@@ -71,6 +72,9 @@ vkf_status vkf_decode_generation_check(const vkf_generation_config *config, uint
 
 /* Ids of the longest sequence, prompt included: prompt + max_new_tokens, else max_length, else `fallback`. */
 uint64_t vkf_decode_generation_length(const vkf_generation_config *config, uint32_t prompt, uint64_t fallback);
+
+/* Hypotheses that must finish before a search with patience stops. */
+double vkf_decode_generation_patience(const vkf_generation_config *config);
 
 bool vkf_decode_id_in(const vkf_id_list *list, int32_t id);
 

@@ -97,7 +97,7 @@ static void keys_without_effect(void **state) {
         "\"output_attentions\":false,\"output_hidden_states\":true,\"output_scores\":true,\"output_logits\":null,"
         "\"return_dict_in_generate\":true,\"cache_implementation\":\"static\",\"temperature\":0.7,\"top_k\":50,"
         "\"top_p\":0.9,\"min_p\":null,\"typical_p\":1.0,\"epsilon_cutoff\":0.0,\"eta_cutoff\":0.0,\"do_sample\":false,"
-        "\"num_beam_groups\":1,\"diversity_penalty\":0.0,\"penalty_alpha\":null,\"guidance_scale\":1,"
+        "\"num_beam_groups\":1,\"diversity_penalty\":0.0,\"patience\":0.1,\"penalty_alpha\":null,\"guidance_scale\":1,"
         "\"remove_invalid_values\":false,\"low_memory\":null,\"constraints\":[],"
         "\"force_words_ids\":null,\"stop_strings\":[],\"max_time\":null,\"generation_kwargs\":{},"
         "\"exponential_decay_length_penalty\":null,\"sequence_bias\":null,\"watermarking_config\":null}");
@@ -163,6 +163,7 @@ static void wrong_types_and_ranges(void **state) {
       {"{\"length_penalty\":\"1\"}", "options: key \"length_penalty\": expected a number, found a string"},
       {"{\"repetition_penalty\":0}", "expected a number over 0, found 0"},
       {"{\"encoder_repetition_penalty\":-1}", "expected a number over 0, found -1"},
+      {"{\"patience\":0}", "options: key \"patience\": expected a number over 0, found 0"},
       {"{\"early_stopping\":\"always\"}", "expected true, false or \"never\", found \"always\""},
       {"{\"early_stopping\":1}", "expected a boolean, found an integer"},
       {"{\"pad_token_id\":-2}", "options: key \"pad_token_id\": expected an id from 0 to 2147483647, found -2"},
@@ -195,6 +196,11 @@ static void contradictions(void **state) {
   static const char *const wrong[][2] = {
       {"{\"num_return_sequences\":2}", "at most num_beams 1, found 2"},
       {"{\"num_beams\":2,\"num_return_sequences\":3}", "at most num_beams 2, found 3"},
+      {"{\"num_beams\":4,\"num_return_sequences\":3,\"patience\":0.6}",
+       "patience 0.6 and num_beams 4 a search ends after 2 sequences: expected num_return_sequences of at most so "
+       "many, "
+       "found 3"},
+      {"{\"num_beams\":2,\"patience\":0.2}", "after 0 sequences"},
       {"{\"eos_token_id\":[3,50]}", "\"eos_token_id\": expected ids below"},
       {"{\"pad_token_id\":50}", "\"pad_token_id\""},
       {"{\"do_sample\":true,\"top_p\":-0.5}", "\"top_p\": expected a number from 0 to 1"},

@@ -220,7 +220,7 @@ static void process(const vkf_generation_config *c, const hypothesis *h, uint32_
 static void search_again(const vkf_generation_config *c, scores_fn scores, uint32_t V, int32_t start,
                          uint32_t max_length, hypothesis *finished) {
   static hypothesis running[MAX_V], all[MAX_V * MAX_V], pool[2 * MAX_V];
-  uint32_t n_running = 1, n_pool = 0, beams = c->num_beams;
+  uint32_t n_running = 1, n_pool = 0, n_ended = 0, beams = c->num_beams;
   running[0] = (hypothesis){.ids = {start}, .length = 1};
   for (;;) {
     uint32_t n_all = 0, n_next = 0, n_new;
@@ -241,6 +241,7 @@ static void search_again(const vkf_generation_config *c, scores_fn scores, uint3
     for (uint32_t i = 0; i < n_all && n_next < beams; i++) {
       bool ends = is_end(c, all[i].ids[n_new]) || all[i].length == max_length;
       if (ends && i < beams) {
+        n_ended++;
         pool[n_pool] = all[i];
         pool[n_pool++].score /= powf((float)n_new, (float)c->length_penalty);
       }
@@ -250,12 +251,13 @@ static void search_again(const vkf_generation_config *c, scores_fn scores, uint3
     qsort(pool, n_pool, sizeof(pool[0]), descending);
     n_pool = VKF_MIN(n_pool, beams);
     if (n_running == 0) break;
-    if (n_pool < beams) continue;
+    if (c->patience > 0 && n_ended >= floor(beams * c->patience + 0.5)) break;
+    if (c->patience > 0 || n_pool < beams) continue;
     bool far = c->early_stopping == VKF_EARLY_STOPPING_NEVER && c->length_penalty > 0;
     float reachable = running[0].score / powf((float)(far ? max_length - 1 : n_new), (float)c->length_penalty);
     if (c->early_stopping == VKF_EARLY_STOPPING_TRUE || !(reachable > pool[beams - 1].score)) break;
   }
-  assert_int_equal(n_pool, beams);
+  assert_true(n_pool == beams || (c->patience > 0 && n_pool >= c->num_return_sequences));
   memcpy(finished, pool, beams * sizeof(pool[0]));
 }
 
@@ -306,6 +308,25 @@ static void as_the_rules_written_again(void **state) {
                    beams[w], 1 + i % beams[w], penalties[p], early[e], ends[i % 3], 3 + i, more[i % 4]);
           compare(options);
         }
+}
+
+/* Patience as Kasai et al. define it, against the same rules. */
+static void patience_as_its_rule_written_again(void **state) {
+  (void)state;
+  static const double patience[] = {0.3, 0.5, 1, 1.5, 2, 4, 100};
+  static const char *const early[] = {"false", "true"};
+  uint32_t n = 0;
+  for (uint32_t p = 0; p < VKF_COUNT(patience); p++)
+    for (uint32_t beams = 2; beams <= 4; beams++)
+      for (uint32_t i = 0; i < 12; i++) {
+        char options[256];
+        seed = 9000 + n++;
+        snprintf(options, sizeof options,
+                 "{\"num_beams\":%u,\"num_return_sequences\":%u,\"length_penalty\":%g,\"early_stopping\":%s,"
+                 "\"patience\":%g,\"eos_token_id\":[3,5],\"pad_token_id\":2,\"max_new_tokens\":%u}",
+                 beams, patience[p] < 1 ? 1 : beams, i % 2 ? 1.0 : 0.6, early[i % 2], patience[p], 3 + i);
+        compare(options);
+      }
 }
 
 /* ---- worked examples --------------------------------------------------------------------------------------------- */
@@ -382,6 +403,32 @@ static void three_rules_of_stopping(void **state) {
       EXPECT_ROW(r, 0, 0, 1, 3, 4);
       EXPECT_ROW(r, 1, 0, 1, 1, 3);
     }
+    end(r);
+  }
+}
+
+/* Two beams. Each step finishes one hypothesis: the n-th step that of n ids at -1.5, -2.2, -2.7, ... -(1 + 0.5 (n - 2)
+ * + 1.2), so over its length a later one is better. */
+static void patience_counts_what_has_finished(void **state) {
+  (void)state;
+  static const struct {
+    const char *patience;
+    uint32_t n_steps;
+    float best;
+  } cases[] = {{"0.5", 1, -1.5f},      {"1", 2, -2.2f / 2},    {"1.2", 2, -2.2f / 2},
+               {"1.25", 3, -2.7f / 3}, {"2", 4, -3.2f / 4},    {"3.5", 7, -4.7f / 7},
+               {"4.5", 9, -5.7f / 9},  {"1e9", 10, -5.5f / 10}}; /* at the limit of length all end */
+  for (size_t i = 0; i < VKF_COUNT(cases); i++) {
+    char options[256];
+    snprintf(options, sizeof options,
+             "{\"num_beams\":2,\"patience\":%s,\"early_stopping\":%s,\"eos_token_id\":3,\"pad_token_id\":4,"
+             "\"bos_token_id\":0,\"max_new_tokens\":10}",
+             cases[i].patience, i % 2 ? "true" : "false");
+    run *r = begin(long_script, 16, 1, options);
+    assert_int_equal(go(r), VKF_OK);
+    assert_int_equal(r->model.n_steps, cases[i].n_steps);
+    assert_int_equal(r->out.length, cases[i].n_steps + 1);
+    assert_true(fabsf(r->out.scores[0] - cases[i].best) < NEAR);
     end(r);
   }
 }
@@ -782,6 +829,8 @@ int main(void) {
                                      cmocka_unit_test(log_probabilities),
                                      cmocka_unit_test(as_the_rules_written_again),
                                      cmocka_unit_test(three_rules_of_stopping),
+                                     cmocka_unit_test(patience_as_its_rule_written_again),
+                                     cmocka_unit_test(patience_counts_what_has_finished),
                                      cmocka_unit_test(of_equals_the_lower_row_comes_first),
                                      cmocka_unit_test(never_stops_by_the_limit),
                                      cmocka_unit_test(the_limit_finishes_everything),
