@@ -62,6 +62,8 @@
 #define VKF_SPAN_SLOT 4    /* of keys, values and mask */
 #define VKF_SPAN_FIRST 5   /* its first key in the slot */
 #define VKF_SPAN_FIELDS 6
+/* top_k */
+#define VKF_C_TOP_K_SPLIT 10 /* columns of a part of a row */
 /* gate: VKF_C_ACTIVATION */
 /* edit */
 #define VKF_C_LOGIT_EDIT_IN_PLACE 10
@@ -114,6 +116,7 @@
 #define VKF_NARROW_HEAD 4
 #define VKF_EDITS_AT_ONCE 4
 #define VKF_COLUMNS_AT_ONCE 8
+#define VKF_TOP_K_PIECES_OF_PART 8 /* so that one of 4096 columns is a turn */
 #define VKF_TOP_K_PIECES 16
 /* Partial sums of a row reduced by a workgroup (log_softmax): the invocations of that workgroup. */
 #define VKF_ROW_PARTIALS 64

@@ -151,12 +151,16 @@ const vkf_family vkf_family_log_softmax_row = {.name = "row",
 
 /* ---- top_k ------------------------------------------------------------------------------------------------------- */
 
-static uint64_t top_k_turns(const vkf_variant *v, const vkf_problem *p) {
-  const uint64_t piece = VKF_CEIL_DIV(VKF_CEIL_DIV(p->top_k.width, VKF_ROW_PARTIALS), VKF_TOP_K_PIECES);
-  (void)v;
-  return vkf_turns_of(VKF_TOP_K_PIECES, vkf_turns_by(piece, VKF_COLUMNS_AT_ONCE)) +
+static uint64_t turns_of_columns(const vkf_problem *p, uint64_t columns, uint64_t pieces) {
+  const uint64_t piece = VKF_CEIL_DIV(VKF_CEIL_DIV(columns, VKF_ROW_PARTIALS), pieces);
+  return vkf_turns_of(pieces, vkf_turns_by(piece, VKF_COLUMNS_AT_ONCE)) +
          vkf_turns_of(p->top_k.k,
                       vkf_turns_by(piece, VKF_COLUMNS_AT_ONCE) + vkf_turns_by(VKF_ROW_PARTIALS, VKF_COLUMNS_AT_ONCE));
+}
+
+static uint64_t top_k_turns(const vkf_variant *v, const vkf_problem *p) {
+  (void)v;
+  return turns_of_columns(p, p->top_k.width, VKF_TOP_K_PIECES);
 }
 
 /* After the first pass a column is put into the list if it is over the k-th largest maximum of groups of columns. These
@@ -181,9 +185,71 @@ const vkf_family vkf_family_top_k_lanes = {.name = "lanes",
                                            .fit = fit_texels,
                                            .loop_turns = top_k_lanes_turns,
                                            .n_texels = 1};
+/* Columns that one workgroup looks at, and those that a second dispatch takes as long as. */
+enum { TOP_K_SPLIT = 4096, TOP_K_COMBINE = 4096 };
+
+/* Columns of one workgroup after the other. */
+static double top_k_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  vkf_problem own;
+  const double groups = vkf_kern_workgroups(v, p, caps, &own), cores = vkf_kern_cores(caps);
+  const double columns = own.split ? own.split : p->top_k.width;
+  return (groups > cores ? groups / cores : 1) * columns + (own.split ? TOP_K_COMBINE : 0);
+}
+
+static uint32_t top_k_split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  (void)v;
+  (void)p;
+  (void)caps;
+  return TOP_K_SPLIT;
+}
+
+static uint32_t n_parts(const vkf_problem *p) {
+  return VKF_CEIL_DIV(p->top_k.width, TOP_K_SPLIT);
+}
+
+static const char *fit_parts(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
+  (void)v;
+  (void)caps;
+  if (n_parts(p) < 2) VKF_KERN_REFUSE("splits rows of more than %d columns, here are %u", TOP_K_SPLIT, p->top_k.width);
+  return NULL;
+}
+
+static void top_k_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
+  (void)v;
+  if (!stage) g[1] = n_parts(p);
+}
+
+/* A value and its id. */
+static uint64_t top_k_scratch(const vkf_variant *v, const vkf_problem *p) {
+  (void)v;
+  return (uint64_t)p->top_k.rows * n_parts(p) * p->top_k.k * 8;
+}
+
+static uint64_t part_turns(const vkf_variant *v, const vkf_problem *p) {
+  (void)v;
+  return turns_of_columns(p, VKF_MIN(p->top_k.width, TOP_K_SPLIT), VKF_TOP_K_PIECES_OF_PART);
+}
+
+static uint64_t parts_turns(const vkf_problem *p) {
+  return turns_of_columns(p, (uint64_t)n_parts(p) * p->top_k.k, 1);
+}
+
+const vkf_family vkf_family_top_k_split = {.name = "split",
+                                           .device = VKF_FOR_GPU,
+                                           .place = 1,
+                                           .reason = "a GPU: few long rows, each among several workgroups",
+                                           .fit = fit_parts,
+                                           .shared_bytes = best_bytes,
+                                           .grid = top_k_grid,
+                                           .split = top_k_split,
+                                           .scratch_bytes = top_k_scratch,
+                                           .loop_turns = part_turns,
+                                           .combine_turns = parts_turns,
+                                           .effort = top_k_effort};
 const vkf_family vkf_family_top_k_row = {.name = "row",
                                          .device = VKF_FOR_ANY,
                                          .place = 1,
                                          .reason = "the best of each invocation in shared memory",
                                          .shared_bytes = best_bytes,
-                                         .loop_turns = top_k_turns};
+                                         .loop_turns = top_k_turns,
+                                         .effort = top_k_effort};

@@ -18,7 +18,7 @@ extern const vkf_family vkf_family_workgroup_per_query, vkf_family_subgroup_per_
     vkf_family_lane_per_query, vkf_family_weights; /* attention */
 extern const vkf_family vkf_family_norm_subgroup, vkf_family_norm_lanes, vkf_family_norm_row;
 extern const vkf_family vkf_family_log_softmax_lanes, vkf_family_log_softmax_row;
-extern const vkf_family vkf_family_top_k_lanes, vkf_family_top_k_row;
+extern const vkf_family vkf_family_top_k_lanes, vkf_family_top_k_split, vkf_family_top_k_row;
 extern const vkf_family vkf_family_append, vkf_family_pairs;
 extern const vkf_family vkf_family_row, vkf_family_logit_edit;
 
@@ -263,6 +263,8 @@ static const vkf_variant table[] = {
     {TOP_K_LANES("top_k_lanes"), .subgroup = 16, TEXEL},
     {TOP_K_LANES("top_k_lanes"), .subgroup = 16},
     {TOP_K_LANES("top_k_lanes_w4"), .subgroup = 4},
+    {ROW(TOP_K, top_k_split, "top_k_split"), .workgroup = VKF_ROW_PARTIALS, .combine = "top_k_combine",
+     .needs = VKF_NEED_GPU | VKF_NEED_SHARED},
     {ROW(TOP_K, top_k_row, "top_k"), BY_WORKGROUP},
     {ROW(ROPE, row, "rope"), .workgroup = 64},
     {ROW(GATE, row, "gate"), .workgroup = 64},

@@ -98,7 +98,13 @@ VKF_PROBLEM(top_k, vkf_top_k_params, .top_k = {dims->v[p->rows], p->width, p->k}
 void vkf_vkop_describe_top_k(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_top_k_params *p = &view->node->params.top_k;
   const struct vkf_push_top_k push = {p->rows, p->width, p->k};
-  vkf_vkop_dispatch_begin_all(view, out, 1, 2);
+  const bool leaves_partials = view->variant->combine && !view->stage;
+  vkf_vkop_dispatch_begin(view, out);
+  vkf_vkop_dispatch_read(out, view->stage ? VKF_SCRATCH_SLOT : view->node->in[VKF_TOP_K_X]);
   out->operands[VKF_TOP_K_X].access = view->variant->access;
+  vkf_vkop_dispatch_write(out, leaves_partials ? VKF_SCRATCH_SLOT : view->node->out[VKF_TOP_K_VALUES]);
+  if (!leaves_partials) vkf_vkop_dispatch_write(out, view->node->out[VKF_TOP_K_IDS]);
+  out->constants[VKF_C_TOP_K_SPLIT] = VKF_MAX(view->problem->split, 1);
+  out->n_constants = VKF_C_TOP_K_SPLIT + 1;
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }

@@ -203,6 +203,25 @@ static void missing_times_switch_no_matrix_cores_off(void **state) {
   assert_ptr_equal(vkf_kern_pick(&p, &caps, &tuned, why, sizeof why), times[0].variant);
 }
 
+/* Few long rows are split among workgroups on GPUs, others are not. */
+static void few_long_rows_are_split(void **state) {
+  (void)state;
+  static const struct {
+    const char *device;
+    uint32_t rows, width;
+    const char *family;
+  } expected[] = {{"nvidia", 1, 32000, "split"}, {"nvidia", 4, 8000, "row"},   {"nvidia", 512, 32000, "row"},
+                  {"nvidia", 1, 4096, "row"},    {"apple", 1, 32000, "split"}, {"cpu", 1, 32000, "lanes"}};
+  for (size_t i = 0; i < VKF_COUNT(expected); i++) {
+    const vkf_caps caps = device(expected[i].device);
+    const vkf_problem p = {.op = VKF_OP_TOP_K,
+                           .top_k = {.rows = expected[i].rows, .width = expected[i].width, .k = 8},
+                           .order = vkf_kern_order(&caps, false)};
+    char why[256];
+    assert_string_equal(vkf_kern_pick(&p, &caps, NULL, why, sizeof why)->family->name, expected[i].family);
+  }
+}
+
 /* What a driver could not make, or only with spilled registers, is not picked again for the node. */
 static void what_was_refused_is_passed_over(void **state) {
   (void)state;
@@ -218,8 +237,8 @@ static void what_was_refused_is_passed_over(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {cmocka_unit_test(each_class_has_its_kernels),
-                                     cmocka_unit_test(missing_times_switch_no_matrix_cores_off),
-                                     cmocka_unit_test(what_was_refused_is_passed_over)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(each_class_has_its_kernels), cmocka_unit_test(missing_times_switch_no_matrix_cores_off),
+      cmocka_unit_test(few_long_rows_are_split), cmocka_unit_test(what_was_refused_is_passed_over)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
