@@ -153,7 +153,8 @@ typedef void (*vkf_validate_fn)(void *user, const vkf_validate_row *row);
 
 typedef struct vkf_validate_params {
   size_t size;      /* sizeof(vkf_validate_params) */
-  vkf_model *model; /* NULL: the ops; else every node of its plans, full pass and cached step */
+  vkf_model *model; /* NULL: the ops; else every node of its plans: full passes, and packed steps of prompts,
+                       single ids and both, without and with beams */
   bool ops;         /* with a model: validate the ops as well, before it */
   bool quick;       /* one case of odd sizes for each op, in every format, on the kernel that is picked for it */
 } vkf_validate_params;

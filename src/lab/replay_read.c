@@ -19,6 +19,7 @@ typedef struct reader {
   vkf_slot slots[MAX_OPERANDS];
   vkf_weight_info infos[VKF_MAX_INPUTS];
   const float *weights[VKF_MAX_INPUTS];
+  bool has_beams; /* the node reads how many rows of R share one of B */
 } reader;
 
 /* ---- the node ---- */
@@ -59,6 +60,7 @@ static vkf_status read_field(reader *r, vkf_file_value params, const vkf_field *
       VKF_CALL(vkf_file_json_get_string(params, f->name, &word));
       VKF_CALL(find_word(r, f->kind, f->name, word, &whole));
     }
+    r->has_beams |= f->kind == VKF_FIELD_DIM && whole == VKF_DIM_BEAMS;
     memcpy(at, &whole, sizeof whole);
   }
   return VKF_OK;
@@ -101,7 +103,8 @@ static vkf_status read_sizes(reader *r, vkf_file_value root, const char *key, co
       return vkf_env_fail(r->env, VKF_ERROR_FORMAT, "%s.%s: expected at most %u, found %u", key, sizes[i].key,
                           sizes[i].most, *sizes[i].to);
   }
-  if (out->B == 0 || out->R % out->B || (uint64_t)out->B * out->S > INT32_MAX || (uint64_t)out->R * out->T > INT32_MAX)
+  if (out->B == 0 || (r->has_beams && out->R % out->B) || (uint64_t)out->B * out->S > INT32_MAX ||
+      (uint64_t)out->R * out->T > INT32_MAX)
     return vkf_env_fail(r->env, VKF_ERROR_FORMAT, "%s: expected R a multiple of B, and B*S and R*T below 2^31", key);
   if (out->source_rows > out->B * out->S || out->target_rows > out->R * out->T)
     return vkf_env_fail(r->env, VKF_ERROR_FORMAT, "%s: expected BS up to B*S and RT up to R*T, found %u and %u", key,

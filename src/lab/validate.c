@@ -1,20 +1,20 @@
 /* validate: every node of a model's plans.
  *
- * Memory is filled with NaN before each run, so that reading what was never written shows. A model is run as a full
- * pass and as a cached step of two beams, on the device and on the scalar path; blocks report err/bound of their nodes
- * and the drift of the two chains.
+ * Memory is filled with NaN before each run, so that reading what was never written shows. A model is run as full
+ * passes, as vkf_session_run() makes them, and in the packed steps of sessions (engine/steps.h), on the device and on
+ * the scalar path; blocks report err/bound of their nodes and the drift of the two chains.
  */
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
 
-#include "engine/opened.h"
+#include "engine/steps.h"
 #include "lab/replay.h"
 #include "lab/validate.h"
 #include "ref/ref.h"
 #include "ref/walk.h"
 
-enum { B = 2, S = 7, BEAMS = 2, T = 5, R = B * BEAMS };
+enum { B = 2, S = 7, T = 5, SLOTS = 4 };
 
 /* One backend's side, with a plan cache of its own whose slots stay readable. */
 typedef struct side {
@@ -24,10 +24,29 @@ typedef struct side {
 } side;
 
 typedef struct pass {
-  const char *name; /* "encode", "full", "step" */
+  const char *name; /* "encode", "full" */
   vkf_plan_request request;
   vkf_sizes sizes;
 } pass;
+
+/* A packed step of slots, without beams or with two a sentence: the ids that each is fed, and whose it continues. */
+typedef struct packed_step {
+  const char *name;
+  uint32_t beams, fed[SLOTS], order[SLOTS];
+} packed_step;
+
+/* Prompts; prompts, a part of one and single ids side by side; single ids. */
+static const packed_step packed_steps[] = {
+    {"prompts", 1, {5, 1, 3, 0}, {0, 1, 2, 3}},     {"mixed", 1, {1, 2, 1, 5}, {0, 1, 2, 3}},
+    {"singles", 1, {1, 1, 0, 1}, {0, 1, 2, 3}},     {"beams prompts", 2, {3, 3, 0, 0}, {0, 1, 2, 3}},
+    {"beams mixed", 2, {1, 1, 4, 4}, {1, 0, 2, 3}}, {"beams singles", 2, {1, 1, 1, 1}, {1, 0, 3, 2}}};
+
+/* A program that ran. */
+typedef struct ran {
+  vkf_program *program;
+  const vkf_plan *plan;
+  vkf_dims dims;
+} ran;
 
 /* The length of the source: of images, what they have. */
 static uint32_t source_length(const vkf_net_info *info) {
@@ -41,9 +60,8 @@ static vkf_status side_init(side *s, vkf_model *model, vkf_backend *backend) {
   VKF_CALL(backend->table->weights_create(backend, &source, NULL, &s->weights));
   vkf_engine_plan_cache_init(&s->session.plan_cache, model->env, backend, model->net, s->weights);
   s->session.plan_cache.keep_all = true;
-  return vkf_engine_bucket_get(&s->session.plan_cache,
-                               &(vkf_need_sizes){B, source_length(vkf_model_net_info(model->net)), R, T + 1, 0},
-                               &s->bucket);
+  return vkf_engine_bucket_get(
+      &s->session.plan_cache, &(vkf_need_sizes){B, source_length(vkf_model_net_info(model->net)), B, T, 0}, &s->bucket);
 }
 
 static void side_finish(side *s) {
@@ -81,51 +99,22 @@ done:
 /* Writes the inputs of a pass and runs it. */
 static vkf_status run_pass(side *s, const pass *p, const vkf_cached_plan *cached, vkf_dims *dims) {
   static const int32_t mask[B * S] = {1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 1, 0, 0, 0};
-  static const vkf_logit_edit edits[] = {{VKF_LOGIT_EDIT_PENALTY, 1, 1.3f, 0},
-                                         {VKF_LOGIT_EDIT_SET, 0, -INFINITY, 0},
-                                         {VKF_LOGIT_EDIT_ADD, 2, 0.5f, 0},
-                                         {VKF_LOGIT_EDIT_PENALTY, 3, 0.7f, 0}};
-  vkf_status st = VKF_OK;
   vkf_session *session = &s->session;
   const vkf_plan_cache *cache = &session->plan_cache;
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
-  vkf_need_sizes caps = vkf_engine_bucket_sizes(s->bucket);
-  int32_t ids[R * T], out_rows[R * T], positions[R * T], *ancestry = NULL;
-  uint32_t offsets[64] = {0};
-  vkf_logit_edit all_edits[8] = {{0}};
-  if (p->request.stage == VKF_STAGE_ENCODE) {
-    VKF_TRY(run_encode(session, cached, dims, mask));
-    goto done;
-  }
-  uint32_t length = p->sizes.T, past = p->sizes.past;
-  fill_ids(ids, (size_t)R * length, info->target_vocab, 2 + past);
-  vkf_model_positions(session->model->net, &(vkf_model_tokens){VKF_STAGE_DECODE, R, length, past, ids, NULL, 0},
-                      positions);
-  ancestry = vkf_env_alloc(session->env, (size_t)caps.R * caps.keys, sizeof *ancestry);
-  if (!ancestry) VKF_TRY(VKF_ERROR_MEMORY);
-  for (uint32_t r = 0; r < R; r++) {
-    out_rows[r] = (int32_t)(r * length + length - 1);
-    for (uint32_t t = 0; t < past + length; t++)
-      ancestry[(size_t)r * caps.keys + t] = (int32_t)(t < past ? r ^ 1 : r); /* beams changed places */
-  }
-  memcpy(all_edits, edits, sizeof edits);
-  for (uint32_t r = 0; r < VKF_COUNT(offsets); r++) offsets[r] = VKF_MIN(r, (uint32_t)VKF_COUNT(edits));
-  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_TARGET_IDS, dims, ids));
-  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_TARGET_POSITIONS, dims, positions));
-  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_ANCESTRY, dims, ancestry));
-  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_OUT_ROWS, dims, out_rows));
-  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_EDIT_OFFSETS, dims, offsets));
-  VKF_TRY(vkf_engine_write_input(cache, cached, VKF_INPUT_EDITS, dims, all_edits));
-  VKF_TRY(vkf_engine_write_mask(session, cached, VKF_INPUT_MASK, dims, B, p->sizes.S,
-                                info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER ? mask : NULL));
-  VKF_TRY(vkf_engine_run_plan(cache, cached, dims));
-done:
-  vkf_env_free(session->env, ancestry);
-  return st;
+  int32_t ids[B * T], positions[B * T];
+  if (p->request.stage == VKF_STAGE_ENCODE) return run_encode(session, cached, dims, mask);
+  fill_ids(ids, B * T, info->target_vocab, 2);
+  vkf_model_positions(session->model->net, &(vkf_model_tokens){VKF_STAGE_DECODE, B, T, 0, ids, NULL, 0}, positions);
+  VKF_CALL(vkf_engine_write_input(cache, cached, VKF_INPUT_TARGET_IDS, dims, ids));
+  VKF_CALL(vkf_engine_write_input(cache, cached, VKF_INPUT_TARGET_POSITIONS, dims, positions));
+  VKF_CALL(vkf_engine_write_mask(session, cached, VKF_INPUT_MASK, dims, B, p->sizes.S,
+                                 info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER ? mask : NULL));
+  return vkf_engine_run_plan(cache, cached, dims);
 }
 
 /* Compares a node and adds it to its block. */
-static vkf_status verify_node(vkf_validation *v, const pass *p, vkf_walk *dev, const vkf_walk *ref, uint32_t n,
+static vkf_status verify_node(vkf_validation *v, const char *pass, vkf_walk *dev, const vkf_walk *ref, uint32_t n,
                               vkf_validate_row *block) {
   const vkf_node *node = &dev->plan->nodes[n];
   const vkf_slot *out = &dev->plan->slots[node->out[0]];
@@ -146,11 +135,11 @@ static vkf_status verify_node(vkf_validation *v, const pass *p, vkf_walk *dev, c
     block->drift = row.drift = vkf_ref_walk_drift(dev, ref, node->out[0]);
   vkf_lab_validate_add(block, &row);
   vkf_lab_validate_report(v, &row);
-  if (v->bisect && !(j.ratio <= 1)) VKF_CALL(vkf_lab_replay_write(v->dev, dev, n, &j, p->name, &v->fault));
+  if (v->bisect && !(j.ratio <= 1)) VKF_CALL(vkf_lab_replay_write(v->dev, dev, n, &j, pass, &v->fault));
   return VKF_OK;
 }
 
-static vkf_status verify_pass(vkf_validation *v, const pass *p, vkf_walk *dev, const vkf_walk *ref) {
+static vkf_status verify_pass(vkf_validation *v, const char *pass, vkf_walk *dev, const vkf_walk *ref) {
   for (uint32_t b = 0; b < dev->plan->n_blocks && !v->fault; b++) {
     const vkf_block *block = &dev->plan->blocks[b];
     char name[96];
@@ -162,30 +151,113 @@ static vkf_status verify_pass(vkf_validation *v, const pass *p, vkf_walk *dev, c
                             .variant = "",
                             .drift = -1,
                             .left_out = ""};
-    snprintf(name, sizeof name, "%s %s", p->name, block->name);
+    snprintf(name, sizeof name, "%s %s", pass, block->name);
     for (uint32_t n = block->first_node; n < block->first_node + block->n_nodes && !v->fault; n++)
-      VKF_CALL(verify_node(v, p, dev, ref, n, &row));
+      VKF_CALL(verify_node(v, pass, dev, ref, n, &row));
     vkf_lab_validate_report(v, &row);
   }
   return VKF_OK;
 }
 
-static vkf_status validate_pass(vkf_validation *v, side sides[2], const pass *p) {
+/* Compares what ran on each side. */
+static vkf_status compare(vkf_validation *v, side sides[2], const char *pass, const ran has[2]) {
   vkf_status st = VKF_OK;
   vkf_walk walks[2] = {{0}, {0}};
   vkf_weight_source source;
-  vkf_dims dims = vkf_dims_make(&p->sizes);
   vkf_model_net_weights(sides[0].session.model->net, &source);
-  for (int i = 0; i < 2; i++) {
-    const vkf_cached_plan *cached = NULL;
-    VKF_TRY(vkf_engine_plan_get(&sides[i].session.plan_cache, sides[i].bucket, &p->request, &cached));
-    VKF_TRY(run_pass(&sides[i], p, cached, &dims));
-    VKF_TRY(vkf_ref_walk_init(&walks[i], v->env, sides[i].session.plan_cache.backend, cached->plan, cached->program,
-                              &dims, &source));
-  }
-  VKF_TRY(verify_pass(v, p, &walks[0], &walks[1]));
+  for (int i = 0; i < 2; i++)
+    VKF_TRY(vkf_ref_walk_init(&walks[i], v->env, sides[i].session.plan_cache.backend, has[i].plan, has[i].program,
+                              &has[i].dims, &source));
+  VKF_TRY(verify_pass(v, pass, &walks[0], &walks[1]));
 done:
   for (int i = 0; i < 2; i++) vkf_ref_walk_finish(&walks[i]);
+  return st;
+}
+
+static vkf_status validate_pass(vkf_validation *v, side sides[2], const pass *p) {
+  ran has[2];
+  for (int i = 0; i < 2; i++) {
+    const vkf_cached_plan *cached = NULL;
+    VKF_CALL(vkf_engine_plan_get(&sides[i].session.plan_cache, sides[i].bucket, &p->request, &cached));
+    has[i] = (ran){cached->program, cached->plan, vkf_dims_make(&p->sizes)};
+    VKF_CALL(run_pass(&sides[i], p, cached, &has[i].dims));
+  }
+  return compare(v, sides, p->name, has);
+}
+
+/* ---- packed steps ------------------------------------------------------------------------------------------------ */
+
+static vkf_status see(void *user, vkf_program *program, const vkf_plan *plan, const vkf_dims *dims, uint32_t first,
+                      uint32_t n) {
+  (void)first;
+  (void)n;
+  *(ran *)user = (ran){program, plan, *dims};
+  return VKF_OK;
+}
+
+static vkf_status begin_steps(side *s, uint32_t beams, vkf_steps *steps) {
+  const vkf_net_info *info = vkf_model_net_info(s->session.model->net);
+  const bool two = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
+  static const uint32_t places[SLOTS] = {0, 1, 2, 3};
+  int32_t ids[SLOTS * S];
+  VKF_CALL(vkf_engine_steps_init(steps, &s->session,
+                                 &(vkf_steps_params){.n_sources = SLOTS / beams,
+                                                     .each = beams,
+                                                     .slot_tokens = 2 * T,
+                                                     .source_tokens = two ? S : 0,
+                                                     .edits = 2,
+                                                     .head = {.ancestry = beams > 1,
+                                                              .log_softmax = beams > 1,
+                                                              .renormalize = beams > 1,
+                                                              .top_k = VKF_MIN(2 * beams, info->target_vocab)}}));
+  if (!two) return VKF_OK;
+  fill_ids(ids, VKF_COUNT(ids), info->vocab, 1);
+  return vkf_engine_steps_encode(steps, &(vkf_encode_input){.B = SLOTS / beams, .S = S, .ids = ids, .places = places});
+}
+
+static vkf_status run_step(vkf_steps *steps, const packed_step *p, uint32_t past[SLOTS]) {
+  static const vkf_logit_edit edits[2 * SLOTS] = {{VKF_LOGIT_EDIT_PENALTY, 1, 1.3f, 0},
+                                                  {VKF_LOGIT_EDIT_SET, 0, -INFINITY, 0},
+                                                  {VKF_LOGIT_EDIT_ADD, 2, 0.5f, 0},
+                                                  {VKF_LOGIT_EDIT_PENALTY, 3, 0.7f, 0}};
+  static const uint32_t offsets[SLOTS + 1] = {0, 2, 3, 4, 4};
+  vkf_search_row rows[SLOTS];
+  uint32_t order[SLOTS];
+  int32_t ids[SLOTS][T];
+  vkf_batch_step step = {.rows = rows, .order = order, .edits = edits, .edit_offsets = offsets};
+  for (uint32_t slot = 0; slot < SLOTS; slot++) {
+    fill_ids(ids[slot], T, steps->n_vocab, 2 + 16 * slot + past[slot]);
+    if (!p->fed[slot]) continue;
+    order[step.n_rows] = p->order[slot];
+    rows[step.n_rows++] =
+        (vkf_search_row){.slot = slot, .past = past[slot], .n = p->fed[slot], .ids = ids[slot], .n_out = 1};
+    past[slot] += p->fed[slot];
+  }
+  return vkf_engine_steps_run(steps, &step);
+}
+
+static vkf_status validate_steps(vkf_validation *v, side sides[2], uint32_t beams) {
+  vkf_status st = VKF_OK;
+  ran has[2] = {{0}, {0}};
+  vkf_steps steps[2] = {{0}, {0}};
+  uint32_t past[2][SLOTS] = {{0}};
+  const vkf_observer observers[2] = {{.on_run = see, .user = &has[0]}, {.on_run = see, .user = &has[1]}}, *before[2];
+  for (int i = 0; i < 2; i++) {
+    before[i] = sides[i].session.plan_cache.backend->observer;
+    sides[i].session.plan_cache.backend->observer = &observers[i];
+  }
+  for (int i = 0; i < 2; i++) VKF_TRY(begin_steps(&sides[i], beams, &steps[i]));
+  if (has[0].plan && beams == 1) VKF_TRY(compare(v, sides, "sources", has));
+  for (size_t k = 0; k < VKF_COUNT(packed_steps) && !v->fault; k++) {
+    if (packed_steps[k].beams != beams) continue;
+    for (int i = 0; i < 2; i++) VKF_TRY(run_step(&steps[i], &packed_steps[k], past[i]));
+    VKF_TRY(compare(v, sides, packed_steps[k].name, has));
+  }
+done:
+  for (int i = 0; i < 2; i++) {
+    sides[i].session.plan_cache.backend->observer = before[i];
+    vkf_engine_steps_finish(&steps[i]);
+  }
   return st;
 }
 
@@ -209,31 +281,21 @@ static vkf_status validate_model(vkf_validation *v, vkf_model *model) {
         .mask = true,
         .attentions = true,
         .logits = info->has_head && !two},
-       {.B = B, .S = source_length(info), .R = R, .T = 1, .out = B * source_length(info)}},
+       {.B = B, .S = source_length(info), .R = B, .T = 1, .out = B * source_length(info)}},
       {"full",
        {.stage = VKF_STAGE_DECODE,
         .capacity = {.T = T, .out = caps.R * T},
         .mask = two,
         .attentions = true,
-        .ancestry = true,
         .logits = info->has_head},
-       {.B = B, .S = two ? S : 1, .R = R, .T = T, .past = 0, .out = R * T}},
-      {"step",
-       {.stage = VKF_STAGE_DECODE,
-        .capacity = {.T = 1, .out = caps.R},
-        .mask = two,
-        .ancestry = true,
-        .gather_out = true,
-        .log_softmax = info->has_head,
-        .max_edits = info->has_head ? 8 : 0,
-        .renormalize = info->has_head,
-        .top_k = info->has_head ? VKF_MIN(2 * BEAMS, info->target_vocab) : 0},
-       {.B = B, .S = two ? S : 1, .R = R, .T = 1, .past = T, .out = R}},
+       {.B = B, .S = two ? S : 1, .R = B, .T = T, .past = 0, .out = B * T}},
   };
   for (size_t i = 0; i < VKF_COUNT(passes) && !v->fault; i++) {
     bool encode = passes[i].request.stage == VKF_STAGE_ENCODE;
     if (encode ? info->architecture != VKF_ARCHITECTURE_DECODER : decodes) VKF_TRY(validate_pass(v, sides, &passes[i]));
   }
+  for (uint32_t beams = 1; decodes && info->has_head && beams <= 2 && !v->fault; beams++)
+    VKF_TRY(validate_steps(v, sides, beams));
 done:
   if (sides)
     for (int i = 0; i < 2; i++) side_finish(&sides[i]);
