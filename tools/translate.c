@@ -37,18 +37,21 @@ static int skip(tool_entry *e, const char *why) {
   return e->skipped ? TOOL_OK : tool_error("out of memory");
 }
 
-/* --column: what is between tabs. */
-static int prepare_column(const translation *t, tool_entry *e) {
-  const char *at = e->line;
-  for (size_t i = 1; at && i < t->args->column; i++) {
+/* --column: what is between tabs. --force-decode: what is behind the last one. */
+static int prepare_columns(const translation *t, tool_entry *e) {
+  const char *at = e->line, *last = strrchr(e->line, '\t');
+  const size_t column = t->args->column ? t->args->column : 1;
+  for (size_t i = 1; at && i < column; i++) {
     at = strchr(at, '\t');
     at += at != NULL;
   }
-  if (!at) {
+  if (!at || (t->args->force_decode && (!last || last < at))) {
     char why[80];
-    snprintf(why, sizeof why, "expected %zu columns with tabs between them, found fewer", t->args->column);
+    snprintf(why, sizeof why, "expected %zu columns with tabs between them, found fewer",
+             column + (t->args->force_decode > 0));
     return skip(e, why);
   }
+  if (t->args->force_decode) e->prefix = last + 1;
   e->text = e->field = strndup(at, strcspn(at, "\t"));
   return e->field ? TOOL_OK : tool_error("out of memory");
 }
@@ -58,6 +61,7 @@ static int prepare_json(const translation *t, tool_entry *e) {
   char why[160];
   e->json = json_loads(e->line, JSON_REJECT_DUPLICATES, NULL);
   e->text = json_string_value(json_object_get(e->json, t->args->jsonl));
+  if (t->args->force_decode) e->prefix = json_string_value(json_object_get(e->json, "prefix"));
   if (e->text) return TOOL_OK;
   const bool is_json = e->json != NULL, is_object = json_is_object(e->json);
   if (!is_object) {
@@ -74,7 +78,7 @@ static int prepare_json(const translation *t, tool_entry *e) {
 static int prepare(void *user, tool_entry *e) {
   const translation *t = user;
   if (t->args->jsonl) return prepare_json(t, e);
-  if (t->args->column) return prepare_column(t, e);
+  if (t->args->column || t->args->force_decode) return prepare_columns(t, e);
   e->text = e->line;
   return TOOL_OK;
 }
@@ -178,6 +182,7 @@ static int next(void *user, bool busy, vkf_queued_text *out) {
   tool_entry *e = tool_window_take(&t->window, busy);
   if (!e) return tool_window_is_over(&t->window);
   out->text = e->text;
+  out->target_prefix = e->prefix;
   out->line = e->number - 1;
   out->tag = e;
   return 0;
@@ -279,6 +284,7 @@ static int hash_work(const translation *t, unsigned long long *out) {
                              a->source_lang,
                              a->target_lang,
                              a->json ? "json" : "",
+                             a->force_decode ? "force-decode" : "",
                              a->deterministic ? "deterministic" : ""};
   uint64_t hash = TOOL_HASH_BEGIN;
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -367,6 +373,10 @@ static const tool_option options[] = {
      "the N best of the beams, or N that are drawn, for each text,\nas Moses writes them: line ||| translation ||| F0= "
      "score |||\nscore; lines are counted from 0"},
     {"normalize", 0, TOOL_KEY_NUMBER, 0, "X", "what Marian calls --length-penalty"},
+    {"force-decode", 0, TOOL_FLAG, offsetof(tool_args, force_decode), NULL,
+     "each line has a last column, behind a tab, with the beginning\nof its translation, or \"prefix\" in --jsonl; "
+     "empty: "
+     "any"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
      "a JSON line for each text: source, translation, ids, score;\nwith --n-best translations, a list of the last "
      "three"},

@@ -16,14 +16,15 @@ typedef enum tool_entry_state { TOOL_ENTRY_WAITS, TOOL_ENTRY_RUNS, TOOL_ENTRY_DO
 
 typedef struct tool_entry {
   tool_entry_state state;
-  size_t number;    /* from 1 */
-  char *line;       /* as it came, mended where it is no UTF-8 */
-  char *field;      /* of it; NULL: the text is all of it */
-  json_t *json;     /* of a line of JSON */
-  const char *text; /* what is worked on, in one of the three */
-  char *skipped;    /* why; NULL: it was not */
-  bool fails;       /* the run ends here */
-  char *out;        /* what is printed for it, [n_out] */
+  size_t number;      /* from 1 */
+  char *line;         /* as it came, mended where it is no UTF-8 */
+  char *field;        /* of it; NULL: the text is all of it */
+  json_t *json;       /* of a line of JSON */
+  const char *text;   /* what is worked on, in one of the three */
+  const char *prefix; /* its translation begins so, in line or json; NULL: with anything */
+  char *skipped;      /* why; NULL: it was not */
+  bool fails;         /* the run ends here */
+  char *out;          /* what is printed for it, [n_out] */
   size_t n_out;
   uint64_t source;  /* hash of the source up to here */
   pthread_t worker; /* that has it */

@@ -58,6 +58,10 @@ typedef struct vkf_generate_params {
   const char *source_language, *target_language; /* of the texts, see "languages"; NULL: as the folder says */
   size_t batch_size; /* rows or texts that run together, at most; 0: 64, fewer with beams. One that is done makes place
                         for the next */
+  /* vkf_session_translate(): what the translation of each text begins with, as transformers' decoder_input_ids; of a
+   * text that is split the translation of its first part. It ends at the model's last position. NULL, also among
+   * them: anything */
+  const char *const *target_prefixes;
 } vkf_generate_params;
 #define VKF_GENERATE_PARAMS_INIT .size = sizeof(vkf_generate_params)
 VKF_DEFINE_INIT(vkf_generate_params)

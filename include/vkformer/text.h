@@ -94,10 +94,11 @@ VKF_API vkf_status vkf_session_translate(vkf_session *session, const char *const
 
 /* A text that came: the members behind `size` are to be set. */
 typedef struct vkf_queued_text {
-  size_t size;      /* sizeof(vkf_queued_text) of the library */
-  const char *text; /* valid until it is done; NULL: there is none now */
-  uint64_t line;    /* do_sample: the text draws the random numbers of this line */
-  void *tag;        /* the caller's */
+  size_t size;               /* sizeof(vkf_queued_text) of the library */
+  const char *text;          /* valid until it is done; NULL: there is none now */
+  uint64_t line;             /* do_sample: the text draws the random numbers of this line */
+  void *tag;                 /* the caller's */
+  const char *target_prefix; /* the translation begins so, see vkf_generate_params; NULL: it may begin with anything */
 } vkf_queued_text;
 
 /* Where texts come from, and where their translations go. A callback that returns non-zero stops the call. */

@@ -213,6 +213,7 @@ class GenerateParams(_Sized):
         ("source_language", c_char_p),
         ("target_language", c_char_p),
         ("batch_size", c_size_t),
+        ("target_prefixes", POINTER(c_char_p)),
     ]
 
 

@@ -31,7 +31,9 @@ uint64_t vkf_engine_length_limit(const vkf_session *session, const vkf_generatio
   uint64_t positions = vkf_model_net_info(session->model->net)->max_positions, fallback = prompt + DEFAULT_NEW;
   if (translates) fallback = positions ? positions : UNLIMITED_TRANSLATION;
   if (positions) fallback = VKF_MIN(fallback, positions);
-  return vkf_decode_generation_length(config, prompt, fallback);
+  const uint64_t limit = vkf_decode_generation_length(config, prompt, fallback);
+  /* what a line of a corpus begins with must not end the run: its translation ends with the positions */
+  return translates && prompt > 1 && positions ? VKF_MIN(limit, positions) : limit;
 }
 
 vkf_status vkf_engine_generation_check(const vkf_session *session, const vkf_generation_config *config) {

@@ -66,7 +66,12 @@ static vkf_status make_seats(queue *q) {
   vkf_request longest = q->waiting;
   uint32_t *n = has_encoder(q) ? &longest.input.n_source : &longest.input.n_prompt;
   *n = VKF_MAX(*n, q->s->n_longest);
-  vkf_status st = try_seats(q, need_of(q, &longest), false);
+  vkf_generation_params need = need_of(q, &longest);
+  if (seats_of(q)) { /* in no way smaller than before: requests of two kinds would make seats in turns */
+    need.limit = VKF_MAX(need.limit, q->generation.params.limit);
+    need.n_source = VKF_MAX(need.n_source, q->generation.params.n_source);
+  }
+  vkf_status st = try_seats(q, need, false);
   if (!st || !env->too_large) return st;
   vkf_env_clear(env);
   st = try_seats(q, need_of(q, &q->waiting), true);

@@ -15,6 +15,8 @@ typedef struct sentence {
   const vkf_part *part;
   group *group;
   vkf_kept *targets; /* [each]: its translations, with the start token */
+  int32_t *prompt;   /* [n_prompt], the start token included; NULL: that alone */
+  uint32_t n_prompt;
 } sentence;
 
 /* Texts that have one result. */
@@ -48,7 +50,56 @@ static int by_length(const void *a, const void *b) {
   return x < y ? -1 : 1;
 }
 
-static vkf_status group_init(translator *t, group *g, const char *const *texts, size_t n) {
+/* The ids that the sentence's target begins with. */
+static vkf_status make_prompt(translator *t, sentence *s, const char *prefix, vkf_text_ids *ids) {
+  const vkf_generation_config *c = &t->config;
+  const int32_t start = c->decoder_start != VKF_NO_TOKEN ? c->decoder_start : c->bos;
+  const uint32_t n_before = c->forced_bos != VKF_NO_TOKEN ? 2 : 1; /* start, language */
+  ids->n = 0;
+  vkf_text_tokenizer *tokenizer = vkf_engine_tokenizer_lock(&t->session->tokenizer);
+  const vkf_status st = vkf_text_tokenizer_encode(tokenizer, prefix, strlen(prefix), false, ids);
+  vkf_engine_tokenizer_unlock(&t->session->tokenizer);
+  if (st || start == VKF_NO_TOKEN || !ids->n) return st; /* the search says that there is no start */
+  s->n_prompt = (uint32_t)ids->n + n_before;
+  s->prompt = vkf_arena_alloc(&s->group->parts.arena, s->n_prompt, sizeof *s->prompt);
+  if (!s->prompt) return VKF_ERROR_MEMORY;
+  s->prompt[n_before - 1] = c->forced_bos;
+  s->prompt[0] = start;
+  memcpy(s->prompt + n_before, ids->ids, ids->n * sizeof *s->prompt);
+  return VKF_OK;
+}
+
+static bool is_too_long(const translator *t, const sentence *s) {
+  return s->n_prompt >= vkf_engine_length_limit(t->session, &t->config, true, s->n_prompt);
+}
+
+/* Gives the first sentence of each text its prefix. A text with one that is too long loses its sentences. */
+static vkf_status add_prefixes(translator *t, group *g, const char *const *prefixes) {
+  vkf_status st = VKF_OK;
+  size_t n = 0;
+  vkf_text_ids ids;
+  vkf_text_ids_init(&ids, t->session->env);
+  for (size_t i = 0; i < g->n; i++) {
+    sentence s = g->sentences[i];
+    const size_t text = s.part->text;
+    const bool is_first = i == 0 || g->sentences[i - 1].part->text != text;
+    if (is_first && prefixes[text]) VKF_TRY(make_prompt(t, &s, prefixes[text], &ids));
+    if (s.prompt && is_too_long(t, &s))
+      VKF_TRY(vkf_task_parts_refuse(&g->parts, text, VKF_SKIP_LONG,
+                                    "the beginning of its translation has %u tokens, the start included, and leaves no "
+                                    "room for more",
+                                    s.n_prompt));
+    if (g->parts.why[text]) continue;
+    s.targets = g->targets + n * t->each;
+    g->sentences[n++] = s;
+  }
+  g->n = n;
+done:
+  vkf_text_ids_finish(&ids);
+  return st;
+}
+
+static vkf_status group_init(translator *t, group *g, const char *const *texts, const char *const *prefixes, size_t n) {
   vkf_env *env = t->session->env;
   const vkf_part_rules rules = {.long_texts = t->params.long_texts,
                                 .skip_refused = t->params.skip_refused,
@@ -63,10 +114,10 @@ static vkf_status group_init(translator *t, group *g, const char *const *texts, 
   g->order = vkf_arena_alloc(&g->parts.arena, g->n, sizeof(sentence *));
   g->targets = vkf_arena_alloc(&g->parts.arena, g->n * t->each, sizeof *g->targets);
   if (!g->sentences || !g->order || !g->targets) return VKF_ERROR_MEMORY;
-  for (size_t i = 0; i < g->n; i++) {
+  for (size_t i = 0; i < g->n; i++)
     g->sentences[i] = (sentence){.part = &g->parts.at[i], .group = g, .targets = g->targets + i * t->each};
-    g->order[i] = &g->sentences[i];
-  }
+  if (prefixes) VKF_CALL(add_prefixes(t, g, prefixes));
+  for (size_t i = 0; i < g->n; i++) g->order[i] = &g->sentences[i];
   qsort(g->order, g->n, sizeof(sentence *), by_length);
   return VKF_OK;
 }
@@ -123,9 +174,9 @@ static vkf_status add_results(const translator *t, const group *g, vkf_result *r
   VKF_CALL(vkf_engine_result_add(result, "texts", VKF_I32, 1, &rows, &data));
   for (size_t i = 0; i < rows; i++) ((int32_t *)data)[i] = (int32_t)g->sentences[i / t->each].part->text;
   VKF_CALL(vkf_engine_result_add(result, "n_tokens", VKF_I32, 1, &g->parts.n_texts, &data));
-  for (size_t i = 0; i < g->n; i++) ((int32_t *)data)[g->parts.at[i].text] += (int32_t)g->parts.at[i].n;
+  for (size_t i = 0; i < g->n; i++) ((int32_t *)data)[g->sentences[i].part->text] += (int32_t)g->sentences[i].part->n;
   VKF_CALL(vkf_engine_result_add(result, "cut", VKF_I32, 1, &g->parts.n_texts, &data));
-  for (size_t i = 0; i < g->n; i++) ((int32_t *)data)[g->parts.at[i].text] |= g->parts.at[i].is_cut;
+  for (size_t i = 0; i < g->n; i++) ((int32_t *)data)[g->sentences[i].part->text] |= g->sentences[i].part->is_cut;
   return add_texts(t, g, result);
 }
 
@@ -172,7 +223,7 @@ static vkf_status come(translator *t) {
     if (!g) return VKF_ERROR_MEMORY;
     *g = (group){.line = text.line, .tag = text.tag, .next = t->groups};
     t->groups = g;
-    VKF_CALL(group_init(t, g, &text.text, 1));
+    VKF_CALL(group_init(t, g, &text.text, &text.target_prefix, 1));
     if (g->n > 0)
       t->group = g;
     else
@@ -193,7 +244,9 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
   const size_t text = s->part->text;
   if (t->queue && g->n_begun == g->n) t->group = NULL;
   *out = (vkf_request){.user = s,
-                       .input = {.source = s->part->ids,
+                       .input = {.prompt = s->prompt,
+                                 .n_prompt = s->n_prompt,
+                                 .source = s->part->ids,
                                  .n_source = s->part->n,
                                  .line = t->queue          ? g->line
                                          : t->params.lines ? t->params.lines[text]
@@ -224,7 +277,12 @@ static vkf_status take(void *user, const vkf_request *request, const vkf_generat
   translator *t = user;
   const sentence *s = request->user;
   for (uint32_t r = 0; r < t->each; r++) {
-    const vkf_keep keep = {&t->config, results, logprobs, .row = r, .logprobs_row = first_row + r, .n_prompt = 1};
+    const vkf_keep keep = {&t->config,
+                           results,
+                           logprobs,
+                           .row = r,
+                           .logprobs_row = first_row + r,
+                           .n_prompt = s->prompt ? s->n_prompt : 1};
     VKF_CALL(vkf_task_keep(&s->group->parts.arena, &keep, &s->targets[r]));
   }
   return finish_sentence(t, s);
@@ -280,7 +338,7 @@ static vkf_status translate(vkf_session *session, const char *const *texts, size
   translator t = {.session = session, .group = &all};
   VKF_TRY(begin(&t, params));
   if (!texts || !n) VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected at least one text, found none");
-  VKF_TRY(group_init(&t, &all, texts, n));
+  VKF_TRY(group_init(&t, &all, texts, t.params.target_prefixes, n));
   VKF_TRY(run(&t, all.n, all.n ? all.order[0]->part->n : 0));
   VKF_TRY(make_result(&t, &all, out));
   if (t.is_stopped) st = vkf_env_fail(session->env, VKF_ERROR_STOPPED, "the token callback asked to stop");

@@ -1,5 +1,6 @@
 /* translate with the shipped model: the ids, texts and scores that PyTorch gives for the sentences of golden.jsonl,
- * greedy and with 4 beams. golden.generate has the validation layer look at the same programs.
+ * greedy and with 4 beams, and those of translate.jsonl (make_translate.py) with lists of the best and with prefixes.
+ * golden.generate has the validation layer look at the same programs.
  */
 #include "support/golden.h"
 #include "support/range.h"
@@ -18,9 +19,9 @@ typedef struct lines {
   size_t n;
 } lines;
 
-static void read_lines(lines *l) {
+static void read_lines(lines *l, const char *path) {
   static char text[1 << 16];
-  FILE *file = fopen(MODEL "/golden.jsonl", "rb");
+  FILE *file = fopen(path, "rb");
   assert_non_null(file);
   for (l->n = 0; fgets(text, sizeof text, file); l->n++) {
     assert_between(l->n, 0, MAX_LINES - 1);
@@ -51,7 +52,7 @@ static void compare_all(driver *d, const char *config, const char *ids_key, cons
   vkf_model *model = NULL;
   vkf_result *found = NULL;
   const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config};
-  read_lines(&l);
+  read_lines(&l, MODEL "/golden.jsonl");
   driver_ok(d, vkf_model_open(d->device, MODEL, &model));
   driver_ok(d, vkf_session_translate(session_of(model), l.sources, l.n, &params, &found));
   const vkf_array *sequences = vkf_result_find(found, "sequences"),
@@ -91,7 +92,7 @@ static void test_scores(void **state) {
   vkf_model *model = NULL;
   vkf_result *found = NULL;
   size_t n_same = 0;
-  read_lines(&l);
+  read_lines(&l, MODEL "/golden.jsonl");
   for (size_t i = 0; i < l.n; i++) targets[i] = json_string_value(json_object_get(l.entries[i], "beam4_text"));
   driver_ok(d, vkf_model_open(d->device, MODEL, &model));
   driver_ok(d, vkf_session_score(session_of(model), l.sources, targets, l.n, NULL, &found));
@@ -119,4 +120,38 @@ static void test_scores(void **state) {
   for (size_t i = 0; i < l.n; i++) json_decref(l.entries[i]);
 }
 
-DRIVER_MAIN(DRIVER_TEST_PLAIN(test_greedy), DRIVER_TEST_PLAIN(test_four_beams), DRIVER_TEST_PLAIN(test_scores))
+/* The n best of each line of translate.jsonl, some with a beginning that is given, together and one after another. */
+static void compare_lists(driver *d, const char *config, const char *key, size_t each) {
+  static lines l;
+  const char *prefixes[MAX_LINES];
+  vkf_model *model = NULL;
+  vkf_result *found = NULL;
+  read_lines(&l, VKF_SOURCE_DIR "/tests/golden/translate.jsonl");
+  for (size_t i = 0; i < l.n; i++) prefixes[i] = json_string_value(json_object_get(l.entries[i], "prefix"));
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config, .target_prefixes = prefixes,
+                                      .batch_size = 3};
+  driver_ok(d, vkf_model_open(d->device, MODEL, &model));
+  driver_ok(d, vkf_session_translate(session_of(model), l.sources, l.n, &params, &found));
+  const vkf_array *sequences = vkf_result_find(found, "sequences");
+  const float *scores = vkf_result_f32(found, "sequences_scores", NULL);
+  assert_int_equal(sequences->shape[0], each * l.n);
+  for (size_t i = 0; i < each * l.n; i++) {
+    const json_t *entry = l.entries[i / each], *ids = json_object_get(entry, key);
+    compare_ids(l.sources[i / each], (const int32_t *)sequences->data + i * sequences->shape[1], sequences->shape[1],
+                each > 1 ? json_array_get(ids, i % each) : ids);
+    if (each > 1)
+      golden_expect_score(l.sources[i / each], i, scores[i],
+                          json_real_value(json_array_get(json_object_get(entry, "scores"), i % each)));
+  }
+  vkf_result_destroy(&found);
+  close_model(&model);
+  for (size_t i = 0; i < l.n; i++) json_decref(l.entries[i]);
+}
+
+static void test_lists(void **state) {
+  compare_lists(*state, "{\"num_beams\": 4, \"num_return_sequences\": 4}", "best", 4);
+  compare_lists(*state, "{\"num_beams\": 1}", "greedy", 1);
+}
+
+DRIVER_MAIN(DRIVER_TEST_PLAIN(test_lists), DRIVER_TEST_PLAIN(test_greedy), DRIVER_TEST_PLAIN(test_four_beams),
+            DRIVER_TEST_PLAIN(test_scores))

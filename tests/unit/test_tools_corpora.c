@@ -65,6 +65,22 @@ static void test_forms(void **state) {
        "--begin-suppress-tokens=$a --bad-words-ids=[$a],[$a,$a]; do eval \"$X 'w5 <eos>' --json $o\" | grep -c "
        "\"ids\\\":.$a,\"; done",
        1, "0\n0\n0\n", ""},
+      /* what a translation begins with is a column, or a key; it is what would have come, or something else */
+      {"cd $T; a=$(eval \"$X 'w5 <eos>'\"); printf \"w5 <eos>\\t${a%% *}\\nw5 <eos>\\t\\nw5 <eos>\\tw9 w8\\nw5\\n\" > "
+       "p; "
+       "eval \"$X --force-decode\" < p > o; c=$?; sed \"s/^$a.*/same/;s/^\\(w9 w8\\) .*/\\1/\" o; exit $c",
+       4, "same\nsame\nw9 w8\n\n", "line 4 was skipped: expected 2 columns with tabs between them, found fewer"},
+      {"cd $T; printf '{\"t\":\"w5 <eos>\",\"prefix\":\"w9 w8\"}\\n' | eval \"$X --force-decode --jsonl t\" | grep -c "
+       "'translation\":\"w9 w8 '; printf '1\\tw5 <eos>\\tw9 w8\\n' | eval \"$X --force-decode --column 2\" | grep -c "
+       "'w9 w8.w9 w8 '",
+       0, "1\n1\n", ""},
+      {"{ printf 'w5 <eos>\\t'; seq -s ' ' 60 | sed 's/[0-9]*/w6/g'; } | eval \"$X --max-new-tokens 30 "
+       "--min-new-tokens 30 "
+       "--force-decode\" | wc -w",
+       0, "63\n", ""},
+      {"{ printf 'w5 <eos>\\t'; seq -s ' ' 500 | sed 's/[0-9]*/w6/g'; } | eval \"$X --force-decode\"", 4, "\n",
+       "line 1 was skipped: the beginning of its translation has 501 tokens, the start included, and leaves no room "
+       "for"},
       {"eval \"$X a --suppress-tokens 5,x\"", 2, "",
        "--suppress-tokens: expected ids, or lists of ids in brackets, separated by commas, found '5,x'"},
       {"eval \"$X a --bad-words-ids 5\"", 4, "", "bad_words_ids"},
