@@ -46,6 +46,8 @@ static const tool_option model_options[] = {
 const tool_option_group tool_model_options = TOOL_GROUP("How the model is stored (sums are float32)", model_options);
 
 static const tool_option generation_options[] = {
+    {"generation-config", 'g', TOOL_INPUT, offsetof(tool_args, generation_config), "FILE",
+     "JSON, keys as in generation_config.json;\nthe options below override it"},
     {"num-beams", 0, TOOL_KEY_WHOLE, 0, "N", "beams; 1 is greedy"},
     {"max-new-tokens", 0, TOOL_KEY_WHOLE, 0, "N", "stop after N tokens"},
     {"min-new-tokens", 0, TOOL_KEY_WHOLE, 0, "N", "do not end before N tokens"},

@@ -148,6 +148,8 @@ static void test_usage(void **state) {
       {"$V translate --batch-size 0 a", 2, "", "--batch-size: expected a whole number of at least 1, found '0'"},
       {"$V translate --length-penalty nan a", 2, "", "--length-penalty: expected a number, found 'nan'"},
       {"$V translate --early-stopping maybe a", 2, "", "expected true, false or never, found 'maybe'"},
+      {"$V translate --bad-words-ids 5,x a", 2, "",
+       "--bad-words-ids: expected ids, or lists of ids in brackets, separated by commas, found '5,x'"},
       {"$V run", 2, "", "expected MODEL, a model folder, found nothing"},
       {"$V run $M", 2, "", "found no --inputs"},
       {"$V run $M --inputs a", 2, "", "found no --outputs"},
@@ -255,6 +257,13 @@ static void test_translate(void **state) {
       {"$V translate --num-beams 1 -v 'The animal did not cross the street because it was too tired.' 2>&1 | "
        "grep -c 'decoder.0: .* recorded 1, submitted [0-9][0-9]'",
        0, "1\n", ""},
+      {"$V translate --num-beams 1 --json --bad-words-ids '[328,2771],[1963]' 'The animal did not cross the street "
+       "because it was too tired.'",
+       0, "\"ids\":[489,4518,318,1156,480,328,7687,422,462,4626,283,1834,863,16,1]", ""},
+      {"echo '{\"bad_words_ids\": [[328, 2771], [1963]], \"num_beams\": 4}' > $T/words.json; $V translate -g "
+       "$T/words.json --num-beams 1 --json 'The animal did not cross the street because it was too tired.'",
+       0, "\"ids\":[489,4518,318,1156,480,328,7687,422,462,4626,283,1834,863,16,1]", ""},
+      {"$V translate -g $T/key.json a", 4, "", "nosuch_key"},
       {"$V translate ''", 0, "\n", ""},
       {"$V translate --json ''", 0,
        "{\"format\":\"vkformer-translate/1\",\"source\":\"\",\"translation\":\"\",\"ids\":[],\"score\":null}\n", ""},
