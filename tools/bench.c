@@ -117,7 +117,7 @@ static const tool_option options[] = {
     {"cold", 0, TOOL_FLAG, offsetof(tool_args, cold), NULL,
      "use copies of the operands in turn, 256 MiB in all, so that\nno cache holds them"},
     {"sweep", 0, TOOL_FLAG, offsetof(tool_args, sweep), NULL, "many tiles, and 1 to 128 rows"},
-    {"seconds", 0, TOOL_NUMBER, offsetof(tool_args, seconds), "X", "time for each row (kernels 0.5, models 2)"},
+    {"seconds", 0, TOOL_SECONDS, offsetof(tool_args, seconds), "X", "time for each row (kernels 0.5, models 2)"},
     {"no-roofs", 0, TOOL_FLAG, offsetof(tool_args, no_roofs), NULL,
      "do not measure roofs: a second less, and no shares"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "print JSON"},

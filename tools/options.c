@@ -137,8 +137,8 @@ static const char *expected(tool_option_kind kind) {
       return "whole numbers of at least 1, separated by commas";
     case TOOL_INDEXES:
       return "whole numbers of at least 0, separated by commas";
-    case TOOL_NUMBER:
-      return "a number over 0";
+    case TOOL_SECONDS:
+      return "seconds over 0 and at most 86400";
     case TOOL_NAME:
     case TOOL_INPUT:
     case TOOL_INPUTS:
@@ -221,8 +221,8 @@ static int set_option(const tool_command *command, const tool_option *option, co
     case TOOL_INDEXES:
       if (!parse_sizes(text, option->kind == TOOL_SIZES, member)) break;
       return TOOL_OK;
-    case TOOL_NUMBER:
-      if (!parse_number(text, &number) || !(number > 0)) break;
+    case TOOL_SECONDS:
+      if (!parse_number(text, &number) || !(number > 0 && number <= 86400)) break;
       *(double *)member = number;
       return TOOL_OK;
     default:

@@ -96,7 +96,7 @@ typedef enum tool_option_kind {
   TOOL_BYTES,        /* size_t, at least 1 */
   TOOL_SIZES,        /* tool_sizes, each from 1 to 2147483647 */
   TOOL_INDEXES,      /* tool_sizes, each from 0 to 2147483647 */
-  TOOL_NUMBER,       /* double, over 0 */
+  TOOL_SECONDS,      /* double, over 0 and at most a day */
   TOOL_TEXTS,        /* tool_texts, appended */
   TOOL_NAME,         /* const char *, of a file or folder, not empty */
   TOOL_INPUT,        /* const char *, a file that can be read */

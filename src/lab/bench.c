@@ -202,7 +202,7 @@ static const char *refusal_of(bench *b, const char *tile, char *why, size_t size
   bool is_free = false;
   vkf_variant v;
   vkf_problem p;
-  snprintf(why, size, "no kernel is asked for");
+  snprintf(why, size, "no kernel is left by the names that were asked for");
   for (size_t i = 0; i < n; i++) {
     if (!is_asked_for(b, &variants[i]) || (is_free && !vkf_kern_tiles(&variants[i]))) continue;
     const char *reason = vkf_kern_tile(&variants[i], tile, &v, text, sizeof text) ? NULL : text;

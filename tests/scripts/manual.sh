@@ -40,6 +40,34 @@ if [ "$n" -lt 250 ]; then
   failed=1
 fi
 
+# refuses COMMAND OPTION VALUE: as a wrong command line, with what was expected
+refuses() {
+  timeout 10 "$program" "$1" "--$2=$3" > "$work/said" 2>&1 < /dev/null
+  code=$?
+  if [ "$code" != 2 ] || ! grep -q -e "--$2: expected" "$work/said"; then
+    echo "$1 --$2=$3: expected exit code 2 and what was expected, found $code:"
+    cat "$work/said"
+    failed=1
+  fi
+}
+n=0
+for command in $commands; do
+  # N is a whole number, X any: some keys of generation_config.json may be under 0, and the library knows which.
+  for option in $("$program" "$command" --help | sed -n 's/^  .\{4\}--\([a-z0-9-]*\) \([NX]\)\(\[,N\]\)*\( .*\)*$/\1=\2/p'); do
+    kind=${option#*=}
+    option=${option%=*}
+    [ "$option" != driver-threads ] || continue # the library reads it
+    n=$((n + 1))
+    refuses "$command" "$option" 1e999
+    [ "$kind" = X ] || refuses "$command" "$option" -1
+    case $option in seconds | limit) refuses "$command" "$option" 86401 ;; esac
+  done
+done
+if [ "$n" -lt 60 ]; then
+  echo "expected 60 options with numbers or more, found $n"
+  failed=1
+fi
+
 # offers WORDS EXPECTED: what bash offers for the last of the words.
 offers() {
   # shellcheck disable=SC2016,SC2086
