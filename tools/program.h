@@ -77,7 +77,7 @@ typedef struct tool_args {
   int resume;
   size_t column; /* 0: not given */
   const char *jsonl, *shard;
-  int force_decode;
+  int force_decode, word_scores;
   size_t samples, seed; /* 0: not given */
   const char *baseline;
   size_t top;     /* 0: not given */

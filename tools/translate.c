@@ -94,17 +94,40 @@ static size_t row_length(const translation *t, const vkf_array *sequences, size_
   return sequences->shape[1] - 1;
 }
 
+typedef void (*id_fn)(void *user, int32_t id, float score);
+
+/* The ids of a translation of a line, those of all parts, with their scores (0: there are none). */
+static void each_id(const translation *t, const vkf_result *result, size_t best, id_fn call, void *user) {
+  const vkf_array *sequences = vkf_result_find(result, "sequences");
+  const float *scores = vkf_result_f32(result, "token_scores", NULL);
+  for (size_t row = best; sequences && row < sequences->shape[0]; row += t->n_best) {
+    const size_t at = row * sequences->shape[1], n = row_length(t, sequences, row);
+    for (size_t i = 1; i <= n; i++) call(user, ((const int32_t *)sequences->data)[at + i], scores ? scores[at + i] : 0);
+  }
+}
+
+static void add_id(void *list, int32_t id, float score) {
+  (void)score;
+  json_array_append_new(list, json_integer(id));
+}
+
+static void add_score(void *list, int32_t id, float score) {
+  (void)id;
+  json_array_append_new(list, tool_json_real(score));
+}
+
+static void print_score(void *file, int32_t id, float score) {
+  (void)id;
+  fprintf(file, " %.6g", (double)score);
+}
+
 /* What a line gave: its ids, those of all parts, and its score, null if it has several parts. */
 static void add_numbers(const translation *t, const vkf_result *result, size_t best, json_t *to) {
   json_t *ids = json_array(), *score = json_null();
   const vkf_array *sequences = vkf_result_find(result, "sequences");
   const float *scores = vkf_result_f32(result, "sequences_scores", NULL);
   const size_t rows = sequences ? sequences->shape[0] : 0;
-  for (size_t row = best; row < rows; row += t->n_best) {
-    const int32_t *from = (const int32_t *)sequences->data + row * sequences->shape[1];
-    const size_t n = row_length(t, sequences, row);
-    for (size_t i = 1; i <= n; i++) json_array_append_new(ids, json_integer(from[i]));
-  }
+  each_id(t, result, best, add_id, ids);
   if (scores && rows == t->n_best) score = tool_json_real(scores[best]);
   json_object_set_new(to, "ids", ids);
   json_object_set_new(to, "score", score);
@@ -135,6 +158,11 @@ static int render_json(const translation *t, tool_entry *e, const vkf_result *re
     json_t *to = is_list ? json_object() : json;
     json_object_set_new(to, "translation", json_string(result ? vkf_result_text(result, i) : ""));
     if (t->args->json) add_numbers(t, result, i, to);
+    if (t->args->word_scores) {
+      json_t *scores = json_array();
+      each_id(t, result, i, add_score, scores);
+      json_object_set_new(to, "word_scores", scores);
+    }
     if (is_list) json_array_append_new(list, to);
   }
   if (is_list) json_object_set_new(json, "translations", list);
@@ -146,13 +174,21 @@ static void add_text(const translation *t, FILE *out, const char *text) {
   for (; *text; text++) fputc(*text == '\n' || *text == '\r' || (t->args->column && *text == '\t') ? ' ' : *text, out);
 }
 
+/* A translation, and behind it what Marian writes for --word-scores. */
+static void add_translation(const translation *t, FILE *out, size_t best, const vkf_result *result) {
+  add_text(t, out, vkf_result_text(result, best));
+  if (!t->args->word_scores) return;
+  fputs(" ||| WordScores=", out);
+  each_id(t, result, best, print_score, out);
+}
+
 /* As Moses and Marian write lists of the best. */
 static void add_best(const translation *t, FILE *out, size_t number, const vkf_result *result) {
   const float *scores = vkf_result_f32(result, "sequences_scores", NULL);
   for (size_t i = 0; i < t->n_best; i++) {
     const double score = scores ? scores[i] : 0;
     fprintf(out, "%zu ||| ", number - 1);
-    add_text(t, out, vkf_result_text(result, i));
+    add_translation(t, out, i, result);
     fprintf(out, " ||| F0= %.6g ||| %.6g\n", score, score);
   }
 }
@@ -165,8 +201,8 @@ static int render(void *user, tool_entry *e, const vkf_result *result) {
   if (t->args->column) fprintf(out, "%s\t", e->line);
   if (result && t->n_best > 1)
     add_best(t, out, e->number, result);
-  else
-    add_text(t, out, result ? vkf_result_text(result, 0) : "");
+  else if (result)
+    add_translation(t, out, 0, result);
   if (!result || t->n_best == 1) fputc('\n', out);
   return fclose(out) == 0 ? TOOL_OK : tool_error("out of memory");
 }
@@ -284,6 +320,7 @@ static int hash_work(const translation *t, unsigned long long *out) {
                              a->source_lang,
                              a->target_lang,
                              a->json ? "json" : "",
+                             a->word_scores ? "word-scores" : "",
                              a->force_decode ? "force-decode" : "",
                              a->deterministic ? "deterministic" : ""};
   uint64_t hash = TOOL_HASH_BEGIN;
@@ -344,7 +381,7 @@ static int run_translate(const tool_args *args) {
   const bool is_one = args->n_operands == 1 || args->batch_size == 1;
   if (exit_code == TOOL_OK && !is_done) exit_code = tool_crew_open(&t.crew, args, &t.session, t.folder, !is_one);
   if (exit_code == TOOL_OK && !is_done) {
-    t.params.scores = args->json > 0 || t.n_best > 1;
+    t.params.scores = args->json || args->word_scores || t.n_best > 1;
     t.params.long_texts = tool_long_rule(args);
     t.params.skip_refused = true;
     t.params.source_language = args->source_lang;
@@ -380,6 +417,9 @@ static const tool_option options[] = {
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
      "a JSON line for each text: source, translation, ids, score;\nwith --n-best translations, a list of the last "
      "three"},
+    {"word-scores", 0, TOOL_FLAG, offsetof(tool_args, word_scores), NULL,
+     "also the log-probability of each token, the end included, 0\nwhere it is forced: ||| WordScores= X..., in JSON "
+     "a list"},
     {"attention", 0, TOOL_OUTPUT, offsetof(tool_args, attention), "FILE",
      "write a page that shows which token looks at which"},
 };

@@ -79,6 +79,8 @@ VKF_DEFINE_INIT(vkf_generate_params)
  *                     generated ids, divided by their number to the power of length_penalty. They are those of
  *                     transformers' compute_transition_scores(normalize_logits=True); with beams those of
  *                     normalize_logits=False, because beam search edits scores after the log-softmax
+ *   token_scores      [rows, length] float32, beside sequences_scores: these log-probabilities, of each id of
+ *                     `sequences` that was generated; 0 of the others
  *   logprobs          [rows, steps] float32, with top_logprobs N: of the generated tokens
  *   top_ids, top_logprobs  [rows, steps, N], with top_logprobs N; -1 and 0 after a row's end. Log-probabilities are the
  *                     log-softmax of the model's logits, before penalties, temperature and other options

@@ -147,13 +147,17 @@ vkf_status vkf_decode_batch_result(const vkf_batch *batch, uint32_t seat, uint32
   if (!vkf_size_mul(out->n_rows, out->length, &n)) n = SIZE_MAX;
   out->sequences = vkf_env_alloc(batch->env, n, sizeof *out->sequences);
   if (has_scores) out->scores = vkf_env_alloc(batch->env, out->n_rows, sizeof *out->scores);
-  if (out->sequences == NULL || (has_scores && out->scores == NULL)) return VKF_ERROR_MEMORY;
+  if (has_scores) out->logprobs = vkf_env_alloc(batch->env, n, sizeof *out->logprobs);
+  if (out->sequences == NULL || (has_scores && (out->scores == NULL || out->logprobs == NULL))) return VKF_ERROR_MEMORY;
   for (uint32_t i = 0; i < out->n_rows; i++) {
     uint32_t length = 0;
     float *score = has_scores ? &out->scores[i] : NULL;
     const int32_t *ids = vkf_decode_search_result(&first[i / each], i % each, &length, score);
     int32_t *to = out->sequences + (size_t)i * out->length;
     memcpy(to, ids, length * sizeof *to);
+    if (has_scores)
+      memcpy(out->logprobs + (size_t)i * out->length, vkf_decode_search_logprobs(&first[i / each], i % each),
+             length * sizeof *out->logprobs);
     for (uint32_t t = length; t < out->length; t++) to[t] = vkf_decode_search_fill(c);
   }
   return VKF_OK;
@@ -163,5 +167,6 @@ void vkf_decode_generated_finish(vkf_generated *generated) {
   if (generated->env == NULL) return;
   vkf_env_free(generated->env, generated->sequences);
   vkf_env_free(generated->env, generated->scores);
+  vkf_env_free(generated->env, generated->logprobs);
   *generated = (vkf_generated){0};
 }

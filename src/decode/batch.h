@@ -48,6 +48,7 @@ typedef struct vkf_generated {
   uint32_t length;
   int32_t *sequences; /* [n_rows][length], prompt included; padded after the end */
   float *scores;      /* [n_rows] with beams or if requested, else NULL */
+  float *logprobs;    /* [n_rows][length]: of each id that was generated, else 0; NULL as scores */
 } vkf_generated;
 
 /* All seats are empty. Finish it in every case. */

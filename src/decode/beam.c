@@ -13,15 +13,18 @@ static vkf_status init_pool(vkf_env *env, vkf_beam_pool *pool, size_t n_rows, si
   size_t n = 0;
   if (!vkf_size_mul(n_rows, capacity, &n)) n = SIZE_MAX;
   pool->tokens = vkf_env_alloc(env, n, sizeof(*pool->tokens));
+  pool->logprobs = vkf_env_alloc(env, n, sizeof(*pool->logprobs));
   pool->scores = vkf_env_alloc(env, n_rows, sizeof(*pool->scores));
   pool->lengths = vkf_env_alloc(env, n_rows, sizeof(*pool->lengths));
   pool->finished = vkf_env_alloc(env, n_rows, sizeof(*pool->finished));
-  bool ok = pool->tokens != NULL && pool->scores != NULL && pool->lengths != NULL && pool->finished != NULL;
+  bool ok = pool->tokens != NULL && pool->logprobs != NULL && pool->scores != NULL && pool->lengths != NULL &&
+            pool->finished != NULL;
   return ok ? VKF_OK : VKF_ERROR_MEMORY;
 }
 
 static void finish_pool(vkf_env *env, vkf_beam_pool *pool) {
   vkf_env_free(env, pool->tokens);
+  vkf_env_free(env, pool->logprobs);
   vkf_env_free(env, pool->scores);
   vkf_env_free(env, pool->lengths);
   vkf_env_free(env, pool->finished);
@@ -104,7 +107,7 @@ static void merge_rows(vkf_beams *s, const float *values, const int32_t *ids, ui
       size_t at = (size_t)row * k + s->cursors[row];
       float score = values[at] + s->running.scores[row];
       if (found && !(score > best.score)) continue;
-      best = (vkf_beam_candidate){score, row, ids[at], false};
+      best = (vkf_beam_candidate){score, row, ids[at], false, values[at]};
       found = true;
     }
     s->cursors[best.row]++;
@@ -116,8 +119,9 @@ static void merge_rows(vkf_beams *s, const float *values, const int32_t *ids, ui
 /* ---- the next state ---------------------------------------------------------------------------------------------- */
 
 static void copy_row(const vkf_beams *s, uint32_t row, const vkf_beam_pool *from, uint32_t from_row) {
-  const int32_t *tokens = from->tokens + (size_t)from_row * s->capacity;
-  memcpy(s->spare.tokens + (size_t)row * s->capacity, tokens, from->lengths[from_row] * sizeof(*tokens));
+  const size_t to = (size_t)row * s->capacity, at = (size_t)from_row * s->capacity, n = from->lengths[from_row];
+  memcpy(s->spare.tokens + to, from->tokens + at, n * sizeof(*from->tokens));
+  memcpy(s->spare.logprobs + to, from->logprobs + at, n * sizeof(*from->logprobs));
   s->spare.scores[row] = from->scores[from_row];
   s->spare.lengths[row] = from->lengths[from_row];
   s->spare.finished[row] = from->finished[from_row];
@@ -126,6 +130,7 @@ static void copy_row(const vkf_beams *s, uint32_t row, const vkf_beam_pool *from
 static void copy_candidate(const vkf_beams *s, uint32_t row, const vkf_beam_candidate *c, float score, bool finished) {
   copy_row(s, row, &s->running, c->row);
   s->spare.tokens[(size_t)row * s->capacity + s->length] = c->id;
+  s->spare.logprobs[(size_t)row * s->capacity + s->length] = c->logprob;
   s->spare.scores[row] = score;
   s->spare.lengths[row] = s->length + 1;
   s->spare.finished[row] = finished;

@@ -14,6 +14,7 @@
 /* n_beams hypotheses. */
 typedef struct vkf_beam_pool {
   int32_t *tokens; /* [n_beams][capacity] */
+  float *logprobs; /* the same: of each id in its step; 0 in the prompt */
   float *scores;   /* [n_beams]: running: sum of log-probabilities; finished: that over length^length_penalty */
   uint32_t *lengths;
   bool *finished; /* a place in the pool of finished hypotheses may still be empty */
@@ -23,7 +24,8 @@ typedef struct vkf_beam_candidate {
   float score; /* running score and log-probability of id */
   uint32_t row;
   int32_t id;
-  bool ends; /* an end id, or the length limit */
+  bool ends;     /* an end id, or the length limit */
+  float logprob; /* of id in this step */
 } vkf_beam_candidate;
 
 typedef struct vkf_beams {

@@ -105,7 +105,8 @@ vkf_status vkf_decode_search_init(vkf_search *s, vkf_env *env, vkf_search_scratc
     VKF_CALL(vkf_decode_beams_init(&s->beams, env, c, prompt_of(s), s->prompt, s->max_length, s->capacity));
   } else {
     s->ids = vkf_env_alloc(env, s->capacity, sizeof *s->ids);
-    if (s->ids == NULL) return VKF_ERROR_MEMORY;
+    if (input->scores) s->logprobs = vkf_env_alloc(env, s->capacity, sizeof *s->logprobs);
+    if (s->ids == NULL || (input->scores && s->logprobs == NULL)) return VKF_ERROR_MEMORY;
     memcpy(s->ids, prompt_of(s), s->prompt * sizeof *s->ids);
   }
   return VKF_OK;
@@ -114,6 +115,7 @@ vkf_status vkf_decode_search_init(vkf_search *s, vkf_env *env, vkf_search_scratc
 void vkf_decode_search_finish(vkf_search *s) {
   if (s->env == NULL) return;
   vkf_env_free(s->env, s->ids);
+  vkf_env_free(s->env, s->logprobs);
   vkf_env_free(s->env, s->fed);
   if (s->beams.env != NULL) vkf_decode_beams_finish(&s->beams);
   *s = (vkf_search){0};
@@ -184,6 +186,7 @@ static vkf_status choose(vkf_search *s, const float *scores, int32_t *id) {
                         "sentence %u, step %u: expected an id with a finite score, but every id is forbidden",
                         in->sentence, step);
   s->sum += log_prob;
+  if (s->logprobs != NULL) s->logprobs[s->length] = (float)log_prob;
   return VKF_OK;
 }
 
@@ -218,4 +221,8 @@ const int32_t *vkf_decode_search_result(const vkf_search *s, uint32_t i, uint32_
   /* as a finished beam's: the sum over the generated ids, over their number to the power of length_penalty */
   if (score != NULL) *score = (float)(s->sum / pow(s->length - s->prompt, s->input.config->length_penalty));
   return s->ids;
+}
+
+const float *vkf_decode_search_logprobs(const vkf_search *s, uint32_t i) {
+  return has_beams(s) ? s->beams.finished.logprobs + (size_t)i * s->capacity : s->logprobs;
 }

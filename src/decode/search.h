@@ -56,6 +56,7 @@ typedef struct vkf_search {
   uint32_t n_fed;
   vkf_beams beams; /* num_beams > 1 */
   int32_t *ids;    /* [capacity], else */
+  float *logprobs; /* [capacity]: of each id in its step; 0 in the prompt; NULL: no scores are wanted */
   double sum;      /* of the log-probabilities of its generated ids */
   bool is_done;
 } vkf_search;
@@ -99,5 +100,7 @@ void vkf_decode_search_stop(vkf_search *search);
 /* Sequence i of the search's results, best first: its ids with the prompt, and its score (NULL: not wanted). Beams have
  * num_return_sequences of them, other searches one. Valid until the search is finished. */
 const int32_t *vkf_decode_search_result(const vkf_search *search, uint32_t i, uint32_t *length, float *score);
+/* Its log-probabilities, an id each, 0 in the prompt; NULL: not wanted. Valid as its ids. */
+const float *vkf_decode_search_logprobs(const vkf_search *search, uint32_t i);
 
 #endif

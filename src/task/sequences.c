@@ -20,7 +20,8 @@ vkf_status vkf_task_keep(vkf_arena *arena, const vkf_keep *k, vkf_kept *out) {
   *out = (vkf_kept){.n = end - k->first, .n_new = end - k->n_prompt};
   if (results->scores) out->score = results->scores[k->row];
   out->ids = copy(arena, results->sequences, at + k->first, out->n, sizeof *out->ids);
-  if (!out->ids) return VKF_ERROR_MEMORY;
+  if (results->logprobs) out->token_scores = copy(arena, results->logprobs, at + k->first, out->n, sizeof(float));
+  if (!out->ids || (results->logprobs && !out->token_scores)) return VKF_ERROR_MEMORY;
   if (!l->n_top) return VKF_OK;
   out->logprobs = copy(arena, l->chosen, first, out->n_new, sizeof *l->chosen);
   out->top_ids = copy(arena, l->ids, first, out->n_new, l->n_top * sizeof *l->ids);
@@ -58,6 +59,9 @@ vkf_status vkf_task_kept_add(const vkf_kept *kept, size_t n, int32_t fill, bool 
   if (scores) {
     VKF_CALL(vkf_engine_result_add(result, "sequences_scores", VKF_F32, 1, &n, &data));
     for (size_t i = 0; i < n; i++) ((float *)data)[i] = kept[i].score;
+    VKF_CALL(vkf_engine_result_add(result, "token_scores", VKF_F32, 2, (size_t[]){n, length}, &data));
+    for (size_t i = 0; i < n; i++)
+      if (kept[i].token_scores) memcpy((float *)data + i * length, kept[i].token_scores, kept[i].n * sizeof(float));
   }
   if (n_top) VKF_CALL(add_logprobs(kept, n, n_top, result));
   return VKF_OK;

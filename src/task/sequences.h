@@ -9,6 +9,7 @@ typedef struct vkf_kept {
   int32_t *ids; /* [n]: the last n_new of them were generated, the end id is one of these */
   size_t n, n_new;
   float score;
+  const float *token_scores;            /* [n], 0 of what was not generated; NULL: not asked for */
   const float *logprobs, *top_logprobs; /* [n_new], [n_new][N]; NULL: not asked for */
   const int32_t *top_ids;
 } vkf_kept;
@@ -23,8 +24,8 @@ typedef struct vkf_keep {
 } vkf_keep;
 vkf_status vkf_task_keep(vkf_arena *arena, const vkf_keep *keep, vkf_kept *out);
 
-/* Adds `sequences`, behind whose ends is `fill`; with `scores` `sequences_scores`; with n_top over 0 `logprobs`,
- * `top_ids` and `top_logprobs`. */
+/* Adds `sequences`, behind whose ends is `fill`; with `scores` `sequences_scores` and `token_scores`; with n_top over 0
+ * `logprobs`, `top_ids` and `top_logprobs`. */
 vkf_status vkf_task_kept_add(const vkf_kept *kept, size_t n, int32_t fill, bool scores, size_t n_top,
                              vkf_result *result);
 

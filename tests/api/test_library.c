@@ -280,6 +280,31 @@ static void test_texts_that_come(void **state) {
   vkf_result_destroy(&together);
 }
 
+/* The scores of the tokens that were found are those that scoring finds of them. */
+static void test_token_scores(void **state) {
+  fixture *f = *state;
+  static const char text[] = "Yes.", *const configs[] = {"{\"num_beams\": 1}", "{\"num_beams\": 3}"};
+  const char *const source = text;
+  vkf_model *model = NULL;
+  OK(vkf_model_open(f->device, MODEL, &model));
+  for (size_t c = 0; c < 2; c++) {
+    const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = configs[c], .scores = true};
+    vkf_result *found = NULL, *scored = NULL;
+    OK(vkf_session_translate(session_of(model), &source, 1, &params, &found));
+    const char *const target = vkf_result_text(found, 0);
+    OK(vkf_session_score(session_of(model), &source, &target, 1, NULL, &scored));
+    size_t n = 0;
+    const float *expected = vkf_result_f32(scored, "logprobs", &n), *its = vkf_result_f32(found, "token_scores", NULL);
+    assert_true(n > 1 && vkf_result_find(found, "token_scores")->shape[1] == n + 1 && its[0] == 0);
+    assert_memory_equal(vkf_result_i32(scored, "ids", NULL), vkf_result_i32(found, "sequences", NULL) + 1,
+                        n * sizeof(int32_t));
+    for (size_t i = 0; i < n; i++) assert_true(fabsf(its[i + 1] - expected[i]) < 1e-4f);
+    vkf_result_destroy(&found);
+    vkf_result_destroy(&scored);
+  }
+  close_model(&model);
+}
+
 /* A callback that stops at the first row of a step: the step's other rows have their ids and log-probabilities. */
 static void test_a_stop_within_a_step(void **state) {
   fixture *f = *state;
@@ -354,6 +379,7 @@ int main(void) {
       TEST(test_ops_are_refused_by_name),
       TEST(test_the_callback_sees_every_token_and_stops),
       TEST(test_texts_that_come),
+      TEST(test_token_scores),
       TEST(test_a_stop_within_a_step),
       TEST(test_models_side_by_side),
       TEST(test_contexts_are_independent),

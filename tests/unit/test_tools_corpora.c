@@ -84,6 +84,18 @@ static void test_forms(void **state) {
       {"eval \"$X a --suppress-tokens 5,x\"", 2, "",
        "--suppress-tokens: expected ids, or lists of ids in brackets, separated by commas, found '5,x'"},
       {"eval \"$X a --bad-words-ids 5\"", 4, "", "bad_words_ids"},
+      /* their mean is the score, and they are printed alike in each form */
+      {"cd $T; for b in 1 2; do eval \"$X 'w5 <eos>' --num-beams $b --json --word-scores\" | tee j | sed "
+       "'s/.*word_scores...//; "
+       "s/].*//' | tr ',' '\\n' > w; s=$(sed 's/.*score.:\\([-0-9.e]*\\),.*/\\1/' j); awk -v s=$s '{n++;x+=$1} "
+       "END{d=x/n-s; "
+       "print (n>0 && s<0 && d*d<1e-9)}' w; eval \"$X 'w5 <eos>' --num-beams $b --word-scores\" | sed 's/.*WordScores= "
+       "//' | "
+       "tr ' ' '\\n' | paste - w | awk '{d=$1-$2; bad+=d*d>1e-9} END{print (NR>0), bad+0}'; done",
+       0, "1\n1 0\n1\n1 0\n", ""},
+      {"eval \"$X 'w5 <eos>' --num-beams 2 --n-best 2 --word-scores\" | grep -c '^0 ||| .* ||| WordScores= -[-0-9. ]* "
+       "||| F0= '",
+       0, "2\n", ""},
       {"eval \"$X -i $T/nosuch\"", 4, "", "nosuch: cannot be read: "},
       {"eval \"$X -i $T/in -o $T/nosuch/o\"", 4, "", "nosuch/o.journal: cannot be written: "},
       {"eval \"$X -i $T/in a\"", 2, "", "expected texts or --input, found both"},
