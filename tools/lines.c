@@ -49,14 +49,27 @@ int tool_rules_check(const tool_args *args) {
   return TOOL_OK;
 }
 
+/* Only a folder with a config.json is a model's: a text may well be the name of another folder. */
+static bool is_model_folder(const char *text) {
+  char path[4096];
+  struct stat found;
+  const int n = snprintf(path, sizeof path, "%s/config.json", text);
+  return n > 0 && n < (int)sizeof path && stat(path, &found) == 0;
+}
+
 int tool_texts_check(const tool_args *args, const char *const *texts, size_t n) {
   struct stat found;
-  for (size_t i = 0; i < n; i++)
+  for (size_t i = 0; i < n; i++) {
     if (stat(texts[i], &found) == 0 && S_ISREG(found.st_mode))
       return tool_usage_error(args->command->name,
                               "expected a text, found the name of a file, %s: its lines are read with < %s, and the "
                               "name itself with echo %s |",
                               texts[i], texts[i], texts[i]);
+    if (is_model_folder(texts[i]))
+      return tool_usage_error(args->command->name,
+                              "expected a text, found a model's folder, %s: its place is --model or before the texts",
+                              texts[i]);
+  }
   return TOOL_OK;
 }
 

@@ -64,7 +64,7 @@ extern const tool_option_group tool_line_options;
         "become U+FFFD);\nskipped texts are named at the end, and the exit code is 4"                                  \
   }
 
-/* TOOL_OK, or TOOL_USAGE after a message: --long and --invalid; texts that are names of files instead. */
+/* TOOL_OK, or TOOL_USAGE after a message: --long and --invalid; texts that name a file or a model's folder. */
 int tool_rules_check(const tool_args *args);
 int tool_texts_check(const tool_args *args, const char *const *texts, size_t n);
 int tool_lines_check(const tool_lines *l);
