@@ -56,22 +56,26 @@ static int prepare_columns(const translation *t, tool_entry *e) {
   return e->field ? TOOL_OK : tool_error("out of memory");
 }
 
-/* --jsonl: the value of a key. */
+/* --jsonl: the value of a key, and with --force-decode "prefix", which may be absent or null. */
 static int prepare_json(const translation *t, tool_entry *e) {
   char why[160];
+  const char *key = t->args->jsonl;
   e->json = json_loads(e->line, JSON_REJECT_DUPLICATES, NULL);
-  e->text = json_string_value(json_object_get(e->json, t->args->jsonl));
-  if (t->args->force_decode) e->prefix = json_string_value(json_object_get(e->json, "prefix"));
-  if (e->text) return TOOL_OK;
-  const bool is_json = e->json != NULL, is_object = json_is_object(e->json);
-  if (!is_object) {
+  const json_t *prefix = t->args->force_decode ? json_object_get(e->json, "prefix") : NULL;
+  e->text = json_string_value(json_object_get(e->json, key));
+  e->prefix = json_string_value(prefix);
+  const bool has_wrong_prefix = prefix && !e->prefix && !json_is_null(prefix);
+  if (e->text && !has_wrong_prefix) return TOOL_OK;
+  const char *found = !e->json                                     ? "no JSON"
+                      : !json_is_object(e->json)                   ? "no object"
+                      : !e->text && !json_object_get(e->json, key) ? "none"
+                                                                   : "another value";
+  if (e->text) key = "prefix";
+  if (!json_is_object(e->json)) {
     json_decref(e->json);
     e->json = NULL;
   }
-  snprintf(why, sizeof why, "expected a JSON object with a string as \"%.60s\", found %s", t->args->jsonl,
-           !is_json    ? "no JSON"
-           : is_object ? "none"
-                       : "no object");
+  snprintf(why, sizeof why, "expected a JSON object with a string as \"%.60s\", found %s", key, found);
   return skip(e, why);
 }
 

@@ -47,12 +47,13 @@ vkf_status vkf_engine_generation_check(const vkf_session *session, const vkf_gen
 
 /* Refuses a request that this machine has no memory for before any of it is taken, because a system that overcommits
  * would end the process later. Counts what the search keeps at least: for each row its logits, its `width` candidates
- * and its ids, with beams three times. */
+ * and its ids with their log-probabilities, with beams three times. */
 static vkf_status check_memory(const vkf_generation *g, uint32_t k, uint32_t longest) {
   const vkf_generation_config *c = g->params.config;
   const uint32_t B = g->params.n_seats, n_vocab = vkf_model_net_info(g->session->model->net)->target_vocab;
   const double n_rows = (double)B * (c->do_sample ? c->num_return_sequences : c->num_beams);
-  const double need = n_rows * (4.0 * n_vocab + 8.0 * (k ? k : n_vocab) + (c->num_beams > 1 ? 12.0 : 4.0) * longest);
+  const double id = c->num_beams > 1 ? 3 * 8 : g->params.scores ? 8 : 4;
+  const double need = n_rows * (4.0 * n_vocab + 8.0 * (k ? k : n_vocab) + id * longest);
   const double has = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
   if (has <= 0 || need <= has) return VKF_OK;
   return vkf_env_fail(

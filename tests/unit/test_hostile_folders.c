@@ -278,6 +278,11 @@ static void absurd_generation(void **state) {
   peak_bytes = 0; /* more than any machine has, so none of it is asked for */
   expect_words(generate("{\"num_beams\": 2000000000, \"max_new_tokens\": 100000}"), VKF_ERROR_MEMORY,
                "expected a request that fits into this machine's memory, ");
+  /* the ids of these beams, three times, are 0.6 of the memory, their log-probabilities as much again */
+  char half[96];
+  const double bytes = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);
+  snprintf(half, sizeof half, "{\"num_beams\": %d, \"max_new_tokens\": 1000000}", (int)(bytes * 0.6 / 12e6));
+  expect_words(generate(half), VKF_ERROR_MEMORY, "expected a request that fits into this machine's memory, ");
 }
 
 /* ---- output files ------------------------------------------------------------------------------------------------ */

@@ -74,6 +74,11 @@ static void test_forms(void **state) {
        "'translation\":\"w9 w8 '; printf '1\\tw5 <eos>\\tw9 w8\\n' | eval \"$X --force-decode --column 2\" | grep -c "
        "'w9 w8.w9 w8 '",
        0, "1\n1\n", ""},
+      {"printf '{\"t\":\"w5 <eos>\",\"prefix\":null}\n{\"t\":\"w5 <eos>\",\"prefix\":7}\n' | eval \"$X --force-decode "
+       "--jsonl t\" | grep -c translation",
+       0, "1\n", "line 2 was skipped: expected a JSON object with a string as \"prefix\", found another value"},
+      {"printf '{\"t\":3}\n' | eval \"$X --jsonl t\" > $T/o", 4, "",
+       "line 1 was skipped: expected a JSON object with a string as \"t\", found another value"},
       {"{ printf 'w5 <eos>\\t'; seq -s ' ' 60 | sed 's/[0-9]*/w6/g'; } | eval \"$X --max-new-tokens 30 "
        "--min-new-tokens 30 "
        "--force-decode\" | wc -w",
