@@ -28,6 +28,9 @@ typedef struct translation {
   int end_ids[MAX_END_IDS];
   size_t n_end_ids;
   tool_pictures pictures; /* of --attention */
+  char list_file[4096];   /* --shortlist; "": none */
+  size_t n_first, n_best_targets;
+  vkf_shortlist *shortlist;
 } translation;
 
 /* ---- lines in ---------------------------------------------------------------------------------------------------- */
@@ -274,6 +277,27 @@ static void read_config(translation *t) {
   json_decref(ids);
 }
 
+/* FILE, or FILE,FIRST,BEST. */
+static int parse_shortlist(translation *t) {
+  const char *text = t->args->shortlist;
+  int length = 0, end = 0;
+  if (!text) return TOOL_OK;
+  t->n_first = t->n_best_targets = 100; /* as Marian's */
+  for (const char *comma = strchr(text, ','); comma && !end; comma = strchr(comma + 1, ',')) {
+    sscanf(comma, ",%9zu,%9zu%n", &t->n_first, &t->n_best_targets, &end);
+    if (end > 0 && comma[end]) end = 0;
+    if (end > 0) length = (int)(comma - text);
+  }
+  if (!end) {
+    t->n_first = t->n_best_targets = 100;
+    length = (int)strlen(text);
+  }
+  if (!length || (size_t)length >= sizeof t->list_file)
+    return tool_usage_error("translate", "--shortlist: expected FILE or FILE,FIRST,BEST, found '%s'", text);
+  snprintf(t->list_file, sizeof t->list_file, "%.*s", length, text);
+  return tool_check_input("shortlist", t->list_file);
+}
+
 static int check(translation *t) {
   const tool_args *args = t->args;
   if (tool_rules_check(args) != TOOL_OK) return TOOL_USAGE;
@@ -286,6 +310,7 @@ static int check(translation *t) {
                             args->column ? "column" : "json");
   if (args->json && args->column)
     return tool_usage_error("translate", "--column: expected no --json with it, found both");
+  if (parse_shortlist(t) != TOOL_OK) return TOOL_USAGE;
   return tool_shard_parse(args, &t->window.shard);
 }
 
@@ -333,7 +358,10 @@ static int hash_work(const translation *t, unsigned long long *out) {
     hash = tool_hash(hash, text, strlen(text) + 1);
   }
   hash = tool_hash(hash, &a->column, sizeof a->column);
-  const int exit_code = hash_model(t->folder, &hash);
+  const size_t of_list[] = {t->n_first, t->n_best_targets};
+  hash = tool_hash(hash, of_list, sizeof of_list);
+  int exit_code = hash_model(t->folder, &hash);
+  if (exit_code == TOOL_OK && t->list_file[0]) exit_code = tool_hash_file(t->list_file, &hash);
   *out = hash;
   return exit_code;
 }
@@ -384,6 +412,12 @@ static int run_translate(const tool_args *args) {
   }
   const bool is_one = args->n_operands == 1 || args->batch_size == 1;
   if (exit_code == TOOL_OK && !is_done) exit_code = tool_crew_open(&t.crew, args, &t.session, t.folder, !is_one);
+  if (exit_code == TOOL_OK && !is_done && t.list_file[0]) {
+    const vkf_status status =
+        vkf_shortlist_open(t.session.model, t.list_file, t.n_first, t.n_best_targets, &t.shortlist);
+    t.params.shortlist = t.shortlist;
+    if (status != VKF_OK) exit_code = tool_session_fail(&t.session, status, NULL);
+  }
   if (exit_code == TOOL_OK && !is_done) {
     t.params.scores = args->json || args->word_scores || t.n_best > 1;
     t.params.long_texts = tool_long_rule(args);
@@ -399,6 +433,7 @@ static int run_translate(const tool_args *args) {
   }
   tool_window_finish(&t.window);
   tool_crew_finish(&t.crew);
+  vkf_shortlist_close(&t.shortlist);
   exit_code = tool_session_close(&t.session, exit_code);
   free(config);
   return exit_code;
@@ -418,6 +453,9 @@ static const tool_option options[] = {
      "each line has a last column, behind a tab, with the beginning\nof its translation, or \"prefix\" in --jsonl; "
      "empty: "
      "any"},
+    {"shortlist", 0, TOOL_TEXT, offsetof(tool_args, shortlist), "FILE[,FIRST,BEST]",
+     "only the FIRST first tokens of the vocabulary and the BEST\ntargets of each token of a text (100 and 100), from "
+     "lines\n\"target source probability\", as Marian reads them"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
      "a JSON line for each text: source, translation, ids, score;\nwith --n-best translations, a list of the last "
      "three"},

@@ -44,6 +44,18 @@ typedef enum vkf_long_rule {
   VKF_LONG_SPLIT = 2     /* split after sentences, else between words, else between characters */
 } vkf_long_rule;
 
+/* A short list: which tokens a translation may have, by those of its source, from a lexical table as Marian reads it:
+ * lines "target source probability" (the first two as the tokenizer's vocabulary writes tokens; what it does not have
+ * is counted in a warning). A source allows the n_first first ids of the vocabulary, special tokens, the n_best most
+ * probable targets of each of its tokens and, where both sides share a vocabulary, its own tokens. Only these rows of
+ * the head are computed; a result is as if all other ids were suppressed before the log-softmax, whatever else is in
+ * the batch. For sessions of this model or of another one with the same vocabulary, in any thread; it outlives their
+ * calls and is closed before the model. */
+typedef struct vkf_shortlist vkf_shortlist;
+VKF_API vkf_status vkf_shortlist_open(vkf_model *model, const char *path, size_t n_first, size_t n_best,
+                                      vkf_shortlist **out);
+VKF_API void vkf_shortlist_close(vkf_shortlist **shortlist);
+
 typedef struct vkf_generate_params {
   size_t size;             /* sizeof(vkf_generate_params) */
   const char *config_json; /* keys of generation_config.json; they override the folder's. NULL: none */
@@ -62,6 +74,7 @@ typedef struct vkf_generate_params {
    * text that is split the translation of its first part. It ends at the model's last position. NULL, also among
    * them: anything */
   const char *const *target_prefixes;
+  const vkf_shortlist *shortlist; /* of models with an encoder; NULL: all tokens may follow */
 } vkf_generate_params;
 #define VKF_GENERATE_PARAMS_INIT .size = sizeof(vkf_generate_params)
 VKF_DEFINE_INIT(vkf_generate_params)

@@ -214,6 +214,7 @@ class GenerateParams(_Sized):
         ("target_language", c_char_p),
         ("batch_size", c_size_t),
         ("target_prefixes", POINTER(c_char_p)),
+        ("shortlist", c_void_p),
     ]
 
 

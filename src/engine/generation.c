@@ -77,6 +77,7 @@ static vkf_status begin_steps(vkf_generation *g, uint32_t edits, uint32_t k) {
       .source_tokens = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER ? p->n_source : 0,
       .has_holes = p->has_holes,
       .edits = edits,
+      .short_head = p->shortlist ? &g->short_head : NULL,
       .head = {
           .ancestry = beams, .log_softmax = beams, .renormalize = beams && p->config->renormalize_logits, .top_k = k}};
   VKF_CALL(vkf_engine_steps_init(&g->steps, g->session, &params));
@@ -99,6 +100,9 @@ vkf_status vkf_engine_generation_init(vkf_generation *g, vkf_session *session, c
                  edits = vkf_decode_max_edits(p->config, longest, p->n_source),
                  k = vkf_decode_search_k(p->config, info->target_vocab, p->scores);
   VKF_CALL(check_memory(g, k, longest));
+  if (p->shortlist && info->architecture != VKF_ARCHITECTURE_ENCODER_DECODER)
+    return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "a short list is for a model with an encoder, found %s (family %s)",
+                        vkf_model_architecture_name(info->architecture), info->family);
   if (p->top_logprobs && p->config->num_beams > 1)
     return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "top_logprobs with num_beams %u is not supported: expected 1 beam",
                         p->config->num_beams);
@@ -108,6 +112,13 @@ vkf_status vkf_engine_generation_init(vkf_generation *g, vkf_session *session, c
   if (p->top_logprobs)
     VKF_CALL(vkf_decode_logprobs_init(&g->logprobs, env, vkf_decode_batch_slots(p->config, p->n_seats),
                                       info->target_vocab, p->top_logprobs, longest - VKF_MIN(p->n_prompt, longest)));
+  if (p->shortlist)
+    VKF_CALL(vkf_engine_short_head_init(&g->short_head, session,
+                                        &(vkf_short_head_params){.list = p->shortlist,
+                                                                 .config = p->config,
+                                                                 .n_places = p->n_seats,
+                                                                 .k = k,
+                                                                 .log_softmax = p->config->num_beams > 1}));
   VKF_CALL(begin_steps(g, edits, k));
   return vkf_engine_steps_try(&g->steps, g->batch.n * g->batch.each, g->logits != NULL);
 }
@@ -117,6 +128,7 @@ void vkf_engine_generation_finish(vkf_generation *g) {
   vkf_decode_batch_finish(&g->batch);
   vkf_decode_logprobs_finish(&g->logprobs);
   vkf_engine_steps_finish(&g->steps);
+  vkf_engine_short_head_finish(&g->short_head);
   vkf_env_free(g->session->env, g->logits);
   *g = (vkf_generation){0};
 }
@@ -129,6 +141,7 @@ vkf_status vkf_engine_generation_put(vkf_generation *g, uint32_t n, const uint32
     input.n_positions = vkf_model_net_info(g->session->model->net)->max_positions;
     input.scores = g->params.scores;
     VKF_CALL(vkf_decode_batch_put(&g->batch, seats[i], &input));
+    if (g->params.shortlist) vkf_engine_short_head_set(&g->short_head, seats[i], input.source, input.n_source);
     for (uint32_t c = 0; g->params.top_logprobs && c < copies; c++) g->logprobs.lengths[seats[i] * copies + c] = 0;
   }
   if (!source) return VKF_OK;

@@ -12,18 +12,20 @@
 typedef struct vkf_generation_params {
   const vkf_generation_config *config;
   uint32_t n_seats;
-  uint64_t limit;        /* ids of the longest sequence: vkf_engine_length_limit() */
-  uint32_t n_source;     /* ids of the longest source; of a decoder of the longest prompt */
-  uint32_t n_prompt;     /* ids of the shortest prompt */
-  uint32_t top_logprobs; /* over 0: `logprobs` is filled, a row a slot */
-  bool has_holes;        /* there may be holes between the tokens of a source */
-  bool scores;           /* without beams, too */
+  uint64_t limit;                 /* ids of the longest sequence: vkf_engine_length_limit() */
+  uint32_t n_source;              /* ids of the longest source; of a decoder of the longest prompt */
+  uint32_t n_prompt;              /* ids of the shortest prompt */
+  uint32_t top_logprobs;          /* over 0: `logprobs` is filled, a row a slot */
+  const vkf_shortlist *shortlist; /* of models with an encoder; NULL: all ids may follow */
+  bool has_holes;                 /* there may be holes between the tokens of a source */
+  bool scores;                    /* without beams, too */
 } vkf_generation_params;
 
 typedef struct vkf_generation {
   vkf_session *session;
   vkf_generation_params params;
   vkf_batch batch;
+  vkf_short_head short_head; /* with a short list */
   vkf_steps steps;
   float *logits; /* [slots][n_vocab]: logits of the last step; NULL: nobody reads them */
   vkf_logprobs logprobs;

@@ -38,6 +38,11 @@ static vkf_status allocate(vkf_steps *s) {
   s->positions = vkf_env_alloc(env, s->most_rows, sizeof *s->positions);
   s->out_rows = vkf_env_alloc(env, s->most_rows, sizeof *s->out_rows);
   if (!s->row_of || !s->spans || !s->edit_offsets || !s->ids || !s->positions || !s->out_rows) return VKF_ERROR_MEMORY;
+  if (s->short_head) {
+    s->places = vkf_env_alloc(env, s->most_rows, sizeof *s->places);
+    s->edits = vkf_env_alloc(env, s->request.max_edits, sizeof *s->edits);
+    if (!s->places || !s->edits) return VKF_ERROR_MEMORY;
+  }
   if (!s->output && !s->request.top_k) return VKF_OK;
   s->values = vkf_env_alloc(env, R * s->width, sizeof *s->values);
   s->top_ids = vkf_env_alloc(env, s->output ? 1 : R * s->width, sizeof *s->top_ids);
@@ -61,6 +66,7 @@ vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_s
   *s = (vkf_steps){.session = session,
                    .is_own = p->is_own,
                    .each = p->each,
+                   .short_head = p->short_head,
                    .n_vocab = vkf_model_net_info(session->model->net)->target_vocab,
                    .request = {.stage = VKF_STAGE_DECODE,
                                .ancestry = p->head.ancestry,
@@ -87,8 +93,9 @@ vkf_status vkf_engine_steps_init(vkf_steps *s, vkf_session *session, const vkf_s
 void vkf_engine_steps_finish(vkf_steps *s) {
   if (!s->session) return;
   if (s->is_own) vkf_engine_bucket_destroy(&s->session->plan_cache, &s->bucket);
-  void *all[] = {s->sources, s->source_mask, s->ancestry, s->ancestry_next, s->row_of, s->spans,   s->cross_spans,
-                 s->ids,     s->positions,   s->out_rows, s->edit_offsets,  s->values, s->top_ids, s->rows};
+  void *all[] = {s->sources,     s->source_mask, s->ancestry,  s->ancestry_next, s->row_of,       s->spans,
+                 s->cross_spans, s->ids,         s->positions, s->out_rows,      s->edit_offsets, s->values,
+                 s->top_ids,     s->rows,        s->places,    s->edits};
   for (size_t i = 0; i < VKF_COUNT(all); i++) vkf_env_free(s->session->env, all[i]);
   *s = (vkf_steps){0};
 }
@@ -202,9 +209,10 @@ static vkf_status get_plan(vkf_steps *s, const submit *part, const vkf_cached_pl
                                  .target_rows = rows,
                                  .out = request.gather_out && part->n_out <= R ? VKF_MIN(R, rows) : rows};
   request.logits = part->has_logits;
+  request.short_head = s->short_head ? s->short_head->width : 0;
   if (!part->n_out) {
     request.logits = request.log_softmax = request.gather_out = false;
-    request.max_edits = request.top_k = 0;
+    request.max_edits = request.top_k = request.short_head = 0;
   }
   return vkf_engine_plan_get(&s->session->plan_cache, s->bucket, &request, out);
 }
@@ -241,7 +249,26 @@ static vkf_status write_edits(vkf_steps *s, const vkf_cached_plan *cached, const
                         s->request.max_edits);
   for (uint32_t i = 0; i <= part->n_out; i++) s->edit_offsets[i] = step->edit_offsets[n_before + i] - first;
   VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_EDIT_OFFSETS, dims, s->edit_offsets));
-  return p->backend->table->write_rows(cached->program, cached->slots[VKF_INPUT_EDITS], n, step->edits + first);
+  if (s->short_head) vkf_engine_short_head_edits(s->short_head, step->edits + first, n, s->edits);
+  return p->backend->table->write_rows(cached->program, cached->slots[VKF_INPUT_EDITS], n,
+                                       s->short_head ? s->edits : step->edits + first);
+}
+
+/* The rows of the head, and a mask for each id whose scores are wanted. */
+static vkf_status write_short_head(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
+                                   const vkf_batch_step *step, const submit *part) {
+  const vkf_plan_cache *p = &s->session->plan_cache;
+  if (!s->short_head || !part->n_out) return VKF_OK;
+  uint32_t n = 0;
+  for (uint32_t r = 0; r < part->n; r++) {
+    const vkf_search_row *row = &step->rows[part->first + r];
+    for (uint32_t i = outs_of(row, r + 1 < part->n ? row->n : part->n_last); i > 0; i--)
+      s->places[n++] = row->slot / s->each;
+  }
+  const float *masks = vkf_engine_short_head_masks(s->short_head, s->places, n);
+  if (!masks) return VKF_ERROR_MEMORY;
+  VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_SHORT_HEAD, dims, s->short_head->rows));
+  return vkf_engine_write_input(p, cached, VKF_INPUT_SHORT_MASK, dims, masks);
 }
 
 static vkf_status write_inputs(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims,
@@ -250,6 +277,7 @@ static vkf_status write_inputs(vkf_steps *s, const vkf_cached_plan *cached, cons
   vkf_dims all = *dims; /* of the mask every source */
   all.v[VKF_DIM_S] = s->caps.S;
   describe_rows(s, step, part);
+  VKF_CALL(write_short_head(s, cached, dims, step, part));
   VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_MASK, &all, s->source_mask));
   VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_IDS, dims, s->ids));
   VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_POSITIONS, dims, s->positions));
@@ -259,6 +287,19 @@ static vkf_status write_inputs(vkf_steps *s, const vkf_cached_plan *cached, cons
     VKF_CALL(
         vkf_engine_write_input(p, cached, VKF_INPUT_ANCESTRY, dims, s->ancestry + (size_t)part->first * s->caps.keys));
   return vkf_engine_write_input(p, cached, VKF_INPUT_OUT_ROWS, dims, s->out_rows);
+}
+
+/* All scores of a submit by id, which with a short list are there by column. */
+static vkf_status read_by_id(vkf_steps *s, const vkf_cached_plan *cached, const vkf_dims *dims, const char *output,
+                             float *to) {
+  const vkf_backend_table *backend = s->session->plan_cache.backend->table;
+  const uint32_t slot = vkf_plan_find_output(cached->plan, output), n = dims->v[VKF_DIM_OUT];
+  if (!s->short_head) return backend->read(cached->program, slot, dims, to);
+  float *room = vkf_engine_short_head_room(s->short_head, n);
+  if (!room) return VKF_ERROR_MEMORY;
+  VKF_CALL(backend->read(cached->program, slot, dims, room));
+  vkf_engine_short_head_scatter(s->short_head, room, n, to);
+  return VKF_OK;
 }
 
 /* The logits of a submit to where its rows want them. */
@@ -271,8 +312,7 @@ static vkf_status read_logits(vkf_steps *s, const vkf_cached_plan *cached, const
   if (part->n_out > 1) VKF_CALL(vkf_engine_steps_need_logits(s, part->n_out));
   if (part->n_out > 1) from = s->rows;
   if (!from) return VKF_OK;
-  VKF_CALL(s->session->plan_cache.backend->table->read(cached->program, vkf_plan_find_output(cached->plan, "logits"),
-                                                       dims, from));
+  VKF_CALL(read_by_id(s, cached, dims, "logits", from));
   for (uint32_t r = 0; part->n_out > 1 && r < part->n; r++) {
     const size_t n = (size_t)outs_of(&rows[r], r + 1 < part->n ? rows[r].n : part->n_last) * s->n_vocab;
     if (rows[r].logits) memcpy(rows[r].logits, from, n * sizeof *from);
@@ -287,10 +327,14 @@ static vkf_status read_results(vkf_steps *s, const vkf_cached_plan *cached, cons
   if (!part->n_out) return VKF_OK;
   if (s->values) {
     const size_t at = (size_t)n_before * s->width;
-    const char *values = s->output ? s->output : "top_values";
-    VKF_CALL(backend->read(cached->program, vkf_plan_find_output(cached->plan, values), dims, s->values + at));
-    if (!s->output)
-      VKF_CALL(backend->read(cached->program, vkf_plan_find_output(cached->plan, "top_ids"), dims, s->top_ids + at));
+    if (s->output) {
+      VKF_CALL(read_by_id(s, cached, dims, s->output, s->values + at));
+    } else {
+      const vkf_plan *plan = cached->plan;
+      VKF_CALL(backend->read(cached->program, vkf_plan_find_output(plan, "top_values"), dims, s->values + at));
+      VKF_CALL(backend->read(cached->program, vkf_plan_find_output(plan, "top_ids"), dims, s->top_ids + at));
+      if (s->short_head) vkf_engine_short_head_ids(s->short_head, s->top_ids + at, (size_t)part->n_out * s->width);
+    }
   }
   if (part->has_logits) VKF_CALL(read_logits(s, cached, dims, step, part));
   return VKF_OK;
@@ -338,6 +382,8 @@ static vkf_status prepare(vkf_steps *s, const vkf_batch_step *step, uint32_t fir
 }
 
 vkf_status vkf_engine_steps_run(vkf_steps *s, const vkf_batch_step *step) {
+  for (uint32_t r = 0; s->short_head && r < step->n_rows; r++) s->places[r] = step->rows[r].slot / s->each;
+  if (s->short_head) VKF_CALL(vkf_engine_short_head_ready(s->short_head, s->places, step->n_rows));
   if (s->ancestry) reorder(s, step);
   for (uint32_t r = 0, n_out = 0; r < step->n_rows;) {
     submit part;

@@ -11,6 +11,7 @@
 
 #include "decode/batch.h"
 #include "engine/opened.h"
+#include "engine/short_head.h"
 
 typedef struct vkf_steps_params {
   uint32_t n_sources, each;            /* slots: n_sources * each */
@@ -18,6 +19,7 @@ typedef struct vkf_steps_params {
   bool is_own;                         /* a cache of its own, not one that the plan cache keeps */
   bool has_holes;                      /* there may be holes between the tokens of a source */
   uint32_t edits;                      /* that a row has at most */
+  vkf_short_head *short_head;          /* the caller's; NULL: the head has all its rows */
   vkf_plan_request head; /* what is computed from logits: reads ancestry, log_softmax, renormalize and top_k */
 } vkf_steps_params;
 
@@ -39,6 +41,9 @@ typedef struct vkf_steps {
   uint32_t width, n_vocab;             /* of a row of values, of logits */
   float *values;                       /* [R][width]; NULL: only logits are asked for */
   int32_t *top_ids;                    /* [R][width] of candidates */
+  vkf_short_head *short_head;          /* NULL: the head has all its rows; then also: */
+  uint32_t *places;                    /* [most_rows]: of rows, of ids whose scores are wanted */
+  vkf_logit_edit *edits;               /* [request.max_edits]: by column */
   float *rows;                         /* of a submit that has several rows of logits */
   size_t rows_capacity;
 } vkf_steps;

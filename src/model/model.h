@@ -31,7 +31,9 @@ typedef struct vkf_net_info {
   uint32_t encoder_layers, decoder_layers;
   uint32_t max_positions;                           /* 0: unlimited */
   int32_t pad_id, bos_id, eos_id, decoder_start_id; /* of config.json; -1: none */
-  bool has_head;                                    /* there are logits */
+  bool has_head;                                    /* there are logits: */
+  uint32_t head_weight, head_bias, head_depth;      /* the weights that make them, and numbers in a row of the first;
+                                                       n_weights or more: there is no bias */
   bool is_pooled;                                   /* they are one row a sequence: [B, V] */
   bool reads_first;                                 /* a head reads the first token of a sequence, be it a pad */
   uint32_t n_types;                                 /* of token_type_ids; 0: there are none */
@@ -112,6 +114,8 @@ typedef struct vkf_plan_request {
   bool packed;            /* DECODE: rows have spans, VKF_INPUT_TARGET_SPANS and VKF_INPUT_CROSS_SPANS */
   bool gather_out;        /* the head sees the rows VKF_INPUT_OUT_ROWS; else all rows, and VKF_DIM_OUT must equal
                              their number */
+  uint32_t short_head;    /* 0: the head has all its rows; else so many of them, VKF_INPUT_SHORT_HEAD and _MASK: V is
+                             this number, and ids are columns */
   bool logits;            /* output "logits" [rows, V], as they leave the head, before the four that follow */
   bool log_softmax;
   uint32_t max_edits; /* 0: no edits; they come after the log-softmax */

@@ -63,6 +63,9 @@ static vkf_status finish_info(vkf_net *net) {
   info->n_heads = first->n_heads;
   info->d_ff = first->d_ff;
   info->vocab = first->vocab;
+  info->head_weight = net->head.out.weight;
+  info->head_bias = net->head.out.bias;
+  info->head_depth = info->has_head ? net->infos[net->head.out.weight].shape[1] : 0;
   info->target_vocab = info->has_head ? net->infos[net->head.out.weight].shape[0] : last->vocab;
   info->encoder_layers = net->encoder.n_layers;
   info->decoder_layers = net->decoder.n_layers;

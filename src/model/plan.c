@@ -33,6 +33,8 @@ static const char *const input_names[VKF_INPUT_COUNT] = {
     [VKF_INPUT_EDITS] = "input.edits",
     [VKF_INPUT_TARGET_SPANS] = "input.target_spans",
     [VKF_INPUT_CROSS_SPANS] = "input.cross_spans",
+    [VKF_INPUT_SHORT_HEAD] = "input.short_head",
+    [VKF_INPUT_SHORT_MASK] = "input.short_mask",
 };
 static const char *const state_names[VKF_STATE_PARTS] = {
     [VKF_STATE_SELF_K] = "self.k",
@@ -117,17 +119,22 @@ static uint32_t log_softmax(vkf_build *b, const char *name, vkf_dim rows, uint32
 static void logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
   vkf_build *b = s->b;
   const vkf_plan_request *request = s->request;
-  uint32_t width = s->net->info.target_vocab;
   const vkf_model_linear *out = &s->net->head.out;
-  const uint32_t *shape = s->net->infos[out->weight].shape;
+  const uint32_t *shape = s->net->infos[out->weight].shape,
+                 width = request->short_head ? request->short_head : shape[0];
   vkf_build_node_params product = {
       .op = VKF_OP_MATMUL,
       .name = "logits",
-      .params.matmul = {.rows = rows, .n = shape[0], .k = shape[1], .scale = s->net->head.scale},
+      .params.matmul = {.rows = rows, .n = width, .k = shape[1], .scale = s->net->head.scale},
       .in = {[VKF_MATMUL_X] = vkf_build_slot_operand(x),
              [VKF_MATMUL_W] = vkf_model_weight_slot(out->weight),
              [VKF_MATMUL_BIAS] = vkf_model_weight_slot(out->bias)},
   };
+  if (request->short_head) {
+    product.in[VKF_MATMUL_W] = vkf_model_input(VKF_INPUT_SHORT_HEAD, true);
+    product.in[VKF_MATMUL_BIAS].how = VKF_BUILD_NONE;
+    product.in[VKF_MATMUL_RESIDUAL] = vkf_model_input(VKF_INPUT_SHORT_MASK, true);
+  }
   uint32_t y = vkf_build_node(b, &product);
   if (request->logits) vkf_build_output(b, y, "logits");
   if (request->log_softmax) y = log_softmax(b, "log_softmax", rows, width, y);

@@ -39,6 +39,8 @@ typedef enum vkf_input {
   VKF_INPUT_EDITS,            /* int32 [max_edits][4], both fixed */
   VKF_INPUT_TARGET_SPANS,     /* int32 [R][VKF_SPAN_FIELDS]: of the target and its cache */
   VKF_INPUT_CROSS_SPANS,      /* int32 [R][VKF_SPAN_FIELDS]: of the target and its cross keys */
+  VKF_INPUT_SHORT_HEAD,       /* float [width, K], both fixed: the rows of the head that a short list leaves */
+  VKF_INPUT_SHORT_MASK,       /* float [OUT or RT, width]: what is added to their logits, the bias or -infinity */
   VKF_INPUT_COUNT
 } vkf_input;
 

@@ -105,6 +105,7 @@ static vkf_status run(generator *g) {
                                                .n_longest = source.S,
                                                .top_logprobs = g->params.top_logprobs,
                                                .has_holes = g->has_encoder && vkf_engine_has_holes(g->session, &source),
+                                               .shortlist = g->params.shortlist,
                                                .scores = g->params.scores,
                                                .next = next,
                                                .on_token = g->params.on_token ? on_token : NULL,

@@ -39,6 +39,7 @@ static vkf_generation_params need_of(const queue *q, const vkf_request *request)
                                  .n_source = in->source ? in->n_source : n_prompt,
                                  .n_prompt = 1,
                                  .top_logprobs = q->s->top_logprobs,
+                                 .shortlist = q->s->shortlist,
                                  .has_holes = q->s->has_holes,
                                  .scores = q->s->scores};
 }

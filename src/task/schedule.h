@@ -28,6 +28,7 @@ typedef struct vkf_schedule {
   uint32_t n_longest; /* ids of the longest prompt, or source, that will come; 0: nobody knows */
   bool has_holes;     /* there may be zeros between the tokens of a source_mask */
   uint32_t top_logprobs;
+  const vkf_shortlist *shortlist; /* NULL: none */
   bool scores;
   bool translates; /* see vkf_engine_length_limit() */
   /* The next request; *there false: there is none now. It is asked again after each step, and for the last time when

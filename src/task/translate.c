@@ -322,6 +322,7 @@ static vkf_status run(translator *t, size_t n, uint32_t longest) {
                                                .n_requests = n,
                                                .batch_size = t->params.batch_size,
                                                .n_longest = longest,
+                                               .shortlist = t->params.shortlist,
                                                .scores = t->params.scores,
                                                .translates = true,
                                                .next = next,

@@ -179,6 +179,13 @@ vkf_status vkf_vkop_fall_back(vkf_program *p, uint32_t first, uint32_t end, bool
   return VKF_OK;
 }
 
+/* What a slot takes on the device. */
+static uint64_t stored_bytes(const vkf_program *p, uint32_t i) {
+  const vkf_slot *slot = &p->plan->slots[i];
+  if (slot->kind != VKF_SLOT_INPUT || p->packings[i].layout == VKF_LAYOUT_W_ROWS) return vkf_slot_stored_bytes(slot);
+  return vkf_kern_packed_bytes(&p->packings[i], slot->extent[0].cap, slot->extent[1].cap);
+}
+
 /* Small results are written where the host can read them without a copy. */
 static bool is_small_result(const vkf_slot *slot) {
   return slot->kind == VKF_SLOT_TEMP && slot->output && vkf_slot_stored_bytes(slot) <= (1u << 20);
@@ -248,7 +255,7 @@ static vkf_status place_fixed(vkf_program *p, uint64_t align, vkf_placement *tem
     else if (slot->kind == VKF_SLOT_STATE)
       *place = p->state->places[slot->index];
     else
-      place->bytes = VKF_ROUND_UP(vkf_slot_stored_bytes(slot) + VKF_GUARD_BYTES, align);
+      place->bytes = VKF_ROUND_UP(stored_bytes(p, i) + VKF_GUARD_BYTES, align);
     VKF_CALL(vkf_vkop_fits(p->backend, slot->name, place->bytes));
     if (pools == &p->temps)
       temp[i] = (vkf_placement){.bytes = place->bytes, .alignment = align};
@@ -319,6 +326,17 @@ static vkf_status make_flags(vkf_program *p) {
   return VKF_OK;
 }
 
+/* A matrix that the host writes is packed as a weight would be. */
+static void pack_inputs(vkf_program *p, const vkf_variant *forced) {
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
+    const vkf_node *n = &p->plan->nodes[i];
+    const uint32_t w = n->op == VKF_OP_MATMUL ? n->in[VKF_MATMUL_W] : VKF_NO_SLOT;
+    if (w == VKF_NO_SLOT || p->plan->slots[w].kind != VKF_SLOT_INPUT) continue;
+    p->packings[w] = vkf_kern_weight_packing(vkf_gpu_device_caps(p->backend->device), p->backend->tuned,
+                                             n->params.matmul.n, n->params.matmul.k, VKF_FORMAT_F32, forced);
+  }
+}
+
 vkf_status vkf_vkop_prepare(vkf_program *p, const vkf_program_options *options) {
   vkf_env *env = p->backend->base.env;
   const vkf_variant *forced = options->variant ? vkf_vkop_find_variant(&p->backend->base, options->variant) : NULL;
@@ -332,6 +350,7 @@ vkf_status vkf_vkop_prepare(vkf_program *p, const vkf_program_options *options) 
     p->packings[i] = slot->kind == VKF_SLOT_WEIGHT ? p->weights->packings[slot->index]
                                                    : (vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, slot->format};
   }
+  pack_inputs(p, forced);
   VKF_CALL(find_shards(p));
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     p->nodes[i].in_place = goes_in_place(p->plan, i, options->keep_all);

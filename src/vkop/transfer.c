@@ -37,6 +37,22 @@ done:
   return st;
 }
 
+/* A matrix in the packing of its slot. */
+static vkf_status write_packed(vkf_program *p, const vkf_weight_packing *packing, const vkf_slot *slot,
+                               const vkop_place *place, const float *data) {
+  vkf_status st = VKF_OK;
+  vkf_env *env = p->backend->base.env;
+  const uint32_t n = slot->extent[0].cap, k = slot->extent[1].cap;
+  const uint64_t bytes = vkf_kern_packed_bytes(packing, n, k);
+  void *packed = vkf_env_alloc(env, bytes, 1);
+  if (!packed) VKF_TRY(VKF_ERROR_MEMORY);
+  vkf_kern_pack(packing, n, k, VKF_FORMAT_F32, data, packed);
+  VKF_TRY(vkf_gpu_buffer_write(vkf_vkop_place_buffer(place), place->offset, packed, bytes));
+done:
+  vkf_env_free(env, packed);
+  return st;
+}
+
 /* Of a matrix with capacity strides what the sizes cover: a step of a long capacity writes no more than it uses. */
 static vkf_status write_covered(const vkop_place *place, const vkf_slot *slot, const vkf_dims *dims, const char *data) {
   const uint64_t stride = (uint64_t)slot->extent[1].cap * vkf_dtype_bytes(slot->dtype),
@@ -64,6 +80,8 @@ vkf_status vkf_vkop_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, c
   }
   if (s->format != VKF_FORMAT_F32)
     VKF_TRY(write_stored(p, s, place, 0, data));
+  else if (p->packings[slot].layout != VKF_LAYOUT_W_ROWS)
+    VKF_TRY(write_packed(p, &p->packings[slot], s, place, data));
   else if (s->rank == 2 && !vkf_slot_packed(s))
     VKF_TRY(write_covered(place, s, dims, data));
   else

@@ -6,6 +6,7 @@
 #include "support/range.h"
 
 #include <math.h>
+#include <unistd.h>
 
 #include <jansson.h>
 #include "support/sessions.h"
@@ -153,5 +154,106 @@ static void test_lists(void **state) {
   compare_lists(*state, "{\"num_beams\": 1}", "greedy", 1);
 }
 
-DRIVER_MAIN(DRIVER_TEST_PLAIN(test_lists), DRIVER_TEST_PLAIN(test_greedy), DRIVER_TEST_PLAIN(test_four_beams),
-            DRIVER_TEST_PLAIN(test_scores))
+/* ---- short lists ------------------------------------------------------------------------------------------------- */
+
+enum { N_TEXTS = 2, FIRST = 40, BEST = 3, VOCAB = 8000 };
+static const char *const texts[N_TEXTS] = {"Yes.", "I am here."};
+
+/* Target i of a source id: the more probable, the lower i is. */
+static int32_t target_of(int32_t source, int i) {
+  return (source * 37 + i * 1009 + 400) % VOCAB;
+}
+
+static void write_table(vkf_tokenizer *tokenizer, const char *path) {
+  FILE *file = fopen(path, "wb");
+  assert_non_null(file);
+  for (int32_t source = 0; source < VOCAB; source++)
+    for (int i = BEST; i >= 0; i--) /* one more than is taken */
+      fprintf(file, "%s %s %g\n", vkf_tokenizer_piece(tokenizer, target_of(source, i)),
+              vkf_tokenizer_piece(tokenizer, source), 0.5 / (1 + i));
+  fclose(file);
+}
+
+/* A configuration that suppresses what the list does not allow after text i; to free(). */
+static char *suppressed_by(vkf_tokenizer *tokenizer, size_t i, const char *config) {
+  static bool allowed[VOCAB];
+  vkf_result *ids = NULL;
+  assert_int_equal(vkf_tokenizer_encode(tokenizer, texts[i], NULL, &ids), VKF_OK);
+  const vkf_array *source = vkf_result_find(ids, "ids");
+  for (int id = 0; id < VOCAB; id++) allowed[id] = id < FIRST;
+  for (size_t t = 0; t < source->shape[0]; t++) {
+    const int32_t id = ((const int32_t *)source->data)[t];
+    allowed[id] = true;
+    for (int b = 0; b < BEST; b++) allowed[target_of(id, b)] = true;
+  }
+  json_t *all = json_loads(config, 0, NULL), *suppressed = json_array();
+  for (int id = 0; id < VOCAB; id++)
+    if (!allowed[id]) json_array_append_new(suppressed, json_integer(id));
+  json_object_set_new(all, "suppress_tokens", suppressed);
+  char *text = json_dumps(all, JSON_COMPACT);
+  json_decref(all);
+  vkf_result_destroy(&ids);
+  return text;
+}
+
+/* A text that was translated alone, or whose translations begin with row `first`, against another result of it. */
+static void same_rows(const vkf_result *a, const vkf_result *b, size_t first, size_t n, float most) {
+  const vkf_array *x = vkf_result_find(a, "sequences"), *y = vkf_result_find(b, "sequences");
+  const float *x_scores = vkf_result_f32(a, "token_scores", NULL), *y_scores = vkf_result_f32(b, "token_scores", NULL);
+  for (size_t r = 0; r < n; r++)
+    for (size_t t = 0; t < x->shape[1]; t++) {
+      const size_t i = r * x->shape[1] + t, j = (first + r) * y->shape[1] + t;
+      assert_int_equal(((const int32_t *)x->data)[i], ((const int32_t *)y->data)[j]);
+      if (fabsf(x_scores[i] - y_scores[j]) > most)
+        fail_msg("row %zu, id %zu: expected the score %.9g, found %.9g", r, t, (double)x_scores[i],
+                 (double)y_scores[j]);
+    }
+}
+
+/* Only the rows of the list are computed: as if all others were suppressed before the log-softmax, and the same bits
+ * whatever else is in the batch. */
+static void test_short_lists(void **state) {
+  driver *d = *state;
+  static const char *const configs[] = {
+      "{\"num_beams\": 3, \"num_return_sequences\": 2, \"max_new_tokens\": 5, \"no_repeat_ngram_size\": 1, "
+      "\"renormalize_logits\": true}",
+      "{\"num_beams\": 1, \"do_sample\": true, \"top_k\": 0, \"seed\": 5, \"max_new_tokens\": 4, \"min_new_tokens\": "
+      "3}",
+  };
+  char path[] = "/tmp/vkformer-shortlist-XXXXXX";
+  vkf_model *model = NULL;
+  vkf_shortlist *list = NULL;
+  close(mkstemp(path));
+  driver_ok(d, vkf_model_open(d->device, MODEL, &model));
+  write_table(vkf_model_tokenizer(model), path);
+  driver_ok(d, vkf_shortlist_open(model, path, FIRST, BEST, &list));
+  for (size_t c = 0; c < 2; c++) {
+    const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = configs[c], .scores = true,
+                                        .shortlist = list};
+    vkf_result *together = NULL;
+    driver_ok(d, vkf_session_translate(session_of(model), texts, N_TEXTS, &params, &together));
+    const size_t each = vkf_result_find(together, "sequences")->shape[0] / N_TEXTS;
+    for (size_t i = 0; i < N_TEXTS; i++) {
+      vkf_result *alone = NULL, *suppressed = NULL;
+      vkf_generate_params own = params;
+      own.first_line = i;
+      driver_ok(d, vkf_session_translate(session_of(model), &texts[i], 1, &own, &alone));
+      same_rows(alone, together, i * each, each, 0);
+      own.shortlist = NULL;
+      char *config = suppressed_by(vkf_model_tokenizer(model), i, configs[c]);
+      own.config_json = config;
+      driver_ok(d, vkf_session_translate(session_of(model), &texts[i], 1, &own, &suppressed));
+      same_rows(alone, suppressed, 0, each, 2e-5f);
+      free(config);
+      vkf_result_destroy(&alone);
+      vkf_result_destroy(&suppressed);
+    }
+    vkf_result_destroy(&together);
+  }
+  vkf_shortlist_close(&list);
+  close_model(&model);
+  unlink(path);
+}
+
+DRIVER_MAIN(DRIVER_TEST_PLAIN(test_short_lists), DRIVER_TEST_PLAIN(test_lists), DRIVER_TEST_PLAIN(test_greedy),
+            DRIVER_TEST_PLAIN(test_four_beams), DRIVER_TEST_PLAIN(test_scores))

@@ -191,7 +191,8 @@ static void candidates(void **state) {
   vkf_plan *plan = build(net, &request);
   vkf_model_net_close(&net); /* a plan does not need its net */
   expect_outputs(plan, "top_values top_ids");
-  for (int i = VKF_INPUT_TARGET_IDS; i < VKF_INPUT_COUNT; i++) assert_true(has_input(plan, (vkf_input)i));
+  for (int i = VKF_INPUT_TARGET_IDS; i < VKF_INPUT_COUNT; i++)
+    assert_int_equal(has_input(plan, (vkf_input)i), i < VKF_INPUT_SHORT_HEAD);
   expect_extents(slot_named(plan, "head.top_k.ids"), (vkf_extent[]){{VKF_DIM_OUT, 6}, {VKF_DIM_ONE, 8}}, 2);
   const vkf_node *head = node_named(plan, "head.logits");
   assert_string_equal(plan->slots[head->in[VKF_MATMUL_W]].name, "embed.weight");
@@ -212,6 +213,17 @@ static void candidates(void **state) {
   assert_string_equal(plan->slots[node_named(plan, "head.renormalize")->in[0]].name, "head.edit");
   assert_string_equal(plan->slots[node_named(plan, "head.top_k")->in[0]].name, "head.renormalize");
   vkf_model_plan_destroy(&plan);
+
+  request.short_head = 64; /* all that follows has 64 columns */
+  plan = build(net, &request);
+  head = node_named(plan, "head.logits");
+  assert_string_equal(plan->slots[head->in[VKF_MATMUL_W]].name, "input.short_head");
+  assert_string_equal(plan->slots[head->in[VKF_MATMUL_RESIDUAL]].name, "input.short_mask");
+  assert_int_equal(head->in[VKF_MATMUL_BIAS], VKF_NO_SLOT);
+  expect_extents(&plan->slots[head->in[VKF_MATMUL_RESIDUAL]], (vkf_extent[]){{VKF_DIM_OUT, 6}, {VKF_DIM_ONE, 64}}, 2);
+  assert_int_equal(node_named(plan, "head.top_k")->params.top_k.width, 64);
+  vkf_model_plan_destroy(&plan);
+  request.short_head = 0;
 
   request.top_k = 0;
   request.gather_out = false;

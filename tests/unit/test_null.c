@@ -113,6 +113,8 @@ static int at; /* which pointer is NULL */
   X(vkf_model_close, 1, 0, NO_OP(vkf_model_close(P(0, &made.model))))                                                  \
   X(vkf_model_get_info, 2, 0, vkf_model_get_info(P(0, model), P(1, &made.model_info)))                                 \
   X(vkf_model_unused_tensor, 1, 0, GAVE(vkf_model_unused_tensor(P(0, model), 0)))                                      \
+  X(vkf_shortlist_open, 3, 0, vkf_shortlist_open(P(0, model), P(1, MODEL), 1, 1, P(2, &made.shortlist)))               \
+  X(vkf_shortlist_close, 1, 0, NO_OP(vkf_shortlist_close(P(0, &made.shortlist))))                                      \
   X(vkf_session_create, 3, 2, vkf_session_create(P(0, model), P(1, NULL), P(2, &made.session)))                        \
   X(vkf_session_destroy, 1, 0, NO_OP(vkf_session_destroy(P(0, &made.session))))                                        \
   X(vkf_session_message, 1, 0, GAVE(vkf_session_message(P(0, session))[0]))                                            \
@@ -190,6 +192,7 @@ static struct {
   vkf_model *model;
   vkf_session *session;
   vkf_tokenizer *tokenizer;
+  vkf_shortlist *shortlist;
   vkf_result *result;
   vkf_device_info device_info;
   vkf_device_handles handles;
@@ -233,6 +236,7 @@ static void no_null_is_followed(void **state) {
                  vkf_status_name(found), vkf_context_message(context));
       vkf_result_destroy(&made.result);
       vkf_tokenizer_close(&made.tokenizer);
+      vkf_shortlist_close(&made.shortlist);
       vkf_session_destroy(&made.session);
       vkf_model_close(&made.model);
       vkf_device_close(&made.device);

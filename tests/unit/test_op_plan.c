@@ -166,7 +166,7 @@ static const fault faults[] = {
     {bad_rank, "slot b: expected a rank from 1 to 4, found 5"},
     {no_capacity, "slot b: extent 0 has the capacity 0"},
     {no_data, "slot x: a constant without data"},
-    {bad_input, "slot x: expected an input below 16, found 99"},
+    {bad_input, "slot x: expected an input below 18, found 99"},
     {huge, "slot w: more than 4294967295 elements at capacity"},
     {wrong_width, "node linear.h (matmul), w in slot w: expected exactly F32[6,8], found F32[6,7]"},
     {wrong_rows, "node norm.y (norm), out in slot y: expected exactly F32[BS=12,6], found F32[RT=12,6]"},

@@ -274,6 +274,38 @@ static void test_memory(void **state) {
   if (large > small + small / 10) fail_msg("6,000 lines took %ld kB, 600 took %ld", large, small);
 }
 
+/* ---- short lists ------------------------------------------------------------------------------------------------- */
+
+/* Word i may become i+1, i+2 or i+3, the first of them most likely. */
+static void test_shortlist(void **state) {
+  (void)state;
+  static const program_row rows[] = {
+      {"cd $T; for i in $(seq 100); do for j in 3 2 1; do echo w$((i+j)) w$i 0.$((4-j)); done; done | grep -vw w36 > "
+       "list; "
+       "eval \"$X --shortlist list,1,2\" < in > o && ! cmp -s o whole && eval \"$X --workers 2 -b 1 --shortlist "
+       "list,1,2\" < in | cmp - o",
+       0, "", ""},
+      {"cd $T; eval \"$X --shortlist list,1,1 --json 'w5 w9 <eos>'\" | sed 's/.*ids...//;s/].*//' | tr , '\\n' | grep "
+       "-vxc '0\\|5\\|6\\|9\\|10\\|36'",
+       1, "0\n", ""},
+      {"cd $T; (cat list; echo NULL w5 1; echo w5 w9999 0.1; echo; printf 'w7\\tw6 0.1\\r\\n') > list2; eval \"$X "
+       "--shortlist list2,1,2\" < in | cmp - o",
+       0, "", "lines name tokens that the model's vocabulary does not have and are left out; the first is line 296, "},
+      {"cd $T; (cat in; printf '\\377\\n') > bad; X=\"$X -i bad -o so --invalid fail --shortlist list2,1,2\"; eval $X "
+       "2> "
+       "/dev/null; echo w5 w6 1 >> list2; eval $X --resume",
+       4, "", "expected the model and the options of the run to resume"},
+      {"cd $T; echo w5 w6 much > bad; eval \"$X --shortlist bad w5\"", 4, "",
+       "bad, line 1: expected \"target source probability\" with spaces between them, found \"w5 w6 much\""},
+      {"cd $T; echo no words 1 > bad; eval \"$X --shortlist bad w5\"", 4, "",
+       "bad: expected lines \"target source probability\" with tokens of the model's vocabulary, found none among 1 "
+       "lines; no token: \"words\""},
+      {"cd $T; eval \"$X --shortlist nosuch,5,5 w5\"", 2, "", "nosuch"},
+      {"cd $T; eval \"$X --shortlist ,5,5 w5\"", 2, "", "--shortlist: expected FILE or FILE,FIRST,BEST, found ',5,5'"},
+  };
+  PROGRAM_ROWS(rows);
+}
+
 PROGRAM_MAIN(prepare, cmocka_unit_test(test_memory), cmocka_unit_test(test_forms), cmocka_unit_test(test_ends),
              cmocka_unit_test(test_kills), cmocka_unit_test(test_resumes), cmocka_unit_test(test_shards),
-             cmocka_unit_test(test_evaluate))
+             cmocka_unit_test(test_evaluate), cmocka_unit_test(test_shortlist))
