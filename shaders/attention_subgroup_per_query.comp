@@ -25,7 +25,7 @@ const uint Q_CHUNKS = (KEY_WIDTH / 4 + SUBGROUP_SIZE - 1) / SUBGROUP_SIZE;
 #define MAX_CHUNKS 16
 
 void main() {
-  const Place me = place_of(gl_WorkGroupID.x);
+  const Place me = query_place();
   if (me.t >= me.span.queries) return;
   const uint lane = gl_SubgroupInvocationID, row = row_of(me), end = keys_until(me, me.t);
   const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;

@@ -22,7 +22,7 @@ shared float scores[VKF_KEY_BLOCK], weights[VKF_KEY_BLOCK];
 shared uint rows[VKF_KEY_BLOCK]; // of the keys that the query sees; else VKF_ABSENT
 
 void main() {
-  const Place me = place_of(gl_WorkGroupID.x);
+  const Place me = query_place();
   if (me.t >= me.span.queries) return;
   const uint lane = gl_LocalInvocationID.x, row = row_of(me), end = keys_until(me, me.t);
   const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;

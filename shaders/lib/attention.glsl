@@ -46,6 +46,13 @@ Place place_of(uint t) {
   return Place(seq, gl_WorkGroupID.y, t, span);
 }
 
+// In kernels with a workgroup for each query: queries that x cannot count are in y, behind the heads.
+Place query_place() {
+  Place me = place_of(gl_WorkGroupID.y / HEADS * gl_NumWorkGroups.x + gl_WorkGroupID.x);
+  me.head = gl_WorkGroupID.y % HEADS;
+  return me;
+}
+
 // The row of q and of the result.
 uint row_of(Place a) { return a.span.row + a.t; }
 

@@ -3,6 +3,8 @@
 
 #include <stdio.h>
 
+enum { MAX_WORKGROUPS = 65535 }; /* in a dimension of a grid, on every device that Vulkan allows */
+
 const char *vkf_kern_attention_fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                                    size_t size) {
   const uint32_t key_width = p->attention.key_width, value_width = p->attention.value_width;
@@ -16,14 +18,17 @@ const char *vkf_kern_attention_fit(const vkf_variant *v, const vkf_problem *p, c
 void vkf_kern_attention_grid_by_query(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
   (void)v;
   (void)stage;
-  g[0] = p->attention.queries;
-  g[1] = p->attention.heads;
+  const uint32_t parts = VKF_CEIL_DIV(p->attention.queries, MAX_WORKGROUPS);
+  g[0] = VKF_CEIL_DIV(p->attention.queries, VKF_MAX(parts, 1));
+  g[1] = p->attention.heads * VKF_MAX(parts, 1);
   g[2] = p->attention.batch;
 }
 
 void vkf_kern_attention_grid_by_lane(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
-  vkf_kern_attention_grid_by_query(v, stage, p, g);
+  (void)stage;
   g[0] = VKF_CEIL_DIV(p->attention.queries, vkf_kern_workgroup(v));
+  g[1] = p->attention.heads;
+  g[2] = p->attention.batch;
 }
 
 void vkf_kern_attention_grid_by_tile(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {

@@ -5,6 +5,7 @@
  *
  * VKF_OP_VARIANT=NAME: that variant alone, on every driver.
  */
+#include "kern/attention.h"
 #include "kern/kern.h"
 #include "op/case_program.h"
 #include "ref/walk.h"
@@ -204,5 +205,28 @@ static void test_odd_heads_of_many_keys(void **state) {
   assert_true(is_right(*state, &c, NULL));
 }
 
+/* More queries than a dimension of a grid must have workgroups for: every kernel that has one for each of them. */
+static void test_queries_beyond_a_grid(void **state) {
+  driver *d = *state;
+  vkf_case c = case_of(VKF_OP_ATTENTION, 3, 16);
+  c.params.attention.n_heads = c.params.attention.n_kv_heads = 3;
+  c.sizes.T = LIMIT + 2;
+  size_t n = 0, n_ran = 0;
+  const vkf_variant *variants = vkf_kern_variants(&n);
+  char name[96];
+  if (getenv("VKF_OP_VARIANT")) skip();
+  for (size_t i = 0; i < n; i++) {
+    if (variants[i].op != VKF_OP_ATTENTION) continue;
+    const vkf_problem p = {.op = VKF_OP_ATTENTION, .attention = {.queries = c.sizes.T, .batch = 1, .heads = 3}};
+    uint32_t grid[3];
+    if (variants[i].family->grid != vkf_kern_attention_grid_by_query) continue;
+    vkf_kern_grid(&variants[i], 0, &p, grid);
+    assert_true(grid[0] <= LIMIT && grid[0] * (grid[1] / 3) >= c.sizes.T);
+    vkf_kern_name(&variants[i], name, sizeof name);
+    n_ran += is_right(d, &c, name);
+  }
+  assert_true(n_ran > 0);
+}
+
 DRIVER_MAIN(DRIVER_TEST(test_every_variant_at_its_limit), DRIVER_TEST(test_what_is_chosen_is_right),
-            DRIVER_TEST(test_odd_heads_of_many_keys))
+            DRIVER_TEST(test_odd_heads_of_many_keys), DRIVER_TEST(test_queries_beyond_a_grid))
