@@ -55,6 +55,8 @@ static const tool_option generation_options[] = {
     {"early-stopping", 0, TOOL_KEY_RULE, 0, "RULE", "when beams end: true, false or never"},
     {"patience", 0, TOOL_KEY_NUMBER, 0, "X",
      "beams end when num-beams * X texts have ended, whatever\nearly-stopping says; over 1: more are compared"},
+    {"return-alternatives", 0, TOOL_KEY_TRUE, 0, NULL,
+     "the N texts of --num-return-sequences or --n-best begin with\nthe N most likely tokens, each another"},
     {"repetition-penalty", 0, TOOL_KEY_NUMBER, 0, "X", "over 1: tokens that occurred before become less likely"},
     {"no-repeat-ngram-size", 0, TOOL_KEY_WHOLE, 0, "N", "never repeat N tokens in a row"},
     {"encoder-repetition-penalty", 0, TOOL_KEY_NUMBER, 0, "X", "over 1: tokens of the source become more likely"},

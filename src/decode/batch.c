@@ -135,7 +135,7 @@ void vkf_decode_batch_stop(vkf_batch *batch) {
 vkf_status vkf_decode_batch_result(const vkf_batch *batch, uint32_t seat, uint32_t n_seats, vkf_generated *out) {
   const vkf_generation_config *c = batch->config;
   const vkf_search *first = &batch->searches[seat * batch->copies];
-  const uint32_t each = c->do_sample ? 1 : c->num_return_sequences; /* results of a search */
+  const uint32_t each = vkf_decode_search_results(c);
   const bool has_scores = c->num_beams > 1 || first->input.scores;
   size_t n = 0;
   *out = (vkf_generated){.env = batch->env, .n_rows = n_seats * batch->copies * each};

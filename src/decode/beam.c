@@ -97,8 +97,9 @@ static void pick_best(vkf_beams *s, uint32_t n) {
 }
 
 /* The candidates, descending: the rows' lists merged; of equals the lower row first. */
-static void merge_rows(vkf_beams *s, const float *values, const int32_t *ids, uint32_t k) {
+static void merge_rows(vkf_beams *s, const float *values, const int32_t *ids, uint32_t k, const uint32_t *only) {
   memset(s->cursors, 0, s->n_beams * sizeof(*s->cursors));
+  if (only) s->cursors[0] = *only;
   for (uint32_t i = 0; i < s->n_keep; i++) {
     vkf_beam_candidate best = {0};
     bool found = false;
@@ -106,6 +107,7 @@ static void merge_rows(vkf_beams *s, const float *values, const int32_t *ids, ui
       if (s->cursors[row] == k) continue;
       size_t at = (size_t)row * k + s->cursors[row];
       float score = values[at] + s->running.scores[row];
+      if (only && at != *only) score += OUT_OF_RANK;
       if (found && !(score > best.score)) continue;
       best = (vkf_beam_candidate){score, row, ids[at], false, values[at]};
       found = true;
@@ -200,9 +202,9 @@ static bool is_open(const vkf_beams *s) {
   return possible;
 }
 
-bool vkf_decode_beams_step(vkf_beams *s, const float *values, const int32_t *ids, uint32_t k) {
+bool vkf_decode_beams_step(vkf_beams *s, const float *values, const int32_t *ids, uint32_t k, const uint32_t *only) {
   bool all_end = true;
-  merge_rows(s, values, ids, k);
+  merge_rows(s, values, ids, k, only);
   for (uint32_t i = 0; i < s->n_keep; i++) all_end &= s->candidates[i].ends;
   update_finished(s);
   swap_spare(s, &s->finished);

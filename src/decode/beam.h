@@ -50,9 +50,9 @@ vkf_status vkf_decode_beams_init(vkf_beams *beams, vkf_env *env, const vkf_gener
                                  const int32_t *ids, uint32_t prompt, uint32_t max_length, uint32_t capacity);
 void vkf_decode_beams_finish(vkf_beams *beams);
 
-/* One more id for every hypothesis. values, ids [n_beams][k]: the best ids of each row, descending. False: the search
- * is over. */
-bool vkf_decode_beams_step(vkf_beams *beams, const float *values, const int32_t *ids, uint32_t k);
+/* One more id for every hypothesis. values, ids [n_beams][k]: the best ids of each row, descending. only: the one
+ * candidate of the first row that counts; NULL: all do. False: the search is over. */
+bool vkf_decode_beams_step(vkf_beams *beams, const float *values, const int32_t *ids, uint32_t k, const uint32_t *only);
 
 /* Ends a search that could go on: its running hypotheses compete with the finished ones. */
 void vkf_decode_beams_stop(vkf_beams *beams);

@@ -123,6 +123,11 @@ static vkf_status check_sampling(const vkf_generation_config *c) {
       {"top_p", "a number from 0 to 1", c->top_p, c->top_p >= 0 && c->top_p <= 1},
       {"min_p", "a number from 0 to 1", c->min_p, c->min_p >= 0 && c->min_p <= 1},
   };
+  if (c->return_alternatives)
+    return vkf_env_fail(
+        c->env, VKF_ERROR_UNSUPPORTED,
+        "generation configuration: \"do_sample\" with \"return_alternatives\" is not supported: expected "
+        "one of the two");
   if (c->num_beams > 1)
     return vkf_env_fail(c->env, VKF_ERROR_UNSUPPORTED,
                         "generation configuration: \"do_sample\" with num_beams %u is not supported: expected 1 beam",
@@ -135,6 +140,7 @@ static vkf_status check_sampling(const vkf_generation_config *c) {
 }
 
 static vkf_status check_beams(const vkf_generation_config *c) {
+  if (c->return_alternatives) return VKF_OK; /* each has a search of its own */
   const double enough = vkf_decode_generation_patience(c);
   if (c->num_return_sequences > c->num_beams)
     return vkf_env_fail(c->env, VKF_ERROR_ARGUMENT,

@@ -31,7 +31,8 @@ typedef struct vkf_generation_config {
   uint32_t min_new_tokens, min_length; /* 0: none */
   double length_penalty;
   vkf_early_stopping early_stopping;
-  double patience; /* key "patience", which transformers does not have; 0: none, early_stopping decides */
+  double patience;          /* key "patience", which transformers does not have; 0: none, early_stopping decides */
+  bool return_alternatives; /* CTranslate2's key: the sequences differ in the id after the prompt */
   double repetition_penalty, encoder_repetition_penalty;       /* 1: none */
   uint32_t no_repeat_ngram_size, encoder_no_repeat_ngram_size; /* 0: none */
   vkf_id_list eos, forced_eos, suppress, begin_suppress;       /* n 0: none */

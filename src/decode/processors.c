@@ -89,6 +89,10 @@ uint32_t vkf_decode_max_edits(const vkf_generation_config *c, uint32_t length, u
   return n + forced;
 }
 
+uint32_t vkf_decode_processors_begin(const vkf_processors *p) {
+  return p->prompt > 1 || p->config->forced_bos == VKF_NO_TOKEN ? p->prompt : p->prompt + 1;
+}
+
 uint32_t vkf_decode_processors_edit(const vkf_processors *p, const int32_t *history, uint32_t length,
                                     const int32_t *source, uint32_t source_length, vkf_logit_edit *out) {
   const vkf_generation_config *c = p->config;
@@ -105,7 +109,6 @@ uint32_t vkf_decode_processors_edit(const vkf_processors *p, const int32_t *hist
   if (c->forced_bos != VKF_NO_TOKEN && length == 1) force(&list, &c->forced_bos, 1);
   if (c->forced_eos.n > 0 && length + 1 == p->max_length) force(&list, c->forced_eos.ids, c->forced_eos.n);
   forbid_all(&list, &c->suppress);
-  uint32_t begin = p->prompt > 1 || c->forced_bos == VKF_NO_TOKEN ? p->prompt : p->prompt + 1;
-  if (length == begin) forbid_all(&list, &c->begin_suppress);
+  if (length == vkf_decode_processors_begin(p)) forbid_all(&list, &c->begin_suppress);
   return list.n;
 }

@@ -41,6 +41,9 @@ typedef struct vkf_processors {
 /* Edits a row can need when its sequence holds up to `length` ids and its source `source_length`. */
 uint32_t vkf_decode_max_edits(const vkf_generation_config *config, uint32_t length, uint32_t source_length);
 
+/* Ids before the first one that is not forced. */
+uint32_t vkf_decode_processors_begin(const vkf_processors *processors);
+
 /* Edits for the scores of the id that follows history[length]. source: ids that the encoder read (the prompt where
  * there is no encoder), or NULL. Returns how many edits it wrote. No allocation. */
 uint32_t vkf_decode_processors_edit(const vkf_processors *processors, const int32_t *history, uint32_t length,

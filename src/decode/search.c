@@ -19,7 +19,11 @@ void vkf_decode_scratch_finish(vkf_search_scratch *scratch) {
 }
 
 uint32_t vkf_decode_search_copies(const vkf_generation_config *config) {
-  return config->do_sample ? config->num_return_sequences : 1;
+  return config->do_sample || config->return_alternatives ? config->num_return_sequences : 1;
+}
+
+uint32_t vkf_decode_search_results(const vkf_generation_config *config) {
+  return config->num_return_sequences / vkf_decode_search_copies(config);
 }
 
 uint32_t vkf_decode_search_rows(const vkf_generation_config *config) {
@@ -28,8 +32,8 @@ uint32_t vkf_decode_search_rows(const vkf_generation_config *config) {
 
 uint32_t vkf_decode_search_k(const vkf_generation_config *config, uint32_t n_vocab, bool scores) {
   if (config->do_sample || (scores && config->num_beams == 1)) return 0;
-  if (config->num_beams == 1) return 1;
-  return (uint32_t)VKF_MIN(vkf_decode_beams_keep(config), n_vocab);
+  const uint64_t wanted = config->num_beams == 1 ? 1 : vkf_decode_beams_keep(config);
+  return (uint32_t)VKF_MIN(VKF_MAX(wanted, vkf_decode_search_copies(config)), n_vocab);
 }
 
 uint32_t vkf_decode_search_longest(uint64_t max_length, uint64_t n_positions, uint32_t n_prompt) {
@@ -55,10 +59,14 @@ static vkf_status check_input(const vkf_search *s) {
   const vkf_generation_config *c = in->config;
   uint32_t n_vocab = s->scratch->marks.n_vocab;
   uint64_t n_ids = (uint64_t)n_vocab * c->num_beams;
-  if (has_beams(s) && vkf_decode_beams_keep(c) > n_ids)
+  if (has_beams(s) && vkf_decode_beams_keep(c) + in->copy > n_ids)
     return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
                         "search: %u beams need %llu candidates, but a vocabulary of %u gives only %llu", c->num_beams,
                         (unsigned long long)vkf_decode_beams_keep(c), n_vocab, (unsigned long long)n_ids);
+  if (in->copy >= n_vocab)
+    return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
+                        "search: %u alternatives need so many ids, but the vocabulary has %u", c->num_return_sequences,
+                        n_vocab);
   if (in->prompt == NULL && c->decoder_start == VKF_NO_TOKEN && c->bos == VKF_NO_TOKEN)
     return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
                         "generation configuration: expected decoder_start_token_id or bos_token_id, found neither");
@@ -161,44 +169,63 @@ vkf_status vkf_decode_search_check(const vkf_search *s, const float *values, con
   return VKF_OK;
 }
 
-/* The id of the largest of scores [n], of equals the lower one, and its log-probability. */
-static int32_t largest(const float *scores, uint32_t n, double *log_prob) {
+/* Whether the sequence gets the id now in which alternatives differ: copy i takes the candidate of rank i. */
+static bool is_at_fork(const vkf_search *s) {
+  return s->input.config->return_alternatives && s->length == vkf_decode_processors_begin(&s->processors);
+}
+
+static vkf_status no_id(const vkf_search *s, const char *found) {
+  return vkf_env_fail(s->env, VKF_ERROR_NUMERIC, "sentence %u, step %u: expected an id with a finite score, but %s",
+                      s->input.sentence, s->length - s->prompt, found);
+}
+
+/* The id of rank `rank` by scores [n], of equals the lower one first, and its log-probability. */
+static int32_t ranked(const float *scores, uint32_t n, uint32_t rank, double *log_prob) {
   uint32_t best = 0;
   double sum = 0;
   for (uint32_t i = 1; i < n; i++)
     if (scores[i] > scores[best]) best = i;
   for (uint32_t i = 0; i < n; i++) sum += exp((double)scores[i] - scores[best]);
-  *log_prob = scores[best] > -INFINITY ? -log(sum) : -INFINITY; /* every id is forbidden */
+  const double log_sum = scores[best] + log(sum);
+  for (; rank > 0; rank--) {
+    const uint32_t last = best;
+    for (uint32_t i = 0; i < n; i++) {
+      const bool is_behind = scores[i] < scores[last] || (scores[i] == scores[last] && i > last);
+      if (is_behind && (best == last || scores[i] > scores[best])) best = i;
+    }
+  }
+  *log_prob = scores[best] > -INFINITY ? scores[best] - log_sum : -INFINITY; /* it is forbidden */
   return (int32_t)best;
 }
 
 /* The next id from all scores [n_vocab]: drawn, or the best one. */
-static vkf_status choose(vkf_search *s, const float *scores, int32_t *id) {
+static vkf_status choose(vkf_search *s, const float *scores, uint32_t rank, int32_t *id) {
   const vkf_search_input *in = &s->input;
   uint32_t step = s->length - s->prompt, n_vocab = s->scratch->marks.n_vocab;
   double log_prob = 0;
   *id = in->config->do_sample ? vkf_decode_sample(in->config, scores, n_vocab,
                                                   vkf_decode_sample_unit(in->config->seed, in->line, in->copy, step),
                                                   s->scratch->candidates, &log_prob)
-                              : largest(scores, n_vocab, &log_prob);
-  if (*id == VKF_NO_TOKEN)
-    return vkf_env_fail(s->env, VKF_ERROR_NUMERIC,
-                        "sentence %u, step %u: expected an id with a finite score, but every id is forbidden",
-                        in->sentence, step);
+                              : ranked(scores, n_vocab, rank, &log_prob);
+  if (*id == VKF_NO_TOKEN) return no_id(s, "every id is forbidden");
+  if (rank > 0 && isinf(log_prob)) return no_id(s, "fewer are allowed than there are alternatives");
   s->sum += log_prob;
   if (s->logprobs != NULL) s->logprobs[s->length] = (float)log_prob;
   return VKF_OK;
 }
 
 vkf_status vkf_decode_search_take(vkf_search *s, const float *values, const int32_t *ids, int32_t *id) {
+  const uint32_t rank = is_at_fork(s) ? s->input.copy : 0;
   *id = VKF_NO_TOKEN;
+  if (s->k > 0 && rank > 0 && !(values[rank] > -INFINITY))
+    return no_id(s, "fewer are allowed than there are alternatives");
   if (has_beams(s)) {
-    s->is_done = !vkf_decode_beams_step(&s->beams, values, ids, s->k);
+    s->is_done = !vkf_decode_beams_step(&s->beams, values, ids, s->k, is_at_fork(s) ? &rank : NULL);
     s->length++;
     return VKF_OK;
   }
-  if (s->k > 0) *id = ids[0];
-  if (s->k == 0) VKF_CALL(choose(s, values, id));
+  if (s->k > 0) *id = ids[rank];
+  if (s->k == 0) VKF_CALL(choose(s, values, rank, id));
   s->ids[s->length++] = *id;
   s->is_done = vkf_decode_id_in(&s->input.config->eos, *id) || s->length >= s->max_length;
   return VKF_OK;

@@ -38,7 +38,7 @@ typedef struct vkf_search_input {
   uint64_t max_length;  /* ids of the longest sequence, prompt included: vkf_decode_generation_length() */
   uint64_t n_positions; /* ids that the model can be fed in one sequence; 0: no limit */
   uint64_t line;        /* the number of the sentence for random numbers */
-  uint32_t copy;        /* which of the num_return_sequences that are drawn for the sentence */
+  uint32_t copy;        /* which of the sentence's searches: each is drawn, or begins with an id of its own */
   uint32_t sentence;    /* its place in the batch, for messages */
   bool scores;          /* without beams, too; the host then reads all scores of a step */
 } vkf_search_input;
@@ -65,9 +65,11 @@ typedef struct vkf_search {
 vkf_status vkf_decode_scratch_init(vkf_search_scratch *scratch, vkf_env *env, uint32_t n_vocab, bool draws);
 void vkf_decode_scratch_finish(vkf_search_scratch *scratch);
 
-/* Searches of a sentence (copies that are drawn), and rows of each. */
+/* Searches of a sentence: num_return_sequences if each is drawn or begins with an id of its own; rows and results of
+ * each. */
 uint32_t vkf_decode_search_copies(const vkf_generation_config *config);
 uint32_t vkf_decode_search_rows(const vkf_generation_config *config);
+uint32_t vkf_decode_search_results(const vkf_generation_config *config);
 /* Candidates that a search wants for each row; 0: all scores. scores: as in its input. */
 uint32_t vkf_decode_search_k(const vkf_generation_config *config, uint32_t n_vocab, bool scores);
 /* Ids of the longest sequence that a search can reach: one more than can be fed. n_positions 0: no limit. */
@@ -97,8 +99,8 @@ vkf_status vkf_decode_search_take(vkf_search *search, const float *values, const
 /* Ends a search that is not done with what there is. */
 void vkf_decode_search_stop(vkf_search *search);
 
-/* Sequence i of the search's results, best first: its ids with the prompt, and its score (NULL: not wanted). Beams have
- * num_return_sequences of them, other searches one. Valid until the search is finished. */
+/* Sequence i of the search's results, best first: its ids with the prompt, and its score (NULL: not wanted). Valid
+ * until the search is finished. */
 const int32_t *vkf_decode_search_result(const vkf_search *search, uint32_t i, uint32_t *length, float *score);
 /* Its log-probabilities, an id each, 0 in the prompt; NULL: not wanted. Valid as its ids. */
 const float *vkf_decode_search_logprobs(const vkf_search *search, uint32_t i);

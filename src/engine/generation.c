@@ -51,7 +51,7 @@ vkf_status vkf_engine_generation_check(const vkf_session *session, const vkf_gen
 static vkf_status check_memory(const vkf_generation *g, uint32_t k, uint32_t longest) {
   const vkf_generation_config *c = g->params.config;
   const uint32_t B = g->params.n_seats, n_vocab = vkf_model_net_info(g->session->model->net)->target_vocab;
-  const double n_rows = (double)B * (c->do_sample ? c->num_return_sequences : c->num_beams);
+  const double n_rows = (double)B * vkf_decode_search_copies(c) * vkf_decode_search_rows(c);
   const double id = c->num_beams > 1 ? 3 * 8 : g->params.scores ? 8 : 4;
   const double need = n_rows * (4.0 * n_vocab + 8.0 * (k ? k : n_vocab) + id * longest);
   const double has = (double)sysconf(_SC_PHYS_PAGES) * (double)sysconf(_SC_PAGESIZE);

@@ -216,8 +216,9 @@ static void process(const vkf_generation_config *c, const hypothesis *h, uint32_
     if (is_end(c, (int32_t)v) && h->length - prompt < c->min_new_tokens) x[v] = -INFINITY;
 }
 
-/* finished[num_beams] of one sentence that starts with `start`, best first. */
-static void search_again(const vkf_generation_config *c, scores_fn scores, uint32_t V, int32_t start,
+/* finished[num_beams] of one sentence that starts with `start`, best first. Alternatives: of the first ids only that of
+ * rank `copy`, and finished[1]. */
+static void search_again(const vkf_generation_config *c, scores_fn scores, uint32_t V, int32_t start, uint32_t copy,
                          uint32_t max_length, hypothesis *finished) {
   static hypothesis running[MAX_V], all[MAX_V * MAX_V], pool[2 * MAX_V];
   uint32_t n_running = 1, n_pool = 0, n_ended = 0, beams = c->num_beams;
@@ -238,6 +239,10 @@ static void search_again(const vkf_generation_config *c, scores_fn scores, uint3
     }
     qsort(all, n_all, sizeof(all[0]), descending);
     n_new = all[0].length - 1;
+    if (c->return_alternatives && n_new == 1) {
+      all[0] = all[copy];
+      n_all = 1;
+    }
     for (uint32_t i = 0; i < n_all && n_next < beams; i++) {
       bool ends = is_end(c, all[i].ids[n_new]) || all[i].length == max_length;
       if (ends && i < beams) {
@@ -257,11 +262,12 @@ static void search_again(const vkf_generation_config *c, scores_fn scores, uint3
     float reachable = running[0].score / powf((float)(far ? max_length - 1 : n_new), (float)c->length_penalty);
     if (c->early_stopping == VKF_EARLY_STOPPING_TRUE || !(reachable > pool[beams - 1].score)) break;
   }
-  assert_true(n_pool == beams || (c->patience > 0 && n_pool >= c->num_return_sequences));
+  assert_true(n_pool == beams || (c->patience > 0 && n_pool >= c->num_return_sequences) ||
+              (c->return_alternatives && n_pool > 0));
   memcpy(finished, pool, beams * sizeof(pool[0]));
 }
 
-static void compare(const char *options) {
+static void compare(const char *options, bool scores) {
   enum { V = 13, B = 3 };
   static hypothesis finished[B][MAX_V];
   run *r = begin(random_scores, V, B, options);
@@ -270,10 +276,17 @@ static void compare(const char *options) {
   uint32_t n_return = c->num_return_sequences, longest = 0;
   r->input.prompt = starts;
   r->input.n_prompt = 1;
+  r->input.scores = scores;
   assert_int_equal(go(r), VKF_OK);
+  assert_true(r->out.scores || (!scores && c->num_beams == 1));
   for (uint32_t b = 0; b < B; b++) {
-    search_again(c, random_scores, V, starts[b], (uint32_t)r->input.max_length, finished[b]);
-    for (uint32_t i = 0; i < n_return; i++) longest = VKF_MAX(longest, finished[b][i].length);
+    static hypothesis pool[MAX_V];
+    for (uint32_t i = 0; i < n_return; i++) {
+      if (i == 0 || c->return_alternatives)
+        search_again(c, random_scores, V, starts[b], i, (uint32_t)r->input.max_length, pool);
+      finished[b][i] = pool[c->return_alternatives ? 0 : i];
+      longest = VKF_MAX(longest, finished[b][i].length);
+    }
   }
   assert_int_equal(r->out.n_rows, B * n_return);
   assert_int_equal(r->out.length, longest);
@@ -281,7 +294,7 @@ static void compare(const char *options) {
     const hypothesis *h = &finished[i / n_return][i % n_return];
     for (uint32_t t = 0; t < longest; t++)
       assert_int_equal(r->out.sequences[i * longest + t], t < h->length ? h->ids[t] : c->pad);
-    assert_true(fabsf(r->out.scores[i] - h->score) <= NEAR * fabsf(h->score));
+    if (r->out.scores) assert_true(fabsf(r->out.scores[i] - h->score) <= NEAR * fabsf(h->score));
   }
   assert_int_equal(r->model.allocations_at_first, r->model.allocations_at_last);
   end(r);
@@ -306,7 +319,7 @@ static void as_the_rules_written_again(void **state) {
                    "{\"num_beams\":%u,\"num_return_sequences\":%u,\"length_penalty\":%g,\"early_stopping\":%s,"
                    "\"eos_token_id\":%s,\"pad_token_id\":2,\"max_new_tokens\":%u%s}",
                    beams[w], 1 + i % beams[w], penalties[p], early[e], ends[i % 3], 3 + i, more[i % 4]);
-          compare(options);
+          compare(options, false);
         }
 }
 
@@ -325,8 +338,41 @@ static void patience_as_its_rule_written_again(void **state) {
                  "{\"num_beams\":%u,\"num_return_sequences\":%u,\"length_penalty\":%g,\"early_stopping\":%s,"
                  "\"patience\":%g,\"eos_token_id\":[3,5],\"pad_token_id\":2,\"max_new_tokens\":%u}",
                  beams, patience[p] < 1 ? 1 : beams, i % 2 ? 1.0 : 0.6, early[i % 2], patience[p], 3 + i);
-        compare(options);
+        compare(options, false);
       }
+}
+
+/* Of five first ids each begins a sequence, which goes on as it would alone: greedy, without and with scores, and with
+ * beams. */
+static void alternatives_differ_in_the_first_id(void **state) {
+  (void)state;
+  for (uint32_t i = 0; i < 120; i++) {
+    char options[256];
+    const uint32_t beams = 1 + i % 4;
+    seed = 20000 + i;
+    snprintf(options, sizeof options,
+             "{\"num_beams\":%u,\"num_return_sequences\":5,\"return_alternatives\":true,\"length_penalty\":%g,"
+             "\"early_stopping\":%s,\"eos_token_id\":[3,5],\"pad_token_id\":2,\"max_new_tokens\":%u}",
+             beams, i % 2 ? 1.0 : 0.6, beams == 1 || i % 3 ? "true" : "false", 1 + i % 9);
+    compare(options, beams > 1 || i % 8 == 0);
+  }
+}
+
+static void more_alternatives_than_ids_are_an_error(void **state) {
+  (void)state;
+  run *r = begin(random_scores, 4, 1, "{\"num_return_sequences\":5,\"return_alternatives\":true,\"bos_token_id\":0}");
+  assert_int_equal(go(r), VKF_ERROR_ARGUMENT);
+  assert_non_null(strstr(env.message, "5 alternatives need so many ids, but the vocabulary has 4"));
+  end(r);
+  r = begin(random_scores, 4, 1,
+            "{\"num_return_sequences\":4,\"return_alternatives\":true,\"bos_token_id\":0,\"suppress_tokens\":[2]}");
+  for (int scores = 0; scores < 2; scores++) {
+    r->input.scores = scores;
+    r->model.length = r->model.n_steps = 0;
+    assert_int_equal(go(r), VKF_ERROR_NUMERIC);
+    assert_non_null(strstr(env.message, "fewer are allowed than there are alternatives"));
+  }
+  end(r);
 }
 
 /* ---- worked examples --------------------------------------------------------------------------------------------- */
@@ -830,6 +876,8 @@ int main(void) {
                                      cmocka_unit_test(as_the_rules_written_again),
                                      cmocka_unit_test(three_rules_of_stopping),
                                      cmocka_unit_test(patience_as_its_rule_written_again),
+                                     cmocka_unit_test(alternatives_differ_in_the_first_id),
+                                     cmocka_unit_test(more_alternatives_than_ids_are_an_error),
                                      cmocka_unit_test(patience_counts_what_has_finished),
                                      cmocka_unit_test(of_equals_the_lower_row_comes_first),
                                      cmocka_unit_test(never_stops_by_the_limit),
