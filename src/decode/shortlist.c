@@ -152,12 +152,14 @@ void vkf_decode_shortlist_finish(vkf_shortlist *list) {
   list->targets = NULL;
 }
 
-void vkf_decode_shortlist_allow(const vkf_shortlist *list, const int32_t *source, uint32_t n, uint64_t *allowed) {
+void vkf_decode_shortlist_allow(const vkf_shortlist *list, const int32_t *source, const int32_t *mask, uint32_t n,
+                                uint64_t *allowed) {
   for (uint32_t id = 0; id < list->n_first; id++) vkf_id_set_add(allowed, (int32_t)id);
   for (size_t i = 0; i < VKF_SHORTLIST_SPECIAL; i++)
     if (list->special[i] >= 0 && (uint32_t)list->special[i] < list->n_targets)
       vkf_id_set_add(allowed, list->special[i]);
   for (uint32_t i = 0; i < n; i++) {
+    if (mask && !mask[i]) continue;
     if (list->is_shared) vkf_id_set_add(allowed, source[i]);
     for (uint32_t t = list->offsets[source[i]]; t < list->offsets[source[i] + 1]; t++)
       vkf_id_set_add(allowed, list->targets[t]);

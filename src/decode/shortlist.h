@@ -47,7 +47,8 @@ static inline bool vkf_id_set_has(const uint64_t *set, int32_t id) {
   return set[id / 64] >> id % 64 & 1;
 }
 
-/* Adds what source ids [n] allow to `allowed` [VKF_ID_WORDS(n_targets)]. */
-void vkf_decode_shortlist_allow(const vkf_shortlist *list, const int32_t *source, uint32_t n, uint64_t *allowed);
+/* Adds what source ids [n] allow to `allowed` [VKF_ID_WORDS(n_targets)]. mask: 0: it is no token; NULL: all are. */
+void vkf_decode_shortlist_allow(const vkf_shortlist *list, const int32_t *source, const int32_t *mask, uint32_t n,
+                                uint64_t *allowed);
 
 #endif

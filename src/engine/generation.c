@@ -141,7 +141,7 @@ vkf_status vkf_engine_generation_put(vkf_generation *g, uint32_t n, const uint32
     input.n_positions = vkf_model_net_info(g->session->model->net)->max_positions;
     input.scores = g->params.scores;
     VKF_CALL(vkf_decode_batch_put(&g->batch, seats[i], &input));
-    if (g->params.shortlist) vkf_engine_short_head_set(&g->short_head, seats[i], input.source, input.n_source);
+    if (g->params.shortlist) vkf_engine_short_head_set(&g->short_head, seats[i], source, i);
     for (uint32_t c = 0; g->params.top_logprobs && c < copies; c++) g->logprobs.lengths[seats[i] * copies + c] = 0;
   }
   if (!source) return VKF_OK;

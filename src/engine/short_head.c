@@ -84,11 +84,12 @@ static uint32_t count(const uint64_t *set, uint32_t n_vocab) {
   return n;
 }
 
-void vkf_engine_short_head_set(vkf_short_head *h, uint32_t place, const int32_t *source, uint32_t n) {
+void vkf_engine_short_head_set(vkf_short_head *h, uint32_t place, const vkf_encode_input *in, uint32_t i) {
+  const size_t at = (size_t)i * in->S;
   const vkf_generation_config *c = h->config;
   uint64_t *allowed = allowed_at(h, place);
   memset(allowed, 0, VKF_ID_WORDS(h->n_vocab) * sizeof *allowed);
-  vkf_decode_shortlist_allow(h->list, source, n, allowed);
+  vkf_decode_shortlist_allow(h->list, in->ids + at, in->mask ? in->mask + at : NULL, in->S, allowed);
   allow_all(allowed, &c->eos);
   allow_all(allowed, &c->forced_eos);
   if (c->forced_bos != VKF_NO_TOKEN) vkf_id_set_add(allowed, c->forced_bos);

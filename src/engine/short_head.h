@@ -44,8 +44,8 @@ typedef struct vkf_short_head_params {
 /* VKF_ERROR_UNSUPPORTED: the list is of another vocabulary. Finish it in every case. */
 vkf_status vkf_engine_short_head_init(vkf_short_head *head, vkf_session *session, const vkf_short_head_params *params);
 void vkf_engine_short_head_finish(vkf_short_head *head);
-/* Another source is at a place. */
-void vkf_engine_short_head_set(vkf_short_head *head, uint32_t place, const int32_t *source, uint32_t n);
+/* Another source is at a place: row i of the input. */
+void vkf_engine_short_head_set(vkf_short_head *head, uint32_t place, const vkf_encode_input *input, uint32_t i);
 /* Makes the columns anew if the places [n] of a step, which may repeat, want it. */
 vkf_status vkf_engine_short_head_ready(vkf_short_head *head, const uint32_t *places, uint32_t n);
 

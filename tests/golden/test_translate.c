@@ -210,6 +210,22 @@ static void same_rows(const vkf_result *a, const vkf_result *b, size_t first, si
     }
 }
 
+/* Ids that are generated, with and without pads behind the source. */
+static void pads_allow_nothing(driver *d, vkf_model *model, const vkf_shortlist *list) {
+  static int32_t ids[] = {385, 262, 16, 1, 0, 0}, mask[] = {1, 1, 1, 1, 0, 0};
+  vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {1, 6}, ids}, {"attention_mask", VKF_I32, 2, {1, 6}, mask}};
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT,
+                                      .config_json = "{\"num_beams\": 1, \"max_new_tokens\": 3}", .scores = true,
+                                      .shortlist = list};
+  vkf_result *padded = NULL, *alone = NULL;
+  driver_ok(d, vkf_session_generate(session_of(model), inputs, 2, &params, &padded));
+  inputs[0].shape[1] = 4;
+  driver_ok(d, vkf_session_generate(session_of(model), inputs, 1, &params, &alone));
+  same_rows(alone, padded, 0, 1, 0);
+  vkf_result_destroy(&padded);
+  vkf_result_destroy(&alone);
+}
+
 /* Only the rows of the list are computed: as if all others were suppressed before the log-softmax, and the same bits
  * whatever else is in the batch. */
 static void test_short_lists(void **state) {
@@ -250,6 +266,7 @@ static void test_short_lists(void **state) {
     }
     vkf_result_destroy(&together);
   }
+  pads_allow_nothing(d, model, list);
   vkf_shortlist_close(&list);
   close_model(&model);
   unlink(path);
