@@ -76,7 +76,7 @@ static void every_supported_key(void **state) {
         "{\"num_beams\":null,\"num_return_sequences\":null,\"max_new_tokens\":null,\"min_new_tokens\":null,"
         "\"eos_token_id\":null,\"bad_words_ids\":null,\"pad_token_id\":null,\"repetition_penalty\":null,"
         "\"early_stopping\":true,\"bos_token_id\":-1}");
-  assert_true(derived.bos == VKF_NO_TOKEN);
+  assert_true(derived.bos == VKF_NO_TOKEN && derived.top_k == 50);
   assert_true(derived.num_beams == 1 && derived.num_return_sequences == 1 && derived.max_new_tokens == 0);
   assert_true(derived.eos.n == 0 && derived.n_bad_words == 0 && derived.pad == VKF_NO_TOKEN);
   assert_true(derived.repetition_penalty == 1.0 && derived.early_stopping == VKF_EARLY_STOPPING_TRUE);
@@ -167,6 +167,7 @@ static void wrong_types_and_ranges(void **state) {
       {"{\"early_stopping\":\"always\"}", "expected true, false or \"never\", found \"always\""},
       {"{\"early_stopping\":1}", "expected a boolean, found an integer"},
       {"{\"pad_token_id\":-2}", "options: key \"pad_token_id\": expected an id from 0 to 2147483647, found -2"},
+      {"{\"pad_token_id\":2147483648}", "expected an id from 0 to 2147483647, found 2147483648"},
       {"{\"bos_token_id\":[1]}", "expected an integer, found an array"},
       {"{\"decoder_start_token_id\":1.5}", "expected an integer, found a real number"},
       {"{\"forced_bos_token_id\":{}}", "expected an integer, found an object"},

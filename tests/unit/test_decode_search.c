@@ -691,6 +691,9 @@ static void refused_at_the_start(void **state) {
   assert_int_equal(go(r), VKF_ERROR_ARGUMENT);
   assert_non_null(strstr(env.message, "26 candidates"));
   end(r);
+  r = begin(random_scores, 2, 1, "{\"bos_token_id\":1,\"num_beams\":2,\"eos_token_id\":0,\"max_new_tokens\":2}");
+  assert_int_equal(go(r), VKF_OK); /* 4 candidates of 4 */
+  end(r);
 }
 
 static void every_allocation_may_fail(void **state) {
@@ -861,6 +864,9 @@ static void log_probabilities(void **state) {
   const double all = log(2 * exp(1) + 2 * exp(3));
   assert_true(fabs(l.values[0] - (3 - all)) < 1e-6 && fabs(l.values[2] - (1 - all)) < 1e-6);
   assert_true(fabs(l.chosen[0] - (1 - all)) < 1e-6);
+  vkf_decode_logprobs_finish(&l);
+  assert_int_equal(vkf_decode_logprobs_init(&l, &env, 1, 4, 5, 1), VKF_OK);
+  assert_int_equal(l.n_top, 4); /* no more than there are ids */
   vkf_decode_logprobs_finish(&l);
   assert_int_equal(env.live_bytes, 0);
 }

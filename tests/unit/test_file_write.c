@@ -107,6 +107,30 @@ static void owners_stay(void **state) {
   assert_int_equal(facts.st_mode, S_IFREG | 0640);
 }
 
+/* Whoever may write a file but not give the new one to its group does not give its own group the old one's rights. */
+static void rights_of_another_group_go(void **state) {
+  (void)state;
+  enum { SELF = 12, OTHER = 13 };
+  static const struct {
+    uid_t owner;
+    gid_t group;
+    mode_t mode, expected;
+  } rows[] = {{SELF, OTHER, 0670, 0600}, {OTHER, OTHER, 0667, 0607}, {SELF, 0, 0670, 0670}, {OTHER, 0, 0667, 0667}};
+  if (geteuid() != 0) skip();
+  assert_int_equal(chmod(folder, 0777), 0);
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    assert_int_equal(put("lent", "one"), VKF_OK);
+    assert_int_equal(chown(in_folder("lent"), rows[i].owner, rows[i].group), 0);
+    assert_int_equal(chmod(in_folder("lent"), rows[i].mode), 0);
+    assert_int_equal(seteuid(SELF), 0);
+    const vkf_status st = put("lent", "two");
+    assert_int_equal(seteuid(0), 0);
+    assert_int_equal(st, VKF_OK);
+    assert_int_equal(mode_of("lent"), S_IFREG | rows[i].expected);
+    assert_int_equal(unlink(in_folder("lent")), 0);
+  }
+}
+
 /* Root may write everything, so a child asks as somebody else. */
 static void protected_files_are_refused(void **state) {
   (void)state;
@@ -283,6 +307,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       IN_FOLDER(modes_stay),
       IN_FOLDER(owners_stay),
+      IN_FOLDER(rights_of_another_group_go),
       IN_FOLDER(protected_files_are_refused),
       IN_FOLDER(links_stay),
       IN_FOLDER(refused_paths),

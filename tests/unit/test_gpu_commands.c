@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "gpu/block.h"
 #include "support/stub_driver.h"
 
 enum { MAX_COMMANDS = 16, MAX_QUEUED = 64, HALF = 64 };
@@ -17,6 +18,7 @@ enum { MAX_COMMANDS = 16, MAX_QUEUED = 64, HALF = 64 };
 /* A command buffer: its last barrier, and a copy or a fill. */
 typedef struct commands {
   bool is_open, is_pending;
+  VkCommandBufferUsageFlags usage;
   VkPipelineStageFlags from_stages, to_stages;
   VkAccessFlags from, to;
   uint32_t n_barriers;
@@ -53,9 +55,8 @@ static VkResult allocate_commands(VkDevice device, const VkCommandBufferAllocate
 
 static VkResult begin(VkCommandBuffer handle, const VkCommandBufferBeginInfo *info) {
   commands *it = (commands *)handle;
-  (void)info;
   assert_false(it->is_pending);
-  *it = (commands){.is_open = true};
+  *it = (commands){.is_open = true, .usage = info->flags};
   return VK_SUCCESS;
 }
 
@@ -111,6 +112,7 @@ static VkResult submit(VkQueue queue, uint32_t n, const VkSubmitInfo *infos, VkF
     for (uint32_t k = 0; k < infos[i].commandBufferCount; k++) {
       commands *it = (commands *)infos[i].pCommandBuffers[k];
       assert_false(it->is_open);
+      assert_true(!it->is_pending || (it->usage & VK_COMMAND_BUFFER_USAGE_SIMULTANEOUS_USE_BIT));
       assert_true(driver.n_queued < MAX_QUEUED);
       it->is_pending = true;
       driver.queue[driver.n_queued].it = it;
@@ -317,6 +319,59 @@ static void fences_go_round(void **state) {
   close_bench(&b);
 }
 
+static VkResult never(VkDevice device, uint32_t n, const VkFence *fences, VkBool32 all, uint64_t ns) {
+  (void)device, (void)n, (void)fences, (void)all, (void)ns;
+  return VK_TIMEOUT;
+}
+
+/* A driver that does not answer: the device is lost, and the message names the limit. */
+static void the_limit_is_named(void **state) {
+  (void)state;
+  bench b;
+  commands one = {0};
+  VkCommandBuffer handles[2] = {(VkCommandBuffer)&one};
+  open_bench(&b);
+  b.device.wait_ns = 3000000;
+  ok(&b, vkf_gpu_submit_commands(&b.device, handles, 1, NULL));
+  b.device.vk.WaitForFences = never;
+  assert_int_equal(vkf_gpu_wait_all(&b.device), VKF_ERROR_DEVICE_LOST);
+  assert_non_null(strstr(b.env.message, "within 3 ms"));
+  assert_true(b.device.lost);
+  b.device.vk.WaitForFences = wait;
+  close_bench(&b);
+}
+
+static VkResult create_pool(VkDevice device, const VkCommandPoolCreateInfo *info,
+                            const VkAllocationCallbacks *allocator, VkCommandPool *out) {
+  (void)device, (void)allocator;
+  assert_true(info->flags & VK_COMMAND_POOL_CREATE_RESET_COMMAND_BUFFER_BIT); /* commands are begun again */
+  *out = STUB_HANDLE(VkCommandPool);
+  return VK_SUCCESS;
+}
+
+static void commands_may_be_begun_again(void **state) {
+  (void)state;
+  bench b;
+  open_bench(&b);
+  b.device.vk.CreateCommandPool = create_pool;
+  ok(&b, vkf_gpu_queue_init(&b.device));
+  close_bench(&b);
+}
+
+static void a_block_of_another_device_is_refused(void **state) {
+  (void)state;
+  bench b, other;
+  open_bench(&other);
+  open_bench(&b);
+  vkf_gpu_block block = {.device = &other.device, .label = "theirs", .state = VKF_GPU_BLOCK_READY}, *blocks = &block;
+  assert_int_equal(vkf_gpu_submit(&b.device, &blocks, 1, NULL), VKF_ERROR_ARGUMENT);
+  assert_string_equal(b.env.message, "theirs: expected a block of the device it is submitted to");
+  assert_int_equal(driver.n_submits, 0);
+  vkf_env_free(&b.env, b.device.submit_list);
+  close_bench(&b);
+  close_bench(&other);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(barriers),
@@ -324,6 +379,9 @@ int main(void) {
       cmocka_unit_test(transfers_stand_behind_a_barrier),
       cmocka_unit_test(contents_pass_through),
       cmocka_unit_test(fences_go_round),
+      cmocka_unit_test(the_limit_is_named),
+      cmocka_unit_test(commands_may_be_begun_again),
+      cmocka_unit_test(a_block_of_another_device_is_refused),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -383,6 +383,15 @@ static void keys_that_are_null(void **state) {
   assert_int_equal(net->decoder.n_kv_heads, net->decoder.n_heads);
   assert_int_equal(net->decoder.layers[0].window, 0);
   vkf_model_net_close(&net);
+  static const char *const qwens[] = {"Qwen2ForCausalLM", "Qwen3ForCausalLM"};
+  for (size_t i = 0; i < VKF_COUNT(qwens); i++) { /* 32 where the key is missing, however many heads there are */
+    json_t *qwen = bare_of(rows, qwens[i]);
+    json_object_set_new(qwen, "num_attention_heads", json_integer(64));
+    json_object_set_new(qwen, "hidden_size", json_integer(128));
+    net = want(qwen);
+    assert_int_equal(net->decoder.n_kv_heads, 32);
+    vkf_model_net_close(&net);
+  }
   json_t *roberta = bare_of(rows, "RobertaModel");
   json_object_set_new(roberta, "pad_token_id", json_null());
   assert_int_equal(json_dump_file(roberta, path, 0), 0);

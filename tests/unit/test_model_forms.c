@@ -597,6 +597,7 @@ static void options_are_refused_by_name(void **state) {
   refused("t5", NULL, "architectures", "[\"T5EncoderModel\"]", "the encoder of a model alone");
   refused("llama", NULL, "quantization", "{\"bits\": 4}", "quantization");
   refused("bert", NULL, "is_decoder", "true", "is_decoder");
+  refused("bert", NULL, "add_cross_attention", "true", "add_cross_attention");
   refused("bert", NULL, "position_embedding_type", "\"relative_key\"", "position_embedding_type \"relative_key\"");
   refused("albert", NULL, "inner_group_num", "2", "inner_group_num 2");
   refused("gpt2", NULL, "add_cross_attention", "true", "add_cross_attention");

@@ -190,6 +190,24 @@ static void what_fits_exactly_stays(void **state) {
     assert_int_equal(vkf_place_whole(rows[i].offset, rows[i].bytes, 100), rows[i].expected);
 }
 
+/* Offsets stay far from 2^64, whatever a slot asks for. */
+static void too_much_is_refused(void **state) {
+  (void)state;
+  static random_plan p;
+  vkf_env env;
+  uint64_t bytes;
+  vkf_env_init(&env, NULL);
+  for (uint64_t more = 0; more < 2; more++) {
+    make_plan(&p, 1);
+    for (uint32_t s = 0; s < SLOTS; s++) p.placements[s].bytes = 0;
+    p.placements[SLOTS - 1] = (vkf_placement){.bytes = UINT64_MAX / 4 + more};
+    p.slots[SLOTS - 1].kind = VKF_SLOT_TEMP;
+    const vkf_status st = vkf_plan_place(&env, &p.plan, false, UINT64_MAX / 4 + 1, p.placements, NULL, &bytes);
+    assert_int_equal(st, more ? VKF_ERROR_DEVICE_MEMORY : VKF_OK);
+    if (more) assert_non_null(strstr(env.message, "slot slot: the activations need more than 2^62 bytes"));
+  }
+}
+
 static void every_allocation_may_fail(void **state) {
   (void)state;
   static random_plan p;
@@ -208,7 +226,7 @@ int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(lives_never_overlap_in_memory), cmocka_unit_test(a_chain_needs_two_places),
       cmocka_unit_test(a_slot_takes_over_another),     cmocka_unit_test(what_fits_exactly_stays),
-      cmocka_unit_test(every_allocation_may_fail),
+      cmocka_unit_test(too_much_is_refused),           cmocka_unit_test(every_allocation_may_fail),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

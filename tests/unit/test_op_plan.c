@@ -351,6 +351,14 @@ static void parameters_are_checked(void **state) {
                .keys = VKF_DIM_S, .past = VKF_DIM_ZERO, .shared = VKF_DIM_BEAMS, HEADS);
   REFUSE_SHAPE(ATTENTION, attention, "expected B sequences of S queries", .seqs = VKF_DIM_B, .queries = VKF_DIM_T,
                .keys = VKF_DIM_S, .past = VKF_DIM_ZERO, .shared = VKF_DIM_ONE, HEADS);
+  REFUSE_SHAPE(ATTENTION, attention, "the spans of a packed batch", .seqs = VKF_DIM_R, .queries = VKF_DIM_T,
+               .keys = VKF_DIM_KEYS, .past = VKF_DIM_PAST, .shared = VKF_DIM_BEAMS, .packed = true, HEADS);
+  static const float caps[] = {-1, 0x1p-101f, INFINITY, NAN};
+  for (size_t i = 0; i < VKF_COUNT(caps); i++)
+    REFUSE_SHAPE(ATTENTION, attention, "a finite soft cap from 2^-100 up", .seqs = VKF_DIM_R, .queries = VKF_DIM_T,
+                 .keys = VKF_DIM_KEYS, .past = VKF_DIM_PAST, .shared = VKF_DIM_ONE, .softcap = caps[i], HEADS);
+  REFUSE_SHAPE(ROPE, rope, "heads end at column 12", .rows = VKF_DIM_BS, .width = 8, .n_heads = 1, .n_kv_heads = 1,
+               .k_column = 8, .head_width = 4, .rotary = 4, .n_positions = 9);
   REFUSE_SHAPE(APPEND, append, "expected the past to be ZERO, or PAST", .seqs = VKF_DIM_B, .tokens = VKF_DIM_S,
                .past = VKF_DIM_PAST, .n_heads = 2, .key_width = 4, .value_width = 2);
   REFUSE_SHAPE(APPEND, append, "expected B sequences of S tokens", .seqs = VKF_DIM_B, .tokens = VKF_DIM_T,
