@@ -146,6 +146,7 @@ vkf_status vkf_engine_steps_encode(vkf_steps *s, const vkf_encode_input *in) {
   const vkf_cached_plan *cached = NULL;
   vkf_dims dims = vkf_dims_make(&(vkf_sizes){.B = in->B, .S = in->S, .R = in->B, .T = 1, .out = in->B * in->S});
   vkf_status st = get_source_plan(s, in->B * in->S, &cached);
+  s->short_plan = NULL;
   if (vkf_engine_split_helps(s->session, st, in->B)) return encode_halves(s, in);
   VKF_TRY(st);
   for (uint32_t b = 0; b < in->B; b++) {
@@ -267,7 +268,9 @@ static vkf_status write_short_head(vkf_steps *s, const vkf_cached_plan *cached, 
   }
   const float *masks = vkf_engine_short_head_masks(s->short_head, s->places, n);
   if (!masks) return VKF_ERROR_MEMORY;
-  VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_SHORT_HEAD, dims, s->short_head->rows));
+  if (cached != s->short_plan)
+    VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_SHORT_HEAD, dims, s->short_head->rows));
+  s->short_plan = cached;
   return vkf_engine_write_input(p, cached, VKF_INPUT_SHORT_MASK, dims, masks);
 }
 
@@ -277,6 +280,7 @@ static vkf_status write_inputs(vkf_steps *s, const vkf_cached_plan *cached, cons
   vkf_dims all = *dims; /* of the mask every source */
   all.v[VKF_DIM_S] = s->caps.S;
   describe_rows(s, step, part);
+  if (cached != s->short_plan) s->short_plan = NULL; /* plans take turns with one memory */
   VKF_CALL(write_short_head(s, cached, dims, step, part));
   VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_MASK, &all, s->source_mask));
   VKF_CALL(vkf_engine_write_input(p, cached, VKF_INPUT_TARGET_IDS, dims, s->ids));
@@ -383,6 +387,7 @@ static vkf_status prepare(vkf_steps *s, const vkf_batch_step *step, uint32_t fir
 
 vkf_status vkf_engine_steps_run(vkf_steps *s, const vkf_batch_step *step) {
   for (uint32_t r = 0; s->short_head && r < step->n_rows; r++) s->places[r] = step->rows[r].slot / s->each;
+  if (s->short_head && s->short_head->is_stale) s->short_plan = NULL;
   if (s->short_head) VKF_CALL(vkf_engine_short_head_ready(s->short_head, s->places, step->n_rows));
   if (s->ancestry) reorder(s, step);
   for (uint32_t r = 0, n_out = 0; r < step->n_rows;) {

@@ -42,6 +42,7 @@ typedef struct vkf_steps {
   float *values;                       /* [R][width]; NULL: only logits are asked for */
   int32_t *top_ids;                    /* [R][width] of candidates */
   vkf_short_head *short_head;          /* NULL: the head has all its rows; then also: */
+  const vkf_cached_plan *short_plan;   /* the last plan that was written, if the rows of the head are in its memory */
   uint32_t *places;                    /* [most_rows]: of rows, of ids whose scores are wanted */
   vkf_logit_edit *edits;               /* [request.max_edits]: by column */
   float *rows;                         /* of a submit that has several rows of logits */
