@@ -63,7 +63,7 @@ static vkf_status check_input(const vkf_search *s) {
     return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
                         "search: %u beams need %llu candidates, but a vocabulary of %u gives only %llu", c->num_beams,
                         (unsigned long long)vkf_decode_beams_keep(c), n_vocab, (unsigned long long)n_ids);
-  if (in->copy >= n_vocab)
+  if (c->return_alternatives && in->copy >= n_vocab)
     return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
                         "search: %u alternatives need so many ids, but the vocabulary has %u", c->num_return_sequences,
                         n_vocab);
