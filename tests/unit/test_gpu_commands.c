@@ -319,6 +319,36 @@ static void fences_go_round(void **state) {
   close_bench(&b);
 }
 
+static VkResult stamps(VkDevice device, VkQueryPool pool, uint32_t first, uint32_t n, size_t bytes, void *data,
+                       VkDeviceSize stride, VkQueryResultFlags flags) {
+  (void)device, (void)pool, (void)bytes, (void)stride;
+  assert_true(n == 1 && flags == VK_QUERY_RESULT_64_BIT);
+  *(uint64_t *)data = first == 0 ? 30 : 34;
+  return VK_SUCCESS;
+}
+
+/* Ticks of the device's length, whose counter begins again behind its last bit. */
+static void times_are_ticks_of_the_device(void **state) {
+  (void)state;
+  static const struct {
+    uint32_t bits;
+    double ns;
+    uint64_t expected;
+  } rows[] = {{64, 1, 4}, {64, 2.5, 10}, {36, 52.083, 208}, {2, 1, 0}};
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    bench b;
+    uint64_t ns = 0;
+    open_bench(&b);
+    b.device.vk.GetQueryPoolResults = stamps;
+    b.device.caps.timestamp_bits = rows[i].bits;
+    b.device.caps.timestamp_ns = rows[i].ns;
+    vkf_gpu_block block = {.device = &b.device, .label = "a", .queries = STUB_HANDLE(VkQueryPool), .n_submits = 1};
+    ok(&b, vkf_gpu_block_time(&block, &ns));
+    assert_int_equal(ns, rows[i].expected);
+    close_bench(&b);
+  }
+}
+
 static VkResult never(VkDevice device, uint32_t n, const VkFence *fences, VkBool32 all, uint64_t ns) {
   (void)device, (void)n, (void)fences, (void)all, (void)ns;
   return VK_TIMEOUT;
@@ -379,6 +409,7 @@ int main(void) {
       cmocka_unit_test(transfers_stand_behind_a_barrier),
       cmocka_unit_test(contents_pass_through),
       cmocka_unit_test(fences_go_round),
+      cmocka_unit_test(times_are_ticks_of_the_device),
       cmocka_unit_test(the_limit_is_named),
       cmocka_unit_test(commands_may_be_begun_again),
       cmocka_unit_test(a_block_of_another_device_is_refused),
