@@ -50,7 +50,8 @@ vkf_status tool_batches_run(tool_batches *b, tool_crew *crew, const char *const 
                             size_t n) {
   tool_batches_finish(b);
   size_t n_batches = b->size ? (n + b->size - 1) / b->size : 1;
-  if (n_batches > 1) n_batches = (n_batches + crew->most - 1) / crew->most * crew->most; /* as much for each worker */
+  if (n_batches > 1 || b->spreads)
+    n_batches = (n_batches + crew->most - 1) / crew->most * crew->most; /* as much for each worker */
   b->each = (n + n_batches - 1) / n_batches;
   b->sorted = calloc(n, sizeof *b->sorted);
   b->found = calloc(n, sizeof *b->found);

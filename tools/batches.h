@@ -16,6 +16,7 @@ typedef struct tool_batches {
   void *user;
   size_t size;      /* texts of a batch; 0: all of the call */
   bool keeps_order; /* texts are not sorted by length */
+  bool spreads;     /* every worker gets a batch, even if all texts would fit into one */
   /* batches.c's own: the texts of the call in the order of batches, where each of them is, and what the batches of
    * `each` texts gave */
   struct tool_batch_text *sorted;

@@ -1,8 +1,12 @@
-/* generate on texts: prompts in, what follows them out. Without --batch-size and --json a text is shown as it grows. */
+/* generate on texts: prompts in, what follows them out. */
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "generate.h"
 #include "lines.h"
+
+enum { BATCH = 8 }; /* prompts together; more would leave workers without a share where prompts are few */
 
 static const char format[] = "vkformer-generate/1";
 
@@ -89,18 +93,24 @@ static size_t config_size(const writer *w, const char *config, const char *key) 
   return n > 1 ? (size_t)n : 1;
 }
 
+static bool is_file(int descriptor) {
+  struct stat found;
+  return fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode);
+}
+
 int tool_generate_text(const tool_args *args, const char *config) {
   writer w = {.args = args};
-  const size_t batch = args->batch_size ? args->batch_size : 1;
   w.each = config_size(&w, config, "num_return_sequences");
-  /* A text is shown as it grows where nobody asked for anything else. */
-  const bool is_shown = !args->json && !args->batch_size && args->workers <= 1 && w.each == 1 &&
-                        config_size(&w, config, "num_beams") == 1;
+  /* A text is shown as it grows where somebody may watch and nobody asked for anything else. */
+  const bool is_shown = !is_file(STDOUT_FILENO) && !args->json && !args->batch_size && args->workers <= 1 &&
+                        w.each == 1 && config_size(&w, config, "num_beams") == 1;
+  const size_t batch = args->batch_size ? args->batch_size : is_shown ? 1 : BATCH;
   tool_lines lines = {.session = &w.session,
                       .args = args,
                       .texts = args->prompts.at,
                       .n_texts = args->prompts.n,
                       .batch = batch,
+                      .spreads = true,
                       .window = is_shown ? 1 : TOOL_WINDOW * batch,
                       .run = run,
                       .print = print,

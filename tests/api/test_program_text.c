@@ -119,6 +119,13 @@ static void test_batches(void **state) {
              options[i]);
     must_print(command, strstr(options[i], "return") ? "12\n" : "6\n");
   }
+  /* Into a file, three prompts take the steps of one together; into a pipe they are shown one after the other. */
+  static const char three[] =
+      "$V generate $T/gpt2 -p w5 -p 'w6 w8' -p w7 --min-new-tokens 3 --max-new-tokens 3 --profile";
+  snprintf(command, sizeof command, "%s 2>&1 > $T/texts | awk '$1 == \"embed\" { print $2 }'", three);
+  must_print(command, "3\n");
+  snprintf(command, sizeof command, "(%s | cat > $T/texts) 2>&1 | awk '$1 == \"embed\" { print $2 }'", three);
+  must_print(command, "9\n");
   int exit_code = program_run("printf 'w5\\nw6 w6\\n\\nw7\\n' | $V generate $T/gpt2 -b 4 --max-new-tokens 1");
   assert_int_equal(exit_code, 4); /* and the other lines are there */
   assert_int_equal(strspn(program_out, "w0123456789 \n"), strlen(program_out));

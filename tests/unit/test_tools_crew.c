@@ -10,6 +10,7 @@
 
 #include <cmocka.h>
 
+#include "../tools/batches.c"
 #include "../tools/crew.c"
 
 /* ---- in the place of the program's sessions ---------------------------------------------------------------------- */
@@ -182,12 +183,49 @@ static void test_a_failure_of_the_first_ends_the_work(void **state) {
   }
 }
 
+/* ---- batches ----------------------------------------------------------------------------------------------------- */
+
+static vkf_status note_size(void *user, vkf_session *session, const char *const *texts, const uint64_t *numbers,
+                            size_t n, vkf_result **out) {
+  (void)session;
+  (void)texts;
+  (void)out;
+  pthread_mutex_lock(&counters);
+  ((size_t *)user)[numbers[0]] = n;
+  pthread_mutex_unlock(&counters);
+  return VKF_OK;
+}
+
+/* Texts that fit into one batch are one, unless every worker is to have a share; then they keep their order. */
+static void test_texts_are_shared_out(void **state) {
+  (void)state;
+  enum { TEXTS = 5 };
+  static const char *const texts[TEXTS] = {"a", "b", "c", "d", "e"};
+  static const uint64_t numbers[] = {0, 1, 2, 3, 4};
+  static const tool_args args = {.command = &command, .workers = 2};
+  for (size_t n = 1; n <= TEXTS; n++) {
+    for (int spreads = 0; spreads < 2; spreads++) {
+      size_t sizes[TEXTS] = {0};
+      tool_session first = {.run = (vkf_session *)(void *)&models[0]};
+      tool_crew crew = {.args = &args, .folder = "", .first = &first, .most = 2};
+      tool_batches batches = {.run = note_size, .user = sizes, .size = 8, .spreads = spreads};
+      assert_int_equal(tool_batches_run(&batches, &crew, texts, numbers, n), VKF_OK);
+      const size_t half = (n + 1) / 2;
+      assert_int_equal(sizes[0], spreads ? half : n);
+      if (half < n) assert_int_equal(sizes[half], spreads ? n - half : 0);
+      tool_batches_finish(&batches);
+      tool_crew_finish(&crew);
+    }
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(test_each_job_is_done_once),
       cmocka_unit_test(test_a_job_that_fails_elsewhere_is_done_by_the_first),
       cmocka_unit_test(test_workers_that_cannot_be_opened_are_done_without),
       cmocka_unit_test(test_a_failure_of_the_first_ends_the_work),
+      cmocka_unit_test(test_texts_are_shared_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
