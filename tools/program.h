@@ -76,7 +76,7 @@ typedef struct tool_args {
   int normalize, similarity;
   int resume;
   size_t column; /* 0: not given */
-  const char *jsonl, *shard, *shortlist;
+  const char *jsonl, *shard, *shortlist, *alignment;
   int force_decode, word_scores;
   size_t samples, seed; /* 0: not given */
   const char *baseline;

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "alignment.h"
 #include "pictures.h"
 #include "window.h"
 
@@ -30,6 +31,7 @@ typedef struct translation {
   tool_pictures pictures; /* of --attention */
   char list_file[4096];   /* --shortlist; "": none */
   size_t n_first, n_best_targets;
+  double threshold; /* --alignment, see alignment.h */
   vkf_shortlist *shortlist;
 } translation;
 
@@ -170,6 +172,8 @@ static int render_json(const translation *t, tool_entry *e, const vkf_result *re
       each_id(t, result, i, add_score, scores);
       json_object_set_new(to, "word_scores", scores);
     }
+    if (t->args->alignment)
+      json_object_set_new(to, "alignment", tool_alignment_json(&(tool_alignment){result, t->threshold, i, t->n_best}));
     if (is_list) json_array_append_new(list, to);
   }
   if (is_list) json_object_set_new(json, "translations", list);
@@ -181,9 +185,13 @@ static void add_text(const translation *t, FILE *out, const char *text) {
   for (; *text; text++) fputc(*text == '\n' || *text == '\r' || (t->args->column && *text == '\t') ? ' ' : *text, out);
 }
 
-/* A translation, and behind it what Marian writes for --word-scores. */
+/* A translation, and behind it what Marian writes for --alignment and --word-scores. */
 static void add_translation(const translation *t, FILE *out, size_t best, const vkf_result *result) {
   add_text(t, out, vkf_result_text(result, best));
+  if (t->args->alignment) {
+    fputs(" |||", out);
+    tool_alignment_print(&(tool_alignment){result, t->threshold, best, t->n_best}, out);
+  }
   if (!t->args->word_scores) return;
   fputs(" ||| WordScores=", out);
   each_id(t, result, best, print_score, out);
@@ -311,6 +319,7 @@ static int check(translation *t) {
   if (args->json && args->column)
     return tool_usage_error("translate", "--column: expected no --json with it, found both");
   if (parse_shortlist(t) != TOOL_OK) return TOOL_USAGE;
+  if (args->alignment && tool_alignment_parse(args->alignment, &t->threshold) != TOOL_OK) return TOOL_USAGE;
   return tool_shard_parse(args, &t->window.shard);
 }
 
@@ -351,6 +360,7 @@ static int hash_work(const translation *t, unsigned long long *out) {
                              a->json ? "json" : "",
                              a->word_scores ? "word-scores" : "",
                              a->force_decode ? "force-decode" : "",
+                             a->alignment,
                              a->deterministic ? "deterministic" : ""};
   uint64_t hash = TOOL_HASH_BEGIN;
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
@@ -420,6 +430,7 @@ static int run_translate(const tool_args *args) {
   }
   if (exit_code == TOOL_OK && !is_done) {
     t.params.scores = args->json || args->word_scores || t.n_best > 1;
+    t.params.alignments = args->alignment != NULL;
     t.params.long_texts = tool_long_rule(args);
     t.params.skip_refused = true;
     t.params.source_language = args->source_lang;
@@ -462,6 +473,9 @@ static const tool_option options[] = {
     {"word-scores", 0, TOOL_FLAG, offsetof(tool_args, word_scores), NULL,
      "also the log-probability of each token, the end included, 0\nwhere it is forced: ||| WordScores= X..., in JSON "
      "a list"},
+    {"alignment", 0, TOOL_TEXT, offsetof(tool_args, alignment), "WAY",
+     "also which token of the text each token looks at most, ends\nincluded: hard, ||| 0-0 1-2 ...; a number from 0 to "
+     "1, all\nwith more weight; soft, all weights. In JSON a list of\n[from, to, weight]; soft: of all weights"},
     {"attention", 0, TOOL_OUTPUT, offsetof(tool_args, attention), "FILE",
      "write a page that shows which token looks at which"},
 };

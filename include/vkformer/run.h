@@ -75,6 +75,7 @@ typedef struct vkf_generate_params {
    * them: anything */
   const char *const *target_prefixes;
   const vkf_shortlist *shortlist; /* of models with an encoder; NULL: all tokens may follow */
+  bool alignments;                /* vkf_session_translate(): `alignments` and `n_sources` */
 } vkf_generate_params;
 #define VKF_GENERATE_PARAMS_INIT .size = sizeof(vkf_generate_params)
 VKF_DEFINE_INIT(vkf_generate_params)

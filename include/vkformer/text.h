@@ -85,9 +85,12 @@ VKF_API vkf_skip_reason vkf_result_skipped(const vkf_result *result, size_t text
 /* Translates each text into s texts (num_return_sequences, best first). vkf_result_text(result, i * s + r) is
  * translation r of texts[i], without white space at its ends. The parts of a text that was split are joined, with a
  * space where the text had white space. Arrays, with s rows for each part: `sequences`; with beams or params.scores
- * `sequences_scores` and `token_scores`; `texts` [rows] int32, the number of the text that the row belongs to. For each
- * text: `n_tokens` [n] int32, and `cut` [n] int32, 1 if the text was too long and was split or truncated. The folder
- * must have a tokenizer. VKF_ERROR_ARGUMENT names a text (counted from 1) that is empty, not UTF-8, or too long if
+ * `sequences_scores` and `token_scores`; `texts` [rows] int32, the number of the text that the row belongs to; with
+ * params.alignments `alignments` [rows,length,sources] float32: how much each id of `sequences` looks at each of the
+ * first n_sources[row] ids of its part (the end id included), as the last layer's cross-attention has it, the mean over
+ * heads: 1 in all; 0 of the start id and behind the end. Each part then takes one forward pass more. For each text:
+ * `n_tokens` [n] int32, and `cut` [n] int32, 1 if the text was too long and was split or truncated. The folder must
+ * have a tokenizer. VKF_ERROR_ARGUMENT names a text (counted from 1) that is empty, not UTF-8, or too long if
  * long_texts is VKF_LONG_REFUSE. */
 VKF_API vkf_status vkf_session_translate(vkf_session *session, const char *const *texts, size_t n_texts,
                                          const vkf_generate_params *params, vkf_result **out);

@@ -215,6 +215,7 @@ class GenerateParams(_Sized):
         ("batch_size", c_size_t),
         ("target_prefixes", POINTER(c_char_p)),
         ("shortlist", c_void_p),
+        ("alignments", c_bool),
     ]
 
 

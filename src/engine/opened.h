@@ -120,9 +120,10 @@ vkf_status vkf_engine_write_mask(vkf_session *session, const vkf_cached_plan *ca
 vkf_status vkf_engine_write_positions(vkf_session *session, const vkf_cached_plan *cached, const vkf_dims *dims,
                                       const vkf_model_tokens *tokens);
 
-/* Which outputs a forward pass computes and reads: all, the last states alone, or the logits alone. */
-typedef enum vkf_run_output { VKF_RUN_ALL, VKF_RUN_STATES, VKF_RUN_LOGITS } vkf_run_output;
-/* vkf_session_run() without params, for one output: `last_hidden_state` or `logits`. A batch that the device has no
+/* Which outputs a forward pass computes and reads: all, the last states alone, the logits alone, or the attention
+ * weights with the last states. */
+typedef enum vkf_run_output { VKF_RUN_ALL, VKF_RUN_STATES, VKF_RUN_LOGITS, VKF_RUN_ATTENTIONS } vkf_run_output;
+/* vkf_session_run() without params, for such outputs. A batch that the device has no
  * memory for is split. */
 vkf_status vkf_engine_run_output(vkf_session *session, const vkf_array *inputs, size_t n_inputs, vkf_run_output output,
                                  vkf_result **out);

@@ -213,13 +213,14 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
   VKF_TRY(vkf_engine_bucket_get(&session->plan_cache, &(vkf_need_sizes){B, decoder_only ? 1 : S, B, VKF_MAX(T, 1), 0},
                                 &bucket));
   vkf_need_sizes caps = vkf_engine_bucket_sizes(bucket);
-  vkf_plan_request request = {.stage = VKF_STAGE_ENCODE,
-                              .capacity = {.T = 1, .out = caps.B * caps.S},
-                              .hidden_states = params->hidden_states,
-                              .last_hidden_state = call->output != VKF_RUN_LOGITS,
-                              .attentions = params->attentions,
-                              .mask = true,
-                              .logits = info->has_head && call->output != VKF_RUN_STATES};
+  vkf_plan_request request = {
+      .stage = VKF_STAGE_ENCODE,
+      .capacity = {.T = 1, .out = caps.B * caps.S},
+      .hidden_states = params->hidden_states,
+      .last_hidden_state = call->output != VKF_RUN_LOGITS,
+      .attentions = params->attentions,
+      .mask = true,
+      .logits = info->has_head && (call->output == VKF_RUN_ALL || call->output == VKF_RUN_LOGITS)};
   if (!decoder_only) {
     const vkf_encode_input source = {
         .B = B, .S = S, .ids = in.ids, .mask = in.mask, .types = in.types, .pixels = in.pixels};
@@ -270,8 +271,8 @@ vkf_status vkf_engine_run_arrays(vkf_session *session, const vkf_array *inputs, 
 
 vkf_status vkf_engine_run_output(vkf_session *session, const vkf_array *inputs, size_t n_inputs, vkf_run_output output,
                                  vkf_result **out) {
-  const vkf_run_params defaults = {VKF_RUN_PARAMS_INIT};
-  return run(session, inputs, n_inputs, &defaults, output, out);
+  const vkf_run_params params = {VKF_RUN_PARAMS_INIT, .attentions = output == VKF_RUN_ATTENTIONS};
+  return run(session, inputs, n_inputs, &params, output, out);
 }
 
 vkf_status vkf_session_run(vkf_session *session, const vkf_array *inputs, size_t n_inputs, const vkf_run_params *params,

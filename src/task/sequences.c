@@ -48,6 +48,20 @@ static vkf_status add_logprobs(const vkf_kept *kept, size_t n, size_t n_top, vkf
   return VKF_OK;
 }
 
+static vkf_status add_alignments(const vkf_kept *kept, size_t n, size_t length, vkf_result *result) {
+  void *data = NULL;
+  size_t S = 0;
+  for (size_t i = 0; i < n; i++) S = VKF_MAX(S, kept[i].n_source);
+  VKF_CALL(vkf_engine_result_add(result, "n_sources", VKF_I32, 1, &n, &data));
+  for (size_t i = 0; i < n; i++) ((int32_t *)data)[i] = (int32_t)kept[i].n_source;
+  VKF_CALL(vkf_engine_result_add(result, "alignments", VKF_F32, 3, (size_t[]){n, length, S}, &data));
+  for (size_t i = 0; i < n; i++)
+    for (size_t t = 0; t < kept[i].n && kept[i].alignment; t++)
+      memcpy((float *)data + (i * length + t) * S, kept[i].alignment + t * kept[i].n_source,
+             kept[i].n_source * sizeof(float));
+  return VKF_OK;
+}
+
 vkf_status vkf_task_kept_add(const vkf_kept *kept, size_t n, int32_t fill, bool scores, size_t n_top,
                              vkf_result *result) {
   size_t length = 0;
@@ -63,6 +77,7 @@ vkf_status vkf_task_kept_add(const vkf_kept *kept, size_t n, int32_t fill, bool 
     for (size_t i = 0; i < n; i++)
       if (kept[i].token_scores) memcpy((float *)data + i * length, kept[i].token_scores, kept[i].n * sizeof(float));
   }
+  if (n > 0 && kept[0].alignment) VKF_CALL(add_alignments(kept, n, length, result));
   if (n_top) VKF_CALL(add_logprobs(kept, n, n_top, result));
   return VKF_OK;
 }

@@ -12,6 +12,8 @@ typedef struct vkf_kept {
   const float *token_scores;            /* [n], 0 of what was not generated; NULL: not asked for */
   const float *logprobs, *top_logprobs; /* [n_new], [n_new][N]; NULL: not asked for */
   const int32_t *top_ids;
+  float *alignment; /* [n][n_source]: how much each id looks at each id of its source; NULL: not asked for */
+  size_t n_source;
 } vkf_kept;
 
 /* Which row of the results of a request is kept: its ids from `first` on, the first n_prompt of which were not
@@ -25,7 +27,7 @@ typedef struct vkf_keep {
 vkf_status vkf_task_keep(vkf_arena *arena, const vkf_keep *keep, vkf_kept *out);
 
 /* Adds `sequences`, behind whose ends is `fill`; with `scores` `sequences_scores` and `token_scores`; with n_top over 0
- * `logprobs`, `top_ids` and `top_logprobs`. */
+ * `logprobs`, `top_ids` and `top_logprobs`; `alignments` and `n_sources` if the first one has an alignment. */
 vkf_status vkf_task_kept_add(const vkf_kept *kept, size_t n, int32_t fill, bool scores, size_t n_top,
                              vkf_result *result);
 

@@ -6,9 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "task/parts.h"
+#include "task/align.h"
 #include "task/schedule.h"
-#include "task/sequences.h"
 
 typedef struct group group;
 typedef struct sentence {
@@ -285,6 +284,7 @@ static vkf_status take(void *user, const vkf_request *request, const vkf_generat
                            .n_prompt = s->prompt ? s->n_prompt : 1};
     VKF_CALL(vkf_task_keep(&s->group->parts.arena, &keep, &s->targets[r]));
   }
+  if (t->params.alignments) VKF_CALL(vkf_task_align(t->session, &s->group->parts.arena, s->part, s->targets, t->each));
   return finish_sentence(t, s);
 }
 

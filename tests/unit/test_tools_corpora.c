@@ -101,6 +101,22 @@ static void test_forms(void **state) {
       {"eval \"$X 'w5 <eos>' --num-beams 2 --n-best 2 --word-scores\" | grep -c '^0 ||| .* ||| WordScores= -[-0-9. ]* "
        "||| F0= '",
        0, "2\n", ""},
+      /* alignments change no translation; the hard ones are the largest of the soft ones; JSON has those over a
+       * threshold as text has them */
+      {"cd $T; eval \"$X --alignment hard --workers 2\" < in > a; sed 's/ ||| .*//' a | cmp - whole; eval \"$X "
+       "--alignment soft\" < in > s; sed 's/.* ||| //' s | awk '{l=\"\"; m=0; for(i=1;i<=NF;i++){n=split($i,w,\",\"); "
+       "b=1;t=0; m=n; for(k=1;k<=n;k++){t+=w[k]; if(w[k]>w[b]) b=k} if((t-1)^2>1e-8) print \"sum\", t; at[i]=b} "
+       "for(k=1;k<=m;k++) for(i=1;i<=NF;i++) if(at[i]==k) l=l\" \"(k-1)\"-\"(i-1); print l}' > h; "
+       "sed 's/.*|||//' a | cmp - h; wc -l < h",
+       0, "300\n", ""},
+      {"cd $T; eval \"$X 'w5 w6 w7 <eos>' --num-beams 2 --n-best 2 --alignment 0.01\" | sed 's/.* ||| \\([-0-9 ]*\\) "
+       "||| "
+       "F0.*/\\1/' > t; awk 'NF>3' t | wc -l; eval \"$X 'w5 w6 w7 <eos>' --num-beams 2 --n-best 2 --alignment 0.01 "
+       "--json\" | grep -o 'alignment\":[^}]*' | sed 's/,[0-9.e-]*\\]/]/g; s/\\],\\[/ /g; s/[^0-9, ]//g; s/,/-/g' | "
+       "cmp - t",
+       0, "2\n", ""},
+      {"eval \"$X a --alignment 1.5\"", 2, "",
+       "--alignment: expected hard, soft or a number between 0 and 1, found '1.5'"},
       {"eval \"$X -i $T/nosuch\"", 4, "", "nosuch: cannot be read: "},
       {"eval \"$X -i $T/in -o $T/nosuch/o\"", 4, "", "nosuch/o.journal: cannot be written: "},
       {"eval \"$X -i $T/in a\"", 2, "", "expected texts or --input, found both"},
