@@ -464,6 +464,10 @@ static const tool_option options[] = {
      "each line has a last column, behind a tab, with the beginning\nof its translation, or \"prefix\" in --jsonl; "
      "empty: "
      "any"},
+    {"prefix-bias-beta", 0, TOOL_KEY_NUMBER, 0, "X",
+     "with --force-decode the beginning pulls in place of being\nforced: while a translation follows it, its next "
+     "token "
+     "has\n(1 - X) p + X in place of p, others (1 - X) p; 0 to below 1"},
     {"shortlist", 0, TOOL_TEXT, offsetof(tool_args, shortlist), "FILE[,FIRST,BEST]",
      "only the FIRST first tokens of the vocabulary and the BEST\ntargets of each token of a text (100 and 100), from "
      "lines\n\"target source probability\", as Marian reads them"},

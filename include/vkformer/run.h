@@ -100,12 +100,13 @@ VKF_DEFINE_INIT(vkf_generate_params)
  *                     log-softmax of the model's logits, before penalties, temperature and other options
  *
  * Every key of the configuration is applied or refused by name. encoder_repetition_penalty applies to every beam
- * (transformers 5.12 applies it to the first B of B x beams rows). Three keys are not in transformers: "seed" (default
+ * (transformers 5.12 applies it to the first B of B x beams rows). Four keys are not in transformers: "seed" (default
  * 0): with do_sample the same seed, line and prompt give the same ids; "patience" (default null): a beam search ends
  * when round(num_beams * patience) sequences have ended, whatever early_stopping says; and "return_alternatives"
  * (default false), as CTranslate2 has it: sequence i of num_return_sequences has the i-th most likely id after the
  * prompt and goes on greedily or with beams of its own. They are in the order of these ids, each with the score of all
- * its ids. */
+ * its ids. "prefix_bias_beta" (default 0), as there, for vkf_session_translate(): target_prefixes are not forced, but
+ * pull, see vkformer help generation. */
 VKF_API vkf_status vkf_session_generate(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                         const vkf_generate_params *params, vkf_result **out);
 

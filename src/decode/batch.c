@@ -35,7 +35,7 @@ vkf_status vkf_decode_batch_init(vkf_batch *batch, vkf_env *env, const vkf_batch
                        .each = vkf_decode_search_rows(in->config)};
   batch->n = batch->n_seats * batch->copies;
   VKF_CALL(allocate(batch, in->edits));
-  return vkf_decode_scratch_init(&batch->scratch, env, in->n_vocab, in->config->do_sample);
+  return vkf_decode_scratch_init(&batch->scratch, env, in->config, in->n_vocab);
 }
 
 void vkf_decode_batch_finish(vkf_batch *batch) {

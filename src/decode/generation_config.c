@@ -164,6 +164,15 @@ vkf_status vkf_decode_generation_check(const vkf_generation_config *config, uint
   if (config->unknown != NULL)
     return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED, "%s: \"%s\" is not supported: no such key is known",
                         config->unknown_source, config->unknown);
+  if (!(config->prefix_bias_beta >= 0 && config->prefix_bias_beta < 1))
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
+                        "generation configuration: \"prefix_bias_beta\": expected a number from 0 to below 1, found %g",
+                        config->prefix_bias_beta);
+  if (config->prefix_bias_beta > 0 && (config->do_sample || config->return_alternatives))
+    return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED,
+                        "generation configuration: \"prefix_bias_beta\" with \"%s\" is not supported: expected one of "
+                        "the two",
+                        config->do_sample ? "do_sample" : "return_alternatives");
   VKF_CALL(config->do_sample ? check_sampling(config) : check_beams(config));
   return check_ids(config, n_vocab);
 }

@@ -86,6 +86,11 @@ int32_t vkf_decode_sample(const vkf_generation_config *config, const float *scor
   return draw(c, n, unit, log_prob);
 }
 
+void vkf_decode_best(vkf_sample_candidate *c, uint32_t n, uint32_t k) {
+  if (k < n) n = keep_from(c, n, kth_largest(c, n, k));
+  qsort(c, n, sizeof *c, by_score);
+}
+
 double vkf_decode_sample_unit(uint64_t seed, uint64_t line, uint32_t copy, uint32_t step) {
   return vkf_rng_unit(seed, line, (uint64_t)copy << 32 | step);
 }

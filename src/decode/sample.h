@@ -21,6 +21,9 @@ typedef struct vkf_sample_candidate {
 int32_t vkf_decode_sample(const vkf_generation_config *config, const float *scores, uint32_t n_vocab, double unit,
                           vkf_sample_candidate *scratch, double *log_prob);
 
+/* The k best of c [n], best first, of equals the lower id; 1 <= k <= n. */
+void vkf_decode_best(vkf_sample_candidate *c, uint32_t n, uint32_t k);
+
 /* The random number of a step of a line. copy: which of the sequences of num_return_sequences it is. */
 double vkf_decode_sample_unit(uint64_t seed, uint64_t line, uint32_t copy, uint32_t step);
 

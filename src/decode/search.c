@@ -4,12 +4,17 @@
 #include <math.h>
 #include <string.h>
 
-vkf_status vkf_decode_scratch_init(vkf_search_scratch *scratch, vkf_env *env, uint32_t n_vocab, bool draws) {
+static bool is_pulled(const vkf_generation_config *config) {
+  return config->prefix_bias_beta > 0;
+}
+
+vkf_status vkf_decode_scratch_init(vkf_search_scratch *scratch, vkf_env *env, const vkf_generation_config *config,
+                                   uint32_t n_vocab) {
+  const bool has_candidates = config->do_sample || is_pulled(config);
   *scratch = (vkf_search_scratch){0};
   VKF_CALL(vkf_decode_marks_init(&scratch->marks, env, n_vocab));
-  if (draws) scratch->candidates = vkf_env_alloc(env, n_vocab, sizeof *scratch->candidates);
-  if (draws && !scratch->candidates) return VKF_ERROR_MEMORY;
-  return VKF_OK;
+  if (has_candidates) scratch->candidates = vkf_env_alloc(env, n_vocab, sizeof *scratch->candidates);
+  return has_candidates && !scratch->candidates ? VKF_ERROR_MEMORY : VKF_OK;
 }
 
 void vkf_decode_scratch_finish(vkf_search_scratch *scratch) {
@@ -31,7 +36,7 @@ uint32_t vkf_decode_search_rows(const vkf_generation_config *config) {
 }
 
 uint32_t vkf_decode_search_k(const vkf_generation_config *config, uint32_t n_vocab, bool scores) {
-  if (config->do_sample || (scores && config->num_beams == 1)) return 0;
+  if (config->do_sample || is_pulled(config) || (scores && config->num_beams == 1)) return 0;
   const uint64_t wanted = config->num_beams == 1 ? 1 : vkf_decode_beams_keep(config);
   return (uint32_t)VKF_MIN(VKF_MAX(wanted, vkf_decode_search_copies(config)), n_vocab);
 }
@@ -111,6 +116,12 @@ vkf_status vkf_decode_search_init(vkf_search *s, vkf_env *env, vkf_search_scratc
   s->processors = (vkf_processors){c, &scratch->marks, s->prompt, s->max_length};
   if (has_beams(s)) {
     VKF_CALL(vkf_decode_beams_init(&s->beams, env, c, prompt_of(s), s->prompt, s->max_length, s->capacity));
+    if (is_pulled(c)) {
+      s->n_best = (uint32_t)VKF_MIN(vkf_decode_beams_keep(c), scratch->marks.n_vocab);
+      s->best = vkf_env_alloc(env, (size_t)s->n_rows * s->n_best, sizeof *s->best);
+      s->best_ids = vkf_env_alloc(env, (size_t)s->n_rows * s->n_best, sizeof *s->best_ids);
+      if (!s->best || !s->best_ids) return VKF_ERROR_MEMORY;
+    }
   } else {
     s->ids = vkf_env_alloc(env, s->capacity, sizeof *s->ids);
     if (input->scores) s->logprobs = vkf_env_alloc(env, s->capacity, sizeof *s->logprobs);
@@ -125,6 +136,8 @@ void vkf_decode_search_finish(vkf_search *s) {
   vkf_env_free(s->env, s->ids);
   vkf_env_free(s->env, s->logprobs);
   vkf_env_free(s->env, s->fed);
+  vkf_env_free(s->env, s->best);
+  vkf_env_free(s->env, s->best_ids);
   if (s->beams.env != NULL) vkf_decode_beams_finish(&s->beams);
   *s = (vkf_search){0};
 }
@@ -179,14 +192,20 @@ static vkf_status no_id(const vkf_search *s, const char *found) {
                       s->input.sentence, s->length - s->prompt, found);
 }
 
+/* log sum exp(x[i] - top), where top is the largest of x [n]. */
+static double log_sum_exp(const float *x, uint32_t n, float *top) {
+  double sum = 0;
+  *top = x[0];
+  for (uint32_t i = 1; i < n; i++) *top = VKF_MAX(*top, x[i]);
+  for (uint32_t i = 0; i < n; i++) sum += exp((double)x[i] - *top);
+  return log(sum);
+}
+
 /* The id of rank `rank` by scores [n], of equals the lower one first, and its log-probability. */
 static int32_t ranked(const float *scores, uint32_t n, uint32_t rank, double *log_prob) {
   uint32_t best = 0;
-  double sum = 0;
   for (uint32_t i = 1; i < n; i++)
     if (scores[i] > scores[best]) best = i;
-  for (uint32_t i = 0; i < n; i++) sum += exp((double)scores[i] - scores[best]);
-  const double log_sum = scores[best] + log(sum);
   for (; rank > 0; rank--) {
     const uint32_t last = best;
     for (uint32_t i = 0; i < n; i++) {
@@ -194,8 +213,42 @@ static int32_t ranked(const float *scores, uint32_t n, uint32_t rank, double *lo
       if (is_behind && (best == last || scores[i] > scores[best])) best = i;
     }
   }
-  *log_prob = scores[best] > -INFINITY ? scores[best] - log_sum : -INFINITY; /* it is forbidden */
+  float top = 0;
+  const double log_sum = log_sum_exp(scores, n, &top);
+  *log_prob = scores[best] > -INFINITY ? (double)scores[best] - top - log_sum : -INFINITY; /* it is forbidden */
   return (int32_t)best;
+}
+
+/* The n best candidates of row r, whose scores are log-probabilities, or logits without beams. As long as the row has
+ * followed the pull, its next id is more likely, (1 - beta) p + beta, and the others have (1 - beta) p (CTranslate2's
+ * biased decoding). */
+static const vkf_sample_candidate *pull(const vkf_search *s, uint32_t r, const float *scores, uint32_t n) {
+  const vkf_search_input *in = &s->input;
+  const uint32_t at = s->length - s->prompt, n_vocab = s->scratch->marks.n_vocab;
+  const double beta = in->config->prefix_bias_beta;
+  const bool follows = at < in->n_pull && !memcmp(history(s, r) + s->prompt, in->pull, at * sizeof *in->pull);
+  vkf_sample_candidate *candidates = s->scratch->candidates;
+  float top = 0;
+  const double log_sum = has_beams(s) ? 0 : log_sum_exp(scores, n_vocab, &top);
+  for (uint32_t i = 0; i < n_vocab; i++) {
+    double x = scores[i] > -INFINITY ? (double)scores[i] - top - log_sum : -INFINITY;
+    if (follows) x = (int32_t)i == in->pull[at] ? log((1 - beta) * exp(x) + beta) : x + log1p(-beta);
+    candidates[i] = (vkf_sample_candidate){.score = (float)x, .id = (int32_t)i};
+  }
+  vkf_decode_best(candidates, n_vocab, n);
+  return candidates;
+}
+
+/* One more id for beams that read all log-probabilities [n_rows][n_vocab]. */
+static bool step_pulled(vkf_search *s, const float *log_probs) {
+  for (uint32_t r = 0; r < s->n_rows; r++) {
+    const vkf_sample_candidate *best = pull(s, r, log_probs + (size_t)r * s->scratch->marks.n_vocab, s->n_best);
+    for (uint32_t i = 0; i < s->n_best; i++) {
+      s->best[r * s->n_best + i] = best[i].score;
+      s->best_ids[r * s->n_best + i] = best[i].id;
+    }
+  }
+  return vkf_decode_beams_step(&s->beams, s->best, s->best_ids, s->n_best, NULL);
 }
 
 /* The next id from all scores [n_vocab]: drawn, or the best one. */
@@ -203,10 +256,16 @@ static vkf_status choose(vkf_search *s, const float *scores, uint32_t rank, int3
   const vkf_search_input *in = &s->input;
   uint32_t step = s->length - s->prompt, n_vocab = s->scratch->marks.n_vocab;
   double log_prob = 0;
-  *id = in->config->do_sample ? vkf_decode_sample(in->config, scores, n_vocab,
-                                                  vkf_decode_sample_unit(in->config->seed, in->line, in->copy, step),
-                                                  s->scratch->candidates, &log_prob)
-                              : ranked(scores, n_vocab, rank, &log_prob);
+  if (in->config->do_sample) {
+    const double unit = vkf_decode_sample_unit(in->config->seed, in->line, in->copy, step);
+    *id = vkf_decode_sample(in->config, scores, n_vocab, unit, s->scratch->candidates, &log_prob);
+  } else if (is_pulled(in->config)) {
+    const vkf_sample_candidate *best = pull(s, 0, scores, 1);
+    *id = best->id;
+    log_prob = best->score;
+  } else {
+    *id = ranked(scores, n_vocab, rank, &log_prob);
+  }
   if (*id == VKF_NO_TOKEN) return no_id(s, "every id is forbidden");
   if (rank > 0 && isinf(log_prob)) return no_id(s, "fewer are allowed than there are alternatives");
   s->sum += log_prob;
@@ -220,7 +279,8 @@ vkf_status vkf_decode_search_take(vkf_search *s, const float *values, const int3
   if (s->k > 0 && rank > 0 && !(values[rank] > -INFINITY))
     return no_id(s, "fewer are allowed than there are alternatives");
   if (has_beams(s)) {
-    s->is_done = !vkf_decode_beams_step(&s->beams, values, ids, s->k, is_at_fork(s) ? &rank : NULL);
+    s->is_done = s->best ? !step_pulled(s, values)
+                         : !vkf_decode_beams_step(&s->beams, values, ids, s->k, is_at_fork(s) ? &rank : NULL);
     s->length++;
     return VKF_OK;
   }

@@ -14,7 +14,7 @@
 /* Memory that searches share, one after the other. */
 typedef struct vkf_search_scratch {
   vkf_id_marks marks;
-  vkf_sample_candidate *candidates; /* [n_vocab]; NULL: no search draws */
+  vkf_sample_candidate *candidates; /* [n_vocab]; NULL: no search draws or is pulled */
 } vkf_search_scratch;
 
 /* A row of a step: ids that follow those in its slot. */
@@ -32,6 +32,8 @@ typedef struct vkf_search_input {
   const vkf_generation_config *config; /* that passed vkf_decode_generation_check() */
   const int32_t *prompt; /* [n_prompt]; NULL: decoder_start_token_id (else bos_token_id) alone, n_prompt ignored */
   uint32_t n_prompt;
+  const int32_t *pull; /* [n_pull], with prefix_bias_beta: what is more likely to follow the prompt; see pull() */
+  uint32_t n_pull;
   const int32_t *mask;   /* [n_prompt], 0: an id of the prompt that the model is not fed; NULL: it is fed all */
   const int32_t *source; /* [n_source]: what the encoder read; NULL for decoders */
   uint32_t n_source;
@@ -57,12 +59,16 @@ typedef struct vkf_search {
   vkf_beams beams; /* num_beams > 1 */
   int32_t *ids;    /* [capacity], else */
   float *logprobs; /* [capacity]: of each id in its step; 0 in the prompt; NULL: no scores are wanted */
-  double sum;      /* of the log-probabilities of its generated ids */
+  float *best; /* [n_rows][n_best]: the best candidates of rows that read all scores, and their ids; NULL: others do */
+  int32_t *best_ids;
+  uint32_t n_best;
+  double sum; /* of the log-probabilities of its generated ids */
   bool is_done;
 } vkf_search;
 
-/* draws: whether one of the searches samples. Finish it in every case. */
-vkf_status vkf_decode_scratch_init(vkf_search_scratch *scratch, vkf_env *env, uint32_t n_vocab, bool draws);
+/* config: of the searches. Finish it in every case. */
+vkf_status vkf_decode_scratch_init(vkf_search_scratch *scratch, vkf_env *env, const vkf_generation_config *config,
+                                   uint32_t n_vocab);
 void vkf_decode_scratch_finish(vkf_search_scratch *scratch);
 
 /* Searches of a sentence: num_return_sequences if each is drawn or begins with an id of its own; rows and results of

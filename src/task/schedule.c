@@ -91,6 +91,7 @@ static vkf_status get_next(queue *q) {
   VKF_CALL(q->s->next(q->s->user, &q->waiting, &q->has_waiting));
   if (!q->has_waiting) return VKF_OK;
   if (in->source) VKF_CALL(vkf_engine_check_ids(q->session, "source", in->source, 1, in->n_source, info->vocab));
+  if (in->n_pull) VKF_CALL(vkf_engine_check_ids(q->session, "prefix", in->pull, 1, in->n_pull, info->target_vocab));
   if (in->prompt) VKF_CALL(vkf_engine_check_ids(q->session, "prompt", in->prompt, 1, in->n_prompt, info->target_vocab));
   return VKF_OK;
 }
@@ -200,6 +201,10 @@ vkf_status vkf_task_schedule_run(const vkf_schedule *s) {
   q.inputs = vkf_env_alloc(env, q.n_seats, sizeof *q.inputs);
   if (!q.requests || !q.runs || !q.seats || !q.inputs) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(vkf_engine_generation_check(s->session, s->config));
+  if (s->config->prefix_bias_beta > 0 && !s->translates)
+    VKF_FAIL(env, VKF_ERROR_UNSUPPORTED,
+             "\"prefix_bias_beta\": expected texts to translate, which have beginnings that "
+             "can pull");
   for (;;) {
     VKF_TRY(admit(&q));
     if (!q.n_running) break;

@@ -13,9 +13,9 @@ typedef struct group group;
 typedef struct sentence {
   const vkf_part *part;
   group *group;
-  vkf_kept *targets; /* [each]: its translations, with the start token */
-  int32_t *prompt;   /* [n_prompt], the start token included; NULL: that alone */
-  uint32_t n_prompt;
+  vkf_kept *targets;         /* [each]: its translations, with the start token */
+  int32_t *prompt;           /* [n_prompt + n_pull], the start token included; NULL: that alone */
+  uint32_t n_prompt, n_pull; /* ids that the translation begins with; that pull its beginning */
 } sentence;
 
 /* Texts that have one result. */
@@ -59,8 +59,9 @@ static vkf_status make_prompt(translator *t, sentence *s, const char *prefix, vk
   const vkf_status st = vkf_text_tokenizer_encode(tokenizer, prefix, strlen(prefix), false, ids);
   vkf_engine_tokenizer_unlock(&t->session->tokenizer);
   if (st || start == VKF_NO_TOKEN || !ids->n) return st; /* the search says that there is no start */
-  s->n_prompt = (uint32_t)ids->n + n_before;
-  s->prompt = vkf_arena_alloc(&s->group->parts.arena, s->n_prompt, sizeof *s->prompt);
+  s->n_pull = c->prefix_bias_beta > 0 ? (uint32_t)ids->n : 0;
+  s->n_prompt = n_before + (uint32_t)ids->n - s->n_pull;
+  s->prompt = vkf_arena_alloc(&s->group->parts.arena, n_before + ids->n, sizeof *s->prompt);
   if (!s->prompt) return VKF_ERROR_MEMORY;
   s->prompt[n_before - 1] = c->forced_bos;
   s->prompt[0] = start;
@@ -245,6 +246,8 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
   *out = (vkf_request){.user = s,
                        .input = {.prompt = s->prompt,
                                  .n_prompt = s->n_prompt,
+                                 .pull = s->prompt ? s->prompt + s->n_prompt : NULL,
+                                 .n_pull = s->n_pull,
                                  .source = s->part->ids,
                                  .n_source = s->part->n,
                                  .line = t->queue          ? g->line

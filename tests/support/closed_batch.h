@@ -14,6 +14,8 @@ typedef struct closed_batch {
   uint64_t max_length, n_positions;
   const uint64_t *lines; /* [B]; NULL: 0, 1, .. */
   bool scores;
+  const int32_t *pull; /* [n_pull], of every sentence */
+  uint32_t n_pull;
 } closed_batch;
 
 static inline vkf_status closed_batch_begin(vkf_batch *batch, vkf_env *env, const closed_batch *in) {
@@ -35,6 +37,8 @@ static inline vkf_status closed_batch_begin(vkf_batch *batch, vkf_env *env, cons
                                                   .n_positions = in->n_positions,
                                                   .line = in->lines ? in->lines[b] : b,
                                                   .sentence = b,
+                                                  .pull = in->pull,
+                                                  .n_pull = in->n_pull,
                                                   .scores = in->scores});
   return st;
 }

@@ -216,6 +216,18 @@ static void process(const vkf_generation_config *c, const hypothesis *h, uint32_
     if (is_end(c, (int32_t)v) && h->length - prompt < c->min_new_tokens) x[v] = -INFINITY;
 }
 
+/* What every sentence of a comparison is pulled to, with prefix_bias_beta. */
+static const int32_t pull[] = {4, 9, 2};
+
+static void bias(const vkf_generation_config *c, const hypothesis *h, uint32_t V, float *x) {
+  const uint32_t at = h->length - 1;
+  if (c->prefix_bias_beta == 0 || at >= VKF_COUNT(pull)) return;
+  for (uint32_t i = 0; i < at; i++)
+    if (h->ids[1 + i] != pull[i]) return;
+  for (uint32_t v = 0; v < V; v++)
+    x[v] = (float)log(exp(x[v]) * (1 - c->prefix_bias_beta) + ((int32_t)v == pull[at] ? c->prefix_bias_beta : 0));
+}
+
 /* finished[num_beams] of one sentence that starts with `start`, best first. Alternatives: of the first ids only that of
  * rank `copy`, and finished[1]. */
 static void search_again(const vkf_generation_config *c, scores_fn scores, uint32_t V, int32_t start, uint32_t copy,
@@ -230,6 +242,7 @@ static void search_again(const vkf_generation_config *c, scores_fn scores, uint3
       scores(running[h].ids, running[h].length, V, x);
       log_softmax(x, V);
       process(c, &running[h], 1, V, x);
+      bias(c, &running[h], V, x);
       for (uint32_t v = 0; v < V; v++) {
         hypothesis *next = &all[n_all++];
         *next = running[h];
@@ -277,6 +290,8 @@ static void compare(const char *options, bool scores) {
   r->input.prompt = starts;
   r->input.n_prompt = 1;
   r->input.scores = scores;
+  r->input.pull = pull;
+  r->input.n_pull = VKF_COUNT(pull);
   assert_int_equal(go(r), VKF_OK);
   assert_true(r->out.scores || (!scores && c->num_beams == 1));
   for (uint32_t b = 0; b < B; b++) {
@@ -294,7 +309,9 @@ static void compare(const char *options, bool scores) {
     const hypothesis *h = &finished[i / n_return][i % n_return];
     for (uint32_t t = 0; t < longest; t++)
       assert_int_equal(r->out.sequences[i * longest + t], t < h->length ? h->ids[t] : c->pad);
-    if (r->out.scores) assert_true(fabsf(r->out.scores[i] - h->score) <= NEAR * fabsf(h->score));
+    /* a pull brings scores near 0, of log-probabilities that are not */
+    const float size = c->prefix_bias_beta > 0 ? fmaxf(1, fabsf(h->score)) : fabsf(h->score);
+    if (r->out.scores) assert_true(fabsf(r->out.scores[i] - h->score) <= NEAR * size);
   }
   assert_int_equal(r->model.allocations_at_first, r->model.allocations_at_last);
   end(r);
@@ -340,6 +357,22 @@ static void patience_as_its_rule_written_again(void **state) {
                  beams, patience[p] < 1 ? 1 : beams, i % 2 ? 1.0 : 0.6, early[i % 2], patience[p], 3 + i);
         compare(options, false);
       }
+}
+
+/* Biased decoding as its equation says, weakly and strongly, greedy and with beams. */
+static void a_beginning_pulls(void **state) {
+  (void)state;
+  static const double betas[] = {0.02, 0.2, 0.5, 0.9};
+  for (uint32_t i = 0; i < 160; i++) {
+    char options[256];
+    const uint32_t beams = 1 + i % 4;
+    seed = 30000 + i;
+    snprintf(options, sizeof options,
+             "{\"num_beams\":%u,\"num_return_sequences\":%u,\"prefix_bias_beta\":%g,\"early_stopping\":true,"
+             "\"eos_token_id\":[3,5],\"pad_token_id\":2,\"max_new_tokens\":%u%s}",
+             beams, beams, betas[i / 4 % 4], 2 + i % 7, beams == 1 || i % 3 ? "" : ",\"min_new_tokens\":3");
+    compare(options, beams > 1 || i % 8 == 0);
+  }
 }
 
 /* Of five first ids each begins a sequence, which goes on as it would alone: greedy, without and with scores, and with
@@ -882,6 +915,7 @@ int main(void) {
                                      cmocka_unit_test(as_the_rules_written_again),
                                      cmocka_unit_test(three_rules_of_stopping),
                                      cmocka_unit_test(patience_as_its_rule_written_again),
+                                     cmocka_unit_test(a_beginning_pulls),
                                      cmocka_unit_test(alternatives_differ_in_the_first_id),
                                      cmocka_unit_test(more_alternatives_than_ids_are_an_error),
                                      cmocka_unit_test(patience_counts_what_has_finished),
