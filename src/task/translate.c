@@ -34,6 +34,7 @@ typedef struct translator {
   vkf_session *session;
   vkf_generation_config config;
   vkf_generate_params params;
+  vkf_session aligner;         /* with `alignments` (align.h) */
   const vkf_text_queue *queue; /* NULL: there is one group */
   group *group;                /* whose sentences are begun; NULL: none is there */
   size_t each;                 /* translations of a text */
@@ -287,7 +288,7 @@ static vkf_status take(void *user, const vkf_request *request, const vkf_generat
                            .n_prompt = s->prompt ? s->n_prompt : 1};
     VKF_CALL(vkf_task_keep(&s->group->parts.arena, &keep, &s->targets[r]));
   }
-  if (t->params.alignments) VKF_CALL(vkf_task_align(t->session, &s->group->parts.arena, s->part, s->targets, t->each));
+  if (t->params.alignments) VKF_CALL(vkf_task_align(&t->aligner, &s->group->parts.arena, s->part, s->targets, t->each));
   return finish_sentence(t, s);
 }
 
@@ -300,7 +301,7 @@ static vkf_status refuse(void *user, const vkf_request *request) {
 
 /* ---- the public functions ---------------------------------------------------------------------------------------- */
 
-/* What a call begins with. Finish t->config also after a failure. */
+/* What a call begins with. Call finish also after a failure. */
 static vkf_status begin(translator *t, const vkf_generate_params *params) {
   vkf_session *session = t->session;
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
@@ -315,7 +316,13 @@ static vkf_status begin(translator *t, const vkf_generate_params *params) {
   VKF_CALL(vkf_engine_derive_generation(session, t->params.source_language, t->params.target_language,
                                         t->params.config_json, &t->config));
   t->each = VKF_MAX(t->config.num_return_sequences, 1);
+  if (t->params.alignments) vkf_task_aligner_init(&t->aligner, session);
   return VKF_OK;
+}
+
+static void finish(translator *t) {
+  vkf_task_aligner_finish(&t->aligner);
+  vkf_decode_generation_finish(&t->config);
 }
 
 /* n: sentences that are there; 0: nobody knows. */
@@ -348,7 +355,7 @@ static vkf_status translate(vkf_session *session, const char *const *texts, size
   if (t.is_stopped) st = vkf_env_fail(session->env, VKF_ERROR_STOPPED, "the token callback asked to stop");
 done:
   vkf_task_parts_finish(&all.parts);
-  vkf_decode_generation_finish(&t.config);
+  finish(&t);
   return st;
 }
 
@@ -370,7 +377,7 @@ static vkf_status translate_queue(vkf_session *session, const vkf_text_queue *gi
   if (t.is_stopped) st = vkf_env_fail(session->env, VKF_ERROR_STOPPED, "a callback asked to stop");
 done:
   while (t.groups) group_destroy(&t, t.groups);
-  vkf_decode_generation_finish(&t.config);
+  finish(&t);
   return st;
 }
 
