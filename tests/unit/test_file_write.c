@@ -76,7 +76,7 @@ static int end(void **state) {
 
 static void modes_stay(void **state) {
   (void)state;
-  static const mode_t modes[] = {0600, 0644, 0660, 0755, 0604};
+  static const mode_t modes[] = {0600, 0644, 0660, 0755, 0604, 01644, 04755};
   const mode_t old = umask(022);
   assert_int_equal(put("new", "one"), VKF_OK);
   assert_int_equal(mode_of("new"), S_IFREG | 0644);
@@ -153,17 +153,24 @@ static void protected_files_are_refused(void **state) {
 
 static void links_stay(void **state) {
   (void)state;
+  char real[sizeof path];
   assert_int_equal(put("real", "one"), VKF_OK);
   assert_int_equal(chmod(in_folder("real"), 0600), 0);
   assert_int_equal(mkdir(in_folder("sub"), 0777), 0);
   assert_int_equal(symlink("../real", in_folder("sub/up")), 0);
   assert_int_equal(symlink("sub/up", in_folder("link")), 0);
   assert_int_equal(symlink("there", in_folder("dangling")), 0);
+  snprintf(real, sizeof real, "%s", in_folder("real"));
+  assert_int_equal(symlink(real, in_folder("sub/absolute")), 0);
   assert_int_equal(symlink("loop", in_folder("loop")), 0);
   assert_int_equal(put("link", "two"), VKF_OK);
   must_hold("real", "two");
   assert_true(S_ISLNK(mode_of("link")) && S_ISLNK(mode_of("sub/up")));
   assert_int_equal(mode_of("real"), S_IFREG | 0600);
+  assert_int_equal(put("sub/absolute", "2"), VKF_OK);
+  must_hold("real", "2");
+  assert_true(S_ISLNK(mode_of("sub/absolute")));
+  assert_int_equal(remove(in_folder("sub/absolute")), 0);
   assert_int_equal(put("dangling", "three"), VKF_OK);
   must_hold("there", "three");
   assert_true(S_ISLNK(mode_of("dangling")));
