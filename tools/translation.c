@@ -1,0 +1,211 @@
+/* translation: see translation.h. */
+#define _POSIX_C_SOURCE 200809L
+
+#include "translation.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+#include "alignment.h"
+
+static const char format[] = "vkformer-translate/1";
+
+void tool_translation_read_config(tool_translation *t, const char *config, const char *folder) {
+  json_t *best = tool_config_value(config, folder, "num_return_sequences");
+  t->n_best = json_is_integer(best) && json_integer_value(best) > 1 ? (size_t)json_integer_value(best) : 1;
+  json_decref(best);
+  json_t *ids = tool_config_value(config, folder, "eos_token_id");
+  if (json_is_integer(ids)) t->end_ids[t->n_end_ids++] = (int)json_integer_value(ids);
+  for (size_t i = 0; i < json_array_size(ids) && i < TOOL_MAX_END_IDS; i++)
+    t->end_ids[t->n_end_ids++] = (int)json_integer_value(json_array_get(ids, i));
+  json_decref(ids);
+}
+
+/* ---- lines in ---------------------------------------------------------------------------------------------------- */
+
+int tool_translation_skip(tool_entry *e, const char *why) {
+  e->skipped = strdup(why);
+  return e->skipped ? TOOL_OK : tool_error("out of memory");
+}
+
+/* --column: what is between tabs. --force-decode: what is behind the last one. */
+static int prepare_columns(const tool_translation *t, tool_entry *e) {
+  const char *at = e->line, *last = strrchr(e->line, '\t');
+  const size_t column = t->args->column ? t->args->column : 1;
+  for (size_t i = 1; at && i < column; i++) {
+    at = strchr(at, '\t');
+    at += at != NULL;
+  }
+  if (!at || (t->args->force_decode && (!last || last < at))) {
+    char why[80];
+    snprintf(why, sizeof why, "expected %zu columns with tabs between them, found fewer",
+             column + (t->args->force_decode > 0));
+    return tool_translation_skip(e, why);
+  }
+  if (t->args->force_decode) e->prefix = last + 1;
+  e->text = e->field = strndup(at, strcspn(at, "\t"));
+  return e->field ? TOOL_OK : tool_error("out of memory");
+}
+
+/* --jsonl: the value of a key, and with --force-decode "prefix", which may be absent or null. */
+static int prepare_json(const tool_translation *t, tool_entry *e) {
+  char why[160];
+  const char *key = t->args->jsonl;
+  e->json = json_loads(e->line, JSON_REJECT_DUPLICATES, NULL);
+  const json_t *prefix = t->args->force_decode ? json_object_get(e->json, "prefix") : NULL;
+  e->text = json_string_value(json_object_get(e->json, key));
+  e->prefix = json_string_value(prefix);
+  const bool has_wrong_prefix = prefix && !e->prefix && !json_is_null(prefix);
+  if (e->text && !has_wrong_prefix) return TOOL_OK;
+  const char *found = !e->json                                     ? "no JSON"
+                      : !json_is_object(e->json)                   ? "no object"
+                      : !e->text && !json_object_get(e->json, key) ? "none"
+                                                                   : "another value";
+  if (e->text) key = "prefix";
+  if (!json_is_object(e->json)) {
+    json_decref(e->json);
+    e->json = NULL;
+  }
+  snprintf(why, sizeof why, "expected a JSON object with a string as \"%.60s\", found %s", key, found);
+  return tool_translation_skip(e, why);
+}
+
+int tool_translation_prepare(void *user, tool_entry *e) {
+  const tool_translation *t = user;
+  if (t->args->jsonl) return prepare_json(t, e);
+  if (t->args->column || t->args->force_decode) return prepare_columns(t, e);
+  e->text = e->line;
+  return TOOL_OK;
+}
+
+/* ---- lines out --------------------------------------------------------------------------------------------------- */
+
+size_t tool_translation_length(const tool_translation *t, const vkf_array *sequences, size_t row) {
+  const int32_t *ids = (const int32_t *)sequences->data + row * sequences->shape[1];
+  for (size_t i = 1; i < sequences->shape[1]; i++)
+    for (size_t e = 0; e < t->n_end_ids; e++)
+      if (ids[i] == t->end_ids[e]) return i;
+  return sequences->shape[1] - 1;
+}
+
+typedef void (*id_fn)(void *user, int32_t id, float score);
+
+/* The ids of a translation of a line, those of all parts, with their scores (0: there are none). */
+static void each_id(const tool_translation *t, const vkf_result *result, size_t best, id_fn call, void *user) {
+  const vkf_array *sequences = vkf_result_find(result, "sequences");
+  const float *scores = vkf_result_f32(result, "token_scores", NULL);
+  for (size_t row = best; sequences && row < sequences->shape[0]; row += t->n_best) {
+    const size_t at = row * sequences->shape[1], n = tool_translation_length(t, sequences, row);
+    for (size_t i = 1; i <= n; i++) call(user, ((const int32_t *)sequences->data)[at + i], scores ? scores[at + i] : 0);
+  }
+}
+
+static void add_id(void *list, int32_t id, float score) {
+  (void)score;
+  json_array_append_new(list, json_integer(id));
+}
+
+static void add_score(void *list, int32_t id, float score) {
+  (void)id;
+  json_array_append_new(list, tool_json_real(score));
+}
+
+static void print_score(void *file, int32_t id, float score) {
+  (void)id;
+  fprintf(file, " %.6g", (double)score);
+}
+
+/* What a line gave: its ids, those of all parts, and its score, null if it has several parts. */
+static void add_numbers(const tool_translation *t, const vkf_result *result, size_t best, json_t *to) {
+  json_t *ids = json_array(), *score = json_null();
+  const vkf_array *sequences = vkf_result_find(result, "sequences");
+  const float *scores = vkf_result_f32(result, "sequences_scores", NULL);
+  const size_t rows = sequences ? sequences->shape[0] : 0;
+  each_id(t, result, best, add_id, ids);
+  if (scores && rows == t->n_best) score = tool_json_real(scores[best]);
+  json_object_set_new(to, "ids", ids);
+  json_object_set_new(to, "score", score);
+}
+
+static int set_json(tool_entry *e, json_t *json) {
+  char *text = json ? json_dumps(json, JSON_COMPACT | TOOL_JSON_DIGITS) : NULL;
+  json_decref(json);
+  if (!text) return tool_error("out of memory");
+  e->n_out = strlen(text) + 1;
+  text[e->n_out - 1] = '\n'; /* in the place of the zero byte */
+  e->out = text;
+  return TOOL_OK;
+}
+
+/* result NULL: the line was not worked on. */
+static int render_json(const tool_translation *t, tool_entry *e, const vkf_result *result) {
+  const bool is_list = t->n_best > 1;
+  json_t *json = e->json          ? json_incref(e->json)
+                 : t->args->jsonl ? json_pack("{s:s}", "line", e->line)
+                                  : json_pack("{s:s, s:s}", "format", format, "source", e->text ? e->text : e->line);
+  if (e->skipped) {
+    json_object_set_new(json, "skipped", json_string(e->skipped));
+    return set_json(e, json);
+  }
+  json_t *list = is_list ? json_array() : NULL;
+  for (size_t i = 0; i < t->n_best && (result || !is_list); i++) {
+    json_t *to = is_list ? json_object() : json;
+    json_object_set_new(to, "translation", json_string(result ? vkf_result_text(result, i) : ""));
+    if (t->args->json) add_numbers(t, result, i, to);
+    if (t->args->word_scores) {
+      json_t *scores = json_array();
+      each_id(t, result, i, add_score, scores);
+      json_object_set_new(to, "word_scores", scores);
+    }
+    if (t->args->alignment)
+      json_object_set_new(to, "alignment", tool_alignment_json(&(tool_alignment){result, t->threshold, i, t->n_best}));
+    if (is_list) json_array_append_new(list, to);
+  }
+  if (is_list) json_object_set_new(json, "translations", list);
+  return set_json(e, json);
+}
+
+/* A translation is one line, whatever is in it. */
+static void add_text(const tool_translation *t, FILE *out, const char *text) {
+  for (; *text; text++) fputc(*text == '\n' || *text == '\r' || (t->args->column && *text == '\t') ? ' ' : *text, out);
+}
+
+/* A translation, and behind it what Marian writes for --alignment and --word-scores. */
+static void add_translation(const tool_translation *t, FILE *out, size_t best, const vkf_result *result) {
+  add_text(t, out, vkf_result_text(result, best));
+  if (t->args->alignment) {
+    fputs(" |||", out);
+    tool_alignment_print(&(tool_alignment){result, t->threshold, best, t->n_best}, out);
+  }
+  if (!t->args->word_scores) return;
+  fputs(" ||| WordScores=", out);
+  each_id(t, result, best, print_score, out);
+}
+
+/* As Moses and Marian write lists of the best. */
+static void add_best(const tool_translation *t, FILE *out, size_t number, const vkf_result *result) {
+  const float *scores = vkf_result_f32(result, "sequences_scores", NULL);
+  for (size_t i = 0; i < t->n_best; i++) {
+    const double score = scores ? scores[i] : 0;
+    fprintf(out, "%zu ||| ", number - 1);
+    add_translation(t, out, i, result);
+    fprintf(out, " ||| F0= %.6g ||| %.6g\n", score, score);
+  }
+}
+
+int tool_translation_render(const tool_translation *t, tool_entry *e, const vkf_result *result) {
+  if (t->args->json || t->args->jsonl) return render_json(t, e, result);
+  FILE *out = open_memstream(&e->out, &e->n_out);
+  if (!out) return tool_error("out of memory");
+  if (t->args->column) fprintf(out, "%s\t", e->line);
+  if (result && t->n_best > 1)
+    add_best(t, out, e->number, result);
+  else if (result)
+    add_translation(t, out, 0, result);
+  if (!result || t->n_best == 1) fputc('\n', out);
+  return fclose(out) == 0 ? TOOL_OK : tool_error("out of memory");
+}
+
+int tool_translation_render_idle(void *user, tool_entry *e) {
+  return tool_translation_render(user, e, NULL);
+}

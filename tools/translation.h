@@ -1,0 +1,32 @@
+/* translation: what a line of `vkformer translate` says, and what is written for it. */
+#ifndef VKF_TOOLS_TRANSLATION_H
+#define VKF_TOOLS_TRANSLATION_H
+
+#include "window.h"
+
+enum { TOOL_MAX_END_IDS = 8 };
+
+/* The forms of lines in and out. */
+typedef struct tool_translation {
+  const tool_args *args;
+  size_t n_best; /* translations of a line */
+  int end_ids[TOOL_MAX_END_IDS];
+  size_t n_end_ids;
+  double threshold; /* --alignment, see alignment.h */
+} tool_translation;
+
+/* What the results are read by: num_return_sequences and eos_token_id, of the JSON text `config` or else of the model's
+ * folder. */
+void tool_translation_read_config(tool_translation *t, const char *config, const char *folder);
+
+/* The line's text and beginning: e->text and e->prefix, or e->skipped. user: a tool_translation. */
+int tool_translation_prepare(void *user, tool_entry *e);
+/* The line e->out. result NULL, or not given: the line was not worked on. */
+int tool_translation_render(const tool_translation *t, tool_entry *e, const vkf_result *result);
+int tool_translation_render_idle(void *user, tool_entry *e);
+int tool_translation_skip(tool_entry *e, const char *why);
+
+/* The ids of a row of `sequences` without the start token, up to and with the id that ends it. */
+size_t tool_translation_length(const tool_translation *t, const vkf_array *sequences, size_t row);
+
+#endif
