@@ -95,6 +95,8 @@ static void become_child(const tool_args *args, const char *manifest, bool list_
   size_t n = 3;
   if (list_only) argv[n++] = "--list";
   if (args->no_wide_vectors) argv[n++] = "--no-wide-vectors";
+  if (args->limits) argv[n++] = "--limits";
+  if (args->limits) argv[n++] = (char *)args->limits;
   if (manifest) {
     setenv("VK_DRIVER_FILES", manifest, 1);
     setenv("VK_ICD_FILENAMES", manifest, 1);

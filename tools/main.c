@@ -78,7 +78,8 @@ static int run(const tool_command *command, int argc, char **argv) {
     if (args.help) {
       tool_command_help(command, stdout);
     } else {
-      exit_code = command->run(&args);
+      exit_code = tool_session_check_limits(&args);
+      if (exit_code == TOOL_OK) exit_code = command->run(&args);
     }
   }
   tool_args_finish(&args);

@@ -212,6 +212,8 @@ typedef struct tool_session {
  * TOOL_OK, or another exit code after a message. Close the session either way. */
 int tool_session_open(tool_session *session, const tool_args *args, const char *device, const char *folder);
 int tool_session_open_context(tool_session *session, const tool_args *args);
+/* Refuses a wrong --limits, also for commands that open no device. */
+int tool_session_check_limits(const tool_args *args);
 int tool_session_open_device(tool_session *session, const char *device);
 int tool_session_open_model(tool_session *session, const char *folder);
 /* Another session of the same model and languages, which logs nothing: first its context, on the thread that opened the

@@ -157,6 +157,14 @@ int tool_session_open_context(tool_session *session, const tool_args *args) {
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }
 
+int tool_session_check_limits(const tool_args *args) {
+  tool_session session = {0};
+  if (!args->limits) return TOOL_OK;
+  vkf_status status = create_context(&session, args, false);
+  if (status == VKF_OK) status = vkf_device_open(session.context, "ref", &session.device);
+  return tool_session_close(&session, status == VKF_OK ? TOOL_OK : tool_session_fail(&session, status, NULL));
+}
+
 int tool_session_open_device(tool_session *session, const char *device) {
   vkf_status status = vkf_device_open(session->context, device && device[0] ? device : NULL, &session->device);
   const bool by_default = !(device && device[0]) && !(getenv("VKF_DEVICE") && getenv("VKF_DEVICE")[0]);

@@ -98,12 +98,20 @@ static void must_end(const row *r, const char *arguments, int code) {
   program_must(command, code, NULL, code == TOOL_OK || code == TOOL_WRONG ? NULL : "vkformer: ");
 }
 
+/* Each command takes --limits, also one that opens no device. */
+static void must_refuse_limits(const row *r) {
+  char command[1024];
+  snprintf(command, sizeof command, "$V %s %s --limits nosuch", r->name, r->done ? r->done : r->input);
+  program_must(command, TOOL_FAILED, "", "limits: expected pi, mali, adreno or a file, found \"nosuch\"");
+}
+
 static void test_table(void **state) {
   (void)state;
   for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
     must_end(&rows[i], rows[i].done, TOOL_OK);
     must_end(&rows[i], rows[i].wrong, TOOL_WRONG);
     must_end(&rows[i], "--nosuch", TOOL_USAGE);
+    must_refuse_limits(&rows[i]);
     must_end(&rows[i], rows[i].no_device, TOOL_NO_DEVICE);
     must_end(&rows[i], rows[i].input, TOOL_FAILED);
   }
