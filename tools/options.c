@@ -365,7 +365,12 @@ static void print_option(const tool_option *option, FILE *file) {
   int n = snprintf(left, sizeof left, "  %c%c%c --%s%s%s", option->letter ? '-' : ' ',
                    option->letter ? option->letter : ' ', option->letter ? ',' : ' ', option->name,
                    option->value && option->kind != TOOL_MAYBE_OUTPUT ? " " : "", option->value ? option->value : "");
-  fprintf(file, "%s%*s", left, n < COLUMN ? COLUMN - n : 1, "");
+  fputs(left, file);
+  if (n > COLUMN - 2) { /* no room for two spaces behind it */
+    fputc('\n', file);
+    n = 0;
+  }
+  fprintf(file, "%*s", COLUMN - n, "");
   for (const char *c = option->help; *c; c++) {
     fputc(*c, file);
     if (*c == '\n') fprintf(file, "%*s", COLUMN, "");

@@ -143,5 +143,16 @@ static void test_no_command_is_missing(void **state) {
   if (*at) fail_msg("expected a row for each command, found none for %.*s", (int)strcspn(at, "\n"), at);
 }
 
+/* What an option does begins in one column, with two spaces before it at least, in the help of every command. */
+static void test_columns_of_help(void **state) {
+  (void)state;
+  program_must(
+      "for c in $($V --help | sed -n '/^Commands/,/^$/s/^  \\([a-z-]*\\) .*/\\1/p'); do $V $c --help; done | awk '"
+      "/^  (-.,|   ) --/ { n++; match($0, /--[^ ]+( [^ ]+)?/); e = RSTART + RLENGTH; "
+      "if (length($0) >= e && !(substr($0, e, 2) == \"  \" && substr($0, 31, 2) == \"  \" && "
+      "substr($0, 33, 1) != \" \")) print } END { if (n < 100) print n \" options\" }'",
+      0, "", "");
+}
+
 PROGRAM_MAIN(prepare, cmocka_unit_test(test_table), cmocka_unit_test(test_op_over_its_bound),
-             cmocka_unit_test(test_no_command_is_missing))
+             cmocka_unit_test(test_no_command_is_missing), cmocka_unit_test(test_columns_of_help))
