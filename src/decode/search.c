@@ -10,7 +10,7 @@ static bool is_pulled(const vkf_generation_config *config) {
 
 vkf_status vkf_decode_scratch_init(vkf_search_scratch *scratch, vkf_env *env, const vkf_generation_config *config,
                                    uint32_t n_vocab) {
-  const bool has_candidates = config->do_sample || is_pulled(config);
+  const bool has_candidates = config->do_sample || is_pulled(config) || config->return_alternatives;
   *scratch = (vkf_search_scratch){0};
   VKF_CALL(vkf_decode_marks_init(&scratch->marks, env, n_vocab));
   if (has_candidates) scratch->candidates = vkf_env_alloc(env, n_vocab, sizeof *scratch->candidates);
@@ -201,19 +201,19 @@ static double log_sum_exp(const float *x, uint32_t n, float *top) {
   return log(sum);
 }
 
-/* The id of rank `rank` by scores [n], of equals the lower one first, and its log-probability. */
-static int32_t ranked(const float *scores, uint32_t n, uint32_t rank, double *log_prob) {
+/* The id of rank `rank` by all scores, of equals the lower one first, and its log-probability. */
+static int32_t ranked(const vkf_search *s, const float *scores, uint32_t rank, double *log_prob) {
+  const uint32_t n = s->scratch->marks.n_vocab;
+  vkf_sample_candidate *candidates = s->scratch->candidates;
   uint32_t best = 0;
+  float top = 0;
   for (uint32_t i = 1; i < n; i++)
     if (scores[i] > scores[best]) best = i;
-  for (; rank > 0; rank--) {
-    const uint32_t last = best;
-    for (uint32_t i = 0; i < n; i++) {
-      const bool is_behind = scores[i] < scores[last] || (scores[i] == scores[last] && i > last);
-      if (is_behind && (best == last || scores[i] > scores[best])) best = i;
-    }
+  if (rank > 0) {
+    for (uint32_t i = 0; i < n; i++) candidates[i] = (vkf_sample_candidate){.score = scores[i], .id = (int32_t)i};
+    vkf_decode_best(candidates, n, rank + 1);
+    best = (uint32_t)candidates[rank].id;
   }
-  float top = 0;
   const double log_sum = log_sum_exp(scores, n, &top);
   *log_prob = scores[best] > -INFINITY ? (double)scores[best] - top - log_sum : -INFINITY; /* it is forbidden */
   return (int32_t)best;
@@ -264,7 +264,7 @@ static vkf_status choose(vkf_search *s, const float *scores, uint32_t rank, int3
     *id = best->id;
     log_prob = best->score;
   } else {
-    *id = ranked(scores, n_vocab, rank, &log_prob);
+    *id = ranked(s, scores, rank, &log_prob);
   }
   if (*id == VKF_NO_TOKEN) return no_id(s, "every id is forbidden");
   if (rank > 0 && isinf(log_prob)) return no_id(s, "fewer are allowed than there are alternatives");

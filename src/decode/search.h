@@ -14,7 +14,7 @@
 /* Memory that searches share, one after the other. */
 typedef struct vkf_search_scratch {
   vkf_id_marks marks;
-  vkf_sample_candidate *candidates; /* [n_vocab]; NULL: no search draws or is pulled */
+  vkf_sample_candidate *candidates; /* [n_vocab]; NULL: no search ranks all ids */
 } vkf_search_scratch;
 
 /* A row of a step: ids that follow those in its slot. */
