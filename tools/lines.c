@@ -66,9 +66,9 @@ int tool_texts_check(const tool_args *args, const char *const *texts, size_t n) 
                               "name itself with echo %s |",
                               texts[i], texts[i], texts[i]);
     if (is_model_folder(texts[i]))
-      return tool_usage_error(args->command->name,
-                              "expected a text, found a model's folder, %s: its place is --model or before the texts",
-                              texts[i]);
+      return tool_usage_error(
+          args->command->name,
+          "expected a text, found a model's folder, %s: name a model with --model, or before the texts", texts[i]);
   }
   return TOOL_OK;
 }

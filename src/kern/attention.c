@@ -3,7 +3,7 @@
 
 #include <stdio.h>
 
-enum { MAX_WORKGROUPS = 65535 }; /* in a dimension of a grid, on every device that Vulkan allows */
+enum { MAX_WORKGROUPS = 65535 }; /* that Vulkan promises in a dimension of a grid */
 
 const char *vkf_kern_attention_fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                                    size_t size) {
@@ -18,9 +18,9 @@ const char *vkf_kern_attention_fit(const vkf_variant *v, const vkf_problem *p, c
 void vkf_kern_attention_grid_by_query(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
   (void)v;
   (void)stage;
-  const uint32_t parts = VKF_CEIL_DIV(p->attention.queries, MAX_WORKGROUPS);
-  g[0] = VKF_CEIL_DIV(p->attention.queries, VKF_MAX(parts, 1));
-  g[1] = p->attention.heads * VKF_MAX(parts, 1);
+  const uint32_t parts = VKF_MAX(VKF_CEIL_DIV(p->attention.queries, MAX_WORKGROUPS), 1);
+  g[0] = VKF_CEIL_DIV(p->attention.queries, parts);
+  g[1] = p->attention.heads * parts;
   g[2] = p->attention.batch;
 }
 

@@ -208,7 +208,7 @@ static void test_names_of_files(void **state) {
     snprintf(command, sizeof command, "$V %s", commands[i]);
     program_must(command, 2, "", "/f: its lines are read with < ");
   }
-  program_must("$V translate $T/marian w5", 2, "", "/marian: its place is --model or before the texts");
+  program_must("$V translate $T/marian w5", 2, "", "/marian: name a model with --model, or before the texts");
 }
 
 /* ---- fill-mask --------------------------------------------------------------------------------------------------- */
