@@ -59,7 +59,7 @@ typedef struct tool_args {
   int json, plan, decode, hidden_states, attentions, compile;
   size_t batch_size, length; /* 0: not given */
   double seconds, limit;     /* 0: not given */
-  tool_texts icd_files, prompts, stops, images, problems;
+  tool_texts icd_files, prompts, stops, force_words, images, problems;
   tool_sizes m, n, k, batches, lengths, layers_at, heads_at;
   size_t layers, d_model, heads, d_ff, vocab; /* 0: not given */
   const char *norm, *activation;

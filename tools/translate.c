@@ -228,6 +228,8 @@ static int run_translate(const tool_args *args) {
     t.params.source_language = args->source_lang;
     t.params.target_language = args->target_lang;
     t.params.batch_size = args->batch_size;
+    t.params.force_words = args->force_words.at;
+    t.params.n_force_words = args->force_words.n;
     tool_warn_sampling(args, config, t.folder);
     if (args->attention) tool_pictures_init(&t.pictures);
     exit_code = run_lines(&t);
@@ -260,6 +262,8 @@ static const tool_option options[] = {
      "with --force-decode the beginning pulls in place of being\nforced: while a translation follows it, its next "
      "token "
      "has\n(1 - X) p + X in place of p, others (1 - X) p; 0 to below 1"},
+    {"force-words", 0, TOOL_TEXTS, offsetof(tool_args, force_words), "TEXT",
+     "words that every translation has, with beams; repeatable"},
     {"shortlist", 0, TOOL_TEXT, offsetof(tool_args, shortlist), "FILE[,FIRST,BEST]",
      "only the FIRST first tokens of the vocabulary and the BEST\ntargets of each token of a text (100 and 100), from "
      "lines\n\"target source probability\", as Marian reads them"},

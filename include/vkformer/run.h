@@ -76,6 +76,10 @@ typedef struct vkf_generate_params {
   const char *const *target_prefixes;
   const vkf_shortlist *shortlist; /* of models with an encoder; NULL: all tokens may follow */
   bool alignments;                /* vkf_session_translate(): `alignments` and `n_sources` */
+  /* vkf_session_translate(), with beams: words [n_force_words] that appear in every translation, besides those of
+   * "force_words_ids". Each is tokenized as the beginning of a target would be, so it begins a word there. */
+  const char *const *force_words;
+  size_t n_force_words;
 } vkf_generate_params;
 #define VKF_GENERATE_PARAMS_INIT .size = sizeof(vkf_generate_params)
 VKF_DEFINE_INIT(vkf_generate_params)
@@ -100,7 +104,10 @@ VKF_DEFINE_INIT(vkf_generate_params)
  *                     log-softmax of the model's logits, before penalties, temperature and other options
  *
  * Every key of the configuration is applied or refused by name. encoder_repetition_penalty applies to every beam
- * (transformers 5.12 applies it to the first B of B x beams rows). Four keys are not in transformers: "seed" (default
+ * (transformers 5.12 applies it to the first B of B x beams rows). "num_beam_groups", "diversity_penalty" and
+ * "force_words_ids" are those of transformers before 5: groups of beams of which each avoids what earlier groups take
+ * (the score has the penalties), and lists of ids, each of which appears in every sequence (grid beam search; no
+ * lists of alternatives). Four keys are not in transformers: "seed" (default
  * 0): with do_sample the same seed, line and prompt give the same ids; "patience" (default null): a beam search ends
  * when round(num_beams * patience) sequences have ended, whatever early_stopping says; and "return_alternatives"
  * (default false), as CTranslate2 has it: sequence i of num_return_sequences has the i-th most likely id after the

@@ -216,6 +216,8 @@ class GenerateParams(_Sized):
         ("target_prefixes", POINTER(c_char_p)),
         ("shortlist", c_void_p),
         ("alignments", c_bool),
+        ("force_words", POINTER(c_char_p)),
+        ("n_force_words", c_size_t),
     ]
 
 

@@ -2,6 +2,7 @@
 #include "decode/beam.h"
 
 #include <math.h>
+#include <stdlib.h>
 #include <string.h>
 
 /* Takes a hypothesis out of a ranking without removing it; large beside any sum of log-probabilities. */
@@ -30,8 +31,12 @@ static void finish_pool(vkf_env *env, vkf_beam_pool *pool) {
   vkf_env_free(env, pool->finished);
 }
 
+uint32_t vkf_decode_beams_each(const vkf_generation_config *config) {
+  return config->num_beams / config->num_beam_groups;
+}
+
 uint64_t vkf_decode_beams_keep(const vkf_generation_config *config) {
-  return (uint64_t)VKF_MAX(2, 1 + (uint64_t)config->eos.n) * config->num_beams;
+  return (uint64_t)VKF_MAX(2, 1 + (uint64_t)config->eos.n) * vkf_decode_beams_each(config);
 }
 
 /* Both pools start from the prompt; only the first beam counts, since all are equal. */
@@ -46,11 +51,15 @@ static void fill_pools(vkf_beams *s, const int32_t *ids) {
 }
 
 vkf_status vkf_decode_beams_init(vkf_beams *s, vkf_env *env, const vkf_generation_config *config, const int32_t *ids,
-                                 uint32_t prompt, uint32_t max_length, uint32_t capacity) {
+                                 uint32_t prompt, uint32_t max_length, uint32_t capacity, uint32_t k,
+                                 uint32_t phrases_from) {
+  const bool has_phrases = config->force_words.n > 0;
   *s = (vkf_beams){.env = env,
                    .config = config,
-                   .n_beams = config->num_beams,
-                   .n_keep = (uint32_t)vkf_decode_beams_keep(config),
+                   .n_beams = vkf_decode_beams_each(config),
+                   .n_keep = has_phrases ? config->num_beams * k : (uint32_t)vkf_decode_beams_keep(config),
+                   .n_banks = vkf_decode_phrases_total(&config->force_words) + 1,
+                   .phrases_from = phrases_from,
                    .prompt = prompt,
                    .length = prompt,
                    .max_length = max_length,
@@ -59,7 +68,7 @@ vkf_status vkf_decode_beams_init(vkf_beams *s, vkf_env *env, const vkf_generatio
   VKF_CALL(init_pool(env, &s->finished, s->n_beams, capacity));
   VKF_CALL(init_pool(env, &s->spare, s->n_beams, capacity));
   s->order = vkf_env_alloc(env, s->n_beams, sizeof(*s->order));
-  s->cursors = vkf_env_alloc(env, s->n_beams, sizeof(*s->cursors));
+  s->cursors = vkf_env_alloc(env, VKF_MAX(s->n_beams, s->n_banks), sizeof(*s->cursors));
   s->picked = vkf_env_alloc(env, s->n_beams, sizeof(*s->picked));
   s->ranks = vkf_env_alloc(env, (size_t)s->n_beams + s->n_keep, sizeof(*s->ranks));
   s->candidates = vkf_env_alloc(env, s->n_keep, sizeof(*s->candidates));
@@ -109,12 +118,43 @@ static void merge_rows(vkf_beams *s, const float *values, const int32_t *ids, ui
       float score = values[at] + s->running.scores[row];
       if (only && at != *only) score += OUT_OF_RANK;
       if (found && !(score > best.score)) continue;
-      best = (vkf_beam_candidate){score, row, ids[at], false, values[at]};
+      best = (vkf_beam_candidate){.score = score, .row = row, .id = ids[at], .logprob = values[at]};
       found = true;
     }
     s->cursors[best.row]++;
     best.ends = s->length + 1 >= s->max_length || vkf_decode_id_in(&s->config->eos, best.id);
+    best.finishes = best.ends && i < s->n_beams;
     s->candidates[i] = best;
+  }
+}
+
+static int compare_candidates(const void *left, const void *right) {
+  const vkf_beam_candidate *a = left, *b = right;
+  if (a->score != b->score) return a->score > b->score ? -1 : 1;
+  return a->row != b->row ? (a->row > b->row) - (a->row < b->row) : (a->id > b->id) - (a->id < b->id);
+}
+
+/* With phrases: all candidates, descending, each with its bank. Only a candidate that has every phrase finishes, and it
+ * competes with its like alone. */
+static void rank_banks(vkf_beams *s, const float *values, const int32_t *ids, uint32_t k) {
+  const vkf_id_lists *phrases = &s->config->force_words;
+  uint32_t n_whole = 0;
+  for (uint32_t i = 0; i < s->n_keep; i++) {
+    const uint32_t row = i / k;
+    int32_t *history = s->running.tokens + (size_t)row * s->capacity;
+    vkf_beam_candidate c = {
+        .score = values[i] + s->running.scores[row], .row = row, .id = ids[i], .logprob = values[i]};
+    history[s->length] = c.id; /* behind the running ids, where the next one comes */
+    c.bank = vkf_decode_phrases_met(phrases, history + s->phrases_from, s->length + 1 - s->phrases_from);
+    c.ends = s->length + 1 >= s->max_length || vkf_decode_id_in(&s->config->eos, c.id);
+    s->candidates[i] = c;
+  }
+  qsort(s->candidates, s->n_keep, sizeof *s->candidates, compare_candidates);
+  for (uint32_t i = 0; i < s->n_keep; i++) {
+    vkf_beam_candidate *c = &s->candidates[i];
+    const bool is_whole = c->bank == s->n_banks - 1 && c->score > OUT_OF_RANK;
+    c->finishes = c->ends && is_whole && n_whole < s->n_beams;
+    n_whole += is_whole;
   }
 }
 
@@ -161,9 +201,8 @@ static void update_finished(vkf_beams *s) {
   memcpy(s->ranks, s->finished.scores, s->n_beams * sizeof(*s->ranks));
   for (uint32_t i = 0; i < s->n_keep; i++) {
     float score = s->candidates[i].score / by;
-    const bool finishes = s->candidates[i].ends && i < s->n_beams;
-    if (!finishes) score += OUT_OF_RANK;
-    s->n_ended += finishes && s->candidates[i].score > OUT_OF_RANK;
+    if (!s->candidates[i].finishes) score += OUT_OF_RANK;
+    s->n_ended += s->candidates[i].finishes && s->candidates[i].score > OUT_OF_RANK;
     s->ranks[s->n_beams + i] = score;
   }
   pick_best(s, s->n_beams + s->n_keep);
@@ -173,8 +212,31 @@ static void update_finished(vkf_beams *s) {
       copy_row(s, i, &s->finished, at);
     } else {
       const vkf_beam_candidate *c = &s->candidates[at - s->n_beams];
-      copy_candidate(s, i, c, s->ranks[at], c->ends && at - s->n_beams < s->n_beams);
+      copy_candidate(s, i, c, s->ranks[at], c->finishes);
     }
+  }
+}
+
+/* The candidates that go on, with phrases: the banks take turns, that with the most ids first, each with the best one
+ * that is left to it. Places that are left over get what is out of rank. */
+static void pick_from_banks(vkf_beams *s) {
+  uint32_t n = 0, bank = s->n_banks;
+  memset(s->cursors, 0, s->n_banks * sizeof *s->cursors);
+  for (uint32_t n_empty = 0; n < s->n_beams && n_empty < s->n_banks;) {
+    bank = (bank > 0 ? bank : s->n_banks) - 1;
+    uint32_t i = s->cursors[bank];
+    while (i < s->n_keep && !(s->candidates[i].bank == bank && s->ranks[i] > OUT_OF_RANK)) i++;
+    n_empty = i < s->n_keep ? 0 : n_empty + 1;
+    if (i < s->n_keep) s->picked[n++] = i;
+    s->cursors[bank] = i < s->n_keep ? i + 1 : i;
+  }
+  for (uint32_t i = 0; n < s->n_beams; i++)
+    if (!(s->ranks[i] > OUT_OF_RANK)) s->picked[n++] = i;
+  for (uint32_t i = 1; i < s->n_beams; i++) { /* in descending order */
+    const uint32_t at = s->picked[i];
+    uint32_t to = i;
+    for (; to > 0 && s->ranks[s->picked[to - 1]] < s->ranks[at]; to--) s->picked[to] = s->picked[to - 1];
+    s->picked[to] = at;
   }
 }
 
@@ -182,7 +244,10 @@ static void update_finished(vkf_beams *s) {
 static void update_running(vkf_beams *s) {
   for (uint32_t i = 0; i < s->n_keep; i++)
     s->ranks[i] = s->candidates[i].score + (s->candidates[i].ends ? OUT_OF_RANK : 0.0f);
-  pick_best(s, s->n_keep);
+  if (s->n_banks > 1)
+    pick_from_banks(s);
+  else
+    pick_best(s, s->n_keep);
   for (uint32_t i = 0; i < s->n_beams; i++) {
     const vkf_beam_candidate *c = &s->candidates[s->picked[i]];
     copy_candidate(s, i, c, s->ranks[s->picked[i]], false);
@@ -204,7 +269,10 @@ static bool is_open(const vkf_beams *s) {
 
 bool vkf_decode_beams_step(vkf_beams *s, const float *values, const int32_t *ids, uint32_t k, const uint32_t *only) {
   bool all_end = true;
-  merge_rows(s, values, ids, k, only);
+  if (s->n_banks > 1)
+    rank_banks(s, values, ids, k);
+  else
+    merge_rows(s, values, ids, k, only);
   for (uint32_t i = 0; i < s->n_keep; i++) all_end &= s->candidates[i].ends;
   update_finished(s);
   swap_spare(s, &s->finished);
@@ -214,6 +282,15 @@ bool vkf_decode_beams_step(vkf_beams *s, const float *values, const int32_t *ids
   if (s->config->patience > 0) return s->n_ended < vkf_decode_generation_patience(s->config) && !all_end;
   bool full = s->config->early_stopping == VKF_EARLY_STOPPING_TRUE && all_finished(s);
   return is_open(s) && !full && !all_end;
+}
+
+void vkf_decode_beams_idle(vkf_beams *s, int32_t id) {
+  for (uint32_t i = 0; i < s->n_beams; i++) {
+    s->running.tokens[(size_t)i * s->capacity + s->length] = id;
+    s->running.lengths[i]++;
+    s->order[i] = i;
+  }
+  s->length++;
 }
 
 void vkf_decode_beams_stop(vkf_beams *s) {

@@ -90,19 +90,25 @@ static vkf_status check_id(const vkf_generation_config *config, const char *name
                       n_vocab, id);
 }
 
+static vkf_status check_list(const vkf_generation_config *config, const char *name, const vkf_id_list *list,
+                             uint32_t n_vocab) {
+  vkf_status st = VKF_OK;
+  for (uint32_t i = 0; i < list->n && st == VKF_OK; i++) st = check_id(config, name, list->ids[i], n_vocab);
+  return st;
+}
+
 static vkf_status check_ids(const vkf_generation_config *config, uint32_t n_vocab) {
   vkf_status st = VKF_OK;
   const vkf_generation_key *keys = vkf_decode_generation_keys;
   for (size_t i = 0; i < vkf_decode_generation_n_keys && st == VKF_OK; i++) {
     const void *field = (const char *)config + keys[i].offset;
     if (keys[i].kind == VKF_KEY_ID) st = check_id(config, keys[i].name, *(const int32_t *)field, n_vocab);
-    if (keys[i].kind != VKF_KEY_IDS) continue;
-    const vkf_id_list *list = field;
-    for (uint32_t j = 0; j < list->n && st == VKF_OK; j++) st = check_id(config, keys[i].name, list->ids[j], n_vocab);
+    if (keys[i].kind == VKF_KEY_IDS) st = check_list(config, keys[i].name, field, n_vocab);
+    if (keys[i].kind != VKF_KEY_WORDS) continue;
+    const vkf_id_lists *words = field;
+    for (uint32_t j = 0; j < words->n && st == VKF_OK; j++)
+      st = check_list(config, keys[i].name, &words->lists[j], n_vocab);
   }
-  for (uint32_t i = 0; i < config->n_bad_words && st == VKF_OK; i++)
-    for (uint32_t j = 0; j < config->bad_words[i].n && st == VKF_OK; j++)
-      st = check_id(config, "bad_words_ids", config->bad_words[i].ids[j], n_vocab);
   return st;
 }
 
@@ -123,11 +129,6 @@ static vkf_status check_sampling(const vkf_generation_config *c) {
       {"top_p", "a number from 0 to 1", c->top_p, c->top_p >= 0 && c->top_p <= 1},
       {"min_p", "a number from 0 to 1", c->min_p, c->min_p >= 0 && c->min_p <= 1},
   };
-  if (c->return_alternatives)
-    return vkf_env_fail(
-        c->env, VKF_ERROR_UNSUPPORTED,
-        "generation configuration: \"do_sample\" with \"return_alternatives\" is not supported: expected "
-        "one of the two");
   if (c->num_beams > 1)
     return vkf_env_fail(c->env, VKF_ERROR_UNSUPPORTED,
                         "generation configuration: \"do_sample\" with num_beams %u is not supported: expected 1 beam",
@@ -136,6 +137,59 @@ static vkf_status check_sampling(const vkf_generation_config *c) {
     if (!rows[i].fits)
       return vkf_env_fail(c->env, VKF_ERROR_ARGUMENT, "generation configuration: \"%s\": expected %s, found %g",
                           rows[i].name, rows[i].expected, rows[i].value);
+  return VKF_OK;
+}
+
+/* Ways to choose ids of which a search has one at most. */
+static vkf_status check_ways(const vkf_generation_config *c) {
+  const struct {
+    const char *name;
+    bool is_on;
+  } ways[] = {{"prefix_bias_beta", c->prefix_bias_beta > 0},
+              {"do_sample", c->do_sample},
+              {"return_alternatives", c->return_alternatives},
+              {"num_beam_groups", c->num_beam_groups > 1},
+              {"force_words_ids", c->force_words.n > 0}};
+  const char *first = NULL;
+  for (size_t i = 0; i < VKF_COUNT(ways); i++) {
+    if (first && ways[i].is_on)
+      return vkf_env_fail(c->env, VKF_ERROR_UNSUPPORTED,
+                          "generation configuration: \"%s\" with \"%s\" is not supported: expected one of the two",
+                          first, ways[i].name);
+    if (ways[i].is_on) first = ways[i].name;
+  }
+  return VKF_OK;
+}
+
+static vkf_status check_groups(const vkf_generation_config *c) {
+  if (c->num_beams % c->num_beam_groups != 0)
+    return vkf_env_fail(c->env, VKF_ERROR_ARGUMENT,
+                        "generation configuration: expected num_beams to be a multiple of num_beam_groups %u, found %u",
+                        c->num_beam_groups, c->num_beams);
+  if (c->num_beam_groups > 1 ? !(c->diversity_penalty > 0) : c->diversity_penalty != 0)
+    return vkf_env_fail(
+        c->env, VKF_ERROR_ARGUMENT,
+        "generation configuration: \"diversity_penalty\": expected %s with num_beam_groups %u, found %g",
+        c->num_beam_groups > 1 ? "a number over 0" : "0", c->num_beam_groups, c->diversity_penalty);
+  if (c->num_beam_groups > 1 && c->patience > 0)
+    return vkf_env_fail(
+        c->env, VKF_ERROR_UNSUPPORTED,
+        "generation configuration: \"patience\" with \"num_beam_groups\" is not supported: expected one "
+        "of the two");
+  return VKF_OK;
+}
+
+static vkf_status check_force_words(const vkf_generation_config *c) {
+  for (uint32_t i = 0; i < c->force_words.n; i++)
+    for (uint32_t j = 0; j < c->force_words.lists[i].n; j++)
+      if (vkf_decode_id_in(&c->eos, c->force_words.lists[i].ids[j]))
+        return vkf_env_fail(
+            c->env, VKF_ERROR_ARGUMENT,
+            "generation configuration: \"force_words_ids\": expected no id that ends a sequence, found %d",
+            c->force_words.lists[i].ids[j]);
+  if (c->force_words.n > 0 && c->num_beams == 1)
+    return vkf_env_fail(c->env, VKF_ERROR_ARGUMENT,
+                        "generation configuration: expected num_beams over 1 with \"force_words_ids\", found 1");
   return VKF_OK;
 }
 
@@ -168,11 +222,9 @@ vkf_status vkf_decode_generation_check(const vkf_generation_config *config, uint
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
                         "generation configuration: \"prefix_bias_beta\": expected a number from 0 to below 1, found %g",
                         config->prefix_bias_beta);
-  if (config->prefix_bias_beta > 0 && (config->do_sample || config->return_alternatives))
-    return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED,
-                        "generation configuration: \"prefix_bias_beta\" with \"%s\" is not supported: expected one of "
-                        "the two",
-                        config->do_sample ? "do_sample" : "return_alternatives");
+  VKF_CALL(check_ways(config));
+  VKF_CALL(check_groups(config));
+  VKF_CALL(check_force_words(config));
   VKF_CALL(config->do_sample ? check_sampling(config) : check_beams(config));
   return check_ids(config, n_vocab);
 }

@@ -22,11 +22,18 @@ typedef struct vkf_id_list {
   uint32_t n;
 } vkf_id_list;
 
+typedef struct vkf_id_lists {
+  const vkf_id_list *lists; /* none empty */
+  uint32_t n;
+} vkf_id_lists;
+
 #define VKF_NO_TOKEN (-1)
 #define VKF_GENERATION_MAX_KEYS 96
 
 typedef struct vkf_generation_config {
   uint32_t num_beams, num_return_sequences;
+  uint32_t num_beam_groups; /* num_beams is a multiple of it */
+  double diversity_penalty; /* what an id loses in a group for each time that an earlier group has taken it */
   uint32_t max_new_tokens, max_length; /* 0: not given; max_new_tokens has precedence */
   uint32_t min_new_tokens, min_length; /* 0: none */
   double length_penalty;
@@ -37,8 +44,7 @@ typedef struct vkf_generation_config {
   double repetition_penalty, encoder_repetition_penalty;       /* 1: none */
   uint32_t no_repeat_ngram_size, encoder_no_repeat_ngram_size; /* 0: none */
   vkf_id_list eos, forced_eos, suppress, begin_suppress;       /* n 0: none */
-  const vkf_id_list *bad_words;                                /* [n_bad_words], none empty */
-  uint32_t n_bad_words;
+  vkf_id_lists bad_words, force_words;                         /* n 0: none */
   bool renormalize_logits;                     /* makes edited log-probabilities of beams sum to one again */
   bool do_sample;                              /* these four and the seed are for sampling alone */
   double temperature, top_k, top_p, min_p;     /* neutral: 1, 0, 1, 0 */

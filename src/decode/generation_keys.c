@@ -7,6 +7,8 @@
 const vkf_generation_key vkf_decode_generation_keys[] = {
     {"num_beams", VKF_KEY_COUNT, AT(num_beams), 1},
     {"num_return_sequences", VKF_KEY_COUNT, AT(num_return_sequences), 1},
+    {"num_beam_groups", VKF_KEY_COUNT, AT(num_beam_groups), 1},
+    {"diversity_penalty", VKF_KEY_REAL, AT(diversity_penalty), 0},
     {"max_new_tokens", VKF_KEY_COUNT, AT(max_new_tokens), 1},
     {"max_length", VKF_KEY_COUNT, AT(max_length), 1},
     {"min_new_tokens", VKF_KEY_COUNT, AT(min_new_tokens), 0},
@@ -28,7 +30,8 @@ const vkf_generation_key vkf_decode_generation_keys[] = {
     {"forced_eos_token_id", VKF_KEY_IDS, AT(forced_eos), 0},
     {"suppress_tokens", VKF_KEY_IDS, AT(suppress), 0},
     {"begin_suppress_tokens", VKF_KEY_IDS, AT(begin_suppress), 0},
-    {"bad_words_ids", VKF_KEY_WORDS, 0, 0},
+    {"bad_words_ids", VKF_KEY_WORDS, AT(bad_words), 0},
+    {"force_words_ids", VKF_KEY_WORDS, AT(force_words), 0},
     {"do_sample", VKF_KEY_BOOL, AT(do_sample), 0},
     {"renormalize_logits", VKF_KEY_BOOL, AT(renormalize_logits), 0},
     /* read by sampling only: their ranges are checked where do_sample is true */
@@ -68,14 +71,11 @@ const vkf_generation_key vkf_decode_generation_keys[] = {
     {"low_memory", VKF_KEY_NO_FALSE, 0, 0},
     {"token_healing", VKF_KEY_NO_FALSE, 0, 0},
     {"is_assistant", VKF_KEY_NO_FALSE, 0, 0},
-    {"num_beam_groups", VKF_KEY_NO_NUMBER, 0, 1},
     {"guidance_scale", VKF_KEY_NO_NUMBER, 0, 1},
-    {"diversity_penalty", VKF_KEY_NO_NUMBER, 0, 0},
     {"penalty_alpha", VKF_KEY_NO_NUMBER, 0, 0},
     {"exponential_decay_length_penalty", VKF_KEY_NO, 0, 0},
     {"sequence_bias", VKF_KEY_NO, 0, 0},
     {"constraints", VKF_KEY_NO, 0, 0},
-    {"force_words_ids", VKF_KEY_NO, 0, 0},
     {"forced_decoder_ids", VKF_KEY_NO, 0, 0},
     {"max_time", VKF_KEY_NO, 0, 0},
     {"stop_strings", VKF_KEY_NO, 0, 0},
@@ -115,7 +115,7 @@ static vkf_status read_ids(vkf_generation_reader *r, vkf_file_value value, vkf_i
   return VKF_OK;
 }
 
-static vkf_status read_words(vkf_generation_reader *r, vkf_file_value value) {
+static vkf_status read_words(vkf_generation_reader *r, vkf_file_value value, vkf_id_lists *out) {
   vkf_status st = vkf_file_json_as_array(value, &value);
   if (st != VKF_OK) return st;
   size_t n = vkf_file_json_count(value);
@@ -130,8 +130,7 @@ static vkf_status read_words(vkf_generation_reader *r, vkf_file_value value) {
       return vkf_env_fail(r->config->env, VKF_ERROR_FORMAT, "%s: key \"%s\": expected at least one id, found none",
                           r->source, word.path);
   }
-  r->config->bad_words = words;
-  r->config->n_bad_words = (uint32_t)n;
+  *out = (vkf_id_lists){words, (uint32_t)n};
   return VKF_OK;
 }
 
@@ -194,11 +193,11 @@ static void reset(vkf_generation_config *config, const vkf_generation_key *key) 
                                  [VKF_KEY_SEED] = sizeof(uint64_t),
                                  [VKF_KEY_ID] = sizeof(int32_t),
                                  [VKF_KEY_EARLY] = sizeof(vkf_early_stopping),
-                                 [VKF_KEY_IDS] = sizeof(vkf_id_list)};
+                                 [VKF_KEY_IDS] = sizeof(vkf_id_list),
+                                 [VKF_KEY_WORDS] = sizeof(vkf_id_lists)};
   vkf_generation_config defaults;
   vkf_decode_generation_init(&defaults, config->env);
   config->refused[key - vkf_decode_generation_keys] = NULL;
-  if (key->kind == VKF_KEY_WORDS) config->n_bad_words = 0;
   if (key->kind < VKF_COUNT(sizes))
     memcpy((char *)config + key->offset, (char *)&defaults + key->offset, sizes[key->kind]);
 }
@@ -227,7 +226,7 @@ vkf_status vkf_decode_generation_read_key(vkf_generation_reader *r, const vkf_ge
     case VKF_KEY_IDS:
       return read_ids(r, value, field);
     case VKF_KEY_WORDS:
-      return read_words(r, value);
+      return read_words(r, value, field);
     case VKF_KEY_BOOL:
       return vkf_file_json_as_bool(value, field);
     case VKF_KEY_SEED:
@@ -260,6 +259,7 @@ const vkf_generation_key *vkf_decode_generation_find_key(const char *name) {
 void vkf_decode_generation_init(vkf_generation_config *config, vkf_env *env) {
   *config = (vkf_generation_config){.num_beams = 1,
                                     .num_return_sequences = 1,
+                                    .num_beam_groups = 1,
                                     .length_penalty = 1.0,
                                     .repetition_penalty = 1.0,
                                     .encoder_repetition_penalty = 1.0,

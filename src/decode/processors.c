@@ -57,8 +57,8 @@ static void forbid_ngrams(vkf_id_marks *marks, edit_list *list, const int32_t *h
 /* A word that is one end id stays allowed. A word of more ids than the history plus one is not looked for, even if it
  * begins with the whole history: transformers defines it so. */
 static void forbid_words(const vkf_generation_config *c, edit_list *list, const int32_t *history, uint32_t length) {
-  for (uint32_t i = 0; i < c->n_bad_words; i++) {
-    const vkf_id_list *word = &c->bad_words[i];
+  for (uint32_t i = 0; i < c->bad_words.n; i++) {
+    const vkf_id_list *word = &c->bad_words.lists[i];
     uint32_t n_before = word->n - 1;
     if (n_before == 0 && vkf_decode_id_in(&c->eos, word->ids[0])) continue;
     if (n_before > 0 && word->n > length) continue;
@@ -79,7 +79,7 @@ void vkf_decode_marks_finish(vkf_id_marks *marks) {
 }
 
 uint32_t vkf_decode_max_edits(const vkf_generation_config *c, uint32_t length, uint32_t source_length) {
-  uint32_t n = c->n_bad_words + c->suppress.n + c->begin_suppress.n;
+  uint32_t n = c->bad_words.n + c->suppress.n + c->begin_suppress.n;
   if (c->encoder_repetition_penalty != 1.0) n += source_length;
   if (c->repetition_penalty != 1.0) n += length;
   if (c->no_repeat_ngram_size > 0) n += length;

@@ -8,9 +8,14 @@ static bool is_pulled(const vkf_generation_config *config) {
   return config->prefix_bias_beta > 0;
 }
 
+/* Does the host rank all ids of a row, because it changes their scores? */
+static bool ranks_all(const vkf_generation_config *config) {
+  return is_pulled(config) || config->num_beam_groups > 1 || config->force_words.n > 0;
+}
+
 vkf_status vkf_decode_scratch_init(vkf_search_scratch *scratch, vkf_env *env, const vkf_generation_config *config,
                                    uint32_t n_vocab) {
-  const bool has_candidates = config->do_sample || is_pulled(config) || config->return_alternatives;
+  const bool has_candidates = config->do_sample || ranks_all(config) || config->return_alternatives;
   *scratch = (vkf_search_scratch){0};
   VKF_CALL(vkf_decode_marks_init(&scratch->marks, env, n_vocab));
   if (has_candidates) scratch->candidates = vkf_env_alloc(env, n_vocab, sizeof *scratch->candidates);
@@ -36,7 +41,7 @@ uint32_t vkf_decode_search_rows(const vkf_generation_config *config) {
 }
 
 uint32_t vkf_decode_search_k(const vkf_generation_config *config, uint32_t n_vocab, bool scores) {
-  if (config->do_sample || is_pulled(config) || (scores && config->num_beams == 1)) return 0;
+  if (config->do_sample || ranks_all(config) || (scores && config->num_beams == 1)) return 0;
   const uint64_t wanted = config->num_beams == 1 ? 1 : vkf_decode_beams_keep(config);
   return (uint32_t)VKF_MIN(VKF_MAX(wanted, vkf_decode_search_copies(config)), n_vocab);
 }
@@ -63,11 +68,11 @@ static vkf_status check_input(const vkf_search *s) {
   const vkf_search_input *in = &s->input;
   const vkf_generation_config *c = in->config;
   uint32_t n_vocab = s->scratch->marks.n_vocab;
-  uint64_t n_ids = (uint64_t)n_vocab * c->num_beams;
+  uint64_t n_ids = (uint64_t)n_vocab * vkf_decode_beams_each(c);
   if (has_beams(s) && vkf_decode_beams_keep(c) + in->copy > n_ids)
-    return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
-                        "search: %u beams need %llu candidates, but a vocabulary of %u gives only %llu", c->num_beams,
-                        (unsigned long long)vkf_decode_beams_keep(c), n_vocab, (unsigned long long)n_ids);
+    return vkf_env_fail(
+        s->env, VKF_ERROR_ARGUMENT, "search: %u beams need %llu candidates, but a vocabulary of %u gives only %llu",
+        vkf_decode_beams_each(c), (unsigned long long)vkf_decode_beams_keep(c), n_vocab, (unsigned long long)n_ids);
   if (c->return_alternatives && in->copy >= n_vocab)
     return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
                         "search: %u alternatives need so many ids, but the vocabulary has %u", c->num_return_sequences,
@@ -81,6 +86,11 @@ static vkf_status check_input(const vkf_search *s) {
     return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
                         "search: expected a length limit over the %u ids to start from, found %llu", s->prompt,
                         (unsigned long long)in->max_length);
+  for (uint32_t i = 0; i < c->force_words.n; i++)
+    if (c->force_words.lists[i].n > s->max_length - s->prompt)
+      return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
+                          "search: words of force_words_ids have %u ids, and a sequence gets %u at most",
+                          c->force_words.lists[i].n, s->max_length - s->prompt);
   return VKF_OK;
 }
 
@@ -101,6 +111,27 @@ static vkf_status find_fed(vkf_search *s) {
   return VKF_OK;
 }
 
+static vkf_status init_beams(vkf_search *s) {
+  const vkf_generation_config *c = s->input.config;
+  const uint32_t n_vocab = s->scratch->marks.n_vocab;
+  /* of a sequence that the model writes alone the prompt is the beginning, not a question */
+  const uint32_t phrases_from = s->input.source ? 0 : s->prompt;
+  s->n_groups = c->num_beam_groups;
+  s->groups = vkf_env_alloc(s->env, s->n_groups, sizeof *s->groups);
+  s->group_is_done = vkf_env_alloc(s->env, s->n_groups, sizeof *s->group_is_done);
+  if (!s->groups || !s->group_is_done) return VKF_ERROR_MEMORY;
+  if (ranks_all(c)) {
+    s->n_best = (uint32_t)VKF_MIN(vkf_decode_beams_keep(c), n_vocab) + c->force_words.n;
+    s->best = vkf_env_alloc(s->env, (size_t)s->n_rows * s->n_best, sizeof *s->best);
+    s->best_ids = vkf_env_alloc(s->env, (size_t)s->n_rows * s->n_best, sizeof *s->best_ids);
+    if (!s->best || !s->best_ids) return VKF_ERROR_MEMORY;
+  }
+  for (uint32_t g = 0; g < s->n_groups; g++)
+    VKF_CALL(vkf_decode_beams_init(&s->groups[g], s->env, c, prompt_of(s), s->prompt, s->max_length, s->capacity,
+                                   s->n_best, phrases_from));
+  return VKF_OK;
+}
+
 vkf_status vkf_decode_search_init(vkf_search *s, vkf_env *env, vkf_search_scratch *scratch,
                                   const vkf_search_input *input) {
   const vkf_generation_config *c = input->config;
@@ -115,13 +146,7 @@ vkf_status vkf_decode_search_init(vkf_search *s, vkf_env *env, vkf_search_scratc
   VKF_CALL(find_fed(s));
   s->processors = (vkf_processors){c, &scratch->marks, s->prompt, s->max_length};
   if (has_beams(s)) {
-    VKF_CALL(vkf_decode_beams_init(&s->beams, env, c, prompt_of(s), s->prompt, s->max_length, s->capacity));
-    if (is_pulled(c)) {
-      s->n_best = (uint32_t)VKF_MIN(vkf_decode_beams_keep(c), scratch->marks.n_vocab);
-      s->best = vkf_env_alloc(env, (size_t)s->n_rows * s->n_best, sizeof *s->best);
-      s->best_ids = vkf_env_alloc(env, (size_t)s->n_rows * s->n_best, sizeof *s->best_ids);
-      if (!s->best || !s->best_ids) return VKF_ERROR_MEMORY;
-    }
+    VKF_CALL(init_beams(s));
   } else {
     s->ids = vkf_env_alloc(env, s->capacity, sizeof *s->ids);
     if (input->scores) s->logprobs = vkf_env_alloc(env, s->capacity, sizeof *s->logprobs);
@@ -138,14 +163,26 @@ void vkf_decode_search_finish(vkf_search *s) {
   vkf_env_free(s->env, s->fed);
   vkf_env_free(s->env, s->best);
   vkf_env_free(s->env, s->best_ids);
-  if (s->beams.env != NULL) vkf_decode_beams_finish(&s->beams);
+  for (uint32_t g = 0; s->groups && g < s->n_groups; g++)
+    if (s->groups[g].env) vkf_decode_beams_finish(&s->groups[g]);
+  vkf_env_free(s->env, s->groups);
+  vkf_env_free(s->env, s->group_is_done);
   *s = (vkf_search){0};
 }
 
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
 
 static const int32_t *history(const vkf_search *s, uint32_t row) {
-  return has_beams(s) ? s->beams.running.tokens + (size_t)row * s->capacity : s->ids;
+  if (!has_beams(s)) return s->ids;
+  const vkf_beams *group = &s->groups[row / s->groups[0].n_beams];
+  return group->running.tokens + (size_t)(row % group->n_beams) * s->capacity;
+}
+
+/* The row that a row continues. */
+static uint32_t origin(const vkf_search *s, uint32_t row) {
+  if (!has_beams(s)) return row;
+  const uint32_t each = s->groups[0].n_beams;
+  return row - row % each + s->groups[row / each].order[row % each];
 }
 
 vkf_status vkf_decode_search_ask(vkf_search *s, vkf_search_row *rows, uint32_t *order, vkf_logit_edit *edits,
@@ -163,7 +200,7 @@ vkf_status vkf_decode_search_ask(vkf_search *s, vkf_search_row *rows, uint32_t *
     const int32_t *ids = history(s, r);
     rows[r] = (vkf_search_row){
         .past = past, .n = n, .ids = begins && s->fed != NULL ? s->fed : ids + (s->length - n), .n_out = 1};
-    order[r] = !begins && has_beams(s) ? s->beams.order[r] : r;
+    order[r] = begins ? r : origin(s, r);
     edit_offsets[r + 1] = edit_offsets[r] + vkf_decode_processors_edit(&s->processors, ids, s->length, source, n_source,
                                                                        edits + edit_offsets[r]);
   }
@@ -221,12 +258,15 @@ static int32_t ranked(const vkf_search *s, const float *scores, uint32_t rank, d
 
 /* The n best candidates of row r, whose scores are log-probabilities, or logits without beams. As long as the row has
  * followed the pull, its next id is more likely, (1 - beta) p + beta, and the others have (1 - beta) p (CTranslate2's
- * biased decoding). */
-static const vkf_sample_candidate *pull(const vkf_search *s, uint32_t r, const float *scores, uint32_t n) {
+ * biased decoding). An id loses diversity_penalty for each row of an earlier group that has just taken it (Vijayakumar
+ * et al. 2016, "Diverse Beam Search", Hamming diversity). */
+static const vkf_sample_candidate *rank_all(const vkf_search *s, uint32_t r, const float *scores, uint32_t n) {
   const vkf_search_input *in = &s->input;
   const uint32_t at = s->length - s->prompt, n_vocab = s->scratch->marks.n_vocab;
+  const uint32_t n_before = s->n_groups > 1 ? r - r % s->groups[0].n_beams : 0; /* rows of earlier groups */
   const double beta = in->config->prefix_bias_beta;
-  const bool follows = at < in->n_pull && !memcmp(history(s, r) + s->prompt, in->pull, at * sizeof *in->pull);
+  const bool follows =
+      is_pulled(in->config) && at < in->n_pull && !memcmp(history(s, r) + s->prompt, in->pull, at * sizeof *in->pull);
   vkf_sample_candidate *candidates = s->scratch->candidates;
   float top = 0;
   const double log_sum = has_beams(s) ? 0 : log_sum_exp(scores, n_vocab, &top);
@@ -235,20 +275,63 @@ static const vkf_sample_candidate *pull(const vkf_search *s, uint32_t r, const f
     if (follows) x = (int32_t)i == in->pull[at] ? log((1 - beta) * exp(x) + beta) : x + log1p(-beta);
     candidates[i] = (vkf_sample_candidate){.score = (float)x, .id = (int32_t)i};
   }
+  for (uint32_t before = 0; before < n_before; before++)
+    if (!s->group_is_done[before / s->groups[0].n_beams])
+      candidates[history(s, before)[s->length]].score -= (float)in->config->diversity_penalty;
   vkf_decode_best(candidates, n_vocab, n);
   return candidates;
 }
 
-/* One more id for beams that read all log-probabilities [n_rows][n_vocab]. */
-static bool step_pulled(vkf_search *s, const float *log_probs) {
-  for (uint32_t r = 0; r < s->n_rows; r++) {
-    const vkf_sample_candidate *best = pull(s, r, log_probs + (size_t)r * s->scratch->marks.n_vocab, s->n_best);
-    for (uint32_t i = 0; i < s->n_best; i++) {
-      s->best[r * s->n_best + i] = best[i].score;
-      s->best_ids[r * s->n_best + i] = best[i].id;
-    }
+/* Behind the n best candidates of row r: the ids with which phrases go on, where they are not among these. */
+static void add_phrases(const vkf_search *s, uint32_t r, const float *log_probs, uint32_t n, float *best,
+                        int32_t *best_ids) {
+  const vkf_beams *group = &s->groups[0];
+  const vkf_id_lists *phrases = &s->input.config->force_words;
+  for (uint32_t i = 0; i < phrases->n; i++) {
+    const uint32_t from = group->phrases_from;
+    const int32_t id = vkf_decode_phrases_next(phrases, i, history(s, r) + from, s->length - from);
+    const vkf_id_list there = {best_ids, n + i};
+    const bool is_new = id != VKF_NO_TOKEN && !vkf_decode_id_in(&there, id);
+    best_ids[n + i] = is_new ? id : VKF_NO_TOKEN;
+    best[n + i] = is_new ? log_probs[id] : -INFINITY;
   }
-  return vkf_decode_beams_step(&s->beams, s->best, s->best_ids, s->n_best, NULL);
+}
+
+/* One more id for the beams of group g, which read all log-probabilities [n_rows][n_vocab]. False: its search is over.
+ */
+static bool step_group(vkf_search *s, uint32_t g, const float *log_probs) {
+  const uint32_t each = s->groups[g].n_beams, n = s->n_best - s->input.config->force_words.n;
+  const size_t first = (size_t)g * each * s->n_best;
+  for (uint32_t r = g * each; r < (g + 1) * each; r++) {
+    const float *its = log_probs + (size_t)r * s->scratch->marks.n_vocab;
+    const vkf_sample_candidate *ranked = rank_all(s, r, its, n);
+    float *best = s->best + (size_t)r * s->n_best;
+    int32_t *ids = s->best_ids + (size_t)r * s->n_best;
+    for (uint32_t i = 0; i < n; i++) {
+      best[i] = ranked[i].score;
+      ids[i] = ranked[i].id;
+    }
+    add_phrases(s, r, its, n, best, ids);
+  }
+  return vkf_decode_beams_step(&s->groups[g], s->best + first, s->best_ids + first, s->n_best, NULL);
+}
+
+/* One more id for every group, each knowing what those before it have taken. */
+static vkf_status step_groups(vkf_search *s, const float *log_probs) {
+  s->is_done = true;
+  for (uint32_t g = 0; g < s->n_groups; g++) {
+    if (s->group_is_done[g])
+      vkf_decode_beams_idle(&s->groups[g], vkf_decode_search_fill(s->input.config));
+    else
+      s->group_is_done[g] = !step_group(s, g, log_probs);
+    s->is_done &= s->group_is_done[g];
+  }
+  if (!s->is_done || s->input.config->force_words.n == 0 || s->groups[0].finished.finished[0]) return VKF_OK;
+  return vkf_env_fail(
+      s->env, VKF_ERROR_NUMERIC,
+      "sentence %u: no sequence of up to %u ids has all words of force_words_ids: expected other options "
+      "that allow them",
+      s->input.sentence, s->max_length);
 }
 
 /* The next id from all scores [n_vocab]: drawn, or the best one. */
@@ -260,7 +343,7 @@ static vkf_status choose(vkf_search *s, const float *scores, uint32_t rank, int3
     const double unit = vkf_decode_sample_unit(in->config->seed, in->line, in->copy, step);
     *id = vkf_decode_sample(in->config, scores, n_vocab, unit, s->scratch->candidates, &log_prob);
   } else if (is_pulled(in->config)) {
-    const vkf_sample_candidate *best = pull(s, 0, scores, 1);
+    const vkf_sample_candidate *best = rank_all(s, 0, scores, 1);
     *id = best->id;
     log_prob = best->score;
   } else {
@@ -279,10 +362,13 @@ vkf_status vkf_decode_search_take(vkf_search *s, const float *values, const int3
   if (s->k > 0 && rank > 0 && !(values[rank] > -INFINITY))
     return no_id(s, "fewer are allowed than there are alternatives");
   if (has_beams(s)) {
-    s->is_done = s->best ? !step_pulled(s, values)
-                         : !vkf_decode_beams_step(&s->beams, values, ids, s->k, is_at_fork(s) ? &rank : NULL);
+    vkf_status st = VKF_OK;
+    if (s->best)
+      st = step_groups(s, values);
+    else
+      s->is_done = !vkf_decode_beams_step(s->groups, values, ids, s->k, is_at_fork(s) ? &rank : NULL);
     s->length++;
-    return VKF_OK;
+    return st;
   }
   if (s->k > 0) *id = ids[rank];
   if (s->k == 0) VKF_CALL(choose(s, values, rank, id));
@@ -292,17 +378,40 @@ vkf_status vkf_decode_search_take(vkf_search *s, const float *values, const int3
 }
 
 void vkf_decode_search_stop(vkf_search *s) {
-  if (has_beams(s) && !s->is_done) vkf_decode_beams_stop(&s->beams);
+  for (uint32_t g = 0; g < s->n_groups && !s->is_done; g++)
+    if (!s->group_is_done[g]) vkf_decode_beams_stop(&s->groups[g]);
   s->is_done = true;
 }
 
 /* ---- result ------------------------------------------------------------------------------------------------------ */
 
+static const vkf_beam_pool *finished_of(const vkf_search *s, uint32_t row) {
+  return &s->groups[row / s->groups[0].n_beams].finished;
+}
+
+/* Result i among those of all groups: its pool, and its row there. Of equals that of the earlier group comes first. */
+static const vkf_beam_pool *find_result(const vkf_search *s, uint32_t i, uint32_t *row) {
+  const uint32_t each = s->groups[0].n_beams;
+  uint32_t found = i;
+  for (uint32_t r = 0; s->n_groups > 1 && r < s->n_rows; r++) {
+    const float score = finished_of(s, r)->scores[r % each];
+    uint32_t n_better = 0;
+    for (uint32_t o = 0; o < s->n_rows; o++) {
+      const float other = finished_of(s, o)->scores[o % each];
+      n_better += other > score || (other == score && o < r);
+    }
+    if (n_better == i) found = r;
+  }
+  *row = found % each;
+  return finished_of(s, found);
+}
+
 const int32_t *vkf_decode_search_result(const vkf_search *s, uint32_t i, uint32_t *length, float *score) {
   if (has_beams(s)) {
-    *length = s->beams.finished.lengths[i];
-    if (score != NULL) *score = s->beams.finished.scores[i];
-    return s->beams.finished.tokens + (size_t)i * s->capacity;
+    const vkf_beam_pool *pool = find_result(s, i, &i);
+    *length = pool->lengths[i];
+    if (score != NULL) *score = pool->scores[i];
+    return pool->tokens + (size_t)i * s->capacity;
   }
   *length = s->length;
   /* as a finished beam's: the sum over the generated ids, over their number to the power of length_penalty */
@@ -311,5 +420,6 @@ const int32_t *vkf_decode_search_result(const vkf_search *s, uint32_t i, uint32_
 }
 
 const float *vkf_decode_search_logprobs(const vkf_search *s, uint32_t i) {
-  return has_beams(s) ? s->beams.finished.logprobs + (size_t)i * s->capacity : s->logprobs;
+  if (!has_beams(s)) return s->logprobs;
+  return find_result(s, i, &i)->logprobs + (size_t)i * s->capacity;
 }

@@ -56,9 +56,11 @@ typedef struct vkf_search {
   int32_t start;   /* the prompt, where the input has none */
   int32_t *fed;    /* [n_fed]: the part of the prompt that the model is fed; NULL: all of it */
   uint32_t n_fed;
-  vkf_beams beams; /* num_beams > 1 */
-  int32_t *ids;    /* [capacity], else */
-  float *logprobs; /* [capacity]: of each id in its step; 0 in the prompt; NULL: no scores are wanted */
+  vkf_beams *groups; /* [n_groups], num_beams > 1; the rows of a group are one after the other */
+  uint32_t n_groups;
+  bool *group_is_done; /* [n_groups] */
+  int32_t *ids;        /* [capacity], else */
+  float *logprobs;     /* [capacity]: of each id in its step; 0 in the prompt; NULL: no scores are wanted */
   float *best; /* [n_rows][n_best]: the best candidates of rows that read all scores, and their ids; NULL: others do */
   int32_t *best_ids;
   uint32_t n_best;
@@ -100,13 +102,13 @@ vkf_status vkf_decode_search_check(const vkf_search *search, const float *values
 /* The step's answer, of the search's rows: the k largest edited scores of the id after the row's last token, values
  * [n_rows][k] descending, and their ids; of equals the lower id first. k 0: all scores [n_rows][n_vocab], and no ids.
  * Scores are logits; with beams log-probabilities. *id: the id that the row got, with beams VKF_NO_TOKEN.
- * VKF_ERROR_NUMERIC: every id is forbidden. */
+ * VKF_ERROR_NUMERIC: every id is forbidden, or no sequence has all words that must appear. */
 vkf_status vkf_decode_search_take(vkf_search *search, const float *values, const int32_t *ids, int32_t *id);
 /* Ends a search that is not done with what there is. */
 void vkf_decode_search_stop(vkf_search *search);
 
-/* Sequence i of the search's results, best first: its ids with the prompt, and its score (NULL: not wanted). Valid
- * until the search is finished. */
+/* Sequence i of the search's results, best first, those of all groups together: its ids with the prompt, and its score
+ * (NULL: not wanted). Valid until the search is finished. */
 const int32_t *vkf_decode_search_result(const vkf_search *search, uint32_t i, uint32_t *length, float *score);
 /* Its log-probabilities, an id each, 0 in the prompt; NULL: not wanted. Valid as its ids. */
 const float *vkf_decode_search_logprobs(const vkf_search *search, uint32_t i);

@@ -50,15 +50,21 @@ static int by_length(const void *a, const void *b) {
   return x < y ? -1 : 1;
 }
 
+/* The ids of a part of a target. */
+static vkf_status encode_target(translator *t, const char *text, vkf_text_ids *ids) {
+  ids->n = 0;
+  vkf_text_tokenizer *tokenizer = vkf_engine_tokenizer_lock(&t->session->tokenizer);
+  const vkf_status st = vkf_text_tokenizer_encode(tokenizer, text, strlen(text), false, ids);
+  vkf_engine_tokenizer_unlock(&t->session->tokenizer);
+  return st;
+}
+
 /* The ids that the sentence's target begins with. */
 static vkf_status make_prompt(translator *t, sentence *s, const char *prefix, vkf_text_ids *ids) {
   const vkf_generation_config *c = &t->config;
   const int32_t start = c->decoder_start != VKF_NO_TOKEN ? c->decoder_start : c->bos;
   const uint32_t n_before = c->forced_bos != VKF_NO_TOKEN ? 2 : 1; /* start, language */
-  ids->n = 0;
-  vkf_text_tokenizer *tokenizer = vkf_engine_tokenizer_lock(&t->session->tokenizer);
-  const vkf_status st = vkf_text_tokenizer_encode(tokenizer, prefix, strlen(prefix), false, ids);
-  vkf_engine_tokenizer_unlock(&t->session->tokenizer);
+  const vkf_status st = encode_target(t, prefix, ids);
   if (st || start == VKF_NO_TOKEN || !ids->n) return st; /* the search says that there is no start */
   s->n_pull = c->prefix_bias_beta > 0 ? (uint32_t)ids->n : 0;
   s->n_prompt = n_before + (uint32_t)ids->n - s->n_pull;
@@ -299,6 +305,31 @@ static vkf_status refuse(void *user, const vkf_request *request) {
   return finish_sentence(t, s);
 }
 
+/* Adds the words of the call to those of the configuration. */
+static vkf_status add_force_words(translator *t) {
+  vkf_status st = VKF_OK;
+  const size_t n_before = t->config.force_words.n, n = t->params.n_force_words;
+  vkf_id_list *lists = n ? vkf_arena_alloc(&t->config.arena, n_before + n, sizeof *lists) : NULL;
+  if (!n) return VKF_OK;
+  if (!lists) return VKF_ERROR_MEMORY;
+  if (n_before) memcpy(lists, t->config.force_words.lists, n_before * sizeof *lists);
+  for (size_t i = 0; i < n && !st; i++) {
+    const char *words = t->params.force_words ? t->params.force_words[i] : NULL;
+    if (!words || vkf_task_is_blank(words))
+      return vkf_env_fail(t->session->env, VKF_ERROR_ARGUMENT, "force_words %zu: expected words, found none", i + 1);
+    vkf_text_ids ids;
+    vkf_text_ids_init(&ids, t->session->env);
+    st = encode_target(t, words, &ids);
+    int32_t *copy = st ? NULL : vkf_arena_alloc(&t->config.arena, ids.n, sizeof *copy);
+    if (!st && !copy) st = VKF_ERROR_MEMORY;
+    if (!st) memcpy(copy, ids.ids, ids.n * sizeof *copy);
+    lists[n_before + i] = (vkf_id_list){copy, (uint32_t)ids.n};
+    vkf_text_ids_finish(&ids);
+  }
+  t->config.force_words = (vkf_id_lists){lists, (uint32_t)(n_before + n)};
+  return st;
+}
+
 /* ---- the public functions ---------------------------------------------------------------------------------------- */
 
 /* What a call begins with. Call finish also after a failure. */
@@ -315,6 +346,7 @@ static vkf_status begin(translator *t, const vkf_generate_params *params) {
                         session->model->tokenizer.why);
   VKF_CALL(vkf_engine_derive_generation(session, t->params.source_language, t->params.target_language,
                                         t->params.config_json, &t->config));
+  VKF_CALL(add_force_words(t));
   t->each = VKF_MAX(t->config.num_return_sequences, 1);
   if (t->params.alignments) vkf_task_aligner_init(&t->aligner, session);
   return VKF_OK;

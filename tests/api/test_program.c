@@ -263,6 +263,12 @@ static void test_translate(void **state) {
       {"echo '{\"bad_words_ids\": [[328, 2771], [1963]], \"num_beams\": 4}' > $T/words.json; $V translate -g "
        "$T/words.json --num-beams 1 --json 'The animal did not cross the street because it was too tired.'",
        0, "\"ids\":[489,4518,318,1156,480,328,7687,422,462,4626,283,1834,863,16,1]", ""},
+      {"$V translate --force-words carretera 'The animal did not cross the street because it was too tired.'", 0,
+       "El animal no cruz\xc3\xb3 la carretera porque estaba demasiado cansado.\n", ""},
+      {"$V translate --num-beams 2 --force-words ' ' a", 4, "", "force_words 1: expected words, found none"},
+      {"$V translate --num-beams 4 --num-beam-groups 4 --diversity-penalty 1 --n-best 4 'We like it.' | sort -u | wc "
+       "-l",
+       0, "4\n", ""},
       {"$V translate -g $T/key.json a", 4, "", "nosuch_key"},
       {"$V translate ''", 0, "\n", ""},
       {"$V translate --json ''", 0,

@@ -18,9 +18,9 @@ static void check(const vkf_generation_config *c) {
   FUZZ_CHECK(c->bos < VOCAB && c->pad < VOCAB && c->decoder_start < VOCAB && c->forced_bos < VOCAB);
   check_list(&c->eos);
   check_list(&c->forced_eos);
-  for (uint32_t i = 0; i < c->n_bad_words; i++) {
-    FUZZ_CHECK(c->bad_words[i].n > 0);
-    check_list(&c->bad_words[i]);
+  for (uint32_t i = 0; i < c->bad_words.n; i++) {
+    FUZZ_CHECK(c->bad_words.lists[i].n > 0);
+    check_list(&c->bad_words.lists[i]);
   }
   FUZZ_CHECK(vkf_decode_generation_length(c, 1, 64) >= 1);
 }

@@ -80,7 +80,7 @@ offers() {
 }
 if command -v bash > /dev/null; then
   offers tra translate
-  offers "translate --num-b" --num-beams
+  offers "translate --num-b" "--num-beams --num-beam-groups"
   offers "translate --no-" "--no-repeat-ngram-size --no-wide-vectors"
   offers "validate --qui" --quick
   offers "run x --inputs ma" man1

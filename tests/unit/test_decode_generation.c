@@ -64,7 +64,8 @@ static void every_supported_key(void **state) {
   assert_true(c.bos == 1 && c.pad == 2 && c.decoder_start == 3 && c.forced_bos == 4);
   assert_true(c.eos.n == 2 && c.eos.ids[1] == 6 && c.forced_eos.n == 1 && c.forced_eos.ids[0] == 7);
   assert_true(c.suppress.n == 3 && c.suppress.ids[2] == 10 && c.begin_suppress.n == 1);
-  assert_true(c.n_bad_words == 2 && c.bad_words[0].n == 1 && c.bad_words[1].n == 2 && c.bad_words[1].ids[1] == 14);
+  assert_true(c.bad_words.n == 2 && c.bad_words.lists[0].n == 1 && c.bad_words.lists[1].n == 2 &&
+              c.bad_words.lists[1].ids[1] == 14);
   assert_true(c.renormalize_logits);
   assert_int_equal(vkf_decode_generation_length(&c, 3, 77), 23);
   assert_true(vkf_decode_id_in(&c.eos, 5) && !vkf_decode_id_in(&c.eos, 7));
@@ -78,7 +79,7 @@ static void every_supported_key(void **state) {
         "\"early_stopping\":true,\"bos_token_id\":-1}");
   assert_true(derived.bos == VKF_NO_TOKEN && derived.top_k == 50);
   assert_true(derived.num_beams == 1 && derived.num_return_sequences == 1 && derived.max_new_tokens == 0);
-  assert_true(derived.eos.n == 0 && derived.n_bad_words == 0 && derived.pad == VKF_NO_TOKEN);
+  assert_true(derived.eos.n == 0 && derived.bad_words.n == 0 && derived.pad == VKF_NO_TOKEN);
   assert_true(derived.repetition_penalty == 1.0 && derived.early_stopping == VKF_EARLY_STOPPING_TRUE);
   assert_int_equal(vkf_decode_generation_length(&derived, 3, 77), 30);
   assert_true(derived.suppress.n == 3 && c.eos.n == 2 && c.num_beams == 4);
@@ -111,14 +112,11 @@ static void refused_by_name(void **state) {
                                            {"low_memory", "true"},
                                            {"token_healing", "true"},
                                            {"is_assistant", "true"},
-                                           {"num_beam_groups", "2"},
                                            {"guidance_scale", "1.5"},
-                                           {"diversity_penalty", "0.5"},
                                            {"penalty_alpha", "0.6"},
                                            {"exponential_decay_length_penalty", "[5,1.1]"},
                                            {"sequence_bias", "[[[1],2.0]]"},
                                            {"constraints", "[1]"},
-                                           {"force_words_ids", "[[1]]"},
                                            {"forced_decoder_ids", "[[1,2]]"},
                                            {"max_time", "0"},
                                            {"stop_strings", "\"x\""},
@@ -180,7 +178,7 @@ static void wrong_types_and_ranges(void **state) {
       {"{\"bad_words_ids\":[[1],[]]}", "key \"bad_words_ids[1]\": expected at least one id, found none"},
       {"{\"temperature\":\"hot\"}", "key \"temperature\": expected a number, found a string"},
       {"{\"do_sample\":1}", "key \"do_sample\": expected a boolean, found an integer"},
-      {"{\"num_beam_groups\":\"2\"}", "key \"num_beam_groups\": expected a number, found a string"},
+      {"{\"num_beam_groups\":\"2\"}", "key \"num_beam_groups\": expected an integer, found a string"},
       {"[1]", "options: expected an object, found an array"},
       {"{\"num_beams\":}", "options: expected JSON"}};
   for (size_t i = 0; i < VKF_COUNT(wrong); i++) {
@@ -213,7 +211,13 @@ static void contradictions(void **state) {
       {"{\"do_sample\":true,\"temperature\":0}", "\"temperature\": expected a number over 0"},
       {"{\"decoder_start_token_id\":99}", "size 50, found 99"},
       {"{\"suppress_tokens\":[50]}", "\"suppress_tokens\""},
-      {"{\"bad_words_ids\":[[1],[2,51]]}", "\"bad_words_ids\""}};
+      {"{\"bad_words_ids\":[[1],[2,51]]}", "\"bad_words_ids\""},
+      {"{\"num_beams\":4,\"force_words_ids\":[[1],[2,51]]}", "\"force_words_ids\": expected ids below"},
+      {"{\"force_words_ids\":[[1]]}", "expected num_beams over 1 with \"force_words_ids\", found 1"},
+      {"{\"num_beams\":2,\"force_words_ids\":[[1,3]],\"eos_token_id\":[3]}", "no id that ends a sequence, found 3"},
+      {"{\"num_beams\":5,\"num_beam_groups\":2,\"diversity_penalty\":1}", "multiple of num_beam_groups 2, found 5"},
+      {"{\"num_beams\":4,\"num_beam_groups\":2}", "a number over 0 with num_beam_groups 2, found 0"},
+      {"{\"num_beams\":4,\"diversity_penalty\":1}", "expected 0 with num_beam_groups 1, found 1"}};
   for (size_t i = 0; i < VKF_COUNT(wrong); i++) {
     vkf_generation_config c;
     fresh(&c);
@@ -232,9 +236,15 @@ static void taken_back(void **state) {
                                         "{\"max_time\":3}",
                                         "{\"do_sample\":true,\"typical_p\":0.5}",
                                         "{\"do_sample\":true,\"typical_p\":0}",
-                                        "{\"do_sample\":true,\"epsilon_cutoff\":0.1}"};
-  static const char *const back[] = {"{\"guidance_scale\":null}", "{\"penalty_alpha\":null}", "{\"max_time\":null}",
-                                     "{\"typical_p\":1}",         "{\"typical_p\":null}",     "{\"epsilon_cutoff\":0}"};
+                                        "{\"do_sample\":true,\"epsilon_cutoff\":0.1}",
+                                        "{\"num_beams\":4,\"num_beam_groups\":2,\"diversity_penalty\":1,"
+                                        "\"patience\":1}",
+                                        "{\"num_beams\":2,\"force_words_ids\":[[1]],\"prefix_bias_beta\":0.1}",
+                                        "{\"num_beams\":2,\"return_alternatives\":true,\"force_words_ids\":[[1]]}"};
+  static const char *const back[] = {
+      "{\"guidance_scale\":null}", "{\"penalty_alpha\":null}", "{\"max_time\":null}",
+      "{\"typical_p\":1}",         "{\"typical_p\":null}",     "{\"epsilon_cutoff\":0}",
+      "{\"patience\":null}",       "{\"prefix_bias_beta\":0}", "{\"force_words_ids\":[]}"};
   for (size_t i = 0; i < VKF_COUNT(refused); i++) {
     vkf_generation_config c;
     fresh(&c);
@@ -351,7 +361,7 @@ static void every_allocation_may_fail(void **state) {
     env.fail_at = 0;
     /* the paths in messages may go without memory, everything else may not */
     if (st != VKF_OK) assert_int_equal(st, VKF_ERROR_MEMORY);
-    if (st == VKF_OK) assert_true(c.eos.n == 2 && c.n_bad_words == 2 && c.suppress.n == 1);
+    if (st == VKF_OK) assert_true(c.eos.n == 2 && c.bad_words.n == 2 && c.suppress.n == 1);
     if (marks.env != NULL) vkf_decode_marks_finish(&marks);
     done(&c);
     if (finished) assert_true(st == VKF_OK && n > 5);

@@ -228,56 +228,86 @@ static void bias(const vkf_generation_config *c, const hypothesis *h, uint32_t V
     x[v] = (float)log(exp(x[v]) * (1 - c->prefix_bias_beta) + ((int32_t)v == pull[at] ? c->prefix_bias_beta : 0));
 }
 
+/* The hypotheses of a group of beams; all of them where there is one group. */
+typedef struct hypotheses {
+  hypothesis running[MAX_V], pool[2 * MAX_V];
+  uint32_t n_running, n_pool, n_ended;
+  bool is_over;
+} hypotheses;
+
+/* One more id for each. taken [V]: how often earlier groups have just taken an id. */
+static void step_again(const vkf_generation_config *c, scores_fn scores, uint32_t V, uint32_t copy, uint32_t max_length,
+                       const uint32_t *taken, hypotheses *s) {
+  static hypothesis all[MAX_V * MAX_V];
+  const uint32_t beams = c->num_beams / c->num_beam_groups;
+  uint32_t n_all = 0, n_next = 0, n_new;
+  for (uint32_t h = 0; h < s->n_running; h++) {
+    float x[MAX_V];
+    scores(s->running[h].ids, s->running[h].length, V, x);
+    log_softmax(x, V);
+    process(c, &s->running[h], 1, V, x);
+    bias(c, &s->running[h], V, x);
+    for (uint32_t v = 0; v < V; v++) {
+      hypothesis *next = &all[n_all++];
+      *next = s->running[h];
+      next->ids[next->length++] = (int32_t)v;
+      next->score += x[v] - (float)(c->diversity_penalty * taken[v]);
+    }
+  }
+  qsort(all, n_all, sizeof(all[0]), descending);
+  n_new = all[0].length - 1;
+  if (c->return_alternatives && n_new == 1) {
+    all[0] = all[copy];
+    n_all = 1;
+  }
+  for (uint32_t i = 0; i < n_all && n_next < beams; i++) {
+    bool ends = is_end(c, all[i].ids[n_new]) || all[i].length == max_length;
+    if (ends && i < beams) {
+      s->n_ended++;
+      s->pool[s->n_pool] = all[i];
+      s->pool[s->n_pool++].score /= powf((float)n_new, (float)c->length_penalty);
+    }
+    if (!ends) s->running[n_next++] = all[i];
+  }
+  s->n_running = n_next;
+  qsort(s->pool, s->n_pool, sizeof(s->pool[0]), descending);
+  s->n_pool = VKF_MIN(s->n_pool, beams);
+  s->is_over = s->n_running == 0 || (c->patience > 0 && s->n_ended >= floor(beams * c->patience + 0.5));
+  if (s->is_over || c->patience > 0 || s->n_pool < beams) return;
+  bool far = c->early_stopping == VKF_EARLY_STOPPING_NEVER && c->length_penalty > 0;
+  float reachable = s->running[0].score / powf((float)(far ? max_length - 1 : n_new), (float)c->length_penalty);
+  s->is_over = c->early_stopping == VKF_EARLY_STOPPING_TRUE || !(reachable > s->pool[beams - 1].score);
+}
+
 /* finished[num_beams] of one sentence that starts with `start`, best first. Alternatives: of the first ids only that of
- * rank `copy`, and finished[1]. */
+ * rank `copy`, and finished[1]. Groups take turns in each step (Vijayakumar et al. 2016, algorithm 1). */
 static void search_again(const vkf_generation_config *c, scores_fn scores, uint32_t V, int32_t start, uint32_t copy,
                          uint32_t max_length, hypothesis *finished) {
-  static hypothesis running[MAX_V], all[MAX_V * MAX_V], pool[2 * MAX_V];
-  uint32_t n_running = 1, n_pool = 0, n_ended = 0, beams = c->num_beams;
-  running[0] = (hypothesis){.ids = {start}, .length = 1};
-  for (;;) {
-    uint32_t n_all = 0, n_next = 0, n_new;
-    for (uint32_t h = 0; h < n_running; h++) {
-      float x[MAX_V];
-      scores(running[h].ids, running[h].length, V, x);
-      log_softmax(x, V);
-      process(c, &running[h], 1, V, x);
-      bias(c, &running[h], V, x);
-      for (uint32_t v = 0; v < V; v++) {
-        hypothesis *next = &all[n_all++];
-        *next = running[h];
-        next->ids[next->length++] = (int32_t)v;
-        next->score += x[v];
-      }
-    }
-    qsort(all, n_all, sizeof(all[0]), descending);
-    n_new = all[0].length - 1;
-    if (c->return_alternatives && n_new == 1) {
-      all[0] = all[copy];
-      n_all = 1;
-    }
-    for (uint32_t i = 0; i < n_all && n_next < beams; i++) {
-      bool ends = is_end(c, all[i].ids[n_new]) || all[i].length == max_length;
-      if (ends && i < beams) {
-        n_ended++;
-        pool[n_pool] = all[i];
-        pool[n_pool++].score /= powf((float)n_new, (float)c->length_penalty);
-      }
-      if (!ends) running[n_next++] = all[i];
-    }
-    n_running = n_next;
-    qsort(pool, n_pool, sizeof(pool[0]), descending);
-    n_pool = VKF_MIN(n_pool, beams);
-    if (n_running == 0) break;
-    if (c->patience > 0 && n_ended >= floor(beams * c->patience + 0.5)) break;
-    if (c->patience > 0 || n_pool < beams) continue;
-    bool far = c->early_stopping == VKF_EARLY_STOPPING_NEVER && c->length_penalty > 0;
-    float reachable = running[0].score / powf((float)(far ? max_length - 1 : n_new), (float)c->length_penalty);
-    if (c->early_stopping == VKF_EARLY_STOPPING_TRUE || !(reachable > pool[beams - 1].score)) break;
+  static hypotheses groups[MAX_V];
+  uint32_t n_over = 0, n_finished = 0;
+  memset(groups, 0, sizeof groups);
+  for (uint32_t g = 0; g < c->num_beam_groups; g++) {
+    groups[g].n_running = 1;
+    groups[g].running[0] = (hypothesis){.ids = {start}, .length = 1};
   }
-  assert_true(n_pool == beams || (c->patience > 0 && n_pool >= c->num_return_sequences) ||
-              (c->return_alternatives && n_pool > 0));
-  memcpy(finished, pool, beams * sizeof(pool[0]));
+  while (n_over < c->num_beam_groups) {
+    uint32_t taken[MAX_V] = {0};
+    for (uint32_t g = 0; g < c->num_beam_groups; g++) {
+      if (groups[g].is_over) continue;
+      step_again(c, scores, V, copy, max_length, taken, &groups[g]);
+      n_over += groups[g].is_over;
+      for (uint32_t h = 0; h < groups[g].n_running && !groups[g].is_over; h++)
+        taken[groups[g].running[h].ids[groups[g].running[h].length - 1]]++;
+    }
+  }
+  for (uint32_t g = 0; g < c->num_beam_groups; g++) {
+    const uint32_t beams = c->num_beams / c->num_beam_groups;
+    assert_true(groups[g].n_pool == beams || (c->patience > 0 && groups[g].n_pool >= c->num_return_sequences) ||
+                (c->return_alternatives && groups[g].n_pool > 0));
+    memcpy(finished + n_finished, groups[g].pool, groups[g].n_pool * sizeof *finished);
+    n_finished += groups[g].n_pool;
+  }
+  qsort(finished, n_finished, sizeof *finished, descending);
 }
 
 static void compare(const char *options, bool scores) {
@@ -357,6 +387,155 @@ static void patience_as_its_rule_written_again(void **state) {
                  beams, patience[p] < 1 ? 1 : beams, i % 2 ? 1.0 : 0.6, early[i % 2], patience[p], 3 + i);
         compare(options, false);
       }
+}
+
+/* Groups of one to three beams, each group away from what those before it take. */
+static void groups_differ(void **state) {
+  (void)state;
+  static const double penalties[] = {0.1, 0.7, 3};
+  static const uint32_t sizes[][2] = {{2, 2}, {4, 2}, {4, 4}, {6, 2}, {6, 3}};
+  for (uint32_t i = 0; i < 240; i++) {
+    char options[256];
+    const uint32_t beams = sizes[i % 5][0];
+    seed = 40000 + i;
+    snprintf(options, sizeof options,
+             "{\"num_beams\":%u,\"num_beam_groups\":%u,\"diversity_penalty\":%g,\"num_return_sequences\":%u,"
+             "\"length_penalty\":%g,\"early_stopping\":%s,\"eos_token_id\":[3,5],\"pad_token_id\":2,"
+             "\"max_new_tokens\":%u}",
+             beams, sizes[i % 5][1], penalties[i / 5 % 3], beams, i % 2 ? 1.0 : 0.6, i % 3 ? "true" : "false",
+             2 + i % 9);
+    compare(options, false);
+  }
+}
+
+/* ---- words that must appear -------------------------------------------------------------------------------------- */
+
+static bool contains(const vkf_id_list *phrase, const int32_t *ids, uint32_t n) {
+  for (uint32_t at = 0; at + phrase->n <= n; at++) {
+    uint32_t same = 0;
+    while (same < phrase->n && ids[at + same] == phrase->ids[same]) same++;
+    if (same == phrase->n) return true;
+  }
+  return false;
+}
+
+/* all: every sequence of at most max_length ids that begins with h and has all phrases, best first. */
+static uint32_t all_with_phrases(const vkf_generation_config *c, uint32_t V, uint32_t max_length, const hypothesis *h,
+                                 hypothesis *all, uint32_t n) {
+  float x[MAX_V];
+  random_scores(h->ids, h->length, V, x);
+  log_softmax(x, V);
+  for (uint32_t v = 0; v < V; v++) {
+    hypothesis next = *h;
+    next.ids[next.length++] = (int32_t)v;
+    next.score += x[v];
+    bool has_all = true;
+    for (uint32_t i = 0; i < c->force_words.n; i++)
+      has_all &= contains(&c->force_words.lists[i], next.ids + 1, next.length - 1);
+    if (!is_end(c, (int32_t)v) && next.length < max_length)
+      n = all_with_phrases(c, V, max_length, &next, all, n);
+    else if (has_all)
+      all[n++] = next;
+  }
+  return n;
+}
+
+static const char *const phrases[] = {"[[2]]", "[[2,4]]", "[[4,4,1]]", "[[1],[4]]", "[[1,2],[2,4]]", "[[4,4],[4]]"};
+
+/* Over a vocabulary of 5: with a beam for each sequence that there is, the best of those that have the phrases. */
+static void words_appear_in_the_best_sequence(void **state) {
+  (void)state;
+  enum { V = 5, LONGEST = 4 };
+  static hypothesis all[1024];
+  for (uint32_t i = 0; i < 60; i++) {
+    char options[256];
+    snprintf(options, sizeof options,
+             "{\"num_beams\":64,\"num_return_sequences\":%u,\"force_words_ids\":%s,\"eos_token_id\":3,"
+             "\"pad_token_id\":0,\"bos_token_id\":0,\"early_stopping\":\"never\",\"length_penalty\":%g,"
+             "\"max_length\":%u}",
+             1 + i % 3, phrases[i / 2 % 6], i % 2 ? 1.0 : 0.0, LONGEST);
+    seed = 50000 + i;
+    run *r = begin(random_scores, V, 1, options);
+    const vkf_generation_config *c = &r->config;
+    const uint32_t n = all_with_phrases(c, V, LONGEST, &(hypothesis){.length = 1}, all, 0);
+    for (uint32_t a = 0; a < n; a++) all[a].score /= powf((float)(all[a].length - 1), (float)c->length_penalty);
+    qsort(all, n, sizeof *all, descending);
+    assert_int_equal(go(r), VKF_OK);
+    for (uint32_t row = 0; row < VKF_MIN(n, c->num_return_sequences); row++) {
+      assert_true(fabsf(r->out.scores[row] - all[row].score) <= NEAR * fmaxf(1, fabsf(all[row].score)));
+      for (uint32_t t = 0; t < all[row].length; t++)
+        assert_int_equal(r->out.sequences[row * r->out.length + t], all[row].ids[t]);
+    }
+    end(r);
+  }
+}
+
+/* With few beams, too, and in each result; its score is that of its ids. */
+static void words_appear_with_few_beams(void **state) {
+  (void)state;
+  enum { V = 13 };
+  for (uint32_t i = 0; i < 120; i++) {
+    char options[256];
+    const uint32_t beams = 2 + i % 4;
+    snprintf(options, sizeof options,
+             "{\"num_beams\":%u,\"num_return_sequences\":%u,\"force_words_ids\":%s,\"eos_token_id\":[3,5],"
+             "\"pad_token_id\":0,\"bos_token_id\":0,\"length_penalty\":0,\"max_new_tokens\":%u}",
+             beams, i % 5 ? 1 : 2, phrases[i % 6], 4 + i % 9);
+    seed = 60000 + i;
+    run *r = begin(random_scores, V, 1, options);
+    assert_int_equal(go(r), VKF_OK);
+    for (uint32_t row = 0; row < r->out.n_rows; row++) {
+      const int32_t *ids = r->out.sequences + row * r->out.length;
+      float sum = 0;
+      uint32_t n = 1;
+      for (bool ends = false; n < r->out.length && !ends; n++) {
+        float x[MAX_V];
+        random_scores(ids, n, V, x);
+        log_softmax(x, V);
+        sum += x[ids[n]];
+        ends = is_end(&r->config, ids[n]);
+      }
+      for (uint32_t p = 0; p < r->config.force_words.n; p++)
+        assert_true(contains(&r->config.force_words.lists[p], ids + 1, n - 1));
+      assert_true(fabsf(r->out.scores[row] - sum) <= NEAR * fabsf(sum));
+    }
+    end(r);
+  }
+}
+
+/* What can't be: words longer than a sequence, and words that other options forbid. */
+static void words_that_cannot_appear(void **state) {
+  (void)state;
+  run *r = begin(random_scores, 13, 1,
+                 "{\"num_beams\":2,\"force_words_ids\":[[6],[1,2,6]],\"max_new_tokens\":2,\"bos_token_id\":0}");
+  assert_int_equal(go(r), VKF_ERROR_ARGUMENT);
+  assert_non_null(strstr(env.message, "words of force_words_ids have 3 ids, and a sequence gets 2 at most"));
+  end(r);
+  r = begin(random_scores, 13, 1,
+            "{\"num_beams\":2,\"force_words_ids\":[[1,2]],\"suppress_tokens\":[2],\"max_new_tokens\":5,"
+            "\"bos_token_id\":0,\"eos_token_id\":3}");
+  assert_int_equal(go(r), VKF_ERROR_NUMERIC);
+  assert_non_null(strstr(env.message, "sentence 0: no sequence of up to 6 ids has all words of force_words_ids"));
+  end(r);
+}
+
+/* A prompt counts where an encoder has read something else, because it is the beginning of the answer. */
+static void words_in_a_prompt(void **state) {
+  (void)state;
+  static const int32_t prompt[] = {0, 1, 2}, source[] = {7};
+  for (uint32_t encodes = 0; encodes < 2; encodes++) {
+    run *r = begin(random_scores, 13, 1,
+                   "{\"num_beams\":2,\"force_words_ids\":[[1,2]],\"max_length\":6,\"eos_token_id\":3,"
+                   "\"pad_token_id\":0}");
+    r->input.prompt = prompt;
+    r->input.n_prompt = VKF_COUNT(prompt);
+    if (encodes) r->input.source = source;
+    r->input.n_source = encodes;
+    seed = 70001;
+    assert_int_equal(go(r), VKF_OK);
+    assert_int_equal(contains(&r->config.force_words.lists[0], r->out.sequences + 3, r->out.length - 3), !encodes);
+    end(r);
+  }
 }
 
 /* Biased decoding as its equation says, weakly and strongly, greedy and with beams. */
@@ -734,7 +913,10 @@ static void every_allocation_may_fail(void **state) {
   static const char *const options[] = {
       "{\"bos_token_id\":1,\"eos_token_id\":3,\"max_new_tokens\":5}",
       "{\"bos_token_id\":1,\"eos_token_id\":3,\"max_new_tokens\":5,\"num_beams\":3,\"repetition_penalty\":2.0}",
-      "{\"bos_token_id\":1,\"eos_token_id\":3,\"max_new_tokens\":5,\"do_sample\":true,\"num_return_sequences\":2}"};
+      "{\"bos_token_id\":1,\"eos_token_id\":3,\"max_new_tokens\":5,\"do_sample\":true,\"num_return_sequences\":2}",
+      "{\"bos_token_id\":1,\"eos_token_id\":3,\"max_new_tokens\":5,\"num_beams\":4,\"num_beam_groups\":2,"
+      "\"diversity_penalty\":1}",
+      "{\"bos_token_id\":1,\"eos_token_id\":3,\"max_new_tokens\":5,\"num_beams\":2,\"force_words_ids\":[[4]]}"};
   for (size_t i = 0; i < VKF_COUNT(options); i++) {
     bool done = false;
     for (uint64_t n = 1; !done; n++) {
@@ -915,6 +1097,11 @@ int main(void) {
                                      cmocka_unit_test(as_the_rules_written_again),
                                      cmocka_unit_test(three_rules_of_stopping),
                                      cmocka_unit_test(patience_as_its_rule_written_again),
+                                     cmocka_unit_test(groups_differ),
+                                     cmocka_unit_test(words_appear_in_the_best_sequence),
+                                     cmocka_unit_test(words_appear_with_few_beams),
+                                     cmocka_unit_test(words_that_cannot_appear),
+                                     cmocka_unit_test(words_in_a_prompt),
                                      cmocka_unit_test(a_beginning_pulls),
                                      cmocka_unit_test(alternatives_differ_in_the_first_id),
                                      cmocka_unit_test(more_alternatives_than_ids_are_an_error),
