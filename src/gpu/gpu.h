@@ -107,6 +107,9 @@ uint64_t vkf_gpu_buffer_held(const vkf_gpu_buffer *buffer);
 uint64_t vkf_gpu_buffer_address(const vkf_gpu_buffer *buffer);
 /* NULL if it is not mapped. Call vkf_gpu_buffer_touch() before reading or writing through it. */
 void *vkf_gpu_buffer_mapped(const vkf_gpu_buffer *buffer);
+/* All of it is about to be written: where the memory is that of malloc(), as lavapipe's, the system then gives large
+ * pages. */
+void vkf_gpu_buffer_expect_all(vkf_gpu_buffer *buffer);
 
 typedef enum vkf_gpu_mode { VKF_GPU_READ = 1, VKF_GPU_WRITE = 2, VKF_GPU_READ_WRITE = 3 } vkf_gpu_mode;
 

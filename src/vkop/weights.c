@@ -92,6 +92,7 @@ static vkf_status place_weights(vkf_weights *w) {
   vkf_vkop_pools_init(&w->pools, NULL, device, "weights", VKF_GPU_MEMORY_DEVICE, most);
   VKF_CALL(place_shards(w, align));
   VKF_CALL(vkf_vkop_pools_make(&w->pools));
+  for (size_t i = 0; i < w->pools.n_buffers; i++) vkf_gpu_buffer_expect_all(w->pools.buffers[i]);
   for (uint32_t p = 0; p < w->first_shard[w->n]; p++) vkf_vkop_pools_find(&w->pools, &w->shards[p].place);
   return VKF_OK;
 }

@@ -1,4 +1,8 @@
 /* Models from memory: the results of the folder, no copy of the files, and errors that name the file. */
+#define _DEFAULT_SOURCE /* getrusage */
+#include <sys/resource.h>
+#include <unistd.h>
+
 #include "support/golden.h"
 
 #define SHIPPED VKF_SOURCE_DIR "/models/en-es"
@@ -120,6 +124,37 @@ static void test_no_file_is_copied(void **state) {
   finish_folder(&f);
 }
 
+static long minor_faults(void) {
+  struct rusage usage;
+  assert_int_equal(getrusage(RUSAGE_SELF, &usage), 0);
+  return usage.ru_minflt;
+}
+
+/* Page faults took most of the time of loading on lavapipe, whose memory is that of malloc(). Where the system has
+ * large pages, weights take them. */
+static void test_weights_take_large_pages(void **state) {
+  driver *d = *state;
+  folder f;
+  vkf_model *model = NULL;
+  vkf_model_info info;
+  char setting[64] = "[never]";
+  FILE *file = fopen("/sys/kernel/mm/transparent_hugepage/enabled", "r");
+  if (file && !fgets(setting, sizeof setting, file)) fail_msg("the setting of large pages cannot be read");
+  if (file) fclose(file);
+  if (strstr(setting, "[never]") || !strstr(vkf_device_get_info(d->device)->name, "llvmpipe")) skip();
+  read_folder(d, SHIPPED, shipped, VKF_COUNT(shipped), &f);
+  const long before = minor_faults();
+  driver_ok(d, vkf_model_open_memory(d->device, f.files, f.n, NULL, &model));
+  const long n = minor_faults() - before;
+  vkf_model_info_init(&info);
+  driver_ok(d, vkf_model_get_info(model, &info));
+  const long most = (long)(info.device_bytes / (uint64_t)sysconf(_SC_PAGESIZE) / 2);
+  if (n > most)
+    fail_msg("expected at most %ld page faults for %zu bytes, found %ld", most, (size_t)info.device_bytes, n);
+  vkf_model_close(&model);
+  finish_folder(&f);
+}
+
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 static void expect(const driver *d, const vkf_memory_file *files, size_t n, vkf_status status, const char *words) {
@@ -169,4 +204,5 @@ static void test_errors_name_the_file(void **state) {
 }
 
 DRIVER_MAIN(DRIVER_TEST(test_the_ids_of_the_folder), DRIVER_TEST(test_files_that_are_read_later),
-            DRIVER_TEST(test_no_file_is_copied), DRIVER_TEST(test_errors_name_the_file))
+            DRIVER_TEST(test_no_file_is_copied), DRIVER_TEST(test_weights_take_large_pages),
+            DRIVER_TEST(test_errors_name_the_file))
