@@ -37,6 +37,23 @@ VKF_API vkf_status vkf_session_read_images(vkf_session *session, const char *con
  * begun. */
 typedef int (*vkf_token_fn)(void *user, size_t row, int32_t token);
 
+/* A candidate of one step of a beam search. */
+typedef struct vkf_beam_candidate {
+  float score;     /* of the hypothesis with this id: the sum of its log-probabilities */
+  uint32_t row;    /* the beam of the step before that it continues; 0 in the first step */
+  int32_t id;      /* the id that it adds */
+  bool ends;       /* an end id, or the length limit */
+  float logprob;   /* of id in this step */
+  bool finishes;   /* it ends and competes with the finished hypotheses */
+  int32_t becomes; /* the beam of this step that it is, 0 the best; -1: it ended or was dropped */
+  uint32_t bank;   /* with words that must appear: how many of their ids it has */
+} vkf_beam_candidate;
+
+/* Called after each step of a beam search with its candidates [n], the best first. `row` is the input's row, or the
+ * text's index; `search` is 0, or with return_alternatives the number of the alternative, with groups of beams that of
+ * the group; beams are counted within it. Return non-zero to stop, as for vkf_token_fn. */
+typedef int (*vkf_beams_fn)(void *user, size_t row, size_t search, const vkf_beam_candidate *candidates, size_t n);
+
 /* What to do with a text that has more tokens than the model has positions. */
 typedef enum vkf_long_rule {
   VKF_LONG_REFUSE = 0,
@@ -80,6 +97,7 @@ typedef struct vkf_generate_params {
    * "force_words_ids". Each is tokenized as the beginning of a target would be, so it begins a word there. */
   const char *const *force_words;
   size_t n_force_words;
+  vkf_beams_fn on_beams; /* with `user`, too; NULL: nobody is told */
 } vkf_generate_params;
 #define VKF_GENERATE_PARAMS_INIT .size = sizeof(vkf_generate_params)
 VKF_DEFINE_INIT(vkf_generate_params)

@@ -218,6 +218,7 @@ class GenerateParams(_Sized):
         ("alignments", c_bool),
         ("force_words", POINTER(c_char_p)),
         ("n_force_words", c_size_t),
+        ("on_beams", c_void_p),
     ]
 
 

@@ -118,7 +118,7 @@ static void merge_rows(vkf_beams *s, const float *values, const int32_t *ids, ui
       float score = values[at] + s->running.scores[row];
       if (only && at != *only) score += OUT_OF_RANK;
       if (found && !(score > best.score)) continue;
-      best = (vkf_beam_candidate){.score = score, .row = row, .id = ids[at], .logprob = values[at]};
+      best = (vkf_beam_candidate){.score = score, .row = row, .id = ids[at], .logprob = values[at], .becomes = -1};
       found = true;
     }
     s->cursors[best.row]++;
@@ -143,7 +143,7 @@ static void rank_banks(vkf_beams *s, const float *values, const int32_t *ids, ui
     const uint32_t row = i / k;
     int32_t *history = s->running.tokens + (size_t)row * s->capacity;
     vkf_beam_candidate c = {
-        .score = values[i] + s->running.scores[row], .row = row, .id = ids[i], .logprob = values[i]};
+        .score = values[i] + s->running.scores[row], .row = row, .id = ids[i], .logprob = values[i], .becomes = -1};
     history[s->length] = c.id; /* behind the running ids, where the next one comes */
     c.bank = vkf_decode_phrases_met(phrases, history + s->phrases_from, s->length + 1 - s->phrases_from);
     c.ends = s->length + 1 >= s->max_length || vkf_decode_id_in(&s->config->eos, c.id);
@@ -201,8 +201,9 @@ static void update_finished(vkf_beams *s) {
   memcpy(s->ranks, s->finished.scores, s->n_beams * sizeof(*s->ranks));
   for (uint32_t i = 0; i < s->n_keep; i++) {
     float score = s->candidates[i].score / by;
+    s->candidates[i].finishes &= s->candidates[i].score > OUT_OF_RANK;
     if (!s->candidates[i].finishes) score += OUT_OF_RANK;
-    s->n_ended += s->candidates[i].finishes && s->candidates[i].score > OUT_OF_RANK;
+    s->n_ended += s->candidates[i].finishes;
     s->ranks[s->n_beams + i] = score;
   }
   pick_best(s, s->n_beams + s->n_keep);
@@ -249,8 +250,9 @@ static void update_running(vkf_beams *s) {
   else
     pick_best(s, s->n_keep);
   for (uint32_t i = 0; i < s->n_beams; i++) {
-    const vkf_beam_candidate *c = &s->candidates[s->picked[i]];
+    vkf_beam_candidate *c = &s->candidates[s->picked[i]];
     copy_candidate(s, i, c, s->ranks[s->picked[i]], false);
+    if (!c->ends) c->becomes = (int32_t)i;
     s->order[i] = c->row;
   }
 }
@@ -279,6 +281,8 @@ bool vkf_decode_beams_step(vkf_beams *s, const float *values, const int32_t *ids
   update_running(s);
   swap_spare(s, &s->running);
   s->length++;
+  for (s->n_candidates = s->n_keep; s->n_candidates > 0; s->n_candidates--)
+    if (s->candidates[s->n_candidates - 1].score > OUT_OF_RANK) break;
   if (s->config->patience > 0) return s->n_ended < vkf_decode_generation_patience(s->config) && !all_end;
   bool full = s->config->early_stopping == VKF_EARLY_STOPPING_TRUE && all_finished(s);
   return is_open(s) && !full && !all_end;
@@ -290,6 +294,7 @@ void vkf_decode_beams_idle(vkf_beams *s, int32_t id) {
     s->running.lengths[i]++;
     s->order[i] = i;
   }
+  s->n_candidates = 0;
   s->length++;
 }
 

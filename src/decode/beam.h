@@ -23,16 +23,6 @@ typedef struct vkf_beam_pool {
   bool *finished; /* a place in the pool of finished hypotheses may still be empty */
 } vkf_beam_pool;
 
-typedef struct vkf_beam_candidate {
-  float score; /* running score and log-probability of id */
-  uint32_t row;
-  int32_t id;
-  bool ends;     /* an end id, or the length limit */
-  bool finishes; /* it ends and competes with the finished ones */
-  float logprob; /* of id in this step */
-  uint32_t bank; /* ids of phrases that it has; 0 without phrases */
-} vkf_beam_candidate;
-
 typedef struct vkf_beams {
   vkf_env *env;
   const vkf_generation_config *config;
@@ -46,7 +36,8 @@ typedef struct vkf_beams {
   uint32_t *cursors;                      /* [n_beams], or [n_banks] */
   uint32_t *picked;                       /* [n_beams] */
   float *ranks;                           /* [n_beams + n_keep] */
-  vkf_beam_candidate *candidates;         /* [n_keep] */
+  vkf_beam_candidate *candidates; /* [n_keep], of the last step; n_candidates continue a hypothesis, descending */
+  uint32_t n_candidates;
 } vkf_beams;
 
 /* Beams of a group. */

@@ -86,6 +86,16 @@ static vkf_told on_token(void *user, const vkf_request *request, uint32_t copy, 
   return g->is_stopped ? VKF_TOLD_STOP : VKF_TOLD_GO_ON;
 }
 
+static vkf_told on_beams(void *user, const vkf_request *request, uint32_t search, const vkf_beam_candidate *candidates,
+                         uint32_t n) {
+  generator *g = user;
+  int stop = 0;
+  VKF_CALLBACK(g->session->env,
+               stop = g->params.on_beams(g->params.user, request->input.sentence, search, candidates, n));
+  g->is_stopped = stop != 0;
+  return g->is_stopped ? VKF_TOLD_STOP : VKF_TOLD_GO_ON;
+}
+
 static vkf_status take(void *user, const vkf_request *request, const vkf_generated *results,
                        const vkf_logprobs *logprobs, uint32_t first_row) {
   generator *g = user;
@@ -109,6 +119,7 @@ static vkf_status run(generator *g) {
                                                .scores = g->params.scores,
                                                .next = next,
                                                .on_token = g->params.on_token ? on_token : NULL,
+                                               .on_beams = g->params.on_beams ? on_beams : NULL,
                                                .take = take,
                                                .user = g});
 }

@@ -156,10 +156,26 @@ done:
   return st;
 }
 
+/* Tells of the candidates of the beams in the last step. */
+static void tell_of_beams(queue *q) {
+  const vkf_batch *batch = &q->generation.batch;
+  for (uint32_t i = 0; q->s->on_beams && batch->each > 1 && i < batch->n_live && !q->is_stopped; i++) {
+    const uint32_t seat = batch->live[i] / batch->copies, copy = batch->live[i] % batch->copies;
+    const vkf_search *search = &batch->searches[batch->live[i]];
+    for (uint32_t g = 0; g < search->n_groups && !q->is_stopped; g++) {
+      const vkf_beams *beams = &search->groups[g];
+      if (beams->n_candidates)
+        q->is_stopped = q->s->on_beams(q->s->user, &q->requests[seat], copy * search->n_groups + g, beams->candidates,
+                                       beams->n_candidates) == VKF_TOLD_STOP;
+    }
+  }
+}
+
 /* Tells of the ids of the last step. */
 static void tell(queue *q) {
   vkf_batch *batch = &q->generation.batch;
   const uint32_t n = batch->each > 1 ? VKF_MIN(batch->n_live, 1) : batch->n_live;
+  tell_of_beams(q);
   for (uint32_t i = 0; q->s->on_token && i < n && !q->is_stopped; i++) {
     const uint32_t seat = batch->live[i] / batch->copies, copy = batch->live[i] % batch->copies;
     const vkf_told told = q->s->on_token(q->s->user, &q->requests[seat], copy, batch->got[i]);

@@ -37,6 +37,9 @@ typedef struct vkf_schedule {
   /* NULL, or: request got an id as its sequence `copy`; with beams once a step, VKF_NO_TOKEN of any request. ENOUGH:
    * the request ends with what there is. STOP: all end so, those that wait are not begun. */
   vkf_told (*on_token)(void *user, const vkf_request *request, uint32_t copy, int32_t id);
+  /* NULL, or: the candidates [n] of a step of search `search` of a request; as on_token, which comes after it. */
+  vkf_told (*on_beams)(void *user, const vkf_request *request, uint32_t search, const vkf_beam_candidate *candidates,
+                       uint32_t n);
   /* Results of a request: those of one sentence; row `row` of logprobs is the first one's. */
   vkf_status (*take)(void *user, const vkf_request *request, const vkf_generated *results, const vkf_logprobs *logprobs,
                      uint32_t row);

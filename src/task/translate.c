@@ -275,6 +275,16 @@ static vkf_told on_token(void *user, const vkf_request *request, uint32_t copy, 
   return t->is_stopped ? VKF_TOLD_STOP : VKF_TOLD_GO_ON;
 }
 
+static vkf_told on_beams(void *user, const vkf_request *request, uint32_t search, const vkf_beam_candidate *candidates,
+                         uint32_t n) {
+  translator *t = user;
+  const sentence *s = request->user;
+  int stop = 0;
+  VKF_CALLBACK(t->session->env, stop = t->params.on_beams(t->params.user, s->part->text, search, candidates, n));
+  t->is_stopped |= stop != 0;
+  return t->is_stopped ? VKF_TOLD_STOP : VKF_TOLD_GO_ON;
+}
+
 /* A sentence is done. */
 static vkf_status finish_sentence(translator *t, const sentence *s) {
   group *g = s->group;
@@ -369,6 +379,7 @@ static vkf_status run(translator *t, size_t n, uint32_t longest) {
                                                .translates = true,
                                                .next = next,
                                                .on_token = t->params.on_token || t->queue ? on_token : NULL,
+                                               .on_beams = t->params.on_beams ? on_beams : NULL,
                                                .take = take,
                                                .refuse = refuse,
                                                .user = t});

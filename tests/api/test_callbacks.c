@@ -142,6 +142,69 @@ static void test_translate(void **state) {
   assert_null(c.model);
 }
 
+/* ---- the candidates of beams ------------------------------------------------------------------------------------- */
+
+enum { BEAMS = 3, MOST_STEPS = 64, MOST_CANDIDATES = 16 };
+typedef struct search {
+  vkf_beam_candidate at[MOST_STEPS][MOST_CANDIDATES];
+  size_t n[MOST_STEPS], n_steps, stop; /* stop: after this step; 0: never */
+} search;
+
+static int on_beams(void *user, size_t row, size_t search_number, const vkf_beam_candidate *candidates, size_t n) {
+  search *s = user;
+  uint32_t running = 0;
+  assert_true(row == 0 && search_number == 0 && s->n_steps < MOST_STEPS && n > 0 && n <= MOST_CANDIDATES);
+  for (size_t i = 0; i < n; i++) {
+    if (i) assert_true(candidates[i].score <= candidates[i - 1].score);
+    if (candidates[i].becomes >= 0) assert_int_equal(candidates[i].becomes, running++);
+    assert_true(candidates[i].ends ? candidates[i].becomes < 0 : !candidates[i].finishes);
+  }
+  assert_int_equal(running, BEAMS);
+  memcpy(s->at[s->n_steps], candidates, n * sizeof *candidates);
+  s->n[s->n_steps++] = n;
+  return s->n_steps == s->stop;
+}
+
+/* The translation is a path through the candidates of the steps: each continues the one before, the last one
+ * finishes, and its score is the translation's. */
+static void test_beams(void **state) {
+  driver *d = *state;
+  vkf_model *model = NULL;
+  vkf_result *out = NULL;
+  static search s;
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT,
+                                      .config_json = "{\"num_beams\": 3, \"length_penalty\": 1.0}",
+                                      .on_beams = on_beams, .user = &s};
+  memset(&s, 0, sizeof s);
+  driver_ok(d, vkf_model_open(d->device, SHIPPED, &model));
+  driver_ok(d, vkf_session_translate(session_of(model), &cat, 1, &params, &out));
+  const vkf_array *sequences = vkf_result_find(out, "sequences"), *scores = vkf_result_find(out, "sequences_scores");
+  const int32_t *ids = sequences->data;
+  const size_t n = sequences->shape[1] - 1;
+  const vkf_beam_candidate *now = NULL;
+  assert_true(n > 3 && n <= s.n_steps && s.n[0] > 0 && s.at[0][0].row == 0);
+  for (size_t step = 0; step < n; step++) {
+    const vkf_beam_candidate *next = NULL;
+    for (size_t i = 0; i < s.n[step]; i++) {
+      const vkf_beam_candidate *c = &s.at[step][i];
+      if (c->id == ids[step + 1] && c->row == (now ? (uint32_t)now->becomes : 0)) next = c;
+    }
+    assert_non_null(next);
+    assert_true(next->score == next->logprob + (now ? now->score : 0));
+    now = next;
+  }
+  assert_true(now->ends && now->finishes);
+  assert_true(now->score / (float)n == ((const float *)scores->data)[0]);
+  vkf_result_destroy(&out);
+
+  s.n_steps = 0;
+  s.stop = 2;
+  assert_int_equal(vkf_session_translate(session_of(model), &cat, 1, &params, &out), VKF_ERROR_STOPPED);
+  assert_int_equal(s.n_steps, 2);
+  vkf_result_destroy(&out);
+  close_model(&model);
+}
+
 /* ---- the other callbacks: one forbidden call each ---------------------------------------------------------------- */
 
 static void try_one(caller *c) {
@@ -280,5 +343,5 @@ static void test_log_and_progress(void **state) {
   vkf_context_destroy(&other.context);
 }
 
-DRIVER_MAIN(DRIVER_TEST_PLAIN(test_translate), DRIVER_TEST_PLAIN(test_every_callback),
+DRIVER_MAIN(DRIVER_TEST_PLAIN(test_translate), DRIVER_TEST_PLAIN(test_beams), DRIVER_TEST_PLAIN(test_every_callback),
             DRIVER_TEST_PLAIN(test_log_and_progress))
