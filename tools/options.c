@@ -55,6 +55,8 @@ static const tool_option generation_options[] = {
     {"early-stopping", 0, TOOL_KEY_RULE, 0, "RULE", "when beams end: true, false or never"},
     {"patience", 0, TOOL_KEY_NUMBER, 0, "X",
      "beams end when num-beams * X texts have ended, whatever\nearly-stopping says; over 1: more are compared"},
+    {"coverage-penalty", 0, TOOL_KEY_NUMBER, 0, "X",
+     "translations: what is not looked at in the text lowers a\nbeam's score, X times its logarithm"},
     {"num-beam-groups", 0, TOOL_KEY_WHOLE, 0, "N", "parts of the beams; each avoids what those before it take"},
     {"diversity-penalty", 0, TOOL_KEY_NUMBER, 0, "X",
      "with --num-beam-groups: what a token loses for each beam of an\nearlier group that has just taken it"},

@@ -76,8 +76,8 @@ typedef struct tool_args {
   int normalize, similarity;
   int resume;
   size_t column; /* 0: not given */
-  const char *jsonl, *shard, *shortlist, *alignment;
-  int force_decode, word_scores;
+  const char *jsonl, *shard, *shortlist, *alignment, *align_heads;
+  int force_decode, word_scores, replace_unknowns;
   size_t samples, seed; /* 0: not given */
   const char *baseline;
   size_t top;     /* 0: not given */

@@ -153,12 +153,16 @@ static int hash_work(const translation *t, unsigned long long *out) {
                              a->word_scores ? "word-scores" : "",
                              a->force_decode ? "force-decode" : "",
                              a->alignment,
+                             a->align_heads,
+                             a->replace_unknowns ? "replace-unknowns" : "",
                              a->deterministic ? "deterministic" : ""};
   uint64_t hash = TOOL_HASH_BEGIN;
   for (size_t i = 0; i < sizeof all / sizeof all[0]; i++) {
     const char *text = all[i] ? all[i] : "";
     hash = tool_hash(hash, text, strlen(text) + 1);
   }
+  for (size_t i = 0; i < a->force_words.n; i++)
+    hash = tool_hash(hash, a->force_words.at[i], strlen(a->force_words.at[i]) + 1);
   hash = tool_hash(hash, &a->column, sizeof a->column);
   const size_t of_list[] = {t->n_first, t->n_best_targets};
   hash = tool_hash(hash, of_list, sizeof of_list);
@@ -223,6 +227,8 @@ static int run_translate(const tool_args *args) {
   if (exit_code == TOOL_OK && !is_done) {
     t.params.scores = args->json || args->word_scores || t.lines.n_best > 1;
     t.params.alignments = args->alignment != NULL;
+    t.params.align_heads = args->align_heads;
+    t.params.replace_unknowns = args->replace_unknowns;
     t.params.long_texts = tool_long_rule(args);
     t.params.skip_refused = true;
     t.params.source_language = args->source_lang;
@@ -276,6 +282,10 @@ static const tool_option options[] = {
     {"alignment", 0, TOOL_TEXT, offsetof(tool_args, alignment), "WAY",
      "also which token of the text each token looks at most, ends\nincluded: hard, ||| 0-0 1-2 ...; a number from 0 to "
      "1, all\nwith more weight; soft, all weights. In JSON a list of\n[from, to, weight]; soft: of all weights"},
+    {"replace-unknowns", 0, TOOL_FLAG, offsetof(tool_args, replace_unknowns), NULL,
+     "a token that is unknown becomes the word of the text at which\nit looks most"},
+    {"align-heads", 0, TOOL_TEXT, offsetof(tool_args, align_heads), "HEADS",
+     "the heads whose mean says what looks where: LAYER:HEAD,... from 0,\nor all; default: all of the last layer"},
     {"attention", 0, TOOL_OUTPUT, offsetof(tool_args, attention), "FILE",
      "write a page that shows which token looks at which"},
 };

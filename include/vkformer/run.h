@@ -98,6 +98,11 @@ typedef struct vkf_generate_params {
   const char *const *force_words;
   size_t n_force_words;
   vkf_beams_fn on_beams; /* with `user`, too; NULL: nobody is told */
+  /* The heads whose mean `alignments` and "coverage_penalty" take: "LAYER:HEAD,LAYER:HEAD" from 0, or "all"; NULL: all
+   * heads of the last layer */
+  const char *align_heads;
+  bool replace_unknowns; /* vkf_session_translate(): an unknown token has the text of the word of the source at which
+                            those heads look most */
 } vkf_generate_params;
 #define VKF_GENERATE_PARAMS_INIT .size = sizeof(vkf_generate_params)
 VKF_DEFINE_INIT(vkf_generate_params)
@@ -131,7 +136,9 @@ VKF_DEFINE_INIT(vkf_generate_params)
  * (default false), as CTranslate2 has it: sequence i of num_return_sequences has the i-th most likely id after the
  * prompt and goes on greedily or with beams of its own. They are in the order of these ids, each with the score of all
  * its ids. "prefix_bias_beta" (default 0), as there, for vkf_session_translate(): target_prefixes are not forced, but
- * pull, see vkformer help generation. */
+ * pull, see vkformer help generation. "coverage_penalty" (default 0), as there and also for translations: hypotheses
+ * are ranked by their score and what it adds, that times the sum over the ids of the source of log(min(1, how much the
+ * hypothesis looks at it)) (Wu et al. 2016, equation 14). */
 VKF_API vkf_status vkf_session_generate(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                         const vkf_generate_params *params, vkf_result **out);
 

@@ -219,6 +219,8 @@ class GenerateParams(_Sized):
         ("force_words", POINTER(c_char_p)),
         ("n_force_words", c_size_t),
         ("on_beams", c_void_p),
+        ("align_heads", c_char_p),
+        ("replace_unknowns", c_bool),
     ]
 
 

@@ -222,6 +222,10 @@ vkf_status vkf_decode_generation_check(const vkf_generation_config *config, uint
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
                         "generation configuration: \"prefix_bias_beta\": expected a number from 0 to below 1, found %g",
                         config->prefix_bias_beta);
+  if (!(config->coverage_penalty >= 0))
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
+                        "generation configuration: \"coverage_penalty\": expected a number of at least 0, found %g",
+                        config->coverage_penalty);
   VKF_CALL(check_ways(config));
   VKF_CALL(check_groups(config));
   VKF_CALL(check_force_words(config));

@@ -40,6 +40,7 @@ typedef struct vkf_generation_config {
   vkf_early_stopping early_stopping;
   double patience;          /* key "patience", which transformers does not have; 0: none, early_stopping decides */
   double prefix_bias_beta;  /* CTranslate2's key: how strongly a beginning pulls; 0: it is forced */
+  double coverage_penalty;  /* CTranslate2's key: what a hypothesis loses where its source is not looked at; 0: none */
   bool return_alternatives; /* CTranslate2's key: the sequences differ in the id after the prompt */
   double repetition_penalty, encoder_repetition_penalty;       /* 1: none */
   uint32_t no_repeat_ngram_size, encoder_no_repeat_ngram_size; /* 0: none */

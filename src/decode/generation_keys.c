@@ -21,6 +21,7 @@ const vkf_generation_key vkf_decode_generation_keys[] = {
     {"early_stopping", VKF_KEY_EARLY, AT(early_stopping), 0},
     {"patience", VKF_KEY_FACTOR, AT(patience), 0},
     {"prefix_bias_beta", VKF_KEY_REAL, AT(prefix_bias_beta), 0},
+    {"coverage_penalty", VKF_KEY_REAL, AT(coverage_penalty), 0},
     {"return_alternatives", VKF_KEY_BOOL, AT(return_alternatives), 0},
     {"bos_token_id", VKF_KEY_ID, AT(bos), 0},
     {"pad_token_id", VKF_KEY_ID, AT(pad), 0},

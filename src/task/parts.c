@@ -24,15 +24,15 @@ vkf_status vkf_task_parts_report(const vkf_parts *p, vkf_result *result) {
 
 /* ---- one text ---------------------------------------------------------------------------------------------------- */
 
-static vkf_status add_part(vkf_parts *p, size_t text, bool spaced, bool is_cut, const vkf_text_ids *ids) {
+static vkf_status add_part(vkf_parts *p, vkf_part part, const vkf_text_ids *ids) {
   vkf_part *grown = vkf_env_grow(p->session->env, p->at, &p->capacity, p->n + 1, sizeof *grown);
   if (!grown) return VKF_ERROR_MEMORY;
   p->at = grown;
-  vkf_part *part = &p->at[p->n];
-  *part = (vkf_part){text, vkf_arena_alloc(&p->arena, ids->n, sizeof *part->ids), (uint32_t)ids->n, spaced, is_cut};
-  if (!part->ids) return VKF_ERROR_MEMORY;
-  memcpy(part->ids, ids->ids, ids->n * sizeof *part->ids);
-  p->n++;
+  part.n = (uint32_t)ids->n;
+  part.ids = vkf_arena_alloc(&p->arena, ids->n, sizeof *part.ids);
+  if (!part.ids) return VKF_ERROR_MEMORY;
+  memcpy(part.ids, ids->ids, ids->n * sizeof *part.ids);
+  p->at[p->n++] = part;
   return VKF_OK;
 }
 
@@ -49,8 +49,10 @@ static vkf_status cut_text(vkf_parts *p, size_t index, const char *text, vkf_tex
                                    "a single character of it has more tokens than the model has positions");
     }
     ids->n = 0;
-    VKF_CALL(vkf_task_part_ids(p, from_end ? at + strlen(at) - n : at, n, ids));
-    VKF_CALL(add_part(p, index, at > text && vkf_task_is_space(at[-1]), true, ids));
+    const char *start = from_end ? at + strlen(at) - n : at;
+    const bool spaced = at > text && vkf_task_is_space(at[-1]);
+    VKF_CALL(vkf_task_part_ids(p, start, n, ids));
+    VKF_CALL(add_part(p, (vkf_part){index, .spaced = spaced, .is_cut = true, .start = start, .size = n}, ids));
     if (!split) break;
     at += n;
     while (vkf_task_is_space(*at)) at++;
@@ -71,7 +73,7 @@ static vkf_status add_text(vkf_parts *p, size_t index, const char *text, vkf_tex
   if (st != VKF_OK) return st;
   if (ids->n == 0) return vkf_task_parts_refuse(p, index, VKF_SKIP_INVALID, "expected at least one token, found none");
   if (ids->n <= p->rules.max_ids || p->rules.max_ids == 0 || p->rules.takes_all)
-    return add_part(p, index, false, false, ids);
+    return add_part(p, (vkf_part){index, .start = text, .size = strlen(text)}, ids);
   if (p->rules.long_texts != VKF_LONG_REFUSE) return cut_text(p, index, text, ids);
   return vkf_task_parts_refuse(p, index, VKF_SKIP_LONG, "expected at most %u tokens, the model's positions, found %zu",
                                p->rules.max_ids, ids->n);

@@ -12,8 +12,10 @@ typedef struct vkf_part {
   size_t text; /* its index */
   int32_t *ids;
   uint32_t n;
-  bool spaced; /* white space was before it in the text */
-  bool is_cut; /* the text is too long: this is not all of it */
+  bool spaced;       /* white space was before it in the text */
+  bool is_cut;       /* the text is too long: this is not all of it */
+  const char *start; /* [size]: where it is in the caller's text */
+  size_t size;
 } vkf_part;
 
 typedef struct vkf_part_rules {

@@ -217,10 +217,11 @@ vkf_status vkf_task_schedule_run(const vkf_schedule *s) {
   q.inputs = vkf_env_alloc(env, q.n_seats, sizeof *q.inputs);
   if (!q.requests || !q.runs || !q.seats || !q.inputs) VKF_TRY(VKF_ERROR_MEMORY);
   VKF_TRY(vkf_engine_generation_check(s->session, s->config));
-  if (s->config->prefix_bias_beta > 0 && !s->translates)
-    VKF_FAIL(env, VKF_ERROR_UNSUPPORTED,
-             "\"prefix_bias_beta\": expected texts to translate, which have beginnings that "
-             "can pull");
+  if ((s->config->prefix_bias_beta > 0 || s->config->coverage_penalty > 0) && !s->translates)
+    VKF_FAIL(
+        env, VKF_ERROR_UNSUPPORTED,
+        "\"prefix_bias_beta\" and \"coverage_penalty\": expected texts to translate, which have beginnings that can "
+        "pull, and sources");
   for (;;) {
     VKF_TRY(admit(&q));
     if (!q.n_running) break;

@@ -48,10 +48,13 @@ static vkf_status add_logprobs(const vkf_kept *kept, size_t n, size_t n_top, vkf
   return VKF_OK;
 }
 
-static vkf_status add_alignments(const vkf_kept *kept, size_t n, size_t length, vkf_result *result) {
+vkf_status vkf_task_kept_add_alignments(const vkf_kept *kept, size_t n, vkf_result *result) {
   void *data = NULL;
-  size_t S = 0;
-  for (size_t i = 0; i < n; i++) S = VKF_MAX(S, kept[i].n_source);
+  size_t S = 0, length = 0;
+  for (size_t i = 0; i < n; i++) {
+    S = VKF_MAX(S, kept[i].n_source);
+    length = VKF_MAX(length, kept[i].n);
+  }
   VKF_CALL(vkf_engine_result_add(result, "n_sources", VKF_I32, 1, &n, &data));
   for (size_t i = 0; i < n; i++) ((int32_t *)data)[i] = (int32_t)kept[i].n_source;
   VKF_CALL(vkf_engine_result_add(result, "alignments", VKF_F32, 3, (size_t[]){n, length, S}, &data));
@@ -77,7 +80,6 @@ vkf_status vkf_task_kept_add(const vkf_kept *kept, size_t n, int32_t fill, bool 
     for (size_t i = 0; i < n; i++)
       if (kept[i].token_scores) memcpy((float *)data + i * length, kept[i].token_scores, kept[i].n * sizeof(float));
   }
-  if (n > 0 && kept[0].alignment) VKF_CALL(add_alignments(kept, n, length, result));
   if (n_top) VKF_CALL(add_logprobs(kept, n, n_top, result));
   return VKF_OK;
 }

@@ -27,8 +27,10 @@ typedef struct vkf_keep {
 vkf_status vkf_task_keep(vkf_arena *arena, const vkf_keep *keep, vkf_kept *out);
 
 /* Adds `sequences`, behind whose ends is `fill`; with `scores` `sequences_scores` and `token_scores`; with n_top over 0
- * `logprobs`, `top_ids` and `top_logprobs`; `alignments` and `n_sources` if the first one has an alignment. */
+ * `logprobs`, `top_ids` and `top_logprobs`. */
 vkf_status vkf_task_kept_add(const vkf_kept *kept, size_t n, int32_t fill, bool scores, size_t n_top,
                              vkf_result *result);
+/* Adds `alignments` and `n_sources`. */
+vkf_status vkf_task_kept_add_alignments(const vkf_kept *kept, size_t n, vkf_result *result);
 
 #endif

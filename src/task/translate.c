@@ -6,52 +6,18 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "task/align.h"
-#include "task/schedule.h"
-
-typedef struct group group;
-typedef struct sentence {
-  const vkf_part *part;
-  group *group;
-  vkf_kept *targets;         /* [each]: its translations, with the start token */
-  int32_t *prompt;           /* [n_prompt + n_pull], the start token included; NULL: that alone */
-  uint32_t n_prompt, n_pull; /* ids that the translation begins with; that pull its beginning */
-} sentence;
-
-/* Texts that have one result. */
-struct group {
-  vkf_parts parts;
-  sentence *sentences; /* [n], one for each part */
-  vkf_kept *targets;   /* [n][each] */
-  sentence **order;    /* [n]: the longest first, [n_begun] of which have begun */
-  size_t n, n_begun, n_done;
-  uint64_t line; /* of a text that came alone, */
-  void *tag;
-  group *next; /* and another such group */
-};
-
-typedef struct translator {
-  vkf_session *session;
-  vkf_generation_config config;
-  vkf_generate_params params;
-  vkf_session aligner;         /* with `alignments` (align.h) */
-  const vkf_text_queue *queue; /* NULL: there is one group */
-  group *group;                /* whose sentences are begun; NULL: none is there */
-  size_t each;                 /* translations of a text */
-  group *groups;               /* of texts that came and are not done */
-  bool is_stopped;             /* by a callback */
-} translator;
+#include "task/translation.h"
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 
 static int by_length(const void *a, const void *b) {
-  const vkf_part *x = (*(sentence *const *)a)->part, *y = (*(sentence *const *)b)->part;
+  const vkf_part *x = (*(vkf_sentence *const *)a)->part, *y = (*(vkf_sentence *const *)b)->part;
   if (x->n != y->n) return x->n < y->n ? 1 : -1; /* the longest first: the last seats are empty sooner */
   return x < y ? -1 : 1;
 }
 
 /* The ids of a part of a target. */
-static vkf_status encode_target(translator *t, const char *text, vkf_text_ids *ids) {
+static vkf_status encode_target(vkf_translator *t, const char *text, vkf_text_ids *ids) {
   ids->n = 0;
   vkf_text_tokenizer *tokenizer = vkf_engine_tokenizer_lock(&t->session->tokenizer);
   const vkf_status st = vkf_text_tokenizer_encode(tokenizer, text, strlen(text), false, ids);
@@ -60,7 +26,7 @@ static vkf_status encode_target(translator *t, const char *text, vkf_text_ids *i
 }
 
 /* The ids that the sentence's target begins with. */
-static vkf_status make_prompt(translator *t, sentence *s, const char *prefix, vkf_text_ids *ids) {
+static vkf_status make_prompt(vkf_translator *t, vkf_sentence *s, const char *prefix, vkf_text_ids *ids) {
   const vkf_generation_config *c = &t->config;
   const int32_t start = c->decoder_start != VKF_NO_TOKEN ? c->decoder_start : c->bos;
   const uint32_t n_before = c->forced_bos != VKF_NO_TOKEN ? 2 : 1; /* start, language */
@@ -76,18 +42,18 @@ static vkf_status make_prompt(translator *t, sentence *s, const char *prefix, vk
   return VKF_OK;
 }
 
-static bool is_too_long(const translator *t, const sentence *s) {
+static bool is_too_long(const vkf_translator *t, const vkf_sentence *s) {
   return s->n_prompt >= vkf_engine_length_limit(t->session, &t->config, true, s->n_prompt);
 }
 
 /* Gives the first sentence of each text its prefix. A text with one that is too long loses its sentences. */
-static vkf_status add_prefixes(translator *t, group *g, const char *const *prefixes) {
+static vkf_status add_prefixes(vkf_translator *t, vkf_text_group *g, const char *const *prefixes) {
   vkf_status st = VKF_OK;
   size_t n = 0;
   vkf_text_ids ids;
   vkf_text_ids_init(&ids, t->session->env);
   for (size_t i = 0; i < g->n; i++) {
-    sentence s = g->sentences[i];
+    vkf_sentence s = g->sentences[i];
     const size_t text = s.part->text;
     const bool is_first = i == 0 || g->sentences[i - 1].part->text != text;
     if (is_first && prefixes[text]) VKF_TRY(make_prompt(t, &s, prefixes[text], &ids));
@@ -106,7 +72,8 @@ done:
   return st;
 }
 
-static vkf_status group_init(translator *t, group *g, const char *const *texts, const char *const *prefixes, size_t n) {
+static vkf_status group_init(vkf_translator *t, vkf_text_group *g, const char *const *texts,
+                             const char *const *prefixes, size_t n) {
   vkf_env *env = t->session->env;
   const vkf_part_rules rules = {.long_texts = t->params.long_texts,
                                 .skip_refused = t->params.skip_refused,
@@ -118,88 +85,21 @@ static vkf_status group_init(translator *t, group *g, const char *const *texts, 
   VKF_CALL(vkf_task_parts_make(t->session, texts, n, &rules, &g->parts));
   g->n = g->parts.n;
   g->sentences = vkf_arena_alloc(&g->parts.arena, g->n, sizeof *g->sentences);
-  g->order = vkf_arena_alloc(&g->parts.arena, g->n, sizeof(sentence *));
+  g->order = vkf_arena_alloc(&g->parts.arena, g->n, sizeof(vkf_sentence *));
   g->targets = vkf_arena_alloc(&g->parts.arena, g->n * t->each, sizeof *g->targets);
   if (!g->sentences || !g->order || !g->targets) return VKF_ERROR_MEMORY;
   for (size_t i = 0; i < g->n; i++)
-    g->sentences[i] = (sentence){.part = &g->parts.at[i], .group = g, .targets = g->targets + i * t->each};
+    g->sentences[i] = (vkf_sentence){.part = &g->parts.at[i], .group = g, .targets = g->targets + i * t->each};
   if (prefixes) VKF_CALL(add_prefixes(t, g, prefixes));
   for (size_t i = 0; i < g->n; i++) g->order[i] = &g->sentences[i];
-  qsort(g->order, g->n, sizeof(sentence *), by_length);
+  qsort(g->order, g->n, sizeof(vkf_sentence *), by_length);
   return VKF_OK;
-}
-
-/* The text without white space at its ends, which tokenizers leave there; it changes text[size]. */
-static const char *trim(char *text, size_t size) {
-  static const char spaces[] = " \t\r\n\v\f";
-  while (size > 0 && strchr(spaces, text[size - 1])) size--;
-  text[size] = 0;
-  return text + strspn(text, spaces);
-}
-
-/* Translation `row` of a text: those of its sentences [n], with a space where the text had white space. */
-static vkf_status join_parts(const translator *t, const sentence *s, size_t n, size_t row, vkf_text *part,
-                             vkf_text *whole) {
-  whole->size = 0;
-  for (; n > 0; n--, s++) {
-    part->size = 0;
-    VKF_CALL(vkf_engine_decode_ids(t->session, s->targets[row].ids, s->targets[row].n, true, part));
-    vkf_text_append(part, "", 0);
-    VKF_CALL(vkf_text_status(part));
-    const char *trimmed = trim(part->data, part->size);
-    if (whole->size > 0 && s->part->spaced) vkf_text_append(whole, " ", 1);
-    vkf_text_append(whole, trimmed, strlen(trimmed));
-  }
-  vkf_text_append(whole, "", 0);
-  return vkf_text_status(whole);
-}
-
-static vkf_status add_texts(const translator *t, const group *g, vkf_result *result) {
-  vkf_status st = VKF_OK;
-  vkf_text part, whole;
-  vkf_text_init(&part, t->session->env);
-  vkf_text_init(&whole, t->session->env);
-  for (size_t i = 0, first = 0, end; i < g->parts.n_texts; i++, first = end) {
-    for (end = first; end < g->n && g->sentences[end].part->text == i;) end++;
-    for (size_t row = 0; row < t->each; row++) {
-      VKF_TRY(join_parts(t, &g->sentences[first], end - first, row, &part, &whole));
-      VKF_TRY(vkf_engine_result_add_text(result, whole.data));
-    }
-  }
-  VKF_TRY(vkf_task_parts_report(&g->parts, result));
-done:
-  vkf_text_finish(&whole);
-  vkf_text_finish(&part);
-  return st;
-}
-
-static vkf_status add_results(const translator *t, const group *g, vkf_result *result) {
-  const size_t rows = g->n * t->each;
-  const int32_t pad = t->config.pad == VKF_NO_TOKEN ? 0 : t->config.pad;
-  void *data = NULL;
-  VKF_CALL(vkf_task_kept_add(g->targets, rows, pad, t->config.num_beams > 1 || t->params.scores, 0, result));
-  VKF_CALL(vkf_engine_result_add(result, "texts", VKF_I32, 1, &rows, &data));
-  for (size_t i = 0; i < rows; i++) ((int32_t *)data)[i] = (int32_t)g->sentences[i / t->each].part->text;
-  VKF_CALL(vkf_engine_result_add(result, "n_tokens", VKF_I32, 1, &g->parts.n_texts, &data));
-  for (size_t i = 0; i < g->n; i++) ((int32_t *)data)[g->sentences[i].part->text] += (int32_t)g->sentences[i].part->n;
-  VKF_CALL(vkf_engine_result_add(result, "cut", VKF_I32, 1, &g->parts.n_texts, &data));
-  for (size_t i = 0; i < g->n; i++) ((int32_t *)data)[g->sentences[i].part->text] |= g->sentences[i].part->is_cut;
-  return add_texts(t, g, result);
-}
-
-static vkf_status make_result(const translator *t, const group *g, vkf_result **out) {
-  vkf_status st = VKF_OK;
-  VKF_TRY(vkf_engine_result_create(t->session->env, out));
-  VKF_TRY(add_results(t, g, *out));
-done:
-  if (st) vkf_engine_result_destroy(out);
-  return st;
 }
 
 /* ---- texts that come one by one ---------------------------------------------------------------------------------- */
 
-static void group_destroy(translator *t, group *g) {
-  group **at = &t->groups;
+static void group_destroy(vkf_translator *t, vkf_text_group *g) {
+  vkf_text_group **at = &t->groups;
   while (*at != g) at = &(*at)->next;
   *at = g->next;
   vkf_task_parts_finish(&g->parts);
@@ -207,9 +107,9 @@ static void group_destroy(translator *t, group *g) {
 }
 
 /* Tells the caller of a text that is done. */
-static vkf_status hand_over(translator *t, group *g) {
+static vkf_status hand_over(vkf_translator *t, vkf_text_group *g) {
   vkf_result *result = NULL;
-  const vkf_status st = make_result(t, g, &result);
+  const vkf_status st = vkf_task_translation_result(t, g, &result);
   int stop = 0;
   if (!st) VKF_CALLBACK(t->session->env, stop = t->queue->done(t->queue->user, g->tag, result));
   t->is_stopped |= stop != 0;
@@ -219,16 +119,16 @@ static vkf_status hand_over(translator *t, group *g) {
 }
 
 /* Takes the next text of the queue, if there is one now. */
-static vkf_status come(translator *t) {
+static vkf_status come(vkf_translator *t) {
   while (!t->group && !t->is_stopped) {
     vkf_queued_text text = {.size = sizeof text};
     int stop = 0;
     VKF_CALLBACK(t->session->env, stop = t->queue->next(t->queue->user, t->groups != NULL, &text));
     t->is_stopped = stop != 0;
     if (t->is_stopped || !text.text) break;
-    group *g = vkf_env_alloc(t->session->env, 1, sizeof *g);
+    vkf_text_group *g = vkf_env_alloc(t->session->env, 1, sizeof *g);
     if (!g) return VKF_ERROR_MEMORY;
-    *g = (group){.line = text.line, .tag = text.tag, .next = t->groups};
+    *g = (vkf_text_group){.line = text.line, .tag = text.tag, .next = t->groups};
     t->groups = g;
     VKF_CALL(group_init(t, g, &text.text, &text.target_prefix, 1));
     if (g->n > 0)
@@ -242,12 +142,12 @@ static vkf_status come(translator *t) {
 /* ---- the schedule ------------------------------------------------------------------------------------------------ */
 
 static vkf_status next(void *user, vkf_request *out, bool *there) {
-  translator *t = user;
+  vkf_translator *t = user;
   if (t->queue) VKF_CALL(come(t));
-  group *g = t->group;
+  vkf_text_group *g = t->group;
   *there = g && g->n_begun < g->n;
   if (!*there) return VKF_OK;
-  sentence *s = g->order[g->n_begun++];
+  vkf_sentence *s = g->order[g->n_begun++];
   const size_t text = s->part->text;
   if (t->queue && g->n_begun == g->n) t->group = NULL;
   *out = (vkf_request){.user = s,
@@ -265,8 +165,8 @@ static vkf_status next(void *user, vkf_request *out, bool *there) {
 }
 
 static vkf_told on_token(void *user, const vkf_request *request, uint32_t copy, int32_t token) {
-  translator *t = user;
-  const sentence *s = request->user;
+  vkf_translator *t = user;
+  const vkf_sentence *s = request->user;
   int stop = 0;
   (void)copy;
   if (t->params.on_token)
@@ -277,8 +177,8 @@ static vkf_told on_token(void *user, const vkf_request *request, uint32_t copy, 
 
 static vkf_told on_beams(void *user, const vkf_request *request, uint32_t search, const vkf_beam_candidate *candidates,
                          uint32_t n) {
-  translator *t = user;
-  const sentence *s = request->user;
+  vkf_translator *t = user;
+  const vkf_sentence *s = request->user;
   int stop = 0;
   VKF_CALLBACK(t->session->env, stop = t->params.on_beams(t->params.user, s->part->text, search, candidates, n));
   t->is_stopped |= stop != 0;
@@ -286,37 +186,55 @@ static vkf_told on_beams(void *user, const vkf_request *request, uint32_t search
 }
 
 /* A sentence is done. */
-static vkf_status finish_sentence(translator *t, const sentence *s) {
-  group *g = s->group;
+static vkf_status finish_sentence(vkf_translator *t, const vkf_sentence *s) {
+  vkf_text_group *g = s->group;
   return ++g->n_done == g->n && t->queue ? hand_over(t, g) : VKF_OK;
+}
+
+static bool is_aligned(const vkf_translator *t) {
+  return t->params.alignments || t->params.replace_unknowns || t->config.coverage_penalty > 0;
+}
+
+/* The translations that were found by their scores and what they cover; of equals the one that was better without. */
+static void rank_by_coverage(vkf_translator *t) {
+  for (size_t i = 0; i < t->n_found; i++) {
+    vkf_kept one = t->found[i];
+    size_t to = i;
+    one.score += (float)(t->config.coverage_penalty * vkf_task_coverage(&one));
+    for (; to > 0 && t->found[to - 1].score < one.score; to--) t->found[to] = t->found[to - 1];
+    t->found[to] = one;
+  }
 }
 
 static vkf_status take(void *user, const vkf_request *request, const vkf_generated *results,
                        const vkf_logprobs *logprobs, uint32_t first_row) {
-  translator *t = user;
-  const sentence *s = request->user;
-  for (uint32_t r = 0; r < t->each; r++) {
+  vkf_translator *t = user;
+  const vkf_sentence *s = request->user;
+  vkf_arena *arena = &s->group->parts.arena;
+  for (uint32_t r = 0; r < t->n_found; r++) {
     const vkf_keep keep = {&t->config,
                            results,
                            logprobs,
                            .row = r,
                            .logprobs_row = first_row + r,
                            .n_prompt = s->prompt ? s->n_prompt : 1};
-    VKF_CALL(vkf_task_keep(&s->group->parts.arena, &keep, &s->targets[r]));
+    VKF_CALL(vkf_task_keep(arena, &keep, &t->found[r]));
   }
-  if (t->params.alignments) VKF_CALL(vkf_task_align(&t->aligner, &s->group->parts.arena, s->part, s->targets, t->each));
+  if (is_aligned(t)) VKF_CALL(vkf_task_align(&t->aligner, arena, s->part, t->found, t->n_found));
+  if (t->config.coverage_penalty > 0) rank_by_coverage(t);
+  memcpy(s->targets, t->found, t->each * sizeof *s->targets);
   return finish_sentence(t, s);
 }
 
 static vkf_status refuse(void *user, const vkf_request *request) {
-  translator *t = user;
-  const sentence *s = request->user;
+  vkf_translator *t = user;
+  const vkf_sentence *s = request->user;
   VKF_CALL(vkf_task_parts_refuse(&s->group->parts, s->part->text, VKF_SKIP_LONG, "%s", t->session->env->message));
   return finish_sentence(t, s);
 }
 
 /* Adds the words of the call to those of the configuration. */
-static vkf_status add_force_words(translator *t) {
+static vkf_status add_force_words(vkf_translator *t) {
   vkf_status st = VKF_OK;
   const size_t n_before = t->config.force_words.n, n = t->params.n_force_words;
   vkf_id_list *lists = n ? vkf_arena_alloc(&t->config.arena, n_before + n, sizeof *lists) : NULL;
@@ -342,8 +260,24 @@ static vkf_status add_force_words(translator *t) {
 
 /* ---- the public functions ---------------------------------------------------------------------------------------- */
 
+/* All hypotheses of the beams compete for their places. */
+static vkf_status choose_by_coverage(vkf_translator *t) {
+  vkf_generation_config *c = &t->config;
+  if (c->do_sample || c->return_alternatives)
+    return vkf_env_fail(c->env, VKF_ERROR_UNSUPPORTED,
+                        "generation configuration: \"coverage_penalty\" with \"%s\" is not supported: expected one of "
+                        "the two",
+                        c->do_sample ? "do_sample" : "return_alternatives");
+  VKF_CALL(vkf_engine_generation_check(t->session, c));
+  c->num_return_sequences = c->num_beams;
+  if (c->patience > 0 && c->num_beams > 1)
+    c->num_return_sequences = (uint32_t)VKF_MIN(c->num_beams, vkf_decode_generation_patience(c));
+  t->n_found = c->num_return_sequences;
+  return VKF_OK;
+}
+
 /* What a call begins with. Call finish also after a failure. */
-static vkf_status begin(translator *t, const vkf_generate_params *params) {
+static vkf_status begin(vkf_translator *t, const vkf_generate_params *params) {
   vkf_session *session = t->session;
   const vkf_net_info *info = vkf_model_net_info(session->model->net);
   VKF_CALL(VKF_PARAMS_READ(session->env, vkf_generate_params, params, &t->params));
@@ -357,18 +291,22 @@ static vkf_status begin(translator *t, const vkf_generate_params *params) {
   VKF_CALL(vkf_engine_derive_generation(session, t->params.source_language, t->params.target_language,
                                         t->params.config_json, &t->config));
   VKF_CALL(add_force_words(t));
-  t->each = VKF_MAX(t->config.num_return_sequences, 1);
-  if (t->params.alignments) vkf_task_aligner_init(&t->aligner, session);
-  return VKF_OK;
+  t->each = t->n_found = VKF_MAX(t->config.num_return_sequences, 1);
+  if (t->config.coverage_penalty > 0) VKF_CALL(choose_by_coverage(t));
+  t->found = vkf_env_alloc(session->env, t->n_found, sizeof *t->found);
+  if (!t->found) return VKF_ERROR_MEMORY;
+  return is_aligned(t) || t->params.align_heads ? vkf_task_aligner_init(&t->aligner, session, t->params.align_heads)
+                                                : VKF_OK;
 }
 
-static void finish(translator *t) {
+static void finish(vkf_translator *t) {
   vkf_task_aligner_finish(&t->aligner);
+  vkf_env_free(t->session->env, t->found);
   vkf_decode_generation_finish(&t->config);
 }
 
 /* n: sentences that are there; 0: nobody knows. */
-static vkf_status run(translator *t, size_t n, uint32_t longest) {
+static vkf_status run(vkf_translator *t, size_t n, uint32_t longest) {
   return vkf_task_schedule_run(&(vkf_schedule){.session = t->session,
                                                .config = &t->config,
                                                .n_requests = n,
@@ -388,13 +326,13 @@ static vkf_status run(translator *t, size_t n, uint32_t longest) {
 static vkf_status translate(vkf_session *session, const char *const *texts, size_t n, const vkf_generate_params *params,
                             vkf_result **out) {
   vkf_status st = VKF_OK;
-  group all = {0};
-  translator t = {.session = session, .group = &all};
+  vkf_text_group all = {0};
+  vkf_translator t = {.session = session, .group = &all};
   VKF_TRY(begin(&t, params));
   if (!texts || !n) VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected at least one text, found none");
   VKF_TRY(group_init(&t, &all, texts, t.params.target_prefixes, n));
   VKF_TRY(run(&t, all.n, all.n ? all.order[0]->part->n : 0));
-  VKF_TRY(make_result(&t, &all, out));
+  VKF_TRY(vkf_task_translation_result(&t, &all, out));
   if (t.is_stopped) st = vkf_env_fail(session->env, VKF_ERROR_STOPPED, "the token callback asked to stop");
 done:
   vkf_task_parts_finish(&all.parts);
@@ -411,7 +349,7 @@ static vkf_status translate_queue(vkf_session *session, const vkf_text_queue *gi
                                   const vkf_generate_params *params) {
   vkf_status st = VKF_OK;
   vkf_text_queue queue;
-  translator t = {.session = session, .queue = &queue};
+  vkf_translator t = {.session = session, .queue = &queue};
   VKF_TRY(VKF_PARAMS_READ(session->env, vkf_text_queue, given, &queue));
   if (!queue.next || !queue.done)
     VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected a queue with `next` and `done`, found one without");

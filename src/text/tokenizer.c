@@ -188,6 +188,11 @@ vkf_status vkf_text_stream_add(vkf_text_stream *stream, int32_t id, vkf_text *ou
   return vkf_text_emit_piece(&sink, tokenizer->pieces[id]);
 }
 
+vkf_status vkf_text_stream_add_word(vkf_text_stream *stream, const char *utf8, size_t size, vkf_text *out) {
+  const vkf_text_sink sink = {stream->tokenizer, stream->tokenizer->decoders, stream->states, out};
+  return vkf_text_emit_piece(&sink, (vkf_text_string){utf8, size});
+}
+
 static vkf_status copy_state(const vkf_text_decode_state *from, vkf_text_decode_state *to) {
   const vkf_text held = to->held, partial = to->partial;
   *to = *from;
@@ -226,6 +231,10 @@ done:
 }
 
 /* ---- vocabulary -------------------------------------------------------------------------------------------------- */
+
+bool vkf_text_tokenizer_is_special(const vkf_text_tokenizer *tokenizer, int32_t id) {
+  return id >= 0 && (size_t)id < tokenizer->n_pieces && tokenizer->special[id];
+}
 
 const char *vkf_text_tokenizer_piece(const vkf_text_tokenizer *tokenizer, int32_t id) {
   return id >= 0 && (size_t)id < tokenizer->n_pieces ? tokenizer->pieces[id].data : NULL;

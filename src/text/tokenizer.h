@@ -73,11 +73,15 @@ void vkf_text_stream_destroy(vkf_text_stream **stream); /* *stream may be NULL *
  * text. What was appended, and then the rest, is the text of vkf_text_tokenizer_decode(). After an error the stream
  * can only be destroyed. */
 vkf_status vkf_text_stream_add(vkf_text_stream *stream, int32_t id, vkf_text *out);
+/* Adds a piece that is in no vocabulary. */
+vkf_status vkf_text_stream_add_word(vkf_text_stream *stream, const char *utf8, size_t size, vkf_text *out);
 /* Appends the rest, as if the text ended here; more ids may follow. */
 vkf_status vkf_text_stream_rest(vkf_text_stream *stream, vkf_text *out);
 
 /* The id of a piece as the vocabulary writes it, or -1. */
 int32_t vkf_text_tokenizer_find(const vkf_text_tokenizer *tokenizer, const char *piece);
+/* Is it a special token, which skip_special leaves out? */
+bool vkf_text_tokenizer_is_special(const vkf_text_tokenizer *tokenizer, int32_t id);
 /* The piece of an id, as long as the tokenizer lives; NULL where there is none. */
 const char *vkf_text_tokenizer_piece(const vkf_text_tokenizer *tokenizer, int32_t id);
 

@@ -542,6 +542,61 @@ static void translate_parts(void **state) {
   bench_close(&b);
 }
 
+/* Words [n] of a text, as tokens of a text of words are. */
+static size_t split_words(char *text, char *words[MAX_WORDS]) {
+  size_t n = 0;
+  for (char *word = strtok(text, " "); word && n < MAX_WORDS; word = strtok(NULL, " ")) words[n++] = word;
+  return n;
+}
+
+/* An unknown token becomes the word at which it looks most, which has no token of its own, has more than one character,
+ * and does not take the comma behind it along. */
+static void unknown_tokens(void **state) {
+  (void)state;
+  enum { UNKNOWN = 3, N = 3 };
+  static const char *const sources[N] = {
+      "w30 Stra\xc3\x9f"
+      "e w31 w32",
+      "Zo\xc3\xab", "w40 w41, w42 x-y w43 w44"};
+  bench b;
+  vkf_result *result = NULL, *plain = NULL;
+  size_t n_replaced = 0;
+  vkf_generate_params params = {
+      VKF_GENERATE_PARAMS_INIT,
+      .config_json = "{\"max_new_tokens\": 6, \"num_beams\": 4, \"force_words_ids\": [[3, 3]]}", .alignments = true};
+  bench_open(&b, "mbart");
+  driver_ok(&b.d, vkf_session_translate(session_of(b.model), sources, N, &params, &plain));
+  params.replace_unknowns = true;
+  driver_ok(&b.d, vkf_session_translate(session_of(b.model), sources, N, &params, &result));
+  const vkf_array *ids = vkf_result_find(result, "sequences"), *weights = vkf_result_find(result, "alignments");
+  assert_memory_equal(ids->data, vkf_result_find(plain, "sequences")->data, ids->shape[0] * ids->shape[1] * 4);
+  for (size_t i = 0; i < N; i++) {
+    char copy[128], expected[512] = "", *words[MAX_WORDS];
+    snprintf(copy, sizeof copy, "%s", sources[i]);
+    const size_t n_words = split_words(copy, words), S = weights->shape[2];
+    for (size_t t = 1; t < ids->shape[1]; t++) {
+      const int32_t id = ((const int32_t *)ids->data)[i * ids->shape[1] + t];
+      const float *its = (const float *)weights->data + (i * ids->shape[1] + t) * S;
+      size_t best = 0;
+      for (size_t s = 1; s < n_words; s++)
+        if (its[s] > its[best]) best = s;
+      if (id != UNKNOWN && (id < 4 || id == 17 || id == 18)) continue; /* special */
+      size_t at = strlen(expected);
+      if (id == UNKNOWN)
+        snprintf(expected + at, sizeof expected - at, " %.*s", (int)strcspn(words[best], ","), words[best]);
+      else
+        snprintf(expected + at, sizeof expected - at, " w%d", id);
+      n_replaced += id == UNKNOWN;
+    }
+    assert_string_equal(vkf_result_text(result, i), expected + 1);
+    assert_null(strstr(vkf_result_text(plain, i), words[0]));
+  }
+  assert_true(n_replaced >= 2 * N);
+  vkf_result_destroy(&plain);
+  vkf_result_destroy(&result);
+  bench_close(&b);
+}
+
 /* ---- examples ---------------------------------------------------------------------------------------------------- */
 
 static void examples(void **state) {
@@ -619,5 +674,5 @@ PROGRAM_MAIN(word_models, cmocka_unit_test(embed_in_batches), cmocka_unit_test(e
              cmocka_unit_test(classify_texts), cmocka_unit_test(classify_parts),
              cmocka_unit_test(classify_as_the_folder_says), cmocka_unit_test(classify_words),
              cmocka_unit_test(classify_images), cmocka_unit_test(fill_masks), cmocka_unit_test(generate_texts),
-             cmocka_unit_test(generate_until_told), cmocka_unit_test(translate_parts), cmocka_unit_test(examples),
-             cmocka_unit_test(every_allocation))
+             cmocka_unit_test(generate_until_told), cmocka_unit_test(translate_parts), cmocka_unit_test(unknown_tokens),
+             cmocka_unit_test(examples), cmocka_unit_test(every_allocation))
