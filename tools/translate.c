@@ -26,6 +26,7 @@ typedef struct translation {
   tool_pictures pictures; /* of --attention */
   char list_file[4096];   /* --shortlist; "": none */
   size_t n_first, n_best_targets;
+  char heads[256]; /* that --align-heads auto:FILE found */
   vkf_shortlist *shortlist;
 } translation;
 
@@ -138,6 +139,35 @@ static int hash_model(const char *folder, uint64_t *hash) {
   return exit_code;
 }
 
+/* The file of --align-heads auto:FILE; NULL: the heads are given. */
+static const char *sample_of(const tool_args *args) {
+  static const char word[] = "auto:";
+  return args->align_heads && !strncmp(args->align_heads, word, strlen(word)) ? args->align_heads + strlen(word) : NULL;
+}
+
+/* Finds on the sample which heads align. */
+static int choose_heads(translation *t) {
+  tool_text_list texts = {0};
+  vkf_result *found = NULL;
+  const char *path = sample_of(t->lines.args);
+  int exit_code = tool_text_list_read(&texts, path, 0);
+  if (exit_code == TOOL_OK) {
+    const vkf_status status =
+        vkf_session_align_heads(t->session.run, (const char *const *)texts.at, texts.n, &t->params, &found);
+    if (status != VKF_OK) exit_code = tool_session_fail(&t->session, status, NULL);
+  }
+  if (exit_code == TOOL_OK) {
+    snprintf(t->heads, sizeof t->heads, "%s", vkf_result_text(found, 0));
+    t->params.align_heads = t->heads;
+    fprintf(stderr,
+            "vkformer: %s: heads %s look at %.1f %% of the %d tokens that are in a text and in its translation\n", path,
+            t->heads, 100 * vkf_result_f32(found, "chosen", NULL)[0], vkf_result_i32(found, "n_links", NULL)[0]);
+  }
+  vkf_result_destroy(&found);
+  tool_text_list_finish(&texts);
+  return exit_code;
+}
+
 /* A hash of all that decides what becomes of a line, so that a run is not resumed as another one. */
 static int hash_work(const translation *t, unsigned long long *out) {
   const tool_args *a = t->lines.args;
@@ -168,6 +198,7 @@ static int hash_work(const translation *t, unsigned long long *out) {
   hash = tool_hash(hash, of_list, sizeof of_list);
   int exit_code = hash_model(t->folder, &hash);
   if (exit_code == TOOL_OK && t->list_file[0]) exit_code = tool_hash_file(t->list_file, &hash);
+  if (exit_code == TOOL_OK && sample_of(a)) exit_code = tool_hash_file(sample_of(a), &hash);
   *out = hash;
   return exit_code;
 }
@@ -227,7 +258,7 @@ static int run_translate(const tool_args *args) {
   if (exit_code == TOOL_OK && !is_done) {
     t.params.scores = args->json || args->word_scores || t.lines.n_best > 1;
     t.params.alignments = args->alignment != NULL;
-    t.params.align_heads = args->align_heads;
+    t.params.align_heads = sample_of(args) ? NULL : args->align_heads;
     t.params.replace_unknowns = args->replace_unknowns;
     t.params.long_texts = tool_long_rule(args);
     t.params.skip_refused = true;
@@ -238,7 +269,8 @@ static int run_translate(const tool_args *args) {
     t.params.n_force_words = args->force_words.n;
     tool_warn_sampling(args, config, t.folder);
     if (args->attention) tool_pictures_init(&t.pictures);
-    exit_code = run_lines(&t);
+    if (sample_of(args)) exit_code = choose_heads(&t);
+    if (exit_code == TOOL_OK) exit_code = run_lines(&t);
     if (args->attention)
       exit_code = tool_both_exit_codes(exit_code, tool_pictures_write(&t.pictures, &t.session, args));
   }
@@ -285,7 +317,8 @@ static const tool_option options[] = {
     {"replace-unknowns", 0, TOOL_FLAG, offsetof(tool_args, replace_unknowns), NULL,
      "a token that is unknown becomes the word of the text at which\nit looks most"},
     {"align-heads", 0, TOOL_TEXT, offsetof(tool_args, align_heads), "HEADS",
-     "the heads whose mean says what looks where: LAYER:HEAD,... from 0,\nor all; default: all of the last layer"},
+     "the heads whose mean says what looks where: LAYER:HEAD,...\nfrom 0; all; auto:FILE, those that look at the same "
+     "tokens most\nin the texts of FILE; default: all of the last layer"},
     {"attention", 0, TOOL_OUTPUT, offsetof(tool_args, attention), "FILE",
      "write a page that shows which token looks at which"},
 };

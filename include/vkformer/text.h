@@ -95,6 +95,14 @@ VKF_API vkf_skip_reason vkf_result_skipped(const vkf_result *result, size_t text
 VKF_API vkf_status vkf_session_translate(vkf_session *session, const char *const *texts, size_t n_texts,
                                          const vkf_generate_params *params, vkf_result **out);
 
+/* Which heads of the cross-attention align, on a sample: each text is translated, and a token that is once in a text
+ * and once in its translation is a link that a head follows where its largest weight is at the token of the text.
+ * Text 0 of the result: the heads whose mean follows most links, at most 8, the best first, as params.align_heads takes
+ * them. Arrays: `chosen` [1] float32: the part of the links that their mean follows; `followed` [layers,heads] float32:
+ * that each head follows; `n_links` [1] int32. VKF_ERROR_ARGUMENT where there is no link. */
+VKF_API vkf_status vkf_session_align_heads(vkf_session *session, const char *const *texts, size_t n_texts,
+                                           const vkf_generate_params *params, vkf_result **out);
+
 /* A text that came: the members behind `size` are to be set. */
 typedef struct vkf_queued_text {
   size_t size;               /* sizeof(vkf_queued_text) of the library */

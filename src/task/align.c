@@ -110,7 +110,10 @@ vkf_status vkf_task_align(vkf_aligner *a, vkf_arena *arena, const vkf_part *sour
   VKF_TRY(vkf_engine_run_output(&a->session, inputs, VKF_COUNT(inputs), VKF_RUN_ATTENTIONS, &pass));
   while (weights_of(pass, n_layers)) n_layers++;
   VKF_TRY(check_heads(a, pass, n_layers));
-  for (size_t r = 0; r < n; r++) VKF_TRY(keep(a, arena, pass, n_layers, r, &targets[r]));
+  for (size_t r = 0; r < n; r++) {
+    VKF_TRY(keep(a, arena, pass, n_layers, r, &targets[r]));
+    if (a->links) VKF_TRY(vkf_task_links_add(a->links, source, &targets[r], pass, r));
+  }
 done:
   vkf_env_free(a->session.env, ids);
   vkf_engine_result_destroy(&pass);

@@ -2,8 +2,7 @@
 #ifndef VKF_TASK_ALIGN_H
 #define VKF_TASK_ALIGN_H
 
-#include "task/parts.h"
-#include "task/sequences.h"
+#include "task/links.h"
 
 typedef struct vkf_align_head {
   uint32_t layer, head;
@@ -15,6 +14,7 @@ typedef struct vkf_aligner {
   vkf_align_head *heads;
   size_t n_heads; /* 0: no list */
   bool all_layers;
+  vkf_links *links; /* told of every translation; NULL: nobody is */
 } vkf_aligner;
 
 /* heads: "LAYER:HEAD,LAYER:HEAD", from 0; "all"; NULL: the last layer. Call finish in every case. VKF_ERROR_ARGUMENT

@@ -192,7 +192,7 @@ static vkf_status finish_sentence(vkf_translator *t, const vkf_sentence *s) {
 }
 
 static bool is_aligned(const vkf_translator *t) {
-  return t->params.alignments || t->params.replace_unknowns || t->config.coverage_penalty > 0;
+  return t->links || t->params.alignments || t->params.replace_unknowns || t->config.coverage_penalty > 0;
 }
 
 /* The translations that were found by their scores and what they cover; of equals the one that was better without. */
@@ -295,8 +295,10 @@ static vkf_status begin(vkf_translator *t, const vkf_generate_params *params) {
   if (t->config.coverage_penalty > 0) VKF_CALL(choose_by_coverage(t));
   t->found = vkf_env_alloc(session->env, t->n_found, sizeof *t->found);
   if (!t->found) return VKF_ERROR_MEMORY;
-  return is_aligned(t) || t->params.align_heads ? vkf_task_aligner_init(&t->aligner, session, t->params.align_heads)
-                                                : VKF_OK;
+  if (!is_aligned(t) && !t->params.align_heads) return VKF_OK;
+  VKF_CALL(vkf_task_aligner_init(&t->aligner, session, t->params.align_heads));
+  t->aligner.links = t->links;
+  return VKF_OK;
 }
 
 static void finish(vkf_translator *t) {
@@ -323,11 +325,12 @@ static vkf_status run(vkf_translator *t, size_t n, uint32_t longest) {
                                                .user = t});
 }
 
+/* links: NULL, or told of every translation. */
 static vkf_status translate(vkf_session *session, const char *const *texts, size_t n, const vkf_generate_params *params,
-                            vkf_result **out) {
+                            vkf_links *links, vkf_result **out) {
   vkf_status st = VKF_OK;
   vkf_text_group all = {0};
-  vkf_translator t = {.session = session, .group = &all};
+  vkf_translator t = {.session = session, .group = &all, .links = links};
   VKF_TRY(begin(&t, params));
   if (!texts || !n) VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected at least one text, found none");
   VKF_TRY(group_init(&t, &all, texts, t.params.target_prefixes, n));
@@ -342,7 +345,26 @@ done:
 
 vkf_status vkf_session_translate(vkf_session *session, const char *const *texts, size_t n_texts,
                                  const vkf_generate_params *params, vkf_result **out) {
-  VKF_SESSION_RESULT(session, out, translate(session, texts, n_texts, params, out));
+  VKF_SESSION_RESULT(session, out, translate(session, texts, n_texts, params, NULL, out));
+}
+
+static vkf_status find_heads(vkf_session *session, const char *const *texts, size_t n,
+                             const vkf_generate_params *params, vkf_result **out) {
+  vkf_status st = VKF_OK;
+  vkf_result *translations = NULL;
+  vkf_links links;
+  vkf_task_links_init(&links, session);
+  VKF_TRY(translate(session, texts, n, params, &links, &translations));
+  VKF_TRY(vkf_task_links_result(&links, n, out));
+done:
+  vkf_engine_result_destroy(&translations);
+  vkf_task_links_finish(&links);
+  return st;
+}
+
+vkf_status vkf_session_align_heads(vkf_session *session, const char *const *texts, size_t n_texts,
+                                   const vkf_generate_params *params, vkf_result **out) {
+  VKF_SESSION_RESULT(session, out, find_heads(session, texts, n_texts, params, out));
 }
 
 static vkf_status translate_queue(vkf_session *session, const vkf_text_queue *given,

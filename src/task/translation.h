@@ -34,6 +34,7 @@ typedef struct vkf_translator {
   vkf_generation_config config;
   vkf_generate_params params;
   vkf_aligner aligner;         /* where translations are aligned */
+  vkf_links *links;            /* of vkf_session_align_heads(); NULL: of another call */
   const vkf_text_queue *queue; /* NULL: there is one group */
   vkf_text_group *group;       /* whose sentences are begun; NULL: none is there */
   size_t each;                 /* translations of a text */

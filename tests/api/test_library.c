@@ -368,6 +368,84 @@ static void test_alignments(void **state) {
   close_model(&model);
 }
 
+/* How often each head's largest weight is at the twin of a token, counted once more. */
+static size_t count_followed(const fixture *f, vkf_model *model, const char *text, const int32_t *target, size_t length,
+                             size_t layers, size_t heads, size_t *followed) {
+  vkf_result *encoded = NULL, *pass = NULL;
+  size_t n_links = 0;
+  OK(vkf_tokenizer_encode(vkf_session_tokenizer(session_of(model)), text, NULL, &encoded));
+  const vkf_array *ids = vkf_result_find(encoded, "ids");
+  const int32_t *source = ids->data;
+  const size_t S = ids->shape[0];
+  const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {1, S}, ids->data},
+                              {"decoder_input_ids", VKF_I32, 2, {1, length}, (int32_t *)target}};
+  OK(vkf_session_run(session_of(model), inputs, 2, &(vkf_run_params){VKF_RUN_PARAMS_INIT, .attentions = true}, &pass));
+  for (size_t t = 1; t < length && target[t] != 1; t++) {
+    size_t in_source = 0, in_target = 0, twin = 0;
+    for (size_t s = 0; s < S; s++)
+      if (source[s] == target[t]) twin = s, in_source++;
+    for (size_t o = 1; o < length; o++) in_target += target[o] == target[t];
+    if (in_source != 1 || in_target != 1) continue;
+    n_links++;
+    for (size_t layer = 0; layer < layers; layer++) {
+      char name[64];
+      snprintf(name, sizeof name, "cross_attentions.%zu", layer);
+      const float *weights = vkf_result_f32(pass, name, NULL);
+      for (size_t head = 0; head < heads; head++) {
+        const float *its = weights + (head * length + t - 1) * S;
+        size_t best = 0;
+        for (size_t s = 1; s < S; s++)
+          if (its[s] > its[best]) best = s;
+        followed[layer * heads + head] += best == twin;
+      }
+    }
+  }
+  vkf_result_destroy(&encoded);
+  vkf_result_destroy(&pass);
+  return n_links;
+}
+
+/* The heads that align are those that a count by hand finds, and their mean is at least as good as the best of them. */
+static void test_heads_that_align(void **state) {
+  fixture *f = *state;
+  static const char *const texts[] = {"Tom, Mary and Peter live in Madrid.", "He was born in 1974, in Paris!",
+                                      "(Yes) \"No\": 12 - 7 = 5.", "Anna said: I love you, Tom."};
+  enum { N = sizeof texts / sizeof texts[0], MAX = 64 };
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}"};
+  vkf_model *model = NULL;
+  vkf_result *translated = NULL, *found = NULL;
+  size_t followed[MAX] = {0}, n_links = 0, best = 0;
+  OK(vkf_model_open(f->device, MODEL, &model));
+  OK(vkf_session_translate(session_of(model), texts, N, &params, &translated));
+  OK(vkf_session_align_heads(session_of(model), texts, N, &params, &found));
+  const vkf_array *ids = vkf_result_find(translated, "sequences"), *of = vkf_result_find(found, "followed");
+  const size_t layers = of->shape[0], heads = of->shape[1];
+  assert_true(layers * heads <= MAX);
+  for (size_t i = 0; i < N; i++)
+    n_links += count_followed(f, model, texts[i], (int32_t *)ids->data + i * ids->shape[1], ids->shape[1], layers,
+                              heads, followed);
+  assert_int_equal(vkf_result_i32(found, "n_links", NULL)[0], n_links);
+  assert_true(n_links > 10);
+  for (size_t head = 0; head < layers * heads; head++) {
+    assert_true(fabs(((const float *)of->data)[head] - (double)followed[head] / (double)n_links) < 1e-6);
+    if (followed[head] > followed[best]) best = head;
+  }
+  char first[32];
+  snprintf(first, sizeof first, "%zu:%zu", best / heads, best % heads);
+  assert_true(!strncmp(vkf_result_text(found, 0), first, strlen(first)));
+  assert_true(vkf_result_f32(found, "chosen", NULL)[0] >= (float)followed[best] / (float)n_links);
+  vkf_result_destroy(&translated);
+  vkf_result_destroy(&found);
+  static const char *const none[] = {"Yes."};
+  assert_int_equal(
+      vkf_session_align_heads(
+          session_of(model), none, 1,
+          &(vkf_generate_params){VKF_GENERATE_PARAMS_INIT, .config_json = "{\"max_new_tokens\": 1}"}, &found),
+      VKF_ERROR_ARGUMENT);
+  assert_non_null(strstr(last_message(f->context), "found none in 1 texts"));
+  close_model(&model);
+}
+
 /* A callback that stops at the first row of a step: the step's other rows have their ids and log-probabilities. */
 static void test_a_stop_within_a_step(void **state) {
   fixture *f = *state;
@@ -444,6 +522,7 @@ int main(void) {
       TEST(test_texts_that_come),
       TEST(test_token_scores),
       TEST(test_alignments),
+      TEST(test_heads_that_align),
       TEST(test_a_stop_within_a_step),
       TEST(test_models_side_by_side),
       TEST(test_contexts_are_independent),

@@ -271,6 +271,10 @@ static void test_translate(void **state) {
       {"$V translate --alignment hard --align-heads 2:0,9:3 a", 4, "",
        "align_heads: expected layers 0 to 2 and heads 0 to 3, found 9:3"},
       {"$V translate --align-heads '2:0;3' a", 4, "", "align_heads: expected \"all\", or layers and heads from 0"},
+      {"printf 'Tom is in Madrid.\\nAnna: Tom, Mary.\\n' > $T/sample; $V translate --alignment hard --align-heads "
+       "auto:$T/sample Tom.",
+       0, "Tom. ||| 0-0 ", "tokens that are in a text and in its translation"},
+      {"$V translate --align-heads auto:$T/nosuch a", 4, "", "nosuch"},
       {"$V translate --coverage-penalty -1 a", 4, "",
        "\"coverage_penalty\": expected a number of at least 0, found -1"},
       {"$V translate --coverage-penalty 1 --return-alternatives a", 4, "",

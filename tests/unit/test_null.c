@@ -124,6 +124,7 @@ static int at; /* which pointer is NULL */
   X(vkf_result_skipped, 2, 0, GAVE(vkf_result_skipped(P(0, result), 0, P(1, &made.text))))                             \
   X(vkf_session_generate, 4, 4, vkf_session_generate(P(0, session), P(1, inputs), 1, P(2, NULL), P(3, &made.result)))  \
   X(vkf_session_translate, 3, 0, vkf_session_translate(P(0, session), P(1, texts), 1, NULL, P(2, &made.result)))       \
+  X(vkf_session_align_heads, 3, 0, vkf_session_align_heads(P(0, session), P(1, texts), 1, NULL, P(2, &made.result)))   \
   X(vkf_session_translate_queue, 2, 0, vkf_session_translate_queue(P(0, session), P(1, &queue), NULL))                 \
   X(vkf_session_score, 4, 0, vkf_session_score(P(0, session), P(1, texts), P(2, texts), 1, NULL, P(3, &made.result)))  \
   X(vkf_evaluate, 5, 8, vkf_evaluate(P(0, context), P(1, texts), 1, P(2, texts), 1, P(3, NULL), P(4, &made.result)))   \

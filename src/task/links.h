@@ -1,0 +1,31 @@
+/* links: which heads of the cross-attention look from a token of a translation at the same token of its source.
+ *
+ * Names, numbers and marks stay what they are. A token that is once in a source and once in its translation is a link
+ * whose two ends are known, and a head that aligns looks from one at the other. Owns the weights of the links that it
+ * was told of. Its result does not depend on their order.
+ */
+#ifndef VKF_TASK_LINKS_H
+#define VKF_TASK_LINKS_H
+
+#include "task/parts.h"
+#include "task/sequences.h"
+
+typedef struct vkf_link vkf_link;
+typedef struct vkf_links {
+  vkf_session *session;
+  vkf_arena arena;
+  vkf_link *at;
+  size_t n, capacity, n_layers, n_heads;
+} vkf_links;
+
+void vkf_task_links_init(vkf_links *links, vkf_session *session);
+void vkf_task_links_finish(vkf_links *links);
+
+/* A translation of a source: row `row` of a pass that was fed it, with attentions. */
+vkf_status vkf_task_links_add(vkf_links *links, const vkf_part *source, const vkf_kept *target, const vkf_result *pass,
+                              size_t row);
+
+/* The result of vkf_session_align_heads(). */
+vkf_status vkf_task_links_result(const vkf_links *links, size_t n_texts, vkf_result **out);
+
+#endif
