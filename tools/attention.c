@@ -62,23 +62,6 @@ static int check_args(const tool_args *args) {
   return TOOL_OK;
 }
 
-/* Translates the text first where the model is an encoder-decoder. */
-static int attend(tool_session *session, const tool_args *args, const char *config, vkf_result **translated,
-                  tool_attended *out) {
-  vkf_model_info info = {VKF_MODEL_INFO_INIT};
-  vkf_model_get_info(session->model, &info);
-  if (args->images.n) return tool_attend_image(session, args->operands[0], args->images.at[0], out);
-  if (info.architecture != VKF_ARCHITECTURE_ENCODER_DECODER)
-    return tool_attend_text(session, args, args->operands[1], NULL, 0, out);
-  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config,
-                                      .source_language = args->source_lang, .target_language = args->target_lang};
-  const char *text = args->operands[1];
-  vkf_status status = vkf_session_translate(session->run, &text, 1, &params, translated);
-  if (status != VKF_OK) return tool_session_fail(session, status, NULL);
-  const vkf_array *ids = vkf_result_find(*translated, "sequences");
-  return tool_attend_translation(session, args, text, vkf_result_text(*translated, 0), ids->data, ids->shape[1], out);
-}
-
 static int report(tool_session *session, const tool_args *args, const tool_attended *a) {
   tool_attention_maps *maps = malloc(sizeof *maps);
   int exit_code = maps ? tool_attention_choose(a, args, maps) : tool_error("out of memory");
@@ -95,13 +78,15 @@ static int report(tool_session *session, const tool_args *args, const tool_atten
 
 static int run_attention(const tool_args *args) {
   tool_session session = {0};
-  tool_attended a = {0};
+  tool_attended a = {.how = {VKF_RUN_PARAMS_INIT, .attentions = true}};
   vkf_result *translated = NULL;
   char *config = NULL;
   if (check_args(args) != TOOL_OK) return TOOL_USAGE;
   int exit_code = tool_generation_config(args, &config);
   if (exit_code == TOOL_OK) exit_code = tool_session_open(&session, args, args->device, args->operands[0]);
-  if (exit_code == TOOL_OK) exit_code = attend(&session, args, config, &translated, &a);
+  if (exit_code == TOOL_OK)
+    exit_code = args->images.n ? tool_attend_image(&session, args->operands[0], args->images.at[0], &a)
+                               : tool_attend(&session, args, config, args->operands[1], &translated, &a);
   if (exit_code == TOOL_OK) exit_code = report(&session, args, &a);
   tool_attended_finish(&a);
   vkf_result_destroy(&translated);

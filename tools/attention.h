@@ -13,11 +13,12 @@ typedef struct tool_tokens {
   size_t n;
 } tool_tokens;
 
-/* A text or an image that was run with its weights. */
+/* A text or an image that was run. Zero but for `how` at first. */
 typedef struct tool_attended {
   const char *text, *translation;   /* the caller's; translation NULL: none */
   tool_tokens source, target, next; /* next: what each position of the target writes */
   size_t patch_rows, patch_columns; /* of an image; 0: it is a text */
+  vkf_run_params how;               /* set by the caller: what the pass puts out */
   vkf_result *pixels, *pass;
 } tool_attended;
 
@@ -31,10 +32,18 @@ typedef struct tool_attention_map {
 
 #define TOOL_MAX_MAPS 512
 
+/* The tokens of ids. TOOL_FAILED after a message. Finish `out` either way. */
+int tool_tokens_of_ids(tool_session *session, const int32_t *ids, size_t n, tool_tokens *out);
+void tool_tokens_finish(tool_tokens *tokens);
+
 /* Runs a text; target: ids of an encoder-decoder's target from its start id on. TOOL_OK, or an exit code after a
  * message. Finish `out` either way. */
 int tool_attend_text(tool_session *session, const tool_args *args, const char *text, const int32_t *target,
                      size_t n_target, tool_attended *out);
+/* Runs a text; an encoder-decoder translates it first, with this generation configuration (NULL: the folder's), and the
+ * result is in *translated, which outlives `out`. */
+int tool_attend(tool_session *session, const tool_args *args, const char *config, const char *text,
+                vkf_result **translated, tool_attended *out);
 /* Runs an image, whose tokens are the class token and its patches. */
 int tool_attend_image(tool_session *session, const char *folder, const char *path, tool_attended *out);
 /* Runs a text and the translation that it got: ids [n] with the start token, pads may follow. */

@@ -1,4 +1,4 @@
-/* attention_run: runs a text or an image with its attention weights, and finds words and maps among them. */
+/* attention_run: runs a text or an image for its pictures, and finds words and maps of attention in what came out. */
 #define _POSIX_C_SOURCE 200809L
 
 #include "attention.h"
@@ -17,7 +17,7 @@ static int tokens_init(tool_tokens *tokens, size_t n) {
   return tokens->at && tokens->special ? TOOL_OK : tool_error("out of memory");
 }
 
-static void tokens_finish(tool_tokens *tokens) {
+void tool_tokens_finish(tool_tokens *tokens) {
   for (size_t i = 0; tokens->at && i < tokens->n; i++) free(tokens->at[i]);
   free(tokens->at);
   free(tokens->special);
@@ -54,7 +54,7 @@ static int add_token(tool_session *session, tool_tokens *tokens, size_t i, int32
   return plain && label ? TOOL_OK : tool_error("out of memory");
 }
 
-static int tokens_of_ids(tool_session *session, const int32_t *ids, size_t n, tool_tokens *out) {
+int tool_tokens_of_ids(tool_session *session, const int32_t *ids, size_t n, tool_tokens *out) {
   int exit_code = tokens_init(out, n);
   for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) exit_code = add_token(session, out, i, ids[i]);
   return exit_code;
@@ -78,9 +78,8 @@ tool_span tool_find_word(const tool_tokens *tokens, const char *word) {
 
 /* ---- runs -------------------------------------------------------------------------------------------------------- */
 
-static int run(tool_session *session, const vkf_array *inputs, size_t n, vkf_result **pass) {
-  const vkf_run_params params = {VKF_RUN_PARAMS_INIT, .attentions = true};
-  vkf_status status = vkf_session_run(session->run, inputs, n, &params, pass);
+static int run(tool_session *session, const vkf_array *inputs, size_t n, tool_attended *out) {
+  vkf_status status = vkf_session_run(session->run, inputs, n, &out->how, &out->pass);
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }
 
@@ -96,10 +95,10 @@ int tool_attend_text(tool_session *session, const tool_args *args, const char *t
   const vkf_array inputs[] = {
       {"input_ids", VKF_I32, 2, {1, ids->shape[0]}, ids->data},
       {"decoder_input_ids", VKF_I32, 2, {1, n_target ? n_target - 1 : 0}, (void *)(uintptr_t)target}};
-  int exit_code = tokens_of_ids(session, ids->data, ids->shape[0], &out->source);
-  if (exit_code == TOOL_OK && n_target) exit_code = tokens_of_ids(session, target, n_target - 1, &out->target);
-  if (exit_code == TOOL_OK && n_target) exit_code = tokens_of_ids(session, target + 1, n_target - 1, &out->next);
-  if (exit_code == TOOL_OK) exit_code = run(session, inputs, n_target ? 2 : 1, &out->pass);
+  int exit_code = tool_tokens_of_ids(session, ids->data, ids->shape[0], &out->source);
+  if (exit_code == TOOL_OK && n_target) exit_code = tool_tokens_of_ids(session, target, n_target - 1, &out->target);
+  if (exit_code == TOOL_OK && n_target) exit_code = tool_tokens_of_ids(session, target + 1, n_target - 1, &out->next);
+  if (exit_code == TOOL_OK) exit_code = run(session, inputs, n_target ? 2 : 1, out);
   vkf_result_destroy(&made);
   return exit_code;
 }
@@ -120,6 +119,19 @@ int tool_attend_translation(tool_session *session, const tool_args *args, const 
   return tool_attend_text(session, args, text, ids, row_length(session, ids, n), out);
 }
 
+int tool_attend(tool_session *session, const tool_args *args, const char *config, const char *text,
+                vkf_result **translated, tool_attended *out) {
+  vkf_model_info info = {VKF_MODEL_INFO_INIT};
+  vkf_model_get_info(session->model, &info);
+  if (info.architecture != VKF_ARCHITECTURE_ENCODER_DECODER) return tool_attend_text(session, args, text, NULL, 0, out);
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config,
+                                      .source_language = args->source_lang, .target_language = args->target_lang};
+  vkf_status status = vkf_session_translate(session->run, &text, 1, &params, translated);
+  if (status != VKF_OK) return tool_session_fail(session, status, NULL);
+  const vkf_array *ids = vkf_result_find(*translated, "sequences");
+  return tool_attend_translation(session, args, text, vkf_result_text(*translated, 0), ids->data, ids->shape[1], out);
+}
+
 int tool_attend_image(tool_session *session, const char *folder, const char *path, tool_attended *out) {
   out->text = path;
   vkf_status status = vkf_session_read_images(session->run, &path, 1, &out->pixels);
@@ -128,7 +140,7 @@ int tool_attend_image(tool_session *session, const char *folder, const char *pat
   json_t *patch = tool_config_value(NULL, folder, "patch_size");
   const size_t side = (size_t)json_integer_value(patch);
   json_decref(patch);
-  int exit_code = run(session, pixels, 1, &out->pass);
+  int exit_code = run(session, pixels, 1, out);
   const vkf_array *weights = exit_code == TOOL_OK ? vkf_result_find(out->pass, "attentions.0") : NULL;
   if (!weights) return exit_code;
   out->patch_rows = side ? pixels->shape[2] / side : 0;
@@ -150,9 +162,9 @@ int tool_attend_image(tool_session *session, const char *folder, const char *pat
 }
 
 void tool_attended_finish(tool_attended *a) {
-  tokens_finish(&a->source);
-  tokens_finish(&a->target);
-  tokens_finish(&a->next);
+  tool_tokens_finish(&a->source);
+  tool_tokens_finish(&a->target);
+  tool_tokens_finish(&a->next);
   vkf_result_destroy(&a->pixels);
   vkf_result_destroy(&a->pass);
 }

@@ -10,7 +10,7 @@
 #include <png.h>
 #endif
 
-enum { GAP = 8 };                  /* pixels between the maps of a PNG file */
+enum { GAP = 8, LETTER = 7 };      /* pixels between the maps of a PNG file; of a letter of 12 pixels, about */
 static const double LEAST = 0.004; /* a number below draws nothing in an SVG file */
 
 void tool_svg_text(const char *text, FILE *file) {
@@ -41,6 +41,42 @@ void tool_svg_cells(FILE *file, const float *weights, size_t n_rows, size_t n_co
           w * (double)n_columns, h * (double)n_rows);
 }
 
+void tool_svg_short(const char *text, size_t most, FILE *file) {
+  char copy[256];
+  size_t n = 0, letters = 0;
+  for (; text[n] && n < sizeof copy - 4; n++) {
+    const bool begins = ((unsigned char)text[n] & 0xc0) != 0x80;
+    if (begins && letters + 1 > most) break;
+    letters += begins;
+    copy[n] = text[n];
+  }
+  if (text[n]) /* the last letter makes place for three dots */
+    while (n > 0 && ((unsigned char)copy[--n] & 0xc0) == 0x80) continue;
+  snprintf(copy + n, sizeof copy - n, "%s", text[n] ? "\xe2\x80\xa6" : "");
+  tool_svg_text(copy, file);
+}
+
+void tool_svg_put_cell(const tool_svg_cell *c, FILE *file) {
+  const double strength = fmax(0, fmin(c->strength, 1));
+  fprintf(file, "<g class=\"cell %s\" data-row=\"%zu\" data-column=\"%zu\"><title>", c->kind ? c->kind : "", c->row,
+          c->column);
+  tool_svg_text(c->title, file);
+  fprintf(file, "</title><rect class=\"paper\" x=\"%.5g\" y=\"%.5g\" width=\"%.5g\" height=\"%.5g\"/>", c->x, c->y,
+          c->w, c->h);
+  fprintf(file, "<rect x=\"%.5g\" y=\"%.5g\" width=\"%.5g\" height=\"%.5g\" fill-opacity=\"%.3f\"/>", c->x, c->y, c->w,
+          c->h, strength);
+  fprintf(file, "<text class=\"word%s\" x=\"%.5g\" y=\"%.5g\">", strength > 0.55 ? " on" : "", c->x + c->w / 2,
+          c->y + c->h / 2 + 4);
+  tool_svg_short(c->text, (size_t)fmax(2, (c->w - 4) / LETTER), file);
+  fputs("</text></g>\n", file);
+}
+
+int tool_svg_check(const char *command, const char *option, const char *path) {
+  if (path && (tool_ends_with(path, ".html") || tool_ends_with(path, ".svg"))) return TOOL_OK;
+  return tool_usage_error(command, "--%s: expected a name that ends in .html or .svg, found %s", option,
+                          path ? path : "none");
+}
+
 /* The root element, what `put` draws, and the style that comes with vkformer. */
 int tool_svg_write(const char *path, double width, double height, const char *picture) {
   static const char box[] = "viewBox=\"0 0 0 0\"", place[] = "<!-- picture -->\n";
@@ -58,7 +94,11 @@ int tool_svg_write(const char *path, double width, double height, const char *pi
             at + sizeof place - 1);
   }
   const bool done = file && fclose(file) == 0;
-  int exit_code = done ? tool_write_file(path, text, size) : tool_error("%s: cannot be written: out of memory", path);
+  int exit_code = done ? TOOL_OK : tool_error("%s: cannot be written: out of memory", path);
+  if (done)
+    exit_code = tool_ends_with(path, ".html")
+                    ? tool_write_page("tools/picture.html", path, json_pack("[{s:s}]", "svg", text))
+                    : tool_write_file(path, text, size);
   free(text);
   free(frame);
   return exit_code;

@@ -9,8 +9,22 @@ void tool_svg_text(const char *text, FILE *file);
 /* weights [n_rows][n_columns] at x, y: cells of w by h, and a frame. */
 void tool_svg_cells(FILE *file, const float *weights, size_t n_rows, size_t n_columns, double x, double y, double w,
                     double h);
-/* `picture` in the root element and the style that come with vkformer. TOOL_FAILED after a message. */
+/* A cell with a word in it, which is cut if it is too wide, and what the pointer tells there (title). strength: from 0
+ * to 1. row, column: where arrow keys find it on a page. kind: a class of tools/attention.svg for another look. */
+typedef struct tool_svg_cell {
+  double x, y, w, h, strength;
+  const char *kind, *text, *title;
+  size_t row, column;
+} tool_svg_cell;
+void tool_svg_put_cell(const tool_svg_cell *cell, FILE *file);
+/* Text of at most so many letters. */
+void tool_svg_short(const char *text, size_t most, FILE *file);
+/* `picture` in the root element and the style that come with vkformer; where the path ends in .html, on a page
+ * that tells of the cell under the pointer. TOOL_FAILED after a message. */
 int tool_svg_write(const char *path, double width, double height, const char *picture);
+
+/* --output is there and ends in .html or .svg; TOOL_USAGE after a message. */
+int tool_svg_check(const char *command, const char *option, const char *path);
 
 /* A grid of maps in shades of gray, black is 1: each map fills a square but for a gap. Zero-initialize, then finish. */
 typedef struct tool_png {

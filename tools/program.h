@@ -78,6 +78,7 @@ typedef struct tool_args {
   size_t column; /* 0: not given */
   const char *jsonl, *shard, *shortlist, *alignment, *align_heads;
   int force_decode, word_scores, replace_unknowns;
+  int logit_lens, growth;
   size_t samples, seed; /* 0: not given */
   const char *baseline;
   size_t top;     /* 0: not given */

@@ -9,6 +9,7 @@ typedef struct vkf_run_params {
   size_t size; /* sizeof(vkf_run_params) */
   bool hidden_states, attentions;
   bool allow_not_finite; /* else VKF_ERROR_NUMERIC names the first output that has a NaN or an infinity */
+  bool layer_logits;     /* what the final norm and the head make of the states before each layer (logit lens) */
 } vkf_run_params;
 #define VKF_RUN_PARAMS_INIT .size = sizeof(vkf_run_params)
 VKF_DEFINE_INIT(vkf_run_params)
@@ -21,7 +22,9 @@ VKF_DEFINE_INIT(vkf_run_params)
  * compute pads before and behind a sentence: its outputs are zeros there. The result's arrays have the names and shapes
  * of transformers' outputs: logits, pooler_output, encoder_last_hidden_state, encoder_hidden_states.N,
  * decoder_hidden_states.N, encoder_attentions.N, decoder_attentions.N, cross_attentions.N; models with one stack have
- * last_hidden_state, hidden_states.N, attentions.N. params: NULL for last states and logits only. */
+ * last_hidden_state, hidden_states.N, attentions.N. layer_logits.N, which transformers does not have, are the logits of
+ * hidden_states.N [B,T,vocab], N below the number of layers; after the last layer they are `logits`. params: NULL for
+ * last states and logits only. */
 VKF_API vkf_status vkf_session_run(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                    const vkf_run_params *params, vkf_result **out);
 

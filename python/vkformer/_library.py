@@ -195,7 +195,13 @@ class ModelInfo(_Sized):
 
 
 class RunParams(_Sized):
-    _fields_ = [("size", c_size_t), ("hidden_states", c_bool), ("attentions", c_bool), ("allow_not_finite", c_bool)]
+    _fields_ = [
+        ("size", c_size_t),
+        ("hidden_states", c_bool),
+        ("attentions", c_bool),
+        ("allow_not_finite", c_bool),
+        ("layer_logits", c_bool),
+    ]
 
 
 class GenerateParams(_Sized):

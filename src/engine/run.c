@@ -218,6 +218,7 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
       .capacity = {.T = 1, .out = caps.B * caps.S},
       .hidden_states = params->hidden_states,
       .last_hidden_state = call->output != VKF_RUN_LOGITS,
+      .layer_logits = params->layer_logits,
       .attentions = params->attentions,
       .mask = true,
       .logits = info->has_head && (call->output == VKF_RUN_ALL || call->output == VKF_RUN_LOGITS)};
@@ -226,7 +227,7 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
         .B = B, .S = S, .ids = in.ids, .mask = in.mask, .types = in.types, .pixels = in.pixels};
     vkf_plan_request encode = request;
     encode.mask = vkf_engine_has_holes(session, &source);
-    if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER) encode.logits = false;
+    if (info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER) encode.logits = encode.layer_logits = false;
     vkf_sizes sizes = {.B = B, .S = S, .R = B, .T = 1, .out = B * S};
     vkf_dims dims = vkf_dims_make(&sizes);
     VKF_TRY(vkf_engine_plan_get(&session->plan_cache, bucket, &encode, &cached));

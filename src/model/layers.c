@@ -236,8 +236,10 @@ static void shared_slots(vkf_model_stage *s) {
   s->relative = vkf_build_node(s->b, &node);
 }
 
+/* The states before layer i; of i = n_layers those after the last one. */
 static void output_hidden(const vkf_model_stage *s, uint32_t i, uint32_t x) {
   if (s->request->hidden_states) vkf_build_output(s->b, x, "%shidden_states.%u", s->prefix, i);
+  if (s->read_out && i < s->stack->n_layers) s->read_out(s, i, x);
 }
 
 void vkf_model_output_last(const vkf_model_stage *s, uint32_t x) {

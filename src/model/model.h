@@ -107,6 +107,8 @@ typedef struct vkf_plan_request {
   vkf_sizes capacity;     /* past: cached positions beyond T, so that a cache holds past + T; out: rows of the head */
   bool hidden_states;     /* output them, and last_hidden_state where the table above has it */
   bool last_hidden_state; /* output it alone; nothing in DECODE of an encoder-decoder with a head */
+  bool layer_logits;      /* output "layer_logits.N" [rows, V]: what final norm and head make of hidden_states.N; of the
+                             last layer that are the logits */
   bool attentions;        /* output them */
   bool mask;              /* padding mask of the source: VKF_INPUT_MASK */
   bool target_mask;       /* padding mask of the target keys: VKF_INPUT_TARGET_MASK */

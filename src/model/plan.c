@@ -115,27 +115,33 @@ static uint32_t log_softmax(vkf_build *b, const char *name, vkf_dim rows, uint32
   return vkf_build_node(b, &node);
 }
 
-/* Logits of rows x, and as requested log-softmax, edits, a log-softmax of these and top-k, in this order. */
-static void logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
-  vkf_build *b = s->b;
+/* The logits of rows x: [rows, *width]. */
+static uint32_t product(const vkf_model_stage *s, vkf_dim rows, uint32_t x, uint32_t *width) {
   const vkf_plan_request *request = s->request;
   const vkf_model_linear *out = &s->net->head.out;
-  const uint32_t *shape = s->net->infos[out->weight].shape,
-                 width = request->short_head ? request->short_head : shape[0];
-  vkf_build_node_params product = {
+  const uint32_t *shape = s->net->infos[out->weight].shape;
+  *width = request->short_head ? request->short_head : shape[0];
+  vkf_build_node_params node = {
       .op = VKF_OP_MATMUL,
       .name = "logits",
-      .params.matmul = {.rows = rows, .n = width, .k = shape[1], .scale = s->net->head.scale},
+      .params.matmul = {.rows = rows, .n = *width, .k = shape[1], .scale = s->net->head.scale},
       .in = {[VKF_MATMUL_X] = vkf_build_slot_operand(x),
              [VKF_MATMUL_W] = vkf_model_weight_slot(out->weight),
              [VKF_MATMUL_BIAS] = vkf_model_weight_slot(out->bias)},
   };
   if (request->short_head) {
-    product.in[VKF_MATMUL_W] = vkf_model_input(VKF_INPUT_SHORT_HEAD, true);
-    product.in[VKF_MATMUL_BIAS].how = VKF_BUILD_NONE;
-    product.in[VKF_MATMUL_RESIDUAL] = vkf_model_input(VKF_INPUT_SHORT_MASK, true);
+    node.in[VKF_MATMUL_W] = vkf_model_input(VKF_INPUT_SHORT_HEAD, true);
+    node.in[VKF_MATMUL_BIAS].how = VKF_BUILD_NONE;
+    node.in[VKF_MATMUL_RESIDUAL] = vkf_model_input(VKF_INPUT_SHORT_MASK, true);
   }
-  uint32_t y = vkf_build_node(b, &product);
+  return vkf_build_node(s->b, &node);
+}
+
+/* Logits of rows x, and as requested log-softmax, edits, a log-softmax of these and top-k, in this order. */
+static void logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
+  vkf_build *b = s->b;
+  const vkf_plan_request *request = s->request;
+  uint32_t width = 0, y = product(s, rows, x, &width);
   if (request->logits) vkf_build_output(b, y, "logits");
   if (request->log_softmax) y = log_softmax(b, "log_softmax", rows, width, y);
   if (request->max_edits > 0) {
@@ -161,11 +167,31 @@ static void logits(const vkf_model_stage *s, vkf_dim rows, uint32_t x) {
   }
 }
 
+/* The steps between the layers and what the head reads. */
+static uint32_t after_layers(const vkf_model_stage *s, uint32_t x) {
+  const vkf_model_stack *stack = s->stack;
+  if (stack->has_final_norm) x = vkf_model_norm_rows(s, "norm", s->stream.rows, x, &stack->final_norm);
+  if (stack->embed_out.weight != VKF_NO_WEIGHT)
+    x = vkf_model_matmul(s, "out", s->stream.rows, x, &stack->embed_out, VKF_ACT_NONE, VKF_NO_SLOT);
+  return x;
+}
+
+static void output_layer_logits(const vkf_model_stage *s, uint32_t i, uint32_t x) {
+  uint32_t width;
+  vkf_build_layer(s->b, "lens", i);
+  x = before_logits(s, s->stream.rows, after_layers(s, x));
+  vkf_build_output(s->b, product(s, s->stream.rows, x, &width), "layer_logits.%u", i);
+}
+
 /* ---- stages ------------------------------------------------------------------------------------------------------ */
 
 static void build_encode(vkf_build *b, const vkf_net *net, const vkf_plan_request *request) {
   bool is_pair = net->info.architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
-  vkf_model_stage s = {.b = b, .net = net, .request = request, .stack = &net->encoder};
+  vkf_model_stage s = {.b = b,
+                       .net = net,
+                       .request = request,
+                       .stack = &net->encoder,
+                       .read_out = request->layer_logits ? output_layer_logits : NULL};
   s.stream = (vkf_block_stream){.seqs = VKF_DIM_B,
                                 .tokens = VKF_DIM_S,
                                 .rows = VKF_DIM_BS,
@@ -192,7 +218,11 @@ static void build_encode(vkf_build *b, const vkf_net *net, const vkf_plan_reques
 }
 
 static void build_decode(vkf_build *b, const vkf_net *net, const vkf_plan_request *request) {
-  vkf_model_stage s = {.b = b, .net = net, .request = request, .stack = &net->decoder};
+  vkf_model_stage s = {.b = b,
+                       .net = net,
+                       .request = request,
+                       .stack = &net->decoder,
+                       .read_out = request->layer_logits ? output_layer_logits : NULL};
   s.stream = (vkf_block_stream){.seqs = VKF_DIM_R,
                                 .tokens = VKF_DIM_T,
                                 .rows = VKF_DIM_RT,
@@ -204,8 +234,7 @@ static void build_decode(vkf_build *b, const vkf_net *net, const vkf_plan_reques
   uint32_t x = vkf_model_layers(&s);
   bool is_narrowed = s.stack->embed_out.weight != VKF_NO_WEIGHT;
   if (s.stack->has_final_norm || is_narrowed || wants_head(request)) vkf_build_block(b, "head");
-  if (s.stack->has_final_norm) x = vkf_model_norm_rows(&s, "norm", s.stream.rows, x, &s.stack->final_norm);
-  if (is_narrowed) x = vkf_model_matmul(&s, "out", s.stream.rows, x, &s.stack->embed_out, VKF_ACT_NONE, VKF_NO_SLOT);
+  x = after_layers(&s, x);
   if (s.stack->has_final_norm || is_narrowed) vkf_model_output_last(&s, x);
   if (!wants_head(request)) return;
   vkf_dim rows = VKF_DIM_RT;
@@ -250,6 +279,10 @@ static vkf_status check_request(const vkf_net *net, vkf_env *env, const vkf_plan
   if (wants_head(request) && !has_head)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "plan: logits were asked for, but this stage of %s has no head",
                         net->info.name);
+  if (request->layer_logits && (!has_head || net->head.first_token))
+    return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED,
+                        "%s: expected a head that reads every position, to apply it after each layer, found %s",
+                        net->info.name, has_head ? "one that reads the first alone" : "none");
   if (request->gather_out && !is_target)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "plan: rows of the head can be chosen in the stage decode only");
   return VKF_OK;

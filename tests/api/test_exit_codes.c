@@ -27,6 +27,7 @@ static const row rows[] = {
     {"embed", NULL, NULL, "$G/bert a --device nosuch", "$G/bert a"},
     {"classify", NULL, NULL, "$G/bert a --device nosuch", "$G/bert a"},
     {"attention", "$M a --from a --to a", NULL, "$M a --from a --to a --device nosuch", "$T/nosuch a --from a --to a"},
+    {"layers", "$M a --growth", NULL, "$M a --growth --device nosuch", "$T/nosuch a --growth"},
     {"validate", "$G/gpt2", "--merge $T/failed.json --report $T/page.html", "$G/gpt2 --device nosuch", "$T/nosuch"},
     {"devices", "", NULL, NULL, "--icd $T/nosuch.json"},
     {"info", "$G/gpt2", NULL, "$G/gpt2 --device nosuch", "$T/nosuch"},

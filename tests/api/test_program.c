@@ -117,7 +117,7 @@ static void test_help(void **state) {
       {"for c in $($V --help | sed -n '/^Commands/,/^$/s/^  \\([a-z-]*\\) .*/\\1/p'); do "
        "$V $c --help > $T/help || exit 1; for w in \"Usage: vkformer $c\" --device --icd Example:; do "
        "grep -q -e \"$w\" $T/help || { echo \"$c: no $w\"; exit 1; }; done; echo $c; done",
-       0, "translate\nrun\ngenerate\nfill-mask\nembed\nclassify\nattention\nvalidate\ndevices\ninfo\n", ""},
+       0, "translate\nrun\ngenerate\nfill-mask\nembed\nclassify\nattention\nlayers\nvalidate\ndevices\ninfo\n", ""},
   };
   PROGRAM_ROWS(rows);
 }

@@ -21,6 +21,21 @@ class Element {
   addEventListener() {}
   getContext() { return this.context ??= new Canvas(); }
   getBoundingClientRect() { return {left: 0, top: 0, width: this.clientWidth, height: this.clientWidth}; }
+  // The cells of a picture: groups with a title, a row and a column.
+  set innerHTML(html) {
+    this.replaceChildren(...[...html.matchAll(/<g class="cell[^"]*" data-row="(\d+)" data-column="(\d+)"><title>([^<]*)<\/title>/g)].map(([, row, column, text]) => {
+      const cell = new Element("g"), title = new Element("title"), classes = new Set();
+      title.textContent = text;
+      cell.append(title);
+      cell.dataset = {row, column};
+      cell.classList = {add: c => classes.add(c), remove: c => classes.delete(c), contains: c => classes.has(c)};
+      return cell;
+    }));
+  }
+  querySelectorAll() { return this.all("g"); }
+  querySelector(tag) { return this.all(tag)[0] ?? (this.svg ??= new Element("svg")); }
+  closest() { return this.tag === "g" ? this : null; }
+  scrollIntoView() { Element.scrolled = this; }
   focus() { Element.focused = this; }
   // What a browser does on a key: true where the page took it.
   press(key) { let taken = false; this.onkeydown({key, preventDefault: () => { taken = true; }}); return taken; }

@@ -1,0 +1,167 @@
+/* What each layer would say, and how its states grow: on a model whose numbers are known, on golden models, and as
+ * pictures. Models: support/word_models.h, and the shipped one ($M). VKF_DEVICE names the driver under test.
+ */
+#include <math.h>
+
+#include "support/word_models.h"
+
+enum { WIDTH = 8, LAYERS = 3, DECIDES = 1, SAYS = 5 };
+
+/* A tensor [rows][columns] or (columns 0) [rows] with `value` on its diagonal, or as its element `at`. */
+static void add(vkf_array *arrays, size_t *n, const char *name, size_t rows, size_t columns, float value, size_t at) {
+  vkf_array *a = &arrays[(*n)++];
+  float *data = calloc(rows * (columns ? columns : 1), sizeof *data);
+  char *copy = strdup(name);
+  assert_true(data && copy);
+  for (size_t i = 0; i < rows && i < columns; i++) data[i * columns + i] = value;
+  if (!columns) data[at] = value;
+  *a = (vkf_array){.name = copy, .dtype = VKF_F32, .rank = columns ? 2 : 1, .shape = {rows, columns}, .data = data};
+}
+
+/* $T/known: a token is 4 times a unit vector, the head gives each token its own number. All layers add nothing but
+ * layer DECIDES, which adds 100 for the token w5. */
+static void make_known(void) {
+  static const char config[] =
+      "{\"model_type\": \"transformer\", \"architecture\": \"decoder\", \"vocab_size\": 8, \"d_model\": 8, \"nhead\": "
+      "1, "
+      "\"num_layers\": 3, \"dim_feedforward\": 8, \"norm_first\": true, \"final_norm\": false, \"norm_affine\": false, "
+      "\"attention_bias\": false, \"positional_encoding\": \"none\", \"lm_head\": true, \"lm_head_bias\": false}";
+  static const char *const named[] = {"0 <unk>"};
+  vkf_array arrays[32];
+  char name[64], path[300];
+  size_t n = 0;
+  vkf_context *context = NULL;
+  add(arrays, &n, "embed.weight", WIDTH, WIDTH, 4, 0);
+  add(arrays, &n, "lm_head.weight", WIDTH, WIDTH, 1, 0);
+  for (int i = 0; i < LAYERS; i++) {
+    static const char *const zeros[] = {"self_attn.out_proj.weight", "linear1.weight", "linear2.weight"};
+    snprintf(name, sizeof name, "layers.%d.self_attn.in_proj_weight", i);
+    add(arrays, &n, name, 3 * WIDTH, WIDTH, 0, 0);
+    for (int k = 0; k < 3; k++) {
+      snprintf(name, sizeof name, "layers.%d.%s", i, zeros[k]);
+      add(arrays, &n, name, WIDTH, WIDTH, 0, 0);
+    }
+    snprintf(name, sizeof name, "layers.%d.linear1.bias", i);
+    add(arrays, &n, name, WIDTH, 0, 0, 0);
+    snprintf(name, sizeof name, "layers.%d.linear2.bias", i);
+    add(arrays, &n, name, WIDTH, 0, i == DECIDES ? 100 : 0, SAYS);
+  }
+  must_print("mkdir $T/known", "");
+  snprintf(path, sizeof path, "%s/known/config.json", program_folder);
+  FILE *file = fopen(path, "w");
+  assert_true(file && fputs(config, file) >= 0 && fclose(file) == 0);
+  write_tokenizer("known", WIDTH, named, 1, NULL, NULL);
+  snprintf(path, sizeof path, "%s/known/model.safetensors", program_folder);
+  assert_int_equal(vkf_context_create(NULL, &context), VKF_OK);
+  assert_int_equal(vkf_arrays_write(context, path, arrays, n), VKF_OK);
+  vkf_context_destroy(&context);
+  for (size_t i = 0; i < n; i++) {
+    free(arrays[i].data);
+    free((void *)(uintptr_t)arrays[i].name);
+  }
+}
+
+static int prepare(void **state) {
+  setenv("M", VKF_SOURCE_DIR "/models/en-es", 1);
+  if (word_models(state) != 0) return -1;
+  make_known();
+  return 0;
+}
+
+static json_t *cell(const json_t *tables, const char *key, size_t row, size_t column) {
+  const json_t *rows = json_object_get(json_array_get(tables, 0), key);
+  json_t *found = json_array_get(json_array_get(rows, row), column);
+  assert_non_null(found);
+  return found;
+}
+
+/* Each layer says the token that it was given, until one decides otherwise; there the states are longer. */
+static void test_known(void **state) {
+  (void)state;
+  static const int given[] = {3, 6, 5};
+  json_t *lens = line_of("$V layers $T/known 'w3 w6 w5' --logit-lens --json --top 2", 0);
+  json_t *growth = line_of("$V layers $T/known 'w3 w6 w5' --growth --json", 0);
+  for (size_t row = 0; row <= LAYERS; row++)
+    for (size_t c = 0; c < 3; c++) {
+      const bool decided = row > DECIDES;
+      const int says = decided ? SAYS : given[c];
+      const double own = decided && given[c] == SAYS ? 104 : 4, its = decided && given[c] != SAYS ? 100 : 0;
+      const json_t *best = json_array_get(cell(lens, "guesses", row, c), 0);
+      const double others = decided && given[c] != SAYS ? exp(4 - 100.0) + 6 * exp(-100.0) : 7 * exp(-own);
+      assert_int_equal(json_integer_value(json_object_get(best, "id")), says);
+      assert_float_equal(json_real_value(json_object_get(best, "probability")), 1 / (1 + others), 1e-6);
+      assert_float_equal(json_real_value(cell(growth, "norms", row, c)), sqrt(own * own + its * its), 1e-4);
+    }
+  assert_int_equal(json_array_size(json_object_get(json_array_get(lens, 0), "guesses")), LAYERS + 1);
+  json_decref(lens);
+  json_decref(growth);
+}
+
+/* The last row is what the model says: its logits' largest, and that one's probability. */
+static void must_end_as(const char *layers, size_t row) {
+  json_t *tables = line_of(layers, 0), *run = json_load_file(getenv("RUN"), 0, NULL);
+  const json_t *positions = json_array_get(json_object_get(run, "logits"), 0);
+  size_t c, i;
+  json_t *logits, *x;
+  assert_true(json_array_size(positions) > 1);
+  assert_int_equal(json_array_size(json_object_get(json_array_get(tables, 0), "guesses")), row + 1);
+  json_array_foreach(positions, c, logits) {
+    size_t best = 0;
+    double sum = 0;
+    json_array_foreach(logits, i, x) if (json_number_value(x) > json_number_value(json_array_get(logits, best))) best =
+        i;
+    json_array_foreach(logits, i, x) sum += exp(json_number_value(x) - json_number_value(json_array_get(logits, best)));
+    const json_t *guess = json_array_get(cell(tables, "guesses", row, c), 0);
+    assert_int_equal(json_integer_value(json_object_get(guess, "id")), best);
+    assert_float_equal(json_real_value(json_object_get(guess, "probability")), 1 / sum, 1e-9);
+  }
+  json_decref(tables);
+  json_decref(run);
+}
+
+static void test_ends_as_the_model(void **state) {
+  (void)state;
+  char run[300];
+  snprintf(run, sizeof run, "%s/run.json", program_folder);
+  setenv("RUN", run, 1);
+  must_print("$V run $T/gpt2 --text 'w5 w6 w7' -o $RUN", "");
+  must_end_as("$V layers $T/gpt2 'w5 w6 w7' --logit-lens --json", 2);
+  must_print(
+      "printf '{\"input_ids\": [[%s]], \"decoder_input_ids\": [[0,%s]]}' "
+      "\"$($V tokenize 'I am here.' | tr ' ' ',')\" "
+      "\"$($V translate --json 'I am here.' | sed 's/.*\"ids\":\\[\\([0-9,]*\\),1\\].*/\\1/')\" > $T/in.json && "
+      "$V run $M -i $T/in.json -o $RUN",
+      "");
+  must_end_as("$V layers $M 'I am here.' --logit-lens --json --top 1", 3);
+}
+
+static void test_pictures(void **state) {
+  (void)state;
+  static const program_row rows[] = {
+      {"$V layers $T/known 'w3 w6' --logit-lens --top 1", 0,
+       "self, 2 positions\n0 \"w3\"\n  layer 0    0.8864 \"w3\"\n  layer 1    0.8864 \"w3\"\n  layer 2    1.0000 "
+       "\"w5\"\n",
+       ""},
+      /* the final norm comes before the head: 1 / (1 + 7 exp(-4 / sqrt(1.75))) */
+      {"cp -r $T/known $T/normed && sed -i 's/\"final_norm\": false/\"final_norm\": true/' $T/normed/config.json && "
+       "$V layers $T/normed w3 --logit-lens --top 1 | sed -n 3p",
+       0, "  layer 0    0.7461 \"w3\"\n", ""},
+      {"$V layers $M 'I am here.' --growth | grep positions", 0, "encoder, 5 positions\ndecoder, 4 positions\n", ""},
+      {"$V layers $T/gpt2 'w5 <eos>' --logit-lens -o $T/l.svg && $V layers $M 'I am here.' --growth -o $T/g.svg && "
+       "grep -c 'data-row=\"2\"' $T/l.svg; grep -c '^<text.*&lt;eos&gt;</text>' $T/l.svg; "
+       "! command -v xmllint >/dev/null || xmllint --noout $T/l.svg $T/g.svg",
+       0, "2\n1\n", ""},
+      {"$V layers $T/gpt2 'w5 <eos>' --logit-lens -o $T/l.html && ! grep -q 'src=\\|href=' $T/l.html", 0, "", ""},
+      {"$V layers $T/gpt2 w5", 2, "", "expected --logit-lens or --growth, found neither"},
+      {"$V layers $T/gpt2 w5 --growth --logit-lens", 2, "", "found both"},
+      {"$V layers $T/gpt2 w5 --growth -o $T/x.png", 2, "", "--output: expected a name that ends in .html or .svg"},
+      {"$V layers $T/gpt2 w5 --logit-lens --top 101", 2, "", "--top: expected at most 100, found 101"},
+      {"$V layers $T/labels w5 --logit-lens", 4, "",
+       "expected a head that reads every position, to apply it after each layer, found one that reads the first alone"},
+      {"test -e $T/x.png", 1, "", ""},
+  };
+  PROGRAM_ROWS(rows);
+}
+
+PROGRAM_MAIN(prepare, cmocka_unit_test(test_known), cmocka_unit_test(test_ends_as_the_model),
+             cmocka_unit_test(test_pictures))
