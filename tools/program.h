@@ -79,6 +79,7 @@ typedef struct tool_args {
   const char *jsonl, *shard, *shortlist, *alignment, *align_heads;
   int force_decode, word_scores, replace_unknowns;
   int logit_lens, growth;
+  const char *beam_tree;
   size_t samples, seed; /* 0: not given */
   const char *baseline;
   size_t top;     /* 0: not given */

@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "alignment.h"
+#include "beam_tree.h"
 #include "pictures.h"
 #include "translation.h"
 
@@ -24,6 +25,7 @@ typedef struct translation {
   char folder[4096];
   vkf_generate_params params;
   tool_pictures pictures; /* of --attention */
+  tool_beam_tree tree;    /* of --beam-tree */
   char list_file[4096];   /* --shortlist; "": none */
   size_t n_first, n_best_targets;
   char heads[256]; /* that --align-heads auto:FILE found */
@@ -61,6 +63,7 @@ static int done(void *user, void *tag, const vkf_result *result) {
   if (exit_code == TOOL_OK && !e->fails) exit_code = tool_translation_render(&t->lines, e, e->skipped ? NULL : result);
   if (exit_code == TOOL_OK && t->lines.args->attention && !e->skipped)
     exit_code = tool_pictures_add(&t->pictures, e->number, e->text, result);
+  if (exit_code == TOOL_OK && t->lines.args->beam_tree && !e->skipped) exit_code = tool_beam_tree_end(&t->tree, result);
   tool_window_done(&t->window, e, n_tokens, cut && cut[0], exit_code);
   return tool_window_is_over(&t->window);
 }
@@ -111,6 +114,7 @@ static int check(translation *t) {
                             args->column ? "column" : "json");
   if (args->json && args->column)
     return tool_usage_error("translate", "--column: expected no --json with it, found both");
+  if (args->beam_tree && tool_beam_tree_check(args) != TOOL_OK) return TOOL_USAGE;
   if (parse_shortlist(t) != TOOL_OK) return TOOL_USAGE;
   if (args->alignment && tool_alignment_parse(args->alignment, &t->lines.threshold) != TOOL_OK) return TOOL_USAGE;
   return tool_shard_parse(args, &t->window.shard);
@@ -270,7 +274,13 @@ static int run_translate(const tool_args *args) {
     tool_warn_sampling(args, config, t.folder);
     if (args->attention) tool_pictures_init(&t.pictures);
     if (sample_of(args)) exit_code = choose_heads(&t);
+    if (args->beam_tree) {
+      t.params.on_beams = tool_beam_tree_add;
+      t.params.user = &t.tree;
+    }
     if (exit_code == TOOL_OK) exit_code = run_lines(&t);
+    exit_code = tool_both_exit_codes(
+        exit_code, tool_beam_tree_write(&t.tree, &t.session, exit_code == TOOL_OK ? args->beam_tree : NULL));
     if (args->attention)
       exit_code = tool_both_exit_codes(exit_code, tool_pictures_write(&t.pictures, &t.session, args));
   }
@@ -321,6 +331,8 @@ static const tool_option options[] = {
      "tokens most\nin the texts of FILE; default: all of the last layer"},
     {"attention", 0, TOOL_OUTPUT, offsetof(tool_args, attention), "FILE",
      "write a page that shows which token looks at which"},
+    {"beam-tree", 0, TOOL_OUTPUT, offsetof(tool_args, beam_tree), "FILE",
+     "write the beam search of one text as a tree (.svg, .html):\nwhat each step kept, finished and dropped"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 

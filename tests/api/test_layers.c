@@ -1,5 +1,6 @@
 /* What each layer would say, and how its states grow: on a model whose numbers are known, on golden models, and as
- * pictures. Models: support/word_models.h, and the shipped one ($M). VKF_DEVICE names the driver under test.
+ * pictures; and the tree of a beam search. Models: support/word_models.h, and the shipped one ($M). VKF_DEVICE names
+ * the driver under test.
  */
 #include <math.h>
 
@@ -163,5 +164,33 @@ static void test_pictures(void **state) {
   PROGRAM_ROWS(rows);
 }
 
+/* The beam search of a text: what each step ranked, and the path of the translation among it. */
+static void test_beam_tree(void **state) {
+  (void)state;
+  static const program_row rows[] = {
+      /* a step has two candidates for each beam; the translation is four tokens with three edges between them */
+      {"$V translate 'I am here.' --num-beams 3 --beam-tree $T/b.svg && grep -c 'data-column=\"2\"' $T/b.svg && "
+       "grep -c 'class=\"cell best\"' $T/b.svg && grep -c 'class=\"edge best\"' $T/b.svg && "
+       "! command -v xmllint >/dev/null || xmllint --noout $T/b.svg",
+       0, "Estoy aqu\xc3\xad.\n6\n4\n3\n", ""},
+      {"grep 'class=\"cell best\" .*data-column=\"3\"' $T/b.svg | sed 's/.*<title>//; s/ -[0-9.]*//g; "
+       "s/<.title.*//'",
+       0, "\"Estoy aqu\xc3\xad.&lt;/s&gt;\", step 4: log-probability, in all: finished; in the translation\n", ""},
+      /* the path of this one leaves the best beam */
+      {"$V translate \"The animal didn't cross the street because it was too tired.\" --beam-tree $T/b.svg > $T/o && "
+       "grep -c 'class=\"cell best\"' $T/b.svg && grep -c 'class=\"cell best\" data-row=\"1\"' $T/b.svg",
+       0, "13\n1\n", ""},
+      {"$V translate 'I am here.' --num-beams 4 --num-beam-groups 2 --diversity-penalty 0.5 --beam-tree $T/b.html && "
+       "grep -o 'cell best' $T/b.html | wc -l",
+       0, "Estoy aqu\xc3\xad.\n4\n", ""},
+      {"$V translate 'I am here.' --num-beams 1 --beam-tree $T/x.svg", 4, "Estoy", "found a search without beams"},
+      {"$V translate a b --beam-tree $T/x.svg", 2, "", "--beam-tree: expected one text, found 2"},
+      {"$V translate a --long split --beam-tree $T/x.svg", 2, "", "--beam-tree: expected no --long split"},
+      {"$V translate a --beam-tree $T/x.png", 2, "", "--beam-tree: expected a name that ends in .html or .svg"},
+      {"test -e $T/x.svg || test -e $T/x.png", 1, "", ""},
+  };
+  PROGRAM_ROWS(rows);
+}
+
 PROGRAM_MAIN(prepare, cmocka_unit_test(test_known), cmocka_unit_test(test_ends_as_the_model),
-             cmocka_unit_test(test_pictures))
+             cmocka_unit_test(test_pictures), cmocka_unit_test(test_beam_tree))
