@@ -80,6 +80,7 @@ typedef struct tool_args {
   int force_decode, word_scores, replace_unknowns;
   int logit_lens, growth;
   const char *beam_tree;
+  size_t pads, window;  /* 0: not given */
   size_t samples, seed; /* 0: not given */
   const char *baseline;
   size_t top;     /* 0: not given */

@@ -96,7 +96,8 @@ VKF_API vkf_status vkf_model_describe_plan(vkf_model *model, size_t batch, size_
  *   rope                  x [M,heads*K], positions [M]; heads, base (10000), pairs ("halves", "interleaved"); or with
  *                         a table of yours, cos and sin [P,C]: the first 2C columns of each head turn
  *   patches               x [B,C,H,W]; patch
- *   attention             q [B,T,H,K], k [B,S,G,K], v [B,S,G,V], mask [B,S], bias [1 or H,T,S]; causal, scale, softcap
+ *   attention             q [B,T,H,K], k [B,S,G,K], v [B,S,G,V], mask [B,S], bias [1 or H,T,S]; causal, window, scale,
+ *                         softcap
  *   attention_weights     the same without v: the result is [B,H,T,S]
  *   multi_head_attention  x, memory [B,S,M] (absent: x), mask, wq, wk, wv, wo, bq, bk, bv, bo; heads, kv_heads, causal
  *   ffn                   x, w1, b1, w2, b2, wg, bg (with wg: gated); activation ("relu", gated "swish")

@@ -21,6 +21,7 @@ static float *head_major(vkf_op_build *o, const vkf_array *a) {
 typedef struct inputs {
   const vkf_array *q, *k, *v, *mask, *bias; /* NULL: absent */
   bool causal;
+  uint32_t window; /* 0: none */
   size_t B, T, H, K, S, kv, V;
 } inputs;
 
@@ -29,16 +30,19 @@ static void take_inputs(vkf_op_build *o, bool weights, inputs *a) {
   const vkf_array *v = weights ? NULL : vkf_lab_op_input(o, "v", VKF_F32, 4, false);
   const vkf_array *mask = vkf_lab_op_input(o, "mask", VKF_I32, 2, true);
   const vkf_array *bias = vkf_lab_op_input(o, "bias", VKF_F32, 3, true);
-  const bool causal = vkf_lab_op_flag(o, "causal");
+  const bool causal = vkf_lab_op_flag(o, "causal"),
+             has_window = vkf_file_json_kind(vkf_file_json_member(o->params, "window")) != VKF_FILE_ABSENT;
+  const uint32_t window = has_window ? vkf_lab_op_count(o, "window", 1) : 0;
   if (o->b.st) return;
   const size_t B = q->shape[0], T = q->shape[1], H = q->shape[2], K = q->shape[3], S = k->shape[1], kv = k->shape[2],
                V = v ? v->shape[3] : K;
-  *a = (inputs){q, k, v, mask, bias, causal, B, T, H, K, S, kv, V};
+  *a = (inputs){q, k, v, mask, bias, causal, window, B, T, H, K, S, kv, V};
   vkf_lab_op_expect(o, k, 4, (size_t[]){B, S, kv, K});
   vkf_lab_op_expect(o, v, 4, (size_t[]){B, S, kv, V});
   vkf_lab_op_expect(o, mask, 2, (size_t[]){B, S});
   if (bias) vkf_lab_op_expect(o, bias, 3, (size_t[]){bias->shape[0] == 1 ? 1 : H, T, S});
   if (H % kv) vkf_lab_op_fail(o, "q has %zu heads, expected a multiple of the %zu heads of k", H, kv);
+  if (window && !causal) vkf_lab_op_fail(o, "window: expected causal attention, found one that sees all keys");
   if (causal && S < T)
     vkf_lab_op_fail(o, "causal attention expects at least as many keys as queries, found %zu keys and %zu queries", S,
                     T);
@@ -81,6 +85,7 @@ static void attention(vkf_op_build *o, bool weights) {
                                       .n_kv_heads = (uint32_t)a.kv,
                                       .key_width = (uint32_t)a.K,
                                       .value_width = (uint32_t)a.V,
+                                      .window = a.window,
                                       .causal = a.causal,
                                       .bias_per_head = a.bias && a.bias->shape[0] > 1,
                                       .scale = (float)vkf_lab_op_number(o, "scale", 1 / sqrt((double)a.K)),

@@ -46,6 +46,7 @@ static const row rows[] = {
     {"score", "$T/x.json $T/x.json", NULL, "$T/x.json $T/x.json --device nosuch", "$T/nosuch $T/x.json"},
     {"evaluate", "$T/x.json $T/x.json", NULL, NULL, "$T/nosuch $T/x.json"},
     {"positions", "-o $T/p.svg", NULL, NULL, "-o $T/nosuch/p.svg"},
+    {"masks", "-o $T/p.svg", NULL, "-o $T/p.svg --device nosuch", "-o $T/nosuch/p.svg"},
 };
 
 /* A golden model with a NaN in the weight that `name` is, and ids that it can take. */

@@ -1,6 +1,6 @@
 /* What each layer would say, and how its states grow: on a model whose numbers are known, on golden models, and as
- * pictures; and the tree of a beam search. Models: support/word_models.h, and the shipped one ($M). VKF_DEVICE names
- * the driver under test.
+ * pictures; the tree of a beam search, and masks. Models: support/word_models.h, and the shipped one ($M). VKF_DEVICE
+ * names the driver under test.
  */
 #include <math.h>
 
@@ -192,5 +192,35 @@ static void test_beam_tree(void **state) {
   PROGRAM_ROWS(rows);
 }
 
+/* Which keys a query sees: each weight is one over their number. */
+static void test_masks(void **state) {
+  (void)state;
+  static const program_row rows[] = {
+      {"$V masks --length 6 --pads 1 --window 2 -o $T/m.svg && grep -o '<title>.*</title>' $T/m.svg | sed "
+       "'s/<.\\?title>//g' > $T/t; "
+       "for m in causal padding sliding cross; do grep -c \"^$m.* sees\" $T/t; done; "
+       "! command -v xmllint >/dev/null || xmllint --noout $T/m.svg",
+       0, "21\n30\n11\n25\n", ""},
+      {"grep '^sliding window: query 4' $T/t", 0,
+       "sliding window: query 4 does not see key 0\nsliding window: query 4 does not see key 1\n"
+       "sliding window: query 4 does not see key 2\nsliding window: query 4 sees key 3; of equal scores its weight is "
+       "1/2\n"
+       "sliding window: query 4 sees key 4; of equal scores its weight is 1/2\n"
+       "sliding window: query 4 does not see key 5\n",
+       ""},
+      {"grep -c '^causal: query 3 sees .* 1/4' $T/t; grep -c '^padding: query 3 does not see key 5' $T/t; "
+       "$V masks -o $T/m.html",
+       0, "4\n1\n", ""},
+      {"$V masks", 2, "", "--output: expected a name that ends in .html or .svg, found none"},
+      {"$V masks --length 3 -o $T/x.svg", 2, "", "--length: expected 4 to 64, found 3"},
+      {"$V masks --length 4 --pads 4 -o $T/x.svg", 2, "", "--pads: expected fewer than the 4 keys, found 4"},
+      {"test -e $T/x.svg", 1, "", ""},
+      {"printf '{\"q\": [[[[0]]]], \"k\": [[[[0]]]]}' > $T/op.json && "
+       "$V op attention_weights -i $T/op.json --trace -p '{\"window\": 1}'",
+       4, "", "window: expected causal attention, found one that sees all keys"},
+  };
+  PROGRAM_ROWS(rows);
+}
+
 PROGRAM_MAIN(prepare, cmocka_unit_test(test_known), cmocka_unit_test(test_ends_as_the_model),
-             cmocka_unit_test(test_pictures), cmocka_unit_test(test_beam_tree))
+             cmocka_unit_test(test_pictures), cmocka_unit_test(test_beam_tree), cmocka_unit_test(test_masks))
