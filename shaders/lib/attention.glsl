@@ -39,12 +39,14 @@ struct Place {
   Span span;
 };
 
-Place place_of(uint t) {
-  const uint seq = gl_WorkGroupID.z, T = dim[p.queries];
+Place place_in(uint seq, uint head, uint t) {
+  const uint T = dim[p.queries];
   Span span = Span(seq * T, T, dim[p.past], dim[p.keys], seq / dim[p.shared_by], 0);
   if (IS_PACKED != 0) span = span_of(SPANS, seq);
-  return Place(seq, gl_WorkGroupID.y, t, span);
+  return Place(seq, head, t, span);
 }
+
+Place place_of(uint t) { return place_in(gl_WorkGroupID.z, gl_WorkGroupID.y, t); }
 
 // In kernels with a workgroup for each query: queries that x cannot count are in y, behind the heads.
 Place query_place() {

@@ -104,7 +104,7 @@
 #define VKF_KEY_BLOCK 16
 /* The largest head width that attention takes. */
 #define VKF_MAX_HEAD_WIDTH 256
-/* The largest head width of the kernel that unrolls over it. */
+/* The largest head width of the kernels that unroll over it. */
 #define VKF_MAX_UNIFORM_WIDTH 128
 /* What kernels do in one turn of a loop (kern/family.h counts them): elements of a head; scores; edits; columns of
  * a top-k, where an invocation keeps the best of so many pieces of its columns; k of the plainest matmul. */

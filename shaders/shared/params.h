@@ -26,7 +26,7 @@ struct vkf_push_attention {
   VKF_UINT key_capacity; /* of k and v */
   VKF_UINT mask_stride, ancestry_stride;
   VKF_UINT bias_queries, bias_keys; /* capacities of the bias; by distance: the largest before, number of distances */
-  VKF_UINT out_queries, out_keys;   /* capacities of the weights; attention in splits: 0, keys of a split */
+  VKF_UINT out_queries, out_keys;   /* capacities of the weights; attention: sequences (a dimension), keys of a split */
   VKF_UINT window;
   VKF_FLOAT scale;
 };

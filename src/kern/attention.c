@@ -31,6 +31,13 @@ void vkf_kern_attention_grid_by_lane(const vkf_variant *v, uint32_t stage, const
   g[2] = p->attention.batch;
 }
 
+void vkf_kern_attention_grid_by_head(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
+  (void)stage;
+  g[0] = (uint32_t)VKF_CEIL_DIV((uint64_t)p->attention.batch * p->attention.heads, vkf_kern_workgroup(v));
+  g[1] = p->attention.queries;
+  g[2] = 1;
+}
+
 void vkf_kern_attention_grid_by_tile(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
   if (stage) { /* a lane an element of the result */
     g[0] = (uint32_t)VKF_CEIL_DIV(

@@ -14,9 +14,11 @@ static inline uint32_t vkf_kern_attention_row_tiles(const vkf_variant *v, const 
                       v->tile.attention.rows);
 }
 
-/* A workgroup has one query of a head, or a query for each lane, or a tile of queries of all heads that share keys. */
+/* A workgroup has one query of a head, or a query for each lane, or a head of a query for each lane, or a tile of
+ * queries of all heads that share keys. */
 void vkf_kern_attention_grid_by_query(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]);
 void vkf_kern_attention_grid_by_lane(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]);
+void vkf_kern_attention_grid_by_head(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]);
 void vkf_kern_attention_grid_by_tile(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]);
 
 /* Whether head widths are multiples of what the kernel reads at once. The problem does not say how large the

@@ -1,5 +1,6 @@
-/* lane-per-query, vec4: a query a lane, whole or four elements at a time (shaders/attention.comp); weights: the same
- * for attention_weights (shaders/attention_weights.comp). */
+/* lane-per-query, vec4: a query a lane, whole or four elements at a time; heads: a head of a query a lane, the heads of
+ * all sequences side by side (shaders/attention.comp); weights: a query a lane of attention_weights
+ * (shaders/attention_weights.comp). */
 
 #include "kern/attention.h"
 
@@ -51,6 +52,23 @@ const vkf_family vkf_family_vec4 = {.name = "vec4",
                                     .loop_turns = loop_turns,
                                     .effort = vec4_effort,
                                     .n_texels = VKF_ATTENTION_TEXELS};
+
+/* Counted as if all lanes of a vector worked, and some workgroups at least, since few leave cores idle. */
+static double heads_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  static const vkf_kern_attention_cost cost = {0.3, 0.9, 1, 0};
+  const uint64_t heads = (uint64_t)p->attention.batch * p->attention.heads;
+  const uint32_t vector = VKF_MAX(caps->subgroup_size, 1), workgroup = vkf_kern_workgroup(v);
+  const uint64_t workgroups = VKF_MAX(VKF_CEIL_DIV(heads, workgroup), 4);
+  const double lanes = (double)workgroups * VKF_CEIL_DIV(workgroup, vector) * vector;
+  return caps->is_cpu && heads ? vkf_kern_attention_cpu_effort(v, p, &cost) * lanes / (double)heads : VKF_NO_EFFORT;
+}
+
+const vkf_family vkf_family_heads = {.name = "heads",
+                                     .fit = vkf_kern_attention_fit,
+                                     .grid = vkf_kern_attention_grid_by_head,
+                                     .loop_turns = loop_turns,
+                                     .effort = heads_effort,
+                                     .n_texels = VKF_ATTENTION_TEXELS};
 
 static uint64_t weights_turns(const vkf_variant *v, const vkf_problem *p) {
   (void)v;

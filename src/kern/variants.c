@@ -15,7 +15,7 @@ extern const vkf_family vkf_family_shared, vkf_family_split, vkf_family_vector, 
     vkf_family_matmul_lane, vkf_family_matmul_uniform, vkf_family_naive; /* matmul */
 extern const vkf_family vkf_family_workgroup_per_query, vkf_family_subgroup_per_query, vkf_family_tiles,
     vkf_family_tiles_any, vkf_family_split_keys, vkf_family_attention_uniform, vkf_family_uniform_keys, vkf_family_vec4,
-    vkf_family_lane_per_query, vkf_family_weights; /* attention */
+    vkf_family_heads, vkf_family_lane_per_query, vkf_family_weights; /* attention */
 extern const vkf_family vkf_family_norm_subgroup, vkf_family_norm_lanes, vkf_family_norm_row;
 extern const vkf_family vkf_family_log_softmax_lanes, vkf_family_log_softmax_row;
 extern const vkf_family vkf_family_top_k_lanes, vkf_family_top_k_split, vkf_family_top_k_row;
@@ -64,6 +64,9 @@ extern const vkf_family vkf_family_row, vkf_family_logit_edit;
   .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH, ROW(ATTENTION, family_, module_)
 /* A query a lane, four elements at a time. */
 #define ATTENTION_VEC4 ATTENTION(vec4, "attention_vec4"), .vec = 4
+/* A head of a query a lane, those of all sequences side by side. */
+#define ATTENTION_HEADS \
+  .formats = CACHE_FORMATS, .max_width = VKF_MAX_UNIFORM_WIDTH, .vec = 4, ROW(ATTENTION, heads, "attention_heads")
 /* A query a workgroup. */
 #define WORKGROUP_PER_QUERY                                                                              \
   ATTENTION(workgroup_per_query, "attention_workgroup_per_query"), .vec = 4, .workgroup = VKF_KEY_BLOCK, \
@@ -232,6 +235,10 @@ static const vkf_variant table[] = {
     {UNIFORM_KEYS, .subgroup = 16},
     {ATTENTION_UNIFORM, .subgroup = 8},
     {ATTENTION_UNIFORM, .subgroup = 16},
+    {ATTENTION_HEADS, .workgroup = 8},
+    {ATTENTION_HEADS, .workgroup = 8, TEXEL},
+    {ATTENTION_HEADS, .workgroup = 16},
+    {ATTENTION_HEADS, .workgroup = 16, TEXEL},
     {ATTENTION_VEC4, .workgroup = 8},
     {ATTENTION_VEC4, .workgroup = 8, TEXEL},
     {ATTENTION(lane_per_query, "attention"), .workgroup = 8},

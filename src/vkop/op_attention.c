@@ -35,7 +35,7 @@ void vkf_vkop_describe_attention(const vkf_node_view *view, vkf_dispatch *out) {
       .ancestry_stride = vkf_vkop_cap(plan, in[VKF_ATTENTION_ANCESTRY], 1),
       .bias_queries = p->bias_by_distance ? p->bias_before : vkf_vkop_cap(plan, in[VKF_ATTENTION_BIAS], 1),
       .bias_keys = vkf_vkop_cap(plan, in[VKF_ATTENTION_BIAS], p->bias_by_distance ? 1 : 2),
-      .out_queries = weights ? vkf_vkop_cap(plan, to, 2) : 0,
+      .out_queries = weights ? vkf_vkop_cap(plan, to, 2) : p->seqs,
       .out_keys = weights ? vkf_vkop_cap(plan, to, 3) : view->problem->split,
       .window = p->window,
       .scale = p->scale,

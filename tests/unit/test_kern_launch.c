@@ -11,7 +11,8 @@
 #include "shared/constants.h"
 #include "support/problems.h"
 
-extern const vkf_family vkf_family_subgroup_per_query, vkf_family_uniform_keys, vkf_family_workgroup_per_query;
+extern const vkf_family vkf_family_heads, vkf_family_subgroup_per_query, vkf_family_uniform_keys,
+    vkf_family_workgroup_per_query;
 
 /* Each element lies where the index says, no two share a place, the rest is zero, the scales follow. */
 static void check_packing(vkf_weight_packing p, uint32_t n, uint32_t k, size_t elements, size_t bytes) {
@@ -110,6 +111,9 @@ static void grid_covers(void **state) {
       if (v->op == VKF_OP_MATMUL) {
         assert_true(grid[0] * v->tile.gemm.bm >= m && (grid[0] - 1) * v->tile.gemm.bm < m);
         assert_true(grid[1] * v->tile.gemm.bn >= columns && (grid[1] - 1) * v->tile.gemm.bn < columns);
+      } else if (v->family == &vkf_family_heads) { /* 2 heads of 3 sequences */
+        assert_true(grid[0] * vkf_kern_workgroup(v) >= 6 && (grid[0] - 1) * vkf_kern_workgroup(v) < 6);
+        assert_int_equal(grid[1], m);
       } else if (attention) {
         const bool is_one = v->family == &vkf_family_workgroup_per_query ||
                             v->family == &vkf_family_subgroup_per_query || v->family == &vkf_family_uniform_keys;
@@ -121,7 +125,7 @@ static void grid_covers(void **state) {
                     (grid[0] * vkf_kern_workgroup(v) >= m && (grid[0] - 1) * vkf_kern_workgroup(v) < m));
         assert_int_equal(grid[1], 1);
       }
-      assert_int_equal(grid[2], attention ? 3 : 1);
+      assert_int_equal(grid[2], attention && v->family != &vkf_family_heads ? 3 : 1);
     }
     const vkf_problem empty = problem(v->op, 0, 64);
     uint32_t grid[3] = {9, 9, 9};

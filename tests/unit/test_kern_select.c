@@ -220,6 +220,12 @@ static void defaults_follow_the_device(void **state) {
   p.attention.value_width = 64;
   assert_int_equal(pick(&p, &lvp)->access, VKF_ACCESS_TEXEL);
   assert_int_equal(pick(&p, &sw)->access, VKF_ACCESS_STORAGE); /* few texels */
+  p.attention.batch = 32;                                      /* sequences enough for all lanes */
+  assert_string_equal(pick(&p, &sw)->family->name, "heads");
+  assert_string_equal(pick(&p, &lvp)->family->name, "heads");
+  assert_int_equal(pick(&p, &lvp)->workgroup, lvp.subgroup_size);
+  assert_string_equal(pick(&p, &newer)->family->name, "heads");
+  p.attention.batch = 1;
   p.attention.queries = 48;
   assert_string_equal(pick(&p, &lvp)->family->name, "subgroup-per-query");
   assert_string_equal(pick(&p, &newer)->family->name, "uniform-keys"); /* uniform takes long to make */
