@@ -10,7 +10,7 @@
 #include "attention.h"
 #include "heatmap.h"
 
-enum { MARGIN = 12, HEADING = 58, STEP = 164, WIDTH = 124, ROW = 32, HEIGHT = 24, MOST_DROPPED = 16 };
+enum { MARGIN = 12, HEADING = 74, STEP = 164, WIDTH = 124, ROW = 32, HEIGHT = 24, MOST_DROPPED = 16 };
 
 struct tool_beam_node {
   vkf_beam_candidate c;
@@ -169,11 +169,11 @@ static int put_tree(tool_beam_tree *t, tool_session *session, const double *tops
   int exit_code = ids ? TOOL_OK : tool_error("out of memory");
   for (size_t i = 0; ids && i < t->n; i++) ids[i] = t->nodes[i].c.id;
   if (ids) exit_code = tool_tokens_of_ids(session, ids, t->n, &words);
-  fprintf(
-      file,
-      "<text class=\"title\" x=\"%d\" y=\"22\">beam search</text>\n<text class=\"soft\" x=\"%d\" y=\"42\">the number: "
-      "log-probability; green: the translation; thick: finished; dashed: dropped</text>\n",
-      MARGIN, MARGIN);
+  fprintf(file,
+          "<text class=\"title\" x=\"%d\" y=\"22\">beam search</text>\n"
+          "<text class=\"soft\" x=\"%d\" y=\"42\">the number: log-probability; green: the translation;</text>\n"
+          "<text class=\"soft\" x=\"%d\" y=\"58\">thick: finished; dashed: dropped</text>\n",
+          MARGIN, MARGIN, MARGIN);
   for (size_t i = 0; i < t->n; i++) put_edge(&t->nodes[i], tops, file);
   for (size_t i = 0; i < t->n && exit_code == TOOL_OK; i++)
     exit_code = put_node(&t->nodes[i], tops, words.at[i], session, ids, file);
@@ -201,7 +201,7 @@ static int write_tree(tool_beam_tree *t, tool_session *session, const char *path
   find_best(t);
   if (file) exit_code = put_tree(t, session, tops, file);
   if (file && fclose(file) != 0 && exit_code == TOOL_OK) exit_code = tool_error("out of memory");
-  if (exit_code == TOOL_OK) exit_code = tool_svg_write(path, fmax((double)most * STEP + MARGIN, 560), bottom, text);
+  if (exit_code == TOOL_OK) exit_code = tool_svg_write(path, fmax((double)most * STEP + MARGIN, 340), bottom, text);
   free(text);
   free(tops);
   return exit_code;

@@ -171,7 +171,7 @@ static int put_table(const table *t, double *top, FILE *file) {
   double most = t->top ? 1 : 1e-30;
   for (size_t i = 0; !t->top && i < t->n_rows * n; i++) most = fmax(most, t->numbers[i]);
   fprintf(file, "<text class=\"title\" x=\"%d\" y=\"%.5g\">%s: %s</text>\n", MARGIN, *top + 22, t->kind,
-          t->top ? "what each layer would say next" : "length of the states");
+          t->top ? "what each layer would say" : "length of the states");
   for (size_t c = 0; c < n; c++) {
     fprintf(file, "<text class=\"word\" x=\"%.6g\" y=\"%.5g\">", LEFT + ((double)c + 0.5) * CELL_WIDTH,
             *top + HEADING + 14);

@@ -127,6 +127,8 @@ static void test_ends_as_the_model(void **state) {
   setenv("RUN", run, 1);
   must_print("$V run $T/gpt2 --text 'w5 w6 w7' -o $RUN", "");
   must_end_as("$V layers $T/gpt2 'w5 w6 w7' --logit-lens --json", 2);
+  must_print("$V run $T/bert --text 'w5 w6 w7' -o $RUN", ""); /* an encoder that fills masks */
+  must_end_as("$V layers $T/bert 'w5 w6 w7' --logit-lens --json", 2);
   must_print(
       "printf '{\"input_ids\": [[%s]], \"decoder_input_ids\": [[0,%s]]}' "
       "\"$($V tokenize 'I am here.' | tr ' ' ',')\" "
