@@ -409,7 +409,7 @@ static size_t count_followed(const fixture *f, vkf_model *model, const char *tex
 static void test_heads_that_align(void **state) {
   fixture *f = *state;
   static const char *const texts[] = {"Tom, Mary and Peter live in Madrid.", "He was born in 1974, in Paris!",
-                                      "(Yes) \"No\": 12 - 7 = 5.", "Anna said: I love you, Tom."};
+                                      "(Yes) \"No\": 12 - 7 = 5.", "Anna said: I love you, Tom.", "Tom Tom Tom."};
   enum { N = sizeof texts / sizeof texts[0], MAX = 64 };
   const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"num_beams\": 1}"};
   vkf_model *model = NULL;
