@@ -11,6 +11,6 @@ void main() {
   const uint own = gl_GlobalInvocationID.x;
   const float a = uintBitsToFloat(given[3 * own]), b = uintBitsToFloat(given[3 * own + 1]);
   found[3 * own] = floatBitsToUint(vkf_reproducible_div(a, b));
-  found[3 * own + 1] = floatBitsToUint(sqrt(abs(b)));
+  found[3 * own + 1] = floatBitsToUint(vkf_reproducible_root(abs(b)));
   found[3 * own + 2] = floatBitsToUint(vkf_reproducible_mad(a, b, uintBitsToFloat(given[3 * own + 2])));
 }

@@ -11,7 +11,7 @@ float quotient(float a, float b) { return vkf_reproducible_div(a, b); }
 float flushed(float x) { return vkf_reproducible_flush(x); }
 float exp_of(float x) { return vkf_reproducible_exp(x); }
 float log_of(float x) { return vkf_reproducible_log_any(x); }
-float inversesqrt_of(float x) { return vkf_reproducible_div(1.0, sqrt(x)); }
+float inversesqrt_of(float x) { return vkf_reproducible_div(1.0, vkf_reproducible_root(x)); }
 // The larger of a, a number, and b; a where b is NaN, which max() leaves open.
 float larger(float a, float b) { return !is_nan(b) && b > a ? b : a; }
 vec4 mul(vec4 a, vec4 b) { return vec4(mul(a.x, b.x), mul(a.y, b.y), mul(a.z, b.z), mul(a.w, b.w)); }

@@ -1,8 +1,11 @@
-/* The reproducible mode's arithmetic: products, exp and log that give the same bits on every device and in C.
+/* The reproducible mode's arithmetic: products, quotients, roots, exp and log that give the same bits on every device
+ * and in C.
  *
- * Made of + - * and / alone, each rounded on its own (`precise` in GLSL, -ffp-contract=off in C). What would be below
- * 2^-100 is 0: drivers differ on subnormal numbers, and from there every sum is a multiple of 2^-123 and none is
- * subnormal. Functions have one return, at their end (see lib/math.glsl). Read by C and GLSL.
+ * Made of + - * and / alone, each rounded on its own (`precise` in GLSL, -ffp-contract=off in C). Vulkan lets a
+ * quotient or root be wrong by some units in the last place, so kernels compute theirs from the device's, with whole
+ * numbers; C takes those of the processor. What would be below 2^-100 is 0: drivers differ on subnormal numbers, and
+ * from there every sum is a multiple of 2^-123 and none is subnormal. Functions have one return, at their end (see
+ * lib/math.glsl). Read by C and GLSL.
  */
 #ifndef VKF_SHARED_REPRODUCIBLE_H
 #define VKF_SHARED_REPRODUCIBLE_H
@@ -14,7 +17,12 @@
 #define VKF_FLOAT_OF(bits) intBitsToFloat(bits)
 #define VKF_TO_INT(x) int(x)
 #define VKF_TO_FLOAT(i) float(i)
+#define VKF_TO_UINT(x) uint(x)
+#define VKF_SQRT(x) sqrt(x)
+#define VKF_QUOTIENT(a, b) vkf_own_quotient(a, b)
+#define VKF_ROOT(x) vkf_own_root(x)
 #else
+#include <math.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -34,7 +42,13 @@ static inline float vkf_reproducible_float(int32_t bits) {
 #define VKF_FLOAT_OF(bits) vkf_reproducible_float(bits)
 #define VKF_TO_INT(x) ((int)(x))
 #define VKF_TO_FLOAT(i) ((float)(i))
+#define VKF_TO_UINT(x) ((uint32_t)(x))
+#define VKF_SQRT(x) sqrtf(x)
+#define VKF_QUOTIENT(a, b) ((a) / (b))
+#define VKF_ROOT(x) sqrtf(x)
 #endif
+
+#include "shared/types.h"
 
 #define VKF_REPRODUCIBLE_TINY 7.88860905e-31f /* 2^-100 */
 /* Largest errors, in units in the last place: 1.04 of exp at 11 million points of [-69.3, 88.7], 0.89 of log at 147
@@ -52,9 +66,77 @@ VKF_FN float vkf_reproducible_mul(float a, float b) {
   return vkf_reproducible_flush(y);
 }
 
+/* NaN, by its bits: a compiler may assume that a comparison never sees one. */
+VKF_FN bool is_nan(float x) {
+  return (VKF_BITS(x) & 0x7fffffff) > 0x7f800000;
+}
+
+/* The bits of `digits` 2^(exponent - 151), rounded to nearest: 25 binary digits, the first of which is 1. More of them
+ * are not needed, because a quotient or root of numbers of 24 digits is never in the middle between two such numbers.
+ * An exponent from 1 on; over 254 is infinity. */
+VKF_FN int vkf_own_rounded(VKF_UINT digits, int exponent) {
+  return exponent > 254 ? 0x7f800000 : (exponent - 1) * 0x800000 + VKF_TO_INT((digits >> 1) + (digits & 1u));
+}
+
+/* The first 25 binary digits of m / n, with 2^23 <= n <= m < 2n: those of `near`, the device's quotient, which may be
+ * wrong by 5 units in its last place, are made too small, and what is left of m is divided. It is under 2^29, so 32
+ * bits are enough, although the product has 49. */
+VKF_FN int vkf_own_quotient_of(VKF_UINT m, VKF_UINT n, float near, int exponent) {
+  const VKF_UINT q = VKF_TO_UINT(near * 16777216.0f) - 16u;
+  const int left = VKF_TO_INT((m << 24) - q * n);
+  const int more = VKF_TO_INT(VKF_TO_FLOAT(left) / VKF_TO_FLOAT(VKF_TO_INT(n))); /* or one off */
+  const int rest = left - more * VKF_TO_INT(n), off = rest < 0 ? -1 : rest >= VKF_TO_INT(n) ? 1 : 0;
+  return vkf_own_rounded(q + VKF_TO_UINT(more + off), exponent);
+}
+
+/* a / b, correctly rounded, where the device's quotient of normal numbers is wrong by 5 units in the last place at
+ * most. Subnormal numbers are 0. */
+VKF_FN float vkf_own_quotient(float a, float b) {
+  const int x = VKF_BITS(a) & 0x7fffffff, y = VKF_BITS(b) & 0x7fffffff, ex = x >> 23, ey = y >> 23;
+  const int sign = (VKF_BITS(a) ^ VKF_BITS(b)) < 0 ? -0x7fffffff - 1 : 0;
+  const int m = (x & 0x7fffff) | 0x800000, n = (y & 0x7fffff) | 0x800000, smaller = m < n ? 1 : 0;
+  const int exponent = ex - ey + 127 - smaller;
+  int bits = 0;
+  if (x > 0x7f800000 || y > 0x7f800000 || (ex == 255 && ey == 255) || (ex == 0 && ey == 0))
+    bits = 0x7fc00000;
+  else if (ex == 255 || ey == 0)
+    bits = 0x7f800000;
+  else if (ey != 255 && ex != 0 && exponent > 0)
+    bits = vkf_own_quotient_of(VKF_TO_UINT(m << smaller), VKF_TO_UINT(n), VKF_TO_FLOAT(m << smaller) / VKF_TO_FLOAT(n),
+                               exponent);
+  return VKF_FLOAT_OF(bits | sign);
+}
+
+/* The first 25 binary digits of the root of m 2^25, m < 2^25, in the same way; what is left is under 2^31. */
+VKF_FN int vkf_own_root_of(VKF_UINT m, float near, int exponent) {
+  const VKF_UINT q = VKF_TO_UINT(near * 16777216.0f) - 16u;
+  const int left = VKF_TO_INT((m << 25) - q * q), twice = VKF_TO_INT(2u * q);
+  const int more = VKF_TO_INT(VKF_TO_FLOAT(left) / VKF_TO_FLOAT(twice)); /* or one off */
+  const int rest = left - more * (twice + more), off = rest < 0 ? -1 : rest > twice + 2 * more ? 1 : 0;
+  return vkf_own_rounded(q + VKF_TO_UINT(more + off), exponent);
+}
+
+/* The root of x, correctly rounded, where the device's is wrong by 5 units in the last place at most. Subnormal numbers
+ * are 0. */
+VKF_FN float vkf_own_root(float x) {
+  const int bits = VKF_BITS(x), exponent = (bits >> 23 & 255) + 127, odd = exponent & 1;
+  const int m = ((bits & 0x7fffff) | 0x800000) << odd;
+  int y = bits;
+  if (bits >= 0x800000 && bits < 0x7f800000)
+    y = vkf_own_root_of(VKF_TO_UINT(m), VKF_SQRT(VKF_TO_FLOAT(m) * 1.1920929e-7f), exponent >> 1);
+  else if (bits < 0 && bits != -0x7fffffff - 1)
+    y = 0x7fc00000;
+  return VKF_FLOAT_OF(y);
+}
+
 VKF_FN float vkf_reproducible_div(float a, float b) {
-  VKF_STEP y = a / b;
+  VKF_STEP y = VKF_QUOTIENT(a, b);
   return vkf_reproducible_flush(y);
+}
+
+VKF_FN float vkf_reproducible_root(float x) {
+  VKF_STEP y = VKF_ROOT(x);
+  return y;
 }
 
 VKF_FN float vkf_reproducible_mad(float a, float b, float c) {
@@ -80,17 +162,12 @@ VKF_FN float vkf_reproducible_exp(float x) {
   return vkf_reproducible_flush(y);
 }
 
-/* NaN, by its bits: a compiler may assume that a comparison never sees one. */
-VKF_FN bool is_nan(float x) {
-  return (VKF_BITS(x) & 0x7fffffff) > 0x7f800000;
-}
-
 /* log(x), x >= 2^-100 and finite: x = 2^n (1 + f) with 1 + f in [sqrt(1/2), sqrt(2)); with s = f/(2 + f),
  * log(1 + f) = f - (f^2/2 - s (f^2/2 + 2 s^2 L(s^2))), L fitted at Chebyshev nodes to (atanh(s)/s - 1)/s^2. */
 VKF_FN float vkf_reproducible_log(float x) {
   const int n = (VKF_BITS(x) - 0x3f3504f3) >> 23;
   VKF_STEP f = VKF_FLOAT_OF(VKF_BITS(x) - n * 0x800000) - 1.0f;
-  VKF_STEP s = f / (2.0f + f);
+  VKF_STEP s = VKF_QUOTIENT(f, 2.0f + f);
   VKF_STEP z = s * s;
   VKF_STEP half_square = 0.5f * f * f;
   VKF_STEP y = 0.14790565f * z + 0.19994374f;

@@ -103,8 +103,8 @@ static void reproducible_group(const vkf_call *call, const row_state *s, size_t 
     float c = reproducible_y(s, i) - mean, *sum = &part[i % VKF_ROW_PARTIALS];
     *sum = mad(c, c, *sum);
   }
-  float factor =
-      quotient(1, sqrtf(quotient(reproducible_total(part), (float)p->width) + vkf_reproducible_flush(p->eps)));
+  float factor = quotient(
+      1, vkf_reproducible_root(quotient(reproducible_total(part), (float)p->width) + vkf_reproducible_flush(p->eps)));
   for (uint32_t i = 0; i < p->width; i++) {
     float y = mul(reproducible_y(s, i) - mean, factor);
     if (weight) y = mul(y, weight[first + i]);
