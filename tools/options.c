@@ -12,7 +12,7 @@
 
 #include "lines.h"
 
-enum { MAX_OPTIONS = 64, FIRST_VALUE = 256 };
+enum { MAX_OPTIONS = 128, FIRST_VALUE = 256 };
 
 static const tool_option common_options[] = {
     {"device", 'd', TOOL_TEXT, offsetof(tool_args, device), "D",
@@ -251,14 +251,15 @@ typedef struct parser {
   int n_options;
 } parser;
 
-static void parser_init(parser *p, const tool_command *command) {
+static int parser_init(parser *p, const tool_command *command) {
   memset(p, 0, sizeof *p);
   char *letter = p->shorts;
   *letter++ = ':'; /* getopt tells a missing value from an unknown option */
   for (int g = 0; g < TOOL_MAX_GROUPS && command->groups[g]; g++) {
     const tool_option_group *group = command->groups[g];
-    for (size_t i = 0; i < group->n_options && p->n_options < MAX_OPTIONS; i++) {
+    for (size_t i = 0; i < group->n_options; i++) {
       const tool_option *option = &group->options[i];
+      if (p->n_options == MAX_OPTIONS) return tool_error("%s: it has more than %d options", command->name, MAX_OPTIONS);
       bool has_value = option->kind != TOOL_FLAG && option->kind != TOOL_KEY_TRUE;
       p->options[p->n_options] = option;
       int argument = option->kind == TOOL_MAYBE_OUTPUT ? optional_argument
@@ -272,6 +273,7 @@ static void parser_init(parser *p, const tool_command *command) {
       }
     }
   }
+  return TOOL_OK;
 }
 
 static const tool_option *parser_find(const parser *p, int value) {
@@ -322,14 +324,15 @@ static int check_operands(const tool_command *command, const tool_args *args) {
 int tool_args_parse(const tool_command *command, int argc, char **argv, tool_args *args) {
   memset(args, 0, sizeof *args);
   parser p;
-  parser_init(&p, command);
+  int exit_code = parser_init(&p, command);
+  if (exit_code != TOOL_OK) return exit_code;
   opterr = 0;
   optind = 1;
   int value = 0;
   while ((value = getopt_long(argc, argv, p.shorts, p.longs, NULL)) != -1) {
     if (value == '?' || value == ':') return report_bad(&p, command, value, argv);
     const tool_option *option = parser_find(&p, value);
-    int exit_code = set_option(command, option, optarg, args);
+    exit_code = set_option(command, option, optarg, args);
     if (exit_code == TOOL_OK) exit_code = add_given(args, option, optarg);
     if (exit_code != TOOL_OK) return exit_code;
   }
