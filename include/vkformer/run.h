@@ -135,7 +135,8 @@ VKF_DEFINE_INIT(vkf_generate_params)
  * (the score has the penalties), and lists of ids, each of which appears in every sequence (grid beam search; no
  * lists of alternatives). Four keys are not in transformers: "seed" (default
  * 0): with do_sample the same seed, line and prompt give the same ids; "patience" (default null): a beam search ends
- * when round(num_beams * patience) sequences have ended, whatever early_stopping says; and "return_alternatives"
+ * when round(num_beams * patience) sequences have ended, whatever early_stopping says, and num_return_sequences may be
+ * so many, up to twice num_beams; and "return_alternatives"
  * (default false), as CTranslate2 has it: sequence i of num_return_sequences has the i-th most likely id after the
  * prompt and goes on greedily or with beams of its own. They are in the order of these ids, each with the score of all
  * its ids. "prefix_bias_beta" (default 0), as there, for vkf_session_translate(): target_prefixes are not forced, but

@@ -35,13 +35,18 @@ uint32_t vkf_decode_beams_each(const vkf_generation_config *config) {
   return config->num_beams / config->num_beam_groups;
 }
 
+uint32_t vkf_decode_beams_kept(const vkf_generation_config *config) {
+  const uint32_t each = vkf_decode_beams_each(config);
+  return config->patience > 0 ? VKF_MAX(each, config->num_return_sequences) : each;
+}
+
 uint64_t vkf_decode_beams_keep(const vkf_generation_config *config) {
   return (uint64_t)VKF_MAX(2, 1 + (uint64_t)config->eos.n) * vkf_decode_beams_each(config);
 }
 
 /* Both pools start from the prompt; only the first beam counts, since all are equal. */
 static void fill_pools(vkf_beams *s, const int32_t *ids) {
-  for (uint32_t r = 0; r < s->n_beams; r++) {
+  for (uint32_t r = 0; r < s->n_kept; r++) {
     memcpy(s->running.tokens + (size_t)r * s->capacity, ids, s->prompt * sizeof(*ids));
     memcpy(s->finished.tokens + (size_t)r * s->capacity, ids, s->prompt * sizeof(*ids));
     s->running.scores[r] = r == 0 ? 0.0f : OUT_OF_RANK;
@@ -58,19 +63,20 @@ vkf_status vkf_decode_beams_init(vkf_beams *s, vkf_env *env, const vkf_generatio
                    .config = config,
                    .n_beams = vkf_decode_beams_each(config),
                    .n_keep = has_phrases ? config->num_beams * k : (uint32_t)vkf_decode_beams_keep(config),
+                   .n_kept = vkf_decode_beams_kept(config),
                    .n_banks = vkf_decode_phrases_total(&config->force_words) + 1,
                    .phrases_from = phrases_from,
                    .prompt = prompt,
                    .length = prompt,
                    .max_length = max_length,
                    .capacity = capacity};
-  VKF_CALL(init_pool(env, &s->running, s->n_beams, capacity));
-  VKF_CALL(init_pool(env, &s->finished, s->n_beams, capacity));
-  VKF_CALL(init_pool(env, &s->spare, s->n_beams, capacity));
+  VKF_CALL(init_pool(env, &s->running, s->n_kept, capacity));
+  VKF_CALL(init_pool(env, &s->finished, s->n_kept, capacity));
+  VKF_CALL(init_pool(env, &s->spare, s->n_kept, capacity));
   s->order = vkf_env_alloc(env, s->n_beams, sizeof(*s->order));
   s->cursors = vkf_env_alloc(env, VKF_MAX(s->n_beams, s->n_banks), sizeof(*s->cursors));
-  s->picked = vkf_env_alloc(env, s->n_beams, sizeof(*s->picked));
-  s->ranks = vkf_env_alloc(env, (size_t)s->n_beams + s->n_keep, sizeof(*s->ranks));
+  s->picked = vkf_env_alloc(env, s->n_kept, sizeof(*s->picked));
+  s->ranks = vkf_env_alloc(env, (size_t)s->n_kept + s->n_keep, sizeof(*s->ranks));
   s->candidates = vkf_env_alloc(env, s->n_keep, sizeof(*s->candidates));
   if (s->order == NULL || s->cursors == NULL || s->picked == NULL || s->ranks == NULL || s->candidates == NULL)
     return VKF_ERROR_MEMORY;
@@ -92,9 +98,9 @@ void vkf_decode_beams_finish(vkf_beams *s) {
 
 /* ---- ranking ----------------------------------------------------------------------------------------------------- */
 
-/* The n_beams largest of ranks[n], descending; the earlier one of equals first. */
-static void pick_best(vkf_beams *s, uint32_t n) {
-  for (uint32_t i = 0; i < s->n_beams; i++) {
+/* The n_picked largest of ranks[n], descending; the earlier one of equals first. */
+static void pick_best(vkf_beams *s, uint32_t n_picked, uint32_t n) {
+  for (uint32_t i = 0; i < n_picked; i++) {
     uint32_t best = UINT32_MAX;
     for (uint32_t j = 0; j < n; j++) {
       bool taken = false;
@@ -107,6 +113,8 @@ static void pick_best(vkf_beams *s, uint32_t n) {
 
 /* The candidates, descending: the rows' lists merged; of equals the lower row first. */
 static void merge_rows(vkf_beams *s, const float *values, const int32_t *ids, uint32_t k, const uint32_t *only) {
+  const bool is_last = s->length + 1 >= s->max_length;
+  uint32_t n_ended = s->n_ended;
   memset(s->cursors, 0, s->n_beams * sizeof(*s->cursors));
   if (only) s->cursors[0] = *only;
   for (uint32_t i = 0; i < s->n_keep; i++) {
@@ -122,8 +130,9 @@ static void merge_rows(vkf_beams *s, const float *values, const int32_t *ids, ui
       found = true;
     }
     s->cursors[best.row]++;
-    best.ends = s->length + 1 >= s->max_length || vkf_decode_id_in(&s->config->eos, best.id);
-    best.finishes = best.ends && i < s->n_beams;
+    best.ends = is_last || vkf_decode_id_in(&s->config->eos, best.id);
+    best.finishes = best.ends && (i < s->n_beams || (is_last && n_ended < s->n_kept));
+    n_ended += best.finishes;
     s->candidates[i] = best;
   }
 }
@@ -198,21 +207,21 @@ static float divisor(const vkf_beams *s, uint32_t n_generated) {
 /* Finished hypotheses: the old ones and, of the n_beams best candidates, those that end. */
 static void update_finished(vkf_beams *s) {
   float by = divisor(s, s->length + 1 - s->prompt);
-  memcpy(s->ranks, s->finished.scores, s->n_beams * sizeof(*s->ranks));
+  memcpy(s->ranks, s->finished.scores, s->n_kept * sizeof(*s->ranks));
   for (uint32_t i = 0; i < s->n_keep; i++) {
     float score = s->candidates[i].score / by;
     s->candidates[i].finishes &= s->candidates[i].score > OUT_OF_RANK;
     if (!s->candidates[i].finishes) score += OUT_OF_RANK;
     s->n_ended += s->candidates[i].finishes;
-    s->ranks[s->n_beams + i] = score;
+    s->ranks[s->n_kept + i] = score;
   }
-  pick_best(s, s->n_beams + s->n_keep);
-  for (uint32_t i = 0; i < s->n_beams; i++) {
+  pick_best(s, s->n_kept, s->n_kept + s->n_keep);
+  for (uint32_t i = 0; i < s->n_kept; i++) {
     uint32_t at = s->picked[i];
-    if (at < s->n_beams) {
+    if (at < s->n_kept) {
       copy_row(s, i, &s->finished, at);
     } else {
-      const vkf_beam_candidate *c = &s->candidates[at - s->n_beams];
+      const vkf_beam_candidate *c = &s->candidates[at - s->n_kept];
       copy_candidate(s, i, c, s->ranks[at], c->finishes);
     }
   }
@@ -248,7 +257,7 @@ static void update_running(vkf_beams *s) {
   if (s->n_banks > 1)
     pick_from_banks(s);
   else
-    pick_best(s, s->n_keep);
+    pick_best(s, s->n_beams, s->n_keep);
   for (uint32_t i = 0; i < s->n_beams; i++) {
     vkf_beam_candidate *c = &s->candidates[s->picked[i]];
     copy_candidate(s, i, c, s->ranks[s->picked[i]], false);
@@ -300,12 +309,13 @@ void vkf_decode_beams_idle(vkf_beams *s, int32_t id) {
 
 void vkf_decode_beams_stop(vkf_beams *s) {
   float by = divisor(s, s->length - s->prompt);
-  memcpy(s->ranks, s->finished.scores, s->n_beams * sizeof(*s->ranks));
-  for (uint32_t i = 0; i < s->n_beams; i++) s->ranks[s->n_beams + i] = s->running.scores[i] / by;
-  pick_best(s, 2 * s->n_beams);
-  for (uint32_t i = 0; i < s->n_beams; i++) {
+  memcpy(s->ranks, s->finished.scores, s->n_kept * sizeof(*s->ranks));
+  for (uint32_t i = 0; i < s->n_beams; i++) s->ranks[s->n_kept + i] = s->running.scores[i] / by;
+  pick_best(s, s->n_kept, s->n_kept + s->n_beams);
+  for (uint32_t i = 0; i < s->n_kept; i++) {
     uint32_t at = s->picked[i];
-    copy_row(s, i, at < s->n_beams ? &s->finished : &s->running, at % s->n_beams);
+    const bool has_finished = at < s->n_kept;
+    copy_row(s, i, has_finished ? &s->finished : &s->running, has_finished ? at : at - s->n_kept);
     s->spare.scores[i] = s->ranks[at];
     s->spare.finished[i] = true;
   }

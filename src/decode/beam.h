@@ -3,7 +3,8 @@
  * Pure arithmetic on candidates in float32, as transformers 5.12 does it (generation/utils.py, _beam_search): a score
  * is never compared in another precision than there. With patience the search stops as Kasai et al. (2022, "A Call for
  * Clarity in Beam Search: How It Works and When It Stops") say: as soon as round(num_beams * patience) hypotheses have
- * finished, whatever early_stopping says; the num_beams best of them are kept. With phrases that must appear the
+ * finished, whatever early_stopping says; the best of them are kept, num_beams or as many as are
+ * asked for. With phrases that must appear the
  * candidates are in banks by the ids of phrases that they have, and the banks share the beams: grid beam search (see
  * phrases.h), with the even shares of Post & Vilar (2018, "Fast Lexically Constrained Decoding with Dynamic Beam
  * Allocation"). Knows neither devices nor processors.
@@ -14,11 +15,11 @@
 
 #include "decode/phrases.h"
 
-/* n_beams hypotheses. */
+/* Running hypotheses, n_beams of them, or finished ones; both have n_kept places. */
 typedef struct vkf_beam_pool {
-  int32_t *tokens; /* [n_beams][capacity] */
+  int32_t *tokens; /* [n_kept][capacity] */
   float *logprobs; /* the same: of each id in its step; 0 in the prompt */
-  float *scores;   /* [n_beams]: running: sum of log-probabilities; finished: that over length^length_penalty */
+  float *scores;   /* [n_kept]: running: sum of log-probabilities; finished: that over length^length_penalty */
   uint32_t *lengths;
   bool *finished; /* a place in the pool of finished hypotheses may still be empty */
 } vkf_beam_pool;
@@ -27,6 +28,7 @@ typedef struct vkf_beams {
   vkf_env *env;
   const vkf_generation_config *config;
   uint32_t n_beams, n_keep; /* n_keep: candidates */
+  uint32_t n_kept;          /* places for finished hypotheses */
   uint32_t n_banks;         /* with phrases: banks of candidates; else 1 */
   uint32_t phrases_from;    /* the first id that can belong to a phrase */
   uint32_t prompt, length, max_length, capacity;
@@ -34,8 +36,8 @@ typedef struct vkf_beams {
   vkf_beam_pool running, finished, spare; /* spare: where the next state of either is written */
   uint32_t *order;                        /* [n_beams]: the row that each running hypothesis continues */
   uint32_t *cursors;                      /* [n_beams], or [n_banks] */
-  uint32_t *picked;                       /* [n_beams] */
-  float *ranks;                           /* [n_beams + n_keep] */
+  uint32_t *picked;                       /* [n_kept] */
+  float *ranks;                           /* [n_kept + n_keep] */
   vkf_beam_candidate *candidates; /* [n_keep], of the last step; n_candidates continue a hypothesis, descending */
   uint32_t n_candidates;
 } vkf_beams;
@@ -44,6 +46,9 @@ typedef struct vkf_beams {
 uint32_t vkf_decode_beams_each(const vkf_generation_config *config);
 /* Candidates of a step of a group: enough to go on with all its hypotheses when all ends are among them. */
 uint64_t vkf_decode_beams_keep(const vkf_generation_config *config);
+
+/* Finished hypotheses of a group that are kept: its beams, or with patience as many as are asked for. */
+uint32_t vkf_decode_beams_kept(const vkf_generation_config *config);
 
 /* One group. ids [prompt]: the prompt. capacity: ids that a row can hold, at most max_length. k: with phrases, the
  * candidates that each row of a step has. phrases_from: the first id that can belong to a phrase. */

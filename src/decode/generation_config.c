@@ -196,11 +196,12 @@ static vkf_status check_force_words(const vkf_generation_config *c) {
 static vkf_status check_beams(const vkf_generation_config *c) {
   if (c->return_alternatives) return VKF_OK; /* each has a search of its own */
   const double enough = vkf_decode_generation_patience(c);
-  if (c->num_return_sequences > c->num_beams)
+  const bool has_patience = c->num_beams > 1 && c->patience > 0;
+  if (c->num_return_sequences > c->num_beams && !has_patience)
     return vkf_env_fail(c->env, VKF_ERROR_ARGUMENT,
                         "generation configuration: expected num_return_sequences of at most num_beams %u, found %u",
                         c->num_beams, c->num_return_sequences);
-  if (c->num_beams > 1 && c->patience > 0 && c->num_return_sequences > enough)
+  if (has_patience && c->num_return_sequences > enough)
     return vkf_env_fail(c->env, VKF_ERROR_ARGUMENT,
                         "generation configuration: with patience %g and num_beams %u a search ends after %g sequences: "
                         "expected num_return_sequences of at most so many, found %u",

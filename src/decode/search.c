@@ -73,6 +73,11 @@ static vkf_status check_input(const vkf_search *s) {
     return vkf_env_fail(
         s->env, VKF_ERROR_ARGUMENT, "search: %u beams need %llu candidates, but a vocabulary of %u gives only %llu",
         vkf_decode_beams_each(c), (unsigned long long)vkf_decode_beams_keep(c), n_vocab, (unsigned long long)n_ids);
+  if (c->patience > 0 && has_beams(s) && vkf_decode_search_results(c) > vkf_decode_beams_keep(c))
+    return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
+                        "search: with %u beams one that meets its length limit may have only %llu sequences: expected "
+                        "num_return_sequences of at most so many, found %u",
+                        c->num_beams, (unsigned long long)vkf_decode_beams_keep(c), c->num_return_sequences);
   if (c->return_alternatives && in->copy >= n_vocab)
     return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
                         "search: %u alternatives need so many ids, but the vocabulary has %u", c->num_return_sequences,
@@ -386,12 +391,12 @@ void vkf_decode_search_stop(vkf_search *s) {
 /* ---- result ------------------------------------------------------------------------------------------------------ */
 
 static const vkf_beam_pool *finished_of(const vkf_search *s, uint32_t row) {
-  return &s->groups[row / s->groups[0].n_beams].finished;
+  return &s->groups[row / s->groups[0].n_kept].finished;
 }
 
 /* Result i among those of all groups: its pool, and its row there. Of equals that of the earlier group comes first. */
 static const vkf_beam_pool *find_result(const vkf_search *s, uint32_t i, uint32_t *row) {
-  const uint32_t each = s->groups[0].n_beams;
+  const uint32_t each = s->groups[0].n_kept;
   uint32_t found = i;
   for (uint32_t r = 0; s->n_groups > 1 && r < s->n_rows; r++) {
     const float score = finished_of(s, r)->scores[r % each];

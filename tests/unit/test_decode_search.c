@@ -230,7 +230,7 @@ static void bias(const vkf_generation_config *c, const hypothesis *h, uint32_t V
 
 /* The hypotheses of a group of beams; all of them where there is one group. */
 typedef struct hypotheses {
-  hypothesis running[MAX_V], pool[2 * MAX_V];
+  hypothesis running[MAX_V], pool[4 * MAX_V];
   uint32_t n_running, n_pool, n_ended;
   bool is_over;
 } hypotheses;
@@ -260,9 +260,11 @@ static void step_again(const vkf_generation_config *c, scores_fn scores, uint32_
     all[0] = all[copy];
     n_all = 1;
   }
+  const bool is_last = all[0].length == max_length;
+  const uint32_t n_kept = c->patience > 0 ? VKF_MAX(beams, c->num_return_sequences) : beams;
   for (uint32_t i = 0; i < n_all && n_next < beams; i++) {
-    bool ends = is_end(c, all[i].ids[n_new]) || all[i].length == max_length;
-    if (ends && i < beams) {
+    bool ends = is_end(c, all[i].ids[n_new]) || is_last;
+    if (ends && (i < beams || (is_last && s->n_ended < n_kept))) {
       s->n_ended++;
       s->pool[s->n_pool] = all[i];
       s->pool[s->n_pool++].score /= powf((float)n_new, (float)c->length_penalty);
@@ -271,7 +273,7 @@ static void step_again(const vkf_generation_config *c, scores_fn scores, uint32_
   }
   s->n_running = n_next;
   qsort(s->pool, s->n_pool, sizeof(s->pool[0]), descending);
-  s->n_pool = VKF_MIN(s->n_pool, beams);
+  s->n_pool = VKF_MIN(s->n_pool, n_kept);
   s->is_over = s->n_running == 0 || (c->patience > 0 && s->n_ended >= floor(beams * c->patience + 0.5));
   if (s->is_over || c->patience > 0 || s->n_pool < beams) return;
   bool far = c->early_stopping == VKF_EARLY_STOPPING_NEVER && c->length_penalty > 0;
@@ -385,6 +387,12 @@ static void patience_as_its_rule_written_again(void **state) {
                  "{\"num_beams\":%u,\"num_return_sequences\":%u,\"length_penalty\":%g,\"early_stopping\":%s,"
                  "\"patience\":%g,\"eos_token_id\":[3,5],\"pad_token_id\":2,\"max_new_tokens\":%u}",
                  beams, patience[p] < 1 ? 1 : beams, i % 2 ? 1.0 : 0.6, early[i % 2], patience[p], 3 + i);
+        compare(options, false);
+        if (patience[p] < 2) continue;
+        snprintf(options, sizeof options,
+                 "{\"num_beams\":%u,\"num_return_sequences\":%u,\"length_penalty\":%g,\"patience\":%g,"
+                 "\"eos_token_id\":[3,5],\"pad_token_id\":2,\"max_new_tokens\":%u}",
+                 beams, 2 * beams, i % 2 ? 1.0 : 0.6, patience[p], 1 + i);
         compare(options, false);
       }
 }
