@@ -55,16 +55,27 @@ static vkf_caps intel(vkf_caps c) {
 
 static vkf_caps device(const char *name) {
   if (!strcmp(name, "nvidia")) return with_matrices(a_gpu(VKF_DEVICE_DISCRETE, 32, 32, 192), 16, 16, 16);
-  if (!strcmp(name, "rdna3")) return with_matrices(a_gpu(VKF_DEVICE_DISCRETE, 32, 64, 192), 16, 16, 16);
+  /* gfx1201: what RADV reports of it differs from navi31 in no fact that a choice reads. */
+  if (!strcmp(name, "rdna3") || !strcmp(name, "rdna4"))
+    return with_matrices(a_gpu(VKF_DEVICE_DISCRETE, 32, 64, 192), 16, 16, 16);
   if (!strcmp(name, "alchemist")) return intel(with_matrices(a_gpu(VKF_DEVICE_DISCRETE, 8, 32, 48), 8, 8, 16));
   if (!strcmp(name, "battlemage")) return intel(with_matrices(a_gpu(VKF_DEVICE_DISCRETE, 16, 32, 48), 8, 16, 16));
+  if (!strcmp(name, "deck")) return a_gpu(VKF_DEVICE_INTEGRATED, 32, 64, 192);
+  if (!strcmp(name, "intel")) return intel(a_gpu(VKF_DEVICE_INTEGRATED, 8, 32, 48));
+  if (!strcmp(name, "adreno")) return a_gpu(VKF_DEVICE_INTEGRATED, 64, 128, 128);
   if (!strcmp(name, "mali")) return a_gpu(VKF_DEVICE_INTEGRATED, 16, 16, 48);
+  if (!strcmp(name, "mali-g52")) {
+    vkf_caps c = a_gpu(VKF_DEVICE_INTEGRATED, 8, 8, 48);
+    c.max_invocations = c.max_workgroup_size[0] = 384;
+    c.float16 = false;
+    return c;
+  }
   if (!strcmp(name, "apple")) return a_gpu(VKF_DEVICE_INTEGRATED, 32, 32, 96);
   if (!strcmp(name, "v3d")) {
     vkf_caps c = a_gpu(VKF_DEVICE_INTEGRATED, 16, 16, 48);
     c.max_invocations = c.max_workgroup_size[0] = 256;
     c.max_storage_bindings = 8;
-    c.buffer_address = c.int64 = false;
+    c.float16 = c.int64 = false;
     return c;
   }
   vkf_caps c = a_gpu(VKF_DEVICE_CPU, 8, 8, 0);
@@ -90,6 +101,15 @@ static const struct {
       {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-64x64x32-m32n32-16x16x16-w32",
        "matmul-vector-8x4x512-m8n4-w32", "matmul-vector-1x2x512-m1n2-w32"}}},
     {"rdna3",
+     {{"matmul-shared-128x128x16-m8n8", "matmul-split-64x64x16-m8n8", "matmul-vector-8x4x512-m8n4-w32",
+       "matmul-vector-1x2x512-m1n2-w32"},
+      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-64x64x32-m32n32-16x16x16-w32",
+       "matmul-vector-8x4x512-m8n4-w32", "matmul-vector-1x2x512-m1n2-w32"},
+      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-64x64x32-m32n32-16x16x16-w32",
+       "matmul-vector-8x4x512-m8n4-w32", "matmul-vector-1x2x512-m1n2-w32"},
+      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-64x64x32-m32n32-16x16x16-w32",
+       "matmul-vector-8x4x512-m8n4-w32", "matmul-vector-1x2x512-m1n2-w32"}}},
+    {"rdna4",
      {{"matmul-shared-128x128x16-m8n8", "matmul-split-64x64x16-m8n8", "matmul-vector-8x4x512-m8n4-w32",
        "matmul-vector-1x2x512-m1n2-w32"},
       {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-64x64x32-m32n32-16x16x16-w32",
@@ -125,6 +145,42 @@ static const struct {
        "matmul-vector-1x8x64-m1n2-w16"},
       {"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-4x8x64-m4n2-w16",
        "matmul-vector-1x8x64-m1n2-w16"}}},
+    {"mali-g52",
+     {{"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-4x8x32-m4n2-w8",
+       "matmul-vector-1x8x32-m1n2-w8"},
+      {"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-4x8x32-m4n2-w8",
+       "matmul-vector-1x8x32-m1n2-w8"},
+      {"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-4x8x32-m4n2-w8",
+       "matmul-vector-1x8x32-m1n2-w8"},
+      {"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-4x8x32-m4n2-w8",
+       "matmul-vector-1x8x32-m1n2-w8"}}},
+    {"deck",
+     {{"matmul-shared-128x128x16-m8n8", "matmul-shared-64x64x16-m8n8", "matmul-vector-8x16x128-m8n4-w32",
+       "matmul-vector-1x8x128-m1n2-w32"},
+      {"matmul-shared-128x128x16-m8n8", "matmul-shared-64x64x16-m8n8", "matmul-vector-8x16x128-m8n4-w32",
+       "matmul-vector-1x8x128-m1n2-w32"},
+      {"matmul-shared-128x128x16-m8n8", "matmul-shared-64x64x16-m8n8", "matmul-vector-8x16x128-m8n4-w32",
+       "matmul-vector-1x8x128-m1n2-w32"},
+      {"matmul-shared-128x128x16-m8n8", "matmul-shared-64x64x16-m8n8", "matmul-vector-8x16x128-m8n4-w32",
+       "matmul-vector-1x8x128-m1n2-w32"}}},
+    {"intel",
+     {{"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-8x16x32-m8n4-w8",
+       "matmul-vector-1x8x64-m1n2-w16"},
+      {"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-8x16x32-m8n4-w8",
+       "matmul-vector-1x8x64-m1n2-w16"},
+      {"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-8x16x32-m8n4-w8",
+       "matmul-vector-1x8x64-m1n2-w16"},
+      {"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-8x16x32-m8n4-w8",
+       "matmul-vector-1x8x64-m1n2-w16"}}},
+    {"adreno",
+     {{"matmul-shared-128x128x16-m8n8", "matmul-shared-64x64x16-m4n4", "matmul-vector-8x16x256-m8n4-w64",
+       "matmul-vector-1x8x256-m1n2-w64"},
+      {"matmul-shared-128x128x16-m8n8", "matmul-shared-64x64x16-m8n8", "matmul-vector-8x16x256-m8n4-w64",
+       "matmul-vector-1x8x256-m1n2-w64"},
+      {"matmul-shared-128x128x16-m8n8", "matmul-shared-64x64x16-m8n8", "matmul-vector-8x16x256-m8n4-w64",
+       "matmul-vector-1x8x256-m1n2-w64"},
+      {"matmul-shared-128x128x16-m8n8", "matmul-shared-64x64x16-m8n8", "matmul-vector-8x16x256-m8n4-w64",
+       "matmul-vector-1x8x256-m1n2-w64"}}},
     {"apple",
      {{"matmul-shared-128x64x16-m8n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-8x16x128-m8n4-w32",
        "matmul-vector-1x8x128-m1n2-w32"},
