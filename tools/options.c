@@ -19,7 +19,7 @@ static const tool_option common_options[] = {
      "an index, a UUID, part of a device's or driver's name,\nor one of lavapipe, swiftshader, gpu, cpu, ref"},
     {"icd", 0, TOOL_TEXTS, offsetof(tool_args, icd_files), "FILE", "one more Vulkan driver manifest; repeatable"},
     {"limits", 0, TOOL_NAME, offsetof(tool_args, limits), "NAME|FILE",
-     "plan as on a smaller device: pi, mali, adreno or a JSON file"},
+     "plan as on a smaller device: least, pi, mali, adreno, intel,\nm1, deck or a JSON file"},
     {"deterministic", 0, TOOL_FLAG, offsetof(tool_args, deterministic), NULL,
      "the same bits on every device, ref included; slower"},
     {"batch-invariant", 0, TOOL_FLAG, offsetof(tool_args, batch_invariant), NULL,

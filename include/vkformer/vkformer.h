@@ -167,8 +167,9 @@ typedef struct vkf_context_params {
   /* The reproducible mode: all devices of this context, "ref" included, give the same bits. Slower (docs/numerics.md).
    */
   bool deterministic;
-  /* Pretend that each device of this context has these limits: "pi", "mali" or "adreno" (classes of small devices), or
-   * a JSON file (docs/devices.md). NULL: its own limits. */
+  /* Pretend that each device of this context has these limits: "least" (what Vulkan 1.1 promises), "pi", "mali",
+   * "adreno", "intel", "m1" or "deck" (what their drivers report), or a JSON file (docs/devices.md). NULL: its own
+   * limits. */
   const char *limits;
   /* On a GPU, too, a sentence gives the same bits alone, in any batch and with any padding. On software drivers this is
    * always so. vkf_session_run() says what pads before a sentence do. */

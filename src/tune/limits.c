@@ -1,6 +1,5 @@
 /* Pretends that a device is smaller: its facts are lowered before it is made, so that no feature or size beyond them is
- * used. The classes have the smallest values that such devices are known to report, not those of one
- * product.
+ * used. The classes have what drivers report of such devices.
  */
 #include "tune/limits.h"
 
@@ -9,7 +8,7 @@
 
 #include "file/json.h"
 
-typedef enum fact_kind { WHOLE32, WHOLE64, FLAG } fact_kind;
+typedef enum fact_kind { WHOLE32, WHOLE64, FLAG, SUBGROUPS } fact_kind;
 
 /* least: what Vulkan 1.1 guarantees of every device (its table "Required Limits") and shaders need. 1 for limits that
  * only say into how many parts data are split: plans split data for any such limit. */
@@ -23,10 +22,13 @@ static const struct {
   { #member, kind, offsetof(vkf_caps, member), least }
     FACT(WHOLE32, max_shared_bytes, 16384),
     FACT(WHOLE32, max_invocations, 128),
-    FACT(WHOLE32, subgroup_size, 0),
+    FACT(SUBGROUPS, subgroup_size, 0),
+    FACT(SUBGROUPS, subgroup_min, 0),
+    FACT(SUBGROUPS, subgroup_max, 0),
     FACT(WHOLE32, max_texel_elements, 65536),
     FACT(WHOLE32, max_storage_bindings, 4),
     FACT(WHOLE32, max_workgroup_count, 1), /* of the first dimension; the others have no more */
+    FACT(WHOLE32, max_push_bytes, 128),
     FACT(WHOLE32, max_loop_turns, 1),
     FACT(FLAG, float16, 0),
     FACT(FLAG, storage16, 0),
@@ -40,32 +42,66 @@ static const struct {
 #undef FACT
 };
 
-/* Classes of small devices, in the words of a limits file. */
+/* Classes of devices, in the words of a limits file. What is not named has no limit. From:
+ * - least: Vulkan 1.1, "Required Limits" and the features that it leaves to devices; 64 MiB of one allocation.
+ * - pi: V3D 7.1 (Raspberry Pi 5) by v3dv: get_features() and get_device_properties() of Mesa 26's v3dv_device.c,
+ *   v3d_limits.h and v3dv_limits.h.
+ * - mali: G52 by panvk: the same functions of panvk_vX_physical_device.c for architecture 7, pan_subgroup_size(); 384
+ *   invocations are what panfrost_max_thread_count() allows those that keep more than 32 registers, and what Arm's own
+ *   driver reports.
+ * - adreno: the lesser of 630 and 730, as Turnip of Mesa 26.2.6 reports them to vulkaninfo under mesa-drm-shim.
+ * - intel: integrated GPUs of generations 9 to 12 by anv: get_properties() of Mesa 26's anv_physical_device.c (no shim
+ *   opens them).
+ * - m1, deck: Apple M1 by Honeykrisp and the Steam Deck's chip (Van Gogh, RDNA 2) by RADV, as adreno. */
 static const struct {
   const char *name, *json;
 } classes[] = {
-    {"pi",
+    {"least",
      "{\"max_shared_bytes\": 16384, \"max_invocations\": 128, \"subgroup_size\": 0, \"float16\": false, \"int64\": "
-     "false,"
-     " \"storage16\": false, \"storage8\": false, \"buffer_address\": false, \"max_texel_elements\": 65536,"
-     " \"max_storage_bindings\": 8, \"max_workgroup_count\": 65535,"
+     "false, \"storage16\": false, \"storage8\": false, \"buffer_address\": false, \"max_texel_elements\": 65536,"
+     " \"max_storage_bindings\": 8, \"max_workgroup_count\": 65535, \"max_push_bytes\": 128,"
      " \"max_storage_range_bytes\": 134217728, \"max_allocation_bytes\": 67108864}"},
+    {"pi",
+     "{\"max_shared_bytes\": 32768, \"max_invocations\": 256, \"subgroup_size\": 16, \"float16\": false, \"int64\": "
+     "false, \"max_texel_elements\": 268435456, \"max_storage_bindings\": 8, \"max_workgroup_count\": 65535,"
+     " \"max_push_bytes\": 128, \"max_storage_range_bytes\": 1073741824, \"max_allocation_bytes\": 1073741824}"},
     {"mali",
-     "{\"max_shared_bytes\": 16384, \"max_invocations\": 128, \"subgroup_size\": 4, \"int64\": false,"
-     " \"max_texel_elements\": 65536, \"buffer_address\": false, \"max_storage_range_bytes\": 134217728}"},
+     "{\"max_shared_bytes\": 32768, \"max_invocations\": 384, \"subgroup_size\": 8, \"float16\": false,"
+     " \"max_workgroup_count\": 65535, \"timestamps\": false, \"max_push_bytes\": 256,"
+     " \"max_storage_range_bytes\": 4294967295, \"max_allocation_bytes\": 4294967295}"},
     {"adreno",
-     "{\"max_shared_bytes\": 32768, \"max_invocations\": 256, \"subgroup_size\": 64, \"storage8\": false, \"int64\": "
-     "false,"
-     " \"max_texel_elements\": 65536, \"max_storage_range_bytes\": 134217728}"},
+     "{\"max_shared_bytes\": 32768, \"max_invocations\": 2048, \"subgroup_min\": 64, \"subgroup_max\": 128,"
+     " \"storage16\": false, \"storage8\": false, \"max_texel_elements\": 134217728, \"max_workgroup_count\": 65535,"
+     " \"max_push_bytes\": 256, \"max_storage_range_bytes\": 134217728, \"max_allocation_bytes\": 4294967295}"},
+    {"intel",
+     "{\"max_shared_bytes\": 65536, \"max_invocations\": 1024, \"subgroup_min\": 8, \"subgroup_max\": 32,"
+     " \"max_texel_elements\": 134217728, \"max_workgroup_count\": 65535, \"max_push_bytes\": 256,"
+     " \"max_storage_range_bytes\": 4294967295}"},
+    {"m1",
+     "{\"max_shared_bytes\": 32768, \"max_invocations\": 1024, \"subgroup_size\": 32,"
+     " \"max_texel_elements\": 268435456, \"max_workgroup_count\": 65535, \"max_push_bytes\": 256,"
+     " \"max_storage_range_bytes\": 2147483647}"},
+    {"deck",
+     "{\"max_shared_bytes\": 65536, \"max_invocations\": 1024, \"subgroup_min\": 32, \"subgroup_max\": 64,"
+     " \"max_texel_elements\": 536870912, \"max_workgroup_count\": 65535, \"max_push_bytes\": 256,"
+     " \"max_storage_range_bytes\": 4294967295, \"max_allocation_bytes\": 4294967292}"},
 };
 
-/* Kernels that are written for one subgroup size run only with that size. */
-static void limit_subgroups(vkf_caps *caps, uint32_t size) {
-  const bool is_there = size == caps->subgroup_size;
-  const bool may_be = caps->subgroup_size_control && size >= caps->subgroup_min && size <= caps->subgroup_max;
-  if (!is_there && !may_be)
+/* Only sizes from least to most stay; all of them are powers of two. Kernels that are written for one subgroup size run
+ * only with that size. */
+static void limit_subgroups(vkf_caps *caps, uint32_t least, uint32_t most) {
+  uint32_t first = caps->subgroup_min, last = caps->subgroup_max;
+  while (first && first < least && first <= last / 2) first *= 2;
+  while (last > most && last / 2 >= first) last /= 2;
+  const bool is_there = first >= least && last <= most;
+  const bool is_ours = caps->subgroup_size_control || (first == caps->subgroup_min && last == caps->subgroup_max);
+  if (!is_there || !is_ours) {
     caps->subgroup_vote = caps->subgroup_ballot = caps->subgroup_shuffle = caps->subgroup_arithmetic = false;
-  if (is_there || may_be) caps->subgroup_size = caps->subgroup_min = caps->subgroup_max = size;
+    return;
+  }
+  caps->subgroup_min = first;
+  caps->subgroup_max = last;
+  caps->subgroup_size = VKF_MIN(VKF_MAX(caps->subgroup_size, first), last);
 }
 
 static vkf_status apply_fact(vkf_env *env, size_t f, vkf_file_value object, vkf_caps *caps) {
@@ -81,9 +117,11 @@ static vkf_status apply_fact(vkf_env *env, size_t f, vkf_file_value object, vkf_
   if (number < facts[f].least)
     return vkf_env_fail(env, VKF_ERROR_FORMAT, "limits: %s: expected at least %u%s, found %lld", facts[f].key,
                         facts[f].least, facts[f].least > 1 ? ", which Vulkan promises" : "", (long long)number);
-  if (facts[f].offset == offsetof(vkf_caps, subgroup_size))
-    limit_subgroups(caps, (uint32_t)VKF_MIN(number, UINT32_MAX));
-  else if (facts[f].kind == WHOLE32)
+  if (facts[f].kind == SUBGROUPS) {
+    const uint32_t size = (uint32_t)VKF_MIN(number, UINT32_MAX);
+    limit_subgroups(caps, facts[f].offset == offsetof(vkf_caps, subgroup_max) ? 0 : size,
+                    facts[f].offset == offsetof(vkf_caps, subgroup_min) ? UINT32_MAX : size);
+  } else if (facts[f].kind == WHOLE32)
     *(uint32_t *)fact = (uint32_t)VKF_MIN(*(uint32_t *)fact, (uint64_t)number);
   else
     *(uint64_t *)fact = VKF_MIN(*(uint64_t *)fact, (uint64_t)number);
@@ -105,7 +143,9 @@ vkf_status vkf_tune_limits_apply(vkf_env *env, const char *limits, vkf_caps *cap
     st = vkf_file_json_read(env, limits, &document);
   if (st == VKF_ERROR_FILE) {
     vkf_env_clear(env);
-    VKF_FAIL(env, st, "limits: expected pi, mali, adreno or a file, found \"%s\", which cannot be read", limits);
+    VKF_FAIL(env, st,
+             "limits: expected least, pi, mali, adreno, intel, m1, deck or a file, found \"%s\", which cannot be read",
+             limits);
   }
   VKF_TRY(st);
   VKF_TRY(vkf_file_json_as_object(vkf_file_json_root(document), &object));

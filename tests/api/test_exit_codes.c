@@ -104,7 +104,8 @@ static void must_end(const row *r, const char *arguments, int code) {
 static void must_refuse_limits(const row *r) {
   char command[1024];
   snprintf(command, sizeof command, "$V %s %s --limits nosuch", r->name, r->done ? r->done : r->input);
-  program_must(command, TOOL_FAILED, "", "limits: expected pi, mali, adreno or a file, found \"nosuch\"");
+  program_must(command, TOOL_FAILED, "",
+               "limits: expected least, pi, mali, adreno, intel, m1, deck or a file, found \"nosuch\"");
 }
 
 static void test_table(void **state) {

@@ -9,6 +9,7 @@ static vkf_caps a_device(void) {
                     .max_workgroup_size = {1024, 1024, 64},
                     .max_texel_elements = 1 << 27,
                     .max_loop_turns = UINT32_MAX,
+                    .max_push_bytes = 256,
                     .max_allocation_bytes = UINT64_C(1) << 31,
                     .max_storage_range_bytes = 1 << 27,
                     .subgroup_size = 8,
@@ -25,6 +26,7 @@ static void check(const vkf_caps *before, const vkf_caps *after) {
   for (int i = 0; i < 3; i++) FUZZ_CHECK(after->max_workgroup_size[i] <= before->max_workgroup_size[i]);
   FUZZ_CHECK(after->max_texel_elements <= before->max_texel_elements);
   FUZZ_CHECK(after->max_loop_turns <= before->max_loop_turns);
+  FUZZ_CHECK(after->max_push_bytes <= before->max_push_bytes);
   FUZZ_CHECK(after->max_allocation_bytes <= before->max_allocation_bytes);
   FUZZ_CHECK(after->max_storage_range_bytes <= before->max_storage_range_bytes);
   FUZZ_CHECK(after->subgroup_min >= before->subgroup_min && after->subgroup_max <= before->subgroup_max);
