@@ -38,7 +38,10 @@ static void note(const char *ran) {
 /* Runs a case with a variant or (NULL) the one that is chosen. false: it does not fit, and there is nothing to finish.
  */
 static bool start(driver *d, vkf_backend *backend, const vkf_case *c, const char *variant, vkf_case_program *r) {
-  driver_ok(d, vkf_case_program_init(backend, c, variant, r));
+  const vkf_status st = vkf_case_program_init(backend, c, variant, r);
+  /* No kernel may fit a device that is made this small. */
+  if (st != VKF_ERROR_UNSUPPORTED || !getenv("VKF_TEST_LIMITS")) driver_ok(d, st);
+  if (st != VKF_OK && !variant) print_message("  left out: %s\n", last_message(d->context));
   if (r->program)
     driver_ok(d, backend->table->run(r->program, &r->run.dims, 0, r->run.plan.n_blocks));
   else
@@ -102,11 +105,12 @@ static bool is_asked_variant(const char *name) {
 static void test_every_case(void **state) {
   if (!is_asked_variant(NULL)) skip();
   for (uint32_t op = 0; op < VKF_OP_COUNT; op++) {
-    size_t n = 0;
+    size_t n = 0, n_ran = 0;
     if (!is_asked(op)) continue;
     const vkf_case *cases = vkf_op_cases(op, &n);
     assert_true(n > 0);
-    for (size_t i = 0; i < n; i++) verify(*state, &cases[i], NULL);
+    for (size_t i = 0; i < n; i++) n_ran += verify(*state, &cases[i], NULL);
+    assert_true(n_ran > 0);
   }
 }
 
