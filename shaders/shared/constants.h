@@ -120,6 +120,8 @@
 #define VKF_TOP_K_PIECES 16
 /* Partial sums of a row reduced by a workgroup (log_softmax): the invocations of that workgroup. */
 #define VKF_ROW_PARTIALS 64
+/* Columns of one workgroup where a row of log_softmax is split. */
+#define VKF_SOFTMAX_SPLIT 2048
 /* What matmul_shared and matmul_vector have registers for: rows or columns an invocation, loads of a slice; rows and
  * columns a subgroup. */
 #define VKF_SHARED_MAX_TILE 8

@@ -7,6 +7,7 @@
 /* Turns in which a row's partial sums are added up, at most. */
 #define TREE_TURNS 8
 #define NO_SHARED "a software driver: a row a subgroup, no shared memory"
+#define SPLIT_ROWS "a GPU: few long rows, each among several workgroups"
 
 /* Rows that are read through texel buffers, four columns each. */
 static const char *fit_texels(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
@@ -117,6 +118,24 @@ const vkf_family vkf_family_norm_row = {.name = "row",
                                         .loop_turns = norm_turns,
                                         .rounding = row_sums};
 
+/* ---- rows that may be split among workgroups --------------------------------------------------------------------- */
+
+/* Columns of a row that a second dispatch takes as long as. */
+enum { COMBINE_COLUMNS = 4096 };
+
+/* Columns of one workgroup after the other. */
+static double split_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  vkf_problem own;
+  const double groups = vkf_kern_workgroups(v, p, caps, &own), cores = vkf_kern_cores(caps);
+  const double columns = own.split ? own.split : p->rows.width;
+  return (groups > cores ? groups / cores : 1) * columns + (own.split ? COMBINE_COLUMNS : 0);
+}
+
+static const char *fit_parts_of(const vkf_problem *p, uint32_t split, char *why, size_t size) {
+  if (p->rows.width <= split) VKF_KERN_REFUSE("splits rows of more than %u columns, here are %u", split, p->rows.width);
+  return NULL;
+}
+
 /* ---- log_softmax ------------------------------------------------------------------------------------------------- */
 
 static uint64_t log_softmax_turns(const vkf_variant *v, const vkf_problem *p) {
@@ -141,13 +160,76 @@ const vkf_family vkf_family_log_softmax_lanes = {.name = "lanes",
                                                  .loop_turns = log_softmax_lanes_turns,
                                                  .rounding = row_sums,
                                                  .n_texels = 1};
+
+static const char *fit_softmax_parts(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
+                                     size_t size) {
+  (void)v;
+  (void)caps;
+  return fit_parts_of(p, VKF_SOFTMAX_SPLIT, why, size);
+}
+
+static uint32_t softmax_split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  (void)v;
+  (void)p;
+  (void)caps;
+  return VKF_SOFTMAX_SPLIT;
+}
+
+static uint32_t n_softmax_parts(const vkf_problem *p) {
+  return VKF_CEIL_DIV(p->rows.width, VKF_SOFTMAX_SPLIT);
+}
+
+/* Both stages: the second one stores the columns that the first one has read. */
+static void softmax_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
+  (void)v;
+  (void)stage;
+  g[1] = n_softmax_parts(p);
+}
+
+/* The largest and the sum. */
+static uint64_t softmax_scratch(const vkf_variant *v, const vkf_problem *p) {
+  (void)v;
+  return (uint64_t)p->rows.rows * n_softmax_parts(p) * 8;
+}
+
+static uint64_t softmax_part_turns(const vkf_variant *v, const vkf_problem *p) {
+  (void)v;
+  (void)p;
+  return TREE_TURNS;
+}
+
+static uint64_t softmax_parts_turns(const vkf_problem *p) {
+  return 2 * vkf_turns_by(n_softmax_parts(p), VKF_ROW_PARTIALS) + TREE_TURNS;
+}
+
+/* No more additions on the way of a term than row_sums() says: its part is one chain in each invocation, as are the
+ * parts, and two trees are below one of all. */
+static void softmax_part_sums(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
+  row_sums(v, p, out);
+  out->scaled_parts = true;
+}
+
+const vkf_family vkf_family_log_softmax_split = {.name = "split",
+                                                 .device = VKF_FOR_GPU,
+                                                 .place = 1,
+                                                 .reason = SPLIT_ROWS,
+                                                 .fit = fit_softmax_parts,
+                                                 .shared_bytes = pair_bytes,
+                                                 .grid = softmax_grid,
+                                                 .split = softmax_split,
+                                                 .scratch_bytes = softmax_scratch,
+                                                 .loop_turns = softmax_part_turns,
+                                                 .combine_turns = softmax_parts_turns,
+                                                 .rounding = softmax_part_sums,
+                                                 .effort = split_effort};
 const vkf_family vkf_family_log_softmax_row = {.name = "row",
                                                .device = VKF_FOR_ANY,
                                                .place = 1,
                                                .reason = "partial sums in shared memory",
                                                .shared_bytes = pair_bytes,
                                                .loop_turns = log_softmax_turns,
-                                               .rounding = row_sums};
+                                               .rounding = row_sums,
+                                               .effort = split_effort};
 
 /* ---- top_k ------------------------------------------------------------------------------------------------------- */
 
@@ -185,16 +267,8 @@ const vkf_family vkf_family_top_k_lanes = {.name = "lanes",
                                            .fit = fit_texels,
                                            .loop_turns = top_k_lanes_turns,
                                            .n_texels = 1};
-/* Columns that one workgroup looks at, and those that a second dispatch takes as long as. */
-enum { TOP_K_SPLIT = 4096, TOP_K_COMBINE = 4096 };
-
-/* Columns of one workgroup after the other. */
-static double top_k_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
-  vkf_problem own;
-  const double groups = vkf_kern_workgroups(v, p, caps, &own), cores = vkf_kern_cores(caps);
-  const double columns = own.split ? own.split : p->top_k.width;
-  return (groups > cores ? groups / cores : 1) * columns + (own.split ? TOP_K_COMBINE : 0);
-}
+/* Columns that one workgroup looks at. */
+enum { TOP_K_SPLIT = 4096 };
 
 static uint32_t top_k_split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   (void)v;
@@ -207,11 +281,11 @@ static uint32_t n_parts(const vkf_problem *p) {
   return VKF_CEIL_DIV(p->top_k.width, TOP_K_SPLIT);
 }
 
-static const char *fit_parts(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
+static const char *fit_top_k_parts(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
+                                   size_t size) {
   (void)v;
   (void)caps;
-  if (n_parts(p) < 2) VKF_KERN_REFUSE("splits rows of more than %d columns, here are %u", TOP_K_SPLIT, p->top_k.width);
-  return NULL;
+  return fit_parts_of(p, TOP_K_SPLIT, why, size);
 }
 
 static void top_k_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
@@ -237,19 +311,19 @@ static uint64_t parts_turns(const vkf_problem *p) {
 const vkf_family vkf_family_top_k_split = {.name = "split",
                                            .device = VKF_FOR_GPU,
                                            .place = 1,
-                                           .reason = "a GPU: few long rows, each among several workgroups",
-                                           .fit = fit_parts,
+                                           .reason = SPLIT_ROWS,
+                                           .fit = fit_top_k_parts,
                                            .shared_bytes = best_bytes,
                                            .grid = top_k_grid,
                                            .split = top_k_split,
                                            .scratch_bytes = top_k_scratch,
                                            .loop_turns = part_turns,
                                            .combine_turns = parts_turns,
-                                           .effort = top_k_effort};
+                                           .effort = split_effort};
 const vkf_family vkf_family_top_k_row = {.name = "row",
                                          .device = VKF_FOR_ANY,
                                          .place = 1,
                                          .reason = "the best of each invocation in shared memory",
                                          .shared_bytes = best_bytes,
                                          .loop_turns = top_k_turns,
-                                         .effort = top_k_effort};
+                                         .effort = split_effort};

@@ -17,7 +17,7 @@
 static uint32_t storage_bindings(const vkf_variant *v, const vkf_problem *p) {
   static const uint32_t operands[VKF_OP_COUNT] = {
       [VKF_OP_EMBED] = 7,      [VKF_OP_MATMUL] = 5,  [VKF_OP_ATTENTION] = 7, [VKF_OP_ATTENTION_WEIGHTS] = 7,
-      [VKF_OP_NORM] = 5,       [VKF_OP_APPEND] = 3,  [VKF_OP_GATHER] = 3,    [VKF_OP_LOG_SOFTMAX] = 2,
+      [VKF_OP_NORM] = 5,       [VKF_OP_APPEND] = 3,  [VKF_OP_GATHER] = 3,    [VKF_OP_LOG_SOFTMAX] = 3,
       [VKF_OP_LOGIT_EDIT] = 4, [VKF_OP_TOP_K] = 3,   [VKF_OP_ROPE] = 4,      [VKF_OP_RELATIVE_BIAS] = 3,
       [VKF_OP_GATE] = 2,       [VKF_OP_PATCHES] = 2,
   };

@@ -17,7 +17,7 @@ extern const vkf_family vkf_family_workgroup_per_query, vkf_family_subgroup_per_
     vkf_family_tiles_any, vkf_family_split_keys, vkf_family_attention_uniform, vkf_family_uniform_keys, vkf_family_vec4,
     vkf_family_heads, vkf_family_lane_per_query, vkf_family_weights; /* attention */
 extern const vkf_family vkf_family_norm_subgroup, vkf_family_norm_lanes, vkf_family_norm_row;
-extern const vkf_family vkf_family_log_softmax_lanes, vkf_family_log_softmax_row;
+extern const vkf_family vkf_family_log_softmax_lanes, vkf_family_log_softmax_split, vkf_family_log_softmax_row;
 extern const vkf_family vkf_family_top_k_lanes, vkf_family_top_k_split, vkf_family_top_k_row;
 extern const vkf_family vkf_family_append, vkf_family_pairs;
 extern const vkf_family vkf_family_row, vkf_family_logit_edit;
@@ -263,6 +263,8 @@ static const vkf_variant table[] = {
     {LOG_SOFTMAX_LANES("log_softmax_lanes"), .subgroup = 16, TEXEL},
     {LOG_SOFTMAX_LANES("log_softmax_lanes"), .subgroup = 16},
     {LOG_SOFTMAX_LANES("log_softmax_lanes_w4"), .subgroup = 4},
+    {ROW(LOG_SOFTMAX, log_softmax_split, "log_softmax_split"), .workgroup = VKF_ROW_PARTIALS,
+     .combine = "log_softmax_combine", .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .order = VKF_ORDER_FAST},
     {ROW(LOG_SOFTMAX, log_softmax_row, "log_softmax"), BY_WORKGROUP},
     {ROW(LOGIT_EDIT, logit_edit, "logit_edit"), .workgroup = 64},
     {TOP_K_LANES("top_k_lanes"), .subgroup = 8, TEXEL},

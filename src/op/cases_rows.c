@@ -142,6 +142,8 @@ static const vkf_case log_softmax_cases[] = {
     LOG_SOFTMAX(65, 6, TIES, 17),
     LOG_SOFTMAX(1, 65537, FEW, 19),
     LOG_SOFTMAX(1, 262150, FEW, 20),
+    LOG_SOFTMAX(3, 4100, LARGE, 21),
+    LOG_SOFTMAX(4, 2049, SPECIAL, 22),
     {.name = "2 rows of capacity 9, width 77",
      .op = VKF_OP_LOG_SOFTMAX,
      .params = {.log_softmax = {.rows = VKF_DIM_OUT, .width = 77}},

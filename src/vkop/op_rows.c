@@ -73,8 +73,12 @@ VKF_PROBLEM(log_softmax, vkf_log_softmax_params, .rows = {dims->v[p->rows], p->w
 void vkf_vkop_describe_log_softmax(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_log_softmax_params *p = &view->node->params.log_softmax;
   const struct vkf_push_rows push = {p->rows, p->width};
-  vkf_vkop_dispatch_begin_all(view, out, 1, 1);
+  const bool leaves_partials = view->variant->combine && !view->stage;
+  vkf_vkop_dispatch_begin(view, out);
+  vkf_vkop_dispatch_read(out, view->node->in[VKF_LOG_SOFTMAX_X]);
   out->operands[VKF_LOG_SOFTMAX_X].access = view->variant->access;
+  if (view->stage) vkf_vkop_dispatch_read(out, VKF_SCRATCH_SLOT);
+  vkf_vkop_dispatch_write(out, leaves_partials ? VKF_SCRATCH_SLOT : view->node->out[0]);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 

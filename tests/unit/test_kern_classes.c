@@ -264,15 +264,33 @@ static void few_long_rows_are_split(void **state) {
   (void)state;
   static const struct {
     const char *device;
+    vkf_op op;
     uint32_t rows, width;
+    bool batch_invariant;
     const char *family;
-  } expected[] = {{"nvidia", 1, 32000, "split"}, {"nvidia", 4, 8000, "row"},   {"nvidia", 512, 32000, "row"},
-                  {"nvidia", 1, 4096, "row"},    {"apple", 1, 32000, "split"}, {"cpu", 1, 32000, "lanes"}};
+  } expected[] = {
+      {"nvidia", VKF_OP_TOP_K, 1, 32000, false, "split"},
+      {"nvidia", VKF_OP_TOP_K, 4, 8000, false, "row"},
+      {"nvidia", VKF_OP_TOP_K, 512, 32000, false, "row"},
+      {"nvidia", VKF_OP_TOP_K, 1, 4096, false, "row"},
+      {"nvidia", VKF_OP_TOP_K, 1, 32000, true, "split"}, /* selects: the same bits in any order */
+      {"apple", VKF_OP_TOP_K, 1, 32000, false, "split"},
+      {"cpu", VKF_OP_TOP_K, 1, 32000, false, "lanes"},
+      {"nvidia", VKF_OP_LOG_SOFTMAX, 8, 128000, false, "split"},
+      {"nvidia", VKF_OP_LOG_SOFTMAX, 1, 32000, false, "split"},
+      {"nvidia", VKF_OP_LOG_SOFTMAX, 1, 4096, false, "row"},
+      {"nvidia", VKF_OP_LOG_SOFTMAX, 1, 2048, false, "row"},
+      {"nvidia", VKF_OP_LOG_SOFTMAX, 512, 32000, false, "row"},
+      {"nvidia", VKF_OP_LOG_SOFTMAX, 1, 128000, true, "row"},
+      {"apple", VKF_OP_LOG_SOFTMAX, 4, 128000, false, "split"},
+      {"cpu", VKF_OP_LOG_SOFTMAX, 1, 128000, false, "lanes"},
+  };
   for (size_t i = 0; i < VKF_COUNT(expected); i++) {
     const vkf_caps caps = device(expected[i].device);
-    const vkf_problem p = {.op = VKF_OP_TOP_K,
-                           .top_k = {.rows = expected[i].rows, .width = expected[i].width, .k = 8},
-                           .order = vkf_kern_order(&caps, false)};
+    vkf_problem p = {.op = expected[i].op,
+                     .rows = {.rows = expected[i].rows, .width = expected[i].width},
+                     .order = vkf_kern_order(&caps, expected[i].batch_invariant)};
+    if (p.op == VKF_OP_TOP_K) p.top_k.k = 8;
     char why[256];
     assert_string_equal(vkf_kern_pick(&p, &caps, NULL, why, sizeof why)->family->name, expected[i].family);
   }
