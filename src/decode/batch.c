@@ -91,8 +91,9 @@ vkf_status vkf_decode_batch_ask(vkf_batch *batch, vkf_batch_step *step) {
     VKF_CALL(vkf_decode_search_ask(s, batch->rows + n_rows, batch->order + n_rows, batch->edits,
                                    batch->edit_offsets + n_rows));
     for (uint32_t r = 0; r < batch->each; r++, n_rows++) {
+      const bool is_fork = batch->rows[n_rows].is_fork;
       batch->rows[n_rows].slot = i * batch->each + r;
-      batch->order[n_rows] += i * batch->each;
+      batch->order[n_rows] += (is_fork ? i - s->input.copy : i) * batch->each;
     }
     batch->live[batch->n_live++] = i;
   }

@@ -22,7 +22,7 @@ typedef struct vkf_batch_step {
   uint32_t n_rows;
   uint32_t k;                   /* candidates wanted for each row; 0: all scores, by id */
   vkf_search_row *rows;         /* [n_rows], their slots ascending */
-  const uint32_t *order;        /* [n_rows]: row r continues what slot order[r] had after the last step */
+  const uint32_t *order;        /* [n_rows]: row r continues slot order[r] of the last step, or forks from it */
   const vkf_logit_edit *edits;  /* row r has edits[edit_offsets[r]] .. edits[edit_offsets[r+1]-1] */
   const uint32_t *edit_offsets; /* [n_rows+1] */
 } vkf_batch_step;

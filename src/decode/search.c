@@ -40,6 +40,10 @@ uint32_t vkf_decode_search_rows(const vkf_generation_config *config) {
   return config->do_sample ? 1 : config->num_beams;
 }
 
+bool vkf_decode_search_forks(const vkf_generation_config *config, bool has_source) {
+  return config->num_beams > 1 || (!has_source && vkf_decode_search_copies(config) > 1);
+}
+
 uint32_t vkf_decode_search_k(const vkf_generation_config *config, uint32_t n_vocab, bool scores) {
   if (config->do_sample || ranks_all(config) || (scores && config->num_beams == 1)) return 0;
   const uint64_t wanted = config->num_beams == 1 ? 1 : vkf_decode_beams_keep(config);
@@ -194,18 +198,20 @@ vkf_status vkf_decode_search_ask(vkf_search *s, vkf_search_row *rows, uint32_t *
                                  uint32_t *edit_offsets) {
   const vkf_search_input *in = &s->input;
   const bool begins = s->length == s->prompt;
-  const uint32_t n = begins ? s->n_fed : 1, n_source = in->source != NULL ? in->n_source : s->prompt;
-  const uint32_t past = begins ? 0 : s->length - 1 - (s->prompt - s->n_fed);
+  const bool forks = begins && s->n_fed > 1 && vkf_decode_search_forks(in->config, in->source != NULL);
+  const uint32_t n_source = in->source != NULL ? in->n_source : s->prompt;
+  const uint32_t known = s->length - (s->prompt - s->n_fed); /* ids that the model is fed, up to now */
   const int32_t *source = in->source != NULL ? in->source : prompt_of(s);
   if (in->n_positions > 0 && s->length > in->n_positions)
     return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
                         "search: the model has %llu positions, and no end was found there; the length limit is %llu",
                         (unsigned long long)in->n_positions, (unsigned long long)in->max_length);
   for (uint32_t r = 0; r < s->n_rows; r++) {
-    const int32_t *ids = history(s, r);
-    rows[r] = (vkf_search_row){
-        .past = past, .n = n, .ids = begins && s->fed != NULL ? s->fed : ids + (s->length - n), .n_out = 1};
-    order[r] = begins ? r : origin(s, r);
+    const int32_t *ids = history(s, r), *fed = begins && s->fed != NULL ? s->fed : ids + (s->length - known);
+    const bool is_fork = forks && (r > 0 || in->copy > 0);
+    const uint32_t past = begins && !is_fork ? 0 : known - 1;
+    rows[r] = (vkf_search_row){.past = past, .is_fork = is_fork, .n = known - past, .ids = fed + past, .n_out = 1};
+    order[r] = is_fork ? 0 : begins ? r : origin(s, r);
     edit_offsets[r + 1] = edit_offsets[r] + vkf_decode_processors_edit(&s->processors, ids, s->length, source, n_source,
                                                                        edits + edit_offsets[r]);
   }

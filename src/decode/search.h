@@ -20,7 +20,8 @@ typedef struct vkf_search_scratch {
 /* A row of a step: ids that follow those in its slot. */
 typedef struct vkf_search_row {
   uint32_t slot;      /* where the model keeps what it knows of the row's ids */
-  uint32_t past;      /* ids that are in the slot */
+  uint32_t past;      /* ids that are in the slot, or, where it forks, in that of the row that it forks from */
+  bool is_fork;       /* the row that `order` names feeds these ids in this step, too */
   uint32_t n;         /* ids to feed: */
   const int32_t *ids; /* [n], valid until the step is answered */
   uint32_t n_out;     /* of the last so many of them scores are wanted */
@@ -78,6 +79,9 @@ void vkf_decode_scratch_finish(vkf_search_scratch *scratch);
 uint32_t vkf_decode_search_copies(const vkf_generation_config *config);
 uint32_t vkf_decode_search_rows(const vkf_generation_config *config);
 uint32_t vkf_decode_search_results(const vkf_generation_config *config);
+/* Whether the rows of a sentence fork from the first one, which alone is fed the prompt but for its last id. A model
+ * that feeds a row to another needs an ancestry of slots. has_source: of a model with an encoder. */
+bool vkf_decode_search_forks(const vkf_generation_config *config, bool has_source);
 /* Candidates that a search wants for each row; 0: all scores. scores: as in its input. */
 uint32_t vkf_decode_search_k(const vkf_generation_config *config, uint32_t n_vocab, bool scores);
 /* Ids of the longest sequence that a search can reach: one more than can be fed. n_positions 0: no limit. */
@@ -92,7 +96,8 @@ vkf_status vkf_decode_search_init(vkf_search *search, vkf_env *env, vkf_search_s
 void vkf_decode_search_finish(vkf_search *search);
 
 /* The next step of a search that is not done: feeds the prompt, later one id. rows [n_rows]; their slots are the
- * caller's. order [n_rows]: row r goes on as what row order[r] of this search was in its last step. Row r has
+ * caller's. order [n_rows]: row r goes on as what row order[r] of this search was in its last step; where it forks,
+ * as what row 0 of copy 0 is in this one. Row r has
  * edits[edit_offsets[r]] .. edits[edit_offsets[r+1]-1], of which edit_offsets[0] is given: what other searches wrote
  * before. VKF_ERROR_ARGUMENT: the model has not enough positions. */
 vkf_status vkf_decode_search_ask(vkf_search *search, vkf_search_row *rows, uint32_t *order, vkf_logit_edit *edits,

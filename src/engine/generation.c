@@ -68,18 +68,19 @@ static vkf_status check_memory(const vkf_generation *g, uint32_t k, uint32_t lon
 static vkf_status begin_steps(vkf_generation *g, uint32_t edits, uint32_t k) {
   const vkf_generation_params *p = &g->params;
   const vkf_net_info *info = vkf_model_net_info(g->session->model->net);
-  const bool beams = p->config->num_beams > 1;
+  const bool beams = p->config->num_beams > 1, has_encoder = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER;
   const uint32_t n_slots = vkf_decode_batch_slots(p->config, p->n_seats);
-  const vkf_steps_params params = {
-      .n_sources = p->n_seats,
-      .each = n_slots / p->n_seats,
-      .slot_tokens = (uint32_t)p->limit,
-      .source_tokens = info->architecture == VKF_ARCHITECTURE_ENCODER_DECODER ? p->n_source : 0,
-      .has_holes = p->has_holes,
-      .edits = edits,
-      .short_head = p->shortlist ? &g->short_head : NULL,
-      .head = {
-          .ancestry = beams, .log_softmax = beams, .renormalize = beams && p->config->renormalize_logits, .top_k = k}};
+  const vkf_steps_params params = {.n_sources = p->n_seats,
+                                   .each = n_slots / p->n_seats,
+                                   .slot_tokens = (uint32_t)p->limit,
+                                   .source_tokens = has_encoder ? p->n_source : 0,
+                                   .has_holes = p->has_holes,
+                                   .edits = edits,
+                                   .short_head = p->shortlist ? &g->short_head : NULL,
+                                   .head = {.ancestry = vkf_decode_search_forks(p->config, has_encoder),
+                                            .log_softmax = beams,
+                                            .renormalize = beams && p->config->renormalize_logits,
+                                            .top_k = k}};
   VKF_CALL(vkf_engine_steps_init(&g->steps, g->session, &params));
   if (!p->top_logprobs && g->steps.values) return VKF_OK;
   size_t n = 0;

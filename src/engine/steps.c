@@ -359,13 +359,15 @@ static void move_on(vkf_steps *s, const vkf_batch_step *step, const submit *part
 
 /* ---- one step ---------------------------------------------------------------------------------------------------- */
 
-/* Sets the ancestry: each row goes on from the row of the last step that `order` names. */
+/* Sets the ancestry: each row goes on from the row of the last step that `order` names, or forks from one that begins.
+ */
 static void reorder(vkf_steps *s, const vkf_batch_step *step) {
   const size_t stride = s->caps.keys;
   for (uint32_t r = 0; r < step->n_rows; r++) {
     const vkf_search_row *row = &step->rows[r];
     int32_t *to = s->ancestry_next + r * stride;
-    memcpy(to, s->ancestry + s->row_of[step->order[r]] * stride, row->past * sizeof *to);
+    if (!row->is_fork) memcpy(to, s->ancestry + s->row_of[step->order[r]] * stride, row->past * sizeof *to);
+    for (uint32_t t = 0; row->is_fork && t < row->past; t++) to[t] = (int32_t)step->order[r];
     for (uint32_t t = 0; t < row->n; t++) to[row->past + t] = (int32_t)row->slot;
   }
   int32_t *swap = s->ancestry;

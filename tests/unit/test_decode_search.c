@@ -77,11 +77,12 @@ static void step(fake *f, const vkf_batch_step *request) {
     const vkf_search_row *row = &request->rows[r];
     const uint32_t slot = row->slot;
     assert_true(r == 0 || slot > row[-1].slot);
-    assert_int_equal(row->past, f->length);
-    if (f->n_steps > 1) assert_int_equal(row->n, 1);
-    memcpy(f->history[slot], old[request->order[r]], sizeof(old[0]));
-    memcpy(f->history[slot] + f->length, row->ids, row->n * sizeof(int32_t));
-    f->scores(f->history[slot], f->length + row->n, f->n_vocab, x);
+    assert_int_equal(row->past + row->n, f->length + request->rows[0].n);
+    if (f->n_steps > 1 || row->is_fork) assert_int_equal(row->n, 1);
+    if (row->is_fork) assert_true(f->n_steps == 1 && request->order[r] < slot);
+    memcpy(f->history[slot], row->is_fork ? f->history[request->order[r]] : old[request->order[r]], sizeof(old[0]));
+    memcpy(f->history[slot] + row->past, row->ids, row->n * sizeof(int32_t));
+    f->scores(f->history[slot], row->past + row->n, f->n_vocab, x);
     if (f->log_probs) log_softmax(x, f->n_vocab);
     apply_edits(x, f->n_vocab, request->edits + request->edit_offsets[r],
                 request->edits + request->edit_offsets[r + 1]);
@@ -575,6 +576,32 @@ static void alternatives_differ_in_the_first_id(void **state) {
              "\"early_stopping\":%s,\"eos_token_id\":[3,5],\"pad_token_id\":2,\"max_new_tokens\":%u}",
              beams, i % 2 ? 1.0 : 0.6, beams == 1 || i % 3 ? "true" : "false", 1 + i % 9);
     compare(options, beams > 1 || i % 8 == 0);
+  }
+}
+
+/* The alternatives of two prompts, together and one prompt after the other. */
+static void copies_fork_from_their_own_prompt(void **state) {
+  (void)state;
+  static const int32_t prompts[2][3] = {{1, 4, 2}, {5, 0, 3}};
+  static const char options[] =
+      "{\"num_return_sequences\":3,\"return_alternatives\":true,\"pad_token_id\":2,\"max_new_tokens\":4}";
+  run *both = begin(random_scores, 7, 2, options);
+  both->input.prompt = prompts[0];
+  both->input.n_prompt = 3;
+  both->input.max_length = 7;
+  int32_t sequences[2][3 * 7];
+  assert_int_equal(go(both), VKF_OK);
+  assert_int_equal(both->out.n_rows * both->out.length, sizeof sequences / sizeof(int32_t));
+  memcpy(sequences, both->out.sequences, sizeof sequences);
+  end(both);
+  for (uint32_t b = 0; b < 2; b++) {
+    run *one = begin(random_scores, 7, 1, options);
+    one->input.prompt = prompts[b];
+    one->input.n_prompt = 3;
+    one->input.max_length = 7;
+    assert_int_equal(go(one), VKF_OK);
+    assert_memory_equal(one->out.sequences, sequences[b], sizeof sequences[b]);
+    end(one);
   }
 }
 
@@ -1113,6 +1140,7 @@ int main(void) {
                                      cmocka_unit_test(a_beginning_pulls),
                                      cmocka_unit_test(alternatives_differ_in_the_first_id),
                                      cmocka_unit_test(more_alternatives_than_ids_are_an_error),
+                                     cmocka_unit_test(copies_fork_from_their_own_prompt),
                                      cmocka_unit_test(patience_counts_what_has_finished),
                                      cmocka_unit_test(of_equals_the_lower_row_comes_first),
                                      cmocka_unit_test(never_stops_by_the_limit),
