@@ -37,8 +37,8 @@ void main() {
   float own[OWN];
   [[unroll]] for (uint i = 0; i < OWN; i++) {
     const uint c = begin + i * VKF_ROW_PARTIALS + lane;
-    own[i] = uintBitsToFloat(0xff800000u); // exp of it is 0
-    if (c < p.width) own[i] = x[from + c];
+    const float v = x[from + min(c, p.width - 1)]; // no branch, so that all loads are under way
+    own[i] = c < p.width ? v : uintBitsToFloat(0xff800000u); // exp of it is 0
   }
 #ifdef COMBINE
   for (uint i = lane; i < n_parts; i += VKF_ROW_PARTIALS) top = larger(top, parts[first + i].x);
