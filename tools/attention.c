@@ -121,7 +121,7 @@ const tool_command tool_attention = {
     .examples =
         "  vkformer attention models/en-es \"The cat sat on the mat because it was tired.\" -o attention.html\n"
         "  vkformer attention models/en-es \"The cat sat on the mat because it was tired.\" --from it --to cat\n",
-    .groups = {&group, &tool_generation_options, &tool_model_options, &tool_common_options},
+    .groups = {&group, &tool_generation_options, &tool_model_options, TOOL_DEVICE_GROUPS},
     .min_operands = 1,
     .max_operands = 2,
     .operand = "MODEL, a model folder",

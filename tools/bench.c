@@ -170,7 +170,7 @@ const tool_command tool_bench = {
         "  vkformer bench matmul --variant matmul-shared-64x64x16-m4n4 --tile bm=32,bn=64\n"
         "  vkformer bench matmul --sweep --html tiles.html --merge gpu.json\n"
         "  vkformer bench encoder --layers 6 --d-model 512 --d-ff 2048 --batch 1,8 --length 128\n",
-    .groups = {&group, &size_group, &tool_model_options, &tool_common_options},
+    .groups = {&group, &size_group, &tool_model_options, TOOL_DEVICE_GROUPS},
     .min_operands = 0,
     .max_operands = 64,
     .operand = "what to time",

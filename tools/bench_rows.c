@@ -20,6 +20,10 @@ static void append_word(char *text, size_t size, const char *word) {
   if (!plain && n + 2 < size) snprintf(text + n, size - n, "'");
 }
 
+static bool is_of(const tool_option *option, const tool_option_group *group) {
+  return option >= group->options && option < group->options + group->n_options;
+}
+
 /* Has the option a part in a row? Of a kernel's row the problem, --variant and --tile say more; what a model's row has
  * of several sizes is in b->repeat. */
 static bool is_repeated(const tool_option *option, bool is_kernel) {
@@ -33,9 +37,7 @@ static bool is_repeated(const tool_option *option, bool is_kernel) {
     if (option->offset == never[i]) return false;
   for (size_t i = 0; i < sizeof of_kernels / sizeof of_kernels[0]; i++)
     if (option->offset == of_kernels[i]) return true;
-  for (size_t i = 0; is_kernel && i < tool_common_options.n_options; i++)
-    if (option == &tool_common_options.options[i]) return true;
-  return !is_kernel;
+  return !is_kernel || is_of(option, &tool_device_options) || is_of(option, &tool_driver_options);
 }
 
 /* The command that repeats a row, of a kernel with another tile together with the one whose tile that is. */

@@ -121,7 +121,7 @@ const tool_command tool_classify = {
     .examples =
         "  vkformer classify distilbert-sst2 \"A wonderful film.\"\n"
         "  vkformer classify vit-base-patch16-224 --top-k 3 photo.jpg\n",
-    .groups = {&group, &tool_line_options, &tool_crew_options, &tool_model_options, &tool_common_options},
+    .groups = {&group, &tool_line_options, &tool_crew_options, &tool_model_options, TOOL_DEVICE_GROUPS},
     .min_operands = 1,
     .max_operands = (size_t)-1,
     .operand = "MODEL, a model folder",

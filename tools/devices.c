@@ -115,7 +115,7 @@ const tool_command tool_devices = {
     .examples =
         "  vkformer devices\n"
         "  vkformer devices -v\n",
-    .groups = {&group, &tool_common_options},
+    .groups = {&group, &tool_driver_options, &tool_common_options},
     .run = run_devices,
     .computes_nothing = true,
 };

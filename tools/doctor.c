@@ -214,7 +214,7 @@ const tool_command tool_doctor = {
     .examples =
         "  vkformer doctor\n"
         "  vkformer doctor --report report.txt\n",
-    .groups = {&group, &tool_common_options},
+    .groups = {&group, &tool_driver_options, &tool_common_options},
     .run = run_doctor,
     .computes_nothing = true,
 };

@@ -175,7 +175,7 @@ const tool_command tool_embed = {
         "after how many tokens to cut it (--long changes that). A text that is skipped gives a line with the reason,\n"
         "or a row of NaN. If --long splits a text, the states of its parts are pooled as those of one text.",
     .examples = "  vkformer embed all-MiniLM-L6-v2 --normalize < sentences.txt > vectors.jsonl\n",
-    .groups = {&group, &tool_line_options, &tool_crew_options, &tool_model_options, &tool_common_options},
+    .groups = {&group, &tool_line_options, &tool_crew_options, &tool_model_options, TOOL_DEVICE_GROUPS},
     .min_operands = 1,
     .max_operands = (size_t)-1,
     .operand = "MODEL, a model folder",

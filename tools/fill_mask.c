@@ -85,7 +85,7 @@ const tool_command tool_fill_mask = {
         "Write a mask as the model's tokenizer does: [MASK] or <mask>. Each mask is filled alone, the others stay. A\n"
         "text without a mask is invalid. If --long splits a text, each of its parts is filled alone.",
     .examples = "  vkformer fill-mask bert-base-uncased \"Paris is the [MASK] of France.\" --top-k 3\n",
-    .groups = {&group, &tool_line_options, &tool_crew_options, &tool_model_options, &tool_common_options},
+    .groups = {&group, &tool_line_options, &tool_crew_options, &tool_model_options, TOOL_DEVICE_GROUPS},
     .min_operands = 1,
     .max_operands = (size_t)-1,
     .operand = "MODEL, a model folder",

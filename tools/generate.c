@@ -99,7 +99,7 @@ const tool_command tool_generate = {
         "  vkformer generate gpt2 --prompt \"Once upon a time\" --do-sample --top-p 0.9 --seed 1\n"
         "  vkformer generate models/en-es --inputs in.safetensors --outputs out.safetensors --num-beams 4\n",
     .groups = {&group, &tool_line_options, &tool_crew_options, &tool_generation_options, &tool_model_options,
-               &tool_common_options},
+               TOOL_DEVICE_GROUPS},
     .min_operands = 1,
     .max_operands = 1,
     .operand = "MODEL, a model folder",

@@ -169,7 +169,7 @@ const tool_command tool_kernels = {
     .examples =
         "  vkformer kernels matmul:77,512,512 --device lavapipe\n"
         "  vkformer kernels --device swiftshader\n",
-    .groups = {&group, &tool_common_options},
+    .groups = {&group, TOOL_DEVICE_GROUPS},
     .max_operands = 64,
     .operand = "64 problems",
     .run = run_kernels,

@@ -290,7 +290,7 @@ const tool_command tool_layers = {
     .examples =
         "  vkformer layers models/en-es \"The cat sat on the mat.\" --logit-lens\n"
         "  vkformer layers models/en-es \"The cat sat on the mat.\" --growth -o growth.html\n",
-    .groups = {&group, &tool_generation_options, &tool_model_options, &tool_common_options},
+    .groups = {&group, &tool_generation_options, &tool_model_options, TOOL_DEVICE_GROUPS},
     .min_operands = 2,
     .max_operands = 2,
     .operand = "MODEL and TEXT",

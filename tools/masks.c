@@ -128,6 +128,6 @@ const tool_command tool_masks = {
         "A row is a query, a column a key. All scores are equal, so a query shares its weight evenly among the keys "
         "that\nit sees; a key that is masked out gets none. The device computes the weights.",
     .examples = "  vkformer masks --length 8 --window 3 -o masks.html\n",
-    .groups = {&group, &tool_common_options},
+    .groups = {&group, TOOL_DEVICE_GROUPS},
     .run = run_masks,
 };

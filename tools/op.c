@@ -104,7 +104,7 @@ const tool_command tool_op = {
         "Weights are [out, in], as PyTorch's linear layers have them: y = x w^T.\n"
         "The header vkformer/lab.h says their shapes and parameters.",
     .examples = "  vkformer op multi_head_attention --inputs in.json --params '{\"heads\": 2}' --trace\n",
-    .groups = {&group, &tool_common_options},
+    .groups = {&group, TOOL_DEVICE_GROUPS},
     .min_operands = 1,
     .max_operands = 1,
     .operand = "NAME, an op",

@@ -14,20 +14,28 @@
 
 enum { MAX_OPTIONS = 128, FIRST_VALUE = 256 };
 
-static const tool_option common_options[] = {
+static const tool_option device_options[] = {
     {"device", 'd', TOOL_TEXT, offsetof(tool_args, device), "D",
      "an index, a UUID, part of a device's or driver's name,\nor one of lavapipe, swiftshader, gpu, cpu, ref"},
-    {"icd", 0, TOOL_TEXTS, offsetof(tool_args, icd_files), "FILE", "one more Vulkan driver manifest; repeatable"},
-    {"limits", 0, TOOL_NAME, offsetof(tool_args, limits), "NAME|FILE",
-     "plan as on a smaller device: least, pi, mali, adreno, intel,\nm1, deck or a JSON file"},
     {"deterministic", 0, TOOL_FLAG, offsetof(tool_args, deterministic), NULL,
      "the same bits on every device, ref included; slower"},
     {"batch-invariant", 0, TOOL_FLAG, offsetof(tool_args, batch_invariant), NULL,
      "the same bits in any batch on a GPU, too, as on software drivers"},
-    {"no-wide-vectors", 0, TOOL_FLAG, offsetof(tool_args, no_wide_vectors), NULL,
-     "leave lavapipe its usual vector width on processors with\nAVX-512"},
     {"profile", 0, TOOL_MAYBE_OUTPUT, offsetof(tool_args, profile), "[=FILE]",
      "time every node of what runs: a table on standard error,\nand a trace for chrome://tracing in FILE"},
+};
+const tool_option_group tool_device_options = TOOL_GROUP("Device", device_options);
+
+static const tool_option driver_options[] = {
+    {"icd", 0, TOOL_TEXTS, offsetof(tool_args, icd_files), "FILE", "one more Vulkan driver manifest; repeatable"},
+    {"limits", 0, TOOL_NAME, offsetof(tool_args, limits), "NAME|FILE",
+     "plan as on a smaller device: least, pi, mali, adreno, intel,\nm1, deck or a JSON file"},
+    {"no-wide-vectors", 0, TOOL_FLAG, offsetof(tool_args, no_wide_vectors), NULL,
+     "leave lavapipe its usual vector width on processors with\nAVX-512"},
+};
+const tool_option_group tool_driver_options = TOOL_GROUP("Drivers", driver_options);
+
+static const tool_option common_options[] = {
     {"verbose", 'v', TOOL_FLAG, offsetof(tool_args, verbose), NULL, "say what is chosen and why; -vv says more"},
     {"help", 'h', TOOL_FLAG, offsetof(tool_args, help), NULL, "this text"},
 };

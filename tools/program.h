@@ -135,7 +135,7 @@ typedef struct tool_option_group {
 
 #define TOOL_GROUP(title, options) \
   { title, options, sizeof(options) / sizeof((options)[0]) }
-#define TOOL_MAX_GROUPS 7
+#define TOOL_MAX_GROUPS 10
 #define TOOL_SOURCE_LANG                                                               \
   {                                                                                    \
     "source-lang", 0, TOOL_TEXT, offsetof(tool_args, source_lang), "LANG",             \
@@ -166,7 +166,10 @@ typedef struct tool_command {
         "development: believe what the driver says and check nothing, for\na GPU that is not there" \
   }
 
-extern const tool_option_group tool_common_options, tool_generation_options, tool_model_options;
+extern const tool_option_group tool_common_options, tool_device_options, tool_driver_options, tool_generation_options,
+    tool_model_options;
+/* The groups of a command that computes. */
+#define TOOL_DEVICE_GROUPS &tool_device_options, &tool_driver_options, &tool_common_options
 
 /* argv[0] is the command's name. TOOL_OK, or TOOL_USAGE after a message. `args` needs finishing either way. */
 int tool_args_parse(const tool_command *command, int argc, char **argv, tool_args *args);

@@ -130,7 +130,7 @@ const tool_command tool_run = {
     .examples =
         "  vkformer run models/en-es --inputs in.safetensors --outputs out.safetensors\n"
         "  vkformer run models/en-es --text \"The cat sat on the mat.\" --output-attentions --outputs out.json\n",
-    .groups = {&group, &tool_model_options, &tool_common_options},
+    .groups = {&group, &tool_model_options, TOOL_DEVICE_GROUPS},
     .min_operands = 1,
     .max_operands = 1,
     .operand = "MODEL, a model folder",

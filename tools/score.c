@@ -80,7 +80,7 @@ const tool_command tool_score = {
         "the\n"
         "target, its end token included, given the source.",
     .examples = "  vkformer score english.txt spanish.txt > scores.txt\n",
-    .groups = {&group, &tool_model_options, &tool_common_options},
+    .groups = {&group, &tool_model_options, TOOL_DEVICE_GROUPS},
     .min_operands = 2,
     .max_operands = 2,
     .operand = "SOURCES and TARGETS, files with a text a line",

@@ -235,7 +235,7 @@ const tool_command tool_tour = {
     .examples =
         "  vkformer tour softmax scores --device lavapipe\n  vkformer tour --device all\n  vkformer tour --html "
         "tour.html\n",
-    .groups = {&group, &tool_common_options},
+    .groups = {&group, TOOL_DEVICE_GROUPS},
     .max_operands = 64,
     .operand = "64 topics",
     .run = run_tour,

@@ -365,7 +365,7 @@ const tool_command tool_translate = {
         "  vkformer translate --num-beams 1 --device lavapipe < english.txt > spanish.txt\n"
         "  vkformer translate -i english.txt.gz -o spanish.txt.gz --long split --resume\n",
     .groups = {&group, &corpus_group, &tool_line_options, &tool_crew_options, &tool_generation_options,
-               &tool_model_options, &tool_common_options},
+               &tool_model_options, TOOL_DEVICE_GROUPS},
     .max_operands = (size_t)-1,
     .run = run_translate,
 };

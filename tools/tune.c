@@ -365,7 +365,7 @@ const tool_command tool_tune = {
     .examples =
         "  vkformer tune models/en-es\n"
         "  vkformer tune --export mine.json\n",
-    .groups = {&group, &tool_model_options, &tool_common_options},
+    .groups = {&group, &tool_model_options, TOOL_DEVICE_GROUPS},
     .max_operands = 1,
     .operand = "one MODEL",
     .run = run_tune,

@@ -208,7 +208,7 @@ const tool_command tool_validate = {
         "  vkformer validate models/en-es --bisect --device swiftshader\n"
         "  vkformer validate --replay bisect-swiftshader --device all\n"
         "  vkformer validate --merge here.json there.json --report both.html\n",
-    .groups = {&group, &tool_model_options, &tool_common_options},
+    .groups = {&group, &tool_model_options, TOOL_DEVICE_GROUPS},
     .max_operands = 64,
     .operand = "a model folder, or files to merge",
     .run = run_validate,

@@ -100,12 +100,19 @@ static void must_end(const row *r, const char *arguments, int code) {
   program_must(command, code, NULL, code == TOOL_OK || code == TOOL_WRONG ? NULL : "vkformer: ");
 }
 
-/* Each command takes --limits, also one that opens no device. */
-static void must_refuse_limits(const row *r) {
+/* A command that looks at drivers takes --limits, one that opens a device --device; a wrong name is an error. To others
+ * both are unknown, so that nothing is ignored. */
+static void must_refuse_names(const row *r) {
   char command[1024];
-  snprintf(command, sizeof command, "$V %s %s --limits nosuch", r->name, r->done ? r->done : r->input);
-  program_must(command, TOOL_FAILED, "",
-               "limits: expected least, pi, mali, adreno, intel, m1, deck or a file, found \"nosuch\"");
+  const char *arguments = r->done ? r->done : r->input;
+  const bool looks = r->no_device || !strcmp(r->name, "devices") || !strcmp(r->name, "doctor");
+  snprintf(command, sizeof command, "$V %s %s --limits nosuch", r->name, arguments);
+  program_must(command, looks ? TOOL_FAILED : TOOL_USAGE, "",
+               looks ? "limits: expected least, pi, mali, adreno, intel, m1, deck or a file, found \"nosuch\""
+                     : "expected an option of the command, found '--limits'");
+  if (r->no_device) return;
+  snprintf(command, sizeof command, "$V %s %s --device nosuch", r->name, arguments);
+  program_must(command, TOOL_USAGE, "", "expected an option of the command, found '--device'");
 }
 
 static void test_table(void **state) {
@@ -114,7 +121,7 @@ static void test_table(void **state) {
     must_end(&rows[i], rows[i].done, TOOL_OK);
     must_end(&rows[i], rows[i].wrong, TOOL_WRONG);
     must_end(&rows[i], "--nosuch", TOOL_USAGE);
-    must_refuse_limits(&rows[i]);
+    must_refuse_names(&rows[i]);
     must_end(&rows[i], rows[i].no_device, TOOL_NO_DEVICE);
     must_end(&rows[i], rows[i].input, TOOL_FAILED);
   }

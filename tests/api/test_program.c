@@ -115,7 +115,7 @@ static void test_help(void **state) {
       {"$V --version", 0, "vkformer ", ""},
       {"$V help run", 0, "Usage: vkformer run MODEL", ""},
       {"for c in $($V --help | sed -n '/^Commands/,/^$/s/^  \\([a-z-]*\\) .*/\\1/p'); do "
-       "$V $c --help > $T/help || exit 1; for w in \"Usage: vkformer $c\" --device --icd Example:; do "
+       "$V $c --help > $T/help || exit 1; for w in \"Usage: vkformer $c\" --verbose Example:; do "
        "grep -q -e \"$w\" $T/help || { echo \"$c: no $w\"; exit 1; }; done; echo $c; done",
        0, "translate\nrun\ngenerate\nfill-mask\nembed\nclassify\nattention\nlayers\nvalidate\ndevices\ninfo\n", ""},
   };
@@ -130,6 +130,8 @@ static void test_usage(void **state) {
       {"$V vlaidate", 2, "", "did you mean 'validate'?\n"},
       {"$V help transalte", 2, "", "did you mean 'translate'?\n"},
       {"$V xyzzy", 2, "", "expected a command, found 'xyzzy'\n"},
+      {"$V tokenize --device nosuch a", 2, "", "found '--device'\n"}, /* no device would be opened */
+      {"$V devices --device nosuch", 2, "", "found '--device'\n"},
       {"$V translate --nosuch", 2, "", "found '--nosuch'\n"},
       {"$V translate --modle x a", 2, "", "found '--modle': did you mean '--model'?\n"},
       {"$V translate --batchsize=4 a", 2, "", "did you mean '--batch-size'?\n"},
