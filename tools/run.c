@@ -89,7 +89,8 @@ static int run_run(const tool_args *args) {
   if (exit_code == TOOL_OK) exit_code = read_inputs(&session, args, &in);
   if (exit_code == TOOL_OK) {
     vkf_run_params params = {VKF_RUN_PARAMS_INIT, .hidden_states = args->hidden_states > 0,
-                             .attentions = args->attentions > 0, .allow_not_finite = args->allow_not_finite > 0};
+                             .attentions = args->attentions > 0, .projections = args->projections > 0,
+                             .allow_not_finite = args->allow_not_finite > 0};
     vkf_status status = vkf_session_run(session.run, in.arrays, in.n, &params, &result);
     if (status != VKF_OK) exit_code = tool_session_fail(&session, status, args->inputs);
   }
@@ -115,6 +116,8 @@ static const tool_option options[] = {
     {"output-hidden-states", 0, TOOL_FLAG, offsetof(tool_args, hidden_states), NULL,
      "the states after each layer, too"},
     {"output-attentions", 0, TOOL_FLAG, offsetof(tool_args, attentions), NULL, "the attention weights, too"},
+    {"output-projections", 0, TOOL_FLAG, offsetof(tool_args, projections), NULL,
+     "the queries, keys and values of each attention, too"},
     {"allow-not-finite", 0, TOOL_FLAG, offsetof(tool_args, allow_not_finite), NULL,
      "write outputs even if they have NaN or infinities, which is\nan error otherwise"},
 };

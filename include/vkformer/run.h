@@ -10,6 +10,7 @@ typedef struct vkf_run_params {
   bool hidden_states, attentions;
   bool allow_not_finite; /* else VKF_ERROR_NUMERIC names the first output that has a NaN or an infinity */
   bool layer_logits;     /* what the final norm and the head make of the states before each layer (logit lens) */
+  bool projections;      /* queries, keys and values of each attention, from which its scores can be computed */
 } vkf_run_params;
 #define VKF_RUN_PARAMS_INIT .size = sizeof(vkf_run_params)
 VKF_DEFINE_INIT(vkf_run_params)
@@ -23,8 +24,11 @@ VKF_DEFINE_INIT(vkf_run_params)
  * of transformers' outputs: logits, pooler_output, encoder_last_hidden_state, encoder_hidden_states.N,
  * decoder_hidden_states.N, encoder_attentions.N, decoder_attentions.N, cross_attentions.N; models with one stack have
  * last_hidden_state, hidden_states.N, attentions.N. layer_logits.N, which transformers does not have, are the logits of
- * hidden_states.N [B,T,vocab], N below the number of layers; after the last layer they are `logits`. params: NULL for
- * last states and logits only. */
+ * hidden_states.N [B,T,vocab], N below the number of layers; after the last layer they are `logits`. Nor has it
+ * encoder_projections.N, decoder_projections.N, of one stack projections.N: the heads of queries, of keys and of values
+ * side by side, as the attention of layer N reads them (with their biases, normed and turned where the model does so)
+ * [B,S,width], and for cross-attention cross_queries.N [B,T,width] and cross_keys_values.N [B,S,width]. params: NULL
+ * for last states and logits only. */
 VKF_API vkf_status vkf_session_run(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                    const vkf_run_params *params, vkf_result **out);
 

@@ -201,6 +201,7 @@ class RunParams(_Sized):
         ("attentions", c_bool),
         ("allow_not_finite", c_bool),
         ("layer_logits", c_bool),
+        ("projections", c_bool),
     ]
 
 

@@ -179,11 +179,11 @@ vkf_need_sizes vkf_engine_bucket_sizes(const vkf_bucket *bucket) {
 static bool same_request(const vkf_plan_request *a, const vkf_plan_request *b) {
   return a->stage == b->stage && !memcmp(&a->capacity, &b->capacity, sizeof a->capacity) &&
          a->hidden_states == b->hidden_states && a->last_hidden_state == b->last_hidden_state &&
-         a->layer_logits == b->layer_logits && a->attentions == b->attentions && a->mask == b->mask &&
-         a->target_mask == b->target_mask && a->ancestry == b->ancestry && a->packed == b->packed &&
-         a->gather_out == b->gather_out && a->logits == b->logits && a->short_head == b->short_head &&
-         a->log_softmax == b->log_softmax && a->max_edits == b->max_edits && a->renormalize == b->renormalize &&
-         a->top_k == b->top_k;
+         a->layer_logits == b->layer_logits && a->attentions == b->attentions && a->projections == b->projections &&
+         a->mask == b->mask && a->target_mask == b->target_mask && a->ancestry == b->ancestry &&
+         a->packed == b->packed && a->gather_out == b->gather_out && a->logits == b->logits &&
+         a->short_head == b->short_head && a->log_softmax == b->log_softmax && a->max_edits == b->max_edits &&
+         a->renormalize == b->renormalize && a->top_k == b->top_k;
 }
 
 vkf_status vkf_engine_plan_get(vkf_plan_cache *p, vkf_bucket *c, const vkf_plan_request *wanted,

@@ -220,6 +220,7 @@ static vkf_status run_batch(void *user, const vkf_array *inputs, size_t n_inputs
       .last_hidden_state = call->output != VKF_RUN_LOGITS,
       .layer_logits = params->layer_logits,
       .attentions = params->attentions,
+      .projections = params->projections,
       .mask = true,
       .logits = info->has_head && (call->output == VKF_RUN_ALL || call->output == VKF_RUN_LOGITS)};
   if (!decoder_only) {

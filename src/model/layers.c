@@ -71,10 +71,10 @@ static vkf_attention_layer attention_of(const vkf_net *net, const vkf_model_atte
       .q = linear_of(net, &weights->q), .out = linear_of(net, &weights->out), .norm = norm_of(net, &weights->norm)};
 }
 
-/* The name of the output that the weights of layer i become; NULL: they are not requested. */
-static const char *weights_output(const vkf_model_stage *s, const char *prefix, uint32_t i, char *text, size_t size) {
-  snprintf(text, size, "%sattentions.%u", prefix, i);
-  return s->request->attentions ? text : NULL;
+/* The name of an output of layer i; NULL: it is not requested. */
+static const char *output_name(bool is_requested, const char *prefix, const char *name, uint32_t i, char text[48]) {
+  snprintf(text, 48, "%s%s.%u", prefix, name, i);
+  return is_requested ? text : NULL;
 }
 
 static uint32_t self_attention(const vkf_model_stage *s, uint32_t i, uint32_t x) {
@@ -83,7 +83,7 @@ static uint32_t self_attention(const vkf_model_stage *s, uint32_t i, uint32_t x)
   vkf_attention_layer layer = attention_of(s->net, &stack->layers[i].self);
   if (stack->has_head_norm) layer.head_norm = vkf_model_weight_slot(stack->layers[i].self.head_norm);
   layer.window = stack->layers[i].window;
-  char output[48];
+  char weights[48], projections[48];
   vkf_attention_inputs inputs = {
       .mask = s->is_target ? vkf_model_input(VKF_INPUT_TARGET_MASK, s->request->target_mask)
                            : vkf_model_input(VKF_INPUT_MASK, s->request->mask),
@@ -95,7 +95,8 @@ static uint32_t self_attention(const vkf_model_stage *s, uint32_t i, uint32_t x)
       .relative = vkf_build_slot_operand(s->relative),
       .bias_before = stack->relative.max_distance,
       .bias_after = bias_after(stack),
-      .weights_output = weights_output(s, s->prefix, i, output, sizeof output)};
+      .weights_output = output_name(s->request->attentions, s->prefix, "attentions", i, weights),
+      .projections_output = output_name(s->request->projections, s->prefix, "projections", i, projections)};
   if (s->is_target) {
     inputs.k = vkf_model_state(i, VKF_STATE_SELF_K);
     inputs.v = vkf_model_state(i, VKF_STATE_SELF_V);
@@ -107,12 +108,14 @@ static uint32_t self_attention(const vkf_model_stage *s, uint32_t i, uint32_t x)
 static uint32_t cross_attention(const vkf_model_stage *s, uint32_t i, uint32_t x) {
   const vkf_block_form form = vkf_model_form(s->stack);
   const vkf_attention_layer layer = attention_of(s->net, &s->stack->layers[i].cross);
-  char output[48];
-  const vkf_attention_inputs inputs = {.k = vkf_model_state(i, VKF_STATE_CROSS_K),
-                                       .v = vkf_model_state(i, VKF_STATE_CROSS_V),
-                                       .mask = vkf_model_input(VKF_INPUT_MASK, s->request->mask),
-                                       .spans = vkf_model_input(VKF_INPUT_CROSS_SPANS, s->request->packed),
-                                       .weights_output = weights_output(s, "cross_", i, output, sizeof output)};
+  char weights[48], queries[48];
+  const vkf_attention_inputs inputs = {
+      .k = vkf_model_state(i, VKF_STATE_CROSS_K),
+      .v = vkf_model_state(i, VKF_STATE_CROSS_V),
+      .mask = vkf_model_input(VKF_INPUT_MASK, s->request->mask),
+      .spans = vkf_model_input(VKF_INPUT_CROSS_SPANS, s->request->packed),
+      .weights_output = output_name(s->request->attentions, "cross_", "attentions", i, weights),
+      .projections_output = output_name(s->request->projections, "cross_", "queries", i, queries)};
   return vkf_block_cross_attention(s->b, &form, &s->stream, &layer, &inputs, x, x);
 }
 

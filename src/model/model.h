@@ -101,7 +101,10 @@ typedef enum vkf_state_part {
  *   one stack                 last_hidden_state, hidden_states.N, attentions.N
  * hidden_states.0 are the embeddings, the last ones are those after the final norm. A slot has one name: the last of
  * hidden_states.N is not repeated where it is the last_hidden_state (vkf_model_second_name() gives its other name).
- * States are packed rows [rows, D]; attentions are [sequences][H][queries][keys]. */
+ * States are packed rows [rows, D]; attentions are [sequences][H][queries][keys]. Projections, which transformers does
+ * not put out, are packed rows: encoder_projections.N, decoder_projections.N, of one stack projections.N: the heads of
+ * queries, of keys and of values side by side, as the attention of layer N reads them; cross_queries.N of DECODE, and
+ * cross_keys_values.N of ENCODE. */
 typedef struct vkf_plan_request {
   vkf_stage stage;
   vkf_sizes capacity;     /* past: cached positions beyond T, so that a cache holds past + T; out: rows of the head */
@@ -110,6 +113,7 @@ typedef struct vkf_plan_request {
   bool layer_logits;      /* output "layer_logits.N" [rows, V]: what final norm and head make of hidden_states.N; of the
                              last layer that are the logits */
   bool attentions;        /* output them */
+  bool projections;       /* output the queries, keys and values of each attention */
   bool mask;              /* padding mask of the source: VKF_INPUT_MASK */
   bool target_mask;       /* padding mask of the target keys: VKF_INPUT_TARGET_MASK */
   bool ancestry;          /* beams: VKF_INPUT_ANCESTRY */

@@ -74,6 +74,7 @@ static void cross_states(const vkf_model_stage *s, const vkf_model_stack *decode
   for (uint32_t i = 0; i < decoder->n_layers; i++) {
     snprintf(name, sizeof name, "%u.kv", i);
     uint32_t kv = vkf_model_matmul(s, name, s->stream.rows, x, &decoder->layers[i].cross.kv, VKF_ACT_NONE, VKF_NO_SLOT);
+    if (s->request->projections) vkf_build_output(s->b, kv, "cross_keys_values.%u", i);
     snprintf(name, sizeof name, "%u.append", i);
     vkf_block_append(s->b, &form, name, &places, kv, 0, vkf_model_state(i, VKF_STATE_CROSS_K),
                      vkf_model_state(i, VKF_STATE_CROSS_V));

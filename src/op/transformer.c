@@ -156,6 +156,7 @@ uint32_t vkf_block_self_attention(vkf_build *b, const vkf_block_form *form, cons
   uint32_t kv = joined ? q : vkf_block_matmul(b, "self.kv", rows, h, &layer->kv, VKF_ACT_NONE, VKF_NO_SLOT);
   if (layer->head_norm.how) kv = q = head_norm(b, form, rows, q, layer->head_norm);
   if (inputs->turns.how) kv = q = rotate(b, form, rows, inputs, q);
+  if (inputs->projections_output) vkf_build_output(b, q, "%s", inputs->projections_output);
   const uint32_t k_column = joined ? form->n_heads * form->key_width : 0;
   const uint32_t keys = vkf_block_append(b, form, "self.append", stream, kv, k_column, inputs->k, inputs->v);
   vkf_attention_params params = attention_params(form, stream);
@@ -185,6 +186,7 @@ uint32_t vkf_block_cross_attention(vkf_build *b, const vkf_block_form *form, con
   const vkf_dim rows = stream->rows;
   const uint32_t h = before(b, form, "cross.norm", rows, x, &layer->norm);
   const uint32_t q = vkf_block_matmul(b, "cross.q", rows, h, &layer->q, VKF_ACT_NONE, VKF_NO_SLOT);
+  if (inputs->projections_output) vkf_build_output(b, q, "%s", inputs->projections_output);
   vkf_attention_params params = attention_params(form, stream);
   params.keys = VKF_DIM_S;
   params.past = VKF_DIM_ZERO;

@@ -62,6 +62,8 @@ typedef struct vkf_attention_inputs {
   vkf_build_operand relative;       /* additive bias of the scores by distance, a row a head */
   uint32_t bias_before, bias_after; /* its largest distances */
   const char *weights_output;       /* not NULL: the weights are computed too, as an output of this name */
+  const char *projections_output;   /* not NULL: an output of this name are the rows that the queries are in; of
+                                       self-attention keys and values are beside them, turned and normed */
 } vkf_attention_inputs;
 
 uint32_t vkf_block_matmul(vkf_build *b, const char *name, vkf_dim rows, uint32_t x, const vkf_linear *linear,
