@@ -59,6 +59,8 @@ static int check_args(const tool_args *args) {
       !tool_ends_with(args->output, ".png"))
     return tool_usage_error("attention", "--output: expected a name that ends in .html, .svg or .png, found '%s'",
                             args->output);
+  if (args->scores && (!args->output || !tool_ends_with(args->output, ".html")))
+    return tool_usage_error("attention", "--scores: expected -o FILE.html as well");
   return TOOL_OK;
 }
 
@@ -78,12 +80,13 @@ static int report(tool_session *session, const tool_args *args, const tool_atten
 
 static int run_attention(const tool_args *args) {
   tool_session session = {0};
-  tool_attended a = {.how = {VKF_RUN_PARAMS_INIT, .attentions = true}};
+  tool_attended a = {.how = {VKF_RUN_PARAMS_INIT, .attentions = true, .projections = args->scores > 0}};
   vkf_result *translated = NULL;
   char *config = NULL;
   if (check_args(args) != TOOL_OK) return TOOL_USAGE;
   int exit_code = tool_generation_config(args, &config);
   if (exit_code == TOOL_OK) exit_code = tool_session_open(&session, args, args->device, args->operands[0]);
+  if (exit_code == TOOL_OK && args->scores) exit_code = tool_attention_check_scores(&session);
   if (exit_code == TOOL_OK)
     exit_code = args->images.n ? tool_attend_image(&session, args->operands[0], args->images.at[0], &a)
                                : tool_attend(&session, args, config, args->operands[1], &translated, &a);
@@ -106,6 +109,9 @@ static const tool_option options[] = {
     {"from", 0, TOOL_TEXT, offsetof(tool_args, from), "WORD", "pick out the row of this word, or of token number N"},
     {"to", 0, TOOL_TEXT, offsetof(tool_args, to), "WORD",
      "print how much the word of --from looks at this one, in every\nhead, the strongest first"},
+    {"scores", 0, TOOL_FLAG, offsetof(tool_args, scores), NULL,
+     "the page has the scores behind the weights, too: products of\nqueries and keys, before and after scale and "
+     "mask; it is twice\nas large"},
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
 };

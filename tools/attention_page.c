@@ -6,7 +6,8 @@
 #include "attention.h"
 
 /* Tokens a side, and weights of a page, at most: more are sampled down. */
-enum { MAX_SIDE = 512, MIN_SIDE = 16, MAX_WEIGHTS = 6000000, MAX_IMAGE = 128, SCALE = 10000 };
+enum { MAX_SIDE = 512, MIN_SIDE = 16, MAX_WEIGHTS = 6000000, MAX_IMAGE = 128 };
+enum { SCALE = 10000, SCORE_SCALE = 100, MOST = 999999999 };
 
 static json_t *labels_json(const tool_tokens *tokens) {
   json_t *list = json_array();
@@ -21,30 +22,44 @@ static json_t *special_json(const tool_tokens *tokens) {
   return list;
 }
 
-/* Whole numbers with a space between them. NULL: out of memory. */
-static json_t *numbers_json(const float *numbers, size_t n, double scale) {
+/* Whole numbers of at least `least`, with a space between them. NULL after a message. */
+static json_t *numbers_json(const float *numbers, size_t n, double least, double scale) {
   char *text = malloc(12 * n + 1);
   size_t at = 0;
-  if (!text) return NULL;
+  if (!text) {
+    tool_error("out of memory");
+    return NULL;
+  }
   text[0] = 0;
   for (size_t i = 0; i < n; i++) {
     const double x = numbers[i] * scale;
-    at += (size_t)sprintf(text + at, i ? " %ld" : "%ld", isfinite(x) ? lround(fmax(0, fmin(x, 99999))) : 0);
+    at += (size_t)sprintf(text + at, i ? " %ld" : "%ld", isfinite(x) ? lround(fmax(least, fmin(x, MOST))) : 0);
   }
   json_t *json = json_string(text);
   free(text);
   return json;
 }
 
-/* The heads of a layer: a text of ten-thousandths for each. */
-static json_t *layer_json(const tool_args *args, const tool_attention_map *map, size_t n_rows, size_t n_columns) {
+/* The heads of a layer: a text of ten-thousandths for each, and of hundredths for its scores. NULL after a
+ * message. */
+static json_t *layer_json(const tool_args *args, const tool_attended *a, const tool_attention_map *map,
+                          size_t head_width, size_t n_rows, size_t n_columns) {
   json_t *list = json_array();
   for (size_t h = 0; h < map->n_heads; h++) {
     if (!tool_attention_has_head(args, h)) continue;
     float *sampled = tool_attention_sample(map, h, n_rows, n_columns);
-    json_array_append_new(list, json_pack("{s:i, s:o}", "head", (int)h, "weights",
-                                          sampled ? numbers_json(sampled, n_rows * n_columns, SCALE) : NULL));
+    json_t *head = json_pack("{s:i, s:o}", "head", (int)h, "weights",
+                             sampled ? numbers_json(sampled, n_rows * n_columns, 0, SCALE) : NULL);
     free(sampled);
+    if (head && args->scores) {
+      float *scores = tool_attention_scores(a, map, h, head_width);
+      json_object_set_new(head, "scores", scores ? numbers_json(scores, n_rows * n_columns, -MOST, SCORE_SCALE) : NULL);
+      free(scores);
+    }
+    if (json_array_append_new(list, head) != 0) {
+      json_decref(list);
+      return NULL;
+    }
   }
   return list;
 }
@@ -64,13 +79,21 @@ static size_t side_of(size_t n, size_t most) {
   return n < most ? n : most;
 }
 
-static json_t *parts_json(const tool_args *args, const tool_attended *a, const tool_attention_maps *maps) {
+/* NULL after a message. */
+static json_t *parts_json(const tool_args *args, const tool_attended *a, const tool_attention_maps *maps,
+                          size_t head_width) {
   const double fits = sqrt((double)MAX_WEIGHTS / (double)(maps->n_heads ? maps->n_heads : 1));
   const size_t most = fits > MAX_SIDE ? MAX_SIDE : fits < MIN_SIDE ? MIN_SIDE : (size_t)fits;
   json_t *parts = json_array(), *layers = NULL;
   for (size_t i = 0; i < maps->n; i++) {
     const tool_attention_map *map = &maps->at[i];
     const size_t n_rows = side_of(map->rows->n, most), n_columns = side_of(map->columns->n, most);
+    if (args->scores && (n_rows < map->rows->n || n_columns < map->columns->n)) {
+      tool_error("--scores: expected at most %zu tokens of %zu heads, found %zu: choose fewer with --layer and --head",
+                 most, maps->n_heads, n_rows < map->rows->n ? map->rows->n : map->columns->n);
+      json_decref(parts);
+      return NULL;
+    }
     if (i == 0 || strcmp(map->kind, maps->at[i - 1].kind) != 0) {
       layers = json_array();
       json_array_append_new(parts, json_pack("{s:s, s:s, s:s, s:b, s:i, s:i, s:o}", "kind", map->kind, "rows",
@@ -78,8 +101,12 @@ static json_t *parts_json(const tool_args *args, const tool_attended *a, const t
                                              map->columns == &a->source ? "source" : "target", "causal", is_causal(map),
                                              "n_rows", (int)n_rows, "n_columns", (int)n_columns, "layers", layers));
     }
-    json_array_append_new(
-        layers, json_pack("{s:i, s:o}", "layer", (int)map->layer, "heads", layer_json(args, map, n_rows, n_columns)));
+    json_t *heads = layer_json(args, a, map, head_width, n_rows, n_columns);
+    if (!heads) {
+      json_decref(parts);
+      return NULL;
+    }
+    json_array_append_new(layers, json_pack("{s:i, s:o}", "layer", (int)map->layer, "heads", heads));
   }
   return parts;
 }
@@ -106,19 +133,9 @@ static json_t *image_json(const tool_attended *a) {
   }
   json_t *json = json_pack("{s:i, s:i, s:i, s:i, s:o}", "width", (int)columns, "height", (int)rows, "patch_rows",
                            (int)a->patch_rows, "patch_columns", (int)a->patch_columns, "pixels",
-                           rgb ? numbers_json(rgb, 3 * rows * columns, 255) : NULL);
+                           rgb ? numbers_json(rgb, 3 * rows * columns, 0, 255) : NULL);
   free(rgb);
   return json;
-}
-
-/* d where a head's scores are divided by sqrt(d) and it is d_model / n_heads; 0: another rule, or a key of its own. */
-static int head_width(const vkf_model_info *info) {
-  static const char *const families[] = {"marian",  "bart",      "mbart",       "m2m_100",    "bert",
-                                         "roberta", "camembert", "xlm-roberta", "distilbert", "albert",
-                                         "gpt2",    "opt",       "gpt_neox",    "vit"};
-  for (size_t i = 0; i < sizeof families / sizeof families[0]; i++)
-    if (strcmp(info->family, families[i]) == 0) return (int)(info->d_model / info->n_heads);
-  return 0;
 }
 
 json_t *tool_attention_document(const tool_session *session, const tool_args *args, const tool_attended *a) {
@@ -131,14 +148,15 @@ json_t *tool_attention_document(const tool_session *session, const tool_args *ar
     const tool_tokens *rows = maps->at[0].rows;
     const tool_span none = {0}, from = args->from ? tool_find_word(rows, args->from) : none,
                     to = args->to ? tool_find_word(maps->at[0].columns, args->to) : none;
+    json_t *parts = parts_json(args, a, maps, tool_attention_head_width(&info));
     json = json_pack("{s:s, s:s?, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:o, s:o*}", "text", a->text,
                      "translation", a->translation, "family", info.family, "device",
                      vkf_device_get_info(session->device)->name, "source", labels_json(&a->source), "target",
                      labels_json(&a->target), "next", labels_json(&a->next), "special_source", special_json(&a->source),
-                     "special_target", special_json(&a->target), "head_width", head_width(&info), "picked",
-                     from.n ? (int)from.first : -1, "picked_column", to.n ? (int)to.first : -1, "parts",
-                     parts_json(args, a, maps), "image", a->pixels ? image_json(a) : NULL);
-    if (!json) tool_error("out of memory");
+                     "special_target", special_json(&a->target), "head_width", (int)tool_attention_head_width(&info),
+                     "picked", from.n ? (int)from.first : -1, "picked_column", to.n ? (int)to.first : -1, "parts",
+                     parts, "image", a->pixels ? image_json(a) : NULL);
+    if (!json && parts) tool_error("out of memory");
   }
   free(maps);
   return json;

@@ -86,6 +86,90 @@ static void must_be_of_run(const char *kind, const char *array) {
   json_decref(data);
 }
 
+static double number_at(const json_t *rows, size_t row, size_t column) {
+  return json_number_value(json_array_get(json_array_get(rows, row), column));
+}
+
+typedef struct head_scores {
+  double scores[64 * 64], errors[64 * 64]; /* q.k / sqrt(d), and what a device's sum may be off */
+  size_t n_rows, n_columns, width;
+} head_scores;
+
+/* Scores of a head from the queries and keys of a pass; keys begin at column `first`. The page's are these, rounded. */
+static void products(const json_t *queries, const json_t *keys, size_t first, size_t head, const char *page,
+                     head_scores *out) {
+  char *end = NULL;
+  const size_t d = out->width;
+  assert_true(out->n_rows * out->n_columns <= 64 * 64);
+  for (size_t i = 0; i < out->n_rows * out->n_columns; i++, page = end) {
+    double sum = 0, sum_of_sizes = 0;
+    for (size_t k = 0; k < d; k++) {
+      const double x = number_at(queries, i / out->n_columns, head * d + k) *
+                       number_at(keys, i % out->n_columns, first + head * d + k);
+      sum += x;
+      sum_of_sizes += fabs(x);
+    }
+    const double found = strtod(page, &end);
+    if (end == page || fabs(found - 100 * sum) > 0.501)
+      fail_msg("head %zu, score %zu: expected %g, found %g", head, i, 100 * sum, found);
+    out->scores[i] = sum / sqrt((double)d);
+    out->errors[i] = (double)(d + 2) * 0x1p-24 * sum_of_sizes / sqrt((double)d);
+  }
+  assert_int_equal(*end, 0);
+}
+
+/* The softmax of what the mask leaves of the scores is what the device gave. Two scores are off by at most `error`
+ * each, and exp by 3 + 2|x| units in the last place (the rule of Vulkan), below and above the line. */
+static void must_be_softmax(const head_scores *s, const json_t *weights, bool causal) {
+  for (size_t r = 0; r < s->n_rows; r++) {
+    const double *x = s->scores + r * s->n_columns;
+    const size_t n = causal ? r + 1 : s->n_columns;
+    double most = x[0], least = x[0], error = 0, sum = 0;
+    for (size_t c = 0; c < n; c++) {
+      most = fmax(most, x[c]);
+      least = fmin(least, x[c]);
+      error = fmax(error, s->errors[r * s->n_columns + c]);
+    }
+    for (size_t c = 0; c < n; c++) sum += exp(x[c] - most);
+    const double off = 4 * error + 2 * (3 + 2 * (most - least) + (double)n) * 0x1p-23;
+    for (size_t c = 0; c < s->n_columns; c++) {
+      const double expected = c < n ? exp(x[c] - most) / sum : 0, found = number_at(weights, r, c);
+      if (!(fabs(found - expected) <= expected * expm1(off)))
+        fail_msg("row %zu, column %zu: expected %.9g, found %.9g", r, c, expected, found);
+    }
+  }
+}
+
+/* The scores of the page are products of the queries and keys of $T/run.json, and explain its weights. */
+static void must_explain(const char *kind, const char *weights, const char *queries, const char *keys) {
+  static head_scores s;
+  char name[64];
+  json_t *data = page_data("page.html"), *part = part_of(data, kind), *run = json_load_file(getenv("RUN"), 0, NULL);
+  const bool is_joined = strcmp(queries, keys) == 0, causal = json_is_true(json_object_get(part, "causal"));
+  assert_non_null(run);
+  s.n_rows = (size_t)number_of(part, "n_rows");
+  s.n_columns = (size_t)number_of(part, "n_columns");
+  s.width = (size_t)number_of(json_array_get(data, 0), "head_width");
+  for (size_t layer = 0; layer < json_array_size(json_object_get(part, "layers")); layer++) {
+    const json_t *of = json_array_get(json_object_get(part, "layers"), layer), *heads = json_object_get(of, "heads");
+    const json_t *arrays[3];
+    const char *const names[] = {weights, queries, keys};
+    for (size_t i = 0; i < 3; i++) {
+      snprintf(name, sizeof name, "%s.%zu", names[i], layer);
+      arrays[i] = json_array_get(json_object_get(run, name), 0);
+      assert_non_null(arrays[i]);
+    }
+    for (size_t head = 0; head < json_array_size(heads); head++) {
+      const char *page = json_string_value(json_object_get(json_array_get(heads, head), "scores"));
+      assert_non_null(page);
+      products(arrays[1], arrays[2], is_joined ? json_array_size(heads) * s.width : 0, head, page, &s);
+      must_be_softmax(&s, json_array_get(arrays[0], head), causal);
+    }
+  }
+  json_decref(run);
+  json_decref(data);
+}
+
 static int prepare(void **state) {
   static char run[300];
   setenv("M", VKF_SOURCE_DIR "/models/en-es", 1);
@@ -98,10 +182,11 @@ static int prepare(void **state) {
 static void test_one_stack(void **state) {
   (void)state;
   must_print(
-      "$V run $T/bert --text 'w5 w6 w7' --output-attentions -o $RUN && "
-      "$V attention $T/bert 'w5 w6 w7' -o $T/page.html",
+      "$V run $T/bert --text 'w5 w6 w7' --output-attentions --output-projections -o $RUN && "
+      "$V attention $T/bert 'w5 w6 w7' --scores -o $T/page.html",
       "");
   must_be_of_run("self", "attentions");
+  must_explain("self", "attentions", "projections", "projections");
   json_t *data = page_data("page.html"), *first = json_array_get(data, 0);
   char *labels = json_dumps(json_object_get(first, "source"), JSON_COMPACT),
        *special = json_dumps(json_object_get(first, "special_source"), JSON_COMPACT);
@@ -114,10 +199,11 @@ static void test_one_stack(void **state) {
   json_decref(data);
 
   must_print(
-      "$V run $T/gpt2 --text 'w5 w6 w7 w8' --output-attentions -o $RUN && "
-      "$V attention $T/gpt2 'w5 w6 w7 w8' -o $T/page.html",
+      "$V run $T/gpt2 --text 'w5 w6 w7 w8' --output-attentions --output-projections -o $RUN && "
+      "$V attention $T/gpt2 'w5 w6 w7 w8' --scores -o $T/page.html",
       "");
   must_be_of_run("self", "attentions");
+  must_explain("self", "attentions", "projections", "projections");
   data = page_data("page.html");
   assert_true(json_is_true(json_object_get(part_of(data, "self"), "causal")));
   json_decref(data);
@@ -131,12 +217,15 @@ static void test_translation(void **state) {
       "sed 's/.*\"ids\":\\[\\([0-9,]*\\),1\\].*/\\1/' > $T/target && "
       "printf '{\"input_ids\": [[%s]], \"decoder_input_ids\": [[0,%s]]}' "
       "\"$($V tokenize 'I am here.' | tr ' ' ',')\" \"$(cat $T/target)\" > $T/in.json && "
-      "$V run $M -i $T/in.json --output-attentions -o $RUN && "
-      "$V attention $M --num-beams 1 'I am here.' -o $T/page.html",
+      "$V run $M -i $T/in.json --output-attentions --output-projections -o $RUN && "
+      "$V attention $M --num-beams 1 'I am here.' --scores -o $T/page.html",
       "");
   must_be_of_run("encoder", "encoder_attentions");
   must_be_of_run("decoder", "decoder_attentions");
   must_be_of_run("cross", "cross_attentions");
+  must_explain("encoder", "encoder_attentions", "encoder_projections", "encoder_projections");
+  must_explain("decoder", "decoder_attentions", "decoder_projections", "decoder_projections");
+  must_explain("cross", "cross_attentions", "cross_queries", "cross_keys_values");
   json_t *data = page_data("page.html"), *first = json_array_get(data, 0);
   char *next = json_dumps(json_object_get(first, "next"), JSON_COMPACT);
   assert_string_equal(json_string_value(json_object_get(first, "translation")), "Estoy aqu\xc3\xad.");
@@ -176,7 +265,11 @@ static void test_sampled(void **state) {
   json_t *data = page_data("page.html");
   assert_int_equal(json_array_size(json_object_get(json_array_get(data, 0), "source")), 600);
   assert_int_equal(read_weights(part_of(data, "self"), 0, 0, weights, 512 * 512), 512 * 512);
+  const json_t *layer = json_array_get(json_object_get(part_of(data, "self"), "layers"), 0);
+  assert_null(json_object_get(json_array_get(json_object_get(layer, "heads"), 0), "scores")); /* not asked for */
   json_decref(data);
+  program_must("$V attention $T/big \"$(yes w5 w6 w7 | head -n 200 | tr '\\n' ' ')\" --scores -o $T/n.html", 4, "",
+               "--scores: expected at most 512 tokens of 4 heads, found 600: choose fewer with --layer and --head");
 }
 
 static void test_image(void **state) {
@@ -282,6 +375,8 @@ static void test_pairs_and_pictures(void **state) {
        ""},
       {"$V attention $T/gpt2 w5", 2, "", "expected -o FILE, or --from WORD and --to WORD"},
       {"$V attention $T/gpt2 -o $T/n.html", 2, "", "expected one text behind the model, or one --image, found 0"},
+      {"$V attention $T/gpt2 w5 --scores -o $T/n.svg", 2, "", "--scores: expected -o FILE.html as well"},
+      {"$V attention $G/llama w5 --scores -o $T/n.html", 4, "", "found one of the family llama"},
       {"$V attention $T/gpt2 w5 --to w5", 2, "", "--to: expected --from WORD as well"},
       {"$V attention $T/gpt2 w5 --layer -1 -o $T/n.html", 2, "", "--layer: expected whole numbers of at least 0"},
       {"$V attention $T/gpt2 w5 --layer 0,9 -o $T/n.html", 4, "", "--layer: expected 0 to 1, found 9"},

@@ -146,6 +146,29 @@ fourth("image").onclick({clientX: 700, clientY: 0}); // the second patch, which 
 assert.deepStrictEqual(fourth("image").getContext().rects.slice(-2).map(r => r.fill), ["rgba(0,0,0,0.850)", "rgba(0,0,0,0.000)"]);
 assert.strictEqual(bars("row").length, 0);
 
+// Scores: products, then divided by the root of 16, then without what a text that looks backwards must not see.
+const causal = {kind: "self", rows: "source", columns: "source", causal: true, n_rows: 2, n_columns: 2,
+                layers: [{layer: 0, heads: [{head: 0, weights: "10000 0 5000 5000", scores: "-400 800 0 0"}]}]};
+const fifth = open(process.argv[2], [{...one, source: ["cat", "it"], special_source: [], target: [], parts: [causal]}],
+                   {least: "0", like: "", special: "", scale: "linear", theme: "", view: ""});
+const map = () => fifth("map").getContext(), look = view => { fifth("view").value = view; fifth("view").oninput(); };
+assert.ok(!fifth("of-view").hidden && $("of-view").hidden);
+assert.ok(fifth("legend").hidden);
+fifth("map").onmousemove({clientX: map().rects[1].x + 1, clientY: map().rects[1].y + 1});
+assert.ok(fifth("say").textContent.endsWith(": 0.00 %"));
+look("raw");
+assert.ok(!fifth("legend").hidden);
+assert.deepStrictEqual(map().rects.map(r => r.fill), ["rgb(64,64,64)", "rgb(255,255,255)", "rgb(0,0,0)", "rgb(0,0,0)"]);
+assert.ok(fifth("say").textContent.endsWith(": 0.00 %; q\u00b7k = 8.00"), fifth("say").textContent);
+assert.deepStrictEqual(["legend-least", "legend-most"].map(id => fifth(id).textContent), ["\u22128.00", "8.00"]);
+look("scaled");
+assert.ok(fifth("say").textContent.endsWith("; q\u00b7k / \u221ad = 2.00"));
+assert.strictEqual(map().strokes, 0);
+look("masked");
+assert.ok(fifth("say").textContent.endsWith("; masked: \u2212\u221e before the softmax"));
+assert.deepStrictEqual([map().strokes, map().rects.length, map().rects[0].fill], [1, 3, "rgb(128,128,128)"]);
+assert.strictEqual(fifth("legend-most").textContent, "1.00; a stroke: masked");
+
 // No text at all.
 const none = open(process.argv[2], [], {least: "0"});
 assert.strictEqual(none("text").textContent, "There is no text on this page.");

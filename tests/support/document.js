@@ -5,11 +5,12 @@ const assert = require("assert"), fs = require("fs");
 
 // What is drawn: the rectangles of a canvas, and what colour they have.
 class Canvas {
-  constructor() { this.rects = []; }
+  constructor() { this.rects = []; this.strokes = 0; }
   fillRect(x, y, w, h) { this.rects.push({x, y, w, h, fill: this.fillStyle, alpha: this.globalAlpha}); }
-  clearRect() { this.rects = []; }
+  clearRect() { this.rects = []; this.strokes = 0; }
+  stroke() { this.strokes++; }
   measureText(text) { return {width: 7 * text.length}; }
-  save() {} restore() {} translate() {} rotate() {} setTransform() {} fillText() {} strokeRect() {}
+  save() {} restore() {} translate() {} rotate() {} setTransform() {} fillText() {} strokeRect() {} beginPath() {} moveTo() {} lineTo() {}
 }
 
 class Element {
