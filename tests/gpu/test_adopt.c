@@ -298,7 +298,7 @@ static void a_size_may_be_required_where_the_properties_say_so(void **state) {
 static void limits_hold(void **state) {
   (void)state;
   gpu fixture = {0}, *g = &fixture;
-  const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .limits = "pi"},
+  const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .limits = "least"},
                            wrong = {VKF_CONTEXT_PARAMS_INIT, .limits = "/no/such/limits.json"};
   vkf_context *context = NULL;
   vkf_device *device = NULL;
