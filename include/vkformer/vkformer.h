@@ -279,15 +279,16 @@ VKF_API vkf_status vkf_bytes_check_write(vkf_context *ctx, const char *path);
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
-/* How numbers are stored. Sums are always float32. */
+/* How numbers are stored. Sums are float32; Q8 adds up whole numbers in blocks of 32 before. */
 typedef enum vkf_storage {
   VKF_STORAGE_AUTO = 0,
   VKF_STORAGE_F32 = 1,
   VKF_STORAGE_F16 = 2,
   VKF_STORAGE_BF16 = 3,
-  VKF_STORAGE_INT8 = 4 /* with one scale for each row */
+  VKF_STORAGE_INT8 = 4, /* with one scale for each row */
+  VKF_STORAGE_Q8 = 5    /* the same; and matrix products round their activations to 8 bits, in blocks of 32 of a row */
 } vkf_storage;
-/* "auto", "f32", "f16", "bf16", "int8"; NULL: no such value. */
+/* "auto", "f32", "f16", "bf16", "int8", "q8"; NULL: no such value. */
 VKF_API const char *vkf_storage_name(vkf_storage storage);
 
 /* Called now and then. Non-zero stops the call, which returns VKF_ERROR_STOPPED and leaves nothing behind. */
@@ -309,8 +310,8 @@ VKF_DEFINE_INIT(vkf_model_params)
  * the device. */
 VKF_API vkf_status vkf_model_open(vkf_device *dev, const char *folder, vkf_model **out);
 /* The same with parameters. VKF_ERROR_UNSUPPORTED names a weight that its format cannot hold: over 65504 as f16, not
- * finite as int8. A key or value that a cache in f16 cannot hold becomes NaN; generation finds it in the scores and
- * returns VKF_ERROR_NUMERIC. */
+ * finite as int8 or q8. A key or value that a cache in f16 cannot hold becomes NaN; generation finds it in the scores
+ * and returns VKF_ERROR_NUMERIC. */
 VKF_API vkf_status vkf_model_open_with(vkf_device *dev, const char *folder, const vkf_model_params *params,
                                        vkf_model **out);
 

@@ -59,6 +59,7 @@ class Storage(enum.IntEnum):
     F16 = 2
     BF16 = 3
     INT8 = 4
+    Q8 = 5
 
 
 class LongRule(enum.IntEnum):

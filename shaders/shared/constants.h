@@ -28,6 +28,10 @@
 #define VKF_C_SLICES 17  /* slices in shared memory */
 #define VKF_C_SPLIT_K 18 /* k of a split; columns of the dispatch */
 #define VKF_C_SPLIT_WIDTH 19
+/* Columns of a row of x that share a scale where the weight is in q8, and the least exponent of their largest
+ * magnitude, as in the bits of a float: 2^-100. Blocks below it are zeros. */
+#define VKF_Q8_BLOCK 32
+#define VKF_Q8_LEAST_EXPONENT 27
 /* embed */
 #define VKF_C_HAS_TABLE 10
 #define VKF_C_HAS_POSITIONS 11

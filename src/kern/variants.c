@@ -12,7 +12,7 @@
 
 /* The families, family_<name>.c. */
 extern const vkf_family vkf_family_shared, vkf_family_split, vkf_family_vector, vkf_family_coopmat,
-    vkf_family_matmul_lane, vkf_family_matmul_uniform, vkf_family_naive; /* matmul */
+    vkf_family_matmul_lane, vkf_family_matmul_uniform, vkf_family_naive, vkf_family_dot; /* matmul */
 extern const vkf_family vkf_family_workgroup_per_query, vkf_family_subgroup_per_query, vkf_family_tiles,
     vkf_family_tiles_any, vkf_family_split_keys, vkf_family_attention_uniform, vkf_family_uniform_keys, vkf_family_vec4,
     vkf_family_heads, vkf_family_lane_per_query, vkf_family_weights; /* attention */
@@ -22,8 +22,8 @@ extern const vkf_family vkf_family_top_k_lanes, vkf_family_top_k_split, vkf_fami
 extern const vkf_family vkf_family_append, vkf_family_pairs;
 extern const vkf_family vkf_family_row, vkf_family_logit_edit;
 
-/* The formats of kernels whose modules read weights in every format. */
-#define ALL_FORMATS ((1u << VKF_FORMAT_COUNT) - 1)
+/* The formats of kernels whose modules read weights in every format but that of DOT. */
+#define ALL_FORMATS ((1u << VKF_FORMAT_COUNT) - 1 - (1u << VKF_FORMAT_Q8))
 /* The same of keys and values. */
 #define CACHE_FORMATS (1u << VKF_FORMAT_F16)
 
@@ -59,6 +59,11 @@ extern const vkf_family vkf_family_row, vkf_family_logit_edit;
 #define UNIFORM(module_)                                                                                     \
   .needs = VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS, .weights = VKF_LAYOUT_W_COLUMNS, \
   .formats = ALL_FORMATS, ROW(MATMUL, matmul_uniform, module_)
+
+/* x in whole numbers first, then a column a lane; they read nothing but q8. */
+#define DOT(module_)                                                                                    \
+  .combine = module_, .weights = VKF_LAYOUT_W_LANE, .formats = 1u << VKF_FORMAT_Q8, .fixed_tile = true, \
+  ROW(MATMUL, dot, "quantise")
 
 #define ATTENTION(family_, module_) \
   .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH, ROW(ATTENTION, family_, module_)
@@ -105,7 +110,9 @@ extern const vkf_family vkf_family_row, vkf_family_logit_edit;
 #define NORM_SUBGROUP ROW(NORM, norm_subgroup, "norm_subgroup"), .needs = VKF_NEED_ARITHMETIC, .order = VKF_ORDER_FAST
 
 static const vkf_variant table[] = {
-    {ROW(EMBED, row, "embed"), .workgroup = 64, .formats = ALL_FORMATS},
+    {ROW(EMBED, row, "embed"), .workgroup = 64, .formats = ALL_FORMATS | 1u << VKF_FORMAT_Q8},
+    {DOT("matmul_dot_m8"), .tile.gemm = {.bm = 8, .bn = 64, .bk = 32, .tm = 8, .tn = 1}},
+    {DOT("matmul_dot_m1"), .tile.gemm = {.bm = 1, .bn = 64, .bk = 32, .tm = 1, .tn = 1}},
     {UNIFORM("matmul_uniform_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 6, .bn = 16, .bk = 64, .tm = 6, .tn = 2}},
     {UNIFORM("matmul_uniform_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 4, .bn = 16, .bk = 64, .tm = 4, .tn = 2}},
     {UNIFORM("matmul_uniform_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 2, .bn = 16, .bk = 64, .tm = 2, .tn = 2}},

@@ -132,6 +132,16 @@ static const vkf_format_row table[VKF_FORMAT_COUNT] = {
                          .scale = int8_scale,
                          .encode = int8_encode,
                          .decode = int8_decode},
+    [VKF_FORMAT_Q8] = {.name = "q8",
+                       .bits = 8,
+                       .block = VKF_WHOLE_ROW,
+                       .q8 = true,
+                       .unit = 0.5 / 127 * (1 + 0x1p-16),
+                       .largest = 0x1.fcp127,
+                       .refused = 0x1.fc0002p127,
+                       .scale = int8_scale,
+                       .encode = int8_encode,
+                       .decode = int8_decode},
 };
 
 const vkf_format_row *vkf_format_get(vkf_format format) {

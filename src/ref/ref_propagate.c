@@ -4,6 +4,8 @@
  * Errors are float32, laid out as the values, and rounded up.
  */
 #include "ref/internal.h"
+#include "ref/q8.h"
+#include "shared/constants.h"
 
 /* Row `row` of the errors of input i, as of its values. */
 static const float *error_row(const vkf_view *errors, int i, size_t row) {
@@ -15,12 +17,40 @@ static double product(double a, double a_error, double b, double b_error) {
   return fabs(a) * b_error + a_error * fabs(b) + a_error * b_error;
 }
 
-static void propagate_matmul(const vkf_call *call, const vkf_view *errors, float *out) {
+/* A row of x as the products have it where the weight is in q8, and how far its numbers can move: each by its error and
+ * by the rounding before and behind, half a scale each. A scale is at most 1/127 (1 + 2^-16) of the largest number. */
+static void round_to_q8(const float *x, const float *x_error, uint32_t k, float *rounded, float *error) {
+  for (uint32_t from = 0; from < k; from += VKF_Q8_BLOCK) {
+    const uint32_t n = VKF_MIN(k - from, (uint32_t)VKF_Q8_BLOCK);
+    int8_t numbers[VKF_Q8_BLOCK];
+    const float scale = vkf_ref_q8_block(x + from, n, numbers);
+    double largest = 0, largest_error = 0;
+    for (uint32_t i = from; i < from + n; i++) {
+      largest = VKF_MAX(largest, fabs((double)x[i]));
+      largest_error = VKF_MAX(largest_error, (double)x_error[i]);
+    }
+    const double steps = (largest + largest_error / 2) / 127 * (1 + 0x1p-16) + 0x1p-99;
+    for (uint32_t i = 0; i < n; i++) {
+      rounded[from + i] = (float)numbers[i] * scale;
+      error[from + i] = vkf_ref_up((double)x_error[from + i] + steps);
+    }
+  }
+}
+
+static vkf_status propagate_matmul(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *out) {
   const vkf_matmul_params *p = &call->params->matmul;
   const float *bias = call->in[VKF_MATMUL_BIAS].data;
   double scale = p->scale == 0 ? 1 : (double)p->scale;
+  float *q8 = NULL; /* a row and its errors */
+  if (vkf_format_get(call->in[VKF_MATMUL_W].format)->q8 && !(q8 = vkf_env_alloc(env, p->k, 2 * sizeof *q8)))
+    return VKF_ERROR_MEMORY;
   for (uint32_t m = 0; m < call->dims->v[p->rows]; m++) {
     const float *x = vkf_ref_row(&call->in[VKF_MATMUL_X], m), *x_error = error_row(errors, VKF_MATMUL_X, m);
+    if (q8) {
+      round_to_q8(x, x_error, p->k, q8, q8 + p->k);
+      x = q8;
+      x_error = q8 + p->k;
+    }
     for (uint32_t n = 0; n < p->n; n++) {
       const float *w = vkf_ref_row(&call->in[VKF_MATMUL_W], n), *w_error = error_row(errors, VKF_MATMUL_W, n);
       double sum = 0, error = 0;
@@ -35,6 +65,8 @@ static void propagate_matmul(const vkf_call *call, const vkf_view *errors, float
       out[m * call->out[0].stride[0] + n] = vkf_ref_up(error);
     }
   }
+  vkf_env_free(env, q8);
+  return VKF_OK;
 }
 
 /* Of element i of a row to be normed, with its residual. */
@@ -216,7 +248,7 @@ static vkf_status propagate_moves(vkf_env *env, const vkf_call *call, const vkf_
 vkf_status vkf_ref_propagate_error(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *const *out) {
   switch (call->op) {
     case VKF_OP_MATMUL:
-      return propagate_matmul(call, errors, out[0]), VKF_OK;
+      return propagate_matmul(env, call, errors, out[0]);
     case VKF_OP_NORM:
       return propagate_norm(call, errors, out[0]), VKF_OK;
     case VKF_OP_ATTENTION:

@@ -9,10 +9,17 @@ void vkf_vkop_describe_matmul(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_matmul_params *p = &view->node->params.matmul;
   const uint32_t *in = view->node->in;
   const struct vkf_push_matmul push = {p->rows, p->n, p->k, p->scale == 0 ? 1 : p->scale};
-  const bool leaves_partials = view->variant->combine && !view->stage;
+  const bool is_q8 = vkf_format_get(view->problem->packing.format)->q8;
+  const bool leaves_partials = view->variant->combine && !view->stage && !is_q8, reads_w = !view->stage || is_q8;
   vkf_vkop_dispatch_begin(view, out);
+  if (is_q8 && !view->stage) { /* x in whole numbers */
+    vkf_vkop_dispatch_read(out, in[VKF_MATMUL_X]);
+    vkf_vkop_dispatch_write(out, VKF_SCRATCH_SLOT);
+    vkf_vkop_dispatch_params(out, &push, sizeof push);
+    return;
+  }
   vkf_vkop_dispatch_read(out, view->stage ? VKF_SCRATCH_SLOT : in[VKF_MATMUL_X]);
-  vkf_vkop_dispatch_read(out, view->stage ? VKF_NO_SLOT : in[VKF_MATMUL_W]);
+  vkf_vkop_dispatch_read(out, reads_w ? in[VKF_MATMUL_W] : VKF_NO_SLOT);
   if (leaves_partials) {
     vkf_vkop_dispatch_write(out, VKF_SCRATCH_SLOT);
   } else {
@@ -24,7 +31,7 @@ void vkf_vkop_describe_matmul(const vkf_node_view *view, vkf_dispatch *out) {
   }
   vkf_vkop_dispatch_scales(view, out, in[VKF_MATMUL_W]);
   out->operands[VKF_MATMUL_X].access = out->operands[VKF_MATMUL_W].access = view->variant->access;
-  out->operands[VKF_MATMUL_W].shard = !view->stage;
+  out->operands[VKF_MATMUL_W].shard = reads_w;
   out->operands[VKF_MATMUL_W].format = view->problem->packing.format;
   /* A pipeline is compiled for each set of constants, so what a kernel does not read stays 0. */
   if (!leaves_partials) {

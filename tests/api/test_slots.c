@@ -226,13 +226,19 @@ static void what_does_not_belong(void **state) {
   refused(&b, vkf_session_restore(b.session, 1, NULL, 0), VKF_ERROR_FORMAT, "found 0");
   assert_null(vkf_session_ids(b.session, 1, NULL));
   refused(&of_another, vkf_session_restore(of_another.session, 0, bytes, n), VKF_ERROR_ARGUMENT, "one of this model");
-  const vkf_model_params f16 = {VKF_MODEL_PARAMS_INIT, .kv_cache = VKF_STORAGE_F16};
+  const vkf_model_params f16 = {VKF_MODEL_PARAMS_INIT, .kv_cache = VKF_STORAGE_F16},
+                         q8 = {VKF_MODEL_PARAMS_INIT, .weights = VKF_STORAGE_Q8};
   const vkf_session_params one = {VKF_SESSION_PARAMS_INIT, .n_slots = 1, .slot_tokens = 8},
                            tiny = {VKF_SESSION_PARAMS_INIT, .n_slots = 1, .slot_tokens = 2};
   bench c = b;
   driver_ok(*state, vkf_model_open_with(b.d->device, LLAMA, &f16, &half));
   driver_ok(*state, vkf_session_create(half, &one, &c.session));
   refused(&c, vkf_session_restore(c.session, 0, bytes, n), VKF_ERROR_ARGUMENT, "a cache f16, found f32 and f32");
+  vkf_session_destroy(&c.session);
+  vkf_model_close(&half);
+  driver_ok(*state, vkf_model_open_with(b.d->device, LLAMA, &q8, &half));
+  driver_ok(*state, vkf_session_create(half, &one, &c.session));
+  refused(&c, vkf_session_restore(c.session, 0, bytes, n), VKF_ERROR_ARGUMENT, "weights q8 and a cache f32, found f32");
   vkf_session_destroy(&c.session);
   vkf_model_close(&half);
   driver_ok(*state, vkf_session_create(b.model, &tiny, &c.session));

@@ -10,6 +10,8 @@
  * VKF_OP_CASES=all in the environment runs them all, VKF_OP_CASES=norm,top_k all those of some ops and no others.
  * VKF_OP_RAN=FILE: there goes a line a variant, "ran NAME" or "left NAME", for scripts/report.
  */
+#include <math.h>
+
 #include "op/case_program.h"
 #include "ref/walk.h"
 #include "kern/kern.h"
@@ -132,6 +134,11 @@ static vkf_case with_one_epilogue(const vkf_case *c) {
   return out;
 }
 
+/* What the cases of a variant are stored in: float32, but where it reads another format alone. */
+static vkf_format format_of(const vkf_variant *v) {
+  return v->op == VKF_OP_MATMUL && v->formats == 1u << VKF_FORMAT_Q8 ? VKF_FORMAT_Q8 : VKF_FORMAT_F32;
+}
+
 static void test_every_variant(void **state) {
   driver *d = *state;
   const char *asked = getenv("VKF_OP_CASES");
@@ -149,7 +156,8 @@ static void test_every_variant(void **state) {
     for (size_t c = 0; c < n_cases; c++) {
       const bool whole = c % stride == (i + first) % stride;
       if (!takes_long && is_long(&cases[c])) continue;
-      const vkf_case plain = whole || cases[c].op != VKF_OP_MATMUL ? cases[c] : with_one_epilogue(&cases[c]);
+      vkf_case plain = whole || cases[c].op != VKF_OP_MATMUL ? cases[c] : with_one_epilogue(&cases[c]);
+      plain.format = format_of(&variants[i]);
       if (whole || plain.op == VKF_OP_MATMUL) n_ran += verify(d, &plain, name);
     }
     for (size_t c = 0; c < n_cases && !n_ran; c++) n_ran += verify(d, &cases[c], name);
@@ -293,6 +301,42 @@ static void test_cache_rounding(void **state) {
   vkf_case_finish(&run);
 }
 
+/* Whole numbers of q8 are the reference's, whatever the numbers: half way between two, many orders of magnitude in one
+ * block, at and below 2^-100, NaN. One that is off by 1 is over the bound of a sum of 64 products. */
+static void test_q8_rounding(void **state) {
+  driver *d = *state;
+  const vkf_case c = {.name = "q8 rounding",
+                      .op = VKF_OP_MATMUL,
+                      .params = {.matmul = {.rows = VKF_DIM_BS, .n = 3, .k = 63}},
+                      .sizes = {.B = 1, .S = 120},
+                      .data = VKF_DATA_NORMAL,
+                      .format = VKF_FORMAT_Q8};
+  vkf_backend *backend = d->device->backend;
+  vkf_case_program p = {0};
+  vkf_walk walk = {0};
+  vkf_comparison j = {0};
+  driver_ok(d, vkf_case_make(&d->context->env, &c, &p.run));
+  float *x = (float *)(uintptr_t)p.run.plan.slots[p.run.plan.nodes[0].in[VKF_MATMUL_X]].data;
+  for (uint64_t i = 0; i < 120 * 63; i++) {
+    const uint64_t row = i / 63, random = vkf_rng_u64(6, row, i);
+    const int exponent = row % 6 < 3 ? 0 : (int)(random >> 40 & 15) - 12;
+    x[i] = ldexpf((float)((int32_t)(random & 255) - 127) / 2, row % 7 == 0 ? -100 - (int)(row % 5) : exponent);
+    if (row % 3 == 1) x[i] = nextafterf(x[i], random & 256 ? INFINITY : -INFINITY);
+    if (i % 63 == row % 32) x[i] = ldexpf(row % 2 ? 127 : 63.5f, row % 7 == 0 ? -106 : (int)(row % 4));
+    if (row % 40 == 39 && i % 63 == 40) x[i] = row == 39 ? NAN : -INFINITY;
+  }
+  driver_ok(d, vkf_case_program_ready(&p, backend, NULL));
+  driver_ok(d, backend->table->run(p.program, &p.run.dims, 0, 1));
+  driver_ok(d,
+            vkf_ref_walk_init(&walk, &d->context->env, backend, &p.run.plan, p.program, &p.run.dims, &p.run.weights));
+  driver_ok(d, vkf_ref_walk_node(&walk, 0, &j));
+  if (!(j.ratio <= 1))
+    fail_msg("element %u is %.9g, expected %.9g within %.3g", (unsigned)j.worst, j.worst_got, j.worst_exact,
+             j.worst_bound);
+  vkf_ref_walk_finish(&walk);
+  vkf_case_program_finish(&p);
+}
+
 /* The first output of a case, dense, for the caller to free; NULL: the variant does not fit. */
 static float *first_output(driver *d, vkf_backend *backend, const vkf_case *c, const char *variant, size_t *n) {
   vkf_case_program r;
@@ -355,5 +399,6 @@ static void record_what_ran(void **state) {
 
 DRIVER_MAIN_SHARED(DRIVER_TEST_SHARED(test_every_case), DRIVER_TEST_SHARED(test_every_variant),
                    DRIVER_TEST_SHARED(test_every_format), DRIVER_TEST_SHARED(test_wide_activations),
-                   DRIVER_TEST_SHARED(test_cache_rounding), DRIVER_TEST_SHARED(test_pipelines_are_shared),
-                   DRIVER_TEST_SHARED(test_a_class_has_one_set_of_bits), cmocka_unit_test(record_what_ran))
+                   DRIVER_TEST_SHARED(test_cache_rounding), DRIVER_TEST_SHARED(test_q8_rounding),
+                   DRIVER_TEST_SHARED(test_pipelines_are_shared), DRIVER_TEST_SHARED(test_a_class_has_one_set_of_bits),
+                   cmocka_unit_test(record_what_ran))

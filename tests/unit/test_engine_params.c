@@ -109,7 +109,8 @@ static void a_caller_gets_what_it_knows(void **state) {
 static void enumerators_have_names(void **state) {
   (void)state;
   assert_string_equal(vkf_storage_name(VKF_STORAGE_INT8), "int8");
-  assert_null(vkf_storage_name((vkf_storage)5));
+  assert_string_equal(vkf_storage_name(VKF_STORAGE_Q8), "q8");
+  assert_null(vkf_storage_name((vkf_storage)6));
   assert_null(vkf_storage_name((vkf_storage)-1));
   assert_string_equal(vkf_device_kind_name(VKF_DEVICE_OTHER), "other");
   assert_null(vkf_device_kind_name((vkf_device_kind)6));

@@ -11,7 +11,7 @@
 #include "shared/constants.h"
 #include "support/problems.h"
 
-extern const vkf_family vkf_family_heads, vkf_family_subgroup_per_query, vkf_family_uniform_keys,
+extern const vkf_family vkf_family_dot, vkf_family_heads, vkf_family_subgroup_per_query, vkf_family_uniform_keys,
     vkf_family_workgroup_per_query;
 
 /* Each element lies where the index says, no two share a place, the rest is zero, the scales follow. */
@@ -106,7 +106,7 @@ static void grid_covers(void **state) {
       const uint32_t m = sizes[i], columns = sizes[VKF_COUNT(sizes) - 1 - i];
       const vkf_problem p = problem(v->op, m, columns);
       uint32_t grid[3];
-      vkf_kern_grid(v, 0, &p, grid);
+      vkf_kern_grid(v, v->family == &vkf_family_dot, &p, grid); /* its first stage has blocks of x */
       const bool attention = v->op == VKF_OP_ATTENTION || v->op == VKF_OP_ATTENTION_WEIGHTS;
       if (v->op == VKF_OP_MATMUL) {
         assert_true(grid[0] * v->tile.gemm.bm >= m && (grid[0] - 1) * v->tile.gemm.bm < m);

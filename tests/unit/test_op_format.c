@@ -25,7 +25,7 @@ static void names(void **state) {
   for (uint32_t f = 0; f < VKF_FORMAT_COUNT; f++)
     assert_int_equal(vkf_format_find(vkf_format_get((vkf_format)f)->name), f);
   assert_int_equal(vkf_format_find("f8"), VKF_FORMAT_COUNT);
-  assert_string_equal(vkf_format_names(false, text, sizeof text), "f32, f16, bf16 or int8");
+  assert_string_equal(vkf_format_names(false, text, sizeof text), "f32, f16, bf16, int8 or q8");
   assert_string_equal(vkf_format_names(true, text, sizeof text), "f32 or f16");
 }
 
