@@ -45,6 +45,8 @@ static const tool_option model_options[] = {
     {"weights", 0, TOOL_TEXT, offsetof(tool_args, weights), "FORMAT",
      "matrices and embeddings as f32, f16, bf16, int8 (a scale\na row) or auto (default): f32 on software drivers,\n"
      "elsewhere as in the file"},
+    {"activations", 0, TOOL_TEXT, offsetof(tool_args, activations), "FORMAT",
+     "with --weights int8: what enters matrix products, as f32\n(default) or q8 (8 bits in blocks of 32 of a row)"},
     {"kv-cache", 0, TOOL_TEXT, offsetof(tool_args, kv_cache), "FORMAT",
      "keys and values of decoders as f32 (default) or f16"},
     {"kv-cache-bytes", 0, TOOL_BYTES, offsetof(tool_args, kv_cache_bytes), "N",

@@ -49,7 +49,7 @@ typedef struct tool_args {
   const char *profile; /* NULL: none; "": a table alone; else the file of the trace */
   const char *model, *inputs, *outputs, *generation_config, *json_file, *variant;
   const char *params, *file, *output, *dtype;
-  const char *weights, *kv_cache;
+  const char *weights, *activations, *kv_cache;
   size_t kv_cache_bytes; /* 0: not given */
   int trace, list;
   const char *report, *replay;

@@ -109,17 +109,28 @@ static bool set_vector_width(unsigned bits) {
          (has_cache ? setenv(TOOL_MESA_CACHE, folder, 1) : setenv("MESA_SHADER_CACHE_DISABLE", "true", 1)) == 0;
 }
 
-/* word: of --weights or --kv-cache; NULL: auto. */
+/* word: of --weights or --kv-cache; NULL: auto. What --activations asks for is no word of theirs. */
 static int find_storage(const char *option, const char *word, vkf_storage *out) {
   char names[64] = "";
   *out = VKF_STORAGE_AUTO;
   for (int i = 0; word; i++) {
-    const char *name = vkf_storage_name((vkf_storage)i), *next = name ? vkf_storage_name((vkf_storage)(i + 1)) : NULL;
+    const char *name = i < VKF_STORAGE_Q8 ? vkf_storage_name((vkf_storage)i) : NULL;
+    const char *next = i + 1 < VKF_STORAGE_Q8 ? vkf_storage_name((vkf_storage)(i + 1)) : NULL;
     *out = (vkf_storage)i;
     if (!name) return tool_error("--%s: expected %s, found \"%s\"", option, names, word);
     if (strcmp(name, word) == 0) break;
     snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", !i ? "" : next ? ", " : " or ", name);
   }
+  return TOOL_OK;
+}
+
+/* weights: as --weights says. Q8 is how the library calls int8 weights with rounded activations. */
+static int find_activations(const char *word, vkf_storage *weights) {
+  if (!word || strcmp(word, "f32") == 0) return TOOL_OK;
+  if (strcmp(word, "q8") != 0) return tool_error("--activations: expected f32 or q8, found \"%s\"", word);
+  if (*weights != VKF_STORAGE_INT8)
+    return tool_error("--activations q8: expected --weights int8, found --weights %s", vkf_storage_name(*weights));
+  *weights = VKF_STORAGE_Q8;
   return TOOL_OK;
 }
 
@@ -146,6 +157,7 @@ int tool_session_open_context(tool_session *session, const tool_args *args) {
   vkf_session_params_init(&session->run_how);
   session->run_how.kv_cache_bytes = args->kv_cache_bytes;
   if (find_storage("weights", args->weights, &session->how.weights) != TOOL_OK ||
+      find_activations(args->activations, &session->how.weights) != TOOL_OK ||
       find_storage("kv-cache", args->kv_cache, &session->how.kv_cache) != TOOL_OK)
     return TOOL_FAILED;
   session->terminal = isatty(STDERR_FILENO) == 1;

@@ -194,6 +194,11 @@ static void test_models(void **state) {
   static const program_row rows[] = {
       {"$V info $T/nosuch", 4, "", "nosuch"},
       {"$V info $G/marian --weights int4", 4, "", "expected auto, f32, f16, bf16 or int8, found"},
+      {"$V info $G/marian --weights int8 --activations q8", 0, "q8 weights, f32 keys and values", ""},
+      {"$V info $G/marian --weights int8 --activations int8", 4, "",
+       "--activations: expected f32 or q8, found \"int8\""},
+      {"$V info $G/marian --activations q8", 4, "", "--activations q8: expected --weights int8, found --weights auto"},
+      {"$V info $G/marian --weights q8", 4, "", "expected auto, f32, f16, bf16 or int8, found \"q8\""},
       {"$V info $G/marian --kv-cache int8", 4, "", "expected f32 or f16, found"},
       {"$V run $G/marian --weights int8 --deterministic --inputs $T/in.safetensors --outputs $T/o", 4, "",
        "reproducible mode"},
