@@ -212,6 +212,8 @@ void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint3
       .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_PROPERTIES};
   VkPhysicalDeviceMaintenance4Properties buffers = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_MAINTENANCE_4_PROPERTIES,
                                                     .maxBufferSize = UINT64_MAX};
+  VkPhysicalDeviceShaderIntegerDotProductProperties dot = {
+      .sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_PROPERTIES};
   VkPhysicalDeviceMemoryProperties memory;
 
   vk->GetPhysicalDeviceProperties2(handle, &properties);
@@ -224,9 +226,16 @@ void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint3
     *tail = &driver;
     tail = &driver.pNext;
   }
-  if (version >= VK_API_VERSION_1_3 || vkf_gpu_extensions_have(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME))
+  if (version >= VK_API_VERSION_1_3 || vkf_gpu_extensions_have(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
     *tail = &sizes;
-  if (version >= VK_API_VERSION_1_3) sizes.pNext = &buffers;
+    tail = &sizes.pNext;
+  }
+  if (version >= VK_API_VERSION_1_3 ||
+      vkf_gpu_extensions_have(extensions, VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME)) {
+    *tail = &dot;
+    tail = &dot.pNext;
+  }
+  if (version >= VK_API_VERSION_1_3) *tail = &buffers;
   vk->GetPhysicalDeviceProperties2(handle, &properties);
   vk->GetPhysicalDeviceMemoryProperties(handle, &memory);
 
@@ -253,6 +262,7 @@ void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint3
   fill_limits(out, &p->limits);
   fill_memory(out, &memory);
   fill_subgroups(out, &subgroup, &sizes);
+  out->integer_dot_fast = dot.integerDotProduct4x8BitPackedSignedAccelerated;
   /* Mesa's driver of Apple's chips gives Mesa's vendor id. */
   out->n_registers = out->is_cpu ? 0 : registers_of(out->driver_id == HONEYKRISP ? APPLE : out->vendor_id);
   if (out->vendor_id == INTEL && !out->is_cpu) out->subgroup_registers = 2 * out->n_registers * out->subgroup_min;

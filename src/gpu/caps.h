@@ -72,6 +72,8 @@ typedef struct vkf_caps {
   bool float16, int8, int16, int64; /* arithmetic */
   bool storage16, storage8;         /* 16-bit and 8-bit members of storage buffers */
   bool buffer_address;              /* buffer references */
+  bool integer_dot;                 /* products of four 8-bit numbers in a word, added up */
+  bool integer_dot_fast;            /* the device has an instruction for them */
   bool coopmat; /* cooperative matrices of a subgroup, f16 times f16 added up in float32, in the shapes below */
   bool coopmat_left_out; /* the device has such matrices, and this build cannot use any */
   uint32_t n_matrix_shapes;

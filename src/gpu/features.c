@@ -15,6 +15,7 @@ typedef enum feature_extension {
   EXT_SIZE_CONTROL,
   EXT_MEMORY_MODEL,
   EXT_COOPMAT,
+  EXT_INTEGER_DOT,
   EXT_EXECUTABLES,
   EXT_PORTABILITY
 } feature_extension;
@@ -29,6 +30,7 @@ static const struct {
     [EXT_SIZE_CONTROL] = {VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME, VK_API_VERSION_1_3},
     [EXT_MEMORY_MODEL] = {VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, VK_API_VERSION_1_2},
     [EXT_COOPMAT] = {"VK_KHR_cooperative_matrix", 0},
+    [EXT_INTEGER_DOT] = {VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME, VK_API_VERSION_1_3},
     [EXT_EXECUTABLES] = {VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME, 0},
     [EXT_PORTABILITY] = {"VK_KHR_portability_subset", 0}, /* a device that offers it demands that it is enabled */
 };
@@ -49,6 +51,7 @@ void vkf_gpu_features_link(vkf_gpu_features *features, uint32_t api_version, con
   features->address.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES;
   features->size_control.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES;
   features->memory_model.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES;
+  features->integer_dot.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES;
   features->executables.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR;
 
   features->core.pNext = &features->storage16;
@@ -63,6 +66,7 @@ void vkf_gpu_features_link(vkf_gpu_features *features, uint32_t api_version, con
   LINK(EXT_ADDRESS, address)
   LINK(EXT_SIZE_CONTROL, size_control)
   LINK(EXT_MEMORY_MODEL, memory_model)
+  LINK(EXT_INTEGER_DOT, integer_dot)
   LINK(EXT_EXECUTABLES, executables)
 #ifdef VKF_HAS_COOPMAT
   features->coopmat.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_COOPERATIVE_MATRIX_FEATURES_KHR;
@@ -82,6 +86,7 @@ void vkf_gpu_features_to_caps(const vkf_gpu_features *features, vkf_caps *caps) 
   /* The properties say for which stages a size may be required: MoltenVK has the feature and no stage. */
   caps->subgroup_size_control = caps->subgroup_size_control && features->size_control.subgroupSizeControl;
   caps->subgroup_full = features->size_control.computeFullSubgroups;
+  caps->integer_dot = features->integer_dot.shaderIntegerDotProduct;
   caps->pipeline_statistics = features->executables.pipelineExecutableInfo;
 #ifdef VKF_HAS_COOPMAT
   /* Its kernels raise their flag by an atomic operation, and that model's have the scope of the device. */
@@ -100,6 +105,7 @@ void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps
   features->address.bufferDeviceAddress = caps->buffer_address;
   features->size_control.subgroupSizeControl = caps->subgroup_size_control;
   features->size_control.computeFullSubgroups = caps->subgroup_full;
+  features->integer_dot.shaderIntegerDotProduct = caps->integer_dot;
   features->executables.pipelineExecutableInfo = caps->pipeline_statistics;
 #ifdef VKF_HAS_COOPMAT
   features->coopmat.cooperativeMatrix = caps->coopmat;
@@ -129,6 +135,7 @@ static const struct {
     FEATURE(BUFFER_DEVICE_ADDRESS, BufferDeviceAddressFeatures, bufferDeviceAddress, address),
     FEATURE(SUBGROUP_SIZE_CONTROL, SubgroupSizeControlFeatures, subgroupSizeControl, size_control),
     FEATURE(SUBGROUP_SIZE_CONTROL, SubgroupSizeControlFeatures, computeFullSubgroups, size_control),
+    FEATURE(SHADER_INTEGER_DOT_PRODUCT, ShaderIntegerDotProductFeatures, shaderIntegerDotProduct, integer_dot),
     {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR,
      offsetof(VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR, pipelineExecutableInfo),
      offsetof(vkf_gpu_features, executables.pipelineExecutableInfo)},
@@ -148,6 +155,7 @@ static const struct {
     FEATURE(VULKAN_1_2, Vulkan12Features, vulkanMemoryModelDeviceScope, memory_model),
     FEATURE(VULKAN_1_3, Vulkan13Features, subgroupSizeControl, size_control),
     FEATURE(VULKAN_1_3, Vulkan13Features, computeFullSubgroups, size_control),
+    FEATURE(VULKAN_1_3, Vulkan13Features, shaderIntegerDotProduct, integer_dot),
 };
 #undef FEATURE
 
@@ -167,6 +175,7 @@ size_t vkf_gpu_features_extensions(const vkf_caps *caps, const vkf_gpu_extension
       [EXT_SIZE_CONTROL] = caps->subgroup_size_control || caps->subgroup_full,
       [EXT_MEMORY_MODEL] = caps->coopmat,
       [EXT_COOPMAT] = caps->coopmat,
+      [EXT_INTEGER_DOT] = caps->integer_dot,
       [EXT_EXECUTABLES] = caps->pipeline_statistics,
       [EXT_PORTABILITY] = true,
   };

@@ -173,6 +173,7 @@ typedef struct vkf_gpu_features {
   VkPhysicalDeviceBufferDeviceAddressFeatures address;
   VkPhysicalDeviceSubgroupSizeControlFeatures size_control;
   VkPhysicalDeviceVulkanMemoryModelFeatures memory_model; /* cooperative matrices need it */
+  VkPhysicalDeviceShaderIntegerDotProductFeatures integer_dot;
   VkPhysicalDevicePipelineExecutablePropertiesFeaturesKHR executables;
 #ifdef VKF_HAS_COOPMAT
   VkPhysicalDeviceCooperativeMatrixFeaturesKHR coopmat;
@@ -188,7 +189,7 @@ void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps
 void vkf_gpu_features_from_chain(vkf_gpu_features *features, const void *chain);
 /* Adds the names of the extensions that the features need, unless the version includes them. */
 size_t vkf_gpu_features_extensions(const vkf_caps *caps, const vkf_gpu_extensions *offered, const char **names);
-#define VKF_GPU_MAX_EXTENSIONS 8
+#define VKF_GPU_MAX_EXTENSIONS 9
 
 /* Everything of caps but the features; subgroup_size_control: what the properties allow. */
 void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint32_t instance_version,

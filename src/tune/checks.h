@@ -24,7 +24,6 @@ typedef struct vkf_check_trial {
 typedef struct vkf_check_row {
   const char *name, *title;  /* in files; for people */
   const char *module;        /* of the manifest; NULL: this check has no shader */
-  const char *unused;        /* why it never runs; NULL: it runs */
   size_t fact;               /* offset of the bool in vkf_caps that says whether it is there; 0: it always is */
   bool by_subgroup_size;     /* a trial for every subgroup size that kernels are written for */
   bool by_matrix;            /* and for every shape of cooperative matrices that they have there */

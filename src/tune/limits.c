@@ -35,6 +35,7 @@ static const struct {
     FACT(FLAG, storage8, 0),
     FACT(FLAG, int64, 0),
     FACT(FLAG, buffer_address, 0),
+    FACT(FLAG, integer_dot, 0),
     FACT(FLAG, timestamps, 0),
     FACT(FLAG, host_visible, 0),
     FACT(WHOLE64, max_allocation_bytes, 1),

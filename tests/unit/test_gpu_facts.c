@@ -346,6 +346,7 @@ static void extensions_of_features(void **state) {
       {{.buffer_address = true}, {VK_KHR_BUFFER_DEVICE_ADDRESS_EXTENSION_NAME}, VK_API_VERSION_1_2},
       {{.subgroup_size_control = true}, {VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME}, VK_API_VERSION_1_3},
       {{.subgroup_full = true}, {VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME}, VK_API_VERSION_1_3},
+      {{.integer_dot = true}, {VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME}, VK_API_VERSION_1_3},
       {{.pipeline_statistics = true}, {VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME}, 0},
       {{.coopmat = true}, {VK_KHR_VULKAN_MEMORY_MODEL_EXTENSION_NAME, "VK_KHR_cooperative_matrix"}, VK_API_VERSION_1_2},
   };
@@ -383,12 +384,13 @@ static void features_are_read_one_by_one(void **state) {
     *of_12[i] = VK_FALSE;
   }
   VkPhysicalDeviceVulkan13Features v13 = {.sType = VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_1_3_FEATURES,
-                                          .computeFullSubgroups = VK_TRUE};
+                                          .computeFullSubgroups = VK_TRUE,
+                                          .shaderIntegerDotProduct = VK_TRUE};
   vkf_gpu_features features;
   vkf_caps caps = {.subgroup_size_control = true};
   vkf_gpu_features_from_chain(&features, &v13);
   vkf_gpu_features_to_caps(&features, &caps);
-  assert_true(caps.subgroup_full && !caps.subgroup_size_control);
+  assert_true(caps.subgroup_full && caps.integer_dot && !caps.subgroup_size_control);
 }
 
 /* Every struct of features that a version has built in is asked for, and none that it has not. */
@@ -404,6 +406,7 @@ static void structs_of_features(void **state) {
       {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_BUFFER_DEVICE_ADDRESS_FEATURES, VK_API_VERSION_1_2},
       {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_VULKAN_MEMORY_MODEL_FEATURES, VK_API_VERSION_1_2},
       {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SUBGROUP_SIZE_CONTROL_FEATURES, VK_API_VERSION_1_3},
+      {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_SHADER_INTEGER_DOT_PRODUCT_FEATURES, VK_API_VERSION_1_3},
       {VK_STRUCTURE_TYPE_PHYSICAL_DEVICE_PIPELINE_EXECUTABLE_PROPERTIES_FEATURES_KHR, UINT32_MAX},
   };
   static const uint32_t versions[] = {VK_API_VERSION_1_1, VK_API_VERSION_1_2, VK_API_VERSION_1_3};

@@ -78,7 +78,6 @@ static void what_is_not_tried_says_why(void **state) {
   static const struct vkf_kern_spirv none = {NULL, NULL, 0};
   vkf_caps caps = a_gpu();
   assert_null(vkf_tune_check_not_done(VKF_CHECK_OF_SHUFFLE, &caps, vkf_kern_spirv_table));
-  assert_non_null(strstr(vkf_tune_check_not_done(VKF_CHECK_OF_INTEGER_DOT, &caps, &none), "no kernel"));
   assert_non_null(strstr(vkf_tune_check_not_done(VKF_CHECK_OF_SHUFFLE, &caps, &none), "compiler"));
 #ifdef VKF_HAS_COOPMAT
   assert_null(vkf_tune_check_not_done(VKF_CHECK_OF_MATRIX, &caps, vkf_kern_spirv_table));

@@ -1,0 +1,13 @@
+// Products of four signed 8-bit numbers in a word, added up: what matmul_dot.comp multiplies with.
+//
+// module probe_dot, needs GL_EXT_spirv_intrinsics
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#define GIVEN uint
+#include "lib/probe.glsl"
+#include "lib/dot.glsl"
+
+void main() {
+  const uint own = gl_GlobalInvocationID.x;
+  found[own] = uint(dot4(given[2 * own], given[2 * own + 1]));
+}
