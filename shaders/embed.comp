@@ -5,7 +5,7 @@
 // parts, a dispatch each: a row whose id is not among the p.n_ids of this one is left alone. Positions and types
 // outside of their tables read row 0 (the host refuses such, and ids, before).
 //
-// module embed, reads weights q8
+// module embed, reads weights
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_embed

@@ -1,59 +1,96 @@
-// The second stage of a matmul whose weight is in q8: out = act(x w^T + bias) + residual, where x is what quantise.comp
-// left. An invocation computes TM rows of one column, a workgroup BN columns. Operands: x (q8), w (any packing),
-// bias, residual, out, scales of w. The sum of a block's products of whole numbers is exact in float32, because it
-// stays below 2^24; times the block's scale it goes into one accumulator, blocks ascending.
+// out = act(x w^T + bias) + residual for weights in q8, by products of four 8-bit numbers in a word: a workgroup
+// computes BM x BN, an invocation TM x TN of it: rows ty + i BM/TM, columns tx + j BN/TN. Operands: x (as
+// quantise.comp leaves it in words), w (rows), bias, residual, out, scales of w. Blocks of K ascending: the sum of a
+// block's products is a whole number, times the block's scale it goes into one accumulator an element. A block of x and
+// w is in shared memory, its words as they are stored, one word more a row than they need; while it is multiplied, the
+// next one is on its way to registers.
 //
-// module matmul_dot_m8: FORMAT_Q8 TM=8
-// module matmul_dot_m1: FORMAT_Q8 TM=1
+// module matmul_dot_int8: FORMAT_INT8, needs GL_EXT_spirv_intrinsics
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul
 #define OUT 4
 #include "lib/kernel.glsl"
-#include "lib/weights.glsl"
 #include "lib/epilogue.glsl"
+#include "lib/dot.glsl"
 #include "lib/q8.glsl"
-layout(BINDING(0)) readonly buffer X { float x[]; };
-layout(BINDING(0)) readonly buffer X4 { vec4 x4[]; };
+layout(BINDING(0)) readonly buffer X { uint x[]; };
 layout(BINDING(1)) readonly buffer W { uint w[]; };
 
-// The whole numbers k .. k + 3 of a column: a word, where no row begins within one.
-vec4 four_of_w(uint column, uint k) {
-  const uint i = weight_index(column, k, p.k);
-  if (W_LAYOUT != VKF_W_ROWS || p.k % 4 == 0) return unpack4(w[at[1].x + i / 4]);
-  vec4 v = vec4(0.0);
-  [[unroll]] for (uint c = 0; c < 4; c++)
-    if (k + c < p.k) v[c] = unpack(w[at[1].x + (i + c) / 4], (i + c) % 4);
-  return v;
+const uint STRIDE = Q8_WORDS + 1, ACROSS = BN / TN, DOWN = BM / TM, INVOCATIONS = ACROSS * DOWN;
+shared uint words[(BM + BN) * STRIDE];
+shared float block_scales[BM];
+
+// Literal sizes: SwiftShader keeps no array in registers whose size is a specialization constant. kern/family_dot.c
+// knows them.
+#define MAX_TILE VKF_DOT_MAX_TILE
+#define MAX_LOADS VKF_DOT_MAX_LOADS
+const uint LOADS = ((BM + BN) * Q8_WORDS + INVOCATIONS - 1) / INVOCATIONS;
+uint next[MAX_LOADS];
+float next_scale;
+float sums[MAX_TILE * MAX_TILE];
+
+// Zeros behind the last row, column and k.
+void fetch(uint row0, uint column0, uint block, uint blocks, uint M) {
+  [[unroll]] for (uint i = 0; i < LOADS; i++) {
+    const uint e = gl_LocalInvocationID.x + i * INVOCATIONS, line = e / Q8_WORDS, word = e % Q8_WORDS;
+    next[i] = 0;
+    if (line < BM) {
+      if (row0 + line < M && block < blocks) next[i] = x[at[0].x + q8_block(row0 + line, block, blocks) + word];
+    } else if (line < BM + BN) {
+      const uint column = column0 + line - BM, k = block * VKF_Q8_BLOCK + word * 4;
+      if (column < p.n && k < p.k) next[i] = w[at[1].x + (column * p.k + k) / 4];
+    }
+  }
+  const uint row = row0 + gl_LocalInvocationID.x;
+  next_scale = 0.0;
+  if (gl_LocalInvocationID.x < BM && row < M && block < blocks)
+    next_scale = uintBitsToFloat(x[at[0].x + q8_scale(M, row, block, blocks)]);
+}
+
+void put() {
+  [[unroll]] for (uint i = 0; i < LOADS; i++) {
+    const uint e = gl_LocalInvocationID.x + i * INVOCATIONS;
+    if (e < (BM + BN) * Q8_WORDS) words[e / Q8_WORDS * STRIDE + e % Q8_WORDS] = next[i];
+  }
+  if (gl_LocalInvocationID.x < BM) block_scales[gl_LocalInvocationID.x] = next_scale;
+}
+
+void multiply(uint tx, uint ty) {
+  int whole[MAX_TILE * MAX_TILE];
+  [[unroll]] for (uint i = 0; i < TM * TN; i++) whole[i] = 0;
+  [[unroll]] for (uint word = 0; word < Q8_WORDS; word++) {
+    uint a[MAX_TILE];
+    [[unroll]] for (uint i = 0; i < TM; i++) a[i] = words[(ty + i * DOWN) * STRIDE + word];
+    [[unroll]] for (uint j = 0; j < TN; j++) {
+      const uint b = words[(BM + tx + j * ACROSS) * STRIDE + word];
+      [[unroll]] for (uint i = 0; i < TM; i++) whole[i * TN + j] += dot4(a[i], b);
+    }
+  }
+  [[unroll]] for (uint i = 0; i < TM; i++) {
+    const float scale = block_scales[ty + i * DOWN];
+    [[unroll]] for (uint j = 0; j < TN; j++)
+      sums[i * TN + j] = mad(scale, float(whole[i * TN + j]), sums[i * TN + j]);
+  }
 }
 
 void main() {
-  const uint M = dim[p.rows], row0 = gl_WorkGroupID.x * TM, column = gl_WorkGroupID.y * BN + gl_LocalInvocationID.x;
-  const uint fours = q8_fours(), blocks = q8_blocks();
-  if (column >= p.n) return;
-  float sums[TM];
-  uint row[TM];
+  const uint M = dim[p.rows], row0 = gl_WorkGroupID.x * BM, column0 = gl_WorkGroupID.y * BN;
+  const uint tx = gl_LocalInvocationID.x % ACROSS, ty = gl_LocalInvocationID.x / ACROSS;
+  const uint blocks = (p.k + VKF_Q8_BLOCK - 1) / VKF_Q8_BLOCK;
+  [[unroll]] for (uint i = 0; i < TM * TN; i++) sums[i] = 0.0;
+  fetch(row0, column0, 0, blocks, M);
+  for (uint block = 0; block < blocks; block++) {
+    barrier();
+    put();
+    barrier();
+    fetch(row0, column0, block + 1, blocks, M);
+    multiply(tx, ty);
+  }
   [[unroll]] for (uint i = 0; i < TM; i++) {
-    sums[i] = 0.0;
-    row[i] = min(row0 + i, M - 1);
-  }
-  [[dont_unroll]] for (uint block = 0; block < blocks; block++) {
-    vec4 products[TM];
-    [[unroll]] for (uint i = 0; i < TM; i++) products[i] = vec4(0.0);
-    const uint first = block * (VKF_Q8_BLOCK / 4), end = min(first + VKF_Q8_BLOCK / 4, fours);
-    // Behind K the numbers of x are 0, whatever is read of w there.
-    [[dont_unroll]] for (uint f = first; f < end; f += 2) {
-      const vec4 b = four_of_w(column, 4 * f), c = four_of_w(column, 4 * f + 4);
-      [[unroll]] for (uint i = 0; i < TM; i++) {
-        const uint from = at[0].x / 4 + row[i] * fours + f;
-        products[i] = mad(x4[from + 1], c, mad(x4[from], b, products[i]));
-      }
-    }
-    [[unroll]] for (uint i = 0; i < TM; i++) {
-      const float whole = products[i].x + products[i].y + (products[i].z + products[i].w);
-      sums[i] = mad(x[at[0].x + q8_scale(M, row[i], block)], whole, sums[i]);
+    [[unroll]] for (uint j = 0; j < TN; j++) {
+      const uint row = row0 + ty + i * DOWN, column = column0 + tx + j * ACROSS;
+      if (row < M && column < p.n) finish(row, column, sums[i * TN + j]);
     }
   }
-  [[unroll]] for (uint i = 0; i < TM; i++)
-    if (row0 + i < M) finish(row0 + i, column, sums[i]);
 }

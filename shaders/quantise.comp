@@ -1,22 +1,28 @@
-// The first stage of a matmul whose weight is in q8: rows of x as whole numbers -127 .. 127 and a scale for each block
-// of VKF_Q8_BLOCK columns (src/ref/q8.h says which), an invocation a block. Operands: x (rows), q8. All of it is exact:
-// the quotient of two whole numbers is only where a search begins.
-// q8 is what lib/q8.glsl reads.
+// What a matmul does first whose weight is in q8: rows of x with 8 bits (src/ref/q8.h), an invocation a block of
+// VKF_Q8_BLOCK columns. Operands: x (rows), rounded. Every step is exact: the quotient of two whole numbers is only
+// where a search begins, and a whole number times its scale has at most 24 bits.
 //
-// module quantise_q8
+// module quantise
+// module quantise_words: WORDS
+// WORDS: the whole numbers four a word, and scales, as lib/q8.glsl reads them, for kernels that multiply them. Else
+// float32, in rows as x.
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul
 #include "lib/kernel.glsl"
-#include "lib/q8.glsl"
 layout(BINDING(0)) readonly buffer X { float x[]; };
-layout(BINDING(1)) writeonly buffer Q8 { float q8[]; };
+#ifdef WORDS
+#include "lib/q8.glsl"
+layout(BINDING(1)) writeonly buffer Rounded { uint rounded[]; };
+#else
+layout(BINDING(1)) writeonly buffer Rounded { float rounded[]; };
+#endif
 
-// |x| / scale to nearest even; bits of x, the mantissa of the scale, the exponent of the block's largest.
-uint quantised(uint bits, uint steps, uint exponent) {
+// |x| / scale to nearest even, where x is `bits`; the scale's whole number and the exponent of the block's largest.
+int whole_number(uint bits, uint scale, uint exponent) {
   const uint own = bits >> 23 & 255, mantissa = bits & 0x7fffffu | 0x800000u, down = exponent - own;
   if (own == 0 || down > 8) return 0; // less than half a step
-  const uint step = steps << down;
+  const uint step = scale << down;
   uint q = uint(float(mantissa) / float(step));
   int rest = int(mantissa) - int(q * step);
   if (rest < 0) {
@@ -27,30 +33,41 @@ uint quantised(uint bits, uint steps, uint exponent) {
     rest -= int(step);
   }
   const uint twice = 2 * uint(rest);
-  return twice > step || twice == step && q % 2 != 0 ? q + 1 : q;
+  if (twice > step || twice == step && q % 2 != 0) q++;
+  return bits >> 31 != 0 ? -int(q) : int(q);
 }
 
 void main() {
-  const uint M = dim[p.rows], blocks = q8_blocks(), row = gl_GlobalInvocationID.x / blocks;
+  const uint M = dim[p.rows], blocks = (p.k + VKF_Q8_BLOCK - 1) / VKF_Q8_BLOCK;
+  const uint row = gl_GlobalInvocationID.x / blocks, block = gl_GlobalInvocationID.x % blocks;
   if (row >= M) return;
-  const uint block = gl_GlobalInvocationID.x % blocks, k0 = block * VKF_Q8_BLOCK, end = min(k0 + VKF_Q8_BLOCK, p.k);
-  const uint from = at[0].x + row * p.k, to = at[1].x + q8_row(row);
+  const uint k0 = block * VKF_Q8_BLOCK, n = min(VKF_Q8_BLOCK, p.k - k0), from = at[0].x + row * p.k + k0;
   uint most = 0;
-  [[dont_unroll]] for (uint k = k0; k < end; k++) most = max(most, floatBitsToUint(x[from + k]) & 0x7fffffffu);
+  [[dont_unroll]] for (uint k = 0; k < n; k++) most = max(most, floatBitsToUint(x[from + k]) & 0x7fffffffu);
   const uint exponent = most >> 23;
-  const bool finite = exponent < 255, some = finite && exponent >= VKF_Q8_LEAST_EXPONENT;
-  const uint steps = ((most & 0x7fffffu | 0x800000u) + 126) / 127;
-  // steps has 17 or 18 bits; the mantissa of the largest is a whole number of 2^(exponent - 150).
-  float scale = some ? uintBitsToFloat(floatBitsToUint(float(steps)) + (exponent - 150 << 23)) : 0.0;
-  if (!finite) scale = uintBitsToFloat(0x7fc00000u);
-  q8[at[1].x + q8_scale(M, row, block)] = scale;
-  [[dont_unroll]] for (uint k = k0; k < k0 + VKF_Q8_BLOCK && k < 4 * q8_fours(); k++) {
-    float y = 0.0;
-    if (some && k < end) {
-      const uint bits = floatBitsToUint(x[from + k]);
-      y = float(quantised(bits, steps, exponent));
-      if (bits >> 31 != 0) y = -y;
+  const bool held = most < VKF_Q8_REFUSED, some = held && exponent >= VKF_Q8_LEAST_EXPONENT;
+  // The mantissa of the largest, 24 bits, is a whole number of 2^(exponent - 150). The scale is another: 1 / 127 of it,
+  // rounded up to 17 bits.
+  const uint mantissa = most & 0x7fffffu | 0x800000u;
+  uint whole = (mantissa + 126) / 127;
+  if (whole > 0x20000u) whole = (mantissa + 253) / 254 * 2;
+  float scale = some ? uintBitsToFloat(floatBitsToUint(float(whole)) + (exponent - 150 << 23)) : 0.0;
+  if (!held) scale = uintBitsToFloat(0x7fc00000u);
+#ifdef WORDS
+  const uint to = at[1].x + q8_block(row, block, blocks);
+  rounded[at[1].x + q8_scale(M, row, block, blocks)] = floatBitsToUint(scale);
+  [[dont_unroll]] for (uint word = 0; word < VKF_Q8_BLOCK / 4; word++) {
+    uint four = 0;
+    [[unroll]] for (uint c = 0; c < 4; c++) {
+      const uint k = word * 4 + c;
+      if (some && k < n)
+        four |= uint(whole_number(floatBitsToUint(x[from + k]), whole, exponent) & 255) << 8 * c;
     }
-    q8[to + k] = y;
+    rounded[to + word] = four;
   }
+#else
+  const uint to = at[1].x + row * p.k + k0;
+  [[dont_unroll]] for (uint k = 0; k < n; k++)
+    rounded[to + k] = scale * (some ? float(whole_number(floatBitsToUint(x[from + k]), whole, exponent)) : 0.0);
+#endif
 }

@@ -7,11 +7,6 @@
 #ifndef FORMAT_GLSL
 #define FORMAT_GLSL
 
-// The numbers of q8 are those of int8; what makes it another format is how matmuls read x.
-#ifdef FORMAT_Q8
-#define FORMAT_INT8
-#endif
-
 #if defined(FORMAT_F16) // weights, caches
 #define BITS 16
 float unpack(uint word, uint i) { return unpackHalf2x16(word >> i * 16).x; }

@@ -28,10 +28,11 @@
 #define VKF_C_SLICES 17  /* slices in shared memory */
 #define VKF_C_SPLIT_K 18 /* k of a split; columns of the dispatch */
 #define VKF_C_SPLIT_WIDTH 19
-/* Columns of a row of x that share a scale where the weight is in q8, and the least exponent of their largest
- * magnitude, as in the bits of a float: 2^-100. Blocks below it are zeros. */
+/* Columns of a row of x that share a scale where the weight is in q8. Of their largest magnitude, in the bits of a
+ * float: the least exponent, 2^-100, below which the block is zeros; and the least number that int8 does not hold. */
 #define VKF_Q8_BLOCK 32
 #define VKF_Q8_LEAST_EXPONENT 27
+#define VKF_Q8_REFUSED 0x7f7e0001u
 /* embed */
 #define VKF_C_HAS_TABLE 10
 #define VKF_C_HAS_POSITIONS 11
@@ -130,6 +131,9 @@
  * columns a subgroup. */
 #define VKF_SHARED_MAX_TILE 8
 #define VKF_SHARED_MAX_LOADS 8
+/* The same of matmul_dot.comp; words. */
+#define VKF_DOT_MAX_TILE 8
+#define VKF_DOT_MAX_LOADS 8
 #define VKF_VECTOR_MAX_TM 8
 #define VKF_VECTOR_MAX_TN 4
 /* The largest k of the top-k kernels that keep a list in every lane. */

@@ -57,6 +57,10 @@ typedef struct vkf_family {
   uint32_t max_tile; /* the largest tm, and tn of a gemm */
   uint32_t probed;   /* 1, 2, ...: its place among the candidates of vkf_kern_probe_candidates(); 0: it is none */
   uint32_t n_texels; /* operands that its texel kernels read through texel buffers */
+  /* Of matmuls: the module that rounds x for its kernels where the weight is in q8, and the bytes of a block of x
+   * behind it; NULL: quantise, which leaves rows of float32. */
+  const char *quantise;
+  uint32_t quantised_block_bytes;
 } vkf_family;
 
 /* ---- counting turns of loops ----------------------------------------------------------------------------------------

@@ -1,65 +1,60 @@
-/* dot: a weight in q8 with x in whole numbers, which a first dispatch makes (shaders/quantise.comp, matmul_dot.comp).
- * The only family that reads q8: a column a lane, weights packed in any way. */
+/* dot: weights in q8 by integer dot products: blocks of x and w as words in shared memory (shaders/matmul_dot.comp). */
 #include <stdio.h>
 
 #include "kern/gemm.h"
 
+/* Products that an instruction adds up. */
+#define AT_ONCE 4
+
 static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
-  (void)v;
-  (void)caps;
-  if (!vkf_format_get(p->packing.format)->q8) VKF_KERN_REFUSE("multiplies whole numbers: reads weights in q8 alone");
-  if (p->reproducible) VKF_KERN_REFUSE("the reproducible mode defines no order of products with scales");
-  return NULL;
+  if (!vkf_kern_rounds_x(p))
+    VKF_KERN_REFUSE("reads weights in q8, these are %s", vkf_format_get(p->packing.format)->name);
+  return vkf_kern_gemm_fit(v, p, caps, why, size);
 }
 
 static uint32_t workgroup(const vkf_variant *v) {
-  return v->tile.gemm.bn;
+  return v->tile.gemm.bm / v->tile.gemm.tm * (v->tile.gemm.bn / v->tile.gemm.tn);
 }
 
-static uint32_t blocks_of(const vkf_problem *p) {
-  return VKF_CEIL_DIV(p->matmul.k, VKF_Q8_BLOCK);
+/* Words of a row of a block, and one more. */
+static uint32_t shared_bytes(const vkf_variant *v) {
+  return ((v->tile.gemm.bm + v->tile.gemm.bn) * (VKF_Q8_BLOCK / 4 + 1) + v->tile.gemm.bm) * 4;
 }
 
-/* First a block an invocation, then the tiles of the result. */
-static void grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
-  const uint64_t blocks = (uint64_t)p->matmul.m * blocks_of(p);
-  g[0] = stage ? VKF_CEIL_DIV(p->matmul.m, v->tile.gemm.bm)
-               : (uint32_t)VKF_MIN(VKF_CEIL_DIV(blocks, workgroup(v)), UINT32_MAX);
-  g[1] = stage ? VKF_CEIL_DIV(p->matmul.n, v->tile.gemm.bn) : 1;
-}
-
-/* shaders/lib/q8.glsl */
-static uint64_t scratch_bytes(const vkf_variant *v, const vkf_problem *p) {
-  (void)v;
-  return (uint64_t)p->matmul.m * (VKF_ROUND_UP(p->matmul.k, 8) + blocks_of(p)) * 4;
-}
-
+/* Sums and whole numbers, a column of x, and a share of the next block. */
 static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
+  const uint32_t words = (v->tile.gemm.bm + v->tile.gemm.bn) * (VKF_Q8_BLOCK / 4);
   (void)p;
-  return 6 * v->tile.gemm.tm + 8;
+  return 2 * v->tile.gemm.tm * v->tile.gemm.tn + v->tile.gemm.tm + 1 + VKF_CEIL_DIV(words, workgroup(v)) + 1;
 }
 
 static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   (void)v;
-  (void)p;
-  return 2 * vkf_turns_of(VKF_Q8_BLOCK, 0);
+  return vkf_turns_by(p->matmul.k, VKF_Q8_BLOCK);
 }
 
-/* Eight k a turn. */
-static uint64_t multiply_turns(const vkf_problem *p) {
-  return vkf_turns_of(blocks_of(p), vkf_turns_of(VKF_Q8_BLOCK / 8, 0));
+/* The sum of a block is exact. */
+static void rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
+  (void)v, (void)p;
+  out->at_once = VKF_Q8_BLOCK;
+  out->exact_steps = true;
 }
 
-/* Blocks ascending in one accumulator; the sums of blocks are exact. */
+static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  return caps->integer_dot_fast ? vkf_kern_gemm_gpu_effort(v, p, caps, 1) / AT_ONCE : VKF_NO_EFFORT;
+}
+
 const vkf_family vkf_family_dot = {.name = "dot",
-                                   .device = VKF_FOR_ANY,
-                                   .place = 0,
-                                   .reason = "q8: activations rounded to whole numbers first",
+                                   .device = VKF_FOR_GPU,
+                                   .place = 4, /* as the other tiles in shared memory */
+                                   .reason = "a GPU: integer dot products of tiles in shared memory",
                                    .fit = fit,
                                    .workgroup = workgroup,
+                                   .shared_bytes = shared_bytes,
                                    .registers = registers,
-                                   .grid = grid,
-                                   .scratch_bytes = scratch_bytes,
+                                   .grid = vkf_kern_gemm_grid,
                                    .loop_turns = loop_turns,
-                                   .combine_turns = multiply_turns,
-                                   .effort = vkf_kern_gemm_cpu_effort};
+                                   .rounding = rounding,
+                                   .effort = effort,
+                                   .quantise = "quantise_words",
+                                   .quantised_block_bytes = VKF_Q8_BLOCK + 4};

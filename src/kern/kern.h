@@ -117,7 +117,7 @@ typedef struct vkf_variant {
   vkf_access_kind access;  /* of its x and w operands */
   vkf_weight_layout weights;
   vkf_order_class order;
-  uint32_t formats;      /* bits of vkf_format that it reads beside float32; cooperative matrices read these alone */
+  uint32_t formats;      /* bits of vkf_format that it reads beside float32; coopmat and dot read these alone */
   uint32_t max_width;    /* attention: the widest head; top_k: the largest k; 0: any */
   bool not_reproducible; /* unrolled too far for the reproducible mode's arithmetic */
   bool fixed_tile;       /* its tile is a macro of the module, where other kernels of the family take it as constants */
@@ -135,7 +135,8 @@ enum vkf_need {
   VKF_NEED_GPU = 64,      /* on a CPU driver only where it is forced or no other fits */
   VKF_NEED_SHARED = 128,  /* uses shared memory and barriers */
   VKF_NEED_UNIFORM = 256, /* a CPU driver with scalar loads at uniform addresses: others compile it for minutes */
-  VKF_NEED_MATRIX = 512   /* cooperative matrices of its shape */
+  VKF_NEED_MATRIX = 512,  /* cooperative matrices of its shape */
+  VKF_NEED_DOT = 1024     /* products of four 8-bit numbers in a word */
 };
 
 const vkf_variant *vkf_kern_variants(size_t *n);
@@ -146,9 +147,12 @@ const char *vkf_kern_name(const vkf_variant *variant, char *buffer, size_t size)
 
 /* Invocations of a workgroup. */
 uint32_t vkf_kern_workgroup(const vkf_variant *variant);
-/* Dispatches that it takes one after the other: 1, or 2 where the second combines partial results. */
+/* A matmul whose weight is in q8: its first dispatch leaves x, rounded, in the node's scratch memory. */
+bool vkf_kern_rounds_x(const vkf_problem *problem);
+/* Dispatches that it takes one after the other: its own, one before it that rounds x, or one behind it that combines
+ * partial results. */
 #define VKF_MAX_STAGES 2
-uint32_t vkf_kern_stages(const vkf_variant *variant);
+uint32_t vkf_kern_stages(const vkf_variant *variant, const vkf_problem *problem);
 /* Writes the name of a stage's SPIR-V module that reads the problem's format, and returns it. */
 const char *vkf_kern_module(const vkf_variant *variant, uint32_t stage, const vkf_problem *problem, char *buffer,
                             size_t size);
@@ -189,7 +193,7 @@ const char *vkf_kern_reason(const vkf_kern_rank *rank, char *why, size_t size);
 
 /* Cores of the device, or a guess by its kind where it does not say. */
 uint32_t vkf_kern_cores(const vkf_caps *caps);
-/* Workgroups of the first stage; *own: the problem with the split that the kernel would get. */
+/* Workgroups that multiply, or of the first stage; *own: the problem with the split that the kernel would get. */
 double vkf_kern_workgroups(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps,
                            vkf_problem *own);
 /* A weight as the variant reads it. */

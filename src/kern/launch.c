@@ -52,17 +52,37 @@ uint32_t vkf_kern_split(const vkf_variant *v, const vkf_problem *p, const vkf_ca
   return v->family->split ? v->family->split(v, p, caps) : 0;
 }
 
+bool vkf_kern_rounds_x(const vkf_problem *p) {
+  return p->op == VKF_OP_MATMUL && vkf_format_get(p->packing.format)->q8;
+}
+
+uint32_t vkf_kern_stages(const vkf_variant *v, const vkf_problem *p) {
+  return vkf_kern_rounds_x(p) || v->combine ? 2 : 1;
+}
+
+static uint64_t blocks_of_x(const vkf_problem *p) {
+  return (uint64_t)p->matmul.m * VKF_CEIL_DIV(p->matmul.k, VKF_Q8_BLOCK);
+}
+
 uint64_t vkf_kern_scratch_bytes(const vkf_variant *v, const vkf_problem *p) {
+  if (vkf_kern_rounds_x(p))
+    return v->family->quantise ? blocks_of_x(p) * v->family->quantised_block_bytes
+                               : (uint64_t)p->matmul.m * p->matmul.k * 4;
   return v->family->scratch_bytes ? v->family->scratch_bytes(v, p) : 0;
 }
 
 uint64_t vkf_kern_loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
+  if (vkf_kern_rounds_x(p)) return stage ? v->family->loop_turns(v, p) : 2 * vkf_turns_of(VKF_Q8_BLOCK, 0);
   return stage ? v->family->combine_turns(p) : v->family->loop_turns(v, p);
 }
 
 void vkf_kern_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t grid[3]) {
   uint32_t g[3] = {p->rows.rows, 1, 1};
-  if (v->family->grid) v->family->grid(v, stage, p, g);
+  const bool rounds_x = vkf_kern_rounds_x(p);
+  if (rounds_x && !stage)
+    g[0] = (uint32_t)VKF_MIN(VKF_CEIL_DIV(blocks_of_x(p), vkf_kern_workgroup(v)), UINT32_MAX);
+  else if (v->family->grid)
+    v->family->grid(v, stage - rounds_x, p, g);
   if (!g[0] || !g[1] || !g[2]) memset(g, 0, sizeof g);
   memcpy(grid, g, sizeof g);
 }
@@ -71,7 +91,7 @@ double vkf_kern_workgroups(const vkf_variant *v, const vkf_problem *p, const vkf
   uint32_t grid[3];
   *own = *p;
   own->split = vkf_kern_split(v, p, caps);
-  vkf_kern_grid(v, 0, own, grid);
+  vkf_kern_grid(v, vkf_kern_rounds_x(p), own, grid);
   return (double)grid[0] * grid[1] * grid[2];
 }
 

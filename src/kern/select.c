@@ -43,6 +43,7 @@ static const struct need {
     {VKF_NEED_INT64, 0, "64-bit integers"},
     {VKF_NEED_MATRIX, 1u << VKF_CHECK_OF_MATRIX | 1u << VKF_CHECK_OF_FLOAT16,
      "cooperative matrices of f16 that this build can use"},
+    {VKF_NEED_DOT, 1u << VKF_CHECK_OF_INTEGER_DOT, "integer dot products"},
     {VKF_NEED_TEXEL, 0, "texel buffers"},
 };
 
@@ -62,6 +63,8 @@ static bool has_need(uint32_t bit, const vkf_caps *caps) {
       return caps->int64;
     case VKF_NEED_MATRIX:
       return caps->coopmat && caps->float16;
+    case VKF_NEED_DOT:
+      return caps->integer_dot;
     default:
       return caps->max_texel_bindings >= 4;
   }
@@ -111,7 +114,7 @@ static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const 
   if (scratch > most)
     VKF_KERN_REFUSE("takes %llu bytes of scratch memory, the device allows %llu", (unsigned long long)scratch,
                     (unsigned long long)most);
-  for (uint32_t stage = 0; stage < vkf_kern_stages(v); stage++) {
+  for (uint32_t stage = 0; stage < vkf_kern_stages(v, p); stage++) {
     const uint64_t turns = vkf_kern_loop_turns(v, stage, &own);
     if (turns > caps->max_loop_turns)
       VKF_KERN_REFUSE("takes %llu turns of loops in an invocation, the driver ends loops after %u%s",

@@ -22,8 +22,8 @@ extern const vkf_family vkf_family_top_k_lanes, vkf_family_top_k_split, vkf_fami
 extern const vkf_family vkf_family_append, vkf_family_pairs;
 extern const vkf_family vkf_family_row, vkf_family_logit_edit;
 
-/* The formats of kernels whose modules read weights in every format but that of DOT. */
-#define ALL_FORMATS ((1u << VKF_FORMAT_COUNT) - 1 - (1u << VKF_FORMAT_Q8))
+/* The formats of kernels whose modules read weights in every format. */
+#define ALL_FORMATS ((1u << VKF_FORMAT_COUNT) - 1)
 /* The same of keys and values. */
 #define CACHE_FORMATS (1u << VKF_FORMAT_F16)
 
@@ -60,10 +60,10 @@ extern const vkf_family vkf_family_row, vkf_family_logit_edit;
   .needs = VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS, .weights = VKF_LAYOUT_W_COLUMNS, \
   .formats = ALL_FORMATS, ROW(MATMUL, matmul_uniform, module_)
 
-/* x in whole numbers first, then a column a lane; they read nothing but q8. */
-#define DOT(module_)                                                                                    \
-  .combine = module_, .weights = VKF_LAYOUT_W_LANE, .formats = 1u << VKF_FORMAT_Q8, .fixed_tile = true, \
-  ROW(MATMUL, dot, "quantise")
+/* Blocks of x and w in q8 as words in shared memory, multiplied four numbers at a time. */
+#define DOT                                                                                              \
+  .vec = 4, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_DOT, .formats = 1u << VKF_FORMAT_Q8, \
+  ROW(MATMUL, dot, "matmul_dot")
 
 #define ATTENTION(family_, module_) \
   .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH, ROW(ATTENTION, family_, module_)
@@ -110,9 +110,7 @@ extern const vkf_family vkf_family_row, vkf_family_logit_edit;
 #define NORM_SUBGROUP ROW(NORM, norm_subgroup, "norm_subgroup"), .needs = VKF_NEED_ARITHMETIC, .order = VKF_ORDER_FAST
 
 static const vkf_variant table[] = {
-    {ROW(EMBED, row, "embed"), .workgroup = 64, .formats = ALL_FORMATS | 1u << VKF_FORMAT_Q8},
-    {DOT("matmul_dot_m8"), .tile.gemm = {.bm = 8, .bn = 64, .bk = 32, .tm = 8, .tn = 1}},
-    {DOT("matmul_dot_m1"), .tile.gemm = {.bm = 1, .bn = 64, .bk = 32, .tm = 1, .tn = 1}},
+    {ROW(EMBED, row, "embed"), .workgroup = 64, .formats = ALL_FORMATS},
     {UNIFORM("matmul_uniform_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 6, .bn = 16, .bk = 64, .tm = 6, .tn = 2}},
     {UNIFORM("matmul_uniform_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 4, .bn = 16, .bk = 64, .tm = 4, .tn = 2}},
     {UNIFORM("matmul_uniform_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 2, .bn = 16, .bk = 64, .tm = 2, .tn = 2}},
@@ -194,6 +192,10 @@ static const vkf_variant table[] = {
     {SPLIT, .tile.gemm = {.bm = 64, .bn = 64, .bk = 16, .tm = 8, .tn = 8, .slices = 1}},
     {SPLIT, .tile.gemm = {.bm = 32, .bn = 32, .bk = 16, .tm = 4, .tn = 4, .slices = 1}},
     {SPLIT, .tile.gemm = {.bm = 16, .bn = 64, .bk = 16, .tm = 2, .tn = 4, .slices = 1}},
+    {DOT, .tile.gemm = {.bm = 128, .bn = 64, .bk = VKF_Q8_BLOCK, .tm = 8, .tn = 4}},
+    {DOT, .tile.gemm = {.bm = 64, .bn = 64, .bk = VKF_Q8_BLOCK, .tm = 4, .tn = 4}},
+    {DOT, .tile.gemm = {.bm = 32, .bn = 32, .bk = VKF_Q8_BLOCK, .tm = 4, .tn = 4}},
+    {DOT, .tile.gemm = {.bm = 16, .bn = 64, .bk = VKF_Q8_BLOCK, .tm = 2, .tn = 4}},
     {ROW(MATMUL, naive, "matmul_naive"), .workgroup = 64, .weights = VKF_LAYOUT_W_COUNT /* any */,
      .formats = ALL_FORMATS, .tile.gemm = {.bm = 1, .bn = 64, .bk = 1, .tm = 1, .tn = 1}},
     {WORKGROUP_PER_QUERY},
@@ -309,15 +311,14 @@ const char *vkf_kern_name(const vkf_variant *v, char *buffer, size_t size) {
   return buffer;
 }
 
-uint32_t vkf_kern_stages(const vkf_variant *v) {
-  return v->combine ? 2 : 1;
-}
-
 const char *vkf_kern_module(const vkf_variant *v, uint32_t stage, const vkf_problem *p, char *buffer, size_t size) {
-  const bool own = !stage && p->packing.format != VKF_FORMAT_F32; /* partial results are float32 */
-  const bool texel = !stage && v->access == VKF_ACCESS_TEXEL;
-  snprintf(buffer, size, "%s%s%s%s%s", stage ? v->combine : v->module, texel ? "_texel" : "", own ? "_" : "",
-           own ? vkf_format_get(p->packing.format)->name : "", p->reproducible ? "_reproducible" : "");
+  const bool rounds_x = vkf_kern_rounds_x(p), own = stage == rounds_x;
+  const vkf_format format = vkf_format_get(p->packing.format)->q8 ? VKF_FORMAT_INT8 : p->packing.format;
+  const bool stored = own && format != VKF_FORMAT_F32; /* what dispatches leave to each other is float32 */
+  const char *before = v->family->quantise ? v->family->quantise : "quantise";
+  snprintf(buffer, size, "%s%s%s%s%s", own ? v->module : rounds_x ? before : v->combine,
+           own && v->access == VKF_ACCESS_TEXEL ? "_texel" : "", stored ? "_" : "",
+           stored ? vkf_format_get(format)->name : "", p->reproducible ? "_reproducible" : "");
   return buffer;
 }
 

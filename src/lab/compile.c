@@ -50,7 +50,7 @@ static vkf_status compile_variant(compilation *c, const vkf_variant *v) {
     row.failure = failure;
     VKF_CALLBACK(c->env, c->on_kernel(c->user, &row));
   }
-  for (; c->program.program && row.stage < vkf_kern_stages(v); row.stage++) {
+  for (; c->program.program && row.stage < vkf_vkop_stages(c->program.program, 0); row.stage++) {
     vkf_bench_statistic *told = NULL;
     VKF_TRY(vkf_vkop_statistics(c->program.program, 0, row.stage, &arena, &told, &row.n_statistics));
     row.statistics = told;

@@ -73,6 +73,7 @@ typedef struct vkf_rounding {
   uint32_t n_partial;                 /* partial sums per element; 1: ascending */
   uint32_t together;                  /* products that a partial sum takes at a time, in turns; 0: one */
   uint32_t at_once;                   /* of a matmul: products that one step adds in any order; 0: one */
+  bool exact_steps;                   /* the sum of a step's products is exact before it is added */
   bool scaled_rows;                   /* a sum is multiplied with the scale of its weight's row in the end */
   bool x_f16;                         /* matmul: x is rounded to f16 first */
   bool scaled_parts;                  /* log_softmax: parts of the sum are below maxima of their own, then scaled */

@@ -17,7 +17,7 @@ typedef enum vkf_format {
   VKF_FORMAT_F16,  /* IEEE 754 binary16 */
   VKF_FORMAT_BF16, /* the upper half of a float32 */
   VKF_FORMAT_INT8, /* -127 .. 127 times a scale a row */
-  VKF_FORMAT_Q8,   /* the same numbers; a matmul rounds its activations to whole numbers, too (vkf_format_row.q8) */
+  VKF_FORMAT_Q8,   /* the same numbers; a matmul rounds its activations to 8 bits, too (vkf_format_row.q8) */
   VKF_FORMAT_COUNT
 } vkf_format;
 
@@ -25,7 +25,7 @@ typedef struct vkf_format_row {
   const char *name;
   uint32_t bits;  /* of an element; 8, 16 or 32 */
   uint32_t block; /* elements of a row that share a scale, a float32 that they are multiplied with; 0: no scales */
-  bool q8;     /* a matmul multiplies whole numbers: those of the weight by those of vkf_ref_q8(), docs/numerics.md */
+  bool q8;     /* a matmul rounds its activations to 8 bits first (ref/q8.h); kernels read the weight as int8 */
   bool caches; /* keys and values may be kept so */
   vkf_dtype dtype; /* of tensors in files whose elements are these, without scales */
   double unit;     /* largest error of rounding: relative to the number, with scales to the largest of its block */

@@ -1,5 +1,4 @@
-/* matmul: out = act(scale x w^T + bias) + residual. With a weight in q8 the products of a sum are those of blocks: the
- * scale of a block of x times the sum of its products of whole numbers (ref/q8.h). */
+/* matmul: out = act(scale x w^T + bias) + residual, where x is rounded first if the weight is in q8 (ref/q8.h). */
 #include "ref/reproducible.h"
 #include "ref/internal.h"
 #include "ref/q8.h"
@@ -31,7 +30,6 @@ static double dot(const float *restrict x, const float *restrict w, uint32_t k) 
 
 /* What the bound of a sum of products depends on, x as the kernel has it. */
 typedef struct products {
-  uint32_t n;       /* how many */
   double magnitude; /* sum |x||w| */
   double path;      /* sum of |partial sum| behind each step */
   double ends;      /* sum of |partial sum| in the end */
@@ -104,12 +102,14 @@ static double sum_error(const vkf_call *call, double dot, double bias, const pro
   const vkf_rounding *r = call->rounding;
   const double scale = p->scale == 0 ? 1 : fabs((double)p->scale), behind = (p->scale == 0 ? 2 : 3) + r->scaled_rows;
   const double lost = scale * of->lost, magnitude = scale * of->magnitude + bias + lost, u = r->u;
-  const double any_order = lost + vkf_ref_gamma(vkf_ref_depth(r, of->n) + behind, u) * magnitude;
+  const double any_order = lost + vkf_ref_gamma(vkf_ref_depth(r, p->k) + behind, u) * magnitude;
   const uint32_t n = VKF_MAX(r->n_partial, 1u), step = VKF_MAX(r->at_once, 1u);
-  const double steps = VKF_CEIL_DIV(VKF_ROUND_UP(VKF_CEIL_DIV(of->n, n), VKF_MAX(r->together, 1u)), step);
-  const double each = vkf_ref_gamma(step, u), products_of = step > 1 ? vkf_ref_gamma(step + 1, u) : u;
+  const double steps = VKF_CEIL_DIV(VKF_ROUND_UP(VKF_CEIL_DIV(p->k, n), VKF_MAX(r->together, 1u)), step);
+  const bool rounds_within = step > 1 && !r->exact_steps;
+  const double each = vkf_ref_gamma(rounds_within ? step : 1, u);
+  const double products_of = rounds_within ? vkf_ref_gamma(step + 1, u) : u;
   if (steps * each >= 1) return any_order;
-  const double own = of->n * 0x1p-52 * (of->magnitude + of->lost); /* of the sums in double here */
+  const double own = p->k * 0x1p-52 * (of->magnitude + of->lost); /* of the sums in double here */
   const double path = of->path + n * steps * of->lost;
   const double parts = (products_of * of->magnitude + each * path) / (1 - steps * each) + own;
   const double running = scale * (parts + of->lost + vkf_ref_gamma(n - 1, u) * (of->ends + of->lost + parts));
@@ -123,7 +123,7 @@ static double element_bound(const vkf_call *call, bool halves, double sum, doubl
   const vkf_matmul_params *p = &call->params->matmul;
   const vkf_rounding *r = call->rounding;
   bool exact = halves && of->magnitude + bias < 0x1p22 && p->scale == 0;
-  double tiny = (of->n + 2) * (1 + fabs((double)p->scale)) * (1 + of->largest) * r->tiny;
+  double tiny = (p->k + 2) * (1 + fabs((double)p->scale)) * (1 + of->largest) * r->tiny;
   double error = exact ? 0 : sum_error(call, dot, bias, of) + tiny;
   double bound = vkf_ref_activate_bound(p->activation, sum, error, r);
   if (residual && !(exact && bound == 0 && floor(4 * result) == 4 * result && fabs(result) < 0x1p22))
@@ -141,72 +141,55 @@ static float reproducible_element(const vkf_call *call, const float *x, uint32_t
   return residual ? y + residual[n] : y;
 }
 
-/* Element (m, n): the bound of `result`, whose sum of products in double is all. x, w: of->n factors of the products,
- * each times `unit`. */
-static double bound_of(const vkf_call *call, bool halves, const float *x, const float *w, double unit, double all,
-                       double bias, double sum, double result, products *of) {
-  const vkf_matmul_params *p = &call->params->matmul;
-  const double scale = p->scale == 0 ? 1 : fabs((double)p->scale);
-  add_products(x, w, of->n, call->rounding, of);
-  of->magnitude *= unit;
-  of->path *= unit;
-  of->ends *= unit;
-  const double bound =
-      element_bound(call, halves, sum, all, bias, of, result, call->in[VKF_MATMUL_RESIDUAL].data != NULL);
-  const double last =
-      VKF_MIN(scale, 1) * (of->largest > 0 ? VKF_MIN(of->largest / 127, 1) : 1); /* factors of the sum */
-  return vkf_ref_unless_overflow((scale * of->magnitude + bias) / last, bound);
-}
-
 vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
   const vkf_matmul_params *p = &call->params->matmul;
-  const vkf_view *x = &call->in[VKF_MATMUL_X], *w = &call->in[VKF_MATMUL_W], *out = &call->out[0];
+  const vkf_view *w = &call->in[VKF_MATMUL_W], *x = &call->in[VKF_MATMUL_X], *out = &call->out[0];
   const float *bias = call->in[VKF_MATMUL_BIAS].data;
   const vkf_view *residual = &call->in[VKF_MATMUL_RESIDUAL];
   uint32_t rows = call->dims->v[p->rows];
   bool wants_bounds = vkf_ref_wants_bounds(call);
   double scale = p->scale == 0 ? 1 : (double)p->scale;
-  const bool x_f16 = wants_bounds && call->rounding->x_f16, is_q8 = vkf_format_get(w->format)->q8;
+  const bool x_f16 = wants_bounds && call->rounding->x_f16;
   float *rounded = NULL; /* a row of x in f16 */
-  vkf_ref_q8 q8 = {0};
+  vkf_view in_q8 = {0};
   vkf_status st = VKF_OK;
   if (x_f16) {
     rounded = vkf_env_alloc(env, VKF_MAX(p->k, 1u), sizeof *rounded);
     if (!rounded) VKF_TRY(VKF_ERROR_MEMORY);
   }
-  if (is_q8 && call->reproducible)
-    VKF_FAIL(env, VKF_ERROR_UNSUPPORTED,
-             "node %s: expected a weight in another format than q8 in the reproducible mode", call->name);
-  if (is_q8) VKF_TRY(vkf_ref_q8_begin(env, x, rows, p->k, &q8));
-  bool halves = wants_bounds && !is_q8 && all_halves(x, rows, p->k, x_f16 ? 0x1p10f : 0x1p20f) &&
+  if (vkf_format_get(w->format)->q8) {
+    VKF_TRY(vkf_ref_q8_rows(env, x, rows, p->k, &in_q8));
+    x = &in_q8;
+  }
+  bool halves = wants_bounds && all_halves(x, rows, p->k, x_f16 ? 0x1p10f : 0x1p20f) &&
                 all_halves(w, p->n, p->k, 0x1p20f) &&
                 (!bias || all_halves(&(vkf_view){.data = (void *)bias}, 1, p->n, 0x1p20f));
   for (uint32_t n = 0; n < p->n; n++) { /* outside: a row of w is read once, the rows of x stay in the cache */
     double largest = wants_bounds && call->rounding->scaled_rows ? largest_of(vkf_ref_row(w, n), p->k) : 0;
-    if (is_q8) vkf_ref_q8_weight(&q8, vkf_ref_row(w, n));
     for (uint32_t m = 0; m < rows; m++) {
-      const float *a = is_q8 ? q8.scales + (size_t)m * q8.n_blocks : vkf_ref_row(x, m);
-      const float *b = is_q8 ? vkf_ref_q8_dots(&q8, m) : vkf_ref_row(w, n);
-      const double unit = is_q8 ? (double)q8.weight_scale : 1;
-      products of = {.n = is_q8 ? q8.n_blocks : p->k, .largest = largest};
       if (call->reproducible) {
         const float *row = residual->data ? vkf_ref_row(residual, m) : NULL;
         vkf_ref_store_same(call, 0, m * out->stride[0] + n, reproducible_element(call, vkf_ref_row(x, m), n, row));
         continue;
       }
-      double all = unit * dot(a, b, of.n), sum = scale * all + (bias ? (double)bias[n] : 0), bound = 0;
-      double result = vkf_ref_activate(p->activation, sum);
+      double all = dot(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k), sum = scale * all + (bias ? (double)bias[n] : 0);
+      double result = vkf_ref_activate(p->activation, sum), bound = 0;
       if (residual->data) result += (double)vkf_ref_row(residual, m)[n];
       if (wants_bounds) {
-        if (x_f16) of.lost = lost_in_f16(a, b, p->k, call->rounding->scaled_rows, rounded);
-        bound = bound_of(call, halves, x_f16 ? rounded : a, b, unit, all, bias ? fabs((double)bias[n]) : 0, sum, result,
-                         &of);
+        const double of_bias = bias ? fabs((double)bias[n]) : 0;
+        products of = {.largest = largest};
+        if (x_f16)
+          of.lost = lost_in_f16(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k, call->rounding->scaled_rows, rounded);
+        add_products(x_f16 ? rounded : vkf_ref_row(x, m), vkf_ref_row(w, n), p->k, call->rounding, &of);
+        bound = element_bound(call, halves, sum, all, of_bias, &of, result, residual->data != NULL);
+        double last = VKF_MIN(fabs(scale), 1) * (largest > 0 ? VKF_MIN(largest / 127, 1) : 1); /* factors of the sum */
+        bound = vkf_ref_unless_overflow((fabs(scale) * of.magnitude + of_bias) / last, bound);
       }
       vkf_ref_store(call, 0, m * out->stride[0] + n, result, bound);
     }
   }
 done:
-  vkf_ref_q8_finish(env, &q8);
+  vkf_env_free(env, in_q8.data);
   vkf_env_free(env, rounded);
   return st;
 }

@@ -20,20 +20,16 @@ static double product(double a, double a_error, double b, double b_error) {
 /* A row of x as the products have it where the weight is in q8, and how far its numbers can move: each by its error and
  * by the rounding before and behind, half a scale each. A scale is at most 1/127 (1 + 2^-16) of the largest number. */
 static void round_to_q8(const float *x, const float *x_error, uint32_t k, float *rounded, float *error) {
+  vkf_ref_q8_round(x, k, rounded);
   for (uint32_t from = 0; from < k; from += VKF_Q8_BLOCK) {
     const uint32_t n = VKF_MIN(k - from, (uint32_t)VKF_Q8_BLOCK);
-    int8_t numbers[VKF_Q8_BLOCK];
-    const float scale = vkf_ref_q8_block(x + from, n, numbers);
     double largest = 0, largest_error = 0;
     for (uint32_t i = from; i < from + n; i++) {
       largest = VKF_MAX(largest, fabs((double)x[i]));
       largest_error = VKF_MAX(largest_error, (double)x_error[i]);
     }
     const double steps = (largest + largest_error / 2) / 127 * (1 + 0x1p-16) + 0x1p-99;
-    for (uint32_t i = 0; i < n; i++) {
-      rounded[from + i] = (float)numbers[i] * scale;
-      error[from + i] = vkf_ref_up((double)x_error[from + i] + steps);
-    }
+    for (uint32_t i = 0; i < n; i++) error[from + i] = vkf_ref_up((double)x_error[from + i] + steps);
   }
 }
 

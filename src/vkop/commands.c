@@ -70,12 +70,12 @@ static vkf_status make_all(vkf_program *p) {
   vkf_status st = VKF_OK;
   vkf_env *env = p->backend->base.env;
   uint32_t n = 0;
-  for (uint32_t i = 0; i < p->plan->n_nodes; i++) n += vkf_kern_stages(p->nodes[i].variant);
+  for (uint32_t i = 0; i < p->plan->n_nodes; i++) n += vkf_kern_stages(p->nodes[i].variant, &p->nodes[i].problem);
   vkf_gpu_binding_kind(*kinds)[1 + VKF_MAX_OPERANDS] = vkf_env_alloc(env, n, sizeof *kinds);
   vkf_gpu_pipeline_params *params = vkf_env_alloc(env, n, sizeof *params), *next = params;
   if (!kinds || !params) VKF_TRY(VKF_ERROR_MEMORY);
   for (uint32_t i = 0; i < p->plan->n_nodes; i++)
-    for (uint32_t stage = 0; stage < vkf_kern_stages(p->nodes[i].variant); stage++, next++)
+    for (uint32_t stage = 0; stage < vkf_kern_stages(p->nodes[i].variant, &p->nodes[i].problem); stage++, next++)
       VKF_TRY(want_pipeline(p, &p->nodes[i], stage, kinds[next - params], next));
   VKF_TRY(vkf_gpu_pipelines_make(p->backend->device, params, n));
 done:
@@ -87,7 +87,7 @@ done:
 /* The pipelines of a node, which are made already, unless the driver could not make one. */
 static vkf_status find_pipelines(vkf_program *p, vkop_node *k, uint32_t *spills) {
   *spills = 0;
-  for (uint32_t stage = 0; stage < vkf_kern_stages(k->variant); stage++) {
+  for (uint32_t stage = 0; stage < vkf_kern_stages(k->variant, &k->problem); stage++) {
     vkf_gpu_binding_kind kinds[1 + VKF_MAX_OPERANDS];
     vkf_gpu_pipeline_params params;
     VKF_CALL(want_pipeline(p, k, stage, kinds, &params));
@@ -258,7 +258,7 @@ static vkf_status record_block(vkf_program *p, uint32_t index) {
     node->segment = p->n_segments - 1;
     node->first_dispatch = info.n_dispatches;
     for (uint32_t shard = 0; shard < node->n_shards; shard++)
-      for (uint32_t stage = 0; stage < vkf_kern_stages(node->variant); stage++)
+      for (uint32_t stage = 0; stage < vkf_kern_stages(node->variant, &node->problem); stage++)
         VKF_CALL(record_dispatch(p, n, shard, stage, gpu));
     vkf_gpu_block_get_info(gpu, &info);
     node->n_dispatches = info.n_dispatches - node->first_dispatch;
@@ -266,6 +266,10 @@ static vkf_status record_block(vkf_program *p, uint32_t index) {
   }
   p->blocks[index].n_segments = p->n_segments - p->blocks[index].first_segment;
   return VKF_OK;
+}
+
+uint32_t vkf_vkop_stages(const vkf_program *program, uint32_t node) {
+  return vkf_kern_stages(program->nodes[node].variant, &program->nodes[node].problem);
 }
 
 vkf_status vkf_vkop_statistics(const vkf_program *program, uint32_t node, uint32_t stage, vkf_arena *arena,

@@ -9,10 +9,10 @@ void vkf_vkop_describe_matmul(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_matmul_params *p = &view->node->params.matmul;
   const uint32_t *in = view->node->in;
   const struct vkf_push_matmul push = {p->rows, p->n, p->k, p->scale == 0 ? 1 : p->scale};
-  const bool is_q8 = vkf_format_get(view->problem->packing.format)->q8;
-  const bool leaves_partials = view->variant->combine && !view->stage && !is_q8, reads_w = !view->stage || is_q8;
+  const bool rounds_x = vkf_kern_rounds_x(view->problem), reads_w = view->stage == rounds_x;
+  const bool leaves_partials = view->variant->combine && reads_w;
   vkf_vkop_dispatch_begin(view, out);
-  if (is_q8 && !view->stage) { /* x in whole numbers */
+  if (view->stage < rounds_x) {
     vkf_vkop_dispatch_read(out, in[VKF_MATMUL_X]);
     vkf_vkop_dispatch_write(out, VKF_SCRATCH_SLOT);
     vkf_vkop_dispatch_params(out, &push, sizeof push);

@@ -79,7 +79,7 @@ static void write_grids(vkf_program *p, const vkf_dims *dims) {
     vkf_vkop_problem(p, i, dims, &actual);
     actual.split = k->problem.split;
     for (uint32_t d = 0; d < k->n_shards * VKF_MAX_STAGES; d++)
-      if (d % VKF_MAX_STAGES < vkf_kern_stages(k->variant))
+      if (d % VKF_MAX_STAGES < vkf_kern_stages(k->variant, &k->problem))
         vkf_kern_grid(k->variant, d % VKF_MAX_STAGES, &actual, &grids[3 * (k->first_grid + d)]);
     p->segments[k->segment].effort += vkf_vkop_effort(p, i, dims);
   }

@@ -149,7 +149,7 @@ static vkf_status pick_variant(vkf_program *p, uint32_t i, const vkf_variant *fo
   if (!k->variant_name) return VKF_ERROR_MEMORY;
   vkf_env_log(p->backend->base.env, VKF_LOG_DEBUG, "%s: %s (%s)", n->name, k->variant_name, why);
   k->problem.split = vkf_kern_split(k->variant, &k->problem, caps);
-  for (uint32_t stage = 0; stage < vkf_kern_stages(k->variant); stage++)
+  for (uint32_t stage = 0; stage < vkf_kern_stages(k->variant, &k->problem); stage++)
     vkf_vkop_dispatch_of(p, i, 0, stage, &k->dispatch[stage]);
   return VKF_OK;
 }
@@ -192,9 +192,9 @@ static bool is_small_result(const vkf_slot *slot) {
 }
 
 static bool has_flag(const vkop_node *k) {
-  const vkf_dispatch *d = &k->dispatch[0];
-  for (uint32_t o = 0; o < d->n_operands; o++)
-    if (d->operands[o].slot == VKF_FLAG_SLOT) return true;
+  for (uint32_t stage = 0; stage < vkf_kern_stages(k->variant, &k->problem); stage++)
+    for (uint32_t o = 0; o < k->dispatch[stage].n_operands; o++)
+      if (k->dispatch[stage].operands[o].slot == VKF_FLAG_SLOT) return true;
   return false;
 }
 

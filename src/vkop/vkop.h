@@ -24,6 +24,8 @@ vkf_status vkf_vkop_backend_add(vkf_backend *backend, const vkf_variant *row, co
 /* By computed name, of the table or added; NULL if there is none. */
 const vkf_variant *vkf_vkop_find_variant(const vkf_backend *backend, const char *name);
 
+/* Dispatches of a node, one after the other. */
+uint32_t vkf_vkop_stages(const vkf_program *program, uint32_t node);
 /* What the driver tells about a stage's kernel of a node of a program that was made with `statistics`; in memory of
  * `arena`. */
 vkf_status vkf_vkop_statistics(const vkf_program *program, uint32_t node, uint32_t stage, vkf_arena *arena,

@@ -134,11 +134,6 @@ static vkf_case with_one_epilogue(const vkf_case *c) {
   return out;
 }
 
-/* What the cases of a variant are stored in: float32, but where it reads another format alone. */
-static vkf_format format_of(const vkf_variant *v) {
-  return v->op == VKF_OP_MATMUL && v->formats == 1u << VKF_FORMAT_Q8 ? VKF_FORMAT_Q8 : VKF_FORMAT_F32;
-}
-
 static void test_every_variant(void **state) {
   driver *d = *state;
   const char *asked = getenv("VKF_OP_CASES");
@@ -160,9 +155,13 @@ static void test_every_variant(void **state) {
       plain.format = format_of(&variants[i]);
       if (whole || plain.op == VKF_OP_MATMUL) n_ran += verify(d, &plain, name);
     }
-    for (size_t c = 0; c < n_cases && !n_ran; c++) n_ran += verify(d, &cases[c], name);
+    for (size_t c = 0; c < n_cases && !n_ran; c++) {
+      vkf_case any = cases[c];
+      any.format = format_of(&variants[i]);
+      n_ran += verify(d, &any, name);
+    }
     if (n_ran) print_message("  %s: %zu cases\n", name, n_ran);
-    if (!n_ran) explain(&variants[i], name, VKF_FORMAT_F32, vkf_gpu_device_caps(d->device->gpu));
+    if (!n_ran) explain(&variants[i], name, format_of(&variants[i]), vkf_gpu_device_caps(d->device->gpu));
   }
 }
 

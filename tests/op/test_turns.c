@@ -10,6 +10,7 @@
 #include "op/case_program.h"
 #include "ref/walk.h"
 #include "support/driver.h"
+#include "support/problems.h"
 #include "vkop/vkop.h"
 
 enum { LIMIT = 65535, USUAL_WIDTH = 36 };
@@ -85,8 +86,7 @@ static const char *fits(const vkf_variant *v, uint32_t n, uint32_t width, const 
   vkf_vkop_node_problem(&plan, &node, &dims, &p);
   p.order = v->order;
   if (v->op == VKF_OP_MATMUL) {
-    p.packing =
-        vkf_kern_weight_packing(caps, NULL, p.matmul.n, p.matmul.k, v->matrix.m ? VKF_FORMAT_F16 : VKF_FORMAT_F32, v);
+    p.packing = vkf_kern_weight_packing(caps, NULL, p.matmul.n, p.matmul.k, format_of(v), v);
   }
   return vkf_kern_fit(v, &p, caps, why, size);
 }
@@ -138,7 +138,7 @@ static void check_limit(driver *d, const vkf_variant *v, const char *name, uint3
   const uint32_t most = largest(v, width, caps);
   if (!most) return;
   vkf_case c = case_of(v->op, most, width);
-  if (v->matrix.m) c.format = VKF_FORMAT_F16;
+  c.format = format_of(v);
   if (!is_right(d, &c, name)) fail_msg("%s does not run %u, which it should fit", name, most);
   if (fits(v, most + 4, width, caps, why, sizeof why) && !strstr(why, "turns"))
     fail_msg("%s does not fit %u for another reason: %s", name, most + 4, why);
@@ -158,7 +158,7 @@ static void test_every_variant_at_its_limit(void **state) {
     vkf_kern_name(&variants[i], name, sizeof name);
     if (asked && *asked && strcmp(asked, name)) continue;
     check_limit(d, &variants[i], name, USUAL_WIDTH, &caps);
-    if (variants[i].op == VKF_OP_ATTENTION && variants[i].tile.attention.slice && vkf_kern_stages(&variants[i]) == 1)
+    if (variants[i].op == VKF_OP_ATTENTION && variants[i].tile.attention.slice && !variants[i].combine)
       check_limit(d, &variants[i], name, 128, &caps); /* values in two pieces */
     if (variants[i].op == VKF_OP_TOP_K && !variants[i].subgroup) check_limit(d, &variants[i], name, 64, &caps);
     n_ran++;

@@ -11,7 +11,7 @@
 #include "shared/constants.h"
 #include "support/problems.h"
 
-extern const vkf_family vkf_family_dot, vkf_family_heads, vkf_family_subgroup_per_query, vkf_family_uniform_keys,
+extern const vkf_family vkf_family_heads, vkf_family_subgroup_per_query, vkf_family_uniform_keys,
     vkf_family_workgroup_per_query;
 
 /* Each element lies where the index says, no two share a place, the rest is zero, the scales follow. */
@@ -106,7 +106,7 @@ static void grid_covers(void **state) {
       const uint32_t m = sizes[i], columns = sizes[VKF_COUNT(sizes) - 1 - i];
       const vkf_problem p = problem(v->op, m, columns);
       uint32_t grid[3];
-      vkf_kern_grid(v, v->family == &vkf_family_dot, &p, grid); /* its first stage has blocks of x */
+      vkf_kern_grid(v, 0, &p, grid);
       const bool attention = v->op == VKF_OP_ATTENTION || v->op == VKF_OP_ATTENTION_WEIGHTS;
       if (v->op == VKF_OP_MATMUL) {
         assert_true(grid[0] * v->tile.gemm.bm >= m && (grid[0] - 1) * v->tile.gemm.bm < m);
@@ -167,14 +167,14 @@ static void splits_have_two_stages(void **state) {
           .batch = 5, .queries = 3, .keys = 300, .key_width = 64, .value_width = 32, .heads = 6, .kv_heads = 2}};
   uint32_t grid[3];
   p.split = 64;
-  assert_int_equal(vkf_kern_stages(v), 2);
+  assert_int_equal(vkf_kern_stages(v, &p), 2);
   assert_int_equal(vkf_kern_scratch_bytes(v, &p), 5 * 3 * 6 * 5 * (32 + 2) * 4);
   vkf_kern_grid(v, 0, &p, grid);
   assert_true(grid[0] == 3 * 5 && grid[1] == 2 && grid[2] == 5); /* 9 rows by 4, 5 splits */
   vkf_kern_grid(v, 1, &p, grid);
   assert_true(grid[0] == 23 && grid[1] == 1 && grid[2] == 1); /* 2880 numbers, 128 a workgroup */
   v = vkf_kern_find("attention-workgroup-per-query-16");
-  assert_int_equal(vkf_kern_stages(v), 1);
+  assert_int_equal(vkf_kern_stages(v, &p), 1);
   assert_int_equal(vkf_kern_scratch_bytes(v, &p), 0);
   assert_int_equal(vkf_kern_split(v, &p, &(vkf_caps){0}), 0);
 }

@@ -12,7 +12,7 @@
 #include "support/problems.h"
 #include "support/range.h"
 
-extern const vkf_family vkf_family_dot, vkf_family_vector;
+extern const vkf_family vkf_family_vector;
 
 static vkf_caps a_device(void) {
   return (vkf_caps){.kind = VKF_DEVICE_OTHER,
@@ -149,9 +149,8 @@ static void modules_are_built(void **state) {
   const vkf_variant *table = vkf_kern_variants(&n);
   for (size_t i = 0; i < n; i++) {
     for (int f = 0; f < VKF_FORMAT_COUNT; f++) {
-      const vkf_problem p = {.packing = {.format = (vkf_format)f}};
-      const bool reads = table[i].formats >> f & 1 ||
-                         (f == VKF_FORMAT_F32 && !table[i].matrix.m && table[i].family != &vkf_family_dot);
+      const vkf_problem p = {.op = table[i].op, .packing = {.format = (vkf_format)f}};
+      const bool reads = table[i].formats >> f & 1 || (f == VKF_FORMAT_F32 && format_of(&table[i]) == VKF_FORMAT_F32);
       char name[128];
       vkf_kern_module(&table[i], 0, &p, name, sizeof name);
       for (m = 0; m < vkf_kern_spirv_count && strcmp(vkf_kern_spirv_table[m].name, name); m++)
@@ -160,7 +159,7 @@ static void modules_are_built(void **state) {
       if (table[i].matrix.m) continue;
 #endif
       assert_true(!reads || m < vkf_kern_spirv_count);
-      if (!reads || vkf_kern_stages(&table[i]) == 1) continue;
+      if (!reads || vkf_kern_stages(&table[i], &p) == 1) continue;
       vkf_kern_module(&table[i], 1, &p, name, sizeof name);
       assert_non_null(vkf_kern_spirv_find(vkf_kern_spirv_table, name)->name);
     }

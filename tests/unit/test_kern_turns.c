@@ -21,7 +21,7 @@ static void no_count_falls_when_a_problem_grows(void **state) {
     vkf_problem small = problem_of(variants[i].op, 5, 60, 60);
     problem_sizes(&small, &n_sizes);
     small.split = 64;
-    for (uint32_t stage = 0; stage < vkf_kern_stages(&variants[i]); stage++)
+    for (uint32_t stage = 0; stage < vkf_kern_stages(&variants[i], &small); stage++)
       for (size_t s = 0; s < n_sizes; s++) {
         vkf_problem p = small;
         uint32_t *size = &problem_sizes(&p, &n_sizes)[s];

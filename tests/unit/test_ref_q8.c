@@ -16,33 +16,47 @@
 
 enum { K = 75, N = 3, M = 5, BLOCKS = (K + VKF_Q8_BLOCK - 1) / VKF_Q8_BLOCK };
 
-/* The scale is the least whole multiple of the last place of the largest number that 127 of cover it. */
+/* The scale of a block is the least number of 17 bits that 127 times it cover the largest number. */
+static double scale_of(const float *x, int n) {
+  double most = 0;
+  int exponent;
+  for (int i = 0; i < n; i++) most = fmax(most, fabs((double)x[i]));
+  frexp(most / 127, &exponent);
+  for (double unit = ldexp(1, exponent - 17), scale = floor(most / 127 / unit) * unit;; scale += unit)
+    if (127 * scale >= most) return scale;
+}
+
 static void blocks_are_as_defined(void **state) {
   (void)state;
-  const float ties[] = {127, 0.5f, 1.5f, -2.5f, -0.5f, 126.5f, -127};
-  int8_t got[VKF_Q8_BLOCK];
-  assert_true(vkf_ref_q8_block(ties, 7, got) == 1);
-  static const int8_t want[] = {127, 0, 2, -2, 0, 126, -127};
-  assert_memory_equal(got, want, sizeof want);
-  const float largest = 0x1.fffffep127f, one[] = {1, -largest}, tiny[] = {0x1p-100f, 0x1p-107f, 0x1p-149f};
-  assert_true(isfinite(vkf_ref_q8_block(one, 2, got)) && got[0] == 0 && got[1] == -127);
-  assert_true(vkf_ref_q8_block(tiny, 3, got) > 0 && got[0] == 127 && got[1] == 1 && got[2] == 0);
-  assert_true(vkf_ref_q8_block(tiny + 1, 2, got) == 0 && got[0] == 0);
+  float got[VKF_Q8_BLOCK];
+  const float ties[] = {127, 0.5f, 1.5f, -2.5f, -0.5f, 126.5f, -127}, want[] = {127, 0, 2, -2, 0, 126, -127};
+  vkf_ref_q8_round(ties, 7, got);
+  for (int i = 0; i < 7; i++) assert_true(got[i] == want[i]);
+  const float largest = 0x1.fcp127f, one[] = {1, -largest}, over[] = {1, nextafterf(largest, INFINITY)};
+  vkf_ref_q8_round(one, 2, got);
+  assert_true(got[0] == 0 && got[1] == -largest);
+  vkf_ref_q8_round(over, 2, got);
+  assert_true(isnan(got[0]) && isnan(got[1]));
+  const float tiny[] = {0x1p-100f, 0x1p-107f, 0x1p-149f};
+  vkf_ref_q8_round(tiny, 3, got);
+  assert_true(got[0] >= tiny[0] && got[0] < 0x1.0001p-100f && got[1] == got[0] / 127 && got[2] == 0);
+  vkf_ref_q8_round(tiny + 1, 2, got);
+  assert_true(got[0] == 0 && got[1] == 0);
   const float odd[] = {1, INFINITY}, nan[] = {NAN, 1};
-  assert_true(isnan(vkf_ref_q8_block(odd, 2, got)) && got[0] == 0);
-  assert_true(isnan(vkf_ref_q8_block(nan, 2, got)) && got[1] == 0);
+  vkf_ref_q8_round(odd, 2, got);
+  assert_true(isnan(got[0]) && isnan(got[1]));
+  vkf_ref_q8_round(nan, 2, got);
+  assert_true(isnan(got[0]) && isnan(got[1]));
   for (uint64_t s = 0; s < 2000; s++) {
-    float x[VKF_Q8_BLOCK], most = 0;
-    for (uint64_t i = 0; i < VKF_Q8_BLOCK; i++) {
+    float x[VKF_Q8_BLOCK], again[VKF_Q8_BLOCK];
+    for (uint64_t i = 0; i < VKF_Q8_BLOCK; i++)
       x[i] = ldexpf((float)vkf_rng_normal(7, s, i), (int)(s % 200) - 90);
-      most = fmaxf(most, fabsf(x[i]));
-    }
-    const double scale = (double)vkf_ref_q8_block(x, VKF_Q8_BLOCK, got);
-    int exponent;
-    frexpf(most, &exponent);
-    assert_true(127 * scale >= (double)most && 127 * (scale - ldexp(1, exponent - 24)) < (double)most);
-    assert_true(127 * scale <= (double)most * (1 + 0x1p-16));
-    for (int i = 0; i < VKF_Q8_BLOCK; i++) assert_true(fabs((double)x[i] - got[i] * scale) <= scale / 2);
+    const double scale = scale_of(x, VKF_Q8_BLOCK);
+    vkf_ref_q8_round(x, VKF_Q8_BLOCK, got);
+    for (int i = 0; i < VKF_Q8_BLOCK; i++)
+      assert_true((double)got[i] == nearbyint((double)x[i] / scale) * scale);
+    vkf_ref_q8_round(got, VKF_Q8_BLOCK, again); /* what is rounded stays */
+    assert_memory_equal(again, got, sizeof got);
   }
 }
 
@@ -66,18 +80,20 @@ static void reference_of(sums *s, const vkf_rounding *rounding) {
   assert_int_equal(vkf_ref_run(&env, &call), VKF_OK);
 }
 
-/* The sum in float32, blocks ascending; number `at` of x is off by `off`. */
+/* The sum in float32, blocks ascending, as whole numbers times scales; number `at` of x is off by `off`. */
 static float in_float32(const sums *s, int m, int n, int at, int off) {
-  int8_t x[BLOCKS * VKF_Q8_BLOCK] = {0}, w[K];
+  int8_t w[K];
+  float x[K];
   const vkf_format_row *f = vkf_format_get(VKF_FORMAT_Q8);
   const float row_scale = f->scale(s->w + n * K, K);
   float sum = 0;
   f->encode(s->w + n * K, K, row_scale, w);
-  for (int b = 0; b < BLOCKS; b++) {
-    const int from = b * VKF_Q8_BLOCK, count = VKF_MIN(K - from, VKF_Q8_BLOCK);
-    const float scale = vkf_ref_q8_block(s->x + m * K + from, (uint32_t)count, x + from);
+  vkf_ref_q8_round(s->x + m * K, K, x);
+  for (int from = 0; from < K; from += VKF_Q8_BLOCK) {
+    const int end = VKF_MIN(from + VKF_Q8_BLOCK, K);
+    const float scale = (float)scale_of(s->x + m * K + from, end - from);
     int32_t whole = 0;
-    for (int i = from; i < from + count; i++) whole += (x[i] + (i == at ? off : 0)) * w[i];
+    for (int i = from; i < end; i++) whole += ((int32_t)(x[i] / scale) + (i == at ? off : 0)) * w[i];
     sum += scale * (float)whole;
   }
   return sum * row_scale;
@@ -86,7 +102,12 @@ static float in_float32(const sums *s, int m, int n, int at, int off) {
 static void bounds_hold_and_show_a_step(void **state) {
   (void)state;
   static sums s;
-  const vkf_rounding rounding = {.u = 0x1p-24, .n_partial = 1, .scaled_rows = true, .tiny = 0x1p-126};
+  const vkf_rounding rounding = {.u = 0x1p-24,
+                                 .n_partial = 1,
+                                 .at_once = VKF_Q8_BLOCK,
+                                 .exact_steps = true,
+                                 .scaled_rows = true,
+                                 .tiny = 0x1p-126};
   for (uint64_t seed = 0; seed < 200; seed++) {
     for (uint64_t i = 0; i < M * K; i++) s.x[i] = (float)vkf_rng_normal(8, seed, i);
     for (uint64_t i = 0; i < N * K; i++) s.w[i] = (float)vkf_rng_normal(9, seed, i);
