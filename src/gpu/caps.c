@@ -226,7 +226,8 @@ void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint3
     *tail = &driver;
     tail = &driver.pNext;
   }
-  if (version >= VK_API_VERSION_1_3 || vkf_gpu_extensions_have(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
+  if (version >= VK_API_VERSION_1_3 ||
+      vkf_gpu_extensions_have(extensions, VK_EXT_SUBGROUP_SIZE_CONTROL_EXTENSION_NAME)) {
     *tail = &sizes;
     tail = &sizes.pNext;
   }

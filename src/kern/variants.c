@@ -61,9 +61,9 @@ extern const vkf_family vkf_family_row, vkf_family_logit_edit;
   .formats = ALL_FORMATS, ROW(MATMUL, matmul_uniform, module_)
 
 /* Blocks of x and w in q8 as words in shared memory, multiplied four numbers at a time. */
-#define DOT                                                                                              \
-  .vec = 4, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_DOT, .formats = 1u << VKF_FORMAT_Q8, \
-  ROW(MATMUL, dot, "matmul_dot")
+#define DOT                                                                                  \
+  .vec = 4, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_DOT, .order = VKF_ORDER_FAST, \
+  .formats = 1u << VKF_FORMAT_Q8, ROW(MATMUL, dot, "matmul_dot")
 
 #define ATTENTION(family_, module_) \
   .formats = CACHE_FORMATS, .max_width = VKF_MAX_HEAD_WIDTH, ROW(ATTENTION, family_, module_)
@@ -316,7 +316,10 @@ const char *vkf_kern_module(const vkf_variant *v, uint32_t stage, const vkf_prob
   const vkf_format format = vkf_format_get(p->packing.format)->q8 ? VKF_FORMAT_INT8 : p->packing.format;
   const bool stored = own && format != VKF_FORMAT_F32; /* what dispatches leave to each other is float32 */
   const char *before = v->family->quantise ? v->family->quantise : "quantise";
-  snprintf(buffer, size, "%s%s%s%s%s", own ? v->module : rounds_x ? before : v->combine,
+  snprintf(buffer, size, "%s%s%s%s%s",
+           own        ? v->module
+           : rounds_x ? before
+                      : v->combine,
            own && v->access == VKF_ACCESS_TEXEL ? "_texel" : "", stored ? "_" : "",
            stored ? vkf_format_get(format)->name : "", p->reproducible ? "_reproducible" : "");
   return buffer;

@@ -23,10 +23,10 @@ typedef enum vkf_format {
 
 typedef struct vkf_format_row {
   const char *name;
-  uint32_t bits;  /* of an element; 8, 16 or 32 */
-  uint32_t block; /* elements of a row that share a scale, a float32 that they are multiplied with; 0: no scales */
-  bool q8;     /* a matmul rounds its activations to 8 bits first (ref/q8.h); kernels read the weight as int8 */
-  bool caches; /* keys and values may be kept so */
+  uint32_t bits;   /* of an element; 8, 16 or 32 */
+  uint32_t block;  /* elements of a row that share a scale, a float32 that they are multiplied with; 0: no scales */
+  bool q8;         /* a matmul rounds its activations to 8 bits first (ref/q8.h); kernels read the weight as int8 */
+  bool caches;     /* keys and values may be kept so */
   vkf_dtype dtype; /* of tensors in files whose elements are these, without scales */
   double unit;     /* largest error of rounding: relative to the number, with scales to the largest of its block */
   double largest;  /* magnitude that can be stored */

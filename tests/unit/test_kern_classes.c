@@ -238,6 +238,40 @@ static void each_class_has_its_kernels(void **state) {
   assert_int_equal(n_wrong, 0);
 }
 
+/* Weights in q8: integer dot products where an instruction has them and no matrix core does it faster; few rows, and
+ * runs that want the same bits in any batch, have the kernels of int8. */
+static void activations_with_8_bits(void **state) {
+  (void)state;
+  static const struct {
+    const char *device;
+    uint32_t rows;
+    bool has, fast, batch_invariant;
+    const char *picked;
+  } expected_q8[] = {
+      {"nvidia", 512, true, true, false, "matmul-coopmat-64x64x32-m32n32-16x16x16-w32"},
+      {"deck", 512, true, true, false, "matmul-dot-128x64x32-m8n4"},
+      {"deck", 64, true, true, false, "matmul-dot-64x64x32-m4n4"},
+      {"deck", 64, true, false, false, "matmul-shared-64x64x16-m8n8"},
+      {"deck", 64, false, true, false, "matmul-shared-64x64x16-m8n8"},
+      {"deck", 512, true, true, true, "matmul-shared-128x128x16-m8n8"},
+      {"deck", 8, true, true, false, "matmul-vector-8x16x128-m8n4-w32"},
+      {"intel", 64, true, true, false, "matmul-dot-64x64x32-m4n4"},
+      {"cpu", 64, true, true, false, "matmul-lane-m16n4-w8-texel"},
+  };
+  for (size_t i = 0; i < VKF_COUNT(expected_q8); i++) {
+    vkf_caps caps = device(expected_q8[i].device);
+    char name[128], why[256];
+    caps.integer_dot = expected_q8[i].has;
+    caps.integer_dot_fast = expected_q8[i].fast;
+    vkf_problem p = problem(&caps, VKF_FORMAT_Q8, expected_q8[i].rows);
+    p.order = vkf_kern_order(&caps, expected_q8[i].batch_invariant);
+    const vkf_variant *v = vkf_kern_pick(&p, &caps, NULL, why, sizeof why);
+    assert_non_null(v);
+    if (strcmp(vkf_kern_name(v, name, sizeof name), expected_q8[i].picked))
+      fail_msg("row %u: expected %s, found %s (%s)", (unsigned)i, expected_q8[i].picked, name, why);
+  }
+}
+
 /* Times of other kernels do not put matrix cores behind them; their own time does, and so does one that was wrong. */
 static void missing_times_switch_no_matrix_cores_off(void **state) {
   (void)state;
@@ -312,7 +346,8 @@ static void what_was_refused_is_passed_over(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_class_has_its_kernels), cmocka_unit_test(missing_times_switch_no_matrix_cores_off),
-      cmocka_unit_test(few_long_rows_are_split), cmocka_unit_test(what_was_refused_is_passed_over)};
+      cmocka_unit_test(each_class_has_its_kernels), cmocka_unit_test(activations_with_8_bits),
+      cmocka_unit_test(missing_times_switch_no_matrix_cores_off), cmocka_unit_test(few_long_rows_are_split),
+      cmocka_unit_test(what_was_refused_is_passed_over)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

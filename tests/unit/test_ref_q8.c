@@ -49,12 +49,10 @@ static void blocks_are_as_defined(void **state) {
   assert_true(isnan(got[0]) && isnan(got[1]));
   for (uint64_t s = 0; s < 2000; s++) {
     float x[VKF_Q8_BLOCK], again[VKF_Q8_BLOCK];
-    for (uint64_t i = 0; i < VKF_Q8_BLOCK; i++)
-      x[i] = ldexpf((float)vkf_rng_normal(7, s, i), (int)(s % 200) - 90);
+    for (uint64_t i = 0; i < VKF_Q8_BLOCK; i++) x[i] = ldexpf((float)vkf_rng_normal(7, s, i), (int)(s % 200) - 90);
     const double scale = scale_of(x, VKF_Q8_BLOCK);
     vkf_ref_q8_round(x, VKF_Q8_BLOCK, got);
-    for (int i = 0; i < VKF_Q8_BLOCK; i++)
-      assert_true((double)got[i] == nearbyint((double)x[i] / scale) * scale);
+    for (int i = 0; i < VKF_Q8_BLOCK; i++) assert_true((double)got[i] == nearbyint((double)x[i] / scale) * scale);
     vkf_ref_q8_round(got, VKF_Q8_BLOCK, again); /* what is rounded stays */
     assert_memory_equal(again, got, sizeof got);
   }
