@@ -6,6 +6,8 @@
  * VKF_OP_SHARE=STRIDE,FIRST: one case in STRIDE, from FIRST on; CMake gives each driver other ones. A variant of matmul
  * runs the rest of them, too, with one epilogue, and those of a long K not at all: op.turns has each variant at the
  * longest K that it takes. `vkformer validate --ops` (scripts/accept) runs all cases on each.
+ * VKF_OP_SUBGROUP=N: forced variants that are not written for subgroups of N run their share of the cases in float32
+ * alone, because another driver or vector width runs the rest.
  * VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op and in float32.
  * VKF_OP_CASES=all in the environment runs them all, VKF_OP_CASES=norm,top_k all those of some ops and no others.
  * VKF_OP_RAN=FILE: there goes a line a variant, "ran NAME" or "left NAME", for scripts/report.
@@ -134,6 +136,12 @@ static vkf_case with_one_epilogue(const vkf_case *c) {
   return out;
 }
 
+/* See VKF_OP_SUBGROUP. */
+static bool runs_all(const vkf_variant *v) {
+  const char *subgroup = getenv("VKF_OP_SUBGROUP");
+  return !subgroup || v->subgroup == strtoul(subgroup, NULL, 10);
+}
+
 static void test_every_variant(void **state) {
   driver *d = *state;
   const char *asked = getenv("VKF_OP_CASES");
@@ -153,7 +161,7 @@ static void test_every_variant(void **state) {
       if (!takes_long && is_long(&cases[c])) continue;
       vkf_case plain = whole || cases[c].op != VKF_OP_MATMUL ? cases[c] : with_one_epilogue(&cases[c]);
       plain.format = format_of(&variants[i]);
-      if (whole || plain.op == VKF_OP_MATMUL) n_ran += verify(d, &plain, name);
+      if (whole || (plain.op == VKF_OP_MATMUL && runs_all(&variants[i]))) n_ran += verify(d, &plain, name);
     }
     for (size_t c = 0; c < n_cases && !n_ran; c++) {
       vkf_case any = cases[c];
@@ -200,7 +208,7 @@ static void test_every_format(void **state) {
       const vkf_case *cases = vkf_op_cases(variants[i].op, &n_cases);
       size_t n_ran = 0;
       char name[96];
-      if (!reads(&variants[i], variants[i].op, f) || !(all || turn)) continue;
+      if (!reads(&variants[i], variants[i].op, f) || !runs_all(&variants[i]) || !(all || turn)) continue;
       vkf_kern_name(&variants[i], name, sizeof name);
       for (size_t at = 0; at < n_cases && (all || !n_ran); at++) {
         vkf_case c = cases[(i * 7 + f * 5 + at) % n_cases];
@@ -363,7 +371,7 @@ static void test_a_class_has_one_set_of_bits(void **state) {
       float *expected = first_output(d, d->device->backend, &cases[c], NULL, &n_expected);
       for (size_t i = c % 2; i < n; i += 2) {
         char name[96];
-        if (variants[i].op != ops[o] || variants[i].order != VKF_ORDER_ASCENDING) continue;
+        if (variants[i].op != ops[o] || variants[i].order != VKF_ORDER_ASCENDING || !runs_all(&variants[i])) continue;
         float *found =
             first_output(d, d->device->backend, &cases[c], vkf_kern_name(&variants[i], name, sizeof name), &n_found);
         if (!found) continue;

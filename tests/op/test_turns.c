@@ -147,7 +147,7 @@ static void check_limit(driver *d, const vkf_variant *v, const char *name, uint3
 
 static void test_every_variant_at_its_limit(void **state) {
   driver *d = *state;
-  const char *asked = getenv("VKF_OP_VARIANT");
+  const char *asked = getenv("VKF_OP_VARIANT"), *subgroup = getenv("VKF_OP_SUBGROUP"); /* as in test_ops.c */
   vkf_caps caps = *vkf_gpu_device_caps(d->device->gpu);
   size_t n = 0, n_ran = 0;
   if (caps.max_loop_turns > LIMIT && !asked) skip();
@@ -157,6 +157,7 @@ static void test_every_variant_at_its_limit(void **state) {
   for (size_t i = 0; i < n; i++) {
     vkf_kern_name(&variants[i], name, sizeof name);
     if (asked && *asked && strcmp(asked, name)) continue;
+    if (subgroup && variants[i].subgroup != strtoul(subgroup, NULL, 10)) continue;
     check_limit(d, &variants[i], name, USUAL_WIDTH, &caps);
     if (variants[i].op == VKF_OP_ATTENTION && variants[i].tile.attention.slice && !variants[i].combine)
       check_limit(d, &variants[i], name, 128, &caps); /* values in two pieces */
