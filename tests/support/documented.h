@@ -10,13 +10,14 @@
 
 #include "support/headers.h"
 #include "support/program.h"
+#include "support/range.h"
 
 static inline char *documented_text(const char *path) {
   FILE *file = fopen(path, "rb");
   assert_non_null(file);
   char *text = calloc(1, 1 << 20);
   assert_non_null(text);
-  assert_in_range(fread(text, 1, (1 << 20) - 1, file), 100, (1 << 20) - 2);
+  assert_between(fread(text, 1, (1 << 20) - 1, file), 100, (1 << 20) - 2);
   fclose(file);
   return text;
 }
