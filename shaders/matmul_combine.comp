@@ -1,7 +1,8 @@
 // The second stage of a matmul whose K is split: an invocation adds up the splits of one element, in their order, and
-// does what every matmul does in the end. Operands: partial sums, none, bias, residual, out.
+// does what every matmul does in the end. Operands: partial sums, none, bias, residual, out, scales of rows where the
+// format of the weight has them.
 //
-// module matmul_combine
+// module matmul_combine, reads int8
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul

@@ -5,10 +5,15 @@
 // x is rounded to f16 on its way to shared memory. Weights in bf16 become f16 there, too, which is exact from 2^-14 on,
 // and so do the whole numbers of int8. While a slice of BK is multiplied, the next one is on its way from memory to
 // registers; two slices are in shared memory, so that one barrier a slice is enough.
+// With SPLIT the workgroups share K, too: z is a split of SPLIT_K, a multiple of BK. They leave partial sums (operands:
+// x, w, partial sums, the word), which matmul_combine.comp adds up.
 //
 // module matmul_coopmat_f16: FORMAT_F16, needs COOPMAT
 // module matmul_coopmat_bf16: FORMAT_BF16, needs COOPMAT
 // module matmul_coopmat_int8: FORMAT_INT8, needs COOPMAT
+// module matmul_coopmat_split_f16: SPLIT FORMAT_F16, needs COOPMAT
+// module matmul_coopmat_split_bf16: SPLIT FORMAT_BF16, needs COOPMAT
+// module matmul_coopmat_split_int8: SPLIT FORMAT_INT8, needs COOPMAT
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_cooperative_matrix : require
@@ -18,7 +23,14 @@
 #define PARAMS vkf_push_matmul
 #define OUT 4
 #include "lib/kernel.glsl"
+#ifdef SPLIT
+#include "lib/format.glsl"
+#include "lib/k_split.glsl"
+layout(BINDING(2)) writeonly buffer Partial { float partial[]; };
+void finish(uint row, uint column, float sum) { partial[at[2].x + split_index(gl_WorkGroupID.z, row, column)] = sum; }
+#else
 #include "lib/epilogue.glsl"
+#endif
 layout(constant_id = VKF_C_MATRIX_M) const uint MATRIX_M = 16;
 layout(constant_id = VKF_C_MATRIX_N) const uint MATRIX_N = 16;
 layout(constant_id = VKF_C_MATRIX_K) const uint MATRIX_K = 16;
@@ -29,7 +41,9 @@ layout(BINDING(0)) readonly buffer X { vec4 x4[]; };
 #else
 #define EIGHT uvec2
 #endif
-#ifdef ROW_SCALES
+#if defined(SPLIT)
+#define WIDE 3
+#elif defined(ROW_SCALES)
 #define WIDE (OUT + 2)
 #else
 #define WIDE (OUT + 1)
@@ -49,10 +63,11 @@ vec4 next_x[2 * X_LOADS];
 EIGHT next_w[W_LOADS];
 uvec4 largest = uvec4(0); // bits of |x| and of |w|
 
-void fetch(uint row0, uint column0, uint k0, uint M) {
+// From `end` on: zeros.
+void fetch(uint row0, uint column0, uint k0, uint end, uint M) {
   [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
     const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x, row = row0 + e / DEPTH, k = k0 + e % DEPTH * 8;
-    const bool inside = e < BM * DEPTH && row < M && k < p.k;
+    const bool inside = e < BM * DEPTH && row < M && k < end;
     const uint from = (at[0].x + row * p.k + k) / 4;
     next_x[2 * i] = inside ? x4[from] : vec4(0.0);
     next_x[2 * i + 1] = inside ? x4[from + 1] : vec4(0.0);
@@ -60,7 +75,7 @@ void fetch(uint row0, uint column0, uint k0, uint M) {
   [[unroll]] for (uint i = 0; i < W_LOADS; i++) {
     const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
     const uint column = column0 + e / DEPTH, k = k0 + e % DEPTH * 8;
-    const bool inside = e < BN * DEPTH && column < p.n && k < p.k;
+    const bool inside = e < BN * DEPTH && column < p.n && k < end;
     next_w[i] = inside ? w8[at[1].x / (BITS / 4) + (column * p.k + k) / 8] : EIGHT(0);
   }
 }
@@ -134,12 +149,17 @@ void main() {
   const uint sub_row = gl_SubgroupID / (BN / TN) * TM, sub_column = gl_SubgroupID % (BN / TN) * TN;
   [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++)
     sums[i] = coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator>(0.0);
-  fetch(row0, column0, 0, M);
+#ifdef SPLIT
+  const uint begin = gl_WorkGroupID.z * SPLIT_K, end = min(begin + SPLIT_K, p.k);
+#else
+  const uint begin = 0, end = p.k;
+#endif
+  fetch(row0, column0, begin, end, M);
   put(0);
   uint slice = 0;
-  for (uint k0 = 0; k0 < p.k; k0 += BK) {
+  for (uint k0 = begin; k0 < end; k0 += BK) {
     barrier();
-    fetch(row0, column0, k0 + BK, M); // behind K: zeros
+    fetch(row0, column0, k0 + BK, end, M);
     multiply(slice + sub_row * STRIDE, slice + (BM + sub_column) * STRIDE);
     slice = SLICE - slice;
     put(slice);

@@ -8,7 +8,7 @@
 // x, w, partial sums), which matmul_combine.comp adds up.
 //
 // module matmul_shared, reads weights
-// module matmul_split: SPLIT, reads f16 bf16
+// module matmul_split: SPLIT, reads f16 bf16 int8
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul

@@ -1,4 +1,6 @@
-/* coopmat: tiles in shared memory, multiplied as cooperative matrices of f16 (shaders/matmul_coopmat.comp). */
+/* coopmat, coopmat-split: tiles in shared memory, multiplied as cooperative matrices of f16
+ * (shaders/matmul_coopmat.comp); coopmat-split splits K, which a second dispatch adds up, for grids that would leave
+ * cores without work. They compete by their effort. */
 #include <stdio.h>
 
 #include "kern/gemm.h"
@@ -37,6 +39,11 @@ static void rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *o
   out->u = 0x1p-23;
 }
 
+static void split_rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
+  rounding(v, p, out);
+  vkf_kern_gemm_split_rounding(v, p, out);
+}
+
 /* Two slices in f16, with padded rows; later the same bytes hold a piece of the result for each subgroup. */
 static uint32_t shared_bytes(const vkf_variant *v) {
   const uint32_t slices = 2 * (v->tile.gemm.bm + v->tile.gemm.bn) * (v->tile.gemm.bk + 8) * 2;
@@ -58,18 +65,21 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
 
 static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
   const uint64_t pieces = (uint64_t)(v->tile.gemm.tm / v->matrix.m) * (v->tile.gemm.tn / v->matrix.n);
-  return vkf_turns_by(p->matmul.k, v->tile.gemm.bk) + pieces * vkf_turns_by(v->matrix.m * v->matrix.n / 4, v->subgroup);
+  return vkf_turns_by(vkf_kern_gemm_depth(p), v->tile.gemm.bk) +
+         pieces * vkf_turns_by(v->matrix.m * v->matrix.n / 4, v->subgroup);
 }
 
-const vkf_family vkf_family_coopmat = {.name = "coopmat",
-                                       .device = VKF_FOR_GPU,
-                                       .place = 3,
-                                       .reason = "a GPU with cooperative matrices",
-                                       .fit = fit,
-                                       .workgroup = workgroup,
-                                       .shared_bytes = shared_bytes,
-                                       .registers = registers,
-                                       .grid = vkf_kern_gemm_grid,
-                                       .loop_turns = loop_turns,
-                                       .rounding = rounding,
-                                       .effort = effort};
+/* What both have. */
+#define COOPMAT                                                                                                      \
+  .device = VKF_FOR_GPU, .place = 3, .reason = "a GPU with cooperative matrices, K split where they fill it better", \
+  .fit = fit, .workgroup = workgroup, .shared_bytes = shared_bytes, .registers = registers,                          \
+  .grid = vkf_kern_gemm_grid, .loop_turns = loop_turns, .effort = effort
+
+const vkf_family vkf_family_coopmat = {.name = "coopmat", COOPMAT, .rounding = rounding};
+
+const vkf_family vkf_family_coopmat_split = {.name = "coopmat-split",
+                                             COOPMAT,
+                                             .split = vkf_kern_gemm_split,
+                                             .scratch_bytes = vkf_kern_gemm_scratch_bytes,
+                                             .combine_turns = vkf_kern_gemm_combine_turns,
+                                             .rounding = split_rounding};

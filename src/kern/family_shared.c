@@ -23,34 +23,7 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
 }
 
 static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
-  const uint32_t k = p->split ? VKF_MIN(p->split, p->matmul.k) : p->matmul.k;
-  return vkf_turns_of(VKF_CEIL_DIV(k, v->tile.gemm.bk), vkf_turns_of(v->tile.gemm.bk / 4, 0));
-}
-
-static uint64_t combine_turns(const vkf_problem *p) {
-  return vkf_turns_by(p->matmul.k, p->split);
-}
-
-/* How much of K a split has: enough splits that every core has work, none too small to be worth a workgroup, and few
- * enough that adding them up is cheap. */
-static uint32_t split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
-  enum { PER_CORE = 2, LEAST_K = 128, MOST_SPLITS = 16 };
-  const uint64_t tiles =
-      VKF_MAX((uint64_t)VKF_CEIL_DIV(p->matmul.m, v->tile.gemm.bm) * VKF_CEIL_DIV(p->matmul.n, v->tile.gemm.bn), 1);
-  const uint64_t wanted = VKF_MIN(VKF_CEIL_DIV((uint64_t)PER_CORE * vkf_kern_cores(caps), tiles), MOST_SPLITS);
-  return VKF_ROUND_UP(VKF_MAX((uint32_t)VKF_CEIL_DIV(p->matmul.k, wanted), LEAST_K), v->tile.gemm.bk);
-}
-
-static uint64_t scratch_bytes(const vkf_variant *v, const vkf_problem *p) {
-  (void)v;
-  return (uint64_t)p->matmul.m * p->matmul.n * VKF_CEIL_DIV(p->matmul.k, p->split) * 4;
-}
-
-/* Each split of K is a sum of its own. */
-static void split_rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
-  (void)v;
-  out->n_partial = VKF_CEIL_DIV(p->matmul.k, p->split);
-  out->together = p->split;
+  return vkf_turns_of(VKF_CEIL_DIV(vkf_kern_gemm_depth(p), v->tile.gemm.bk), vkf_turns_of(v->tile.gemm.bk / 4, 0));
 }
 
 /* What both have. */
@@ -63,7 +36,7 @@ const vkf_family vkf_family_shared = {.name = "shared", SHARED, .tile = VKF_TILE
 
 const vkf_family vkf_family_split = {.name = "split",
                                      SHARED,
-                                     .split = split,
-                                     .scratch_bytes = scratch_bytes,
-                                     .combine_turns = combine_turns,
-                                     .rounding = split_rounding};
+                                     .split = vkf_kern_gemm_split,
+                                     .scratch_bytes = vkf_kern_gemm_scratch_bytes,
+                                     .combine_turns = vkf_kern_gemm_combine_turns,
+                                     .rounding = vkf_kern_gemm_split_rounding};

@@ -25,6 +25,33 @@ void vkf_kern_gemm_grid(const vkf_variant *v, uint32_t stage, const vkf_problem 
   g[2] = p->split ? VKF_CEIL_DIV(p->matmul.k, p->split) : 1;
 }
 
+uint32_t vkf_kern_gemm_depth(const vkf_problem *p) {
+  return p->split ? VKF_MIN(p->split, p->matmul.k) : p->matmul.k;
+}
+
+uint64_t vkf_kern_gemm_combine_turns(const vkf_problem *p) {
+  return vkf_turns_by(p->matmul.k, p->split);
+}
+
+uint32_t vkf_kern_gemm_split(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  enum { PER_CORE = 2, LEAST_K = 128, MOST_SPLITS = 16 };
+  const uint64_t tiles =
+      VKF_MAX((uint64_t)VKF_CEIL_DIV(p->matmul.m, v->tile.gemm.bm) * VKF_CEIL_DIV(p->matmul.n, v->tile.gemm.bn), 1);
+  const uint64_t wanted = VKF_MIN(VKF_CEIL_DIV((uint64_t)PER_CORE * vkf_kern_cores(caps), tiles), MOST_SPLITS);
+  return VKF_ROUND_UP(VKF_MAX((uint32_t)VKF_CEIL_DIV(p->matmul.k, wanted), LEAST_K), v->tile.gemm.bk);
+}
+
+uint64_t vkf_kern_gemm_scratch_bytes(const vkf_variant *v, const vkf_problem *p) {
+  (void)v;
+  return (uint64_t)p->matmul.m * p->matmul.n * VKF_CEIL_DIV(p->matmul.k, p->split) * 4;
+}
+
+void vkf_kern_gemm_split_rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
+  (void)v;
+  out->n_partial = VKF_CEIL_DIV(p->matmul.k, p->split);
+  out->together = p->split;
+}
+
 static const char *fit_texels(const vkf_weight_packing *packing, const vkf_problem *p, const vkf_caps *caps, char *why,
                               size_t size) {
   if (p->matmul.is_shard)
@@ -71,5 +98,5 @@ double vkf_kern_gemm_gpu_effort(const vkf_variant *v, const vkf_problem *p, cons
   const double splits = own.split ? VKF_CEIL_DIV(p->matmul.k, own.split) : 0,
                elements = (double)p->matmul.m * p->matmul.n;
   const double combining = own.split ? COMBINE + (1 + splits) * PARTIAL_SUM * elements / cores : 0;
-  return turns * bm * bn * product * ((own.split ? own.split : p->matmul.k) + VKF_GEMM_START) + combining;
+  return turns * bm * bn * product * ((own.split ? own.split : p->matmul.k) + VKF_GEMM_START) + factor * combining;
 }

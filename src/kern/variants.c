@@ -12,7 +12,8 @@
 
 /* The families, family_<name>.c. */
 extern const vkf_family vkf_family_shared, vkf_family_split, vkf_family_vector, vkf_family_coopmat,
-    vkf_family_matmul_lane, vkf_family_matmul_uniform, vkf_family_naive, vkf_family_dot; /* matmul */
+    vkf_family_coopmat_split, vkf_family_matmul_lane, vkf_family_matmul_uniform, vkf_family_naive,
+    vkf_family_dot; /* matmul */
 extern const vkf_family vkf_family_workgroup_per_query, vkf_family_subgroup_per_query, vkf_family_tiles,
     vkf_family_tiles_any, vkf_family_split_keys, vkf_family_attention_uniform, vkf_family_uniform_keys, vkf_family_vec4,
     vkf_family_heads, vkf_family_lane_per_query, vkf_family_weights; /* attention */
@@ -34,20 +35,23 @@ extern const vkf_family vkf_family_row, vkf_family_logit_edit;
 
 /* matmul: tiles of x and w in shared memory. */
 #define SHARED ROW(MATMUL, shared, "matmul_shared"), .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .formats = ALL_FORMATS
-/* The same with K split, which a second dispatch adds up: for grids that would leave cores without work. Scales of
- * rows are no part of the second module. */
+/* The same with K split, which a second dispatch adds up: for grids that would leave cores without work. With weights
+ * in q8 it would be the third. */
+#define SPLIT_FORMATS (ALL_FORMATS & ~(1u << VKF_FORMAT_Q8))
 #define SPLIT                                                                                    \
   .combine = "matmul_combine", .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .order = VKF_ORDER_FAST, \
-  .formats = 1u << VKF_FORMAT_F16 | 1u << VKF_FORMAT_BF16, ROW(MATMUL, split, "matmul_split")
+  .formats = SPLIT_FORMATS, ROW(MATMUL, split, "matmul_split")
 /* Few rows: a subgroup computes tm x tn, its lanes along K. A workgroup has bn / tn groups of columns, and for each of
  * them subgroups that share bk, four numbers a lane. */
 #define VECTOR                                                                                                    \
   .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_ARITHMETIC, .order = VKF_ORDER_FAST, .formats = ALL_FORMATS, \
   ROW(MATMUL, vector, "matmul_vector")
 /* A subgroup computes tm x tn of a workgroup's tile by cooperative matrices of f16, in which 16 bits and fewer fit. */
-#define COOPMAT                                                                                 \
+#define COOPMAT_OF(family_, module_, formats_)                                                  \
   .vec = 8, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_MATRIX, .order = VKF_ORDER_FAST, \
-  .formats = ALL_FORMATS & ~(1u << VKF_FORMAT_F32), ROW(MATMUL, coopmat, "matmul_coopmat")
+  .formats = (formats_) & ~(1u << VKF_FORMAT_F32), ROW(MATMUL, family_, module_)
+#define COOPMAT COOPMAT_OF(coopmat, "matmul_coopmat", ALL_FORMATS)
+#define COOPMAT_SPLIT COOPMAT_OF(coopmat_split, "matmul_coopmat_split", SPLIT_FORMATS), .combine = "matmul_combine"
 /* A workgroup is one subgroup; a lane computes tm rows of tn columns. */
 #define LANE_OF(module_) \
   ROW(MATMUL, matmul_lane, module_), .vec = 4, .weights = VKF_LAYOUT_W_LANE, .formats = ALL_FORMATS
@@ -154,6 +158,24 @@ static const vkf_variant table[] = {
     {COOPMAT, .subgroup = 16, .matrix = {8, 16, 16}, .tile.gemm = {.bm = 16, .bn = 64, .bk = 32, .tm = 8, .tn = 16}},
     {COOPMAT, .subgroup = 8, .matrix = {8, 8, 8}, .tile.gemm = {.bm = 32, .bn = 32, .bk = 16, .tm = 16, .tn = 16}},
     {COOPMAT, .subgroup = 8, .matrix = {8, 8, 8}, .tile.gemm = {.bm = 16, .bn = 64, .bk = 32, .tm = 8, .tn = 32}},
+    /* The same devices, K split. */
+    {COOPMAT_SPLIT, .subgroup = 32, .matrix = {16, 16, 16},
+     .tile.gemm = {.bm = 64, .bn = 64, .bk = 32, .tm = 32, .tn = 32}},
+    {COOPMAT_SPLIT, .subgroup = 32, .matrix = {16, 16, 16},
+     .tile.gemm = {.bm = 16, .bn = 64, .bk = 64, .tm = 16, .tn = 16}},
+    {COOPMAT_SPLIT, .subgroup = 64, .matrix = {16, 16, 16},
+     .tile.gemm = {.bm = 64, .bn = 64, .bk = 32, .tm = 32, .tn = 32}},
+    {COOPMAT_SPLIT, .subgroup = 64, .matrix = {16, 16, 16},
+     .tile.gemm = {.bm = 16, .bn = 64, .bk = 64, .tm = 16, .tn = 16}},
+    {COOPMAT_SPLIT, .subgroup = 8, .matrix = {8, 8, 16},
+     .tile.gemm = {.bm = 64, .bn = 64, .bk = 32, .tm = 16, .tn = 16}},
+    {COOPMAT_SPLIT, .subgroup = 8, .matrix = {8, 8, 16},
+     .tile.gemm = {.bm = 16, .bn = 64, .bk = 32, .tm = 8, .tn = 16}},
+    {COOPMAT_SPLIT, .subgroup = 16, .matrix = {8, 16, 16},
+     .tile.gemm = {.bm = 64, .bn = 64, .bk = 32, .tm = 32, .tn = 16}},
+    {COOPMAT_SPLIT, .subgroup = 16, .matrix = {8, 16, 16},
+     .tile.gemm = {.bm = 16, .bn = 64, .bk = 32, .tm = 8, .tn = 16}},
+    {COOPMAT_SPLIT, .subgroup = 8, .matrix = {8, 8, 8}, .tile.gemm = {.bm = 16, .bn = 64, .bk = 32, .tm = 8, .tn = 32}},
     /* NVIDIA, Intel, RDNA; Intel and others; AMD, Adreno; lavapipe, to test the others' kernel. */
     {VECTOR, .subgroup = 32, .tile.gemm = {.bm = 1, .bn = 8, .bk = 128, .tm = 1, .tn = 2}},
     {VECTOR, .subgroup = 32, .tile.gemm = {.bm = 1, .bn = 2, .bk = 512, .tm = 1, .tn = 2}},
@@ -314,7 +336,9 @@ const char *vkf_kern_name(const vkf_variant *v, char *buffer, size_t size) {
 const char *vkf_kern_module(const vkf_variant *v, uint32_t stage, const vkf_problem *p, char *buffer, size_t size) {
   const bool rounds_x = vkf_kern_rounds_x(p), own = stage == rounds_x;
   const vkf_format format = vkf_format_get(p->packing.format)->q8 ? VKF_FORMAT_INT8 : p->packing.format;
-  const bool stored = own && format != VKF_FORMAT_F32; /* what dispatches leave to each other is float32 */
+  /* What dispatches leave to each other is float32; behind sums come the scales of rows, where the format has them. */
+  const bool scales = stage > rounds_x && vkf_format_get(format)->block,
+             stored = own ? format != VKF_FORMAT_F32 : scales;
   const char *before = v->family->quantise ? v->family->quantise : "quantise";
   snprintf(buffer, size, "%s%s%s%s%s",
            own        ? v->module

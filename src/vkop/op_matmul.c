@@ -29,7 +29,7 @@ void vkf_vkop_describe_matmul(const vkf_node_view *view, vkf_dispatch *out) {
     for (uint32_t i = VKF_MATMUL_BIAS; i < out->n_operands; i++) out->operands[i].column = view->first;
     out->operands[VKF_MATMUL_BIAS].access = out->operands[VKF_MATMUL_RESIDUAL].access = view->variant->access;
   }
-  vkf_vkop_dispatch_scales(view, out, in[VKF_MATMUL_W]);
+  if (!leaves_partials) vkf_vkop_dispatch_scales(view, out, in[VKF_MATMUL_W]);
   out->operands[VKF_MATMUL_X].access = out->operands[VKF_MATMUL_W].access = view->variant->access;
   out->operands[VKF_MATMUL_W].shard = reads_w;
   out->operands[VKF_MATMUL_W].format = view->problem->packing.format;
@@ -44,7 +44,7 @@ void vkf_vkop_describe_matmul(const vkf_node_view *view, vkf_dispatch *out) {
   out->constants[VKF_C_SPLIT_K] = view->problem->split;
   if (view->variant->combine) out->constants[VKF_C_SPLIT_WIDTH] = view->problem->matmul.n;
   out->n_constants = VKF_C_SPLIT_WIDTH + 1;
-  if (view->variant->matrix.m) {
+  if (view->variant->matrix.m && reads_w) {
     vkf_vkop_dispatch_write(out, VKF_FLAG_SLOT);
     out->constants[VKF_C_MATRIX_M] = view->variant->matrix.m;
     out->constants[VKF_C_MATRIX_N] = view->variant->matrix.n;

@@ -12,6 +12,8 @@
 #include "kern/family.h"
 #include "kern/tuned.h"
 
+extern const vkf_family vkf_family_coopmat;
+
 static vkf_caps a_gpu(vkf_device_kind kind, uint32_t least, uint32_t most, uint32_t n_registers) {
   return (vkf_caps){.kind = kind,
                     .max_storage_range_bytes = UINT64_C(1) << 31,
@@ -94,47 +96,47 @@ static const struct {
     {"nvidia",
      {{"matmul-shared-128x128x16-m8n8", "matmul-split-64x64x16-m8n8", "matmul-vector-8x4x512-m8n4-w32",
        "matmul-vector-1x2x512-m1n2-w32"},
-      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-64x64x32-m32n32-16x16x16-w32",
+      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32",
        "matmul-vector-8x4x512-m8n4-w32", "matmul-vector-1x2x512-m1n2-w32"},
-      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-64x64x32-m32n32-16x16x16-w32",
+      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32",
        "matmul-vector-8x4x512-m8n4-w32", "matmul-vector-1x2x512-m1n2-w32"},
-      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-64x64x32-m32n32-16x16x16-w32",
+      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32",
        "matmul-vector-8x4x512-m8n4-w32", "matmul-vector-1x2x512-m1n2-w32"}}},
     {"rdna3",
      {{"matmul-shared-128x128x16-m8n8", "matmul-split-64x64x16-m8n8", "matmul-vector-8x4x512-m8n4-w32",
        "matmul-vector-1x2x512-m1n2-w32"},
-      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-64x64x32-m32n32-16x16x16-w32",
+      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32",
        "matmul-vector-8x4x512-m8n4-w32", "matmul-vector-1x2x512-m1n2-w32"},
-      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-64x64x32-m32n32-16x16x16-w32",
+      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32",
        "matmul-vector-8x4x512-m8n4-w32", "matmul-vector-1x2x512-m1n2-w32"},
-      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-64x64x32-m32n32-16x16x16-w32",
+      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32",
        "matmul-vector-8x4x512-m8n4-w32", "matmul-vector-1x2x512-m1n2-w32"}}},
     {"rdna4",
      {{"matmul-shared-128x128x16-m8n8", "matmul-split-64x64x16-m8n8", "matmul-vector-8x4x512-m8n4-w32",
        "matmul-vector-1x2x512-m1n2-w32"},
-      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-64x64x32-m32n32-16x16x16-w32",
+      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32",
        "matmul-vector-8x4x512-m8n4-w32", "matmul-vector-1x2x512-m1n2-w32"},
-      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-64x64x32-m32n32-16x16x16-w32",
+      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32",
        "matmul-vector-8x4x512-m8n4-w32", "matmul-vector-1x2x512-m1n2-w32"},
-      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-64x64x32-m32n32-16x16x16-w32",
+      {"matmul-coopmat-64x64x32-m32n32-16x16x16-w32", "matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32",
        "matmul-vector-8x4x512-m8n4-w32", "matmul-vector-1x2x512-m1n2-w32"}}},
     {"alchemist",
      {{"matmul-shared-64x64x16-m4n4", "matmul-split-64x64x16-m4n4", "matmul-vector-8x4x128-m8n4-w8",
        "matmul-vector-1x2x256-m1n2-w16"},
-      {"matmul-coopmat-64x64x32-m16n16-8x8x16-w8", "matmul-coopmat-64x64x32-m16n16-8x8x16-w8",
+      {"matmul-coopmat-64x64x32-m16n16-8x8x16-w8", "matmul-coopmat-split-64x64x32-m16n16-8x8x16-w8",
        "matmul-vector-8x4x128-m8n4-w8", "matmul-vector-1x2x256-m1n2-w16"},
-      {"matmul-coopmat-64x64x32-m16n16-8x8x16-w8", "matmul-coopmat-64x64x32-m16n16-8x8x16-w8",
+      {"matmul-coopmat-64x64x32-m16n16-8x8x16-w8", "matmul-coopmat-split-64x64x32-m16n16-8x8x16-w8",
        "matmul-vector-8x4x128-m8n4-w8", "matmul-vector-1x2x256-m1n2-w16"},
-      {"matmul-coopmat-64x64x32-m16n16-8x8x16-w8", "matmul-coopmat-64x64x32-m16n16-8x8x16-w8",
+      {"matmul-coopmat-64x64x32-m16n16-8x8x16-w8", "matmul-coopmat-split-64x64x32-m16n16-8x8x16-w8",
        "matmul-vector-8x4x128-m8n4-w8", "matmul-vector-1x2x256-m1n2-w16"}}},
     {"battlemage",
      {{"matmul-shared-64x64x16-m4n4", "matmul-split-64x64x16-m4n4", "matmul-vector-8x4x256-m8n4-w16",
        "matmul-vector-1x2x512-m1n2-w32"},
-      {"matmul-coopmat-64x64x32-m32n16-8x16x16-w16", "matmul-coopmat-64x64x32-m32n16-8x16x16-w16",
+      {"matmul-coopmat-64x64x32-m32n16-8x16x16-w16", "matmul-coopmat-split-64x64x32-m32n16-8x16x16-w16",
        "matmul-vector-8x4x256-m8n4-w16", "matmul-vector-1x2x512-m1n2-w32"},
-      {"matmul-coopmat-64x64x32-m32n16-8x16x16-w16", "matmul-coopmat-64x64x32-m32n16-8x16x16-w16",
+      {"matmul-coopmat-64x64x32-m32n16-8x16x16-w16", "matmul-coopmat-split-64x64x32-m32n16-8x16x16-w16",
        "matmul-vector-8x4x256-m8n4-w16", "matmul-vector-1x2x512-m1n2-w32"},
-      {"matmul-coopmat-64x64x32-m32n16-8x16x16-w16", "matmul-coopmat-64x64x32-m32n16-8x16x16-w16",
+      {"matmul-coopmat-64x64x32-m32n16-8x16x16-w16", "matmul-coopmat-split-64x64x32-m32n16-8x16x16-w16",
        "matmul-vector-8x4x256-m8n4-w16", "matmul-vector-1x2x512-m1n2-w32"}}},
     {"mali",
      {{"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-4x8x64-m4n2-w16",
@@ -272,6 +274,54 @@ static void activations_with_8_bits(void **state) {
   }
 }
 
+/* 64 rows of a 4096x4096 weight are 64 tiles of 64x64. On 128 or 96 cores a third or half of them would have none, so K
+ * is split until each core has two workgroups. As many rows as fill the device keep K whole, and so do few cores,
+ * because adding up costs a second dispatch. */
+static void matrix_cores_have_work_for_few_rows(void **state) {
+  (void)state;
+  static const struct {
+    const char *device;
+    uint32_t n_cores, rows, split; /* 0: K is whole */
+    const char *name;
+  } expected[] = {
+      {"nvidia", 128, 64, 1024, "matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32"},
+      {"nvidia", 128, 9, 1024, "matmul-coopmat-split-16x64x64-m16n16-16x16x16-w32"},
+      {"nvidia", 128, 2048, 0, "matmul-coopmat-64x64x32-m32n32-16x16x16-w32"},
+      {"nvidia", 16, 64, 0, "matmul-coopmat-64x64x32-m32n32-16x16x16-w32"},
+      {"rdna3", 96, 64, 1376, "matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32"}, /* a third, in whole slices */
+      {"rdna3", 96, 9, 1408, "matmul-coopmat-split-16x64x64-m16n16-16x16x16-w32"},
+      {"rdna3", 96, 2048, 0, "matmul-coopmat-64x64x32-m32n32-16x16x16-w32"},
+  };
+  for (size_t i = 0; i < VKF_COUNT(expected); i++)
+    for (size_t f = 1; f < VKF_COUNT(formats); f++) {
+      vkf_caps caps = device(expected[i].device);
+      caps.n_cores = expected[i].n_cores;
+      const vkf_problem p = problem(&caps, formats[f], expected[i].rows);
+      char name[128], why[256];
+      const vkf_variant *v = vkf_kern_pick(&p, &caps, NULL, why, sizeof why);
+      assert_string_equal(vkf_kern_name(v, name, sizeof name), expected[i].name);
+      assert_non_null(strstr(why, "K split where they fill it better"));
+      assert_int_equal(vkf_kern_split(v, &p, &caps), expected[i].split);
+      if (!expected[i].split) continue;
+      vkf_problem own;
+      assert_true(vkf_kern_workgroups(v, &p, &caps, &own) > caps.n_cores);
+      vkf_variant whole = *v;
+      whole.family = &vkf_family_coopmat;
+      assert_true(v->family->effort(v, &p, &caps) < whole.family->effort(&whole, &p, &caps));
+      vkf_problem wide = p, ascending = p;
+      wide.matmul.wide_x = true;
+      assert_string_equal(vkf_kern_pick(&wide, &caps, NULL, why, sizeof why)->family->name, "split");
+      ascending.order = VKF_ORDER_ASCENDING;
+      assert_string_equal(vkf_kern_pick(&ascending, &caps, NULL, why, sizeof why)->family->name, "shared");
+    }
+  vkf_caps caps = device("nvidia");
+  caps.n_cores = 128;
+  vkf_problem small = problem(&caps, VKF_FORMAT_F16, 64);
+  small.matmul.n = small.matmul.k = 256; /* over before a second dispatch has begun */
+  char why[256];
+  assert_string_equal(vkf_kern_pick(&small, &caps, NULL, why, sizeof why)->family->name, "coopmat");
+}
+
 /* Times of other kernels do not put matrix cores behind them; their own time does, and so does one that was wrong. */
 static void missing_times_switch_no_matrix_cores_off(void **state) {
   (void)state;
@@ -345,9 +395,11 @@ static void what_was_refused_is_passed_over(void **state) {
 }
 
 int main(void) {
-  const struct CMUnitTest tests[] = {
-      cmocka_unit_test(each_class_has_its_kernels), cmocka_unit_test(activations_with_8_bits),
-      cmocka_unit_test(missing_times_switch_no_matrix_cores_off), cmocka_unit_test(few_long_rows_are_split),
-      cmocka_unit_test(what_was_refused_is_passed_over)};
+  const struct CMUnitTest tests[] = {cmocka_unit_test(each_class_has_its_kernels),
+                                     cmocka_unit_test(activations_with_8_bits),
+                                     cmocka_unit_test(matrix_cores_have_work_for_few_rows),
+                                     cmocka_unit_test(missing_times_switch_no_matrix_cores_off),
+                                     cmocka_unit_test(few_long_rows_are_split),
+                                     cmocka_unit_test(what_was_refused_is_passed_over)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

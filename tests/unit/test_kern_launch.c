@@ -173,6 +173,14 @@ static void splits_have_two_stages(void **state) {
   assert_true(grid[0] == 3 * 5 && grid[1] == 2 && grid[2] == 5); /* 9 rows by 4, 5 splits */
   vkf_kern_grid(v, 1, &p, grid);
   assert_true(grid[0] == 23 && grid[1] == 1 && grid[2] == 1); /* 2880 numbers, 128 a workgroup */
+  const vkf_variant *matmul = vkf_kern_find("matmul-split-64x64x16-m4n4");
+  vkf_problem weight = problem(VKF_OP_MATMUL, 64, 64);
+  char name[64];
+  weight.packing.format = VKF_FORMAT_F16;
+  assert_string_equal(vkf_kern_module(matmul, 0, &weight, name, sizeof name), "matmul_split_f16");
+  assert_string_equal(vkf_kern_module(matmul, 1, &weight, name, sizeof name), "matmul_combine");
+  weight.packing.format = VKF_FORMAT_INT8; /* whose rows have scales, which come in the end */
+  assert_string_equal(vkf_kern_module(matmul, 1, &weight, name, sizeof name), "matmul_combine_int8");
   v = vkf_kern_find("attention-workgroup-per-query-16");
   assert_int_equal(vkf_kern_stages(v, &p), 1);
   assert_int_equal(vkf_kern_scratch_bytes(v, &p), 0);
@@ -235,6 +243,8 @@ static void rounding_counts_partial_sums(void **state) {
   split.split = 16;
   vkf_kern_rounding(vkf_kern_find("matmul-split-64x64x16-m4n4"), &split, &r);
   assert_true(r.n_partial == 4 && r.together == 16); /* K is 64 */
+  vkf_kern_rounding(vkf_kern_find("matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32"), &split, &r);
+  assert_true(r.n_partial == 4 && r.together == 16 && r.x_f16 && r.at_once == 16 && r.u == 0x1p-23);
   size_t n;
   const vkf_variant *table = vkf_kern_variants(&n);
   for (size_t i = 0; i < n; i++) {

@@ -585,7 +585,7 @@ static void cooperative_matrices_where_they_pay(void **state) {
   assert_string_equal(pick(&p, &c)->family->name, "coopmat");
   assert_int_equal(pick(&p, &c)->tile.gemm.bm, 128);
   p.matmul.m = 9;
-  assert_string_equal(pick(&p, &c)->family->name, "coopmat");
+  assert_string_equal(pick(&p, &c)->family->name, "coopmat-split");
   assert_int_equal(pick(&p, &c)->tile.gemm.bm, 16);
   p.matmul.m = 8;
   assert_string_equal(pick(&p, &c)->family->name, "vector");
@@ -601,7 +601,7 @@ static void cooperative_matrices_where_they_pay(void **state) {
   assert_string_equal(pick(&p, &c)->family->name, "shared");
   p.order = VKF_ORDER_FAST;
   p.packing.format = VKF_FORMAT_BF16;
-  assert_string_equal(pick(&p, &c)->family->name, "coopmat");
+  assert_string_equal(pick(&p, &c)->family->name, "coopmat-split");
   p.packing.format = VKF_FORMAT_F32;
   refused("matmul-coopmat-64x64x32-m32n32-16x16x16-w32", &p, &c, "that f16 can hold, these are f32");
   p.packing.format = VKF_FORMAT_F16;
