@@ -86,7 +86,6 @@ static int run_attention(const tool_args *args) {
   if (check_args(args) != TOOL_OK) return TOOL_USAGE;
   int exit_code = tool_generation_config(args, &config);
   if (exit_code == TOOL_OK) exit_code = tool_session_open(&session, args, args->device, args->operands[0]);
-  if (exit_code == TOOL_OK && args->scores) exit_code = tool_attention_check_scores(&session);
   if (exit_code == TOOL_OK)
     exit_code = args->images.n ? tool_attend_image(&session, args->operands[0], args->images.at[0], &a)
                                : tool_attend(&session, args, config, args->operands[1], &translated, &a);
@@ -110,8 +109,8 @@ static const tool_option options[] = {
     {"to", 0, TOOL_TEXT, offsetof(tool_args, to), "WORD",
      "print how much the word of --from looks at this one, in every\nhead, the strongest first"},
     {"scores", 0, TOOL_FLAG, offsetof(tool_args, scores), NULL,
-     "the page has the scores behind the weights, too: products of\nqueries and keys, before and after scale and "
-     "mask; it is twice\nas large"},
+     "the page has the scores behind the weights, too: products of\nqueries and keys, before and after scale, bias "
+     "and mask; it is\ntwice as large"},
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
 };

@@ -63,14 +63,15 @@ bool tool_attention_has_head(const tool_args *args, size_t head);
  * those of rows are averaged, so a row still adds up to 1. To free(); NULL after a message. */
 float *tool_attention_sample(const tool_attention_map *map, size_t head, size_t n_rows, size_t n_columns);
 
-/* d where the scores of a head are divided by sqrt(d) and each head of d_model / n_heads = d has a key of its own; 0:
- * another rule. */
-size_t tool_attention_head_width(const vkf_model_info *info);
-/* TOOL_FAILED after a message if the family has another rule. */
-int tool_attention_check_scores(const tool_session *session);
-/* The scores q.k of a head [rows][columns], before scale and mask, of a pass with projections; head_width: as above.
- * To free(); NULL after a message. */
-float *tool_attention_scores(const tool_attended *a, const tool_attention_map *map, size_t head, size_t head_width);
+/* How the weights of a map are made. TOOL_FAILED after a message. */
+int tool_attention_rule(const tool_session *session, const tool_attention_map *map, vkf_attention_info *out);
+/* Of a pass with projections, [rows][columns]: the scores q.k of a head, before scale, bias and mask. To free(); NULL
+ * after a message. */
+float *tool_attention_scores(const tool_attended *a, const tool_attention_map *map, size_t head,
+                             const vkf_attention_info *rule);
+/* Of such a pass, [rows][columns]: what is added to the scores of a head, where its rule has a bias. NULL after a
+ * message. */
+const float *tool_attention_bias(const tool_attended *a, const tool_attention_map *map, size_t head);
 
 /* Tokens [first, first + n) that a word is made of; n 0: it is not there. A whole number is a position. */
 typedef struct tool_span {

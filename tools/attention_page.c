@@ -40,23 +40,31 @@ static json_t *numbers_json(const float *numbers, size_t n, double least, double
   return json;
 }
 
-/* The heads of a layer: a text of ten-thousandths for each, and of hundredths for its scores. NULL after a
- * message. */
+/* Hundredths of the scores of a head, and of the bias that is added to them. False after a message. */
+static bool add_scores(json_t *json, const tool_attended *a, const tool_attention_map *map, size_t head,
+                       const vkf_attention_info *rule) {
+  const size_t n = map->rows->n * map->columns->n;
+  float *scores = tool_attention_scores(a, map, head, rule);
+  const float *bias = scores && rule->has_bias ? tool_attention_bias(a, map, head) : NULL;
+  bool is_done = scores && (bias || !rule->has_bias) &&
+                 json_object_set_new(json, "scores", numbers_json(scores, n, -MOST, SCORE_SCALE)) == 0;
+  if (is_done && bias) is_done = json_object_set_new(json, "bias", numbers_json(bias, n, -MOST, SCORE_SCALE)) == 0;
+  free(scores);
+  return is_done;
+}
+
+/* The heads of a layer: a text of ten-thousandths for each. NULL after a message. */
 static json_t *layer_json(const tool_args *args, const tool_attended *a, const tool_attention_map *map,
-                          size_t head_width, size_t n_rows, size_t n_columns) {
+                          const vkf_attention_info *rule, size_t n_rows, size_t n_columns) {
   json_t *list = json_array();
   for (size_t h = 0; h < map->n_heads; h++) {
     if (!tool_attention_has_head(args, h)) continue;
     float *sampled = tool_attention_sample(map, h, n_rows, n_columns);
     json_t *head = json_pack("{s:i, s:o}", "head", (int)h, "weights",
                              sampled ? numbers_json(sampled, n_rows * n_columns, 0, SCALE) : NULL);
+    const bool is_done = head && (!args->scores || add_scores(head, a, map, h, rule));
     free(sampled);
-    if (head && args->scores) {
-      float *scores = tool_attention_scores(a, map, h, head_width);
-      json_object_set_new(head, "scores", scores ? numbers_json(scores, n_rows * n_columns, -MOST, SCORE_SCALE) : NULL);
-      free(scores);
-    }
-    if (json_array_append_new(list, head) != 0) {
+    if (json_array_append_new(list, head) != 0 || !is_done) {
       json_decref(list);
       return NULL;
     }
@@ -64,51 +72,49 @@ static json_t *layer_json(const tool_args *args, const tool_attended *a, const t
   return list;
 }
 
-/* Is no weight above the diagonal in any head? */
-static bool is_causal(const tool_attention_map *map) {
-  const size_t n = map->rows->n;
-  if (map->rows != map->columns) return false;
-  for (size_t h = 0; h < map->n_heads; h++)
-    for (size_t t = 0; t < n; t++)
-      for (size_t s = t + 1; s < n; s++)
-        if (map->weights[(h * n + t) * n + s] != 0) return false;
-  return n > 1;
-}
-
 static size_t side_of(size_t n, size_t most) {
   return n < most ? n : most;
 }
 
+/* What the maps of one kind share. */
+static json_t *part_json(const tool_attended *a, const tool_attention_map *map, const vkf_attention_info *rule,
+                         size_t n_rows, size_t n_columns, json_t *layers) {
+  return json_pack("{s:s, s:s, s:s, s:b, s:b, s:f, s:i, s:i, s:i, s:o}", "kind", map->kind, "rows",
+                   map->rows == &a->source ? "source" : "target", "columns",
+                   map->columns == &a->source ? "source" : "target", "causal", rule->causal, "has_bias", rule->has_bias,
+                   "scale", (double)rule->scale, "head_width", (int)rule->key_width, "n_rows", (int)n_rows, "n_columns",
+                   (int)n_columns, "layers", layers);
+}
+
 /* NULL after a message. */
-static json_t *parts_json(const tool_args *args, const tool_attended *a, const tool_attention_maps *maps,
-                          size_t head_width) {
+static json_t *parts_json(const tool_session *session, const tool_args *args, const tool_attended *a,
+                          const tool_attention_maps *maps) {
   const double fits = sqrt((double)MAX_WEIGHTS / (double)(maps->n_heads ? maps->n_heads : 1));
   const size_t most = fits > MAX_SIDE ? MAX_SIDE : fits < MIN_SIDE ? MIN_SIDE : (size_t)fits;
   json_t *parts = json_array(), *layers = NULL;
   for (size_t i = 0; i < maps->n; i++) {
     const tool_attention_map *map = &maps->at[i];
     const size_t n_rows = side_of(map->rows->n, most), n_columns = side_of(map->columns->n, most);
+    vkf_attention_info rule;
     if (args->scores && (n_rows < map->rows->n || n_columns < map->columns->n)) {
       tool_error("--scores: expected at most %zu tokens of %zu heads, found %zu: choose fewer with --layer and --head",
                  most, maps->n_heads, n_rows < map->rows->n ? map->rows->n : map->columns->n);
-      json_decref(parts);
-      return NULL;
+      goto failed;
     }
+    if (tool_attention_rule(session, map, &rule) != TOOL_OK) goto failed;
     if (i == 0 || strcmp(map->kind, maps->at[i - 1].kind) != 0) {
       layers = json_array();
-      json_array_append_new(parts, json_pack("{s:s, s:s, s:s, s:b, s:i, s:i, s:o}", "kind", map->kind, "rows",
-                                             map->rows == &a->source ? "source" : "target", "columns",
-                                             map->columns == &a->source ? "source" : "target", "causal", is_causal(map),
-                                             "n_rows", (int)n_rows, "n_columns", (int)n_columns, "layers", layers));
+      json_array_append_new(parts, part_json(a, map, &rule, n_rows, n_columns, layers));
     }
-    json_t *heads = layer_json(args, a, map, head_width, n_rows, n_columns);
-    if (!heads) {
-      json_decref(parts);
-      return NULL;
-    }
-    json_array_append_new(layers, json_pack("{s:i, s:o}", "layer", (int)map->layer, "heads", heads));
+    json_t *heads = layer_json(args, a, map, &rule, n_rows, n_columns);
+    if (!heads) goto failed;
+    json_array_append_new(
+        layers, json_pack("{s:i, s:i, s:o}", "layer", (int)map->layer, "window", (int)rule.window, "heads", heads));
   }
   return parts;
+failed:
+  json_decref(parts);
+  return NULL;
 }
 
 /* The pixels as the model got them, each channel from its least to its largest number, every k-th of them. */
@@ -148,14 +154,13 @@ json_t *tool_attention_document(const tool_session *session, const tool_args *ar
     const tool_tokens *rows = maps->at[0].rows;
     const tool_span none = {0}, from = args->from ? tool_find_word(rows, args->from) : none,
                     to = args->to ? tool_find_word(maps->at[0].columns, args->to) : none;
-    json_t *parts = parts_json(args, a, maps, tool_attention_head_width(&info));
-    json = json_pack("{s:s, s:s?, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:i, s:o, s:o*}", "text", a->text,
-                     "translation", a->translation, "family", info.family, "device",
-                     vkf_device_get_info(session->device)->name, "source", labels_json(&a->source), "target",
-                     labels_json(&a->target), "next", labels_json(&a->next), "special_source", special_json(&a->source),
-                     "special_target", special_json(&a->target), "head_width", (int)tool_attention_head_width(&info),
-                     "picked", from.n ? (int)from.first : -1, "picked_column", to.n ? (int)to.first : -1, "parts",
-                     parts, "image", a->pixels ? image_json(a) : NULL);
+    json_t *parts = parts_json(session, args, a, maps);
+    json = json_pack(
+        "{s:s, s:s?, s:s, s:s, s:o, s:o, s:o, s:o, s:o, s:i, s:i, s:o, s:o*}", "text", a->text, "translation",
+        a->translation, "family", info.family, "device", vkf_device_get_info(session->device)->name, "source",
+        labels_json(&a->source), "target", labels_json(&a->target), "next", labels_json(&a->next), "special_source",
+        special_json(&a->source), "special_target", special_json(&a->target), "picked", from.n ? (int)from.first : -1,
+        "picked_column", to.n ? (int)to.first : -1, "parts", parts, "image", a->pixels ? image_json(a) : NULL);
     if (!json && parts) tool_error("out of memory");
   }
   free(maps);

@@ -55,7 +55,7 @@ int tool_pictures_write(tool_pictures *p, tool_session *session, const tool_args
             TOOL_MAX_PICTURES, p->n_left_out);
   for (size_t i = 0; i < p->n; i++) {
     const tool_picture *picture = &p->at[i];
-    tool_attended a = {.how = {VKF_RUN_PARAMS_INIT, .attentions = true}};
+    tool_attended a = {.how = {VKF_RUN_PARAMS_INIT, .attentions = true, .projections = args->scores > 0}};
     json_t *document = NULL;
     if (exit_code == TOOL_OK)
       exit_code =

@@ -117,7 +117,7 @@ static const tool_option options[] = {
      "the states after each layer, too"},
     {"output-attentions", 0, TOOL_FLAG, offsetof(tool_args, attentions), NULL, "the attention weights, too"},
     {"output-projections", 0, TOOL_FLAG, offsetof(tool_args, projections), NULL,
-     "the queries, keys and values of each attention, too"},
+     "the queries, keys and values of each attention, and the bias of\nits scores, too"},
     {"allow-not-finite", 0, TOOL_FLAG, offsetof(tool_args, allow_not_finite), NULL,
      "write outputs even if they have NaN or infinities, which is\nan error otherwise"},
 };

@@ -109,6 +109,8 @@ static int check(translation *t) {
   if (args->inputs && args->n_operands) return tool_usage_error("translate", "expected texts or --input, found both");
   if (args->resume && (!args->output || strcmp(args->output, "-") == 0))
     return tool_usage_error("translate", "--resume: expected --output FILE as well, found none");
+  if (args->scores && !args->attention)
+    return tool_usage_error("translate", "--scores: expected --attention FILE as well, found none");
   if (args->jsonl && (args->column || args->json))
     return tool_usage_error("translate", "--jsonl: expected no --%s with it, found both",
                             args->column ? "column" : "json");
@@ -331,6 +333,8 @@ static const tool_option options[] = {
      "tokens most\nin the texts of FILE; default: all of the last layer"},
     {"attention", 0, TOOL_OUTPUT, offsetof(tool_args, attention), "FILE",
      "write a page that shows which token looks at which"},
+    {"scores", 0, TOOL_FLAG, offsetof(tool_args, scores), NULL,
+     "the page of --attention has the scores behind its weights, too"},
     {"beam-tree", 0, TOOL_OUTPUT, offsetof(tool_args, beam_tree), "FILE",
      "write the beam search of one text as a tree (.svg, .html):\nwhat each step kept, finished and dropped"},
 };

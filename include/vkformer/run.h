@@ -10,7 +10,7 @@ typedef struct vkf_run_params {
   bool hidden_states, attentions;
   bool allow_not_finite; /* else VKF_ERROR_NUMERIC names the first output that has a NaN or an infinity */
   bool layer_logits;     /* what the final norm and the head make of the states before each layer (logit lens) */
-  bool projections;      /* queries, keys and values of each attention, from which its scores can be computed */
+  bool projections;      /* queries, keys, values and bias of each attention, from which its scores can be computed */
 } vkf_run_params;
 #define VKF_RUN_PARAMS_INIT .size = sizeof(vkf_run_params)
 VKF_DEFINE_INIT(vkf_run_params)
@@ -27,8 +27,9 @@ VKF_DEFINE_INIT(vkf_run_params)
  * hidden_states.N [B,T,vocab], N below the number of layers; after the last layer they are `logits`. Nor has it
  * encoder_projections.N, decoder_projections.N, of one stack projections.N: the heads of queries, of keys and of values
  * side by side, as the attention of layer N reads them (with their biases, normed and turned where the model does so)
- * [B,S,width], and for cross-attention cross_queries.N [B,T,width] and cross_keys_values.N [B,S,width]. params: NULL
- * for last states and logits only. */
+ * [B,S,width], and for cross-attention cross_queries.N [B,T,width] and cross_keys_values.N [B,S,width]; where scores
+ * have a bias by distance (T5), encoder_position_bias [B,H,S,S] and decoder_position_bias [B,H,T,T], which all layers
+ * of a stack add. vkf_model_get_attention() says what becomes of them. params: NULL for last states and logits only. */
 VKF_API vkf_status vkf_session_run(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                    const vkf_run_params *params, vkf_result **out);
 

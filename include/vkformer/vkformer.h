@@ -357,6 +357,28 @@ VKF_API vkf_status vkf_model_get_info(const vkf_model *model, vkf_model_info *ou
 /* The name; i < n_unused. Valid as long as the model is open. */
 VKF_API const char *vkf_model_unused_tensor(const vkf_model *model, size_t i);
 
+typedef enum vkf_attention_kind {
+  VKF_ATTENTION_ENCODER = 0, /* each token of the text at the text */
+  VKF_ATTENTION_DECODER = 1, /* each token of the target at the target; of a decoder alone at its text */
+  VKF_ATTENTION_CROSS = 2    /* each token of the target at the text */
+} vkf_attention_kind;
+
+/* How a layer makes weights of queries q and keys k: the softmax of scale * q.k + bias over the keys that a query sees.
+ * The head h of queries reads the head h / (n_heads / n_kv_heads) of keys and values. */
+typedef struct vkf_attention_info {
+  size_t size; /* sizeof(vkf_attention_info) */
+  uint32_t n_heads, n_kv_heads, key_width, value_width;
+  float scale;
+  bool causal;     /* a query sees no key behind itself */
+  bool has_bias;   /* vkf_run_params.projections puts it out */
+  uint32_t window; /* keys that a query sees, itself and those before it; 0: all */
+} vkf_attention_info;
+#define VKF_ATTENTION_INFO_INIT .size = sizeof(vkf_attention_info)
+VKF_DEFINE_INIT(vkf_attention_info)
+/* VKF_ERROR_ARGUMENT if the model has no such attention or layer. */
+VKF_API vkf_status vkf_model_get_attention(const vkf_model *model, vkf_attention_kind kind, size_t layer,
+                                           vkf_attention_info *out);
+
 /* ---- sessions ---------------------------------------------------------------------------------------------------- */
 
 /* A session runs a model in one thread: it has the caches of keys and values and all other memory of its runs. Sessions

@@ -212,6 +212,17 @@ vkf_status vkf_model_get_info(const vkf_model *m, vkf_model_info *out) {
   return VKF_INFO_WRITE(m->env, vkf_model_info, &full, out);
 }
 
+vkf_status vkf_model_get_attention(const vkf_model *m, vkf_attention_kind kind, size_t layer, vkf_attention_info *out) {
+  if (!m) return VKF_ERROR_ARGUMENT;
+  if (!out) return vkf_engine_null(m->env, "out");
+  vkf_attention_info full = {VKF_ATTENTION_INFO_INIT};
+  vkf_env_clear(m->env);
+  if (!vkf_model_net_attention(m->net, kind, layer, &full))
+    return vkf_env_fail(m->env, VKF_ERROR_ARGUMENT,
+                        "expected an attention that the model has, found layer %zu of kind %d", layer, (int)kind);
+  return VKF_INFO_WRITE(m->env, vkf_attention_info, &full, out);
+}
+
 const char *vkf_model_unused_tensor(const vkf_model *m, size_t i) {
   if (!m) return NULL;
   const vkf_net_info *info = vkf_model_net_info(m->net);

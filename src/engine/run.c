@@ -124,6 +124,29 @@ static void shift_weights(const vkf_session *session, const vkf_encode_input *in
   }
 }
 
+/* A bias by distance [H, distances], as one by positions [rows,H,length,length]. Farther keys have that of the largest
+ * distance; keys behind the query of a causal stack, which sees none of them, that of its own position. */
+static vkf_status take_bias(vkf_session *session, const vkf_cached_plan *cached, uint32_t slot, const vkf_dims *dims,
+                            const size_t shape[4], bool is_causal, vkf_result *result) {
+  vkf_status st = VKF_OK;
+  const vkf_slot *s = &cached->plan->slots[slot];
+  const size_t H = shape[1], n = shape[2], n_biases = vkf_slot_extent(s, 1, dims),
+               own = is_causal ? n_biases - 1 : n_biases / 2; /* as many before a query as behind it */
+  void *data = NULL;
+  float *biases = vkf_env_alloc(session->env, H * n_biases, sizeof *biases);
+  VKF_TRY(biases ? VKF_OK : VKF_ERROR_MEMORY);
+  VKF_TRY(session->plan_cache.backend->table->read(cached->program, slot, dims, biases));
+  VKF_TRY(vkf_engine_result_add(result, s->output, s->dtype, 4, shape, &data));
+  for (size_t i = 0; i < shape[0] * H * n * n; i++) {
+    const size_t head = i / (n * n) % H, query = i / n % n, key = i % n;
+    const size_t at = key < query ? own - VKF_MIN(own, query - key) : VKF_MIN(own + key - query, n_biases - 1);
+    ((float *)data)[i] = biases[head * n_biases + at];
+  }
+done:
+  vkf_env_free(session->env, biases);
+  return st;
+}
+
 /* Reads a slot into the result; rows become [rows, length, width]. source: the encoder's batch; NULL: the rows are a
  * rectangle. */
 static vkf_status take_output(vkf_session *session, const vkf_cached_plan *cached, uint32_t slot, const vkf_dims *dims,
@@ -131,6 +154,11 @@ static vkf_status take_output(vkf_session *session, const vkf_cached_plan *cache
   const vkf_slot *s = &cached->plan->slots[slot];
   size_t shape[VKF_MAX_SLOT_RANK + 1], rank = 0;
   void *data = NULL;
+  if (s->rank == 2 && s->extent[0].dim == VKF_DIM_ONE) {
+    const size_t length = source ? source->S : dims->v[VKF_DIM_T],
+                 full[] = {rows, vkf_slot_extent(s, 0, dims), length, length};
+    return take_bias(session, cached, slot, dims, full, !source, result);
+  }
   bool is_split = s->rank == 2 && s->extent[0].dim != VKF_DIM_B; /* B: one row a sequence */
   if (is_split) shape[rank++] = rows;
   for (uint32_t i = 0; i < s->rank; i++) shape[rank++] = vkf_slot_extent(s, i, dims);

@@ -237,6 +237,7 @@ static void shared_slots(vkf_model_stage *s) {
                                 .in = {[VKF_RELATIVE_BIAS_TABLE] = vkf_model_weight_slot(relative->table),
                                        [VKF_RELATIVE_BIAS_BUCKETS] = vkf_build_slot_operand(indices)}};
   s->relative = vkf_build_node(s->b, &node);
+  if (s->request->projections) vkf_build_output(s->b, s->relative, "%sposition_bias", s->prefix);
 }
 
 /* The states before layer i; of i = n_layers those after the last one. */

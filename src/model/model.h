@@ -50,6 +50,8 @@ typedef struct vkf_net_info {
 vkf_status vkf_model_net_open(vkf_env *env, const vkf_file_source *source, vkf_net **out);
 void vkf_model_net_close(vkf_net **net);
 const vkf_net_info *vkf_model_net_info(const vkf_net *net);
+/* False: there is no such attention or layer. */
+bool vkf_model_net_attention(const vkf_net *net, vkf_attention_kind kind, size_t layer, vkf_attention_info *out);
 /* How a device stores the model, before weights and plans are made: matrices that are multiplied with and tables of ids
  * in `weights`, or with VKF_FORMAT_COUNT each in the narrowest format that keeps what is in the file; all others as
  * float32. cache: of the states. */
@@ -104,7 +106,8 @@ typedef enum vkf_state_part {
  * States are packed rows [rows, D]; attentions are [sequences][H][queries][keys]. Projections, which transformers does
  * not put out, are packed rows: encoder_projections.N, decoder_projections.N, of one stack projections.N: the heads of
  * queries, of keys and of values side by side, as the attention of layer N reads them; cross_queries.N of DECODE, and
- * cross_keys_values.N of ENCODE. */
+ * cross_keys_values.N of ENCODE. With them, of a stack whose scores have a bias, encoder_position_bias,
+ * decoder_position_bias or position_bias [H][distances], from the farthest key before a query on. */
 typedef struct vkf_plan_request {
   vkf_stage stage;
   vkf_sizes capacity;     /* past: cached positions beyond T, so that a cache holds past + T; out: rows of the head */
@@ -113,7 +116,7 @@ typedef struct vkf_plan_request {
   bool layer_logits;      /* output "layer_logits.N" [rows, V]: what final norm and head make of hidden_states.N; of the
                              last layer that are the logits */
   bool attentions;        /* output them */
-  bool projections;       /* output the queries, keys and values of each attention */
+  bool projections;       /* output the queries, keys, values and bias of each attention */
   bool mask;              /* padding mask of the source: VKF_INPUT_MASK */
   bool target_mask;       /* padding mask of the target keys: VKF_INPUT_TARGET_MASK */
   bool ancestry;          /* beams: VKF_INPUT_ANCESTRY */

@@ -182,6 +182,23 @@ const vkf_net_info *vkf_model_net_info(const vkf_net *net) {
   return &net->info;
 }
 
+bool vkf_model_net_attention(const vkf_net *net, vkf_attention_kind kind, size_t layer, vkf_attention_info *out) {
+  const bool is_cross = kind == VKF_ATTENTION_CROSS;
+  const vkf_model_stack *stack = kind == VKF_ATTENTION_ENCODER ? &net->encoder : &net->decoder;
+  if ((int)kind < 0 || kind > VKF_ATTENTION_CROSS || layer >= stack->n_layers || (is_cross && !stack->has_cross))
+    return false;
+  *out = (vkf_attention_info){VKF_ATTENTION_INFO_INIT,
+                              .n_heads = stack->n_heads,
+                              .n_kv_heads = stack->n_kv_heads,
+                              .key_width = stack->key_width,
+                              .value_width = stack->value_width,
+                              .scale = stack->scale,
+                              .causal = stack->causal && !is_cross,
+                              .has_bias = stack->relative.n_buckets > 0 && !is_cross,
+                              .window = is_cross ? 0 : stack->layers[layer].window};
+  return true;
+}
+
 void vkf_model_net_rest(const vkf_net *net) {
   vkf_file_tensors_rest(net->tensors);
 }

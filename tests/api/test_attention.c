@@ -91,83 +91,111 @@ static double number_at(const json_t *rows, size_t row, size_t column) {
 }
 
 typedef struct head_scores {
-  double scores[64 * 64], errors[64 * 64]; /* q.k / sqrt(d), and what a device's sum may be off */
+  double scores[64 * 64], errors[64 * 64]; /* what the softmax takes, and what a device's sum may be off */
   size_t n_rows, n_columns, width;
+  double scale;
+  bool causal;
+  size_t window; /* 0: all keys that are not behind the query */
 } head_scores;
 
-/* Scores of a head from the queries and keys of a pass; keys begin at column `first`. The page's are these, rounded. */
-static void products(const json_t *queries, const json_t *keys, size_t first, size_t head, const char *page,
-                     head_scores *out) {
+/* A number of the page, in hundredths, is this one, rounded. */
+static const char *must_round(const char *page, double expected, size_t head, size_t i) {
   char *end = NULL;
+  const double found = strtod(page, &end);
+  if (end == page || fabs(found - 100 * expected) > 0.501)
+    fail_msg("head %zu, number %zu: expected %g, found %g", head, i, 100 * expected, found);
+  return end;
+}
+
+/* Scores of a head from the queries, keys and biases (NULL: none) of a pass; its keys begin at column `first`. The
+ * page's are these, rounded. */
+static void products(const json_t *queries, const json_t *keys, const json_t *bias, size_t first, size_t head,
+                     const json_t *page, head_scores *out) {
   const size_t d = out->width;
+  const char *scores = json_string_value(json_object_get(page, "scores")),
+             *biases = json_string_value(json_object_get(page, "bias"));
+  assert_non_null(scores);
+  assert_int_equal(bias != NULL, biases != NULL);
   assert_true(out->n_rows * out->n_columns <= 64 * 64);
-  for (size_t i = 0; i < out->n_rows * out->n_columns; i++, page = end) {
+  for (size_t i = 0; i < out->n_rows * out->n_columns; i++) {
+    const size_t r = i / out->n_columns, c = i % out->n_columns;
+    const double added = bias ? number_at(json_array_get(bias, head), r, c) : 0;
     double sum = 0, sum_of_sizes = 0;
     for (size_t k = 0; k < d; k++) {
-      const double x = number_at(queries, i / out->n_columns, head * d + k) *
-                       number_at(keys, i % out->n_columns, first + head * d + k);
+      const double x = number_at(queries, r, head * d + k) * number_at(keys, c, first + k);
       sum += x;
       sum_of_sizes += fabs(x);
     }
-    const double found = strtod(page, &end);
-    if (end == page || fabs(found - 100 * sum) > 0.501)
-      fail_msg("head %zu, score %zu: expected %g, found %g", head, i, 100 * sum, found);
-    out->scores[i] = sum / sqrt((double)d);
-    out->errors[i] = (double)(d + 2) * 0x1p-24 * sum_of_sizes / sqrt((double)d);
+    scores = must_round(scores, sum, head, i);
+    if (bias) biases = must_round(biases, added, head, i);
+    out->scores[i] = out->scale * sum + added;
+    out->errors[i] = 0x1p-24 * ((double)(d + 3) * out->scale * sum_of_sizes + fabs(added));
   }
-  assert_int_equal(*end, 0);
+  assert_int_equal(*scores, 0);
 }
 
 /* The softmax of what the mask leaves of the scores is what the device gave. Two scores are off by at most `error`
  * each, and exp by 3 + 2|x| units in the last place (the rule of Vulkan), below and above the line. */
-static void must_be_softmax(const head_scores *s, const json_t *weights, bool causal) {
+static void must_be_softmax(const head_scores *s, const json_t *weights) {
   for (size_t r = 0; r < s->n_rows; r++) {
     const double *x = s->scores + r * s->n_columns;
-    const size_t n = causal ? r + 1 : s->n_columns;
-    double most = x[0], least = x[0], error = 0, sum = 0;
-    for (size_t c = 0; c < n; c++) {
+    const size_t n = s->causal ? r + 1 : s->n_columns, first = s->window && n > s->window ? n - s->window : 0;
+    double most = x[first], least = x[first], error = 0, sum = 0;
+    for (size_t c = first; c < n; c++) {
       most = fmax(most, x[c]);
       least = fmin(least, x[c]);
       error = fmax(error, s->errors[r * s->n_columns + c]);
     }
-    for (size_t c = 0; c < n; c++) sum += exp(x[c] - most);
+    for (size_t c = first; c < n; c++) sum += exp(x[c] - most);
     const double off = 4 * error + 2 * (3 + 2 * (most - least) + (double)n) * 0x1p-23;
     for (size_t c = 0; c < s->n_columns; c++) {
-      const double expected = c < n ? exp(x[c] - most) / sum : 0, found = number_at(weights, r, c);
+      const double expected = c >= first && c < n ? exp(x[c] - most) / sum : 0, found = number_at(weights, r, c);
       if (!(fabs(found - expected) <= expected * expm1(off)))
         fail_msg("row %zu, column %zu: expected %.9g, found %.9g", r, c, expected, found);
     }
   }
 }
 
-/* The scores of the page are products of the queries and keys of $T/run.json, and explain its weights. */
-static void must_explain(const char *kind, const char *weights, const char *queries, const char *keys) {
+/* The array NAME of $T/run.json of its one sentence; NULL: there is none. */
+static const json_t *array_of(const json_t *run, const char *name, size_t layer) {
+  char full[64];
+  snprintf(full, sizeof full, "%s.%zu", name, layer);
+  return json_array_get(json_object_get(run, full), 0);
+}
+
+/* The scores of the page are products of the queries and keys of $T/run.json, and explain its weights by what the page
+ * says of scale, bias and mask. Gives the rows of the part that have more keys before them than the window. */
+static size_t must_explain(const char *kind, const char *weights, const char *queries, const char *keys,
+                           const char *bias) {
   static head_scores s;
-  char name[64];
   json_t *data = page_data("page.html"), *part = part_of(data, kind), *run = json_load_file(getenv("RUN"), 0, NULL);
-  const bool is_joined = strcmp(queries, keys) == 0, causal = json_is_true(json_object_get(part, "causal"));
+  const bool is_joined = strcmp(queries, keys) == 0;
+  size_t n_cut = 0;
   assert_non_null(run);
   s.n_rows = (size_t)number_of(part, "n_rows");
   s.n_columns = (size_t)number_of(part, "n_columns");
-  s.width = (size_t)number_of(json_array_get(data, 0), "head_width");
+  s.width = (size_t)number_of(part, "head_width");
+  s.scale = json_real_value(json_object_get(part, "scale"));
+  s.causal = json_is_true(json_object_get(part, "causal"));
   for (size_t layer = 0; layer < json_array_size(json_object_get(part, "layers")); layer++) {
-    const json_t *of = json_array_get(json_object_get(part, "layers"), layer), *heads = json_object_get(of, "heads");
-    const json_t *arrays[3];
-    const char *const names[] = {weights, queries, keys};
-    for (size_t i = 0; i < 3; i++) {
-      snprintf(name, sizeof name, "%s.%zu", names[i], layer);
-      arrays[i] = json_array_get(json_object_get(run, name), 0);
-      assert_non_null(arrays[i]);
-    }
+    const json_t *of = json_array_get(json_object_get(part, "layers"), layer), *heads = json_object_get(of, "heads"),
+                 *q = array_of(run, queries, layer), *k = array_of(run, keys, layer),
+                 *w = array_of(run, weights, layer);
+    assert_true(q && k && w);
+    const size_t first = is_joined ? json_array_size(heads) * s.width : 0,
+                 n_kv_heads = (json_array_size(json_array_get(k, 0)) - first) / (2 * s.width);
+    s.window = (size_t)number_of(of, "window");
+    if (s.window && s.n_rows > s.window) n_cut += s.n_rows - s.window;
     for (size_t head = 0; head < json_array_size(heads); head++) {
-      const char *page = json_string_value(json_object_get(json_array_get(heads, head), "scores"));
-      assert_non_null(page);
-      products(arrays[1], arrays[2], is_joined ? json_array_size(heads) * s.width : 0, head, page, &s);
-      must_be_softmax(&s, json_array_get(arrays[0], head), causal);
+      const size_t group = json_array_size(heads) / n_kv_heads;
+      products(q, k, bias ? json_array_get(json_object_get(run, bias), 0) : NULL, first + head / group * s.width, head,
+               json_array_get(heads, head), &s);
+      must_be_softmax(&s, json_array_get(w, head));
     }
   }
   json_decref(run);
   json_decref(data);
+  return n_cut;
 }
 
 static int prepare(void **state) {
@@ -186,7 +214,7 @@ static void test_one_stack(void **state) {
       "$V attention $T/bert 'w5 w6 w7' --scores -o $T/page.html",
       "");
   must_be_of_run("self", "attentions");
-  must_explain("self", "attentions", "projections", "projections");
+  must_explain("self", "attentions", "projections", "projections", NULL);
   json_t *data = page_data("page.html"), *first = json_array_get(data, 0);
   char *labels = json_dumps(json_object_get(first, "source"), JSON_COMPACT),
        *special = json_dumps(json_object_get(first, "special_source"), JSON_COMPACT);
@@ -203,7 +231,7 @@ static void test_one_stack(void **state) {
       "$V attention $T/gpt2 'w5 w6 w7 w8' --scores -o $T/page.html",
       "");
   must_be_of_run("self", "attentions");
-  must_explain("self", "attentions", "projections", "projections");
+  must_explain("self", "attentions", "projections", "projections", NULL);
   data = page_data("page.html");
   assert_true(json_is_true(json_object_get(part_of(data, "self"), "causal")));
   json_decref(data);
@@ -223,17 +251,68 @@ static void test_translation(void **state) {
   must_be_of_run("encoder", "encoder_attentions");
   must_be_of_run("decoder", "decoder_attentions");
   must_be_of_run("cross", "cross_attentions");
-  must_explain("encoder", "encoder_attentions", "encoder_projections", "encoder_projections");
-  must_explain("decoder", "decoder_attentions", "decoder_projections", "decoder_projections");
-  must_explain("cross", "cross_attentions", "cross_queries", "cross_keys_values");
+  must_explain("encoder", "encoder_attentions", "encoder_projections", "encoder_projections", NULL);
+  must_explain("decoder", "decoder_attentions", "decoder_projections", "decoder_projections", NULL);
+  must_explain("cross", "cross_attentions", "cross_queries", "cross_keys_values", NULL);
   json_t *data = page_data("page.html"), *first = json_array_get(data, 0);
   char *next = json_dumps(json_object_get(first, "next"), JSON_COMPACT);
   assert_string_equal(json_string_value(json_object_get(first, "translation")), "Estoy aqu\xc3\xad.");
   assert_string_equal(next, "[\"Estoy\",\"aqu\xc3\xad\",\".\",\"</s>\"]");
   assert_true(json_is_true(json_object_get(part_of(data, "decoder"), "causal")));
-  assert_int_equal(number_of(first, "head_width"), 64);
+  assert_int_equal(number_of(part_of(data, "decoder"), "head_width"), 64);
   free(next);
   json_decref(data);
+}
+
+/* Models whose scores have a rule of their own: heads of queries that share one of keys, heads that are normed and
+ * turned, a window, a scale that is no root, layers that share their weights. */
+static void test_rules(void **state) {
+  (void)state;
+  static const char *const names[] = {"llama", "mistral-sliding", "qwen3", "gpt-neox", "albert"};
+  static const char *const unknown[] = {"0 <unk>"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    setenv("N", names[i], 1);
+    must_print("cp -r $G/$N $T && chmod -R u+w $T/$N", "");
+    write_tokenizer(names[i], 120, unknown, 1, NULL, NULL);
+    must_print(
+        "text='w5 w6 w7 w8 w9 w5 w10 w11 w12 w13'; "
+        "$V run $T/$N --text \"$text\" --output-attentions --output-projections -o $RUN && "
+        "$V attention $T/$N \"$text\" --scores -o $T/page.html",
+        "");
+    const size_t n_cut = must_explain("self", "attentions", "projections", "projections", NULL);
+    assert_int_equal(n_cut > 0, strcmp(names[i], "mistral-sliding") == 0);
+  }
+}
+
+/* T5: scores without a scale, and a bias by distance, which the page shows by itself. */
+static void test_bias(void **state) {
+  (void)state;
+  static const char *const names[] = {"t5", "t5-v1.1-gated"}, *const ends[] = {"0 <pad>", "1 </s>"};
+  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+    setenv("N", names[i], 1);
+    must_print("cp -r $G/$N $T && chmod -R u+w $T/$N", "");
+    write_tokenizer(names[i], 140, ends, 2, NULL, NULL);
+    must_print(
+        "text='w5 w6 w7 w8 w9 w5'; how='--num-beams 1 --max-new-tokens 6 --min-new-tokens 6'; "
+        "$V translate -m $T/$N $how --json \"$text\" | sed 's/.*\"ids\":\\[\\([0-9,]*\\),[0-9]*\\].*/\\1/' > $T/target "
+        "&& "
+        "printf '{\"input_ids\": [[%s]], \"decoder_input_ids\": [[0,%s]]}' "
+        "\"$($V tokenize -m $T/$N \"$text\" | tr ' ' ',')\" \"$(cat $T/target)\" > $T/in.json && "
+        "$V run $T/$N -i $T/in.json --output-attentions --output-projections -o $RUN && "
+        "$V translate -m $T/$N $how \"$text\" --attention $T/page.html --scores > $T/text",
+        "");
+    must_be_of_run("decoder", "decoder_attentions");
+    must_explain("encoder", "encoder_attentions", "encoder_projections", "encoder_projections",
+                 "encoder_position_bias");
+    must_explain("decoder", "decoder_attentions", "decoder_projections", "decoder_projections",
+                 "decoder_position_bias");
+    must_explain("cross", "cross_attentions", "cross_queries", "cross_keys_values", NULL);
+    json_t *data = page_data("page.html");
+    assert_true(json_real_value(json_object_get(part_of(data, "encoder"), "scale")) == 1);
+    assert_true(json_is_true(json_object_get(part_of(data, "decoder"), "has_bias")));
+    assert_true(json_is_false(json_object_get(part_of(data, "cross"), "has_bias")));
+    json_decref(data);
+  }
 }
 
 /* The page of several texts has those that were translated, whoever translated them; what is printed stays as it is. */
@@ -275,11 +354,12 @@ static void test_sampled(void **state) {
 static void test_image(void **state) {
   (void)state;
   must_print("printf '{\"size\": 32}' > $T/vit/preprocessor_config.json", "");
-  if (program_run("$V run $T/vit --image $I/rgb.png --output-attentions -o $RUN") != 0 &&
+  if (program_run("$V run $T/vit --image $I/rgb.png --output-attentions --output-projections -o $RUN") != 0 &&
       strstr(program_err, "built without"))
     skip();
-  must_print("$V attention $T/vit --image $I/rgb.png -o $T/page.html", "");
+  must_print("$V attention $T/vit --image $I/rgb.png --scores -o $T/page.html", "");
   must_be_of_run("self", "attentions");
+  must_explain("self", "attentions", "projections", "projections", NULL);
   json_t *data = page_data("page.html");
   const json_t *first = json_array_get(data, 0), *image = json_object_get(first, "image");
   assert_int_equal(number_of(image, "patch_rows"), 4);
@@ -376,7 +456,7 @@ static void test_pairs_and_pictures(void **state) {
       {"$V attention $T/gpt2 w5", 2, "", "expected -o FILE, or --from WORD and --to WORD"},
       {"$V attention $T/gpt2 -o $T/n.html", 2, "", "expected one text behind the model, or one --image, found 0"},
       {"$V attention $T/gpt2 w5 --scores -o $T/n.svg", 2, "", "--scores: expected -o FILE.html as well"},
-      {"$V attention $G/llama w5 --scores -o $T/n.html", 4, "", "found one of the family llama"},
+      {"$V translate w5 --scores", 2, "", "--scores: expected --attention FILE as well, found none"},
       {"$V attention $T/gpt2 w5 --to w5", 2, "", "--to: expected --from WORD as well"},
       {"$V attention $T/gpt2 w5 --layer -1 -o $T/n.html", 2, "", "--layer: expected whole numbers of at least 0"},
       {"$V attention $T/gpt2 w5 --layer 0,9 -o $T/n.html", 4, "", "--layer: expected 0 to 1, found 9"},
@@ -390,5 +470,6 @@ static void test_pairs_and_pictures(void **state) {
 }
 
 PROGRAM_MAIN(prepare, cmocka_unit_test(test_one_stack), cmocka_unit_test(test_translation),
-             cmocka_unit_test(test_lines), cmocka_unit_test(test_sampled), cmocka_unit_test(test_image),
-             cmocka_unit_test(test_png), cmocka_unit_test(test_positions), cmocka_unit_test(test_pairs_and_pictures))
+             cmocka_unit_test(test_rules), cmocka_unit_test(test_bias), cmocka_unit_test(test_lines),
+             cmocka_unit_test(test_sampled), cmocka_unit_test(test_image), cmocka_unit_test(test_png),
+             cmocka_unit_test(test_positions), cmocka_unit_test(test_pairs_and_pictures))

@@ -7,10 +7,11 @@ const assert = require("assert"), open = require("../support/document.js");
 const even = "3333 3333 3334 3333 3333 3334 3333 3333 3334", sharp = "10000 0 0 9000 1000 0 0 0 10000";
 const layers = [0, 1].map(layer => ({layer, heads: [0, 1].map(head => ({head, weights: layer === 1 && head === 1 ? sharp : even}))}));
 const cross = [{layer: 0, heads: [{head: 0, weights: "5000 2500 2500 0 7500 2500"}]}];
+const rule = {scale: 0.25, head_width: 16, has_bias: false};
 const one = {text: "cat it", translation: "gato", family: "marian", device: "ref", source: ["cat", "it", "</s>"], target: ["<s>", "gato"],
-             next: ["gato", "</s>"], special_source: [2], special_target: [0], picked: -1, picked_column: -1, image: null, head_width: 16, parts: [
-  {kind: "encoder", rows: "source", columns: "source", causal: false, n_rows: 3, n_columns: 3, layers},
-  {kind: "cross", rows: "target", columns: "source", causal: false, n_rows: 2, n_columns: 3, layers: cross}]};
+             next: ["gato", "</s>"], special_source: [2], special_target: [0], picked: -1, picked_column: -1, image: null, parts: [
+  {kind: "encoder", rows: "source", columns: "source", causal: false, ...rule, n_rows: 3, n_columns: 3, layers},
+  {kind: "cross", rows: "target", columns: "source", causal: false, ...rule, n_rows: 2, n_columns: 3, layers: cross}]};
 const $ = open(process.argv[2], [one], {least: "0", like: "", special: "", scale: "linear", theme: ""});
 const thumbs = () => $("grid").all("button"), pressed = () => thumbs().map(b => b.attributes["aria-pressed"]);
 const cells = () => $("map").getContext().rects, bars = id => $(id).all("li").map(li => li.children.map(c => c.textContent).filter(Boolean));
@@ -147,8 +148,8 @@ assert.deepStrictEqual(fourth("image").getContext().rects.slice(-2).map(r => r.f
 assert.strictEqual(bars("row").length, 0);
 
 // Scores: products, then divided by the root of 16, then without what a text that looks backwards must not see.
-const causal = {kind: "self", rows: "source", columns: "source", causal: true, n_rows: 2, n_columns: 2,
-                layers: [{layer: 0, heads: [{head: 0, weights: "10000 0 5000 5000", scores: "-400 800 0 0"}]}]};
+const causal = {kind: "self", rows: "source", columns: "source", causal: true, ...rule, n_rows: 2, n_columns: 2,
+                layers: [{layer: 0, window: 0, heads: [{head: 0, weights: "10000 0 5000 5000", scores: "-400 800 0 0"}]}]};
 const fifth = open(process.argv[2], [{...one, source: ["cat", "it"], special_source: [], target: [], parts: [causal]}],
                    {least: "0", like: "", special: "", scale: "linear", theme: "", view: ""});
 const map = () => fifth("map").getContext(), look = view => { fifth("view").value = view; fifth("view").oninput(); };
@@ -168,6 +169,21 @@ look("masked");
 assert.ok(fifth("say").textContent.endsWith("; masked: \u2212\u221e before the softmax"));
 assert.deepStrictEqual([map().strokes, map().rects.length, map().rects[0].fill], [1, 3, "rgb(128,128,128)"]);
 assert.strictEqual(fifth("legend-most").textContent, "1.00; a stroke: masked");
+
+// Scores of a rule of their own: no scale, a bias that is added, and a window of one key.
+const biased = {...causal, scale: 1, has_bias: true, layers: [{layer: 0, window: 1, heads: [{head: 0, weights: "10000 0 0 10000", scores: "-400 800 100 0", bias: "0 0 -50 0"}]}]};
+const sixth = open(process.argv[2], [{...one, source: ["cat", "it"], special_source: [], target: [], parts: [biased]}],
+                   {least: "0", like: "", special: "", scale: "linear", theme: "", view: ""});
+assert.deepStrictEqual(sixth("view").all("option").map(o => o.textContent),
+                       ["weights", "scores q\u00b7k", "bias by distance", "q\u00b7k + bias", "q\u00b7k + bias, masked"]);
+assert.ok(sixth("of-softmax").hidden);
+const below = sixth("map").getContext().rects[2];
+sixth("map").onmousemove({clientX: below.x + 1, clientY: below.y + 1});
+for (const [view, text] of [["raw", "; q\u00b7k = 1.00"], ["bias", "; bias by distance = \u22120.50"], ["biased", "; q\u00b7k + bias = 0.50"], ["masked", "; masked: \u2212\u221e before the softmax"]]) {
+  sixth("view").value = view;
+  sixth("view").oninput();
+  assert.ok(sixth("say").textContent.endsWith(text), sixth("say").textContent);
+}
 
 // No text at all.
 const none = open(process.argv[2], [], {least: "0"});

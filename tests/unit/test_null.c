@@ -112,6 +112,8 @@ static int at; /* which pointer is NULL */
     vkf_model_open_memory(P(0, device), P(1, &made.file), 1, P(2, NULL), P(3, &made.model)))                           \
   X(vkf_model_close, 1, 0, NO_OP(vkf_model_close(P(0, &made.model))))                                                  \
   X(vkf_model_get_info, 2, 0, vkf_model_get_info(P(0, model), P(1, &made.model_info)))                                 \
+  X(vkf_model_get_attention, 2, 0,                                                                                     \
+    vkf_model_get_attention(P(0, model), VKF_ATTENTION_CROSS, 1, P(1, &made.attention_info)))                          \
   X(vkf_model_unused_tensor, 1, 0, GAVE(vkf_model_unused_tensor(P(0, model), 0)))                                      \
   X(vkf_shortlist_open, 3, 0, vkf_shortlist_open(P(0, model), P(1, MODEL), 1, 1, P(2, &made.shortlist)))               \
   X(vkf_shortlist_close, 1, 0, NO_OP(vkf_shortlist_close(P(0, &made.shortlist))))                                      \
@@ -198,6 +200,7 @@ static struct {
   vkf_device_info device_info;
   vkf_device_handles handles;
   vkf_model_info model_info;
+  vkf_attention_info attention_info;
   vkf_session_info session_info;
   vkf_kept_info kept_info;
   vkf_special_ids special;
