@@ -1,9 +1,12 @@
 // Key and value columns of a row go to its place in the head-major caches [seq][head][capacity][width], stored in any
 // format in rows of whole words; a workgroup moves a row. Operands: x, k, v (k and v keep what is not written), spans.
 // In a packed batch there are workgroups for as many rows of each sequence as the longest has. PAIRS:
-// two float32 at a time, for drivers whose gathers and scatters take as long for 64 bits a lane as for 32.
+// two float32 at a time, for drivers whose gathers and scatters take as long for 64 bits a lane as for 32. TURNED: keys
+// and queries are turned by their positions, and queries go to rows. Operands: x, k, v, positions, table, q, spans. A
+// position outside of the table reads its last row (the host refuses such positions before).
 //
 // module append, reads caches
+// module append_turned: TURNED, reads caches
 // module append_pairs: PAIRS
 #version 450
 #extension GL_GOOGLE_include_directive : require
@@ -11,6 +14,12 @@
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #endif
 #define PARAMS vkf_push_append
+#ifdef TURNED
+#define OUT 5
+#define SPANS 6
+#else
+#define SPANS 3
+#endif
 #include "lib/kernel.glsl"
 #include "lib/format.glsl"
 #include "lib/spans.glsl"
@@ -32,8 +41,31 @@ layout(constant_id = VKF_C_APPEND_HEADS) const uint HEADS = 1;
 layout(constant_id = VKF_C_APPEND_KEY_WIDTH) const uint KEY_WIDTH = 0;
 layout(constant_id = VKF_C_APPEND_VALUE_WIDTH) const uint VALUE_WIDTH = 0;
 layout(constant_id = VKF_C_APPEND_IS_PACKED) const uint IS_PACKED = 0;
+#ifdef TURNED
+layout(BINDING(3)) readonly buffer Positions { uint positions[]; };
+layout(BINDING(4)) readonly buffer Table { float table[]; };
+layout(constant_id = VKF_C_APPEND_ROTARY) const uint ROTARY = 2;
+layout(constant_id = VKF_C_APPEND_INTERLEAVED) const uint INTERLEAVED = 0;
+#include "lib/store.glsl"
+#include "lib/turn.glsl"
+#define KEY(column, in_head, angles) turned(column, in_head, angles)
+#else
+#define KEY(column, in_head, angles) x[column]
+#endif
 
-// Unit i of a row of `width` elements that begins at x[from].
+// Unit i of a key that begins at x[from], and of a row of `width` elements.
+UNIT packed_key(uint from, uint i, uint angles) {
+#ifdef PAIRS
+  return x[from / 2 + i];
+#else
+  float numbers[PER_WORD];
+  [[unroll]] for (uint e = 0; e < PER_WORD; e++) {
+    const uint c = i * PER_WORD + e;
+    numbers[e] = e == 0 || c < KEY_WIDTH ? KEY(from + c, c, angles) : 0.0;
+  }
+  return word_of(numbers);
+#endif
+}
 UNIT packed(uint from, uint width, uint i) {
 #ifdef PAIRS
   return x[from / 2 + i];
@@ -51,14 +83,21 @@ void main() {
   const uint tokens = dim[p.tokens], seq = gl_WorkGroupID.x / tokens, t = gl_WorkGroupID.x % tokens;
   if (seq >= dim[p.seqs]) return;
   Span span = Span(seq * tokens, tokens, dim[p.past], 0, seq, 0);
-  if (IS_PACKED != 0) span = span_of(3, seq);
+  if (IS_PACKED != 0) span = span_of(SPANS, seq);
   if (t >= span.queries) return;
-  const uint from = at[0].x + (span.row + t) * p.x_stride, place = span.first + span.past + t;
+  const uint row = span.row + t, from = at[0].x + row * p.x_stride, place = span.first + span.past + t;
+#ifdef TURNED
+  const uint angles = at[4].x + min(positions[at[3].x + row], p.n_positions - 1) * ROTARY;
+  for (uint c = gl_LocalInvocationID.x; c < p.q_width; c += gl_WorkGroupSize.x)
+    store(row, c, p.q_width, turned(from + p.q_column + c, c % KEY_WIDTH, angles));
+#else
+  const uint angles = 0;
+#endif
   if (KEY_WIDTH != 0) {
     const uint units = (KEY_WIDTH + PER_UNIT - 1) / PER_UNIT;
     for (uint c = gl_LocalInvocationID.x; c < HEADS * units; c += gl_WorkGroupSize.x) {
       const uint head = c / units, to = ((span.slot * HEADS + head) * p.k_capacity + place) * units;
-      k_cache[at[1].x / WORDS + to + c % units] = packed(from + p.k_column + head * KEY_WIDTH, KEY_WIDTH, c % units);
+      k_cache[at[1].x / WORDS + to + c % units] = packed_key(from + p.k_column + head * KEY_WIDTH, c % units, angles);
     }
   }
   if (VALUE_WIDTH != 0) {

@@ -18,6 +18,7 @@ layout(BINDING(2)) readonly buffer Table { float table[]; };
 layout(constant_id = VKF_C_ROPE_HEAD_WIDTH) const uint HEAD_WIDTH = 1;
 layout(constant_id = VKF_C_ROPE_ROTARY) const uint ROTARY = 2;
 layout(constant_id = VKF_C_ROPE_INTERLEAVED) const uint INTERLEAVED = 0;
+#include "lib/turn.glsl"
 
 // The column of its head that `column` is; HEAD_WIDTH where it belongs to no head.
 uint head_column(uint column) {
@@ -26,19 +27,10 @@ uint head_column(uint column) {
 }
 
 void main() {
-  const uint row = gl_WorkGroupID.x, from = at[0].x + row * p.x_stride, half_width = ROTARY / 2;
+  const uint row = gl_WorkGroupID.x, from = at[0].x + row * p.x_stride;
   if (row >= dim[p.rows]) return;
   const uint angles = at[2].x + min(positions[at[1].x + row], p.n_positions - 1) * ROTARY;
   for (uint c = gl_LocalInvocationID.x; c < p.width; c += gl_WorkGroupSize.x) {
-    const uint h = head_column(c);
-    float y = x[from + c];
-    if (h < ROTARY) {
-      const bool second = INTERLEAVED != 0 ? h % 2 != 0 : h >= half_width;
-      const uint pair = INTERLEAVED != 0 ? h / 2 : h % half_width, step = INTERLEAVED != 0 ? 1 : half_width;
-      const float cosine = table[angles + 2 * pair], sine = table[angles + 2 * pair + 1];
-      const float other = mul(x[from + (second ? c - step : c + step)], sine);
-      y = mad(y, cosine, second ? other : -other);
-    }
-    store(row, c, p.width, y);
+    store(row, c, p.width, turned(from + c, head_column(c), angles));
   }
 }

@@ -59,6 +59,8 @@
 #define VKF_C_APPEND_KEY_WIDTH 11   /* 0: keys are not kept */
 #define VKF_C_APPEND_VALUE_WIDTH 12 /* 0: values are not kept */
 #define VKF_C_APPEND_IS_PACKED 13
+#define VKF_C_APPEND_ROTARY 14 /* columns of a head that are turned */
+#define VKF_C_APPEND_INTERLEAVED 15
 /* The span of a sequence in a packed batch. */
 #define VKF_SPAN_ROW 0     /* of its first query */
 #define VKF_SPAN_QUERIES 1 /* 0: it has none in this run */

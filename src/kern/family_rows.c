@@ -38,16 +38,42 @@ static uint64_t edit_turns(const vkf_variant *v, const vkf_problem *p) {
 
 const vkf_family vkf_family_logit_edit = {.name = "row", .loop_turns = edit_turns};
 
-/* Keys, then values, together the width; each loop may end with a turn that is not full. */
+/* Keys, then values, then queries, together the width; each loop may end with a turn that is not full. */
 static uint64_t append_turns(const vkf_variant *v, const vkf_problem *p) {
-  return vkf_turns_by(p->append.width, VKF_MAX(v->vec, 1) * vkf_kern_workgroup(v)) + 2;
+  return vkf_turns_by(p->append.width, VKF_MAX(v->vec, 1) * vkf_kern_workgroup(v)) + 4;
 }
 
-const vkf_family vkf_family_append = {
-    .name = "row", .device = VKF_FOR_ANY, .place = 1, .reason = "a workgroup a row", .loop_turns = append_turns};
+static const char *fit_moved(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
+  (void)v;
+  (void)caps;
+  if (p->append.turns) VKF_KERN_REFUSE("moves keys as they are, and these are turned by their positions");
+  return NULL;
+}
+
+static const char *fit_turned(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
+                              size_t size) {
+  (void)v;
+  (void)caps;
+  if (!p->append.turns) VKF_KERN_REFUSE("turns keys by their positions, and these have none");
+  return NULL;
+}
+
+const vkf_family vkf_family_append = {.name = "row",
+                                      .device = VKF_FOR_ANY,
+                                      .place = 1,
+                                      .reason = "a workgroup a row",
+                                      .fit = fit_moved,
+                                      .loop_turns = append_turns};
+
+const vkf_family vkf_family_append_turned = {.name = "turned",
+                                             .device = VKF_FOR_ANY,
+                                             .place = 1,
+                                             .reason = "a workgroup a row, keys and queries turned on their way",
+                                             .fit = fit_turned,
+                                             .loop_turns = append_turns};
 
 static const char *fit_pairs(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
-  (void)caps;
+  if (fit_moved(v, p, caps, why, size)) return why;
   if (p->append.multiple_of % v->vec)
     VKF_KERN_REFUSE("widths and first columns are multiples of %u, here they are not", v->vec);
   return NULL;

@@ -22,6 +22,7 @@ static uint32_t storage_bindings(const vkf_variant *v, const vkf_problem *p) {
       [VKF_OP_GATE] = 2,       [VKF_OP_PATCHES] = 2,
   };
   return 1 + operands[v->op] + (v->matrix.m != 0) - (v->access == VKF_ACCESS_TEXEL ? v->family->n_texels : 0) +
+         (v->op == VKF_OP_APPEND && p->append.turns ? 3 : 0) +
          (v->op != VKF_OP_EMBED && vkf_format_get(p->packing.format)->block);
 }
 

@@ -20,7 +20,7 @@ extern const vkf_family vkf_family_workgroup_per_query, vkf_family_subgroup_per_
 extern const vkf_family vkf_family_norm_subgroup, vkf_family_norm_lanes, vkf_family_norm_row;
 extern const vkf_family vkf_family_log_softmax_lanes, vkf_family_log_softmax_split, vkf_family_log_softmax_row;
 extern const vkf_family vkf_family_top_k_lanes, vkf_family_top_k_split, vkf_family_top_k_row;
-extern const vkf_family vkf_family_append, vkf_family_pairs;
+extern const vkf_family vkf_family_append, vkf_family_append_turned, vkf_family_pairs;
 extern const vkf_family vkf_family_row, vkf_family_logit_edit;
 
 /* The formats of kernels whose modules read weights in every format. */
@@ -288,6 +288,7 @@ static const vkf_variant table[] = {
     {ROW(NORM, norm_row, "norm"), BY_WORKGROUP},
     {ROW(APPEND, pairs, "append_pairs"), .vec = 2, .workgroup = 16, .needs = VKF_NEED_INT64},
     {ROW(APPEND, append, "append"), .workgroup = 64, .formats = CACHE_FORMATS},
+    {ROW(APPEND, append_turned, "append_turned"), .workgroup = 64, .formats = CACHE_FORMATS},
     {ROW(GATHER, row, "gather"), .workgroup = 64},
     {LOG_SOFTMAX_LANES("log_softmax_lanes"), .subgroup = 8, TEXEL},
     {LOG_SOFTMAX_LANES("log_softmax_lanes"), .subgroup = 8},

@@ -84,6 +84,8 @@ static uint32_t index_range(const vkf_case *c, const vkf_dims *dims, uint32_t in
       return dims->v[c->params.gather.x_rows];
     case VKF_OP_ROPE:
       return c->params.rope.n_positions;
+    case VKF_OP_APPEND:
+      return c->params.append.n_positions;
     case VKF_OP_RELATIVE_BIAS:
       return c->params.relative_bias.n_buckets;
     default: /* ancestry */
@@ -130,7 +132,9 @@ static void fill_input(const vkf_case *c, const vkf_dims *dims, uint32_t input, 
   }
   const vkf_view view = vkf_slot_view(slot, dims, data);
   bool bias = is_attention(c->op) && input == VKF_ATTENTION_BIAS;
-  bool activation = !bias && !(c->op == VKF_OP_ROPE && input == VKF_ROPE_TABLE);
+  const bool turns =
+      (c->op == VKF_OP_ROPE && input == VKF_ROPE_TABLE) || (c->op == VKF_OP_APPEND && input == VKF_APPEND_TABLE);
+  bool activation = !bias && !turns;
   for (uint64_t i = 0; slot->dtype == VKF_F32 && i < n; i++) ((float *)data)[i] = NAN;
   uint32_t index[VKF_MAX_SLOT_RANK] = {0};
   if (vkf_view_elements(&view) == 0) return;

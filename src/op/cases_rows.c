@@ -90,6 +90,18 @@ static const vkf_case append_cases[] = {
     APPEND_SOURCE("packed to slots", 6, 19, 2, 8, 8, 16, 32, 20, .packed = true, .to_slots = true),
     APPEND_TARGET("packed, one token after up to 40", 7, 1, 40, 2, 8, 8, 16, 32, 18, .packed = true),
     APPEND_TARGET("packed prompts and single tokens", 8, 20, 33, 2, 7, 9, 0, 14, 19, .packed = true),
+    APPEND_TARGET("turned, one token after 12", 4, 1, 12, 2, 8, 8, 16, 32, 21, .n_q_heads = 2, .rotary = 8,
+                  .n_positions = 16),
+    APPEND_TARGET("turned, width 64, shared heads", 3, 1, 63, 2, 64, 64, 256, 384, 22, .n_q_heads = 4, .rotary = 64,
+                  .n_positions = 70),
+    APPEND_TARGET("a part of a head turned, neighbours", 2, 5, 3, 3, 10, 6, 30, 60, 23, .n_q_heads = 3, .rotary = 6,
+                  .n_positions = 9, .pairs = VKF_ROPE_INTERLEAVED),
+    APPEND_TARGET("queries behind values, odd width", 3, 2, 5, 1, 7, 3, 0, 7, 24, .n_q_heads = 2, .q_column = 11,
+                  .rotary = 4, .n_positions = 5),
+    APPEND_TARGET("turned, packed prompts and single tokens", 8, 20, 33, 2, 6, 9, 12, 24, 25, .packed = true,
+                  .n_q_heads = 2, .rotary = 6, .n_positions = 60),
+    APPEND_SOURCE("turned, packed", 6, 19, 2, 8, 8, 16, 32, 26, .packed = true, .n_q_heads = 2, .rotary = 8,
+                  .n_positions = 20),
 };
 const vkf_cases vkf_op_cases_append = {append_cases, VKF_COUNT(append_cases)};
 

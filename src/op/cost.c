@@ -90,8 +90,11 @@ vkf_cost vkf_op_cost_norm(const vkf_plan *plan, const vkf_node *node, const vkf_
 vkf_cost vkf_op_cost_append(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {
   (void)plan;
   const vkf_append_params *p = &node->params.append;
-  double n = (double)dims->v[vkf_op_rows(p->seqs, p->tokens)] * p->n_heads * (p->key_width + p->value_width);
-  return (vkf_cost){0, 8 * n};
+  double rows = dims->v[vkf_op_rows(p->seqs, p->tokens)];
+  double n = rows * p->n_heads * (p->key_width + p->value_width);
+  double turned = rows * (p->n_heads + p->n_q_heads) * p->rotary;
+  if (p->rotary) n += rows * p->n_q_heads * p->key_width;
+  return (vkf_cost){3 * turned, 8 * n + (p->rotary ? 4 * rows * (p->rotary + 1) : 0)};
 }
 
 vkf_cost vkf_op_cost_gather(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims) {

@@ -26,10 +26,11 @@ static const vkf_field norm_fields[] = {
     FIELD(norm, eps, NUMBER), FIELD(norm, groups, COUNT), FIELD(norm, rest, COUNT),
 };
 static const vkf_field append_fields[] = {
-    FIELD(append, seqs, DIM),       FIELD(append, tokens, DIM),      FIELD(append, past, DIM),
-    FIELD(append, n_heads, COUNT),  FIELD(append, key_width, COUNT), FIELD(append, value_width, COUNT),
-    FIELD(append, k_column, COUNT), FIELD(append, v_column, COUNT),  FIELD(append, packed, FLAG),
-    FIELD(append, to_slots, FLAG),
+    FIELD(append, seqs, DIM),       FIELD(append, tokens, DIM),        FIELD(append, past, DIM),
+    FIELD(append, n_heads, COUNT),  FIELD(append, key_width, COUNT),   FIELD(append, value_width, COUNT),
+    FIELD(append, k_column, COUNT), FIELD(append, v_column, COUNT),    FIELD(append, packed, FLAG),
+    FIELD(append, to_slots, FLAG),  FIELD(append, n_q_heads, COUNT),   FIELD(append, q_column, COUNT),
+    FIELD(append, rotary, COUNT),   FIELD(append, n_positions, COUNT), FIELD(append, pairs, PAIRS),
 };
 static const vkf_field gather_fields[] = {
     FIELD(gather, rows, DIM),

@@ -65,7 +65,7 @@ typedef struct vkf_extent {
 /* ---- parameters -------------------------------------------------------------------------------------------------- */
 
 #define VKF_MAX_INPUTS 7
-#define VKF_MAX_OUTPUTS 2
+#define VKF_MAX_OUTPUTS 3
 
 typedef enum vkf_activation {
   VKF_ACT_NONE,
@@ -168,16 +168,23 @@ typedef struct vkf_norm_params {
 } vkf_norm_params;
 enum { VKF_NORM_X, VKF_NORM_RESIDUAL, VKF_NORM_WEIGHT, VKF_NORM_BIAS };
 
+/* How the pairs of a head lie that rotary positions turn, see vkf_rope_params. */
+typedef enum vkf_rope_pairs { VKF_ROPE_HALVES, VKF_ROPE_INTERLEAVED } vkf_rope_pairs;
+
 /* Row r = seq*tokens + t: columns k_column.. to k_cache[seq][h][past+t][:], v_column.. to v_cache. Packed batches: row
- * t of a span is key past + t of its slot, behind the span's first key. */
+ * t of a span is key past + t of its slot, behind the span's first key.
+ * rotary > 0: keys are turned on their way by the row's position, as vkf_rope_params says, and so are n_q_heads heads
+ * of key_width columns from q_column on, which go to q [rows, n_q_heads*key_width]. */
 typedef struct vkf_append_params {
   vkf_dim seqs, tokens, past;
   uint32_t n_heads, key_width, value_width, k_column, v_column;
   bool packed;
   bool to_slots; /* of B packed sequences: k and v are [B][heads][S][width] */
+  uint32_t n_q_heads, q_column, rotary, n_positions;
+  vkf_rope_pairs pairs;
 } vkf_append_params;
-enum { VKF_APPEND_X, VKF_APPEND_SPANS };
-enum { VKF_APPEND_K, VKF_APPEND_V }; /* outputs */
+enum { VKF_APPEND_X, VKF_APPEND_SPANS, VKF_APPEND_POSITIONS, VKF_APPEND_TABLE };
+enum { VKF_APPEND_K, VKF_APPEND_V, VKF_APPEND_Q }; /* outputs */
 
 /* out[i] = x[index[i]], i < rows. */
 typedef struct vkf_gather_params {
@@ -222,7 +229,6 @@ enum { VKF_TOP_K_VALUES, VKF_TOP_K_IDS }; /* outputs */
  * 2i and 2i + 1 (INTERLEAVED). Row p of the table holds for each pair i its cosine at 2i and its sine at 2i + 1, in
  * both layouts alike; the host computes the frequencies, their scaling and an attention factor, which multiplies both
  * numbers. A pair (a, b) becomes (a cos - b sin, b cos + a sin). */
-typedef enum vkf_rope_pairs { VKF_ROPE_HALVES, VKF_ROPE_INTERLEAVED } vkf_rope_pairs;
 typedef struct vkf_rope_params {
   vkf_dim rows;
   uint32_t width; /* of out */

@@ -156,6 +156,23 @@ vkf_status vkf_op_shape_norm(vkf_env *env, const char *node, const vkf_params *p
   return VKF_OK;
 }
 
+/* The operands of an append that turns keys and queries. */
+static vkf_status turned_heads(vkf_env *env, const char *node, const vkf_append_params *p, vkf_extent rows,
+                               vkf_op_shapes *out) {
+  VKF_CALL(positive(env, node, "number of query heads", p->n_q_heads));
+  VKF_CALL(positive(env, node, "number of positions", p->n_positions));
+  if (p->rotary % 2 != 0 || p->rotary > p->key_width)
+    return vkf_env_fail(env, VKF_ERROR_ARGUMENT,
+                        "node %s: expected an even number of rotated columns up to the key width %u, found %u", node,
+                        p->key_width, p->rotary);
+  const uint32_t end = VKF_MAX(out->in[VKF_APPEND_X].extent[1].cap, reach(p->q_column, p->n_q_heads, p->key_width));
+  out->in[VKF_APPEND_X].extent[1] = fixed(end);
+  out->in[VKF_APPEND_POSITIONS] = vector("positions", VKF_I32, rows);
+  out->in[VKF_APPEND_TABLE] = matrix("table", VKF_F32, fixed(p->n_positions), fixed(p->rotary));
+  out->out[VKF_APPEND_Q] = matrix("q", VKF_F32, rows, fixed(p->n_q_heads * p->key_width));
+  return VKF_OK;
+}
+
 vkf_status vkf_op_shape_append(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,
                                vkf_op_shapes *out) {
   const vkf_append_params *p = &params->append;
@@ -194,7 +211,7 @@ vkf_status vkf_op_shape_append(vkf_env *env, const char *node, const vkf_params 
         .stored = true,
     };
   }
-  return VKF_OK;
+  return p->rotary ? turned_heads(env, node, p, along(rows, cap), out) : VKF_OK;
 }
 
 vkf_status vkf_op_shape_gather(vkf_env *env, const char *node, const vkf_params *params, const vkf_dims *cap,

@@ -35,9 +35,9 @@ uint32_t vkf_block_norm_rows(vkf_build *b, const vkf_block_form *form, const cha
   return vkf_build_node(b, &node);
 }
 
-uint32_t vkf_block_append(vkf_build *b, const vkf_block_form *form, const char *name, const vkf_block_stream *stream,
-                          uint32_t x, uint32_t k_column, vkf_build_operand k, vkf_build_operand v) {
-  const vkf_build_node_params node = {
+static vkf_build_node_params append_node(const vkf_block_form *form, const char *name, const vkf_block_stream *stream,
+                                         uint32_t x, uint32_t k_column, vkf_build_operand k, vkf_build_operand v) {
+  return (vkf_build_node_params){
       .op = VKF_OP_APPEND,
       .name = name,
       .params.append = {.seqs = stream->seqs,
@@ -53,6 +53,11 @@ uint32_t vkf_block_append(vkf_build *b, const vkf_block_form *form, const char *
       .in = {[VKF_APPEND_X] = slot(x), [VKF_APPEND_SPANS] = stream->spans},
       .out = {k, v},
   };
+}
+
+uint32_t vkf_block_append(vkf_build *b, const vkf_block_form *form, const char *name, const vkf_block_stream *stream,
+                          uint32_t x, uint32_t k_column, vkf_build_operand k, vkf_build_operand v) {
+  const vkf_build_node_params node = append_node(form, name, stream, x, k_column, k, v);
   return vkf_build_node(b, &node);
 }
 
@@ -71,6 +76,22 @@ static uint32_t head_norm(vkf_build *b, const vkf_block_form *form, vkf_dim rows
       .in = {[VKF_NORM_X] = slot(qkv), [VKF_NORM_WEIGHT] = weight},
   };
   return vkf_build_node(b, &node);
+}
+
+/* The same with the heads of queries and keys turned on the way: the queries; *keys: the first slot of keys. */
+static uint32_t append_turned(vkf_build *b, const vkf_block_form *form, const vkf_block_stream *stream,
+                              const vkf_attention_inputs *inputs, uint32_t qkv, uint32_t *keys) {
+  const uint32_t k_column = form->n_heads * form->key_width;
+  vkf_build_node_params node = append_node(form, "self.append", stream, qkv, k_column, inputs->k, inputs->v);
+  vkf_append_params *p = &node.params.append;
+  p->n_q_heads = form->n_heads;
+  p->rotary = inputs->rotary;
+  p->n_positions = inputs->n_positions;
+  p->pairs = VKF_ROPE_HALVES;
+  node.in[VKF_APPEND_POSITIONS] = inputs->positions;
+  node.in[VKF_APPEND_TABLE] = inputs->turns;
+  *keys = vkf_build_node(b, &node);
+  return b->st ? VKF_NO_SLOT : b->plan.nodes[b->plan.n_nodes - 1].out[VKF_APPEND_Q];
 }
 
 /* The heads of queries and keys turned; values pass. */
@@ -155,10 +176,16 @@ uint32_t vkf_block_self_attention(vkf_build *b, const vkf_block_form *form, cons
   uint32_t q = vkf_block_matmul(b, joined ? "self.qkv" : "self.q", rows, h, &layer->q, VKF_ACT_NONE, VKF_NO_SLOT);
   uint32_t kv = joined ? q : vkf_block_matmul(b, "self.kv", rows, h, &layer->kv, VKF_ACT_NONE, VKF_NO_SLOT);
   if (layer->head_norm.how) kv = q = head_norm(b, form, rows, q, layer->head_norm);
-  if (inputs->turns.how) kv = q = rotate(b, form, rows, inputs, q);
-  if (inputs->projections_output) vkf_build_output(b, q, "%s", inputs->projections_output);
-  const uint32_t k_column = joined ? form->n_heads * form->key_width : 0;
-  const uint32_t keys = vkf_block_append(b, form, "self.append", stream, kv, k_column, inputs->k, inputs->v);
+  const bool turns = inputs->turns.how != VKF_BUILD_NONE, is_output = inputs->projections_output != NULL;
+  uint32_t keys;
+  if (turns && is_output) kv = q = rotate(b, form, rows, inputs, q);
+  if (is_output) vkf_build_output(b, q, "%s", inputs->projections_output);
+  if (turns && !is_output) {
+    q = append_turned(b, form, stream, inputs, q, &keys);
+  } else {
+    const uint32_t k_column = joined ? form->n_heads * form->key_width : 0;
+    keys = vkf_block_append(b, form, "self.append", stream, kv, k_column, inputs->k, inputs->v);
+  }
   vkf_attention_params params = attention_params(form, stream);
   params.causal = form->causal;
   params.window = layer->window;

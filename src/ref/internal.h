@@ -67,6 +67,9 @@ double vkf_ref_activate_bound(vkf_activation act, double x, double error, const 
 /* How far an activation can move where x does by at most `error`. */
 double vkf_ref_activate_error(vkf_activation act, double x, double error);
 
+/* The rotary positions of an append, as the op rope has them: all columns of its x that the append reads. */
+vkf_params vkf_ref_append_rope(const vkf_append_params *p);
+
 /* vkf_ref_propagate_error of attention and of its weights. */
 vkf_status vkf_ref_attention_propagate_error(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *out);
 

@@ -241,6 +241,40 @@ static vkf_status propagate_moves(vkf_env *env, const vkf_call *call, const vkf_
   return VKF_OK;
 }
 
+/* The errors of what is turned first, then moved. */
+static vkf_status propagate_append(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *const *out) {
+  const vkf_append_params *p = &call->params->append;
+  const vkf_params rope = vkf_ref_append_rope(p);
+  const uint32_t rows = call->dims->v[rope.rope.rows], width = rope.rope.width;
+  vkf_params plain = *call->params;
+  vkf_view moved[VKF_MAX_INPUTS] = {{0}};
+  vkf_call turns = *call, moves = *call;
+  vkf_status st = VKF_OK;
+  if (!p->rotary) return propagate_moves(env, call, errors, out);
+  float *turned = vkf_env_alloc(env, VKF_MAX((size_t)rows * width, 1), sizeof *turned);
+  if (!turned) return VKF_ERROR_MEMORY;
+  turns.op = VKF_OP_ROPE;
+  turns.params = &rope;
+  turns.in[VKF_ROPE_POSITIONS] = call->in[VKF_APPEND_POSITIONS];
+  turns.in[VKF_ROPE_TABLE] = call->in[VKF_APPEND_TABLE];
+  turns.out[0] = (vkf_view){.data = turned, .rank = 2, .extent = {rows, width}, .stride = {width, 1}};
+  moved[VKF_ROPE_X] = errors[VKF_APPEND_X];
+  moved[VKF_ROPE_TABLE] = errors[VKF_APPEND_TABLE];
+  propagate_rope(&turns, moved, turned);
+  plain.append.rotary = 0;
+  moves.params = &plain;
+  moved[VKF_APPEND_X] = turns.out[0];
+  for (int i = VKF_APPEND_SPANS; i < VKF_MAX_INPUTS; i++) moved[i] = (vkf_view){0};
+  float *const caches[VKF_MAX_OUTPUTS] = {out[VKF_APPEND_K], out[VKF_APPEND_V]};
+  VKF_TRY(propagate_moves(env, &moves, moved, caches));
+  for (size_t r = 0; r < rows && out[VKF_APPEND_Q]; r++)
+    for (size_t i = 0; i < (size_t)p->n_q_heads * p->key_width; i++)
+      out[VKF_APPEND_Q][r * call->out[VKF_APPEND_Q].stride[0] + i] = turned[r * width + p->q_column + i];
+done:
+  vkf_env_free(env, turned);
+  return st;
+}
+
 vkf_status vkf_ref_propagate_error(vkf_env *env, const vkf_call *call, const vkf_view *errors, float *const *out) {
   switch (call->op) {
     case VKF_OP_MATMUL:
@@ -258,6 +292,8 @@ vkf_status vkf_ref_propagate_error(vkf_env *env, const vkf_call *call, const vkf
       return propagate_top_k(call, errors, out[VKF_TOP_K_VALUES]), VKF_OK;
     case VKF_OP_GATE:
       return propagate_gate(call, errors, out[0]), VKF_OK;
+    case VKF_OP_APPEND:
+      return propagate_append(env, call, errors, out);
     case VKF_OP_ROPE:
       return propagate_rope(call, errors, out[0]), VKF_OK;
     case VKF_OP_LOGIT_EDIT:

@@ -1,4 +1,4 @@
-/* Ops on rows: embed, append, gather, log-softmax, logit edit, top-k. What moves or selects gives the same bits
+/* Ops on rows: embed, gather, log-softmax, logit edit, top-k. What moves or selects gives the same bits
  * everywhere.
  */
 #include "ref/reproducible.h"
@@ -34,37 +34,6 @@ vkf_status vkf_ref_embed(vkf_env *env, const vkf_call *call) {
       vkf_ref_store_same(call, 0, r * call->out[0].stride[0] + i, y);
     }
   }
-  return VKF_OK;
-}
-
-static void append_one(const vkf_call *call, uint32_t o, uint32_t column, uint32_t width) {
-  const vkf_append_params *p = &call->params->append;
-  const vkf_view *out = &call->out[o];
-  const uint32_t tokens = call->dims->v[p->tokens];
-  for (uint32_t seq = 0; seq < call->dims->v[p->seqs]; seq++) {
-    const vkf_span whole = {.row = seq * tokens, .queries = tokens, .past = call->dims->v[p->past], .slot = seq};
-    const vkf_span span = vkf_ref_span_of(&call->in[VKF_APPEND_SPANS], seq, &whole);
-    for (uint32_t t = 0; t < span.queries; t++) {
-      const float *x = vkf_ref_row(&call->in[VKF_APPEND_X], (size_t)span.row + t) + column;
-      for (uint32_t i = 0; i < p->n_heads * width; i++) {
-        size_t at = span.slot * out->stride[0] + i / width * out->stride[1] +
-                    ((size_t)span.first + span.past + t) * out->stride[2] + i % width;
-        vkf_ref_store_same(call, o, at, vkf_format_cached(out->format, x[i]));
-      }
-    }
-  }
-}
-
-vkf_status vkf_ref_append(vkf_env *env, const vkf_call *call) {
-  const vkf_append_params *p = &call->params->append;
-  const vkf_view *spans = &call->in[VKF_APPEND_SPANS];
-  const vkf_span most = {.queries = call->dims->v[p->tokens], .keys = UINT32_MAX};
-  const vkf_view *cache = &call->out[call->out[VKF_APPEND_K].data ? VKF_APPEND_K : VKF_APPEND_V];
-  vkf_status st =
-      vkf_ref_check_spans(env, call, spans, call->dims->v[vkf_op_rows(p->seqs, p->tokens)], &most, cache, true);
-  if (st) return st;
-  append_one(call, VKF_APPEND_K, p->k_column, p->key_width);
-  append_one(call, VKF_APPEND_V, p->v_column, p->value_width);
   return VKF_OK;
 }
 

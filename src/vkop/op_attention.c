@@ -78,14 +78,16 @@ void vkf_vkop_problem_append(const vkf_plan *plan, const vkf_node *node, const v
   const vkf_append_params *p = &node->params.append;
   const uint32_t numbers =
       p->key_width | p->value_width | p->k_column | p->v_column | vkf_vkop_cap(plan, node->in[VKF_APPEND_X], 1);
-  *out = (vkf_problem){.append = {.rows = dims->v[p->seqs] * dims->v[p->tokens],
-                                  .width = p->n_heads * (p->key_width + p->value_width),
-                                  .multiple_of = numbers % 2 ? 1 : 2}};
+  *out = (vkf_problem){
+      .append = {.rows = dims->v[p->seqs] * dims->v[p->tokens],
+                 .width = p->n_heads * (p->key_width + p->value_width) + (p->rotary ? p->n_q_heads * p->key_width : 0),
+                 .multiple_of = numbers % 2 ? 1 : 2,
+                 .turns = p->rotary != 0}};
 }
 
 void vkf_vkop_describe_append(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_append_params *p = &view->node->params.append;
-  const uint32_t x = view->node->in[VKF_APPEND_X], *to = view->node->out;
+  const uint32_t *in = view->node->in, x = in[VKF_APPEND_X], *to = view->node->out;
   const struct vkf_push_append push = {
       .seqs = p->seqs,
       .tokens = p->tokens,
@@ -95,6 +97,9 @@ void vkf_vkop_describe_append(const vkf_node_view *view, vkf_dispatch *out) {
       .v_column = p->v_column,
       .k_capacity = vkf_vkop_cap(view->plan, to[VKF_APPEND_K], 2),
       .v_capacity = vkf_vkop_cap(view->plan, to[VKF_APPEND_V], 2),
+      .q_column = p->q_column,
+      .q_width = p->n_q_heads * p->key_width,
+      .n_positions = p->n_positions,
   };
   vkf_vkop_dispatch_begin(view, out);
   vkf_vkop_dispatch_read(out, x);
@@ -102,11 +107,18 @@ void vkf_vkop_describe_append(const vkf_node_view *view, vkf_dispatch *out) {
     vkf_vkop_dispatch_write(out, to[i]);
     out->operands[out->n_operands - 1].read = true;
   }
-  vkf_vkop_dispatch_spans(out, view->node->in[VKF_APPEND_SPANS]);
+  if (p->rotary) {
+    vkf_vkop_dispatch_read(out, in[VKF_APPEND_POSITIONS]);
+    vkf_vkop_dispatch_read(out, in[VKF_APPEND_TABLE]);
+    vkf_vkop_dispatch_write(out, to[VKF_APPEND_Q]);
+  }
+  vkf_vkop_dispatch_spans(out, in[VKF_APPEND_SPANS]);
   out->constants[VKF_C_APPEND_HEADS] = p->n_heads;
   out->constants[VKF_C_APPEND_KEY_WIDTH] = vkf_vkop_has(to[VKF_APPEND_K]) ? p->key_width : 0;
   out->constants[VKF_C_APPEND_VALUE_WIDTH] = vkf_vkop_has(to[VKF_APPEND_V]) ? p->value_width : 0;
   out->constants[VKF_C_APPEND_IS_PACKED] = p->packed;
-  out->n_constants = VKF_C_APPEND_IS_PACKED + 1;
+  out->constants[VKF_C_APPEND_ROTARY] = p->rotary;
+  out->constants[VKF_C_APPEND_INTERLEAVED] = p->pairs == VKF_ROPE_INTERLEAVED;
+  out->n_constants = VKF_C_APPEND_INTERLEAVED + 1;
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }

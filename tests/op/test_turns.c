@@ -13,6 +13,8 @@
 #include "support/problems.h"
 #include "vkop/vkop.h"
 
+extern const vkf_family vkf_family_append_turned;
+
 enum { LIMIT = 65535, USUAL_WIDTH = 36 };
 
 /* A problem of the op that grows with n alone; width: of heads, for attention, and as many ids, for top_k. */
@@ -74,10 +76,20 @@ static vkf_case case_of(vkf_op op, uint32_t n, uint32_t width) {
   return c;
 }
 
+/* The same of a kernel that needs more than its op's case has. */
+static vkf_case case_for(const vkf_variant *v, uint32_t n, uint32_t width) {
+  vkf_case c = case_of(v->op, n, width);
+  if (v->family == &vkf_family_append_turned) {
+    c.params.append.n_q_heads = c.params.append.n_positions = 1;
+    c.params.append.rotary = 2;
+  }
+  return c;
+}
+
 /* Whether a variant has turns enough; caps: with the limit, and else whatever the device has. */
 static const char *fits(const vkf_variant *v, uint32_t n, uint32_t width, const vkf_caps *caps, char *why,
                         size_t size) {
-  const vkf_case c = case_of(v->op, n, width);
+  const vkf_case c = case_for(v, n, width);
   const vkf_dims dims = vkf_dims_make(&c.sizes);
   const vkf_node node = {.op = c.op, .params = c.params}; /* whose first input has n columns */
   vkf_slot x = {.rank = 2, .extent = {[1] = {VKF_DIM_ONE, n}}};
@@ -137,7 +149,7 @@ static void check_limit(driver *d, const vkf_variant *v, const char *name, uint3
   char why[256];
   const uint32_t most = largest(v, width, caps);
   if (!most) return;
-  vkf_case c = case_of(v->op, most, width);
+  vkf_case c = case_for(v, most, width);
   c.format = format_of(v);
   if (!is_right(d, &c, name)) fail_msg("%s does not run %u, which it should fit", name, most);
   if (fits(v, most + 4, width, caps, why, sizeof why) && !strstr(why, "turns"))

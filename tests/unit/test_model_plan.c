@@ -234,6 +234,25 @@ static void candidates(void **state) {
   vkf_model_net_close(&net);
 }
 
+/* A layer of a step is nine dispatches; who wants to see the projections has a tenth, which turns them. */
+static void rotary_layers(void **state) {
+  (void)state;
+  vkf_net *net = open_net(GOLDEN "llama");
+  vkf_plan_request request = {.stage = VKF_STAGE_DECODE, .capacity = {1, 0, 1, 1, 24, 1}};
+  vkf_plan *plan = build(net, &request);
+  assert_string_equal(plan->blocks[1].name, "decoder.0");
+  assert_int_equal(plan->blocks[1].n_nodes, 9);
+  assert_int_equal(node_named(plan, "decoder.0.self.append")->params.append.rotary,
+                   node_named(plan, "decoder.0.self.append")->params.append.key_width);
+  vkf_model_plan_destroy(&plan);
+  request.projections = true;
+  plan = build(net, &request);
+  assert_int_equal(plan->blocks[1].n_nodes, 10);
+  assert_int_equal(node_named(plan, "decoder.0.self.append")->params.append.rotary, 0);
+  vkf_model_plan_destroy(&plan);
+  vkf_model_net_close(&net);
+}
+
 /* One matmul for queries, keys and values; bias, activation and residual in the matmul; the norm in its place. */
 static void fusions(void **state) {
   (void)state;
@@ -363,6 +382,7 @@ int main(void) {
       cmocka_unit_test(position_ids),
       cmocka_unit_test(encoder_decoder_stages),
       cmocka_unit_test(candidates),
+      cmocka_unit_test(rotary_layers),
       cmocka_unit_test(fusions),
       cmocka_unit_test(one_stack),
       cmocka_unit_test(refused_requests),

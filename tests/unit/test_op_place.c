@@ -43,7 +43,7 @@ static void make_plan(random_plan *p, uint64_t seed) {
       p->nodes[n].in[i] = i < 3 && pick(seed, 7 + i, n, 2) ? pick(seed, 10 + i, n, SLOTS) : VKF_NO_SLOT;
     }
     p->nodes[n].out[0] = n % SLOTS;
-    p->nodes[n].out[1] = VKF_NO_SLOT;
+    for (int o = 1; o < VKF_MAX_OUTPUTS; o++) p->nodes[n].out[o] = VKF_NO_SLOT;
   }
   p->plan = (vkf_plan){.slots = p->slots, .n_slots = SLOTS, .nodes = p->nodes, .n_nodes = NODES};
 }
@@ -134,7 +134,7 @@ static void a_chain_needs_two_places(void **state) {
   for (uint32_t i = 0; i < 6; i++) {
     slots[i] = (vkf_slot){.name = "x", .rank = 1};
     placements[i] = (vkf_placement){.bytes = 100, .alignment = 4};
-    nodes[i] = (vkf_node){.out = {i, VKF_NO_SLOT}};
+    nodes[i] = (vkf_node){.out = {i, VKF_NO_SLOT, VKF_NO_SLOT}};
     for (uint32_t k = 0; k < VKF_MAX_INPUTS; k++) nodes[i].in[k] = VKF_NO_SLOT;
     if (i > 0) nodes[i].in[0] = i - 1;
   }
@@ -163,7 +163,7 @@ static void a_slot_takes_over_another(void **state) {
   for (uint32_t i = 0; i < 6; i++) {
     slots[i] = (vkf_slot){.name = "x", .rank = 1};
     placements[i] = (vkf_placement){.bytes = 100, .alignment = 4};
-    nodes[i] = (vkf_node){.out = {i, VKF_NO_SLOT}};
+    nodes[i] = (vkf_node){.out = {i, VKF_NO_SLOT, VKF_NO_SLOT}};
     for (uint32_t k = 0; k < VKF_MAX_INPUTS; k++) nodes[i].in[k] = VKF_NO_SLOT;
     if (i > 0) nodes[i].in[0] = i - 1;
   }

@@ -47,7 +47,7 @@ static void make_small(small *p) {
   p->slots[4] = (vkf_slot){"y", VKF_SLOT_TEMP, VKF_F32, 2, {rows, {VKF_DIM_ONE, 6}}, 0, NULL, "y", VKF_FORMAT_F32};
   for (int n = 0; n < 2; n++) {
     for (int i = 0; i < VKF_MAX_INPUTS; i++) p->nodes[n].in[i] = VKF_NO_SLOT;
-    p->nodes[n].out[1] = VKF_NO_SLOT;
+    for (int o = 1; o < VKF_MAX_OUTPUTS; o++) p->nodes[n].out[o] = VKF_NO_SLOT;
     p->blocks[n] = (vkf_block){n ? "norm" : "linear", (uint32_t)n, 1, 0};
   }
   p->nodes[0].op = VKF_OP_MATMUL;

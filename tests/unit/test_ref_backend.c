@@ -39,7 +39,7 @@ static void make_decoder(decoder *d, uint32_t tokens) {
       (vkf_slot){"out", VKF_SLOT_TEMP, VKF_F32, 2, {rows, {VKF_DIM_ONE, D}}, 0, NULL, "out", VKF_FORMAT_F32};
   for (int n = 0; n < 3; n++) {
     for (int i = 0; i < VKF_MAX_INPUTS; i++) d->nodes[n].in[i] = VKF_NO_SLOT;
-    d->nodes[n].out[1] = VKF_NO_SLOT;
+    for (int o = 1; o < VKF_MAX_OUTPUTS; o++) d->nodes[n].out[o] = VKF_NO_SLOT;
   }
   d->nodes[0].op = VKF_OP_EMBED;
   d->nodes[0].name = "embed";

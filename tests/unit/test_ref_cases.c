@@ -268,7 +268,8 @@ static void moves_have_bound_zero(void **state) {
       fixture f;
       open_case(&f, &cases[i], &rounding);
       for (uint32_t o = 0; o < VKF_MAX_OUTPUTS; o++) {
-        for (size_t e = 0; e < f.n[o]; e++) assert_true(f.call.bound[o][e] <= 0);
+        const bool turned = ops[k] == VKF_OP_APPEND && cases[i].params.append.rotary && o != VKF_APPEND_V;
+        for (size_t e = 0; e < f.n[o] && !turned; e++) assert_true(f.call.bound[o][e] <= 0);
       }
       close_case(&f);
     }
