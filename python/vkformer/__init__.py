@@ -201,7 +201,7 @@ class Model:
     """An open model folder on a device.
 
     device: as `vkformer --device` takes it ("ref", "lavapipe", "gpu", an index, a part of a name); None: the best one.
-    weights: "auto", "f32", "f16", "bf16" or "int8"; kv_cache: "auto", "f32" or "f16".
+    weights: "auto", "f32", "f16", "bf16", "int8" or "q8"; kv_cache: "auto", "f32" or "f16".
     """
 
     def __init__(
@@ -237,6 +237,17 @@ class Model:
         for name in ("weights", "kv_cache"):
             facts[name] = c.Storage(facts[name]).name.lower()
         return facts
+
+    def attention(self, kind: str = "encoder", layer: int = 0) -> Dict[str, Any]:
+        """How a layer makes weights of queries and keys: the facts of vkf_attention_info, by their names there.
+
+        kind: "encoder", "decoder" or "cross". layer: counted from 0.
+        """
+        info = c.AttentionInfo()
+        self._context.check(
+            _lib.vkf_model_get_attention(self._handle, c.AttentionKind[kind.upper()], layer, ctypes.byref(info))
+        )
+        return {name: getattr(info, name) for name, _ in c.AttentionInfo._fields_ if name != "size"}
 
     @property
     def device(self) -> str:
@@ -425,14 +436,20 @@ class Session:
         ]
         return found[0] if isinstance(texts, str) else found
 
-    def run(self, hidden_states: bool = False, attentions: bool = False, **inputs: Any) -> Dict[str, Any]:
+    def run(
+        self, hidden_states: bool = False, attentions: bool = False, projections: bool = False, **inputs: Any
+    ) -> Dict[str, Any]:
         """One forward pass on arrays (input_ids=[[...]], attention_mask=..., decoder_input_ids=..., pixel_values=...).
 
-        The outputs have the names and shapes that transformers gives them.
+        The outputs have the names and shapes that transformers gives them. projections: also the queries, keys and
+        values of each attention, side by side, and the bias of its scores if it has one: "projections.N" of a model
+        with one stack, else "encoder_projections.N", "decoder_projections.N", "cross_queries.N",
+        "cross_keys_values.N"; "encoder_position_bias", "decoder_position_bias". Model.attention() says how the weights
+        are made of them.
         """
         made = [_to_array(name, value) for name, value in inputs.items()]
         arrays = (c.Array * max(len(made), 1))(*[array for array, _ in made])
-        params = c.RunParams(hidden_states=hidden_states, attentions=attentions)
+        params = c.RunParams(hidden_states=hidden_states, attentions=attentions, projections=projections)
         with _Result() as result:
             self._check(
                 _lib.vkf_session_run(

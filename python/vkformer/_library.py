@@ -70,6 +70,14 @@ class LongRule(enum.IntEnum):
     SPLIT = 2
 
 
+class AttentionKind(enum.IntEnum):
+    """vkf_attention_kind."""
+
+    ENCODER = 0
+    DECODER = 1
+    CROSS = 2
+
+
 class Pooling(enum.IntEnum):
     """vkf_pooling."""
 
@@ -88,6 +96,7 @@ ENUMS = (
     (Storage, "vkf_storage", "VKF_STORAGE_"),
     (LongRule, "vkf_long_rule", "VKF_LONG_"),
     (Pooling, "vkf_pooling", "VKF_POOLING_"),
+    (AttentionKind, "vkf_attention_kind", "VKF_ATTENTION_"),
 )
 
 MAX_RANK = 8
@@ -195,6 +204,20 @@ class ModelInfo(_Sized):
     ]
 
 
+class AttentionInfo(_Sized):
+    _fields_ = [
+        ("size", c_size_t),
+        ("n_heads", c_uint32),
+        ("n_kv_heads", c_uint32),
+        ("key_width", c_uint32),
+        ("value_width", c_uint32),
+        ("scale", c_float),
+        ("causal", c_bool),
+        ("has_bias", c_bool),
+        ("window", c_uint32),
+    ]
+
+
 class RunParams(_Sized):
     _fields_ = [
         ("size", c_size_t),
@@ -286,6 +309,7 @@ STRUCTS = (
     (Array, "vkf_array"),
     (ModelParams, "vkf_model_params"),
     (ModelInfo, "vkf_model_info"),
+    (AttentionInfo, "vkf_attention_info"),
     (RunParams, "vkf_run_params"),
     (GenerateParams, "vkf_generate_params"),
     (GenerateTextParams, "vkf_generate_text_params"),
@@ -312,6 +336,7 @@ FUNCTIONS = {
     "vkf_model_open_with": (c_int, [_P, c_char_p, POINTER(ModelParams), POINTER(_P)]),
     "vkf_model_close": (None, [POINTER(_P)]),
     "vkf_model_get_info": (c_int, [_P, POINTER(ModelInfo)]),
+    "vkf_model_get_attention": (c_int, [_P, c_int, c_size_t, POINTER(AttentionInfo)]),
     "vkf_session_create": (c_int, [_P, _P, POINTER(_P)]),
     "vkf_session_destroy": (None, [POINTER(_P)]),
     "vkf_session_message": (c_char_p, [_P]),

@@ -7,6 +7,7 @@ import gc
 import json
 import os
 import shutil
+import struct
 import subprocess
 import sys
 import tempfile
@@ -142,6 +143,52 @@ class TestTranslate(unittest.TestCase):
             self.assertEqual(rounded(listed(out[name])), rounded(value), name)
         with self.assertRaisesRegex(ValueError, "same length"):
             self.session.run(input_ids=[[1, 2], [3]])
+
+
+    def test_projections(self):
+        """The queries, keys, values and biases are those that the program writes, byte for byte."""
+        inputs = {"input_ids": [[5, 6, 7, 8, 9]], "decoder_input_ids": [[0, 5, 6]]}
+        given, file = os.path.join(folder, "in.json"), os.path.join(folder, "run.safetensors")
+        with open(given, "w", encoding="utf-8") as text:
+            json.dump(inputs, text)
+        for name in ("t5", "marian"):
+            model = vkformer.Model(os.path.join(GOLDEN, name))
+            out = model.session().run(attentions=True, projections=True, **inputs)
+            printed("run", os.path.join(GOLDEN, name), "-i", given, "--output-attentions", "--output-projections",
+                    "-o", file)
+            expected = tensors(file)
+            self.assertEqual(sorted(out), sorted(expected))
+            self.assertIn("cross_keys_values.1", out)
+            self.assertEqual("encoder_position_bias" in out, name == "t5")
+            for key, (shape, data) in expected.items():
+                self.assertEqual((shape_of(listed(out[key])), floats(listed(out[key]))), (shape, data), key)
+            rule, bias = model.attention("decoder", 1), name == "t5"
+            self.assertEqual((rule["causal"], rule["has_bias"], rule["window"]), (True, bias, 0))
+            self.assertEqual(rule["n_heads"], model.info["n_heads"])
+            self.assertFalse(model.attention("cross")["causal"])
+            with self.assertRaisesRegex(vkformer.Error, "found layer 9"):
+                model.attention("encoder", 9)
+            with self.assertRaises(KeyError):
+                model.attention("self")
+
+
+def tensors(path):
+    """Shape and bytes of each tensor of a safetensors file."""
+    with open(path, "rb") as file:
+        data = file.read()
+    n = struct.unpack("<Q", data[:8])[0]
+    header = {key: value for key, value in json.loads(data[8 : 8 + n]).items() if key != "__metadata__"}
+    begin = {key: 8 + n + value["data_offsets"][0] for key, value in header.items()}
+    end = {key: 8 + n + value["data_offsets"][1] for key, value in header.items()}
+    return {key: (value["shape"], data[begin[key] : end[key]]) for key, value in header.items()}
+
+
+def shape_of(value):
+    return [len(value)] + shape_of(value[0]) if isinstance(value, list) else []
+
+
+def floats(value):
+    return b"".join(map(floats, value)) if isinstance(value, list) else struct.pack("<f", value)
 
 
 def rounded(value):
