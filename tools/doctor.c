@@ -60,7 +60,7 @@ static bool look_at_loader(tool_visit *d) {
   const size_t n = json_array_size(json_object_get(answer, "devices"));
   const bool has_none = reason && strstr(reason, "Vulkan loader"); /* the library's sentences about it */
   if (!answer)
-    tool_find(d, TOOL_HEALTH_FAULT, "loader", "remove what is wrong with the drivers below first",
+    tool_find(d, TOOL_HEALTH_FAULT, "loader", "mend or remove the drivers that are at fault below",
               "the devices cannot be listed, so no command works: %s", why);
   else if (n)
     tool_find(d, TOOL_HEALTH_OK, "loader", NULL, "the Vulkan loader lists %zu device%s", n, n == 1 ? "" : "s");
@@ -127,23 +127,47 @@ static void look_at_cache(tool_visit *d) {
 
 /* ---- what is said ------------------------------------------------------------------------------------------------ */
 
+/* The advice of one state, numbered from n + 1 on; the last number. */
+static size_t print_advice(const tool_visit *d, const char *wanted, size_t n, FILE *file) {
+  size_t i;
+  const json_t *finding;
+  const char *area, *state, *advice;
+  json_array_foreach(d->findings, i, finding) {
+    if (json_unpack((json_t *)finding, "{s:s, s:s, s:s}", "area", &area, "state", &state, "advice", &advice) != 0 ||
+        strcmp(state, wanted) != 0)
+      continue;
+    fprintf(file, "%3zu. %s: %s\n", ++n, area, advice);
+  }
+  return n;
+}
+
+static bool has_advice(const tool_visit *d, const char *state) {
+  size_t i;
+  const json_t *finding;
+  json_array_foreach(d->findings, i, finding) {
+    if (json_is_string(json_object_get(finding, "advice")) && strcmp(tool_json_get_text(finding, "state"), state) == 0)
+      return true;
+  }
+  return false;
+}
+
+/* What is wrong comes first, whatever was looked at first. */
 static void print_findings(const tool_visit *d, FILE *file) {
+  const char *const fault = healths[TOOL_HEALTH_FAULT], *const warning = healths[TOOL_HEALTH_WARNING],
+                    *const note = healths[TOOL_HEALTH_NOTE];
   size_t i, n = 0;
   const json_t *finding;
-  const char *area, *state, *text, *advice;
+  const char *area, *state, *text;
   json_array_foreach(d->findings, i, finding) {
     json_unpack((json_t *)finding, "{s:s, s:s, s:s}", "area", &area, "state", &state, "text", &text);
     tool_print_state(file, 8, state);
     fprintf(file, " %-12s %s\n", area, text);
   }
-  json_array_foreach(d->findings, i, finding) {
-    if (json_unpack((json_t *)finding, "{s:s, s:s, s:s, s:s}", "area", &area, "state", &state, "text", &text, "advice",
-                    &advice) != 0)
-      continue;
-    if (n++ == 0) fputs("\nWhat to do:\n", file);
-    fprintf(file, "%3zu. %s: %s\n", n, area, advice);
-  }
-  if (n == 0) fputs("\nThere is nothing to do.\n", file);
+  fputs(has_advice(d, fault) || has_advice(d, warning) ? "\nWhat to do:\n" : "\nNothing is wrong.\n", file);
+  n = print_advice(d, fault, n, file);
+  n = print_advice(d, warning, n, file);
+  if (has_advice(d, note)) fputs("\nWhat could be better:\n", file);
+  print_advice(d, note, n, file);
 }
 
 static json_t *report_json(const tool_visit *d) {

@@ -18,7 +18,7 @@ void tool_find(tool_visit *d, tool_health health, const char *area, const char *
     TOOL_PRINTF(5, 6);
 
 /* Runs `doctor --worker` in a child, so that a driver that crashes or hangs takes nobody with it; manifest: the only
- * one that the loader gets, NULL: as the environment says. What it found, or NULL, and why in `why`. */
+ * one that the loader gets, NULL: as the environment and --icd say. What it found, or NULL, and why in `why`. */
 json_t *tool_doctor_ask(const tool_args *args, const char *manifest, bool list_only, char *why, size_t size);
 /* The child's side: prints what it finds as JSON. */
 int tool_doctor_answer(const tool_args *args);

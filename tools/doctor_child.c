@@ -75,15 +75,17 @@ int tool_doctor_answer(const tool_args *args) {
   json_t *devices = json_array();
   const char *why = "";
   int exit_code = tool_session_open_context(&session, args);
-  if (exit_code == TOOL_OK) {
-    const vkf_status status = vkf_context_list_devices(session.context, &n);
-    if (status != VKF_OK) exit_code = tool_session_fail(&session, status, NULL);
+  const bool failed = exit_code == TOOL_OK && vkf_context_list_devices(session.context, &n) != VKF_OK;
+  if (failed) {
+    why = vkf_context_message(session.context);
+    n = 0;
   }
   for (size_t i = 0; i + 1 < n; i++) /* the last one is ref */
     json_array_append_new(devices, device_json(&session, i, args->list > 0));
-  if (exit_code == TOOL_OK && n < 2 && vkf_device_open(session.context, "cpu", &session.device) != VKF_OK)
+  if (exit_code == TOOL_OK && !failed && n < 2 && vkf_device_open(session.context, "cpu", &session.device) != VKF_OK)
     why = vkf_context_message(session.context);
-  if (exit_code == TOOL_OK) exit_code = tool_print_json(json_pack("{s:O, s:s}", "devices", devices, "why", why));
+  if (exit_code == TOOL_OK)
+    exit_code = tool_print_json(json_pack("{s:O, s:b, s:s}", "devices", devices, "failed", failed, "why", why));
   json_decref(devices);
   return tool_session_close(&session, exit_code);
 }
@@ -91,12 +93,20 @@ int tool_doctor_answer(const tool_args *args) {
 /* ---- the parent -------------------------------------------------------------------------------------------------- */
 
 static void become_child(const tool_args *args, const char *manifest, bool list_only, int out) {
-  char *argv[8] = {"vkformer", "doctor", "--worker"};
-  size_t n = 3;
+  char **argv = calloc(8 + 2 * args->icd_files.n, sizeof *argv);
+  size_t n = 0;
+  if (!argv) _exit(127);
+  argv[n++] = "vkformer";
+  argv[n++] = "doctor";
+  argv[n++] = "--worker";
   if (list_only) argv[n++] = "--list";
   if (args->no_wide_vectors) argv[n++] = "--no-wide-vectors";
   if (args->limits) argv[n++] = "--limits";
   if (args->limits) argv[n++] = (char *)args->limits;
+  for (size_t i = 0; !manifest && i < args->icd_files.n; i++) {
+    argv[n++] = "--icd";
+    argv[n++] = (char *)args->icd_files.at[i];
+  }
   if (manifest) {
     setenv("VK_DRIVER_FILES", manifest, 1);
     setenv("VK_ICD_FILENAMES", manifest, 1);
@@ -147,8 +157,12 @@ json_t *tool_doctor_ask(const tool_args *args, const char *manifest, bool list_o
     ;
   json_t *json = ended && text ? json_loads(text, 0, NULL) : NULL;
   free(text);
-  if (json && WIFEXITED(status) && WEXITSTATUS(status) == TOOL_OK) return json;
+  const bool is_whole = json && WIFEXITED(status) && WEXITSTATUS(status) == TOOL_OK,
+             failed = is_whole && json_is_true(json_object_get(json, "failed"));
+  if (is_whole && !failed) return json;
+  if (failed) snprintf(why, size, "%s", tool_json_get_text(json, "why"));
   json_decref(json);
+  if (failed) return NULL;
   if (pid <= 0)
     snprintf(why, size, "a process cannot be started: %s", strerror(errno));
   else if (!ended)

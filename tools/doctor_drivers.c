@@ -114,10 +114,11 @@ static void try_library(const char *library, char *why, size_t size) {
 
 /* Why this manifest gives no device; otherwise: what to say where nothing is wrong with it (NULL: it is for others). */
 static void explain(tool_visit *d, const char *path, const char *otherwise) {
-  static const char reinstall[] =
-      "reinstall the package that the file belongs to (Debian: dpkg -S FILE names it), or remove the file";
+  char reinstall[9000];
   char library[4096], why[512];
   json_error_t error = {0};
+  snprintf(reinstall, sizeof reinstall,
+           "reinstall the package of %s (Debian: `dpkg -S %s` names it), or remove this file", path, path);
   if (access(path, R_OK) != 0) {
     tool_find(d, TOOL_HEALTH_FAULT, "driver", "correct the variable or option that names it", "%s: cannot be read: %s",
               path, strerror(errno));
@@ -218,7 +219,13 @@ void tool_doctor_drivers(tool_visit *d) {
     json_decref(answer);
     free(m.at[i]);
   }
-  if (m.n == 0)
+  const char *only = variable("VK_DRIVER_FILES", variable("VK_ICD_FILENAMES", NULL));
+  if (m.n == 0 && only)
+    tool_find(
+        d, TOOL_HEALTH_FAULT, "driver",
+        "unset VK_DRIVER_FILES and VK_ICD_FILENAMES, and the loader looks in its usual folders; or name a manifest",
+        "%s: expected a driver manifest (.json), found none, and the Vulkan loader looks nowhere else", only);
+  else if (m.n == 0)
     tool_find(d, TOOL_HEALTH_FAULT, "driver",
               "install one: Debian and Ubuntu: apt install mesa-vulkan-drivers (AMD, Intel, and lavapipe, which "
               "computes on the CPU); for NVIDIA the maker's driver",

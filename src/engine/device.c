@@ -76,7 +76,7 @@ static vkf_status no_device(vkf_context *ctx, const char *selector) {
   if (!ctx->instance) return vkf_env_fail(&ctx->env, VKF_ERROR_NO_DEVICE, "%s", ctx->no_loader);
   if (!n)
     return vkf_env_fail(&ctx->env, VKF_ERROR_NO_DEVICE,
-                        "no Vulkan device was found; --device ref computes without one");
+                        "no Vulkan device was found: `vkformer doctor` says why; --device ref computes without one");
   vkf_text_init(&list, &ctx->env);
   for (size_t i = 0; i < n; i++)
     vkf_text_printf(&list, "%zu: %s, ", i, vkf_gpu_instance_caps(ctx->instance, i)->device_name);

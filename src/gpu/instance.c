@@ -129,9 +129,11 @@ static vkf_status create_handle(vkf_gpu_instance *instance, const global_functio
   VkResult r = vk->CreateInstance(&info, NULL, &instance->handle);
   if (r == VK_ERROR_INCOMPATIBLE_DRIVER) return VKF_OK; /* the loader has no driver: an empty list */
   if (r != VK_SUCCESS)
-    return vkf_env_fail(env, r == VK_ERROR_OUT_OF_HOST_MEMORY ? VKF_ERROR_MEMORY : VKF_ERROR_NO_DEVICE,
-                        "vkCreateInstance returned %s; compute on the host with `--device ref`",
-                        vkf_gpu_result_name(r));
+    return vkf_env_fail(
+        env, r == VK_ERROR_OUT_OF_HOST_MEMORY ? VKF_ERROR_MEMORY : VKF_ERROR_NO_DEVICE,
+        "vkCreateInstance returned %s; `vkformer doctor` says whether a driver is broken, and `--device ref` "
+        "computes on the host",
+        vkf_gpu_result_name(r));
   return vkf_gpu_table_load_instance(env, instance->loader.get_instance_proc_addr, instance->handle, &instance->vk);
 }
 

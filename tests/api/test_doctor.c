@@ -29,6 +29,7 @@ static void test_one_driver(void **state) {
       {"cat $T/text", 0, "the CPU computes", ""},
       {"cat $T/text", 0, "checks of the driver passed", ""},
       {"cat $T/text", 0, "nothing is kept between runs", ""}, /* VKF_CACHE_DIR is "" in tests */
+      {"cat $T/text", 0, "\nNothing is wrong.\n\nWhat could be better:\n  1. ", ""},
       {"grep -c '^fault\\|^warning' $T/text", 1, "0\n", ""},
       {"head -n $(wc -l < $T/text) $T/report | cmp - $T/text && grep -c 'vkformer-doctor/1\\|max_shared_bytes' "
        "$T/report",
@@ -58,10 +59,22 @@ static void test_no_loader_or_driver(void **state) {
   (void)state;
   static const program_row rows[] = {
       {"LD_LIBRARY_PATH=$T/loader $V doctor", 3, "apt install libvulkan1", ""},
+      {"LD_LIBRARY_PATH=$T/loader $V doctor --json | grep -A1 -B1 '\"fault\"' | grep -c 'loader\"\\|Vulkan loader'", 0,
+       "2\n", ""},
+      {"LD_LIBRARY_PATH=$T/loader $V doctor | grep -A1 'What to do'", 0, "  1. loader: install it", ""},
       {"LD_LIBRARY_PATH=$T/loader $V doctor | grep -c '^fault    loader .*Vulkan loader'", 0, "1\n", ""},
       {ONLY("/nosuch.json"), 3, "/nosuch.json: cannot be read", ""},
       {ONLY("/nosuch.json"), 3, "no Vulkan device can be used", ""},
-      {"mkdir $T/none; " ONLY("$T/none"), 3, "apt install mesa-vulkan-drivers", ""},
+      {"mkdir $T/none; " ONLY("$T/none") " --report $T/text > /dev/null; s=$?; cat $T/text; exit $s", 3,
+       "/none: expected a driver manifest (.json), found none, and the Vulkan loader looks nowhere else\n", ""},
+      {"grep -A1 'What to do' $T/text", 0, "  1. driver: unset VK_DRIVER_FILES and VK_ICD_FILENAMES, and the loader",
+       ""},
+      {"grep -c '\"text\": \".*none: expected a driver manifest' $T/text", 0, "1\n", ""},
+      {"cd /; env -u VK_DRIVER_FILES -u VK_ICD_FILENAMES -u HOME XDG_CONFIG_DIRS=$T/none XDG_DATA_DIRS=$T/none "
+       "$V doctor | grep 'apt install mesa-vulkan-drivers' || ls /etc/vulkan/icd.d /usr/local/etc/vulkan/icd.d",
+       0, NULL, NULL},
+      {ONLY("$T/none") " > /dev/null; VK_DRIVER_FILES=$T/none VK_ICD_FILENAMES=$T/none $V translate hello", 3, "",
+       "`vkformer doctor` says why"},
   };
   PROGRAM_ROWS(rows);
 }
@@ -73,6 +86,11 @@ static void test_broken_manifests(void **state) {
       {ONLY("$T/syntax.json:$L") " > $T/text; cat $T/text", 0, "syntax.json: expected JSON, found at line ", NULL},
       {"grep -c '^ok       device' $T/text", 0, "1\n", ""},
       {ONLY("$T/empty.json"), 3, "empty.json: expected ICD.library_path, found none", NULL},
+      {ONLY("$T/syntax.json") " --report $T/text", 3, "syntax.json: expected JSON, found at line ", ""},
+      {"cat $T/text", 0, "the devices cannot be listed, so no command works: vkCreateInstance returned VK_ERROR_", ""},
+      {"grep -A1 'What to do' $T/text", 0, "  1. loader: mend or remove the drivers that are at fault below\n", ""},
+      {"grep -c '\"advice\": \"reinstall the package of .*/syntax.json (Debian: `dpkg -S .*/syntax.json`' $T/text", 0,
+       "1\n", ""},
       {ONLY("$T/library.json"), 3, "library.json: its library cannot be used: ", NULL},
       {ONLY("$T/other.json"), 3, "other.json: its library cannot be used: it is no Vulkan driver", NULL},
       {ONLY("$T/crash.json:$L") " > $T/text; s=$?; cat $T/text; exit $s", 3,
@@ -88,7 +106,8 @@ static void test_two_drivers(void **state) {
   if (!VKF_ICD_SECOND[0] || strstr(VKF_ICD_SECOND, "NOTFOUND")) skip();
   program_must(ONLY("$L:" VKF_ICD_SECOND) " | grep -c '^ok       driver\\|^ok       device\\|^ok       kernels'", 0,
                "6\n", "");
-  program_must("$V doctor --icd " VKF_ICD_SECOND " | grep -c '^ok       device'", 0, "2\n", "");
+  program_must("$V doctor --icd " VKF_ICD_SECOND " > $T/text; grep -c '^ok       device' $T/text", 0, "2\n", "");
+  program_must("cat $T/text", 0, "the Vulkan loader lists 2 devices\n", "");
 }
 
 /* A check that failed is told with what it found; the device is used without the feature. */
@@ -97,8 +116,10 @@ static void test_failed_check(void **state) {
   static const program_row rows[] = {
       {"VKF_CACHE_DIR=$T/cache $V devices -v > $T/o && "
        "sed -i '/\"check\": \"subgroup_shuffle/{n;s/\"\"/\"lane 3 was 9, expected 4\"/}' $T/cache/tuned.json && "
-       "VKF_CACHE_DIR=$T/cache $V doctor > $T/text && cat $T/text",
+       "VKF_CACHE_DIR=$T/cache $V doctor --report $T/report > $T/text && cat $T/text",
        0, "lane 3 was 9, expected 4", NULL},
+      {"grep -A1 'What to do' $T/text", 0, "  1. check: results are right all the same", ""},
+      {"grep -B1 '\"text\": \".*lane 3 was 9' $T/report", 0, "\"state\": \"warning\"", ""},
       {"grep -c '^warning  check' $T/text", 0, "1\n", ""},
       {"grep -c '^ok       cache .*/cache$' $T/text", 0, "1\n", ""},
   };
@@ -114,9 +135,11 @@ static void test_wrong_results(void **state) {
 static void test_nowhere_to_write(void **state) {
   (void)state;
   static const program_row rows[] = {
-      {"env -u VKF_CACHE_DIR -u XDG_CACHE_HOME HOME=/proc $V doctor > $T/text 2> $T/log; cat $T/text", 0,
-       "/proc/.cache/vkformer: cannot be written: checks and the probe run at each start", ""},
-      {"cat $T/text", 0, "set VKF_CACHE_DIR to a folder", ""},
+      {"env -u VKF_CACHE_DIR -u XDG_CACHE_HOME HOME=/proc $V doctor --report $T/text > /dev/null 2> $T/log; cat "
+       "$T/text",
+       0, "/proc/.cache/vkformer: cannot be written: checks and the probe run at each start", ""},
+      {"grep -A1 'What to do' $T/text", 0, "  1. cache: set VKF_CACHE_DIR to a folder", ""},
+      {"grep -c '\"advice\": \"set VKF_CACHE_DIR to a folder' $T/text", 0, "1\n", ""},
       {"mkdir $T/open && chmod 777 $T/open && VKF_CACHE_DIR=$T/open $V doctor 2>/dev/null", 0,
        "another user could have written it, so it is not used", ""},
   };
