@@ -104,6 +104,7 @@ static void become_child(const tool_args *args, const char *manifest, bool list_
   if (args->limits) argv[n++] = "--limits";
   if (args->limits) argv[n++] = (char *)args->limits;
   for (size_t i = 0; !manifest && i < args->icd_files.n; i++) {
+    if (access(args->icd_files.at[i], R_OK) != 0) continue; /* which is said of the driver */
     argv[n++] = "--icd";
     argv[n++] = (char *)args->icd_files.at[i];
   }
