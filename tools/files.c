@@ -194,3 +194,11 @@ int tool_check_output(const char *option, const char *path) {
   vkf_context_destroy(&session.context);
   return exit_code;
 }
+
+int tool_refuse_same_file(const char *command, const char *input, const char *output) {
+  struct stat from, to;
+  if (!output || stat(output, &to) != 0 || !S_ISREG(to.st_mode)) return TOOL_OK;
+  if ((input ? stat(input, &from) : fstat(STDIN_FILENO, &from)) != 0) return TOOL_OK;
+  if (from.st_dev != to.st_dev || from.st_ino != to.st_ino) return TOOL_OK;
+  return tool_usage_error(command, "--output: expected another file than the input, found '%s' for both", output);
+}

@@ -43,11 +43,11 @@ static void print_help(FILE *file) {
       file);
 }
 
-static int refuse(const char *name) {
+static int refuse(const char *expected, const char *name) {
   tool_nearest nearest;
   tool_nearest_begin(&nearest, name);
   for (size_t i = 0; i < N_COMMANDS; i++) tool_nearest_try(&nearest, commands[i]->name);
-  return tool_usage_error(NULL, "expected a command, found '%s'%s%s%s", name, nearest.name ? ": did you mean '" : "",
+  return tool_usage_error(NULL, "expected %s, found '%s'%s%s%s", expected, name, nearest.name ? ": did you mean '" : "",
                           nearest.name ? nearest.name : "", nearest.name ? "'?" : "");
 }
 
@@ -68,7 +68,7 @@ static int print_help_of(const char *name) {
     free(text);
     return tool_flush();
   }
-  return refuse(name);
+  return refuse("a command, or a topic (models, generation, exit-codes, environment)", name);
 }
 
 static int run(const tool_command *command, int argc, char **argv) {
@@ -107,6 +107,6 @@ int main(int argc, char **argv) {
   if (strcmp(name, "help") == 0) return print_help_of(argv[2]);
   if (strcmp(name, "manual") == 0 && argc == 3) return tool_manual_write(commands, N_COMMANDS, argv[2]);
   const tool_command *command = find(name);
-  if (!command) return refuse(name);
+  if (!command) return refuse("a command", name);
   return run(command, argc - 1, argv + 1);
 }

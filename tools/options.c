@@ -58,7 +58,7 @@ const tool_option_group tool_model_options = TOOL_GROUP("How the model is stored
 static const tool_option generation_options[] = {
     {"generation-config", 'g', TOOL_INPUT, offsetof(tool_args, generation_config), "FILE",
      "JSON, keys as in generation_config.json;\nthe options below override it"},
-    {"num-beams", 0, TOOL_KEY_WHOLE, 0, "N", "beams; 1 is greedy"},
+    {"num-beams", 0, TOOL_KEY_COUNT, 0, "N", "beams; 1 is greedy"},
     {"max-new-tokens", 0, TOOL_KEY_WHOLE, 0, "N", "stop after N tokens"},
     {"min-new-tokens", 0, TOOL_KEY_WHOLE, 0, "N", "do not end before N tokens"},
     {"length-penalty", 0, TOOL_KEY_NUMBER, 0, "X", "a beam's score is its sum / length^X"},
@@ -67,7 +67,7 @@ static const tool_option generation_options[] = {
      "beams end when num-beams * X texts have ended, whatever\nearly-stopping says; over 1: more are compared"},
     {"coverage-penalty", 0, TOOL_KEY_NUMBER, 0, "X",
      "translations: what is not looked at in the text lowers a\nbeam's score, X times its logarithm"},
-    {"num-beam-groups", 0, TOOL_KEY_WHOLE, 0, "N", "parts of the beams; each avoids what those before it take"},
+    {"num-beam-groups", 0, TOOL_KEY_COUNT, 0, "N", "parts of the beams; each avoids what those before it take"},
     {"diversity-penalty", 0, TOOL_KEY_NUMBER, 0, "X",
      "with --num-beam-groups: what a token loses for each beam of an\nearlier group that has just taken it"},
     {"force-words-ids", 0, TOOL_KEY_IDS, 0, "LISTS", "sequences that appear in each text, with beams: [5,6],[7]"},
@@ -139,6 +139,7 @@ static json_t *parse_key(tool_option_kind kind, const char *text) {
   long whole = 0;
   double number = 0;
   if (kind == TOOL_KEY_WHOLE) return parse_whole(text, 0, &whole) ? json_integer(whole) : NULL;
+  if (kind == TOOL_KEY_COUNT) return parse_whole(text, 1, &whole) ? json_integer(whole) : NULL;
   if (kind == TOOL_KEY_NUMBER) return parse_number(text, &number) ? json_real(number) : NULL;
   if (kind == TOOL_KEY_IDS) return parse_ids(text);
   if (strcmp(text, "true") == 0) return json_true();
@@ -150,6 +151,7 @@ static const char *expected(tool_option_kind kind) {
   switch (kind) {
     case TOOL_SIZE:
     case TOOL_BYTES:
+    case TOOL_KEY_COUNT:
       return "a whole number of at least 1";
     case TOOL_SIZES:
       return "whole numbers of at least 1, separated by commas";
@@ -323,7 +325,8 @@ static int add_given(tool_args *args, const tool_option *option, const char *tex
 static int check_operands(const tool_command *command, const tool_args *args) {
   if (args->help) return TOOL_OK;
   if (args->n_operands < command->min_operands)
-    return tool_usage_error(command->name, "expected %s, found nothing", command->operand);
+    return tool_usage_error(command->name, "expected %s, found %s", command->operand,
+                            args->n_operands ? args->operands[0] : "nothing");
   if (args->n_operands > command->max_operands)
     return tool_usage_error(
         command->name, "expected %s%s, found '%s' as well", command->max_operands ? "no more than " : "",

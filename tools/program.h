@@ -107,6 +107,7 @@ typedef enum tool_option_kind {
   TOOL_OUTPUT,       /* const char *, a file that can be written; "-": standard output */
   TOOL_MAYBE_OUTPUT, /* such a file, "" without a value; the value stands behind '=' */
   TOOL_KEY_WHOLE,    /* a key of generation_config.json: a whole number */
+  TOOL_KEY_COUNT,    /* one of at least 1 */
   TOOL_KEY_NUMBER,   /* a number */
   TOOL_KEY_IDS,      /* ids, or lists of them in brackets, with commas between them */
   TOOL_KEY_RULE,     /* true, false or never */
@@ -233,6 +234,9 @@ int tool_session_close_device(tool_session *session, int exit_code);
 /* Why the last call failed: of the model's session, else of the context; "": none did. */
 const char *tool_session_message(const tool_session *session);
 /* Tells the library's message of the call that failed, after the words of `where` (NULL: none). Its exit code. */
+/* TOOL_USAGE after a message if `output`, which is written while `input` (NULL: standard input) is read, is the same
+ * file. output NULL: there is none. */
+int tool_refuse_same_file(const char *command, const char *input, const char *output);
 int tool_session_fail(tool_session *session, vkf_status status, const char *where);
 
 /* A line that is written over and over on a terminal, and nothing elsewhere. */

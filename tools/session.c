@@ -110,14 +110,14 @@ static bool set_vector_width(unsigned bits) {
 }
 
 /* word: of --weights or --kv-cache; NULL: auto. What --activations asks for is no word of theirs. */
-static int find_storage(const char *option, const char *word, vkf_storage *out) {
+static int find_storage(const char *command, const char *option, const char *word, vkf_storage *out) {
   char names[64] = "";
   *out = VKF_STORAGE_AUTO;
   for (int i = 0; word; i++) {
     const char *name = i < VKF_STORAGE_Q8 ? vkf_storage_name((vkf_storage)i) : NULL;
     const char *next = i + 1 < VKF_STORAGE_Q8 ? vkf_storage_name((vkf_storage)(i + 1)) : NULL;
     *out = (vkf_storage)i;
-    if (!name) return tool_error("--%s: expected %s, found \"%s\"", option, names, word);
+    if (!name) return tool_usage_error(command, "--%s: expected %s, found '%s'", option, names, word);
     if (strcmp(name, word) == 0) break;
     snprintf(names + strlen(names), sizeof names - strlen(names), "%s%s", !i ? "" : next ? ", " : " or ", name);
   }
@@ -125,11 +125,12 @@ static int find_storage(const char *option, const char *word, vkf_storage *out) 
 }
 
 /* weights: as --weights says. Q8 is how the library calls int8 weights with rounded activations. */
-static int find_activations(const char *word, vkf_storage *weights) {
+static int find_activations(const char *command, const char *word, vkf_storage *weights) {
   if (!word || strcmp(word, "f32") == 0) return TOOL_OK;
-  if (strcmp(word, "q8") != 0) return tool_error("--activations: expected f32 or q8, found \"%s\"", word);
+  if (strcmp(word, "q8") != 0) return tool_usage_error(command, "--activations: expected f32 or q8, found '%s'", word);
   if (*weights != VKF_STORAGE_INT8)
-    return tool_error("--activations q8: expected --weights int8, found --weights %s", vkf_storage_name(*weights));
+    return tool_usage_error(command, "--activations q8: expected --weights int8, found --weights %s",
+                            vkf_storage_name(*weights));
   *weights = VKF_STORAGE_Q8;
   return TOOL_OK;
 }
@@ -156,10 +157,11 @@ int tool_session_open_context(tool_session *session, const tool_args *args) {
   vkf_model_params_init(&session->how);
   vkf_session_params_init(&session->run_how);
   session->run_how.kv_cache_bytes = args->kv_cache_bytes;
-  if (find_storage("weights", args->weights, &session->how.weights) != TOOL_OK ||
-      find_activations(args->activations, &session->how.weights) != TOOL_OK ||
-      find_storage("kv-cache", args->kv_cache, &session->how.kv_cache) != TOOL_OK)
-    return TOOL_FAILED;
+  const char *command = args->command ? args->command->name : NULL;
+  if (find_storage(command, "weights", args->weights, &session->how.weights) != TOOL_OK ||
+      find_activations(command, args->activations, &session->how.weights) != TOOL_OK ||
+      find_storage(command, "kv-cache", args->kv_cache, &session->how.kv_cache) != TOOL_OK)
+    return TOOL_USAGE;
   session->terminal = isatty(STDERR_FILENO) == 1;
   /* Before the driver is loaded: it reads the variable then. */
   const unsigned bits = tool_vector_width(tool_cpu_has_avx512(), getenv(TOOL_VECTOR_WIDTH), args->no_wide_vectors);

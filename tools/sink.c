@@ -121,11 +121,12 @@ static int open_file(tool_sink *s, bool resumes, unsigned long long work, tool_s
         s->path, s->journal_path);
   const bool goes_on = j.size && resumes;
   struct stat facts;
-  if (!j.size && resumes && stat(s->path, &facts) == 0 && facts.st_size > 0) {
+  const bool is_there = stat(s->path, &facts) == 0;
+  if (!j.size && resumes && is_there && facts.st_size > 0) {
     unlink(s->journal_path);
     return tool_error("%s: expected %s beside it, found none: nothing is left to resume", s->path, s->journal_path);
   }
-  s->fd = open(s->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC | (goes_on ? 0 : O_TRUNC), 0666);
+  s->fd = open(s->path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
   if (s->fd < 0) {
     const int cause = errno;
     if (!j.size) unlink(s->journal_path);
@@ -135,13 +136,27 @@ static int open_file(tool_sink *s, bool resumes, unsigned long long work, tool_s
   if (exit_code != TOOL_OK) return exit_code;
   *is_done = goes_on && j.is_done;
   if (*is_done) return TOOL_OK;
-  if (ftruncate(s->fd, (off_t)s->at.bytes) != 0 && goes_on)
+  if (!goes_on) {
+    s->waits = true;
+    s->makes[0] = !is_there;
+    s->makes[1] = !j.size;
+    snprintf(s->head, sizeof s->head, "%s %016llx %zu/%zu %zu\n", head, work, shard.part, shard.of, shard.each);
+    return TOOL_OK;
+  }
+  if (ftruncate(s->fd, (off_t)s->at.bytes) != 0)
     return tool_error("%s: cannot be written: %s", s->path, strerror(errno));
-  if (ftruncate(s->journal, goes_on ? (off_t)j.size : 0) != 0)
-    return tool_error("%s: cannot be written: %s", s->journal_path, strerror(errno));
-  char line[128];
-  const int n = snprintf(line, sizeof line, "%s %016llx %zu/%zu %zu\n", head, work, shard.part, shard.of, shard.each);
-  return goes_on ? TOOL_OK : write_all(s->journal_path, s->journal, line, (size_t)n);
+  return ftruncate(s->journal, (off_t)j.size) == 0
+             ? TOOL_OK
+             : tool_error("%s: cannot be written: %s", s->journal_path, strerror(errno));
+}
+
+/* Empties an older file and its journal, before the first block. */
+static int begin(tool_sink *s) {
+  if (!s->waits) return TOOL_OK;
+  s->waits = false;
+  if (ftruncate(s->fd, 0) != 0) return tool_error("%s: cannot be written: %s", s->path, strerror(errno));
+  if (ftruncate(s->journal, 0) != 0) return tool_error("%s: cannot be written: %s", s->journal_path, strerror(errno));
+  return write_all(s->journal_path, s->journal, s->head, strlen(s->head));
 }
 
 int tool_sink_open(tool_sink *s, const char *path, bool resumes, unsigned long long work, tool_shard shard,
@@ -227,7 +242,8 @@ int tool_sink_write(tool_sink *s, size_t lines, uint64_t source) {
     s->size = 0;
     return tool_flush();
   }
-  if (s->size > 0) exit_code = write_block(s);
+  exit_code = begin(s);
+  if (exit_code == TOOL_OK && s->size > 0) exit_code = write_block(s);
   if (exit_code != TOOL_OK) return exit_code;
   s->at.text = tool_hash(s->at.text, s->text, s->size);
   s->at.lines = lines;
@@ -238,6 +254,8 @@ int tool_sink_write(tool_sink *s, size_t lines, uint64_t source) {
 
 int tool_sink_end(tool_sink *s, size_t lines, uint64_t source, bool keeps_journal) {
   if (!s->path || s->journal < 0) return TOOL_OK;
+  const int exit_code = begin(s);
+  if (exit_code != TOOL_OK) return exit_code;
   s->at.lines = lines;
   s->at.source = source;
   if (keeps_journal) return write_record(s, "done ");
@@ -246,6 +264,8 @@ int tool_sink_end(tool_sink *s, size_t lines, uint64_t source, bool keeps_journa
 }
 
 void tool_sink_close(tool_sink *s) {
+  if (s->waits && s->makes[0]) unlink(s->path);
+  if (s->waits && s->makes[1]) unlink(s->journal_path);
   if (s->path && s->fd >= 0) close(s->fd);
   if (s->path && s->journal >= 0) close(s->journal);
   free(s->text);

@@ -39,8 +39,11 @@ typedef struct tool_sink {
   const char *path; /* NULL: standard output */
   char journal_path[4200];
   int fd, journal;
-  char packing; /* 'g', 'z', or 0 */
-  char *text;   /* [size]: of the block */
+  bool waits;     /* nothing was written yet: an older file is as it was */
+  bool makes[2];  /* the file and its journal were not there before */
+  char head[128]; /* of a new journal */
+  char packing;   /* 'g', 'z', or 0 */
+  char *text;     /* [size]: of the block */
   size_t size, capacity;
   tool_record at;
   double written; /* when, in seconds */
@@ -49,8 +52,10 @@ typedef struct tool_sink {
 /* Reads FILE.journal. TOOL_FAILED after a message if there is something else. */
 int tool_journal_read(const char *path, tool_journal *out);
 
-/* path NULL or "-": standard output. work: a hash of what is done to the lines. resumes: goes on behind the last record
- * of the journal, which sink->at is then; *is_done: nothing is left to do. Close it either way. */
+/* path NULL or "-": standard output. A file that is there keeps what it has until the first block is written, so a run
+ * that fails before it has a result loses nothing, and leaves nothing. work: a hash of what is done to the lines.
+ * resumes: goes on behind the last record of the journal, which sink->at is then; *is_done: nothing is left to do.
+ * Close it either way. */
 int tool_sink_open(tool_sink *sink, const char *path, bool resumes, unsigned long long work, tool_shard shard,
                    bool *is_done);
 int tool_sink_add(tool_sink *sink, const char *text, size_t size);

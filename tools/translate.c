@@ -221,8 +221,10 @@ static int open_corpus(translation *t, bool *is_done) {
   w->user = &t->lines;
   w->capacity = 16 * args->batch_size > WINDOW ? 16 * args->batch_size : WINDOW;
   unsigned long long work = 0;
-  int exit_code = tool_source_open(&w->source, args->inputs,
-                                   args->n_operands ? (const char *const *)args->operands : NULL, args->n_operands);
+  int exit_code = args->n_operands ? TOOL_OK : tool_refuse_same_file("translate", args->inputs, args->output);
+  if (exit_code != TOOL_OK) return exit_code;
+  exit_code = tool_source_open(&w->source, args->inputs, args->n_operands ? (const char *const *)args->operands : NULL,
+                               args->n_operands);
   if (!args->json && !args->jsonl) w->shard.each = t->lines.n_best;
   if (exit_code == TOOL_OK && args->output) exit_code = hash_work(t, &work);
   if (exit_code == TOOL_OK) exit_code = tool_sink_open(&w->sink, args->output, args->resume, work, w->shard, is_done);
@@ -300,7 +302,7 @@ static const tool_option options[] = {
      "lines translated together, at most; default 64, fewer with\nbeams. One that is done makes place for the next"},
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
-    {"n-best", 0, TOOL_KEY_WHOLE, 0, "N",
+    {"n-best", 0, TOOL_KEY_COUNT, 0, "N",
      "the N best of the beams, or N that are drawn, for each text,\nas Moses writes them: line ||| translation ||| F0= "
      "score |||\nscore; lines are counted from 0"},
     {"normalize", 0, TOOL_KEY_NUMBER, 0, "X", "what Marian calls --length-penalty"},

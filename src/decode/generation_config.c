@@ -130,9 +130,10 @@ static vkf_status check_sampling(const vkf_generation_config *c) {
       {"min_p", "a number from 0 to 1", c->min_p, c->min_p >= 0 && c->min_p <= 1},
   };
   if (c->num_beams > 1)
-    return vkf_env_fail(c->env, VKF_ERROR_UNSUPPORTED,
-                        "generation configuration: \"do_sample\" with num_beams %u is not supported: expected 1 beam",
-                        c->num_beams);
+    return vkf_env_fail(
+        c->env, VKF_ERROR_UNSUPPORTED,
+        "generation configuration: \"do_sample\" with num_beams %u is not supported: expected num_beams 1",
+        c->num_beams);
   for (size_t i = 0; i < VKF_COUNT(rows); i++)
     if (!rows[i].fits)
       return vkf_env_fail(c->env, VKF_ERROR_ARGUMENT, "generation configuration: \"%s\": expected %s, found %g",

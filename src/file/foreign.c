@@ -2,6 +2,7 @@
 #define _POSIX_C_SOURCE 200809L
 #include "file/foreign.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -65,10 +66,14 @@ vkf_status vkf_file_foreign_check(vkf_env *env, const char *path) {
                         "%s: expected a model folder, found nothing; a model of the Hub is downloaded by "
                         "\"huggingface-cli download %s --local-dir FOLDER\"",
                         path, path);
+  if (stat(path, &facts) != 0 && errno == ENOENT)
+    return vkf_env_fail(env, VKF_ERROR_FILE, "%s: expected a model folder, found no file or folder of that name", path);
   if (stat(path, &facts) != 0 || (!S_ISDIR(facts.st_mode) && !S_ISREG(facts.st_mode))) return VKF_OK;
   if (S_ISDIR(facts.st_mode)) {
     const char *what = is_there(path, "model.safetensors") ? NULL : known_folder(path);
     if (is_there(path, "pytorch_model.bin") || is_there(path, "model.safetensors.index.json")) what = NULL;
+    if (what == NULL && !is_there(path, "config.json"))
+      return vkf_env_fail(env, VKF_ERROR_FILE, "%s: expected a model folder, found a folder without config.json", path);
     if (what == NULL) return VKF_OK;
     return vkf_env_fail(env, VKF_ERROR_FILE, "%s: expected a model folder, found %s", path, what);
   }

@@ -46,8 +46,8 @@ vkf_status vkf_text_load_object(vkf_text_loader *loader, const vkf_text_file *fi
     return vkf_env_fail(loader->env, VKF_ERROR_MEMORY, "%s: out of host memory while reading %zu bytes of JSON",
                         file->name, file->size);
   if (*out == NULL)
-    return vkf_env_fail(loader->env, VKF_ERROR_FORMAT, "%s: no JSON, line %d, column %d: %s", file->name, error.line,
-                        error.column, error.text);
+    return vkf_env_fail(loader->env, VKF_ERROR_FORMAT, "%s: expected JSON, found at line %d, column %d: %s", file->name,
+                        error.line, error.column, error.text);
   return vkf_env_fail(loader->env, VKF_ERROR_FORMAT, "%s: expected a JSON object, found another value", file->name);
 }
 

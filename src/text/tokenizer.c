@@ -18,7 +18,8 @@ static vkf_status load_json(vkf_text_tokenizer *tokenizer, vkf_text_loader *load
   if (root == NULL && vkf_json_lacks_memory(loader->env, &error))
     VKF_FAIL(loader->env, VKF_ERROR_MEMORY, "out of host memory while reading %zu bytes of JSON", file->size);
   if (root == NULL)
-    VKF_FAIL(loader->env, VKF_ERROR_FORMAT, "no JSON, line %d, column %d: %s", error.line, error.column, error.text);
+    VKF_FAIL(loader->env, VKF_ERROR_FORMAT, "expected JSON, found at line %d, column %d: %s", error.line, error.column,
+             error.text);
   if (!json_is_object(root)) VKF_FAIL(loader->env, VKF_ERROR_FORMAT, "expected a JSON object, found another value");
   VKF_TRY(vkf_text_tokenizer_load(tokenizer, loader, root));
 done:

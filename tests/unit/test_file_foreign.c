@@ -54,9 +54,9 @@ static void folders_of_others(void **state) {
     refused(folder, rows[i][1]);
     assert_int_equal(unlink(path), 0);
   }
-  refused(folder, "config.json: cannot be opened");
+  refused(folder, "expected a model folder, found a folder without config.json");
   refused("org/some-model", "\"huggingface-cli download org/some-model --local-dir FOLDER\"");
-  refused("./none", "config.json: cannot be opened");
+  refused("./none", "./none: expected a model folder, found no file or folder of that name");
 }
 
 static void files_of_others(void **state) {

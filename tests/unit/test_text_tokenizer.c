@@ -375,8 +375,8 @@ static void malformed_files(void **state) {
     vkf_status status;
     const char *says;
   } rows[] = {
-      {"", VKF_ERROR_FORMAT, "tokenizer.json: no JSON, line 1"},
-      {"{\"model\":", VKF_ERROR_FORMAT, "no JSON"},
+      {"", VKF_ERROR_FORMAT, "tokenizer.json: expected JSON, found at line 1"},
+      {"{\"model\":", VKF_ERROR_FORMAT, "expected JSON, found at line 1"},
       {"[]", VKF_ERROR_FORMAT, "expected a JSON object"},
       {"{}", VKF_ERROR_FORMAT, "\"model\" should be an object"},
       {"{\"model\":{\"type\":\"Neural\"}}", VKF_ERROR_UNSUPPORTED,

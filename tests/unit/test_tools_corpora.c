@@ -136,6 +136,17 @@ static void test_ends(void **state) {
        "$T/o $T/whole && test \"$(tail -c 1 $T/o)\" = '' || exit 9; exit $c",
        4, "", "o: cannot be written: File too large"},
       {"eval \"$X -i $T/in -o $T/o --resume\" && cmp $T/o $T/whole", 0, "", " lines, "},
+      /* a run that fails before it has a result changes nothing, leaves nothing, and does not stand in the way */
+      {"echo old > $T/old; eval \"$X -i $T/in -o $T/old --device nosuch\"; c=$?; cat $T/old; ls $T | grep "
+       "'old.journal'; "
+       "exit $c",
+       3, "old\n", "no device matches"},
+      {"eval \"$X -i $T/in -o $T/fresh --device nosuch\" || ls $T | grep -c fresh", 1, "0\n", "no device matches"},
+      {"eval \"$X -i $T/in -o $T/old\" && cmp $T/old $T/whole", 0, "", NULL},
+      {"cp $T/in $T/same; eval \"$X -i $T/same -o $T/same\"; c=$?; cmp $T/in $T/same; exit $c", 2, "",
+       "--output: expected another file than the input, found '"},
+      {"eval \"$X -o $T/same\" < $T/same; c=$?; cmp $T/in $T/same; exit $c", 2, "",
+       "expected another file than the input"},
       {"{ head -100 $T/in; printf '\\377\\n'; } | eval \"$X --invalid fail -o $T/p\"; c=$?; head -100 $T/whole | cmp - "
        "$T/p; "
        "exit $c",
@@ -223,6 +234,8 @@ static void test_shards(void **state) {
       {"cd $T; $V merge s1 s3", 4, "", "expected shards 1 to 3, found no shard 2"},
       {"cd $T; cp s2 t2; cp s2.journal t2.journal; $V merge s1 s2 t2 s3", 4, "", "shard 2/3 is there twice: it is "},
       {"cd $T; sed '2s,$,x,' t2 > t; mv t t2; $V merge s1 t2 s3 -o nothing", 4, "", "t2: it is not what was written"},
+      {"cd $T; cp s1 u1; cp s1.journal u1.journal; $V merge u1 s2 s3 -o u1; c=$?; cmp u1 s1; exit $c", 2, "",
+       "--output: expected another file than the input, found 'u1' for both"},
       {"cd $T; sed -i '$d' t2.journal; $V merge s1 t2 s3", 4, "", "t2: shard 2/3 is not done: "},
       {"cd $T; rm t2.journal; $V merge s1 t2 s3", 4, "", "t2: expected t2.journal beside it, found none"},
       {"cd $T; head -20 in > few; eval \"$X -i few -o t2 --shard 2/3\"; $V merge s1 t2 s3", 4, "",
