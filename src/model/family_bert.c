@@ -34,6 +34,7 @@ static const vkf_model_encoder_heads bert_heads = {
 static const vkf_model_encoder_heads roberta_heads = {
     .dense = "lm_head.dense.",
     .norm = "lm_head.layer_norm.",
+    .dense_has_gelu = true,
     .table = "lm_head.decoder.weight",
     .bias = "lm_head.bias",
     .bias_again = "lm_head.decoder.bias",

@@ -318,6 +318,7 @@ vkf_status vkf_model_find_head(vkf_net *net, vkf_file_value config, uint32_t kin
 /* The heads of an encoder: stems, or names of tensors where they end in "weight" or "bias". NULL: there is none. */
 typedef struct vkf_model_encoder_heads {
   const char *dense, *norm;   /* of the masked language model */
+  bool dense_has_gelu;        /* behind dense, whatever activation the layers have; else it is theirs */
   const char *table, *bias;   /* its projection: stored where it is not tied; the bias */
   const char *bias_again;     /* the name under which the bias may be stored, too: it counts */
   const char *pooler;         /* of the first token, in the base model */

@@ -567,6 +567,32 @@ static void copies_that_are_none(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
+/* RoBERTa's head of a masked language model has GELU, the others' has the activation of the layers. */
+static void activation_of_the_head(void **state) {
+  (void)state;
+  static const struct {
+    const char *golden;
+    vkf_activation head;
+  } rows[] = {{"roberta", VKF_ACT_GELU},
+              {"camembert", VKF_ACT_GELU},
+
+              {"bert", VKF_ACT_RELU},
+              {"albert", VKF_ACT_RELU}};
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    form f = {.dtype = VKF_F32};
+    vkf_net *net = NULL;
+    write_form(rows[i].golden, &f);
+    json_t *config = read_config(rows[i].golden);
+    json_object_set_new(config, "hidden_act", json_string("relu"));
+    write_config(folder, config);
+    json_decref(config);
+    ok(vkf_model_net_open(&env, &(vkf_file_source){.folder = folder}, &net));
+    assert_int_equal(net->encoder.activation, VKF_ACT_RELU);
+    assert_int_equal(net->head.activation, rows[i].head);
+    vkf_model_net_close(&net);
+  }
+}
+
 /* ---- what is refused --------------------------------------------------------------------------------------------- */
 
 static void refused(const char *golden, const char *object, const char *key, const char *json, const char *part) {
@@ -618,6 +644,7 @@ int main(void) {
                                      cmocka_unit_test(stretched_sinusoids),
                                      cmocka_unit_test(relative_buckets),
                                      cmocka_unit_test(copies_that_are_none),
+                                     cmocka_unit_test(activation_of_the_head),
                                      cmocka_unit_test(options_are_refused_by_name)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   clear_folder(folder);
