@@ -48,7 +48,11 @@
 #define VKF_C_CAUSAL 17
 #define VKF_C_IS_PACKED 18
 #define VKF_C_BIAS_BY_DISTANCE 19
-#define VKF_C_SOFTCAP 20 /* the bits of a float; 0: none */
+#define VKF_C_SOFTCAP 20            /* the bits of a float; 0: none */
+#define VKF_C_ATTENTION_MATRIX_M 21 /* of a cooperative matrix product, in kernels that have them */
+#define VKF_C_ATTENTION_MATRIX_N 22
+#define VKF_C_ATTENTION_MATRIX_K 23
+#define VKF_ATTENTION_WIDE 8 /* their operand behind the spans: the word of vkf_problem.wide */
 /* norm */
 #define VKF_C_IS_RMS 10
 #define VKF_C_NORM_HAS_RESIDUAL 11
@@ -109,6 +113,8 @@
 
 /* Keys per step of the online softmax in every kernel, from the first key of the mask: part of the order of sums. */
 #define VKF_KEY_BLOCK 16
+/* What weights of attention are multiplied with before they become f16. */
+#define VKF_HALF_WEIGHT 32768.0f
 /* The largest head width that attention takes. */
 #define VKF_MAX_HEAD_WIDTH 256
 /* The largest head width of the kernels that unroll over it. */

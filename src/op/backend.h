@@ -75,7 +75,7 @@ typedef struct vkf_rounding {
   uint32_t at_once;                   /* of a matmul: products that one step adds in any order; 0: one */
   bool exact_steps;                   /* the sum of a step's products is exact before it is added */
   bool scaled_rows;                   /* a sum is multiplied with the scale of its weight's row in the end */
-  bool x_f16;                         /* matmul: x is rounded to f16 first */
+  bool x_f16;                         /* matmul: x is rounded to f16 first; attention: q, k, v and weights */
   bool scaled_parts;                  /* log_softmax: parts of the sum are below maxima of their own, then scaled */
   uint32_t key_block;                 /* keys per step of the online softmax */
   double exp_ulp_base, exp_ulp_slope; /* |error of exp(x)| <= (base + slope |x|) ulp (Vulkan: 3 + 2|x|) */

@@ -8,6 +8,7 @@
 
 #include <float.h>
 #include <math.h>
+#include <string.h>
 
 #include "ref/ref.h"
 
@@ -60,6 +61,24 @@ double vkf_ref_depth(const vkf_rounding *r, uint64_t n);
 double vkf_ref_exp_error(const vkf_rounding *r, double x);
 /* Relative error of a division. */
 double vkf_ref_div_error(const vkf_rounding *r);
+
+/* Rounded to f16 as shaders/lib/halves.glsl does it, where it is a normal number there. */
+static inline float vkf_ref_halved(float x) {
+  uint32_t bits;
+  memcpy(&bits, &x, sizeof bits);
+  bits = (bits + 0xfffu + (bits >> 13 & 1)) & ~0x1fffu;
+  memcpy(&x, &bits, sizeof x);
+  return x;
+}
+/* What a kernel multiplies in the place of x: a number within `off` of `value`. Below the normal numbers of f16 a
+ * device may take 0 or either neighbour, else it is known. */
+typedef struct vkf_ref_half {
+  double value, off;
+} vkf_ref_half;
+static inline vkf_ref_half vkf_ref_half_of(float x) {
+  if (fabsf(x) >= 0x1p-14f || x == 0) return (vkf_ref_half){(double)vkf_ref_halved(x), 0};
+  return (vkf_ref_half){(double)x, VKF_MAX(fabs((double)x), 0x1p-24)};
+}
 
 /* An activation of an exact sum, and the bound of its computed value where the sum is off by at most `error`. */
 double vkf_ref_activate(vkf_activation act, double x);

@@ -69,6 +69,23 @@ static double softcap_bound(double cap, double x, double error, const vkf_roundi
   return cap * (bound + r->u * (fabs(tanh(x / cap)) + bound)) + r->tiny;
 }
 
+/* The error of the sum of products x k, before it is scaled; *magnitude: of the terms. */
+static double products_error(const vkf_rounding *r, const float *x, const float *k, uint32_t n, double *magnitude) {
+  double rounded = 0, unknown = 0, terms = 0;
+  *magnitude = 0;
+  for (uint32_t i = 0; i < n; i++) {
+    const double product = (double)x[i] * k[i];
+    *magnitude += fabs(product);
+    if (!r->x_f16) continue;
+    const vkf_ref_half a = vkf_ref_half_of(x[i]), b = vkf_ref_half_of(k[i]);
+    rounded += a.value * b.value - product;
+    unknown += a.off * fabs(b.value) + fabs(a.value) * b.off + a.off * b.off;
+    terms += fabs(a.value * b.value);
+  }
+  const double lost = fabs(rounded) + unknown;
+  return lost + vkf_ref_gamma(n + 1, r->u) * (r->x_f16 ? terms + unknown : *magnitude);
+}
+
 /* score = cap(scale (q . k)) + bias, and its error. */
 static void find_scores(query *q) {
   const vkf_call *call = q->call;
@@ -88,8 +105,7 @@ static void find_scores(query *q) {
     if (bias->data) q->score[s] += bias_of(q, bias, s);
     if (!vkf_ref_wants_bounds(call)) continue;
     const vkf_rounding *r = call->rounding;
-    for (uint32_t i = 0; i < p->key_width; i++) magnitude += fabs((double)x[i] * k[i]);
-    double error = vkf_ref_gamma(p->key_width + 1, r->u) * fabs(scale) * magnitude + (p->key_width + 2) * r->tiny;
+    double error = fabs(scale) * products_error(r, x, k, p->key_width, &magnitude) + (p->key_width + 2) * r->tiny;
     if (p->softcap > 0) error = softcap_bound((double)p->softcap, plain, error, r);
     if (bias->data) error += r->u * (fabs(q->score[s]) + error);
     q->score_error[s] = isfinite(q->score[s]) ? error : 0;
@@ -116,6 +132,13 @@ static bool find_weights(query *q) {
   return any;
 }
 
+/* What a weight may lose beside its relative error, where it is rounded to f16 after a product with VKF_HALF_WEIGHT. */
+static double lost_weight(const query *q, uint32_t s) {
+  const double least = 0x1p-14 / (double)VKF_HALF_WEIGHT;
+  if (!q->call->rounding->x_f16) return 0;
+  return VKF_MIN(q->weight[s] * (1 + q->weight_error[s]), least) + least * 0x1p-10;
+}
+
 /* Relative errors of the computed weights, and the absolute one of their sum: docs/numerics.md, attention. */
 static void bound_weights(query *q) {
   const vkf_rounding *r = q->call->rounding;
@@ -134,8 +157,9 @@ static void bound_weights(query *q) {
     double logarithm =
         q->score_error[s] + r->u * t + vkf_ref_exp_error(r, t) + rescalings * (2 * r->u * r->exp_ulp_base + r->u);
     q->weight_error[s] = expm1(logarithm * (1 + 1e-4)); /* 1e-4: terms of the second order in u */
-    error += q->weight[s] * q->weight_error[s] + (rescalings + 2) * r->tiny;
-    sum += q->weight[s] * (1 + q->weight_error[s]);
+    if (r->x_f16) q->weight_error[s] += 0x1p-11 * (1 + q->weight_error[s]);
+    error += q->weight[s] * q->weight_error[s] + lost_weight(q, s) + (rescalings + 2) * r->tiny;
+    sum += q->weight[s] * (1 + q->weight_error[s]) + lost_weight(q, s);
   }
   q->sum_error = error + vkf_ref_gamma(vkf_ref_depth(r, q->n_keys) + 1, r->u) * sum;
 }
@@ -158,12 +182,12 @@ static void store_weights(const query *q, bool any) {
 }
 
 /* out = sum(weight v) / sum(weight); acc [V]: exact; acc_error [V]: absolute error of the computed numerator;
- * largest [V]: of |v|, which bounds any weighted mean. */
-static void store_values(const query *q, bool any, double *acc, double *acc_error, double *largest) {
+ * largest [V]: of |v|, which bounds any weighted mean; moved [V]: how far rounding the values moves the numerator. */
+static void store_values(const query *q, bool any, double *acc, double *acc_error, double *largest, double *moved) {
   const vkf_call *call = q->call;
   uint32_t width = q->p->value_width;
   size_t at = row_of(q) * call->out[0].stride[0] + (size_t)q->head * width;
-  for (uint32_t i = 0; i < width; i++) acc[i] = acc_error[i] = largest[i] = 0;
+  for (uint32_t i = 0; i < width; i++) acc[i] = acc_error[i] = largest[i] = moved[i] = 0;
   double gamma =
       vkf_ref_wants_bounds(call) ? vkf_ref_gamma(vkf_ref_depth(call->rounding, q->n_keys) + 2, call->rounding->u) : 0;
   for (uint32_t s = 0; any && s < q->n_keys; s++) {
@@ -171,17 +195,20 @@ static void store_values(const query *q, bool any, double *acc, double *acc_erro
     const float *v = kv_row(q, VKF_ATTENTION_V, s);
     for (uint32_t i = 0; i < width; i++) acc[i] += q->weight[s] * (double)v[i];
     if (!vkf_ref_wants_bounds(call)) continue;
-    double own = q->weight[s] * (q->weight_error[s] + gamma * (1 + q->weight_error[s])) + 4 * call->rounding->tiny;
+    double own = q->weight[s] * (q->weight_error[s] + gamma * (1 + q->weight_error[s])) +
+                 (1 + gamma) * lost_weight(q, s) + 4 * call->rounding->tiny;
     for (uint32_t i = 0; i < width; i++) {
-      acc_error[i] += own * fabs(v[i]) + 4 * call->rounding->tiny;
-      largest[i] = VKF_MAX(largest[i], fabs((double)v[i]));
+      const vkf_ref_half half = call->rounding->x_f16 ? vkf_ref_half_of(v[i]) : (vkf_ref_half){(double)v[i], 0};
+      moved[i] += q->weight[s] * (half.value - (double)v[i]);
+      acc_error[i] += own * (fabs(half.value) + half.off) + q->weight[s] * half.off + 4 * call->rounding->tiny;
+      largest[i] = VKF_MAX(largest[i], fabs(half.value) + half.off);
     }
   }
   for (uint32_t i = 0; i < width; i++) {
     double value = any ? acc[i] / q->sum : 0, bound = 0;
     if (any && vkf_ref_wants_bounds(call)) {
       double left = q->sum - q->sum_error;
-      double off = left > 0 ? (acc_error[i] + fabs(value) * q->sum_error) / left : INFINITY;
+      double off = left > 0 ? (acc_error[i] + fabs(moved[i]) + fabs(value) * q->sum_error) / left : INFINITY;
       bound =
           off + (vkf_ref_div_error(call->rounding) + call->rounding->u) * (fabs(value) + off) + call->rounding->tiny;
       bound = VKF_MIN(bound, 2 * largest[i] * (1 + 1e-3) + call->rounding->tiny);
@@ -379,7 +406,7 @@ static vkf_status run(vkf_env *env, const vkf_call *call, const vkf_attention_pa
   vkf_status st = VKF_OK;
   const uint32_t T = call->dims->v[p->queries], most = call->dims->v[p->keys];
   query q = {.call = call, .p = p}, e = {.call = errors, .p = p};
-  double *numbers = vkf_env_alloc(env, 4 * (size_t)most + 3 * (size_t)p->value_width, sizeof(double));
+  double *numbers = vkf_env_alloc(env, 4 * (size_t)most + 4 * (size_t)p->value_width, sizeof(double));
   bool *seen = vkf_env_alloc(env, most, sizeof(bool));
   if (!numbers || !seen) {
     st = VKF_ERROR_MEMORY;
@@ -415,7 +442,7 @@ static vkf_status run(vkf_env *env, const vkf_call *call, const vkf_attention_pa
         bool any = find_weights(&q);
         if (any && vkf_ref_wants_bounds(call)) bound_weights(&q);
         if (values) {
-          store_values(&q, any, acc, acc + p->value_width, acc + 2 * p->value_width);
+          store_values(&q, any, acc, acc + p->value_width, acc + 2 * p->value_width, acc + 3 * p->value_width);
         } else {
           store_weights(&q, any);
         }

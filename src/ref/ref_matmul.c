@@ -37,15 +37,6 @@ typedef struct products {
   double largest;   /* of |w|, which is no smaller than the scale of its row; 0 without scales of rows */
 } products;
 
-/* Rounded to f16 as shaders/matmul_coopmat.comp does it, where it is a normal number there. */
-static float halved(float x) {
-  uint32_t bits;
-  memcpy(&bits, &x, sizeof bits);
-  bits = (bits + 0xfffu + (bits >> 13 & 1)) & ~0x1fffu;
-  memcpy(&x, &bits, sizeof x);
-  return x;
-}
-
 /* Partial sum q of n takes `together` products from q * together on, then those n * together further on. A step adds
  * at_once of them. */
 static void add_partial_sum(const float *x, const float *w, uint32_t k, const vkf_rounding *r, uint32_t q,
@@ -83,7 +74,7 @@ static double lost_in_f16(const float *x, const float *w, uint32_t k, bool scale
   double off = 0, gone = 0;
   for (uint32_t i = 0; i < k; i++) {
     const bool normal = fabsf(x[i]) >= 0x1p-14f && (scaled_rows ? w[i] != 0 : fabsf(w[i]) >= 0x1p-14f);
-    rounded[i] = normal ? halved(x[i]) : x[i];
+    rounded[i] = normal ? vkf_ref_halved(x[i]) : x[i];
     off += ((double)rounded[i] - (double)x[i]) * w[i];
     if (!normal) gone += fabs((double)x[i] * w[i]);
   }

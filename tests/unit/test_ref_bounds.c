@@ -10,6 +10,8 @@
 
 #include <cmocka.h>
 
+#include "ref/internal.h"
+#include "shared/constants.h"
 #include "shared/math.h"
 #include "support/calls.h"
 
@@ -324,9 +326,10 @@ static float float_tanh(float x, float (*exp_of)(float)) {
   return copysignf((1 - e) / (1 + e), x);
 }
 
-/* One query after the other by the online softmax in blocks (Milakov and Gimelshein 2018). */
+/* One query after the other by the online softmax in blocks (Milakov and Gimelshein 2018). weights: what those are
+ * multiplied with before they become f16; 0: they do not. */
 static void float_attention(const float *q, const float *k, const float *v, float scale, float softcap, uint32_t block,
-                            float (*exp_of)(float), float *out) {
+                            float (*exp_of)(float), float weights, float *out) {
   float o[VALUE] = {0}, score[KEYS], top = -3.4e38f, total = 0;
   for (uint32_t s0 = 0; s0 < KEYS; s0 += block) {
     uint32_t end = VKF_MIN(s0 + block, (uint32_t)KEYS);
@@ -341,7 +344,7 @@ static void float_attention(const float *q, const float *k, const float *v, floa
     total *= factor;
     for (int i = 0; i < VALUE; i++) o[i] *= factor;
     for (uint32_t s = s0; s < end; s++) {
-      float e = exp_of(score[s] - top);
+      const float weight = exp_of(score[s] - top), e = weights > 0 ? vkf_ref_halved(weight * weights) : weight;
       total += e;
       for (int i = 0; i < VALUE; i++) o[i] += e * v[s * VALUE + i];
     }
@@ -349,9 +352,14 @@ static void float_attention(const float *q, const float *k, const float *v, floa
   for (int i = 0; i < VALUE; i++) out[i] = o[i] / total;
 }
 
-/* The largest err/bound over 30 queries; factor: a fault in the scale; good_exp: exp is known to one ulp. */
-static double attention_ratio(double mean, double sigma, bool one_sign, uint32_t block, float factor, bool good_exp,
-                              float softcap) {
+static void halve(float *x, size_t n) {
+  for (size_t i = 0; i < n; i++) x[i] = vkf_ref_halved(x[i]);
+}
+
+/* The largest err/bound over 30 queries; factor: a fault in the scale; good_exp: exp is known to one ulp; f16: inputs
+ * and weights are rounded to it. */
+static double attention_ratio_in(bool f16, double mean, double sigma, bool one_sign, uint32_t block, float factor,
+                                 bool good_exp, float softcap) {
   enum { QUERIES = 30 };
   float *q = random_floats(QUERIES * WIDTH, 1, mean, sigma), *k = random_floats(KEYS * WIDTH, 2, mean, sigma);
   float *v = one_sign ? positive_floats(KEYS * VALUE, 3) : random_floats(KEYS * VALUE, 3, 0, 1);
@@ -370,21 +378,45 @@ static double attention_ratio(double mean, double sigma, bool one_sign, uint32_t
   vkf_rounding rounding = vulkan_rounding(1, block);
   if (good_exp) rounding.exp_ulp_base = 1;
   if (good_exp) rounding.exp_ulp_slope = 0;
+  rounding.x_f16 = f16;
   vkf_call call = {.op = VKF_OP_ATTENTION, .name = "attention", .params = &params, .dims = &dims};
   call.in[VKF_ATTENTION_Q] = VIEW(q, QUERIES, WIDTH);
   call.in[VKF_ATTENTION_K] = VIEW(k, 1, 1, KEYS, WIDTH);
   call.in[VKF_ATTENTION_V] = VIEW(v, 1, 1, KEYS, VALUE);
   call.out[0] = VIEW(NULL, QUERIES, VALUE);
   result r = compare_call(&call, &rounding);
-  for (int t = 0; t < QUERIES; t++) {
-    float_attention(q + t * WIDTH, k, v, 0.2f * factor, softcap, block, good_exp ? expf : worst_exp, r.y + t * VALUE);
+  if (f16) {
+    halve(q, QUERIES * WIDTH);
+    halve(k, KEYS * WIDTH);
+    halve(v, KEYS * VALUE);
   }
+  for (int t = 0; t < QUERIES; t++)
+    float_attention(q + t * WIDTH, k, v, 0.2f * factor, softcap, block, good_exp ? expf : worst_exp,
+                    f16 ? VKF_HALF_WEIGHT : 0, r.y + t * VALUE);
   double ratio = ratio_of(&call, &r);
   finish(&r);
   free(q);
   free(k);
   free(v);
   return ratio;
+}
+
+static double attention_ratio(double mean, double sigma, bool one_sign, uint32_t block, float factor, bool good_exp,
+                              float softcap) {
+  return attention_ratio_in(false, mean, sigma, one_sign, block, factor, good_exp, softcap);
+}
+
+/* By cooperative matrices: most of the error is the rounding to f16, of the values and their weights above all. */
+static void attention_in_halves_is_within_its_bound(void **state) {
+  (void)state;
+  static const double sigmas[] = {0.1, 1, 3, 10, 100};
+  for (size_t i = 0; i < VKF_COUNT(sigmas); i++) {
+    assert_true(attention_ratio_in(true, 0, sigmas[i], false, 32, 1, false, 0) <= 1);
+    assert_true(attention_ratio_in(true, 0, sigmas[i], true, 32, 1, true, 3) <= 1);
+  }
+  assert_true(attention_ratio_in(true, 20, 0.1, false, 32, 1, true, 0) <= 1);
+  assert_true(attention_ratio_in(true, 0, 1, false, 32, 1, true, 0) >= 0.1);
+  assert_true(attention_ratio_in(true, 0, 1, false, 32, 1.01f, true, 0) > 1);
 }
 
 static void attention_in_float_is_within_its_bound(void **state) {
@@ -589,6 +621,7 @@ int main(void) {
       cmocka_unit_test(long_sums_are_within_their_bound),
       cmocka_unit_test(a_dropped_product_is_over_the_bound),
       cmocka_unit_test(attention_in_float_is_within_its_bound),
+      cmocka_unit_test(attention_in_halves_is_within_its_bound),
       cmocka_unit_test(large_scores_are_within_their_bound),
       cmocka_unit_test(capped_scores_are_within_their_bound),
       cmocka_unit_test(attention_bound_is_not_loose),

@@ -146,6 +146,87 @@ static double attention_of(vkf_op op, float score) {
   return used(0, numerator / low * (1 + div_error()));
 }
 
+/* Numbers that f16 rounds by nearly all that it may: up where it is better for key 0, whose value is the only one, down
+ * in all others. So do its weights. */
+static double attention_of_halves(void) {
+  enum { KEYS = 16, K = 64 };
+  const float rises = 1 + 0x1.02p-11f, falls = 1 + 0x1.fcp-12f;
+  float q[K], k[KEYS * K], v[KEYS] = {rises};
+  params = (vkf_params){.attention = {.seqs = VKF_DIM_R,
+                                      .queries = VKF_DIM_T,
+                                      .keys = VKF_DIM_S,
+                                      .past = VKF_DIM_ZERO,
+                                      .shared = VKF_DIM_ONE,
+                                      .n_heads = 1,
+                                      .n_kv_heads = 1,
+                                      .key_width = K,
+                                      .value_width = 1,
+                                      .scale = 1}};
+  vkf_call call = call_of(VKF_OP_ATTENTION, (vkf_sizes){.B = 1, .R = 1, .T = 1, .S = KEYS});
+  rounding.x_f16 = true;
+  for (int i = 0; i < K; i++) q[i] = 0.25f;
+  for (int i = 0; i < KEYS * K; i++) k[i] = i < K ? rises : falls;
+  call.in[VKF_ATTENTION_Q] = VIEW(q, 1, K);
+  call.in[VKF_ATTENTION_K] = VIEW(k, 1, 1, KEYS, K);
+  call.in[VKF_ATTENTION_V] = VIEW(v, 1, 1, KEYS, 1);
+  call.out[0] = VIEW(stored, 1, 1);
+  compare(&call);
+  const double score = K * 0.25, first = exp(score * 0x1p-10) * (1 + 0x1p-11), other = 1 - 0x1p-11;
+  return used(0, first * (1 + 0x1p-10) / (first + (KEYS - 1) * other));
+}
+
+/* Two keys with these scores. The value that counts is that of the second, and it, or its weight, is lost. */
+static double lost_half(float score, float value) {
+  float q = 1, k[] = {0, score}, v[] = {0, value};
+  params = (vkf_params){.attention = {.seqs = VKF_DIM_R,
+                                      .queries = VKF_DIM_T,
+                                      .keys = VKF_DIM_S,
+                                      .past = VKF_DIM_ZERO,
+                                      .shared = VKF_DIM_ONE,
+                                      .n_heads = 1,
+                                      .n_kv_heads = 1,
+                                      .key_width = 1,
+                                      .value_width = 1,
+                                      .scale = 1}};
+  vkf_call call = call_of(VKF_OP_ATTENTION, (vkf_sizes){.B = 1, .R = 1, .T = 1, .S = 2});
+  rounding.x_f16 = true;
+  call.in[VKF_ATTENTION_Q] = VIEW(&q, 1, 1);
+  call.in[VKF_ATTENTION_K] = VIEW(k, 1, 1, 2, 1);
+  call.in[VKF_ATTENTION_V] = VIEW(v, 1, 1, 2, 1);
+  call.out[0] = VIEW(stored, 1, 1);
+  compare(&call);
+  return used(0, 0);
+}
+static double lost_weight(void) {
+  return lost_half(-21, 60000);
+}
+static double lost_value(void) {
+  return lost_half(0, 0x1p-15f);
+}
+
+/* One key. Its value is rounded up, its weight up in the sum of values and down in that of weights. */
+static double rounded_value(void) {
+  float q = 0, k = 0, v = 1 + 0x1.02p-11f;
+  params = (vkf_params){.attention = {.seqs = VKF_DIM_R,
+                                      .queries = VKF_DIM_T,
+                                      .keys = VKF_DIM_S,
+                                      .past = VKF_DIM_ZERO,
+                                      .shared = VKF_DIM_ONE,
+                                      .n_heads = 1,
+                                      .n_kv_heads = 1,
+                                      .key_width = 1,
+                                      .value_width = 1,
+                                      .scale = 1}};
+  vkf_call call = call_of(VKF_OP_ATTENTION, (vkf_sizes){.B = 1, .R = 1, .T = 1, .S = 1});
+  rounding.x_f16 = true;
+  call.in[VKF_ATTENTION_Q] = VIEW(&q, 1, 1);
+  call.in[VKF_ATTENTION_K] = VIEW(&k, 1, 1, 1, 1);
+  call.in[VKF_ATTENTION_V] = VIEW(&v, 1, 1, 1, 1);
+  call.out[0] = VIEW(stored, 1, 1);
+  compare(&call);
+  return used(0, (1 + 0x1p-10) * (1 + 0x1p-11) / (1 - 0x1p-11));
+}
+
 static double attention_of_scores(void) {
   return attention_of(VKF_OP_ATTENTION, 50);
 }
@@ -339,6 +420,10 @@ static void every_bound_is_used_up(void **state) {
       {VKF_OP_MATMUL, "products that cancel", 0.9, matmul_of_both_signs},
       {VKF_OP_ATTENTION, "large scores", 0.9, attention_of_scores},
       {VKF_OP_ATTENTION, "scores 0", 0.75, attention_of_sums},
+      {VKF_OP_ATTENTION, "rounded to f16", 0.9, attention_of_halves},
+      {VKF_OP_ATTENTION, "a value rounded to f16", 0.95, rounded_value},
+      {VKF_OP_ATTENTION, "a weight that f16 loses", 0.95, lost_weight},
+      {VKF_OP_ATTENTION, "a value that f16 loses", 0.95, lost_value},
       {VKF_OP_ATTENTION_WEIGHTS, "large scores", 0.9, weights_of_scores},
       {VKF_OP_ATTENTION_WEIGHTS, "scores 0", 0.75, weights_of_sums},
       {VKF_OP_NORM, "layer norm", 0.9, layer_norm},
