@@ -57,7 +57,7 @@ if(VKF_GLSL_GL_KHR_cooperative_matrix AND headers_have_coopmat)
   set(VKF_COOPMAT ON)
   target_compile_definitions(vkf_vulkan INTERFACE VKF_HAS_COOPMAT)
 else()
-  message(WARNING "the kernels for matrix cores (matmul_coopmat) are left out: ${VKF_GLSLANG} or the Vulkan headers do "
+  message(WARNING "the kernels for matrix cores (matmul_coopmat, attention_coopmat) are left out: ${VKF_GLSLANG} or the Vulkan headers do "
                   "not know GL_KHR_cooperative_matrix; GPUs that have such cores will not use them")
 endif()
 

@@ -19,6 +19,7 @@
 #define KEYS_AND_VALUES_ELSEWHERE
 #endif
 #include "lib/attention.glsl"
+#include "lib/trim.glsl"
 
 #ifdef VEC4
 #include "lib/keys_values.glsl"
@@ -45,7 +46,6 @@ shared vec4 kv_slice[BN * SLICE]; // a slice of the keys, then a chunk of the va
 shared vec4 scores[BM * SCORES];  // then weights; minus infinity, then -1: the query does not see the key
 shared float highest[BM * BLOCKS];
 shared float factors[BM * BLOCKS]; // of the sums so far, where a block raised the maximum
-shared uint first_seen, last_seen; // of the mask
 shared uint is_ragged;             // some query does not see some key of the tile
 
 // Rows r0 .. of the queries, columns 4 d4 .. 4 d4 + BK.
@@ -79,28 +79,6 @@ void stage_values(Place me, uint s0, uint end, uint chunk) {
     if (VALUE_PIECES % 16 == 0 || piece < VALUE_PIECES) x = PIECE(v, 2, row, VALUE_WIDTH, piece);
     kv_slice[e] = x;
   }
-}
-
-// Whole blocks before the first key that the mask has from `from` on, and keys behind its last one, are left out.
-void trim(Place me, inout uint from, inout uint end) {
-  const uint row = mask_at(me, 0);
-  end = max(end, from);
-  uint first = end, last = from;
-  if (gl_LocalInvocationID.x == 0) {
-    first_seen = end;
-    last_seen = from;
-  }
-  barrier();
-  for (uint s = from + gl_LocalInvocationID.x; s < end; s += gl_WorkGroupSize.x) {
-    if (mask[row + s] == 0) continue;
-    first = min(first, s);
-    last = s + 1;
-  }
-  atomicMin(first_seen, first);
-  atomicMax(last_seen, last);
-  barrier();
-  from += (first_seen - from) / VKF_KEY_BLOCK * VKF_KEY_BLOCK;
-  end = last_seen;
 }
 
 void main() {

@@ -31,6 +31,7 @@ void finish(uint row, uint column, float sum) { partial[at[2].x + split_index(gl
 #else
 #include "lib/epilogue.glsl"
 #endif
+#include "lib/halves.glsl"
 layout(constant_id = VKF_C_MATRIX_M) const uint MATRIX_M = 16;
 layout(constant_id = VKF_C_MATRIX_N) const uint MATRIX_N = 16;
 layout(constant_id = VKF_C_MATRIX_K) const uint MATRIX_K = 16;
@@ -61,7 +62,6 @@ const uint X_LOADS = (BM * DEPTH + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 const uint W_LOADS = (BN * DEPTH + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 vec4 next_x[2 * X_LOADS];
 EIGHT next_w[W_LOADS];
-uvec4 largest = uvec4(0); // bits of |x| and of |w|
 
 // From `end` on: zeros.
 void fetch(uint row0, uint column0, uint k0, uint end, uint M) {
@@ -78,15 +78,6 @@ void fetch(uint row0, uint column0, uint k0, uint end, uint M) {
     const bool inside = e < BN * DEPTH && column < p.n && k < end;
     next_w[i] = inside ? w8[at[1].x / (BITS / 4) + (column * p.k + k) / 8] : EIGHT(0);
   }
-}
-
-// To nearest even by whole numbers, after which the packing has nothing left to round: devices round it as they like.
-uvec2 halves(vec4 v) {
-  uvec4 bits = floatBitsToUint(v);
-  largest = max(largest, bits & 0x7fffffffu);
-  bits = (bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu;
-  const vec4 rounded = uintBitsToFloat(bits);
-  return uvec2(packHalf2x16(rounded.xy), packHalf2x16(rounded.zw));
 }
 
 #ifdef FORMAT_F16
@@ -166,6 +157,5 @@ void main() {
   }
   barrier();
   write(row0 + sub_row, column0 + sub_column, M);
-  const uvec2 two = max(largest.xy, largest.zw);
-  if (max(two.x, two.y) >= 0x477ff000u) is_wide[at[WIDE].x] = 1; // 65520: rounds to more than f16 holds; or NaN
+  if (is_beyond_halves()) is_wide[at[WIDE].x] = 1;
 }

@@ -8,22 +8,14 @@
 /* A load takes as long as so many multiply-adds of matrices, beside those of single numbers. */
 #define MATRIX_FACTOR 32.0
 
-static bool has_shape(const vkf_caps *caps, const vkf_matrix_shape *s) {
-  for (uint32_t i = 0; i < caps->n_matrix_shapes; i++) {
-    const vkf_matrix_shape *has = &caps->matrix_shapes[i];
-    if (has->m == s->m && has->n == s->n && has->k == s->k) return true;
-  }
-  return false;
-}
-
 static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
   if (vkf_kern_gemm_fit(v, p, caps, why, size)) return why;
-  if (!has_shape(caps, &v->matrix))
+  if (!vkf_kern_has_matrix(caps, &v->matrix))
     VKF_KERN_REFUSE("multiplies %ux%ux%u matrices, which the device does not advertise", v->matrix.m, v->matrix.n,
                     v->matrix.k);
   if (!(v->formats >> p->packing.format & 1))
     VKF_KERN_REFUSE("reads weights that f16 can hold, these are %s", vkf_format_get(p->packing.format)->name);
-  if (p->matmul.wide_x) VKF_KERN_REFUSE("rounds to f16, and some numbers are beyond 65504");
+  if (p->wide) VKF_KERN_REFUSE("rounds to f16, and some numbers are beyond 65504");
   return NULL;
 }
 

@@ -43,7 +43,6 @@ typedef struct vkf_problem {
   union {
     struct {
       uint32_t m, n, k;
-      bool wide_x;   /* activations were found that f16 cannot hold */
       bool is_shard; /* n columns of a wider matmul, which begin at any column */
     } matmul;
     struct { /* and attention_weights */
@@ -73,6 +72,7 @@ typedef struct vkf_problem {
   vkf_weight_packing packing; /* of the weight operand; attention, append: its format is that of keys and values */
   vkf_order_class order;      /* what the run asks for */
   bool reproducible;          /* the reproducible mode */
+  bool wide;                  /* inputs were found that f16 cannot hold */
   /* What the driver could not make, or only with spilled registers, when it was picked for this node. */
   const struct vkf_variant *refused[VKF_MAX_REFUSED];
 } vkf_problem;
@@ -169,6 +169,9 @@ bool vkf_kern_is_written_for(uint32_t subgroup_size);
 bool vkf_kern_is_written_for_matrix(uint32_t subgroup_size, const vkf_matrix_shape *shape);
 /* Such a kernel gets them on the device. */
 bool vkf_kern_has_subgroup(const vkf_caps *caps, uint32_t subgroup_size);
+
+/* The device multiplies matrices of this shape. */
+bool vkf_kern_has_matrix(const vkf_caps *caps, const vkf_matrix_shape *shape);
 
 /* NULL if the variant can run the problem on the device, else the reason why not, written into `why`. */
 const char *vkf_kern_fit(const vkf_variant *variant, const vkf_problem *problem, const vkf_caps *caps, char *why,

@@ -21,7 +21,8 @@ static uint32_t storage_bindings(const vkf_variant *v, const vkf_problem *p) {
       [VKF_OP_LOGIT_EDIT] = 4, [VKF_OP_TOP_K] = 3,   [VKF_OP_ROPE] = 4,      [VKF_OP_RELATIVE_BIAS] = 3,
       [VKF_OP_GATE] = 2,       [VKF_OP_PATCHES] = 2,
   };
-  return 1 + operands[v->op] + (v->matrix.m != 0) - (v->access == VKF_ACCESS_TEXEL ? v->family->n_texels : 0) +
+  const uint32_t flag = v->matrix.m == 0 ? 0 : v->op == VKF_OP_ATTENTION ? 2 : 1; /* behind the spans there */
+  return 1 + operands[v->op] + flag - (v->access == VKF_ACCESS_TEXEL ? v->family->n_texels : 0) +
          (v->op == VKF_OP_APPEND && p->append.turns ? 3 : 0) +
          (v->op != VKF_OP_EMBED && vkf_format_get(p->packing.format)->block);
 }

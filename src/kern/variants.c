@@ -16,7 +16,7 @@ extern const vkf_family vkf_family_shared, vkf_family_split, vkf_family_vector, 
     vkf_family_dot; /* matmul */
 extern const vkf_family vkf_family_workgroup_per_query, vkf_family_subgroup_per_query, vkf_family_tiles,
     vkf_family_tiles_any, vkf_family_split_keys, vkf_family_attention_uniform, vkf_family_uniform_keys, vkf_family_vec4,
-    vkf_family_heads, vkf_family_lane_per_query, vkf_family_weights; /* attention */
+    vkf_family_heads, vkf_family_lane_per_query, vkf_family_attention_coopmat, vkf_family_weights; /* attention */
 extern const vkf_family vkf_family_norm_subgroup, vkf_family_norm_lanes, vkf_family_norm_row;
 extern const vkf_family vkf_family_log_softmax_lanes, vkf_family_log_softmax_split, vkf_family_log_softmax_row;
 extern const vkf_family vkf_family_top_k_lanes, vkf_family_top_k_split, vkf_family_top_k_row;
@@ -85,6 +85,10 @@ extern const vkf_family vkf_family_row, vkf_family_logit_edit;
 /* lane_rows rows by VKF_KEY_BLOCK lanes, each with a key of every block of the tile; the bits are those of the others,
  * so that batch-invariant and reproducible runs have it, too. */
 #define ATTENTION_TILES(family_, module_) ATTENTION(family_, module_), .needs = VKF_NEED_GPU | VKF_NEED_SHARED
+/* Rows of several subgroups, each with the rows of one matrix. */
+#define ATTENTION_COOPMAT                                                                                          \
+  .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_SHUFFLE | VKF_NEED_MATRIX, .order = VKF_ORDER_FAST, .vec = 8, \
+  .formats = CACHE_FORMATS, .max_width = 128, ROW(ATTENTION, attention_coopmat, "attention_coopmat")
 /* Each workgroup has some rows and a part of the keys, in clusters of lanes; a lane has at most four vectors of a head.
  * Kernels of order class ascending add up the keys of a row in one sum. This one has a sum for each cluster and part,
  * so it is of class fast, and the number of parts may depend on keys, batch, heads and device (vkf_kern_split()): a
@@ -238,6 +242,13 @@ static const vkf_variant table[] = {
      .tile.attention = {.rows = 32, .keys = 16, .slice = 64, .lane_rows = 4, .lane_keys = 1}},
     {ATTENTION_TILES(tiles_any, "attention_tiles_any"),
      .tile.attention = {.rows = 32, .keys = 16, .slice = 64, .lane_rows = 4, .lane_keys = 1}},
+    {ATTENTION_COOPMAT, .subgroup = 32, .matrix = {16, 16, 16},
+     .tile.attention = {.rows = 64, .keys = 32, .slice = 128, .lane_rows = 16, .lane_keys = 32}},
+    {ATTENTION_COOPMAT, .subgroup = 64, .matrix = {16, 16, 16},
+     .tile.attention = {.rows = 64, .keys = 32, .slice = 128, .lane_rows = 16, .lane_keys = 32}},
+    /* lavapipe, to test the others' kernel. */
+    {ATTENTION_COOPMAT, .subgroup = 8, .matrix = {8, 8, 8},
+     .tile.attention = {.rows = 32, .keys = 32, .slice = 128, .lane_rows = 8, .lane_keys = 32}},
     {ATTENTION_SPLIT, .subgroup = 32, .max_width = 256,
      .tile.attention = {.rows = 8, .keys = 32, .cluster = 16, .lane_rows = 8, .lane_keys = 4}},
     {ATTENTION_SPLIT, .subgroup = 32, .max_width = 256,

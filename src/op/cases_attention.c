@@ -116,7 +116,12 @@ enum {
 
 #define FEW_KEYS(OP, M, NAME, KEYS) DECODE(OP, M, NAME, 1, 1, KEYS - 1, 1, 1, 4, 4, 1.0f, open, FEW, 39, .window = 0)
 
+/* For kernels by cooperative matrices: several tiles of wide heads; numbers beyond f16. */
 static const vkf_case cases[] = {CASES(ATTENTION, attention),
+                                 SELF(ATTENTION, attention, "width 128, 70 tokens, 4 heads on 2, causal, mask", 2, 70,
+                                      4, 2, 128, 128, 0.088f, mask, NORMAL, 56, .causal = true),
+                                 SELF(ATTENTION, attention, "width 32, 20 tokens, beyond f16", 1, 20, 2, 2, 32, 32,
+                                      1e-9f, open, HUGE, 57, .causal = false),
                                  FEW_KEYS(ATTENTION, attention, "65537 keys, few of which count", 65537)};
 /* On lavapipe 22 some kernel takes up to some 18,000 keys. */
 static const vkf_case weights_cases[] = {

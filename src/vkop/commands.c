@@ -58,7 +58,7 @@ static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, uint32
                                    .n_constants = d->n_constants,
                                    .n_bindings = n_bindings(d),
                                    .kinds = kinds,
-                                   .push_bytes = VKF_MAX_OPERANDS * 8 + d->params_bytes,
+                                   .push_bytes = VKF_PUSH_OPERANDS * 8 + d->params_bytes,
                                    .subgroup_size = k->variant->subgroup,
                                    .subgroup_full = spans && caps->subgroup_full,
                                    .statistics = p->statistics};
@@ -202,19 +202,19 @@ static vkf_status record_dispatch(vkf_program *p, uint32_t index, uint32_t shard
     vkf_gpu_buffer *buffer = place == &flag ? p->flags : vkf_vkop_place_buffer(place);
     if (operand->access == VKF_ACCESS_STORAGE || operand->access == VKF_ACCESS_TEXEL)
       bindings[1 + o] = (vkf_gpu_binding){buffer, place->offset, place->bytes};
-    operand_at(operand, place, &push[2 * o]);
+    if (o < VKF_PUSH_OPERANDS) operand_at(operand, place, &push[2 * o]);
     if (operand->access == VKF_ACCESS_STEP) continue;
     accesses[n_accesses++] =
         (vkf_gpu_access){buffer, place->offset, place->offset + place->bytes,
                          operand->write ? (operand->read ? VKF_GPU_READ_WRITE : VKF_GPU_WRITE) : VKF_GPU_READ};
   }
-  memcpy(push + 2 * VKF_MAX_OPERANDS, d.params, d.params_bytes);
+  memcpy(push + 2 * VKF_PUSH_OPERANDS, d.params, d.params_bytes);
   vkf_gpu_dispatch dispatch = {.label = p->plan->nodes[index].name,
                                .pipeline = k->pipelines[stage],
                                .bindings = bindings,
                                .n_bindings = n_bindings(&d),
                                .push = push,
-                               .push_bytes = VKF_MAX_OPERANDS * 8 + d.params_bytes,
+                               .push_bytes = VKF_PUSH_OPERANDS * 8 + d.params_bytes,
                                .grid_buffer = p->grids,
                                .grid_offset = ((uint64_t)k->first_grid + shard * VKF_MAX_STAGES + stage) * 12,
                                .accesses = accesses,

@@ -6,8 +6,8 @@
  * two stages has a dispatch of each stage for each shard.
  *
  * Binding 0 of every shader is the step buffer (shaders/shared/step.h: the vkf_dims), binding 1 + i is operand i,
- * present or not (but see last_is_unbound). Push constants begin with uvec2 at[VKF_MAX_OPERANDS], which the program
- * fills in:
+ * present or not (but see last_is_unbound). Push constants begin with uvec2 at[VKF_PUSH_OPERANDS], which the program
+ * fills in; an operand behind them (a flag) begins with its binding:
  *   by storage buffer  at.x = its first element (of 4 bytes), at.y = of a table: the first row that is there
  *   by texel buffer    at.x = its first texel (of 16 bytes)
  *   by step buffer     at.x = its first element there; it has no binding of its own
@@ -18,11 +18,12 @@
 #define VKF_VKOP_DESCRIBE_H
 
 #include "kern/kern.h"
+#include "shared/params.h"
 
-#define VKF_MAX_OPERANDS 8
+#define VKF_MAX_OPERANDS 9
 #define VKF_MAX_PUSH_BYTES 128
 /* Instead of a slot: a word of the node's own, 0 before it ran, by which a kernel tells the host that it cannot
- * compute the node (vkf_problem.matmul.wide_x): its output is then of no use, and another kernel's turn. */
+ * compute the node (vkf_problem.wide): its output is then of no use, and another kernel's turn. */
 #define VKF_FLAG_SLOT (UINT32_MAX - 1)
 /* Instead of a slot: the node's scratch memory (vkf_kern_scratch_bytes() of them), by which the stages of its
  * variant hand on partial results. Its contents are undefined when the node begins. */
@@ -47,7 +48,7 @@ typedef struct vkf_dispatch {
                            buffer */
   uint32_t constants[VKF_MAX_CONSTANTS];
   uint32_t n_constants;
-  uint8_t params[VKF_MAX_PUSH_BYTES - VKF_MAX_OPERANDS * 8];
+  uint8_t params[VKF_MAX_PUSH_BYTES - VKF_PUSH_OPERANDS * 8];
   uint32_t params_bytes;
 } vkf_dispatch;
 

@@ -53,6 +53,11 @@ void vkf_vkop_describe_attention(const vkf_node_view *view, vkf_dispatch *out) {
   vkf_vkop_dispatch_write(out, view->variant->combine && !view->stage ? VKF_SCRATCH_SLOT : to);
   out->operands[out->n_operands - 1].read = weights; /* scores are there before the weights */
   if (!view->stage) vkf_vkop_dispatch_spans(out, in[VKF_ATTENTION_SPANS]);
+  if (view->variant->matrix.m) {
+    if (!vkf_vkop_has(in[VKF_ATTENTION_SPANS])) vkf_vkop_dispatch_read(out, VKF_NO_SLOT);
+    vkf_vkop_dispatch_write(out, VKF_FLAG_SLOT);
+    out->last_is_unbound = false;
+  }
   out->constants[VKF_C_HEADS] = p->n_heads;
   out->constants[VKF_C_KV_HEADS] = p->n_kv_heads;
   out->constants[VKF_C_KEY_WIDTH] = p->key_width;
@@ -64,7 +69,10 @@ void vkf_vkop_describe_attention(const vkf_node_view *view, vkf_dispatch *out) {
   out->constants[VKF_C_IS_PACKED] = p->packed;
   out->constants[VKF_C_BIAS_BY_DISTANCE] = p->bias_by_distance;
   memcpy(&out->constants[VKF_C_SOFTCAP], &p->softcap, sizeof p->softcap);
-  out->n_constants = VKF_C_SOFTCAP + 1;
+  out->constants[VKF_C_ATTENTION_MATRIX_M] = view->variant->matrix.m;
+  out->constants[VKF_C_ATTENTION_MATRIX_N] = view->variant->matrix.n;
+  out->constants[VKF_C_ATTENTION_MATRIX_K] = view->variant->matrix.k;
+  out->n_constants = VKF_C_ATTENTION_MATRIX_K + 1;
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 

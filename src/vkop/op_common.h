@@ -8,9 +8,9 @@
 #include "shared/params.h"
 #include "vkop/describe.h"
 
-_Static_assert(VKF_PUSH_OPERANDS == VKF_MAX_OPERANDS, "shared/params.h and describe.h");
+_Static_assert(VKF_PUSH_OPERANDS <= VKF_MAX_OPERANDS, "shared/params.h and describe.h");
 #define VKF_PUSH_FITS(type) \
-  _Static_assert(sizeof(struct type) <= VKF_MAX_PUSH_BYTES - VKF_MAX_OPERANDS * 8, "push constants of " #type)
+  _Static_assert(sizeof(struct type) <= VKF_MAX_PUSH_BYTES - VKF_PUSH_OPERANDS * 8, "push constants of " #type)
 
 /* vkf_vkop_problem_<op>() from the node's parameters, p, and the actual sizes, dims. */
 #define VKF_PROBLEM(op, type, ...)                                                                                 \

@@ -168,7 +168,7 @@ vkf_status vkf_vkop_fall_back(vkf_program *p, uint32_t first, uint32_t end, bool
     memcpy(&raised, flags + i * p->flag_stride, sizeof raised);
     if (!raised) continue;
     const char *before = p->nodes[i].variant_name;
-    p->nodes[i].problem.matmul.wide_x = *again = true;
+    p->nodes[i].problem.wide = *again = true;
     VKF_CALL(vkf_vkop_pick(p, i));
     vkf_env_log(p->backend->base.env, VKF_LOG_WARNING,
                 "%s: inputs over 65504, infinite or NaN, which f16 cannot hold: %s replaces %s", p->plan->nodes[i].name,
@@ -205,7 +205,7 @@ static uint64_t scratch_bytes(const vkf_program *p, const vkop_node *k) {
   char why[256];
   if (has_flag(k)) {
     vkf_problem then = k->problem;
-    then.matmul.wide_x = true;
+    then.wide = true;
     const vkf_variant *other = vkf_kern_pick(&then, caps, p->backend->tuned, why, sizeof why);
     if (other) then.split = vkf_kern_split(other, &then, caps);
     if (other) bytes = VKF_MAX(bytes, vkf_kern_scratch_bytes(other, &then));
@@ -218,9 +218,8 @@ static bool is_in_step(const vkf_program *p, const vkf_slot *slot) {
   const uint32_t index = (uint32_t)(slot - p->plan->slots);
   for (uint32_t i = 0; slot->dtype == VKF_I32 && i < p->plan->n_nodes; i++) {
     const vkf_dispatch *d = &p->nodes[i].dispatch[0];
-    if (d->n_operands && d->operands[d->n_operands - 1].access == VKF_ACCESS_STEP &&
-        d->operands[d->n_operands - 1].slot == index)
-      return true;
+    for (uint32_t o = 0; o < d->n_operands; o++)
+      if (d->operands[o].access == VKF_ACCESS_STEP && d->operands[o].slot == index) return true;
   }
   return false;
 }

@@ -226,18 +226,19 @@ static void test_every_format(void **state) {
  * ends. */
 static void test_wide_activations(void **state) {
   driver *d = *state;
-  size_t n = 0, n_cases = 0, n_tried = 0;
-  vkf_case c = {0};
+  size_t n = 0, n_tried = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
-  const vkf_case *cases = vkf_op_cases(VKF_OP_MATMUL, &n_cases);
-  for (size_t i = 0; i < n_cases; i++)
-    if (cases[i].data == VKF_DATA_HUGE) c = cases[i];
-  assert_non_null(c.name);
-  c.format = VKF_FORMAT_F16;
   for (size_t i = 0; i < n; i++) {
     char name[96];
     vkf_case_program r;
+    vkf_case c = {0};
+    size_t n_cases = 0;
     if (!variants[i].matrix.m) continue;
+    const vkf_case *cases = vkf_op_cases(variants[i].op, &n_cases);
+    for (size_t at = 0; at < n_cases; at++)
+      if (cases[at].data == VKF_DATA_HUGE) c = cases[at];
+    assert_non_null(c.name);
+    c.format = format_of(&variants[i]);
     if (!start(d, d->device->backend, &c, vkf_kern_name(&variants[i], name, sizeof name), &r)) continue;
     assert_string_not_equal(d->device->backend->table->node_variant(r.program, 0, NULL), name);
     vkf_case_program_finish(&r);

@@ -309,7 +309,7 @@ static void matrix_cores_have_work_for_few_rows(void **state) {
       whole.family = &vkf_family_coopmat;
       assert_true(v->family->effort(v, &p, &caps) < whole.family->effort(&whole, &p, &caps));
       vkf_problem wide = p, ascending = p;
-      wide.matmul.wide_x = true;
+      wide.wide = true;
       assert_string_equal(vkf_kern_pick(&wide, &caps, NULL, why, sizeof why)->family->name, "split");
       ascending.order = VKF_ORDER_ASCENDING;
       assert_string_equal(vkf_kern_pick(&ascending, &caps, NULL, why, sizeof why)->family->name, "shared");

@@ -315,6 +315,47 @@ static void attention_on_gpus(void **state) {
   refused("attention-tiles-32x16x64-m4n1", &p, &big, "head widths up to 256, here it is 260");
 }
 
+/* Many queries by matrix cores where the device has them; not few, whose rows would fill no matrix, and no head that is
+ * no whole matrix. */
+static void attention_on_matrix_cores(void **state) {
+  (void)state;
+  static const struct {
+    uint32_t queries, kv_heads, width;
+    vkf_format format;
+    const char *family;
+  } expected[] = {
+      {512, 0, 64, VKF_FORMAT_F16, "coopmat"},  {512, 0, 64, VKF_FORMAT_F32, "coopmat"},
+      {512, 0, 128, VKF_FORMAT_F16, "coopmat"}, {32, 0, 64, VKF_FORMAT_F16, "coopmat"},
+      {8, 2, 64, VKF_FORMAT_F16, "coopmat"}, /* 32 rows: four heads read the same keys */
+      {16, 0, 64, VKF_FORMAT_F16, "split"},     {1, 0, 64, VKF_FORMAT_F16, "split"},
+      {512, 0, 72, VKF_FORMAT_F16, "tiles"},    {512, 0, 256, VKF_FORMAT_F16, "tiles"},
+  };
+  vkf_caps c = with_matrices();
+  c.max_storage_bindings = 16;
+  for (size_t i = 0; i < VKF_COUNT(expected); i++) {
+    vkf_problem p = {.op = VKF_OP_ATTENTION,
+                     .attention = {.queries = expected[i].queries,
+                                   .keys = 512,
+                                   .key_width = expected[i].width,
+                                   .value_width = expected[i].width,
+                                   .batch = 8,
+                                   .heads = 8,
+                                   .kv_heads = expected[i].kv_heads},
+                     .packing = {.format = expected[i].format},
+                     .order = VKF_ORDER_FAST};
+    assert_string_equal(pick(&p, &c)->family->name, expected[i].family);
+    p.wide = true; /* another kernel takes over */
+    assert_string_not_equal(pick(&p, &c)->family->name, "coopmat");
+    refused("attention-coopmat-64x32x128-m16n32-16x16x16-w32", &p, &c,
+            expected[i].width > 128  ? "head widths up to 128"
+            : expected[i].width % 16 ? "head widths are multiples of 16"
+                                     : "beyond 65504");
+    p.wide = false;
+    p.order = VKF_ORDER_ASCENDING;
+    assert_string_not_equal(pick(&p, &c)->family->name, "coopmat");
+  }
+}
+
 /* Rows on software drivers: never through shared memory, through texels where the rows fit, at the device's width. */
 static void rows_follow_the_device(void **state) {
   (void)state;
@@ -590,10 +631,10 @@ static void cooperative_matrices_where_they_pay(void **state) {
   p.matmul.m = 8;
   assert_string_equal(pick(&p, &c)->family->name, "vector");
   p.matmul.m = 64;
-  p.matmul.wide_x = true;
+  p.wide = true;
   assert_string_equal(pick(&p, &c)->family->name, "split");
   refused("matmul-coopmat-64x64x32-m32n32-16x16x16-w32", &p, &c, "beyond 65504");
-  p.matmul.wide_x = false;
+  p.wide = false;
   p.matmul.k = 4092;
   refused("matmul-coopmat-64x64x32-m32n32-16x16x16-w32", &p, &c, "a multiple of 8, here it is 4092");
   p.matmul.k = 4096;
@@ -675,6 +716,11 @@ static void tiles_of_attention_are_whole(void **state) {
       assert_int_equal(vkf_kern_workgroup(v), keys / v->tile.attention.lane_keys * v->tile.attention.cluster);
       assert_true(vkf_kern_workgroup(v) % v->subgroup == 0 && v->subgroup % v->tile.attention.cluster == 0);
       assert_true(v->max_width <= v->tile.attention.cluster * 16);
+    } else if (v->matrix.m) { /* lanes share a row: of scores eight at a time, of results four */
+      const uint32_t lanes = v->subgroup / v->matrix.m;
+      assert_int_equal(lane_rows, v->matrix.m);
+      assert_true(v->subgroup % v->matrix.m == 0 && keys / lanes % 8 == 0 && v->matrix.n / 4 % lanes == 0);
+      assert_true(v->max_width == v->tile.attention.slice && v->matrix.n <= keys);
     } else {
       assert_true(rows % lane_rows == 0 && v->tile.attention.slice == 64);
       assert_int_equal(vkf_kern_workgroup(v), rows / lane_rows * VKF_KEY_BLOCK);
@@ -715,6 +761,7 @@ int main(void) {
       cmocka_unit_test(defaults_follow_the_device),
       cmocka_unit_test(wide_vectors_take_the_same_families),
       cmocka_unit_test(attention_on_gpus),
+      cmocka_unit_test(attention_on_matrix_cores),
       cmocka_unit_test(rows_follow_the_device),
       cmocka_unit_test(packing_serves_every_m),
       cmocka_unit_test(gpus_go_by_the_rows),

@@ -1,0 +1,19 @@
+// Numbers rounded to f16, for kernels of cooperative matrices; is_beyond_halves() says whether some could not be.
+uvec4 largest = uvec4(0); // bits of magnitudes
+
+// To nearest even by whole numbers, after which packing has nothing left to round: devices round it as they like.
+vec4 nearest_halves(vec4 v) {
+  uvec4 bits = floatBitsToUint(v);
+  largest = max(largest, bits & 0x7fffffffu);
+  bits = (bits + 0xfffu + (bits >> 13 & 1u)) & ~0x1fffu;
+  return uintBitsToFloat(bits);
+}
+
+uvec2 packed_halves(vec4 v) { return uvec2(packHalf2x16(v.xy), packHalf2x16(v.zw)); }
+uvec2 halves(vec4 v) { return packed_halves(nearest_halves(v)); }
+
+// 65520 rounds to more than f16 holds; and NaN.
+bool is_beyond_halves() {
+  const uvec2 two = max(largest.xy, largest.zw);
+  return max(two.x, two.y) >= 0x477ff000u;
+}
