@@ -58,6 +58,7 @@
 #define VKF_C_NORM_HAS_RESIDUAL 11
 #define VKF_C_NORM_HAS_WEIGHT 12
 #define VKF_C_NORM_HAS_BIAS 13
+#define VKF_C_NORM_VECTORS 14 /* of a row an invocation keeps, in norm_wide */
 /* append */
 #define VKF_C_APPEND_HEADS 10
 #define VKF_C_APPEND_KEY_WIDTH 11   /* 0: keys are not kept */
@@ -133,6 +134,9 @@
 #define VKF_TOP_K_PIECES 16
 /* Partial sums of a row reduced by a workgroup (log_softmax): the invocations of that workgroup. */
 #define VKF_ROW_PARTIALS 64
+/* Vectors of a row that an invocation of norm_wide has registers for, and subgroups of a workgroup. */
+#define VKF_NORM_MAX_VECTORS 8
+#define VKF_NORM_MAX_SUBGROUPS 64
 /* Columns of one workgroup where a row of log_softmax is split. */
 #define VKF_SOFTMAX_SPLIT 2048
 /* What matmul_shared and matmul_vector have registers for: rows or columns an invocation, loads of a slice; rows and

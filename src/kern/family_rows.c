@@ -122,15 +122,54 @@ static uint32_t word_bytes(const vkf_variant *v) {
   return vkf_kern_workgroup(v) * 4;
 }
 
+/* Rows of whole vectors that fit into registers. */
+static const char *fit_wide(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
+  const uint32_t most = 4 * VKF_NORM_MAX_VECTORS * v->workgroup;
+  (void)caps;
+  if (p->norm.whole_width != p->norm.width) VKF_KERN_REFUSE("norms whole rows, here they have groups or a rest");
+  if (p->norm.width % 4) VKF_KERN_REFUSE("rows are multiples of 4 columns, here they have %u", p->norm.width);
+  if (p->norm.width > most) VKF_KERN_REFUSE("keeps rows of up to %u columns, here they have %u", most, p->norm.width);
+  return NULL;
+}
+
+static uint32_t wide_bytes(const vkf_variant *v) {
+  (void)v;
+  return 2 * VKF_NORM_MAX_SUBGROUPS * 4;
+}
+
+static uint32_t wide_registers(const vkf_variant *v, const vkf_problem *p) {
+  return 4 * VKF_CEIL_DIV(p->norm.width, 4 * v->workgroup) + 8;
+}
+
+static uint64_t wide_turns(const vkf_variant *v, const vkf_problem *p) {
+  (void)p;
+  return 2 * vkf_turns_of(v->workgroup / v->subgroup, 0);
+}
+
+/* A sum an invocation. */
+static void wide_sums(const vkf_variant *v, const vkf_problem *p, vkf_rounding *out) {
+  (void)p;
+  out->n_partial = v->workgroup;
+}
+
+const vkf_family vkf_family_norm_wide = {.name = "wide",
+                                         .device = VKF_FOR_GPU_FEW_ROWS,
+                                         .place = 0,
+                                         .reason = "a GPU, few rows: each in the registers of a workgroup",
+                                         .fit = fit_wide,
+                                         .shared_bytes = wide_bytes,
+                                         .registers = wide_registers,
+                                         .loop_turns = wide_turns,
+                                         .rounding = wide_sums};
 const vkf_family vkf_family_norm_subgroup = {.name = "subgroup",
                                              .device = VKF_FOR_GPU,
-                                             .place = 0,
+                                             .place = 1,
                                              .reason = "a GPU: a row a subgroup",
                                              .loop_turns = norm_turns,
                                              .rounding = lane_sums};
 const vkf_family vkf_family_norm_lanes = {.name = "lanes",
                                           .device = VKF_FOR_CPU,
-                                          .place = 1,
+                                          .place = 2,
                                           .reason = NO_SHARED,
                                           .fit = fit_texels,
                                           .loop_turns = norm_lanes_turns,
@@ -138,7 +177,7 @@ const vkf_family vkf_family_norm_lanes = {.name = "lanes",
                                           .n_texels = 3 /* x, weight, bias */};
 const vkf_family vkf_family_norm_row = {.name = "row",
                                         .device = VKF_FOR_ANY,
-                                        .place = 2,
+                                        .place = 3,
                                         .reason = "partial sums in shared memory",
                                         .shared_bytes = word_bytes,
                                         .loop_turns = norm_turns,

@@ -17,7 +17,7 @@ extern const vkf_family vkf_family_shared, vkf_family_split, vkf_family_vector, 
 extern const vkf_family vkf_family_workgroup_per_query, vkf_family_subgroup_per_query, vkf_family_tiles,
     vkf_family_tiles_any, vkf_family_split_keys, vkf_family_attention_uniform, vkf_family_uniform_keys, vkf_family_vec4,
     vkf_family_heads, vkf_family_lane_per_query, vkf_family_attention_coopmat, vkf_family_weights; /* attention */
-extern const vkf_family vkf_family_norm_subgroup, vkf_family_norm_lanes, vkf_family_norm_row;
+extern const vkf_family vkf_family_norm_wide, vkf_family_norm_subgroup, vkf_family_norm_lanes, vkf_family_norm_row;
 extern const vkf_family vkf_family_log_softmax_lanes, vkf_family_log_softmax_split, vkf_family_log_softmax_row;
 extern const vkf_family vkf_family_top_k_lanes, vkf_family_top_k_split, vkf_family_top_k_row;
 extern const vkf_family vkf_family_append, vkf_family_append_turned, vkf_family_pairs;
@@ -116,6 +116,11 @@ extern const vkf_family vkf_family_row, vkf_family_logit_edit;
   .needs = VKF_NEED_SHUFFLE | VKF_NEED_BROADCAST, .max_width = VKF_MAX_LANES_K, ROW(TOP_K, top_k_lanes, module_)
 /* A row a subgroup, which adds up in its own order. */
 #define NORM_SUBGROUP ROW(NORM, norm_subgroup, "norm_subgroup"), .needs = VKF_NEED_ARITHMETIC, .order = VKF_ORDER_FAST
+
+/* A row a workgroup of several subgroups, in registers. */
+#define NORM_WIDE                                                                                           \
+  .workgroup = 256, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_ARITHMETIC, .order = VKF_ORDER_FAST, \
+  ROW(NORM, norm_wide, "norm_wide")
 
 static const vkf_variant table[] = {
     {ROW(EMBED, row, "embed"), .workgroup = 64, .formats = ALL_FORMATS},
@@ -287,6 +292,11 @@ static const vkf_variant table[] = {
     {ATTENTION(lane_per_query, "attention"), .workgroup = 32},
     {ATTENTION_WEIGHTS, .workgroup = 8},
     {ATTENTION_WEIGHTS, .workgroup = 32},
+    {NORM_WIDE, .subgroup = 32},
+    {NORM_WIDE, .subgroup = 16},
+    {NORM_WIDE, .subgroup = 64},
+    {NORM_WIDE, .subgroup = 8}, /* software drivers, to test the others' kernel */
+    {NORM_WIDE, .subgroup = 4},
     {NORM_SUBGROUP, .subgroup = 8},
     {NORM_SUBGROUP, .subgroup = 16},
     {NORM_SUBGROUP, .subgroup = 32},

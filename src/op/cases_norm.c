@@ -62,6 +62,7 @@ static const vkf_case cases[] = {
     GROUPED(3, 9, 2, 5, LAYER, all, NORMAL, 29),
     GROUPED(6, 12, 1, 30, LAYER, affine, OFFSET, 30),
     GROUPED(2, 5, 3, 7, RMS, scale | residual, SPECIAL, 31),
+    NORM(2, 8188, LAYER, 1e-5, all, NORMAL, 34),
     NORM(1, 65537, LAYER, 1e-5, bare, FEW, 32),
     NORM(1, 262145, RMS, 1e-6, bare, FEW, 33),
     {.name = "LAYER 10 rows of capacity 35, width 48",

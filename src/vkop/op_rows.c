@@ -51,7 +51,9 @@ void vkf_vkop_describe_norm(const vkf_node_view *view, vkf_dispatch *out) {
   out->constants[VKF_C_NORM_HAS_RESIDUAL] = vkf_vkop_has(in[VKF_NORM_RESIDUAL]);
   out->constants[VKF_C_NORM_HAS_WEIGHT] = vkf_vkop_has(in[VKF_NORM_WEIGHT]);
   out->constants[VKF_C_NORM_HAS_BIAS] = vkf_vkop_has(in[VKF_NORM_BIAS]);
-  out->n_constants = VKF_C_NORM_HAS_BIAS + 1;
+  if (view->variant->subgroup && view->variant->workgroup) /* a row in the registers of several subgroups */
+    out->constants[VKF_C_NORM_VECTORS] = VKF_CEIL_DIV(p->width, 4 * view->variant->workgroup);
+  out->n_constants = VKF_C_NORM_VECTORS + 1;
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 

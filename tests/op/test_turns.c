@@ -13,7 +13,7 @@
 #include "support/problems.h"
 #include "vkop/vkop.h"
 
-extern const vkf_family vkf_family_append_turned;
+extern const vkf_family vkf_family_append_turned, vkf_family_norm_wide;
 
 enum { LIMIT = 65535, USUAL_WIDTH = 36 };
 
@@ -169,6 +169,7 @@ static void test_every_variant_at_its_limit(void **state) {
   for (size_t i = 0; i < n; i++) {
     vkf_kern_name(&variants[i], name, sizeof name);
     if (asked && *asked && strcmp(asked, name)) continue;
+    if (variants[i].family == &vkf_family_norm_wide) continue; /* its rows end at its registers: op.ops has one */
     if (subgroup && variants[i].subgroup != strtoul(subgroup, NULL, 10)) continue;
     check_limit(d, &variants[i], name, USUAL_WIDTH, &caps);
     if (variants[i].op == VKF_OP_ATTENTION && variants[i].tile.attention.slice && !variants[i].combine)

@@ -380,6 +380,34 @@ static void few_long_rows_are_split(void **state) {
   }
 }
 
+/* Few wide rows are each kept in the registers of a workgroup. */
+static void few_rows_are_normed_wide(void **state) {
+  (void)state;
+  static const struct {
+    const char *device;
+    uint32_t rows, width, whole_width;
+    bool batch_invariant;
+    const char *family;
+  } expected_norms[] = {
+      {"nvidia", 1, 4096, 4096, false, "wide"},     {"nvidia", 8, 4096, 4096, false, "wide"},
+      {"nvidia", 9, 4096, 4096, false, "subgroup"}, {"nvidia", 1, 8192, 8192, false, "wide"},
+      {"nvidia", 1, 8196, 8196, false, "subgroup"}, {"nvidia", 1, 4098, 4098, false, "subgroup"},
+      {"nvidia", 1, 128, 4096, false, "subgroup"},  {"nvidia", 1, 4096, 4096, true, "row"},
+      {"deck", 1, 2048, 2048, false, "wide"},       {"apple", 1, 4096, 4096, false, "wide"},
+      {"intel", 1, 4096, 4096, false, "wide"},      {"cpu", 1, 4096, 4096, false, "lanes"},
+  };
+  for (size_t i = 0; i < VKF_COUNT(expected_norms); i++) {
+    const vkf_caps caps = device(expected_norms[i].device);
+    const vkf_problem p = {.op = VKF_OP_NORM,
+                           .norm = {expected_norms[i].rows, expected_norms[i].width, expected_norms[i].whole_width},
+                           .order = vkf_kern_order(&caps, expected_norms[i].batch_invariant)};
+    char why[256];
+    const char *found = vkf_kern_pick(&p, &caps, NULL, why, sizeof why)->family->name;
+    if (strcmp(found, expected_norms[i].family))
+      fail_msg("row %u: expected %s, found %s (%s)", (unsigned)i, expected_norms[i].family, found, why);
+  }
+}
+
 /* What a driver could not make, or only with spilled registers, is not picked again for the node. */
 static void what_was_refused_is_passed_over(void **state) {
   (void)state;
@@ -400,6 +428,7 @@ int main(void) {
                                      cmocka_unit_test(matrix_cores_have_work_for_few_rows),
                                      cmocka_unit_test(missing_times_switch_no_matrix_cores_off),
                                      cmocka_unit_test(few_long_rows_are_split),
+                                     cmocka_unit_test(few_rows_are_normed_wide),
                                      cmocka_unit_test(what_was_refused_is_passed_over)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -1,0 +1,78 @@
+// As norm.comp for few wide rows: a row a workgroup of several subgroups, which keeps it in registers: VECTORS times
+// four columns an invocation, all loads of which are under way before the first sum. Each invocation adds up its own
+// columns, each subgroup its lanes, and shared memory holds the sums of subgroups. Operands: x, residual, weight, bias,
+// out; all begin at vectors, and rows are whole vectors.
+//
+// module norm_wide
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_arithmetic : require
+#define PARAMS vkf_push_norm
+#define OUT 4
+#include "lib/kernel.glsl"
+#include "lib/store.glsl"
+layout(BINDING(0)) readonly buffer X { vec4 x4[]; };
+layout(BINDING(1)) readonly buffer Residual { vec4 residual4[]; };
+layout(BINDING(2)) readonly buffer Weight { vec4 weight4[]; };
+layout(BINDING(3)) readonly buffer Bias { vec4 bias4[]; };
+layout(constant_id = VKF_C_IS_RMS) const uint IS_RMS = 0;
+layout(constant_id = VKF_C_NORM_HAS_RESIDUAL) const uint HAS_RESIDUAL = 0;
+layout(constant_id = VKF_C_NORM_HAS_WEIGHT) const uint HAS_WEIGHT = 0;
+layout(constant_id = VKF_C_NORM_HAS_BIAS) const uint HAS_BIAS = 0;
+layout(constant_id = VKF_C_NORM_VECTORS) const uint VECTORS = 1;
+
+// A literal: SwiftShader keeps no array in registers whose size is a specialization constant.
+#define MAX_VECTORS VKF_NORM_MAX_VECTORS
+vec4 row4[MAX_VECTORS];
+shared float sums[2 * VKF_NORM_MAX_SUBGROUPS];
+
+// Of the workgroup; `turn` 0 and 1 have places of their own, so that one barrier is enough.
+float total_of(float part, uint turn) {
+  const uint n = gl_WorkGroupSize.x / SUBGROUP_SIZE, first = turn * VKF_NORM_MAX_SUBGROUPS;
+  const float own = subgroupAdd(part);
+  if (gl_SubgroupInvocationID == 0) sums[first + gl_SubgroupID] = own;
+  barrier();
+  float total = 0.0;
+  for (uint i = 0; i < n; i++) total += sums[first + i];
+  return total;
+}
+
+void main() {
+  const uint row = gl_WorkGroupID.x, fours = p.width / 4, from = row * fours, lane = gl_LocalInvocationID.x;
+  [[unroll]] for (uint i = 0; i < VECTORS; i++) {
+    const uint v = lane + i * gl_WorkGroupSize.x;
+    row4[i] = vec4(0.0);
+    if (v < fours) row4[i] = x4[at[0].x / 4 + from + v];
+  }
+  if (HAS_RESIDUAL != 0) {
+    [[unroll]] for (uint i = 0; i < VECTORS; i++) {
+      const uint v = lane + i * gl_WorkGroupSize.x;
+      precise vec4 y = row4[i];
+      if (v < fours) y += residual4[at[1].x / 4 + from + v];
+      row4[i] = y;
+    }
+  }
+  float mean = 0.0, part = 0.0;
+  if (IS_RMS == 0) {
+    [[unroll]] for (uint i = 0; i < VECTORS; i++) part += row4[i].x + row4[i].y + (row4[i].z + row4[i].w);
+    mean = quotient(total_of(part, 0), float(p.width));
+  }
+  part = 0.0;
+  [[unroll]] for (uint i = 0; i < VECTORS; i++) {
+    if (lane + i * gl_WorkGroupSize.x < fours) {
+      const vec4 d = row4[i] - mean;
+      [[unroll]] for (uint c = 0; c < 4; c++) part = mad(d[c], d[c], part);
+    }
+  }
+  const float factor = inversesqrt_of(quotient(total_of(part, 1), float(p.width)) + flushed(p.eps));
+  [[unroll]] for (uint i = 0; i < VECTORS; i++) {
+    const uint v = lane + i * gl_WorkGroupSize.x;
+    if (v < fours) {
+      precise vec4 y = mul(row4[i] - mean, factor);
+      if (HAS_WEIGHT != 0) y = mul(y, weight4[at[2].x / 4 + v]);
+      if (HAS_BIAS != 0) y = y + bias4[at[3].x / 4 + v];
+      store4(row, 4 * v, p.row_width, y);
+    }
+  }
+}
