@@ -39,20 +39,23 @@ double tool_array_largest(const vkf_array *array) {
 
 /* ---- JSON -------------------------------------------------------------------------------------------------------- */
 
-static bool fill(const json_t *json, vkf_array *a, size_t depth, size_t *at) {
+/* NULL, or what does not fit. */
+static const json_t *fill(const json_t *json, vkf_array *a, size_t depth, size_t *at) {
   if (depth < a->rank) {
-    if (!json_is_array(json) || json_array_size(json) != a->shape[depth]) return false;
-    for (size_t i = 0; i < a->shape[depth]; i++)
-      if (!fill(json_array_get(json, i), a, depth + 1, at)) return false;
-    return true;
+    if (!json_is_array(json) || json_array_size(json) != a->shape[depth]) return json;
+    for (size_t i = 0; i < a->shape[depth]; i++) {
+      const json_t *wrong = fill(json_array_get(json, i), a, depth + 1, at);
+      if (wrong) return wrong;
+    }
+    return NULL;
   }
-  if (a->dtype == VKF_I32 ? !json_is_integer(json) : !json_is_number(json)) return false;
-  if (a->dtype == VKF_I32 && json_integer_value(json) != (int32_t)json_integer_value(json)) return false;
+  if (a->dtype == VKF_I32 ? !json_is_integer(json) : !json_is_number(json)) return json;
+  if (a->dtype == VKF_I32 && json_integer_value(json) != (int32_t)json_integer_value(json)) return json;
   if (a->dtype == VKF_I32)
     ((int32_t *)a->data)[(*at)++] = (int32_t)json_integer_value(json);
   else
     ((float *)a->data)[(*at)++] = (float)json_number_value(json);
-  return true;
+  return NULL;
 }
 
 int tool_array_from_json(const json_t *json, const char *name, bool integers, vkf_array *out) {
@@ -64,11 +67,16 @@ int tool_array_from_json(const json_t *json, const char *name, bool integers, vk
   }
   out->data = calloc(n ? n : 1, 4);
   if (!out->data) return tool_error("out of memory");
-  if (n > 0 && fill(json, out, 0, &at)) return TOOL_OK;
+  const json_t *wrong = n > 0 ? fill(json, out, 0, &at) : json;
+  if (!wrong) return TOOL_OK;
   free(out->data);
   out->data = NULL;
-  return tool_error("%s: expected %s or nested lists of them, equally long", name,
-                    integers ? "whole numbers of 32 bits" : "numbers");
+  char *found = json_dumps(wrong, JSON_COMPACT | JSON_ENCODE_ANY);
+  tool_error("%s: expected %s or nested lists of them, equally long, found %.60s%s", name,
+             integers ? "whole numbers of 32 bits" : "numbers", found ? found : "something else",
+             found && strlen(found) > 60 ? "..." : "");
+  free(found);
+  return TOOL_FAILED;
 }
 
 static json_t *to_json(const vkf_array *a, size_t depth, size_t *at) {
