@@ -45,16 +45,16 @@ static bool is_small(const char *folder) {
 
 /* ---- how many workers, and where --------------------------------------------------------------------------------- */
 
-const tool_option_group tool_crew_options = TOOL_GROUP(
-    "Workers",
-    ((const tool_option[]){
-        {"workers", 0, TOOL_SIZE, offsetof(tool_args, workers), "N",
-         "batches that run at the same time on each device (here\n--device takes all, or D,D..., as well); default: on "
-         "lavapipe\nand ref a core each, at most 8; else, and for a model over\n128 MB, 1; the output is the same"},
-        {"driver-threads", 0, TOOL_TEXT, offsetof(tool_args, driver_threads), "N",
-         "threads of lavapipe (LP_NUM_THREADS); 0: it computes where\na worker submits, the default for models up to "
-         "128 MB with\nseveral workers or one text"},
-    }));
+const tool_option_group tool_crew_options =
+    TOOL_GROUP("Workers", ((const tool_option[]){
+                              {"workers", 0, TOOL_SIZE, offsetof(tool_args, workers), "N",
+                               "batches that run at the same time on each device. Default: one\nfor each core on "
+                               "lavapipe and ref, at most 8; one on other\ndevices, and for models over 128 MB. The "
+                               "output is the same.\n--device all, or D,D..., takes several devices"},
+                              {"driver-threads", 0, TOOL_TEXT, offsetof(tool_args, driver_threads), "N",
+                               "threads of lavapipe (LP_NUM_THREADS); 0: the worker's own\nthread computes, which is "
+                               "the default for models up to 128 MB\nwith several workers or one text"},
+                          }));
 
 static size_t default_workers(const tool_crew *crew) {
   const size_t cores = vkf_core_count();

@@ -64,8 +64,8 @@ static const tool_option options[] = {
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
     {"batch-size", 'b', TOOL_SIZE, offsetof(tool_args, batch_size), "N",
-     "prompts that are generated together, at most;\nthe texts stay the same; default 8, but 1, shown while it "
-     "grows,\nwhere standard output is no file and neither --json, beams\nnor --workers are asked for"},
+     "prompts that are generated together, at most; default 8.\nIt is 1, and the text is shown as it grows, if "
+     "standard output\nis no file and --json, --workers and beams are not asked for.\nThe texts are the same"},
     {"top-logprobs", 0, TOOL_SIZE, offsetof(tool_args, top), "N",
      "with --json or --outputs: the N most likely tokens at each\nstep, by log-softmax of the logits before "
      "penalties,\n"

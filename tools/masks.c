@@ -113,10 +113,10 @@ static int run_masks(const tool_args *args) {
 static const tool_option options[] = {
     {"output", 'o', TOOL_OUTPUT, offsetof(tool_args, output), "FILE",
      "a picture (.svg), or the same on a page (.html); needed"},
-    {"length", 0, TOOL_SIZE, offsetof(tool_args, length), "N", "keys, 4 to 64; 8"},
-    {"pads", 0, TOOL_SIZE, offsetof(tool_args, pads), "N", "pads at the end; 2"},
+    {"length", 0, TOOL_SIZE, offsetof(tool_args, length), "N", "keys, 4 to 64; default 8"},
+    {"pads", 0, TOOL_SIZE, offsetof(tool_args, pads), "N", "pads at the end; default 2"},
     {"window", 0, TOOL_SIZE, offsetof(tool_args, window), "N",
-     "keys of the sliding window, the query's own included; 3"},
+     "keys of the sliding window, the query's own included; default 3"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 

@@ -68,8 +68,8 @@ static int run_positions(const tool_args *args) {
 
 static const tool_option options[] = {
     {"output", 'o', TOOL_OUTPUT, offsetof(tool_args, output), "FILE", "the picture, .svg or .png; needed"},
-    {"d-model", 0, TOOL_SIZE, offsetof(tool_args, d_model), "N", "numbers of a position; 64"},
-    {"length", 0, TOOL_SIZE, offsetof(tool_args, length), "N", "positions; 100"},
+    {"d-model", 0, TOOL_SIZE, offsetof(tool_args, d_model), "N", "numbers of a position; default 64"},
+    {"length", 0, TOOL_SIZE, offsetof(tool_args, length), "N", "positions; default 100"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 

@@ -299,40 +299,40 @@ static int run_translate(const tool_args *args) {
 static const tool_option options[] = {
     {"model", 'm', TOOL_NAME, offsetof(tool_args, model), "DIR", "a model folder; default: the English-Spanish model"},
     {"batch-size", 'b', TOOL_SIZE, offsetof(tool_args, batch_size), "N",
-     "lines translated together, at most; default 64, fewer with\nbeams. One that is done makes place for the next"},
+     "lines that are translated together, at most; default 64, fewer\nwith beams. When one is done, the next takes its "
+     "place"},
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
     {"n-best", 0, TOOL_KEY_COUNT, 0, "N",
-     "the N best of the beams, or N that are drawn, for each text,\nas Moses writes them: line ||| translation ||| F0= "
+     "print the N best of the beams, or N that are drawn, for each\ntext, as Moses does: line ||| translation ||| F0= "
      "score |||\nscore; lines are counted from 0"},
-    {"normalize", 0, TOOL_KEY_NUMBER, 0, "X", "what Marian calls --length-penalty"},
+    {"normalize", 0, TOOL_KEY_NUMBER, 0, "X", "the name that Marian has for --length-penalty"},
     {"force-decode", 0, TOOL_FLAG, offsetof(tool_args, force_decode), NULL,
-     "each line has a last column, behind a tab, with the beginning\nof its translation, or \"prefix\" in --jsonl; "
-     "empty: "
-     "any"},
+     "each line has one more column, behind a tab: the beginning of\nits translation (in --jsonl the key \"prefix\"); "
+     "empty: none"},
     {"prefix-bias-beta", 0, TOOL_KEY_NUMBER, 0, "X",
-     "with --force-decode the beginning pulls in place of being\nforced: while a translation follows it, its next "
-     "token "
-     "has\n(1 - X) p + X in place of p, others (1 - X) p; 0 to below 1"},
+     "with --force-decode: the beginning is preferred, not forced.\nWhile a translation follows it, its next token has "
+     "the\nprobability (1 - X) p + X, others (1 - X) p; X: 0 to below 1"},
     {"force-words", 0, TOOL_TEXTS, offsetof(tool_args, force_words), "TEXT",
-     "words that every translation has, with beams; repeatable"},
+     "words that must appear in every translation, with beams;\nrepeatable"},
     {"shortlist", 0, TOOL_TEXT, offsetof(tool_args, shortlist), "FILE[,FIRST,BEST]",
-     "only the FIRST first tokens of the vocabulary and the BEST\ntargets of each token of a text (100 and 100), from "
-     "lines\n\"target source probability\", as Marian reads them"},
+     "choose among few tokens: the first FIRST of the vocabulary\n(100) and, for each token of a text, its BEST "
+     "targets (100) in\nFILE: lines \"target source probability\", as Marian reads them"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
      "a JSON line for each text: source, translation, ids, score;\nwith --n-best translations, a list of the last "
      "three"},
     {"word-scores", 0, TOOL_FLAG, offsetof(tool_args, word_scores), NULL,
-     "also the log-probability of each token, the end included, 0\nwhere it is forced: ||| WordScores= X..., in JSON "
-     "a list"},
+     "also print the log-probability of each token and of the end, 0\nwhere it is forced: ||| WordScores= X..., in "
+     "JSON a list"},
     {"alignment", 0, TOOL_TEXT, offsetof(tool_args, alignment), "WAY",
-     "also which token of the text each token looks at most, ends\nincluded: hard, ||| 0-0 1-2 ...; a number from 0 to "
-     "1, all\nwith more weight; soft, all weights. In JSON a list of\n[from, to, weight]; soft: of all weights"},
+     "also print which token of the text each token looks at, the\nend included. WAY hard: the one with most weight, "
+     "||| 0-0 1-2;\na number from 0 to 1: all with more weight; soft: all weights.\nIn JSON a list of [from, to, "
+     "weight]; soft: of all weights"},
     {"replace-unknowns", 0, TOOL_FLAG, offsetof(tool_args, replace_unknowns), NULL,
-     "a token that is unknown becomes the word of the text at which\nit looks most"},
+     "put the word of the text at which an unknown token looks most\nin its place"},
     {"align-heads", 0, TOOL_TEXT, offsetof(tool_args, align_heads), "HEADS",
-     "the heads whose mean says what looks where: LAYER:HEAD,...\nfrom 0; all; auto:FILE, those that look at the same "
-     "tokens most\nin the texts of FILE; default: all of the last layer"},
+     "the heads whose mean says what looks where: LAYER:HEAD,...\nfrom 0; all; or auto:FILE: those that look at the "
+     "same tokens\nmost in the texts of FILE. Default: all of the last layer"},
     {"attention", 0, TOOL_OUTPUT, offsetof(tool_args, attention), "FILE",
      "write a page that shows which token looks at which"},
     {"scores", 0, TOOL_FLAG, offsetof(tool_args, scores), NULL,
