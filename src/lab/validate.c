@@ -24,7 +24,7 @@ typedef struct side {
 } side;
 
 typedef struct pass {
-  const char *name; /* "encode", "full" */
+  const char *name; /* "encode", "full", "projections" */
   vkf_plan_request request;
   vkf_sizes sizes;
 } pass;
@@ -273,7 +273,7 @@ static vkf_status validate_model(vkf_validation *v, vkf_model *model) {
   VKF_TRY(side_init(&sides[0], model, v->backend));
   VKF_TRY(side_init(&sides[1], model, ref));
   vkf_need_sizes caps = vkf_engine_bucket_sizes(sides[0].bucket);
-  pass passes[] = {
+  pass passes[3] = {
       {"encode",
        {.stage = VKF_STAGE_ENCODE,
         .capacity = {.T = 1, .out = caps.B * caps.S},
@@ -290,6 +290,9 @@ static vkf_status validate_model(vkf_validation *v, vkf_model *model) {
         .logits = info->has_head},
        {.B = B, .S = two ? S : 1, .R = B, .T = T, .past = 0, .out = B * T}},
   };
+  passes[2] = passes[1]; /* queries and keys as outputs of their own: rotary positions turn them before they are kept */
+  passes[2].name = "projections";
+  passes[2].request.projections = true;
   for (size_t i = 0; i < VKF_COUNT(passes) && !v->fault; i++) {
     bool encode = passes[i].request.stage == VKF_STAGE_ENCODE;
     if (encode ? info->architecture != VKF_ARCHITECTURE_DECODER : decodes) VKF_TRY(validate_pass(v, sides, &passes[i]));

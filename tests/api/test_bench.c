@@ -189,8 +189,8 @@ static void tiles_and_own_kernels(void **state) {
       {"$V bench matmul:33,40,24 --shader $T/nothing.comp --variant matmul-naive-m1n1 --no-roofs --seconds 0.01", 1,
        "  element [", ""},
       /* a kernel is asked about weights as they are stored */
-      {"$V bench matmul:64,64,64,int8 --variant matmul-split-32x32x16-m4n4 --no-roofs", 4, NULL,
-       "does not read numbers stored as int8"},
+      {"$V bench matmul:64,64,64,q8 --variant matmul-split-32x32x16-m4n4 --no-roofs", 4, NULL,
+       "does not read numbers stored as q8"},
   };
   PROGRAM_ROWS(rows);
 }
