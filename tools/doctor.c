@@ -61,7 +61,7 @@ static bool look_at_loader(tool_visit *d) {
   const bool has_none = reason && strstr(reason, "Vulkan loader"); /* the library's sentences about it */
   if (!answer)
     tool_find(d, TOOL_HEALTH_FAULT, "loader", "mend or remove the drivers that are at fault below",
-              "the devices cannot be listed, so no command works: %s", why);
+              "the devices cannot be listed, so no command works: %.*s", (int)strcspn(why, ";"), why);
   else if (n)
     tool_find(d, TOOL_HEALTH_OK, "loader", NULL, "the Vulkan loader lists %zu device%s", n, n == 1 ? "" : "s");
   else if (has_none)
@@ -98,7 +98,10 @@ static void look_at_nodes(tool_visit *d) {
               "install its Vulkan driver: apt install mesa-vulkan-drivers (AMD, Intel), or the maker's (NVIDIA)",
               "the system has a GPU, but no driver gives it to Vulkan: the CPU computes");
   else
-    tool_find(d, TOOL_HEALTH_NOTE, "gpu", NULL, "no GPU was found: the CPU computes, through a software driver");
+    tool_find(d, TOOL_HEALTH_NOTE, "gpu",
+              "if this machine has a GPU, the system does not show it (no /dev/dri/renderD*): containers and virtual "
+              "machines must be given it",
+              "no GPU was found: the CPU computes, through a software driver");
 }
 
 /* Asks the scalar path's device, which needs no Vulkan, for the folder of the context. */

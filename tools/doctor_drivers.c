@@ -189,8 +189,9 @@ static void add_device(tool_visit *d, const json_t *device) {
         "%s: %lld of %lld results are wrong, the first one: %s", name, (long long)n_wrong,
         (long long)json_integer_value(json_object_get(device, "n_cases")), tool_json_get_text(device, "first_wrong"));
   else
-    tool_find(d, TOOL_HEALTH_OK, "kernels", NULL, "%s: all of %lld results are within their bounds, the worst at %.3f",
-              name, (long long)json_integer_value(json_object_get(device, "n_cases")),
+    tool_find(d, TOOL_HEALTH_OK, "kernels", NULL,
+              "%s: all of %lld results are within their bounds, the worst at %.3f of its bound", name,
+              (long long)json_integer_value(json_object_get(device, "n_cases")),
               json_real_value(json_object_get(device, "worst")));
   if (n_times)
     tool_find(d, TOOL_HEALTH_OK, "tuning", NULL, "%s: %lld measured times of kernels", name, (long long)n_times);

@@ -6,11 +6,6 @@
 
 #include "program.h"
 
-static bool ends_with(const char *text, const char *end) {
-  size_t n = strlen(text), m = strlen(end);
-  return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 static const vkf_array *find_part(const vkf_result *result, const vkf_array *of, const char *part) {
   char name[256];
   snprintf(name, sizeof name, "%s.%s", of->name, part);
@@ -18,8 +13,8 @@ static const vkf_array *find_part(const vkf_result *result, const vkf_array *of,
 }
 
 static bool is_part(const char *name) {
-  return ends_with(name, ".exact") || ends_with(name, ".bound") || ends_with(name, ".ratio") ||
-         ends_with(name, ".error");
+  return tool_ends_with(name, ".exact") || tool_ends_with(name, ".bound") || tool_ends_with(name, ".ratio") ||
+         tool_ends_with(name, ".error");
 }
 
 /* The arrays in the order in which they were computed; exact values and bounds as one number. TOOL_WRONG where one is
@@ -68,7 +63,7 @@ static int run_op(const tool_args *args) {
   if (exit_code == TOOL_OK) {
     vkf_status status =
         vkf_device_run_op(session.device, args->operands[0], text, in.arrays, in.n, args->variant, &result);
-    if (status != VKF_OK) exit_code = tool_session_fail(&session, status, args->inputs);
+    if (status != VKF_OK) exit_code = tool_session_fail(&session, status, args->operands[0]);
   }
   if (exit_code == TOOL_OK && args->outputs) exit_code = tool_write_arrays(&session, args->outputs, result);
   if (exit_code == TOOL_OK && args->trace) exit_code = print_trace(result);

@@ -59,7 +59,7 @@ static const tool_option generation_options[] = {
     {"generation-config", 'g', TOOL_INPUT, offsetof(tool_args, generation_config), "FILE",
      "JSON, keys as in generation_config.json;\nthe options below override it"},
     {"num-beams", 0, TOOL_KEY_COUNT, 0, "N", "beams; 1 is greedy"},
-    {"max-new-tokens", 0, TOOL_KEY_WHOLE, 0, "N", "stop after N tokens"},
+    {"max-new-tokens", 0, TOOL_KEY_COUNT, 0, "N", "stop after N tokens"},
     {"min-new-tokens", 0, TOOL_KEY_WHOLE, 0, "N", "do not end before N tokens"},
     {"length-penalty", 0, TOOL_KEY_NUMBER, 0, "X", "a beam's score is its sum / length^X"},
     {"early-stopping", 0, TOOL_KEY_RULE, 0, "RULE", "when beams end: true, false or never"},

@@ -109,7 +109,8 @@ static int open_file(tool_sink *s, bool resumes, unsigned long long work, tool_s
   if ((size_t)snprintf(s->journal_path, sizeof s->journal_path, "%s.journal", s->path) >= sizeof s->journal_path)
     return tool_error("%s: too long a name", s->path);
   s->journal = open(s->journal_path, O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC, 0666);
-  if (s->journal < 0) return tool_error("%s: cannot be written: %s", s->journal_path, strerror(errno));
+  if (s->journal < 0)
+    return tool_error("%s: cannot be written: %s", errno == ENOENT ? s->path : s->journal_path, strerror(errno));
   if (flock(s->journal, LOCK_EX | LOCK_NB) != 0)
     return tool_error("%s: another process writes to it: its journal is locked", s->path);
   int exit_code = tool_journal_read(s->journal_path, &j);

@@ -117,9 +117,12 @@ static int check(translation *t) {
   if (args->json && args->column)
     return tool_usage_error("translate", "--column: expected no --json with it, found both");
   if (args->beam_tree && tool_beam_tree_check(args) != TOOL_OK) return TOOL_USAGE;
-  if (parse_shortlist(t) != TOOL_OK) return TOOL_USAGE;
+  if (args->attention && strcmp(args->attention, "-") != 0 && !tool_ends_with(args->attention, ".html"))
+    return tool_usage_error("translate", "--attention: expected a name that ends in .html, found '%s'",
+                            args->attention);
   if (args->alignment && tool_alignment_parse(args->alignment, &t->lines.threshold) != TOOL_OK) return TOOL_USAGE;
-  return tool_shard_parse(args, &t->window.shard);
+  if (tool_shard_parse(args, &t->window.shard) != TOOL_OK) return TOOL_USAGE;
+  return parse_shortlist(t);
 }
 
 static int is_of_model(const struct dirent *entry) {
@@ -247,8 +250,9 @@ static int run_translate(const tool_args *args) {
   translation t = {.lines = {.args = args}, .params = {VKF_GENERATE_PARAMS_INIT}};
   char *config = NULL;
   bool is_done = false;
-  if (check(&t) != TOOL_OK) return TOOL_USAGE;
-  int exit_code = tool_find_model(args, t.folder, sizeof t.folder);
+  int exit_code = check(&t);
+  if (exit_code != TOOL_OK) return exit_code;
+  exit_code = tool_find_model(args, t.folder, sizeof t.folder);
   if (exit_code == TOOL_OK) exit_code = tool_generation_config(args, &config);
   t.params.config_json = config;
   if (exit_code == TOOL_OK) {
@@ -334,7 +338,7 @@ static const tool_option options[] = {
      "the heads whose mean says what looks where: LAYER:HEAD,...\nfrom 0; all; or auto:FILE: those that look at the "
      "same tokens\nmost in the texts of FILE. Default: all of the last layer"},
     {"attention", 0, TOOL_OUTPUT, offsetof(tool_args, attention), "FILE",
-     "write a page that shows which token looks at which"},
+     "write a page (.html) that shows which token looks at which"},
     {"scores", 0, TOOL_FLAG, offsetof(tool_args, scores), NULL,
      "the page of --attention has the scores behind its weights, too"},
     {"beam-tree", 0, TOOL_OUTPUT, offsetof(tool_args, beam_tree), "FILE",

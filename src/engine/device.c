@@ -80,8 +80,11 @@ static vkf_status no_device(vkf_context *ctx, const char *selector) {
   vkf_text_init(&list, &ctx->env);
   for (size_t i = 0; i < n; i++)
     vkf_text_printf(&list, "%zu: %s, ", i, vkf_gpu_instance_caps(ctx->instance, i)->device_name);
-  st = vkf_env_fail(&ctx->env, VKF_ERROR_NO_DEVICE, "no device matches \"%s\"; there are %s%zu: ref", selector,
-                    list.data ? list.data : "", n);
+  st = vkf_env_fail(
+      &ctx->env, VKF_ERROR_NO_DEVICE,
+      "no device matches \"%s\": expected gpu, cpu, lavapipe, swiftshader, a UUID, or the number or a part "
+      "of the name of one of %s%zu: ref; `vkformer doctor` says why others are missing",
+      selector, list.data ? list.data : "", n);
   vkf_text_finish(&list);
   return st;
 }

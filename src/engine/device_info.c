@@ -21,7 +21,8 @@ void vkf_engine_fill_info(const vkf_caps *caps, vkf_device_info *out) {
   }
   out->kind = caps->kind;
   snprintf(out->name, sizeof out->name, "%s", caps->device_name);
-  snprintf(out->driver, sizeof out->driver, "%.120s %.120s", caps->driver_name, caps->driver_info);
+  snprintf(out->driver, sizeof out->driver, "%.120s%s%.120s", caps->driver_name, caps->driver_info[0] ? " " : "",
+           caps->driver_info);
   memcpy(out->uuid, caps->uuid, sizeof out->uuid);
   out->vendor_id = caps->vendor_id;
   out->device_id = caps->device_id;

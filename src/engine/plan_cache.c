@@ -108,7 +108,8 @@ static vkf_status make_state(vkf_plan_cache *p, vkf_bucket *c) {
     if (plan->slots[i].kind == VKF_SLOT_STATE) bytes += vkf_slot_stored_bytes(&plan->slots[i]);
   if (c->sizes.packed && p->max_state_bytes && bytes > p->max_state_bytes) {
     st = vkf_env_fail_too_large(p->env, VKF_ERROR_DEVICE_MEMORY,
-                                "a cache of keys and values for %u slots of %u tokens: needed %llu bytes, given %llu",
+                                "a cache of keys and values for %u slots of %u tokens: needed %llu bytes, given %llu; "
+                                "fewer beams, a smaller batch or fewer tokens need less",
                                 c->sizes.R, c->sizes.keys, (unsigned long long)bytes,
                                 (unsigned long long)p->max_state_bytes);
     goto done;

@@ -2,10 +2,13 @@
 #define _POSIX_C_SOURCE 200809L
 #include "file/foreign.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+
+#define GGUF "a GGUF file of llama.cpp: use the folder of safetensors that it was converted from"
 
 /* Files by which folders of others are known, and what to do with them. */
 static const struct {
@@ -35,12 +38,24 @@ static const char *known_folder(const char *folder) {
   return NULL;
 }
 
+/* Files of llama.cpp have names of their own. */
+static bool has_gguf(const char *folder) {
+  bool found = false;
+  DIR *dir = opendir(folder);
+  for (const struct dirent *entry = dir != NULL ? readdir(dir) : NULL; entry != NULL && !found; entry = readdir(dir)) {
+    const char *dot = strrchr(entry->d_name, '.');
+    found = dot != NULL && strcmp(dot, ".gguf") == 0;
+  }
+  if (dir != NULL) closedir(dir);
+  return found;
+}
+
 const char *vkf_file_foreign_bytes(const void *data, size_t bytes) {
   static const struct {
     const char *begin, *what;
     size_t n;
   } rows[] = {
-      {"GGUF", "a GGUF file of llama.cpp: use the folder of safetensors that it was converted from", 4},
+      {"GGUF", GGUF, 4},
       {"version https://git-lfs", "a pointer of git-LFS, not the file itself: fetch it by \"git lfs pull\"", 23},
       {"PK\003\004", "a pickle of PyTorch or an archive: scripts/convert makes a safetensors file of pytorch_model.bin",
        4},
@@ -72,7 +87,9 @@ vkf_status vkf_file_foreign_check(vkf_env *env, const char *path) {
   if (S_ISDIR(facts.st_mode)) {
     const char *what = is_there(path, "model.safetensors") ? NULL : known_folder(path);
     if (is_there(path, "pytorch_model.bin") || is_there(path, "model.safetensors.index.json")) what = NULL;
-    if (what == NULL && !is_there(path, "config.json"))
+    const bool has_config = is_there(path, "config.json");
+    if (what == NULL && !has_config && has_gguf(path)) what = GGUF;
+    if (what == NULL && !has_config)
       return vkf_env_fail(env, VKF_ERROR_FILE, "%s: expected a model folder, found a folder without config.json", path);
     if (what == NULL) return VKF_OK;
     return vkf_env_fail(env, VKF_ERROR_FILE, "%s: expected a model folder, found %s", path, what);

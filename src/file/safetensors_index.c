@@ -32,7 +32,7 @@ vkf_status vkf_file_place_find(vkf_arena *arena, const vkf_file_source *source, 
       return vkf_env_fail(arena->env, VKF_ERROR_FILE,
                           "%s: expected " ONE_FILE
                           " in %s, found %s, which is not read; "
-                          "\"scripts/convert %s\" of the sources makes the one of the other",
+                          "\"scripts/convert %s\" of the sources makes " ONE_FILE " of it",
                           name, where, PICKLES[i], source->folder != NULL ? name : "FOLDER");
   return vkf_env_fail(arena->env, VKF_ERROR_FILE, "%s: expected " ONE_FILE " or " INDEX_FILE " in %s, found neither",
                       name, where);

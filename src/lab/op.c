@@ -71,16 +71,22 @@ static bool has_input(const vkf_op_build *o, int i, const char *name) {
                   end && o->trace && !strcmp(end, ".error") ? (size_t)(end - name) : strlen(name));
 }
 
+/* Without the space behind the last word. */
+static int length(const char *words) {
+  return (int)strlen(words) - 1;
+}
+
 static vkf_status check_names(vkf_op_build *o, int i) {
   for (size_t a = 0; a < o->n_inputs; a++)
     if (!has_input(o, i, o->inputs[a].name))
-      return vkf_env_fail(o->env, VKF_ERROR_ARGUMENT, "%s has no input called %s; expected%s", public_ops[i].name,
-                          o->inputs[a].name ? o->inputs[a].name : "NULL", public_ops[i].inputs);
+      return vkf_env_fail(o->env, VKF_ERROR_ARGUMENT, "%s has no input called %s; expected%.*s", public_ops[i].name,
+                          o->inputs[a].name ? o->inputs[a].name : "NULL", length(public_ops[i].inputs),
+                          public_ops[i].inputs);
   for (size_t k = 0; k < vkf_file_json_count(o->params); k++) {
     const char *key = vkf_file_json_key(o->params, k);
     if (!has_word(public_ops[i].params, key, strlen(key)))
-      return vkf_env_fail(o->env, VKF_ERROR_ARGUMENT, "%s has no parameter called %s; expected%s", public_ops[i].name,
-                          key, public_ops[i].params);
+      return vkf_env_fail(o->env, VKF_ERROR_ARGUMENT, "%s has no parameter called %s; expected%.*s", public_ops[i].name,
+                          key, length(public_ops[i].params), public_ops[i].params);
   }
   return VKF_OK;
 }

@@ -131,6 +131,8 @@ static void test_table(void **state) {
 static void test_op_over_its_bound(void **state) {
   (void)state;
 #ifdef VKF_WRONG_EXP
+  program_must("$V op softmax -i $T/x.json --trace -p '{\"causal\": true}'", TOOL_FAILED, "",
+               "softmax: softmax has no parameter called causal; expected trace\n");
   program_must("$V op softmax -i $T/x.json --trace", TOOL_OK, "out [1,2]  err/bound 0.", "");
   program_must("LD_PRELOAD=" VKF_WRONG_EXP " $V op softmax -i $T/x.json --trace", TOOL_WRONG, "out [1,2]  err/bound ",
                "vkformer: out is over its bound: err/bound ");

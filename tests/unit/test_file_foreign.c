@@ -48,6 +48,7 @@ static void folders_of_others(void **state) {
       {"model.npz", "found a model of Marian"},
       {"tf_model.h5", "found weights of TensorFlow"},
       {"model.onnx", "found a model of ONNX"},
+      {"tiny-q4.gguf", "found a GGUF file of llama.cpp"},
   };
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     put(rows[i][0], "{}");

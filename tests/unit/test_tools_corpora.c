@@ -118,7 +118,7 @@ static void test_forms(void **state) {
       {"eval \"$X a --alignment 1.5\"", 2, "",
        "--alignment: expected hard, soft or a number between 0 and 1, found '1.5'"},
       {"eval \"$X -i $T/nosuch\"", 4, "", "nosuch: cannot be read: "},
-      {"eval \"$X -i $T/in -o $T/nosuch/o\"", 4, "", "nosuch/o.journal: cannot be written: "},
+      {"eval \"$X -i $T/in -o $T/nosuch/o\"", 4, "", "nosuch/o: cannot be written: "},
       {"eval \"$X -i $T/in a\"", 2, "", "expected texts or --input, found both"},
       {"eval \"$X --resume\" < $T/in", 2, "", "--resume: expected --output FILE as well, found none"},
       {"eval \"$X --jsonl t --json\" < $T/in", 2, "", "--jsonl: expected no --json with it, found both"},
@@ -140,7 +140,10 @@ static void test_ends(void **state) {
       {"echo old > $T/old; eval \"$X -i $T/in -o $T/old --device nosuch\"; c=$?; cat $T/old; ls $T | grep "
        "'old.journal'; "
        "exit $c",
-       3, "old\n", "no device matches"},
+       3, "old\n", "no device matches \"nosuch\": expected gpu, cpu, lavapipe, "},
+      {"eval \"$X --attention $T/page.pdf w5\"", 2, "", "--attention: expected a name that ends in .html, found '"},
+      {"eval \"$X --max-new-tokens 0 w5\"", 2, "",
+       "--max-new-tokens: expected a whole number of at least 1, found '0'"},
       {"eval \"$X -i $T/in -o $T/fresh --device nosuch\" || ls $T | grep -c fresh", 1, "0\n", "no device matches"},
       {"eval \"$X -i $T/in -o $T/old\" && cmp $T/old $T/whole", 0, "", NULL},
       {"cp $T/in $T/same; eval \"$X -i $T/same -o $T/same\"; c=$?; cmp $T/in $T/same; exit $c", 2, "",
@@ -329,7 +332,7 @@ static void test_shortlist(void **state) {
       {"cd $T; echo no words 1 > bad; eval \"$X --shortlist bad w5\"", 4, "",
        "bad: expected lines \"target source probability\" with tokens of the model's vocabulary, found none among 1 "
        "lines; no token: \"words\""},
-      {"cd $T; eval \"$X --shortlist nosuch,5,5 w5\"", 2, "", "nosuch"},
+      {"cd $T; eval \"$X --shortlist nosuch,5,5 w5\"", 4, "", "nosuch"},
       {"cd $T; eval \"$X --shortlist ,5,5 w5\"", 2, "", "--shortlist: expected FILE or FILE,FIRST,BEST, found ',5,5'"},
   };
   PROGRAM_ROWS(rows);
