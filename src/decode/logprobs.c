@@ -24,18 +24,20 @@ void vkf_decode_logprobs_finish(vkf_logprobs *l) {
   vkf_env_free(l->env, l->values);
 }
 
-static double log_sum(const float *logits, uint32_t n) {
-  double top = logits[0], sum = 0;
-  for (uint32_t i = 1; i < n; i++) top = fmax(top, logits[i]);
-  for (uint32_t i = 0; i < n; i++) sum += exp(logits[i] - top);
-  return top + log(sum);
+double vkf_decode_log_sum(const float *x, size_t n, float *top) {
+  double sum = 0;
+  *top = x[0];
+  for (size_t i = 1; i < n; i++) *top = VKF_MAX(*top, x[i]);
+  for (size_t i = 0; i < n; i++) sum += exp((double)x[i] - *top);
+  return log(sum);
 }
 
 void vkf_decode_logprobs_add(vkf_logprobs *l, uint32_t row, int32_t id, const float *logits) {
   if (l->lengths[row] == l->capacity) return;
   size_t at = (size_t)row * l->capacity + l->lengths[row]++;
   int32_t *ids = l->ids + at * l->n_top;
-  double all = log_sum(logits, l->n_vocab);
+  float top;
+  const double all = vkf_decode_log_sum(logits, l->n_vocab, &top) + (double)top;
   uint32_t n = 0;
   for (uint32_t i = 0; i < l->n_vocab; i++) { /* the best so far, descending */
     uint32_t to = n;

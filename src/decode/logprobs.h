@@ -18,6 +18,10 @@ typedef struct vkf_logprobs {
   float *values;              /* their log-probabilities */
 } vkf_logprobs;
 
+/* log sum exp(x[i] - *top), where *top is the largest of x [n], n > 0: x[i] has the log-probability x[i] - *top - this.
+ */
+double vkf_decode_log_sum(const float *x, size_t n, float *top);
+
 /* steps: of the longest sequence. n_top ids of n_vocab; fewer where the vocabulary is smaller. */
 vkf_status vkf_decode_logprobs_init(vkf_logprobs *logprobs, vkf_env *env, uint32_t n_rows, uint32_t n_vocab,
                                     uint32_t n_top, uint32_t steps);

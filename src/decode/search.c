@@ -4,63 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-static bool is_pulled(const vkf_generation_config *config) {
-  return config->prefix_bias_beta > 0;
-}
-
-/* Does the host rank all ids of a row, because it changes their scores? */
-static bool ranks_all(const vkf_generation_config *config) {
-  return is_pulled(config) || config->num_beam_groups > 1 || config->force_words.n > 0;
-}
-
-vkf_status vkf_decode_scratch_init(vkf_search_scratch *scratch, vkf_env *env, const vkf_generation_config *config,
-                                   uint32_t n_vocab) {
-  const bool has_candidates = config->do_sample || ranks_all(config) || config->return_alternatives;
-  *scratch = (vkf_search_scratch){0};
-  VKF_CALL(vkf_decode_marks_init(&scratch->marks, env, n_vocab));
-  if (has_candidates) scratch->candidates = vkf_env_alloc(env, n_vocab, sizeof *scratch->candidates);
-  return has_candidates && !scratch->candidates ? VKF_ERROR_MEMORY : VKF_OK;
-}
-
-void vkf_decode_scratch_finish(vkf_search_scratch *scratch) {
-  if (scratch->marks.env == NULL) return;
-  vkf_env_free(scratch->marks.env, scratch->candidates);
-  vkf_decode_marks_finish(&scratch->marks);
-}
-
-uint32_t vkf_decode_search_copies(const vkf_generation_config *config) {
-  return config->do_sample || config->return_alternatives ? config->num_return_sequences : 1;
-}
-
-uint32_t vkf_decode_search_results(const vkf_generation_config *config) {
-  return config->num_return_sequences / vkf_decode_search_copies(config);
-}
-
-uint32_t vkf_decode_search_rows(const vkf_generation_config *config) {
-  return config->do_sample ? 1 : config->num_beams;
-}
-
-bool vkf_decode_search_forks(const vkf_generation_config *config, bool has_source) {
-  return config->num_beams > 1 || (!has_source && vkf_decode_search_copies(config) > 1);
-}
-
-uint32_t vkf_decode_search_k(const vkf_generation_config *config, uint32_t n_vocab, bool scores) {
-  if (config->do_sample || ranks_all(config) || (scores && config->num_beams == 1)) return 0;
-  const uint64_t wanted = config->num_beams == 1 ? 1 : vkf_decode_beams_keep(config);
-  return (uint32_t)VKF_MIN(VKF_MAX(wanted, vkf_decode_search_copies(config)), n_vocab);
-}
-
-uint32_t vkf_decode_search_longest(uint64_t max_length, uint64_t n_positions, uint32_t n_prompt) {
-  uint64_t most = VKF_MIN(max_length, (uint64_t)INT32_MAX);
-  return (uint32_t)(n_positions == 0 ? most : VKF_MIN(most, VKF_MAX(n_positions, n_prompt) + 1));
-}
-
-/* With beams, pad_token_id 0 is replaced by the first end id, as in transformers. */
-int32_t vkf_decode_search_fill(const vkf_generation_config *c) {
-  const bool has_pad = c->num_beams > 1 ? c->pad > 0 : c->pad != VKF_NO_TOKEN;
-  if (has_pad || c->eos.n == 0) return c->num_beams > 1 ? VKF_MAX(c->pad, 0) : c->pad;
-  return c->eos.ids[0];
-}
+#include "decode/logprobs.h"
 
 /* ---- start ------------------------------------------------------------------------------------------------------- */
 
@@ -129,7 +73,7 @@ static vkf_status init_beams(vkf_search *s) {
   s->groups = vkf_env_alloc(s->env, s->n_groups, sizeof *s->groups);
   s->group_is_done = vkf_env_alloc(s->env, s->n_groups, sizeof *s->group_is_done);
   if (!s->groups || !s->group_is_done) return VKF_ERROR_MEMORY;
-  if (ranks_all(c)) {
+  if (vkf_decode_search_ranks_all(c)) {
     s->n_best = (uint32_t)VKF_MIN(vkf_decode_beams_keep(c), n_vocab) + c->force_words.n;
     s->best = vkf_env_alloc(s->env, (size_t)s->n_rows * s->n_best, sizeof *s->best);
     s->best_ids = vkf_env_alloc(s->env, (size_t)s->n_rows * s->n_best, sizeof *s->best_ids);
@@ -240,15 +184,6 @@ static vkf_status no_id(const vkf_search *s, const char *found) {
                       s->input.sentence, s->length - s->prompt, found);
 }
 
-/* log sum exp(x[i] - top), where top is the largest of x [n]. */
-static double log_sum_exp(const float *x, uint32_t n, float *top) {
-  double sum = 0;
-  *top = x[0];
-  for (uint32_t i = 1; i < n; i++) *top = VKF_MAX(*top, x[i]);
-  for (uint32_t i = 0; i < n; i++) sum += exp((double)x[i] - *top);
-  return log(sum);
-}
-
 /* The id of rank `rank` by all scores, of equals the lower one first, and its log-probability. */
 static int32_t ranked(const vkf_search *s, const float *scores, uint32_t rank, double *log_prob) {
   const uint32_t n = s->scratch->marks.n_vocab;
@@ -262,7 +197,7 @@ static int32_t ranked(const vkf_search *s, const float *scores, uint32_t rank, d
     vkf_decode_best(candidates, n, rank + 1);
     best = (uint32_t)candidates[rank].id;
   }
-  const double log_sum = log_sum_exp(scores, n, &top);
+  const double log_sum = vkf_decode_log_sum(scores, n, &top);
   *log_prob = scores[best] > -INFINITY ? (double)scores[best] - top - log_sum : -INFINITY; /* it is forbidden */
   return (int32_t)best;
 }
@@ -277,10 +212,10 @@ static const vkf_sample_candidate *rank_all(const vkf_search *s, uint32_t r, con
   const uint32_t n_before = s->n_groups > 1 ? r - r % s->groups[0].n_beams : 0; /* rows of earlier groups */
   const double beta = in->config->prefix_bias_beta;
   const bool follows =
-      is_pulled(in->config) && at < in->n_pull && !memcmp(history(s, r) + s->prompt, in->pull, at * sizeof *in->pull);
+      beta > 0 && at < in->n_pull && !memcmp(history(s, r) + s->prompt, in->pull, at * sizeof *in->pull);
   vkf_sample_candidate *candidates = s->scratch->candidates;
   float top = 0;
-  const double log_sum = has_beams(s) ? 0 : log_sum_exp(scores, n_vocab, &top);
+  const double log_sum = has_beams(s) ? 0 : vkf_decode_log_sum(scores, n_vocab, &top);
   for (uint32_t i = 0; i < n_vocab; i++) {
     double x = scores[i] > -INFINITY ? (double)scores[i] - top - log_sum : -INFINITY;
     if (follows) x = (int32_t)i == in->pull[at] ? log((1 - beta) * exp(x) + beta) : x + log1p(-beta);
@@ -353,7 +288,7 @@ static vkf_status choose(vkf_search *s, const float *scores, uint32_t rank, int3
   if (in->config->do_sample) {
     const double unit = vkf_decode_sample_unit(in->config->seed, in->line, in->copy, step);
     *id = vkf_decode_sample(in->config, scores, n_vocab, unit, s->scratch->candidates, &log_prob);
-  } else if (is_pulled(in->config)) {
+  } else if (in->config->prefix_bias_beta > 0) {
     const vkf_sample_candidate *best = rank_all(s, 0, scores, 1);
     *id = best->id;
     log_prob = best->score;

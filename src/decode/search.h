@@ -82,6 +82,8 @@ uint32_t vkf_decode_search_results(const vkf_generation_config *config);
 /* Whether the rows of a sentence fork from the first one, which alone is fed the prompt but for its last id. A model
  * that feeds a row to another needs an ancestry of slots. has_source: of a model with an encoder. */
 bool vkf_decode_search_forks(const vkf_generation_config *config, bool has_source);
+/* Whether the host ranks all ids of a row, because it changes their scores. */
+bool vkf_decode_search_ranks_all(const vkf_generation_config *config);
 /* Candidates that a search wants for each row; 0: all scores. scores: as in its input. */
 uint32_t vkf_decode_search_k(const vkf_generation_config *config, uint32_t n_vocab, bool scores);
 /* Ids of the longest sequence that a search can reach: one more than can be fed. n_positions 0: no limit. */

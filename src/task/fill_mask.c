@@ -2,6 +2,7 @@
 #include <math.h>
 #include <string.h>
 
+#include "decode/logprobs.h"
 #include "task/batches.h"
 
 enum { DEFAULT_TOP = 5 };
@@ -56,13 +57,6 @@ static vkf_status find_masks(filler *f) {
 
 /* ---- candidates -------------------------------------------------------------------------------------------------- */
 
-static double log_sum(const float *logits, size_t n) {
-  double top = logits[0], sum = 0;
-  for (size_t i = 1; i < n; i++) top = fmax(top, logits[i]);
-  for (size_t i = 0; i < n; i++) sum += exp(logits[i] - top);
-  return top + log(sum);
-}
-
 /* The k best ids, of equal ones the first. */
 static void find_best(const float *logits, size_t n, size_t k, int32_t *best) {
   size_t found = 0;
@@ -87,7 +81,8 @@ static vkf_status take(void *user, size_t part, const float *logits, size_t widt
   for (; low < f->n_masks && f->masks[low].part == part; low++) {
     mask *at = &f->masks[low];
     const float *row = logits + at->position * width;
-    const double all = log_sum(row, width);
+    float top;
+    const double all = vkf_decode_log_sum(row, width, &top) + (double)top;
     find_best(row, width, f->k, at->ids);
     for (size_t j = 0; j < f->k; j++) at->scores[j] = exp(row[at->ids[j]] - all);
   }

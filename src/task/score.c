@@ -1,6 +1,5 @@
 /* score: how probable a model finds given translations: one forward pass a batch of pairs, with the target fed. */
-#include <math.h>
-
+#include "decode/logprobs.h"
 #include "task/parts.h"
 
 enum { BATCH_ROWS = 16 };
@@ -31,15 +30,6 @@ static vkf_status check(const scorer *s) {
     return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
                         "generation configuration: expected decoder_start_token_id or bos_token_id, found neither");
   return VKF_OK;
-}
-
-/* log(sum(exp(logits))) */
-static double log_sum(const float *logits, size_t n) {
-  float largest = logits[0];
-  double sum = 0;
-  for (size_t i = 1; i < n; i++) largest = VKF_MAX(largest, logits[i]);
-  for (size_t i = 0; i < n; i++) sum += exp((double)logits[i] - largest);
-  return largest + log(sum);
 }
 
 /* Pairs [first, first + n), n <= BATCH_ROWS. */
@@ -76,7 +66,8 @@ static vkf_status score_batch(scorer *s, size_t first, size_t n) {
     for (size_t t = 0; t < targets[r].n; t++) {
       const float *row = (const float *)logits->data + (r * T + t) * vocab;
       const int32_t id = targets[r].ids[t];
-      const double logprob = row[id] - log_sum(row, vocab);
+      float top;
+      const double all = vkf_decode_log_sum(row, vocab, &top) + (double)top, logprob = row[id] - all;
       s->ids[(first + r) * s->longest + t] = id;
       s->logprobs[(first + r) * s->longest + t] = (float)logprob;
       s->sums[first + r] += logprob;
