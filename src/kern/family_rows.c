@@ -122,6 +122,21 @@ static uint32_t word_bytes(const vkf_variant *v) {
   return vkf_kern_workgroup(v) * 4;
 }
 
+/* Rows that are read a subgroup at a time, to their end. */
+static const char *fit_norm_uniform(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
+                                    size_t size) {
+  (void)caps;
+  if (p->norm.width % v->subgroup || p->norm.whole_width % v->subgroup)
+    VKF_KERN_REFUSE("widths are multiples of %u, here they are %u of %u", v->subgroup, p->norm.width,
+                    p->norm.whole_width);
+  return NULL;
+}
+
+static uint64_t norm_uniform_turns(const vkf_variant *v, const vkf_problem *p) {
+  return 2 * vkf_turns_by(p->norm.width, VKF_ROW_PARTIALS) + vkf_turns_by(p->norm.width, v->subgroup) +
+         vkf_turns_by(norm_rest(p), v->subgroup);
+}
+
 /* Rows of whole vectors that fit into registers. */
 static const char *fit_wide(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
   const uint32_t most = 4 * VKF_NORM_MAX_VECTORS * v->workgroup;
@@ -167,6 +182,13 @@ const vkf_family vkf_family_norm_subgroup = {.name = "subgroup",
                                              .reason = "a GPU: a row a subgroup",
                                              .loop_turns = norm_turns,
                                              .rounding = lane_sums};
+const vkf_family vkf_family_norm_uniform = {.name = "uniform",
+                                            .device = VKF_FOR_UNIFORM_LOADS,
+                                            .place = 1,
+                                            .reason = "this lavapipe loads vectors from addresses that all lanes share",
+                                            .fit = fit_norm_uniform,
+                                            .loop_turns = norm_uniform_turns,
+                                            .rounding = row_sums};
 const vkf_family vkf_family_norm_lanes = {.name = "lanes",
                                           .device = VKF_FOR_CPU,
                                           .place = 2,

@@ -17,7 +17,8 @@ extern const vkf_family vkf_family_shared, vkf_family_split, vkf_family_vector, 
 extern const vkf_family vkf_family_workgroup_per_query, vkf_family_subgroup_per_query, vkf_family_tiles,
     vkf_family_tiles_any, vkf_family_split_keys, vkf_family_attention_uniform, vkf_family_uniform_keys, vkf_family_vec4,
     vkf_family_heads, vkf_family_lane_per_query, vkf_family_attention_coopmat, vkf_family_weights; /* attention */
-extern const vkf_family vkf_family_norm_wide, vkf_family_norm_subgroup, vkf_family_norm_lanes, vkf_family_norm_row;
+extern const vkf_family vkf_family_norm_wide, vkf_family_norm_subgroup, vkf_family_norm_uniform, vkf_family_norm_lanes,
+    vkf_family_norm_row;
 extern const vkf_family vkf_family_log_softmax_lanes, vkf_family_log_softmax_split, vkf_family_log_softmax_row;
 extern const vkf_family vkf_family_top_k_lanes, vkf_family_top_k_split, vkf_family_top_k_row;
 extern const vkf_family vkf_family_append, vkf_family_append_turned, vkf_family_pairs;
@@ -110,6 +111,9 @@ extern const vkf_family vkf_family_row, vkf_family_logit_edit;
 /* Rows: one for each workgroup, through shared memory, or one for each subgroup, which is then the workgroup. Both give
  * the same bits. */
 #define BY_WORKGROUP .workgroup = VKF_ROW_PARTIALS, .needs = VKF_NEED_SHARED
+#define NORM_UNIFORM(module_)                                                                        \
+  ROW(NORM, norm_uniform, module_), .needs = VKF_NEED_UNIFORM | VKF_NEED_BROADCAST | VKF_NEED_INT64, \
+                                    .access = VKF_ACCESS_ADDRESS
 #define NORM_LANES(module_) ROW(NORM, norm_lanes, module_), .needs = VKF_NEED_SHUFFLE
 #define LOG_SOFTMAX_LANES(module_) ROW(LOG_SOFTMAX, log_softmax_lanes, module_), .needs = VKF_NEED_SHUFFLE
 #define TOP_K_LANES(module_) \
@@ -301,6 +305,8 @@ static const vkf_variant table[] = {
     {NORM_SUBGROUP, .subgroup = 16},
     {NORM_SUBGROUP, .subgroup = 32},
     {NORM_SUBGROUP, .subgroup = 64},
+    {NORM_UNIFORM("norm_uniform_w8"), .subgroup = 8},
+    {NORM_UNIFORM("norm_uniform_w16"), .subgroup = 16},
     {NORM_LANES("norm_lanes"), .subgroup = 8, TEXEL},
     {NORM_LANES("norm_lanes"), .subgroup = 8},
     {NORM_LANES("norm_lanes"), .subgroup = 16, TEXEL},

@@ -46,7 +46,8 @@ void vkf_vkop_describe_norm(const vkf_node_view *view, vkf_dispatch *out) {
   const struct vkf_push_norm push = {p->rows, p->width, p->eps, groups_of(p), whole_width(p)};
   vkf_vkop_dispatch_begin_all(view, out, 4, 1);
   for (int i = VKF_NORM_X; i <= VKF_NORM_BIAS; i++)
-    if (i != VKF_NORM_RESIDUAL) out->operands[i].access = view->variant->access;
+    if (i != VKF_NORM_RESIDUAL || view->variant->access == VKF_ACCESS_ADDRESS)
+      out->operands[i].access = view->variant->access;
   out->constants[VKF_C_IS_RMS] = p->kind == VKF_NORM_RMS;
   out->constants[VKF_C_NORM_HAS_RESIDUAL] = vkf_vkop_has(in[VKF_NORM_RESIDUAL]);
   out->constants[VKF_C_NORM_HAS_WEIGHT] = vkf_vkop_has(in[VKF_NORM_WEIGHT]);

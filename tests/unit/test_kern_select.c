@@ -244,6 +244,13 @@ static void defaults_follow_the_device(void **state) {
   assert_int_equal(pick(&p, &gpu)->subgroup, 32);
   p.order = VKF_ORDER_ASCENDING;
   assert_string_equal(pick(&p, &gpu)->family->name, "row");
+  p.norm.width = p.norm.whole_width = 336;
+  assert_string_equal(pick(&p, &newer)->family->name, "uniform");
+  assert_string_equal(pick(&p, &lvp)->family->name, "lanes");
+  p.norm.whole_width = 340; /* what passes has no whole vector at its end */
+  assert_string_equal(pick(&p, &newer)->family->name, "lanes");
+  p.norm.width = p.norm.whole_width = 340;
+  assert_string_equal(pick(&p, &newer)->family->name, "lanes");
 }
 
 /* A lavapipe without scalar loads at uniform addresses takes the same kernels with 16 lanes as with 8: what would be

@@ -1,0 +1,108 @@
+// As norm.comp, the same bits, a row (or group) a subgroup, for drivers that load what all lanes ask for once
+// (lib/pick.glsl). No gather is left, and nothing goes from lane to lane but the parts of the two sums, which each lane
+// adds up. Widths are multiples of SUBGROUP_SIZE. Operands: x, residual, weight, bias, out; all but out by address.
+//
+// module norm_uniform_w8: SUBGROUP_SIZE=8
+// module norm_uniform_w16: SUBGROUP_SIZE=16
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#extension GL_KHR_shader_subgroup_basic : require
+#extension GL_KHR_shader_subgroup_ballot : require
+#define PARAMS vkf_push_norm
+#define OUT 4
+#include "lib/kernel.glsl"
+#include "lib/store.glsl"
+#include "lib/pick.glsl"
+
+layout(constant_id = VKF_C_IS_RMS) const uint IS_RMS = 0;
+layout(constant_id = VKF_C_NORM_HAS_RESIDUAL) const uint HAS_RESIDUAL = 0;
+layout(constant_id = VKF_C_NORM_HAS_WEIGHT) const uint HAS_WEIGHT = 0;
+layout(constant_id = VKF_C_NORM_HAS_BIAS) const uint HAS_BIAS = 0;
+layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Vectors { vec4 at[SUBGROUP_SIZE / 4]; };
+
+// Partial sum p of lib/partials.glsl is in lane p % SUBGROUP_SIZE of vector p / SUBGROUP_SIZE.
+#define VECTORS (VKF_ROW_PARTIALS / SUBGROUP_SIZE)
+
+// Each lane's number of the SUBGROUP_SIZE side by side there.
+float vector_at(uint64_t from) {
+  float v;
+  PICK(v, vec4, Vectors(from).at[f])
+  return v;
+}
+
+// Of the sum with the residual.
+float element_at(uint64_t x, uint64_t residual) {
+  precise float v = vector_at(x);
+  if (HAS_RESIDUAL != 0) v += vector_at(residual);
+  return v;
+}
+
+float total_of(float parts[VECTORS]) {
+  [[unroll]] for (uint n = VECTORS / 2; n > 0; n /= 2) {
+    [[unroll]] for (uint j = 0; j < n; j++) parts[j] += parts[j + n];
+  }
+#define LANES(l) \
+  vec4(subgroupBroadcast(parts[0], l), subgroupBroadcast(parts[0], l + 1), subgroupBroadcast(parts[0], l + 2), \
+       subgroupBroadcast(parts[0], l + 3))
+#if SUBGROUP_SIZE == 16
+  const vec4 four = (LANES(0) + LANES(8)) + (LANES(4) + LANES(12));
+#else
+  const vec4 four = LANES(0) + LANES(4);
+#endif
+  const vec2 two = four.xy + four.zw;
+  return two.x + two.y;
+}
+
+// EACH(c, j) for every vector of columns, which begins at column c and is the j-th of its partial sums: AT_ONCE pieces
+// of VECTORS in a turn, because a turn costs as much as four vectors, then single pieces, then what is left.
+#define AT_ONCE 4
+#define FOR_VECTORS(EACH) \
+  for (uint c0 = 0; c0 < most; c0 += AT_ONCE * VKF_ROW_PARTIALS) { \
+    [[unroll]] for (uint i = 0; i < AT_ONCE * VECTORS; i++) EACH(c0 + i * SUBGROUP_SIZE, i % VECTORS) \
+  } \
+  for (uint c0 = most; c0 < whole; c0 += VKF_ROW_PARTIALS) { \
+    [[unroll]] for (uint j = 0; j < VECTORS; j++) EACH(c0 + j * SUBGROUP_SIZE, j) \
+  } \
+  if (whole < p.width) { \
+    [[unroll]] for (uint j = 0; j < VECTORS; j++) \
+      if (whole + j * SUBGROUP_SIZE < p.width) EACH(whole + j * SUBGROUP_SIZE, j) \
+  }
+
+void main() {
+  const uint row = gl_WorkGroupID.x / p.groups, group = gl_WorkGroupID.x % p.groups, lane = gl_SubgroupInvocationID;
+  const uint column = group * p.width, begin = row * p.row_width + column;
+  const uint most = p.width / (AT_ONCE * VKF_ROW_PARTIALS) * (AT_ONCE * VKF_ROW_PARTIALS);
+  const uint whole = p.width / VKF_ROW_PARTIALS * VKF_ROW_PARTIALS;
+  const uint64_t x = packUint2x32(at[0]) + begin * 4, residual = packUint2x32(at[1]) + begin * 4;
+  const uint64_t weight = packUint2x32(at[2]) + column * 4, bias = packUint2x32(at[3]) + column * 4;
+  float parts[VECTORS];
+  float mean = 0.0;
+  if (IS_RMS == 0) {
+    [[unroll]] for (uint j = 0; j < VECTORS; j++) parts[j] = 0.0;
+#define ADD(c, j) parts[j] += element_at(x + (c) * 4, residual + (c) * 4);
+    FOR_VECTORS(ADD)
+    mean = quotient(total_of(parts), float(p.width));
+  }
+  [[unroll]] for (uint j = 0; j < VECTORS; j++) parts[j] = 0.0;
+#define ADD_SQUARE(c, j) \
+  { \
+    const float d = element_at(x + (c) * 4, residual + (c) * 4) - mean; \
+    parts[j] = mad(d, d, parts[j]); \
+  }
+  FOR_VECTORS(ADD_SQUARE)
+  const float factor = inversesqrt_of(quotient(total_of(parts), float(p.width)) + flushed(p.eps));
+#define NORMED(c, j) \
+  { \
+    precise float y = mul(element_at(x + (c) * 4, residual + (c) * 4) - mean, factor); \
+    if (HAS_WEIGHT != 0) y = mul(y, vector_at(weight + (c) * 4)); \
+    if (HAS_BIAS != 0) y = y + vector_at(bias + (c) * 4); \
+    store(row, column + (c) + lane, p.row_width, y); \
+  }
+  FOR_VECTORS(NORMED)
+  if (group == 0) {
+    for (uint c = p.groups * p.width; c < p.row_width; c += SUBGROUP_SIZE)
+      store(row, c + lane, p.row_width, element_at(x + c * 4, residual + c * 4));
+  }
+}
