@@ -68,6 +68,13 @@ def _optional(text: Optional[str]) -> Optional[bytes]:
     return None if text is None else _encoded(text)
 
 
+def _named(kinds: Any, name: str, word: str) -> Any:
+    """The member of an enum that `word` names."""
+    if word.upper() not in kinds.__members__:
+        raise ValueError(f"{name}: expected {', '.join(kinds.__members__).lower()}, found {word!r}")
+    return kinds[word.upper()]
+
+
 def _text_list(texts: Sequence[str]) -> ctypes.Array:
     return (ctypes.c_char_p * max(len(texts), 1))(*[_encoded(t) for t in texts])
 
@@ -216,7 +223,9 @@ class Model:
         self._context = _Context(icd_files, deterministic)
         self._device, self._handle = ctypes.c_void_p(), ctypes.c_void_p()
         self._sessions: "weakref.WeakSet[Session]" = weakref.WeakSet()
-        params = c.ModelParams(weights=c.Storage[weights.upper()], kv_cache=c.Storage[kv_cache.upper()])
+        params = c.ModelParams(
+            weights=_named(c.Storage, "weights", weights), kv_cache=_named(c.Storage, "kv_cache", kv_cache)
+        )
         self._context.check(_lib.vkf_device_open(self._context.handle, _optional(device), ctypes.byref(self._device)))
         self._context.check(
             _lib.vkf_model_open_with(self._device, _encoded(folder), ctypes.byref(params), ctypes.byref(self._handle))
@@ -245,7 +254,7 @@ class Model:
         """
         info = c.AttentionInfo()
         self._context.check(
-            _lib.vkf_model_get_attention(self._handle, c.AttentionKind[kind.upper()], layer, ctypes.byref(info))
+            _lib.vkf_model_get_attention(self._handle, _named(c.AttentionKind, "kind", kind), layer, ctypes.byref(info))
         )
         return {name: getattr(info, name) for name, _ in c.AttentionInfo._fields_ if name != "size"}
 
@@ -318,7 +327,7 @@ class Session:
         many = [texts] if isinstance(texts, str) else list(texts)
         params = c.GenerateParams(
             config_json=json.dumps(generation).encode() if generation else None,
-            long_texts=c.LongRule[long_texts.upper()],
+            long_texts=_named(c.LongRule, "long_texts", long_texts),
             source_language=_optional(source_language),
             target_language=_optional(target_language),
         )
@@ -402,7 +411,7 @@ class Session:
     def embed(self, texts: _Texts, pooling: str = "folder", normalize: bool = False) -> Any:
         """The vector of a text, or the vectors [n][width] of a list. pooling: folder, mean, cls, max or last."""
         many = [texts] if isinstance(texts, str) else list(texts)
-        params = c.EmbeddingParams(pooling=c.Pooling[pooling.upper()], normalize=normalize)
+        params = c.EmbeddingParams(pooling=_named(c.Pooling, "pooling", pooling), normalize=normalize)
         with _Result() as result:
             self._check(
                 _lib.vkf_session_embed(

@@ -77,10 +77,11 @@ vkf_status vkf_file_foreign_check(vkf_env *env, const char *path) {
   struct stat facts;
   char begin[32] = "";
   if (is_hub_name(path))
-    return vkf_env_fail(env, VKF_ERROR_FILE,
-                        "%s: expected a model folder, found nothing; a model of the Hub is downloaded by "
-                        "\"huggingface-cli download %s --local-dir FOLDER\"",
-                        path, path);
+    return vkf_env_fail(
+        env, VKF_ERROR_FILE,
+        "%s: expected a model folder, found no file or folder of that name; if it is a model of the Hub, "
+        "\"huggingface-cli download %s --local-dir FOLDER\" downloads it",
+        path, path);
   if (stat(path, &facts) != 0 && errno == ENOENT)
     return vkf_env_fail(env, VKF_ERROR_FILE, "%s: expected a model folder, found no file or folder of that name", path);
   if (stat(path, &facts) != 0 || (!S_ISDIR(facts.st_mode) && !S_ISREG(facts.st_mode))) return VKF_OK;

@@ -95,6 +95,9 @@ static const char *fit_device(const vkf_variant *v, const vkf_problem *p, const 
   const uint64_t most = VKF_MIN(caps->max_storage_range_bytes, caps->max_allocation_bytes);
   uint32_t grid[3], shared = vkf_kern_shared_bytes(v, p);
   if (missing) VKF_KERN_REFUSE("the device has no %s%s", missing->name, checked(caps, missing->checks));
+  if (v->subgroup && !vkf_kern_has_subgroup(caps, v->subgroup) && caps->subgroup_min == caps->subgroup_max)
+    VKF_KERN_REFUSE("written for subgroups of %u, the device has %u%s", v->subgroup, caps->subgroup_min,
+                    checked(caps, 1u << VKF_CHECK_OF_SUBGROUP_SIZE));
   if (v->subgroup && !vkf_kern_has_subgroup(caps, v->subgroup))
     VKF_KERN_REFUSE("written for subgroups of %u, the device has %u to %u%s%s", v->subgroup, caps->subgroup_min,
                     caps->subgroup_max, caps->subgroup_size_control ? "" : " and its own choice",

@@ -245,7 +245,7 @@ static vkf_status add_candidates(bench *b, vkf_bench_fn on_row, void *user) {
   const vkf_bench_params *params = b->params;
   if (params->shader && (!params->variant || !vkf_kern_find(params->variant)))
     return vkf_env_fail(b->env, VKF_ERROR_ARGUMENT,
-                        "expected the name of one variant, which the kernel replaces, found %s",
+                        "expected --variant NAME, the one kernel whose place the shader takes, found %s",
                         params->variant ? params->variant : "none");
   for (size_t i = 0; i < n; i++) {
     if (!is_asked_for(b, &variants[i])) continue;
@@ -259,10 +259,10 @@ static vkf_status add_candidates(bench *b, vkf_bench_fn on_row, void *user) {
   }
   if (params->tile) refuse_tiles(b, on_row, user, &n_tiles);
   if (!b->n || (params->tile && !n_tiles))
-    return vkf_env_fail(b->env, VKF_ERROR_ARGUMENT, "no variant%s%s%s%s fits %s on %s%s%s",
-                        params->variant ? " named " : "", params->variant ? params->variant : "",
-                        params->tile ? " with the tile " : "", params->tile ? params->tile : "", b->problem,
-                        b->caps->device_name, b->why[0] ? ": " : "", b->why);
+    return vkf_env_fail(
+        b->env, VKF_ERROR_ARGUMENT, "no variant%s%s%s%s fits %s on %s%s%s", params->variant ? " named " : "",
+        params->variant ? params->variant : "", params->tile ? " with the tile " : "", params->tile ? params->tile : "",
+        b->problem, b->caps->device_name, b->why[0] ? ": " : "; `vkformer kernels PROBLEM` lists the names", b->why);
   return VKF_OK;
 }
 

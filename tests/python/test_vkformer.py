@@ -92,7 +92,7 @@ class TestTranslate(unittest.TestCase):
             vkformer.Model(EN_ES, device="nosuch")
         with self.assertRaisesRegex(vkformer.Error, "nosuch_key"):
             self.session.translate("a", nosuch_key=1)
-        with self.assertRaises(KeyError):
+        with self.assertRaisesRegex(ValueError, "weights: expected auto, f32, .*, found 'f17'"):
             vkformer.Model(EN_ES, weights="f17")
         with self.assertRaisesRegex(ValueError, "zero byte"):
             self.session.translate("a\0b")
@@ -168,7 +168,7 @@ class TestTranslate(unittest.TestCase):
             self.assertFalse(model.attention("cross")["causal"])
             with self.assertRaisesRegex(vkformer.Error, "found layer 9"):
                 model.attention("encoder", 9)
-            with self.assertRaises(KeyError):
+            with self.assertRaisesRegex(ValueError, "kind: expected encoder, decoder, cross, found 'self'"):
                 model.attention("self")
 
 
