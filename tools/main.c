@@ -35,9 +35,9 @@ static void print_help(FILE *file) {
   for (size_t i = 0; i < N_COMMANDS; i++) fprintf(file, "  %-10s %s\n", commands[i]->name, commands[i]->summary);
   fputs(
       "\nTopics (`vkformer help TOPIC`):\n  models, generation, exit-codes, environment\n"
-      "\nWhere an option takes a file to write, - is standard output; everything else that the command prints then\n"
-      "goes to standard error. `vkformer COMMAND --help` explains a command; `vkformer --version` prints the "
-      "version.\n\n"
+      "\nWhere an option takes a file to write, - is standard output, unless the end of the name says the format\n"
+      "(.svg); everything else that the command prints then goes to standard error. `vkformer COMMAND --help`\n"
+      "explains a command; `vkformer --version` prints the version.\n\n"
       "Example:\n"
       "  vkformer translate \"The cat sat on the mat because it was tired.\"\n",
       file);
@@ -47,6 +47,8 @@ static int refuse(const char *expected, const char *name) {
   tool_nearest nearest;
   tool_nearest_begin(&nearest, name);
   for (size_t i = 0; i < N_COMMANDS; i++) tool_nearest_try(&nearest, commands[i]->name);
+  tool_nearest_try(&nearest, "--version");
+  tool_nearest_try(&nearest, "--help");
   return tool_usage_error(NULL, "expected %s, found '%s'%s%s%s", expected, name, nearest.name ? ": did you mean '" : "",
                           nearest.name ? nearest.name : "", nearest.name ? "'?" : "");
 }

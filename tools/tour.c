@@ -128,9 +128,17 @@ static bool wanted(const tool_args *args, const char *name) {
 static int check_topics(const tool_args *args, const json_t *topics) {
   for (size_t o = 0; o < args->n_operands; o++) {
     bool found = false;
-    for (size_t i = 0; i < json_array_size(topics); i++)
-      found |= strcmp(tour_text(json_array_get(topics, i), "name", ""), args->operands[o]) == 0;
-    if (!found) return tool_error("expected a topic of `vkformer tour --list`, found '%s'", args->operands[o]);
+    tool_nearest nearest;
+    tool_nearest_begin(&nearest, args->operands[o]);
+    for (size_t i = 0; i < json_array_size(topics); i++) {
+      const char *name = tour_text(json_array_get(topics, i), "name", "");
+      found |= strcmp(name, args->operands[o]) == 0;
+      tool_nearest_try(&nearest, name);
+    }
+    if (!found)
+      return tool_usage_error("tour", "expected a topic of `vkformer tour --list`, found '%s'%s%s%s", args->operands[o],
+                              nearest.name ? ": did you mean '" : "", nearest.name ? nearest.name : "",
+                              nearest.name ? "'?" : "");
   }
   return TOOL_OK;
 }
@@ -201,7 +209,7 @@ static int run_tour(const tool_args *args) {
     exit_code = tool_session_open_context(&t.session, args);
     bool all = args->device && strcmp(args->device, "all") == 0;
     if (exit_code == TOOL_OK) exit_code = all ? tour_all(&t, topics) : tour_device(&t, topics, args->device);
-    printf("\n%zu of %zu reproduced\n", t.n_reproduced, t.n_checks);
+    if (exit_code == TOOL_OK || t.n_checks > 0) printf("\n%zu of %zu reproduced\n", t.n_reproduced, t.n_checks);
     if (t.page) exit_code = tool_both_exit_codes(exit_code, tool_write_page("tools/tour.html", args->html, t.page));
     t.page = NULL;
     if (t.n_reproduced != t.n_checks || (exit_code == TOOL_OK && t.n_checks == 0)) exit_code = TOOL_WRONG;

@@ -127,6 +127,8 @@ static void test_usage(void **state) {
   static const program_row rows[] = {
       {"$V", 2, "", "Usage: vkformer COMMAND"},
       {"$V trnslate", 2, "", "expected a command, found 'trnslate': did you mean 'translate'?\n"},
+      {"$V --verison", 2, "", "did you mean '--version'?\n"},
+      {"$V tour softmaxx", 2, "", "did you mean 'softmax'?\n"},
       {"$V vlaidate", 2, "", "did you mean 'validate'?\n"},
       {"$V help transalte", 2, "", "did you mean 'translate'?\n"},
       {"$V xyzzy", 2, "", "expected a command, found 'xyzzy'\n"},
