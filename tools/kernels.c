@@ -161,7 +161,7 @@ const tool_command tool_kernels = {
     .summary = "List the kernel variants of a problem, how they rank and why",
     .usage = "[PROBLEM]... [OPTION]...",
     .text =
-        "PROBLEM is matmul:M,N,K or matmul:M,N,K,FORMAT (f16, bf16, int8),\n"
+        "PROBLEM is matmul:M,N,K or matmul:M,N,K,FORMAT (f16, bf16, int8, q8),\n"
         "attention:QUERIES,KEYS,HEADS,WIDTH (and f16), norm:ROWS,WIDTH, log_softmax:ROWS,WIDTH or top_k:ROWS,WIDTH,K;\n"
         "without one, one of each is shown, and with --compile a case of every other op. Runs take the variant\n"
         "marked *. Variants are ranked if they read the packing that this device uses for weights; measured times\n"

@@ -284,9 +284,9 @@ const tool_command tool_layers = {
     .summary = "Show what each layer would say, or how its states grow",
     .usage = "MODEL TEXT --logit-lens|--growth [-o FILE.html|FILE.svg] [OPTION]...",
     .text =
-        "Layer 0 are the embeddings. The last layer of --logit-lens is what the model says; that of --growth is taken\n"
-        "after the final norm, if the model has one. An encoder-decoder translates the text first; its decoder is\n"
-        "shown, with --growth its encoder, too.",
+        "Layer 0 is what the embeddings give. The last layer of --logit-lens is what the model says; that of --growth\n"
+        "is taken after the final norm, if the model has one. An encoder-decoder translates the text first; its\n"
+        "decoder is shown, with --growth its encoder, too.",
     .examples =
         "  vkformer layers models/en-es \"The cat sat on the mat.\" --logit-lens\n"
         "  vkformer layers models/en-es \"The cat sat on the mat.\" --growth -o growth.html\n",

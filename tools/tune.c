@@ -361,7 +361,9 @@ const tool_command tool_tune = {
         "Times are kept in the cache folder ($VKF_CACHE_DIR, $XDG_CACHE_HOME/vkformer or ~/.cache/vkformer), for this\n"
         "device, driver and processor. A device that was never tuned uses times of its architecture or vendor, if "
         "there\n"
-        "are any. Tuning changes speed, never results.",
+        "are any. Results stay within their bounds. On software drivers, and with --batch-invariant, tuning changes "
+        "no\n"
+        "bit; on a GPU another kernel may add up in another order.",
     .examples =
         "  vkformer tune models/en-es\n"
         "  vkformer tune --export mine.json\n",

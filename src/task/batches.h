@@ -1,6 +1,6 @@
 /* batches: forward passes over many rows of ids. Rows of similar lengths share a batch.
  *
- * A batch changes speed, never bits: within an order class the kernels add up alike for every shape.
+ * In class ascending a batch changes speed, never bits: the kernels add up alike for every shape.
  */
 #ifndef VKF_TASK_BATCHES_H
 #define VKF_TASK_BATCHES_H

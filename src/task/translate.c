@@ -1,7 +1,7 @@
 /* translate: texts to texts. Sentences take seats (schedule.h): one that is done makes place for the next, whether it
  * is a part of the same call's texts or of one that came while others ran.
  *
- * Company changes speed, never bits: within an order class the kernels sum alike for every shape.
+ * In class ascending company changes speed, never bits: the kernels add up alike for every shape.
  */
 #include <stdlib.h>
 #include <string.h>
