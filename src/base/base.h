@@ -129,6 +129,8 @@ void *vkf_arena_alloc(vkf_arena *arena, size_t count, size_t size); /* NULL: rec
 char *vkf_arena_strdup(vkf_arena *arena, const char *text);
 char *vkf_arena_printf(vkf_arena *arena, const char *fmt, ...) VKF_PRINTF(2, 3);
 
+bool vkf_ends_with(const char *text, const char *end);
+
 /* A growing byte string, followed by a zero byte; data is NULL before the first append. After a failed append `failed`
  * stays set. */
 typedef struct vkf_text {

@@ -51,3 +51,8 @@ void vkf_text_printf(vkf_text *text, const char *fmt, ...) {
 vkf_status vkf_text_status(const vkf_text *text) {
   return text->failed ? VKF_ERROR_MEMORY : VKF_OK;
 }
+
+bool vkf_ends_with(const char *text, const char *end) {
+  const size_t n = strlen(text), m = strlen(end);
+  return n >= m && strcmp(text + n - m, end) == 0;
+}

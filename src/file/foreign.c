@@ -42,10 +42,8 @@ static const char *known_folder(const char *folder) {
 static bool has_gguf(const char *folder) {
   bool found = false;
   DIR *dir = opendir(folder);
-  for (const struct dirent *entry = dir != NULL ? readdir(dir) : NULL; entry != NULL && !found; entry = readdir(dir)) {
-    const char *dot = strrchr(entry->d_name, '.');
-    found = dot != NULL && strcmp(dot, ".gguf") == 0;
-  }
+  for (const struct dirent *entry = dir != NULL ? readdir(dir) : NULL; entry != NULL && !found; entry = readdir(dir))
+    found = vkf_ends_with(entry->d_name, ".gguf");
   if (dir != NULL) closedir(dir);
   return found;
 }

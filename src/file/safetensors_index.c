@@ -15,11 +15,6 @@
 /* PyTorch's own files, which are programs for a small machine. */
 static const char *const PICKLES[] = {"pytorch_model.bin", "pytorch_model.bin.index.json"};
 
-static bool ends_with(const char *text, const char *end) {
-  size_t n = strlen(text), m = strlen(end);
-  return n >= m && strcmp(text + n - m, end) == 0;
-}
-
 vkf_status vkf_file_place_find(vkf_arena *arena, const vkf_file_source *source, vkf_file_place *out) {
   static const char *const names[] = {ONE_FILE, INDEX_FILE};
   const char *where = source->folder != NULL ? "this folder" : "memory", *name = vkf_file_source_name(source);
@@ -49,7 +44,7 @@ vkf_status vkf_file_place_of_path(vkf_arena *arena, const char *path, vkf_file_s
   if (source->folder == NULL) return VKF_ERROR_MEMORY;
   if (is_folder) return vkf_file_place_find(arena, source, out);
   /* A missing file is reported by whoever opens it. */
-  *out = (vkf_file_place){vkf_arena_strdup(arena, path + folder), ends_with(path, ".index.json")};
+  *out = (vkf_file_place){vkf_arena_strdup(arena, path + folder), vkf_ends_with(path, ".index.json")};
   return out->file == NULL ? VKF_ERROR_MEMORY : VKF_OK;
 }
 

@@ -19,11 +19,6 @@ typedef struct maker {
   uint64_t done_bytes, all_bytes;
 } maker;
 
-static bool ends_with(const char *name, const char *ending) {
-  size_t length = strlen(name), n = strlen(ending);
-  return length >= n && strcmp(name + length - n, ending) == 0;
-}
-
 /* The sum of four uniform numbers of 16 bits: mean 0, deviation 1, within 3.47, near enough to a normal one, and cheap.
  */
 static double nearly_normal(uint64_t bits) {
@@ -34,7 +29,7 @@ static double nearly_normal(uint64_t bits) {
 static vkf_status fill(void *user, size_t index, size_t first, size_t n, void *dst) {
   maker *m = user;
   const vkf_array *a = &m->arrays[index];
-  bool is_bias = ends_with(a->name, "bias"), is_constant = is_bias || a->rank == 1;
+  bool is_bias = vkf_ends_with(a->name, "bias"), is_constant = is_bias || a->rank == 1;
   uint16_t *halves = dst;
   float *floats = dst;
   for (size_t i = 0; i < n; i++) {
