@@ -78,7 +78,7 @@ vkf_status vkf_file_foreign_check(vkf_env *env, const char *path) {
     return vkf_env_fail(
         env, VKF_ERROR_FILE,
         "%s: expected a model folder, found no file or folder of that name; if it is a model of the Hub, "
-        "\"huggingface-cli download %s --local-dir FOLDER\" downloads it",
+        "\"hf download %s --local-dir FOLDER\" downloads it",
         path, path);
   if (stat(path, &facts) != 0 && errno == ENOENT)
     return vkf_env_fail(env, VKF_ERROR_FILE, "%s: expected a model folder, found no file or folder of that name", path);

@@ -26,7 +26,7 @@ ELSEWHERE = {
     "scripts/convert": "api.installed",
     "bench/compare": "unit.bench_compare",
     "bench/peers/run": "by hand: the other programs",
-    "huggingface-cli": "by hand: a network",
+    "hf": "by hand: a network",
     "cmake": "whoever builds this, api.installed",
     "pip install": "scripts/release",
     "pkg-config": "api.installed",
@@ -39,7 +39,7 @@ with open(os.path.join(source, "README.md"), encoding="utf-8") as file:
 shown = re.findall(r"^    (\S.*)$", text, re.M)
 python = re.search(r"^    import vkformer\n(?:    .*\n)+", text, re.M)
 shown = [line for line in shown if re.match(r"[\w./-]*(/|cmake|pip)[\w./-]*( |$)", line)]
-inline = re.findall(r"`((?:build/)?vkformer [^`]*|(?:scripts|bench)/[^`.]*|(?:cmake|pip|pkg-config|PYTHONPATH|huggingface-cli)[ =][^`]*)`",
+inline = re.findall(r"`((?:build/)?vkformer [^`]*|(?:scripts|bench)/[^`.]*|(?:cmake|pip|pkg-config|PYTHONPATH|hf)[ =][^`]*)`",
                     text.replace("\n", " "))
 commands = []
 for command in dict.fromkeys(shown + inline):

@@ -56,7 +56,7 @@ static void folders_of_others(void **state) {
     assert_int_equal(unlink(path), 0);
   }
   refused(folder, "expected a model folder, found a folder without config.json");
-  refused("org/some-model", "\"huggingface-cli download org/some-model --local-dir FOLDER\"");
+  refused("org/some-model", "\"hf download org/some-model --local-dir FOLDER\"");
   refused("./none", "./none: expected a model folder, found no file or folder of that name");
 }
 
