@@ -14,13 +14,17 @@ int main(int argc, char **argv) {
   vkf_model_info info;
   vkf_special_ids special;
   char line[4096];
+  if (argc != 2) {
+    fprintf(stderr, "usage: %s MODEL\n", argv[0]);
+    return 2;
+  }
   vkf_session_params_init(&params);
   vkf_model_info_init(&info);
   vkf_special_ids_init(&special);
   params.n_slots = 1;
   vkf_status status = vkf_context_create(NULL, &context);
   if (!status) status = vkf_device_open(context, NULL, &device);
-  if (!status) status = vkf_model_open(device, argc == 2 ? argv[1] : "", &model);
+  if (!status) status = vkf_model_open(device, argv[1], &model);
   if (!status) status = vkf_model_get_info(model, &info);
   if (!status) status = vkf_model_get_special_ids(model, &special);
   if (!status) status = vkf_session_create(model, &params, &session);

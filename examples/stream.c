@@ -1,16 +1,34 @@
-/* Tokens as they come: translates one text greedily and prints each piece when it is there.
+/* Text as it comes: translates one text greedily and prints what each token adds.
  *
  *   example_stream MODEL TEXT
  */
 #include <stdio.h>
+#include <string.h>
 #include <vkformer/vkformer.h>
+
+typedef struct so_far {
+  vkf_tokenizer *tokenizer;
+  int32_t ids[1024];
+  size_t n, printed; /* ids; bytes of their text that are printed */
+} so_far;
 
 /* Called after each step; row is the index of the text. Non-zero would stop. */
 static int print_token(void *user, size_t row, int32_t token) {
-  const char *piece = vkf_tokenizer_piece((const vkf_tokenizer *)user, token);
+  so_far *s = (so_far *)user;
+  vkf_result *result = NULL;
   (void)row;
-  printf("%s ", piece ? piece : "?");
-  fflush(stdout);
+  if (s->n == sizeof s->ids / sizeof s->ids[0]) return 1;
+  s->ids[s->n++] = token;
+  if (vkf_tokenizer_decode(s->tokenizer, s->ids, s->n, NULL, &result) != VKF_OK) return 1;
+  const char *text = vkf_result_text(result, 0);
+  const size_t length = strlen(text), from = s->printed ? s->printed : strspn(text, " ");
+  /* a text that ends with U+FFFD has the first bytes of a character: the next token has the others */
+  if (length > from && (length < 3 || strcmp(text + length - 3, "\xef\xbf\xbd") != 0)) {
+    fputs(text + from, stdout);
+    fflush(stdout);
+    s->printed = length;
+  }
+  vkf_result_destroy(&result);
   return 0;
 }
 
@@ -21,6 +39,7 @@ int main(int argc, char **argv) {
   vkf_session *session = NULL;
   vkf_result *result = NULL;
   vkf_generate_params params;
+  so_far shown;
   if (argc != 3) {
     fprintf(stderr, "usage: %s MODEL TEXT\n", argv[0]);
     return 2;
@@ -34,9 +53,11 @@ int main(int argc, char **argv) {
   vkf_generate_params_init(&params);
   params.config_json = "{\"num_beams\": 1}";
   params.on_token = print_token;
-  params.user = session ? vkf_session_tokenizer(session) : NULL;
+  memset(&shown, 0, sizeof shown);
+  shown.tokenizer = session ? vkf_session_tokenizer(session) : NULL;
+  params.user = &shown;
   if (!status) status = vkf_session_translate(session, &text, 1, &params, &result);
-  if (!status) printf("\n%s\n", vkf_result_text(result, 0));
+  if (!status) puts("");
   if (status) fprintf(stderr, "%s\n", session ? vkf_session_message(session) : vkf_context_message(context));
 
   vkf_result_destroy(&result);
