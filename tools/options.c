@@ -16,10 +16,10 @@ enum { MAX_OPTIONS = 128, FIRST_VALUE = 256 };
 
 /* ---- one value --------------------------------------------------------------------------------------------------- */
 
-static bool parse_whole(const char *text, long minimum, long *out) {
+static bool parse_whole(const char *text, long long minimum, long long *out) {
   char *end = NULL;
   errno = 0;
-  *out = strtol(text, &end, 10);
+  *out = strtoll(text, &end, 10);
   return errno == 0 && end != text && *end == 0 && *out >= minimum;
 }
 
@@ -60,7 +60,7 @@ static json_t *parse_ids(const char *text) {
 
 /* The option's value as JSON, NULL if it is none. */
 static json_t *parse_key(tool_option_kind kind, const char *text) {
-  long whole = 0;
+  long long whole = 0;
   double number = 0;
   if (kind == TOOL_KEY_WHOLE) return parse_whole(text, 0, &whole) ? json_integer(whole) : NULL;
   if (kind == TOOL_KEY_COUNT) return parse_whole(text, 1, &whole) ? json_integer(whole) : NULL;
@@ -126,7 +126,7 @@ static int add_text(tool_texts *texts, const char *text) {
 /* text: NULL for a flag. */
 static int set_option(const tool_command *command, const tool_option *option, const char *text, tool_args *args) {
   void *member = (char *)args + option->offset;
-  long whole = 0;
+  long long whole = 0;
   double number = 0;
   json_t *value = NULL;
   if (text) text = tool_without_bom(text);
@@ -153,7 +153,7 @@ static int set_option(const tool_command *command, const tool_option *option, co
     case TOOL_KEY_TRUE:
       return set_key(args, option, json_true());
     case TOOL_SIZE:
-      if (parse_whole(text, (long)INT32_MAX + 1, &whole))
+      if (parse_whole(text, (long long)INT32_MAX + 1, &whole))
         return tool_usage_error(command->name, "--%s: expected a whole number of at most %d, found '%s'", option->name,
                                 INT32_MAX, text);
       /* fall through */

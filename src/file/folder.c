@@ -68,8 +68,13 @@ vkf_status vkf_file_folder_commit(vkf_file_folder *folder) {
 
 void vkf_file_folder_finish(vkf_file_folder *folder) {
   DIR *dir = folder->is_created ? opendir(folder->temporary.data) : NULL;
-  for (struct dirent *entry = dir != NULL ? readdir(dir) : NULL; entry != NULL; entry = readdir(dir))
-    if (!is_dot(entry->d_name)) unlinkat(dirfd(dir), entry->d_name, 0);
+  for (struct dirent *entry = dir != NULL ? readdir(dir) : NULL; entry != NULL; entry = readdir(dir)) {
+    vkf_text file;
+    vkf_text_init(&file, folder->env);
+    vkf_file_folder_join(folder, entry->d_name, &file);
+    if (!is_dot(entry->d_name) && !file.failed) unlink(file.data);
+    vkf_text_finish(&file);
+  }
   if (dir != NULL) closedir(dir);
   if (folder->is_created) rmdir(folder->temporary.data);
   vkf_text_finish(&folder->temporary);

@@ -12,8 +12,15 @@
 
 #ifdef __APPLE__
 static const char *const default_names[] = {"libvulkan.1.dylib", "libvulkan.dylib", "libMoltenVK.dylib"};
+#elif defined _WIN32
+static const char *const default_names[] = {"vulkan-1.dll"};
 #else
 static const char *const default_names[] = {"libvulkan.so.1", "libvulkan.so"};
+#endif
+#ifdef _WIN32
+#define BETWEEN_PATHS ";"
+#else
+#define BETWEEN_PATHS ":"
 #endif
 
 static void set_variable(const char *name, const char *value) {
@@ -64,7 +71,7 @@ vkf_status vkf_gpu_manifests_push(vkf_env *env, const char *const *files, size_t
   vkf_text_init(&text, env);
   const char *before = getenv(variables[v]);
   if (before) vkf_text_printf(&text, "%s", before);
-  for (size_t i = 0; i < n_files; ++i) vkf_text_printf(&text, "%s%s", text.size > 0 ? ":" : "", files[i]);
+  for (size_t i = 0; i < n_files; ++i) vkf_text_printf(&text, "%s%s", text.size > 0 ? BETWEEN_PATHS : "", files[i]);
   VKF_TRY(vkf_text_status(&text));
   if (before && !(out->before = vkf_env_strdup(env, before))) VKF_TRY(VKF_ERROR_MEMORY);
   out->variable = variables[v];

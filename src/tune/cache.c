@@ -25,7 +25,7 @@ static char *join(vkf_env *env, const char *folder, const char *name) {
 }
 
 vkf_status vkf_tune_cache_folder(vkf_env *env, const char *asked, char **out) {
-  const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME");
+  const char *xdg = getenv("XDG_CACHE_HOME"), *home = getenv("HOME"), *local = getenv("LOCALAPPDATA"); /* Windows */
   *out = NULL;
   if (!asked) asked = getenv("VKF_CACHE_DIR");
   if (asked && !*asked) return VKF_OK;
@@ -35,6 +35,8 @@ vkf_status vkf_tune_cache_folder(vkf_env *env, const char *asked, char **out) {
     *out = join(env, xdg, "vkformer");
   else if (home && home[0] == '/')
     *out = join(env, home, ".cache/vkformer");
+  else if (local && *local)
+    *out = join(env, local, "vkformer/cache");
   else
     return VKF_OK;
   return *out ? VKF_OK : VKF_ERROR_MEMORY;

@@ -1,0 +1,22 @@
+# A toolchain file: builds for 64-bit Windows with Debian's mingw-w64, and lets CTest run the tests under Wine where that
+# is installed. `scripts/cross-windows` installs the packages, builds the libraries into VKF_WINDOWS_PREFIX and uses it.
+set(CMAKE_SYSTEM_NAME Windows)
+set(CMAKE_SYSTEM_PROCESSOR x86_64)
+set(CMAKE_C_COMPILER x86_64-w64-mingw32-gcc-posix)
+set(CMAKE_CXX_COMPILER x86_64-w64-mingw32-g++-posix)
+set(CMAKE_RC_COMPILER x86_64-w64-mingw32-windres)
+set(CMAKE_FIND_ROOT_PATH ${VKF_WINDOWS_PREFIX} /usr/x86_64-w64-mingw32)
+set(CMAKE_FIND_ROOT_PATH_MODE_PROGRAM NEVER)
+set(CMAKE_FIND_ROOT_PATH_MODE_LIBRARY ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_INCLUDE ONLY)
+set(CMAKE_FIND_ROOT_PATH_MODE_PACKAGE ONLY)
+# Everything is linked into the program, so that it needs no DLL but those of Windows.
+set(CMAKE_C_FLAGS_INIT "-DPCRE2_STATIC -DUTF8PROC_STATIC -DCMOCKA_STATIC")
+set(CMAKE_EXE_LINKER_FLAGS_INIT "-static")
+set(ENV{PKG_CONFIG_LIBDIR} ${VKF_WINDOWS_PREFIX}/lib/pkgconfig:/usr/x86_64-w64-mingw32/lib/pkgconfig)
+set(PKG_CONFIG_ARGN --static)
+list(APPEND CMAKE_TRY_COMPILE_PLATFORM_VARIABLES VKF_WINDOWS_PREFIX)
+find_program(wine NAMES wine64 wine wine-stable)
+if(wine)
+  set(CMAKE_CROSSCOMPILING_EMULATOR ${wine})
+endif()

@@ -1,0 +1,1 @@
+/* Here posix.h has it. */
