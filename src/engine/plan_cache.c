@@ -250,6 +250,7 @@ void vkf_engine_plan_cache_report(const vkf_plan_cache *p) {
         vkf_block_stats s;
         char last[48] = "";
         p->backend->table->block_stats(e->cached.program, b, &s);
+        if (!s.n_records) continue; /* it was planned and never run */
         if (s.ns) snprintf(last, sizeof last, ", last run %.3f ms", (double)s.ns / 1e6);
         vkf_env_log(p->env, VKF_LOG_INFO,
                     "%s B%u S%u R%u T%u: %s: %u dispatches, %u barriers, recorded %u, submitted %llu%s",
