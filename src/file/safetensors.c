@@ -162,18 +162,30 @@ static vkf_status parse_header(vkf_env *env, const char *path, const vkf_file_ma
   return VKF_OK;
 }
 
-/* list[n] are the tensors of one file; puts them in the order of their data. */
-static vkf_status check_overlap(vkf_env *env, vkf_file_tensor *list, size_t n) {
+/* list[n] are the tensors of one file; puts them in the order of their data, which they have to cover without a gap, as
+ * the format says. */
+static vkf_status check_layout(vkf_env *env, const char *file, const uint8_t *data, size_t n_data,
+                               vkf_file_tensor *list, size_t n) {
+  size_t end = 0;
   if (n > 1) qsort(list, n, sizeof(list[0]), by_data);
   const vkf_file_tensor *last = NULL; /* the one before that is not empty */
   for (size_t i = 0; i < n; i++) {
+    const size_t begin = (size_t)((const uint8_t *)list[i].data - data);
     if (list[i].bytes == 0) continue;
-    if (last != NULL && (const char *)list[i].data < (const char *)last->data + last->bytes)
-      return vkf_env_fail(env, VKF_ERROR_FORMAT, "%s: tensors \"%s\" and \"%s\" overlap", list[i].file, last->name,
+    if (begin < end)
+      return vkf_env_fail(env, VKF_ERROR_FORMAT, "%s: tensors \"%s\" and \"%s\" overlap", file, last->name,
                           list[i].name);
+    if (begin > end)
+      return vkf_env_fail(env, VKF_ERROR_FORMAT,
+                          "%s: tensor \"%s\": expected its data to begin at byte %zu, where the one before ends, found "
+                          "%zu",
+                          file, list[i].name, end, begin);
+    end = begin + list[i].bytes;
     last = &list[i];
   }
-  return VKF_OK;
+  if (end == n_data) return VKF_OK;
+  return vkf_env_fail(env, VKF_ERROR_FORMAT, "%s: expected %zu bytes of data, those of its tensors, found %zu", file,
+                      end, n_data);
 }
 
 static vkf_status reserve(vkf_file_tensors *ts, size_t more) {
@@ -214,7 +226,7 @@ static vkf_status add_file(vkf_file_tensors *ts, const char *name) {
     VKF_TRY(parse_offsets(env, entry, data, map->bytes - LENGTH_BYTES - header_bytes, t));
     ts->n++;
   }
-  VKF_TRY(check_overlap(env, ts->list + first, ts->n - first));
+  VKF_TRY(check_layout(env, file, data, map->bytes - LENGTH_BYTES - header_bytes, ts->list + first, ts->n - first));
 done:
   json_decref(header);
   return st;

@@ -174,6 +174,13 @@ static const struct bad {
     {"overlap hidden by an empty tensor",
      "{\"a\":" ENTRY("U8", "[6]", 0, 6) ",\"e\":" ENTRY("U8", "[0]", 2, 2) ",\"b\":" ENTRY("U8", "[2]", 4, 6) "}", -1,
      6, VKF_ERROR_FORMAT, "tensors \"a\" and \"b\" overlap"},
+    {"a gap", "{\"a\":" ENTRY("U8", "[2]", 0, 2) ",\"b\":" ENTRY("U8", "[2]", 3, 5) "}", -1, 5, VKF_ERROR_FORMAT,
+     "tensor \"b\": expected its data to begin at byte 2, where the one before ends, found 3"},
+    {"a gap before the first", "{\"a\":" ENTRY("U8", "[2]", 1, 3) "}", -1, 3, VKF_ERROR_FORMAT,
+     "expected its data to begin at byte 0, where the one before ends, found 1"},
+    {"bytes behind the last", "{\"a\":" ENTRY("U8", "[2]", 0, 2) "}", -1, 3, VKF_ERROR_FORMAT,
+     "expected 2 bytes of data, those of its tensors, found 3"},
+    {"data of nothing", "{}", -1, 1, VKF_ERROR_FORMAT, "expected 0 bytes of data"},
 };
 
 static void refuses_lies(void **state) {
@@ -305,14 +312,14 @@ static vkf_status open_shards(const char *index, vkf_file_tensors **ts) {
 static void reads_shards(void **state) {
   (void)state;
   vkf_file_tensors *ts = NULL;
-  put_tensors(SHARD_B, "{\"c\":" ENTRY("U8", "[2]", 1, 3) "}", 3);
+  put_tensors(SHARD_B, "{\"c\":" ENTRY("U8", "[2]", 0, 2) "}", 2);
   assert_int_equal(open_shards("{\"metadata\":{\"total_size\":5},\"weight_map\":{\"a\":\"" SHARD_A "\",\"c\":\"" SHARD_B
                                "\",\"b\":\"" SHARD_A "\"}}",
                                &ts),
                    VKF_OK);
   assert_int_equal(vkf_file_tensors_count(ts), 3);
   assert_int_equal(((const uint8_t *)vkf_file_tensors_find(ts, "b")->data)[0], 2);
-  assert_int_equal(((const uint8_t *)vkf_file_tensors_find(ts, "c")->data)[0], 1);
+  assert_int_equal(((const uint8_t *)vkf_file_tensors_find(ts, "c")->data)[0], 0);
   assert_non_null(strstr(vkf_file_tensors_find(ts, "c")->file, SHARD_B));
   vkf_file_tensors_close(&ts);
   assert_int_equal(vkf_file_tensors_open(&env, in_folder("model.safetensors.index.json"), &ts), VKF_OK);
@@ -322,7 +329,7 @@ static void reads_shards(void **state) {
 static void refuses_the_wrong_shard(void **state) {
   (void)state;
   vkf_file_tensors *ts = NULL;
-  put_tensors(SHARD_B, "{\"c\":" ENTRY("U8", "[2]", 1, 3) "}", 3);
+  put_tensors(SHARD_B, "{\"c\":" ENTRY("U8", "[2]", 0, 2) "}", 2);
   assert_int_equal(
       open_shards("{\"weight_map\":{\"a\":\"" SHARD_A "\",\"b\":\"" SHARD_B "\",\"c\":\"" SHARD_B "\"}}", &ts),
       VKF_ERROR_FORMAT);
@@ -502,7 +509,7 @@ static void reading_equals_mapping(void **state) {
 static void every_allocation_may_fail(void **state) {
   (void)state;
   vkf_file_tensors *ts = NULL;
-  put_tensors(SHARD_B, "{\"c\":" ENTRY("U8", "[2]", 1, 3) "}", 3);
+  put_tensors(SHARD_B, "{\"c\":" ENTRY("U8", "[2]", 0, 2) "}", 2);
   const char *index = "{\"weight_map\":{\"a\":\"" SHARD_A "\",\"c\":\"" SHARD_B "\",\"b\":\"" SHARD_A "\"}}";
   uint64_t n_failures = 0;
   for (uint64_t n = 1;; n++) {
