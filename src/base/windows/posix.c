@@ -5,6 +5,7 @@
 #undef stat
 #undef lstat
 #undef fstat
+#undef remove
 #undef rename
 #undef fclose
 #undef fflush
@@ -88,6 +89,12 @@ int vkf_windows_rename(const char *from, const char *to) {
   /* an empty folder gives way to another, as POSIX has it */
   if (vkf_windows_stat(to, &facts) == 0 && S_ISDIR(facts.st_mode) && _rmdir(to) != 0) return -1;
   return MoveFileExA(from, to, MOVEFILE_REPLACE_EXISTING | MOVEFILE_WRITE_THROUGH) ? 0 : failed();
+}
+
+int vkf_windows_remove(const char *path) {
+  struct vkf_windows_stat facts;
+  if (vkf_windows_stat(path, &facts) != 0) return -1;
+  return S_ISDIR(facts.st_mode) ? _rmdir(path) : _unlink(path);
 }
 
 int fcntl(int fd, int command, int argument) {

@@ -72,6 +72,10 @@ int vkf_windows_fstat(int fd, struct vkf_windows_stat *out);
 #define rename vkf_windows_rename
 int vkf_windows_rename(const char *from, const char *to);
 
+/* Of empty folders as well. */
+#define remove vkf_windows_remove
+int vkf_windows_remove(const char *path);
+
 #define mkdir(path, mode) _mkdir(path)
 #define fsync(fd) _commit(fd)
 #define pipe(fds) _pipe(fds, 1 << 16, _O_NOINHERIT | _O_BINARY)

@@ -1,5 +1,7 @@
-/* windows: linked into programs: their standard streams carry bytes, as elsewhere. */
-__attribute__((constructor)) static void carry_bytes(void) {
+/* windows: linked into programs. Their standard streams carry bytes, as elsewhere, and TMPDIR names the folder of
+ * temporary files. */
+__attribute__((constructor)) static void be_posix(void) {
   _fmode = _O_BINARY;
   for (int fd = 0; fd < 3; fd++) _setmode(fd, _O_BINARY);
+  if (getenv("TEMP")) setenv("TMPDIR", getenv("TEMP"), 0);
 }
