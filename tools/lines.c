@@ -112,6 +112,7 @@ int tool_skips_note(tool_skips *s, const char *what, size_t number, const char *
 
 int tool_skips_report(tool_skips *s, tool_session *session, const char *what, size_t n_read) {
   const size_t n = s->n;
+  const char *hint = s->has_long ? "; --long says what becomes of those that are too long" : "";
   if (n == 0) return TOOL_OK;
   tool_progress_end(session);
   fflush(stdout);
@@ -119,7 +120,7 @@ int tool_skips_report(tool_skips *s, tool_session *session, const char *what, si
   if (n > MAX_REASONS) fprintf(stderr, "vkformer: and %zu more, which are not named here\n", n - MAX_REASONS);
   free(s->reasons);
   *s = (tool_skips){0};
-  return tool_error("skipped %zu of %zu %s%s", n, n_read, what, n_read == 1 ? "" : "s");
+  return tool_error("skipped %zu of %zu %s%s%s", n, n_read, what, n_read == 1 ? "" : "s", hint);
 }
 
 static int print_skipped(const tool_lines *l, const tool_line *line, const vkf_result *result) {
@@ -137,6 +138,7 @@ static int print_line(tool_lines *l, tool_line *line, const vkf_result *result) 
   int exit_code = TOOL_OK;
   if (reason != VKF_SKIP_NONE && is_rule(reason == VKF_SKIP_LONG ? l->args->long_ : l->args->invalid, "fail"))
     return refuse(l, line, why);
+  l->skips.has_long |= reason == VKF_SKIP_LONG;
   if (reason != VKF_SKIP_NONE) exit_code = set_skipped(line, why);
   if (exit_code == TOOL_OK && !line->skipped) return l->print(l->user, line, result);
   if (exit_code == TOOL_OK) exit_code = tool_skips_note(&l->skips, noun(l), line->number, line->skipped);

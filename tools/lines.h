@@ -14,6 +14,7 @@
 typedef struct tool_skips {
   size_t n;
   char *reasons;
+  bool has_long; /* one has too many tokens, for which there is --long */
 } tool_skips;
 int tool_skips_note(tool_skips *skips, const char *noun, size_t number, const char *why);
 /* Names them at the end, of n_read texts; frees what there is. TOOL_OK if none was skipped. */

@@ -58,6 +58,7 @@ static int done(void *user, void *tag, const vkf_result *result) {
     n_tokens += tool_translation_length(&t->lines, sequences, row);
   if (reason != VKF_SKIP_NONE) {
     e->fails = reason == VKF_SKIP_LONG ? tool_long_is(t->lines.args, "fail") : tool_invalid_is(t->lines.args, "fail");
+    e->is_long = reason == VKF_SKIP_LONG;
     exit_code = tool_translation_skip(e, why);
   }
   if (exit_code == TOOL_OK && !e->fails) exit_code = tool_translation_render(&t->lines, e, e->skipped ? NULL : result);

@@ -106,6 +106,7 @@ static void put_out(tool_window *w, tool_entry *e) {
     write_block(w);
     exit_code = tool_error("%s %zu: %s", w->noun, e->number, e->skipped);
   } else {
+    w->skips.has_long |= e->is_long;
     if (e->skipped) exit_code = tool_skips_note(&w->skips, w->noun, e->number, e->skipped);
     if (exit_code == TOOL_OK) exit_code = tool_sink_add(&w->sink, e->out, e->n_out);
     w->lines = e->number;

@@ -23,6 +23,7 @@ typedef struct tool_entry {
   const char *text;   /* what is worked on, in one of the three */
   const char *prefix; /* its translation begins so, in line or json; NULL: with anything */
   char *skipped;      /* why; NULL: it was not */
+  bool is_long;       /* it was skipped because it has too many tokens */
   bool fails;         /* the run ends here */
   char *out;          /* what is printed for it, [n_out] */
   size_t n_out;

@@ -87,7 +87,8 @@ static void test_long(void **state) {
   static const row rows[] = {
       {"echo \"$t\" | $V embed $T/bert", 4,
        "\"skipped\":\"expected at most 64 tokens, the model's positions, found 77\"",
-       "line 1 was skipped: expected at most 64 tokens"},
+       "line 1 was skipped: expected at most 64 tokens, the model's positions, found 77\n"
+       "vkformer: skipped 1 of 1 line; --long says what becomes of those that are too long\n"},
       {"printf 'w5\\n%s\\nw6\\n' \"$t\" > $T/l; $V embed $T/bert --long fail < $T/l > $T/o; c=$?; wc -l < $T/o; exit "
        "$c",
        4, "1\n", "line 2: expected at most 64 tokens, the model's positions, found 77"},
