@@ -336,8 +336,7 @@ static void test_translate(void **state) {
       {"$V generate $M --prompt a --stop ''", 2, "", "--stop: expected a text, found an empty one"},
       {"$V translate a > /dev/full", 4, "", "standard output: cannot be written: "},
       {"$V translate \"$(yes word | head -n 400 | tr '\\n' ' ')\"", 4, "\n",
-       "at most 128 tokens, the model's positions, found 402\nvkformer: skipped 1 of 1 text; --long split or "
-       "truncate "},
+       "at most 128 tokens, the model's positions, found 402\nvkformer: skipped 1 of 1 text; --long says "},
       {"$V tokenize 'The cat sat on the mat because it was tired.'", 0,
        "382 1351 1873 402 303 1058 1790 416 391 1809 16 1\n", ""},
       {"mkdir $T/words && cp $M/tokenizer.json $T/words && $V tokenize -m $T/words 'The cat sat on the mat.'", 0,
