@@ -94,7 +94,7 @@ const tool_command tool_generate = {
         "gives\n"
         "an empty line. If a model with a decoder alone gets a prompt that is too long, --long truncate keeps its "
         "last\n"
-        "words, which the text continues.",
+        "words, which the text continues; --long split is refused.",
     .examples =
         "  vkformer generate gpt2 --prompt \"Once upon a time\" --do-sample --top-p 0.9 --seed 1\n"
         "  vkformer generate models/en-es --inputs in.safetensors --outputs out.safetensors --num-beams 4\n",
