@@ -88,21 +88,21 @@ void main() {
   const uint row = span.row + t, from = at[0].x + row * p.x_stride, place = span.first + span.past + t;
 #ifdef TURNED
   const uint angles = at[4].x + min(positions[at[3].x + row], p.n_positions - 1) * ROTARY;
-  for (uint c = gl_LocalInvocationID.x; c < p.q_width; c += gl_WorkGroupSize.x)
+  for (uint c = FIRST_COLUMN; c < p.q_width; c += COLUMN_STEP)
     store(row, c, p.q_width, turned(from + p.q_column + c, c % KEY_WIDTH, angles));
 #else
   const uint angles = 0;
 #endif
   if (KEY_WIDTH != 0) {
     const uint units = (KEY_WIDTH + PER_UNIT - 1) / PER_UNIT;
-    for (uint c = gl_LocalInvocationID.x; c < HEADS * units; c += gl_WorkGroupSize.x) {
+    for (uint c = FIRST_COLUMN; c < HEADS * units; c += COLUMN_STEP) {
       const uint head = c / units, to = ((span.slot * HEADS + head) * p.k_capacity + place) * units;
       k_cache[at[1].x / WORDS + to + c % units] = packed_key(from + p.k_column + head * KEY_WIDTH, c % units, angles);
     }
   }
   if (VALUE_WIDTH != 0) {
     const uint units = (VALUE_WIDTH + PER_UNIT - 1) / PER_UNIT;
-    for (uint c = gl_LocalInvocationID.x; c < HEADS * units; c += gl_WorkGroupSize.x) {
+    for (uint c = FIRST_COLUMN; c < HEADS * units; c += COLUMN_STEP) {
       const uint head = c / units, to = ((span.slot * HEADS + head) * p.v_capacity + place) * units;
       v_cache[at[2].x / WORDS + to + c % units] =
           packed(from + p.v_column + head * VALUE_WIDTH, VALUE_WIDTH, c % units);

@@ -45,7 +45,7 @@ void main() {
   }
   if (HAS_POSITIONS != 0) position = within(positions[at[2].x + row], p.n_positions);
   if (HAS_TYPES != 0) type = within(types[at[4].x + row], p.n_types);
-  for (uint c = gl_LocalInvocationID.x; c < p.width; c += gl_WorkGroupSize.x) {
+  for (uint c = FIRST_COLUMN; c < p.width; c += COLUMN_STEP) {
     precise float y = 0.0; // nothing is added to it: Mesa takes 0 + -0 for -0
     if (HAS_TABLE != 0) y = mul(entry(id, c), flushed(p.scale));
     if (HAS_POSITIONS != 0) {

@@ -14,7 +14,7 @@ layout(constant_id = VKF_C_ACTIVATION) const uint ACTIVATION = VKF_A_NONE;
 void main() {
   const uint row = gl_WorkGroupID.x, from = at[0].x + row * p.x_stride;
   if (row >= dim[p.rows]) return;
-  for (uint c = gl_LocalInvocationID.x; c < p.width; c += gl_WorkGroupSize.x) {
+  for (uint c = FIRST_COLUMN; c < p.width; c += COLUMN_STEP) {
     precise float y = mul(activate(ACTIVATION, x[from + p.gate_column + c]), x[from + p.up_column + c]);
     store(row, c, p.width, y);
   }

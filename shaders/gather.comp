@@ -15,6 +15,6 @@ void main() {
   const uint row = gl_WorkGroupID.x;
   if (row >= dim[p.rows]) return;
   const uint from = min(index[at[1].x + row], dim[p.x_rows] - 1);
-  for (uint c = gl_LocalInvocationID.x; c < p.width; c += gl_WorkGroupSize.x)
+  for (uint c = FIRST_COLUMN; c < p.width; c += COLUMN_STEP)
     store(row, c, p.width, x[at[0].x + from * p.width + c]);
 }

@@ -1,8 +1,8 @@
 // A copy of a row of logits with its edits applied in order. Operands: x, offsets, edits (int32 quadruples: kind, id,
 // float bits of the value, 0), out.
 // IN_PLACE: out are the bytes of x, and nothing is copied.
-// A workgroup owns a row and an invocation every WORKGROUP-th column of it, so the order holds without a barrier. The
-// last fill of a row undoes all that came before it, so it is looked for first and the row is written once.
+// An invocation owns every COLUMN_STEP-th column of a row, so the order holds without a barrier. The last fill of a row
+// undoes all that came before it, so it is looked for first and the row is written once.
 //
 // module logit_edit
 #version 450
@@ -26,7 +26,7 @@ float edited(uint kind, float old, float value) {
 }
 
 void main() {
-  const uint row = gl_WorkGroupID.x, lane = gl_LocalInvocationID.x, lanes = gl_WorkGroupSize.x;
+  const uint row = gl_WorkGroupID.x, lane = FIRST_COLUMN, lanes = COLUMN_STEP;
   if (row >= dim[p.rows]) return;
   const uint begin = offsets[at[1].x + row], end = min(offsets[at[1].x + row + 1], p.max_edits);
   uint first = begin; // behind the last fill

@@ -23,6 +23,10 @@ layout(push_constant, std430) uniform Push {
   uvec2 at[VKF_PUSH_OPERANDS];
   PARAMS p;
 };
+// The columns of a row by invocation, where gl_NumWorkGroups.y workgroups share them (family columns; else it is one).
+#define FIRST_COLUMN (gl_WorkGroupID.y * gl_WorkGroupSize.x + gl_LocalInvocationID.x)
+#define COLUMN_STEP (gl_NumWorkGroups.y * gl_WorkGroupSize.x)
+
 // Operand o has binding o + 1.
 #define BINDING(o) set = 0, binding = (o) + 1, std430
 

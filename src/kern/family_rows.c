@@ -29,14 +29,41 @@ static uint64_t row_turns(const vkf_variant *v, const vkf_problem *p) {
   return vkf_turns_by(p->rows.width, vkf_kern_workgroup(v));
 }
 
-const vkf_family vkf_family_row = {.name = "row", .loop_turns = row_turns};
+const vkf_family vkf_family_row = {
+    .name = "row", .device = VKF_FOR_ANY, .place = 1, .reason = "a workgroup a row", .loop_turns = row_turns};
+
+/* Columns of an invocation: a workgroup that is alone with a row waits for memory in each turn. */
+enum { COLUMNS_EACH = 4 };
+#define COLUMNS(name_) \
+  .name = name_, .device = VKF_FOR_GPU, .place = 0, .grid = columns_grid, .reason = "a GPU: a row among workgroups"
+
+/* As wide as it is to the kernel: of edits and of what is appended, too. */
+static void columns_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
+  (void)stage;
+  g[1] = VKF_CEIL_DIV(p->rows.width, COLUMNS_EACH * vkf_kern_workgroup(v));
+}
+
+static uint64_t columns_turns(const vkf_variant *v, const vkf_problem *p) {
+  (void)v;
+  (void)p;
+  return vkf_turns_by(COLUMNS_EACH, 1);
+}
+
+const vkf_family vkf_family_columns = {COLUMNS("columns"), .loop_turns = columns_turns};
 
 static uint64_t edit_turns(const vkf_variant *v, const vkf_problem *p) {
   return 2 * vkf_turns_by(p->logit_edit.max_edits, VKF_EDITS_AT_ONCE) +
          vkf_turns_by(p->logit_edit.width, vkf_kern_workgroup(v));
 }
 
-const vkf_family vkf_family_logit_edit = {.name = "row", .loop_turns = edit_turns};
+const vkf_family vkf_family_logit_edit = {
+    .name = "row", .device = VKF_FOR_ANY, .place = 1, .reason = "a workgroup a row", .loop_turns = edit_turns};
+
+static uint64_t edit_columns_turns(const vkf_variant *v, const vkf_problem *p) {
+  return 2 * vkf_turns_by(p->logit_edit.max_edits, VKF_EDITS_AT_ONCE) + columns_turns(v, p);
+}
+
+const vkf_family vkf_family_logit_edit_columns = {COLUMNS("columns"), .loop_turns = edit_columns_turns};
 
 /* Keys, then values, then queries, together the width; each loop may end with a turn that is not full. */
 static uint64_t append_turns(const vkf_variant *v, const vkf_problem *p) {
@@ -71,6 +98,14 @@ const vkf_family vkf_family_append_turned = {.name = "turned",
                                              .reason = "a workgroup a row, keys and queries turned on their way",
                                              .fit = fit_turned,
                                              .loop_turns = append_turns};
+
+static uint64_t append_columns_turns(const vkf_variant *v, const vkf_problem *p) {
+  return 3 * (columns_turns(v, p) + 1);
+}
+
+const vkf_family vkf_family_append_columns = {COLUMNS("columns"), .fit = fit_moved, .loop_turns = append_columns_turns};
+const vkf_family vkf_family_append_turned_columns = {COLUMNS("turned-columns"), .fit = fit_turned,
+                                                     .loop_turns = append_columns_turns};
 
 static const char *fit_pairs(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
   if (fit_moved(v, p, caps, why, size)) return why;

@@ -21,8 +21,9 @@ extern const vkf_family vkf_family_norm_wide, vkf_family_norm_subgroup, vkf_fami
     vkf_family_norm_row;
 extern const vkf_family vkf_family_log_softmax_lanes, vkf_family_log_softmax_split, vkf_family_log_softmax_row;
 extern const vkf_family vkf_family_top_k_lanes, vkf_family_top_k_split, vkf_family_top_k_row;
-extern const vkf_family vkf_family_append, vkf_family_append_turned, vkf_family_pairs;
-extern const vkf_family vkf_family_row, vkf_family_logit_edit;
+extern const vkf_family vkf_family_append, vkf_family_append_columns, vkf_family_append_turned,
+    vkf_family_append_turned_columns, vkf_family_pairs;
+extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edit, vkf_family_logit_edit_columns;
 
 /* The formats of kernels whose modules read weights in every format. */
 #define ALL_FORMATS ((1u << VKF_FORMAT_COUNT) - 1)
@@ -118,6 +119,8 @@ extern const vkf_family vkf_family_row, vkf_family_logit_edit;
 #define LOG_SOFTMAX_LANES(module_) ROW(LOG_SOFTMAX, log_softmax_lanes, module_), .needs = VKF_NEED_SHUFFLE
 #define TOP_K_LANES(module_) \
   .needs = VKF_NEED_SHUFFLE | VKF_NEED_BROADCAST, .max_width = VKF_MAX_LANES_K, ROW(TOP_K, top_k_lanes, module_)
+/* A row without sums, shared out among workgroups. */
+#define COLUMNS .workgroup = 64, .needs = VKF_NEED_GPU
 /* A row a subgroup, which adds up in its own order. */
 #define NORM_SUBGROUP ROW(NORM, norm_subgroup, "norm_subgroup"), .needs = VKF_NEED_ARITHMETIC, .order = VKF_ORDER_FAST
 
@@ -127,6 +130,7 @@ extern const vkf_family vkf_family_row, vkf_family_logit_edit;
   ROW(NORM, norm_wide, "norm_wide")
 
 static const vkf_variant table[] = {
+    {ROW(EMBED, columns, "embed"), COLUMNS, .formats = ALL_FORMATS},
     {ROW(EMBED, row, "embed"), .workgroup = 64, .formats = ALL_FORMATS},
     {UNIFORM("matmul_uniform_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 6, .bn = 16, .bk = 64, .tm = 6, .tn = 2}},
     {UNIFORM("matmul_uniform_w8_d64"), .subgroup = 8, .tile.gemm = {.bm = 4, .bn = 16, .bk = 64, .tm = 4, .tn = 2}},
@@ -314,8 +318,11 @@ static const vkf_variant table[] = {
     {NORM_LANES("norm_lanes_w4"), .subgroup = 4},
     {ROW(NORM, norm_row, "norm"), BY_WORKGROUP},
     {ROW(APPEND, pairs, "append_pairs"), .vec = 2, .workgroup = 16, .needs = VKF_NEED_INT64},
+    {ROW(APPEND, append_columns, "append"), COLUMNS, .formats = CACHE_FORMATS},
+    {ROW(APPEND, append_turned_columns, "append_turned"), COLUMNS, .formats = CACHE_FORMATS},
     {ROW(APPEND, append, "append"), .workgroup = 64, .formats = CACHE_FORMATS},
     {ROW(APPEND, append_turned, "append_turned"), .workgroup = 64, .formats = CACHE_FORMATS},
+    {ROW(GATHER, columns, "gather"), COLUMNS},
     {ROW(GATHER, row, "gather"), .workgroup = 64},
     {LOG_SOFTMAX_LANES("log_softmax_lanes"), .subgroup = 8, TEXEL},
     {LOG_SOFTMAX_LANES("log_softmax_lanes"), .subgroup = 8},
@@ -325,6 +332,7 @@ static const vkf_variant table[] = {
     {ROW(LOG_SOFTMAX, log_softmax_split, "log_softmax_split"), .workgroup = VKF_ROW_PARTIALS,
      .combine = "log_softmax_combine", .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .order = VKF_ORDER_FAST},
     {ROW(LOG_SOFTMAX, log_softmax_row, "log_softmax"), BY_WORKGROUP},
+    {ROW(LOGIT_EDIT, logit_edit_columns, "logit_edit"), COLUMNS},
     {ROW(LOGIT_EDIT, logit_edit, "logit_edit"), .workgroup = 64},
     {TOP_K_LANES("top_k_lanes"), .subgroup = 8, TEXEL},
     {TOP_K_LANES("top_k_lanes"), .subgroup = 8},
@@ -335,6 +343,7 @@ static const vkf_variant table[] = {
      .needs = VKF_NEED_GPU | VKF_NEED_SHARED},
     {ROW(TOP_K, top_k_row, "top_k"), BY_WORKGROUP},
     {ROW(ROPE, row, "rope"), .workgroup = 64},
+    {ROW(GATE, columns, "gate"), COLUMNS},
     {ROW(GATE, row, "gate"), .workgroup = 64},
     {ROW(RELATIVE_BIAS, row, "relative_bias"), .workgroup = 64},
     {ROW(PATCHES, row, "patches"), .workgroup = 64},
