@@ -1,0 +1,102 @@
+/* Families whose rows have no sums: embeddings, gates, edits and what moves rows. A workgroup has a row, or a part of
+ * one. */
+#include <stdio.h>
+
+#include "kern/family.h"
+
+/* Each invocation does a column in each turn. */
+static uint64_t row_turns(const vkf_variant *v, const vkf_problem *p) {
+  return vkf_turns_by(p->rows.width, vkf_kern_workgroup(v));
+}
+
+const vkf_family vkf_family_row = {
+    .name = "row", .device = VKF_FOR_ANY, .place = 1, .reason = "a workgroup a row", .loop_turns = row_turns};
+
+/* Columns of an invocation: a workgroup that is alone with a row waits for memory in each turn. */
+enum { COLUMNS_EACH = 4 };
+#define COLUMNS(name_) \
+  .name = name_, .device = VKF_FOR_GPU, .place = 0, .grid = columns_grid, .reason = "a GPU: a row among workgroups"
+
+/* As wide as it is to the kernel: of edits and of what is appended, too. */
+static void columns_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
+  (void)stage;
+  g[1] = VKF_CEIL_DIV(p->rows.width, COLUMNS_EACH * vkf_kern_workgroup(v));
+}
+
+static uint64_t columns_turns(const vkf_variant *v, const vkf_problem *p) {
+  (void)v;
+  (void)p;
+  return vkf_turns_by(COLUMNS_EACH, 1);
+}
+
+const vkf_family vkf_family_columns = {COLUMNS("columns"), .loop_turns = columns_turns};
+
+static uint64_t edit_turns(const vkf_variant *v, const vkf_problem *p) {
+  return 2 * vkf_turns_by(p->logit_edit.max_edits, VKF_EDITS_AT_ONCE) +
+         vkf_turns_by(p->logit_edit.width, vkf_kern_workgroup(v));
+}
+
+const vkf_family vkf_family_logit_edit = {
+    .name = "row", .device = VKF_FOR_ANY, .place = 1, .reason = "a workgroup a row", .loop_turns = edit_turns};
+
+static uint64_t edit_columns_turns(const vkf_variant *v, const vkf_problem *p) {
+  return 2 * vkf_turns_by(p->logit_edit.max_edits, VKF_EDITS_AT_ONCE) + columns_turns(v, p);
+}
+
+const vkf_family vkf_family_logit_edit_columns = {COLUMNS("columns"), .loop_turns = edit_columns_turns};
+
+/* Keys, then values, then queries, together the width; each loop may end with a turn that is not full. */
+static uint64_t append_turns(const vkf_variant *v, const vkf_problem *p) {
+  return vkf_turns_by(p->append.width, VKF_MAX(v->vec, 1) * vkf_kern_workgroup(v)) + 4;
+}
+
+static const char *fit_moved(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
+  (void)v;
+  (void)caps;
+  if (p->append.turns) VKF_KERN_REFUSE("moves keys as they are, and these are turned by their positions");
+  return NULL;
+}
+
+static const char *fit_turned(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
+                              size_t size) {
+  (void)v;
+  (void)caps;
+  if (!p->append.turns) VKF_KERN_REFUSE("turns keys by their positions, and these have none");
+  return NULL;
+}
+
+const vkf_family vkf_family_append = {.name = "row",
+                                      .device = VKF_FOR_ANY,
+                                      .place = 1,
+                                      .reason = "a workgroup a row",
+                                      .fit = fit_moved,
+                                      .loop_turns = append_turns};
+
+const vkf_family vkf_family_append_turned = {.name = "turned",
+                                             .device = VKF_FOR_ANY,
+                                             .place = 1,
+                                             .reason = "a workgroup a row, keys and queries turned on their way",
+                                             .fit = fit_turned,
+                                             .loop_turns = append_turns};
+
+static uint64_t append_columns_turns(const vkf_variant *v, const vkf_problem *p) {
+  return 3 * (columns_turns(v, p) + 1);
+}
+
+const vkf_family vkf_family_append_columns = {COLUMNS("columns"), .fit = fit_moved, .loop_turns = append_columns_turns};
+const vkf_family vkf_family_append_turned_columns = {COLUMNS("turned-columns"), .fit = fit_turned,
+                                                     .loop_turns = append_columns_turns};
+
+static const char *fit_pairs(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
+  if (fit_moved(v, p, caps, why, size)) return why;
+  if (p->append.multiple_of % v->vec)
+    VKF_KERN_REFUSE("widths and first columns are multiples of %u, here they are not", v->vec);
+  return NULL;
+}
+
+const vkf_family vkf_family_pairs = {.name = "pairs",
+                                     .device = VKF_FOR_UNIFORM_LOADS,
+                                     .place = 0,
+                                     .reason = "this lavapipe gathers and scatters 64 bits as fast as 32",
+                                     .fit = fit_pairs,
+                                     .loop_turns = append_turns};
