@@ -82,8 +82,9 @@ done:
 }
 
 vkf_status vkf_gpu_pipeline_count_spills(vkf_gpu_device *device, vkf_gpu_pipeline *pipeline) {
-  /* RADV; NVK; Honeykrisp and panvk; ANV and PowerVR; Turnip. */
-  static const char *const names[] = {"Spilled VGPRs", "Spills to memory", "Spills", "Spill count", "STP Count"};
+  /* RADV; NVK; Honeykrisp and panvk; ANV and PowerVR; Turnip; v3dv. */
+  static const char *const names[] = {"Spilled VGPRs", "Spills to memory", "Spills",
+                                      "Spill count",   "STP Count",        "TMU Spills"};
   vkf_status st = VKF_OK;
   vkf_bench_statistic *all = NULL;
   size_t n = 0;
