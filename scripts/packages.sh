@@ -40,6 +40,16 @@ install_packages() {
   $sudo env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing >&2
 }
 
+# install_arm64 NAME...: cross compiler and emulator for 64-bit ARM, and its packages of these names; Debian is multi-arch
+install_arm64() {
+  local name="" foreign="" sudo=""
+  [ "$(id -u)" = 0 ] || sudo=sudo
+  [[ " $(dpkg --print-foreign-architectures | tr '\n' ' ')" == *" arm64 "* ]] || $sudo dpkg --add-architecture arm64
+  for name in "$@"; do foreign="$foreign $name:arm64"; done
+  # shellcheck disable=SC2086
+  install_packages gcc-aarch64-linux-gnu g++-aarch64-linux-gnu qemu-user $foreign
+}
+
 # is_debian [VERSION]
 is_debian() { (. /etc/os-release 2>/dev/null && [ "${ID:-}" = debian ] && [ "${1:-$VERSION_ID}" = "$VERSION_ID" ]); }
 
