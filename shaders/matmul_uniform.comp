@@ -1,10 +1,10 @@
 // out = act(x w^T + bias) + residual by buffer references: a workgroup is one subgroup of SUBGROUP_SIZE and computes TM
-// rows of VECTORS SUBGROUP_SIZE columns; lane l owns the columns l + j SUBGROUP_SIZE. All loads are at addresses that
-// are the same for all lanes: those of x become scalar loads, broadcast; of w (VKF_W_COLUMNS) every lane loads the
-// SUBGROUP_SIZE columns of a vector and picks its own by its number, a constant, and LLVM merges these loads and
-// choices into one vector load. No gather is left. Operands: x (rows), w, bias, residual, out. k ascending in steps of
-// DEPTH and a rest, one accumulator an element; rows past M repeat the last. Neighbouring workgroups share columns, so
-// that their w stays in the cache.
+// rows of VECTORS SUBGROUP_SIZE columns; lane l owns columns 2 (l + j SUBGROUP_SIZE) and the next one, which leave in
+// one store. All loads are at addresses that are the same for all lanes: those of x become scalar loads, broadcast; of
+// w (VKF_W_COLUMNS: in a group the even columns, then the odd ones) every lane loads the SUBGROUP_SIZE columns of a
+// vector and picks its own by its number, a constant, and LLVM merges these loads and choices into one vector load. No
+// gather is left. Operands: x (rows), w, bias, residual, out. k ascending in steps of DEPTH and a rest, one accumulator
+// an element; rows past M repeat the last. Neighbouring workgroups share columns, so that their w stays in the cache.
 //
 // module matmul_uniform_w8_d64: SUBGROUP_SIZE=8 VECTORS=2 DEPTH=64, reads weights
 // module matmul_uniform_w16_d32: SUBGROUP_SIZE=16 VECTORS=4 DEPTH=32, reads weights
@@ -17,9 +17,11 @@
 #define PARAMS vkf_push_matmul
 #define OUT 4
 #define BY_ADDRESS
+#define STORES_PAIRS
 #include "lib/kernel.glsl"
 #include "lib/epilogue.glsl"
 #include "lib/pick.glsl"
+layout(constant_id = VKF_C_OUT_PAIRS) const uint PAIRS = 0;
 
 // Inside buffers, so the compiler freezes them: macros, not specialization constants (DEPTH, SUBGROUP_SIZE,
 // VECTORS).
@@ -32,7 +34,7 @@ layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Ste
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Steps_w { Step_w step[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Rests_x { float at[]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Rests_w { Rest_w rest[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Vectors { vec4 at[SUBGROUP_SIZE / 4]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Vectors { vec4 at[SUBGROUP_SIZE / 2]; };
 
 // Element e of the words, the columns of this lane, times x_i of every row i.
 #define MULTIPLY(x_i, e)                                                                                           \
@@ -80,16 +82,23 @@ void main() {
     } while (++k < p.k);
   }
   // Rows behind the last repeat it, so they may store it again.
-  [[unroll]] for (uint j = 0; j < VECTORS; j++) {
-    const uint first = column0 + j * SUBGROUP_SIZE, column = first + gl_SubgroupInvocationID;
+  [[unroll]] for (uint j = 0; j < VECTORS / 2; j++) {
+    const uint first = column0 + 2 * j * SUBGROUP_SIZE, column = first + 2 * gl_SubgroupInvocationID;
     if (column < p.n) {
-      float bias = 0.0, residual = 0.0;
-      if (HAS_BIAS != 0) PICK(bias, vec4, Vectors(packUint2x32(at[2]) + first * 4).at[f])
+      vec2 bias = vec2(0.0), residual = vec2(0.0);
+      if (HAS_BIAS != 0) PICK2(bias, Vectors(packUint2x32(at[2]) + first * 4).at[f])
       [[unroll]] for (uint i = 0; i < TM; i++) {
         const uint row = min(row0 + i, M - 1);
         if (HAS_RESIDUAL != 0)
-          PICK(residual, vec4, Vectors(packUint2x32(at[3]) + (row * p.n + first) * 4).at[f])
-        finish_with(row, column, sums[i * VECTORS + j], bias, residual);
+          PICK2(residual, Vectors(packUint2x32(at[3]) + (row * p.n + first) * 4).at[f])
+        const vec2 pair = vec2(finished(column, sums[i * VECTORS + j], bias.x, residual.x),
+                               finished(column + 1, sums[i * VECTORS + VECTORS / 2 + j], bias.y, residual.y));
+        if (PAIRS != 0) {
+          store2(row, column, p.n, pair);
+        } else {
+          store(row, column, p.n, pair.x);
+          if (column + 1 < p.n) store(row, column + 1, p.n, pair.y);
+        }
       }
     }
   }

@@ -10,3 +10,11 @@
     word = mix(word, words_of_f.z, gl_SubgroupInvocationID == 4 * f + 2); \
     word = mix(word, words_of_f.w, gl_SubgroupInvocationID == 4 * f + 3); \
   }
+
+// The same of two float32 that are side by side.
+#define PICK2(pair, four) \
+  [[unroll]] for (uint f = 0; f < SUBGROUP_SIZE / 2; f++) { \
+    const vec4 pairs_of_f = four; \
+    pair = f == 0 ? pairs_of_f.xy : mix(pair, pairs_of_f.xy, bvec2(gl_SubgroupInvocationID == 2 * f)); \
+    pair = mix(pair, pairs_of_f.zw, bvec2(gl_SubgroupInvocationID == 2 * f + 1)); \
+  }

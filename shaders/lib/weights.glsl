@@ -10,7 +10,9 @@ uint weight_index(uint row, uint column, uint k) {
   if (W_LAYOUT != VKF_W_ROWS) {
     const uint padded = (k + W_K_ALIGN - 1) / W_K_ALIGN * W_K_ALIGN;
     index = ((row / W_COLUMNS) * padded + column / W_K_ALIGN * W_K_ALIGN) * W_COLUMNS;
-    index += row % W_COLUMNS * W_K_ALIGN + column % W_K_ALIGN;
+    uint place = row % W_COLUMNS;
+    if (W_LAYOUT == VKF_W_COLUMNS) place = place % 2 * (W_COLUMNS / 2) + place / 2;
+    index += place * W_K_ALIGN + column % W_K_ALIGN;
   }
   return index;
 }

@@ -28,6 +28,7 @@
 #define VKF_C_SLICES 17  /* slices in shared memory */
 #define VKF_C_SPLIT_K 18 /* k of a split; columns of the dispatch */
 #define VKF_C_SPLIT_WIDTH 19
+#define VKF_C_OUT_PAIRS 20 /* 1: rows of the result are pairs of columns that may leave in one store */
 /* Columns of a row of x that share a scale where the weight is in q8. Of their largest magnitude, in the bits of a
  * float: the least exponent, 2^-100, below which the block is zeros; and the least number that int8 does not hold. */
 #define VKF_Q8_BLOCK 32

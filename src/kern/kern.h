@@ -14,7 +14,8 @@
 typedef enum vkf_weight_layout {
   VKF_LAYOUT_W_ROWS, /* [N][K] */
   VKF_LAYOUT_W_LANE, /* [N/C][K/4][C][4], C columns a group (the device's lane constant), N and K padded with zeros */
-  VKF_LAYOUT_W_COLUMNS, /* [N/C][K/P][C][P], C columns a group, P elements in 32 bits, N and K padded with zeros */
+  VKF_LAYOUT_W_COLUMNS, /* [N/C][K/P][2][C/2][P], C columns a group, the even ones first, P elements in 32 bits, N and
+                           K padded with zeros */
   VKF_LAYOUT_W_COUNT
 } vkf_weight_layout;
 typedef struct vkf_weight_packing {

@@ -14,7 +14,9 @@ size_t vkf_kern_packed_index(const vkf_weight_packing *p, uint32_t n, uint32_t k
   if (p->layout == VKF_LAYOUT_W_ROWS) return (size_t)row * k + column;
   const uint32_t v = p->k_align;
   const size_t padded = VKF_ROUND_UP(k, v);
-  return (row / p->columns * padded + column / v * v) * p->columns + row % p->columns * v + column % v;
+  uint32_t place = row % p->columns;
+  if (p->layout == VKF_LAYOUT_W_COLUMNS) place = place % 2 * (p->columns / 2) + place / 2;
+  return (row / p->columns * padded + column / v * v) * p->columns + place * v + column % v;
 }
 
 size_t vkf_kern_scales_offset(const vkf_weight_packing *p, uint32_t n, uint32_t k) {

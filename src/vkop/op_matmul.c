@@ -43,7 +43,8 @@ void vkf_vkop_describe_matmul(const vkf_node_view *view, vkf_dispatch *out) {
   out->constants[VKF_C_SLICES] = view->variant->tile.gemm.slices;
   out->constants[VKF_C_SPLIT_K] = view->problem->split;
   if (view->variant->combine) out->constants[VKF_C_SPLIT_WIDTH] = view->problem->matmul.n;
-  out->n_constants = VKF_C_SPLIT_WIDTH + 1;
+  out->constants[VKF_C_OUT_PAIRS] = p->n % 2 == 0 && view->first % 2 == 0;
+  out->n_constants = VKF_C_OUT_PAIRS + 1;
   if (view->variant->matrix.m && reads_w) {
     vkf_vkop_dispatch_write(out, VKF_FLAG_SLOT);
     out->constants[VKF_C_MATRIX_M] = view->variant->matrix.m;

@@ -75,7 +75,8 @@ static void packing_in_fewer_bits(void **state) {
   check_packing((vkf_weight_packing){VKF_LAYOUT_W_ROWS, 1, 1, VKF_FORMAT_BF16}, 3, 131, 393, 800);
 }
 
-/* The order that the kernels count on: groups of columns, then k in packs, then columns, then k in the pack. */
+/* The order that the kernels count on: groups of columns, then k in packs, then columns (in one layout the even ones
+ * first), then k in the pack. */
 static void packing_has_the_documented_order(void **state) {
   (void)state;
   const vkf_weight_packing lane = {VKF_LAYOUT_W_LANE, 32, 4, VKF_FORMAT_F32},
@@ -84,8 +85,9 @@ static void packing_has_the_documented_order(void **state) {
   assert_int_equal(vkf_kern_packed_index(&lane, 64, 12, 1, 0), 4);
   assert_int_equal(vkf_kern_packed_index(&lane, 64, 12, 0, 4), 128);
   assert_int_equal(vkf_kern_packed_index(&lane, 64, 12, 32, 0), 384);
-  assert_int_equal(vkf_kern_packed_index(&lane, 64, 10, 32, 0), 384); /* K padded to 12 */
-  assert_int_equal(vkf_kern_packed_index(&columns, 32, 6, 3, 5), 5 * 16 + 3);
+  assert_int_equal(vkf_kern_packed_index(&lane, 64, 10, 32, 0), 384);             /* K padded to 12 */
+  assert_int_equal(vkf_kern_packed_index(&columns, 32, 6, 6, 5), 5 * 16 + 3);     /* even columns, */
+  assert_int_equal(vkf_kern_packed_index(&columns, 32, 6, 7, 5), 5 * 16 + 8 + 3); /* then the odd ones */
   assert_int_equal(vkf_kern_packed_index(&columns, 32, 6, 16, 0), 96);
 }
 
