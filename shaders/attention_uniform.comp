@@ -1,25 +1,32 @@
 // As attention.comp, the same bits, a query a lane and a workgroup of SUBGROUP_SIZE of them, for drivers that load from
 // addresses which are the same for all lanes by one scalar load: rows of k and v are read by address. Everything is
-// unrolled over the keys of a block and the head's width, a multiple of 4 and at most VKF_MAX_UNIFORM_WIDTH. Blocks
-// that no query sees are skipped; where some lanes see a key and others do not, keys are taken one by one.
+// unrolled over the head's width, a multiple of 4 and at most VKF_MAX_UNIFORM_WIDTH. Blocks that no query sees are
+// skipped. Of a block that all lanes see whole, the keys are unrolled, too; any other goes by AT_ONCE keys. FEW has no
+// code for whole blocks, so that the driver compiles it in a third of the time, and reads all blocks by AT_ONCE keys.
 //
 // module attention_uniform, reads caches
+// module attention_uniform_few: FEW, reads caches
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_buffer_reference_uvec2 : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_KHR_shader_subgroup_ballot : require
 #define PARAMS vkf_push_attention
 #define OUT 6
+#define STORES_PAIRS
 #include "lib/kernel.glsl"
 #include "lib/store.glsl"
 #define KEYS_AND_VALUES_ELSEWHERE
 #include "lib/attention.glsl"
 
 #include "lib/rows_by_address.glsl"
+layout(BINDING(0)) readonly buffer QPairs { uint64_t q_pairs[]; };
 
 float q[VKF_MAX_UNIFORM_WIDTH], o[VKF_MAX_UNIFORM_WIDTH];
 float top = LOWEST, total = 0.0;
+
+const uint AT_ONCE = 2; // keys
 
 void raise(float risen) {
   const float factor = risen == top ? 1.0 : exp_below(top - risen);
@@ -28,6 +35,7 @@ void raise(float risen) {
   [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++) o[d] = mul(o[d], factor);
 }
 
+#ifndef FEW
 // A block that all lanes see whole. False: some score is none, and nothing was done.
 bool whole_block(Place me, uint s0, Rows k, Rows v) {
   float score[VKF_KEY_BLOCK];
@@ -68,26 +76,47 @@ bool whole_block(Place me, uint s0, Rows k, Rows v) {
   return true;
 }
 
-// A block whose keys are taken one by one.
+#endif
+
+// A block of n keys that some lanes may not see.
 void ragged_block(Place me, Place first, uint s0, uint n) {
   float score[VKF_KEY_BLOCK];
-  bool seen[VKF_KEY_BLOCK];
+  uint seen = 0; // bit j: key j
   float risen = top;
-  for (uint j = 0; j < n; j++) {
-    Rows k = rows_at(1, key_row(first, s0 + j) * KEY_WIDTH);
-    float sum = 0.0;
-    [[unroll]] for (uint d = 0; d < KEY_WIDTH; d++) sum = mad(q[d], unpack4(k.v[d / 4])[d % 4], sum);
-    score[j] = scaled(me, s0 + j, sum);
-    seen[j] = sees(me, s0 + j) && is_key(score[j]);
-    if (seen[j]) risen = larger(risen, score[j]);
+  for (uint j = 0; j < n; j += AT_ONCE) {
+    float sum[AT_ONCE];
+    [[unroll]] for (uint i = 0; i < AT_ONCE; i++) {
+      Rows k = rows_at(1, key_row(first, s0 + min(j + i, n - 1)) * KEY_WIDTH);
+      sum[i] = 0.0;
+      [[unroll]] for (uint d = 0; d < KEY_WIDTH; d += 4) {
+        const vec4 b = unpack4(k.v[d / 4]);
+        [[unroll]] for (uint e = 0; e < 4; e++) sum[i] = mad(q[d + e], b[e], sum[i]);
+      }
+    }
+    [[unroll]] for (uint i = 0; i < AT_ONCE; i++) {
+      const uint key = s0 + min(j + i, n - 1);
+      score[j + i] = scaled(me, key, sum[i]);
+      if (j + i < n && sees(me, key) && is_key(score[j + i])) {
+        risen = larger(risen, score[j + i]);
+        seen |= 1u << (j + i);
+      }
+    }
   }
   raise(risen);
-  for (uint j = 0; j < n; j++) {
-    Rows v = rows_at(2, key_row(first, s0 + j) * VALUE_WIDTH);
-    if (!seen[j]) continue;
-    const float e = exp_below(score[j] - top);
-    total += e;
-    [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++) o[d] = mad(e, unpack4(v.v[d / 4])[d % 4], o[d]);
+  for (uint j = 0; j < n; j += AT_ONCE) {
+    float e[AT_ONCE];
+    [[unroll]] for (uint i = 0; i < AT_ONCE; i++) {
+      e[i] = exp_below(score[j + i] - top);
+      total = mix(total, total + e[i], (seen >> (j + i) & 1) != 0);
+    }
+    [[unroll]] for (uint i = 0; i < AT_ONCE; i++) {
+      Rows v = rows_at(2, key_row(first, s0 + min(j + i, n - 1)) * VALUE_WIDTH);
+      const bool is_seen = (seen >> (j + i) & 1) != 0;
+      [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d += 4) {
+        const vec4 b = unpack4(v.v[d / 4]);
+        [[unroll]] for (uint c = 0; c < 4; c++) o[d + c] = mix(o[d + c], mad(e[i], b[c], o[d + c]), is_seen);
+      }
+    }
   }
 }
 
@@ -115,20 +144,32 @@ void main() {
   const Place me = place_of(min(t0 + lane, T - 1));
   const uint row = row_of(me), last = min(t0 + SUBGROUP_SIZE, T) - 1, end = keys_until(me, last);
   const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;
-  [[unroll]] for (uint d = 0; d < KEY_WIDTH; d++) q[d] = q_data[qi + d];
+  if ((p.q_stride | p.q_column) % 2 == 0) { // gathers, too, take as long for 64 bits a lane as for 32
+    [[unroll]] for (uint d = 0; d < KEY_WIDTH; d += 2) {
+      const uint64_t pair = q_pairs[(qi + d) / 2];
+      q[d] = uintBitsToFloat(uint(pair));
+      q[d + 1] = uintBitsToFloat(uint(pair >> 32));
+    }
+  } else {
+    [[unroll]] for (uint d = 0; d < KEY_WIDTH; d++) q[d] = q_data[qi + d];
+  }
   [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++) o[d] = 0.0;
   for (uint s0 = keys_from(first, t0); s0 < end; s0 += VKF_KEY_BLOCK) {
     bool any, all;
     look(first, s0, last, end, any, all);
     if (!any) continue;
     bool is_done = false;
+#ifndef FEW
     if (HAS_ANCESTRY == 0 && all) {
       const uint from = key_row(first, s0);
       is_done = whole_block(me, s0, rows_at(1, from * KEY_WIDTH), rows_at(2, from * VALUE_WIDTH));
     }
+#endif
     if (!is_done) ragged_block(me, first, s0, min(end - s0, VKF_KEY_BLOCK));
   }
   if (t0 + lane >= T) return;
-  [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++)
-    store(row, me.head * VALUE_WIDTH + d, HEADS * VALUE_WIDTH, total == 0.0 ? 0.0 : quotient(o[d], total));
+  [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d += 2) {
+    const vec2 pair = vec2(quotient(o[d], total), quotient(o[d + 1], total));
+    store2(row, me.head * VALUE_WIDTH + d, HEADS * VALUE_WIDTH, total == 0.0 ? vec2(0.0) : pair);
+  }
 }

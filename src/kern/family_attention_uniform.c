@@ -1,4 +1,5 @@
-/* uniform: a query a lane, keys and values by addresses that all lanes share (shaders/attention_uniform.comp). */
+/* uniform: a query a lane, keys and values by addresses that all lanes share; uniform-few: the same with less code, for
+ * few queries (shaders/attention_uniform.comp). */
 #include "kern/attention.h"
 
 static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
@@ -7,16 +8,34 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
          vkf_turns_of(vkf_kern_attention_blocks(p), 2 * vkf_turns_of(VKF_KEY_BLOCK, 0));
 }
 
-static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
-  /* Making this pipeline takes a third of a second and, for a while, 430 MB: too much for a few sentences. */
-  static const vkf_kern_attention_cost cost = {0.8, 0.8, 8, 15};
+static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps,
+                     const vkf_kern_attention_cost *cost) {
   vkf_problem own;
-  if (caps->is_cpu) return vkf_kern_attention_cpu_effort(v, p, &cost);
+  if (caps->is_cpu) return vkf_kern_attention_cpu_effort(v, p, cost);
   return vkf_kern_attention_gpu_effort(v, p, caps, vkf_kern_workgroups(v, p, caps, &own) * vkf_kern_workgroup(v), 4, 1);
+}
+
+/* Both start with more than by their speed (0.9 and 1), because pipelines take long to make. That of uniform takes a
+ * third of a second and, for a while, 400 MB, too much for a few sentences: it is chosen from 65 queries on. That of
+ * uniform-few takes 15 ms longer than that of "heads" even where the driver has it in its cache: from 33 on. */
+static double uniform_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  static const vkf_kern_attention_cost cost = {0.15, 0.15, 8, 10.1};
+  return effort(v, p, caps, &cost);
+}
+
+static double few_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  static const vkf_kern_attention_cost cost = {0.39, 0.39, 8, 8};
+  return effort(v, p, caps, &cost);
 }
 
 const vkf_family vkf_family_attention_uniform = {.name = "uniform",
                                                  .fit = vkf_kern_attention_fit,
                                                  .grid = vkf_kern_attention_grid_by_lane,
                                                  .loop_turns = loop_turns,
-                                                 .effort = effort};
+                                                 .effort = uniform_effort};
+
+const vkf_family vkf_family_uniform_few = {.name = "uniform-few",
+                                           .fit = vkf_kern_attention_fit,
+                                           .grid = vkf_kern_attention_grid_by_lane,
+                                           .loop_turns = loop_turns,
+                                           .effort = few_effort};

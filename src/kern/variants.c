@@ -15,8 +15,9 @@ extern const vkf_family vkf_family_shared, vkf_family_split, vkf_family_vector, 
     vkf_family_coopmat_split, vkf_family_matmul_lane, vkf_family_matmul_uniform, vkf_family_naive,
     vkf_family_dot; /* matmul */
 extern const vkf_family vkf_family_workgroup_per_query, vkf_family_subgroup_per_query, vkf_family_tiles,
-    vkf_family_tiles_any, vkf_family_split_keys, vkf_family_attention_uniform, vkf_family_uniform_keys, vkf_family_vec4,
-    vkf_family_heads, vkf_family_lane_per_query, vkf_family_attention_coopmat, vkf_family_weights; /* attention */
+    vkf_family_tiles_any, vkf_family_split_keys, vkf_family_attention_uniform, vkf_family_uniform_few,
+    vkf_family_uniform_keys, vkf_family_vec4, vkf_family_heads, vkf_family_lane_per_query, vkf_family_attention_coopmat,
+    vkf_family_weights; /* attention */
 extern const vkf_family vkf_family_norm_wide, vkf_family_norm_subgroup, vkf_family_norm_uniform, vkf_family_norm_lanes,
     vkf_family_norm_row;
 extern const vkf_family vkf_family_log_softmax_lanes, vkf_family_log_softmax_split, vkf_family_log_softmax_row;
@@ -99,9 +100,10 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edi
   .combine = "attention_combine", .vec = 4, .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_SHUFFLE, \
   .order = VKF_ORDER_FAST, .formats = CACHE_FORMATS, ROW(ATTENTION, split_keys, "attention_split")
 /* A query a lane, keys and values by addresses that all lanes share. */
-#define ATTENTION_UNIFORM                                                                                           \
-  .vec = 4, .needs = VKF_NEED_UNIFORM | VKF_NEED_BROADCAST, .access = VKF_ACCESS_ADDRESS, .formats = CACHE_FORMATS, \
-  .max_width = VKF_MAX_UNIFORM_WIDTH, .not_reproducible = true, ROW(ATTENTION, attention_uniform, "attention_uniform")
+#define ATTENTION_UNIFORM(family_, module_)                                                                \
+  .vec = 4, .needs = VKF_NEED_UNIFORM | VKF_NEED_BROADCAST | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS, \
+  .formats = CACHE_FORMATS, .max_width = VKF_MAX_UNIFORM_WIDTH, .not_reproducible = true,                  \
+  ROW(ATTENTION, family_, module_)
 /* A query a subgroup, the same. */
 #define UNIFORM_KEYS                                                                           \
   .vec = 4, .needs = VKF_NEED_UNIFORM, .access = VKF_ACCESS_ADDRESS, .formats = CACHE_FORMATS, \
@@ -288,8 +290,10 @@ static const vkf_variant table[] = {
      .tile.attention = {.rows = 4, .keys = 32, .cluster = 4, .lane_rows = 4, .lane_keys = 4}},
     {UNIFORM_KEYS, .subgroup = 8},
     {UNIFORM_KEYS, .subgroup = 16},
-    {ATTENTION_UNIFORM, .subgroup = 8},
-    {ATTENTION_UNIFORM, .subgroup = 16},
+    {ATTENTION_UNIFORM(attention_uniform, "attention_uniform"), .subgroup = 8},
+    {ATTENTION_UNIFORM(attention_uniform, "attention_uniform"), .subgroup = 16},
+    {ATTENTION_UNIFORM(uniform_few, "attention_uniform_few"), .subgroup = 8},
+    {ATTENTION_UNIFORM(uniform_few, "attention_uniform_few"), .subgroup = 16},
     {ATTENTION_HEADS, .workgroup = 8},
     {ATTENTION_HEADS, .workgroup = 8, TEXEL},
     {ATTENTION_HEADS, .workgroup = 16},
