@@ -56,14 +56,22 @@ float total_of(float parts[VECTORS]) {
 }
 
 // EACH(c, j) for every vector of columns, which begins at column c and is the j-th of its partial sums: AT_ONCE pieces
-// of VECTORS in a turn, because a turn costs as much as four vectors, then single pieces, then what is left.
+// of VECTORS in a turn, because a turn costs as much as four vectors, then single pieces, then what is left. This driver
+// jumps over an `if` that no lane takes, but runs the body of a `for` once more without lanes, and loads by address all
+// the same, behind the end of the row. So loops test at their end.
 #define AT_ONCE 4
 #define FOR_VECTORS(EACH) \
-  for (uint c0 = 0; c0 < most; c0 += AT_ONCE * VKF_ROW_PARTIALS) { \
-    [[unroll]] for (uint i = 0; i < AT_ONCE * VECTORS; i++) EACH(c0 + i * SUBGROUP_SIZE, i % VECTORS) \
+  if (most > 0) { \
+    uint c0 = 0; \
+    do { \
+      [[unroll]] for (uint i = 0; i < AT_ONCE * VECTORS; i++) EACH(c0 + i * SUBGROUP_SIZE, i % VECTORS) \
+    } while ((c0 += AT_ONCE * VKF_ROW_PARTIALS) < most); \
   } \
-  for (uint c0 = most; c0 < whole; c0 += VKF_ROW_PARTIALS) { \
-    [[unroll]] for (uint j = 0; j < VECTORS; j++) EACH(c0 + j * SUBGROUP_SIZE, j) \
+  if (most < whole) { \
+    uint c0 = most; \
+    do { \
+      [[unroll]] for (uint j = 0; j < VECTORS; j++) EACH(c0 + j * SUBGROUP_SIZE, j) \
+    } while ((c0 += VKF_ROW_PARTIALS) < whole); \
   } \
   if (whole < p.width) { \
     [[unroll]] for (uint j = 0; j < VECTORS; j++) \
@@ -101,8 +109,10 @@ void main() {
     store(row, column + (c) + lane, p.row_width, y); \
   }
   FOR_VECTORS(NORMED)
-  if (group == 0) {
-    for (uint c = p.groups * p.width; c < p.row_width; c += SUBGROUP_SIZE)
+  uint c = p.groups * p.width; // the rest of the row: as it is
+  if (group == 0 && c < p.row_width) {
+    do {
       store(row, c + lane, p.row_width, element_at(x + c * 4, residual + c * 4));
+    } while ((c += SUBGROUP_SIZE) < p.row_width);
   }
 }
