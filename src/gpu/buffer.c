@@ -48,8 +48,8 @@ static VkResult allocate_of_type(vkf_gpu_buffer *buffer, uint64_t bytes, uint32_
 }
 
 /* A heap may be full while another would do: what both sides see of a card's memory is 256 MiB on many of them. But
- * what a card works on stays in its own memory. */
-static vkf_status allocate(vkf_gpu_buffer *buffer, vkf_gpu_memory memory, bool *mapped) {
+ * what a card works on stays in its own memory. *offset: where in the memory the buffer begins. */
+static vkf_status allocate(vkf_gpu_buffer *buffer, vkf_gpu_memory memory, bool *mapped, uint64_t *offset) {
   vkf_gpu_device *device = buffer->device;
   const VkPhysicalDeviceMemoryProperties *properties = &device->memory_properties;
   const bool any_heap = memory != VKF_GPU_MEMORY_DEVICE || device->caps.kind == VKF_DEVICE_INTEGRATED;
@@ -62,8 +62,11 @@ static vkf_status allocate(vkf_gpu_buffer *buffer, vkf_gpu_memory memory, bool *
                         buffer->name, device->caps.device_name);
   vkf_gpu_faults *faults = &device->root->faults;
   const bool injected = faults->fail_allocation != 0 && --faults->fail_allocation == 0;
+  *offset = 0;
+  if (faults->end_at != 0)
+    *offset = (faults->end_at - need.size % faults->end_at) % faults->end_at / need.alignment * need.alignment;
   while (!injected) {
-    r = allocate_of_type(buffer, need.size, type);
+    r = allocate_of_type(buffer, *offset + need.size, type);
     allowed &= ~(1u << type);
     const uint32_t next = vkf_gpu_memory_type(properties, allowed, device->caps.kind, memory);
     if (r != VK_ERROR_OUT_OF_DEVICE_MEMORY || !any_heap || next == UINT32_MAX) break;
@@ -87,6 +90,7 @@ vkf_status vkf_gpu_buffer_create(vkf_gpu_device *device, const char *name, vkf_g
   vkf_status st = VKF_OK;
   vkf_gpu_buffer *buffer = NULL;
   bool mapped = false;
+  uint64_t offset = 0;
   *out = NULL;
   VKF_TRY(vkf_gpu_device_alive(device));
   if (bytes == 0) VKF_FAIL(device->env, VKF_ERROR_ARGUMENT, "expected a size over 0 for the buffer %s, found 0", name);
@@ -101,9 +105,10 @@ vkf_status vkf_gpu_buffer_create(vkf_gpu_device *device, const char *name, vkf_g
   if (bytes > device->caps.max_allocation_bytes)
     VKF_TRY(out_of_memory(buffer, "more than the device gives to one allocation"));
   VKF_TRY(create_handle(buffer));
-  VKF_TRY(allocate(buffer, memory, &mapped));
-  VKF_TRY(VKF_VK(device, BindBufferMemory, device->handle, buffer->handle, buffer->memory, 0));
-  if (mapped) VKF_TRY(VKF_VK(device, MapMemory, device->handle, buffer->memory, 0, VK_WHOLE_SIZE, 0, &buffer->mapped));
+  VKF_TRY(allocate(buffer, memory, &mapped, &offset));
+  VKF_TRY(VKF_VK(device, BindBufferMemory, device->handle, buffer->handle, buffer->memory, offset));
+  if (mapped)
+    VKF_TRY(VKF_VK(device, MapMemory, device->handle, buffer->memory, offset, VK_WHOLE_SIZE, 0, &buffer->mapped));
   if (device->caps.buffer_address) {
     VkBufferDeviceAddressInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = buffer->handle};
     buffer->address = device->vk.GetBufferDeviceAddress(device->handle, &info);

@@ -270,6 +270,8 @@ typedef struct vkf_gpu_faults {
   uint32_t skip_barrier;     /* the barrier recorded as this number from now is left out; 0: none;
                               * VKF_GPU_SKIP_HOST_BARRIER: submits end without the barrier to the host */
   const char *fail_pipeline; /* pipelines of this name cannot be made; NULL: none */
+  uint64_t end_at; /* buffers end where a page of so many bytes of their memory ends, but for their alignment, so
+                    * that who reads behind them leaves that memory; 0: they begin where it begins */
 } vkf_gpu_faults;
 void vkf_gpu_inject(vkf_gpu_device *device, const vkf_gpu_faults *faults);
 
