@@ -56,9 +56,9 @@ float total_of(float parts[VECTORS]) {
 }
 
 // EACH(c, j) for every vector of columns, which begins at column c and is the j-th of its partial sums: AT_ONCE pieces
-// of VECTORS in a turn, because a turn costs as much as four vectors, then single pieces, then what is left. This driver
-// jumps over an `if` that no lane takes, but runs the body of a `for` once more without lanes, and loads by address all
-// the same, behind the end of the row. So loops test at their end.
+// of VECTORS in a turn, because a turn costs as much as four vectors, then single pieces, then what is left.
+// Loops test at their end: this driver jumps over an `if` that no lane takes, but it runs the body of a `for` once more
+// without lanes, and loads by address all the same, behind the end of the row.
 #define AT_ONCE 4
 #define FOR_VECTORS(EACH) \
   if (most > 0) { \

@@ -18,3 +18,10 @@
     pair = f == 0 ? pairs_of_f.xy : mix(pair, pairs_of_f.xy, bvec2(gl_SubgroupInvocationID == 2 * f)); \
     pair = mix(pair, pairs_of_f.zw, bvec2(gl_SubgroupInvocationID == 2 * f + 1)); \
   }
+
+// The same of four float32 that are side by side.
+#define PICK4(quad, four) \
+  [[unroll]] for (uint f = 0; f < SUBGROUP_SIZE; f++) { \
+    const vec4 quad_of_f = four; \
+    quad = f == 0 ? quad_of_f : mix(quad, quad_of_f, bvec4(gl_SubgroupInvocationID == f)); \
+  }

@@ -5,12 +5,16 @@ void store(uint row, uint column, uint width, float value) { out_data[at[OUT].x 
 
 #ifdef STORES_PAIRS
 // Two columns side by side, where `width` and `column` are even, for drivers that scatter 64 bits a lane as fast as 32.
-// By shifts: with packUint2x32() Mesa 26 aborts ("stack smashing detected").
 layout(BINDING(OUT)) buffer OutPairs { uint64_t out_pairs[]; };
 
+// By shifts: with packUint2x32() Mesa 26 aborts ("stack smashing detected").
+uint64_t word_of_pair(vec2 pair) {
+  const uint64_t low = floatBitsToUint(pair.x), high = floatBitsToUint(pair.y);
+  return low | high << 32;
+}
+
 void store2(uint row, uint column, uint width, vec2 value) {
-  const uint64_t low = floatBitsToUint(value.x), high = floatBitsToUint(value.y);
-  out_pairs[(at[OUT].x + row * width + column) / 2] = low | high << 32;
+  out_pairs[(at[OUT].x + row * width + column) / 2] = word_of_pair(value);
 }
 #endif
 

@@ -12,6 +12,27 @@ static uint64_t row_turns(const vkf_variant *v, const vkf_problem *p) {
 const vkf_family vkf_family_row = {
     .name = "row", .device = VKF_FOR_ANY, .place = 1, .reason = "a workgroup a row", .loop_turns = row_turns};
 
+/* A lane has two columns in each step. */
+static const char *fit_gate_uniform(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
+                                    size_t size) {
+  (void)caps;
+  if (p->rows.width % (2 * v->subgroup))
+    VKF_KERN_REFUSE("widths are multiples of %u, here it is %u", 2 * v->subgroup, p->rows.width);
+  return NULL;
+}
+
+/* Turns of four steps, then single ones. */
+static uint64_t gate_uniform_turns(const vkf_variant *v, const vkf_problem *p) {
+  return vkf_turns_by(p->rows.width, 8 * v->subgroup) + vkf_turns_of(4, 0);
+}
+
+const vkf_family vkf_family_gate_uniform = {.name = "uniform",
+                                            .device = VKF_FOR_UNIFORM_LOADS,
+                                            .place = 0,
+                                            .reason = "this lavapipe loads vectors from addresses that all lanes share",
+                                            .fit = fit_gate_uniform,
+                                            .loop_turns = gate_uniform_turns};
+
 /* Columns of an invocation: a workgroup that is alone with a row waits for memory in each turn. */
 enum { COLUMNS_EACH = 4 };
 #define COLUMNS(name_) \
@@ -93,6 +114,34 @@ static const char *fit_pairs(const vkf_variant *v, const vkf_problem *p, const v
     VKF_KERN_REFUSE("widths and first columns are multiples of %u, here they are not", v->vec);
   return NULL;
 }
+
+/* Two columns a lane of each half of a head, and of a value. */
+static const char *fit_append_uniform(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
+                                      size_t size) {
+  const uint32_t step = 2 * v->subgroup, half = p->append.half_width;
+  if (fit_turned(v, p, caps, why, size)) return why;
+  if (half == 0) VKF_KERN_REFUSE("turns heads whole, half against half, and these are turned otherwise");
+  if (half % step || p->append.value_width % step)
+    VKF_KERN_REFUSE("halves of keys, and values, are multiples of %u, here they are %u and %u", step, half,
+                    p->append.value_width);
+  if (2 * half > VKF_MAX_HEAD_WIDTH)
+    VKF_KERN_REFUSE("heads are at most %u wide, here they are %u", VKF_MAX_HEAD_WIDTH, 2 * half);
+  return NULL;
+}
+
+/* Turns that do a head each, of queries and of keys with values. */
+static uint64_t append_uniform_turns(const vkf_variant *v, const vkf_problem *p) {
+  (void)v;
+  return vkf_turns_by(p->append.width, 2 * p->append.half_width) + 2;
+}
+
+const vkf_family vkf_family_append_uniform = {
+    .name = "uniform",
+    .device = VKF_FOR_UNIFORM_LOADS,
+    .place = 0,
+    .reason = "this lavapipe loads vectors from addresses that all lanes share",
+    .fit = fit_append_uniform,
+    .loop_turns = append_uniform_turns};
 
 const vkf_family vkf_family_pairs = {.name = "pairs",
                                      .device = VKF_FOR_UNIFORM_LOADS,

@@ -23,8 +23,9 @@ extern const vkf_family vkf_family_norm_wide, vkf_family_norm_subgroup, vkf_fami
 extern const vkf_family vkf_family_log_softmax_lanes, vkf_family_log_softmax_split, vkf_family_log_softmax_row;
 extern const vkf_family vkf_family_top_k_lanes, vkf_family_top_k_split, vkf_family_top_k_row;
 extern const vkf_family vkf_family_append, vkf_family_append_columns, vkf_family_append_turned,
-    vkf_family_append_turned_columns, vkf_family_pairs;
-extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edit, vkf_family_logit_edit_columns;
+    vkf_family_append_turned_columns, vkf_family_pairs, vkf_family_append_uniform;
+extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_gate_uniform, vkf_family_logit_edit,
+    vkf_family_logit_edit_columns;
 
 /* The formats of kernels whose modules read weights in every format. */
 #define ALL_FORMATS ((1u << VKF_FORMAT_COUNT) - 1)
@@ -117,6 +118,11 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_logit_edi
 #define NORM_UNIFORM(module_)                                                                        \
   ROW(NORM, norm_uniform, module_), .needs = VKF_NEED_UNIFORM | VKF_NEED_BROADCAST | VKF_NEED_INT64, \
                                     .access = VKF_ACCESS_ADDRESS
+/* A row a subgroup, a lane columns side by side. */
+#define GATE_UNIFORM(module_) \
+  ROW(GATE, gate_uniform, module_), .needs = VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS
+#define APPEND_UNIFORM(module_) \
+  ROW(APPEND, append_uniform, module_), .needs = VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS
 #define NORM_LANES(module_) ROW(NORM, norm_lanes, module_), .needs = VKF_NEED_SHUFFLE
 #define LOG_SOFTMAX_LANES(module_) ROW(LOG_SOFTMAX, log_softmax_lanes, module_), .needs = VKF_NEED_SHUFFLE
 #define TOP_K_LANES(module_) \
@@ -322,6 +328,8 @@ static const vkf_variant table[] = {
     {NORM_LANES("norm_lanes_w4"), .subgroup = 4},
     {ROW(NORM, norm_row, "norm"), BY_WORKGROUP},
     {ROW(APPEND, pairs, "append_pairs"), .vec = 2, .workgroup = 16, .needs = VKF_NEED_INT64},
+    {APPEND_UNIFORM("append_uniform_w8"), .subgroup = 8},
+    {APPEND_UNIFORM("append_uniform_w16"), .subgroup = 16},
     {ROW(APPEND, append_columns, "append"), COLUMNS, .formats = CACHE_FORMATS},
     {ROW(APPEND, append_turned_columns, "append_turned"), COLUMNS, .formats = CACHE_FORMATS},
     {ROW(APPEND, append, "append"), .workgroup = 64, .formats = CACHE_FORMATS},
@@ -347,6 +355,8 @@ static const vkf_variant table[] = {
      .needs = VKF_NEED_GPU | VKF_NEED_SHARED},
     {ROW(TOP_K, top_k_row, "top_k"), BY_WORKGROUP},
     {ROW(ROPE, row, "rope"), .workgroup = 64},
+    {GATE_UNIFORM("gate_uniform_w8"), .subgroup = 8},
+    {GATE_UNIFORM("gate_uniform_w16"), .subgroup = 16},
     {ROW(GATE, columns, "gate"), COLUMNS},
     {ROW(GATE, row, "gate"), .workgroup = 64},
     {ROW(RELATIVE_BIAS, row, "relative_bias"), .workgroup = 64},

@@ -86,11 +86,15 @@ void vkf_vkop_problem_append(const vkf_plan *plan, const vkf_node *node, const v
   const vkf_append_params *p = &node->params.append;
   const uint32_t numbers =
       p->key_width | p->value_width | p->k_column | p->v_column | vkf_vkop_cap(plan, node->in[VKF_APPEND_X], 1);
+  const bool has_halves = p->rotary != 0 && p->rotary == p->key_width && p->pairs != VKF_ROPE_INTERLEAVED &&
+                          vkf_vkop_has(node->out[VKF_APPEND_K]);
   *out = (vkf_problem){
       .append = {.rows = dims->v[p->seqs] * dims->v[p->tokens],
                  .width = p->n_heads * (p->key_width + p->value_width) + (p->rotary ? p->n_q_heads * p->key_width : 0),
                  .multiple_of = numbers % 2 ? 1 : 2,
-                 .turns = p->rotary != 0}};
+                 .turns = p->rotary != 0,
+                 .half_width = has_halves ? p->key_width / 2 : 0,
+                 .value_width = p->value_width}};
 }
 
 void vkf_vkop_describe_append(const vkf_node_view *view, vkf_dispatch *out) {
@@ -111,6 +115,7 @@ void vkf_vkop_describe_append(const vkf_node_view *view, vkf_dispatch *out) {
   };
   vkf_vkop_dispatch_begin(view, out);
   vkf_vkop_dispatch_read(out, x);
+  out->operands[VKF_APPEND_X].access = view->variant->access;
   for (int i = VKF_APPEND_K; i <= VKF_APPEND_V; i++) {
     vkf_vkop_dispatch_write(out, to[i]);
     out->operands[out->n_operands - 1].read = true;
@@ -118,6 +123,7 @@ void vkf_vkop_describe_append(const vkf_node_view *view, vkf_dispatch *out) {
   if (p->rotary) {
     vkf_vkop_dispatch_read(out, in[VKF_APPEND_POSITIONS]);
     vkf_vkop_dispatch_read(out, in[VKF_APPEND_TABLE]);
+    out->operands[out->n_operands - 1].access = view->variant->access;
     vkf_vkop_dispatch_write(out, to[VKF_APPEND_Q]);
   }
   vkf_vkop_dispatch_spans(out, in[VKF_APPEND_SPANS]);

@@ -13,6 +13,7 @@ void vkf_vkop_describe_gate(const vkf_node_view *view, vkf_dispatch *out) {
   const uint32_t x = view->node->in[VKF_GATE_X];
   const struct vkf_push_gate push = {p->rows, p->width, vkf_vkop_cap(view->plan, x, 1), p->gate_column, p->up_column};
   vkf_vkop_dispatch_begin_all(view, out, 1, 1);
+  out->operands[VKF_GATE_X].access = view->variant->access;
   out->constants[VKF_C_ACTIVATION] = p->activation;
   out->n_constants = VKF_C_ACTIVATION + 1;
   vkf_vkop_dispatch_params(out, &push, sizeof push);

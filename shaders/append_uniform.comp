@@ -1,0 +1,89 @@
+// As append.comp with TURNED, the same bits, a row a subgroup, for drivers that load what all lanes ask for once
+// (lib/pick.glsl). A lane has two columns side by side of the first half of a head and the two that they are turned
+// with, for which a row's angles are loaded once; results leave in pairs. Heads are turned whole, half against half,
+// and halves and value widths are multiples of 2 SUBGROUP_SIZE. Operands: x, k, v, positions, table, q, spans; x and
+// table by address.
+//
+// module append_uniform_w8: SUBGROUP_SIZE=8
+// module append_uniform_w16: SUBGROUP_SIZE=16
+#version 450
+#extension GL_GOOGLE_include_directive : require
+#extension GL_EXT_buffer_reference : require
+#extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
+#extension GL_KHR_shader_subgroup_basic : require
+#define PARAMS vkf_push_append
+#define OUT 5
+#define SPANS 6
+#define STORES_PAIRS
+#include "lib/kernel.glsl"
+#include "lib/store.glsl"
+#include "lib/pick.glsl"
+#include "lib/spans.glsl"
+
+layout(BINDING(1)) buffer K { uint64_t k_cache[]; };
+layout(BINDING(2)) buffer V { uint64_t v_cache[]; };
+layout(BINDING(3)) readonly buffer Positions { uint positions[]; };
+layout(constant_id = VKF_C_APPEND_HEADS) const uint HEADS = 1;
+layout(constant_id = VKF_C_APPEND_KEY_WIDTH) const uint KEY_WIDTH = 0;
+layout(constant_id = VKF_C_APPEND_VALUE_WIDTH) const uint VALUE_WIDTH = 0;
+layout(constant_id = VKF_C_APPEND_IS_PACKED) const uint IS_PACKED = 0;
+layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Vectors { vec4 at[SUBGROUP_SIZE / 2]; };
+layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Quads { vec4 at[SUBGROUP_SIZE]; };
+
+#define STEP (2 * SUBGROUP_SIZE) // columns of a half
+#define MAX_STEPS (VKF_MAX_HEAD_WIDTH / STEP / 2)
+const uint HALF = KEY_WIDTH / 2, STEPS = HALF / STEP;
+#define LANE gl_SubgroupInvocationID
+
+vec2 pair_at(uint64_t from) {
+  vec2 pair;
+  PICK2(pair, Vectors(from).at[f])
+  return pair;
+}
+
+// Cosines and sines of this lane's pairs.
+vec4 angles[MAX_STEPS];
+
+void turn(uint64_t head, uint i, out vec2 first, out vec2 second) {
+  const vec2 a = pair_at(head + i * STEP * 4), b = pair_at(head + (HALF + i * STEP) * 4);
+  const vec2 cosine = angles[i].xz, sine = angles[i].yw;
+  first = vec2(mad(a.x, cosine.x, -mul(b.x, sine.x)), mad(a.y, cosine.y, -mul(b.y, sine.y)));
+  second = vec2(mad(b.x, cosine.x, mul(a.x, sine.x)), mad(b.y, cosine.y, mul(a.y, sine.y)));
+}
+
+void main() {
+  const uint tokens = dim[p.tokens], seq = gl_WorkGroupID.x / tokens, t = gl_WorkGroupID.x % tokens;
+  if (seq >= dim[p.seqs]) return;
+  Span span = Span(seq * tokens, tokens, dim[p.past], 0, seq, 0);
+  if (IS_PACKED != 0) span = span_of(SPANS, seq);
+  if (t >= span.queries) return;
+  const uint row = span.row + t, place = span.first + span.past + t;
+  const uint64_t x = packUint2x32(at[0]) + row * p.x_stride * 4;
+  const uint64_t table = packUint2x32(at[4]) + min(positions[at[3].x + row], p.n_positions - 1) * KEY_WIDTH * 4;
+  [[unroll]] for (uint i = 0; i < STEPS; i++) PICK4(angles[i], Quads(table + 2 * i * STEP * 4).at[f])
+  // Loops that test at their end: see norm_uniform.comp.
+  uint column = 0;
+  if (p.q_width > 0) {
+    do {
+      [[unroll]] for (uint i = 0; i < STEPS; i++) {
+        vec2 first, second;
+        turn(x + (p.q_column + column) * 4, i, first, second);
+        store2(row, column + i * STEP + 2 * LANE, p.q_width, first);
+        store2(row, column + HALF + i * STEP + 2 * LANE, p.q_width, second);
+      }
+    } while ((column += KEY_WIDTH) < p.q_width);
+  }
+  uint head = 0;
+  do {
+    const uint k_to = (at[1].x + ((span.slot * HEADS + head) * p.k_capacity + place) * KEY_WIDTH) / 2 + LANE;
+    const uint v_to = (at[2].x + ((span.slot * HEADS + head) * p.v_capacity + place) * VALUE_WIDTH) / 2 + LANE;
+    [[unroll]] for (uint i = 0; i < STEPS; i++) {
+      vec2 first, second;
+      turn(x + (p.k_column + head * KEY_WIDTH) * 4, i, first, second);
+      k_cache[k_to + i * STEP / 2] = word_of_pair(first);
+      k_cache[k_to + (HALF + i * STEP) / 2] = word_of_pair(second);
+    }
+    [[unroll]] for (uint c = 0; c < VALUE_WIDTH; c += STEP)
+      v_cache[v_to + c / 2] = word_of_pair(pair_at(x + (p.v_column + head * VALUE_WIDTH + c) * 4));
+  } while (++head < HEADS);
+}
