@@ -25,10 +25,10 @@ static void names_and_numbers_stay_as_they_are(void **state) {
                       "  the driver: Register Count 64, Spilled VGPRs 0, Occupancy 0.75, "
                       "Hash 4.61168601843e+18, odd nan\n");
   json_t *json = bench_statistics_json(&row);
+  assert_true(json_real_value(json_object_get(json, "Hash")) == 0x1p62);
+  json_object_del(json, "Hash"); /* jansson writes such exponents as e18 or e+18, as its version does */
   char *dumped = json_dumps(json, JSON_COMPACT);
-  assert_string_equal(dumped,
-                      "{\"Register Count\":64,\"Spilled VGPRs\":0,\"Occupancy\":0.75,"
-                      "\"Hash\":4.6116860184273879e18,\"odd\":null}");
+  assert_string_equal(dumped, "{\"Register Count\":64,\"Spilled VGPRs\":0,\"Occupancy\":0.75,\"odd\":null}");
   free(dumped);
   json_decref(json);
 }
