@@ -15,25 +15,67 @@
 #include "lib/kernel.glsl"
 #include "lib/epilogue.glsl"
 #include "lib/rows.glsl"
+#include "lib/each.glsl"
 
 const uint K_SPLIT = BK / (4 * SUBGROUP_SIZE), SUMS = TM * TN, STEPS = 8 / TN;
 #define MAX_TM VKF_VECTOR_MAX_TM
 #define MAX_TN VKF_VECTOR_MAX_TN
 #define MAX_SUMS (MAX_TM * MAX_TN)
+#if MAX_TM != 8 || MAX_TN != 4
+#error "EACH_8 takes 8 rows, EACH_4 four columns"
+#endif
 shared float partial[BN / TN * K_SPLIT * SUMS];
 
-float sums[MAX_SUMS];
+float sums[MAX_SUMS]; // of row i and column j: i MAX_TN + j
 uint row[MAX_TM], column[MAX_TN];
+WORDS_OF_4 words[8 * MAX_TN]; // of step s and column j: s MAX_TN + j
+vec4 b[MAX_TN];
 
-// The products of four k from k on; inside: of K, all of them.
-void add(uint k, WORDS_OF_4 words[MAX_TN], bool inside) {
-  vec4 b[MAX_TN];
-  [[unroll]] for (uint j = 0; j < TN; j++) b[j] = unpack4(words[j]);
-  [[unroll]] for (uint i = 0; i < TM; i++) {
-    const vec4 a = four_of_x(row[i], k, inside);
-    [[unroll]] for (uint c = 0; c < 4; c++) {
-      [[unroll]] for (uint j = 0; j < TN; j++) sums[i * TN + j] = mad(a[c], b[j][c], sums[i * TN + j]);
-    }
+void add_row(uint i, uint k, bool inside) {
+  const vec4 a = four_of_x(row[i], k, inside);
+  [[unroll]] for (uint c = 0; c < 4; c++) {
+#define ADD(j) sums[i * MAX_TN + (j)] = mad(a[c], b[j][c], sums[i * MAX_TN + (j)])
+    EACH_4(TN, ADD)
+  }
+}
+
+// The loads and the products of step s, four k from k on; inside: of K, all of them.
+void load(uint s, uint k, bool inside) {
+#define LOAD_COLUMN(j) words[s * MAX_TN + (j)] = four_of_w(column[j], k, inside)
+  EACH_4(TN, LOAD_COLUMN)
+}
+void add(uint s, uint k, bool inside) {
+#define UNPACK(j) b[j] = unpack4(words[s * MAX_TN + (j)])
+#define ADD_ROW(i) add_row(i, k, inside)
+  EACH_4(TN, UNPACK)
+  EACH_8(TM, ADD_ROW)
+}
+
+void clear_row(uint i) {
+#define CLEAR(j) sums[i * MAX_TN + (j)] = 0.0
+  EACH_4(TN, CLEAR)
+}
+
+// Sum e of a group, of row e / TN and column e % TN, goes to lane e of its subgroup.
+float own[8];
+const uint ROUNDS = (SUMS + SUBGROUP_SIZE - 1) / SUBGROUP_SIZE;
+void sum_up(uint i, uint j) {
+  const uint e = i * TN + j;
+  const float total = subgroupAdd(sums[i * MAX_TN + j]);
+  if (gl_SubgroupInvocationID == e % SUBGROUP_SIZE) own[e / SUBGROUP_SIZE] = total;
+}
+void sum_row(uint i) {
+#define SUM_UP(j) sum_up(i, j)
+  EACH_4(TN, SUM_UP)
+}
+
+// Of all subgroups that share K.
+void finish_own(uint r, uint row0, uint column0, uint M) {
+  const uint e = r * SUBGROUP_SIZE + gl_SubgroupInvocationID, to_row = row0 + e / TN, to_column = column0 + e % TN;
+  float sum = own[r];
+  if (e < SUMS && to_row < M && to_column < p.n) {
+    [[unroll]] for (uint s = 1; s < K_SPLIT; s++) sum += partial[(gl_SubgroupID + s) * SUMS + e];
+    finish(to_row, to_column, sum);
   }
 }
 
@@ -41,40 +83,30 @@ void main() {
   const uint M = dim[p.rows], lane = gl_SubgroupInvocationID;
   const uint split = gl_SubgroupID % K_SPLIT, group = gl_SubgroupID / K_SPLIT;
   const uint row0 = gl_WorkGroupID.x * TM, column0 = gl_WorkGroupID.y * BN + group * TN;
-  [[unroll]] for (uint i = 0; i < TM; i++) row[i] = min(row0 + i, M - 1);
-  [[unroll]] for (uint j = 0; j < TN; j++) column[j] = min(column0 + j, p.n - 1);
-  [[unroll]] for (uint i = 0; i < SUMS; i++) sums[i] = 0.0;
+#define ROW(i) row[i] = min(row0 + (i), M - 1)
+#define COLUMN(j) column[j] = min(column0 + (j), p.n - 1)
+  EACH_8(TM, ROW)
+  EACH_4(TN, COLUMN)
+  EACH_8(TM, clear_row)
   uint k = (split * SUBGROUP_SIZE + lane) * 4;
   for (; k + (STEPS - 1) * BK < p.k; k += STEPS * BK) {
-    WORDS_OF_4 words[8][MAX_TN];
-    [[unroll]] for (uint s = 0; s < STEPS; s++) {
-      [[unroll]] for (uint j = 0; j < TN; j++) words[s][j] = four_of_w(column[j], k + s * BK, true);
-    }
-    [[unroll]] for (uint s = 0; s < STEPS; s++) add(k + s * BK, words[s], true);
+#define LOAD_STEP(s) load(s, k + (s) * BK, true)
+#define ADD_STEP(s) add(s, k + (s) * BK, true)
+    EACH_8(STEPS, LOAD_STEP)
+    EACH_8(STEPS, ADD_STEP)
   }
   for (; k < p.k; k += BK) {
-    WORDS_OF_4 words[MAX_TN];
-    [[unroll]] for (uint j = 0; j < TN; j++) words[j] = four_of_w(column[j], k, false);
-    add(k, words, false);
+    load(0, k, false);
+    add(0, k, false);
   }
-  // Sum e of a group goes to lane e of its subgroup.
-  float own[MAX_SUMS];
-  [[unroll]] for (uint e = 0; e < SUMS; e++) {
-    const float total = subgroupAdd(sums[e]);
-    if (lane == e % SUBGROUP_SIZE) own[e / SUBGROUP_SIZE] = total;
-  }
+  EACH_8(TM, sum_row)
   if (K_SPLIT > 1) {
-    [[unroll]] for (uint r = 0; r < (SUMS + SUBGROUP_SIZE - 1) / SUBGROUP_SIZE; r++)
-      if (r * SUBGROUP_SIZE + lane < SUMS) partial[gl_SubgroupID * SUMS + r * SUBGROUP_SIZE + lane] = own[r];
+#define PUT(r) \
+  if ((r) * SUBGROUP_SIZE + lane < SUMS) partial[gl_SubgroupID * SUMS + (r) * SUBGROUP_SIZE + lane] = own[r]
+    EACH_8(ROUNDS, PUT)
     barrier();
   }
   if (split != 0) return;
-  [[unroll]] for (uint r = 0; r < (SUMS + SUBGROUP_SIZE - 1) / SUBGROUP_SIZE; r++) {
-    const uint e = r * SUBGROUP_SIZE + lane, to_row = row0 + e / TN, to_column = column0 + e % TN;
-    float sum = own[r];
-    if (e < SUMS && to_row < M && to_column < p.n) {
-      [[unroll]] for (uint s = 1; s < K_SPLIT; s++) sum += partial[(gl_SubgroupID + s) * SUMS + e];
-      finish(to_row, to_column, sum);
-    }
-  }
+#define FINISH(r) finish_own(r, row0, column0, M)
+  EACH_8(ROUNDS, FINISH)
 }

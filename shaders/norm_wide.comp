@@ -12,6 +12,7 @@
 #define OUT 4
 #include "lib/kernel.glsl"
 #include "lib/store.glsl"
+#include "lib/each.glsl"
 layout(BINDING(0)) readonly buffer X { vec4 x4[]; };
 layout(BINDING(1)) readonly buffer Residual { vec4 residual4[]; };
 layout(BINDING(2)) readonly buffer Weight { vec4 weight4[]; };
@@ -24,6 +25,9 @@ layout(constant_id = VKF_C_NORM_VECTORS) const uint VECTORS = 1;
 
 // A literal: SwiftShader keeps no array in registers whose size is a specialization constant.
 #define MAX_VECTORS VKF_NORM_MAX_VECTORS
+#if MAX_VECTORS != 8
+#error "EACH_8 takes 8 vectors"
+#endif
 vec4 row4[MAX_VECTORS];
 shared float sums[2 * VKF_NORM_MAX_SUBGROUPS];
 
@@ -38,41 +42,52 @@ float total_of(float part, uint turn) {
   return total;
 }
 
-void main() {
-  const uint row = gl_WorkGroupID.x, fours = p.width / 4, from = row * fours, lane = gl_LocalInvocationID.x;
-  [[unroll]] for (uint i = 0; i < VECTORS; i++) {
-    const uint v = lane + i * gl_WorkGroupSize.x;
-    row4[i] = vec4(0.0);
-    if (v < fours) row4[i] = x4[at[0].x / 4 + from + v];
+// With vector i of this invocation.
+void load(uint i, uint row, uint fours) {
+  const uint v = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x, from = row * fours;
+  row4[i] = vec4(0.0);
+  if (v < fours) row4[i] = x4[at[0].x / 4 + from + v];
+}
+void add_residual(uint i, uint row, uint fours) {
+  const uint v = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x, from = row * fours;
+  precise vec4 y = row4[i];
+  if (v < fours) y += residual4[at[1].x / 4 + from + v];
+  row4[i] = y;
+}
+void add_squares(uint i, uint fours, float mean, inout float part) {
+  if (gl_LocalInvocationID.x + i * gl_WorkGroupSize.x < fours) {
+    const vec4 d = row4[i] - mean;
+    [[unroll]] for (uint c = 0; c < 4; c++) part = mad(d[c], d[c], part);
   }
+}
+void store_normed(uint i, uint row, uint fours, float mean, float factor) {
+  const uint v = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
+  if (v < fours) {
+    precise vec4 y = mul(row4[i] - mean, factor);
+    if (HAS_WEIGHT != 0) y = mul(y, weight4[at[2].x / 4 + v]);
+    if (HAS_BIAS != 0) y = y + bias4[at[3].x / 4 + v];
+    store4(row, 4 * v, p.row_width, y);
+  }
+}
+
+void main() {
+  const uint row = gl_WorkGroupID.x, fours = p.width / 4;
+#define LOAD_VECTOR(i) load(i, row, fours)
+  EACH_8(VECTORS, LOAD_VECTOR)
   if (HAS_RESIDUAL != 0) {
-    [[unroll]] for (uint i = 0; i < VECTORS; i++) {
-      const uint v = lane + i * gl_WorkGroupSize.x;
-      precise vec4 y = row4[i];
-      if (v < fours) y += residual4[at[1].x / 4 + from + v];
-      row4[i] = y;
-    }
+#define ADD_RESIDUAL(i) add_residual(i, row, fours)
+    EACH_8(VECTORS, ADD_RESIDUAL)
   }
   float mean = 0.0, part = 0.0;
   if (IS_RMS == 0) {
-    [[unroll]] for (uint i = 0; i < VECTORS; i++) part += row4[i].x + row4[i].y + (row4[i].z + row4[i].w);
+#define ADD(i) part += row4[i].x + row4[i].y + (row4[i].z + row4[i].w)
+    EACH_8(VECTORS, ADD)
     mean = quotient(total_of(part, 0), float(p.width));
   }
   part = 0.0;
-  [[unroll]] for (uint i = 0; i < VECTORS; i++) {
-    if (lane + i * gl_WorkGroupSize.x < fours) {
-      const vec4 d = row4[i] - mean;
-      [[unroll]] for (uint c = 0; c < 4; c++) part = mad(d[c], d[c], part);
-    }
-  }
+#define ADD_SQUARES(i) add_squares(i, fours, mean, part)
+  EACH_8(VECTORS, ADD_SQUARES)
   const float factor = inversesqrt_of(quotient(total_of(part, 1), float(p.width)) + flushed(p.eps));
-  [[unroll]] for (uint i = 0; i < VECTORS; i++) {
-    const uint v = lane + i * gl_WorkGroupSize.x;
-    if (v < fours) {
-      precise vec4 y = mul(row4[i] - mean, factor);
-      if (HAS_WEIGHT != 0) y = mul(y, weight4[at[2].x / 4 + v]);
-      if (HAS_BIAS != 0) y = y + bias4[at[3].x / 4 + v];
-      store4(row, 4 * v, p.row_width, y);
-    }
-  }
+#define STORE_NORMED(i) store_normed(i, row, fours, mean, factor)
+  EACH_8(VECTORS, STORE_NORMED)
 }

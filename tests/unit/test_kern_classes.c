@@ -74,7 +74,7 @@ static vkf_caps device(const char *name) {
   }
   if (!strcmp(name, "apple")) return a_gpu(VKF_DEVICE_INTEGRATED, 32, 32, 96);
   if (!strcmp(name, "v3d")) {
-    vkf_caps c = a_gpu(VKF_DEVICE_INTEGRATED, 16, 16, 48);
+    vkf_caps c = a_gpu(VKF_DEVICE_INTEGRATED, 16, 16, 40);
     c.max_invocations = c.max_workgroup_size[0] = 256;
     c.max_storage_bindings = 8;
     c.float16 = c.int64 = false;
@@ -193,13 +193,13 @@ static const struct {
       {"matmul-shared-128x64x16-m8n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-8x16x128-m8n4-w32",
        "matmul-vector-1x8x128-m1n2-w32"}}},
     {"v3d",
-     {{"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-4x8x64-m4n2-w16",
+     {{"matmul-shared-16x64x16-m2n4", "matmul-shared-16x64x16-m2n4", "matmul-vector-1x8x64-m1n2-w16",
        "matmul-vector-1x8x64-m1n2-w16"},
-      {"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-4x8x64-m4n2-w16",
+      {"matmul-shared-16x64x16-m2n4", "matmul-shared-16x64x16-m2n4", "matmul-vector-1x8x64-m1n2-w16",
        "matmul-vector-1x8x64-m1n2-w16"},
-      {"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-4x8x64-m4n2-w16",
+      {"matmul-shared-16x64x16-m2n4", "matmul-shared-16x64x16-m2n4", "matmul-vector-1x8x64-m1n2-w16",
        "matmul-vector-1x8x64-m1n2-w16"},
-      {"matmul-shared-64x64x16-m4n4", "matmul-shared-64x64x16-m4n4", "matmul-vector-4x8x64-m4n2-w16",
+      {"matmul-shared-16x64x16-m2n4", "matmul-shared-16x64x16-m2n4", "matmul-vector-1x8x64-m1n2-w16",
        "matmul-vector-1x8x64-m1n2-w16"}}},
     {"cpu",
      {{"matmul-lane-m16n4-w8-texel", "matmul-lane-m16n4-w8-texel", "matmul-lane-m8n4-w8-texel",
