@@ -56,7 +56,8 @@ void clear_row(uint i) {
   EACH_4(TN, CLEAR)
 }
 
-// Sum e of a group, of row e / TN and column e % TN, goes to lane e of its subgroup.
+// Sum e of a group, of row e / TN and column e % TN, goes to lane e of its subgroup. The 32 sums of the largest tile
+// are 8 rounds for 4 lanes, and every row has more lanes.
 float own[8];
 const uint ROUNDS = (SUMS + SUBGROUP_SIZE - 1) / SUBGROUP_SIZE;
 void sum_up(uint i, uint j) {

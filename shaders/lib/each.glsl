@@ -2,8 +2,8 @@
 // loops that index arrays of registers: Mesa's v3dv puts every array that a loop indexes into memory before it unrolls
 // the loop, and one that only literals index stays in registers. F may be a function: what it is called with is known
 // once it is inlined. To the others it is what [[unroll]] makes of the loop.
-// For kernels that SwiftShader does not run: it compiles all n calls before it knows that n is smaller, four to six
-// times as long as a loop.
+// Not for tiles of matmul and attention: SwiftShader compiles all calls, also those that n leaves out, and takes
+// seconds for a kernel of that size (docs/SPEED.md).
 #define EACH_2(n, F) \
   if ((n) > 0) F(0); \
   if ((n) > 1) F(1);
