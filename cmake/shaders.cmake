@@ -2,7 +2,7 @@
 #
 # A shader, shaders/NAME.comp, says which modules are compiled from it, a line each:
 #
-#   // module NAME[: DEFINE...][, needs FEATURE][, reads FORMAT...]
+#   // module NAME[: DEFINE...][, needs FEATURE][, reads FORMAT...][, written out]
 #
 #   NAME     what vkf_kern_spirv_table calls it
 #   DEFINE   "TYPE=vec4 HALF"; only for what changes SPIR-V types or extensions
@@ -12,6 +12,7 @@
 #   FORMAT   storage formats beside f32 in which it reads weights, keys or values: each gives one more module,
 #            NAME_<format>, with FORMAT_<FORMAT> defined. "weights" and "caches" are all that weights, or keys and values,
 #            are stored in, as shaders/lib/format.glsl says.
+#   written out: one more module of each, NAME_written_out, with WRITTEN_OUT defined (shaders/lib/each.glsl)
 set(format_glsl ${PROJECT_SOURCE_DIR}/shaders/lib/format.glsl)
 set_property(DIRECTORY ${PROJECT_SOURCE_DIR} APPEND PROPERTY CMAKE_CONFIGURE_DEPENDS ${format_glsl})
 foreach(stored weights caches)
@@ -71,20 +72,30 @@ foreach(source IN LISTS shader_sources)
     message(FATAL_ERROR "${source}: expected a line \"// module NAME\", found none")
   endif()
   foreach(module IN LISTS modules)
-    if(NOT module MATCHES "^// module ([a-z0-9_]+)(: ([A-Za-z0-9_= ]+))?(, needs ([A-Za-z0-9_]+))?(, reads ([a-z0-9 ]+))?$")
-      message(FATAL_ERROR "${source}: expected \"// module NAME: DEFINES, needs FEATURE, reads FORMATS\", found \"${module}\"")
+    if(NOT module MATCHES "^// module ([a-z0-9_]+)(: ([A-Za-z0-9_= ]+))?(, needs ([A-Za-z0-9_]+))?(, reads ([a-z0-9 ]+))?(, written out)?$")
+      message(FATAL_ERROR "${source}: expected \"// module NAME: DEFINES, needs FEATURE, reads FORMATS, written out\", found \"${module}\"")
     endif()
     set(name ${CMAKE_MATCH_1})
     set(defines "${CMAKE_MATCH_3}")
     set(feature "${CMAKE_MATCH_5}")
     set(formats "${CMAKE_MATCH_7}")
-    list(APPEND shader_rows "${name}|${source}|${defines}|${feature}")
+    set(written_out "${CMAKE_MATCH_8}")
     string(REPLACE "weights" "${weights_formats}" formats "${formats}")
     string(REPLACE "caches" "${caches_formats}" formats "${formats}")
     separate_arguments(formats UNIX_COMMAND "${formats}")
-    foreach(format IN LISTS formats)
-      string(TOUPPER ${format} upper)
-      list(APPEND shader_rows "${name}_${format}|${source}|${defines} FORMAT_${upper}|${feature}")
+    foreach(form "" "_written_out")
+      set(form_defines "${defines}")
+      if(form)
+        if(NOT written_out)
+          continue()
+        endif()
+        string(APPEND form_defines " WRITTEN_OUT")
+      endif()
+      list(APPEND shader_rows "${name}${form}|${source}|${form_defines}|${feature}")
+      foreach(format IN LISTS formats)
+        string(TOUPPER ${format} upper)
+        list(APPEND shader_rows "${name}${form}_${format}|${source}|${form_defines} FORMAT_${upper}|${feature}")
+      endforeach()
     endforeach()
   endforeach()
 endforeach()

@@ -7,8 +7,8 @@
 // query sees a whole tile, which is most of them, no weight is tested. VEC4 loads four elements at a time (head widths
 // are multiples of 4).
 //
-// module attention_tiles: VEC4, reads caches
-// module attention_tiles_any, reads caches
+// module attention_tiles: VEC4, reads caches, written out
+// module attention_tiles_any, reads caches, written out
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_attention
@@ -20,6 +20,7 @@
 #endif
 #include "lib/attention.glsl"
 #include "lib/trim.glsl"
+#include "lib/each.glsl"
 
 #ifdef VEC4
 #include "lib/keys_values.glsl"
@@ -41,6 +42,9 @@ const bool WHOLE_SLICES = KEY_PIECES % (BK / 4) == 0; // no slice has columns be
 #define MAX_TM 4
 #define MAX_BLOCKS 4
 #define MAX_CHUNKS 4
+#if MAX_TM > 4 || MAX_BLOCKS > 4 || MAX_CHUNKS > 4
+#error "EACH_4 takes 4"
+#endif
 shared vec4 q_slice[BM * SLICE];
 shared vec4 kv_slice[BN * SLICE]; // a slice of the keys, then a chunk of the values: BK is at least 64
 shared vec4 scores[BM * SCORES];  // then weights; minus infinity, then -1: the query does not see the key
@@ -81,6 +85,109 @@ void stage_values(Place me, uint s0, uint end, uint chunk) {
   }
 }
 
+// Of row i of this lane's and block n of the tile: i MAX_BLOCKS + n; of chunk c of the values: i MAX_CHUNKS + c.
+float score[MAX_TM * MAX_BLOCKS], top[MAX_TM];
+float own_top, total, factor[MAX_BLOCKS]; // of own_row, alike in all lanes that have it
+vec4 o[MAX_TM * MAX_CHUNKS], b[MAX_BLOCKS], w[MAX_TM];
+
+void clear_row(uint i) {
+  top[i] = LOWEST;
+#define CLEAR(c) o[i * MAX_CHUNKS + (c)] = vec4(0.0)
+  EACH_4(CHUNKS, CLEAR)
+}
+void clear_scores(uint i) {
+#define CLEAR_SCORE(n) score[i * MAX_BLOCKS + (n)] = 0.0
+  EACH_4(BLOCKS, CLEAR_SCORE)
+}
+
+// Four columns of a slice.
+void add_products(uint e, vec4 a, vec4 key) {
+  score[e] = mad(a.w, key.w, mad(a.z, key.z, mad(a.y, key.y, mad(a.x, key.x, score[e]))));
+}
+void multiply_row(uint i, vec4 a) {
+#define ADD_PRODUCTS(n) add_products(i * MAX_BLOCKS + (n), a, b[n])
+  EACH_4(BLOCKS, ADD_PRODUCTS)
+}
+
+void finish_score(uint e, Place me, uint s, uint to, uint key) {
+  float x = UNSEEN;
+  if (sees(me, s)) x = scaled(me, s, score[e]);
+  if (!is_key(x)) atomicOr(is_ragged, 1);
+  score[e] = x;
+  scores[to + key / 4][key % 4] = x;
+}
+void finish_scores(uint i, Place me, uint s0, uint to, uint lane) {
+#define FINISH_SCORE(n) \
+  finish_score(i * MAX_BLOCKS + (n), me, s0 + (n) * VKF_KEY_BLOCK + lane, to, (n) * VKF_KEY_BLOCK + lane)
+  EACH_4(BLOCKS, FINISH_SCORE)
+}
+
+// The weight of a key that this lane has: its score less the maximum until then.
+void weigh(uint i, uint n, uint row, uint key) {
+  const float risen = larger(top[i], highest[row * BLOCKS + n]), x = score[i * MAX_BLOCKS + n];
+  top[i] = risen;
+  scores[row * SCORES + key / 4][key % 4] = is_key(x) ? exp_below(x - risen) : -1.0;
+}
+void weigh_row(uint i, uint row, uint lane) {
+#define WEIGH(n) weigh(i, n, row, (n) * VKF_KEY_BLOCK + lane)
+  EACH_4(BLOCKS, WEIGH)
+}
+void find_factor(uint n, uint own_row, bool leaves_it) {
+  const float risen = larger(own_top, highest[own_row * BLOCKS + n]);
+  factor[n] = risen == own_top ? 1.0 : exp_below(own_top - risen);
+  own_top = risen;
+  if (leaves_it) factors[own_row * BLOCKS + n] = factor[n];
+}
+void add_weights(uint n, uint own_row) {
+  total = mul(total, factor[n]);
+  [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
+    const float weight = scores[own_row * SCORES + (n * VKF_KEY_BLOCK + j) / 4][j % 4];
+    total += weight < 0.0 ? 0.0 : weight;
+  }
+}
+
+// Of one key to row i.
+void add_value(uint i, uint c, uint j, vec4 v, bool ragged) {
+  if (!ragged || !(w[i][j] < 0.0)) o[i * MAX_CHUNKS + c] = mad(w[i][j], v, o[i * MAX_CHUNKS + c]);
+}
+// All values of the tile, chunk c of their columns.
+void add_chunk(uint c, Place first, uint s0, uint end, uint row0, uint lane, bool ragged) {
+  if (c > 0) {
+    barrier();
+    stage_values(first, s0, end, c);
+    barrier();
+  }
+  // No array is indexed by j4: compilers keep this loop, and would make ladders of selects of that.
+  [[dont_unroll]] for (uint j4 = 0; j4 < BN / 4; j4++) {
+    if (j4 % (VKF_KEY_BLOCK / 4) == 0) {
+      const uint n = j4 / (VKF_KEY_BLOCK / 4);
+#define RESCALE(i) o[(i) * MAX_CHUNKS + c] = mul(o[(i) * MAX_CHUNKS + c], factors[(row0 + (i)) * BLOCKS + n])
+      EACH_4(TM, RESCALE)
+    }
+#define LOAD_WEIGHTS(i) w[i] = scores[(row0 + (i)) * SCORES + j4]
+    EACH_4(TM, LOAD_WEIGHTS)
+    [[unroll]] for (uint j = 0; j < 4; j++) {
+      const vec4 v = kv_slice[(4 * j4 + j) * 16 + lane];
+#define ADD_VALUE(i) add_value(i, c, j, v, ragged)
+      EACH_4(TM, ADD_VALUE)
+    }
+  }
+}
+
+void store_chunk(uint i, uint c, Place me, uint column, float all) {
+  [[unroll]] for (uint j = 0; j < 4; j++)
+    if (column + j < VALUE_WIDTH)
+      store(row_of(me), me.head * VALUE_WIDTH + column + j, HEADS * VALUE_WIDTH,
+            quotient(o[i * MAX_CHUNKS + c][j], all == 0.0 ? 1.0 : all));
+}
+void store_row(uint i, uint row0, uint r, uint n_rows, uint lane) {
+  if (r >= n_rows) return;
+  const Place me = row_place(r);
+  const float all = highest[row0 + i]; // 0: no key, and o is 0
+#define STORE_CHUNK(c) store_chunk(i, c, me, (c) * 64 + lane * 4, all)
+  EACH_4(CHUNKS, STORE_CHUNK)
+}
+
 void main() {
   const uint own = gl_LocalInvocationID.x, lane = own % VKF_KEY_BLOCK, row0 = own / VKF_KEY_BLOCK * TM;
   // The last rows see the most keys of a causal mask: they begin first.
@@ -91,13 +198,11 @@ void main() {
   const uint last_t = (min(r0 + BM, n_rows) - 1) / GROUP, own_row = row0 + lane % TM;
   uint from = keys_from(first, first.t), end = keys_until(first, last_t);
   if (HAS_MASK != 0) trim(first, from, end);
-  vec4 o[MAX_TM * MAX_CHUNKS];
-  float top[MAX_TM], own_top = LOWEST, total = 0.0; // of own_row, alike in all lanes that have it
-  [[unroll]] for (uint i = 0; i < TM; i++) top[i] = LOWEST;
-  [[unroll]] for (uint i = 0; i < TM * CHUNKS; i++) o[i] = vec4(0.0);
+  own_top = LOWEST;
+  total = 0.0;
+  EACH_4(TM, clear_row)
   for (uint s0 = from; s0 < end; s0 += BN) {
-    float score[MAX_TM * MAX_BLOCKS], factor[MAX_BLOCKS]; // factor: of own_row
-    [[unroll]] for (uint i = 0; i < TM * BLOCKS; i++) score[i] = 0.0;
+    EACH_4(TM, clear_scores)
     [[dont_unroll]] for (uint d4 = 0; d4 < KEY_PIECES; d4 += BK / 4) {
       barrier(); // what was in the slices has been used
       if (own == 0) is_ragged = 0;
@@ -106,27 +211,15 @@ void main() {
       barrier();
       const uint n_pieces = WHOLE_SLICES ? BK / 4 : min(BK / 4, KEY_PIECES - d4);
       for (uint d = 0; d < n_pieces; d++) {
-        vec4 b[MAX_BLOCKS];
-        [[unroll]] for (uint n = 0; n < BLOCKS; n++) b[n] = kv_slice[(n * VKF_KEY_BLOCK + lane) * SLICE + d];
-        [[unroll]] for (uint i = 0; i < TM; i++) {
-          const vec4 a = q_slice[(row0 + i) * SLICE + d];
-          [[unroll]] for (uint n = 0; n < BLOCKS; n++)
-            score[i * BLOCKS + n] =
-                mad(a.w, b[n].w, mad(a.z, b[n].z, mad(a.y, b[n].y, mad(a.x, b[n].x, score[i * BLOCKS + n]))));
-        }
+#define LOAD_KEY(n) b[n] = kv_slice[((n) * VKF_KEY_BLOCK + lane) * SLICE + d]
+#define MULTIPLY_ROW(i) multiply_row(i, q_slice[(row0 + (i)) * SLICE + d])
+        EACH_4(BLOCKS, LOAD_KEY)
+        EACH_4(TM, MULTIPLY_ROW)
       }
     }
-    [[unroll]] for (uint i = 0; i < TM; i++) {
-      const Place me = row_place(min(r0 + row0 + i, n_rows - 1));
-      [[unroll]] for (uint n = 0; n < BLOCKS; n++) {
-        const uint key = n * VKF_KEY_BLOCK + lane, s = s0 + key;
-        float x = UNSEEN;
-        if (sees(me, s)) x = scaled(me, s, score[i * BLOCKS + n]);
-        if (!is_key(x)) atomicOr(is_ragged, 1);
-        score[i * BLOCKS + n] = x;
-        scores[(row0 + i) * SCORES + key / 4][key % 4] = x;
-      }
-    }
+#define FINISH_SCORES(i) \
+  finish_scores(i, row_place(min(r0 + row0 + (i), n_rows - 1)), s0, (row0 + (i)) * SCORES, lane)
+    EACH_4(TM, FINISH_SCORES)
     barrier();
     const bool ragged = is_ragged != 0;
     stage_values(first, s0, end, 0);
@@ -140,66 +233,19 @@ void main() {
       highest[row * BLOCKS + n] = risen;
     }
     barrier();
-    [[unroll]] for (uint i = 0; i < TM; i++) {
-      [[unroll]] for (uint n = 0; n < BLOCKS; n++) {
-        const float risen = larger(top[i], highest[(row0 + i) * BLOCKS + n]), x = score[i * BLOCKS + n];
-        const uint key = n * VKF_KEY_BLOCK + lane;
-        top[i] = risen;
-        scores[(row0 + i) * SCORES + key / 4][key % 4] = is_key(x) ? exp_below(x - risen) : -1.0;
-      }
-    }
-    [[unroll]] for (uint n = 0; n < BLOCKS; n++) {
-      const float risen = larger(own_top, highest[own_row * BLOCKS + n]);
-      factor[n] = risen == own_top ? 1.0 : exp_below(own_top - risen);
-      own_top = risen;
-      if (lane < TM) factors[own_row * BLOCKS + n] = factor[n];
-    }
+#define WEIGH_ROW(i) weigh_row(i, row0 + (i), lane)
+#define FIND_FACTOR(n) find_factor(n, own_row, lane < TM)
+#define ADD_WEIGHTS(n) add_weights(n, own_row)
+#define ADD_CHUNK(c) add_chunk(c, first, s0, end, row0, lane, ragged)
+    EACH_4(TM, WEIGH_ROW)
+    EACH_4(BLOCKS, FIND_FACTOR)
     barrier();
-    [[unroll]] for (uint n = 0; n < BLOCKS; n++) {
-      total = mul(total, factor[n]);
-      [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
-        const float weight = scores[own_row * SCORES + (n * VKF_KEY_BLOCK + j) / 4][j % 4];
-        total += weight < 0.0 ? 0.0 : weight;
-      }
-    }
-    [[unroll]] for (uint c = 0; c < CHUNKS; c++) {
-      if (c > 0) {
-        barrier();
-        stage_values(first, s0, end, c);
-        barrier();
-      }
-      // No array is indexed by j4: compilers keep this loop, and would make ladders of selects of that.
-      [[dont_unroll]] for (uint j4 = 0; j4 < BN / 4; j4++) {
-        if (j4 % (VKF_KEY_BLOCK / 4) == 0) {
-          const uint n = j4 / (VKF_KEY_BLOCK / 4);
-          [[unroll]] for (uint i = 0; i < TM; i++)
-            o[i * CHUNKS + c] = mul(o[i * CHUNKS + c], factors[(row0 + i) * BLOCKS + n]);
-        }
-        vec4 w[MAX_TM];
-        [[unroll]] for (uint i = 0; i < TM; i++) w[i] = scores[(row0 + i) * SCORES + j4];
-        [[unroll]] for (uint j = 0; j < 4; j++) {
-          const vec4 v = kv_slice[(4 * j4 + j) * 16 + lane];
-          [[unroll]] for (uint i = 0; i < TM; i++)
-            if (!ragged || !(w[i][j] < 0.0)) o[i * CHUNKS + c] = mad(w[i][j], v, o[i * CHUNKS + c]);
-        }
-      }
-    }
+    EACH_4(BLOCKS, ADD_WEIGHTS)
+    EACH_4(CHUNKS, ADD_CHUNK)
   }
   barrier();
   if (lane < TM) highest[own_row] = total;
   barrier();
-  [[unroll]] for (uint i = 0; i < TM; i++) {
-    const uint r = r0 + row0 + i;
-    if (r >= n_rows) continue;
-    const Place me = row_place(r);
-    const float all = highest[row0 + i]; // 0: no key, and o is 0
-    [[unroll]] for (uint c = 0; c < CHUNKS; c++) {
-      [[unroll]] for (uint j = 0; j < 4; j++) {
-        const uint column = c * 64 + lane * 4 + j;
-        if (column < VALUE_WIDTH)
-          store(row_of(me), me.head * VALUE_WIDTH + column, HEADS * VALUE_WIDTH,
-                quotient(o[i * CHUNKS + c][j], all == 0.0 ? 1.0 : all));
-      }
-    }
-  }
+#define STORE_ROW(i) store_row(i, row0, r0 + row0 + (i), n_rows, lane)
+  EACH_4(TM, STORE_ROW)
 }

@@ -3,8 +3,8 @@
 // lane to lane through shared memory. Head widths are multiples of 4. The bits are those of attention.comp.
 // TEXEL reads k and v through texel buffers.
 //
-// module attention_workgroup_per_query, reads caches
-// module attention_workgroup_per_query_texel: TEXEL, reads caches
+// module attention_workgroup_per_query, reads caches, written out
+// module attention_workgroup_per_query_texel: TEXEL, reads caches, written out
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_attention
@@ -15,11 +15,26 @@
 #include "lib/attention.glsl"
 
 #include "lib/keys_values.glsl"
+#include "lib/each.glsl"
 #define MAX_CHUNKS 4
+#if MAX_CHUNKS > 4
+#error "EACH_4 takes 4"
+#endif
 const uint CHUNKS = (VALUE_WIDTH + 4 * VKF_KEY_BLOCK - 1) / (4 * VKF_KEY_BLOCK);
 shared vec4 q4[VKF_MAX_HEAD_WIDTH / 4];
 shared float scores[VKF_KEY_BLOCK], weights[VKF_KEY_BLOCK];
 shared uint rows[VKF_KEY_BLOCK]; // of the keys that the query sees; else VKF_ABSENT
+vec4 o[MAX_CHUNKS];
+
+void add_value(uint c, float weight, uint vi, uint d) {
+  if (c < CHUNKS && d < VALUE_WIDTH / 4) o[c] = mad(weight, LOAD(v4, vi + d), o[c]);
+}
+void store_chunk(uint c, Place me, uint row, uint d, float total) {
+  if (c < CHUNKS && d < VALUE_WIDTH / 4) {
+    [[unroll]] for (uint i = 0; i < 4; i++)
+      store(row, me.head * VALUE_WIDTH + 4 * d + i, HEADS * VALUE_WIDTH, total == 0.0 ? 0.0 : quotient(o[c][i], total));
+  }
+}
 
 void main() {
   const Place me = query_place();
@@ -28,8 +43,8 @@ void main() {
   const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;
   for (uint d = lane; d < KEY_WIDTH / 4; d += VKF_KEY_BLOCK)
     q4[d] = vec4(q_data[qi + 4 * d], q_data[qi + 4 * d + 1], q_data[qi + 4 * d + 2], q_data[qi + 4 * d + 3]);
-  vec4 o[MAX_CHUNKS];
-  [[unroll]] for (uint c = 0; c < MAX_CHUNKS; c++) o[c] = vec4(0.0);
+#define CLEAR(c) o[c] = vec4(0.0)
+  EACH_4(MAX_CHUNKS, CLEAR)
   float top = LOWEST, total = 0.0;
   barrier();
   for (uint s0 = keys_from(me, me.t); s0 < end; s0 += VKF_KEY_BLOCK) {
@@ -56,25 +71,18 @@ void main() {
     top = risen;
     weights[lane] = exp_below(score - top);
     total = mul(total, factor);
-    [[unroll]] for (uint c = 0; c < MAX_CHUNKS; c++) o[c] = mul(o[c], factor);
+#define RESCALE(c) o[c] = mul(o[c], factor)
+    EACH_4(MAX_CHUNKS, RESCALE)
     barrier();
     for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
       if (rows[j] == VKF_ABSENT) continue;
       const uint vi = FIRST(2) + rows[j] * (VALUE_WIDTH / 4);
       total += weights[j];
-      [[unroll]] for (uint c = 0; c < MAX_CHUNKS; c++) {
-        const uint d = lane + c * VKF_KEY_BLOCK;
-        if (c < CHUNKS && d < VALUE_WIDTH / 4) o[c] = mad(weights[j], LOAD(v4, vi + d), o[c]);
-      }
+#define ADD_VALUE(c) add_value(c, weights[j], vi, lane + (c) * VKF_KEY_BLOCK)
+      EACH_4(MAX_CHUNKS, ADD_VALUE)
     }
     barrier();
   }
-  [[unroll]] for (uint c = 0; c < MAX_CHUNKS; c++) {
-    const uint d = lane + c * VKF_KEY_BLOCK;
-    if (c < CHUNKS && d < VALUE_WIDTH / 4) {
-      [[unroll]] for (uint i = 0; i < 4; i++)
-        store(row, me.head * VALUE_WIDTH + 4 * d + i, HEADS * VALUE_WIDTH,
-              total == 0.0 ? 0.0 : quotient(o[c][i], total));
-    }
-  }
+#define STORE_CHUNK(c) store_chunk(c, me, row, lane + (c) * VKF_KEY_BLOCK, total)
+  EACH_4(MAX_CHUNKS, STORE_CHUNK)
 }

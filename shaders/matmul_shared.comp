@@ -7,8 +7,8 @@
 // With SPLIT the workgroups share K, too: z is a split of SPLIT_K, a multiple of BK. They leave partial sums (operands:
 // x, w, partial sums), which matmul_combine.comp adds up.
 //
-// module matmul_shared, reads weights
-// module matmul_split: SPLIT, reads f16 bf16 int8
+// module matmul_shared, reads weights, written out
+// module matmul_split: SPLIT, reads f16 bf16 int8, written out
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #define PARAMS vkf_push_matmul
@@ -23,6 +23,7 @@ const uint SPLIT_K = 0xffffffffu; // one split
 #include "lib/epilogue.glsl"
 #endif
 #include "lib/rows.glsl"
+#include "lib/each.glsl"
 layout(constant_id = VKF_C_SLICES) const uint SLICES = 1;
 
 const uint DEPTH = BK / 4, STRIDE = DEPTH + 1, SLICE = (BM + BN) * STRIDE; // of a slice, in vectors
@@ -33,46 +34,75 @@ shared vec4 slices[SLICES * SLICE];
 // them.
 #define MAX_TILE VKF_SHARED_MAX_TILE
 #define MAX_LOADS VKF_SHARED_MAX_LOADS
+#if MAX_TILE > 8 || MAX_LOADS > 8
+#error "EACH_8 takes 8"
+#endif
 const uint X_LOADS = (BM * DEPTH + INVOCATIONS - 1) / INVOCATIONS;
 const uint W_LOADS = (BN * DEPTH + INVOCATIONS - 1) / INVOCATIONS;
 vec4 next_x[MAX_LOADS];
 WORDS_OF_4 next_w[MAX_LOADS];
-float sums[MAX_TILE * MAX_TILE];
+vec4 a[MAX_TILE];
+float sums[MAX_TILE * MAX_TILE]; // of row i and column j: i MAX_TILE + j
 
+void fetch_x(uint i, uint row0, uint k0, uint M) {
+  const uint e = gl_LocalInvocationID.x + i * INVOCATIONS, row = row0 + e / DEPTH;
+  next_x[i] = vec4(0.0);
+  if (e < BM * DEPTH && row < M) next_x[i] = four_of_x(row, k0 + e % DEPTH * 4, false);
+}
+void fetch_w(uint i, uint column0, uint k0) {
+  const uint e = gl_LocalInvocationID.x + i * INVOCATIONS, column = column0 + e / DEPTH;
+  next_w[i] = WORDS_OF_4(0);
+  if (e < BN * DEPTH && column < p.n) next_w[i] = four_of_w(column, k0 + e % DEPTH * 4, false);
+}
 void fetch(uint row0, uint column0, uint k0, uint M) {
-  [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
-    const uint e = gl_LocalInvocationID.x + i * INVOCATIONS, row = row0 + e / DEPTH;
-    next_x[i] = vec4(0.0);
-    if (e < BM * DEPTH && row < M) next_x[i] = four_of_x(row, k0 + e % DEPTH * 4, false);
-  }
-  [[unroll]] for (uint i = 0; i < W_LOADS; i++) {
-    const uint e = gl_LocalInvocationID.x + i * INVOCATIONS, column = column0 + e / DEPTH;
-    next_w[i] = WORDS_OF_4(0);
-    if (e < BN * DEPTH && column < p.n) next_w[i] = four_of_w(column, k0 + e % DEPTH * 4, false);
-  }
+#define FETCH_X(i) fetch_x(i, row0, k0, M)
+#define FETCH_W(i) fetch_w(i, column0, k0)
+  EACH_8(X_LOADS, FETCH_X)
+  EACH_8(W_LOADS, FETCH_W)
 }
 
+void put_x(uint i, uint slice) {
+  const uint e = gl_LocalInvocationID.x + i * INVOCATIONS;
+  if (e < BM * DEPTH) slices[slice + e / DEPTH * STRIDE + e % DEPTH] = next_x[i];
+}
+void put_w(uint i, uint slice) {
+  const uint e = gl_LocalInvocationID.x + i * INVOCATIONS;
+  if (e < BN * DEPTH) slices[slice + (BM + e / DEPTH) * STRIDE + e % DEPTH] = unpack4(next_w[i]);
+}
 void put(uint slice) {
-  [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
-    const uint e = gl_LocalInvocationID.x + i * INVOCATIONS;
-    if (e < BM * DEPTH) slices[slice + e / DEPTH * STRIDE + e % DEPTH] = next_x[i];
-  }
-  [[unroll]] for (uint i = 0; i < W_LOADS; i++) {
-    const uint e = gl_LocalInvocationID.x + i * INVOCATIONS;
-    if (e < BN * DEPTH) slices[slice + (BM + e / DEPTH) * STRIDE + e % DEPTH] = unpack4(next_w[i]);
-  }
+#define PUT_X(i) put_x(i, slice)
+#define PUT_W(i) put_w(i, slice)
+  EACH_8(X_LOADS, PUT_X)
+  EACH_8(W_LOADS, PUT_W)
 }
 
+// Column j: rows i of the tile with four k of it.
+void multiply_column(uint j, uint w_from) {
+  const vec4 b = slices[w_from + j * ACROSS * STRIDE];
+  [[unroll]] for (uint c = 0; c < 4; c++) {
+#define MULTIPLY(i) sums[(i) * MAX_TILE + j] = mad(a[i][c], b[c], sums[(i) * MAX_TILE + j])
+    EACH_8(TM, MULTIPLY)
+  }
+}
 void multiply(uint x_begin, uint w_begin) {
   for (uint k = 0; k < DEPTH; k++) {
-    vec4 a[MAX_TILE];
-    [[unroll]] for (uint i = 0; i < TM; i++) a[i] = slices[x_begin + i * DOWN * STRIDE + k];
-    [[unroll]] for (uint j = 0; j < TN; j++) {
-      const vec4 b = slices[w_begin + j * ACROSS * STRIDE + k];
-      [[unroll]] for (uint c = 0; c < 4; c++) {
-        [[unroll]] for (uint i = 0; i < TM; i++) sums[i * TN + j] = mad(a[i][c], b[c], sums[i * TN + j]);
-      }
-    }
+#define LOAD_ROW(i) a[i] = slices[x_begin + (i) * DOWN * STRIDE + k]
+#define MULTIPLY_COLUMN(j) multiply_column(j, w_begin + k)
+    EACH_8(TM, LOAD_ROW)
+    EACH_8(TN, MULTIPLY_COLUMN)
+  }
+}
+
+void clear_row(uint i) {
+#define CLEAR(j) sums[i * MAX_TILE + (j)] = 0.0
+  EACH_8(TN, CLEAR)
+}
+
+void finish_row(uint i, uint row, uint column0, uint M) {
+#define FINISH(j) \
+  if (column0 + (j) * ACROSS < p.n) finish(row, column0 + (j) * ACROSS, sums[i * MAX_TILE + (j)])
+  if (row < M) {
+    EACH_8(TN, FINISH)
   }
 }
 
@@ -84,7 +114,7 @@ void main() {
   const uint lane = gl_LocalInvocationID.x, block = lane / 32;
   const uint tx = blocks ? block % max(ACROSS / 8, 1) * 8 + lane % 8 : lane % ACROSS;
   const uint ty = blocks ? block / max(ACROSS / 8, 1) * 4 + lane / 8 % 4 : lane / ACROSS;
-  [[unroll]] for (uint i = 0; i < TM * TN; i++) sums[i] = 0.0;
+  EACH_8(TM, clear_row)
   const uint begin = gl_WorkGroupID.z * SPLIT_K, end = begin + min(SPLIT_K, p.k - begin);
   fetch(row0, column0, begin, M);
   put(0);
@@ -99,10 +129,6 @@ void main() {
       slice = SLICE - slice;
     put(slice);
   }
-  [[unroll]] for (uint i = 0; i < TM; i++) {
-    [[unroll]] for (uint j = 0; j < TN; j++) {
-      const uint row = row0 + ty + i * DOWN, column = column0 + tx + j * ACROSS;
-      if (row < M && column < p.n) finish(row, column, sums[i * TN + j]);
-    }
-  }
+#define FINISH_ROW(i) finish_row(i, row0 + ty + (i) * DOWN, column0 + tx, M)
+  EACH_8(TM, FINISH_ROW)
 }

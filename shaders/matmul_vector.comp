@@ -5,7 +5,7 @@
 // is read once, and by neighbours side by side; TN columns share a load of x, and 8 loads of w are on their way at
 // once.
 //
-// module matmul_vector, reads weights
+// module matmul_vector, reads weights, written out
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require

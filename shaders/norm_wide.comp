@@ -3,7 +3,7 @@
 // columns, each subgroup its lanes, and shared memory holds the sums of subgroups. Operands: x, residual, weight, bias,
 // out; all begin at vectors, and rows are whole vectors.
 //
-// module norm_wide
+// module norm_wide, written out
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_shader_subgroup_basic : require

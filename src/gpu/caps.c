@@ -260,6 +260,7 @@ void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint3
   out->api_version = version;
   out->vector_bits = vkf_gpu_caps_vector_bits(p->deviceName);
   out->uniform_loads = out->driver_id == VKF_DRIVER_ID_LAVAPIPE && p->driverVersion >= UNIFORM_LOADS_LAVAPIPE;
+  out->indexed_registers = out->driver_id != VKF_DRIVER_ID_V3DV;
   out->max_loop_turns = UINT32_MAX;
   if (out->driver_id == VKF_DRIVER_ID_LAVAPIPE && p->driverVersion < LIMITLESS_LOOPS_LAVAPIPE)
     out->max_loop_turns = LAVAPIPE_LOOP_TURNS;

@@ -15,6 +15,7 @@
 #define VKF_DRIVER_ID_UNKNOWN 0
 #define VKF_DRIVER_ID_SWIFTSHADER 10
 #define VKF_DRIVER_ID_LAVAPIPE 13
+#define VKF_DRIVER_ID_V3DV 19
 
 /* A cooperative matrix product: [m,k] times [k,n]. */
 typedef struct vkf_matrix_shape {
@@ -34,6 +35,9 @@ typedef struct vkf_caps {
 
   /* A CPU driver that makes scalar loads of loads at addresses that are the same for all lanes. */
   bool uniform_loads;
+
+  /* Arrays that a loop indexes stay in registers. Where they do not, kernels are made with their loops written out. */
+  bool indexed_registers;
 
   /* Memory. */
   uint64_t memory_bytes;             /* the largest device-local heap */

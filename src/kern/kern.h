@@ -157,9 +157,10 @@ bool vkf_kern_rounds_x(const vkf_problem *problem);
  * partial results. */
 #define VKF_MAX_STAGES 2
 uint32_t vkf_kern_stages(const vkf_variant *variant, const vkf_problem *problem);
-/* Writes the name of a stage's SPIR-V module that reads the problem's format, and returns it. */
-const char *vkf_kern_module(const vkf_variant *variant, uint32_t stage, const vkf_problem *problem, char *buffer,
-                            size_t size);
+/* Writes the name of a stage's SPIR-V module that reads the problem's format, and returns it. The module whose loops
+ * are written out where the build has one and the device wants it (vkf_caps.indexed_registers). */
+const char *vkf_kern_module(const vkf_variant *variant, uint32_t stage, const vkf_problem *problem,
+                            const vkf_caps *caps, char *buffer, size_t size);
 /* Whether the kernel takes its tile as specialization constants. */
 bool vkf_kern_tiles(const vkf_variant *variant);
 /* `base` with another tile: "bm=96,tm=8" changes those two. false: the kernel cannot have it, for the reason in `why`.

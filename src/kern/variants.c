@@ -384,19 +384,21 @@ const char *vkf_kern_name(const vkf_variant *v, char *buffer, size_t size) {
   return buffer;
 }
 
-const char *vkf_kern_module(const vkf_variant *v, uint32_t stage, const vkf_problem *p, char *buffer, size_t size) {
+const char *vkf_kern_module(const vkf_variant *v, uint32_t stage, const vkf_problem *p, const vkf_caps *caps,
+                            char *buffer, size_t size) {
   const bool rounds_x = vkf_kern_rounds_x(p), own = stage == rounds_x;
   const vkf_format format = vkf_format_get(p->packing.format)->q8 ? VKF_FORMAT_INT8 : p->packing.format;
   /* What dispatches leave to each other is float32; behind sums come the scales of rows, where the format has them. */
   const bool scales = stage > rounds_x && vkf_format_get(format)->block,
              stored = own ? format != VKF_FORMAT_F32 : scales;
   const char *before = v->family->quantise ? v->family->quantise : "quantise";
-  snprintf(buffer, size, "%s%s%s%s%s",
-           own        ? v->module
-           : rounds_x ? before
-                      : v->combine,
-           own && v->access == VKF_ACCESS_TEXEL ? "_texel" : "", stored ? "_" : "",
-           stored ? vkf_format_get(format)->name : "", p->reproducible ? "_reproducible" : "");
+  const char *module = own ? v->module : rounds_x ? before : v->combine;
+  for (int written_out = !caps->indexed_registers; written_out >= 0; written_out--) {
+    snprintf(buffer, size, "%s%s%s%s%s%s", module, own && v->access == VKF_ACCESS_TEXEL ? "_texel" : "",
+             written_out ? "_written_out" : "", stored ? "_" : "", stored ? vkf_format_get(format)->name : "",
+             p->reproducible ? "_reproducible" : "");
+    if (written_out && vkf_kern_spirv_find(vkf_kern_spirv_table, buffer)) break;
+  }
   return buffer;
 }
 

@@ -30,6 +30,7 @@ static const struct {
     FACT(WHOLE32, max_workgroup_count, 1), /* of the first dimension; the others have no more */
     FACT(WHOLE32, max_push_bytes, 128),
     FACT(WHOLE32, max_loop_turns, 1),
+    FACT(FLAG, indexed_registers, 0),
     FACT(FLAG, float16, 0),
     FACT(FLAG, storage16, 0),
     FACT(FLAG, storage8, 0),
@@ -46,7 +47,7 @@ static const struct {
 /* Classes of devices, in the words of a limits file. What is not named has no limit. From:
  * - least: Vulkan 1.1, "Required Limits" and the features that it leaves to devices; 64 MiB of one allocation.
  * - pi: V3D 7.1 (Raspberry Pi 5) by v3dv: get_features() and get_device_properties() of Mesa 26's v3dv_device.c,
- *   v3d_limits.h and v3dv_limits.h.
+ *   v3d_limits.h and v3dv_limits.h; indexed registers by scripts/farm.
  * - mali: G52 by panvk: the same functions of panvk_vX_physical_device.c for architecture 7, pan_subgroup_size(); 384
  *   invocations are what panfrost_max_thread_count() allows those that keep more than 32 registers, and what Arm's own
  *   driver reports.
@@ -63,9 +64,10 @@ static const struct {
      " \"max_storage_bindings\": 8, \"max_workgroup_count\": 65535, \"max_push_bytes\": 128,"
      " \"max_storage_range_bytes\": 134217728, \"max_allocation_bytes\": 67108864}"},
     {"pi",
-     "{\"max_shared_bytes\": 32768, \"max_invocations\": 256, \"subgroup_size\": 16, \"float16\": false, \"int64\": "
-     "false, \"max_texel_elements\": 268435456, \"max_storage_bindings\": 8, \"max_workgroup_count\": 65535,"
-     " \"max_push_bytes\": 128, \"max_storage_range_bytes\": 1073741824, \"max_allocation_bytes\": 1073741824}"},
+     "{\"max_shared_bytes\": 32768, \"max_invocations\": 256, \"subgroup_size\": 16, \"indexed_registers\": false,"
+     " \"float16\": false, \"int64\": false, \"max_texel_elements\": 268435456, \"max_storage_bindings\": 8,"
+     " \"max_workgroup_count\": 65535, \"max_push_bytes\": 128, \"max_storage_range_bytes\": 1073741824, "
+     "\"max_allocation_bytes\": 1073741824}"},
     {"mali",
      "{\"max_shared_bytes\": 32768, \"max_invocations\": 384, \"subgroup_size\": 8, \"float16\": false,"
      " \"max_workgroup_count\": 65535, \"timestamps\": false, \"max_push_bytes\": 256,"

@@ -40,7 +40,7 @@ static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, uint32
   struct vkf_kern_spirv own;
   const vkf_dispatch *d = &k->dispatch[stage];
   const struct vkf_kern_spirv *module = stage ? NULL : find_own(p->backend, k->variant, &own);
-  vkf_kern_module(k->variant, stage, &k->problem, name, sizeof name);
+  vkf_kern_module(k->variant, stage, &k->problem, caps, name, sizeof name);
   if (!module) module = vkf_kern_spirv_find(vkf_kern_spirv_table, name);
   if (!module)
     return vkf_env_fail(p->backend->base.env, VKF_ERROR_UNSUPPORTED, "shader module %s is not in this build", name);

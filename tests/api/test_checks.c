@@ -252,7 +252,8 @@ static void kernels_that_do_not_compile(void **state) {
   driver_ok(&d, vkf_case_program_init(backend, c, NULL, &p));
   snprintf(first, sizeof first, "%s", backend->table->node_variant(p.program, 0, NULL));
   vkf_case_program_finish(&p);
-  vkf_kern_module(vkf_kern_find(first), 0, &(vkf_problem){.op = VKF_OP_MATMUL}, module, sizeof module);
+  vkf_kern_module(vkf_kern_find(first), 0, &(vkf_problem){.op = VKF_OP_MATMUL}, vkf_gpu_device_caps(d.device->gpu),
+                  module, sizeof module);
   vkf_gpu_pipelines_trim(d.device->gpu, 0);
   vkf_gpu_inject(d.device->gpu, &(vkf_gpu_faults){.fail_pipeline = module});
   driver_ok(&d, vkf_case_program_init(backend, c, NULL, &p));

@@ -8,7 +8,7 @@
  * longest K that it takes. `vkformer validate --ops` (scripts/accept) runs all cases on each.
  * VKF_OP_SUBGROUP=N: forced variants that are not written for subgroups of N run their share of the cases in float32
  * alone, because another driver or vector width runs the rest.
- * VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op and in float32.
+ * VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op and in float32; NAME,NAME...: these, on VKF_OP_SHARE.
  * VKF_OP_CASES=all in the environment runs them all, VKF_OP_CASES=norm,top_k all those of some ops and no others.
  * Buffers end at pages that nobody may touch, where the driver's memory has such pages (guard_pages.c): a kernel that
  * reads behind its operands ends this program.
@@ -92,20 +92,29 @@ static void explain(const vkf_variant *v, const char *name, vkf_format format, c
   print_message("  %s does not run here: %s\n", name, reason);
 }
 
+/* Is the name in the list, which commas separate? */
+static bool is_listed(const char *list, const char *name) {
+  const size_t n = strlen(name);
+  for (const char *at = list; (at = strstr(at, name)); at++)
+    if ((at == list || at[-1] == ',') && (at[n] == ',' || !at[n])) return true;
+  return false;
+}
+
 /* Is the op among those that VKF_OP_CASES asks for? */
 static bool is_asked(vkf_op op) {
   const char *asked = getenv("VKF_OP_CASES");
-  size_t n = strlen(vkf_op_name(op));
-  if (!asked || !*asked || !strcmp(asked, "all")) return true;
-  for (const char *at = asked; (at = strstr(at, vkf_op_name(op))); at++)
-    if ((at == asked || at[-1] == ',') && (at[n] == ',' || !at[n])) return true;
-  return false;
+  return !asked || !*asked || !strcmp(asked, "all") || is_listed(asked, vkf_op_name(op));
 }
 
 /* Is the variant among those that VKF_OP_VARIANT asks for? NULL: one that is chosen. */
 static bool is_asked_variant(const char *name) {
   const char *asked = getenv("VKF_OP_VARIANT");
-  return !asked || !*asked || (name && !strcmp(asked, name));
+  return !asked || !*asked || (name && is_listed(asked, name));
+}
+
+static bool asks_for_one_variant(void) {
+  const char *asked = getenv("VKF_OP_VARIANT");
+  return asked && *asked && !strchr(asked, ',');
 }
 
 static void test_every_case(void **state) {
@@ -125,7 +134,7 @@ static void share_of_cases(size_t *stride, size_t *first) {
   const char *asked = getenv("VKF_OP_CASES"), *share = getenv("VKF_OP_SHARE");
   *stride = 1;
   *first = 0;
-  if ((asked && *asked) || !is_asked_variant(NULL) || !share || !*share) return;
+  if ((asked && *asked) || asks_for_one_variant() || !share || !*share) return;
   if (sscanf(share, "%zu,%zu", stride, first) != 2 || *stride == 0) fail_msg("VKF_OP_SHARE: found \"%s\"", share);
 }
 
@@ -147,7 +156,7 @@ static bool runs_all(const vkf_variant *v) {
 static void test_every_variant(void **state) {
   driver *d = *state;
   const char *asked = getenv("VKF_OP_CASES");
-  const bool takes_long = !is_asked_variant(NULL) || (asked && !strcmp(asked, "all"));
+  const bool takes_long = asks_for_one_variant() || (asked && !strcmp(asked, "all"));
   size_t n = 0, n_cases = 0, stride, first;
   const vkf_variant *variants = vkf_kern_variants(&n);
   char name[96];

@@ -310,7 +310,9 @@ static void facts_are_what_may_be_used(void **state) {
   c = facts(VK_API_VERSION_1_3, VK_AMD_SHADER_CORE_PROPERTIES_EXTENSION_NAME);
   assert_int_equal(c.max_storage_bindings, VKF_GPU_MAX_BINDINGS);
   assert_int_equal(c.max_texel_bindings, VKF_GPU_MAX_BINDINGS);
-  assert_true(c.max_loop_turns == UINT32_MAX && c.n_cores == 30);
+  assert_true(c.max_loop_turns == UINT32_MAX && c.n_cores == 30 && c.indexed_registers);
+  told.driver = VK_DRIVER_ID_MESA_V3DV;
+  assert_false(facts(VK_API_VERSION_1_3, NULL).indexed_registers);
   told.timestamp_bits = 64;
   told.limits.timestampPeriod = 0;
   assert_false(facts(VK_API_VERSION_1_3, NULL).timestamps);

@@ -177,12 +177,15 @@ static void splits_have_two_stages(void **state) {
   assert_true(grid[0] == 23 && grid[1] == 1 && grid[2] == 1); /* 2880 numbers, 128 a workgroup */
   const vkf_variant *matmul = vkf_kern_find("matmul-split-64x64x16-m4n4");
   vkf_problem weight = problem(VKF_OP_MATMUL, 64, 64);
+  const vkf_caps usual = {.indexed_registers = true}, v3d = {0};
   char name[64];
   weight.packing.format = VKF_FORMAT_F16;
-  assert_string_equal(vkf_kern_module(matmul, 0, &weight, name, sizeof name), "matmul_split_f16");
-  assert_string_equal(vkf_kern_module(matmul, 1, &weight, name, sizeof name), "matmul_combine");
+  assert_string_equal(vkf_kern_module(matmul, 0, &weight, &usual, name, sizeof name), "matmul_split_f16");
+  assert_string_equal(vkf_kern_module(matmul, 1, &weight, &usual, name, sizeof name), "matmul_combine");
   weight.packing.format = VKF_FORMAT_INT8; /* whose rows have scales, which come in the end */
-  assert_string_equal(vkf_kern_module(matmul, 1, &weight, name, sizeof name), "matmul_combine_int8");
+  assert_string_equal(vkf_kern_module(matmul, 1, &weight, &usual, name, sizeof name), "matmul_combine_int8");
+  assert_string_equal(vkf_kern_module(matmul, 0, &weight, &v3d, name, sizeof name), "matmul_split_written_out_int8");
+  assert_string_equal(vkf_kern_module(matmul, 1, &weight, &v3d, name, sizeof name), "matmul_combine_int8");
   v = vkf_kern_find("attention-workgroup-per-query-16");
   assert_int_equal(vkf_kern_stages(v, &p), 1);
   assert_int_equal(vkf_kern_scratch_bytes(v, &p), 0);

@@ -151,8 +151,9 @@ static void modules_are_built(void **state) {
     for (int f = 0; f < VKF_FORMAT_COUNT; f++) {
       const vkf_problem p = {.op = table[i].op, .packing = {.format = (vkf_format)f}};
       const bool reads = table[i].formats >> f & 1 || (f == VKF_FORMAT_F32 && format_of(&table[i]) == VKF_FORMAT_F32);
+      const vkf_caps usual = {.indexed_registers = true};
       char name[128];
-      vkf_kern_module(&table[i], 0, &p, name, sizeof name);
+      vkf_kern_module(&table[i], 0, &p, &usual, name, sizeof name);
       for (m = 0; m < vkf_kern_spirv_count && strcmp(vkf_kern_spirv_table[m].name, name); m++)
         ;
 #ifndef VKF_HAS_COOPMAT
@@ -160,7 +161,7 @@ static void modules_are_built(void **state) {
 #endif
       assert_true(!reads || m < vkf_kern_spirv_count);
       if (!reads || vkf_kern_stages(&table[i], &p) == 1) continue;
-      vkf_kern_module(&table[i], 1, &p, name, sizeof name);
+      vkf_kern_module(&table[i], 1, &p, &usual, name, sizeof name);
       assert_non_null(vkf_kern_spirv_find(vkf_kern_spirv_table, name)->name);
     }
   }
