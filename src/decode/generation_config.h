@@ -28,6 +28,7 @@ typedef struct vkf_id_lists {
 } vkf_id_lists;
 
 #define VKF_NO_TOKEN (-1)
+#define VKF_NOT_GIVEN UINT32_MAX
 #define VKF_GENERATION_MAX_KEYS 96
 
 typedef struct vkf_generation_config {
@@ -35,7 +36,7 @@ typedef struct vkf_generation_config {
   uint32_t num_beam_groups; /* num_beams is a multiple of it */
   double diversity_penalty; /* what an id loses in a group for each time that an earlier group has taken it */
   uint32_t max_new_tokens, max_length; /* 0: not given; max_new_tokens has precedence */
-  uint32_t min_new_tokens, min_length; /* 0: none */
+  uint32_t min_new_tokens, min_length; /* min_new_tokens has precedence, also where it is 0, unless VKF_NOT_GIVEN */
   double length_penalty;
   vkf_early_stopping early_stopping;
   double patience;          /* key "patience", which transformers does not have; 0: none, early_stopping decides */

@@ -261,6 +261,7 @@ void vkf_decode_generation_init(vkf_generation_config *config, vkf_env *env) {
   *config = (vkf_generation_config){.num_beams = 1,
                                     .num_return_sequences = 1,
                                     .num_beam_groups = 1,
+                                    .min_new_tokens = VKF_NOT_GIVEN,
                                     .length_penalty = 1.0,
                                     .repetition_penalty = 1.0,
                                     .encoder_repetition_penalty = 1.0,

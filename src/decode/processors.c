@@ -84,7 +84,7 @@ uint32_t vkf_decode_max_edits(const vkf_generation_config *c, uint32_t length, u
   if (c->repetition_penalty != 1.0) n += length;
   if (c->no_repeat_ngram_size > 0) n += length;
   if (c->encoder_no_repeat_ngram_size > 0) n += source_length;
-  if (c->min_length > 0 || c->min_new_tokens > 0) n += c->eos.n;
+  if (c->min_new_tokens == VKF_NOT_GIVEN ? c->min_length > 0 : c->min_new_tokens > 0) n += c->eos.n;
   uint32_t forced = VKF_MAX(c->forced_bos == VKF_NO_TOKEN ? 0 : 2, c->forced_eos.n == 0 ? 0 : 1 + c->forced_eos.n);
   return n + forced;
 }
@@ -104,7 +104,7 @@ uint32_t vkf_decode_processors_edit(const vkf_processors *p, const int32_t *hist
   if (source != NULL)
     forbid_ngrams(p->marks, &list, history, length, source, source_length, c->encoder_no_repeat_ngram_size);
   forbid_words(c, &list, history, length);
-  uint64_t shortest = c->min_new_tokens > 0 ? (uint64_t)p->prompt + c->min_new_tokens : c->min_length;
+  uint64_t shortest = c->min_new_tokens == VKF_NOT_GIVEN ? c->min_length : (uint64_t)p->prompt + c->min_new_tokens;
   if (length < shortest) forbid_all(&list, &c->eos);
   if (c->forced_bos != VKF_NO_TOKEN && length == 1) force(&list, &c->forced_bos, 1);
   if (c->forced_eos.n > 0 && length + 1 == p->max_length) force(&list, c->forced_eos.ids, c->forced_eos.n);

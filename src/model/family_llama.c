@@ -102,7 +102,7 @@ vkf_status vkf_model_map_llama(vkf_net *net, vkf_file_value config) {
   VKF_CALL(vkf_model_find_activation(net, config, "hidden_act", "silu", &stack->activation));
   VKF_CALL(vkf_model_find_epsilon(net, config, "rms_norm_eps", 1e-6, &stack->norm_eps));
   VKF_CALL(vkf_model_find_tokens(net, config, -1));
-  VKF_CALL(vkf_model_find_rotary(net, config, 10000, 1, stack));
+  VKF_CALL(vkf_model_find_rotary(net, config, 10000, VKF_WHOLE_HEADS, stack));
   stack->qkv_bias = v->qkv_bias;
   if (v->reads_bias) VKF_CALL(vkf_file_json_find_bool(config, "attention_bias", false, &stack->qkv_bias));
   stack->out_bias = v->reads_bias && stack->qkv_bias;

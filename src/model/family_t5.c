@@ -87,8 +87,8 @@ static vkf_status embeddings(vkf_net *net, vkf_file_value config) {
   bool is_tied = true, is_scaled = true;
   vkf_model_stack *encoder = &net->encoder;
   VKF_CALL(vkf_file_json_find_bool(config, "tie_word_embeddings", true, &is_tied));
-  bool scales = is_tied && strcmp(net->info.family, "mt5") != 0; /* mT5's states go to the head as they are */
-  VKF_CALL(vkf_file_json_find_bool(config, "scale_decoder_outputs", scales, &is_scaled));
+  VKF_CALL(vkf_file_json_find_bool(config, "scale_decoder_outputs", is_tied, &is_scaled));
+  if (strcmp(net->info.family, "mt5") == 0) is_scaled = false; /* its states go to the head as they are, always */
   const char *table = vkf_model_first_of(net, names, VKF_COUNT(names));
   VKF_CALL(vkf_model_claim_language_model(net, config, encoder, table, net->info.d_model, true, "lm_head.weight"));
   for (size_t i = 0; i < VKF_COUNT(names); i++) VKF_CALL(vkf_model_mark_same(net, names[i], table));

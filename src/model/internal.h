@@ -337,8 +337,10 @@ vkf_status vkf_model_claim_encoder_head(vkf_net *net, vkf_file_value config, con
 
 /* ---- rotary.c ---------------------------------------------------------------------------------------------------- */
 
+#define VKF_WHOLE_HEADS (-1.0)
 /* The stack's rotary positions, from rope_parameters (transformers 5), or rope_theta and rope_scaling (4). theta and
- * part: if the folder does not say. Set the head widths first. */
+ * part (of a head that turns): if the folder does not say. VKF_WHOLE_HEADS: all of a head turns, whatever
+ * partial_rotary_factor says, as in transformers' LLaMA. Set the head widths first. */
 vkf_status vkf_model_find_rotary(vkf_net *net, vkf_file_value config, double theta, double part,
                                  vkf_model_stack *stack);
 /* table [n][width]: of each position and pair its cosine and sine. */

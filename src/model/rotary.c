@@ -100,10 +100,17 @@ vkf_status vkf_model_find_rotary(vkf_net *net, vkf_file_value config, double the
   if (vkf_file_json_count(s.keys) == 0) VKF_CALL(vkf_file_json_find_object(config, "rope_parameters", &s.keys));
   VKF_CALL(vkf_model_find_number(net, config, "rope_theta", theta, 1, 1e15, &theta));
   VKF_CALL(vkf_model_find_number(net, s.keys, "rope_theta", theta, 1, 1e15, &s.theta));
-  VKF_CALL(vkf_model_find_number(net, config, "partial_rotary_factor", part, 0, 1, &part));
-  VKF_CALL(vkf_model_find_number(net, s.keys, "partial_rotary_factor", part, 0, 1, &part));
   VKF_CALL(vkf_file_json_find_string(s.keys, "type", "default", &type));
   VKF_CALL(vkf_file_json_find_string(s.keys, "rope_type", type, &type));
+  const bool whole = part == VKF_WHOLE_HEADS;
+  if (whole) part = 1;
+  VKF_CALL(vkf_model_find_number(net, config, "partial_rotary_factor", part, 0, 1, &part));
+  VKF_CALL(vkf_model_find_number(net, s.keys, "partial_rotary_factor", part, 0, 1, &part));
+  if (whole && part != 1 && strcmp(type, "default") != 0)
+    return vkf_env_fail(net->env, VKF_ERROR_FORMAT,
+                        "%s: partial_rotary_factor: with rope_type \"%s\" expected 1, found %g", net->config_path, type,
+                        part);
+  if (whole) part = 1;
   VKF_CALL(vkf_model_find_number(net, s.keys, "original_max_position_embeddings", positions, 1, 1e9, &positions));
   /* before that of the scaling, as transformers has it */
   VKF_CALL(vkf_model_find_number(net, config, "original_max_position_embeddings", positions, 1, 1e9, &s.original));

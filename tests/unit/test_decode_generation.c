@@ -489,7 +489,9 @@ static void behind_a_prompt(void **state) {
               {"{\"min_new_tokens\":2,\"eos_token_id\":[4,6]}", 5, {0}},
               {"{\"min_length\":4,\"eos_token_id\":4}", 3, {4}},
               {"{\"min_length\":4,\"eos_token_id\":4}", 4, {0}},
-              {"{\"min_new_tokens\":1,\"min_length\":9,\"eos_token_id\":4}", 4, {0}}};
+              {"{\"min_new_tokens\":1,\"min_length\":9,\"eos_token_id\":4}", 4, {0}},
+              {"{\"min_new_tokens\":0,\"min_length\":9,\"eos_token_id\":4}", 4, {0}},
+              {"{\"min_new_tokens\":null,\"min_length\":9,\"eos_token_id\":4}", 4, {4}}};
   static const int32_t history[] = {1, 2, 3, 8, 9};
   for (size_t i = 0; i < VKF_COUNT(rows); i++) {
     vkf_generation_config c;

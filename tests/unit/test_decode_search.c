@@ -214,7 +214,8 @@ static void process(const vkf_generation_config *c, const hypothesis *h, uint32_
     for (uint32_t i = 0; i + 1 < h->length; i++)
       if (h->ids[i] == h->ids[h->length - 1]) x[h->ids[i + 1]] = -INFINITY;
   for (uint32_t v = 0; v < V; v++)
-    if (is_end(c, (int32_t)v) && h->length - prompt < c->min_new_tokens) x[v] = -INFINITY;
+    if (is_end(c, (int32_t)v) && c->min_new_tokens != VKF_NOT_GIVEN && h->length - prompt < c->min_new_tokens)
+      x[v] = -INFINITY;
 }
 
 /* What every sentence of a comparison is pulled to, with prefix_bias_beta. */

@@ -204,6 +204,8 @@ static void keys_that_are_written(void **state) {
       EACH("GPT2LMHeadModel", "layer_norm_epsilon", "0.25"),
       EACH("GPT2LMHeadModel", "tie_word_embeddings", "false"),
       EACH("GPTNeoXForCausalLM", "rotary_pct", "0.5"),
+      EACH("GPTNeoXForCausalLM", "partial_rotary_factor", "0.5"),
+      EACH("GPTNeoXForCausalLM", "rope_parameters", "{\"partial_rotary_factor\":0.5}"),
       EACH("GPTNeoXForCausalLM", "rotary_emb_base", "500"),
       EACH("GPTNeoXForCausalLM", "use_parallel_residual", "false"),
       EACH("GPTNeoXForCausalLM", "attention_bias", "false"),
@@ -216,8 +218,6 @@ static void keys_that_are_written(void **state) {
       EACH("LlamaForCausalLM", "rms_norm_eps", "0.25"),
       EACH("LlamaForCausalLM", "rope_theta", "500"),
       EACH("LlamaForCausalLM", "rope_parameters", "{\"rope_theta\":500}"),
-      EACH("LlamaForCausalLM", "partial_rotary_factor", "0.5"),
-      EACH("LlamaForCausalLM", "rope_parameters", "{\"partial_rotary_factor\":0.5}"),
       EACH("LlamaForCausalLM", "rope_scaling", "{\"type\":\"linear\",\"factor\":2}"),
       EACH("LlamaForCausalLM", "rope_scaling", "{\"rope_type\":\"linear\",\"factor\":2}"),
       EACH("LlamaForCausalLM", "attention_bias", "true"),
@@ -263,7 +263,6 @@ static void keys_that_are_written(void **state) {
       EACH("T5ForConditionalGeneration", "num_decoder_layers", "1"),
       EACH("T5ForConditionalGeneration", "scale_decoder_outputs", "false"),
       EACH("T5ForConditionalGeneration", "tie_word_embeddings", "false"),
-      EACH("MT5ForConditionalGeneration", "scale_decoder_outputs", "true"),
       EACH("ViTModel", "image_size", "32"),
       EACH("ViTModel", "patch_size", "32"),
       EACH("ViTModel", "num_channels", "1"),
@@ -292,6 +291,30 @@ static void keys_that_are_written(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
+/* Keys that transformers' classes do not read. */
+static void keys_that_change_nothing(void **state) {
+  (void)state;
+  static const struct {
+    const char *architecture, *changes;
+  } rows[] = {
+      {"LlamaForCausalLM", "{\"partial_rotary_factor\":0.5}"},
+      {"LlamaForCausalLM", "{\"rope_parameters\":{\"partial_rotary_factor\":0.5}}"},
+      {"MT5ForConditionalGeneration", "{\"scale_decoder_outputs\":true}"},
+  };
+  json_t *all = json_load_file(DEFAULTS, 0, NULL);
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    json_t *config = json_deep_copy(bare_of(all, rows[i].architecture)),
+           *changes = json_loads(rows[i].changes, 0, NULL);
+    const uint64_t before = digest_net(config);
+    json_object_update(config, changes);
+    if (digest_net(config) != before) fail_msg("%s: %s changes something", rows[i].architecture, rows[i].changes);
+    json_decref(changes);
+    json_decref(config);
+  }
+  json_decref(all);
+  assert_int_equal(env.live_bytes, 0);
+}
+
 /* Numbers that do not fit together, with the word that the message has. */
 static void numbers_that_do_not_fit(void **state) {
   (void)state;
@@ -308,7 +331,9 @@ static void numbers_that_do_not_fit(void **state) {
       {"LlamaForCausalLM", "{\"eos_token_id\":[2147483648]}", "eos_token_id"},
       {"LlamaForCausalLM", "{\"num_hidden_layers\":16777216}", "layers"},
       {"LlamaForCausalLM", "{\"head_dim\":16777216}", "heads"},
-      {"LlamaForCausalLM", "{\"partial_rotary_factor\":0}", "turn"},
+      {"GPTNeoXForCausalLM", "{\"rotary_pct\":0}", "turn"},
+      {"LlamaForCausalLM", "{\"partial_rotary_factor\":0.5,\"rope_scaling\":{\"type\":\"linear\",\"factor\":2}}",
+       "partial_rotary_factor"},
       {"BertModel", "{\"num_attention_heads\":3}", "num_attention_heads"},
       {"M2M100ForConditionalGeneration", "{\"pad_token_id\":40}", "pad_token_id"},
       {"M2M100ForConditionalGeneration", "{\"pad_token_id\":-1}", "pad_token_id"},
@@ -408,9 +433,10 @@ int main(void) {
   int file = mkstemp(path);
   if (file < 0) return 1;
   close(file);
-  const struct CMUnitTest tests[] = {cmocka_unit_test(keys_left_out), cmocka_unit_test(keys_that_are_written),
-                                     cmocka_unit_test(keys_that_are_null), cmocka_unit_test(numbers_that_do_not_fit),
-                                     cmocka_unit_test(numbers_that_follow)};
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(keys_left_out),           cmocka_unit_test(keys_that_are_written),
+      cmocka_unit_test(keys_that_are_null),      cmocka_unit_test(keys_that_change_nothing),
+      cmocka_unit_test(numbers_that_do_not_fit), cmocka_unit_test(numbers_that_follow)};
   int failed = cmocka_run_group_tests(tests, NULL, NULL);
   unlink(path);
   return failed;
