@@ -102,6 +102,8 @@ static const vkf_case append_cases[] = {
                   .n_q_heads = 2, .rotary = 6, .n_positions = 60),
     APPEND_SOURCE("turned, packed", 6, 19, 2, 8, 8, 16, 32, 26, .packed = true, .n_q_heads = 2, .rotary = 8,
                   .n_positions = 20),
+    APPEND_TARGET("turned, packed, width 128, value width 32, shared heads", 4, 3, 33, 2, 128, 32, 512, 768, 27,
+                  .packed = true, .n_q_heads = 4, .rotary = 128, .n_positions = 60),
 };
 const vkf_cases vkf_op_cases_append = {append_cases, VKF_COUNT(append_cases)};
 

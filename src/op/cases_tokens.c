@@ -31,6 +31,7 @@ static const vkf_case gate_cases[] = {
     GATE(10, 7, 0, 7, TANH, NORMAL, 15),
     GATE(12, 9, 9, 0, RELU2, NORMAL, 16),
     GATE(2, 1000, 0, 1000, SWISH, NORMAL, 17),
+    GATE(3, 160, 160, 0, GELU, NORMAL, 19),
     {.name = "SWISH 6 target rows of capacity 35",
      .op = VKF_OP_GATE,
      .params = {.gate = {.rows = VKF_DIM_RT, .width = 48, .up_column = 48, .activation = VKF_ACT_SWISH}},
