@@ -11,7 +11,15 @@
 
 #include "base/base.h"
 
-/* After json_loadb() gave NULL. Where memory fails jansson may leave the error as it began, with line -1, or take a
+/* json_loadb(). *only_reals: the document has an integer that jansson cannot hold, so all its integers are reals;
+ * tokenizers without a limit have a model_max_length of 10^30. */
+static inline json_t *vkf_json_load(const char *bytes, size_t n, size_t flags, bool *only_reals, json_error_t *error) {
+  json_t *json = json_loadb(bytes, n, flags, error);
+  *only_reals = json == NULL && json_error_code(error) == json_error_numeric_overflow;
+  return *only_reals ? json_loadb(bytes, n, flags | JSON_DECODE_INT_AS_REAL, error) : json;
+}
+
+/* After that gave NULL. Where memory fails jansson may leave the error as it began, with line -1, or take a
  * string that it cannot hold for wrong syntax; so what it may have needed up to there is asked for once more. */
 static inline bool vkf_json_lacks_memory(vkf_env *env, const json_error_t *error) {
   enum { PER_BYTE = 16, LEAST = 1 << 16 }; /* short keys and numbers take about that */

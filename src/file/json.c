@@ -2,6 +2,7 @@
 #include "file/json.h"
 
 #include <jansson.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -14,6 +15,7 @@ struct vkf_file_json {
   vkf_arena arena; /* source and the paths of values */
   const char *source;
   json_t *root;
+  bool only_reals; /* jansson holds its integers as reals: base/json_memory.h */
 };
 
 /* ---- documents --------------------------------------------------------------------------------------------------- */
@@ -29,7 +31,8 @@ vkf_status vkf_file_json_parse(vkf_env *env, const char *source, const char *byt
   vkf_arena_init(&document->arena, env);
   document->source = vkf_arena_strdup(&document->arena, source);
   if (document->source == NULL) VKF_TRY(VKF_ERROR_MEMORY);
-  document->root = json_loadb(bytes, n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &error);
+  document->root =
+      vkf_json_load(bytes, n_bytes, JSON_REJECT_DUPLICATES | JSON_DECODE_ANY, &document->only_reals, &error);
   const char *foreign = document->root == NULL ? vkf_file_foreign_bytes(bytes, n_bytes) : NULL;
   if (document->root == NULL && foreign == NULL) foreign = vkf_json_mark(bytes, n_bytes);
   if (foreign != NULL) VKF_FAIL(env, VKF_ERROR_FORMAT, "%s: expected JSON, found %s", source, foreign);
@@ -69,6 +72,13 @@ void vkf_file_json_print(vkf_text *out, vkf_file_value value) {
   free(text);
 }
 
+/* Is it a number that the document writes as an integer of up to 53 bits? */
+static bool is_integer(vkf_file_value value) {
+  if (json_is_integer((json_t *)value.node)) return true;
+  const double x = json_real_value(value.node);
+  return json_is_real((json_t *)value.node) && value.document->only_reals && fabs(x) < 0x1p53 && x == floor(x);
+}
+
 /* ---- walking ----------------------------------------------------------------------------------------------------- */
 
 vkf_file_value vkf_file_json_root(vkf_file_json *document) {
@@ -87,7 +97,7 @@ vkf_file_kind vkf_file_json_kind(vkf_file_value value) {
     case JSON_INTEGER:
       return VKF_FILE_INTEGER;
     case JSON_REAL:
-      return VKF_FILE_REAL;
+      return is_integer(value) ? VKF_FILE_INTEGER : VKF_FILE_REAL;
     case JSON_TRUE:
     case JSON_FALSE:
       return VKF_FILE_BOOL;
@@ -155,6 +165,8 @@ static vkf_status check(vkf_file_value value, bool fits, const char *expected) {
   if (fits) return VKF_OK;
   vkf_file_json *d = value.document;
   const char *found = kind_names[vkf_file_json_kind(value)];
+  if (json_is_real((json_t *)value.node) && d->only_reals && fabs(json_real_value(value.node)) >= 0x1p53)
+    found = "a number of more than 53 bits";
   if (value.path[0] == '\0')
     return vkf_env_fail(d->env, VKF_ERROR_FORMAT, "%s: expected %s, found %s", d->source, expected, found);
   return vkf_env_fail(d->env, VKF_ERROR_FORMAT, "%s: key \"%s\": expected %s, found %s", d->source, value.path,
@@ -174,8 +186,10 @@ vkf_status vkf_file_json_as_bool(vkf_file_value value, bool *out) {
 }
 
 vkf_status vkf_file_json_as_int64(vkf_file_value value, int64_t *out) {
-  vkf_status st = check(value, json_is_integer((json_t *)value.node), "an integer");
-  if (st == VKF_OK) *out = json_integer_value(value.node);
+  vkf_status st = check(value, is_integer(value), "an integer");
+  if (st == VKF_OK)
+    *out =
+        json_is_integer((json_t *)value.node) ? json_integer_value(value.node) : (int64_t)json_real_value(value.node);
   return st;
 }
 

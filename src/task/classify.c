@@ -75,10 +75,18 @@ static bool continues_word(const char *piece, bool marks) {
   return strncmp(piece, "##", 2) == 0 || (marks && !begins_word(piece));
 }
 
+/* A word that the tokenizer does not know is a word, although its token is a special one. */
+static bool have_unknown(const classifier *c, const int32_t *ids, size_t n) {
+  const vkf_text_special s = vkf_text_tokenizer_special(c->session->model->tokenizer.text);
+  if (s.unk < 0 || s.unk == s.bos || s.unk == s.eos || s.unk == s.pad || s.unk == s.mask) return false;
+  while (n > 0 && ids[n - 1] != s.unk) n--;
+  return n > 0;
+}
+
 /* Decodes ids into c->text; the text without spaces before it, "" for special tokens. */
 static vkf_status decode(classifier *c, const int32_t *ids, size_t n, const char **out) {
   c->text.size = 0;
-  vkf_status st = vkf_engine_decode_ids(c->session, ids, n, true, &c->text);
+  vkf_status st = vkf_engine_decode_ids(c->session, ids, n, !have_unknown(c, ids, n), &c->text);
   vkf_text_append(&c->text, "", 0);
   if (st == VKF_OK) st = vkf_text_status(&c->text);
   if (st == VKF_OK) *out = c->text.data + strspn(c->text.data, " ");

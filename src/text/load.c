@@ -34,10 +34,8 @@ vkf_status vkf_text_load_copy(vkf_text_loader *loader, const char *data, size_t 
 
 vkf_status vkf_text_load_object(vkf_text_loader *loader, const vkf_text_file *file, json_t **out) {
   json_error_t error = {0};
-  *out = file->data != NULL ? json_loadb(file->data, file->size, 0, &error) : json_object();
-  /* model_max_length is often 10^30, which is no integer of jansson's. */
-  if (*out == NULL && file->data != NULL && json_error_code(&error) == json_error_numeric_overflow)
-    *out = json_loadb(file->data, file->size, JSON_DECODE_INT_AS_REAL, &error);
+  bool only_reals;
+  *out = file->data != NULL ? vkf_json_load(file->data, file->size, 0, &only_reals, &error) : json_object();
   if (json_is_object(*out)) return VKF_OK;
   if (file->data == NULL) return vkf_env_fail(loader->env, VKF_ERROR_MEMORY, "no memory for a tokenizer");
   const char *mark = *out == NULL ? vkf_json_mark(file->data, file->size) : NULL;

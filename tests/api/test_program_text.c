@@ -283,6 +283,11 @@ static void test_classify(void **state) {
   }
   json_decref(line);
   free(logits);
+  line = line_of("$V classify $T/words 'w5 never w6' --json", 0);
+  words = json_object_get(line, "words");
+  assert_int_equal(json_array_size(words), 3); /* an unknown word is one; here its token is [PAD] */
+  assert_string_equal(json_string_value(json_object_get(json_array_get(words, 1), "word")), "[PAD]");
+  json_decref(line);
 }
 
 static void check_embedding(const char *command, const double *expected, size_t n) {
@@ -412,6 +417,7 @@ static void test_embed_folders(void **state) {
       "{\"transformer_task\": \"feature-extraction\", \"modality_config\": {\"text\": {\"method\": \"forward\", "
       "\"method_output_name\": \"last_hidden_state\"}}, \"module_output_name\": \"token_embeddings\"}");
   put(pooling, "{\"embedding_dimension\": 64, \"pooling_mode\": \"lasttoken\", \"include_prompt\": true}");
+  put("tokenizer_config.json", "{\"model_max_length\": 1000000000000000019884624838656}"); /* no limit */
   put(model,
       "{\"model_type\": \"SentenceTransformer\", \"__version__\": {\"pytorch\": \"2\"}, \"similarity_fn_name\": "
       "\"dot\", \"prompts\": {\"query\": \"w5 w6 \"}, \"default_prompt_name\": \"query\"}");

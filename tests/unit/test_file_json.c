@@ -63,6 +63,27 @@ static void values_of_each_type(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
+/* As tokenizers write that they have no limit. */
+static void an_integer_is_too_large(void **state) {
+  (void)state;
+  vkf_file_json *d = NULL;
+  vkf_file_value root = parse("{\"most\":1000000000000000019884624838656,\"i\":-7,\"r\":2.5}", &d);
+  int64_t i = 0;
+  double r = 0;
+  assert_int_equal(vkf_file_json_kind(vkf_file_json_member(root, "i")), VKF_FILE_INTEGER);
+  assert_int_equal(vkf_file_json_kind(vkf_file_json_member(root, "r")), VKF_FILE_REAL);
+  assert_int_equal(vkf_file_json_get_int64(root, "i", &i), VKF_OK);
+  assert_int_equal(i, -7);
+  assert_int_equal(vkf_file_json_get_double(root, "most", &r), VKF_OK);
+  assert_true(r == 1e30);
+  assert_int_equal(vkf_file_json_get_int64(root, "r", &i), VKF_ERROR_FORMAT);
+  vkf_env_clear(&env);
+  expect_message(vkf_file_json_get_int64(root, "most", &i),
+                 "c.json: key \"most\": expected an integer, found a number of more than 53 bits");
+  vkf_file_json_destroy(&d);
+  assert_int_equal(env.live_bytes, 0);
+}
+
 static void missing_keys_and_null_give_the_fallback(void **state) {
   (void)state;
   vkf_file_json *d = NULL;
@@ -239,6 +260,7 @@ static int set_up(void **state) {
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test_setup(values_of_each_type, set_up),
+      cmocka_unit_test_setup(an_integer_is_too_large, set_up),
       cmocka_unit_test_setup(missing_keys_and_null_give_the_fallback, set_up),
       cmocka_unit_test_setup(wrong_types_are_named, set_up),
       cmocka_unit_test_setup(text_that_is_not_json, set_up),
