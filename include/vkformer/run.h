@@ -165,8 +165,9 @@ VKF_API vkf_status vkf_session_generate(vkf_session *session, const vkf_array *i
  *     }
  *
  * The logits of an id have the bits that vkf_session_run() has of the whole sequence, however it was fed, on devices
- * where the order of sums does not depend on sizes (software drivers, and GPUs with batch_invariant). Slots are counted
- * from 0. VKF_ERROR_ARGUMENT: there is no such slot. */
+ * where the order of sums does not depend on sizes (software drivers, and GPUs with batch_invariant). Not behind a pad
+ * id of M2M-100, whose positions leave pads out: a step counts what was fed before it as if no pad were in it, as
+ * transformers does. Slots are counted from 0. VKF_ERROR_ARGUMENT: there is no such slot. */
 
 /* An encoder-decoder: runs the encoder on the source [n], and empties the slot. Before the first feed. */
 VKF_API vkf_status vkf_session_encode(vkf_session *session, size_t slot, const int32_t *ids, size_t n);
