@@ -261,6 +261,9 @@ static const vkf_variant table[] = {
     /* Devices with 16 KiB of shared memory have it, too. */
     {ATTENTION_TILES(tiles, "attention_tiles"), .vec = 4,
      .tile.attention = {.rows = 32, .keys = 16, .slice = 64, .lane_rows = 4, .lane_keys = 1}},
+    /* A lane of V3D keeps no more. */
+    {ATTENTION_TILES(tiles, "attention_tiles"), .vec = 4,
+     .tile.attention = {.rows = 16, .keys = 16, .slice = 64, .lane_rows = 1, .lane_keys = 1}},
     {ATTENTION_TILES(tiles_any, "attention_tiles_any"),
      .tile.attention = {.rows = 32, .keys = 16, .slice = 64, .lane_rows = 4, .lane_keys = 1}},
     {ATTENTION_COOPMAT, .subgroup = 32, .matrix = {16, 16, 16},
