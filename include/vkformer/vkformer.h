@@ -388,8 +388,9 @@ typedef struct vkf_session_params {
   uint32_t n_slots;        /* sequences for loops of your own, see "steps" */
   uint32_t slot_tokens;    /* ids that each can hold; 0: the model's positions, 2048 where they have no end */
   uint32_t source_tokens;  /* ids of each source of an encoder-decoder; 0: the same */
-  uint64_t kv_cache_bytes; /* of keys and values on the device, at most, for the slots and for what generates; 0: what
-                           the device has left. What does not fit waits, or is refused with both numbers */
+  uint64_t kv_cache_bytes; /* of keys and values on the device, at most: of the slots, and as much again of what
+                           generates; 0: what the device has left. What does not fit waits, or is refused with both
+                           numbers */
 } vkf_session_params;
 #define VKF_SESSION_PARAMS_INIT .size = sizeof(vkf_session_params)
 VKF_DEFINE_INIT(vkf_session_params)

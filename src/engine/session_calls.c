@@ -12,11 +12,21 @@ static const char BUSY[] =
     "expected a session that no other thread uses, found one that runs a call of another thread: create a session for "
     "each thread";
 
+/* Not where another call has the session. The context's lock keeps vkf_engine_sessions_part() out, which has each
+ * session for a moment. */
+static bool take(vkf_session *s) {
+  if (pthread_mutex_trylock(&s->busy) == 0) return true;
+  pthread_mutex_lock(&s->ctx->lock);
+  const bool taken = pthread_mutex_trylock(&s->busy) == 0;
+  pthread_mutex_unlock(&s->ctx->lock);
+  return taken;
+}
+
 vkf_status vkf_engine_session_begin(vkf_session *s, const char *call) {
   if (!s) return VKF_ERROR_ARGUMENT;
   vkf_status st = VKF_OK;
   if (vkf_env_in_callback(&s->own, call)) return VKF_ERROR_ARGUMENT;
-  if (pthread_mutex_trylock(&s->busy)) {
+  if (!take(s)) {
     atomic_store(&s->refused, &here);
     return VKF_ERROR_ARGUMENT;
   }
@@ -43,7 +53,7 @@ const char *vkf_session_message(vkf_session *s) {
   if (!s) return "";
   if (atomic_load(&s->refused) == &here) return BUSY;
   if (vkf_env_callback_runs(&s->own)) return s->own.message;
-  if (pthread_mutex_trylock(&s->busy)) return BUSY;
+  if (!take(s)) return BUSY;
   pthread_mutex_unlock(&s->busy);
   return s->own.message;
 }

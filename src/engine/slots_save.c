@@ -216,11 +216,12 @@ static vkf_status check_fits(vkf_slots *s, const header *h) {
     return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
                         "a saved slot: expected weights %s and a cache %s, found %s and %s", storage_name(weights),
                         storage_name(cache), storage_name(h->weights), storage_name(h->cache));
-  if (h->n_ids > s->most || h->n_source > s->most_source)
+  const uint32_t most_source = s->steps.sources ? s->most_source : 0; /* decoders without an encoder have none */
+  if (h->n_ids > s->most || h->n_source > most_source)
     return vkf_env_fail(session->env, VKF_ERROR_ARGUMENT,
                         "a saved slot: expected at most %u ids and %u of a source, found %llu "
                         "and %llu",
-                        s->most, s->most_source, (unsigned long long)h->n_ids, (unsigned long long)h->n_source);
+                        s->most, most_source, (unsigned long long)h->n_ids, (unsigned long long)h->n_source);
   VKF_CALL(vkf_engine_steps_plan(&s->steps, 1, true, &cached));
   const vkf_dims dims = dims_of(h->n_ids, h->n_source);
   const uint64_t expected = count_numbers(cached, &dims, h->n_ids, h->n_source);

@@ -112,7 +112,7 @@ typedef struct vkf_backend_table {
   vkf_status (*program_record)(vkf_program *);
   uint64_t (*program_bytes)(const vkf_program *); /* of its own */
   /* data: dense at the actual sizes `dims` for packed slots, at capacity strides for the others. What `dims` do not
-   * cover may be left as it was. */
+   * cover may be left as it was; of a slot of rank 2 it is not read either, so `data` may end there. */
   vkf_status (*write)(vkf_program *, uint32_t slot, const vkf_dims *dims, const void *data);
   /* The first n rows of a packed slot of rank 2. */
   vkf_status (*write_rows)(vkf_program *, uint32_t slot, uint32_t n, const void *data);

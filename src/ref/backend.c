@@ -228,12 +228,20 @@ static uint64_t program_bytes(const vkf_program *program) {
   return program->bytes;
 }
 
+/* Of a matrix at capacity strides what the sizes cover; `data` may end there. */
+static void write_covered(const vkf_slot *slot, const vkf_dims *dims, const char *data, char *to) {
+  const size_t stride = 4 * (size_t)slot->extent[1].cap, bytes = 4 * (size_t)vkf_slot_extent(slot, 1, dims);
+  for (uint32_t r = 0; r < vkf_slot_extent(slot, 0, dims); r++) memcpy(to + r * stride, data + r * stride, bytes);
+}
+
 static vkf_status program_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, const void *data) {
   const vkf_slot *s = &p->plan->slots[slot];
   if (s->kind == VKF_SLOT_CONSTANT || s->kind == VKF_SLOT_WEIGHT)
     return vkf_env_fail(p->env, VKF_ERROR_ARGUMENT, "slot %s cannot be written", s->name);
   if (vkf_slot_packed(s))
     VKF_CALL(vkf_slot_scatter(p->env, s, dims, data, p->bases[slot]));
+  else if (s->rank == 2)
+    write_covered(s, dims, data, p->bases[slot]);
   else
     memcpy(p->bases[slot], data, vkf_slot_elements(s) * 4);
   if (p->backend->reproducible && s->dtype == VKF_F32) vkf_format_let_in(p->bases[slot], vkf_slot_elements(s));

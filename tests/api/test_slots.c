@@ -244,6 +244,16 @@ static void what_does_not_belong(void **state) {
   driver_ok(*state, vkf_session_create(b.model, &tiny, &c.session));
   refused(&c, vkf_session_restore(c.session, 0, bytes, n), VKF_ERROR_ARGUMENT, "at most 2 ids");
   vkf_session_destroy(&c.session);
+  /* an id of a source, in bytes with a right checksum: this model has no encoder */
+  uint64_t n_ids, n_source = 1, checksum = 0;
+  memcpy(&n_ids, bytes + 32, sizeof n_ids);
+  memmove(bytes + 56 + 4 * n_ids + 4, bytes + 56 + 4 * n_ids, n - 56 - 4 * n_ids);
+  memcpy(bytes + 8, &checksum, sizeof checksum);
+  memcpy(bytes + 40, &n_source, sizeof n_source);
+  checksum = vkf_hash_bytes(vkf_hash_bytes(VKF_HASH_START, bytes, 56), bytes + 56, n + 4 - 56);
+  memcpy(bytes + 8, &checksum, sizeof checksum);
+  refused(&b, vkf_session_restore(b.session, 1, bytes, n + 4), VKF_ERROR_ARGUMENT, "0 of a source, found 3 and 1");
+  memcpy(bytes, a->data, n);
   ok(&b, vkf_session_restore(b.session, 1, bytes, n)); /* the bytes are good */
   feed(&b, 1, 3, 9);
   free(bytes);

@@ -210,11 +210,50 @@ static void what_crosses_the_seam(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
+/* Of a matrix at capacity strides nothing is read behind what the sizes cover: data may end there. */
+static void data_may_end_with_the_sizes(void **state) {
+  (void)state;
+  enum { ROWS = 3, WIDTH = 8 };
+  vkf_env env;
+  decoder d;
+  vkf_backend *backend = NULL;
+  vkf_state *cache = NULL;
+  vkf_weights *weights = NULL;
+  vkf_program *program = NULL;
+  int32_t zeros[ROWS * WIDTH] = {0}, data[ROWS * WIDTH], got[ROWS * WIDTH];
+  const vkf_dims all = vkf_dims_make(&(vkf_sizes){.B = R, .R = ROWS, .T = 1, .past = WIDTH - 1}),
+                 few = vkf_dims_make(&(vkf_sizes){.B = R, .R = 2, .T = 1, .past = 4}); /* 2 rows of 5 keys */
+  vkf_env_init(&env, NULL);
+  make_decoder(&d, 1);
+  d.slots[6] = (vkf_slot){.name = "mask",
+                          .kind = VKF_SLOT_INPUT,
+                          .dtype = VKF_I32,
+                          .rank = 2,
+                          .extent = {{VKF_DIM_R, ROWS}, {VKF_DIM_KEYS, WIDTH}},
+                          .index = VKF_INPUT_MASK};
+  d.plan.n_slots = 7;
+  assert_int_equal(vkf_ref_backend_create(&env, &backend), VKF_OK);
+  assert_int_equal(backend->table->weights_create(backend, &source, NULL, &weights), VKF_OK);
+  assert_int_equal(backend->table->state_create(backend, &d.plan, NULL, &cache), VKF_OK);
+  assert_int_equal(backend->table->program_create(backend, &d.plan, weights, cache, NULL, &program), VKF_OK);
+  for (int i = 0; i < ROWS * WIDTH; i++) data[i] = i + 1;
+  assert_int_equal(backend->table->write(program, 6, &all, zeros), VKF_OK);
+  assert_int_equal(backend->table->write(program, 6, &few, data), VKF_OK);
+  assert_int_equal(backend->table->read(program, 6, &all, got), VKF_OK);
+  for (int i = 0; i < ROWS * WIDTH; i++) assert_int_equal(got[i], i / WIDTH < 2 && i % WIDTH < 5 ? i + 1 : 0);
+  backend->table->program_destroy(&program);
+  backend->table->state_destroy(&cache);
+  backend->table->weights_destroy(&weights);
+  backend->table->destroy(&backend);
+  assert_int_equal(env.live_bytes, 0);
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {
       cmocka_unit_test(cached_steps_equal_the_full_pass),
       cmocka_unit_test(every_allocation_may_fail),
       cmocka_unit_test(what_crosses_the_seam),
+      cmocka_unit_test(data_may_end_with_the_sizes),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
