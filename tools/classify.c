@@ -91,6 +91,7 @@ static int run_classify(const tool_args *args) {
   c.params.top_k = args->top;
   c.params.long_texts = tool_long_rule(args);
   c.params.skip_refused = true;
+  if (tool_rules_check(args) != TOOL_OK) return TOOL_USAGE;
   int exit_code = tool_lines_open(&lines, args->operands[0]);
   if (exit_code == TOOL_OK) {
     vkf_model_info info = {VKF_MODEL_INFO_INIT};

@@ -184,7 +184,7 @@ static bool is_sharing(const tool_crew_worker *w) {
 static vkf_status open_worker(tool_crew_worker *w) {
   const tool_crew *crew = w->crew;
   if (w->session.run) return VKF_OK;
-  if (is_sharing(w)) return vkf_session_create(crew->first->model, NULL, &w->session.run);
+  if (is_sharing(w)) return vkf_session_create(crew->first->model, &crew->first->run_how, &w->session.run);
   const char *device = w->device ? w->device : crew->n_devices ? crew->devices[0] : "";
   return tool_session_open_copy(&w->session, device, crew->folder);
 }

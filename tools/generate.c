@@ -24,6 +24,7 @@ static int generate_ids(const tool_args *args, const char *config) {
                                   .config_json = config,
                                   .on_token = session.terminal ? on_token : NULL,
                                   .user = &session,
+                                  .batch_size = args->batch_size,
                                   .top_logprobs = (uint32_t)args->top,
                                   .source_language = args->source_lang,
                                   .target_language = args->target_lang};
@@ -36,6 +37,16 @@ static int generate_ids(const tool_args *args, const char *config) {
   return tool_session_close(&session, exit_code);
 }
 
+/* An option that is for texts alone; NULL: there is none. */
+static const char *option_of_texts(const tool_args *args) {
+  return args->stops.n   ? "--stop"
+         : args->json    ? "--json"
+         : args->workers ? "--workers"
+         : args->long_   ? "--long"
+         : args->invalid ? "--invalid"
+                         : NULL;
+}
+
 static int run_generate(const tool_args *args) {
   char *config = NULL;
   bool files = args->inputs || args->outputs;
@@ -44,6 +55,9 @@ static int run_generate(const tool_args *args) {
                             !args->inputs    ? "no --inputs"
                             : !args->outputs ? "no --outputs"
                                              : "--prompt as well");
+  if (files && option_of_texts(args))
+    return tool_usage_error("generate", "expected no %s with --inputs and --outputs, which are ids",
+                            option_of_texts(args));
   for (size_t i = 0; i < args->stops.n; i++)
     if (!args->stops.at[i][0]) return tool_usage_error("generate", "--stop: expected a text, found an empty one");
   if (args->top && !files && !args->json)

@@ -26,7 +26,10 @@ static void print_summary(const char *folder, const vkf_model_info *m, const vkf
   if (m->encoder_layers) printf("%u encoder%s", m->encoder_layers, m->decoder_layers ? ", " : "\n");
   if (m->decoder_layers) printf("%u decoder\n", m->decoder_layers);
   printf("  width           %u, %u heads, feed-forward %u\n", m->d_model, m->n_heads, m->d_ff);
-  printf("  vocabulary      %u\n", m->vocab);
+  if (m->image[0])
+    printf("  images          %u x %u x %u: channels, height, width\n", m->image[0], m->image[1], m->image[2]);
+  else
+    printf("  vocabulary      %u\n", m->vocab);
   if (m->max_positions) {
     printf("  positions       %u\n", m->max_positions);
   } else {
@@ -87,15 +90,17 @@ static json_t *info_json(const vkf_model *model, const char *folder, const vkf_m
   json_t *unused = json_array();
   for (size_t i = 0; i < m->n_unused; i++)
     json_array_append_new(unused, json_string(vkf_model_unused_tensor(model, i)));
-  return json_pack("{s:s, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:o}",
-                   "format", "vkformer-info/1", "folder", tool_json_text(folder, strlen(folder)), "family", m->family,
-                   "architecture", vkf_architecture_name(m->architecture), "weights", vkf_storage_name(m->weights),
-                   "kv_cache", vkf_storage_name(m->kv_cache), "d_model", (json_int_t)m->d_model, "n_heads",
-                   (json_int_t)m->n_heads, "d_ff", (json_int_t)m->d_ff, "vocab", (json_int_t)m->vocab, "encoder_layers",
-                   (json_int_t)m->encoder_layers, "decoder_layers", (json_int_t)m->decoder_layers, "max_positions",
-                   (json_int_t)m->max_positions, "n_parameters", (json_int_t)m->n_parameters, "file_bytes",
-                   (json_int_t)m->file_bytes, "device_bytes", (json_int_t)m->device_bytes, "has_tokenizer",
-                   m->has_tokenizer, "can_generate", m->can_generate, "unused_tensors", unused);
+  return json_pack(
+      "{s:s, s:o, s:s, s:s, s:s, s:s, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:I, s:b, s:b, s:o,"
+      " s:[I, I, I]}",
+      "format", "vkformer-info/1", "folder", tool_json_text(folder, strlen(folder)), "family", m->family,
+      "architecture", vkf_architecture_name(m->architecture), "weights", vkf_storage_name(m->weights), "kv_cache",
+      vkf_storage_name(m->kv_cache), "d_model", (json_int_t)m->d_model, "n_heads", (json_int_t)m->n_heads, "d_ff",
+      (json_int_t)m->d_ff, "vocab", (json_int_t)m->vocab, "encoder_layers", (json_int_t)m->encoder_layers,
+      "decoder_layers", (json_int_t)m->decoder_layers, "max_positions", (json_int_t)m->max_positions, "n_parameters",
+      (json_int_t)m->n_parameters, "file_bytes", (json_int_t)m->file_bytes, "device_bytes", (json_int_t)m->device_bytes,
+      "has_tokenizer", m->has_tokenizer, "can_generate", m->can_generate, "unused_tensors", unused, "image",
+      (json_int_t)m->image[0], (json_int_t)m->image[1], (json_int_t)m->image[2]);
 }
 
 static int print_plan(tool_session *session, size_t batch, size_t length) {

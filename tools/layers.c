@@ -235,7 +235,7 @@ static int report(tool_session *session, const tool_args *args, const tool_atten
   if (exit_code == TOOL_OK && args->json) {
     json_t *list = json_array();
     for (size_t i = 0; i < n; i++) json_array_append_new(list, table_json(&tables[i]));
-    exit_code = tool_print_json(list);
+    exit_code = tool_print_json(json_pack("{s:s, s:o}", "format", "vkformer-layers/1", "stacks", list));
   } else if (exit_code == TOOL_OK && !args->output) {
     for (size_t i = 0; i < n; i++) print_table(&tables[i]);
   }
@@ -251,6 +251,7 @@ static int run_layers(const tool_args *args) {
   char *config = NULL;
   if (!args->logit_lens == !args->growth)
     return tool_usage_error("layers", "expected --logit-lens or --growth, found %s", args->growth ? "both" : "neither");
+  if (args->top && args->growth) return tool_usage_error("layers", "--top: expected --logit-lens, found --growth");
   if (args->top > MAX_TOP)
     return tool_usage_error("layers", "--top: expected at most %d, found %zu", MAX_TOP, args->top);
   if (args->output && tool_svg_check("layers", "output", args->output) != TOOL_OK) return TOOL_USAGE;

@@ -136,7 +136,7 @@ static int print_line(tool_lines *l, tool_line *line, const vkf_result *result) 
   const char *why = NULL;
   const vkf_skip_reason reason = line->row == TOOL_NO_ROW ? VKF_SKIP_NONE : vkf_result_skipped(result, line->row, &why);
   int exit_code = TOOL_OK;
-  if (reason != VKF_SKIP_NONE && is_rule(reason == VKF_SKIP_LONG ? l->args->long_ : l->args->invalid, "fail"))
+  if (reason != VKF_SKIP_NONE && is_rule(reason == VKF_SKIP_INVALID ? l->args->invalid : l->args->long_, "fail"))
     return refuse(l, line, why);
   l->skips.has_long |= reason == VKF_SKIP_LONG;
   if (reason != VKF_SKIP_NONE) exit_code = set_skipped(line, why);

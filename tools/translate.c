@@ -57,7 +57,8 @@ static int done(void *user, void *tag, const vkf_result *result) {
   for (size_t row = 0; sequences && row < sequences->shape[0]; row++)
     n_tokens += tool_translation_length(&t->lines, sequences, row);
   if (reason != VKF_SKIP_NONE) {
-    e->fails = reason == VKF_SKIP_LONG ? tool_long_is(t->lines.args, "fail") : tool_invalid_is(t->lines.args, "fail");
+    e->fails =
+        reason == VKF_SKIP_INVALID ? tool_invalid_is(t->lines.args, "fail") : tool_long_is(t->lines.args, "fail");
     e->is_long = reason == VKF_SKIP_LONG;
     exit_code = tool_translation_skip(e, why);
   }
@@ -186,6 +187,7 @@ static int hash_work(const translation *t, unsigned long long *out) {
                              a->invalid,
                              a->jsonl,
                              a->weights,
+                             a->activations,
                              a->kv_cache,
                              a->source_lang,
                              a->target_lang,

@@ -74,9 +74,10 @@ VKF_API vkf_status vkf_model_get_special_ids(const vkf_model *model, vkf_special
 
 /* Why a text has no result. */
 typedef enum vkf_skip_reason {
-  VKF_SKIP_NONE = 0,   /* it has one */
-  VKF_SKIP_LONG = 1,   /* it has too many tokens */
-  VKF_SKIP_INVALID = 2 /* it is not UTF-8, has no token, or has nothing to work on (a mask, for example) */
+  VKF_SKIP_NONE = 0,    /* it has one */
+  VKF_SKIP_LONG = 1,    /* it has too many tokens */
+  VKF_SKIP_INVALID = 2, /* it is not UTF-8, has no token, or has nothing to work on (a mask, for example) */
+  VKF_SKIP_MEMORY = 3   /* its keys and values have no room, even alone: kv_cache_bytes, or what the device has left */
 } vkf_skip_reason;
 /* For text number `text` of a call with skip_refused. why: NULL, or it gets a sentence, valid as long as the result, or
  * NULL if the text was not skipped. */

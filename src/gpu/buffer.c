@@ -78,7 +78,7 @@ static vkf_status allocate(vkf_gpu_buffer *buffer, vkf_gpu_memory memory, bool *
   VkMemoryPropertyFlags flags = properties->memoryTypes[type].propertyFlags;
   *mapped = vkf_gpu_memory_is_mapped(flags) && (memory != VKF_GPU_MEMORY_DEVICE || device->caps.host_visible);
   buffer->allocated_bytes = need.size;
-  const uint64_t now_bytes = device->root->now_bytes += need.size;
+  const uint64_t now_bytes = atomic_fetch_add(&device->root->now_bytes, need.size) + need.size;
   uint64_t peak_bytes = device->root->peak_bytes;
   while (peak_bytes < now_bytes && !atomic_compare_exchange_weak(&device->root->peak_bytes, &peak_bytes, now_bytes)) {
   }

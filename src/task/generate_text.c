@@ -224,7 +224,7 @@ static vkf_status take(void *user, const vkf_request *request, const vkf_generat
 static vkf_status refuse(void *user, const vkf_request *request) {
   writer *w = user;
   const prompt *p = request->user;
-  return vkf_task_parts_refuse(&w->parts, p->part->text, VKF_SKIP_LONG, "%s", w->session->env->message);
+  return vkf_task_parts_refuse(&w->parts, p->part->text, VKF_SKIP_MEMORY, "%s", w->session->env->message);
 }
 
 static vkf_status generate_all(writer *w) {
@@ -317,6 +317,7 @@ static vkf_status generate_text(vkf_session *session, const char *const *texts, 
   VKF_TRY(generate_all(&w));
   VKF_TRY(vkf_engine_result_create(session->env, &result));
   VKF_TRY(add_results(&w, result));
+  if (w.is_stopped) st = vkf_env_fail(session->env, VKF_ERROR_STOPPED, "the text callback asked to stop");
 done:
   for (size_t i = 0; i < w.n; i++) {
     vkf_text_stream_destroy(&w.prompts[i].stream);
@@ -328,9 +329,9 @@ done:
   vkf_task_parts_finish(&w.parts);
   vkf_text_finish(&w.rest);
   vkf_decode_generation_finish(&w.config);
-  if (st) vkf_engine_result_destroy(&result);
+  if (st && st != VKF_ERROR_STOPPED) vkf_engine_result_destroy(&result);
   *out = result;
-  return st ? st : w.is_stopped ? VKF_ERROR_STOPPED : VKF_OK;
+  return st;
 }
 
 vkf_status vkf_session_generate_text(vkf_session *session, const char *const *texts, size_t n,

@@ -70,7 +70,7 @@ static int prepare(void **state) {
 }
 
 static json_t *cell(const json_t *tables, const char *key, size_t row, size_t column) {
-  const json_t *rows = json_object_get(json_array_get(tables, 0), key);
+  const json_t *rows = json_object_get(json_array_get(json_object_get(tables, "stacks"), 0), key);
   json_t *found = json_array_get(json_array_get(rows, row), column);
   assert_non_null(found);
   return found;
@@ -93,14 +93,17 @@ static void test_known(void **state) {
       assert_float_equal(json_real_value(json_object_get(best, "probability")), 1 / (1 + others), 1e-6);
       assert_float_equal(json_real_value(cell(growth, "norms", row, c)), sqrt(own * own + its * its), 1e-4);
     }
-  assert_int_equal(json_array_size(json_object_get(json_array_get(lens, 0), "guesses")), LAYERS + 1);
+  assert_int_equal(json_array_size(json_object_get(json_array_get(json_object_get(lens, "stacks"), 0), "guesses")),
+                   LAYERS + 1);
+  assert_string_equal(json_string_value(json_object_get(lens, "format")), "vkformer-layers/1");
   json_decref(lens);
   json_decref(growth);
 }
 
 /* The last row is what the model says: its logits' largest, and that one's probability. */
 static void must_end_as(const char *layers, size_t row) {
-  json_t *tables = line_of(layers, 0), *run = json_load_file(getenv("RUN"), 0, NULL);
+  json_t *document = line_of(layers, 0), *tables = json_object_get(document, "stacks"),
+         *run = json_load_file(getenv("RUN"), 0, NULL);
   const json_t *positions = json_array_get(json_object_get(run, "logits"), 0);
   size_t c, i;
   json_t *logits, *x;
@@ -112,11 +115,11 @@ static void must_end_as(const char *layers, size_t row) {
     json_array_foreach(logits, i, x) if (json_number_value(x) > json_number_value(json_array_get(logits, best))) best =
         i;
     json_array_foreach(logits, i, x) sum += exp(json_number_value(x) - json_number_value(json_array_get(logits, best)));
-    const json_t *guess = json_array_get(cell(tables, "guesses", row, c), 0);
+    const json_t *guess = json_array_get(cell(document, "guesses", row, c), 0);
     assert_int_equal(json_integer_value(json_object_get(guess, "id")), best);
     assert_float_equal(json_real_value(json_object_get(guess, "probability")), 1 / sum, 1e-9);
   }
-  json_decref(tables);
+  json_decref(document);
   json_decref(run);
 }
 
@@ -157,6 +160,7 @@ static void test_pictures(void **state) {
       {"$V layers $T/gpt2 'w5 <eos>' --logit-lens -o $T/l.html && ! grep -q 'src=\\|href=' $T/l.html", 0, "", ""},
       {"$V layers $T/gpt2 w5", 2, "", "expected --logit-lens or --growth, found neither"},
       {"$V layers $T/gpt2 w5 --growth --logit-lens", 2, "", "found both"},
+      {"$V layers $T/gpt2 w5 --growth --top 2", 2, "", "--top: expected --logit-lens, found --growth"},
       {"$V layers $T/gpt2 w5 --growth -o $T/x.png", 2, "", "--output: expected a name that ends in .html or .svg"},
       {"$V layers $T/gpt2 w5 --logit-lens --top 101", 2, "", "--top: expected at most 100, found 101"},
       {"$V layers $T/labels w5 --logit-lens", 4, "",

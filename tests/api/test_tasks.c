@@ -496,6 +496,7 @@ static void generate_until_told(void **state) {
   params.batch_size = 1;
   /* the first one, in the caller's order; the other is not begun */
   assert_int_equal(vkf_session_generate_text(session_of(b.model), prompts, 2, &params, &result), VKF_ERROR_STOPPED);
+  assert_non_null(strstr(vkf_session_message(session_of(b.model)), "asked to stop"));
   assert_int_equal(p.n_calls, 3);
   assert_string_equal(vkf_result_text(result, 0), p.text[0]);
   assert_true(p.text[0][0] && !p.text[1][0]);

@@ -207,6 +207,9 @@ static void test_resumes(void **state) {
       {"cd $T; head -c 9 whole > d; printf 'vkformer-journal/2 0 1/1 1\\nnonsense\\n' > d.journal; "
        "eval \"$X -i in -o d --resume\"",
        4, "", "d.journal: expected a journal of vkformer"},
+      {"eval \"$X -i $T/bad -o $T/r8 --invalid fail --weights int8\"", 4, "", "line 101"},
+      {"eval \"$X -i $T/in -o $T/r8 --invalid fail --weights int8 --activations q8 --resume\"", 4, "",
+       "expected the model and the options of the run to resume"},
   };
   char message[256];
   program_row own[sizeof rows / sizeof rows[0]];
