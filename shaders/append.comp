@@ -22,7 +22,7 @@
 #endif
 #include "lib/kernel.glsl"
 #include "lib/format.glsl"
-#include "lib/spans.glsl"
+#include "lib/append.glsl"
 
 #ifdef PAIRS
 #define UNIT uint64_t
@@ -37,10 +37,6 @@
 layout(BINDING(0)) readonly buffer X { OF_X x[]; };
 layout(BINDING(1)) buffer K { UNIT k_cache[]; };
 layout(BINDING(2)) buffer V { UNIT v_cache[]; };
-layout(constant_id = VKF_C_APPEND_HEADS) const uint HEADS = 1;
-layout(constant_id = VKF_C_APPEND_KEY_WIDTH) const uint KEY_WIDTH = 0;
-layout(constant_id = VKF_C_APPEND_VALUE_WIDTH) const uint VALUE_WIDTH = 0;
-layout(constant_id = VKF_C_APPEND_IS_PACKED) const uint IS_PACKED = 0;
 #ifdef TURNED
 layout(BINDING(3)) readonly buffer Positions { uint positions[]; };
 layout(BINDING(4)) readonly buffer Table { float table[]; };
@@ -80,31 +76,28 @@ UNIT packed(uint from, uint width, uint i) {
 }
 
 void main() {
-  const uint tokens = dim[p.tokens], seq = gl_WorkGroupID.x / tokens, t = gl_WorkGroupID.x % tokens;
-  if (seq >= dim[p.seqs]) return;
-  Span span = Span(seq * tokens, tokens, dim[p.past], 0, seq, 0);
-  if (IS_PACKED != 0) span = span_of(SPANS, seq);
-  if (t >= span.queries) return;
-  const uint row = span.row + t, from = at[0].x + row * p.x_stride, place = span.first + span.past + t;
+  Place to;
+  if (!find_place(to)) return;
+  const uint from = at[0].x + to.row * p.x_stride;
 #ifdef TURNED
-  const uint angles = at[4].x + min(positions[at[3].x + row], p.n_positions - 1) * ROTARY;
+  const uint angles = at[4].x + min(positions[at[3].x + to.row], p.n_positions - 1) * ROTARY;
   for (uint c = FIRST_COLUMN; c < p.q_width; c += COLUMN_STEP)
-    store(row, c, p.q_width, turned(from + p.q_column + c, c % KEY_WIDTH, angles));
+    store(to.row, c, p.q_width, turned(from + p.q_column + c, c % KEY_WIDTH, angles));
 #else
   const uint angles = 0;
 #endif
   if (KEY_WIDTH != 0) {
     const uint units = (KEY_WIDTH + PER_UNIT - 1) / PER_UNIT;
     for (uint c = FIRST_COLUMN; c < HEADS * units; c += COLUMN_STEP) {
-      const uint head = c / units, to = ((span.slot * HEADS + head) * p.k_capacity + place) * units;
-      k_cache[at[1].x / WORDS + to + c % units] = packed_key(from + p.k_column + head * KEY_WIDTH, c % units, angles);
+      const uint head = c / units, base = ((to.slot * HEADS + head) * p.k_capacity + to.key) * units;
+      k_cache[at[1].x / WORDS + base + c % units] = packed_key(from + p.k_column + head * KEY_WIDTH, c % units, angles);
     }
   }
   if (VALUE_WIDTH != 0) {
     const uint units = (VALUE_WIDTH + PER_UNIT - 1) / PER_UNIT;
     for (uint c = FIRST_COLUMN; c < HEADS * units; c += COLUMN_STEP) {
-      const uint head = c / units, to = ((span.slot * HEADS + head) * p.v_capacity + place) * units;
-      v_cache[at[2].x / WORDS + to + c % units] =
+      const uint head = c / units, base = ((to.slot * HEADS + head) * p.v_capacity + to.key) * units;
+      v_cache[at[2].x / WORDS + base + c % units] =
           packed(from + p.v_column + head * VALUE_WIDTH, VALUE_WIDTH, c % units);
     }
   }

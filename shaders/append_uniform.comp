@@ -18,15 +18,11 @@
 #include "lib/kernel.glsl"
 #include "lib/store.glsl"
 #include "lib/pick.glsl"
-#include "lib/spans.glsl"
+#include "lib/append.glsl"
 
 layout(BINDING(1)) buffer K { uint64_t k_cache[]; };
 layout(BINDING(2)) buffer V { uint64_t v_cache[]; };
 layout(BINDING(3)) readonly buffer Positions { uint positions[]; };
-layout(constant_id = VKF_C_APPEND_HEADS) const uint HEADS = 1;
-layout(constant_id = VKF_C_APPEND_KEY_WIDTH) const uint KEY_WIDTH = 0;
-layout(constant_id = VKF_C_APPEND_VALUE_WIDTH) const uint VALUE_WIDTH = 0;
-layout(constant_id = VKF_C_APPEND_IS_PACKED) const uint IS_PACKED = 0;
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Vectors { vec4 at[SUBGROUP_SIZE / 2]; };
 layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Quads { vec4 at[SUBGROUP_SIZE]; };
 
@@ -52,14 +48,10 @@ void turn(uint64_t head, uint i, out vec2 first, out vec2 second) {
 }
 
 void main() {
-  const uint tokens = dim[p.tokens], seq = gl_WorkGroupID.x / tokens, t = gl_WorkGroupID.x % tokens;
-  if (seq >= dim[p.seqs]) return;
-  Span span = Span(seq * tokens, tokens, dim[p.past], 0, seq, 0);
-  if (IS_PACKED != 0) span = span_of(SPANS, seq);
-  if (t >= span.queries) return;
-  const uint row = span.row + t, place = span.first + span.past + t;
-  const uint64_t x = packUint2x32(at[0]) + row * p.x_stride * 4;
-  const uint64_t table = packUint2x32(at[4]) + min(positions[at[3].x + row], p.n_positions - 1) * KEY_WIDTH * 4;
+  Place to;
+  if (!find_place(to)) return;
+  const uint64_t x = packUint2x32(at[0]) + to.row * p.x_stride * 4;
+  const uint64_t table = packUint2x32(at[4]) + min(positions[at[3].x + to.row], p.n_positions - 1) * KEY_WIDTH * 4;
   [[unroll]] for (uint i = 0; i < STEPS; i++) PICK4(angles[i], Quads(table + 2 * i * STEP * 4).at[f])
   // Loops that test at their end: see norm_uniform.comp.
   uint column = 0;
@@ -68,15 +60,15 @@ void main() {
       [[unroll]] for (uint i = 0; i < STEPS; i++) {
         vec2 first, second;
         turn(x + (p.q_column + column) * 4, i, first, second);
-        store2(row, column + i * STEP + 2 * LANE, p.q_width, first);
-        store2(row, column + HALF + i * STEP + 2 * LANE, p.q_width, second);
+        store2(to.row, column + i * STEP + 2 * LANE, p.q_width, first);
+        store2(to.row, column + HALF + i * STEP + 2 * LANE, p.q_width, second);
       }
     } while ((column += KEY_WIDTH) < p.q_width);
   }
   uint head = 0;
   do {
-    const uint k_to = (at[1].x + ((span.slot * HEADS + head) * p.k_capacity + place) * KEY_WIDTH) / 2 + LANE;
-    const uint v_to = (at[2].x + ((span.slot * HEADS + head) * p.v_capacity + place) * VALUE_WIDTH) / 2 + LANE;
+    const uint k_to = (at[1].x + ((to.slot * HEADS + head) * p.k_capacity + to.key) * KEY_WIDTH) / 2 + LANE;
+    const uint v_to = (at[2].x + ((to.slot * HEADS + head) * p.v_capacity + to.key) * VALUE_WIDTH) / 2 + LANE;
     [[unroll]] for (uint i = 0; i < STEPS; i++) {
       vec2 first, second;
       turn(x + (p.k_column + head * KEY_WIDTH) * 4, i, first, second);
