@@ -75,7 +75,8 @@ typedef enum vkf_long_rule {
  * probable targets of each of its tokens and, where both sides share a vocabulary, its own tokens. Only these rows of
  * the head are computed; a result is as if all other ids were suppressed before the log-softmax, whatever else is in
  * the batch. For sessions of this model or of another one with the same vocabulary, in any thread; it outlives their
- * calls and is closed before the model. */
+ * calls and is closed before the model. Open and close it on the model's thread. VKF_ERROR_UNSUPPORTED: the model has
+ * no tokenizer; VKF_ERROR_FILE; VKF_ERROR_FORMAT names the line; vkf_context_message() says which. */
 typedef struct vkf_shortlist vkf_shortlist;
 VKF_API vkf_status vkf_shortlist_open(vkf_model *model, const char *path, size_t n_first, size_t n_best,
                                       vkf_shortlist **out);

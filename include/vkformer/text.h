@@ -14,6 +14,8 @@
  * tokenizer does not have (the message lists some that it has), or for a tokenizer without languages. A choice is for
  * one call. */
 typedef struct vkf_tokenizer vkf_tokenizer;
+/* VKF_ERROR_UNSUPPORTED: the folder has no tokenizer files, or they ask for something that this library does not do;
+ * VKF_ERROR_FILE; VKF_ERROR_FORMAT. vkf_context_message() says what was looked for or found. */
 VKF_API vkf_status vkf_tokenizer_open(vkf_context *ctx, const char *folder, vkf_tokenizer **out);
 /* Closes a tokenizer that was opened; of a model's it only sets the handle to NULL. */
 VKF_API void vkf_tokenizer_close(vkf_tokenizer **tokenizer);
@@ -62,6 +64,8 @@ typedef struct vkf_special_ids {
 } vkf_special_ids;
 #define VKF_SPECIAL_IDS_INIT .size = sizeof(vkf_special_ids)
 VKF_DEFINE_INIT(vkf_special_ids)
+/* VKF_ERROR_ARGUMENT: tokenizer or out is NULL. Every id is -1 if it is a session's
+ * and the model was closed. */
 VKF_API vkf_status vkf_tokenizer_get_special_ids(const vkf_tokenizer *tokenizer, vkf_special_ids *out);
 /* eos: the first one where there are several. */
 VKF_API vkf_status vkf_model_get_special_ids(const vkf_model *model, vkf_special_ids *out);

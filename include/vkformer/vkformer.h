@@ -101,7 +101,7 @@ typedef enum vkf_status {
 /* "0.1.0": the version of the library that is linked. */
 VKF_API const char *vkf_version(void);
 /* How many cores this process may use; at least 1. On CPU drivers a worker a core, each with a context of its own, is
- * the fastest way through many texts (docs/sessions.md). */
+ * the fastest way through many texts (docs/SPEED.md, "Workers, batches and memory"). */
 VKF_API uint32_t vkf_core_count(void);
 /* A short lower-case name ("out of device memory"); never NULL. */
 VKF_API const char *vkf_status_name(vkf_status status);
@@ -219,7 +219,7 @@ VKF_DEFINE_INIT(vkf_device_info)
 
 /* The number of Vulkan devices, and of ref, which is the last one. A missing loader or driver is no error. */
 VKF_API vkf_status vkf_context_list_devices(vkf_context *ctx, size_t *count);
-/* index < count. */
+/* VKF_ERROR_ARGUMENT: index is not below the count. */
 VKF_API vkf_status vkf_context_device_info(vkf_context *ctx, size_t index, vkf_device_info *out);
 
 /* selector: NULL (the environment variable VKF_DEVICE, else the best GPU, else a software driver), an index of the
@@ -413,6 +413,7 @@ typedef struct vkf_session_info {
 } vkf_session_info;
 #define VKF_SESSION_INFO_INIT .size = sizeof(vkf_session_info)
 VKF_DEFINE_INIT(vkf_session_info)
+/* VKF_ERROR_ARGUMENT: as for every call of a session that is in use or whose model was closed. */
 VKF_API vkf_status vkf_session_get_info(vkf_session *session, vkf_session_info *out);
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */

@@ -33,7 +33,7 @@ typedef struct vkf_search_input {
   const vkf_generation_config *config; /* that passed vkf_decode_generation_check() */
   const int32_t *prompt; /* [n_prompt]; NULL: decoder_start_token_id (else bos_token_id) alone, n_prompt ignored */
   uint32_t n_prompt;
-  const int32_t *pull; /* [n_pull], with prefix_bias_beta: what is more likely to follow the prompt; see pull() */
+  const int32_t *pull; /* [n_pull], with prefix_bias_beta: what is more likely to follow the prompt; see rank_all() */
   uint32_t n_pull;
   const int32_t *mask;   /* [n_prompt], 0: an id of the prompt that the model is not fed; NULL: it is fed all */
   const int32_t *source; /* [n_source]: what the encoder read; NULL for decoders */

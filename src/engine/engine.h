@@ -1,7 +1,8 @@
 /* engine: the room that sees all and implements the public header.
  *
- * Owns contexts, devices, open models with their plan caches, and results. Preconditions of callers are checked here,
- * once. Invariant: every public call begins with vkf_env_clear(), so the message is that of the last call that failed.
+ * Owns contexts, devices, open models, sessions with their plan caches, and results. Preconditions of callers are
+ * checked here, once. Invariant: every public call begins with vkf_env_clear(), so the message is that of the last call
+ * that failed.
  */
 #ifndef VKF_ENGINE_ENGINE_H
 #define VKF_ENGINE_ENGINE_H

@@ -1,4 +1,4 @@
-/* plan_cache: the plans of an open model with their programs, kept for later runs.
+/* plan_cache: the plans of a session with their programs, kept for later runs.
  *
  * A bucket is a set of rounded sizes, with one state (the caches of keys and values) and the programs that share it.
  * Buckets take turns with one memory: caches, inputs, intermediate values and results of any sizes are in the same
@@ -25,7 +25,7 @@ typedef struct vkf_cached_plan {
   uint32_t slots[VKF_INPUT_COUNT]; /* of the inputs; VKF_NO_SLOT: the plan does not read it */
 } vkf_cached_plan;
 
-/* What an open model keeps. */
+/* What a session keeps. */
 typedef struct vkf_plan_cache {
   vkf_env *env;
   vkf_backend *backend;

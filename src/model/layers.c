@@ -130,7 +130,7 @@ static uint32_t feed_forward(const vkf_model_stage *s, uint32_t i, uint32_t x, u
 
 /* ---- blocks ------------------------------------------------------------------------------------------------------ */
 
-/* The table of positions, as rows that are added to embeddings; VKF_OPERAND_NONE: there is none. */
+/* The table of positions, as rows that are added to embeddings; VKF_BUILD_NONE: there is none. */
 static vkf_build_operand position_table(const vkf_model_stage *s, uint32_t *n_positions, uint32_t *width) {
   const vkf_model_stack *stack = s->stack;
   const vkf_net *net = s->net;

@@ -11,7 +11,8 @@
 
 #include "engine/generation.h"
 
-/* Read are prompt, mask, source, line and sentence; they are valid until the request is taken or refused. */
+/* Read are prompt, pull, mask, source, line and sentence, with their numbers; they are valid until the request is taken
+ * or refused. */
 typedef struct vkf_request {
   vkf_search_input input;
   const int32_t *source_mask; /* [n_source]: 0 an id that is no token; NULL: there is none */
