@@ -1,6 +1,7 @@
 /* The names of public enumerators, as the program prints and reads them. */
 #include <vkformer/lab.h>
 
+#include "model/model.h"
 #include "op/format.h"
 
 /* NULL past the end. */
@@ -16,7 +17,6 @@ static const char *name_at(const char *const *names, size_t n, unsigned index) {
 
 VKF_DEFINE_NAMES(vkf_device_kind, "scalar", "software", "integrated", "discrete", "virtual", "other")
 VKF_DEFINE_NAMES(vkf_check_state, "not supported", "not checked", "ok", "failed")
-VKF_DEFINE_NAMES(vkf_architecture, "encoder-decoder", "encoder", "decoder")
 VKF_DEFINE_NAMES(vkf_scope, "case", "op", "node", "block")
 VKF_DEFINE_NAMES(vkf_stage, "encode", "decode")
 VKF_DEFINE_NAMES(vkf_clock, "device", "submit", "call")
@@ -25,6 +25,10 @@ VKF_DEFINE_NAMES(vkf_order_class, "ascending", "fast")
 const char *vkf_storage_name(vkf_storage storage) {
   if (storage == VKF_STORAGE_AUTO) return "auto";
   return (unsigned)storage <= VKF_FORMAT_COUNT ? vkf_format_get((vkf_format)(storage - 1))->name : NULL;
+}
+
+const char *vkf_architecture_name(vkf_architecture architecture) {
+  return vkf_model_architecture_name(architecture);
 }
 
 const char *vkf_dtype_name(vkf_dtype dtype) {

@@ -130,13 +130,8 @@ vkf_status vkf_model_get_layers(vkf_net *net, vkf_file_value config, const char 
 }
 
 const char *vkf_model_architecture_name(vkf_architecture architecture) {
-  switch (architecture) {
-    case VKF_ARCHITECTURE_ENCODER_DECODER:
-      return "encoder-decoder";
-    case VKF_ARCHITECTURE_ENCODER:
-      return "encoder";
-    case VKF_ARCHITECTURE_DECODER:
-      return "decoder";
-  }
-  return "?";
+  static const char *const names[] = {[VKF_ARCHITECTURE_ENCODER_DECODER] = "encoder-decoder",
+                                      [VKF_ARCHITECTURE_ENCODER] = "encoder",
+                                      [VKF_ARCHITECTURE_DECODER] = "decoder"};
+  return (unsigned)architecture < VKF_COUNT(names) ? names[architecture] : NULL;
 }

@@ -17,7 +17,8 @@
 
 typedef struct vkf_net vkf_net;
 
-const char *vkf_model_architecture_name(vkf_architecture architecture); /* "encoder-decoder", "encoder", "decoder" */
+/* "encoder-decoder", "encoder", "decoder"; NULL: there is no such architecture. */
+const char *vkf_model_architecture_name(vkf_architecture architecture);
 
 /* Strings belong to the net. Where there are two stacks, n_heads and d_ff are the encoder's. */
 typedef struct vkf_net_info {
