@@ -69,13 +69,8 @@ static int open_model(bench *b, json_t *config) {
 
 /* ---- one size ---------------------------------------------------------------------------------------------------- */
 
-/* A batch of random ids. */
-typedef struct batch {
-  vkf_array ids;
-  size_t n_sequences, length;
-} batch;
-
-static int batch_init(batch *out, size_t n_sequences, size_t length, size_t vocab) {
+/* Makes a batch of random ids. */
+static int batch_init(vkf_array *out, size_t n_sequences, size_t length, size_t vocab) {
   int32_t *ids = malloc(n_sequences * length * sizeof *ids);
   uint32_t random = 1;
   if (!ids) return tool_error("out of memory");
@@ -83,7 +78,7 @@ static int batch_init(batch *out, size_t n_sequences, size_t length, size_t voca
     random = random * 1664525u + 1013904223u; /* Numerical Recipes' generator: any ids do */
     ids[i] = (int32_t)((random >> 8) % vocab);
   }
-  *out = (batch){{"input_ids", VKF_I32, 2, {n_sequences, length}, ids}, n_sequences, length};
+  *out = (vkf_array){"input_ids", VKF_I32, 2, {n_sequences, length}, ids};
   return TOOL_OK;
 }
 
@@ -105,20 +100,20 @@ static void on_pass(void *user, const vkf_pass_info *pass) {
 }
 
 /* Verifies a small batch and counts the flops of the whole one. */
-static int verify(bench *b, const batch *all, const vkf_generate_params *generate, passes *out) {
+static int verify(bench *b, const vkf_array *all, const vkf_generate_params *generate, passes *out) {
   vkf_verify_params params = {VKF_VERIFY_PARAMS_INIT, .generate = generate};
   vkf_generate_params few = {VKF_GENERATE_PARAMS_INIT, .config_json = "{\"max_new_tokens\": 2}"};
-  size_t length = all->length < VERIFIED_TOKENS ? all->length : VERIFIED_TOKENS;
-  batch small;
+  size_t length = all->shape[1] < VERIFIED_TOKENS ? all->shape[1] : VERIFIED_TOKENS;
+  vkf_array small;
   passes verified = {0};
   *out = (passes){0};
   if (batch_init(&small, 1, length, 16) != TOOL_OK) return TOOL_FAILED;
   if (generate) params.generate = &few;
   tool_progress(&b->session, "verifying ...");
-  vkf_status status = vkf_model_verify(b->session.model, &small.ids, 1, &params, on_pass, &verified);
-  free(small.ids.data);
+  vkf_status status = vkf_model_verify(b->session.model, &small, 1, &params, on_pass, &verified);
+  free(small.data);
   params.cost_only = 1;
-  if (status == VKF_OK) status = vkf_model_verify(b->session.model, &all->ids, 1, &params, on_pass, out);
+  if (status == VKF_OK) status = vkf_model_verify(b->session.model, all, 1, &params, on_pass, out);
   out->ratio = verified.ratio;
   if (out->n == 1) out->prompt = out->step;
   return status == VKF_OK ? TOOL_OK : tool_session_fail(&b->session, status, "verifying");
@@ -145,15 +140,15 @@ static int on_token(void *user, size_t row, int32_t token) {
 }
 
 /* A call, from its begin to its end; its times are in *w. */
-static vkf_status call(bench *b, const batch *all, const vkf_generate_params *generate, watch *w) {
+static vkf_status call(bench *b, const vkf_array *all, const vkf_generate_params *generate, watch *w) {
   vkf_result *result = NULL;
   vkf_status status;
   w->last = tool_seconds();
   w->began = false;
   if (generate) {
-    status = vkf_session_generate(b->session.run, &all->ids, 1, generate, &result);
+    status = vkf_session_generate(b->session.run, all, 1, generate, &result);
   } else {
-    status = vkf_session_run(b->session.run, &all->ids, 1, NULL, &result);
+    status = vkf_session_run(b->session.run, all, 1, NULL, &result);
     if (w->n_prompts < MAX_RUNS) w->prompt_ns[w->n_prompts++] = (tool_seconds() - w->last) * 1e9;
   }
   vkf_result_destroy(&result);
@@ -161,7 +156,7 @@ static vkf_status call(bench *b, const batch *all, const vkf_generate_params *ge
 }
 
 /* Calls until the time is over; those of the first fifth of it warm up and do not count. */
-static int time_calls(bench *b, const batch *all, const vkf_generate_params *generate, watch *w) {
+static int time_calls(bench *b, const vkf_array *all, const vkf_generate_params *generate, watch *w) {
   double seconds = b->args->seconds > 0 ? b->args->seconds : 2, begin = tool_seconds();
   vkf_status status = VKF_OK;
   do status = call(b, all, generate, w);
@@ -205,7 +200,7 @@ static void add_row(bench *b, const char *problem, const char *name, const vkf_p
 static int time_size(bench *b, const char *kind, size_t n_sequences, size_t length,
                      const vkf_generate_params *generate) {
   vkf_model_info info = {VKF_MODEL_INFO_INIT};
-  batch all;
+  vkf_array all;
   passes p;
   watch w = {.prompt_ns = calloc(MAX_RUNS, sizeof(double)), .step_ns = calloc(MAX_RUNS, sizeof(double))};
   char problem[160];
@@ -227,7 +222,7 @@ static int time_size(bench *b, const char *kind, size_t n_sequences, size_t leng
             n_sequences * length);
     if (generate) add_row(b, problem, "step", &p.step, p.ratio, w.step_ns, w.n_steps, n_sequences);
   }
-  free(all.ids.data);
+  free(all.data);
 done:
   free(w.prompt_ns);
   free(w.step_ns);

@@ -4,7 +4,6 @@
 
 #include <pthread.h>
 
-#include "decode/batch.h"
 #include "decode/generation_config.h"
 #include "decode/logprobs.h"
 #include "engine/plan_cache.h"

@@ -12,7 +12,6 @@
 #include <vkformer/vkformer.h>
 
 /* Values of vkf_caps.driver_id that other rooms name (VkDriverId, an enumeration that only grows). */
-#define VKF_DRIVER_ID_UNKNOWN 0
 #define VKF_DRIVER_ID_SWIFTSHADER 10
 #define VKF_DRIVER_ID_LAVAPIPE 13
 #define VKF_DRIVER_ID_V3DV 19

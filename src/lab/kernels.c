@@ -4,7 +4,6 @@
 
 #include "engine/engine.h"
 #include "tune/problem.h"
-#include "tune/tuned.h"
 
 typedef struct listing {
   vkf_case c;

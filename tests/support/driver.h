@@ -113,7 +113,6 @@ static inline void driver_closes(void **state) {
   driver_close(driver_shared());
 }
 
-#define DRIVER_TEST_SHARED(name) cmocka_unit_test_setup(name, driver_setup_shared)
 #define DRIVER_MAIN_SHARED(...) DRIVER_MAIN(__VA_ARGS__, cmocka_unit_test(driver_closes))
 #define DRIVER_TEST(name) cmocka_unit_test_setup_teardown(name, driver_setup, driver_teardown)
 #define DRIVER_TEST_PLAIN(name) cmocka_unit_test_setup_teardown(name, driver_setup_plain, driver_teardown)

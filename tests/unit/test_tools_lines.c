@@ -125,7 +125,7 @@ static void test_long(void **state) {
 /* Vectors of a line in parts are those of its tokens together; scores are averaged. */
 static void test_joined(void **state) {
   (void)state;
-  enum { N_PARTS = 2, N_TOKENS = 40 };
+  enum { N_TOKENS = 40 };
   static const char make[] =
       "a=$(for i in $(seq 38); do printf 'w%d ' $((i + 5)); done); b=$(for i in $(seq 38); do printf 'w%d ' $((i + "
       "50)); "
