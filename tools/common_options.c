@@ -37,8 +37,9 @@ static const tool_option model_options[] = {
     {"kv-cache", 0, TOOL_TEXT, offsetof(tool_args, kv_cache), "FORMAT",
      "keys and values of decoders as f32 (default) or f16"},
     {"kv-cache-bytes", 0, TOOL_BYTES, offsetof(tool_args, kv_cache_bytes), "N",
-     "of each worker they take at most N bytes of its device; what\ndoes not fit waits. Default: what the device has "
-     "left"},
+     "bytes that each worker's keys and values may take; what does\nnot fit waits, what never fits is skipped. "
+     "Default: "
+     "what the\ndevice has left"},
 };
 const tool_option_group tool_model_options = TOOL_GROUP("How the model is stored (sums are float32)", model_options);
 

@@ -31,8 +31,8 @@ extern const tool_option_group tool_crew_options;
 /* Opens `first` and chooses the driver's threads and the workers; close both either way. is_batched: batches may have
  * more than one text. TOOL_OK, or another exit code after a message. */
 int tool_crew_open(tool_crew *crew, const tool_args *args, tool_session *first, const char *folder, bool is_batched);
-/* Calls job(user, model, i) for every i < n, at the same time on several threads, each i once; a worker whose job fails
- * gets no more, and the first worker does that job again. What the first worker fails in is the result, with the
+/* Calls job(user, session, i) for every i < n, at the same time on several threads, each i once; a worker whose job
+ * fails gets no more, and the first worker does that job again. What the first worker fails in is the result, with the
  * message in its session; some jobs are not done then. */
 vkf_status tool_crew_run(tool_crew *crew, size_t n, vkf_status (*job)(void *user, vkf_session *session, size_t i),
                          void *user);

@@ -181,6 +181,9 @@ int tool_args_check_files(const tool_args *args);
 /* The same of one file (files.c). */
 int tool_check_input(const char *option, const char *path);
 int tool_check_output(const char *option, const char *path);
+/* TOOL_USAGE after a message if `output`, which is written while `input` (NULL: standard input) is read, is the same
+ * file (files.c). output NULL: there is none. */
+int tool_refuse_same_file(const char *command, const char *input, const char *output);
 /* Keeps standard output for the file "-"; whatever else is printed goes to standard error from now on. False: errno. */
 bool tool_take_output(void);
 void tool_command_help(const tool_command *command, FILE *file);
@@ -234,9 +237,6 @@ int tool_session_close_device(tool_session *session, int exit_code);
 /* Why the last call failed: of the model's session, else of the context; "": none did. */
 const char *tool_session_message(const tool_session *session);
 /* Tells the library's message of the call that failed, after the words of `where` (NULL: none). Its exit code. */
-/* TOOL_USAGE after a message if `output`, which is written while `input` (NULL: standard input) is read, is the same
- * file. output NULL: there is none. */
-int tool_refuse_same_file(const char *command, const char *input, const char *output);
 int tool_session_fail(tool_session *session, vkf_status status, const char *where);
 
 /* A line that is written over and over on a terminal, and nothing elsewhere. */
