@@ -32,10 +32,10 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
          vkf_turns_of(VKF_CEIL_DIV(p->attention.keys, v->tile.attention.keys) + 1, tile) + results;
 }
 
-/* Sums of values, scores, and in each turn weights and a vector of values. */
+/* Sums of values, scores, and in each turn weights and a vector of values; a maximum and a sum of an own row. */
 static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t rows = v->tile.attention.lane_rows, blocks = v->tile.attention.keys / VKF_KEY_BLOCK;
-  return rows * (4 * VKF_CEIL_DIV(p->attention.value_width, 64) + blocks + 4 + 1) + blocks + 4 +
+  return rows * (4 * VKF_CEIL_DIV(p->attention.value_width, 64) + blocks + 4 + 1) + blocks + 4 + 2 +
          VKF_ATTENTION_PLACE_REGISTERS;
 }
 
