@@ -3,6 +3,7 @@
 #define VKF_ENGINE_OPENED_H
 
 #include <pthread.h>
+#include <stdatomic.h>
 
 #include "decode/generation_config.h"
 #include "decode/logprobs.h"
@@ -52,6 +53,7 @@ struct vkf_session {
   vkf_slots *slots;            /* NULL: there are none */
   vkf_tokenizer tokenizer;     /* the model's, for this session's thread */
   pthread_mutex_t busy;        /* held during a call */
+  atomic_bool is_closing;      /* its model is being closed: no call begins any more */
   const void *_Atomic refused; /* whose last call was refused, because another thread ran one */
   vkf_session *next;           /* of the context */
 };

@@ -27,8 +27,8 @@ static vkf_status make_backend(vkf_session *s) {
   return VKF_OK;
 }
 
-/* Frees all that depends on the model. */
-static void part(vkf_session *s) {
+/* Frees all that depends on the model. The session still has it, so that closing it waits. */
+static void free_parts(vkf_session *s) {
   vkf_engine_slots_destroy(&s->slots);
   if (s->plan_cache.env) {
     vkf_engine_plan_cache_report(&s->plan_cache);
@@ -38,13 +38,12 @@ static void part(vkf_session *s) {
   if (s->backend) s->backend->table->destroy(&s->backend);
   vkf_gpu_device_destroy(&s->gpu);
   s->tokenizer.shared = NULL;
-  s->model = NULL;
 }
 
 static void destroy(vkf_session **session) {
   vkf_session *s = *session;
   if (!s) return;
-  part(s);
+  free_parts(s);
   pthread_mutex_destroy(&s->busy);
   vkf_env_free(&s->ctx->env, s);
   *session = NULL;
@@ -91,11 +90,12 @@ void vkf_session_destroy(vkf_session **session) {
   if (!session || !*session || vkf_env_in_callback(&(*session)->own, "vkf_session_destroy")) return;
   vkf_session *s = *session, **at = &s->ctx->sessions;
   pthread_mutex_lock(&s->busy); /* a call of another thread ends first */
-  pthread_mutex_unlock(&s->busy);
+  free_parts(s);
   pthread_mutex_lock(&s->ctx->lock);
   while (*at != s) at = &(*at)->next;
   *at = s->next;
   pthread_mutex_unlock(&s->ctx->lock);
+  pthread_mutex_unlock(&s->busy);
   destroy(session);
 }
 
@@ -107,11 +107,13 @@ void vkf_engine_sessions_part(vkf_model *model) {
     pthread_mutex_lock(&ctx->lock);
     for (vkf_session *s = ctx->sessions; s; s = s->next) {
       if (s->model != model) continue;
+      atomic_store(&s->is_closing, true);
       if (pthread_mutex_trylock(&s->busy)) { /* its callback may want the context's lock */
         is_running = true;
         continue;
       }
-      part(s);
+      free_parts(s);
+      s->model = NULL;
       pthread_mutex_unlock(&s->busy);
     }
     pthread_mutex_unlock(&ctx->lock);

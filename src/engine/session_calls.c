@@ -33,7 +33,7 @@ vkf_status vkf_engine_session_begin(vkf_session *s, const char *call) {
   const void *refused = &here;
   atomic_compare_exchange_strong(&s->refused, &refused, NULL);
   vkf_env_clear(&s->own);
-  if (!s->model)
+  if (!s->model || atomic_load(&s->is_closing))
     VKF_FAIL(&s->own, VKF_ERROR_ARGUMENT,
              "%s: expected a session of a model that is open, found one whose model was "
              "closed",
