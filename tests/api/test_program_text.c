@@ -59,6 +59,9 @@ static void test_prompts(void **state) {
   must_print(
       "$V generate $T/gpt2 --prompt 'w5 w6 w7' --prompt w9 -b 2 --max-new-tokens 2 --kv-cache-bytes 20000 | head -1",
       " w125 w30\n");
+  /* no hint at --long, which does not help */
+  must_print("$V generate $T/gpt2 --prompt w9 --max-new-tokens 2 --kv-cache-bytes 1 2>&1 >$T/o | tail -1",
+             "vkformer: skipped 1 of 1 text\n");
   must_print("printf 'w5 w6 w7\\nw5 w6 w7' | $V generate $T/gpt2 --max-new-tokens 2", " w125 w30\n w125 w30\n");
   json_t *line = line_of("$V generate $T/gpt2 -p 'w5 w6 w7' --max-new-tokens 2 --json --top-logprobs 1", 0);
   json_t *ids = json_object_get(line, "ids"), *tokens = json_object_get(line, "logprobs");
