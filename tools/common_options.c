@@ -38,8 +38,7 @@ static const tool_option model_options[] = {
      "keys and values of decoders as f32 (default) or f16"},
     {"kv-cache-bytes", 0, TOOL_BYTES, offsetof(tool_args, kv_cache_bytes), "N",
      "bytes that each worker's keys and values may take; what does\nnot fit waits, what never fits is skipped. "
-     "Default: "
-     "what the\ndevice has left"},
+     "Default: what the\ndevice has left"},
 };
 const tool_option_group tool_model_options = TOOL_GROUP("How the model is stored (sums are float32)", model_options);
 

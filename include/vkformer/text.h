@@ -64,8 +64,8 @@ typedef struct vkf_special_ids {
 } vkf_special_ids;
 #define VKF_SPECIAL_IDS_INIT .size = sizeof(vkf_special_ids)
 VKF_DEFINE_INIT(vkf_special_ids)
-/* VKF_ERROR_ARGUMENT: tokenizer or out is NULL. Every id is -1 if it is a session's
- * and the model was closed. */
+/* Every id is -1 where the tokenizer is a session's whose model was closed. VKF_ERROR_ARGUMENT: tokenizer or out is
+ * NULL. */
 VKF_API vkf_status vkf_tokenizer_get_special_ids(const vkf_tokenizer *tokenizer, vkf_special_ids *out);
 /* eos: the first one where there are several. */
 VKF_API vkf_status vkf_model_get_special_ids(const vkf_model *model, vkf_special_ids *out);

@@ -395,12 +395,11 @@ const char *vkf_kern_module(const vkf_variant *v, uint32_t stage, const vkf_prob
   const bool scales = stage > rounds_x && vkf_format_get(format)->block,
              stored = own ? format != VKF_FORMAT_F32 : scales;
   const char *before = v->family->quantise ? v->family->quantise : "quantise";
-  const char *module = own ? v->module : rounds_x ? before : v->combine;
-  for (int written_out = !caps->indexed_registers; written_out >= 0; written_out--) {
-    snprintf(buffer, size, "%s%s%s%s%s%s", module, own && v->access == VKF_ACCESS_TEXEL ? "_texel" : "",
-             written_out ? "_written_out" : "", stored ? "_" : "", stored ? vkf_format_get(format)->name : "",
-             p->reproducible ? "_reproducible" : "");
-    if (written_out && vkf_kern_spirv_find(vkf_kern_spirv_table, buffer)) break;
+  const char *module = own ? v->module : rounds_x ? before : v->combine, *forms[] = {"_written_out", ""};
+  for (size_t i = caps->indexed_registers; i < VKF_COUNT(forms); i++) { /* the first one that the build has */
+    snprintf(buffer, size, "%s%s%s%s%s%s", module, own && v->access == VKF_ACCESS_TEXEL ? "_texel" : "", forms[i],
+             stored ? "_" : "", stored ? vkf_format_get(format)->name : "", p->reproducible ? "_reproducible" : "");
+    if (vkf_kern_spirv_find(vkf_kern_spirv_table, buffer)) break;
   }
   return buffer;
 }
