@@ -99,11 +99,10 @@ void clear_row(uint i) {
 }
 
 void finish_row(uint i, uint row, uint column0, uint M) {
-#define FINISH(j) \
-  if (column0 + (j) * ACROSS < p.n) finish(row, column0 + (j) * ACROSS, sums[i * MAX_TILE + (j)])
-  if (row < M) {
-    EACH_8(TN, FINISH)
-  }
+#define FINISH(j)                               \
+  if (row < M && column0 + (j) * ACROSS < p.n) \
+  finish(row, column0 + (j) * ACROSS, sums[i * MAX_TILE + (j)])
+  EACH_8(TN, FINISH)
 }
 
 void main() {
