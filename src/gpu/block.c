@@ -34,6 +34,17 @@ static vkf_status remember(vkf_gpu_block *block, const vkf_gpu_access *access) {
   return VKF_OK;
 }
 
+/* Without a second entry for dispatches of one pipeline that follow each other. */
+static vkf_status note_fresh(vkf_gpu_block *block, vkf_gpu_pipeline *pipeline) {
+  if (pipeline->has_run || (block->n_fresh > 0 && block->fresh[block->n_fresh - 1] == pipeline)) return VKF_OK;
+  vkf_gpu_pipeline **fresh =
+      vkf_env_grow(block->device->env, block->fresh, &block->fresh_capacity, block->n_fresh + 1, sizeof(*fresh));
+  if (!fresh) return VKF_ERROR_MEMORY;
+  block->fresh = fresh;
+  block->fresh[block->n_fresh++] = pipeline;
+  return VKF_OK;
+}
+
 static void barrier(vkf_gpu_block *block, uint32_t by) {
   vkf_gpu_record_barrier(block->device, block->commands, by, block->logged ? &block->log : NULL);
   block->n_barriers++;
@@ -190,6 +201,7 @@ vkf_status vkf_gpu_block_dispatch(vkf_gpu_block *block, const vkf_gpu_dispatch *
   VKF_TRY(check(block, dispatch));
   VKF_TRY(vkf_gpu_sets_make(block->device, &block->sets, dispatch, &set));
   VKF_TRY(order(block, dispatch));
+  VKF_TRY(note_fresh(block, dispatch->pipeline));
   vk->CmdBindPipeline(block->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->handle);
   if (set)
     vk->CmdBindDescriptorSets(block->commands, VK_PIPELINE_BIND_POINT_COMPUTE, pipeline->layout->pipeline, 0, 1, &set,
@@ -240,6 +252,7 @@ void vkf_gpu_block_destroy(vkf_gpu_block **block) {
   vkf_arena_finish(&it->labels);
   vkf_env_free(device->env, it->timed_labels);
   vkf_env_free(device->env, it->recent);
+  vkf_env_free(device->env, it->fresh);
   vkf_env_free(device->env, it->label);
   vkf_env_free(device->env, it);
 }

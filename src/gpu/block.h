@@ -36,6 +36,9 @@ struct vkf_gpu_block {
   uint32_t max_timed;
   const char **timed_labels; /* [max_timed] */
 
+  vkf_gpu_pipeline **fresh; /* that had not run when they were recorded; none after the first submit */
+  size_t n_fresh, fresh_capacity;
+
   uint64_t n_submits, pending_serial; /* pending if over device->completed */
   bool listed;                        /* in the submit that is being put together */
 };

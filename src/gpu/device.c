@@ -52,7 +52,9 @@ static vkf_status create_handle(vkf_gpu_device *device, const vkf_gpu_adapter *a
       .pQueueCreateInfos = &queue,
       .enabledExtensionCount = (uint32_t)vkf_gpu_features_extensions(&device->caps, &offered, names),
       .ppEnabledExtensionNames = names};
+  const bool alone = vkf_gpu_compile_begin(&device->caps);
   VkResult r = vk->CreateDevice(adapter->handle, &info, NULL, &device->handle);
+  vkf_gpu_compile_end(alone);
   vkf_gpu_extensions_finish(device->env, &offered);
   VKF_CALL(vkf_gpu_device_result(device, r, "vkCreateDevice"));
   device->owned = true;

@@ -222,6 +222,17 @@ static vkf_status make(vkf_gpu_instance *instance, const vkf_gpu_instance_params
 /* Manifests reach the loader through the environment, which belongs to the process: one instance is made at a time. */
 static pthread_mutex_t making = PTHREAD_MUTEX_INITIALIZER;
 
+bool vkf_gpu_compile_begin(const vkf_caps *caps) {
+  const bool alone = caps->driver_id == VKF_DRIVER_ID_LAVAPIPE &&
+                     caps->driver_version >= VK_MAKE_API_VERSION(0, 23, 0, 0) && getenv("LP_NATIVE_VECTOR_WIDTH");
+  if (alone) pthread_mutex_lock(&making);
+  return alone;
+}
+
+void vkf_gpu_compile_end(bool alone) {
+  if (alone) pthread_mutex_unlock(&making);
+}
+
 vkf_status vkf_gpu_instance_create(vkf_env *env, const vkf_gpu_instance_params *params, vkf_gpu_instance **out) {
   static const vkf_gpu_instance_params defaults;
   if (!params) params = &defaults;

@@ -125,6 +125,7 @@ typedef struct job {
   const vkf_gpu_pipeline_params *params;
   vkf_gpu_pipeline *pipeline; /* NULL once it is in the device's list */
   VkSpecializationMapEntry *entries;
+  bool is_done;
   VkResult result;
   const char *what; /* the call that `result` is of */
 } job;
@@ -137,6 +138,7 @@ typedef struct jobs {
 
 static void make(const vkf_gpu_device *device, job *j) {
   const vkf_gpu_pipeline_params *params = j->params;
+  j->is_done = true;
   VkShaderModule module = VK_NULL_HANDLE;
   VkSpecializationInfo constants = {.mapEntryCount = params->n_constants,
                                     .pMapEntries = j->entries,
@@ -171,7 +173,22 @@ static void make(const vkf_gpu_device *device, job *j) {
 static void make_part(void *user, uint32_t thread, size_t i) {
   (void)thread;
   const jobs *all = user;
-  make(all->device, &all->at[i]);
+  if (!all->at[i].is_done) make(all->device, &all->at[i]);
+}
+
+static bool reads_texels(const vkf_gpu_pipeline_params *params) {
+  for (uint32_t i = 0; i < params->n_bindings; ++i)
+    if (kind_of(params, i) != VKF_GPU_BINDING_STORAGE) return true;
+  return false;
+}
+
+static void make_all(const vkf_gpu_device *device, jobs *all) {
+  const bool alone = vkf_gpu_compile_begin(&device->caps);
+  for (size_t i = 0; alone && i < all->n; ++i) /* lavapipe may compile its fetch of a texel here */
+    if (reads_texels(all->at[i].params)) make(device, &all->at[i]);
+  /* With validation layers on one thread: their messages go to the caller's log. */
+  vkf_parallel(all->n, vkf_gpu_validation_enabled(device) ? 1 : vkf_cores(), make_part, all);
+  vkf_gpu_compile_end(alone);
 }
 
 /* All of a job that needs the environment: memory and the layout. */
@@ -233,8 +250,7 @@ static vkf_status make_wanted(vkf_gpu_device *device, const vkf_gpu_pipeline_par
   }
   if (all.n == 0) goto done;
   uint64_t begin = vkf_clock_ns();
-  /* With validation layers on one thread: their messages go to the caller's log. */
-  vkf_parallel(all.n, vkf_gpu_validation_enabled(device) ? 1 : vkf_cores(), make_part, &all);
+  make_all(device, &all);
   device->root->pipelines_ns += vkf_clock_ns() - begin;
   for (size_t i = 0; i < all.n; ++i) VKF_TRY(end_job(device, &all.at[i]));
 done:

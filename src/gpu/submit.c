@@ -23,9 +23,30 @@ static vkf_status check(vkf_gpu_device *device, const vkf_gpu_block *block) {
   return VKF_OK;
 }
 
+static bool has_fresh(const vkf_gpu_block *block) {
+  for (size_t i = 0; i < block->n_fresh; ++i)
+    if (!block->fresh[i]->has_run) return true;
+  return false;
+}
+
+static void set_run(vkf_gpu_block *block) {
+  for (size_t i = 0; i < block->n_fresh; ++i) block->fresh[i]->has_run = true;
+  block->n_fresh = 0;
+}
+
+/* With kernels that have never run. */
+static vkf_status submit_alone(vkf_gpu_device *device, VkCommandBuffer *commands, uint32_t n, uint64_t *serial) {
+  const bool alone = vkf_gpu_compile_begin(&device->caps);
+  vkf_status st = vkf_gpu_submit_commands(device, commands, n, serial);
+  if (st == VKF_OK && alone) st = vkf_gpu_wait_all(device);
+  vkf_gpu_compile_end(alone);
+  return st;
+}
+
 vkf_status vkf_gpu_submit(vkf_gpu_device *device, vkf_gpu_block *const *blocks, size_t n_blocks, uint64_t *serial) {
   vkf_status st = VKF_OK;
   size_t n_listed = 0;
+  bool fresh = false;
   VKF_TRY(vkf_gpu_device_alive(device));
   VkCommandBuffer *commands =
       vkf_env_grow(device->env, device->submit_list, &device->submit_capacity, n_blocks + 1, sizeof(*commands));
@@ -35,14 +56,16 @@ vkf_status vkf_gpu_submit(vkf_gpu_device *device, vkf_gpu_block *const *blocks, 
     VKF_TRY(check(device, blocks[n_listed]));
     blocks[n_listed]->listed = true;
     commands[n_listed] = blocks[n_listed]->commands;
+    fresh |= has_fresh(blocks[n_listed]);
   }
   vkf_gpu_submit_log_begin(device);
   for (size_t i = 0; i < n_blocks && device->logging; ++i) vkf_gpu_log_append_all(&device->log, &blocks[i]->log);
   vkf_gpu_submit_log_end(device);
-  VKF_TRY(vkf_gpu_submit_commands(device, commands, (uint32_t)n_blocks, serial));
+  VKF_TRY((fresh ? submit_alone : vkf_gpu_submit_commands)(device, commands, (uint32_t)n_blocks, serial));
   for (size_t i = 0; i < n_blocks; ++i) {
     blocks[i]->pending_serial = device->submitted;
     blocks[i]->n_submits++;
+    set_run(blocks[i]);
   }
 done:
   for (size_t i = 0; i < n_listed; ++i) blocks[i]->listed = false;

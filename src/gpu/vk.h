@@ -151,6 +151,13 @@ struct vkf_gpu_instance {
   vkf_gpu_adapter *adapters;
 };
 
+/* Around what makes a driver compile: devices, pipelines, the first run of each pipeline. `alone` is what the end takes:
+ * nothing else in the process compiles. lavapipe 26.2.6 stores 256 as its vector width at the beginning of every
+ * compilation, and then what LP_NATIVE_VECTOR_WIDTH says (22.3.6 does so once in a process). Code that another thread
+ * compiles in that moment mixes both widths: it crashes or computes something else, and the driver's cache keeps it. */
+bool vkf_gpu_compile_begin(const vkf_caps *caps);
+void vkf_gpu_compile_end(bool alone);
+
 /* ---- facts and features ------------------------------------------------------------------------------------------ */
 
 /* The names of extensions that a device offers, or that a caller enabled. */
@@ -260,6 +267,7 @@ struct vkf_gpu_pipeline {
   uint32_t spills; /* vkf_gpu_pipeline_spills() */
   vkf_gpu_layout *layout;
   VkPipeline handle;
+  _Atomic bool has_run; /* lavapipe compiles when a pipeline first runs */
   struct vkf_gpu_pipeline *next;
 };
 

@@ -184,6 +184,47 @@ static void a_pending_block_is_refused(void **state) {
   close_gpu(g);
 }
 
+static vkf_status as_lavapipe_26(void *user, vkf_caps *caps) {
+  (void)user;
+  caps->driver_id = VKF_DRIVER_ID_LAVAPIPE;
+  caps->driver_version = 26u << 22;
+  return VKF_OK;
+}
+
+/* A block that has not been waited for may not be submitted again: so a second submit shows that the first one was. */
+static void what_compiles_in_a_submit_is_waited_for(void **state) {
+  (void)state;
+  static const char width[] = "LP_NATIVE_VECTOR_WIDTH";
+  const vkf_gpu_device_params params = {.lower = as_lavapipe_26};
+  char *before = getenv(width) ? strdup(getenv(width)) : NULL;
+  setenv(width, "256", 1);
+  gpu fixture, *g = &fixture;
+  open_gpu(g, &params);
+  buffers it;
+  make_buffers(g, &it);
+  scale_dispatch s;
+  vkf_gpu_block *blocks[2];
+  for (int i = 0; i < 2; ++i) {
+    blocks[i] = begin_block(g, "block");
+    OK(vkf_gpu_block_dispatch(blocks[i], &scale_init(g, &s, "scale", it.a, it.b, N, 2, 0)->d));
+    OK(vkf_gpu_block_dispatch(blocks[i], &scale_init(g, &s, "scale", it.b, it.c, N, 3, (uint32_t)i)->d));
+    OK(vkf_gpu_block_end(blocks[i]));
+  }
+  OK(vkf_gpu_submit(g->device, &blocks[0], 1, NULL)); /* its pipeline is new */
+  OK(vkf_gpu_submit(g->device, &blocks[0], 1, NULL)); /* no longer */
+  REFUSED(VKF_ERROR_ARGUMENT, "not waited for", vkf_gpu_submit(g->device, &blocks[0], 1, NULL));
+  OK(vkf_gpu_submit(g->device, &blocks[1], 1, NULL)); /* the second one is */
+  OK(vkf_gpu_submit(g->device, blocks, 2, NULL));
+  REFUSED(VKF_ERROR_ARGUMENT, "not waited for", vkf_gpu_submit(g->device, blocks, 2, NULL));
+  OK(vkf_gpu_wait_all(g->device));
+  expect_scaled(g, it.c, N, 2 * 3, 1);
+  for (int i = 0; i < 2; ++i) vkf_gpu_block_destroy(&blocks[i]);
+  destroy_buffers(&it);
+  close_gpu(g);
+  before ? setenv(width, before, 1) : unsetenv(width);
+  free(before);
+}
+
 /* Drivers may give more sets than a pool promised, but need not: pools are added in time. */
 static void pools_give_what_they_promised(void **state) {
   (void)state;
@@ -370,6 +411,7 @@ int main(void) {
       cmocka_unit_test(blocks_run_in_order),
       cmocka_unit_test(many_submits_in_flight),
       cmocka_unit_test(a_pending_block_is_refused),
+      cmocka_unit_test(what_compiles_in_a_submit_is_waited_for),
       cmocka_unit_test(a_buffer_in_use_is_waited_for),
       cmocka_unit_test(pools_give_what_they_promised),
       cmocka_unit_test(arguments_are_checked),
