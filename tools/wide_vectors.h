@@ -34,7 +34,8 @@ static inline bool tool_cpu_has_avx512(void) {
 #endif
 }
 
-/* Where Mesa keeps what it compiled for vectors of so many bits. mesa, xdg, home: the values of TOOL_MESA_CACHE,
+/* Where Mesa keeps what it compiled for vectors of so many bits (not in mesa-N-bits, where older versions of this
+ * program, whose threads compiled side by side, may have left kernels of mixed widths). mesa, xdg, home: the values of TOOL_MESA_CACHE,
  * XDG_CACHE_HOME and HOME, NULL where they are not set. Writes its parent, too. A process that this one started has the
  * folder in its environment already: it stays. false: no folder is known, or its name is too long. */
 static inline bool tool_vectors_cache(unsigned bits, const char *mesa, const char *xdg, const char *home, char *parent,
@@ -43,7 +44,7 @@ static inline bool tool_vectors_cache(unsigned bits, const char *mesa, const cha
   if (!base) return false;
   const char *inner = base == home ? "/.cache" : "";
   const int n = snprintf(parent, size, "%s%s", base, inner);
-  const int m = snprintf(folder, size, "%s%s/mesa-%u-bits", base, inner, bits);
+  const int m = snprintf(folder, size, "%s%s/lavapipe-%u-bits", base, inner, bits);
   if (n < 0 || (size_t)n >= size || m < 0 || (size_t)m >= size) return false;
   char *last = strrchr(parent, '/');
   if (!last || strcmp(last, strrchr(folder, '/')) != 0) return true;

@@ -26,12 +26,12 @@ static void every_width_has_a_cache_of_its_own(void **state) {
   volatile size_t small = 16; /* a number that no compiler warns of */
   assert_true(tool_vectors_cache(512, "/m", "/x", "/h", parent, folder, sizeof folder));
   assert_string_equal(parent, "/m");
-  assert_string_equal(folder, "/m/mesa-512-bits");
+  assert_string_equal(folder, "/m/lavapipe-512-bits");
   assert_true(tool_vectors_cache(128, NULL, "/x", "/h", parent, folder, sizeof folder));
-  assert_string_equal(folder, "/x/mesa-128-bits");
+  assert_string_equal(folder, "/x/lavapipe-128-bits");
   assert_true(tool_vectors_cache(512, "", "", "/h", parent, folder, sizeof folder));
   assert_string_equal(parent, "/h/.cache");
-  assert_string_equal(folder, "/h/.cache/mesa-512-bits");
+  assert_string_equal(folder, "/h/.cache/lavapipe-512-bits");
   assert_false(tool_vectors_cache(512, NULL, NULL, NULL, parent, folder, sizeof folder));
   assert_false(tool_vectors_cache(512, "/m", NULL, NULL, parent, folder, small));
 }
@@ -40,11 +40,11 @@ static void every_width_has_a_cache_of_its_own(void **state) {
 static void a_cache_is_put_into_no_other(void **state) {
   (void)state;
   char parent[64], folder[64];
-  assert_true(tool_vectors_cache(512, "/m/mesa-512-bits", NULL, NULL, parent, folder, sizeof folder));
+  assert_true(tool_vectors_cache(512, "/m/lavapipe-512-bits", NULL, NULL, parent, folder, sizeof folder));
   assert_string_equal(parent, "/m");
-  assert_string_equal(folder, "/m/mesa-512-bits");
-  assert_true(tool_vectors_cache(256, "/m/mesa-512-bits", NULL, NULL, parent, folder, sizeof folder));
-  assert_string_equal(folder, "/m/mesa-512-bits/mesa-256-bits");
+  assert_string_equal(folder, "/m/lavapipe-512-bits");
+  assert_true(tool_vectors_cache(256, "/m/lavapipe-512-bits", NULL, NULL, parent, folder, sizeof folder));
+  assert_string_equal(folder, "/m/lavapipe-512-bits/lavapipe-256-bits");
 }
 
 /* The kernel's own list of what the processor has; under qemu-user it is that of another one. */
