@@ -26,7 +26,7 @@ endif()
 install(FILES ${PROJECT_SOURCE_DIR}/bench/explorer.html DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/bench)
 install(FILES ${PROJECT_SOURCE_DIR}/tools/validation.html ${PROJECT_SOURCE_DIR}/tools/attention.html
               ${PROJECT_SOURCE_DIR}/tools/attention.svg ${PROJECT_SOURCE_DIR}/tools/tour.html ${PROJECT_SOURCE_DIR}/tools/page.css
-              ${PROJECT_SOURCE_DIR}/tools/picture.html
+              ${PROJECT_SOURCE_DIR}/tools/page.js ${PROJECT_SOURCE_DIR}/tools/picture.html
         DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/tools)
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/shaders/lib ${PROJECT_SOURCE_DIR}/shaders/shared # for `bench --shader`
         DESTINATION ${CMAKE_INSTALL_DATADIR}/vkformer/shaders)

@@ -25,38 +25,46 @@ char *tool_read_shipped(const char *name) {
   return NULL;
 }
 
-/* The page with the shared style and the data in their places; false: not all of it was written. */
-static bool put_page(const char *page, const char *style, const char *json, FILE *file) {
-  static const char style_place[] = "/* page.css */\n", place[] = "id=\"data\">[]";
-  const char *at_style = strstr(page, style_place), *at = strstr(page, place);
-  if (!at_style || !at || at < at_style) return false;
-  at += sizeof place - 3; /* before the empty list */
-  fwrite(page, 1, (size_t)(at_style - page), file);
+/* Copies *page up to a mark to the file, and moves it behind the mark; false: the mark is not there. */
+static bool put_until(const char **page, const char *mark, FILE *file) {
+  const char *at = strstr(*page, mark);
+  if (!at) return false;
+  fwrite(*page, 1, (size_t)(at - *page), file);
+  *page = at + strlen(mark);
+  return true;
+}
+
+/* The page with what all pages share and the data in their places; false: not all of it was written. */
+static bool put_page(const char *page, const char *style, const char *script, const char *json, FILE *file) {
+  if (!put_until(&page, "/* page.css */\n", file)) return false;
   fputs(style, file);
-  at_style += sizeof style_place - 1;
-  fwrite(at_style, 1, (size_t)(at - at_style), file);
+  if (!put_until(&page, "<!-- data -->", file)) return false;
   put_json(json, file);
-  fputs(at + 2, file);
+  if (!put_until(&page, "/* page.js */\n", file)) return false;
+  fputs(script, file);
+  fputs(page, file);
   return fflush(file) == 0 && !ferror(file);
 }
 
 int tool_write_page(const char *name, const char *path, json_t *documents) {
   char *json = documents ? json_dumps(documents, JSON_COMPACT | TOOL_JSON_DIGITS) : NULL,
-       *page = tool_read_shipped(name), *style = NULL;
+       *page = tool_read_shipped(name), *style = NULL, *script = NULL;
   char *text = NULL;
   size_t size = 0;
   int exit_code = TOOL_FAILED;
   json_decref(documents);
   if (page) style = tool_read_shipped("tools/page.css");
-  FILE *file = style ? open_memstream(&text, &size) : NULL;
-  bool done = file && json && put_page(page, style, json, file);
+  if (style) script = tool_read_shipped("tools/page.js");
+  FILE *file = script ? open_memstream(&text, &size) : NULL;
+  bool done = file && json && put_page(page, style, script, json, file);
   if (file && fclose(file) != 0) done = false;
   if (done)
     exit_code = tool_write_file(path, text, size);
-  else if (style)
+  else if (script)
     tool_error("%s: cannot be written: out of memory, or %s has no place for the data", path, name);
   free(text);
   free(json);
+  free(script);
   free(style);
   free(page);
   return exit_code;

@@ -1,7 +1,7 @@
 // A page that comes with vkformer, opened without a browser: as much of a document as the pages use.
 // open(PAGE, DATA, VALUES): runs the page's script with DATA in it and these fields set, and gives getElementById.
 "use strict";
-const assert = require("assert"), fs = require("fs");
+const assert = require("assert"), fs = require("fs"), path = require("path");
 
 // What is drawn: the rectangles of a canvas, and what colour they have.
 class Canvas {
@@ -61,7 +61,8 @@ module.exports = (file, data, values = {}) => {
                     documentElement: root};
   const window = {devicePixelRatio: 1, addEventListener() {}, matchMedia: () => ({addEventListener() {}})};
   const style = () => ({getPropertyValue: name => colours[name] || "#808080"});
-  const html = fs.readFileSync(file, "utf8"), scripts = [...html.matchAll(/<script>([^]*?)<\/script>/g)];
+  const shared = fs.readFileSync(path.join(__dirname, "../../tools/page.js"), "utf8");
+  const html = fs.readFileSync(file, "utf8").replace("/* page.js */\n", () => shared), scripts = [...html.matchAll(/<script>([^]*?)<\/script>/g)];
   assert.strictEqual(scripts.length, 1);
   new Function("document", "window", "getComputedStyle", scripts[0][1])(document, window, style);
   get.focused = () => Element.focused;
