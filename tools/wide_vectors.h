@@ -35,9 +35,10 @@ static inline bool tool_cpu_has_avx512(void) {
 }
 
 /* Where Mesa keeps what it compiled for vectors of so many bits (not in mesa-N-bits, where older versions of this
- * program, whose threads compiled side by side, may have left kernels of mixed widths). mesa, xdg, home: the values of TOOL_MESA_CACHE,
- * XDG_CACHE_HOME and HOME, NULL where they are not set. Writes its parent, too. A process that this one started has the
- * folder in its environment already: it stays. false: no folder is known, or its name is too long. */
+ * program, whose threads compiled side by side, may have left kernels of mixed widths). mesa, xdg, home: the values of
+ * TOOL_MESA_CACHE, XDG_CACHE_HOME and HOME, NULL where they are not set. Writes its parent, too. A process that this
+ * one started has the folder in its environment already: it stays. false: no folder is known, or its name is too long.
+ */
 static inline bool tool_vectors_cache(unsigned bits, const char *mesa, const char *xdg, const char *home, char *parent,
                                       char *folder, size_t size) {
   const char *base = mesa && mesa[0] ? mesa : xdg && xdg[0] ? xdg : home && home[0] ? home : NULL;

@@ -151,8 +151,8 @@ struct vkf_gpu_instance {
   vkf_gpu_adapter *adapters;
 };
 
-/* Around what makes a driver compile: devices, pipelines, the first run of each pipeline. `alone` is what the end takes:
- * nothing else in the process compiles. lavapipe 26.2.6 stores 256 as its vector width at the beginning of every
+/* Around what makes a driver compile: devices, pipelines, the first run of each pipeline. `alone` is what the end
+ * takes: nothing else in the process compiles. lavapipe 26.2.6 stores 256 as its vector width at the beginning of every
  * compilation, and then what LP_NATIVE_VECTOR_WIDTH says (22.3.6 does so once in a process). Code that another thread
  * compiles in that moment mixes both widths: it crashes or computes something else, and the driver's cache keeps it. */
 bool vkf_gpu_compile_begin(const vkf_caps *caps);
