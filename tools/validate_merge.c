@@ -33,7 +33,7 @@ void validate_digest(const tool_args *args, const char *device, json_t *entry) {
   for (int i = 0; i < B * S; i++) ids[i] = 5 + 37 * i % 200;
   for (int i = 0; i < B * T; i++) target_ids[i] = 5 + 53 * i % 200;
   exact.deterministic = 1;
-  exact.model = exact.weights = exact.kv_cache = exact.profile = NULL;
+  exact.model = exact.weights = exact.activations = exact.kv_cache = exact.profile = NULL;
   if (tool_find_model(&exact, folder, sizeof folder) == TOOL_OK &&
       tool_session_open(&session, &exact, device ? device : "", folder) == TOOL_OK) {
     vkf_status status = vkf_session_run(session.run, inputs, 2, NULL, &result);

@@ -499,6 +499,9 @@ static void test_validate(void **state) {
        "--json | sed -n 2p",
        0, "  \"format\": \"vkformer-validation/1\",\n  \"format\": \"vkformer-validation/1\",\n", ""},
       {"grep -c '\"digest\": \"[0-9a-f]\\{16\\}\"' $T/q.json", 0, "1\n", ""},
+      {"$V validate $G/transformer-lm-postln --device ref --weights int8 --activations q8 --json=$T/w.json && grep -c "
+       "'\"digest\": \"[0-9a-f]\\{16\\}\"' $T/w.json",
+       0, ": passed", ""},
       {"$V validate --device ref --quick --json=$T/r.json --report $T/r.html", 0, ": passed", ""},
       {"$V validate --merge $T/q.json $T/r.json --report $T/both.html --json=$T/both.json", 0, ": passed", ""},
       {"grep -c '\"passed\": true' $T/both.json && ! grep -q 'http[s]*://[^w]\\|src=' $T/both.html", 0, "2\n", ""},
