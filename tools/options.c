@@ -292,12 +292,13 @@ int tool_args_check_files(const tool_args *args) {
 }
 
 void tool_args_finish(tool_args *args) {
-  free((void *)args->icd_files.at);
-  free((void *)args->prompts.at);
-  free((void *)args->stops.at);
-  free((void *)args->images.at);
-  free((void *)args->problems.at);
-  free((void *)args->merges.at);
+  for (size_t i = 0; i < args->n_given; i++) {
+    const tool_option *option = args->given[i].option;
+    if (option->kind != TOOL_TEXTS && option->kind != TOOL_INPUTS) continue;
+    tool_texts *list = (tool_texts *)(void *)((char *)args + option->offset);
+    free((void *)list->at);
+    *list = (tool_texts){0};
+  }
   free(args->given);
   json_decref(args->config);
   memset(args, 0, sizeof *args);
