@@ -44,6 +44,7 @@ typedef struct tuning {
 
 enum { HOPELESS = 3 }; /* as many times as long as the best so far: not worth a second run */
 static const double AT_ROOF = 0.9;
+static const double OVER_ROOF = 1.1; /* a kernel that is faster has no use for what the roof measures */
 
 /* ---- what to measure --------------------------------------------------------------------------------------------- */
 
@@ -193,11 +194,13 @@ static int measure_roofs(tuning *t) {
   return exit_code;
 }
 
-/* The roof of copies is one of kernels that move as much as the copies do, so that caches help both alike. */
+/* The roof of multiply-adds is none of matrix cores and integer dot products. The roof of copies is one of kernels that
+ * move as much as the copies do, so that caches help both alike. */
 static bool is_at_roof(const tuning *t, const tool_measure *m) {
   const double copied = 64 << 20;
   if (m->outcome != TOOL_MEASURE_DONE) return false;
-  return (t->peak_gflops > 0 && m->flops / m->ns > AT_ROOF * t->peak_gflops) ||
+  const double share = t->peak_gflops > 0 ? m->flops / m->ns / t->peak_gflops : 0;
+  return (share > AT_ROOF && share < OVER_ROOF) ||
          (t->peak_gbytes > 0 && m->bytes >= copied && m->bytes / m->ns > AT_ROOF * t->peak_gbytes);
 }
 
