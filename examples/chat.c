@@ -14,10 +14,7 @@ int main(int argc, char **argv) {
   vkf_model_info info;
   vkf_special_ids special;
   char line[4096];
-  if (argc != 2) {
-    fprintf(stderr, "usage: %s MODEL\n", argv[0]);
-    return 2;
-  }
+  if (argc != 2) return fprintf(stderr, "usage: %s MODEL\n", argv[0]), 2;
   vkf_session_params_init(&params);
   vkf_model_info_init(&info);
   vkf_special_ids_init(&special);

@@ -1,4 +1,5 @@
-/* validate: what validate.c and validate_merge.c share: "devices", an array of what --json writes for each. */
+/* validate: what validate.c, validate_merge.c and validate_bisect.c share: "devices", an array of what --json writes
+ * for each. */
 #ifndef VKFORMER_TOOLS_VALIDATE_H
 #define VKFORMER_TOOLS_VALIDATE_H
 
@@ -9,7 +10,8 @@
 void validate_digest(const tool_args *args, const char *device, json_t *entry);
 /* false, after a message, where two devices of one version of vkformer have different ones. */
 bool validate_same_digests(const json_t *devices);
-/* The devices of the files args->operands, each with a line. TOOL_FAILED where one failed, or after a message. */
+/* The devices of the files args->operands, each with a line. TOOL_WRONG where one had failed, TOOL_FAILED after a
+ * message. */
 int validate_merge(const tool_args *args, json_t *devices);
 
 /* --bisect: the first node of the model over its bound, told and kept in a folder; TOOL_WRONG if there is one. device:

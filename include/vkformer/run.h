@@ -40,9 +40,9 @@ VKF_API vkf_status vkf_session_read_images(vkf_session *session, const char *con
 /* Called after each step. Greedy search and sampling: row `row` of the result's `sequences` (translate: the text's
  * index) got `token`. Beams: `token` is -1 and `row` has no meaning. Return non-zero to stop: the callback is not
  * called again, and the call returns VKF_ERROR_STOPPED with a result of all rows up to that step. A batch that exceeds
- * the device's limits runs in parts, one after the other. Rows whose part had not begun are missing at the end of the
- * `sequences` of vkf_session_generate(). vkf_session_translate() gives "" for texts whose part or batch had not
- * begun. */
+ * the device's limits runs in parts, one after the other. Rows whose part had not begun have nothing
+ * but fill in the `sequences` of vkf_session_generate(), and NaN as their score. vkf_session_translate() gives "" for
+ * texts whose part or batch had not begun. */
 typedef int (*vkf_token_fn)(void *user, size_t row, int32_t token);
 
 /* A candidate of one step of a beam search. */
@@ -139,16 +139,19 @@ VKF_DEFINE_INIT(vkf_generate_params)
  * (transformers 5.12 applies it to the first B of B x beams rows). "num_beam_groups", "diversity_penalty" and
  * "force_words_ids" are those of transformers before 5: groups of beams of which each avoids what earlier groups take
  * (the score has the penalties), and lists of ids, each of which appears in every sequence (grid beam search; no
- * lists of alternatives). Four keys are not in transformers: "seed" (default
- * 0): with do_sample the same seed, line and prompt give the same ids; "patience" (default null): a beam search ends
- * when round(num_beams * patience) sequences have ended, whatever early_stopping says, and num_return_sequences may be
- * so many, up to twice num_beams; and "return_alternatives"
- * (default false), as CTranslate2 has it: sequence i of num_return_sequences has the i-th most likely id after the
- * prompt and goes on greedily or with beams of its own. They are in the order of these ids, each with the score of all
- * its ids. "prefix_bias_beta" (default 0), as there, for vkf_session_translate(): target_prefixes are not forced, but
- * pull, see vkformer help generation. "coverage_penalty" (default 0), as there and also for translations: hypotheses
- * are ranked by their score and what it adds, that times the sum over the ids of the source of log(min(1, how much the
- * hypothesis looks at it)) (Wu et al. 2016, equation 14). */
+ * lists of alternatives).
+ * Not in transformers are:
+ *   "seed" (default 0): with do_sample the same seed, line and prompt give the same ids.
+ *   "patience" (default null): a beam search ends when round(num_beams * patience) sequences have ended, whatever
+ *     early_stopping says, and num_return_sequences may be so many, up to twice num_beams.
+ *   "return_alternatives" (default false), as CTranslate2 has it: sequence i of num_return_sequences has the i-th most
+ *     likely id after the prompt and goes on greedily or with beams of its own. They are in the order of these ids,
+ *     each with the score of all its ids.
+ *   "prefix_bias_beta" (default 0), as there, for vkf_session_translate(): target_prefixes are not forced, but pull,
+ *     see vkformer help generation.
+ *   "coverage_penalty" (default 0), as there and also for translations: hypotheses are ranked by their score and what
+ *     it adds, that times the sum over the ids of the source of log(min(1, how much the hypothesis looks at it)) (Wu et
+ *     al. 2016, equation 14). */
 VKF_API vkf_status vkf_session_generate(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                         const vkf_generate_params *params, vkf_result **out);
 

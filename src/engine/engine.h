@@ -93,8 +93,8 @@ const vkf_array *vkf_engine_array_find(const vkf_array *arrays, size_t n, const 
  */
 vkf_status vkf_engine_refuse_unknown(vkf_env *env, const vkf_array *arrays, size_t n, const char *call,
                                      const char *known);
-/* int32 or int64 array of rank 2 as int32; `expected` (may be NULL) gives the wanted shape. The memory is the caller's
- * (vkf_env_free). Without the array: *out NULL if optional, else VKF_ERROR_ARGUMENT. */
+/* int32 or int64 array of rank 2 as int32; shape: where shape_given, the wanted one; else it gets that of the array.
+ * The memory is the caller's (vkf_env_free). Without the array: *out NULL if optional, else VKF_ERROR_ARGUMENT. */
 vkf_status vkf_engine_array_ids(vkf_env *env, const vkf_array *arrays, size_t n, const char *name, bool optional,
                                 size_t shape[2], bool shape_given, int32_t **out);
 

@@ -60,7 +60,8 @@ vkf_need_sizes vkf_engine_bucket_sizes(const vkf_bucket *bucket);
  * up; the other sizes are the bucket's. */
 vkf_status vkf_engine_plan_get(vkf_plan_cache *cache, vkf_bucket *bucket, const vkf_plan_request *request,
                                const vkf_cached_plan **out);
-/* The largest of 1, 2, 4 .. 32, then multiples of 32, that holds n: rows. Lengths: 8, 16, 32, then multiples of 32. */
+/* The smallest number that holds n: of rows among 1, 2, 4 .. 32 and the multiples of 32; of lengths among 8, 16 and the
+ * multiples of 32. */
 uint32_t vkf_engine_round_rows(uint32_t n);
 uint32_t vkf_engine_round_length(uint32_t n);
 

@@ -1,5 +1,5 @@
 /* A plan: nodes (an op, its parameters, its slots) in blocks. Pure data, built by the room model for a capacity, walked
- * by a backend. It knows no backend; a backend annotates the slots of its own copy of the slot table.
+ * by a backend. It knows no backend; a backend keeps what it knows of a slot in arrays of its own.
  *
  * Invariant: slots and nodes are checked once, by vkf_plan_check(), before any backend sees them: every input of a node
  * is written before it is read, shapes agree, ranks and widths are those that the op's shape rule gives.

@@ -1,8 +1,8 @@
 /* vkop: the Vulkan backend. Each node of a plan becomes a dispatch of a kernel variant.
  *
  * Owns packed weights, places of slots, recorded blocks. Refuses to know what a model is.
- * Invariant: a block is recorded once, when its program is created; a run writes the step buffer and the grids, nothing
- * else.
+ * Invariant: a run writes the step buffer and the grids and records nothing, unless the memory that programs share was
+ * replaced, or a kernel gave its node to another one.
  */
 #ifndef VKF_VKOP_VKOP_H
 #define VKF_VKOP_VKOP_H
