@@ -78,7 +78,13 @@ static vkf_status keep(vkf_tuning *t, uint32_t tried, const char *mark) {
   return vkf_tune_keep_checks(t, checks, n);
 }
 
-/* mark: among or alone. After an error the mark stays, unless memory was short. */
+/* What is kept after an error: the mark, of no process that runs; where memory was short, nothing that counts. */
+static void after_error(vkf_status st, const char *mark, char *text, size_t size) {
+  const bool was_short = st == VKF_ERROR_MEMORY || st == VKF_ERROR_DEVICE_MEMORY;
+  snprintf(text, size, was_short ? put_off : mark, 0);
+}
+
+/* mark: among or alone. */
 static vkf_status run_checks(vkf_tuning *t, uint32_t wanted, const char *mark) {
   char text[64];
   vkf_env_failure failure;
@@ -90,11 +96,28 @@ static vkf_status run_checks(vkf_tuning *t, uint32_t wanted, const char *mark) {
   st = vkf_tune_checks_run(t->gpu, vkf_kern_spirv_table, wanted, t->checks);
   if (st == VKF_OK) return keep(t, wanted, NULL);
   vkf_env_save_failure(env, &failure); /* keeping clears it */
-  snprintf(text, sizeof text, mark, 0);
-  if (st == VKF_ERROR_MEMORY || st == VKF_ERROR_DEVICE_MEMORY) snprintf(text, sizeof text, "%s", put_off);
+  after_error(st, mark, text, sizeof text);
   keep(t, wanted, text);
   vkf_env_restore_failure(env, &failure);
 done:
+  return st;
+}
+
+/* The same of one thing that runs alone: begin_alone() marks it, end_alone() keeps what it found. */
+static vkf_status begin_alone(vkf_tuning *t, vkf_tuned_check *check) {
+  snprintf(check->found, sizeof check->found, alone, (int)getpid());
+  VKF_CALL(vkf_tune_keep_checks(t, check, 1));
+  check->found[0] = 0;
+  return VKF_OK;
+}
+
+static vkf_status end_alone(vkf_tuning *t, vkf_tuned_check *check, vkf_status st) {
+  vkf_env_failure failure;
+  if (st == VKF_OK) return vkf_tune_keep_checks(t, check, 1);
+  vkf_env_save_failure(t->env, &failure);
+  after_error(st, alone, check->found, sizeof check->found);
+  vkf_tune_keep_checks(t, check, 1);
+  vkf_env_restore_failure(t->env, &failure);
   return st;
 }
 
@@ -138,6 +161,9 @@ vkf_status vkf_tune_probe_kernels(vkf_tuning *t) {
   vkf_problem problem;
   vkf_case c;
   char text[64], name[VKF_MAX_PROBE_CANDIDATES][128];
+  vkf_tuned_check check = {"", ""};
+  vkf_check_result result;
+  bool suspect = false;
   size_t n_entries = 0;
   const double seconds = 0.01;
   const uint32_t n = vkf_kern_probe_candidates(vkf_gpu_device_caps(t->gpu), &problem, variants);
@@ -145,13 +171,19 @@ vkf_status vkf_tune_probe_kernels(vkf_tuning *t) {
     if (t->rows.times[i].problem.op == problem.op) return VKF_OK;
   if (!n || !can_keep(t)) return VKF_OK;
   vkf_tune_problem_text(&problem, text, sizeof text);
+  snprintf(check.check, sizeof check.check, "timing of %.50s", text);
+  if (find(t, check.check, &result, &suspect) && result.state == VKF_CHECK_FAILED) {
+    vkf_env_log(t->env, VKF_LOG_WARNING, "%s: kernels are chosen by facts alone: %s", check.check, result.text);
+    return VKF_OK;
+  }
   for (uint32_t i = 0; i < n; i++) {
     names[i] = vkf_kern_name(variants[i], name[i], sizeof name[i]);
     vkf_env_log(t->env, VKF_LOG_INFO, "%s: timing %s once, to know which kernel is the fastest on this device", text,
                 names[i]);
   }
   VKF_CALL(vkf_tune_problem_parse(t->env, text, &c));
-  VKF_CALL(vkf_tune_measure(t->backend, &c, names, n, seconds, ns));
+  VKF_CALL(begin_alone(t, &check));
+  VKF_CALL(end_alone(t, &check, vkf_tune_measure(t->backend, &c, names, n, seconds, ns)));
   for (uint32_t i = 0; i < n; i++) {
     if (!(ns[i] > 0)) continue;
     vkf_tuned_entry *e = &entries[n_entries++];
@@ -172,8 +204,8 @@ vkf_status vkf_tune_probe_reproducible(vkf_tuning *t) {
   bool suspect = false;
   vkf_tune_reproducible_text(t, check.check, sizeof check.check);
   if (!find(t, check.check, result, &suspect)) {
-    VKF_CALL(vkf_tune_reproducible_check(t, check.found, sizeof check.found));
-    VKF_CALL(vkf_tune_keep_checks(t, &check, 1));
+    VKF_CALL(begin_alone(t, &check));
+    VKF_CALL(end_alone(t, &check, vkf_tune_reproducible_check(t, check.found, sizeof check.found)));
     find(t, check.check, result, &suspect);
   }
   if (t->checks[VKF_CHECK_OF_ROUNDING].state == VKF_CHECK_FAILED) result = &t->checks[VKF_CHECK_OF_ROUNDING];

@@ -11,6 +11,7 @@
 #include "support/range.h"
 #include "tune/checks.h"
 #include "tune/probe.h"
+#include "tune/reproducible.h"
 #include "tune/tuned.h"
 
 enum { MAX_MODULES = 1024, MAX_WORDS = 4096 };
@@ -408,9 +409,43 @@ static void a_check_that_loses_the_device(void **state) {
   finish_cache(folder);
 }
 
+/* What runs alone is marked, too: the check of the reproducible mode, and the timing of kernels, which only a lavapipe
+ * of Mesa 23 or newer has. */
+static void what_runs_alone_and_ends_the_process(void **state) {
+  (void)state;
+  char folder[] = "/tmp/vkformer-checks-XXXXXX";
+  const vkf_gpu_faults lost = {.lose_submit = 1}, short_of_memory = {.fail_allocation = 1};
+  vkf_tuned_check of_mode = {"", ""}, of_timing = {"timing of matmul:64,256,256", "begun alone by process 0"};
+  driver d;
+  assert_non_null(mkdtemp(folder));
+  open_with_cache(&d, folder);
+  vkf_tune_reproducible_text(&d.device->tuning, of_mode.check, sizeof of_mode.check);
+  vkf_gpu_inject(d.device->gpu, &short_of_memory);
+  assert_int_equal(vkf_tune_probe_reproducible(&d.device->tuning), VKF_ERROR_DEVICE_MEMORY);
+  assert_string_equal(vkf_tune_found(&d.device->tuning, of_mode.check), "put off");
+  vkf_gpu_inject(d.device->gpu, &lost);
+  assert_int_equal(vkf_tune_probe_reproducible(&d.device->tuning), VKF_ERROR_DEVICE_LOST);
+  assert_string_equal(vkf_tune_found(&d.device->tuning, of_mode.check), "begun alone by process 0");
+  driver_close(&d);
+  open_with_cache(&d, folder);
+  assert_int_equal(vkf_tune_probe_reproducible(&d.device->tuning), VKF_ERROR_UNSUPPORTED);
+  assert_non_null(strstr(vkf_context_message(d.context), "the process that ran it died"));
+  vkf_caps caps = *vkf_gpu_device_caps(d.device->gpu);
+  caps.driver_version = 26u << 22;
+  caps.uniform_loads = true;
+  vkf_gpu_device_lower(d.device->gpu, &caps);
+  driver_ok(&d, vkf_tune_keep_checks(&d.device->tuning, &of_timing, 1));
+  const size_t n_times = d.device->tuning.rows.n_times;
+  driver_ok(&d, vkf_tune_probe_kernels(&d.device->tuning));
+  assert_int_equal(d.device->tuning.rows.n_times, n_times);
+  driver_close(&d);
+  finish_cache(folder);
+}
+
 DRIVER_MAIN(DRIVER_TEST(everything_holds), DRIVER_TEST(the_others_are_left_alone),
             cmocka_unit_test(drivers_that_compile_something_else), cmocka_unit_test(drivers_that_divide_badly),
             cmocka_unit_test(drivers_that_compile_other_matrices), cmocka_unit_test(facts_that_say_too_much),
             cmocka_unit_test(shaders_that_do_not_compile), cmocka_unit_test(kernels_that_do_not_compile),
             cmocka_unit_test(a_lost_device_refutes_nothing), cmocka_unit_test(a_kept_failure_counts),
-            cmocka_unit_test(a_check_that_ends_the_process), cmocka_unit_test(a_check_that_loses_the_device))
+            cmocka_unit_test(a_check_that_ends_the_process), cmocka_unit_test(a_check_that_loses_the_device),
+            cmocka_unit_test(what_runs_alone_and_ends_the_process))
