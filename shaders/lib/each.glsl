@@ -1,21 +1,20 @@
-// EACH_8(n, F): F(0), F(1), ... F(n - 1), for n up to 8, a specialization constant; EACH_4 likewise. F may use its
-// argument as an index of an array of registers; where it needs another EACH, it calls a function. A loop, which
+// EACH_8(n, F): F(0), F(1), ... F(n - 1), for n up to 8, a specialization constant; EACH_4 and EACH_32 likewise. F may
+// use its argument as an index of an array of registers; where it needs another EACH, it calls a function. A loop, which
 // compilers unroll. In modules of WRITTEN_OUT (cmake/shaders.cmake) only literals index, because Mesa's v3dv puts every
 // array that a loop indexes into memory before it unrolls the loop. SwiftShader takes seconds for such a tile of matmul
 // or attention: it compiles what n leaves out, too.
 #ifdef WRITTEN_OUT
-#define EACH_4(n, F)   \
-  if ((n) > 0) {F(0);} \
-  if ((n) > 1) {F(1);} \
-  if ((n) > 2) {F(2);} \
-  if ((n) > 3) {F(3);}
-#define EACH_8(n, F)   \
-  EACH_4(n, F)         \
-  if ((n) > 4) {F(4);} \
-  if ((n) > 5) {F(5);} \
-  if ((n) > 6) {F(6);} \
-  if ((n) > 7) {F(7);}
+#define FOUR_FROM(i, n, F)       \
+  if ((n) > i) {F(i);}           \
+  if ((n) > i + 1) {F((i + 1));} \
+  if ((n) > i + 2) {F((i + 2));} \
+  if ((n) > i + 3) {F((i + 3));}
+#define EIGHT_FROM(i, n, F) FOUR_FROM(i, n, F) FOUR_FROM(i + 4, n, F)
+#define EACH_4(n, F) FOUR_FROM(0, n, F)
+#define EACH_8(n, F) EIGHT_FROM(0, n, F)
+#define EACH_32(n, F) EIGHT_FROM(0, n, F) EIGHT_FROM(8, n, F) EIGHT_FROM(16, n, F) EIGHT_FROM(24, n, F)
 #else
-#define EACH_8(n, F) [[unroll]] for (uint each = 0; each < (n); each++) {F(each);}
-#define EACH_4(n, F) EACH_8(n, F)
+#define EACH_32(n, F) [[unroll]] for (uint each = 0; each < (n); each++) {F(each);}
+#define EACH_8(n, F) EACH_32(n, F)
+#define EACH_4(n, F) EACH_32(n, F)
 #endif

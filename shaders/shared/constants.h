@@ -140,6 +140,8 @@
 #define VKF_NORM_MAX_SUBGROUPS 64
 /* Columns of one workgroup where a row of log_softmax is split. */
 #define VKF_SOFTMAX_SPLIT 2048
+/* Columns that an invocation of its second stage loads before it stores the first of them. */
+#define VKF_SOFTMAX_AT_ONCE 8
 /* What matmul_shared and matmul_vector have registers for: rows or columns an invocation, loads of a slice; rows and
  * columns a subgroup. */
 #define VKF_SHARED_MAX_TILE 8

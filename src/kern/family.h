@@ -89,6 +89,6 @@ static inline uint64_t vkf_turns_by(uint64_t n, uint64_t at_once) {
   } while (0)
 
 /* The effort of kernels that are never the choice on a device. */
-#define VKF_NO_EFFORT 1e9
+#define VKF_NO_EFFORT 1e30
 
 #endif

@@ -222,7 +222,8 @@ static uint64_t softmax_part_turns(const vkf_variant *v, const vkf_problem *p) {
 }
 
 static uint64_t softmax_parts_turns(const vkf_problem *p) {
-  return 2 * vkf_turns_by(n_softmax_parts(p), VKF_ROW_PARTIALS) + TREE_TURNS;
+  return 2 * vkf_turns_by(n_softmax_parts(p), VKF_ROW_PARTIALS) + TREE_TURNS +
+         vkf_turns_by(VKF_SOFTMAX_SPLIT / VKF_ROW_PARTIALS, VKF_SOFTMAX_AT_ONCE);
 }
 
 /* No more additions on the way of a term than row_sums() says: its part is one chain in each invocation, as are the
