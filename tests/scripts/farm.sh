@@ -6,10 +6,15 @@ work=$(mktemp -d)
 trap 'rm -rf "$work"' EXIT
 failed=0
 
-expect() { # expect TEXT MEMBERS [ERRORS]: what the kernel with these members is refused for; TEXT "": nothing
-  printf '{"chips": [{"chip": "navi31", "driver": "radv", "errors": [%s], "kernels": [{"problem": "attention:512,512,8,64",
-    "name": "attention-tiles-32x32x64-m4n2", "mode": "fast", "failure": null, "picked": true, "first": true, "registers": 96,
-    "instructions": 2148, "branches": 39, "spills": 0, "scratch": 0%s}]}]}' "${3:-}" "$2" >"$work/farm.json"
+expect() { # expect TEXT MEMBERS [ERRORS [CHIP]]: what the kernel with these members, or the chip, is refused for
+  printf '{"chips": [{"chip": "navi31", "driver": "radv", "errors": [%s], "models": [{"model": "m", "dispatches": 9}],
+    "kernels": [{"problem": "attention:512,512,8,64", "name": "attention-tiles-32x32x64-m4n2", "mode": "fast",
+    "failure": null, "picked": true, "first": true, "registers": 96, "instructions": 2148, "branches": 39, "spills": 0,
+    "scratch": 0%s}]%s}]}' "${3:-}" "$2" "${4:-}" >"$work/farm.json"
+  judge "$1"
+}
+
+judge() { # judge TEXT; "": nothing is refused
   python3 "$script" --judge "$work/farm.json" >"$work/out" 2>&1
   status=$?
   if [ -z "$1" ] && [ $status != 0 ]; then
@@ -33,4 +38,9 @@ expect "cannot be made: VK_ERROR_UNKNOWN" ', "failure": "VK_ERROR_UNKNOWN"'
 expect "navi31: no device was found" "" '"no device was found"'
 expect "" ', "picked": false, "first": false, "spills": 4'
 expect "expected at most 0 spills, found 4" ', "picked": false, "spills": 4'
+expect "expected kernels, found none" "" "" ', "kernels": []'
+expect "m: expected dispatches" "" "" ', "models": [{"model": "m", "dispatches": 0}]'
+expect "" ""
+sed 's/"scratch": 0/"other": 0/' "$work/farm.json" >"$work/without.json" && mv "$work/without.json" "$work/farm.json"
+judge "expected scratch, which the driver does not tell"
 exit $failed
