@@ -1,7 +1,6 @@
 /* bench: rows of results, as a table for people and as JSON for programs. */
 #include <math.h>
 #include <string.h>
-#include <time.h>
 
 #include "bench.h"
 #include "bench_statistics.h"
@@ -182,9 +181,7 @@ int bench_roofs(bench *b) {
 json_t *bench_document(const bench *b) {
   const vkf_device_info *info = vkf_device_get_info(b->session.device);
   char date[32];
-  time_t now = time(NULL);
-  struct tm *utc = gmtime(&now);
-  strftime(date, sizeof date, "%Y-%m-%d %H:%M UTC", utc);
+  tool_date(date);
   const bench_peaks *p = &b->peaks;
   json_t *document = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:{s:o, s:o, s:o}, s:O}", "format", BENCH_FORMAT,
                                "device", info->name, "driver", info->driver, "version", vkf_version(), "commit",

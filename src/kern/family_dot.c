@@ -12,10 +12,6 @@ static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_cap
   return vkf_kern_gemm_fit(v, p, caps, why, size);
 }
 
-static uint32_t workgroup(const vkf_variant *v) {
-  return v->tile.gemm.bm / v->tile.gemm.tm * (v->tile.gemm.bn / v->tile.gemm.tn);
-}
-
 /* Words of a row of a block, and one more. */
 static uint32_t shared_bytes(const vkf_variant *v) {
   return ((v->tile.gemm.bm + v->tile.gemm.bn) * (VKF_Q8_BLOCK / 4 + 1) + v->tile.gemm.bm) * 4;
@@ -25,7 +21,8 @@ static uint32_t shared_bytes(const vkf_variant *v) {
 static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t words = (v->tile.gemm.bm + v->tile.gemm.bn) * (VKF_Q8_BLOCK / 4);
   (void)p;
-  return 2 * v->tile.gemm.tm * v->tile.gemm.tn + v->tile.gemm.tm + 1 + VKF_CEIL_DIV(words, workgroup(v)) + 1;
+  return 2 * v->tile.gemm.tm * v->tile.gemm.tn + v->tile.gemm.tm + 1 + VKF_CEIL_DIV(words, vkf_kern_gemm_workgroup(v)) +
+         1;
 }
 
 static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
@@ -49,7 +46,7 @@ const vkf_family vkf_family_dot = {.name = "dot",
                                    .place = 4, /* as the other tiles in shared memory */
                                    .reason = "a GPU: integer dot products of tiles in shared memory",
                                    .fit = fit,
-                                   .workgroup = workgroup,
+                                   .workgroup = vkf_kern_gemm_workgroup,
                                    .shared_bytes = shared_bytes,
                                    .registers = registers,
                                    .grid = vkf_kern_gemm_grid,

@@ -2,18 +2,14 @@
  * dispatch adds up, for grids that would leave cores without work. They compete by their effort. */
 #include "kern/gemm.h"
 
-static uint32_t workgroup(const vkf_variant *v) {
-  return v->tile.gemm.bm / v->tile.gemm.tm * (v->tile.gemm.bn / v->tile.gemm.tn);
-}
-
 static uint32_t shared_bytes(const vkf_variant *v) {
   return v->tile.gemm.slices * (v->tile.gemm.bm + v->tile.gemm.bn) * (v->tile.gemm.bk + 4) * 4;
 }
 
 /* Sums, a column of x, a vector of w, and a share of the next slices. */
 static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
-  const uint32_t vectors = v->tile.gemm.bk / 4, x = VKF_CEIL_DIV(v->tile.gemm.bm * vectors, workgroup(v)),
-                 w = VKF_CEIL_DIV(v->tile.gemm.bn * vectors, workgroup(v));
+  const uint32_t vectors = v->tile.gemm.bk / 4, x = VKF_CEIL_DIV(v->tile.gemm.bm * vectors, vkf_kern_gemm_workgroup(v)),
+                 w = VKF_CEIL_DIV(v->tile.gemm.bn * vectors, vkf_kern_gemm_workgroup(v));
   return v->tile.gemm.tm * v->tile.gemm.tn + 4 * v->tile.gemm.tm + 4 + 4 * x +
          w * vkf_format_get(p->packing.format)->bits / 8;
 }
@@ -29,8 +25,8 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
 /* What both have. */
 #define SHARED                                                                                                     \
   .device = VKF_FOR_GPU, .place = 4, .reason = "a GPU: tiles in shared memory, K split where they fill it better", \
-  .fit = vkf_kern_gemm_fit, .workgroup = workgroup, .shared_bytes = shared_bytes, .registers = registers,          \
-  .grid = vkf_kern_gemm_grid, .loop_turns = loop_turns, .effort = effort
+  .fit = vkf_kern_gemm_fit, .workgroup = vkf_kern_gemm_workgroup, .shared_bytes = shared_bytes,                    \
+  .registers = registers, .grid = vkf_kern_gemm_grid, .loop_turns = loop_turns, .effort = effort
 
 const vkf_family vkf_family_shared = {.name = "shared", SHARED, .tile = VKF_TILE_GEMM, .max_tile = VKF_SHARED_MAX_TILE};
 

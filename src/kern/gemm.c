@@ -14,6 +14,10 @@
 #define COMBINE 5e5
 #define PARTIAL_SUM 16.0
 
+uint32_t vkf_kern_gemm_workgroup(const vkf_variant *v) {
+  return v->tile.gemm.bm / v->tile.gemm.tm * (v->tile.gemm.bn / v->tile.gemm.tn);
+}
+
 void vkf_kern_gemm_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]) {
   if (stage) {
     g[0] = VKF_CEIL_DIV(p->matmul.n, vkf_kern_workgroup(v));

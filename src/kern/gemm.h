@@ -4,6 +4,8 @@
 
 #include "kern/family.h"
 
+/* Invocations, each of which computes tm x tn of the tile. */
+uint32_t vkf_kern_gemm_workgroup(const vkf_variant *v);
 /* A tile of bm x bn a workgroup, a split of K in the third dimension; second stage: an element a lane. */
 void vkf_kern_gemm_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t g[3]);
 /* k that a workgroup adds up. */

@@ -8,6 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "task/links.h"
+
 /* ---- heads ------------------------------------------------------------------------------------------------------- */
 
 static vkf_status parse_heads(vkf_aligner *a, const char *text) {
@@ -40,20 +42,13 @@ static bool is_chosen(const vkf_aligner *a, uint32_t layer, uint32_t head, size_
 
 /* ---- a pass ------------------------------------------------------------------------------------------------------ */
 
-/* The weights [n][heads][T][S] of a layer; NULL: the decoder has no such layer. */
-static const vkf_array *weights_of(const vkf_result *pass, size_t layer) {
-  char name[64];
-  snprintf(name, sizeof name, "cross_attentions.%zu", layer);
-  return vkf_engine_array_find(pass->arrays, pass->n_arrays, name);
-}
-
 static vkf_status check_heads(const vkf_aligner *a, const vkf_result *pass, size_t n_layers) {
   for (size_t i = 0; i < a->n_heads; i++) {
-    const vkf_array *weights = weights_of(pass, a->heads[i].layer);
+    const vkf_array *weights = vkf_task_cross_weights(pass, a->heads[i].layer);
     if (weights && a->heads[i].head < weights->shape[1]) continue;
     return vkf_env_fail(a->session.env, VKF_ERROR_ARGUMENT,
                         "align_heads: expected layers 0 to %zu and heads 0 to %zu, found %u:%u", n_layers - 1,
-                        weights_of(pass, 0)->shape[1] - 1, a->heads[i].layer, a->heads[i].head);
+                        vkf_task_cross_weights(pass, 0)->shape[1] - 1, a->heads[i].layer, a->heads[i].head);
   }
   return VKF_OK;
 }
@@ -61,13 +56,13 @@ static vkf_status check_heads(const vkf_aligner *a, const vkf_result *pass, size
 /* The alignment of row `row` of the pass: the mean over the heads that are chosen. */
 static vkf_status keep(const vkf_aligner *a, vkf_arena *arena, const vkf_result *pass, size_t n_layers, size_t row,
                        vkf_kept *target) {
-  const size_t S = weights_of(pass, 0)->shape[3];
+  const size_t S = vkf_task_cross_weights(pass, 0)->shape[3];
   double *sums = vkf_env_alloc(a->session.env, target->n * S, sizeof *sums);
   size_t n_heads = 0;
   target->n_source = S;
   target->alignment = vkf_arena_alloc(arena, target->n * S, sizeof *target->alignment);
   for (uint32_t layer = 0; sums && target->alignment && layer < n_layers; layer++) {
-    const vkf_array *weights = weights_of(pass, layer);
+    const vkf_array *weights = vkf_task_cross_weights(pass, layer);
     const size_t heads = weights->shape[1], T = weights->shape[2];
     for (uint32_t head = 0; head < heads; head++) {
       const float *its = (const float *)weights->data + (row * heads + head) * T * S;
@@ -108,7 +103,7 @@ vkf_status vkf_task_align(vkf_aligner *a, vkf_arena *arena, const vkf_part *sour
     fed[i] = targets[i / T].ids[VKF_MIN(i % T, targets[i / T].n - 1)];
   const vkf_array inputs[] = {{"input_ids", VKF_I32, 2, {n, S}, ids}, {"decoder_input_ids", VKF_I32, 2, {n, T}, fed}};
   VKF_TRY(vkf_engine_run_output(&a->session, inputs, VKF_COUNT(inputs), VKF_RUN_ATTENTIONS, &pass));
-  while (weights_of(pass, n_layers)) n_layers++;
+  while (vkf_task_cross_weights(pass, n_layers)) n_layers++;
   VKF_TRY(check_heads(a, pass, n_layers));
   for (size_t r = 0; r < n; r++) {
     VKF_TRY(keep(a, arena, pass, n_layers, r, &targets[r]));

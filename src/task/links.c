@@ -34,7 +34,7 @@ static size_t count(const int32_t *ids, size_t n, int32_t id, size_t *last) {
   return found;
 }
 
-static const vkf_array *weights_of(const vkf_result *pass, size_t layer) {
+const vkf_array *vkf_task_cross_weights(const vkf_result *pass, size_t layer) {
   char name[64];
   snprintf(name, sizeof name, "cross_attentions.%zu", layer);
   return vkf_engine_array_find(pass->arrays, pass->n_arrays, name);
@@ -45,11 +45,11 @@ static vkf_status add(vkf_links *l, const vkf_result *pass, size_t row, size_t a
   vkf_link *grown = vkf_env_grow(l->session->env, l->at, &l->capacity, l->n + 1, sizeof *grown);
   if (!grown) return VKF_ERROR_MEMORY;
   l->at = grown;
-  const size_t S = weights_of(pass, 0)->shape[3];
+  const size_t S = vkf_task_cross_weights(pass, 0)->shape[3];
   const vkf_link link = {source, S, vkf_arena_alloc(&l->arena, l->n_layers * l->n_heads * S, sizeof(float))};
   if (!link.weights) return VKF_ERROR_MEMORY;
   for (size_t head = 0; head < l->n_layers * l->n_heads; head++) {
-    const vkf_array *weights = weights_of(pass, head / l->n_heads);
+    const vkf_array *weights = vkf_task_cross_weights(pass, head / l->n_heads);
     const size_t of = (row * l->n_heads + head % l->n_heads) * weights->shape[2] + at - 1;
     memcpy(link.weights + head * S, (const float *)weights->data + of * S, S * sizeof(float));
   }
@@ -60,8 +60,8 @@ static vkf_status add(vkf_links *l, const vkf_result *pass, size_t row, size_t a
 vkf_status vkf_task_links_add(vkf_links *l, const vkf_part *source, const vkf_kept *target, const vkf_result *pass,
                               size_t row) {
   vkf_status st = VKF_OK;
-  for (l->n_layers = 0; weights_of(pass, l->n_layers);) l->n_layers++;
-  l->n_heads = weights_of(pass, 0)->shape[1];
+  for (l->n_layers = 0; vkf_task_cross_weights(pass, l->n_layers);) l->n_layers++;
+  l->n_heads = vkf_task_cross_weights(pass, 0)->shape[1];
   const vkf_text_tokenizer *tokenizer = vkf_engine_tokenizer_lock(&l->session->tokenizer);
   for (size_t at = target->n - target->n_new; !st && at < target->n; at++) {
     const int32_t id = target->ids[at];

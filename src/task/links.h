@@ -18,6 +18,9 @@ typedef struct vkf_links {
   size_t n, capacity, n_layers, n_heads;
 } vkf_links;
 
+/* The weights [n][heads][T][S] of a layer of a pass; NULL: the decoder has no such layer. */
+const vkf_array *vkf_task_cross_weights(const vkf_result *pass, size_t layer);
+
 void vkf_task_links_init(vkf_links *links, vkf_session *session);
 void vkf_task_links_finish(vkf_links *links);
 

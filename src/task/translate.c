@@ -332,7 +332,6 @@ static vkf_status translate(vkf_session *session, const char *const *texts, size
   vkf_text_group all = {0};
   vkf_translator t = {.session = session, .group = &all, .links = links};
   VKF_TRY(begin(&t, params));
-  if (!texts || !n) VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected at least one text, found none");
   VKF_TRY(group_init(&t, &all, texts, t.params.target_prefixes, n));
   VKF_TRY(run(&t, all.n, all.n ? all.order[0]->part->n : 0));
   VKF_TRY(vkf_task_translation_result(&t, &all, out));

@@ -354,11 +354,6 @@ static vkf_status strip(const vkf_text_step *step, vkf_text_decode_state *state,
   return st;
 }
 
-static vkf_status load_replace(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
-  VKF_CALL(vkf_text_load_pattern(loader, json, &step->pattern));
-  return vkf_text_load_string(loader, json, "content", &step->content);
-}
-
 static vkf_status replace(const vkf_text_step *step, vkf_text_decode_state *state, const vkf_text_chunk *in,
                           const vkf_text_sink *out) {
   (void)state;
@@ -379,7 +374,7 @@ static const vkf_text_kind KINDS[] = {
     {.type = "BPEDecoder", .load = load_bpe, .decode = bpe},
     {.type = "Fuse", .decode = fuse, .takes_parts = true},
     {.type = "Strip", .load = load_strip, .decode = strip, .takes_parts = true},
-    {.type = "Replace", .load = load_replace, .decode = replace},
+    {.type = "Replace", .load = vkf_text_load_replace, .decode = replace},
 };
 
 vkf_status vkf_text_load_decoders(vkf_text_loader *loader, const json_t *json, vkf_text_step **out) {

@@ -242,6 +242,8 @@ vkf_status vkf_text_load_size(vkf_text_loader *loader, const json_t *json, const
                               size_t *out);
 /* {"String": ...} or {"Regex": ...} under `pattern`. */
 vkf_status vkf_text_load_pattern(vkf_text_loader *loader, const json_t *json, vkf_text_pattern **out);
+/* "pattern" and "content" of a step Replace. */
+vkf_status vkf_text_load_replace(vkf_text_loader *loader, const json_t *json, vkf_text_step *step);
 vkf_status vkf_text_load_regex(vkf_text_loader *loader, vkf_text_string text, vkf_text_pattern **out);
 vkf_status vkf_text_load_literal(vkf_text_loader *loader, vkf_text_string text, vkf_text_pattern **out);
 vkf_status vkf_text_load_copy(vkf_text_loader *loader, const char *data, size_t size, vkf_text_string *out);

@@ -111,6 +111,11 @@ vkf_status vkf_text_load_pattern(vkf_text_loader *loader, const json_t *json, vk
   return load_pattern(loader, text, is_regex, out);
 }
 
+vkf_status vkf_text_load_replace(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
+  VKF_CALL(vkf_text_load_pattern(loader, json, &step->pattern));
+  return vkf_text_load_string(loader, json, "content", &step->content);
+}
+
 vkf_status vkf_text_load_metaspace(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
   bool prefix_space;
   VKF_CALL(vkf_text_load_char(loader, json, "replacement", &step->content));

@@ -175,11 +175,6 @@ static vkf_status prepend(const vkf_text_step *step, vkf_text_string text, vkf_t
   return vkf_text_status(out);
 }
 
-static vkf_status load_replace(vkf_text_loader *loader, const json_t *json, vkf_text_step *step) {
-  VKF_CALL(vkf_text_load_pattern(loader, json, &step->pattern));
-  return vkf_text_load_string(loader, json, "content", &step->content);
-}
-
 static vkf_status replace(const vkf_text_step *step, vkf_text_string text, vkf_text *out) {
   return vkf_text_pattern_replace(step->pattern, text, step->content, out);
 }
@@ -207,7 +202,7 @@ static const vkf_text_kind KINDS[] = {
     {.type = "BertNormalizer", .load = load_bert, .normalize = bert},
     {.type = "Strip", .load = load_strip, .normalize = strip},
     {.type = "Prepend", .load = load_prepend, .normalize = prepend},
-    {.type = "Replace", .load = load_replace, .normalize = replace},
+    {.type = "Replace", .load = vkf_text_load_replace, .normalize = replace},
     {.type = "Precompiled", .load = load_precompiled, .normalize = precompiled},
 };
 
