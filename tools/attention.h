@@ -36,10 +36,6 @@ typedef struct tool_attention_map {
 int tool_tokens_of_ids(tool_session *session, const int32_t *ids, size_t n, tool_tokens *out);
 void tool_tokens_finish(tool_tokens *tokens);
 
-/* Runs a text; target: ids of an encoder-decoder's target from its start id on. TOOL_OK, or an exit code after a
- * message. Finish `out` either way. */
-int tool_attend_text(tool_session *session, const tool_args *args, const char *text, const int32_t *target,
-                     size_t n_target, tool_attended *out);
 /* Runs a text; an encoder-decoder translates it first, with this generation configuration (NULL: the folder's), and the
  * result is in *translated, which outlives `out`. */
 int tool_attend(tool_session *session, const tool_args *args, const char *config, const char *text,

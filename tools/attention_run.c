@@ -83,8 +83,9 @@ static int run(tool_session *session, const vkf_array *inputs, size_t n, tool_at
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }
 
-int tool_attend_text(tool_session *session, const tool_args *args, const char *text, const int32_t *target,
-                     size_t n_target, tool_attended *out) {
+/* target: ids of an encoder-decoder's target from its start id on. */
+static int attend(tool_session *session, const tool_args *args, const char *text, const int32_t *target,
+                  size_t n_target, tool_attended *out) {
   const vkf_encode_params params = {VKF_ENCODE_PARAMS_INIT, .source_language = args->source_lang,
                                     .target_language = args->target_lang};
   vkf_result *made = NULL;
@@ -116,14 +117,14 @@ static size_t row_length(const tool_session *session, const int32_t *row, size_t
 int tool_attend_translation(tool_session *session, const tool_args *args, const char *text, const char *translation,
                             const int32_t *ids, size_t n, tool_attended *out) {
   out->translation = translation;
-  return tool_attend_text(session, args, text, ids, row_length(session, ids, n), out);
+  return attend(session, args, text, ids, row_length(session, ids, n), out);
 }
 
 int tool_attend(tool_session *session, const tool_args *args, const char *config, const char *text,
                 vkf_result **translated, tool_attended *out) {
   vkf_model_info info = {VKF_MODEL_INFO_INIT};
   vkf_model_get_info(session->model, &info);
-  if (info.architecture != VKF_ARCHITECTURE_ENCODER_DECODER) return tool_attend_text(session, args, text, NULL, 0, out);
+  if (info.architecture != VKF_ARCHITECTURE_ENCODER_DECODER) return attend(session, args, text, NULL, 0, out);
   const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config,
                                       .source_language = args->source_lang, .target_language = args->target_lang};
   vkf_status status = vkf_session_translate(session->run, &text, 1, &params, translated);

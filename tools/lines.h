@@ -84,8 +84,6 @@ vkf_long_rule tool_long_rule(const tool_args *args);
 
 /* ---- UTF-8 (texts.c) --------------------------------------------------------------------------------------------- */
 
-/* Where the first byte is that makes no UTF-8, or `size`; a zero byte counts as one. */
-size_t tool_utf8_fault(const char *text, size_t size);
 /* Why a text cannot be taken; false: it can. */
 bool tool_utf8_reason(const char *text, size_t size, char *reason, size_t capacity);
 /* A copy with U+FFFD instead of every byte that makes no UTF-8; to free(), NULL when out of memory. */

@@ -11,7 +11,8 @@ static utf8proc_ssize_t decode(const char *text, size_t size, utf8proc_int32_t *
   return utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, code);
 }
 
-size_t tool_utf8_fault(const char *text, size_t size) {
+/* Where the first byte is that makes no UTF-8, or `size`; a zero byte counts as one. */
+static size_t fault_at(const char *text, size_t size) {
   size_t at = 0;
   utf8proc_int32_t code;
   while (at < size) {
@@ -23,7 +24,7 @@ size_t tool_utf8_fault(const char *text, size_t size) {
 }
 
 bool tool_utf8_reason(const char *text, size_t size, char *reason, size_t capacity) {
-  const size_t bad = tool_utf8_fault(text, size);
+  const size_t bad = fault_at(text, size);
   if (bad == size) return false;
   if (text[bad])
     snprintf(reason, capacity, "expected UTF-8, found the byte 0x%02x behind %zu bytes", (unsigned char)text[bad], bad);
@@ -37,7 +38,7 @@ char *tool_utf8_mend(const char *text, size_t size) {
   char *out = malloc(3 * size + 1);
   size_t n = 0;
   for (size_t at = 0; out && at < size;) {
-    size_t good = tool_utf8_fault(text + at, size - at);
+    size_t good = fault_at(text + at, size - at);
     memcpy(out + n, text + at, good);
     n += good;
     at += good;

@@ -88,7 +88,7 @@ int tour_set(tour *t, const char *name, const vkf_array *array, float *errors) {
   return TOOL_OK;
 }
 
-void tour_clear(tour *t) {
+static void clear(tour *t) {
   for (tour_value *v = t->values, *next; v; v = next) {
     next = v->next;
     free(v->array.data);
@@ -159,7 +159,7 @@ static int run_topic(tour *t, const json_t *topic) {
     exit_code = tour_step(t, json_array_get(steps, i));
     if (exit_code != TOOL_OK) tool_error("topic %s: step %zu cannot be done", t->topic, i + 1);
   }
-  tour_clear(t);
+  clear(t);
   fflush(stdout);
   return exit_code;
 }

@@ -43,7 +43,6 @@ void tour_check(tour *t, bool passed, const char *fmt, ...) TOOL_PRINTF(3, 4);
 const tour_value *tour_find(const tour *t, const char *name);
 /* Takes array->data and errors; NULL: none are off. */
 int tour_set(tour *t, const char *name, const vkf_array *array, float *errors);
-void tour_clear(tour *t);
 /* A step with the key "view". */
 int tour_view(tour *t, const json_t *step);
 /* A new array of float32 or int32, zeroed. */

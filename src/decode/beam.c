@@ -35,7 +35,8 @@ uint32_t vkf_decode_beams_each(const vkf_generation_config *config) {
   return config->num_beams / config->num_beam_groups;
 }
 
-uint32_t vkf_decode_beams_kept(const vkf_generation_config *config) {
+/* Finished hypotheses of a group that are kept: its beams, or with patience as many as are asked for. */
+static uint32_t n_kept(const vkf_generation_config *config) {
   const uint32_t each = vkf_decode_beams_each(config);
   return config->patience > 0 ? VKF_MAX(each, config->num_return_sequences) : each;
 }
@@ -63,7 +64,7 @@ vkf_status vkf_decode_beams_init(vkf_beams *s, vkf_env *env, const vkf_generatio
                    .config = config,
                    .n_beams = vkf_decode_beams_each(config),
                    .n_keep = has_phrases ? config->num_beams * k : (uint32_t)vkf_decode_beams_keep(config),
-                   .n_kept = vkf_decode_beams_kept(config),
+                   .n_kept = n_kept(config),
                    .n_banks = vkf_decode_phrases_total(&config->force_words) + 1,
                    .phrases_from = phrases_from,
                    .prompt = prompt,

@@ -47,9 +47,6 @@ uint32_t vkf_decode_beams_each(const vkf_generation_config *config);
 /* Candidates of a step of a group: enough to go on with all its hypotheses when all ends are among them. */
 uint64_t vkf_decode_beams_keep(const vkf_generation_config *config);
 
-/* Finished hypotheses of a group that are kept: its beams, or with patience as many as are asked for. */
-uint32_t vkf_decode_beams_kept(const vkf_generation_config *config);
-
 /* One group. ids [prompt]: the prompt. capacity: ids that a row can hold, at most max_length. k: with phrases, the
  * candidates that each row of a step has. phrases_from: the first id that can belong to a phrase. */
 vkf_status vkf_decode_beams_init(vkf_beams *beams, vkf_env *env, const vkf_generation_config *config,

@@ -116,8 +116,6 @@ static void fill_subgroups(vkf_caps *caps, const VkPhysicalDeviceSubgroupPropert
   }
   if (!(subgroup->supportedStages & VK_SHADER_STAGE_COMPUTE_BIT)) return;
   VkSubgroupFeatureFlags operations = subgroup->supportedOperations;
-  caps->subgroup_basic = operations & VK_SUBGROUP_FEATURE_BASIC_BIT;
-  caps->subgroup_vote = operations & VK_SUBGROUP_FEATURE_VOTE_BIT;
   caps->subgroup_ballot = operations & VK_SUBGROUP_FEATURE_BALLOT_BIT;
   caps->subgroup_shuffle = operations & VK_SUBGROUP_FEATURE_SHUFFLE_BIT;
   caps->subgroup_arithmetic = operations & VK_SUBGROUP_FEATURE_ARITHMETIC_BIT;

@@ -69,7 +69,7 @@ typedef struct vkf_caps {
   uint32_t subgroup_min, subgroup_max; /* both are subgroup_size where the driver does not say */
   bool subgroup_size_control;          /* a pipeline may require a size in [subgroup_min, subgroup_max] */
   bool subgroup_full;                  /* a pipeline may require full subgroups */
-  bool subgroup_basic, subgroup_vote, subgroup_ballot, subgroup_shuffle, subgroup_arithmetic;
+  bool subgroup_ballot, subgroup_shuffle, subgroup_arithmetic;
 
   /* Features. */
   bool float16, int8, int16, int64; /* arithmetic */

@@ -99,7 +99,7 @@ static void limit_subgroups(vkf_caps *caps, uint32_t least, uint32_t most) {
   const bool is_there = first >= least && last <= most;
   const bool is_ours = caps->subgroup_size_control || (first == caps->subgroup_min && last == caps->subgroup_max);
   if (!is_there || !is_ours) {
-    caps->subgroup_vote = caps->subgroup_ballot = caps->subgroup_shuffle = caps->subgroup_arithmetic = false;
+    caps->subgroup_ballot = caps->subgroup_shuffle = caps->subgroup_arithmetic = false;
     return;
   }
   caps->subgroup_min = first;

@@ -21,7 +21,6 @@ static void facts_are_plausible(void **state) {
   assert_true(caps->storage_offset_alignment > 0 && caps->storage_offset_alignment <= 256);
   assert_true(caps->memory_bytes > 1u << 28);
   assert_true(caps->subgroup_min <= caps->subgroup_size && caps->subgroup_size <= caps->subgroup_max);
-  assert_true(caps->subgroup_basic);
   if (caps->driver_id == VKF_DRIVER_ID_LAVAPIPE) {
     assert_true(caps->vector_bits >= 128);
     assert_int_equal(caps->subgroup_size, caps->vector_bits / 32);

@@ -290,7 +290,7 @@ static void facts_are_what_may_be_used(void **state) {
   assert_int_equal(c.subgroup_size, 32);
   assert_int_equal(c.subgroup_min, 8);
   assert_int_equal(c.subgroup_max, 64);
-  assert_true(c.subgroup_size_control && c.subgroup_shuffle && !c.subgroup_basic && !c.subgroup_arithmetic);
+  assert_true(c.subgroup_size_control && c.subgroup_shuffle && !c.subgroup_arithmetic);
   assert_true(c.uniform_loads && c.max_loop_turns == UINT32_MAX && c.n_cores == 0);
   told.buffer_bytes = 500;
   told.subgroup_stages = told.size_stages = VK_SHADER_STAGE_FRAGMENT_BIT;

@@ -33,8 +33,6 @@ static vkf_caps a_gpu(vkf_device_kind kind, uint32_t least, uint32_t most, uint3
                     .subgroup_max = most,
                     .subgroup_size_control = least < most,
                     .subgroup_full = true,
-                    .subgroup_basic = true,
-                    .subgroup_vote = true,
                     .subgroup_ballot = true,
                     .subgroup_shuffle = true,
                     .subgroup_arithmetic = true,

@@ -37,7 +37,7 @@ static vkf_caps tiny(void) {
 
 static vkf_caps with_subgroups(vkf_caps c, uint32_t size) {
   c.subgroup_size = c.subgroup_min = c.subgroup_max = size;
-  c.subgroup_basic = c.subgroup_vote = c.subgroup_ballot = c.subgroup_shuffle = c.subgroup_arithmetic = true;
+  c.subgroup_ballot = c.subgroup_shuffle = c.subgroup_arithmetic = true;
   return c;
 }
 
