@@ -65,60 +65,40 @@ static bool is_settled(vkf_tuning *t, vkf_check check, bool *suspect) {
   return why != NULL;
 }
 
-/* Keeps the mark in place of every result; NULL: the results. */
-static vkf_status keep(vkf_tuning *t, uint32_t tried, const char *mark) {
-  vkf_tuned_check checks[VKF_N_CHECKS];
-  size_t n = 0;
-  for (vkf_check check = 0; check < VKF_N_CHECKS; check++) {
-    if (!(tried >> check & 1)) continue;
-    vkf_tuned_check *c = &checks[n++];
-    vkf_tune_check_text(check, vkf_gpu_device_caps(t->gpu), c->check, sizeof c->check);
-    snprintf(c->found, sizeof c->found, "%s", mark ? mark : t->checks[check].text);
-  }
+/* Keeps a mark, among or alone, in place of what each check finds, before they run. */
+static vkf_status begin(vkf_tuning *t, vkf_tuned_check *checks, size_t n, const char *mark) {
+  for (size_t i = 0; i < n; i++) snprintf(checks[i].found, sizeof checks[i].found, mark, (int)getpid());
   return vkf_tune_keep_checks(t, checks, n);
 }
 
-/* What is kept after an error: the mark, of no process that runs; where memory was short, nothing that counts. */
-static void after_error(vkf_status st, const char *mark, char *text, size_t size) {
+/* Keeps what they found. After an error the mark stays, of no process that runs; where memory was short, nothing that
+ * counts. Gives st back. */
+static vkf_status end(vkf_tuning *t, vkf_tuned_check *checks, size_t n, const char *mark, vkf_status st) {
   const bool was_short = st == VKF_ERROR_MEMORY || st == VKF_ERROR_DEVICE_MEMORY;
-  snprintf(text, size, was_short ? put_off : mark, 0);
+  vkf_env_failure failure;
+  if (st == VKF_OK) return vkf_tune_keep_checks(t, checks, n);
+  vkf_env_save_failure(t->env, &failure); /* keeping clears it */
+  for (size_t i = 0; i < n; i++) snprintf(checks[i].found, sizeof checks[i].found, was_short ? put_off : mark, 0);
+  vkf_tune_keep_checks(t, checks, n);
+  vkf_env_restore_failure(t->env, &failure);
+  return st;
 }
 
 /* mark: among or alone. */
 static vkf_status run_checks(vkf_tuning *t, uint32_t wanted, const char *mark) {
-  char text[64];
-  vkf_env_failure failure;
-  vkf_status st = VKF_OK;
-  vkf_env *env = t->env;
-  if (!wanted) return VKF_OK;
-  snprintf(text, sizeof text, mark, (int)getpid());
-  VKF_TRY(keep(t, wanted, text));
-  st = vkf_tune_checks_run(t->gpu, vkf_kern_spirv_table, wanted, t->checks);
-  if (st == VKF_OK) return keep(t, wanted, NULL);
-  vkf_env_save_failure(env, &failure); /* keeping clears it */
-  after_error(st, mark, text, sizeof text);
-  keep(t, wanted, text);
-  vkf_env_restore_failure(env, &failure);
-done:
-  return st;
-}
-
-/* The same of one thing that runs alone: begin_alone() marks it, end_alone() keeps what it found. */
-static vkf_status begin_alone(vkf_tuning *t, vkf_tuned_check *check) {
-  snprintf(check->found, sizeof check->found, alone, (int)getpid());
-  VKF_CALL(vkf_tune_keep_checks(t, check, 1));
-  check->found[0] = 0;
-  return VKF_OK;
-}
-
-static vkf_status end_alone(vkf_tuning *t, vkf_tuned_check *check, vkf_status st) {
-  vkf_env_failure failure;
-  if (st == VKF_OK) return vkf_tune_keep_checks(t, check, 1);
-  vkf_env_save_failure(t->env, &failure);
-  after_error(st, alone, check->found, sizeof check->found);
-  vkf_tune_keep_checks(t, check, 1);
-  vkf_env_restore_failure(t->env, &failure);
-  return st;
+  vkf_tuned_check checks[VKF_N_CHECKS];
+  vkf_check of[VKF_N_CHECKS];
+  size_t n = 0;
+  for (vkf_check check = 0; check < VKF_N_CHECKS; check++) {
+    if (!(wanted >> check & 1)) continue;
+    vkf_tune_check_text(check, vkf_gpu_device_caps(t->gpu), checks[n].check, sizeof checks[n].check);
+    of[n++] = check;
+  }
+  if (n == 0) return VKF_OK;
+  VKF_CALL(begin(t, checks, n, mark));
+  const vkf_status st = vkf_tune_checks_run(t->gpu, vkf_kern_spirv_table, wanted, t->checks);
+  for (size_t i = 0; i < n; i++) snprintf(checks[i].found, sizeof checks[i].found, "%s", t->checks[of[i]].text);
+  return end(t, checks, n, mark, st);
 }
 
 /* Removes what failed from the facts of the device. */
@@ -182,8 +162,9 @@ vkf_status vkf_tune_probe_kernels(vkf_tuning *t) {
                 names[i]);
   }
   VKF_CALL(vkf_tune_problem_parse(t->env, text, &c));
-  VKF_CALL(begin_alone(t, &check));
-  VKF_CALL(end_alone(t, &check, vkf_tune_measure(t->backend, &c, names, n, seconds, ns)));
+  VKF_CALL(begin(t, &check, 1, alone));
+  check.found[0] = 0;
+  VKF_CALL(end(t, &check, 1, alone, vkf_tune_measure(t->backend, &c, names, n, seconds, ns)));
   for (uint32_t i = 0; i < n; i++) {
     if (!(ns[i] > 0)) continue;
     vkf_tuned_entry *e = &entries[n_entries++];
@@ -204,8 +185,8 @@ vkf_status vkf_tune_probe_reproducible(vkf_tuning *t) {
   bool suspect = false;
   vkf_tune_reproducible_text(t, check.check, sizeof check.check);
   if (!find(t, check.check, result, &suspect)) {
-    VKF_CALL(begin_alone(t, &check));
-    VKF_CALL(end_alone(t, &check, vkf_tune_reproducible_check(t, check.found, sizeof check.found)));
+    VKF_CALL(begin(t, &check, 1, alone));
+    VKF_CALL(end(t, &check, 1, alone, vkf_tune_reproducible_check(t, check.found, sizeof check.found)));
     find(t, check.check, result, &suspect);
   }
   if (t->checks[VKF_CHECK_OF_ROUNDING].state == VKF_CHECK_FAILED) result = &t->checks[VKF_CHECK_OF_ROUNDING];
