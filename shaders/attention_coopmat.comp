@@ -1,12 +1,12 @@
 // Attention of many queries by cooperative matrices (after FlashAttention 2, Dao 2023): a workgroup takes BM rows, the
 // queries of all heads that share a head of keys and values, a subgroup TM of them, which are a row of matrices, and
-// goes through the keys in tiles of BN. q, k, v and the weights are rounded to f16; scores, maxima and all sums are
-// float32. Operands: as in lib/attention.glsl; behind the spans a word that becomes 1 if some number cannot be stored
+// goes through the keys in tiles of BN. k and v are in f16, q and the weights are rounded to it; scores, maxima and all
+// sums are float32. Operands: as in lib/attention.glsl; behind the spans a word that becomes 1 if some number cannot be stored
 // as f16. Head widths are multiples of MATRIX_K and MATRIX_N.
 // Weights are in [0, 1]. Those in matrices are VKF_HALF_WEIGHT times as large, and so is their sum, so that none above
 // 2^-29 is below the normal numbers of f16. Keys and values that the mask does not have are zeros in shared memory.
 //
-// module attention_coopmat, needs COOPMAT, reads caches
+// module attention_coopmat_f16: FORMAT_F16, needs COOPMAT
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_KHR_cooperative_matrix : require

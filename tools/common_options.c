@@ -35,7 +35,7 @@ static const tool_option model_options[] = {
     {"activations", 0, TOOL_TEXT, offsetof(tool_args, activations), "FORMAT",
      "with --weights int8: what enters matrix products, as f32\n(default) or q8 (8 bits in blocks of 32 of a row)"},
     {"kv-cache", 0, TOOL_TEXT, offsetof(tool_args, kv_cache), "FORMAT",
-     "keys and values of decoders as f32 (default) or f16"},
+     "keys and values as f32, f16 or auto (default): f16 on GPUs if\nweights have 16 bits or fewer, else f32"},
     {"kv-cache-bytes", 0, TOOL_BYTES, offsetof(tool_args, kv_cache_bytes), "N",
      "bytes that each worker's keys and values may take; what does\nnot fit waits, what never fits is skipped. "
      "Default: what the\ndevice has left"},

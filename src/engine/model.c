@@ -129,9 +129,10 @@ static vkf_status open_model(vkf_device *dev, const vkf_file_source *files, cons
              "%s weights have no defined order of products with their scales: expected f32, "
              "f16, bf16 or auto in the reproducible mode",
              vkf_format_get(m->weight_format)->name);
-  VKF_TRY(find_format(env, "cache of keys and values", p.kv_cache, true, VKF_FORMAT_F32, &m->cache_format));
+  const vkf_format automatic_cache = dev->backend->reproducible ? VKF_FORMAT_F32 : automatic;
+  VKF_TRY(find_format(env, "cache of keys and values", p.kv_cache, true, automatic_cache, &m->cache_format));
   VKF_TRY(vkf_model_net_open(env, files, &m->net));
-  vkf_model_net_store(m->net, m->weight_format, m->cache_format);
+  m->cache_format = vkf_model_net_store(m->net, m->weight_format, m->cache_format);
   VKF_TRY(vkf_decode_generation_read(&m->generation, files));
   VKF_TRY(vkf_engine_tokenizer_open(env, files, &m->tokenizer));
   m->handle = (vkf_tokenizer){.env = env, .shared = &m->tokenizer};

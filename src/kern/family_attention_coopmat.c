@@ -1,5 +1,5 @@
-/* coopmat: many queries by cooperative matrices of f16 (shaders/attention_coopmat.comp). A workgroup has tm rows of
- * queries a subgroup and goes through the keys in tiles of bn. */
+/* coopmat: many queries by cooperative matrices of f16, which keys and values are in (shaders/attention_coopmat.comp).
+ * A workgroup has tm rows of queries a subgroup and goes through the keys in tiles of bn. */
 #include <stdio.h>
 
 #include "kern/attention.h"
@@ -12,6 +12,8 @@ static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_cap
   if (key_width % v->matrix.k || value_width % v->matrix.n || value_width % 8)
     VKF_KERN_REFUSE("head widths are multiples of %u and %u, here they are %u and %u", v->matrix.k,
                     VKF_MAX(v->matrix.n, 8), key_width, value_width);
+  if (!(v->formats >> p->packing.format & 1))
+    VKF_KERN_REFUSE("reads keys and values in f16, these are %s", vkf_format_get(p->packing.format)->name);
   if (p->wide) VKF_KERN_REFUSE("rounds to f16, and some numbers are beyond 65504");
   return NULL;
 }

@@ -85,6 +85,7 @@ static uint32_t self_attention(const vkf_model_stage *s, uint32_t i, uint32_t x)
   layer.window = stack->layers[i].window;
   char weights[48], projections[48];
   vkf_attention_inputs inputs = {
+      .kv_format = s->net->cache_format,
       .mask = s->is_target ? vkf_model_input(VKF_INPUT_TARGET_MASK, s->request->target_mask)
                            : vkf_model_input(VKF_INPUT_MASK, s->request->mask),
       .ancestry = vkf_model_input(VKF_INPUT_ANCESTRY, s->is_target && s->request->ancestry),

@@ -55,8 +55,9 @@ const vkf_net_info *vkf_model_net_info(const vkf_net *net);
 bool vkf_model_net_attention(const vkf_net *net, vkf_attention_kind kind, size_t layer, vkf_attention_info *out);
 /* How a device stores the model, before weights and plans are made: matrices that are multiplied with and tables of ids
  * in `weights`, or with VKF_FORMAT_COUNT each in the narrowest format that keeps what is in the file; all others as
- * float32. cache: of the states. */
-void vkf_model_net_store(vkf_net *net, vkf_format weights, vkf_format cache);
+ * float32. caches: of keys and values; VKF_FORMAT_COUNT: f16 where all those matrices have 16 bits or fewer, else
+ * float32. Returns that of keys and values. */
+vkf_format vkf_model_net_store(vkf_net *net, vkf_format weights, vkf_format caches);
 /* The weights that plans refer to by index. The source is valid until the net is closed; its load() reads the files. */
 void vkf_model_net_weights(vkf_net *net, vkf_weight_source *out);
 /* The weights were read: their files leave this process's memory until they are read again. */

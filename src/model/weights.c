@@ -199,13 +199,16 @@ static vkf_format stored_format(const vkf_model_weight *weight) {
   return vkf_format_of(dtype);
 }
 
-void vkf_model_net_store(vkf_net *net, vkf_format weights, vkf_format cache) {
-  net->cache_format = cache;
+vkf_format vkf_model_net_store(vkf_net *net, vkf_format weights, vkf_format caches) {
+  vkf_format automatic = VKF_FORMAT_F16;
   for (uint32_t i = 0; i < net->n_weights; i++) {
     const bool is_table = i == net->encoder.table || i == net->decoder.table;
     if (!is_table && !(net->infos[i].use & VKF_WEIGHT_MATMUL)) continue;
     net->infos[i].format = weights == VKF_FORMAT_COUNT ? stored_format(&net->weights[i]) : weights;
+    if (net->infos[i].format == VKF_FORMAT_F32) automatic = VKF_FORMAT_F32;
   }
+  net->cache_format = caches == VKF_FORMAT_COUNT ? automatic : caches;
+  return net->cache_format;
 }
 
 static bool is_buffer(const char *name) {

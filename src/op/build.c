@@ -95,6 +95,7 @@ uint32_t vkf_build_node(vkf_build *b, const vkf_build_node_params *what) {
     node.out[o] = resolve(b, what->out[o], shape);
     if (!shape->name || what->out[o].how != VKF_BUILD_NONE) continue;
     vkf_slot slot = {.name = node.name, .kind = VKF_SLOT_TEMP, .dtype = shape->dtype, .rank = shape->rank};
+    if (shape->stored) slot.format = what->format;
     memcpy(slot.extent, shape->extent, sizeof slot.extent);
     if (shapes.out[1].name) slot.name = name_of(b, block->name, what->name, shape->name);
     node.out[o] = vkf_build_slot(b, &slot);

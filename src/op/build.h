@@ -49,6 +49,7 @@ typedef struct vkf_build_node_params {
   vkf_params params;
   vkf_build_operand in[VKF_MAX_INPUTS];
   vkf_build_operand out[VKF_MAX_OUTPUTS]; /* NONE: a new temporary */
+  vkf_format format;                      /* of its new temporaries that may be stored so: keys and values */
 } vkf_build_node_params;
 /* The slot of its first output; the second, if there is one, is the next slot where both are temporaries. */
 uint32_t vkf_build_node(vkf_build *b, const vkf_build_node_params *node);

@@ -54,6 +54,7 @@ typedef struct vkf_attention_layer {
 /* What an attention reads besides x, each NONE where there is none. */
 typedef struct vkf_attention_inputs {
   vkf_build_operand k, v; /* self-attention: the caches, NONE: temporaries; cross-attention: what is attended */
+  vkf_format kv_format;   /* of these temporaries */
   vkf_build_operand mask, ancestry; /* see vkf_attention_params */
   vkf_build_operand spans;          /* cross-attention in a packed batch: where its keys are; else NONE */
   vkf_build_operand positions;      /* of the rows, and the table by which queries and keys are turned: rotary */

@@ -38,8 +38,11 @@ static void on_row(void *user, const vkf_validate_row *row) {
 static void validate_stored(driver *d, const char *folder, const vkf_model_params *params) {
   vkf_model *model = NULL;
   double worst = -1;
-  rows r = {folder, 0, 0, params && !params->kv_cache && params->weights != VKF_STORAGE_Q8};
+  rows r = {.model = folder};
+  vkf_model_info info = {VKF_MODEL_INFO_INIT};
   driver_ok(d, vkf_model_open_with(d->device, folder, params, &model));
+  driver_ok(d, vkf_model_get_info(model, &info));
+  r.same_chain = params && info.kv_cache == VKF_STORAGE_F32 && info.weights != VKF_STORAGE_Q8;
   driver_ok(d, vkf_device_validate(d->device, &(vkf_validate_params){VKF_VALIDATE_PARAMS_INIT, .model = model}, on_row,
                                    &r, &worst));
   assert_true(r.n >= 2 && worst >= 0 && worst <= 1);

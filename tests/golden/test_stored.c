@@ -34,8 +34,8 @@ static void run(driver *d, const char *target, vkf_storage weights, const vkf_re
   vkf_model *model = NULL;
   vkf_array inputs[GOLDEN_MAX_INPUTS];
   const vkf_run_params params = {VKF_RUN_PARAMS_INIT, .hidden_states = 1};
-  driver_ok(d, vkf_model_open_with(d->device, target, &(vkf_model_params){VKF_MODEL_PARAMS_INIT, .weights = weights},
-                                   &model));
+  const vkf_model_params how = {VKF_MODEL_PARAMS_INIT, .weights = weights, .kv_cache = VKF_STORAGE_F32};
+  driver_ok(d, vkf_model_open_with(d->device, target, &how, &model));
   driver_ok(d, vkf_session_run(session_of(model), inputs, golden_inputs(expected, inputs), &params, found));
   close_model(&model);
 }

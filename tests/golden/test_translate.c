@@ -54,7 +54,7 @@ static void compare_all(driver *d, const char *config, const char *ids_key, cons
   vkf_result *found = NULL;
   const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config};
   read_lines(&l, MODEL "/golden.jsonl");
-  driver_ok(d, vkf_model_open(d->device, MODEL, &model));
+  golden_open_model(d, MODEL, &model);
   driver_ok(d, vkf_session_translate(session_of(model), l.sources, l.n, &params, &found));
   const vkf_array *sequences = vkf_result_find(found, "sequences"),
                   *scores = vkf_result_find(found, "sequences_scores");
@@ -95,7 +95,7 @@ static void test_scores(void **state) {
   size_t n_same = 0;
   read_lines(&l, MODEL "/golden.jsonl");
   for (size_t i = 0; i < l.n; i++) targets[i] = json_string_value(json_object_get(l.entries[i], "beam4_text"));
-  driver_ok(d, vkf_model_open(d->device, MODEL, &model));
+  golden_open_model(d, MODEL, &model);
   driver_ok(d, vkf_session_score(session_of(model), l.sources, targets, l.n, NULL, &found));
   const vkf_array *ids = vkf_result_find(found, "ids");
   for (size_t i = 0; i < l.n; i++) {
@@ -131,7 +131,7 @@ static void compare_lists(driver *d, const char *config, const char *key, size_t
   for (size_t i = 0; i < l.n; i++) prefixes[i] = json_string_value(json_object_get(l.entries[i], "prefix"));
   const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT, .config_json = config, .target_prefixes = prefixes,
                                       .batch_size = 3};
-  driver_ok(d, vkf_model_open(d->device, MODEL, &model));
+  golden_open_model(d, MODEL, &model);
   driver_ok(d, vkf_session_translate(session_of(model), l.sources, l.n, &params, &found));
   const vkf_array *sequences = vkf_result_find(found, "sequences");
   const float *scores = vkf_result_f32(found, "sequences_scores", NULL);
@@ -240,7 +240,7 @@ static void test_short_lists(void **state) {
   vkf_model *model = NULL;
   vkf_shortlist *list = NULL;
   close(mkstemp(path));
-  driver_ok(d, vkf_model_open(d->device, MODEL, &model));
+  golden_open_model(d, MODEL, &model);
   write_table(vkf_model_tokenizer(model), path);
   driver_ok(d, vkf_shortlist_open(model, path, FIRST, BEST, &list));
   for (size_t c = 0; c < 2; c++) {

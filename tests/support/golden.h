@@ -45,9 +45,15 @@ static inline void golden_each(driver *d, void (*visit)(driver *d, const char *f
   free(entries);
 }
 
+/* A model as PyTorch computed it: in float32, on every device. */
+static inline void golden_open_model(driver *d, const char *folder, vkf_model **model) {
+  const vkf_model_params how = {VKF_MODEL_PARAMS_INIT, .weights = VKF_STORAGE_F32, .kv_cache = VKF_STORAGE_F32};
+  driver_ok(d, vkf_model_open_with(d->device, folder, &how, model));
+}
+
 static inline void golden_open(driver *d, const char *folder, vkf_model **model, vkf_result **expected) {
   char path[GOLDEN_PATH];
-  driver_ok(d, vkf_model_open(d->device, golden_path(path, folder, "."), model));
+  golden_open_model(d, golden_path(path, folder, "."), model);
   driver_ok(d, vkf_arrays_read(d->context, golden_path(path, folder, "expected.safetensors"), expected));
 }
 

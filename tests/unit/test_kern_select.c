@@ -325,8 +325,8 @@ static void attention_on_gpus(void **state) {
   refused("attention-tiles-32x16x64-m4n1", &p, &big, "head widths up to 256, here it is 260");
 }
 
-/* Many queries by matrix cores where the device has them; not few, whose rows would fill no matrix, and no head that is
- * no whole matrix. */
+/* Many queries by matrix cores where the device has them and keys and values are in f16; not few, whose rows would fill
+ * no matrix, and no head that is no whole matrix. */
 static void attention_on_matrix_cores(void **state) {
   (void)state;
   static const struct {
@@ -334,7 +334,7 @@ static void attention_on_matrix_cores(void **state) {
     vkf_format format;
     const char *family;
   } expected[] = {
-      {512, 0, 64, VKF_FORMAT_F16, "coopmat"},  {512, 0, 64, VKF_FORMAT_F32, "coopmat"},
+      {512, 0, 64, VKF_FORMAT_F16, "coopmat"},  {512, 0, 64, VKF_FORMAT_F32, "tiles"},
       {512, 0, 128, VKF_FORMAT_F16, "coopmat"}, {32, 0, 64, VKF_FORMAT_F16, "coopmat"},
       {8, 2, 64, VKF_FORMAT_F16, "coopmat"}, /* 32 rows: four heads read the same keys */
       {16, 0, 64, VKF_FORMAT_F16, "split"},     {1, 0, 64, VKF_FORMAT_F16, "split"},
@@ -357,9 +357,10 @@ static void attention_on_matrix_cores(void **state) {
     p.wide = true; /* another kernel takes over */
     assert_string_not_equal(pick(&p, &c)->family->name, "coopmat");
     refused("attention-coopmat-64x32x128-m16n32-16x16x16-w32", &p, &c,
-            expected[i].width > 128  ? "head widths up to 128"
-            : expected[i].width % 16 ? "head widths are multiples of 16"
-                                     : "beyond 65504");
+            expected[i].width > 128                ? "head widths up to 128"
+            : expected[i].width % 16               ? "head widths are multiples of 16"
+            : expected[i].format == VKF_FORMAT_F32 ? "keys and values in f16, these are f32"
+                                                   : "beyond 65504");
     p.wide = false;
     p.order = VKF_ORDER_ASCENDING;
     assert_string_not_equal(pick(&p, &c)->family->name, "coopmat");
