@@ -79,13 +79,13 @@ static const char *output_name(bool is_requested, const char *prefix, const char
 
 static uint32_t self_attention(const vkf_model_stage *s, uint32_t i, uint32_t x) {
   const vkf_model_stack *stack = s->stack;
-  const vkf_block_form form = vkf_model_form(stack);
+  vkf_block_form form = vkf_model_form(stack);
+  form.kv_format = s->net->cache_format;
   vkf_attention_layer layer = attention_of(s->net, &stack->layers[i].self);
   if (stack->has_head_norm) layer.head_norm = vkf_model_weight_slot(stack->layers[i].self.head_norm);
   layer.window = stack->layers[i].window;
   char weights[48], projections[48];
   vkf_attention_inputs inputs = {
-      .kv_format = s->net->cache_format,
       .mask = s->is_target ? vkf_model_input(VKF_INPUT_TARGET_MASK, s->request->target_mask)
                            : vkf_model_input(VKF_INPUT_MASK, s->request->mask),
       .ancestry = vkf_model_input(VKF_INPUT_ANCESTRY, s->is_target && s->request->ancestry),

@@ -52,6 +52,7 @@ static vkf_build_node_params append_node(const vkf_block_form *form, const char 
                         .to_slots = stream->to_slots},
       .in = {[VKF_APPEND_X] = slot(x), [VKF_APPEND_SPANS] = stream->spans},
       .out = {k, v},
+      .format = form->kv_format,
   };
 }
 
@@ -88,7 +89,6 @@ static uint32_t append_turned(vkf_build *b, const vkf_block_form *form, const vk
   p->rotary = inputs->rotary;
   p->n_positions = inputs->n_positions;
   p->pairs = VKF_ROPE_HALVES;
-  node.format = inputs->kv_format;
   node.in[VKF_APPEND_POSITIONS] = inputs->positions;
   node.in[VKF_APPEND_TABLE] = inputs->turns;
   *keys = vkf_build_node(b, &node);
@@ -185,9 +185,7 @@ uint32_t vkf_block_self_attention(vkf_build *b, const vkf_block_form *form, cons
     q = append_turned(b, form, stream, inputs, q, &keys);
   } else {
     const uint32_t k_column = joined ? form->n_heads * form->key_width : 0;
-    vkf_build_node_params node = append_node(form, "self.append", stream, kv, k_column, inputs->k, inputs->v);
-    node.format = inputs->kv_format;
-    keys = vkf_build_node(b, &node);
+    keys = vkf_block_append(b, form, "self.append", stream, kv, k_column, inputs->k, inputs->v);
   }
   vkf_attention_params params = attention_params(form, stream);
   params.causal = form->causal;

@@ -24,8 +24,9 @@ typedef struct vkf_block_norm {
 /* What the layers of a stack share. */
 typedef struct vkf_block_form {
   uint32_t n_heads, n_kv_heads, key_width, value_width;
-  float scale; /* of the scores */
-  bool causal; /* self-attention */
+  float scale;          /* of the scores */
+  vkf_format kv_format; /* of keys and values in temporaries */
+  bool causal;          /* self-attention */
   bool norm_first;
   vkf_norm_kind norm_kind;
   float norm_eps;
@@ -54,7 +55,6 @@ typedef struct vkf_attention_layer {
 /* What an attention reads besides x, each NONE where there is none. */
 typedef struct vkf_attention_inputs {
   vkf_build_operand k, v; /* self-attention: the caches, NONE: temporaries; cross-attention: what is attended */
-  vkf_format kv_format;   /* of these temporaries */
   vkf_build_operand mask, ancestry; /* see vkf_attention_params */
   vkf_build_operand spans;          /* cross-attention in a packed batch: where its keys are; else NONE */
   vkf_build_operand positions;      /* of the rows, and the table by which queries and keys are turned: rotary */
