@@ -187,6 +187,9 @@ static void test_devices(void **state) {
       {"$V info $G/marian -v", 0, "marian", "device: "},
       {"$V info $G/llama | grep -A1 'q by head'", 0, "k, v by head               [1,2,16,16]", ""},
       {"$V info $G/marian --weights int8 --kv-cache f16", 0, "int8 weights, f16 keys and values", ""},
+      {"$V info $G/marian --weights f16", 0, "f16 weights, f32 keys and values", ""},
+      {"$V info $G/marian --weights f16 --limits m1", 0, "f16 weights, f16 keys and values", ""},
+      {"$V info $G/marian --weights f16 --limits m1 --deterministic", 0, "f16 weights, f32 keys and values", ""},
   };
   PROGRAM_ROWS(rows);
 }

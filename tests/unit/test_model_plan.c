@@ -253,6 +253,29 @@ static void rotary_layers(void **state) {
   vkf_model_net_close(&net);
 }
 
+/* Keys and values, an encoder's too, have 16 bits by default if every matrix has no more. */
+static void formats_of_keys_and_values(void **state) {
+  (void)state;
+  static const struct {
+    vkf_format weights, caches, expected;
+  } rows[] = {{VKF_FORMAT_F16, VKF_FORMAT_COUNT, VKF_FORMAT_F16},  {VKF_FORMAT_BF16, VKF_FORMAT_COUNT, VKF_FORMAT_F16},
+              {VKF_FORMAT_INT8, VKF_FORMAT_COUNT, VKF_FORMAT_F16}, {VKF_FORMAT_F32, VKF_FORMAT_COUNT, VKF_FORMAT_F32},
+              {VKF_FORMAT_F16, VKF_FORMAT_F32, VKF_FORMAT_F32},    {VKF_FORMAT_F32, VKF_FORMAT_F16, VKF_FORMAT_F16},
+              {VKF_FORMAT_COUNT, VKF_FORMAT_COUNT, VKF_FORMAT_F32}}; /* as the file has it: in float32 */
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    vkf_net *net = open_net(GOLDEN "marian");
+    assert_int_equal(vkf_model_net_store(net, rows[i].weights, rows[i].caches), rows[i].expected);
+    vkf_plan_request request = {.stage = VKF_STAGE_ENCODE, .capacity = {1, 7, 1, 0, 0, 0}};
+    vkf_plan *plan = build(net, &request);
+    const vkf_node *append = node_named(plan, "encoder.0.self.append");
+    assert_int_equal(plan->slots[append->out[VKF_APPEND_K]].format, rows[i].expected);
+    assert_int_equal(plan->slots[append->out[VKF_APPEND_V]].format, rows[i].expected);
+    assert_int_equal(slot_named(plan, "state.decoder.0.cross.k")->format, rows[i].expected);
+    vkf_model_plan_destroy(&plan);
+    vkf_model_net_close(&net);
+  }
+}
+
 /* One matmul for queries, keys and values; bias, activation and residual in the matmul; the norm in its place. */
 static void fusions(void **state) {
   (void)state;
@@ -383,6 +406,7 @@ int main(void) {
       cmocka_unit_test(encoder_decoder_stages),
       cmocka_unit_test(candidates),
       cmocka_unit_test(rotary_layers),
+      cmocka_unit_test(formats_of_keys_and_values),
       cmocka_unit_test(fusions),
       cmocka_unit_test(one_stack),
       cmocka_unit_test(refused_requests),

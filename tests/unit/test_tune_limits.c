@@ -174,9 +174,33 @@ static void subgroups_are_within_their_limits(void **state) {
   }
 }
 
+/* Whatever asks for the kind of a device takes it for a GPU; none of them becomes a CPU. */
+static void a_cpu_passes_for_a_gpu(void **state) {
+  (void)state;
+  static const struct {
+    const char *limits;
+    bool is_cpu;
+  } expected[] = {{"least", true},  {"pi", false}, {"mali", false}, {"adreno", false},
+                  {"intel", false}, {"m1", false}, {"deck", false}};
+  for (size_t i = 0; i < VKF_COUNT(expected); i++) {
+    vkf_caps cpu = large(), gpu = large();
+    cpu.kind = VKF_DEVICE_CPU;
+    gpu.kind = VKF_DEVICE_DISCRETE;
+    cpu.is_cpu = cpu.uniform_loads = true;
+    vkf_env_init(&env, NULL);
+    assert_int_equal(vkf_tune_limits_apply(&env, expected[i].limits, &cpu), VKF_OK);
+    assert_int_equal(vkf_tune_limits_apply(&env, expected[i].limits, &gpu), VKF_OK);
+    assert_int_equal(cpu.is_cpu, expected[i].is_cpu);
+    assert_int_equal(cpu.kind, expected[i].is_cpu ? VKF_DEVICE_CPU : VKF_DEVICE_OTHER);
+    assert_int_equal(cpu.uniform_loads, expected[i].is_cpu);
+    assert_true(!gpu.is_cpu && gpu.kind == VKF_DEVICE_DISCRETE);
+  }
+}
+
 int main(void) {
   const struct CMUnitTest tests[] = {cmocka_unit_test(promises_are_kept), cmocka_unit_test(sizes_of_parts_may_be_small),
                                      cmocka_unit_test(classes_are_as_their_drivers_report),
-                                     cmocka_unit_test(subgroups_are_within_their_limits)};
+                                     cmocka_unit_test(subgroups_are_within_their_limits),
+                                     cmocka_unit_test(a_cpu_passes_for_a_gpu)};
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
