@@ -33,7 +33,7 @@ struct vkf_model {
   vkf_net *net;
   vkf_weights *weights;
   vkf_format weight_format; /* as asked for; VKF_FORMAT_COUNT: as the file has it */
-  vkf_format cache_format;
+  vkf_format cache_format;  /* of keys and values */
   vkf_shared_tokenizer tokenizer;
   vkf_tokenizer handle; /* of `tokenizer` for the context's thread */
   vkf_generation_config generation;

@@ -65,33 +65,34 @@ static const struct {
      " \"max_storage_bindings\": 8, \"max_workgroup_count\": 65535, \"max_push_bytes\": 128,"
      " \"max_storage_range_bytes\": 134217728, \"max_allocation_bytes\": 67108864}"},
     {"pi",
-     "{\"is_cpu\": false, \"max_shared_bytes\": 32768, \"max_invocations\": 256, \"subgroup_size\": 16, "
-     "\"indexed_registers\": false,"
+     "{\"is_cpu\": false,"
+     " \"max_shared_bytes\": 32768, \"max_invocations\": 256, \"subgroup_size\": 16, \"indexed_registers\": false,"
      " \"float16\": false, \"int64\": false, \"max_texel_elements\": 268435456, \"max_storage_bindings\": 8,"
      " \"max_workgroup_count\": 65535, \"max_push_bytes\": 128, \"max_storage_range_bytes\": 1073741824, "
      "\"max_allocation_bytes\": 1073741824}"},
     {"mali",
-     "{\"is_cpu\": false, \"max_shared_bytes\": 32768, \"max_invocations\": 384, \"subgroup_size\": 8, \"float16\": "
-     "false,"
+     "{\"is_cpu\": false,"
+     " \"max_shared_bytes\": 32768, \"max_invocations\": 384, \"subgroup_size\": 8, \"float16\": false,"
      " \"max_workgroup_count\": 65535, \"timestamps\": false, \"max_push_bytes\": 256,"
      " \"max_storage_range_bytes\": 4294967295, \"max_allocation_bytes\": 4294967295}"},
     {"adreno",
-     "{\"is_cpu\": false, \"max_shared_bytes\": 32768, \"max_invocations\": 2048, \"subgroup_min\": 64, "
-     "\"subgroup_max\": 128,"
+     "{\"is_cpu\": false,"
+     " \"max_shared_bytes\": 32768, \"max_invocations\": 2048, \"subgroup_min\": 64, \"subgroup_max\": 128,"
      " \"storage16\": false, \"storage8\": false, \"max_texel_elements\": 134217728, \"max_workgroup_count\": 65535,"
      " \"max_push_bytes\": 256, \"max_storage_range_bytes\": 134217728, \"max_allocation_bytes\": 4294967295}"},
     {"intel",
-     "{\"is_cpu\": false, \"max_shared_bytes\": 65536, \"max_invocations\": 1024, \"subgroup_min\": 8, "
-     "\"subgroup_max\": 32,"
+     "{\"is_cpu\": false,"
+     " \"max_shared_bytes\": 65536, \"max_invocations\": 1024, \"subgroup_min\": 8, \"subgroup_max\": 32,"
      " \"max_texel_elements\": 134217728, \"max_workgroup_count\": 65535, \"max_push_bytes\": 256,"
      " \"max_storage_range_bytes\": 4294967295}"},
     {"m1",
-     "{\"is_cpu\": false, \"max_shared_bytes\": 32768, \"max_invocations\": 1024, \"subgroup_size\": 32,"
+     "{\"is_cpu\": false,"
+     " \"max_shared_bytes\": 32768, \"max_invocations\": 1024, \"subgroup_size\": 32,"
      " \"max_texel_elements\": 268435456, \"max_workgroup_count\": 65535, \"max_push_bytes\": 256,"
      " \"max_storage_range_bytes\": 2147483647}"},
     {"deck",
-     "{\"is_cpu\": false, \"max_shared_bytes\": 65536, \"max_invocations\": 1024, \"subgroup_min\": 32, "
-     "\"subgroup_max\": 64,"
+     "{\"is_cpu\": false,"
+     " \"max_shared_bytes\": 65536, \"max_invocations\": 1024, \"subgroup_min\": 32, \"subgroup_max\": 64,"
      " \"max_texel_elements\": 536870912, \"max_workgroup_count\": 65535, \"max_push_bytes\": 256,"
      " \"max_storage_range_bytes\": 4294967295, \"max_allocation_bytes\": 4294967292}"},
 };
@@ -165,7 +166,7 @@ vkf_status vkf_tune_limits_apply(vkf_env *env, const char *limits, vkf_caps *cap
   for (size_t i = 0; i < VKF_COUNT(facts); i++)
     if (vkf_file_json_kind(vkf_file_json_member(object, facts[i].key)) != VKF_FILE_ABSENT)
       VKF_TRY(apply_fact(env, i, object, caps));
-  if (caps->kind == VKF_DEVICE_CPU && !caps->is_cpu) {
+  if (caps->kind == VKF_DEVICE_CPU && !caps->is_cpu) { /* a GPU from here on: kernels, weights and memory follow it */
     caps->kind = VKF_DEVICE_OTHER;
     caps->uniform_loads = false;
   }
