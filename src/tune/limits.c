@@ -38,6 +38,7 @@ static const struct {
     FACT(FLAG, int64, 0),
     FACT(FLAG, buffer_address, 0),
     FACT(FLAG, integer_dot, 0),
+    FACT(FLAG, coopmat, 0),
     FACT(FLAG, timestamps, 0),
     FACT(FLAG, host_visible, 0),
     FACT(WHOLE64, max_allocation_bytes, 1),
@@ -55,43 +56,46 @@ static const struct {
  * - adreno: the lesser of 630 and 730, as Turnip of Mesa 26.2.6 reports them to vulkaninfo under mesa-drm-shim.
  * - intel: integrated GPUs of generations 9 to 12 by anv: get_properties() of Mesa 26's anv_physical_device.c (no shim
  *   opens them).
- * - m1, deck: Apple M1 by Honeykrisp and the Steam Deck's chip (Van Gogh, RDNA 2) by RADV, as adreno. */
+ * - m1, deck: Apple M1 by Honeykrisp and the Steam Deck's chip (Van Gogh, RDNA 2) by RADV, as adreno.
+ * None of them has matrix cores for Vulkan; those of Intel's discrete GPUs (generation 12.5 on) are not in this class.
+ */
 static const struct {
   const char *name, *json;
 } classes[] = {
     {"least",
-     "{\"max_shared_bytes\": 16384, \"max_invocations\": 128, \"subgroup_size\": 0, \"float16\": false, \"int64\": "
-     "false, \"storage16\": false, \"storage8\": false, \"buffer_address\": false, \"max_texel_elements\": 65536,"
-     " \"max_storage_bindings\": 8, \"max_workgroup_count\": 65535, \"max_push_bytes\": 128,"
+     "{\"max_shared_bytes\": 16384, \"max_invocations\": 128, \"subgroup_size\": 0, \"float16\": false, \"coopmat\": "
+     "false, \"int64\": false, \"storage16\": false, \"storage8\": false, \"buffer_address\": false,"
+     " \"max_texel_elements\": 65536, \"max_storage_bindings\": 8, \"max_workgroup_count\": 65535, \"max_push_bytes\": "
+     "128,"
      " \"max_storage_range_bytes\": 134217728, \"max_allocation_bytes\": 67108864}"},
     {"pi",
-     "{\"is_cpu\": false,"
+     "{\"is_cpu\": false, \"coopmat\": false,"
      " \"max_shared_bytes\": 32768, \"max_invocations\": 256, \"subgroup_size\": 16, \"indexed_registers\": false,"
      " \"float16\": false, \"int64\": false, \"max_texel_elements\": 268435456, \"max_storage_bindings\": 8,"
      " \"max_workgroup_count\": 65535, \"max_push_bytes\": 128, \"max_storage_range_bytes\": 1073741824, "
      "\"max_allocation_bytes\": 1073741824}"},
     {"mali",
-     "{\"is_cpu\": false,"
+     "{\"is_cpu\": false, \"coopmat\": false,"
      " \"max_shared_bytes\": 32768, \"max_invocations\": 384, \"subgroup_size\": 8, \"float16\": false,"
      " \"max_workgroup_count\": 65535, \"timestamps\": false, \"max_push_bytes\": 256,"
      " \"max_storage_range_bytes\": 4294967295, \"max_allocation_bytes\": 4294967295}"},
     {"adreno",
-     "{\"is_cpu\": false,"
+     "{\"is_cpu\": false, \"coopmat\": false,"
      " \"max_shared_bytes\": 32768, \"max_invocations\": 2048, \"subgroup_min\": 64, \"subgroup_max\": 128,"
      " \"storage16\": false, \"storage8\": false, \"max_texel_elements\": 134217728, \"max_workgroup_count\": 65535,"
      " \"max_push_bytes\": 256, \"max_storage_range_bytes\": 134217728, \"max_allocation_bytes\": 4294967295}"},
     {"intel",
-     "{\"is_cpu\": false,"
+     "{\"is_cpu\": false, \"coopmat\": false,"
      " \"max_shared_bytes\": 65536, \"max_invocations\": 1024, \"subgroup_min\": 8, \"subgroup_max\": 32,"
      " \"max_texel_elements\": 134217728, \"max_workgroup_count\": 65535, \"max_push_bytes\": 256,"
      " \"max_storage_range_bytes\": 4294967295}"},
     {"m1",
-     "{\"is_cpu\": false,"
+     "{\"is_cpu\": false, \"coopmat\": false,"
      " \"max_shared_bytes\": 32768, \"max_invocations\": 1024, \"subgroup_size\": 32,"
      " \"max_texel_elements\": 268435456, \"max_workgroup_count\": 65535, \"max_push_bytes\": 256,"
      " \"max_storage_range_bytes\": 2147483647}"},
     {"deck",
-     "{\"is_cpu\": false,"
+     "{\"is_cpu\": false, \"coopmat\": false,"
      " \"max_shared_bytes\": 65536, \"max_invocations\": 1024, \"subgroup_min\": 32, \"subgroup_max\": 64,"
      " \"max_texel_elements\": 536870912, \"max_workgroup_count\": 65535, \"max_push_bytes\": 256,"
      " \"max_storage_range_bytes\": 4294967295, \"max_allocation_bytes\": 4294967292}"},

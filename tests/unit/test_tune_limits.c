@@ -100,6 +100,7 @@ static vkf_caps large(void) {
                     .subgroup_shuffle = true,
                     .subgroup_arithmetic = true,
                     .float16 = true,
+                    .coopmat = true,
                     .int64 = true,
                     .storage16 = true,
                     .storage8 = true,
@@ -138,6 +139,7 @@ static void classes_are_as_their_drivers_report(void **state) {
     assert_true(caps.float16 == expected[i].float16 && caps.int64 == expected[i].int64);
     assert_true(caps.storage16 == expected[i].storage16 && caps.storage8 == expected[i].storage8);
     assert_true(caps.buffer_address == expected[i].buffer_address && caps.timestamps == expected[i].timestamps);
+    assert_false(caps.coopmat);
     assert_int_equal(caps.subgroup_shuffle, expected[i].subgroup_max > 0);
     if (!caps.subgroup_shuffle) continue;
     assert_int_equal(caps.subgroup_min, expected[i].subgroup_min);
