@@ -145,6 +145,14 @@ def top_k(p, a, _, x, k):
     return [find("out"), find("ids")]
 
 
+def arg_max(p, a, _, x):
+    if a.get("select_last_index"):
+        raise Missing("the last of equal numbers, where decoders take the first")
+    axis = a.get("axis", 0)
+    ids = along(axis, x, lambda rows: p.op("top_k", {"x": rows}, k=1)["ids"])
+    return [ids if a.get("keepdims", 1) else np.squeeze(ids, axis)]
+
+
 def rotary(p, a, _, x, cos, sin, positions=None):
     heads = a.get("num_heads", 0)
     rows = x if x.ndim == 3 else x.transpose(0, 2, 1, 3).reshape(x.shape[0], x.shape[2], -1)
@@ -241,9 +249,13 @@ OPS = {
     "RMSNormalization": (norm, True),
     "Gelu": (activation, "gelu"),
     "Swish": (activation, "swish"),
+    "Relu": (activation, "relu"),
+    "Tanh": (activation, "tanh"),
+    "Sigmoid": (activation, "sigmoid"),
     "Attention": (attention, None),
     "RotaryEmbedding": (rotary, None),
     "TopK": (top_k, None),
+    "ArgMax": (arg_max, None),
     "Gather": (gather, None),
 }
 
