@@ -11,6 +11,8 @@ const row = (problem, variant, min_us, median_us, p90_us, more) => ({
   problem, variant, min_us, median_us, p90_us, runs: 9, ratio: 0.5, flops: 1e6, bytes: 1e4, gflops: 1e3 / median_us,
   gbytes: 10 / median_us, workgroup: 64, shared_bytes: 0, peak_share: null, roof: null, ...more});
 const shared = t => `matmul-shared-${t}`;
+const made = (tile, more) => ({problem: "matmul:40,64,64", op: "matmul", name: shared(tile), stage: 0, mode: "fast",
+  failure: null, picked: false, shared: 1024, statistics: {VGPRs: 64}, ...more});
 const $ = page([{device: "one", driver: "d", version: "0", peak: {gflops: 100, gbytes: 10, cached_gbytes: 20}, rows: [
   row("matmul:40,64,64", shared("32x16x16-m4n2"), 10, 11, 12, {peak_share: 0.5, roof: "caches"}),
   row("matmul:40,64,64", shared("128x16x16-m4n4"), 12, 13, 14), // within the 90th percentile of the best: a tie
@@ -18,7 +20,12 @@ const $ = page([{device: "one", driver: "d", version: "0", peak: {gflops: 100, g
   row("matmul:40,64,64", "matmul-naive-m1n1", 0, 0, 0, {runs: 0, ratio: 2}),
   row("matmul:8,1000,64", shared("32x16x16-m4n2"), 10, 11, 12),
   row("matmul:8,200,64", shared("128x16x16-m4n4"), 10, 11, 12, {peak_share: 0.25, roof: "multiply-adds"}),
-]}, {device: "two", driver: "d", version: "0", rows: [row("norm:8,64", "norm-row-64", 1, 2, 3)]}]);
+]}, {device: "two", driver: "d", version: "0", rows: [row("norm:8,64", "norm-row-64", 1, 2, 3)]},
+ {format: "vkformer-farm/1", chips: [
+  {chip: "navi31", kernels: [made("32x16x16-m4n2", {registers: 64, instructions: 900, occupancy: 16, picked: true}),
+                             made("32x64x16-m4n4", {registers: 128, instructions: 1500, spills: 3, scratch: 0}),
+                             made("32x64x16-m4n4", {registers: 250, mode: "reproducible"})]},
+  {chip: "m1", kernels: [made("32x16x16-m4n2", {failure: "out of registers"})]}]}]);
 
 // A sentence a shape, in the order of their numbers, the last first: the winner, ties by the spread, what is behind, what is wrong, why.
 assert.deepStrictEqual($("why").all("li").map(e => e.textContent), [
@@ -47,6 +54,17 @@ assert.deepStrictEqual($("heat").all("tr").map(line => line.children.map(cell =>
   [shared("128x16x16-m4n4"), "76.9", "90.9", "-"],
 ]);
 assert.strictEqual($("heat").all("td").filter(c => c.className === "best").length, 3);
+
+// What compilers say, beside the time of the same kernel on the same problem.
+assert.deepStrictEqual($("farm").all("tr").map(line => line.children.map(cell => cell.textContent)), [
+  ["", "us on one", "us on two", "shared B", "navi31", "m1"],
+  [shared("32x16x16-m4n2"), "11.00", "-", "1024", "64 r, 900 i, 16 o", "not made"],
+  [shared("32x64x16-m4n4"), "22.00", "-", "1024", "128 r, 1500 i, 3 spills", "-"],
+]);
+assert.deepStrictEqual($("farm").all("td").filter(c => c.attributes.class === "best").map(c => c.textContent), ["64 r, 900 i, 16 o"]);
+assert.strictEqual($("farms").hidden, false);
+const alone = page([{device: "one", driver: "d", version: "0", rows: [row("norm:8,64", "norm-row-64", 1, 2, 3)]}]);
+assert.strictEqual(alone("farms").hidden, true);
 
 // All rows of the operation, none cut off; every word that a name has is explained.
 assert.strictEqual($("body").all("tr").length, 6);
