@@ -1,4 +1,4 @@
-// Whether a workgroup of SUBGROUP_SIZE invocations is one full subgroup of that size, and whether its lanes reach each
+// Whether a workgroup is full subgroups of SUBGROUP_SIZE, counted from 0 on, and whether the lanes of each reach each
 // other as the kernels have it: with SHUFFLE, BALLOT (and broadcast) or ARITHMETIC.
 //
 // module probe_subgroup
@@ -21,21 +21,22 @@
 #include "lib/probe.glsl"
 
 void main() {
-  const uint lane = gl_SubgroupInvocationID, word = given[lane];
+  const uint first = gl_SubgroupID * SUBGROUP_SIZE, lane = gl_SubgroupInvocationID;
+  const uint own = min(first + lane, gl_WorkGroupSize.x - 1), word = given[own]; // so a wrong lane stays within
 #if defined(SHUFFLE)
-  found[4 * lane] = subgroupShuffle(word, SUBGROUP_SIZE - 1 - lane);
-  found[4 * lane + 1] = subgroupShuffle(word, given[0] % SUBGROUP_SIZE);
-  found[4 * lane + 2] = subgroupShuffleXor(word, 1);
-  found[4 * lane + 3] = subgroupShuffleXor(word, SUBGROUP_SIZE / 2);
+  found[4 * own] = subgroupShuffle(word, SUBGROUP_SIZE - 1 - lane);
+  found[4 * own + 1] = subgroupShuffle(word, given[0] % SUBGROUP_SIZE);
+  found[4 * own + 2] = subgroupShuffleXor(word, 1);
+  found[4 * own + 3] = subgroupShuffleXor(word, SUBGROUP_SIZE / 2);
 #elif defined(BALLOT)
   const uvec4 odd = subgroupBallot((word & 1) != 0);
-  found[4 * lane] = subgroupBroadcast(word, 0);
-  found[4 * lane + 1] = subgroupBroadcast(word, 3);
-  found[4 * lane + 2] = odd.x;
-  found[4 * lane + 3] = odd.y;
+  found[4 * own] = subgroupBroadcast(word, 0);
+  found[4 * own + 1] = subgroupBroadcast(word, 3);
+  found[4 * own + 2] = odd.x;
+  found[4 * own + 3] = odd.y;
 #elif defined(ARITHMETIC)
-  found[lane] = floatBitsToUint(subgroupAdd(float(word & 0xffffu)));
+  found[own] = floatBitsToUint(subgroupAdd(float(word & 0xffffu)));
 #else
-  found[lane] = gl_SubgroupSize;
+  found[own] = gl_SubgroupSize;
 #endif
 }

@@ -9,8 +9,14 @@
 
 #if defined(FORMAT_F16) // weights, caches
 #define BITS 16
-float unpack(uint word, uint i) { return unpackHalf2x16(word >> i * 16).x; }
-vec4 unpack4(uvec2 words) { return vec4(unpackHalf2x16(words.x), unpackHalf2x16(words.y)); }
+#include "lib/half.glsl"
+layout(constant_id = VKF_C_HALVES_BY_HAND) const uint HALVES_BY_HAND = 0;
+vec2 unpack2(uint word) {
+  if (HALVES_BY_HAND != 0) return vec2(half_by_hand(word), half_by_hand(word >> 16));
+  return unpackHalf2x16(word);
+}
+float unpack(uint word, uint i) { return unpack2(word >> i * 16).x; }
+vec4 unpack4(uvec2 words) { return vec4(unpack2(words.x), unpack2(words.y)); }
 // The other way, to nearest even in whole numbers, because drivers round packHalf2x16 as they like. What is infinite or
 // would be is NaN: see vkf_format_cached.
 uint half_of(float value) {

@@ -12,61 +12,62 @@
 #define VKF_C_BK 4
 #define VKF_C_TM 5 /* tile of an invocation, of a subgroup where matrices are cooperative: rows, columns */
 #define VKF_C_TN 6
-#define VKF_C_W_LAYOUT 7  /* packing of the weight: VKF_W_* */
-#define VKF_C_W_COLUMNS 8 /* its columns a group */
-#define VKF_C_W_K_ALIGN 9 /* its k a pack; K is padded to a multiple of this */
-#define VKF_C_COMMON 10
+#define VKF_C_W_LAYOUT 7        /* packing of the weight: VKF_W_* */
+#define VKF_C_W_COLUMNS 8       /* its columns a group */
+#define VKF_C_W_K_ALIGN 9       /* its k a pack; K is padded to a multiple of this */
+#define VKF_C_HALVES_BY_HAND 10 /* 1: f16 is read by whole numbers, as the driver's unpacking failed its check */
+#define VKF_C_COMMON 11
 
 /* matmul */
-#define VKF_C_ACTIVATION 10
-#define VKF_C_HAS_BIAS 11
-#define VKF_C_HAS_RESIDUAL 12
-#define VKF_C_MATRIX_M 13 /* of a cooperative matrix product, in kernels that have them */
-#define VKF_C_MATRIX_N 14
-#define VKF_C_MATRIX_K 15
-#define VKF_C_VEC 16     /* numbers of a row that one load may take: 4 or 1 */
-#define VKF_C_SLICES 17  /* slices in shared memory */
-#define VKF_C_SPLIT_K 18 /* k of a split; columns of the dispatch */
-#define VKF_C_SPLIT_WIDTH 19
-#define VKF_C_OUT_PAIRS 20 /* 1: rows of the result are pairs of columns that may leave in one store */
+#define VKF_C_ACTIVATION 11
+#define VKF_C_HAS_BIAS 12
+#define VKF_C_HAS_RESIDUAL 13
+#define VKF_C_MATRIX_M 14 /* of a cooperative matrix product, in kernels that have them */
+#define VKF_C_MATRIX_N 15
+#define VKF_C_MATRIX_K 16
+#define VKF_C_VEC 17     /* numbers of a row that one load may take: 4 or 1 */
+#define VKF_C_SLICES 18  /* slices in shared memory */
+#define VKF_C_SPLIT_K 19 /* k of a split; columns of the dispatch */
+#define VKF_C_SPLIT_WIDTH 20
+#define VKF_C_OUT_PAIRS 21 /* 1: rows of the result are pairs of columns that may leave in one store */
 /* Columns of a row of x that share a scale where the weight is in q8. Of their largest magnitude, in the bits of a
  * float: the least exponent, 2^-100, below which the block is zeros; and the least number that int8 does not hold. */
 #define VKF_Q8_BLOCK 32
 #define VKF_Q8_LEAST_EXPONENT 27
 #define VKF_Q8_REFUSED 0x7f7e0001u
 /* embed */
-#define VKF_C_HAS_TABLE 10
-#define VKF_C_HAS_POSITIONS 11
-#define VKF_C_HAS_TYPES 12
+#define VKF_C_HAS_TABLE 11
+#define VKF_C_HAS_POSITIONS 12
+#define VKF_C_HAS_TYPES 13
 /* attention, attention_weights */
-#define VKF_C_HEADS 10
-#define VKF_C_KV_HEADS 11
-#define VKF_C_KEY_WIDTH 12
-#define VKF_C_VALUE_WIDTH 13
-#define VKF_C_HAS_MASK 14
-#define VKF_C_HAS_SCORE_BIAS 15 /* 0: none; 1: one for all heads; 2: one a head */
-#define VKF_C_HAS_ANCESTRY 16
-#define VKF_C_CAUSAL 17
-#define VKF_C_IS_PACKED 18
-#define VKF_C_BIAS_BY_DISTANCE 19
-#define VKF_C_SOFTCAP 20            /* the bits of a float; 0: none */
-#define VKF_C_ATTENTION_MATRIX_M 21 /* of a cooperative matrix product, in kernels that have them */
-#define VKF_C_ATTENTION_MATRIX_N 22
-#define VKF_C_ATTENTION_MATRIX_K 23
+#define VKF_C_HEADS 11
+#define VKF_C_KV_HEADS 12
+#define VKF_C_KEY_WIDTH 13
+#define VKF_C_VALUE_WIDTH 14
+#define VKF_C_HAS_MASK 15
+#define VKF_C_HAS_SCORE_BIAS 16 /* 0: none; 1: one for all heads; 2: one a head */
+#define VKF_C_HAS_ANCESTRY 17
+#define VKF_C_CAUSAL 18
+#define VKF_C_IS_PACKED 19
+#define VKF_C_BIAS_BY_DISTANCE 20
+#define VKF_C_SOFTCAP 21            /* the bits of a float; 0: none */
+#define VKF_C_ATTENTION_MATRIX_M 22 /* of a cooperative matrix product, in kernels that have them */
+#define VKF_C_ATTENTION_MATRIX_N 23
+#define VKF_C_ATTENTION_MATRIX_K 24
 #define VKF_ATTENTION_WIDE 8 /* their operand behind the spans: the word of vkf_problem.wide */
 /* norm */
-#define VKF_C_IS_RMS 10
-#define VKF_C_NORM_HAS_RESIDUAL 11
-#define VKF_C_NORM_HAS_WEIGHT 12
-#define VKF_C_NORM_HAS_BIAS 13
-#define VKF_C_NORM_VECTORS 14 /* of a row an invocation keeps, in norm_wide */
+#define VKF_C_IS_RMS 11
+#define VKF_C_NORM_HAS_RESIDUAL 12
+#define VKF_C_NORM_HAS_WEIGHT 13
+#define VKF_C_NORM_HAS_BIAS 14
+#define VKF_C_NORM_VECTORS 15 /* of a row an invocation keeps, in norm_wide */
 /* append */
-#define VKF_C_APPEND_HEADS 10
-#define VKF_C_APPEND_KEY_WIDTH 11   /* 0: keys are not kept */
-#define VKF_C_APPEND_VALUE_WIDTH 12 /* 0: values are not kept */
-#define VKF_C_APPEND_IS_PACKED 13
-#define VKF_C_APPEND_ROTARY 14 /* columns of a head that are turned */
-#define VKF_C_APPEND_INTERLEAVED 15
+#define VKF_C_APPEND_HEADS 11
+#define VKF_C_APPEND_KEY_WIDTH 12   /* 0: keys are not kept */
+#define VKF_C_APPEND_VALUE_WIDTH 13 /* 0: values are not kept */
+#define VKF_C_APPEND_IS_PACKED 14
+#define VKF_C_APPEND_ROTARY 15 /* columns of a head that are turned */
+#define VKF_C_APPEND_INTERLEAVED 16
 /* The span of a sequence in a packed batch. */
 #define VKF_SPAN_ROW 0     /* of its first query */
 #define VKF_SPAN_QUERIES 1 /* 0: it has none in this run */
@@ -76,14 +77,14 @@
 #define VKF_SPAN_FIRST 5   /* its first key in the slot */
 #define VKF_SPAN_FIELDS 6
 /* top_k */
-#define VKF_C_TOP_K_SPLIT 10 /* columns of a part of a row */
+#define VKF_C_TOP_K_SPLIT 11 /* columns of a part of a row */
 /* gate: VKF_C_ACTIVATION */
 /* edit */
-#define VKF_C_LOGIT_EDIT_IN_PLACE 10
+#define VKF_C_LOGIT_EDIT_IN_PLACE 11
 /* rope */
-#define VKF_C_ROPE_HEAD_WIDTH 10
-#define VKF_C_ROPE_ROTARY 11 /* columns of a head that are turned */
-#define VKF_C_ROPE_INTERLEAVED 12
+#define VKF_C_ROPE_HEAD_WIDTH 11
+#define VKF_C_ROPE_ROTARY 12 /* columns of a head that are turned */
+#define VKF_C_ROPE_INTERLEAVED 13
 /* edit: the kinds, as in vkf_logit_edit_kind */
 #define VKF_LOGIT_EDIT_KIND_SET 0
 #define VKF_LOGIT_EDIT_KIND_ADD 1
@@ -94,6 +95,8 @@
 #define VKF_PROBE_INNER_TURNS 256
 #define VKF_PROBE_FACTOR 1664525u
 #define VKF_PROBE_TERM 1013904223u
+/* probe_matrix: subgroups of its workgroup. */
+#define VKF_PROBE_MATRIX_SUBGROUPS 2
 
 /* How weights are packed: as vkf_weight_layout. */
 #define VKF_W_ROWS 0

@@ -11,7 +11,7 @@ typedef enum vkf_check {
   VKF_CHECK_OF_ARITHMETIC,
   VKF_CHECK_OF_SHARED, /* memory, and barriers */
   VKF_CHECK_OF_ADDRESS,
-  VKF_CHECK_OF_HALF, /* 16-bit numbers taken out of words */
+  VKF_CHECK_OF_HALF, /* 16-bit numbers taken out of words: kernels do it themselves where it failed */
   VKF_CHECK_OF_FLOAT16,
   VKF_CHECK_OF_STORAGE16,
   VKF_CHECK_OF_STORAGE8,

@@ -75,6 +75,7 @@ typedef struct vkf_problem {
   vkf_weight_packing packing; /* of the weight operand; attention, append: its format is that of keys and values */
   vkf_order_class order;      /* what the run asks for */
   bool reproducible;          /* the reproducible mode */
+  bool halves_by_hand;        /* f16 is read without the driver's unpacking, which failed its check */
   bool wide;                  /* inputs were found that f16 cannot hold */
   /* What the driver could not make, or only with spilled registers, when it was picked for this node. */
   const struct vkf_variant *refused[VKF_MAX_REFUSED];

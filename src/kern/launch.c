@@ -31,6 +31,7 @@ uint32_t vkf_kern_constants(const vkf_variant *v, const vkf_problem *problem, ui
   c[VKF_C_W_LAYOUT] = problem->packing.layout;
   c[VKF_C_W_COLUMNS] = problem->packing.columns;
   c[VKF_C_W_K_ALIGN] = problem->packing.k_align;
+  c[VKF_C_HALVES_BY_HAND] = problem->halves_by_hand;
   return VKF_C_COMMON;
 }
 

@@ -152,8 +152,6 @@ const char *vkf_kern_fit(const vkf_variant *v, const vkf_problem *p, const vkf_c
                     width_of(p));
   if (p->packing.format != VKF_FORMAT_F32 && !(v->formats >> p->packing.format & 1))
     VKF_KERN_REFUSE("does not read numbers stored as %s", vkf_format_get(p->packing.format)->name);
-  if (p->packing.format == VKF_FORMAT_F16 && caps->failed_checks >> VKF_CHECK_OF_HALF & 1)
-    VKF_KERN_REFUSE("the device has no unpacking of 16-bit numbers%s", checked(caps, 1u << VKF_CHECK_OF_HALF));
   for (uint32_t i = 0; i < VKF_MAX_REFUSED && p->refused[i]; i++)
     if (p->refused[i] == v) VKF_KERN_REFUSE("the driver cannot make it, or only with spilled registers");
   reason = fit_device(v, p, caps, why, size);

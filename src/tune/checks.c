@@ -11,6 +11,7 @@
 
 /* Turns of loops to check: those that kernels can be split for, and those of a device that states no limit. */
 enum { LOOP_TURNS = 65535, LONG_LOOP_TURNS = 1 << 20 };
+enum { SUBGROUPS = 4 };                              /* of a workgroup of several */
 enum { WORKGROUP = 64, MAX_SHARED_WORKGROUP = 256 }; /* the largest that a kernel with shared memory has */
 
 static uint32_t bits_of(float x) {
@@ -24,34 +25,41 @@ static uint32_t noise(uint32_t i) {
 
 /* ---- words ------------------------------------------------------------------------------------------------------- */
 
-static void size_words(const vkf_check_trial *t, uint32_t lane, uint32_t *given, uint32_t *expected) {
-  given[0] = noise(lane);
+static void size_words(const vkf_check_trial *t, uint32_t own, uint32_t *given, uint32_t *expected) {
+  given[0] = noise(own);
   expected[0] = t->subgroup_size;
 }
 
-static void shuffle_words(const vkf_check_trial *t, uint32_t lane, uint32_t *given, uint32_t *expected) {
-  given[0] = noise(lane);
-  expected[0] = noise(t->subgroup_size - 1 - lane);
-  expected[1] = noise(noise(0) % t->subgroup_size);
-  expected[2] = noise(lane ^ 1);
-  expected[3] = noise(lane ^ t->subgroup_size / 2);
+/* The first lane of its subgroup. */
+static uint32_t first_of(const vkf_check_trial *t, uint32_t own) {
+  return own - own % t->subgroup_size;
 }
 
-static void ballot_words(const vkf_check_trial *t, uint32_t lane, uint32_t *given, uint32_t *expected) {
+static void shuffle_words(const vkf_check_trial *t, uint32_t own, uint32_t *given, uint32_t *expected) {
+  const uint32_t first = first_of(t, own), lane = own - first;
+  given[0] = noise(own);
+  expected[0] = noise(first + t->subgroup_size - 1 - lane);
+  expected[1] = noise(first + noise(0) % t->subgroup_size);
+  expected[2] = noise(own ^ 1);
+  expected[3] = noise(own ^ t->subgroup_size / 2);
+}
+
+static void ballot_words(const vkf_check_trial *t, uint32_t own, uint32_t *given, uint32_t *expected) {
+  const uint32_t first = first_of(t, own);
   uint64_t odd = 0;
-  for (uint32_t i = 0; i < t->subgroup_size; i++) odd |= (uint64_t)(noise(i) & 1) << i;
-  given[0] = noise(lane);
-  expected[0] = noise(0);
-  expected[1] = noise(3);
+  for (uint32_t i = 0; i < t->subgroup_size; i++) odd |= (uint64_t)(noise(first + i) & 1) << i;
+  given[0] = noise(own);
+  expected[0] = noise(first);
+  expected[1] = noise(first + 3);
   expected[2] = (uint32_t)odd;
   expected[3] = (uint32_t)(odd >> 32);
 }
 
 /* Whole numbers under 2^22: exact in any order. */
-static void arithmetic_words(const vkf_check_trial *t, uint32_t lane, uint32_t *given, uint32_t *expected) {
+static void arithmetic_words(const vkf_check_trial *t, uint32_t own, uint32_t *given, uint32_t *expected) {
   uint32_t sum = 0;
-  for (uint32_t i = 0; i < t->subgroup_size; i++) sum += noise(i) & 0xffff;
-  given[0] = noise(lane);
+  for (uint32_t i = 0; i < t->subgroup_size; i++) sum += noise(first_of(t, own) + i) & 0xffff;
+  given[0] = noise(own);
   expected[0] = bits_of((float)sum);
 }
 
@@ -69,13 +77,18 @@ static float matrix_number(uint32_t i, uint32_t first_bit, uint32_t n_bits) {
   return (float)(noise(i) >> first_bit & most) - (float)(most / 2);
 }
 
-static void matrix_words(const vkf_check_trial *t, uint32_t e, uint32_t *given, uint32_t *expected) {
+/* Words of a subgroup: the largest of the three matrices. */
+static uint32_t matrix_elements(const vkf_matrix_shape *s) {
+  return VKF_MAX(s->m * s->n, VKF_MAX(s->m, s->n) * s->k);
+}
+
+static void matrix_words(const vkf_check_trial *t, uint32_t own, uint32_t *given, uint32_t *expected) {
   const vkf_matrix_shape *s = &t->matrix;
-  const uint32_t row = e / s->n, column = e % s->n;
-  float sum = matrix_number(e, 6, 6);
-  given[0] = noise(e);
+  const uint32_t e = own % matrix_elements(s), first = own - e, row = e / s->n, column = e % s->n;
+  float sum = matrix_number(own, 6, 6);
+  given[0] = noise(own);
   for (uint32_t k = 0; k < s->k; k++)
-    sum += matrix_number(row * s->k + k, 0, 3) * matrix_number(k * s->n + column, 3, 3);
+    sum += matrix_number(first + row * s->k + k, 0, 3) * matrix_number(first + k * s->n + column, 3, 3);
   expected[0] = expected[1] = e < s->m * s->n ? bits_of(sum) : 0;
 }
 
@@ -93,19 +106,15 @@ static void half_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, ui
   }
 }
 
-/* A 16-bit number, the tie above it, and the float32 before and after that. */
+/* All but NaN, of which infinity takes the place. */
 static void float16_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, uint32_t *expected) {
   (void)t;
-  expected[0] = 0;
+  given[0] = 0;
   for (uint32_t k = 0; k < 2; k++) {
-    const uint32_t n = 2 * i + k;
-    const uint16_t half = n / 4 ? (uint16_t)((n / 4 - 1) * 61 % 0x7c00) : 0x7bff; /* finite ones, spread evenly */
-    const float low = vkf_f16_to_f32(half), high = half == 0x7bff ? 65536 : vkf_f16_to_f32((uint16_t)(half + 1));
-    const float tie = low + (high - low) / 2;
-    const float values[] = {low, tie, nextafterf(tie, 0), nextafterf(tie, INFINITY)};
-    given[k] = bits_of(n / 4 % 2 ? -values[n % 4] : values[n % 4]);
-    expected[0] |= (uint32_t)vkf_f16_from_f32(vkf_reproducible_float((int32_t)given[k])) << 16 * k;
+    const uint32_t n = 2 * i + k, magnitude = VKF_MIN(n & 0x7fff, 0x7c00u);
+    given[0] |= ((n & 0x8000) | magnitude) << 16 * k;
   }
+  expected[0] = given[0];
 }
 
 static void storage16_words(const vkf_check_trial *t, uint32_t i, uint32_t *given, uint32_t *expected) {
@@ -172,10 +181,10 @@ static const vkf_check_row rows[VKF_N_CHECKS] = {
                              .words = shared_words},
     [VKF_CHECK_OF_ADDRESS] = {"buffer_address", "buffer addresses", "probe_address", FACT(buffer_address),
                               .n_invocations = 256, .n_given = 1, .n_found = 1, .words = copied_words},
-    [VKF_CHECK_OF_HALF] = {"half", "16-bit numbers taken out of words", "probe_half", .n_invocations = 0x8000,
+    [VKF_CHECK_OF_HALF] = {"half", "the driver's unpacking of 16-bit numbers", "probe_half", .n_invocations = 0x8000,
                            .n_given = 1, .n_found = 2, .words = half_words},
-    [VKF_CHECK_OF_FLOAT16] = {"float16", "rounding to 16-bit numbers", "probe_float16", FACT(float16),
-                              .n_invocations = 4096, .n_given = 2, .n_found = 1, .words = float16_words},
+    [VKF_CHECK_OF_FLOAT16] = {"float16", "packing of 16-bit numbers", "probe_float16", FACT(float16),
+                              .n_invocations = 0x8000, .n_given = 1, .n_found = 1, .words = float16_words},
     [VKF_CHECK_OF_STORAGE16] = {"storage16", "16-bit storage", "probe_storage16", FACT(storage16), .n_invocations = 256,
                                 .n_given = 1, .n_found = 1, .words = storage16_words},
     [VKF_CHECK_OF_STORAGE8] = {"storage8", "8-bit storage", "probe_storage8", FACT(storage8), .n_invocations = 256,
@@ -210,8 +219,25 @@ static uint32_t matrix_trials(const vkf_caps *caps, uint32_t size, vkf_check_tri
   for (uint32_t i = 0; i < caps->n_matrix_shapes && n < VKF_MAX_TRIALS; i++) {
     const vkf_matrix_shape *s = &caps->matrix_shapes[i];
     if (!vkf_kern_is_written_for_matrix(size, s) || stands_before(caps->matrix_shapes, i)) continue;
-    const uint32_t most = VKF_MAX(s->m * s->n, VKF_MAX(s->m, s->n) * s->k);
-    trials[n++] = (vkf_check_trial){.subgroup_size = size, .workgroup = size, .n_groups = 1, .n = most, .matrix = *s};
+    const uint32_t subgroups = VKF_PROBE_MATRIX_SUBGROUPS;
+    trials[n++] = (vkf_check_trial){.subgroup_size = size,
+                                    .workgroup = subgroups * size,
+                                    .n_groups = 1,
+                                    .n = subgroups * matrix_elements(s),
+                                    .matrix = *s};
+  }
+  return n;
+}
+
+/* Adds a workgroup of one subgroup, and one of several. */
+static uint32_t subgroup_trials(const vkf_caps *caps, uint32_t size, vkf_check_trial trials[VKF_MAX_TRIALS],
+                                uint32_t n) {
+  const uint32_t most = VKF_MIN(caps->max_invocations, caps->max_workgroup_size[0]);
+  const uint32_t counts[] = {1, VKF_MIN(most / size, SUBGROUPS)};
+  for (uint32_t i = 0; i < VKF_COUNT(counts) && n < VKF_MAX_TRIALS; i++) {
+    const uint32_t all = counts[i] * size;
+    if (i > 0 && counts[i] < 2) break;
+    trials[n++] = (vkf_check_trial){.subgroup_size = size, .workgroup = all, .n_groups = 1, .n = all};
   }
   return n;
 }
@@ -224,7 +250,7 @@ uint32_t vkf_tune_check_trials(vkf_check check, const vkf_caps *caps, vkf_check_
     if (row->by_matrix)
       n = matrix_trials(caps, size, trials, n);
     else
-      trials[n++] = (vkf_check_trial){.subgroup_size = size, .workgroup = size, .n_groups = 1, .n = size};
+      n = subgroup_trials(caps, size, trials, n);
   }
   if (row->by_subgroup_size || !row->module) return n;
   trials[0] =
@@ -252,6 +278,8 @@ bool vkf_tune_check_text(vkf_check check, const vkf_caps *caps, char *text, size
   for (uint32_t i = 0; rows[check].by_subgroup_size && i < n; i++) {
     const vkf_matrix_shape *s = &trials[i].matrix;
     snprintf(text + strlen(text), size - strlen(text), "%c%u", i ? ',' : ':', trials[i].subgroup_size);
+    const uint32_t n_subgroups = trials[i].workgroup / trials[i].subgroup_size;
+    if (n_subgroups > 1) snprintf(text + strlen(text), size - strlen(text), "x%u", n_subgroups);
     if (s->m) snprintf(text + strlen(text), size - strlen(text), "-%ux%ux%u", s->m, s->n, s->k);
   }
   if (check == VKF_CHECK_OF_SHARED) snprintf(text, size, "%s:%u", rows[check].name, caps->max_shared_bytes);

@@ -12,7 +12,7 @@
 
 /* One run of a check's shader. */
 typedef struct vkf_check_trial {
-  uint32_t subgroup_size;  /* of the subgroups, which are then the workgroups too; 0: any */
+  uint32_t subgroup_size;  /* of the subgroups, which fill the workgroup; 0: any */
   uint32_t workgroup;      /* invocations */
   uint32_t n_groups;       /* workgroups */
   uint32_t n;              /* sets of words: one per invocation, or one per element of the matrices */
@@ -42,7 +42,7 @@ typedef struct vkf_check_result {
   char text[200]; /* what was expected and found, or why it did not run; "" otherwise */
 } vkf_check_result;
 
-enum { VKF_MAX_TRIALS = 8 };
+enum { VKF_MAX_TRIALS = 16 };
 
 /* Whether a device with these facts has what is checked. If so, `text` is the name of the check and what its result
  * depends on ("shared:32768"). */

@@ -146,7 +146,11 @@ static void compare(const attempt *it, const uint32_t *found, vkf_check_result *
   char text[sizeof result->text], size[40] = "", matrix[48] = "";
   if (result->state == VKF_CHECK_FAILED) return;
   *result = (vkf_check_result){.state = VKF_CHECK_PASSED};
-  if (it->trial.subgroup_size) snprintf(size, sizeof size, " in subgroups of %u", it->trial.subgroup_size);
+  if (it->trial.workgroup > it->trial.subgroup_size && it->trial.subgroup_size)
+    snprintf(size, sizeof size, " in %u subgroups of %u", it->trial.workgroup / it->trial.subgroup_size,
+             it->trial.subgroup_size);
+  else if (it->trial.subgroup_size)
+    snprintf(size, sizeof size, " in subgroups of %u", it->trial.subgroup_size);
   if (shape->m) snprintf(matrix, sizeof matrix, " of %ux%ux%u", shape->m, shape->n, shape->k);
   for (uint32_t i = 0; i < it->trial.n && result->state != VKF_CHECK_FAILED; i++) {
     it->row->words(&it->trial, i, given, expected);

@@ -1,6 +1,7 @@
 /* Preparing a program: variants are picked, dispatches are made as data, slots get their places. */
 #include <string.h>
 
+#include "kern/checks.h"
 #include "shared/constants.h"
 #include "vkop/internal.h"
 
@@ -8,7 +9,7 @@ typedef void (*problem_fn)(const vkf_plan *, const vkf_node *, const vkf_dims *,
 typedef void (*describe_fn)(const vkf_node_view *, vkf_dispatch *);
 static const struct {
   problem_fn problem;
-  describe_fn record;
+  describe_fn describe;
 } op_table[VKF_OP_COUNT] = {
 #define X(NAME, name) {vkf_vkop_problem_##name, vkf_vkop_describe_##name},
     VKF_OP_LIST(X)
@@ -40,6 +41,7 @@ void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims,
   out->packing = node_packing(p, n);
   out->order = p->backend->base.reproducible ? VKF_ORDER_ASCENDING : p->backend->order;
   out->reproducible = p->backend->base.reproducible;
+  out->halves_by_hand = vkf_gpu_device_caps(p->backend->device)->failed_checks >> VKF_CHECK_OF_HALF & 1;
   if (n->op != VKF_OP_MATMUL || p->nodes[node].n_shards == 1) return;
   out->matmul.is_shard = true;
   out->matmul.n = p->nodes[node].shards[0].rows;
@@ -56,7 +58,7 @@ void vkf_vkop_dispatch_of(const vkf_program *p, uint32_t node, uint32_t shard, u
     view.first = k->shards[shard].first;
     view.rows = k->shards[shard].rows;
   }
-  op_table[view.node->op].record(&view, out);
+  op_table[view.node->op].describe(&view, out);
 }
 
 /* The shards of the weight that each node reads. Whatever else reads a weight needs it in one. */

@@ -77,8 +77,10 @@ enum {
   NOP = 0,
   EXT_INST = 12,
   CONSTANT = 43,
+  IMUL = 132,
   FMUL = 133,
   FDIV = 136,
+  BITWISE_AND = 199,
   BARRIER = 224,
   BROADCAST = 337,
   SHUFFLE = 345,
@@ -172,6 +174,18 @@ static void drivers_that_divide_badly(void **state) {
   tell(&worse);
 }
 
+/* Right in one subgroup, wrong in several: the lanes of each are counted from 0 on. */
+static void drivers_that_know_one_subgroup(void **state) {
+  static const lie lies[] = {{VKF_CHECK_OF_SUBGROUP_SIZE, "probe_subgroup", IMUL, BITWISE_AND, 0, 0, 0},
+                             {VKF_CHECK_OF_ARITHMETIC, "probe_arithmetic", IMUL, BITWISE_AND, 0, 0, 0}};
+  (void)state;
+  for (size_t i = 0; i < VKF_COUNT(lies); i++) {
+    vkf_check_result results[VKF_N_CHECKS] = {{0}};
+    check_with(&lies[i], results);
+    expect_failed(results, lies[i].check, " in 4 subgroups of ");
+  }
+}
+
 /* The same of cooperative matrices, which few drivers have. */
 static void drivers_that_compile_other_matrices(void **state) {
   static const lie lies[] = {
@@ -238,6 +252,51 @@ static void shaders_that_do_not_compile(void **state) {
     }
     driver_close(&d);
   }
+}
+
+/* Where a driver's unpacking failed its check, kernels read 16-bit numbers by hand: every finite one, to the bit. */
+enum { FINITE = 2 * 0x7c00, FINITE_WIDTH = 256 };
+
+static uint16_t finite_half(uint32_t i) {
+  return (uint16_t)(i < FINITE / 2 ? i : 0x8000 | (i - FINITE / 2));
+}
+
+static void load_halves(void *user, uint32_t index, uint32_t first, uint32_t n, float *dst) {
+  (void)user, (void)index;
+  for (uint32_t i = 0; i < n * FINITE_WIDTH; i++) dst[i] = vkf_f16_to_f32(finite_half(first * FINITE_WIDTH + i));
+}
+
+static void halves_are_read_by_hand(void **state) {
+  (void)state;
+  enum { ROWS = FINITE / FINITE_WIDTH };
+  static float found[FINITE];
+  const vkf_case c = {.name = "halves",
+                      .op = VKF_OP_EMBED,
+                      .params = {.embed = {.rows = VKF_DIM_R, .width = FINITE_WIDTH, .n_ids = ROWS, .scale = 1}},
+                      .sizes = {.B = 1, .S = 1, .R = ROWS, .T = 1, .out = 1},
+                      .format = VKF_FORMAT_F16};
+  driver d = {NULL, NULL, 0};
+  vkf_case_program p = {0};
+  driver_ok(&d, driver_try(&d, false, driver_print));
+  vkf_caps caps = *vkf_gpu_device_caps(d.device->gpu);
+  vkf_tune_check_mark_failed(&caps, VKF_CHECK_OF_HALF);
+  vkf_gpu_device_lower(d.device->gpu, &caps);
+  driver_ok(&d, vkf_case_make(&d.context->env, &c, &p.run));
+  const vkf_node *node = &p.run.plan.nodes[0];
+  p.run.weights.load = load_halves;
+  int32_t *ids = (int32_t *)(uintptr_t)p.run.plan.slots[node->in[VKF_EMBED_IDS]].data;
+  for (int32_t i = 0; i < ROWS; i++) ids[i] = i;
+  vkf_backend *backend = d.device->backend;
+  driver_ok(&d, vkf_case_program_ready(&p, backend, NULL));
+  driver_ok(&d, backend->table->run(p.program, &p.run.dims, 0, 1));
+  driver_ok(&d, backend->table->read(p.program, node->out[0], &p.run.dims, found));
+  for (uint32_t i = 0; i < FINITE; i++) {
+    const float expected = vkf_f16_to_f32(finite_half(i));
+    if (memcmp(&found[i], &expected, sizeof expected) != 0 && (expected != 0 || found[i] != 0))
+      fail_msg("%04x is %.9g, expected %.9g", finite_half(i), found[i], expected);
+  }
+  vkf_case_program_finish(&p);
+  driver_close(&d);
 }
 
 /* A kernel that the driver does not make: the next one takes its place, unless it was asked for by name. */
@@ -444,7 +503,8 @@ static void what_runs_alone_and_ends_the_process(void **state) {
 
 DRIVER_MAIN(DRIVER_TEST(everything_holds), DRIVER_TEST(the_others_are_left_alone),
             cmocka_unit_test(drivers_that_compile_something_else), cmocka_unit_test(drivers_that_divide_badly),
-            cmocka_unit_test(drivers_that_compile_other_matrices), cmocka_unit_test(facts_that_say_too_much),
+            cmocka_unit_test(drivers_that_know_one_subgroup), cmocka_unit_test(drivers_that_compile_other_matrices),
+            cmocka_unit_test(halves_are_read_by_hand), cmocka_unit_test(facts_that_say_too_much),
             cmocka_unit_test(shaders_that_do_not_compile), cmocka_unit_test(kernels_that_do_not_compile),
             cmocka_unit_test(a_lost_device_refutes_nothing), cmocka_unit_test(a_kept_failure_counts),
             cmocka_unit_test(a_check_that_ends_the_process), cmocka_unit_test(a_check_that_loses_the_device),

@@ -153,7 +153,11 @@ static void constants_come_from_the_row(void **state) {
   assert_int_equal(vkf_kern_shared_bytes(vkf_kern_find("matmul-coopmat-64x64x32-m32n32-16x16x16-w32"), &p),
                    2 * (64 + 64) * (32 + 8) * 2);
   v = vkf_kern_find("matmul-lane-m8n4-w8");
-  vkf_kern_constants(v, &p, c);
+  assert_int_equal(c[VKF_C_HALVES_BY_HAND], 0);
+  vkf_problem by_hand = p;
+  by_hand.halves_by_hand = true;
+  vkf_kern_constants(v, &by_hand, c);
+  assert_int_equal(c[VKF_C_HALVES_BY_HAND], 1);
   assert_int_equal(c[VKF_C_SUBGROUP_SIZE], 8);
   assert_int_equal(c[VKF_C_WORKGROUP], 8);
 }
