@@ -24,9 +24,9 @@ static void describe_block(vkf_text *text, const vkf_plan_cache *p, const vkf_ca
     flops += cost.flops;
     bytes += cost.bytes;
   }
-  vkf_text_printf(text, "%-14s %3u dispatch%-2s %3u barrier%-1s %10.3f Mflop %10.3f MB\n", b->name, stats.n_dispatches,
-                  stats.n_dispatches == 1 ? "" : "es", stats.n_barriers, stats.n_barriers == 1 ? "" : "s", flops / 1e6,
-                  bytes / 1e6);
+  vkf_text_printf(text, "%-14s %3u dispatch%-2s (%u indirect) %3u barrier%-1s %10.3f Mflop %10.3f MB\n", b->name,
+                  stats.n_dispatches, stats.n_dispatches == 1 ? "" : "es", stats.n_indirect, stats.n_barriers,
+                  stats.n_barriers == 1 ? "" : "s", flops / 1e6, bytes / 1e6);
   for (uint32_t n = b->first_node; n < b->first_node + b->n_nodes; n++) {
     char shape[64];
     const vkf_slot *out = &plan->slots[plan->nodes[n].out[0]];

@@ -253,9 +253,9 @@ void vkf_engine_plan_cache_report(const vkf_plan_cache *p) {
         if (!s.n_records) continue; /* it was planned and never run */
         if (s.ns) snprintf(last, sizeof last, ", last run %.3f ms", (double)s.ns / 1e6);
         vkf_env_log(p->env, VKF_LOG_INFO,
-                    "%s B%u S%u R%u T%u: %s: %u dispatches, %u barriers, recorded %u, submitted %llu%s",
+                    "%s B%u S%u R%u T%u: %s: %u dispatches (%u indirect), %u barriers, recorded %u, submitted %llu%s",
                     e->request.stage == VKF_STAGE_ENCODE ? "encode" : "decode", e->request.capacity.B,
                     e->request.capacity.S, e->request.capacity.R, e->request.capacity.T, s.name, s.n_dispatches,
-                    s.n_barriers, s.n_records, (unsigned long long)s.n_submits, last);
+                    s.n_indirect, s.n_barriers, s.n_records, (unsigned long long)s.n_submits, last);
       }
 }

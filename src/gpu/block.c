@@ -219,6 +219,7 @@ vkf_status vkf_gpu_block_dispatch(vkf_gpu_block *block, const vkf_gpu_dispatch *
     if (!block->timed_labels[block->n_dispatches]) VKF_TRY(VKF_ERROR_MEMORY);
   }
   block->n_dispatches++;
+  block->n_indirect += dispatch->grid_buffer != NULL;
 done:
   /* An ended block that is offered another dispatch stays what it was. */
   if (st != VKF_OK && block->state == VKF_GPU_BLOCK_RECORDING) block->state = VKF_GPU_BLOCK_FAILED;

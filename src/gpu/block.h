@@ -27,7 +27,7 @@ struct vkf_gpu_block {
   vkf_gpu_recent *recent;
   size_t n_recent, recent_capacity;
   size_t first_recent; /* since the last barrier */
-  uint32_t n_dispatches, n_barriers;
+  uint32_t n_dispatches, n_indirect, n_barriers;
   bool logged;
   vkf_gpu_log log; /* one run of the block */
 

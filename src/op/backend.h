@@ -63,6 +63,7 @@ typedef struct vkf_program_options {
 typedef struct vkf_block_stats {
   const char *name;
   uint32_t n_dispatches, n_barriers, n_records;
+  uint32_t n_indirect; /* dispatches whose grid a run may change */
   uint64_t n_submits;
   uint64_t ns; /* device time of the last run, 0 unknown */
 } vkf_block_stats;

@@ -179,9 +179,30 @@ static void operand_at(const vkf_operand *operand, const vkop_place *place, uint
   }
 }
 
+/* The grid of a stage, if no run changes it; else zeros. GPUs wait for what an indirect dispatch reads, and v3dv makes
+ * a job of the host of each. A run has at least one row of each sequence and of whatever the capacity has, but there
+ * may be none that reaches the head and no tokens in the cache. write_grids() in program.c fails where a run is
+ * otherwise. */
+static void find_direct(const vkf_program *p, uint32_t index, uint32_t stage, uint32_t grid[3]) {
+  const vkop_node *k = &p->nodes[index];
+  vkf_dims most = vkf_dims_make(&p->plan->capacity), least;
+  vkf_problem problem;
+  uint32_t smallest[3];
+  most.v[VKF_DIM_R] = VKF_MIN(most.v[VKF_DIM_R], most.v[VKF_DIM_RT]);
+  for (uint32_t d = 0; d < VKF_DIM_COUNT; d++) least.v[d] = VKF_MIN(most.v[d], 1);
+  least.v[VKF_DIM_OUT] = least.v[VKF_DIM_PAST] = 0;
+  vkf_vkop_problem(p, index, &least, &problem);
+  problem.split = k->problem.split;
+  vkf_kern_grid(k->variant, stage, &problem, smallest);
+  vkf_vkop_problem(p, index, &most, &problem);
+  problem.split = k->problem.split;
+  vkf_kern_grid(k->variant, stage, &problem, grid);
+  if (memcmp(grid, smallest, sizeof smallest) != 0) memset(grid, 0, sizeof smallest);
+}
+
 static vkf_status record_dispatch(vkf_program *p, uint32_t index, uint32_t shard, uint32_t stage,
                                   vkf_gpu_block *block) {
-  const vkop_node *k = &p->nodes[index];
+  vkop_node *k = &p->nodes[index];
   vkf_gpu_binding bindings[1 + VKF_MAX_OPERANDS];
   vkf_gpu_access accesses[1 + VKF_MAX_OPERANDS];
   uint32_t push[VKF_MAX_PUSH_BYTES / 4] = {0}, n_accesses = 0;
@@ -215,10 +236,14 @@ static vkf_status record_dispatch(vkf_program *p, uint32_t index, uint32_t shard
                                .n_bindings = n_bindings(&d),
                                .push = push,
                                .push_bytes = VKF_PUSH_OPERANDS * 8 + d.params_bytes,
-                               .grid_buffer = p->grids,
-                               .grid_offset = ((uint64_t)k->first_grid + shard * VKF_MAX_STAGES + stage) * 12,
                                .accesses = accesses,
                                .n_accesses = n_accesses};
+  find_direct(p, index, stage, k->direct[stage]);
+  memcpy(dispatch.grid, k->direct[stage], sizeof dispatch.grid);
+  if (!dispatch.grid[0]) {
+    dispatch.grid_buffer = p->grids;
+    dispatch.grid_offset = ((uint64_t)k->first_grid + shard * VKF_MAX_STAGES + stage) * 12;
+  }
   return vkf_gpu_block_dispatch(block, &dispatch);
 }
 
@@ -277,7 +302,7 @@ vkf_status vkf_vkop_statistics(const vkf_program *program, uint32_t node, uint32
   return vkf_gpu_pipeline_statistics(program->backend->device, program->nodes[node].pipelines[stage], arena, out, n);
 }
 
-void vkf_vkop_describe_undo(vkf_program *p) {
+void vkf_vkop_record_undo(vkf_program *p) {
   for (uint32_t i = 0; p->segments && i < p->plan->n_nodes; i++) vkf_gpu_block_destroy(&p->segments[i].gpu);
   p->n_segments = 0;
 }
@@ -295,13 +320,13 @@ vkf_status vkf_vkop_settle(vkf_program *p) {
   vkop_pools *pools[] = {&p->inputs, &p->results, &p->temps, p->state ? &p->state->pools : NULL};
   for (size_t i = 0; i < VKF_COUNT(pools); i++)
     if (pools[i] && pools[i]->lender) VKF_CALL(vkf_vkop_pools_make(pools[i]));
-  if (!p->n_records || p->n_made != count_made(p)) VKF_CALL(vkf_vkop_describe(p));
+  if (!p->n_records || p->n_made != count_made(p)) VKF_CALL(vkf_vkop_record(p));
   return VKF_OK;
 }
 
-vkf_status vkf_vkop_describe(vkf_program *p) {
+vkf_status vkf_vkop_record(vkf_program *p) {
   uint32_t spills;
-  vkf_vkop_describe_undo(p);
+  vkf_vkop_record_undo(p);
   p->n_made = UINT64_MAX; /* after a failure nothing is recorded */
   VKF_CALL(make_all(p));  /* those that were picked since */
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) VKF_CALL(find_pipelines(p, &p->nodes[i], &spills));

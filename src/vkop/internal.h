@@ -87,6 +87,7 @@ typedef struct vkop_node {
   uint32_t first_grid;                            /* VKF_MAX_STAGES for each of its shards */
   vkop_place scratch;                             /* VKF_SCRATCH_SLOT; 0 bytes: it has none */
   vkf_gpu_pipeline *pipelines[VKF_MAX_STAGES];    /* the device's */
+  uint32_t direct[VKF_MAX_STAGES][3];             /* grids that are recorded; 0: it is read from `grids` */
   uint32_t segment, first_dispatch, n_dispatches; /* where it is recorded */
 } vkop_node;
 
@@ -143,8 +144,8 @@ vkf_status vkf_vkop_pick(vkf_program *program, uint32_t node);
  * recorded with other buffers (commands.c). */
 vkf_status vkf_vkop_settle(vkf_program *program);
 /* Records every block with the pipelines that were made, instead of those recorded before (commands.c). */
-vkf_status vkf_vkop_describe(vkf_program *program);
-void vkf_vkop_describe_undo(vkf_program *program);
+vkf_status vkf_vkop_record(vkf_program *program);
+void vkf_vkop_record_undo(vkf_program *program);
 /* Refuses a slot that one binding or one allocation does not hold (weights.c). */
 vkf_status vkf_vkop_fits(vkop_backend *backend, const char *name, uint64_t bytes);
 /* weights.c, state.c, transfer.c */

@@ -17,7 +17,7 @@ static void program_destroy(vkf_program **program) {
   vkf_program *p = *program;
   if (!p) return;
   vkf_env *env = p->backend->base.env;
-  vkf_vkop_describe_undo(p);
+  vkf_vkop_record_undo(p);
   vkop_pools *pools[] = {&p->inputs, &p->constants, &p->temps, &p->results};
   for (size_t i = 0; i < VKF_COUNT(pools); i++) vkf_vkop_pools_finish(pools[i]);
   vkf_gpu_buffer_destroy(&p->grids);
@@ -53,7 +53,7 @@ static vkf_status program_create(vkf_backend *backend, const vkf_plan *plan, vkf
   VKF_TRY(vkf_vkop_prepare(p, options));
   VKF_TRY(vkf_vkop_make_pipelines(p));
   VKF_TRY(vkf_vkop_place(p, options));
-  if (!options->memory) VKF_TRY(vkf_vkop_describe(p)); /* else when it is used: until then the memory may grow */
+  if (!options->memory) VKF_TRY(vkf_vkop_record(p)); /* else when it is used: until then the memory may grow */
   for (uint32_t i = 0; i < plan->n_slots; i++)
     if (plan->slots[i].kind == VKF_SLOT_CONSTANT) VKF_TRY(vkf_vkop_write(p, i, &capacity, plan->slots[i].data));
 done:
@@ -69,8 +69,9 @@ static uint64_t program_bytes(const vkf_program *p) {
   return bytes;
 }
 
-static void write_grids(vkf_program *p, const vkf_dims *dims) {
+static vkf_status write_grids(vkf_program *p, const vkf_dims *dims) {
   uint32_t *grids = vkf_gpu_buffer_mapped(p->grids);
+  p->grids_valid = false;
   vkf_gpu_buffer_touch(p->grids, 0, vkf_gpu_buffer_bytes(p->grids), VKF_GPU_WRITE);
   for (uint32_t i = 0; i < p->n_segments; i++) p->segments[i].effort = 0;
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
@@ -78,13 +79,21 @@ static void write_grids(vkf_program *p, const vkf_dims *dims) {
     vkf_problem actual;
     vkf_vkop_problem(p, i, dims, &actual);
     actual.split = k->problem.split;
-    for (uint32_t d = 0; d < k->n_shards * VKF_MAX_STAGES; d++)
-      if (d % VKF_MAX_STAGES < vkf_kern_stages(k->variant, &k->problem))
-        vkf_kern_grid(k->variant, d % VKF_MAX_STAGES, &actual, &grids[3 * (k->first_grid + d)]);
+    for (uint32_t d = 0; d < k->n_shards * VKF_MAX_STAGES; d++) {
+      uint32_t *grid = &grids[3 * (k->first_grid + d)];
+      const uint32_t stage = d % VKF_MAX_STAGES, *direct = k->direct[stage];
+      if (stage >= vkf_kern_stages(k->variant, &k->problem)) continue;
+      vkf_kern_grid(k->variant, stage, &actual, grid);
+      if (direct[0] && memcmp(grid, direct, sizeof k->direct[stage]) != 0)
+        return vkf_env_fail(p->backend->base.env, VKF_ERROR_ARGUMENT,
+                            "%s: expected the recorded grid [%u, %u, %u], found one of [%u, %u, %u]",
+                            p->plan->nodes[i].name, direct[0], direct[1], direct[2], grid[0], grid[1], grid[2]);
+    }
     p->segments[k->segment].effort += vkf_vkop_effort(p, i, dims);
   }
   p->grid_dims = *dims;
   p->grids_valid = true;
+  return VKF_OK;
 }
 
 /* Pieces [first, end) in submits that should each end in time; then the last one is waited for. */
@@ -130,13 +139,13 @@ static vkf_status run(vkf_program *p, const vkf_dims *dims, uint32_t first, uint
   if (!n) return VKF_OK;
   VKF_CALL(vkf_vkop_settle(p));
   VKF_CALL(vkf_gpu_buffer_write(vkf_vkop_place_buffer(&p->step), p->step.offset, dims, sizeof *dims));
-  if (!p->grids_valid || memcmp(dims, &p->grid_dims, sizeof *dims)) write_grids(p, dims);
+  if (!p->grids_valid || memcmp(dims, &p->grid_dims, sizeof *dims)) VKF_CALL(write_grids(p, dims));
   const vkf_block *last = &p->plan->blocks[first + n - 1];
   for (bool again = true; again;) {
     VKF_CALL(run_blocks(p, first, n));
     VKF_CALL(vkf_vkop_fall_back(p, p->plan->blocks[first].first_node, last->first_node + last->n_nodes, &again));
-    if (again) VKF_CALL(vkf_vkop_describe(p));
-    if (again) write_grids(p, dims);
+    if (again) VKF_CALL(vkf_vkop_record(p));
+    if (again) VKF_CALL(write_grids(p, dims));
   }
   const vkf_observer *observer = p->backend->base.observer;
   if (observer) VKF_CALL(observer->on_run(observer->user, p, p->plan, dims, first, n));
@@ -153,6 +162,7 @@ static void block_stats(const vkf_program *p, uint32_t block, vkf_block_stats *o
     if (p->timing && !p->is_apart && vkf_gpu_block_time(p->segments[i].gpu, &ns)) ns = 0;
     out->n_dispatches += info.n_dispatches;
     out->n_barriers += info.n_barriers;
+    out->n_indirect += info.n_indirect;
     out->n_submits = VKF_MAX(out->n_submits, info.n_submits);
     out->ns += ns;
   }
