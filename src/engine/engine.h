@@ -43,6 +43,11 @@ struct vkf_device {
   vkf_tuning tuning; /* of ref: empty */
 };
 
+/* Neither the scalar path nor a software driver. */
+static inline bool vkf_engine_is_gpu(const vkf_device *dev) {
+  return dev->info.kind != VKF_DEVICE_CPU && dev->info.kind != VKF_DEVICE_REF;
+}
+
 struct vkf_result {
   vkf_env *env;
   vkf_array *arrays;

@@ -3,7 +3,6 @@
 #include <vkformer/lab.h>
 
 #include "engine/opened.h"
-#include "kern/checks.h"
 
 vkf_storage vkf_engine_storage_of(vkf_format format) {
   return format < VKF_FORMAT_COUNT ? (vkf_storage)(format + 1) : VKF_STORAGE_AUTO;
@@ -120,9 +119,7 @@ static vkf_status open_model(vkf_device *dev, const vkf_file_source *files, cons
   m->env = env;
   vkf_decode_generation_init(&m->generation, env);
   /* Software drivers are limited by arithmetic: unpacking costs more than fewer bytes save. */
-  const bool computes = dev->info.kind == VKF_DEVICE_CPU || dev->info.kind == VKF_DEVICE_REF;
-  const bool no_half = dev->gpu && vkf_gpu_device_caps(dev->gpu)->failed_checks >> VKF_CHECK_OF_HALF & 1;
-  const vkf_format automatic = computes || no_half ? VKF_FORMAT_F32 : VKF_FORMAT_COUNT;
+  const vkf_format automatic = vkf_engine_is_gpu(dev) ? VKF_FORMAT_COUNT : VKF_FORMAT_F32;
   VKF_TRY(find_format(env, "weights", p.weights, false, automatic, &m->weight_format));
   if (dev->backend->reproducible && m->weight_format < VKF_FORMAT_COUNT && vkf_format_get(m->weight_format)->block)
     VKF_FAIL(env, VKF_ERROR_UNSUPPORTED,
