@@ -47,8 +47,9 @@ static int check_args(const tool_args *args) {
 static int read_merges(bench *b) {
   for (size_t i = 0; i < b->args->merges.n; i++) {
     json_t *one = tool_read_json(b->args->merges.at[i]);
-    if (!json_is_array(json_object_get(one, "rows"))) {
-      if (one) tool_error("%s: expected the output of vkformer bench --json", b->args->merges.at[i]);
+    if (!json_is_array(json_object_get(one, "rows")) && !json_is_array(json_object_get(one, "chips"))) {
+      if (one)
+        tool_error("%s: expected the output of vkformer bench --json, or of scripts/farm", b->args->merges.at[i]);
       json_decref(one);
       return TOOL_FAILED;
     }
@@ -74,6 +75,7 @@ static int run_kinds(bench *b) {
   if (!args->json && b->peaks.gflops > 0)
     printf("roofs: %.1f GFLOP/s of multiply-adds, %.1f GB/s of caches, %.1f GB/s of memory\n", b->peaks.gflops,
            b->peaks.cached_gbytes, b->peaks.gbytes);
+  if (!args->json && b->peaks.matrix_gflops > 0) printf("%.1f GFLOP/s of matrix cores\n", b->peaks.matrix_gflops);
   for (size_t i = 0; i < args->n_operands && exit_code == TOOL_OK; i++) exit_code = run_operand(b, args->operands[i]);
   return exit_code;
 }
@@ -124,7 +126,7 @@ static const tool_option options[] = {
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL, "print JSON"},
     {"html", 0, TOOL_OUTPUT, offsetof(tool_args, html), "FILE", "write a page to explore the rows in"},
     {"merge", 0, TOOL_INPUTS, offsetof(tool_args, merges), "FILE",
-     "put the rows of this JSON file on the page, too; repeatable"},
+     "put the rows of this JSON file on the page, too, or what\nscripts/farm --json wrote; repeatable"},
 };
 static const tool_option_group group = TOOL_GROUP("Options", options);
 
@@ -165,7 +167,8 @@ const tool_command tool_bench = {
         "Kernels over their error bound are reported and not timed. Of a model the first layer and all that is not a\n"
         "layer are compared, at up to 128 tokens. `clock` says what was measured: the device's time stamps, from\n"
         "submit to fence, or a call of the library. `roof` is the share of what the device was measured to\n"
-        "allow: multiply-adds (m), caches (c) if operands are under 32 MiB and not --cold, else memory (M).\n"
+        "allow: multiply-adds (m), those of matrix cores (x), caches (c) if operands are under 32 MiB and not --cold,\n"
+        "else memory (M).\n"
         "The decoder's rows are the prompt (until the first token) and a step.",
     .examples =
         "  vkformer bench matmul --m 1,128,1024 --n 2048 --k 512 --device lavapipe\n"

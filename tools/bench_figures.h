@@ -15,11 +15,18 @@
 /* What the rows of the problem "peak" reached in their fastest runs; 0: not measured. */
 typedef struct bench_peaks {
   double gflops;                /* multiply-adds in registers */
+  double matrix_gflops;         /* of matrix cores */
   double gbytes, cached_gbytes; /* moved to or from memory, and read from caches */
 } bench_peaks;
 
 /* What holds a row back at best. */
-typedef enum bench_roof { BENCH_NO_ROOF, BENCH_MULTIPLY_ADDS, BENCH_CACHES, BENCH_MEMORY } bench_roof;
+typedef enum bench_roof {
+  BENCH_NO_ROOF,
+  BENCH_MULTIPLY_ADDS,
+  BENCH_MATRIX_CORES,
+  BENCH_CACHES,
+  BENCH_MEMORY
+} bench_roof;
 
 /* Operands of so many bytes and more are taken to come from memory, others from caches: what "peak" calls memory is
  * this large. */
@@ -28,7 +35,9 @@ typedef enum bench_roof { BENCH_NO_ROOF, BENCH_MULTIPLY_ADDS, BENCH_CACHES, BENC
 /* Takes in a row of the problem "peak". What disturbs a run lowers no roof, so the fastest one counts. */
 static inline void bench_peaks_add(bench_peaks *peaks, const vkf_bench_row *row) {
   if (row->n_runs == 0) return;
-  if (row->flops > 0)
+  if (!strcmp(row->variant, "matrix"))
+    peaks->matrix_gflops = fmax(peaks->matrix_gflops, row->flops / row->min_ns);
+  else if (row->flops > 0)
     peaks->gflops = fmax(peaks->gflops, row->flops / row->min_ns);
   else if (strstr(row->variant, "cached"))
     peaks->cached_gbytes = fmax(peaks->cached_gbytes, row->bytes / row->min_ns);
@@ -42,13 +51,15 @@ static inline void bench_peaks_add(bench_peaks *peaks, const vkf_bench_row *row)
 static inline double bench_share(const bench_peaks *peaks, const vkf_bench_row *row, bool cold, bench_roof *roof) {
   const bool is_memory = cold || row->bytes >= BENCH_MEMORY_BYTES;
   const double gbytes = is_memory ? peaks->gbytes : fmax(peaks->cached_gbytes, peaks->gbytes);
+  const bool by_matrices = row->variant && strstr(row->variant, "coopmat") && peaks->matrix_gflops > 0;
+  const double gflops = by_matrices ? peaks->matrix_gflops : peaks->gflops;
   *roof = BENCH_NO_ROOF;
-  if (row->n_runs == 0 || peaks->gflops <= 0 || gbytes <= 0) return 0;
-  const double least_ns = fmax(row->flops / peaks->gflops, row->bytes / gbytes);
+  if (row->n_runs == 0 || gflops <= 0 || gbytes <= 0) return 0;
+  const double least_ns = fmax(row->flops / gflops, row->bytes / gbytes);
   if (!(least_ns <= row->median_ns)) return 0;
-  *roof = row->flops / peaks->gflops >= row->bytes / gbytes ? BENCH_MULTIPLY_ADDS
-          : is_memory                                       ? BENCH_MEMORY
-                                                            : BENCH_CACHES;
+  *roof = row->flops / gflops < row->bytes / gbytes ? (is_memory ? BENCH_MEMORY : BENCH_CACHES)
+          : by_matrices                             ? BENCH_MATRIX_CORES
+                                                    : BENCH_MULTIPLY_ADDS;
   return least_ns / row->median_ns;
 }
 

@@ -71,7 +71,7 @@ static double share_of(const bench *b, const vkf_bench_row *row, bench_roof *roo
   return bench_share(strcmp(row->problem, "peak") == 0 ? &none : &b->peaks, row, b->args->cold, roof);
 }
 
-static const char *const roof_names[] = {NULL, "multiply-adds", "caches", "memory"};
+static const char *const roof_names[] = {NULL, "multiply-adds", "matrix cores", "caches", "memory"};
 
 static json_t *row_json(const bench *b, const vkf_bench_row *row, double gflops, double gbytes) {
   char command[4096];
@@ -97,7 +97,7 @@ static const char *known(const char *format, double figure, char text[24]) {
   return text;
 }
 
-static const char *const roof_formats[] = {"-", "%.0f%% m", "%.0f%% c", "%.0f%% M"};
+static const char *const roof_formats[] = {"-", "%.0f%% m", "%.0f%% x", "%.0f%% c", "%.0f%% M"};
 
 static void print_list(const uint32_t *numbers, uint32_t n) {
   for (uint32_t i = 0; i < n; i++) printf("%s%u", i ? ", " : "[", numbers[i]);
@@ -183,10 +183,11 @@ json_t *bench_document(const bench *b) {
   char date[32];
   tool_date(date);
   const bench_peaks *p = &b->peaks;
-  json_t *document = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:{s:o, s:o, s:o}, s:O}", "format", BENCH_FORMAT,
+  json_t *document = json_pack("{s:s, s:s, s:s, s:s, s:s, s:s, s:{s:o, s:o, s:o, s:o}, s:O}", "format", BENCH_FORMAT,
                                "device", info->name, "driver", info->driver, "version", vkf_version(), "commit",
-                               tool_commit, "date", date, "peak", "gflops", tool_json_real(p->gflops), "cached_gbytes",
-                               tool_json_real(p->cached_gbytes), "gbytes", tool_json_real(p->gbytes), "rows", b->rows);
+                               tool_commit, "date", date, "peak", "gflops", tool_json_real(p->gflops), "matrix_gflops",
+                               tool_json_real(p->matrix_gflops), "cached_gbytes", tool_json_real(p->cached_gbytes),
+                               "gbytes", tool_json_real(p->gbytes), "rows", b->rows);
   if (json_array_size(b->refused) > 0) json_object_set(document, "refused", b->refused);
   return document;
 }

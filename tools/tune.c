@@ -39,6 +39,7 @@ typedef struct tuning {
   size_t n_problems, n_candidates, n_done;
   double began, seconds, limit;
   double peak_gflops, peak_gbytes; /* the roofs; 0: not measured */
+  double copied_bytes;             /* read and written by what measured the roof of memory */
   bool failed, wrong;
 } tuning;
 
@@ -190,6 +191,7 @@ static int measure_roofs(tuning *t) {
       t->peak_gflops = fmax(t->peak_gflops, roofs[i].flops / roofs[i].min_ns);
     else
       t->peak_gbytes = fmax(t->peak_gbytes, roofs[i].bytes / roofs[i].min_ns);
+    t->copied_bytes = fmax(t->copied_bytes, roofs[i].bytes);
   }
   return exit_code;
 }
@@ -197,11 +199,10 @@ static int measure_roofs(tuning *t) {
 /* The roof of multiply-adds is none of matrix cores and integer dot products. The roof of copies is one of kernels that
  * move as much as the copies do, so that caches help both alike. */
 static bool is_at_roof(const tuning *t, const tool_measure *m) {
-  const double copied = 64 << 20;
   if (m->outcome != TOOL_MEASURE_DONE) return false;
   const double share = t->peak_gflops > 0 ? m->flops / m->ns / t->peak_gflops : 0;
   return (share > AT_ROOF && share < OVER_ROOF) ||
-         (t->peak_gbytes > 0 && m->bytes >= copied && m->bytes / m->ns > AT_ROOF * t->peak_gbytes);
+         (t->peak_gbytes > 0 && m->bytes >= t->copied_bytes && m->bytes / m->ns > AT_ROOF * t->peak_gbytes);
 }
 
 static const candidate *best_of(const problem *p) {

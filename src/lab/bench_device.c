@@ -1,18 +1,23 @@
 /* bench_device: what a device can do at most, and what each of its steps costs: peak and overhead.
  *
- * Kernels of its own, whose results are known: sums that become 2, copies, sums of ones that are read from memory and
- * from caches. A wrong one is not timed.
+ * Kernels of its own, whose results are known: sums that become 2, products of matrices that each add a half, copies,
+ * sums of ones that are read from memory and from caches. A wrong one is not timed. Sums and products go on until a
+ * submit takes long enough; on GPUs the copies are larger than caches.
  */
 #include <math.h>
 
+#include "kern/kern.h"
 #include "kern/spirv.h"
 #include "lab/bench.h"
 #include "tune/times.h"
 
-enum { WORKGROUP = 64, FMA_GROUPS = 512, FMA_ROUNDS = 64, SUMS = 12, STEPS = 8, COPIED = 16, MAX_CONTESTANTS = 8 };
+enum { WORKGROUP = 64, FMA_GROUPS = 512, FMA_ROUNDS = 64, SUMS = 12, STEPS = 8, COPIED = 16, MAX_CONTESTANTS = 9 };
+enum { MATRIX_SUMS = 8, MOST_ROUNDS = 1 << 15 }; /* sums of halves are exact up to there, and loops end */
+enum { LEAST_NS = 2000 * 1000 };                 /* of a submit whose work may be repeated */
 #define COPY_BYTES (UINT64_C(32) << 20)
-#define EMPTY_BYTES 256                   /* bound by what does nothing, so that there is something to wait for */
-#define CACHED_BYTES (UINT64_C(64) << 10) /* of reads that caches answer */
+#define COPY_BYTES_OF_GPU (UINT64_C(512) << 20) /* more than their last caches hold */
+#define EMPTY_BYTES 256                         /* bound by what does nothing, so that there is something to wait for */
+#define CACHED_BYTES (UINT64_C(64) << 10)       /* of reads that caches answer */
 
 /* Something that is recorded once and timed. */
 typedef struct contestant {
@@ -48,17 +53,21 @@ typedef struct work {
   const void *push;
   uint32_t push_bytes;
   bool texel; /* reads through a texel buffer */
+  vkf_matrix_shape matrix;
+  uint32_t subgroup_size; /* of kernels with matrices */
 } work;
 
 static vkf_status get_pipeline(contest *c, const work *w, uint32_t n_bindings, vkf_gpu_pipeline **out) {
   static const vkf_gpu_binding_kind kinds[] = {VKF_GPU_BINDING_STORAGE, VKF_GPU_BINDING_TEXEL_F32X4};
-  const uint32_t workgroup = WORKGROUP;
-  const struct vkf_kern_spirv *spirv = vkf_kern_spirv_find(vkf_kern_spirv_table, w->module); /* every build has them */
+  const uint32_t constants[] = {WORKGROUP, 0, w->matrix.m, w->matrix.n, w->matrix.k}; /* VKF_C_WORKGROUP to _BK */
+  const struct vkf_kern_spirv *spirv = vkf_kern_spirv_find(vkf_kern_spirv_table, w->module);
   const vkf_gpu_pipeline_params params = {.name = w->module,
                                           .code = spirv->words,
                                           .code_bytes = spirv->n_words * 4,
-                                          .constants = &workgroup,
-                                          .n_constants = 1,
+                                          .constants = constants,
+                                          .n_constants = w->matrix.m ? VKF_COUNT(constants) : 1,
+                                          .subgroup_size = w->subgroup_size,
+                                          .subgroup_full = w->subgroup_size && c->caps->subgroup_full,
                                           .n_bindings = n_bindings,
                                           .kinds = w->texel ? kinds : NULL,
                                           .push_bytes = w->push_bytes};
@@ -107,9 +116,8 @@ static vkf_status time_one(void *user, uint32_t i, double *ns) {
   return VKF_OK;
 }
 
-/* Every sum of these workgroups is `sum`. */
-static vkf_status verify_sums(contest *c, contestant *x, uint32_t groups, float sum) {
-  const size_t n = (size_t)WORKGROUP * groups;
+/* Each of the n sums is `sum`. */
+static vkf_status verify_sums(contest *c, contestant *x, size_t n, float sum) {
   vkf_status st = VKF_OK;
   float *sums = vkf_env_alloc(c->env, n, sizeof *sums);
   if (!sums) return VKF_ERROR_MEMORY;
@@ -152,26 +160,63 @@ static contestant *add(contest *c, const char *problem, const char *variant, boo
   return x;
 }
 
-static vkf_status add_sums(contest *c) {
-  static const char *const modules[][2] = {{"bench_fma", "fma"}, {"bench_mul_add", "multiply-add"}};
-  static const struct {
+/* Records work that repeats itself, with as many rounds as take long enough to be timed. flops: of a round. */
+static vkf_status record_rounds(contest *c, work *w, double flops, contestant *x, uint32_t *rounds) {
+  struct {
     uint32_t rounds;
     float half, one;
   } push = {FMA_ROUNDS, 0.5f, 1};
+  w->push = &push;
+  w->push_bytes = sizeof push;
+  for (;; push.rounds *= 4) {
+    double ns[2]; /* a first run compiles, too */
+    VKF_CALL(record(c, w, x));
+    for (int i = 0; i < 2; i++) VKF_CALL(time_one(c, (uint32_t)(x - c->all), &ns[i]));
+    if (ns[1] >= LEAST_NS || push.rounds * 4 > MOST_ROUNDS) break;
+    vkf_gpu_block_destroy(&x->block);
+  }
+  *rounds = push.rounds;
+  x->row.flops = flops * push.rounds;
+  x->row.bytes = (double)w->to_bytes;
+  return VKF_OK;
+}
+
+static vkf_status add_sums(contest *c) {
+  static const char *const modules[][2] = {{"bench_fma", "fma"}, {"bench_mul_add", "multiply-add"}};
   for (size_t i = 0; i < VKF_COUNT(modules); i++) {
     contestant *x = add(c, "peak", modules[i][1], true);
-    const work w = {.module = modules[i][0],
-                    .groups = FMA_GROUPS,
-                    .n = 1,
-                    .to_bytes = 4 * WORKGROUP * FMA_GROUPS,
-                    .push = &push,
-                    .push_bytes = sizeof push};
-    x->row.flops = 2.0 * WORKGROUP * FMA_GROUPS * FMA_ROUNDS * STEPS * SUMS;
-    x->row.bytes = 4.0 * WORKGROUP * FMA_GROUPS;
-    VKF_CALL(record(c, &w, x));
-    VKF_CALL(verify_sums(c, x, FMA_GROUPS, 2.0f * SUMS));
+    work w = {.module = modules[i][0], .groups = FMA_GROUPS, .n = 1, .to_bytes = 4 * WORKGROUP * FMA_GROUPS};
+    uint32_t rounds;
+    VKF_CALL(record_rounds(c, &w, 2.0 * WORKGROUP * FMA_GROUPS * STEPS * SUMS, x, &rounds));
+    VKF_CALL(verify_sums(c, x, (size_t)WORKGROUP * FMA_GROUPS, 2.0f * SUMS));
   }
   return VKF_OK;
+}
+
+/* The first shape of the device that kernels have, in such subgroups. false: there is none. */
+static bool find_matrix(const vkf_caps *caps, work *w) {
+  if (caps->is_cpu || !caps->coopmat) return false; /* no kernel of a CPU driver has them */
+  for (uint32_t i = 0; i < caps->n_matrix_shapes; i++)
+    for (uint32_t size = 8; size <= WORKGROUP; size *= 2) {
+      if (!vkf_kern_is_written_for_matrix(size, &caps->matrix_shapes[i]) || !vkf_kern_has_subgroup(caps, size))
+        continue;
+      w->matrix = caps->matrix_shapes[i];
+      w->subgroup_size = size;
+      return true;
+    }
+  return false;
+}
+
+static vkf_status add_matrices(contest *c) {
+  work w = {.module = "bench_matrix", .groups = FMA_GROUPS, .n = 1};
+  if (!vkf_kern_spirv_find(vkf_kern_spirv_table, w.module) || !find_matrix(c->caps, &w)) return VKF_OK;
+  const uint32_t subgroups = FMA_GROUPS * (WORKGROUP / w.subgroup_size);
+  const size_t n = (size_t)subgroups * w.matrix.m * w.matrix.n;
+  uint32_t rounds;
+  contestant *x = add(c, "peak", "matrix", true);
+  w.to_bytes = 4 * n;
+  VKF_CALL(record_rounds(c, &w, 2.0 * (double)n * w.matrix.k * MATRIX_SUMS, x, &rounds));
+  return verify_sums(c, x, n, 0.5f * MATRIX_SUMS * (float)rounds);
 }
 
 /* As many reads of a large set as of a small one, by each way to read. */
@@ -200,14 +245,16 @@ static vkf_status add_reads(contest *c, uint64_t bytes, uint32_t groups) {
     contestant *x = add(c, "peak", reads[i].name, true);
     x->row.bytes = (double)groups * WORKGROUP * (COPIED * 16 + 4);
     VKF_CALL(record(c, &w, x));
-    VKF_CALL(verify_sums(c, x, groups, 4.0f * COPIED));
+    VKF_CALL(verify_sums(c, x, (size_t)WORKGROUP * groups, 4.0f * COPIED));
   }
   return VKF_OK;
 }
 
 static vkf_status make_peak(contest *c) {
-  uint64_t bytes = COPY_BYTES;
-  while (bytes > c->caps->max_storage_range_bytes) bytes /= 2;
+  uint64_t bytes = c->caps->is_cpu ? COPY_BYTES : COPY_BYTES_OF_GPU;
+  while (bytes > c->caps->max_storage_range_bytes || bytes > c->caps->max_allocation_bytes ||
+         (bytes > COPY_BYTES && bytes > c->caps->memory_bytes / 8))
+    bytes /= 2;
   if (bytes < 4 * WORKGROUP * FMA_GROUPS) /* what the sums write */
     return vkf_env_fail(c->env, VKF_ERROR_UNSUPPORTED,
                         "expected storage ranges of at least %d bytes, found at most %llu", 4 * WORKGROUP * FMA_GROUPS,
@@ -217,6 +264,7 @@ static vkf_status make_peak(contest *c) {
   VKF_CALL(vkf_gpu_buffer_create(c->device, "to", VKF_GPU_MEMORY_DEVICE, bytes, &c->to));
   VKF_CALL(vkf_gpu_buffer_create(c->device, "from", VKF_GPU_MEMORY_DEVICE, bytes, &c->from));
   VKF_CALL(add_sums(c));
+  VKF_CALL(add_matrices(c));
   contestant *x = add(c, "peak", "copy", true);
   x->row.bytes = 2.0 * (double)bytes;
   VKF_CALL(record(c, &copy, x));
