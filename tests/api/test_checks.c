@@ -8,11 +8,13 @@
 #include <vkformer/lab.h>
 
 #include "op/case_program.h"
+#include "shared/constants.h"
 #include "support/range.h"
 #include "tune/checks.h"
 #include "tune/probe.h"
 #include "tune/reproducible.h"
 #include "tune/tuned.h"
+#include "vkop/internal.h"
 
 enum { MAX_MODULES = 1024, MAX_WORDS = 4096 };
 
@@ -288,6 +290,7 @@ static void halves_are_read_by_hand(void **state) {
   for (int32_t i = 0; i < ROWS; i++) ids[i] = i;
   vkf_backend *backend = d.device->backend;
   driver_ok(&d, vkf_case_program_ready(&p, backend, NULL));
+  assert_int_equal(p.program->nodes[0].dispatch[0].constants[VKF_C_HALVES_BY_HAND], 1);
   driver_ok(&d, backend->table->run(p.program, &p.run.dims, 0, 1));
   driver_ok(&d, backend->table->read(p.program, node->out[0], &p.run.dims, found));
   for (uint32_t i = 0; i < FINITE; i++) {
