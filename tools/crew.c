@@ -63,11 +63,10 @@ static size_t default_workers(const tool_crew *crew) {
 
 /* On a device that is open. */
 static size_t device_workers(const tool_crew *crew, const vkf_device *device) {
-  enum { MESA_LLVMPIPE = 13 }; /* VkDriverId */
   const vkf_device_info *info = vkf_device_get_info(device);
   /* SwiftShader has all cores at work with one worker, and cannot be told to use fewer. */
   const bool by_caller =
-      info->kind == VKF_DEVICE_REF || (info->kind == VKF_DEVICE_CPU && info->driver_id == MESA_LLVMPIPE);
+      info->kind == VKF_DEVICE_REF || (info->kind == VKF_DEVICE_CPU && strcmp(info->alias, "lavapipe") == 0);
   return crew->args->workers ? crew->args->workers : by_caller ? default_workers(crew) : 1;
 }
 

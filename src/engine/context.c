@@ -101,7 +101,7 @@ vkf_status vkf_context_list_devices(vkf_context *ctx, size_t *count) {
   if (!count) return vkf_engine_null(&ctx->env, "count");
   vkf_env_clear(&ctx->env);
   VKF_CALL(vkf_engine_instance(ctx));
-  *count = 1 + (ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0);
+  *count = 1 + vkf_gpu_instance_count(ctx->instance);
   return VKF_OK;
 }
 
@@ -112,7 +112,7 @@ vkf_status vkf_context_device_info(vkf_context *ctx, size_t index, vkf_device_in
   size_t n;
   vkf_env_clear(&ctx->env);
   VKF_CALL(vkf_engine_instance(ctx));
-  n = ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0;
+  n = vkf_gpu_instance_count(ctx->instance);
   if (index > n)
     return vkf_env_fail(&ctx->env, VKF_ERROR_ARGUMENT, "expected a device index below %zu, found %zu", n + 1, index);
   vkf_engine_fill_info(index < n ? vkf_gpu_instance_caps(ctx->instance, index) : NULL, &info);

@@ -60,7 +60,7 @@ static int score(const vkf_caps *caps) {
 
 /* The best device of a kind: want_cpu, want_gpu and the alias (NULL: any) must match. SIZE_MAX if there is none. */
 static size_t best_device(const vkf_context *ctx, bool want_gpu, bool want_cpu, const char *alias) {
-  size_t best = SIZE_MAX, n = ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0;
+  size_t best = SIZE_MAX, n = vkf_gpu_instance_count(ctx->instance);
   for (size_t i = 0; i < n; i++) {
     const vkf_caps *caps = vkf_gpu_instance_caps(ctx->instance, i);
     if (!(caps->is_cpu ? want_cpu : want_gpu) || (alias && strcmp(alias, vkf_engine_alias(caps)))) continue;
@@ -72,7 +72,7 @@ static size_t best_device(const vkf_context *ctx, bool want_gpu, bool want_cpu, 
 static vkf_status no_device(vkf_context *ctx, const char *selector) {
   vkf_text list;
   vkf_status st;
-  size_t n = ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0;
+  size_t n = vkf_gpu_instance_count(ctx->instance);
   if (!ctx->instance) return vkf_env_fail(&ctx->env, VKF_ERROR_NO_DEVICE, "%s", ctx->no_loader);
   if (!n)
     return vkf_env_fail(&ctx->env, VKF_ERROR_NO_DEVICE,
@@ -92,7 +92,7 @@ static vkf_status no_device(vkf_context *ctx, const char *selector) {
 /* Finds a device by a part of its name. Fails with the list of devices unless exactly one matches. */
 static vkf_status find_by_name(vkf_context *ctx, const char *selector, size_t *index) {
   vkf_status st = VKF_OK;
-  size_t n = ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0, n_found = 0;
+  size_t n = vkf_gpu_instance_count(ctx->instance), n_found = 0;
   vkf_text found;
   vkf_text_init(&found, &ctx->env);
   for (size_t i = 0; i < n; i++) {
@@ -121,7 +121,7 @@ static vkf_status select_device(vkf_context *ctx, const char *selector, size_t *
                  {"swiftshader", "swiftshader", false, true},
                  {"gpu", NULL, true, false},
                  {"cpu", NULL, false, true}};
-  size_t n = ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0;
+  size_t n = vkf_gpu_instance_count(ctx->instance);
   uint8_t uuid[16] = {0};
   char *end = NULL;
   if (!selector) {
@@ -236,7 +236,7 @@ vkf_status vkf_device_open(vkf_context *ctx, const char *selector, vkf_device **
   if (!ref) {
     VKF_TRY(vkf_engine_instance(ctx));
     VKF_TRY(select_device(ctx, selector, &index));
-    ref = index == (ctx->instance ? vkf_gpu_instance_count(ctx->instance) : 0);
+    ref = index == vkf_gpu_instance_count(ctx->instance);
   }
   VKF_TRY(device_alloc(ctx, &dev));
   if (!ref) {

@@ -43,6 +43,7 @@ typedef struct vkf_gpu_instance_params {
  * user has set that one), which is changed during this call and put back. */
 vkf_status vkf_gpu_instance_create(vkf_env *env, const vkf_gpu_instance_params *params, vkf_gpu_instance **out);
 void vkf_gpu_instance_destroy(vkf_gpu_instance **instance);
+/* NULL: 0. */
 size_t vkf_gpu_instance_count(const vkf_gpu_instance *instance);
 /* index < count; valid as long as the instance. */
 const vkf_caps *vkf_gpu_instance_caps(const vkf_gpu_instance *instance, size_t index);

@@ -273,7 +273,7 @@ void vkf_gpu_instance_destroy(vkf_gpu_instance **instance) {
 }
 
 size_t vkf_gpu_instance_count(const vkf_gpu_instance *instance) {
-  return instance->n_adapters;
+  return instance ? instance->n_adapters : 0;
 }
 
 const vkf_caps *vkf_gpu_instance_caps(const vkf_gpu_instance *instance, size_t index) {
