@@ -152,6 +152,11 @@ typedef struct vkf_gpu_pipeline_params {
   bool statistics;        /* the driver keeps the statistics for vkf_gpu_pipeline_statistics(), which may cost memory */
 } vkf_gpu_pipeline_params;
 
+/* Full subgroups are to be required: a workgroup has several, whose lanes must be all there, and the device can. */
+static inline bool vkf_gpu_wants_full(const vkf_caps *caps, uint32_t workgroup, uint32_t subgroup_size) {
+  return subgroup_size && subgroup_size < workgroup && caps->subgroup_full;
+}
+
 /* Makes those of the `n` that do not exist yet, with a thread on each core: drivers compile here. After a failure (the
  * first one's is recorded) some of them may have been made; pointers in params are needed during the call alone. */
 vkf_status vkf_gpu_pipelines_make(vkf_gpu_device *device, const vkf_gpu_pipeline_params *params, size_t n);

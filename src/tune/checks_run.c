@@ -56,14 +56,16 @@ static void add(attempts *a, vkf_check check, const struct vkf_kern_spirv *modul
   it->found_bytes = (uint64_t)trial->n * it->row->n_found * 4;
   a->given_bytes = it->given_begin + it->given_bytes;
   a->found_bytes = it->found_begin + it->found_bytes;
-  it->params = (vkf_gpu_pipeline_params){.name = module->name,
-                                         .code = module->words,
-                                         .code_bytes = module->n_words * 4,
-                                         .constants = it->constants,
-                                         .n_constants = VKF_COUNT(it->constants),
-                                         .n_bindings = 2,
-                                         .push_bytes = sizeof it->push,
-                                         .subgroup_size = trial->subgroup_size};
+  it->params =
+      (vkf_gpu_pipeline_params){.name = module->name,
+                                .code = module->words,
+                                .code_bytes = module->n_words * 4,
+                                .constants = it->constants,
+                                .n_constants = VKF_COUNT(it->constants),
+                                .n_bindings = 2,
+                                .push_bytes = sizeof it->push,
+                                .subgroup_size = trial->subgroup_size,
+                                .subgroup_full = vkf_gpu_wants_full(caps, trial->workgroup, trial->subgroup_size)};
 }
 
 static void list(attempts *a, const struct vkf_kern_spirv *modules, uint32_t wanted) {

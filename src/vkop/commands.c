@@ -49,8 +49,7 @@ static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, uint32
     const vkf_operand *operand = &d->operands[o];
     kinds[1 + o] = operand->access == VKF_ACCESS_TEXEL ? texel_kind(operand->format) : VKF_GPU_BINDING_STORAGE;
   }
-  /* A workgroup of several subgroups, whose lanes must be all there. */
-  const bool spans = k->variant->subgroup && k->variant->subgroup < vkf_kern_workgroup(k->variant);
+  const uint32_t workgroup = vkf_kern_workgroup(k->variant);
   *out = (vkf_gpu_pipeline_params){.name = module->name,
                                    .code = module->words,
                                    .code_bytes = module->n_words * 4,
@@ -60,7 +59,7 @@ static vkf_status want_pipeline(const vkf_program *p, const vkop_node *k, uint32
                                    .kinds = kinds,
                                    .push_bytes = VKF_PUSH_OPERANDS * 8 + d->params_bytes,
                                    .subgroup_size = k->variant->subgroup,
-                                   .subgroup_full = spans && caps->subgroup_full,
+                                   .subgroup_full = vkf_gpu_wants_full(caps, workgroup, k->variant->subgroup),
                                    .statistics = p->statistics};
   return VKF_OK;
 }
@@ -184,19 +183,13 @@ static void operand_at(const vkf_operand *operand, const vkop_place *place, uint
  * may be none that reaches the head and no tokens in the cache. write_grids() in program.c fails where a run is
  * otherwise. */
 static void find_direct(const vkf_program *p, uint32_t index, uint32_t stage, uint32_t grid[3]) {
-  const vkop_node *k = &p->nodes[index];
   vkf_dims most = vkf_dims_make(&p->plan->capacity), least;
-  vkf_problem problem;
   uint32_t smallest[3];
   most.v[VKF_DIM_R] = VKF_MIN(most.v[VKF_DIM_R], most.v[VKF_DIM_RT]);
   for (uint32_t d = 0; d < VKF_DIM_COUNT; d++) least.v[d] = VKF_MIN(most.v[d], 1);
   least.v[VKF_DIM_OUT] = least.v[VKF_DIM_PAST] = 0;
-  vkf_vkop_problem(p, index, &least, &problem);
-  problem.split = k->problem.split;
-  vkf_kern_grid(k->variant, stage, &problem, smallest);
-  vkf_vkop_problem(p, index, &most, &problem);
-  problem.split = k->problem.split;
-  vkf_kern_grid(k->variant, stage, &problem, grid);
+  vkf_vkop_grid(p, index, stage, &least, smallest);
+  vkf_vkop_grid(p, index, stage, &most, grid);
   if (memcmp(grid, smallest, sizeof smallest) != 0) memset(grid, 0, sizeof smallest);
 }
 

@@ -76,18 +76,16 @@ static vkf_status write_grids(vkf_program *p, const vkf_dims *dims) {
   for (uint32_t i = 0; i < p->n_segments; i++) p->segments[i].effort = 0;
   for (uint32_t i = 0; i < p->plan->n_nodes; i++) {
     const vkop_node *k = &p->nodes[i];
-    vkf_problem actual;
-    vkf_vkop_problem(p, i, dims, &actual);
-    actual.split = k->problem.split;
-    for (uint32_t d = 0; d < k->n_shards * VKF_MAX_STAGES; d++) {
-      uint32_t *grid = &grids[3 * (k->first_grid + d)];
-      const uint32_t stage = d % VKF_MAX_STAGES, *direct = k->direct[stage];
-      if (stage >= vkf_kern_stages(k->variant, &k->problem)) continue;
-      vkf_kern_grid(k->variant, stage, &actual, grid);
-      if (direct[0] && memcmp(grid, direct, sizeof k->direct[stage]) != 0)
+    for (uint32_t stage = 0; stage < vkf_kern_stages(k->variant, &k->problem); stage++) {
+      uint32_t grid[3];
+      const uint32_t *direct = k->direct[stage];
+      vkf_vkop_grid(p, i, stage, dims, grid);
+      if (direct[0] && memcmp(grid, direct, sizeof grid) != 0)
         return vkf_env_fail(p->backend->base.env, VKF_ERROR_ARGUMENT,
                             "%s: expected the recorded grid [%u, %u, %u], found one of [%u, %u, %u]",
                             p->plan->nodes[i].name, direct[0], direct[1], direct[2], grid[0], grid[1], grid[2]);
+      for (uint32_t shard = 0; shard < k->n_shards; shard++)
+        memcpy(&grids[3 * (k->first_grid + shard * VKF_MAX_STAGES + stage)], grid, sizeof grid);
     }
     p->segments[k->segment].effort += vkf_vkop_effort(p, i, dims);
   }

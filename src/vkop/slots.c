@@ -47,6 +47,13 @@ void vkf_vkop_problem(const vkf_program *p, uint32_t node, const vkf_dims *dims,
   out->matmul.n = p->nodes[node].shards[0].rows;
 }
 
+void vkf_vkop_grid(const vkf_program *p, uint32_t node, uint32_t stage, const vkf_dims *dims, uint32_t grid[3]) {
+  vkf_problem problem;
+  vkf_vkop_problem(p, node, dims, &problem);
+  problem.split = p->nodes[node].problem.split;
+  vkf_kern_grid(p->nodes[node].variant, stage, &problem, grid);
+}
+
 void vkf_vkop_dispatch_of(const vkf_program *p, uint32_t node, uint32_t shard, uint32_t stage, vkf_dispatch *out) {
   const vkop_node *k = &p->nodes[node];
   vkf_node_view view = {

@@ -7,6 +7,7 @@
 #include <unistd.h>
 #include <vkformer/lab.h>
 
+#include "gpu/vk.h"
 #include "op/case_program.h"
 #include "shared/constants.h"
 #include "support/range.h"
@@ -38,6 +39,22 @@ static void everything_holds(void **state) {
   }
   assert_int_equal(results[VKF_CHECK_OF_SHUFFLE].state, VKF_CHECK_PASSED);
   assert_int_equal(results[VKF_CHECK_OF_TIMESTAMPS].state, VKF_CHECK_PASSED);
+}
+
+/* Lanes that a check of several subgroups takes for granted are required, as kernels require them. */
+static void full_subgroups_are_required(void **state) {
+  driver *d = *state;
+  const vkf_gpu_device *gpu = d->device->gpu;
+  vkf_check_result results[VKF_N_CHECKS] = {{0}};
+  size_t n = 0;
+  driver_ok(d, vkf_tune_checks_run(d->device->gpu, vkf_kern_spirv_table, 1u << VKF_CHECK_OF_BALLOT, results));
+  for (const vkf_gpu_pipeline *p = gpu->root->pipelines; p; p = p->next) {
+    if (strcmp(p->name, "probe_ballot") != 0) continue;
+    const bool has_several = p->constants[VKF_C_WORKGROUP] > p->constants[VKF_C_SUBGROUP_SIZE];
+    assert_int_equal(p->subgroup_full, has_several && vkf_gpu_device_caps(gpu)->subgroup_full);
+    n += has_several;
+  }
+  assert_true(n > 0);
 }
 
 /* Only what is wanted is tried. */
@@ -504,11 +521,11 @@ static void what_runs_alone_and_ends_the_process(void **state) {
   finish_cache(folder);
 }
 
-DRIVER_MAIN(DRIVER_TEST(everything_holds), DRIVER_TEST(the_others_are_left_alone),
-            cmocka_unit_test(drivers_that_compile_something_else), cmocka_unit_test(drivers_that_divide_badly),
-            cmocka_unit_test(drivers_that_know_one_subgroup), cmocka_unit_test(drivers_that_compile_other_matrices),
-            cmocka_unit_test(halves_are_read_by_hand), cmocka_unit_test(facts_that_say_too_much),
-            cmocka_unit_test(shaders_that_do_not_compile), cmocka_unit_test(kernels_that_do_not_compile),
-            cmocka_unit_test(a_lost_device_refutes_nothing), cmocka_unit_test(a_kept_failure_counts),
-            cmocka_unit_test(a_check_that_ends_the_process), cmocka_unit_test(a_check_that_loses_the_device),
-            cmocka_unit_test(what_runs_alone_and_ends_the_process))
+DRIVER_MAIN(DRIVER_TEST(everything_holds), DRIVER_TEST(full_subgroups_are_required),
+            DRIVER_TEST(the_others_are_left_alone), cmocka_unit_test(drivers_that_compile_something_else),
+            cmocka_unit_test(drivers_that_divide_badly), cmocka_unit_test(drivers_that_know_one_subgroup),
+            cmocka_unit_test(drivers_that_compile_other_matrices), cmocka_unit_test(halves_are_read_by_hand),
+            cmocka_unit_test(facts_that_say_too_much), cmocka_unit_test(shaders_that_do_not_compile),
+            cmocka_unit_test(kernels_that_do_not_compile), cmocka_unit_test(a_lost_device_refutes_nothing),
+            cmocka_unit_test(a_kept_failure_counts), cmocka_unit_test(a_check_that_ends_the_process),
+            cmocka_unit_test(a_check_that_loses_the_device), cmocka_unit_test(what_runs_alone_and_ends_the_process))
