@@ -75,7 +75,8 @@ static int run_kinds(bench *b) {
   if (!args->json && b->peaks.gflops > 0)
     printf("roofs: %.1f GFLOP/s of multiply-adds, %.1f GB/s of caches, %.1f GB/s of memory\n", b->peaks.gflops,
            b->peaks.cached_gbytes, b->peaks.gbytes);
-  if (!args->json && b->peaks.matrix_gflops > 0) printf("%.1f GFLOP/s of matrix cores\n", b->peaks.matrix_gflops);
+  if (!args->json && b->peaks.matrix_gflops > 0)
+    printf("       %.1f GFLOP/s of matrix cores\n", b->peaks.matrix_gflops);
   for (size_t i = 0; i < args->n_operands && exit_code == TOOL_OK; i++) exit_code = run_operand(b, args->operands[i]);
   return exit_code;
 }

@@ -29,7 +29,7 @@ typedef enum bench_roof {
 } bench_roof;
 
 /* Operands of so many bytes and more are taken to come from memory, others from caches: what "peak" calls memory is
- * this large. */
+ * this large, and larger on GPUs. */
 #define BENCH_MEMORY_BYTES (32.0 * 1024 * 1024)
 
 /* Takes in a row of the problem "peak". What disturbs a run lowers no roof, so the fastest one counts. */

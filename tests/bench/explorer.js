@@ -63,8 +63,12 @@ assert.deepStrictEqual($("farm").all("tr").map(line => line.children.map(cell =>
 ]);
 assert.deepStrictEqual($("farm").all("td").filter(c => c.attributes.class === "best").map(c => c.textContent), ["64 r, 900 i, 16 o"]);
 assert.strictEqual($("farms").hidden, false);
-const alone = page([{device: "one", driver: "d", version: "0", rows: [row("norm:8,64", "norm-row-64", 1, 2, 3)]}]);
+const alone = page([{device: "one", driver: "d", version: "0", peak: {gflops: 100, matrix_gflops: 400, gbytes: 10, cached_gbytes: 20},
+                     rows: [row("norm:8,64", "norm-row-64", 1, 2, 3)]}]);
 assert.strictEqual(alone("farms").hidden, true);
+// Roofs of memory and of caches, under multiply-adds and, where it has them, under matrix cores.
+assert.strictEqual($("roof").all("path").length, 2);
+assert.strictEqual(alone("roof").all("path").length, 4);
 
 // All rows of the operation, none cut off; every word that a name has is explained.
 assert.strictEqual($("body").all("tr").length, 6);
