@@ -22,7 +22,8 @@
 
 void main() {
   const uint first = gl_SubgroupID * SUBGROUP_SIZE, lane = gl_SubgroupInvocationID;
-  const uint own = min(first + lane, gl_WorkGroupSize.x - 1), word = given[own]; // so a wrong lane stays within
+  // A driver that counts wrongly still writes within the buffer.
+  const uint own = min(first + lane, gl_WorkGroupSize.x - 1), word = given[own];
 #if defined(SHUFFLE)
   found[4 * own] = subgroupShuffle(word, SUBGROUP_SIZE - 1 - lane);
   found[4 * own + 1] = subgroupShuffle(word, given[0] % SUBGROUP_SIZE);

@@ -11,7 +11,7 @@
 
 /* Turns of loops to check: those that kernels can be split for, and those of a device that states no limit. */
 enum { LOOP_TURNS = 65535, LONG_LOOP_TURNS = 1 << 20 };
-enum { SUBGROUPS = 4 };                              /* of a workgroup of several */
+enum { SUBGROUPS = 4 };                              /* of a workgroup that has several */
 enum { WORKGROUP = 64, MAX_SHARED_WORKGROUP = 256 }; /* the largest that a kernel with shared memory has */
 
 static uint32_t bits_of(float x) {

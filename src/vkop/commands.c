@@ -178,10 +178,10 @@ static void operand_at(const vkf_operand *operand, const vkop_place *place, uint
   }
 }
 
-/* The grid of a stage, if no run changes it; else zeros. GPUs wait for what an indirect dispatch reads, and v3dv makes
- * a job of the host of each. A run has at least one row of each sequence and of whatever the capacity has, but there
- * may be none that reaches the head and no tokens in the cache. write_grids() in program.c fails where a run is
- * otherwise. */
+/* The grid of a stage, if it is the same in all runs; else zeros. An indirect dispatch makes a GPU wait for its grid,
+ * and v3dv sends each one through the host. A run has at least one row of each sequence and of whatever the capacity
+ * has. Only the rows that reach the head and the tokens in the cache may be none. If a run breaks this rule,
+ * write_grids() in program.c fails. */
 static void find_direct(const vkf_program *p, uint32_t index, uint32_t stage, uint32_t grid[3]) {
   vkf_dims most = vkf_dims_make(&p->plan->capacity), least;
   uint32_t smallest[3];

@@ -41,7 +41,7 @@ static void everything_holds(void **state) {
   assert_int_equal(results[VKF_CHECK_OF_TIMESTAMPS].state, VKF_CHECK_PASSED);
 }
 
-/* Lanes that a check of several subgroups takes for granted are required, as kernels require them. */
+/* Checks of several subgroups require full ones, as kernels do. */
 static void full_subgroups_are_required(void **state) {
   driver *d = *state;
   const vkf_gpu_device *gpu = d->device->gpu;
