@@ -17,14 +17,15 @@
 #define STORES_PAIRS
 #include "lib/kernel.glsl"
 #include "lib/store.glsl"
+#include "lib/by_address.glsl"
 #include "lib/pick.glsl"
 #include "lib/append.glsl"
 
 layout(BINDING(1)) buffer K { uint64_t k_cache[]; };
 layout(BINDING(2)) buffer V { uint64_t v_cache[]; };
 layout(BINDING(3)) readonly buffer Positions { uint positions[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Vectors { vec4 at[SUBGROUP_SIZE / 2]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Quads { vec4 at[SUBGROUP_SIZE]; };
+FROM_ADDRESS(4) Vectors { vec4 at[SUBGROUP_SIZE / 2]; };
+FROM_ADDRESS(4) Quads { vec4 at[SUBGROUP_SIZE]; };
 
 #define STEP (2 * SUBGROUP_SIZE) // columns of a half
 #define MAX_STEPS (VKF_MAX_HEAD_WIDTH / STEP / 2)

@@ -23,16 +23,23 @@
 #include "lib/rows_by_address.glsl"
 layout(BINDING(0)) readonly buffer QPairs { uint64_t q_pairs[]; };
 
-float q[VKF_MAX_UNIFORM_WIDTH], o[VKF_MAX_UNIFORM_WIDTH];
+vec4 q[VKF_MAX_UNIFORM_WIDTH / 4], o[VKF_MAX_UNIFORM_WIDTH / 4];
 float top = LOWEST, total = 0.0;
 
 const uint AT_ONCE = 2; // keys
+
+vec2 two_of(uint64_t pair) { return vec2(uintBitsToFloat(uint(pair)), uintBitsToFloat(uint(pair >> 32))); }
+
+// sum + the products of four columns, one after the other.
+float products(vec4 a, vec4 b, float sum) {
+  return mad(a.w, b.w, mad(a.z, b.z, mad(a.y, b.y, mad(a.x, b.x, sum))));
+}
 
 void raise(float risen) {
   const float factor = risen == top ? 1.0 : exp_below(top - risen);
   top = risen;
   total = mul(total, factor);
-  [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++) o[d] = mul(o[d], factor);
+  [[unroll]] for (uint d = 0; d < VALUE_WIDTH / 4; d++) o[d] = mul(o[d], factor);
 }
 
 #ifndef FEW
@@ -44,11 +51,7 @@ bool whole_block(Place me, uint s0, Rows k, Rows v) {
   [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) score[j] = 0.0;
   [[unroll]] for (uint d = 0; d < KEY_WIDTH / 4; d++) {
     [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
-      const vec4 b = unpack4(k.v[j * (KEY_WIDTH / 4) + d]);
-      score[j] = mad(q[4 * d], b.x, score[j]);
-      score[j] = mad(q[4 * d + 1], b.y, score[j]);
-      score[j] = mad(q[4 * d + 2], b.z, score[j]);
-      score[j] = mad(q[4 * d + 3], b.w, score[j]);
+      score[j] = products(q[d], unpack4(k.v[j * (KEY_WIDTH / 4) + d]), score[j]);
     }
   }
   [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
@@ -63,13 +66,11 @@ bool whole_block(Place me, uint s0, Rows k, Rows v) {
     total += score[j];
   }
   // Eight columns at a time, their sums in registers: the test, which always holds, keeps LLVM from mixing all of them.
-  [[unroll]] for (uint d0 = 0; d0 < VALUE_WIDTH; d0 += 8) {
+  [[unroll]] for (uint d0 = 0; d0 < VALUE_WIDTH / 4; d0 += 2) {
     if (p.key_capacity + VALUE_WIDTH > d0) {
       [[unroll]] for (uint j = 0; j < VKF_KEY_BLOCK; j++) {
-        [[unroll]] for (uint d = d0; d < min(d0 + 8, VALUE_WIDTH); d += 4) {
-          const vec4 b = unpack4(v.v[(j * VALUE_WIDTH + d) / 4]);
-          [[unroll]] for (uint i = 0; i < 4; i++) o[d + i] = mad(score[j], b[i], o[d + i]);
-        }
+        [[unroll]] for (uint d = d0; d < min(d0 + 2, VALUE_WIDTH / 4); d++)
+          o[d] = mad(score[j], unpack4(v.v[j * (VALUE_WIDTH / 4) + d]), o[d]);
       }
     }
   }
@@ -88,10 +89,7 @@ void ragged_block(Place me, Place first, uint s0, uint n) {
     [[unroll]] for (uint i = 0; i < AT_ONCE; i++) {
       Rows k = rows_at(1, key_row(first, s0 + min(j + i, n - 1)) * KEY_WIDTH);
       sum[i] = 0.0;
-      [[unroll]] for (uint d = 0; d < KEY_WIDTH; d += 4) {
-        const vec4 b = unpack4(k.v[d / 4]);
-        [[unroll]] for (uint e = 0; e < 4; e++) sum[i] = mad(q[d + e], b[e], sum[i]);
-      }
+      [[unroll]] for (uint d = 0; d < KEY_WIDTH / 4; d++) sum[i] = products(q[d], unpack4(k.v[d]), sum[i]);
     }
     [[unroll]] for (uint i = 0; i < AT_ONCE; i++) {
       const uint key = s0 + min(j + i, n - 1);
@@ -112,10 +110,8 @@ void ragged_block(Place me, Place first, uint s0, uint n) {
     [[unroll]] for (uint i = 0; i < AT_ONCE; i++) {
       Rows v = rows_at(2, key_row(first, s0 + min(j + i, n - 1)) * VALUE_WIDTH);
       const bool is_seen = (seen >> (j + i) & 1) != 0;
-      [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d += 4) {
-        const vec4 b = unpack4(v.v[d / 4]);
-        [[unroll]] for (uint c = 0; c < 4; c++) o[d + c] = mix(o[d + c], mad(e[i], b[c], o[d + c]), is_seen);
-      }
+      [[unroll]] for (uint d = 0; d < VALUE_WIDTH / 4; d++)
+        o[d] = mix(o[d], mad(e[i], unpack4(v.v[d]), o[d]), bvec4(is_seen));
     }
   }
 }
@@ -145,15 +141,15 @@ void main() {
   const uint row = row_of(me), last = min(t0 + SUBGROUP_SIZE, T) - 1, end = keys_until(me, last);
   const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;
   if ((p.q_stride | p.q_column) % 2 == 0) { // gathers, too, take as long for 64 bits a lane as for 32
-    [[unroll]] for (uint d = 0; d < KEY_WIDTH; d += 2) {
-      const uint64_t pair = q_pairs[(qi + d) / 2];
-      q[d] = uintBitsToFloat(uint(pair));
-      q[d + 1] = uintBitsToFloat(uint(pair >> 32));
-    }
+    [[unroll]] for (uint d = 0; d < KEY_WIDTH / 4; d++)
+      q[d] = vec4(two_of(q_pairs[qi / 2 + 2 * d]), two_of(q_pairs[qi / 2 + 2 * d + 1]));
   } else {
-    [[unroll]] for (uint d = 0; d < KEY_WIDTH; d++) q[d] = q_data[qi + d];
+    [[unroll]] for (uint d = 0; d < KEY_WIDTH / 4; d++) {
+      const uint i = qi + 4 * d;
+      q[d] = vec4(q_data[i], q_data[i + 1], q_data[i + 2], q_data[i + 3]);
+    }
   }
-  [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d++) o[d] = 0.0;
+  [[unroll]] for (uint d = 0; d < VALUE_WIDTH / 4; d++) o[d] = vec4(0.0);
   for (uint s0 = keys_from(first, t0); s0 < end; s0 += VKF_KEY_BLOCK) {
     bool any, all;
     look(first, s0, last, end, any, all);
@@ -168,8 +164,10 @@ void main() {
     if (!is_done) ragged_block(me, first, s0, min(end - s0, VKF_KEY_BLOCK));
   }
   if (t0 + lane >= T) return;
-  [[unroll]] for (uint d = 0; d < VALUE_WIDTH; d += 2) {
-    const vec2 pair = vec2(quotient(o[d], total), quotient(o[d + 1], total));
-    store2(row, me.head * VALUE_WIDTH + d, HEADS * VALUE_WIDTH, total == 0.0 ? vec2(0.0) : pair);
+  [[unroll]] for (uint d = 0; d < VALUE_WIDTH / 4; d++) {
+    [[unroll]] for (uint i = 0; i < 4; i += 2) {
+      const vec2 pair = vec2(quotient(o[d][i], total), quotient(o[d][i + 1], total));
+      store2(row, me.head * VALUE_WIDTH + 4 * d + i, HEADS * VALUE_WIDTH, total == 0.0 ? vec2(0.0) : pair);
+    }
   }
 }

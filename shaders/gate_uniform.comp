@@ -14,10 +14,11 @@
 #define STORES_PAIRS
 #include "lib/kernel.glsl"
 #include "lib/store.glsl"
+#include "lib/by_address.glsl"
 #include "lib/pick.glsl"
 
 layout(constant_id = VKF_C_ACTIVATION) const uint ACTIVATION = VKF_A_NONE;
-layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Vectors { vec4 at[SUBGROUP_SIZE / 2]; };
+FROM_ADDRESS(4) Vectors { vec4 at[SUBGROUP_SIZE / 2]; };
 
 #define STEP (2 * SUBGROUP_SIZE) // columns
 #define AT_ONCE 4                // steps in a turn

@@ -20,6 +20,7 @@
 #define STORES_PAIRS
 #include "lib/kernel.glsl"
 #include "lib/epilogue.glsl"
+#include "lib/by_address.glsl"
 #include "lib/pick.glsl"
 layout(constant_id = VKF_C_OUT_PAIRS) const uint PAIRS = 0;
 
@@ -30,11 +31,11 @@ layout(constant_id = VKF_C_OUT_PAIRS) const uint PAIRS = 0;
 struct Step_x { vec4 at[DEPTH / 4]; };
 struct Step_w { FOUR_WORDS at[DEPTH / PER_WORD * COLUMNS / 4]; };
 struct Rest_w { FOUR_WORDS at[COLUMNS / 4]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Steps_x { Step_x step[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Steps_w { Step_w step[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Rests_x { float at[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Rests_w { Rest_w rest[]; };
-layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Vectors { vec4 at[SUBGROUP_SIZE / 2]; };
+FROM_ADDRESS(4) Steps_x { Step_x step[]; };
+FROM_ADDRESS(4) Steps_w { Step_w step[]; };
+FROM_ADDRESS(4) Rests_x { float at[]; };
+FROM_ADDRESS(4) Rests_w { Rest_w rest[]; };
+FROM_ADDRESS(4) Vectors { vec4 at[SUBGROUP_SIZE / 2]; };
 
 // Element e of the words, the columns of this lane, times x_i of every row i.
 #define MULTIPLY(x_i, e)                                                                                           \

@@ -14,13 +14,14 @@
 #define OUT 4
 #include "lib/kernel.glsl"
 #include "lib/store.glsl"
+#include "lib/by_address.glsl"
 #include "lib/pick.glsl"
 
 layout(constant_id = VKF_C_IS_RMS) const uint IS_RMS = 0;
 layout(constant_id = VKF_C_NORM_HAS_RESIDUAL) const uint HAS_RESIDUAL = 0;
 layout(constant_id = VKF_C_NORM_HAS_WEIGHT) const uint HAS_WEIGHT = 0;
 layout(constant_id = VKF_C_NORM_HAS_BIAS) const uint HAS_BIAS = 0;
-layout(buffer_reference, std430, buffer_reference_align = 4) readonly buffer Vectors { vec4 at[SUBGROUP_SIZE / 4]; };
+FROM_ADDRESS(4) Vectors { vec4 at[SUBGROUP_SIZE / 4]; };
 
 // Partial sum p of lib/partials.glsl is in lane p % SUBGROUP_SIZE of vector p / SUBGROUP_SIZE.
 #define VECTORS (VKF_ROW_PARTIALS / SUBGROUP_SIZE)

@@ -1,6 +1,7 @@
 // Rows of k and v, operands 1 and 2, by address, in any FORMAT: four elements at a time.
+#include "lib/by_address.glsl"
 #include "lib/format.glsl"
-layout(buffer_reference, std430, buffer_reference_align = 8) readonly buffer Rows { WORDS_OF_4 v[]; };
+FROM_ADDRESS(8) Rows { WORDS_OF_4 v[]; };
 
 Rows rows_at(uint operand, uint element) {
   uint carry, high, low;
