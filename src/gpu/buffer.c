@@ -3,11 +3,8 @@
  * Owns handles and memory, and the count of bytes held. Refuses ranges past the end. Invariant: the device's byte count
  * is what its live buffers were given, staging included; the staging buffers are destroyed with the last other buffer.
  */
-#define _DEFAULT_SOURCE /* madvise */
 #include <stdatomic.h>
 #include <string.h>
-#include <sys/mman.h>
-#include <unistd.h>
 
 #include "gpu/vk.h"
 
@@ -19,18 +16,28 @@ static vkf_status out_of_memory(vkf_gpu_buffer *buffer, const char *why) {
                       (unsigned long long)device->root->now_bytes, why);
 }
 
-static vkf_status create_handle(vkf_gpu_buffer *buffer) {
+VkResult vkf_gpu_buffer_create_handle(vkf_gpu_buffer *buffer, const void *more) {
   vkf_gpu_device *device = buffer->device;
   VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
+                             .pNext = more,
                              .size = buffer->bytes,
                              .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
                                       VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
                                       VK_BUFFER_USAGE_TRANSFER_DST_BIT,
                              .sharingMode = VK_SHARING_MODE_EXCLUSIVE};
   if (device->caps.buffer_address) info.usage |= VK_BUFFER_USAGE_SHADER_DEVICE_ADDRESS_BIT;
-  VkResult r = device->vk.CreateBuffer(device->handle, &info, NULL, &buffer->handle);
-  if (r == VK_ERROR_OUT_OF_DEVICE_MEMORY) return out_of_memory(buffer, vkf_gpu_result_name(r));
-  return vkf_gpu_device_result(device, r, "vkCreateBuffer");
+  return device->vk.CreateBuffer(device->handle, &info, NULL, &buffer->handle);
+}
+
+void vkf_gpu_buffer_release(vkf_gpu_buffer *buffer) {
+  vkf_gpu_device *device = buffer->device;
+  if (buffer->handle) device->vk.DestroyBuffer(device->handle, buffer->handle, NULL);
+  if (buffer->memory) device->vk.FreeMemory(device->handle, buffer->memory, NULL); /* unmaps, too */
+  buffer->handle = VK_NULL_HANDLE;
+  buffer->memory = VK_NULL_HANDLE;
+  buffer->mapped = NULL;
+  buffer->allocated_bytes = 0;
+  vkf_gpu_large_pages_free(buffer);
 }
 
 static VkResult allocate_of_type(vkf_gpu_buffer *buffer, uint64_t bytes, uint32_t type) {
@@ -47,12 +54,16 @@ static VkResult allocate_of_type(vkf_gpu_buffer *buffer, uint64_t bytes, uint32_
   return device->vk.AllocateMemory(device->handle, &info, NULL, &buffer->memory);
 }
 
+static bool is_of_device(vkf_gpu_memory memory) {
+  return memory == VKF_GPU_MEMORY_DEVICE || memory == VKF_GPU_MEMORY_WEIGHTS;
+}
+
 /* A heap may be full while another would do: what both sides see of a card's memory is 256 MiB on many of them. But
  * what a card works on stays in its own memory. *offset: where in the memory the buffer begins. */
 static vkf_status allocate(vkf_gpu_buffer *buffer, vkf_gpu_memory memory, bool *mapped, uint64_t *offset) {
   vkf_gpu_device *device = buffer->device;
   const VkPhysicalDeviceMemoryProperties *properties = &device->memory_properties;
-  const bool any_heap = memory != VKF_GPU_MEMORY_DEVICE || device->caps.kind == VKF_DEVICE_INTEGRATED;
+  const bool any_heap = !is_of_device(memory) || device->caps.kind == VKF_DEVICE_INTEGRATED;
   VkMemoryRequirements need;
   VkResult r = VK_ERROR_OUT_OF_DEVICE_MEMORY;
   device->vk.GetBufferMemoryRequirements(device->handle, buffer->handle, &need);
@@ -76,21 +87,38 @@ static vkf_status allocate(vkf_gpu_buffer *buffer, vkf_gpu_memory memory, bool *
     return out_of_memory(buffer, vkf_gpu_result_name(r));
   VKF_CALL(vkf_gpu_device_result(device, r, "vkAllocateMemory"));
   VkMemoryPropertyFlags flags = properties->memoryTypes[type].propertyFlags;
-  *mapped = vkf_gpu_memory_is_mapped(flags) && (memory != VKF_GPU_MEMORY_DEVICE || device->caps.host_visible);
+  *mapped = vkf_gpu_memory_is_mapped(flags) && (!is_of_device(memory) || device->caps.host_visible);
   buffer->allocated_bytes = need.size;
-  const uint64_t now_bytes = atomic_fetch_add(&device->root->now_bytes, need.size) + need.size;
-  uint64_t peak_bytes = device->root->peak_bytes;
-  while (peak_bytes < now_bytes && !atomic_compare_exchange_weak(&device->root->peak_bytes, &peak_bytes, now_bytes)) {
-  }
   return VKF_OK;
+}
+
+/* The buffer with memory that the driver takes. */
+static vkf_status create_with_memory(vkf_gpu_buffer *buffer, vkf_gpu_memory memory) {
+  vkf_gpu_device *device = buffer->device;
+  bool mapped = false;
+  uint64_t offset = 0;
+  const VkResult r = vkf_gpu_buffer_create_handle(buffer, NULL);
+  if (r == VK_ERROR_OUT_OF_DEVICE_MEMORY) return out_of_memory(buffer, vkf_gpu_result_name(r));
+  VKF_CALL(vkf_gpu_device_result(device, r, "vkCreateBuffer"));
+  VKF_CALL(allocate(buffer, memory, &mapped, &offset));
+  VKF_CALL(VKF_VK(device, BindBufferMemory, device->handle, buffer->handle, buffer->memory, offset));
+  if (!mapped) return VKF_OK;
+  return VKF_VK(device, MapMemory, device->handle, buffer->memory, offset, VK_WHOLE_SIZE, 0, &buffer->mapped);
+}
+
+static void count(vkf_gpu_buffer *buffer) {
+  vkf_gpu_device *root = buffer->device->root;
+  const uint64_t now_bytes = atomic_fetch_add(&root->now_bytes, buffer->allocated_bytes) + buffer->allocated_bytes;
+  uint64_t peak_bytes = root->peak_bytes;
+  while (peak_bytes < now_bytes && !atomic_compare_exchange_weak(&root->peak_bytes, &peak_bytes, now_bytes)) {
+  }
+  buffer->is_counted = true;
 }
 
 vkf_status vkf_gpu_buffer_create(vkf_gpu_device *device, const char *name, vkf_gpu_memory memory, uint64_t bytes,
                                  vkf_gpu_buffer **out) {
   vkf_status st = VKF_OK;
   vkf_gpu_buffer *buffer = NULL;
-  bool mapped = false;
-  uint64_t offset = 0;
   *out = NULL;
   VKF_TRY(vkf_gpu_device_alive(device));
   if (bytes == 0) VKF_FAIL(device->env, VKF_ERROR_ARGUMENT, "expected a size over 0 for the buffer %s, found 0", name);
@@ -104,11 +132,8 @@ vkf_status vkf_gpu_buffer_create(vkf_gpu_device *device, const char *name, vkf_g
   if (!buffer->name) VKF_TRY(VKF_ERROR_MEMORY);
   if (bytes > device->caps.max_allocation_bytes)
     VKF_TRY(out_of_memory(buffer, "more than the device gives to one allocation"));
-  VKF_TRY(create_handle(buffer));
-  VKF_TRY(allocate(buffer, memory, &mapped, &offset));
-  VKF_TRY(VKF_VK(device, BindBufferMemory, device->handle, buffer->handle, buffer->memory, offset));
-  if (mapped)
-    VKF_TRY(VKF_VK(device, MapMemory, device->handle, buffer->memory, offset, VK_WHOLE_SIZE, 0, &buffer->mapped));
+  if (!vkf_gpu_large_pages_take(buffer, memory)) VKF_TRY(create_with_memory(buffer, memory));
+  count(buffer);
   if (device->caps.buffer_address) {
     VkBufferDeviceAddressInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = buffer->handle};
     buffer->address = device->vk.GetBufferDeviceAddress(device->handle, &info);
@@ -119,27 +144,14 @@ done:
   return st;
 }
 
-/* A hint, for the pages that hold nothing else. With pages of 4 KiB, faults took most of the time of loading. */
-void vkf_gpu_buffer_expect_all(vkf_gpu_buffer *buffer) {
-#ifdef MADV_HUGEPAGE
-  if (!buffer->mapped || buffer->device->caps.kind != VKF_DEVICE_CPU) return;
-  const uintptr_t page = (uintptr_t)sysconf(_SC_PAGESIZE), at = (uintptr_t)buffer->mapped;
-  const uintptr_t begin = VKF_ROUND_UP(at, page), end = (at + buffer->bytes) / page * page;
-  if (begin < end) madvise((char *)buffer->mapped + (begin - at), end - begin, MADV_HUGEPAGE);
-#else
-  (void)buffer;
-#endif
-}
-
 void vkf_gpu_buffer_destroy(vkf_gpu_buffer **buffer) {
   vkf_gpu_buffer *it = *buffer;
   *buffer = NULL;
   if (!it) return;
   vkf_gpu_device *device = it->device;
   vkf_gpu_queue_drain(device);
-  if (it->handle) device->vk.DestroyBuffer(device->handle, it->handle, NULL);
-  if (it->memory) device->vk.FreeMemory(device->handle, it->memory, NULL); /* unmaps, too */
-  device->root->now_bytes -= it->allocated_bytes;
+  if (it->is_counted) device->root->now_bytes -= it->allocated_bytes;
+  vkf_gpu_buffer_release(it);
   device->n_buffers--;
   vkf_env_free(device->env, it->name);
   vkf_env_free(device->env, it);

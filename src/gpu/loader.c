@@ -125,6 +125,11 @@ vkf_status vkf_gpu_table_load_device(vkf_gpu_device *device, bool has_labels) {
         (PFN_vkGetPipelineExecutableStatisticsKHR)get(device->handle, "vkGetPipelineExecutableStatisticsKHR");
     device->caps.pipeline_statistics = vk->GetPipelineExecutablePropertiesKHR && vk->GetPipelineExecutableStatisticsKHR;
   }
+  if (device->has_large_pages) {
+    vk->GetMemoryHostPointerPropertiesEXT =
+        (PFN_vkGetMemoryHostPointerPropertiesEXT)get(device->handle, "vkGetMemoryHostPointerPropertiesEXT");
+    device->has_large_pages = vk->GetMemoryHostPointerPropertiesEXT != NULL;
+  }
   if (has_labels) {
     vk->CmdBeginDebugUtilsLabelEXT =
         (PFN_vkCmdBeginDebugUtilsLabelEXT)get(device->handle, "vkCmdBeginDebugUtilsLabelEXT");

@@ -92,6 +92,7 @@ typedef struct vkf_vk_device {
   VKF_VK_DEVICE_FUNCTIONS(VKF_VK_MEMBER)
   /* NULL where the device or the instance does not have them. */
   PFN_vkGetBufferDeviceAddress GetBufferDeviceAddress;
+  PFN_vkGetMemoryHostPointerPropertiesEXT GetMemoryHostPointerPropertiesEXT;
   PFN_vkCmdBeginDebugUtilsLabelEXT CmdBeginDebugUtilsLabelEXT;
   PFN_vkCmdEndDebugUtilsLabelEXT CmdEndDebugUtilsLabelEXT;
   PFN_vkGetPipelineExecutablePropertiesKHR GetPipelineExecutablePropertiesKHR;
@@ -196,7 +197,7 @@ void vkf_gpu_features_from_caps(vkf_gpu_features *features, const vkf_caps *caps
 void vkf_gpu_features_from_chain(vkf_gpu_features *features, const void *chain);
 /* Adds the names of the extensions that the features need, unless the version includes them. */
 size_t vkf_gpu_features_extensions(const vkf_caps *caps, const vkf_gpu_extensions *offered, const char **names);
-#define VKF_GPU_MAX_EXTENSIONS 9
+#define VKF_GPU_MAX_EXTENSIONS 10
 
 /* Everything of caps but the features; subgroup_size_control: what the properties allow. */
 void vkf_gpu_caps_fill(const vkf_vk_instance *vk, VkPhysicalDevice handle, uint32_t instance_version,
@@ -287,7 +288,8 @@ struct vkf_gpu_device {
   vkf_vk_device vk;
   PFN_vkGetDeviceProcAddr get_device_proc_addr;
   VkDevice handle;
-  bool owned; /* made here, to be destroyed here */
+  bool owned;           /* made here, to be destroyed here */
+  bool has_large_pages; /* it imports memory of ours */
   VkQueue queue;
   uint32_t queue_family;
   void (*lock_queue)(void *), (*unlock_queue)(void *); /* of a caller who uses the queue, too; NULL: none does */
@@ -331,7 +333,23 @@ struct vkf_gpu_buffer {
   VkBuffer handle;
   VkDeviceMemory memory;
   void *mapped;
+  bool is_counted;     /* allocated_bytes, in the device's bytes */
+  void *host;          /* memory of our own, NULL: the driver's */
+  uint64_t host_bytes; /* of it */
 };
+
+/* buffer->handle; more: the rest of the chain of VkBufferCreateInfo. */
+VkResult vkf_gpu_buffer_create_handle(vkf_gpu_buffer *buffer, const void *more);
+/* The handle and the memory are gone, as if they had never been made. */
+void vkf_gpu_buffer_release(vkf_gpu_buffer *buffer);
+
+/* Is the device made with the extension that large_pages.c uses? */
+bool vkf_gpu_large_pages_wanted(const vkf_caps *caps, const vkf_gpu_extensions *offered);
+/* The handle and memory of a buffer of weights, mapped, in large pages. false: it has neither, and the driver's memory
+ * will do. */
+bool vkf_gpu_large_pages_take(vkf_gpu_buffer *buffer, vkf_gpu_memory memory);
+/* After the driver has let go of it. */
+void vkf_gpu_large_pages_free(vkf_gpu_buffer *buffer);
 
 /* ---- a block's descriptor sets ----------------------------------------------------------------------------------- */
 

@@ -89,10 +89,9 @@ static vkf_status place_weights(vkf_weights *w) {
   uint64_t most = VKF_MIN(POOL_BYTES, vkf_vkop_pools_limit(device));
   VKF_CALL(cut_weights(w, align));
   for (uint32_t i = 0; i < w->n; i++) most = VKF_MAX(most, shard_bytes(w, i, w->shards[w->first_shard[i]].rows, align));
-  vkf_vkop_pools_init(&w->pools, NULL, device, "weights", VKF_GPU_MEMORY_DEVICE, most);
+  vkf_vkop_pools_init(&w->pools, NULL, device, "weights", VKF_GPU_MEMORY_WEIGHTS, most);
   VKF_CALL(place_shards(w, align));
   VKF_CALL(vkf_vkop_pools_make(&w->pools));
-  for (size_t i = 0; i < w->pools.n_buffers; i++) vkf_gpu_buffer_expect_all(w->pools.buffers[i]);
   for (uint32_t p = 0; p < w->first_shard[w->n]; p++) vkf_vkop_pools_find(&w->pools, &w->shards[p].place);
   return VKF_OK;
 }

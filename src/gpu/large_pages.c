@@ -1,0 +1,94 @@
+/* Large pages: memory of our own for the large buffers of a CPU driver, which imports it (VK_EXT_external_memory_host).
+ *
+ * Owns the mapping of such a buffer until the driver's memory object is gone. Refuses nothing: a buffer that cannot
+ * have large pages gets the driver's own memory. Newer lavapipe takes its memory from a file in memory and SwiftShader
+ * its own from mmap(), both in pages of 4 KiB; on a virtual machine a page fault took 8 us, and all of them together up
+ * to a third of a short run.
+ */
+#define _DEFAULT_SOURCE /* madvise, MAP_ANONYMOUS */
+#include <string.h>
+#include <sys/mman.h>
+
+#include "gpu/vk.h"
+
+/* That of x86-64 and of most ARM systems, and over every minImportedHostPointerAlignment (at most 64 KiB). */
+#define LARGE_PAGE (UINT64_C(2) << 20)
+
+bool vkf_gpu_large_pages_wanted(const vkf_caps *caps, const vkf_gpu_extensions *offered) {
+#ifdef MADV_HUGEPAGE
+  return caps->kind == VKF_DEVICE_CPU && caps->host_visible &&
+         vkf_gpu_extensions_have(offered, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+#else
+  (void)caps, (void)offered;
+  return false;
+#endif
+}
+
+#ifdef MADV_HUGEPAGE
+/* `bytes` of memory from a large page on; NULL: there is none. */
+static void *map(uint64_t bytes) {
+  char *at = mmap(NULL, bytes + LARGE_PAGE, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+  if (at == MAP_FAILED) return NULL;
+  const uint64_t before = -(uintptr_t)at % LARGE_PAGE, after = LARGE_PAGE - before;
+  if (before > 0) munmap(at, before);
+  if (after > 0) munmap(at + before + bytes, after);
+  madvise(at + before, bytes, MADV_HUGEPAGE); /* a hint */
+  return at + before;
+}
+
+/* The driver's memory object of the mapping, bound to the buffer. */
+static VkResult import(vkf_gpu_buffer *buffer, vkf_gpu_memory memory) {
+  vkf_gpu_device *device = buffer->device;
+  VkMemoryHostPointerPropertiesEXT found = {.sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
+  VkMemoryRequirements need;
+  VkResult r = device->vk.GetMemoryHostPointerPropertiesEXT(
+      device->handle, VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT, buffer->host, &found);
+  if (r != VK_SUCCESS) return r;
+  device->vk.GetBufferMemoryRequirements(device->handle, buffer->handle, &need);
+  const uint32_t type = vkf_gpu_memory_type(&device->memory_properties, need.memoryTypeBits & found.memoryTypeBits,
+                                            device->caps.kind, memory);
+  if (type == UINT32_MAX || need.size > buffer->host_bytes) return VK_ERROR_FEATURE_NOT_PRESENT;
+  const VkPhysicalDeviceMemoryProperties *properties = &device->memory_properties;
+  if (buffer->host_bytes > properties->memoryHeaps[properties->memoryTypes[type].heapIndex].size)
+    return VK_ERROR_OUT_OF_DEVICE_MEMORY;
+  const VkMemoryAllocateFlagsInfo address = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_FLAGS_INFO,
+                                             .flags = VK_MEMORY_ALLOCATE_DEVICE_ADDRESS_BIT};
+  const VkImportMemoryHostPointerInfoEXT ours = {.sType = VK_STRUCTURE_TYPE_IMPORT_MEMORY_HOST_POINTER_INFO_EXT,
+                                                 .pNext = device->caps.buffer_address ? &address : NULL,
+                                                 .handleType = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT,
+                                                 .pHostPointer = buffer->host};
+  const VkMemoryAllocateInfo info = {.sType = VK_STRUCTURE_TYPE_MEMORY_ALLOCATE_INFO,
+                                     .pNext = &ours,
+                                     .allocationSize = buffer->host_bytes,
+                                     .memoryTypeIndex = type};
+  r = device->vk.AllocateMemory(device->handle, &info, NULL, &buffer->memory);
+  if (r == VK_SUCCESS) r = device->vk.BindBufferMemory(device->handle, buffer->handle, buffer->memory, 0);
+  if (r == VK_SUCCESS) r = device->vk.MapMemory(device->handle, buffer->memory, 0, VK_WHOLE_SIZE, 0, &buffer->mapped);
+  buffer->allocated_bytes = need.size;
+  return r;
+}
+#endif
+
+bool vkf_gpu_large_pages_take(vkf_gpu_buffer *buffer, vkf_gpu_memory memory) {
+#ifdef MADV_HUGEPAGE
+  const vkf_gpu_device *device = buffer->device;
+  const vkf_gpu_faults *faults = &device->root->faults; /* of the driver's memory */
+  if (!device->has_large_pages || memory != VKF_GPU_MEMORY_WEIGHTS || buffer->bytes < LARGE_PAGE) return false;
+  if (faults->fail_allocation || faults->end_at) return false;
+  buffer->host_bytes = VKF_ROUND_UP(buffer->bytes, LARGE_PAGE);
+  buffer->host = map(buffer->host_bytes);
+  if (!buffer->host) return false;
+  const VkExternalMemoryBufferCreateInfo ours = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
+                                                 .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT};
+  if (vkf_gpu_buffer_create_handle(buffer, &ours) == VK_SUCCESS && import(buffer, memory) == VK_SUCCESS) return true;
+  vkf_gpu_buffer_release(buffer);
+#else
+  (void)buffer, (void)memory;
+#endif
+  return false;
+}
+
+void vkf_gpu_large_pages_free(vkf_gpu_buffer *buffer) {
+  if (buffer->host) munmap(buffer->host, buffer->host_bytes);
+  buffer->host = NULL;
+}
