@@ -29,15 +29,22 @@ void tool_batches_finish(tool_batches *b) {
   b->n = b->n_results = 0;
 }
 
+/* Where in the order text j of batch i is: batches of like length are side by side, and those that spread are dealt
+ * out, so that each has long and short ones. */
+static size_t place(const tool_batches *b, size_t i, size_t j) {
+  return b->spreads ? j * b->n_results + i : i * b->each + j;
+}
+
 /* On any thread: changes its own result alone. */
 static vkf_status run_batch(void *user, vkf_session *session, size_t i) {
   tool_batches *b = user;
-  const size_t first = i * b->each, n = b->n - first < b->each ? b->n - first : b->each;
+  size_t n = 0;
+  while (n < b->each && place(b, i, n) < b->n) n++;
   const char **texts = malloc(n * sizeof *texts);
   uint64_t *numbers = malloc(n * sizeof *numbers);
   for (size_t j = 0; texts && numbers && j < n; j++) {
-    texts[j] = b->sorted[first + j].text;
-    numbers[j] = b->sorted[first + j].number;
+    texts[j] = b->sorted[place(b, i, j)].text;
+    numbers[j] = b->sorted[place(b, i, j)].number;
   }
   vkf_status status = VKF_ERROR_MEMORY;
   if (texts && numbers) status = b->run(b->user, session, texts, numbers, n, &b->results[i]);
@@ -69,6 +76,7 @@ vkf_status tool_batches_run(tool_batches *b, tool_crew *crew, const char *const 
 
 const vkf_result *tool_batches_find(const tool_batches *b, size_t i, size_t *row) {
   if (i >= b->n) return NULL; /* no memory for the call */
-  *row = b->found[i] % b->each;
-  return b->results[b->found[i] / b->each];
+  const size_t at = b->found[i];
+  *row = b->spreads ? at / b->n_results : at % b->each;
+  return b->results[b->spreads ? at % b->n_results : at / b->each];
 }

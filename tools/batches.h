@@ -1,4 +1,5 @@
-/* batches: the texts of one call in batches of texts of like length, which a crew of workers does.
+/* batches: the texts of one call in batches, of texts of like length where nothing else is asked for, which a crew of
+ * workers does.
  *
  * Whatever the batches are and whoever does them, a text has the same result.
  */
@@ -16,7 +17,7 @@ typedef struct tool_batches {
   void *user;
   size_t size;      /* texts of a batch; 0: all of the call */
   bool keeps_order; /* texts are not sorted by length */
-  bool spreads;     /* every worker gets a batch, even if all texts would fit into one */
+  bool spreads;     /* every worker gets a batch, even if all texts would fit into one, and long texts as others do */
   /* batches.c's own: the texts of the call in the order of batches, where each of them is, and what the batches of
    * `each` texts gave */
   struct tool_batch_text *sorted;

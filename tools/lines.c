@@ -252,7 +252,7 @@ int tool_lines_close(tool_lines *l, int exit_code) {
 
 int tool_lines_run(tool_lines *l) {
   l->batches = (tool_batches){.run = l->run, .user = l->user, .size = l->batch, .spreads = l->spreads};
-  l->batches.keeps_order = l->are_files || !l->batch || l->spreads;
+  l->batches.keeps_order = l->are_files || !l->batch;
   l->start = tool_seconds();
   int exit_code = read_lines(l);
   if (exit_code == TOOL_OK && l->n > 0) exit_code = flush(l);
