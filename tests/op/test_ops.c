@@ -4,7 +4,7 @@
  * Every case runs on the variant that is chosen for it. A forced variant runs a share of the cases, the next variant
  * the ones beside them, because drivers take long to compile kernels (lavapipe seconds for a large tile).
  * VKF_OP_SHARE=STRIDE,FIRST: one case in STRIDE, from FIRST on; CMake gives each driver other ones. A variant of matmul
- * runs the rest of them, too, with one epilogue (with split K, which is compiled for each K, a fourth of them), and
+ * runs the rest of them, too, with one epilogue (with split K, which is compiled for each K, an eighth of them), and
  * those of a long K not at all: op.turns has each variant at the longest K that it takes. `vkformer validate --ops`
  * (scripts/accept) runs all cases on each.
  * VKF_OP_SUBGROUP=N: forced variants that are not written for subgroups of N run their share of the cases in float32
@@ -173,7 +173,7 @@ static void test_every_variant(void **state) {
       if (!takes_long && is_long(&cases[c])) continue;
       vkf_case plain = whole || cases[c].op != VKF_OP_MATMUL ? cases[c] : with_one_epilogue(&cases[c]);
       plain.format = format_of(&variants[i]);
-      const bool is_rest = plain.op == VKF_OP_MATMUL && (!variants[i].combine || c % 4 == (i + first) % 4);
+      const bool is_rest = plain.op == VKF_OP_MATMUL && (!variants[i].combine || c % 8 == (i + first) % 8);
       if (whole || (is_rest && runs_all(&variants[i]))) n_ran += verify(d, &plain, name);
     }
     for (size_t c = 0; c < n_cases && !n_ran; c++) {
@@ -379,7 +379,7 @@ static void test_a_class_has_one_set_of_bits(void **state) {
   size_t n = 0, n_compared = 0, stride, first;
   const vkf_variant *variants = vkf_kern_variants(&n);
   share_of_cases(&stride, &first);
-  const size_t step = VKF_MIN(stride, 5);
+  const size_t step = VKF_MIN(stride, 10);
   for (size_t o = 0; o < VKF_COUNT(ops); o++) {
     size_t n_cases = 0, n_expected = 0, n_found = 0;
     const vkf_case *cases = vkf_op_cases(ops[o], &n_cases);

@@ -1,6 +1,7 @@
 /* The golden folders: a model each, with expected.safetensors (inputs and what PyTorch computed from them) and, where
  * the model generates, generation.json. A new folder is found by walking; nothing here knows their names. In the
- * environment VKF_GOLDEN=NAME takes one of them alone, and VKF_GOLDEN_DIR=DIR the folders of another place.
+ * environment VKF_GOLDEN=NAME takes one of them alone, VKF_GOLDEN_SHARE=STRIDE,FIRST one in STRIDE, from FIRST on, and
+ * VKF_GOLDEN_DIR=DIR the folders of another place.
  */
 #ifndef VKF_TESTS_SUPPORT_GOLDEN_H
 #define VKF_TESTS_SUPPORT_GOLDEN_H
@@ -35,11 +36,16 @@ static inline int golden_is_folder(const struct dirent *entry) {
 /* Calls visit for each folder, in the order of names; there is at least one. */
 static inline void golden_each(driver *d, void (*visit)(driver *d, const char *folder)) {
   struct dirent **entries = NULL;
-  int n = scandir(golden_dir(), &entries, golden_is_folder, alphasort);
+  int n = scandir(golden_dir(), &entries, golden_is_folder, alphasort), stride = 1, first = 0;
+  const char *share = getenv("VKF_GOLDEN_SHARE");
+  if (share && (sscanf(share, "%d,%d", &stride, &first) != 2 || stride < 1 || first < 0 || first >= stride))
+    fail_msg("VKF_GOLDEN_SHARE: expected STRIDE,FIRST with FIRST below STRIDE, found \"%s\"", share);
   assert_between(n, 1, 1000);
   for (int i = 0; i < n; i++) {
-    print_message("  %s\n", entries[i]->d_name);
-    visit(d, entries[i]->d_name);
+    if (i % stride == first) {
+      print_message("  %s\n", entries[i]->d_name);
+      visit(d, entries[i]->d_name);
+    }
     free(entries[i]);
   }
   free(entries);
