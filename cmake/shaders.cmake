@@ -62,6 +62,12 @@ else()
                   "not know GL_KHR_cooperative_matrix; GPUs that have such cores will not use them")
 endif()
 
+set(VKF_SHADERS_FROM "" CACHE PATH "a build folder of the same sources, whose compiled shaders are taken")
+if(VKF_SHADERS_FROM)
+  set(VKF_SHADERS_C ${VKF_SHADERS_FROM}/generated/kern_spirv.c)
+  return()
+endif()
+
 set(spirv_files "")
 set(spirv_names "")
 # A row a module: "name|source|defines|feature".
