@@ -154,6 +154,35 @@ static void test_weights_take_large_pages(void **state) {
   finish_folder(&f);
 }
 
+/* Resident pages of this process; 0: the system does not say. */
+static long resident(void) {
+  long size = 0, pages = 0;
+  FILE *file = fopen("/proc/self/statm", "r");
+  if (file && fscanf(file, "%ld %ld", &size, &pages) != 2) pages = 0;
+  if (file) fclose(file);
+  return pages;
+}
+
+static void test_weights_leave_with_the_model(void **state) {
+  enum { TURNS = 4 };
+  driver *d = *state;
+  vkf_model *model = NULL;
+  vkf_model_info info;
+  long pages[TURNS];
+  for (int i = 0; i < TURNS; i++) {
+    driver_ok(d, vkf_model_open(d->device, SHIPPED, &model));
+    vkf_model_info_init(&info);
+    driver_ok(d, vkf_model_get_info(model, &info));
+    vkf_model_close(&model);
+    pages[i] = resident();
+  }
+  if (pages[0] == 0) skip();
+  const long weights = (long)(info.device_bytes / (uint64_t)sysconf(_SC_PAGESIZE));
+  if (pages[TURNS - 1] - pages[0] > weights)
+    fail_msg("%ld pages are resident after one turn and %ld after %d; the weights take %ld", pages[0], pages[TURNS - 1],
+             TURNS, weights);
+}
+
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 static void expect(const driver *d, const vkf_memory_file *files, size_t n, vkf_status status, const char *words) {
@@ -204,4 +233,4 @@ static void test_errors_name_the_file(void **state) {
 
 DRIVER_MAIN(DRIVER_TEST(test_the_ids_of_the_folder), DRIVER_TEST(test_files_that_are_read_later),
             DRIVER_TEST(test_no_file_is_copied), DRIVER_TEST(test_weights_take_large_pages),
-            DRIVER_TEST(test_errors_name_the_file))
+            DRIVER_TEST(test_weights_leave_with_the_model), DRIVER_TEST(test_errors_name_the_file))

@@ -185,38 +185,60 @@ static void test_a_failure_of_the_first_ends_the_work(void **state) {
 
 /* ---- batches ----------------------------------------------------------------------------------------------------- */
 
-static vkf_status note_size(void *user, vkf_session *session, const char *const *texts, const uint64_t *numbers,
-                            size_t n, vkf_result **out) {
+/* Of each batch, by its first text: how many it has, and its texts as one. */
+typedef struct batch_notes {
+  size_t n[8];
+  char texts[8][16];
+} batch_notes;
+
+static vkf_status note(void *user, vkf_session *session, const char *const *texts, const uint64_t *numbers, size_t n,
+                       vkf_result **out) {
+  batch_notes *notes = user;
   (void)session;
-  (void)texts;
   (void)out;
   pthread_mutex_lock(&counters);
-  ((size_t *)user)[numbers[0]] = n;
+  notes->n[numbers[0]] = n;
+  for (size_t i = 0; i < n; i++) strcat(notes->texts[numbers[0]], texts[i]);
   pthread_mutex_unlock(&counters);
   return VKF_OK;
 }
 
-/* Texts that fit into one batch are one, unless every worker is to have a share; then they keep their order. */
-static void test_texts_are_shared_out(void **state) {
-  (void)state;
-  enum { TEXTS = 5 };
-  static const char *const texts[TEXTS] = {"a", "b", "c", "d", "e"};
+static batch_notes shared_out(tool_batches batches, const char *const *texts, size_t n) {
   static const uint64_t numbers[] = {0, 1, 2, 3, 4};
   static const tool_args args = {.command = &command, .workers = 2};
-  for (size_t n = 1; n <= TEXTS; n++) {
-    for (int spreads = 0; spreads < 2; spreads++) {
-      size_t sizes[TEXTS] = {0};
-      tool_session first = {.run = (vkf_session *)(void *)&models[0]};
-      tool_crew crew = {.args = &args, .folder = "", .first = &first, .most = 2};
-      tool_batches batches = {.run = note_size, .user = sizes, .size = 8, .spreads = spreads};
-      assert_int_equal(tool_batches_run(&batches, &crew, texts, numbers, n), VKF_OK);
-      const size_t half = (n + 1) / 2;
-      assert_int_equal(sizes[0], spreads ? half : n);
-      if (half < n) assert_int_equal(sizes[half], spreads ? n - half : 0);
-      tool_batches_finish(&batches);
-      tool_crew_finish(&crew);
-    }
+  batch_notes notes = {0};
+  tool_session first = {.run = (vkf_session *)(void *)&models[0]};
+  tool_crew crew = {.args = &args, .folder = "", .first = &first, .most = 2};
+  batches.run = note;
+  batches.user = &notes;
+  assert_int_equal(tool_batches_run(&batches, &crew, texts, numbers, n), VKF_OK);
+  tool_batches_finish(&batches);
+  tool_crew_finish(&crew);
+  return notes;
+}
+
+/* Texts that fit into one batch are one, unless every worker is to have a share. */
+static void test_texts_are_shared_out(void **state) {
+  (void)state;
+  static const char *const texts[] = {"a", "b", "c", "d", "e"};
+  for (size_t n = 1; n <= sizeof texts / sizeof *texts; n++) {
+    assert_int_equal(shared_out((tool_batches){.size = 8}, texts, n).n[0], n);
+    const batch_notes two = shared_out((tool_batches){.size = 8, .spreads = true}, texts, n);
+    assert_int_equal(two.n[0], (n + 1) / 2);
+    assert_int_equal(two.n[1], n / 2);
   }
+}
+
+/* Batches have texts of like length, and those that spread have long and short ones. */
+static void test_long_texts_are_dealt_out(void **state) {
+  (void)state;
+  static const char *const texts[] = {"a", "bb", "ccccc", "dddd"};
+  const batch_notes alike = shared_out((tool_batches){.size = 2}, texts, 4),
+                    dealt = shared_out((tool_batches){.size = 4, .spreads = true}, texts, 4);
+  assert_string_equal(alike.texts[2], "cccccdddd");
+  assert_string_equal(alike.texts[1], "bba");
+  assert_string_equal(dealt.texts[2], "cccccbb");
+  assert_string_equal(dealt.texts[3], "dddda");
 }
 
 int main(void) {
@@ -226,6 +248,7 @@ int main(void) {
       cmocka_unit_test(test_workers_that_cannot_be_opened_are_done_without),
       cmocka_unit_test(test_a_failure_of_the_first_ends_the_work),
       cmocka_unit_test(test_texts_are_shared_out),
+      cmocka_unit_test(test_long_texts_are_dealt_out),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
