@@ -185,7 +185,7 @@ static vkf_status open_worker(tool_crew_worker *w) {
   if (w->session.run) return VKF_OK;
   if (is_sharing(w)) return vkf_session_create(crew->first->model, &crew->first->run_how, &w->session.run);
   const char *device = w->device ? w->device : crew->n_devices ? crew->devices[0] : "";
-  return tool_session_open_copy(&w->session, device, crew->folder);
+  return tool_session_open_copy(&w->session, crew->first->model, device, crew->folder);
 }
 
 static void *do_jobs(void *user) {

@@ -3,8 +3,8 @@
  * On a CPU a dispatch of a small model is over before the driver's threads have woken up. So the driver computes on the
  * thread that submits, and where there are many batches, as many workers as there are cores take them: threads, each
  * with a session of its own. A software driver has one queue a device, so each of its workers has a context, a device
- * and a model as well; elsewhere the workers of the first device share its model. A batch gives the same results
- * whoever does it.
+ * and a model as well, which reads the weights of the first; elsewhere the workers of the first device share its model.
+ * A batch gives the same results whoever does it.
  */
 #ifndef VKFORMER_TOOLS_CREW_H
 #define VKFORMER_TOOLS_CREW_H

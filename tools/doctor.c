@@ -14,7 +14,7 @@
 
 static const char *const healths[] = {"ok", "note", "warning", "fault"};
 
-void tool_find(tool_visit *d, tool_health health, const char *area, const char *advice, const char *fmt, ...) {
+void tool_add_finding(tool_visit *d, tool_health health, const char *area, const char *advice, const char *fmt, ...) {
   char text[2048];
   va_list args;
   va_start(args, fmt);
@@ -27,19 +27,21 @@ void tool_find(tool_visit *d, tool_health health, const char *area, const char *
 /* ---- what is looked at ------------------------------------------------------------------------------------------- */
 
 static void look_at_build(tool_visit *d) {
-  tool_find(d, TOOL_HEALTH_OK, "build", NULL, "vkformer %s (%s)", vkf_version(), tool_commit);
+  tool_add_finding(d, TOOL_HEALTH_OK, "build", NULL, "vkformer %s (%s)", vkf_version(), tool_commit);
   if (tool_has_coopmat)
-    tool_find(d, TOOL_HEALTH_OK, "build", NULL, "kernels for matrix cores are built in");
+    tool_add_finding(d, TOOL_HEALTH_OK, "build", NULL, "kernels for matrix cores are built in");
   else
-    tool_find(d, TOOL_HEALTH_NOTE, "build",
-              "for GPUs with matrix cores: build with Vulkan headers 1.3.255 or newer and a glslang of that time",
-              "kernels for matrix cores were left out: the glslang or the Vulkan headers of the build are too old");
+    tool_add_finding(
+        d, TOOL_HEALTH_NOTE, "build",
+        "for GPUs with matrix cores: build with Vulkan headers 1.3.255 or newer and a glslang of that time",
+        "kernels for matrix cores were left out: the glslang or the Vulkan headers of the build are too old");
   const unsigned bits = tool_vector_width(tool_cpu_has_avx512(), getenv(TOOL_VECTOR_WIDTH), d->args->no_wide_vectors);
   if (bits)
-    tool_find(d, TOOL_HEALTH_OK, "processor", NULL, "%u cores; lavapipe is asked for vectors of %u bits",
-              vkf_core_count(), bits);
+    tool_add_finding(d, TOOL_HEALTH_OK, "processor", NULL, "%u cores; lavapipe is asked for vectors of %u bits",
+                     vkf_core_count(), bits);
   else
-    tool_find(d, TOOL_HEALTH_OK, "processor", NULL, "%u cores; lavapipe has its usual vector width", vkf_core_count());
+    tool_add_finding(d, TOOL_HEALTH_OK, "processor", NULL, "%u cores; lavapipe has its usual vector width",
+                     vkf_core_count());
 }
 
 static void look_at_environment(tool_visit *d) {
@@ -48,7 +50,7 @@ static void look_at_environment(tool_visit *d) {
                                       "VK_INSTANCE_LAYERS", TOOL_VECTOR_WIDTH,  "VK_LOADER_LAYERS_ENABLE"};
   for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
     const char *value = getenv(names[i]);
-    if (value) tool_find(d, TOOL_HEALTH_NOTE, "environment", NULL, "%s is set: \"%s\"", names[i], value);
+    if (value) tool_add_finding(d, TOOL_HEALTH_NOTE, "environment", NULL, "%s is set: \"%s\"", names[i], value);
   }
 }
 
@@ -60,15 +62,16 @@ static bool look_at_loader(tool_visit *d) {
   const size_t n = json_array_size(json_object_get(answer, "devices"));
   const bool has_none = reason && strstr(reason, "Vulkan loader"); /* the library's sentences about it */
   if (!answer)
-    tool_find(d, TOOL_HEALTH_FAULT, "loader", "mend or remove the drivers that are at fault below",
-              "the devices cannot be listed, so no command works: %.*s", (int)strcspn(why, ";"), why);
+    tool_add_finding(d, TOOL_HEALTH_FAULT, "loader", "mend or remove the drivers that are at fault below",
+                     "the devices cannot be listed, so no command works: %.*s", (int)strcspn(why, ";"), why);
   else if (n)
-    tool_find(d, TOOL_HEALTH_OK, "loader", NULL, "the Vulkan loader lists %zu device%s", n, n == 1 ? "" : "s");
+    tool_add_finding(d, TOOL_HEALTH_OK, "loader", NULL, "the Vulkan loader lists %zu device%s", n, n == 1 ? "" : "s");
   else if (has_none)
-    tool_find(d, TOOL_HEALTH_FAULT, "loader",
-              "install it: Debian and Ubuntu: apt install libvulkan1; Fedora: dnf install vulkan-loader", "%s", reason);
+    tool_add_finding(d, TOOL_HEALTH_FAULT, "loader",
+                     "install it: Debian and Ubuntu: apt install libvulkan1; Fedora: dnf install vulkan-loader", "%s",
+                     reason);
   else
-    tool_find(d, TOOL_HEALTH_WARNING, "loader", NULL, "the Vulkan loader is there and lists no device");
+    tool_add_finding(d, TOOL_HEALTH_WARNING, "loader", NULL, "the Vulkan loader is there and lists no device");
   d->is_stuck = !answer;
   json_decref(answer);
   return !has_none;
@@ -87,21 +90,23 @@ static void look_at_nodes(tool_visit *d) {
   }
   if (folder) closedir(folder);
   if (n > n_open)
-    tool_find(d, TOOL_HEALTH_WARNING, "gpu", "add yourself to the group that owns it: sudo usermod -aG render $USER",
-              "%zu of %zu files /dev/dri/renderD* cannot be opened by this user", n - n_open, n);
+    tool_add_finding(d, TOOL_HEALTH_WARNING, "gpu",
+                     "add yourself to the group that owns it: sudo usermod -aG render $USER",
+                     "%zu of %zu files /dev/dri/renderD* cannot be opened by this user", n - n_open, n);
   if (d->n_gpus) return;
   if (!d->n_software)
-    tool_find(d, TOOL_HEALTH_FAULT, "gpu", "--device ref computes on the host without Vulkan, slowly",
-              "no Vulkan device can be used");
+    tool_add_finding(d, TOOL_HEALTH_FAULT, "gpu", "--device ref computes on the host without Vulkan, slowly",
+                     "no Vulkan device can be used");
   else if (n || access("/proc/driver/nvidia", F_OK) == 0)
-    tool_find(d, TOOL_HEALTH_WARNING, "gpu",
-              "install its Vulkan driver: apt install mesa-vulkan-drivers (AMD, Intel), or the maker's (NVIDIA)",
-              "the system has a GPU, but no driver gives it to Vulkan: the CPU computes");
+    tool_add_finding(d, TOOL_HEALTH_WARNING, "gpu",
+                     "install its Vulkan driver: apt install mesa-vulkan-drivers (AMD, Intel), or the maker's (NVIDIA)",
+                     "the system has a GPU, but no driver gives it to Vulkan: the CPU computes");
   else
-    tool_find(d, TOOL_HEALTH_NOTE, "gpu",
-              "if this machine has a GPU, the system does not show it (no /dev/dri/renderD*): containers and virtual "
-              "machines must be given it",
-              "no GPU was found: the CPU computes, through a software driver");
+    tool_add_finding(
+        d, TOOL_HEALTH_NOTE, "gpu",
+        "if this machine has a GPU, the system does not show it (no /dev/dri/renderD*): containers and virtual "
+        "machines must be given it",
+        "no GPU was found: the CPU computes, through a software driver");
 }
 
 /* Asks the scalar path's device, which needs no Vulkan, for the folder of the context. */
@@ -113,18 +118,19 @@ static void look_at_cache(tool_visit *d) {
   if (status == VKF_OK) status = vkf_device_open(session.context, "ref", &session.device);
   if (status == VKF_OK) status = vkf_device_get_kept_info(session.device, &kept);
   if (status != VKF_OK)
-    tool_find(d, TOOL_HEALTH_FAULT, "cache", NULL, "%s", vkf_context_message(session.context));
+    tool_add_finding(d, TOOL_HEALTH_FAULT, "cache", NULL, "%s", vkf_context_message(session.context));
   else if (!kept.cache_folder)
-    tool_find(d, TOOL_HEALTH_NOTE, "cache", elsewhere,
-              "nothing is kept between runs: checks and the probe run at each start");
+    tool_add_finding(d, TOOL_HEALTH_NOTE, "cache", elsewhere,
+                     "nothing is kept between runs: checks and the probe run at each start");
   else if (kept.is_refused)
-    tool_find(d, TOOL_HEALTH_WARNING, "cache", elsewhere, "%s: another user could have written it, so it is not used",
-              kept.cache_folder);
+    tool_add_finding(d, TOOL_HEALTH_WARNING, "cache", elsewhere,
+                     "%s: another user could have written it, so it is not used", kept.cache_folder);
   else if (!kept.can_write)
-    tool_find(d, TOOL_HEALTH_WARNING, "cache", elsewhere,
-              "%s: cannot be written: checks and the probe run at each start, and tuning is lost", kept.cache_folder);
+    tool_add_finding(d, TOOL_HEALTH_WARNING, "cache", elsewhere,
+                     "%s: cannot be written: checks and the probe run at each start, and tuning is lost",
+                     kept.cache_folder);
   else
-    tool_find(d, TOOL_HEALTH_OK, "cache", NULL, "%s", kept.cache_folder);
+    tool_add_finding(d, TOOL_HEALTH_OK, "cache", NULL, "%s", kept.cache_folder);
   tool_session_close(&session, TOOL_OK);
 }
 

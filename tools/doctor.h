@@ -14,7 +14,7 @@ typedef struct tool_visit {
 } tool_visit;
 
 /* advice: NULL, or what to install or set. */
-void tool_find(tool_visit *d, tool_health health, const char *area, const char *advice, const char *fmt, ...)
+void tool_add_finding(tool_visit *d, tool_health health, const char *area, const char *advice, const char *fmt, ...)
     TOOL_PRINTF(5, 6);
 
 /* Runs `doctor --worker` in a child, so that a driver that crashes or hangs takes nobody with it; manifest: the only

@@ -120,18 +120,18 @@ static void explain(tool_visit *d, const char *path, const char *otherwise) {
   snprintf(reinstall, sizeof reinstall,
            "reinstall the package of %s (Debian: `dpkg -S %s` names it), or remove this file", path, path);
   if (access(path, R_OK) != 0) {
-    tool_find(d, TOOL_HEALTH_FAULT, "driver", "correct the variable or option that names it", "%s: cannot be read: %s",
-              path, strerror(errno));
+    tool_add_finding(d, TOOL_HEALTH_FAULT, "driver", "correct the variable or option that names it",
+                     "%s: cannot be read: %s", path, strerror(errno));
     return;
   }
   json_t *json = json_load_file(path, 0, &error);
   const char *name = json_string_value(json_object_get(json_object_get(json, "ICD"), "library_path"));
   const char *slash = strrchr(path, '/');
   if (!json) {
-    tool_find(d, TOOL_HEALTH_FAULT, "driver", reinstall, "%s: expected JSON, found at line %d: %s", path, error.line,
-              error.text);
+    tool_add_finding(d, TOOL_HEALTH_FAULT, "driver", reinstall, "%s: expected JSON, found at line %d: %s", path,
+                     error.line, error.text);
   } else if (!name) {
-    tool_find(d, TOOL_HEALTH_FAULT, "driver", reinstall, "%s: expected ICD.library_path, found none", path);
+    tool_add_finding(d, TOOL_HEALTH_FAULT, "driver", reinstall, "%s: expected ICD.library_path, found none", path);
   } else {
     if (strchr(name, '/') && name[0] != '/' && slash)
       snprintf(library, sizeof library, "%.*s/%s", (int)(slash - path), path, name);
@@ -139,12 +139,14 @@ static void explain(tool_visit *d, const char *path, const char *otherwise) {
       snprintf(library, sizeof library, "%s", name);
     try_library(library, why, sizeof why);
     if (why[0])
-      tool_find(d, TOOL_HEALTH_FAULT, "driver", reinstall, "%s: its library cannot be used: %s", path, why);
+      tool_add_finding(d, TOOL_HEALTH_FAULT, "driver", reinstall, "%s: its library cannot be used: %s", path, why);
     else if (otherwise)
-      tool_find(d, TOOL_HEALTH_FAULT, "driver", "remove or update this driver: it may break every program with Vulkan",
-                "%s: %s", path, otherwise);
+      tool_add_finding(d, TOOL_HEALTH_FAULT, "driver",
+                       "remove or update this driver: it may break every program with Vulkan", "%s: %s", path,
+                       otherwise);
     else
-      tool_find(d, TOOL_HEALTH_NOTE, "driver", NULL, "%s: the driver works, but finds no device that it is for", path);
+      tool_add_finding(d, TOOL_HEALTH_NOTE, "driver", NULL, "%s: the driver works, but finds no device that it is for",
+                       path);
   }
   json_decref(json);
 }
@@ -159,11 +161,12 @@ static void add_checks(tool_visit *d, const char *name, const json_t *checks) {
     n_passed += strcmp(state, vkf_check_state_name(VKF_CHECK_PASSED)) == 0;
     if (strcmp(state, vkf_check_state_name(VKF_CHECK_FAILED)) != 0) continue;
     n_failed++;
-    tool_find(d, TOOL_HEALTH_WARNING, "check",
-              "results are right all the same, because no kernel uses it; a newer driver may be faster", "%s: %s: %s",
-              name, tool_json_get_text(check, "check"), tool_json_get_text(check, "text"));
+    tool_add_finding(d, TOOL_HEALTH_WARNING, "check",
+                     "results are right all the same, because no kernel uses it; a newer driver may be faster",
+                     "%s: %s: %s", name, tool_json_get_text(check, "check"), tool_json_get_text(check, "text"));
   }
-  if (!n_failed) tool_find(d, TOOL_HEALTH_OK, "check", NULL, "%s: %zu checks of the driver passed", name, n_passed);
+  if (!n_failed)
+    tool_add_finding(d, TOOL_HEALTH_OK, "check", NULL, "%s: %zu checks of the driver passed", name, n_passed);
 }
 
 static void add_device(tool_visit *d, const json_t *device) {
@@ -173,30 +176,31 @@ static void add_device(tool_visit *d, const json_t *device) {
   const json_int_t n_wrong = json_integer_value(json_object_get(device, "n_wrong")),
                    n_times = json_integer_value(json_object_get(device, "n_times"));
   json_array_append(d->devices, (json_t *)device);
-  tool_find(d, TOOL_HEALTH_OK, "device", NULL, "%s (%s), %s, %.1f GiB", name, tool_json_get_text(device, "driver"),
-            tool_json_get_text(device, "kind"),
-            (double)json_integer_value(json_object_get(device, "memory_bytes")) / (1024.0 * 1024.0 * 1024.0));
+  tool_add_finding(d, TOOL_HEALTH_OK, "device", NULL, "%s (%s), %s, %.1f GiB", name,
+                   tool_json_get_text(device, "driver"), tool_json_get_text(device, "kind"),
+                   (double)json_integer_value(json_object_get(device, "memory_bytes")) / (1024.0 * 1024.0 * 1024.0));
   if (error[0]) {
-    tool_find(d, TOOL_HEALTH_FAULT, "device", "try another driver, or --device ref, which needs none", "%s: %s", name,
-              error);
+    tool_add_finding(d, TOOL_HEALTH_FAULT, "device", "try another driver, or --device ref, which needs none", "%s: %s",
+                     name, error);
     return;
   }
   add_checks(d, name, json_object_get(device, "checks"));
   if (n_wrong)
-    tool_find(
+    tool_add_finding(
         d, TOOL_HEALTH_FAULT, "kernels",
         "do not use this device; `vkformer validate --device` shows all that is wrong, for a report to its makers",
         "%s: %lld of %lld results are wrong, the first one: %s", name, (long long)n_wrong,
         (long long)json_integer_value(json_object_get(device, "n_cases")), tool_json_get_text(device, "first_wrong"));
   else
-    tool_find(d, TOOL_HEALTH_OK, "kernels", NULL,
-              "%s: all of %lld results are within their bounds, the worst at %.3f of its bound", name,
-              (long long)json_integer_value(json_object_get(device, "n_cases")),
-              json_real_value(json_object_get(device, "worst")));
+    tool_add_finding(d, TOOL_HEALTH_OK, "kernels", NULL,
+                     "%s: all of %lld results are within their bounds, the worst at %.3f of its bound", name,
+                     (long long)json_integer_value(json_object_get(device, "n_cases")),
+                     json_real_value(json_object_get(device, "worst")));
   if (n_times)
-    tool_find(d, TOOL_HEALTH_OK, "tuning", NULL, "%s: %lld measured times of kernels", name, (long long)n_times);
+    tool_add_finding(d, TOOL_HEALTH_OK, "tuning", NULL, "%s: %lld measured times of kernels", name, (long long)n_times);
   snprintf(advice, sizeof advice, "optional: `vkformer tune --device '%s'` measures the kernels", name);
-  if (!n_times) tool_find(d, TOOL_HEALTH_NOTE, "tuning", advice, "%s: not tuned, kernels are chosen by rules", name);
+  if (!n_times)
+    tool_add_finding(d, TOOL_HEALTH_NOTE, "tuning", advice, "%s: not tuned, kernels are chosen by rules", name);
   d->n_wrong += n_wrong > 0;
   if (!n_wrong) *(is_cpu ? &d->n_software : &d->n_gpus) += 1;
 }
@@ -212,8 +216,8 @@ void tool_doctor_drivers(tool_visit *d) {
     if (json_array_size(devices) == 0)
       explain(d, m.at[i], answer ? NULL : why);
     else
-      tool_find(d, TOOL_HEALTH_OK, "driver", NULL, "%s: %zu device%s", m.at[i], json_array_size(devices),
-                json_array_size(devices) == 1 ? "" : "s");
+      tool_add_finding(d, TOOL_HEALTH_OK, "driver", NULL, "%s: %zu device%s", m.at[i], json_array_size(devices),
+                       json_array_size(devices) == 1 ? "" : "s");
     json_array_foreach((json_t *)devices, k, device) {
       add_device(d, device);
     }
@@ -222,13 +226,13 @@ void tool_doctor_drivers(tool_visit *d) {
   }
   const char *only = variable("VK_DRIVER_FILES", variable("VK_ICD_FILENAMES", NULL));
   if (m.n == 0 && only)
-    tool_find(
+    tool_add_finding(
         d, TOOL_HEALTH_FAULT, "driver",
         "unset VK_DRIVER_FILES and VK_ICD_FILENAMES, and the loader looks in its usual folders; or name a manifest",
         "%s: expected a driver manifest (.json), found none, and the Vulkan loader looks nowhere else", only);
   else if (m.n == 0)
-    tool_find(d, TOOL_HEALTH_FAULT, "driver",
-              "install one: Debian and Ubuntu: apt install mesa-vulkan-drivers (AMD, Intel, and lavapipe, which "
-              "computes on the CPU); for NVIDIA the maker's driver",
-              "no driver manifest was found where the Vulkan loader looks");
+    tool_add_finding(d, TOOL_HEALTH_FAULT, "driver",
+                     "install one: Debian and Ubuntu: apt install mesa-vulkan-drivers (AMD, Intel, and lavapipe, which "
+                     "computes on the CPU); for NVIDIA the maker's driver",
+                     "no driver manifest was found where the Vulkan loader looks");
 }

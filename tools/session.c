@@ -213,10 +213,12 @@ vkf_status tool_session_begin_copy(tool_session *copy, const tool_session *first
   return create_context(copy, args, false);
 }
 
-vkf_status tool_session_open_copy(tool_session *copy, const char *device, const char *folder) {
+vkf_status tool_session_open_copy(tool_session *copy, const vkf_model *first, const char *device, const char *folder) {
   vkf_status status = VKF_OK;
+  vkf_model_params how = copy->how;
+  how.weights_of = first;
   if (!copy->device) status = vkf_device_open(copy->context, device[0] ? device : NULL, &copy->device);
-  if (status == VKF_OK) status = vkf_model_open_with(copy->device, folder, &copy->how, &copy->model);
+  if (status == VKF_OK) status = vkf_model_open_with(copy->device, folder, &how, &copy->model);
   if (status == VKF_OK) status = vkf_session_create(copy->model, &copy->run_how, &copy->run);
   return status;
 }

@@ -302,6 +302,9 @@ typedef struct vkf_model_params {
                            have 16 bits or fewer, f32 elsewhere and in the reproducible mode */
   vkf_progress_fn on_progress; /* while weights go to the device, in bytes as stored there; NULL: none */
   void *user;
+  const vkf_model *weights_of; /* NULL, or: the same files, open on another device, maybe of another context and in use
+                                  by other threads. Software drivers read its weights, in one memory, in place of a
+                                  copy; it stays open while this call runs, and may be closed before the new model */
 } vkf_model_params;
 #define VKF_MODEL_PARAMS_INIT .size = sizeof(vkf_model_params)
 VKF_DEFINE_INIT(vkf_model_params)

@@ -139,8 +139,11 @@ static vkf_status open_model(vkf_device *dev, const vkf_file_source *files, cons
     watching.all_bits += bits_of(&source.infos[i], source.infos[i].shape[0]);
   if (p.on_progress) source.loaded = loaded;
   source.watcher = &watching;
-  VKF_TRY(dev->backend->table->weights_create(dev->backend, &source, NULL, &m->weights));
   VKF_TRY(identify(env, m->net, &m->identity));
+  const vkf_model *same = p.weights_of;
+  if (same && same->identity == m->identity && same->dev->backend->table == dev->backend->table)
+    source.same = same->weights;
+  VKF_TRY(dev->backend->table->weights_create(dev->backend, &source, NULL, &m->weights));
   vkf_model_net_rest(m->net);
   vkf_env_log(env, VKF_LOG_INFO, "%s: weights take %.3f MB on the device (%s)", vkf_file_source_name(files),
               (double)dev->backend->table->weights_bytes(m->weights) / 1e6,

@@ -115,32 +115,52 @@ static void count(vkf_gpu_buffer *buffer) {
   buffer->is_counted = true;
 }
 
-vkf_status vkf_gpu_buffer_create(vkf_gpu_device *device, const char *name, vkf_gpu_memory memory, uint64_t bytes,
-                                 vkf_gpu_buffer **out) {
-  vkf_status st = VKF_OK;
-  vkf_gpu_buffer *buffer = NULL;
-  *out = NULL;
-  VKF_TRY(vkf_gpu_device_alive(device));
-  if (bytes == 0) VKF_FAIL(device->env, VKF_ERROR_ARGUMENT, "expected a size over 0 for the buffer %s, found 0", name);
-  buffer = vkf_env_alloc(device->env, 1, sizeof(*buffer));
+/* Without handle and memory. */
+static vkf_status begin(vkf_gpu_device *device, const char *name, uint64_t bytes, vkf_gpu_buffer **out) {
+  VKF_CALL(vkf_gpu_device_alive(device));
+  if (bytes == 0)
+    return vkf_env_fail(device->env, VKF_ERROR_ARGUMENT, "expected a size over 0 for the buffer %s, found 0", name);
+  vkf_gpu_buffer *buffer = *out = vkf_env_alloc(device->env, 1, sizeof(*buffer));
   if (!buffer) return VKF_ERROR_MEMORY;
   buffer->device = device;
   buffer->bytes = bytes;
   buffer->id = ++device->root->last_buffer_id;
   device->n_buffers++;
   buffer->name = vkf_env_strdup(device->env, name);
-  if (!buffer->name) VKF_TRY(VKF_ERROR_MEMORY);
+  if (!buffer->name) return VKF_ERROR_MEMORY;
   if (bytes > device->caps.max_allocation_bytes)
-    VKF_TRY(out_of_memory(buffer, "more than the device gives to one allocation"));
-  if (!vkf_gpu_large_pages_take(buffer, memory)) VKF_TRY(create_with_memory(buffer, memory));
+    return out_of_memory(buffer, "more than the device gives to one allocation");
+  return VKF_OK;
+}
+
+/* With both. */
+static void end(vkf_gpu_buffer *buffer) {
+  vkf_gpu_device *device = buffer->device;
   count(buffer);
-  if (device->caps.buffer_address) {
-    VkBufferDeviceAddressInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = buffer->handle};
-    buffer->address = device->vk.GetBufferDeviceAddress(device->handle, &info);
-  }
-  *out = buffer;
+  if (!device->caps.buffer_address) return;
+  VkBufferDeviceAddressInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_DEVICE_ADDRESS_INFO, .buffer = buffer->handle};
+  buffer->address = device->vk.GetBufferDeviceAddress(device->handle, &info);
+}
+
+vkf_status vkf_gpu_buffer_create(vkf_gpu_device *device, const char *name, vkf_gpu_memory memory, uint64_t bytes,
+                                 vkf_gpu_buffer **out) {
+  vkf_status st = VKF_OK;
+  *out = NULL;
+  VKF_TRY(begin(device, name, bytes, out));
+  if (!vkf_gpu_large_pages_take(*out, memory)) VKF_TRY(create_with_memory(*out, memory));
+  end(*out);
 done:
-  if (st != VKF_OK) vkf_gpu_buffer_destroy(&buffer);
+  if (st != VKF_OK) vkf_gpu_buffer_destroy(out);
+  return st;
+}
+
+vkf_status vkf_gpu_buffer_share(vkf_gpu_device *device, const vkf_gpu_buffer *of, vkf_gpu_buffer **out) {
+  *out = NULL;
+  const vkf_status st = begin(device, of->name, of->bytes, out);
+  if (st == VKF_OK && vkf_gpu_large_pages_join(*out, of))
+    end(*out);
+  else
+    vkf_gpu_buffer_destroy(out);
   return st;
 }
 

@@ -101,6 +101,9 @@ typedef enum vkf_gpu_memory {
  * caps.buffer_address, by its address. */
 vkf_status vkf_gpu_buffer_create(vkf_gpu_device *device, const char *name, vkf_gpu_memory memory, uint64_t bytes,
                                  vkf_gpu_buffer **out);
+/* A buffer of weights in the memory of one of another device, which may be closed before; nobody writes to either then.
+ * *out is NULL with VKF_OK where they cannot share: both must be of CPU drivers that take memory of ours. */
+vkf_status vkf_gpu_buffer_share(vkf_gpu_device *device, const vkf_gpu_buffer *of, vkf_gpu_buffer **out);
 /* Waits first if a submit is pending. */
 void vkf_gpu_buffer_destroy(vkf_gpu_buffer **buffer);
 uint64_t vkf_gpu_buffer_bytes(const vkf_gpu_buffer *buffer);

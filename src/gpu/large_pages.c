@@ -6,6 +6,7 @@
  * to a third of a short run.
  */
 #define _DEFAULT_SOURCE /* madvise, MAP_ANONYMOUS */
+#include <stdatomic.h>
 #include <string.h>
 #include <sys/mman.h>
 
@@ -13,6 +14,12 @@
 
 /* That of x86-64 and of most ARM systems, and over every minImportedHostPointerAlignment (at most 64 KiB). */
 #define LARGE_PAGE (UINT64_C(2) << 20)
+#define LEAST_BYTES (UINT64_C(64) << 10)
+
+/* The last bytes of a mapping. */
+typedef struct host_end {
+  _Atomic uint32_t n_buffers;
+} host_end;
 
 bool vkf_gpu_large_pages_wanted(const vkf_caps *caps, const vkf_gpu_extensions *offered) {
 #ifdef MADV_HUGEPAGE
@@ -24,6 +31,10 @@ bool vkf_gpu_large_pages_wanted(const vkf_caps *caps, const vkf_gpu_extensions *
 #endif
 }
 
+static host_end *end_of(const vkf_gpu_buffer *buffer) {
+  return (host_end *)((char *)buffer->host + buffer->host_bytes) - 1;
+}
+
 #ifdef MADV_HUGEPAGE
 /* `bytes` of memory from a large page on; NULL: there is none. */
 static void *map(uint64_t bytes) {
@@ -32,7 +43,6 @@ static void *map(uint64_t bytes) {
   const uint64_t before = -(uintptr_t)at % LARGE_PAGE, after = LARGE_PAGE - before;
   if (before > 0) munmap(at, before);
   if (after > 0) munmap(at + before + bytes, after);
-  madvise(at + before, bytes, MADV_HUGEPAGE); /* a hint */
   return at + before;
 }
 
@@ -69,26 +79,48 @@ static VkResult import(vkf_gpu_buffer *buffer, vkf_gpu_memory memory) {
 }
 #endif
 
+#ifdef MADV_HUGEPAGE
+/* The handle and memory of a buffer whose mapping is there. */
+static bool make(vkf_gpu_buffer *buffer, vkf_gpu_memory memory) {
+  const VkExternalMemoryBufferCreateInfo ours = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
+                                                 .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT};
+  atomic_fetch_add(&end_of(buffer)->n_buffers, 1);
+  if (vkf_gpu_buffer_create_handle(buffer, &ours) == VK_SUCCESS && import(buffer, memory) == VK_SUCCESS) return true;
+  vkf_gpu_buffer_release(buffer);
+  return false;
+}
+#endif
+
 bool vkf_gpu_large_pages_take(vkf_gpu_buffer *buffer, vkf_gpu_memory memory) {
 #ifdef MADV_HUGEPAGE
   const vkf_gpu_device *device = buffer->device;
   const vkf_gpu_faults *faults = &device->root->faults; /* of the driver's memory */
-  if (!device->has_large_pages || memory != VKF_GPU_MEMORY_WEIGHTS || buffer->bytes < LARGE_PAGE) return false;
+  if (!device->has_large_pages || memory != VKF_GPU_MEMORY_WEIGHTS || buffer->bytes < LEAST_BYTES) return false;
   if (faults->fail_allocation || faults->end_at) return false;
-  buffer->host_bytes = VKF_ROUND_UP(buffer->bytes, LARGE_PAGE);
+  buffer->host_bytes = VKF_ROUND_UP(buffer->bytes + sizeof(host_end), LARGE_PAGE);
   buffer->host = map(buffer->host_bytes);
   if (!buffer->host) return false;
-  const VkExternalMemoryBufferCreateInfo ours = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
-                                                 .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT};
-  if (vkf_gpu_buffer_create_handle(buffer, &ours) == VK_SUCCESS && import(buffer, memory) == VK_SUCCESS) return true;
-  vkf_gpu_buffer_release(buffer);
+  if (buffer->bytes >= LARGE_PAGE) madvise(buffer->host, buffer->host_bytes, MADV_HUGEPAGE); /* a hint */
+  return make(buffer, memory);
 #else
   (void)buffer, (void)memory;
-#endif
   return false;
+#endif
+}
+
+bool vkf_gpu_large_pages_join(vkf_gpu_buffer *buffer, const vkf_gpu_buffer *of) {
+#ifdef MADV_HUGEPAGE
+  if (!buffer->device->has_large_pages || !of->host) return false;
+  buffer->host = of->host;
+  buffer->host_bytes = of->host_bytes;
+  return make(buffer, VKF_GPU_MEMORY_WEIGHTS);
+#else
+  (void)buffer, (void)of;
+  return false;
+#endif
 }
 
 void vkf_gpu_large_pages_free(vkf_gpu_buffer *buffer) {
-  if (buffer->host) munmap(buffer->host, buffer->host_bytes);
+  if (buffer->host && atomic_fetch_sub(&end_of(buffer)->n_buffers, 1) == 1) munmap(buffer->host, buffer->host_bytes);
   buffer->host = NULL;
 }

@@ -348,6 +348,8 @@ bool vkf_gpu_large_pages_wanted(const vkf_caps *caps, const vkf_gpu_extensions *
 /* The handle and memory of a buffer of weights, mapped, in large pages. false: it has neither, and the driver's memory
  * will do. */
 bool vkf_gpu_large_pages_take(vkf_gpu_buffer *buffer, vkf_gpu_memory memory);
+/* The same in the memory of another buffer, of any device. false: one of the two cannot. */
+bool vkf_gpu_large_pages_join(vkf_gpu_buffer *buffer, const vkf_gpu_buffer *of);
 /* After the driver has let go of it. */
 void vkf_gpu_large_pages_free(vkf_gpu_buffer *buffer);
 

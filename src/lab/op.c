@@ -148,7 +148,7 @@ static vkf_status run_plan(vkf_op_build *o, vkf_backend *backend, const char *va
                            vkf_result *result) {
   vkf_status st = VKF_OK;
   const vkf_backend_table *b = backend->table;
-  const vkf_weight_source source = {o, o->n_weights, o->weights, vkf_lab_op_load, NULL, NULL, NULL};
+  const vkf_weight_source source = {.user = o, .n_weights = o->n_weights, .infos = o->weights, .load = vkf_lab_op_load};
   const vkf_program_options options = {.keep_all = o->trace, .variant = variant};
   vkf_weights *weights = NULL;
   vkf_program *program = NULL;

@@ -204,5 +204,9 @@ void vkf_model_net_rest(const vkf_net *net) {
 }
 
 void vkf_model_net_weights(vkf_net *net, vkf_weight_source *out) {
-  *out = (vkf_weight_source){net, net->n_weights, net->infos, vkf_model_load_weight, vkf_model_copy_weight, NULL, NULL};
+  *out = (vkf_weight_source){.user = net,
+                             .n_weights = net->n_weights,
+                             .infos = net->infos,
+                             .load = vkf_model_load_weight,
+                             .copy = vkf_model_copy_weight};
 }

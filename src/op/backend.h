@@ -43,6 +43,9 @@ typedef struct vkf_weight_source {
   /* NULL, or: called on the caller's thread when n more rows of a weight are on the device. A failure ends loading. */
   vkf_status (*loaded)(void *watcher, uint32_t index, uint32_t n);
   void *watcher;
+  /* NULL, or: the same numbers on a device of a backend with the same table. They are read there, and not loaded, where
+   * both devices can and store them alike. */
+  const vkf_weights *same;
 } vkf_weight_source;
 
 /* Weight `index` as float32 rows, rounded to what its format stores; refused as by vkf_format_round(). */

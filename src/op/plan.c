@@ -53,7 +53,7 @@ vkf_slot vkf_slot_one(const vkf_slot *slot) {
   return one;
 }
 
-bool vkf_slot_packed(const vkf_slot *slot) {
+bool vkf_slot_is_packed(const vkf_slot *slot) {
   return slot->rank == 1 || (slot->rank == 2 && slot->extent[1].dim == VKF_DIM_ONE);
 }
 

@@ -96,7 +96,7 @@ vkf_slot vkf_slot_one(const vkf_slot *slot);
 /* Bytes at capacity as a device stores them, each row (last extent) in whole words of 4 bytes; without scales. */
 uint64_t vkf_slot_stored_bytes(const vkf_slot *slot);
 /* Rank 1, or rank 2 with a fixed width: the strides are the same at capacity and at actual sizes. */
-bool vkf_slot_packed(const vkf_slot *slot);
+bool vkf_slot_is_packed(const vkf_slot *slot);
 
 /* Cost of a node at actual sizes: flops as the field counts them (2MNK), bytes that must move at least once. */
 typedef struct vkf_cost {

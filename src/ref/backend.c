@@ -238,7 +238,7 @@ static vkf_status program_write(vkf_program *p, uint32_t slot, const vkf_dims *d
   const vkf_slot *s = &p->plan->slots[slot];
   if (s->kind == VKF_SLOT_CONSTANT || s->kind == VKF_SLOT_WEIGHT)
     return vkf_env_fail(p->env, VKF_ERROR_ARGUMENT, "slot %s cannot be written", s->name);
-  if (vkf_slot_packed(s))
+  if (vkf_slot_is_packed(s))
     VKF_CALL(vkf_slot_scatter(p->env, s, dims, data, p->bases[slot]));
   else if (s->rank == 2)
     write_covered(s, dims, data, p->bases[slot]);

@@ -1,6 +1,8 @@
 /* pools: see pools.h. */
 #include "vkop/pools.h"
 
+#include <string.h>
+
 uint64_t vkf_vkop_pools_limit(const vkf_gpu_device *device) {
   const uint64_t most = vkf_gpu_device_caps(device)->max_allocation_bytes;
   return VKF_MAX(most / VKF_PLACE_ALIGNMENT, 1) * VKF_PLACE_ALIGNMENT;
@@ -36,19 +38,37 @@ vkf_status vkf_vkop_pools_add(vkop_pools *p, uint64_t bytes, uint64_t *offset) {
   return vkf_vkop_pools_put(p, *offset, bytes);
 }
 
-vkf_status vkf_vkop_pools_make(vkop_pools *p) {
-  vkop_pools *to = p->lender ? p->lender : p;
-  vkf_gpu_buffer **buffers = vkf_env_grow(vkf_gpu_device_env(to->device), to->buffers, &to->buffers_capacity,
-                                          VKF_MAX(p->n, 1), sizeof *buffers);
+/* Room for n buffers. */
+static vkf_status make_room(vkop_pools *to, size_t n) {
+  vkf_gpu_buffer **buffers =
+      vkf_env_grow(vkf_gpu_device_env(to->device), to->buffers, &to->buffers_capacity, VKF_MAX(n, 1), sizeof *buffers);
   if (!buffers) return VKF_ERROR_MEMORY;
   to->buffers = buffers;
-  while (to->n_buffers < p->n) to->buffers[to->n_buffers++] = NULL;
+  while (to->n_buffers < n) to->buffers[to->n_buffers++] = NULL;
+  return VKF_OK;
+}
+
+vkf_status vkf_vkop_pools_make(vkop_pools *p) {
+  vkop_pools *to = p->lender ? p->lender : p;
+  VKF_CALL(make_room(to, p->n));
+  vkf_gpu_buffer **buffers = to->buffers;
   for (size_t i = 0; i < p->n; i++) {
     if (p->used[i] <= (buffers[i] ? vkf_gpu_buffer_bytes(buffers[i]) : 0)) continue;
     vkf_gpu_buffer_destroy(&buffers[i]); /* first, so that never both are held */
     to->n_made++;
     VKF_CALL(vkf_gpu_buffer_create(to->device, to->name, to->memory, p->used[i], &buffers[i]));
   }
+  return VKF_OK;
+}
+
+vkf_status vkf_vkop_pools_share(vkop_pools *p, const vkop_pools *of, bool *shared) {
+  *shared = p->n == of->n && p->most == of->most && !memcmp(p->used, of->used, p->n * sizeof *p->used);
+  VKF_CALL(make_room(p, p->n));
+  for (size_t i = 0; i < p->n && *shared; i++) {
+    VKF_CALL(vkf_gpu_buffer_share(p->device, of->buffers[i], &p->buffers[i]));
+    *shared = p->buffers[i] != NULL;
+  }
+  for (size_t i = 0; i < p->n && !*shared; i++) vkf_gpu_buffer_destroy(&p->buffers[i]);
   return VKF_OK;
 }
 

@@ -49,6 +49,9 @@ vkf_status vkf_vkop_pools_put(vkop_pools *pools, uint64_t offset, uint64_t bytes
 /* All regions are known: the allocations that are not there yet. A buffer of a lender that is too small is replaced,
  * and what was in it is lost; after a failure there is none. */
 vkf_status vkf_vkop_pools_make(vkop_pools *pools);
+/* Instead of vkf_vkop_pools_make(), for pools of weights with the same regions as `of`: buffers in the same memory.
+ * *shared: false, with none made, where that cannot be. */
+vkf_status vkf_vkop_pools_share(vkop_pools *pools, const vkop_pools *of, bool *shared);
 /* From an offset of this space to a piece and the offset there. */
 void vkf_vkop_pools_find(const vkop_pools *pools, vkop_place *place);
 vkf_gpu_buffer *vkf_vkop_place_buffer(const vkop_place *place);

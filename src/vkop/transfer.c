@@ -67,7 +67,7 @@ vkf_status vkf_vkop_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, c
   const vkf_slot *s = &p->plan->slots[slot];
   const vkop_place *place = &p->places[slot];
   vkf_env *env = p->backend->base.env;
-  uint64_t elements = vkf_slot_packed(s) ? vkf_slot_elements_at(s, dims) : vkf_slot_elements(s);
+  uint64_t elements = vkf_slot_is_packed(s) ? vkf_slot_elements_at(s, dims) : vkf_slot_elements(s);
   float *let_in = NULL;
   if (!elements) goto done;
   if (s->kind != VKF_SLOT_CONSTANT) VKF_TRY(vkf_vkop_settle(p));
@@ -82,7 +82,7 @@ vkf_status vkf_vkop_write(vkf_program *p, uint32_t slot, const vkf_dims *dims, c
     VKF_TRY(write_stored(p, s, place, 0, data));
   else if (p->packings[slot].layout != VKF_LAYOUT_W_ROWS)
     VKF_TRY(write_packed(p, &p->packings[slot], s, place, data));
-  else if (s->rank == 2 && !vkf_slot_packed(s))
+  else if (s->rank == 2 && !vkf_slot_is_packed(s))
     VKF_TRY(write_covered(place, s, dims, data));
   else
     VKF_TRY(
@@ -123,7 +123,7 @@ static vkf_status read_slot(vkf_program *p, const vkf_slot *s, const vkop_place 
   uint64_t actual = vkf_slot_elements_at(s, dims);
   char *all = NULL, *stored = NULL;
   if (!actual) goto done;
-  if (vkf_slot_packed(s)) {
+  if (vkf_slot_is_packed(s)) {
     VKF_TRY(vkf_gpu_buffer_read(vkf_vkop_place_buffer(place), place->offset, data, actual * vkf_dtype_bytes(s->dtype)));
   } else {
     uint64_t bytes = vkf_slot_elements(s) * vkf_dtype_bytes(s->dtype);

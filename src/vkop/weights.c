@@ -82,8 +82,19 @@ static vkf_status place_shards(vkf_weights *w, uint64_t align) {
   return VKF_OK;
 }
 
-/* Cuts weights and places all shards; creates the pools. */
-static vkf_status place_weights(vkf_weights *w) {
+static bool is_stored_as(const vkf_weights *w, const vkf_weights *other) {
+  if (w->n != other->n) return false;
+  for (uint32_t i = 0; i < w->n; i++) {
+    const vkf_weight_packing *a = &w->packings[i], *b = &other->packings[i];
+    if (a->layout != b->layout || a->columns != b->columns || a->k_align != b->k_align || a->format != b->format)
+      return false;
+    if (memcmp(w->infos[i].shape, other->infos[i].shape, sizeof w->infos[i].shape) != 0) return false;
+  }
+  return true;
+}
+
+/* Cuts weights and places all shards; creates the pools, in the memory of `same` (or NULL) if that can be. */
+static vkf_status place_weights(vkf_weights *w, const vkf_weights *same, bool *shared) {
   vkf_gpu_device *device = w->backend->device;
   const uint64_t align = VKF_MAX(VKF_PLACE_ALIGNMENT, vkf_gpu_device_caps(device)->storage_offset_alignment);
   uint64_t most = VKF_MIN(POOL_BYTES, vkf_vkop_pools_limit(device));
@@ -91,7 +102,9 @@ static vkf_status place_weights(vkf_weights *w) {
   for (uint32_t i = 0; i < w->n; i++) most = VKF_MAX(most, shard_bytes(w, i, w->shards[w->first_shard[i]].rows, align));
   vkf_vkop_pools_init(&w->pools, NULL, device, "weights", VKF_GPU_MEMORY_WEIGHTS, most);
   VKF_CALL(place_shards(w, align));
-  VKF_CALL(vkf_vkop_pools_make(&w->pools));
+  *shared = same && is_stored_as(w, same);
+  if (*shared) VKF_CALL(vkf_vkop_pools_share(&w->pools, &same->pools, shared));
+  if (!*shared) VKF_CALL(vkf_vkop_pools_make(&w->pools));
   for (uint32_t p = 0; p < w->first_shard[w->n]; p++) vkf_vkop_pools_find(&w->pools, &w->shards[p].place);
   return VKF_OK;
 }
@@ -319,8 +332,9 @@ vkf_status vkf_vkop_weights_create(vkf_backend *backend, const vkf_weight_source
     w->infos[i] = source->infos[i];
     w->packings[i] = choose_packing(b, &w->infos[i], forced);
   }
-  VKF_TRY(place_weights(w));
-  VKF_TRY(upload_weights(w, source));
+  bool shared = false;
+  VKF_TRY(place_weights(w, source->same, &shared));
+  if (!shared) VKF_TRY(upload_weights(w, source));
 done:
   if (st) vkf_vkop_weights_destroy(&w);
   *out = w;

@@ -183,6 +183,90 @@ static void test_weights_leave_with_the_model(void **state) {
              TURNS, weights);
 }
 
+/* What a model makes of a sentence, in `text` [size]. */
+static void translate(vkf_model *model, char *text, size_t size) {
+  static const char *const texts[] = {"The cat sat on the mat because it was tired."};
+  vkf_session *session = NULL;
+  vkf_result *result = NULL;
+  assert_int_equal(vkf_session_create(model, NULL, &session), VKF_OK);
+  assert_int_equal(vkf_session_translate(session, texts, 1, NULL, &result), VKF_OK);
+  snprintf(text, size, "%s", vkf_result_text(result, 0));
+  vkf_result_destroy(&result);
+  vkf_session_destroy(&session);
+}
+
+/* A model on a device of another context, which has the weights of the first; that one is closed before. */
+static void test_weights_are_shared(void **state) {
+  driver *d = *state;
+  driver other;
+  vkf_model *first = NULL, *second = NULL;
+  vkf_model_info info;
+  char expected[256], found[256];
+  driver_open(&other);
+  driver_ok(d, vkf_model_open(d->device, SHIPPED, &first));
+  translate(first, expected, sizeof expected);
+  vkf_model_info_init(&info);
+  driver_ok(d, vkf_model_get_info(first, &info));
+  const long weights = (long)(info.device_bytes / (uint64_t)sysconf(_SC_PAGESIZE)), before = resident();
+  const vkf_model_params params = {VKF_MODEL_PARAMS_INIT, .weights_of = first};
+  driver_ok(&other, vkf_model_open_with(other.device, SHIPPED, &params, &second));
+  const long taken = resident() - before;
+  if (before > 0 && taken > weights / 2)
+    fail_msg("%ld pages for a second model, whose weights take %ld", taken, weights);
+  vkf_model_close(&first);
+  translate(second, found, sizeof found);
+  assert_string_equal(found, expected);
+  vkf_model_close(&second);
+  driver_close(&other);
+}
+
+/* The file of the shipped model with another last number is another model. */
+static void test_weights_of_another_model_are_not(void **state) {
+  driver *d = *state;
+  folder f;
+  vkf_model *first = NULL, *second = NULL;
+  vkf_model_info info;
+  read_folder(d, SHIPPED, shipped, VKF_COUNT(shipped), &f);
+  vkf_memory_file *file = &f.files[2];
+  assert_string_equal(file->name, "model.safetensors");
+  unsigned char *changed = malloc(file->bytes);
+  assert_non_null(changed);
+  memcpy(changed, file->data, file->bytes);
+  changed[file->bytes - 2] ^= 1;
+  driver_ok(d, vkf_model_open_memory(d->device, f.files, f.n, NULL, &first));
+  vkf_model_info_init(&info);
+  driver_ok(d, vkf_model_get_info(first, &info));
+  file->data = changed;
+  const vkf_model_params params = {VKF_MODEL_PARAMS_INIT, .weights_of = first};
+  const long weights = (long)(info.device_bytes / (uint64_t)sysconf(_SC_PAGESIZE)), before = resident();
+  driver_ok(d, vkf_model_open_memory(d->device, f.files, f.n, &params, &second));
+  const long taken = resident() - before;
+  if (before > 0 && taken < weights / 2)
+    fail_msg("%ld pages for another model, whose weights take %ld", taken, weights);
+  vkf_model_close(&first);
+  vkf_model_close(&second);
+  free(changed);
+  finish_folder(&f);
+}
+
+/* Nor those that are stored otherwise, even in as many bytes. */
+static void test_weights_in_another_format_are_not(void **state) {
+  driver *d = *state;
+  vkf_model *halves = NULL, *model = NULL;
+  char text[2][256];
+  driver_ok(d, vkf_model_open_with(d->device, SHIPPED,
+                                   &(vkf_model_params){VKF_MODEL_PARAMS_INIT, .weights = VKF_STORAGE_F16}, &halves));
+  for (int i = 0; i < 2; i++) {
+    const vkf_model_params params = {VKF_MODEL_PARAMS_INIT, .weights = VKF_STORAGE_BF16,
+                                     .weights_of = i ? halves : NULL};
+    driver_ok(d, vkf_model_open_with(d->device, SHIPPED, &params, &model));
+    translate(model, text[i], sizeof text[i]);
+    vkf_model_close(&model);
+  }
+  vkf_model_close(&halves);
+  assert_string_equal(text[1], text[0]);
+}
+
 /* ---- errors ------------------------------------------------------------------------------------------------------ */
 
 static void expect(const driver *d, const vkf_memory_file *files, size_t n, vkf_status status, const char *words) {
@@ -233,4 +317,6 @@ static void test_errors_name_the_file(void **state) {
 
 DRIVER_MAIN(DRIVER_TEST(test_the_ids_of_the_folder), DRIVER_TEST(test_files_that_are_read_later),
             DRIVER_TEST(test_no_file_is_copied), DRIVER_TEST(test_weights_take_large_pages),
-            DRIVER_TEST(test_weights_leave_with_the_model), DRIVER_TEST(test_errors_name_the_file))
+            DRIVER_TEST(test_weights_leave_with_the_model), DRIVER_TEST(test_weights_are_shared),
+            DRIVER_TEST(test_weights_of_another_model_are_not), DRIVER_TEST(test_weights_in_another_format_are_not),
+            DRIVER_TEST(test_errors_name_the_file))

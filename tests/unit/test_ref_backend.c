@@ -88,7 +88,7 @@ static void load(void *user, uint32_t index, uint32_t first, uint32_t n, float *
 }
 
 static const vkf_weight_info infos[] = {{"table", 2, {9, 3 * D}, VKF_WEIGHT_TABLE, VKF_FORMAT_F32}};
-static const vkf_weight_source source = {NULL, 1, infos, load, NULL, NULL, NULL};
+static const vkf_weight_source source = {.n_weights = 1, .infos = infos, .load = load};
 static const int32_t tokens[R][LENGTH] = {{0, 4, 8, 2, 2, 7}, {5, 1, 3, 3, 6, 0}};
 
 /* The whole length at once, or a token a step: out [R][LENGTH][D]. */

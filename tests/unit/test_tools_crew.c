@@ -18,6 +18,7 @@
 static int n_begun, n_opened, n_closed;
 static bool context_fails, model_fails;
 static char models[MAX_WORKERS];
+static const vkf_model *given; /* whose weights the last model that was opened may have */
 static pthread_mutex_t counters = PTHREAD_MUTEX_INITIALIZER;
 
 vkf_status tool_session_begin_copy(tool_session *copy, const tool_session *first, const tool_args *args) {
@@ -29,11 +30,12 @@ vkf_status tool_session_begin_copy(tool_session *copy, const tool_session *first
   return vkf_context_create(NULL, &copy->context);
 }
 
-vkf_status tool_session_open_copy(tool_session *copy, const char *device, const char *folder) {
+vkf_status tool_session_open_copy(tool_session *copy, const vkf_model *first, const char *device, const char *folder) {
   (void)device;
   (void)folder;
   pthread_mutex_lock(&counters);
   const int own = ++n_opened;
+  given = first;
   pthread_mutex_unlock(&counters);
   if (model_fails) return VKF_ERROR_DEVICE_MEMORY;
   copy->run = (vkf_session *)(void *)&models[own];
@@ -207,8 +209,9 @@ static batch_notes shared_out(tool_batches batches, const char *const *texts, si
   static const uint64_t numbers[] = {0, 1, 2, 3, 4};
   static const tool_args args = {.command = &command, .workers = 2};
   batch_notes notes = {0};
-  tool_session first = {.run = (vkf_session *)(void *)&models[0]};
+  tool_session first = {.run = (vkf_session *)(void *)&models[0], .model = (vkf_model *)(void *)&models[0]};
   tool_crew crew = {.args = &args, .folder = "", .first = &first, .most = 2};
+  given = NULL;
   batches.run = note;
   batches.user = &notes;
   assert_int_equal(tool_batches_run(&batches, &crew, texts, numbers, n), VKF_OK);
@@ -226,6 +229,7 @@ static void test_texts_are_shared_out(void **state) {
     const batch_notes two = shared_out((tool_batches){.size = 8, .spreads = true}, texts, n);
     assert_int_equal(two.n[0], (n + 1) / 2);
     assert_int_equal(two.n[1], n / 2);
+    assert_ptr_equal(given, n > 1 ? &models[0] : NULL);
   }
 }
 
