@@ -29,10 +29,10 @@ void tool_batches_finish(tool_batches *b) {
   b->n = b->n_results = 0;
 }
 
-/* Where in the order text j of batch i is: batches of like length are side by side, and those that spread are dealt
- * out, so that each has long and short ones. */
+/* Where in the order text j of batch i is. Batches have texts of like length. Where each worker has just one, texts are
+ * dealt out instead, so that each has long and short ones. */
 static size_t place(const tool_batches *b, size_t i, size_t j) {
-  return b->spreads ? j * b->n_results + i : i * b->each + j;
+  return b->deals ? j * b->n_results + i : i * b->each + j;
 }
 
 /* On any thread: changes its own result alone. */
@@ -59,6 +59,7 @@ vkf_status tool_batches_run(tool_batches *b, tool_crew *crew, const char *const 
   size_t n_batches = b->size ? (n + b->size - 1) / b->size : 1;
   if (n_batches > 1 || b->spreads)
     n_batches = (n_batches + crew->most - 1) / crew->most * crew->most; /* as much for each worker */
+  b->deals = b->spreads && n_batches == crew->most;
   b->each = (n + n_batches - 1) / n_batches;
   b->sorted = calloc(n, sizeof *b->sorted);
   b->found = calloc(n, sizeof *b->found);
@@ -77,6 +78,6 @@ vkf_status tool_batches_run(tool_batches *b, tool_crew *crew, const char *const 
 const vkf_result *tool_batches_find(const tool_batches *b, size_t i, size_t *row) {
   if (i >= b->n) return NULL; /* no memory for the call */
   const size_t at = b->found[i];
-  *row = b->spreads ? at / b->n_results : at % b->each;
-  return b->results[b->spreads ? at % b->n_results : at / b->each];
+  *row = b->deals ? at / b->n_results : at % b->each;
+  return b->results[b->deals ? at % b->n_results : at / b->each];
 }

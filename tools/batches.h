@@ -1,5 +1,5 @@
-/* batches: the texts of one call in batches, of texts of like length where nothing else is asked for, which a crew of
- * workers does.
+/* batches: the texts of one call in batches, which a crew of workers does: of texts of like length, or, where each
+ * worker has one batch, with the same work for each.
  *
  * Whatever the batches are and whoever does them, a text has the same result.
  */
@@ -17,9 +17,10 @@ typedef struct tool_batches {
   void *user;
   size_t size;      /* texts of a batch; 0: all of the call */
   bool keeps_order; /* texts are not sorted by length */
-  bool spreads;     /* every worker gets a batch, even if all texts would fit into one, and long texts as others do */
+  bool spreads;     /* every worker gets a batch, even if all texts would fit into one */
   /* batches.c's own: the texts of the call in the order of batches, where each of them is, and what the batches of
    * `each` texts gave */
+  bool deals;
   struct tool_batch_text *sorted;
   size_t *found, n, each, n_results;
   vkf_result **results;

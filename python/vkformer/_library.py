@@ -177,6 +177,7 @@ class ModelParams(_Sized):
         ("kv_cache", c_int),
         ("on_progress", ProgressFn),
         ("user", c_void_p),
+        ("weights_of", c_void_p),
     ]
 
 

@@ -16,10 +16,12 @@ static vkf_status out_of_memory(vkf_gpu_buffer *buffer, const char *why) {
                       (unsigned long long)device->root->now_bytes, why);
 }
 
-VkResult vkf_gpu_buffer_create_handle(vkf_gpu_buffer *buffer, const void *more) {
+static VkResult create_handle(vkf_gpu_buffer *buffer) {
   vkf_gpu_device *device = buffer->device;
+  const VkExternalMemoryBufferCreateInfo ours = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
+                                                 .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT};
   VkBufferCreateInfo info = {.sType = VK_STRUCTURE_TYPE_BUFFER_CREATE_INFO,
-                             .pNext = more,
+                             .pNext = buffer->host ? &ours : NULL,
                              .size = buffer->bytes,
                              .usage = VK_BUFFER_USAGE_STORAGE_BUFFER_BIT | VK_BUFFER_USAGE_UNIFORM_TEXEL_BUFFER_BIT |
                                       VK_BUFFER_USAGE_INDIRECT_BUFFER_BIT | VK_BUFFER_USAGE_TRANSFER_SRC_BIT |
@@ -29,7 +31,8 @@ VkResult vkf_gpu_buffer_create_handle(vkf_gpu_buffer *buffer, const void *more) 
   return device->vk.CreateBuffer(device->handle, &info, NULL, &buffer->handle);
 }
 
-void vkf_gpu_buffer_release(vkf_gpu_buffer *buffer) {
+/* The handle and the memory are gone, as if they had never been made. */
+static void release(vkf_gpu_buffer *buffer) {
   vkf_gpu_device *device = buffer->device;
   if (buffer->handle) device->vk.DestroyBuffer(device->handle, buffer->handle, NULL);
   if (buffer->memory) device->vk.FreeMemory(device->handle, buffer->memory, NULL); /* unmaps, too */
@@ -38,6 +41,13 @@ void vkf_gpu_buffer_release(vkf_gpu_buffer *buffer) {
   buffer->mapped = NULL;
   buffer->allocated_bytes = 0;
   vkf_gpu_large_pages_free(buffer);
+}
+
+/* The buffer in memory of ours, which it has. */
+static bool create_in_ours(vkf_gpu_buffer *buffer) {
+  if (create_handle(buffer) == VK_SUCCESS && vkf_gpu_large_pages_bind(buffer)) return true;
+  release(buffer);
+  return false;
 }
 
 static VkResult allocate_of_type(vkf_gpu_buffer *buffer, uint64_t bytes, uint32_t type) {
@@ -97,7 +107,7 @@ static vkf_status create_with_memory(vkf_gpu_buffer *buffer, vkf_gpu_memory memo
   vkf_gpu_device *device = buffer->device;
   bool mapped = false;
   uint64_t offset = 0;
-  const VkResult r = vkf_gpu_buffer_create_handle(buffer, NULL);
+  const VkResult r = create_handle(buffer);
   if (r == VK_ERROR_OUT_OF_DEVICE_MEMORY) return out_of_memory(buffer, vkf_gpu_result_name(r));
   VKF_CALL(vkf_gpu_device_result(device, r, "vkCreateBuffer"));
   VKF_CALL(allocate(buffer, memory, &mapped, &offset));
@@ -147,7 +157,7 @@ vkf_status vkf_gpu_buffer_create(vkf_gpu_device *device, const char *name, vkf_g
   vkf_status st = VKF_OK;
   *out = NULL;
   VKF_TRY(begin(device, name, bytes, out));
-  if (!vkf_gpu_large_pages_take(*out, memory)) VKF_TRY(create_with_memory(*out, memory));
+  if (!vkf_gpu_large_pages_map(*out, memory) || !create_in_ours(*out)) VKF_TRY(create_with_memory(*out, memory));
   end(*out);
 done:
   if (st != VKF_OK) vkf_gpu_buffer_destroy(out);
@@ -157,7 +167,7 @@ done:
 vkf_status vkf_gpu_buffer_share(vkf_gpu_device *device, const vkf_gpu_buffer *of, vkf_gpu_buffer **out) {
   *out = NULL;
   const vkf_status st = begin(device, of->name, of->bytes, out);
-  if (st == VKF_OK && vkf_gpu_large_pages_join(*out, of))
+  if (st == VKF_OK && vkf_gpu_large_pages_join(*out, of) && create_in_ours(*out))
     end(*out);
   else
     vkf_gpu_buffer_destroy(out);
@@ -171,7 +181,7 @@ void vkf_gpu_buffer_destroy(vkf_gpu_buffer **buffer) {
   vkf_gpu_device *device = it->device;
   vkf_gpu_queue_drain(device);
   if (it->is_counted) device->root->now_bytes -= it->allocated_bytes;
-  vkf_gpu_buffer_release(it);
+  release(it);
   device->n_buffers--;
   vkf_env_free(device->env, it->name);
   vkf_env_free(device->env, it);

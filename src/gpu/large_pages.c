@@ -47,8 +47,8 @@ static void *map(uint64_t bytes) {
   return at + before;
 }
 
-/* The driver's memory object of the mapping, bound to the buffer. */
-static VkResult import(vkf_gpu_buffer *buffer, vkf_gpu_memory memory) {
+/* The driver's memory object of the mapping, bound to the buffer, and mapped. */
+static VkResult import(vkf_gpu_buffer *buffer) {
   vkf_gpu_device *device = buffer->device;
   VkMemoryHostPointerPropertiesEXT found = {.sType = VK_STRUCTURE_TYPE_MEMORY_HOST_POINTER_PROPERTIES_EXT};
   VkMemoryRequirements need;
@@ -57,7 +57,7 @@ static VkResult import(vkf_gpu_buffer *buffer, vkf_gpu_memory memory) {
   if (r != VK_SUCCESS) return r;
   device->vk.GetBufferMemoryRequirements(device->handle, buffer->handle, &need);
   const uint32_t type = vkf_gpu_memory_type(&device->memory_properties, need.memoryTypeBits & found.memoryTypeBits,
-                                            device->caps.kind, memory);
+                                            device->caps.kind, VKF_GPU_MEMORY_WEIGHTS);
   if (type == UINT32_MAX || need.size > buffer->host_bytes) return VK_ERROR_FEATURE_NOT_PRESENT;
   const VkPhysicalDeviceMemoryProperties *properties = &device->memory_properties;
   if (buffer->host_bytes > properties->memoryHeaps[properties->memoryTypes[type].heapIndex].size)
@@ -78,19 +78,9 @@ static VkResult import(vkf_gpu_buffer *buffer, vkf_gpu_memory memory) {
   buffer->allocated_bytes = need.size;
   return r;
 }
-
-/* The handle and memory of a buffer whose mapping is there. */
-static bool make(vkf_gpu_buffer *buffer, vkf_gpu_memory memory) {
-  const VkExternalMemoryBufferCreateInfo ours = {.sType = VK_STRUCTURE_TYPE_EXTERNAL_MEMORY_BUFFER_CREATE_INFO,
-                                                 .handleTypes = VK_EXTERNAL_MEMORY_HANDLE_TYPE_HOST_ALLOCATION_BIT_EXT};
-  atomic_fetch_add(&end_of(buffer)->n_buffers, 1);
-  if (vkf_gpu_buffer_create_handle(buffer, &ours) == VK_SUCCESS && import(buffer, memory) == VK_SUCCESS) return true;
-  vkf_gpu_buffer_release(buffer);
-  return false;
-}
 #endif
 
-bool vkf_gpu_large_pages_take(vkf_gpu_buffer *buffer, vkf_gpu_memory memory) {
+bool vkf_gpu_large_pages_map(vkf_gpu_buffer *buffer, vkf_gpu_memory memory) {
 #ifdef MADV_HUGEPAGE
   const vkf_gpu_device *device = buffer->device;
   const vkf_gpu_faults *faults = &device->root->faults; /* of the driver's memory */
@@ -100,7 +90,8 @@ bool vkf_gpu_large_pages_take(vkf_gpu_buffer *buffer, vkf_gpu_memory memory) {
   buffer->host = map(buffer->host_bytes);
   if (!buffer->host) return false;
   if (buffer->bytes >= LARGE_PAGE) madvise(buffer->host, buffer->host_bytes, MADV_HUGEPAGE); /* a hint */
-  return make(buffer, memory);
+  end_of(buffer)->n_buffers = 1;
+  return true;
 #else
   (void)buffer, (void)memory;
   return false;
@@ -108,13 +99,18 @@ bool vkf_gpu_large_pages_take(vkf_gpu_buffer *buffer, vkf_gpu_memory memory) {
 }
 
 bool vkf_gpu_large_pages_join(vkf_gpu_buffer *buffer, const vkf_gpu_buffer *of) {
-#ifdef MADV_HUGEPAGE
   if (!buffer->device->has_large_pages || !of->host) return false;
   buffer->host = of->host;
   buffer->host_bytes = of->host_bytes;
-  return make(buffer, VKF_GPU_MEMORY_WEIGHTS);
+  atomic_fetch_add(&end_of(buffer)->n_buffers, 1);
+  return true;
+}
+
+bool vkf_gpu_large_pages_bind(vkf_gpu_buffer *buffer) {
+#ifdef MADV_HUGEPAGE
+  return import(buffer) == VK_SUCCESS;
 #else
-  (void)buffer, (void)of;
+  (void)buffer;
   return false;
 #endif
 }

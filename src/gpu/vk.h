@@ -338,18 +338,14 @@ struct vkf_gpu_buffer {
   uint64_t host_bytes; /* of it */
 };
 
-/* buffer->handle; more: the rest of the chain of VkBufferCreateInfo. */
-VkResult vkf_gpu_buffer_create_handle(vkf_gpu_buffer *buffer, const void *more);
-/* The handle and the memory are gone, as if they had never been made. */
-void vkf_gpu_buffer_release(vkf_gpu_buffer *buffer);
-
 /* Is the device made with the extension that large_pages.c uses? */
 bool vkf_gpu_large_pages_wanted(const vkf_caps *caps, const vkf_gpu_extensions *offered);
-/* The handle and memory of a buffer of weights, mapped, in large pages. false: it has neither, and the driver's memory
- * will do. */
-bool vkf_gpu_large_pages_take(vkf_gpu_buffer *buffer, vkf_gpu_memory memory);
-/* The same in the memory of another buffer, of any device. false: one of the two cannot. */
+/* Memory of ours for a buffer of weights that has no handle yet. false: it has none, and the driver's will do. */
+bool vkf_gpu_large_pages_map(vkf_gpu_buffer *buffer, vkf_gpu_memory memory);
+/* The same memory as another buffer has, of any device. */
 bool vkf_gpu_large_pages_join(vkf_gpu_buffer *buffer, const vkf_gpu_buffer *of);
+/* The driver's memory object of it, bound to the handle and mapped. false: the driver will not. */
+bool vkf_gpu_large_pages_bind(vkf_gpu_buffer *buffer);
 /* After the driver has let go of it. */
 void vkf_gpu_large_pages_free(vkf_gpu_buffer *buffer);
 

@@ -190,7 +190,7 @@ static void test_a_failure_of_the_first_ends_the_work(void **state) {
 /* Of each batch, by its first text: how many it has, and its texts as one. */
 typedef struct batch_notes {
   size_t n[8];
-  char texts[8][16];
+  char texts[8][40];
 } batch_notes;
 
 static vkf_status note(void *user, vkf_session *session, const char *const *texts, const uint64_t *numbers, size_t n,
@@ -206,7 +206,7 @@ static vkf_status note(void *user, vkf_session *session, const char *const *text
 }
 
 static batch_notes shared_out(tool_batches batches, const char *const *texts, size_t n) {
-  static const uint64_t numbers[] = {0, 1, 2, 3, 4};
+  static const uint64_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 7};
   static const tool_args args = {.command = &command, .workers = 2};
   batch_notes notes = {0};
   tool_session first = {.run = (vkf_session *)(void *)&models[0], .model = (vkf_model *)(void *)&models[0]};
@@ -233,16 +233,18 @@ static void test_texts_are_shared_out(void **state) {
   }
 }
 
-/* Batches have texts of like length, and those that spread have long and short ones. */
+/* Batches have texts of like length, but where each worker has one, they have long and short ones. */
 static void test_long_texts_are_dealt_out(void **state) {
   (void)state;
-  static const char *const texts[] = {"a", "bb", "ccccc", "dddd"};
-  const batch_notes alike = shared_out((tool_batches){.size = 2}, texts, 4),
-                    dealt = shared_out((tool_batches){.size = 4, .spreads = true}, texts, 4);
-  assert_string_equal(alike.texts[2], "cccccdddd");
-  assert_string_equal(alike.texts[1], "bba");
-  assert_string_equal(dealt.texts[2], "cccccbb");
-  assert_string_equal(dealt.texts[3], "dddda");
+  static const char *const texts[] = {"a", "bb", "hhhhhhhh", "ggggggg", "cccc", "ffffff", "eeeee", "ddd"};
+  const batch_notes alike = shared_out((tool_batches){.size = 4}, texts, 8),
+                    dealt = shared_out((tool_batches){.size = 8, .spreads = true}, texts, 8),
+                    many = shared_out((tool_batches){.size = 2, .spreads = true}, texts, 8);
+  assert_string_equal(alike.texts[2], "hhhhhhhhgggggggffffffeeeee");
+  assert_string_equal(dealt.texts[2], "hhhhhhhhffffffccccbb");
+  assert_string_equal(dealt.texts[3], "gggggggeeeeeddda");
+  assert_string_equal(many.texts[2], "hhhhhhhhggggggg");
+  assert_string_equal(many.texts[1], "bba");
 }
 
 int main(void) {
