@@ -44,9 +44,6 @@
 #define KEY(row, d) LOAD(k4, FIRST(1) + (row) * (KEY_WIDTH / 4) + (d))
 #define VALUE(row, d) LOAD(v4, FIRST(2) + (row) * (VALUE_WIDTH / 4) + (d))
 vec4 query(uint i) { return vec4(q_data[i], q_data[i + 1], q_data[i + 2], q_data[i + 3]); }
-float products(vec4 a, vec4 b, float sum) {
-  return mad(a.w, b.w, mad(a.z, b.z, mad(a.y, b.y, mad(a.x, b.x, sum))));
-}
 #else
 #define STEP 1
 #define PIECE float

@@ -53,8 +53,7 @@ void load_row(uint i, Place me, uint lane) {
 
 // Of key u, with every row: the products of this lane's columns.
 void add_products(uint i, uint u, uint c, vec4 b) {
-  const vec4 a = q[i * MAX_CHUNKS + c];
-  score[i * MAX_TN + u] = mad(a.w, b.w, mad(a.z, b.z, mad(a.y, b.y, mad(a.x, b.x, score[i * MAX_TN + u]))));
+  score[i * MAX_TN + u] = products(q[i * MAX_CHUNKS + c], b, score[i * MAX_TN + u]);
 }
 void score_piece(uint u, uint c, uint piece) {
   vec4 b = vec4(0.0);

@@ -46,7 +46,7 @@ void main() {
       [[unroll]] for (uint d = 0; d < KEY_WIDTH / 4; d++) {
         const vec4 a = subgroupShuffle(q[d / SUBGROUP_SIZE], d % SUBGROUP_SIZE);
         const vec4 b = LOAD(k4, FIRST(1) + own * (KEY_WIDTH / 4) + d);
-        sum = mad(a.w, b.w, mad(a.z, b.z, mad(a.y, b.y, mad(a.x, b.x, sum))));
+        sum = products(a, b, sum);
       }
       score[i] = scaled(me, min(s, end - 1), sum);
       rows[i] = sees(me, s) && is_key(score[i]) ? own : VKF_ABSENT;

@@ -102,7 +102,7 @@ void clear_scores(uint i) {
 
 // Four columns of a slice.
 void add_products(uint e, vec4 a, vec4 key) {
-  score[e] = mad(a.w, key.w, mad(a.z, key.z, mad(a.y, key.y, mad(a.x, key.x, score[e]))));
+  score[e] = products(a, key, score[e]);
 }
 void multiply_row(uint i, vec4 a) {
 #define ADD_PRODUCTS(n) add_products(i * MAX_BLOCKS + (n), a, b[n])

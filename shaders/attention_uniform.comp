@@ -28,13 +28,6 @@ float top = LOWEST, total = 0.0;
 
 const uint AT_ONCE = 2; // keys
 
-vec2 two_of(uint64_t pair) { return vec2(uintBitsToFloat(uint(pair)), uintBitsToFloat(uint(pair >> 32))); }
-
-// sum + the products of four columns, one after the other.
-float products(vec4 a, vec4 b, float sum) {
-  return mad(a.w, b.w, mad(a.z, b.z, mad(a.y, b.y, mad(a.x, b.x, sum))));
-}
-
 void raise(float risen) {
   const float factor = risen == top ? 1.0 : exp_below(top - risen);
   top = risen;
@@ -142,7 +135,7 @@ void main() {
   const uint qi = at[0].x + row * p.q_stride + p.q_column + me.head * KEY_WIDTH;
   if ((p.q_stride | p.q_column) % 2 == 0) { // gathers, too, take as long for 64 bits a lane as for 32
     [[unroll]] for (uint d = 0; d < KEY_WIDTH / 4; d++)
-      q[d] = vec4(two_of(q_pairs[qi / 2 + 2 * d]), two_of(q_pairs[qi / 2 + 2 * d + 1]));
+      q[d] = vec4(pair_of_word(q_pairs[qi / 2 + 2 * d]), pair_of_word(q_pairs[qi / 2 + 2 * d + 1]));
   } else {
     [[unroll]] for (uint d = 0; d < KEY_WIDTH / 4; d++) {
       const uint i = qi + 4 * d;

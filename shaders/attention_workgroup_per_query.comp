@@ -54,10 +54,7 @@ void main() {
       own_row = key_row(me, s0 + lane);
       const uint ki = FIRST(1) + own_row * (KEY_WIDTH / 4);
       float sum = 0.0;
-      for (uint d = 0; d < KEY_WIDTH / 4; d++) {
-        const vec4 a = q4[d], b = LOAD(k4, ki + d);
-        sum = mad(a.w, b.w, mad(a.z, b.z, mad(a.y, b.y, mad(a.x, b.x, sum))));
-      }
+      for (uint d = 0; d < KEY_WIDTH / 4; d++) sum = products(q4[d], LOAD(k4, ki + d), sum);
       score = scaled(me, s0 + lane, sum);
       if (!is_key(score)) own_row = VKF_ABSENT;
     }

@@ -123,9 +123,14 @@ uint bias_at(Place a, uint s) {
   return at[4].x + i;
 }
 
+// sum + the products of four columns of a query and a key, one after the other.
+float products(vec4 a, vec4 b, float sum) {
+  return mad(a.w, b.w, mad(a.z, b.z, mad(a.y, b.y, mad(a.x, b.x, sum))));
+}
+
 // The score from the sum of products: scaled, capped, with the additive bias.
-float scaled(Place a, uint s, float products) {
-  float x = products, factor = flushed(p.scale);
+float scaled(Place a, uint s, float sum) {
+  float x = sum, factor = flushed(p.scale);
   if (SOFTCAP != 0) {
     x = tanh_f32(quotient(mul(x, factor), uintBitsToFloat(SOFTCAP)));
     factor = uintBitsToFloat(SOFTCAP);

@@ -13,6 +13,8 @@ uint64_t word_of_pair(vec2 pair) {
   return low | high << 32;
 }
 
+vec2 pair_of_word(uint64_t word) { return vec2(uintBitsToFloat(uint(word)), uintBitsToFloat(uint(word >> 32))); }
+
 void store2(uint row, uint column, uint width, vec2 value) {
   out_pairs[(at[OUT].x + row * width + column) / 2] = word_of_pair(value);
 }
