@@ -40,21 +40,21 @@ static vkf_status create_handle(vkf_gpu_device *device, const vkf_gpu_adapter *a
   vkf_gpu_features_link(&features, device->caps.api_version, &offered);
   vkf_gpu_features_from_caps(&features, &device->caps);
 
-  size_t n_names = vkf_gpu_features_extensions(&device->caps, &offered, names);
-  device->has_large_pages = vkf_gpu_large_pages_wanted(&device->caps, &offered);
-  if (device->has_large_pages) names[n_names++] = VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME;
+  device->has_large_pages = vkf_gpu_large_pages_wanted(&device->caps) &&
+                            vkf_gpu_extensions_have(&offered, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
 
   const float priority = 1;
   VkDeviceQueueCreateInfo queue = {.sType = VK_STRUCTURE_TYPE_DEVICE_QUEUE_CREATE_INFO,
                                    .queueFamilyIndex = adapter->queue_family,
                                    .queueCount = 1,
                                    .pQueuePriorities = &priority};
-  VkDeviceCreateInfo info = {.sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
-                             .pNext = &features.core,
-                             .queueCreateInfoCount = 1,
-                             .pQueueCreateInfos = &queue,
-                             .enabledExtensionCount = (uint32_t)n_names,
-                             .ppEnabledExtensionNames = names};
+  VkDeviceCreateInfo info = {
+      .sType = VK_STRUCTURE_TYPE_DEVICE_CREATE_INFO,
+      .pNext = &features.core,
+      .queueCreateInfoCount = 1,
+      .pQueueCreateInfos = &queue,
+      .enabledExtensionCount = (uint32_t)vkf_gpu_features_extensions(&device->caps, &offered, names),
+      .ppEnabledExtensionNames = names};
   const bool alone = vkf_gpu_compile_begin(&device->caps);
   VkResult r = vk->CreateDevice(adapter->handle, &info, NULL, &device->handle);
   vkf_gpu_compile_end(alone);

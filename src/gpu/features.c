@@ -17,6 +17,7 @@ typedef enum feature_extension {
   EXT_COOPMAT,
   EXT_INTEGER_DOT,
   EXT_EXECUTABLES,
+  EXT_HOST_MEMORY,
   EXT_PORTABILITY
 } feature_extension;
 
@@ -32,11 +33,11 @@ static const struct {
     [EXT_COOPMAT] = {"VK_KHR_cooperative_matrix", 0},
     [EXT_INTEGER_DOT] = {VK_KHR_SHADER_INTEGER_DOT_PRODUCT_EXTENSION_NAME, VK_API_VERSION_1_3},
     [EXT_EXECUTABLES] = {VK_KHR_PIPELINE_EXECUTABLE_PROPERTIES_EXTENSION_NAME, 0},
+    [EXT_HOST_MEMORY] = {VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME, 0},
     [EXT_PORTABILITY] = {"VK_KHR_portability_subset", 0}, /* a device that offers it demands that it is enabled */
 };
 
-_Static_assert(VKF_COUNT(extension_rows) < VKF_GPU_MAX_EXTENSIONS, /* and one that device.c adds */
-               "room for all names");
+_Static_assert(VKF_COUNT(extension_rows) <= VKF_GPU_MAX_EXTENSIONS, "room for all names");
 
 static bool known(feature_extension extension, uint32_t version, const vkf_gpu_extensions *extensions) {
   uint32_t built_in = extension_rows[extension].built_in;
@@ -178,6 +179,7 @@ size_t vkf_gpu_features_extensions(const vkf_caps *caps, const vkf_gpu_extension
       [EXT_COOPMAT] = caps->coopmat,
       [EXT_INTEGER_DOT] = caps->integer_dot,
       [EXT_EXECUTABLES] = caps->pipeline_statistics,
+      [EXT_HOST_MEMORY] = vkf_gpu_large_pages_wanted(caps),
       [EXT_PORTABILITY] = true,
   };
   size_t n = 0;

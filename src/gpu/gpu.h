@@ -90,8 +90,7 @@ bool vkf_gpu_validation_enabled(const vkf_gpu_device *device);
 
 typedef enum vkf_gpu_memory {
   VKF_GPU_MEMORY_DEVICE,  /* activations: device-local; mapped where caps.host_visible says so */
-  VKF_GPU_MEMORY_WEIGHTS, /* the same, all of it written before it is read: in large pages where a CPU driver takes ours
-                           */
+  VKF_GPU_MEMORY_WEIGHTS, /* the same, written as a whole: in large pages where a CPU driver takes memory of ours */
   VKF_GPU_MEMORY_UPLOAD,  /* written by the host, read by kernels and indirect dispatches; always mapped, coherent */
   VKF_GPU_MEMORY_READBACK /* written by kernels, read by the host; always mapped, coherent, cached where that exists */
 } vkf_gpu_memory;
@@ -113,6 +112,7 @@ uint64_t vkf_gpu_buffer_held(const vkf_gpu_buffer *buffer);
 uint64_t vkf_gpu_buffer_address(const vkf_gpu_buffer *buffer);
 /* NULL if it is not mapped. Call vkf_gpu_buffer_touch() before reading or writing through it. */
 void *vkf_gpu_buffer_mapped(const vkf_gpu_buffer *buffer);
+
 typedef enum vkf_gpu_mode { VKF_GPU_READ = 1, VKF_GPU_WRITE = 2, VKF_GPU_READ_WRITE = 3 } vkf_gpu_mode;
 
 /* Tells the hazard log that the host is about to read or write [offset, offset + bytes) through the mapped pointer. */

@@ -22,12 +22,11 @@ typedef struct host_end {
   _Atomic uint32_t n_buffers;
 } host_end;
 
-bool vkf_gpu_large_pages_wanted(const vkf_caps *caps, const vkf_gpu_extensions *offered) {
+bool vkf_gpu_large_pages_wanted(const vkf_caps *caps) {
 #ifdef MADV_HUGEPAGE
-  return caps->kind == VKF_DEVICE_CPU && caps->host_visible &&
-         vkf_gpu_extensions_have(offered, VK_EXT_EXTERNAL_MEMORY_HOST_EXTENSION_NAME);
+  return caps->kind == VKF_DEVICE_CPU && caps->host_visible;
 #else
-  (void)caps, (void)offered;
+  (void)caps;
   return false;
 #endif
 }

@@ -338,8 +338,8 @@ struct vkf_gpu_buffer {
   uint64_t host_bytes; /* of it */
 };
 
-/* Is the device made with the extension that large_pages.c uses? */
-bool vkf_gpu_large_pages_wanted(const vkf_caps *caps, const vkf_gpu_extensions *offered);
+/* Does large_pages.c serve such a device, if it has VK_EXT_external_memory_host? */
+bool vkf_gpu_large_pages_wanted(const vkf_caps *caps);
 /* Memory of ours for a buffer of weights that has no handle yet. false: it has none, and the driver's will do. */
 bool vkf_gpu_large_pages_map(vkf_gpu_buffer *buffer, vkf_gpu_memory memory);
 /* The same memory as another buffer has, of any device. */
