@@ -82,8 +82,9 @@ static vkf_status place_shards(vkf_weights *w, uint64_t align) {
   return VKF_OK;
 }
 
+/* The reproducible mode stores what is tiny as 0. */
 static bool is_stored_as(const vkf_weights *w, const vkf_weights *other) {
-  if (w->n != other->n) return false;
+  if (w->n != other->n || w->backend->base.reproducible != other->backend->base.reproducible) return false;
   for (uint32_t i = 0; i < w->n; i++) {
     const vkf_weight_packing *a = &w->packings[i], *b = &other->packings[i];
     if (a->layout != b->layout || a->columns != b->columns || a->k_align != b->k_align || a->format != b->format)
