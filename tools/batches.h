@@ -18,8 +18,8 @@ typedef struct tool_batches {
   size_t size;      /* texts of a batch; 0: all of the call */
   bool keeps_order; /* texts are not sorted by length */
   bool spreads;     /* every worker gets a batch, even if all texts would fit into one */
-  /* batches.c's own: the texts of the call in the order of batches, where each of them is, and what the batches of
-   * `each` texts gave */
+  /* batches.c's own: whether long and short texts share a batch, the texts of the call in the order of batches, where
+   * each of them is, and what the batches of `each` texts gave */
   bool deals;
   struct tool_batch_text *sorted;
   size_t *found, n, each, n_results;

@@ -227,7 +227,8 @@ int tool_session_check_limits(const tool_args *args);
 int tool_session_open_device(tool_session *session, const char *device);
 int tool_session_open_model(tool_session *session, const char *folder);
 /* Another session of the same model and languages, which logs nothing: first its context, on the thread that opened the
- * first session (it may change the environment), then what is not open of the rest, on any thread. */
+ * first session (it may change the environment), then what is not open of the rest, on any thread, with the weights of
+ * `first` where devices can share them. */
 vkf_status tool_session_begin_copy(tool_session *copy, const tool_session *first, const tool_args *args);
 vkf_status tool_session_open_copy(tool_session *copy, const vkf_model *first, const char *device, const char *folder);
 /* Close the session, and only its device and model, and write the profile of the device that was asked for. exit_code,
