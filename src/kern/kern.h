@@ -239,7 +239,7 @@ void vkf_kern_pack(const vkf_weight_packing *p, uint32_t n, uint32_t k, vkf_form
 /* The order class for a device and run: ascending on CPU drivers. */
 vkf_order_class vkf_kern_order(const vkf_caps *caps, bool batch_invariant);
 
-#define VKF_MAX_CONSTANTS 24
+#define VKF_MAX_CONSTANTS 25 /* of the op that has most: VKF_C_* of attention */
 /* Specialization constants 0..n-1 that every kernel of this op shares (shaders/shared/constants.h); returns n. */
 uint32_t vkf_kern_constants(const vkf_variant *variant, const vkf_problem *problem,
                             uint32_t constants[VKF_MAX_CONSTANTS]);

@@ -72,7 +72,7 @@ void vkf_vkop_describe_attention(const vkf_node_view *view, vkf_dispatch *out) {
   out->constants[VKF_C_ATTENTION_MATRIX_M] = view->variant->matrix.m;
   out->constants[VKF_C_ATTENTION_MATRIX_N] = view->variant->matrix.n;
   out->constants[VKF_C_ATTENTION_MATRIX_K] = view->variant->matrix.k;
-  out->n_constants = VKF_C_ATTENTION_MATRIX_K + 1;
+  VKF_CONSTANTS_END(out, VKF_C_ATTENTION_MATRIX_K);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 
@@ -133,6 +133,6 @@ void vkf_vkop_describe_append(const vkf_node_view *view, vkf_dispatch *out) {
   out->constants[VKF_C_APPEND_IS_PACKED] = p->packed;
   out->constants[VKF_C_APPEND_ROTARY] = p->rotary;
   out->constants[VKF_C_APPEND_INTERLEAVED] = p->pairs == VKF_ROPE_INTERLEAVED;
-  out->n_constants = VKF_C_APPEND_INTERLEAVED + 1;
+  VKF_CONSTANTS_END(out, VKF_C_APPEND_INTERLEAVED);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }

@@ -12,6 +12,13 @@ _Static_assert(VKF_PUSH_OPERANDS <= VKF_MAX_OPERANDS, "shared/params.h and descr
 #define VKF_PUSH_FITS(type) \
   _Static_assert(sizeof(struct type) <= VKF_MAX_PUSH_BYTES - VKF_PUSH_OPERANDS * 8, "push constants of " #type)
 
+/* Ends the constants of a dispatch, of which `last` has the largest id. */
+#define VKF_CONSTANTS_END(out, last)                                                \
+  do {                                                                              \
+    _Static_assert((last) < VKF_MAX_CONSTANTS, #last " has no place in constants"); \
+    (out)->n_constants = (last) + 1;                                                \
+  } while (0)
+
 /* vkf_vkop_problem_<op>() from the node's parameters, p, and the actual sizes, dims. */
 #define VKF_PROBLEM(op, type, ...)                                                                                 \
   void vkf_vkop_problem_##op(const vkf_plan *plan, const vkf_node *node, const vkf_dims *dims, vkf_problem *out) { \

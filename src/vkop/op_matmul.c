@@ -44,7 +44,7 @@ void vkf_vkop_describe_matmul(const vkf_node_view *view, vkf_dispatch *out) {
   out->constants[VKF_C_SPLIT_K] = view->problem->split;
   if (view->variant->combine) out->constants[VKF_C_SPLIT_WIDTH] = view->problem->matmul.n;
   out->constants[VKF_C_OUT_PAIRS] = p->n % 2 == 0 && view->first % 2 == 0;
-  out->n_constants = VKF_C_OUT_PAIRS + 1;
+  VKF_CONSTANTS_END(out, VKF_C_OUT_PAIRS);
   if (view->variant->matrix.m && reads_w) {
     vkf_vkop_dispatch_write(out, VKF_FLAG_SLOT);
     out->constants[VKF_C_MATRIX_M] = view->variant->matrix.m;

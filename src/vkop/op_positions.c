@@ -23,7 +23,7 @@ void vkf_vkop_describe_rope(const vkf_node_view *view, vkf_dispatch *out) {
   out->constants[VKF_C_ROPE_HEAD_WIDTH] = p->head_width;
   out->constants[VKF_C_ROPE_ROTARY] = p->rotary;
   out->constants[VKF_C_ROPE_INTERLEAVED] = p->pairs == VKF_ROPE_INTERLEAVED;
-  out->n_constants = VKF_C_ROPE_INTERLEAVED + 1;
+  VKF_CONSTANTS_END(out, VKF_C_ROPE_INTERLEAVED);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 

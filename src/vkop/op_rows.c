@@ -24,7 +24,7 @@ void vkf_vkop_describe_embed(const vkf_node_view *view, vkf_dispatch *out) {
   out->constants[VKF_C_HAS_TABLE] = vkf_vkop_has(in[VKF_EMBED_TABLE]);
   out->constants[VKF_C_HAS_POSITIONS] = vkf_vkop_has(in[VKF_EMBED_POSITION_TABLE]);
   out->constants[VKF_C_HAS_TYPES] = vkf_vkop_has(in[VKF_EMBED_TYPE_TABLE]);
-  out->n_constants = VKF_C_HAS_TYPES + 1;
+  VKF_CONSTANTS_END(out, VKF_C_HAS_TYPES);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 
@@ -54,7 +54,7 @@ void vkf_vkop_describe_norm(const vkf_node_view *view, vkf_dispatch *out) {
   out->constants[VKF_C_NORM_HAS_BIAS] = vkf_vkop_has(in[VKF_NORM_BIAS]);
   if (view->variant->subgroup && view->variant->workgroup) /* a row in the registers of several subgroups */
     out->constants[VKF_C_NORM_VECTORS] = VKF_CEIL_DIV(p->width, 4 * view->variant->workgroup);
-  out->n_constants = VKF_C_NORM_VECTORS + 1;
+  VKF_CONSTANTS_END(out, VKF_C_NORM_VECTORS);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 
@@ -94,7 +94,7 @@ void vkf_vkop_describe_logit_edit(const vkf_node_view *view, vkf_dispatch *out) 
   const struct vkf_push_logit_edit push = {p->rows, p->width, p->max_edits};
   vkf_vkop_dispatch_begin_all(view, out, 3, 1);
   out->constants[VKF_C_LOGIT_EDIT_IN_PLACE] = view->in_place;
-  out->n_constants = VKF_C_LOGIT_EDIT_IN_PLACE + 1;
+  VKF_CONSTANTS_END(out, VKF_C_LOGIT_EDIT_IN_PLACE);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 
@@ -112,6 +112,6 @@ void vkf_vkop_describe_top_k(const vkf_node_view *view, vkf_dispatch *out) {
   vkf_vkop_dispatch_write(out, leaves_partials ? VKF_SCRATCH_SLOT : view->node->out[VKF_TOP_K_VALUES]);
   if (!leaves_partials) vkf_vkop_dispatch_write(out, view->node->out[VKF_TOP_K_IDS]);
   out->constants[VKF_C_TOP_K_SPLIT] = VKF_MAX(view->problem->split, 1);
-  out->n_constants = VKF_C_TOP_K_SPLIT + 1;
+  VKF_CONSTANTS_END(out, VKF_C_TOP_K_SPLIT);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }

@@ -15,7 +15,7 @@ void vkf_vkop_describe_gate(const vkf_node_view *view, vkf_dispatch *out) {
   vkf_vkop_dispatch_begin_all(view, out, 1, 1);
   out->operands[VKF_GATE_X].access = view->variant->access;
   out->constants[VKF_C_ACTIVATION] = p->activation;
-  out->n_constants = VKF_C_ACTIVATION + 1;
+  VKF_CONSTANTS_END(out, VKF_C_ACTIVATION);
   vkf_vkop_dispatch_params(out, &push, sizeof push);
 }
 
