@@ -40,12 +40,12 @@ static const vkf_array *find_row(const vkf_result *pass, const char *name, size_
   return before ? vkf_result_find(pass, last) : NULL;
 }
 
-static int table_init(table *t, const vkf_result *pass, const char *name, const char *last) {
+static bool table_init(table *t, const vkf_result *pass, const char *name, const char *last) {
   const size_t each = t->top ? t->top : 1;
   while (find_row(pass, name, t->n_rows, last)) t->n_rows++;
   t->numbers = calloc(t->n_rows * t->columns->n * each + 1, sizeof *t->numbers);
   t->ids = calloc(t->n_rows * t->columns->n * each + 1, sizeof *t->ids);
-  return t->numbers && t->ids ? TOOL_OK : tool_error("out of memory");
+  return t->numbers && t->ids;
 }
 
 /* The `top` largest of logits [n], of equals the lower id first, and their probabilities. */
@@ -69,25 +69,24 @@ static int make_lens(tool_session *session, const tool_attended *a, size_t top, 
   const size_t n = logits->shape[2];
   t->columns = a->target.n ? &a->target : &a->source;
   t->top = top < n ? top : n;
-  int exit_code = table_init(t, a->pass, "layer_logits", "logits");
-  for (size_t i = 0; exit_code == TOOL_OK && i < t->n_rows * t->columns->n; i++) {
+  if (!table_init(t, a->pass, "layer_logits", "logits")) return tool_error("out of memory");
+  for (size_t i = 0; i < t->n_rows * t->columns->n; i++) {
     const float *row = find_row(a->pass, "layer_logits", i / t->columns->n, "logits")->data;
     best_of(row + i % t->columns->n * n, n, t->top, t->ids + i * t->top, t->numbers + i * t->top);
   }
-  if (exit_code != TOOL_OK) return exit_code;
   return tool_tokens_of_ids(session, t->ids, t->n_rows * t->columns->n * t->top, &t->words);
 }
 
 static int make_norms(const tool_attended *a, const char *name, table *t) {
-  int exit_code = table_init(t, a->pass, name, NULL);
-  for (size_t i = 0; exit_code == TOOL_OK && i < t->n_rows * t->columns->n; i++) {
+  if (!table_init(t, a->pass, name, NULL)) return tool_error("out of memory");
+  for (size_t i = 0; i < t->n_rows * t->columns->n; i++) {
     const vkf_array *states = find_row(a->pass, name, i / t->columns->n, NULL);
     const float *x = (const float *)states->data + i % t->columns->n * states->shape[2];
     double sum = 0;
     for (size_t k = 0; k < states->shape[2]; k++) sum += (double)x[k] * x[k];
     t->numbers[i] = sqrt(sum);
   }
-  return exit_code;
+  return TOOL_OK;
 }
 
 /* ---- as text and as JSON ----------------------------------------------------------------------------------------- */

@@ -102,8 +102,8 @@ void vkf_engine_short_head_set(vkf_short_head *h, uint32_t place, const vkf_enco
 /* The ids in use of the class that has most. */
 static uint32_t largest_class(const vkf_short_head *h) {
   uint32_t counts[VKF_ROW_PARTIALS] = {0}, most = 0;
-  for (uint32_t id = 0; id < h->n_vocab; id++)
-    if (vkf_id_set_has(h->in_use, (int32_t)id)) most = VKF_MAX(most, ++counts[id % h->n_classes]);
+  for (uint32_t id = 0; id < h->n_vocab; id++) counts[id % h->n_classes] += vkf_id_set_has(h->in_use, (int32_t)id);
+  for (uint32_t i = 0; i < h->n_classes; i++) most = VKF_MAX(most, counts[i]);
   return most;
 }
 
