@@ -1,19 +1,18 @@
 /* Every op over its cases and every variant that fits: within the derived bound, and exact where sums of half-integers
  * are exact in any order. A variant that never ran says why.
  *
- * Every case runs on the variant that is chosen for it. A forced variant runs a share of the cases, the next variant
- * the ones beside them, because drivers take long to compile kernels (lavapipe seconds for a large tile).
- * VKF_OP_SHARE=STRIDE,FIRST: one case in STRIDE, from FIRST on; CMake gives each driver other ones. A variant of matmul
- * runs the rest of them, too, with one epilogue (with split K, which is compiled for each K, an eighth of them), and
- * those of a long K not at all: op.turns has each variant at the longest K that it takes. `vkformer validate --ops`
- * (scripts/accept) runs all cases on each.
- * VKF_OP_SUBGROUP=N: forced variants that are not written for subgroups of N run their share of the cases in float32
- * alone, because another driver or vector width runs the rest.
- * VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op and in float32; NAME,NAME...: these, on VKF_OP_SHARE.
- * VKF_OP_CASES=all in the environment runs them all, VKF_OP_CASES=norm,top_k all those of some ops and no others.
- * Buffers end at pages that nobody may touch, where the driver's memory has such pages (guard_pages.c): a kernel that
- * reads behind its operands ends this program.
- * VKF_OP_RAN=FILE: there goes a line a variant, "ran NAME" or "left NAME", for scripts/report.
+ * A case runs on the variant that is chosen for it, each driver has half of them (support/half.h). A forced variant
+ * runs a share of the cases, the next variant the ones beside them, because drivers take long to compile kernels
+ * (lavapipe seconds for a large tile). VKF_OP_SHARE=STRIDE,FIRST: one case in STRIDE, from FIRST on; CMake gives each
+ * driver other ones. A variant of matmul runs the rest of them, too, with one epilogue (with split K, which is compiled
+ * for each K, an eighth of them), and those of a long K not at all: op.turns has each variant at the longest K that it
+ * takes. `vkformer validate --ops` (scripts/accept) runs all cases on each. VKF_OP_SUBGROUP=N: forced variants that are
+ * not written for subgroups of N run their share of the cases in float32 alone, because another driver or vector width
+ * runs the rest. VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op and in float32; NAME,NAME...: these,
+ * on VKF_OP_SHARE. VKF_OP_CASES=all in the environment runs them all, VKF_OP_CASES=norm,top_k all those of some ops and
+ * no others. Buffers end at pages that nobody may touch, where the driver's memory has such pages (guard_pages.c): a
+ * kernel that reads behind its operands ends this program. VKF_OP_RAN=FILE: there goes a line a variant, "ran NAME" or
+ * "left NAME", for scripts/report.
  */
 #include <math.h>
 
@@ -21,6 +20,7 @@
 #include "ref/walk.h"
 #include "kern/kern.h"
 #include "support/driver.h"
+#include "support/half.h"
 #include "support/problems.h"
 #include "support/range.h"
 
@@ -125,7 +125,7 @@ static void test_every_case(void **state) {
     if (!is_asked(op)) continue;
     const vkf_case *cases = vkf_op_cases(op, &n);
     assert_true(n > 0);
-    for (size_t i = 0; i < n; i++) n_ran += verify(*state, &cases[i], NULL);
+    for (size_t i = 0; i < n; i++) n_ran += is_in_my_half(op + i) && verify(*state, &cases[i], NULL);
     assert_true(n_ran > 0);
   }
 }
@@ -212,7 +212,8 @@ static void test_every_format(void **state) {
       for (size_t i = 0; any_reads(op, f) && i < n_cases; i++) {
         vkf_case c = cases[i];
         c.format = (vkf_format)f;
-        if (all || i % (2 * VKF_FORMAT_COUNT) == f) n_compared += verify(d, &c, NULL);
+        const bool turn = i % (2 * VKF_FORMAT_COUNT) == f && is_in_my_half(i / (2 * VKF_FORMAT_COUNT));
+        if (all || turn) n_compared += verify(d, &c, NULL);
       }
     }
     for (size_t i = 0; i < n; i++) {

@@ -8,6 +8,7 @@
 #include "op/case_program.h"
 #include "ref/ref.h"
 #include "support/driver.h"
+#include "support/half.h"
 
 static inline void *data_of(const vkf_case_run *run, uint32_t input) {
   const uint32_t slot = run->plan.nodes[0].in[input];
@@ -35,11 +36,15 @@ static inline void attention_every_variant(driver *d, const vkf_case *shapes, si
   const vkf_variant *variants = vkf_kern_variants(&n);
   for (size_t i = 0; i < n; i++) {
     char name[96];
-    size_t n_fits = 0;
+    size_t n_fits = 0, n_tried = 0;
     if (variants[i].op != VKF_OP_ATTENTION || variants[i].order != VKF_ORDER_ASCENDING) continue;
     vkf_kern_name(&variants[i], name, sizeof name);
-    for (size_t s = 0; s < n_shapes; s++) n_fits += compare(d, d->device->backend, &shapes[s], name);
-    print_message("  %s: %zu of %zu shapes\n", name, n_fits, n_shapes);
+    for (size_t s = 0; s < n_shapes; s++) {
+      if (!is_in_my_half(i + s)) continue;
+      n_fits += compare(d, d->device->backend, &shapes[s], name);
+      n_tried++;
+    }
+    print_message("  %s: %zu of %zu shapes\n", name, n_fits, n_tried);
     n_compared += n_fits;
   }
   assert_true(n_compared >= n_shapes);
