@@ -46,7 +46,6 @@ static inline vkf_problem problem_of(vkf_op op, uint32_t m, uint32_t n, uint32_t
 
 /* The format of cases for a kernel: float32, or one of those that it reads where it does not read that. */
 static inline vkf_format format_of(const vkf_variant *v) {
-  if (v->op != VKF_OP_MATMUL) return VKF_FORMAT_F32;
   return v->matrix.m ? VKF_FORMAT_F16 : v->needs & VKF_NEED_DOT ? VKF_FORMAT_Q8 : VKF_FORMAT_F32;
 }
 
