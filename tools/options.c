@@ -230,6 +230,15 @@ static int report_bad(const parser *p, const tool_command *command, int result, 
   if (optopt) return tool_usage_error(command->name, "expected an option of the command, found '-%c'", optopt);
   char word[64] = "";
   snprintf(word, sizeof word, "%.*s", (int)strcspn(argv[optind - 1] + 2, "="), argv[optind - 1] + 2);
+  char several[256] = ""; /* that begin like this; getopt takes a word that begins one */
+  for (int i = 0; i < p->n_options; i++) {
+    const size_t n = strlen(several);
+    if (word[0] && strncmp(p->options[i]->name, word, strlen(word)) == 0)
+      snprintf(several + n, sizeof several - n, "%s--%s", n ? ", " : "", p->options[i]->name);
+  }
+  if (several[0])
+    return tool_usage_error(command->name, "expected one option, found '%s', which begins %s", argv[optind - 1],
+                            several);
   tool_nearest nearest;
   tool_nearest_begin(&nearest, word);
   for (int i = 0; i < p->n_options; i++) tool_nearest_try(&nearest, p->options[i]->name);

@@ -99,6 +99,13 @@ static int32_t integer(const vkf_case *c, const vkf_dims *dims, uint32_t input, 
   return (int32_t)below(c, input, at, VKF_MAX(index_range(c, dims, input), 1u));
 }
 
+/* A number of a key that VKF_DATA_UNSEEN has infinite, or of its value. index: slot, head, key, column. */
+static bool is_unseen(const vkf_case *c, const vkf_dims *dims, uint32_t input, const uint32_t *index) {
+  if (c->data != VKF_DATA_UNSEEN || (input != VKF_ATTENTION_K && input != VKF_ATTENTION_V)) return false;
+  const uint32_t keys = dims->v[c->params.attention.keys];
+  return !integer(c, dims, VKF_ATTENTION_MASK, index[0], (uint64_t)index[0] * keys + index[2]);
+}
+
 /* An edit: mostly on its own id, sometimes on one that another edit has touched; a fill is rare. */
 static void make_edit(const vkf_case *c, uint32_t e, int32_t *edit) {
   uint32_t pick = below(c, 40, e, 16);
@@ -145,6 +152,8 @@ static void fill_input(const vkf_case *c, const vkf_dims *dims, uint32_t input, 
       ((int32_t *)data)[to] = integer(c, dims, input, index[0], at);
     } else if (bias && below(c, 50, at, 16) == 0) {
       ((float *)data)[to] = -INFINITY;
+    } else if (is_unseen(c, dims, input, index)) {
+      ((float *)data)[to] = INFINITY;
     } else {
       ((float *)data)[to] = number(c, input, at, activation);
     }

@@ -18,7 +18,8 @@ typedef enum vkf_case_data {
   VKF_DATA_TIES,     /* 0, 1 or 2: many equal values */
   VKF_DATA_FEW, /* of one row the columns (keys) beside powers of two and the last one count alike, the others next to
                  * nothing: one that is left out shows at any width */
-  VKF_DATA_SPECIAL /* as NORMAL, but one activation in 16 is NaN, an infinity or -0 */
+  VKF_DATA_SPECIAL, /* as NORMAL, but one activation in 16 is NaN, an infinity or -0 */
+  VKF_DATA_UNSEEN   /* as NORMAL, but the keys that the mask does not have and their values are infinite */
 } vkf_case_data;
 
 /* A row of src/op/cases_<op>.c. */

@@ -137,6 +137,7 @@ static void test_usage(void **state) {
       {"$V translate --nosuch", 2, "", "found '--nosuch'\n"},
       {"$V translate --modle x a", 2, "", "found '--modle': did you mean '--model'?\n"},
       {"$V translate --batchsize=4 a", 2, "", "did you mean '--batch-size'?\n"},
+      {"$V translate --batch 4 a", 2, "", "found '--batch', which begins --batch-size, --batch-invariant\n"},
       {"$V translate --batch-size 99999999999 a", 2, "",
        "--batch-size: expected a whole number of at most 2147483647, found '99999999999'"},
       {"$V bench matmul --m 1,99999999999", 2, "", "found '1,99999999999'"},
