@@ -142,7 +142,7 @@ typedef struct window {
 } window;
 
 /* Rows of weight i that make a chunk. */
-static uint32_t slice_rows(const vkf_weights *w, uint32_t i) {
+static uint32_t chunk_rows(const vkf_weights *w, uint32_t i) {
   const vkf_weight_packing *packing = &w->packings[i];
   const uint32_t most = w->shards[w->first_shard[i]].rows;
   const uint32_t group = packing->layout == VKF_LAYOUT_W_ROWS ? 4 : packing->columns; /* whole words, whole packs */
@@ -169,7 +169,7 @@ static vkf_status window_init(window *all, const vkf_weights *w, const vkf_weigh
   all->most = all->n_threads * (all->is_mapped ? SLICES_MAPPED : SLICES);
   all->n_rooms = all->is_mapped ? all->n_threads : all->most;
   for (uint32_t i = 0; i < w->n; i++) {
-    const uint32_t n = slice_rows(w, i), k = columns_of(&w->infos[i]);
+    const uint32_t n = chunk_rows(w, i), k = columns_of(&w->infos[i]);
     all->rows_bytes = VKF_MAX(all->rows_bytes, (size_t)n * k * sizeof(float));
     all->packed_bytes = VKF_MAX(all->packed_bytes, vkf_kern_packed_bytes(&w->packings[i], n, k));
   }
@@ -185,27 +185,27 @@ static vkf_status window_init(window *all, const vkf_weights *w, const vkf_weigh
 }
 
 /* Where on the device the words of a chunk are, and how many bytes. */
-static uint64_t words_at(const vkf_weights *w, const chunk *s, uint64_t *bytes) {
-  const vkf_weight_packing *packing = &w->packings[s->weight];
-  const uint32_t k = columns_of(&w->infos[s->weight]), bits = vkf_format_get(packing->format)->bits;
-  *bytes = VKF_CEIL_DIV(vkf_kern_packed_elements(packing, s->n, k) * bits, 32) * 4;
-  return s->shard->place.offset + vkf_kern_packed_elements(packing, s->first, k) * bits / 8;
+static uint64_t words_at(const vkf_weights *w, const chunk *c, uint64_t *bytes) {
+  const vkf_weight_packing *packing = &w->packings[c->weight];
+  const uint32_t k = columns_of(&w->infos[c->weight]), bits = vkf_format_get(packing->format)->bits;
+  *bytes = VKF_CEIL_DIV(vkf_kern_packed_elements(packing, c->n, k) * bits, 32) * 4;
+  return c->shard->place.offset + vkf_kern_packed_elements(packing, c->first, k) * bits / 8;
 }
 
 /* Loads rows, or copies them where the file has them in the packing's format. */
-static vkf_format load_rows(const window *all, chunk *s, float *rows) {
-  const vkf_weight_packing *packing = &all->w->packings[s->weight];
+static vkf_format load_rows(const window *all, chunk *c, float *rows) {
+  const vkf_weight_packing *packing = &all->w->packings[c->weight];
   const vkf_weight_source *source = all->source;
   const bool is_reproducible = all->w->backend->base.reproducible;
-  const uint32_t k = columns_of(&all->w->infos[s->weight]), first = s->shard->first + s->first;
-  s->is_held = true;
-  if (!is_reproducible && source->copy && source->copy(source->user, s->weight, first, s->n, rows))
+  const uint32_t k = columns_of(&all->w->infos[c->weight]), first = c->shard->first + c->first;
+  c->is_held = true;
+  if (!is_reproducible && source->copy && source->copy(source->user, c->weight, first, c->n, rows))
     return packing->format;
-  source->load(source->user, s->weight, first, s->n, rows);
-  s->is_held = vkf_format_holds(packing->format, rows, (size_t)s->n * k);
-  if (s->is_held && is_reproducible) { /* what is tiny is found among the rounded numbers, as on every backend */
-    vkf_format_round_held(packing->format, rows, s->n, k);
-    vkf_format_let_in(rows, (uint64_t)s->n * k);
+  source->load(source->user, c->weight, first, c->n, rows);
+  c->is_held = vkf_format_holds(packing->format, rows, (size_t)c->n * k);
+  if (c->is_held && is_reproducible) { /* what is tiny is found among the rounded numbers, as on every backend */
+    vkf_format_round_held(packing->format, rows, c->n, k);
+    vkf_format_let_in(rows, (uint64_t)c->n * k);
   }
   return VKF_FORMAT_F32;
 }
@@ -215,60 +215,60 @@ static room *room_of(const window *all, uint32_t thread, size_t i) {
 }
 
 /* Where on the device the scales of a chunk are. */
-static uint64_t scales_at(const vkf_weights *w, const chunk *s) {
+static uint64_t scales_at(const vkf_weights *w, const chunk *c) {
   const uint64_t n =
-      s->first * (uint64_t)vkf_format_scales(w->packings[s->weight].format, columns_of(&w->infos[s->weight]));
-  return s->shard->place.offset + s->shard->place.scales_offset + n * sizeof(float);
+      c->first * (uint64_t)vkf_format_scales(w->packings[c->weight].format, columns_of(&w->infos[c->weight]));
+  return c->shard->place.offset + c->shard->place.scales_offset + n * sizeof(float);
 }
 
 static void make_ready(void *user, uint32_t thread, size_t i) {
   const window *all = user;
-  chunk *s = &all->chunks[i];
-  const vkf_weight_packing *packing = &all->w->packings[s->weight];
-  const uint32_t k = columns_of(&all->w->infos[s->weight]);
-  const size_t scales = vkf_kern_scales_offset(packing, s->n, k), end = vkf_kern_packed_bytes(packing, s->n, k);
+  chunk *c = &all->chunks[i];
+  const vkf_weight_packing *packing = &all->w->packings[c->weight];
+  const uint32_t k = columns_of(&all->w->infos[c->weight]);
+  const size_t scales = vkf_kern_scales_offset(packing, c->n, k), end = vkf_kern_packed_bytes(packing, c->n, k);
   room *room = room_of(all, thread, i);
-  uint64_t bytes, at = words_at(all->w, s, &bytes);
-  const vkf_format from = load_rows(all, s, room->rows);
-  if (!s->is_held) return;
+  uint64_t bytes, at = words_at(all->w, c, &bytes);
+  const vkf_format from = load_rows(all, c, room->rows);
+  if (!c->is_held) return;
   /* Rows in their format are packed already, if they end with a whole word. */
-  s->is_packed = packing->layout == VKF_LAYOUT_W_ROWS && from == packing->format &&
-                 bytes == (uint64_t)s->n * k * vkf_format_get(from)->bits / 8;
-  if (!s->is_packed) vkf_kern_pack(packing, s->n, k, from, room->rows, room->packed);
+  c->is_packed = packing->layout == VKF_LAYOUT_W_ROWS && from == packing->format &&
+                 bytes == (uint64_t)c->n * k * vkf_format_get(from)->bits / 8;
+  if (!c->is_packed) vkf_kern_pack(packing, c->n, k, from, room->rows, room->packed);
   if (!all->is_mapped) return;
-  char *mapped = vkf_gpu_buffer_mapped(vkf_vkop_place_buffer(&s->shard->place));
-  memcpy(mapped + at, s->is_packed ? (const char *)room->rows : room->packed, bytes);
-  memcpy(mapped + scales_at(all->w, s), room->packed + scales, end - scales);
+  char *mapped = vkf_gpu_buffer_mapped(vkf_vkop_place_buffer(&c->shard->place));
+  memcpy(mapped + at, c->is_packed ? (const char *)room->rows : room->packed, bytes);
+  memcpy(mapped + scales_at(all->w, c), room->packed + scales, end - scales);
 }
 
 /* What is left for the caller's thread when a chunk is ready. */
-static vkf_status finish_slice(const window *all, uint32_t i) {
-  const chunk *s = &all->chunks[i];
-  const vkf_weight_info *info = &all->w->infos[s->weight];
-  const vkf_weight_packing *packing = &all->w->packings[s->weight];
-  const uint32_t k = columns_of(info), first = s->shard->first + s->first;
-  const size_t scales = vkf_kern_scales_offset(packing, s->n, k), end = vkf_kern_packed_bytes(packing, s->n, k);
-  vkf_gpu_buffer *buffer = vkf_vkop_place_buffer(&s->shard->place);
+static vkf_status finish_chunk(const window *all, uint32_t i) {
+  const chunk *c = &all->chunks[i];
+  const vkf_weight_info *info = &all->w->infos[c->weight];
+  const vkf_weight_packing *packing = &all->w->packings[c->weight];
+  const uint32_t k = columns_of(info), first = c->shard->first + c->first;
+  const size_t scales = vkf_kern_scales_offset(packing, c->n, k), end = vkf_kern_packed_bytes(packing, c->n, k);
+  vkf_gpu_buffer *buffer = vkf_vkop_place_buffer(&c->shard->place);
   const room *room = room_of(all, 0, i);
-  uint64_t bytes, at = words_at(all->w, s, &bytes);
-  if (!s->is_held) {
-    all->source->load(all->source->user, s->weight, first, s->n, room->rows);
-    VKF_CALL(vkf_format_check(all->w->backend->base.env, info->name, packing->format, first, room->rows, s->n, k));
+  uint64_t bytes, at = words_at(all->w, c, &bytes);
+  if (!c->is_held) {
+    all->source->load(all->source->user, c->weight, first, c->n, room->rows);
+    VKF_CALL(vkf_format_check(all->w->backend->base.env, info->name, packing->format, first, room->rows, c->n, k));
   }
   if (all->is_mapped) {
     vkf_gpu_buffer_touch(buffer, at, bytes, VKF_GPU_WRITE);
-    vkf_gpu_buffer_touch(buffer, scales_at(all->w, s), end - scales, VKF_GPU_WRITE);
+    vkf_gpu_buffer_touch(buffer, scales_at(all->w, c), end - scales, VKF_GPU_WRITE);
     return VKF_OK;
   }
-  VKF_CALL(vkf_gpu_buffer_upload(buffer, at, s->is_packed ? (const char *)room->rows : room->packed, bytes));
-  return vkf_gpu_buffer_upload(buffer, scales_at(all->w, s), room->packed + scales, end - scales);
+  VKF_CALL(vkf_gpu_buffer_upload(buffer, at, c->is_packed ? (const char *)room->rows : room->packed, bytes));
+  return vkf_gpu_buffer_upload(buffer, scales_at(all->w, c), room->packed + scales, end - scales);
 }
 
 static vkf_status upload_window(window *all) {
   vkf_status st = VKF_OK;
   vkf_parallel(all->n, all->n_threads, make_ready, all);
   for (uint32_t i = 0; i < all->n; i++) {
-    VKF_TRY(finish_slice(all, i));
+    VKF_TRY(finish_chunk(all, i));
     if (all->source->loaded)
       VKF_TRY(all->source->loaded(all->source->watcher, all->chunks[i].weight, all->chunks[i].n));
   }
@@ -281,7 +281,7 @@ done:
 static vkf_status upload_shard(window *all, uint32_t i, const vkop_shard *shard) {
   static const char zeros[4096];
   const vkf_weight_packing *packing = &all->w->packings[i];
-  const uint32_t k = columns_of(&all->w->infos[i]), step = slice_rows(all->w, i);
+  const uint32_t k = columns_of(&all->w->infos[i]), step = chunk_rows(all->w, i);
   for (uint32_t first = 0; first < shard->rows; first += step) {
     if (all->n == all->most) VKF_CALL(upload_window(all));
     all->chunks[all->n++] =

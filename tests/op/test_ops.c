@@ -82,7 +82,11 @@ static bool verify(driver *d, const vkf_case *c, const char *variant) {
   return true;
 }
 
-/* A variant that did not run must have a reason that a plain problem shows. */
+static bool reads(const vkf_variant *v, vkf_op op, uint32_t format) {
+  return v->op == op && v->formats >> format & 1;
+}
+
+/* A variant that did not run must have a reason that a plain problem shows, and not that it reads other formats. */
 static void explain(const vkf_variant *v, const char *name, vkf_format format, const vkf_caps *caps) {
   vkf_problem problem = problem_of(v->op, 32, 64, v->op == VKF_OP_TOP_K ? 4 : 64);
   problem.order = v->order;
@@ -91,6 +95,11 @@ static void explain(const vkf_variant *v, const char *name, vkf_format format, c
   const char *reason = vkf_kern_fit(v, &problem, caps, why, sizeof why);
   if (!reason) fail_msg("%s fits a plain problem and no case reached it", name);
   print_message("  %s does not run here: %s\n", name, reason);
+  for (uint32_t f = 0; f < VKF_FORMAT_COUNT && format == format_of(v); f++) {
+    problem.packing = vkf_kern_weight_packing(caps, NULL, 64, 64, (vkf_format)f, v);
+    if (reads(v, v->op, f) && !vkf_kern_fit(v, &problem, caps, why, sizeof why))
+      fail_msg("%s fits in %s, which no case has", name, vkf_format_get((vkf_format)f)->name);
+  }
 }
 
 /* Is the name in the list, which commas separate? */
@@ -184,10 +193,6 @@ static void test_every_variant(void **state) {
     if (n_ran) print_message("  %s: %zu cases\n", name, n_ran);
     if (!n_ran) explain(&variants[i], name, format_of(&variants[i]), vkf_gpu_device_caps(d->device->gpu));
   }
-}
-
-static bool reads(const vkf_variant *v, vkf_op op, uint32_t format) {
-  return v->op == op && v->formats >> format & 1;
 }
 
 static bool any_reads(vkf_op op, uint32_t format) {
