@@ -375,7 +375,7 @@ static void test_kernels_and_bench(void **state) {
       {"$V bench norm:8 --no-roofs --seconds 0.01", 4, NULL, "norm:8"},
       {"$V bench peak overhead --no-roofs --seconds 0.01 | grep -c 'copy\\|fma\\|submit and fence'", 0, "4\n", ""},
       {"$V bench softmax --m 2 --n 24 --no-roofs --seconds 0.01", 0, "log_softmax-", ""},
-      {"$V bench attention --m 3 --n 5 --k 8 --heads 2 --no-roofs --seconds 0.01", 0, "attention-", ""},
+      {"$V bench attention --m 3 --n 5 --k 8 --heads 2 --filter vec4 --no-roofs --seconds 0.01", 0, "attention-", ""},
       {"$V bench ffn --m 3 --d-model 16 --d-ff 24 --filter naive --no-roofs --seconds 0.01", 0, "matmul-naive", ""},
       {"$V bench ffn:3,16", 4, NULL, "expected a problem of the form ffn:M,D,F"},
       {"$V bench matmul:5,12,16 --variant matmul-naive-m1n1 --cold --no-roofs --seconds 0.01 --json | grep "
