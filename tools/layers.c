@@ -74,6 +74,7 @@ static int make_lens(tool_session *session, const tool_attended *a, size_t top, 
     const float *row = find_row(a->pass, "layer_logits", i / t->columns->n, "logits")->data;
     best_of(row + i % t->columns->n * n, n, t->top, t->ids + i * t->top, t->numbers + i * t->top);
   }
+  /* NOLINTNEXTLINE(clang-analyzer-unix.Malloc): report() frees the table, which the analyzer does not follow */
   return tool_tokens_of_ids(session, t->ids, t->n_rows * t->columns->n * t->top, &t->words);
 }
 
