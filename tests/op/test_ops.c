@@ -5,11 +5,11 @@
  * share of the cases, the next variant the ones beside them, because drivers take long to compile kernels (lavapipe
  * seconds for a large tile).
  * VKF_OP_SHARE=STRIDE,FIRST: one case in STRIDE, from FIRST on; CMake gives each driver other ones. A variant of matmul
- * runs the rest of them, too, with one epilogue (with split K, which is compiled for each K, an eighth of them), and
- * those of a long K not at all: op.turns has each variant at the longest K that it takes. `vkformer validate --ops`
- * (scripts/accept) runs all cases on each.
+ * runs a quarter of this share, and the rest of all cases with one epilogue (with split K, which is compiled for each
+ * K, an eighth of them), and those of a long K not at all: op.turns has each variant at the longest K that it takes.
+ * `vkformer validate --ops` (scripts/accept) runs all cases on each.
  * VKF_OP_SUBGROUP=N: forced variants that are not written for subgroups of N run their share of the cases in float32
- * alone, because another driver or vector width runs the rest.
+ * alone, because another driver or vector width runs the rest; those that are run four times the share.
  * VKF_OP_VARIANT=NAME: that variant alone, on all cases of its op and in float32; NAME,NAME...: these, on VKF_OP_SHARE.
  * VKF_OP_CASES=all in the environment runs them all, VKF_OP_CASES=norm,top_k all those of some ops and no others.
  * Buffers end at pages that nobody may touch, where the driver's memory has such pages (guard_pages.c): a kernel that
@@ -141,38 +141,48 @@ static void test_every_case(void **state) {
   }
 }
 
-/* The cases of a forced variant: one in *stride, from *first on. */
-static void share_of_cases(size_t *stride, size_t *first) {
-  const char *asked = getenv("VKF_OP_CASES"), *share = getenv("VKF_OP_SHARE");
-  *stride = 1;
-  *first = 0;
-  if ((asked && *asked) || asks_for_one_variant() || !share || !*share) return;
-  if (sscanf(share, "%zu,%zu", stride, first) != 2 || *stride == 0) fail_msg("VKF_OP_SHARE: found \"%s\"", share);
-}
-
-/* A case of matmul with its sizes and data and with the epilogue that all such cases share: a kernel is compiled for
- * each epilogue, which is one function of all kernels (shaders/lib/epilogue.glsl), while the sums are its own. */
-static vkf_case with_one_epilogue(const vkf_case *c) {
-  vkf_case out = *c;
-  out.params.matmul.activation = VKF_ACT_NONE;
-  out.inputs = 1u << VKF_MATMUL_BIAS | 1u << VKF_MATMUL_RESIDUAL;
-  return out;
+/* VKF_OP_SUBGROUP, or 0. */
+static uint32_t own_subgroup(void) {
+  const char *subgroup = getenv("VKF_OP_SUBGROUP");
+  return subgroup ? (uint32_t)strtoul(subgroup, NULL, 10) : 0;
 }
 
 /* See VKF_OP_SUBGROUP. */
 static bool runs_all(const vkf_variant *v) {
-  const char *subgroup = getenv("VKF_OP_SUBGROUP");
-  return !subgroup || v->subgroup == strtoul(subgroup, NULL, 10);
+  return !own_subgroup() || v->subgroup == own_subgroup();
+}
+
+/* Is the case at this place in the share of a forced variant, which has that place in the table? */
+static bool is_in_share(const vkf_variant *v, size_t at, size_t variant) {
+  const char *asked = getenv("VKF_OP_CASES"), *share = getenv("VKF_OP_SHARE");
+  size_t stride, first;
+  if ((asked && *asked) || asks_for_one_variant() || !share || !*share) return true;
+  if (sscanf(share, "%zu,%zu", &stride, &first) != 2 || stride == 0) fail_msg("VKF_OP_SHARE: found \"%s\"", share);
+  if (v->op == VKF_OP_MATMUL)
+    stride *= 4;
+  else if (v->subgroup && v->subgroup == own_subgroup())
+    stride = (stride + 3) / 4;
+  return at % stride == (variant + first) % stride;
+}
+
+/* A case of matmul with its sizes and data and with the epilogue that all such cases share: a kernel is compiled for
+ * each epilogue, which is one function of all kernels (shaders/lib/epilogue.glsl), while the sums are its own. */
+static const uint32_t one_epilogue = 1u << VKF_MATMUL_BIAS | 1u << VKF_MATMUL_RESIDUAL;
+
+static vkf_case with_one_epilogue(const vkf_case *c) {
+  vkf_case out = *c;
+  out.params.matmul.activation = VKF_ACT_NONE;
+  out.inputs = one_epilogue;
+  return out;
 }
 
 static void test_every_variant(void **state) {
   driver *d = *state;
   const char *asked = getenv("VKF_OP_CASES");
   const bool takes_long = asks_for_one_variant() || (asked && !strcmp(asked, "all"));
-  size_t n = 0, n_cases = 0, stride, first;
+  size_t n = 0, n_cases = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
   char name[96];
-  share_of_cases(&stride, &first);
   for (size_t i = 0; i < n; i++) {
     const vkf_case *cases = vkf_op_cases(variants[i].op, &n_cases);
     size_t n_ran = 0;
@@ -180,11 +190,11 @@ static void test_every_variant(void **state) {
     vkf_kern_name(&variants[i], name, sizeof name);
     if (!is_asked_variant(name)) continue;
     for (size_t c = 0; c < n_cases; c++) {
-      const bool whole = c % stride == (i + first) % stride;
+      const bool whole = is_in_share(&variants[i], c, i);
       if (!takes_long && is_long(&cases[c])) continue;
       vkf_case plain = whole || cases[c].op != VKF_OP_MATMUL ? cases[c] : with_one_epilogue(&cases[c]);
       plain.format = format_of(&variants[i]);
-      const bool is_rest = plain.op == VKF_OP_MATMUL && (!variants[i].combine || c % 8 == (i + first) % 8);
+      const bool is_rest = plain.op == VKF_OP_MATMUL && (!variants[i].combine || c % 8 == i % 8);
       if (whole || (is_rest && runs_all(&variants[i]))) n_ran += verify(d, &plain, name);
     }
     for (size_t c = 0; c < n_cases && !n_ran; c++) {
@@ -279,6 +289,7 @@ static void test_pipelines_are_shared(void **state) {
   const vkf_case one = {.name = "n 20",
                         .op = VKF_OP_MATMUL,
                         .params = {.matmul = {.rows = VKF_DIM_BS, .n = 20, .k = 256}},
+                        .inputs = one_epilogue, /* which is compiled */
                         .sizes = {.B = 1, .S = 5},
                         .data = VKF_DATA_HALVES};
   vkf_case other = one;
@@ -287,6 +298,7 @@ static void test_pipelines_are_shared(void **state) {
     char name[96];
     vkf_kern_name(&variants[i], name, sizeof name);
     if (variants[i].op != VKF_OP_MATMUL || variants[i].combine || !is_asked_variant(name)) continue;
+    if (!runs_all(&variants[i])) continue;
     if (!verify(d, &one, name)) continue;
     vkf_gpu_device_pipelines(d->device->gpu, &before, NULL);
     if (!verify(d, &other, name)) continue;
@@ -381,26 +393,27 @@ static float *first_output(driver *d, vkf_backend *backend, const vkf_case *c, c
   return out;
 }
 
-/* Within order class ascending a variant changes speed and never bits (of numbers: a NaN is a NaN). */
+/* Within order class ascending a variant changes speed and never bits (of numbers: a NaN is a NaN). Each has the cases
+ * for which it is compiled. */
 static void test_a_class_has_one_set_of_bits(void **state) {
   if (!is_asked_variant(NULL)) skip();
   driver *d = *state;
   const vkf_op ops[] = {VKF_OP_NORM, VKF_OP_LOG_SOFTMAX, VKF_OP_ATTENTION};
-  size_t n = 0, n_compared = 0, stride, first;
+  size_t n = 0, n_compared = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
-  share_of_cases(&stride, &first);
-  const size_t step = VKF_MIN(stride, getenv("VKF_OP_SUBGROUP") ? 5 : 10); /* more cases where variants are few */
   for (size_t o = 0; o < VKF_COUNT(ops); o++) {
     size_t n_cases = 0, n_expected = 0, n_found = 0;
     const vkf_case *cases = vkf_op_cases(ops[o], &n_cases);
-    for (size_t c = first % step; c < n_cases; c += step) {
-      float *expected = first_output(d, d->device->backend, &cases[c], NULL, &n_expected);
-      for (size_t i = c / step % 2; i < n; i += 2) {
+    for (size_t c = 0; c < n_cases; c++) {
+      float *expected = NULL;
+      for (size_t i = 0; i < n; i++) {
         char name[96];
         if (variants[i].op != ops[o] || variants[i].order != VKF_ORDER_ASCENDING || !runs_all(&variants[i])) continue;
+        if (!is_in_share(&variants[i], c, i)) continue;
         float *found =
             first_output(d, d->device->backend, &cases[c], vkf_kern_name(&variants[i], name, sizeof name), &n_found);
         if (!found) continue;
+        if (!expected) expected = first_output(d, d->device->backend, &cases[c], NULL, &n_expected);
         n_compared++;
         assert_int_equal(n_found, n_expected);
         for (size_t e = 0; e < n_found; e++)
