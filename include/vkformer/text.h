@@ -114,17 +114,18 @@ typedef struct vkf_queued_text {
   const char *text;          /* valid until it is done; NULL: there is none now */
   uint64_t line;             /* do_sample: the text draws the random numbers of this line */
   void *tag;                 /* the caller's */
-  const char *target_prefix; /* the translation begins so, see vkf_generate_params; NULL: it may begin with anything */
+  const char *target_prefix; /* the translation begins so, see vkf_generate_params; NULL: it may begin with anything.
+                                Only for vkf_session_translate_queue(). */
 } vkf_queued_text;
 
-/* Where texts come from, and where their translations go. A callback that returns non-zero stops the call. */
+/* Where texts come from, and where their results go. A callback that returns non-zero stops the call. */
 typedef struct vkf_text_queue {
   size_t size; /* sizeof(vkf_text_queue) */
-  /* Asks for the next text, between steps, as long as there is a free place. busy: others are being translated, and
-   * wait until this returns. Without a text and not busy the call ends. */
+  /* Asks for the next text, between steps, as long as there is a free place. busy: others are under way, and wait until
+   * this returns. Without a text and not busy the call ends. */
   int (*next)(void *user, bool busy, vkf_queued_text *out);
-  /* A text is done, in any order. result: that of vkf_session_translate() for this text alone, valid until this
-   * returns; without a token for what had not begun when the call was stopped. */
+  /* A text is done, in any order. result: that of vkf_session_translate(), or vkf_session_generate_text(), for this
+   * text alone, valid until this returns; without a token for what had not begun when the call was stopped. */
   int (*done)(void *user, void *tag, const vkf_result *result);
   void *user;
 } vkf_text_queue;
@@ -274,3 +275,9 @@ VKF_DEFINE_INIT(vkf_generate_text_params)
  * and line; it does not depend on the other prompts. */
 VKF_API vkf_status vkf_session_generate_text(vkf_session *session, const char *const *prompts, size_t n_prompts,
                                              const vkf_generate_text_params *params, vkf_result **out);
+
+/* Continues prompts that come while others are continued: as vkf_session_translate_queue(). on_text gets the number of
+ * the prompt in the order in which they came, from 0. params.lines is not read. VKF_ERROR_UNSUPPORTED: a text came with
+ * a target_prefix. */
+VKF_API vkf_status vkf_session_generate_text_queue(vkf_session *session, const vkf_text_queue *queue,
+                                                   const vkf_generate_text_params *params);

@@ -1,6 +1,7 @@
 /* generate_text: prompts in, what follows them out.
  *
- * Prompts of any length run side by side; one that is done makes place for the next (schedule.h). Random numbers count
+ * Prompts of any length run side by side; one that is done makes place for the next (schedule.h), whether it is one of
+ * the same call's or came while others ran. Random numbers count
  * from a prompt's line, so that its place among other prompts changes nothing. Each token is decoded once, as it comes
  * (vkf_text_stream): text is handed on when no later token and no stop string can change it.
  */
@@ -8,12 +9,16 @@
 #include <string.h>
 
 #include "task/parts.h"
+#include "task/queue.h"
 #include "task/schedule.h"
 #include "task/sequences.h"
+
+typedef struct group group;
 
 /* A prompt on its way. */
 typedef struct prompt {
   const vkf_part *part; /* NULL: it was refused */
+  group *group;
   vkf_text_stream *stream;
   vkf_text text;   /* of all ids, the prompt's included: what no later token changes */
   size_t begin;    /* of the continuation in it */
@@ -22,19 +27,29 @@ typedef struct prompt {
   bool is_stopped; /* a stop string was found behind n_ids */
 } prompt;
 
+/* Prompts that have one result. */
+struct group {
+  vkf_parts parts;
+  prompt *prompts;     /* [n], [n_begun] of which have begun, or were refused */
+  vkf_kept *sequences; /* [n][each]: without the prompt */
+  char **texts;        /* [n][each], the arena's; NULL: nothing was generated */
+  size_t n, n_begun;
+  size_t first;  /* the number of the first one, as on_text gets it */
+  uint64_t line; /* of a prompt that came alone, */
+  void *tag;
+  group *next; /* and another such group */
+};
+
 typedef struct writer {
   vkf_session *session;
   vkf_generate_text_params params;
   vkf_generation_config config;
-  vkf_parts parts;
-  prompt *prompts;     /* [n] */
-  vkf_kept *sequences; /* [n][each]: without the prompt */
-  char **texts;        /* [n][each], the arena's; NULL: nothing was generated */
-  size_t n, each;
-  prompt **order; /* [n_order]: those that run, [n_begun] of which have begun */
-  size_t n_order, n_begun;
+  const vkf_text_queue *queue; /* NULL: there is one group */
+  group *group;                /* whose prompts are begun; NULL: none is there */
+  group *groups;               /* of prompts that came and are not done */
+  size_t n_came, each;
   vkf_text rest; /* scratch memory */
-  bool is_decoder, is_streaming, is_stopped;
+  bool is_decoder, is_streaming, is_watched, is_stopped;
   vkf_status st; /* of a callback that failed */
   vkf_env_failure failure;
 } writer;
@@ -104,7 +119,8 @@ static size_t without_begun_stop(const writer *w, const prompt *p) {
 /* Hands p->text on up to `end`. */
 static void hand_on(writer *w, prompt *p, const char *text, size_t n) {
   if (!w->is_streaming || n == 0 || w->is_stopped) return;
-  VKF_CALLBACK(w->session->env, w->is_stopped = w->params.on_text(w->params.user, p->part->text, text, n) != 0);
+  VKF_CALLBACK(w->session->env,
+               w->is_stopped = w->params.on_text(w->params.user, p->group->first + p->part->text, text, n) != 0);
 }
 
 static void hand_on_settled(writer *w, prompt *p, size_t end) {
@@ -157,7 +173,7 @@ static vkf_status make_text(writer *w, prompt *p, const vkf_kept *s, char **out)
   const char *text = NULL;
   VKF_CALL(text_from(w, p, p->begin, &text));
   const size_t end = find_stop(w, text, &found);
-  *out = vkf_arena_printf(&w->parts.arena, "%.*s", (int)end, text);
+  *out = vkf_arena_printf(&p->group->parts.arena, "%.*s", (int)end, text);
   if (!*out) return VKF_ERROR_MEMORY;
   return VKF_OK;
 }
@@ -166,15 +182,111 @@ static vkf_status make_text(writer *w, prompt *p, const vkf_kept *s, char **out)
 static vkf_status take_row(writer *w, prompt *p, const vkf_generated *results, uint32_t row, const vkf_logprobs *l,
                            uint32_t first_row) {
   const size_t at = p->part->text * w->each + row;
+  vkf_kept *sequence = &p->group->sequences[at];
   const uint32_t n_prompt = w->is_decoder ? p->part->n : 1; /* the start id */
   const vkf_keep keep = {&w->config, results, l, row, first_row + row, n_prompt, .first = n_prompt};
-  VKF_CALL(vkf_task_keep(&w->parts.arena, &keep, &w->sequences[at]));
-  if (p->is_stopped) w->sequences[at].score = NAN;
+  VKF_CALL(vkf_task_keep(&p->group->parts.arena, &keep, sequence));
+  if (p->is_stopped) sequence->score = NAN;
   const size_t n_handed = p->n_handed;
-  VKF_CALL(make_text(w, p, &w->sequences[at], &w->texts[at]));
-  const char *text = w->texts[at];
+  VKF_CALL(make_text(w, p, sequence, &p->group->texts[at]));
+  const char *text = p->group->texts[at];
   const size_t done = n_handed - VKF_MIN(n_handed, p->begin);
   if (!p->is_stopped && strlen(text) > done) hand_on(w, p, text + done, strlen(text) - done);
+  return VKF_OK;
+}
+
+/* ---- groups ------------------------------------------------------------------------------------------------------ */
+
+/* Finish it also after a failure. */
+static vkf_status group_init(writer *w, group *g, const char *const *texts, size_t n) {
+  const vkf_part_rules rules = {.long_texts = w->params.long_texts,
+                                .skip_refused = w->params.skip_refused,
+                                .keeps_end = w->is_decoder,
+                                .source_language = w->params.source_language,
+                                .target_language = w->params.target_language};
+  VKF_CALL(vkf_task_parts_make(w->session, texts, n, &rules, &g->parts));
+  prompt *prompts = vkf_arena_alloc(&g->parts.arena, n, sizeof *prompts);
+  g->sequences = vkf_arena_alloc(&g->parts.arena, n * w->each, sizeof *g->sequences);
+  g->texts = vkf_arena_alloc(&g->parts.arena, n * w->each, sizeof *g->texts);
+  if (!prompts || !g->sequences || !g->texts) return VKF_ERROR_MEMORY;
+  for (size_t i = 0; i < n; i++) {
+    prompts[i].group = g;
+    vkf_text_init(&prompts[i].text, w->session->env);
+  }
+  for (size_t i = 0; i < g->parts.n; i++) prompts[g->parts.at[i].text].part = &g->parts.at[i];
+  g->prompts = prompts;
+  g->n = n;
+  g->first = w->n_came;
+  w->n_came += n;
+  return VKF_OK;
+}
+
+static void group_finish(group *g) {
+  for (size_t i = 0; i < g->n; i++) {
+    vkf_text_stream_destroy(&g->prompts[i].stream);
+    vkf_text_finish(&g->prompts[i].text);
+  }
+  vkf_task_parts_finish(&g->parts);
+}
+
+static vkf_status make_result(const writer *w, const group *g, vkf_result **out) {
+  vkf_status st = VKF_OK;
+  vkf_result *result = NULL;
+  const size_t rows = g->n * w->each;
+  const uint32_t n_vocab = vkf_model_net_info(w->session->model->net)->target_vocab;
+  for (size_t i = 0; i < rows; i++)
+    if (!g->texts[i]) g->sequences[i].score = NAN;
+  VKF_TRY(vkf_engine_result_create(w->session->env, &result));
+  VKF_TRY(vkf_task_kept_add(g->sequences, rows, -1, w->config.num_beams > 1 || w->params.scores,
+                            VKF_MIN(w->params.top_logprobs, n_vocab), result));
+  for (size_t i = 0; i < rows; i++) VKF_TRY(vkf_engine_result_add_text(result, g->texts[i]));
+  VKF_TRY(vkf_task_parts_report(&g->parts, result));
+done:
+  if (st) vkf_engine_result_destroy(&result);
+  *out = result;
+  return st;
+}
+
+/* ---- prompts that come one by one -------------------------------------------------------------------------------- */
+
+static void group_destroy(writer *w, group *g) {
+  group **at = &w->groups;
+  while (*at != g) at = &(*at)->next;
+  *at = g->next;
+  group_finish(g);
+  vkf_env_free(w->session->env, g);
+}
+
+/* Tells the caller of a prompt that is done. */
+static vkf_status hand_over(writer *w, group *g) {
+  vkf_result *result = NULL;
+  const vkf_status st = make_result(w, g, &result);
+  if (!st) w->is_stopped |= vkf_task_queue_done(w->session->env, w->queue, g->tag, result);
+  vkf_engine_result_destroy(&result);
+  group_destroy(w, g);
+  return st;
+}
+
+/* Takes the next prompt of the queue, if there is one now. */
+static vkf_status come(writer *w) {
+  vkf_env *env = w->session->env;
+  while (!w->group && !w->is_stopped) {
+    vkf_queued_text text;
+    w->is_stopped = vkf_task_queue_next(env, w->queue, w->groups != NULL, &text);
+    if (!text.text) break;
+    if (text.target_prefix)
+      return vkf_env_fail(env, VKF_ERROR_UNSUPPORTED,
+                          "expected no target_prefix, which is for translations, found one");
+    group *g = vkf_env_alloc(env, 1, sizeof *g);
+    if (!g) return VKF_ERROR_MEMORY;
+    *g = (group){.line = text.line, .tag = text.tag, .next = w->groups};
+    w->groups = g;
+    VKF_CALL(group_init(w, g, &text.text, 1));
+    if (g->parts.n > 0)
+      w->group = g;
+    else
+      VKF_CALL(hand_over(w, g)); /* it was skipped */
+  }
   return VKF_OK;
 }
 
@@ -182,12 +294,19 @@ static vkf_status take_row(writer *w, prompt *p, const vkf_generated *results, u
 
 static vkf_status next(void *user, vkf_request *out, bool *there) {
   writer *w = user;
-  *there = w->n_begun < w->n_order;
+  if (w->queue) VKF_CALL(come(w));
+  group *g = w->group;
+  while (g && g->n_begun < g->n && !g->prompts[g->n_begun].part) g->n_begun++;
+  *there = g && g->n_begun < g->n;
   if (!*there) return VKF_OK;
-  prompt *p = w->order[w->n_begun++];
+  prompt *p = &g->prompts[g->n_begun++];
   const size_t text = p->part->text;
+  if (w->queue) w->group = NULL;
   *out = (vkf_request){.user = p,
-                       .input = {.line = w->params.lines ? w->params.lines[text] : text, .sentence = (uint32_t)text}};
+                       .input = {.line = w->queue          ? g->line
+                                         : w->params.lines ? w->params.lines[text]
+                                                           : text,
+                                 .sentence = (uint32_t)text}};
   if (w->is_decoder) {
     out->input.prompt = p->part->ids;
     out->input.n_prompt = p->part->n;
@@ -202,7 +321,7 @@ static vkf_told on_token(void *user, const vkf_request *request, uint32_t row, i
   writer *w = user;
   prompt *p = request->user;
   (void)row;
-  w->st = add_token(w, p, token);
+  if (w->is_watched) w->st = add_token(w, p, token);
   if (w->st != VKF_OK) vkf_env_save_failure(w->session->env, &w->failure);
   return w->st != VKF_OK || w->is_stopped ? VKF_TOLD_STOP : p->is_stopped ? VKF_TOLD_ENOUGH : VKF_TOLD_GO_ON;
 }
@@ -218,54 +337,30 @@ static vkf_status take(void *user, const vkf_request *request, const vkf_generat
   for (uint32_t r = 0; r < w->each; r++) VKF_CALL(take_row(w, p, results, r, logprobs, row));
   vkf_text_stream_destroy(&p->stream);
   vkf_text_finish(&p->text);
-  return VKF_OK;
+  return w->queue ? hand_over(w, p->group) : VKF_OK;
 }
 
 static vkf_status refuse(void *user, const vkf_request *request) {
   writer *w = user;
   const prompt *p = request->user;
-  return vkf_task_parts_refuse(&w->parts, p->part->text, VKF_SKIP_MEMORY, "%s", w->session->env->message);
+  VKF_CALL(vkf_task_parts_refuse(&p->group->parts, p->part->text, VKF_SKIP_MEMORY, "%s", w->session->env->message));
+  return w->queue ? hand_over(w, p->group) : VKF_OK;
 }
 
-static vkf_status generate_all(writer *w) {
-  vkf_status st = VKF_OK;
-  const bool is_watched = w->each == 1 && w->config.num_beams == 1 && (w->is_streaming || w->params.n_stops);
-  w->order = vkf_env_alloc(w->session->env, w->n, sizeof *w->order);
-  if (!w->order) VKF_TRY(VKF_ERROR_MEMORY);
-  uint32_t longest = 0;
-  for (size_t i = 0; i < w->n; i++) {
-    if (!w->prompts[i].part) continue;
-    w->order[w->n_order++] = &w->prompts[i];
-    longest = VKF_MAX(longest, w->prompts[i].part->n);
-  }
-  VKF_TRY(vkf_task_schedule_run(&(vkf_schedule){.session = w->session,
-                                                .config = &w->config,
-                                                .n_requests = w->n_order,
-                                                .batch_size = w->params.batch_size,
-                                                .n_longest = longest,
-                                                .top_logprobs = w->params.top_logprobs,
-                                                .scores = w->params.scores,
-                                                .next = next,
-                                                .on_token = is_watched ? on_token : NULL,
-                                                .take = take,
-                                                .refuse = refuse,
-                                                .user = w}));
-done:
-  vkf_env_free(w->session->env, w->order);
-  return st;
-}
-
-/* ---- results ----------------------------------------------------------------------------------------------------- */
-
-static vkf_status add_results(const writer *w, vkf_result *result) {
-  const size_t rows = w->n * w->each;
-  const uint32_t n_vocab = vkf_model_net_info(w->session->model->net)->target_vocab;
-  for (size_t i = 0; i < rows; i++)
-    if (!w->texts[i]) w->sequences[i].score = NAN;
-  VKF_CALL(vkf_task_kept_add(w->sequences, rows, -1, w->config.num_beams > 1 || w->params.scores,
-                             VKF_MIN(w->params.top_logprobs, n_vocab), result));
-  for (size_t i = 0; i < rows; i++) VKF_CALL(vkf_engine_result_add_text(result, w->texts[i]));
-  return vkf_task_parts_report(&w->parts, result);
+/* n: prompts that are there, the longest of which has `longest` ids; 0: nobody knows. */
+static vkf_status run(writer *w, size_t n, uint32_t longest) {
+  return vkf_task_schedule_run(&(vkf_schedule){.session = w->session,
+                                               .config = &w->config,
+                                               .n_requests = n,
+                                               .batch_size = w->params.batch_size,
+                                               .n_longest = longest,
+                                               .top_logprobs = w->params.top_logprobs,
+                                               .scores = w->params.scores,
+                                               .next = next,
+                                               .on_token = w->is_watched || w->queue ? on_token : NULL,
+                                               .take = take,
+                                               .refuse = refuse,
+                                               .user = w});
 }
 
 /* ---- the public functions ---------------------------------------------------------------------------------------- */
@@ -281,60 +376,68 @@ static vkf_status check(const writer *w) {
   return VKF_OK;
 }
 
-static vkf_status make_prompts(writer *w, const char *const *texts, size_t n) {
-  vkf_env *env = w->session->env;
-  const vkf_part_rules rules = {.long_texts = w->params.long_texts,
-                                .skip_refused = w->params.skip_refused,
-                                .keeps_end = w->is_decoder,
-                                .source_language = w->params.source_language,
-                                .target_language = w->params.target_language};
-  VKF_CALL(vkf_task_parts_make(w->session, texts, n, &rules, &w->parts));
-  w->prompts = vkf_env_alloc(env, n, sizeof *w->prompts);
-  w->sequences = vkf_env_alloc(env, n * w->each, sizeof *w->sequences);
-  w->texts = vkf_env_alloc(env, n * w->each, sizeof *w->texts);
-  if (!w->prompts || !w->sequences || !w->texts) return VKF_ERROR_MEMORY;
-  w->n = n;
-  for (size_t i = 0; i < n; i++) vkf_text_init(&w->prompts[i].text, env);
-  for (size_t i = 0; i < w->parts.n; i++) w->prompts[w->parts.at[i].text].part = &w->parts.at[i];
+/* What a call begins with. Call end also after a failure. */
+static vkf_status begin_call(writer *w, const vkf_generate_text_params *params) {
+  vkf_session *session = w->session;
+  VKF_CALL(VKF_PARAMS_READ(session->env, vkf_generate_text_params, params, &w->params));
+  vkf_text_init(&w->rest, session->env);
+  VKF_CALL(vkf_engine_derive_generation(session, w->params.source_language, w->params.target_language,
+                                        w->params.config_json, &w->config));
+  VKF_CALL(check(w));
+  w->is_decoder = vkf_model_net_info(session->model->net)->architecture == VKF_ARCHITECTURE_DECODER;
+  w->each = VKF_MAX(w->config.num_return_sequences, 1);
+  w->is_streaming = w->params.on_text && w->each == 1 && w->config.num_beams == 1;
+  w->is_watched = w->each == 1 && w->config.num_beams == 1 && (w->is_streaming || w->params.n_stops);
   return VKF_OK;
+}
+
+static void end_call(writer *w) {
+  while (w->groups) group_destroy(w, w->groups);
+  vkf_text_finish(&w->rest);
+  vkf_decode_generation_finish(&w->config);
 }
 
 static vkf_status generate_text(vkf_session *session, const char *const *texts, size_t n,
                                 const vkf_generate_text_params *params, vkf_result **out) {
   vkf_status st = VKF_OK;
-  writer w = {.session = session};
-  vkf_result *result = NULL;
-  st = VKF_PARAMS_READ(session->env, vkf_generate_text_params, params, &w.params);
-  if (st) return st;
-  vkf_text_init(&w.rest, session->env);
-  VKF_TRY(vkf_engine_derive_generation(session, w.params.source_language, w.params.target_language,
-                                       w.params.config_json, &w.config));
-  VKF_TRY(check(&w));
-  w.is_decoder = vkf_model_net_info(session->model->net)->architecture == VKF_ARCHITECTURE_DECODER;
-  w.each = VKF_MAX(w.config.num_return_sequences, 1);
-  w.is_streaming = w.params.on_text && w.each == 1 && w.config.num_beams == 1;
-  VKF_TRY(make_prompts(&w, texts, n));
-  VKF_TRY(generate_all(&w));
-  VKF_TRY(vkf_engine_result_create(session->env, &result));
-  VKF_TRY(add_results(&w, result));
+  group all = {0};
+  writer w = {.session = session, .group = &all};
+  uint32_t longest = 0;
+  VKF_TRY(begin_call(&w, params));
+  VKF_TRY(group_init(&w, &all, texts, n));
+  for (size_t i = 0; i < all.parts.n; i++) longest = VKF_MAX(longest, all.parts.at[i].n);
+  VKF_TRY(run(&w, all.parts.n, longest));
+  VKF_TRY(make_result(&w, &all, out));
   if (w.is_stopped) st = vkf_env_fail(session->env, VKF_ERROR_STOPPED, "the text callback asked to stop");
 done:
-  for (size_t i = 0; i < w.n; i++) {
-    vkf_text_stream_destroy(&w.prompts[i].stream);
-    vkf_text_finish(&w.prompts[i].text);
-  }
-  vkf_env_free(session->env, w.prompts);
-  vkf_env_free(session->env, w.sequences);
-  vkf_env_free(session->env, w.texts);
-  vkf_task_parts_finish(&w.parts);
-  vkf_text_finish(&w.rest);
-  vkf_decode_generation_finish(&w.config);
-  if (st && st != VKF_ERROR_STOPPED) vkf_engine_result_destroy(&result);
-  *out = result;
+  group_finish(&all);
+  end_call(&w);
   return st;
 }
 
 vkf_status vkf_session_generate_text(vkf_session *session, const char *const *texts, size_t n,
                                      const vkf_generate_text_params *params, vkf_result **out) {
   VKF_SESSION_RESULT(session, out, generate_text(session, texts, n, params, out));
+}
+
+static vkf_status generate_queue(vkf_session *session, const vkf_text_queue *given,
+                                 const vkf_generate_text_params *params) {
+  vkf_status st = VKF_OK;
+  vkf_text_queue queue;
+  writer w = {.session = session, .queue = &queue};
+  VKF_TRY(vkf_task_queue_read(session->env, given, &queue));
+  VKF_TRY(begin_call(&w, params));
+  VKF_TRY(run(&w, 0, 0));
+  if (w.is_stopped) st = vkf_env_fail(session->env, VKF_ERROR_STOPPED, "a callback asked to stop");
+done:
+  end_call(&w);
+  return st;
+}
+
+vkf_status vkf_session_generate_text_queue(vkf_session *session, const vkf_text_queue *queue,
+                                           const vkf_generate_text_params *params) {
+  vkf_status st = vkf_engine_session_begin(session, "vkf_session_generate_text_queue");
+  if (st) return st;
+  st = generate_queue(session, queue, params);
+  return vkf_engine_session_end(session, st, NULL);
 }

@@ -6,6 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "task/queue.h"
 #include "task/translation.h"
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
@@ -110,9 +111,7 @@ static void group_destroy(vkf_translator *t, vkf_text_group *g) {
 static vkf_status hand_over(vkf_translator *t, vkf_text_group *g) {
   vkf_result *result = NULL;
   const vkf_status st = vkf_task_translation_result(t, g, &result);
-  int stop = 0;
-  if (!st) VKF_CALLBACK(t->session->env, stop = t->queue->done(t->queue->user, g->tag, result));
-  t->is_stopped |= stop != 0;
+  if (!st) t->is_stopped |= vkf_task_queue_done(t->session->env, t->queue, g->tag, result);
   vkf_engine_result_destroy(&result);
   group_destroy(t, g);
   return st;
@@ -121,11 +120,9 @@ static vkf_status hand_over(vkf_translator *t, vkf_text_group *g) {
 /* Takes the next text of the queue, if there is one now. */
 static vkf_status come(vkf_translator *t) {
   while (!t->group && !t->is_stopped) {
-    vkf_queued_text text = {.size = sizeof text};
-    int stop = 0;
-    VKF_CALLBACK(t->session->env, stop = t->queue->next(t->queue->user, t->groups != NULL, &text));
-    t->is_stopped = stop != 0;
-    if (t->is_stopped || !text.text) break;
+    vkf_queued_text text;
+    t->is_stopped = vkf_task_queue_next(t->session->env, t->queue, t->groups != NULL, &text);
+    if (!text.text) break;
     vkf_text_group *g = vkf_env_alloc(t->session->env, 1, sizeof *g);
     if (!g) return VKF_ERROR_MEMORY;
     *g = (vkf_text_group){.line = text.line, .tag = text.tag, .next = t->groups};
@@ -371,9 +368,7 @@ static vkf_status translate_queue(vkf_session *session, const vkf_text_queue *gi
   vkf_status st = VKF_OK;
   vkf_text_queue queue;
   vkf_translator t = {.session = session, .queue = &queue};
-  VKF_TRY(VKF_PARAMS_READ(session->env, vkf_text_queue, given, &queue));
-  if (!queue.next || !queue.done)
-    VKF_FAIL(session->env, VKF_ERROR_ARGUMENT, "expected a queue with `next` and `done`, found one without");
+  VKF_TRY(vkf_task_queue_read(session->env, given, &queue));
   VKF_TRY(begin(&t, params));
   VKF_TRY(run(&t, 0, 0));
   if (t.is_stopped) st = vkf_env_fail(session->env, VKF_ERROR_STOPPED, "a callback asked to stop");

@@ -481,6 +481,87 @@ static void generate_texts(void **state) {
   bench_close(&b);
 }
 
+/* Prompts that come one by one, of which two run together. */
+typedef struct arrivals {
+  const char *const *prompts;
+  size_t n, n_come, n_done, n_running, most_running, stop_after; /* 0: never */
+  char texts[4][256];
+  bool is_skipped[4];
+} arrivals;
+
+static int next_prompt(void *user, bool busy, vkf_queued_text *out) {
+  arrivals *a = user;
+  assert_int_equal(busy, a->n_running > 0);
+  if (a->n_come == a->n) return 0;
+  out->text = a->prompts[a->n_come];
+  out->line = a->n_come;
+  out->tag = a->texts[a->n_come++];
+  if (++a->n_running > a->most_running) a->most_running = a->n_running;
+  return 0;
+}
+
+static int prompt_done(void *user, void *tag, const vkf_result *result) {
+  arrivals *a = user;
+  assert_int_equal(vkf_result_text_count(result), 1);
+  strncat(tag, vkf_result_text(result, 0), sizeof a->texts[0] - 1);
+  for (size_t i = 0; i < 4; i++)
+    if (tag == a->texts[i]) a->is_skipped[i] = vkf_result_skipped(result, 0, NULL) != VKF_SKIP_NONE;
+  a->n_running--;
+  return ++a->n_done == a->stop_after;
+}
+
+static int next_with_prefix(void *user, bool busy, vkf_queued_text *out) {
+  (void)user;
+  (void)busy;
+  out->text = "w5";
+  out->target_prefix = "w6";
+  return 0;
+}
+
+/* Each gets what it gets together with the others: greedy, drawn by its line, and with beams. */
+static void generate_texts_that_come(void **state) {
+  (void)state;
+  static const char *const prompts[] = {"w5 w6 w7", "\xff", "w8 w7 w6", "w5 w6 w7"};
+  static const char *const configs[] = {"{\"max_new_tokens\": 6}",
+                                        "{\"max_new_tokens\": 6, \"do_sample\": true, \"seed\": 4}",
+                                        "{\"max_new_tokens\": 6, \"num_beams\": 3}"};
+  for (size_t c = 0; c < 6; c++) {
+    bench b;
+    pieces p = {0};
+    arrivals a = {.prompts = prompts, .n = 4}, few = {.prompts = prompts, .n = 4, .stop_after = 3};
+    vkf_text_queue queue = {VKF_TEXT_QUEUE_INIT, .next = next_prompt, .done = prompt_done, .user = &a};
+    vkf_result *all = NULL;
+    vkf_generate_text_params params;
+    bench_open(&b, c < 3 ? "gpt2" : "marian");
+    vkf_generate_text_params_init(&params);
+    params.config_json = configs[c % 3];
+    params.batch_size = 2;
+    params.skip_refused = true;
+    driver_ok(&b.d, vkf_session_generate_text(session_of(b.model), prompts, 4, &params, &all));
+    params.on_text = on_text;
+    params.user = &p;
+    driver_ok(&b.d, vkf_session_generate_text_queue(session_of(b.model), &queue, &params));
+    assert_int_equal(a.n_done, 4);
+    assert_int_equal(a.most_running, 2);
+    for (size_t i = 0; i < 4; i++) {
+      assert_string_equal(a.texts[i], vkf_result_text(all, i));
+      assert_string_equal(p.text[i], c % 3 == 2 ? "" : a.texts[i]); /* beams are not shown as they grow */
+      assert_int_equal(a.is_skipped[i], i == 1);
+    }
+    assert_string_not_equal(a.texts[2], "");
+    queue.user = &few;
+    assert_int_equal(vkf_session_generate_text_queue(session_of(b.model), &queue, &params), VKF_ERROR_STOPPED);
+    assert_true(few.n_done >= 3);
+    queue.next = next_with_prefix;
+    assert_int_equal(vkf_session_generate_text_queue(session_of(b.model), &queue, &params), VKF_ERROR_UNSUPPORTED);
+    assert_non_null(strstr(vkf_session_message(session_of(b.model)), "target_prefix"));
+    queue.done = NULL;
+    assert_int_equal(vkf_session_generate_text_queue(session_of(b.model), &queue, &params), VKF_ERROR_ARGUMENT);
+    vkf_result_destroy(&all);
+    bench_close(&b);
+  }
+}
+
 static void generate_until_told(void **state) {
   (void)state;
   static const char *const prompts[] = {"w5 w6 w7", "w9"};
@@ -618,6 +699,8 @@ static void examples(void **state) {
 
 static vkf_status call(vkf_model *const models[4], size_t which, vkf_result **out) {
   static const char *const two[] = {"w5 w6 [MASK]", "w7 [MASK]"}, *const stops[] = {"w999"};
+  arrivals a = {.prompts = two, .n = 2};
+  const vkf_text_queue queue = {VKF_TEXT_QUEUE_INIT, .next = next_prompt, .done = prompt_done, .user = &a};
   vkf_generate_text_params params;
   vkf_embedding_params similar;
   vkf_generate_text_params_init(&params);
@@ -631,7 +714,8 @@ static vkf_status call(vkf_model *const models[4], size_t which, vkf_result **ou
          : which == 1 ? vkf_session_fill_mask(session_of(models[0]), two, 2, NULL, out)
          : which == 2 ? vkf_session_classify(session_of(models[1]), two, 2, NULL, out)
          : which == 3 ? vkf_session_classify(session_of(models[2]), two, 2, NULL, out)
-                      : vkf_session_generate_text(session_of(models[3]), two, 2, &params, out);
+         : which == 4 ? vkf_session_generate_text(session_of(models[3]), two, 2, &params, out)
+                      : vkf_session_generate_text_queue(session_of(models[3]), &queue, &params);
 }
 
 /* Each allocation fails once, on the scalar path: an error, and nothing is lost. */
@@ -648,7 +732,7 @@ static void every_allocation(void **state) {
     snprintf(path, sizeof path, "%s/%s", program_folder, names[i]);
     program_ok(context, vkf_model_open(device, path, &models[i]));
   }
-  for (size_t which = 0; which < 5; which++) {
+  for (size_t which = 0; which < 6; which++) {
     vkf_result *result = NULL;
     program_ok(context, call(models, which, &result)); /* plans are made */
     vkf_result_destroy(&result);
@@ -675,5 +759,6 @@ PROGRAM_MAIN(word_models, cmocka_unit_test(embed_in_batches), cmocka_unit_test(e
              cmocka_unit_test(classify_texts), cmocka_unit_test(classify_parts),
              cmocka_unit_test(classify_as_the_folder_says), cmocka_unit_test(classify_words),
              cmocka_unit_test(classify_images), cmocka_unit_test(fill_masks), cmocka_unit_test(generate_texts),
-             cmocka_unit_test(generate_until_told), cmocka_unit_test(translate_parts), cmocka_unit_test(unknown_tokens),
-             cmocka_unit_test(examples), cmocka_unit_test(every_allocation))
+             cmocka_unit_test(generate_texts_that_come), cmocka_unit_test(generate_until_told),
+             cmocka_unit_test(translate_parts), cmocka_unit_test(unknown_tokens), cmocka_unit_test(examples),
+             cmocka_unit_test(every_allocation))

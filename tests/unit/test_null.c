@@ -135,6 +135,7 @@ static int at; /* which pointer is NULL */
   X(vkf_session_fill_mask, 3, 0, vkf_session_fill_mask(P(0, session), P(1, texts), 1, NULL, P(2, &made.result)))       \
   X(vkf_session_generate_text, 3, 0,                                                                                   \
     vkf_session_generate_text(P(0, session), P(1, texts), 1, NULL, P(2, &made.result)))                                \
+  X(vkf_session_generate_text_queue, 2, 0, vkf_session_generate_text_queue(P(0, session), P(1, &queue), NULL))         \
   X(vkf_session_classify_images, 3, 0,                                                                                 \
     vkf_session_classify_images(P(0, session), P(1, texts), 1, NULL, P(2, &made.result)))                              \
   X(vkf_session_encode, 2, 0, vkf_session_encode(P(0, session), 0, P(1, ids), 3))                                      \
