@@ -225,6 +225,9 @@ int tool_session_open_context(tool_session *session, const tool_args *args);
 /* Refuses a wrong --limits, also for commands that open no device. */
 int tool_session_check_limits(const tool_args *args);
 int tool_session_open_device(tool_session *session, const char *device);
+/* Calls work for a device, as --device names it, or for each where that is "all"; the exit code of all. */
+int tool_session_each_device(tool_session *session, const char *selector,
+                             int (*work)(void *user, tool_session *session, const char *device), void *user);
 int tool_session_open_model(tool_session *session, const char *folder);
 /* Another session of the same model and languages, which logs nothing: first its context, on the thread that opened the
  * first session (it may change the environment), then what is not open of the rest, on any thread, with the weights of

@@ -191,6 +191,20 @@ int tool_session_open_device(tool_session *session, const char *device) {
   return status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
 }
 
+int tool_session_each_device(tool_session *session, const char *selector,
+                             int (*work)(void *user, tool_session *session, const char *device), void *user) {
+  if (!selector || strcmp(selector, "all") != 0) return work(user, session, selector);
+  size_t n = 0;
+  const vkf_status status = vkf_context_list_devices(session->context, &n);
+  int exit_code = status == VKF_OK ? TOOL_OK : tool_session_fail(session, status, NULL);
+  for (size_t i = 0; status == VKF_OK && i < n; i++) {
+    char index[24];
+    snprintf(index, sizeof index, "%zu", i);
+    exit_code = tool_both_exit_codes(exit_code, work(user, session, index));
+  }
+  return exit_code;
+}
+
 int tool_session_open_model(tool_session *session, const char *folder) {
   vkf_model_params how = session->how;
   how.on_progress = tool_progress_bytes;

@@ -165,33 +165,22 @@ static int run_topic(tour *t, const json_t *topic) {
 }
 
 /* A step that cannot be done counts as a check that fails, and the tour goes on with the next topic. */
-static int tour_device(tour *t, const json_t *topics, const char *device) {
-  int exit_code = tool_session_open_device(&t->session, device);
-  vkf_status status = exit_code == TOOL_OK ? vkf_device_open(t->session.context, "ref", &t->ref) : VKF_OK;
-  if (status != VKF_OK) exit_code = tool_session_fail(&t->session, status, NULL);
+static int tour_device(void *user, tool_session *session, const char *device) {
+  tour *t = user;
+  int exit_code = tool_session_open_device(session, device);
+  vkf_status status = exit_code == TOOL_OK ? vkf_device_open(session->context, "ref", &t->ref) : VKF_OK;
+  if (status != VKF_OK) exit_code = tool_session_fail(session, status, NULL);
   if (exit_code == TOOL_OK) {
-    const vkf_device_info *info = vkf_device_get_info(t->session.device);
+    const vkf_device_info *info = vkf_device_get_info(session->device);
     printf("Computed on %s (%s)\n", info->name, info->driver);
-    for (size_t i = 0; i < json_array_size(topics); i++) {
-      const json_t *topic = json_array_get(topics, i);
+    for (size_t i = 0; i < json_array_size(t->topics); i++) {
+      const json_t *topic = json_array_get(t->topics, i);
       if (!wanted(t->args, tour_text(topic, "name", ""))) continue;
       if (run_topic(t, topic) != TOOL_OK) t->n_checks++;
     }
   }
   vkf_device_close(&t->ref);
-  return tool_session_close_device(&t->session, exit_code);
-}
-
-static int tour_all(tour *t, const json_t *topics) {
-  size_t n = 0;
-  vkf_status status = vkf_context_list_devices(t->session.context, &n);
-  int exit_code = status == VKF_OK ? TOOL_OK : tool_session_fail(&t->session, status, NULL);
-  for (size_t i = 0; status == VKF_OK && i < n; i++) {
-    char index[32];
-    snprintf(index, sizeof index, "%zu", i);
-    exit_code = tool_both_exit_codes(exit_code, tour_device(t, topics, index));
-  }
-  return exit_code;
+  return tool_session_close_device(session, exit_code);
 }
 
 static int run_tour(const tool_args *args) {
@@ -207,8 +196,8 @@ static int run_tour(const tool_args *args) {
     }
   } else if (exit_code == TOOL_OK) {
     exit_code = tool_session_open_context(&t.session, args);
-    bool all = args->device && strcmp(args->device, "all") == 0;
-    if (exit_code == TOOL_OK) exit_code = all ? tour_all(&t, topics) : tour_device(&t, topics, args->device);
+    t.topics = topics;
+    if (exit_code == TOOL_OK) exit_code = tool_session_each_device(&t.session, args->device, tour_device, &t);
     if (exit_code == TOOL_OK || t.n_checks > 0) printf("\n%zu of %zu reproduced\n", t.n_reproduced, t.n_checks);
     if (t.page) exit_code = tool_both_exit_codes(exit_code, tool_write_page("tools/tour.html", args->html, t.page));
     t.page = NULL;

@@ -19,6 +19,7 @@ typedef struct tour {
   vkf_device *ref;  /* the scalar path, beside the device */
   char model[4096]; /* folder of the shipped model; "" before a step needs it */
   const tool_args *args;
+  const json_t *topics;
   tour_value *values;
   const char *topic;
   size_t n_checks, n_reproduced;

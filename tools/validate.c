@@ -101,36 +101,28 @@ static int validate_device(tool_session *session, const tool_args *args, const c
   return tool_session_close_device(session, exit_code);
 }
 
-/* What is asked for on one device; where a file is, its digest as well. */
-static int validate_one(tool_session *session, const tool_args *args, const char *device, json_t *devices) {
-  if (args->bisect) return validate_bisect(session, args, device);
-  if (args->replay) return validate_replay(session, args, device);
-  size_t n = json_array_size(devices);
-  int exit_code = validate_device(session, args, device, devices);
-  if (json_array_size(devices) > n && (args->json_file || args->report))
-    validate_digest(args, device, json_array_get(devices, n));
-  return exit_code;
-}
+typedef struct request {
+  const tool_args *args;
+  json_t *devices; /* that were done */
+} request;
 
-static int validate_all(tool_session *session, const tool_args *args, json_t *devices) {
-  size_t n_devices = 0;
-  vkf_status status = vkf_context_list_devices(session->context, &n_devices);
-  if (status != VKF_OK) return tool_session_fail(session, status, NULL);
-  int exit_code = TOOL_OK;
-  for (size_t i = 0; i < n_devices; i++) {
-    char index[32];
-    snprintf(index, sizeof index, "%zu", i);
-    exit_code = tool_both_exit_codes(exit_code, validate_one(session, args, index, devices));
-  }
+/* What is asked for on one device; where a file is, its digest as well. */
+static int validate_one(void *user, tool_session *session, const char *device) {
+  const request *r = user;
+  if (r->args->bisect) return validate_bisect(session, r->args, device);
+  if (r->args->replay) return validate_replay(session, r->args, device);
+  const size_t n = json_array_size(r->devices);
+  const int exit_code = validate_device(session, r->args, device, r->devices);
+  if (json_array_size(r->devices) > n && (r->args->json_file || r->args->report))
+    validate_digest(r->args, device, json_array_get(r->devices, n));
   return exit_code;
 }
 
 static int validate_here(const tool_args *args, json_t *devices) {
   tool_session session;
-  bool all = args->device && strcmp(args->device, "all") == 0;
+  request r = {args, devices};
   int exit_code = tool_session_open_context(&session, args);
-  if (exit_code == TOOL_OK)
-    exit_code = all ? validate_all(&session, args, devices) : validate_one(&session, args, args->device, devices);
+  if (exit_code == TOOL_OK) exit_code = tool_session_each_device(&session, args->device, validate_one, &r);
   return tool_session_close(&session, exit_code);
 }
 
