@@ -133,8 +133,8 @@ static bool is_right(driver *d, const vkf_case *c, const char *variant) {
 static uint32_t largest(const vkf_variant *v, uint32_t width, const vkf_caps *caps) {
   char why[256];
   const bool has_heads = v->op == VKF_OP_ATTENTION || v->op == VKF_OP_ATTENTION_WEIGHTS;
-  /* Sums of more products of halves are not exact in float32, and more keys or halves of rows are no one binding. */
-  const uint32_t most = v->op == VKF_OP_MATMUL || has_heads ? 1u << 19 : 1u << 24;
+  /* Sums of more products of halves are not exact in float32, and halves of longer rows are no one binding. */
+  const uint32_t most = v->op == VKF_OP_MATMUL ? 1u << 19 : has_heads ? 1u << 18 : 1u << 24;
   const uint64_t numbers = caps->max_storage_range_bytes / sizeof(float) / (has_heads ? width : 2);
   uint32_t low = 16, high = (uint32_t)VKF_MIN(most, numbers / 16 * 16 - 16);
   if (fits(v, low, width, caps, why, sizeof why)) return 0;
