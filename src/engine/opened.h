@@ -21,7 +21,8 @@ typedef struct vkf_shared_tokenizer {
 
 /* A tokenizer as one thread sees it. */
 struct vkf_tokenizer {
-  vkf_env *env; /* that is told of failures */
+  vkf_env *env;         /* that is told of failures */
+  vkf_session *session; /* whose thread uses it; NULL: the context's */
   vkf_shared_tokenizer *shared;
   vkf_shared_tokenizer own; /* of one that was opened; else it is a model's, which closes it */
 };
@@ -65,12 +66,13 @@ vkf_status vkf_engine_session_begin(vkf_session *session, const char *call);
 /* Hands *result (NULL, or it may be NULL) over to the caller. Returns `st`. */
 vkf_status vkf_engine_session_end(vkf_session *session, vkf_status st, vkf_result **result);
 /* The body of a public function of a session that gives a result: `call` makes it, between begin and end. */
-#define VKF_SESSION_RESULT(session, out, call)                               \
-  do {                                                                       \
-    if (!(out)) return VKF_ERROR_ARGUMENT;                                   \
-    *(out) = NULL;                                                           \
-    const vkf_status begun = vkf_engine_session_begin((session), __func__);  \
-    return begun ? begun : vkf_engine_session_end((session), (call), (out)); \
+#define VKF_SESSION_RESULT(session, out, call)                                        \
+  do {                                                                                \
+    if (out) *(out) = NULL;                                                           \
+    const vkf_status begun = vkf_engine_session_begin((session), __func__);           \
+    if (begun) return begun;                                                          \
+    const vkf_status ended = (out) ? (call) : vkf_engine_null((session)->env, "out"); \
+    return vkf_engine_session_end((session), ended, (out));                           \
   } while (0)
 /* Separates every session of a model from it, after the calls that are running. */
 void vkf_engine_sessions_part(vkf_model *model);

@@ -50,9 +50,15 @@ static void destroy(vkf_session **session) {
 }
 
 vkf_status vkf_session_create(vkf_model *model, const vkf_session_params *params, vkf_session **out) {
-  if (!model || !out) return VKF_ERROR_ARGUMENT;
+  if (!model) return VKF_ERROR_ARGUMENT;
   vkf_status st = VKF_OK;
   vkf_context *ctx = model->dev->ctx;
+  if (!out) {
+    pthread_mutex_lock(&ctx->lock);
+    st = vkf_engine_null(&ctx->env, "out");
+    pthread_mutex_unlock(&ctx->lock);
+    return st;
+  }
   vkf_session_params p;
   vkf_env env; /* several threads may create sessions at once */
   *out = NULL;
@@ -63,7 +69,7 @@ vkf_status vkf_session_create(vkf_model *model, const vkf_session_params *params
   s->ctx = ctx;
   s->env = &s->own;
   s->own = env;
-  s->tokenizer = (vkf_tokenizer){.env = s->env, .shared = &model->tokenizer};
+  s->tokenizer = (vkf_tokenizer){.env = s->env, .session = s, .shared = &model->tokenizer};
   pthread_mutex_init(&s->busy, NULL);
   VKF_TRY(VKF_PARAMS_READ(s->env, vkf_session_params, params, &p));
   s->kv_cache_bytes = p.kv_cache_bytes;
@@ -124,9 +130,9 @@ void vkf_engine_sessions_part(vkf_model *model) {
 /* ---- looking ----------------------------------------------------------------------------------------------------- */
 
 vkf_status vkf_session_get_info(vkf_session *s, vkf_session_info *out) {
-  if (!s || !out) return VKF_ERROR_ARGUMENT;
   vkf_status st = vkf_engine_session_begin(s, "vkf_session_get_info");
   if (st) return st;
+  if (!out) return vkf_engine_session_end(s, vkf_engine_null(s->env, "out"), NULL);
   const vkf_plan_cache_bytes runs = vkf_engine_plan_cache_bytes(&s->plan_cache),
                              slots = vkf_engine_slots_bytes(s->slots);
   const vkf_session_info full = {VKF_SESSION_INFO_INIT,

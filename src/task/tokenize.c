@@ -54,36 +54,36 @@ vkf_tokenizer *vkf_model_tokenizer(vkf_model *m) {
 }
 
 vkf_tokenizer *vkf_session_tokenizer(vkf_session *session) {
-  if (!session || !session->model) return NULL;
-  vkf_env_clear(session->env);
-  return given(&session->tokenizer);
+  if (vkf_engine_session_begin(session, "vkf_session_tokenizer")) return NULL;
+  vkf_tokenizer *t = given(&session->tokenizer);
+  vkf_engine_session_end(session, VKF_OK, NULL);
+  return t;
 }
 
-static vkf_status check_open(vkf_tokenizer *t) {
-  if (t->shared) return VKF_OK;
-  return vkf_env_fail(t->env, VKF_ERROR_ARGUMENT,
-                      "expected the tokenizer of a model that is open, found one whose model "
-                      "was closed");
+/* A session's belongs to the call that has the session. */
+static vkf_status begin(const vkf_tokenizer *t, const char *call) {
+  if (t->session) return vkf_engine_session_begin(t->session, call);
+  vkf_env_clear(t->env);
+  return VKF_OK;
 }
 
-vkf_status vkf_tokenizer_encode(vkf_tokenizer *t, const char *text, const vkf_encode_params *params, vkf_result **out) {
-  if (!t) return VKF_ERROR_ARGUMENT;
-  if (!out) return vkf_engine_null(t->env, "out");
+static vkf_status end(const vkf_tokenizer *t, vkf_status st, vkf_result **out) {
+  return t->session ? vkf_engine_session_end(t->session, st, out) : st;
+}
+
+static vkf_status encode(vkf_tokenizer *t, const char *text, const vkf_encode_params *params, vkf_result **out) {
   vkf_status st = VKF_OK;
   vkf_encode_params p;
   vkf_result *r = NULL;
   vkf_text_languages_before before;
   vkf_text_ids ids;
   void *data = NULL;
-  int32_t begin; /* of the model's configuration, which is not asked for here */
-  *out = NULL;
-  vkf_env_clear(t->env);
+  int32_t start; /* of the model's configuration, which is not asked for here */
   vkf_text_ids_init(&ids, t->env);
-  VKF_TRY(check_open(t));
   if (!text) VKF_FAIL(t->env, VKF_ERROR_ARGUMENT, "expected a text, found NULL");
   VKF_TRY(VKF_PARAMS_READ(t->env, vkf_encode_params, params, &p));
   vkf_text_tokenizer *tokenizer = vkf_engine_tokenizer_lock(t);
-  st = vkf_text_languages_use(tokenizer, p.source_language, p.target_language, &before, &begin);
+  st = vkf_text_languages_use(tokenizer, p.source_language, p.target_language, &before, &start);
   if (!st) {
     st = vkf_text_tokenizer_encode(tokenizer, text, strlen(text), !p.no_special_tokens, &ids);
     vkf_text_languages_restore(tokenizer, &before);
@@ -102,20 +102,26 @@ done:
   return st;
 }
 
-vkf_status vkf_tokenizer_decode(vkf_tokenizer *t, const int32_t *ids, size_t n, const vkf_decode_params *params,
-                                vkf_result **out) {
+vkf_status vkf_tokenizer_encode(vkf_tokenizer *t, const char *text, const vkf_encode_params *params, vkf_result **out) {
   if (!t) return VKF_ERROR_ARGUMENT;
-  if (!out) return vkf_engine_null(t->env, "out");
+  if (out) *out = NULL;
+  const vkf_status begun = begin(t, "vkf_tokenizer_encode");
+  if (begun) return begun;
+  return end(t, out ? encode(t, text, params, out) : vkf_engine_null(t->env, "out"), out);
+}
+
+static vkf_status decode(vkf_tokenizer *t, const int32_t *ids, size_t n, const vkf_decode_params *params,
+                         vkf_result **out) {
   if (n && !ids) return vkf_engine_null(t->env, "ids");
   vkf_status st = VKF_OK;
   vkf_decode_params p;
   vkf_result *r = NULL;
   vkf_text text;
-  *out = NULL;
-  vkf_env_clear(t->env);
   vkf_text_init(&text, t->env);
-  VKF_TRY(check_open(t));
   VKF_TRY(VKF_PARAMS_READ(t->env, vkf_decode_params, params, &p));
+  for (size_t i = 0; i < n; i++)
+    if (!vkf_text_tokenizer_piece(t->shared->text, ids[i]))
+      VKF_FAIL(t->env, VKF_ERROR_ARGUMENT, "expected ids of the tokenizer's vocabulary, found %d", ids[i]);
   st = vkf_text_tokenizer_decode(vkf_engine_tokenizer_lock(t), ids, n, !p.keep_special_tokens, &text);
   vkf_engine_tokenizer_unlock(t);
   VKF_TRY(st);
@@ -127,6 +133,15 @@ done:
   if (st) vkf_engine_result_destroy(&r);
   *out = r;
   return st;
+}
+
+vkf_status vkf_tokenizer_decode(vkf_tokenizer *t, const int32_t *ids, size_t n, const vkf_decode_params *params,
+                                vkf_result **out) {
+  if (!t) return VKF_ERROR_ARGUMENT;
+  if (out) *out = NULL;
+  const vkf_status begun = begin(t, "vkf_tokenizer_decode");
+  if (begun) return begun;
+  return end(t, out ? decode(t, ids, n, params, out) : vkf_engine_null(t->env, "out"), out);
 }
 
 const char *vkf_tokenizer_piece(const vkf_tokenizer *t, int32_t id) {
@@ -147,10 +162,10 @@ static vkf_special_ids special_of(const vkf_text_tokenizer *t) {
 
 vkf_status vkf_tokenizer_get_special_ids(const vkf_tokenizer *t, vkf_special_ids *out) {
   if (!t) return VKF_ERROR_ARGUMENT;
-  if (!out) return vkf_engine_null(t->env, "out");
-  const vkf_special_ids full = special_of(t->shared ? t->shared->text : NULL);
-  vkf_env_clear(t->env);
-  return VKF_INFO_WRITE(t->env, vkf_special_ids, &full, out);
+  const vkf_status begun = begin(t, "vkf_tokenizer_get_special_ids");
+  if (begun) return begun;
+  const vkf_special_ids full = special_of(t->shared->text);
+  return end(t, out ? VKF_INFO_WRITE(t->env, vkf_special_ids, &full, out) : vkf_engine_null(t->env, "out"), NULL);
 }
 
 vkf_status vkf_model_get_special_ids(const vkf_model *m, vkf_special_ids *out) {
