@@ -181,9 +181,7 @@ void vkf_text_stream_destroy(vkf_text_stream **stream) {
 
 vkf_status vkf_text_stream_add(vkf_text_stream *stream, int32_t id, vkf_text *out) {
   vkf_text_tokenizer *tokenizer = stream->tokenizer;
-  if (vkf_text_tokenizer_piece(tokenizer, id) == NULL)
-    return vkf_env_fail(tokenizer->env, VKF_ERROR_ARGUMENT, "token id %d is outside the vocabulary of %zu tokens", id,
-                        tokenizer->n_pieces);
+  if (vkf_text_tokenizer_piece(tokenizer, id) == NULL) return VKF_OK;
   if (stream->skip_special && tokenizer->special[id]) return VKF_OK;
   const vkf_text_sink sink = {tokenizer, tokenizer->decoders, stream->states, out};
   return vkf_text_emit_piece(&sink, tokenizer->pieces[id]);

@@ -497,12 +497,9 @@ static void bad_texts_and_ids(void **state) {
   static const int32_t bad[] = {-1, 1, 3, INT32_MAX};
   for (size_t i = 0; i < VKF_COUNT(bad); i++) {
     const int32_t two[] = {0, bad[i]};
-    char want[100];
-    snprintf(want, sizeof(want), "token id %d is outside the vocabulary of 3 tokens", bad[i]);
-    vkf_env_clear(&env);
-    assert_int_equal(vkf_text_tokenizer_decode(tokenizer, two, 2, true, &text), VKF_ERROR_ARGUMENT);
-    assert_string_equal(env.message, want);
-    assert_int_equal(text.size, 0);
+    text.size = 0; /* a model may have more ids than its tokenizer: they have no text */
+    assert_int_equal(vkf_text_tokenizer_decode(tokenizer, two, 2, true, &text), VKF_OK);
+    assert_string_equal(text.data, "a");
     assert_null(vkf_text_tokenizer_piece(tokenizer, bad[i]));
   }
   assert_int_equal(vkf_text_tokenizer_find(tokenizer, "c"), -1);
