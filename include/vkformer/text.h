@@ -22,8 +22,8 @@ VKF_API void vkf_tokenizer_close(vkf_tokenizer **tokenizer);
 /* The model's, as long as the model is open; NULL: its folder has none, and vkf_context_message() says what was looked
  * for. The functions below take such a NULL: they return VKF_ERROR_ARGUMENT, NULL or -1. */
 VKF_API vkf_tokenizer *vkf_model_tokenizer(vkf_model *model);
-/* The same for the thread of a session, which is told of failures; as long as the session. After the model was closed
- * its functions fail, too. */
+/* The same for the thread of a session, which is told of failures; as long as the session. After the model was closed,
+ * and while a call of the session runs (in its callbacks as well), encode, decode and special ids fail. */
 VKF_API vkf_tokenizer *vkf_session_tokenizer(vkf_session *session);
 
 typedef struct vkf_encode_params {
@@ -118,23 +118,24 @@ typedef struct vkf_queued_text {
                                 Only for vkf_session_translate_queue(). */
 } vkf_queued_text;
 
-/* Where texts come from, and where their results go. A callback that returns non-zero stops the call. */
+/* Where texts come from, and where their results go. A callback that returns non-zero stops the call: no callback is
+ * called any more, and texts that were not done are not told of. */
 typedef struct vkf_text_queue {
   size_t size; /* sizeof(vkf_text_queue) */
   /* Asks for the next text, between steps, as long as there is a free place. busy: others are under way, and wait until
    * this returns. Without a text and not busy the call ends. */
   int (*next)(void *user, bool busy, vkf_queued_text *out);
   /* A text is done, in any order. result: that of vkf_session_translate(), or vkf_session_generate_text(), for this
-   * text alone, valid until this returns; without a token for what had not begun when the call was stopped. */
+   * text alone, valid until this returns. */
   int (*done)(void *user, void *tag, const vkf_result *result);
   void *user;
 } vkf_text_queue;
 #define VKF_TEXT_QUEUE_INIT .size = sizeof(vkf_text_queue)
 VKF_DEFINE_INIT(vkf_text_queue)
 
-/* Translates texts that come while others are translated. params.batch_size texts run together, at most; one that is
- * done makes place for the next. params.lines is not read. VKF_ERROR_STOPPED: a callback asked to stop; texts that were
- * not done are not told of. */
+/* Translates texts that come while others are translated. params.batch_size texts run together, at most (and at most
+ * 4096); one that is
+ * done makes place for the next. params.lines is not read. VKF_ERROR_STOPPED: a callback asked to stop. */
 VKF_API vkf_status vkf_session_translate_queue(vkf_session *session, const vkf_text_queue *queue,
                                                const vkf_generate_params *params);
 

@@ -197,11 +197,43 @@ static vkf_status take_row(writer *w, prompt *p, const vkf_generated *results, u
 
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 
+static uint64_t limit_of(const writer *w, uint32_t n_prompt) {
+  const uint64_t limit = vkf_engine_length_limit(w->session, &w->config, false, n_prompt);
+  const uint32_t positions = vkf_model_net_info(w->session->model->net)->max_positions;
+  return positions ? VKF_MIN(limit, (uint64_t)positions + 1) : limit; /* the model is not fed the last one */
+}
+
+/* Ids of the longest prompt that is not cut: the new ids that are asked for have room behind it, but not more than half
+ * of the positions. 0: as many as there are positions. */
+static uint32_t longest_prompt(const writer *w) {
+  enum { DEFAULT_NEW = 20 }; /* as vkf_engine_length_limit() */
+  const vkf_generation_config *c = &w->config;
+  const uint32_t positions = vkf_model_net_info(w->session->model->net)->max_positions;
+  if (!w->is_decoder || !positions || w->params.long_texts != VKF_LONG_TRUNCATE) return 0;
+  if (!c->max_new_tokens && c->max_length > 1) return VKF_MIN(positions, c->max_length - 1);
+  return positions - VKF_MIN((c->max_new_tokens ? c->max_new_tokens : DEFAULT_NEW) - 1, positions / 2);
+}
+
+/* Refuses prompts behind which nothing has room. */
+static vkf_status refuse_full(writer *w, group *g) {
+  for (size_t i = 0; w->is_decoder && i < g->parts.n; i++) {
+    const vkf_part *part = &g->parts.at[i];
+    const uint64_t limit = limit_of(w, part->n);
+    if (part->n < limit) continue;
+    g->prompts[part->text].part = NULL;
+    VKF_CALL(vkf_task_parts_refuse(&g->parts, part->text, VKF_SKIP_LONG,
+                                   "expected fewer than %llu tokens, so that more have room, found %u",
+                                   (unsigned long long)limit, part->n));
+  }
+  return VKF_OK;
+}
+
 /* Finish it also after a failure. */
 static vkf_status group_init(writer *w, group *g, const char *const *texts, size_t n) {
   const vkf_part_rules rules = {.long_texts = w->params.long_texts,
                                 .skip_refused = w->params.skip_refused,
                                 .keeps_end = w->is_decoder,
+                                .max_ids = longest_prompt(w),
                                 .source_language = w->params.source_language,
                                 .target_language = w->params.target_language};
   VKF_CALL(vkf_task_parts_make(w->session, texts, n, &rules, &g->parts));
@@ -218,7 +250,7 @@ static vkf_status group_init(writer *w, group *g, const char *const *texts, size
   g->n = n;
   g->first = w->n_came;
   w->n_came += n;
-  return VKF_OK;
+  return refuse_full(w, g);
 }
 
 static void group_finish(group *g) {
@@ -282,7 +314,7 @@ static vkf_status come(writer *w) {
     *g = (group){.line = text.line, .tag = text.tag, .next = w->groups};
     w->groups = g;
     VKF_CALL(group_init(w, g, &text.text, 1));
-    if (g->parts.n > 0)
+    if (g->prompts[0].part)
       w->group = g;
     else
       VKF_CALL(hand_over(w, g)); /* it was skipped */
@@ -321,7 +353,7 @@ static vkf_told on_token(void *user, const vkf_request *request, uint32_t row, i
   writer *w = user;
   prompt *p = request->user;
   (void)row;
-  if (w->is_watched) w->st = add_token(w, p, token);
+  w->st = add_token(w, p, token);
   if (w->st != VKF_OK) vkf_env_save_failure(w->session->env, &w->failure);
   return w->st != VKF_OK || w->is_stopped ? VKF_TOLD_STOP : p->is_stopped ? VKF_TOLD_ENOUGH : VKF_TOLD_GO_ON;
 }
@@ -356,8 +388,10 @@ static vkf_status run(writer *w, size_t n, uint32_t longest) {
                                                .n_longest = longest,
                                                .top_logprobs = w->params.top_logprobs,
                                                .scores = w->params.scores,
+                                               .ends_with_positions = true,
+                                               .is_stopped = w->queue ? &w->is_stopped : NULL,
                                                .next = next,
-                                               .on_token = w->is_watched || w->queue ? on_token : NULL,
+                                               .on_token = w->is_watched ? on_token : NULL,
                                                .take = take,
                                                .refuse = refuse,
                                                .user = w});
@@ -369,6 +403,9 @@ static vkf_status check(const writer *w) {
   for (size_t i = 0; i < w->params.n_stops; i++)
     if (!w->params.stops || !w->params.stops[i] || !w->params.stops[i][0])
       return vkf_env_fail(w->session->env, VKF_ERROR_ARGUMENT, "expected a text as stop string %zu, found none", i + 1);
+    else if (!vkf_utf8_check(w->params.stops[i], strlen(w->params.stops[i]), NULL))
+      return vkf_env_fail(w->session->env, VKF_ERROR_ARGUMENT, "expected UTF-8 as stop string %zu, found other bytes",
+                          i + 1);
   if (w->params.long_texts == VKF_LONG_SPLIT)
     return vkf_env_fail(w->session->env, VKF_ERROR_ARGUMENT,
                         "expected prompts that are truncated or refused where they are too long, found a rule that "
@@ -405,8 +442,13 @@ static vkf_status generate_text(vkf_session *session, const char *const *texts, 
   uint32_t longest = 0;
   VKF_TRY(begin_call(&w, params));
   VKF_TRY(group_init(&w, &all, texts, n));
-  for (size_t i = 0; i < all.parts.n; i++) longest = VKF_MAX(longest, all.parts.at[i].n);
-  VKF_TRY(run(&w, all.parts.n, longest));
+  size_t n_there = 0;
+  for (size_t i = 0; i < n; i++) {
+    if (!all.prompts[i].part) continue;
+    longest = VKF_MAX(longest, all.prompts[i].part->n);
+    n_there++;
+  }
+  VKF_TRY(run(&w, n_there, longest));
   VKF_TRY(make_result(&w, &all, out));
   if (w.is_stopped) st = vkf_env_fail(session->env, VKF_ERROR_STOPPED, "the text callback asked to stop");
 done:

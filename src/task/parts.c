@@ -63,6 +63,8 @@ static vkf_status cut_text(vkf_parts *p, size_t index, const char *text, vkf_tex
 static vkf_status add_text(vkf_parts *p, size_t index, const char *text, vkf_text_ids *ids) {
   vkf_env *env = p->session->env;
   ids->n = 0;
+  if (p->rules.refuses_blanks && vkf_task_is_blank(text))
+    return vkf_task_parts_refuse(p, index, VKF_SKIP_INVALID, "expected at least one word, found none");
   vkf_status st = vkf_task_part_ids(p, text, strlen(text), ids);
   if (st == VKF_ERROR_ARGUMENT) { /* the tokenizer cannot read it */
     vkf_env_failure failure;

@@ -22,6 +22,7 @@ typedef struct vkf_part_rules {
   vkf_long_rule long_texts;
   bool skip_refused;                             /* else a refused text is VKF_ERROR_ARGUMENT */
   bool keeps_end;                                /* truncated texts keep their last words */
+  bool refuses_blanks;                           /* texts without a word */
   bool takes_all;                                /* any number of tokens: the caller cuts ids */
   const char *prefix;                            /* before every part; NULL: none */
   uint32_t max_ids;                              /* a part has at most so many; 0: as many as the model has positions */

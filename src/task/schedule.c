@@ -5,7 +5,7 @@
 
 /* Rows (requests times beams) of a step: enough to fill a small GPU, small enough for caches of CPU drivers. Above so
  * many requests nothing was gained on those. */
-enum { STEP_ROWS = 128, MOST_SEATS = 64 };
+enum { STEP_ROWS = 128, MOST_SEATS = 64, MOST_ASKED = 4096 };
 
 typedef struct queue {
   const vkf_schedule *s;
@@ -30,12 +30,23 @@ static uint32_t seats_of(const queue *q) {
   return q->generation.batch.n_seats;
 }
 
+/* Ids of the longest sequence of a request. */
+static uint64_t limit_of(const queue *q, uint32_t n_prompt) {
+  const uint64_t limit = vkf_engine_length_limit(q->session, q->s->config, q->s->translates, n_prompt);
+  const uint32_t positions = vkf_model_net_info(q->session->model->net)->max_positions;
+  return q->s->ends_with_positions && positions ? VKF_MIN(limit, (uint64_t)positions + 1) : limit;
+}
+
+static bool is_over(const queue *q) {
+  return q->s->is_stopped && *q->s->is_stopped;
+}
+
 /* What a request takes of a seat. */
 static vkf_generation_params need_of(const queue *q, const vkf_request *request) {
   const vkf_search_input *in = &request->input;
   const uint32_t n_prompt = in->prompt ? in->n_prompt : 1;
   return (vkf_generation_params){.config = q->s->config,
-                                 .limit = vkf_engine_length_limit(q->session, q->s->config, q->s->translates, n_prompt),
+                                 .limit = limit_of(q, n_prompt),
                                  .n_source = in->source ? in->n_source : n_prompt,
                                  .n_prompt = 1, /* the shortest that may come: seats are for all requests */
                                  .top_logprobs = q->s->top_logprobs,
@@ -89,6 +100,7 @@ static vkf_status get_next(queue *q) {
   const vkf_search_input *in = &q->waiting.input;
   if (q->has_waiting || q->is_stopped) return VKF_OK;
   VKF_CALL(q->s->next(q->s->user, &q->waiting, &q->has_waiting));
+  if (is_over(q)) q->has_waiting = false;
   if (!q->has_waiting) return VKF_OK;
   if (in->source) VKF_CALL(vkf_engine_check_ids(q->session, "source", in->source, 1, in->n_source, info->vocab));
   if (in->n_pull) VKF_CALL(vkf_engine_check_ids(q->session, "prefix", in->pull, 1, in->n_pull, info->target_vocab));
@@ -189,7 +201,7 @@ static void tell(queue *q) {
 static vkf_status take(queue *q) {
   vkf_status st = VKF_OK;
   const vkf_batch *batch = &q->generation.batch;
-  for (uint32_t seat = 0; seat < batch->n_seats && !st; seat++) {
+  for (uint32_t seat = 0; seat < batch->n_seats && !st && !is_over(q); seat++) {
     vkf_generated results = {0};
     if (!q->runs[seat] || !vkf_decode_batch_seat_is_done(batch, seat)) continue;
     q->runs[seat] = false;
@@ -203,7 +215,7 @@ static vkf_status take(queue *q) {
 
 static uint32_t count_seats(const vkf_schedule *s) {
   const uint32_t fits = VKF_MIN(VKF_MAX(STEP_ROWS / vkf_decode_batch_slots(s->config, 1), 1), MOST_SEATS);
-  const size_t most = VKF_MIN(s->batch_size ? s->batch_size : fits, UINT32_MAX);
+  const size_t most = VKF_MIN(s->batch_size ? s->batch_size : fits, MOST_ASKED);
   return (uint32_t)(s->n_requests ? VKF_MIN(most, s->n_requests) : most);
 }
 
@@ -224,10 +236,11 @@ vkf_status vkf_task_schedule_run(const vkf_schedule *s) {
         "pull, and sources");
   for (;;) {
     VKF_TRY(admit(&q));
-    if (!q.n_running) break;
+    if (!q.n_running || is_over(&q)) break;
     VKF_TRY(vkf_engine_generation_step(&q.generation));
     tell(&q);
     VKF_TRY(take(&q));
+    if (is_over(&q)) break;
   }
 done:
   vkf_engine_generation_finish(&q.generation);

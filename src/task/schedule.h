@@ -31,7 +31,9 @@ typedef struct vkf_schedule {
   uint32_t top_logprobs;
   const vkf_shortlist *shortlist; /* NULL: none */
   bool scores;
-  bool translates; /* see vkf_engine_length_limit() */
+  bool translates;          /* see vkf_engine_length_limit() */
+  bool ends_with_positions; /* a sequence ends where the positions do, one id behind; else an error */
+  const bool *is_stopped;   /* NULL, or set by a callback: nothing more is done, and no callback is called */
   /* The next request; *there false: there is none now. It is asked again after each step, and for the last time when
    * nothing runs. */
   vkf_status (*next)(void *user, vkf_request *out, bool *there);

@@ -57,7 +57,11 @@ static vkf_status add_prefixes(vkf_translator *t, vkf_text_group *g, const char 
     vkf_sentence s = g->sentences[i];
     const size_t text = s.part->text;
     const bool is_first = i == 0 || g->sentences[i - 1].part->text != text;
-    if (is_first && prefixes[text]) VKF_TRY(make_prompt(t, &s, prefixes[text], &ids));
+    if (is_first && prefixes[text] && !vkf_utf8_check(prefixes[text], strlen(prefixes[text]), NULL))
+      VKF_TRY(
+          vkf_task_parts_refuse(&g->parts, text, VKF_SKIP_INVALID, "the beginning of its translation is not UTF-8"));
+    else if (is_first && prefixes[text])
+      VKF_TRY(make_prompt(t, &s, prefixes[text], &ids));
     if (s.prompt && is_too_long(t, &s))
       VKF_TRY(vkf_task_parts_refuse(&g->parts, text, VKF_SKIP_LONG,
                                     "the beginning of its translation has %u tokens, the start included, and leaves no "
@@ -75,14 +79,11 @@ done:
 
 static vkf_status group_init(vkf_translator *t, vkf_text_group *g, const char *const *texts,
                              const char *const *prefixes, size_t n) {
-  vkf_env *env = t->session->env;
   const vkf_part_rules rules = {.long_texts = t->params.long_texts,
                                 .skip_refused = t->params.skip_refused,
+                                .refuses_blanks = true,
                                 .source_language = t->params.source_language,
                                 .target_language = t->params.target_language};
-  for (size_t i = 0; texts && i < n; i++)
-    if (!texts[i] || vkf_task_is_blank(texts[i]))
-      return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "text %zu is empty, expected at least one word", i + 1);
   VKF_CALL(vkf_task_parts_make(t->session, texts, n, &rules, &g->parts));
   g->n = g->parts.n;
   g->sentences = vkf_arena_alloc(&g->parts.arena, g->n, sizeof *g->sentences);
@@ -166,8 +167,7 @@ static vkf_told on_token(void *user, const vkf_request *request, uint32_t copy, 
   const vkf_sentence *s = request->user;
   int stop = 0;
   (void)copy;
-  if (t->params.on_token)
-    VKF_CALLBACK(t->session->env, stop = t->params.on_token(t->params.user, s->part->text, token));
+  VKF_CALLBACK(t->session->env, stop = t->params.on_token(t->params.user, s->part->text, token));
   t->is_stopped |= stop != 0;
   return t->is_stopped ? VKF_TOLD_STOP : VKF_TOLD_GO_ON;
 }
@@ -314,8 +314,9 @@ static vkf_status run(vkf_translator *t, size_t n, uint32_t longest) {
                                                .shortlist = t->params.shortlist,
                                                .scores = t->params.scores,
                                                .translates = true,
+                                               .is_stopped = t->queue ? &t->is_stopped : NULL,
                                                .next = next,
-                                               .on_token = t->params.on_token || t->queue ? on_token : NULL,
+                                               .on_token = t->params.on_token ? on_token : NULL,
                                                .on_beams = t->params.on_beams ? on_beams : NULL,
                                                .take = take,
                                                .refuse = refuse,

@@ -231,8 +231,8 @@ static void test_texts(void **state) {
   } rows[] = {
       {NULL, 1, "expected at least one text, found none"},
       {second_empty, 0, "expected at least one text, found none"},
-      {second_empty, 2, "text 2 is empty, expected at least one word"},
-      {second_null, 2, "text 2 is empty, expected at least one word"},
+      {second_empty, 2, "text 2: expected at least one word, found none"},
+      {second_null, 2, "expected a text as text 2, found NULL"},
       {not_utf8, 2, "text 2: the text should be UTF-8, and is not from byte 3 on"},
       {too_long, 1, "expected at most 128 tokens, the model's positions"},
   };

@@ -85,7 +85,7 @@ class TestTranslate(unittest.TestCase):
         with self.assertRaises(vkformer.Error) as caught:
             self.session.translate(["a", ""])
         self.assertEqual(caught.exception.status, vkformer.Error.Status.ERROR_ARGUMENT)
-        self.assertIn("text 2 is empty", str(caught.exception))
+        self.assertIn("text 2: expected at least one word", str(caught.exception))
         with self.assertRaisesRegex(vkformer.Error, "nosuch"):
             vkformer.Model("/nosuch")
         with self.assertRaisesRegex(vkformer.Error, "nosuch"):
