@@ -3,7 +3,11 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
+#include <errno.h>
 #include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "commands.h"
 #include "sink.h"
@@ -99,11 +103,61 @@ static int put_together(shard_file *files, size_t n, tool_sink *out) {
   return exit_code == TOOL_OK ? tool_sink_write(out, lines, 0) : exit_code;
 }
 
+/* Whether each file is what was written. Then it is open at its begin, as before. */
+static int look_through(shard_file *files, size_t n) {
+  int exit_code = TOOL_OK;
+  for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
+    const char *line = "";
+    size_t size = 0;
+    while (exit_code == TOOL_OK && line) exit_code = tool_source_next(&files[i].lines, &line, &size);
+    if (exit_code == TOOL_OK && files[i].lines.hash != files[i].journal.last.text) exit_code = changed(&files[i]);
+    tool_source_close(&files[i].lines);
+  }
+  return exit_code == TOOL_OK ? open_lines(files, n) : exit_code;
+}
+
+/* A name beside the file, under which it is written; "": it is written as it is (standard output, a pipe, a link). */
+static int choose_name(const char *path, char *out, size_t size) {
+  struct stat facts;
+  out[0] = 0;
+  if (!path || strcmp(path, "-") == 0 || (lstat(path, &facts) == 0 && !S_ISREG(facts.st_mode))) return TOOL_OK;
+  const char *end = tool_ends_with(path, ".gz") ? ".gz" : tool_ends_with(path, ".zst") ? ".zst" : "";
+  return (size_t)snprintf(out, size, "%s.merging%s", path, end) < size ? TOOL_OK
+                                                                       : tool_error("%s: too long a name", path);
+}
+
+/* Writes the file as a whole, or not at all. */
+static int write_merged(shard_file *files, size_t n, const char *path) {
+  tool_sink out = {.fd = -1};
+  char beside[4096], journal[4200];
+  bool is_done = false;
+  int exit_code = choose_name(path, beside, sizeof beside);
+  if (exit_code != TOOL_OK) return exit_code;
+  snprintf(journal, sizeof journal, "%s.journal", beside);
+  if (beside[0]) {
+    unlink(beside);
+    unlink(journal);
+  }
+  exit_code = tool_sink_open(&out, beside[0] ? beside : path, false, 0, (tool_shard){1, 1, 1}, &is_done);
+  if (exit_code == TOOL_OK) exit_code = put_together(files, n, &out);
+  if (exit_code == TOOL_OK) exit_code = tool_sink_end(&out, 0, 0, false);
+  tool_sink_close(&out);
+  if (!beside[0]) return exit_code;
+  if (exit_code == TOOL_OK && rename(beside, path) != 0)
+    exit_code = tool_error("%s: cannot be written: %s", path, strerror(errno));
+  if (exit_code != TOOL_OK) {
+    unlink(beside);
+    unlink(journal);
+    return exit_code;
+  }
+  snprintf(journal, sizeof journal, "%s.journal", path); /* of a shard that the file was before */
+  unlink(journal);
+  return TOOL_OK;
+}
+
 static int run_merge(const tool_args *args) {
   const size_t n = args->n_operands;
   shard_file *files = calloc(n, sizeof *files);
-  tool_sink out = {.fd = -1};
-  bool is_done = false;
   int exit_code = files ? TOOL_OK : tool_error("out of memory");
   for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
     files[i].path = args->operands[i];
@@ -113,10 +167,8 @@ static int run_merge(const tool_args *args) {
   if (exit_code == TOOL_OK) qsort(files, n, sizeof *files, by_part);
   if (exit_code == TOOL_OK) exit_code = check(files, n);
   if (exit_code == TOOL_OK) exit_code = open_lines(files, n);
-  if (exit_code == TOOL_OK) exit_code = tool_sink_open(&out, args->output, false, 0, (tool_shard){1, 1, 1}, &is_done);
-  if (exit_code == TOOL_OK) exit_code = put_together(files, n, &out);
-  if (exit_code == TOOL_OK) exit_code = tool_sink_end(&out, 0, 0, false);
-  tool_sink_close(&out);
+  if (exit_code == TOOL_OK) exit_code = look_through(files, n);
+  if (exit_code == TOOL_OK) exit_code = write_merged(files, n, args->output);
   for (size_t i = 0; files && i < n; i++) tool_source_close(&files[i].lines);
   free(files);
   return exit_code;

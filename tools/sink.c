@@ -230,7 +230,7 @@ static int write_block(tool_sink *s) {
   free(packed);
   if (exit_code == TOOL_OK)
     s->at.bytes += size;
-  else if (ftruncate(s->fd, (off_t)s->at.bytes) != 0)
+  else if (s->journal >= 0 && ftruncate(s->fd, (off_t)s->at.bytes) != 0)
     tool_error("%s: its last line may be cut; --resume mends it", s->path);
   return exit_code;
 }
@@ -255,7 +255,8 @@ int tool_sink_write(tool_sink *s, size_t lines, uint64_t source) {
 
 int tool_sink_end(tool_sink *s, size_t lines, uint64_t source, bool keeps_journal) {
   if (!s->path || s->journal < 0) return TOOL_OK;
-  const int exit_code = begin(s);
+  int exit_code = begin(s);
+  if (exit_code == TOOL_OK && s->packing && s->at.bytes == 0) exit_code = write_block(s); /* no line is a file, too */
   if (exit_code != TOOL_OK) return exit_code;
   s->at.lines = lines;
   s->at.source = source;

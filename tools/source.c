@@ -55,8 +55,9 @@ static int open_packed(tool_source *s) {
   if (!packing) return TOOL_OK;
 #ifdef VKF_HAS_ZLIB
   if (packing == 'g') {
-    s->gz = gzdopen(s->fd, "rb");
-    return s->gz ? TOOL_OK : tool_error("out of memory");
+    z_stream *z = s->gz = calloc(1, sizeof *z);
+    s->packed = malloc(PIECE);
+    return z && s->packed && inflateInit2(z, 15 + 16) == Z_OK ? TOOL_OK : tool_error("out of memory");
   }
 #endif
 #ifdef VKF_HAS_ZSTD
@@ -82,20 +83,49 @@ int tool_source_open(tool_source *s, const char *path, const char *const *texts,
 }
 
 #ifdef VKF_HAS_ZLIB
-static int read_gzip(tool_source *s, char *out, size_t size, size_t *n) {
-  int code = Z_OK;
-  const int got = gzread(s->gz, out, (unsigned)size);
-  const char *why = gzerror(s->gz, &code);
-  if (got < 0 || (got < (int)size && code != Z_OK && code != Z_STREAM_END)) return cannot(s, why);
-  *n = (size_t)got;
-  return TOOL_OK;
+static const char *unpack_gzip(tool_source *s, char *out, size_t size, size_t *n) {
+  z_stream *z = s->gz;
+  z->next_in = (unsigned char *)s->packed + s->at_packed;
+  z->avail_in = (unsigned)(s->n_packed - s->at_packed);
+  z->next_out = (unsigned char *)out;
+  z->avail_out = (unsigned)size;
+  const int code = inflate(z, Z_NO_FLUSH);
+  s->at_packed = s->n_packed - z->avail_in;
+  *n = size - z->avail_out;
+  if (code != Z_OK && code != Z_STREAM_END && code != Z_BUF_ERROR) return z->msg ? z->msg : "it is damaged";
+  s->is_in_frame = code != Z_STREAM_END;
+  if (code == Z_STREAM_END) inflateReset(z); /* another member may follow */
+  return NULL;
 }
 #endif
 
 #ifdef VKF_HAS_ZSTD
-static int read_zstd(tool_source *s, char *out, size_t size, size_t *n) {
+static const char *unpack_zstd(tool_source *s, char *out, size_t size, size_t *n) {
   ZSTD_outBuffer to = {out, size, 0};
-  while (to.pos == 0) {
+  ZSTD_inBuffer from = {s->packed, s->n_packed, s->at_packed};
+  const size_t left = ZSTD_decompressStream(s->zstd, &to, &from); /* of a frame */
+  if (ZSTD_isError(left)) return ZSTD_getErrorName(left);
+  s->is_in_frame = left > 0;
+  s->at_packed = from.pos;
+  *n = to.pos;
+  return NULL;
+}
+#endif
+
+/* Why what was read cannot be decompressed; NULL: *n bytes of it were. */
+static const char *unpack(tool_source *s, char *out, size_t size, size_t *n) {
+#ifdef VKF_HAS_ZLIB
+  if (s->gz) return unpack_gzip(s, out, size, n);
+#endif
+#ifdef VKF_HAS_ZSTD
+  if (s->zstd) return unpack_zstd(s, out, size, n);
+#endif
+  (void)out, (void)size, (void)n;
+  return "it is compressed";
+}
+
+static int read_packed(tool_source *s, char *out, size_t size, size_t *n) {
+  for (*n = 0; *n == 0;) {
     if (s->at_packed == s->n_packed) {
       const ssize_t got = read(s->fd, s->packed, PIECE);
       if (got < 0) return cannot(s, strerror(errno));
@@ -104,24 +134,14 @@ static int read_zstd(tool_source *s, char *out, size_t size, size_t *n) {
       s->at_packed = 0;
       s->n_packed = (size_t)got;
     }
-    ZSTD_inBuffer from = {s->packed, s->n_packed, s->at_packed};
-    const size_t left = ZSTD_decompressStream(s->zstd, &to, &from); /* of a frame */
-    if (ZSTD_isError(left)) return cannot(s, ZSTD_getErrorName(left));
-    s->is_in_frame = left > 0;
-    s->at_packed = from.pos;
+    const char *why = unpack(s, out, size, n);
+    if (why) return cannot(s, why);
   }
-  *n = to.pos;
   return TOOL_OK;
 }
-#endif
 
 static int read_bytes(tool_source *s, char *out, size_t size, size_t *n) {
-#ifdef VKF_HAS_ZLIB
-  if (s->gz) return read_gzip(s, out, size, n);
-#endif
-#ifdef VKF_HAS_ZSTD
-  if (s->zstd) return read_zstd(s, out, size, n);
-#endif
+  if (s->gz || s->zstd) return read_packed(s, out, size, n);
   ssize_t got;
   do got = read(s->fd, out, size);
   while (got < 0 && errno == EINTR);
@@ -203,9 +223,6 @@ double tool_source_share(const tool_source *s) {
   if (s->texts) return s->n_texts ? (double)s->n_lines / (double)s->n_texts : 1;
   if (!S_ISREG(s->facts.st_mode) || s->facts.st_size == 0) return -1;
   double at = (double)lseek(s->fd, 0, SEEK_CUR) - (double)(s->n_packed - s->at_packed);
-#ifdef VKF_HAS_ZLIB
-  if (s->gz) at = (double)gzoffset(s->gz);
-#endif
   if (!s->gz && !s->zstd) at -= (double)(s->end - s->begin);
   return at < (double)s->facts.st_size ? at / (double)s->facts.st_size : 1;
 }
@@ -228,9 +245,10 @@ void tool_source_close(tool_source *s) {
   ZSTD_freeDStream(s->zstd);
 #endif
 #ifdef VKF_HAS_ZLIB
-  if (s->gz) gzclose(s->gz);
+  if (s->gz) inflateEnd(s->gz);
+  free(s->gz);
 #endif
-  if (!s->gz && s->fd > STDIN_FILENO) close(s->fd);
+  if (s->fd > STDIN_FILENO) close(s->fd);
   free(s->packed);
   free(s->data);
   *s = (tool_source){.fd = -1};

@@ -19,7 +19,7 @@ typedef struct tool_source {
   int fd;
   void *gz, *zstd; /* what decompresses; NULL: nothing is to be decompressed */
   struct stat facts;
-  char *packed; /* of zstd: [n_packed], of which [at_packed] are decompressed */
+  char *packed; /* [n_packed], of which [at_packed] are decompressed */
   size_t n_packed, at_packed;
   bool is_in_frame;
   char *data; /* [begin, end): read, and not yet handed out; no newline before `scanned` */

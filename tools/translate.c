@@ -15,7 +15,7 @@
 #include "pictures.h"
 #include "translation.h"
 
-enum { LEAST_WORK = 32, WINDOW = 1024 };
+enum { LEAST_WORK = 32, WINDOW = 1024, MOST_TOGETHER = 4096 /* in one session, see text.h */ };
 
 typedef struct translation {
   tool_session session;
@@ -225,7 +225,8 @@ static int open_corpus(translation *t, bool *is_done) {
   w->prepare = tool_translation_prepare;
   w->render = tool_translation_render_idle;
   w->user = &t->lines;
-  w->capacity = 16 * args->batch_size > WINDOW ? 16 * args->batch_size : WINDOW;
+  const size_t together = args->batch_size < MOST_TOGETHER ? args->batch_size : MOST_TOGETHER;
+  w->capacity = 16 * together > WINDOW ? 16 * together : WINDOW;
   unsigned long long work = 0;
   int exit_code = args->n_operands ? TOOL_OK : tool_refuse_same_file("translate", args->inputs, args->output);
   if (exit_code != TOOL_OK) return exit_code;

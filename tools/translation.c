@@ -49,15 +49,20 @@ static int prepare_columns(const tool_translation *t, tool_entry *e) {
 
 /* --jsonl: the value of a key, and with --force-decode "prefix", which may be absent or null. */
 static int prepare_json(const tool_translation *t, tool_entry *e) {
-  char why[160];
+  char why[320], no_json[JSON_ERROR_TEXT_LENGTH + 16];
   const char *key = t->args->jsonl;
-  e->json = json_loads(e->line, JSON_REJECT_DUPLICATES, NULL);
+  json_error_t error;
+  e->json = json_loads(e->line, JSON_REJECT_DUPLICATES, &error);
+  snprintf(no_json, sizeof no_json, "no JSON (%s)", error.text);
+  /* what is in other keys is not read, so numbers may be of any size there */
+  if (!e->json) e->json = json_loads(e->line, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL);
   const json_t *prefix = t->args->force_decode ? json_object_get(e->json, "prefix") : NULL;
   e->text = json_string_value(json_object_get(e->json, key));
+  if (e->text && strlen(e->text) != json_string_length(json_object_get(e->json, key))) e->text = NULL;
   e->prefix = json_string_value(prefix);
   const bool has_wrong_prefix = prefix && !e->prefix && !json_is_null(prefix);
   if (e->text && !has_wrong_prefix) return TOOL_OK;
-  const char *found = !e->json                                     ? "no JSON"
+  const char *found = !e->json                                     ? no_json
                       : !json_is_object(e->json)                   ? "no object"
                       : !e->text && !json_object_get(e->json, key) ? "none"
                                                                    : "another value";
@@ -127,20 +132,33 @@ static void add_numbers(const tool_translation *t, const vkf_result *result, siz
   json_object_set_new(to, "score", score);
 }
 
-static int set_json(tool_entry *e, json_t *json) {
-  char *text = json ? json_dumps(json, JSON_COMPACT | TOOL_JSON_DIGITS) : NULL;
-  json_decref(json);
-  if (!text) return tool_error("out of memory");
-  e->n_out = strlen(text) + 1;
-  text[e->n_out - 1] = '\n'; /* in the place of the zero byte */
-  e->out = text;
-  return TOOL_OK;
+/* The object that came, with what was found behind what it had, which stays as it was written. One that has such a key
+ * already is written anew. */
+static int set_json(tool_entry *e, json_t *found) {
+  const char *key = NULL;
+  json_t *value = NULL;
+  bool is_there = false;
+  size_t n = e->json ? strlen(e->line) : 0;
+  while (n > 0 && e->line[n - 1] != '}') n--;
+  json_object_foreach(found, key, value) is_there |= json_object_get(e->json, key) != NULL;
+  json_t *all = is_there ? json_copy(e->json) : json_incref(found);
+  if (is_there) json_object_update(all, found);
+  char *text = all ? json_dumps(all, JSON_COMPACT | TOOL_JSON_DIGITS) : NULL;
+  json_decref(all);
+  json_decref(found);
+  FILE *out = text ? open_memstream(&e->out, &e->n_out) : NULL;
+  if (out && n > 0 && !is_there)
+    fprintf(out, "%.*s%s%s\n", (int)n - 1, e->line, json_object_size(e->json) ? "," : "", text + 1);
+  else if (out)
+    fprintf(out, "%s\n", text);
+  free(text);
+  return out && fclose(out) == 0 ? TOOL_OK : tool_error("out of memory");
 }
 
 /* result NULL: the line was not worked on. */
 static int render_json(const tool_translation *t, tool_entry *e, const vkf_result *result) {
   const bool is_list = t->n_best > 1;
-  json_t *json = e->json          ? json_incref(e->json)
+  json_t *json = e->json          ? json_object()
                  : t->args->jsonl ? json_pack("{s:s}", "line", e->line)
                                   : json_pack("{s:s, s:s}", "format", format, "source", e->text ? e->text : e->line);
   if (e->skipped) {

@@ -62,8 +62,8 @@ static void entry_finish(tool_entry *e) {
 void tool_window_finish(tool_window *w) {
   tool_source_close(&w->source);
   tool_sink_close(&w->sink);
-  if (!w->ring) return;
-  for (size_t i = 0; i < w->capacity; i++) entry_finish(&w->ring[i]);
+  if (!w->ring && !w->waiting) return;
+  for (size_t i = 0; w->ring && i < w->capacity; i++) entry_finish(&w->ring[i]);
   free(w->ring);
   free(w->waiting);
   pthread_cond_destroy(&w->moved);
