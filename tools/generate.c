@@ -86,7 +86,7 @@ static const tool_option options[] = {
      "temperature and other options; not with beams"},
     {"json", 0, TOOL_FLAG, offsetof(tool_args, json), NULL,
      "a JSON line for each text: prompt, text, ids, score: the sum of\nthe ids' log-probabilities over their number to "
-     "the power\nof length_penalty; null where --stop cut the text"},
+     "the power\nof length_penalty; null where --stop cut the text\nwhile it grew (not with beams)"},
     {"inputs", 'i', TOOL_INPUT, offsetof(tool_args, inputs), "FILE",
      "safetensors, or JSON where the name ends in .json: input_ids,\nattention_mask and, of an encoder-decoder, "
      "decoder_input_ids,\nthe beginning of each target; int32 or int64"},

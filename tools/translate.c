@@ -371,9 +371,11 @@ const tool_command tool_translate = {
     .summary = "Translate texts, or the lines of a file or standard input",
     .usage = "[OPTION]... [TEXT]...",
     .text =
-        "One line is printed for each text; an empty line stays empty, and a text that is skipped gives one. If "
-        "--long\n"
-        "splits a text, its parts are joined with a space where the text had white space.",
+        "One line is printed for each text; an empty line stays empty (with --column and --jsonl it is skipped), and a "
+        "text\n"
+        "that is skipped gives one. If --long splits a text, its parts are joined with a space where the text had "
+        "white "
+        "space.",
     .examples =
         "  vkformer translate \"The cat sat on the mat because it was tired.\"\n"
         "  vkformer translate --num-beams 1 --device lavapipe < english.txt > spanish.txt\n"

@@ -16,7 +16,8 @@ static bool needs_start(const vkf_generate_arrays *in, int32_t start) {
   return true;
 }
 
-/* As transformers' generate: without a mask, pads in the ids are masked, unless the pad ends sequences too. */
+/* Without a mask, pads in the ids are masked, unless the pad ends sequences too: as transformers' generate does it with
+ * decoders. It reads the pads of a source; here they are pads. */
 static vkf_status infer_mask(vkf_env *env, const vkf_generation_config *config, vkf_generate_arrays *in) {
   bool has_pads = false;
   size_t n = in->shape[0] * in->shape[1];

@@ -551,7 +551,7 @@ static void generate_texts_that_come(void **state) {
     assert_string_not_equal(a.texts[2], "");
     queue.user = &few;
     assert_int_equal(vkf_session_generate_text_queue(session_of(b.model), &queue, &params), VKF_ERROR_STOPPED);
-    assert_true(few.n_done >= 3);
+    assert_int_equal(few.n_done, 3); /* and of the fourth nothing is told */
     queue.next = next_with_prefix;
     assert_int_equal(vkf_session_generate_text_queue(session_of(b.model), &queue, &params), VKF_ERROR_UNSUPPORTED);
     assert_non_null(strstr(vkf_session_message(session_of(b.model)), "target_prefix"));
@@ -560,6 +560,40 @@ static void generate_texts_that_come(void **state) {
     vkf_result_destroy(&all);
     bench_close(&b);
   }
+}
+
+/* A prompt without room is refused alone; one with a little room gets as much as there is. */
+static void generate_up_to_the_positions(void **state) {
+  (void)state;
+  enum { POSITIONS = 96 };
+  char longest[4 * POSITIONS] = "", little[4 * POSITIONS] = "";
+  for (size_t i = 0; i <= POSITIONS; i++) strcat(longest, "w5 ");
+  for (size_t i = 0; i < POSITIONS - 2; i++) strcat(little, i + 1 < POSITIONS - 2 ? "w5 " : "w5");
+  const char *const prompts[] = {"w8 w7", longest, little};
+  bench b;
+  vkf_result *result = NULL;
+  vkf_generate_text_params params;
+  bench_open(&b, "gpt2");
+  vkf_generate_text_params_init(&params);
+  params.config_json = "{\"max_new_tokens\": 6, \"min_new_tokens\": 6}";
+  params.skip_refused = true;
+  driver_ok(&b.d, vkf_session_generate_text(session_of(b.model), prompts, 3, &params, &result));
+  const vkf_array *ids = vkf_result_find(result, "sequences");
+  const int32_t *row = ids->data;
+  size_t n[3] = {0};
+  for (size_t i = 0; i < 3 * ids->shape[1]; i++) n[i / ids->shape[1]] += row[i] >= 0;
+  assert_int_equal(n[0], 6);
+  assert_int_equal(n[1], 0);
+  assert_int_equal(n[2], 3); /* two more positions, and one id that the model is not fed */
+  assert_int_equal(vkf_result_skipped(result, 1, NULL), VKF_SKIP_LONG);
+  vkf_result_destroy(&result);
+  params.long_texts = VKF_LONG_TRUNCATE;
+  driver_ok(&b.d, vkf_session_generate_text(session_of(b.model), prompts, 3, &params, &result));
+  assert_int_equal(vkf_result_skipped(result, 1, NULL), VKF_SKIP_NONE);
+  row = vkf_result_find(result, "sequences")->data;
+  for (size_t i = 0; i < 3 * 6; i++) assert_true(row[i] >= 0);
+  vkf_result_destroy(&result);
+  bench_close(&b);
 }
 
 static void generate_until_told(void **state) {
@@ -759,6 +793,6 @@ PROGRAM_MAIN(word_models, cmocka_unit_test(embed_in_batches), cmocka_unit_test(e
              cmocka_unit_test(classify_texts), cmocka_unit_test(classify_parts),
              cmocka_unit_test(classify_as_the_folder_says), cmocka_unit_test(classify_words),
              cmocka_unit_test(classify_images), cmocka_unit_test(fill_masks), cmocka_unit_test(generate_texts),
-             cmocka_unit_test(generate_texts_that_come), cmocka_unit_test(generate_until_told),
-             cmocka_unit_test(translate_parts), cmocka_unit_test(unknown_tokens), cmocka_unit_test(examples),
-             cmocka_unit_test(every_allocation))
+             cmocka_unit_test(generate_texts_that_come), cmocka_unit_test(generate_up_to_the_positions),
+             cmocka_unit_test(generate_until_told), cmocka_unit_test(translate_parts), cmocka_unit_test(unknown_tokens),
+             cmocka_unit_test(examples), cmocka_unit_test(every_allocation))

@@ -53,6 +53,43 @@ static void test_languages_end_with_the_call(void **state) {
   assert_null(tokenizer);
 }
 
+/* What a session's tokenizer gave outlives the session; in a callback of the session it is refused. */
+static int on_token(void *user, size_t row, int32_t token) {
+  vkf_result *result = NULL;
+  (void)row;
+  (void)token;
+  assert_int_equal(vkf_tokenizer_encode(user, "cat", NULL, &result), VKF_ERROR_ARGUMENT);
+  assert_null(result);
+  return 0;
+}
+
+static void test_a_tokenizer_of_a_session(void **state) {
+  driver *d = *state;
+  const char *const text = "I am here.";
+  vkf_model *model = NULL;
+  vkf_session *session = NULL;
+  vkf_result *ids = NULL, *words = NULL, *translation = NULL;
+  driver_ok(d, vkf_model_open(d->device, SHIPPED, &model));
+  driver_ok(d, vkf_session_create(model, NULL, &session));
+  vkf_tokenizer *tokenizer = vkf_session_tokenizer(session);
+  driver_ok(d, vkf_tokenizer_encode(tokenizer, "cat", NULL, &ids));
+  driver_ok(d, vkf_tokenizer_decode(tokenizer, vkf_result_i32(ids, "ids", NULL), 1, NULL, &words));
+  const vkf_generate_params params = {VKF_GENERATE_PARAMS_INIT,
+                                      .config_json = "{\"num_beams\": 1, \"max_new_tokens\": 3}", .on_token = on_token,
+                                      .user = tokenizer};
+  driver_ok(d, vkf_session_translate(session, &text, 1, &params, &translation));
+  assert_int_equal(vkf_tokenizer_encode(tokenizer, "cat", NULL, NULL), VKF_ERROR_ARGUMENT);
+  assert_non_null(strstr(vkf_session_message(session), "out"));
+  assert_int_equal(vkf_session_translate(session, &text, 1, NULL, NULL), VKF_ERROR_ARGUMENT);
+  assert_non_null(strstr(vkf_session_message(session), "out"));
+  vkf_session_destroy(&session);
+  vkf_model_close(&model);
+  assert_true(vkf_result_text_count(ids) > 0 && vkf_result_text(words, 0)[0]);
+  vkf_result_destroy(&translation);
+  vkf_result_destroy(&words);
+  vkf_result_destroy(&ids);
+}
+
 static void test_special_ids(void **state) {
   driver *d = *state;
   vkf_model *model = NULL;
@@ -141,4 +178,5 @@ static void test_no_tokenizer(void **state) {
 }
 
 DRIVER_MAIN(DRIVER_TEST(test_languages_end_with_the_call), DRIVER_TEST(test_special_ids),
-            DRIVER_TEST(test_loading_is_watched), DRIVER_TEST(test_no_tokenizer))
+            DRIVER_TEST(test_a_tokenizer_of_a_session), DRIVER_TEST(test_loading_is_watched),
+            DRIVER_TEST(test_no_tokenizer))

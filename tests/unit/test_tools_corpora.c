@@ -29,6 +29,18 @@ static void test_forms(void **state) {
       {"eval \"$X -i $T/in -o $T/o.zst --workers 2\" && eval \"$X -i $T/o.zst\" > $T/again && "
        "eval \"$X\" < $T/whole | cmp - $T/again",
        0, "", NULL},
+      /* what is behind a gzip member is one, or the file is damaged */
+      {"cd $T; (cat in.gz; echo text) > tail.gz && eval \"$X -i tail.gz\" > o", 4, NULL, "tail.gz: cannot be read: "},
+      {"cd $T; : > none; for o in none.gz none.zst; do eval \"$X -i none -o $o\"; eval \"$X -i $o\" | wc -c; test -s "
+       "$o || echo $o; done",
+       0, "0\n0\n", NULL},
+      /* other keys stay as they are written */
+      {"printf '{\"t\":\"w5 <eos>\", \"n\":1.10,\"i\":9223372036854775808}\\n' | eval \"$X --jsonl t\" | sed "
+       "'s/\"translation.*/x/'",
+       0, "{\"t\":\"w5 <eos>\", \"n\":1.10,\"i\":9223372036854775808,x\n", ""},
+      {"printf '{\"t\":\"w5 <eos>\",\"translation\":1}\\n' | eval \"$X --jsonl t\" | grep -c "
+       "'translation.*translation'",
+       1, "0\n", ""},
       {"cat $T/in.gz $T/in.gz > $T/two.gz && eval \"$X -i $T/two.gz\" > $T/o && cat $T/whole $T/whole | cmp - $T/o", 0,
        "", ""},
       {"head -c 300 $T/in.gz > $T/cut.gz && eval \"$X -i $T/cut.gz\"", 4, NULL, "cut.gz: cannot be read: "},
@@ -242,6 +254,13 @@ static void test_shards(void **state) {
       {"cd $T; sed '2s,$,x,' t2 > t; mv t t2; $V merge s1 t2 s3 -o nothing", 4, "", "t2: it is not what was written"},
       {"cd $T; cp s1 u1; cp s1.journal u1.journal; $V merge u1 s2 s3 -o u1; c=$?; cmp u1 s1; exit $c", 2, "",
        "--output: expected another file than the input, found 'u1' for both"},
+      /* the file that it would write stays, however much was to be written: more than a block */
+      {"cd $T; head -900 big > some; eval \"$X --json -i some\" > sj; for i in 1 2; do eval \"$X --json -i some -o b$i "
+       "--shard $i/2\" || exit 9; done; echo old > bm; cp b1 b0; echo x >> b1; $V merge b1 b2 -o bm; c=$?; cat bm; ls "
+       "bm*; "
+       "cp b0 b1; $V merge b1 b2 -o bm && cmp bm sj && $V merge b1 b2 -o bm.gz && gzip -dc bm.gz | cmp - bm && ls bm*; "
+       "test $(wc -c < sj) -gt 70000 || echo few; exit $c",
+       4, "old\nbm\nbm\nbm.gz\n", "b1: it is not what was written"},
       {"cd $T; sed -i '$d' t2.journal; $V merge s1 t2 s3", 4, "", "t2: shard 2/3 is not done: "},
       {"cd $T; rm t2.journal; $V merge s1 t2 s3", 4, "", "t2: expected t2.journal beside it, found none"},
       {"cd $T; head -20 in > few; eval \"$X -i few -o t2 --shard 2/3\"; $V merge s1 t2 s3", 4, "",
