@@ -23,7 +23,7 @@ VKF_API void vkf_tokenizer_close(vkf_tokenizer **tokenizer);
  * for. The functions below take such a NULL: they return VKF_ERROR_ARGUMENT, NULL or -1. */
 VKF_API vkf_tokenizer *vkf_model_tokenizer(vkf_model *model);
 /* The same for the thread of a session, which is told of failures; as long as the session. After the model was closed,
- * and while a call of the session runs (in its callbacks as well), encode, decode and special ids fail. */
+ * and while another thread runs a call of the session, encode, decode and special ids fail. */
 VKF_API vkf_tokenizer *vkf_session_tokenizer(vkf_session *session);
 
 typedef struct vkf_encode_params {

@@ -53,7 +53,13 @@ vkf_tokenizer *vkf_model_tokenizer(vkf_model *m) {
   return given(&m->handle);
 }
 
+/* A callback of the session runs inside a call that has it. */
+static bool is_in_call(const vkf_session *session) {
+  return session && vkf_env_callback_runs(&session->own);
+}
+
 vkf_tokenizer *vkf_session_tokenizer(vkf_session *session) {
+  if (is_in_call(session)) return given(&session->tokenizer);
   if (vkf_engine_session_begin(session, "vkf_session_tokenizer")) return NULL;
   vkf_tokenizer *t = given(&session->tokenizer);
   vkf_engine_session_end(session, VKF_OK, NULL);
@@ -62,13 +68,15 @@ vkf_tokenizer *vkf_session_tokenizer(vkf_session *session) {
 
 /* A session's belongs to the call that has the session. */
 static vkf_status begin(const vkf_tokenizer *t, const char *call) {
-  if (t->session) return vkf_engine_session_begin(t->session, call);
+  if (t->session && !is_in_call(t->session)) return vkf_engine_session_begin(t->session, call);
   vkf_env_clear(t->env);
   return VKF_OK;
 }
 
 static vkf_status end(const vkf_tokenizer *t, vkf_status st, vkf_result **out) {
-  return t->session ? vkf_engine_session_end(t->session, st, out) : st;
+  if (t->session && !is_in_call(t->session)) return vkf_engine_session_end(t->session, st, out);
+  if (t->session && out && *out) (*out)->env = &t->session->ctx->env;
+  return st;
 }
 
 static vkf_status encode(vkf_tokenizer *t, const char *text, const vkf_encode_params *params, vkf_result **out) {

@@ -719,6 +719,7 @@ static void examples(void **state) {
   (void)state;
   if (program_run("test -x " VKF_BINARY_DIR "/example_embed") != 0) skip(); /* VKF_BUILD_EXAMPLES is off */
   program_must(VKF_BINARY_DIR "/example_embed $T/bert 'w5 w6' 'w5 w6' w9", 0, " 1.0000 1.0000", "");
+  program_must(VKF_BINARY_DIR "/example_stream " VKF_SOURCE_DIR "/models/en-es 'I am here.'", 0, "Estoy aquí.\n", "");
   program_must("printf 'w5 w6\\nw7\\n' | " VKF_BINARY_DIR "/example_chat $T/gpt2 | wc -l", 0, "2\n", "");
   program_must(VKF_BINARY_DIR "/example_threads " VKF_SOURCE_DIR
                               "/models/en-es 'I am here.' Yes. 'Good morning.' > $T/x && "
