@@ -89,6 +89,8 @@ static void test_a_tokenizer_of_a_session(void **state) {
   assert_non_null(strstr(vkf_session_message(session), "out"));
   assert_int_equal(vkf_session_translate(session, &text, 1, NULL, NULL), VKF_ERROR_ARGUMENT);
   assert_non_null(strstr(vkf_session_message(session), "out"));
+  assert_ptr_equal(ids->env, &d->context->env); /* which frees them */
+  assert_ptr_equal(c.words->env, &d->context->env);
   vkf_session_destroy(&session);
   vkf_model_close(&model);
   assert_true(vkf_result_text_count(ids) > 0 && vkf_result_text(words, 0)[0]);
