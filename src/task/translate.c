@@ -314,6 +314,7 @@ static vkf_status run(vkf_translator *t, size_t n, uint32_t longest) {
                                                .shortlist = t->params.shortlist,
                                                .scores = t->params.scores,
                                                .translates = true,
+                                               .ends_with_positions = true,
                                                .is_stopped = t->queue ? &t->is_stopped : NULL,
                                                .next = next,
                                                .on_token = t->params.on_token ? on_token : NULL,

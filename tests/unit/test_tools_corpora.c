@@ -95,6 +95,9 @@ static void test_forms(void **state) {
        "--min-new-tokens 30 "
        "--force-decode\" | wc -w",
        0, "63\n", ""},
+      /* a translation that finds no end has the model's 64 positions, and no line beside it is lost */
+      {"printf 'w5 <eos>\\nw6 <eos>\\n' | eval \"$X --max-new-tokens 500 --min-new-tokens 500\" | wc -lw | xargs", 0,
+       "2 128\n", ""},
       {"{ printf 'w5 <eos>\\t'; seq -s ' ' 500 | sed 's/[0-9]*/w6/g'; } | eval \"$X --force-decode\"", 4, "\n",
        "line 1 was skipped: the beginning of its translation has 501 tokens, the start included, and leaves no room "
        "for"},
