@@ -103,17 +103,18 @@ static int put_together(shard_file *files, size_t n, tool_sink *out) {
   return exit_code == TOOL_OK ? tool_sink_write(out, lines, 0) : exit_code;
 }
 
-/* Whether each file is what was written. Then it is open at its begin, as before. */
+/* Whether each file is what was written. */
 static int look_through(shard_file *files, size_t n) {
   int exit_code = TOOL_OK;
   for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
     const char *line = "";
     size_t size = 0;
+    exit_code = tool_source_open(&files[i].lines, files[i].path, NULL, 0);
     while (exit_code == TOOL_OK && line) exit_code = tool_source_next(&files[i].lines, &line, &size);
     if (exit_code == TOOL_OK && files[i].lines.hash != files[i].journal.last.text) exit_code = changed(&files[i]);
     tool_source_close(&files[i].lines);
   }
-  return exit_code == TOOL_OK ? open_lines(files, n) : exit_code;
+  return exit_code;
 }
 
 /* A name beside the file, under which it is written; "": it is written as it is (standard output, a pipe, a link). */
@@ -166,8 +167,8 @@ static int run_merge(const tool_args *args) {
   }
   if (exit_code == TOOL_OK) qsort(files, n, sizeof *files, by_part);
   if (exit_code == TOOL_OK) exit_code = check(files, n);
-  if (exit_code == TOOL_OK) exit_code = open_lines(files, n);
   if (exit_code == TOOL_OK) exit_code = look_through(files, n);
+  if (exit_code == TOOL_OK) exit_code = open_lines(files, n);
   if (exit_code == TOOL_OK) exit_code = write_merged(files, n, args->output);
   for (size_t i = 0; files && i < n; i++) tool_source_close(&files[i].lines);
   free(files);

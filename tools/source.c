@@ -124,10 +124,18 @@ static const char *unpack(tool_source *s, char *out, size_t size, size_t *n) {
   return "it is compressed";
 }
 
+/* As read(), but a signal does not end it. */
+static ssize_t read_some(const tool_source *s, char *out, size_t size) {
+  ssize_t got;
+  do got = read(s->fd, out, size);
+  while (got < 0 && errno == EINTR);
+  return got;
+}
+
 static int read_packed(tool_source *s, char *out, size_t size, size_t *n) {
   for (*n = 0; *n == 0;) {
     if (s->at_packed == s->n_packed) {
-      const ssize_t got = read(s->fd, s->packed, PIECE);
+      const ssize_t got = read_some(s, s->packed, PIECE);
       if (got < 0) return cannot(s, strerror(errno));
       if (got == 0 && s->is_in_frame) return cannot(s, "unexpected end of file");
       if (got == 0) break;
@@ -142,9 +150,7 @@ static int read_packed(tool_source *s, char *out, size_t size, size_t *n) {
 
 static int read_bytes(tool_source *s, char *out, size_t size, size_t *n) {
   if (s->gz || s->zstd) return read_packed(s, out, size, n);
-  ssize_t got;
-  do got = read(s->fd, out, size);
-  while (got < 0 && errno == EINTR);
+  const ssize_t got = read_some(s, out, size);
   if (got < 0) return cannot(s, strerror(errno));
   *n = (size_t)got;
   return TOOL_OK;

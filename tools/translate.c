@@ -15,7 +15,7 @@
 #include "pictures.h"
 #include "translation.h"
 
-enum { LEAST_WORK = 32, WINDOW = 1024, MOST_TOGETHER = 4096 /* in one session, see text.h */ };
+enum { LEAST_WORK = 32, WINDOW = 1024 };
 
 typedef struct translation {
   tool_session session;
@@ -225,7 +225,7 @@ static int open_corpus(translation *t, bool *is_done) {
   w->prepare = tool_translation_prepare;
   w->render = tool_translation_render_idle;
   w->user = &t->lines;
-  const size_t together = args->batch_size < MOST_TOGETHER ? args->batch_size : MOST_TOGETHER;
+  const size_t together = args->batch_size < VKF_MOST_TOGETHER ? args->batch_size : VKF_MOST_TOGETHER;
   w->capacity = 16 * together > WINDOW ? 16 * together : WINDOW;
   unsigned long long work = 0;
   int exit_code = args->n_operands ? TOOL_OK : tool_refuse_same_file("translate", args->inputs, args->output);
@@ -371,10 +371,9 @@ const tool_command tool_translate = {
     .summary = "Translate texts, or the lines of a file or standard input",
     .usage = "[OPTION]... [TEXT]...",
     .text =
-        "One line is printed for each text; an empty line stays empty (with --column and --jsonl it is skipped), and a "
-        "text\n"
-        "that is skipped gives one. If --long splits a text, its parts are joined with a space where the text had "
-        "white "
+        "One line is printed for each text, also for one that is skipped. An empty line stays empty; with --column "
+        "and\n"
+        "--jsonl it is skipped. If --long splits a text, its parts are joined with a space where the text had white\n"
         "space.",
     .examples =
         "  vkformer translate \"The cat sat on the mat because it was tired.\"\n"

@@ -49,23 +49,22 @@ static int prepare_columns(const tool_translation *t, tool_entry *e) {
 
 /* --jsonl: the value of a key, and with --force-decode "prefix", which may be absent or null. */
 static int prepare_json(const tool_translation *t, tool_entry *e) {
-  char why[320], no_json[JSON_ERROR_TEXT_LENGTH + 16];
+  char why[320], no_json[JSON_ERROR_TEXT_LENGTH + 16] = "";
   const char *key = t->args->jsonl;
   json_error_t error;
   e->json = json_loads(e->line, JSON_REJECT_DUPLICATES, &error);
-  snprintf(no_json, sizeof no_json, "no JSON (%s)", error.text);
-  /* what is in other keys is not read, so numbers may be of any size there */
-  if (!e->json) e->json = json_loads(e->line, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL);
+  if (!e->json) { /* numbers of other keys may be of any size, because they are not read */
+    snprintf(no_json, sizeof no_json, "no JSON (%s)", error.text);
+    e->json = json_loads(e->line, JSON_REJECT_DUPLICATES | JSON_DECODE_INT_AS_REAL | JSON_ALLOW_NUL, NULL);
+  }
+  const json_t *text = json_object_get(e->json, key);
   const json_t *prefix = t->args->force_decode ? json_object_get(e->json, "prefix") : NULL;
-  e->text = json_string_value(json_object_get(e->json, key));
-  if (e->text && strlen(e->text) != json_string_length(json_object_get(e->json, key))) e->text = NULL;
+  e->text = json_string_value(text);
+  if (e->text && strlen(e->text) != json_string_length(text)) e->text = NULL; /* it has a zero byte */
   e->prefix = json_string_value(prefix);
   const bool has_wrong_prefix = prefix && !e->prefix && !json_is_null(prefix);
   if (e->text && !has_wrong_prefix) return TOOL_OK;
-  const char *found = !e->json                                     ? no_json
-                      : !json_is_object(e->json)                   ? "no object"
-                      : !e->text && !json_object_get(e->json, key) ? "none"
-                                                                   : "another value";
+  const char *found = !e->json ? no_json : !json_is_object(e->json) ? "no object" : !text ? "none" : "another value";
   if (e->text) key = "prefix";
   if (!json_is_object(e->json)) {
     json_decref(e->json);
@@ -132,8 +131,8 @@ static void add_numbers(const tool_translation *t, const vkf_result *result, siz
   json_object_set_new(to, "score", score);
 }
 
-/* The object that came, with what was found behind what it had, which stays as it was written. One that has such a key
- * already is written anew. */
+/* The line that came stays as it was written, and what was found is put before its last brace. If it has one of these
+ * keys already, the object is written anew. */
 static int set_json(tool_entry *e, json_t *found) {
   const char *key = NULL;
   json_t *value = NULL;

@@ -133,8 +133,10 @@ typedef struct vkf_text_queue {
 #define VKF_TEXT_QUEUE_INIT .size = sizeof(vkf_text_queue)
 VKF_DEFINE_INIT(vkf_text_queue)
 
-/* Translates texts that come while others are translated. params.batch_size texts run together, at most (and at most
- * 4096); one that is
+/* Texts of a call that run together, whatever its batch_size is. */
+#define VKF_MOST_TOGETHER 4096
+
+/* Translates texts that come while others are translated. params.batch_size texts run together, at most; one that is
  * done makes place for the next. params.lines is not read. VKF_ERROR_STOPPED: a callback asked to stop. */
 VKF_API vkf_status vkf_session_translate_queue(vkf_session *session, const vkf_text_queue *queue,
                                                const vkf_generate_params *params);
@@ -261,7 +263,8 @@ typedef struct vkf_generate_text_params {
   const uint64_t *lines;    /* do_sample: prompt i draws the random numbers of line lines[i]; NULL: of line i */
   bool scores;              /* `sequences_scores` without beams, too */
   uint32_t top_logprobs;    /* as in vkf_generate_params */
-  vkf_long_rule long_texts; /* VKF_LONG_SPLIT is refused: a part's continuation is not the prompt's */
+  vkf_long_rule long_texts; /* VKF_LONG_TRUNCATE leaves room for the new tokens, half of the positions at most;
+                               VKF_LONG_SPLIT is refused: a part's continuation is not the prompt's */
   bool skip_refused;
   const char *source_language, *target_language; /* of the texts, see "languages"; NULL: as the folder says */
 } vkf_generate_text_params;
@@ -272,7 +275,8 @@ VKF_DEFINE_INIT(vkf_generate_text_params)
  * vkf_result_text(result, i * s + r) is sequence r of prompt i. Arrays: `sequences` [n*s,length] int32: the generated
  * ids without the prompt, then -1; with beams or params.scores `sequences_scores` [n*s], as from
  * vkf_session_generate(), NaN if a stop string cut the text; with top_logprobs N `logprobs` [n*s,length], `top_ids` and
- * `top_logprobs` [n*s,length,N]. A prompt's text depends on the configuration, the prompt, and with do_sample on seed
+ * `top_logprobs` [n*s,length,N]. A text ends where the model's positions do; a prompt that leaves no room there is
+ * refused. A prompt's text depends on the configuration, the prompt, and with do_sample on seed
  * and line; it does not depend on the other prompts. */
 VKF_API vkf_status vkf_session_generate_text(vkf_session *session, const char *const *prompts, size_t n_prompts,
                                              const vkf_generate_text_params *params, vkf_result **out);

@@ -26,12 +26,13 @@ done:
 }
 
 uint64_t vkf_engine_length_limit(const vkf_session *session, const vkf_generation_config *config, bool translates,
-                                 uint32_t prompt) {
+                                 bool ends_with_positions, uint32_t prompt) {
   enum { DEFAULT_NEW = 20, UNLIMITED_TRANSLATION = 512 };
   uint64_t positions = vkf_model_net_info(session->model->net)->max_positions, fallback = prompt + DEFAULT_NEW;
   if (translates) fallback = positions ? positions : UNLIMITED_TRANSLATION;
   if (positions) fallback = VKF_MIN(fallback, positions);
-  const uint64_t limit = vkf_decode_generation_length(config, prompt, fallback);
+  uint64_t limit = vkf_decode_generation_length(config, prompt, fallback);
+  if (ends_with_positions && positions) limit = VKF_MIN(limit, positions + 1);
   /* what a line of a corpus begins with must not end the run: its translation ends with the positions */
   return translates && prompt > 1 && positions ? VKF_MIN(limit, positions) : limit;
 }

@@ -198,20 +198,17 @@ static vkf_status take_row(writer *w, prompt *p, const vkf_generated *results, u
 /* ---- groups ------------------------------------------------------------------------------------------------------ */
 
 static uint64_t limit_of(const writer *w, uint32_t n_prompt) {
-  const uint64_t limit = vkf_engine_length_limit(w->session, &w->config, false, n_prompt);
-  const uint32_t positions = vkf_model_net_info(w->session->model->net)->max_positions;
-  return positions ? VKF_MIN(limit, (uint64_t)positions + 1) : limit; /* the model is not fed the last one */
+  return vkf_engine_length_limit(w->session, &w->config, false, true, n_prompt);
 }
 
 /* Ids of the longest prompt that is not cut: the new ids that are asked for have room behind it, but not more than half
  * of the positions. 0: as many as there are positions. */
 static uint32_t longest_prompt(const writer *w) {
-  enum { DEFAULT_NEW = 20 }; /* as vkf_engine_length_limit() */
   const vkf_generation_config *c = &w->config;
   const uint32_t positions = vkf_model_net_info(w->session->model->net)->max_positions;
   if (!w->is_decoder || !positions || w->params.long_texts != VKF_LONG_TRUNCATE) return 0;
   if (!c->max_new_tokens && c->max_length > 1) return VKF_MIN(positions, c->max_length - 1);
-  return positions - VKF_MIN((c->max_new_tokens ? c->max_new_tokens : DEFAULT_NEW) - 1, positions / 2);
+  return positions - (uint32_t)VKF_MIN(limit_of(w, 0) - 1, positions / 2); /* behind no prompt: the new ids */
 }
 
 /* Refuses prompts behind which nothing has room. */

@@ -1,3 +1,4 @@
+/* queue: see queue.h. */
 #include "task/queue.h"
 
 vkf_status vkf_task_queue_read(vkf_env *env, const vkf_text_queue *given, vkf_text_queue *out) {

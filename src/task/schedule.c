@@ -5,7 +5,7 @@
 
 /* Rows (requests times beams) of a step: enough to fill a small GPU, small enough for caches of CPU drivers. Above so
  * many requests nothing was gained on those. */
-enum { STEP_ROWS = 128, MOST_SEATS = 64, MOST_ASKED = 4096 };
+enum { STEP_ROWS = 128, MOST_SEATS = 64 };
 
 typedef struct queue {
   const vkf_schedule *s;
@@ -30,13 +30,6 @@ static uint32_t seats_of(const queue *q) {
   return q->generation.batch.n_seats;
 }
 
-/* Ids of the longest sequence of a request. */
-static uint64_t limit_of(const queue *q, uint32_t n_prompt) {
-  const uint64_t limit = vkf_engine_length_limit(q->session, q->s->config, q->s->translates, n_prompt);
-  const uint32_t positions = vkf_model_net_info(q->session->model->net)->max_positions;
-  return q->s->ends_with_positions && positions ? VKF_MIN(limit, (uint64_t)positions + 1) : limit;
-}
-
 static bool is_over(const queue *q) {
   return q->s->is_stopped && *q->s->is_stopped;
 }
@@ -45,14 +38,15 @@ static bool is_over(const queue *q) {
 static vkf_generation_params need_of(const queue *q, const vkf_request *request) {
   const vkf_search_input *in = &request->input;
   const uint32_t n_prompt = in->prompt ? in->n_prompt : 1;
-  return (vkf_generation_params){.config = q->s->config,
-                                 .limit = limit_of(q, n_prompt),
-                                 .n_source = in->source ? in->n_source : n_prompt,
-                                 .n_prompt = 1, /* the shortest that may come: seats are for all requests */
-                                 .top_logprobs = q->s->top_logprobs,
-                                 .shortlist = q->s->shortlist,
-                                 .has_holes = q->s->has_holes,
-                                 .scores = q->s->scores};
+  return (vkf_generation_params){
+      .config = q->s->config,
+      .limit = vkf_engine_length_limit(q->session, q->s->config, q->s->translates, q->s->ends_with_positions, n_prompt),
+      .n_source = in->source ? in->n_source : n_prompt,
+      .n_prompt = 1, /* the shortest that may come: seats are for all requests */
+      .top_logprobs = q->s->top_logprobs,
+      .shortlist = q->s->shortlist,
+      .has_holes = q->s->has_holes,
+      .scores = q->s->scores};
 }
 
 static bool fits(const queue *q, const vkf_request *request) {
@@ -215,7 +209,7 @@ static vkf_status take(queue *q) {
 
 static uint32_t count_seats(const vkf_schedule *s) {
   const uint32_t fits = VKF_MIN(VKF_MAX(STEP_ROWS / vkf_decode_batch_slots(s->config, 1), 1), MOST_SEATS);
-  const size_t most = VKF_MIN(s->batch_size ? s->batch_size : fits, MOST_ASKED);
+  const size_t most = VKF_MIN(s->batch_size ? s->batch_size : fits, VKF_MOST_TOGETHER);
   return (uint32_t)(s->n_requests ? VKF_MIN(most, s->n_requests) : most);
 }
 

@@ -32,7 +32,7 @@ typedef struct vkf_schedule {
   const vkf_shortlist *shortlist; /* NULL: none */
   bool scores;
   bool translates;          /* see vkf_engine_length_limit() */
-  bool ends_with_positions; /* a sequence ends where the positions do, one id behind; else an error */
+  bool ends_with_positions; /* see there, too */
   const bool *is_stopped;   /* NULL, or set by a callback: nothing more is done, and no callback is called */
   /* The next request; *there false: there is none now. It is asked again after each step, and for the last time when
    * nothing runs. */

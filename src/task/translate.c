@@ -44,7 +44,7 @@ static vkf_status make_prompt(vkf_translator *t, vkf_sentence *s, const char *pr
 }
 
 static bool is_too_long(const vkf_translator *t, const vkf_sentence *s) {
-  return s->n_prompt >= vkf_engine_length_limit(t->session, &t->config, true, s->n_prompt);
+  return s->n_prompt >= vkf_engine_length_limit(t->session, &t->config, true, true, s->n_prompt);
 }
 
 /* Gives the first sentence of each text its prefix. A text with one that is too long loses its sentences. */

@@ -61,7 +61,8 @@ vkf_status vkf_text_tokenizer_encode(vkf_text_tokenizer *tokenizer, const char *
                                      vkf_text_ids *out);
 
 /* Appends the text of ids; skip_special: without the special tokens. Bytes that make no UTF-8 become U+FFFD.
- * VKF_ERROR_ARGUMENT for an id outside the vocabulary. After an error `out` is as it was, or `failed`. */
+ * An id outside the vocabulary has no text: a model may have more ids than its tokenizer. After an error `out` is as it
+ * was, or `failed`. */
 vkf_status vkf_text_tokenizer_decode(vkf_text_tokenizer *tokenizer, const int32_t *ids, size_t n, bool skip_special,
                                      vkf_text *out);
 
