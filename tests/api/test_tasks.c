@@ -627,6 +627,10 @@ static void generate_until_told(void **state) {
   params.n_stops = 1;
   refused(&b, vkf_session_generate_text(session_of(b.model), prompts, 2, &params, &result), VKF_ERROR_ARGUMENT,
           "stop string 1");
+  const char *half = "\xc3"; /* of a character */
+  params.stops = &half;
+  refused(&b, vkf_session_generate_text(session_of(b.model), prompts, 2, &params, &result), VKF_ERROR_ARGUMENT,
+          "expected UTF-8 as stop string 1");
   bench_close(&b);
 }
 
@@ -648,6 +652,14 @@ static void translate_parts(void **state) {
   expect_skipped(result, 2, VKF_SKIP_INVALID, "UTF-8");
   assert_int_equal(vkf_result_find(result, "sequences")->shape[0], 1);
   vkf_result_destroy(&result);
+  const char *blank[] = {"w41", " ", "w42"}, *prefixes[] = {"w43", NULL, "w44\xff"};
+  params.target_prefixes = prefixes;
+  driver_ok(&b.d, vkf_session_translate(session_of(b.model), blank, 3, &params, &result));
+  expect_skipped(result, 1, VKF_SKIP_INVALID, "at least one word");
+  expect_skipped(result, 2, VKF_SKIP_INVALID, "the beginning of its translation is not UTF-8");
+  assert_int_equal(vkf_result_find(result, "sequences")->shape[0], 1);
+  vkf_result_destroy(&result);
+  params.target_prefixes = NULL;
   params.long_texts = VKF_LONG_SPLIT;
   driver_ok(&b.d, vkf_session_translate(session_of(b.model), three, 2, &params, &result));
   const vkf_array *of = vkf_result_find(result, "texts");

@@ -29,6 +29,7 @@ static void test_forms(void **state) {
       {"eval \"$X -i $T/in -o $T/o.zst --workers 2\" && eval \"$X -i $T/o.zst\" > $T/again && "
        "eval \"$X\" < $T/whole | cmp - $T/again",
        0, "", NULL},
+      {"eval \"$X -b 99999999 'w5 <eos>'\" > $T/o && eval \"$X 'w5 <eos>'\" | cmp - $T/o", 0, "", ""},
       /* what is behind a gzip member is one, or the file is damaged */
       {"cd $T; (cat in.gz; echo text) > tail.gz && eval \"$X -i tail.gz\" > o", 4, NULL, "tail.gz: cannot be read: "},
       {"cd $T; : > none; for o in none.gz none.zst; do eval \"$X -i none -o $o\"; eval \"$X -i $o\" | wc -c; test -s "
