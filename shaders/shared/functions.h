@@ -66,19 +66,24 @@ VKF_FN float tanh_f32(float x) {
   return x < 0.0f ? -y : y;
 }
 
-/* ReLU by a test that lets NaN pass. GELU (Hendrycks and Gimpel 2016): x Phi(x) with erf, or its approximation
+/* max(x, 0); NaN for NaN, by its bits: NVIDIA's compiler makes of a comparison a maximum, which drops it. */
+VKF_FN float relu(float x) {
+  return is_nan(x) ? x : x < 0.0f ? 0.0f : x;
+}
+
+/* GELU (Hendrycks and Gimpel 2016): x Phi(x) with erf, or its approximation
  * x/2 (1 + tanh(w)), w = sqrt(2/pi) (x + 0.044715 x^3), which is x times the logistic function of 2w. Swish:
  * Ramachandran et al. 2017. Quick GELU: x sigma(1.702 x). Squared ReLU: So et al. 2021. */
 VKF_FN float activate(VKF_UINT kind, float x) {
   VKF_STEP y = x;
-  if (kind == VKF_A_RELU) y = x < 0.0f ? 0.0f : x;
+  if (kind == VKF_A_RELU) y = relu(x);
   if (kind == VKF_A_GELU) y = mul(mul(0.5f, x), 1.0f + erf_f32(mul(x, 0.707106781f)));
   if (kind == VKF_A_GELU_TANH) y = times_logistic(x, mul(1.59576912f, x + mul(mul(mul(0.044715f, x), x), x)));
   if (kind == VKF_A_SWISH) y = times_logistic(x, x);
   if (kind == VKF_A_TANH) y = tanh_f32(x);
   if (kind == VKF_A_SIGMOID) y = times_logistic(1.0f, x);
   if (kind == VKF_A_QUICK_GELU) y = times_logistic(x, mul(1.702f, x));
-  if (kind == VKF_A_RELU2) y = x < 0.0f ? 0.0f : mul(x, x);
+  if (kind == VKF_A_RELU2) y = mul(relu(x), relu(x));
   return y;
 }
 
