@@ -182,11 +182,13 @@ uint64_t vkf_clock_ns(void); /* monotonic */
 
 /* ---- cores ------------------------------------------------------------------------------------------------------- */
 
-uint32_t vkf_cores(void); /* how many this process may use; at least 1 */
-/* Calls part(user, thread, i) for every i < n, on up to `most` threads of which the caller's is one, and returns when
- * all calls have returned. They run at the same time and in any order, so a part changes only what is its own, or its
- * thread's (thread < most). It takes no memory from an environment, and records and logs nothing there: allocator and
- * log are called on the caller's thread alone. If the system starts no more threads, those that run do all the work. */
+enum { VKF_MAX_THREADS = 16 }; /* of vkf_parallel() */
+uint32_t vkf_cores(void);      /* how many this process may use; at least 1 */
+/* Calls part(user, thread, i) for every i < n, on up to `most` threads (VKF_MAX_THREADS if it is more) of which the
+ * caller's is one, and returns when all calls have returned. They run at the same time and in any order, so a part
+ * changes only what is its own, or its thread's (thread < most). It takes no memory from an environment, and records
+ * and logs nothing there: allocator and log are called on the caller's thread alone. If the system starts no more
+ * threads, those that run do all the work. */
 typedef void vkf_part_fn(void *user, uint32_t thread, size_t i);
 void vkf_parallel(size_t n, uint32_t most, vkf_part_fn *part, void *user);
 

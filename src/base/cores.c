@@ -47,13 +47,12 @@ static void *take_parts(void *user) {
 }
 
 void vkf_parallel(size_t n, uint32_t most, vkf_part_fn *part, void *user) {
-  enum { MAX_THREADS = 16 };
-  worker workers[MAX_THREADS];
+  worker workers[VKF_MAX_THREADS];
   work w = {.part = part, .user = user, .n = n};
-  const uint32_t wanted = (uint32_t)VKF_MIN(n, (size_t)VKF_MIN(most, (uint32_t)MAX_THREADS));
+  const uint32_t wanted = (uint32_t)VKF_MIN(n, (size_t)VKF_MIN(most, (uint32_t)VKF_MAX_THREADS));
   uint32_t started = 1; /* the caller's thread is the first */
   pthread_mutex_init(&w.lock, NULL);
-  for (uint32_t i = 0; i < MAX_THREADS; i++) workers[i] = (worker){.work = &w, .index = i};
+  for (uint32_t i = 0; i < VKF_MAX_THREADS; i++) workers[i] = (worker){.work = &w, .index = i};
   while (started < wanted && pthread_create(&workers[started].thread, NULL, take_parts, &workers[started]) == 0)
     started++;
   take_parts(&workers[0]);

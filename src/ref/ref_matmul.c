@@ -132,55 +132,85 @@ static float reproducible_element(const vkf_call *call, const float *x, uint32_t
   return residual ? y + residual[n] : y;
 }
 
+/* A call as its columns share it. */
+typedef struct product {
+  const vkf_call *call;
+  const vkf_view *x; /* as the kernel has it */
+  bool halves;       /* see all_halves() */
+  float *rounded;    /* [threads][k]: a row of x in f16, or NULL */
+} product;
+
+static void compute_element(const product *of, float *rounded, uint32_t m, uint32_t n, double largest) {
+  const vkf_call *call = of->call;
+  const vkf_matmul_params *p = &call->params->matmul;
+  const float *bias = call->in[VKF_MATMUL_BIAS].data, *x = vkf_ref_row(of->x, m);
+  const float *w = vkf_ref_row(&call->in[VKF_MATMUL_W], n);
+  const vkf_view *residual = &call->in[VKF_MATMUL_RESIDUAL], *out = &call->out[0];
+  const double scale = p->scale == 0 ? 1 : (double)p->scale;
+  const double all = dot(x, w, p->k), sum = scale * all + (bias ? (double)bias[n] : 0);
+  double result = vkf_ref_activate(p->activation, sum), bound = 0;
+  if (residual->data) result += (double)vkf_ref_row(residual, m)[n];
+  if (vkf_ref_wants_bounds(call)) {
+    const double of_bias = bias ? fabs((double)bias[n]) : 0;
+    products terms = {.largest = largest};
+    if (rounded) terms.lost = lost_in_f16(x, w, p->k, call->rounding->scaled_rows, rounded);
+    add_products(rounded ? rounded : x, w, p->k, call->rounding, &terms);
+    bound = element_bound(call, of->halves, sum, all, of_bias, &terms, result, residual->data != NULL);
+    double last = VKF_MIN(fabs(scale), 1) * (largest > 0 ? VKF_MIN(largest / 127, 1) : 1); /* factors of the sum */
+    bound = vkf_ref_unless_overflow((fabs(scale) * terms.magnitude + of_bias) / last, bound);
+  }
+  vkf_ref_store(call, 0, m * out->stride[0] + n, result, bound);
+}
+
+/* A part is a column: a row of w is read once, the rows of x stay in the cache. */
+static void compute_column(void *user, uint32_t thread, size_t part) {
+  const product *of = user;
+  const vkf_call *call = of->call;
+  const vkf_matmul_params *p = &call->params->matmul;
+  const vkf_view *residual = &call->in[VKF_MATMUL_RESIDUAL];
+  const uint32_t n = (uint32_t)part, rows = call->dims->v[p->rows];
+  const bool scaled = vkf_ref_wants_bounds(call) && call->rounding->scaled_rows;
+  const double largest = scaled ? largest_of(vkf_ref_row(&call->in[VKF_MATMUL_W], n), p->k) : 0;
+  for (uint32_t m = 0; m < rows; m++) {
+    if (call->reproducible)
+      vkf_ref_store_same(
+          call, 0, m * call->out[0].stride[0] + n,
+          reproducible_element(call, vkf_ref_row(of->x, m), n, residual->data ? vkf_ref_row(residual, m) : NULL));
+    else
+      compute_element(of, of->rounded ? of->rounded + (size_t)thread * p->k : NULL, m, n, largest);
+  }
+}
+
+/* Bounds take many times as long as results, and what asks for them waits: large ones are shared out among cores. */
+static uint32_t threads_for(const vkf_call *call, uint32_t rows) {
+  const vkf_matmul_params *p = &call->params->matmul;
+  const bool is_large = (uint64_t)rows * p->n * p->k >= 1u << 24;
+  return is_large && vkf_ref_wants_bounds(call) ? VKF_MIN(vkf_cores(), (uint32_t)VKF_MAX_THREADS) : 1;
+}
+
 vkf_status vkf_ref_matmul(vkf_env *env, const vkf_call *call) {
   const vkf_matmul_params *p = &call->params->matmul;
-  const vkf_view *w = &call->in[VKF_MATMUL_W], *x = &call->in[VKF_MATMUL_X], *out = &call->out[0];
+  const vkf_view *w = &call->in[VKF_MATMUL_W], *x = &call->in[VKF_MATMUL_X];
   const float *bias = call->in[VKF_MATMUL_BIAS].data;
-  const vkf_view *residual = &call->in[VKF_MATMUL_RESIDUAL];
-  uint32_t rows = call->dims->v[p->rows];
-  bool wants_bounds = vkf_ref_wants_bounds(call);
-  double scale = p->scale == 0 ? 1 : (double)p->scale;
-  const bool x_f16 = wants_bounds && call->rounding->x_f16;
-  float *rounded = NULL; /* a row of x in f16 */
+  const uint32_t rows = call->dims->v[p->rows], threads = threads_for(call, rows);
+  const bool wants_bounds = vkf_ref_wants_bounds(call), x_f16 = wants_bounds && call->rounding->x_f16;
+  product of = {.call = call, .x = x};
   vkf_view in_q8 = {0};
   vkf_status st = VKF_OK;
   if (x_f16) {
-    rounded = vkf_env_alloc(env, VKF_MAX(p->k, 1u), sizeof *rounded);
-    if (!rounded) VKF_TRY(VKF_ERROR_MEMORY);
+    of.rounded = vkf_env_alloc(env, (size_t)threads * VKF_MAX(p->k, 1u), sizeof *of.rounded);
+    if (!of.rounded) VKF_TRY(VKF_ERROR_MEMORY);
   }
   if (vkf_format_get(w->format)->q8) {
     VKF_TRY(vkf_ref_q8_rows(env, x, rows, p->k, &in_q8));
-    x = &in_q8;
+    of.x = &in_q8;
   }
-  bool halves = wants_bounds && all_halves(x, rows, p->k, x_f16 ? 0x1p10f : 0x1p20f) &&
-                all_halves(w, p->n, p->k, 0x1p20f) &&
-                (!bias || all_halves(&(vkf_view){.data = (void *)bias}, 1, p->n, 0x1p20f));
-  for (uint32_t n = 0; n < p->n; n++) { /* outside: a row of w is read once, the rows of x stay in the cache */
-    double largest = wants_bounds && call->rounding->scaled_rows ? largest_of(vkf_ref_row(w, n), p->k) : 0;
-    for (uint32_t m = 0; m < rows; m++) {
-      if (call->reproducible) {
-        const float *row = residual->data ? vkf_ref_row(residual, m) : NULL;
-        vkf_ref_store_same(call, 0, m * out->stride[0] + n, reproducible_element(call, vkf_ref_row(x, m), n, row));
-        continue;
-      }
-      double all = dot(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k), sum = scale * all + (bias ? (double)bias[n] : 0);
-      double result = vkf_ref_activate(p->activation, sum), bound = 0;
-      if (residual->data) result += (double)vkf_ref_row(residual, m)[n];
-      if (wants_bounds) {
-        const double of_bias = bias ? fabs((double)bias[n]) : 0;
-        products of = {.largest = largest};
-        if (x_f16)
-          of.lost = lost_in_f16(vkf_ref_row(x, m), vkf_ref_row(w, n), p->k, call->rounding->scaled_rows, rounded);
-        add_products(x_f16 ? rounded : vkf_ref_row(x, m), vkf_ref_row(w, n), p->k, call->rounding, &of);
-        bound = element_bound(call, halves, sum, all, of_bias, &of, result, residual->data != NULL);
-        double last = VKF_MIN(fabs(scale), 1) * (largest > 0 ? VKF_MIN(largest / 127, 1) : 1); /* factors of the sum */
-        bound = vkf_ref_unless_overflow((fabs(scale) * of.magnitude + of_bias) / last, bound);
-      }
-      vkf_ref_store(call, 0, m * out->stride[0] + n, result, bound);
-    }
-  }
+  of.halves = wants_bounds && all_halves(of.x, rows, p->k, x_f16 ? 0x1p10f : 0x1p20f) &&
+              all_halves(w, p->n, p->k, 0x1p20f) &&
+              (!bias || all_halves(&(vkf_view){.data = (void *)bias}, 1, p->n, 0x1p20f));
+  vkf_parallel(p->n, threads, compute_column, &of);
 done:
   vkf_env_free(env, in_q8.data);
-  vkf_env_free(env, rounded);
+  vkf_env_free(env, of.rounded);
   return st;
 }
