@@ -27,9 +27,13 @@
 #include "lib/format.glsl"
 #include "lib/k_split.glsl"
 layout(BINDING(2)) writeonly buffer Partial { float partial[]; };
-void finish(uint row, uint column, float sum) { partial[at[2].x + split_index(gl_WorkGroupID.z, row, column)] = sum; }
+void leave(uint row, uint column, vec4 sums) {
+  [[unroll]] for (uint c = 0; c < 4; c++)
+    if (column + c < p.n) partial[at[2].x + split_index(gl_WorkGroupID.z, row, column + c)] = sums[c];
+}
 #else
 #include "lib/epilogue.glsl"
+void leave(uint row, uint column, vec4 sums) { finish4(row, column, sums, bias_at(column)); }
 #endif
 #include "lib/halves.glsl"
 layout(constant_id = VKF_C_MATRIX_M) const uint MATRIX_M = 16;
@@ -101,43 +105,14 @@ void put(uint slice) {
 }
 
 const uint ROWS = TM / MATRIX_M, COLUMNS = TN / MATRIX_N; // pieces of a subgroup
-coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator> sums[ROWS * COLUMNS];
-
-void multiply(uint x_begin, uint w_begin) {
-  coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA> a[ROWS];
-  coopmat<float16_t, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB> b;
-  [[unroll]] for (uint k = 0; k < DEPTH; k += MATRIX_K / 8) {
-    [[unroll]] for (uint i = 0; i < ROWS; i++)
-      coopMatLoad(a[i], slices, x_begin + i * MATRIX_M * STRIDE + k, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
-    [[unroll]] for (uint j = 0; j < COLUMNS; j++) {
-      coopMatLoad(b, slices, w_begin + j * MATRIX_N * STRIDE + k, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
-      [[unroll]] for (uint i = 0; i < ROWS; i++)
-        sums[i * COLUMNS + j] = coopMatMulAdd(a[i], b, sums[i * COLUMNS + j]);
-    }
-  }
-}
-
-// Pieces pass through shared memory one by one: which lane holds which element is the device's affair.
-void write(uint row0, uint column0, uint M) {
-  const uint begin = gl_SubgroupID * PIECE, width = MATRIX_N / 4;
-  [[unroll]] for (uint i = 0; i < ROWS; i++) {
-    [[unroll]] for (uint j = 0; j < COLUMNS; j++) {
-      coopMatStore(sums[i * COLUMNS + j], slices, begin, width, gl_CooperativeMatrixLayoutRowMajor);
-      subgroupBarrier();
-      for (uint e = gl_SubgroupInvocationID; e < PIECE; e += SUBGROUP_SIZE) {
-        const vec4 four = uintBitsToFloat(slices[begin + e]);
-        const uint row = row0 + i * MATRIX_M + e / width, column = column0 + j * MATRIX_N + e % width * 4;
-        [[unroll]] for (uint c = 0; c < 4; c++)
-          if (row < M && column + c < p.n) finish(row, column + c, four[c]);
-      }
-      subgroupBarrier();
-    }
-  }
-}
 
 void main() {
   const uint M = dim[p.rows], row0 = gl_WorkGroupID.x * BM, column0 = gl_WorkGroupID.y * BN;
   const uint sub_row = gl_SubgroupID / (BN / TN) * TM, sub_column = gl_SubgroupID % (BN / TN) * TN;
+  // Variables of main(), and every loop over them is unrolled, so that no matrix is in memory.
+  coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator> sums[ROWS * COLUMNS];
+  coopmat<float16_t, gl_ScopeSubgroup, MATRIX_M, MATRIX_K, gl_MatrixUseA> a[ROWS];
+  coopmat<float16_t, gl_ScopeSubgroup, MATRIX_K, MATRIX_N, gl_MatrixUseB> b;
   [[unroll]] for (uint i = 0; i < ROWS * COLUMNS; i++)
     sums[i] = coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator>(0.0);
 #ifdef SPLIT
@@ -151,11 +126,35 @@ void main() {
   for (uint k0 = begin; k0 < end; k0 += BK) {
     barrier();
     fetch(row0, column0, k0 + BK, end, M);
-    multiply(slice + sub_row * STRIDE, slice + (BM + sub_column) * STRIDE);
+    const uint x_begin = slice + sub_row * STRIDE, w_begin = slice + (BM + sub_column) * STRIDE;
+    [[unroll]] for (uint k = 0; k < DEPTH; k += MATRIX_K / 8) {
+      [[unroll]] for (uint i = 0; i < ROWS; i++)
+        coopMatLoad(a[i], slices, x_begin + i * MATRIX_M * STRIDE + k, STRIDE, gl_CooperativeMatrixLayoutRowMajor);
+      [[unroll]] for (uint j = 0; j < COLUMNS; j++) {
+        coopMatLoad(b, slices, w_begin + j * MATRIX_N * STRIDE + k, STRIDE, gl_CooperativeMatrixLayoutColumnMajor);
+        [[unroll]] for (uint i = 0; i < ROWS; i++)
+          sums[i * COLUMNS + j] = coopMatMulAdd(a[i], b, sums[i * COLUMNS + j]);
+      }
+    }
     slice = SLICE - slice;
     put(slice);
   }
   barrier();
-  write(row0 + sub_row, column0 + sub_column, M);
+  // Pieces pass through shared memory one by one: which lane holds which element is the device's affair.
+  const uint piece = gl_SubgroupID * PIECE, width = MATRIX_N / 4;
+  [[unroll]] for (uint i = 0; i < ROWS; i++) {
+    [[unroll]] for (uint j = 0; j < COLUMNS; j++) {
+      coopMatStore(sums[i * COLUMNS + j], slices, piece, width, gl_CooperativeMatrixLayoutRowMajor);
+      subgroupBarrier();
+      [[unroll]] for (uint n = 0; n < PIECE / SUBGROUP_SIZE; n++) {
+        const uint e = n * SUBGROUP_SIZE + gl_SubgroupInvocationID;
+        const vec4 four = uintBitsToFloat(slices[piece + e]);
+        const uint row = row0 + sub_row + i * MATRIX_M + e / width;
+        const uint column = column0 + sub_column + j * MATRIX_N + e % width * 4;
+        if (row < M && column < p.n) leave(row, column, four);
+      }
+      subgroupBarrier();
+    }
+  }
   if (is_beyond_halves()) is_wide[at[WIDE].x] = 1;
 }

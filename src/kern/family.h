@@ -24,7 +24,8 @@ typedef enum vkf_device_class {
 typedef enum vkf_tile_kind {
   VKF_TILE_FIXED,
   VKF_TILE_GEMM,
-  VKF_TILE_ROWS /* tm alone, and bm with it */
+  VKF_TILE_MATRIX, /* of whole matrices */
+  VKF_TILE_ROWS    /* tm alone, and bm with it */
 } vkf_tile_kind;
 
 typedef struct vkf_family {

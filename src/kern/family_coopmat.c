@@ -65,7 +65,7 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
 #define COOPMAT                                                                                                      \
   .device = VKF_FOR_GPU, .place = 3, .reason = "a GPU with cooperative matrices, K split where they fill it better", \
   .fit = fit, .workgroup = workgroup, .shared_bytes = shared_bytes, .registers = registers,                          \
-  .grid = vkf_kern_gemm_grid, .loop_turns = loop_turns, .effort = effort
+  .grid = vkf_kern_gemm_grid, .loop_turns = loop_turns, .effort = effort, .tile = VKF_TILE_MATRIX, .max_tile = 128
 
 const vkf_family vkf_family_coopmat = {.name = "coopmat", COOPMAT, .rounding = rounding};
 

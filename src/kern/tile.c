@@ -39,6 +39,24 @@ bool vkf_kern_tiles(const vkf_variant *v) {
   return v->family->tile != VKF_TILE_FIXED && !v->fixed_tile;
 }
 
+/* What the kernels of a family read of memory at a time, and how. */
+static bool loads_slices(const vkf_variant *v, char *why, size_t size) {
+  const uint32_t rows = VKF_MAX(v->tile.gemm.bm, v->tile.gemm.bn);
+  if (v->tile.gemm.bk % 4) REFUSE("bk is a multiple of 4 in %s kernels, found %u", v->family->name, v->tile.gemm.bk);
+  const uint32_t loads = VKF_CEIL_DIV(rows * v->tile.gemm.bk / 4, vkf_kern_workgroup(v));
+  if (loads > VKF_SHARED_MAX_LOADS)
+    REFUSE("an invocation of %s kernels loads at most %u vectors of a slice, here it would be %u", v->family->name,
+           VKF_SHARED_MAX_LOADS, loads);
+  return true;
+}
+
+static bool has_whole_matrices(const vkf_variant *v, char *why, size_t size) {
+  if (v->tile.gemm.tm % v->matrix.m || v->tile.gemm.tn % v->matrix.n || v->tile.gemm.bk % v->matrix.k)
+    REFUSE("tm, tn and bk are multiples of %u, %u and %u, the sizes of a matrix, found %u, %u and %u", v->matrix.m,
+           v->matrix.n, v->matrix.k, v->tile.gemm.tm, v->tile.gemm.tn, v->tile.gemm.bk);
+  return true;
+}
+
 bool vkf_kern_tile(const vkf_variant *base, const char *text, vkf_variant *out, char *why, size_t size) {
   const vkf_family *f = base->family;
   *out = *base;
@@ -60,11 +78,5 @@ bool vkf_kern_tile(const vkf_variant *base, const char *text, vkf_variant *out, 
   if (out->tile.gemm.bm % out->tile.gemm.tm || out->tile.gemm.bn % out->tile.gemm.tn)
     REFUSE("tm divides bm and tn divides bn, found tm %u of %u and tn %u of %u", out->tile.gemm.tm, out->tile.gemm.bm,
            out->tile.gemm.tn, out->tile.gemm.bn);
-  if (out->tile.gemm.bk % 4) REFUSE("bk is a multiple of 4 in %s kernels, found %u", f->name, out->tile.gemm.bk);
-  const uint32_t loads =
-      VKF_CEIL_DIV(VKF_MAX(out->tile.gemm.bm, out->tile.gemm.bn) * out->tile.gemm.bk / 4, vkf_kern_workgroup(out));
-  if (loads > VKF_SHARED_MAX_LOADS)
-    REFUSE("an invocation of %s kernels loads at most %u vectors of a slice, here it would be %u", f->name,
-           VKF_SHARED_MAX_LOADS, loads);
-  return true;
+  return f->tile == VKF_TILE_MATRIX ? has_whole_matrices(out, why, size) : loads_slices(out, why, size);
 }
