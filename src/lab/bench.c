@@ -87,8 +87,8 @@ done:
 static void problem_of(const bench *b, uint32_t node, const vkf_variant *variant, vkf_problem *out) {
   const vkf_case c = {
       .op = b->op, .params = b->run.plan.nodes[node].params, .sizes = b->run.plan.capacity, .format = b->format};
-  vkf_tune_problem_of(&c, b->caps, b->batch_invariant, NULL, variant, out);
-  if (b->params->variant) out->order = variant->order; /* by name: in whatever order it adds up */
+  vkf_tune_problem_of(&c, b->caps, (vkf_tune_mode){b->batch_invariant, b->backend->reproducible}, NULL, variant, out);
+  if (b->params->variant && !out->reproducible) out->order = variant->order; /* by name: in whatever order it adds up */
 }
 
 /* Programs with operands of their own: one, or as many as are cold. */

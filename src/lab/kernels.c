@@ -9,7 +9,7 @@ typedef struct listing {
   vkf_case c;
   vkf_problem problem; /* with the packing that runs take */
   const vkf_caps *caps;
-  bool batch_invariant;
+  vkf_tune_mode mode;
   const vkf_tuned *tuned;
 } listing;
 
@@ -31,7 +31,7 @@ static void list_variant(const listing *l, const vkf_variant *v, vkf_kernel_fn o
   char name[128], reason[256], why[600] = "", text[256];
   vkf_problem own;
   vkf_kern_rank rank;
-  vkf_tune_problem_of(&l->c, l->caps, l->batch_invariant, l->tuned, v, &own);
+  vkf_tune_problem_of(&l->c, l->caps, l->mode, l->tuned, v, &own);
   vkf_kernel_info info = {.size = sizeof info,
                           .op = vkf_op_name(v->op),
                           .name = vkf_kern_name(v, name, sizeof name),
@@ -62,14 +62,14 @@ vkf_status vkf_device_list_kernels(vkf_device *dev, const char *problem, vkf_ker
   vkf_env *env = &dev->ctx->env;
   size_t n = 0;
   const vkf_variant *variants = vkf_kern_variants(&n);
-  listing l = {.batch_invariant = dev->ctx->batch_invariant, .tuned = &dev->tuning.rows};
+  listing l = {.mode = {dev->ctx->batch_invariant, dev->backend->reproducible}, .tuned = &dev->tuning.rows};
   if (vkf_env_in_callback(env, "vkf_device_list_kernels")) return VKF_ERROR_ARGUMENT;
   vkf_env_clear(env);
   VKF_CALL(vkf_tune_problem_parse(env, problem, &l.c));
   if (!dev->gpu)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "the scalar path has no kernels; expected a Vulkan device");
   l.caps = vkf_gpu_device_caps(dev->gpu);
-  vkf_tune_problem_of(&l.c, l.caps, l.batch_invariant, l.tuned, NULL, &l.problem);
+  vkf_tune_problem_of(&l.c, l.caps, l.mode, l.tuned, NULL, &l.problem);
   for (size_t i = 0; i < n; i++)
     if (variants[i].op == l.c.op) VKF_CALLBACK(env, list_variant(&l, &variants[i], on_kernel, user));
   return VKF_OK;

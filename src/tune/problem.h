@@ -7,8 +7,13 @@
 
 /* VKF_ERROR_ARGUMENT lists the forms. */
 vkf_status vkf_tune_problem_parse(vkf_env *env, const char *text, vkf_case *out);
+/* How runs add up: they have the same bits in any batch, on any device. */
+typedef struct vkf_tune_mode {
+  bool batch_invariant, reproducible;
+} vkf_tune_mode;
+
 /* The problem of a variant that computes this case, with the weight packed as the variant needs it. */
-void vkf_tune_problem_of(const vkf_case *c, const vkf_caps *caps, bool batch_invariant, const vkf_tuned *tuned,
+void vkf_tune_problem_of(const vkf_case *c, const vkf_caps *caps, vkf_tune_mode mode, const vkf_tuned *tuned,
                          const vkf_variant *variant, vkf_problem *out);
 /* The text of a problem ("matmul:128,512,512"), false if no form holds it. */
 bool vkf_tune_problem_text(const vkf_problem *problem, char *text, size_t size);

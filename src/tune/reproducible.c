@@ -46,8 +46,7 @@ void vkf_tune_reproducible_text(const vkf_tuning *t, char *text, size_t size) {
   char name[128];
   uint64_t sum = VKF_HASH_START; /* of the kernels' names */
   for (size_t i = 0; i < VKF_COUNT(ops); i++) {
-    vkf_tune_problem_of(plain_case(ops[i]), caps, false, &t->rows, NULL, &problem);
-    problem.reproducible = true;
+    vkf_tune_problem_of(plain_case(ops[i]), caps, (vkf_tune_mode){.reproducible = true}, &t->rows, NULL, &problem);
     const vkf_variant *variant = vkf_kern_pick(&problem, caps, &t->rows, NULL, 0);
     if (variant) sum = vkf_hash_text(sum, vkf_kern_name(variant, name, sizeof name));
   }

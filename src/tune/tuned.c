@@ -33,7 +33,7 @@ static bool to_row(vkf_env *env, const vkf_tuned_entry *entry, const vkf_caps *c
   vkf_env_clear(env);
   out->variant = ok ? vkf_kern_find(entry->kernel) : NULL;
   if (!out->variant || out->variant->op != c.op) return false;
-  vkf_tune_problem_of(&c, caps, false, NULL, out->variant, &out->problem);
+  vkf_tune_problem_of(&c, caps, (vkf_tune_mode){0}, NULL, out->variant, &out->problem);
   out->ns = (double)entry->ns;
   return true;
 }
