@@ -13,6 +13,8 @@
 
 /* What made and adopted devices have in common; handle, queue and caps are set. */
 static vkf_status init(vkf_gpu_device *device, bool has_labels) {
+  const uint64_t most = device->caps.max_allocation_bytes / 2 / 4 * 4; /* of two halves in one allocation */
+  device->staging.half_bytes = VKF_MIN(device->staging.half_bytes, VKF_MAX(most, UINT64_C(4)));
   VKF_CALL(vkf_gpu_table_load_device(device, has_labels));
   return vkf_gpu_queue_init(device);
 }

@@ -3,7 +3,7 @@
  * Owns the library handle. Refuses to link Vulkan, and to leave the environment changed: the variable of additional
  * driver manifests is put back as it was, so that no child process inherits it.
  */
-#define _POSIX_C_SOURCE 200809L
+#define _GNU_SOURCE /* dladdr, RTLD_NODELETE */
 #include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
@@ -102,6 +102,22 @@ vkf_status vkf_gpu_table_load_instance(vkf_env *env, PFN_vkGetInstanceProcAddr g
   return VKF_OK;
 }
 
+/* NVIDIA's driver (580.159.04) takes something of the process each time it is loaded and does not give it back: after
+ * some twenty instances there is no device. So it stays loaded, in the process, once a device was made. */
+static void keep_driver(const vkf_gpu_device *device) {
+#ifdef RTLD_NODELETE
+  enum { NVIDIA_PROPRIETARY = 4 }; /* VK_DRIVER_ID_NVIDIA_PROPRIETARY */
+  Dl_info driver;
+  void *function;
+  memcpy(&function, &device->vk.QueueSubmit, sizeof function);
+  if (device->caps.driver_id != NVIDIA_PROPRIETARY || !dladdr(function, &driver) || !driver.dli_fname) return;
+  void *kept = dlopen(driver.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
+  if (kept) dlclose(kept);
+#else
+  (void)device;
+#endif
+}
+
 vkf_status vkf_gpu_table_load_device(vkf_gpu_device *device, bool has_labels) {
   PFN_vkGetDeviceProcAddr get = device->get_device_proc_addr;
   vkf_vk_device *vk = &device->vk;
@@ -112,6 +128,7 @@ vkf_status vkf_gpu_table_load_device(vkf_gpu_device *device, bool has_labels) {
                         "expected vk" #name " in the device %s, found no such function", device->caps.device_name);
   VKF_VK_DEVICE_FUNCTIONS(LOAD)
 #undef LOAD
+  keep_driver(device);
   if (device->caps.buffer_address) {
     vk->GetBufferDeviceAddress = (PFN_vkGetBufferDeviceAddress)get(device->handle, "vkGetBufferDeviceAddress");
     if (!vk->GetBufferDeviceAddress) /* an instance or a device of Vulkan 1.1 */
