@@ -92,7 +92,7 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_gate_unif
 /* Rows of several subgroups, each with the rows of one matrix. */
 #define ATTENTION_COOPMAT                                                                                          \
   .needs = VKF_NEED_GPU | VKF_NEED_SHARED | VKF_NEED_SHUFFLE | VKF_NEED_MATRIX, .order = VKF_ORDER_FAST, .vec = 8, \
-  .formats = CACHE_FORMATS, .max_width = 128, ROW(ATTENTION, attention_coopmat, "attention_coopmat")
+  .formats = CACHE_FORMATS, ROW(ATTENTION, attention_coopmat, "attention_coopmat")
 /* Each workgroup has some rows and a part of the keys, in clusters of lanes; a lane has at most four vectors of a head.
  * Kernels of order class ascending add up the keys of a row in one sum. This one has a sum for each cluster and part,
  * so it is of class fast, and the number of parts may depend on keys, batch, heads and device (vkf_kern_split()): a
@@ -266,12 +266,14 @@ static const vkf_variant table[] = {
      .tile.attention = {.rows = 16, .keys = 16, .slice = 64, .lane_rows = 1, .lane_keys = 1}},
     {ATTENTION_TILES(tiles_any, "attention_tiles_any"),
      .tile.attention = {.rows = 32, .keys = 16, .slice = 64, .lane_rows = 4, .lane_keys = 1}},
-    {ATTENTION_COOPMAT, .subgroup = 32, .matrix = {16, 16, 16},
+    {ATTENTION_COOPMAT, .subgroup = 32, .matrix = {16, 16, 16}, .max_width = 64,
+     .tile.attention = {.rows = 64, .keys = 64, .slice = 64, .lane_rows = 16, .lane_keys = 64}},
+    {ATTENTION_COOPMAT, .subgroup = 32, .matrix = {16, 16, 16}, .max_width = 128,
      .tile.attention = {.rows = 64, .keys = 32, .slice = 128, .lane_rows = 16, .lane_keys = 32}},
-    {ATTENTION_COOPMAT, .subgroup = 64, .matrix = {16, 16, 16},
+    {ATTENTION_COOPMAT, .subgroup = 64, .matrix = {16, 16, 16}, .max_width = 128,
      .tile.attention = {.rows = 64, .keys = 32, .slice = 128, .lane_rows = 16, .lane_keys = 32}},
     /* lavapipe, to test the others' kernel. */
-    {ATTENTION_COOPMAT, .subgroup = 8, .matrix = {8, 8, 8},
+    {ATTENTION_COOPMAT, .subgroup = 8, .matrix = {8, 8, 8}, .max_width = 128,
      .tile.attention = {.rows = 32, .keys = 32, .slice = 128, .lane_rows = 8, .lane_keys = 32}},
     {ATTENTION_SPLIT, .subgroup = 32, .max_width = 256,
      .tile.attention = {.rows = 8, .keys = 32, .cluster = 16, .lane_rows = 8, .lane_keys = 4}},
