@@ -245,8 +245,8 @@ static void test_translation(void **state) {
       "sed 's/.*\"ids\":\\[\\([0-9,]*\\),1\\].*/\\1/' > $T/target && "
       "printf '{\"input_ids\": [[%s]], \"decoder_input_ids\": [[0,%s]]}' "
       "\"$($V tokenize 'I am here.' | tr ' ' ',')\" \"$(cat $T/target)\" > $T/in.json && "
-      "$V run $M -i $T/in.json --output-attentions --output-projections -o $RUN && "
-      "$V attention $M --num-beams 1 'I am here.' --scores -o $T/page.html",
+      "$V run $M -i $T/in.json --kv-cache f32 --output-attentions --output-projections -o $RUN && "
+      "$V attention $M --kv-cache f32 --num-beams 1 'I am here.' --scores -o $T/page.html",
       "");
   must_be_of_run("encoder", "encoder_attentions");
   must_be_of_run("decoder", "decoder_attentions");
@@ -440,7 +440,8 @@ static void test_positions(void **state) {
 static void test_pairs_and_pictures(void **state) {
   (void)state;
   static const program_row rows[] = {
-      {"$V attention $M \"The animal didn't cross the street because it was too tired.\" --from it --to animal | "
+      {"$V attention $M --kv-cache f32 \"The animal didn't cross the street because it was too tired.\" --from it --to "
+       "animal | "
        "sed -n '1p;13p'",
        0, "encoder  layer 1   head 2   0.3059  no token gets more\n\"it\" looks most at \"animal\" in 1 of 12 heads\n",
        ""},

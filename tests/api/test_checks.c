@@ -174,7 +174,8 @@ static void drivers_that_compile_something_else(void **state) {
       {VKF_CHECK_OF_ROUNDING, "probe_rounding", EXT_INST, EXT_INST, SQRT, INVERSE_SQRT, 0},
   };
   (void)state;
-  for (size_t i = 0; i < VKF_COUNT(lies); i++) tell(&lies[i]);
+  for (size_t i = 0; i < VKF_COUNT(lies); i++) /* on a GPU the subgroups of a small workgroup are never far apart */
+    if (!driver_is_gpu() || lies[i].check != VKF_CHECK_OF_SHARED) tell(&lies[i]);
 }
 
 /* The device's quotients and roots, as the reproducible mode takes them, are wrong by 2 to 4 units in the last place in

@@ -115,8 +115,8 @@ static void test_batches(void **state) {
   for (size_t i = 0; i < sizeof options / sizeof options[0]; i++) {
     snprintf(command, sizeof command,
              "printf 'w5 w6 w7\\nw9\\nw8 w7 w6\\nw10 w11\\nw12\\nw5 w6 w8\\n' > $T/prompts; "
-             "for b in '' '-b 1' '-b 2' '-b 32'; do $V generate $T/gpt2 %s $b < $T/prompts > \"$T/batch$b\" || exit 1; "
-             "done; "
+             "for b in '' '-b 1' '-b 2' '-b 32'; do "
+             "$V generate $T/gpt2 $INVARIANT %s $b < $T/prompts > \"$T/batch$b\" || exit 1; done; "
              "cmp $T/batch \"$T/batch-b 1\" && cmp $T/batch \"$T/batch-b 2\" && cmp $T/batch \"$T/batch-b 32\"; "
              "test $? = 0 && wc -l < $T/batch",
              options[i]);
@@ -339,7 +339,7 @@ static void test_embed_npy(void **state) {
   (void)state;
   static const char shape[] = "{'descr': '<f4', 'fortran_order': False, 'shape': (2, 64), }";
   char bytes[128 + 2 * 64 * sizeof(float) + 2], path[256];
-  must_print("$V embed $T/bert 'w5 w6' 'w7' -o $T/v.npy", "");
+  must_print("$V embed $T/bert $INVARIANT 'w5 w6' 'w7' -o $T/v.npy", "");
   snprintf(path, sizeof path, "%s/v.npy", program_folder);
   FILE *file = fopen(path, "rb");
   assert_non_null(file);
@@ -349,7 +349,7 @@ static void test_embed_npy(void **state) {
   assert_memory_equal(bytes + 10, shape, sizeof shape - 1);
   assert_int_equal(bytes[127], '\n');
   for (int i = 0; i < 2; i++) {
-    json_t *line = line_of(i ? "$V embed $T/bert 'w7'" : "$V embed $T/bert 'w5 w6'", 0);
+    json_t *line = line_of(i ? "$V embed $T/bert $INVARIANT 'w7'" : "$V embed $T/bert $INVARIANT 'w5 w6'", 0);
     for (int k = 0; k < 64; k++) {
       float value;
       memcpy(&value, bytes + 128 + (64 * i + k) * sizeof value, sizeof value);

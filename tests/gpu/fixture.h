@@ -67,9 +67,10 @@ static inline void open_instance(gpu *g, bool validation) {
 static inline size_t find_device(const vkf_gpu_instance *instance) {
   const char *name = getenv("VKF_DEVICE");
   for (size_t i = 0; i < vkf_gpu_instance_count(instance); ++i) {
-    uint32_t driver = vkf_gpu_instance_caps(instance, i)->driver_id;
-    if (!name || (strcmp(name, "lavapipe") == 0 && driver == VKF_DRIVER_ID_LAVAPIPE) ||
-        (strcmp(name, "swiftshader") == 0 && driver == VKF_DRIVER_ID_SWIFTSHADER))
+    const vkf_caps *caps = vkf_gpu_instance_caps(instance, i);
+    if (!name || (strcmp(name, "lavapipe") == 0 && caps->driver_id == VKF_DRIVER_ID_LAVAPIPE) ||
+        (strcmp(name, "swiftshader") == 0 && caps->driver_id == VKF_DRIVER_ID_SWIFTSHADER) ||
+        (strcmp(name, "gpu") == 0 && !caps->is_cpu))
       return i;
   }
   return SIZE_MAX;

@@ -6,9 +6,10 @@ static void facts_are_plausible(void **state) {
   gpu fixture, *g = &fixture;
   open_gpu(g, NULL);
   const vkf_caps *caps = vkf_gpu_device_caps(g->device);
-  assert_true(caps->is_cpu && caps->kind == VKF_DEVICE_CPU);
+  assert_true(caps->is_cpu == (caps->kind == VKF_DEVICE_CPU));
+  assert_true(caps->is_cpu == !driver_is_gpu());
   assert_true(strlen(caps->device_name) > 0 && strlen(caps->driver_name) > 0);
-  assert_true(caps->host_visible);
+  assert_true(caps->host_visible || !caps->is_cpu);
   /* What Vulkan promises at least. */
   assert_true(caps->max_shared_bytes >= 16384);
   assert_true(caps->max_invocations >= 128);
@@ -32,6 +33,21 @@ static void facts_are_plausible(void **state) {
     assert_false(caps->int64 || caps->storage16 || caps->storage8);
   }
   close_gpu(g);
+}
+
+/* A program that opens the driver for every request. */
+static void one_after_another(void **state) {
+  (void)state;
+  enum { MANY = 64 };
+  for (int i = 0; i < MANY; ++i) {
+    gpu fixture, *g = &fixture;
+    memset(g, 0, sizeof(*g));
+    init_env(&g->env, true);
+    open_instance(g, false);
+    if (find_device(g->instance) == SIZE_MAX) fail_msg("instance %d has no device", i);
+    OK(vkf_gpu_device_create(g->instance, find_device(g->instance), NULL, &g->device));
+    close_gpu(g);
+  }
 }
 
 static void an_index_past_the_list(void **state) {
@@ -116,9 +132,8 @@ static void host_memory_runs_out(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(facts_are_plausible),
-      cmocka_unit_test(an_index_past_the_list),
-      cmocka_unit_test(a_manifest_adds_devices),
+      cmocka_unit_test(facts_are_plausible),    cmocka_unit_test(one_after_another),
+      cmocka_unit_test(an_index_past_the_list), cmocka_unit_test(a_manifest_adds_devices),
       cmocka_unit_test(host_memory_runs_out),
   };
   return RUN(tests);

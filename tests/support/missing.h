@@ -2,6 +2,7 @@
 #ifndef VKF_TESTS_SUPPORT_MISSING_H
 #define VKF_TESTS_SUPPORT_MISSING_H
 
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +13,12 @@
 static inline int driver_skipped(void) {
   const char *required = getenv("VKF_REQUIRE_DRIVERS"), *device = getenv("VKF_DEVICE");
   return required && (!device || strstr(required, device)) ? 1 : 77;
+}
+
+/* Whether VKF_DEVICE=gpu: tests of what the host does, or of bits that a GPU promises with --batch-invariant alone. */
+static inline bool driver_is_gpu(void) {
+  const char *device = getenv("VKF_DEVICE");
+  return device && strcmp(device, "gpu") == 0;
 }
 
 /* 0: it is; else what main() returns. */

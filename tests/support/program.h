@@ -80,6 +80,7 @@ static inline int program_setup(const char *script) {
   setenv("T", program_folder, 1);
   setenv("V", VKF_BINARY_DIR "/vkformer", 1);
   setenv("G", VKF_SOURCE_DIR "/tests/golden", 1);
+  setenv("INVARIANT", driver_is_gpu() ? "--batch-invariant" : "", 1); /* of commands whose bits are compared */
   return system(script);
 }
 
