@@ -27,13 +27,9 @@
 #include "lib/format.glsl"
 #include "lib/k_split.glsl"
 layout(BINDING(2)) writeonly buffer Partial { float partial[]; };
-void leave(uint row, uint column, vec4 sums) {
-  [[unroll]] for (uint c = 0; c < 4; c++)
-    if (column + c < p.n) partial[at[2].x + split_index(gl_WorkGroupID.z, row, column + c)] = sums[c];
-}
+void finish(uint row, uint column, float sum) { partial[at[2].x + split_index(gl_WorkGroupID.z, row, column)] = sum; }
 #else
 #include "lib/epilogue.glsl"
-void leave(uint row, uint column, vec4 sums) { finish4(row, column, sums, bias_at(column)); }
 #endif
 #include "lib/halves.glsl"
 layout(constant_id = VKF_C_MATRIX_M) const uint MATRIX_M = 16;
@@ -67,20 +63,20 @@ const uint W_LOADS = (BN * DEPTH + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 vec4 next_x[2 * X_LOADS];
 EIGHT next_w[W_LOADS];
 
-// From `end` on: zeros.
+// Rows past M, columns past N and k past `end` repeat the last, but w is 0 past `end`: no load waits for a test.
 void fetch(uint row0, uint column0, uint k0, uint end, uint M) {
   [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
-    const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x, row = row0 + e / DEPTH, k = k0 + e % DEPTH * 8;
-    const bool inside = e < BM * DEPTH && row < M && k < end;
+    const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
+    const uint row = min(row0 + e / DEPTH, M - 1), k = min(k0 + e % DEPTH * 8, end - 8);
     const uint from = (at[0].x + row * p.k + k) / 4;
-    next_x[2 * i] = inside ? x4[from] : vec4(0.0);
-    next_x[2 * i + 1] = inside ? x4[from + 1] : vec4(0.0);
+    next_x[2 * i] = x4[from];
+    next_x[2 * i + 1] = x4[from + 1];
   }
   [[unroll]] for (uint i = 0; i < W_LOADS; i++) {
     const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
-    const uint column = column0 + e / DEPTH, k = k0 + e % DEPTH * 8;
-    const bool inside = e < BN * DEPTH && column < p.n && k < end;
-    next_w[i] = inside ? w8[at[1].x / (BITS / 4) + (column * p.k + k) / 8] : EIGHT(0);
+    const uint column = min(column0 + e / DEPTH, p.n - 1), k = k0 + e % DEPTH * 8;
+    const EIGHT words = w8[at[1].x / (BITS / 4) + (column * p.k + min(k, end - 8)) / 8];
+    next_w[i] = k < end ? words : EIGHT(0);
   }
 }
 
@@ -106,8 +102,13 @@ void put(uint slice) {
 
 const uint ROWS = TM / MATRIX_M, COLUMNS = TN / MATRIX_N; // pieces of a subgroup
 
+// Workgroups go through so many rows of tiles together: those that run at the same time share rows of x and of w.
+const uint TOGETHER = 8;
+
 void main() {
-  const uint M = dim[p.rows], row0 = gl_WorkGroupID.x * BM, column0 = gl_WorkGroupID.y * BN;
+  const uint index = gl_WorkGroupID.y * gl_NumWorkGroups.x + gl_WorkGroupID.x, all = TOGETHER * gl_NumWorkGroups.y;
+  const uint first = index / all * TOGETHER, high = min(TOGETHER, gl_NumWorkGroups.x - first), within = index % all;
+  const uint M = dim[p.rows], row0 = (first + within % high) * BM, column0 = within / high * BN;
   const uint sub_row = gl_SubgroupID / (BN / TN) * TM, sub_column = gl_SubgroupID % (BN / TN) * TN;
   // Variables of main(), and every loop over them is unrolled, so that no matrix is in memory.
   coopmat<float, gl_ScopeSubgroup, MATRIX_M, MATRIX_N, gl_MatrixUseAccumulator> sums[ROWS * COLUMNS];
@@ -151,7 +152,10 @@ void main() {
         const vec4 four = uintBitsToFloat(slices[piece + e]);
         const uint row = row0 + sub_row + i * MATRIX_M + e / width;
         const uint column = column0 + sub_column + j * MATRIX_N + e % width * 4;
-        if (row < M && column < p.n) leave(row, column, four);
+        if (row < M) {
+          [[unroll]] for (uint c = 0; c < 4; c++)
+            if (column + c < p.n) finish(row, column + c, four[c]);
+        }
       }
       subgroupBarrier();
     }

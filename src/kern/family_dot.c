@@ -38,7 +38,7 @@ static void rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *o
 }
 
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
-  return caps->integer_dot_fast ? vkf_kern_gemm_gpu_effort(v, p, caps, 1) / AT_ONCE : VKF_NO_EFFORT;
+  return caps->integer_dot_fast ? vkf_kern_gemm_gpu_effort(v, p, caps, 1, 0) / AT_ONCE : VKF_NO_EFFORT;
 }
 
 const vkf_family vkf_family_dot = {.name = "dot",

@@ -93,7 +93,8 @@ double vkf_kern_gemm_turns(const vkf_variant *v, const vkf_problem *p, const vkf
   return (double)(uint64_t)((groups + cores - 1) / cores);
 }
 
-double vkf_kern_gemm_gpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, double factor) {
+double vkf_kern_gemm_gpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, double factor,
+                                double least) {
   const double cores = vkf_kern_cores(caps);
   const double bm = v->tile.gemm.bm, bn = v->tile.gemm.bn, tm = v->tile.gemm.tm, tn = v->tile.gemm.tn;
   vkf_problem own;
@@ -102,5 +103,7 @@ double vkf_kern_gemm_gpu_effort(const vkf_variant *v, const vkf_problem *p, cons
   const double splits = own.split ? VKF_CEIL_DIV(p->matmul.k, own.split) : 0,
                elements = (double)p->matmul.m * p->matmul.n;
   const double combining = own.split ? COMBINE + (1 + splits) * PARTIAL_SUM * elements / cores : 0;
-  return turns * bm * bn * product * ((own.split ? own.split : p->matmul.k) + VKF_GEMM_START) + factor * combining;
+  const double work = turns * bm * bn * product,
+               taken = VKF_MAX(work, least) + 0.1 * work; /* of two that wait the lesser */
+  return taken * ((own.split ? own.split : p->matmul.k) + VKF_GEMM_START) + factor * combining;
 }

@@ -24,8 +24,10 @@ double vkf_kern_gemm_cpu_effort(const vkf_variant *v, const vkf_problem *p, cons
 
 /* On GPUs: the workgroups of the core that has most to do; *own: the problem with the split that the kernel gets. */
 double vkf_kern_gemm_turns(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, vkf_problem *own);
-/* Of kernels with a tile in shared memory, in their products; factor: how much faster these are than a multiply-add. */
-double vkf_kern_gemm_gpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, double factor);
+/* Of kernels with a tile in shared memory, in their products; factor: how much faster these are than a multiply-add;
+ * least: what a core does for a k at least. */
+double vkf_kern_gemm_gpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, double factor,
+                                double least);
 /* What a workgroup takes beside its products, in k of them: its start, the first slice that nothing hides, the end. */
 #define VKF_GEMM_START 64.0
 

@@ -75,6 +75,7 @@ static const vkf_case cases[] = {
     SCALED(5, 65, 31, 0.0441941738, both, NORMAL, 50),
     SCALED(3, 8, 64, 12.0, bias, ONE_SIGN, 51),
     MATMUL(18, 33, 72, GELU, both, HUGE, 52),
+    MATMUL(132, 66, 264, NONE, both, NORMAL, 57), /* more rows of tiles than go together in matmul_coopmat */
     MATMUL(1, 3, 65537, NONE, bias, HALVES, 353),
     MATMUL(1, 2, 262145, NONE, bias, HALVES, 354),
     MATMUL(1, 2, 262148, NONE, bias, HALVES, 355),

@@ -284,6 +284,7 @@ static void matrix_cores_have_work_for_few_rows(void **state) {
   } expected[] = {
       {"nvidia", 128, 64, 1024, "matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32"},
       {"nvidia", 128, 9, 1024, "matmul-coopmat-split-16x64x64-m16n16-16x16x16-w32"},
+      {"nvidia", 132, 256, 2048, "matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32"}, /* two tiles a core wait */
       {"nvidia", 128, 2048, 0, "matmul-coopmat-64x64x32-m32n32-16x16x16-w32"},
       {"nvidia", 16, 64, 0, "matmul-coopmat-64x64x32-m32n32-16x16x16-w32"},
       {"rdna3", 96, 64, 1376, "matmul-coopmat-split-64x64x32-m32n32-16x16x16-w32"}, /* a third, in whole slices */
@@ -308,7 +309,8 @@ static void matrix_cores_have_work_for_few_rows(void **state) {
       assert_true(v->family->effort(v, &p, &caps) < whole.family->effort(&whole, &p, &caps));
       vkf_problem wide = p, ascending = p;
       wide.wide = true;
-      assert_string_equal(vkf_kern_pick(&wide, &caps, NULL, why, sizeof why)->family->name, "split");
+      assert_string_equal(vkf_kern_pick(&wide, &caps, NULL, why, sizeof why)->family->name,
+                          expected[i].rows < 256 ? "split" : "shared"); /* which have work enough for each core */
       ascending.order = VKF_ORDER_ASCENDING;
       assert_string_equal(vkf_kern_pick(&ascending, &caps, NULL, why, sizeof why)->family->name, "shared");
     }
