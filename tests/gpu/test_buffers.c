@@ -85,6 +85,28 @@ static void a_small_ring(void **state) {
   close_gpu(g);
 }
 
+static vkf_status small_allocations(void *user, vkf_caps *caps) {
+  (void)user;
+  caps->max_allocation_bytes = 8190;
+  return VKF_OK;
+}
+
+/* Both halves of the ring are one allocation. */
+static void a_ring_fits_an_allocation(void **state) {
+  (void)state;
+  enum { ALL = 8000 };
+  gpu fixture, *g = &fixture;
+  open_gpu(g, &(vkf_gpu_device_params){.staged = true, .lower = small_allocations});
+  uint8_t data[ALL], back[ALL];
+  for (size_t i = 0; i < ALL; ++i) data[i] = (uint8_t)vkf_rng_u64(9, 0, i);
+  vkf_gpu_buffer *buffer = make_buffer(g, "a", VKF_GPU_MEMORY_DEVICE, ALL);
+  OK(vkf_gpu_buffer_write(buffer, 0, data, ALL));
+  OK(vkf_gpu_buffer_read(buffer, 0, back, ALL));
+  assert_memory_equal(back, data, ALL);
+  vkf_gpu_buffer_destroy(&buffer);
+  close_gpu(g);
+}
+
 static void ranges_are_checked(void **state) {
   (void)state;
   gpu fixture, *g = &fixture;
@@ -167,13 +189,10 @@ static void more_than_one_allocation_may_have(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
-      cmocka_unit_test(mapped_contents),
-      cmocka_unit_test(staged_contents),
-      cmocka_unit_test(a_small_ring),
-      cmocka_unit_test(ranges_are_checked),
-      cmocka_unit_test(bytes_are_counted),
-      cmocka_unit_test(device_memory_runs_out),
-      cmocka_unit_test(more_than_one_allocation_may_have),
+      cmocka_unit_test(mapped_contents),        cmocka_unit_test(staged_contents),
+      cmocka_unit_test(a_small_ring),           cmocka_unit_test(a_ring_fits_an_allocation),
+      cmocka_unit_test(ranges_are_checked),     cmocka_unit_test(bytes_are_counted),
+      cmocka_unit_test(device_memory_runs_out), cmocka_unit_test(more_than_one_allocation_may_have),
   };
   return RUN(tests);
 }

@@ -2,6 +2,7 @@
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stddef.h>
+#include <stdio.h>
 #include <string.h>
 
 #include <cmocka.h>
@@ -685,6 +686,26 @@ static void tiles_of_matrices_are_whole(void **state) {
   }
 }
 
+/* A caller's tile has whole matrices, too. */
+static void tiles_of_matrices_may_be_set(void **state) {
+  (void)state;
+  static const struct {
+    const char *tile, *found; /* the name, or what is said */
+  } rows[] = {{"bm=64,bn=32,bk=64", "matmul-coopmat-64x32x64-m32n32-16x16x16-w32"},
+              {"tm=16,tn=64", "matmul-coopmat-64x64x32-m16n64-16x16x16-w32"},
+              {"tm=8", "multiples of 16, 16 and 16, the sizes of a matrix, found 8, 32 and 32"},
+              {"bk=40", "multiples of 16, 16 and 16, the sizes of a matrix, found 32, 32 and 40"},
+              {"bm=48", "tm divides bm"}};
+  const vkf_variant *base = vkf_kern_find("matmul-coopmat-64x64x32-m32n32-16x16x16-w32");
+  for (size_t i = 0; i < VKF_COUNT(rows); i++) {
+    char text[256] = "", name[128];
+    vkf_variant v;
+    if (vkf_kern_tile(base, rows[i].tile, &v, text, sizeof text))
+      snprintf(text, sizeof text, "%s", vkf_kern_name(&v, name, sizeof name));
+    if (!strstr(text, rows[i].found)) fail_msg("%s: expected '%s', found '%s'", rows[i].tile, rows[i].found, text);
+  }
+}
+
 /* What the kernels of the other tiles have registers and shared memory for, and what follows from a tile. */
 static void tiles_fit_their_shaders(void **state) {
   (void)state;
@@ -792,6 +813,7 @@ int main(void) {
       cmocka_unit_test(order_follows_the_device),
       cmocka_unit_test(cooperative_matrices_where_they_pay),
       cmocka_unit_test(tiles_of_matrices_are_whole),
+      cmocka_unit_test(tiles_of_matrices_may_be_set),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

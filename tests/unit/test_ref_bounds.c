@@ -161,6 +161,37 @@ static double matmul_ratio(uint32_t k, bool one_sign, vkf_activation act, uint32
   return ratio;
 }
 
+/* Many products are found by all cores: the same numbers as row by row, which one finds. */
+static void many_products_are_shared_out(void **state) {
+  (void)state;
+  enum { K = 70000 };
+  float *x = random_floats(M * K, 1, 0, 1), *w = random_floats(N * K, 2, 0, 1), *bias = random_floats(N, 3, 0, 1),
+        *residual = random_floats(M * N, 4, 0, 1);
+  vkf_params params;
+  vkf_dims dims;
+  vkf_rounding rounding = vulkan_rounding(1, 32);
+  rounding.x_f16 = true;
+  rounding.at_once = 16;
+  assert_true((uint64_t)M * N * K >= 1u << 24 && (uint64_t)N * K < 1u << 24);
+  vkf_call call = matmul_call(x, w, bias, residual, K, VKF_ACT_GELU, &params, &dims);
+  result all = compare_call(&call, &rounding);
+  dims = vkf_dims_make(&(vkf_sizes){.B = 1, .S = 1});
+  for (uint32_t m = 0; m < M; m++) {
+    call.in[VKF_MATMUL_X] = VIEW(x + m * K, 1, K);
+    call.in[VKF_MATMUL_RESIDUAL] = VIEW(residual + m * N, 1, N);
+    call.out[0] = VIEW(NULL, 1, N);
+    result one = compare_call(&call, &rounding);
+    assert_memory_equal(all.exact + m * N, one.exact, N * sizeof *one.exact);
+    assert_memory_equal(all.bound + m * N, one.bound, N * sizeof *one.bound);
+    finish(&one);
+  }
+  finish(&all);
+  free(x);
+  free(w);
+  free(bias);
+  free(residual);
+}
+
 static void matmul_in_float_is_within_its_bound(void **state) {
   (void)state;
   static const uint32_t widths[] = {1, 5, 64, 512, 2048};
@@ -614,6 +645,7 @@ static void log_softmax_in_float_is_within_its_bound(void **state) {
 
 int main(void) {
   const struct CMUnitTest tests[] = {
+      cmocka_unit_test(many_products_are_shared_out),
       cmocka_unit_test(matmul_in_float_is_within_its_bound),
       cmocka_unit_test(matmul_bound_is_not_loose),
       cmocka_unit_test(rounding_of_x_is_within_its_bound),
