@@ -7,8 +7,8 @@
 
 /* A load takes as long as so many multiply-adds of matrices, beside those of single numbers. */
 #define MATRIX_FACTOR 32.0
-/* What a core does for a k at least, in the same unit: it waits for loads about as long as a tile of 128 x 128 takes (an
- * H100: 1.0 us for 32 k of one, 0.9 of two of 64 x 64, 1.3 of four). */
+/* What a core does for a k at least, in the same unit: it waits for loads about as long as a tile of 128 x 128 takes
+ * (an H100: 1.0 us for 32 k of one, 0.9 of two of 64 x 64, 1.3 of four). */
 #define LEAST 1.2e5
 
 static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
