@@ -106,11 +106,11 @@ vkf_status vkf_gpu_table_load_instance(vkf_env *env, PFN_vkGetInstanceProcAddr g
  * some twenty instances there is no device. So it stays loaded, in the process, once a device was made. */
 static void keep_driver(const vkf_gpu_device *device) {
 #ifdef RTLD_NODELETE
-  enum { NVIDIA_PROPRIETARY = 4 }; /* VK_DRIVER_ID_NVIDIA_PROPRIETARY */
   Dl_info driver;
   void *function;
   memcpy(&function, &device->vk.QueueSubmit, sizeof function);
-  if (device->caps.driver_id != NVIDIA_PROPRIETARY || !dladdr(function, &driver) || !driver.dli_fname) return;
+  if (device->caps.driver_id != VK_DRIVER_ID_NVIDIA_PROPRIETARY || !dladdr(function, &driver) || !driver.dli_fname)
+    return;
   void *kept = dlopen(driver.dli_fname, RTLD_NOW | RTLD_NOLOAD | RTLD_NODELETE);
   if (kept) dlclose(kept);
 #else
