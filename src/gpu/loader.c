@@ -103,7 +103,7 @@ vkf_status vkf_gpu_table_load_instance(vkf_env *env, PFN_vkGetInstanceProcAddr g
 }
 
 /* NVIDIA's driver (580.159.04) takes something of the process each time it is loaded and does not give it back: after
- * some twenty instances there is no device. So it stays loaded, in the process, once a device was made. */
+ * twenty to forty instances there is no device. So it stays loaded, in the process, once a device was made. */
 static void keep_driver(const vkf_gpu_device *device) {
 #ifdef RTLD_NODELETE
   Dl_info driver;
