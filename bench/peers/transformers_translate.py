@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """Sentences a second of transformers' generate in float32, in batches by length, without its start.
-usage: transformers_translate.py MODEL TEXTS [BATCH [BEAMS [DEVICE]]]  (DEVICE: cpu or cuda)
+usage: transformers_translate.py MODEL TEXTS [BATCH [BEAMS]]
 
 The type is given because transformers 5 takes that of the file. For float16 PyTorch has no BLAS on a CPU: it computes
 on one core and reaches a quarter of the speed."""
@@ -10,11 +10,10 @@ import time
 import torch
 from transformers import AutoModelForSeq2SeqLM, PreTrainedTokenizerFast
 
-BATCH, BEAMS = (int(word) for word in (sys.argv[3:5] + ["32", "1"][len(sys.argv[3:5]):]))
-DEVICE = sys.argv[5] if len(sys.argv) > 5 else "cpu"
+BATCH, BEAMS = (int(word) for word in (sys.argv[3:] + ["32", "1"][len(sys.argv) - 3:]))
 folder = sys.argv[1]
 texts = [line.rstrip("\n") for line in open(sys.argv[2], encoding="utf-8")]
-model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa").eval().to(DEVICE)
+model = AutoModelForSeq2SeqLM.from_pretrained(folder, dtype=torch.float32, attn_implementation="sdpa").eval()
 tokenizer = PreTrainedTokenizerFast(tokenizer_file=f"{folder}/tokenizer.json")
 pad = model.config.pad_token_id
 
@@ -24,8 +23,8 @@ def translate():
     for first in range(0, len(sentences), BATCH):
         rows = sentences[first:first + BATCH]
         length = max(map(len, rows))
-        ids = torch.tensor([row + [pad] * (length - len(row)) for row in rows], device=DEVICE)
-        mask = torch.tensor([[1] * len(row) + [0] * (length - len(row)) for row in rows], device=DEVICE)
+        ids = torch.tensor([row + [pad] * (length - len(row)) for row in rows])
+        mask = torch.tensor([[1] * len(row) + [0] * (length - len(row)) for row in rows])
         sequences = model.generate(input_ids=ids, attention_mask=mask, num_beams=BEAMS, do_sample=False)
         tokenizer.batch_decode(sequences, skip_special_tokens=True)
 

@@ -140,7 +140,7 @@ static void what_is_refused_first(void **state) {
 /* What stands beside the results. */
 static void what_is_said(void **state) {
   (void)state;
-  if (driver_is_gpu()) skip();
+  if (driver_is_gpu()) skip(); /* a row is about a machine without one */
   static const program_row rows[] = {
       /* what computes nothing says nothing of GPUs; what computes does */
       {"unset VKF_DEVICE; $V kernels norm:8,64 >$T/k && $V info $M >$T/k", 0, "", ""},

@@ -236,14 +236,17 @@ static void what_does_not_belong(void **state) {
   const vkf_session_params one = {VKF_SESSION_PARAMS_INIT, .n_slots = 1, .slot_tokens = 8},
                            tiny = {VKF_SESSION_PARAMS_INIT, .n_slots = 1, .slot_tokens = 2};
   bench c = b;
+  const bool is_cpu = !b.d->device->gpu || vkf_gpu_device_caps(b.d->device->gpu)->is_cpu;
   driver_ok(*state, vkf_model_open_with(b.d->device, LLAMA, &f16, &half));
   driver_ok(*state, vkf_session_create(half, &one, &c.session));
-  refused(&c, vkf_session_restore(c.session, 0, bytes, n), VKF_ERROR_ARGUMENT, "a cache f16, found ");
+  refused(&c, vkf_session_restore(c.session, 0, bytes, n), VKF_ERROR_ARGUMENT,
+          is_cpu ? "a cache f16, found f32 and f32" : "a cache f16, found auto and f32");
   vkf_session_destroy(&c.session);
   vkf_model_close(&half);
   driver_ok(*state, vkf_model_open_with(b.d->device, LLAMA, &q8, &half));
   driver_ok(*state, vkf_session_create(half, &one, &c.session));
-  refused(&c, vkf_session_restore(c.session, 0, bytes, n), VKF_ERROR_ARGUMENT, "weights q8 and a cache f");
+  refused(&c, vkf_session_restore(c.session, 0, bytes, n), VKF_ERROR_ARGUMENT,
+          is_cpu ? "weights q8 and a cache f32, found f32" : "weights q8 and a cache f16, found auto");
   vkf_session_destroy(&c.session);
   vkf_model_close(&half);
   driver_ok(*state, vkf_session_create(b.model, &tiny, &c.session));
