@@ -110,7 +110,7 @@ void vkf_tune_problem_of(const vkf_case *c, const vkf_caps *caps, vkf_tune_mode 
   const vkf_dims dims = vkf_dims_make(&c->sizes);
   const vkf_node node = {.op = c->op, .params = c->params};
   vkf_vkop_node_problem(NULL, &node, &dims, out); /* the ops of `forms` need no plan */
-  out->order = mode.reproducible ? VKF_ORDER_ASCENDING : vkf_kern_order(caps, mode.batch_invariant);
+  out->order = vkf_kern_order(caps, mode.batch_invariant || mode.reproducible);
   out->reproducible = mode.reproducible;
   if (c->op == VKF_OP_MATMUL)
     out->packing = vkf_kern_weight_packing(caps, tuned, out->matmul.n, out->matmul.k, c->format, variant);
