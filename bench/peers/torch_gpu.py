@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
 """What PyTorch reaches on a CUDA device: copies, matrix products, an encoder, a LLaMA of 1 B parameters, each as one JSON
-line. Medians; matrix products and copies by CUDA's events, models by the clock, from call to result.
+line. Medians; matrix products and copies by CUDA's events, models by the clock, from call to result, as they come: without torch.compile.
 usage: torch_gpu.py [NAME...] (copy, matmul, row, encoder, llama; default all)"""
 import argparse
 import json
@@ -11,7 +11,6 @@ import torch
 
 parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
 parser.add_argument("names", nargs="*", default=["copy", "matmul", "row", "encoder", "llama"])
-parser.add_argument("--save")
 args = parser.parse_args()
 torch.backends.cuda.matmul.allow_tf32 = False
 TYPES = {"f32": torch.float32, "f16": torch.float16, "bf16": torch.bfloat16}
@@ -93,8 +92,6 @@ def llama():
     with torch.device("cuda"):
         model = LlamaForCausalLM(config).eval()
     torch.set_default_dtype(torch.float32)
-    if args.save:
-        model.save_pretrained(args.save)
     ids = torch.randint(32000, (1, 512), device="cuda")
     show("LLaMA 1 B, f16, prompt of 512", 512e3 / by_clock(lambda: model(ids, logits_to_keep=1)), "tokens/s")
 
