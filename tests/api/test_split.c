@@ -1,6 +1,7 @@
 /* What is larger than one storage binding or one allocation: weights lie in parts, pools in several allocations, and a
  * batch is split. The bits are those of the whole, whatever numbers are stored in.
  */
+#include <jansson.h>
 #include <unistd.h>
 
 #include "support/golden.h"
@@ -30,18 +31,26 @@ static void on_log(void *user, vkf_log_level level, const char *line) {
   if (level <= VKF_LOG_WARNING) driver_print(user, level, line);
 }
 
-/* The device of the test, taken for one with such bindings, such allocations and such dispatches; 0: as it is. */
+/* The device of the test, taken for one with such bindings, such allocations and such dispatches; 0: as it is, or as
+ * VKF_TEST_LIMITS has it. */
 static void open_limited(driver *d, unsigned range, unsigned allocation, unsigned groups) {
   char path[] = "/tmp/vkf-split-XXXXXX";
+  const char *given = getenv("VKF_TEST_LIMITS");
+  json_t *limits = given ? json_load_file(given, 0, NULL) : json_object();
   int file = mkstemp(path);
   memset(d, 0, sizeof *d);
-  assert_true(file >= 0 &&
-              dprintf(file,
-                      "{\"max_storage_range_bytes\": %u, \"max_allocation_bytes\": %u, \"max_workgroup_count\": %u}",
-                      range ? range : ANY, allocation ? allocation : ANY, groups ? groups : ANY) > 0);
+  json_object_set_new(limits, "max_storage_range_bytes", json_integer(range ? range : ANY));
+  json_object_set_new(limits, "max_allocation_bytes", json_integer(allocation ? allocation : ANY));
+  json_object_set_new(limits, "max_workgroup_count", json_integer(groups ? groups : ANY));
+  assert_true(file >= 0 && json_dumpfd(limits, file, 0) == 0);
   close(file);
-  const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT, .log = on_log, .log_user = d, .log_level = VKF_LOG_INFO,
-                                     .limits = range || allocation || groups ? path : NULL};
+  json_decref(limits);
+  const vkf_context_params params = {VKF_CONTEXT_PARAMS_INIT,
+                                     .log = on_log,
+                                     .log_user = d,
+                                     .log_level = VKF_LOG_INFO,
+                                     .batch_invariant = getenv("VKF_TEST_BATCH_INVARIANT") != NULL,
+                                     .limits = given || range || allocation || groups ? path : NULL};
   driver_ok(d, vkf_context_create(&params, &d->context));
   driver_ok(d, vkf_device_open(d->context, NULL, &d->device));
   unlink(path);
