@@ -1,6 +1,8 @@
 /* Slots: fed in any way a sequence has the logits of a whole forward pass, bit by bit; so has what follows a truncated,
  * copied, saved or restored one. What does not fit or does not belong is refused and changes nothing.
  */
+#include <unistd.h>
+
 #include "engine/slots_internal.h"
 #include "gpu/vk.h"
 #include "support/driver.h"
@@ -206,6 +208,34 @@ static void saved_and_restored(void **state) {
   }
 }
 
+/* A file outlives the session and the model that it was saved from. */
+static void saved_in_a_file(void **state) {
+  for (size_t f = 0; f < VKF_COUNT(folders); f++) {
+    bench b;
+    vkf_result *saved = NULL, *read = NULL;
+    char path[] = "/tmp/vkf_slot_XXXXXX";
+    const int descriptor = mkstemp(path);
+    assert_true(descriptor >= 0);
+    close(descriptor);
+    open_bench(&b, *state, folders[f]);
+    begin(&b, 0);
+    feed(&b, 0, 0, 13);
+    ok(&b, vkf_session_save(b.session, 0, &saved));
+    const vkf_array *bytes = vkf_result_find(saved, "bytes");
+    driver_ok(b.d, vkf_bytes_write(b.d->context, path, bytes->data, bytes->shape[0]));
+    vkf_result_destroy(&saved);
+    close_bench(&b);
+    open_bench(&b, *state, folders[f]);
+    driver_ok(b.d, vkf_bytes_read(b.d->context, path, &read));
+    bytes = vkf_result_find(read, "bytes");
+    ok(&b, vkf_session_restore(b.session, 1, bytes->data, bytes->shape[0]));
+    feed(&b, 1, 13, N);
+    vkf_result_destroy(&read);
+    close_bench(&b);
+    unlink(path);
+  }
+}
+
 /* Every byte that changes, and every length, is found; other models and formats, too. */
 static void what_does_not_belong(void **state) {
   bench b, of_another;
@@ -363,5 +393,5 @@ static void a_second_turn_runs_its_own_ids(void **state) {
 }
 
 DRIVER_MAIN(DRIVER_TEST(fed_in_any_way), DRIVER_TEST(side_by_side), DRIVER_TEST(truncated_and_copied),
-            DRIVER_TEST(saved_and_restored), DRIVER_TEST(what_does_not_belong), DRIVER_TEST(bad_arguments),
+            DRIVER_TEST(saved_and_restored), DRIVER_TEST(saved_in_a_file), DRIVER_TEST(what_does_not_belong), DRIVER_TEST(bad_arguments),
             DRIVER_TEST(a_step_allocates_nothing), DRIVER_TEST_PLAIN(a_second_turn_runs_its_own_ids))
