@@ -267,8 +267,6 @@ static const vkf_variant table[] = {
      .tile.attention = {.rows = 16, .keys = 16, .slice = 64, .lane_rows = 1, .lane_keys = 1}},
     {ATTENTION_TILES(tiles_any, "attention_tiles_any"),
      .tile.attention = {.rows = 32, .keys = 16, .slice = 64, .lane_rows = 4, .lane_keys = 1}},
-    {ATTENTION_COOPMAT, .subgroup = 32, .matrix = {16, 16, 16}, .max_width = 64,
-     .tile.attention = {.rows = 64, .keys = 64, .slice = 64, .lane_rows = 16, .lane_keys = 64}},
     {ATTENTION_COOPMAT, .subgroup = 32, .matrix = {16, 16, 16}, .max_width = 128,
      .tile.attention = {.rows = 64, .keys = 32, .slice = 128, .lane_rows = 16, .lane_keys = 32}},
     {ATTENTION_COOPMAT, .subgroup = 64, .matrix = {16, 16, 16}, .max_width = 128,
