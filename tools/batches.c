@@ -8,7 +8,6 @@
 typedef struct tool_batch_text {
   const char *text;
   size_t length, index; /* in bytes; among the texts of the call */
-  uint64_t number;      /* of its line */
 } tool_batch_text;
 
 /* The longest first; in their order where they are as long. */
@@ -29,45 +28,28 @@ void tool_batches_finish(tool_batches *b) {
   b->n = b->n_results = 0;
 }
 
-/* Where in the order text j of batch i is. Batches have texts of like length. Where each worker has just one, texts are
- * dealt out instead, so that each has long and short ones. */
-static size_t place(const tool_batches *b, size_t i, size_t j) {
-  return b->deals ? j * b->n_results + i : i * b->each + j;
-}
-
 /* On any thread: changes its own result alone. */
 static vkf_status run_batch(void *user, vkf_session *session, size_t i) {
   tool_batches *b = user;
-  size_t n = 0;
-  while (n < b->each && place(b, i, n) < b->n) n++;
+  const size_t first = i * b->each, n = b->n - first < b->each ? b->n - first : b->each;
   const char **texts = malloc(n * sizeof *texts);
-  uint64_t *numbers = malloc(n * sizeof *numbers);
-  for (size_t j = 0; texts && numbers && j < n; j++) {
-    texts[j] = b->sorted[place(b, i, j)].text;
-    numbers[j] = b->sorted[place(b, i, j)].number;
-  }
-  vkf_status status = VKF_ERROR_MEMORY;
-  if (texts && numbers) status = b->run(b->user, session, texts, numbers, n, &b->results[i]);
-  free(numbers);
+  for (size_t j = 0; texts && j < n; j++) texts[j] = b->sorted[first + j].text;
+  const vkf_status status = texts ? b->run(b->user, session, texts, n, &b->results[i]) : VKF_ERROR_MEMORY;
   free(texts);
   return status;
 }
 
-vkf_status tool_batches_run(tool_batches *b, tool_crew *crew, const char *const *texts, const uint64_t *numbers,
-                            size_t n) {
+vkf_status tool_batches_run(tool_batches *b, tool_crew *crew, const char *const *texts, size_t n) {
   tool_batches_finish(b);
   size_t n_batches = b->size ? (n + b->size - 1) / b->size : 1;
-  if (n_batches > 1 || b->spreads)
-    n_batches = (n_batches + crew->most - 1) / crew->most * crew->most; /* as much for each worker */
-  b->deals = b->spreads && n_batches == crew->most;
+  if (n_batches > 1) n_batches = (n_batches + crew->most - 1) / crew->most * crew->most; /* as much for each worker */
   b->each = (n + n_batches - 1) / n_batches;
   b->sorted = calloc(n, sizeof *b->sorted);
   b->found = calloc(n, sizeof *b->found);
   b->results = calloc(n, sizeof *b->results);
   if (!b->sorted || !b->found || !b->results) return VKF_ERROR_MEMORY;
   for (size_t i = 0; i < n; i++)
-    b->sorted[i] = (tool_batch_text){
-        .text = texts[i], .length = b->keeps_order ? 0 : strlen(texts[i]), .index = i, .number = numbers[i]};
+    b->sorted[i] = (tool_batch_text){.text = texts[i], .length = b->keeps_order ? 0 : strlen(texts[i]), .index = i};
   qsort(b->sorted, n, sizeof *b->sorted, by_length);
   for (size_t i = 0; i < n; i++) b->found[b->sorted[i].index] = i;
   b->n = n;
@@ -78,6 +60,6 @@ vkf_status tool_batches_run(tool_batches *b, tool_crew *crew, const char *const 
 const vkf_result *tool_batches_find(const tool_batches *b, size_t i, size_t *row) {
   if (i >= b->n) return NULL; /* no memory for the call */
   const size_t at = b->found[i];
-  *row = b->deals ? at / b->n_results : at % b->each;
-  return b->results[b->deals ? at % b->n_results : at / b->each];
+  *row = at % b->each;
+  return b->results[at / b->each];
 }

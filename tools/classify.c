@@ -14,10 +14,8 @@ typedef struct classifier {
   bool images; /* the texts are names of image files */
 } classifier;
 
-static vkf_status run(void *user, vkf_session *session, const char *const *texts, const uint64_t *numbers, size_t n,
-                      vkf_result **out) {
+static vkf_status run(void *user, vkf_session *session, const char *const *texts, size_t n, vkf_result **out) {
   const classifier *c = user;
-  (void)numbers;
   return c->images ? vkf_session_classify_images(session, texts, n, &c->params, out)
                    : vkf_session_classify(session, texts, n, &c->params, out);
 }

@@ -21,10 +21,8 @@ typedef struct embedder {
   size_t size;
 } embedder;
 
-static vkf_status run(void *user, vkf_session *session, const char *const *texts, const uint64_t *numbers, size_t n,
-                      vkf_result **out) {
+static vkf_status run(void *user, vkf_session *session, const char *const *texts, size_t n, vkf_result **out) {
   const embedder *e = user;
-  (void)numbers;
   return vkf_session_embed(session, texts, n, &e->params, out);
 }
 

@@ -11,10 +11,8 @@ typedef struct filler {
   vkf_fill_mask_params params;
 } filler;
 
-static vkf_status run(void *user, vkf_session *session, const char *const *texts, const uint64_t *numbers, size_t n,
-                      vkf_result **out) {
+static vkf_status run(void *user, vkf_session *session, const char *const *texts, size_t n, vkf_result **out) {
   const filler *f = user;
-  (void)numbers;
   return vkf_session_fill_mask(session, texts, n, &f->params, out);
 }
 

@@ -1,17 +1,23 @@
-/* generate on texts: prompts in, what follows them out. */
+/* generate on texts: prompts in, what follows them out, in their order. Every worker takes prompts from one window
+ * (window.h) as places become free in its session. */
+#define _POSIX_C_SOURCE 200809L
+
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "generate.h"
-#include "lines.h"
+#include "window.h"
 
-enum { BATCH = 8 }; /* prompts together; more would leave workers without a share where prompts are few */
+enum { BATCH = 8, WINDOW = 128 }; /* prompts that are generated together, and that are on their way */
 
 static const char format[] = "vkformer-generate/1";
 
 typedef struct writer {
   tool_session session;
+  tool_crew crew;
+  tool_window window;
   const tool_args *args;
   vkf_generate_text_params params;
   size_t each; /* sequences of a prompt */
@@ -22,13 +28,6 @@ static int on_text(void *user, size_t prompt, const char *text, size_t n_bytes) 
   (void)prompt;
   fwrite(text, 1, n_bytes, stdout);
   return fflush(stdout) != 0;
-}
-
-static vkf_status run(void *user, vkf_session *session, const char *const *texts, const uint64_t *numbers, size_t n,
-                      vkf_result **out) {
-  vkf_generate_text_params params = ((const writer *)user)->params;
-  params.lines = numbers;
-  return vkf_session_generate_text(session, texts, n, &params, out);
 }
 
 /* ---- one sequence ------------------------------------------------------------------------------------------------ */
@@ -58,29 +57,76 @@ static json_t *logprobs_json(const writer *w, const vkf_result *result, const in
   return list;
 }
 
-static int print_row(const writer *w, const tool_line *line, const vkf_result *result, size_t row) {
+static void add_json(FILE *out, json_t *json) {
+  char *text = json ? json_dumps(json, JSON_COMPACT | TOOL_JSON_DIGITS) : NULL;
+  if (text) fprintf(out, "%s\n", text);
+  free(text);
+  json_decref(json);
+}
+
+/* n_tokens grows by the ids of the row. */
+static void add_row(const writer *w, FILE *out, const tool_entry *e, const vkf_result *result, size_t row,
+                    size_t *n_tokens) {
   const vkf_array *sequences = vkf_result_find(result, "sequences"),
                   *scores = vkf_result_find(result, "sequences_scores");
   const int32_t *ids = (const int32_t *)sequences->data + row * sequences->shape[1];
   size_t n = 0;
+  while (n < sequences->shape[1] && ids[n] >= 0) n++;
+  *n_tokens += n;
   if (!w->args->json) {
-    puts(w->params.on_text ? "" : vkf_result_text(result, row));
-    return TOOL_OK;
+    fprintf(out, "%s\n", w->params.on_text ? "" : vkf_result_text(result, row));
+    return;
   }
   json_t *list = json_array();
-  for (; n < sequences->shape[1] && ids[n] >= 0; n++) json_array_append_new(list, json_integer(ids[n]));
+  for (size_t i = 0; i < n; i++) json_array_append_new(list, json_integer(ids[i]));
   json_t *score = scores ? tool_json_real(((const float *)scores->data)[row]) : json_null();
-  return tool_print_json_line(json_pack("{s:s, s:s, s:s, s:o, s:o, s:o*}", "format", format, "prompt", line->text,
-                                        "text", vkf_result_text(result, row), "ids", list, "score", score, "logprobs",
-                                        logprobs_json(w, result, ids, row, n)));
+  add_json(out, json_pack("{s:s, s:s, s:s, s:o, s:o, s:o*}", "format", format, "prompt", e->text, "text",
+                          vkf_result_text(result, row), "ids", list, "score", score, "logprobs",
+                          logprobs_json(w, result, ids, row, n)));
 }
 
-static int print(void *user, const tool_line *line, const vkf_result *result) {
-  const writer *w = user;
-  int exit_code = TOOL_OK;
-  for (size_t r = 0; r < w->each && exit_code == TOOL_OK; r++)
-    exit_code = print_row(w, line, result, line->row * w->each + r);
-  return exit_code;
+/* e->out. A prompt that was skipped has no result. */
+static int render(const writer *w, tool_entry *e, const vkf_result *result, size_t *n_tokens) {
+  FILE *out = open_memstream(&e->out, &e->n_out);
+  if (!out) return tool_error("out of memory");
+  for (size_t r = 0; r < w->each && result; r++) add_row(w, out, e, result, r, n_tokens);
+  if (!result && w->args->json)
+    add_json(out, json_pack("{s:s, s:s, s:s}", "format", format, "prompt", e->text, "skipped", e->skipped));
+  else if (!result)
+    fputc('\n', out);
+  return fclose(out) == 0 ? TOOL_OK : tool_error("out of memory");
+}
+
+static int render_skipped(void *user, tool_entry *e) {
+  return render(user, e, NULL, NULL);
+}
+
+/* ---- workers ----------------------------------------------------------------------------------------------------- */
+
+static int next(void *user, bool busy, vkf_queued_text *out) {
+  writer *w = user;
+  return tool_window_next(&w->window, busy, out);
+}
+
+static int done(void *user, void *tag, const vkf_result *result) {
+  writer *w = user;
+  tool_entry *e = tag;
+  size_t n_tokens = 0;
+  int exit_code = tool_window_note_skip(&w->window, e, result);
+  if (exit_code == TOOL_OK && !e->fails) exit_code = render(w, e, e->skipped ? NULL : result, &n_tokens);
+  tool_window_done(&w->window, e, n_tokens, false, exit_code);
+  return tool_window_is_over(&w->window);
+}
+
+/* What one worker does until no prompt is left. */
+static vkf_status work(void *user, vkf_session *session, size_t i) {
+  writer *w = user;
+  const vkf_text_queue queue = {VKF_TEXT_QUEUE_INIT, .next = next, .done = done, .user = w};
+  (void)i;
+  const vkf_status status = vkf_session_generate_text_queue(session, &queue, &w->params);
+  if (status == VKF_ERROR_STOPPED) return VKF_OK; /* the window says why */
+  if (status != VKF_OK) tool_window_return(&w->window);
+  return status;
 }
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
@@ -98,37 +144,60 @@ static bool is_file(int descriptor) {
   return fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode);
 }
 
-int tool_generate_text(const tool_args *args, const char *config) {
-  writer w = {.args = args};
-  w.each = config_size(&w, config, "num_return_sequences");
-  /* A text is shown as it grows where somebody may watch and nobody asked for anything else. */
-  const bool is_shown = !is_file(STDOUT_FILENO) && !args->json && !args->batch_size && args->workers <= 1 &&
-                        w.each == 1 && config_size(&w, config, "num_beams") == 1;
-  const size_t batch = args->batch_size ? args->batch_size : is_shown ? 1 : BATCH;
-  tool_lines lines = {.session = &w.session,
-                      .args = args,
-                      .texts = args->prompts.at,
-                      .n_texts = args->prompts.n,
-                      .batch = batch,
-                      .spreads = true,
-                      .window = is_shown ? 1 : TOOL_WINDOW * batch,
-                      .run = run,
-                      .print = print,
-                      .user = &w,
-                      .format = format,
-                      .key = "prompt",
-                      .skipped_text = "\n"};
-  if (tool_lines_check(&lines) != TOOL_OK) return TOOL_USAGE;
+static int check(const writer *w) {
+  const tool_args *args = w->args;
+  if (tool_rules_check(args) != TOOL_OK || tool_texts_check(args, args->prompts.at, args->prompts.n) != TOOL_OK)
+    return TOOL_USAGE;
   if (args->long_ && strcmp(args->long_, "split") == 0)
     return tool_usage_error("generate",
                             "--long: expected truncate, skip or fail, found split: what follows a part is "
                             "not what follows the prompt");
-  int exit_code = tool_lines_open(&lines, args->operands[0]);
-  vkf_generate_text_params_init(&w.params);
+  return TOOL_OK;
+}
+
+/* Source, sink and window. is_shown: each text is shown before the next prompt is read. */
+static int open_window(writer *w, size_t batch, bool is_shown) {
+  const tool_args *args = w->args;
+  tool_window *window = &w->window;
+  bool is_done = false;
+  *window = (tool_window){.session = &w->session,
+                          .args = args,
+                          .shard = {1, 1, 1},
+                          .noun = args->prompts.n ? "text" : "line",
+                          .render = render_skipped,
+                          .user = w,
+                          .works_blanks = true,
+                          .mixes_lengths = true,
+                          .capacity = is_shown              ? 1
+                                      : 16 * batch > WINDOW ? 16 * batch
+                                                            : WINDOW};
+  int exit_code = tool_source_open(&window->source, NULL, args->prompts.at, args->prompts.n);
+  if (exit_code == TOOL_OK) exit_code = tool_sink_open(&window->sink, NULL, false, 0, window->shard, &is_done);
+  return exit_code == TOOL_OK ? tool_window_init(window) : exit_code;
+}
+
+/* Each worker gets its share where prompts are few. */
+static int run(writer *w, size_t batch, bool is_shown) {
+  tool_window *window = &w->window;
+  tool_window_fill(window);
+  const size_t n = window->n_waiting, most = is_shown ? 1 : w->crew.most;
+  const size_t jobs = window->ended && n < most ? n : most, share = jobs ? (n + jobs - 1) / jobs : 0;
+  w->params.batch_size = window->ended && share && share < batch ? share : batch;
+  const vkf_status status = tool_crew_run(&w->crew, jobs, work, w);
+  return tool_window_end(window, status == VKF_OK ? TOOL_OK : tool_session_fail(&w->session, status, NULL));
+}
+
+int tool_generate_text(const tool_args *args, const char *config) {
+  writer w = {.args = args, .params = {VKF_GENERATE_TEXT_PARAMS_INIT}};
+  w.each = config_size(&w, config, "num_return_sequences");
+  /* A text is shown as it grows where somebody may watch and nobody asked for anything else. */
+  const bool is_shown = !is_file(STDOUT_FILENO) && !args->json && !args->batch_size && args->workers <= 1 &&
+                        w.each == 1 && config_size(&w, config, "num_beams") == 1;
+  size_t batch = args->batch_size ? args->batch_size : is_shown ? 1 : BATCH;
+  if (batch > VKF_MOST_TOGETHER) batch = VKF_MOST_TOGETHER;
   w.params.config_json = config;
   w.params.stops = args->stops.at;
   w.params.n_stops = args->stops.n;
-  if (args->batch_size) w.params.batch_size = args->batch_size;
   w.params.scores = args->json > 0;
   w.params.top_logprobs = (uint32_t)args->top;
   w.params.long_texts = tool_long_rule(args);
@@ -136,6 +205,13 @@ int tool_generate_text(const tool_args *args, const char *config) {
   w.params.source_language = args->source_lang;
   w.params.target_language = args->target_lang;
   if (is_shown) w.params.on_text = on_text;
-  if (exit_code == TOOL_OK) exit_code = tool_lines_run(&lines);
-  return tool_lines_close(&lines, exit_code);
+  int exit_code = check(&w);
+  if (exit_code != TOOL_OK) return exit_code;
+  exit_code = open_window(&w, batch, is_shown);
+  const bool is_one = args->prompts.n == 1 || batch == 1;
+  if (exit_code == TOOL_OK) exit_code = tool_crew_open(&w.crew, args, &w.session, args->operands[0], !is_one);
+  if (exit_code == TOOL_OK) exit_code = run(&w, batch, is_shown);
+  tool_window_finish(&w.window);
+  tool_crew_finish(&w.crew);
+  return tool_session_close(&w.session, exit_code);
 }

@@ -154,20 +154,18 @@ static void show_progress(tool_lines *l) {
 /* Works on the lines that have come, and prints what they give. */
 static int flush(tool_lines *l) {
   const char **texts = calloc(l->n, sizeof *texts);
-  uint64_t *numbers = calloc(l->n, sizeof *numbers);
   size_t n = 0;
   vkf_status status = VKF_OK;
-  int exit_code = texts && numbers ? TOOL_OK : tool_error("out of memory");
+  int exit_code = texts ? TOOL_OK : tool_error("out of memory");
   for (size_t i = 0; exit_code == TOOL_OK && i < l->n; i++) {
     tool_line *line = &l->lines[i];
     line->row = TOOL_NO_ROW;
     if (!l->run || line->skipped || (l->keeps_blanks && tool_is_blank(line->text))) continue;
     line->row = n;
-    numbers[n] = line->number - 1;
     texts[n++] = line->text;
   }
   show_progress(l);
-  if (n > 0) status = tool_batches_run(&l->batches, &l->crew, texts, numbers, n);
+  if (n > 0) status = tool_batches_run(&l->batches, &l->crew, texts, n);
   tool_progress_end(l->session);
   for (size_t i = 0; i < l->n && exit_code == TOOL_OK; i++) {
     tool_line *line = &l->lines[i];
@@ -180,7 +178,6 @@ static int flush(tool_lines *l) {
   if (status != VKF_OK) exit_code = tool_both_exit_codes(tool_session_fail(l->session, status, NULL), exit_code);
   for (size_t i = 0; i < l->n; i++) line_finish(&l->lines[i]);
   l->n = 0;
-  free(numbers);
   free(texts);
   return exit_code == TOOL_OK ? tool_flush() : exit_code;
 }
@@ -251,7 +248,7 @@ int tool_lines_close(tool_lines *l, int exit_code) {
 }
 
 int tool_lines_run(tool_lines *l) {
-  l->batches = (tool_batches){.run = l->run, .user = l->user, .size = l->batch, .spreads = l->spreads};
+  l->batches = (tool_batches){.run = l->run, .user = l->user, .size = l->batch};
   l->batches.keeps_order = l->are_files || !l->batch;
   l->start = tool_seconds();
   int exit_code = read_lines(l);

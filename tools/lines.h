@@ -40,7 +40,6 @@ typedef struct tool_lines {
   bool keeps_blanks;  /* a blank line is printed without being worked on */
   tool_batch_fn *run; /* works on a batch; NULL: lines are only printed */
   size_t batch;       /* texts of a batch; 0: all of a call */
-  bool spreads;       /* lines of any length in a batch, and a batch for every worker (batches.h) */
   /* Prints a line. result is NULL where nothing was run. Not TOOL_OK ends. */
   int (*print)(void *user, const tool_line *line, const vkf_result *result);
   void *user;

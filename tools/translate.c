@@ -36,32 +36,18 @@ typedef struct translation {
 
 static int next(void *user, bool busy, vkf_queued_text *out) {
   translation *t = user;
-  tool_entry *e = tool_window_take(&t->window, busy);
-  if (!e) return tool_window_is_over(&t->window);
-  out->text = e->text;
-  out->target_prefix = e->prefix;
-  out->line = e->number - 1;
-  out->tag = e;
-  return 0;
+  return tool_window_next(&t->window, busy, out);
 }
 
 static int done(void *user, void *tag, const vkf_result *result) {
   translation *t = user;
   tool_entry *e = tag;
-  const char *why = NULL;
   const vkf_array *sequences = vkf_result_find(result, "sequences");
-  const vkf_skip_reason reason = vkf_result_skipped(result, 0, &why);
   const int32_t *cut = vkf_result_i32(result, "cut", NULL);
   size_t n_tokens = 0;
-  int exit_code = TOOL_OK;
   for (size_t row = 0; sequences && row < sequences->shape[0]; row++)
     n_tokens += tool_translation_length(&t->lines, sequences, row);
-  if (reason != VKF_SKIP_NONE) {
-    e->fails =
-        reason == VKF_SKIP_INVALID ? tool_invalid_is(t->lines.args, "fail") : tool_long_is(t->lines.args, "fail");
-    e->is_long = reason == VKF_SKIP_LONG;
-    exit_code = tool_translation_skip(e, why);
-  }
+  int exit_code = tool_window_note_skip(&t->window, e, result);
   if (exit_code == TOOL_OK && !e->fails) exit_code = tool_translation_render(&t->lines, e, e->skipped ? NULL : result);
   if (exit_code == TOOL_OK && t->lines.args->attention && !e->skipped)
     exit_code = tool_pictures_add(&t->pictures, e->number, e->text, result);

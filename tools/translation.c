@@ -23,7 +23,7 @@ void tool_translation_read_config(tool_translation *t, const char *config, const
 
 /* ---- lines in ---------------------------------------------------------------------------------------------------- */
 
-int tool_translation_skip(tool_entry *e, const char *why) {
+static int skip(tool_entry *e, const char *why) {
   e->skipped = strdup(why);
   return e->skipped ? TOOL_OK : tool_error("out of memory");
 }
@@ -40,7 +40,7 @@ static int prepare_columns(const tool_translation *t, tool_entry *e) {
     char why[80];
     snprintf(why, sizeof why, "expected %zu columns with tabs between them, found fewer",
              column + (t->args->force_decode > 0));
-    return tool_translation_skip(e, why);
+    return skip(e, why);
   }
   if (t->args->force_decode) e->prefix = last + 1;
   e->text = e->field = strndup(at, strcspn(at, "\t"));
@@ -71,15 +71,13 @@ static int prepare_json(const tool_translation *t, tool_entry *e) {
     e->json = NULL;
   }
   snprintf(why, sizeof why, "expected a JSON object with a string as \"%.60s\", found %s", key, found);
-  return tool_translation_skip(e, why);
+  return skip(e, why);
 }
 
 int tool_translation_prepare(void *user, tool_entry *e) {
   const tool_translation *t = user;
   if (t->args->jsonl) return prepare_json(t, e);
-  if (t->args->column || t->args->force_decode) return prepare_columns(t, e);
-  e->text = e->line;
-  return TOOL_OK;
+  return t->args->column || t->args->force_decode ? prepare_columns(t, e) : TOOL_OK;
 }
 
 /* ---- lines out --------------------------------------------------------------------------------------------------- */
@@ -159,7 +157,7 @@ static int render_json(const tool_translation *t, tool_entry *e, const vkf_resul
   const bool is_list = t->n_best > 1;
   json_t *json = e->json          ? json_object()
                  : t->args->jsonl ? json_pack("{s:s}", "line", e->line)
-                                  : json_pack("{s:s, s:s}", "format", format, "source", e->text ? e->text : e->line);
+                                  : json_pack("{s:s, s:s}", "format", format, "source", e->text);
   if (e->skipped) {
     json_object_set_new(json, "skipped", json_string(e->skipped));
     return set_json(e, json);

@@ -24,7 +24,6 @@ int tool_translation_prepare(void *user, tool_entry *e);
 /* The line e->out. result NULL, or not given: the line was not worked on. */
 int tool_translation_render(const tool_translation *t, tool_entry *e, const vkf_result *result);
 int tool_translation_render_idle(void *user, tool_entry *e);
-int tool_translation_skip(tool_entry *e, const char *why);
 
 /* The ids of a row of `sequences` without the start token, up to and with the id that ends it. */
 size_t tool_translation_length(const tool_translation *t, const vkf_array *sequences, size_t row);

@@ -160,9 +160,10 @@ static int make_entry(tool_window *w, const char *line, size_t size, tool_entry 
     if (!e->skipped) return tool_error("out of memory");
     e->fails = tool_invalid_is(w->args, "fail");
   }
-  int exit_code = e->skipped ? TOOL_OK : w->prepare(w->user, e);
+  e->text = e->line;
+  int exit_code = e->skipped || !w->prepare ? TOOL_OK : w->prepare(w->user, e);
   if (exit_code == TOOL_OK && e->skipped && !e->fails) e->fails = tool_invalid_is(w->args, "fail");
-  const bool works = exit_code == TOOL_OK && !e->skipped && !tool_is_blank(e->text);
+  const bool works = exit_code == TOOL_OK && !e->skipped && (w->works_blanks || !tool_is_blank(e->text));
   e->state = works ? TOOL_ENTRY_WAITS : TOOL_ENTRY_DONE;
   if (exit_code == TOOL_OK && !works && !e->fails) exit_code = w->render(w->user, e);
   return exit_code;
@@ -227,7 +228,16 @@ void tool_window_fill(tool_window *w) {
   read_lines(w, true);
 }
 
-tool_entry *tool_window_take(tool_window *w, bool busy) {
+/* Out of those that wait. */
+static tool_entry *take_waiting(tool_window *w) {
+  tool_entry **at = &w->waiting[w->mixes_lengths && w->n_taken++ % 2 ? 0 : w->n_waiting - 1], *e = *at;
+  w->n_waiting--;
+  memmove(at, at + 1, (size_t)(&w->waiting[w->n_waiting] - at) * sizeof *at);
+  return e;
+}
+
+/* NULL: there is none now. busy: does not wait for one. */
+static tool_entry *take(tool_window *w, bool busy) {
   tool_entry *e = NULL;
   pthread_mutex_lock(&w->lock);
   while (w->exit_code == TOOL_OK) {
@@ -242,7 +252,7 @@ tool_entry *tool_window_take(tool_window *w, bool busy) {
       if (reads) pthread_mutex_unlock(&w->reading);
       pthread_mutex_lock(&w->lock);
     }
-    if (w->n_waiting > 0) e = w->waiting[--w->n_waiting];
+    if (w->n_waiting > 0) e = take_waiting(w);
     if (e || busy || w->ended) break;
     if (w->end - w->first == w->capacity) pthread_cond_wait(&w->moved, &w->lock);
   }
@@ -253,6 +263,26 @@ tool_entry *tool_window_take(tool_window *w, bool busy) {
   }
   pthread_mutex_unlock(&w->lock);
   return e;
+}
+
+int tool_window_next(tool_window *w, bool busy, vkf_queued_text *out) {
+  tool_entry *e = take(w, busy);
+  if (!e) return tool_window_is_over(w);
+  out->text = e->text;
+  out->target_prefix = e->prefix;
+  out->line = e->number - 1;
+  out->tag = e;
+  return 0;
+}
+
+int tool_window_note_skip(tool_window *w, tool_entry *e, const vkf_result *result) {
+  const char *why = NULL;
+  const vkf_skip_reason reason = vkf_result_skipped(result, 0, &why);
+  if (reason == VKF_SKIP_NONE) return TOOL_OK;
+  e->fails = reason == VKF_SKIP_INVALID ? tool_invalid_is(w->args, "fail") : tool_long_is(w->args, "fail");
+  e->is_long = reason == VKF_SKIP_LONG;
+  e->skipped = strdup(why);
+  return e->skipped ? TOOL_OK : tool_error("out of memory");
 }
 
 void tool_window_done(tool_window *w, tool_entry *e, size_t n_tokens, bool is_cut, int exit_code) {

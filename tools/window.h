@@ -45,17 +45,20 @@ typedef struct tool_window {
   tool_shard shard;
   tool_skips skips;
   const char *noun; /* "text" or "line" */
-  /* Sets entry->text from entry->line, or entry->skipped. TOOL_OK, or out of memory. */
+  /* Sets entry->text, which is entry->line, or entry->skipped. TOOL_OK, or out of memory. NULL: the text is the line.
+   */
   int (*prepare)(void *user, tool_entry *entry);
   /* Sets entry->out for an entry that is not worked on: empty or skipped. */
   int (*render)(void *user, tool_entry *entry);
   void *user;
-  size_t capacity; /* lines on their way */
+  size_t capacity;    /* lines on their way */
+  bool works_blanks;  /* blank lines are worked on, too */
+  bool mixes_lengths; /* the longest and the shortest are taken in turns, else the longest first */
   /* window.c's own */
   tool_entry *ring; /* [capacity]: lines [first, end) */
   size_t first, end;
   tool_entry **waiting; /* [n_waiting], the shortest first */
-  size_t n_waiting;
+  size_t n_waiting, n_taken;
   bool ended; /* no more lines come */
   bool sink_failed;
   int exit_code;        /* not TOOL_OK: the run is over */
@@ -74,8 +77,10 @@ int tool_shard_parse(const tool_args *args, tool_shard *out);
 int tool_window_init(tool_window *window);
 /* The first lines, before there are workers. */
 void tool_window_fill(tool_window *window);
-/* The next line to work on; NULL: there is none now. busy: does not wait for one. */
-tool_entry *tool_window_take(tool_window *window, bool busy);
+/* vkf_text_queue.next: the next line to work on, whose tag is its tool_entry. */
+int tool_window_next(tool_window *window, bool busy, vkf_queued_text *out);
+/* Whether the library skipped it; then e->skipped, fails and is_long say so. TOOL_OK, or out of memory. */
+int tool_window_note_skip(tool_window *window, tool_entry *entry, const vkf_result *result);
 /* It is done: out and n_out are set, or (exit_code) that failed after a message. */
 void tool_window_done(tool_window *window, tool_entry *entry, size_t n_tokens, bool is_cut, int exit_code);
 /* What this thread took and is not done is another worker's to take. */

@@ -193,58 +193,54 @@ typedef struct batch_notes {
   char texts[8][40];
 } batch_notes;
 
-static vkf_status note(void *user, vkf_session *session, const char *const *texts, const uint64_t *numbers, size_t n,
-                       vkf_result **out) {
+static const char *const *all_texts;
+
+static vkf_status note(void *user, vkf_session *session, const char *const *texts, size_t n, vkf_result **out) {
   batch_notes *notes = user;
+  size_t first = 0;
   (void)session;
   (void)out;
   pthread_mutex_lock(&counters);
-  notes->n[numbers[0]] = n;
-  for (size_t i = 0; i < n; i++) strcat(notes->texts[numbers[0]], texts[i]);
+  while (all_texts[first] != texts[0]) first++;
+  notes->n[first] = n;
+  for (size_t i = 0; i < n; i++) strcat(notes->texts[first], texts[i]);
   pthread_mutex_unlock(&counters);
   return VKF_OK;
 }
 
 static batch_notes shared_out(tool_batches batches, const char *const *texts, size_t n) {
-  static const uint64_t numbers[] = {0, 1, 2, 3, 4, 5, 6, 7};
   static const tool_args args = {.command = &command, .workers = 2};
   batch_notes notes = {0};
   tool_session first = {.run = (vkf_session *)(void *)&models[0], .model = (vkf_model *)(void *)&models[0]};
   tool_crew crew = {.args = &args, .folder = "", .first = &first, .most = 2};
   given = NULL;
+  all_texts = texts;
   batches.run = note;
   batches.user = &notes;
-  assert_int_equal(tool_batches_run(&batches, &crew, texts, numbers, n), VKF_OK);
+  assert_int_equal(tool_batches_run(&batches, &crew, texts, n), VKF_OK);
   tool_batches_finish(&batches);
   tool_crew_finish(&crew);
   return notes;
 }
 
-/* Texts that fit into one batch are one, unless every worker is to have a share. */
+/* Texts that fit into one batch are one. */
 static void test_texts_are_shared_out(void **state) {
   (void)state;
   static const char *const texts[] = {"a", "b", "c", "d", "e"};
   for (size_t n = 1; n <= sizeof texts / sizeof *texts; n++) {
     assert_int_equal(shared_out((tool_batches){.size = 8}, texts, n).n[0], n);
-    const batch_notes two = shared_out((tool_batches){.size = 8, .spreads = true}, texts, n);
-    assert_int_equal(two.n[0], (n + 1) / 2);
-    assert_int_equal(two.n[1], n / 2);
-    assert_ptr_equal(given, n > 1 ? &models[0] : NULL);
+    assert_null(given);
   }
 }
 
-/* Batches have texts of like length, but where each worker has one, they have long and short ones. */
-static void test_long_texts_are_dealt_out(void **state) {
+static void test_batches_have_texts_of_like_length(void **state) {
   (void)state;
   static const char *const texts[] = {"a", "bb", "hhhhhhhh", "ggggggg", "cccc", "ffffff", "eeeee", "ddd"};
-  const batch_notes alike = shared_out((tool_batches){.size = 4}, texts, 8),
-                    dealt = shared_out((tool_batches){.size = 8, .spreads = true}, texts, 8),
-                    many = shared_out((tool_batches){.size = 2, .spreads = true}, texts, 8);
-  assert_string_equal(alike.texts[2], "hhhhhhhhgggggggffffffeeeee");
-  assert_string_equal(dealt.texts[2], "hhhhhhhhffffffccccbb");
-  assert_string_equal(dealt.texts[3], "gggggggeeeeeddda");
-  assert_string_equal(many.texts[2], "hhhhhhhhggggggg");
-  assert_string_equal(many.texts[1], "bba");
+  const batch_notes four = shared_out((tool_batches){.size = 4}, texts, 8),
+                    two = shared_out((tool_batches){.size = 2}, texts, 8);
+  assert_string_equal(four.texts[2], "hhhhhhhhgggggggffffffeeeee");
+  assert_string_equal(two.texts[2], "hhhhhhhhggggggg");
+  assert_string_equal(two.texts[1], "bba");
 }
 
 int main(void) {
@@ -254,7 +250,7 @@ int main(void) {
       cmocka_unit_test(test_workers_that_cannot_be_opened_are_done_without),
       cmocka_unit_test(test_a_failure_of_the_first_ends_the_work),
       cmocka_unit_test(test_texts_are_shared_out),
-      cmocka_unit_test(test_long_texts_are_dealt_out),
+      cmocka_unit_test(test_batches_have_texts_of_like_length),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }

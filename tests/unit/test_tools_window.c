@@ -1,0 +1,269 @@
+/* The window of lines: which line a worker gets, in which order results go out, and what becomes of lines that nobody
+ * has finished. Source and sink are arrays. */
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "../tools/texts.c"
+#include "../tools/window.c"
+
+/* ---- in the place of the program's other files ------------------------------------------------------------------- */
+
+static const char *const *given; /* the lines of the source [n_given], */
+static size_t n_given, n_there;  /* of which n_there have come */
+static char out[200];            /* what went out */
+
+int tool_source_next(tool_source *s, const char **line, size_t *size) {
+  *line = s->n_lines < n_there ? given[s->n_lines] : NULL;
+  s->ended = !*line && n_there == n_given;
+  *size = *line ? strlen(*line) : 0;
+  s->n_lines += *line != NULL;
+  return TOOL_OK;
+}
+
+bool tool_source_wait(const tool_source *s) {
+  (void)s;
+  fail_msg("nobody waits for a line here");
+  return false;
+}
+
+double tool_source_share(const tool_source *s) {
+  (void)s;
+  return -1;
+}
+
+int tool_source_check(const tool_source *s) {
+  (void)s;
+  return TOOL_OK;
+}
+
+void tool_source_close(tool_source *s) {
+  (void)s;
+}
+
+bool tool_sink_is_due(const tool_sink *s) {
+  (void)s;
+  return true;
+}
+
+int tool_sink_add(tool_sink *s, const char *text, size_t size) {
+  (void)s;
+  strncat(out, text, size);
+  return TOOL_OK;
+}
+
+int tool_sink_write(tool_sink *s, size_t lines, uint64_t source) {
+  (void)s;
+  (void)lines;
+  (void)source;
+  return TOOL_OK;
+}
+
+int tool_sink_end(tool_sink *s, size_t lines, uint64_t source, bool keeps_journal) {
+  (void)s;
+  (void)lines;
+  (void)source;
+  (void)keeps_journal;
+  return TOOL_OK;
+}
+
+void tool_sink_close(tool_sink *s) {
+  (void)s;
+}
+
+bool tool_long_is(const tool_args *args, const char *rule) {
+  (void)args;
+  (void)rule;
+  return false;
+}
+
+bool tool_invalid_is(const tool_args *args, const char *rule) {
+  (void)args;
+  (void)rule;
+  return false;
+}
+
+int tool_skips_note(tool_skips *skips, const char *noun, size_t number, const char *why) {
+  (void)noun;
+  (void)number;
+  (void)why;
+  skips->n++;
+  return TOOL_OK;
+}
+
+int tool_skips_report(tool_skips *skips, tool_session *session, const char *noun, size_t n_read) {
+  (void)session;
+  (void)noun;
+  (void)n_read;
+  return skips->n ? TOOL_FAILED : TOOL_OK;
+}
+
+double tool_seconds(void) {
+  return 0;
+}
+
+void tool_progress(tool_session *session, const char *format, ...) {
+  (void)session;
+  (void)format;
+}
+
+void tool_progress_end(tool_session *session) {
+  (void)session;
+}
+
+int tool_error(const char *format, ...) {
+  fail_msg("%s", format);
+  return TOOL_FAILED;
+}
+
+int tool_usage_error(const char *command, const char *format, ...) {
+  (void)command;
+  fail_msg("%s", format);
+  return TOOL_USAGE;
+}
+
+/* ---- a window and its workers ------------------------------------------------------------------------------------ */
+
+static int render_idle(void *user, tool_entry *e) {
+  (void)user;
+  e->out = strdup("-");
+  e->n_out = 1;
+  return TOOL_OK;
+}
+
+static const tool_args args;
+
+static tool_window *open_window(tool_window how, const char *const *lines, size_t n) {
+  tool_window *w = malloc(sizeof *w);
+  given = lines;
+  n_given = n_there = n;
+  out[0] = 0;
+  *w = how;
+  w->args = &args;
+  w->shard = (tool_shard){1, 1, 1};
+  w->render = render_idle;
+  assert_int_equal(tool_window_init(w), TOOL_OK);
+  tool_window_fill(w);
+  return w;
+}
+
+static tool_entry *take_one(tool_window *w) {
+  vkf_queued_text text = {0};
+  assert_int_equal(tool_window_next(w, true, &text), 0);
+  return text.tag;
+}
+
+/* The text of the next line that a worker gets; "" where there is none. */
+static const char *taken(tool_window *w) {
+  const tool_entry *e = take_one(w);
+  return e ? e->text : "";
+}
+
+static void finish(tool_window *w, tool_entry *e) {
+  e->out = strdup(e->text);
+  e->n_out = strlen(e->out);
+  tool_window_done(w, e, 1, false, TOOL_OK);
+}
+
+static void close_window(tool_window *w, const char *expected) {
+  assert_int_equal(tool_window_end(w, TOOL_OK), TOOL_OK);
+  assert_string_equal(out, expected);
+  tool_window_finish(w);
+  free(w);
+}
+
+/* ---- tests ------------------------------------------------------------------------------------------------------- */
+
+static const char *const lines[] = {"ccc", "a", "eeeee", "dddd", "bb"};
+enum { N = sizeof lines / sizeof *lines };
+
+/* Decoding is done when the longest line is, so it begins first. */
+static void test_the_longest_line_is_taken_first(void **state) {
+  (void)state;
+  tool_window *w = open_window((tool_window){.capacity = 8}, lines, N);
+  static const char *const order[] = {"eeeee", "dddd", "ccc", "bb", "a", ""};
+  for (size_t i = 0; i < sizeof order / sizeof *order; i++) assert_string_equal(taken(w), order[i]);
+  tool_window_finish(w);
+  free(w);
+}
+
+/* Whoever takes several lines at once gets long and short ones, and so does who comes later. */
+static void test_lengths_are_mixed(void **state) {
+  (void)state;
+  tool_window *w = open_window((tool_window){.capacity = 8, .mixes_lengths = true}, lines, N);
+  static const char *const order[] = {"eeeee", "a", "dddd", "bb", "ccc", ""};
+  for (size_t i = 0; i < sizeof order / sizeof *order; i++) assert_string_equal(taken(w), order[i]);
+  tool_window_finish(w);
+  free(w);
+}
+
+static void test_results_go_out_in_the_order_of_the_lines(void **state) {
+  (void)state;
+  tool_window *w = open_window((tool_window){.capacity = 8}, lines, N);
+  tool_entry *all[N];
+  for (size_t i = 0; i < N; i++) all[i] = take_one(w);
+  finish(w, all[0]); /* eeeee */
+  finish(w, all[4]); /* a */
+  assert_string_equal(out, "");
+  finish(w, all[2]); /* ccc */
+  assert_string_equal(out, "cccaeeeee");
+  finish(w, all[1]);
+  finish(w, all[3]);
+  close_window(w, "cccaeeeeeddddbb");
+}
+
+static void test_a_window_of_one_line_takes_them_in_their_order(void **state) {
+  (void)state;
+  tool_window *w = open_window((tool_window){.capacity = 1}, lines, N);
+  for (size_t i = 0; i < N; i++) {
+    tool_entry *e = take_one(w);
+    assert_string_equal(e->text, lines[i]);
+    assert_null(take_one(w));
+    finish(w, e);
+  }
+  close_window(w, "cccaeeeeeddddbb");
+}
+
+/* A worker that fails leaves its lines to the others. */
+static void test_lines_that_are_returned_are_taken_again(void **state) {
+  (void)state;
+  tool_window *w = open_window((tool_window){.capacity = 8}, lines, N);
+  finish(w, take_one(w));
+  take_one(w);
+  take_one(w);
+  tool_window_return(w);
+  static const char *const order[] = {"dddd", "ccc", "bb", "a"};
+  for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
+    tool_entry *e = take_one(w);
+    assert_string_equal(e->text, order[i]);
+    finish(w, e);
+  }
+  close_window(w, "cccaeeeeeddddbb");
+}
+
+static void test_blank_lines_are_worked_on_where_that_is_asked_for(void **state) {
+  (void)state;
+  static const char *const blank[] = {" ", "a"};
+  for (int works = 0; works <= 1; works++) {
+    tool_window *w = open_window((tool_window){.capacity = 8, .works_blanks = works}, blank, 2);
+    for (tool_entry *e; (e = take_one(w));) finish(w, e);
+    close_window(w, works ? " a" : "-a");
+  }
+}
+
+int main(void) {
+  const struct CMUnitTest tests[] = {
+      cmocka_unit_test(test_the_longest_line_is_taken_first),
+      cmocka_unit_test(test_lengths_are_mixed),
+      cmocka_unit_test(test_results_go_out_in_the_order_of_the_lines),
+      cmocka_unit_test(test_a_window_of_one_line_takes_them_in_their_order),
+      cmocka_unit_test(test_lines_that_are_returned_are_taken_again),
+      cmocka_unit_test(test_blank_lines_are_worked_on_where_that_is_asked_for),
+  };
+  return cmocka_run_group_tests(tests, NULL, NULL);
+}
