@@ -5,9 +5,13 @@
 // x is rounded to f16 on its way to shared memory. Weights in bf16 become f16 there, too, which is exact from 2^-14 on,
 // and so do the whole numbers of int8. While a slice of BK is multiplied, the next one is on its way from memory to
 // registers; two slices are in shared memory, so that one barrier a slice is enough.
+// With HALVES x is in f16 already, as round_halves.comp leaves it.
 // With SPLIT the workgroups share K, too: z is a split of SPLIT_K, a multiple of BK. They leave partial sums (operands:
 // x, w, partial sums, the word), which matmul_combine.comp adds up.
 //
+// module matmul_coopmat_halves_f16: HALVES FORMAT_F16, needs COOPMAT
+// module matmul_coopmat_halves_bf16: HALVES FORMAT_BF16, needs COOPMAT
+// module matmul_coopmat_halves_int8: HALVES FORMAT_INT8, needs COOPMAT
 // module matmul_coopmat_f16: FORMAT_F16, needs COOPMAT
 // module matmul_coopmat_bf16: FORMAT_BF16, needs COOPMAT
 // module matmul_coopmat_int8: FORMAT_INT8, needs COOPMAT
@@ -36,7 +40,11 @@ layout(constant_id = VKF_C_MATRIX_M) const uint MATRIX_M = 16;
 layout(constant_id = VKF_C_MATRIX_N) const uint MATRIX_N = 16;
 layout(constant_id = VKF_C_MATRIX_K) const uint MATRIX_K = 16;
 
+#ifdef HALVES
+layout(BINDING(0)) readonly buffer X { uvec4 x8[]; };
+#else
 layout(BINDING(0)) readonly buffer X { vec4 x4[]; };
+#endif
 #if BITS == 16
 #define EIGHT uvec4
 #else
@@ -60,7 +68,11 @@ shared uvec4 slices[2 * SLICE > SUBGROUPS * PIECE ? 2 * SLICE : SUBGROUPS * PIEC
 // A lane's share of a slice on its way.
 const uint X_LOADS = (BM * DEPTH + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
 const uint W_LOADS = (BN * DEPTH + gl_WorkGroupSize.x - 1) / gl_WorkGroupSize.x;
+#ifdef HALVES
+uvec4 next_x[X_LOADS];
+#else
 vec4 next_x[2 * X_LOADS];
+#endif
 EIGHT next_w[W_LOADS];
 
 // Rows past M, columns past N and k past `end` repeat the last, but w is 0 past `end`: no load waits for a test.
@@ -68,9 +80,13 @@ void fetch(uint row0, uint column0, uint k0, uint end, uint M) {
   [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
     const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
     const uint row = min(row0 + e / DEPTH, M - 1), k = min(k0 + e % DEPTH * 8, end - 8);
+#ifdef HALVES
+    next_x[i] = x8[at[0].x / 4 + (row * p.k + k) / 8];
+#else
     const uint from = (at[0].x + row * p.k + k) / 4;
     next_x[2 * i] = x4[from];
     next_x[2 * i + 1] = x4[from + 1];
+#endif
   }
   [[unroll]] for (uint i = 0; i < W_LOADS; i++) {
     const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
@@ -91,7 +107,11 @@ uvec4 halves_of(uvec2 words) { return uvec4(halves(unpack4(words.x)), halves(unp
 void put(uint slice) {
   [[unroll]] for (uint i = 0; i < X_LOADS; i++) {
     const uint e = gl_LocalInvocationID.x + i * gl_WorkGroupSize.x;
+#ifdef HALVES
+    const uvec4 eight = next_x[i];
+#else
     const uvec4 eight = uvec4(halves(next_x[2 * i]), halves(next_x[2 * i + 1]));
+#endif
     if (e < BM * DEPTH) slices[slice + e / DEPTH * STRIDE + e % DEPTH] = eight;
   }
   [[unroll]] for (uint i = 0; i < W_LOADS; i++) {

@@ -58,10 +58,11 @@ typedef struct vkf_family {
   uint32_t max_tile; /* the largest tm, and tn of a gemm */
   uint32_t probed;   /* 1, 2, ...: its place among the candidates of vkf_kern_probe_candidates(); 0: it is none */
   uint32_t n_texels; /* operands that its texel kernels read through texel buffers */
-  /* Of matmuls: the module that rounds x for its kernels where the weight is in q8, and the bytes of a block of x
-   * behind it; NULL: quantise, which leaves rows of float32. */
-  const char *quantise;
-  uint32_t quantised_block_bytes;
+  /* Of matmuls: the module that leaves x in scratch memory first, as the family's kernels read it, and the bytes that
+   * VKF_Q8_BLOCK columns of a row take there. NULL: x is read as it is, or, where the weight is in q8, as rows of
+   * float32 from the module quantise. */
+  const char *round_x;
+  uint32_t rounded_block_bytes;
 } vkf_family;
 
 /* ---- counting turns of loops ----------------------------------------------------------------------------------------

@@ -1,6 +1,7 @@
-/* coopmat, coopmat-split: tiles in shared memory, multiplied as cooperative matrices of f16
- * (shaders/matmul_coopmat.comp); coopmat-split splits K, which a second dispatch adds up, for grids that would leave
- * cores without work. They compete by their effort. */
+/* coopmat, coopmat-split, coopmat-halves: tiles in shared memory, multiplied as cooperative matrices of f16
+ * (shaders/matmul_coopmat.comp). coopmat-split splits K, which a second dispatch adds up, for grids that would leave
+ * cores without work. coopmat-halves has x in f16 from a dispatch before (shaders/round_halves.comp): each tile reads
+ * half the bytes of x and rounds nothing. They compete by their effort. */
 #include <stdio.h>
 
 #include "kern/gemm.h"
@@ -54,8 +55,19 @@ static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
          4 * w;
 }
 
+static uint32_t halves_registers(const vkf_variant *v, const vkf_problem *p) {
+  return registers(v, p) - 4 * VKF_CEIL_DIV(v->tile.gemm.bm * v->tile.gemm.bk / 8, workgroup(v));
+}
+
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
-  return vkf_kern_gemm_gpu_effort(v, p, caps, MATRIX_FACTOR, LEAST);
+  return vkf_kern_gemm_gpu_effort(v, p, caps, MATRIX_FACTOR, LEAST, 1);
+}
+
+/* A number of x is half as much to read. Before, x is read once, and written in half the bytes. */
+static double halves_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
+  const double each = (double)p->matmul.m * p->matmul.k / vkf_kern_cores(caps);
+  return vkf_kern_gemm_gpu_effort(v, p, caps, MATRIX_FACTOR, LEAST, 0.5) +
+         MATRIX_FACTOR * (VKF_GEMM_DISPATCH + 1.5 * VKF_GEMM_PASSED * each);
 }
 
 static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
@@ -64,17 +76,29 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
          pieces * vkf_turns_by(v->matrix.m * v->matrix.n / 4, v->subgroup);
 }
 
-/* What both have. */
-#define COOPMAT                                                                                                      \
-  .device = VKF_FOR_GPU, .place = 3, .reason = "a GPU with cooperative matrices, K split where they fill it better", \
-  .fit = fit, .workgroup = workgroup, .shared_bytes = shared_bytes, .registers = registers,                          \
-  .grid = vkf_kern_gemm_grid, .loop_turns = loop_turns, .effort = effort, .tile = VKF_TILE_MATRIX, .max_tile = 128
+/* What all have. */
+#define COOPMAT                                                                                               \
+  .device = VKF_FOR_GPU, .place = 3,                                                                          \
+  .reason = "a GPU with cooperative matrices, K split or x rounded before where that pays", .fit = fit,       \
+  .workgroup = workgroup, .shared_bytes = shared_bytes, .grid = vkf_kern_gemm_grid, .loop_turns = loop_turns, \
+  .tile = VKF_TILE_MATRIX, .max_tile = 128
 
-const vkf_family vkf_family_coopmat = {.name = "coopmat", COOPMAT, .rounding = rounding};
+const vkf_family vkf_family_coopmat = {
+    .name = "coopmat", COOPMAT, .registers = registers, .rounding = rounding, .effort = effort};
 
 const vkf_family vkf_family_coopmat_split = {.name = "coopmat-split",
                                              COOPMAT,
                                              .split = vkf_kern_gemm_split,
                                              .scratch_bytes = vkf_kern_gemm_scratch_bytes,
                                              .combine_turns = vkf_kern_gemm_combine_turns,
-                                             .rounding = split_rounding};
+                                             .registers = registers,
+                                             .rounding = split_rounding,
+                                             .effort = effort};
+
+const vkf_family vkf_family_coopmat_halves = {.name = "coopmat-halves",
+                                              COOPMAT,
+                                              .round_x = "round_halves",
+                                              .rounded_block_bytes = 2 * VKF_Q8_BLOCK,
+                                              .registers = halves_registers,
+                                              .rounding = rounding,
+                                              .effort = halves_effort};

@@ -7,7 +7,7 @@
 #define AT_ONCE 4
 
 static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why, size_t size) {
-  if (!vkf_kern_rounds_x(p))
+  if (!vkf_format_get(p->packing.format)->q8)
     VKF_KERN_REFUSE("reads weights in q8, these are %s", vkf_format_get(p->packing.format)->name);
   return vkf_kern_gemm_fit(v, p, caps, why, size);
 }
@@ -38,7 +38,7 @@ static void rounding(const vkf_variant *v, const vkf_problem *p, vkf_rounding *o
 }
 
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
-  return caps->integer_dot_fast ? vkf_kern_gemm_gpu_effort(v, p, caps, 1, 0) / AT_ONCE : VKF_NO_EFFORT;
+  return caps->integer_dot_fast ? vkf_kern_gemm_gpu_effort(v, p, caps, 1, 0, 1) / AT_ONCE : VKF_NO_EFFORT;
 }
 
 const vkf_family vkf_family_dot = {.name = "dot",
@@ -53,5 +53,5 @@ const vkf_family vkf_family_dot = {.name = "dot",
                                    .loop_turns = loop_turns,
                                    .rounding = rounding,
                                    .effort = effort,
-                                   .quantise = "quantise_words",
-                                   .quantised_block_bytes = VKF_Q8_BLOCK + 4};
+                                   .round_x = "quantise_words",
+                                   .rounded_block_bytes = VKF_Q8_BLOCK + 4};

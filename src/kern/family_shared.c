@@ -15,7 +15,7 @@ static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
 }
 
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
-  return vkf_kern_gemm_gpu_effort(v, p, caps, 1, 0);
+  return vkf_kern_gemm_gpu_effort(v, p, caps, 1, 0, 1);
 }
 
 static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {

@@ -10,9 +10,6 @@
 /* What it costs to load a number, in multiply-adds: from shared memory, and from elsewhere. */
 #define SHARED_LOAD 1.0
 #define FAR_LOAD 8.0
-/* What it costs to split K, in multiply-adds of a core: the second dispatch, and each partial sum written or read. */
-#define COMBINE 5e5
-#define PARTIAL_SUM 16.0
 
 uint32_t vkf_kern_gemm_workgroup(const vkf_variant *v) {
   return v->tile.gemm.bm / v->tile.gemm.tm * (v->tile.gemm.bn / v->tile.gemm.tn);
@@ -94,15 +91,15 @@ double vkf_kern_gemm_turns(const vkf_variant *v, const vkf_problem *p, const vkf
 }
 
 double vkf_kern_gemm_gpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, double factor,
-                                double least) {
+                                double least, double x_load) {
   const double cores = vkf_kern_cores(caps);
   const double bm = v->tile.gemm.bm, bn = v->tile.gemm.bn, tm = v->tile.gemm.tm, tn = v->tile.gemm.tn;
   vkf_problem own;
   const double turns = vkf_kern_gemm_turns(v, p, caps, &own);
-  const double product = 1 + factor * (SHARED_LOAD * (1 / tm + 1 / tn) + FAR_LOAD * (1 / bm + 1 / bn));
+  const double product = 1 + factor * (SHARED_LOAD * (1 / tm + 1 / tn) + FAR_LOAD * (1 / bm + x_load / bn));
   const double splits = own.split ? VKF_CEIL_DIV(p->matmul.k, own.split) : 0,
                elements = (double)p->matmul.m * p->matmul.n;
-  const double combining = own.split ? COMBINE + (1 + splits) * PARTIAL_SUM * elements / cores : 0;
+  const double combining = own.split ? VKF_GEMM_DISPATCH + (1 + splits) * VKF_GEMM_PASSED * elements / cores : 0;
   const double work = turns * bm * bn * product,
                taken = VKF_MAX(work, least) + 0.1 * work; /* of two that wait the lesser */
   return taken * ((own.split ? own.split : p->matmul.k) + VKF_GEMM_START) + factor * combining;

@@ -25,9 +25,12 @@ double vkf_kern_gemm_cpu_effort(const vkf_variant *v, const vkf_problem *p, cons
 /* On GPUs: the workgroups of the core that has most to do; *own: the problem with the split that the kernel gets. */
 double vkf_kern_gemm_turns(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, vkf_problem *own);
 /* Of kernels with a tile in shared memory, in their products; factor: how much faster these are than a multiply-add;
- * least: what a core does for a k at least. */
+ * least: what a core does for a k at least; x_load: what a number of x takes beside one of w. */
 double vkf_kern_gemm_gpu_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, double factor,
-                                double least);
+                                double least, double x_load);
+/* What a dispatch more costs, in multiply-adds of a core, and each number that dispatches pass on, written or read. */
+#define VKF_GEMM_DISPATCH 5e5
+#define VKF_GEMM_PASSED 16.0
 /* What a workgroup takes beside its products, in k of them: its start, the first slice that nothing hides, the end. */
 #define VKF_GEMM_START 64.0
 

@@ -152,8 +152,9 @@ const char *vkf_kern_name(const vkf_variant *variant, char *buffer, size_t size)
 
 /* Invocations of a workgroup. */
 uint32_t vkf_kern_workgroup(const vkf_variant *variant);
-/* A matmul whose weight is in q8: its first dispatch leaves x, rounded, in the node's scratch memory. */
-bool vkf_kern_rounds_x(const vkf_problem *problem);
+/* A matmul whose weight is in q8, or whose kernel reads x in fewer bits: its first dispatch leaves x, rounded, in the
+ * node's scratch memory. */
+bool vkf_kern_rounds_x(const vkf_variant *variant, const vkf_problem *problem);
 /* Dispatches that it takes one after the other: its own, one before it that rounds x, or one behind it that combines
  * partial results. */
 #define VKF_MAX_STAGES 2

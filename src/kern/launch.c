@@ -61,12 +61,12 @@ uint32_t vkf_kern_split(const vkf_variant *v, const vkf_problem *p, const vkf_ca
   return v->family->split ? v->family->split(v, p, caps) : 0;
 }
 
-bool vkf_kern_rounds_x(const vkf_problem *p) {
-  return p->op == VKF_OP_MATMUL && vkf_format_get(p->packing.format)->q8;
+bool vkf_kern_rounds_x(const vkf_variant *v, const vkf_problem *p) {
+  return v->family->round_x || (p->op == VKF_OP_MATMUL && vkf_format_get(p->packing.format)->q8);
 }
 
 uint32_t vkf_kern_stages(const vkf_variant *v, const vkf_problem *p) {
-  return vkf_kern_rounds_x(p) || v->combine ? 2 : 1;
+  return vkf_kern_rounds_x(v, p) || v->combine ? 2 : 1;
 }
 
 static uint64_t blocks_of_x(const vkf_problem *p) {
@@ -74,20 +74,20 @@ static uint64_t blocks_of_x(const vkf_problem *p) {
 }
 
 uint64_t vkf_kern_scratch_bytes(const vkf_variant *v, const vkf_problem *p) {
-  if (vkf_kern_rounds_x(p))
-    return v->family->quantise ? blocks_of_x(p) * v->family->quantised_block_bytes
-                               : (uint64_t)p->matmul.m * p->matmul.k * 4;
+  if (vkf_kern_rounds_x(v, p))
+    return v->family->round_x ? blocks_of_x(p) * v->family->rounded_block_bytes
+                              : (uint64_t)p->matmul.m * p->matmul.k * 4;
   return v->family->scratch_bytes ? v->family->scratch_bytes(v, p) : 0;
 }
 
 uint64_t vkf_kern_loop_turns(const vkf_variant *v, uint32_t stage, const vkf_problem *p) {
-  if (vkf_kern_rounds_x(p)) return stage ? v->family->loop_turns(v, p) : 2 * vkf_turns_of(VKF_Q8_BLOCK, 0);
+  if (vkf_kern_rounds_x(v, p)) return stage ? v->family->loop_turns(v, p) : 2 * vkf_turns_of(VKF_Q8_BLOCK, 0);
   return stage ? v->family->combine_turns(p) : v->family->loop_turns(v, p);
 }
 
 void vkf_kern_grid(const vkf_variant *v, uint32_t stage, const vkf_problem *p, uint32_t grid[3]) {
   uint32_t g[3] = {p->rows.rows, 1, 1};
-  const bool rounds_x = vkf_kern_rounds_x(p);
+  const bool rounds_x = vkf_kern_rounds_x(v, p);
   if (rounds_x && !stage)
     g[0] = (uint32_t)VKF_MIN(VKF_CEIL_DIV(blocks_of_x(p), vkf_kern_workgroup(v)), UINT32_MAX);
   else if (v->family->grid)
@@ -100,7 +100,7 @@ double vkf_kern_workgroups(const vkf_variant *v, const vkf_problem *p, const vkf
   uint32_t grid[3];
   *own = *p;
   own->split = vkf_kern_split(v, p, caps);
-  vkf_kern_grid(v, vkf_kern_rounds_x(p), own, grid);
+  vkf_kern_grid(v, vkf_kern_rounds_x(v, p), own, grid);
   return (double)grid[0] * grid[1] * grid[2];
 }
 

@@ -12,8 +12,8 @@
 
 /* The families, family_<name>.c. */
 extern const vkf_family vkf_family_shared, vkf_family_split, vkf_family_vector, vkf_family_coopmat,
-    vkf_family_coopmat_split, vkf_family_matmul_lane, vkf_family_matmul_uniform, vkf_family_naive,
-    vkf_family_dot; /* matmul */
+    vkf_family_coopmat_split, vkf_family_coopmat_halves, vkf_family_matmul_lane, vkf_family_matmul_uniform,
+    vkf_family_naive, vkf_family_dot; /* matmul */
 extern const vkf_family vkf_family_workgroup_per_query, vkf_family_subgroup_per_query, vkf_family_tiles,
     vkf_family_tiles_any, vkf_family_split_keys, vkf_family_attention_uniform, vkf_family_uniform_few,
     vkf_family_uniform_keys, vkf_family_vec4, vkf_family_heads, vkf_family_lane_per_query, vkf_family_attention_coopmat,
@@ -56,6 +56,8 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_gate_unif
   .formats = (formats_) & ~(1u << VKF_FORMAT_F32), ROW(MATMUL, family_, module_)
 #define COOPMAT COOPMAT_OF(coopmat, "matmul_coopmat", ALL_FORMATS)
 #define COOPMAT_SPLIT COOPMAT_OF(coopmat_split, "matmul_coopmat_split", SPLIT_FORMATS), .combine = "matmul_combine"
+/* x becomes f16 in a dispatch before. With weights in q8 it would be the third. */
+#define COOPMAT_HALVES COOPMAT_OF(coopmat_halves, "matmul_coopmat_halves", SPLIT_FORMATS)
 /* A workgroup is one subgroup; a lane computes tm rows of tn columns. */
 #define LANE_OF(module_) \
   ROW(MATMUL, matmul_lane, module_), .vec = 4, .weights = VKF_LAYOUT_W_LANE, .formats = ALL_FORMATS
@@ -183,6 +185,13 @@ static const vkf_variant table[] = {
     {COOPMAT, .subgroup = 16, .matrix = {8, 16, 16}, .tile.gemm = {.bm = 16, .bn = 64, .bk = 32, .tm = 8, .tn = 16}},
     {COOPMAT, .subgroup = 8, .matrix = {8, 8, 8}, .tile.gemm = {.bm = 32, .bn = 32, .bk = 16, .tm = 16, .tn = 16}},
     {COOPMAT, .subgroup = 8, .matrix = {8, 8, 8}, .tile.gemm = {.bm = 16, .bn = 64, .bk = 32, .tm = 8, .tn = 32}},
+    /* Many rows: NVIDIA, AMD; lavapipe. */
+    {COOPMAT_HALVES, .subgroup = 32, .matrix = {16, 16, 16},
+     .tile.gemm = {.bm = 128, .bn = 128, .bk = 32, .tm = 64, .tn = 32}},
+    {COOPMAT_HALVES, .subgroup = 64, .matrix = {16, 16, 16},
+     .tile.gemm = {.bm = 128, .bn = 128, .bk = 32, .tm = 64, .tn = 64}},
+    {COOPMAT_HALVES, .subgroup = 8, .matrix = {8, 8, 8},
+     .tile.gemm = {.bm = 32, .bn = 32, .bk = 16, .tm = 16, .tn = 16}},
     /* The same devices, K split. */
     {COOPMAT_SPLIT, .subgroup = 32, .matrix = {16, 16, 16},
      .tile.gemm = {.bm = 64, .bn = 64, .bk = 32, .tm = 32, .tn = 32}},
@@ -390,12 +399,12 @@ const char *vkf_kern_name(const vkf_variant *v, char *buffer, size_t size) {
 
 const char *vkf_kern_module(const vkf_variant *v, uint32_t stage, const vkf_problem *p, const vkf_caps *caps,
                             char *buffer, size_t size) {
-  const bool rounds_x = vkf_kern_rounds_x(p), own = stage == rounds_x;
+  const bool rounds_x = vkf_kern_rounds_x(v, p), own = stage == rounds_x;
   const vkf_format format = vkf_format_get(p->packing.format)->q8 ? VKF_FORMAT_INT8 : p->packing.format;
   /* What dispatches leave to each other is float32; behind sums come the scales of rows, where the format has them. */
   const bool scales = stage > rounds_x && vkf_format_get(format)->block,
              stored = own ? format != VKF_FORMAT_F32 : scales;
-  const char *before = v->family->quantise ? v->family->quantise : "quantise";
+  const char *before = v->family->round_x ? v->family->round_x : "quantise";
   const char *module = own ? v->module : rounds_x ? before : v->combine, *forms[] = {"_written_out", ""};
   for (size_t i = caps->indexed_registers; i < VKF_COUNT(forms); i++) { /* the first one that the build has */
     snprintf(buffer, size, "%s%s%s%s%s%s", module, own && v->access == VKF_ACCESS_TEXEL ? "_texel" : "", forms[i],

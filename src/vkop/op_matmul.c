@@ -9,12 +9,13 @@ void vkf_vkop_describe_matmul(const vkf_node_view *view, vkf_dispatch *out) {
   const vkf_matmul_params *p = &view->node->params.matmul;
   const uint32_t *in = view->node->in;
   const struct vkf_push_matmul push = {p->rows, p->n, p->k, p->scale == 0 ? 1 : p->scale};
-  const bool rounds_x = vkf_kern_rounds_x(view->problem), reads_w = view->stage == rounds_x;
+  const bool rounds_x = vkf_kern_rounds_x(view->variant, view->problem), reads_w = view->stage == rounds_x;
   const bool leaves_partials = view->variant->combine && reads_w;
   vkf_vkop_dispatch_begin(view, out);
   if (view->stage < rounds_x) {
     vkf_vkop_dispatch_read(out, in[VKF_MATMUL_X]);
     vkf_vkop_dispatch_write(out, VKF_SCRATCH_SLOT);
+    if (view->variant->matrix.m) vkf_vkop_dispatch_write(out, VKF_FLAG_SLOT);
     vkf_vkop_dispatch_params(out, &push, sizeof push);
     return;
   }

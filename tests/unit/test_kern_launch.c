@@ -108,7 +108,7 @@ static void grid_covers(void **state) {
       const uint32_t m = sizes[i], columns = sizes[VKF_COUNT(sizes) - 1 - i];
       const vkf_problem p = problem(v->op, m, columns);
       uint32_t grid[3];
-      vkf_kern_grid(v, 0, &p, grid);
+      vkf_kern_grid(v, vkf_kern_rounds_x(v, &p), &p, grid);
       const bool attention = v->op == VKF_OP_ATTENTION || v->op == VKF_OP_ATTENTION_WEIGHTS;
       if (v->op == VKF_OP_MATMUL) {
         assert_true(grid[0] * v->tile.gemm.bm >= m && (grid[0] - 1) * v->tile.gemm.bm < m);

@@ -635,8 +635,12 @@ static void cooperative_matrices_where_they_pay(void **state) {
   assert_string_equal(pick(&p, &c)->family->name, "shared"); /* float32 weights */
   p.packing = vkf_kern_weight_packing(&c, NULL, 4096, 4096, VKF_FORMAT_F16, NULL);
   assert_int_equal(p.packing.layout, VKF_LAYOUT_W_ROWS);
-  assert_string_equal(pick(&p, &c)->family->name, "coopmat");
+  assert_string_equal(pick(&p, &c)->family->name, "coopmat-halves"); /* many tiles read each x */
   assert_int_equal(pick(&p, &c)->tile.gemm.bm, 128);
+  c.n_cores = 132; /* each has one tile, and waits for loads whatever they bring */
+  p.matmul.m = 512;
+  assert_string_equal(pick(&p, &c)->family->name, "coopmat");
+  c.n_cores = 0;
   p.matmul.m = 9;
   assert_string_equal(pick(&p, &c)->family->name, "coopmat-split");
   assert_int_equal(pick(&p, &c)->tile.gemm.bm, 16);
