@@ -49,8 +49,9 @@ const tool_option_group tool_crew_options =
     TOOL_GROUP("Workers", ((const tool_option[]){
                               {"workers", 0, TOOL_SIZE, offsetof(tool_args, workers), "N",
                                "batches that run at the same time on each device. Default: one\nfor each core on "
-                               "lavapipe and ref, at most 8; one on other\ndevices, and for models over 128 MB. The "
-                               "output is the same.\n--device all, or D,D..., takes several devices"},
+                               "lavapipe and ref, at most 8; one on other\ndevices, for models over 128 MB, and where "
+                               "all prompts of generate\nare one batch. The output is the same. --device all, or "
+                               "D,D...,\ntakes several devices"},
                               {"driver-threads", 0, TOOL_TEXT, offsetof(tool_args, driver_threads), "N",
                                "threads of lavapipe (LP_NUM_THREADS); 0: the worker's own\nthread computes, which is "
                                "the default for models up to 128 MB\nwith several workers or one text"},
@@ -58,7 +59,8 @@ const tool_option_group tool_crew_options =
 
 static size_t default_workers(const tool_crew *crew) {
   const size_t cores = vkf_core_count();
-  return is_small(crew->folder) && !crew->args->profile ? cores < MAX_CHOSEN ? cores : MAX_CHOSEN : 1;
+  if (!is_small(crew->folder) || crew->args->profile) return 1;
+  return cores < crew->limit ? cores : crew->limit;
 }
 
 /* On a device that is open. */
@@ -83,11 +85,11 @@ static int check_options(const tool_args *args) {
 }
 
 /* Into the environment, where drivers read it. */
-static int choose_threads(const tool_crew *crew, bool is_batched) {
+static int choose_threads(const tool_crew *crew, tool_crew_work work) {
   const char *threads = crew->args->driver_threads;
   const size_t workers = crew->args->workers ? crew->args->workers : default_workers(crew);
   /* Threads of the driver help where batches are large, cores are idle and nobody else uses them. */
-  const bool helps = is_batched && workers == 1 && vkf_core_count() > 1;
+  const bool helps = work != TOOL_ONE_AT_A_TIME && workers == 1 && vkf_core_count() > 1;
   if (!threads && !getenv(DRIVER_THREADS) && is_small(crew->folder) && !helps) threads = "0";
   return !threads || setenv(DRIVER_THREADS, threads, 1) == 0 ? TOOL_OK : tool_error(DRIVER_THREADS " cannot be set");
 }
@@ -146,10 +148,12 @@ static int open_devices(tool_crew *crew) {
   return TOOL_OK;
 }
 
-int tool_crew_open(tool_crew *crew, const tool_args *args, tool_session *first, const char *folder, bool is_batched) {
+int tool_crew_open(tool_crew *crew, const tool_args *args, tool_session *first, const char *folder,
+                   tool_crew_work work) {
   *crew = (tool_crew){.args = args, .folder = folder, .first = first, .most = 1};
+  crew->limit = work == TOOL_ONE_BATCH ? 1 : MAX_CHOSEN;
   if (check_options(args) != TOOL_OK) return TOOL_USAGE;
-  int exit_code = choose_threads(crew, is_batched);
+  int exit_code = choose_threads(crew, work);
   if (exit_code == TOOL_OK) exit_code = tool_session_open_context(first, args);
   if (exit_code == TOOL_OK) exit_code = list_devices(crew);
   if (exit_code == TOOL_OK && args->profile && crew->n_devices > 1)

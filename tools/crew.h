@@ -2,7 +2,8 @@
  *
  * On a CPU a dispatch of a small model is over before the driver's threads have woken up. So the driver computes on the
  * thread that submits, and where there are many batches, as many workers as there are cores take them: threads, each
- * with a session of its own. A software driver has one queue a device, so each of its workers has a context, a device
+ * with a session of its own. A batch that is all there is has one worker and the driver's threads: parts of it would
+ * read all weights as well. A software driver has one queue a device, so each of its workers has a context, a device
  * and a model as well, which reads the weights of the first; elsewhere the workers of the first device share its model.
  * A batch gives the same results whoever does it.
  */
@@ -21,16 +22,25 @@ typedef struct tool_crew {
   tool_session *first;   /* the command's own session, the first worker's, on the first of the devices */
   bool shares_model;     /* so do the other workers of this device */
   tool_crew_worker *others;
-  size_t most; /* workers, the first one included */
+  size_t limit; /* of workers a device, where --workers does not say how many */
+  size_t most;  /* workers, the first one included */
   char **devices;
   size_t n_devices;
 } tool_crew;
 
 extern const tool_option_group tool_crew_options;
 
-/* Opens `first` and chooses the driver's threads and the workers; close both either way. is_batched: batches may have
- * more than one text. TOOL_OK, or another exit code after a message. */
-int tool_crew_open(tool_crew *crew, const tool_args *args, tool_session *first, const char *folder, bool is_batched);
+/* What there is to do. */
+typedef enum tool_crew_work {
+  TOOL_ONE_AT_A_TIME,
+  TOOL_ONE_BATCH,   /* that is best left to one worker */
+  TOOL_MANY_BATCHES /* of several texts */
+} tool_crew_work;
+
+/* Opens `first` and chooses the driver's threads and the workers; close both either way. TOOL_OK, or another exit code
+ * after a message. */
+int tool_crew_open(tool_crew *crew, const tool_args *args, tool_session *first, const char *folder,
+                   tool_crew_work work);
 /* Calls job(user, session, i) for every i < n, at the same time on several threads, each i once; a worker whose job
  * fails gets no more, and the first worker does that job again. What the first worker fails in is the result, with the
  * message in its session; some jobs are not done then. */

@@ -78,8 +78,11 @@ static const tool_option options[] = {
     TOOL_SOURCE_LANG,
     TOOL_TARGET_LANG,
     {"batch-size", 'b', TOOL_SIZE, offsetof(tool_args, batch_size), "N",
-     "prompts that are generated together, at most; default 8.\nIt is 1, and the text is shown as it grows, if "
-     "standard output\nis no file and --json, --workers and beams are not asked for.\nThe texts are the same"},
+     "prompts that are generated together, at most; default 64, fewer\nwith beams. When one is done, the next takes "
+     "its "
+     "place. It is 1,\nand the text is shown as it grows, if standard output is no file\nand --json, --workers and "
+     "beams "
+     "are not asked for. The texts\nare the same"},
     {"top-logprobs", 0, TOOL_SIZE, offsetof(tool_args, top), "N",
      "with --json or --outputs: the N most likely tokens at each\nstep, by log-softmax of the logits before "
      "penalties,\n"

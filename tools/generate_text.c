@@ -10,7 +10,8 @@
 #include "generate.h"
 #include "window.h"
 
-enum { BATCH = 8, WINDOW = 128 }; /* prompts that are generated together, and that are on their way */
+/* Sequences that are generated together, prompts at most, and prompts on their way. */
+enum { TOGETHER = 128, BATCH = 64, WINDOW = 128 };
 
 static const char format[] = "vkformer-generate/1";
 
@@ -139,6 +140,12 @@ static size_t config_size(const writer *w, const char *config, const char *key) 
   return n > 1 ? (size_t)n : 1;
 }
 
+/* As the library's; copies: sequences of a prompt. */
+static size_t default_batch(size_t copies) {
+  const size_t n = TOGETHER / copies;
+  return n > BATCH ? BATCH : n > 1 ? n : 1;
+}
+
 static bool is_file(int descriptor) {
   struct stat found;
   return fstat(descriptor, &found) == 0 && S_ISREG(found.st_mode);
@@ -179,7 +186,7 @@ static int open_window(writer *w, size_t batch, bool is_shown) {
 /* Each worker gets its share where prompts are few. */
 static int run(writer *w, size_t batch, bool is_shown) {
   tool_window *window = &w->window;
-  tool_window_fill(window);
+  tool_window_fill(window, true);
   const size_t n = window->n_waiting, most = is_shown ? 1 : w->crew.most;
   const size_t jobs = window->ended && n < most ? n : most, share = jobs ? (n + jobs - 1) / jobs : 0;
   w->params.batch_size = window->ended && share && share < batch ? share : batch;
@@ -190,10 +197,11 @@ static int run(writer *w, size_t batch, bool is_shown) {
 int tool_generate_text(const tool_args *args, const char *config) {
   writer w = {.args = args, .params = {VKF_GENERATE_TEXT_PARAMS_INIT}};
   w.each = config_size(&w, config, "num_return_sequences");
+  const size_t beams = config_size(&w, config, "num_beams");
   /* A text is shown as it grows where somebody may watch and nobody asked for anything else. */
-  const bool is_shown = !is_file(STDOUT_FILENO) && !args->json && !args->batch_size && args->workers <= 1 &&
-                        w.each == 1 && config_size(&w, config, "num_beams") == 1;
-  size_t batch = args->batch_size ? args->batch_size : is_shown ? 1 : BATCH;
+  const bool is_shown =
+      !is_file(STDOUT_FILENO) && !args->json && !args->batch_size && args->workers <= 1 && w.each == 1 && beams == 1;
+  size_t batch = args->batch_size ? args->batch_size : is_shown ? 1 : default_batch(w.each > beams ? w.each : beams);
   if (batch > VKF_MOST_TOGETHER) batch = VKF_MOST_TOGETHER;
   w.params.config_json = config;
   w.params.stops = args->stops.at;
@@ -208,8 +216,11 @@ int tool_generate_text(const tool_args *args, const char *config) {
   int exit_code = check(&w);
   if (exit_code != TOOL_OK) return exit_code;
   exit_code = open_window(&w, batch, is_shown);
-  const bool is_one = args->prompts.n == 1 || batch == 1;
-  if (exit_code == TOOL_OK) exit_code = tool_crew_open(&w.crew, args, &w.session, args->operands[0], !is_one);
+  if (exit_code == TOOL_OK) tool_window_fill(&w.window, false);
+  const tool_crew_work kind = args->prompts.n == 1 || batch == 1              ? TOOL_ONE_AT_A_TIME
+                              : w.window.ended && w.window.n_waiting <= batch ? TOOL_ONE_BATCH
+                                                                              : TOOL_MANY_BATCHES;
+  if (exit_code == TOOL_OK) exit_code = tool_crew_open(&w.crew, args, &w.session, args->operands[0], kind);
   if (exit_code == TOOL_OK) exit_code = run(&w, batch, is_shown);
   tool_window_finish(&w.window);
   tool_crew_finish(&w.crew);

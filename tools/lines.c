@@ -238,7 +238,7 @@ static int read_lines(tool_lines *l) {
 
 int tool_lines_open(tool_lines *l, const char *folder) {
   const bool is_one = l->n_texts == 1 || l->batch == 1;
-  return tool_crew_open(&l->crew, l->args, l->session, folder, !is_one);
+  return tool_crew_open(&l->crew, l->args, l->session, folder, is_one ? TOOL_ONE_AT_A_TIME : TOOL_MANY_BATCHES);
 }
 
 int tool_lines_close(tool_lines *l, int exit_code) {

@@ -227,7 +227,7 @@ static int open_corpus(translation *t, bool *is_done) {
 
 static int run_lines(translation *t) {
   tool_window *w = &t->window;
-  tool_window_fill(w);
+  tool_window_fill(w, true);
   /* A worker more for so many lines that are there, unless more may come. */
   const size_t each = t->params.batch_size ? t->params.batch_size : LEAST_WORK,
                wanted = (w->n_waiting + each - 1) / each,
@@ -250,7 +250,8 @@ static int run_translate(const tool_args *args) {
     exit_code = open_corpus(&t, &is_done);
   }
   const bool is_one = args->n_operands == 1 || args->batch_size == 1;
-  if (exit_code == TOOL_OK && !is_done) exit_code = tool_crew_open(&t.crew, args, &t.session, t.folder, !is_one);
+  if (exit_code == TOOL_OK && !is_done)
+    exit_code = tool_crew_open(&t.crew, args, &t.session, t.folder, is_one ? TOOL_ONE_AT_A_TIME : TOOL_MANY_BATCHES);
   if (exit_code == TOOL_OK && !is_done && t.list_file[0]) {
     const vkf_status status =
         vkf_shortlist_open(t.session.model, t.list_file, t.n_first, t.n_best_targets, &t.shortlist);

@@ -219,13 +219,17 @@ bool tool_window_is_over(tool_window *w) {
   return is_over;
 }
 
-/* Whether more should be read now: before all that wait are taken, so that long and short ones can be told apart. */
-static bool wants_lines(const tool_window *w) {
-  return !w->ended && w->end - w->first < w->capacity && 2 * w->n_waiting < w->capacity;
+static bool has_room(const tool_window *w) {
+  return !w->ended && w->end - w->first < w->capacity;
 }
 
-void tool_window_fill(tool_window *w) {
-  read_lines(w, true);
+/* Whether more should be read now: before all that wait are taken, so that long and short ones can be told apart. */
+static bool wants_lines(const tool_window *w) {
+  return has_room(w) && 2 * w->n_waiting < w->capacity;
+}
+
+void tool_window_fill(tool_window *w, bool waits) {
+  if (has_room(w)) read_lines(w, waits && w->n_waiting == 0);
 }
 
 /* Out of those that wait. */

@@ -75,8 +75,8 @@ int tool_shard_parse(const tool_args *args, tool_shard *out);
 /* Memory; takes what a resumed run did before from the source. Source and sink are open, and lines that are done were
  * taken from the source. Finish it in every case. */
 int tool_window_init(tool_window *window);
-/* The first lines, before there are workers. */
-void tool_window_fill(tool_window *window);
+/* Takes in lines before there are workers. waits: for one, where there is none to work on. */
+void tool_window_fill(tool_window *window, bool waits);
 /* vkf_text_queue.next: the next line to work on, whose tag is its tool_entry. */
 int tool_window_next(tool_window *window, bool busy, vkf_queued_text *out);
 /* Whether the library skipped it; then e->skipped, fails and is_long say so. TOOL_OK, or out of memory. */

@@ -148,7 +148,7 @@ static tool_window *open_window(tool_window how, const char *const *lines, size_
   w->shard = (tool_shard){1, 1, 1};
   w->render = render_idle;
   assert_int_equal(tool_window_init(w), TOOL_OK);
-  tool_window_fill(w);
+  tool_window_fill(w, true);
   return w;
 }
 
@@ -229,6 +229,16 @@ static void test_a_window_of_one_line_takes_them_in_their_order(void **state) {
   close_window(w, "cccaeeeeeddddbb");
 }
 
+/* A full window takes no further line, however often it is filled. */
+static void test_a_full_window_loses_no_line(void **state) {
+  (void)state;
+  tool_window *w = open_window((tool_window){.capacity = 2}, lines, N);
+  tool_window_fill(w, false);
+  tool_window_fill(w, true);
+  for (tool_entry *e; (e = take_one(w));) finish(w, e);
+  close_window(w, "cccaeeeeeddddbb");
+}
+
 /* A worker that fails leaves its lines to the others. */
 static void test_lines_that_are_returned_are_taken_again(void **state) {
   (void)state;
@@ -262,6 +272,7 @@ int main(void) {
       cmocka_unit_test(test_lengths_are_mixed),
       cmocka_unit_test(test_results_go_out_in_the_order_of_the_lines),
       cmocka_unit_test(test_a_window_of_one_line_takes_them_in_their_order),
+      cmocka_unit_test(test_a_full_window_loses_no_line),
       cmocka_unit_test(test_lines_that_are_returned_are_taken_again),
       cmocka_unit_test(test_blank_lines_are_worked_on_where_that_is_asked_for),
   };
