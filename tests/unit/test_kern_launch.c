@@ -196,6 +196,55 @@ static void splits_have_two_stages(void **state) {
   assert_int_equal(vkf_kern_split(v, &p, &(vkf_caps){0}), 0);
 }
 
+/* A dispatch before rounds x: to 8 bits where the weight is in q8, and to f16 for some kernels of matrix cores. */
+static void x_is_rounded_before(void **state) {
+  (void)state;
+  static const struct {
+    const char *kernel;
+    vkf_format format;
+    const char *modules[2];
+    uint64_t bytes;
+    uint32_t grids[2][3]; /* of 130 rows by 70 columns, 64 deep: 260 blocks of x, and tiles */
+  } expected[] = {
+      {"matmul-shared-64x64x16-m4n4",
+       VKF_FORMAT_Q8,
+       {"quantise", "matmul_shared_int8"},
+       130 * 64 * 4,
+       {{2, 1, 1}, {3, 2, 1}}},
+      {"matmul-dot-64x64x32-m4n4",
+       VKF_FORMAT_Q8,
+       {"quantise_words", "matmul_dot_int8"},
+       260 * 36,
+       {{2, 1, 1}, {3, 2, 1}}},
+      {"matmul-coopmat-halves-128x128x32-m64n32-16x16x16-w32",
+       VKF_FORMAT_F16,
+       {"round_halves", "matmul_coopmat_halves_f16"},
+       130 * 64 * 2,
+       {{2, 1, 1}, {2, 1, 1}}},
+      {"matmul-coopmat-halves-128x128x32-m64n32-16x16x16-w32",
+       VKF_FORMAT_INT8,
+       {"round_halves", "matmul_coopmat_halves_int8"},
+       130 * 64 * 2,
+       {{2, 1, 1}, {2, 1, 1}}},
+  };
+  const vkf_caps caps = {.indexed_registers = true};
+  for (size_t i = 0; i < VKF_COUNT(expected); i++) {
+    const vkf_variant *v = vkf_kern_find(expected[i].kernel);
+    vkf_problem p = problem(VKF_OP_MATMUL, 130, 70);
+    p.packing.format = expected[i].format;
+    assert_true(vkf_kern_rounds_x(v, &p));
+    assert_int_equal(vkf_kern_stages(v, &p), 2);
+    assert_int_equal(vkf_kern_scratch_bytes(v, &p), expected[i].bytes);
+    for (uint32_t stage = 0; stage < 2; stage++) {
+      char name[64];
+      uint32_t grid[3];
+      assert_string_equal(vkf_kern_module(v, stage, &p, &caps, name, sizeof name), expected[i].modules[stage]);
+      vkf_kern_grid(v, stage, &p, grid);
+      assert_memory_equal(grid, expected[i].grids[stage], sizeof grid);
+    }
+  }
+}
+
 /* In the reproducible mode functions are made of + - * / and root (docs/numerics.md), so their errors are known. */
 static void rounding_of_the_reproducible_mode(void **state) {
   (void)state;
@@ -277,6 +326,7 @@ int main(void) {
       cmocka_unit_test(rounding_of_the_reproducible_mode),
       cmocka_unit_test(pieces_of_k),
       cmocka_unit_test(splits_have_two_stages),
+      cmocka_unit_test(x_is_rounded_before),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
 }
