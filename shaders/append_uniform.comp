@@ -1,19 +1,26 @@
-// As append.comp with TURNED, the same bits, a row a subgroup, for drivers that load what all lanes ask for once
-// (lib/pick.glsl). A lane has two columns side by side of the first half of a head and the two that they are turned
-// with, for which a row's angles are loaded once; results leave in pairs. Heads are turned whole, half against half,
-// and halves and value widths are multiples of 2 SUBGROUP_SIZE. Operands: x, k, v, positions, table, q, spans; x and
-// table by address.
+// As append.comp, the same bits, a row a subgroup, for drivers that load what all lanes ask for once (lib/pick.glsl). A
+// lane has two columns side by side, which leave as a pair. With TURNED it has two of the first half of a head and the
+// two that they are turned with, for which a row's angles are loaded once: heads are turned whole, half against half.
+// Halves, or heads that are not turned, and value widths are multiples of 2 SUBGROUP_SIZE. Operands: x, k, v, spans;
+// with TURNED x, k, v, positions, table, q, spans; x and table by address.
 //
-// module append_uniform_w8: SUBGROUP_SIZE=8
-// module append_uniform_w16: SUBGROUP_SIZE=16
+// module append_moved_w8: SUBGROUP_SIZE=8
+// module append_moved_w16: SUBGROUP_SIZE=16
+// module append_uniform_w8: TURNED SUBGROUP_SIZE=8
+// module append_uniform_w16: TURNED SUBGROUP_SIZE=16
 #version 450
 #extension GL_GOOGLE_include_directive : require
 #extension GL_EXT_buffer_reference : require
 #extension GL_EXT_shader_explicit_arithmetic_types_int64 : require
 #extension GL_KHR_shader_subgroup_basic : require
 #define PARAMS vkf_push_append
+#ifdef TURNED
 #define OUT 5
 #define SPANS 6
+#else
+#define OUT 1
+#define SPANS 3
+#endif
 #define STORES_PAIRS
 #include "lib/kernel.glsl"
 #include "lib/store.glsl"
@@ -23,13 +30,9 @@
 
 layout(BINDING(1)) buffer K { uint64_t k_cache[]; };
 layout(BINDING(2)) buffer V { uint64_t v_cache[]; };
-layout(BINDING(3)) readonly buffer Positions { uint positions[]; };
 FROM_ADDRESS(4) Vectors { vec4 at[SUBGROUP_SIZE / 2]; };
-FROM_ADDRESS(4) Quads { vec4 at[SUBGROUP_SIZE]; };
 
-#define STEP (2 * SUBGROUP_SIZE) // columns of a half
-#define MAX_STEPS (VKF_MAX_HEAD_WIDTH / STEP / 2)
-const uint HALF = KEY_WIDTH / 2, STEPS = HALF / STEP;
+#define STEP (2 * SUBGROUP_SIZE) // columns
 #define LANE gl_SubgroupInvocationID
 
 vec2 pair_at(uint64_t from) {
@@ -38,6 +41,11 @@ vec2 pair_at(uint64_t from) {
   return pair;
 }
 
+#ifdef TURNED
+layout(BINDING(3)) readonly buffer Positions { uint positions[]; };
+FROM_ADDRESS(4) Quads { vec4 at[SUBGROUP_SIZE]; };
+#define MAX_STEPS (VKF_MAX_HEAD_WIDTH / STEP / 2)
+const uint HALF = KEY_WIDTH / 2, STEPS = HALF / STEP;
 // Cosines and sines of this lane's pairs.
 vec4 angles[MAX_STEPS];
 
@@ -47,11 +55,13 @@ void turn(uint64_t head, uint i, out vec2 first, out vec2 second) {
   first = vec2(mad(a.x, cosine.x, -mul(b.x, sine.x)), mad(a.y, cosine.y, -mul(b.y, sine.y)));
   second = vec2(mad(b.x, cosine.x, mul(a.x, sine.x)), mad(b.y, cosine.y, mul(a.y, sine.y)));
 }
+#endif
 
 void main() {
   Place to;
   if (!find_place(to)) return;
   const uint64_t x = packUint2x32(at[0]) + to.row * p.x_stride * 4;
+#ifdef TURNED
   const uint64_t table = packUint2x32(at[4]) + min(positions[at[3].x + to.row], p.n_positions - 1) * KEY_WIDTH * 4;
   [[unroll]] for (uint i = 0; i < STEPS; i++) PICK4(angles[i], Quads(table + 2 * i * STEP * 4).at[f])
   // Loops that test at their end: see norm_uniform.comp.
@@ -66,16 +76,22 @@ void main() {
       }
     } while ((column += KEY_WIDTH) < p.q_width);
   }
+#endif
   uint head = 0;
   do {
     const uint k_to = (at[1].x + ((to.slot * HEADS + head) * p.k_capacity + to.key) * KEY_WIDTH) / 2 + LANE;
     const uint v_to = (at[2].x + ((to.slot * HEADS + head) * p.v_capacity + to.key) * VALUE_WIDTH) / 2 + LANE;
+#ifdef TURNED
     [[unroll]] for (uint i = 0; i < STEPS; i++) {
       vec2 first, second;
       turn(x + (p.k_column + head * KEY_WIDTH) * 4, i, first, second);
       k_cache[k_to + i * STEP / 2] = word_of_pair(first);
       k_cache[k_to + (HALF + i * STEP) / 2] = word_of_pair(second);
     }
+#else
+    [[unroll]] for (uint c = 0; c < KEY_WIDTH; c += STEP)
+      k_cache[k_to + c / 2] = word_of_pair(pair_at(x + (p.k_column + head * KEY_WIDTH + c) * 4));
+#endif
     [[unroll]] for (uint c = 0; c < VALUE_WIDTH; c += STEP)
       v_cache[v_to + c / 2] = word_of_pair(pair_at(x + (p.v_column + head * VALUE_WIDTH + c) * 4));
   } while (++head < HEADS);

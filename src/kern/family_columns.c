@@ -115,6 +115,29 @@ static const char *fit_pairs(const vkf_variant *v, const vkf_problem *p, const v
   return NULL;
 }
 
+/* Two columns a lane of a key, and of a value. */
+static const char *fit_append_moved(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
+                                    size_t size) {
+  const uint32_t step = 2 * v->subgroup;
+  if (fit_moved(v, p, caps, why, size)) return why;
+  if (p->append.key_width % step || p->append.value_width % step)
+    VKF_KERN_REFUSE("widths of keys and values are multiples of %u, here they are %u and %u", step, p->append.key_width,
+                    p->append.value_width);
+  return NULL;
+}
+
+/* Turns that do a head each. */
+static uint64_t append_moved_turns(const vkf_variant *v, const vkf_problem *p) {
+  return vkf_turns_by(p->append.width, 2 * v->subgroup) + 2;
+}
+
+#define UNIFORM_LOADS(name_)                                  \
+  .name = name_, .device = VKF_FOR_UNIFORM_LOADS, .place = 0, \
+  .reason = "this lavapipe loads vectors from addresses that all lanes share"
+
+const vkf_family vkf_family_append_moved = {UNIFORM_LOADS("moved"), .fit = fit_append_moved,
+                                            .loop_turns = append_moved_turns};
+
 /* Two columns a lane of each half of a head, and of a value. */
 static const char *fit_append_uniform(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps, char *why,
                                       size_t size) {
@@ -135,13 +158,8 @@ static uint64_t append_uniform_turns(const vkf_variant *v, const vkf_problem *p)
   return vkf_turns_by(p->append.width, 2 * p->append.half_width) + 2;
 }
 
-const vkf_family vkf_family_append_uniform = {
-    .name = "uniform",
-    .device = VKF_FOR_UNIFORM_LOADS,
-    .place = 0,
-    .reason = "this lavapipe loads vectors from addresses that all lanes share",
-    .fit = fit_append_uniform,
-    .loop_turns = append_uniform_turns};
+const vkf_family vkf_family_append_uniform = {UNIFORM_LOADS("uniform"), .fit = fit_append_uniform,
+                                              .loop_turns = append_uniform_turns};
 
 const vkf_family vkf_family_pairs = {.name = "pairs",
                                      .device = VKF_FOR_UNIFORM_LOADS,

@@ -68,7 +68,7 @@ typedef struct vkf_problem {
       uint32_t multiple_of; /* widths and first columns are multiples of it: 1 or 2 */
       bool turns;           /* keys and queries by their positions */
       uint32_t half_width;  /* of heads that are turned whole, half against half; 0: no such heads */
-      uint32_t value_width;
+      uint32_t key_width, value_width;
     } append;
   };
   uint32_t split; /* k (matmul) or keys (attention) of one partial result, vkf_kern_split() at capacity; 0: all */

@@ -23,7 +23,7 @@ extern const vkf_family vkf_family_norm_wide, vkf_family_norm_subgroup, vkf_fami
 extern const vkf_family vkf_family_log_softmax_lanes, vkf_family_log_softmax_split, vkf_family_log_softmax_row;
 extern const vkf_family vkf_family_top_k_lanes, vkf_family_top_k_split, vkf_family_top_k_row;
 extern const vkf_family vkf_family_append, vkf_family_append_columns, vkf_family_append_turned,
-    vkf_family_append_turned_columns, vkf_family_pairs, vkf_family_append_uniform;
+    vkf_family_append_turned_columns, vkf_family_pairs, vkf_family_append_uniform, vkf_family_append_moved;
 extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_gate_uniform, vkf_family_logit_edit,
     vkf_family_logit_edit_columns;
 
@@ -123,8 +123,8 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_gate_unif
 /* A row a subgroup, a lane columns side by side. */
 #define GATE_UNIFORM(module_) \
   ROW(GATE, gate_uniform, module_), .needs = VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS
-#define APPEND_UNIFORM(module_) \
-  ROW(APPEND, append_uniform, module_), .needs = VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS
+#define APPEND_UNIFORM(family_, module_) \
+  ROW(APPEND, family_, module_), .needs = VKF_NEED_UNIFORM | VKF_NEED_INT64, .access = VKF_ACCESS_ADDRESS
 #define NORM_LANES(module_) ROW(NORM, norm_lanes, module_), .needs = VKF_NEED_SHUFFLE
 #define LOG_SOFTMAX_LANES(module_) ROW(LOG_SOFTMAX, log_softmax_lanes, module_), .needs = VKF_NEED_SHUFFLE
 #define TOP_K_LANES(module_) \
@@ -340,9 +340,11 @@ static const vkf_variant table[] = {
     {NORM_LANES("norm_lanes"), .subgroup = 16},
     {NORM_LANES("norm_lanes_w4"), .subgroup = 4},
     {ROW(NORM, norm_row, "norm"), BY_WORKGROUP},
+    {APPEND_UNIFORM(append_moved, "append_moved_w8"), .subgroup = 8},
+    {APPEND_UNIFORM(append_moved, "append_moved_w16"), .subgroup = 16},
     {ROW(APPEND, pairs, "append_pairs"), .vec = 2, .workgroup = 16, .needs = VKF_NEED_INT64},
-    {APPEND_UNIFORM("append_uniform_w8"), .subgroup = 8},
-    {APPEND_UNIFORM("append_uniform_w16"), .subgroup = 16},
+    {APPEND_UNIFORM(append_uniform, "append_uniform_w8"), .subgroup = 8},
+    {APPEND_UNIFORM(append_uniform, "append_uniform_w16"), .subgroup = 16},
     {ROW(APPEND, append_columns, "append"), COLUMNS, .formats = CACHE_FORMATS},
     {ROW(APPEND, append_turned_columns, "append_turned"), COLUMNS, .formats = CACHE_FORMATS},
     {ROW(APPEND, append, "append"), .workgroup = 64, .formats = CACHE_FORMATS},

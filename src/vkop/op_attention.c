@@ -94,6 +94,7 @@ void vkf_vkop_problem_append(const vkf_plan *plan, const vkf_node *node, const v
                  .multiple_of = numbers % 2 ? 1 : 2,
                  .turns = p->rotary != 0,
                  .half_width = has_halves ? p->key_width / 2 : 0,
+                 .key_width = p->key_width,
                  .value_width = p->value_width}};
 }
 
