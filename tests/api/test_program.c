@@ -286,10 +286,10 @@ static void test_translate(void **state) {
       {"$V translate --num-beams 1 -v 'The animal did not cross the street because it was too tired.' 2>&1 | "
        "grep -c 'decoder.0: .* recorded 1, submitted [0-9][0-9]'",
        0, "1\n", ""},
-      /* of one row no grid changes; of beams some do */
+      /* of one row no grid changes; of beams some do, on Mesa 26 with its tiles of few rows all */
       {"$V translate --num-beams 1 -v 'I am here.' 2>&1 | grep -c 'decode .*(0 indirect)'", 0, "5\n", ""},
-      {"$V translate --num-beams 4 -v 'I am here.' 2>&1 | grep -c 'decoder.0: 12 dispatches (6 indirect)'", 0, "1\n",
-       ""},
+      {"$V translate --num-beams 4 -v 'I am here.' 2>&1 | grep -c 'decoder.0: 12 dispatches (\\(6\\|12\\) indirect)'",
+       0, "1\n", ""},
       {"$V translate --num-beams 1 --json --bad-words-ids '[328,2771],[1963]' 'The animal did not cross the street "
        "because it was too tired.'",
        0, "\"ids\":[489,4518,318,1156,480,328,7687,422,462,4626,283,1834,863,16,1]", ""},

@@ -393,5 +393,6 @@ static void a_second_turn_runs_its_own_ids(void **state) {
 }
 
 DRIVER_MAIN(DRIVER_TEST(fed_in_any_way), DRIVER_TEST(side_by_side), DRIVER_TEST(truncated_and_copied),
-            DRIVER_TEST(saved_and_restored), DRIVER_TEST(saved_in_a_file), DRIVER_TEST(what_does_not_belong), DRIVER_TEST(bad_arguments),
-            DRIVER_TEST(a_step_allocates_nothing), DRIVER_TEST_PLAIN(a_second_turn_runs_its_own_ids))
+            DRIVER_TEST(saved_and_restored), DRIVER_TEST(saved_in_a_file), DRIVER_TEST(what_does_not_belong),
+            DRIVER_TEST(bad_arguments), DRIVER_TEST(a_step_allocates_nothing),
+            DRIVER_TEST_PLAIN(a_second_turn_runs_its_own_ids))
