@@ -195,10 +195,10 @@ int tool_check_output(const char *option, const char *path) {
   return exit_code;
 }
 
-int tool_refuse_same_file(const char *command, const char *input, const char *output) {
+int tool_refuse_same_file(const char *command, const char *option, const char *input, const char *output) {
   struct stat from, to;
   if (!output || stat(output, &to) != 0 || !S_ISREG(to.st_mode)) return TOOL_OK;
   if ((input ? stat(input, &from) : fstat(STDIN_FILENO, &from)) != 0) return TOOL_OK;
   if (from.st_dev != to.st_dev || from.st_ino != to.st_ino) return TOOL_OK;
-  return tool_usage_error(command, "--output: expected another file than the input, found '%s' for both", output);
+  return tool_usage_error(command, "--%s: expected another file than the input, found '%s' for both", option, output);
 }

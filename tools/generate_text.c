@@ -190,8 +190,7 @@ static int run(writer *w, size_t batch, bool is_shown) {
   const size_t n = window->n_waiting, most = is_shown ? 1 : w->crew.most;
   const size_t jobs = window->ended && n < most ? n : most, share = jobs ? (n + jobs - 1) / jobs : 0;
   w->params.batch_size = window->ended && share && share < batch ? share : batch;
-  const vkf_status status = tool_crew_run(&w->crew, jobs, work, w);
-  return tool_window_end(window, status == VKF_OK ? TOOL_OK : tool_session_fail(&w->session, status, NULL));
+  return tool_window_run(window, &w->crew, jobs, work, w);
 }
 
 int tool_generate_text(const tool_args *args, const char *config) {

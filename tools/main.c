@@ -4,9 +4,11 @@
  */
 #define _POSIX_C_SOURCE 200809L
 
+#include <fcntl.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "commands.h"
 #include "manual.h"
@@ -81,6 +83,8 @@ static int run(const tool_command *command, int argc, char **argv) {
       tool_command_help(command, stdout);
     } else {
       exit_code = tool_session_check_limits(&args);
+      if (exit_code == TOOL_OK && args.inputs)
+        exit_code = tool_refuse_same_file(command->name, "outputs", args.inputs, args.outputs);
       if (exit_code == TOOL_OK) exit_code = command->run(&args);
     }
   }
@@ -89,7 +93,14 @@ static int run(const tool_command *command, int argc, char **argv) {
   return exit_code != TOOL_OK ? exit_code : flushed;
 }
 
+/* A standard stream that was closed fails when it is used, and no file gets its number. */
+static void keep_standard_streams(void) {
+  for (int fd = STDIN_FILENO; fd <= STDERR_FILENO; fd++)
+    if (fcntl(fd, F_GETFD) < 0) (void)open("/dev/null", fd == STDIN_FILENO ? O_WRONLY : O_RDONLY);
+}
+
 int main(int argc, char **argv) {
+  keep_standard_streams();
   /* A file that grows beyond the limit of the shell is then an error like a full disk, and its part is removed. */
   signal(SIGXFSZ, SIG_IGN);
   if (argc < 2) {

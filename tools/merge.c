@@ -162,7 +162,7 @@ static int run_merge(const tool_args *args) {
   int exit_code = files ? TOOL_OK : tool_error("out of memory");
   for (size_t i = 0; i < n && exit_code == TOOL_OK; i++) {
     files[i].path = args->operands[i];
-    exit_code = tool_refuse_same_file("merge", files[i].path, args->output);
+    exit_code = tool_refuse_same_file("merge", "output", files[i].path, args->output);
     if (exit_code == TOOL_OK) exit_code = read_journal(&files[i]);
   }
   if (exit_code == TOOL_OK) qsort(files, n, sizeof *files, by_part);

@@ -183,7 +183,7 @@ int tool_check_input(const char *option, const char *path);
 int tool_check_output(const char *option, const char *path);
 /* TOOL_USAGE after a message if `output`, which is written while `input` (NULL: standard input) is read, is the same
  * file (files.c). output NULL: there is none. */
-int tool_refuse_same_file(const char *command, const char *input, const char *output);
+int tool_refuse_same_file(const char *command, const char *option, const char *input, const char *output);
 /* Keeps standard output for the file "-"; whatever else is printed goes to standard error from now on. False: errno. */
 bool tool_take_output(void);
 void tool_command_help(const tool_command *command, FILE *file);

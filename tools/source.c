@@ -73,9 +73,9 @@ static int open_packed(tool_source *s) {
 
 int tool_source_open(tool_source *s, const char *path, const char *const *texts, size_t n_texts) {
   *s = (tool_source){.fd = -1, .hash = TOOL_HASH_BEGIN, .texts = texts, .n_texts = n_texts};
-  if (texts) return TOOL_OK;
   const bool is_file = path && strcmp(path, "-") != 0;
-  s->name = is_file ? path : "standard input";
+  s->name = texts ? "the texts" : is_file ? path : "standard input";
+  if (texts) return TOOL_OK;
   s->fd = is_file ? open(path, O_RDONLY | O_CLOEXEC) : STDIN_FILENO;
   if (s->fd < 0 || fstat(s->fd, &s->facts) != 0) return cannot(s, strerror(errno));
   if (S_ISDIR(s->facts.st_mode)) return cannot(s, strerror(EISDIR));

@@ -109,6 +109,8 @@ static int check(translation *t) {
     return tool_usage_error("translate", "--attention: expected a name that ends in .html, found '%s'",
                             args->attention);
   if (args->alignment && tool_alignment_parse(args->alignment, &t->lines.threshold) != TOOL_OK) return TOOL_USAGE;
+  if (args->jsonl && strcmp(args->jsonl, "translation") == 0)
+    return tool_usage_error("translate", "--jsonl: expected another key than translation, which gets the translation");
   if (tool_shard_parse(args, &t->window.shard) != TOOL_OK) return TOOL_USAGE;
   return parse_shortlist(t);
 }
@@ -214,7 +216,7 @@ static int open_corpus(translation *t, bool *is_done) {
   const size_t together = args->batch_size < VKF_MOST_TOGETHER ? args->batch_size : VKF_MOST_TOGETHER;
   w->capacity = 16 * together > WINDOW ? 16 * together : WINDOW;
   unsigned long long work = 0;
-  int exit_code = args->n_operands ? TOOL_OK : tool_refuse_same_file("translate", args->inputs, args->output);
+  int exit_code = args->n_operands ? TOOL_OK : tool_refuse_same_file("translate", "output", args->inputs, args->output);
   if (exit_code != TOOL_OK) return exit_code;
   exit_code = tool_source_open(&w->source, args->inputs, args->n_operands ? (const char *const *)args->operands : NULL,
                                args->n_operands);
@@ -232,8 +234,7 @@ static int run_lines(translation *t) {
   const size_t each = t->params.batch_size ? t->params.batch_size : LEAST_WORK,
                wanted = (w->n_waiting + each - 1) / each,
                jobs = w->ended && wanted < t->crew.most ? wanted : t->crew.most;
-  const vkf_status status = tool_crew_run(&t->crew, jobs, work, t);
-  return tool_window_end(w, status == VKF_OK ? TOOL_OK : tool_session_fail(&t->session, status, NULL));
+  return tool_window_run(w, &t->crew, jobs, work, t);
 }
 
 static int run_translate(const tool_args *args) {
@@ -247,6 +248,11 @@ static int run_translate(const tool_args *args) {
   t.params.config_json = config;
   if (exit_code == TOOL_OK) {
     tool_translation_read_config(&t.lines, config, t.folder);
+    if (args->column && t.lines.n_best > 1)
+      exit_code = tool_usage_error("translate", "--column: expected one translation of a line, found %zu (--n-best)",
+                                   t.lines.n_best);
+  }
+  if (exit_code == TOOL_OK) {
     exit_code = open_corpus(&t, &is_done);
   }
   const bool is_one = args->n_operands == 1 || args->batch_size == 1;

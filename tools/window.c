@@ -312,17 +312,34 @@ void tool_window_return(tool_window *w) {
   pthread_mutex_unlock(&w->lock);
 }
 
-int tool_window_end(tool_window *w, int exit_code) {
+/* All that came was done. */
+static bool is_done(const tool_window *w) {
+  return w->exit_code == TOOL_OK && w->source.ended && w->first == w->end;
+}
+
+static int end_window(tool_window *w, int exit_code) {
   const tool_counts *c = &w->counts;
   tool_progress_end(w->session);
   write_block(w);
-  const bool is_done = exit_code == TOOL_OK && w->exit_code == TOOL_OK && w->source.ended && w->first == w->end;
   exit_code = tool_both_exit_codes(exit_code, w->exit_code);
-  if (is_done) exit_code = tool_source_check(&w->source);
-  if (is_done && exit_code == TOOL_OK)
-    exit_code = tool_sink_end(&w->sink, w->source.n_lines, w->source.hash, w->args->shard != NULL);
+  if (exit_code == TOOL_OK && is_done(w)) {
+    exit_code = tool_source_check(&w->source);
+    if (exit_code == TOOL_OK)
+      exit_code = tool_sink_end(&w->sink, w->source.n_lines, w->source.hash, w->args->shard != NULL);
+  }
   if (w->sink.path && w->sink.journal >= 0)
     fprintf(stderr, "vkformer: %zu lines, %zu of them empty, %zu too long and %s, %zu skipped\n", w->n_done, c->empty,
             c->cut, w->args->long_ && strcmp(w->args->long_, "split") == 0 ? "split" : "truncated", w->skips.n);
   return tool_both_exit_codes(exit_code, tool_skips_report(&w->skips, w->session, w->noun, w->n_done));
+}
+
+int tool_window_run(tool_window *w, tool_crew *crew, size_t n_workers,
+                    vkf_status (*job)(void *user, vkf_session *session, size_t i), void *user) {
+  w->start = tool_seconds(); /* the model is open */
+  const vkf_status status = tool_crew_run(crew, n_workers, job, user);
+  if (status == VKF_OK || !is_done(w))
+    return end_window(w, status == VKF_OK ? TOOL_OK : tool_session_fail(w->session, status, NULL));
+  tool_progress_end(w->session);
+  fprintf(stderr, "vkformer: worker 1 ended, and the others did its work: %s\n", tool_session_message(w->session));
+  return end_window(w, TOOL_OK);
 }

@@ -75,7 +75,7 @@ int tool_shard_parse(const tool_args *args, tool_shard *out);
 /* Memory; takes what a resumed run did before from the source. Source and sink are open, and lines that are done were
  * taken from the source. Finish it in every case. */
 int tool_window_init(tool_window *window);
-/* Takes in lines before there are workers. waits: for one, where there is none to work on. */
+/* Takes in lines, before there are workers. waits: for one, where there is none to work on. */
 void tool_window_fill(tool_window *window, bool waits);
 /* vkf_text_queue.next: the next line to work on, whose tag is its tool_entry. */
 int tool_window_next(tool_window *window, bool busy, vkf_queued_text *out);
@@ -87,8 +87,10 @@ void tool_window_done(tool_window *window, tool_entry *entry, size_t n_tokens, b
 void tool_window_return(tool_window *window);
 /* Whether the run has ended early. */
 bool tool_window_is_over(tool_window *window);
-/* Writes what is left, says what was skipped. exit_code: of the work. */
-int tool_window_end(tool_window *window, int exit_code);
+/* Does job(user, session, i) on so many workers, each of which takes lines until none is left; then writes what is left
+ * and says what was skipped. A worker that fails leaves its lines to the others. */
+int tool_window_run(tool_window *window, tool_crew *crew, size_t n_workers,
+                    vkf_status (*job)(void *user, vkf_session *session, size_t i), void *user);
 void tool_window_finish(tool_window *window);
 
 #endif

@@ -6,6 +6,8 @@
 /* Rows (requests times beams) of a step: enough to fill a small GPU, small enough for caches of CPU drivers. Above so
  * many requests nothing was gained on those. */
 enum { STEP_ROWS = 128, MOST_SEATS = 64 };
+/* Nothing is gained by more on the scalar path, which takes memory for all of them. */
+enum { MOST_SEATS_OF_REF = 8 };
 
 typedef struct queue {
   const vkf_schedule *s;
@@ -210,7 +212,8 @@ static vkf_status take(queue *q) {
 static uint32_t count_seats(const vkf_schedule *s) {
   const uint32_t fits = VKF_MIN(VKF_MAX(STEP_ROWS / vkf_decode_batch_slots(s->config, 1), 1), MOST_SEATS);
   const size_t most = VKF_MIN(s->batch_size ? s->batch_size : fits, VKF_MOST_TOGETHER);
-  return (uint32_t)(s->n_requests ? VKF_MIN(most, s->n_requests) : most);
+  const size_t come = s->n_requests ? s->n_requests : s->session->gpu ? most : MOST_SEATS_OF_REF;
+  return (uint32_t)VKF_MIN(most, come);
 }
 
 vkf_status vkf_task_schedule_run(const vkf_schedule *s) {

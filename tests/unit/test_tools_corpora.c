@@ -166,6 +166,16 @@ static void test_ends(void **state) {
        "--output: expected another file than the input, found '"},
       {"eval \"$X -o $T/same\" < $T/same; c=$?; cmp $T/in $T/same; exit $c", 2, "",
        "expected another file than the input"},
+      {"eval \"$X --column 2 --num-beams 2 --n-best 2 -i $T/in\"", 2, "",
+       "--column: expected one translation of a line, found 2"},
+      {"eval \"$X --jsonl translation -i $T/in\"", 2, "", "--jsonl: expected another key than translation"},
+      {"cd $T; echo '{\"x\": [[1, 2]]}' > x.json; $V op softmax -i x.json -o x.json; c=$?; cat x.json; exit $c", 2,
+       "{\"x\": [[1, 2]]}\n", "--outputs: expected another file than the input, found 'x.json' for both"},
+      /* the scalar path gains nothing from more places */
+      {"echo w5 | $V translate -m $T/marian --num-beams 1 --max-new-tokens 2 -b 512 -v 2>&1 | grep -c 'of 8 rows'", 0,
+       "1\n", NULL},
+      /* a file never gets the number of a stream that was closed */
+      {"cd $T; head -2 in > two; (exec >&- 2>&-; eval \"$X -i two -o closed\") && wc -l < closed", 0, "2\n", NULL},
       {"{ head -100 $T/in; printf '\\377\\n'; } | eval \"$X --invalid fail -o $T/p\"; c=$?; head -100 $T/whole | cmp - "
        "$T/p; "
        "exit $c",

@@ -116,6 +116,27 @@ void tool_progress_end(tool_session *session) {
   (void)session;
 }
 
+const char *tool_session_message(const tool_session *session) {
+  (void)session;
+  return "out of memory";
+}
+
+int tool_session_fail(tool_session *session, vkf_status status, const char *where) {
+  (void)session;
+  (void)status;
+  (void)where;
+  return TOOL_FAILED;
+}
+
+/* One worker, which fails in the end. */
+vkf_status tool_crew_run(tool_crew *crew, size_t n, vkf_status (*job)(void *user, vkf_session *session, size_t i),
+                         void *user) {
+  (void)crew;
+  (void)n;
+  job(user, NULL, 0);
+  return VKF_ERROR_MEMORY;
+}
+
 int tool_error(const char *format, ...) {
   fail_msg("%s", format);
   return TOOL_FAILED;
@@ -171,7 +192,7 @@ static void finish(tool_window *w, tool_entry *e) {
 }
 
 static void close_window(tool_window *w, const char *expected) {
-  assert_int_equal(tool_window_end(w, TOOL_OK), TOOL_OK);
+  assert_int_equal(end_window(w, TOOL_OK), TOOL_OK);
   assert_string_equal(out, expected);
   tool_window_finish(w);
   free(w);
@@ -256,6 +277,27 @@ static void test_lines_that_are_returned_are_taken_again(void **state) {
   close_window(w, "cccaeeeeeddddbb");
 }
 
+static size_t n_to_do; /* lines */
+
+static vkf_status do_some(void *user, vkf_session *session, size_t i) {
+  (void)session;
+  (void)i;
+  for (size_t done = 0; done < n_to_do; done++) finish(user, take_one(user));
+  return VKF_OK;
+}
+
+/* A failure of the first worker is one only where lines are left. */
+static void test_a_worker_fails_when_all_is_done(void **state) {
+  (void)state;
+  for (n_to_do = N - 1; n_to_do <= N; n_to_do++) {
+    tool_window *w = open_window((tool_window){.capacity = 8}, lines, N);
+    assert_int_equal(tool_window_run(w, NULL, 1, do_some, w), n_to_do < N ? TOOL_FAILED : TOOL_OK);
+    assert_string_equal(out, n_to_do < N ? "ccc" : "cccaeeeeeddddbb");
+    tool_window_finish(w);
+    free(w);
+  }
+}
+
 static void test_blank_lines_are_worked_on_where_that_is_asked_for(void **state) {
   (void)state;
   static const char *const blank[] = {" ", "a"};
@@ -274,6 +316,7 @@ int main(void) {
       cmocka_unit_test(test_a_window_of_one_line_takes_them_in_their_order),
       cmocka_unit_test(test_a_full_window_loses_no_line),
       cmocka_unit_test(test_lines_that_are_returned_are_taken_again),
+      cmocka_unit_test(test_a_worker_fails_when_all_is_done),
       cmocka_unit_test(test_blank_lines_are_worked_on_where_that_is_asked_for),
   };
   return cmocka_run_group_tests(tests, NULL, NULL);
