@@ -146,7 +146,8 @@ static long resident_of_file(void) {
   FILE *maps = fopen("/proc/self/smaps", "r");
   if (!maps) return -1;
   while (fgets(line, sizeof line, maps)) {
-    if (strstr(line, "-") && strstr(line, " r--p ")) is_file = strstr(line, "en-es/model.safetensors") != NULL;
+    unsigned long begin, end;
+    if (sscanf(line, "%lx-%lx ", &begin, &end) == 2) is_file = strstr(line, "en-es/model.safetensors") != NULL;
     if (is_file && sscanf(line, "Rss: %ld", &found) == 1) kilobytes = (kilobytes < 0 ? 0 : kilobytes) + found;
   }
   fclose(maps);
