@@ -320,7 +320,7 @@ static void test_images(void **state) {
   assert_int_equal(json_array_size(json_object_get(line, "labels")), 10);
   json_decref(line);
   must_print("$V run $T/vit --image $I/rgb.png --image $I/chroma.jpg -o $T/vit.out", "");
-  program_must("$V run $T/vit --image $I/rgb.png -i $T/vit.out -o $T/vit.out", 2, NULL,
+  program_must("$V run $T/vit --image $I/rgb.png -i $T/vit.out -o $T/vit.none", 2, NULL,
                "expected one of --inputs, --text and --image");
   program_must("$V run $T/gpt2 --image $I/rgb.png -o $T/vit.out", 4, NULL, "found a model of token ids");
   program_must("$V classify $T/vit $T/vit.out", 4, NULL, "vit.out: expected a PNG or JPEG image, found something else");
