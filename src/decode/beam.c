@@ -251,10 +251,14 @@ static void pick_from_banks(vkf_beams *s) {
   }
 }
 
-/* Running hypotheses: the best candidates that do not end. */
+/* Running hypotheses: the best candidates that do not end; at the length limit, where all do, the best without an end
+ * id, which are what other groups of beams keep away from. */
 static void update_running(vkf_beams *s) {
-  for (uint32_t i = 0; i < s->n_keep; i++)
-    s->ranks[i] = s->candidates[i].score + (s->candidates[i].ends ? OUT_OF_RANK : 0.0f);
+  for (uint32_t i = 0; i < s->n_keep; i++) {
+    const vkf_beam_candidate *c = &s->candidates[i];
+    const bool has_end_id = c->ends && vkf_decode_id_in(&s->config->eos, c->id);
+    s->ranks[i] = c->score + (c->ends ? OUT_OF_RANK : 0.0f) + (has_end_id ? OUT_OF_RANK : 0.0f);
+  }
   if (s->n_banks > 1)
     pick_from_banks(s);
   else

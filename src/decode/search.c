@@ -71,7 +71,7 @@ static vkf_status init_beams(vkf_search *s) {
   const uint32_t phrases_from = s->input.source ? 0 : s->prompt;
   s->n_groups = c->num_beam_groups;
   s->groups = vkf_env_alloc(s->env, s->n_groups, sizeof *s->groups);
-  s->group_is_done = vkf_env_alloc(s->env, s->n_groups, sizeof *s->group_is_done);
+  s->group_is_done = vkf_env_alloc(s->env, 2 * s->n_groups, sizeof *s->group_is_done);
   if (!s->groups || !s->group_is_done) return VKF_ERROR_MEMORY;
   if (vkf_decode_search_ranks_all(c)) {
     s->n_best = (uint32_t)VKF_MIN(vkf_decode_beams_keep(c), n_vocab) + c->force_words.n;
@@ -262,16 +262,16 @@ static bool step_group(vkf_search *s, uint32_t g, const float *log_probs) {
   return vkf_decode_beams_step(&s->groups[g], s->best + first, s->best_ids + first, s->n_best, NULL);
 }
 
-/* One more id for every group, each knowing what those before it have taken. */
+/* One more id for every group, each knowing what those before it have taken, also one that ends with this step. */
 static vkf_status step_groups(vkf_search *s, const float *log_probs) {
+  bool *is_done = s->group_is_done + s->n_groups;
   s->is_done = true;
   for (uint32_t g = 0; g < s->n_groups; g++) {
-    if (s->group_is_done[g])
-      vkf_decode_beams_idle(&s->groups[g], vkf_decode_search_fill(s->input.config));
-    else
-      s->group_is_done[g] = !step_group(s, g, log_probs);
-    s->is_done &= s->group_is_done[g];
+    is_done[g] = s->group_is_done[g] || !step_group(s, g, log_probs);
+    if (s->group_is_done[g]) vkf_decode_beams_idle(&s->groups[g], vkf_decode_search_fill(s->input.config));
+    s->is_done &= is_done[g];
   }
+  memcpy(s->group_is_done, is_done, s->n_groups * sizeof *is_done);
   if (!s->is_done || s->input.config->force_words.n == 0 || s->groups[0].finished.finished[0]) return VKF_OK;
   return vkf_env_fail(
       s->env, VKF_ERROR_NUMERIC,

@@ -59,7 +59,7 @@ typedef struct vkf_search {
   uint32_t n_fed;
   vkf_beams *groups; /* [n_groups], num_beams > 1; the rows of a group are one after the other */
   uint32_t n_groups;
-  bool *group_is_done; /* [n_groups] */
+  bool *group_is_done; /* [n_groups] before the step that is made, behind them [n_groups] after it */
   int32_t *ids;        /* [capacity], else */
   float *logprobs;     /* [capacity]: of each id in its step; 0 in the prompt; NULL: no scores are wanted */
   float *best; /* [n_rows][n_best]: the best candidates of rows that read all scores, and their ids; NULL: others do */

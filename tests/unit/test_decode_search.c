@@ -234,6 +234,8 @@ static void bias(const vkf_generation_config *c, const hypothesis *h, uint32_t V
 typedef struct hypotheses {
   hypothesis running[MAX_V], pool[4 * MAX_V];
   uint32_t n_running, n_pool, n_ended;
+  int32_t taken[MAX_V]; /* [n_taken]: the ids of the last step, of the best without an end id */
+  uint32_t n_taken;
   bool is_over;
 } hypotheses;
 
@@ -264,6 +266,9 @@ static void step_again(const vkf_generation_config *c, scores_fn scores, uint32_
   }
   const bool is_last = all[0].length == max_length;
   const uint32_t n_kept = c->patience > 0 ? VKF_MAX(beams, c->num_return_sequences) : beams;
+  s->n_taken = 0;
+  for (uint32_t i = 0; i < n_all && s->n_taken < beams; i++)
+    if (!is_end(c, all[i].ids[n_new])) s->taken[s->n_taken++] = all[i].ids[n_new];
   for (uint32_t i = 0; i < n_all && n_next < beams; i++) {
     bool ends = is_end(c, all[i].ids[n_new]) || is_last;
     if (ends && (i < beams || (is_last && s->n_ended < n_kept))) {
@@ -300,8 +305,7 @@ static void search_again(const vkf_generation_config *c, scores_fn scores, uint3
       if (groups[g].is_over) continue;
       step_again(c, scores, V, copy, max_length, taken, &groups[g]);
       n_over += groups[g].is_over;
-      for (uint32_t h = 0; h < groups[g].n_running && !groups[g].is_over; h++)
-        taken[groups[g].running[h].ids[groups[g].running[h].length - 1]]++;
+      for (uint32_t h = 0; h < groups[g].n_taken; h++) taken[groups[g].taken[h]]++;
     }
   }
   for (uint32_t g = 0; g < c->num_beam_groups; g++) {
