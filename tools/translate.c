@@ -306,7 +306,7 @@ static const tool_option options[] = {
     TOOL_TARGET_LANG,
     {"n-best", 0, TOOL_KEY_COUNT, 0, "N",
      "print the N best of the beams, or N that are drawn, for each\ntext, as Moses does: line ||| translation ||| F0= "
-     "score |||\nscore; lines are counted from 0"},
+     "sum of\nlog-probabilities ||| score; lines are counted from 0"},
     {"normalize", 0, TOOL_KEY_NUMBER, 0, "X", "the name that Marian has for --length-penalty"},
     {"force-decode", 0, TOOL_FLAG, offsetof(tool_args, force_decode), NULL,
      "each line has one more column, behind a tab: the beginning of\nits translation (in --jsonl the key \"prefix\"); "

@@ -197,14 +197,20 @@ static void add_translation(const tool_translation *t, FILE *out, size_t best, c
   each_id(t, result, best, print_score, out);
 }
 
-/* As Moses and Marian write lists of the best. */
+static void add_to_sum(void *sum, int32_t id, float score) {
+  (void)id;
+  *(double *)sum += (double)score;
+}
+
+/* As Moses and Marian write lists of the best: F0 is the sum of the log-probabilities. */
 static void add_best(const tool_translation *t, FILE *out, size_t number, const vkf_result *result) {
   const float *scores = vkf_result_f32(result, "sequences_scores", NULL);
   for (size_t i = 0; i < t->n_best; i++) {
-    const double score = scores ? scores[i] : 0;
+    double sum = 0;
+    each_id(t, result, i, add_to_sum, &sum);
     fprintf(out, "%zu ||| ", number - 1);
     add_translation(t, out, i, result);
-    fprintf(out, " ||| F0= %.6g ||| %.6g\n", score, score);
+    fprintf(out, " ||| F0= %.6g ||| %.6g\n", sum, scores ? (double)scores[i] : 0);
   }
 }
 

@@ -117,6 +117,9 @@ static void test_forms(void **state) {
       {"eval \"$X 'w5 <eos>' --num-beams 2 --n-best 2 --word-scores\" | grep -c '^0 ||| .* ||| WordScores= -[-0-9. ]* "
        "||| F0= '",
        0, "2\n", ""},
+      {"eval \"$X 'w5 <eos>' --num-beams 2 --n-best 2 --word-scores\" | sed 's/.*Scores= \\(.*\\) ||| F0= \\(.*\\) "
+       "||| .*/\\2 \\1/' | awk '{d=$1; for (i=2; i<=NF; i++) d-=$i; bad+=d*d>1e-9} END{print NR, bad+0}'",
+       0, "2 0\n", ""},
       /* alignments change no translation; the hard ones are the largest of the soft ones; JSON has those over a
        * threshold as text has them */
       {"cd $T; eval \"$X --alignment hard --workers 2\" < in > a; sed 's/ ||| .*//' a | cmp - whole; eval \"$X "
