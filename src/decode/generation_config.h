@@ -83,6 +83,11 @@ vkf_status vkf_decode_generation_check(const vkf_generation_config *config, uint
 /* Ids of the longest sequence, prompt included: prompt + max_new_tokens, else max_length, else `fallback`. */
 uint64_t vkf_decode_generation_length(const vkf_generation_config *config, uint32_t prompt, uint64_t fallback);
 
+/* The id that a target begins with; VKF_NO_TOKEN: there is none. */
+static inline int32_t vkf_decode_generation_start(const vkf_generation_config *config) {
+  return config->decoder_start != VKF_NO_TOKEN ? config->decoder_start : config->bos;
+}
+
 /* Hypotheses that must finish before a search with patience stops. */
 double vkf_decode_generation_patience(const vkf_generation_config *config);
 

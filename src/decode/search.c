@@ -30,7 +30,7 @@ static vkf_status check_input(const vkf_search *s) {
     return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
                         "search: %u alternatives need so many ids, but the vocabulary has %u", c->num_return_sequences,
                         n_vocab);
-  if (in->prompt == NULL && c->decoder_start == VKF_NO_TOKEN && c->bos == VKF_NO_TOKEN)
+  if (in->prompt == NULL && vkf_decode_generation_start(c) == VKF_NO_TOKEN)
     return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT,
                         "generation configuration: expected decoder_start_token_id or bos_token_id, found neither");
   if (s->prompt == 0)
@@ -89,7 +89,7 @@ vkf_status vkf_decode_search_init(vkf_search *s, vkf_env *env, vkf_search_scratc
                                   const vkf_search_input *input) {
   const vkf_generation_config *c = input->config;
   *s = (vkf_search){.env = env, .input = *input, .scratch = scratch};
-  s->start = c->decoder_start != VKF_NO_TOKEN ? c->decoder_start : c->bos;
+  s->start = vkf_decode_generation_start(c);
   s->length = s->prompt = input->prompt != NULL ? input->n_prompt : 1;
   s->max_length = (uint32_t)VKF_MIN(input->max_length, (uint64_t)INT32_MAX);
   s->capacity = vkf_decode_search_longest(input->max_length, input->n_positions, s->prompt);

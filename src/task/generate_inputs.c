@@ -5,10 +5,6 @@
 
 #define PREFIX "decoder_input_ids"
 
-static int32_t start_id(const vkf_generation_config *config) {
-  return config->decoder_start != VKF_NO_TOKEN ? config->decoder_start : config->bos;
-}
-
 /* Is the start id missing? As in transformers, it is put before all rows where no row begins with it. */
 static bool needs_start(const vkf_generate_arrays *in, int32_t start) {
   for (size_t r = 0; r < in->prefix[0]; r++)
@@ -34,7 +30,7 @@ static vkf_status infer_mask(vkf_env *env, const vkf_generation_config *config, 
 static vkf_status read_prefix(vkf_session *session, const vkf_generation_config *config, const vkf_array *inputs,
                               size_t n_inputs, vkf_generate_arrays *in) {
   vkf_env *env = session->env;
-  int32_t *ids = NULL, start = start_id(config);
+  int32_t *ids = NULL, start = vkf_decode_generation_start(config);
   VKF_CALL(vkf_engine_array_ids(env, inputs, n_inputs, PREFIX, true, in->prefix, false, &in->prefix_ids));
   if (!in->prefix_ids) return VKF_OK;
   size_t n = in->prefix[1];

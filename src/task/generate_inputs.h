@@ -1,6 +1,6 @@
 /* generate_inputs: the arrays that a caller gives to generate, checked, as the search wants them. */
-#ifndef VKF_ENGINE_GENERATE_INPUTS_H
-#define VKF_ENGINE_GENERATE_INPUTS_H
+#ifndef VKF_TASK_GENERATE_INPUTS_H
+#define VKF_TASK_GENERATE_INPUTS_H
 
 #include "engine/opened.h"
 

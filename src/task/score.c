@@ -89,7 +89,7 @@ static vkf_status score(scorer *s, const char *const *sources, const char *const
                         const char *config_json) {
   void *data = NULL;
   VKF_CALL(vkf_engine_derive_generation(s->session, NULL, NULL, config_json, &s->config));
-  s->start = s->config.decoder_start != VKF_NO_TOKEN ? s->config.decoder_start : s->config.bos;
+  s->start = vkf_decode_generation_start(&s->config);
   VKF_CALL(check(s));
   VKF_CALL(make_parts(s, sources, n, "source", &s->sources));
   VKF_CALL(make_parts(s, targets, n, "target", &s->targets));

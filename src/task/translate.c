@@ -29,7 +29,7 @@ static vkf_status encode_target(vkf_translator *t, const char *text, vkf_text_id
 /* The ids that the sentence's target begins with. */
 static vkf_status make_prompt(vkf_translator *t, vkf_sentence *s, const char *prefix, vkf_text_ids *ids) {
   const vkf_generation_config *c = &t->config;
-  const int32_t start = c->decoder_start != VKF_NO_TOKEN ? c->decoder_start : c->bos;
+  const int32_t start = vkf_decode_generation_start(c);
   const uint32_t n_before = c->forced_bos != VKF_NO_TOKEN ? 2 : 1; /* start, language */
   const vkf_status st = encode_target(t, prefix, ids);
   if (st || start == VKF_NO_TOKEN || !ids->n) return st; /* the search says that there is no start */
