@@ -9,6 +9,7 @@
 
 #include "attention.h"
 #include "heatmap.h"
+#include "lines.h"
 
 enum { MARGIN = 12, HEADING = 74, STEP = 164, WIDTH = 124, ROW = 32, HEIGHT = 24, MOST_DROPPED = 16 };
 
@@ -24,7 +25,7 @@ struct tool_beam_node {
 int tool_beam_tree_check(const tool_args *args) {
   if (args->n_operands != 1)
     return tool_usage_error("translate", "--beam-tree: expected one text, found %zu", args->n_operands);
-  if (args->long_ && strcmp(args->long_, "split") == 0)
+  if (tool_long_is(args, "split"))
     return tool_usage_error("translate", "--beam-tree: expected no --long split with it, found both");
   return tool_svg_check("translate", "beam-tree", args->beam_tree);
 }

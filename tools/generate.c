@@ -80,9 +80,8 @@ static const tool_option options[] = {
     {"batch-size", 'b', TOOL_SIZE, offsetof(tool_args, batch_size), "N",
      "prompts that are generated together, at most; default 64, fewer\nwith beams. When one is done, the next takes "
      "its "
-     "place. It is 1,\nand the text is shown as it grows, if standard output is no file\nand --json, --workers and "
-     "beams "
-     "are not asked for. The texts\nare the same"},
+     "place. It is 1,\nand the text is shown as it grows, if standard output is no file\nand neither --json, --workers "
+     "over 1, beams nor several\nsequences are asked for. The texts are the same"},
     {"top-logprobs", 0, TOOL_SIZE, offsetof(tool_args, top), "N",
      "with --json or --outputs: the N most likely tokens at each\nstep, by log-softmax of the logits before "
      "penalties,\n"
@@ -106,7 +105,7 @@ const tool_command tool_generate = {
     .usage =
         "MODEL [--prompt TEXT]... [OPTION]...\n   or: vkformer generate MODEL --inputs FILE --outputs FILE [OPTION]...",
     .text =
-        "The text is shown as it grows. Greedy and beam search give what transformers' generate gives for the same\n"
+        "Greedy and beam search give what transformers' generate gives for the same\n"
         "configuration; with --do-sample the text depends on seed, line and prompt alone. A prompt that is skipped "
         "gives\n"
         "an empty line. If a model with a decoder alone gets a prompt that is too long, --long truncate keeps its "

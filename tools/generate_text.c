@@ -140,7 +140,7 @@ static size_t config_size(const writer *w, const char *config, const char *key) 
   return n > 1 ? (size_t)n : 1;
 }
 
-/* As the library's; copies: sequences of a prompt. */
+/* copies: sequences of a prompt that run together. */
 static size_t default_batch(size_t copies) {
   const size_t n = TOGETHER / copies;
   return n > BATCH ? BATCH : n > 1 ? n : 1;
@@ -155,7 +155,7 @@ static int check(const writer *w) {
   const tool_args *args = w->args;
   if (tool_rules_check(args) != TOOL_OK || tool_texts_check(args, args->prompts.at, args->prompts.n) != TOOL_OK)
     return TOOL_USAGE;
-  if (args->long_ && strcmp(args->long_, "split") == 0)
+  if (tool_long_is(args, "split"))
     return tool_usage_error("generate",
                             "--long: expected truncate, skip or fail, found split: what follows a part is "
                             "not what follows the prompt");
@@ -197,10 +197,13 @@ int tool_generate_text(const tool_args *args, const char *config) {
   writer w = {.args = args, .params = {VKF_GENERATE_TEXT_PARAMS_INIT}};
   w.each = config_size(&w, config, "num_return_sequences");
   const size_t beams = config_size(&w, config, "num_beams");
+  json_t *alternatives = tool_config_value(config, args->operands[0], "return_alternatives");
+  const size_t copies = beams > 1 && !json_is_true(alternatives) ? beams : w.each * beams;
+  json_decref(alternatives);
   /* A text is shown as it grows where somebody may watch and nobody asked for anything else. */
   const bool is_shown =
       !is_file(STDOUT_FILENO) && !args->json && !args->batch_size && args->workers <= 1 && w.each == 1 && beams == 1;
-  size_t batch = args->batch_size ? args->batch_size : is_shown ? 1 : default_batch(w.each > beams ? w.each : beams);
+  size_t batch = args->batch_size ? args->batch_size : is_shown ? 1 : default_batch(copies);
   if (batch > VKF_MOST_TOGETHER) batch = VKF_MOST_TOGETHER;
   w.params.config_json = config;
   w.params.stops = args->stops.at;

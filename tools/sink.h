@@ -6,7 +6,7 @@
  * compressed, every block by itself.
  *
  *     vkformer-journal/2 HASH-OF-THE-WORK I/N LINES-FOR-A-LINE-OF-THE-SOURCE
- *     LINES BYTES HASH-OF-THE-SOURCE
+ *     LINES BYTES HASH-OF-THE-SOURCE HASH-OF-THE-TEXT
  *     ...
  *     done LINES BYTES HASH-OF-THE-SOURCE HASH-OF-THE-FILE'S-TEXT
  */
@@ -24,7 +24,7 @@ typedef struct tool_shard {
 /* How far the work was when a block was written. */
 typedef struct tool_record {
   unsigned long long lines, bytes, source;
-  unsigned long long text; /* a hash of all text, when it is done */
+  unsigned long long text; /* a hash of the text so far */
 } tool_record;
 
 typedef struct tool_journal {

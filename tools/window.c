@@ -169,7 +169,7 @@ static int make_entry(tool_window *w, const char *line, size_t size, tool_entry 
   return exit_code;
 }
 
-/* An entry, or (line NULL) none, into the window. False: no more are to be read. */
+/* An entry, or (not is_line) none, into the window. False: no more are to be read. */
 static bool add(tool_window *w, const tool_entry *e, bool is_line, int exit_code) {
   pthread_mutex_lock(&w->lock);
   if (exit_code != TOOL_OK) {
@@ -329,7 +329,7 @@ static int end_window(tool_window *w, int exit_code) {
   }
   if (w->sink.path && w->sink.journal >= 0)
     fprintf(stderr, "vkformer: %zu lines, %zu of them empty, %zu too long and %s, %zu skipped\n", w->n_done, c->empty,
-            c->cut, w->args->long_ && strcmp(w->args->long_, "split") == 0 ? "split" : "truncated", w->skips.n);
+            c->cut, tool_long_is(w->args, "split") ? "split" : "truncated", w->skips.n);
   return tool_both_exit_codes(exit_code, tool_skips_report(&w->skips, w->session, w->noun, w->n_done));
 }
 

@@ -65,15 +65,16 @@ typedef struct tool_window {
   size_t n_done, lines; /* lines that are done; up to which line of the source, */
   uint64_t hash;        /* and its hash there */
   tool_counts counts;
-  double start, told, share, share_begin; /* of the source */
-  pthread_mutex_t lock, reading;          /* of all this; of the source */
+  double start, told;            /* in seconds */
+  double share, share_begin;     /* of the source */
+  pthread_mutex_t lock, reading; /* of all this; of the source */
   pthread_cond_t moved;
 } tool_window;
 
 /* --shard; TOOL_USAGE after a message. */
 int tool_shard_parse(const tool_args *args, tool_shard *out);
-/* Memory; takes what a resumed run did before from the source. Source and sink are open, and lines that are done were
- * taken from the source. Finish it in every case. */
+/* Source and sink are open. Allocates, and passes over the lines of the source that a resumed run has done. Finish it
+ * in every case. */
 int tool_window_init(tool_window *window);
 /* Takes in lines, before there are workers. waits: for one, where there is none to work on. */
 void tool_window_fill(tool_window *window, bool waits);

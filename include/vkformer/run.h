@@ -39,10 +39,9 @@ VKF_API vkf_status vkf_session_read_images(vkf_session *session, const char *con
 
 /* Called after each step. Greedy search and sampling: row `row` of the result's `sequences` (translate: the text's
  * index) got `token`. Beams: `token` is -1 and `row` has no meaning. Return non-zero to stop: the callback is not
- * called again, and the call returns VKF_ERROR_STOPPED with a result of all rows up to that step. A batch that exceeds
- * the device's limits runs in parts, one after the other. Rows whose part had not begun have nothing
- * but fill in the `sequences` of vkf_session_generate(), and NaN as their score. vkf_session_translate() gives "" for
- * texts whose part or batch had not begun. */
+ * called again, and the call returns VKF_ERROR_STOPPED with a result of all rows up to that step. Rows that the device
+ * has no room for wait until others are done. Those that had not begun have nothing but fill in the `sequences` of
+ * vkf_session_generate(), and NaN as their score; vkf_session_translate() gives "" for such texts. */
 typedef int (*vkf_token_fn)(void *user, size_t row, int32_t token);
 
 /* A candidate of one step of a beam search. */
@@ -180,8 +179,9 @@ VKF_API vkf_status vkf_session_feed(vkf_session *session, size_t slot, const int
  * After a failure the ids that were fed remain, and another step runs them. VKF_ERROR_NUMERIC: a logit is not
  * finite. */
 VKF_API vkf_status vkf_session_step(vkf_session *session);
-/* The logits [*n][vocab] of the slot's last step, valid until the next call on this session that is not one of these
- * three; *n (NULL: not wanted) is 0 and the result NULL where there are none. */
+/* The logits [*n][vocab] of the slot's last step, valid until the next call on this session other than
+ * vkf_session_logits(), _ids() and _slot_capacity(); *n (NULL: not wanted) is 0 and the result NULL where there are
+ * none. */
 VKF_API const float *vkf_session_logits(const vkf_session *session, size_t slot, size_t *n);
 /* The ids of a slot, those that were fed and have not run included; valid as the logits. NULL and 0: there are none. */
 VKF_API const int32_t *vkf_session_ids(const vkf_session *session, size_t slot, size_t *n);

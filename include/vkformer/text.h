@@ -133,7 +133,7 @@ typedef struct vkf_text_queue {
 #define VKF_TEXT_QUEUE_INIT .size = sizeof(vkf_text_queue)
 VKF_DEFINE_INIT(vkf_text_queue)
 
-/* Texts of a call that run together, whatever its batch_size is. */
+/* The most texts of a call that run together, however large its batch_size is. */
 #define VKF_MOST_TOGETHER 4096
 
 /* Translates texts that come while others are translated. params.batch_size texts run together, at most; one that is
@@ -274,8 +274,9 @@ VKF_DEFINE_INIT(vkf_generate_text_params)
 /* Continues each prompt (an encoder-decoder: answers it) with s sequences (num_return_sequences).
  * vkf_result_text(result, i * s + r) is sequence r of prompt i. Arrays: `sequences` [n*s,length] int32: the generated
  * ids without the prompt, then -1; with beams or params.scores `sequences_scores` [n*s], as from
- * vkf_session_generate(), NaN if a stop string cut the text; with top_logprobs N `logprobs` [n*s,length], `top_ids` and
- * `top_logprobs` [n*s,length,N]. A text ends where the model's positions do; a prompt that leaves no room there is
+ * vkf_session_generate(), NaN of a prompt that was skipped, and if a stop string
+ * ended the generation (not with beams or several sequences); with top_logprobs N `logprobs` [n*s,length], `top_ids`
+ * and `top_logprobs` [n*s,length,N]. A text ends where the model's positions do; a prompt that leaves no room there is
  * refused. A prompt's text depends on the configuration, the prompt, and with do_sample on seed
  * and line; it does not depend on the other prompts. */
 VKF_API vkf_status vkf_session_generate_text(vkf_session *session, const char *const *prompts, size_t n_prompts,

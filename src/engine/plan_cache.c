@@ -133,7 +133,7 @@ static vkf_need_sizes round_sizes(const vkf_plan_cache *p, const vkf_need_sizes 
   vkf_need_sizes sizes = {vkf_engine_round_rows(need->B), vkf_engine_round_length(need->S), 0,
                           vkf_engine_round_length(need->keys), need->packed};
   const uint32_t max = vkf_model_net_info(p->net)->max_positions;
-  if (max) { /* a bucket never exceeds the positions of the model */
+  if (max) { /* no more than the model's positions, apart from the key that apart() adds */
     sizes.S = VKF_MIN(sizes.S, max);
     sizes.keys = VKF_MIN(sizes.keys, max);
   }

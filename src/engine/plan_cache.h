@@ -48,8 +48,8 @@ void vkf_engine_plan_cache_finish(vkf_plan_cache *cache);
 
 /* A bucket of at least these sizes, rounded up to a few. Valid until the next call of this function. */
 vkf_status vkf_engine_bucket_get(vkf_plan_cache *cache, const vkf_need_sizes *need, vkf_bucket **out);
-/* A bucket of the caller's own, of exactly these sizes, which is not freed for others and whose caches are its own;
- * destroy it before the plan cache. *bucket may be NULL. */
+/* A bucket of the caller's own, of these sizes (keys may be one more, see apart()), which is not freed for others and
+ * whose caches are its own; destroy it before the plan cache. *bucket may be NULL. */
 vkf_status vkf_engine_bucket_create(vkf_plan_cache *cache, const vkf_need_sizes *need, vkf_bucket **out);
 void vkf_engine_bucket_destroy(vkf_plan_cache *cache, vkf_bucket **bucket);
 /* What it holds on the device by itself. */

@@ -24,7 +24,7 @@ static const char *fit(const vkf_variant *v, const vkf_problem *p, const vkf_cap
 }
 
 static uint32_t workgroup(const vkf_variant *v) {
-  return v->tile.gemm.bm / v->tile.gemm.tm * (v->tile.gemm.bn / v->tile.gemm.tn) * v->subgroup;
+  return vkf_kern_gemm_workgroup(v) * v->subgroup;
 }
 
 /* Products of numbers in f16; sums of at least float32's precision, rounded or cut off. */
@@ -63,7 +63,7 @@ static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps 
   return vkf_kern_gemm_gpu_effort(v, p, caps, MATRIX_FACTOR, LEAST, 1);
 }
 
-/* A number of x is half as much to read. Before, x is read once, and written in half the bytes. */
+/* A number of x is half as much to read. The dispatch before reads x once and writes half as many bytes. */
 static double halves_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   const double each = (double)p->matmul.m * p->matmul.k / vkf_kern_cores(caps);
   return vkf_kern_gemm_gpu_effort(v, p, caps, MATRIX_FACTOR, LEAST, 0.5) +

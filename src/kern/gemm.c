@@ -101,6 +101,6 @@ double vkf_kern_gemm_gpu_effort(const vkf_variant *v, const vkf_problem *p, cons
                elements = (double)p->matmul.m * p->matmul.n;
   const double combining = own.split ? VKF_GEMM_DISPATCH + (1 + splits) * VKF_GEMM_PASSED * elements / cores : 0;
   const double work = turns * bm * bn * product,
-               taken = VKF_MAX(work, least) + 0.1 * work; /* of two that wait the lesser */
+               taken = VKF_MAX(work, least) + 0.1 * work; /* of tiles that only wait the one with less work */
   return taken * ((own.split ? own.split : p->matmul.k) + VKF_GEMM_START) + factor * combining;
 }

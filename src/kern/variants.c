@@ -40,7 +40,7 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_gate_unif
 /* matmul: tiles of x and w in shared memory. */
 #define SHARED ROW(MATMUL, shared, "matmul_shared"), .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .formats = ALL_FORMATS
 /* The same with K split, which a second dispatch adds up: for grids that would leave cores without work. With weights
- * in q8 it would be the third. */
+ * in q8 there would be a third, and VKF_MAX_STAGES is 2. */
 #define SPLIT_FORMATS (ALL_FORMATS & ~(1u << VKF_FORMAT_Q8))
 #define SPLIT                                                                                    \
   .combine = "matmul_combine", .needs = VKF_NEED_GPU | VKF_NEED_SHARED, .order = VKF_ORDER_FAST, \
@@ -56,7 +56,7 @@ extern const vkf_family vkf_family_row, vkf_family_columns, vkf_family_gate_unif
   .formats = (formats_) & ~(1u << VKF_FORMAT_F32), ROW(MATMUL, family_, module_)
 #define COOPMAT COOPMAT_OF(coopmat, "matmul_coopmat", ALL_FORMATS)
 #define COOPMAT_SPLIT COOPMAT_OF(coopmat_split, "matmul_coopmat_split", SPLIT_FORMATS), .combine = "matmul_combine"
-/* x becomes f16 in a dispatch before. With weights in q8 it would be the third. */
+/* x becomes f16 in a dispatch before. With weights in q8 there would be a third. */
 #define COOPMAT_HALVES COOPMAT_OF(coopmat_halves, "matmul_coopmat_halves", SPLIT_FORMATS)
 /* A workgroup is one subgroup; a lane computes tm rows of tn columns. */
 #define LANE_OF(module_) \

@@ -1,9 +1,9 @@
 /* generate_text: prompts in, what follows them out.
  *
  * Prompts of any length run side by side; one that is done makes place for the next (schedule.h), whether it is one of
- * the same call's or came while others ran. Random numbers count
- * from a prompt's line, so that its place among other prompts changes nothing. Each token is decoded once, as it comes
- * (vkf_text_stream): text is handed on when no later token and no stop string can change it.
+ * the same call's or came while others ran. Random numbers count from a prompt's line, so that its place among other
+ * prompts changes nothing. Each token is decoded once, as it comes (vkf_text_stream): text is handed on when no later
+ * token and no stop string can change it.
  */
 #include <math.h>
 #include <string.h>
@@ -116,13 +116,14 @@ static size_t without_begun_stop(const writer *w, const prompt *p) {
   return keep;
 }
 
-/* Hands p->text on up to `end`. */
+/* Hands text [n] on to the caller. */
 static void hand_on(writer *w, prompt *p, const char *text, size_t n) {
   if (!w->is_streaming || n == 0 || w->is_stopped) return;
   VKF_CALLBACK(w->session->env,
                w->is_stopped = w->params.on_text(w->params.user, p->group->first + p->part->text, text, n) != 0);
 }
 
+/* Hands p->text on up to `end`. */
 static void hand_on_settled(writer *w, prompt *p, size_t end) {
   if (end <= p->n_handed) return;
   hand_on(w, p, p->text.data + p->n_handed, end - p->n_handed);
@@ -165,7 +166,7 @@ static vkf_status begin(writer *w, prompt *p) {
 
 /* ---- sequences --------------------------------------------------------------------------------------------------- */
 
-/* The text of a sequence up to the first stop string. What was not handed on yet is. */
+/* The text of a sequence up to the first stop string. */
 static vkf_status make_text(writer *w, prompt *p, const vkf_kept *s, char **out) {
   bool found = false;
   VKF_CALL(begin(w, p));

@@ -3,8 +3,8 @@
 
 #include "engine/batch_split.h"
 
-/* Rows (requests times beams) of a step: enough to fill a small GPU, small enough for caches of CPU drivers. Above so
- * many requests nothing was gained on those. */
+/* Rows (requests times beams) of a step: enough to fill a small GPU, small enough for caches of CPU drivers. More than
+ * MOST_SEATS requests gained nothing on those. */
 enum { STEP_ROWS = 128, MOST_SEATS = 64 };
 /* Nothing is gained by more on the scalar path, which takes memory for all of them. */
 enum { MOST_SEATS_OF_REF = 8 };

@@ -16,8 +16,8 @@ typedef struct vkf_kept {
   size_t n_source;
 } vkf_kept;
 
-/* Which row of the results of a request is kept: its ids from `first` on, the first n_prompt of which were not
- * generated; and its row of the log-probabilities, where there are any. */
+/* Which row of the results of a request is kept: its ids from number `first` on, of which those before number
+ * n_prompt were not generated; and its row of the log-probabilities, where there are any. */
 typedef struct vkf_keep {
   const vkf_generation_config *config;
   const vkf_generated *results;
