@@ -26,7 +26,7 @@ typedef struct crew_work {
   pthread_mutex_t lock; /* of next, has_failed */
 } crew_work;
 
-struct tool_crew_worker {
+struct tool_workloader {
   tool_crew *crew;
   crew_work *work;
   tool_session session;
@@ -85,11 +85,11 @@ static int check_options(const tool_args *args) {
 }
 
 /* Into the environment, where drivers read it. */
-static int choose_threads(const tool_crew *crew, tool_crew_work work) {
+static int choose_threads(const tool_crew *crew, tool_workload load) {
   const char *threads = crew->args->driver_threads;
   const size_t workers = crew->args->workers ? crew->args->workers : default_workers(crew);
   /* Threads of the driver help where batches are large, cores are idle and nobody else uses them. */
-  const bool helps = work != TOOL_ONE_AT_A_TIME && workers == 1 && vkf_core_count() > 1;
+  const bool helps = load != TOOL_ONE_AT_A_TIME && workers == 1 && vkf_core_count() > 1;
   if (!threads && !getenv(DRIVER_THREADS) && is_small(crew->folder) && !helps) threads = "0";
   return !threads || setenv(DRIVER_THREADS, threads, 1) == 0 ? TOOL_OK : tool_error(DRIVER_THREADS " cannot be set");
 }
@@ -132,11 +132,11 @@ static int list_devices(tool_crew *crew) {
 
 /* Opens the devices behind the first, so that what they are decides how many workers they have. */
 static int open_devices(tool_crew *crew) {
-  tool_crew_worker *others = calloc((crew->n_devices + 1) * MAX_WORKERS, sizeof *others);
+  tool_workloader *others = calloc((crew->n_devices + 1) * MAX_WORKERS, sizeof *others);
   if (!others) return tool_error("out of memory");
   crew->others = others;
   for (size_t d = 1; d < crew->n_devices; d++) {
-    tool_crew_worker *w = &others[crew->most - 1];
+    tool_workloader *w = &others[crew->most - 1];
     vkf_status status = tool_session_begin_copy(&w->session, crew->first, crew->args);
     if (status == VKF_OK) status = vkf_device_open(w->session.context, crew->devices[d], &w->session.device);
     crew->most++; /* it is closed either way */
@@ -149,11 +149,11 @@ static int open_devices(tool_crew *crew) {
 }
 
 int tool_crew_open(tool_crew *crew, const tool_args *args, tool_session *first, const char *folder,
-                   tool_crew_work work) {
+                   tool_workload load) {
   *crew = (tool_crew){.args = args, .folder = folder, .first = first, .most = 1};
-  crew->limit = work == TOOL_ONE_BATCH ? 1 : MAX_CHOSEN;
+  crew->limit = load == TOOL_ONE_BATCH ? 1 : MAX_CHOSEN;
   if (check_options(args) != TOOL_OK) return TOOL_USAGE;
-  int exit_code = choose_threads(crew, work);
+  int exit_code = choose_threads(crew, load);
   if (exit_code == TOOL_OK) exit_code = tool_session_open_context(first, args);
   if (exit_code == TOOL_OK) exit_code = list_devices(crew);
   if (exit_code == TOOL_OK && args->profile && crew->n_devices > 1)
@@ -180,11 +180,11 @@ static bool take(crew_work *work, size_t *i) {
 }
 
 /* Whether it runs the first worker's model. */
-static bool is_sharing(const tool_crew_worker *w) {
+static bool is_sharing(const tool_workloader *w) {
   return w->crew->shares_model && !w->device;
 }
 
-static vkf_status open_worker(tool_crew_worker *w) {
+static vkf_status open_worker(tool_workloader *w) {
   const tool_crew *crew = w->crew;
   if (w->session.run) return VKF_OK;
   if (is_sharing(w)) return vkf_session_create(crew->first->model, &crew->first->run_how, &w->session.run);
@@ -193,7 +193,7 @@ static vkf_status open_worker(tool_crew_worker *w) {
 }
 
 static void *do_jobs(void *user) {
-  tool_crew_worker *w = user;
+  tool_workloader *w = user;
   vkf_status status = open_worker(w);
   size_t i;
   while (status == VKF_OK && take(w->work, &i)) {
@@ -210,7 +210,7 @@ static void *do_jobs(void *user) {
 static void begin_others(tool_crew *crew, crew_work *work, size_t wanted) {
   if (wanted > 0 && !crew->others) crew->others = calloc(crew->most - 1, sizeof *crew->others);
   for (size_t i = 0; crew->others && i < wanted; i++) {
-    tool_crew_worker *w = &crew->others[i];
+    tool_workloader *w = &crew->others[i];
     w->crew = crew;
     w->work = work;
     if (!w->session.context && !w->is_out && !is_sharing(w))
@@ -221,7 +221,7 @@ static void begin_others(tool_crew *crew, crew_work *work, size_t wanted) {
 
 static void end_others(tool_crew *crew) {
   for (size_t i = 0; crew->others && i + 1 < crew->most; i++) {
-    tool_crew_worker *w = &crew->others[i];
+    tool_workloader *w = &crew->others[i];
     if (w->has_thread) pthread_join(w->thread, NULL);
     w->has_thread = false;
     if (w->is_out && !w->is_told_of) {

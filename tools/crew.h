@@ -14,14 +14,14 @@
 
 #include "program.h"
 
-typedef struct tool_crew_worker tool_crew_worker;
+typedef struct tool_workloader tool_workloader;
 
 typedef struct tool_crew {
   const tool_args *args; /* --workers, --driver-threads, --device */
   const char *folder;    /* of the model */
   tool_session *first;   /* the command's own session, the first worker's, on the first of the devices */
   bool shares_model;     /* so do the other workers of this device */
-  tool_crew_worker *others;
+  tool_workloader *others;
   size_t limit; /* of workers a device, where --workers does not say how many */
   size_t most;  /* workers, the first one included */
   char **devices;
@@ -31,16 +31,15 @@ typedef struct tool_crew {
 extern const tool_option_group tool_crew_options;
 
 /* What there is to do. */
-typedef enum tool_crew_work {
+typedef enum tool_workload {
   TOOL_ONE_AT_A_TIME,
   TOOL_ONE_BATCH,   /* that is best left to one worker */
   TOOL_MANY_BATCHES /* of several texts */
-} tool_crew_work;
+} tool_workload;
 
 /* Opens `first` and chooses the driver's threads and the workers; close both either way. TOOL_OK, or another exit code
  * after a message. */
-int tool_crew_open(tool_crew *crew, const tool_args *args, tool_session *first, const char *folder,
-                   tool_crew_work work);
+int tool_crew_open(tool_crew *crew, const tool_args *args, tool_session *first, const char *folder, tool_workload load);
 /* Calls job(user, session, i) for every i < n, at the same time on several threads, each i once; a worker whose job
  * fails gets no more, and the first worker does that job again. What the first worker fails in is the result, with the
  * message in its session; some jobs are not done then. */

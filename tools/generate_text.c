@@ -87,7 +87,8 @@ static void add_row(const writer *w, FILE *out, const tool_entry *e, const vkf_r
 }
 
 /* e->out. A prompt that was skipped has no result. */
-static int render(const writer *w, tool_entry *e, const vkf_result *result, size_t *n_tokens) {
+static int render(void *user, tool_entry *e, const vkf_result *result, size_t *n_tokens) {
+  const writer *w = user;
   FILE *out = open_memstream(&e->out, &e->n_out);
   if (!out) return tool_error("out of memory");
   for (size_t r = 0; r < w->each && result; r++) add_row(w, out, e, result, r, n_tokens);
@@ -98,36 +99,8 @@ static int render(const writer *w, tool_entry *e, const vkf_result *result, size
   return fclose(out) == 0 ? TOOL_OK : tool_error("out of memory");
 }
 
-static int render_skipped(void *user, tool_entry *e) {
-  return render(user, e, NULL, NULL);
-}
-
-/* ---- workers ----------------------------------------------------------------------------------------------------- */
-
-static int next(void *user, bool busy, vkf_queued_text *out) {
-  writer *w = user;
-  return tool_window_next(&w->window, busy, out);
-}
-
-static int done(void *user, void *tag, const vkf_result *result) {
-  writer *w = user;
-  tool_entry *e = tag;
-  size_t n_tokens = 0;
-  int exit_code = tool_window_note_skip(&w->window, e, result);
-  if (exit_code == TOOL_OK && !e->fails) exit_code = render(w, e, e->skipped ? NULL : result, &n_tokens);
-  tool_window_done(&w->window, e, n_tokens, false, exit_code);
-  return tool_window_is_over(&w->window);
-}
-
-/* What one worker does until no prompt is left. */
-static vkf_status work(void *user, vkf_session *session, size_t i) {
-  writer *w = user;
-  const vkf_text_queue queue = {VKF_TEXT_QUEUE_INIT, .next = next, .done = done, .user = w};
-  (void)i;
-  const vkf_status status = vkf_session_generate_text_queue(session, &queue, &w->params);
-  if (status == VKF_ERROR_STOPPED) return VKF_OK; /* the window says why */
-  if (status != VKF_OK) tool_window_return(&w->window);
-  return status;
+static vkf_status run(void *user, vkf_session *session, const vkf_text_queue *queue) {
+  return vkf_session_generate_text_queue(session, queue, &((const writer *)user)->params);
 }
 
 /* ---- all --------------------------------------------------------------------------------------------------------- */
@@ -171,7 +144,8 @@ static int open_window(writer *w, size_t batch, bool is_shown) {
                           .args = args,
                           .shard = {1, 1, 1},
                           .noun = args->prompts.n ? "text" : "line",
-                          .render = render_skipped,
+                          .run = run,
+                          .render = render,
                           .user = w,
                           .works_blanks = true,
                           .mixes_lengths = true,
@@ -184,13 +158,13 @@ static int open_window(writer *w, size_t batch, bool is_shown) {
 }
 
 /* Each worker gets its share where prompts are few. */
-static int run(writer *w, size_t batch, bool is_shown) {
+static int run_prompts(writer *w, size_t batch, bool is_shown) {
   tool_window *window = &w->window;
   tool_window_fill(window, true);
   const size_t n = window->n_waiting, most = is_shown ? 1 : w->crew.most;
   const size_t jobs = window->ended && n < most ? n : most, share = jobs ? (n + jobs - 1) / jobs : 0;
   w->params.batch_size = window->ended && share && share < batch ? share : batch;
-  return tool_window_run(window, &w->crew, jobs, work, w);
+  return tool_window_run(window, &w->crew, jobs);
 }
 
 int tool_generate_text(const tool_args *args, const char *config) {
@@ -219,11 +193,11 @@ int tool_generate_text(const tool_args *args, const char *config) {
   if (exit_code != TOOL_OK) return exit_code;
   exit_code = open_window(&w, batch, is_shown);
   if (exit_code == TOOL_OK) tool_window_fill(&w.window, false);
-  const tool_crew_work kind = args->prompts.n == 1 || batch == 1              ? TOOL_ONE_AT_A_TIME
-                              : w.window.ended && w.window.n_waiting <= batch ? TOOL_ONE_BATCH
-                                                                              : TOOL_MANY_BATCHES;
-  if (exit_code == TOOL_OK) exit_code = tool_crew_open(&w.crew, args, &w.session, args->operands[0], kind);
-  if (exit_code == TOOL_OK) exit_code = run(&w, batch, is_shown);
+  const tool_workload load = args->prompts.n == 1 || batch == 1              ? TOOL_ONE_AT_A_TIME
+                             : w.window.ended && w.window.n_waiting <= batch ? TOOL_ONE_BATCH
+                                                                             : TOOL_MANY_BATCHES;
+  if (exit_code == TOOL_OK) exit_code = tool_crew_open(&w.crew, args, &w.session, args->operands[0], load);
+  if (exit_code == TOOL_OK) exit_code = run_prompts(&w, batch, is_shown);
   tool_window_finish(&w.window);
   tool_crew_finish(&w.crew);
   return tool_session_close(&w.session, exit_code);

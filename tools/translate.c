@@ -32,39 +32,26 @@ typedef struct translation {
   vkf_shortlist *shortlist;
 } translation;
 
-/* ---- workers ----------------------------------------------------------------------------------------------------- */
+/* ---- lines ------------------------------------------------------------------------------------------------------- */
 
-static int next(void *user, bool busy, vkf_queued_text *out) {
-  translation *t = user;
-  return tool_window_next(&t->window, busy, out);
+static int prepare(void *user, tool_entry *e) {
+  return tool_translation_prepare(&((const translation *)user)->lines, e);
 }
 
-static int done(void *user, void *tag, const vkf_result *result) {
+static vkf_status run(void *user, vkf_session *session, const vkf_text_queue *queue) {
+  return vkf_session_translate_queue(session, queue, &((const translation *)user)->params);
+}
+
+static int render(void *user, tool_entry *e, const vkf_result *result, size_t *n_tokens) {
   translation *t = user;
-  tool_entry *e = tag;
-  const vkf_array *sequences = vkf_result_find(result, "sequences");
-  const int32_t *cut = vkf_result_i32(result, "cut", NULL);
-  size_t n_tokens = 0;
+  const vkf_array *sequences = result ? vkf_result_find(result, "sequences") : NULL;
   for (size_t row = 0; sequences && row < sequences->shape[0]; row++)
-    n_tokens += tool_translation_length(&t->lines, sequences, row);
-  int exit_code = tool_window_note_skip(&t->window, e, result);
-  if (exit_code == TOOL_OK && !e->fails) exit_code = tool_translation_render(&t->lines, e, e->skipped ? NULL : result);
-  if (exit_code == TOOL_OK && t->lines.args->attention && !e->skipped)
+    *n_tokens += tool_translation_length(&t->lines, sequences, row);
+  int exit_code = tool_translation_render(&t->lines, e, result);
+  if (exit_code == TOOL_OK && t->lines.args->attention && result)
     exit_code = tool_pictures_add(&t->pictures, e->number, e->text, result);
-  if (exit_code == TOOL_OK && t->lines.args->beam_tree && !e->skipped) exit_code = tool_beam_tree_end(&t->tree, result);
-  tool_window_done(&t->window, e, n_tokens, cut && cut[0], exit_code);
-  return tool_window_is_over(&t->window);
-}
-
-/* What one worker does until no line is left. */
-static vkf_status work(void *user, vkf_session *session, size_t i) {
-  translation *t = user;
-  const vkf_text_queue queue = {VKF_TEXT_QUEUE_INIT, .next = next, .done = done, .user = t};
-  (void)i;
-  const vkf_status status = vkf_session_translate_queue(session, &queue, &t->params);
-  if (status == VKF_ERROR_STOPPED) return VKF_OK; /* the window says why */
-  if (status != VKF_OK) tool_window_return(&t->window);
-  return status;
+  if (exit_code == TOOL_OK && t->lines.args->beam_tree && result) exit_code = tool_beam_tree_end(&t->tree, result);
+  return exit_code;
 }
 
 /* ---- the command ------------------------------------------------------------------------------------------------- */
@@ -210,9 +197,10 @@ static int open_corpus(translation *t, bool *is_done) {
   w->session = &t->session;
   w->args = args;
   w->noun = args->n_operands ? "text" : "line";
-  w->prepare = tool_translation_prepare;
-  w->render = tool_translation_render_idle;
-  w->user = &t->lines;
+  w->prepare = prepare;
+  w->run = run;
+  w->render = render;
+  w->user = t;
   const size_t together = args->batch_size < VKF_MOST_TOGETHER ? args->batch_size : VKF_MOST_TOGETHER;
   w->capacity = 16 * together > WINDOW ? 16 * together : WINDOW;
   unsigned long long work = 0;
@@ -234,7 +222,7 @@ static int run_lines(translation *t) {
   const size_t each = t->params.batch_size ? t->params.batch_size : LEAST_WORK,
                wanted = (w->n_waiting + each - 1) / each,
                jobs = w->ended && wanted < t->crew.most ? wanted : t->crew.most;
-  return tool_window_run(w, &t->crew, jobs, work, t);
+  return tool_window_run(w, &t->crew, jobs);
 }
 
 static int run_translate(const tool_args *args) {
@@ -252,9 +240,7 @@ static int run_translate(const tool_args *args) {
       exit_code = tool_usage_error("translate", "--column: expected one translation of a line, found %zu (--n-best)",
                                    t.lines.n_best);
   }
-  if (exit_code == TOOL_OK) {
-    exit_code = open_corpus(&t, &is_done);
-  }
+  if (exit_code == TOOL_OK) exit_code = open_corpus(&t, &is_done);
   const bool is_one = args->n_operands == 1 || args->batch_size == 1;
   if (exit_code == TOOL_OK && !is_done)
     exit_code = tool_crew_open(&t.crew, args, &t.session, t.folder, is_one ? TOOL_ONE_AT_A_TIME : TOOL_MANY_BATCHES);

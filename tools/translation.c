@@ -74,8 +74,7 @@ static int prepare_json(const tool_translation *t, tool_entry *e) {
   return skip(e, why);
 }
 
-int tool_translation_prepare(void *user, tool_entry *e) {
-  const tool_translation *t = user;
+int tool_translation_prepare(const tool_translation *t, tool_entry *e) {
   if (t->args->jsonl) return prepare_json(t, e);
   return t->args->column || t->args->force_decode ? prepare_columns(t, e) : TOOL_OK;
 }
@@ -225,8 +224,4 @@ int tool_translation_render(const tool_translation *t, tool_entry *e, const vkf_
     add_translation(t, out, 0, result);
   if (!result || t->n_best == 1) fputc('\n', out);
   return fclose(out) == 0 ? TOOL_OK : tool_error("out of memory");
-}
-
-int tool_translation_render_idle(void *user, tool_entry *e) {
-  return tool_translation_render(user, e, NULL);
 }

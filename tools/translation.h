@@ -19,11 +19,10 @@ typedef struct tool_translation {
  * folder. */
 void tool_translation_read_config(tool_translation *t, const char *config, const char *folder);
 
-/* The line's text and beginning: e->text and e->prefix, or e->skipped. user: a tool_translation. */
-int tool_translation_prepare(void *user, tool_entry *e);
-/* The line e->out. result NULL, or not given: the line was not worked on. */
+/* The line's text and beginning: e->text and e->prefix, or e->skipped. */
+int tool_translation_prepare(const tool_translation *t, tool_entry *e);
+/* The line e->out. result NULL: the line was not worked on. */
 int tool_translation_render(const tool_translation *t, tool_entry *e, const vkf_result *result);
-int tool_translation_render_idle(void *user, tool_entry *e);
 
 /* The ids of a row of `sequences` without the start token, up to and with the id that ends it. */
 size_t tool_translation_length(const tool_translation *t, const vkf_array *sequences, size_t row);

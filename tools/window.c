@@ -45,7 +45,6 @@ int tool_window_init(tool_window *w) {
   pthread_cond_init(&w->moved, NULL);
   if (!w->ring || !w->waiting) return tool_error("out of memory");
   const int exit_code = pass_done(w);
-  w->start = tool_seconds();
   w->share_begin = tool_source_share(&w->source);
   return exit_code;
 }
@@ -147,6 +146,7 @@ static bool is_mine(const tool_window *w, size_t number) {
 /* A line of the source as an entry. */
 static int make_entry(tool_window *w, const char *line, size_t size, tool_entry *e) {
   char reason[80];
+  size_t n_tokens = 0;
   *e = (tool_entry){.number = w->source.n_lines, .source = w->source.hash};
   if (e->number == 1 || w->source.texts) {
     const char *after = tool_without_bom(line);
@@ -165,7 +165,7 @@ static int make_entry(tool_window *w, const char *line, size_t size, tool_entry 
   if (exit_code == TOOL_OK && e->skipped && !e->fails) e->fails = tool_invalid_is(w->args, "fail");
   const bool works = exit_code == TOOL_OK && !e->skipped && (w->works_blanks || !tool_is_blank(e->text));
   e->state = works ? TOOL_ENTRY_WAITS : TOOL_ENTRY_DONE;
-  if (exit_code == TOOL_OK && !works && !e->fails) exit_code = w->render(w->user, e);
+  if (exit_code == TOOL_OK && !works && !e->fails) exit_code = w->render(w->user, e, NULL, &n_tokens);
   return exit_code;
 }
 
@@ -192,6 +192,14 @@ static bool add(tool_window *w, const tool_entry *e, bool is_line, int exit_code
   return more;
 }
 
+/* Takes the lock. */
+static bool is_over(tool_window *w) {
+  pthread_mutex_lock(&w->lock);
+  const bool found = w->exit_code != TOOL_OK;
+  pthread_mutex_unlock(&w->lock);
+  return found;
+}
+
 /* Reads the lines that are at hand and that there is room for; waits for one of them if `waits`. */
 static void read_lines(tool_window *w, bool waits) {
   for (bool more = true; more;) {
@@ -206,18 +214,11 @@ static void read_lines(tool_window *w, bool waits) {
     waits &= !line && exit_code == TOOL_OK && !w->source.ended;
     if (!waits) continue;
     tool_source_wait(&w->source);
-    more = !tool_window_is_over(w);
+    more = !is_over(w);
   }
 }
 
 /* ---- lines and workers ------------------------------------------------------------------------------------------- */
-
-bool tool_window_is_over(tool_window *w) {
-  pthread_mutex_lock(&w->lock);
-  const bool is_over = w->exit_code != TOOL_OK;
-  pthread_mutex_unlock(&w->lock);
-  return is_over;
-}
 
 static bool has_room(const tool_window *w) {
   return !w->ended && w->end - w->first < w->capacity;
@@ -269,27 +270,8 @@ static tool_entry *take(tool_window *w, bool busy) {
   return e;
 }
 
-int tool_window_next(tool_window *w, bool busy, vkf_queued_text *out) {
-  tool_entry *e = take(w, busy);
-  if (!e) return tool_window_is_over(w);
-  out->text = e->text;
-  out->target_prefix = e->prefix;
-  out->line = e->number - 1;
-  out->tag = e;
-  return 0;
-}
-
-int tool_window_note_skip(tool_window *w, tool_entry *e, const vkf_result *result) {
-  const char *why = NULL;
-  const vkf_skip_reason reason = vkf_result_skipped(result, 0, &why);
-  if (reason == VKF_SKIP_NONE) return TOOL_OK;
-  e->fails = reason == VKF_SKIP_INVALID ? tool_invalid_is(w->args, "fail") : tool_long_is(w->args, "fail");
-  e->is_long = reason == VKF_SKIP_LONG;
-  e->skipped = strdup(why);
-  return e->skipped ? TOOL_OK : tool_error("out of memory");
-}
-
-void tool_window_done(tool_window *w, tool_entry *e, size_t n_tokens, bool is_cut, int exit_code) {
+/* It is done: out and n_out are set, or (exit_code) that failed after a message. */
+static void put_back(tool_window *w, tool_entry *e, size_t n_tokens, bool is_cut, int exit_code) {
   pthread_mutex_lock(&w->lock);
   if (exit_code != TOOL_OK) over(w, exit_code);
   e->state = TOOL_ENTRY_DONE;
@@ -299,7 +281,8 @@ void tool_window_done(tool_window *w, tool_entry *e, size_t n_tokens, bool is_cu
   pthread_mutex_unlock(&w->lock);
 }
 
-void tool_window_return(tool_window *w) {
+/* What this thread took and is not done is another worker's to take. */
+static void return_lines(tool_window *w) {
   pthread_mutex_lock(&w->lock);
   for (size_t i = w->first; i < w->end; i++) {
     tool_entry *e = &w->ring[i % w->capacity];
@@ -310,6 +293,50 @@ void tool_window_return(tool_window *w) {
   qsort(w->waiting, w->n_waiting, sizeof(tool_entry *), by_length);
   pthread_cond_broadcast(&w->moved);
   pthread_mutex_unlock(&w->lock);
+}
+
+static int next_text(void *user, bool busy, vkf_queued_text *out) {
+  tool_window *w = user;
+  tool_entry *e = take(w, busy);
+  if (!e) return is_over(w);
+  out->text = e->text;
+  out->target_prefix = e->prefix;
+  out->line = e->number - 1;
+  out->tag = e;
+  return 0;
+}
+
+/* Whether the library skipped it; then e->skipped, fails and is_long say so. TOOL_OK, or out of memory. */
+static int note_skip(const tool_window *w, tool_entry *e, const vkf_result *result) {
+  const char *why = NULL;
+  const vkf_skip_reason reason = vkf_result_skipped(result, 0, &why);
+  if (reason == VKF_SKIP_NONE) return TOOL_OK;
+  e->fails = reason == VKF_SKIP_INVALID ? tool_invalid_is(w->args, "fail") : tool_long_is(w->args, "fail");
+  e->is_long = reason == VKF_SKIP_LONG;
+  e->skipped = strdup(why);
+  return e->skipped ? TOOL_OK : tool_error("out of memory");
+}
+
+static int text_done(void *user, void *tag, const vkf_result *result) {
+  tool_window *w = user;
+  tool_entry *e = tag;
+  const int32_t *cut = vkf_result_i32(result, "cut", NULL);
+  size_t n_tokens = 0;
+  int exit_code = note_skip(w, e, result);
+  if (exit_code == TOOL_OK && !e->fails) exit_code = w->render(w->user, e, e->skipped ? NULL : result, &n_tokens);
+  put_back(w, e, n_tokens, cut && cut[0], exit_code);
+  return is_over(w);
+}
+
+/* What one worker does until no line is left. */
+static vkf_status do_lines(void *user, vkf_session *session, size_t i) {
+  tool_window *w = user;
+  const vkf_text_queue queue = {VKF_TEXT_QUEUE_INIT, .next = next_text, .done = text_done, .user = w};
+  (void)i;
+  const vkf_status status = w->run(w->user, session, &queue);
+  if (status == VKF_ERROR_STOPPED) return VKF_OK; /* the window says why */
+  if (status != VKF_OK) return_lines(w);
+  return status;
 }
 
 /* All that came was done. */
@@ -333,10 +360,9 @@ static int end_window(tool_window *w, int exit_code) {
   return tool_both_exit_codes(exit_code, tool_skips_report(&w->skips, w->session, w->noun, w->n_done));
 }
 
-int tool_window_run(tool_window *w, tool_crew *crew, size_t n_workers,
-                    vkf_status (*job)(void *user, vkf_session *session, size_t i), void *user) {
+int tool_window_run(tool_window *w, tool_crew *crew, size_t n_workers) {
   w->start = tool_seconds(); /* the model is open */
-  const vkf_status status = tool_crew_run(crew, n_workers, job, user);
+  const vkf_status status = tool_crew_run(crew, n_workers, do_lines, w);
   if (status == VKF_OK || !is_done(w))
     return end_window(w, status == VKF_OK ? TOOL_OK : tool_session_fail(w->session, status, NULL));
   tool_progress_end(w->session);

@@ -48,9 +48,11 @@ typedef struct tool_window {
   /* Sets entry->text, which is entry->line, or entry->skipped. TOOL_OK, or out of memory. NULL: the text is the line.
    */
   int (*prepare)(void *user, tool_entry *entry);
-  /* Sets entry->out for an entry that is not worked on: empty or skipped. */
-  int (*render)(void *user, tool_entry *entry);
-  void *user;
+  /* Runs the texts of a queue in a worker's session: a vkf_session_..._queue(). */
+  vkf_status (*run)(void *user, vkf_session *session, const vkf_text_queue *queue);
+  /* Sets entry->out; n_tokens grows by those of the result. result NULL: the line is empty, or was skipped. */
+  int (*render)(void *user, tool_entry *entry, const vkf_result *result, size_t *n_tokens);
+  void *user;         /* of these three, which run on the threads of all workers */
   size_t capacity;    /* lines on their way */
   bool works_blanks;  /* blank lines are worked on, too */
   bool mixes_lengths; /* the longest and the shortest are taken in turns, else the longest first */
@@ -78,20 +80,9 @@ int tool_shard_parse(const tool_args *args, tool_shard *out);
 int tool_window_init(tool_window *window);
 /* Takes in lines, before there are workers. waits: for one, where there is none to work on. */
 void tool_window_fill(tool_window *window, bool waits);
-/* vkf_text_queue.next: the next line to work on, whose tag is its tool_entry. */
-int tool_window_next(tool_window *window, bool busy, vkf_queued_text *out);
-/* Whether the library skipped it; then e->skipped, fails and is_long say so. TOOL_OK, or out of memory. */
-int tool_window_note_skip(tool_window *window, tool_entry *entry, const vkf_result *result);
-/* It is done: out and n_out are set, or (exit_code) that failed after a message. */
-void tool_window_done(tool_window *window, tool_entry *entry, size_t n_tokens, bool is_cut, int exit_code);
-/* What this thread took and is not done is another worker's to take. */
-void tool_window_return(tool_window *window);
-/* Whether the run has ended early. */
-bool tool_window_is_over(tool_window *window);
-/* Does job(user, session, i) on so many workers, each of which takes lines until none is left; then writes what is left
- * and says what was skipped. A worker that fails leaves its lines to the others. */
-int tool_window_run(tool_window *window, tool_crew *crew, size_t n_workers,
-                    vkf_status (*job)(void *user, vkf_session *session, size_t i), void *user);
+/* Has so many workers take lines until none is left; then writes what is left and says what was skipped. A worker that
+ * fails leaves its lines to the others. */
+int tool_window_run(tool_window *window, tool_crew *crew, size_t n_workers);
 void tool_window_finish(tool_window *window);
 
 #endif

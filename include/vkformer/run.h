@@ -138,16 +138,19 @@ VKF_DEFINE_INIT(vkf_generate_params)
  * (transformers 5.12 applies it to the first B of B x beams rows). "num_beam_groups", "diversity_penalty" and
  * "force_words_ids" are those of transformers before 5: groups of beams of which each avoids what earlier groups take
  * (the score has the penalties, which come behind repetition penalties here), and lists of ids, each of which appears
- * in every sequence (grid beam search; no lists of alternatives). Not in transformers are: "seed" (default 0): with
- * do_sample the same seed, line and prompt give the same ids. "patience" (default null): a beam search ends when
- * round(num_beams * patience) sequences have ended, whatever early_stopping says, and num_return_sequences may be so
- * many, up to twice num_beams. "return_alternatives" (default false), as CTranslate2 has it: sequence i of
- * num_return_sequences has the i-th most likely id after the prompt and goes on greedily or with beams of its own. They
- * are in the order of these ids, each with the score of all its ids. "prefix_bias_beta" (default 0), as there, for
- * vkf_session_translate(): target_prefixes are not forced, but pull, see vkformer help generation. "coverage_penalty"
- * (default 0), as there and also for translations: hypotheses are ranked by their score and what it adds, that times
- * the sum over the ids of the source of log(min(1, how much the hypothesis looks at it)) (Wu et al. 2016, equation 14).
- */
+ * in every sequence (grid beam search; no lists of alternatives).
+ * Not in transformers are:
+ *   "seed" (default 0): with do_sample the same seed, line and prompt give the same ids.
+ *   "patience" (default null): a beam search ends when round(num_beams * patience) sequences have ended, whatever
+ *     early_stopping says, and num_return_sequences may be so many, up to twice num_beams.
+ *   "return_alternatives" (default false), as CTranslate2 has it: sequence i of num_return_sequences has the i-th most
+ *     likely id after the prompt and goes on greedily or with beams of its own. They are in the order of these ids,
+ *     each with the score of all its ids.
+ *   "prefix_bias_beta" (default 0), as there, for vkf_session_translate(): target_prefixes are not forced, but pull,
+ *     see vkformer help generation.
+ *   "coverage_penalty" (default 0), as there and also for translations: hypotheses are ranked by their score and what
+ *     it adds, that times the sum over the ids of the source of log(min(1, how much the hypothesis looks at it)) (Wu et
+ *     al. 2016, equation 14). */
 VKF_API vkf_status vkf_session_generate(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                         const vkf_generate_params *params, vkf_result **out);
 

@@ -274,11 +274,10 @@ VKF_DEFINE_INIT(vkf_generate_text_params)
 /* Continues each prompt (an encoder-decoder: answers it) with s sequences (num_return_sequences).
  * vkf_result_text(result, i * s + r) is sequence r of prompt i. Arrays: `sequences` [n*s,length] int32: the generated
  * ids without the prompt, then -1; with beams or params.scores `sequences_scores` [n*s], as from
- * vkf_session_generate(), NaN of a prompt that was skipped, and if a stop string
- * ended the generation (not with beams or several sequences); with top_logprobs N `logprobs` [n*s,length], `top_ids`
- * and `top_logprobs` [n*s,length,N]. A text ends where the model's positions do; a prompt that leaves no room there is
- * refused. A prompt's text depends on the configuration, the prompt, and with do_sample on seed
- * and line; it does not depend on the other prompts. */
+ * vkf_session_generate(), NaN of a prompt that was skipped, and if a stop string ended the generation (not with beams
+ * or several sequences); with top_logprobs N `logprobs` [n*s,length], `top_ids` and `top_logprobs` [n*s,length,N]. A
+ * text ends where the model's positions do; a prompt that leaves no room there is refused. A prompt's text depends on
+ * the configuration, the prompt, and with do_sample on seed and line; it does not depend on the other prompts. */
 VKF_API vkf_status vkf_session_generate_text(vkf_session *session, const char *const *prompts, size_t n_prompts,
                                              const vkf_generate_text_params *params, vkf_result **out);
 

@@ -150,8 +150,10 @@ int tool_usage_error(const char *command, const char *format, ...) {
 
 /* ---- a window and its workers ------------------------------------------------------------------------------------ */
 
-static int render_idle(void *user, tool_entry *e) {
+static int render(void *user, tool_entry *e, const vkf_result *result, size_t *n_tokens) {
   (void)user;
+  (void)n_tokens;
+  assert_null(result);
   e->out = strdup("-");
   e->n_out = 1;
   return TOOL_OK;
@@ -167,7 +169,7 @@ static tool_window *open_window(tool_window how, const char *const *lines, size_
   *w = how;
   w->args = &args;
   w->shard = (tool_shard){1, 1, 1};
-  w->render = render_idle;
+  w->render = render;
   assert_int_equal(tool_window_init(w), TOOL_OK);
   tool_window_fill(w, true);
   return w;
@@ -175,7 +177,7 @@ static tool_window *open_window(tool_window how, const char *const *lines, size_
 
 static tool_entry *take_one(tool_window *w) {
   vkf_queued_text text = {0};
-  assert_int_equal(tool_window_next(w, true, &text), 0);
+  assert_int_equal(next_text(w, true, &text), 0);
   return text.tag;
 }
 
@@ -188,7 +190,7 @@ static const char *taken(tool_window *w) {
 static void finish(tool_window *w, tool_entry *e) {
   e->out = strdup(e->text);
   e->n_out = strlen(e->out);
-  tool_window_done(w, e, 1, false, TOOL_OK);
+  put_back(w, e, 1, false, TOOL_OK);
 }
 
 static void close_window(tool_window *w, const char *expected) {
@@ -203,24 +205,26 @@ static void close_window(tool_window *w, const char *expected) {
 static const char *const lines[] = {"ccc", "a", "eeeee", "dddd", "bb"};
 enum { N = sizeof lines / sizeof *lines };
 
+static void expect_order(tool_window how, const char *const order[N]) {
+  tool_window *w = open_window(how, lines, N);
+  for (size_t i = 0; i < N; i++) assert_string_equal(taken(w), order[i]);
+  assert_string_equal(taken(w), "");
+  tool_window_finish(w);
+  free(w);
+}
+
 /* Decoding is done when the longest line is, so it begins first. */
 static void test_the_longest_line_is_taken_first(void **state) {
   (void)state;
-  tool_window *w = open_window((tool_window){.capacity = 8}, lines, N);
-  static const char *const order[] = {"eeeee", "dddd", "ccc", "bb", "a", ""};
-  for (size_t i = 0; i < sizeof order / sizeof *order; i++) assert_string_equal(taken(w), order[i]);
-  tool_window_finish(w);
-  free(w);
+  static const char *const order[N] = {"eeeee", "dddd", "ccc", "bb", "a"};
+  expect_order((tool_window){.capacity = 8}, order);
 }
 
 /* Whoever takes several lines at once gets long and short ones, and so does who comes later. */
 static void test_lengths_are_mixed(void **state) {
   (void)state;
-  tool_window *w = open_window((tool_window){.capacity = 8, .mixes_lengths = true}, lines, N);
-  static const char *const order[] = {"eeeee", "a", "dddd", "bb", "ccc", ""};
-  for (size_t i = 0; i < sizeof order / sizeof *order; i++) assert_string_equal(taken(w), order[i]);
-  tool_window_finish(w);
-  free(w);
+  static const char *const order[N] = {"eeeee", "a", "dddd", "bb", "ccc"};
+  expect_order((tool_window){.capacity = 8, .mixes_lengths = true}, order);
 }
 
 static void test_results_go_out_in_the_order_of_the_lines(void **state) {
@@ -267,7 +271,7 @@ static void test_lines_that_are_returned_are_taken_again(void **state) {
   finish(w, take_one(w));
   take_one(w);
   take_one(w);
-  tool_window_return(w);
+  return_lines(w);
   static const char *const order[] = {"dddd", "ccc", "bb", "a"};
   for (size_t i = 0; i < sizeof order / sizeof *order; i++) {
     tool_entry *e = take_one(w);
@@ -279,10 +283,10 @@ static void test_lines_that_are_returned_are_taken_again(void **state) {
 
 static size_t n_to_do; /* lines */
 
-static vkf_status do_some(void *user, vkf_session *session, size_t i) {
+static vkf_status do_some(void *user, vkf_session *session, const vkf_text_queue *queue) {
+  (void)user;
   (void)session;
-  (void)i;
-  for (size_t done = 0; done < n_to_do; done++) finish(user, take_one(user));
+  for (size_t done = 0; done < n_to_do; done++) finish(queue->user, take_one(queue->user));
   return VKF_OK;
 }
 
@@ -290,8 +294,8 @@ static vkf_status do_some(void *user, vkf_session *session, size_t i) {
 static void test_a_worker_fails_when_all_is_done(void **state) {
   (void)state;
   for (n_to_do = N - 1; n_to_do <= N; n_to_do++) {
-    tool_window *w = open_window((tool_window){.capacity = 8}, lines, N);
-    assert_int_equal(tool_window_run(w, NULL, 1, do_some, w), n_to_do < N ? TOOL_FAILED : TOOL_OK);
+    tool_window *w = open_window((tool_window){.capacity = 8, .run = do_some}, lines, N);
+    assert_int_equal(tool_window_run(w, NULL, 1), n_to_do < N ? TOOL_FAILED : TOOL_OK);
     assert_string_equal(out, n_to_do < N ? "ccc" : "cccaeeeeeddddbb");
     tool_window_finish(w);
     free(w);
