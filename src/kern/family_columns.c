@@ -26,11 +26,11 @@ static uint64_t gate_uniform_turns(const vkf_variant *v, const vkf_problem *p) {
   return vkf_turns_by(p->rows.width, 8 * v->subgroup) + vkf_turns_of(4, 0);
 }
 
-const vkf_family vkf_family_gate_uniform = {.name = "uniform",
-                                            .device = VKF_FOR_UNIFORM_LOADS,
-                                            .place = 0,
-                                            .reason = "this lavapipe loads vectors from addresses that all lanes share",
-                                            .fit = fit_gate_uniform,
+#define UNIFORM_LOADS(name_)                                  \
+  .name = name_, .device = VKF_FOR_UNIFORM_LOADS, .place = 0, \
+  .reason = "this lavapipe loads vectors from addresses that all lanes share"
+
+const vkf_family vkf_family_gate_uniform = {UNIFORM_LOADS("uniform"), .fit = fit_gate_uniform,
                                             .loop_turns = gate_uniform_turns};
 
 /* Columns of an invocation: a workgroup that is alone with a row waits for memory in each turn. */
@@ -126,14 +126,10 @@ static const char *fit_append_moved(const vkf_variant *v, const vkf_problem *p, 
   return NULL;
 }
 
-/* Turns that do a head each. */
+/* A turn does a head, which has at least so many columns. */
 static uint64_t append_moved_turns(const vkf_variant *v, const vkf_problem *p) {
   return vkf_turns_by(p->append.width, 2 * v->subgroup) + 2;
 }
-
-#define UNIFORM_LOADS(name_)                                  \
-  .name = name_, .device = VKF_FOR_UNIFORM_LOADS, .place = 0, \
-  .reason = "this lavapipe loads vectors from addresses that all lanes share"
 
 const vkf_family vkf_family_append_moved = {UNIFORM_LOADS("moved"), .fit = fit_append_moved,
                                             .loop_turns = append_moved_turns};

@@ -51,21 +51,15 @@ static uint32_t registers(const vkf_variant *v, const vkf_problem *p) {
   const uint32_t eights = v->tile.gemm.bk / 8, x = VKF_CEIL_DIV(v->tile.gemm.bm * eights, workgroup(v)),
                  w = VKF_CEIL_DIV(v->tile.gemm.bn * eights, workgroup(v));
   (void)p;
-  return (v->tile.gemm.tm * v->tile.gemm.tn + (v->tile.gemm.tm + v->matrix.n) * v->matrix.k / 2) / v->subgroup + 8 * x +
-         4 * w;
+  return (v->tile.gemm.tm * v->tile.gemm.tn + (v->tile.gemm.tm + v->matrix.n) * v->matrix.k / 2) / v->subgroup +
+         (v->family->round_x ? 4 : 8) * x + 4 * w;
 }
 
-static uint32_t halves_registers(const vkf_variant *v, const vkf_problem *p) {
-  return registers(v, p) - 4 * VKF_CEIL_DIV(v->tile.gemm.bm * v->tile.gemm.bk / 8, workgroup(v));
-}
-
+/* A number of x that was rounded is half as much to read. The dispatch that does it reads x once and writes half as
+ * many bytes. */
 static double effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
-  return vkf_kern_gemm_gpu_effort(v, p, caps, MATRIX_FACTOR, LEAST, 1);
-}
-
-/* A number of x is half as much to read. The dispatch before reads x once and writes half as many bytes. */
-static double halves_effort(const vkf_variant *v, const vkf_problem *p, const vkf_caps *caps) {
   const double each = (double)p->matmul.m * p->matmul.k / vkf_kern_cores(caps);
+  if (!v->family->round_x) return vkf_kern_gemm_gpu_effort(v, p, caps, MATRIX_FACTOR, LEAST, 1);
   return vkf_kern_gemm_gpu_effort(v, p, caps, MATRIX_FACTOR, LEAST, 0.5) +
          MATRIX_FACTOR * (VKF_GEMM_DISPATCH + 1.5 * VKF_GEMM_PASSED * each);
 }
@@ -77,28 +71,23 @@ static uint64_t loop_turns(const vkf_variant *v, const vkf_problem *p) {
 }
 
 /* What all have. */
-#define COOPMAT                                                                                               \
-  .device = VKF_FOR_GPU, .place = 3,                                                                          \
-  .reason = "a GPU with cooperative matrices, K split or x rounded before where that pays", .fit = fit,       \
-  .workgroup = workgroup, .shared_bytes = shared_bytes, .grid = vkf_kern_gemm_grid, .loop_turns = loop_turns, \
-  .tile = VKF_TILE_MATRIX, .max_tile = 128
+#define COOPMAT                                                                                             \
+  .device = VKF_FOR_GPU, .place = 3,                                                                        \
+  .reason = "a GPU with cooperative matrices, K split or x rounded before where that pays", .fit = fit,     \
+  .workgroup = workgroup, .shared_bytes = shared_bytes, .registers = registers, .grid = vkf_kern_gemm_grid, \
+  .loop_turns = loop_turns, .effort = effort, .tile = VKF_TILE_MATRIX, .max_tile = 128
 
-const vkf_family vkf_family_coopmat = {
-    .name = "coopmat", COOPMAT, .registers = registers, .rounding = rounding, .effort = effort};
+const vkf_family vkf_family_coopmat = {.name = "coopmat", COOPMAT, .rounding = rounding};
 
 const vkf_family vkf_family_coopmat_split = {.name = "coopmat-split",
                                              COOPMAT,
                                              .split = vkf_kern_gemm_split,
                                              .scratch_bytes = vkf_kern_gemm_scratch_bytes,
                                              .combine_turns = vkf_kern_gemm_combine_turns,
-                                             .registers = registers,
-                                             .rounding = split_rounding,
-                                             .effort = effort};
+                                             .rounding = split_rounding};
 
 const vkf_family vkf_family_coopmat_halves = {.name = "coopmat-halves",
                                               COOPMAT,
                                               .round_x = "round_halves",
                                               .rounded_block_bytes = 2 * VKF_Q8_BLOCK,
-                                              .registers = halves_registers,
-                                              .rounding = rounding,
-                                              .effort = halves_effort};
+                                              .rounding = rounding};

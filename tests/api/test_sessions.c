@@ -234,7 +234,7 @@ static void every_call_says_that_the_model_was_closed(vkf_session *session) {
   static const char *const paths[] = {"nothing.png"};
   const vkf_text_queue queue = {VKF_TEXT_QUEUE_INIT, .next = no_text, .done = no_result};
   vkf_session_info info = {VKF_SESSION_INFO_INIT};
-  vkf_result *results[14] = {0};
+  vkf_result *results[12] = {0};
   size_t n = 0;
   const vkf_status found[] = {vkf_session_run(session, inputs, 2, NULL, &results[0]),
                               vkf_session_generate(session, inputs, 2, NULL, &results[1]),
