@@ -36,6 +36,11 @@ bool tool_invalid_is(const tool_args *args, const char *rule) {
   return is_rule(args->invalid, rule);
 }
 
+bool tool_skip_fails(const tool_args *args, vkf_skip_reason reason) {
+  const bool is_invalid = reason == VKF_SKIP_INVALID || reason == VKF_SKIP_FAILED;
+  return reason != VKF_SKIP_NONE && is_rule(is_invalid ? args->invalid : args->long_, "fail");
+}
+
 static const char *noun(const tool_lines *l) {
   return l->texts ? "text" : "line";
 }
@@ -136,8 +141,7 @@ static int print_line(tool_lines *l, tool_line *line, const vkf_result *result) 
   const char *why = NULL;
   const vkf_skip_reason reason = line->row == TOOL_NO_ROW ? VKF_SKIP_NONE : vkf_result_skipped(result, line->row, &why);
   int exit_code = TOOL_OK;
-  if (reason != VKF_SKIP_NONE && is_rule(reason == VKF_SKIP_INVALID ? l->args->invalid : l->args->long_, "fail"))
-    return refuse(l, line, why);
+  if (tool_skip_fails(l->args, reason)) return refuse(l, line, why);
   l->skips.has_long |= reason == VKF_SKIP_LONG;
   if (reason != VKF_SKIP_NONE) exit_code = set_skipped(line, why);
   if (exit_code == TOOL_OK && !line->skipped) return l->print(l->user, line, result);

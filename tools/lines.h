@@ -58,11 +58,11 @@ typedef struct tool_lines {
 } tool_lines;
 
 extern const tool_option_group tool_line_options;
-#define TOOL_INVALID_OPTION                                                                                            \
-  {                                                                                                                    \
-    "invalid", 0, TOOL_TEXT, offsetof(tool_args, invalid), "RULE",                                                     \
-        "a text that is not UTF-8, has a zero byte, or has no tokens:\nskip (default), fail, or replace (wrong bytes " \
-        "become U+FFFD);\nskipped texts are named at the end, and the exit code is 4"                                  \
+#define TOOL_INVALID_OPTION                                                                                          \
+  {                                                                                                                  \
+    "invalid", 0, TOOL_TEXT, offsetof(tool_args, invalid), "RULE",                                                   \
+        "a text that is not UTF-8, has a zero byte or no tokens, or for which\nno ids are found: skip (default), "   \
+        "fail, or replace (wrong bytes\nbecome U+FFFD);\nskipped texts are named at the end, and the exit code is 4" \
   }
 
 /* TOOL_OK, or TOOL_USAGE after a message: --long and --invalid; texts that name a file or a model's folder. */
@@ -72,6 +72,8 @@ int tool_lines_check(const tool_lines *l);
 /* The rules of --long and --invalid. */
 bool tool_long_is(const tool_args *args, const char *rule);
 bool tool_invalid_is(const tool_args *args, const char *rule);
+/* Whether a text that the library skipped for this reason ends the command. */
+bool tool_skip_fails(const tool_args *args, vkf_skip_reason reason);
 /* Opens the session with the model and the crew that works on the lines. TOOL_OK, or another exit code after a message.
  * Close it either way. */
 int tool_lines_open(tool_lines *l, const char *folder);

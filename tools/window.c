@@ -311,7 +311,7 @@ static int note_skip(const tool_window *w, tool_entry *e, const vkf_result *resu
   const char *why = NULL;
   const vkf_skip_reason reason = vkf_result_skipped(result, 0, &why);
   if (reason == VKF_SKIP_NONE) return TOOL_OK;
-  e->fails = reason == VKF_SKIP_INVALID ? tool_invalid_is(w->args, "fail") : tool_long_is(w->args, "fail");
+  e->fails = tool_skip_fails(w->args, reason);
   e->is_long = reason == VKF_SKIP_LONG;
   e->skipped = strdup(why);
   return e->skipped ? TOOL_OK : tool_error("out of memory");

@@ -81,7 +81,8 @@ typedef enum vkf_skip_reason {
   VKF_SKIP_NONE = 0,    /* it has one */
   VKF_SKIP_LONG = 1,    /* it has too many tokens */
   VKF_SKIP_INVALID = 2, /* it is not UTF-8, has no token, or has nothing to work on (a mask, for example) */
-  VKF_SKIP_MEMORY = 3   /* its keys and values have no room, even alone: kv_cache_bytes, or what the device has left */
+  VKF_SKIP_MEMORY = 3,  /* its keys and values have no room, even alone: kv_cache_bytes, or what the device has left */
+  VKF_SKIP_FAILED = 4   /* the model's scores are not finite, or the options allow no id or no sequence */
 } vkf_skip_reason;
 /* For text number `text` of a call with skip_refused. why: NULL, or it gets a sentence, valid as long as the result, or
  * NULL if the text was not skipped. */

@@ -17,12 +17,13 @@ static vkf_status allocate(vkf_batch *batch, uint32_t edits) {
   batch->searches = vkf_env_alloc(env, batch->n, sizeof *batch->searches);
   batch->live = vkf_env_alloc(env, batch->n, sizeof *batch->live);
   batch->got = vkf_env_alloc(env, batch->n, sizeof *batch->got);
+  batch->failures = vkf_env_alloc(env, batch->n_seats, sizeof *batch->failures);
   batch->rows = vkf_env_alloc(env, n_rows, sizeof *batch->rows);
   batch->order = vkf_env_alloc(env, n_rows, sizeof *batch->order);
   batch->edits = vkf_env_alloc(env, n_edits, sizeof *batch->edits);
   batch->edit_offsets = vkf_env_alloc(env, n_rows + 1, sizeof *batch->edit_offsets);
-  return batch->searches && batch->live && batch->got && batch->rows && batch->order && batch->edits &&
-                 batch->edit_offsets
+  return batch->searches && batch->live && batch->got && batch->failures && batch->rows && batch->order &&
+                 batch->edits && batch->edit_offsets
              ? VKF_OK
              : VKF_ERROR_MEMORY;
 }
@@ -44,6 +45,7 @@ void vkf_decode_batch_finish(vkf_batch *batch) {
   vkf_env_free(batch->env, batch->searches);
   vkf_env_free(batch->env, batch->live);
   vkf_env_free(batch->env, batch->got);
+  vkf_env_free(batch->env, batch->failures);
   vkf_env_free(batch->env, batch->rows);
   vkf_env_free(batch->env, batch->order);
   vkf_env_free(batch->env, batch->edits);
@@ -53,6 +55,7 @@ void vkf_decode_batch_finish(vkf_batch *batch) {
 }
 
 static void empty(vkf_batch *batch, uint32_t seat) {
+  batch->failures[seat].first = VKF_OK;
   for (uint32_t i = 0; i < batch->copies; i++) vkf_decode_search_finish(&batch->searches[seat * batch->copies + i]);
 }
 
@@ -106,18 +109,30 @@ vkf_status vkf_decode_batch_ask(vkf_batch *batch, vkf_batch_step *step) {
   return VKF_OK;
 }
 
-vkf_status vkf_decode_batch_take(vkf_batch *batch, const float *values, const int32_t *ids) {
-  for (int taking = 0; taking < 2; taking++) { /* no search goes on where another one cannot */
-    for (uint32_t i = 0; i < batch->n_live; i++) {
-      vkf_search *s = &batch->searches[batch->live[i]];
-      const size_t row = (size_t)i * batch->each, width = s->k > 0 ? s->k : batch->scratch.marks.n_vocab;
-      const float *its = values + row * width;
-      const int32_t *its_ids = s->k > 0 ? ids + row * width : NULL;
-      if (!taking) VKF_CALL(vkf_decode_search_check(s, its, its_ids));
-      if (taking) VKF_CALL(vkf_decode_search_take(s, its, its_ids, &batch->got[i]));
-    }
+/* Takes the answer of search i of the last step. */
+static vkf_status take(vkf_batch *batch, uint32_t i, const float *values, const int32_t *ids) {
+  vkf_search *s = &batch->searches[batch->live[i]];
+  const size_t row = (size_t)i * batch->each, width = s->k > 0 ? s->k : batch->scratch.marks.n_vocab;
+  const float *its = values + row * width;
+  const int32_t *its_ids = s->k > 0 ? ids + row * width : NULL;
+  VKF_CALL(vkf_decode_search_check(s, its, its_ids));
+  return vkf_decode_search_take(s, its, its_ids, &batch->got[i]);
+}
+
+void vkf_decode_batch_take(vkf_batch *batch, const float *values, const int32_t *ids) {
+  for (uint32_t i = 0; i < batch->n_live; i++) {
+    const uint32_t seat = batch->live[i] / batch->copies;
+    batch->got[i] = VKF_NO_TOKEN;
+    if (vkf_decode_batch_failure(batch, seat) || !take(batch, i, values, ids)) continue;
+    batch->got[i] = VKF_NO_TOKEN;
+    vkf_env_save_failure(batch->env, &batch->failures[seat]);
+    vkf_env_clear(batch->env);
+    vkf_decode_batch_stop_seat(batch, seat);
   }
-  return VKF_OK;
+}
+
+const vkf_env_failure *vkf_decode_batch_failure(const vkf_batch *batch, uint32_t seat) {
+  return batch->failures[seat].first ? &batch->failures[seat] : NULL;
 }
 
 void vkf_decode_batch_stop_seat(vkf_batch *batch, uint32_t seat) {

@@ -39,7 +39,8 @@ typedef struct vkf_batch {
   vkf_logit_edit *edits;
   uint32_t *live; /* [n]: the searches of the last step */
   uint32_t n_live;
-  int32_t *got; /* [n_live]: the id that each row got in the last step; with beams VKF_NO_TOKEN */
+  int32_t *got; /* [n_live]: the id that each row got in the last step; with beams, and where it failed, VKF_NO_TOKEN */
+  vkf_env_failure *failures; /* [n_seats] */
 } vkf_batch;
 
 typedef struct vkf_generated {
@@ -64,9 +65,12 @@ uint32_t vkf_decode_batch_slots(const vkf_generation_config *config, uint32_t B)
 bool vkf_decode_batch_seat_is_done(const vkf_batch *batch, uint32_t seat);
 /* The next step of a batch that is not done; valid until the next call. */
 vkf_status vkf_decode_batch_ask(vkf_batch *batch, vkf_batch_step *step);
-/* Takes the answer to a step, row by row: see vkf_decode_search_take(). VKF_ERROR_NUMERIC names sentence, beam and
- * step. */
-vkf_status vkf_decode_batch_take(vkf_batch *batch, const float *values, const int32_t *ids);
+/* Takes the answer to a step, row by row: see vkf_decode_search_take(). A search that fails ends those of its seat; the
+ * other seats go on. */
+void vkf_decode_batch_take(vkf_batch *batch, const float *values, const int32_t *ids);
+/* Why the searches of a seat failed, which then have no results; NULL: they did not. Valid until the
+ * seat is given to another sentence. */
+const vkf_env_failure *vkf_decode_batch_failure(const vkf_batch *batch, uint32_t seat);
 /* Ends the searches that are not done, with what they have: those of a seat, or all. */
 void vkf_decode_batch_stop_seat(vkf_batch *batch, uint32_t seat);
 void vkf_decode_batch_stop(vkf_batch *batch);

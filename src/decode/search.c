@@ -166,8 +166,7 @@ vkf_status vkf_decode_search_check(const vkf_search *s, const float *values, con
   uint32_t width = s->k > 0 ? s->k : s->scratch->marks.n_vocab;
   for (size_t i = 0; i < (size_t)s->n_rows * width; i++) {
     if (!isnan(values[i]) && !(isinf(values[i]) && values[i] > 0)) continue;
-    return vkf_env_fail(s->env, VKF_ERROR_NUMERIC,
-                        "sentence %u, beam %u, step %u: expected finite scores, found %s for id %d", s->input.sentence,
+    return vkf_env_fail(s->env, VKF_ERROR_NUMERIC, "beam %u, step %u: expected finite scores, found %s for id %d",
                         has_beams(s) ? (uint32_t)(i / width) : s->input.copy, s->length - s->prompt,
                         isnan(values[i]) ? "NaN" : "infinity", s->k > 0 ? ids[i] : (int32_t)(i % width));
   }
@@ -180,8 +179,8 @@ static bool is_at_fork(const vkf_search *s) {
 }
 
 static vkf_status no_id(const vkf_search *s, const char *found) {
-  return vkf_env_fail(s->env, VKF_ERROR_NUMERIC, "sentence %u, step %u: expected an id with a finite score, but %s",
-                      s->input.sentence, s->length - s->prompt, found);
+  return vkf_env_fail(s->env, VKF_ERROR_ARGUMENT, "step %u: expected an id with a finite score, but %s",
+                      s->length - s->prompt, found);
 }
 
 /* The id of rank `rank` by all scores, of equals the lower one first, and its log-probability. */
@@ -274,10 +273,9 @@ static vkf_status step_groups(vkf_search *s, const float *log_probs) {
   memcpy(s->group_is_done, is_done, s->n_groups * sizeof *is_done);
   if (!s->is_done || s->input.config->force_words.n == 0 || s->groups[0].finished.finished[0]) return VKF_OK;
   return vkf_env_fail(
-      s->env, VKF_ERROR_NUMERIC,
-      "sentence %u: no sequence of up to %u ids has all words of force_words_ids: expected other options "
-      "that allow them",
-      s->input.sentence, s->max_length);
+      s->env, VKF_ERROR_ARGUMENT,
+      "no sequence of up to %u ids has all words of force_words_ids: expected other options that allow them",
+      s->max_length);
 }
 
 /* The next id from all scores [n_vocab]: drawn, or the best one. */

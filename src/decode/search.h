@@ -104,12 +104,12 @@ void vkf_decode_search_finish(vkf_search *search);
  * before. VKF_ERROR_ARGUMENT: the model has not enough positions. */
 vkf_status vkf_decode_search_ask(vkf_search *search, vkf_search_row *rows, uint32_t *order, vkf_logit_edit *edits,
                                  uint32_t *edit_offsets);
-/* Refuses scores that no search can use: VKF_ERROR_NUMERIC names sentence, beam and step. */
+/* Refuses scores that no search can use: VKF_ERROR_NUMERIC names beam and step. */
 vkf_status vkf_decode_search_check(const vkf_search *search, const float *values, const int32_t *ids);
 /* The step's answer, of the search's rows: the k largest edited scores of the id after the row's last token, values
  * [n_rows][k] descending, and their ids; of equals the lower id first. k 0: all scores [n_rows][n_vocab], and no ids.
  * Scores are logits; with beams log-probabilities. *id: the id that the row got, with beams VKF_NO_TOKEN.
- * VKF_ERROR_NUMERIC: every id is forbidden, or no sequence has all words that must appear. */
+ * VKF_ERROR_ARGUMENT: every id is forbidden, or no sequence has all words that must appear. */
 vkf_status vkf_decode_search_take(vkf_search *search, const float *values, const int32_t *ids, int32_t *id);
 /* Ends a search that is not done with what there is. */
 void vkf_decode_search_stop(vkf_search *search);

@@ -152,15 +152,6 @@ vkf_status vkf_engine_generation_put(vkf_generation *g, uint32_t n, const uint32
   return vkf_engine_steps_encode(&g->steps, &placed);
 }
 
-/* A hint for the message: the format of the cache may be why a score is not a number. */
-static void explain_numeric(vkf_session *session, vkf_status st) {
-  const vkf_format format = session->model->cache_format;
-  if (st != VKF_ERROR_NUMERIC || format == VKF_FORMAT_F32) return;
-  vkf_env_prefix(session->env, st,
-                 "keys and values are kept as %s, which ends at %g (f32 does not): ", vkf_format_get(format)->name,
-                 vkf_format_get(format)->largest);
-}
-
 vkf_status vkf_engine_generation_step(vkf_generation *g) {
   vkf_status st = VKF_OK;
   vkf_batch *batch = &g->batch;
@@ -169,10 +160,22 @@ vkf_status vkf_engine_generation_step(vkf_generation *g) {
   VKF_TRY(vkf_decode_batch_ask(batch, &next));
   for (uint32_t r = 0; g->logits && r < next.n_rows; r++) next.rows[r].logits = g->logits + r * n_vocab;
   VKF_TRY(vkf_engine_steps_run(&g->steps, &next));
-  VKF_TRY(vkf_decode_batch_take(batch, g->steps.values ? g->steps.values : g->logits, g->steps.top_ids));
+  vkf_decode_batch_take(batch, g->steps.values ? g->steps.values : g->logits, g->steps.top_ids);
   for (uint32_t i = 0; g->params.top_logprobs && i < batch->n_live; i++)
-    vkf_decode_logprobs_add(&g->logprobs, batch->live[i], batch->got[i], g->logits + i * n_vocab);
+    if (batch->got[i] != VKF_NO_TOKEN)
+      vkf_decode_logprobs_add(&g->logprobs, batch->live[i], batch->got[i], g->logits + i * n_vocab);
 done:
-  explain_numeric(g->session, st);
   return st;
+}
+
+/* With a hint: the format of the cache may be why a score is not a number. */
+vkf_status vkf_engine_generation_failure(const vkf_generation *g, uint32_t seat) {
+  const vkf_env_failure *failure = vkf_decode_batch_failure(&g->batch, seat);
+  const vkf_format format = g->session->model->cache_format;
+  vkf_env *env = g->session->env;
+  if (!failure) return VKF_OK;
+  vkf_env_restore_failure(env, failure);
+  if (failure->first != VKF_ERROR_NUMERIC || format == VKF_FORMAT_F32) return failure->first;
+  return vkf_env_prefix(env, failure->first, "keys and values are kept as %s, which ends at %g (f32 does not): ",
+                        vkf_format_get(format)->name, vkf_format_get(format)->largest);
 }

@@ -49,5 +49,7 @@ vkf_status vkf_engine_generation_put(vkf_generation *g, uint32_t n, const uint32
                                      const vkf_search_input *inputs, const vkf_encode_input *source);
 /* Runs a step of everything that is not done: see vkf_decode_batch_ask(). */
 vkf_status vkf_engine_generation_step(vkf_generation *g);
+/* VKF_OK, or why the sentence of a seat failed, which then has no result: see vkf_decode_batch_failure(). */
+vkf_status vkf_engine_generation_failure(const vkf_generation *g, uint32_t seat);
 
 #endif

@@ -370,10 +370,10 @@ static vkf_status take(void *user, const vkf_request *request, const vkf_generat
   return w->queue ? hand_over(w, p->group) : VKF_OK;
 }
 
-static vkf_status refuse(void *user, const vkf_request *request) {
+static vkf_status refuse(void *user, const vkf_request *request, vkf_skip_reason reason) {
   writer *w = user;
   const prompt *p = request->user;
-  VKF_CALL(vkf_task_parts_refuse(&p->group->parts, p->part->text, VKF_SKIP_MEMORY, "%s", w->session->env->message));
+  VKF_CALL(vkf_task_parts_refuse(&p->group->parts, p->part->text, reason, "%s", w->session->env->message));
   return w->queue ? hand_over(w, p->group) : VKF_OK;
 }
 

@@ -56,6 +56,15 @@ static bool fits(const queue *q, const vkf_request *request) {
   return seats_of(q) && need.limit <= has->limit && need.n_source <= has->n_source;
 }
 
+/* Goes on without a request that failed with `st`. */
+static vkf_status refuse(queue *q, const vkf_request *request, vkf_status st, vkf_skip_reason reason) {
+  vkf_env *env = q->session->env;
+  if (!q->s->refuse || q->s->refuse(q->s->user, request, reason))
+    return reason == VKF_SKIP_FAILED ? vkf_env_prefix(env, st, "sentence %u: ", request->input.sentence) : st;
+  vkf_env_clear(env);
+  return VKF_OK;
+}
+
 /* So many seats, or, as long as there is no memory for them and `halves`, half as many. */
 static vkf_status try_seats(queue *q, vkf_generation_params params, bool halves) {
   for (params.n_seats = q->n_seats;; params.n_seats /= 2) {
@@ -85,9 +94,7 @@ static vkf_status make_seats(queue *q) {
   st = try_seats(q, need_of(q, &q->waiting), true);
   if (!st || !env->too_large) return st;
   q->has_waiting = false;
-  if (!q->s->refuse || q->s->refuse(q->s->user, &q->waiting)) return st;
-  vkf_env_clear(env);
-  return VKF_OK;
+  return refuse(q, &q->waiting, st, VKF_SKIP_MEMORY);
 }
 
 /* The next request, if there is one that waits or comes. */
@@ -169,6 +176,7 @@ static void tell_of_beams(queue *q) {
   const vkf_batch *batch = &q->generation.batch;
   for (uint32_t i = 0; q->s->on_beams && batch->each > 1 && i < batch->n_live && !q->is_stopped; i++) {
     const uint32_t seat = batch->live[i] / batch->copies, copy = batch->live[i] % batch->copies;
+    if (vkf_decode_batch_failure(batch, seat)) continue;
     const vkf_search *search = &batch->searches[batch->live[i]];
     for (uint32_t g = 0; g < search->n_groups && !q->is_stopped; g++) {
       const vkf_beams *beams = &search->groups[g];
@@ -186,6 +194,7 @@ static void tell(queue *q) {
   tell_of_beams(q);
   for (uint32_t i = 0; q->s->on_token && i < n && !q->is_stopped; i++) {
     const uint32_t seat = batch->live[i] / batch->copies, copy = batch->live[i] % batch->copies;
+    if (vkf_decode_batch_failure(batch, seat)) continue;
     const vkf_told told = q->s->on_token(q->s->user, &q->requests[seat], copy, batch->got[i]);
     if (told == VKF_TOLD_ENOUGH) vkf_decode_batch_stop_seat(batch, seat);
     q->is_stopped = told == VKF_TOLD_STOP;
@@ -193,18 +202,25 @@ static void tell(queue *q) {
   if (q->is_stopped) vkf_decode_batch_stop(batch);
 }
 
+static vkf_status take_results(queue *q, uint32_t seat) {
+  const vkf_batch *batch = &q->generation.batch;
+  vkf_generated results = {0};
+  vkf_status st = vkf_decode_batch_result(batch, seat, 1, &results);
+  if (!st) st = q->s->take(q->s->user, &q->requests[seat], &results, &q->generation.logprobs, seat * batch->copies);
+  vkf_decode_generated_finish(&results);
+  return st;
+}
+
 /* Takes the results of the seats that are done. */
 static vkf_status take(queue *q) {
   vkf_status st = VKF_OK;
   const vkf_batch *batch = &q->generation.batch;
   for (uint32_t seat = 0; seat < batch->n_seats && !st && !is_over(q); seat++) {
-    vkf_generated results = {0};
     if (!q->runs[seat] || !vkf_decode_batch_seat_is_done(batch, seat)) continue;
     q->runs[seat] = false;
     q->n_running--;
-    st = vkf_decode_batch_result(batch, seat, 1, &results);
-    if (!st) st = q->s->take(q->s->user, &q->requests[seat], &results, &q->generation.logprobs, seat * batch->copies);
-    vkf_decode_generated_finish(&results);
+    st = vkf_engine_generation_failure(&q->generation, seat);
+    st = st ? refuse(q, &q->requests[seat], st, VKF_SKIP_FAILED) : take_results(q, seat);
   }
   return st;
 }

@@ -46,9 +46,9 @@ typedef struct vkf_schedule {
   /* Results of a request: those of one sentence; row `row` of logprobs is the first one's. */
   vkf_status (*take)(void *user, const vkf_request *request, const vkf_generated *results, const vkf_logprobs *logprobs,
                      uint32_t row);
-  /* The session's bytes for caches cannot hold the request by itself; the message of the session says why. Not VKF_OK,
-   * or NULL: ends the schedule. */
-  vkf_status (*refuse)(void *user, const vkf_request *request);
+  /* The request has no result; the message of the session says why. VKF_SKIP_MEMORY: its bytes for caches cannot hold
+   * the request by itself. VKF_SKIP_FAILED: its search failed. Not VKF_OK, or NULL: ends the schedule. */
+  vkf_status (*refuse)(void *user, const vkf_request *request, vkf_skip_reason reason);
   void *user;
 } vkf_schedule;
 

@@ -223,10 +223,10 @@ static vkf_status take(void *user, const vkf_request *request, const vkf_generat
   return finish_sentence(t, s);
 }
 
-static vkf_status refuse(void *user, const vkf_request *request) {
+static vkf_status refuse(void *user, const vkf_request *request, vkf_skip_reason reason) {
   vkf_translator *t = user;
   const vkf_sentence *s = request->user;
-  VKF_CALL(vkf_task_parts_refuse(&s->group->parts, s->part->text, VKF_SKIP_MEMORY, "%s", t->session->env->message));
+  VKF_CALL(vkf_task_parts_refuse(&s->group->parts, s->part->text, reason, "%s", t->session->env->message));
   return finish_sentence(t, s);
 }
 

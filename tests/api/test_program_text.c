@@ -218,6 +218,27 @@ static void test_sampling(void **state) {
   must_print("$V generate $T/gpt2 -p 'w5 w6 w7' --do-sample --top-k 1 --max-new-tokens 3", " w125 w30 w30\n");
 }
 
+/* A prompt behind which no id is allowed: the others have their texts, alone or beside it. */
+static void test_no_id_is_allowed(void **state) {
+  (void)state;
+  assert_int_equal(
+      program_run("seq -s, 0 159 | sed 's/,5,6,7,/,/; s/.*/{\"suppress_tokens\": [&], \"do_sample\": true, "
+                  "\"no_repeat_ngram_size\": 1, \"max_new_tokens\": 1}/' > $T/three"),
+      0);
+  for (int batch = 1; batch <= 3; batch += 2) {
+    char command[256];
+    snprintf(command, sizeof command, "printf 'w5 w7\nw5 w6 w7\nw6 w7\n' | $V generate $T/gpt2 -g $T/three -b %d",
+             batch);
+    program_must(command, 4, " w6\n\n w5\n", "line 2 was skipped: step 0: expected an id with a finite score");
+    assert_non_null(strstr(program_err, "skipped 1 of 3 lines"));
+    strcat(command, " --invalid fail");
+    program_must(command, 4, NULL, "line 2: step 0: expected an id with a finite score");
+  }
+  program_must(
+      "$V translate --model $T/mbart 'w5 w6' --num-beams 2 --force-words w7 --max-new-tokens 3 --suppress-tokens 7", 4,
+      NULL, "no sequence of up to 4 ids has all words of force_words_ids");
+}
+
 static void test_refused(void **state) {
   (void)state;
   program_must("$V generate $T/gpt2 -p \"$(yes w5 | head -97 | tr '\\n' ' ')\"", 4, NULL,
@@ -487,6 +508,6 @@ static void test_embed(void **state) {
 PROGRAM_MAIN(word_models, cmocka_unit_test(test_prompts), cmocka_unit_test(test_whole_characters),
              cmocka_unit_test(test_beams_and_encoder), cmocka_unit_test(test_sampling),
              cmocka_unit_test(test_languages), cmocka_unit_test(test_batches), cmocka_unit_test(test_top_logprobs),
-             cmocka_unit_test(test_refused), cmocka_unit_test(test_fill_mask), cmocka_unit_test(test_classify),
-             cmocka_unit_test(test_embed), cmocka_unit_test(test_embed_folders), cmocka_unit_test(test_embed_npy),
-             cmocka_unit_test(test_images))
+             cmocka_unit_test(test_no_id_is_allowed), cmocka_unit_test(test_refused), cmocka_unit_test(test_fill_mask),
+             cmocka_unit_test(test_classify), cmocka_unit_test(test_embed), cmocka_unit_test(test_embed_folders),
+             cmocka_unit_test(test_embed_npy), cmocka_unit_test(test_images))

@@ -29,6 +29,7 @@ typedef struct run {
   uint32_t ends_after[N]; /* ids after which the caller of a request has enough; 0: never */
   uint32_t n_ids[N], n_running, most_running;
   uint32_t taken[N], n_taken, refused[N], n_refused;
+  vkf_skip_reason reason;
   char why[1100];
   int32_t ids[N][MOST];
   int32_t results[N][3 * MOST];
@@ -80,10 +81,11 @@ static vkf_status take(void *user, const vkf_request *request, const vkf_generat
   return VKF_OK;
 }
 
-static vkf_status refuse(void *user, const vkf_request *request) {
+static vkf_status refuse(void *user, const vkf_request *request, vkf_skip_reason reason) {
   run *r = user;
   r->n_running--;
   r->refused[r->n_refused++] = number_of(r, request);
+  r->reason = reason;
   snprintf(r->why, sizeof r->why, "%s", r->session->env->message);
   return VKF_OK;
 }
@@ -213,6 +215,47 @@ static void bytes_bound_the_seats(void **state) {
   close_run(&free_run);
 }
 
+/* Three ids are allowed, none of them twice: some prompts leave none for the first new id, some for the second. These
+ * requests have no result and say why; the others have what they have alone, also in a seat of one that failed. */
+static void a_search_fails_alone(void **state) {
+  static const int32_t allowed[] = {3, 4, 10};
+  char config[2048], *at = config;
+  run alone, together;
+  uint32_t n_failed = 0, left[N];
+  at += sprintf(at,
+                "{\"max_new_tokens\": 2, \"do_sample\": true, \"num_return_sequences\": 2, \"eos_token_id\": null, "
+                "\"no_repeat_ngram_size\": 1, \"suppress_tokens\": [0");
+  for (int32_t id = 1; id < 160; id++)
+    if (id != allowed[0] && id != allowed[1] && id != allowed[2]) at += sprintf(at, ", %d", id);
+  sprintf(at, "]}");
+  open_run(&alone, *state, "llama", config, 0);
+  open_run(&together, *state, "llama", config, 0);
+  for (uint32_t i = 0; i < N; i++) {
+    left[i] = 3;
+    for (uint32_t k = 0; k < lengths[i]; k++)
+      left[i] -= alone.ids[i][k] == allowed[0] || alone.ids[i][k] == allowed[1] || alone.ids[i][k] == allowed[2];
+    driver_ok(*state, go(&alone, 1, &i, 1, 1));
+    assert_int_equal(alone.n_taken, left[i] >= 2);
+    n_failed += left[i] < 2;
+    if (left[i] >= 2) continue;
+    assert_int_equal(alone.reason, VKF_SKIP_FAILED);
+    assert_string_equal(alone.why, left[i] ? "step 1: expected an id with a finite score, but every id is forbidden"
+                                           : "step 0: expected an id with a finite score, but every id is forbidden");
+  }
+  for (uint32_t n_seats = 1; n_seats <= N; n_seats++) {
+    driver_ok(*state, go(&together, n_seats, orders[n_seats % 3], N, N));
+    assert_int_equal(together.n_refused, n_failed);
+    for (uint32_t i = 0; i < n_failed; i++) assert_true(left[together.refused[i]] < 2);
+    for (uint32_t i = 0; i < together.n_taken; i++) {
+      const uint32_t k = together.taken[i];
+      assert_memory_equal(together.results[k], alone.results[k], sizeof alone.results[k]);
+      assert_memory_equal(together.logprobs[k], alone.logprobs[k], sizeof alone.logprobs[k]);
+    }
+  }
+  close_run(&together);
+  close_run(&alone);
+}
+
 enum { WIDE = 12 };
 
 typedef struct told {
@@ -308,4 +351,5 @@ static void slots_are_bounded(void **state) {
 }
 
 DRIVER_MAIN(DRIVER_TEST(any_company), DRIVER_TEST(seats_are_given_on), DRIVER_TEST(bytes_bound_the_seats),
-            DRIVER_TEST(rows_take_seats), DRIVER_TEST(a_stop_leaves_rows_that_wait), DRIVER_TEST(slots_are_bounded))
+            DRIVER_TEST(a_search_fails_alone), DRIVER_TEST(rows_take_seats), DRIVER_TEST(a_stop_leaves_rows_that_wait),
+            DRIVER_TEST(slots_are_bounded))

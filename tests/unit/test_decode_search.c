@@ -148,6 +148,14 @@ static run *begin(scores_fn scores, uint32_t n_vocab, uint32_t B, const char *op
   return r;
 }
 
+/* VKF_OK, or how a seat failed, with the message in env. */
+static vkf_status failure_of(const run *r, uint32_t seat) {
+  const vkf_env_failure *failure = vkf_decode_batch_failure(&r->batch, seat);
+  if (!failure) return VKF_OK;
+  vkf_env_restore_failure(&env, failure);
+  return failure->first;
+}
+
 static vkf_status go(run *r) {
   vkf_status st = VKF_OK;
   bool stop = false;
@@ -158,7 +166,9 @@ static vkf_status go(run *r) {
     vkf_batch_step request;
     VKF_TRY(vkf_decode_batch_ask(&r->batch, &request));
     step(&r->model, &request);
-    VKF_TRY(vkf_decode_batch_take(&r->batch, r->model.values, r->model.ids));
+    vkf_decode_batch_take(&r->batch, r->model.values, r->model.ids);
+    for (uint32_t seat = 0; seat < r->input.B && !st; seat++) st = failure_of(r, seat);
+    if (st) goto done;
     stop = tell(&r->batch);
   }
   if (stop) vkf_decode_batch_stop(&r->batch);
@@ -528,8 +538,8 @@ static void words_that_cannot_appear(void **state) {
   r = begin(random_scores, 13, 1,
             "{\"num_beams\":2,\"force_words_ids\":[[1,2]],\"suppress_tokens\":[2],\"max_new_tokens\":5,"
             "\"bos_token_id\":0,\"eos_token_id\":3}");
-  assert_int_equal(go(r), VKF_ERROR_NUMERIC);
-  assert_non_null(strstr(env.message, "sentence 0: no sequence of up to 6 ids has all words of force_words_ids"));
+  assert_int_equal(go(r), VKF_ERROR_ARGUMENT);
+  assert_non_null(strstr(env.message, "no sequence of up to 6 ids has all words of force_words_ids"));
   end(r);
 }
 
@@ -621,7 +631,7 @@ static void more_alternatives_than_ids_are_an_error(void **state) {
   for (int scores = 0; scores < 2; scores++) {
     r->input.scores = scores;
     r->model.length = r->model.n_steps = 0;
-    assert_int_equal(go(r), VKF_ERROR_NUMERIC);
+    assert_int_equal(go(r), VKF_ERROR_ARGUMENT);
     assert_non_null(strstr(env.message, "fewer are allowed than there are alternatives"));
   }
   end(r);
@@ -919,7 +929,8 @@ static void scores_that_are_not_finite(void **state) {
     r->model.fault_step = 3;
     r->model.fault = faults[i % 2];
     assert_int_equal(go(r), VKF_ERROR_NUMERIC);
-    assert_non_null(strstr(env.message, beams ? "sentence 0, beam 1, step 2" : "sentence 1, beam 0, step 2"));
+    assert_non_null(strstr(env.message, beams ? "beam 1, step 2" : "beam 0, step 2"));
+    assert_int_equal(failure_of(r, beams ? 1 : 0), VKF_OK); /* the other sentence knows nothing of it */
     assert_non_null(strstr(env.message, i % 2 == 0 ? "NaN for id 3" : "infinity for id 3"));
     end(r);
   }
