@@ -98,7 +98,8 @@ vkf_status vkf_engine_generation_init(vkf_generation *g, vkf_session *session, c
   if (p->limit > UINT32_MAX / 2)
     return vkf_env_fail(env, VKF_ERROR_ARGUMENT, "expected a length limit below 2^31, found %llu",
                         (unsigned long long)p->limit);
-  const uint32_t longest = vkf_decode_search_longest(p->limit, info->max_positions, p->n_prompt),
+  const uint32_t shortest = 1; /* id of a prompt: a seat is for all requests that may come */
+  const uint32_t longest = vkf_decode_search_longest(p->limit, info->max_positions, shortest),
                  edits = vkf_decode_max_edits(p->config, longest, p->n_source),
                  k = vkf_decode_search_k(p->config, info->target_vocab, p->scores);
   VKF_CALL(check_memory(g, k, longest));
@@ -113,7 +114,7 @@ vkf_status vkf_engine_generation_init(vkf_generation *g, vkf_session *session, c
       &(vkf_batch_input){.config = p->config, .n_seats = p->n_seats, .n_vocab = info->target_vocab, .edits = edits}));
   if (p->top_logprobs)
     VKF_CALL(vkf_decode_logprobs_init(&g->logprobs, env, vkf_decode_batch_slots(p->config, p->n_seats),
-                                      info->target_vocab, p->top_logprobs, longest - VKF_MIN(p->n_prompt, longest)));
+                                      info->target_vocab, p->top_logprobs, longest - VKF_MIN(shortest, longest)));
   if (p->shortlist)
     VKF_CALL(vkf_engine_short_head_init(&g->short_head, session,
                                         &(vkf_short_head_params){.list = p->shortlist,

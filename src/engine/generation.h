@@ -14,7 +14,6 @@ typedef struct vkf_generation_params {
   uint32_t n_seats;
   uint64_t limit;                 /* ids of the longest sequence: vkf_engine_length_limit() */
   uint32_t n_source;              /* ids of the longest source; of a decoder of the longest prompt */
-  uint32_t n_prompt;              /* ids of the shortest prompt */
   uint32_t top_logprobs;          /* over 0: `logprobs` is filled, a row a slot */
   const vkf_shortlist *shortlist; /* of models with an encoder; NULL: all ids may follow */
   bool has_holes;                 /* there may be holes between the tokens of a source */

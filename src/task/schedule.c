@@ -44,7 +44,6 @@ static vkf_generation_params need_of(const queue *q, const vkf_request *request)
       .config = q->s->config,
       .limit = vkf_engine_length_limit(q->session, q->s->config, q->s->translates, q->s->ends_with_positions, n_prompt),
       .n_source = in->source ? in->n_source : n_prompt,
-      .n_prompt = 1, /* the shortest that may come: seats are for all requests */
       .top_logprobs = q->s->top_logprobs,
       .shortlist = q->s->shortlist,
       .has_holes = q->s->has_holes,
