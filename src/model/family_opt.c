@@ -47,7 +47,7 @@ vkf_status vkf_model_map_opt(vkf_net *net, vkf_file_value config) {
   stack->norm_eps = 1e-5f;
   stack->embed_scale = 1;
   stack->positions = VKF_POSITION_LEARNED;
-  stack->position_ids = VKF_POSITION_IDS_MASK;
+  stack->position_ids = VKF_POSITION_IDS_UNMASKED;
   stack->position_offset = POSITION_OFFSET;
   stack->n_positions = net->info.max_positions + POSITION_OFFSET;
   VKF_CALL(vkf_model_claim_language_model(net, config, stack, "model.decoder.embed_tokens.weight", width, true,

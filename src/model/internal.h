@@ -40,11 +40,11 @@ typedef struct vkf_model_layer {
   uint32_t window; /* the most keys that a query attends to; 0: all */
 } vkf_model_layer;
 
-/* What a token's position id is, before the stack's offset is added. */
+/* A position id is the number of a token among these tokens of its row, and the offset of its stack. */
 typedef enum vkf_model_position_ids {
-  VKF_POSITION_IDS_COUNT,   /* its number in the row; among the unmasked ones when a masked prompt is continued */
-  VKF_POSITION_IDS_MASK,    /* its number among the unmasked ones; masked: -1 */
-  VKF_POSITION_IDS_NON_PADS /* its number, from 1, among the ids that are no pad; pads: 0 */
+  VKF_POSITION_IDS_ALL,      /* all, from 0; the unmasked ones when a masked prompt is continued */
+  VKF_POSITION_IDS_UNMASKED, /* the unmasked ones, from 0; masked: -1 */
+  VKF_POSITION_IDS_NON_PADS  /* those whose ids are no pads, from 1; pads: 0 */
 } vkf_model_position_ids;
 
 /* Rotary positions (Su et al. 2021). See rotary.c. */

@@ -31,7 +31,7 @@ static int64_t number(const vkf_net *net, const vkf_model_stack *stack, const vk
     if (ids[t] == net->info.pad_id) return 0;
     n = tokens->past;
     for (uint32_t i = 0; i <= t; i++) n += ids[i] != net->info.pad_id;
-  } else if (mask != NULL && stack->position_ids == VKF_POSITION_IDS_MASK) {
+  } else if (mask != NULL && stack->position_ids == VKF_POSITION_IDS_UNMASKED) {
     uint32_t last = tokens->past + t;
     if (mask[last] == 0) return -1;
     n = -1;

@@ -27,7 +27,7 @@ typedef struct side {
 } side;
 
 static bool pads_move(const vkf_model_stack *stack) {
-  return stack->positions != VKF_POSITION_NONE && stack->position_ids == VKF_POSITION_IDS_COUNT;
+  return stack->positions != VKF_POSITION_NONE && stack->position_ids == VKF_POSITION_IDS_ALL;
 }
 
 static void open_mode(side *s, int deterministic) {
