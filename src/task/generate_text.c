@@ -89,15 +89,12 @@ static vkf_status text_from(writer *w, const prompt *p, size_t from, const char 
   return st;
 }
 
-/* Where the first stop string begins in `text`, or its end; *found: there is one. */
-static size_t find_stop(const writer *w, const char *text, bool *found) {
+/* Where the first stop string begins in `text`; the end of `text`: there is none. */
+static size_t find_stop(const writer *w, const char *text) {
   size_t end = strlen(text);
-  *found = false;
   for (size_t i = 0; i < w->params.n_stops; i++) {
     const char *at = strstr(text, w->params.stops[i]);
-    if (!at) continue;
-    *found = true;
-    end = VKF_MIN(end, (size_t)(at - text));
+    if (at) end = VKF_MIN(end, (size_t)(at - text));
   }
   return end;
 }
@@ -140,7 +137,8 @@ static vkf_status add_token(writer *w, prompt *p, int32_t token) {
   if (w->params.n_stops) {
     const char *text = NULL;
     VKF_CALL(text_from(w, p, from, &text));
-    const size_t end = find_stop(w, text, &p->is_stopped);
+    const size_t end = find_stop(w, text);
+    p->is_stopped = text[end] != 0;
     if (p->is_stopped) { /* what is before it may not be settled yet */
       hand_on_settled(w, p, VKF_MIN(from, p->text.size));
       const size_t handed = p->n_handed - VKF_MIN(p->n_handed, from);
@@ -168,13 +166,11 @@ static vkf_status begin(writer *w, prompt *p) {
 
 /* The text of a sequence up to the first stop string. */
 static vkf_status make_text(writer *w, prompt *p, const vkf_kept *s, char **out) {
-  bool found = false;
   VKF_CALL(begin(w, p));
   for (size_t i = 0; i < s->n; i++) VKF_CALL(stream_add(w, p, s->ids[i], &p->text));
   const char *text = NULL;
   VKF_CALL(text_from(w, p, p->begin, &text));
-  const size_t end = find_stop(w, text, &found);
-  *out = vkf_arena_printf(&p->group->parts.arena, "%.*s", (int)end, text);
+  *out = vkf_arena_printf(&p->group->parts.arena, "%.*s", (int)find_stop(w, text), text);
   if (!*out) return VKF_ERROR_MEMORY;
   return VKF_OK;
 }
