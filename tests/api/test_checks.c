@@ -10,6 +10,7 @@
 #include "gpu/vk.h"
 #include "op/case_program.h"
 #include "shared/constants.h"
+#include "support/folder.h"
 #include "support/range.h"
 #include "tune/checks.h"
 #include "tune/probe.h"
@@ -370,12 +371,7 @@ static void open_with_cache(driver *d, const char *folder) {
 }
 
 static void finish_cache(const char *folder) {
-  char path[64];
-  for (const char *const *name = (const char *const[]){"tuned.json", "lock", NULL}; *name; name++) {
-    snprintf(path, sizeof path, "%s/%s", folder, *name);
-    remove(path);
-  }
-  assert_int_equal(rmdir(folder), 0);
+  assert_int_equal(folder_remove(folder, "tuned.json", "lock"), 0);
 }
 
 /* Puts a finding in the place of what is kept of the shuffle. */

@@ -29,14 +29,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size);
 static char fuzz_folder_path[256];
 
 static inline void fuzz_remove_folder(void) {
-  static const char *const names[] = {"marian/config.json", "marian/model.safetensors", "marian", "config.json",
-                                      "model.safetensors"};
-  char path[512];
-  for (size_t i = 0; i < VKF_COUNT(names); i++) {
-    snprintf(path, sizeof path, "%s/%s", fuzz_folder_path, names[i]);
-    remove(path);
-  }
-  remove(fuzz_folder_path);
+  folder_remove(fuzz_folder_path, "marian/config.json", "marian/model.safetensors", "marian", "config.json",
+                "model.safetensors");
 }
 
 /* Made at the first call. */

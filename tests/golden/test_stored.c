@@ -3,9 +3,9 @@
  *
  * The folders: combined tensors (llama), rows in groups (gpt-neox), columns that become rows (gpt2).
  */
-#include <unistd.h>
 #include <vkformer/lab.h>
 
+#include "support/folder.h"
 #include "support/golden.h"
 #include "support/sessions.h"
 
@@ -18,16 +18,6 @@ static void make(driver *d, const char *folder, vkf_dtype dtype, const char *tar
   char path[GOLDEN_PATH];
   const vkf_make_params params = {VKF_MAKE_PARAMS_INIT, .seed = 5, .dtype = dtype};
   driver_ok(d, vkf_model_make_folder(d->context, golden_path(path, folder, "config.json"), target, &params));
-}
-
-static void removed(const char *target) {
-  static const char *const files[] = {"config.json", "model.safetensors"};
-  char path[GOLDEN_PATH];
-  for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-    snprintf(path, sizeof path, "%s/%s", target, files[i]);
-    unlink(path);
-  }
-  assert_int_equal(rmdir(target), 0);
 }
 
 static void run(driver *d, const char *target, vkf_storage weights, const vkf_result *expected, vkf_result **found) {
@@ -84,7 +74,7 @@ static void visit(driver *d, const char *folder, const struct stored *s, bool ha
   vkf_result_destroy(&widened);
   vkf_result_destroy(&copied);
   vkf_result_destroy(&expected);
-  removed(made);
+  assert_int_equal(folder_remove(made, "config.json", "model.safetensors"), 0);
 }
 
 static void test_halves_that_are_copied_give_the_bits_of_float32(void **state) {

@@ -12,6 +12,8 @@
 
 #include <vkformer/vkformer.h>
 
+#include "support/folder.h"
+
 enum { TINY_WIDTH = 8, TINY_VOCAB = 16, TINY_TENSORS = 31, TINY_NUMBERS = 3 * TINY_WIDTH * TINY_WIDTH };
 
 static const char tiny_config[] =
@@ -93,12 +95,7 @@ static inline int tiny_folder_make(char *folder) {
 }
 
 static inline int tiny_folder_remove(const char *folder) {
-  char path[128];
-  snprintf(path, sizeof path, "%s/config.json", folder);
-  unlink(path);
-  snprintf(path, sizeof path, "%s/model.safetensors", folder);
-  unlink(path);
-  return rmdir(folder);
+  return folder_remove(folder, "config.json", "model.safetensors");
 }
 
 #endif

@@ -13,6 +13,7 @@
 #include <cmocka.h>
 
 #include "decode/processors.h"
+#include "support/folder.h"
 
 enum { V = 50 };
 static vkf_env env;
@@ -280,9 +281,7 @@ static int make_folder(void **state) {
 
 static int remove_folder(void **state) {
   (void)state;
-  write_file("config.json", NULL);
-  write_file("generation_config.json", NULL);
-  return rmdir(folder);
+  return folder_remove(folder, "config.json", "generation_config.json");
 }
 
 static void folders(void **state) {

@@ -63,13 +63,11 @@ static int make_folder(void **state) {
 }
 
 static int remove_folder(void **state) {
-  static const char *const names[] = {"config.json",    "model.safetensors",      "model.safetensors.index.json",
-                                      "tokenizer.json", "generation_config.json", "out.safetensors"};
   (void)state;
   vkf_device_close(&device);
   vkf_context_destroy(&context);
-  for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) remove(in_folder(names[i]));
-  return rmdir(folder);
+  return folder_remove(folder, "config.json", "model.safetensors", "model.safetensors.index.json", "tokenizer.json",
+                       "generation_config.json", "out.safetensors");
 }
 
 static char said[1024]; /* the message of a model's last use, for expect_words() */

@@ -21,6 +21,7 @@
 #include "model/internal.h"
 #include "ref/ref.h"
 #include "shared/constants.h"
+#include "support/folder.h"
 #include "support/tolerance.h"
 
 #define GOLDEN VKF_SOURCE_DIR "/tests/golden/"
@@ -341,7 +342,7 @@ static void put_form(const char *folder, const char *golden_name, const char *fr
 
 static void rewritten(void **state) {
   (void)state;
-  char folder[] = "/tmp/vkf-golden-XXXXXX", path[64];
+  char folder[] = "/tmp/vkf-golden-XXXXXX";
   assert_non_null(mkdtemp(folder));
   vkf_env_init(&env, NULL);
   const char *tied = "\"tie_word_embeddings\": true", *apart = "\"tie_word_embeddings\": false";
@@ -375,11 +376,7 @@ static void rewritten(void **state) {
   /* A head that the golden folder does not have: the states stay, and the plan has logits as well. */
   FORM("transformer-block-plain", "\"lm_head\": false", "\"lm_head\": true", NULL,
        {"lm_head.weight", "embed.weight", NULL, 0, {0}}, {"lm_head.bias", NULL, zeros, 1, {50, 0}});
-  snprintf(path, sizeof path, "%s/config.json", folder);
-  unlink(path);
-  snprintf(path, sizeof path, "%s/model.safetensors", folder);
-  unlink(path);
-  assert_int_equal(rmdir(folder), 0);
+  assert_int_equal(folder_remove(folder, "config.json", "model.safetensors"), 0);
 }
 
 int main(void) {

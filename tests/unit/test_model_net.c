@@ -16,6 +16,7 @@
 #include "file/safetensors.h"
 #include "file/write.h"
 #include "model/model.h"
+#include "support/folder.h"
 
 #define GOLDEN VKF_SOURCE_DIR "/tests/golden/"
 #define MAX_TENSORS 160
@@ -42,12 +43,7 @@ static int make_folder(void **state) {
 
 static int remove_folder(void **state) {
   (void)state;
-  char path[128];
-  snprintf(path, sizeof path, "%s/config.json", folder);
-  unlink(path);
-  snprintf(path, sizeof path, "%s/model.safetensors", folder);
-  unlink(path);
-  return rmdir(folder);
+  return folder_remove(folder, "config.json", "model.safetensors");
 }
 
 /* config.json of a golden folder with the first `from` replaced by `to`; NULL: as it is. */
