@@ -6,6 +6,7 @@
 #include "support/word_models.h"
 #include "support/range.h"
 #include "support/sessions.h"
+#include "support/softmax.h"
 
 /* ---- what a forward pass says ------------------------------------------------------------------------------------ */
 
@@ -43,12 +44,6 @@ static size_t best_of(const float *logits, size_t n) {
   for (size_t i = 1; i < n; i++)
     if (logits[i] > logits[best]) best = i;
   return best;
-}
-
-static double softmax_of(const float *logits, size_t n, size_t at) {
-  double sum = 0;
-  for (size_t i = 0; i < n; i++) sum += exp((double)logits[i] - logits[at]);
-  return 1 / sum;
 }
 
 /* ---- generate ---------------------------------------------------------------------------------------------------- */

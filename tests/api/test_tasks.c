@@ -5,6 +5,7 @@
 #include <math.h>
 
 #include "support/driver.h"
+#include "support/softmax.h"
 #include "support/word_models.h"
 
 enum { N_TEXTS = 9, MAX_WORDS = 64 };
@@ -72,12 +73,6 @@ static void expect_skipped(const vkf_result *result, size_t text, vkf_skip_reaso
   const char *why = "";
   assert_int_equal(vkf_result_skipped(result, text, &why), reason);
   if (reason == VKF_SKIP_NONE ? why != NULL : !strstr(why, words)) fail_msg("text %zu: found '%s'", text, why);
-}
-
-static double softmax_of(const float *logits, size_t n, size_t at) {
-  double sum = 0;
-  for (size_t i = 0; i < n; i++) sum += exp((double)logits[i] - logits[at]);
-  return 1 / sum;
 }
 
 static void expect_near(const char *what, double found, double wanted) {
