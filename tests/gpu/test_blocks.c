@@ -2,6 +2,7 @@
 #include "fixture.h"
 
 #include "gpu/block.h"
+#include "support/barriers.h"
 
 enum { N = 256 };
 
@@ -22,12 +23,6 @@ static void destroy_buffers(buffers *it) {
   vkf_gpu_buffer_destroy(&it->b);
   vkf_gpu_buffer_destroy(&it->c);
   vkf_gpu_buffer_destroy(&it->grid);
-}
-
-static uint32_t count_barriers(const vkf_gpu_block *block) {
-  vkf_gpu_block_info info;
-  vkf_gpu_block_get_info(block, &info);
-  return info.n_barriers;
 }
 
 /* Recorded once; each submit reads the grid that the host wrote before it. */

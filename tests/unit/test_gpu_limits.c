@@ -10,6 +10,7 @@
 #include <cmocka.h>
 
 #include "gpu/block.h"
+#include "support/barriers.h"
 #include "support/stub_driver.h"
 
 /* ---- dispatches -------------------------------------------------------------------------------------------------- */
@@ -130,12 +131,6 @@ static void dispatches_are_held_to_the_limits(void **state) {
   stub_close(&b.device);
 }
 
-static uint32_t n_barriers(const vkf_gpu_block *block) {
-  vkf_gpu_block_info info;
-  vkf_gpu_block_get_info(block, &info);
-  return info.n_barriers;
-}
-
 /* Reading a grid is an access as any other, to all of its three words and to no more. */
 static void grids_are_read_behind_their_writers(void **state) {
   bench b;
@@ -154,7 +149,7 @@ static void grids_are_read_behind_their_writers(void **state) {
       writes.access = (vkf_gpu_access){&b.grid, rows[i].begin, rows[i].end, VKF_GPU_WRITE};
       assert_int_equal(dispatch(&b, block, grid_first ? &reads : &writes), VKF_OK);
       assert_int_equal(dispatch(&b, block, grid_first ? &writes : &reads), VKF_OK);
-      assert_int_equal(n_barriers(block), 1 + rows[i].n);
+      assert_int_equal(count_barriers(block), 1 + rows[i].n);
       vkf_gpu_block_destroy(&block);
     }
   stub_close(&b.device);
