@@ -122,31 +122,42 @@ static void lives_never_overlap_in_memory(void **state) {
   assert_int_equal(env.live_bytes, 0);
 }
 
-/* a > b > c > d in a chain of equal sizes: two places are enough. */
+/* Nodes of which each reads the result of the one before it. */
+enum { CHAIN = 6 };
+typedef struct chain {
+  vkf_plan plan;
+  vkf_slot slots[CHAIN];
+  vkf_node nodes[CHAIN];
+  vkf_placement placements[CHAIN]; /* of equal sizes */
+} chain;
+
+static void make_chain(chain *c) {
+  for (uint32_t i = 0; i < CHAIN; i++) {
+    c->slots[i] = (vkf_slot){.name = "x", .rank = 1};
+    c->placements[i] = (vkf_placement){.bytes = 100, .alignment = 4};
+    c->nodes[i] = (vkf_node){.out = {i, VKF_NO_SLOT, VKF_NO_SLOT}};
+    for (uint32_t k = 0; k < VKF_MAX_INPUTS; k++) c->nodes[i].in[k] = VKF_NO_SLOT;
+    if (i > 0) c->nodes[i].in[0] = i - 1;
+  }
+  c->plan = (vkf_plan){.slots = c->slots, .n_slots = CHAIN, .nodes = c->nodes, .n_nodes = CHAIN};
+}
+
+/* Two places are enough for a chain. */
 static void a_chain_needs_two_places(void **state) {
   (void)state;
   vkf_env env;
-  vkf_slot slots[6];
-  vkf_node nodes[6];
-  vkf_placement placements[6];
+  chain c;
   uint64_t bytes;
   vkf_env_init(&env, NULL);
-  for (uint32_t i = 0; i < 6; i++) {
-    slots[i] = (vkf_slot){.name = "x", .rank = 1};
-    placements[i] = (vkf_placement){.bytes = 100, .alignment = 4};
-    nodes[i] = (vkf_node){.out = {i, VKF_NO_SLOT, VKF_NO_SLOT}};
-    for (uint32_t k = 0; k < VKF_MAX_INPUTS; k++) nodes[i].in[k] = VKF_NO_SLOT;
-    if (i > 0) nodes[i].in[0] = i - 1;
-  }
-  vkf_plan plan = {.slots = slots, .n_slots = 6, .nodes = nodes, .n_nodes = 6};
-  assert_int_equal(vkf_plan_place(&env, &plan, false, MOST, placements, NULL, &bytes), VKF_OK);
+  make_chain(&c);
+  assert_int_equal(vkf_plan_place(&env, &c.plan, false, MOST, c.placements, NULL, &bytes), VKF_OK);
   assert_int_equal(bytes, 200);
-  vkf_placement scratch[6] = {[2] = {.bytes = 70}, [4] = {.bytes = 70}}; /* two nodes with the same bytes */
-  assert_int_equal(vkf_plan_place(&env, &plan, false, MOST, placements, scratch, &bytes), VKF_OK);
+  vkf_placement scratch[CHAIN] = {[2] = {.bytes = 70}, [4] = {.bytes = 70}}; /* two nodes with the same bytes */
+  assert_int_equal(vkf_plan_place(&env, &c.plan, false, MOST, c.placements, scratch, &bytes), VKF_OK);
   assert_int_equal(bytes, 270);
   assert_int_equal(scratch[2].offset, scratch[4].offset);
-  slots[0].output = "kept";
-  assert_int_equal(vkf_plan_place(&env, &plan, false, MOST, placements, NULL, &bytes), VKF_OK);
+  c.slots[0].output = "kept";
+  assert_int_equal(vkf_plan_place(&env, &c.plan, false, MOST, c.placements, NULL, &bytes), VKF_OK);
   assert_int_equal(bytes, 300);
 }
 
@@ -155,28 +166,19 @@ static void a_chain_needs_two_places(void **state) {
 static void a_slot_takes_over_another(void **state) {
   (void)state;
   vkf_env env;
-  vkf_slot slots[6];
-  vkf_node nodes[6];
-  vkf_placement placements[6];
+  chain c;
   uint64_t bytes;
   vkf_env_init(&env, NULL);
-  for (uint32_t i = 0; i < 6; i++) {
-    slots[i] = (vkf_slot){.name = "x", .rank = 1};
-    placements[i] = (vkf_placement){.bytes = 100, .alignment = 4};
-    nodes[i] = (vkf_node){.out = {i, VKF_NO_SLOT, VKF_NO_SLOT}};
-    for (uint32_t k = 0; k < VKF_MAX_INPUTS; k++) nodes[i].in[k] = VKF_NO_SLOT;
-    if (i > 0) nodes[i].in[0] = i - 1;
-  }
-  placements[2].takes_over = 1 + 1;
-  placements[3].takes_over = 1 + 2;
-  nodes[5].in[1] = 3; /* so that slots 4 and 5 cannot have these bytes */
-  vkf_plan plan = {.slots = slots, .n_slots = 6, .nodes = nodes, .n_nodes = 6};
-  assert_int_equal(vkf_plan_place(&env, &plan, false, MOST, placements, NULL, &bytes), VKF_OK);
-  assert_int_equal(placements[2].offset, placements[1].offset);
-  assert_int_equal(placements[3].offset, placements[1].offset);
-  assert_true(placements[0].offset != placements[1].offset);
-  assert_true(placements[4].offset != placements[1].offset);
-  assert_true(placements[5].offset != placements[1].offset);
+  make_chain(&c);
+  c.placements[2].takes_over = 1 + 1;
+  c.placements[3].takes_over = 1 + 2;
+  c.nodes[5].in[1] = 3; /* so that slots 4 and 5 cannot have these bytes */
+  assert_int_equal(vkf_plan_place(&env, &c.plan, false, MOST, c.placements, NULL, &bytes), VKF_OK);
+  assert_int_equal(c.placements[2].offset, c.placements[1].offset);
+  assert_int_equal(c.placements[3].offset, c.placements[1].offset);
+  assert_true(c.placements[0].offset != c.placements[1].offset);
+  assert_true(c.placements[4].offset != c.placements[1].offset);
+  assert_true(c.placements[5].offset != c.placements[1].offset);
   assert_int_equal(bytes, 300);
 }
 
