@@ -37,10 +37,6 @@ static const vkf_case shapes[] = {
     SHAPE("cross", 7, SIZES(.B = 3, .R = 5, .T = 3, .S = 45), 0, R, T, S, ZERO, 8, .causal = false),
 };
 
-static uint32_t extent_of(const vkf_case_run *run, uint32_t input, uint32_t i) {
-  return run->plan.slots[run->plan.nodes[0].in[input]].extent[i].cap;
-}
-
 /* The case of one sequence alone, in a rectangle, with the data that it has in the packed batch. */
 static void make_alone(driver *d, const vkf_case *shape, const vkf_case_run *packed, const int32_t *span,
                        vkf_case_run *out) {
@@ -104,12 +100,4 @@ static bool compare(driver *d, vkf_backend *backend, const vkf_case *shape, cons
   return fits;
 }
 
-static void test_every_variant(void **state) {
-  attention_every_variant(*state, shapes, VKF_COUNT(shapes), compare);
-}
-
-static void test_the_scalar_path(void **state) {
-  attention_scalar_path(*state, shapes, VKF_COUNT(shapes), compare);
-}
-
-DRIVER_MAIN(DRIVER_TEST(test_every_variant), DRIVER_TEST(test_the_scalar_path))
+ATTENTION_MAIN(shapes, compare)

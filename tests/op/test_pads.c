@@ -1,5 +1,5 @@
-/* Attention and pads: in every variant of order class ascending, and on the scalar path in the reproducible mode, a
- * sentence has the same bits alone and with any number of pads before and behind it. Nothing here has a tolerance.
+/* Attention and pads: in every variant of order class ascending, and on the scalar path in both its modes, a sentence
+ * has the same bits alone and with any number of pads before and behind it. Nothing here has a tolerance.
  *
  * One run has PADS + 1 sequences of LENGTH + PADS keys: sequence r holds the sentence behind r pads. What stands in the
  * place of the pads is noise.
@@ -55,11 +55,6 @@ static vkf_case sized(const vkf_case *shape, uint32_t n, uint32_t keys) {
   c.sizes =
       is_cross(shape) ? (vkf_sizes){.B = n, .R = n * BEAMS, .T = QUERIES, .S = keys} : (vkf_sizes){.B = n, .S = keys};
   return c;
-}
-
-/* The data of an input, NULL where it is absent; *width: numbers of its last extents, of one key or query. */
-static uint32_t extent_of(const vkf_case_run *run, uint32_t input, uint32_t i) {
-  return run->plan.slots[run->plan.nodes[0].in[input]].extent[i].cap;
 }
 
 /* Rows `from`.. of one array to rows `to`.. of another. */
@@ -128,12 +123,4 @@ static bool compare(driver *d, vkf_backend *backend, const vkf_case *shape, cons
   return fits;
 }
 
-static void test_every_variant(void **state) {
-  attention_every_variant(*state, shapes, VKF_COUNT(shapes), compare);
-}
-
-static void test_the_scalar_path(void **state) {
-  attention_scalar_path(*state, shapes, VKF_COUNT(shapes), compare);
-}
-
-DRIVER_MAIN(DRIVER_TEST(test_every_variant), DRIVER_TEST(test_the_scalar_path))
+ATTENTION_MAIN(shapes, compare)

@@ -10,9 +10,15 @@
 #include "support/driver.h"
 #include "support/half.h"
 
+/* The data of an input; NULL: it is absent. */
 static inline void *data_of(const vkf_case_run *run, uint32_t input) {
   const uint32_t slot = run->plan.nodes[0].in[input];
   return slot == VKF_NO_SLOT ? NULL : (void *)(uintptr_t)run->plan.slots[slot].data;
+}
+
+/* Extent i of an input. */
+static inline uint32_t extent_of(const vkf_case_run *run, uint32_t input, uint32_t i) {
+  return run->plan.slots[run->plan.nodes[0].in[input]].extent[i].cap;
 }
 
 /* The result, dense, for the caller to free; NULL: the variant does not fit. */
@@ -60,5 +66,15 @@ static inline void attention_scalar_path(driver *d, const vkf_case *shapes, size
   }
   ref->table->destroy(&ref);
 }
+
+/* main() of a test that has these two loops over its shapes. */
+#define ATTENTION_MAIN(shapes, compare)                                  \
+  static void test_every_variant(void **state) {                         \
+    attention_every_variant(*state, shapes, VKF_COUNT(shapes), compare); \
+  }                                                                      \
+  static void test_the_scalar_path(void **state) {                       \
+    attention_scalar_path(*state, shapes, VKF_COUNT(shapes), compare);   \
+  }                                                                      \
+  DRIVER_MAIN(DRIVER_TEST(test_every_variant), DRIVER_TEST(test_the_scalar_path))
 
 #endif
