@@ -107,12 +107,8 @@ static double matmul_of_both_signs(void) {
   return matmul_of(true);
 }
 
-/* One query over N_KEYS keys whose scores are all `score`. Key 0 gets a weight that is too large, the others one that
- * is too small, and so is their sum. The values pick key 0. */
-static double attention_of(vkf_op op, float score) {
-  enum { KEYS = 16, K = 64 };
-  float q[K], k[KEYS * K], v[KEYS] = {1};
-  double weights[KEYS], terms[K];
+/* One head, whose values have one column. */
+static void attention_params(uint32_t key_width) {
   params = (vkf_params){.attention = {.seqs = VKF_DIM_R,
                                       .queries = VKF_DIM_T,
                                       .keys = VKF_DIM_S,
@@ -120,9 +116,18 @@ static double attention_of(vkf_op op, float score) {
                                       .shared = VKF_DIM_ONE,
                                       .n_heads = 1,
                                       .n_kv_heads = 1,
-                                      .key_width = K,
+                                      .key_width = key_width,
                                       .value_width = 1,
                                       .scale = 1}};
+}
+
+/* One query over KEYS keys whose scores are all `score`. Key 0 gets a weight that is too large, the others one that
+ * is too small, and so is their sum. The values pick key 0. */
+static double attention_of(vkf_op op, float score) {
+  enum { KEYS = 16, K = 64 };
+  float q[K], k[KEYS * K], v[KEYS] = {1};
+  double weights[KEYS], terms[K];
+  attention_params(K);
   vkf_call call = call_of(op, (vkf_sizes){.B = 1, .R = 1, .T = 1, .S = KEYS});
   for (int i = 0; i < K; i++) q[i] = score == 0 ? 0 : i == 0 ? score : 0x1p-12f;
   for (int i = 0; i < KEYS * K; i++) k[i] = 1;
@@ -152,16 +157,7 @@ static double attention_of_halves(void) {
   enum { KEYS = 16, K = 64 };
   const float rises = 1 + 0x1.02p-11f, falls = 1 + 0x1.fcp-12f;
   float q[K], k[KEYS * K], v[KEYS] = {rises};
-  params = (vkf_params){.attention = {.seqs = VKF_DIM_R,
-                                      .queries = VKF_DIM_T,
-                                      .keys = VKF_DIM_S,
-                                      .past = VKF_DIM_ZERO,
-                                      .shared = VKF_DIM_ONE,
-                                      .n_heads = 1,
-                                      .n_kv_heads = 1,
-                                      .key_width = K,
-                                      .value_width = 1,
-                                      .scale = 1}};
+  attention_params(K);
   vkf_call call = call_of(VKF_OP_ATTENTION, (vkf_sizes){.B = 1, .R = 1, .T = 1, .S = KEYS});
   rounding.x_f16 = true;
   for (int i = 0; i < K; i++) q[i] = 0.25f;
@@ -178,16 +174,7 @@ static double attention_of_halves(void) {
 /* Two keys with these scores. The value that counts is that of the second, and it, or its weight, is lost. */
 static double lost_half(float score, float value) {
   float q = 1, k[] = {0, score}, v[] = {0, value};
-  params = (vkf_params){.attention = {.seqs = VKF_DIM_R,
-                                      .queries = VKF_DIM_T,
-                                      .keys = VKF_DIM_S,
-                                      .past = VKF_DIM_ZERO,
-                                      .shared = VKF_DIM_ONE,
-                                      .n_heads = 1,
-                                      .n_kv_heads = 1,
-                                      .key_width = 1,
-                                      .value_width = 1,
-                                      .scale = 1}};
+  attention_params(1);
   vkf_call call = call_of(VKF_OP_ATTENTION, (vkf_sizes){.B = 1, .R = 1, .T = 1, .S = 2});
   rounding.x_f16 = true;
   call.in[VKF_ATTENTION_Q] = VIEW(&q, 1, 1);
@@ -207,16 +194,7 @@ static double lost_value(void) {
 /* One key. Its value is rounded up, its weight up in the sum of values and down in that of weights. */
 static double rounded_value(void) {
   float q = 0, k = 0, v = 1 + 0x1.02p-11f;
-  params = (vkf_params){.attention = {.seqs = VKF_DIM_R,
-                                      .queries = VKF_DIM_T,
-                                      .keys = VKF_DIM_S,
-                                      .past = VKF_DIM_ZERO,
-                                      .shared = VKF_DIM_ONE,
-                                      .n_heads = 1,
-                                      .n_kv_heads = 1,
-                                      .key_width = 1,
-                                      .value_width = 1,
-                                      .scale = 1}};
+  attention_params(1);
   vkf_call call = call_of(VKF_OP_ATTENTION, (vkf_sizes){.B = 1, .R = 1, .T = 1, .S = 1});
   rounding.x_f16 = true;
   call.in[VKF_ATTENTION_Q] = VIEW(&q, 1, 1);
