@@ -156,8 +156,7 @@ int tool_attend_image(tool_session *session, const char *folder, const char *pat
     else
       snprintf(label, sizeof label, "%zu,%zu", (i - before) / out->patch_columns, (i - before) % out->patch_columns);
     out->source.special[i] = i < before;
-    out->source.at[i] = strdup(label);
-    if (!out->source.at[i]) exit_code = tool_error("out of memory");
+    exit_code = tool_copy(label, &out->source.at[i]);
   }
   return exit_code;
 }

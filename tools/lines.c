@@ -96,11 +96,6 @@ static void line_finish(tool_line *line) {
   free(line->skipped);
 }
 
-static int set_skipped(tool_line *line, const char *why) {
-  line->skipped = strdup(why);
-  return line->skipped ? TOOL_OK : tool_error("out of memory");
-}
-
 static int refuse(const tool_lines *l, const tool_line *line, const char *why) {
   return tool_error("%s %zu: %s", noun(l), line->number, why);
 }
@@ -143,7 +138,7 @@ static int print_line(tool_lines *l, tool_line *line, const vkf_result *result) 
   int exit_code = TOOL_OK;
   if (tool_skip_fails(l->args, reason)) return refuse(l, line, why);
   l->skips.has_long |= reason == VKF_SKIP_LONG;
-  if (reason != VKF_SKIP_NONE) exit_code = set_skipped(line, why);
+  if (reason != VKF_SKIP_NONE) exit_code = tool_copy(why, &line->skipped);
   if (exit_code == TOOL_OK && !line->skipped) return l->print(l->user, line, result);
   if (exit_code == TOOL_OK) exit_code = tool_skips_note(&l->skips, noun(l), line->number, line->skipped);
   return exit_code == TOOL_OK ? print_skipped(l, line, result) : exit_code;
@@ -208,7 +203,7 @@ static int add(tool_lines *l, const char *bytes, size_t size) {
   l->n++;
   if (!is_bad || is_rule(l->args->invalid, "replace")) return l->n == l->window ? flush(l) : TOOL_OK;
   if (!is_rule(l->args->invalid, "fail")) {
-    int exit_code = set_skipped(line, reason);
+    int exit_code = tool_copy(reason, &line->skipped);
     return exit_code == TOOL_OK && l->n == l->window ? flush(l) : exit_code;
   }
   l->n--; /* what is before it is worked on all the same */

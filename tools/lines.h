@@ -83,7 +83,10 @@ int tool_lines_run(tool_lines *l);
 /* The rule of --long for the library, which skips what it refuses. */
 vkf_long_rule tool_long_rule(const tool_args *args);
 
-/* ---- UTF-8 (texts.c) --------------------------------------------------------------------------------------------- */
+/* ---- texts (texts.c) --------------------------------------------------------------------------------------------- */
+
+/* A copy, to free(). TOOL_FAILED after a message: out of memory. */
+int tool_copy(const char *text, char **out);
 
 /* Why a text cannot be taken; false: it can. */
 bool tool_utf8_reason(const char *text, size_t size, char *reason, size_t capacity);

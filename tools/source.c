@@ -270,8 +270,7 @@ int tool_text_list_add(tool_text_list *l, const char *text) {
     l->at = at;
     l->capacity = capacity;
   }
-  l->at[l->n] = strdup(text);
-  return l->at[l->n++] ? TOOL_OK : tool_error("out of memory");
+  return tool_copy(text, &l->at[l->n++]);
 }
 
 int tool_text_list_read(tool_text_list *l, const char *path, size_t wanted) {

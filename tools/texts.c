@@ -1,4 +1,6 @@
 /* texts: UTF-8 as the program meets it: from users, in columns. The rules are utf8proc's. */
+#define _POSIX_C_SOURCE 200809L
+
 #include <ctype.h>
 #include <stdlib.h>
 #include <string.h>
@@ -6,6 +8,11 @@
 #include <utf8proc.h>
 
 #include "lines.h"
+
+int tool_copy(const char *text, char **out) {
+  *out = strdup(text);
+  return *out ? TOOL_OK : tool_error("out of memory");
+}
 
 static utf8proc_ssize_t decode(const char *text, size_t size, utf8proc_int32_t *code) {
   return utf8proc_iterate((const utf8proc_uint8_t *)text, (utf8proc_ssize_t)size, code);

@@ -23,11 +23,6 @@ void tool_translation_read_config(tool_translation *t, const char *config, const
 
 /* ---- lines in ---------------------------------------------------------------------------------------------------- */
 
-static int skip(tool_entry *e, const char *why) {
-  e->skipped = strdup(why);
-  return e->skipped ? TOOL_OK : tool_error("out of memory");
-}
-
 /* --column: what is between tabs. --force-decode: what is behind the last one. */
 static int prepare_columns(const tool_translation *t, tool_entry *e) {
   const char *at = e->line, *last = strrchr(e->line, '\t');
@@ -40,7 +35,7 @@ static int prepare_columns(const tool_translation *t, tool_entry *e) {
     char why[80];
     snprintf(why, sizeof why, "expected %zu columns with tabs between them, found fewer",
              column + (t->args->force_decode > 0));
-    return skip(e, why);
+    return tool_copy(why, &e->skipped);
   }
   if (t->args->force_decode) e->prefix = last + 1;
   e->text = e->field = strndup(at, strcspn(at, "\t"));
@@ -71,7 +66,7 @@ static int prepare_json(const tool_translation *t, tool_entry *e) {
     e->json = NULL;
   }
   snprintf(why, sizeof why, "expected a JSON object with a string as \"%.60s\", found %s", key, found);
-  return skip(e, why);
+  return tool_copy(why, &e->skipped);
 }
 
 int tool_translation_prepare(const tool_translation *t, tool_entry *e) {

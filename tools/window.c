@@ -156,8 +156,7 @@ static int make_entry(tool_window *w, const char *line, size_t size, tool_entry 
   e->line = tool_utf8_mend(line, size);
   if (!e->line) return tool_error("out of memory");
   if (tool_utf8_reason(line, size, reason, sizeof reason) && !tool_invalid_is(w->args, "replace")) {
-    e->skipped = strdup(reason);
-    if (!e->skipped) return tool_error("out of memory");
+    if (tool_copy(reason, &e->skipped) != TOOL_OK) return TOOL_FAILED;
     e->fails = tool_invalid_is(w->args, "fail");
   }
   e->text = e->line;
@@ -313,8 +312,7 @@ static int note_skip(const tool_window *w, tool_entry *e, const vkf_result *resu
   if (reason == VKF_SKIP_NONE) return TOOL_OK;
   e->fails = tool_skip_fails(w->args, reason);
   e->is_long = reason == VKF_SKIP_LONG;
-  e->skipped = strdup(why);
-  return e->skipped ? TOOL_OK : tool_error("out of memory");
+  return tool_copy(why, &e->skipped);
 }
 
 static int text_done(void *user, void *tag, const vkf_result *result) {
