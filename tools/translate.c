@@ -23,6 +23,7 @@ typedef struct translation {
   tool_window window;
   tool_translation lines; /* their forms */
   char folder[4096];
+  char *config; /* JSON; NULL: as in the folder */
   vkf_generate_params params;
   tool_pictures pictures; /* of --attention */
   tool_beam_tree tree;    /* of --beam-tree */
@@ -225,61 +226,81 @@ static int run_lines(translation *t) {
   return tool_window_run(w, &t->crew, jobs);
 }
 
+/* Model folder and configuration. */
+static int read_config(translation *t) {
+  const tool_args *args = t->lines.args;
+  int exit_code = tool_find_model(args, t->folder, sizeof t->folder);
+  if (exit_code == TOOL_OK) exit_code = tool_generation_config(args, &t->config);
+  t->params.config_json = t->config;
+  if (exit_code != TOOL_OK) return exit_code;
+  tool_translation_read_config(&t->lines, t->config, t->folder);
+  if (args->column && t->lines.n_best > 1)
+    return tool_usage_error("translate", "--column: expected one translation of a line, found %zu (--n-best)",
+                            t->lines.n_best);
+  return TOOL_OK;
+}
+
+/* Workers, and the short list of their model. */
+static int open_crew(translation *t) {
+  const tool_args *args = t->lines.args;
+  const bool is_one = args->n_operands == 1 || args->batch_size == 1;
+  const int exit_code =
+      tool_crew_open(&t->crew, args, &t->session, t->folder, is_one ? TOOL_ONE_AT_A_TIME : TOOL_MANY_BATCHES);
+  if (exit_code != TOOL_OK || !t->list_file[0]) return exit_code;
+  const vkf_status status =
+      vkf_shortlist_open(t->session.model, t->list_file, t->n_first, t->n_best_targets, &t->shortlist);
+  t->params.shortlist = t->shortlist;
+  return status == VKF_OK ? TOOL_OK : tool_session_fail(&t->session, status, NULL);
+}
+
+static void set_params(translation *t) {
+  const tool_args *args = t->lines.args;
+  t->params.scores = args->json || args->word_scores || t->lines.n_best > 1;
+  t->params.alignments = args->alignment != NULL;
+  t->params.align_heads = sample_of(args) ? NULL : args->align_heads;
+  t->params.replace_unknowns = args->replace_unknowns;
+  t->params.long_texts = tool_long_rule(args);
+  t->params.skip_refused = true;
+  t->params.source_language = args->source_lang;
+  t->params.target_language = args->target_lang;
+  t->params.batch_size = args->batch_size;
+  t->params.force_words = args->force_words.at;
+  t->params.n_force_words = args->force_words.n;
+}
+
+/* All lines, then the pages that show how they came about. */
+static int translate(translation *t) {
+  const tool_args *args = t->lines.args;
+  set_params(t);
+  tool_warn_sampling(args, t->config, t->folder);
+  if (args->attention) tool_pictures_init(&t->pictures);
+  int exit_code = sample_of(args) ? choose_heads(t) : TOOL_OK;
+  if (args->beam_tree) { /* of the text, not of the sample */
+    t->params.on_beams = tool_beam_tree_add;
+    t->params.user = &t->tree;
+  }
+  if (exit_code == TOOL_OK) exit_code = run_lines(t);
+  exit_code = tool_both_exit_codes(
+      exit_code, tool_beam_tree_write(&t->tree, &t->session, exit_code == TOOL_OK ? args->beam_tree : NULL));
+  if (args->attention)
+    exit_code = tool_both_exit_codes(exit_code, tool_pictures_write(&t->pictures, &t->session, args));
+  return exit_code;
+}
+
 static int run_translate(const tool_args *args) {
   translation t = {.lines = {.args = args}, .params = {VKF_GENERATE_PARAMS_INIT}};
-  char *config = NULL;
   bool is_done = false;
   int exit_code = check(&t);
   if (exit_code != TOOL_OK) return exit_code;
-  exit_code = tool_find_model(args, t.folder, sizeof t.folder);
-  if (exit_code == TOOL_OK) exit_code = tool_generation_config(args, &config);
-  t.params.config_json = config;
-  if (exit_code == TOOL_OK) {
-    tool_translation_read_config(&t.lines, config, t.folder);
-    if (args->column && t.lines.n_best > 1)
-      exit_code = tool_usage_error("translate", "--column: expected one translation of a line, found %zu (--n-best)",
-                                   t.lines.n_best);
-  }
+  exit_code = read_config(&t);
   if (exit_code == TOOL_OK) exit_code = open_corpus(&t, &is_done);
-  const bool is_one = args->n_operands == 1 || args->batch_size == 1;
-  if (exit_code == TOOL_OK && !is_done)
-    exit_code = tool_crew_open(&t.crew, args, &t.session, t.folder, is_one ? TOOL_ONE_AT_A_TIME : TOOL_MANY_BATCHES);
-  if (exit_code == TOOL_OK && !is_done && t.list_file[0]) {
-    const vkf_status status =
-        vkf_shortlist_open(t.session.model, t.list_file, t.n_first, t.n_best_targets, &t.shortlist);
-    t.params.shortlist = t.shortlist;
-    if (status != VKF_OK) exit_code = tool_session_fail(&t.session, status, NULL);
-  }
-  if (exit_code == TOOL_OK && !is_done) {
-    t.params.scores = args->json || args->word_scores || t.lines.n_best > 1;
-    t.params.alignments = args->alignment != NULL;
-    t.params.align_heads = sample_of(args) ? NULL : args->align_heads;
-    t.params.replace_unknowns = args->replace_unknowns;
-    t.params.long_texts = tool_long_rule(args);
-    t.params.skip_refused = true;
-    t.params.source_language = args->source_lang;
-    t.params.target_language = args->target_lang;
-    t.params.batch_size = args->batch_size;
-    t.params.force_words = args->force_words.at;
-    t.params.n_force_words = args->force_words.n;
-    tool_warn_sampling(args, config, t.folder);
-    if (args->attention) tool_pictures_init(&t.pictures);
-    if (sample_of(args)) exit_code = choose_heads(&t);
-    if (args->beam_tree) {
-      t.params.on_beams = tool_beam_tree_add;
-      t.params.user = &t.tree;
-    }
-    if (exit_code == TOOL_OK) exit_code = run_lines(&t);
-    exit_code = tool_both_exit_codes(
-        exit_code, tool_beam_tree_write(&t.tree, &t.session, exit_code == TOOL_OK ? args->beam_tree : NULL));
-    if (args->attention)
-      exit_code = tool_both_exit_codes(exit_code, tool_pictures_write(&t.pictures, &t.session, args));
-  }
+  if (exit_code == TOOL_OK && !is_done) exit_code = open_crew(&t);
+  if (exit_code == TOOL_OK && !is_done) exit_code = translate(&t);
   tool_window_finish(&t.window);
   tool_crew_finish(&t.crew);
   vkf_shortlist_close(&t.shortlist);
   exit_code = tool_session_close(&t.session, exit_code);
-  free(config);
+  free(t.config);
   return exit_code;
 }
 
