@@ -51,9 +51,9 @@ VKF_DEFINE_INIT(vkf_kept_info)
 /* The string is valid as long as the device is open. */
 VKF_API vkf_status vkf_device_get_kept_info(const vkf_device *dev, vkf_kept_info *out);
 
-/* For development: devices that this context opens from now on are believed what their drivers say, and nothing is
- * checked. For drivers whose results do not count, such as one that compiles for a GPU that is not there. A warning
- * says so whenever a device is opened. */
+/* For development, on drivers whose results do not count, such as one that compiles for a GPU that is not there. The
+ * devices that this context opens from now on are not checked: what their drivers say is believed. A warning says so
+ * whenever a device is opened. */
 VKF_API void vkf_context_skip_checks(vkf_context *ctx);
 
 /* ---- folders with random weights --------------------------------------------------------------------------------- */
@@ -345,7 +345,7 @@ typedef struct vkf_bench_row {
   vkf_clock clock;
   uint32_t n_runs;
   double min_ns, median_ns, p90_ns;
-  double flops, bytes; /* of one run, as the field counts them */
+  double flops, bytes; /* of one run; a multiplication and an addition are 2 flops */
   double ratio;        /* err/bound, measured before timing; rows over 1 are not timed: n_runs 0 */
   uint32_t workgroup, shared_bytes;
   const vkf_bench_statistic *statistics; /* of its first kernel; none where the driver has not

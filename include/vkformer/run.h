@@ -15,21 +15,30 @@ typedef struct vkf_run_params {
 #define VKF_RUN_PARAMS_INIT .size = sizeof(vkf_run_params)
 VKF_DEFINE_INIT(vkf_run_params)
 
-/* One forward pass. inputs: input_ids [B,S], attention_mask [B,S] (1 keep, 0 pad; default all 1), decoder_input_ids
- * [B,T], decoder_attention_mask [B,T], token_type_ids [B,S] (default all 0), as far as the model has them; int32 or
- * int64. Models of images take pixel_values [B,channels,height,width] (float32) alone. Pads behind a sentence change
- * none of its bits. Pads before it change none unless they move its positions: as in transformers, a forward pass
- * counts them as positions in most models; vkf_session_generate() of a decoder is not fed them. An encoder does not
- * compute pads before and behind a sentence: its outputs are zeros there. The result's arrays have the names and shapes
- * of transformers' outputs: logits, pooler_output, encoder_last_hidden_state, encoder_hidden_states.N,
- * decoder_hidden_states.N, encoder_attentions.N, decoder_attentions.N, cross_attentions.N; models with one stack have
- * last_hidden_state, hidden_states.N, attentions.N. layer_logits.N, which transformers does not have, are the logits of
- * hidden_states.N [B,T,vocab], N below the number of layers; after the last layer they are `logits`. Nor has it
- * encoder_projections.N, decoder_projections.N, of one stack projections.N: the heads of queries, of keys and of values
- * side by side, as the attention of layer N reads them (with their biases, normed and turned where the model does so)
- * [B,S,width], and for cross-attention cross_queries.N [B,T,width] and cross_keys_values.N [B,S,width]; where scores
- * have a bias by distance (T5), encoder_position_bias [B,H,S,S] and decoder_position_bias [B,H,T,T], which all layers
- * of a stack add. vkf_model_get_attention() says what becomes of them. params: NULL for last states and logits only. */
+/* One forward pass. params: NULL for last states and logits only.
+ *
+ * inputs: input_ids [B,S], attention_mask [B,S] (1 keep, 0 pad; default all 1), decoder_input_ids [B,T],
+ * decoder_attention_mask [B,T], token_type_ids [B,S] (default all 0), as far as the model has them; int32 or int64.
+ * Models of images take only pixel_values [B,channels,height,width] (float32).
+ *
+ * Pads behind a sentence change none of its bits. Pads before it change none unless they move its positions: as in
+ * transformers, a forward pass counts them as positions in most models; vkf_session_generate() does not feed them to a
+ * decoder. An encoder does not compute pads before and behind a sentence: its outputs are zeros there.
+ *
+ * Most arrays of the result have the names and shapes of transformers' outputs: logits, pooler_output,
+ * encoder_last_hidden_state, encoder_hidden_states.N, decoder_hidden_states.N, encoder_attentions.N,
+ * decoder_attentions.N, cross_attentions.N; models with one stack have last_hidden_state, hidden_states.N,
+ * attentions.N. These are not in transformers:
+ *   layer_logits.N         [B,T,vocab]: the logits of hidden_states.N, N below the number of layers; after the last
+ *                          layer they are `logits`
+ *   encoder_projections.N, decoder_projections.N; of one stack projections.N  [B,S,width]: the heads of queries, of
+ *                          keys and of values side by side, as the attention of layer N reads them (with their biases;
+ *                          normed and turned where the model does so)
+ *   cross_queries.N        [B,T,width] and
+ *   cross_keys_values.N    [B,S,width]: the same for cross-attention
+ *   encoder_position_bias  [B,H,S,S] and
+ *   decoder_position_bias  [B,H,T,T]: where scores have a bias by distance (T5); all layers of a stack add it
+ * vkf_model_get_attention() says how scores are made of these. */
 VKF_API vkf_status vkf_session_run(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                    const vkf_run_params *params, vkf_result **out);
 
@@ -40,25 +49,25 @@ VKF_API vkf_status vkf_session_read_images(vkf_session *session, const char *con
 /* Called after each step. Greedy search and sampling: row `row` of the result's `sequences` (translate: the text's
  * index) got `token`. Beams: `token` is -1 and `row` has no meaning. Return non-zero to stop: the callback is not
  * called again, and the call returns VKF_ERROR_STOPPED with a result of all rows up to that step. Rows that the device
- * has no room for wait until others are done. Those that had not begun have nothing but fill in the `sequences` of
+ * has no room for wait until others are done. Rows that had not begun then have only fill in the `sequences` of
  * vkf_session_generate(), and NaN as their score; vkf_session_translate() gives "" for such texts. */
 typedef int (*vkf_token_fn)(void *user, size_t row, int32_t token);
 
 /* A candidate of one step of a beam search. */
 typedef struct vkf_beam_candidate {
   float score;     /* of the hypothesis with this id: the sum of its log-probabilities */
-  uint32_t row;    /* the beam of the step before that it continues; 0 in the first step */
+  uint32_t row;    /* which beam of the step before it continues; 0 in the first step */
   int32_t id;      /* the id that it adds */
   bool ends;       /* an end id, or the length limit */
   float logprob;   /* of id in this step */
   bool finishes;   /* it ends and competes with the finished hypotheses */
-  int32_t becomes; /* the beam of this step that it is, 0 the best; -1: it ended or was dropped */
+  int32_t becomes; /* which beam of this step it is now, 0 the best; -1: it ended or was dropped */
   uint32_t bank;   /* with words that must appear: how many of their ids it has */
 } vkf_beam_candidate;
 
 /* Called after each step of a beam search with its candidates [n], the best first. `row` is the input's row, or the
- * text's index; `search` is 0, or with return_alternatives the number of the alternative, with groups of beams that of
- * the group; beams are counted within it. Return non-zero to stop, as for vkf_token_fn. */
+ * text's index. `search` is 0; with return_alternatives it is the number of the alternative, with groups of beams that
+ * of the group, and beams are counted within it. Return non-zero to stop, as for vkf_token_fn. */
 typedef int (*vkf_beams_fn)(void *user, size_t row, size_t search, const vkf_beam_candidate *candidates, size_t n);
 
 /* What to do with a text that has more tokens than the model has positions. */
@@ -68,14 +77,16 @@ typedef enum vkf_long_rule {
   VKF_LONG_SPLIT = 2     /* split after sentences, else between words, else between characters */
 } vkf_long_rule;
 
-/* A short list: which tokens a translation may have, by those of its source, from a lexical table as Marian reads it:
- * lines "target source probability" (the first two as the tokenizer's vocabulary writes tokens; what it does not have
- * is counted in a warning). A source allows the n_first first ids of the vocabulary, special tokens, the n_best most
- * probable targets of each of its tokens and, where both sides share a vocabulary, its own tokens. Only these rows of
- * the head are computed; a result is as if all other ids were suppressed before the log-softmax, whatever else is in
- * the batch. For sessions of this model or of another one with the same vocabulary, in any thread; it outlives their
- * calls and is closed before the model. Open and close it on the model's thread. VKF_ERROR_UNSUPPORTED: the model has
- * no tokenizer; VKF_ERROR_FILE; VKF_ERROR_FORMAT names the line; vkf_context_message() says which. */
+/* A short list: which tokens a translation may have, given the tokens of its source. It comes from a lexical table as
+ * Marian reads it: lines "target source probability", with tokens as the tokenizer's vocabulary writes them (a warning
+ * counts those that it does not have). A source allows the first n_first ids of the vocabulary, the special tokens, the
+ * n_best most probable targets of each of its tokens and, where both sides share a vocabulary, its own tokens. Only
+ * these rows of the head are computed. The result is as if all other ids were suppressed before the log-softmax,
+ * whatever else is in the batch.
+ *
+ * Sessions of this model, or of another one with the same vocabulary, take it in any thread. Keep it open during their
+ * calls, and close it before the model. Open and close it on the model's thread. VKF_ERROR_UNSUPPORTED: the model has
+ * no tokenizer; VKF_ERROR_FILE; VKF_ERROR_FORMAT: vkf_context_message() names the line. */
 typedef struct vkf_shortlist vkf_shortlist;
 VKF_API vkf_status vkf_shortlist_open(vkf_model *model, const char *path, size_t n_first, size_t n_best,
                                       vkf_shortlist **out);
@@ -95,9 +106,9 @@ typedef struct vkf_generate_params {
   const char *source_language, *target_language; /* of the texts, see "languages"; NULL: as the folder says */
   size_t batch_size; /* rows or texts that run together, at most; 0: 64, fewer with beams. One that is done makes place
                         for the next */
-  /* vkf_session_translate(): what the translation of each text begins with, as transformers' decoder_input_ids; of a
-   * text that is split the translation of its first part. It ends at the model's last position. NULL, also among
-   * them: anything */
+  /* vkf_session_translate(): what the translation of each text begins with, as transformers' decoder_input_ids. Of a
+   * text that is split, the translation of the first part begins so. The translation ends at the model's last position.
+   * NULL, or NULL for one of the texts: it may begin with anything */
   const char *const *target_prefixes;
   const vkf_shortlist *shortlist; /* of models with an encoder; NULL: all tokens may follow */
   bool alignments;                /* vkf_session_translate(): `alignments` and `n_sources` */
@@ -109,8 +120,8 @@ typedef struct vkf_generate_params {
   /* The heads whose mean `alignments` and "coverage_penalty" take: "LAYER:HEAD,LAYER:HEAD" from 0, or "all"; NULL: all
    * heads of the last layer */
   const char *align_heads;
-  bool replace_unknowns; /* vkf_session_translate(): an unknown token has the text of the word of the source at which
-                            those heads look most */
+  bool replace_unknowns; /* vkf_session_translate(): in the place of an unknown token, the text has the word of the
+                            source at which those heads look most */
 } vkf_generate_params;
 #define VKF_GENERATE_PARAMS_INIT .size = sizeof(vkf_generate_params)
 VKF_DEFINE_INIT(vkf_generate_params)
@@ -119,8 +130,8 @@ VKF_DEFINE_INIT(vkf_generate_params)
  * in each row; for an encoder-decoder also decoder_input_ids [B,T], the beginning of each target, without pads (if no
  * row begins with the start id, it is put before all of them).
  *
- * Rows that the device has no room for wait until others are done. If on_token stops the call, rows that wait have
- * nothing but fill in `sequences`, and NaN as their score.
+ * Rows that the device has no room for wait until others are done. If on_token stops the call, rows that wait have only
+ * fill in `sequences`, and NaN as their score.
  *
  * Arrays of the result:
  *   sequences         [B*num_return_sequences, length] int32
@@ -142,15 +153,15 @@ VKF_DEFINE_INIT(vkf_generate_params)
  * Not in transformers are:
  *   "seed" (default 0): with do_sample the same seed, line and prompt give the same ids.
  *   "patience" (default null): a beam search ends when round(num_beams * patience) sequences have ended, whatever
- *     early_stopping says, and num_return_sequences may be so many, up to twice num_beams.
+ *     early_stopping says. num_return_sequences may be as large as this number, up to twice num_beams.
  *   "return_alternatives" (default false), as CTranslate2 has it: sequence i of num_return_sequences has the i-th most
  *     likely id after the prompt and goes on greedily or with beams of its own. They are in the order of these ids,
  *     each with the score of all its ids.
- *   "prefix_bias_beta" (default 0), as there, for vkf_session_translate(): target_prefixes are not forced, but pull,
- *     see vkformer help generation.
- *   "coverage_penalty" (default 0), as there and also for translations: hypotheses are ranked by their score and what
- *     it adds, that times the sum over the ids of the source of log(min(1, how much the hypothesis looks at it)) (Wu et
- *     al. 2016, equation 14). */
+ *   "prefix_bias_beta" (default 0), as CTranslate2 has it, for vkf_session_translate(): target_prefixes are not forced,
+ *     but preferred, see vkformer help generation.
+ *   "coverage_penalty" (default 0), as CTranslate2 has it, also for translations: hypotheses are ranked by their score
+ *     plus coverage_penalty times the sum over the ids of the source of log(min(1, how much the hypothesis looks at the
+ *     id)) (Wu et al. 2016, equation 14). */
 VKF_API vkf_status vkf_session_generate(vkf_session *session, const vkf_array *inputs, size_t n_inputs,
                                         const vkf_generate_params *params, vkf_result **out);
 
@@ -168,23 +179,22 @@ VKF_API vkf_status vkf_session_generate(vkf_session *session, const vkf_array *i
  *     }
  *
  * The logits of an id have the bits that vkf_session_run() has of the whole sequence, however it was fed, on devices
- * where the order of sums does not depend on sizes (software drivers, and GPUs with batch_invariant). Not behind a pad
- * id of M2M-100, whose positions leave pads out: a step counts what was fed before it as if no pad were in it, as
- * transformers does. Slots are counted from 0. VKF_ERROR_ARGUMENT: there is no such slot. */
+ * where the order of sums does not depend on sizes (software drivers, and GPUs with batch_invariant). Ids behind a pad
+ * id of M2M-100 are an exception: its positions leave pads out, but a step counts what was fed before it as if no pad
+ * were in it, as transformers does. Slots are counted from 0. VKF_ERROR_ARGUMENT: there is no such slot. */
 
 /* An encoder-decoder: runs the encoder on the source [n], and empties the slot. Before the first feed. */
 VKF_API vkf_status vkf_session_encode(vkf_session *session, size_t slot, const int32_t *ids, size_t n);
-/* Puts ids behind those of the slot; the next step runs them. n_logits: of the last so many of them the step computes
- * logits; 0: it only fills the cache. Nothing is fed if the slot cannot hold all of them (VKF_ERROR_ARGUMENT), or if
- * there is an id outside the vocabulary. Ids that were fed before and have not run lose their logits. */
+/* Puts ids behind those of the slot; the next step runs them and computes logits of the last n_logits of them; 0: it
+ * only fills the cache. Nothing is fed if the slot cannot hold all of them (VKF_ERROR_ARGUMENT), or if there is an id
+ * outside the vocabulary. Ids that were fed before and have not run lose their logits. */
 VKF_API vkf_status vkf_session_feed(vkf_session *session, size_t slot, const int32_t *ids, size_t n, size_t n_logits);
 /* Runs all that was fed to all slots, side by side, and returns when it is done. If nothing was fed, it does nothing.
  * After a failure the ids that were fed remain, and another step runs them. VKF_ERROR_NUMERIC: a logit is not
  * finite. */
 VKF_API vkf_status vkf_session_step(vkf_session *session);
 /* The logits [*n][vocab] of the slot's last step, valid until the next call on this session other than
- * vkf_session_logits(), _ids() and _slot_capacity(); *n (NULL: not wanted) is 0 and the result NULL where there are
- * none. */
+ * vkf_session_logits(), _ids() and _slot_capacity(). n may be NULL. NULL and 0: there are none. */
 VKF_API const float *vkf_session_logits(const vkf_session *session, size_t slot, size_t *n);
 /* The ids of a slot, those that were fed and have not run included; valid as the logits. NULL and 0: there are none. */
 VKF_API const int32_t *vkf_session_ids(const vkf_session *session, size_t slot, size_t *n);
@@ -195,11 +205,11 @@ VKF_API size_t vkf_session_slot_capacity(const vkf_session *session);
  * ever been fed. VKF_ERROR_ARGUMENT: the slot has fewer. */
 VKF_API vkf_status vkf_session_truncate(vkf_session *session, size_t slot, size_t n);
 /* Gives slot `to` the first n ids of slot `from`, with their keys and values, and its source: a prefix that several
- * sequences share is computed once. All n have run. */
+ * sequences share is computed once. All n must have run. */
 VKF_API vkf_status vkf_session_copy(vkf_session *session, size_t from, size_t to, size_t n);
 /* The slot as bytes (array `bytes`, uint8), with a checksum and the model's identity: vkf_bytes_write() keeps them in a
- * file. Every id has run. Restoring takes the bytes into a slot of any session of the same model, of another process,
- * too, that has room for them; its next logits have the same bits as if the ids had been fed where they were saved.
+ * file. All ids of the slot must have run. Restoring puts the bytes into a slot of any session of the same model that
+ * has room for them, in another process, too. The next logits then have the same bits as where the slot was saved.
  * VKF_ERROR_FORMAT: the bytes are damaged. VKF_ERROR_ARGUMENT: they are of another model, or of one that is stored in
  * another format, or they do not fit. After an error the slot is as it was. */
 VKF_API vkf_status vkf_session_save(vkf_session *session, size_t slot, vkf_result **out);

@@ -17,13 +17,13 @@ typedef struct vkf_tokenizer vkf_tokenizer;
 /* VKF_ERROR_UNSUPPORTED: the folder has no tokenizer files, or they ask for something that this library does not do;
  * VKF_ERROR_FILE; VKF_ERROR_FORMAT. vkf_context_message() says what was looked for or found. */
 VKF_API vkf_status vkf_tokenizer_open(vkf_context *ctx, const char *folder, vkf_tokenizer **out);
-/* Closes a tokenizer that was opened; of a model's it only sets the handle to NULL. */
+/* Closes a tokenizer that was opened. If it is a model's, only the handle is set to NULL. */
 VKF_API void vkf_tokenizer_close(vkf_tokenizer **tokenizer);
-/* The model's, as long as the model is open; NULL: its folder has none, and vkf_context_message() says what was looked
- * for. The functions below take such a NULL: they return VKF_ERROR_ARGUMENT, NULL or -1. */
+/* The model's, valid as long as the model is open; NULL: its folder has none, and vkf_context_message() says what was
+ * looked for. The functions below take such a NULL: they return VKF_ERROR_ARGUMENT, NULL or -1. */
 VKF_API vkf_tokenizer *vkf_model_tokenizer(vkf_model *model);
-/* The same for the thread of a session, which is told of failures; as long as the session. After the model was closed,
- * and while another thread runs a call of the session, encode, decode and special ids fail. */
+/* The same for the thread of a session, valid as long as the session; vkf_session_message() says what failed. After the
+ * model was closed, and while another thread runs a call of the session, encode, decode and special ids fail. */
 VKF_API vkf_tokenizer *vkf_session_tokenizer(vkf_session *session);
 
 typedef struct vkf_encode_params {
@@ -55,10 +55,10 @@ VKF_API const char *vkf_tokenizer_piece(const vkf_tokenizer *tokenizer, int32_t 
 /* The id of such a piece; -1: there is none. */
 VKF_API int32_t vkf_tokenizer_find(const vkf_tokenizer *tokenizer, const char *piece);
 
-/* Ids with a use of their own; -1: none. */
+/* Ids that have a special use; -1: none. */
 typedef struct vkf_special_ids {
   size_t size;           /* sizeof(vkf_special_ids) */
-  int32_t bos, eos, pad; /* of a model as its configuration has them, else as its tokenizer */
+  int32_t bos, eos, pad; /* of a model: as its configuration has them, else as its tokenizer has them */
   int32_t mask, unk;     /* of the tokenizer */
   int32_t decoder_start; /* of a model: where a target begins */
 } vkf_special_ids;
@@ -84,47 +84,52 @@ typedef enum vkf_skip_reason {
   VKF_SKIP_MEMORY = 3,  /* its keys and values have no room, even alone: kv_cache_bytes, or what the device has left */
   VKF_SKIP_FAILED = 4   /* the model's scores are not finite, or the options allow no id or no sequence */
 } vkf_skip_reason;
-/* For text number `text` of a call with skip_refused. why: NULL, or it gets a sentence, valid as long as the result, or
- * NULL if the text was not skipped. */
+/* Why text number `text` was skipped, in a call with skip_refused. *why (`why` may be NULL) gets a sentence that is
+ * valid as long as the result, or NULL if the text was not skipped. */
 VKF_API vkf_skip_reason vkf_result_skipped(const vkf_result *result, size_t text, const char **why);
 
 /* Translates each text into s texts (num_return_sequences, best first). vkf_result_text(result, i * s + r) is
  * translation r of texts[i], without white space at its ends. The parts of a text that was split are joined, with a
- * space where the text had white space. Arrays, with s rows for each part: `sequences`; with beams or params.scores
- * `sequences_scores` and `token_scores`; `texts` [rows] int32, the number of the text that the row belongs to; with
- * params.alignments `alignments` [rows,length,sources] float32: how much each id of `sequences` looks at each of the
- * first n_sources[row] ids of its part (the end id included), as the last layer's cross-attention has it, the mean over
- * heads: 1 in all; 0 of the start id and behind the end. Each part then takes one forward pass more. For each text:
- * `n_tokens` [n] int32, and `cut` [n] int32, 1 if the text was too long and was split or truncated. The folder must
- * have a tokenizer. VKF_ERROR_ARGUMENT names a text (counted from 1) that is empty, not UTF-8, or too long if
- * long_texts is VKF_LONG_REFUSE. */
+ * space where the text had white space. VKF_ERROR_ARGUMENT names a text (counted from 1) that is empty, not UTF-8, or
+ * too long if long_texts is VKF_LONG_REFUSE.
+ *
+ * Arrays with s rows for each part of a text:
+ *   sequences   as from vkf_session_generate(); with beams or params.scores also sequences_scores and token_scores
+ *   texts       [rows] int32: the number of the text that the row belongs to
+ *   alignments  [rows,length,sources] float32, with params.alignments: how much each id of `sequences` looks at each of
+ *               the first n_sources[row] ids of its part (the end id included): the mean over heads of the last layer's
+ *               cross-attention, or over params.align_heads. It adds up to 1 over a part; the start id and what is
+ *               behind the end have 0. Each part then takes one forward pass more
+ * and with a row for each text:
+ *   n_tokens    [n] int32
+ *   cut         [n] int32: 1 if the text was too long and was split or truncated */
 VKF_API vkf_status vkf_session_translate(vkf_session *session, const char *const *texts, size_t n_texts,
                                          const vkf_generate_params *params, vkf_result **out);
 
-/* Which heads of the cross-attention align, on a sample: each text is translated, and a token that is once in a text
- * and once in its translation is a link that a head follows where its largest weight is at the token of the text.
- * Text 0 of the result: the heads whose mean follows most links, at most 8, the best first, as params.align_heads takes
- * them. Arrays: `chosen` [1] float32: the part of the links that their mean follows; `followed` [layers,heads] float32:
- * that each head follows; `n_links` [1] int32. VKF_ERROR_ARGUMENT where there is no link. */
+/* Finds on a sample which heads of the cross-attention align. Each text is translated. A token that is once in a text
+ * and once in its translation is a link; a head follows the link if its largest weight is at the token of the text.
+ * Text 0 of the result names the heads whose mean follows most links, at most 8, the best first, as params.align_heads
+ * takes them. Arrays: `chosen` [1] float32: the part of the links that their mean follows; `followed` [layers,heads]
+ * float32: the part that each head follows; `n_links` [1] int32. VKF_ERROR_ARGUMENT: there is no link. */
 VKF_API vkf_status vkf_session_align_heads(vkf_session *session, const char *const *texts, size_t n_texts,
                                            const vkf_generate_params *params, vkf_result **out);
 
-/* A text that came: the members behind `size` are to be set. */
+/* A text of a queue. `next` sets the members behind `size`. */
 typedef struct vkf_queued_text {
   size_t size;               /* sizeof(vkf_queued_text) of the library */
-  const char *text;          /* valid until it is done; NULL: there is none now */
+  const char *text;          /* to be valid until it is done; NULL: there is none now */
   uint64_t line;             /* do_sample: the text draws the random numbers of this line */
   void *tag;                 /* the caller's */
-  const char *target_prefix; /* the translation begins so, see vkf_generate_params; NULL: it may begin with anything.
-                                Only for vkf_session_translate_queue(). */
+  const char *target_prefix; /* what the translation begins with, see vkf_generate_params; NULL: it may begin with
+                                anything. Only for vkf_session_translate_queue(). */
 } vkf_queued_text;
 
 /* Where texts come from, and where their results go. A callback that returns non-zero stops the call: no callback is
- * called any more, and texts that were not done are not told of. */
+ * called again, and texts that are not done get no result. */
 typedef struct vkf_text_queue {
   size_t size; /* sizeof(vkf_text_queue) */
   /* Asks for the next text, between steps, as long as there is a free place. busy: others are under way, and wait until
-   * this returns. Without a text and not busy the call ends. */
+   * this returns. If it gives no text while not busy, the call ends. */
   int (*next)(void *user, bool busy, vkf_queued_text *out);
   /* A text is done, in any order. result: that of vkf_session_translate(), or vkf_session_generate_text(), for this
    * text alone, valid until this returns. */
@@ -137,7 +142,7 @@ VKF_DEFINE_INIT(vkf_text_queue)
 /* The most texts of a call that run together, however large its batch_size is. */
 #define VKF_MOST_TOGETHER 4096
 
-/* Translates texts that come while others are translated. params.batch_size texts run together, at most; one that is
+/* Translates texts that come while others are translated. At most params.batch_size texts run together; one that is
  * done makes place for the next. params.lines is not read. VKF_ERROR_STOPPED: a callback asked to stop. */
 VKF_API vkf_status vkf_session_translate_queue(vkf_session *session, const vkf_text_queue *queue,
                                                const vkf_generate_params *params);
@@ -184,7 +189,7 @@ typedef struct vkf_embedding_params {
   bool similarity; /* compute `similarity` */
   vkf_long_rule long_texts;
   bool ignore_folder_limit; /* false: a text with more tokens than the folder's max_seq_length is cut there, special
-                               tokens kept, as sentence-transformers does; true: long_texts decides, at that limit */
+                               tokens kept, as sentence-transformers does; true: long_texts says what becomes of it */
   bool skip_refused;        /* true skips a text that is refused; false fails the call */
 } vkf_embedding_params;
 #define VKF_EMBEDDING_PARAMS_INIT .size = sizeof(vkf_embedding_params)

@@ -100,8 +100,8 @@ typedef enum vkf_status {
 
 /* "0.1.0": the version of the library that is linked. */
 VKF_API const char *vkf_version(void);
-/* How many cores this process may use; at least 1. On CPU drivers a worker a core, each with a context of its own, is
- * the fastest way through many texts (docs/SPEED.md, "Workers, batches and memory"). */
+/* How many cores this process may use; at least 1. On CPU drivers, many texts are done fastest by as many workers as
+ * cores, each with a context of its own (docs/SPEED.md, "Workers, batches and memory"). */
 VKF_API uint32_t vkf_core_count(void);
 /* A short lower-case name ("out of device memory"); never NULL. */
 VKF_API const char *vkf_status_name(vkf_status status);
@@ -181,7 +181,7 @@ VKF_DEFINE_INIT(vkf_context_params)
 /* No Vulkan call is made before a device is listed or opened. */
 VKF_API vkf_status vkf_context_create(const vkf_context_params *params, vkf_context **out);
 VKF_API void vkf_context_destroy(vkf_context **ctx);
-/* The first cause of the last call that failed, sessions' calls apart; "" if none did. Valid until the next call with
+/* The first cause of the last failure of any call but a session's; "" if none failed. Valid until the next call with
  * this context. */
 VKF_API const char *vkf_context_message(const vkf_context *ctx);
 
@@ -217,7 +217,7 @@ typedef struct vkf_device_info {
 #define VKF_DEVICE_INFO_INIT .size = sizeof(vkf_device_info)
 VKF_DEFINE_INIT(vkf_device_info)
 
-/* The number of Vulkan devices, and of ref, which is the last one. A missing loader or driver is no error. */
+/* Counts the Vulkan devices and ref, which is the last of the list. A missing loader or driver is no error. */
 VKF_API vkf_status vkf_context_list_devices(vkf_context *ctx, size_t *count);
 /* VKF_ERROR_ARGUMENT: index is not below the count. */
 VKF_API vkf_status vkf_context_device_info(vkf_context *ctx, size_t index, vkf_device_info *out);
@@ -279,14 +279,14 @@ VKF_API vkf_status vkf_bytes_check_write(vkf_context *ctx, const char *path);
 
 /* ---- models ------------------------------------------------------------------------------------------------------ */
 
-/* How numbers are stored. Sums are float32; Q8 adds up whole numbers in blocks of 32 before. */
+/* How numbers are stored. Sums are float32; Q8 first adds up whole numbers, in blocks of 32. */
 typedef enum vkf_storage {
   VKF_STORAGE_AUTO = 0,
   VKF_STORAGE_F32 = 1,
   VKF_STORAGE_F16 = 2,
   VKF_STORAGE_BF16 = 3,
   VKF_STORAGE_INT8 = 4, /* with one scale for each row */
-  VKF_STORAGE_Q8 = 5    /* the same; and matrix products round their activations to 8 bits, in blocks of 32 of a row */
+  VKF_STORAGE_Q8 = 5    /* as INT8; matrix products also round their activations to 8 bits, in blocks of 32 of a row */
 } vkf_storage;
 /* "auto", "f32", "f16", "bf16", "int8", "q8"; NULL: no such value. */
 VKF_API const char *vkf_storage_name(vkf_storage storage);
@@ -302,9 +302,9 @@ typedef struct vkf_model_params {
                            have 16 bits or fewer, f32 elsewhere and in the reproducible mode */
   vkf_progress_fn on_progress; /* while weights go to the device, in bytes as stored there; NULL: none */
   void *user;
-  const vkf_model *weights_of; /* NULL, or: the same files, open on another device, maybe of another context and in use
-                                  by other threads. Software drivers read its weights, in one memory, in place of a
-                                  copy; it stays open while this call runs, and may be closed before the new model */
+  const vkf_model *weights_of; /* NULL, or a model of the same files, open on another device; its context may be another
+                                  one, and other threads may use it. Software drivers then read its weights and make no
+                                  copy. Keep it open while this call runs; you may close it before the new model */
 } vkf_model_params;
 #define VKF_MODEL_PARAMS_INIT .size = sizeof(vkf_model_params)
 VKF_DEFINE_INIT(vkf_model_params)
@@ -330,8 +330,7 @@ typedef struct vkf_memory_file {
  */
 VKF_API vkf_status vkf_model_open_memory(vkf_device *dev, const vkf_memory_file *files, size_t n,
                                          const vkf_model_params *params, vkf_model **out);
-/* Parts the model's sessions from it: a call that runs in another thread ends first, later ones return
- * VKF_ERROR_ARGUMENT. */
+/* Waits for calls that run in other threads; later calls of the model's sessions return VKF_ERROR_ARGUMENT. */
 VKF_API void vkf_model_close(vkf_model **model);
 
 typedef enum vkf_architecture {
@@ -362,19 +361,19 @@ VKF_API vkf_status vkf_model_get_info(const vkf_model *model, vkf_model_info *ou
 VKF_API const char *vkf_model_unused_tensor(const vkf_model *model, size_t i);
 
 typedef enum vkf_attention_kind {
-  VKF_ATTENTION_ENCODER = 0, /* each token of the text at the text */
-  VKF_ATTENTION_DECODER = 1, /* each token of the target at the target; of a decoder alone at its text */
-  VKF_ATTENTION_CROSS = 2    /* each token of the target at the text */
+  VKF_ATTENTION_ENCODER = 0, /* the text looks at itself */
+  VKF_ATTENTION_DECODER = 1, /* the target looks at itself; in a model that is a decoder alone, the text */
+  VKF_ATTENTION_CROSS = 2    /* the target looks at the text */
 } vkf_attention_kind;
 
 /* How a layer makes weights of queries q and keys k: the softmax of scale * q.k + bias over the keys that a query sees.
- * The head h of queries reads the head h / (n_heads / n_kv_heads) of keys and values. */
+ * Head h of the queries reads head h / (n_heads / n_kv_heads) of the keys and values. */
 typedef struct vkf_attention_info {
   size_t size; /* sizeof(vkf_attention_info) */
   uint32_t n_heads, n_kv_heads, key_width, value_width;
   float scale;
   bool causal;     /* a query sees no key behind itself */
-  bool has_bias;   /* vkf_run_params.projections puts it out */
+  bool has_bias;   /* vkf_run_params.projections returns it */
   uint32_t window; /* keys that a query sees, itself and those before it; 0: all */
 } vkf_attention_info;
 #define VKF_ATTENTION_INFO_INIT .size = sizeof(vkf_attention_info)
@@ -392,9 +391,9 @@ typedef struct vkf_session_params {
   uint32_t n_slots;        /* sequences for loops of your own, see "steps" */
   uint32_t slot_tokens;    /* ids that each can hold; 0: the model's positions, 2048 where they have no end */
   uint32_t source_tokens;  /* ids of each source of an encoder-decoder; 0: the same */
-  uint64_t kv_cache_bytes; /* of keys and values on the device, at most: of the slots, and as much again of what
-                           generates; 0: what the device has left. What does not fit waits, or is refused with both
-                           numbers */
+  uint64_t kv_cache_bytes; /* the most that keys and values of slots take on the device; those of calls that generate
+                              may take as much again. 0: what the device has left. What does not fit waits, or is
+                              refused with the bytes that it needs and those that it may have */
 } vkf_session_params;
 #define VKF_SESSION_PARAMS_INIT .size = sizeof(vkf_session_params)
 VKF_DEFINE_INIT(vkf_session_params)
@@ -402,22 +401,22 @@ VKF_DEFINE_INIT(vkf_session_params)
 /* Several threads may call this at once. vkf_context_message() says why it failed. */
 VKF_API vkf_status vkf_session_create(vkf_model *model, const vkf_session_params *params, vkf_session **out);
 VKF_API void vkf_session_destroy(vkf_session **session);
-/* The first cause of the session's last call that failed, "" if none did. Valid until the next call with this session.
- * If two threads use a session, the second one's call returns VKF_ERROR_ARGUMENT and changes nothing. */
+/* The first cause of the session's last failure; "" if none of its calls failed. Valid until the next call with this
+ * session. If two threads use a session, the second one's call returns VKF_ERROR_ARGUMENT and changes nothing. */
 VKF_API const char *vkf_session_message(vkf_session *session);
 
 typedef struct vkf_session_info {
-  size_t size;            /* sizeof(vkf_session_info) */
-  uint64_t run_bytes;     /* on the device, of all that runs; runs of all sizes share what the largest needs */
-  uint64_t slots_bytes;   /* on the device, of slots; run_bytes and this are the three below */
-  uint64_t cache_bytes;   /* keys and values */
-  uint64_t step_bytes;    /* inputs, intermediate values and results of a step */
-  uint64_t plan_bytes;    /* constants and sizes of plans that are ready */
+  size_t size;          /* sizeof(vkf_session_info) */
+  uint64_t run_bytes;   /* on the device, for all but slots; runs of all sizes share what the largest needs */
+  uint64_t slots_bytes; /* on the device, for slots. run_bytes + slots_bytes = cache_bytes + step_bytes + plan_bytes */
+  uint64_t cache_bytes; /* keys and values */
+  uint64_t step_bytes;  /* inputs, intermediate values and results of a step */
+  uint64_t plan_bytes;  /* constants and sizes of plans that are ready */
   uint64_t staging_bytes; /* where device memory is not mapped: what copies pass through */
 } vkf_session_info;
 #define VKF_SESSION_INFO_INIT .size = sizeof(vkf_session_info)
 VKF_DEFINE_INIT(vkf_session_info)
-/* VKF_ERROR_ARGUMENT: as for every call of a session that is in use or whose model was closed. */
+/* VKF_ERROR_ARGUMENT, as from every call of a session that is in use or whose model was closed. */
 VKF_API vkf_status vkf_session_get_info(vkf_session *session, vkf_session_info *out);
 
 /* ---- results ----------------------------------------------------------------------------------------------------- */

@@ -32,7 +32,7 @@ typedef struct vkf_device_handles {
 } vkf_device_handles;
 #define VKF_DEVICE_HANDLES_INIT .size = sizeof(vkf_device_handles)
 VKF_DEFINE_INIT(vkf_device_handles)
-/* *handles and the lists that it names are read during this call alone. VKF_ERROR_ARGUMENT: a handle is NULL, or one of
+/* *handles and the lists that it names are read only during this call. VKF_ERROR_ARGUMENT: a handle is NULL, or one of
  * lock_queue and unlock_queue is. VKF_ERROR_UNSUPPORTED: the device has no Vulkan 1.1. */
 VKF_API vkf_status vkf_device_adopt(vkf_context *ctx, const vkf_device_handles *handles, vkf_device **out);
 
