@@ -3,11 +3,11 @@
  * Pure arithmetic on candidates in float32, as transformers 5.12 does it (generation/utils.py, _beam_search): a score
  * is never compared in another precision than there. With patience the search stops as Kasai et al. (2022, "A Call for
  * Clarity in Beam Search: How It Works and When It Stops") say: as soon as round(num_beams * patience) hypotheses have
- * finished, whatever early_stopping says; the best of them are kept, num_beams or as many as are
- * asked for. With phrases that must appear the
- * candidates are in banks by the ids of phrases that they have, and the banks share the beams: grid beam search (see
- * phrases.h), with the even shares of Post & Vilar (2018, "Fast Lexically Constrained Decoding with Dynamic Beam
- * Allocation"). Knows neither devices nor processors.
+ * finished, whatever early_stopping says. The best of them are kept: num_beams, or as many as are asked for. With
+ * phrases that must appear, candidates are sorted into banks by how many ids of the phrases they have, and the banks
+ * share the beams: grid beam search (see phrases.h), with the even shares of Post & Vilar (2018, "Fast Lexically
+ * Constrained Decoding with Dynamic Beam Allocation"). Knows neither devices nor processors.
+ *
  * Invariant: running and finished hypotheses are in descending order of their scores.
  */
 #ifndef VKF_DECODE_BEAM_H

@@ -74,8 +74,8 @@ vkf_status vkf_decode_scratch_init(vkf_search_scratch *scratch, vkf_env *env, co
                                    uint32_t n_vocab);
 void vkf_decode_scratch_finish(vkf_search_scratch *scratch);
 
-/* Searches of a sentence: num_return_sequences if each is drawn or begins with an id of its own; rows and results of
- * each. */
+/* How many searches a sentence has: num_return_sequences if each is drawn or begins with an id of its own, else 1; and
+ * how many rows and results each of them has. */
 uint32_t vkf_decode_search_copies(const vkf_generation_config *config);
 uint32_t vkf_decode_search_rows(const vkf_generation_config *config);
 uint32_t vkf_decode_search_results(const vkf_generation_config *config);
@@ -98,10 +98,9 @@ vkf_status vkf_decode_search_init(vkf_search *search, vkf_env *env, vkf_search_s
 void vkf_decode_search_finish(vkf_search *search);
 
 /* The next step of a search that is not done: feeds the prompt, later one id. rows [n_rows]; their slots are the
- * caller's. order [n_rows]: row r goes on as what row order[r] of this search was in its last step; where it forks,
- * as what row 0 of copy 0 is in this one. Row r has
- * edits[edit_offsets[r]] .. edits[edit_offsets[r+1]-1], of which edit_offsets[0] is given: what other searches wrote
- * before. VKF_ERROR_ARGUMENT: the model has not enough positions. */
+ * caller's. order [n_rows]: row r continues what row order[r] of this search was in its last step; if it forks, what
+ * row 0 of copy 0 is in this step. Row r has edits[edit_offsets[r]] .. edits[edit_offsets[r+1]-1]; the caller gives
+ * edit_offsets[0], behind the edits of other searches. VKF_ERROR_ARGUMENT: the model has not enough positions. */
 vkf_status vkf_decode_search_ask(vkf_search *search, vkf_search_row *rows, uint32_t *order, vkf_logit_edit *edits,
                                  uint32_t *edit_offsets);
 /* Refuses scores that no search can use: VKF_ERROR_NUMERIC names beam and step. */

@@ -10,7 +10,7 @@
 
 typedef struct vkf_batch_split {
   vkf_session *session;
-  /* Of sentences that are some of the batch. */
+  /* Runs some of the sentences of the batch. */
   vkf_status (*run)(void *user, const vkf_array *inputs, size_t n_inputs, vkf_result **out);
   void *user;
 } vkf_batch_split;
@@ -18,7 +18,7 @@ typedef struct vkf_batch_split {
 /* Whether the failure is that of a tensor larger than the device takes, in a batch that can be split. If so, the
  * failure is cleared. */
 bool vkf_engine_split_helps(vkf_session *session, vkf_status status, size_t batch);
-/* As split->run for all of the inputs. Their first axis is the batch, and that of the results, too. */
+/* Runs all of the inputs. The first axis of inputs and of results is the batch. */
 vkf_status vkf_engine_split_batch(const vkf_batch_split *split, const vkf_array *inputs, size_t n_inputs,
                                   vkf_result **out);
 

@@ -9,14 +9,14 @@
 
 typedef struct vkf_batches {
   const vkf_parts *parts;
-  vkf_run_output output; /* what is computed: */
+  vkf_run_output output; /* what is computed */
   /* Takes the numbers of part `part`: [n][width] of its n ids, or [width] where the model pools. Parts come in any
    * order. */
   vkf_status (*take)(void *user, size_t part, const float *numbers, size_t width);
   void *user;
 } vkf_batches;
 
-/* Every part but those of skipped texts. VKF_ERROR_UNSUPPORTED for an encoder-decoder. */
+/* Runs every part, but not those of skipped texts. VKF_ERROR_UNSUPPORTED for an encoder-decoder. */
 vkf_status vkf_task_batches_run(const vkf_batches *batches);
 
 #endif

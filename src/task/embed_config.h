@@ -13,9 +13,9 @@ typedef struct vkf_embed_config {
   uint32_t width;      /* of the states, as the folder says; 0: it says nothing */
 } vkf_embed_config;
 
-/* From the folder's files; asked: over theirs, VKF_POOLING_FOLDER: as they say. cosine: vectors are compared by it. By
- * name: VKF_ERROR_UNSUPPORTED for what would change vectors and is not computed, VKF_ERROR_FORMAT for what cannot be.
- * Finish it also after a failure. */
+/* Reads the folder's files. asked: the pooling in place of theirs; VKF_POOLING_FOLDER: theirs. cosine: vectors are
+ * compared by it. Names what it refuses: VKF_ERROR_UNSUPPORTED: it would change vectors and is not computed,
+ * VKF_ERROR_FORMAT: it cannot be. Finish it also after a failure. */
 vkf_status vkf_task_embed_config_read(vkf_env *env, const vkf_file_source *source, vkf_pooling asked, bool cosine,
                                       vkf_embed_config *out);
 void vkf_task_embed_config_finish(vkf_embed_config *config);

@@ -35,9 +35,9 @@ struct group {
   char **texts;        /* [n][each], the arena's; NULL: nothing was generated */
   size_t n, n_begun;
   size_t first;  /* the number of the first one, as on_text gets it */
-  uint64_t line; /* of a prompt that came alone, */
-  void *tag;
-  group *next; /* and another such group */
+  uint64_t line; /* of a prompt of the queue, which is a group alone, */
+  void *tag;     /* the caller's name for it, */
+  group *next;   /* and another such group */
 };
 
 typedef struct writer {

@@ -1,8 +1,8 @@
 /* links: which heads of the cross-attention look from a token of a translation at the same token of its source.
  *
- * Names, numbers and marks stay what they are. A token that is once in a source and once in its translation is a link
- * whose two ends are known, and a head that aligns looks from one at the other. Owns the weights of the links that it
- * was told of. Its result does not depend on their order.
+ * Names, numbers and punctuation are the same in both. So a token that is once in a source and once in its translation
+ * is a link whose two ends are known, and a head that aligns looks from one end at the other. Owns the weights of all
+ * links that were added. The result does not depend on their order.
  */
 #ifndef VKF_TASK_LINKS_H
 #define VKF_TASK_LINKS_H
@@ -24,7 +24,7 @@ const vkf_array *vkf_task_cross_weights(const vkf_result *pass, size_t layer);
 void vkf_task_links_init(vkf_links *links, vkf_session *session);
 void vkf_task_links_finish(vkf_links *links);
 
-/* A translation of a source: row `row` of a pass that was fed it, with attentions. */
+/* Adds the links of a translation of a source. `row` is the row of a pass, with attentions, that was fed both. */
 vkf_status vkf_task_links_add(vkf_links *links, const vkf_part *source, const vkf_kept *target, const vkf_result *pass,
                               size_t row);
 

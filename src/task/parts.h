@@ -45,7 +45,7 @@ typedef struct vkf_parts {
 vkf_status vkf_task_parts_make(vkf_session *session, const char *const *texts, size_t n, const vkf_part_rules *rules,
                                vkf_parts *out);
 void vkf_task_parts_finish(vkf_parts *parts);
-/* Nothing can be done with this text: VKF_OK where it is skipped, else VKF_ERROR_ARGUMENT. */
+/* Notes that nothing can be done with this text: VKF_OK if it is skipped, else VKF_ERROR_ARGUMENT. */
 vkf_status vkf_task_parts_refuse(vkf_parts *parts, size_t text, vkf_skip_reason reason, const char *fmt, ...)
     VKF_PRINTF(4, 5);
 /* Hands the reasons to a result. */
@@ -55,9 +55,9 @@ vkf_status vkf_task_parts_report(const vkf_parts *parts, vkf_result *result);
 
 /* Appends the ids of text[0, n) behind the prefix, with special tokens. */
 vkf_status vkf_task_part_ids(const vkf_parts *parts, const char *text, size_t n, vkf_text_ids *out);
-/* Bytes of the first part of `text` that fits: up to the end of a sentence where one ends in time (sentences),
- * else of a word, else of a character; 0: not even a character fits. from_end: of the last part, which begins where a
- * word does, else a character. */
+/* *n: bytes of the first part of `text` that fits. It ends where a sentence does (if `sentences`, and one ends in
+ * time), else where a word does, else where a character does; 0: not even a character fits. from_end: bytes of the last
+ * part that fits. It begins where a word does, else where a character does. */
 vkf_status vkf_task_cut(const vkf_parts *parts, const char *text, bool sentences, bool from_end, size_t *n);
 
 /* White space of ASCII. */

@@ -1,5 +1,5 @@
-/* preprocess: images as a model wants them, with the keys and the meaning of transformers' ViTImageProcessor
- * and DeiTImageProcessor, of which folders of model_type vit have either.
+/* preprocess: images as a model wants them. Keys and their meaning are those of transformers' ViTImageProcessor and
+ * DeiTImageProcessor; a folder of model_type vit has one of the two.
  *
  * Owns the values of preprocessor_config.json. Refuses, by name, keys that would change the result and are not known.
  */
@@ -12,18 +12,18 @@
 
 typedef struct vkf_preprocess {
   bool do_resize, do_center_crop, do_rescale, do_normalize;
-  uint32_t width, height; /* of do_resize; 0: */
-  uint32_t shortest_edge; /* keeps the shape */
+  uint32_t width, height; /* of do_resize; 0: shortest_edge says the size, and the shape stays */
+  uint32_t shortest_edge;
   vkf_image_filter filter;
   uint32_t crop_width, crop_height;
   double rescale_factor;
   float mean[3], std[3];
 } vkf_preprocess;
 
-/* config: preprocessor_config.json; path: for messages. What it does not say is as in the class that it
- * names, or in ViTImageProcessor. */
+/* config: preprocessor_config.json; path: for messages. What it does not say is as in the class that it names, else as
+ * in ViTImageProcessor. */
 vkf_status vkf_task_preprocess_read(vkf_env *env, vkf_file_value config, const char *path, vkf_preprocess *out);
-/* The size that an image of this one gets. VKF_ERROR_FORMAT if that is over 2^14 a side. */
+/* The size that this image gets. VKF_ERROR_FORMAT: a side is over 2^14. */
 vkf_status vkf_task_preprocess_size(vkf_env *env, const vkf_preprocess *p, const vkf_image *image, uint32_t *width,
                                     uint32_t *height);
 /* pixels [3][height][width], as vkf_task_preprocess_size() says. */

@@ -1,8 +1,8 @@
 /* schedule: requests that generate, and the seats that they take in turns.
  *
  * A request waits until there is a seat whose slots hold it. A seat that is done is given to the next request in the
- * next step, while the others go on; so is it with requests that come later. The slots of all seats have one size; a
- * request that is longer waits until all seats are empty, and then they are made anew. There are as many seats as the
+ * next step, while the others go on, also to one that came in the meantime. The slots of all seats have one size; a
+ * request that is longer waits until all seats are empty, and then larger ones are made. There are as many seats as the
  * session's bytes for caches hold. Invariant: what a request gets depends neither on the order of the requests nor on
  * those beside it.
  */
@@ -11,8 +11,8 @@
 
 #include "engine/generation.h"
 
-/* Read are prompt, pull, mask, source, line and sentence, with their numbers; they are valid until the request is taken
- * or refused. */
+/* Of `input` the schedule reads prompt, pull, mask, source, line and sentence, and how many ids they have. They are
+ * valid until the request is taken or refused. */
 typedef struct vkf_request {
   vkf_search_input input;
   const int32_t *source_mask; /* [n_source]: 0 an id that is no token; NULL: there is none */
@@ -37,17 +37,20 @@ typedef struct vkf_schedule {
   /* The next request; *there false: there is none now. It is asked again after each step, and for the last time when
    * nothing runs. */
   vkf_status (*next)(void *user, vkf_request *out, bool *there);
-  /* NULL, or: request got an id as its sequence `copy`; with beams once a step, VKF_NO_TOKEN of any request. ENOUGH:
-   * the request ends with what there is. STOP: all end so, those that wait are not begun. */
+  /* NULL, or told that sequence `copy` of a request got an id; with beams it is called once a step, with VKF_NO_TOKEN
+   * and any request. ENOUGH: the request ends with what there is. STOP: all end so, and those that wait are not
+   * begun. */
   vkf_told (*on_token)(void *user, const vkf_request *request, uint32_t copy, int32_t id);
-  /* NULL, or: the candidates [n] of a step of search `search` of a request; as on_token, which comes after it. */
+  /* NULL, or told of the candidates [n] of a step of search `search` of a request, before on_token; the same answers.
+   */
   vkf_told (*on_beams)(void *user, const vkf_request *request, uint32_t search, const vkf_beam_candidate *candidates,
                        uint32_t n);
-  /* Results of a request: those of one sentence; row `row` of logprobs is the first one's. */
+  /* Takes the results of a request, those of one sentence. Row `row` of logprobs belongs to the first of them. */
   vkf_status (*take)(void *user, const vkf_request *request, const vkf_generated *results, const vkf_logprobs *logprobs,
                      uint32_t row);
-  /* The request has no result; the message of the session says why. VKF_SKIP_MEMORY: its bytes for caches cannot hold
-   * the request by itself. VKF_SKIP_FAILED: its search failed. Not VKF_OK, or NULL: ends the schedule. */
+  /* Told that a request has no result; the message of the session says why. VKF_SKIP_MEMORY: the session's bytes for
+   * caches cannot hold it by itself. VKF_SKIP_FAILED: its search failed. If this is NULL, or does not return VKF_OK, the
+   * schedule ends. */
   vkf_status (*refuse)(void *user, const vkf_request *request, vkf_skip_reason reason);
   void *user;
 } vkf_schedule;

@@ -24,8 +24,8 @@ struct vkf_text_group {
   vkf_kept *targets;       /* [n][each] */
   vkf_sentence **order;    /* [n]: the longest first, [n_begun] of which have begun */
   size_t n, n_begun, n_done;
-  uint64_t line; /* of a text that came alone, */
-  void *tag;
+  uint64_t line;        /* of a text of the queue, which is a group alone, */
+  void *tag;            /* the caller's name for it, */
   vkf_text_group *next; /* and another such group */
 };
 
